@@ -1,0 +1,216 @@
+/* moe/runtime.h - loads what moe-opt wrote and launches it.
+ *
+ * Why it exists: a bundle (manifest.json, PTX, cubin) can be launched by any CUDA runtime, but checking tensors against
+ * the manifest, encoding tensor maps and sizing grids is the same work everywhere. This library does it once, correctly,
+ * and depends on neither LLVM nor CUDA: the driver is opened with dlopen.
+ *
+ * The three calls that matter:
+ *   moe_rt_program_load    once per bundle and device
+ *   moe_rt_call_prepare    once per set of tensors: every check, every allocation, every tensor map
+ *   moe_rt_call_launch     per step: no allocation, no synchronization, legal under CUDA graph capture
+ *
+ * Errors: every function that can fail returns a moe_rt_status_t and never aborts. The reason, in words, is
+ * moe_rt_last_message() of the same thread. Output pointers are set to NULL (or zero) first.
+ *
+ * Threads: devices and programs may be shared between threads. One moe_rt_call_t may be launched from several threads at
+ * once (on different streams, say); it must not be destroyed while another thread uses it.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#ifndef MOE_RUNTIME_H
+#define MOE_RUNTIME_H
+
+#include "moe/export.h"
+
+#include <dlpack/dlpack.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* X(constant, number, text). The numbers are part of the ABI. */
+#define MOE_RT_STATUSES(X)                                                                         \
+  X(MOE_RT_OK, 0, "ok")                                                                            \
+  X(MOE_RT_INVALID_ARGUMENT, 1, "invalid argument")                                                \
+  X(MOE_RT_NOT_FOUND, 2, "not found")                                                              \
+  X(MOE_RT_INVALID_BUNDLE, 3, "invalid bundle")                                                    \
+  X(MOE_RT_UNSUPPORTED, 4, "not supported by this device")                                         \
+  X(MOE_RT_NO_DRIVER, 5, "no CUDA driver")                                                         \
+  X(MOE_RT_NO_DEVICE, 6, "no such device")                                                         \
+  X(MOE_RT_OUT_OF_MEMORY, 7, "out of memory")                                                      \
+  X(MOE_RT_DEVICE_ERROR, 8, "device error")                                                        \
+  X(MOE_RT_DEVICE_LOST, 9, "device lost to an earlier error")                                      \
+  X(MOE_RT_NOT_PREPARED, 10, "not prepared")                                                       \
+  X(MOE_RT_IO_ERROR, 11, "input/output error")
+
+typedef enum moe_rt_status_t {
+#define MOE_RT_STATUS(constant, number, text) constant = number,
+  MOE_RT_STATUSES(MOE_RT_STATUS)
+#undef MOE_RT_STATUS
+} moe_rt_status_t;
+
+/* The fixed text of a status. Static storage. */
+MOE_API const char *moe_rt_status_text(moe_rt_status_t status);
+
+/* What went wrong in the last failing call of this thread: one line without a newline that names the place (file, manifest
+ * path, kernel, argument), the value found and the value allowed. Valid until this thread's next call. Never NULL. */
+MOE_API const char *moe_rt_last_message(void);
+
+/* "0.1.0". Static storage. */
+MOE_API const char *moe_rt_version(void);
+
+/* ---- Devices ---- */
+
+typedef struct moe_rt_device_t moe_rt_device_t;
+
+/* Opens a device: "cuda" (device 0) or "cuda:N". Uses the device's primary context, which PyTorch and CuPy use too.
+ * MOE_RT_NO_DRIVER where libcuda.so.1 cannot be loaded, MOE_RT_NO_DEVICE where N does not exist, MOE_RT_INVALID_ARGUMENT
+ * for any other name. *out_device is owned by the caller; close it with moe_rt_device_close. */
+MOE_API moe_rt_status_t moe_rt_device_open(const char *name, moe_rt_device_t **out_device);
+
+/* Closes the device. Programs and calls made on it must be gone. NULL is allowed. */
+MOE_API void moe_rt_device_close(moe_rt_device_t *device);
+
+typedef struct moe_rt_device_info_t {
+  char name[256];                 /* "NVIDIA H200" */
+  int ordinal;                    /* N of cuda:N */
+  int compute_major, compute_minor;
+  int num_sms;
+  int64_t l2_bytes;
+  int64_t shared_memory_per_block; /* largest opt-in, bytes */
+  int64_t total_memory;            /* bytes */
+  int driver_version;              /* 13000 is CUDA 13.0 */
+} moe_rt_device_info_t;
+
+/* Fills *out_info. */
+MOE_API moe_rt_status_t moe_rt_device_info(moe_rt_device_t *device, moe_rt_device_info_t *out_info);
+
+/* Memory, copies and events, for tools and tests that have no CUDA runtime of their own. Copies are synchronous with
+ * respect to the host. A stream is a CUstream (NULL is the default stream). */
+MOE_API moe_rt_status_t moe_rt_memory_allocate(moe_rt_device_t *device, size_t bytes, void **out_pointer);
+MOE_API void moe_rt_memory_free(moe_rt_device_t *device, void *pointer);
+MOE_API moe_rt_status_t moe_rt_memory_to_device(moe_rt_device_t *device, void *to, const void *from,
+                                                size_t bytes);
+MOE_API moe_rt_status_t moe_rt_memory_from_device(moe_rt_device_t *device, void *to,
+                                                  const void *from, size_t bytes);
+/* Asynchronous on stream. */
+MOE_API moe_rt_status_t moe_rt_memory_fill(moe_rt_device_t *device, void *to, uint8_t byte,
+                                           size_t bytes, void *stream);
+MOE_API moe_rt_status_t moe_rt_memory_copy(moe_rt_device_t *device, void *to, const void *from,
+                                           size_t bytes, void *stream);
+
+MOE_API moe_rt_status_t moe_rt_stream_create(moe_rt_device_t *device, void **out_stream);
+MOE_API void moe_rt_stream_destroy(moe_rt_device_t *device, void *stream);
+MOE_API moe_rt_status_t moe_rt_stream_synchronize(moe_rt_device_t *device, void *stream);
+
+MOE_API moe_rt_status_t moe_rt_event_create(moe_rt_device_t *device, void **out_event);
+MOE_API void moe_rt_event_destroy(moe_rt_device_t *device, void *event);
+MOE_API moe_rt_status_t moe_rt_event_record(moe_rt_device_t *device, void *event, void *stream);
+/* Waits for `end`, then gives the milliseconds between the two. */
+MOE_API moe_rt_status_t moe_rt_event_elapsed(moe_rt_device_t *device, void *begin, void *end,
+                                             float *out_milliseconds);
+
+/* ---- Programs ---- */
+
+typedef struct moe_rt_program_t moe_rt_program_t;
+
+/* Reads and validates the bundle in directory `path` (docs/manifest.md), without a device. The manifest is untrusted: every
+ * field is checked, artifact names may not leave the directory, and sizes and hashes of the artifacts must match.
+ * MOE_RT_IO_ERROR where a file cannot be read, MOE_RT_INVALID_BUNDLE where one is damaged. */
+MOE_API moe_rt_status_t moe_rt_program_read(const char *path, moe_rt_program_t **out_program);
+
+/* moe_rt_program_read, then loads the code on `device`: the cubin when it fits the device, else the PTX through the driver's
+ * compiler. MOE_RT_UNSUPPORTED where the device is not of the bundle's target. The device must outlive the program. */
+MOE_API moe_rt_status_t moe_rt_program_load(moe_rt_device_t *device, const char *path,
+                                            moe_rt_program_t **out_program);
+
+/* Frees the program. Calls prepared from it must be gone. NULL is allowed. */
+MOE_API void moe_rt_program_destroy(moe_rt_program_t *program);
+
+/* ---- What a program contains (borrowed from the program, immutable) ---- */
+
+#define MOE_RT_MAX_RANK 5
+
+/* A dimension of a tensor in a function's signature. */
+typedef struct moe_rt_dimension_t {
+  int64_t size;       /* >= 0 when static; -1 when it depends on a shape symbol */
+  const char *symbol; /* the symbol when the dimension is exactly one, else NULL */
+} moe_rt_dimension_t;
+
+typedef struct moe_rt_tensor_info_t {
+  const char *name;
+  const char *dtype; /* MLIR's name: "bf16", "f32", "f8E4M3FN", ... */
+  int dtype_bits;
+  int rank;
+  moe_rt_dimension_t shape[MOE_RT_MAX_RANK]; /* logical */
+  int order[MOE_RT_MAX_RANK];                /* order[i]: the logical dimension at memory position i, outermost first */
+  int64_t alignment;                         /* bytes */
+} moe_rt_tensor_info_t;
+
+/* One launch, described so that a caller can compute the same thing by other means. */
+typedef struct moe_rt_launch_info_t {
+  const char *kernel;
+  const char *op;              /* "mx_quantize.quantize" */
+  const char *attributes_json; /* the op's attributes as a JSON object */
+  int operand_count, result_count;
+  const char *const *operands; /* names of arguments, results or temporaries */
+  const char *const *results;
+} moe_rt_launch_info_t;
+
+typedef struct moe_rt_function_info_t {
+  const char *name;
+  int argument_count, result_count, temporary_count, launch_count;
+  const moe_rt_tensor_info_t *arguments;
+  const moe_rt_tensor_info_t *results;
+  const moe_rt_tensor_info_t *temporaries; /* intermediate tensors, kept in the workspace */
+  const moe_rt_launch_info_t *launches;
+} moe_rt_function_info_t;
+
+MOE_API int moe_rt_program_function_count(const moe_rt_program_t *program);
+MOE_API const moe_rt_function_info_t *moe_rt_program_function(const moe_rt_program_t *program, int index);
+
+/* The function of this name, or the only function when name is NULL. MOE_RT_NOT_FOUND names those there are. */
+MOE_API moe_rt_status_t moe_rt_program_find(const moe_rt_program_t *program, const char *name,
+                                            const moe_rt_function_info_t **out_function);
+
+/* Binds the function's shape symbols to the shapes of its arguments and gives the shapes of its results, then of its
+ * temporaries. argument_shapes[i] has the argument's rank. out_result_shapes and out_temporary_shapes may be NULL.
+ * MOE_RT_INVALID_ARGUMENT where a shape does not fit: rank is the caller's duty, sizes and divisibility are checked. */
+MOE_API moe_rt_status_t moe_rt_function_shapes(const moe_rt_program_t *program,
+                                               const moe_rt_function_info_t *function,
+                                               const int64_t *const *argument_shapes,
+                                               int64_t (*out_result_shapes)[MOE_RT_MAX_RANK],
+                                               int64_t (*out_temporary_shapes)[MOE_RT_MAX_RANK]);
+
+/* "cubin" or "ptx": what moe_rt_program_load gave to the driver; "none" after moe_rt_program_read. */
+MOE_API const char *moe_rt_program_code(const moe_rt_program_t *program);
+
+/* ---- Calls ---- */
+
+typedef struct moe_rt_call_t moe_rt_call_t;
+
+/* Checks the tensors against the function, allocates workspace, encodes tensor maps. The order of tensors is that of the
+ * function's arguments, then of its results.
+ *   tensors  borrowed for the time of this call; the memory they point to must stay valid while the call is launched.
+ *            Device memory of the program's device. dtype as in the manifest; 8-bit floats also as plain uint8. Strides must
+ *            be compact in the manifest's memory order (NULL strides: compact row-major); a dimension of size 1 may have any.
+ *            No result may overlap another tensor.
+ * A call may be launched any number of times. *out_call is owned by the caller. */
+MOE_API moe_rt_status_t moe_rt_call_prepare(const moe_rt_program_t *program,
+                                            const moe_rt_function_info_t *function,
+                                            const DLTensor *const *tensors, int tensor_count,
+                                            moe_rt_call_t **out_call);
+
+/* Launches the kernels of the call on `stream` (CUstream; NULL is the default stream), in order. Asynchronous. */
+MOE_API moe_rt_status_t moe_rt_call_launch(const moe_rt_call_t *call, void *stream);
+
+/* Frees the call. Its launches must have finished. NULL is allowed. */
+MOE_API void moe_rt_call_destroy(moe_rt_call_t *call);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* MOE_RUNTIME_H */

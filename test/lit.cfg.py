@@ -1,0 +1,41 @@
+"""lit's configuration: what a test is, and what it may ask for.
+
+SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""
+import os
+import shutil
+import subprocess
+
+import lit.formats
+
+config.name = "moe-opt"
+config.test_format = lit.formats.ShTest(execute_external=False)
+config.suffixes = [".mlir", ".test"]
+config.excludes = ["Inputs"]
+config.test_source_root = os.path.join(config.moe_source_dir, "test")
+config.test_exec_root = os.path.join(config.moe_binary_dir, "test")
+
+config.environment["PATH"] = os.pathsep.join(
+    [os.path.join(config.moe_binary_dir, "bin"), config.llvm_tools_dir, config.environment["PATH"]]
+)
+config.substitutions.append(("%examples", os.path.join(config.moe_source_dir, "examples")))
+config.substitutions.append(("%source_dir", config.moe_source_dir))
+config.substitutions.append(("%ptxas", config.ptxas))
+config.substitutions.append(("%python", shutil.which("python3") or "python3"))
+# A test that says FileCheck gets variables that end with their CHECK-LABEL block.
+config.substitutions.append((r"\bFileCheck\b", "FileCheck --enable-var-scope --dump-input-filter=error"))
+
+if config.ptxas and os.path.exists(config.ptxas):
+    config.available_features.add("ptxas")
+if config.sanitize:
+    config.available_features.add("sanitize")
+    # libMLIR and libLLVM are not instrumented and keep memory for the life of the process.
+    config.environment["ASAN_OPTIONS"] = "detect_leaks=0"
+try:
+    name = subprocess.run(
+        ["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"], capture_output=True, text=True, timeout=20
+    ).stdout.split()
+    if "9.0" in name:
+        config.available_features.add("cuda-sm90")
+except OSError:
+    pass  # no driver: tests that need one are skipped as unsupported
