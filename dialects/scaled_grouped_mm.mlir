@@ -1,0 +1,47 @@
+// The scaled_grouped_mm dialect: matrix products of quantized operands, over groups of tokens given by offsets.
+//
+// Declared as far as the design fixes it; no op of it has a lowering yet, and moe-verify says so.
+// docs/dialects/scaled_grouped_mm.md is the reference. Stock mlir-opt reads this file with --irdl-file=.
+//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+irdl.dialect @scaled_grouped_mm {
+  // a, b, offs -> out: high-precision operands, quantized inside as `recipe` says.
+  irdl.operation @grouped_mm {
+    %a = irdl.base "!builtin.tensor"
+    %b = irdl.base "!builtin.tensor"
+    %offs = irdl.base "!builtin.tensor"
+    %out = irdl.base "!builtin.tensor"
+    %recipe = irdl.base "#builtin.string"
+    irdl.operands(a: %a, b: %b, offs: %offs)
+    irdl.results(out: %out)
+    irdl.attributes {"recipe" = %recipe}
+  }
+
+  // qa, qb, sa, sb [, offs] -> out: the case (2D-3D, 2D-2D, 3D-3D) follows from the ranks.
+  irdl.operation @scaled_mm {
+    %qa = irdl.base "!builtin.tensor"
+    %qb = irdl.base "!builtin.tensor"
+    %sa = irdl.base "!builtin.tensor"
+    %sb = irdl.base "!builtin.tensor"
+    %offs = irdl.base "!builtin.tensor"
+    %out = irdl.base "!builtin.tensor"
+    %accumulate = irdl.base "#builtin.string"
+    irdl.operands(qa: %qa, qb: %qb, sa: %sa, sb: %sb, offs: optional %offs)
+    irdl.results(out: %out)
+    irdl.attributes {"accumulate" = %accumulate}
+  }
+
+  // w (i4), scales, x [, offs] -> out: `group_size` weights along K share one scale.
+  irdl.operation @mixed_mm {
+    %w = irdl.base "!builtin.tensor"
+    %scales = irdl.base "!builtin.tensor"
+    %x = irdl.base "!builtin.tensor"
+    %offs = irdl.base "!builtin.tensor"
+    %out = irdl.base "!builtin.tensor"
+    %group_size = irdl.base "#builtin.integer"
+    irdl.operands(w: %w, scales: %scales, x: %x, offs: optional %offs)
+    irdl.results(out: %out)
+    irdl.attributes {"group_size" = %group_size}
+  }
+}

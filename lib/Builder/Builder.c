@@ -1,0 +1,283 @@
+/* Builder.c - see Builder.h.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Builder/Builder.h"
+
+#include "mlir-c/BuiltinAttributes.h"
+#include "mlir-c/BuiltinTypes.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static MlirStringRef string_ref(const char *text) { return mlirStringRefCreateFromCString(text); }
+
+static void fail(const char *what, const char *detail) {
+  fprintf(stderr, "moe: internal error: %s: %s\n", what, detail);
+  abort();
+}
+
+MlirType moe__type(moe__builder_t *b, const char *text) {
+  MlirType type = mlirTypeParseGet(b->context, string_ref(text));
+  if (mlirTypeIsNull(type))
+    fail("malformed type", text);
+  return type;
+}
+
+MlirAttribute moe__attribute(MlirContext context, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  char *text = NULL;
+  if (vasprintf(&text, format, arguments) < 0)
+    fail("out of memory", format);
+  va_end(arguments);
+  MlirAttribute attribute = mlirAttributeParseGet(context, string_ref(text));
+  if (mlirAttributeIsNull(attribute))
+    fail("malformed attribute", text);
+  free(text);
+  return attribute;
+}
+
+moe__builder_t moe__builder_create(MlirContext context, MlirLocation location) {
+  moe__builder_t b = {.context = context, .location = location};
+  b.i1 = mlirIntegerTypeGet(context, 1);
+  b.i8 = mlirIntegerTypeGet(context, 8);
+  b.i16 = mlirIntegerTypeGet(context, 16);
+  b.i32 = mlirIntegerTypeGet(context, 32);
+  b.i64 = mlirIntegerTypeGet(context, 64);
+  b.f32 = mlirF32TypeGet(context);
+  b.ptr = moe__type(&b, "!llvm.ptr");
+  b.global_ptr = moe__type(&b, "!llvm.ptr<1>");
+  b.shared_ptr = moe__type(&b, "!llvm.ptr<3>");
+  b.cluster_ptr = moe__type(&b, "!llvm.ptr<7>");
+  return b;
+}
+
+/* ---- Any op ---- */
+
+static MlirOperation create(moe__builder_t *b, MlirOperationState *state, const char *name) {
+  MlirOperation op = mlirOperationCreate(state);
+  if (mlirOperationIsNull(op))
+    fail("cannot create op", name);
+  mlirBlockAppendOwnedOperation(b->block, op);
+  return op;
+}
+
+static void add_attribute(moe__builder_t *b, MlirOperationState *state, const char *name,
+                          MlirAttribute value) {
+  MlirNamedAttribute named =
+      mlirNamedAttributeGet(mlirIdentifierGet(b->context, string_ref(name)), value);
+  mlirOperationStateAddAttributes(state, 1, &named);
+}
+
+MlirOperation moe__op(moe__builder_t *b, const char *name, intptr_t result_count,
+                      const MlirType *results, intptr_t operand_count, const MlirValue *operands,
+                      const char *attributes, intptr_t region_count, MlirRegion *regions) {
+  MlirOperationState state = mlirOperationStateGet(string_ref(name), b->location);
+  mlirOperationStateAddResults(&state, result_count, results);
+  mlirOperationStateAddOperands(&state, operand_count, operands);
+  mlirOperationStateAddOwnedRegions(&state, region_count, regions);
+  if (attributes) {
+    MlirAttribute dictionary = moe__attribute(b->context, "{%s}", attributes);
+    for (intptr_t i = 0; i < mlirDictionaryAttrGetNumElements(dictionary); i++) {
+      MlirNamedAttribute named = mlirDictionaryAttrGetElement(dictionary, i);
+      mlirOperationStateAddAttributes(&state, 1, &named);
+    }
+  }
+  return create(b, &state, name);
+}
+
+MlirValue moe__op1(moe__builder_t *b, const char *name, MlirType result, intptr_t operand_count,
+                   const MlirValue *operands, const char *attributes) {
+  return mlirOperationGetResult(
+      moe__op(b, name, 1, &result, operand_count, operands, attributes, 0, NULL), 0);
+}
+
+void moe__op0(moe__builder_t *b, const char *name, intptr_t operand_count,
+              const MlirValue *operands, const char *attributes) {
+  moe__op(b, name, 0, NULL, operand_count, operands, attributes, 0, NULL);
+}
+
+/* ---- Constants and arithmetic ---- */
+
+static MlirValue constant(moe__builder_t *b, MlirType type, MlirAttribute value) {
+  MlirOperationState state = mlirOperationStateGet(string_ref("arith.constant"), b->location);
+  mlirOperationStateAddResults(&state, 1, &type);
+  add_attribute(b, &state, "value", value);
+  return mlirOperationGetResult(create(b, &state, "arith.constant"), 0);
+}
+
+MlirValue moe__i32(moe__builder_t *b, int32_t value) {
+  return constant(b, b->i32, mlirIntegerAttrGet(b->i32, value));
+}
+
+MlirValue moe__i64(moe__builder_t *b, int64_t value) {
+  return constant(b, b->i64, mlirIntegerAttrGet(b->i64, value));
+}
+
+MlirValue moe__f32(moe__builder_t *b, float value) {
+  return constant(b, b->f32, mlirFloatAttrDoubleGet(b->context, b->f32, value));
+}
+
+static MlirValue binary(moe__builder_t *b, const char *name, MlirValue x, MlirValue y) {
+  return moe__op1(b, name, mlirValueGetType(x), MOE__VALUES(x, y), NULL);
+}
+
+#define MOE__BINARY(function, name)                                                                \
+  MlirValue function(moe__builder_t *b, MlirValue x, MlirValue y) { return binary(b, name, x, y); }
+MOE__BINARY(moe__add, "arith.addi")
+MOE__BINARY(moe__sub, "arith.subi")
+MOE__BINARY(moe__mul, "arith.muli")
+MOE__BINARY(moe__udiv, "arith.divui")
+MOE__BINARY(moe__urem, "arith.remui")
+MOE__BINARY(moe__umin, "arith.minui")
+MOE__BINARY(moe__and, "arith.andi")
+MOE__BINARY(moe__or, "arith.ori")
+MOE__BINARY(moe__xor, "arith.xori")
+MOE__BINARY(moe__fmul, "arith.mulf")
+#undef MOE__BINARY
+
+static MlirValue constant_like(moe__builder_t *b, MlirValue x, int64_t value) {
+  MlirType type = mlirValueGetType(x);
+  return constant(b, type, mlirIntegerAttrGet(type, value));
+}
+
+MlirValue moe__shl(moe__builder_t *b, MlirValue x, int bits) {
+  return binary(b, "arith.shli", x, constant_like(b, x, bits));
+}
+
+MlirValue moe__lshr(moe__builder_t *b, MlirValue x, int bits) {
+  return binary(b, "arith.shrui", x, constant_like(b, x, bits));
+}
+
+MlirValue moe__ceil_div(moe__builder_t *b, MlirValue x, int32_t divisor) {
+  /* Not (x + divisor - 1) / divisor: that overflows near 2^32. */
+  return binary(b, "arith.ceildivui", x, constant_like(b, x, divisor));
+}
+
+static MlirValue compare(moe__builder_t *b, int predicate, MlirValue x, MlirValue y) {
+  char attributes[48];
+  snprintf(attributes, sizeof attributes, "predicate = %d : i64", predicate);
+  return moe__op1(b, "arith.cmpi", b->i1, MOE__VALUES(x, y), attributes);
+}
+
+/* The numbers of arith.cmpi's predicates. */
+MlirValue moe__eq(moe__builder_t *b, MlirValue x, MlirValue y) { return compare(b, 0, x, y); }
+MlirValue moe__ne(moe__builder_t *b, MlirValue x, MlirValue y) { return compare(b, 1, x, y); }
+MlirValue moe__ult(moe__builder_t *b, MlirValue x, MlirValue y) { return compare(b, 6, x, y); }
+
+MlirValue moe__select(moe__builder_t *b, MlirValue condition, MlirValue x, MlirValue y) {
+  return moe__op1(b, "arith.select", mlirValueGetType(x), MOE__VALUES(condition, x, y), NULL);
+}
+
+MlirValue moe__bitcast(moe__builder_t *b, MlirValue x, MlirType to) {
+  return moe__op1(b, "llvm.bitcast", to, MOE__VALUES(x), NULL);
+}
+
+MlirValue moe__zext(moe__builder_t *b, MlirValue x, MlirType to) {
+  return moe__op1(b, "arith.extui", to, MOE__VALUES(x), NULL);
+}
+
+MlirValue moe__trunc(moe__builder_t *b, MlirValue x, MlirType to) {
+  return moe__op1(b, "arith.trunci", to, MOE__VALUES(x), NULL);
+}
+
+MlirType moe__vector_type(moe__builder_t *b, int count, MlirType element) {
+  (void)b;
+  int64_t shape = count;
+  return mlirVectorTypeGet(1, &shape, element);
+}
+
+MlirValue moe__vector(moe__builder_t *b, intptr_t count, const MlirValue *elements) {
+  MlirType type = moe__vector_type(b, (int)count, mlirValueGetType(elements[0]));
+  MlirValue vector = moe__op1(b, "llvm.mlir.undef", type, MOE__NO_VALUES, NULL);
+  for (intptr_t i = 0; i < count; i++)
+    vector = moe__op1(b, "llvm.insertelement", type,
+                      MOE__VALUES(vector, elements[i], moe__i32(b, (int32_t)i)), NULL);
+  return vector;
+}
+
+/* ---- Memory ---- */
+
+MlirValue moe__offset(moe__builder_t *b, MlirValue pointer, MlirValue bytes) {
+  /* -2147483648 marks the index as an operand. */
+  return moe__op1(b, "llvm.getelementptr", mlirValueGetType(pointer), MOE__VALUES(pointer, bytes),
+                  "rawConstantIndices = array<i32: -2147483648>, elem_type = i8");
+}
+
+MlirValue moe__offset_by(moe__builder_t *b, MlirValue pointer, int32_t bytes) {
+  if (bytes == 0)
+    return pointer;
+  char attributes[80];
+  snprintf(attributes, sizeof attributes, "rawConstantIndices = array<i32: %d>, elem_type = i8",
+           bytes);
+  return moe__op1(b, "llvm.getelementptr", mlirValueGetType(pointer), MOE__VALUES(pointer),
+                  attributes);
+}
+
+MlirValue moe__load(moe__builder_t *b, MlirValue pointer, MlirType type) {
+  return moe__op1(b, "llvm.load", type, MOE__VALUES(pointer), NULL);
+}
+
+void moe__store(moe__builder_t *b, MlirValue value, MlirValue pointer) {
+  moe__op0(b, "llvm.store", MOE__VALUES(value, pointer), NULL);
+}
+
+/* ---- Structured control flow ---- */
+
+moe__for_t moe__for_begin(moe__builder_t *b, MlirValue lower, MlirValue upper, MlirValue step,
+                          intptr_t carried_count, const MlirValue *carried) {
+  if (carried_count > MOE__MAX_CARRIED)
+    fail("too many carried values", "scf.for");
+  moe__for_t loop = {.outer = b->block, .carried_count = carried_count};
+  MlirType types[1 + MOE__MAX_CARRIED] = {mlirValueGetType(lower)};
+  MlirLocation locations[1 + MOE__MAX_CARRIED] = {b->location};
+  MlirValue operands[3 + MOE__MAX_CARRIED] = {lower, upper, step};
+  for (intptr_t i = 0; i < carried_count; i++) {
+    types[1 + i] = mlirValueGetType(carried[i]);
+    locations[1 + i] = b->location;
+    operands[3 + i] = carried[i];
+  }
+  MlirBlock body = mlirBlockCreate(1 + carried_count, types, locations);
+  MlirRegion region = mlirRegionCreate();
+  mlirRegionAppendOwnedBlock(region, body);
+  loop.op = moe__op(b, "scf.for", carried_count, types + 1, 3 + carried_count, operands, NULL, 1,
+                    &region);
+  b->block = body;
+  loop.index = mlirBlockGetArgument(body, 0);
+  for (intptr_t i = 0; i < carried_count; i++)
+    loop.carried[i] = mlirBlockGetArgument(body, 1 + i);
+  return loop;
+}
+
+void moe__for_end(moe__builder_t *b, moe__for_t *loop, const MlirValue *next) {
+  moe__op0(b, "scf.yield", loop->carried_count, next, NULL);
+  b->block = loop->outer;
+  for (intptr_t i = 0; i < loop->carried_count; i++)
+    loop->carried[i] = mlirOperationGetResult(loop->op, i);
+}
+
+moe__if_t moe__if_begin(moe__builder_t *b, MlirValue condition, bool with_else) {
+  moe__if_t branch = {.outer = b->block};
+  MlirRegion regions[2] = {mlirRegionCreate(), mlirRegionCreate()};
+  MlirBlock then = mlirBlockCreate(0, NULL, NULL);
+  mlirRegionAppendOwnedBlock(regions[0], then);
+  if (with_else) {
+    branch.otherwise = mlirBlockCreate(0, NULL, NULL);
+    mlirRegionAppendOwnedBlock(regions[1], branch.otherwise);
+  }
+  moe__op(b, "scf.if", 0, NULL, MOE__VALUES(condition), NULL, 2, regions);
+  b->block = then;
+  return branch;
+}
+
+void moe__else(moe__builder_t *b, moe__if_t *branch) {
+  moe__op0(b, "scf.yield", MOE__NO_VALUES, NULL);
+  b->block = branch->otherwise;
+}
+
+void moe__if_end(moe__builder_t *b, moe__if_t *branch) {
+  moe__op0(b, "scf.yield", MOE__NO_VALUES, NULL);
+  b->block = branch->outer;
+}

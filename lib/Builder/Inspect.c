@@ -1,0 +1,131 @@
+/* Inspect.c - see Inspect.h.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Builder/Inspect.h"
+
+#include "mlir-c/AffineExpr.h"
+#include "mlir-c/AffineMap.h"
+#include "mlir-c/BuiltinAttributes.h"
+#include "mlir-c/BuiltinTypes.h"
+#include "mlir-c/Diagnostics.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static MlirStringRef string_ref(const char *text) { return mlirStringRefCreateFromCString(text); }
+
+MlirStringRef moe__op_name(MlirOperation op) { return mlirIdentifierStr(mlirOperationGetName(op)); }
+
+bool moe__op_is(MlirOperation op, const char *name) {
+  return mlirStringRefEqual(moe__op_name(op), string_ref(name));
+}
+
+bool moe__op_in_dialect(MlirOperation op, const char *dialect) {
+  MlirStringRef name = moe__op_name(op);
+  size_t length = strlen(dialect);
+  return name.length > length && memcmp(name.data, dialect, length) == 0 && name.data[length] == '.';
+}
+
+MlirAttribute moe__op_attribute(MlirOperation op, const char *name) {
+  return mlirOperationGetAttributeByName(op, string_ref(name));
+}
+
+void moe__op_set_attribute(MlirOperation op, const char *name, MlirAttribute value) {
+  mlirOperationSetAttributeByName(op, string_ref(name), value);
+}
+
+int64_t moe__op_integer(MlirOperation op, const char *name) {
+  return mlirIntegerAttrGetValueInt(moe__op_attribute(op, name));
+}
+
+MlirStringRef moe__op_string(MlirOperation op, const char *name) {
+  return mlirStringAttrGetValue(moe__op_attribute(op, name));
+}
+
+int64_t moe__dictionary_integer(MlirAttribute dictionary, const char *key, int64_t fallback) {
+  MlirAttribute value = mlirDictionaryAttrGetElementByName(dictionary, string_ref(key));
+  return mlirAttributeIsNull(value) ? fallback : mlirIntegerAttrGetValueInt(value);
+}
+
+bool moe__error(MlirOperation op, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  char *message = NULL;
+  int length = vasprintf(&message, format, arguments);
+  va_end(arguments);
+  mlirEmitError(mlirOperationGetLocation(op), length < 0 ? "out of memory" : message);
+  if (length >= 0)
+    free(message);
+  return false;
+}
+
+MlirStringRef moe__symbol(MlirOperation op) { return moe__op_string(op, "sym_name"); }
+
+MlirBlock moe__body(MlirOperation op) {
+  if (mlirOperationGetNumRegions(op) != 1)
+    return (MlirBlock){NULL};
+  return mlirRegionGetFirstBlock(mlirOperationGetRegion(op, 0));
+}
+
+typedef struct {
+  moe__visit_t visit;
+  void *user;
+  bool ok;
+} walk_t;
+
+static MlirWalkResult walk_step(MlirOperation op, void *user) {
+  walk_t *walk = user;
+  walk->ok = walk->visit(op, walk->user);
+  return walk->ok ? MlirWalkResultAdvance : MlirWalkResultInterrupt;
+}
+
+bool moe__walk(MlirOperation op, moe__visit_t visit, void *user) {
+  walk_t walk = {visit, user, true};
+  mlirOperationWalk(op, walk_step, &walk, MlirWalkPreOrder);
+  return walk.ok;
+}
+
+static void append(MlirStringRef text, void *user) { fwrite(text.data, 1, text.length, user); }
+
+char *moe__type_text(MlirType type) {
+  char *text = NULL;
+  size_t length = 0;
+  FILE *out = open_memstream(&text, &length);
+  if (!out)
+    abort();
+  mlirTypePrint(type, append, out);
+  fclose(out);
+  return text;
+}
+
+char *moe__attribute_text(MlirAttribute attribute) {
+  char *text = NULL;
+  size_t length = 0;
+  FILE *out = open_memstream(&text, &length);
+  if (!out)
+    abort();
+  mlirAttributePrint(attribute, append, out);
+  fclose(out);
+  return text;
+}
+
+bool moe__memory_order(MlirType tensor, int order[MOE__MAX_RANK]) {
+  int rank = (int)mlirShapedTypeGetRank(tensor);
+  if (rank > MOE__MAX_RANK)
+    return false;
+  for (int i = 0; i < rank; i++)
+    order[i] = i;
+  MlirAttribute encoding = mlirRankedTensorTypeGetEncoding(tensor);
+  if (mlirAttributeIsNull(encoding))
+    return true;
+  if (!mlirAttributeIsAAffineMap(encoding))
+    return false;
+  MlirAffineMap map = mlirAffineMapAttrGetValue(encoding);
+  if (mlirAffineMapGetNumInputs(map) != rank || !mlirAffineMapIsPermutation(map))
+    return false;
+  for (int i = 0; i < rank; i++)
+    order[i] = (int)mlirAffineDimExprGetPosition(mlirAffineMapGetResult(map, i));
+  return true;
+}

@@ -1,0 +1,145 @@
+/* Async.c - see Async.h.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Kernel/Async.h"
+
+/* How long try_wait may sleep before it looks again, in nanoseconds; only a hint. */
+#define WAIT_NANOSECONDS 10000000
+
+#define MAX_RANK 5
+
+/* ---- mbarriers and the ring ---- */
+
+moe__ring_t moe__ring_create(moe__kernel_t *kernel, int stages, int32_t stage_bytes) {
+  moe__ring_t ring = {.stages = stages, .stage_bytes = (stage_bytes + 1023) / 1024 * 1024};
+  ring.buffers = moe__kernel_shared(kernel, stages * ring.stage_bytes, 1024);
+  ring.full = moe__kernel_shared(kernel, stages * 8, 8);
+  ring.empty = moe__kernel_shared(kernel, stages * 8, 8);
+  return ring;
+}
+
+void moe__ring_initialize(moe__kernel_t *kernel, const moe__ring_t *ring, int32_t consumers) {
+  moe__builder_t *b = &kernel->builder;
+  for (int i = 0; i < ring->stages; i++) {
+    moe__op0(b, "nvvm.mbarrier.init",
+             MOE__VALUES(moe__offset_by(b, kernel->shared, ring->full + 8 * i), moe__i32(b, 1)),
+             NULL);
+    moe__op0(b, "nvvm.mbarrier.init",
+             MOE__VALUES(moe__offset_by(b, kernel->shared, ring->empty + 8 * i),
+                         moe__i32(b, consumers)),
+             NULL);
+  }
+  /* The TMA signals barriers through another proxy: it must see them initialized. */
+  moe__op0(b, "nvvm.fence.mbarrier.init", MOE__NO_VALUES, NULL);
+}
+
+moe__cursor_t moe__cursor_start(moe__builder_t *b) {
+  return (moe__cursor_t){moe__i32(b, 0), moe__i32(b, 0)};
+}
+
+moe__cursor_t moe__cursor_next(moe__builder_t *b, const moe__ring_t *ring, moe__cursor_t cursor) {
+  MlirValue stage = moe__add(b, cursor.stage, moe__i32(b, 1));
+  MlirValue wraps = moe__eq(b, stage, moe__i32(b, ring->stages));
+  return (moe__cursor_t){
+      moe__select(b, wraps, moe__i32(b, 0), stage),
+      moe__xor(b, cursor.phase, moe__zext(b, wraps, b->i32)),
+  };
+}
+
+MlirValue moe__ring_buffer(moe__kernel_t *kernel, const moe__ring_t *ring, moe__cursor_t cursor) {
+  moe__builder_t *b = &kernel->builder;
+  MlirValue offset = moe__mul(b, cursor.stage, moe__i32(b, ring->stage_bytes));
+  return moe__offset_by(b, moe__offset(b, kernel->shared, offset), ring->buffers);
+}
+
+static MlirValue barrier_of(moe__kernel_t *kernel, int32_t barriers, moe__cursor_t cursor) {
+  moe__builder_t *b = &kernel->builder;
+  return moe__offset_by(b, moe__offset(b, kernel->shared, moe__shl(b, cursor.stage, 3)), barriers);
+}
+
+static void wait_barrier(moe__builder_t *b, MlirValue barrier, MlirValue phase) {
+  moe__op0(b, "nvvm.mbarrier.try_wait.parity",
+           MOE__VALUES(barrier, phase, moe__i32(b, WAIT_NANOSECONDS)), NULL);
+}
+
+MlirValue moe__ring_acquire(moe__kernel_t *kernel, const moe__ring_t *ring, moe__cursor_t cursor,
+                            int32_t bytes) {
+  moe__builder_t *b = &kernel->builder;
+  /* The other parity: a fresh barrier counts as having completed phase 1, so the first round does not wait. */
+  wait_barrier(b, barrier_of(kernel, ring->empty, cursor),
+               moe__xor(b, cursor.phase, moe__i32(b, 1)));
+  MlirValue full = barrier_of(kernel, ring->full, cursor);
+  moe__op0(b, "nvvm.mbarrier.arrive.expect_tx", MOE__VALUES(full, moe__i32(b, bytes)), NULL);
+  return full;
+}
+
+void moe__ring_wait(moe__kernel_t *kernel, const moe__ring_t *ring, moe__cursor_t cursor) {
+  wait_barrier(&kernel->builder, barrier_of(kernel, ring->full, cursor), cursor.phase);
+}
+
+void moe__ring_release(moe__kernel_t *kernel, const moe__ring_t *ring, moe__cursor_t cursor) {
+  moe__builder_t *b = &kernel->builder;
+  moe__op1(b, "nvvm.mbarrier.arrive", b->i64, MOE__VALUES(barrier_of(kernel, ring->empty, cursor)),
+           NULL);
+}
+
+/* ---- Tensor memory accelerator ---- */
+
+void moe__tma_load(moe__builder_t *b, MlirValue map, MlirValue shared, MlirValue barrier, int rank,
+                   const MlirValue *coordinates) {
+  /* The form with a cluster address needs PTX 8.0 only; the block's own address is valid in it. */
+  MlirValue destination =
+      moe__op1(b, "llvm.addrspacecast", b->cluster_ptr, MOE__VALUES(shared), NULL);
+  MlirValue operands[3 + MAX_RANK] = {destination, map};
+  for (int i = 0; i < rank; i++)
+    operands[2 + i] = coordinates[i];
+  operands[2 + rank] = barrier;
+  char attributes[80];
+  snprintf(attributes, sizeof attributes,
+           "operandSegmentSizes = array<i32: 1, 1, %d, 1, 0, 0, 0, 0>", rank);
+  moe__op0(b, "nvvm.cp.async.bulk.tensor.shared.cluster.global", 3 + rank, operands, attributes);
+}
+
+void moe__tma_store(moe__builder_t *b, MlirValue map, MlirValue shared, int rank,
+                    const MlirValue *coordinates) {
+  MlirValue operands[2 + MAX_RANK] = {map, shared};
+  for (int i = 0; i < rank; i++)
+    operands[2 + i] = coordinates[i];
+  char attributes[64];
+  snprintf(attributes, sizeof attributes, "operandSegmentSizes = array<i32: 1, 1, %d, 0, 0>", rank);
+  moe__op0(b, "nvvm.cp.async.bulk.tensor.global.shared.cta", 2 + rank, operands, attributes);
+}
+
+void moe__tma_commit(moe__builder_t *b) {
+  moe__op0(b, "nvvm.cp.async.bulk.commit.group", MOE__NO_VALUES, NULL);
+}
+
+void moe__tma_wait_read(moe__builder_t *b, int pending) {
+  char attributes[48];
+  snprintf(attributes, sizeof attributes, "group = %d : i32, read", pending);
+  moe__op0(b, "nvvm.cp.async.bulk.wait_group", MOE__NO_VALUES, attributes);
+}
+
+void moe__tma_prefetch_map(moe__builder_t *b, MlirValue map) {
+  moe__op0(b, "nvvm.prefetch", MOE__VALUES(map), "tensormap");
+}
+
+/* ---- Fences and barriers ---- */
+
+void moe__fence_shared_to_async(moe__builder_t *b) {
+  moe__op0(b, "nvvm.fence.proxy", MOE__NO_VALUES,
+           "kind = #nvvm.proxy_kind<async.shared>, space = #nvvm.shared_space<cta>");
+}
+
+void moe__block_barrier(moe__builder_t *b) {
+  moe__op0(b, "nvvm.barrier", MOE__NO_VALUES, "operandSegmentSizes = array<i32: 0, 0, 0>");
+}
+
+void moe__named_barrier(moe__builder_t *b, int32_t id, int32_t threads) {
+  moe__op0(b, "nvvm.barrier", MOE__VALUES(moe__i32(b, id), moe__i32(b, threads)),
+           "operandSegmentSizes = array<i32: 1, 1, 0>");
+}
+
+void moe__warp_barrier(moe__builder_t *b) {
+  moe__op0(b, "nvvm.bar.warp.sync", MOE__VALUES(moe__i32(b, -1)), NULL);
+}

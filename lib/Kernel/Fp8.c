@@ -1,0 +1,97 @@
+/* Fp8.c - see Fp8.h.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Kernel/Fp8.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#define F32_INFINITY 0x7F800000
+#define F32_QUIET_NAN 0x7FC00000
+#define F32_MANTISSA 0x007FFFFF
+#define F32_MANTISSA_BITS 23
+#define E8M0_NAN 255
+
+/* What the formulas need of an element type. */
+static const struct {
+  int max_exponent;  /* exponent of the largest finite value */
+  float max_finite;
+  int mantissa_bits;
+  const char *mlir_type;
+} FORMATS[] = {
+    [MOE__E4M3] = {8, 448.0F, 3, "f8E4M3FN"},
+    [MOE__E5M2] = {15, 57344.0F, 2, "f8E5M2"},
+};
+
+bool moe__mx_mode_from_name(MlirStringRef name, moe__mx_mode_t *out) {
+  static const char *const names[] = {
+      [MOE__FLOOR] = "floor", [MOE__RCEIL] = "rceil", [MOE__CEIL] = "ceil", [MOE__EVEN] = "even"};
+  for (int i = 0; i < (int)(sizeof names / sizeof *names); i++)
+    if (mlirStringRefEqual(name, mlirStringRefCreateFromCString(names[i]))) {
+      *out = (moe__mx_mode_t)i;
+      return true;
+    }
+  return false;
+}
+
+static MlirValue exponent(moe__builder_t *b, MlirValue bits) {
+  return moe__lshr(b, bits, F32_MANTISSA_BITS);
+}
+
+/* The biased exponent, plus 1 where the mantissa is not zero. */
+static MlirValue exponent_rounded_up(moe__builder_t *b, MlirValue bits) {
+  return exponent(b, moe__add(b, bits, moe__i32(b, F32_MANTISSA)));
+}
+
+static MlirValue multiply_bits(moe__builder_t *b, MlirValue bits, float factor) {
+  MlirValue product = moe__fmul(b, moe__bitcast(b, bits, b->f32), moe__f32(b, factor));
+  return moe__bitcast(b, product, b->i32);
+}
+
+MlirValue moe__mx_scale(moe__builder_t *b, MlirValue amax, moe__mx_mode_t mode, moe__fp8_t element) {
+  int max_exponent = FORMATS[element].max_exponent;
+  float to_scale = ldexpf(1.0F, -max_exponent);
+  /* NaN becomes Inf: both give 255, and no addition below can carry into the sign. */
+  MlirValue bits = moe__umin(b, moe__bitcast(b, amax, b->i32), moe__i32(b, F32_INFINITY));
+  switch (mode) {
+  case MOE__FLOOR:
+    return exponent(b, multiply_bits(b, bits, to_scale));
+  case MOE__EVEN: {
+    int half = 1 << (F32_MANTISSA_BITS - FORMATS[element].mantissa_bits - 1);
+    MlirValue rounded = moe__and(b, moe__add(b, bits, moe__i32(b, half)), moe__i32(b, F32_INFINITY));
+    return exponent(b, multiply_bits(b, rounded, to_scale));
+  }
+  case MOE__RCEIL: {
+    MlirValue d = multiply_bits(b, bits, 1.0F / FORMATS[element].max_finite);
+    /* Byte 0 is 2^-127, half of the least normal number: up to there nothing is rounded up. */
+    MlirValue tiny = moe__ult(b, d, moe__i32(b, 0x00400001));
+    return moe__select(b, tiny, moe__i32(b, 0), exponent_rounded_up(b, d));
+  }
+  case MOE__CEIL: {
+    MlirValue up = exponent_rounded_up(b, bits);
+    MlirValue limit = moe__i32(b, max_exponent);
+    MlirValue scale = moe__sub(b, up, moe__umin(b, up, limit));
+    return moe__select(b, moe__eq(b, bits, moe__i32(b, F32_INFINITY)), moe__i32(b, E8M0_NAN), scale);
+  }
+  }
+  __builtin_unreachable();
+}
+
+MlirValue moe__mx_reciprocal(moe__builder_t *b, MlirValue scale) {
+  /* Byte 254 would need a subnormal, but no finite amax has a scale above 247. */
+  MlirValue bits = moe__shl(b, moe__sub(b, moe__i32(b, 254), scale), F32_MANTISSA_BITS);
+  MlirValue is_nan = moe__eq(b, scale, moe__i32(b, E8M0_NAN));
+  return moe__bitcast(b, moe__select(b, is_nan, moe__i32(b, F32_QUIET_NAN), bits), b->f32);
+}
+
+MlirValue moe__fp8_pack4(moe__builder_t *b, const MlirValue x[4], moe__fp8_t element) {
+  char attributes[128];
+  snprintf(attributes, sizeof attributes,
+           "rnd = #nvvm.fp_rnd_mode<rn>, sat = #nvvm.sat_mode<satfinite>, dstTy = %s",
+           FORMATS[element].mlir_type);
+  MlirValue halves[2];
+  for (int i = 0; i < 2; i++) /* the first operand becomes the upper byte */
+    halves[i] = moe__op1(b, "nvvm.convert.f32x2.to.f8x2", b->i16,
+                         MOE__VALUES(x[2 * i + 1], x[2 * i]), attributes);
+  return moe__bitcast(b, moe__vector(b, 2, halves), b->i32);
+}

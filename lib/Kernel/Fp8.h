@@ -1,0 +1,26 @@
+/* Fp8.h - 8-bit floating point in registers: the scale of an MX block, its reciprocal, and the cast.
+ *
+ * The formulas are those of docs/numerics.md; sm_90a has no conversion to E8M0, so the scale is made with integers.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#ifndef MOE_KERNEL_FP8_H
+#define MOE_KERNEL_FP8_H
+
+#include "lib/Builder/Builder.h"
+
+typedef enum moe__fp8_t { MOE__E4M3, MOE__E5M2 } moe__fp8_t;
+typedef enum moe__mx_mode_t { MOE__FLOOR, MOE__RCEIL, MOE__CEIL, MOE__EVEN } moe__mx_mode_t;
+
+/* The mode of this name; false if there is none. */
+bool moe__mx_mode_from_name(MlirStringRef name, moe__mx_mode_t *out);
+
+/* amax (f32, >= 0, NaN or Inf) -> E8M0 byte (i32, 0..255). */
+MlirValue moe__mx_scale(moe__builder_t *b, MlirValue amax, moe__mx_mode_t mode, moe__fp8_t element);
+
+/* E8M0 byte of moe__mx_scale (i32) -> the f32 that elements are multiplied by; NaN for 255. */
+MlirValue moe__mx_reciprocal(moe__builder_t *b, MlirValue scale);
+
+/* Four f32 -> four FP8 in an i32, x[0] lowest; round to nearest even, finite values saturate. */
+MlirValue moe__fp8_pack4(moe__builder_t *b, const MlirValue x[4], moe__fp8_t element);
+
+#endif /* MOE_KERNEL_FP8_H */

@@ -1,0 +1,171 @@
+/* Kernel.c - see Kernel.h.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Kernel/Kernel.h"
+
+#include "mlir-c/BuiltinAttributes.h"
+#include "mlir-c/BuiltinTypes.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* One symbol per gpu.module for the dynamic shared memory of all its kernels. 1024 is what 128-byte swizzles need. */
+#define SHARED_SYMBOL "dynamic_shared_memory"
+
+void moe__kernel_begin(moe__kernel_t *kernel, MlirContext context, MlirLocation location,
+                       int32_t threads, int32_t blocks_per_sm) {
+  *kernel = (moe__kernel_t){.builder = moe__builder_create(context, location),
+                            .entry = mlirBlockCreate(0, NULL, NULL),
+                            .threads = threads,
+                            .blocks_per_sm = blocks_per_sm};
+  kernel->builder.block = kernel->entry;
+  kernel->parameters = open_memstream(&kernel->parameters_text, &kernel->parameters_length);
+  if (!kernel->parameters)
+    abort();
+}
+
+static MlirValue add_parameter(moe__kernel_t *kernel, MlirType type, bool by_value) {
+  assert(kernel->parameter_count < MOE__MAX_PARAMETERS);
+  int index = kernel->parameter_count++;
+  kernel->parameter_types[index] = type;
+  kernel->by_value[index] = by_value;
+  fputs(index ? ", " : "", kernel->parameters);
+  return mlirBlockAddArgument(kernel->entry, type, kernel->builder.location);
+}
+
+MlirValue moe__kernel_pointer(moe__kernel_t *kernel, int tensor) {
+  MlirValue value = add_parameter(kernel, kernel->builder.global_ptr, false);
+  fprintf(kernel->parameters, "{kind = \"pointer\", tensor = %d}", tensor);
+  return value;
+}
+
+MlirValue moe__kernel_tensor_map(moe__kernel_t *kernel, const moe__tensor_map_t *map) {
+  MlirValue value = add_parameter(kernel, kernel->builder.ptr, true);
+  FILE *out = kernel->parameters;
+  fprintf(out, "{kind = \"tensor_map\", tensor = %d, element = \"%s\", dims = [", map->tensor,
+          map->element);
+  for (int i = 0; i < map->rank; i++)
+    fprintf(out, "%s%s", i ? ", " : "", map->dims[i]);
+  fputs("], strides = [", out);
+  for (int i = 0; i + 1 < map->rank; i++)
+    fprintf(out, "%s%s", i ? ", " : "", map->strides[i]);
+  fputs("], box = [", out);
+  for (int i = 0; i < map->rank; i++)
+    fprintf(out, "%s%d", i ? ", " : "", map->box[i]);
+  fprintf(out, "], swizzle = \"%s\", l2_promotion = \"256B\", fill = \"zero\"}", map->swizzle);
+  return value;
+}
+
+moe__extent_t moe__kernel_extent(moe__kernel_t *kernel, int tensor, int dimension, MlirType type) {
+  moe__extent_t extent = {.size = -1};
+  if (!mlirShapedTypeIsDynamicDim(type, dimension)) {
+    extent.size = mlirShapedTypeGetDimSize(type, dimension);
+    extent.value = moe__i32(&kernel->builder, (int32_t)extent.size);
+    snprintf(extent.expression, sizeof extent.expression, "%" PRId64, extent.size);
+    return extent;
+  }
+  extent.value = add_parameter(kernel, kernel->builder.i32, false);
+  snprintf(extent.expression, sizeof extent.expression, "{dim = [%d, %d]}", tensor, dimension);
+  fprintf(kernel->parameters, "{kind = \"scalar\", type = \"i32\", value = %s}", extent.expression);
+  return extent;
+}
+
+static MlirValue special_register(moe__kernel_t *kernel, const char *name) {
+  return moe__op1(&kernel->builder, name, kernel->builder.i32, MOE__NO_VALUES, NULL);
+}
+
+void moe__kernel_prologue(moe__kernel_t *kernel) {
+  moe__builder_t *b = &kernel->builder;
+  kernel->thread = special_register(kernel, "nvvm.read.ptx.sreg.tid.x");
+  kernel->block = special_register(kernel, "nvvm.read.ptx.sreg.ctaid.x");
+  kernel->block_count = special_register(kernel, "nvvm.read.ptx.sreg.nctaid.x");
+  kernel->shared = moe__op1(b, "llvm.mlir.addressof", b->shared_ptr, MOE__NO_VALUES,
+                            "global_name = @" SHARED_SYMBOL);
+}
+
+int32_t moe__kernel_shared(moe__kernel_t *kernel, int32_t bytes, int32_t alignment) {
+  int32_t offset = (kernel->shared_bytes + alignment - 1) / alignment * alignment;
+  kernel->shared_bytes = offset + bytes;
+  return offset;
+}
+
+static bool declares_shared_memory(MlirBlock body) {
+  for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op);
+       op = mlirOperationGetNextInBlock(op))
+    if (mlirStringRefEqual(mlirIdentifierStr(mlirOperationGetName(op)),
+                           mlirStringRefCreateFromCString("llvm.mlir.global")))
+      return true;
+  return false;
+}
+
+void moe__kernel_end(moe__kernel_t *kernel, MlirBlock gpu_module_body, MlirStringRef name,
+                     const char *const grid[3]) {
+  moe__builder_t *b = &kernel->builder;
+  moe__op0(b, "llvm.return", MOE__NO_VALUES, NULL);
+  fclose(kernel->parameters);
+
+  b->block = gpu_module_body;
+  if (!declares_shared_memory(gpu_module_body)) {
+    MlirRegion initializer = mlirRegionCreate();
+    moe__op(b, "llvm.mlir.global", 0, NULL, MOE__NO_VALUES,
+            "sym_name = \"" SHARED_SYMBOL "\", global_type = !llvm.array<0 x i8>, "
+            "linkage = #llvm.linkage<external>, addr_space = 3 : i32, alignment = 1024 : i64",
+            1, &initializer);
+  }
+
+  char *text = NULL;
+  size_t length = 0;
+  FILE *out = open_memstream(&text, &length);
+  if (!out)
+    abort();
+  fprintf(out, "sym_name = \"%.*s\", function_type = !llvm.func<void (", (int)name.length, name.data);
+  for (int i = 0; i < kernel->parameter_count; i++) {
+    MlirType type = kernel->parameter_types[i];
+    bool pointer = mlirTypeEqual(type, b->ptr), global = mlirTypeEqual(type, b->global_ptr);
+    fprintf(out, "%s%s", i ? ", " : "", pointer ? "ptr" : global ? "ptr<1>" : "i32");
+  }
+  fputs(")>, arg_attrs = [", out);
+  for (int i = 0; i < kernel->parameter_count; i++)
+    fprintf(out, "%s%s", i ? ", " : "",
+            kernel->by_value[i] ? "{llvm.byval = !llvm.array<128 x i8>, nvvm.grid_constant, "
+                                  "llvm.align = 64 : i64}"
+                                : "{}");
+  fprintf(out,
+          "], linkage = #llvm.linkage<external>, CConv = #llvm.cconv<ccc>, visibility_ = 0 : i64, "
+          "nvvm.kernel, nvvm.reqntid = array<i32: %d>, nvvm.minctasm = %d : i32, "
+          "moe.kernel = {block = [%d, 1, 1], cluster = [1, 1, 1], shared_memory = %d, "
+          "grid = [%s, %s, %s], parameters = [%s]}",
+          kernel->threads, kernel->blocks_per_sm, kernel->threads, kernel->shared_bytes, grid[0],
+          grid[1], grid[2], kernel->parameters_text);
+  fclose(out);
+  MlirRegion body = mlirRegionCreate();
+  mlirRegionAppendOwnedBlock(body, kernel->entry);
+  moe__op(b, "llvm.func", 0, NULL, MOE__NO_VALUES, text, 1, &body);
+  free(text);
+  free(kernel->parameters_text);
+}
+
+static void write_expression(char *out, const char *name, int count, const char *const *values) {
+  int length = snprintf(out, MOE__EXPRESSION_SIZE, "{%s = [", name);
+  for (int i = 0; i < count; i++)
+    length += snprintf(out + length, MOE__EXPRESSION_SIZE - (size_t)length, "%s%s", i ? ", " : "",
+                       values[i]);
+  length += snprintf(out + length, MOE__EXPRESSION_SIZE - (size_t)length, "]}");
+  assert(length < MOE__EXPRESSION_SIZE);
+}
+
+void moe__expression_ceildiv(char *out, const char *value, int64_t divisor) {
+  char text[24];
+  snprintf(text, sizeof text, "%" PRId64, divisor);
+  write_expression(out, "ceildiv", 2, (const char *[]){value, text});
+}
+
+void moe__expression_mul(char *out, int count, const char *const *factors) {
+  write_expression(out, "mul", count, factors);
+}
+
+void moe__expression_min(char *out, const char *x, const char *y) {
+  write_expression(out, "min", 2, (const char *[]){x, y});
+}

@@ -1,0 +1,85 @@
+/* Kernel.h - a kernel under construction: its parameters, its shared memory, its launch bounds.
+ *
+ * Why it exists: everything a launcher must know of a kernel is recorded where the kernel uses it, so that the manifest can
+ * never disagree with the code. moe__kernel_end writes the record to the kernel as the attribute `moe.kernel`:
+ *
+ *   moe.kernel = {block = [288, 1, 1], cluster = [1, 1, 1], shared_memory = 98432, grid = [<expression>, ...],
+ *                 parameters = [{kind = "tensor_map", tensor = 0, ...}, ...]}
+ *
+ * `tensor` counts the operands of the op, then its results. An expression is an integer, "num_sms",
+ * {dim = [tensor, dimension]}, or {ceildiv | mul | min = [<expression>, ...]}: docs/manifest.md, with `dim` in place of
+ * symbols.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#ifndef MOE_KERNEL_KERNEL_H
+#define MOE_KERNEL_KERNEL_H
+
+#include "lib/Builder/Builder.h"
+
+#include <stddef.h>
+#include <stdio.h>
+
+#define MOE__MAX_PARAMETERS 16
+#define MOE__EXPRESSION_SIZE 512
+
+typedef struct moe__kernel_t {
+  moe__builder_t builder;
+  MlirBlock entry;
+  MlirValue shared; /* !llvm.ptr<3>: start of dynamic shared memory, aligned to 1024 */
+  MlirValue thread, block, block_count; /* i32: %tid.x, %ctaid.x, %nctaid.x */
+  int32_t threads;
+  int32_t blocks_per_sm; /* the occupancy that registers must allow */
+  int32_t shared_bytes;
+  int parameter_count;
+  MlirType parameter_types[MOE__MAX_PARAMETERS];
+  bool by_value[MOE__MAX_PARAMETERS]; /* a tensor map */
+  FILE *parameters;                   /* text of the record, in memory */
+  char *parameters_text;
+  size_t parameters_length;
+} moe__kernel_t;
+
+/* A dimension inside a kernel: a constant where the type says so, else a scalar parameter. */
+typedef struct moe__extent_t {
+  int64_t size;                           /* -1 when dynamic */
+  MlirValue value;                        /* i32 */
+  char expression[MOE__EXPRESSION_SIZE];  /* for grids and tensor maps */
+} moe__extent_t;
+
+/* How memory is cut for the tensor memory accelerator. dims and strides are expressions, innermost first. */
+typedef struct moe__tensor_map_t {
+  int tensor;
+  const char *element; /* "u8", "bf16", "f32" */
+  int rank;
+  const char *dims[5];
+  const char *strides[5]; /* bytes; strides[i] belongs to dims[i + 1] */
+  int box[5];
+  const char *swizzle; /* "none", "32B", "64B", "128B" */
+} moe__tensor_map_t;
+
+/* Starts a kernel of threads x 1 x 1 threads. Parameters are added before the body is built. */
+void moe__kernel_begin(moe__kernel_t *kernel, MlirContext context, MlirLocation location,
+                       int32_t threads, int32_t blocks_per_sm);
+
+/* Adds a parameter, in the order of the calls. The value is what the body uses. */
+MlirValue moe__kernel_pointer(moe__kernel_t *kernel, int tensor);                       /* !llvm.ptr<1> */
+MlirValue moe__kernel_tensor_map(moe__kernel_t *kernel, const moe__tensor_map_t *map);  /* !llvm.ptr */
+
+/* The extent of dimension `dimension` of tensor number `tensor` of this ranked type: a parameter only when dynamic. */
+moe__extent_t moe__kernel_extent(moe__kernel_t *kernel, int tensor, int dimension, MlirType type);
+
+/* Reads the special registers and the base of shared memory; call once, after the parameters. */
+void moe__kernel_prologue(moe__kernel_t *kernel);
+
+/* Reserves shared memory and gives its offset from `shared`. alignment: a power of two up to 1024. */
+int32_t moe__kernel_shared(moe__kernel_t *kernel, int32_t bytes, int32_t alignment);
+
+/* Ends the body and appends the function `name` to gpu_module_body. grid: three expressions. */
+void moe__kernel_end(moe__kernel_t *kernel, MlirBlock gpu_module_body, MlirStringRef name,
+                     const char *const grid[3]);
+
+/* Expressions, written to `out` (MOE__EXPRESSION_SIZE). */
+void moe__expression_ceildiv(char *out, const char *value, int64_t divisor);
+void moe__expression_mul(char *out, int count, const char *const *factors);
+void moe__expression_min(char *out, const char *x, const char *y);
+
+#endif /* MOE_KERNEL_KERNEL_H */
