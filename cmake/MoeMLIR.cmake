@@ -11,7 +11,11 @@ if(NOT MLIR_DIR AND LLVM_CONFIG)
   execute_process(COMMAND ${LLVM_CONFIG} --libdir OUTPUT_VARIABLE llvm_libdir OUTPUT_STRIP_TRAILING_WHITESPACE)
   set(MLIR_DIR ${llvm_libdir}/cmake/mlir)
 endif()
-find_package(MLIR 22 REQUIRED CONFIG)
+# Not find_package(MLIR 22): the package accepts only its exact minor version.
+find_package(MLIR REQUIRED CONFIG)
+if(NOT LLVM_VERSION_MAJOR EQUAL 22)
+  message(FATAL_ERROR "LLVM and MLIR 22 are needed; ${MLIR_DIR} is version ${LLVM_VERSION_MAJOR}")
+endif()
 
 add_library(moe_mlir INTERFACE)
 target_include_directories(moe_mlir SYSTEM INTERFACE ${MLIR_INCLUDE_DIRS} ${LLVM_INCLUDE_DIRS})

@@ -1,0 +1,211 @@
+/* moe/compiler.h - compiles MLIR over the dialects mx_quantize and scaled_grouped_mm to PTX and a
+ * manifest.
+ *
+ * Why it exists: a framework that generates kernels at run time wants the compiler as a library,
+ * with its diagnostics in a callback and its artifacts in memory. moe-opt is a thin command line
+ * over this header.
+ *
+ * The five calls that matter:
+ *   moe_compiler_create    once per thread: an MLIR context with all dialects, ours included
+ *   moe_module_parse       text in
+ *   moe_module_lower       run everything up to a stage, "ptx" say
+ *   moe_module_artifact    bytes out
+ *   moe_module_destroy
+ *
+ * Errors: every function that can fail returns a moe_status_t and has reported the reason as a
+ * diagnostic. Output pointers are set to NULL (or zero) first. Running out of memory ends the
+ * process, as it does inside LLVM.
+ *
+ * Threads: a compiler and its modules belong to one thread at a time. Several threads use several
+ * compilers.
+ *
+ * Process-wide state: creating the first compiler registers MLIR's passes once. No signal handler,
+ * no LLVM option and no fatal error handler is installed: LLVM ends the process on a fatal error
+ * unless the program has installed a handler (LLVMInstallFatalErrorHandler).
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#ifndef MOE_COMPILER_H
+#define MOE_COMPILER_H
+
+#include "moe/export.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* X(constant, number, text). The numbers are part of the ABI. */
+#define MOE_STATUSES(X)                                                                            \
+  X(MOE_OK, 0, "ok")                                                                               \
+  X(MOE_INVALID_INPUT, 1, "the input is wrong")                                                    \
+  X(MOE_USAGE, 2, "wrong usage")                                                                   \
+  X(MOE_INTERNAL, 3, "internal error of the compiler")                                             \
+  X(MOE_IO_ERROR, 4, "input/output error")
+
+typedef enum moe_status_t {
+#define MOE_STATUS(constant, number, text) constant = number,
+  MOE_STATUSES(MOE_STATUS)
+#undef MOE_STATUS
+} moe_status_t;
+
+/* The fixed text of a status. Static storage. */
+MOE_API const char *moe_status_text(moe_status_t status);
+
+/* "0.1.0". Static storage. */
+MOE_API const char *moe_compiler_version(void);
+
+/* ---- Diagnostics ---- */
+
+/* X(constant, number, word). */
+#define MOE_SEVERITIES(X)                                                                          \
+  X(MOE_ERROR, 0, "error")                                                                         \
+  X(MOE_WARNING, 1, "warning")                                                                     \
+  X(MOE_NOTE, 2, "note")                                                                           \
+  X(MOE_REMARK, 3, "remark")
+
+typedef enum moe_severity_t {
+#define MOE_SEVERITY(constant, number, word) constant = number,
+  MOE_SEVERITIES(MOE_SEVERITY)
+#undef MOE_SEVERITY
+} moe_severity_t;
+
+/* "error", "warning", "note" or "remark". Static storage. */
+MOE_API const char *moe_severity_text(moe_severity_t severity);
+
+/* One diagnostic. A note belongs to the last diagnostic before it that is not a note. All strings
+ * are borrowed for the duration of the callback. */
+typedef struct moe_diagnostic_t {
+  moe_severity_t severity;
+  const char *file;     /* name given to moe_module_parse, "<pipeline>", or NULL: no place known */
+  int line, column;     /* from 1; 0 without a place */
+  const char *message;  /* without a trailing newline */
+  const char *rendered; /* "file:line:col: error: message\n", then the source line and a caret where
+                           the text is known */
+} moe_diagnostic_t;
+
+typedef void (*moe_diagnostic_callback_t)(const moe_diagnostic_t *diagnostic, void *user);
+
+/* ---- The compiler ---- */
+
+typedef struct moe_compiler_t moe_compiler_t;
+
+/* Strings are copied by moe_compiler_create. */
+typedef struct moe_compiler_options_t {
+  const char *target;                      /* "sm_90a" is the only one */
+  int opt_level;                           /* of LLVM, 0 to 3 */
+  const char *ptxas;                       /* path of the assembler; NULL: searched for */
+  moe_diagnostic_callback_t on_diagnostic; /* NULL: the rendered text goes to stderr */
+  void *user;                              /* handed to on_diagnostic */
+  bool print_ir_before_all;                /* IR to stderr before each pass */
+  bool print_ir_after_all;                 /* IR to stderr after each pass */
+  bool timing;                             /* time of each pass and artifact to stderr */
+} moe_compiler_options_t;
+
+/* sm_90a, level 3, everything else off. */
+MOE_API moe_compiler_options_t moe_compiler_options_default(void);
+
+/* Creates a compiler. NULL options are the default ones. MOE_USAGE where an option has a value that
+ * is not allowed. *out_compiler is owned by the caller; destroy it with moe_compiler_destroy. */
+MOE_API moe_status_t moe_compiler_create(const moe_compiler_options_t *options,
+                                         moe_compiler_t **out_compiler);
+
+/* Destroys the compiler. Its modules must be gone. NULL is allowed. */
+MOE_API void moe_compiler_destroy(moe_compiler_t *compiler);
+
+/* Whether `argument` names a pass or a pass pipeline, ours or MLIR's. */
+MOE_API bool moe_compiler_has_pass(moe_compiler_t *compiler, const char *argument);
+
+/* Parses a textual pipeline without running it. MOE_USAGE where it is wrong; the diagnostic's file
+ * is "<pipeline>" and its column the place in the text. *out_canonical (may be NULL) is the
+ * pipeline with all options spelled out, as MLIR prints it; it is owned by the compiler and valid
+ * until its next call. */
+MOE_API moe_status_t moe_compiler_check_pipeline(moe_compiler_t *compiler, const char *pipeline,
+                                                 const char **out_canonical);
+
+/* ---- What the compiler has; all in static storage ---- */
+
+typedef struct moe_pass_info_t {
+  const char *argument; /* "moe-verify" */
+  const char *summary;  /* one line */
+} moe_pass_info_t;
+
+typedef struct moe_pass_option_info_t {
+  const char *argument; /* of the pass it belongs to */
+  const char *name;
+  const char *default_value;
+  const char *description;
+} moe_pass_option_info_t;
+
+typedef struct moe_stage_info_t {
+  const char *name;    /* "fused" */
+  const char *summary; /* one line */
+  const char *passes;  /* what leads here from the stage before, comma-separated; "" for none. NULL:
+                          an artifact */
+} moe_stage_info_t;
+
+typedef struct moe_dialect_info_t {
+  const char *name; /* "mx_quantize" */
+  const char *text; /* its definition in IRDL, which stock mlir-opt reads with --irdl-file */
+} moe_dialect_info_t;
+
+/* Our passes, in the order of passes/Passes.def. MLIR's own are not listed. */
+MOE_API const moe_pass_info_t *moe_compiler_passes(size_t *out_count);
+
+/* Options of our passes. */
+MOE_API const moe_pass_option_info_t *moe_compiler_pass_options(size_t *out_count);
+
+/* The stages, in order. */
+MOE_API const moe_stage_info_t *moe_compiler_stages(size_t *out_count);
+
+/* Our dialects. */
+MOE_API const moe_dialect_info_t *moe_compiler_dialects(size_t *out_count);
+
+/* ---- Modules ---- */
+
+typedef struct moe_module_t moe_module_t;
+
+/* Parses and verifies `length` bytes of MLIR. `name` is the file name of diagnostics. Both are
+ * copied. Arguments and results of functions that have no `moe.name` get one from the text: the
+ * launch plan and the manifest call them so. MOE_INVALID_INPUT where the text is wrong. *out_module
+ * is owned by the caller. */
+MOE_API moe_status_t moe_module_parse(moe_compiler_t *compiler, const char *name, const char *text,
+                                      size_t length, moe_module_t **out_module);
+
+/* NULL is allowed. */
+MOE_API void moe_module_destroy(moe_module_t *module);
+
+/* Runs a textual pipeline, "builtin.module(moe-verify,canonicalize)", over the module. Passes of
+ * ours and of MLIR may be mixed at any depth. MOE_USAGE: the pipeline is wrong. MOE_INVALID_INPUT:
+ * a pass rejected the module. MOE_INTERNAL: a pass of ours left the module invalid. After a failure
+ * the module is of no use but to be destroyed. */
+MOE_API moe_status_t moe_module_run(moe_module_t *module, const char *pipeline);
+
+/* Runs every stage up to `stage`. The module may already be in any IR stage: the passes before it
+ * find nothing to do. MOE_USAGE: no such stage. MOE_INVALID_INPUT: a pass rejected the module; for
+ * "cubin" also: no ptxas. MOE_INTERNAL: a stage failed that must not fail. The stage "bundle" makes
+ * all artifacts; moe_module_write_bundle writes them. After a failure the module is of no use but
+ * to be destroyed. */
+MOE_API moe_status_t moe_module_lower(moe_module_t *module, const char *stage);
+
+/* Prints the IR. `generic` asks for the generic form of every op. *out_text is NUL-terminated,
+ * owned by the module and valid until its next call. */
+MOE_API moe_status_t moe_module_print(moe_module_t *module, bool generic, const char **out_text,
+                                      size_t *out_length);
+
+/* An artifact, "ptx", "cubin" or "manifest", made by moe_module_lower. *out_data is owned by the
+ * module. MOE_USAGE where it has not been made; a cubin that could not be made for want of a ptxas
+ * is MOE_OK with *out_data NULL. */
+MOE_API moe_status_t moe_module_artifact(moe_module_t *module, const char *name,
+                                         const char **out_data, size_t *out_length);
+
+/* Writes manifest.json, kernels.ptx and, where there is one, kernels.cubin into `directory`, which
+ * is created. Nothing is left half-written. The module must be in stage "bundle". */
+MOE_API moe_status_t moe_module_write_bundle(moe_module_t *module, const char *directory);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* MOE_COMPILER_H */
