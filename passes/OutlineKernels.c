@@ -1,10 +1,164 @@
-/* OutlineKernels.c - stand-in, to be overwritten.
+/* OutlineKernels.c - makes a kernel of each op: the function becomes the launch plan, a gpu.module holds the kernels.
+ *
+ * The plan is the function itself: its ops, in order, are the launches, and each names its kernel in the attribute `kernel`. Values
+ * are buffers: arguments and returned values are the caller's, all others lie in the workspace. A kernel is a func.func that
+ * holds a copy of the op, until a conversion writes its body.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Builder/Builder.h"
+#include "lib/Builder/Inspect.h"
 #include "passes/Passes.h"
 
+#include "mlir-c/BuiltinAttributes.h"
+#include "mlir-c/BuiltinTypes.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define KERNELS "kernels"
+
+static bool is_ours(MlirOperation op) {
+  return moe__op_in_dialect(op, "mx_quantize") || moe__op_in_dialect(op, "scaled_grouped_mm");
+}
+
+/* ---- What a function may hold ---- */
+
+static bool check_return(MlirOperation op) {
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) {
+    MlirValue value = mlirOperationGetOperand(op, i);
+    if (mlirValueIsABlockArgument(value))
+      return moe__error(op, "result %d is an argument; every result must be made by a kernel", (int)i);
+    for (intptr_t j = 0; j < i; j++)
+      if (mlirValueEqual(value, mlirOperationGetOperand(op, j)))
+        return moe__error(op, "results %d and %d are the same value; each result has a buffer of its own",
+                          (int)j, (int)i);
+  }
+  return true;
+}
+
+static bool check_function(MlirOperation function) {
+  for (MlirOperation op = mlirBlockGetFirstOperation(moe__body(function)); !mlirOperationIsNull(op);
+       op = mlirOperationGetNextInBlock(op)) {
+    if (moe__op_is(op, "func.return")) {
+      if (!check_return(op))
+        return false;
+    } else if (!is_ours(op)) {
+      MlirStringRef name = moe__op_name(op);
+      return moe__error(op, "'%.*s' has no kernel and could not be fused into one", (int)name.length,
+                        name.data);
+    }
+  }
+  return true;
+}
+
+/* ---- Kernels ---- */
+
+static MlirOperation find_gpu_module(MlirOperation module) {
+  MlirOperation op = mlirBlockGetFirstOperation(moe__body(module));
+  while (!mlirOperationIsNull(op) && !moe__op_is(op, "gpu.module"))
+    op = mlirOperationGetNextInBlock(op);
+  return op;
+}
+
+static MlirOperation create_gpu_module(MlirOperation module) {
+  moe__builder_t b = moe__builder_create(mlirOperationGetContext(module),
+                                         mlirOperationGetLocation(module));
+  b.block = moe__body(module);
+  MlirRegion region = mlirRegionCreate();
+  mlirRegionAppendOwnedBlock(region, mlirBlockCreate(0, NULL, NULL));
+  moe__op_set_attribute(module, "gpu.container_module", mlirUnitAttrGet(b.context));
+  return moe__op(&b, "gpu.module", 0, NULL, MOE__NO_VALUES, "sym_name = \"" KERNELS "\"", 1, &region);
+}
+
+static bool symbol_exists(MlirBlock block, MlirStringRef name) {
+  for (MlirOperation op = mlirBlockGetFirstOperation(block); !mlirOperationIsNull(op);
+       op = mlirOperationGetNextInBlock(op))
+    if (!mlirAttributeIsNull(moe__op_attribute(op, "sym_name")) &&
+        mlirStringRefEqual(moe__symbol(op), name))
+      return true;
+  return false;
+}
+
+/* "<function>_<n>", with n the first free number and every character one that PTX allows. Free it. */
+static char *kernel_name(MlirOperation function, MlirBlock kernels) {
+  MlirStringRef base = moe__symbol(function);
+  for (int n = 0;; n++) {
+    char *name = NULL;
+    if (asprintf(&name, "%s%.*s_%d", isalpha((unsigned char)base.data[0]) ? "" : "k", (int)base.length,
+                 base.data, n) < 0)
+      abort();
+    for (char *c = name; *c; c++)
+      if (!isalnum((unsigned char)*c))
+        *c = '_';
+    if (!symbol_exists(kernels, mlirStringRefCreateFromCString(name)))
+      return name;
+    free(name);
+  }
+}
+
+static void outline(MlirOperation function, MlirOperation op, MlirBlock kernels) {
+  MlirContext context = mlirOperationGetContext(op);
+  moe__builder_t b = moe__builder_create(context, mlirOperationGetLocation(op));
+  char *name = kernel_name(function, kernels);
+
+  intptr_t operand_count = mlirOperationGetNumOperands(op), result_count = mlirOperationGetNumResults(op);
+  MlirType *types = calloc((size_t)(operand_count + result_count), sizeof *types);
+  MlirLocation *locations = calloc((size_t)operand_count + 1, sizeof *locations);
+  MlirValue *results = calloc((size_t)result_count + 1, sizeof *results);
+  if (!types || !locations || !results)
+    abort();
+  for (intptr_t i = 0; i < operand_count; i++) {
+    types[i] = mlirValueGetType(mlirOperationGetOperand(op, i));
+    locations[i] = b.location;
+  }
+  for (intptr_t i = 0; i < result_count; i++)
+    types[operand_count + i] = mlirValueGetType(mlirOperationGetResult(op, i));
+
+  MlirBlock body = mlirBlockCreate(operand_count, types, locations);
+  MlirOperation copy = mlirOperationClone(op);
+  for (intptr_t i = 0; i < operand_count; i++)
+    mlirOperationSetOperand(copy, i, mlirBlockGetArgument(body, i));
+  mlirBlockAppendOwnedOperation(body, copy);
+  for (intptr_t i = 0; i < result_count; i++)
+    results[i] = mlirOperationGetResult(copy, i);
+  b.block = body;
+  moe__op0(&b, "func.return", result_count, results, NULL);
+
+  MlirRegion region = mlirRegionCreate();
+  mlirRegionAppendOwnedBlock(region, body);
+  b.block = kernels;
+  MlirOperation kernel = moe__op(&b, "func.func", 0, NULL, MOE__NO_VALUES,
+                                 "sym_name = \"\", function_type = () -> ()", 1, &region);
+  moe__op_set_attribute(kernel, "sym_name",
+                        mlirStringAttrGet(context, mlirStringRefCreateFromCString(name)));
+  moe__op_set_attribute(kernel, "function_type",
+                        mlirTypeAttrGet(mlirFunctionTypeGet(context, operand_count, types, result_count,
+                                                            types + operand_count)));
+  moe__op_set_attribute(op, "kernel", moe__attribute(context, "@" KERNELS "::@%s", name));
+  free(types);
+  free(locations);
+  free(results);
+  free(name);
+}
+
 bool moe__run_outline_kernels(MlirOperation module, const moe__pass_t *pass) {
-  (void)module;
   (void)pass;
+  MlirOperation gpu_module = find_gpu_module(module);
+  for (MlirOperation function = mlirBlockGetFirstOperation(moe__body(module));
+       !mlirOperationIsNull(function); function = mlirOperationGetNextInBlock(function)) {
+    if (!moe__op_is(function, "func.func") || mlirBlockIsNull(moe__body(function)))
+      continue;
+    if (!check_function(function))
+      return false;
+    for (MlirOperation op = mlirBlockGetFirstOperation(moe__body(function)); !mlirOperationIsNull(op);
+         op = mlirOperationGetNextInBlock(op)) {
+      if (!is_ours(op) || !mlirAttributeIsNull(moe__op_attribute(op, "kernel")))
+        continue;
+      if (mlirOperationIsNull(gpu_module))
+        gpu_module = create_gpu_module(module);
+      outline(function, op, moe__body(gpu_module));
+    }
+  }
   return true;
 }

@@ -1,0 +1,3 @@
+
+/* stand-in */
+#include "lib/Target/Target.h"

@@ -1,0 +1,75 @@
+/* Schedule.c - see Schedule.h.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "passes/Schedule.h"
+
+#include "lib/Builder/Builder.h"
+#include "lib/Builder/Inspect.h"
+
+#include "mlir-c/BuiltinAttributes.h"
+
+/* What one block may have on sm_90: 227 KB, less room for barriers. Per SM 228 KB, 1 KB of it reserved per block. */
+#define SHARED_PER_BLOCK (227 * 1024)
+#define SHARED_PER_SM (228 * 1024)
+#define SHARED_RESERVED 1024
+#define SHARED_BARRIERS 256
+
+static bool known_field(MlirStringRef name) {
+#define MOE__FIELD(field, attribute, least, most)                                                  \
+  if (mlirStringRefEqual(name, mlirStringRefCreateFromCString(attribute)))                         \
+    return true;
+  MOE__QUANTIZE_SCHEDULE(MOE__FIELD)
+#undef MOE__FIELD
+  return false;
+}
+
+bool moe__quantize_schedule_read(MlirOperation op, int element_bytes,
+                                 moe__quantize_schedule_t *out) {
+  MlirAttribute dictionary = moe__op_attribute(op, "schedule");
+  if (mlirAttributeIsNull(dictionary) || !mlirAttributeIsADictionary(dictionary))
+    return moe__error(op, "'schedule' must be a dictionary of integers");
+  for (intptr_t i = 0; i < mlirDictionaryAttrGetNumElements(dictionary); i++) {
+    MlirNamedAttribute entry = mlirDictionaryAttrGetElement(dictionary, i);
+    MlirStringRef name = mlirIdentifierStr(entry.name);
+    if (!known_field(name))
+      return moe__error(op, "'schedule' has no field '%.*s'", (int)name.length, name.data);
+    if (!mlirAttributeIsAInteger(entry.attribute))
+      return moe__error(op, "'schedule.%.*s' must be an integer", (int)name.length, name.data);
+  }
+#define MOE__FIELD(field, attribute, least, most)                                                  \
+  int64_t field = moe__dictionary_integer(dictionary, attribute, INT64_MIN);                       \
+  if (field == INT64_MIN)                                                                          \
+    return moe__error(op, "'schedule' lacks the field '" attribute "'");                           \
+  if (field < (least) || field > (most))                                                           \
+    return moe__error(op, "'schedule." attribute "' is %lld; it must be between %d and %d",        \
+                      (long long)field, least, most);                                              \
+  out->field = (int)field;
+  MOE__QUANTIZE_SCHEDULE(MOE__FIELD)
+#undef MOE__FIELD
+  int box_k = 128 / element_bytes;
+  if (out->tile_n % 128)
+    return moe__error(op, "'schedule.tile_n' is %d; it must be a multiple of 128", out->tile_n);
+  if (out->tile_k % box_k)
+    return moe__error(op, "'schedule.tile_k' is %d; it must be a multiple of %d", out->tile_k, box_k);
+  int items = out->tile_n / 32 * (out->tile_k / box_k);
+  if (items % out->warps)
+    return moe__error(op, "'schedule.warps' is %d; it must divide the tile's %d strips of 32 rows and 128 bytes",
+                      out->warps, items);
+  int shared = out->tile_n * out->tile_k * (out->stages * element_bytes + out->output_stages) +
+               SHARED_BARRIERS;
+  if (shared > SHARED_PER_BLOCK ||
+      out->blocks_per_sm * (shared + SHARED_RESERVED) > SHARED_PER_SM)
+    return moe__error(op, "'schedule' needs %d bytes of shared memory in each of %d blocks; a multiprocessor has %d",
+                      shared, out->blocks_per_sm, SHARED_PER_SM);
+  return true;
+}
+
+void moe__quantize_schedule_write(MlirOperation op, const moe__quantize_schedule_t *schedule) {
+  moe__op_set_attribute(
+      op, "schedule",
+      moe__attribute(mlirOperationGetContext(op),
+                     "{tile_n = %d, tile_k = %d, stages = %d, output_stages = %d, warps = %d, "
+                     "blocks_per_sm = %d, band = %d}",
+                     schedule->tile_n, schedule->tile_k, schedule->stages, schedule->output_stages,
+                     schedule->warps, schedule->blocks_per_sm, schedule->band));
+}
