@@ -97,18 +97,19 @@ static int report(const moe__tensor_t *result, const verdict_t *verdict,
   return rc;
 }
 
-static json_t *describe(const moe__tensor_t *result, const verdict_t *verdict) {
+static json_t *describe(const moe__tensor_t *result, const verdict_t *verdict, bool on_device) {
   const moe__difference_t *difference = &verdict->difference;
   json_t *first = json_null();
   if (difference->count)
     first = json_pack("{s:o, s:I, s:I}", "index",
                       moe__describe_list(result->info->rank, difference->first), "got",
                       (json_int_t)difference->got, "expected", (json_int_t)difference->expected);
-  return json_pack("{s:s, s:s, s:o, s:I, s:I, s:o, s:b, s:b}", "name", result->info->name, "dtype",
+  return json_pack("{s:s, s:s, s:o, s:I, s:I, s:o, s:o, s:b}", "name", result->info->name, "dtype",
                    result->info->dtype, "shape",
                    moe__describe_list(result->info->rank, result->shape), "elements",
                    (json_int_t)result->elements, "differences", (json_int_t)difference->count,
-                   "first_difference", first, "guards_intact", verdict->guards_intact, "same_twice",
+                   "first_difference", first, "guards_intact",
+                   on_device ? json_boolean(verdict->guards_intact) : json_null(), "same_twice",
                    verdict->same_twice);
 }
 
@@ -119,7 +120,7 @@ static int judge(const moe__target_t *target, const moe__call_t *call, const ver
   int rc = MOE__OK;
   for (int i = 0; i < call->function->result_count; i++) {
     rc |= report(&call->results[i], &verdicts[i], target);
-    json_array_append_new(results, describe(&call->results[i], &verdicts[i]));
+    json_array_append_new(results, describe(&call->results[i], &verdicts[i], target->device));
   }
   json_array_append_new(cases, json_pack("{s:o, s:b, s:o}", "arguments", moe__describe_shapes(call),
                                          "ok", rc == MOE__OK, "results", results));
