@@ -22,7 +22,7 @@
 
 enum { WRITE_CHUNK = 16 << 20, MAX_BITS = 64 };
 
-/* The unfinished file, for the signal handler; empty when there is none. */
+/* The unfinished file, for the signal handler, which is set only while there is one. */
 static char temporary[PATH_MAX];
 static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
 enum { SIGNAL_COUNT = sizeof signals / sizeof *signals };
@@ -135,23 +135,21 @@ static int replace_file(const char *target, const moe__tensor_t *const *ordered,
     errno = ENAMETOOLONG;
     return -1;
   }
-  int fd = mkostemp(temporary, O_CLOEXEC);
-  if (fd < 0)
-    return -1;
+  /* mkostemp makes files private; this one is to be like any other. */
+  mode_t mask = umask(0);
+  umask(mask);
   struct sigaction action = {.sa_handler = remove_and_die}, before[SIGNAL_COUNT];
   for (int i = 0; i < SIGNAL_COUNT; i++) {
     sigaction(signals[i], NULL, &before[i]);
     if (before[i].sa_handler != SIG_IGN)
       sigaction(signals[i], &action, NULL);
   }
-  /* mkostemp makes files private; this one is to be like any other. */
-  mode_t mask = umask(0);
-  umask(mask);
-  int failed = fchmod(fd, 0666 & ~mask);
-  int written = write_file(fd, ordered, count);
-  failed = failed || written || rename(temporary, target) ? -1 : 0;
+  int fd = mkostemp(temporary, O_CLOEXEC);
+  int failed = fd < 0 ? -1 : write_file(fd, ordered, count);
+  if (!failed)
+    failed = chmod(temporary, 0666 & ~mask) || rename(temporary, target) ? -1 : 0;
   int error = errno;
-  if (failed)
+  if (failed && fd >= 0)
     unlink(temporary);
   for (int i = 0; i < SIGNAL_COUNT; i++)
     sigaction(signals[i], &before[i], NULL);
