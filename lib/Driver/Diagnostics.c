@@ -6,13 +6,11 @@
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Driver/Driver.h"
+#include "lib/Driver/Render.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Longer source lines are not shown: a constant of a megabyte helps nobody. */
-enum { LONGEST_SHOWN_LINE = 1000 };
 
 /* MLIR knows the text that it is given by this name. */
 static const char TEXT_NAME[] = "-";
@@ -57,55 +55,20 @@ static bool is_text_name(MlirStringRef file) {
   return file.length == strlen(TEXT_NAME) && !memcmp(file.data, TEXT_NAME, file.length);
 }
 
-/* Start of a line, counted from 1, or NULL. */
-static const char *find_line(const char *text, int line) {
-  for (; text && line > 1; line--) {
-    text = strchr(text, '\n');
-    if (text)
-      text++;
-  }
-  return line == 1 ? text : NULL;
-}
-
 const char *moe__text_at(const moe__source_t *source, MlirLocation location) {
   place_t place;
   if (!source->name || !find_place(location, &place) || !is_text_name(place.file))
     return NULL;
-  const char *line = find_line(source->text, place.line);
+  const char *line = moe__find_line(source->text, place.line);
   if (!line || place.column < 1 || (size_t)place.column > strcspn(line, "\n") + 1)
     return NULL;
   return line + place.column - 1;
 }
 
-/* Appends the line and, below it, a caret under the column. */
-static void append_snippet(moe__text_t *out, const char *text, int line_number, int column) {
-  const char *line = find_line(text, line_number);
-  if (!line)
-    return;
-  size_t length = strcspn(line, "\r\n");
-  if (length > LONGEST_SHOWN_LINE || column < 1 || (size_t)column > length + 1)
-    return;
-  moe__text_append(out, line, length);
-  moe__text_put(out, "\n");
-  for (const char *c = line; c < line + column - 1; c++) {
-    bool inside_character = ((unsigned char)*c & 0xC0) == 0x80; /* UTF-8 */
-    if (!inside_character)
-      moe__text_put(out, *c == '\t' ? "\t" : " ");
-  }
-  moe__text_put(out, "^\n");
-}
-
 /* `text` is what the place points into, or NULL. */
 static void deliver(moe_compiler_t *compiler, moe_diagnostic_t diagnostic, const char *text) {
   moe__text_t rendered = {0};
-  if (diagnostic.file)
-    moe__text_printf(&rendered, "%s:", diagnostic.file);
-  if (diagnostic.line)
-    moe__text_printf(&rendered, "%d:%d:", diagnostic.line, diagnostic.column);
-  moe__text_printf(&rendered, "%s%s: %s\n", rendered.length ? " " : "",
-                   moe_severity_text(diagnostic.severity), diagnostic.message);
-  if (text && diagnostic.line)
-    append_snippet(&rendered, text, diagnostic.line, diagnostic.column);
+  moe__render(&rendered, &diagnostic, text);
   diagnostic.rendered = rendered.data;
   if (diagnostic.severity == MOE_ERROR)
     compiler->num_errors++;

@@ -1,0 +1,1 @@
+extern int moe__stand_in;
