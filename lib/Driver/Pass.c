@@ -48,6 +48,9 @@ const moe_pass_option_info_t moe__pass_options[] = {
 
 const size_t moe__num_pass_options = sizeof moe__pass_options / sizeof moe__pass_options[0] - 1;
 
+/* What our passes make ops of. MLIR wants dialects loaded before a pass runs. */
+static const char *const created_dialects[] = {"arith", "cf", "func", "gpu", "llvm", "nvvm", "scf"};
+
 /* MLIR identifies a pass by the address of an 8-byte aligned object. */
 static const struct { _Alignas(8) char c; } type_ids[sizeof moe__passes / sizeof moe__passes[0]];
 
@@ -120,6 +123,8 @@ static void on_run(MlirOperation module, MlirExternalPass external, void *user) 
 }
 
 MlirPass moe__pass_create(moe_compiler_t *compiler, size_t index, const char *const *values) {
+  for (size_t i = 0; i < sizeof created_dialects / sizeof created_dialects[0]; i++)
+    mlirContextGetOrLoadDialect(compiler->context, moe__ref(created_dialects[i]));
   const moe_pass_info_t *info = &moe__passes[index];
   moe__pass_t *pass = copy_pass(compiler, index, values);
 
