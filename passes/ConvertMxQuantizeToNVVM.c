@@ -155,10 +155,10 @@ static void strip_amax(quantize_t *s, const MlirValue words[BLOCK], MlirValue am
   MlirType type = s->lane_columns == 2 ? moe__type(b, "vector<2xbf16>") : b->f32;
   MlirValue level[BLOCK];
   for (int i = 0; i < BLOCK; i++)
-    level[i] = moe__op1(b, "math.absf", type, MOE__VALUES(moe__bitcast(b, words[i], type)), NULL);
+    level[i] = moe__op1(b, "llvm.intr.fabs", type, MOE__VALUES(moe__bitcast(b, words[i], type)), NULL);
   for (int count = BLOCK / 2; count >= 1; count /= 2)
     for (int i = 0; i < count; i++)
-      level[i] = moe__op1(b, "arith.maximumf", type, MOE__VALUES(level[i], level[i + count]), NULL);
+      level[i] = moe__op1(b, "llvm.intr.maximum", type, MOE__VALUES(level[i], level[i + count]), NULL);
   if (s->lane_columns == 1) {
     amax[0] = level[0];
     return;

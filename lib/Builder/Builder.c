@@ -152,8 +152,8 @@ MlirValue moe__lshr(moe__builder_t *b, MlirValue x, int bits) {
 }
 
 MlirValue moe__ceil_div(moe__builder_t *b, MlirValue x, int32_t divisor) {
-  /* Not (x + divisor - 1) / divisor: that overflows near 2^32. */
-  return binary(b, "arith.ceildivui", x, constant_like(b, x, divisor));
+  return binary(b, "arith.divui", moe__add(b, x, constant_like(b, x, divisor - 1)),
+                constant_like(b, x, divisor));
 }
 
 static MlirValue compare(moe__builder_t *b, int predicate, MlirValue x, MlirValue y) {
