@@ -329,15 +329,5 @@ MlirPassManager moe__pipeline_parse(moe_compiler_t *compiler, const char *pipeli
     mlirPassManagerDestroy(manager);
     return (MlirPassManager){NULL};
   }
-  mlirPassManagerEnableVerifier(manager, true);
-  if (compiler->options.print_ir_before_all || compiler->options.print_ir_after_all) {
-    MlirOpPrintingFlags flags = mlirOpPrintingFlagsCreate();
-    mlirPassManagerEnableIRPrinting(manager, compiler->options.print_ir_before_all,
-                                    compiler->options.print_ir_after_all, false, false, false,
-                                    flags, mlirStringRefCreate(NULL, 0));
-    mlirOpPrintingFlagsDestroy(flags);
-  }
-  if (compiler->options.timing)
-    mlirPassManagerEnableTiming(manager);
   return manager;
 }

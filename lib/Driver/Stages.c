@@ -87,11 +87,26 @@ void moe__stage_pipeline(size_t stage, moe__text_t *out_text) {
   moe__text_put(out_text, ")");
 }
 
+static void configure(const moe_compiler_t *compiler, MlirPassManager manager) {
+  const moe_compiler_options_t *options = &compiler->options;
+  mlirPassManagerEnableVerifier(manager, true);
+  if (options->print_ir_before_all || options->print_ir_after_all) {
+    MlirOpPrintingFlags flags = mlirOpPrintingFlagsCreate();
+    mlirPassManagerEnableIRPrinting(manager, options->print_ir_before_all,
+                                    options->print_ir_after_all, false, false, false, flags,
+                                    mlirStringRefCreate(NULL, 0));
+    mlirOpPrintingFlagsDestroy(flags);
+  }
+  if (options->timing)
+    mlirPassManagerEnableTiming(manager);
+}
+
 static moe_status_t run_pipeline(moe_module_t *module, const char *pipeline) {
   moe_compiler_t *compiler = module->compiler;
   MlirPassManager manager = moe__pipeline_parse(compiler, pipeline);
   if (mlirPassManagerIsNull(manager))
     return MOE_USAGE;
+  configure(compiler, manager);
   compiler->rejected = compiler->internal = false;
   bool ok = mlirLogicalResultIsSuccess(
       mlirPassManagerRunOnOp(manager, mlirModuleGetOperation(module->ir)));
