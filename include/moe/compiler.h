@@ -124,6 +124,12 @@ MOE_API bool moe_compiler_has_pass(moe_compiler_t *compiler, const char *argumen
 MOE_API moe_status_t moe_compiler_check_pipeline(moe_compiler_t *compiler, const char *pipeline,
                                                  const char **out_canonical);
 
+/* The pipeline that moe_module_lower runs for a stage: "builtin.module(moe-verify,...)". Artifacts
+ * have that of the stage they are made from. MOE_USAGE: no such stage. *out_pipeline is owned by
+ * the compiler and valid until its next call. */
+MOE_API moe_status_t moe_compiler_stage_pipeline(moe_compiler_t *compiler, const char *stage,
+                                                 const char **out_pipeline);
+
 /* ---- What the compiler has; all in static storage ---- */
 
 typedef struct moe_pass_info_t {
@@ -132,7 +138,7 @@ typedef struct moe_pass_info_t {
 } moe_pass_info_t;
 
 typedef struct moe_pass_option_info_t {
-  const char *argument; /* of the pass it belongs to */
+  size_t pass; /* index into moe_compiler_passes */
   const char *name;
   const char *default_value;
   const char *description;

@@ -25,4 +25,6 @@ const char *moe_severity_text(moe_severity_t severity) {
   return "unknown severity";
 }
 
-const char *moe_compiler_version(void) { return MOE_VERSION; }
+const char *moe_compiler_version(void) {
+  return MOE_VERSION;
+}

@@ -1,0 +1,102 @@
+/* CustomForm.c - explains parse errors about our dialects that MLIR leaves unexplained.
+ *
+ * Why: a dialect defined in IRDL has no custom syntax. MLIR's parser rejects `mx_quantize.quantize
+ * %w` without a word, and everybody who has read MLIR writes that first.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Driver/Dialects.h"
+#include "lib/Driver/Driver.h"
+
+#include <ctype.h>
+#include <string.h>
+
+static bool is_name_character(char c) {
+  return isalnum((unsigned char)c) || strchr("_$.-", c);
+}
+
+static size_t name_length(const char *text) {
+  size_t length = 0;
+  while (text[length] && is_name_character(text[length]))
+    length++;
+  return length;
+}
+
+/* Whether `name` begins with the name of one of our dialects and a dot. */
+static const moe_dialect_info_t *find_dialect(const char *name, size_t length) {
+  for (size_t i = 0; i < moe__num_dialects; i++) {
+    size_t prefix = strlen(moe__dialects[i].name);
+    if (length > prefix + 1 && name[prefix] == '.' && !memcmp(name, moe__dialects[i].name, prefix))
+      return &moe__dialects[i];
+  }
+  return NULL;
+}
+
+void moe__explain_silent_failure(moe_compiler_t *compiler) {
+  const moe__source_t *source = &compiler->source;
+  const char *text = source->text;
+  for (size_t i = 0; text[i];) {
+    if (text[i] == '/' && text[i + 1] == '/') {
+      i += strcspn(text + i, "\n");
+    } else if (text[i] == '"') {
+      for (i++; text[i] && text[i] != '"' && text[i] != '\n'; i++)
+        i += text[i] == '\\' && text[i + 1];
+      i += text[i] == '"';
+    } else if (strchr("%@#!^", text[i])) {
+      i += 1 + name_length(text + i + 1);
+    } else if (is_name_character(text[i])) {
+      size_t length = name_length(text + i);
+      if (find_dialect(text + i, length) &&
+          mlirContextIsRegisteredOperation(compiler->context,
+                                           mlirStringRefCreate(text + i, length))) {
+        moe__report_at(compiler, MOE_ERROR, source, i,
+                       "'%.*s' has no custom syntax; write the generic form: "
+                       "\"%.*s\"(operands) {attributes} : (operand types) -> (result types)",
+                       (int)length, text + i, (int)length, text + i);
+        return;
+      }
+      i += length;
+    } else {
+      i++;
+    }
+  }
+  moe__report(compiler, MOE_ERROR, source, 0, 0, "MLIR cannot parse this and does not say why");
+}
+
+/* Appends the full names of a dialect's ops, each with its NUL. */
+static void list_ops(const moe_dialect_info_t *dialect, moe__text_t *out_names) {
+  static const char marker[] = "irdl.operation @";
+  for (const char *op = dialect->text; (op = strstr(op, marker));) {
+    op += strlen(marker);
+    moe__text_printf(out_names, "%s.%.*s", dialect->name, (int)name_length(op), op);
+    moe__text_append(out_names, "", 1);
+  }
+}
+
+void moe__explain_unknown_op(moe_compiler_t *compiler, const char *message, int line, int column) {
+  static const char custom[] = "custom op '", generic[] = "unregistered operation '";
+  size_t start = !strncmp(message, custom, strlen(custom))     ? strlen(custom)
+                 : !strncmp(message, generic, strlen(generic)) ? strlen(generic)
+                                                               : 0;
+  size_t length = name_length(message + start);
+  const moe_dialect_info_t *dialect = find_dialect(message + start, length);
+  if (!start || !dialect)
+    return;
+
+  moe__text_t word = {0}, names = {0}, list = {0};
+  moe__text_append(&word, message + start, length);
+  list_ops(dialect, &names);
+  moe__nearest_t nearest = {.word = word.data};
+  for (size_t i = 0; i < names.length; i += strlen(names.data + i) + 1) {
+    moe__nearest_offer(&nearest, names.data + i);
+    moe__text_printf(&list, "%s%s", list.length ? ", " : "", names.data + i);
+  }
+  if (nearest.best)
+    moe__report(compiler, MOE_NOTE, &compiler->source, line, column, "did you mean \"%s\"(...)?",
+                nearest.best);
+  else
+    moe__report(compiler, MOE_NOTE, &compiler->source, line, column, "the ops of %s are %s",
+                dialect->name, list.length ? list.data : "none");
+  moe__text_free(&word);
+  moe__text_free(&names);
+  moe__text_free(&list);
+}

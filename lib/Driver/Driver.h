@@ -1,0 +1,126 @@
+/* Driver.h - what the files of lib/Driver share: the compiler, the module, and who does what.
+ *
+ *   Compiler.c     the two structs, and moe/compiler.h except for what the others implement
+ *   Diagnostics.c  MLIR's diagnostics, and ours, rendered with their place
+ *   CustomForm.c   explains parse errors about our dialects that MLIR leaves unexplained
+ *   Names.c        `moe.name` of arguments and results, from the source text
+ *   Pass.c         a pass of ours as a pass of MLIR
+ *   Pipeline.c     pipeline text to pass manager
+ *   Stages.c       the table of stages, and how a module is taken down it
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#ifndef MOE_DRIVER_DRIVER_H
+#define MOE_DRIVER_DRIVER_H
+
+#include "lib/Driver/Text.h"
+#include "lib/Target/Target.h"
+#include "moe/compiler.h"
+#include "passes/Passes.h"
+
+#include <mlir-c/Diagnostics.h>
+#include <mlir-c/IR.h>
+#include <mlir-c/Pass.h>
+
+/* A text that diagnostics point into. Borrowed. */
+typedef struct moe__source_t {
+  const char *name;
+  const char *text; /* NUL-terminated */
+} moe__source_t;
+
+struct moe_compiler_t {
+  MlirContext context;
+  moe_compiler_options_t options; /* its strings are owned */
+  moe__target_options_t target;   /* borrows the strings of options */
+  moe__source_t source;           /* of the module at work; name NULL when there is none */
+  bool parsing;
+  size_t num_errors;  /* reported so far */
+  bool rejected;      /* a pass of ours found the module wrong */
+  bool internal;      /* a bug of ours came to light */
+  moe__text_t answer; /* what the last call handed out */
+};
+
+struct moe_module_t {
+  moe_compiler_t *compiler;
+  char *name;
+  char *text;
+  MlirModule ir;
+  moe__text_t printed;
+  moe__bytes_t ptx, cubin, manifest;
+  char *assembler;   /* what made the cubin, or NULL */
+  size_t num_stages; /* how many rows of the table of stages it has gone through; 0 after other
+                        passes */
+};
+
+static inline MlirStringRef moe__ref(const char *string) {
+  return mlirStringRefCreateFromCString(string);
+}
+
+/* MlirStringCallback that appends to a moe__text_t. */
+void moe__append_ref(MlirStringRef string, void *text);
+
+/* ---- Diagnostics.c ---- */
+
+/* MlirDiagnosticHandler; user is the compiler. */
+MlirLogicalResult moe__handle_diagnostic(MlirDiagnostic diagnostic, void *user);
+
+/* Reports at a place of a source. Line 0: no place; source NULL: no file either. */
+void moe__report(moe_compiler_t *compiler, moe_severity_t severity, const moe__source_t *source,
+                 int line, int column, const char *format, ...)
+    __attribute__((format(printf, 6, 7)));
+
+/* Reports at an offset of a source. */
+void moe__report_at(moe_compiler_t *compiler, moe_severity_t severity, const moe__source_t *source,
+                    size_t offset, const char *format, ...) __attribute__((format(printf, 5, 6)));
+
+/* The text at a location, if the location lies in `source`; else NULL. */
+const char *moe__text_at(const moe__source_t *source, MlirLocation location);
+
+/* ---- CustomForm.c ---- */
+
+/* Reports why MLIR's parser gave up without a diagnostic. */
+void moe__explain_silent_failure(moe_compiler_t *compiler);
+
+/* Adds a note to an error about an unknown op of one of our dialects. */
+void moe__explain_unknown_op(moe_compiler_t *compiler, const char *message, int line, int column);
+
+/* ---- Names.c ---- */
+
+/* Gives every argument and result of every function a `moe.name`. False: names given in the text
+ * clash, which has been reported. */
+bool moe__name_values(moe_module_t *module);
+
+/* ---- Pass.c ---- */
+
+extern const moe_pass_info_t moe__passes[];
+extern const size_t moe__num_passes;
+extern const moe_pass_option_info_t moe__pass_options[];
+extern const size_t moe__num_pass_options;
+
+/* Makes an instance of moe__passes[pass]. values[i] is the value of moe__pass_options[i] or NULL;
+ * copied. */
+MlirPass moe__pass_create(moe_compiler_t *compiler, size_t pass, const char *const *values);
+
+/* ---- Pipeline.c ---- */
+
+/* Makes a pass manager for builtin.module, which the caller destroys, from pipeline text. A null
+ * one where the text is wrong, which has been reported. */
+MlirPassManager moe__pipeline_parse(moe_compiler_t *compiler, const char *pipeline);
+
+/* Registers MLIR's passes, once per process. */
+void moe__register_upstream_passes(void);
+
+/* ---- Stages.c ---- */
+
+extern const moe_stage_info_t moe__stages[];
+extern const size_t moe__num_stages;
+
+/* Index of a stage, or moe__num_stages after reporting that there is none of that name. */
+size_t moe__stage_find(moe_compiler_t *compiler, const char *name);
+
+/* Frees the artifacts: the module changes. */
+void moe__module_drop_artifacts(moe_module_t *module);
+
+/* Appends the pipeline that leads to a stage: "builtin.module(...)". */
+void moe__stage_pipeline(size_t stage, moe__text_t *out_text);
+
+#endif /* MOE_DRIVER_DRIVER_H */

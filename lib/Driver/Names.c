@@ -1,0 +1,197 @@
+/* Names.c - gives arguments and results of functions a `moe.name`, from the source text.
+ *
+ * Why: `%w` and `return %q, %s` are what the user calls the tensors, and MLIR forgets these names
+ * as it parses. The launch plan and the manifest need them, so they are kept as an attribute, which
+ * survives printing.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Driver/Driver.h"
+
+#include <ctype.h>
+#include <mlir-c/BuiltinAttributes.h>
+#include <mlir-c/BuiltinTypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char NAME_ATTRIBUTE[] = "moe.name";
+
+/* The names of one function: arguments, then results. NULL: not named yet. */
+typedef struct names_t {
+  char **names;
+  size_t count;
+} names_t;
+
+static bool is_operation(MlirOperation op, const char *name) {
+  return mlirStringRefEqual(mlirIdentifierStr(mlirOperationGetName(op)), moe__ref(name));
+}
+
+static bool is_taken(const names_t *names, const char *name) {
+  for (size_t i = 0; i < names->count; i++) {
+    if (names->names[i] && !strcmp(names->names[i], name))
+      return true;
+  }
+  return false;
+}
+
+/* The identifier of `%name` at the text, or NULL where it is a number or has characters that are
+ * not for everyone: names become keys of the manifest and words of command lines. */
+static char *value_name(const char *text) {
+  if (!text || *text != '%' || !(isalpha((unsigned char)text[1]) || text[1] == '_'))
+    return NULL;
+  size_t length = 1;
+  while (isalnum((unsigned char)text[length]) || text[length] == '_')
+    length++;
+  if (text[length] && strchr("$.-#", text[length]))
+    return NULL;
+  return moe__copy(text + 1, length - 1);
+}
+
+/* Takes a name if it is free; else frees it. */
+static void take(names_t *names, size_t index, char *name) {
+  if (name && !names->names[index] && !is_taken(names, name))
+    names->names[index] = name;
+  else
+    free(name);
+}
+
+static void take_numbered(names_t *names, size_t index, const char *prefix, size_t number) {
+  moe__text_t name = {0};
+  moe__text_printf(&name, "%s%zu", prefix, number);
+  while (is_taken(names, name.data))
+    moe__text_put(&name, "_");
+  if (!names->names[index])
+    names->names[index] = moe__copy(name.data, name.length);
+  moe__text_free(&name);
+}
+
+/* The dictionary of argument or result `index`, or a null attribute. */
+static MlirAttribute dictionary_of(MlirOperation function, const char *list, size_t index) {
+  MlirAttribute all = mlirOperationGetAttributeByName(function, moe__ref(list));
+  if (mlirAttributeIsNull(all) || !mlirAttributeIsAArray(all) ||
+      (size_t)mlirArrayAttrGetNumElements(all) <= index)
+    return (MlirAttribute){NULL};
+  return mlirArrayAttrGetElement(all, (intptr_t)index);
+}
+
+/* Reads the names that stand in the text as attributes. */
+static bool take_given(MlirOperation function, const char *list, const char *what, names_t *names,
+                       size_t first, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    MlirAttribute dictionary = dictionary_of(function, list, i);
+    if (mlirAttributeIsNull(dictionary))
+      continue;
+    MlirAttribute given = mlirDictionaryAttrGetElementByName(dictionary, moe__ref(NAME_ATTRIBUTE));
+    if (mlirAttributeIsNull(given))
+      continue;
+    moe__text_t problem = {0};
+    if (!mlirAttributeIsAString(given)) {
+      moe__text_printf(&problem, "%s %zu: %s is not a string", what, i, NAME_ATTRIBUTE);
+    } else {
+      MlirStringRef value = mlirStringAttrGetValue(given);
+      char *name = moe__copy(value.data, value.length);
+      if (!*name)
+        moe__text_printf(&problem, "%s %zu: %s is empty", what, i, NAME_ATTRIBUTE);
+      else if (is_taken(names, name))
+        moe__text_printf(&problem, "%s %zu: %s \"%s\" is used twice in this function", what, i,
+                         NAME_ATTRIBUTE, name);
+      take(names, first + i, name);
+    }
+    if (problem.length) {
+      mlirEmitError(mlirOperationGetLocation(function), problem.data);
+      moe__text_free(&problem);
+      return false;
+    }
+  }
+  return true;
+}
+
+/* Names the results after the operands of `return %q, %s : ...` or `"func.return"(%q, %s) : ...`.
+ */
+static void take_returned(names_t *names, size_t first, size_t count, const char *text) {
+  if (!text)
+    return;
+  text += *text == '"';
+  text += strspn(text, "abcdefghijklmnopqrstuvwxyz.");
+  text += *text == '"';
+  text += strspn(text, " \t(");
+  for (size_t i = 0; i < count && *text == '%'; i++) {
+    take(names, first + i, value_name(text));
+    text += strcspn(text, ",:)\n");
+    text += strspn(text, ", \t\n");
+  }
+}
+
+/* Writes the names back: `list` gets one dictionary per argument or result. */
+static void set_names(MlirOperation function, const char *list, const names_t *names, size_t first,
+                      size_t count) {
+  if (!count)
+    return;
+  MlirContext context = mlirOperationGetContext(function);
+  MlirAttribute *dictionaries = moe__allocate(count * sizeof *dictionaries);
+  for (size_t i = 0; i < count; i++) {
+    MlirAttribute old = dictionary_of(function, list, i);
+    size_t old_count = mlirAttributeIsNull(old) ? 0 : (size_t)mlirDictionaryAttrGetNumElements(old);
+    MlirNamedAttribute *entries = moe__allocate((old_count + 1) * sizeof *entries);
+    size_t used = 0;
+    MlirIdentifier key = mlirIdentifierGet(context, moe__ref(NAME_ATTRIBUTE));
+    for (size_t j = 0; j < old_count; j++) {
+      MlirNamedAttribute entry = mlirDictionaryAttrGetElement(old, (intptr_t)j);
+      if (!mlirIdentifierEqual(entry.name, key))
+        entries[used++] = entry;
+    }
+    MlirAttribute value = mlirStringAttrGet(context, moe__ref(names->names[first + i]));
+    entries[used++] = mlirNamedAttributeGet(key, value);
+    dictionaries[i] = mlirDictionaryAttrGet(context, (intptr_t)used, entries);
+    free(entries);
+  }
+  mlirOperationSetAttributeByName(function, moe__ref(list),
+                                  mlirArrayAttrGet(context, (intptr_t)count, dictionaries));
+  free(dictionaries);
+}
+
+static bool name_function(moe_compiler_t *compiler, MlirOperation function) {
+  MlirAttribute type_attribute =
+      mlirOperationGetAttributeByName(function, moe__ref("function_type"));
+  MlirType type = mlirTypeAttrGetValue(type_attribute);
+  size_t num_arguments = (size_t)mlirFunctionTypeGetNumInputs(type);
+  size_t num_results = (size_t)mlirFunctionTypeGetNumResults(type);
+  names_t names = {.count = num_arguments + num_results};
+  names.names = calloc(names.count + 1, sizeof *names.names);
+  if (!names.names)
+    abort();
+
+  bool ok = take_given(function, "arg_attrs", "argument", &names, 0, num_arguments) &&
+            take_given(function, "res_attrs", "result", &names, num_arguments, num_results);
+  MlirBlock entry = mlirRegionGetFirstBlock(mlirOperationGetRegion(function, 0));
+  if (ok && !mlirBlockIsNull(entry)) {
+    for (size_t i = 0; i < num_arguments; i++) {
+      MlirValue argument = mlirBlockGetArgument(entry, (intptr_t)i);
+      take(&names, i, value_name(moe__text_at(&compiler->source, mlirValueGetLocation(argument))));
+    }
+    MlirOperation terminator = mlirBlockGetTerminator(entry);
+    if (!mlirOperationIsNull(terminator) && is_operation(terminator, "func.return"))
+      take_returned(&names, num_arguments, num_results,
+                    moe__text_at(&compiler->source, mlirOperationGetLocation(terminator)));
+  }
+  if (ok) {
+    for (size_t i = 0; i < num_arguments; i++)
+      take_numbered(&names, i, "arg", i);
+    for (size_t i = 0; i < num_results; i++)
+      take_numbered(&names, num_arguments + i, "result", i);
+    set_names(function, "arg_attrs", &names, 0, num_arguments);
+    set_names(function, "res_attrs", &names, num_arguments, num_results);
+  }
+  for (size_t i = 0; i < names.count; i++)
+    free(names.names[i]);
+  free(names.names);
+  return ok;
+}
+
+bool moe__name_values(moe_module_t *module) {
+  MlirOperation op = mlirBlockGetFirstOperation(mlirModuleGetBody(module->ir));
+  for (; !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
+    if (is_operation(op, "func.func") && !name_function(module->compiler, op))
+      return false;
+  }
+  return true;
+}

@@ -1,0 +1,236 @@
+/* Stages.c - the table of stages, and how a module is taken down it.
+ *
+ * Why one table: the whole compiler can be read off it, every row can be printed with --emit, and
+ * what is printed can be fed back in.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Driver/Driver.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static moe_status_t make_ptx(moe_module_t *module) {
+  return moe__target_emit_ptx(mlirModuleGetOperation(module->ir), &module->compiler->target,
+                              &module->ptx);
+}
+
+static moe_status_t make_cubin(moe_module_t *module) {
+  return moe__target_assemble(mlirModuleGetOperation(module->ir), &module->compiler->target,
+                              module->ptx, &module->cubin, &module->assembler);
+}
+
+static moe_status_t make_manifest(moe_module_t *module) {
+  return moe__target_manifest(mlirModuleGetOperation(module->ir), &module->compiler->target,
+                              module->ptx, module->cubin, module->assembler, &module->manifest);
+}
+
+/* moe_module_write_bundle writes what is there by then. */
+static moe_status_t make_nothing_more(moe_module_t *module) {
+  (void)module;
+  return MOE_OK;
+}
+
+/* X(name, summary, passes that lead here, or NULL and what makes the artifact) */
+#define STAGES(X)                                                                                  \
+  X("source", "func.func over tensors, as written", "", NULL)                                      \
+  X("fused", "one op per kernel launch", "moe-verify,moe-fuse-quantize", NULL)                     \
+  X("scheduled", "each op carries its schedule", "moe-select-schedule", NULL)                      \
+  X("outlined", "a launch plan and a gpu.module of kernels", "moe-outline-kernels", NULL)          \
+  X("nvvm", "kernel bodies in scf, arith, nvvm, llvm", "convert-mx-quantize-to-nvvm", NULL)        \
+  X("llvm", "kernel bodies in the LLVM dialect",                                                   \
+    "canonicalize,cse,convert-scf-to-cf,convert-nvvm-to-llvm,convert-arith-to-llvm,"               \
+    "convert-cf-to-llvm,reconcile-unrealized-casts",                                               \
+    NULL)                                                                                          \
+  X("ptx", "PTX text", NULL, make_ptx)                                                             \
+  X("cubin", "machine code, by ptxas", NULL, make_cubin)                                           \
+  X("manifest", "JSON that says how to launch", NULL, make_manifest)                               \
+  X("bundle", "a folder with manifest, PTX and cubin", NULL, make_nothing_more)
+
+#define STAGE_INFO(name, summary, passes, make) {name, summary, passes},
+const moe_stage_info_t moe__stages[] = {STAGES(STAGE_INFO)};
+const size_t moe__num_stages = sizeof moe__stages / sizeof moe__stages[0];
+
+#define STAGE_MAKER(name, summary, passes, make) make,
+static moe_status_t (*const makers[])(moe_module_t *) = {STAGES(STAGE_MAKER)};
+
+size_t moe__stage_find(moe_compiler_t *compiler, const char *name) {
+  moe__nearest_t nearest = {.word = name};
+  moe__text_t list = {0};
+  size_t stage = 0;
+  for (; stage < moe__num_stages && strcmp(moe__stages[stage].name, name) != 0; stage++) {
+    moe__nearest_offer(&nearest, moe__stages[stage].name);
+    moe__text_printf(&list, "%s%s", stage ? ", " : "", moe__stages[stage].name);
+  }
+  if (stage == moe__num_stages) {
+    if (nearest.best)
+      moe__report(compiler, MOE_ERROR, NULL, 0, 0, "'%s' is not a stage; did you mean '%s'?", name,
+                  nearest.best);
+    else
+      moe__report(compiler, MOE_ERROR, NULL, 0, 0, "'%s' is not a stage; the stages are %s", name,
+                  list.data);
+  }
+  moe__text_free(&list);
+  return stage;
+}
+
+void moe__stage_pipeline(size_t stage, moe__text_t *out_text) {
+  moe__text_put(out_text, "builtin.module(");
+  const char *separator = "";
+  for (size_t i = 0; i <= stage; i++) {
+    if (!moe__stages[i].passes || !*moe__stages[i].passes)
+      continue;
+    moe__text_printf(out_text, "%s%s", separator, moe__stages[i].passes);
+    separator = ",";
+  }
+  moe__text_put(out_text, ")");
+}
+
+static void configure(const moe_compiler_t *compiler, MlirPassManager manager) {
+  const moe_compiler_options_t *options = &compiler->options;
+  mlirPassManagerEnableVerifier(manager, true);
+  if (options->print_ir_before_all || options->print_ir_after_all) {
+    MlirOpPrintingFlags flags = mlirOpPrintingFlagsCreate();
+    mlirPassManagerEnableIRPrinting(manager, options->print_ir_before_all,
+                                    options->print_ir_after_all, false, false, false, flags,
+                                    mlirStringRefCreate(NULL, 0));
+    mlirOpPrintingFlagsDestroy(flags);
+  }
+  if (options->timing)
+    mlirPassManagerEnableTiming(manager);
+}
+
+static moe_status_t run_pipeline(moe_module_t *module, const char *pipeline) {
+  moe_compiler_t *compiler = module->compiler;
+  MlirPassManager manager = moe__pipeline_parse(compiler, pipeline);
+  if (mlirPassManagerIsNull(manager))
+    return MOE_USAGE;
+  configure(compiler, manager);
+  compiler->rejected = compiler->internal = false;
+  bool ok = mlirLogicalResultIsSuccess(
+      mlirPassManagerRunOnOp(manager, mlirModuleGetOperation(module->ir)));
+  mlirPassManagerDestroy(manager); /* prints the timing */
+  if (ok)
+    return MOE_OK;
+  return compiler->internal ? MOE_INTERNAL : MOE_INVALID_INPUT;
+}
+
+moe_status_t moe_module_run(moe_module_t *module, const char *pipeline) {
+  module->compiler->source = (moe__source_t){module->name, module->text};
+  moe__module_drop_artifacts(module);
+  size_t errors_before = module->compiler->num_errors;
+  moe_status_t status = run_pipeline(module, pipeline);
+  if (status == MOE_INVALID_INPUT && module->compiler->num_errors == errors_before)
+    moe__report(module->compiler, MOE_ERROR, &module->compiler->source, 0, 0,
+                "a pass of %s failed without saying why", pipeline);
+  return status;
+}
+
+static moe_status_t run_stages(moe_module_t *module, size_t stage) {
+  moe_compiler_t *compiler = module->compiler;
+  moe__text_t pipeline = {0};
+  moe__stage_pipeline(stage, &pipeline);
+  moe_status_t status = run_pipeline(module, pipeline.data);
+  /* The module was valid and our passes had nothing against it: then the stages must not fail. */
+  if (status != MOE_OK && status != MOE_INTERNAL && !compiler->rejected) {
+    moe__report(compiler, MOE_ERROR, NULL, 0, 0, "internal error: one of the passes %s failed",
+                pipeline.data);
+    status = MOE_INTERNAL;
+  }
+  moe__text_free(&pipeline);
+  return status;
+}
+
+static double milliseconds(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
+}
+
+static moe_status_t make_artifact(moe_module_t *module, size_t stage) {
+  moe_compiler_t *compiler = module->compiler;
+  const char *name = moe__stages[stage].name;
+  size_t errors_before = compiler->num_errors;
+  double start = milliseconds();
+  moe_status_t status = makers[stage](module);
+  if (compiler->options.timing)
+    fprintf(stderr, "  %8.4f s  %s\n", (milliseconds() - start) / 1e3, name);
+  if (status == MOE_INTERNAL)
+    moe__report(compiler, MOE_ERROR, NULL, 0, 0, "internal error: %s could not be made", name);
+  else if (status != MOE_OK && compiler->num_errors == errors_before)
+    moe__report(compiler, MOE_ERROR, NULL, 0, 0, "%s: %s", name, moe_status_text(status));
+  return status;
+}
+
+void moe__module_drop_artifacts(moe_module_t *module) {
+  free(module->ptx.data);
+  free(module->cubin.data);
+  free(module->manifest.data);
+  free(module->assembler);
+  module->ptx = module->cubin = module->manifest = (moe__bytes_t){0};
+  module->assembler = NULL;
+  module->num_stages = 0;
+}
+
+moe_status_t moe_module_lower(moe_module_t *module, const char *stage_name) {
+  moe_compiler_t *compiler = module->compiler;
+  compiler->source = (moe__source_t){module->name, module->text};
+  moe__module_drop_artifacts(module);
+  size_t stage = moe__stage_find(compiler, stage_name);
+  if (stage == moe__num_stages)
+    return MOE_USAGE;
+
+  moe_status_t status = run_stages(module, stage);
+  for (size_t i = 0; i <= stage && status == MOE_OK; i++) {
+    if (makers[i])
+      status = make_artifact(module, i);
+  }
+  if (status == MOE_OK && makers[stage] == make_cubin && !module->cubin.data) {
+    moe__report(compiler, MOE_ERROR, NULL, 0, 0, "no ptxas was found, and a cubin needs one");
+    return MOE_INVALID_INPUT;
+  }
+  if (status == MOE_OK)
+    module->num_stages = stage + 1;
+  return status;
+}
+
+/* What the stage made, or NULL where it is no artifact of its own. */
+static const moe__bytes_t *artifact_of(const moe_module_t *module, size_t stage) {
+  if (makers[stage] == make_ptx)
+    return &module->ptx;
+  if (makers[stage] == make_cubin)
+    return &module->cubin;
+  return makers[stage] == make_manifest ? &module->manifest : NULL;
+}
+
+moe_status_t moe_module_artifact(moe_module_t *module, const char *name, const char **out_data,
+                                 size_t *out_length) {
+  *out_data = NULL;
+  *out_length = 0;
+  moe_compiler_t *compiler = module->compiler;
+  size_t stage = moe__stage_find(compiler, name);
+  if (stage == moe__num_stages)
+    return MOE_USAGE;
+  const moe__bytes_t *artifact = artifact_of(module, stage);
+  if (!artifact || stage >= module->num_stages) {
+    moe__report(compiler, MOE_ERROR, NULL, 0, 0,
+                artifact ? "the artifact '%s' has not been made yet" : "'%s' is not an artifact",
+                name);
+    return MOE_USAGE;
+  }
+  *out_data = artifact->data;
+  *out_length = artifact->length;
+  return MOE_OK;
+}
+
+moe_status_t moe_module_write_bundle(moe_module_t *module, const char *directory) {
+  moe_compiler_t *compiler = module->compiler;
+  if (module->num_stages != moe__num_stages) {
+    moe__report(compiler, MOE_ERROR, NULL, 0, 0, "the module is not in stage 'bundle'");
+    return MOE_USAGE;
+  }
+  compiler->source = (moe__source_t){module->name, module->text};
+  return moe__target_write_bundle(mlirModuleGetOperation(module->ir), directory, module->ptx,
+                                  module->cubin, module->manifest);
+}

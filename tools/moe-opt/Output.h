@@ -1,0 +1,16 @@
+/* Output.h - the output of moe-opt, written whole or not at all.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#ifndef MOE_OPT_OUTPUT_H
+#define MOE_OPT_OUTPUT_H
+
+#include "lib/Driver/Text.h"
+
+#include <stdbool.h>
+
+/* Writes to a file, or to stdout for NULL and "-". A file appears complete or not at all: a build
+ * that is interrupted must not take half a file for a result. False: it cannot be written, which
+ * has been said on stderr. */
+bool output_write(const char *path, const moe__text_t *text);
+
+#endif /* MOE_OPT_OUTPUT_H */

@@ -1,0 +1,188 @@
+/* Reproducer.c - what moe-opt does when it fails through a fault of its own.
+ *
+ * Why it is written with open and write alone: it runs in a signal handler, after memory may have
+ * been damaged. Everything is put together before.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "tools/moe-opt/Reproducer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <llvm-c/ErrorHandling.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char FIRST_LINE[] = "// moe-opt reproducer\n";
+static const char ARGUMENT[] = "// argument: ";
+static const char LAST_LINE[] = "// end\n";
+
+/* What a handler needs. There is one process and one source at a time. */
+static struct {
+  const options_t *options;
+  const char *text; /* NULL: no source at work */
+  moe__text_t header;
+} state;
+
+static void write_text(int file, const char *text) {
+  size_t length = strlen(text);
+  while (length) {
+    ssize_t done = write(file, text, length);
+    if (done < 0 && errno != EINTR)
+      return;
+    text += done > 0 ? done : 0;
+    length -= done > 0 ? (size_t)done : 0;
+  }
+}
+
+/* Writes one line of a comment: what failed may have several. */
+static void write_failure(int file, const char *what) {
+  char line[200];
+  size_t length = strcspn(what, "\n");
+  length = length < sizeof line - 1 ? length : sizeof line - 1;
+  memcpy(line, what, length);
+  line[length] = '\0';
+  write_text(file, "// failure: ");
+  write_text(file, line);
+  write_text(file, "\n");
+}
+
+_Noreturn void reproducer_fail(const char *what) {
+  static char fresh[] = "moe-opt-reproducer-XXXXXX.mlir";
+  if (!state.text || state.options->run_reproducer)
+    _exit(EXIT_BUG);
+  const char *path = state.options->reproducer;
+  int file = path ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)
+                  : mkostemps(fresh, (int)strlen(".mlir"), O_CLOEXEC);
+  path = path ? path : fresh;
+  if (file < 0) {
+    write_text(STDERR_FILENO,
+               "moe-opt: this is a bug of moe-opt; no reproducer could be written to '");
+    write_text(STDERR_FILENO, path);
+    write_text(STDERR_FILENO, "'\n");
+    _exit(EXIT_BUG);
+  }
+  write_text(file, state.header.data);
+  write_failure(file, what);
+  write_text(file, LAST_LINE);
+  write_text(file, state.text);
+  close(file);
+  write_text(STDERR_FILENO,
+             "moe-opt: this is a bug of moe-opt; to see it again: moe-opt --run-reproducer ");
+  write_text(STDERR_FILENO, path);
+  write_text(STDERR_FILENO, "\n");
+  _exit(EXIT_BUG);
+}
+
+static void on_fatal_error(const char *message) {
+  write_text(STDERR_FILENO, "moe-opt: internal error: LLVM: ");
+  write_text(STDERR_FILENO, message);
+  write_text(STDERR_FILENO, "\n");
+  reproducer_fail(message);
+}
+
+/* X(signal, text) */
+#define CRASHES(X)                                                                                 \
+  X(SIGSEGV, "invalid memory access, or the stack is exhausted")                                   \
+  X(SIGBUS, "invalid memory access")                                                               \
+  X(SIGILL, "invalid instruction")                                                                 \
+  X(SIGFPE, "arithmetic fault")                                                                    \
+  X(SIGABRT, "aborted")
+
+static void on_crash(int signal_number) {
+  const char *what = "crash";
+  switch (signal_number) {
+#define CRASH_TEXT(number, text)                                                                   \
+  case number:                                                                                     \
+    what = text;                                                                                   \
+    break;
+    CRASHES(CRASH_TEXT)
+#undef CRASH_TEXT
+  }
+  write_text(STDERR_FILENO, "moe-opt: internal error: ");
+  write_text(STDERR_FILENO, what);
+  write_text(STDERR_FILENO, "\n");
+  reproducer_fail(what);
+}
+
+void reproducer_install(const options_t *options) {
+  state.options = options;
+  LLVMInstallFatalErrorHandler(on_fatal_error);
+  /* A stack of its own, so that running out of stack can be reported. */
+  static char stack[1 << 16];
+  sigaltstack(&(stack_t){.ss_sp = stack, .ss_size = sizeof stack}, NULL);
+  struct sigaction action = {.sa_handler = on_crash, .sa_flags = (int)(SA_ONSTACK | SA_RESETHAND)};
+#define CRASH_ACTION(number, text) sigaction(number, &action, NULL);
+  CRASHES(CRASH_ACTION)
+#undef CRASH_ACTION
+}
+
+/* Appends text to one line of a comment. */
+static void append_one_line(moe__text_t *out, const char *text) {
+  size_t start = out->length;
+  moe__text_put(out, text);
+  for (char *c = out->data + start; *c; c++)
+    *c = *c == '\n' || *c == '\r' ? ' ' : *c;
+}
+
+static void append_argument(moe__text_t *out, const char *flag, const char *value) {
+  moe__text_printf(out, "%s%s", ARGUMENT, flag);
+  append_one_line(out, value);
+  moe__text_put(out, "\n");
+}
+
+void reproducer_watch(const char *name, const char *text, const char *pipeline, const char *emit) {
+  state.text = NULL; /* the handler must not see half of it */
+  moe__text_t *header = &state.header;
+  moe__text_clear(header);
+  if (!name)
+    return;
+  moe__text_printf(header, "%s// version: %s\n// source: ", FIRST_LINE, moe_compiler_version());
+  append_one_line(header, name);
+  moe__text_put(header, "\n");
+  if (pipeline)
+    append_argument(header, "--pass-pipeline=", pipeline);
+  if (emit)
+    append_argument(header, "--emit=", emit);
+  append_argument(header, "--target=", state.options->compiler.target);
+  moe__text_printf(header, "%s-O%d\n", ARGUMENT, state.options->compiler.opt_level);
+  state.text = text + strspn(text, "\n"); /* without the lines of earlier pieces */
+}
+
+/* Takes one argument over. False: a reproducer has no such argument. */
+static bool take_argument(char *argument, options_t *options) {
+  static const char emit[] = "--emit=", pipeline[] = "--pass-pipeline=", target[] = "--target=";
+  if (!strncmp(argument, emit, strlen(emit)))
+    options->emit = argument + strlen(emit);
+  else if (!strncmp(argument, pipeline, strlen(pipeline)))
+    options->pipeline = argument + strlen(pipeline);
+  else if (!strncmp(argument, target, strlen(target)))
+    options->compiler.target = argument + strlen(target);
+  else
+    return !strncmp(argument, "-O", 2) &&
+           options_parse_level(argument + 2, &options->compiler.opt_level);
+  return true;
+}
+
+bool reproducer_read(const char *name, const char *text, options_t *options, moe__text_t *storage) {
+  const char *end = strstr(text, LAST_LINE);
+  if (strncmp(text, FIRST_LINE, strlen(FIRST_LINE)) != 0 || !end) {
+    fprintf(stderr, "moe-opt: error: '%s' is not a reproducer of moe-opt\n", name);
+    return false;
+  }
+  moe__text_append(storage, text, (size_t)(end - text));
+  char *rest = NULL;
+  for (char *line = strtok_r(storage->data, "\n", &rest); line;
+       line = strtok_r(NULL, "\n", &rest)) {
+    if (strncmp(line, ARGUMENT, strlen(ARGUMENT)) != 0)
+      continue;
+    if (!take_argument(line + strlen(ARGUMENT), options)) {
+      fprintf(stderr, "moe-opt: error: '%s': a reproducer may not set '%s'\n", name,
+              line + strlen(ARGUMENT));
+      return false;
+    }
+  }
+  return true;
+}

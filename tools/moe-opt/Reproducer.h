@@ -1,0 +1,33 @@
+/* Reproducer.h - what moe-opt does when it fails through a fault of its own: a file that shows it
+ * again, and exit code 70.
+ *
+ * A reproducer is MLIR text that begins with comments:
+ *   // moe-opt reproducer
+ *   // argument: --emit=ptx
+ *   // end
+ * Only arguments that say what to compile are taken from it: a file from elsewhere must not choose
+ * what is run or written.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#ifndef MOE_OPT_REPRODUCER_H
+#define MOE_OPT_REPRODUCER_H
+
+#include "lib/Driver/Text.h"
+#include "tools/moe-opt/Options.h"
+
+/* From now on a crash of the process, or a fatal error of LLVM, ends it with a reproducer. */
+void reproducer_install(const options_t *options);
+
+/* Names the source at work and what is done to it: `pipeline`, or the stage `emit`, or nothing. All
+ * borrowed until the next call; name NULL: no source. */
+void reproducer_watch(const char *name, const char *text, const char *pipeline, const char *emit);
+
+/* Writes the reproducer of the source at work, says where it is, and exits with EXIT_BUG. */
+_Noreturn void reproducer_fail(const char *what);
+
+/* Takes the arguments of a reproducer over into the options; pipeline and stage point into
+ * *storage, which the caller frees. False: the text is not a reproducer, which has been said on
+ * stderr. */
+bool reproducer_read(const char *name, const char *text, options_t *options, moe__text_t *storage);
+
+#endif /* MOE_OPT_REPRODUCER_H */

@@ -1,0 +1,264 @@
+/* main.c - moe-opt: MLIR in; MLIR, PTX, a cubin, a manifest or a bundle out.
+ *
+ *   moe-opt x.mlir --emit=ptx -o x.ptx
+ *   moe-opt x.mlir --moe-verify --canonicalize
+ *   moe-opt x.mlir --emit=bundle -o x/
+ *
+ * Why it exists: it is the whole compiler on the command line, one stage or pass at a time where
+ * wanted.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "tools/moe-opt/Options.h"
+#include "tools/moe-opt/Output.h"
+#include "tools/moe-opt/Reproducer.h"
+#include "tools/moe-opt/Source.h"
+#include "tools/moe-opt/VerifyDiagnostics.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* One run of moe-opt. */
+typedef struct session_t {
+  options_t options;
+  moe_compiler_t *compiler;
+  verifier_t *verifier;   /* while a piece is at work under --verify-diagnostics */
+  moe__text_t last_error; /* for the reproducer */
+  moe__text_t pipeline;   /* of the pass flags */
+  moe__text_t result;     /* what is written at the end */
+} session_t;
+
+static int exit_code(moe_status_t status) {
+  switch (status) {
+  case MOE_OK:
+    return EXIT_FINE;
+  case MOE_USAGE:
+    return EXIT_USAGE;
+  case MOE_INTERNAL:
+    return EXIT_BUG;
+  case MOE_INVALID_INPUT:
+  case MOE_IO_ERROR:
+    break;
+  }
+  return EXIT_INPUT;
+}
+
+static void on_diagnostic(const moe_diagnostic_t *diagnostic, void *user) {
+  session_t *session = user;
+  if (diagnostic->severity == MOE_ERROR) {
+    moe__text_clear(&session->last_error);
+    moe__text_put(&session->last_error, diagnostic->message);
+  }
+  if (session->verifier)
+    verifier_take(session->verifier, diagnostic);
+  else
+    fprintf(stderr, "%s%s", diagnostic->file ? "" : "moe-opt: ", diagnostic->rendered);
+}
+
+static void list_passes(void) {
+  size_t num_passes, num_options;
+  const moe_pass_info_t *passes = moe_compiler_passes(&num_passes);
+  const moe_pass_option_info_t *options = moe_compiler_pass_options(&num_options);
+  for (size_t i = 0; i < num_passes; i++) {
+    printf("%-28s %s\n", passes[i].argument, passes[i].summary);
+    for (size_t j = 0; j < num_options; j++) {
+      if (options[j].pass == i)
+        printf("  %s=%-*s %s\n", options[j].name, (int)(25 - strlen(options[j].name)),
+               options[j].default_value, options[j].description);
+    }
+  }
+  printf("Passes of MLIR can be used as well: mlir-opt --help lists them.\n");
+}
+
+static void list_stages(void) {
+  size_t count;
+  const moe_stage_info_t *stages = moe_compiler_stages(&count);
+  for (size_t i = 0; i < count; i++) {
+    printf("%-10s %s\n", stages[i].name, stages[i].summary);
+    if (stages[i].passes && *stages[i].passes)
+      printf("           %s\n", stages[i].passes);
+  }
+}
+
+static void show_dialects(void) {
+  size_t count;
+  const moe_dialect_info_t *dialects = moe_compiler_dialects(&count);
+  for (size_t i = 0; i < count; i++)
+    printf("%s%s", i ? "\n" : "", dialects[i].text);
+}
+
+/* Does what needs no input. False: there was no such wish. */
+static bool answer_questions(const options_t *options) {
+  if (options->list_passes)
+    list_passes();
+  if (options->list_stages)
+    list_stages();
+  if (options->show_dialects)
+    show_dialects();
+  return options->list_passes || options->list_stages || options->show_dialects;
+}
+
+/* Turns the pass flags into a pipeline. */
+static moe_status_t take_pass_flags(session_t *session) {
+  options_t *options = &session->options;
+  for (size_t i = 0; i < options->num_pass_flags; i++) {
+    if (!moe_compiler_has_pass(session->compiler, options->pass_flags[i].name)) {
+      moe__text_t flag = {0};
+      moe__text_printf(&flag, "--%s", options->pass_flags[i].name);
+      options_report_unknown_flag(flag.data);
+      moe__text_free(&flag);
+      return MOE_USAGE;
+    }
+    moe__text_printf(&session->pipeline, "%s%s", i ? "," : "builtin.module(",
+                     options->pass_flags[i].element);
+  }
+  if (options->num_pass_flags) {
+    moe__text_put(&session->pipeline, ")");
+    options->pipeline = session->pipeline.data;
+  }
+  return MOE_OK;
+}
+
+/* Looks at pipeline and stage before the input is read: a typo there is a matter of usage. */
+static moe_status_t check_plan(session_t *session) {
+  moe_status_t status = take_pass_flags(session);
+  const char *pipeline = session->options.pipeline, *shown = NULL;
+  if (status == MOE_OK && session->options.emit)
+    status = moe_compiler_stage_pipeline(session->compiler, session->options.emit, &pipeline);
+  moe__text_t copy = {0}; /* the compiler's next call ends the life of its answer */
+  if (status == MOE_OK && pipeline) {
+    moe__text_put(&copy, pipeline);
+    status = moe_compiler_check_pipeline(session->compiler, copy.data, &shown);
+  }
+  if (status == MOE_OK && session->options.dump_pipeline)
+    fprintf(stderr, "%s\n", shown ? shown : "builtin.module()");
+  moe__text_free(&copy);
+  return status;
+}
+
+/* Runs the passes or stages over a module and appends what is asked for to the result. */
+static moe_status_t compile(session_t *session, moe_module_t *module) {
+  const options_t *options = &session->options;
+  moe_status_t status = MOE_OK;
+  if (options->pipeline)
+    status = moe_module_run(module, options->pipeline);
+  else if (options->emit)
+    status = moe_module_lower(module, options->emit);
+  if (status != MOE_OK)
+    return status;
+  if (options->emit && !strcmp(options->emit, "bundle"))
+    return moe_module_write_bundle(module, options->output);
+
+  const char *text;
+  size_t length;
+  size_t num_stages;
+  const moe_stage_info_t *stages = moe_compiler_stages(&num_stages);
+  bool is_artifact = false;
+  for (size_t i = 0; i < num_stages; i++)
+    is_artifact |= options->emit && !stages[i].passes && !strcmp(stages[i].name, options->emit);
+  status = is_artifact ? moe_module_artifact(module, options->emit, &text, &length)
+                       : moe_module_print(module, options->print_generic, &text, &length);
+  if (status == MOE_OK)
+    moe__text_append(&session->result, text, length);
+  return status;
+}
+
+static moe_status_t run_piece(session_t *session, const char *name, const moe__text_t *piece) {
+  verifier_t verifier;
+  if (session->options.verify_diagnostics) {
+    verifier_begin(&verifier, name, piece->data);
+    session->verifier = &verifier;
+  }
+  reproducer_watch(name, piece->data, session->options.pipeline, session->options.emit);
+  moe_module_t *module;
+  moe_status_t status =
+      moe_module_parse(session->compiler, name, piece->data, piece->length, &module);
+  if (status == MOE_OK)
+    status = compile(session, module);
+  if (status == MOE_INTERNAL) {
+    session->verifier = NULL;
+    reproducer_fail(session->last_error.data);
+  }
+  moe_module_destroy(module);
+  reproducer_watch(NULL, NULL, NULL, NULL);
+  if (session->verifier) {
+    session->verifier = NULL;
+    bool as_expected = verifier_end(&verifier);
+    if (status == MOE_OK || status == MOE_INVALID_INPUT)
+      status = as_expected ? MOE_OK : MOE_INVALID_INPUT;
+  }
+  return status;
+}
+
+static moe_status_t run_pieces(session_t *session, const char *name, const moe__text_t *text) {
+  if (!session->options.split_input)
+    return run_piece(session, name, text);
+  moe_status_t worst = MOE_OK;
+  moe__text_t piece = {0};
+  for (size_t at = 0, number = 0; source_next_piece(text, &at, &piece); number++) {
+    if (number)
+      moe__text_put(&session->result, "// -----\n");
+    moe_status_t status = run_piece(session, name, &piece);
+    worst = status > worst ? status : worst;
+  }
+  moe__text_free(&piece);
+  return worst;
+}
+
+static moe_status_t write_result(const session_t *session) {
+  const options_t *options = &session->options;
+  if (options->emit && !strcmp(options->emit, "bundle"))
+    return MOE_OK;
+  bool is_binary = options->emit && !strcmp(options->emit, "cubin");
+  if (is_binary && !options->output && isatty(STDOUT_FILENO))
+    options_fail("a cubin is not for a terminal; name a file with -o");
+  return output_write(options->output, &session->result) ? MOE_OK : MOE_IO_ERROR;
+}
+
+static moe_status_t run(session_t *session) {
+  options_t *options = &session->options;
+  moe__text_t text = {0}, storage = {0};
+  const char *name = strcmp(options->input, "-") != 0 ? options->input : "<stdin>";
+  options->compiler.on_diagnostic = on_diagnostic;
+  options->compiler.user = session;
+
+  moe_status_t status = MOE_OK;
+  if (options->run_reproducer &&
+      !(source_read(options->input, &text) && reproducer_read(name, text.data, options, &storage)))
+    status = MOE_INVALID_INPUT;
+  if (status == MOE_OK)
+    status = moe_compiler_create(&options->compiler, &session->compiler);
+  if (status == MOE_OK)
+    status = check_plan(session);
+  if (status == MOE_OK && !options->run_reproducer && !source_read(options->input, &text))
+    status = MOE_IO_ERROR;
+  if (status == MOE_OK)
+    status = run_pieces(session, name, &text);
+  if (status == MOE_OK)
+    status = write_result(session);
+
+  moe_compiler_destroy(session->compiler);
+  moe__text_free(&text);
+  moe__text_free(&storage);
+  return status;
+}
+
+int main(int argc, char **argv) {
+  session_t session = {0};
+  options_parse(argc, argv, &session.options);
+  moe_status_t status = MOE_OK;
+  if (!answer_questions(&session.options)) {
+    reproducer_install(&session.options);
+    status = run(&session);
+  }
+  options_free(&session.options);
+  moe__text_free(&session.last_error);
+  moe__text_free(&session.pipeline);
+  moe__text_free(&session.result);
+  if (fflush(stdout) != 0) {
+    fprintf(stderr, "moe-opt: error: cannot write '<stdout>'\n");
+    return EXIT_INPUT;
+  }
+  return exit_code(status);
+}
