@@ -10,21 +10,21 @@
 #include "mlir-c/BuiltinAttributes.h"
 #include "mlir-c/BuiltinTypes.h"
 
-/* One persistent block per multiprocessor with 160 KB in flight, tiles ordered down the columns of q: a wave of blocks then
- * writes whole rows of q, and each DRAM page it opens is filled. */
+/* Two persistent blocks per multiprocessor, so that one quantizes while the other waits; 96 or 64 KB each in flight. Tiles are ordered
+ * down the columns of q in bands of 64: a wave of blocks then writes long runs of q, and each DRAM page it opens is filled. */
 static const moe__quantize_schedule_t QUANTIZE_BF16 = {.tile_n = 128,
                                                        .tile_k = 128,
-                                                       .stages = 5,
-                                                       .output_stages = 2,
+                                                       .stages = 3,
+                                                       .output_stages = 1,
                                                        .warps = 8,
-                                                       .blocks_per_sm = 1,
+                                                       .blocks_per_sm = 2,
                                                        .band = 64};
 static const moe__quantize_schedule_t QUANTIZE_F32 = {.tile_n = 128,
                                                       .tile_k = 64,
-                                                      .stages = 5,
+                                                      .stages = 2,
                                                       .output_stages = 2,
                                                       .warps = 8,
-                                                      .blocks_per_sm = 1,
+                                                      .blocks_per_sm = 2,
                                                       .band = 64};
 
 static bool is_column_major(MlirType type) {
