@@ -128,8 +128,8 @@ bool moe_compiler_has_pass(moe_compiler_t *compiler, const char *argument) {
     if (!strcmp(moe__passes[i].argument, argument))
       return true;
   }
-  /* MLIR has no question for this. A pass manager for any op takes every pass that has no anchor,
-   * one for builtin.module those that have; a name with punctuation would be read as a pipeline. */
+  /* MLIR has no question for this, but what it says about an unknown pass differs from what it says
+   * about a pass in the wrong place. A name with punctuation would be read as a pipeline. */
   if (!*argument || strpbrk(argument, ",(){} \t\r\n"))
     return false;
   moe__register_upstream_passes();

@@ -324,7 +324,7 @@ static bool parse_root(parser_t *parser, MlirPassManager manager) {
 
 MlirPassManager moe__pipeline_parse(moe_compiler_t *compiler, const char *pipeline) {
   parser_t parser = {.compiler = compiler, .source = {"<pipeline>", pipeline}};
-  MlirPassManager manager = mlirPassManagerCreate(compiler->context);
+  MlirPassManager manager = mlirPassManagerCreateOnOperation(compiler->context, moe__ref(ROOT));
   if (!parse_root(&parser, manager)) {
     mlirPassManagerDestroy(manager);
     return (MlirPassManager){NULL};

@@ -7,9 +7,10 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "tools/moe-opt/Options.h"
 
+#include "tools/moe-opt/LlvmFlags.h"
+
 #include <argp.h>
 #include <llvm-c/Core.h>
-#include <llvm-c/Support.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,8 +40,8 @@ static const struct argp_option flags[] = {
     {"emit", KEY_EMIT, "STAGE", 0, "Run everything up to STAGE and print it", 1},
     {"pass-pipeline", KEY_PIPELINE, "TEXT", 0,
      "Run 'builtin.module(pass,pass{option=value},op(pass))'; passes of MLIR may be mixed in", 1},
-    {"PASS[=OPTIONS]", 0, NULL, OPTION_DOC,
-     "Written --PASS: run this pass. Several run in the order given", 1},
+    {"--PASS[=OPTIONS]", 0, NULL, OPTION_DOC,
+     "Run this pass, of moe-opt or MLIR; several run in the order given", 1},
     {"split-input-file", KEY_SPLIT, NULL, 0, "Treat the parts between '// -----' lines separately",
      1},
 
@@ -93,31 +94,6 @@ bool options_parse_level(const char *text, int *out_level) {
   return true;
 }
 
-/* Set while LLVM reads its flags: it ends the process where it does not like one. */
-static bool llvm_is_parsing;
-
-static void on_exit_of_llvm(int status, void *unused) {
-  (void)unused;
-  if (llvm_is_parsing && status != 0)
-    _Exit(EXIT_USAGE);
-}
-
-static void parse_llvm_flags(const char *text) {
-  char *words = moe__copy_string(text);
-  const char **list = moe__allocate((strlen(text) + 2) * sizeof *list);
-  int count = 0;
-  list[count++] = "moe-opt --llvm";
-  char *rest = NULL;
-  for (char *word = strtok_r(words, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
-    list[count++] = word;
-  on_exit(on_exit_of_llvm, NULL);
-  llvm_is_parsing = true;
-  LLVMParseCommandLineOptions(count, list, "");
-  llvm_is_parsing = false;
-  free(list);
-  free(words);
-}
-
 static error_t on_flag(int key, char *value, struct argp_state *state) {
   options_t *options = state->input;
   switch (key) {
@@ -147,7 +123,7 @@ static error_t on_flag(int key, char *value, struct argp_state *state) {
     options->compiler.ptxas = value;
     break;
   case KEY_LLVM:
-    parse_llvm_flags(value);
+    llvm_flags_parse(value);
     break;
   case KEY_LIST_PASSES:
     options->list_passes = true;
@@ -295,6 +271,9 @@ static void print_version(FILE *stream, struct argp_state *state) {
 }
 
 static void check_combinations(const options_t *options) {
+  bool is_question = options->list_passes || options->list_stages || options->show_dialects;
+  if (is_question && (options->emit || options->pipeline || options->num_pass_flags))
+    options_fail("--list-passes, --list-stages and --show-dialects run nothing");
   if (options->emit && (options->pipeline || options->num_pass_flags))
     options_fail(
         "--emit runs its own passes; it cannot be combined with --pass-pipeline or --PASS");
@@ -322,6 +301,8 @@ void options_parse(int argc, char **argv, options_t *out_options) {
              "source is stdin."
              "\vExit codes: 0 fine, 1 the input is wrong, 2 usage, 70 a bug of moe-opt.",
   };
+  static char program[] = "moe-opt"; /* how getopt's errors begin */
+  argv[0] = program;
   argc = take_pass_flags(argc, argv, out_options);
   argp_parse(&parser, argc, argv, 0, NULL, out_options);
   if (!out_options->input)
