@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { TURN = 4096, MAX_RANDOM_TURN = 64, TURNS_PER_CLOCK = 256, NAN_BYTE = 0xFF };
+enum { TURN = 4096, MAX_RANDOM_TURN = 64, NAN_BYTE = 0xFF };
 
 uint32_t moe__emu_random(moe__emu_block_t *block, uint32_t limit) {
   if (block->machine->options.schedule == 0 || limit < 2)
@@ -132,7 +132,7 @@ void moe__emu_block_run(moe__emu_block_t *block, uint64_t number) {
       else if (next > block->now)
         block->now = next;
     }
-    if (deadline != 0 && block->now % TURNS_PER_CLOCK == 0 && seconds() > deadline)
+    if (deadline != 0 && seconds() > deadline)
       moe__emu_fault_block(block, MOE_EMU_TIMEOUT, "the time limit has passed");
   }
 }

@@ -278,6 +278,15 @@ static bool is_over(const moe__emu_mbarrier_t *mbarrier, bool is_parity, uint64_
   return is_parity ? (mbarrier->phase & 1) != (asked & 1) : mbarrier->phase > (uint32_t)asked;
 }
 
+/* Whether the phase could as well be not over yet: nothing that the lanes know says that it is, and
+ * they have not tried before. A kernel that does not try again is found so, whatever the schedule. */
+static bool may_come_later(moe__emu_warp_t *warp, const moe__emu_mbarrier_t *mbarrier,
+                           uint32_t lanes) {
+  const moe__emu_view_t *view = moe__emu_order_view(&warp->block->order, warp->number, lanes);
+  return view->done[mbarrier->agent] < mbarrier->completed.done[mbarrier->agent] &&
+         warp->split->failed_pc != warp->split->pc && moe__emu_random(warp->block, 2) == 0;
+}
+
 static moe__emu_step_t wait(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
                             uint32_t active, bool may_block, bool is_parity) {
   const moe__emu_operand_t *operands = moe__emu_operand(warp->kernel, instruction, 0);
@@ -299,6 +308,8 @@ static moe__emu_step_t wait(moe__emu_warp_t *warp, const moe__emu_instruction_t 
         return moe__emu_fault(warp, instruction, (int)lane, "a parity of %" PRIu64, asked);
       done |= (uint32_t)is_over(mbarrier, is_parity, asked) << lane;
     }
+    if (done && may_come_later(warp, mbarrier, done))
+      done = 0;
     if (done)
       moe__emu_order_acquire(&warp->block->order, warp->number, done, warp->alive,
                              &mbarrier->completed);

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_SCOPES = 1 << 16, MAX_DEPTH = 64, MAX_ROWS = 1 << 16 };
+enum { MAX_SCOPES = 1 << 16, MAX_DEPTH = 64, MAX_ROWS = 1 << 16, MAX_FILE_BYTES = 1 << 24 };
 
 /* ---- The table ---- */
 
@@ -130,6 +130,9 @@ bool moe__emu_row_add(moe__emu_parser_t *parser, moe__emu_row_t row, uint32_t *o
   if (!moe__emu_parse_grow(parser, (void **)&kernel->rows, kernel->row_count, 1,
                            &parser->row_capacity, sizeof *kernel->rows))
     return false;
+  if (kernel->file_bytes > MAX_FILE_BYTES)
+    return moe__emu_parse_fail(parser, "the registers of a warp take more than %d bytes",
+                               MAX_FILE_BYTES);
   row.offset = kernel->file_bytes;
   kernel->file_bytes += row_bytes(row.bytes);
   *out_number = kernel->row_count;
