@@ -4,6 +4,7 @@
  * A half-copied or edited bundle is the everyday accident; it must end in one sentence.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "test/Runtime/FakeDevice.h"
 #include "test/Runtime/Support.h"
 
 #include <elf.h>
