@@ -18,6 +18,16 @@ typedef struct moe__cu_event_t *moe__cu_event_t;
 typedef struct moe__cu_library_t *moe__cu_library_t;
 typedef struct moe__cu_kernel_t *moe__cu_kernel_t;
 typedef struct moe__cu_function_t *moe__cu_function_t;
+/* Enumerations of the driver: one name each, so that the test can compare whole prototypes. */
+typedef int moe__cu_device_attribute_t;
+typedef int moe__cu_function_attribute_t;
+typedef int moe__cu_jit_option_t;
+typedef int moe__cu_library_option_t;
+typedef int moe__cu_map_element_t;
+typedef int moe__cu_map_interleave_t;
+typedef int moe__cu_map_swizzle_t;
+typedef int moe__cu_map_promotion_t;
+typedef int moe__cu_map_fill_t;
 
 enum {
   MOE__CU_SUCCESS = 0,
