@@ -31,6 +31,7 @@
 #define CHUNK 16        /* bytes that a swizzle moves together */
 #define HALF (BLOCK / 2)
 #define WARP 32
+#define K_MULTIPLE 16
 #define CONSUMER_BARRIER 1
 #define CONSUMER_BARRIER_2 2
 
@@ -87,6 +88,8 @@ static void add_parameters(quantize_t *s, MlirType x_type) {
                                                 .swizzle = "128B",
                                             });
   s->scales = moe__kernel_pointer(kernel, SCALES);
+  moe__kernel_require(kernel, X, N, BLOCK);
+  moe__kernel_require(kernel, X, K, K_MULTIPLE); /* strides of tensor maps are multiples of 16 bytes */
 }
 
 /* ---- The loading warp ---- */

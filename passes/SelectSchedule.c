@@ -10,20 +10,22 @@
 #include "mlir-c/BuiltinAttributes.h"
 #include "mlir-c/BuiltinTypes.h"
 
+/* Two persistent blocks per multiprocessor, so that one quantizes while the other waits; 96 or 64 KB each in flight. Tiles are ordered
+ * down the columns of q in bands of 64: a wave of blocks then writes long runs of q, and each DRAM page it opens is filled. */
 static const moe__quantize_schedule_t QUANTIZE_BF16 = {.tile_n = 128,
                                                        .tile_k = 128,
-                                                       .stages = 2,
-                                                       .output_stages = 2,
+                                                       .stages = 3,
+                                                       .output_stages = 1,
                                                        .warps = 8,
                                                        .blocks_per_sm = 2,
-                                                       .band = 8};
+                                                       .band = 64};
 static const moe__quantize_schedule_t QUANTIZE_F32 = {.tile_n = 128,
                                                       .tile_k = 64,
                                                       .stages = 2,
                                                       .output_stages = 2,
                                                       .warps = 8,
                                                       .blocks_per_sm = 2,
-                                                      .band = 8};
+                                                      .band = 64};
 
 static bool is_column_major(MlirType type) {
   int order[MOE__MAX_RANK];
@@ -44,6 +46,9 @@ static bool has_kernel(MlirOperation op) {
     return moe__error(op, "no kernel quantizes a tensor of rank %d along axis %d yet; there is one for rank 3 "
                           "along axis 1",
                       (int)mlirShapedTypeGetRank(x), (int)moe__op_integer(op, "axis"));
+  int64_t k = mlirShapedTypeIsDynamicDim(x, 2) ? 0 : mlirShapedTypeGetDimSize(x, 2);
+  if (k % 16)
+    return moe__error(op, "operand 'x' has dimension 2 of size %lld; the kernel needs a multiple of 16", (long long)k);
   if (!is_row_major(x) || !is_row_major(scales))
     return moe__error(op, "the kernel takes x and scales row-major; remove their encoding");
   if (!is_column_major(q))

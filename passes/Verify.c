@@ -1,10 +1,321 @@
-/* Verify.c - stand-in, to be overwritten.
+/* Verify.c - checks what the ops of the project's dialects mean; IRDL has checked how they are built.
+ *
+ * Every message names the operand, result or attribute, the value found and the values allowed.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Builder/Inspect.h"
 #include "passes/Passes.h"
 
-bool moe__run_verify(MlirOperation module, const moe__pass_t *pass) {
-  (void)module;
-  (void)pass;
+#include "mlir-c/BuiltinAttributes.h"
+#include "mlir-c/BuiltinTypes.h"
+
+#include <stdlib.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MX_BLOCK 32
+#define MAX_RANK 5                /* of the tensor memory accelerator */
+#define MAX_DIMENSION 2147483647 /* its coordinates are signed 32-bit integers */
+
+/* ---- Element types ---- */
+
+typedef struct element_t {
+  const char *name;
+  bool (*is)(MlirType type);
+} element_t;
+
+static bool is_i4(MlirType type) {
+  return mlirTypeIsAInteger(type) && mlirIntegerTypeGetWidth(type) == 4;
+}
+static bool is_i32(MlirType type) {
+  return mlirTypeIsAInteger(type) && mlirIntegerTypeGetWidth(type) == 32;
+}
+
+#define BF16 {"bf16", mlirTypeIsABF16}
+#define F16 {"f16", mlirTypeIsAF16}
+#define F32 {"f32", mlirTypeIsAF32}
+#define E4M3 {"f8E4M3FN", mlirTypeIsAFloat8E4M3FN}
+#define E5M2 {"f8E5M2", mlirTypeIsAFloat8E5M2}
+#define E8M0 {"f8E8M0FNU", mlirTypeIsAFloat8E8M0FNU}
+#define I4 {"i4", is_i4}
+#define I32 {"i32", is_i32}
+
+#define MAX_ALTERNATIVES 4
+
+/* "a", "a or b", "a, b or c" into out. */
+static void join(char *out, size_t size, const char *const *words, int count) {
+  out[0] = '\0';
+  for (int i = 0; i < count; i++) {
+    const char *separator = i == 0 ? "" : i == count - 1 ? " or " : ", ";
+    size_t used = strlen(out);
+    snprintf(out + used, size - used, "%s%s", separator, words[i]);
+  }
+}
+
+/* ---- What each op has ---- */
+
+typedef struct tensor_rule_t {
+  const char *name;
+  element_t elements[MAX_ALTERNATIVES];
+} tensor_rule_t;
+
+typedef struct string_rule_t {
+  const char *name;
+  const char *values[MAX_ALTERNATIVES];
+} string_rule_t;
+
+typedef struct op_rule_t {
+  const char *name;
+  tensor_rule_t operands[5], results[2];
+  string_rule_t string; /* name NULL: none */
+  const char *integers[2];
+  bool (*meaning)(MlirOperation op); /* NULL: nothing beyond the above */
+} op_rule_t;
+
+static bool verify_quantize(MlirOperation op);
+static bool verify_dequantize(MlirOperation op);
+
+#define HIGH_PRECISION {BF16, F32}
+#define FP8 {E4M3, E5M2}
+
+static const op_rule_t RULES[] = {
+    {.name = "mx_quantize.quantize",
+     .operands = {{"x", HIGH_PRECISION}},
+     .results = {{"q", FP8}, {"scales", {E8M0}}},
+     .string = {"mode", {"floor", "rceil", "ceil", "even"}},
+     .integers = {"axis", "block"},
+     .meaning = verify_quantize},
+    {.name = "mx_quantize.dequantize",
+     .operands = {{"q", FP8}, {"scales", {E8M0}}},
+     .results = {{"x", HIGH_PRECISION}},
+     .integers = {"axis", "block"},
+     .meaning = verify_dequantize},
+    {.name = "scaled_grouped_mm.grouped_mm",
+     .operands = {{"a", {BF16}}, {"b", {BF16}}, {"offs", {I32}}},
+     .results = {{"out", {BF16, F16, F32}}},
+     .string = {"recipe", {"fp8_rowwise", "fp8_tensorwise", "mxfp8"}}},
+    {.name = "scaled_grouped_mm.scaled_mm",
+     .operands = {{"qa", FP8}, {"qb", FP8}, {"sa", {F32, E8M0}}, {"sb", {F32, E8M0}}, {"offs", {I32}}},
+     .results = {{"out", {BF16, F16, F32}}},
+     .string = {"accumulate", {"fast", "promoted"}}},
+    {.name = "scaled_grouped_mm.mixed_mm",
+     .operands = {{"w", {I4}}, {"scales", {BF16, F16}}, {"x", {BF16, F16}}, {"offs", {I32}}},
+     .results = {{"out", {BF16, F16}}},
+     .integers = {"group_size"}},
+};
+
+/* What every op of ours may carry besides: written by passes, or by whoever tunes a kernel. */
+static const char *const COMMON_ATTRIBUTES[] = {"schedule", "kernel", "operandSegmentSizes"};
+
+/* ---- Tensors ---- */
+
+static bool verify_element(MlirOperation op, const char *kind, const tensor_rule_t *rule, MlirType type) {
+  MlirType element = mlirShapedTypeGetElementType(type);
+  const char *names[MAX_ALTERNATIVES];
+  int count = 0;
+  while (count < MAX_ALTERNATIVES && rule->elements[count].name) {
+    if (rule->elements[count].is(element))
+      return true;
+    names[count] = rule->elements[count].name;
+    count++;
+  }
+  char allowed[128];
+  join(allowed, sizeof allowed, names, count);
+  char *found = moe__type_text(element);
+  moe__error(op, "%s '%s' has element type %s; it must be %s", kind, rule->name, found, allowed);
+  free(found);
+  return false;
+}
+
+static bool verify_encoding(MlirOperation op, const char *kind, const tensor_rule_t *rule, MlirType type) {
+  int order[MOE__MAX_RANK];
+  if (moe__memory_order(type, order))
+    return true;
+  char *found = moe__attribute_text(mlirRankedTensorTypeGetEncoding(type));
+  moe__error(op, "%s '%s' has encoding %s; it must be a permutation of its %d dimensions", kind, rule->name,
+             found, (int)mlirShapedTypeGetRank(type));
+  free(found);
+  return false;
+}
+
+static bool verify_tensor(MlirOperation op, const char *kind, const tensor_rule_t *rule, MlirType type) {
+  if (!mlirTypeIsARankedTensor(type))
+    return moe__error(op, "%s '%s' must be a ranked tensor", kind, rule->name);
+  int rank = (int)mlirShapedTypeGetRank(type);
+  if (rank < 1 || rank > MAX_RANK)
+    return moe__error(op, "%s '%s' has rank %d; it must be 1 to %d", kind, rule->name, rank, MAX_RANK);
+  for (int i = 0; i < rank; i++) {
+    if (mlirShapedTypeIsDynamicDim(type, i))
+      continue;
+    int64_t size = mlirShapedTypeGetDimSize(type, i);
+    if (size < 1 || size > MAX_DIMENSION)
+      return moe__error(op, "%s '%s' has dimension %d of size %lld; a static size must be 1 to %d", kind,
+                        rule->name, i, (long long)size, MAX_DIMENSION);
+  }
+  return verify_element(op, kind, rule, type) && verify_encoding(op, kind, rule, type);
+}
+
+/* ---- Attributes ---- */
+
+static bool is_common_attribute(MlirStringRef name) {
+  /* A dotted name is a discardable attribute of some dialect, which MLIR lets stand on any op. */
+  if (memchr(name.data, '.', name.length))
+    return true;
+  for (size_t i = 0; i < sizeof COMMON_ATTRIBUTES / sizeof *COMMON_ATTRIBUTES; i++)
+    if (mlirStringRefEqual(name, mlirStringRefCreateFromCString(COMMON_ATTRIBUTES[i])))
+      return true;
+  return false;
+}
+
+static bool verify_attribute_names(MlirOperation op, const op_rule_t *rule) {
+  const char *known[4];
+  int count = 0;
+  for (int i = 0; i < 2 && rule->integers[i]; i++)
+    known[count++] = rule->integers[i];
+  if (rule->string.name)
+    known[count++] = rule->string.name;
+  known[count++] = "schedule";
+  for (intptr_t i = 0; i < mlirOperationGetNumAttributes(op); i++) {
+    MlirStringRef name = mlirIdentifierStr(mlirOperationGetAttribute(op, i).name);
+    bool found = is_common_attribute(name);
+    for (int j = 0; j < count; j++)
+      found |= mlirStringRefEqual(name, mlirStringRefCreateFromCString(known[j]));
+    if (!found) {
+      char allowed[128];
+      join(allowed, sizeof allowed, known, count);
+      return moe__error(op, "unknown attribute '%.*s'; the op has %s", (int)name.length, name.data, allowed);
+    }
+  }
   return true;
+}
+
+static bool verify_integers(MlirOperation op, const op_rule_t *rule) {
+  for (int i = 0; i < 2 && rule->integers[i]; i++) {
+    MlirType type = mlirAttributeGetType(moe__op_attribute(op, rule->integers[i]));
+    if (!mlirTypeIsAInteger(type) || !mlirIntegerTypeIsSignless(type) ||
+        mlirIntegerTypeGetWidth(type) != 64) {
+      char *found = moe__type_text(type);
+      moe__error(op, "attribute '%s' has type %s; it must be i64", rule->integers[i], found);
+      free(found);
+      return false;
+    }
+  }
+  return true;
+}
+
+static bool verify_string(MlirOperation op, const string_rule_t *rule) {
+  if (!rule->name)
+    return true;
+  MlirStringRef value = moe__op_string(op, rule->name);
+  const char *quoted[MAX_ALTERNATIVES];
+  int count = 0;
+  while (count < MAX_ALTERNATIVES && rule->values[count]) {
+    if (mlirStringRefEqual(value, mlirStringRefCreateFromCString(rule->values[count])))
+      return true;
+    quoted[count] = rule->values[count];
+    count++;
+  }
+  char allowed[128];
+  join(allowed, sizeof allowed, quoted, count);
+  return moe__error(op, "attribute '%s' is \"%.*s\"; it must be %s", rule->name, (int)value.length, value.data,
+                    allowed);
+}
+
+/* ---- mx_quantize ---- */
+
+/* Dimension i of `type`, -1 when dynamic. */
+static int64_t dimension(MlirType type, int i) {
+  return mlirShapedTypeIsDynamicDim(type, i) ? -1 : mlirShapedTypeGetDimSize(type, i);
+}
+
+static const char *size_text(int64_t size, char out[24]) {
+  if (size < 0)
+    strcpy(out, "?");
+  else
+    snprintf(out, 24, "%lld", (long long)size);
+  return out;
+}
+
+/* Dimension i of `name` must be `expected`. */
+static bool verify_dimension(MlirOperation op, const char *kind, const char *name, MlirType type, int i,
+                             int64_t expected) {
+  char found_text[24], expected_text[24];
+  int64_t found = dimension(type, i);
+  return found == expected ||
+         moe__error(op, "%s '%s' has dimension %d of size %s; it must be %s", kind, name, i,
+                    size_text(found, found_text), size_text(expected, expected_text));
+}
+
+static bool verify_rank(MlirOperation op, const char *kind, const char *name, MlirType type, int rank) {
+  int found = (int)mlirShapedTypeGetRank(type);
+  return found == rank ||
+         moe__error(op, "%s '%s' has rank %d; it must be %d, as the other tensors", kind, name, found, rank);
+}
+
+/* x, q and scales along `axis`; the kinds say which of them are operands. */
+static bool verify_blocks(MlirOperation op, MlirType x, const char *q_kind, const char *q_name, MlirType q,
+                          const char *scales_kind, MlirType scales) {
+  int rank = (int)mlirShapedTypeGetRank(x);
+  int64_t axis = moe__op_integer(op, "axis"), block = moe__op_integer(op, "block");
+  if (axis < 0 || axis >= rank)
+    return moe__error(op, "attribute 'axis' is %lld; it must be 0 to %d", (long long)axis, rank - 1);
+  if (block != MX_BLOCK)
+    return moe__error(op, "attribute 'block' is %lld; it must be %d", (long long)block, MX_BLOCK);
+  if (!verify_rank(op, q_kind, q_name, q, rank) || !verify_rank(op, scales_kind, "scales", scales, rank))
+    return false;
+  for (int i = 0; i < rank; i++) {
+    int64_t size = dimension(x, i);
+    if (!verify_dimension(op, q_kind, q_name, q, i, size))
+      return false;
+    if (i == axis && size >= 0) {
+      if (size % MX_BLOCK)
+        return moe__error(op, "dimension %d, the axis, has size %lld; it must be a multiple of %d", i,
+                          (long long)size, MX_BLOCK);
+      size /= MX_BLOCK;
+    }
+    if (!verify_dimension(op, scales_kind, "scales", scales, i, size))
+      return false;
+  }
+  return true;
+}
+
+static bool verify_quantize(MlirOperation op) {
+  return verify_blocks(op, mlirValueGetType(mlirOperationGetOperand(op, 0)), "result", "q",
+                       mlirValueGetType(mlirOperationGetResult(op, 0)), "result",
+                       mlirValueGetType(mlirOperationGetResult(op, 1)));
+}
+
+static bool verify_dequantize(MlirOperation op) {
+  return verify_blocks(op, mlirValueGetType(mlirOperationGetResult(op, 0)), "operand", "q",
+                       mlirValueGetType(mlirOperationGetOperand(op, 0)), "operand",
+                       mlirValueGetType(mlirOperationGetOperand(op, 1)));
+}
+
+/* ---- The pass ---- */
+
+static const op_rule_t *find_rule(MlirOperation op) {
+  for (size_t i = 0; i < sizeof RULES / sizeof *RULES; i++)
+    if (moe__op_is(op, RULES[i].name))
+      return &RULES[i];
+  return NULL;
+}
+
+static bool verify_op(MlirOperation op, void *user) {
+  (void)user;
+  const op_rule_t *rule = find_rule(op);
+  if (!rule)
+    return true;
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++)
+    if (!verify_tensor(op, "operand", &rule->operands[i], mlirValueGetType(mlirOperationGetOperand(op, i))))
+      return false;
+  for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++)
+    if (!verify_tensor(op, "result", &rule->results[i], mlirValueGetType(mlirOperationGetResult(op, i))))
+      return false;
+  return verify_attribute_names(op, rule) && verify_integers(op, rule) && verify_string(op, &rule->string) &&
+         (!rule->meaning || rule->meaning(op));
+}
+
+bool moe__run_verify(MlirOperation module, const moe__pass_t *pass) {
+  (void)pass;
+  return moe__walk(module, verify_op, NULL);
 }

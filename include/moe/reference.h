@@ -1,9 +1,11 @@
 /* moe/reference.h - the numerics contract of moe-opt in plain C.
  *
- * Why it exists: every kernel, on a GPU or in an emulator, is compared with these functions bit for bit. They are
- * written to be read; where speed and clarity disagree, clarity wins. docs/numerics.md is the contract they implement.
+ * Why it exists: every kernel, on a GPU or in an emulator, is compared with these functions bit for
+ * bit. They are written to be read; where speed and clarity disagree, clarity wins.
+ * docs/numerics.md is the contract they implement.
  *
- * All functions are pure and thread-safe. Arithmetic is fp32, round to nearest even, subnormals kept.
+ * All functions are pure and thread-safe. Arithmetic is fp32, round to nearest even, subnormals
+ * kept.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #ifndef MOE_REFERENCE_H
@@ -62,8 +64,8 @@ typedef struct moe_ref_tensor_t {
 
 /* ---- Number formats (OCP 8-bit floating point v1.0, OCP MX v1.0) ---- */
 
-/* fp32 -> E4M3/E5M2, round to nearest even; finite values and Inf saturate to the largest finite value with x's sign
- * (PTX cvt.rn.satfinite); NaN gives 0x7F. */
+/* fp32 -> E4M3/E5M2, round to nearest even; finite values and Inf saturate to the largest finite
+ * value with x's sign (PTX cvt.rn.satfinite); NaN gives 0x7F. */
 MOE_API uint8_t moe_ref_e4m3_from_f32(float x);
 MOE_API uint8_t moe_ref_e5m2_from_f32(float x);
 
@@ -82,23 +84,26 @@ MOE_API uint16_t moe_ref_bf16_from_f32(float x);
 
 /* ---- MX block scaling (OCP MX v1.0 section 6.3; RCEIL as in PyTorch's MoE training) ---- */
 
-/* The E8M0 scale of a block whose largest magnitude is amax (>= 0, Inf or NaN). element is MOE_REF_E4M3 or MOE_REF_E5M2.
- * A NaN or Inf amax gives 255. */
+/* The E8M0 scale of a block whose largest magnitude is amax (>= 0, Inf or NaN). element is
+ * MOE_REF_E4M3 or MOE_REF_E5M2. A NaN or Inf amax gives 255. */
 MOE_API uint8_t moe_ref_mx_scale(float amax, moe_ref_mx_mode_t mode, moe_ref_dtype_t element);
 
-/* The fp32 factor that elements are multiplied by: the value of E8M0 byte 254-scale; NaN for scale 255. */
+/* The fp32 factor that elements are multiplied by: the value of E8M0 byte 254-scale; NaN for scale
+ * 255. */
 MOE_API float moe_ref_mx_reciprocal(uint8_t scale);
 
 /* Quantizes x along axis in blocks of `block` consecutive elements.
  *   x      any rank 1..5; F32 or BF16
  *   q      the shape of x; E4M3 or E5M2; any strides
  *   scales the shape of x with dimension `axis` divided by block; E8M0; any strides
- * x.shape[axis] must be a multiple of block. Nothing is written when the status is not MOE_REF_OK. */
+ * x.shape[axis] must be a multiple of block. Nothing is written when the status is not MOE_REF_OK.
+ */
 MOE_API moe_ref_status_t moe_ref_mx_quantize(const moe_ref_tensor_t *x, int axis, int64_t block,
                                              moe_ref_mx_mode_t mode, const moe_ref_tensor_t *q,
                                              const moe_ref_tensor_t *scales);
 
-/* The inverse: x = q * 2^(scale-127), rounded once to x's type (F32 or BF16). Scale 255 gives NaN. */
+/* The inverse: x = q * 2^(scale-127), rounded once to x's type (F32 or BF16). Scale 255 gives NaN.
+ */
 MOE_API moe_ref_status_t moe_ref_mx_dequantize(const moe_ref_tensor_t *q,
                                                const moe_ref_tensor_t *scales, int axis,
                                                int64_t block, const moe_ref_tensor_t *x);

@@ -60,7 +60,10 @@ static MlirOperation create(moe__builder_t *b, MlirOperationState *state, const 
   MlirOperation op = mlirOperationCreate(state);
   if (mlirOperationIsNull(op))
     fail("cannot create op", name);
-  mlirBlockAppendOwnedOperation(b->block, op);
+  if (mlirOperationIsNull(b->before))
+    mlirBlockAppendOwnedOperation(b->block, op);
+  else
+    mlirBlockInsertOwnedOperationBefore(b->block, b->before, op);
   return op;
 }
 

@@ -18,7 +18,8 @@
 typedef struct moe__builder_t {
   MlirContext context;
   MlirLocation location;
-  MlirBlock block; /* ops are appended here */
+  MlirBlock block;      /* ops are appended here, */
+  MlirOperation before; /* or inserted before this op of the block, where it is not null */
   MlirType i1, i8, i16, i32, i64, f32;
   MlirType ptr, global_ptr, shared_ptr, cluster_ptr; /* !llvm.ptr of address space 0, 1, 3, 7 */
 } moe__builder_t;

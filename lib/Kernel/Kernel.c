@@ -22,7 +22,8 @@ void moe__kernel_begin(moe__kernel_t *kernel, MlirContext context, MlirLocation 
                             .blocks_per_sm = blocks_per_sm};
   kernel->builder.block = kernel->entry;
   kernel->parameters = open_memstream(&kernel->parameters_text, &kernel->parameters_length);
-  if (!kernel->parameters)
+  kernel->requirements = open_memstream(&kernel->requirements_text, &kernel->requirements_length);
+  if (!kernel->parameters || !kernel->requirements)
     abort();
 }
 
@@ -72,6 +73,12 @@ moe__extent_t moe__kernel_extent(moe__kernel_t *kernel, int tensor, int dimensio
   return extent;
 }
 
+void moe__kernel_require(moe__kernel_t *kernel, int tensor, int dimension, int64_t multiple_of) {
+  bool first = ftell(kernel->requirements) == 0;
+  fprintf(kernel->requirements, "%s{dim = [%d, %d], multiple_of = %" PRId64 "}", first ? "" : ", ",
+          tensor, dimension, multiple_of);
+}
+
 static MlirValue special_register(moe__kernel_t *kernel, const char *name) {
   return moe__op1(&kernel->builder, name, kernel->builder.i32, MOE__NO_VALUES, NULL);
 }
@@ -105,6 +112,7 @@ void moe__kernel_end(moe__kernel_t *kernel, MlirBlock gpu_module_body, MlirStrin
   moe__builder_t *b = &kernel->builder;
   moe__op0(b, "llvm.return", MOE__NO_VALUES, NULL);
   fclose(kernel->parameters);
+  fclose(kernel->requirements);
 
   b->block = gpu_module_body;
   if (!declares_shared_memory(gpu_module_body)) {
@@ -136,15 +144,16 @@ void moe__kernel_end(moe__kernel_t *kernel, MlirBlock gpu_module_body, MlirStrin
           "], linkage = #llvm.linkage<external>, CConv = #llvm.cconv<ccc>, visibility_ = 0 : i64, "
           "nvvm.kernel, nvvm.reqntid = array<i32: %d>, nvvm.minctasm = %d : i32, "
           "moe.kernel = {block = [%d, 1, 1], cluster = [1, 1, 1], shared_memory = %d, "
-          "grid = [%s, %s, %s], parameters = [%s]}",
+          "grid = [%s, %s, %s], parameters = [%s], requires = [%s]}",
           kernel->threads, kernel->blocks_per_sm, kernel->threads, kernel->shared_bytes, grid[0],
-          grid[1], grid[2], kernel->parameters_text);
+          grid[1], grid[2], kernel->parameters_text, kernel->requirements_text);
   fclose(out);
   MlirRegion body = mlirRegionCreate();
   mlirRegionAppendOwnedBlock(body, kernel->entry);
   moe__op(b, "llvm.func", 0, NULL, MOE__NO_VALUES, text, 1, &body);
   free(text);
   free(kernel->parameters_text);
+  free(kernel->requirements_text);
 }
 
 static void write_expression(char *out, const char *name, int count, const char *const *values) {

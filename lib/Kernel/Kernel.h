@@ -4,7 +4,8 @@
  * never disagree with the code. moe__kernel_end writes the record to the kernel as the attribute `moe.kernel`:
  *
  *   moe.kernel = {block = [288, 1, 1], cluster = [1, 1, 1], shared_memory = 98432, grid = [<expression>, ...],
- *                 parameters = [{kind = "tensor_map", tensor = 0, ...}, ...]}
+ *                 parameters = [{kind = "tensor_map", tensor = 0, ...}, ...],
+ *                 requires = [{dim = [0, 1], multiple_of = 32}, ...]}
  *
  * `tensor` counts the operands of the op, then its results. An expression is an integer, "num_sms",
  * {dim = [tensor, dimension]}, or {ceildiv | mul | min = [<expression>, ...]}: docs/manifest.md, with `dim` in place of
@@ -33,9 +34,9 @@ typedef struct moe__kernel_t {
   int parameter_count;
   MlirType parameter_types[MOE__MAX_PARAMETERS];
   bool by_value[MOE__MAX_PARAMETERS]; /* a tensor map */
-  FILE *parameters;                   /* text of the record, in memory */
-  char *parameters_text;
-  size_t parameters_length;
+  FILE *parameters, *requirements;    /* text of the record, in memory */
+  char *parameters_text, *requirements_text;
+  size_t parameters_length, requirements_length;
 } moe__kernel_t;
 
 /* A dimension inside a kernel: a constant where the type says so, else a scalar parameter. */
@@ -66,6 +67,9 @@ MlirValue moe__kernel_tensor_map(moe__kernel_t *kernel, const moe__tensor_map_t 
 
 /* The extent of dimension `dimension` of tensor number `tensor` of this ranked type: a parameter only when dynamic. */
 moe__extent_t moe__kernel_extent(moe__kernel_t *kernel, int tensor, int dimension, MlirType type);
+
+/* States what the kernel needs of a dimension; a launcher refuses other sizes. */
+void moe__kernel_require(moe__kernel_t *kernel, int tensor, int dimension, int64_t multiple_of);
 
 /* Reads the special registers and the base of shared memory; call once, after the parameters. */
 void moe__kernel_prologue(moe__kernel_t *kernel);

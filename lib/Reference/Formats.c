@@ -1,1 +1,61 @@
-extern int moe__stand_in;
+/* Formats.c - the number formats of the numerics contract, section 1.
+ *
+ * Why it exists: it exports the conversions of Formats.h, and the names by which files and options
+ * call the dtypes.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Reference/Formats.h"
+
+#include "moe/reference.h"
+
+#include <stddef.h>
+
+uint8_t moe_ref_e4m3_from_f32(float x) {
+  return moe__fp8_from_f32(x, moe__e4m3);
+}
+
+uint8_t moe_ref_e5m2_from_f32(float x) {
+  return moe__fp8_from_f32(x, moe__e5m2);
+}
+
+float moe_ref_f32_from_e4m3(uint8_t byte) {
+  return moe__f32_from_fp8(byte, moe__e4m3);
+}
+
+float moe_ref_f32_from_e5m2(uint8_t byte) {
+  return moe__f32_from_fp8(byte, moe__e5m2);
+}
+
+float moe_ref_f32_from_e8m0(uint8_t byte) {
+  return moe__f32_from_e8m0(byte);
+}
+
+float moe_ref_f32_from_bf16(uint16_t bits) {
+  return moe__f32_from_bf16(bits);
+}
+
+uint16_t moe_ref_bf16_from_f32(float x) {
+  return moe__bf16_from_f32(x);
+}
+
+int moe_ref_dtype_from_name(const char *name) {
+  if (name == NULL)
+    return -1;
+#define MOE_REF_DTYPE(constant, text, bits)                                                        \
+  if (strcmp(name, text) == 0)                                                                     \
+    return constant;
+  MOE_REF_DTYPES(MOE_REF_DTYPE)
+#undef MOE_REF_DTYPE
+  return -1;
+}
+
+int moe_ref_dtype_bits(moe_ref_dtype_t dtype) {
+  switch (dtype) {
+#define MOE_REF_DTYPE(constant, text, bits)                                                        \
+  case constant:                                                                                   \
+    return bits;
+    MOE_REF_DTYPES(MOE_REF_DTYPE)
+#undef MOE_REF_DTYPE
+  }
+  return 0;
+}

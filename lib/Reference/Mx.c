@@ -1,1 +1,424 @@
-extern int moe__stand_in;
+/* Mx.c - MX block scaling of the numerics contract, section 2.
+ *
+ * Why it exists: it says what the quantizer kernels must compute, bit for bit, and checks tensors
+ * of hundreds of millions of elements in seconds. For the second, a tensor is walked in runs of
+ * neighboring blocks, and each run goes through small tiles, in which rows are elements of a block
+ * and lanes are blocks.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Reference/Formats.h"
+
+#include "moe/reference.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { ROWS = 32, LANES = 64 };
+
+/* ---- The scale of one block ---- */
+
+/* The E8M0 byte of d >= 0, toward zero: an E8M0 byte has the bias of fp32's exponent, so it is that
+ * field. */
+static uint8_t e8m0_toward_zero(float d) {
+  return (uint8_t)(moe__magnitude(d) >> MOE__F32_MANTISSA_BITS);
+}
+
+/* The E8M0 byte of d >= 0, toward +inf. Below 2^-126 fp32 is subnormal, and 2^-127 itself is byte
+ * 0. */
+static uint8_t e8m0_toward_inf(float d) {
+  const int32_t bits = moe__magnitude(d);
+  const int32_t mantissa = bits & ((1 << MOE__F32_MANTISSA_BITS) - 1);
+  const int32_t exponent = bits >> MOE__F32_MANTISSA_BITS;
+  if (exponent == 0)
+    return d > moe__f32_from_e8m0(0);
+  return (uint8_t)(exponent + (mantissa != 0));
+}
+
+static uint8_t scale_floor(float amax, moe__fp8_t format) {
+  return e8m0_toward_zero(amax * moe__power_of_two(-format.max_exponent));
+}
+
+static uint8_t scale_rceil(float amax, moe__fp8_t format) {
+  const float max_finite = moe__f32_from_fp8((uint8_t)format.max_code, format);
+  return e8m0_toward_inf(amax * (1.0f / max_finite));
+}
+
+static uint8_t scale_ceil(float amax, moe__fp8_t format) {
+  const int32_t bits = moe__magnitude(amax);
+  const int32_t mantissa = bits & ((1 << MOE__F32_MANTISSA_BITS) - 1);
+  const int32_t exponent = (bits >> MOE__F32_MANTISSA_BITS) + (mantissa != 0);
+  return (uint8_t)(exponent > format.max_exponent ? exponent - format.max_exponent : 0);
+}
+
+static uint8_t scale_even(float amax, moe__fp8_t format) {
+  const int32_t half = 1 << (MOE__F32_MANTISSA_BITS - format.mantissa_bits - 1);
+  const int32_t rounded = (moe__magnitude(amax) + half) & MOE__F32_INF;
+  return scale_floor(moe__f32_from_bits(rounded), format);
+}
+
+uint8_t moe_ref_mx_scale(float amax, moe_ref_mx_mode_t mode, moe_ref_dtype_t element) {
+  if (moe__magnitude(amax) >= MOE__F32_INF)
+    return 255;
+  const moe__fp8_t format = element == MOE_REF_E5M2 ? moe__e5m2 : moe__e4m3;
+  switch (mode) {
+  case MOE_REF_FLOOR:
+    return scale_floor(amax, format);
+  case MOE_REF_RCEIL:
+    return scale_rceil(amax, format);
+  case MOE_REF_CEIL:
+    return scale_ceil(amax, format);
+  case MOE_REF_EVEN:
+    return scale_even(amax, format);
+  }
+  return 255;
+}
+
+float moe_ref_mx_reciprocal(uint8_t scale) {
+  return moe__f32_from_e8m0(scale == 255 ? 255 : (uint8_t)(254 - scale));
+}
+
+static bool is_mode(moe_ref_mx_mode_t mode) {
+  switch (mode) {
+#define MOE_REF_MX_MODE(constant, text) case constant:
+    MOE_REF_MX_MODES(MOE_REF_MX_MODE)
+#undef MOE_REF_MX_MODE
+    return true;
+  }
+  return false;
+}
+
+int moe_ref_mx_mode_from_name(const char *name) {
+  if (name == NULL)
+    return -1;
+#define MOE_REF_MX_MODE(constant, text)                                                            \
+  if (strcmp(name, text) == 0)                                                                     \
+    return constant;
+  MOE_REF_MX_MODES(MOE_REF_MX_MODE)
+#undef MOE_REF_MX_MODE
+  return -1;
+}
+
+/* ---- Elements of any type ---- */
+
+static inline float load(moe_ref_dtype_t dtype, const void *data, int64_t index) {
+  switch (dtype) {
+  case MOE_REF_F32:
+    return ((const float *)data)[index];
+  case MOE_REF_BF16:
+    return moe__f32_from_bf16(((const uint16_t *)data)[index]);
+  case MOE_REF_E4M3:
+    return moe__f32_from_fp8(((const uint8_t *)data)[index], moe__e4m3);
+  case MOE_REF_E5M2:
+    return moe__f32_from_fp8(((const uint8_t *)data)[index], moe__e5m2);
+  case MOE_REF_E8M0:
+    return moe__f32_from_e8m0(((const uint8_t *)data)[index]);
+  }
+  return 0;
+}
+
+static inline void store(moe_ref_dtype_t dtype, void *data, int64_t index, float value) {
+  switch (dtype) {
+  case MOE_REF_F32:
+    ((float *)data)[index] = value;
+    return;
+  case MOE_REF_BF16:
+    ((uint16_t *)data)[index] = moe__bf16_from_f32(value);
+    return;
+  case MOE_REF_E4M3:
+    ((uint8_t *)data)[index] = moe__fp8_from_f32(value, moe__e4m3);
+    return;
+  case MOE_REF_E5M2:
+    ((uint8_t *)data)[index] = moe__fp8_from_f32(value, moe__e5m2);
+    return;
+  case MOE_REF_E8M0:
+    return; /* a scale is a byte from the start */
+  }
+}
+
+/* Calls function(dtype, ...) with a constant dtype, so that its inlined loops are compiled for that
+ * type alone. */
+#define WITH_CONSTANT_DTYPE(dtype, function, ...)                                                  \
+  switch (dtype) {                                                                                 \
+  case MOE_REF_F32:                                                                                \
+    function(MOE_REF_F32, __VA_ARGS__);                                                            \
+    break;                                                                                         \
+  case MOE_REF_BF16:                                                                               \
+    function(MOE_REF_BF16, __VA_ARGS__);                                                           \
+    break;                                                                                         \
+  case MOE_REF_E4M3:                                                                               \
+    function(MOE_REF_E4M3, __VA_ARGS__);                                                           \
+    break;                                                                                         \
+  case MOE_REF_E5M2:                                                                               \
+    function(MOE_REF_E5M2, __VA_ARGS__);                                                           \
+    break;                                                                                         \
+  case MOE_REF_E8M0:                                                                               \
+    break;                                                                                         \
+  }
+
+/* ---- Tiles ---- */
+
+/* A piece of a run of blocks in fp32: values[r][l] is element r, counted from where the piece
+ * begins, of block l. */
+typedef struct {
+  float values[ROWS][LANES];
+  int rows, lanes;
+} tile_t;
+
+/* Where a tile lies in a tensor: (r, l) is at data[r * row + l * lane]. */
+typedef struct {
+  moe_ref_dtype_t dtype;
+  void *data;
+  int64_t row, lane;
+} place_t;
+
+static uint64_t distance(int64_t stride) {
+  return stride < 0 ? 0 - (uint64_t)stride : (uint64_t)stride;
+}
+
+/* Both directions go through the tensor in the order of its memory; the tile is in cache in any
+ * order. */
+static inline void read_as(moe_ref_dtype_t dtype, const place_t *from, tile_t *tile) {
+  const void *const data = from->data;
+  const int64_t row = from->row, lane = from->lane;
+  const int rows = tile->rows, lanes = tile->lanes;
+  if (distance(lane) < distance(row)) {
+    for (int r = 0; r < rows; r++)
+      for (int l = 0; l < lanes; l++)
+        tile->values[r][l] = load(dtype, data, r * row + l * lane);
+  } else {
+    for (int l = 0; l < lanes; l++)
+      for (int r = 0; r < rows; r++)
+        tile->values[r][l] = load(dtype, data, r * row + l * lane);
+  }
+}
+
+static inline void write_as(moe_ref_dtype_t dtype, const place_t *to, const tile_t *tile) {
+  void *const data = to->data;
+  const int64_t row = to->row, lane = to->lane;
+  const int rows = tile->rows, lanes = tile->lanes;
+  if (distance(lane) < distance(row)) {
+    for (int r = 0; r < rows; r++)
+      for (int l = 0; l < lanes; l++)
+        store(dtype, data, r * row + l * lane, tile->values[r][l]);
+  } else {
+    for (int l = 0; l < lanes; l++)
+      for (int r = 0; r < rows; r++)
+        store(dtype, data, r * row + l * lane, tile->values[r][l]);
+  }
+}
+
+static void tile_read(const place_t *from, tile_t *tile) {
+  WITH_CONSTANT_DTYPE(from->dtype, read_as, from, tile)
+}
+
+static void tile_write(const place_t *to, const tile_t *tile) {
+  WITH_CONSTANT_DTYPE(to->dtype, write_as, to, tile)
+}
+
+/* Raises amax[l] to the largest magnitude of lane l. In the order of integers NaN is above Inf, so
+ * NaN propagates. */
+static void tile_amax(const tile_t *tile, int32_t amax[LANES]) {
+  for (int r = 0; r < tile->rows; r++)
+    for (int l = 0; l < tile->lanes; l++) {
+      const int32_t magnitude = moe__magnitude(tile->values[r][l]);
+      amax[l] = magnitude > amax[l] ? magnitude : amax[l];
+    }
+}
+
+static void tile_multiply(tile_t *tile, const float factors[LANES]) {
+  for (int r = 0; r < tile->rows; r++)
+    for (int l = 0; l < tile->lanes; l++)
+      tile->values[r][l] *= factors[l];
+}
+
+/* ---- Runs of blocks ---- */
+
+/* The tensors as a grid of blocks, which has the shape of the scales, and a position in it: a run
+ * of up to LANES blocks that are neighbors along lane_dim. */
+typedef struct {
+  const moe_ref_tensor_t *scales;
+  int axis;
+  int64_t block;
+  int lane_dim;
+  int64_t index[MOE_REF_MAX_RANK]; /* of the first block of the run */
+  int lanes;
+} run_t;
+
+/* The step of `tensor` (one with elements) from a block to the next along dimension d of the grid.
+ */
+static int64_t block_stride(const run_t *run, const moe_ref_tensor_t *tensor, int d) {
+  return tensor->strides[d] * (d == run->axis ? run->block : 1);
+}
+
+static int lanes_left(const run_t *run) {
+  const int64_t left = run->scales->shape[run->lane_dim] - run->index[run->lane_dim];
+  return (int)(left < LANES ? left : LANES);
+}
+
+/* The first run. Its lanes are neighbors in the memory of `source`, as far as blocks can be. */
+static run_t run_first(const moe_ref_tensor_t *source, const moe_ref_tensor_t *scales, int axis,
+                       int64_t block) {
+  run_t run = {.scales = scales, .axis = axis, .block = block, .lane_dim = axis};
+  for (int d = 0; d < scales->rank; d++) {
+    const bool nearer = distance(block_stride(&run, source, d)) <
+                        distance(block_stride(&run, source, run.lane_dim));
+    if (scales->shape[d] > 1 && (nearer || scales->shape[run.lane_dim] == 1))
+      run.lane_dim = d;
+  }
+  run.lanes = lanes_left(&run);
+  return run;
+}
+
+/* Moves on to the next run, in row-major order of the grid. False after the last one. */
+static bool run_next(run_t *run) {
+  for (int d = run->scales->rank - 1; d >= 0; d--) {
+    run->index[d] += d == run->lane_dim ? run->lanes : 1;
+    if (run->index[d] < run->scales->shape[d]) {
+      run->lanes = lanes_left(run);
+      return true;
+    }
+    run->index[d] = 0;
+  }
+  return false;
+}
+
+static void *element_address(const moe_ref_tensor_t *tensor, int64_t index) {
+  return (char *)tensor->data + index * (moe_ref_dtype_bits(tensor->dtype) / 8);
+}
+
+/* Where the tile that begins with element `first` of the run's blocks lies in `tensor`. */
+static place_t tile_place(const run_t *run, const moe_ref_tensor_t *tensor, int64_t first) {
+  int64_t index = first * tensor->strides[run->axis];
+  for (int d = 0; d < tensor->rank; d++)
+    index += run->index[d] * block_stride(run, tensor, d);
+  return (place_t){.dtype = tensor->dtype,
+                   .data = element_address(tensor, index),
+                   .row = tensor->strides[run->axis],
+                   .lane = block_stride(run, tensor, run->lane_dim)};
+}
+
+/* The scale of the run's block 0; that of block l lies l * scales->strides[lane_dim] bytes on. */
+static uint8_t *run_scales(const run_t *run) {
+  int64_t index = 0;
+  for (int d = 0; d < run->scales->rank; d++)
+    index += run->index[d] * run->scales->strides[d];
+  return element_address(run->scales, index);
+}
+
+static int tile_rows(const run_t *run, int64_t first) {
+  return (int)(run->block - first < ROWS ? run->block - first : ROWS);
+}
+
+/* amax[l] = the largest magnitude of block l of the run, as bits. */
+static void run_amax(const run_t *run, const moe_ref_tensor_t *x, int32_t amax[LANES]) {
+  tile_t tile;
+  tile.lanes = run->lanes;
+  memset(amax, 0, LANES * sizeof *amax);
+  for (int64_t first = 0; first < run->block; first += ROWS) {
+    const place_t source = tile_place(run, x, first);
+    tile.rows = tile_rows(run, first);
+    tile_read(&source, &tile);
+    tile_amax(&tile, amax);
+  }
+}
+
+/* to = from * factors, tile by tile. */
+static void rescale_run(const run_t *run, const moe_ref_tensor_t *from, const float factors[LANES],
+                        const moe_ref_tensor_t *to) {
+  tile_t tile;
+  tile.lanes = run->lanes;
+  for (int64_t first = 0; first < run->block; first += ROWS) {
+    const place_t source = tile_place(run, from, first), target = tile_place(run, to, first);
+    tile.rows = tile_rows(run, first);
+    tile_read(&source, &tile);
+    tile_multiply(&tile, factors);
+    tile_write(&target, &tile);
+  }
+}
+
+/* ---- Checks ---- */
+
+static bool is_tensor(const moe_ref_tensor_t *tensor) {
+  if (tensor == NULL || tensor->rank < 1 || tensor->rank > MOE_REF_MAX_RANK)
+    return false;
+  bool empty = false;
+  for (int d = 0; d < tensor->rank; d++) {
+    if (tensor->shape[d] < 0)
+      return false;
+    empty = empty || tensor->shape[d] == 0;
+  }
+  return empty || tensor->data != NULL;
+}
+
+static bool is_empty(const moe_ref_tensor_t *tensor) {
+  for (int d = 0; d < tensor->rank; d++)
+    if (tensor->shape[d] == 0)
+      return true;
+  return false;
+}
+
+/* Whether high (F32 or BF16), low (E4M3 or E5M2) and their scales belong together. */
+static bool is_quantized_pair(const moe_ref_tensor_t *high, const moe_ref_tensor_t *low,
+                              const moe_ref_tensor_t *scales, int axis, int64_t block) {
+  if (!is_tensor(high) || !is_tensor(low) || !is_tensor(scales))
+    return false;
+  if (high->dtype != MOE_REF_F32 && high->dtype != MOE_REF_BF16)
+    return false;
+  if (low->dtype != MOE_REF_E4M3 && low->dtype != MOE_REF_E5M2)
+    return false;
+  if (scales->dtype != MOE_REF_E8M0)
+    return false;
+  if (low->rank != high->rank || scales->rank != high->rank)
+    return false;
+  if (axis < 0 || axis >= high->rank || block < 1 || high->shape[axis] % block != 0)
+    return false;
+  for (int d = 0; d < high->rank; d++) {
+    const int64_t blocks = high->shape[d] / (d == axis ? block : 1);
+    if (low->shape[d] != high->shape[d] || scales->shape[d] != blocks)
+      return false;
+  }
+  return true;
+}
+
+/* ---- Public functions ---- */
+
+moe_ref_status_t moe_ref_mx_quantize(const moe_ref_tensor_t *x, int axis, int64_t block,
+                                     moe_ref_mx_mode_t mode, const moe_ref_tensor_t *q,
+                                     const moe_ref_tensor_t *scales) {
+  if (!is_quantized_pair(x, q, scales, axis, block) || !is_mode(mode))
+    return MOE_REF_INVALID_ARGUMENT;
+  if (is_empty(x))
+    return MOE_REF_OK;
+
+  run_t run = run_first(x, scales, axis, block);
+  do {
+    int32_t amax[LANES];
+    float reciprocals[LANES];
+    run_amax(&run, x, amax);
+    uint8_t *scale = run_scales(&run);
+    for (int l = 0; l < run.lanes; l++, scale += scales->strides[run.lane_dim]) {
+      *scale = moe_ref_mx_scale(moe__f32_from_bits(amax[l]), mode, q->dtype);
+      reciprocals[l] = moe_ref_mx_reciprocal(*scale);
+    }
+    rescale_run(&run, x, reciprocals, q);
+  } while (run_next(&run));
+  return MOE_REF_OK;
+}
+
+moe_ref_status_t moe_ref_mx_dequantize(const moe_ref_tensor_t *q, const moe_ref_tensor_t *scales,
+                                       int axis, int64_t block, const moe_ref_tensor_t *x) {
+  if (!is_quantized_pair(x, q, scales, axis, block))
+    return MOE_REF_INVALID_ARGUMENT;
+  if (is_empty(q))
+    return MOE_REF_OK;
+
+  run_t run = run_first(q, scales, axis, block);
+  do {
+    float factors[LANES];
+    const uint8_t *scale = run_scales(&run);
+    for (int l = 0; l < run.lanes; l++, scale += scales->strides[run.lane_dim])
+      factors[l] = moe__f32_from_e8m0(*scale);
+    rescale_run(&run, q, factors, x);
+  } while (run_next(&run));
+  return MOE_REF_OK;
+}

@@ -1,1 +1,69 @@
-extern int moe__stand_in;
+/* Status.c - status texts and the thread's last message.
+ *
+ * A C status alone cannot say which argument was wrong; the message can, and keeping it per thread
+ * needs no lock.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Runtime/Status.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+enum { MESSAGE_SIZE = 2048 };
+
+static _Thread_local char last_message[MESSAGE_SIZE];
+
+const char *moe_rt_status_text(moe_rt_status_t status) {
+  switch (status) {
+#define MOE_RT_STATUS(constant, number, text)                                                      \
+  case constant:                                                                                   \
+    return text;
+    MOE_RT_STATUSES(MOE_RT_STATUS)
+#undef MOE_RT_STATUS
+  }
+  return "unknown status";
+}
+
+const char *moe_rt_last_message(void) {
+  return last_message;
+}
+
+const char *moe_rt_version(void) {
+  return MOE_VERSION;
+}
+
+/* Names in a message come from untrusted files; the message stays one line all the same. */
+static void set_message(const char *text) {
+  size_t length = 0;
+  for (; text[length] && length < MESSAGE_SIZE - 1; length++) {
+    bool is_control = (unsigned char)text[length] < 0x20 || text[length] == 0x7f;
+    last_message[length] = is_control ? '?' : text[length];
+  }
+  last_message[length] = '\0';
+}
+
+moe_rt_status_t moe__fail(moe_rt_status_t status, const char *format, ...) {
+  char text[MESSAGE_SIZE] = "";
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  set_message(text);
+  return status;
+}
+
+moe_rt_status_t moe__fail_in(moe_rt_status_t status, const char *format, ...) {
+  char context[MESSAGE_SIZE] = "";
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(context, sizeof context, format, arguments);
+  va_end(arguments);
+  char text[2 * MESSAGE_SIZE + 2];
+  snprintf(text, sizeof text, "%s: %s", context, last_message);
+  set_message(text);
+  return status;
+}
+
+moe_rt_status_t moe__fail_memory(void) {
+  return moe__fail(MOE_RT_OUT_OF_MEMORY, "the host has no memory left");
+}

@@ -1,3 +1,90 @@
-
-/* stand-in */
+/* Bundle.c - writes the folder that a launcher loads: manifest.json, kernels.ptx, kernels.cubin.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Target/Target.h"
+
+#include "lib/Builder/Inspect.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* mkdir -p */
+static bool create_directory(const char *path) {
+  char part[PATH_MAX];
+  if (snprintf(part, sizeof part, "%s", path) >= (int)sizeof part) {
+    errno = ENAMETOOLONG;
+    return false;
+  }
+  for (char *slash = strchr(part + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+    *slash = '\0';
+    if (mkdir(part, 0777) && errno != EEXIST)
+      return false;
+    *slash = '/';
+  }
+  struct stat status;
+  if (mkdir(part, 0777) && errno != EEXIST)
+    return false;
+  if (stat(part, &status) || !S_ISDIR(status.st_mode)) {
+    errno = ENOTDIR;
+    return false;
+  }
+  return true;
+}
+
+/* Writes directory/name through a temporary file beside it. */
+static bool write_file(const char *directory, const char *name, moe__bytes_t bytes) {
+  char temporary[PATH_MAX], final[PATH_MAX];
+  if (snprintf(final, sizeof final, "%s/%s", directory, name) >= (int)sizeof final ||
+      snprintf(temporary, sizeof temporary, "%s/.%s.XXXXXX", directory, name) >= (int)sizeof temporary) {
+    errno = ENAMETOOLONG;
+    return false;
+  }
+  int descriptor = mkstemp(temporary);
+  if (descriptor < 0)
+    return false;
+  /* mkstemp's mode is for secrets; a bundle is as readable as any file of its user. */
+  mode_t mask = umask(0);
+  umask(mask);
+  bool ok = fchmod(descriptor, 0666 & ~mask) == 0;
+  FILE *file = fdopen(descriptor, "wb");
+  ok = ok && file && fwrite(bytes.data, 1, bytes.length, file) == bytes.length;
+  if (file)
+    ok = fclose(file) == 0 && ok;
+  else
+    close(descriptor);
+  ok = ok && rename(temporary, final) == 0;
+  if (!ok) {
+    int error = errno;
+    unlink(temporary);
+    errno = error;
+  }
+  return ok;
+}
+
+moe_status_t moe__target_write_bundle(MlirOperation module, const char *directory, moe__bytes_t ptx,
+                                      moe__bytes_t cubin, moe__bytes_t manifest) {
+  if (!create_directory(directory)) {
+    moe__error(module, "cannot create the folder '%s': %s", directory, strerror(errno));
+    return MOE_IO_ERROR;
+  }
+  /* The manifest comes last: until it is there, the hashes of the old one do not fit the new files. */
+  bool ok = write_file(directory, "kernels.ptx", ptx);
+  if (cubin.data) {
+    ok = ok && write_file(directory, "kernels.cubin", cubin);
+  } else {
+    char stale[PATH_MAX];
+    snprintf(stale, sizeof stale, "%s/kernels.cubin", directory);
+    ok = ok && (unlink(stale) == 0 || errno == ENOENT);
+  }
+  ok = ok && write_file(directory, "manifest.json", manifest);
+  if (!ok) {
+    moe__error(module, "cannot write the bundle '%s': %s", directory, strerror(errno));
+    return MOE_IO_ERROR;
+  }
+  return MOE_OK;
+}

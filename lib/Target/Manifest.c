@@ -1,10 +1,438 @@
+/* Manifest.c - writes the manifest (docs/manifest.md) of a compiled module.
+ *
+ * What it joins: the launch plan, which is the functions with one op per launch; the record `moe.kernel` that each kernel
+ * carries (lib/Kernel/Kernel.h); and the artifacts. Shapes are followed from the arguments through the ops, so that every
+ * size in the manifest is a number or an expression over the shape symbols of its function.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Target/Target.h"
 
-/* stand-in */
-#include "lib/Target/Target.h"
-#include "lib/Target/Target.h"
+#include "lib/Builder/Inspect.h"
+
+#include "mlir-c/BuiltinAttributes.h"
+#include "mlir-c/BuiltinTypes.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#define MAX_DIMENSION 2147483647
+/* Tensor maps need 16; kernels that load vectors through pointers need no more. */
+#define ALIGNMENT 16
+
+/* A tensor of the function: an argument, a result, or a temporary between two launches. */
+typedef struct tensor_t {
+  MlirValue value;
+  char *name;
+  json_t *shape; /* list of expressions */
+} tensor_t;
+
+typedef struct function_t {
+  MlirOperation op;
+  MlirOperation returns;
+  json_t *symbols; /* list of {name, multiple_of, min, max} */
+  tensor_t *tensors;
+  size_t tensor_count;
+} function_t;
+
+/* ---- Strings and attributes ---- */
+
+static json_t *json_text(MlirStringRef text) { return json_stringn(text.data, text.length); }
+
+static MlirAttribute element(MlirAttribute dictionary, const char *key) {
+  return mlirDictionaryAttrGetElementByName(dictionary, mlirStringRefCreateFromCString(key));
+}
+
+/* An integer, a string, or a list or dictionary of such; other attributes by their text. */
+static json_t *json_from_attribute(MlirAttribute attribute) {
+  if (mlirAttributeIsAInteger(attribute))
+    return json_integer(mlirIntegerAttrGetValueInt(attribute));
+  if (mlirAttributeIsAString(attribute))
+    return json_text(mlirStringAttrGetValue(attribute));
+  if (mlirAttributeIsAArray(attribute)) {
+    json_t *list = json_array();
+    for (intptr_t i = 0; i < mlirArrayAttrGetNumElements(attribute); i++)
+      json_array_append_new(list, json_from_attribute(mlirArrayAttrGetElement(attribute, i)));
+    return list;
+  }
+  char *text = moe__attribute_text(attribute);
+  json_t *value = json_string(text);
+  free(text);
+  return value;
+}
+
+/* ---- Tensors ---- */
+
+static tensor_t *find_tensor(function_t *function, MlirValue value) {
+  for (size_t i = 0; i < function->tensor_count; i++)
+    if (mlirValueEqual(function->tensors[i].value, value))
+      return &function->tensors[i];
+  return NULL;
+}
+
+static bool name_is_taken(const function_t *function, const char *name) {
+  for (size_t i = 0; i < function->tensor_count; i++)
+    if (strcmp(function->tensors[i].name, name) == 0)
+      return true;
+  return false;
+}
+
+/* Adds a tensor. The name is `prefix` followed by the first free number where `name` is empty or taken. */
+static tensor_t *add_tensor(function_t *function, MlirValue value, MlirStringRef name, const char *prefix) {
+  char *text = strndup(name.data ? name.data : "", name.length);
+  for (int n = 0; text && (!*text || name_is_taken(function, text)); n++) {
+    free(text);
+    if (asprintf(&text, "%s%d", prefix, n) < 0)
+      abort();
+  }
+  function->tensors = realloc(function->tensors, (function->tensor_count + 1) * sizeof *function->tensors);
+  if (!text || !function->tensors)
+    abort();
+  tensor_t *tensor = &function->tensors[function->tensor_count++];
+  *tensor = (tensor_t){.value = value, .name = text, .shape = json_array()};
+  return tensor;
+}
+
+/* The `moe.name` of argument or result number i. */
+static MlirStringRef given_name(MlirOperation function, const char *attributes, intptr_t i) {
+  MlirAttribute list = moe__op_attribute(function, attributes);
+  if (mlirAttributeIsNull(list) || i >= mlirArrayAttrGetNumElements(list))
+    return mlirStringRefCreate(NULL, 0);
+  MlirAttribute name = element(mlirArrayAttrGetElement(list, i), "moe.name");
+  if (mlirAttributeIsNull(name) || !mlirAttributeIsAString(name))
+    return mlirStringRefCreate(NULL, 0);
+  return mlirStringAttrGetValue(name);
+}
+
+static void add_arguments(function_t *function) {
+  MlirBlock body = moe__body(function->op);
+  for (intptr_t i = 0; i < mlirBlockGetNumArguments(body); i++) {
+    MlirValue value = mlirBlockGetArgument(body, i);
+    MlirType type = mlirValueGetType(value);
+    tensor_t *tensor = add_tensor(function, value, given_name(function->op, "arg_attrs", i), "arg");
+    for (int d = 0; d < mlirShapedTypeGetRank(type); d++) {
+      if (!mlirShapedTypeIsDynamicDim(type, d)) {
+        json_array_append_new(tensor->shape, json_integer(mlirShapedTypeGetDimSize(type, d)));
+        continue;
+      }
+      json_t *symbol = json_sprintf("%s.%d", tensor->name, d);
+      json_array_append(tensor->shape, symbol);
+      json_array_append_new(function->symbols,
+                            json_pack("{so si si sI}", "name", symbol, "multiple_of", 1, "min", 0,
+                                      "max", (json_int_t)MAX_DIMENSION));
+    }
+  }
+}
+
+/* The shape of result number `result` of `op`, from those of its operands: one case per op. */
+static void infer_shape(function_t *function, MlirOperation op, intptr_t result, json_t *shape) {
+  json_t *x = find_tensor(function, mlirOperationGetOperand(op, 0))->shape;
+  size_t axis = (size_t)moe__op_integer(op, "axis");
+  for (size_t d = 0; d < json_array_size(x); d++) {
+    json_t *size = json_array_get(x, d);
+    if (result == 0 || d != axis)
+      json_array_append(shape, size);
+    else if (json_is_integer(size))
+      json_array_append_new(shape, json_integer(json_integer_value(size) / moe__op_integer(op, "block")));
+    else
+      json_array_append_new(shape, json_pack("{s[OI]}", "ceildiv", size,
+                                             (json_int_t)moe__op_integer(op, "block")));
+  }
+}
+
+static bool is_launch(MlirOperation op) { return !mlirAttributeIsNull(moe__op_attribute(op, "kernel")); }
+
+static intptr_t returned_at(const function_t *function, MlirValue value) {
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(function->returns); i++)
+    if (mlirValueEqual(mlirOperationGetOperand(function->returns, i), value))
+      return i;
+  return -1;
+}
+
+/* Results and temporaries, in the order in which launches make them. */
+static void add_made_tensors(function_t *function) {
+  for (MlirOperation op = mlirBlockGetFirstOperation(moe__body(function->op)); !mlirOperationIsNull(op);
+       op = mlirOperationGetNextInBlock(op)) {
+    if (!is_launch(op))
+      continue;
+    for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++) {
+      MlirValue value = mlirOperationGetResult(op, i);
+      intptr_t position = returned_at(function, value);
+      tensor_t *tensor = position < 0
+                             ? add_tensor(function, value, mlirStringRefCreate(NULL, 0), "temporary")
+                             : add_tensor(function, value, given_name(function->op, "res_attrs", position),
+                                          "result");
+      infer_shape(function, op, i, tensor->shape);
+    }
+  }
+}
+
+static json_t *describe_tensor(const tensor_t *tensor) {
+  MlirType type = mlirValueGetType(tensor->value);
+  int order[MOE__MAX_RANK];
+  moe__memory_order(type, order);
+  json_t *order_list = json_array();
+  for (int i = 0; i < mlirShapedTypeGetRank(type); i++)
+    json_array_append_new(order_list, json_integer(order[i]));
+  char *dtype = moe__type_text(mlirShapedTypeGetElementType(type));
+  json_t *description = json_pack("{ss ss sO so si}", "name", tensor->name, "dtype", dtype, "shape",
+                                  tensor->shape, "order", order_list, "alignment", ALIGNMENT);
+  free(dtype);
+  return description;
+}
+
+/* ---- Launches ---- */
+
+/* Tensor number n of a launch: its operands, then its results. */
+static tensor_t *launch_tensor(function_t *function, MlirOperation launch, intptr_t n) {
+  intptr_t operands = mlirOperationGetNumOperands(launch);
+  return find_tensor(function, n < operands ? mlirOperationGetOperand(launch, n)
+                                            : mlirOperationGetResult(launch, n - operands));
+}
+
+/* The expression of the manifest for one of a kernel's record. */
+static json_t *resolve(function_t *function, MlirOperation launch, MlirAttribute expression) {
+  if (mlirAttributeIsAArray(expression)) {
+    json_t *list = json_array();
+    for (intptr_t i = 0; i < mlirArrayAttrGetNumElements(expression); i++)
+      json_array_append_new(list, resolve(function, launch, mlirArrayAttrGetElement(expression, i)));
+    return list;
+  }
+  if (!mlirAttributeIsADictionary(expression))
+    return json_from_attribute(expression);
+  MlirNamedAttribute entry = mlirDictionaryAttrGetElement(expression, 0);
+  MlirStringRef name = mlirIdentifierStr(entry.name);
+  if (mlirStringRefEqual(name, mlirStringRefCreateFromCString("dim"))) {
+    intptr_t tensor = mlirIntegerAttrGetValueInt(mlirArrayAttrGetElement(entry.attribute, 0));
+    int64_t dimension = mlirIntegerAttrGetValueInt(mlirArrayAttrGetElement(entry.attribute, 1));
+    return json_incref(
+        json_array_get(launch_tensor(function, launch, tensor)->shape, (size_t)dimension));
+  }
+  json_t *object = json_object();
+  json_object_setn_new(object, name.data, name.length, resolve(function, launch, entry.attribute));
+  return object;
+}
+
+static json_t *describe_parameter(function_t *function, MlirOperation launch, MlirAttribute record) {
+  json_t *parameter = json_object();
+  for (intptr_t i = 0; i < mlirDictionaryAttrGetNumElements(record); i++) {
+    MlirNamedAttribute entry = mlirDictionaryAttrGetElement(record, i);
+    MlirStringRef key = mlirIdentifierStr(entry.name);
+    json_t *value = NULL;
+    if (mlirStringRefEqual(key, mlirStringRefCreateFromCString("tensor")))
+      value = json_string(launch_tensor(function, launch, mlirIntegerAttrGetValueInt(entry.attribute))->name);
+    else
+      value = resolve(function, launch, entry.attribute);
+    json_object_setn_new(parameter, key.data, key.length, value);
+  }
+  return parameter;
+}
+
+static int64_t least_common_multiple(int64_t x, int64_t y) {
+  int64_t a = x, b = y;
+  while (b) {
+    int64_t rest = a % b;
+    a = b;
+    b = rest;
+  }
+  return x / a * y;
+}
+
+/* What kernels require of a dimension is required of its symbol. Static dimensions were checked by passes. */
+static void apply_requirements(function_t *function, MlirOperation launch, MlirAttribute record) {
+  MlirAttribute requires = element(record, "requires");
+  for (intptr_t i = 0; i < mlirArrayAttrGetNumElements(requires); i++) {
+    MlirAttribute requirement = mlirArrayAttrGetElement(requires, i);
+    MlirAttribute dim = element(requirement, "dim");
+    intptr_t tensor = mlirIntegerAttrGetValueInt(mlirArrayAttrGetElement(dim, 0));
+    size_t dimension = (size_t)mlirIntegerAttrGetValueInt(mlirArrayAttrGetElement(dim, 1));
+    const char *name =
+        json_string_value(json_array_get(launch_tensor(function, launch, tensor)->shape, dimension));
+    size_t index = 0;
+    json_t *symbol = NULL;
+    json_array_foreach(function->symbols, index, symbol) {
+      json_t *multiple = json_object_get(symbol, "multiple_of");
+      if (name && strcmp(json_string_value(json_object_get(symbol, "name")), name) == 0)
+        json_integer_set(multiple,
+                         least_common_multiple(json_integer_value(multiple),
+                                               moe__dictionary_integer(requirement, "multiple_of", 1)));
+    }
+  }
+}
+
+/* What the op is, without what only the compiler needs. */
+static json_t *describe_op(function_t *function, MlirOperation op) {
+  json_t *attributes = json_object(), *operands = json_array(), *results = json_array();
+  for (intptr_t i = 0; i < mlirOperationGetNumAttributes(op); i++) {
+    MlirNamedAttribute entry = mlirOperationGetAttribute(op, i);
+    MlirStringRef name = mlirIdentifierStr(entry.name);
+    if (mlirAttributeIsAInteger(entry.attribute) || mlirAttributeIsAString(entry.attribute))
+      json_object_setn_new(attributes, name.data, name.length, json_from_attribute(entry.attribute));
+  }
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++)
+    json_array_append_new(operands, json_string(launch_tensor(function, op, i)->name));
+  for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++)
+    json_array_append_new(
+        results, json_string(launch_tensor(function, op, mlirOperationGetNumOperands(op) + i)->name));
+  return json_pack("{so so so so}", "name", json_text(moe__op_name(op)), "attributes", attributes,
+                   "operands", operands, "results", results);
+}
+
+static json_t *describe_launch(function_t *function, MlirOperation op, MlirStringRef kernel,
+                               MlirAttribute record) {
+  apply_requirements(function, op, record);
+  MlirAttribute parameters = element(record, "parameters");
+  json_t *list = json_array();
+  for (intptr_t i = 0; i < mlirArrayAttrGetNumElements(parameters); i++)
+    json_array_append_new(list, describe_parameter(function, op, mlirArrayAttrGetElement(parameters, i)));
+  return json_pack("{so so so so}", "kernel", json_text(kernel), "op", describe_op(function, op), "grid",
+                   resolve(function, op, element(record, "grid")), "parameters", list);
+}
+
+/* The record of the kernel that the launch names, null if there is no such kernel. */
+static MlirAttribute find_record(MlirOperation module, MlirStringRef kernel) {
+  for (MlirOperation gpu_module = mlirBlockGetFirstOperation(moe__body(module));
+       !mlirOperationIsNull(gpu_module); gpu_module = mlirOperationGetNextInBlock(gpu_module)) {
+    if (!moe__op_is(gpu_module, "gpu.module"))
+      continue;
+    for (MlirOperation op = mlirBlockGetFirstOperation(moe__body(gpu_module)); !mlirOperationIsNull(op);
+         op = mlirOperationGetNextInBlock(op))
+      if (moe__op_is(op, "llvm.func") && mlirStringRefEqual(moe__symbol(op), kernel))
+        return moe__op_attribute(op, "moe.kernel");
+  }
+  return mlirAttributeGetNull();
+}
+
+/* ---- Functions and kernels ---- */
+
+static json_t *describe_function(MlirOperation module, function_t *function) {
+  add_arguments(function);
+  size_t argument_count = function->tensor_count;
+  add_made_tensors(function);
+  json_t *launches = json_array(), *arguments = json_array(), *results = json_array(),
+         *temporaries = json_array();
+  bool ok = true;
+  for (MlirOperation op = mlirBlockGetFirstOperation(moe__body(function->op)); !mlirOperationIsNull(op);
+       op = mlirOperationGetNextInBlock(op)) {
+    if (!is_launch(op))
+      continue;
+    MlirAttribute symbol = moe__op_attribute(op, "kernel");
+    MlirStringRef kernel =
+        mlirSymbolRefAttrGetLeafReference(symbol);
+    MlirAttribute record = find_record(module, kernel);
+    if (mlirAttributeIsNull(record)) {
+      ok = moe__error(op, "kernel '%.*s' has not been compiled", (int)kernel.length, kernel.data);
+      break;
+    }
+    json_array_append_new(launches, describe_launch(function, op, kernel, record));
+  }
+  for (size_t i = 0; i < argument_count; i++)
+    json_array_append_new(arguments, describe_tensor(&function->tensors[i]));
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(function->returns); i++)
+    json_array_append_new(
+        results, describe_tensor(find_tensor(function, mlirOperationGetOperand(function->returns, i))));
+  for (size_t i = argument_count; i < function->tensor_count; i++)
+    if (returned_at(function, function->tensors[i].value) < 0)
+      json_array_append_new(temporaries, describe_tensor(&function->tensors[i]));
+  json_t *description =
+      json_pack("{so sO so so so so}", "name", json_text(moe__symbol(function->op)), "symbols",
+                function->symbols, "arguments", arguments, "results", results, "temporaries",
+                temporaries, "launches", launches);
+  if (!ok) {
+    json_decref(description);
+    return NULL;
+  }
+  return description;
+}
+
+static json_t *list_functions(MlirOperation module) {
+  json_t *list = json_array();
+  for (MlirOperation op = mlirBlockGetFirstOperation(moe__body(module)); list && !mlirOperationIsNull(op);
+       op = mlirOperationGetNextInBlock(op)) {
+    if (!moe__op_is(op, "func.func") || mlirBlockIsNull(moe__body(op)))
+      continue;
+    function_t function = {
+        .op = op, .returns = mlirBlockGetTerminator(moe__body(op)), .symbols = json_array()};
+    json_t *description = describe_function(module, &function);
+    if (description) {
+      json_array_append_new(list, description);
+    } else {
+      json_decref(list);
+      list = NULL;
+    }
+    for (size_t i = 0; i < function.tensor_count; i++) {
+      free(function.tensors[i].name);
+      json_decref(function.tensors[i].shape);
+    }
+    free(function.tensors);
+    json_decref(function.symbols);
+  }
+  return list;
+}
+
+static bool add_kernel(MlirOperation op, void *user) {
+  MlirAttribute record = moe__op_attribute(op, "moe.kernel");
+  if (moe__op_is(op, "llvm.func") && !mlirAttributeIsNull(record))
+    json_array_append_new(user, json_pack("{so so so so}", "name", json_text(moe__symbol(op)), "block",
+                                          json_from_attribute(element(record, "block")), "cluster",
+                                          json_from_attribute(element(record, "cluster")),
+                                          "shared_memory",
+                                          json_from_attribute(element(record, "shared_memory"))));
+  return true;
+}
+
+/* ---- Artifacts ---- */
+
+static json_t *describe_artifact(const char *file, moe__bytes_t bytes) {
+  XXH128_canonical_t hash;
+  XXH128_canonicalFromHash(&hash, XXH3_128bits(bytes.data, bytes.length));
+  char hex[2 * sizeof hash.digest + 1];
+  for (size_t i = 0; i < sizeof hash.digest; i++)
+    snprintf(hex + 2 * i, 3, "%02x", hash.digest[i]);
+  return json_pack("{ss sI ss}", "file", file, "bytes", (json_int_t)bytes.length, "xxh3_128", hex);
+}
+
+/* "8.0" from the line `.version 8.0`. */
+static json_t *ptx_isa(const char *ptx) {
+  const char *line = strstr(ptx, ".version ");
+  const char *version = line ? line + strlen(".version ") : "";
+  return json_stringn(version, strcspn(version, "\n\r "));
+}
+
 moe_status_t moe__target_manifest(MlirOperation module, const moe__target_options_t *options,
                                   moe__bytes_t ptx, moe__bytes_t cubin, const char *assembler,
-                                  moe__bytes_t *out_json){(void)module;(void)options;(void)ptx;(void)cubin;(void)assembler; out_json->data=strdup("{}\n");out_json->length=3;return MOE_OK;}
-moe_status_t moe__target_write_bundle(MlirOperation module, const char *directory, moe__bytes_t ptx,
-                                      moe__bytes_t cubin, moe__bytes_t manifest){(void)module;(void)directory;(void)ptx;(void)cubin;(void)manifest;return MOE_OK;}
+                                  moe__bytes_t *out_json) {
+  *out_json = (moe__bytes_t){0};
+  json_t *functions = list_functions(module);
+  if (!functions)
+    return MOE_INVALID_INPUT;
+  json_t *kernels = json_array(), *artifacts = json_object();
+  moe__walk(module, add_kernel, kernels);
+  json_t *ptx_artifact = describe_artifact("kernels.ptx", ptx);
+  json_object_set_new(ptx_artifact, "isa", ptx_isa(ptx.data));
+  json_object_set_new(artifacts, "ptx", ptx_artifact);
+  if (cubin.data) {
+    json_t *cubin_artifact = describe_artifact("kernels.cubin", cubin);
+    json_object_set_new(cubin_artifact, "assembler", json_string(assembler));
+    json_object_set_new(artifacts, "cubin", cubin_artifact);
+  }
+  json_t *manifest = json_pack("{ss si ss ss so so so}", "format", "moe-opt-bundle", "version", 1,
+                               "producer", "moe-opt " MOE_VERSION, "target", options->chip, "artifacts",
+                               artifacts, "kernels", kernels, "functions", functions);
+  out_json->data = manifest ? json_dumps(manifest, JSON_INDENT(2)) : NULL;
+  json_decref(manifest);
+  if (!out_json->data)
+    return MOE_INTERNAL;
+  /* A text file ends with a newline. */
+  out_json->length = strlen(out_json->data);
+  char *text = realloc(out_json->data, out_json->length + 2);
+  if (!text)
+    abort();
+  text[out_json->length++] = '\n';
+  text[out_json->length] = '\0';
+  out_json->data = text;
+  return MOE_OK;
+}

@@ -1,0 +1,135 @@
+/* Formats.h - the number formats as inline functions.
+ *
+ * Why it exists: the block quantizer converts hundreds of millions of elements, and a compiler
+ * vectorizes a loop of conversions only where it sees their bodies. Formats.c gives the same
+ * functions their public names.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#ifndef MOE_LIB_REFERENCE_FORMATS_H
+#define MOE_LIB_REFERENCE_FORMATS_H
+
+#include <float.h>
+#include <stdint.h>
+#include <string.h>
+
+#ifdef __FAST_MATH__
+#error "the numerics contract needs IEEE arithmetic: build without -ffast-math"
+#endif
+_Static_assert(FLT_EVAL_METHOD == 0, "fp32 arithmetic must not be carried out in a wider format");
+
+enum {
+  MOE__F32_MANTISSA_BITS = 23,
+  MOE__F32_BIAS = 127,
+  MOE__F32_MAGNITUDE = 0x7FFFFFFF, /* every bit but the sign */
+  MOE__F32_INF = 0x7F800000,       /* a magnitude above it is a NaN */
+  MOE__F32_NAN = 0x7FC00000,
+  MOE__FP8_NAN = 0x7F,
+};
+
+static inline int32_t moe__bits_from_f32(float x) {
+  int32_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  return bits;
+}
+
+static inline float moe__f32_from_bits(int32_t bits) {
+  float x;
+  memcpy(&x, &bits, sizeof x);
+  return x;
+}
+
+/* |x| as bits. Magnitudes compare as integers in the order of their values, with NaN above Inf. */
+static inline int32_t moe__magnitude(float x) {
+  return moe__bits_from_f32(x) & MOE__F32_MAGNITUDE;
+}
+
+/* 2^exponent, for exponents of normal numbers. */
+static inline float moe__power_of_two(int exponent) {
+  return moe__f32_from_bits((exponent + MOE__F32_BIAS) << MOE__F32_MANTISSA_BITS);
+}
+
+/* What tells one 8-bit float from another. */
+typedef struct moe__fp8_t {
+  int mantissa_bits;
+  int bias;
+  int max_exponent;  /* of the largest finite value */
+  int32_t max_code;  /* the largest finite value */
+  int32_t inf_code;  /* -1 where the format has no Inf */
+  int32_t first_nan; /* this code and those above it are NaN */
+} moe__fp8_t;
+
+static const moe__fp8_t moe__e4m3 = {3, 7, 8, 0x7E, -1, 0x7F};
+static const moe__fp8_t moe__e5m2 = {2, 15, 15, 0x7B, 0x7C, 0x7D};
+
+/* fp32 -> 8 bits, round to nearest even, saturating. Free of branches, so that loops over it are
+ * vectorized. */
+static inline uint8_t moe__fp8_from_f32(float x, moe__fp8_t format) {
+  const int dropped = MOE__F32_MANTISSA_BITS - format.mantissa_bits;
+  const int32_t magnitude = moe__magnitude(x);
+  const int32_t sign = (moe__bits_from_f32(x) >> 24) & 0x80;
+
+  /* A normal result: half an ulp less one, plus one where the kept part is odd, carries exactly
+   * when RNE rounds up. */
+  const int32_t half = 1 << (dropped - 1);
+  const int32_t odd = (magnitude >> dropped) & 1;
+  /* Past the largest finite value the sum must not overflow; what it would have been does not
+   * matter there. */
+  const int32_t bounded = magnitude < MOE__F32_INF ? magnitude : MOE__F32_INF;
+  const int32_t rebias = (MOE__F32_BIAS - format.bias) << format.mantissa_bits;
+  const int32_t normal = ((bounded + half - 1 + odd) >> dropped) - rebias;
+
+  /* A subnormal result: the ulp of this anchor is the least subnormal, so the fp32 addition rounds
+   * to a multiple of it. */
+  const int min_exponent = 1 - format.bias;
+  const float anchor =
+      moe__power_of_two(min_exponent - format.mantissa_bits + MOE__F32_MANTISSA_BITS);
+  const float least_normal = moe__power_of_two(min_exponent);
+  const int32_t subnormal =
+      moe__bits_from_f32(moe__f32_from_bits(magnitude) + anchor) - moe__bits_from_f32(anchor);
+
+  int32_t code = magnitude < moe__bits_from_f32(least_normal) ? subnormal : normal;
+  code = code < format.max_code ? code : format.max_code;
+  code |= sign;
+  return (uint8_t)(magnitude > MOE__F32_INF ? MOE__FP8_NAN : code);
+}
+
+/* 8 bits -> fp32, exact. */
+static inline float moe__f32_from_fp8(uint8_t byte, moe__fp8_t format) {
+  const int32_t code = byte & 0x7F;
+  const int min_exponent = 1 - format.bias;
+  const int32_t rebias = (MOE__F32_BIAS - format.bias) << format.mantissa_bits;
+
+  float value;
+  if (code >= format.first_nan)
+    return moe__f32_from_bits(MOE__F32_NAN);
+  if (code == format.inf_code)
+    value = moe__f32_from_bits(MOE__F32_INF);
+  else if (code < 1 << format.mantissa_bits)
+    value = (float)code * moe__power_of_two(min_exponent - format.mantissa_bits);
+  else
+    value = moe__f32_from_bits((code + rebias) << (MOE__F32_MANTISSA_BITS - format.mantissa_bits));
+  return byte & 0x80 ? -value : value;
+}
+
+/* bf16 is the upper half of fp32. */
+static inline float moe__f32_from_bf16(uint16_t bits) {
+  return moe__f32_from_bits((int32_t)((uint32_t)bits << 16));
+}
+
+static inline uint16_t moe__bf16_from_f32(float x) {
+  const uint32_t bits = (uint32_t)moe__bits_from_f32(x);
+  const uint32_t rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16;
+  return (uint16_t)(moe__magnitude(x) > MOE__F32_INF ? 0x7FFF : rounded);
+}
+
+/* E8M0 -> fp32, exact. 2^-127 is an fp32 subnormal: its exponent field is 0 and its leading bit is
+ * explicit. */
+static inline float moe__f32_from_e8m0(uint8_t byte) {
+  if (byte == 0)
+    return moe__f32_from_bits(1 << (MOE__F32_MANTISSA_BITS - 1));
+  if (byte == 255)
+    return moe__f32_from_bits(MOE__F32_NAN);
+  return moe__f32_from_bits((int32_t)byte << MOE__F32_MANTISSA_BITS);
+}
+
+#endif /* MOE_LIB_REFERENCE_FORMATS_H */

@@ -1,0 +1,380 @@
+/* Cuda.c - the CUDA backend: the device functions of Backend.h on the driver API.
+ *
+ * It works in the device's primary context, which frameworks use too, and leaves the calling
+ * thread's context as it was.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Runtime/CudaDriver.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { JIT_LOG_BYTES = 1024 };
+
+typedef struct cuda_device_t {
+  moe_rt_device_t base;
+  const moe__cuda_driver_t *driver;
+  moe__cu_device_t device;
+  moe__cu_context_t context;
+} cuda_device_t;
+
+static const cuda_device_t *as_cuda(const moe_rt_device_t *device) {
+  return (const cuda_device_t *)device;
+}
+
+/* ---- Errors ---- */
+
+/* These leave the context unusable for the rest of the process. */
+static bool is_poison(moe__cu_result_t result) {
+  return result == MOE__CU_ILLEGAL_ADDRESS ||
+         (result >= MOE__CU_ASSERT && result <= MOE__CU_LAUNCH_FAILED);
+}
+
+/* The status for `result` of the driver function `what`, with its message. */
+static moe_rt_status_t check(moe_rt_device_t *device, const char *what, moe__cu_result_t result) {
+  if (result == MOE__CU_SUCCESS)
+    return MOE_RT_OK;
+  moe_rt_status_t status =
+      result == MOE__CU_OUT_OF_MEMORY ? MOE_RT_OUT_OF_MEMORY : MOE_RT_DEVICE_ERROR;
+  moe__cuda_fail(as_cuda(device)->driver, status, what, result);
+  return is_poison(result) ? moe__device_lose(device) : status;
+}
+
+/* ---- The context ---- */
+
+/* Makes the device's context current and gives the one that was. */
+static moe_rt_status_t enter(moe_rt_device_t *device, moe__cu_context_t *out_previous) {
+  const cuda_device_t *cuda = as_cuda(device);
+  *out_previous = NULL;
+  MOE__TRY(check(device, "cuCtxGetCurrent", cuda->driver->cuCtxGetCurrent(out_previous)));
+  if (*out_previous == cuda->context)
+    return MOE_RT_OK;
+  return check(device, "cuCtxSetCurrent", cuda->driver->cuCtxSetCurrent(cuda->context));
+}
+
+static void leave(const moe_rt_device_t *device, moe__cu_context_t previous) {
+  const cuda_device_t *cuda = as_cuda(device);
+  if (previous != cuda->context)
+    cuda->driver->cuCtxSetCurrent(previous);
+}
+
+/* Calls a function of the driver in the device's context and returns its status from the calling
+ * function. */
+#define CALL_IN_CONTEXT(device, function, ...)                                                     \
+  do {                                                                                             \
+    moe__cu_context_t previous;                                                                    \
+    MOE__TRY(enter(device, &previous));                                                            \
+    moe__cu_result_t result = as_cuda(device)->driver->function(__VA_ARGS__);                      \
+    leave(device, previous);                                                                       \
+    return check(device, #function, result);                                                       \
+  } while (0)
+
+static moe__cu_pointer_t to_driver(const void *pointer) {
+  return (moe__cu_pointer_t)(uintptr_t)pointer;
+}
+
+/* ---- Memory ---- */
+
+static bool cuda_owns(const moe_rt_device_t *device, DLDevice place) {
+  /* Managed memory belongs to every device; DLPack gives it the number 0. */
+  return place.device_type == kDLCUDAManaged ||
+         (place.device_type == kDLCUDA && place.device_id == device->info.ordinal);
+}
+
+static moe__cu_result_t allocate_pointer(const moe__cuda_driver_t *driver, size_t bytes,
+                                         void **out_pointer) {
+  moe__cu_pointer_t pointer = 0;
+  moe__cu_result_t result = driver->cuMemAlloc(&pointer, bytes);
+  if (result == MOE__CU_SUCCESS)
+    *out_pointer = (void *)(uintptr_t)pointer;
+  return result;
+}
+
+static moe_rt_status_t cuda_allocate(moe_rt_device_t *device, size_t bytes, void **out_pointer) {
+  moe__cu_context_t previous;
+  MOE__TRY(enter(device, &previous));
+  moe__cu_result_t result = allocate_pointer(as_cuda(device)->driver, bytes, out_pointer);
+  leave(device, previous);
+  char what[64];
+  snprintf(what, sizeof what, "cuMemAlloc of %zu bytes", bytes);
+  return check(device, what, result);
+}
+
+static moe_rt_status_t free_pointer(moe_rt_device_t *device, void *pointer) {
+  CALL_IN_CONTEXT(device, cuMemFree, to_driver(pointer));
+}
+
+static void cuda_free(moe_rt_device_t *device, void *pointer) {
+  (void)free_pointer(device, pointer);
+}
+
+static moe_rt_status_t cuda_to_device(moe_rt_device_t *device, void *to, const void *from,
+                                      size_t bytes) {
+  CALL_IN_CONTEXT(device, cuMemcpyHtoD, to_driver(to), from, bytes);
+}
+
+static moe_rt_status_t cuda_from_device(moe_rt_device_t *device, void *to, const void *from,
+                                        size_t bytes) {
+  CALL_IN_CONTEXT(device, cuMemcpyDtoH, to, to_driver(from), bytes);
+}
+
+static moe_rt_status_t cuda_fill(moe_rt_device_t *device, void *to, uint8_t byte, size_t bytes,
+                                 void *stream) {
+  CALL_IN_CONTEXT(device, cuMemsetD8Async, to_driver(to), byte, bytes, stream);
+}
+
+static moe_rt_status_t cuda_copy(moe_rt_device_t *device, void *to, const void *from, size_t bytes,
+                                 void *stream) {
+  CALL_IN_CONTEXT(device, cuMemcpyDtoDAsync, to_driver(to), to_driver(from), bytes, stream);
+}
+
+/* ---- Streams and events ---- */
+
+static moe_rt_status_t cuda_stream_create(moe_rt_device_t *device, void **out_stream) {
+  CALL_IN_CONTEXT(device, cuStreamCreate, (moe__cu_stream_t *)out_stream,
+                  MOE__CU_STREAM_NON_BLOCKING);
+}
+
+static moe_rt_status_t destroy_stream(moe_rt_device_t *device, void *stream) {
+  CALL_IN_CONTEXT(device, cuStreamDestroy, stream);
+}
+
+static void cuda_stream_destroy(moe_rt_device_t *device, void *stream) {
+  (void)destroy_stream(device, stream);
+}
+
+static moe_rt_status_t cuda_stream_synchronize(moe_rt_device_t *device, void *stream) {
+  CALL_IN_CONTEXT(device, cuStreamSynchronize, stream);
+}
+
+static moe_rt_status_t cuda_event_create(moe_rt_device_t *device, void **out_event) {
+  CALL_IN_CONTEXT(device, cuEventCreate, (moe__cu_event_t *)out_event, 0);
+}
+
+static moe_rt_status_t destroy_event(moe_rt_device_t *device, void *event) {
+  CALL_IN_CONTEXT(device, cuEventDestroy, event);
+}
+
+static void cuda_event_destroy(moe_rt_device_t *device, void *event) {
+  (void)destroy_event(device, event);
+}
+
+static moe_rt_status_t cuda_event_record(moe_rt_device_t *device, void *event, void *stream) {
+  CALL_IN_CONTEXT(device, cuEventRecord, event, stream);
+}
+
+static moe_rt_status_t synchronize_event(moe_rt_device_t *device, void *event) {
+  CALL_IN_CONTEXT(device, cuEventSynchronize, event);
+}
+
+static moe_rt_status_t cuda_event_elapsed(moe_rt_device_t *device, void *begin, void *end,
+                                          float *out_milliseconds) {
+  MOE__TRY(synchronize_event(device, end));
+  CALL_IN_CONTEXT(device, cuEventElapsedTime, out_milliseconds, begin, end);
+}
+
+/* ---- Code ---- */
+
+/* Errors that say "not this code on this driver", after which other code may still load. */
+static bool is_refusal(moe__cu_result_t result) {
+  switch (result) {
+  case MOE__CU_INVALID_IMAGE:
+  case MOE__CU_NO_BINARY_FOR_GPU:
+  case MOE__CU_INVALID_PTX:
+  case MOE__CU_JIT_COMPILER_NOT_FOUND:
+  case MOE__CU_UNSUPPORTED_PTX_VERSION:
+  case MOE__CU_JIT_COMPILATION_DISABLED:
+    return true;
+  default:
+    return false;
+  }
+}
+
+static moe_rt_status_t cuda_load_code(moe_rt_device_t *device, moe__code_kind_t kind,
+                                      const moe__bytes_t *bytes, void **out_code) {
+  const moe__cuda_driver_t *driver = as_cuda(device)->driver;
+  char log[JIT_LOG_BYTES] = "";
+  int options[] = {MOE__CU_JIT_ERROR_LOG_BUFFER, MOE__CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+  void *values[] = {log, (void *)(uintptr_t)(sizeof log - 1)};
+  unsigned option_count = kind == MOE__PTX ? 2 : 0;
+
+  moe__cu_context_t previous;
+  MOE__TRY(enter(device, &previous));
+  moe__cu_result_t result = driver->cuLibraryLoadData((moe__cu_library_t *)out_code, bytes->data,
+                                                      options, values, option_count, NULL, NULL, 0);
+  leave(device, previous);
+  if (!is_refusal(result))
+    return check(device, "cuLibraryLoadData", result);
+  moe__cuda_fail(driver, MOE_RT_UNSUPPORTED, "cuLibraryLoadData", result);
+  if (*log)
+    moe__fail(MOE_RT_UNSUPPORTED, "%s: %s", moe_rt_last_message(), log);
+  return MOE_RT_UNSUPPORTED;
+}
+
+static void cuda_unload_code(moe_rt_device_t *device, void *code) {
+  moe__cu_context_t previous;
+  if (enter(device, &previous) != MOE_RT_OK)
+    return;
+  as_cuda(device)->driver->cuLibraryUnload(code);
+  leave(device, previous);
+}
+
+static moe_rt_status_t load_kernel(moe_rt_device_t *device, void *code, const moe__kernel_t *kernel,
+                                   void **out_kernel) {
+  const cuda_device_t *cuda = as_cuda(device);
+  const moe__cuda_driver_t *driver = cuda->driver;
+  moe__cu_kernel_t handle = NULL;
+  moe__cu_result_t result = driver->cuLibraryGetKernel(&handle, code, kernel->name);
+  if (result == MOE__CU_NOT_FOUND)
+    return moe__fail(MOE_RT_INVALID_BUNDLE, "the code has no such entry point");
+  MOE__TRY(check(device, "cuLibraryGetKernel", result));
+  MOE__TRY(check(device, "cuKernelSetAttribute",
+                 driver->cuKernelSetAttribute(MOE__CU_FUNCTION_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                              (int)kernel->shared_memory, handle, cuda->device)));
+  moe__cu_function_t function = NULL;
+  MOE__TRY(check(device, "cuKernelGetFunction", driver->cuKernelGetFunction(&function, handle)));
+  /* Otherwise the driver may load the code at the first launch, which a graph capture forbids. */
+  if (driver->cuFuncLoad)
+    MOE__TRY(check(device, "cuFuncLoad", driver->cuFuncLoad(function)));
+  *out_kernel = function;
+  return MOE_RT_OK;
+}
+
+static moe_rt_status_t cuda_load_kernel(moe_rt_device_t *device, void *code,
+                                        const moe__kernel_t *kernel, void **out_kernel) {
+  moe__cu_context_t previous;
+  MOE__TRY(enter(device, &previous));
+  moe_rt_status_t status = load_kernel(device, code, kernel, out_kernel);
+  leave(device, previous);
+  return status;
+}
+
+/* ---- Calls ---- */
+
+static moe_rt_status_t cuda_encode_map(moe_rt_device_t *device, const moe__tensor_map_t *map,
+                                       moe__encoded_map_t *out_encoded) {
+  static const int elements[] = {
+#define MOE__MAP_ELEMENT(constant, name, bytes, driver) driver,
+      MOE__MAP_ELEMENTS(MOE__MAP_ELEMENT)
+#undef MOE__MAP_ELEMENT
+  };
+  static const uint32_t element_strides[MOE_RT_MAX_RANK] = {1, 1, 1, 1, 1};
+  CALL_IN_CONTEXT(device, cuTensorMapEncodeTiled, out_encoded, elements[map->box.element],
+                  (uint32_t)map->box.rank, (void *)(uintptr_t)map->address, map->dims, map->strides,
+                  map->box.box, element_strides, MOE__CU_INTERLEAVE_NONE, (int)map->box.swizzle,
+                  (int)map->box.promotion, (int)map->box.fill);
+}
+
+static moe_rt_status_t cuda_launch(moe_rt_device_t *device, const moe__ready_launch_t *launch,
+                                   void *stream) {
+  moe__cu_launch_attribute_t cluster = {.id = MOE__CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION};
+  cluster.value.cluster.x = launch->cluster[0];
+  cluster.value.cluster.y = launch->cluster[1];
+  cluster.value.cluster.z = launch->cluster[2];
+  bool is_clustered = launch->cluster[0] * launch->cluster[1] * launch->cluster[2] > 1;
+  moe__cu_launch_config_t config = {
+      .grid = {launch->grid[0], launch->grid[1], launch->grid[2]},
+      .block = {launch->block[0], launch->block[1], launch->block[2]},
+      .shared_memory = launch->shared_memory,
+      .stream = stream,
+      .attributes = &cluster,
+      .attribute_count = is_clustered,
+  };
+  CALL_IN_CONTEXT(device, cuLaunchKernelEx, &config, launch->kernel, launch->parameters, NULL);
+}
+
+/* ---- Opening and closing ---- */
+
+static void cuda_close(moe_rt_device_t *device) {
+  const cuda_device_t *cuda = as_cuda(device);
+  cuda->driver->cuDevicePrimaryCtxRelease(cuda->device);
+  moe__device_fini(device);
+  free(device);
+}
+
+static const moe__backend_t cuda_backend = {
+    .close = cuda_close,
+    .owns = cuda_owns,
+    .allocate = cuda_allocate,
+    .free = cuda_free,
+    .to_device = cuda_to_device,
+    .from_device = cuda_from_device,
+    .fill = cuda_fill,
+    .copy = cuda_copy,
+    .stream_create = cuda_stream_create,
+    .stream_destroy = cuda_stream_destroy,
+    .stream_synchronize = cuda_stream_synchronize,
+    .event_create = cuda_event_create,
+    .event_destroy = cuda_event_destroy,
+    .event_record = cuda_event_record,
+    .event_elapsed = cuda_event_elapsed,
+    .load_code = cuda_load_code,
+    .unload_code = cuda_unload_code,
+    .load_kernel = cuda_load_kernel,
+    .encode_map = cuda_encode_map,
+    .launch = cuda_launch,
+};
+
+static moe_rt_status_t read_info(cuda_device_t *cuda) {
+  const moe__cuda_driver_t *driver = cuda->driver;
+  moe_rt_device_info_t *info = &cuda->base.info;
+  int l2_bytes = 0;
+  int shared_memory = 0;
+  size_t total_memory = 0;
+  struct {
+    int attribute;
+    int *value;
+  } attributes[] = {
+      {MOE__CU_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &info->compute_major},
+      {MOE__CU_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &info->compute_minor},
+      {MOE__CU_ATTRIBUTE_MULTIPROCESSOR_COUNT, &info->num_sms},
+      {MOE__CU_ATTRIBUTE_L2_CACHE_SIZE, &l2_bytes},
+      {MOE__CU_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, &shared_memory},
+  };
+  for (size_t i = 0; i < sizeof attributes / sizeof attributes[0]; i++) {
+    MOE__TRY(check(
+        &cuda->base, "cuDeviceGetAttribute",
+        driver->cuDeviceGetAttribute(attributes[i].value, attributes[i].attribute, cuda->device)));
+  }
+  MOE__TRY(check(&cuda->base, "cuDeviceGetName",
+                 driver->cuDeviceGetName(info->name, (int)sizeof info->name, cuda->device)));
+  MOE__TRY(check(&cuda->base, "cuDeviceTotalMem",
+                 driver->cuDeviceTotalMem(&total_memory, cuda->device)));
+  info->l2_bytes = l2_bytes;
+  info->shared_memory_per_block = shared_memory;
+  info->total_memory = (int64_t)total_memory;
+  return check(&cuda->base, "cuDriverGetVersion",
+               driver->cuDriverGetVersion(&info->driver_version));
+}
+
+static moe_rt_status_t set_up(cuda_device_t *cuda, int ordinal) {
+  const moe__cuda_driver_t *driver = cuda->driver;
+  int count = 0;
+  MOE__TRY(check(&cuda->base, "cuDeviceGetCount", driver->cuDeviceGetCount(&count)));
+  if (ordinal >= count)
+    return moe__fail(MOE_RT_NO_DEVICE, "this machine has %d", count);
+  MOE__TRY(check(&cuda->base, "cuDeviceGet", driver->cuDeviceGet(&cuda->device, ordinal)));
+  MOE__TRY(read_info(cuda));
+  return check(&cuda->base, "cuDevicePrimaryCtxRetain",
+               driver->cuDevicePrimaryCtxRetain(&cuda->context, cuda->device));
+}
+
+moe_rt_status_t moe__cuda_open(int ordinal, moe_rt_device_t **out_device) {
+  const moe__cuda_driver_t *driver = NULL;
+  MOE__TRY(moe__cuda_driver_open(&driver));
+  cuda_device_t *cuda = calloc(1, sizeof *cuda);
+  if (!cuda)
+    return moe__fail_memory();
+  moe__device_init(&cuda->base, &cuda_backend, "cuda", ordinal);
+  cuda->driver = driver;
+  moe_rt_status_t status = set_up(cuda, ordinal);
+  if (status != MOE_RT_OK) {
+    status = moe__fail_in(status, "%s", cuda->base.name);
+    moe__device_fini(&cuda->base);
+    free(cuda);
+    return status;
+  }
+  *out_device = &cuda->base;
+  return MOE_RT_OK;
+}

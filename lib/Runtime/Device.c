@@ -1,0 +1,216 @@
+/* Device.c - devices by name, and the device functions of the public API.
+ *
+ * The public functions check their arguments and the device's state here, once for every kind of
+ * device.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Runtime/Backend.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- The common part of a device ---- */
+
+void moe__device_init(moe_rt_device_t *device, const moe__backend_t *backend, const char *kind,
+                      int ordinal) {
+  device->backend = backend;
+  device->info.ordinal = ordinal;
+  snprintf(device->name, sizeof device->name, "%s:%d", kind, ordinal);
+  atomic_init(&device->lost, false);
+  pthread_mutex_init(&device->lost_mutex, NULL);
+}
+
+void moe__device_fini(moe_rt_device_t *device) {
+  pthread_mutex_destroy(&device->lost_mutex);
+}
+
+moe_rt_status_t moe__device_lose(moe_rt_device_t *device) {
+  pthread_mutex_lock(&device->lost_mutex);
+  if (!atomic_load_explicit(&device->lost, memory_order_relaxed)) {
+    snprintf(device->lost_message, sizeof device->lost_message, "%s", moe_rt_last_message());
+    atomic_store_explicit(&device->lost, true, memory_order_release);
+  }
+  pthread_mutex_unlock(&device->lost_mutex);
+  return moe__device_check(device);
+}
+
+moe_rt_status_t moe__device_check(moe_rt_device_t *device) {
+  if (!atomic_load_explicit(&device->lost, memory_order_acquire))
+    return MOE_RT_OK;
+  return moe__fail(MOE_RT_DEVICE_LOST, "%s: lost: %s", device->name, device->lost_message);
+}
+
+/* ---- Opening ---- */
+
+static const struct {
+  const char *kind;
+  moe_rt_status_t (*open)(int ordinal, moe_rt_device_t **out_device);
+} device_kinds[] = {
+    {"cuda", moe__cuda_open},
+};
+
+/* Whether `text` is nothing or ":N". */
+static bool parse_ordinal(const char *text, int *out_ordinal) {
+  *out_ordinal = 0;
+  if (*text == '\0')
+    return true;
+  const char *digits = text + 1;
+  size_t count = strspn(digits, "0123456789");
+  if (*text != ':' || count < 1 || count > 9 || digits[count] != '\0')
+    return false;
+  *out_ordinal = atoi(digits);
+  return true;
+}
+
+moe_rt_status_t moe_rt_device_open(const char *name, moe_rt_device_t **out_device) {
+  if (!out_device)
+    return moe__fail(MOE_RT_INVALID_ARGUMENT, "moe_rt_device_open: out_device is NULL");
+  *out_device = NULL;
+  if (!name)
+    return moe__fail(MOE_RT_INVALID_ARGUMENT, "moe_rt_device_open: name is NULL");
+  for (size_t i = 0; i < sizeof device_kinds / sizeof device_kinds[0]; i++) {
+    size_t length = strlen(device_kinds[i].kind);
+    int ordinal = 0;
+    if (strncmp(name, device_kinds[i].kind, length) == 0 && parse_ordinal(name + length, &ordinal))
+      return device_kinds[i].open(ordinal, out_device);
+  }
+  return moe__fail(MOE_RT_INVALID_ARGUMENT, "device '%.64s' is not known; there are: cuda, cuda:N",
+                   name);
+}
+
+void moe_rt_device_close(moe_rt_device_t *device) {
+  if (device)
+    device->backend->close(device);
+}
+
+moe_rt_status_t moe_rt_device_info(moe_rt_device_t *device, moe_rt_device_info_t *out_info) {
+  if (!out_info)
+    return moe__fail(MOE_RT_INVALID_ARGUMENT, "moe_rt_device_info: out_info is NULL");
+  *out_info = (moe_rt_device_info_t){0};
+  if (!device)
+    return moe__fail(MOE_RT_INVALID_ARGUMENT, "moe_rt_device_info: device is NULL");
+  *out_info = device->info;
+  return MOE_RT_OK;
+}
+
+/* ---- Memory, streams, events ---- */
+
+/* The checks that every function below begins with. */
+static moe_rt_status_t check_device(moe_rt_device_t *device, const char *function) {
+  if (!device)
+    return moe__fail(MOE_RT_INVALID_ARGUMENT, "%s: device is NULL", function);
+  return moe__device_check(device);
+}
+
+static moe_rt_status_t check_not_null(const void *pointer, const char *function, const char *name) {
+  if (!pointer)
+    return moe__fail(MOE_RT_INVALID_ARGUMENT, "%s: %s is NULL", function, name);
+  return MOE_RT_OK;
+}
+
+/* Puts the device's name before the message of a failed backend function. */
+static moe_rt_status_t finish(const moe_rt_device_t *device, moe_rt_status_t status) {
+  if (status == MOE_RT_OK || status == MOE_RT_DEVICE_LOST)
+    return status;
+  return moe__fail_in(status, "%s", device->name);
+}
+
+moe_rt_status_t moe_rt_memory_allocate(moe_rt_device_t *device, size_t bytes, void **out_pointer) {
+  MOE__TRY(check_not_null(out_pointer, __func__, "out_pointer"));
+  *out_pointer = NULL;
+  MOE__TRY(check_device(device, __func__));
+  if (bytes == 0)
+    return moe__fail(MOE_RT_INVALID_ARGUMENT, "%s: bytes is 0", __func__);
+  return finish(device, device->backend->allocate(device, bytes, out_pointer));
+}
+
+void moe_rt_memory_free(moe_rt_device_t *device, void *pointer) {
+  if (device && pointer)
+    device->backend->free(device, pointer);
+}
+
+/* Checks a transfer; *out_done when there is nothing to transfer. */
+static moe_rt_status_t check_transfer(moe_rt_device_t *device, const char *function, const void *to,
+                                      const void *from, size_t bytes, bool *out_done) {
+  *out_done = bytes == 0;
+  MOE__TRY(check_device(device, function));
+  if (bytes == 0)
+    return MOE_RT_OK;
+  MOE__TRY(check_not_null(to, function, "to"));
+  return check_not_null(from, function, "from");
+}
+
+moe_rt_status_t moe_rt_memory_to_device(moe_rt_device_t *device, void *to, const void *from,
+                                        size_t bytes) {
+  bool done = false;
+  MOE__TRY(check_transfer(device, __func__, to, from, bytes, &done));
+  return done ? MOE_RT_OK : finish(device, device->backend->to_device(device, to, from, bytes));
+}
+
+moe_rt_status_t moe_rt_memory_from_device(moe_rt_device_t *device, void *to, const void *from,
+                                          size_t bytes) {
+  bool done = false;
+  MOE__TRY(check_transfer(device, __func__, to, from, bytes, &done));
+  return done ? MOE_RT_OK : finish(device, device->backend->from_device(device, to, from, bytes));
+}
+
+moe_rt_status_t moe_rt_memory_fill(moe_rt_device_t *device, void *to, uint8_t byte, size_t bytes,
+                                   void *stream) {
+  bool done = false;
+  MOE__TRY(check_transfer(device, __func__, to, to, bytes, &done));
+  return done ? MOE_RT_OK : finish(device, device->backend->fill(device, to, byte, bytes, stream));
+}
+
+moe_rt_status_t moe_rt_memory_copy(moe_rt_device_t *device, void *to, const void *from,
+                                   size_t bytes, void *stream) {
+  bool done = false;
+  MOE__TRY(check_transfer(device, __func__, to, from, bytes, &done));
+  return done ? MOE_RT_OK : finish(device, device->backend->copy(device, to, from, bytes, stream));
+}
+
+moe_rt_status_t moe_rt_stream_create(moe_rt_device_t *device, void **out_stream) {
+  MOE__TRY(check_not_null(out_stream, __func__, "out_stream"));
+  *out_stream = NULL;
+  MOE__TRY(check_device(device, __func__));
+  return finish(device, device->backend->stream_create(device, out_stream));
+}
+
+void moe_rt_stream_destroy(moe_rt_device_t *device, void *stream) {
+  if (device && stream)
+    device->backend->stream_destroy(device, stream);
+}
+
+moe_rt_status_t moe_rt_stream_synchronize(moe_rt_device_t *device, void *stream) {
+  MOE__TRY(check_device(device, __func__));
+  return finish(device, device->backend->stream_synchronize(device, stream));
+}
+
+moe_rt_status_t moe_rt_event_create(moe_rt_device_t *device, void **out_event) {
+  MOE__TRY(check_not_null(out_event, __func__, "out_event"));
+  *out_event = NULL;
+  MOE__TRY(check_device(device, __func__));
+  return finish(device, device->backend->event_create(device, out_event));
+}
+
+void moe_rt_event_destroy(moe_rt_device_t *device, void *event) {
+  if (device && event)
+    device->backend->event_destroy(device, event);
+}
+
+moe_rt_status_t moe_rt_event_record(moe_rt_device_t *device, void *event, void *stream) {
+  MOE__TRY(check_device(device, __func__));
+  MOE__TRY(check_not_null(event, __func__, "event"));
+  return finish(device, device->backend->event_record(device, event, stream));
+}
+
+moe_rt_status_t moe_rt_event_elapsed(moe_rt_device_t *device, void *begin, void *end,
+                                     float *out_milliseconds) {
+  MOE__TRY(check_not_null(out_milliseconds, __func__, "out_milliseconds"));
+  *out_milliseconds = 0;
+  MOE__TRY(check_device(device, __func__));
+  MOE__TRY(check_not_null(begin, __func__, "begin"));
+  MOE__TRY(check_not_null(end, __func__, "end"));
+  return finish(device, device->backend->event_elapsed(device, begin, end, out_milliseconds));
+}

@@ -1,0 +1,146 @@
+/* Expression.c - parses and evaluates the sizes of a manifest.
+ *
+ * The vocabulary is fixed and small: a launcher in any language can have it in twenty lines.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Runtime/Expression.h"
+
+#include <string.h>
+
+enum { MAX_DEPTH = 8, MAX_OPERANDS = 16 };
+
+static moe_rt_status_t parse(const moe__json_t *json, const moe__symbols_t *symbols,
+                             moe__arena_t *arena, int depth, moe__expression_t *out);
+
+static moe_rt_status_t parse_name(const moe__json_t *json, const moe__symbols_t *symbols,
+                                  moe__expression_t *out) {
+  const char *name = json_string_value(json->value);
+  if (strcmp(name, "num_sms") == 0) {
+    out->kind = MOE__NUM_SMS;
+    return MOE_RT_OK;
+  }
+  for (int i = 0; i < symbols->count; i++) {
+    if (strcmp(name, symbols->items[i].name) == 0) {
+      out->kind = MOE__SYMBOL;
+      out->value = i;
+      return MOE_RT_OK;
+    }
+  }
+  return moe__json_fail(json, "is '%.64s', which is not a symbol of this function", name);
+}
+
+static moe_rt_status_t parse_operation(const moe__json_t *json, const moe__symbols_t *symbols,
+                                       moe__arena_t *arena, int depth, moe__expression_t *out) {
+  static const struct {
+    const char *name;
+    moe__expression_kind_t kind;
+    int least, most;
+  } operations[] = {
+      {"ceildiv", MOE__CEILDIV, 2, 2},
+      {"mul", MOE__MUL, 1, MAX_OPERANDS},
+      {"min", MOE__MIN, 1, MAX_OPERANDS},
+  };
+  static const char *const fields[] = {"ceildiv", "mul", "min", NULL};
+  MOE__TRY(moe__json_object(json, fields));
+  if (json_object_size(json->value) != 1)
+    return moe__json_fail(json, "must have one of the fields ceildiv, mul, min");
+  if (depth >= MAX_DEPTH)
+    return moe__json_fail(json, "is nested more than %d deep", MAX_DEPTH);
+
+  for (size_t i = 0; i < sizeof operations / sizeof operations[0]; i++) {
+    moe__json_t list = moe__json_member(json, operations[i].name);
+    if (!list.value)
+      continue;
+    out->kind = operations[i].kind;
+    MOE__TRY(moe__json_array(&list, operations[i].least, operations[i].most, &out->operand_count));
+    moe__expression_t *operands =
+        moe__arena_allocate(arena, (size_t)out->operand_count, sizeof *operands);
+    if (!operands)
+      return moe__fail_memory();
+    out->operands = operands;
+    for (int k = 0; k < out->operand_count; k++) {
+      moe__json_t element = moe__json_element(&list, k);
+      MOE__TRY(parse(&element, symbols, arena, depth + 1, &operands[k]));
+    }
+    if (out->kind == MOE__CEILDIV && operands[1].kind == MOE__CONSTANT && operands[1].value == 0)
+      return moe__json_fail(&list, "divides by zero");
+  }
+  return MOE_RT_OK;
+}
+
+static moe_rt_status_t parse(const moe__json_t *json, const moe__symbols_t *symbols,
+                             moe__arena_t *arena, int depth, moe__expression_t *out) {
+  *out = (moe__expression_t){.kind = MOE__CONSTANT};
+  if (json_is_string(json->value))
+    return parse_name(json, symbols, out);
+  if (json_is_object(json->value))
+    return parse_operation(json, symbols, arena, depth, out);
+  return moe__json_integer(json, 0, INT64_MAX, &out->value);
+}
+
+moe_rt_status_t moe__expression_parse(const moe__json_t *json, const moe__symbols_t *symbols,
+                                      moe__arena_t *arena, moe__expression_t *out_expression) {
+  return parse(json, symbols, arena, 0, out_expression);
+}
+
+bool moe__expression_uses(const moe__expression_t *expression, moe__expression_kind_t kind) {
+  if (expression->kind == kind)
+    return true;
+  for (int i = 0; i < expression->operand_count; i++) {
+    if (moe__expression_uses(&expression->operands[i], kind))
+      return true;
+  }
+  return false;
+}
+
+/* The value of an operation from the values of its operands, folded from the left. */
+static moe_rt_status_t combine(moe__expression_kind_t kind, int64_t a, int64_t b, int64_t *out) {
+  switch (kind) {
+  case MOE__CEILDIV:
+    if (b == 0)
+      return moe__fail(MOE_RT_INVALID_ARGUMENT, "division of %lld by zero", (long long)a);
+    *out = a / b + (a % b != 0);
+    return MOE_RT_OK;
+  case MOE__MUL:
+    if (__builtin_mul_overflow(a, b, out)) {
+      return moe__fail(MOE_RT_INVALID_ARGUMENT, "%lld times %lld does not fit 63 bits",
+                       (long long)a, (long long)b);
+    }
+    return MOE_RT_OK;
+  default:
+    *out = a < b ? a : b;
+    return MOE_RT_OK;
+  }
+}
+
+moe_rt_status_t moe__expression_evaluate(const moe__expression_t *expression,
+                                         const moe__bindings_t *bindings, int64_t *out_value) {
+  switch (expression->kind) {
+  case MOE__CONSTANT:
+    *out_value = expression->value;
+    return MOE_RT_OK;
+  case MOE__SYMBOL:
+    *out_value = bindings->symbols[expression->value];
+    return MOE_RT_OK;
+  case MOE__NUM_SMS:
+    if (bindings->num_sms == 0) {
+      return moe__fail(MOE_RT_NOT_PREPARED,
+                       "depends on num_sms; load the program on a device first");
+    }
+    *out_value = bindings->num_sms;
+    return MOE_RT_OK;
+  default:
+    break;
+  }
+  int64_t result = 0;
+  for (int i = 0; i < expression->operand_count; i++) {
+    int64_t operand = 0;
+    MOE__TRY(moe__expression_evaluate(&expression->operands[i], bindings, &operand));
+    if (i == 0)
+      result = operand;
+    else
+      MOE__TRY(combine(expression->kind, result, operand, &result));
+  }
+  *out_value = result;
+  return MOE_RT_OK;
+}

@@ -1,0 +1,206 @@
+/* Function.c - a function of a manifest: its symbols and tensors.
+ *
+ * Shapes are where a caller's tensors and the compiler's assumptions meet; what is ambiguous here
+ * would be a wrong launch.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Runtime/Manifest.h"
+
+#include <string.h>
+
+enum { MAX_ALIGNMENT = 256 /* what an allocation has for certain */ };
+
+static moe_rt_status_t parse_symbol(const moe__json_t *json, moe__arena_t *arena,
+                                    moe__symbol_t *out) {
+  static const char *const fields[] = {"name", "multiple_of", "min", "max", NULL};
+  MOE__TRY(moe__json_object(json, fields));
+  moe__json_t name = moe__json_member(json, "name");
+  moe__json_t multiple_of = moe__json_member(json, "multiple_of");
+  moe__json_t min = moe__json_member(json, "min");
+  moe__json_t max = moe__json_member(json, "max");
+  MOE__TRY(moe__json_name(&name, arena, &out->name));
+  if (strcmp(out->name, "num_sms") == 0)
+    return moe__json_fail(&name, "is 'num_sms', which stands for the device's multiprocessors");
+  MOE__TRY(moe__json_integer(&multiple_of, 1, INT64_MAX, &out->multiple_of));
+  MOE__TRY(moe__json_integer(&min, 0, INT64_MAX, &out->min));
+  return moe__json_integer(&max, out->min, INT64_MAX, &out->max);
+}
+
+static moe_rt_status_t parse_symbols(const moe__json_t *json, moe__arena_t *arena,
+                                     moe__symbols_t *out) {
+  int count = 0;
+  MOE__TRY(moe__json_array(json, 0, MOE__MAX_SYMBOLS, &count));
+  out->items = moe__arena_allocate(arena, (size_t)count, sizeof *out->items);
+  if (!out->items)
+    return moe__fail_memory();
+  for (; out->count < count; out->count++) {
+    moe__json_t element = moe__json_element(json, out->count);
+    moe__symbol_t *symbol = &out->items[out->count];
+    MOE__TRY(parse_symbol(&element, arena, symbol));
+    for (int i = 0; i < out->count; i++) {
+      if (strcmp(out->items[i].name, symbol->name) == 0)
+        return moe__json_fail(&element, "has the name of symbols[%d], '%s'", i, symbol->name);
+    }
+  }
+  return MOE_RT_OK;
+}
+
+static moe_rt_status_t parse_dtype(const moe__json_t *json, moe__tensor_t *out,
+                                   moe_rt_tensor_info_t *info) {
+#define MOE__DTYPE(name, bits, code) name,
+  static const char *const names[] = {MOE__DTYPES(MOE__DTYPE)};
+#undef MOE__DTYPE
+#define MOE__DTYPE(name, bits, code) bits,
+  static const uint8_t bits[] = {MOE__DTYPES(MOE__DTYPE)};
+#undef MOE__DTYPE
+#define MOE__DTYPE(name, bits, code) code,
+  static const uint8_t codes[] = {MOE__DTYPES(MOE__DTYPE)};
+#undef MOE__DTYPE
+  int index = 0;
+  MOE__TRY(moe__json_word(json, names, sizeof names / sizeof names[0], &index));
+  info->dtype = names[index];
+  info->dtype_bits = bits[index];
+  out->dlpack_code = codes[index];
+  return MOE_RT_OK;
+}
+
+static moe_rt_status_t parse_dimension(const moe__json_t *json, const moe__symbols_t *symbols,
+                                       bool is_argument, moe__arena_t *arena,
+                                       moe__expression_t *out, moe_rt_dimension_t *info) {
+  MOE__TRY(moe__expression_parse(json, symbols, arena, out));
+  if (is_argument && out->kind != MOE__CONSTANT && out->kind != MOE__SYMBOL) {
+    return moe__json_fail(json, "is an expression; an argument's dimension is an integer or one "
+                                "symbol");
+  }
+  info->size = -1;
+  if (out->kind == MOE__SYMBOL)
+    info->symbol = symbols->items[out->value].name;
+  if (moe__expression_uses(out, MOE__SYMBOL) || moe__expression_uses(out, MOE__NUM_SMS))
+    return MOE_RT_OK;
+  moe__bindings_t nothing = {0};
+  if (moe__expression_evaluate(out, &nothing, &info->size) != MOE_RT_OK)
+    return moe__json_fail(json, "cannot be computed: %s", moe_rt_last_message());
+  return MOE_RT_OK;
+}
+
+static moe_rt_status_t parse_order(const moe__json_t *json, moe_rt_tensor_info_t *info) {
+  int count = 0;
+  MOE__TRY(moe__json_array(json, info->rank, info->rank, &count));
+  unsigned seen = 0;
+  for (int i = 0; i < count; i++) {
+    moe__json_t element = moe__json_element(json, i);
+    int64_t dimension = 0;
+    MOE__TRY(moe__json_integer(&element, 0, info->rank - 1, &dimension));
+    if (seen & 1u << dimension)
+      return moe__json_fail(json, "is not a permutation: %d is there twice", (int)dimension);
+    seen |= 1u << dimension;
+    info->order[i] = (int)dimension;
+  }
+  return MOE_RT_OK;
+}
+
+static moe_rt_status_t parse_tensor(const moe__json_t *json, const moe__symbols_t *symbols,
+                                    bool is_argument, moe__arena_t *arena, moe__tensor_t *out,
+                                    moe_rt_tensor_info_t *info) {
+  static const char *const fields[] = {"name", "dtype", "shape", "order", "alignment", NULL};
+  MOE__TRY(moe__json_object(json, fields));
+  moe__json_t name = moe__json_member(json, "name");
+  moe__json_t dtype = moe__json_member(json, "dtype");
+  moe__json_t shape = moe__json_member(json, "shape");
+  moe__json_t order = moe__json_member(json, "order");
+  moe__json_t alignment = moe__json_member(json, "alignment");
+  MOE__TRY(moe__json_name(&name, arena, &info->name));
+  MOE__TRY(parse_dtype(&dtype, out, info));
+  MOE__TRY(moe__json_array(&shape, 1, MOE_RT_MAX_RANK, &info->rank));
+  for (int i = 0; i < info->rank; i++) {
+    moe__json_t element = moe__json_element(&shape, i);
+    MOE__TRY(
+        parse_dimension(&element, symbols, is_argument, arena, &out->shape[i], &info->shape[i]));
+  }
+  MOE__TRY(parse_order(&order, info));
+  MOE__TRY(moe__json_integer(&alignment, 1, MAX_ALIGNMENT, &info->alignment));
+  if (info->alignment & (info->alignment - 1)) {
+    return moe__json_fail(&alignment, "is %lld; it must be a power of two",
+                          (long long)info->alignment);
+  }
+  out->info = info;
+  return MOE_RT_OK;
+}
+
+/* Parses one of the three lists of tensors and appends it to the function's. */
+static moe_rt_status_t parse_tensors(const moe__json_t *json, bool is_argument, moe__arena_t *arena,
+                                     moe__function_t *function,
+                                     const moe_rt_tensor_info_t **out_infos, int *out_count) {
+  int count = 0;
+  MOE__TRY(moe__json_array(json, 0, MOE__MAX_TENSORS - function->tensor_count, &count));
+  moe_rt_tensor_info_t *infos = moe__arena_allocate(arena, (size_t)count, sizeof *infos);
+  if (!infos)
+    return moe__fail_memory();
+  for (int i = 0; i < count; i++) {
+    moe__json_t element = moe__json_element(json, i);
+    moe__tensor_t *tensor = &function->tensors[function->tensor_count];
+    MOE__TRY(parse_tensor(&element, &function->symbols, is_argument, arena, tensor, &infos[i]));
+    for (int k = 0; k < function->tensor_count; k++) {
+      if (strcmp(function->tensors[k].info->name, infos[i].name) == 0)
+        return moe__json_fail(&element, "has the name of another tensor, '%s'", infos[i].name);
+    }
+    function->tensor_count++;
+  }
+  *out_infos = infos;
+  *out_count = count;
+  return MOE_RT_OK;
+}
+
+/* A symbol that no argument has would never get a value; a result whose size depends on the device
+ * would have one shape when it is allocated and another when it is written. */
+static moe_rt_status_t check_bindings(const moe__json_t *json, const moe__function_t *function) {
+  moe__json_t symbols = moe__json_member(json, "symbols");
+  for (int s = 0; s < function->symbols.count; s++) {
+    bool bound = false;
+    for (int t = 0; t < function->info.argument_count; t++) {
+      for (int i = 0; i < function->tensors[t].info->rank; i++) {
+        const moe__expression_t *size = &function->tensors[t].shape[i];
+        bound |= size->kind == MOE__SYMBOL && size->value == s;
+      }
+    }
+    moe__json_t symbol = moe__json_element(&symbols, s);
+    if (!bound)
+      return moe__json_fail(&symbol, "is no dimension of an argument");
+  }
+  moe__json_t results = moe__json_member(json, "results");
+  for (int t = 0; t < function->info.result_count; t++) {
+    const moe__tensor_t *tensor = &function->tensors[function->info.argument_count + t];
+    for (int i = 0; i < tensor->info->rank; i++) {
+      moe__json_t result = moe__json_element(&results, t);
+      if (moe__expression_uses(&tensor->shape[i], MOE__NUM_SMS))
+        return moe__json_fail(&result, "has a shape that depends on num_sms");
+    }
+  }
+  return MOE_RT_OK;
+}
+
+moe_rt_status_t moe__function_parse(const moe__json_t *json, const moe__manifest_t *manifest,
+                                    moe__arena_t *arena, moe__function_t *out_function) {
+  static const char *const fields[] = {"name",        "symbols",  "arguments", "results",
+                                       "temporaries", "launches", NULL};
+  MOE__TRY(moe__json_object(json, fields));
+  moe__json_t name = moe__json_member(json, "name");
+  moe__json_t symbols = moe__json_member(json, "symbols");
+  moe__json_t arguments = moe__json_member(json, "arguments");
+  moe__json_t results = moe__json_member(json, "results");
+  moe__json_t temporaries = moe__json_member(json, "temporaries");
+  moe__json_t launches = moe__json_member(json, "launches");
+  moe__function_t *out = out_function;
+  moe_rt_function_info_t *info = &out->info;
+  MOE__TRY(moe__json_name(&name, arena, &info->name));
+  MOE__TRY(parse_symbols(&symbols, arena, &out->symbols));
+  out->tensors = moe__arena_allocate(arena, MOE__MAX_TENSORS, sizeof *out->tensors);
+  if (!out->tensors)
+    return moe__fail_memory();
+  MOE__TRY(parse_tensors(&arguments, true, arena, out, &info->arguments, &info->argument_count));
+  MOE__TRY(parse_tensors(&results, false, arena, out, &info->results, &info->result_count));
+  MOE__TRY(
+      parse_tensors(&temporaries, false, arena, out, &info->temporaries, &info->temporary_count));
+  MOE__TRY(check_bindings(json, out));
+  return moe__launches_parse(&launches, manifest, arena, out);
+}

@@ -1,0 +1,251 @@
+/* Launch.c - the launches of a function in a manifest: kernel, grid and parameters.
+ *
+ * A launch is where a wrong manifest would corrupt memory, so the parameters are typed, and their
+ * layout is computed here and not read.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Runtime/Manifest.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_LAUNCHES = 4096, MAX_PARAMETERS = 512, TENSOR_MAP_BYTES = 128 };
+
+const int64_t moe__grid_limits[3] = {INT32_MAX, 65535, 65535};
+
+static moe_rt_status_t find_tensor(const moe__json_t *json, const moe__function_t *function,
+                                   int *out_index) {
+  const char *name = NULL;
+  MOE__TRY(moe__json_string(json, &name));
+  for (int i = 0; i < function->tensor_count; i++) {
+    if (strcmp(function->tensors[i].info->name, name) == 0) {
+      *out_index = i;
+      return MOE_RT_OK;
+    }
+  }
+  return moe__json_fail(json, "is '%.64s', which is not a tensor of this function", name);
+}
+
+/* A list of tensor names; `first` is the least index that a named tensor may have. */
+static moe_rt_status_t parse_names(const moe__json_t *json, const moe__function_t *function,
+                                   int first, moe__arena_t *arena, const char *const **out_names,
+                                   int *out_count) {
+  int count = 0;
+  MOE__TRY(moe__json_array(json, 0, MOE__MAX_TENSORS, &count));
+  const char **names = moe__arena_allocate(arena, (size_t)count, sizeof *names);
+  if (!names)
+    return moe__fail_memory();
+  for (int i = 0; i < count; i++) {
+    moe__json_t element = moe__json_element(json, i);
+    int tensor = 0;
+    MOE__TRY(find_tensor(&element, function, &tensor));
+    names[i] = function->tensors[tensor].info->name;
+    if (tensor < first)
+      return moe__json_fail(&element, "is '%s', an argument; arguments are not written", names[i]);
+  }
+  *out_names = names;
+  *out_count = count;
+  return MOE_RT_OK;
+}
+
+static moe_rt_status_t parse_attributes(const moe__json_t *json, moe__arena_t *arena,
+                                        const char **out_text) {
+  if (!json_is_object(json->value))
+    return moe__json_fail(json, json->value ? "must be an object" : "is missing");
+  char *text = json_dumps(json->value, JSON_COMPACT | JSON_SORT_KEYS);
+  *out_text = text ? moe__arena_string(arena, text) : NULL;
+  free(text);
+  return *out_text ? MOE_RT_OK : moe__fail_memory();
+}
+
+static moe_rt_status_t parse_op(const moe__json_t *json, const moe__function_t *function,
+                                moe__arena_t *arena, moe_rt_launch_info_t *info) {
+  static const char *const fields[] = {"name", "attributes", "operands", "results", NULL};
+  MOE__TRY(moe__json_object(json, fields));
+  moe__json_t name = moe__json_member(json, "name");
+  moe__json_t attributes = moe__json_member(json, "attributes");
+  moe__json_t operands = moe__json_member(json, "operands");
+  moe__json_t results = moe__json_member(json, "results");
+  MOE__TRY(moe__json_name(&name, arena, &info->op));
+  MOE__TRY(parse_attributes(&attributes, arena, &info->attributes_json));
+  MOE__TRY(parse_names(&operands, function, 0, arena, &info->operands, &info->operand_count));
+  return parse_names(&results, function, function->info.argument_count, arena, &info->results,
+                     &info->result_count);
+}
+
+static moe_rt_status_t parse_expressions(const moe__json_t *json, int count,
+                                         const moe__symbols_t *symbols, moe__arena_t *arena,
+                                         moe__expression_t *out) {
+  MOE__TRY(moe__json_array(json, count, count, &count));
+  for (int i = 0; i < count; i++) {
+    moe__json_t element = moe__json_element(json, i);
+    MOE__TRY(moe__expression_parse(&element, symbols, arena, &out[i]));
+  }
+  return MOE_RT_OK;
+}
+
+static moe_rt_status_t parse_pointer(const moe__json_t *json, const moe__function_t *function,
+                                     moe__parameter_t *out) {
+  static const char *const fields[] = {"kind", "tensor", NULL};
+  MOE__TRY(moe__json_object(json, fields));
+  moe__json_t tensor = moe__json_member(json, "tensor");
+  out->bytes = sizeof(uint64_t);
+  return find_tensor(&tensor, function, &out->tensor);
+}
+
+static moe_rt_status_t parse_scalar(const moe__json_t *json, const moe__function_t *function,
+                                    moe__arena_t *arena, moe__parameter_t *out) {
+  static const char *const fields[] = {"kind", "type", "value", NULL};
+  static const char *const types[] = {"i32", "i64"};
+  MOE__TRY(moe__json_object(json, fields));
+  moe__json_t type = moe__json_member(json, "type");
+  moe__json_t value = moe__json_member(json, "value");
+  int index = 0;
+  MOE__TRY(moe__json_word(&type, types, 2, &index));
+  out->bytes = index == 0 ? sizeof(uint32_t) : sizeof(uint64_t);
+  MOE__TRY(moe__expression_parse(&value, &function->symbols, arena, &out->value));
+  if (out->bytes == 4 && out->value.kind == MOE__CONSTANT && out->value.value > INT32_MAX) {
+    return moe__json_fail(&value, "is %lld; the type is i32", (long long)out->value.value);
+  }
+  return MOE_RT_OK;
+}
+
+static moe_rt_status_t parse_box(const moe__json_t *json, moe__map_box_t *out) {
+#define MOE__MAP_ELEMENT(constant, name, bytes, driver) name,
+  static const char *const elements[] = {MOE__MAP_ELEMENTS(MOE__MAP_ELEMENT)};
+#undef MOE__MAP_ELEMENT
+  static const char *const swizzles[] = {"none", "32B", "64B", "128B"};
+  static const char *const promotions[] = {"none", "64B", "128B", "256B"};
+  static const char *const fills[] = {"zero", "nan"};
+  moe__json_t element = moe__json_member(json, "element");
+  moe__json_t box = moe__json_member(json, "box");
+  moe__json_t swizzle = moe__json_member(json, "swizzle");
+  moe__json_t promotion = moe__json_member(json, "l2_promotion");
+  moe__json_t fill = moe__json_member(json, "fill");
+  int index = 0;
+  MOE__TRY(moe__json_word(&element, elements, sizeof elements / sizeof elements[0], &index));
+  out->element = (moe__map_element_t)index;
+  MOE__TRY(moe__json_array(&box, 1, MOE_RT_MAX_RANK, &out->rank));
+  for (int i = 0; i < out->rank; i++) {
+    moe__json_t size = moe__json_element(&box, i);
+    int64_t value = 0;
+    MOE__TRY(moe__json_integer(&size, 1, 256, &value));
+    out->box[i] = (uint32_t)value;
+  }
+  MOE__TRY(moe__json_word(&swizzle, swizzles, 4, &index));
+  out->swizzle = (moe__map_swizzle_t)index;
+  MOE__TRY(moe__json_word(&promotion, promotions, 4, &index));
+  out->promotion = (moe__map_promotion_t)index;
+  MOE__TRY(moe__json_word(&fill, fills, 2, &index));
+  out->fill = (moe__map_fill_t)index;
+  if (moe__map_box_check(out) != MOE_RT_OK)
+    return moe__json_fail(json, "%s", moe_rt_last_message());
+  return MOE_RT_OK;
+}
+
+static moe_rt_status_t parse_tensor_map(const moe__json_t *json, const moe__function_t *function,
+                                        moe__arena_t *arena, moe__parameter_t *out) {
+  static const char *const fields[] = {"kind", "tensor",  "element",      "dims", "strides",
+                                       "box",  "swizzle", "l2_promotion", "fill", NULL};
+  MOE__TRY(moe__json_object(json, fields));
+  moe__json_t tensor = moe__json_member(json, "tensor");
+  moe__json_t dims = moe__json_member(json, "dims");
+  moe__json_t strides = moe__json_member(json, "strides");
+  out->bytes = TENSOR_MAP_BYTES;
+  MOE__TRY(find_tensor(&tensor, function, &out->tensor));
+  MOE__TRY(parse_box(json, &out->box));
+  MOE__TRY(parse_expressions(&dims, out->box.rank, &function->symbols, arena, out->dims));
+  return parse_expressions(&strides, out->box.rank - 1, &function->symbols, arena, out->strides);
+}
+
+static moe_rt_status_t parse_parameter(const moe__json_t *json, const moe__function_t *function,
+                                       moe__arena_t *arena, moe__parameter_t *out) {
+  static const char *const kinds[] = {"pointer", "scalar", "tensor_map"};
+  if (!json_is_object(json->value))
+    return moe__json_fail(json, "must be an object");
+  moe__json_t kind = moe__json_member(json, "kind");
+  int index = 0;
+  MOE__TRY(moe__json_word(&kind, kinds, 3, &index));
+  out->kind = (moe__parameter_kind_t)index;
+  switch (out->kind) {
+  case MOE__POINTER:
+    return parse_pointer(json, function, out);
+  case MOE__SCALAR:
+    return parse_scalar(json, function, arena, out);
+  default:
+    return parse_tensor_map(json, function, arena, out);
+  }
+}
+
+static moe_rt_status_t parse_parameters(const moe__json_t *json, const moe__function_t *function,
+                                        moe__arena_t *arena, moe__launch_t *out) {
+  MOE__TRY(moe__json_array(json, 0, MAX_PARAMETERS, &out->parameter_count));
+  out->parameters =
+      moe__arena_allocate(arena, (size_t)out->parameter_count, sizeof *out->parameters);
+  if (!out->parameters)
+    return moe__fail_memory();
+  uint32_t end = 0;
+  for (int i = 0; i < out->parameter_count; i++) {
+    moe__json_t element = moe__json_element(json, i);
+    moe__parameter_t *parameter = &out->parameters[i];
+    MOE__TRY(parse_parameter(&element, function, arena, parameter));
+    uint32_t alignment = parameter->kind == MOE__TENSOR_MAP ? 64 : parameter->bytes;
+    end = (end + alignment - 1) / alignment * alignment + parameter->bytes;
+    if (end > MOE__MAX_PARAMETER_BYTES) {
+      return moe__json_fail(&element, "ends at byte %u of the parameters; the limit is %d", end,
+                            MOE__MAX_PARAMETER_BYTES);
+    }
+  }
+  return MOE_RT_OK;
+}
+
+static moe_rt_status_t parse_grid(const moe__json_t *json, const moe__symbols_t *symbols,
+                                  moe__arena_t *arena, moe__expression_t out[3]) {
+  MOE__TRY(parse_expressions(json, 3, symbols, arena, out));
+  for (int i = 0; i < 3; i++) {
+    moe__json_t element = moe__json_element(json, i);
+    int64_t ignored = 0;
+    if (out[i].kind == MOE__CONSTANT)
+      MOE__TRY(moe__json_integer(&element, 0, moe__grid_limits[i], &ignored));
+  }
+  return MOE_RT_OK;
+}
+
+static moe_rt_status_t parse_launch(const moe__json_t *json, const moe__manifest_t *manifest,
+                                    const moe__function_t *function, moe__arena_t *arena,
+                                    moe__launch_t *out, moe_rt_launch_info_t *info) {
+  static const char *const fields[] = {"kernel", "op", "grid", "parameters", NULL};
+  MOE__TRY(moe__json_object(json, fields));
+  moe__json_t kernel = moe__json_member(json, "kernel");
+  moe__json_t op = moe__json_member(json, "op");
+  moe__json_t grid = moe__json_member(json, "grid");
+  moe__json_t parameters = moe__json_member(json, "parameters");
+  const char *name = NULL;
+  MOE__TRY(moe__json_string(&kernel, &name));
+  while (out->kernel < manifest->kernel_count &&
+         strcmp(manifest->kernels[out->kernel].name, name) != 0)
+    out->kernel++;
+  if (out->kernel == manifest->kernel_count)
+    return moe__json_fail(&kernel, "is '%.64s', which is not in kernels", name);
+  info->kernel = manifest->kernels[out->kernel].name;
+  MOE__TRY(parse_op(&op, function, arena, info));
+  MOE__TRY(parse_grid(&grid, &function->symbols, arena, out->grid));
+  return parse_parameters(&parameters, function, arena, out);
+}
+
+moe_rt_status_t moe__launches_parse(const moe__json_t *json, const moe__manifest_t *manifest,
+                                    moe__arena_t *arena, moe__function_t *function) {
+  int count = 0;
+  MOE__TRY(moe__json_array(json, 1, MAX_LAUNCHES, &count));
+  moe_rt_launch_info_t *infos = moe__arena_allocate(arena, (size_t)count, sizeof *infos);
+  function->launches = moe__arena_allocate(arena, (size_t)count, sizeof *function->launches);
+  if (!infos || !function->launches)
+    return moe__fail_memory();
+  for (int i = 0; i < count; i++) {
+    moe__json_t element = moe__json_element(json, i);
+    MOE__TRY(parse_launch(&element, manifest, function, arena, &function->launches[i], &infos[i]));
+  }
+  function->info.launch_count = count;
+  function->info.launches = infos;
+  return MOE_RT_OK;
+}

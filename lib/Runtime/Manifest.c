@@ -1,0 +1,215 @@
+/* Manifest.c - the top of a manifest: format, artifacts, kernels.
+ *
+ * The manifest is untrusted input. Nothing of it is used before it was checked here, in Function.c
+ * or in Launch.c.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Runtime/Manifest.h"
+
+#include <string.h>
+
+enum { MAX_KERNELS = 1024, MAX_FUNCTIONS = 1024, MAX_SHARED_MEMORY = 232448 };
+
+static const int64_t max_artifact_bytes = INT64_C(1) << 28;
+
+/* A file name, not a path: it may not leave the bundle's folder. */
+static moe_rt_status_t parse_file_name(const moe__json_t *json, moe__arena_t *arena,
+                                       const char **out_name) {
+  MOE__TRY(moe__json_name(json, arena, out_name));
+  if (strchr(*out_name, '/') || strstr(*out_name, "..") || strcmp(*out_name, ".") == 0) {
+    return moe__json_fail(json, "is '%.64s'; it must be a plain file name, without '/' and '..'",
+                          *out_name);
+  }
+  return MOE_RT_OK;
+}
+
+static moe_rt_status_t parse_hash(const moe__json_t *json, moe__arena_t *arena,
+                                  const char **out_hash) {
+  MOE__TRY(moe__json_name(json, arena, out_hash));
+  if (strlen(*out_hash) != 32 || strspn(*out_hash, "0123456789abcdef") != 32)
+    return moe__json_fail(json, "must be 32 lower-case hex digits");
+  return MOE_RT_OK;
+}
+
+/* "8.0" */
+static moe_rt_status_t parse_isa(const moe__json_t *json, moe__arena_t *arena,
+                                 const char **out_isa) {
+  MOE__TRY(moe__json_name(json, arena, out_isa));
+  static const char digits[] = "0123456789";
+  size_t major = strspn(*out_isa, digits);
+  size_t minor = (*out_isa)[major] == '.' ? strspn(*out_isa + major + 1, digits) : 0;
+  if (major < 1 || minor < 1 || (*out_isa)[major + 1 + minor] != '\0' || major + minor > 6)
+    return moe__json_fail(json, "is '%.64s'; it must be a PTX version such as 8.0", *out_isa);
+  return MOE_RT_OK;
+}
+
+static moe_rt_status_t parse_artifact(const moe__json_t *json, const char *const *fields,
+                                      moe__arena_t *arena, moe__artifact_t *out) {
+  MOE__TRY(moe__json_object(json, fields));
+  moe__json_t file = moe__json_member(json, "file");
+  moe__json_t bytes = moe__json_member(json, "bytes");
+  moe__json_t hash = moe__json_member(json, "xxh3_128");
+  MOE__TRY(parse_file_name(&file, arena, &out->file));
+  MOE__TRY(moe__json_integer(&bytes, 1, max_artifact_bytes, &out->bytes));
+  return parse_hash(&hash, arena, &out->hash);
+}
+
+static moe_rt_status_t parse_artifacts(const moe__json_t *json, moe__arena_t *arena,
+                                       moe__manifest_t *out) {
+  static const char *const fields[] = {"ptx", "cubin", NULL};
+  static const char *const ptx_fields[] = {"file", "bytes", "xxh3_128", "isa", NULL};
+  static const char *const cubin_fields[] = {"file", "bytes", "xxh3_128", "assembler", NULL};
+  MOE__TRY(moe__json_object(json, fields));
+  moe__json_t ptx = moe__json_member(json, "ptx");
+  MOE__TRY(parse_artifact(&ptx, ptx_fields, arena, &out->ptx));
+  moe__json_t isa = moe__json_member(&ptx, "isa");
+  MOE__TRY(parse_isa(&isa, arena, &out->ptx_isa));
+
+  moe__json_t cubin = moe__json_member(json, "cubin");
+  if (!cubin.value)
+    return MOE_RT_OK;
+  MOE__TRY(parse_artifact(&cubin, cubin_fields, arena, &out->cubin));
+  moe__json_t assembler = moe__json_member(&cubin, "assembler");
+  const char *ignored = NULL;
+  return moe__json_name(&assembler, arena, &ignored);
+}
+
+/* Three integers of 1 to most[i] whose product is at most `most_together`. */
+static moe_rt_status_t parse_extent(const moe__json_t *json, const int64_t most[3],
+                                    int64_t most_together, uint32_t out[3]) {
+  int count = 0;
+  MOE__TRY(moe__json_array(json, 3, 3, &count));
+  int64_t product = 1;
+  for (int i = 0; i < count; i++) {
+    moe__json_t element = moe__json_element(json, i);
+    int64_t value = 0;
+    MOE__TRY(moe__json_integer(&element, 1, most[i], &value));
+    out[i] = (uint32_t)value;
+    product *= value;
+  }
+  if (product > most_together) {
+    return moe__json_fail(json, "has the product %lld; it must be at most %lld", (long long)product,
+                          (long long)most_together);
+  }
+  return MOE_RT_OK;
+}
+
+/* An identifier of PTX. */
+static moe_rt_status_t parse_entry_name(const moe__json_t *json, moe__arena_t *arena,
+                                        const char **out_name) {
+  static const char first[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_$";
+  MOE__TRY(moe__json_name(json, arena, out_name));
+  const char *rest = *out_name;
+  while (*rest && (strchr(first, *rest) || (rest > *out_name && *rest >= '0' && *rest <= '9')))
+    rest++;
+  if (*rest)
+    return moe__json_fail(json, "is '%.64s', which is not an identifier of PTX", *out_name);
+  return MOE_RT_OK;
+}
+
+static moe_rt_status_t parse_kernel(const moe__json_t *json, moe__arena_t *arena,
+                                    moe__kernel_t *out) {
+  static const char *const fields[] = {"name", "block", "cluster", "shared_memory", NULL};
+  static const int64_t block_limits[3] = {1024, 1024, 64};
+  static const int64_t cluster_limits[3] = {8, 8, 8};
+  MOE__TRY(moe__json_object(json, fields));
+  moe__json_t name = moe__json_member(json, "name");
+  moe__json_t block = moe__json_member(json, "block");
+  moe__json_t cluster = moe__json_member(json, "cluster");
+  moe__json_t shared_memory = moe__json_member(json, "shared_memory");
+  MOE__TRY(parse_entry_name(&name, arena, &out->name));
+  MOE__TRY(parse_extent(&block, block_limits, 1024, out->block));
+  MOE__TRY(parse_extent(&cluster, cluster_limits, 8, out->cluster));
+  int64_t bytes = 0;
+  MOE__TRY(moe__json_integer(&shared_memory, 0, MAX_SHARED_MEMORY, &bytes));
+  out->shared_memory = (uint32_t)bytes;
+  return MOE_RT_OK;
+}
+
+static moe_rt_status_t parse_kernels(const moe__json_t *json, moe__arena_t *arena,
+                                     moe__manifest_t *out) {
+  int count = 0;
+  MOE__TRY(moe__json_array(json, 1, MAX_KERNELS, &count));
+  out->kernels = moe__arena_allocate(arena, (size_t)count, sizeof *out->kernels);
+  if (!out->kernels)
+    return moe__fail_memory();
+  for (; out->kernel_count < count; out->kernel_count++) {
+    moe__json_t element = moe__json_element(json, out->kernel_count);
+    moe__kernel_t *kernel = &out->kernels[out->kernel_count];
+    MOE__TRY(parse_kernel(&element, arena, kernel));
+    for (int i = 0; i < out->kernel_count; i++) {
+      if (strcmp(out->kernels[i].name, kernel->name) == 0)
+        return moe__json_fail(&element, "has the name of kernels[%d], '%s'", i, kernel->name);
+    }
+  }
+  return MOE_RT_OK;
+}
+
+static moe_rt_status_t parse_functions(const moe__json_t *json, moe__arena_t *arena,
+                                       moe__manifest_t *out) {
+  int count = 0;
+  MOE__TRY(moe__json_array(json, 1, MAX_FUNCTIONS, &count));
+  out->functions = moe__arena_allocate(arena, (size_t)count, sizeof *out->functions);
+  if (!out->functions)
+    return moe__fail_memory();
+  for (; out->function_count < count; out->function_count++) {
+    moe__json_t element = moe__json_element(json, out->function_count);
+    moe__function_t *function = &out->functions[out->function_count];
+    MOE__TRY(moe__function_parse(&element, out, arena, function));
+    for (int i = 0; i < out->function_count; i++) {
+      if (strcmp(out->functions[i].info.name, function->info.name) == 0) {
+        return moe__json_fail(&element, "has the name of functions[%d], '%s'", i,
+                              function->info.name);
+      }
+    }
+  }
+  return MOE_RT_OK;
+}
+
+static moe_rt_status_t parse_root(const moe__json_t *root, moe__arena_t *arena,
+                                  moe__manifest_t *out) {
+  static const char *const fields[] = {"format",    "version", "producer",  "target",
+                                       "artifacts", "kernels", "functions", NULL};
+  static const char *const formats[] = {"moe-opt-bundle"};
+  static const char *const targets[] = {"sm_90a"};
+  /* Format and version first: a later version may have fields that this reader does not know. */
+  if (!json_is_object(root->value))
+    return moe__json_object(root, fields);
+  moe__json_t format = moe__json_member(root, "format");
+  moe__json_t version = moe__json_member(root, "version");
+  int index = 0;
+  MOE__TRY(moe__json_word(&format, formats, 1, &index));
+  int64_t number = 0;
+  MOE__TRY(moe__json_integer(&version, INT64_MIN, INT64_MAX, &number));
+  if (number != 1)
+    return moe__json_fail(&version, "is %lld; this reader knows 1", (long long)number);
+  MOE__TRY(moe__json_object(root, fields));
+
+  moe__json_t producer = moe__json_member(root, "producer");
+  moe__json_t target = moe__json_member(root, "target");
+  moe__json_t artifacts = moe__json_member(root, "artifacts");
+  moe__json_t kernels = moe__json_member(root, "kernels");
+  moe__json_t functions = moe__json_member(root, "functions");
+  const char *ignored = NULL;
+  MOE__TRY(moe__json_name(&producer, arena, &ignored));
+  MOE__TRY(moe__json_word(&target, targets, 1, &index));
+  out->target = targets[index];
+  MOE__TRY(parse_artifacts(&artifacts, arena, out));
+  MOE__TRY(parse_kernels(&kernels, arena, out));
+  return parse_functions(&functions, arena, out);
+}
+
+moe_rt_status_t moe__manifest_parse(const char *text, size_t bytes, const char *file,
+                                    moe__arena_t *arena, moe__manifest_t *out_manifest) {
+  *out_manifest = (moe__manifest_t){0};
+  json_error_t error;
+  json_t *json = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
+  if (!json) {
+    return moe__fail(MOE_RT_INVALID_BUNDLE, "%s:%d:%d: %s", file, error.line, error.column,
+                     error.text);
+  }
+  moe__json_t root = {.value = json, .key = file};
+  moe_rt_status_t status = parse_root(&root, arena, out_manifest);
+  json_decref(json);
+  return status;
+}

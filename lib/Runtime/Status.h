@@ -1,0 +1,32 @@
+/* Status.h - how the runtime reports a failure: a status to the caller, a sentence to the thread.
+ *
+ * Every failing path of the library ends in one of these functions, so that no failure is without
+ * its message.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#ifndef MOE_RUNTIME_STATUS_H
+#define MOE_RUNTIME_STATUS_H
+
+#include "moe/runtime.h"
+
+/* Returns from the calling function when `expression` is not MOE_RT_OK. */
+#define MOE__TRY(expression)                                                                       \
+  do {                                                                                             \
+    moe_rt_status_t moe__status = (expression);                                                    \
+    if (moe__status != MOE_RT_OK)                                                                  \
+      return moe__status;                                                                          \
+  } while (0)
+
+/* Sets the thread's message and returns `status`. The arguments may point into the current message.
+ */
+__attribute__((format(printf, 2, 3))) moe_rt_status_t moe__fail(moe_rt_status_t status,
+                                                                const char *format, ...);
+
+/* Puts "CONTEXT: " before the thread's message and returns `status`. */
+__attribute__((format(printf, 2, 3))) moe_rt_status_t moe__fail_in(moe_rt_status_t status,
+                                                                   const char *format, ...);
+
+/* The host has no memory left. */
+moe_rt_status_t moe__fail_memory(void);
+
+#endif /* MOE_RUNTIME_STATUS_H */

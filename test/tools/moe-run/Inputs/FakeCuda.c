@@ -1,0 +1,198 @@
+/* FakeCuda.c - stands in for libcuda.so.1, so that moe-run's way to a device and back runs where
+ * there is none.
+ *
+ * Why it exists: buffers, guard zones, comparison and timing are host code; only the kernel needs a
+ * GPU. "Device" memory is host memory, and a launch computes, by the kernel's name, what the C
+ * reference does. Kernels take pointers to their tensors, then the extents (E, N, K) of the
+ * high-precision one; the quantized one is column-major per expert.
+ *
+ * FAKE_CUDA names a fault to build in: `element` (a wrong byte), `guard` (a byte past the end),
+ * `unwritten` (a byte is left as it was), `random` (a byte differs from launch to launch), `nan`
+ * (NaNs with another sign: no fault), `old` (another GPU), `crash` (the launch fails).
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "moe/reference.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { SUCCESS = 0, NOT_FOUND = 500, ILLEGAL_ADDRESS = 700 };
+
+#define ENTRY __attribute__((visibility("default"))) int
+
+static bool fault(const char *name) {
+  const char *value = getenv("FAKE_CUDA");
+  return value && !strcmp(value, name);
+}
+
+/* ---- The device ---- */
+
+ENTRY cuInit(unsigned flags) {
+  return flags ? NOT_FOUND : SUCCESS;
+}
+ENTRY cuDriverGetVersion(int *version) {
+  return *version = 13000, SUCCESS;
+}
+ENTRY cuGetErrorName(int error, const char **text) {
+  return *text = error == ILLEGAL_ADDRESS ? "CUDA_ERROR_ILLEGAL_ADDRESS" : "CUDA_ERROR", SUCCESS;
+}
+ENTRY cuGetErrorString(int error, const char **text) {
+  return cuGetErrorName(error, text);
+}
+ENTRY cuDeviceGetCount(int *count) {
+  return *count = 1, SUCCESS;
+}
+ENTRY cuDeviceGet(int *device, int ordinal) {
+  return *device = ordinal, SUCCESS;
+}
+ENTRY cuDeviceTotalMem_v2(size_t *bytes, int device) {
+  return *bytes = (size_t)1 << 30, device;
+}
+ENTRY cuDeviceGetName(char *name, int size, int device) {
+  strncpy(name, "Fake GPU", (size_t)size);
+  return device;
+}
+ENTRY cuDeviceGetAttribute(int *value, int attribute, int device) {
+  enum { L2_CACHE_SIZE = 38, MAJOR = 75, MINOR = 76 };
+  *value = attribute == L2_CACHE_SIZE ? 1 << 20
+           : attribute == MAJOR       ? (fault("old") ? 8 : 9)
+           : attribute == MINOR       ? 0
+                                      : 132;
+  return device;
+}
+ENTRY cuDevicePrimaryCtxRetain(void **context, int device) {
+  return *context = &free, device;
+}
+ENTRY cuDevicePrimaryCtxRelease_v2(int device) {
+  return device;
+}
+ENTRY cuCtxGetCurrent(void **context) {
+  return *context = NULL, SUCCESS;
+}
+ENTRY cuCtxSetCurrent(void *context) {
+  return (void)context, SUCCESS;
+}
+
+/* ---- Memory, streams, events ---- */
+
+ENTRY cuMemAlloc_v2(uint64_t *pointer, size_t bytes) {
+  return *pointer = (uint64_t)aligned_alloc(256, (bytes + 255) / 256 * 256), SUCCESS;
+}
+ENTRY cuMemFree_v2(uint64_t pointer) {
+  return free((void *)pointer), SUCCESS;
+}
+ENTRY cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t bytes) {
+  return memcpy((void *)to, from, bytes), SUCCESS;
+}
+ENTRY cuMemcpyDtoH_v2(void *to, uint64_t from, size_t bytes) {
+  return memcpy(to, (const void *)from, bytes), SUCCESS;
+}
+ENTRY cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void *stream) {
+  return memcpy((void *)to, (const void *)from, bytes), (void)stream, SUCCESS;
+}
+ENTRY cuMemsetD8Async(uint64_t to, unsigned char byte, size_t bytes, void *stream) {
+  return memset((void *)to, byte, bytes), (void)stream, SUCCESS;
+}
+ENTRY cuStreamCreate(void **stream, unsigned flags) {
+  return *stream = malloc(1), (void)flags, SUCCESS;
+}
+ENTRY cuStreamDestroy_v2(void *stream) {
+  return free(stream), SUCCESS;
+}
+ENTRY cuStreamSynchronize(void *stream) {
+  return (void)stream, SUCCESS;
+}
+ENTRY cuEventCreate(struct timespec **event, unsigned flags) {
+  return *event = malloc(sizeof **event), (void)flags, SUCCESS;
+}
+ENTRY cuEventDestroy_v2(struct timespec *event) {
+  return free(event), SUCCESS;
+}
+ENTRY cuEventRecord(struct timespec *event, void *stream) {
+  return clock_gettime(CLOCK_MONOTONIC, event), (void)stream, SUCCESS;
+}
+ENTRY cuEventSynchronize(struct timespec *event) {
+  return (void)event, SUCCESS;
+}
+ENTRY cuEventElapsedTime(float *milliseconds, struct timespec *begin, struct timespec *end) {
+  *milliseconds =
+      (float)(end->tv_sec - begin->tv_sec) * 1e3f + (float)(end->tv_nsec - begin->tv_nsec) * 1e-6f;
+  return SUCCESS;
+}
+
+/* ---- Code: a kernel is its name ---- */
+
+ENTRY cuLibraryLoadData(void **library, const void *code, int *jit, void **jit_values,
+                        unsigned jits, int *options, void **option_values, unsigned option_count) {
+  (void)jit, (void)jit_values, (void)jits, (void)options, (void)option_values, (void)option_count;
+  return *library = (void *)code, SUCCESS;
+}
+ENTRY cuLibraryUnload(void *library) {
+  return (void)library, SUCCESS;
+}
+ENTRY cuLibraryGetKernel(char **kernel, void *library, const char *name) {
+  static char names[2][16] = {"quantize", "dequantize"};
+  (void)library;
+  for (int i = 0; i < 2; i++)
+    if (!strcmp(names[i], name))
+      return *kernel = names[i], SUCCESS;
+  return NOT_FOUND;
+}
+ENTRY cuKernelGetFunction(void **function, void *kernel) {
+  return *function = kernel, SUCCESS;
+}
+ENTRY cuKernelSetAttribute(int attribute, int value, void *kernel, int device) {
+  return (void)attribute, (void)value, (void)kernel, device;
+}
+ENTRY cuTensorMapEncodeTiled(void *map, int element, uint32_t rank, void *address,
+                             const uint64_t *dims, const uint64_t *strides, const uint32_t *box,
+                             const uint32_t *element_strides, int interleave, int swizzle,
+                             int promotion, int fill) {
+  (void)map, (void)element, (void)rank, (void)address, (void)dims, (void)strides, (void)box;
+  (void)element_strides, (void)interleave, (void)swizzle, (void)promotion, (void)fill;
+  return NOT_FOUND;
+}
+
+static moe_ref_tensor_t tensor(void *parameter, moe_ref_dtype_t dtype, int64_t e, int64_t n,
+                               int64_t k, bool column_major) {
+  return (moe_ref_tensor_t){.data = *(void **)parameter,
+                            .dtype = dtype,
+                            .rank = 3,
+                            .shape = {e, n, k},
+                            .strides = {n * k, column_major ? 1 : k, column_major ? n : 1}};
+}
+
+/* Spoils q after the fact. */
+static void build_in_fault(uint8_t *q, int64_t size, uint8_t before) {
+  static uint8_t launches;
+  if (fault("element"))
+    q[size / 2] ^= 1;
+  if (fault("guard"))
+    q[size] ^= 1;
+  if (fault("unwritten"))
+    q[size - 1] = before;
+  if (fault("random"))
+    q[0] = launches++;
+  for (int64_t i = 0; fault("nan") && i < size; i++)
+    q[i] |= (q[i] & 0x7F) == 0x7F ? 0x80 : 0;
+}
+
+ENTRY cuLaunchKernelEx(const void *config, const char *function, void **parameters, void **extra) {
+  (void)config, (void)extra;
+  if (fault("crash"))
+    return ILLEGAL_ADDRESS;
+  bool quantize = !strcmp(function, "quantize");
+  int64_t e = *(int64_t *)parameters[3], n = *(int64_t *)parameters[4],
+          k = *(int64_t *)parameters[5];
+  moe_ref_tensor_t x = tensor(parameters[quantize ? 0 : 2], MOE_REF_BF16, e, n, k, false);
+  moe_ref_tensor_t q = tensor(parameters[quantize ? 1 : 0], MOE_REF_E4M3, e, n, k, true);
+  moe_ref_tensor_t scales = tensor(parameters[quantize ? 2 : 1], MOE_REF_E8M0, e, n / 32, k, false);
+  if (!quantize)
+    return moe_ref_mx_dequantize(&q, &scales, 1, 32, &x);
+  uint8_t before = ((uint8_t *)q.data)[e * n * k - 1];
+  int status = moe_ref_mx_quantize(&x, 1, 32, MOE_REF_RCEIL, &q, &scales);
+  build_in_fault(q.data, e * n * k, before);
+  return status;
+}

@@ -1,0 +1,85 @@
+"""The generator of --random, from its description in docs/moe-run.md: random_data.py FILE SEED SHAPE [edge].
+
+Writes the bf16 tensor w that moe-run makes for the first argument of a function that quantizes along axis 1.
+
+SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""
+import os
+import struct
+import sys
+
+sys.path.insert(0, os.path.dirname(__file__))
+import safetensors
+
+MASK = (1 << 64) - 1
+BLOCK = 32
+
+
+def fp32(x):
+    return struct.unpack("<f", struct.pack("<f", x))[0]
+
+
+def bf16(x):
+    (bits,) = struct.unpack("<I", struct.pack("<f", x))
+    return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
+
+
+def mix(z):
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 & MASK
+    z = (z ^ z >> 27) * 0x94D049BB133111EB & MASK
+    return z ^ z >> 31
+
+
+def draw(key, i):
+    return mix(key + (i + 1) * 0x9E3779B97F4A7C15 & MASK)
+
+
+def normal(bits):
+    total = sum(bits >> 15 * i & 0x7FFF for i in range(4)) - 65534
+    return fp32(total * fp32(1 / fp32(18918.61)))
+
+
+def edge(kind, at, bits):
+    odd = at % 2 == 1
+    sign = 0x8000 if odd else 0
+    x = normal(bits)
+    tie = 256.0 if at == 0 else 1 + (2 * (at % 8) + 1) / 16
+    return [
+        0,
+        0x8000,
+        0x7FC0 if at == 7 else bf16(x),
+        0x7FC0 | sign,
+        0x7F80 if at == 0 else bf16(x),
+        0xFF80 if at == BLOCK - 1 else bf16(x),
+        1 + bits % 127 | sign,
+        1 | sign,
+        0x0080,
+        0x7F7F | sign,
+        0xFF7F if at == 3 else 0,
+        bf16(448.0 if at == 5 else x),
+        bf16(450.0 if at == 5 else x),
+        bf16(-480.0 if at == 9 else x),
+        bf16(tie),
+    ][kind]
+
+
+def main(path, seed, shape, edges=""):
+    experts, rows, columns = (int(d) for d in shape.split("x"))
+    element_key, block_key = mix(mix(int(seed))), mix(mix(int(seed)) + 1)
+    data = bytearray()
+    for e in range(experts):
+        for n in range(rows):
+            for k in range(columns):
+                bits = draw(element_key, (e * rows + n) * columns + k)
+                block = (e * rows // BLOCK + n // BLOCK) * columns + k
+                if edges and block % 61 < 15:
+                    data += struct.pack("<H", edge(block % 61, n % BLOCK, bits))
+                    continue
+                exponent = draw(block_key, block) % 33 - 20
+                shrink = {12: -4, 13: -7, 14: -10, 15: -16}.get(bits >> 60, 0)
+                data += struct.pack("<H", bf16(normal(bits) * 2.0 ** (exponent + shrink)))
+    header = {"w": {"dtype": "BF16", "shape": [experts, rows, columns], "data_offsets": [0, len(data)]}}
+    safetensors.write(path, header, bytes(data))
+
+
+main(*sys.argv[1:])

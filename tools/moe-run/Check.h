@@ -1,0 +1,30 @@
+/* Check.h - compares what a call computed with the C reference, bit for bit.
+ *
+ * Why it exists: quantizers are judged by bits, not by tolerances.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#ifndef MOE_RUN_CHECK_H
+#define MOE_RUN_CHECK_H
+
+#include "tools/moe-run/Device.h"
+
+#include <jansson.h>
+
+/* How two tensors differ. */
+typedef struct moe__difference_t {
+  int64_t count;                  /* of elements */
+  int64_t first[MOE_RT_MAX_RANK]; /* logical index of the first one in memory */
+  uint32_t got, expected;         /* its bits */
+} moe__difference_t;
+
+/* Compares two tensors of one layout. NaNs are equal whatever their payload and sign, but an E5M2
+ * NaN only as 0x7F or 0xFF, and E8M0 has only one. */
+moe__difference_t moe__compare(const moe__tensor_t *got, const moe__tensor_t *expected);
+
+/* Runs the call twice on the target and once on the C reference and compares all three, and on a
+ * device the guard zones too. call->results get the first run's data. Appends an object to `cases`,
+ * and prints a line unless `json`. */
+int moe__check(const moe__target_t *target, moe__call_t *call, int threads, bool json,
+               json_t *cases);
+
+#endif /* MOE_RUN_CHECK_H */

@@ -1,0 +1,22 @@
+/* Describe.h - a call in words and in JSON.
+ *
+ * Why it exists: check, benchmark and plain run name shapes in the same way.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#ifndef MOE_RUN_DESCRIBE_H
+#define MOE_RUN_DESCRIBE_H
+
+#include "tools/moe-run/Tensor.h"
+
+#include <jansson.h>
+
+/* A JSON list of the numbers. */
+json_t *moe__describe_list(int count, const int64_t *values);
+
+/* {"w": [8, 8192, 5120]}: the logical shapes of the arguments. */
+json_t *moe__describe_shapes(const moe__call_t *call);
+
+/* "w=8x8192x5120 offs=8", owned by the caller; NULL when out of memory. */
+char *moe__describe_arguments(const moe__call_t *call);
+
+#endif /* MOE_RUN_DESCRIBE_H */

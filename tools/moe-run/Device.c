@@ -1,0 +1,170 @@
+/* Device.c - where a call runs, and its tensors there.
+ *
+ * Why it exists: see Device.h.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "tools/moe-run/Device.h"
+
+#include "tools/moe-run/Report.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A page: more than a misplaced vector store reaches, and it keeps the tensor's alignment. */
+enum { GUARD = 4096 };
+
+static int use_reference(const moe__options_t *options, moe__target_t *target) {
+  snprintf(target->name, sizeof target->name, "reference");
+  snprintf(target->words, sizeof target->words, "the C reference");
+  moe_rt_status_t status = moe_rt_program_read(options->bundle, &target->program);
+  return status ? moe__runtime_error(status) : MOE__OK;
+}
+
+/* There is no device for the call, for the reason that the runtime gave last. */
+static int without_device(const moe__options_t *options, moe__target_t *target) {
+  if (options->mode == MOE__BENCH)
+    return moe__input_error("--bench needs a CUDA device: %s", moe_rt_last_message());
+  if (strcmp(options->device, "auto"))
+    return moe__input_error("%s", moe_rt_last_message());
+  moe__note("no CUDA device (%s); running the C reference", moe_rt_last_message());
+  return use_reference(options, target);
+}
+
+int moe__target_open(const moe__options_t *options, moe__target_t *out_target) {
+  *out_target = (moe__target_t){0};
+  if (!strcmp(options->device, "reference"))
+    return use_reference(options, out_target);
+  bool is_auto = !strcmp(options->device, "auto");
+  moe_rt_status_t status =
+      moe_rt_device_open(is_auto ? "cuda" : options->device, &out_target->device);
+  if (status)
+    return without_device(options, out_target);
+  status = moe_rt_device_info(out_target->device, &out_target->info);
+  if (status)
+    return moe__runtime_error(status);
+  status = moe_rt_program_load(out_target->device, options->bundle, &out_target->program);
+  if (status == MOE_RT_UNSUPPORTED) {
+    int rc = without_device(options, out_target);
+    moe_rt_device_close(out_target->device);
+    out_target->device = NULL;
+    return rc;
+  }
+  if (status)
+    return moe__runtime_error(status);
+  snprintf(out_target->name, sizeof out_target->name, "cuda:%d", out_target->info.ordinal);
+  snprintf(out_target->words, sizeof out_target->words, "%s (%s, %s)", out_target->name,
+           out_target->info.name, moe_rt_program_code(out_target->program));
+  return MOE__OK;
+}
+
+void moe__target_close(moe__target_t *target) {
+  moe_rt_program_destroy(target->program);
+  moe_rt_device_close(target->device);
+}
+
+static const moe__tensor_t *tensor_of(const moe__call_t *host, int index) {
+  int arguments = host->function->argument_count;
+  return index < arguments ? &host->arguments[index] : &host->results[index - arguments];
+}
+
+static int tensor_count(const moe__call_t *host) {
+  return host->function->argument_count + host->function->result_count;
+}
+
+static moe_rt_status_t prepare(moe__device_call_t *call) {
+  int count = tensor_count(call->host);
+  DLTensor *tensors = calloc((size_t)count + 1, sizeof *tensors);
+  const DLTensor **pointers = calloc((size_t)count + 1, sizeof *pointers);
+  moe_rt_status_t status = MOE_RT_OUT_OF_MEMORY;
+  for (int i = 0; tensors && pointers && i < count; i++) {
+    const moe__tensor_t *tensor = tensor_of(call->host, i);
+    tensors[i] = (DLTensor){
+        .data = moe__device_call_data(call, i),
+        .device = {kDLCUDA, call->target->info.ordinal},
+        .ndim = tensor->info->rank,
+        .dtype = {tensor->dtype->dlpack_code, (uint8_t)tensor->dtype->bits, 1},
+        .shape = (int64_t *)tensor->shape,
+        .strides = (int64_t *)tensor->strides,
+    };
+    pointers[i] = &tensors[i];
+  }
+  if (tensors && pointers)
+    status = moe_rt_call_prepare(call->target->program, call->host->function, pointers, count,
+                                 &call->prepared);
+  free(pointers);
+  free(tensors);
+  return status;
+}
+
+int moe__device_call_make(const moe__target_t *target, const moe__call_t *host,
+                          moe__device_call_t *out_call) {
+  int count = tensor_count(host), arguments = host->function->argument_count;
+  *out_call = (moe__device_call_t){.target = target, .host = host};
+  out_call->bases = calloc((size_t)count + 1, sizeof *out_call->bases);
+  if (!out_call->bases)
+    return moe__input_error("out of memory");
+  moe_rt_status_t status = moe_rt_stream_create(target->device, &out_call->stream);
+  for (int i = 0; i < count && !status; i++) {
+    const moe__tensor_t *tensor = tensor_of(host, i);
+    status = moe_rt_memory_allocate(target->device, tensor->bytes + 2 * GUARD, &out_call->bases[i]);
+    if (!status && i < arguments && tensor->bytes)
+      status = moe_rt_memory_to_device(target->device, moe__device_call_data(out_call, i),
+                                       tensor->data, tensor->bytes);
+  }
+  if (!status)
+    status = prepare(out_call);
+  return status ? moe__runtime_error(status) : MOE__OK;
+}
+
+void moe__device_call_free(moe__device_call_t *call) {
+  if (!call->target)
+    return;
+  moe_rt_device_t *device = call->target->device;
+  moe_rt_call_destroy(call->prepared);
+  for (int i = 0; call->bases && i < tensor_count(call->host); i++)
+    if (call->bases[i])
+      moe_rt_memory_free(device, call->bases[i]);
+  if (call->stream)
+    moe_rt_stream_destroy(device, call->stream);
+  free(call->bases);
+  *call = (moe__device_call_t){0};
+}
+
+int moe__device_call_run(moe__device_call_t *call, uint8_t byte) {
+  moe_rt_device_t *device = call->target->device;
+  moe_rt_status_t status = MOE_RT_OK;
+  call->guard = byte;
+  for (int i = call->host->function->argument_count; i < tensor_count(call->host) && !status; i++)
+    status = moe_rt_memory_fill(device, call->bases[i], byte,
+                                tensor_of(call->host, i)->bytes + 2 * GUARD, call->stream);
+  if (!status)
+    status = moe_rt_call_launch(call->prepared, call->stream);
+  if (!status)
+    status = moe_rt_stream_synchronize(device, call->stream);
+  return status ? moe__runtime_error(status) : MOE__OK;
+}
+
+void *moe__device_call_data(const moe__device_call_t *call, int index) {
+  return (uint8_t *)call->bases[index] + GUARD;
+}
+
+int moe__device_call_fetch(const moe__device_call_t *call, int index, void *to,
+                           bool *out_guards_intact) {
+  int number = call->host->function->argument_count + index;
+  size_t bytes = tensor_of(call->host, number)->bytes;
+  moe_rt_device_t *device = call->target->device;
+  uint8_t guards[2 * GUARD];
+  moe_rt_status_t status = moe_rt_memory_from_device(device, guards, call->bases[number], GUARD);
+  if (!status)
+    status = moe_rt_memory_from_device(
+        device, guards + GUARD, (uint8_t *)moe__device_call_data(call, number) + bytes, GUARD);
+  if (!status && bytes)
+    status = moe_rt_memory_from_device(device, to, moe__device_call_data(call, number), bytes);
+  if (status)
+    return moe__runtime_error(status);
+  *out_guards_intact = true;
+  for (size_t i = 0; i < sizeof guards; i++)
+    *out_guards_intact = *out_guards_intact && guards[i] == call->guard;
+  return MOE__OK;
+}

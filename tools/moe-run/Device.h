@@ -1,0 +1,55 @@
+/* Device.h - where a call runs, and its tensors there.
+ *
+ * Why it exists: a plain run, a check and a benchmark all need the same buffers, guarded against a
+ * kernel that writes past them.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#ifndef MOE_RUN_DEVICE_H
+#define MOE_RUN_DEVICE_H
+
+#include "tools/moe-run/Options.h"
+#include "tools/moe-run/Tensor.h"
+
+/* A program and where it runs. */
+typedef struct moe__target_t {
+  moe_rt_device_t *device; /* NULL: the C reference */
+  moe_rt_program_t *program;
+  moe_rt_device_info_t info; /* of the device */
+  char name[32];             /* "cuda:0" or "reference" */
+  char words[320];           /* "cuda:0 (NVIDIA H200, cubin)" or "the C reference" */
+} moe__target_t;
+
+/* Opens the device that the options name and reads their bundle. For "auto" without a device that
+ * can run it: the C reference, with a note; for a benchmark that is an error. moe__target_close
+ * also after an error. */
+int moe__target_open(const moe__options_t *options, moe__target_t *out_target);
+void moe__target_close(moe__target_t *target);
+
+/* A call on a device: the arguments are copied there; each result lies between two guard zones. */
+typedef struct moe__device_call_t {
+  const moe__target_t *target; /* borrowed */
+  const moe__call_t *host;     /* borrowed */
+  void **bases;                /* per argument, then per result: guard zone, tensor, guard zone */
+  void *stream;
+  moe_rt_call_t *prepared;
+  uint8_t guard; /* the byte that guard zones hold */
+} moe__device_call_t;
+
+/* Allocates, copies the arguments and prepares the call. moe__device_call_free also after an error.
+ */
+int moe__device_call_make(const moe__target_t *target, const moe__call_t *host,
+                          moe__device_call_t *out_call);
+void moe__device_call_free(moe__device_call_t *call);
+
+/* Fills all results and their guard zones with `byte`, then runs the call once and waits for it. */
+int moe__device_call_run(moe__device_call_t *call, uint8_t byte);
+
+/* Device address of tensor number `index`: arguments, then results. */
+void *moe__device_call_data(const moe__device_call_t *call, int index);
+
+/* Copies result number `index` to `to`, and tells whether its guard zones are as they were filled.
+ */
+int moe__device_call_fetch(const moe__device_call_t *call, int index, void *to,
+                           bool *out_guards_intact);
+
+#endif /* MOE_RUN_DEVICE_H */

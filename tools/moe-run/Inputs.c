@@ -1,0 +1,181 @@
+/* Inputs.c - the arguments of a call: their shapes, and data from files or made up.
+ *
+ * Why it exists: see Inputs.h.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "tools/moe-run/Inputs.h"
+
+#include "tools/moe-run/Random.h"
+#include "tools/moe-run/Reference.h"
+#include "tools/moe-run/Report.h"
+#include "tools/moe-run/Safetensors.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Where the data of an argument comes from. */
+typedef struct source_t {
+  const moe__input_t *input; /* NULL: random */
+  moe__safetensors_t *file;
+  const moe__stored_t *stored;
+} source_t;
+
+static bool has_argument(const moe_rt_function_info_t *function, const char *name) {
+  for (int i = 0; i < function->argument_count; i++)
+    if (!strcmp(function->arguments[i].name, name))
+      return true;
+  return false;
+}
+
+static int no_argument(const char *option, const moe_rt_function_info_t *function,
+                       const char *name) {
+  char names[512] = "";
+  size_t used = 0;
+  for (int i = 0; i < function->argument_count && used < sizeof names; i++)
+    used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "",
+                             function->arguments[i].name);
+  return moe__input_error("%s: function '%s' has no argument '%s': it has %s", option,
+                          function->name, name, function->argument_count ? names : "none");
+}
+
+int moe__inputs_verify(const moe__options_t *options, const moe_rt_function_info_t *function) {
+  for (int i = 0; i < options->input_count; i++)
+    if (!has_argument(function, options->inputs[i].argument))
+      return no_argument("--in", function, options->inputs[i].argument);
+  for (int i = 0; i < options->shape_count; i++)
+    if (!has_argument(function, options->shapes[i].argument))
+      return no_argument("--shape", function, options->shapes[i].argument);
+  for (int i = 0; i < function->argument_count; i++) {
+    const char *name = function->arguments[i].name;
+    if (!options->random && !moe__options_input(options, name))
+      return moe__input_error("argument '%s' has no data: give --in %s=FILE or --random SEED", name,
+                              name);
+  }
+  return MOE__OK;
+}
+
+/* The tensor of the file that stands for the argument. */
+static int choose_tensor(const moe__input_t *input, source_t *source) {
+  char names[512];
+  const char *wanted = input->tensor ? input->tensor : input->argument;
+  source->stored = moe__safetensors_find(source->file, wanted);
+  if (!source->stored && !input->tensor)
+    source->stored = moe__safetensors_only(source->file);
+  if (source->stored)
+    return MOE__OK;
+  return moe__input_error("%s: no tensor '%s': the file has %s", input->file, wanted,
+                          moe__safetensors_names(source->file, names, sizeof names));
+}
+
+/* Dtype, rank and memory order of the stored tensor; its sizes follow as the argument's logical
+ * shape. */
+static int compare(const source_t *source, const moe_rt_tensor_info_t *info, int64_t *out_shape) {
+  char text[MOE__LIST_TEXT], wanted[MOE__LIST_TEXT + 2];
+  const moe__stored_t *stored = source->stored;
+  const char *file = source->input->file;
+  const char *dtype = moe__dtype_file_name(info->dtype);
+  if (!dtype)
+    return moe__input_error("argument '%s': moe-run knows no dtype %s", info->name, info->dtype);
+  if (strcmp(stored->dtype, dtype))
+    return moe__input_error("%s: tensor '%s' is %s, argument '%s' takes %s (%s)", file,
+                            stored->name, stored->dtype, info->name, dtype, info->dtype);
+  if (stored->rank != info->rank)
+    return moe__input_error("%s: tensor '%s' has %d dimensions, argument '%s' takes %d", file,
+                            stored->name, stored->rank, info->name, info->rank);
+  int64_t order[MOE_RT_MAX_RANK];
+  for (int i = 0; i < info->rank; i++) {
+    order[i] = info->order[i];
+    out_shape[info->order[i]] = stored->shape[i];
+  }
+  const char *found = moe__safetensors_metadata(source->file, stored, "order");
+  bool permuted = moe__tensor_is_permuted(info);
+  snprintf(wanted, sizeof wanted, "[%s]", moe__list_text(info->rank, order, ",", text));
+  if (permuted && !found)
+    return moe__input_error(
+        "%s: tensor '%s' has no '%s.order' in __metadata__, argument '%s' takes "
+        "memory order %s",
+        file, stored->name, stored->name, info->name, wanted);
+  if (found && strcmp(found, wanted))
+    return moe__input_error("%s: tensor '%s' is in memory order %s, argument '%s' takes %s", file,
+                            stored->name, found, info->name, wanted);
+  found = moe__safetensors_metadata(source->file, stored, "logical_shape");
+  snprintf(wanted, sizeof wanted, "[%s]", moe__list_text(info->rank, out_shape, ",", text));
+  if (found && strcmp(found, wanted))
+    return moe__input_error(
+        "%s: tensor '%s': its logical shape is given as %s, its shape and order "
+        "give %s",
+        file, stored->name, found, wanted);
+  return MOE__OK;
+}
+
+/* The argument's shape from its file, from --shape, or static. */
+static int find_shape(const moe__options_t *options, const moe_rt_tensor_info_t *info, int index,
+                      source_t *source, int64_t *out_shape) {
+  char a[MOE__LIST_TEXT], b[MOE__LIST_TEXT];
+  const moe__shape_t *given = moe__options_shape(options, info->name, index);
+  source->input = moe__options_input(options, info->name);
+  if (given && given->rank != info->rank)
+    return moe__input_error("--shape %s=%s: the argument has %d dimensions", info->name,
+                            moe__list_text(given->rank, given->sizes, "x", a), info->rank);
+  if (!source->input) {
+    for (int i = 0; i < info->rank; i++) {
+      if (!given && info->shape[i].size < 0)
+        return moe__input_error(
+            "argument '%s': dimension %d is dynamic: give --shape %s=SIZExSIZE...", info->name, i,
+            info->name);
+      out_shape[i] = given ? given->sizes[i] : info->shape[i].size;
+    }
+    return MOE__OK;
+  }
+  int rc = moe__safetensors_open(source->input->file, &source->file);
+  if (!rc)
+    rc = choose_tensor(source->input, source);
+  if (!rc)
+    rc = compare(source, info, out_shape);
+  if (!rc && given && memcmp(given->sizes, out_shape, (size_t)info->rank * sizeof *out_shape))
+    rc = moe__input_error("%s: tensor '%s' is %s, --shape says %s", source->input->file,
+                          source->stored->name, moe__list_text(info->rank, out_shape, "x", a),
+                          moe__list_text(given->rank, given->sizes, "x", b));
+  return rc;
+}
+
+static int fill(const moe__options_t *options, const moe_rt_function_info_t *function, int argument,
+                const source_t *source, moe__tensor_t *tensor) {
+  int rc = moe__tensor_allocate(tensor);
+  if (rc)
+    return rc;
+  if (source->input)
+    return moe__safetensors_read(source->file, source->stored, tensor->data);
+  moe__random_t random = {.seed = options->seed,
+                          .argument = argument,
+                          .edge_blocks = options->edge_blocks,
+                          .threads = options->threads};
+  moe__reference_blocks(function, tensor->info, &random.axis, &random.block);
+  return moe__random_fill(&random, tensor);
+}
+
+int moe__inputs_make(const moe__options_t *options, const moe_rt_program_t *program,
+                     const moe_rt_function_info_t *function, int index, moe__call_t *out_call) {
+  size_t count = (size_t)function->argument_count;
+  *out_call = (moe__call_t){0};
+  source_t *sources = calloc(count + 1, sizeof *sources);
+  int64_t(*shapes)[MOE_RT_MAX_RANK] = calloc(count + 1, sizeof *shapes);
+  const int64_t **rows = calloc(count + 1, sizeof *rows);
+  int rc = sources && shapes && rows ? MOE__OK : moe__input_error("out of memory");
+  for (size_t i = 0; i < count && !rc; i++) {
+    rows[i] = shapes[i];
+    rc = find_shape(options, &function->arguments[i], index, &sources[i], shapes[i]);
+  }
+  if (!rc)
+    rc = moe__call_layout(program, function, rows, out_call);
+  for (size_t i = 0; i < count && !rc; i++)
+    rc = fill(options, function, (int)i, &sources[i], &out_call->arguments[i]);
+  for (size_t i = 0; sources && i < count; i++)
+    moe__safetensors_close(sources[i].file);
+  free(rows);
+  free(shapes);
+  free(sources);
+  return rc;
+}

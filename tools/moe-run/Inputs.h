@@ -1,0 +1,21 @@
+/* Inputs.h - the arguments of a call: their shapes, and data from files or made up.
+ *
+ * Why it exists: what a file holds is compared with what the function takes here, and nowhere else.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#ifndef MOE_RUN_INPUTS_H
+#define MOE_RUN_INPUTS_H
+
+#include "tools/moe-run/Options.h"
+#include "tools/moe-run/Tensor.h"
+
+/* Fails where the command line names an argument that the function does not have, or leaves one
+ * without data. */
+int moe__inputs_verify(const moe__options_t *options, const moe_rt_function_info_t *function);
+
+/* Lays out call number `index` of the command line and gives its arguments memory and data.
+ * moe__call_free also after an error. */
+int moe__inputs_make(const moe__options_t *options, const moe_rt_program_t *program,
+                     const moe_rt_function_info_t *function, int index, moe__call_t *out_call);
+
+#endif /* MOE_RUN_INPUTS_H */

@@ -1,0 +1,59 @@
+/* Options.h - the command line of moe-run, parsed.
+ *
+ * Why it exists: everything that can be judged without reading a file is judged before any work
+ * starts.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#ifndef MOE_RUN_OPTIONS_H
+#define MOE_RUN_OPTIONS_H
+
+#include "moe/runtime.h"
+
+/* --in ARGUMENT=FILE[:TENSOR] */
+typedef struct moe__input_t {
+  char *argument, *file; /* owned */
+  const char *tensor;    /* NULL: not given */
+} moe__input_t;
+
+typedef struct moe__shape_t {
+  int rank;
+  int64_t sizes[MOE_RT_MAX_RANK];
+} moe__shape_t;
+
+/* --shape ARGUMENT=SHAPE[,SHAPE...] */
+typedef struct moe__shape_list_t {
+  char *argument;       /* owned */
+  moe__shape_t *shapes; /* owned */
+  int count;
+} moe__shape_list_t;
+
+typedef enum moe__mode_t { MOE__RUN, MOE__CHECK, MOE__BENCH } moe__mode_t;
+
+typedef struct moe__options_t {
+  moe__mode_t mode;
+  const char *bundle;
+  const char *function; /* NULL: the only one */
+  const char *out;      /* NULL: none */
+  const char *device;   /* "auto", "reference", "cuda" or "cuda:N" */
+  moe__input_t *inputs;
+  int input_count;
+  moe__shape_list_t *shapes;
+  int shape_count; /* arguments with --shape */
+  int case_count;  /* calls to make: the length of the lists of shapes */
+  bool random, edge_blocks, json;
+  uint64_t seed;
+  int threads, repeat;
+} moe__options_t;
+
+/* Parses the command line. Ends the process after --help and --version, and with MOE__USAGE where
+ * it is wrong. */
+void moe__options_parse(int argc, char **argv, moe__options_t *out_options);
+void moe__options_free(moe__options_t *options);
+
+/* What was given for an argument, NULL if nothing was. */
+const moe__input_t *moe__options_input(const moe__options_t *options, const char *argument);
+/* Of its list of shapes, the one of case number `index`. */
+const moe__shape_t *moe__options_shape(const moe__options_t *options, const char *argument,
+                                       int index);
+
+#endif /* MOE_RUN_OPTIONS_H */

@@ -1,0 +1,216 @@
+/* Random.c - deterministic data for arguments that no file gives.
+ *
+ * Why it exists: see Random.h. Every element is a function of the seed and its index alone, so
+ * threads need no order, and only integer and exact or once-rounded fp32 arithmetic is used, so all
+ * machines agree.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "tools/moe-run/Random.h"
+
+#include "tools/moe-run/Parallel.h"
+#include "tools/moe-run/Report.h"
+
+#include <string.h>
+
+/* Every EDGE_PERIOD-th run of EDGE_KINDS blocks is special; a prime, so that they fall on all
+ * places of a tile. */
+enum { EDGE_KINDS = 15, EDGE_PERIOD = 61, ROWS_PER_TASK = 64 };
+
+/* Bit patterns of the special values of a dtype. */
+typedef struct patterns_t {
+  const char *dtype;
+  uint32_t sign, nan, infinity, least, greatest_subnormal, least_normal, greatest;
+} patterns_t;
+
+static const patterns_t all_patterns[] = {
+    {"bf16", 0x8000, 0x7FC0, 0x7F80, 0x0001, 0x007F, 0x0080, 0x7F7F},
+    {"f32", 0x80000000, 0x7FC00000, 0x7F800000, 1, 0x007FFFFF, 0x00800000, 0x7F7FFFFF},
+    {"f8E4M3FN", 0x80, 0x7F, 0x7F, 0x01, 0x07, 0x08, 0x7E},
+    {"f8E5M2", 0x80, 0x7F, 0x7C, 0x01, 0x03, 0x04, 0x7B},
+    {"f8E8M0FNU", 0, 0xFF, 0xFF, 0x00, 0x00, 0x00, 0xFE},
+};
+
+typedef struct fill_t {
+  const moe__random_t *random;
+  const moe__tensor_t *tensor;
+  const patterns_t *patterns;
+  moe_ref_dtype_t dtype;
+  uint64_t element_key, block_key;
+  int64_t rows, row_length;               /* a row is the last logical dimension */
+  int64_t block_strides[MOE_RT_MAX_RANK]; /* of a block's number, by block coordinate */
+} fill_t;
+
+/* The output function of splitmix64 (Steele, Lea, Flood 2014). */
+static uint64_t mix(uint64_t z) {
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+  return z ^ (z >> 31);
+}
+
+/* Draw number i of the splitmix64 stream that starts at key. */
+static uint64_t draw(uint64_t key, int64_t i) {
+  return mix(key + ((uint64_t)i + 1) * 0x9E3779B97F4A7C15u);
+}
+
+/* 2^exponent, normal. */
+static float power_of_two(int exponent) {
+  uint32_t bits = (uint32_t)(exponent + 127) << 23;
+  float value;
+  memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+/* Nearly normal, mean 0, variance 1: the sum of four 15-bit numbers (Irwin-Hall), within +-3.47. */
+static float normal(uint64_t bits) {
+  const float inverse_deviation = 1.0f / 18918.61f; /* sqrt(4 * (2^30 - 1) / 12) */
+  int sum = -2 * 32767;
+  for (int i = 0; i < 4; i++)
+    sum += (int)(bits >> (15 * i) & 0x7FFF);
+  return (float)sum * inverse_deviation;
+}
+
+/* One element in four is smaller than its block by a power of two, so that some quantize to
+ * subnormals and to zero. */
+static float shrink(uint64_t bits) {
+  static const int exponents[16] = {[12] = -4, [13] = -7, [14] = -10, [15] = -16};
+  return power_of_two(exponents[bits >> 60]);
+}
+
+static uint32_t encode(moe_ref_dtype_t dtype, float x) {
+  uint32_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  switch (dtype) {
+  case MOE_REF_BF16:
+    return moe_ref_bf16_from_f32(x);
+  case MOE_REF_E4M3:
+    return moe_ref_e4m3_from_f32(x);
+  case MOE_REF_E5M2:
+    return moe_ref_e5m2_from_f32(x);
+  case MOE_REF_E8M0: /* its exponent */
+    return bits >> 23 & 0xFF;
+  case MOE_REF_F32:
+    break;
+  }
+  return bits;
+}
+
+/* Element `at` of a special block. `bits` is the element's own draw; `length` the block's. */
+static uint32_t edge_element(const fill_t *fill, int kind, int64_t at, int64_t length,
+                             uint64_t bits) {
+  const patterns_t *p = fill->patterns;
+  uint32_t alternating = at % 2 ? p->sign : 0;
+  float x = normal(bits);
+  switch (kind) {
+  case 0: /* zeros */
+    return encode(fill->dtype, 0.0f);
+  case 1: /* negative zeros */
+    return encode(fill->dtype, -0.0f);
+  case 2: /* one NaN */
+    return at == 7 ? p->nan : encode(fill->dtype, x);
+  case 3: /* all NaN, of both signs */
+    return p->nan | alternating;
+  case 4: /* Inf first */
+    return at == 0 ? p->infinity : encode(fill->dtype, x);
+  case 5: /* -Inf last */
+    return at == length - 1 ? p->infinity | p->sign : encode(fill->dtype, x);
+  case 6: /* subnormals of both signs */
+    return (p->least + (uint32_t)(bits % (p->greatest_subnormal - p->least + 1))) | alternating;
+  case 7: /* the least subnormal, of both signs */
+    return p->least | alternating;
+  case 8: /* the least normal number */
+    return p->least_normal;
+  case 9: /* the greatest finite number, of both signs */
+    return p->greatest | alternating;
+  case 10: /* zeros and one greatest finite number, negative */
+    return at == 3 ? p->greatest | p->sign : encode(fill->dtype, 0.0f);
+  case 11: /* amax just fits E4M3 ... */
+    return encode(fill->dtype, at == 5 ? 448.0f : x);
+  case 12: /* ... just not ... */
+    return encode(fill->dtype, at == 5 ? 450.0f : x);
+  case 13: /* ... and rounds up to the next power of two */
+    return encode(fill->dtype, at == 9 ? -480.0f : x);
+  default: /* halfway between neighbors of E4M3 */
+    return encode(fill->dtype, at == 0 ? 256.0f : 1.0f + (float)(2 * (at % 8) + 1) / 16.0f);
+  }
+}
+
+static uint32_t element(const fill_t *fill, int64_t index, int64_t block, int64_t at,
+                        int64_t length) {
+  uint64_t bits = draw(fill->element_key, index);
+  if (fill->random->edge_blocks && block % EDGE_PERIOD < EDGE_KINDS)
+    return edge_element(fill, (int)(block % EDGE_PERIOD), at, length, bits);
+  int exponent = (int)(draw(fill->block_key, block) % 33) - 20;
+  return encode(fill->dtype, normal(bits) * shrink(bits) * power_of_two(exponent));
+}
+
+static void store(const moe__tensor_t *tensor, int64_t position, uint32_t bits) {
+  uint16_t half = (uint16_t)bits;
+  switch (tensor->dtype->bits) {
+  case 8:
+    tensor->data[position] = (uint8_t)bits;
+    break;
+  case 16:
+    memcpy(tensor->data + 2 * position, &half, sizeof half);
+    break;
+  default:
+    memcpy(tensor->data + 4 * position, &bits, sizeof bits);
+  }
+}
+
+static void fill_row(const fill_t *fill, int64_t row) {
+  const moe__tensor_t *tensor = fill->tensor;
+  const int64_t length = fill->random->block;
+  const int axis = fill->random->axis, last = tensor->info->rank - 1;
+  int64_t rest = row, position = 0, block_base = 0, at = 0, size = tensor->shape[axis];
+  for (int d = last - 1; d >= 0; d--) {
+    int64_t i = rest % tensor->shape[d];
+    rest /= tensor->shape[d];
+    position += i * tensor->strides[d];
+    block_base += (d == axis ? i / length : i) * fill->block_strides[d];
+    if (d == axis)
+      at = i;
+  }
+  for (int64_t i = 0; i < fill->row_length; i++, position += tensor->strides[last]) {
+    int64_t along = axis == last ? i : at;
+    int64_t block = block_base + (axis == last ? i / length : i);
+    /* The tensor may end within a block. */
+    int64_t begin = along / length * length;
+    int64_t in_block = size - begin < length ? size - begin : length;
+    store(tensor, position,
+          element(fill, row * fill->row_length + i, block, along - begin, in_block));
+  }
+}
+
+static void fill_rows(void *context, int64_t task) {
+  const fill_t *fill = context;
+  int64_t end = (task + 1) * ROWS_PER_TASK < fill->rows ? (task + 1) * ROWS_PER_TASK : fill->rows;
+  for (int64_t row = task * ROWS_PER_TASK; row < end; row++)
+    fill_row(fill, row);
+}
+
+int moe__random_fill(const moe__random_t *random, const moe__tensor_t *tensor) {
+  const moe_rt_tensor_info_t *info = tensor->info;
+  fill_t fill = {.random = random, .tensor = tensor};
+  for (size_t i = 0; i < sizeof all_patterns / sizeof *all_patterns; i++)
+    if (!strcmp(all_patterns[i].dtype, info->dtype))
+      fill.patterns = &all_patterns[i];
+  if (!fill.patterns)
+    return moe__input_error("argument '%s': --random does not make %s; give --in %s=FILE",
+                            info->name, info->dtype, info->name);
+  if (tensor->elements == 0)
+    return MOE__OK;
+  fill.dtype = (moe_ref_dtype_t)moe_ref_dtype_from_name(info->dtype);
+  fill.element_key = mix(mix(random->seed) + (uint64_t)(2 * random->argument));
+  fill.block_key = mix(mix(random->seed) + (uint64_t)(2 * random->argument) + 1);
+  int64_t blocks = 1;
+  for (int d = info->rank - 1; d >= 0; d--) {
+    fill.block_strides[d] = blocks;
+    blocks *= d == random->axis ? (tensor->shape[d] + random->block - 1) / random->block
+                                : tensor->shape[d];
+  }
+  fill.row_length = tensor->shape[info->rank - 1];
+  fill.rows = tensor->elements / fill.row_length;
+  moe__parallel("making random data", random->threads,
+                (fill.rows + ROWS_PER_TASK - 1) / ROWS_PER_TASK, fill_rows, &fill);
+  return MOE__OK;
+}
