@@ -13,7 +13,8 @@
  * moe_rt_last_message() of the same thread. Output pointers are set to NULL (or zero) first.
  *
  * Threads: devices and programs may be shared between threads. One moe_rt_call_t may be launched from several threads at
- * once (on different streams, say); it must not be destroyed while another thread uses it.
+ * once (on different streams, say, when the function has no temporaries: they are in the call's workspace); it must not be
+ * destroyed while another thread uses it.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #ifndef MOE_RUNTIME_H

@@ -207,8 +207,11 @@ static moe_rt_status_t cuda_load_code(moe_rt_device_t *device, moe__code_kind_t 
   if (!is_refusal(result))
     return check(device, "cuLibraryLoadData", result);
   moe__cuda_fail(driver, MOE_RT_UNSUPPORTED, "cuLibraryLoadData", result);
-  if (*log)
-    moe__fail(MOE_RT_UNSUPPORTED, "%s: %s", moe_rt_last_message(), log);
+  size_t length = strlen(log);
+  while (length > 0 && log[length - 1] == '\n')
+    length--;
+  if (length > 0)
+    moe__fail(MOE_RT_UNSUPPORTED, "%s: %.*s", moe_rt_last_message(), (int)length, log);
   return MOE_RT_UNSUPPORTED;
 }
 
