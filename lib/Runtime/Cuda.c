@@ -109,9 +109,17 @@ static void cuda_free(moe_rt_device_t *device, void *pointer) {
   (void)free_pointer(device, pointer);
 }
 
-static moe_rt_status_t cuda_to_device(moe_rt_device_t *device, void *to, const void *from,
+static moe_rt_status_t copy_to_device(moe_rt_device_t *device, void *to, const void *from,
                                       size_t bytes) {
   CALL_IN_CONTEXT(device, cuMemcpyHtoD, to_driver(to), from, bytes);
+}
+
+/* From pageable memory the driver returns once the data is staged; its end is still under way on the
+ * default stream, and other streams do not wait for that one. */
+static moe_rt_status_t cuda_to_device(moe_rt_device_t *device, void *to, const void *from,
+                                      size_t bytes) {
+  MOE__TRY(copy_to_device(device, to, from, bytes));
+  CALL_IN_CONTEXT(device, cuStreamSynchronize, NULL);
 }
 
 static moe_rt_status_t cuda_from_device(moe_rt_device_t *device, void *to, const void *from,
@@ -223,6 +231,16 @@ static void cuda_unload_code(moe_rt_device_t *device, void *code) {
   leave(device, previous);
 }
 
+/* Code is loaded lazily: that this driver cannot take it may come out only when a kernel is asked
+ * for, as an error of any kind. */
+static moe_rt_status_t check_code(moe_rt_device_t *device, const char *what,
+                                  moe__cu_result_t result) {
+  if (result == MOE__CU_SUCCESS || result == MOE__CU_OUT_OF_MEMORY || is_poison(result))
+    return check(device, what, result);
+  moe__cuda_fail(as_cuda(device)->driver, MOE_RT_UNSUPPORTED, what, result);
+  return MOE_RT_UNSUPPORTED;
+}
+
 static moe_rt_status_t load_kernel(moe_rt_device_t *device, void *code, const moe__kernel_t *kernel,
                                    void **out_kernel) {
   const cuda_device_t *cuda = as_cuda(device);
@@ -231,15 +249,16 @@ static moe_rt_status_t load_kernel(moe_rt_device_t *device, void *code, const mo
   moe__cu_result_t result = driver->cuLibraryGetKernel(&handle, code, kernel->name);
   if (result == MOE__CU_NOT_FOUND)
     return moe__fail(MOE_RT_INVALID_BUNDLE, "the code has no such entry point");
-  MOE__TRY(check(device, "cuLibraryGetKernel", result));
+  MOE__TRY(check_code(device, "cuLibraryGetKernel", result));
   MOE__TRY(check(device, "cuKernelSetAttribute",
                  driver->cuKernelSetAttribute(MOE__CU_FUNCTION_MAX_DYNAMIC_SHARED_SIZE_BYTES,
                                               (int)kernel->shared_memory, handle, cuda->device)));
   moe__cu_function_t function = NULL;
-  MOE__TRY(check(device, "cuKernelGetFunction", driver->cuKernelGetFunction(&function, handle)));
+  MOE__TRY(
+      check_code(device, "cuKernelGetFunction", driver->cuKernelGetFunction(&function, handle)));
   /* Otherwise the driver may load the code at the first launch, which a graph capture forbids. */
   if (driver->cuFuncLoad)
-    MOE__TRY(check(device, "cuFuncLoad", driver->cuFuncLoad(function)));
+    MOE__TRY(check_code(device, "cuFuncLoad", driver->cuFuncLoad(function)));
   *out_kernel = function;
   return MOE_RT_OK;
 }

@@ -112,10 +112,6 @@ int moe__device_call_make(const moe__target_t *target, const moe__call_t *host,
       status = moe_rt_memory_to_device(target->device, moe__device_call_data(out_call, i),
                                        tensor->data, tensor->bytes);
   }
-  /* A copy from pageable memory may return while its end is still under way on the default stream,
-   * and the call's stream does not wait for that one. */
-  if (!status)
-    status = moe_rt_stream_synchronize(target->device, NULL);
   if (!status)
     status = prepare(out_call);
   return status ? moe__runtime_error(status) : MOE__OK;
