@@ -93,8 +93,8 @@ typedef struct moe_rt_device_info_t {
 /* Fills *out_info. */
 MOE_API moe_rt_status_t moe_rt_device_info(moe_rt_device_t *device, moe_rt_device_info_t *out_info);
 
-/* Memory, copies and events, for tools and tests that have no CUDA runtime of their own. A stream is
- * a CUstream (NULL is the default stream). */
+/* Memory, copies and events, for tools and tests that have no CUDA runtime of their own. A stream
+ * is a CUstream (NULL is the default stream). */
 
 /* Device memory of `bytes` > 0, aligned to 256 at least. Owned by the caller. */
 MOE_API moe_rt_status_t moe_rt_memory_allocate(moe_rt_device_t *device, size_t bytes,
