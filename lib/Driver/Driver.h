@@ -96,9 +96,9 @@ extern const size_t moe__num_passes;
 extern const moe_pass_option_info_t moe__pass_options[];
 extern const size_t moe__num_pass_options;
 
-/* Makes an instance of moe__passes[pass]. values[i] is the value of moe__pass_options[i] or NULL;
+/* Makes an instance of moe__passes[index]. values[i] is the value of moe__pass_options[i] or NULL;
  * copied. */
-MlirPass moe__pass_create(moe_compiler_t *compiler, size_t pass, const char *const *values);
+MlirPass moe__pass_create(moe_compiler_t *compiler, size_t index, const char *const *values);
 
 /* ---- Pipeline.c ---- */
 
