@@ -5,6 +5,7 @@
  * makes all the simple ones, and the fuzz loop makes those that nobody thought of.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Runtime/Manifest.h"
 #include "test/Runtime/Support.h"
 
 #include <setjmp.h>
