@@ -95,9 +95,7 @@ static MlirType untransposed(MlirType type, const permutation_t *p) {
   int order[MOE__MAX_RANK];
   int64_t shape[MOE__MAX_RANK];
   unsigned permutation[MOE__MAX_RANK];
-  if (!moe__memory_order(type, order))
-    for (int i = 0; i < p->rank; i++)
-      order[i] = i; /* moe-verify has something to say about such an encoding */
+  moe__memory_order(type, order);
   bool identity = true;
   for (int i = 0; i < p->rank; i++) {
     shape[p->at[i]] = mlirShapedTypeIsDynamicDim(type, i) ? mlirShapedTypeGetDynamicSize()
@@ -134,9 +132,6 @@ static void fuse(MlirOperation op) {
   permutation_t p;
   if (mlirOperationIsNull(first) || !permutation_of(first, &p))
     return;
-  int64_t axis = moe__op_integer(op, "axis");
-  if (axis < 0 || axis >= p.rank) /* moe-verify says so */
-    return;
   use_t uses[2];
   MlirType types[2];
   bool back = false;
@@ -167,7 +162,7 @@ static void fuse(MlirOperation op) {
     mlirOperationSetAttributeByName(fused, mlirIdentifierStr(attribute.name), attribute.attribute);
   }
   MlirType axis_type = mlirAttributeGetType(moe__op_attribute(op, "axis"));
-  moe__op_set_attribute(fused, "axis", mlirIntegerAttrGet(axis_type, p.at[axis]));
+  moe__op_set_attribute(fused, "axis", mlirIntegerAttrGet(axis_type, p.at[moe__op_integer(op, "axis")]));
   for (int i = 0; i < 2; i++) {
     MlirValue result = mlirOperationGetResult(op, i), fused_result = mlirOperationGetResult(fused, i);
     if (uses[i] == TRANSPOSED_BACK)
@@ -177,9 +172,11 @@ static void fuse(MlirOperation op) {
   }
 }
 
+/* The last two make the sizes of transposed tensors where they are dynamic. */
 static bool is_removable(MlirOperation op) {
   return moe__op_in_dialect(op, "mx_quantize") || moe__op_in_dialect(op, "scaled_grouped_mm") ||
-         moe__op_is(op, "linalg.transpose") || moe__op_is(op, "tensor.empty");
+         moe__op_is(op, "linalg.transpose") || moe__op_is(op, "tensor.empty") ||
+         moe__op_is(op, "tensor.dim") || moe__op_is(op, "arith.constant");
 }
 
 static bool is_dead(MlirOperation op) {
@@ -206,7 +203,8 @@ static void remove_dead(MlirBlock block) {
 }
 
 bool moe__run_fuse_quantize(MlirOperation module, const moe__pass_t *pass) {
-  (void)pass;
+  if (!moe__run_verify(module, pass)) /* the rest relies on it */
+    return false;
   for (MlirOperation function = mlirBlockGetFirstOperation(moe__body(module));
        !mlirOperationIsNull(function); function = mlirOperationGetNextInBlock(function)) {
     if (!moe__op_is(function, "func.func") || mlirBlockIsNull(moe__body(function)))

@@ -16,8 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define KERNELS "kernels"
-
 static bool is_ours(MlirOperation op) {
   return moe__op_in_dialect(op, "mx_quantize") || moe__op_in_dialect(op, "scaled_grouped_mm");
 }
@@ -37,7 +35,21 @@ static bool check_return(MlirOperation op) {
   return true;
 }
 
+/* An argument that is read is read by an op of ours: moe-verify has then checked its type. */
+static bool check_arguments(MlirOperation function) {
+  MlirBlock body = moe__body(function);
+  for (intptr_t i = 0; i < mlirBlockGetNumArguments(body); i++)
+    if (mlirOpOperandIsNull(mlirValueGetFirstUse(mlirBlockGetArgument(body, i))))
+      return moe__error(function, "argument %d is not used; every argument must be read by a kernel",
+                        (int)i);
+  return true;
+}
+
 static bool check_function(MlirOperation function) {
+  if (moe__symbol(function).length == 0)
+    return moe__error(function, "a function must have a name");
+  if (!mlirBlockIsNull(mlirBlockGetNextInRegion(moe__body(function))))
+    return moe__error(function, "a launch plan has no branches: the function must be one block");
   for (MlirOperation op = mlirBlockGetFirstOperation(moe__body(function)); !mlirOperationIsNull(op);
        op = mlirOperationGetNextInBlock(op)) {
     if (moe__op_is(op, "func.return")) {
@@ -49,27 +61,10 @@ static bool check_function(MlirOperation function) {
                         name.data);
     }
   }
-  return true;
+  return check_arguments(function);
 }
 
 /* ---- Kernels ---- */
-
-static MlirOperation find_gpu_module(MlirOperation module) {
-  MlirOperation op = mlirBlockGetFirstOperation(moe__body(module));
-  while (!mlirOperationIsNull(op) && !moe__op_is(op, "gpu.module"))
-    op = mlirOperationGetNextInBlock(op);
-  return op;
-}
-
-static MlirOperation create_gpu_module(MlirOperation module) {
-  moe__builder_t b = moe__builder_create(mlirOperationGetContext(module),
-                                         mlirOperationGetLocation(module));
-  b.block = moe__body(module);
-  MlirRegion region = mlirRegionCreate();
-  mlirRegionAppendOwnedBlock(region, mlirBlockCreate(0, NULL, NULL));
-  moe__op_set_attribute(module, "gpu.container_module", mlirUnitAttrGet(b.context));
-  return moe__op(&b, "gpu.module", 0, NULL, MOE__NO_VALUES, "sym_name = \"" KERNELS "\"", 1, &region);
-}
 
 static bool symbol_exists(MlirBlock block, MlirStringRef name) {
   for (MlirOperation op = mlirBlockGetFirstOperation(block); !mlirOperationIsNull(op);
@@ -78,6 +73,41 @@ static bool symbol_exists(MlirBlock block, MlirStringRef name) {
         mlirStringRefEqual(moe__symbol(op), name))
       return true;
   return false;
+}
+
+static MlirOperation find_gpu_module(MlirOperation module) {
+  MlirOperation op = mlirBlockGetFirstOperation(moe__body(module));
+  while (!mlirOperationIsNull(op) && !moe__op_is(op, "gpu.module"))
+    op = mlirOperationGetNextInBlock(op);
+  return op;
+}
+
+/* What an op was outlined to earlier must be there. */
+static bool check_kernel(MlirOperation gpu_module, MlirOperation op, MlirAttribute kernel) {
+  if (!mlirOperationIsNull(gpu_module) &&
+      mlirStringRefEqual(mlirSymbolRefAttrGetRootReference(kernel), moe__symbol(gpu_module)) &&
+      symbol_exists(moe__body(gpu_module), mlirSymbolRefAttrGetLeafReference(kernel)))
+    return true;
+  char *name = moe__attribute_text(kernel);
+  moe__error(op, "there is no kernel %s", name);
+  free(name);
+  return false;
+}
+
+/* "kernels", or where something else is called so, "kernels_<n>". */
+static MlirOperation create_gpu_module(MlirOperation module) {
+  moe__builder_t b = moe__builder_create(mlirOperationGetContext(module),
+                                         mlirOperationGetLocation(module));
+  b.block = moe__body(module);
+  char name[32] = "kernels";
+  for (int n = 0; symbol_exists(b.block, mlirStringRefCreateFromCString(name)); n++)
+    snprintf(name, sizeof name, "kernels_%d", n);
+  char attributes[64];
+  snprintf(attributes, sizeof attributes, "sym_name = \"%s\"", name);
+  MlirRegion region = mlirRegionCreate();
+  mlirRegionAppendOwnedBlock(region, mlirBlockCreate(0, NULL, NULL));
+  moe__op_set_attribute(module, "gpu.container_module", mlirUnitAttrGet(b.context));
+  return moe__op(&b, "gpu.module", 0, NULL, MOE__NO_VALUES, attributes, 1, &region);
 }
 
 /* "<function>_<n>", with n the first free number and every character one that PTX allows. Free it. */
@@ -97,9 +127,10 @@ static char *kernel_name(MlirOperation function, MlirBlock kernels) {
   }
 }
 
-static void outline(MlirOperation function, MlirOperation op, MlirBlock kernels) {
+static void outline(MlirOperation function, MlirOperation op, MlirOperation gpu_module) {
   MlirContext context = mlirOperationGetContext(op);
   moe__builder_t b = moe__builder_create(context, mlirOperationGetLocation(op));
+  MlirBlock kernels = moe__body(gpu_module);
   char *name = kernel_name(function, kernels);
 
   intptr_t operand_count = mlirOperationGetNumOperands(op), result_count = mlirOperationGetNumResults(op);
@@ -135,7 +166,9 @@ static void outline(MlirOperation function, MlirOperation op, MlirBlock kernels)
   moe__op_set_attribute(kernel, "function_type",
                         mlirTypeAttrGet(mlirFunctionTypeGet(context, operand_count, types, result_count,
                                                             types + operand_count)));
-  moe__op_set_attribute(op, "kernel", moe__attribute(context, "@" KERNELS "::@%s", name));
+  MlirAttribute leaf =
+      mlirFlatSymbolRefAttrGet(context, mlirStringRefCreateFromCString(name));
+  moe__op_set_attribute(op, "kernel", mlirSymbolRefAttrGet(context, moe__symbol(gpu_module), 1, &leaf));
   free(types);
   free(locations);
   free(results);
@@ -147,17 +180,30 @@ bool moe__run_outline_kernels(MlirOperation module, const moe__pass_t *pass) {
   MlirOperation gpu_module = find_gpu_module(module);
   for (MlirOperation function = mlirBlockGetFirstOperation(moe__body(module));
        !mlirOperationIsNull(function); function = mlirOperationGetNextInBlock(function)) {
-    if (!moe__op_is(function, "func.func") || mlirBlockIsNull(moe__body(function)))
+    if (moe__op_is(function, "gpu.module"))
+      continue;
+    if (!moe__op_is(function, "func.func")) {
+      MlirStringRef name = moe__op_name(function);
+      return moe__error(function, "'%.*s' beside the functions cannot be compiled", (int)name.length,
+                        name.data);
+    }
+    if (mlirBlockIsNull(moe__body(function)))
       continue;
     if (!check_function(function))
       return false;
     for (MlirOperation op = mlirBlockGetFirstOperation(moe__body(function)); !mlirOperationIsNull(op);
          op = mlirOperationGetNextInBlock(op)) {
-      if (!is_ours(op) || !mlirAttributeIsNull(moe__op_attribute(op, "kernel")))
+      if (!is_ours(op))
         continue;
+      MlirAttribute kernel = moe__op_attribute(op, "kernel");
+      if (!mlirAttributeIsNull(kernel)) {
+        if (!check_kernel(gpu_module, op, kernel))
+          return false;
+        continue;
+      }
       if (mlirOperationIsNull(gpu_module))
         gpu_module = create_gpu_module(module);
-      outline(function, op, moe__body(gpu_module));
+      outline(function, op, gpu_module);
     }
   }
   return true;

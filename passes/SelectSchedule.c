@@ -76,6 +76,7 @@ static bool schedule_op(MlirOperation op, void *user) {
 }
 
 bool moe__run_select_schedule(MlirOperation module, const moe__pass_t *pass) {
-  (void)pass;
+  if (!moe__run_verify(module, pass)) /* the rest relies on it */
+    return false;
   return moe__walk(module, schedule_op, NULL);
 }

@@ -24,12 +24,12 @@ typedef struct element_t {
   bool (*is)(MlirType type);
 } element_t;
 
-static bool is_i4(MlirType type) {
-  return mlirTypeIsAInteger(type) && mlirIntegerTypeGetWidth(type) == 4;
+static bool is_integer(MlirType type, unsigned width) {
+  return mlirTypeIsAInteger(type) && mlirIntegerTypeIsSignless(type) &&
+         mlirIntegerTypeGetWidth(type) == width;
 }
-static bool is_i32(MlirType type) {
-  return mlirTypeIsAInteger(type) && mlirIntegerTypeGetWidth(type) == 32;
-}
+static bool is_i4(MlirType type) { return is_integer(type, 4); }
+static bool is_i32(MlirType type) { return is_integer(type, 32); }
 
 #define BF16 {"bf16", mlirTypeIsABF16}
 #define F16 {"f16", mlirTypeIsAF16}
@@ -189,11 +189,20 @@ static bool verify_attribute_names(MlirOperation op, const op_rule_t *rule) {
   return true;
 }
 
+static bool verify_kernel(MlirOperation op) {
+  MlirAttribute kernel = moe__op_attribute(op, "kernel");
+  if (mlirAttributeIsNull(kernel) || mlirAttributeIsASymbolRef(kernel))
+    return true;
+  char *found = moe__attribute_text(kernel);
+  moe__error(op, "attribute 'kernel' is %s; it must be the symbol of a kernel", found);
+  free(found);
+  return false;
+}
+
 static bool verify_integers(MlirOperation op, const op_rule_t *rule) {
   for (int i = 0; i < 2 && rule->integers[i]; i++) {
     MlirType type = mlirAttributeGetType(moe__op_attribute(op, rule->integers[i]));
-    if (!mlirTypeIsAInteger(type) || !mlirIntegerTypeIsSignless(type) ||
-        mlirIntegerTypeGetWidth(type) != 64) {
+    if (!is_integer(type, 64)) {
       char *found = moe__type_text(type);
       moe__error(op, "attribute '%s' has type %s; it must be i64", rule->integers[i], found);
       free(found);
@@ -311,8 +320,8 @@ static bool verify_op(MlirOperation op, void *user) {
   for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++)
     if (!verify_tensor(op, "result", &rule->results[i], mlirValueGetType(mlirOperationGetResult(op, i))))
       return false;
-  return verify_attribute_names(op, rule) && verify_integers(op, rule) && verify_string(op, &rule->string) &&
-         (!rule->meaning || rule->meaning(op));
+  return verify_attribute_names(op, rule) && verify_kernel(op) && verify_integers(op, rule) &&
+         verify_string(op, &rule->string) && (!rule->meaning || rule->meaning(op));
 }
 
 bool moe__run_verify(MlirOperation module, const moe__pass_t *pass) {

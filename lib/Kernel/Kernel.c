@@ -3,6 +3,8 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Kernel/Kernel.h"
 
+#include "lib/Builder/Inspect.h"
+
 #include "mlir-c/BuiltinAttributes.h"
 #include "mlir-c/BuiltinTypes.h"
 
@@ -101,8 +103,8 @@ int32_t moe__kernel_shared(moe__kernel_t *kernel, int32_t bytes, int32_t alignme
 static bool declares_shared_memory(MlirBlock body) {
   for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op);
        op = mlirOperationGetNextInBlock(op))
-    if (mlirStringRefEqual(mlirIdentifierStr(mlirOperationGetName(op)),
-                           mlirStringRefCreateFromCString("llvm.mlir.global")))
+    if (moe__op_is(op, "llvm.mlir.global") &&
+        mlirStringRefEqual(moe__symbol(op), mlirStringRefCreateFromCString(SHARED_SYMBOL)))
       return true;
   return false;
 }

@@ -16,6 +16,10 @@
 /* mkdir -p */
 static bool create_directory(const char *path) {
   char part[PATH_MAX];
+  if (!*path) {
+    errno = ENOENT;
+    return false;
+  }
   if (snprintf(part, sizeof part, "%s", path) >= (int)sizeof part) {
     errno = ENAMETOOLONG;
     return false;

@@ -42,6 +42,13 @@ typedef struct function_t {
 
 static json_t *json_text(MlirStringRef text) { return json_stringn(text.data, text.length); }
 
+/* Only such text can stand in JSON. */
+static bool is_utf8(MlirStringRef text) {
+  json_t *value = json_text(text);
+  json_decref(value);
+  return value != NULL;
+}
+
 static MlirAttribute element(MlirAttribute dictionary, const char *key) {
   return mlirDictionaryAttrGetElementByName(dictionary, mlirStringRefCreateFromCString(key));
 }
@@ -308,27 +315,44 @@ static MlirAttribute find_record(MlirOperation module, MlirStringRef kernel) {
 
 /* ---- Functions and kernels ---- */
 
-static json_t *describe_function(MlirOperation module, function_t *function) {
-  add_arguments(function);
-  size_t argument_count = function->tensor_count;
-  add_made_tensors(function);
-  json_t *launches = json_array(), *arguments = json_array(), *results = json_array(),
-         *temporaries = json_array();
-  bool ok = true;
+static bool check_names(const function_t *function) {
+  if (!is_utf8(moe__symbol(function->op)))
+    return moe__error(function->op, "the name of the function is not UTF-8");
+  for (size_t i = 0; i < function->tensor_count; i++)
+    if (!is_utf8(mlirStringRefCreateFromCString(function->tensors[i].name)))
+      return moe__error(function->op, "the name of a tensor is not UTF-8");
+  return true;
+}
+
+/* NULL after an error. */
+static json_t *describe_launches(MlirOperation module, function_t *function) {
+  json_t *launches = json_array();
   for (MlirOperation op = mlirBlockGetFirstOperation(moe__body(function->op)); !mlirOperationIsNull(op);
        op = mlirOperationGetNextInBlock(op)) {
     if (!is_launch(op))
       continue;
-    MlirAttribute symbol = moe__op_attribute(op, "kernel");
-    MlirStringRef kernel =
-        mlirSymbolRefAttrGetLeafReference(symbol);
+    MlirStringRef kernel = mlirSymbolRefAttrGetLeafReference(moe__op_attribute(op, "kernel"));
     MlirAttribute record = find_record(module, kernel);
     if (mlirAttributeIsNull(record)) {
-      ok = moe__error(op, "kernel '%.*s' has not been compiled", (int)kernel.length, kernel.data);
-      break;
+      moe__error(op, "kernel '%.*s' has not been compiled", (int)kernel.length, kernel.data);
+      json_decref(launches);
+      return NULL;
     }
     json_array_append_new(launches, describe_launch(function, op, kernel, record));
   }
+  return launches;
+}
+
+static json_t *describe_function(MlirOperation module, function_t *function) {
+  add_arguments(function);
+  size_t argument_count = function->tensor_count;
+  add_made_tensors(function);
+  if (!check_names(function))
+    return NULL;
+  json_t *launches = describe_launches(module, function);
+  if (!launches)
+    return NULL;
+  json_t *arguments = json_array(), *results = json_array(), *temporaries = json_array();
   for (size_t i = 0; i < argument_count; i++)
     json_array_append_new(arguments, describe_tensor(&function->tensors[i]));
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(function->returns); i++)
@@ -337,15 +361,9 @@ static json_t *describe_function(MlirOperation module, function_t *function) {
   for (size_t i = argument_count; i < function->tensor_count; i++)
     if (returned_at(function, function->tensors[i].value) < 0)
       json_array_append_new(temporaries, describe_tensor(&function->tensors[i]));
-  json_t *description =
-      json_pack("{so sO so so so so}", "name", json_text(moe__symbol(function->op)), "symbols",
-                function->symbols, "arguments", arguments, "results", results, "temporaries",
-                temporaries, "launches", launches);
-  if (!ok) {
-    json_decref(description);
-    return NULL;
-  }
-  return description;
+  return json_pack("{so sO so so so so}", "name", json_text(moe__symbol(function->op)), "symbols",
+                   function->symbols, "arguments", arguments, "results", results, "temporaries",
+                   temporaries, "launches", launches);
 }
 
 static json_t *list_functions(MlirOperation module) {

@@ -63,6 +63,23 @@ static LLVMTargetMachineRef create_machine(MlirOperation module, const moe__targ
                                  LLVMCodeModelDefault);
 }
 
+/* Whether the passes have left nothing but the LLVM dialect in the gpu.modules. What they leave alone they do not know: it
+ * came with the input. */
+static bool is_lowered(MlirOperation module) {
+  for (MlirOperation gpu_module = mlirBlockGetFirstOperation(moe__body(module));
+       !mlirOperationIsNull(gpu_module); gpu_module = mlirOperationGetNextInBlock(gpu_module)) {
+    if (!moe__op_is(gpu_module, "gpu.module"))
+      continue;
+    for (MlirOperation op = mlirBlockGetFirstOperation(moe__body(gpu_module)); !mlirOperationIsNull(op);
+         op = mlirOperationGetNextInBlock(op))
+      if (!moe__op_in_dialect(op, "llvm")) {
+        MlirStringRef name = moe__op_name(op);
+        return moe__error(op, "no pass turns this '%.*s' into a kernel", (int)name.length, name.data);
+      }
+  }
+  return true;
+}
+
 /* One LLVM module out of all gpu.modules; NULL after an error. */
 static LLVMModuleRef translate(MlirOperation module, LLVMContextRef context) {
   LLVMModuleRef all = LLVMModuleCreateWithNameInContext("kernels", context);
@@ -131,6 +148,8 @@ static bool optimize_and_emit(MlirOperation module, LLVMModuleRef llvm_module,
 moe_status_t moe__target_emit_ptx(MlirOperation module, const moe__target_options_t *options,
                                   moe__bytes_t *out_ptx) {
   *out_ptx = (moe__bytes_t){0};
+  if (!is_lowered(module))
+    return MOE_INVALID_INPUT;
   bool ok = false;
   LLVMContextRef context = LLVMContextCreate();
   diagnostics_t diagnostics = {.module = module};

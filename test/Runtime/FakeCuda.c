@@ -6,8 +6,6 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "test/Runtime/FakeCuda.h"
 
-#include "moe/export.h"
-
 #include <stdio.h>
 #include <string.h>
 
@@ -299,7 +297,6 @@ MOE_API moe__cu_result_t cuGetProcAddress_v2(const char *name, void **out_addres
   return NOT_FOUND;
 }
 
-MOE_API fake_cuda_t *fake_cuda_state(void);
-MOE_API fake_cuda_t *fake_cuda_state(void) {
+fake_cuda_t *fake_cuda_state(void) {
   return &state;
 }

@@ -29,7 +29,6 @@ typedef struct fake_cuda_t {
   } map;
 } fake_cuda_t;
 
-/* Exported as "fake_cuda_state". */
-typedef fake_cuda_t *(*fake_cuda_state_t)(void);
+MOE_API fake_cuda_t *fake_cuda_state(void);
 
 #endif /* MOE_TEST_RUNTIME_FAKE_CUDA_H */

@@ -7,7 +7,6 @@
 #include "test/Runtime/FakeCuda.h"
 #include "test/Runtime/Support.h"
 
-#include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -255,11 +254,7 @@ static void test_launch(void **state) {
 int main(int argc, char **argv) {
   require(argc == 2, "usage: cuda_backend_test INPUTS");
   inputs = argv[1];
-  void *library = dlopen("libcuda.so.1", RTLD_NOW);
-  fake_cuda_state_t get_state =
-      library ? (fake_cuda_state_t)dlsym(library, "fake_cuda_state") : NULL;
-  require(get_state != NULL, "libcuda.so.1 is not FakeCuda.c: set LD_LIBRARY_PATH as ctest does");
-  fake = get_state();
+  fake = fake_cuda_state();
   const moe__cuda_driver_t *driver = NULL;
   require(moe__cuda_driver_open(&driver) == MOE_RT_OK, moe_rt_last_message());
   require(driver->cuFuncLoad == NULL, "found an entry point that the driver does not have");

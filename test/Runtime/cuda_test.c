@@ -253,10 +253,9 @@ static void test_bad_code(void) {
   moe_rt_program_destroy(program);
 
   static const char garbage[] = ".version 8.0\n.target sm_90a\n.address_size 64\nnonsense;\n";
-  expect(load(garbage, cubin, size, &program), MOE_RT_UNSUPPORTED,
-         "kernels.ptx: cuLibraryLoadData");
+  expect(load(garbage, cubin, size, &program), MOE_RT_UNSUPPORTED, "; kernels.ptx: ");
   printf("what the JIT says: %s\n", moe_rt_last_message());
-  CHECK(strstr(moe_rt_last_message(), "kernels.cubin: cuLibraryLoadData") != NULL);
+  CHECK(strstr(moe_rt_last_message(), "kernels.cubin: ") != NULL);
   static const char empty[] = ".version 8.0\n.target sm_90a\n.address_size 64\n";
   expect(load(empty, NULL, 0, &program), MOE_RT_INVALID_BUNDLE,
          "kernel 'add_n': the code has no such entry point");
