@@ -139,8 +139,6 @@ static bool verify_encoding(MlirOperation op, const char *kind, const tensor_rul
 }
 
 static bool verify_tensor(MlirOperation op, const char *kind, const tensor_rule_t *rule, MlirType type) {
-  if (!mlirTypeIsARankedTensor(type))
-    return moe__error(op, "%s '%s' must be a ranked tensor", kind, rule->name);
   int rank = (int)mlirShapedTypeGetRank(type);
   if (rank < 1 || rank > MAX_RANK)
     return moe__error(op, "%s '%s' has rank %d; it must be 1 to %d", kind, rule->name, rank, MAX_RANK);
