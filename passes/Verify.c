@@ -237,9 +237,8 @@ static int64_t dimension(MlirType type, int i) {
 
 static const char *size_text(int64_t size, char out[24]) {
   if (size < 0)
-    strcpy(out, "?");
-  else
-    snprintf(out, 24, "%lld", (long long)size);
+    return "?";
+  snprintf(out, 24, "%lld", (long long)size);
   return out;
 }
 

@@ -253,10 +253,9 @@ static void test_bad_code(void) {
   moe_rt_program_destroy(program);
 
   static const char garbage[] = ".version 8.0\n.target sm_90a\n.address_size 64\nnonsense;\n";
-  expect(load(garbage, cubin, size, &program), MOE_RT_UNSUPPORTED,
-         "kernels.ptx: cuLibraryLoadData");
+  expect(load(garbage, cubin, size, &program), MOE_RT_UNSUPPORTED, "; kernels.ptx: ");
   printf("what the JIT says: %s\n", moe_rt_last_message());
-  CHECK(strstr(moe_rt_last_message(), "kernels.cubin: cuLibraryLoadData") != NULL);
+  CHECK(strstr(moe_rt_last_message(), "kernels.cubin: ") != NULL);
   static const char empty[] = ".version 8.0\n.target sm_90a\n.address_size 64\n";
   expect(load(empty, NULL, 0, &program), MOE_RT_INVALID_BUNDLE,
          "kernel 'add_n': the code has no such entry point");
@@ -311,8 +310,14 @@ static void test_threads(const moe_rt_program_t *program) {
 
 /* ---- Graphs ---- */
 
-/* Captures the first launch ever of a program, then replays it on new data. */
+/* Captures the first launch ever of a program, then replays it on new data. The functions of graphs work in the current context,
+ * which the runtime leaves as it was: none. */
 static void test_graph(void) {
+  int (*retain)(void **, int) = (int (*)(void **, int))cuda_symbol("cuDevicePrimaryCtxRetain");
+  int (*release)(int) = (int (*)(int))cuda_symbol("cuDevicePrimaryCtxRelease_v2");
+  int (*set_current)(void *) = (int (*)(void *))cuda_symbol("cuCtxSetCurrent");
+  void *context = NULL;
+  CHECK(retain(&context, 0) == 0 && set_current(context) == 0);
   int (*begin)(void *, int) = (int (*)(void *, int))cuda_symbol("cuStreamBeginCapture_v2");
   int (*end)(void *, void **) = (int (*)(void *, void **))cuda_symbol("cuStreamEndCapture");
   int (*instantiate)(void **, void *, unsigned long long) =
@@ -357,6 +362,7 @@ static void test_graph(void) {
   pair_free(&boxes);
   moe_rt_stream_destroy(device, stream);
   moe_rt_program_destroy(program);
+  CHECK(set_current(NULL) == 0 && release(0) == 0);
 }
 
 /* ---- A crash ---- */
