@@ -169,8 +169,6 @@ def probes():
     result.append(store("tma_store_3d", "u8", [40, 9, 5], [48, 512], [32, 4, 3], [16, 7, -1], "32B"))
     result.append(store("tma_store_5d", "f32", [6, 3, 3, 3, 3], [32, 96, 288, 864],
                         [4, 2, 2, 2, 2], [3, 2, -1, 1, 2]))
-    # Strides that overlap, and a stride of zero: legal, and read as they stand.
-    result.append(load("tma_load_overlapping", "u8", [64, 16], [16], [64, 16], [0, 0]))
     # Rows shorter than the swizzle's span, and tiles that start in the middle of a swizzle's period.
     for swizzle, inner in (("128B", 64), ("128B", 16), ("64B", 32), ("64B", 16), ("32B", 16)):
         result.append(load(f"tma_load_short_{swizzle}_{inner}", "u8", [256, 64], [256], [inner, 16],

@@ -135,8 +135,11 @@ def probe(name, n, body, kind, attributes):
             "ptx": kernel(name, n, body)}
 
 
-def layout(dtype, operand, major, n, swizzle, advance=0):
-    """Operand A or B in one layout, its first byte `advance` bytes into the coded memory."""
+def layout(dtype, operand, major, n, swizzle, advance=0, base_offset=0):
+    """Operand A or B in one layout, its first byte `advance` bytes into the coded memory.
+
+    With a base offset the probe is informative: the emulator refuses those.
+    """
     bits = 16 if dtype in WIDE else 8
     span = SPANS[swizzle]
     rows = n if operand == "b" else 64
@@ -145,7 +148,7 @@ def layout(dtype, operand, major, n, swizzle, advance=0):
         leading, stride = (rows * 16 + 128, 128) if swizzle == "none" else (16, span * 8)
     else:
         leading, stride = (rows * 16 + 128, 128) if swizzle == "none" else (span * 16, span * 8)
-    coded = descriptor(leading, stride, swizzle)
+    coded = descriptor(leading, stride, swizzle) | base_offset << 49
     selector = descriptor(16, 1024, "128B")
     transposed = int(major == "mn")
     body = fill(0, SELECTOR // 4, code_words(bits, "r1", "r2"))
@@ -158,7 +161,8 @@ def layout(dtype, operand, major, n, swizzle, advance=0):
     transposes = [transposed, 0] if operand == "a" else [0, transposed]
     body += multiply((dtype, dtype), n, "%d1", transposes)
     name = f"wgmma_{operand}_{major}_{dtype}_n{n}_{swizzle}" + (f"_at{advance}" if advance else "")
-    return probe(name, n, body, "wgmma_layout",
+    name += f"_base{base_offset}" if base_offset else ""
+    return probe(name, n, body, "informative" if base_offset else "wgmma_layout",
                  {"type": dtype, "operand": operand, "mn_major": major == "mn", "n": n,
                   "start": advance, "leading": leading, "stride": stride, "swizzle": swizzle})
 
@@ -255,6 +259,10 @@ def probes():
             result.append(layout(dtype, "a", "mn", 16, swizzle))
             for n in (8, 64, 128, 256):
                 result.append(layout(dtype, "b", "mn", n, swizzle))
+    # Operands that start in the middle of the swizzle's period.
+    for swizzle, advance in (("128B", 384), ("64B", 128), ("32B", 128)):
+        result.append(layout("bf16", "b", "k", 64, swizzle, advance))
+        result.append(layout("bf16", "b", "k", 64, swizzle, advance, advance // 128))
     for dtype, top, steps in (("e4m3", 8, 15), ("bf16", 20, 40)):
         for name, start, first, second, negative in (
                 ("sum", 0, top, top, False), ("difference", 0, top, top, True),
