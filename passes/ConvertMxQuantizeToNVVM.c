@@ -338,6 +338,8 @@ static void grid_expression(const quantize_t *s, char *out) {
 }
 
 static bool lower_quantize(MlirOperation function, MlirOperation op, MlirBlock gpu_module_body) {
+  if (!moe__quantize_has_kernel(op))
+    return false;
   MlirType x_type = mlirValueGetType(mlirOperationGetOperand(op, 0));
   MlirType q_type = mlirValueGetType(mlirOperationGetResult(op, 0));
   quantize_t s = {

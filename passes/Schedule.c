@@ -7,6 +7,7 @@
 #include "lib/Builder/Inspect.h"
 
 #include "mlir-c/BuiltinAttributes.h"
+#include "mlir-c/BuiltinTypes.h"
 
 /* What one block may have on sm_90: 227 KB, less room for barriers. Per SM 228 KB, 1 KB of it
  * reserved per block. */
@@ -20,6 +21,35 @@
  * memory leaves as many. */
 #define REGISTERS_PER_SM 65536
 #define REGISTERS_BF16 64
+
+static bool is_column_major(MlirType type) {
+  int order[MOE__MAX_RANK];
+  return moe__memory_order(type, order) && order[0] == 0 && order[1] == 2 && order[2] == 1;
+}
+
+static bool is_row_major(MlirType type) {
+  int order[MOE__MAX_RANK];
+  return moe__memory_order(type, order) && order[0] == 0 && order[1] == 1 && order[2] == 2;
+}
+
+bool moe__quantize_has_kernel(MlirOperation op) {
+  MlirType x = mlirValueGetType(mlirOperationGetOperand(op, 0));
+  MlirType q = mlirValueGetType(mlirOperationGetResult(op, 0));
+  MlirType scales = mlirValueGetType(mlirOperationGetResult(op, 1));
+  if (mlirShapedTypeGetRank(x) != 3 || moe__op_integer(op, "axis") != 1)
+    return moe__error(op, "no kernel quantizes a tensor of rank %d along axis %d yet; there is one for rank 3 "
+                          "along axis 1",
+                      (int)mlirShapedTypeGetRank(x), (int)moe__op_integer(op, "axis"));
+  int64_t k = mlirShapedTypeIsDynamicDim(x, 2) ? 0 : mlirShapedTypeGetDimSize(x, 2);
+  if (k % 16)
+    return moe__error(op, "operand 'x' has dimension 2 of size %lld; the kernel needs a multiple of 16", (long long)k);
+  if (!is_row_major(x) || !is_row_major(scales))
+    return moe__error(op, "the kernel takes x and scales row-major; remove their encoding");
+  if (!is_column_major(q))
+    return moe__error(op, "the kernel writes q column-major per expert; give q the encoding "
+                          "affine_map<(e, n, k) -> (e, k, n)>");
+  return true;
+}
 
 static bool known_field(MlirStringRef name) {
 #define MOE__FIELD(field, attribute, least, most)                                                  \

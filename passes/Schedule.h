@@ -30,6 +30,10 @@ typedef struct moe__quantize_schedule_t {
 #undef MOE__FIELD
 } moe__quantize_schedule_t;
 
+/* Whether there is a kernel for this quantize op, which moe-verify has passed. There is one so far;
+ * for what it does not cover an error is emitted that says the way out. */
+bool moe__quantize_has_kernel(MlirOperation op);
+
 /* Reads and checks the attribute `schedule` of a quantize op of element_bytes-wide x; emits an
  * error where it is wrong. */
 bool moe__quantize_schedule_read(MlirOperation op, int element_bytes,
