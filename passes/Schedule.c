@@ -9,14 +9,16 @@
 #include "mlir-c/BuiltinAttributes.h"
 #include "mlir-c/BuiltinTypes.h"
 
-/* What one block may have on sm_90: 227 KB, less room for barriers. Per SM 228 KB, 1 KB of it reserved per block. */
+/* What one block may have on sm_90: 227 KB, less room for barriers. Per SM 228 KB, 1 KB of it
+ * reserved per block. */
 #define SHARED_PER_BLOCK (227 * 1024)
 #define SHARED_PER_SM (228 * 1024)
 #define SHARED_RESERVED 1024
 #define SHARED_BARRIERS 256
 
-/* Registers of a multiprocessor, and what a thread needs where x is bf16: below it, ptxas spills. They come in portions of 8.
- * With fp32 a thread needs 56, and every schedule that fits into shared memory leaves as many. */
+/* Registers of a multiprocessor, and what a thread needs where x is bf16: below it, ptxas spills.
+ * They come in portions of 8. With fp32 a thread needs 56, and every schedule that fits into shared
+ * memory leaves as many. */
 #define REGISTERS_PER_SM 65536
 #define REGISTERS_BF16 64
 
@@ -85,22 +87,26 @@ bool moe__quantize_schedule_read(MlirOperation op, int element_bytes,
   if (out->tile_n % 128)
     return moe__error(op, "'schedule.tile_n' is %d; it must be a multiple of 128", out->tile_n);
   if (out->tile_k % box_k)
-    return moe__error(op, "'schedule.tile_k' is %d; it must be a multiple of %d", out->tile_k, box_k);
+    return moe__error(op, "'schedule.tile_k' is %d; it must be a multiple of %d", out->tile_k,
+                      box_k);
   int items = out->tile_n / 32 * (out->tile_k / box_k);
   if (items % out->warps)
-    return moe__error(op, "'schedule.warps' is %d; it must divide the tile's %d strips of 32 rows and 128 bytes",
-                      out->warps, items);
+    return moe__error(
+        op, "'schedule.warps' is %d; it must divide the tile's %d strips of 32 rows and 128 bytes",
+        out->warps, items);
   int shared = out->tile_n * out->tile_k * (out->stages * element_bytes + out->output_stages) +
                SHARED_BARRIERS;
-  if (shared > SHARED_PER_BLOCK ||
-      out->blocks_per_sm * (shared + SHARED_RESERVED) > SHARED_PER_SM)
-    return moe__error(op, "'schedule' needs %d bytes of shared memory in each of %d blocks; a multiprocessor has %d",
-                      shared, out->blocks_per_sm, SHARED_PER_SM);
+  if (shared > SHARED_PER_BLOCK || out->blocks_per_sm * (shared + SHARED_RESERVED) > SHARED_PER_SM)
+    return moe__error(
+        op,
+        "'schedule' needs %d bytes of shared memory in each of %d blocks; a multiprocessor has %d",
+        shared, out->blocks_per_sm, SHARED_PER_SM);
   int threads = (out->warps + 1) * 32 * out->blocks_per_sm;
   int registers = REGISTERS_PER_SM / threads / 8 * 8;
   if (element_bytes == 2 && registers < REGISTERS_BF16)
-    return moe__error(op, "'schedule' leaves %d registers to each of %d threads; the kernel needs %d", registers,
-                      threads, REGISTERS_BF16);
+    return moe__error(op,
+                      "'schedule' leaves %d registers to each of %d threads; the kernel needs %d",
+                      registers, threads, REGISTERS_BF16);
   return true;
 }
 

@@ -10,8 +10,9 @@
 #include "mlir-c/BuiltinAttributes.h"
 #include "mlir-c/BuiltinTypes.h"
 
-/* Two persistent blocks per multiprocessor, so that one quantizes while the other waits; 96 or 64 KB each in flight. Tiles are ordered
- * down the columns of q in bands of 64: a wave of blocks then writes long runs of q, and each DRAM page it opens is filled. */
+/* Two persistent blocks per multiprocessor, so that one quantizes while the other waits; 96 or 64
+ * KB each in flight. Tiles are ordered down the columns of q in bands of 64: a wave of blocks then
+ * writes long runs of q, and each DRAM page it opens is filled. */
 static const moe__quantize_schedule_t QUANTIZE_BF16 = {.tile_n = 128,
                                                        .tile_k = 128,
                                                        .stages = 3,

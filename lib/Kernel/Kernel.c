@@ -13,7 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One symbol per gpu.module for the dynamic shared memory of all its kernels. 1024 is what 128-byte swizzles need. */
+/* One symbol per gpu.module for the dynamic shared memory of all its kernels. 1024 is what 128-byte
+ * swizzles need. */
 #define SHARED_SYMBOL "dynamic_shared_memory"
 
 void moe__kernel_begin(moe__kernel_t *kernel, MlirContext context, MlirLocation location,
@@ -130,7 +131,8 @@ void moe__kernel_end(moe__kernel_t *kernel, MlirBlock gpu_module_body, MlirStrin
   FILE *out = open_memstream(&text, &length);
   if (!out)
     abort();
-  fprintf(out, "sym_name = \"%.*s\", function_type = !llvm.func<void (", (int)name.length, name.data);
+  fprintf(out, "sym_name = \"%.*s\", function_type = !llvm.func<void (", (int)name.length,
+          name.data);
   for (int i = 0; i < kernel->parameter_count; i++) {
     MlirType type = kernel->parameter_types[i];
     bool pointer = mlirTypeEqual(type, b->ptr), global = mlirTypeEqual(type, b->global_ptr);
