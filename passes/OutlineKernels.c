@@ -1,8 +1,10 @@
-/* OutlineKernels.c - makes a kernel of each op: the function becomes the launch plan, a gpu.module holds the kernels.
+/* OutlineKernels.c - makes a kernel of each op: the function becomes the launch plan, a gpu.module
+ * holds the kernels.
  *
- * The plan is the function itself: its ops, in order, are the launches, and each names its kernel in the attribute `kernel`. Values
- * are buffers: arguments and returned values are the caller's, all others lie in the workspace. A kernel is a func.func that
- * holds a copy of the op, until a conversion writes its body.
+ * The plan is the function itself: its ops, in order, are the launches, and each names its kernel
+ * in the attribute `kernel`. Values are buffers: arguments and returned values are the caller's,
+ * all others lie in the workspace. A kernel is a func.func that holds a copy of the op, until a
+ * conversion writes its body.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Builder/Builder.h"
@@ -16,8 +18,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define KERNELS "kernels"
-
 static bool is_ours(MlirOperation op) {
   return moe__op_in_dialect(op, "mx_quantize") || moe__op_in_dialect(op, "scaled_grouped_mm");
 }
@@ -28,16 +28,32 @@ static bool check_return(MlirOperation op) {
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) {
     MlirValue value = mlirOperationGetOperand(op, i);
     if (mlirValueIsABlockArgument(value))
-      return moe__error(op, "result %d is an argument; every result must be made by a kernel", (int)i);
+      return moe__error(op, "result %d is an argument; every result must be made by a kernel",
+                        (int)i);
     for (intptr_t j = 0; j < i; j++)
       if (mlirValueEqual(value, mlirOperationGetOperand(op, j)))
-        return moe__error(op, "results %d and %d are the same value; each result has a buffer of its own",
-                          (int)j, (int)i);
+        return moe__error(
+            op, "results %d and %d are the same value; each result has a buffer of its own", (int)j,
+            (int)i);
   }
   return true;
 }
 
+/* An argument that is read is read by an op of ours: moe-verify has then checked its type. */
+static bool check_arguments(MlirOperation function) {
+  MlirBlock body = moe__body(function);
+  for (intptr_t i = 0; i < mlirBlockGetNumArguments(body); i++)
+    if (mlirOpOperandIsNull(mlirValueGetFirstUse(mlirBlockGetArgument(body, i))))
+      return moe__error(function,
+                        "argument %d is not used; every argument must be read by a kernel", (int)i);
+  return true;
+}
+
 static bool check_function(MlirOperation function) {
+  if (moe__symbol(function).length == 0)
+    return moe__error(function, "a function must have a name");
+  if (!mlirBlockIsNull(mlirBlockGetNextInRegion(moe__body(function))))
+    return moe__error(function, "a launch plan has no branches: the function must be one block");
   for (MlirOperation op = mlirBlockGetFirstOperation(moe__body(function)); !mlirOperationIsNull(op);
        op = mlirOperationGetNextInBlock(op)) {
     if (moe__op_is(op, "func.return")) {
@@ -45,31 +61,14 @@ static bool check_function(MlirOperation function) {
         return false;
     } else if (!is_ours(op)) {
       MlirStringRef name = moe__op_name(op);
-      return moe__error(op, "'%.*s' has no kernel and could not be fused into one", (int)name.length,
-                        name.data);
+      return moe__error(op, "'%.*s' has no kernel and could not be fused into one",
+                        (int)name.length, name.data);
     }
   }
-  return true;
+  return check_arguments(function);
 }
 
 /* ---- Kernels ---- */
-
-static MlirOperation find_gpu_module(MlirOperation module) {
-  MlirOperation op = mlirBlockGetFirstOperation(moe__body(module));
-  while (!mlirOperationIsNull(op) && !moe__op_is(op, "gpu.module"))
-    op = mlirOperationGetNextInBlock(op);
-  return op;
-}
-
-static MlirOperation create_gpu_module(MlirOperation module) {
-  moe__builder_t b = moe__builder_create(mlirOperationGetContext(module),
-                                         mlirOperationGetLocation(module));
-  b.block = moe__body(module);
-  MlirRegion region = mlirRegionCreate();
-  mlirRegionAppendOwnedBlock(region, mlirBlockCreate(0, NULL, NULL));
-  moe__op_set_attribute(module, "gpu.container_module", mlirUnitAttrGet(b.context));
-  return moe__op(&b, "gpu.module", 0, NULL, MOE__NO_VALUES, "sym_name = \"" KERNELS "\"", 1, &region);
-}
 
 static bool symbol_exists(MlirBlock block, MlirStringRef name) {
   for (MlirOperation op = mlirBlockGetFirstOperation(block); !mlirOperationIsNull(op);
@@ -80,13 +79,52 @@ static bool symbol_exists(MlirBlock block, MlirStringRef name) {
   return false;
 }
 
-/* "<function>_<n>", with n the first free number and every character one that PTX allows. Free it. */
+static MlirOperation find_gpu_module(MlirOperation module) {
+  MlirOperation op = mlirBlockGetFirstOperation(moe__body(module));
+  while (!mlirOperationIsNull(op) && !moe__op_is(op, "gpu.module"))
+    op = mlirOperationGetNextInBlock(op);
+  return op;
+}
+
+/* What an op was outlined to earlier must be there. */
+static bool check_kernel(MlirOperation gpu_module, MlirOperation op, MlirAttribute kernel) {
+  if (!mlirOperationIsNull(gpu_module) &&
+      mlirStringRefEqual(mlirSymbolRefAttrGetRootReference(kernel), moe__symbol(gpu_module)) &&
+      symbol_exists(moe__body(gpu_module), mlirSymbolRefAttrGetLeafReference(kernel)))
+    return true;
+  char *name = moe__attribute_text(kernel);
+  moe__error(op, "there is no kernel %s", name);
+  free(name);
+  return false;
+}
+
+/* "kernels", or where something else is called so, "kernels_<n>". */
+static MlirOperation create_gpu_module(MlirOperation module) {
+  moe__builder_t b =
+      moe__builder_create(mlirOperationGetContext(module), mlirOperationGetLocation(module));
+  b.block = moe__body(module);
+  char name[32] = "kernels";
+  for (int n = 0; symbol_exists(b.block, mlirStringRefCreateFromCString(name)); n++)
+    snprintf(name, sizeof name, "kernels_%d", n);
+  char attributes[64];
+  snprintf(attributes, sizeof attributes, "sym_name = \"%s\"", name);
+  MlirRegion region = mlirRegionCreate();
+  mlirRegionAppendOwnedBlock(region, mlirBlockCreate(0, NULL, NULL));
+  moe__op_set_attribute(module, "gpu.container_module", mlirUnitAttrGet(b.context));
+  return moe__op(&b, "gpu.module", 0, NULL, MOE__NO_VALUES, attributes, 1, &region);
+}
+
+/* Leaves room for a prefix and a number in the 255 characters that the manifest allows. */
+#define MAX_BASE 240
+
+/* "<function>_<n>", with n the first free number and every character one that PTX allows. Free it.
+ */
 static char *kernel_name(MlirOperation function, MlirBlock kernels) {
   MlirStringRef base = moe__symbol(function);
   for (int n = 0;; n++) {
     char *name = NULL;
-    if (asprintf(&name, "%s%.*s_%d", isalpha((unsigned char)base.data[0]) ? "" : "k", (int)base.length,
-                 base.data, n) < 0)
+    if (asprintf(&name, "%s%.*s_%d", isalpha((unsigned char)base.data[0]) ? "" : "k",
+                 (int)(base.length < MAX_BASE ? base.length : MAX_BASE), base.data, n) < 0)
       abort();
     for (char *c = name; *c; c++)
       if (!isalnum((unsigned char)*c))
@@ -97,12 +135,14 @@ static char *kernel_name(MlirOperation function, MlirBlock kernels) {
   }
 }
 
-static void outline(MlirOperation function, MlirOperation op, MlirBlock kernels) {
+static void outline(MlirOperation function, MlirOperation op, MlirOperation gpu_module) {
   MlirContext context = mlirOperationGetContext(op);
   moe__builder_t b = moe__builder_create(context, mlirOperationGetLocation(op));
+  MlirBlock kernels = moe__body(gpu_module);
   char *name = kernel_name(function, kernels);
 
-  intptr_t operand_count = mlirOperationGetNumOperands(op), result_count = mlirOperationGetNumResults(op);
+  intptr_t operand_count = mlirOperationGetNumOperands(op),
+           result_count = mlirOperationGetNumResults(op);
   MlirType *types = calloc((size_t)(operand_count + result_count), sizeof *types);
   MlirLocation *locations = calloc((size_t)operand_count + 1, sizeof *locations);
   MlirValue *results = calloc((size_t)result_count + 1, sizeof *results);
@@ -133,9 +173,11 @@ static void outline(MlirOperation function, MlirOperation op, MlirBlock kernels)
   moe__op_set_attribute(kernel, "sym_name",
                         mlirStringAttrGet(context, mlirStringRefCreateFromCString(name)));
   moe__op_set_attribute(kernel, "function_type",
-                        mlirTypeAttrGet(mlirFunctionTypeGet(context, operand_count, types, result_count,
-                                                            types + operand_count)));
-  moe__op_set_attribute(op, "kernel", moe__attribute(context, "@" KERNELS "::@%s", name));
+                        mlirTypeAttrGet(mlirFunctionTypeGet(context, operand_count, types,
+                                                            result_count, types + operand_count)));
+  MlirAttribute leaf = mlirFlatSymbolRefAttrGet(context, mlirStringRefCreateFromCString(name));
+  moe__op_set_attribute(op, "kernel",
+                        mlirSymbolRefAttrGet(context, moe__symbol(gpu_module), 1, &leaf));
   free(types);
   free(locations);
   free(results);
@@ -147,17 +189,30 @@ bool moe__run_outline_kernels(MlirOperation module, const moe__pass_t *pass) {
   MlirOperation gpu_module = find_gpu_module(module);
   for (MlirOperation function = mlirBlockGetFirstOperation(moe__body(module));
        !mlirOperationIsNull(function); function = mlirOperationGetNextInBlock(function)) {
-    if (!moe__op_is(function, "func.func") || mlirBlockIsNull(moe__body(function)))
+    if (moe__op_is(function, "gpu.module"))
+      continue;
+    if (!moe__op_is(function, "func.func")) {
+      MlirStringRef name = moe__op_name(function);
+      return moe__error(function, "'%.*s' beside the functions cannot be compiled",
+                        (int)name.length, name.data);
+    }
+    if (mlirBlockIsNull(moe__body(function)))
       continue;
     if (!check_function(function))
       return false;
-    for (MlirOperation op = mlirBlockGetFirstOperation(moe__body(function)); !mlirOperationIsNull(op);
-         op = mlirOperationGetNextInBlock(op)) {
-      if (!is_ours(op) || !mlirAttributeIsNull(moe__op_attribute(op, "kernel")))
+    for (MlirOperation op = mlirBlockGetFirstOperation(moe__body(function));
+         !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
+      if (!is_ours(op))
         continue;
+      MlirAttribute kernel = moe__op_attribute(op, "kernel");
+      if (!mlirAttributeIsNull(kernel)) {
+        if (!check_kernel(gpu_module, op, kernel))
+          return false;
+        continue;
+      }
       if (mlirOperationIsNull(gpu_module))
         gpu_module = create_gpu_module(module);
-      outline(function, op, moe__body(gpu_module));
+      outline(function, op, gpu_module);
     }
   }
   return true;

@@ -10,8 +10,9 @@
 #include "mlir-c/BuiltinAttributes.h"
 #include "mlir-c/BuiltinTypes.h"
 
-/* Two persistent blocks per multiprocessor, so that one quantizes while the other waits; 96 or 64 KB each in flight. Tiles are ordered
- * down the columns of q in bands of 64: a wave of blocks then writes long runs of q, and each DRAM page it opens is filled. */
+/* Two persistent blocks per multiprocessor, so that one quantizes while the other waits; 96 or 64
+ * KB each in flight. Tiles are ordered down the columns of q in bands of 64: a wave of blocks then
+ * writes long runs of q, and each DRAM page it opens is filled. */
 static const moe__quantize_schedule_t QUANTIZE_BF16 = {.tile_n = 128,
                                                        .tile_k = 128,
                                                        .stages = 3,
@@ -27,36 +28,6 @@ static const moe__quantize_schedule_t QUANTIZE_F32 = {.tile_n = 128,
                                                       .blocks_per_sm = 2,
                                                       .band = 64};
 
-static bool is_column_major(MlirType type) {
-  int order[MOE__MAX_RANK];
-  return moe__memory_order(type, order) && order[0] == 0 && order[1] == 2 && order[2] == 1;
-}
-
-static bool is_row_major(MlirType type) {
-  int order[MOE__MAX_RANK];
-  return moe__memory_order(type, order) && order[0] == 0 && order[1] == 1 && order[2] == 2;
-}
-
-/* There is one kernel so far; what it does not cover is an error here, with the way out. */
-static bool has_kernel(MlirOperation op) {
-  MlirType x = mlirValueGetType(mlirOperationGetOperand(op, 0));
-  MlirType q = mlirValueGetType(mlirOperationGetResult(op, 0));
-  MlirType scales = mlirValueGetType(mlirOperationGetResult(op, 1));
-  if (mlirShapedTypeGetRank(x) != 3 || moe__op_integer(op, "axis") != 1)
-    return moe__error(op, "no kernel quantizes a tensor of rank %d along axis %d yet; there is one for rank 3 "
-                          "along axis 1",
-                      (int)mlirShapedTypeGetRank(x), (int)moe__op_integer(op, "axis"));
-  int64_t k = mlirShapedTypeIsDynamicDim(x, 2) ? 0 : mlirShapedTypeGetDimSize(x, 2);
-  if (k % 16)
-    return moe__error(op, "operand 'x' has dimension 2 of size %lld; the kernel needs a multiple of 16", (long long)k);
-  if (!is_row_major(x) || !is_row_major(scales))
-    return moe__error(op, "the kernel takes x and scales row-major; remove their encoding");
-  if (!is_column_major(q))
-    return moe__error(op, "the kernel writes q column-major per expert; give q the encoding "
-                          "affine_map<(e, n, k) -> (e, k, n)>");
-  return true;
-}
-
 static bool schedule_op(MlirOperation op, void *user) {
   (void)user;
   if (moe__op_is(op, "mx_quantize.dequantize") || moe__op_in_dialect(op, "scaled_grouped_mm")) {
@@ -65,7 +36,7 @@ static bool schedule_op(MlirOperation op, void *user) {
   }
   if (!moe__op_is(op, "mx_quantize.quantize"))
     return true;
-  if (!has_kernel(op))
+  if (!moe__quantize_has_kernel(op))
     return false;
   bool bf16 = mlirTypeIsABF16(
       mlirShapedTypeGetElementType(mlirValueGetType(mlirOperationGetOperand(op, 0))));
@@ -76,6 +47,7 @@ static bool schedule_op(MlirOperation op, void *user) {
 }
 
 bool moe__run_select_schedule(MlirOperation module, const moe__pass_t *pass) {
-  (void)pass;
+  if (!moe__run_verify(module, pass)) /* the rest relies on it */
+    return false;
   return moe__walk(module, schedule_op, NULL);
 }

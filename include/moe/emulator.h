@@ -1,13 +1,15 @@
 /* moe/emulator.h - executes PTX for Hopper on the CPU.
  *
- * Why it exists: a GPU turns a missing fence, a wrong transaction count or a misplaced wait into a hang or into numbers that
- * are right most of the time. The emulator runs the very PTX that a GPU would load, asynchronous copies and matrix products
- * included, and says what is wrong and where. docs/emulator.md tells what it models.
+ * Why it exists: a GPU turns a missing fence, a wrong transaction count or a misplaced wait into a
+ * hang or into numbers that are right most of the time. The emulator runs the very PTX that a GPU
+ * would load, asynchronous copies and matrix products included, and says what is wrong and where.
+ * docs/emulator.md tells what it models.
  *
- * libmoe_rt has it as the device "emu"; this header is for tools and tests that bring PTX of their own.
+ * libmoe_rt has it as the device "emu"; this header is for tools and tests that bring PTX of their
+ * own.
  *
- * Errors: a status, and a report: one line without a newline that names kernel, line of the PTX, instruction, block, warp,
- * lane and address, as far as they are known.
+ * Errors: a status, and a report: one line without a newline that names kernel, line of the PTX,
+ * instruction, block, warp, lane and address, as far as they are known.
  *
  * Threads: a module may be launched from several threads at once.
  *
@@ -54,8 +56,8 @@ MOE_API void moe_emu_module_destroy(moe_emu_module_t *module);
 /* Whether the module has a kernel of this name. */
 MOE_API bool moe_emu_module_has(const moe_emu_module_t *module, const char *kernel);
 
-/* Global memory that a launch may touch: [address, address + bytes), memory of this process. Nothing outside of all buffers
- * is ever read or written. Buffers must not overlap. */
+/* Global memory that a launch may touch: [address, address + bytes), memory of this process.
+ * Nothing outside of all buffers is ever read or written. Buffers must not overlap. */
 typedef struct moe_emu_buffer_t {
   uint64_t address;
   uint64_t bytes;
@@ -68,7 +70,8 @@ typedef struct moe_emu_launch_t {
   uint32_t grid[3], block[3];
   uint32_t cluster[3];     /* 1, 1, 1: larger clusters are refused */
   uint32_t dynamic_shared; /* bytes of shared memory beyond what the PTX declares */
-  const void *const *parameters; /* parameters[i]: the value of parameter i, as many bytes as the PTX declares */
+  const void *const
+      *parameters; /* parameters[i]: the value of parameter i, as many bytes as the PTX declares */
   const uint32_t *parameter_bytes; /* of each value; NULL: not checked against the PTX */
   int parameter_count;
   const moe_emu_buffer_t *buffers;
@@ -76,15 +79,17 @@ typedef struct moe_emu_launch_t {
 } moe_emu_launch_t;
 
 typedef struct moe_emu_options_t {
-  uint64_t schedule;   /* 0: warps in turn, asynchronous work done soon. Otherwise the seed of a random schedule: warps in any
-                        * order, asynchronous work late and out of order. A right kernel gives the same results. */
-  int threads;         /* blocks at once; 0: one per processor */
-  double time_limit;   /* seconds; 0: none */
-  bool skip_order;     /* do not check that accesses to shared memory are ordered and fenced */
+  uint64_t schedule; /* 0: warps in turn, asynchronous work done soon. Otherwise the seed of a
+                      * random schedule: warps in any order, asynchronous work late and out of
+                      * order. A right kernel gives the same results. */
+  int threads;       /* blocks at once; 0: one per processor */
+  double time_limit; /* seconds; 0: none */
+  bool skip_order;   /* do not check that accesses to shared memory are ordered and fenced */
 } moe_emu_options_t;
 
-/* Runs all blocks and returns when they are done, or at the first error: that of the block with the lowest number. Shared
- * memory of each block starts filled with 0xFF. options may be NULL: all zero. */
+/* Runs all blocks and returns when they are done, or at the first error: that of the block with the
+ * lowest number. Shared memory of each block starts filled with 0xFF. options may be NULL: all
+ * zero. */
 MOE_API moe_emu_status_t moe_emu_launch(const moe_emu_module_t *module,
                                         const moe_emu_launch_t *launch,
                                         const moe_emu_options_t *options,
@@ -96,15 +101,16 @@ MOE_API moe_emu_status_t moe_emu_launch(const moe_emu_module_t *module,
 #define MOE_EMU_MAX_RANK 5
 
 typedef enum moe_emu_map_type_t { /* numbers of CUtensorMapDataType */
-  MOE_EMU_MAP_U8 = 0,
-  MOE_EMU_MAP_U16 = 1,
-  MOE_EMU_MAP_U32 = 2,
-  MOE_EMU_MAP_F16 = 6,
-  MOE_EMU_MAP_F32 = 7,
-  MOE_EMU_MAP_BF16 = 9,
+                                  MOE_EMU_MAP_U8 = 0,
+                                  MOE_EMU_MAP_U16 = 1,
+                                  MOE_EMU_MAP_U32 = 2,
+                                  MOE_EMU_MAP_F16 = 6,
+                                  MOE_EMU_MAP_F32 = 7,
+                                  MOE_EMU_MAP_BF16 = 9,
 } moe_emu_map_type_t;
 
-/* A tiled map, innermost dimension first, as cuTensorMapEncodeTiled takes it (no interleave, element strides of 1). */
+/* A tiled map, innermost dimension first, as cuTensorMapEncodeTiled takes it (no interleave,
+ * element strides of 1). */
 typedef struct moe_emu_tensor_map_t {
   moe_emu_map_type_t type;
   int rank;
@@ -116,8 +122,8 @@ typedef struct moe_emu_tensor_map_t {
   bool fill_nan;                          /* what lies outside of the tensor is NaN, not 0 */
 } moe_emu_tensor_map_t;
 
-/* Writes the 128 bytes of a kernel parameter. They mean nothing to a GPU. MOE_EMU_INVALID_ARGUMENT, with the rule that the map
- * breaks, where the driver would refuse it. */
+/* Writes the 128 bytes of a kernel parameter. They mean nothing to a GPU. MOE_EMU_INVALID_ARGUMENT,
+ * with the rule that the map breaks, where the driver would refuse it. */
 MOE_API moe_emu_status_t moe_emu_tensor_map_encode(const moe_emu_tensor_map_t *map,
                                                    uint8_t out_bytes[MOE_EMU_TENSOR_MAP_BYTES],
                                                    moe_emu_report_t *out_report);

@@ -5,7 +5,7 @@
  * docs/numerics.md is the contract they implement.
  *
  * All functions are pure and thread-safe. Arithmetic is fp32, round to nearest even, subnormals
- * kept.
+ * kept; the floating-point environment of the caller must be the default one.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #ifndef MOE_REFERENCE_H
@@ -102,8 +102,8 @@ MOE_API moe_ref_status_t moe_ref_mx_quantize(const moe_ref_tensor_t *x, int axis
                                              moe_ref_mx_mode_t mode, const moe_ref_tensor_t *q,
                                              const moe_ref_tensor_t *scales);
 
-/* The inverse: x = q * 2^(scale-127), rounded once to x's type (F32 or BF16). Scale 255 gives NaN.
- */
+/* The inverse: x = q * 2^(scale-127), rounded once to x's type (F32 or BF16). Scale 255 gives NaN;
+ * a product of 2^128 or more gives Inf. Shapes as for moe_ref_mx_quantize. */
 MOE_API moe_ref_status_t moe_ref_mx_dequantize(const moe_ref_tensor_t *q,
                                                const moe_ref_tensor_t *scales, int axis,
                                                int64_t block, const moe_ref_tensor_t *x);

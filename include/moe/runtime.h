@@ -1,19 +1,23 @@
 /* moe/runtime.h - loads what moe-opt wrote and launches it.
  *
- * Why it exists: a bundle (manifest.json, PTX, cubin) can be launched by any CUDA runtime, but checking tensors against
- * the manifest, encoding tensor maps and sizing grids is the same work everywhere. This library does it once, correctly,
- * and depends on neither LLVM nor CUDA: the driver is opened with dlopen.
+ * Why it exists: a bundle (manifest.json, PTX, cubin) can be launched by any CUDA runtime, but
+ * checking tensors against the manifest, encoding tensor maps and sizing grids is the same work
+ * everywhere. This library does it once, correctly, and depends on neither LLVM nor CUDA: the
+ * driver is opened with dlopen.
  *
  * The three calls that matter:
  *   moe_rt_program_load    once per bundle and device
  *   moe_rt_call_prepare    once per set of tensors: every check, every allocation, every tensor map
- *   moe_rt_call_launch     per step: no allocation, no synchronization, legal under CUDA graph capture
+ *   moe_rt_call_launch     per step: no allocation, no synchronization, legal under CUDA graph
+ * capture
  *
- * Errors: every function that can fail returns a moe_rt_status_t and never aborts. The reason, in words, is
- * moe_rt_last_message() of the same thread. Output pointers are set to NULL (or zero) first.
+ * Errors: every function that can fail returns a moe_rt_status_t and never aborts. The reason, in
+ * words, is moe_rt_last_message() of the same thread. Output pointers are set to NULL (or zero)
+ * first.
  *
- * Threads: devices and programs may be shared between threads. One moe_rt_call_t may be launched from several threads at
- * once (on different streams, say); it must not be destroyed while another thread uses it.
+ * Threads: devices and programs may be shared between threads. One moe_rt_call_t may be launched
+ * from several threads at once (on different streams, say, when the function has no temporaries:
+ * they are in the call's workspace); it must not be destroyed while another thread uses it.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #ifndef MOE_RUNTIME_H
@@ -54,8 +58,9 @@ typedef enum moe_rt_status_t {
 /* The fixed text of a status. Static storage. */
 MOE_API const char *moe_rt_status_text(moe_rt_status_t status);
 
-/* What went wrong in the last failing call of this thread: one line without a newline that names the place (file, manifest
- * path, kernel, argument), the value found and the value allowed. Valid until this thread's next call. Never NULL. */
+/* What went wrong in the last failing call of this thread: one line without a newline that names
+ * the place (file, manifest path, kernel, argument), the value found and the value allowed. Valid
+ * until this thread's next call. Never NULL. */
 MOE_API const char *moe_rt_last_message(void);
 
 /* "0.1.0". Static storage. */
@@ -66,15 +71,17 @@ MOE_API const char *moe_rt_version(void);
 typedef struct moe_rt_device_t moe_rt_device_t;
 
 /* Opens a device.
- *   "cuda", "cuda:N"  device 0 or N. Uses the device's primary context, which PyTorch and CuPy use too.
- *   "emu", "emu:N"    the emulator of libmoe_emu, with schedule 0 or N: it runs the PTX on the CPU and checks it. Its memory
- *                     is this process's, DLPack device kDLCPU; a launch returns when the kernel has ended.
- * MOE_RT_NO_DRIVER where libcuda.so.1 cannot be loaded, MOE_RT_NO_DEVICE where N does not exist, MOE_RT_INVALID_ARGUMENT
- * for any other name. *out_device is owned by the caller; close it with moe_rt_device_close. */
+ *   "cuda", "cuda:N"  device 0 or N. Uses the device's primary context, which PyTorch and CuPy use
+ * too. "emu", "emu:N"    the emulator of libmoe_emu, with schedule 0 or N: it runs the PTX on the
+ * CPU and checks it. Its memory is this process's, DLPack device kDLCPU; a launch returns when the
+ * kernel has ended. MOE_RT_NO_DRIVER where libcuda.so.1 cannot be loaded, MOE_RT_NO_DEVICE where N
+ * does not exist, MOE_RT_INVALID_ARGUMENT for any other name. *out_device is owned by the caller;
+ * close it with moe_rt_device_close. */
 MOE_API moe_rt_status_t moe_rt_device_open(const char *name, moe_rt_device_t **out_device);
 
 typedef struct moe_rt_emulator_options_t {
-  uint64_t schedule; /* 0: warps in turn; otherwise the seed of a random order of warps and of asynchronous work */
+  uint64_t schedule; /* 0: warps in turn; otherwise the seed of a random order of warps and of
+                        asynchronous work */
   int threads;       /* blocks at once; 0: one per processor */
   double time_limit; /* seconds of a launch; 0: none */
 } moe_rt_emulator_options_t;
@@ -87,8 +94,8 @@ MOE_API moe_rt_status_t moe_rt_device_open_emulator(const moe_rt_emulator_option
 MOE_API void moe_rt_device_close(moe_rt_device_t *device);
 
 typedef struct moe_rt_device_info_t {
-  char name[256];                 /* "NVIDIA H200" */
-  int ordinal;                    /* N of cuda:N */
+  char name[256]; /* "NVIDIA H200" */
+  int ordinal;    /* N of cuda:N */
   int compute_major, compute_minor;
   int num_sms;
   int64_t l2_bytes;
@@ -100,26 +107,40 @@ typedef struct moe_rt_device_info_t {
 /* Fills *out_info. */
 MOE_API moe_rt_status_t moe_rt_device_info(moe_rt_device_t *device, moe_rt_device_info_t *out_info);
 
-/* Memory, copies and events, for tools and tests that have no CUDA runtime of their own. Copies are synchronous with
- * respect to the host. A stream is a CUstream (NULL is the default stream). */
-MOE_API moe_rt_status_t moe_rt_memory_allocate(moe_rt_device_t *device, size_t bytes, void **out_pointer);
+/* Memory, copies and events, for tools and tests that have no CUDA runtime of their own. A stream
+ * is a CUstream (NULL is the default stream). */
+
+/* Device memory of `bytes` > 0, aligned to 256 at least. Owned by the caller. */
+MOE_API moe_rt_status_t moe_rt_memory_allocate(moe_rt_device_t *device, size_t bytes,
+                                               void **out_pointer);
+/* NULL is allowed. */
 MOE_API void moe_rt_memory_free(moe_rt_device_t *device, void *pointer);
+
+/* Copies between host and device; done when they return. They wait for no stream but the default
+ * stream: synchronize the one whose kernels use the memory first. */
 MOE_API moe_rt_status_t moe_rt_memory_to_device(moe_rt_device_t *device, void *to, const void *from,
                                                 size_t bytes);
 MOE_API moe_rt_status_t moe_rt_memory_from_device(moe_rt_device_t *device, void *to,
                                                   const void *from, size_t bytes);
-/* Asynchronous on stream. */
+
+/* Sets device memory to a byte, and copies it. Asynchronous on `stream`. */
 MOE_API moe_rt_status_t moe_rt_memory_fill(moe_rt_device_t *device, void *to, uint8_t byte,
                                            size_t bytes, void *stream);
 MOE_API moe_rt_status_t moe_rt_memory_copy(moe_rt_device_t *device, void *to, const void *from,
                                            size_t bytes, void *stream);
 
+/* A stream that does not wait for the default stream. Owned by the caller. */
 MOE_API moe_rt_status_t moe_rt_stream_create(moe_rt_device_t *device, void **out_stream);
+/* NULL is allowed. */
 MOE_API void moe_rt_stream_destroy(moe_rt_device_t *device, void *stream);
+/* Waits for all work on the stream. An error of a kernel shows here. */
 MOE_API moe_rt_status_t moe_rt_stream_synchronize(moe_rt_device_t *device, void *stream);
 
+/* An event with a time. Owned by the caller. */
 MOE_API moe_rt_status_t moe_rt_event_create(moe_rt_device_t *device, void **out_event);
+/* NULL is allowed. */
 MOE_API void moe_rt_event_destroy(moe_rt_device_t *device, void *event);
+/* Puts the event behind the work that is on the stream now. */
 MOE_API moe_rt_status_t moe_rt_event_record(moe_rt_device_t *device, void *event, void *stream);
 /* Waits for `end`, then gives the milliseconds between the two. */
 MOE_API moe_rt_status_t moe_rt_event_elapsed(moe_rt_device_t *device, void *begin, void *end,
@@ -129,13 +150,15 @@ MOE_API moe_rt_status_t moe_rt_event_elapsed(moe_rt_device_t *device, void *begi
 
 typedef struct moe_rt_program_t moe_rt_program_t;
 
-/* Reads and validates the bundle in directory `path` (docs/manifest.md), without a device. The manifest is untrusted: every
- * field is checked, artifact names may not leave the directory, and sizes and hashes of the artifacts must match.
- * MOE_RT_IO_ERROR where a file cannot be read, MOE_RT_INVALID_BUNDLE where one is damaged. */
+/* Reads and validates the bundle in directory `path` (docs/manifest.md), without a device. The
+ * manifest is untrusted: every field is checked, artifact names may not leave the directory, and
+ * sizes and hashes of the artifacts must match. MOE_RT_IO_ERROR where a file cannot be read,
+ * MOE_RT_INVALID_BUNDLE where one is damaged. */
 MOE_API moe_rt_status_t moe_rt_program_read(const char *path, moe_rt_program_t **out_program);
 
-/* moe_rt_program_read, then loads the code on `device`: the cubin when it fits the device, else the PTX through the driver's
- * compiler. MOE_RT_UNSUPPORTED where the device is not of the bundle's target. The device must outlive the program. */
+/* moe_rt_program_read, then loads the code on `device`: the cubin when it fits the device, else the
+ * PTX through the driver's compiler. MOE_RT_UNSUPPORTED where the device is not of the bundle's
+ * target. The device must outlive the program. */
 MOE_API moe_rt_status_t moe_rt_program_load(moe_rt_device_t *device, const char *path,
                                             moe_rt_program_t **out_program);
 
@@ -148,7 +171,7 @@ MOE_API void moe_rt_program_destroy(moe_rt_program_t *program);
 
 /* A dimension of a tensor in a function's signature. */
 typedef struct moe_rt_dimension_t {
-  int64_t size;       /* >= 0 when static; -1 when it depends on a shape symbol */
+  int64_t size;       /* >= 0 when static; -1 when it depends on a symbol or the device */
   const char *symbol; /* the symbol when the dimension is exactly one, else NULL */
 } moe_rt_dimension_t;
 
@@ -158,8 +181,8 @@ typedef struct moe_rt_tensor_info_t {
   int dtype_bits;
   int rank;
   moe_rt_dimension_t shape[MOE_RT_MAX_RANK]; /* logical */
-  int order[MOE_RT_MAX_RANK];                /* order[i]: the logical dimension at memory position i, outermost first */
-  int64_t alignment;                         /* bytes */
+  int order[MOE_RT_MAX_RANK]; /* the logical dimension at memory position i, outermost first */
+  int64_t alignment;          /* bytes */
 } moe_rt_tensor_info_t;
 
 /* One launch, described so that a caller can compute the same thing by other means. */
@@ -181,42 +204,49 @@ typedef struct moe_rt_function_info_t {
   const moe_rt_launch_info_t *launches;
 } moe_rt_function_info_t;
 
+/* How many functions the program has; 0 for NULL. */
 MOE_API int moe_rt_program_function_count(const moe_rt_program_t *program);
-MOE_API const moe_rt_function_info_t *moe_rt_program_function(const moe_rt_program_t *program, int index);
+/* Function `index`; NULL where there is none. */
+MOE_API const moe_rt_function_info_t *moe_rt_program_function(const moe_rt_program_t *program,
+                                                              int index);
 
-/* The function of this name, or the only function when name is NULL. MOE_RT_NOT_FOUND names those there are. */
+/* The function of this name, or the only function when name is NULL. MOE_RT_NOT_FOUND names those
+ * there are. */
 MOE_API moe_rt_status_t moe_rt_program_find(const moe_rt_program_t *program, const char *name,
                                             const moe_rt_function_info_t **out_function);
 
-/* Binds the function's shape symbols to the shapes of its arguments and gives the shapes of its results, then of its
- * temporaries. argument_shapes[i] has the argument's rank. out_result_shapes and out_temporary_shapes may be NULL.
- * MOE_RT_INVALID_ARGUMENT where a shape does not fit: rank is the caller's duty, sizes and divisibility are checked. */
+/* Binds the function's shape symbols to the shapes of its arguments and gives the shapes of its
+ * results, then of its temporaries. argument_shapes[i] has the argument's rank. out_result_shapes
+ * and out_temporary_shapes may be NULL. MOE_RT_INVALID_ARGUMENT where a shape does not fit: rank is
+ * the caller's duty, sizes and divisibility are checked. */
 MOE_API moe_rt_status_t moe_rt_function_shapes(const moe_rt_program_t *program,
                                                const moe_rt_function_info_t *function,
                                                const int64_t *const *argument_shapes,
                                                int64_t (*out_result_shapes)[MOE_RT_MAX_RANK],
                                                int64_t (*out_temporary_shapes)[MOE_RT_MAX_RANK]);
 
-/* "cubin" or "ptx": what moe_rt_program_load gave to the driver; "none" after moe_rt_program_read. */
+/* "cubin" or "ptx": what moe_rt_program_load gave to the driver; "none" after moe_rt_program_read.
+ */
 MOE_API const char *moe_rt_program_code(const moe_rt_program_t *program);
 
 /* ---- Calls ---- */
 
 typedef struct moe_rt_call_t moe_rt_call_t;
 
-/* Checks the tensors against the function, allocates workspace, encodes tensor maps. The order of tensors is that of the
- * function's arguments, then of its results.
- *   tensors  borrowed for the time of this call; the memory they point to must stay valid while the call is launched.
- *            Device memory of the program's device. dtype as in the manifest; 8-bit floats also as plain uint8. Strides must
- *            be compact in the manifest's memory order (NULL strides: compact row-major); a dimension of size 1 may have any.
- *            No result may overlap another tensor.
- * A call may be launched any number of times. *out_call is owned by the caller. */
+/* Checks the tensors against the function, allocates workspace, encodes tensor maps. The order of
+ * tensors is that of the function's arguments, then of its results. tensors  borrowed for the time
+ * of this call; the memory they point to must stay valid while the call is launched. Device memory
+ * of the program's device. dtype as in the manifest; 8-bit floats also as plain uint8. Strides must
+ *            be compact in the manifest's memory order (NULL strides: compact row-major); a
+ * dimension of size 1 may have any. No result may overlap another tensor. A call may be launched
+ * any number of times. *out_call is owned by the caller. */
 MOE_API moe_rt_status_t moe_rt_call_prepare(const moe_rt_program_t *program,
                                             const moe_rt_function_info_t *function,
                                             const DLTensor *const *tensors, int tensor_count,
                                             moe_rt_call_t **out_call);
 
-/* Launches the kernels of the call on `stream` (CUstream; NULL is the default stream), in order. Asynchronous. */
+/* Launches the kernels of the call on `stream` (CUstream; NULL is the default stream), in order.
+ * Asynchronous. */
 MOE_API moe_rt_status_t moe_rt_call_launch(const moe_rt_call_t *call, void *stream);
 
 /* Frees the call. Its launches must have finished. NULL is allowed. */

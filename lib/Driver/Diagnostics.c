@@ -1,5 +1,4 @@
-/* Diagnostics.c - renders diagnostics as `file:line:col: error: message` with the source line and a
- * caret.
+/* Diagnostics.c - takes MLIR's diagnostics, and ours, to the callback of the compiler.
  *
  * Why: MLIR's C API hands diagnostics to a handler and prints nothing itself; and errors in a
  * pipeline or an option should look the same.
@@ -55,14 +54,17 @@ static bool is_text_name(MlirStringRef file) {
   return file.length == strlen(TEXT_NAME) && !memcmp(file.data, TEXT_NAME, file.length);
 }
 
-const char *moe__text_at(const moe__source_t *source, MlirLocation location) {
+const char *moe__text_at(const moe__source_t *source, MlirLocation location, moe__line_t *line) {
   place_t place;
   if (!source->name || !find_place(location, &place) || !is_text_name(place.file))
     return NULL;
-  const char *line = moe__find_line(source->text, place.line);
-  if (!line || place.column < 1 || (size_t)place.column > strcspn(line, "\n") + 1)
+  bool goes_on = line->number && line->number <= place.line;
+  const char *start = goes_on ? moe__find_line(line->start, place.line - line->number + 1)
+                              : moe__find_line(source->text, place.line);
+  if (!start || place.column < 1 || (size_t)place.column > strcspn(start, "\n") + 1)
     return NULL;
-  return line + place.column - 1;
+  *line = (moe__line_t){place.line, start};
+  return start + place.column - 1;
 }
 
 /* `text` is what the place points into, or NULL. */

@@ -27,6 +27,13 @@ typedef struct moe__source_t {
   const char *text; /* NUL-terminated */
 } moe__source_t;
 
+/* Where a line begins. Questions about a text that go from top to bottom start at the last answer
+ * instead of at the top. */
+typedef struct moe__line_t {
+  int number; /* from 1; 0: nothing found yet */
+  const char *start;
+} moe__line_t;
+
 struct moe_compiler_t {
   MlirContext context;
   moe_compiler_options_t options; /* its strings are owned */
@@ -72,8 +79,9 @@ void moe__report(moe_compiler_t *compiler, moe_severity_t severity, const moe__s
 void moe__report_at(moe_compiler_t *compiler, moe_severity_t severity, const moe__source_t *source,
                     size_t offset, const char *format, ...) __attribute__((format(printf, 5, 6)));
 
-/* The text at a location, if the location lies in `source`; else NULL. */
-const char *moe__text_at(const moe__source_t *source, MlirLocation location);
+/* The text at a location, if the location lies in `source`; else NULL. *line is where the last
+ * question ended. */
+const char *moe__text_at(const moe__source_t *source, MlirLocation location, moe__line_t *line);
 
 /* ---- CustomForm.c ---- */
 
@@ -96,9 +104,9 @@ extern const size_t moe__num_passes;
 extern const moe_pass_option_info_t moe__pass_options[];
 extern const size_t moe__num_pass_options;
 
-/* Makes an instance of moe__passes[pass]. values[i] is the value of moe__pass_options[i] or NULL;
+/* Makes an instance of moe__passes[index]. values[i] is the value of moe__pass_options[i] or NULL;
  * copied. */
-MlirPass moe__pass_create(moe_compiler_t *compiler, size_t pass, const char *const *values);
+MlirPass moe__pass_create(moe_compiler_t *compiler, size_t index, const char *const *values);
 
 /* ---- Pipeline.c ---- */
 

@@ -106,7 +106,7 @@ static bool take_given(MlirOperation function, const char *list, const char *wha
 }
 
 /* Names the results after the operands of `return %q, %s : ...` or `"func.return"(%q, %s) : ...`.
- */
+ * */
 static void take_returned(names_t *names, size_t first, size_t count, const char *text) {
   if (!text)
     return;
@@ -149,7 +149,7 @@ static void set_names(MlirOperation function, const char *list, const names_t *n
   free(dictionaries);
 }
 
-static bool name_function(moe_compiler_t *compiler, MlirOperation function) {
+static bool name_function(const moe__source_t *source, MlirOperation function, moe__line_t *line) {
   MlirAttribute type_attribute =
       mlirOperationGetAttributeByName(function, moe__ref("function_type"));
   MlirType type = mlirTypeAttrGetValue(type_attribute);
@@ -166,12 +166,12 @@ static bool name_function(moe_compiler_t *compiler, MlirOperation function) {
   if (ok && !mlirBlockIsNull(entry)) {
     for (size_t i = 0; i < num_arguments; i++) {
       MlirValue argument = mlirBlockGetArgument(entry, (intptr_t)i);
-      take(&names, i, value_name(moe__text_at(&compiler->source, mlirValueGetLocation(argument))));
+      take(&names, i, value_name(moe__text_at(source, mlirValueGetLocation(argument), line)));
     }
     MlirOperation terminator = mlirBlockGetTerminator(entry);
     if (!mlirOperationIsNull(terminator) && is_operation(terminator, "func.return"))
       take_returned(&names, num_arguments, num_results,
-                    moe__text_at(&compiler->source, mlirOperationGetLocation(terminator)));
+                    moe__text_at(source, mlirOperationGetLocation(terminator), line));
   }
   if (ok) {
     for (size_t i = 0; i < num_arguments; i++)
@@ -188,9 +188,10 @@ static bool name_function(moe_compiler_t *compiler, MlirOperation function) {
 }
 
 bool moe__name_values(moe_module_t *module) {
+  moe__line_t line = {0};
   MlirOperation op = mlirBlockGetFirstOperation(mlirModuleGetBody(module->ir));
   for (; !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
-    if (is_operation(op, "func.func") && !name_function(module->compiler, op))
+    if (is_operation(op, "func.func") && !name_function(&module->compiler->source, op, &line))
       return false;
   }
   return true;

@@ -3,6 +3,8 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Kernel/Kernel.h"
 
+#include "lib/Builder/Inspect.h"
+
 #include "mlir-c/BuiltinAttributes.h"
 #include "mlir-c/BuiltinTypes.h"
 
@@ -11,7 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One symbol per gpu.module for the dynamic shared memory of all its kernels. 1024 is what 128-byte swizzles need. */
+/* One symbol per gpu.module for the dynamic shared memory of all its kernels. 1024 is what 128-byte
+ * swizzles need. */
 #define SHARED_SYMBOL "dynamic_shared_memory"
 
 void moe__kernel_begin(moe__kernel_t *kernel, MlirContext context, MlirLocation location,
@@ -101,8 +104,8 @@ int32_t moe__kernel_shared(moe__kernel_t *kernel, int32_t bytes, int32_t alignme
 static bool declares_shared_memory(MlirBlock body) {
   for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op);
        op = mlirOperationGetNextInBlock(op))
-    if (mlirStringRefEqual(mlirIdentifierStr(mlirOperationGetName(op)),
-                           mlirStringRefCreateFromCString("llvm.mlir.global")))
+    if (moe__op_is(op, "llvm.mlir.global") &&
+        mlirStringRefEqual(moe__symbol(op), mlirStringRefCreateFromCString(SHARED_SYMBOL)))
       return true;
   return false;
 }
@@ -128,7 +131,8 @@ void moe__kernel_end(moe__kernel_t *kernel, MlirBlock gpu_module_body, MlirStrin
   FILE *out = open_memstream(&text, &length);
   if (!out)
     abort();
-  fprintf(out, "sym_name = \"%.*s\", function_type = !llvm.func<void (", (int)name.length, name.data);
+  fprintf(out, "sym_name = \"%.*s\", function_type = !llvm.func<void (", (int)name.length,
+          name.data);
   for (int i = 0; i < kernel->parameter_count; i++) {
     MlirType type = kernel->parameter_types[i];
     bool pointer = mlirTypeEqual(type, b->ptr), global = mlirTypeEqual(type, b->global_ptr);
@@ -163,6 +167,7 @@ static void write_expression(char *out, const char *name, int count, const char 
                        values[i]);
   length += snprintf(out + length, MOE__EXPRESSION_SIZE - (size_t)length, "]}");
   assert(length < MOE__EXPRESSION_SIZE);
+  (void)length; /* without assertions */
 }
 
 void moe__expression_ceildiv(char *out, const char *value, int64_t divisor) {

@@ -1,8 +1,7 @@
 /* Formats.h - the number formats as inline functions.
  *
- * Why it exists: the block quantizer converts hundreds of millions of elements, and a compiler
- * vectorizes a loop of conversions only where it sees their bodies. Formats.c gives the same
- * functions their public names.
+ * Why it exists: the block quantizer converts hundreds of millions of elements, and a call for each
+ * would cost more than the conversion. Formats.c gives the same functions their public names.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #ifndef MOE_LIB_REFERENCE_FORMATS_H

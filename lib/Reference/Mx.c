@@ -311,8 +311,7 @@ static int tile_rows(const run_t *run, int64_t first) {
 
 /* amax[l] = the largest magnitude of block l of the run, as bits. */
 static void run_amax(const run_t *run, const moe_ref_tensor_t *x, int32_t amax[LANES]) {
-  tile_t tile;
-  tile.lanes = run->lanes;
+  tile_t tile = {.lanes = run->lanes};
   memset(amax, 0, LANES * sizeof *amax);
   for (int64_t first = 0; first < run->block; first += ROWS) {
     const place_t source = tile_place(run, x, first);
@@ -325,8 +324,7 @@ static void run_amax(const run_t *run, const moe_ref_tensor_t *x, int32_t amax[L
 /* to = from * factors, tile by tile. */
 static void rescale_run(const run_t *run, const moe_ref_tensor_t *from, const float factors[LANES],
                         const moe_ref_tensor_t *to) {
-  tile_t tile;
-  tile.lanes = run->lanes;
+  tile_t tile = {.lanes = run->lanes};
   for (int64_t first = 0; first < run->block; first += ROWS) {
     const place_t source = tile_place(run, from, first), target = tile_place(run, to, first);
     tile.rows = tile_rows(run, first);
@@ -393,7 +391,7 @@ moe_ref_status_t moe_ref_mx_quantize(const moe_ref_tensor_t *x, int axis, int64_
   run_t run = run_first(x, scales, axis, block);
   do {
     int32_t amax[LANES];
-    float reciprocals[LANES];
+    float reciprocals[LANES] = {0};
     run_amax(&run, x, amax);
     uint8_t *scale = run_scales(&run);
     for (int l = 0; l < run.lanes; l++, scale += scales->strides[run.lane_dim]) {
@@ -414,7 +412,7 @@ moe_ref_status_t moe_ref_mx_dequantize(const moe_ref_tensor_t *q, const moe_ref_
 
   run_t run = run_first(q, scales, axis, block);
   do {
-    float factors[LANES];
+    float factors[LANES] = {0};
     const uint8_t *scale = run_scales(&run);
     for (int l = 0; l < run.lanes; l++, scale += scales->strides[run.lane_dim])
       factors[l] = moe__f32_from_e8m0(*scale);

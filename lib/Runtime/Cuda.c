@@ -109,9 +109,17 @@ static void cuda_free(moe_rt_device_t *device, void *pointer) {
   (void)free_pointer(device, pointer);
 }
 
-static moe_rt_status_t cuda_to_device(moe_rt_device_t *device, void *to, const void *from,
+static moe_rt_status_t copy_to_device(moe_rt_device_t *device, void *to, const void *from,
                                       size_t bytes) {
   CALL_IN_CONTEXT(device, cuMemcpyHtoD, to_driver(to), from, bytes);
+}
+
+/* From pageable memory the driver returns once the data is staged; its end is still under way on
+ * the default stream, and other streams do not wait for that one. */
+static moe_rt_status_t cuda_to_device(moe_rt_device_t *device, void *to, const void *from,
+                                      size_t bytes) {
+  MOE__TRY(copy_to_device(device, to, from, bytes));
+  CALL_IN_CONTEXT(device, cuStreamSynchronize, NULL);
 }
 
 static moe_rt_status_t cuda_from_device(moe_rt_device_t *device, void *to, const void *from,
@@ -176,67 +184,80 @@ static moe_rt_status_t cuda_event_elapsed(moe_rt_device_t *device, void *begin, 
 
 /* ---- Code ---- */
 
-/* Errors that say "not this code on this driver", after which other code may still load. */
-static bool is_refusal(moe__cu_result_t result) {
-  switch (result) {
-  case MOE__CU_INVALID_IMAGE:
-  case MOE__CU_NO_BINARY_FOR_GPU:
-  case MOE__CU_INVALID_PTX:
-  case MOE__CU_JIT_COMPILER_NOT_FOUND:
-  case MOE__CU_UNSUPPORTED_PTX_VERSION:
-  case MOE__CU_JIT_COMPILATION_DISABLED:
-    return true;
-  default:
-    return false;
-  }
+/* Loaded code. The driver loads lazily: its compiler may write the log as late as when the first
+ * kernel is asked for. */
+typedef struct code_t {
+  moe__cu_library_t library;
+  char log[JIT_LOG_BYTES];
+} code_t;
+
+/* The status of a driver function that may find out only now that it cannot take the code: then
+ * other code may still load, whatever the error is called. */
+static moe_rt_status_t check_code(moe_rt_device_t *device, const code_t *code, const char *what,
+                                  moe__cu_result_t result) {
+  if (result == MOE__CU_SUCCESS || result == MOE__CU_OUT_OF_MEMORY || is_poison(result))
+    return check(device, what, result);
+  moe__cuda_fail(as_cuda(device)->driver, MOE_RT_UNSUPPORTED, what, result);
+  size_t length = strlen(code->log);
+  while (length > 0 && code->log[length - 1] == '\n')
+    length--;
+  if (length > 0)
+    moe__fail(MOE_RT_UNSUPPORTED, "%s: %.*s", moe_rt_last_message(), (int)length, code->log);
+  return MOE_RT_UNSUPPORTED;
 }
 
 static moe_rt_status_t cuda_load_code(moe_rt_device_t *device, moe__code_kind_t kind,
                                       const moe__bytes_t *bytes, void **out_code) {
-  const moe__cuda_driver_t *driver = as_cuda(device)->driver;
-  char log[JIT_LOG_BYTES] = "";
+  code_t *code = calloc(1, sizeof *code);
+  if (!code)
+    return moe__fail_memory();
   int options[] = {MOE__CU_JIT_ERROR_LOG_BUFFER, MOE__CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
-  void *values[] = {log, (void *)(uintptr_t)(sizeof log - 1)};
+  void *values[] = {code->log, (void *)(uintptr_t)(sizeof code->log - 1)};
   unsigned option_count = kind == MOE__PTX ? 2 : 0;
-
   moe__cu_context_t previous;
-  MOE__TRY(enter(device, &previous));
-  moe__cu_result_t result = driver->cuLibraryLoadData((moe__cu_library_t *)out_code, bytes->data,
-                                                      options, values, option_count, NULL, NULL, 0);
-  leave(device, previous);
-  if (!is_refusal(result))
-    return check(device, "cuLibraryLoadData", result);
-  moe__cuda_fail(driver, MOE_RT_UNSUPPORTED, "cuLibraryLoadData", result);
-  if (*log)
-    moe__fail(MOE_RT_UNSUPPORTED, "%s: %s", moe_rt_last_message(), log);
-  return MOE_RT_UNSUPPORTED;
+  moe_rt_status_t status = enter(device, &previous);
+  if (status == MOE_RT_OK) {
+    moe__cu_result_t result = as_cuda(device)->driver->cuLibraryLoadData(
+        &code->library, bytes->data, options, values, option_count, NULL, NULL, 0);
+    leave(device, previous);
+    status = check_code(device, code, "cuLibraryLoadData", result);
+  }
+  if (status != MOE_RT_OK) {
+    free(code);
+    return status;
+  }
+  *out_code = code;
+  return MOE_RT_OK;
 }
 
-static void cuda_unload_code(moe_rt_device_t *device, void *code) {
+static void cuda_unload_code(moe_rt_device_t *device, void *loaded) {
+  code_t *code = loaded;
   moe__cu_context_t previous;
-  if (enter(device, &previous) != MOE_RT_OK)
-    return;
-  as_cuda(device)->driver->cuLibraryUnload(code);
-  leave(device, previous);
+  if (enter(device, &previous) == MOE_RT_OK) {
+    as_cuda(device)->driver->cuLibraryUnload(code->library);
+    leave(device, previous);
+  }
+  free(code);
 }
 
-static moe_rt_status_t load_kernel(moe_rt_device_t *device, void *code, const moe__kernel_t *kernel,
-                                   void **out_kernel) {
+static moe_rt_status_t load_kernel(moe_rt_device_t *device, const code_t *code,
+                                   const moe__kernel_t *kernel, void **out_kernel) {
   const cuda_device_t *cuda = as_cuda(device);
   const moe__cuda_driver_t *driver = cuda->driver;
   moe__cu_kernel_t handle = NULL;
-  moe__cu_result_t result = driver->cuLibraryGetKernel(&handle, code, kernel->name);
+  moe__cu_result_t result = driver->cuLibraryGetKernel(&handle, code->library, kernel->name);
   if (result == MOE__CU_NOT_FOUND)
     return moe__fail(MOE_RT_INVALID_BUNDLE, "the code has no such entry point");
-  MOE__TRY(check(device, "cuLibraryGetKernel", result));
+  MOE__TRY(check_code(device, code, "cuLibraryGetKernel", result));
   MOE__TRY(check(device, "cuKernelSetAttribute",
                  driver->cuKernelSetAttribute(MOE__CU_FUNCTION_MAX_DYNAMIC_SHARED_SIZE_BYTES,
                                               (int)kernel->shared_memory, handle, cuda->device)));
   moe__cu_function_t function = NULL;
-  MOE__TRY(check(device, "cuKernelGetFunction", driver->cuKernelGetFunction(&function, handle)));
+  result = driver->cuKernelGetFunction(&function, handle);
+  MOE__TRY(check_code(device, code, "cuKernelGetFunction", result));
   /* Otherwise the driver may load the code at the first launch, which a graph capture forbids. */
   if (driver->cuFuncLoad)
-    MOE__TRY(check(device, "cuFuncLoad", driver->cuFuncLoad(function)));
+    MOE__TRY(check_code(device, code, "cuFuncLoad", driver->cuFuncLoad(function)));
   *out_kernel = function;
   return MOE_RT_OK;
 }

@@ -77,34 +77,8 @@ static moe_rt_status_t check_target(const moe_rt_device_t *device,
   return MOE_RT_OK;
 }
 
-/* The cubin is the code that was tested; the driver's own compiler is the second choice. */
-static moe_rt_status_t load_code(moe_rt_program_t *program, const bundle_code_t *code) {
-  moe_rt_device_t *device = program->device;
-  char refusal[512] = "";
-  if (code->cubin.data) {
-    program->code_name = "cubin";
-    moe_rt_status_t status =
-        device->backend->load_code(device, MOE__CUBIN, &code->cubin, &program->code);
-    if (status == MOE_RT_OK)
-      return MOE_RT_OK;
-    if (status != MOE_RT_UNSUPPORTED)
-      return moe__fail_in(status, "%s", program->manifest.cubin.file);
-    snprintf(refusal, sizeof refusal, "%s: %s; ", program->manifest.cubin.file,
-             moe_rt_last_message());
-  }
-  program->code_name = "ptx";
-  moe_rt_status_t status = device->backend->load_code(device, MOE__PTX, &code->ptx, &program->code);
-  if (status == MOE_RT_OK)
-    return MOE_RT_OK;
-  return moe__fail_in(status, "%s%s", refusal, program->manifest.ptx.file);
-}
-
 static moe_rt_status_t load_kernels(moe_rt_program_t *program) {
   const moe__manifest_t *manifest = &program->manifest;
-  program->kernels = moe__arena_allocate(&program->arena, (size_t)manifest->kernel_count,
-                                         sizeof *program->kernels);
-  if (!program->kernels)
-    return moe__fail_memory();
   for (int i = 0; i < manifest->kernel_count; i++) {
     moe_rt_status_t status = program->device->backend->load_kernel(
         program->device, program->code, &manifest->kernels[i], &program->kernels[i]);
@@ -114,13 +88,47 @@ static moe_rt_status_t load_kernels(moe_rt_program_t *program) {
   return MOE_RT_OK;
 }
 
+/* Loads one kind of code with all of its kernels, or leaves nothing loaded. */
+static moe_rt_status_t load_code(moe_rt_program_t *program, moe__code_kind_t kind,
+                                 const moe__bytes_t *bytes) {
+  const moe__backend_t *backend = program->device->backend;
+  moe_rt_status_t status = backend->load_code(program->device, kind, bytes, &program->code);
+  if (status != MOE_RT_OK)
+    return status;
+  status = load_kernels(program);
+  if (status != MOE_RT_OK) {
+    backend->unload_code(program->device, program->code);
+    program->code = NULL;
+  }
+  return status;
+}
+
+/* The cubin is the code that was tested; the driver's own compiler is the second choice. */
 static moe_rt_status_t load_bundle(moe_rt_program_t *program, moe_rt_device_t *device,
                                    const bundle_code_t *code) {
+  const moe__manifest_t *manifest = &program->manifest;
   MOE__TRY(moe__device_check(device));
-  MOE__TRY(check_target(device, &program->manifest));
+  MOE__TRY(check_target(device, manifest));
   program->device = device;
-  MOE__TRY(load_code(program, code));
-  return load_kernels(program);
+  program->kernels = moe__arena_allocate(&program->arena, (size_t)manifest->kernel_count,
+                                         sizeof *program->kernels);
+  if (!program->kernels)
+    return moe__fail_memory();
+  char refusal[512] = "";
+  if (code->cubin.data) {
+    program->code_name = "cubin";
+    moe_rt_status_t status = load_code(program, MOE__CUBIN, &code->cubin);
+    if (status == MOE_RT_OK)
+      return MOE_RT_OK;
+    if (status != MOE_RT_UNSUPPORTED)
+      return moe__fail_in(status, "%s", manifest->cubin.file);
+    snprintf(refusal, sizeof refusal, "%s: %s; ", manifest->cubin.file, moe_rt_last_message());
+  }
+  program->code_name = "ptx";
+  moe_rt_status_t status = load_code(program, MOE__PTX, &code->ptx);
+  if (status == MOE_RT_OK)
+    return MOE_RT_OK;
+  return moe__fail_in(status, "%s%s", refusal, manifest->ptx.file);
 }
 
 static moe_rt_status_t make_program(moe_rt_device_t *device, const char *path,

@@ -1,13 +1,15 @@
 /* Manifest.c - writes the manifest (docs/manifest.md) of a compiled module.
  *
- * What it joins: the launch plan, which is the functions with one op per launch; the record `moe.kernel` that each kernel
- * carries (lib/Kernel/Kernel.h); and the artifacts. Shapes are followed from the arguments through the ops, so that every
- * size in the manifest is a number or an expression over the shape symbols of its function.
+ * What it joins: the launch plan, which is the functions with one op per launch; the record
+ * `moe.kernel` that each kernel carries (lib/Kernel/Kernel.h); and the artifacts. Shapes are
+ * followed from the arguments through the ops, so that every size in the manifest is a number or an
+ * expression over the shape symbols of its function.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Target/Target.h"
 
 #include "lib/Builder/Inspect.h"
+#include "lib/Target/Record.h"
 
 #include "mlir-c/BuiltinAttributes.h"
 #include "mlir-c/BuiltinTypes.h"
@@ -40,7 +42,21 @@ typedef struct function_t {
 
 /* ---- Strings and attributes ---- */
 
-static json_t *json_text(MlirStringRef text) { return json_stringn(text.data, text.length); }
+static json_t *json_text(MlirStringRef text) {
+  return json_stringn(text.data, text.length);
+}
+
+/* What the schema takes for the name of a function or tensor. */
+#define MAX_NAME 255
+#define NAME_RULE "must be 1 to 255 bytes of UTF-8, without quotes and control characters"
+static bool is_name(MlirStringRef text) {
+  bool ok = text.length > 0 && text.length <= MAX_NAME;
+  for (size_t i = 0; ok && i < text.length; i++)
+    ok = (unsigned char)text.data[i] >= ' ' && !strchr("\177'\"", text.data[i]);
+  json_t *value = ok ? json_text(text) : NULL; /* NULL unless it is UTF-8 */
+  json_decref(value);
+  return value != NULL;
+}
 
 static MlirAttribute element(MlirAttribute dictionary, const char *key) {
   return mlirDictionaryAttrGetElementByName(dictionary, mlirStringRefCreateFromCString(key));
@@ -80,15 +96,18 @@ static bool name_is_taken(const function_t *function, const char *name) {
   return false;
 }
 
-/* Adds a tensor. The name is `prefix` followed by the first free number where `name` is empty or taken. */
-static tensor_t *add_tensor(function_t *function, MlirValue value, MlirStringRef name, const char *prefix) {
+/* Adds a tensor. The name is `prefix` followed by the first free number where `name` is empty or
+ * taken. */
+static tensor_t *add_tensor(function_t *function, MlirValue value, MlirStringRef name,
+                            const char *prefix) {
   char *text = strndup(name.data ? name.data : "", name.length);
   for (int n = 0; text && (!*text || name_is_taken(function, text)); n++) {
     free(text);
     if (asprintf(&text, "%s%d", prefix, n) < 0)
       abort();
   }
-  function->tensors = realloc(function->tensors, (function->tensor_count + 1) * sizeof *function->tensors);
+  function->tensors =
+      realloc(function->tensors, (function->tensor_count + 1) * sizeof *function->tensors);
   if (!text || !function->tensors)
     abort();
   tensor_t *tensor = &function->tensors[function->tensor_count++];
@@ -136,14 +155,17 @@ static void infer_shape(function_t *function, MlirOperation op, intptr_t result,
     if (result == 0 || d != axis)
       json_array_append(shape, size);
     else if (json_is_integer(size))
-      json_array_append_new(shape, json_integer(json_integer_value(size) / moe__op_integer(op, "block")));
+      json_array_append_new(shape,
+                            json_integer(json_integer_value(size) / moe__op_integer(op, "block")));
     else
-      json_array_append_new(shape, json_pack("{s[OI]}", "ceildiv", size,
-                                             (json_int_t)moe__op_integer(op, "block")));
+      json_array_append_new(
+          shape, json_pack("{s[OI]}", "ceildiv", size, (json_int_t)moe__op_integer(op, "block")));
   }
 }
 
-static bool is_launch(MlirOperation op) { return !mlirAttributeIsNull(moe__op_attribute(op, "kernel")); }
+static bool is_launch(MlirOperation op) {
+  return !mlirAttributeIsNull(moe__op_attribute(op, "kernel"));
+}
 
 static intptr_t returned_at(const function_t *function, MlirValue value) {
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(function->returns); i++)
@@ -154,17 +176,17 @@ static intptr_t returned_at(const function_t *function, MlirValue value) {
 
 /* Results and temporaries, in the order in which launches make them. */
 static void add_made_tensors(function_t *function) {
-  for (MlirOperation op = mlirBlockGetFirstOperation(moe__body(function->op)); !mlirOperationIsNull(op);
-       op = mlirOperationGetNextInBlock(op)) {
+  for (MlirOperation op = mlirBlockGetFirstOperation(moe__body(function->op));
+       !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
     if (!is_launch(op))
       continue;
     for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++) {
       MlirValue value = mlirOperationGetResult(op, i);
       intptr_t position = returned_at(function, value);
-      tensor_t *tensor = position < 0
-                             ? add_tensor(function, value, mlirStringRefCreate(NULL, 0), "temporary")
-                             : add_tensor(function, value, given_name(function->op, "res_attrs", position),
-                                          "result");
+      tensor_t *tensor =
+          position < 0 ? add_tensor(function, value, mlirStringRefCreate(NULL, 0), "temporary")
+                       : add_tensor(function, value,
+                                    given_name(function->op, "res_attrs", position), "result");
       infer_shape(function, op, i, tensor->shape);
     }
   }
@@ -198,7 +220,8 @@ static json_t *resolve(function_t *function, MlirOperation launch, MlirAttribute
   if (mlirAttributeIsAArray(expression)) {
     json_t *list = json_array();
     for (intptr_t i = 0; i < mlirArrayAttrGetNumElements(expression); i++)
-      json_array_append_new(list, resolve(function, launch, mlirArrayAttrGetElement(expression, i)));
+      json_array_append_new(list,
+                            resolve(function, launch, mlirArrayAttrGetElement(expression, i)));
     return list;
   }
   if (!mlirAttributeIsADictionary(expression))
@@ -216,14 +239,16 @@ static json_t *resolve(function_t *function, MlirOperation launch, MlirAttribute
   return object;
 }
 
-static json_t *describe_parameter(function_t *function, MlirOperation launch, MlirAttribute record) {
+static json_t *describe_parameter(function_t *function, MlirOperation launch,
+                                  MlirAttribute record) {
   json_t *parameter = json_object();
   for (intptr_t i = 0; i < mlirDictionaryAttrGetNumElements(record); i++) {
     MlirNamedAttribute entry = mlirDictionaryAttrGetElement(record, i);
     MlirStringRef key = mlirIdentifierStr(entry.name);
     json_t *value = NULL;
     if (mlirStringRefEqual(key, mlirStringRefCreateFromCString("tensor")))
-      value = json_string(launch_tensor(function, launch, mlirIntegerAttrGetValueInt(entry.attribute))->name);
+      value = json_string(
+          launch_tensor(function, launch, mlirIntegerAttrGetValueInt(entry.attribute))->name);
     else
       value = resolve(function, launch, entry.attribute);
     json_object_setn_new(parameter, key.data, key.length, value);
@@ -241,7 +266,8 @@ static int64_t least_common_multiple(int64_t x, int64_t y) {
   return x / a * y;
 }
 
-/* What kernels require of a dimension is required of its symbol. Static dimensions were checked by passes. */
+/* What kernels require of a dimension is required of its symbol. Static dimensions were checked by
+ * passes. */
 static void apply_requirements(function_t *function, MlirOperation launch, MlirAttribute record) {
   MlirAttribute requires = element(record, "requires");
   for (intptr_t i = 0; i < mlirArrayAttrGetNumElements(requires); i++) {
@@ -249,16 +275,16 @@ static void apply_requirements(function_t *function, MlirOperation launch, MlirA
     MlirAttribute dim = element(requirement, "dim");
     intptr_t tensor = mlirIntegerAttrGetValueInt(mlirArrayAttrGetElement(dim, 0));
     size_t dimension = (size_t)mlirIntegerAttrGetValueInt(mlirArrayAttrGetElement(dim, 1));
-    const char *name =
-        json_string_value(json_array_get(launch_tensor(function, launch, tensor)->shape, dimension));
+    const char *name = json_string_value(
+        json_array_get(launch_tensor(function, launch, tensor)->shape, dimension));
     size_t index = 0;
     json_t *symbol = NULL;
     json_array_foreach(function->symbols, index, symbol) {
       json_t *multiple = json_object_get(symbol, "multiple_of");
       if (name && strcmp(json_string_value(json_object_get(symbol, "name")), name) == 0)
-        json_integer_set(multiple,
-                         least_common_multiple(json_integer_value(multiple),
-                                               moe__dictionary_integer(requirement, "multiple_of", 1)));
+        json_integer_set(multiple, least_common_multiple(
+                                       json_integer_value(multiple),
+                                       moe__dictionary_integer(requirement, "multiple_of", 1)));
     }
   }
 }
@@ -270,13 +296,15 @@ static json_t *describe_op(function_t *function, MlirOperation op) {
     MlirNamedAttribute entry = mlirOperationGetAttribute(op, i);
     MlirStringRef name = mlirIdentifierStr(entry.name);
     if (mlirAttributeIsAInteger(entry.attribute) || mlirAttributeIsAString(entry.attribute))
-      json_object_setn_new(attributes, name.data, name.length, json_from_attribute(entry.attribute));
+      json_object_setn_new(attributes, name.data, name.length,
+                           json_from_attribute(entry.attribute));
   }
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++)
     json_array_append_new(operands, json_string(launch_tensor(function, op, i)->name));
   for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++)
     json_array_append_new(
-        results, json_string(launch_tensor(function, op, mlirOperationGetNumOperands(op) + i)->name));
+        results,
+        json_string(launch_tensor(function, op, mlirOperationGetNumOperands(op) + i)->name));
   return json_pack("{so so so so}", "name", json_text(moe__op_name(op)), "attributes", attributes,
                    "operands", operands, "results", results);
 }
@@ -287,9 +315,10 @@ static json_t *describe_launch(function_t *function, MlirOperation op, MlirStrin
   MlirAttribute parameters = element(record, "parameters");
   json_t *list = json_array();
   for (intptr_t i = 0; i < mlirArrayAttrGetNumElements(parameters); i++)
-    json_array_append_new(list, describe_parameter(function, op, mlirArrayAttrGetElement(parameters, i)));
-  return json_pack("{so so so so}", "kernel", json_text(kernel), "op", describe_op(function, op), "grid",
-                   resolve(function, op, element(record, "grid")), "parameters", list);
+    json_array_append_new(list,
+                          describe_parameter(function, op, mlirArrayAttrGetElement(parameters, i)));
+  return json_pack("{so so so so}", "kernel", json_text(kernel), "op", describe_op(function, op),
+                   "grid", resolve(function, op, element(record, "grid")), "parameters", list);
 }
 
 /* The record of the kernel that the launch names, null if there is no such kernel. */
@@ -298,8 +327,8 @@ static MlirAttribute find_record(MlirOperation module, MlirStringRef kernel) {
        !mlirOperationIsNull(gpu_module); gpu_module = mlirOperationGetNextInBlock(gpu_module)) {
     if (!moe__op_is(gpu_module, "gpu.module"))
       continue;
-    for (MlirOperation op = mlirBlockGetFirstOperation(moe__body(gpu_module)); !mlirOperationIsNull(op);
-         op = mlirOperationGetNextInBlock(op))
+    for (MlirOperation op = mlirBlockGetFirstOperation(moe__body(gpu_module));
+         !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op))
       if (moe__op_is(op, "llvm.func") && mlirStringRefEqual(moe__symbol(op), kernel))
         return moe__op_attribute(op, "moe.kernel");
   }
@@ -308,50 +337,70 @@ static MlirAttribute find_record(MlirOperation module, MlirStringRef kernel) {
 
 /* ---- Functions and kernels ---- */
 
+static bool check_names(const function_t *function) {
+  if (!is_name(moe__symbol(function->op)))
+    return moe__error(function->op, "the name of the function " NAME_RULE);
+  for (size_t i = 0; i < function->tensor_count; i++)
+    if (!is_name(mlirStringRefCreateFromCString(function->tensors[i].name)))
+      return moe__error(function->op, "the name of a tensor " NAME_RULE);
+  return true;
+}
+
+/* NULL after an error. */
+static json_t *describe_launches(MlirOperation module, function_t *function) {
+  json_t *launches = json_array();
+  for (MlirOperation op = mlirBlockGetFirstOperation(moe__body(function->op));
+       !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
+    if (!is_launch(op))
+      continue;
+    MlirStringRef kernel = mlirSymbolRefAttrGetLeafReference(moe__op_attribute(op, "kernel"));
+    MlirAttribute record = find_record(module, kernel);
+    if (mlirAttributeIsNull(record)) {
+      moe__error(op, "kernel '%.*s' has not been compiled", (int)kernel.length, kernel.data);
+      json_decref(launches);
+      return NULL;
+    }
+    if (!moe__record_check(op, record)) {
+      json_decref(launches);
+      return NULL;
+    }
+    json_array_append_new(launches, describe_launch(function, op, kernel, record));
+  }
+  if (json_array_size(launches) == 0) {
+    moe__error(function->op, "the function launches no kernel");
+    json_decref(launches);
+    return NULL;
+  }
+  return launches;
+}
+
 static json_t *describe_function(MlirOperation module, function_t *function) {
   add_arguments(function);
   size_t argument_count = function->tensor_count;
   add_made_tensors(function);
-  json_t *launches = json_array(), *arguments = json_array(), *results = json_array(),
-         *temporaries = json_array();
-  bool ok = true;
-  for (MlirOperation op = mlirBlockGetFirstOperation(moe__body(function->op)); !mlirOperationIsNull(op);
-       op = mlirOperationGetNextInBlock(op)) {
-    if (!is_launch(op))
-      continue;
-    MlirAttribute symbol = moe__op_attribute(op, "kernel");
-    MlirStringRef kernel =
-        mlirSymbolRefAttrGetLeafReference(symbol);
-    MlirAttribute record = find_record(module, kernel);
-    if (mlirAttributeIsNull(record)) {
-      ok = moe__error(op, "kernel '%.*s' has not been compiled", (int)kernel.length, kernel.data);
-      break;
-    }
-    json_array_append_new(launches, describe_launch(function, op, kernel, record));
-  }
+  if (!check_names(function))
+    return NULL;
+  json_t *launches = describe_launches(module, function);
+  if (!launches)
+    return NULL;
+  json_t *arguments = json_array(), *results = json_array(), *temporaries = json_array();
   for (size_t i = 0; i < argument_count; i++)
     json_array_append_new(arguments, describe_tensor(&function->tensors[i]));
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(function->returns); i++)
-    json_array_append_new(
-        results, describe_tensor(find_tensor(function, mlirOperationGetOperand(function->returns, i))));
+    json_array_append_new(results, describe_tensor(find_tensor(
+                                       function, mlirOperationGetOperand(function->returns, i))));
   for (size_t i = argument_count; i < function->tensor_count; i++)
     if (returned_at(function, function->tensors[i].value) < 0)
       json_array_append_new(temporaries, describe_tensor(&function->tensors[i]));
-  json_t *description =
-      json_pack("{so sO so so so so}", "name", json_text(moe__symbol(function->op)), "symbols",
-                function->symbols, "arguments", arguments, "results", results, "temporaries",
-                temporaries, "launches", launches);
-  if (!ok) {
-    json_decref(description);
-    return NULL;
-  }
-  return description;
+  return json_pack("{so sO so so so so}", "name", json_text(moe__symbol(function->op)), "symbols",
+                   function->symbols, "arguments", arguments, "results", results, "temporaries",
+                   temporaries, "launches", launches);
 }
 
 static json_t *list_functions(MlirOperation module) {
   json_t *list = json_array();
-  for (MlirOperation op = mlirBlockGetFirstOperation(moe__body(module)); list && !mlirOperationIsNull(op);
-       op = mlirOperationGetNextInBlock(op)) {
+  for (MlirOperation op = mlirBlockGetFirstOperation(moe__body(module));
+       list && !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
     if (!moe__op_is(op, "func.func") || mlirBlockIsNull(moe__body(op)))
       continue;
     function_t function = {
@@ -370,17 +419,22 @@ static json_t *list_functions(MlirOperation module) {
     free(function.tensors);
     json_decref(function.symbols);
   }
+  if (list && json_array_size(list) == 0) {
+    moe__error(module, "there is no function: nothing can be launched");
+    json_decref(list);
+    list = NULL;
+  }
   return list;
 }
 
 static bool add_kernel(MlirOperation op, void *user) {
   MlirAttribute record = moe__op_attribute(op, "moe.kernel");
   if (moe__op_is(op, "llvm.func") && !mlirAttributeIsNull(record))
-    json_array_append_new(user, json_pack("{so so so so}", "name", json_text(moe__symbol(op)), "block",
-                                          json_from_attribute(element(record, "block")), "cluster",
-                                          json_from_attribute(element(record, "cluster")),
-                                          "shared_memory",
-                                          json_from_attribute(element(record, "shared_memory"))));
+    json_array_append_new(
+        user, json_pack("{so so so so}", "name", json_text(moe__symbol(op)), "block",
+                        json_from_attribute(element(record, "block")), "cluster",
+                        json_from_attribute(element(record, "cluster")), "shared_memory",
+                        json_from_attribute(element(record, "shared_memory"))));
   return true;
 }
 
@@ -420,8 +474,8 @@ moe_status_t moe__target_manifest(MlirOperation module, const moe__target_option
     json_object_set_new(artifacts, "cubin", cubin_artifact);
   }
   json_t *manifest = json_pack("{ss si ss ss so so so}", "format", "moe-opt-bundle", "version", 1,
-                               "producer", "moe-opt " MOE_VERSION, "target", options->chip, "artifacts",
-                               artifacts, "kernels", kernels, "functions", functions);
+                               "producer", "moe-opt " MOE_VERSION, "target", options->chip,
+                               "artifacts", artifacts, "kernels", kernels, "functions", functions);
   out_json->data = manifest ? json_dumps(manifest, JSON_INDENT(2)) : NULL;
   json_decref(manifest);
   if (!out_json->data)

@@ -80,7 +80,7 @@ static const landmark_t landmarks[] = {
     {E4, FLOOR, 0xC3F00000, 0x3F800000, 127, 0xFE, 0x38},
     {E4, RCEIL, 0xC3F00000, 0xBF800000, 128, 0xF7, 0xB0},
 
-    /* EVEN: 496 = 1.9375 * 2^8 is the first that carries to 2^9. Then 248 is a tie and goes to 256. */
+    /* EVEN: 496 = 1.9375 * 2^8 is the first to carry to 2^9. Then 248 is a tie and goes to 256. */
     {E4, EVEN,  0x43F80000, 0x3F800000, 128, 0x78, 0x30},
     {E4, EVEN,  0x43F7FFFF, 0x3F800000, 127, 0x7E, 0x38},
 
@@ -100,7 +100,7 @@ static const landmark_t landmarks[] = {
     {E5, RCEIL, 0x7F7FFFFF, 0x3F800000, 240, 0x78, 0x00},
     {E5, EVEN,  0x7F7FFFFF, 0x3F800000, 255, 0x7F, 0x7F},
 
-    /* The least normal fp32, and subnormals: 2^127 lifts them into E4M3's range, and none is flushed. */
+    /* The least normal fp32, and subnormals: 2^127 lifts them into range, and none is flushed. */
     {E4, FLOOR, 0x00800000, 0x00800000,   0, 0x40, 0x40},
     {E4, RCEIL, 0x00800000, 0x00800000,   0, 0x40, 0x40},
     {E4, CEIL,  0x00800000, 0x00800000,   0, 0x40, 0x40},
@@ -114,7 +114,7 @@ static const landmark_t landmarks[] = {
     {E5, RCEIL, 0x00000021, 0x00000001,   0, 0x01, 0x00},
     {E4, RCEIL, 0x04E00000, 0x00400000,   1, 0x7E, 0x30},
 
-    /* Around the least scale, 2^-127, where d is an fp32 subnormal. 0x04600000 is 448 * 2^-127. */
+    /* Around the least scale, 2^-127: d is an fp32 subnormal. 0x04600000 is 448 * 2^-127. */
     {E4, RCEIL, 0x04000000, 0x00000000,   0, 0x78, 0x00},
     {E4, RCEIL, 0x04600000, 0x00000000,   0, 0x7E, 0x00},
     {E4, RCEIL, 0x04600001, 0x00000000,   0, 0x7E, 0x00},

@@ -4,6 +4,7 @@
  * one.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "test/Runtime/FakeDevice.h"
 #include "test/Runtime/Support.h"
 
 #include <setjmp.h>

@@ -4,6 +4,7 @@
  * A half-copied or edited bundle is the everyday accident; it must end in one sentence.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "test/Runtime/FakeDevice.h"
 #include "test/Runtime/Support.h"
 
 #include <elf.h>
@@ -339,6 +340,31 @@ static void test_shapes(void **state) {
   moe_rt_device_close(&fake.base);
 }
 
+/* One symbol in two places has one value. */
+static void test_shared_symbol(void **state) {
+  const bundle_t *bundle = *state;
+  json_t *function = json_array_get(json_object_get(bundle->manifest, "functions"), 1);
+  json_t *argument = json_array_get(json_object_get(function, "arguments"), 0);
+  json_object_set_new(
+      function, "symbols",
+      json_pack("[{s:s,s:i,s:i,s:i}]", "name", "n", "multiple_of", 8, "min", 8, "max", 64));
+  json_object_set_new(argument, "shape", json_pack("[s,s]", "n", "n"));
+  bundle_write(bundle->folder, bundle->manifest, ptx_text, NULL, 0);
+  moe_rt_program_t *program = NULL;
+  if (moe_rt_program_read(bundle->folder, &program) != MOE_RT_OK)
+    fail_msg("%s", moe_rt_last_message());
+  const moe_rt_function_info_t *info = moe_rt_program_function(program, 1);
+  int64_t shape[] = {64, 64};
+  const int64_t *shapes[] = {shape};
+  assert_int_equal(moe_rt_function_shapes(program, info, shapes, NULL, NULL), MOE_RT_OK);
+  shape[1] = 32;
+  assert_int_equal(moe_rt_function_shapes(program, info, shapes, NULL, NULL),
+                   MOE_RT_INVALID_ARGUMENT);
+  assert_string_equal(moe_rt_last_message(), "function 'scale_tile': argument 'x': dimension 1 is "
+                                             "32; it must be 64, the value of 'n'");
+  moe_rt_program_destroy(program);
+}
+
 int main(int argc, char **argv) {
   require(argc == 2, "usage: program_test INPUTS");
   inputs = argv[1];
@@ -352,6 +378,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test_setup_teardown(test_load_policy, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_load_needs_the_target, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_shapes, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(test_shared_symbol, set_up, tear_down),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,10 +3,10 @@
  * The small parts everything else stands on.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Runtime/Expression.h"
 #include "test/Runtime/Support.h"
 
-#include "lib/Runtime/Expression.h"
-
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  * A driver says "invalid value" to all of these; the runtime must say which.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
-#include "test/Runtime/Support.h"
+#include "lib/Runtime/TensorMap.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 /* LlvmFlags.c - hands flags to LLVM.
  *
  * Why a child process: LLVM's C API swallows unknown flags without a word, and the only list of the
- * known ones is what
- * --help-list-hidden prints before it ends the process. A typo must not pass silently.
+ * known ones is what --help-list-hidden prints before it ends the process. A typo must not pass
+ * silently.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "tools/moe-opt/LlvmFlags.h"

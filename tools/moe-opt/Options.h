@@ -13,7 +13,7 @@
 enum { EXIT_FINE = 0, EXIT_INPUT = 1, EXIT_USAGE = 2, EXIT_BUG = 70 };
 
 /* A flag that is not one of moe-opt's, and so names a pass: --canonicalize, --moe-x=option=value.
- */
+ * */
 typedef struct pass_flag_t {
   char *name;    /* "moe-x" */
   char *element; /* "moe-x{option=value}", an element of a pipeline */

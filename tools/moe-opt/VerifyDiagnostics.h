@@ -1,14 +1,13 @@
-/* VerifyDiagnostics.h - compares diagnostics with the expectations that stand in the source as
- * comments.
+/* VerifyDiagnostics.h - compares diagnostics with the expectations that stand in the source.
  *
- *   // expected-error {{part of the message}}      at this line; also -warning, -note, -remark
- *   // expected-error@+2 {{...}}                    two lines below; @-2 above
- *   // expected-error@below {{...}}                 at the next line that has no expectation;
- * @above the one before
- *   // expected-error@unknown {{...}}               at no place
+ *   // expected-error {{part of the message}}   at this line; also -warning, -note, -remark
+ *   // expected-error@+2 {{...}}                two lines below; @-2 above
+ *   // expected-error@below {{...}}             at the next line that has no expectation
+ *   // expected-error@above {{...}}             at the last line that had none
+ *   // expected-error@unknown {{...}}           at no place
  *
  * One expectation a line. Each stands for exactly one diagnostic: a message reported twice must be
- * expected twice.
+ * expected twice. MLIR's notes "see current operation" are passed over.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #ifndef MOE_OPT_VERIFY_DIAGNOSTICS_H

@@ -125,8 +125,8 @@ static void run_slice(void *context, int64_t slice) {
 }
 
 /* Binds the launch's names to tensors and checks what slicing relies on. */
-static int bind(launch_t *launch, const moe_rt_launch_info_t *info, const moe__call_t *call,
-                const moe__tensor_t *results, const moe__tensor_t *temporaries) {
+static int bind_tensors(launch_t *launch, const moe_rt_launch_info_t *info, const moe__call_t *call,
+                        const moe__tensor_t *results, const moe__tensor_t *temporaries) {
   const moe_rt_function_info_t *function = call->function;
   launch->name = info->op;
   for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
@@ -177,7 +177,7 @@ int moe__reference_run(const moe__call_t *call, moe__tensor_t *results, int thre
   int rc = MOE__OK;
   for (int i = 0; i < function->launch_count && !rc; i++) {
     launch_t launch = {0};
-    rc = bind(&launch, &function->launches[i], call, results, temporaries);
+    rc = bind_tensors(&launch, &function->launches[i], call, results, temporaries);
     if (rc)
       break;
     choose_slices(&launch, threads);

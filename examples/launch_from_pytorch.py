@@ -1,0 +1,190 @@
+#!/usr/bin/env python3
+"""Launches a bundle from PyTorch without libmoe_rt: the manifest and the CUDA driver are enough.
+
+    moe-opt examples/quantize_expert_weights.mlir --emit=bundle -o quantize_expert_weights/
+    python3 examples/launch_from_pytorch.py quantize_expert_weights/
+
+Why it exists: authors of other runtimes can read here all that a launcher must do. docs/manifest.md says what each field
+means. With CuPy only the allocation of tensors differs.
+
+SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""
+import ctypes
+import json
+import math
+import pathlib
+import sys
+
+import torch
+
+DTYPES = {
+    "bf16": torch.bfloat16,
+    "f32": torch.float32,
+    "f8E4M3FN": torch.float8_e4m3fn,
+    "f8E5M2": torch.float8_e5m2,
+    "f8E8M0FNU": torch.uint8,
+}
+# Values of the driver's enums (cuda.h).
+MAX_DYNAMIC_SHARED_SIZE_BYTES = 8
+ELEMENTS = {"u8": 0, "f32": 7, "bf16": 9}
+SWIZZLES = {"none": 0, "32B": 1, "64B": 2, "128B": 3}
+L2_PROMOTIONS = {"none": 0, "64B": 1, "128B": 2, "256B": 3}
+FILLS = {"zero": 0, "nan": 1}
+
+cuda = ctypes.CDLL("libcuda.so.1")
+
+
+def driver(name, *arguments):
+    """Calls a function of the driver and turns its error code into an exception."""
+    code = getattr(cuda, name)(*arguments)
+    if code:
+        raise RuntimeError(f"{name} failed with CUDA error {code}")
+
+
+def evaluate(expression, values):
+    """The value of an expression; values: shape symbols and num_sms."""
+    if isinstance(expression, int):
+        return expression
+    if isinstance(expression, str):
+        return values[expression]
+    ((operator, operands),) = expression.items()
+    operands = [evaluate(operand, values) for operand in operands]
+    if operator == "ceildiv":
+        return -(-operands[0] // operands[1])
+    return {"mul": math.prod, "min": min}[operator](operands)
+
+
+def allocate(description, values):
+    """A tensor of the described logical shape, compact in the described memory order."""
+    shape = [evaluate(size, values) for size in description["shape"]]
+    order = description["order"]
+    memory = torch.empty([shape[d] for d in order], dtype=DTYPES[description["dtype"]], device="cuda")
+    return memory.permute([order.index(d) for d in range(len(shape))])
+
+
+def encode_tensor_map(parameter, tensor, values):
+    """A 128-byte CUtensorMap, aligned to 64."""
+    rank = len(parameter["dims"])
+    memory = ctypes.create_string_buffer(128 + 64)
+    address = (ctypes.addressof(memory) + 63) // 64 * 64
+    driver(
+        "cuTensorMapEncodeTiled",
+        ctypes.c_void_p(address),
+        ELEMENTS[parameter["element"]],
+        ctypes.c_uint32(rank),
+        ctypes.c_void_p(tensor.data_ptr()),
+        (ctypes.c_uint64 * rank)(*[evaluate(size, values) for size in parameter["dims"]]),
+        (ctypes.c_uint64 * (rank - 1))(*[evaluate(stride, values) for stride in parameter["strides"]]),
+        (ctypes.c_uint32 * rank)(*parameter["box"]),
+        (ctypes.c_uint32 * rank)(*[1] * rank),
+        0,  # not interleaved
+        SWIZZLES[parameter["swizzle"]],
+        L2_PROMOTIONS[parameter["l2_promotion"]],
+        FILLS[parameter["fill"]],
+    )
+    return memory, address
+
+
+class Bundle:
+    """A loaded bundle; call it with the function's arguments to get its results."""
+
+    def __init__(self, folder):
+        folder = pathlib.Path(folder)
+        self.manifest = json.loads((folder / "manifest.json").read_text())
+        torch.cuda.init()
+        torch.zeros(1, device="cuda")  # makes PyTorch's context current
+        artifacts = self.manifest["artifacts"]
+        code = (folder / artifacts.get("cubin", artifacts["ptx"])["file"]).read_bytes()
+        module = ctypes.c_void_p()
+        driver("cuModuleLoadData", ctypes.byref(module), code + b"\0")
+        self.kernels = {}
+        for kernel in self.manifest["kernels"]:
+            function = ctypes.c_void_p()
+            driver("cuModuleGetFunction", ctypes.byref(function), module, kernel["name"].encode())
+            driver("cuFuncSetAttribute", function, MAX_DYNAMIC_SHARED_SIZE_BYTES, kernel["shared_memory"])
+            self.kernels[kernel["name"]] = (function, kernel)
+        self.num_sms = torch.cuda.get_device_properties(0).multi_processor_count
+
+    def __call__(self, *arguments):
+        (function,) = self.manifest["functions"]
+        values = {"num_sms": self.num_sms}
+        tensors = {}
+        for argument, description in zip(arguments, function["arguments"], strict=True):
+            assert argument.dtype == DTYPES[description["dtype"]], argument.dtype
+            for size, expression in zip(argument.shape, description["shape"], strict=True):
+                if isinstance(expression, str):
+                    values.setdefault(expression, size)
+                assert evaluate(expression, values) == size, f"{description['name']}: {argument.shape}"
+            tensors[description["name"]] = argument
+        for symbol in function["symbols"]:
+            assert values[symbol["name"]] % symbol["multiple_of"] == 0, symbol
+        for description in function["results"] + function["temporaries"]:
+            tensors[description["name"]] = allocate(description, values)
+        for launch in function["launches"]:
+            self.launch(launch, tensors, values)
+        return [tensors[description["name"]] for description in function["results"]]
+
+    def launch(self, launch, tensors, values):
+        kernel, description = self.kernels[launch["kernel"]]
+        grid = [evaluate(size, values) for size in launch["grid"]]
+        if 0 in grid:
+            return
+        keep, addresses = [], []
+        for parameter in launch["parameters"]:
+            if parameter["kind"] == "tensor_map":
+                memory, address = encode_tensor_map(parameter, tensors[parameter["tensor"]], values)
+            else:
+                if parameter["kind"] == "pointer":
+                    memory = ctypes.c_uint64(tensors[parameter["tensor"]].data_ptr())
+                else:
+                    integer = {"i32": ctypes.c_int32, "i64": ctypes.c_int64}[parameter["type"]]
+                    memory = integer(evaluate(parameter["value"], values))
+                address = ctypes.addressof(memory)
+            keep.append(memory)
+            addresses.append(address)
+        driver(
+            "cuLaunchKernel",
+            kernel,
+            *grid,
+            *description["block"],
+            description["shared_memory"],
+            ctypes.c_void_p(torch.cuda.current_stream().cuda_stream),
+            (ctypes.c_void_p * len(addresses))(*addresses),
+            None,
+        )
+
+
+def reference(w):
+    """MXFP8 along dimension 1, RCEIL, in PyTorch: what people run today."""
+    experts, n, k = w.shape
+    blocks = w.float().view(experts, n // 32, 32, k)
+    scaled = blocks.abs().amax(2) * torch.tensor(1 / 448, dtype=torch.float32, device=w.device)
+    bits = scaled.view(torch.int32)
+    scales = torch.where(bits <= 0x400000, 0, (bits + 0x7FFFFF) >> 23)
+    reciprocals = ((254 - scales) << 23).view(torch.float32)
+    q = (blocks * reciprocals[:, :, None]).to(torch.float8_e4m3fn)
+    return q.view(experts, n, k), scales.to(torch.uint8)
+
+
+def main():
+    bundle = Bundle(sys.argv[1])
+    w = torch.randn(4, 2048, 1024, device="cuda", dtype=torch.bfloat16)
+    q, scales = bundle(w)
+    expected_q, expected_scales = reference(w)
+    assert torch.equal(q.view(torch.uint8), expected_q.view(torch.uint8)), "q differs"
+    assert torch.equal(scales, expected_scales), "scales differ"
+
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured_q, captured_scales = bundle(w)
+    w.copy_(torch.randn_like(w))
+    for _ in range(3):
+        graph.replay()
+    expected_q, expected_scales = reference(w)
+    assert torch.equal(captured_q.view(torch.uint8), expected_q.view(torch.uint8)), "q differs in the graph"
+    assert torch.equal(captured_scales, expected_scales), "scales differ in the graph"
+    print(f"q {tuple(q.shape)}, strides {q.stride()}, and scales {tuple(scales.shape)} equal PyTorch's, in a CUDA graph too")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,34 @@
+/* FakeCuda.h - a libcuda.so.1 for tests, and what it was asked to do.
+ *
+ * The CUDA backend is tested against it without a GPU: errors that no healthy GPU gives, and the
+ * thread's context after each call.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#ifndef MOE_TEST_RUNTIME_FAKE_CUDA_H
+#define MOE_TEST_RUNTIME_FAKE_CUDA_H
+
+#include "lib/Runtime/CudaDriver.h"
+
+typedef struct fake_cuda_t {
+  /* What it shall do. */
+  moe__cu_result_t next_result;  /* of the next call that needs a context; then 0 again */
+  moe__cu_result_t cubin_result; /* of loading a cubin */
+  moe__cu_result_t ptx_result;   /* of loading PTX; not 0: it writes a log */
+  /* What it was asked to do. */
+  int retained, released, loaded, unloaded, allocated, freed, kernels_loaded;
+  int calls_without_context; /* calls that need the primary context and found another */
+  int shared_memory;         /* the last limit that was set */
+  moe__cu_launch_config_t launch;
+  moe__cu_launch_attribute_t attribute;
+  moe__cu_function_t launched;
+  void **parameters;
+  struct {
+    int element, interleave, swizzle, promotion, fill;
+    uint32_t rank, box[5], element_strides[5];
+    uint64_t address, dims[5], strides[4];
+  } map;
+} fake_cuda_t;
+
+MOE_API fake_cuda_t *fake_cuda_state(void);
+
+#endif /* MOE_TEST_RUNTIME_FAKE_CUDA_H */

@@ -1,0 +1,117 @@
+/* FakeDevice.c - a device that only takes notes.
+ *
+ * It is strict where a real device would be silent: it ends the test on a wrong free, unload or
+ * lookup.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "test/Runtime/FakeDevice.h"
+
+#include "test/Runtime/Support.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void fake_close(moe_rt_device_t *device) {
+  moe__device_fini(device);
+}
+
+static bool fake_owns(const moe_rt_device_t *device, DLDevice place) {
+  return place.device_type == kDLCUDA && place.device_id == device->info.ordinal;
+}
+
+static moe_rt_status_t fake_allocate(moe_rt_device_t *device, size_t bytes, void **out_pointer) {
+  fake_device_t *fake = (fake_device_t *)device;
+  if (fake->allocate_status != MOE_RT_OK)
+    return moe__fail(fake->allocate_status, "fake allocation");
+  fake->allocated = bytes;
+  fake->live_allocations++;
+  fake->workspace = *out_pointer = (void *)0x7000000000;
+  return MOE_RT_OK;
+}
+
+static void fake_free(moe_rt_device_t *device, void *pointer) {
+  fake_device_t *fake = (fake_device_t *)device;
+  require(pointer == fake->workspace, "freed what was not allocated");
+  fake->live_allocations--;
+}
+
+static moe_rt_status_t fake_load_code(moe_rt_device_t *device, moe__code_kind_t kind,
+                                      const moe__bytes_t *bytes, void **out_code) {
+  fake_device_t *fake = (fake_device_t *)device;
+  require(bytes->data[bytes->size] == '\0', "code does not end with NUL");
+  moe_rt_status_t status = kind == MOE__CUBIN ? fake->cubin_status : fake->ptx_status;
+  if (status != MOE_RT_OK)
+    return moe__fail(status, "fake refusal of %s", kind == MOE__CUBIN ? "cubin" : "ptx");
+  fake->live_code++;
+  *out_code = fake;
+  return MOE_RT_OK;
+}
+
+static void fake_unload_code(moe_rt_device_t *device, void *code) {
+  require(code == device, "unloaded what was not loaded");
+  ((fake_device_t *)device)->live_code--;
+}
+
+static moe_rt_status_t fake_load_kernel(moe_rt_device_t *device, void *code,
+                                        const moe__kernel_t *kernel, void **out_kernel) {
+  require(code == device, "kernel of code that was not loaded");
+  ((fake_device_t *)device)->kernel_count++;
+  *out_kernel = (void *)kernel;
+  return MOE_RT_OK;
+}
+
+static moe_rt_status_t fake_encode_map(moe_rt_device_t *device, const moe__tensor_map_t *map,
+                                       moe__encoded_map_t *out_encoded) {
+  fake_device_t *fake = (fake_device_t *)device;
+  require(fake->map_count < FAKE_MAX_MAPS, "too many maps");
+  fake->maps[fake->map_count] = *map;
+  memset(out_encoded, 0xA0 + fake->map_count, sizeof *out_encoded);
+  fake->map_count++;
+  return MOE_RT_OK;
+}
+
+static moe_rt_status_t fake_launch(moe_rt_device_t *device, const moe__ready_launch_t *launch,
+                                   void *stream) {
+  fake_device_t *fake = (fake_device_t *)device;
+  if (fake->launch_status != MOE_RT_OK) {
+    moe__fail(fake->launch_status, "fake fault");
+    return fake->launch_status == MOE_RT_DEVICE_LOST ? moe__device_lose(device)
+                                                     : fake->launch_status;
+  }
+  int index = atomic_fetch_add(&fake->launch_count, 1);
+  if (index >= FAKE_MAX_LAUNCHES)
+    return MOE_RT_OK;
+  const moe__kernel_t *kernel = launch->kernel;
+  snprintf(fake->launches[index].kernel, sizeof fake->launches[index].kernel, "%s", kernel->name);
+  memcpy(fake->launches[index].grid, launch->grid, sizeof launch->grid);
+  memcpy(fake->launches[index].block, launch->block, sizeof launch->block);
+  memcpy(fake->launches[index].cluster, launch->cluster, sizeof launch->cluster);
+  fake->launches[index].shared_memory = launch->shared_memory;
+  fake->launches[index].parameter_count = launch->parameter_count;
+  fake->launches[index].stream = stream;
+  for (int i = 0; i < launch->parameter_count && i < FAKE_MAX_PARAMETERS; i++) {
+    memcpy(&fake->launches[index].parameters[i], launch->parameters[i], sizeof(uint64_t));
+    fake->launches[index].addresses[i] = launch->parameters[i];
+  }
+  return MOE_RT_OK;
+}
+
+static const moe__backend_t fake_backend = {
+    .close = fake_close,
+    .owns = fake_owns,
+    .allocate = fake_allocate,
+    .free = fake_free,
+    .load_code = fake_load_code,
+    .unload_code = fake_unload_code,
+    .load_kernel = fake_load_kernel,
+    .encode_map = fake_encode_map,
+    .launch = fake_launch,
+};
+
+void fake_device_init(fake_device_t *fake) {
+  memset(fake, 0, sizeof *fake);
+  moe__device_init(&fake->base, &fake_backend, "fake", 0);
+  fake->base.info.compute_major = 9;
+  fake->base.info.num_sms = 132;
+  fake->base.info.shared_memory_per_block = 232448;
+}

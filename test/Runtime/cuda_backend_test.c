@@ -1,0 +1,271 @@
+/* cuda_backend_test.c - the CUDA backend on a driver that is not there.
+ *
+ * Runs with FakeCuda.c as libcuda.so.1: what reaches the driver, in which context, and what its
+ * errors become.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "test/Runtime/FakeCuda.h"
+#include "test/Runtime/Support.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const char *inputs;
+static fake_cuda_t *fake;
+static moe__cu_result_t (*set_context)(moe__cu_context_t context);
+static moe__cu_result_t (*get_context)(moe__cu_context_t *context);
+static moe_rt_device_t *device;
+
+static int set_up(void **state) {
+  (void)state;
+  memset(fake, 0, sizeof *fake);
+  set_context(NULL);
+  if (moe_rt_device_open("cuda:1", &device) != MOE_RT_OK)
+    fail_msg("%s", moe_rt_last_message());
+  return 0;
+}
+
+/* Whatever a test did: every call found the primary context, and the thread's own is current again.
+ */
+static int tear_down(void **state) {
+  (void)state;
+  moe__cu_context_t context = (moe__cu_context_t)&context;
+  moe_rt_device_close(device);
+  require(fake->retained == fake->released, "a context was not released");
+  require(fake->loaded == fake->unloaded, "code was not unloaded");
+  require(fake->calls_without_context == 0, "a call was made outside of the context");
+  get_context(&context);
+  require(context == NULL, "a context was left behind");
+  return 0;
+}
+
+/* The tiny bundle without the function and kernel that the fake driver does not have. */
+static moe_rt_status_t load(const void *cubin, size_t cubin_size, bool complete,
+                            moe_rt_program_t **out_program) {
+  static const char ptx[] = ".version 8.0\n.target sm_90a\n";
+  char path[512];
+  snprintf(path, sizeof path, "%s/tiny/manifest.json", inputs);
+  json_t *manifest = read_json(path);
+  json_object_set_new(json_object_get(manifest, "artifacts"), "cubin",
+                      json_pack("{s:s,s:s}", "file", "kernels.cubin", "assembler", "ptxas"));
+  if (!complete) {
+    json_array_remove(json_object_get(manifest, "kernels"), 2);
+    json_array_remove(json_object_get(manifest, "functions"), 2);
+  }
+  char *folder = folder_make();
+  bundle_write(folder, manifest, ptx, cubin, cubin_size);
+  moe_rt_status_t status = moe_rt_program_load(device, folder, out_program);
+  folder_remove(folder);
+  json_decref(manifest);
+  return status;
+}
+
+static void test_info(void **state) {
+  (void)state;
+  moe_rt_device_info_t info;
+  assert_int_equal(moe_rt_device_info(device, &info), MOE_RT_OK);
+  assert_string_equal(info.name, "Fake 101");
+  assert_int_equal(info.ordinal, 1);
+  assert_int_equal(info.compute_major, 9);
+  assert_int_equal(info.compute_minor, 0);
+  assert_int_equal(info.num_sms, 132);
+  assert_int_equal(info.l2_bytes, 50 << 20);
+  assert_int_equal(info.shared_memory_per_block, 232448);
+  assert_int_equal(info.total_memory, INT64_C(101) << 30);
+  assert_int_equal(info.driver_version, 12000);
+  moe_rt_device_t *none = NULL;
+  assert_int_equal(moe_rt_device_open("cuda:2", &none), MOE_RT_NO_DEVICE);
+  assert_string_equal(moe_rt_last_message(), "cuda:2: this machine has 2");
+}
+
+static void use_memory(void) {
+  char host[] = "abcd";
+  char other[5] = "";
+  char third[5] = "";
+  void *stream = NULL;
+  void *event = NULL;
+  float milliseconds = 0;
+  assert_int_equal(moe_rt_stream_create(device, &stream), MOE_RT_OK);
+  assert_int_equal(moe_rt_memory_to_device(device, other, host, 5), MOE_RT_OK);
+  assert_int_equal(moe_rt_memory_fill(device, other + 1, 'x', 2, stream), MOE_RT_OK);
+  assert_int_equal(moe_rt_memory_copy(device, third, other, 5, stream), MOE_RT_OK);
+  assert_int_equal(moe_rt_memory_from_device(device, host, third, 5), MOE_RT_OK);
+  assert_string_equal(host, "axxd");
+  assert_int_equal(moe_rt_event_create(device, &event), MOE_RT_OK);
+  assert_int_equal(moe_rt_event_record(device, event, stream), MOE_RT_OK);
+  assert_int_equal(moe_rt_event_elapsed(device, event, event, &milliseconds), MOE_RT_OK);
+  assert_true(milliseconds == 1.5F);
+  assert_int_equal(moe_rt_stream_synchronize(device, stream), MOE_RT_OK);
+  moe_rt_event_destroy(device, event);
+  moe_rt_stream_destroy(device, stream);
+}
+
+static void test_context(void **state) {
+  (void)state;
+  moe__cu_context_t found = NULL;
+  moe__cu_context_t foreign = (moe__cu_context_t)&found;
+  use_memory();
+  get_context(&found);
+  assert_null(found);
+  set_context(foreign);
+  use_memory();
+  fake->next_result = 1;
+  assert_int_equal(moe_rt_stream_synchronize(device, NULL), MOE_RT_DEVICE_ERROR);
+  get_context(&found);
+  assert_ptr_equal(found, foreign);
+  set_context(NULL);
+}
+
+static void test_errors(void **state) {
+  (void)state;
+  void *pointer = NULL;
+  fake->next_result = 2;
+  assert_int_equal(moe_rt_memory_allocate(device, 12345, &pointer), MOE_RT_OUT_OF_MEMORY);
+  assert_null(pointer);
+  assert_string_equal(moe_rt_last_message(),
+                      "cuda:1: cuMemAlloc of 12345 bytes: ERROR_2 (2): no description");
+  static const int harmless[] = {1, 699, 701, 709, 720};
+  for (size_t i = 0; i < sizeof harmless / sizeof harmless[0]; i++) {
+    fake->next_result = harmless[i];
+    assert_int_equal(moe_rt_stream_synchronize(device, NULL), MOE_RT_DEVICE_ERROR);
+    assert_int_equal(moe_rt_stream_synchronize(device, NULL), MOE_RT_OK);
+  }
+  static const int poison[] = {700, 710, 715, 719};
+  for (size_t i = 0; i < sizeof poison / sizeof poison[0]; i++) {
+    char message[128];
+    snprintf(message, sizeof message,
+             "cuda:1: lost: cuStreamSynchronize: ERROR_%d (%d): no description", poison[i],
+             poison[i]);
+    fake->next_result = poison[i];
+    assert_int_equal(moe_rt_stream_synchronize(device, NULL), MOE_RT_DEVICE_LOST);
+    assert_string_equal(moe_rt_last_message(), message);
+    assert_int_equal(moe_rt_memory_allocate(device, 1, &pointer), MOE_RT_DEVICE_LOST);
+    assert_string_equal(moe_rt_last_message(), message);
+    moe_rt_device_close(device);
+    assert_int_equal(moe_rt_device_open("cuda:1", &device), MOE_RT_OK);
+  }
+}
+
+static void test_code(void **state) {
+  (void)state;
+  size_t size = 0;
+  const void *cubin = empty_cubin(&size);
+  moe_rt_program_t *program = NULL;
+  assert_int_equal(load(cubin, size, false, &program), MOE_RT_OK);
+  assert_string_equal(moe_rt_program_code(program), "cubin");
+  assert_int_equal(fake->kernels_loaded, 2);
+  assert_int_equal(fake->shared_memory, 65536);
+  moe_rt_program_destroy(program);
+
+  static const int refusals[] = {200, 209, 218, 221, 222, 223};
+  for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
+    fake->cubin_result = refusals[i];
+    fake->ptx_result = 0;
+    assert_int_equal(load(cubin, size, false, &program), MOE_RT_OK);
+    assert_string_equal(moe_rt_program_code(program), "ptx");
+    moe_rt_program_destroy(program);
+    fake->ptx_result = refusals[i];
+    assert_int_equal(load(cubin, size, false, &program), MOE_RT_UNSUPPORTED);
+    char message[256];
+    snprintf(message, sizeof message,
+             "kernels.cubin: cuLibraryLoadData: ERROR_%d (%d): no description; kernels.ptx: "
+             "cuLibraryLoadData: ERROR_%d (%d): no description: line 3: unknown word",
+             refusals[i], refusals[i], refusals[i], refusals[i]);
+    assert_string_equal(strstr(moe_rt_last_message(), "kernels.cubin"), message);
+  }
+  fake->cubin_result = 2;
+  fake->ptx_result = 0;
+  assert_int_equal(load(cubin, size, false, &program), MOE_RT_OUT_OF_MEMORY);
+  fake->cubin_result = 0;
+  assert_int_equal(load(cubin, size, true, &program), MOE_RT_INVALID_BUNDLE);
+  assert_non_null(
+      strstr(moe_rt_last_message(), "kernel 'store_at': the code has no such entry point"));
+}
+
+/* "add" runs in clusters of two, "copy" alone and with tensor maps. */
+static void test_launch(void **state) {
+  (void)state;
+  moe_rt_program_t *program = NULL;
+  assert_int_equal(load(NULL, 0, false, &program), MOE_RT_OK);
+  int64_t shape[] = {1000, 64};
+  DLTensor x = {.data = (void *)0x100000,
+                .device = {kDLCUDA, 1},
+                .ndim = 1,
+                .dtype = {kDLInt, 32, 1},
+                .shape = shape};
+  DLTensor y = x;
+  y.data = (void *)0x200000;
+  y.device = (DLDevice){kDLCUDAManaged, 0};
+  const DLTensor *tensors[] = {&x, &y};
+  moe_rt_call_t *call = NULL;
+  const moe_rt_function_info_t *function = moe_rt_program_function(program, 0);
+  assert_int_equal(moe_rt_call_prepare(program, function, tensors, 2, &call), MOE_RT_OK);
+  assert_int_equal(moe_rt_call_launch(call, (void *)0x77), MOE_RT_OK);
+  assert_int_equal(fake->launch.grid[0], 4);
+  assert_int_equal(fake->launch.grid[1], 1);
+  assert_int_equal(fake->launch.block[0], 256);
+  assert_int_equal(fake->launch.shared_memory, 0);
+  assert_ptr_equal(fake->launch.stream, (void *)0x77);
+  assert_int_equal(fake->launch.attribute_count, 1);
+  assert_int_equal(fake->attribute.id, MOE__CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
+  assert_int_equal(fake->attribute.value.cluster.x, 2);
+  assert_int_equal(fake->attribute.value.cluster.y, 1);
+  assert_int_equal(fake->attribute.value.cluster.z, 1);
+  assert_non_null(fake->launched);
+  assert_int_equal(*(uint64_t *)fake->parameters[1], 0x200000);
+  assert_int_equal(*(uint64_t *)fake->parameters[2], 1000);
+  moe_rt_call_destroy(call);
+
+  x.ndim = y.ndim = 2;
+  x.dtype = y.dtype = (DLDataType){kDLFloat, 32, 1};
+  function = moe_rt_program_function(program, 1);
+  assert_int_equal(moe_rt_call_prepare(program, function, tensors, 2, &call), MOE_RT_OK);
+  assert_int_equal(fake->allocated, 1);
+  assert_int_equal(moe_rt_call_launch(call, NULL), MOE_RT_OK);
+  assert_int_equal(fake->launch.grid[0], 2);
+  assert_int_equal(fake->launch.grid[1], 125);
+  assert_int_equal(fake->launch.shared_memory, 65536);
+  assert_int_equal(fake->launch.attribute_count, 0);
+  assert_null(fake->launch.stream);
+  assert_int_equal(*(unsigned char *)fake->parameters[1], 0xCC);
+  assert_int_equal(fake->map.element, 7);
+  assert_int_equal(fake->map.rank, 2);
+  assert_int_equal(fake->map.address, 0x200000);
+  assert_int_equal(fake->map.dims[0], 64);
+  assert_int_equal(fake->map.dims[1], 1000);
+  assert_int_equal(fake->map.strides[0], 256);
+  assert_int_equal(fake->map.box[0], 32);
+  assert_int_equal(fake->map.box[1], 8);
+  assert_int_equal(fake->map.element_strides[1], 1);
+  assert_int_equal(fake->map.interleave, 0);
+  assert_int_equal(fake->map.swizzle, 0);
+  assert_int_equal(fake->map.promotion, 1);
+  assert_int_equal(fake->map.fill, 1);
+  moe_rt_call_destroy(call);
+  assert_int_equal(fake->freed, 1);
+  moe_rt_program_destroy(program);
+}
+
+int main(int argc, char **argv) {
+  require(argc == 2, "usage: cuda_backend_test INPUTS");
+  inputs = argv[1];
+  fake = fake_cuda_state();
+  const moe__cuda_driver_t *driver = NULL;
+  require(moe__cuda_driver_open(&driver) == MOE_RT_OK, moe_rt_last_message());
+  require(driver->cuFuncLoad == NULL, "found an entry point that the driver does not have");
+  set_context = driver->cuCtxSetCurrent;
+  get_context = driver->cuCtxGetCurrent;
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(test_info, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(test_context, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(test_errors, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(test_code, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(test_launch, set_up, tear_down),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
