@@ -111,7 +111,8 @@ int moe__emu_order_agent(moe__emu_order_t *order, moe__emu_agent_kind_t kind, ui
 const moe__emu_view_t *moe__emu_order_view(const moe__emu_order_t *order, uint32_t warp,
                                            uint32_t active);
 
-/* Hands on what the lanes know and did. `alive`: lanes of the warp that have not exited. */
+/* Hands on what the lanes know and did. Below, `alive` are the lanes of the warp that have not
+ * exited. */
 void moe__emu_order_release(moe__emu_order_t *order, uint32_t warp, uint32_t active,
                             moe__emu_view_t *into);
 /* The lanes learn what `from` knows. */

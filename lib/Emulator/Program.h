@@ -91,8 +91,7 @@ typedef struct moe__emu_row_t {
   const char *name;  /* of a register, for reports; owned by the program */
 } moe__emu_row_t;
 
-/* X(constant, name in PTX). Each is 32 bits wide but envreg-like 64-bit ones, which we do not have.
- */
+/* X(constant, name in PTX). Each is 32 bits wide. */
 #define MOE__EMU_SPECIALS(X)                                                                       \
   X(TID_X, "%tid.x")                                                                               \
   X(TID_Y, "%tid.y")                                                                               \
