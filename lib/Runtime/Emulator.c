@@ -8,6 +8,7 @@
 
 #include "moe/emulator.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -211,7 +212,14 @@ static moe_rt_status_t emulator_launch(moe_rt_device_t *device, const moe__ready
   moe_emu_status_t status =
       moe_emu_launch(launch->kernel, &emulated, &as_emulator(device)->options, &report);
   free(buffers);
-  return status == MOE_EMU_OK ? MOE_RT_OK : fail(status, &report);
+  if (status == MOE_EMU_OK)
+    return MOE_RT_OK;
+  /* The caller names the kernel, too. */
+  char name[256];
+  int length = snprintf(name, sizeof name, "kernel '%.200s'", launch->kernel_name);
+  if (strncmp(report.text, name, (size_t)length) == 0)
+    memmove(report.text, report.text + length + 2, strlen(report.text + length + 2) + 1);
+  return fail(status, &report);
 }
 
 /* ---- Opening and closing ---- */
