@@ -135,6 +135,8 @@ MOE__BINARY(moe__mul, "arith.muli")
 MOE__BINARY(moe__udiv, "arith.divui")
 MOE__BINARY(moe__urem, "arith.remui")
 MOE__BINARY(moe__umin, "arith.minui")
+MOE__BINARY(moe__smin, "arith.minsi")
+MOE__BINARY(moe__smax, "arith.maxsi")
 MOE__BINARY(moe__and, "arith.andi")
 MOE__BINARY(moe__or, "arith.ori")
 MOE__BINARY(moe__xor, "arith.xori")
@@ -169,6 +171,7 @@ static MlirValue compare(moe__builder_t *b, int predicate, MlirValue x, MlirValu
 MlirValue moe__eq(moe__builder_t *b, MlirValue x, MlirValue y) { return compare(b, 0, x, y); }
 MlirValue moe__ne(moe__builder_t *b, MlirValue x, MlirValue y) { return compare(b, 1, x, y); }
 MlirValue moe__ult(moe__builder_t *b, MlirValue x, MlirValue y) { return compare(b, 6, x, y); }
+MlirValue moe__ule(moe__builder_t *b, MlirValue x, MlirValue y) { return compare(b, 7, x, y); }
 
 MlirValue moe__select(moe__builder_t *b, MlirValue condition, MlirValue x, MlirValue y) {
   return moe__op1(b, "arith.select", mlirValueGetType(x), MOE__VALUES(condition, x, y), NULL);

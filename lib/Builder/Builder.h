@@ -61,6 +61,8 @@ MlirValue moe__mul(moe__builder_t *b, MlirValue x, MlirValue y);
 MlirValue moe__udiv(moe__builder_t *b, MlirValue x, MlirValue y);
 MlirValue moe__urem(moe__builder_t *b, MlirValue x, MlirValue y);
 MlirValue moe__umin(moe__builder_t *b, MlirValue x, MlirValue y);
+MlirValue moe__smin(moe__builder_t *b, MlirValue x, MlirValue y);
+MlirValue moe__smax(moe__builder_t *b, MlirValue x, MlirValue y);
 MlirValue moe__and(moe__builder_t *b, MlirValue x, MlirValue y);
 MlirValue moe__or(moe__builder_t *b, MlirValue x, MlirValue y);
 MlirValue moe__xor(moe__builder_t *b, MlirValue x, MlirValue y);
@@ -74,6 +76,7 @@ MlirValue moe__fmul(moe__builder_t *b, MlirValue x, MlirValue y);
 MlirValue moe__eq(moe__builder_t *b, MlirValue x, MlirValue y);
 MlirValue moe__ne(moe__builder_t *b, MlirValue x, MlirValue y);
 MlirValue moe__ult(moe__builder_t *b, MlirValue x, MlirValue y);
+MlirValue moe__ule(moe__builder_t *b, MlirValue x, MlirValue y);
 MlirValue moe__select(moe__builder_t *b, MlirValue condition, MlirValue x, MlirValue y);
 
 /* Conversions. */

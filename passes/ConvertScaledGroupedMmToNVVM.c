@@ -1,0 +1,322 @@
+/* ConvertScaledGroupedMmToNVVM.c - writes the kernel of scaled_grouped_mm.scaled_mm: FP8 rows in ragged groups times one FP8 matrix
+ * per group.
+ *
+ *   a table of the groups' tiles is made from the offsets, in shared memory, by one warp
+ *   one warpgroup loads:    for each tile, for each 128 of K: wait until a stage is free, TMA the two boxes in
+ *   two warpgroups multiply: for each tile: 64 rows each; for each 128 of K: wait for the stage, wgmma; release the stage before;
+ *                           then scale, round and store the rows that belong to the group
+ *
+ * A tile that reaches past the end of its group multiplies rows of the next one and drops them: a row depends on nothing but
+ * itself, so that even a NaN there does no harm.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Builder/Inspect.h"
+#include "lib/Kernel/Async.h"
+#include "lib/Kernel/Groups.h"
+#include "lib/Kernel/Warp.h"
+#include "lib/Kernel/Wgmma.h"
+#include "passes/Passes.h"
+
+#include "mlir-c/BuiltinAttributes.h"
+#include "mlir-c/BuiltinTypes.h"
+
+#include <stdio.h>
+
+#define TILE_K 128 /* elements of FP8 in a row of shared memory */
+#define WARPGROUP 128
+#define LOADER_REGISTERS 40
+#define MULTIPLIER_REGISTERS 232
+
+/* The op's tensors, by their number in the kernel's record. */
+enum { QA, QB, SA, SB, OFFS, OUT };
+
+typedef struct grouped_t {
+  moe__kernel_t kernel;
+  int tile_n, stages, band, multipliers; /* multipliers: warpgroups of 64 rows */
+  int tile_m;
+  moe__fp8_t a_type, b_type;
+  moe__extent_t m, n, k, e;
+  MlirValue a_map, b_map, sa, sb, offs, out;
+  moe__groups_t groups;
+  moe__ring_t ring;
+  MlirValue k_blocks;
+} grouped_t;
+
+static void add_parameters(grouped_t *s, MlirType qa, MlirType qb) {
+  moe__kernel_t *kernel = &s->kernel;
+  s->m = moe__kernel_extent(kernel, QA, 0, qa);
+  s->k = moe__kernel_extent(kernel, QA, 1, qa);
+  s->e = moe__kernel_extent(kernel, QB, 0, qb);
+  s->n = moe__kernel_extent(kernel, QB, 2, qb);
+  char b_expert[MOE__EXPRESSION_SIZE];
+  moe__expression_mul(b_expert, 2, (const char *[]){s->n.expression, s->k.expression});
+  s->a_map = moe__kernel_tensor_map(kernel, &(moe__tensor_map_t){
+                                                .tensor = QA,
+                                                .element = "u8",
+                                                .rank = 2,
+                                                .dims = {s->k.expression, s->m.expression},
+                                                .strides = {s->k.expression},
+                                                .box = {TILE_K, s->tile_m},
+                                                .swizzle = "128B",
+                                            });
+  s->b_map = moe__kernel_tensor_map(kernel, &(moe__tensor_map_t){
+                                                .tensor = QB,
+                                                .element = "u8",
+                                                .rank = 3,
+                                                .dims = {s->k.expression, s->n.expression, s->e.expression},
+                                                .strides = {s->k.expression, b_expert},
+                                                .box = {TILE_K, s->tile_n, 1},
+                                                .swizzle = "128B",
+                                            });
+  s->sa = moe__kernel_pointer(kernel, SA);
+  s->sb = moe__kernel_pointer(kernel, SB);
+  s->offs = moe__kernel_pointer(kernel, OFFS);
+  s->out = moe__kernel_pointer(kernel, OUT);
+}
+
+static moe__for_t tiles_begin(grouped_t *s, intptr_t carried_count, const MlirValue *carried) {
+  return moe__for_begin(&s->kernel.builder, s->kernel.block, moe__groups_total(&s->groups), s->kernel.block_count,
+                        carried_count, carried);
+}
+
+/* ---- The loading warpgroup ---- */
+
+static void load_tiles(grouped_t *s) {
+  moe__kernel_t *kernel = &s->kernel;
+  moe__builder_t *b = &kernel->builder;
+  int32_t a_bytes = s->tile_m * TILE_K, b_bytes = s->tile_n * TILE_K;
+  MlirValue zero = moe__i32(b, 0), one = moe__i32(b, 1);
+  moe__cursor_t start = moe__cursor_start(b);
+  moe__for_t tiles = tiles_begin(s, 2, (MlirValue[]){start.stage, start.phase});
+  moe__group_tile_t tile = moe__groups_tile(&s->groups, tiles.index);
+  MlirValue column = moe__mul(b, tile.column, moe__i32(b, s->tile_n));
+  moe__for_t blocks = moe__for_begin(b, zero, s->k_blocks, one, 2, tiles.carried);
+  {
+    moe__cursor_t cursor = {blocks.carried[0], blocks.carried[1]};
+    MlirValue k = moe__mul(b, blocks.index, moe__i32(b, TILE_K));
+    MlirValue landed = moe__ring_acquire(kernel, &s->ring, cursor, a_bytes + b_bytes);
+    MlirValue buffer = moe__ring_buffer(kernel, &s->ring, cursor);
+    moe__tma_load(b, s->a_map, buffer, landed, 2, (MlirValue[]){k, tile.row});
+    moe__tma_load(b, s->b_map, moe__offset_by(b, buffer, a_bytes), landed, 3, (MlirValue[]){k, column, tile.group});
+    cursor = moe__cursor_next(b, &s->ring, cursor);
+    moe__for_end(b, &blocks, (MlirValue[]){cursor.stage, cursor.phase});
+  }
+  moe__for_end(b, &tiles, blocks.carried);
+}
+
+/* ---- The multiplying warpgroups ---- */
+
+typedef struct position_t {
+  MlirValue warpgroup, lane, row; /* row: of the fragment in the tile, its first */
+} position_t;
+
+static void release_by_lane_0(grouped_t *s, const position_t *self, moe__cursor_t cursor) {
+  moe__builder_t *b = &s->kernel.builder;
+  moe__if_t first = moe__if_begin(b, moe__eq(b, self->lane, moe__i32(b, 0)), false);
+  moe__ring_release(&s->kernel, &s->ring, cursor);
+  moe__if_end(b, &first);
+}
+
+/* Multiplies over all of K. cursor is advanced. */
+static void multiply(grouped_t *s, const position_t *self, moe__cursor_t *cursor,
+                     MlirValue registers[MOE__WGMMA_MAX_N / 2]) {
+  moe__kernel_t *kernel = &s->kernel;
+  moe__builder_t *b = &kernel->builder;
+  MlirValue zero = moe__i32(b, 0), one = moe__i32(b, 1);
+  moe__accumulator_t accumulator = moe__wgmma_zero(b, s->tile_n);
+  moe__for_t blocks = moe__for_begin(b, zero, s->k_blocks, one, 4,
+                                     (MlirValue[]){cursor->stage, cursor->phase, cursor->stage, accumulator.value});
+  {
+    moe__cursor_t now = {blocks.carried[0], blocks.carried[1]};
+    moe__cursor_t before = {blocks.carried[2], zero};
+    accumulator.value = blocks.carried[3];
+    moe__ring_wait(kernel, &s->ring, now);
+    MlirValue buffer = moe__ring_buffer(kernel, &s->ring, now);
+    MlirValue rows = moe__offset(b, buffer, moe__mul(b, self->warpgroup, moe__i32(b, MOE__WGMMA_M * TILE_K)));
+    MlirValue columns = moe__offset_by(b, buffer, s->tile_m * TILE_K);
+    moe__wgmma_fence(b);
+    accumulator = moe__wgmma_k128(b, accumulator, moe__wgmma_descriptor(b, rows), moe__wgmma_descriptor(b, columns),
+                                  s->a_type, s->b_type);
+    moe__wgmma_commit(b);
+    moe__wgmma_wait(b, 1); /* the product before this one is done, and its stage free */
+    moe__if_t not_first = moe__if_begin(b, moe__ne(b, blocks.index, zero), false);
+    release_by_lane_0(s, self, before);
+    moe__if_end(b, &not_first);
+    moe__cursor_t next = moe__cursor_next(b, &s->ring, now);
+    moe__for_end(b, &blocks, (MlirValue[]){next.stage, next.phase, now.stage, accumulator.value});
+  }
+  accumulator.value = blocks.carried[3];
+  moe__wgmma_finish(b, accumulator, registers);
+  release_by_lane_0(s, self, (moe__cursor_t){blocks.carried[2], zero});
+  *cursor = (moe__cursor_t){blocks.carried[0], blocks.carried[1]};
+}
+
+/* Transposes 4 x 4 words among the 4 lanes of a quad: word i of lane j becomes word j of lane i. */
+static void transpose_quad(moe__builder_t *b, MlirValue lane, MlirValue words[4]) {
+  for (int bit = 1; bit <= 2; bit *= 2) {
+    MlirValue set = moe__ne(b, moe__and(b, lane, moe__i32(b, bit)), moe__i32(b, 0));
+    for (int i = 0; i < 4; i++) {
+      if (i & bit)
+        continue;
+      MlirValue other = moe__shuffle_xor(b, moe__select(b, set, words[i], words[i | bit]), bit);
+      words[i | bit] = moe__select(b, set, words[i | bit], other);
+      words[i] = moe__select(b, set, other, words[i]);
+    }
+  }
+}
+
+static MlirValue pack_bf16(moe__builder_t *b, MlirValue low, MlirValue high) {
+  MlirValue pair = moe__vector(b, 2, (MlirValue[]){low, high});
+  return moe__bitcast(b, moe__op1(b, "llvm.fptrunc", moe__type(b, "vector<2xbf16>"), MOE__VALUES(pair), NULL), b->i32);
+}
+
+/* out[row, column] = bf16(sb[column] * (sa[row] * accumulator)), for the rows of the group. */
+static void store(grouped_t *s, const position_t *self, const moe__group_tile_t *tile,
+                  const MlirValue registers[MOE__WGMMA_MAX_N / 2]) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue quad_lane = moe__and(b, self->lane, moe__i32(b, 3));
+  MlirValue first_column = moe__mul(b, tile->column, moe__i32(b, s->tile_n));
+  MlirValue n64 = moe__zext(b, s->n.value, b->i64);
+  MlirValue last_pair = moe__sub(b, s->n.value, moe__i32(b, 2));
+  MlirValue sb_row = moe__offset(b, s->sb, moe__shl(b, moe__mul(b, moe__zext(b, tile->group, b->i64), n64), 2));
+  MlirValue rows[2], inside[2], sa[2], out_rows[2];
+  for (int h = 0; h < 2; h++) {
+    rows[h] = moe__add(b, moe__add(b, tile->row, self->row), moe__i32(b, 8 * h));
+    inside[h] = moe__ult(b, rows[h], tile->row_end);
+    MlirValue readable = moe__umin(b, rows[h], moe__sub(b, tile->row_end, moe__i32(b, 1)));
+    MlirValue row64 = moe__zext(b, readable, b->i64);
+    sa[h] = moe__load(b, moe__offset(b, s->sa, moe__shl(b, row64, 2)), b->f32);
+    out_rows[h] = moe__offset(b, s->out, moe__shl(b, moe__mul(b, row64, n64), 1));
+  }
+  MlirType f32x2 = moe__vector_type(b, 2, b->f32);
+  for (int j = 0; j < s->tile_n / 8; j += 4) {
+    MlirValue words[2][4];
+    for (int i = 0; i < 4; i++) {
+      MlirValue column = moe__add(b, first_column, moe__add(b, moe__i32(b, 8 * (j + i)), moe__shl(b, quad_lane, 1)));
+      /* Columns past N are scaled by what is there and dropped below. */
+      MlirValue at = moe__umin(b, column, last_pair);
+      MlirValue sb = moe__load(b, moe__offset(b, sb_row, moe__zext(b, moe__shl(b, at, 2), b->i64)), f32x2);
+      for (int h = 0; h < 2; h++) {
+        MlirValue scaled[2];
+        for (int c = 0; c < 2; c++) {
+          MlirValue sb_c = moe__op1(b, "llvm.extractelement", b->f32, MOE__VALUES(sb, moe__i32(b, c)), NULL);
+          scaled[c] = moe__fmul(b, sb_c, moe__fmul(b, sa[h], registers[4 * (j + i) + 2 * h + c]));
+        }
+        words[h][i] = pack_bf16(b, scaled[0], scaled[1]);
+      }
+    }
+    MlirValue column = moe__add(b, first_column, moe__add(b, moe__i32(b, 8 * j), moe__shl(b, quad_lane, 3)));
+    MlirValue column_inside = moe__ult(b, column, s->n.value);
+    for (int h = 0; h < 2; h++) {
+      transpose_quad(b, quad_lane, words[h]);
+      moe__if_t write = moe__if_begin(b, moe__and(b, inside[h], column_inside), false);
+      moe__op0(b, "llvm.store",
+               MOE__VALUES(moe__vector(b, 4, words[h]),
+                           moe__offset(b, out_rows[h], moe__zext(b, moe__shl(b, column, 1), b->i64))),
+               "alignment = 16 : i64");
+      moe__if_end(b, &write);
+    }
+  }
+}
+
+static void multiply_tiles(grouped_t *s) {
+  moe__kernel_t *kernel = &s->kernel;
+  moe__builder_t *b = &kernel->builder;
+  MlirValue warp = moe__and(b, moe__lshr(b, kernel->thread, 5), moe__i32(b, 3));
+  position_t self = {.warpgroup = moe__lshr(b, kernel->thread, 7),
+                     .lane = moe__and(b, kernel->thread, moe__i32(b, MOE__WARP - 1))};
+  self.row = moe__add(b, moe__add(b, moe__mul(b, self.warpgroup, moe__i32(b, MOE__WGMMA_M)), moe__shl(b, warp, 4)),
+                      moe__lshr(b, self.lane, 2));
+  moe__cursor_t start = moe__cursor_start(b);
+  moe__for_t tiles = tiles_begin(s, 2, (MlirValue[]){start.stage, start.phase});
+  moe__cursor_t cursor = {tiles.carried[0], tiles.carried[1]};
+  moe__group_tile_t tile = moe__groups_tile(&s->groups, tiles.index);
+  MlirValue registers[MOE__WGMMA_MAX_N / 2];
+  multiply(s, &self, &cursor, registers);
+  store(s, &self, &tile, registers);
+  moe__for_end(b, &tiles, (MlirValue[]){cursor.stage, cursor.phase});
+}
+
+/* ---- The kernel ---- */
+
+static moe__fp8_t fp8_of(MlirType tensor) {
+  return mlirTypeIsAFloat8E4M3FN(mlirShapedTypeGetElementType(tensor)) ? MOE__E4M3 : MOE__E5M2;
+}
+
+static bool lower_scaled_mm(MlirOperation function, MlirOperation op, MlirBlock gpu_module_body) {
+  MlirType qa = mlirValueGetType(mlirOperationGetOperand(op, QA));
+  MlirType qb = mlirValueGetType(mlirOperationGetOperand(op, QB));
+  MlirAttribute schedule = moe__op_attribute(op, "schedule");
+  grouped_t s = {
+      .tile_n = (int)moe__dictionary_integer(schedule, "tile_n", 256),
+      .stages = (int)moe__dictionary_integer(schedule, "stages", 4),
+      .band = (int)moe__dictionary_integer(schedule, "band", 8),
+      .multipliers = 2,
+      .tile_m = 128,
+      .a_type = fp8_of(qa),
+      .b_type = fp8_of(qb),
+  };
+  moe__kernel_t *kernel = &s.kernel;
+  moe__builder_t *b = &kernel->builder;
+  int32_t multiplier_threads = s.multipliers * WARPGROUP;
+  moe__kernel_begin(kernel, mlirOperationGetContext(op), mlirOperationGetLocation(op), multiplier_threads + WARPGROUP, 1);
+  add_parameters(&s, qa, qb);
+  moe__kernel_require(kernel, QA, 1, 16);
+  moe__kernel_require(kernel, QB, 2, 16);
+  moe__kernel_prologue(kernel);
+  s.ring = moe__ring_create(kernel, s.stages, (s.tile_m + s.tile_n) * TILE_K);
+  s.groups = moe__groups_create(kernel, s.e.size < 0 ? 1024 : (int32_t)s.e.size, s.e.value, s.tile_m,
+                                moe__ceil_div(b, s.n.value, s.tile_n), s.band);
+  s.k_blocks = moe__ceil_div(b, s.k.value, TILE_K);
+
+  MlirValue loader = moe__i32(b, multiplier_threads);
+  MlirValue is_first_loader = moe__eq(b, kernel->thread, loader);
+  moe__if_t setup = moe__if_begin(b, is_first_loader, false);
+  moe__tma_prefetch_map(b, s.a_map);
+  moe__tma_prefetch_map(b, s.b_map);
+  moe__ring_initialize(kernel, &s.ring, multiplier_threads / MOE__WARP);
+  moe__if_end(b, &setup);
+  moe__if_t scan = moe__if_begin(b, moe__ult(b, kernel->thread, moe__i32(b, MOE__WARP)), false);
+  moe__groups_initialize(&s.groups, s.offs, s.m.value, kernel->thread);
+  moe__if_end(b, &scan);
+  moe__block_barrier(b);
+
+  moe__if_t role = moe__if_begin(b, moe__ult(b, kernel->thread, loader), true);
+  moe__registers_increase(b, MULTIPLIER_REGISTERS);
+  multiply_tiles(&s);
+  moe__else(b, &role);
+  moe__registers_decrease(b, LOADER_REGISTERS);
+  moe__if_t one_lane = moe__if_begin(b, is_first_loader, false);
+  load_tiles(&s);
+  moe__if_end(b, &one_lane);
+  moe__if_end(b, &role);
+
+  moe__kernel_end(kernel, gpu_module_body, moe__symbol(function), (const char *const[]){"\"num_sms\"", "1", "1"});
+  return true;
+}
+
+static bool lower_gpu_module(MlirOperation gpu_module) {
+  MlirBlock body = moe__body(gpu_module);
+  for (MlirOperation next, function = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(function);
+       function = next) {
+    next = mlirOperationGetNextInBlock(function);
+    if (!moe__op_is(function, "func.func"))
+      continue;
+    MlirOperation op = mlirBlockGetFirstOperation(moe__body(function));
+    if (!moe__op_is(op, "scaled_grouped_mm.scaled_mm"))
+      continue;
+    if (!lower_scaled_mm(function, op, body))
+      return false;
+    mlirOperationDestroy(function);
+  }
+  return true;
+}
+
+bool moe__run_convert_scaled_grouped_mm_to_nvvm(MlirOperation module, const moe__pass_t *pass) {
+  (void)pass;
+  for (MlirOperation op = mlirBlockGetFirstOperation(moe__body(module)); !mlirOperationIsNull(op);
+       op = mlirOperationGetNextInBlock(op))
+    if (moe__op_is(op, "gpu.module") && !lower_gpu_module(op))
+      return false;
+  return true;
+}
