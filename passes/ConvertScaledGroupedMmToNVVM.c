@@ -34,6 +34,8 @@ typedef struct grouped_t {
   moe__kernel_t kernel;
   int tile_n, stages, band, multipliers; /* multipliers: warpgroups of 64 rows */
   int tile_m;
+  bool promoted;
+  int stagger;
   moe__fp8_t a_type, b_type;
   moe__extent_t m, n, k, e;
   MlirValue a_map, b_map, sa, sb, offs, out;
@@ -117,11 +119,26 @@ static void release_by_lane_0(grouped_t *s, const position_t *self, moe__cursor_
   moe__if_end(b, &first);
 }
 
-/* Multiplies over all of K. cursor is advanced. */
-static void multiply(grouped_t *s, const position_t *self, moe__cursor_t *cursor,
-                     MlirValue registers[MOE__WGMMA_MAX_N / 2]) {
+/* Waits for the stage at `now` and issues the product of its tiles. */
+static moe__accumulator_t multiply_stage(grouped_t *s, const position_t *self, moe__cursor_t now,
+                                         moe__accumulator_t accumulator, bool fresh) {
   moe__kernel_t *kernel = &s->kernel;
   moe__builder_t *b = &kernel->builder;
+  moe__ring_wait(kernel, &s->ring, now);
+  MlirValue buffer = moe__ring_buffer(kernel, &s->ring, now);
+  MlirValue rows = moe__offset(b, buffer, moe__mul(b, self->warpgroup, moe__i32(b, MOE__WGMMA_M * TILE_K)));
+  MlirValue columns = moe__offset_by(b, buffer, s->tile_m * TILE_K);
+  moe__wgmma_fence(b);
+  accumulator = moe__wgmma_k128(b, accumulator, fresh, moe__wgmma_descriptor(b, rows),
+                                moe__wgmma_descriptor(b, columns), s->a_type, s->b_type);
+  moe__wgmma_commit(b);
+  return accumulator;
+}
+
+/* Multiplies over all of K in the tensor core's own accumulator: one product is in flight while the next is issued. */
+static void multiply_fast(grouped_t *s, const position_t *self, moe__cursor_t *cursor,
+                          MlirValue registers[MOE__WGMMA_MAX_N / 2]) {
+  moe__builder_t *b = &s->kernel.builder;
   MlirValue zero = moe__i32(b, 0), one = moe__i32(b, 1);
   moe__accumulator_t accumulator = moe__wgmma_zero(b, s->tile_n);
   moe__for_t blocks = moe__for_begin(b, zero, s->k_blocks, one, 4,
@@ -130,14 +147,7 @@ static void multiply(grouped_t *s, const position_t *self, moe__cursor_t *cursor
     moe__cursor_t now = {blocks.carried[0], blocks.carried[1]};
     moe__cursor_t before = {blocks.carried[2], zero};
     accumulator.value = blocks.carried[3];
-    moe__ring_wait(kernel, &s->ring, now);
-    MlirValue buffer = moe__ring_buffer(kernel, &s->ring, now);
-    MlirValue rows = moe__offset(b, buffer, moe__mul(b, self->warpgroup, moe__i32(b, MOE__WGMMA_M * TILE_K)));
-    MlirValue columns = moe__offset_by(b, buffer, s->tile_m * TILE_K);
-    moe__wgmma_fence(b);
-    accumulator = moe__wgmma_k128(b, accumulator, moe__wgmma_descriptor(b, rows), moe__wgmma_descriptor(b, columns),
-                                  s->a_type, s->b_type);
-    moe__wgmma_commit(b);
+    accumulator = multiply_stage(s, self, now, accumulator, false);
     moe__wgmma_wait(b, 1); /* the product before this one is done, and its stage free */
     moe__if_t not_first = moe__if_begin(b, moe__ne(b, blocks.index, zero), false);
     release_by_lane_0(s, self, before);
@@ -148,6 +158,33 @@ static void multiply(grouped_t *s, const position_t *self, moe__cursor_t *cursor
   accumulator.value = blocks.carried[3];
   moe__wgmma_finish(b, accumulator, registers);
   release_by_lane_0(s, self, (moe__cursor_t){blocks.carried[2], zero});
+  *cursor = (moe__cursor_t){blocks.carried[0], blocks.carried[1]};
+}
+
+/* The same with sums over at most 128 of K from the tensor core, added up in fp32 while the other warpgroup multiplies. */
+static void multiply_promoted(grouped_t *s, const position_t *self, moe__cursor_t *cursor,
+                              MlirValue registers[MOE__WGMMA_MAX_N / 2]) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue zero = moe__i32(b, 0), one = moe__i32(b, 1);
+  moe__accumulator_t sum = moe__wgmma_zero(b, s->tile_n);
+  moe__for_t blocks = moe__for_begin(b, zero, s->k_blocks, one, 3,
+                                     (MlirValue[]){cursor->stage, cursor->phase, sum.value});
+  {
+    moe__cursor_t now = {blocks.carried[0], blocks.carried[1]};
+    MlirValue parts[MOE__WGMMA_MAX_N / 2];
+    sum.value = blocks.carried[2];
+    moe__accumulator_t part = multiply_stage(s, self, now, moe__wgmma_zero(b, s->tile_n), true);
+    moe__wgmma_finish(b, part, parts);
+    release_by_lane_0(s, self, now);
+    moe__accumulator_unpack(b, sum, registers);
+    for (int i = 0; i < s->tile_n / 2; i++)
+      registers[i] = moe__fadd(b, registers[i], parts[i]);
+    sum = moe__accumulator_pack(b, s->tile_n, registers);
+    moe__cursor_t next = moe__cursor_next(b, &s->ring, now);
+    moe__for_end(b, &blocks, (MlirValue[]){next.stage, next.phase, sum.value});
+  }
+  sum.value = blocks.carried[2];
+  moe__accumulator_unpack(b, sum, registers);
   *cursor = (moe__cursor_t){blocks.carried[0], blocks.carried[1]};
 }
 
@@ -227,12 +264,19 @@ static void multiply_tiles(grouped_t *s) {
                      .lane = moe__and(b, kernel->thread, moe__i32(b, MOE__WARP - 1))};
   self.row = moe__add(b, moe__add(b, moe__mul(b, self.warpgroup, moe__i32(b, MOE__WGMMA_M)), moe__shl(b, warp, 4)),
                       moe__lshr(b, self.lane, 2));
+  if (s->stagger) {
+    moe__if_t second = moe__if_begin(b, moe__ne(b, self.warpgroup, moe__i32(b, 0)), false);
+    char attributes[128];
+    snprintf(attributes, sizeof attributes, "has_side_effects, asm_dialect = 0 : i64, asm_string = \"nanosleep.u32 %d;\", constraints = \"\"", s->stagger);
+    moe__op0(b, "llvm.inline_asm", MOE__NO_VALUES, attributes);
+    moe__if_end(b, &second);
+  }
   moe__cursor_t start = moe__cursor_start(b);
   moe__for_t tiles = tiles_begin(s, 2, (MlirValue[]){start.stage, start.phase});
   moe__cursor_t cursor = {tiles.carried[0], tiles.carried[1]};
   moe__group_tile_t tile = moe__groups_tile(&s->groups, tiles.index);
   MlirValue registers[MOE__WGMMA_MAX_N / 2];
-  multiply(s, &self, &cursor, registers);
+  (s->promoted ? multiply_promoted : multiply_fast)(s, &self, &cursor, registers);
   store(s, &self, &tile, registers);
   moe__for_end(b, &tiles, (MlirValue[]){cursor.stage, cursor.phase});
 }
@@ -253,6 +297,8 @@ static bool lower_scaled_mm(MlirOperation function, MlirOperation op, MlirBlock 
       .band = (int)moe__dictionary_integer(schedule, "band", 8),
       .multipliers = 2,
       .tile_m = 128,
+      .promoted = mlirStringRefEqual(moe__op_string(op, "accumulate"), mlirStringRefCreateFromCString("promoted")),
+      .stagger = (int)moe__dictionary_integer(schedule, "stagger", 0),
       .a_type = fp8_of(qa),
       .b_type = fp8_of(qb),
   };

@@ -141,6 +141,7 @@ MOE__BINARY(moe__and, "arith.andi")
 MOE__BINARY(moe__or, "arith.ori")
 MOE__BINARY(moe__xor, "arith.xori")
 MOE__BINARY(moe__fmul, "arith.mulf")
+MOE__BINARY(moe__fadd, "arith.addf")
 #undef MOE__BINARY
 
 static MlirValue constant_like(moe__builder_t *b, MlirValue x, int64_t value) {

@@ -71,6 +71,7 @@ MlirValue moe__lshr(moe__builder_t *b, MlirValue x, int bits);
 /* Rounds up; x + divisor must not overflow, as it cannot for a dimension below 2^31. */
 MlirValue moe__ceil_div(moe__builder_t *b, MlirValue x, int32_t divisor);
 MlirValue moe__fmul(moe__builder_t *b, MlirValue x, MlirValue y);
+MlirValue moe__fadd(moe__builder_t *b, MlirValue x, MlirValue y);
 
 /* Unsigned and integer comparisons give i1. */
 MlirValue moe__eq(moe__builder_t *b, MlirValue x, MlirValue y);

@@ -39,19 +39,19 @@ MlirValue moe__wgmma_descriptor(moe__builder_t *b, MlirValue shared) {
                  moe__i64(b, SWIZZLE_128B | STRIDE_8_ROWS | LEADING_IGNORED));
 }
 
-moe__accumulator_t moe__wgmma_k128(moe__builder_t *b, moe__accumulator_t accumulator, MlirValue a_descriptor,
+moe__accumulator_t moe__wgmma_k128(moe__builder_t *b, moe__accumulator_t accumulator, bool fresh, MlirValue a_descriptor,
                                    MlirValue b_descriptor, moe__fp8_t a_type, moe__fp8_t b_type) {
   static const char *const names[] = {[MOE__E4M3] = "e4m3", [MOE__E5M2] = "e5m2"};
-  char attributes[512];
-  snprintf(attributes, sizeof attributes,
-           "shape = #nvvm.shape<m = 64, n = %d, k = 32>, typeA = #nvvm.wgmma_type<%s>, "
-           "typeB = #nvvm.wgmma_type<%s>, typeD = #nvvm.wgmma_type<f32>, "
-           "scaleD = #nvvm.wgmma_scale_out<one>, scaleA = #nvvm.wgmma_scale_in<one>, "
-           "scaleB = #nvvm.wgmma_scale_in<one>, layoutA = #nvvm.mma_layout<row>, "
-           "layoutB = #nvvm.mma_layout<col>",
-           accumulator.n, names[a_type], names[b_type]);
   MlirType type = mlirValueGetType(accumulator.value);
   for (int i = 0; i < TILE_K_BYTES / K_BYTES; i++) {
+    char attributes[512];
+    snprintf(attributes, sizeof attributes,
+             "shape = #nvvm.shape<m = 64, n = %d, k = 32>, typeA = #nvvm.wgmma_type<%s>, "
+             "typeB = #nvvm.wgmma_type<%s>, typeD = #nvvm.wgmma_type<f32>, "
+             "scaleD = #nvvm.wgmma_scale_out<%s>, scaleA = #nvvm.wgmma_scale_in<one>, "
+             "scaleB = #nvvm.wgmma_scale_in<one>, layoutA = #nvvm.mma_layout<row>, "
+             "layoutB = #nvvm.mma_layout<col>",
+             accumulator.n, names[a_type], names[b_type], fresh && i == 0 ? "zero" : "one");
     /* A step along K inside the swizzle is a step of the start address. */
     MlirValue step = moe__i64(b, i * K_BYTES >> 4);
     accumulator.value = moe__op1(b, "nvvm.wgmma.mma_async", type,
@@ -82,6 +82,22 @@ static MlirValue extract(moe__builder_t *b, MlirValue structure, int position) {
   return moe__op1(b, "llvm.extractvalue", b->f32, MOE__VALUES(structure), attributes);
 }
 
+void moe__accumulator_unpack(moe__builder_t *b, moe__accumulator_t accumulator, MlirValue registers[MOE__WGMMA_MAX_N / 2]) {
+  for (int i = 0; i < accumulator.n / 2; i++)
+    registers[i] = extract(b, accumulator.value, i);
+}
+
+moe__accumulator_t moe__accumulator_pack(moe__builder_t *b, int n, const MlirValue registers[MOE__WGMMA_MAX_N / 2]) {
+  MlirType type = accumulator_type(b, n);
+  moe__accumulator_t accumulator = {n, moe__op1(b, "llvm.mlir.undef", type, MOE__NO_VALUES, NULL)};
+  for (int i = 0; i < n / 2; i++) {
+    char attributes[48];
+    snprintf(attributes, sizeof attributes, "position = array<i64: %d>", i);
+    accumulator.value = moe__op1(b, "llvm.insertvalue", type, MOE__VALUES(accumulator.value, registers[i]), attributes);
+  }
+  return accumulator;
+}
+
 void moe__wgmma_finish(moe__builder_t *b, moe__accumulator_t accumulator, MlirValue registers[MOE__WGMMA_MAX_N / 2]) {
   /* The wait has no data dependence of its own: tying the registers in and out keeps their uses behind it. */
   int count = accumulator.n / 2;
@@ -96,12 +112,10 @@ void moe__wgmma_finish(moe__builder_t *b, moe__accumulator_t accumulator, MlirVa
   for (int i = 0; i < count; i++)
     fprintf(out, "%d%s", i, i + 1 < count ? "," : "\"");
   fclose(out);
-  for (int i = 0; i < count; i++)
-    registers[i] = extract(b, accumulator.value, i);
+  moe__accumulator_unpack(b, accumulator, registers);
   MlirValue waited = moe__op1(b, "llvm.inline_asm", mlirValueGetType(accumulator.value), count, registers, constraints);
   free(constraints);
-  for (int i = 0; i < count; i++)
-    registers[i] = extract(b, waited, i);
+  moe__accumulator_unpack(b, (moe__accumulator_t){accumulator.n, waited}, registers);
 }
 
 static void set_registers(moe__builder_t *b, const char *action, int count) {

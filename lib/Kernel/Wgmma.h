@@ -24,8 +24,9 @@ moe__accumulator_t moe__wgmma_zero(moe__builder_t *b, int n);
 /* The descriptor of the tile that starts at `shared` (aligned to 1024). */
 MlirValue moe__wgmma_descriptor(moe__builder_t *b, MlirValue shared);
 
-/* accumulator += a * b^T over the 128 bytes of K of the two tiles. Issued, not complete: between wgmma_fence and wgmma_commit. */
-moe__accumulator_t moe__wgmma_k128(moe__builder_t *b, moe__accumulator_t accumulator, MlirValue a_descriptor,
+/* accumulator += a * b^T over the 128 bytes of K of the two tiles; fresh: accumulator = a * b^T. Issued, not complete: between
+ * wgmma_fence and wgmma_commit. */
+moe__accumulator_t moe__wgmma_k128(moe__builder_t *b, moe__accumulator_t accumulator, bool fresh, MlirValue a_descriptor,
                                    MlirValue b_descriptor, moe__fp8_t a_type, moe__fp8_t b_type);
 
 void moe__wgmma_fence(moe__builder_t *b);
@@ -35,6 +36,10 @@ void moe__wgmma_commit(moe__builder_t *b);
 void moe__wgmma_wait(moe__builder_t *b, int pending);
 
 /* Waits for all and gives the accumulator's registers, n / 2 values f32: only these may be read. */
+/* The registers of an accumulator whose product is complete or was never started, and back. */
+void moe__accumulator_unpack(moe__builder_t *b, moe__accumulator_t accumulator, MlirValue registers[MOE__WGMMA_MAX_N / 2]);
+moe__accumulator_t moe__accumulator_pack(moe__builder_t *b, int n, const MlirValue registers[MOE__WGMMA_MAX_N / 2]);
+
 void moe__wgmma_finish(moe__builder_t *b, moe__accumulator_t accumulator, MlirValue registers[MOE__WGMMA_MAX_N / 2]);
 
 /* setmaxnreg: moves registers between the warpgroups of a block. */
