@@ -15,7 +15,9 @@
 #include "lib/Kernel/Groups.h"
 #include "lib/Kernel/Warp.h"
 #include "lib/Kernel/Wgmma.h"
+#include "passes/Lowering.h"
 #include "passes/Passes.h"
+#include "passes/Schedule.h"
 
 #include "mlir-c/BuiltinAttributes.h"
 #include "mlir-c/BuiltinTypes.h"
@@ -35,7 +37,6 @@ typedef struct grouped_t {
   int tile_n, stages, band, multipliers; /* multipliers: warpgroups of 64 rows */
   int tile_m;
   bool promoted;
-  int stagger;
   moe__fp8_t a_type, b_type;
   moe__extent_t m, n, k, e;
   MlirValue a_map, b_map, sa, sb, offs, out;
@@ -264,13 +265,6 @@ static void multiply_tiles(grouped_t *s) {
                      .lane = moe__and(b, kernel->thread, moe__i32(b, MOE__WARP - 1))};
   self.row = moe__add(b, moe__add(b, moe__mul(b, self.warpgroup, moe__i32(b, MOE__WGMMA_M)), moe__shl(b, warp, 4)),
                       moe__lshr(b, self.lane, 2));
-  if (s->stagger) {
-    moe__if_t second = moe__if_begin(b, moe__ne(b, self.warpgroup, moe__i32(b, 0)), false);
-    char attributes[128];
-    snprintf(attributes, sizeof attributes, "has_side_effects, asm_dialect = 0 : i64, asm_string = \"nanosleep.u32 %d;\", constraints = \"\"", s->stagger);
-    moe__op0(b, "llvm.inline_asm", MOE__NO_VALUES, attributes);
-    moe__if_end(b, &second);
-  }
   moe__cursor_t start = moe__cursor_start(b);
   moe__for_t tiles = tiles_begin(s, 2, (MlirValue[]){start.stage, start.phase});
   moe__cursor_t cursor = {tiles.carried[0], tiles.carried[1]};
@@ -298,7 +292,6 @@ static bool lower_scaled_mm(MlirOperation function, MlirOperation op, MlirBlock 
       .multipliers = 2,
       .tile_m = 128,
       .promoted = mlirStringRefEqual(moe__op_string(op, "accumulate"), mlirStringRefCreateFromCString("promoted")),
-      .stagger = (int)moe__dictionary_integer(schedule, "stagger", 0),
       .a_type = fp8_of(qa),
       .b_type = fp8_of(qb),
   };
@@ -341,28 +334,7 @@ static bool lower_scaled_mm(MlirOperation function, MlirOperation op, MlirBlock 
   return true;
 }
 
-static bool lower_gpu_module(MlirOperation gpu_module) {
-  MlirBlock body = moe__body(gpu_module);
-  for (MlirOperation next, function = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(function);
-       function = next) {
-    next = mlirOperationGetNextInBlock(function);
-    if (!moe__op_is(function, "func.func"))
-      continue;
-    MlirOperation op = mlirBlockGetFirstOperation(moe__body(function));
-    if (!moe__op_is(op, "scaled_grouped_mm.scaled_mm"))
-      continue;
-    if (!lower_scaled_mm(function, op, body))
-      return false;
-    mlirOperationDestroy(function);
-  }
-  return true;
-}
-
 bool moe__run_convert_scaled_grouped_mm_to_nvvm(MlirOperation module, const moe__pass_t *pass) {
   (void)pass;
-  for (MlirOperation op = mlirBlockGetFirstOperation(moe__body(module)); !mlirOperationIsNull(op);
-       op = mlirOperationGetNextInBlock(op))
-    if (moe__op_is(op, "gpu.module") && !lower_gpu_module(op))
-      return false;
-  return true;
+  return moe__lower_kernels(module, "scaled_grouped_mm.scaled_mm", lower_scaled_mm);
 }
