@@ -257,7 +257,7 @@ static void quantize_tiles(quantize_t *s) {
     MlirValue strip = moe__add(b, moe__mul(b, self.warp, moe__i32(b, strips_per_warp)), moe__i32(b, i));
     MlirValue box = moe__udiv(b, strip, moe__i32(b, strips_n));
     MlirValue block = moe__urem(b, strip, moe__i32(b, strips_n));
-    MlirValue words[BLOCK], amax[2], scales[2];
+    MlirValue words[BLOCK], amax[2], scales[2] = {{NULL}};
     load_strip(s, &self, moe__offset(b, input, moe__mul(b, strip, moe__i32(b, BLOCK * ROW_BYTES))), words);
     if (i == strips_per_warp - 1) { /* all of the warp's reads are done: the stage may be refilled */
       moe__warp_barrier(b);

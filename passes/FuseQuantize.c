@@ -89,9 +89,9 @@ static bool users_agree(MlirValue value, MlirType *out_type) {
   return true;
 }
 
-/* The type of `type` (a result of the quantize op, or unused) before the transpose p: dimension p[i] of it is dimension i of type. Its
- * memory is that of `type`, so that the transpose between the two moves nothing. */
-static MlirType untransposed(MlirType type, const permutation_t *p) {
+/* The type of `type`, a result of the quantize op, before the transpose p: dimension p[i] of it is dimension i of type. With same_memory
+ * it lies in memory as `type` does, so that the transpose between the two moves nothing; else row-major. */
+static MlirType untransposed(MlirType type, const permutation_t *p, bool same_memory) {
   int order[MOE__MAX_RANK];
   int64_t shape[MOE__MAX_RANK];
   unsigned permutation[MOE__MAX_RANK];
@@ -105,8 +105,9 @@ static MlirType untransposed(MlirType type, const permutation_t *p) {
   }
   MlirContext context = mlirTypeGetContext(type);
   MlirAttribute encoding =
-      identity ? mlirAttributeGetNull()
-               : mlirAffineMapAttrGet(mlirAffineMapPermutationGet(context, p->rank, permutation));
+      identity || !same_memory
+          ? mlirAttributeGetNull()
+          : mlirAffineMapAttrGet(mlirAffineMapPermutationGet(context, p->rank, permutation));
   return mlirRankedTensorTypeGet(p->rank, shape, mlirShapedTypeGetElementType(type), encoding);
 }
 
@@ -146,7 +147,8 @@ static void fuse(MlirOperation op) {
       if (!users_agree(result, &types[i]))
         return;
     } else {
-      types[i] = untransposed(type, &p);
+      /* Nobody reads unused scales: they lie where kernels write them. */
+      types[i] = untransposed(type, &p, i == 0 || uses[i] == AS_IT_IS);
     }
   }
   if (!back)
@@ -172,11 +174,11 @@ static void fuse(MlirOperation op) {
   }
 }
 
-/* The last two make the sizes of transposed tensors where they are dynamic. */
+/* tensor.dim and arith make the sizes of transposed tensors where they are dynamic. */
 static bool is_removable(MlirOperation op) {
   return moe__op_in_dialect(op, "mx_quantize") || moe__op_in_dialect(op, "scaled_grouped_mm") ||
          moe__op_is(op, "linalg.transpose") || moe__op_is(op, "tensor.empty") ||
-         moe__op_is(op, "tensor.dim") || moe__op_is(op, "arith.constant");
+         moe__op_is(op, "tensor.dim") || moe__op_in_dialect(op, "arith");
 }
 
 static bool is_dead(MlirOperation op) {

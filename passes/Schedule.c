@@ -14,6 +14,11 @@
 #define SHARED_RESERVED 1024
 #define SHARED_BARRIERS 256
 
+/* Registers of a multiprocessor, and what a thread cannot do without: below it, ptxas spills. They come in portions of 8. */
+#define REGISTERS_PER_SM 65536
+#define REGISTERS_BF16 64
+#define REGISTERS_F32 56
+
 static bool known_field(MlirStringRef name) {
 #define MOE__FIELD(field, attribute, least, most)                                                  \
   if (mlirStringRefEqual(name, mlirStringRefCreateFromCString(attribute)))                         \
@@ -61,6 +66,12 @@ bool moe__quantize_schedule_read(MlirOperation op, int element_bytes,
       out->blocks_per_sm * (shared + SHARED_RESERVED) > SHARED_PER_SM)
     return moe__error(op, "'schedule' needs %d bytes of shared memory in each of %d blocks; a multiprocessor has %d",
                       shared, out->blocks_per_sm, SHARED_PER_SM);
+  int threads = (out->warps + 1) * 32 * out->blocks_per_sm;
+  int registers = REGISTERS_PER_SM / threads / 8 * 8;
+  int needed = element_bytes == 2 ? REGISTERS_BF16 : REGISTERS_F32;
+  if (registers < needed)
+    return moe__error(op, "'schedule' leaves %d registers to each of %d threads; the kernel needs %d", registers,
+                      threads, needed);
   return true;
 }
 

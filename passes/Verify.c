@@ -139,8 +139,6 @@ static bool verify_encoding(MlirOperation op, const char *kind, const tensor_rul
 }
 
 static bool verify_tensor(MlirOperation op, const char *kind, const tensor_rule_t *rule, MlirType type) {
-  if (!mlirTypeIsARankedTensor(type))
-    return moe__error(op, "%s '%s' must be a ranked tensor", kind, rule->name);
   int rank = (int)mlirShapedTypeGetRank(type);
   if (rank < 1 || rank > MAX_RANK)
     return moe__error(op, "%s '%s' has rank %d; it must be 1 to %d", kind, rule->name, rank, MAX_RANK);
@@ -239,9 +237,8 @@ static int64_t dimension(MlirType type, int i) {
 
 static const char *size_text(int64_t size, char out[24]) {
   if (size < 0)
-    strcpy(out, "?");
-  else
-    snprintf(out, 24, "%lld", (long long)size);
+    return "?";
+  snprintf(out, 24, "%lld", (long long)size);
   return out;
 }
 

@@ -90,7 +90,7 @@ MlirValue moe__fp8_pack4(moe__builder_t *b, const MlirValue x[4], moe__fp8_t ele
            "rnd = #nvvm.fp_rnd_mode<rn>, sat = #nvvm.sat_mode<satfinite>, dstTy = %s",
            FORMATS[element].mlir_type);
   MlirValue halves[2];
-  for (int i = 0; i < 2; i++) /* the first operand becomes the upper byte */
+  for (size_t i = 0; i < 2; i++) /* the first operand becomes the upper byte */
     halves[i] = moe__op1(b, "nvvm.convert.f32x2.to.f8x2", b->i16,
                          MOE__VALUES(x[2 * i + 1], x[2 * i]), attributes);
   return moe__bitcast(b, moe__vector(b, 2, halves), b->i32);

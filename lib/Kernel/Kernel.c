@@ -165,6 +165,7 @@ static void write_expression(char *out, const char *name, int count, const char 
                        values[i]);
   length += snprintf(out + length, MOE__EXPRESSION_SIZE - (size_t)length, "]}");
   assert(length < MOE__EXPRESSION_SIZE);
+  (void)length; /* without assertions */
 }
 
 void moe__expression_ceildiv(char *out, const char *value, int64_t divisor) {

@@ -80,7 +80,7 @@ static moe_rt_status_t parse_extent(const moe__json_t *json, const int64_t most[
   int count = 0;
   MOE__TRY(moe__json_array(json, 3, 3, &count));
   int64_t product = 1;
-  for (int i = 0; i < count; i++) {
+  for (int i = 0; i < 3; i++) {
     moe__json_t element = moe__json_element(json, i);
     int64_t value = 0;
     MOE__TRY(moe__json_integer(&element, 1, most[i], &value));

@@ -17,8 +17,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-extern char **environ;
-
 const char *moe__ptxas_find(const char *path) {
   static _Thread_local char found[PATH_MAX];
   if (path)

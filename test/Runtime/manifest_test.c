@@ -372,7 +372,7 @@ static void test_fuzz_values(void **state) {
     size_t count = 0;
     collect(json, values, &count, LIMIT);
     json_t *copy = json_deep_copy(values[random_below(count)]);
-    json_t *container = json;
+    json_t *container = NULL;
     do
       container = values[random_below(count)];
     while (json_array_size(container) + json_object_size(container) == 0);

@@ -163,7 +163,9 @@ int moe__inputs_make(const moe__options_t *options, const moe_rt_program_t *prog
   source_t *sources = calloc(count + 1, sizeof *sources);
   int64_t(*shapes)[MOE_RT_MAX_RANK] = calloc(count + 1, sizeof *shapes);
   const int64_t **rows = calloc(count + 1, sizeof *rows);
-  int rc = sources && shapes && rows ? MOE__OK : moe__input_error("out of memory");
+  int rc = sources && shapes && rows ? MOE__OK : MOE__INPUT;
+  if (rc)
+    moe__input_error("out of memory");
   for (size_t i = 0; i < count && !rc; i++) {
     rows[i] = shapes[i];
     rc = find_shape(options, &function->arguments[i], index, &sources[i], shapes[i]);

@@ -110,6 +110,7 @@ static void add_input(struct argp_state *state, moe__options_t *options, const c
   if (!input->file)
     argp_failure(state, MOE__INPUT, 0, "out of memory");
   /* A colon may be part of the file's name. */
+  /* NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): argp_failure does not return */
   char *colon = strrchr(input->file, ':');
   if (!colon || access(input->file, F_OK) == 0)
     return;
@@ -150,6 +151,7 @@ static void add_shapes(struct argp_state *state, moe__options_t *options, const 
       argp_error(state, "--shape '%s': not sizes such as 8x8192x5120 (1 to %d of them)", text,
                  MOE_RT_MAX_RANK);
     list->count++;
+    /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): argp_error does not return */
     if (!*rest)
       return;
   }

@@ -1,0 +1,46 @@
+// What scaled_grouped_mm ops look like when they are printed; the text is read again, by moe-opt and by MLIR's own mlir-opt.
+
+// RUN: moe-opt %s | FileCheck %s
+// RUN: moe-opt %s | moe-opt - --moe-verify | FileCheck %s
+// RUN: mlir-opt %s --irdl-file=%source_dir/dialects/scaled_grouped_mm.mlir | FileCheck %s
+// RUN: moe-opt %s -o %t.mlir
+// RUN: moe-opt %t.mlir | diff %t.mlir -
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
+
+// CHECK: #[[$COL_MAJOR:.*]] = affine_map<(d0, d1, d2) -> (d0, d2, d1)>
+
+// CHECK-LABEL: func.func @grouped_mm
+// CHECK: "scaled_grouped_mm.grouped_mm"(%{{.*}}, %{{.*}}, %{{.*}}) {recipe = "mxfp8"}
+// CHECK-SAME: : (tensor<?x64xbf16>, tensor<8x64x32xbf16, #[[$COL_MAJOR]]>, tensor<8xi32>) -> tensor<?x32xbf16>
+func.func @grouped_mm(%a: tensor<?x64xbf16>, %b: tensor<8x64x32xbf16, #col_major>, %offs: tensor<8xi32>)
+    -> tensor<?x32xbf16> {
+  %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "mxfp8"}
+      : (tensor<?x64xbf16>, tensor<8x64x32xbf16, #col_major>, tensor<8xi32>) -> tensor<?x32xbf16>
+  return %out : tensor<?x32xbf16>
+}
+
+// offs may be left out.
+// CHECK-LABEL: func.func @scaled_mm
+// CHECK: "scaled_grouped_mm.scaled_mm"(%{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}) {accumulate = "promoted"}
+// CHECK: "scaled_grouped_mm.scaled_mm"(%{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}) {accumulate = "fast"}
+func.func @scaled_mm(%qa: tensor<?x64xf8E4M3FN>, %qb: tensor<8x64x32xf8E4M3FN, #col_major>, %sa: tensor<?xf32>,
+                     %sb: tensor<8x32xf32>, %offs: tensor<8xi32>, %qa3: tensor<8x16x64xf8E4M3FN>,
+                     %sa3: tensor<8x16xf32>) -> (tensor<?x32xbf16>, tensor<8x16x32xbf16>) {
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "promoted"}
+      : (tensor<?x64xf8E4M3FN>, tensor<8x64x32xf8E4M3FN, #col_major>, tensor<?xf32>, tensor<8x32xf32>, tensor<8xi32>)
+      -> tensor<?x32xbf16>
+  %batched = "scaled_grouped_mm.scaled_mm"(%qa3, %qb, %sa3, %sb) {accumulate = "fast"}
+      : (tensor<8x16x64xf8E4M3FN>, tensor<8x64x32xf8E4M3FN, #col_major>, tensor<8x16xf32>, tensor<8x32xf32>)
+      -> tensor<8x16x32xbf16>
+  return %out, %batched : tensor<?x32xbf16>, tensor<8x16x32xbf16>
+}
+
+// CHECK-LABEL: func.func @mixed_mm
+// CHECK: "scaled_grouped_mm.mixed_mm"({{.*}}) {group_size = 32 : i64}
+func.func @mixed_mm(%w: tensor<8x64x32xi4>, %scales: tensor<8x2x32xbf16>, %x: tensor<?x64xbf16>, %offs: tensor<8xi32>)
+    -> tensor<?x32xbf16> {
+  %out = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x, %offs) {group_size = 32 : i64}
+      : (tensor<8x64x32xi4>, tensor<8x2x32xbf16>, tensor<?x64xbf16>, tensor<8xi32>) -> tensor<?x32xbf16>
+  return %out : tensor<?x32xbf16>
+}

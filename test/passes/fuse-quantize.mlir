@@ -1,0 +1,400 @@
+// transpose, quantize, transpose back becomes one quantize along another axis, where that is the same function.
+//
+// What must hold: with t[i] = x[p[i]] (dimension i of t is dimension p[i] of x), quantizing t along a scales the elements of x
+// along p[a]; a transpose by r of the result restores the dimensions of x where p[r[i]] = i.
+
+// RUN: moe-opt %s --split-input-file --moe-fuse-quantize | FileCheck %s
+// RUN: moe-opt %s --split-input-file --moe-fuse-quantize --moe-fuse-quantize | FileCheck %s
+
+#col_major = affine_map<(e, n, k) -> (e, k, n)>
+
+// Both results are transposed back. What nobody uses any more is gone, the encoding of q is kept.
+// CHECK: #[[$COL_MAJOR:.*]] = affine_map<(d0, d1, d2) -> (d0, d2, d1)>
+// CHECK-LABEL: func.func @both
+// CHECK-SAME: (%[[W:.*]]: tensor<8x64x48xbf16>
+// CHECK-NEXT: %[[QS:.*]]:2 = "mx_quantize.quantize"(%[[W]]) {axis = 1 : i64, block = 32 : i64, mode = "rceil"}
+// CHECK-SAME: : (tensor<8x64x48xbf16>) -> (tensor<8x64x48xf8E4M3FN, #[[$COL_MAJOR]]>, tensor<8x2x48xf8E8M0FNU>)
+// CHECK-NEXT: return %[[QS]]#0, %[[QS]]#1
+func.func @both(%w: tensor<8x64x48xbf16>) -> (tensor<8x64x48xf8E4M3FN, #col_major>, tensor<8x2x48xf8E8M0FNU>) {
+  %te = tensor.empty() : tensor<8x48x64xbf16>
+  %t = linalg.transpose ins(%w : tensor<8x64x48xbf16>) outs(%te : tensor<8x48x64xbf16>) permutation = [0, 2, 1]
+  %qt, %st = "mx_quantize.quantize"(%t) {axis = 2 : i64, block = 32 : i64, mode = "rceil"}
+      : (tensor<8x48x64xbf16>) -> (tensor<8x48x64xf8E4M3FN>, tensor<8x48x2xf8E8M0FNU>)
+  %qe = tensor.empty() : tensor<8x64x48xf8E4M3FN, #col_major>
+  %q = linalg.transpose ins(%qt : tensor<8x48x64xf8E4M3FN>) outs(%qe : tensor<8x64x48xf8E4M3FN, #col_major>) permutation = [0, 2, 1]
+  %se = tensor.empty() : tensor<8x2x48xf8E8M0FNU>
+  %s = linalg.transpose ins(%st : tensor<8x48x2xf8E8M0FNU>) outs(%se : tensor<8x2x48xf8E8M0FNU>) permutation = [0, 2, 1]
+  return %q, %s : tensor<8x64x48xf8E4M3FN, #col_major>, tensor<8x2x48xf8E8M0FNU>
+}
+
+// -----
+
+// Only q is transposed back; the scales are returned as they are, so that they are transposed after the fact. Their memory
+// stays what it was: the scales of the fused op are column-major.
+// CHECK: #[[$COL_MAJOR:.*]] = affine_map<(d0, d1, d2) -> (d0, d2, d1)>
+// CHECK-LABEL: func.func @only_q
+// CHECK-SAME: (%[[W:.*]]: tensor<8x64x48xbf16>
+// CHECK: %[[QS:.*]]:2 = "mx_quantize.quantize"(%[[W]]) {axis = 1 : i64
+// CHECK-SAME: -> (tensor<8x64x48xf8E4M3FN>, tensor<8x2x48xf8E8M0FNU, #[[$COL_MAJOR]]>)
+// CHECK: %[[S:.*]] = linalg.transpose ins(%[[QS]]#1 : tensor<8x2x48xf8E8M0FNU, #[[$COL_MAJOR]]>)
+// CHECK-SAME: tensor<8x48x2xf8E8M0FNU>) permutation = [0, 2, 1]
+// CHECK-NOT: linalg
+// CHECK: return %[[QS]]#0, %[[S]]
+func.func @only_q(%w: tensor<8x64x48xbf16>) -> (tensor<8x64x48xf8E4M3FN>, tensor<8x48x2xf8E8M0FNU>) {
+  %te = tensor.empty() : tensor<8x48x64xbf16>
+  %t = linalg.transpose ins(%w : tensor<8x64x48xbf16>) outs(%te : tensor<8x48x64xbf16>) permutation = [0, 2, 1]
+  %qt, %s = "mx_quantize.quantize"(%t) {axis = 2 : i64, block = 32 : i64, mode = "rceil"}
+      : (tensor<8x48x64xbf16>) -> (tensor<8x48x64xf8E4M3FN>, tensor<8x48x2xf8E8M0FNU>)
+  %qe = tensor.empty() : tensor<8x64x48xf8E4M3FN>
+  %q = linalg.transpose ins(%qt : tensor<8x48x64xf8E4M3FN>) outs(%qe : tensor<8x64x48xf8E4M3FN>) permutation = [0, 2, 1]
+  return %q, %s : tensor<8x64x48xf8E4M3FN>, tensor<8x48x2xf8E8M0FNU>
+}
+
+// -----
+
+// Nobody uses the scales: they are row-major, as the kernel writes them.
+// CHECK-LABEL: func.func @unused_scales
+// CHECK: "mx_quantize.quantize"(%{{.*}}) {axis = 1 : i64
+// CHECK-SAME: tensor<8x2x48xf8E8M0FNU>)
+func.func @unused_scales(%w: tensor<8x64x48xbf16>) -> tensor<8x64x48xf8E4M3FN> {
+  %te = tensor.empty() : tensor<8x48x64xbf16>
+  %t = linalg.transpose ins(%w : tensor<8x64x48xbf16>) outs(%te : tensor<8x48x64xbf16>) permutation = [0, 2, 1]
+  %qt, %s = "mx_quantize.quantize"(%t) {axis = 2 : i64, block = 32 : i64, mode = "rceil"}
+      : (tensor<8x48x64xbf16>) -> (tensor<8x48x64xf8E4M3FN>, tensor<8x48x2xf8E8M0FNU>)
+  %qe = tensor.empty() : tensor<8x64x48xf8E4M3FN>
+  %q = linalg.transpose ins(%qt : tensor<8x48x64xf8E4M3FN>) outs(%qe : tensor<8x64x48xf8E4M3FN>) permutation = [0, 2, 1]
+  return %q : tensor<8x64x48xf8E4M3FN>
+}
+
+// -----
+
+// Only the scales are transposed back, and nobody uses q at all.
+// CHECK-LABEL: func.func @only_scales
+// CHECK-SAME: (%[[W:.*]]: tensor<8x64x48xbf16>
+// CHECK-NEXT: %[[QS:.*]]:2 = "mx_quantize.quantize"(%[[W]]) {axis = 1 : i64{{.*}}, tensor<8x2x48xf8E8M0FNU>)
+// CHECK-NEXT: return %[[QS]]#1
+func.func @only_scales(%w: tensor<8x64x48xbf16>) -> tensor<8x2x48xf8E8M0FNU> {
+  %te = tensor.empty() : tensor<8x48x64xbf16>
+  %t = linalg.transpose ins(%w : tensor<8x64x48xbf16>) outs(%te : tensor<8x48x64xbf16>) permutation = [0, 2, 1]
+  %qt, %st = "mx_quantize.quantize"(%t) {axis = 2 : i64, block = 32 : i64, mode = "rceil"}
+      : (tensor<8x48x64xbf16>) -> (tensor<8x48x64xf8E4M3FN>, tensor<8x48x2xf8E8M0FNU>)
+  %se = tensor.empty() : tensor<8x2x48xf8E8M0FNU>
+  %s = linalg.transpose ins(%st : tensor<8x48x2xf8E8M0FNU>) outs(%se : tensor<8x2x48xf8E8M0FNU>) permutation = [0, 2, 1]
+  return %s : tensor<8x2x48xf8E8M0FNU>
+}
+
+// -----
+
+// Nothing is transposed back: nothing to fuse.
+// CHECK-LABEL: func.func @neither
+// CHECK: %[[T:.*]] = linalg.transpose
+// CHECK: %[[QS:.*]]:2 = "mx_quantize.quantize"(%[[T]]) {axis = 2 : i64
+// CHECK: return %[[QS]]#0, %[[QS]]#1
+func.func @neither(%w: tensor<8x64x48xbf16>) -> (tensor<8x48x64xf8E4M3FN>, tensor<8x48x2xf8E8M0FNU>) {
+  %te = tensor.empty() : tensor<8x48x64xbf16>
+  %t = linalg.transpose ins(%w : tensor<8x64x48xbf16>) outs(%te : tensor<8x48x64xbf16>) permutation = [0, 2, 1]
+  %q, %s = "mx_quantize.quantize"(%t) {axis = 2 : i64, block = 32 : i64, mode = "rceil"}
+      : (tensor<8x48x64xbf16>) -> (tensor<8x48x64xf8E4M3FN>, tensor<8x48x2xf8E8M0FNU>)
+  return %q, %s : tensor<8x48x64xf8E4M3FN>, tensor<8x48x2xf8E8M0FNU>
+}
+
+// -----
+
+// q is used both ways: one copy is needed anyway, nothing is fused.
+// CHECK-LABEL: func.func @q_both_ways
+// CHECK: %[[T:.*]] = linalg.transpose
+// CHECK: %[[QS:.*]]:2 = "mx_quantize.quantize"(%[[T]]) {axis = 2 : i64
+// CHECK: %[[Q:.*]] = linalg.transpose ins(%[[QS]]#0
+// CHECK: return %[[QS]]#0, %[[Q]]
+func.func @q_both_ways(%w: tensor<8x64x48xbf16>) -> (tensor<8x48x64xf8E4M3FN>, tensor<8x64x48xf8E4M3FN>) {
+  %te = tensor.empty() : tensor<8x48x64xbf16>
+  %t = linalg.transpose ins(%w : tensor<8x64x48xbf16>) outs(%te : tensor<8x48x64xbf16>) permutation = [0, 2, 1]
+  %qt, %st = "mx_quantize.quantize"(%t) {axis = 2 : i64, block = 32 : i64, mode = "rceil"}
+      : (tensor<8x48x64xbf16>) -> (tensor<8x48x64xf8E4M3FN>, tensor<8x48x2xf8E8M0FNU>)
+  %qe = tensor.empty() : tensor<8x64x48xf8E4M3FN>
+  %q = linalg.transpose ins(%qt : tensor<8x48x64xf8E4M3FN>) outs(%qe : tensor<8x64x48xf8E4M3FN>) permutation = [0, 2, 1]
+  return %qt, %q : tensor<8x48x64xf8E4M3FN>, tensor<8x64x48xf8E4M3FN>
+}
+
+// -----
+
+// q is transposed back and is also the destination of a transpose: the second use reads nothing but is a use.
+// CHECK-LABEL: func.func @q_as_destination
+// CHECK: %[[T:.*]] = linalg.transpose
+// CHECK: "mx_quantize.quantize"(%[[T]]) {axis = 1 : i64
+// CHECK: linalg.transpose ins(%[[QS:.*]]#0 : tensor<64x64xf8E4M3FN>) outs(%[[QS]]#0 : tensor<64x64xf8E4M3FN>)
+func.func @q_as_destination(%w: tensor<64x64xbf16>) -> tensor<64x64xf8E4M3FN> {
+  %te = tensor.empty() : tensor<64x64xbf16>
+  %t = linalg.transpose ins(%w : tensor<64x64xbf16>) outs(%te : tensor<64x64xbf16>) permutation = [1, 0]
+  %qt, %st = "mx_quantize.quantize"(%t) {axis = 1 : i64, block = 32 : i64, mode = "rceil"}
+      : (tensor<64x64xbf16>) -> (tensor<64x64xf8E4M3FN>, tensor<64x2xf8E8M0FNU>)
+  %q = linalg.transpose ins(%qt : tensor<64x64xf8E4M3FN>) outs(%qt : tensor<64x64xf8E4M3FN>) permutation = [1, 0]
+  return %q : tensor<64x64xf8E4M3FN>
+}
+
+// -----
+
+// t is used elsewhere: it stays, and the fused op reads x all the same.
+// CHECK-LABEL: func.func @t_used_elsewhere
+// CHECK-SAME: (%[[W:.*]]: tensor<64x32xbf16>
+// CHECK: %[[T:.*]] = linalg.transpose ins(%[[W]]
+// CHECK: %[[QS:.*]]:2 = "mx_quantize.quantize"(%[[W]]) {axis = 0 : i64
+// CHECK: return %[[T]], %[[QS]]#0
+func.func @t_used_elsewhere(%w: tensor<64x32xbf16>) -> (tensor<32x64xbf16>, tensor<64x32xf8E4M3FN>) {
+  %te = tensor.empty() : tensor<32x64xbf16>
+  %t = linalg.transpose ins(%w : tensor<64x32xbf16>) outs(%te : tensor<32x64xbf16>) permutation = [1, 0]
+  %qt, %st = "mx_quantize.quantize"(%t) {axis = 1 : i64, block = 32 : i64, mode = "rceil"}
+      : (tensor<32x64xbf16>) -> (tensor<32x64xf8E4M3FN>, tensor<32x2xf8E8M0FNU>)
+  %qe = tensor.empty() : tensor<64x32xf8E4M3FN>
+  %q = linalg.transpose ins(%qt : tensor<32x64xf8E4M3FN>) outs(%qe : tensor<64x32xf8E4M3FN>) permutation = [1, 0]
+  return %t, %q : tensor<32x64xbf16>, tensor<64x32xf8E4M3FN>
+}
+
+// -----
+
+// q is transposed back once and returned twice; another transpose of the same kind gives the same value.
+// CHECK-LABEL: func.func @q_twice
+// CHECK-SAME: (%[[W:.*]]: tensor<64x32xbf16>
+// CHECK-NEXT: %[[QS:.*]]:2 = "mx_quantize.quantize"(%[[W]]) {axis = 0 : i64
+// CHECK-NEXT: return %[[QS]]#0, %[[QS]]#0, %[[QS]]#0
+func.func @q_twice(%w: tensor<64x32xbf16>) -> (tensor<64x32xf8E4M3FN>, tensor<64x32xf8E4M3FN>, tensor<64x32xf8E4M3FN>) {
+  %te = tensor.empty() : tensor<32x64xbf16>
+  %t = linalg.transpose ins(%w : tensor<64x32xbf16>) outs(%te : tensor<32x64xbf16>) permutation = [1, 0]
+  %qt, %st = "mx_quantize.quantize"(%t) {axis = 1 : i64, block = 32 : i64, mode = "rceil"}
+      : (tensor<32x64xbf16>) -> (tensor<32x64xf8E4M3FN>, tensor<32x2xf8E8M0FNU>)
+  %qe = tensor.empty() : tensor<64x32xf8E4M3FN>
+  %q = linalg.transpose ins(%qt : tensor<32x64xf8E4M3FN>) outs(%qe : tensor<64x32xf8E4M3FN>) permutation = [1, 0]
+  %again = linalg.transpose ins(%qt : tensor<32x64xf8E4M3FN>) outs(%qe : tensor<64x32xf8E4M3FN>) permutation = [1, 0]
+  return %q, %q, %again : tensor<64x32xf8E4M3FN>, tensor<64x32xf8E4M3FN>, tensor<64x32xf8E4M3FN>
+}
+
+// -----
+
+// Two transposes back in two memory orders: one op cannot write both.
+// CHECK-LABEL: func.func @two_orders
+// CHECK: %[[T:.*]] = linalg.transpose
+// CHECK: "mx_quantize.quantize"(%[[T]]) {axis = 1 : i64
+func.func @two_orders(%w: tensor<64x32xbf16>)
+    -> (tensor<64x32xf8E4M3FN>, tensor<64x32xf8E4M3FN, affine_map<(n, k) -> (k, n)>>) {
+  %te = tensor.empty() : tensor<32x64xbf16>
+  %t = linalg.transpose ins(%w : tensor<64x32xbf16>) outs(%te : tensor<32x64xbf16>) permutation = [1, 0]
+  %qt, %st = "mx_quantize.quantize"(%t) {axis = 1 : i64, block = 32 : i64, mode = "rceil"}
+      : (tensor<32x64xbf16>) -> (tensor<32x64xf8E4M3FN>, tensor<32x2xf8E8M0FNU>)
+  %qe = tensor.empty() : tensor<64x32xf8E4M3FN>
+  %q = linalg.transpose ins(%qt : tensor<32x64xf8E4M3FN>) outs(%qe : tensor<64x32xf8E4M3FN>) permutation = [1, 0]
+  %ce = tensor.empty() : tensor<64x32xf8E4M3FN, affine_map<(n, k) -> (k, n)>>
+  %c = linalg.transpose ins(%qt : tensor<32x64xf8E4M3FN>) outs(%ce : tensor<64x32xf8E4M3FN, affine_map<(n, k) -> (k, n)>>) permutation = [1, 0]
+  return %q, %c : tensor<64x32xf8E4M3FN>, tensor<64x32xf8E4M3FN, affine_map<(n, k) -> (k, n)>>
+}
+
+// -----
+
+// The second transpose is not the inverse of the first, though the shapes would fit (a cube).
+// CHECK-LABEL: func.func @not_the_inverse
+// CHECK: %[[T:.*]] = linalg.transpose ins(%{{.*}}permutation = [0, 2, 1]
+// CHECK: %[[QS:.*]]:2 = "mx_quantize.quantize"(%[[T]]) {axis = 2 : i64
+// CHECK: linalg.transpose ins(%[[QS]]#0{{.*}}permutation = [1, 0, 2]
+func.func @not_the_inverse(%w: tensor<32x32x32xbf16>) -> tensor<32x32x32xf8E4M3FN> {
+  %te = tensor.empty() : tensor<32x32x32xbf16>
+  %t = linalg.transpose ins(%w : tensor<32x32x32xbf16>) outs(%te : tensor<32x32x32xbf16>) permutation = [0, 2, 1]
+  %qt, %st = "mx_quantize.quantize"(%t) {axis = 2 : i64, block = 32 : i64, mode = "rceil"}
+      : (tensor<32x32x32xbf16>) -> (tensor<32x32x32xf8E4M3FN>, tensor<32x32x1xf8E8M0FNU>)
+  %qe = tensor.empty() : tensor<32x32x32xf8E4M3FN>
+  %q = linalg.transpose ins(%qt : tensor<32x32x32xf8E4M3FN>) outs(%qe : tensor<32x32x32xf8E4M3FN>) permutation = [1, 0, 2]
+  return %q : tensor<32x32x32xf8E4M3FN>
+}
+
+// -----
+
+// A cycle is not its own inverse: p = [1, 2, 0, 3] is undone by [2, 0, 1, 3], not by itself. Axis 3 of t is axis p[3] = 3 of x,
+// axis 0 of t is axis p[0] = 1 of x.
+// CHECK-LABEL: func.func @cycle
+// CHECK-SAME: (%[[W:.*]]: tensor<32x64x96x4xbf16>
+// CHECK-NEXT: %[[QS:.*]]:2 = "mx_quantize.quantize"(%[[W]]) {axis = 1 : i64
+// CHECK-SAME: -> (tensor<32x64x96x4xf8E4M3FN>, tensor<32x2x96x4xf8E8M0FNU>)
+// CHECK-NEXT: return %[[QS]]#0, %[[QS]]#1
+func.func @cycle(%w: tensor<32x64x96x4xbf16>) -> (tensor<32x64x96x4xf8E4M3FN>, tensor<32x2x96x4xf8E8M0FNU>) {
+  %te = tensor.empty() : tensor<64x96x32x4xbf16>
+  %t = linalg.transpose ins(%w : tensor<32x64x96x4xbf16>) outs(%te : tensor<64x96x32x4xbf16>) permutation = [1, 2, 0, 3]
+  %qt, %st = "mx_quantize.quantize"(%t) {axis = 0 : i64, block = 32 : i64, mode = "rceil"}
+      : (tensor<64x96x32x4xbf16>) -> (tensor<64x96x32x4xf8E4M3FN>, tensor<2x96x32x4xf8E8M0FNU>)
+  %qe = tensor.empty() : tensor<32x64x96x4xf8E4M3FN>
+  %q = linalg.transpose ins(%qt : tensor<64x96x32x4xf8E4M3FN>) outs(%qe : tensor<32x64x96x4xf8E4M3FN>) permutation = [2, 0, 1, 3]
+  %se = tensor.empty() : tensor<32x2x96x4xf8E8M0FNU>
+  %s = linalg.transpose ins(%st : tensor<2x96x32x4xf8E8M0FNU>) outs(%se : tensor<32x2x96x4xf8E8M0FNU>) permutation = [2, 0, 1, 3]
+  return %q, %s : tensor<32x64x96x4xf8E4M3FN>, tensor<32x2x96x4xf8E8M0FNU>
+}
+
+// -----
+
+// The same cycle on a cube, "undone" by itself: shapes fit, values do not.
+// CHECK-LABEL: func.func @cycle_twice
+// CHECK: %[[T:.*]] = linalg.transpose
+// CHECK: "mx_quantize.quantize"(%[[T]]) {axis = 0 : i64
+// CHECK: linalg.transpose
+func.func @cycle_twice(%w: tensor<32x32x32x4xbf16>) -> tensor<32x32x32x4xf8E4M3FN> {
+  %te = tensor.empty() : tensor<32x32x32x4xbf16>
+  %t = linalg.transpose ins(%w : tensor<32x32x32x4xbf16>) outs(%te : tensor<32x32x32x4xbf16>) permutation = [1, 2, 0, 3]
+  %qt, %st = "mx_quantize.quantize"(%t) {axis = 0 : i64, block = 32 : i64, mode = "rceil"}
+      : (tensor<32x32x32x4xbf16>) -> (tensor<32x32x32x4xf8E4M3FN>, tensor<1x32x32x4xf8E8M0FNU>)
+  %qe = tensor.empty() : tensor<32x32x32x4xf8E4M3FN>
+  %q = linalg.transpose ins(%qt : tensor<32x32x32x4xf8E4M3FN>) outs(%qe : tensor<32x32x32x4xf8E4M3FN>) permutation = [1, 2, 0, 3]
+  return %q : tensor<32x32x32x4xf8E4M3FN>
+}
+
+// -----
+
+// A cycle where only the scales are transposed back: q of the fused op is in the dimensions of x, in the memory order of the
+// transposed tensor, and is transposed by p itself. Memory order (e', n', k', c') of q' is x's dimensions (1, 2, 0, 3).
+// CHECK: #[[$ORDER:.*]] = affine_map<(d0, d1, d2, d3) -> (d1, d2, d0, d3)>
+// CHECK-LABEL: func.func @cycle_only_scales
+// CHECK-SAME: (%[[W:.*]]: tensor<32x64x96x4xbf16>
+// CHECK: %[[QS:.*]]:2 = "mx_quantize.quantize"(%[[W]]) {axis = 2 : i64
+// CHECK-SAME: -> (tensor<32x64x96x4xf8E4M3FN, #[[$ORDER]]>, tensor<32x64x3x4xf8E8M0FNU>)
+// CHECK: %[[Q:.*]] = linalg.transpose ins(%[[QS]]#0{{.*}}tensor<64x96x32x4xf8E4M3FN>) permutation = [1, 2, 0, 3]
+// CHECK: return %[[Q]], %[[QS]]#1
+func.func @cycle_only_scales(%w: tensor<32x64x96x4xbf16>) -> (tensor<64x96x32x4xf8E4M3FN>, tensor<32x64x3x4xf8E8M0FNU>) {
+  %te = tensor.empty() : tensor<64x96x32x4xbf16>
+  %t = linalg.transpose ins(%w : tensor<32x64x96x4xbf16>) outs(%te : tensor<64x96x32x4xbf16>) permutation = [1, 2, 0, 3]
+  %q, %st = "mx_quantize.quantize"(%t) {axis = 1 : i64, block = 32 : i64, mode = "rceil"}
+      : (tensor<64x96x32x4xbf16>) -> (tensor<64x96x32x4xf8E4M3FN>, tensor<64x3x32x4xf8E8M0FNU>)
+  %se = tensor.empty() : tensor<32x64x3x4xf8E8M0FNU>
+  %s = linalg.transpose ins(%st : tensor<64x3x32x4xf8E8M0FNU>) outs(%se : tensor<32x64x3x4xf8E8M0FNU>) permutation = [2, 0, 1, 3]
+  return %q, %s : tensor<64x96x32x4xf8E4M3FN>, tensor<32x64x3x4xf8E8M0FNU>
+}
+
+// -----
+
+// Dynamic sizes: what only computed the sizes of the transposed tensors goes with them.
+// CHECK-LABEL: func.func @dynamic
+// CHECK-SAME: (%[[W:.*]]: tensor<?x?x?xbf16>
+// CHECK-NEXT: %[[QS:.*]]:2 = "mx_quantize.quantize"(%[[W]]) {axis = 1 : i64
+// CHECK-SAME: -> (tensor<?x?x?xf8E4M3FN>, tensor<?x?x?xf8E8M0FNU>)
+// CHECK-NEXT: return %[[QS]]#0, %[[QS]]#1
+func.func @dynamic(%w: tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN>, tensor<?x?x?xf8E8M0FNU>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %c32 = arith.constant 32 : index
+  %e = tensor.dim %w, %c0 : tensor<?x?x?xbf16>
+  %n = tensor.dim %w, %c1 : tensor<?x?x?xbf16>
+  %k = tensor.dim %w, %c2 : tensor<?x?x?xbf16>
+  %b = arith.ceildivui %n, %c32 : index
+  %te = tensor.empty(%e, %k, %n) : tensor<?x?x?xbf16>
+  %t = linalg.transpose ins(%w : tensor<?x?x?xbf16>) outs(%te : tensor<?x?x?xbf16>) permutation = [0, 2, 1]
+  %qt, %st = "mx_quantize.quantize"(%t) {axis = 2 : i64, block = 32 : i64, mode = "rceil"}
+      : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN>, tensor<?x?x?xf8E8M0FNU>)
+  %qe = tensor.empty(%e, %n, %k) : tensor<?x?x?xf8E4M3FN>
+  %q = linalg.transpose ins(%qt : tensor<?x?x?xf8E4M3FN>) outs(%qe : tensor<?x?x?xf8E4M3FN>) permutation = [0, 2, 1]
+  %se = tensor.empty(%e, %b, %k) : tensor<?x?x?xf8E8M0FNU>
+  %s = linalg.transpose ins(%st : tensor<?x?x?xf8E8M0FNU>) outs(%se : tensor<?x?x?xf8E8M0FNU>) permutation = [0, 2, 1]
+  return %q, %s : tensor<?x?x?xf8E4M3FN>, tensor<?x?x?xf8E8M0FNU>
+}
+
+// -----
+
+// Dynamic sizes and one result as it is: its transpose would need sizes, so that nothing is fused.
+// CHECK-LABEL: func.func @dynamic_only_q
+// CHECK: %[[T:.*]] = linalg.transpose
+// CHECK: "mx_quantize.quantize"(%[[T]]) {axis = 1 : i64
+func.func @dynamic_only_q(%w: tensor<?x?xbf16>, %te: tensor<?x?xbf16>, %qe: tensor<?x?xf8E4M3FN>)
+    -> (tensor<?x?xf8E4M3FN>, tensor<?x?xf8E8M0FNU>) {
+  %t = linalg.transpose ins(%w : tensor<?x?xbf16>) outs(%te : tensor<?x?xbf16>) permutation = [1, 0]
+  %qt, %s = "mx_quantize.quantize"(%t) {axis = 1 : i64, block = 32 : i64, mode = "rceil"}
+      : (tensor<?x?xbf16>) -> (tensor<?x?xf8E4M3FN>, tensor<?x?xf8E8M0FNU>)
+  %q = linalg.transpose ins(%qt : tensor<?x?xf8E4M3FN>) outs(%qe : tensor<?x?xf8E4M3FN>) permutation = [1, 0]
+  return %q, %s : tensor<?x?xf8E4M3FN>, tensor<?x?xf8E8M0FNU>
+}
+
+// -----
+
+// Two quantizes of one transpose, in two modes: each is fused on its own, then the transpose is gone.
+// CHECK-LABEL: func.func @two_quantizes
+// CHECK-SAME: (%[[W:.*]]: tensor<64x32xbf16>
+// CHECK-NEXT: %[[A:.*]]:2 = "mx_quantize.quantize"(%[[W]]) {axis = 0 : i64, block = 32 : i64, mode = "floor"}
+// CHECK-NEXT: %[[B:.*]]:2 = "mx_quantize.quantize"(%[[W]]) {axis = 0 : i64, block = 32 : i64, mode = "even"}
+// CHECK-NEXT: return %[[A]]#0, %[[B]]#0
+func.func @two_quantizes(%w: tensor<64x32xbf16>) -> (tensor<64x32xf8E4M3FN>, tensor<64x32xf8E5M2>) {
+  %te = tensor.empty() : tensor<32x64xbf16>
+  %t = linalg.transpose ins(%w : tensor<64x32xbf16>) outs(%te : tensor<32x64xbf16>) permutation = [1, 0]
+  %qta, %sta = "mx_quantize.quantize"(%t) {axis = 1 : i64, block = 32 : i64, mode = "floor"}
+      : (tensor<32x64xbf16>) -> (tensor<32x64xf8E4M3FN>, tensor<32x2xf8E8M0FNU>)
+  %qtb, %stb = "mx_quantize.quantize"(%t) {axis = 1 : i64, block = 32 : i64, mode = "even"}
+      : (tensor<32x64xbf16>) -> (tensor<32x64xf8E5M2>, tensor<32x2xf8E8M0FNU>)
+  %qae = tensor.empty() : tensor<64x32xf8E4M3FN>
+  %qa = linalg.transpose ins(%qta : tensor<32x64xf8E4M3FN>) outs(%qae : tensor<64x32xf8E4M3FN>) permutation = [1, 0]
+  %qbe = tensor.empty() : tensor<64x32xf8E5M2>
+  %qb = linalg.transpose ins(%qtb : tensor<32x64xf8E5M2>) outs(%qbe : tensor<64x32xf8E5M2>) permutation = [1, 0]
+  return %qa, %qb : tensor<64x32xf8E4M3FN>, tensor<64x32xf8E5M2>
+}
+
+// -----
+
+// Quantizing a block argument: there is no first transpose, whatever follows stays.
+// CHECK-LABEL: func.func @argument
+// CHECK: %[[QS:.*]]:2 = "mx_quantize.quantize"(%arg0) {axis = 1 : i64
+// CHECK: linalg.transpose ins(%[[QS]]#0
+func.func @argument(%t: tensor<32x64xbf16>) -> tensor<64x32xf8E4M3FN> {
+  %qt, %st = "mx_quantize.quantize"(%t) {axis = 1 : i64, block = 32 : i64, mode = "rceil"}
+      : (tensor<32x64xbf16>) -> (tensor<32x64xf8E4M3FN>, tensor<32x2xf8E8M0FNU>)
+  %qe = tensor.empty() : tensor<64x32xf8E4M3FN>
+  %q = linalg.transpose ins(%qt : tensor<32x64xf8E4M3FN>) outs(%qe : tensor<64x32xf8E4M3FN>) permutation = [1, 0]
+  return %q : tensor<64x32xf8E4M3FN>
+}
+
+// A declaration has nothing to fuse.
+// CHECK: func.func private @declaration(tensor<32x64xbf16>
+func.func private @declaration(tensor<32x64xbf16>)
+
+// -----
+
+// What the user wrote on the op stays on it, but the axis.
+// CHECK-LABEL: func.func @attributes
+// CHECK: "mx_quantize.quantize"(%{{.*}}) {axis = 0 : i64, block = 32 : i64, mode = "ceil", note.by = "me",
+// CHECK-SAME: schedule = {tile_n = 256 : i64}}
+func.func @attributes(%w: tensor<64x32xbf16>) -> tensor<64x32xf8E4M3FN> {
+  %te = tensor.empty() : tensor<32x64xbf16>
+  %t = linalg.transpose ins(%w : tensor<64x32xbf16>) outs(%te : tensor<32x64xbf16>) permutation = [1, 0]
+  %qt, %st = "mx_quantize.quantize"(%t) {axis = 1 : i64, block = 32 : i64, mode = "ceil", note.by = "me", schedule = {tile_n = 256}}
+      : (tensor<32x64xbf16>) -> (tensor<32x64xf8E4M3FN>, tensor<32x2xf8E8M0FNU>)
+  %qe = tensor.empty() : tensor<64x32xf8E4M3FN>
+  %q = linalg.transpose ins(%qt : tensor<32x64xf8E4M3FN>) outs(%qe : tensor<64x32xf8E4M3FN>) permutation = [1, 0]
+  return %q : tensor<64x32xf8E4M3FN>
+}
+
+// -----
+
+// Dead ops of ours go, whatever they feed into as long as that is dead; what somebody uses, and foreign ops, stay.
+// CHECK-LABEL: func.func @dead
+// CHECK-NEXT: %[[LIVE:.*]]:2 = "mx_quantize.quantize"
+// CHECK-NEXT: call @declaration
+// CHECK-NEXT: return %[[LIVE]]#1
+func.func private @declaration()
+func.func @dead(%w: tensor<64x32xbf16>) -> tensor<2x32xf8E8M0FNU> {
+  %q, %s = "mx_quantize.quantize"(%w) {axis = 0 : i64, block = 32 : i64, mode = "rceil"}
+      : (tensor<64x32xbf16>) -> (tensor<64x32xf8E4M3FN>, tensor<2x32xf8E8M0FNU>)
+  %q2, %s2 = "mx_quantize.quantize"(%w) {axis = 0 : i64, block = 32 : i64, mode = "floor"}
+      : (tensor<64x32xbf16>) -> (tensor<64x32xf8E4M3FN>, tensor<2x32xf8E8M0FNU>)
+  %x = "mx_quantize.dequantize"(%q2, %s2) {axis = 0 : i64, block = 32 : i64}
+      : (tensor<64x32xf8E4M3FN>, tensor<2x32xf8E8M0FNU>) -> tensor<64x32xbf16>
+  %e = tensor.empty() : tensor<32x64xbf16>
+  %t = linalg.transpose ins(%x : tensor<64x32xbf16>) outs(%e : tensor<32x64xbf16>) permutation = [1, 0]
+  call @declaration() : () -> ()
+  return %s : tensor<2x32xf8E8M0FNU>
+}
+
+// -----
+
+// The only permutation of one dimension undoes itself.
+// CHECK-LABEL: func.func @rank_1
+// CHECK-NEXT: %[[QS:.*]]:2 = "mx_quantize.quantize"(%{{.*}}) {axis = 0 : i64
+// CHECK-NEXT: return %[[QS]]#0
+func.func @rank_1(%w: tensor<64xbf16>) -> tensor<64xf8E4M3FN> {
+  %te = tensor.empty() : tensor<64xbf16>
+  %t = linalg.transpose ins(%w : tensor<64xbf16>) outs(%te : tensor<64xbf16>) permutation = [0]
+  %qt, %st = "mx_quantize.quantize"(%t) {axis = 0 : i64, block = 32 : i64, mode = "rceil"}
+      : (tensor<64xbf16>) -> (tensor<64xf8E4M3FN>, tensor<2xf8E8M0FNU>)
+  %qe = tensor.empty() : tensor<64xf8E4M3FN>
+  %q = linalg.transpose ins(%qt : tensor<64xf8E4M3FN>) outs(%qe : tensor<64xf8E4M3FN>) permutation = [0]
+  return %q : tensor<64xf8E4M3FN>
+}
