@@ -24,18 +24,20 @@
 
 #include <stdio.h>
 
+#define TILE_M 128
+#define MULTIPLIERS 2 /* warpgroups, of 64 rows each */
 #define TILE_K 128 /* elements of FP8 in a row of shared memory */
 #define WARPGROUP 128
 #define LOADER_REGISTERS 40
 #define MULTIPLIER_REGISTERS 232
+#define MAX_GROUPS 1024 /* of a dynamic number of experts */
 
 /* The op's tensors, by their number in the kernel's record. */
 enum { QA, QB, SA, SB, OFFS, OUT };
 
 typedef struct grouped_t {
   moe__kernel_t kernel;
-  int tile_n, stages, band, multipliers; /* multipliers: warpgroups of 64 rows */
-  int tile_m;
+  moe__grouped_schedule_t schedule;
   bool promoted;
   moe__fp8_t a_type, b_type;
   moe__extent_t m, n, k, e;
@@ -59,7 +61,7 @@ static void add_parameters(grouped_t *s, MlirType qa, MlirType qb) {
                                                 .rank = 2,
                                                 .dims = {s->k.expression, s->m.expression},
                                                 .strides = {s->k.expression},
-                                                .box = {TILE_K, s->tile_m},
+                                                .box = {TILE_K, TILE_M},
                                                 .swizzle = "128B",
                                             });
   s->b_map = moe__kernel_tensor_map(kernel, &(moe__tensor_map_t){
@@ -68,7 +70,7 @@ static void add_parameters(grouped_t *s, MlirType qa, MlirType qb) {
                                                 .rank = 3,
                                                 .dims = {s->k.expression, s->n.expression, s->e.expression},
                                                 .strides = {s->k.expression, b_expert},
-                                                .box = {TILE_K, s->tile_n, 1},
+                                                .box = {TILE_K, s->schedule.tile_n, 1},
                                                 .swizzle = "128B",
                                             });
   s->sa = moe__kernel_pointer(kernel, SA);
@@ -87,12 +89,12 @@ static moe__for_t tiles_begin(grouped_t *s, intptr_t carried_count, const MlirVa
 static void load_tiles(grouped_t *s) {
   moe__kernel_t *kernel = &s->kernel;
   moe__builder_t *b = &kernel->builder;
-  int32_t a_bytes = s->tile_m * TILE_K, b_bytes = s->tile_n * TILE_K;
+  int32_t a_bytes = TILE_M * TILE_K, b_bytes = s->schedule.tile_n * TILE_K;
   MlirValue zero = moe__i32(b, 0), one = moe__i32(b, 1);
   moe__cursor_t start = moe__cursor_start(b);
   moe__for_t tiles = tiles_begin(s, 2, (MlirValue[]){start.stage, start.phase});
   moe__group_tile_t tile = moe__groups_tile(&s->groups, tiles.index);
-  MlirValue column = moe__mul(b, tile.column, moe__i32(b, s->tile_n));
+  MlirValue column = moe__mul(b, tile.column, moe__i32(b, s->schedule.tile_n));
   moe__for_t blocks = moe__for_begin(b, zero, s->k_blocks, one, 2, tiles.carried);
   {
     moe__cursor_t cursor = {blocks.carried[0], blocks.carried[1]};
@@ -128,7 +130,7 @@ static moe__accumulator_t multiply_stage(grouped_t *s, const position_t *self, m
   moe__ring_wait(kernel, &s->ring, now);
   MlirValue buffer = moe__ring_buffer(kernel, &s->ring, now);
   MlirValue rows = moe__offset(b, buffer, moe__mul(b, self->warpgroup, moe__i32(b, MOE__WGMMA_M * TILE_K)));
-  MlirValue columns = moe__offset_by(b, buffer, s->tile_m * TILE_K);
+  MlirValue columns = moe__offset_by(b, buffer, TILE_M * TILE_K);
   moe__wgmma_fence(b);
   accumulator = moe__wgmma_k128(b, accumulator, fresh, moe__wgmma_descriptor(b, rows),
                                 moe__wgmma_descriptor(b, columns), s->a_type, s->b_type);
@@ -141,7 +143,7 @@ static void multiply_fast(grouped_t *s, const position_t *self, moe__cursor_t *c
                           MlirValue registers[MOE__WGMMA_MAX_N / 2]) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue zero = moe__i32(b, 0), one = moe__i32(b, 1);
-  moe__accumulator_t accumulator = moe__wgmma_zero(b, s->tile_n);
+  moe__accumulator_t accumulator = moe__wgmma_zero(b, s->schedule.tile_n);
   moe__for_t blocks = moe__for_begin(b, zero, s->k_blocks, one, 4,
                                      (MlirValue[]){cursor->stage, cursor->phase, cursor->stage, accumulator.value});
   {
@@ -167,20 +169,20 @@ static void multiply_promoted(grouped_t *s, const position_t *self, moe__cursor_
                               MlirValue registers[MOE__WGMMA_MAX_N / 2]) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue zero = moe__i32(b, 0), one = moe__i32(b, 1);
-  moe__accumulator_t sum = moe__wgmma_zero(b, s->tile_n);
+  moe__accumulator_t sum = moe__wgmma_zero(b, s->schedule.tile_n);
   moe__for_t blocks = moe__for_begin(b, zero, s->k_blocks, one, 3,
                                      (MlirValue[]){cursor->stage, cursor->phase, sum.value});
   {
     moe__cursor_t now = {blocks.carried[0], blocks.carried[1]};
     MlirValue parts[MOE__WGMMA_MAX_N / 2];
     sum.value = blocks.carried[2];
-    moe__accumulator_t part = multiply_stage(s, self, now, moe__wgmma_zero(b, s->tile_n), true);
+    moe__accumulator_t part = multiply_stage(s, self, now, moe__wgmma_zero(b, s->schedule.tile_n), true);
     moe__wgmma_finish(b, part, parts);
     release_by_lane_0(s, self, now);
     moe__accumulator_unpack(b, sum, registers);
-    for (int i = 0; i < s->tile_n / 2; i++)
+    for (int i = 0; i < s->schedule.tile_n / 2; i++)
       registers[i] = moe__fadd(b, registers[i], parts[i]);
-    sum = moe__accumulator_pack(b, s->tile_n, registers);
+    sum = moe__accumulator_pack(b, s->schedule.tile_n, registers);
     moe__cursor_t next = moe__cursor_next(b, &s->ring, now);
     moe__for_end(b, &blocks, (MlirValue[]){next.stage, next.phase, sum.value});
   }
@@ -213,7 +215,7 @@ static void store(grouped_t *s, const position_t *self, const moe__group_tile_t 
                   const MlirValue registers[MOE__WGMMA_MAX_N / 2]) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue quad_lane = moe__and(b, self->lane, moe__i32(b, 3));
-  MlirValue first_column = moe__mul(b, tile->column, moe__i32(b, s->tile_n));
+  MlirValue first_column = moe__mul(b, tile->column, moe__i32(b, s->schedule.tile_n));
   MlirValue n64 = moe__zext(b, s->n.value, b->i64);
   MlirValue last_pair = moe__sub(b, s->n.value, moe__i32(b, 2));
   MlirValue sb_row = moe__offset(b, s->sb, moe__shl(b, moe__mul(b, moe__zext(b, tile->group, b->i64), n64), 2));
@@ -227,7 +229,7 @@ static void store(grouped_t *s, const position_t *self, const moe__group_tile_t 
     out_rows[h] = moe__offset(b, s->out, moe__shl(b, moe__mul(b, row64, n64), 1));
   }
   MlirType f32x2 = moe__vector_type(b, 2, b->f32);
-  for (int j = 0; j < s->tile_n / 8; j += 4) {
+  for (int j = 0; j < s->schedule.tile_n / 8; j += 4) {
     MlirValue words[2][4];
     for (int i = 0; i < 4; i++) {
       MlirValue column = moe__add(b, first_column, moe__add(b, moe__i32(b, 8 * (j + i)), moe__shl(b, quad_lane, 1)));
@@ -284,28 +286,32 @@ static moe__fp8_t fp8_of(MlirType tensor) {
 static bool lower_scaled_mm(MlirOperation function, MlirOperation op, MlirBlock gpu_module_body) {
   MlirType qa = mlirValueGetType(mlirOperationGetOperand(op, QA));
   MlirType qb = mlirValueGetType(mlirOperationGetOperand(op, QB));
-  MlirAttribute schedule = moe__op_attribute(op, "schedule");
   grouped_t s = {
-      .tile_n = (int)moe__dictionary_integer(schedule, "tile_n", 256),
-      .stages = (int)moe__dictionary_integer(schedule, "stages", 4),
-      .band = (int)moe__dictionary_integer(schedule, "band", 8),
-      .multipliers = 2,
-      .tile_m = 128,
-      .promoted = mlirStringRefEqual(moe__op_string(op, "accumulate"), mlirStringRefCreateFromCString("promoted")),
+      .promoted = mlirStringRefEqual(moe__op_string(op, "accumulate"),
+                                     mlirStringRefCreateFromCString("promoted")),
       .a_type = fp8_of(qa),
       .b_type = fp8_of(qb),
   };
+  /* moe-verify allows as many when the number is static. */
+  int64_t groups = mlirShapedTypeIsDynamicDim(qb, 0) ? MAX_GROUPS : mlirShapedTypeGetDimSize(qb, 0);
+  if (!moe__grouped_schedule_read(op, (int)groups, s.promoted, &s.schedule))
+    return false;
   moe__kernel_t *kernel = &s.kernel;
   moe__builder_t *b = &kernel->builder;
-  int32_t multiplier_threads = s.multipliers * WARPGROUP;
+  int32_t multiplier_threads = MULTIPLIERS * WARPGROUP;
   moe__kernel_begin(kernel, mlirOperationGetContext(op), mlirOperationGetLocation(op), multiplier_threads + WARPGROUP, 1);
   add_parameters(&s, qa, qb);
-  moe__kernel_require(kernel, QA, 1, 16);
-  moe__kernel_require(kernel, QB, 2, 16);
+  moe__kernel_require_same(kernel, QA, 0, SA, 0);
+  moe__kernel_require_same(kernel, QA, 1, QB, 1);
+  moe__kernel_require_same(kernel, QB, 0, SB, 0);
+  moe__kernel_require_same(kernel, QB, 2, SB, 1);
+  moe__kernel_require_same(kernel, QB, 0, OFFS, 0);
+  moe__kernel_require(kernel, QA, 1, 16); /* strides of tensor maps are multiples of 16 bytes, */
+  moe__kernel_require(kernel, QB, 2, 16); /* and so are the stores of a row of out */
   moe__kernel_prologue(kernel);
-  s.ring = moe__ring_create(kernel, s.stages, (s.tile_m + s.tile_n) * TILE_K);
-  s.groups = moe__groups_create(kernel, s.e.size < 0 ? 1024 : (int32_t)s.e.size, s.e.value, s.tile_m,
-                                moe__ceil_div(b, s.n.value, s.tile_n), s.band);
+  s.ring = moe__ring_create(kernel, s.schedule.stages, (TILE_M + s.schedule.tile_n) * TILE_K);
+  s.groups = moe__groups_create(kernel, (int32_t)groups, s.e.value, TILE_M,
+                                moe__ceil_div(b, s.n.value, s.schedule.tile_n), s.schedule.band);
   s.k_blocks = moe__ceil_div(b, s.k.value, TILE_K);
 
   MlirValue loader = moe__i32(b, multiplier_threads);
@@ -330,11 +336,18 @@ static bool lower_scaled_mm(MlirOperation function, MlirOperation op, MlirBlock 
   moe__if_end(b, &one_lane);
   moe__if_end(b, &role);
 
-  moe__kernel_end(kernel, gpu_module_body, moe__symbol(function), (const char *const[]){"\"num_sms\"", "1", "1"});
+  /* No more blocks than tiles if each token were a group of its own; none without tokens. */
+  char columns[MOE__EXPRESSION_SIZE], tiles[MOE__EXPRESSION_SIZE], grid[MOE__EXPRESSION_SIZE];
+  moe__expression_ceildiv(columns, s.n.expression, s.schedule.tile_n);
+  moe__expression_mul(tiles, 2, (const char *[]){s.m.expression, columns});
+  moe__expression_min(grid, tiles, "\"num_sms\"");
+  moe__kernel_end(kernel, gpu_module_body, moe__symbol(function), (const char *const[]){grid, "1", "1"});
   return true;
 }
 
+/* ---- The pass ---- */
+
 bool moe__run_convert_scaled_grouped_mm_to_nvvm(MlirOperation module, const moe__pass_t *pass) {
-  (void)pass;
-  return moe__lower_kernels(module, "scaled_grouped_mm.scaled_mm", lower_scaled_mm);
+  return moe__run_verify(module, pass) && /* the rest relies on it */
+         moe__lower_kernels(module, "scaled_grouped_mm.scaled_mm", lower_scaled_mm);
 }

@@ -75,10 +75,19 @@ moe__extent_t moe__kernel_extent(moe__kernel_t *kernel, int tensor, int dimensio
   return extent;
 }
 
+static const char *requirement_separator(moe__kernel_t *kernel) {
+  return ftell(kernel->requirements) == 0 ? "" : ", ";
+}
+
 void moe__kernel_require(moe__kernel_t *kernel, int tensor, int dimension, int64_t multiple_of) {
-  bool first = ftell(kernel->requirements) == 0;
-  fprintf(kernel->requirements, "%s{dim = [%d, %d], multiple_of = %" PRId64 "}", first ? "" : ", ",
-          tensor, dimension, multiple_of);
+  fprintf(kernel->requirements, "%s{dim = [%d, %d], multiple_of = %" PRId64 "}",
+          requirement_separator(kernel), tensor, dimension, multiple_of);
+}
+
+void moe__kernel_require_same(moe__kernel_t *kernel, int tensor, int dimension, int other_tensor,
+                              int other_dimension) {
+  fprintf(kernel->requirements, "%s{dim = [%d, %d], same_as = [%d, %d]}",
+          requirement_separator(kernel), tensor, dimension, other_tensor, other_dimension);
 }
 
 static MlirValue special_register(moe__kernel_t *kernel, const char *name) {
