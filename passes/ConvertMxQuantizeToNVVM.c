@@ -88,8 +88,8 @@ static void add_parameters(quantize_t *s, MlirType x_type) {
                                                 .swizzle = "128B",
                                             });
   s->scales = moe__kernel_pointer(kernel, SCALES);
-  moe__kernel_require(kernel, X, N, BLOCK);
-  moe__kernel_require(kernel, X, K, K_MULTIPLE); /* strides of tensor maps are multiples of 16 bytes */
+  moe__kernel_require(kernel, X, N, "multiple_of", BLOCK);
+  moe__kernel_require(kernel, X, K, "multiple_of", K_MULTIPLE); /* strides of tensor maps are multiples of 16 bytes */
 }
 
 /* ---- The loading warp ---- */

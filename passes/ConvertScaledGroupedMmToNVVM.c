@@ -138,30 +138,30 @@ static moe__accumulator_t multiply_stage(grouped_t *s, const position_t *self, m
   return accumulator;
 }
 
-/* Multiplies over all of K in the tensor core's own accumulator: one product is in flight while the next is issued. */
+/* Multiplies over all of K in the tensor core's own accumulator: one product is in flight while the next is issued. The first stands
+ * before the loop, since an accumulator that other instructions clear would make ptxas wait for each product. */
 static void multiply_fast(grouped_t *s, const position_t *self, moe__cursor_t *cursor,
                           MlirValue registers[MOE__WGMMA_MAX_N / 2]) {
   moe__builder_t *b = &s->kernel.builder;
-  MlirValue zero = moe__i32(b, 0), one = moe__i32(b, 1);
-  moe__accumulator_t accumulator = moe__wgmma_zero(b, s->schedule.tile_n);
-  moe__for_t blocks = moe__for_begin(b, zero, s->k_blocks, one, 4,
-                                     (MlirValue[]){cursor->stage, cursor->phase, cursor->stage, accumulator.value});
+  MlirValue one = moe__i32(b, 1);
+  moe__accumulator_t accumulator =
+      multiply_stage(s, self, *cursor, moe__wgmma_zero(b, s->schedule.tile_n), true);
+  moe__for_t blocks = moe__for_begin(b, one, s->k_blocks, one, 3,
+                                     (MlirValue[]){cursor->stage, cursor->phase, accumulator.value});
   {
-    moe__cursor_t now = {blocks.carried[0], blocks.carried[1]};
-    moe__cursor_t before = {blocks.carried[2], zero};
-    accumulator.value = blocks.carried[3];
+    moe__cursor_t before = {blocks.carried[0], blocks.carried[1]};
+    moe__cursor_t now = moe__cursor_next(b, &s->ring, before);
+    accumulator.value = blocks.carried[2];
     accumulator = multiply_stage(s, self, now, accumulator, false);
     moe__wgmma_wait(b, 1); /* the product before this one is done, and its stage free */
-    moe__if_t not_first = moe__if_begin(b, moe__ne(b, blocks.index, zero), false);
     release_by_lane_0(s, self, before);
-    moe__if_end(b, &not_first);
-    moe__cursor_t next = moe__cursor_next(b, &s->ring, now);
-    moe__for_end(b, &blocks, (MlirValue[]){next.stage, next.phase, now.stage, accumulator.value});
+    moe__for_end(b, &blocks, (MlirValue[]){now.stage, now.phase, accumulator.value});
   }
-  accumulator.value = blocks.carried[3];
+  moe__cursor_t last = {blocks.carried[0], blocks.carried[1]};
+  accumulator.value = blocks.carried[2];
   moe__wgmma_finish(b, accumulator, registers);
-  release_by_lane_0(s, self, (moe__cursor_t){blocks.carried[2], zero});
-  *cursor = (moe__cursor_t){blocks.carried[0], blocks.carried[1]};
+  release_by_lane_0(s, self, last);
+  *cursor = moe__cursor_next(b, &s->ring, last);
 }
 
 /* The same with sums over at most 128 of K from the tensor core, added up in fp32 while the other warpgroup multiplies. */
@@ -306,8 +306,11 @@ static bool lower_scaled_mm(MlirOperation function, MlirOperation op, MlirBlock 
   moe__kernel_require_same(kernel, QB, 0, SB, 0);
   moe__kernel_require_same(kernel, QB, 2, SB, 1);
   moe__kernel_require_same(kernel, QB, 0, OFFS, 0);
-  moe__kernel_require(kernel, QA, 1, 16); /* strides of tensor maps are multiples of 16 bytes, */
-  moe__kernel_require(kernel, QB, 2, 16); /* and so are the stores of a row of out */
+  moe__kernel_require(kernel, QB, 0, "at_least", 1);
+  moe__kernel_require(kernel, QB, 0, "at_most", MAX_GROUPS);
+  moe__kernel_require(kernel, QA, 1, "at_least", 16);
+  moe__kernel_require(kernel, QA, 1, "multiple_of", 16); /* strides of tensor maps are multiples of 16 bytes, */
+  moe__kernel_require(kernel, QB, 2, "multiple_of", 16); /* and so are the stores of a row of out */
   moe__kernel_prologue(kernel);
   s.ring = moe__ring_create(kernel, s.schedule.stages, (TILE_M + s.schedule.tile_n) * TILE_K);
   s.groups = moe__groups_create(kernel, (int32_t)groups, s.e.value, TILE_M,

@@ -79,9 +79,9 @@ static const char *requirement_separator(moe__kernel_t *kernel) {
   return ftell(kernel->requirements) == 0 ? "" : ", ";
 }
 
-void moe__kernel_require(moe__kernel_t *kernel, int tensor, int dimension, int64_t multiple_of) {
-  fprintf(kernel->requirements, "%s{dim = [%d, %d], multiple_of = %" PRId64 "}",
-          requirement_separator(kernel), tensor, dimension, multiple_of);
+void moe__kernel_require(moe__kernel_t *kernel, int tensor, int dimension, const char *what, int64_t value) {
+  fprintf(kernel->requirements, "%s{dim = [%d, %d], %s = %" PRId64 "}", requirement_separator(kernel),
+          tensor, dimension, what, value);
 }
 
 void moe__kernel_require_same(moe__kernel_t *kernel, int tensor, int dimension, int other_tensor,

@@ -286,9 +286,16 @@ static void apply_requirement(function_t *function, MlirOperation launch, MlirAt
   const char *name = json_string_value(size);
   if (mlirAttributeIsNull(element(requirement, "same_as"))) {
     json_t *symbol = json_array_get(function->symbols, find_symbol(function, name));
-    json_t *multiple = json_object_get(symbol, "multiple_of");
+    json_t *multiple = json_object_get(symbol, "multiple_of"), *least = json_object_get(symbol, "min"),
+           *most = json_object_get(symbol, "max");
     json_integer_set(multiple, least_common_multiple(json_integer_value(multiple),
                                                      moe__dictionary_integer(requirement, "multiple_of", 1)));
+    int64_t at_least = moe__dictionary_integer(requirement, "at_least", json_integer_value(least));
+    int64_t at_most = moe__dictionary_integer(requirement, "at_most", json_integer_value(most));
+    if (at_least > json_integer_value(least))
+      json_integer_set(least, at_least);
+    if (at_most < json_integer_value(most))
+      json_integer_set(most, at_most);
     return;
   }
   json_t *other = required_dimension(function, launch, requirement, "same_as");
