@@ -19,6 +19,11 @@
 #define SHARED_RESERVED 1024
 #define SHARED_BARRIERS 256
 
+/* Registers of a multiprocessor, and what a thread needs where x is bf16: below it, ptxas spills. They come in portions of 8.
+ * With fp32 a thread needs 56, and every schedule that fits into shared memory leaves as many. */
+#define REGISTERS_PER_SM 65536
+#define REGISTERS_BF16 64
+
 /* ---- Fields ---- */
 
 typedef struct field_t {
@@ -106,10 +111,16 @@ bool moe__quantize_schedule_read(MlirOperation op, int element_bytes, moe__quant
     return moe__error(op,
                       "'schedule.warps' is %d; it must divide the tile's %d strips of 32 rows and 128 bytes",
                       out->warps, items);
-  return check_shared_memory(op,
-                             out->tile_n * out->tile_k * (out->stages * element_bytes + out->output_stages) +
-                                 SHARED_BARRIERS,
-                             out->blocks_per_sm);
+  int tile = out->tile_n * out->tile_k;
+  if (!check_shared_memory(op, tile * (out->stages * element_bytes + out->output_stages) + SHARED_BARRIERS,
+                           out->blocks_per_sm))
+    return false;
+  int threads = (out->warps + 1) * 32 * out->blocks_per_sm;
+  int registers = REGISTERS_PER_SM / threads / 8 * 8;
+  if (element_bytes == 2 && registers < REGISTERS_BF16)
+    return moe__error(op, "'schedule' leaves %d registers to each of %d threads; the kernel needs %d", registers,
+                      threads, REGISTERS_BF16);
+  return true;
 }
 
 void moe__quantize_schedule_write(MlirOperation op, const moe__quantize_schedule_t *schedule) {
