@@ -26,6 +26,9 @@
 
 #define TILE_M 128
 #define MULTIPLIERS 2 /* warpgroups, of 64 rows each */
+#define WARP_ROWS 16
+#define STAGED_COLUMNS 64 /* of bf16: 128 bytes */
+#define STAGING_BYTES (WARP_ROWS * STAGED_COLUMNS * 2)
 #define TILE_K 128 /* elements of FP8 in a row of shared memory */
 #define WARPGROUP 128
 #define LOADER_REGISTERS 40
@@ -45,6 +48,7 @@ typedef struct grouped_t {
   moe__groups_t groups;
   moe__ring_t ring;
   MlirValue k_blocks;
+  int32_t sb_offset, staging_offset; /* of the warps' parts of shared memory */
 } grouped_t;
 
 static void add_parameters(grouped_t *s, MlirType qa, MlirType qb) {
@@ -112,7 +116,8 @@ static void load_tiles(grouped_t *s) {
 /* ---- The multiplying warpgroups ---- */
 
 typedef struct position_t {
-  MlirValue warpgroup, lane, row; /* row: of the fragment in the tile, its first */
+  MlirValue warpgroup, lane;
+  MlirValue warp_row, row; /* in the tile: the first of the warp's 16 rows, and of the lane's fragment */
 } position_t;
 
 static void release_by_lane_0(grouped_t *s, const position_t *self, moe__cursor_t cursor) {
@@ -120,6 +125,40 @@ static void release_by_lane_0(grouped_t *s, const position_t *self, moe__cursor_
   moe__if_t first = moe__if_begin(b, moe__eq(b, self->lane, moe__i32(b, 0)), false);
   moe__ring_release(&s->kernel, &s->ring, cursor);
   moe__if_end(b, &first);
+}
+
+/* What a warp fetches for its epilogue while the first product runs: the scales of its rows in registers, those of the tile's columns
+ * in its own part of shared memory. */
+typedef struct epilogue_t {
+  moe__group_tile_t tile;
+  MlirValue sa[2];         /* of the lane's two rows */
+  MlirValue sb, staging;   /* shared memory of the warp: tile_n floats; 16 rows of 64 columns of out */
+} epilogue_t;
+
+static epilogue_t prepare_epilogue(grouped_t *s, const position_t *self, MlirValue index) {
+  moe__builder_t *b = &s->kernel.builder;
+  epilogue_t e = {.tile = moe__groups_tile(&s->groups, index)};
+  MlirValue warp = moe__lshr(b, s->kernel.thread, 5);
+  e.sb = moe__offset_by(b, moe__offset(b, s->kernel.shared, moe__mul(b, warp, moe__i32(b, s->schedule.tile_n * 4))), s->sb_offset);
+  e.staging = moe__offset_by(b, moe__offset(b, s->kernel.shared, moe__mul(b, warp, moe__i32(b, STAGING_BYTES))), s->staging_offset);
+  MlirValue last_row = moe__sub(b, e.tile.row_end, moe__i32(b, 1));
+  for (int h = 0; h < 2; h++) {
+    MlirValue row = moe__umin(b, moe__add(b, moe__add(b, e.tile.row, self->row), moe__i32(b, 8 * h)), last_row);
+    e.sa[h] = moe__load(b, moe__offset(b, s->sa, moe__shl(b, moe__zext(b, row, b->i64), 2)), b->f32);
+  }
+  /* Columns past N take the scale of the last: they are not stored. */
+  MlirValue n64 = moe__zext(b, s->n.value, b->i64);
+  MlirValue sb = moe__offset(b, s->sb, moe__shl(b, moe__mul(b, moe__zext(b, e.tile.group, b->i64), n64), 2));
+  MlirValue first_column = moe__mul(b, e.tile.column, moe__i32(b, s->schedule.tile_n));
+  MlirType f32x2 = moe__vector_type(b, 2, b->f32);
+  for (int i = 0; i < s->schedule.tile_n; i += 2 * MOE__WARP) {
+    MlirValue in_tile = moe__add(b, moe__shl(b, self->lane, 1), moe__i32(b, i));
+    MlirValue column = moe__umin(b, moe__add(b, first_column, in_tile), moe__sub(b, s->n.value, moe__i32(b, 2)));
+    MlirValue pair = moe__load(b, moe__offset(b, sb, moe__shl(b, moe__zext(b, column, b->i64), 2)), f32x2);
+    moe__store(b, pair, moe__offset(b, e.sb, moe__shl(b, in_tile, 2)));
+  }
+  moe__warp_barrier(b);
+  return e;
 }
 
 /* Waits for the stage at `now` and issues the product of its tiles. */
@@ -140,12 +179,13 @@ static moe__accumulator_t multiply_stage(grouped_t *s, const position_t *self, m
 
 /* Multiplies over all of K in the tensor core's own accumulator: one product is in flight while the next is issued. The first stands
  * before the loop, since an accumulator that other instructions clear would make ptxas wait for each product. */
-static void multiply_fast(grouped_t *s, const position_t *self, moe__cursor_t *cursor,
-                          MlirValue registers[MOE__WGMMA_MAX_N / 2]) {
+static void multiply_fast(grouped_t *s, const position_t *self, MlirValue tile, moe__cursor_t *cursor,
+                          epilogue_t *out_epilogue, MlirValue registers[MOE__WGMMA_MAX_N / 2]) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue one = moe__i32(b, 1);
   moe__accumulator_t accumulator =
       multiply_stage(s, self, *cursor, moe__wgmma_zero(b, s->schedule.tile_n), true);
+  *out_epilogue = prepare_epilogue(s, self, tile);
   moe__for_t blocks = moe__for_begin(b, one, s->k_blocks, one, 3,
                                      (MlirValue[]){cursor->stage, cursor->phase, accumulator.value});
   {
@@ -165,10 +205,11 @@ static void multiply_fast(grouped_t *s, const position_t *self, moe__cursor_t *c
 }
 
 /* The same with sums over at most 128 of K from the tensor core, added up in fp32 while the other warpgroup multiplies. */
-static void multiply_promoted(grouped_t *s, const position_t *self, moe__cursor_t *cursor,
-                              MlirValue registers[MOE__WGMMA_MAX_N / 2]) {
+static void multiply_promoted(grouped_t *s, const position_t *self, MlirValue tile, moe__cursor_t *cursor,
+                              epilogue_t *out_epilogue, MlirValue registers[MOE__WGMMA_MAX_N / 2]) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue zero = moe__i32(b, 0), one = moe__i32(b, 1);
+  *out_epilogue = prepare_epilogue(s, self, tile);
   moe__accumulator_t sum = moe__wgmma_zero(b, s->schedule.tile_n);
   moe__for_t blocks = moe__for_begin(b, zero, s->k_blocks, one, 3,
                                      (MlirValue[]){cursor->stage, cursor->phase, sum.value});
@@ -191,71 +232,70 @@ static void multiply_promoted(grouped_t *s, const position_t *self, moe__cursor_
   *cursor = (moe__cursor_t){blocks.carried[0], blocks.carried[1]};
 }
 
-/* Transposes 4 x 4 words among the 4 lanes of a quad: word i of lane j becomes word j of lane i. */
-static void transpose_quad(moe__builder_t *b, MlirValue lane, MlirValue words[4]) {
-  for (int bit = 1; bit <= 2; bit *= 2) {
-    MlirValue set = moe__ne(b, moe__and(b, lane, moe__i32(b, bit)), moe__i32(b, 0));
-    for (int i = 0; i < 4; i++) {
-      if (i & bit)
-        continue;
-      MlirValue other = moe__shuffle_xor(b, moe__select(b, set, words[i], words[i | bit]), bit);
-      words[i | bit] = moe__select(b, set, words[i | bit], other);
-      words[i] = moe__select(b, set, other, words[i]);
-    }
-  }
-}
-
 static MlirValue pack_bf16(moe__builder_t *b, MlirValue low, MlirValue high) {
   MlirValue pair = moe__vector(b, 2, (MlirValue[]){low, high});
   return moe__bitcast(b, moe__op1(b, "llvm.fptrunc", moe__type(b, "vector<2xbf16>"), MOE__VALUES(pair), NULL), b->i32);
 }
 
-/* out[row, column] = bf16(sb[column] * (sa[row] * accumulator)), for the rows of the group. */
-static void store(grouped_t *s, const position_t *self, const moe__group_tile_t *tile,
-                  const MlirValue registers[MOE__WGMMA_MAX_N / 2]) {
+/* Scales, rounds and stages 64 columns of the warp's 16 rows. Rows of 128 bytes in the 128-byte swizzle: no bank conflicts. */
+static void stage_columns(grouped_t *s, const position_t *self, const epilogue_t *e, int first,
+                          const MlirValue registers[MOE__WGMMA_MAX_N / 2]) {
   moe__builder_t *b = &s->kernel.builder;
-  MlirValue quad_lane = moe__and(b, self->lane, moe__i32(b, 3));
-  MlirValue first_column = moe__mul(b, tile->column, moe__i32(b, s->schedule.tile_n));
-  MlirValue n64 = moe__zext(b, s->n.value, b->i64);
-  MlirValue last_pair = moe__sub(b, s->n.value, moe__i32(b, 2));
-  MlirValue sb_row = moe__offset(b, s->sb, moe__shl(b, moe__mul(b, moe__zext(b, tile->group, b->i64), n64), 2));
-  MlirValue rows[2], inside[2], sa[2], out_rows[2];
-  for (int h = 0; h < 2; h++) {
-    rows[h] = moe__add(b, moe__add(b, tile->row, self->row), moe__i32(b, 8 * h));
-    inside[h] = moe__ult(b, rows[h], tile->row_end);
-    MlirValue readable = moe__umin(b, rows[h], moe__sub(b, tile->row_end, moe__i32(b, 1)));
-    MlirValue row64 = moe__zext(b, readable, b->i64);
-    sa[h] = moe__load(b, moe__offset(b, s->sa, moe__shl(b, row64, 2)), b->f32);
-    out_rows[h] = moe__offset(b, s->out, moe__shl(b, moe__mul(b, row64, n64), 1));
-  }
   MlirType f32x2 = moe__vector_type(b, 2, b->f32);
-  for (int j = 0; j < s->schedule.tile_n / 8; j += 4) {
-    MlirValue words[2][4];
-    for (int i = 0; i < 4; i++) {
-      MlirValue column = moe__add(b, first_column, moe__add(b, moe__i32(b, 8 * (j + i)), moe__shl(b, quad_lane, 1)));
-      /* Columns past N are scaled by what is there and dropped below. */
-      MlirValue at = moe__umin(b, column, last_pair);
-      MlirValue sb = moe__load(b, moe__offset(b, sb_row, moe__zext(b, moe__shl(b, at, 2), b->i64)), f32x2);
+  MlirValue pair_of_lane = moe__shl(b, moe__and(b, self->lane, moe__i32(b, 3)), 3);
+  /* Of the four 8 x 8 matrices of a store, lane l addresses row l % 8 of matrix l / 8: rows first, then columns. */
+  MlirValue row = moe__and(b, self->lane, moe__i32(b, 15));
+  MlirValue right = moe__lshr(b, self->lane, 4);
+  for (int j = first / 8; j < (first + STAGED_COLUMNS) / 8; j += 2) {
+    MlirValue words[4];
+    for (int i = 0; i < 2; i++) {
+      MlirValue sb = moe__load(b, moe__offset_by(b, moe__offset(b, e->sb, pair_of_lane), 32 * (j + i)), f32x2);
       for (int h = 0; h < 2; h++) {
         MlirValue scaled[2];
         for (int c = 0; c < 2; c++) {
           MlirValue sb_c = moe__op1(b, "llvm.extractelement", b->f32, MOE__VALUES(sb, moe__i32(b, c)), NULL);
-          scaled[c] = moe__fmul(b, sb_c, moe__fmul(b, sa[h], registers[4 * (j + i) + 2 * h + c]));
+          scaled[c] = moe__fmul(b, sb_c, moe__fmul(b, e->sa[h], registers[4 * (j + i) + 2 * h + c]));
         }
-        words[h][i] = pack_bf16(b, scaled[0], scaled[1]);
+        words[2 * i + h] = pack_bf16(b, scaled[0], scaled[1]);
       }
     }
-    MlirValue column = moe__add(b, first_column, moe__add(b, moe__i32(b, 8 * j), moe__shl(b, quad_lane, 3)));
-    MlirValue column_inside = moe__ult(b, column, s->n.value);
-    for (int h = 0; h < 2; h++) {
-      transpose_quad(b, quad_lane, words[h]);
-      moe__if_t write = moe__if_begin(b, moe__and(b, inside[h], column_inside), false);
-      moe__op0(b, "llvm.store",
-               MOE__VALUES(moe__vector(b, 4, words[h]),
-                           moe__offset(b, out_rows[h], moe__zext(b, moe__shl(b, column, 1), b->i64))),
-               "alignment = 16 : i64");
-      moe__if_end(b, &write);
-    }
+    MlirValue chunk = moe__add(b, right, moe__i32(b, j - first / 8));
+    MlirValue swizzled = moe__xor(b, chunk, moe__and(b, row, moe__i32(b, 7)));
+    MlirValue address = moe__offset(b, e->staging, moe__add(b, moe__shl(b, row, 7), moe__shl(b, swizzled, 4)));
+    moe__store_matrix(b, address, words);
+  }
+}
+
+/* Writes the staged columns, whole rows of 128 bytes, as far as they belong to the group and to N. */
+static void store_columns(grouped_t *s, const position_t *self, const epilogue_t *e, int first) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue chunk = moe__and(b, self->lane, moe__i32(b, 7));
+  MlirValue column = moe__add(b, moe__mul(b, e->tile.column, moe__i32(b, s->schedule.tile_n)),
+                              moe__add(b, moe__shl(b, chunk, 3), moe__i32(b, first)));
+  MlirValue column_inside = moe__ult(b, column, s->n.value);
+  MlirValue n64 = moe__zext(b, s->n.value, b->i64);
+  for (int i = 0; i < WARP_ROWS; i += 4) {
+    MlirValue in_warp = moe__add(b, moe__lshr(b, self->lane, 3), moe__i32(b, i));
+    MlirValue row = moe__add(b, moe__add(b, e->tile.row, self->warp_row), in_warp);
+    MlirValue swizzled = moe__xor(b, chunk, moe__and(b, in_warp, moe__i32(b, 7)));
+    MlirValue from = moe__offset(b, e->staging, moe__add(b, moe__shl(b, in_warp, 7), moe__shl(b, swizzled, 4)));
+    moe__if_t write = moe__if_begin(b, moe__and(b, moe__ult(b, row, e->tile.row_end), column_inside), false);
+    MlirValue index = moe__add(b, moe__mul(b, moe__zext(b, row, b->i64), n64), moe__zext(b, column, b->i64));
+    moe__store_aligned(b, moe__load_aligned(b, from, moe__vector_type(b, 4, b->i32), 16),
+                       moe__offset(b, s->out, moe__shl(b, index, 1)), 16);
+    moe__if_end(b, &write);
+  }
+}
+
+/* out[row, column] = bf16(sb[column] * (sa[row] * accumulator)), for the rows of the group. */
+static void store(grouped_t *s, const position_t *self, const epilogue_t *e,
+                  const MlirValue registers[MOE__WGMMA_MAX_N / 2]) {
+  moe__builder_t *b = &s->kernel.builder;
+  for (int first = 0; first < s->schedule.tile_n; first += STAGED_COLUMNS) {
+    stage_columns(s, self, e, first, registers);
+    moe__warp_barrier(b);
+    store_columns(s, self, e, first);
+    moe__warp_barrier(b);
   }
 }
 
@@ -265,15 +305,15 @@ static void multiply_tiles(grouped_t *s) {
   MlirValue warp = moe__and(b, moe__lshr(b, kernel->thread, 5), moe__i32(b, 3));
   position_t self = {.warpgroup = moe__lshr(b, kernel->thread, 7),
                      .lane = moe__and(b, kernel->thread, moe__i32(b, MOE__WARP - 1))};
-  self.row = moe__add(b, moe__add(b, moe__mul(b, self.warpgroup, moe__i32(b, MOE__WGMMA_M)), moe__shl(b, warp, 4)),
-                      moe__lshr(b, self.lane, 2));
+  self.warp_row = moe__add(b, moe__mul(b, self.warpgroup, moe__i32(b, MOE__WGMMA_M)), moe__shl(b, warp, 4));
+  self.row = moe__add(b, self.warp_row, moe__lshr(b, self.lane, 2));
   moe__cursor_t start = moe__cursor_start(b);
   moe__for_t tiles = tiles_begin(s, 2, (MlirValue[]){start.stage, start.phase});
   moe__cursor_t cursor = {tiles.carried[0], tiles.carried[1]};
-  moe__group_tile_t tile = moe__groups_tile(&s->groups, tiles.index);
   MlirValue registers[MOE__WGMMA_MAX_N / 2];
-  (s->promoted ? multiply_promoted : multiply_fast)(s, &self, &cursor, registers);
-  store(s, &self, &tile, registers);
+  epilogue_t epilogue;
+  (s->promoted ? multiply_promoted : multiply_fast)(s, &self, tiles.index, &cursor, &epilogue, registers);
+  store(s, &self, &epilogue, registers);
   moe__for_end(b, &tiles, (MlirValue[]){cursor.stage, cursor.phase});
 }
 
@@ -313,6 +353,8 @@ static bool lower_scaled_mm(MlirOperation function, MlirOperation op, MlirBlock 
   moe__kernel_require(kernel, QB, 2, "multiple_of", 16); /* and so are the stores of a row of out */
   moe__kernel_prologue(kernel);
   s.ring = moe__ring_create(kernel, s.schedule.stages, (TILE_M + s.schedule.tile_n) * TILE_K);
+  s.staging_offset = moe__kernel_shared(kernel, multiplier_threads / MOE__WARP * STAGING_BYTES, 1024);
+  s.sb_offset = moe__kernel_shared(kernel, multiplier_threads / MOE__WARP * s.schedule.tile_n * 4, 16);
   s.groups = moe__groups_create(kernel, (int32_t)groups, s.e.value, TILE_M,
                                 moe__ceil_div(b, s.n.value, s.schedule.tile_n), s.schedule.band);
   s.k_blocks = moe__ceil_div(b, s.k.value, TILE_K);

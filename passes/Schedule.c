@@ -133,13 +133,14 @@ bool moe__grouped_schedule_read(MlirOperation op, int max_groups, bool promoted,
                                 moe__grouped_schedule_t *out) {
   if (!read_fields(op, GROUPED_FIELDS, out))
     return false;
-  if (out->tile_n % 32)
-    return moe__error(op, "'schedule.tile_n' is %d; it must be a multiple of 32", out->tile_n);
+  if (out->tile_n % 64)
+    return moe__error(op, "'schedule.tile_n' is %d; it must be a multiple of 64", out->tile_n);
   /* Two accumulators of 64 x tile_n in 232 registers a thread, with room for addresses. */
   if (promoted && out->tile_n > 192)
     return moe__error(op, "'schedule.tile_n' is %d; with promoted sums it must be at most 192", out->tile_n);
-  int table = 2 * 4 * (max_groups + 31) / 32 * 32;
-  return check_shared_memory(op, out->stages * (128 + out->tile_n) * 128 + table + SHARED_BARRIERS, 1);
+  int table = 2 * 4 * ((max_groups + 31) / 32 * 32), warps = 8;
+  int epilogue = warps * (out->tile_n * 4 + 2048);
+  return check_shared_memory(op, out->stages * (128 + out->tile_n) * 128 + epilogue + table + SHARED_BARRIERS, 1);
 }
 
 void moe__grouped_schedule_write(MlirOperation op, const moe__grouped_schedule_t *schedule) {

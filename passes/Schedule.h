@@ -23,9 +23,10 @@
   X(blocks_per_sm, 1, 4)                                                                           \
   X(band, 1, 4096)         /* tile rows per band of the tile order */
 
-/* The product of ragged groups. Shared memory per block: stages * (128 + tile_n) * 128 bytes and a table of the groups. */
+/* The product of ragged groups. Shared memory per block: stages * (128 + tile_n) * 128 bytes, 8 * (tile_n * 4 + 2048) for the epilogue,
+ * and a table of the groups. */
 #define MOE__GROUPED_SCHEDULE(X)                                                                   \
-  X(tile_n, 64, 256)       /* columns of a tile of 128 rows, a multiple of 32 */                   \
+  X(tile_n, 64, 256)       /* columns of a tile of 128 rows, a multiple of 64 */                   \
   X(stages, 2, 12)         /* pairs of tiles, 128 of K deep, in flight */                          \
   X(band, 1, 4096)         /* tile rows per band of the tile order */
 

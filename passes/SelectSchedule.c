@@ -74,7 +74,7 @@ static bool schedule_quantize(MlirOperation op) {
 /* 128 x 256 is as much as two warpgroups can accumulate; with promoted sums a second accumulator takes a part of it. Bands of 8 tile rows
  * keep what concurrent blocks read in L2. */
 static const moe__grouped_schedule_t GROUPED_FAST = {.tile_n = 256, .stages = 4, .band = 8};
-static const moe__grouped_schedule_t GROUPED_PROMOTED = {.tile_n = 192, .stages = 5, .band = 8};
+static const moe__grouped_schedule_t GROUPED_PROMOTED = {.tile_n = 192, .stages = 4, .band = 8};
 
 static bool schedule_scaled_mm(MlirOperation op) {
   MlirType qa = mlirValueGetType(mlirOperationGetOperand(op, 0));

@@ -231,6 +231,21 @@ void moe__store(moe__builder_t *b, MlirValue value, MlirValue pointer) {
   moe__op0(b, "llvm.store", MOE__VALUES(value, pointer), NULL);
 }
 
+static const char *alignment_attribute(int alignment, char text[40]) {
+  snprintf(text, 40, "alignment = %d : i64", alignment);
+  return text;
+}
+
+MlirValue moe__load_aligned(moe__builder_t *b, MlirValue pointer, MlirType type, int alignment) {
+  char text[40];
+  return moe__op1(b, "llvm.load", type, MOE__VALUES(pointer), alignment_attribute(alignment, text));
+}
+
+void moe__store_aligned(moe__builder_t *b, MlirValue value, MlirValue pointer, int alignment) {
+  char text[40];
+  moe__op0(b, "llvm.store", MOE__VALUES(value, pointer), alignment_attribute(alignment, text));
+}
+
 /* ---- Structured control flow ---- */
 
 moe__for_t moe__for_begin(moe__builder_t *b, MlirValue lower, MlirValue upper, MlirValue step,

@@ -97,6 +97,10 @@ MlirValue moe__offset_by(moe__builder_t *b, MlirValue pointer, int32_t bytes);
 MlirValue moe__load(moe__builder_t *b, MlirValue pointer, MlirType type);
 void moe__store(moe__builder_t *b, MlirValue value, MlirValue pointer);
 
+/* The same for a pointer that is aligned to more or less than the type: vectors of several bytes. */
+MlirValue moe__load_aligned(moe__builder_t *b, MlirValue pointer, MlirType type, int alignment);
+void moe__store_aligned(moe__builder_t *b, MlirValue value, MlirValue pointer, int alignment);
+
 /* ---- Structured control flow ---- */
 
 #define MOE__MAX_CARRIED 8

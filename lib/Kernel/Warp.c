@@ -34,3 +34,9 @@ MlirValue moe__warp_scan(moe__builder_t *b, MlirValue value, MlirValue lane,
   }
   return value;
 }
+
+void moe__store_matrix(moe__builder_t *b, MlirValue row_address, const MlirValue words[4]) {
+  moe__op0(b, "nvvm.stmatrix", MOE__VALUES(row_address, words[0], words[1], words[2], words[3]),
+           "layout = #nvvm.mma_layout<row>, shape = #nvvm.ld_st_matrix_shape<m = 8, n = 8>, "
+           "eltType = #nvvm.ld_st_matrix_elt_type<b16>");
+}
