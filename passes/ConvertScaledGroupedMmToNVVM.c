@@ -1,13 +1,14 @@
-/* ConvertScaledGroupedMmToNVVM.c - writes the kernel of scaled_grouped_mm.scaled_mm: FP8 rows in ragged groups times one FP8 matrix
- * per group.
+/* ConvertScaledGroupedMmToNVVM.c - writes the kernel of scaled_grouped_mm.scaled_mm: FP8 rows in
+ * ragged groups times one FP8 matrix per group.
  *
  *   a table of the groups' tiles is made from the offsets, in shared memory, by one warp
- *   one warpgroup loads:    for each tile, for each 128 of K: wait until a stage is free, TMA the two boxes in
- *   two warpgroups multiply: for each tile: 64 rows each; for each 128 of K: wait for the stage, wgmma; release the stage before;
- *                           then scale, round and store the rows that belong to the group
+ *   one warpgroup loads:    for each tile, for each 128 of K: wait until a stage is free, TMA the
+ * two boxes in two warpgroups multiply: for each tile: 64 rows each; for each 128 of K: wait for
+ * the stage, wgmma; release the stage before; then scale, round and store the rows that belong to
+ * the group
  *
- * A tile that reaches past the end of its group multiplies rows of the next one and drops them: a row depends on nothing but
- * itself, so that even a NaN there does no harm.
+ * A tile that reaches past the end of its group multiplies rows of the next one and drops them: a
+ * row depends on nothing but itself, so that even a NaN there does no harm.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Builder/Inspect.h"
@@ -68,15 +69,16 @@ static void add_parameters(grouped_t *s, MlirType qa, MlirType qb) {
                                                 .box = {TILE_K, TILE_M},
                                                 .swizzle = "128B",
                                             });
-  s->b_map = moe__kernel_tensor_map(kernel, &(moe__tensor_map_t){
-                                                .tensor = QB,
-                                                .element = "u8",
-                                                .rank = 3,
-                                                .dims = {s->k.expression, s->n.expression, s->e.expression},
-                                                .strides = {s->k.expression, b_expert},
-                                                .box = {TILE_K, s->schedule.tile_n, 1},
-                                                .swizzle = "128B",
-                                            });
+  s->b_map = moe__kernel_tensor_map(kernel,
+                                    &(moe__tensor_map_t){
+                                        .tensor = QB,
+                                        .element = "u8",
+                                        .rank = 3,
+                                        .dims = {s->k.expression, s->n.expression, s->e.expression},
+                                        .strides = {s->k.expression, b_expert},
+                                        .box = {TILE_K, s->schedule.tile_n, 1},
+                                        .swizzle = "128B",
+                                    });
   s->sa = moe__kernel_pointer(kernel, SA);
   s->sb = moe__kernel_pointer(kernel, SB);
   s->offs = moe__kernel_pointer(kernel, OFFS);
@@ -84,8 +86,8 @@ static void add_parameters(grouped_t *s, MlirType qa, MlirType qb) {
 }
 
 static moe__for_t tiles_begin(grouped_t *s, intptr_t carried_count, const MlirValue *carried) {
-  return moe__for_begin(&s->kernel.builder, s->kernel.block, moe__groups_total(&s->groups), s->kernel.block_count,
-                        carried_count, carried);
+  return moe__for_begin(&s->kernel.builder, s->kernel.block, moe__groups_total(&s->groups),
+                        s->kernel.block_count, carried_count, carried);
 }
 
 /* ---- The loading warpgroup ---- */
@@ -106,7 +108,8 @@ static void load_tiles(grouped_t *s) {
     MlirValue landed = moe__ring_acquire(kernel, &s->ring, cursor, a_bytes + b_bytes);
     MlirValue buffer = moe__ring_buffer(kernel, &s->ring, cursor);
     moe__tma_load(b, s->a_map, buffer, landed, 2, (MlirValue[]){k, tile.row});
-    moe__tma_load(b, s->b_map, moe__offset_by(b, buffer, a_bytes), landed, 3, (MlirValue[]){k, column, tile.group});
+    moe__tma_load(b, s->b_map, moe__offset_by(b, buffer, a_bytes), landed, 3,
+                  (MlirValue[]){k, column, tile.group});
     cursor = moe__cursor_next(b, &s->ring, cursor);
     moe__for_end(b, &blocks, (MlirValue[]){cursor.stage, cursor.phase});
   }
@@ -117,7 +120,8 @@ static void load_tiles(grouped_t *s) {
 
 typedef struct position_t {
   MlirValue warpgroup, lane;
-  MlirValue warp_row, row; /* in the tile: the first of the warp's 16 rows, and of the lane's fragment */
+  MlirValue warp_row,
+      row; /* in the tile: the first of the warp's 16 rows, and of the lane's fragment */
 } position_t;
 
 static void release_by_lane_0(grouped_t *s, const position_t *self, moe__cursor_t cursor) {
@@ -127,34 +131,44 @@ static void release_by_lane_0(grouped_t *s, const position_t *self, moe__cursor_
   moe__if_end(b, &first);
 }
 
-/* What a warp fetches for its epilogue while the first product runs: the scales of its rows in registers, those of the tile's columns
- * in its own part of shared memory. */
+/* What a warp fetches for its epilogue while the first product runs: the scales of its rows in
+ * registers, those of the tile's columns in its own part of shared memory. */
 typedef struct epilogue_t {
   moe__group_tile_t tile;
-  MlirValue sa[2];         /* of the lane's two rows */
-  MlirValue sb, staging;   /* shared memory of the warp: tile_n floats; 16 rows of 64 columns of out */
+  MlirValue sa[2]; /* of the lane's two rows */
+  MlirValue sb,
+      staging; /* shared memory of the warp: tile_n floats; 16 rows of 64 columns of out */
 } epilogue_t;
 
 static epilogue_t prepare_epilogue(grouped_t *s, const position_t *self, MlirValue index) {
   moe__builder_t *b = &s->kernel.builder;
   epilogue_t e = {.tile = moe__groups_tile(&s->groups, index)};
   MlirValue warp = moe__lshr(b, s->kernel.thread, 5);
-  e.sb = moe__offset_by(b, moe__offset(b, s->kernel.shared, moe__mul(b, warp, moe__i32(b, s->schedule.tile_n * 4))), s->sb_offset);
-  e.staging = moe__offset_by(b, moe__offset(b, s->kernel.shared, moe__mul(b, warp, moe__i32(b, STAGING_BYTES))), s->staging_offset);
+  e.sb = moe__offset_by(
+      b, moe__offset(b, s->kernel.shared, moe__mul(b, warp, moe__i32(b, s->schedule.tile_n * 4))),
+      s->sb_offset);
+  e.staging = moe__offset_by(
+      b, moe__offset(b, s->kernel.shared, moe__mul(b, warp, moe__i32(b, STAGING_BYTES))),
+      s->staging_offset);
   MlirValue last_row = moe__sub(b, e.tile.row_end, moe__i32(b, 1));
   for (int h = 0; h < 2; h++) {
-    MlirValue row = moe__umin(b, moe__add(b, moe__add(b, e.tile.row, self->row), moe__i32(b, 8 * h)), last_row);
-    e.sa[h] = moe__load(b, moe__offset(b, s->sa, moe__shl(b, moe__zext(b, row, b->i64), 2)), b->f32);
+    MlirValue row =
+        moe__umin(b, moe__add(b, moe__add(b, e.tile.row, self->row), moe__i32(b, 8 * h)), last_row);
+    e.sa[h] =
+        moe__load(b, moe__offset(b, s->sa, moe__shl(b, moe__zext(b, row, b->i64), 2)), b->f32);
   }
   /* Columns past N take the scale of the last: they are not stored. */
   MlirValue n64 = moe__zext(b, s->n.value, b->i64);
-  MlirValue sb = moe__offset(b, s->sb, moe__shl(b, moe__mul(b, moe__zext(b, e.tile.group, b->i64), n64), 2));
+  MlirValue sb =
+      moe__offset(b, s->sb, moe__shl(b, moe__mul(b, moe__zext(b, e.tile.group, b->i64), n64), 2));
   MlirValue first_column = moe__mul(b, e.tile.column, moe__i32(b, s->schedule.tile_n));
   MlirType f32x2 = moe__vector_type(b, 2, b->f32);
   for (int i = 0; i < s->schedule.tile_n; i += 2 * MOE__WARP) {
     MlirValue in_tile = moe__add(b, moe__shl(b, self->lane, 1), moe__i32(b, i));
-    MlirValue column = moe__umin(b, moe__add(b, first_column, in_tile), moe__sub(b, s->n.value, moe__i32(b, 2)));
-    MlirValue pair = moe__load(b, moe__offset(b, sb, moe__shl(b, moe__zext(b, column, b->i64), 2)), f32x2);
+    MlirValue column =
+        moe__umin(b, moe__add(b, first_column, in_tile), moe__sub(b, s->n.value, moe__i32(b, 2)));
+    MlirValue pair =
+        moe__load(b, moe__offset(b, sb, moe__shl(b, moe__zext(b, column, b->i64), 2)), f32x2);
     moe__store(b, pair, moe__offset(b, e.sb, moe__shl(b, in_tile, 2)));
   }
   moe__warp_barrier(b);
@@ -168,7 +182,8 @@ static moe__accumulator_t multiply_stage(grouped_t *s, const position_t *self, m
   moe__builder_t *b = &kernel->builder;
   moe__ring_wait(kernel, &s->ring, now);
   MlirValue buffer = moe__ring_buffer(kernel, &s->ring, now);
-  MlirValue rows = moe__offset(b, buffer, moe__mul(b, self->warpgroup, moe__i32(b, MOE__WGMMA_M * TILE_K)));
+  MlirValue rows =
+      moe__offset(b, buffer, moe__mul(b, self->warpgroup, moe__i32(b, MOE__WGMMA_M * TILE_K)));
   MlirValue columns = moe__offset_by(b, buffer, TILE_M * TILE_K);
   moe__wgmma_fence(b);
   accumulator = moe__wgmma_k128(b, accumulator, fresh, moe__wgmma_descriptor(b, rows),
@@ -177,17 +192,19 @@ static moe__accumulator_t multiply_stage(grouped_t *s, const position_t *self, m
   return accumulator;
 }
 
-/* Multiplies over all of K in the tensor core's own accumulator: one product is in flight while the next is issued. The first stands
- * before the loop, since an accumulator that other instructions clear would make ptxas wait for each product. */
-static void multiply_fast(grouped_t *s, const position_t *self, MlirValue tile, moe__cursor_t *cursor,
-                          epilogue_t *out_epilogue, MlirValue registers[MOE__WGMMA_MAX_N / 2]) {
+/* Multiplies over all of K in the tensor core's own accumulator: one product is in flight while the
+ * next is issued. The first stands before the loop, since an accumulator that other instructions
+ * clear would make ptxas wait for each product. */
+static void multiply_fast(grouped_t *s, const position_t *self, MlirValue tile,
+                          moe__cursor_t *cursor, epilogue_t *out_epilogue,
+                          MlirValue registers[MOE__WGMMA_MAX_N / 2]) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue one = moe__i32(b, 1);
   moe__accumulator_t accumulator =
       multiply_stage(s, self, *cursor, moe__wgmma_zero(b, s->schedule.tile_n), true);
   *out_epilogue = prepare_epilogue(s, self, tile);
-  moe__for_t blocks = moe__for_begin(b, one, s->k_blocks, one, 3,
-                                     (MlirValue[]){cursor->stage, cursor->phase, accumulator.value});
+  moe__for_t blocks = moe__for_begin(
+      b, one, s->k_blocks, one, 3, (MlirValue[]){cursor->stage, cursor->phase, accumulator.value});
   {
     moe__cursor_t before = {blocks.carried[0], blocks.carried[1]};
     moe__cursor_t now = moe__cursor_next(b, &s->ring, before);
@@ -204,9 +221,11 @@ static void multiply_fast(grouped_t *s, const position_t *self, MlirValue tile, 
   *cursor = moe__cursor_next(b, &s->ring, last);
 }
 
-/* The same with sums over at most 128 of K from the tensor core, added up in fp32 while the other warpgroup multiplies. */
-static void multiply_promoted(grouped_t *s, const position_t *self, MlirValue tile, moe__cursor_t *cursor,
-                              epilogue_t *out_epilogue, MlirValue registers[MOE__WGMMA_MAX_N / 2]) {
+/* The same with sums over at most 128 of K from the tensor core, added up in fp32 while the other
+ * warpgroup multiplies. */
+static void multiply_promoted(grouped_t *s, const position_t *self, MlirValue tile,
+                              moe__cursor_t *cursor, epilogue_t *out_epilogue,
+                              MlirValue registers[MOE__WGMMA_MAX_N / 2]) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue zero = moe__i32(b, 0), one = moe__i32(b, 1);
   *out_epilogue = prepare_epilogue(s, self, tile);
@@ -217,7 +236,8 @@ static void multiply_promoted(grouped_t *s, const position_t *self, MlirValue ti
     moe__cursor_t now = {blocks.carried[0], blocks.carried[1]};
     MlirValue parts[MOE__WGMMA_MAX_N / 2];
     sum.value = blocks.carried[2];
-    moe__accumulator_t part = multiply_stage(s, self, now, moe__wgmma_zero(b, s->schedule.tile_n), true);
+    moe__accumulator_t part =
+        multiply_stage(s, self, now, moe__wgmma_zero(b, s->schedule.tile_n), true);
     moe__wgmma_finish(b, part, parts);
     release_by_lane_0(s, self, now);
     moe__accumulator_unpack(b, sum, registers);
@@ -234,39 +254,48 @@ static void multiply_promoted(grouped_t *s, const position_t *self, MlirValue ti
 
 static MlirValue pack_bf16(moe__builder_t *b, MlirValue low, MlirValue high) {
   MlirValue pair = moe__vector(b, 2, (MlirValue[]){low, high});
-  return moe__bitcast(b, moe__op1(b, "llvm.fptrunc", moe__type(b, "vector<2xbf16>"), MOE__VALUES(pair), NULL), b->i32);
+  return moe__bitcast(
+      b, moe__op1(b, "llvm.fptrunc", moe__type(b, "vector<2xbf16>"), MOE__VALUES(pair), NULL),
+      b->i32);
 }
 
-/* Scales, rounds and stages 64 columns of the warp's 16 rows. Rows of 128 bytes in the 128-byte swizzle: no bank conflicts. */
+/* Scales, rounds and stages 64 columns of the warp's 16 rows. Rows of 128 bytes in the 128-byte
+ * swizzle: no bank conflicts. */
 static void stage_columns(grouped_t *s, const position_t *self, const epilogue_t *e, int first,
                           const MlirValue registers[MOE__WGMMA_MAX_N / 2]) {
   moe__builder_t *b = &s->kernel.builder;
   MlirType f32x2 = moe__vector_type(b, 2, b->f32);
   MlirValue pair_of_lane = moe__shl(b, moe__and(b, self->lane, moe__i32(b, 3)), 3);
-  /* Of the four 8 x 8 matrices of a store, lane l addresses row l % 8 of matrix l / 8: rows first, then columns. */
+  /* Of the four 8 x 8 matrices of a store, lane l addresses row l % 8 of matrix l / 8: rows first,
+   * then columns. */
   MlirValue row = moe__and(b, self->lane, moe__i32(b, 15));
   MlirValue right = moe__lshr(b, self->lane, 4);
   for (int j = first / 8; j < (first + STAGED_COLUMNS) / 8; j += 2) {
     MlirValue words[4];
     for (int i = 0; i < 2; i++) {
-      MlirValue sb = moe__load(b, moe__offset_by(b, moe__offset(b, e->sb, pair_of_lane), 32 * (j + i)), f32x2);
+      MlirValue sb =
+          moe__load(b, moe__offset_by(b, moe__offset(b, e->sb, pair_of_lane), 32 * (j + i)), f32x2);
       for (int h = 0; h < 2; h++) {
         MlirValue scaled[2];
         for (int c = 0; c < 2; c++) {
-          MlirValue sb_c = moe__op1(b, "llvm.extractelement", b->f32, MOE__VALUES(sb, moe__i32(b, c)), NULL);
-          scaled[c] = moe__fmul(b, sb_c, moe__fmul(b, e->sa[h], registers[4 * (j + i) + 2 * h + c]));
+          MlirValue sb_c =
+              moe__op1(b, "llvm.extractelement", b->f32, MOE__VALUES(sb, moe__i32(b, c)), NULL);
+          scaled[c] =
+              moe__fmul(b, sb_c, moe__fmul(b, e->sa[h], registers[4 * (j + i) + 2 * h + c]));
         }
         words[2 * i + h] = pack_bf16(b, scaled[0], scaled[1]);
       }
     }
     MlirValue chunk = moe__add(b, right, moe__i32(b, j - first / 8));
     MlirValue swizzled = moe__xor(b, chunk, moe__and(b, row, moe__i32(b, 7)));
-    MlirValue address = moe__offset(b, e->staging, moe__add(b, moe__shl(b, row, 7), moe__shl(b, swizzled, 4)));
+    MlirValue address =
+        moe__offset(b, e->staging, moe__add(b, moe__shl(b, row, 7), moe__shl(b, swizzled, 4)));
     moe__store_matrix(b, address, words);
   }
 }
 
-/* Writes the staged columns, whole rows of 128 bytes, as far as they belong to the group and to N. */
+/* Writes the staged columns, whole rows of 128 bytes, as far as they belong to the group and to N.
+ */
 static void store_columns(grouped_t *s, const position_t *self, const epilogue_t *e, int first) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue chunk = moe__and(b, self->lane, moe__i32(b, 7));
@@ -278,9 +307,12 @@ static void store_columns(grouped_t *s, const position_t *self, const epilogue_t
     MlirValue in_warp = moe__add(b, moe__lshr(b, self->lane, 3), moe__i32(b, i));
     MlirValue row = moe__add(b, moe__add(b, e->tile.row, self->warp_row), in_warp);
     MlirValue swizzled = moe__xor(b, chunk, moe__and(b, in_warp, moe__i32(b, 7)));
-    MlirValue from = moe__offset(b, e->staging, moe__add(b, moe__shl(b, in_warp, 7), moe__shl(b, swizzled, 4)));
-    moe__if_t write = moe__if_begin(b, moe__and(b, moe__ult(b, row, e->tile.row_end), column_inside), false);
-    MlirValue index = moe__add(b, moe__mul(b, moe__zext(b, row, b->i64), n64), moe__zext(b, column, b->i64));
+    MlirValue from =
+        moe__offset(b, e->staging, moe__add(b, moe__shl(b, in_warp, 7), moe__shl(b, swizzled, 4)));
+    moe__if_t write =
+        moe__if_begin(b, moe__and(b, moe__ult(b, row, e->tile.row_end), column_inside), false);
+    MlirValue index =
+        moe__add(b, moe__mul(b, moe__zext(b, row, b->i64), n64), moe__zext(b, column, b->i64));
     moe__store_aligned(b, moe__load_aligned(b, from, moe__vector_type(b, 4, b->i32), 16),
                        moe__offset(b, s->out, moe__shl(b, index, 1)), 16);
     moe__if_end(b, &write);
@@ -305,14 +337,16 @@ static void multiply_tiles(grouped_t *s) {
   MlirValue warp = moe__and(b, moe__lshr(b, kernel->thread, 5), moe__i32(b, 3));
   position_t self = {.warpgroup = moe__lshr(b, kernel->thread, 7),
                      .lane = moe__and(b, kernel->thread, moe__i32(b, MOE__WARP - 1))};
-  self.warp_row = moe__add(b, moe__mul(b, self.warpgroup, moe__i32(b, MOE__WGMMA_M)), moe__shl(b, warp, 4));
+  self.warp_row =
+      moe__add(b, moe__mul(b, self.warpgroup, moe__i32(b, MOE__WGMMA_M)), moe__shl(b, warp, 4));
   self.row = moe__add(b, self.warp_row, moe__lshr(b, self.lane, 2));
   moe__cursor_t start = moe__cursor_start(b);
   moe__for_t tiles = tiles_begin(s, 2, (MlirValue[]){start.stage, start.phase});
   moe__cursor_t cursor = {tiles.carried[0], tiles.carried[1]};
   MlirValue registers[MOE__WGMMA_MAX_N / 2];
   epilogue_t epilogue;
-  (s->promoted ? multiply_promoted : multiply_fast)(s, &self, tiles.index, &cursor, &epilogue, registers);
+  (s->promoted ? multiply_promoted : multiply_fast)(s, &self, tiles.index, &cursor, &epilogue,
+                                                    registers);
   store(s, &self, &epilogue, registers);
   moe__for_end(b, &tiles, (MlirValue[]){cursor.stage, cursor.phase});
 }
@@ -339,7 +373,8 @@ static bool lower_scaled_mm(MlirOperation function, MlirOperation op, MlirBlock 
   moe__kernel_t *kernel = &s.kernel;
   moe__builder_t *b = &kernel->builder;
   int32_t multiplier_threads = MULTIPLIERS * WARPGROUP;
-  moe__kernel_begin(kernel, mlirOperationGetContext(op), mlirOperationGetLocation(op), multiplier_threads + WARPGROUP, 1);
+  moe__kernel_begin(kernel, mlirOperationGetContext(op), mlirOperationGetLocation(op),
+                    multiplier_threads + WARPGROUP, 1);
   add_parameters(&s, qa, qb);
   moe__kernel_require_same(kernel, QA, 0, SA, 0);
   moe__kernel_require_same(kernel, QA, 1, QB, 1);
@@ -349,12 +384,15 @@ static bool lower_scaled_mm(MlirOperation function, MlirOperation op, MlirBlock 
   moe__kernel_require(kernel, QB, 0, "at_least", 1);
   moe__kernel_require(kernel, QB, 0, "at_most", MAX_GROUPS);
   moe__kernel_require(kernel, QA, 1, "at_least", 16);
-  moe__kernel_require(kernel, QA, 1, "multiple_of", 16); /* strides of tensor maps are multiples of 16 bytes, */
+  moe__kernel_require(kernel, QA, 1, "multiple_of",
+                      16); /* strides of tensor maps are multiples of 16 bytes, */
   moe__kernel_require(kernel, QB, 2, "multiple_of", 16); /* and so are the stores of a row of out */
   moe__kernel_prologue(kernel);
   s.ring = moe__ring_create(kernel, s.schedule.stages, (TILE_M + s.schedule.tile_n) * TILE_K);
-  s.staging_offset = moe__kernel_shared(kernel, multiplier_threads / MOE__WARP * STAGING_BYTES, 1024);
-  s.sb_offset = moe__kernel_shared(kernel, multiplier_threads / MOE__WARP * s.schedule.tile_n * 4, 16);
+  s.staging_offset =
+      moe__kernel_shared(kernel, multiplier_threads / MOE__WARP * STAGING_BYTES, 1024);
+  s.sb_offset =
+      moe__kernel_shared(kernel, multiplier_threads / MOE__WARP * s.schedule.tile_n * 4, 16);
   s.groups = moe__groups_create(kernel, (int32_t)groups, s.e.value, TILE_M,
                                 moe__ceil_div(b, s.n.value, s.schedule.tile_n), s.schedule.band);
   s.k_blocks = moe__ceil_div(b, s.k.value, TILE_K);
@@ -386,7 +424,8 @@ static bool lower_scaled_mm(MlirOperation function, MlirOperation op, MlirBlock 
   moe__expression_ceildiv(columns, s.n.expression, s.schedule.tile_n);
   moe__expression_mul(tiles, 2, (const char *[]){s.m.expression, columns});
   moe__expression_min(grid, tiles, "\"num_sms\"");
-  moe__kernel_end(kernel, gpu_module_body, moe__symbol(function), (const char *const[]){grid, "1", "1"});
+  moe__kernel_end(kernel, gpu_module_body, moe__symbol(function),
+                  (const char *const[]){grid, "1", "1"});
   return true;
 }
 

@@ -8,11 +8,12 @@
 
 #include <stdbool.h>
 
-/* Builds the kernel of `op`, which the outlined `function` holds, and appends it under the function's name to the body of the gpu.module.
- * False after an error. */
+/* Builds the kernel of `op`, which the outlined `function` holds, and appends it under the
+ * function's name to the body of the gpu.module. False after an error. */
 typedef bool (*moe__lower_t)(MlirOperation function, MlirOperation op, MlirBlock gpu_module_body);
 
-/* Calls lower for each outlined function of the module that holds an op of this name, and removes the function. */
+/* Calls lower for each outlined function of the module that holds an op of this name, and removes
+ * the function. */
 bool moe__lower_kernels(MlirOperation module, const char *op_name, moe__lower_t lower);
 
 #endif /* MOE_PASSES_LOWERING_H */

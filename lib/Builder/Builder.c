@@ -11,7 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static MlirStringRef string_ref(const char *text) { return mlirStringRefCreateFromCString(text); }
+static MlirStringRef string_ref(const char *text) {
+  return mlirStringRefCreateFromCString(text);
+}
 
 static void fail(const char *what, const char *detail) {
   fprintf(stderr, "moe: internal error: %s: %s\n", what, detail);
@@ -128,7 +130,9 @@ static MlirValue binary(moe__builder_t *b, const char *name, MlirValue x, MlirVa
 }
 
 #define MOE__BINARY(function, name)                                                                \
-  MlirValue function(moe__builder_t *b, MlirValue x, MlirValue y) { return binary(b, name, x, y); }
+  MlirValue function(moe__builder_t *b, MlirValue x, MlirValue y) {                                \
+    return binary(b, name, x, y);                                                                  \
+  }
 MOE__BINARY(moe__add, "arith.addi")
 MOE__BINARY(moe__sub, "arith.subi")
 MOE__BINARY(moe__mul, "arith.muli")
@@ -169,10 +173,18 @@ static MlirValue compare(moe__builder_t *b, int predicate, MlirValue x, MlirValu
 }
 
 /* The numbers of arith.cmpi's predicates. */
-MlirValue moe__eq(moe__builder_t *b, MlirValue x, MlirValue y) { return compare(b, 0, x, y); }
-MlirValue moe__ne(moe__builder_t *b, MlirValue x, MlirValue y) { return compare(b, 1, x, y); }
-MlirValue moe__ult(moe__builder_t *b, MlirValue x, MlirValue y) { return compare(b, 6, x, y); }
-MlirValue moe__ule(moe__builder_t *b, MlirValue x, MlirValue y) { return compare(b, 7, x, y); }
+MlirValue moe__eq(moe__builder_t *b, MlirValue x, MlirValue y) {
+  return compare(b, 0, x, y);
+}
+MlirValue moe__ne(moe__builder_t *b, MlirValue x, MlirValue y) {
+  return compare(b, 1, x, y);
+}
+MlirValue moe__ult(moe__builder_t *b, MlirValue x, MlirValue y) {
+  return compare(b, 6, x, y);
+}
+MlirValue moe__ule(moe__builder_t *b, MlirValue x, MlirValue y) {
+  return compare(b, 7, x, y);
+}
 
 MlirValue moe__select(moe__builder_t *b, MlirValue condition, MlirValue x, MlirValue y) {
   return moe__op1(b, "arith.select", mlirValueGetType(x), MOE__VALUES(condition, x, y), NULL);

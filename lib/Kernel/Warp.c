@@ -7,11 +7,13 @@
 
 #define ALL_LANES (-1)
 
-static MlirValue shuffle(moe__builder_t *b, const char *kind, MlirValue value, MlirValue which, int clamp) {
+static MlirValue shuffle(moe__builder_t *b, const char *kind, MlirValue value, MlirValue which,
+                         int clamp) {
   char attributes[48];
   snprintf(attributes, sizeof attributes, "kind = #nvvm<shfl_kind %s>", kind);
   return moe__op1(b, "nvvm.shfl.sync", mlirValueGetType(value),
-                  MOE__VALUES(moe__i32(b, ALL_LANES), value, which, moe__i32(b, clamp)), attributes);
+                  MOE__VALUES(moe__i32(b, ALL_LANES), value, which, moe__i32(b, clamp)),
+                  attributes);
 }
 
 MlirValue moe__shuffle(moe__builder_t *b, MlirValue value, MlirValue lane) {

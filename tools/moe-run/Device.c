@@ -107,7 +107,8 @@ int moe__device_call_make(const moe__target_t *target, const moe__call_t *host,
   moe_rt_status_t status = moe_rt_stream_create(target->device, &out_call->stream);
   for (int i = 0; i < count && !status; i++) {
     const moe__tensor_t *tensor = tensor_of(host, i);
-    status = moe_rt_memory_allocate(target->device, tensor->bytes + (size_t)2 * GUARD, &out_call->bases[i]);
+    status = moe_rt_memory_allocate(target->device, tensor->bytes + (size_t)2 * GUARD,
+                                    &out_call->bases[i]);
     if (!status && i < arguments && tensor->bytes)
       status = moe_rt_memory_to_device(target->device, moe__device_call_data(out_call, i),
                                        tensor->data, tensor->bytes);
