@@ -347,7 +347,7 @@ static bool lower_quantize(MlirOperation function, MlirOperation op, MlirBlock g
   s.lane_columns = 4 / s.x_bytes;
   s.box_k = ROW_BYTES / s.x_bytes;
   if (!moe__mx_mode_from_name(moe__op_string(op, "mode"), &s.mode) ||
-      !moe__quantize_schedule_read(op, s.x_bytes, &s.schedule))
+      !moe__quantize_has_kernel(op) || !moe__quantize_schedule_read(op, s.x_bytes, &s.schedule))
     return false;
 
   moe__kernel_t *kernel = &s.kernel;

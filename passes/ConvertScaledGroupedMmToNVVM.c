@@ -368,7 +368,8 @@ static bool lower_scaled_mm(MlirOperation function, MlirOperation op, MlirBlock 
   };
   /* moe-verify allows as many when the number is static. */
   int64_t groups = mlirShapedTypeIsDynamicDim(qb, 0) ? MAX_GROUPS : mlirShapedTypeGetDimSize(qb, 0);
-  if (!moe__grouped_schedule_read(op, (int)groups, s.promoted, &s.schedule))
+  if (!moe__scaled_mm_has_kernel(op) ||
+      !moe__grouped_schedule_read(op, (int)groups, s.promoted, &s.schedule))
     return false;
   moe__kernel_t *kernel = &s.kernel;
   moe__builder_t *b = &kernel->builder;

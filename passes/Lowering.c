@@ -5,6 +5,8 @@
 
 #include "lib/Builder/Inspect.h"
 
+#include "mlir-c/BuiltinTypes.h"
+
 #include <ctype.h>
 
 /* moe-outline-kernels names kernels so; other names may have been written by hand. */
@@ -39,5 +41,71 @@ bool moe__lower_kernels(MlirOperation module, const char *op_name, moe__lower_t 
        op = mlirOperationGetNextInBlock(op))
     if (moe__op_is(op, "gpu.module") && !lower_gpu_module(op, op_name, lower))
       return false;
+  return true;
+}
+
+/* ---- What there are kernels for ---- */
+
+/* Whether the tensor has this memory order. */
+static bool is_order(MlirType type, const int *expected) {
+  int order[MOE__MAX_RANK];
+  bool ok = moe__memory_order(type, order);
+  for (int i = 0; ok && i < mlirShapedTypeGetRank(type); i++)
+    ok = order[i] == expected[i];
+  return ok;
+}
+
+bool moe__quantize_has_kernel(MlirOperation op) {
+  MlirType x = mlirValueGetType(mlirOperationGetOperand(op, 0));
+  MlirType q = mlirValueGetType(mlirOperationGetResult(op, 0));
+  MlirType scales = mlirValueGetType(mlirOperationGetResult(op, 1));
+  if (mlirShapedTypeGetRank(x) != 3 || moe__op_integer(op, "axis") != 1)
+    return moe__error(
+        op,
+        "no kernel quantizes a tensor of rank %d along axis %d yet; there is one for rank 3 "
+        "along axis 1",
+        (int)mlirShapedTypeGetRank(x), (int)moe__op_integer(op, "axis"));
+  int64_t k = mlirShapedTypeIsDynamicDim(x, 2) ? 0 : mlirShapedTypeGetDimSize(x, 2);
+  if (k % 16)
+    return moe__error(op,
+                      "operand 'x' has dimension 2 of size %lld; the kernel needs a multiple of 16",
+                      (long long)k);
+  if (!is_order(x, (int[]){0, 1, 2}) || !is_order(scales, (int[]){0, 1, 2}))
+    return moe__error(op, "the kernel takes x and scales row-major; remove their encoding");
+  if (!is_order(q, (int[]){0, 2, 1}))
+    return moe__error(op, "the kernel writes q column-major per expert; give q the encoding "
+                          "affine_map<(e, n, k) -> (e, k, n)>");
+  return true;
+}
+
+bool moe__scaled_mm_has_kernel(MlirOperation op) {
+  MlirType qa = mlirValueGetType(mlirOperationGetOperand(op, 0));
+  MlirType qb = mlirValueGetType(mlirOperationGetOperand(op, 1));
+  MlirType out = mlirValueGetType(mlirOperationGetResult(op, 0));
+  if (mlirShapedTypeGetRank(qa) != 2 || mlirShapedTypeGetRank(qb) != 3)
+    return moe__error(
+        op, "no kernel multiplies tensors of rank %d and %d yet; there is one for rank 2 and 3",
+        (int)mlirShapedTypeGetRank(qa), (int)mlirShapedTypeGetRank(qb));
+  if (!mlirTypeIsABF16(mlirShapedTypeGetElementType(out)) ||
+      !mlirTypeIsAF32(
+          mlirShapedTypeGetElementType(mlirValueGetType(mlirOperationGetOperand(op, 2)))))
+    return moe__error(op, "the kernel takes f32 scales and gives bf16");
+  if (!is_order(qa, (int[]){0, 1}) || !is_order(out, (int[]){0, 1}))
+    return moe__error(op, "the kernel takes qa and out row-major; remove their encoding");
+  if (!is_order(qb, (int[]){0, 2, 1}))
+    return moe__error(op, "the kernel takes qb column-major per expert; give it the encoding "
+                          "affine_map<(e, k, n) -> (e, n, k)>");
+  static const struct {
+    const char *name;
+    int tensor, dimension;
+  } needs_16[] = {{"qa", 0, 1}, {"qb", 1, 2}};
+  for (int i = 0; i < 2; i++) {
+    MlirType type = needs_16[i].tensor ? qb : qa;
+    int d = needs_16[i].dimension;
+    if (!mlirShapedTypeIsDynamicDim(type, d) && mlirShapedTypeGetDimSize(type, d) % 16)
+      return moe__error(
+          op, "operand '%s' has dimension %d of size %lld; the kernel needs a multiple of 16",
+          needs_16[i].name, d, (long long)mlirShapedTypeGetDimSize(type, d));
+  }
   return true;
 }

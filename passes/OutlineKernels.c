@@ -114,6 +114,9 @@ static MlirOperation create_gpu_module(MlirOperation module) {
   return moe__op(&b, "gpu.module", 0, NULL, MOE__NO_VALUES, attributes, 1, &region);
 }
 
+/* Leaves room for a prefix and a number in the 255 characters that the manifest allows. */
+#define MAX_BASE 240
+
 /* "<function>_<n>", with n the first free number and every character one that PTX allows. Free it.
  */
 static char *kernel_name(MlirOperation function, MlirBlock kernels) {
@@ -121,7 +124,7 @@ static char *kernel_name(MlirOperation function, MlirBlock kernels) {
   for (int n = 0;; n++) {
     char *name = NULL;
     if (asprintf(&name, "%s%.*s_%d", isalpha((unsigned char)base.data[0]) ? "" : "k",
-                 (int)base.length, base.data, n) < 0)
+                 (int)(base.length < MAX_BASE ? base.length : MAX_BASE), base.data, n) < 0)
       abort();
     for (char *c = name; *c; c++)
       if (!isalnum((unsigned char)*c))

@@ -241,9 +241,10 @@ bool moe__emu_tma_walk(const moe__emu_tma_map_t *map, const int32_t *coordinates
     bool exists = first < past;
     uint64_t global = map->address + (uint64_t)(int64_t)coordinates[0] * element;
     for (int i = 1; i < map->rank; i++) {
-      int64_t coordinate = (int64_t)coordinates[i] + index[i];
-      exists = exists && coordinate >= 0 && (uint64_t)coordinate < map->dims[i];
-      global += (uint64_t)coordinate * map->strides[i - 1];
+      /* A negative coordinate is a huge one here. */
+      uint64_t coordinate = (uint64_t)((int64_t)coordinates[i] + index[i]);
+      exists = exists && coordinate < map->dims[i];
+      global += coordinate * map->strides[i - 1];
     }
     uint32_t begin = exists ? first * element : row_end;
     uint32_t end = exists ? past * element : row_end;

@@ -17,12 +17,10 @@
 // CHECK: nvvm.prefetch tensormap, %[[QMAP]]
 //
 // A stage is full after one announcement, empty after one arrival of each of 8 warps.
-// CHECK: llvm.getelementptr %[[SHARED]][114688]
-// CHECK: %[[ONE:.*]] = arith.constant 1 : i32
-// CHECK-NEXT: nvvm.mbarrier.init %{{.*}}, %[[ONE]]
-// CHECK: llvm.getelementptr %[[SHARED]][114712]
-// CHECK: %[[EIGHT:.*]] = arith.constant 8 : i32
-// CHECK-NEXT: nvvm.mbarrier.init %{{.*}}, %[[EIGHT]]
+// CHECK: %[[FULL_0:.*]] = llvm.getelementptr %[[SHARED]][114688]
+// CHECK: nvvm.mbarrier.init %[[FULL_0]], %c1_i32{{(_[0-9]+)?}} :
+// CHECK: %[[EMPTY_0:.*]] = llvm.getelementptr %[[SHARED]][114712]
+// CHECK: nvvm.mbarrier.init %[[EMPTY_0]], %c8_i32{{(_[0-9]+)?}} :
 // CHECK-COUNT-4: nvvm.mbarrier.init
 // CHECK-NOT: nvvm.mbarrier.init
 // CHECK: nvvm.fence.mbarrier.init
@@ -34,9 +32,7 @@
 // CHECK: scf.if
 // CHECK-NEXT: nvvm.cp.async.bulk.wait_group 0 {read}
 // CHECK-NEXT: }
-// CHECK: %[[ID2:.*]] = arith.constant 2 : i32
-// CHECK-NEXT: %[[WARPS:.*]] = arith.constant 256 : i32
-// CHECK-NEXT: nvvm.barrier id = %[[ID2]] number_of_threads = %[[WARPS]]
+// CHECK: nvvm.barrier id = %c2_i32{{(_[0-9]+)?}} number_of_threads = %c256_i32
 //
 // Wait for the tile, read all of it, give the stage back, and only then compute and store.
 // CHECK: nvvm.mbarrier.try_wait.parity
@@ -63,9 +59,8 @@
 //
 // What the warps wrote must be visible to the TMA before one thread sends it off.
 // CHECK-NEXT: nvvm.fence.proxy {kind = #nvvm.proxy_kind<async.shared>, space = #nvvm.shared_space<cta>}
-// CHECK-NEXT: %[[ID1:.*]] = arith.constant 1 : i32
-// CHECK-NEXT: %[[WARPS:.*]] = arith.constant 256 : i32
-// CHECK-NEXT: nvvm.barrier id = %[[ID1]] number_of_threads = %[[WARPS]]
+// CHECK-NOT: scf
+// CHECK: nvvm.barrier id = %c1_i32{{(_[0-9]+)?}} number_of_threads = %c256_i32
 // CHECK-NEXT: scf.if
 // CHECK: nvvm.cp.async.bulk.tensor.global.shared.cta %[[QMAP]],
 // CHECK-NOT: nvvm.cp.async.bulk.tensor
@@ -80,8 +75,7 @@
 // CHECK: } else {
 // CHECK: scf.for
 // CHECK: nvvm.mbarrier.try_wait.parity
-// CHECK: %[[BYTES:.*]] = arith.constant 32768 : i32
-// CHECK-NEXT: nvvm.mbarrier.arrive.expect_tx %[[FULL:.*]], %[[BYTES]]
+// CHECK: nvvm.mbarrier.arrive.expect_tx %[[FULL:.*]], %c32768_i32{{(_[0-9]+)?}} :
 // CHECK: nvvm.cp.async.bulk.tensor.shared.cluster.global {{[^,]*}}, %[[XMAP]], %[[FULL]]
 // CHECK: llvm.getelementptr {{.*}}[16384]
 // CHECK: nvvm.cp.async.bulk.tensor.shared.cluster.global {{[^,]*}}, %[[XMAP]], %[[FULL]]
@@ -136,8 +130,7 @@ func.func @bf16(%w: tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, 
 // CHECK: nvvm.cp.async.bulk.wait_group 0 {read}
 //
 // Two boxes of 256 x 32 x 4 bytes.
-// CHECK: %[[BYTES:.*]] = arith.constant 65536 : i32
-// CHECK-NEXT: nvvm.mbarrier.arrive.expect_tx %{{.*}}, %[[BYTES]]
+// CHECK: nvvm.mbarrier.arrive.expect_tx %{{.*}}, %c65536_i32{{(_[0-9]+)?}} :
 // CHECK-COUNT-2: nvvm.cp.async.bulk.tensor.shared.cluster.global {{[^,]*}}, %[[XMAP]],
 // CHECK-NOT: nvvm.cp.async.bulk.tensor
 //

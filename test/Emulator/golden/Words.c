@@ -46,10 +46,10 @@ static bool parse_line(char *line, golden_entry_t *out) {
     *slash = '\0';
   out->name = strdup(line);
   out->folded = slash != NULL;
-  out->words = malloc((strlen(colon + 1) / 9 + 1) * sizeof *out->words);
+  char *at = colon + 1;
+  out->words = malloc((strlen(at) / 9 + 1) * sizeof *out->words);
   if (!out->name || !out->words)
     return false;
-  char *at = colon + 1;
   for (char *end = NULL;; at = end) {
     const unsigned long word = strtoul(at, &end, 16);
     if (end == at)
