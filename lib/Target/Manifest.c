@@ -45,9 +45,14 @@ static json_t *json_text(MlirStringRef text) {
   return json_stringn(text.data, text.length);
 }
 
-/* Only such text can stand in JSON. */
-static bool is_utf8(MlirStringRef text) {
-  json_t *value = json_text(text);
+/* What the schema takes for the name of a function or tensor. */
+#define MAX_NAME 255
+#define NAME_RULE "must be 1 to 255 bytes of UTF-8, without quotes and control characters"
+static bool is_name(MlirStringRef text) {
+  bool ok = text.length > 0 && text.length <= MAX_NAME;
+  for (size_t i = 0; ok && i < text.length; i++)
+    ok = (unsigned char)text.data[i] >= ' ' && !strchr("\177'\"", text.data[i]);
+  json_t *value = ok ? json_text(text) : NULL; /* NULL unless it is UTF-8 */
   json_decref(value);
   return value != NULL;
 }
@@ -376,11 +381,11 @@ static MlirAttribute find_record(MlirOperation module, MlirStringRef kernel) {
 /* ---- Functions and kernels ---- */
 
 static bool check_names(const function_t *function) {
-  if (!is_utf8(moe__symbol(function->op)))
-    return moe__error(function->op, "the name of the function is not UTF-8");
+  if (!is_name(moe__symbol(function->op)))
+    return moe__error(function->op, "the name of the function " NAME_RULE);
   for (size_t i = 0; i < function->tensor_count; i++)
-    if (!is_utf8(mlirStringRefCreateFromCString(function->tensors[i].name)))
-      return moe__error(function->op, "the name of a tensor is not UTF-8");
+    if (!is_name(mlirStringRefCreateFromCString(function->tensors[i].name)))
+      return moe__error(function->op, "the name of a tensor " NAME_RULE);
   return true;
 }
 
@@ -399,6 +404,11 @@ static json_t *describe_launches(MlirOperation module, function_t *function) {
       return NULL;
     }
     json_array_append_new(launches, describe_launch(function, op, kernel, record));
+  }
+  if (json_array_size(launches) == 0) {
+    moe__error(function->op, "the function launches no kernel");
+    json_decref(launches);
+    return NULL;
   }
   return launches;
 }
@@ -447,6 +457,11 @@ static json_t *list_functions(MlirOperation module) {
     }
     free(function.tensors);
     json_decref(function.symbols);
+  }
+  if (list && json_array_size(list) == 0) {
+    moe__error(module, "there is no function: nothing can be launched");
+    json_decref(list);
+    list = NULL;
   }
   return list;
 }
