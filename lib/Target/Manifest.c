@@ -9,6 +9,7 @@
 #include "lib/Target/Target.h"
 
 #include "lib/Builder/Inspect.h"
+#include "lib/Target/Record.h"
 
 #include "mlir-c/BuiltinAttributes.h"
 #include "mlir-c/BuiltinTypes.h"
@@ -400,6 +401,10 @@ static json_t *describe_launches(MlirOperation module, function_t *function) {
     MlirAttribute record = find_record(module, kernel);
     if (mlirAttributeIsNull(record)) {
       moe__error(op, "kernel '%.*s' has not been compiled", (int)kernel.length, kernel.data);
+      json_decref(launches);
+      return NULL;
+    }
+    if (!moe__record_check(op, record)) {
       json_decref(launches);
       return NULL;
     }
