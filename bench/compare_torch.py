@@ -92,6 +92,36 @@ def check(bundle, m, n, k, experts, kind):
     assert torch.equal(out[:rows].view(torch.int16), again[:rows].view(torch.int16)), "two runs differ"
 
 
+def check_gradient(bundle, m, n, k, experts, kind):
+    """qa (N,M) times qb (M,K) over the tokens of each group; NaN in every token that is in no group."""
+
+    def integers(*shape):
+        return torch.randint(-2, 3, shape, device="cuda").float().to(torch.float8_e4m3fn)
+
+    def powers(*shape):
+        return 2.0 ** torch.randint(-2, 3, shape, device="cuda").float()
+
+    ends = group_ends(kind, m, experts)
+    a, b = integers(n, m), integers(k, m).t()
+    a.view(torch.uint8)[:, int(ends[-1]) :] = 0x7F
+    b.view(torch.uint8)[int(ends[-1]) :] = 0x7F
+    if kind == "edge":  # a group of one token, all NaN, between two others
+        start = int(ends[0])
+        a.view(torch.uint8)[:, start] = 0x7F
+        b.view(torch.uint8)[start] = 0x7F
+    sa, sb = powers(experts, n), powers(experts, k)
+    (out,) = bundle(a, b, sa, sb, ends)
+    start = 0
+    for e, end in enumerate(ends.tolist()):
+        product = a[:, start:end].float() @ b[start:end].float()
+        reference = (sb[e] * (sa[e][:, None] * product)).to(torch.bfloat16)
+        same = out[e].view(torch.int16) == reference.view(torch.int16)
+        both_nan = out[e].isnan() & reference.isnan()
+        zero = (out[e] == 0) & (reference == 0)
+        assert bool((same | both_nan | zero).all()), ("gradient", m, n, k, experts, kind, e)
+        start = end
+
+
 def captured(function):
     function()
     torch.cuda.synchronize()
@@ -122,41 +152,77 @@ def geometric_mean(values):
 def main():
     folder = pathlib.Path(sys.argv[1])
     torch.backends.cuda.matmul.allow_tf32 = False
-    bundles = {accumulate: Bundle(folder / f"grouped-{accumulate}") for accumulate in ("fast", "promoted")}
+    bundles = {accumulate: Bundle(folder / f"grouped_product-{accumulate}") for accumulate in ("fast", "promoted")}
     for bundle in bundles.values():
         for shape in [(2048, 1024, 512, 8), (2048, 528, 1040, 12), (700, 256, 64, 24), (4096, 512, 256, 256), (512, 256, 128, 1)]:
             for kind in ("equal", "ragged", "edge", "one"):
                 if kind != "edge" or sum(EDGE_SIZES[e % 12] for e in range(shape[3])) <= shape[0]:
                     check(bundle, *shape, kind)
+    gradients = {accumulate: Bundle(folder / f"weight_gradient-{accumulate}") for accumulate in ("fast", "promoted")}
+    for bundle in gradients.values():
+        for shape in [(2048, 1024, 512, 8), (2048, 200, 272, 12), (1024, 128, 64, 24), (512, 256, 128, 1)]:
+            for kind in ("equal", "ragged", "edge", "one"):
+                check_gradient(bundle, *shape, kind)
     print("exact inputs: every bit equal")
 
     rows, ratios = [], {}
-    print(f"{'M N K E':>26} {'groups':>7}  torch: fast promoted   ours: fast  ratio  promoted  ratio")
-    for m, n, k, experts in SHAPES:
+    compare_forward(bundles, rows, ratios)
+    compare_gradient(gradients, rows, ratios)
+    for (what, accumulate, kind), values in ratios.items():
+        print(f"{what} {accumulate}, {kind} groups: geometric mean {geometric_mean(values):.3f}, least {min(values):.3f}")
+    if len(sys.argv) > 2:
+        pathlib.Path(sys.argv[2]).write_text(json.dumps(rows, indent=1))
+
+
+def compare(what, shape, kind, torch_product, bundles, arguments, rows, ratios):
+    """One row: torch fast and promoted, ours fast and promoted."""
+    m, n, k, experts = shape
+    functions = [lambda fast=fast: torch_product(fast) for fast in (True, False)]
+    functions += [lambda bundle=bundle: bundle(*arguments) for bundle in bundles.values()]
+    rates = [2e-12 * m * n * k / seconds for seconds in times(functions)]
+    fast, promoted = rates[2] / rates[0], rates[3] / rates[1]
+    ratios.setdefault((what, "fast", kind), []).append(fast)
+    ratios.setdefault((what, "promoted", kind), []).append(promoted)
+    rows.append(dict(what=what, shape=shape, groups=kind, torch=rates[:2], ours=rates[2:]))
+    print(
+        f"{what:>8} {f'{m} {n} {k} {experts}':>20} {kind:>7}  {rates[0]:11.0f} {rates[1]:8.0f}   {rates[2]:10.0f}"
+        f"  {fast:.3f} {rates[3]:9.0f}  {promoted:.3f}",
+        flush=True,
+    )
+
+
+def compare_forward(bundles, rows, ratios):
+    print(f"{'M N K E':>29} {'groups':>7}  torch: fast promoted   ours: fast  ratio  promoted  ratio")
+    for shape in SHAPES:
+        m, n, k, experts = shape
         operands = random_operands(m, n, k, experts)
         for kind in ("equal", "ragged"):
             ends = group_ends(kind, m, experts)
-            functions = [
-                lambda fast=fast: torch._scaled_grouped_mm(
-                    *operands, offs=ends, out_dtype=torch.bfloat16, use_fast_accum=fast
-                )
-                for fast in (True, False)
-            ] + [lambda bundle=bundle: bundle(*operands, ends) for bundle in bundles.values()]
-            rates = [2e-12 * m * n * k / seconds for seconds in times(functions)]
-            fast, promoted = rates[2] / rates[0], rates[3] / rates[1]
-            ratios.setdefault(("fast", kind), []).append(fast)
-            ratios.setdefault(("promoted", kind), []).append(promoted)
-            rows.append(dict(shape=(m, n, k, experts), groups=kind, torch=rates[:2], ours=rates[2:]))
-            print(
-                f"{f'{m} {n} {k} {experts}':>26} {kind:>7}  {rates[0]:11.0f} {rates[1]:8.0f}   {rates[2]:10.0f}"
-                f"  {fast:.3f} {rates[3]:9.0f}  {promoted:.3f}",
-                flush=True,
-            )
+
+            def product(fast):
+                return torch._scaled_grouped_mm(*operands, offs=ends, out_dtype=torch.bfloat16, use_fast_accum=fast)
+
+            compare("forward", shape, kind, product, bundles, (*operands, ends), rows, ratios)
         del operands
-    for (accumulate, kind), values in ratios.items():
-        print(f"{accumulate}, {kind} groups: geometric mean {geometric_mean(values):.3f}, least {min(values):.3f}")
-    if len(sys.argv) > 2:
-        pathlib.Path(sys.argv[2]).write_text(json.dumps(rows, indent=1))
+
+
+def compare_gradient(bundles, rows, ratios):
+    for shape in SHAPES:
+        m, n, k, experts = shape
+        a = torch.randn(n, m, device="cuda").to(torch.float8_e4m3fn)
+        b = torch.randn(k, m, device="cuda").to(torch.float8_e4m3fn).t()
+        sa, sb = torch.rand(experts, n, device="cuda") + 0.1, torch.rand(experts, k, device="cuda") + 0.1
+        for kind in ("equal", "ragged"):
+            ends = group_ends(kind, m, experts)
+            if kind == "ragged":  # torch takes multiples of 16 only
+                ends = torch.div(ends, 16, rounding_mode="floor").mul(16).to(torch.int32)
+
+            def product(fast):
+                return torch._scaled_grouped_mm(
+                    a, b, sa.flatten(), sb.flatten(), offs=ends, out_dtype=torch.bfloat16, use_fast_accum=fast
+                )
+
+            compare("gradient", shape, kind, product, bundles, (a, b, sa, sb, ends), rows, ratios)
 
 
 if __name__ == "__main__":

@@ -55,6 +55,15 @@ static bool is_order(MlirType type, const int *expected) {
   return ok;
 }
 
+static bool needs_multiple_of_16(MlirOperation op, const char *name, MlirType type, int dimension) {
+  int64_t size =
+      mlirShapedTypeIsDynamicDim(type, dimension) ? 0 : mlirShapedTypeGetDimSize(type, dimension);
+  return size % 16 == 0 ||
+         moe__error(op,
+                    "operand '%s' has dimension %d of size %lld; the kernel needs a multiple of 16",
+                    name, dimension, (long long)size);
+}
+
 bool moe__quantize_has_kernel(MlirOperation op) {
   MlirType x = mlirValueGetType(mlirOperationGetOperand(op, 0));
   MlirType q = mlirValueGetType(mlirOperationGetResult(op, 0));
@@ -65,11 +74,8 @@ bool moe__quantize_has_kernel(MlirOperation op) {
         "no kernel quantizes a tensor of rank %d along axis %d yet; there is one for rank 3 "
         "along axis 1",
         (int)mlirShapedTypeGetRank(x), (int)moe__op_integer(op, "axis"));
-  int64_t k = mlirShapedTypeIsDynamicDim(x, 2) ? 0 : mlirShapedTypeGetDimSize(x, 2);
-  if (k % 16)
-    return moe__error(op,
-                      "operand 'x' has dimension 2 of size %lld; the kernel needs a multiple of 16",
-                      (long long)k);
+  if (!needs_multiple_of_16(op, "x", x, 2))
+    return false;
   if (!is_order(x, (int[]){0, 1, 2}) || !is_order(scales, (int[]){0, 1, 2}))
     return moe__error(op, "the kernel takes x and scales row-major; remove their encoding");
   if (!is_order(q, (int[]){0, 2, 1}))
@@ -81,31 +87,24 @@ bool moe__quantize_has_kernel(MlirOperation op) {
 bool moe__scaled_mm_has_kernel(MlirOperation op) {
   MlirType qa = mlirValueGetType(mlirOperationGetOperand(op, 0));
   MlirType qb = mlirValueGetType(mlirOperationGetOperand(op, 1));
+  MlirType sa = mlirValueGetType(mlirOperationGetOperand(op, 2));
   MlirType out = mlirValueGetType(mlirOperationGetResult(op, 0));
-  if (mlirShapedTypeGetRank(qa) != 2 || mlirShapedTypeGetRank(qb) != 3)
-    return moe__error(
-        op, "no kernel multiplies tensors of rank %d and %d yet; there is one for rank 2 and 3",
-        (int)mlirShapedTypeGetRank(qa), (int)mlirShapedTypeGetRank(qb));
+  int qb_rank = (int)mlirShapedTypeGetRank(qb);
+  if (mlirShapedTypeGetRank(qa) != 2)
+    return moe__error(op,
+                      "no kernel multiplies tensors of rank %d and %d yet; there are some for "
+                      "rank 2 and 3 (forward), 2 and 2 (weight gradient)",
+                      (int)mlirShapedTypeGetRank(qa), qb_rank);
   if (!mlirTypeIsABF16(mlirShapedTypeGetElementType(out)) ||
-      !mlirTypeIsAF32(
-          mlirShapedTypeGetElementType(mlirValueGetType(mlirOperationGetOperand(op, 2)))))
+      !mlirTypeIsAF32(mlirShapedTypeGetElementType(sa)))
     return moe__error(op, "the kernel takes f32 scales and gives bf16");
-  if (!is_order(qa, (int[]){0, 1}) || !is_order(out, (int[]){0, 1}))
+  if (!is_order(qa, (int[]){0, 1}) || !is_order(out, (int[]){0, 1, 2}))
     return moe__error(op, "the kernel takes qa and out row-major; remove their encoding");
-  if (!is_order(qb, (int[]){0, 2, 1}))
+  if (qb_rank == 3 && !is_order(qb, (int[]){0, 2, 1}))
     return moe__error(op, "the kernel takes qb column-major per expert; give it the encoding "
                           "affine_map<(e, k, n) -> (e, n, k)>");
-  static const struct {
-    const char *name;
-    int tensor, dimension;
-  } needs_16[] = {{"qa", 0, 1}, {"qb", 1, 2}};
-  for (int i = 0; i < 2; i++) {
-    MlirType type = needs_16[i].tensor ? qb : qa;
-    int d = needs_16[i].dimension;
-    if (!mlirShapedTypeIsDynamicDim(type, d) && mlirShapedTypeGetDimSize(type, d) % 16)
-      return moe__error(
-          op, "operand '%s' has dimension %d of size %lld; the kernel needs a multiple of 16",
-          needs_16[i].name, d, (long long)mlirShapedTypeGetDimSize(type, d));
-  }
-  return true;
+  if (qb_rank == 2 && !is_order(qb, (int[]){1, 0}))
+    return moe__error(op, "the kernel takes qb column-major; give it the encoding "
+                          "affine_map<(m, k) -> (k, m)>");
+  return needs_multiple_of_16(op, "qa", qa, 1) && needs_multiple_of_16(op, "qb", qb, qb_rank - 1);
 }

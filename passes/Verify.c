@@ -328,7 +328,7 @@ static bool verify_dequantize(MlirOperation op) {
 /* ---- scaled_grouped_mm ---- */
 
 /* The shape of each tensor of one case, a letter a dimension; one letter, one size. '/' follows a
- * dimension in blocks of 32. NULL: the tensor is not there. '*' is not checked. In the order qa,
+ * dimension in blocks of 32. NULL: the tensor is not there.  In the order qa,
  * qb, sa, sb, offs, out. */
 typedef struct mm_case_t {
   const char *fp32[6], *mx[6];
@@ -336,7 +336,7 @@ typedef struct mm_case_t {
 
 static const mm_case_t MM_CASES[] = {
     {{"MK", "EKN", "M", "EN", "E", "MN"}, {"MK", "EKN", "MK/", "EK/N", "E", "MN"}},
-    {{"NM", "MK", "*", "*", "E", "ENK"}, {"NM", "MK", "NM/", "M/K", "E", "ENK"}},
+    {{"NM", "MK", "EN", "EK", "E", "ENK"}, {"NM", "MK", "NM/", "M/K", "E", "ENK"}},
     {{"EMK", "EKN", "EM", "EN", NULL, "EMN"}, {"EMK", "EKN", "EMK/", "EK/N", NULL, "EMN"}},
 };
 static const char *const MM_NAMES[] = {"qa", "qb", "sa", "sb", "offs", "out"};
@@ -351,8 +351,6 @@ static bool verify_letters(MlirOperation op, int tensor, MlirType type, const ch
   int rank = 0;
   for (const char *c = letters; *c; c++)
     rank += *c != '/';
-  if (letters[0] == '*')
-    return true;
   if (mlirShapedTypeGetRank(type) != rank)
     return moe__error(op, "%s '%s' has rank %d; it must be %d", kind, name,
                       (int)mlirShapedTypeGetRank(type), rank);

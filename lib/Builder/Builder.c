@@ -186,6 +186,10 @@ MlirValue moe__ule(moe__builder_t *b, MlirValue x, MlirValue y) {
   return compare(b, 7, x, y);
 }
 
+MlirValue moe__slt(moe__builder_t *b, MlirValue x, MlirValue y) {
+  return compare(b, 2, x, y);
+}
+
 MlirValue moe__select(moe__builder_t *b, MlirValue condition, MlirValue x, MlirValue y) {
   return moe__op1(b, "arith.select", mlirValueGetType(x), MOE__VALUES(condition, x, y), NULL);
 }

@@ -79,11 +79,12 @@ MlirValue moe__ceil_div(moe__builder_t *b, MlirValue x, int32_t divisor);
 MlirValue moe__fmul(moe__builder_t *b, MlirValue x, MlirValue y);
 MlirValue moe__fadd(moe__builder_t *b, MlirValue x, MlirValue y);
 
-/* Unsigned and integer comparisons give i1. */
+/* Comparisons give i1; u: as unsigned numbers, s: as signed ones. */
 MlirValue moe__eq(moe__builder_t *b, MlirValue x, MlirValue y);
 MlirValue moe__ne(moe__builder_t *b, MlirValue x, MlirValue y);
 MlirValue moe__ult(moe__builder_t *b, MlirValue x, MlirValue y);
 MlirValue moe__ule(moe__builder_t *b, MlirValue x, MlirValue y);
+MlirValue moe__slt(moe__builder_t *b, MlirValue x, MlirValue y);
 MlirValue moe__select(moe__builder_t *b, MlirValue condition, MlirValue x, MlirValue y);
 
 /* Conversions. */

@@ -94,3 +94,10 @@ moe__group_tile_t moe__groups_tile(moe__groups_t *groups, MlirValue index) {
   tile.column = at.column;
   return tile;
 }
+
+void moe__groups_range(moe__groups_t *groups, MlirValue group, MlirValue *out_start,
+                       MlirValue *out_end) {
+  *out_start = entry_before(groups, groups->ends, group);
+  *out_end = moe__load(&groups->kernel->builder, entry(groups, groups->ends, group),
+                       groups->kernel->builder.i32);
+}

@@ -44,4 +44,8 @@ MlirValue moe__groups_total(moe__groups_t *groups);
 
 moe__group_tile_t moe__groups_tile(moe__groups_t *groups, MlirValue index);
 
+/* Where a group starts and ends, after the barrier. */
+void moe__groups_range(moe__groups_t *groups, MlirValue group, MlirValue *out_start,
+                       MlirValue *out_end);
+
 #endif /* MOE_KERNEL_GROUPS_H */

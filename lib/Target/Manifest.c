@@ -156,10 +156,14 @@ static json_t *divided(json_t *size, int64_t divisor) {
 /* The shape of result number `result` of `op`, from those of its operands: one case per op. */
 static void infer_shape(function_t *function, MlirOperation op, intptr_t result, json_t *shape) {
   json_t *first = find_tensor(function, mlirOperationGetOperand(op, 0))->shape;
-  if (moe__op_is(op, "scaled_grouped_mm.scaled_mm")) { /* (M,K) times (E,K,N) */
+  if (moe__op_is(op, "scaled_grouped_mm.scaled_mm")) {
     json_t *second = find_tensor(function, mlirOperationGetOperand(op, 1))->shape;
+    json_t *offs = find_tensor(function, mlirOperationGetOperand(op, 4))->shape;
+    size_t last = json_array_size(second) - 1;
+    if (last == 1) /* (N,M) times (M,K) gives (E,N,K); (M,K) times (E,K,N) gives (M,N) */
+      json_array_append(shape, json_array_get(offs, 0));
     json_array_append(shape, json_array_get(first, 0));
-    json_array_append(shape, json_array_get(second, 2));
+    json_array_append(shape, json_array_get(second, last));
     return;
   }
   size_t axis = (size_t)moe__op_integer(op, "axis"); /* mx_quantize.quantize: q, then scales */

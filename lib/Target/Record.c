@@ -41,7 +41,7 @@ static MlirType tensor_type(MlirOperation launch, MlirAttribute n) {
 
 /* [tensor, dimension] */
 static bool is_dim(MlirOperation launch, MlirAttribute dim) {
-  if (!is_array(dim, 2))
+  if (mlirAttributeIsNull(dim) || !is_array(dim, 2))
     return false;
   MlirType type = tensor_type(launch, mlirArrayAttrGetElement(dim, 0));
   return !mlirTypeIsNull(type) &&
@@ -82,9 +82,13 @@ static bool is_parameter(MlirOperation launch, MlirAttribute parameter) {
   return true;
 }
 
+/* {dim = [...]} and one of multiple_of, at_least, at_most and same_as. */
 static bool is_requirement(MlirOperation launch, MlirAttribute requirement) {
   return mlirAttributeIsADictionary(requirement) && is_dim(launch, element(requirement, "dim")) &&
-         is_integer(element(requirement, "multiple_of"), 1, INT32_MAX);
+         (is_integer(element(requirement, "multiple_of"), 1, INT32_MAX) ||
+          is_integer(element(requirement, "at_least"), 0, INT32_MAX) ||
+          is_integer(element(requirement, "at_most"), 0, INT32_MAX) ||
+          is_dim(launch, element(requirement, "same_as")));
 }
 
 static bool all(MlirOperation launch, MlirAttribute list,
