@@ -5,16 +5,17 @@
  * expert e; a group is a range of rows. Weight gradient: for each e, (N,M) times (M,K) over the
  * tokens of group e; a group is a range of the reduction, and every expert has the same tiles.
  *
- *   a table of the groups is made from the offsets, in shared memory, by one warp
- *   one warpgroup loads:    for each tile, for each 128 of the reduction: wait until a stage is
- * free, TMA the two boxes in two warpgroups multiply: for each tile: 64 rows each; for each 128:
- * wait for the stage, wgmma; release the stage before; then scale, round and store
+ * - A table of the groups is made from the offsets, in shared memory, by one warp.
+ * - One warpgroup loads. For each tile, for each 128 of the reduction, it waits until a stage is
+ * free and fetches two boxes by TMA.
+ * - Two warpgroups multiply, 64 rows of each tile. For each 128 they wait for the stage, issue
+ * wgmma, and release the stage before; then they scale, round and store.
  *
  * Forward, a tile that reaches past the end of its group multiplies rows of the next one and drops
  * them: a row depends on nothing but itself, so that even a NaN there does no harm. In the weight
  * gradient what lies outside the group must contribute nothing: it is cleared in shared memory, in
- * both operands, before the product. The first block starts at a multiple of 16 tokens, since the
- * TMA takes no other.
+ * both operands, before the product. The first block starts at a multiple of 32 tokens: the TMA
+ * takes multiples of 16 only, and at those of 32 it fetches no sector twice.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Builder/Inspect.h"
@@ -37,8 +38,9 @@
 #define WARP_ROWS 16
 #define STAGED_COLUMNS 64 /* of bf16: 128 bytes */
 #define STAGING_BYTES (WARP_ROWS * STAGED_COLUMNS * 2)
-#define DEPTH 128          /* of the reduction in a stage: FP8 elements in a row of shared memory */
-#define TOKEN_ALIGNMENT 16 /* of the TMA's innermost coordinate, in bytes */
+#define DEPTH 128 /* of the reduction in a stage: FP8 elements in a row of shared memory */
+#define TOKEN_ALIGNMENT                                                                            \
+  32 /* of a block's first token: a sector of L2; the TMA takes multiples of 16 */
 #define CLEARED_BARRIER 1
 #define WARPGROUP 128
 #define LOADER_REGISTERS 40
