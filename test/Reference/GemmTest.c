@@ -307,11 +307,14 @@ static void counts_flops(void **state) {
   (void)state;
   static const double expected[] = {2. * 309 * 37 * 139, 2. * 309 * 37 * 139,
                                     2. * 3 * 70 * 37 * 139};
+  static const int64_t tokens[] = {309, 309, 3 * 70};
   for (int which = ROWS_CASE; which <= BATCHED_CASE; which++) {
     const gemm_spec_t spec = spec_of((gemm_case_t)which, ragged, 0);
     gemm_t gemm;
     gemm_make(&gemm, &spec, false);
+    gemm.a.tensor.data = gemm.out.tensor.data = NULL;
     assert_true(moe_ref_scaled_mm_flops(&gemm.mm) == expected[which]);
+    assert_int_equal(moe_ref_scaled_mm_tokens(&gemm.mm), tokens[which]);
     gemm_free(&gemm);
   }
 }
@@ -360,7 +363,9 @@ static void refuses_bad_arguments(void **state) {
         *slot = how == 10 ? NULL : &spoiled;
         if (how < 10 && !spoil(&spoiled, how))
           continue;
-        if (moe_ref_scaled_mm_rows(&mm) != -1 || moe_ref_scaled_mm_flops(&mm) != -1 ||
+        if (moe_ref_scaled_mm_rows(&mm) != -1 ||
+            (how != 1 &&
+             (moe_ref_scaled_mm_flops(&mm) != -1 || moe_ref_scaled_mm_tokens(&mm) != -1)) ||
             moe_ref_scaled_mm(&mm, 0, 1) != MOE_REF_INVALID_ARGUMENT)
           fail_msg("case %d takes tensor %d spoiled in way %d", which, tensor, how);
       }
