@@ -161,7 +161,12 @@ MOE_API moe_ref_status_t moe_ref_group_ends(const moe_ref_tensor_t *offs, int64_
  * do not belong together, and every function below gives MOE_REF_INVALID_ARGUMENT. */
 MOE_API int64_t moe_ref_scaled_mm_rows(const moe_ref_scaled_mm_t *mm);
 
-/* Products and additions, two for each pair of elements that meet; -1 as above. */
+/* Tokens that are in groups: ends[E-1], or E*M where batched; -1 as above. Looks at no data but
+ * that of offs: the others may be NULL. */
+MOE_API int64_t moe_ref_scaled_mm_tokens(const moe_ref_scaled_mm_t *mm);
+
+/* Products and additions, two for each pair of elements that meet; -1 as above. No data is needed
+ * either. */
 MOE_API double moe_ref_scaled_mm_flops(const moe_ref_scaled_mm_t *mm);
 
 /* Computes rows [begin, end) of out, which are in [0, moe_ref_scaled_mm_rows]:

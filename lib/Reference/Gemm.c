@@ -40,10 +40,20 @@ static bool is_offsets(const moe_ref_tensor_t *offs) {
   return moe__is_tensor(offs) && offs->dtype == MOE_REF_I32 && offs->rank == 1;
 }
 
-/* The number of groups, 0 or more; -1 where the tensors do not belong together. */
+static bool have_shapes(const moe_ref_scaled_mm_t *mm) {
+  return mm != NULL && moe__has_shape(mm->a) && moe__has_shape(mm->b) && moe__has_shape(mm->sa) &&
+         moe__has_shape(mm->sb) && moe__has_shape(mm->out);
+}
+
+static bool have_data(const moe_ref_scaled_mm_t *mm) {
+  return moe__is_tensor(mm->a) && moe__is_tensor(mm->b) && moe__is_tensor(mm->sa) &&
+         moe__is_tensor(mm->sb) && moe__is_tensor(mm->out);
+}
+
+/* The number of groups, 0 or more; -1 where the tensors do not belong together. Needs no data but
+ * that of offs. */
 static int64_t count_groups(const moe_ref_scaled_mm_t *mm) {
-  if (mm == NULL || !moe__is_tensor(mm->a) || !moe__is_tensor(mm->b) || !moe__is_tensor(mm->sa) ||
-      !moe__is_tensor(mm->sb) || !moe__is_tensor(mm->out))
+  if (!have_shapes(mm))
     return -1;
   if (mm->offs != NULL && !is_offsets(mm->offs))
     return -1;
@@ -85,10 +95,11 @@ static int64_t group_end(const moe_ref_tensor_t *offs, int64_t g, int64_t previo
   return not_before < rows ? not_before : rows;
 }
 
-/* The matrix in dimensions `row` and `column` of a tensor, from element `index` on. */
+/* The matrix in dimensions `row` and `column` of a tensor, from element `index` on; one without
+ * elements may have no data. */
 static moe__matrix_t matrix_of(const moe_ref_tensor_t *tensor, int row, int column, int64_t index) {
   return (moe__matrix_t){.dtype = tensor->dtype,
-                         .data = moe__is_empty(tensor) ? NULL : moe__element_address(tensor, index),
+                         .data = tensor->data != NULL ? moe__element_address(tensor, index) : NULL,
                          .row = tensor->strides[row],
                          .column = tensor->strides[column]};
 }
@@ -320,7 +331,7 @@ static void product_tiles(work_t *work, const moe__product_t *product, int64_t b
 moe_ref_status_t moe__gemm_tiles(const moe_ref_scaled_mm_t *mm, int64_t begin, int64_t end,
                                  bool magnitudes, moe__tile_t tile, void *context) {
   const int64_t groups = count_groups(mm);
-  if (groups < 0 || begin < 0 || end < begin || end > moe_ref_scaled_mm_rows(mm))
+  if (groups < 0 || !have_data(mm) || begin < 0 || end < begin || end > moe_ref_scaled_mm_rows(mm))
     return MOE_REF_INVALID_ARGUMENT;
   if (begin == end || moe__is_empty(mm->out))
     return MOE_REF_OK;
@@ -389,7 +400,7 @@ moe_ref_status_t moe_ref_scaled_mm(const moe_ref_scaled_mm_t *mm, int64_t begin,
 
 int64_t moe_ref_scaled_mm_rows(const moe_ref_scaled_mm_t *mm) {
   const int64_t groups = count_groups(mm);
-  if (groups < 0)
+  if (groups < 0 || !have_data(mm))
     return -1;
   switch (case_of(mm)) {
   case GROUPED_ROWS:
@@ -401,19 +412,24 @@ int64_t moe_ref_scaled_mm_rows(const moe_ref_scaled_mm_t *mm) {
   }
 }
 
-double moe_ref_scaled_mm_flops(const moe_ref_scaled_mm_t *mm) {
+int64_t moe_ref_scaled_mm_tokens(const moe_ref_scaled_mm_t *mm) {
   const int64_t groups = count_groups(mm);
-  if (groups < 0)
+  if (groups < 0 || mm->offs == NULL)
+    return groups < 0 ? -1 : groups * mm->a->shape[1];
+  int64_t end = 0;
+  for (int64_t g = 0; g < groups; g++)
+    end = group_end(mm->offs, g, end, token_count(mm));
+  return end;
+}
+
+double moe_ref_scaled_mm_flops(const moe_ref_scaled_mm_t *mm) {
+  const int64_t tokens = moe_ref_scaled_mm_tokens(mm);
+  if (tokens < 0)
     return -1;
-  double flops = 0;
-  int64_t start = 0;
-  for (int64_t g = 0; g < groups; g++) {
-    const int64_t end = mm->offs != NULL ? group_end(mm->offs, g, start, token_count(mm)) : 0;
-    const moe__product_t product = product_of(mm, g, start, end);
-    flops += 2.0 * (double)product.rows * (double)product.columns * (double)product.depth;
-    start = end;
-  }
-  return flops;
+  /* A token meets every row of the other operand: N rows of a in the depth case, else K of b. */
+  const int64_t *const b = mm->b->shape;
+  const double rows = (double)(case_of(mm) == GROUPED_DEPTH ? mm->a->shape[0] : b[1]);
+  return 2 * (double)tokens * rows * (double)b[mm->b->rank - 1];
 }
 
 moe_ref_status_t moe_ref_group_ends(const moe_ref_tensor_t *offs, int64_t rows, int64_t *ends) {

@@ -14,17 +14,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Whether it can be used at all: a rank in range, no negative size, data where it has elements. */
-static inline bool moe__is_tensor(const moe_ref_tensor_t *tensor) {
+/* A rank in range, and no negative size. */
+static inline bool moe__has_shape(const moe_ref_tensor_t *tensor) {
   if (tensor == NULL || tensor->rank < 1 || tensor->rank > MOE_REF_MAX_RANK)
     return false;
-  bool empty = false;
-  for (int d = 0; d < tensor->rank; d++) {
+  for (int d = 0; d < tensor->rank; d++)
     if (tensor->shape[d] < 0)
       return false;
-    empty = empty || tensor->shape[d] == 0;
-  }
-  return empty || tensor->data != NULL;
+  return true;
 }
 
 static inline bool moe__is_empty(const moe_ref_tensor_t *tensor) {
@@ -32,6 +29,11 @@ static inline bool moe__is_empty(const moe_ref_tensor_t *tensor) {
     if (tensor->shape[d] == 0)
       return true;
   return false;
+}
+
+/* Whether it can be used at all: a shape, and data where it has elements. */
+static inline bool moe__is_tensor(const moe_ref_tensor_t *tensor) {
+  return moe__has_shape(tensor) && (moe__is_empty(tensor) || tensor->data != NULL);
 }
 
 /* Of the element `index` elements behind the first one. */

@@ -51,6 +51,9 @@ static int run(const moe__options_t *options, const moe__target_t *target, moe__
   moe__device_call_t device_call = {0};
   int rc;
   if (!target->device) {
+    /* As on a device: rows that are in no group are zeros. */
+    for (int i = 0; i < call->function->result_count; i++)
+      memset(call->results[i].data, 0, call->results[i].bytes);
     rc = moe__reference_run(call, call->results, options->threads);
   } else {
     rc = moe__device_call_make(target, call, &device_call);
@@ -79,7 +82,7 @@ static int run_case(const moe__options_t *options, const moe__target_t *target,
   for (int i = 0; i < function->result_count && !rc && options->mode != MOE__BENCH; i++)
     rc = moe__tensor_allocate(&call.results[i]);
   if (!rc && options->mode == MOE__CHECK)
-    rc = moe__check(target, &call, options->threads, options->json, cases);
+    rc = moe__check(target, &call, options, cases);
   if (!rc && options->mode == MOE__RUN)
     rc = run(options, target, &call, cases);
   if (!rc && options->out)
