@@ -279,7 +279,8 @@ static bool is_over(const moe__emu_mbarrier_t *mbarrier, bool is_parity, uint64_
 }
 
 /* Whether the phase could as well be not over yet: nothing that the lanes know says that it is, and
- * they have not tried before. A kernel that does not try again is found so, whatever the schedule. */
+ * they have not tried before. A kernel that does not try again is found so, whatever the schedule.
+ */
 static bool may_come_later(moe__emu_warp_t *warp, const moe__emu_mbarrier_t *mbarrier,
                            uint32_t lanes) {
   const moe__emu_view_t *view = moe__emu_order_view(&warp->block->order, warp->number, lanes);

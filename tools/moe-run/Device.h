@@ -16,8 +16,8 @@ typedef struct moe__target_t {
   moe_rt_program_t *program;
   moe_rt_device_info_t info; /* of the device */
   bool is_emulator;
-  char name[32];             /* "cuda:0", "emu" or "reference" */
-  char words[320];           /* "cuda:0 (NVIDIA H200, cubin)" or "the C reference" */
+  char name[32];   /* "cuda:0", "emu" or "reference" */
+  char words[320]; /* "cuda:0 (NVIDIA H200, cubin)" or "the C reference" */
 } moe__target_t;
 
 /* Opens the device that the options name and reads their bundle. For "auto" without a CUDA device
