@@ -37,12 +37,16 @@ bool moe__quantize_has_kernel(MlirOperation op) {
   MlirType q = mlirValueGetType(mlirOperationGetResult(op, 0));
   MlirType scales = mlirValueGetType(mlirOperationGetResult(op, 1));
   if (mlirShapedTypeGetRank(x) != 3 || moe__op_integer(op, "axis") != 1)
-    return moe__error(op, "no kernel quantizes a tensor of rank %d along axis %d yet; there is one for rank 3 "
-                          "along axis 1",
-                      (int)mlirShapedTypeGetRank(x), (int)moe__op_integer(op, "axis"));
+    return moe__error(
+        op,
+        "no kernel quantizes a tensor of rank %d along axis %d yet; there is one for rank 3 "
+        "along axis 1",
+        (int)mlirShapedTypeGetRank(x), (int)moe__op_integer(op, "axis"));
   int64_t k = mlirShapedTypeIsDynamicDim(x, 2) ? 0 : mlirShapedTypeGetDimSize(x, 2);
   if (k % 16)
-    return moe__error(op, "operand 'x' has dimension 2 of size %lld; the kernel needs a multiple of 16", (long long)k);
+    return moe__error(op,
+                      "operand 'x' has dimension 2 of size %lld; the kernel needs a multiple of 16",
+                      (long long)k);
   if (!is_row_major(x) || !is_row_major(scales))
     return moe__error(op, "the kernel takes x and scales row-major; remove their encoding");
   if (!is_column_major(q))
