@@ -118,6 +118,46 @@ static inline uint32_t permute(uint32_t a, uint32_t b, uint32_t selector) {
 
 MOE__EMU_LANES3(prmt, uint32_t, uint32_t, uint32_t, uint32_t, permute(x, y, z))
 
+/* The modes of prmt that need one digit: which byte goes to place i. */
+static inline uint32_t permute_by(uint32_t a, uint32_t b, uint32_t d0, uint32_t d1, uint32_t d2,
+                                  uint32_t d3) {
+  return permute(a, b, (d0 & 7) | (d1 & 7) << 4 | (d2 & 7) << 8 | (d3 & 7) << 12);
+}
+
+static inline uint32_t larger(uint32_t a, uint32_t b) {
+  return a > b ? a : b;
+}
+
+static inline uint32_t smaller(uint32_t a, uint32_t b) {
+  return a < b ? a : b;
+}
+
+#define PRMT_MODE(name, digit)                                                                     \
+  MOE__EMU_LANES3(                                                                                 \
+      name, uint32_t, uint32_t, uint32_t, uint32_t,                                                \
+      permute_by(x, y, digit(z & 3, 0), digit(z & 3, 1), digit(z & 3, 2), digit(z & 3, 3)))
+#define FORWARD(z, i) ((z) + (i))
+#define BACKWARD(z, i) ((z) - (i))
+#define REPLICATE8(z, i) ((z) + 0 * (i))
+#define REPLICATE16(z, i) (((z)&1) * 2 + ((i)&1))
+#define CLAMP_LEFT(z, i) larger(z, i)
+#define CLAMP_RIGHT(z, i) smaller(z, i)
+PRMT_MODE(prmt_f4e, FORWARD)
+PRMT_MODE(prmt_b4e, BACKWARD)
+PRMT_MODE(prmt_rc8, REPLICATE8)
+PRMT_MODE(prmt_rc16, REPLICATE16)
+PRMT_MODE(prmt_ecl, CLAMP_LEFT)
+PRMT_MODE(prmt_ecr, CLAMP_RIGHT)
+
+/* The highest bit that is not a sign. */
+static inline uint32_t find_bit(uint32_t value) {
+  return value ? 31 - (uint32_t)__builtin_clz(value) : UINT32_MAX;
+}
+
+MOE__EMU_LANES1(bfind_u32, uint32_t, uint32_t, find_bit(x))
+MOE__EMU_LANES1(bfind_s32, uint32_t, uint32_t, find_bit(x >> 31 ? ~x : x))
+MOE__EMU_LANES3(slct32, uint32_t, uint32_t, uint32_t, int32_t, z >= 0 ? x : y)
+
 MOE__EMU_LANES1(move32, uint32_t, uint32_t, x)
 MOE__EMU_LANES1(move64, uint64_t, uint64_t, x)
 
@@ -259,6 +299,15 @@ const moe__emu_opcode_t moe__emu_bit_opcodes[] = {
     MOE__EMU_COMPUTE("bfe.u64", "Llrr", bfe_u64),
     MOE__EMU_COMPUTE("bfe.s64", "Llrr", bfe_s64),
     MOE__EMU_COMPUTE("prmt.b32", "Rrrr", prmt),
+    MOE__EMU_COMPUTE("prmt.b32.f4e", "Rrrr", prmt_f4e),
+    MOE__EMU_COMPUTE("prmt.b32.b4e", "Rrrr", prmt_b4e),
+    MOE__EMU_COMPUTE("prmt.b32.rc8", "Rrrr", prmt_rc8),
+    MOE__EMU_COMPUTE("prmt.b32.rc16", "Rrrr", prmt_rc16),
+    MOE__EMU_COMPUTE("prmt.b32.ecl", "Rrrr", prmt_ecl),
+    MOE__EMU_COMPUTE("prmt.b32.ecr", "Rrrr", prmt_ecr),
+    MOE__EMU_COMPUTE("bfind.u32", "Rr", bfind_u32),
+    MOE__EMU_COMPUTE("bfind.s32", "Rr", bfind_s32),
+    MOE__EMU_COMPUTE("slct{.b32|.u32|.s32|.f32}.s32", "Rrrr", slct32),
     MOE__EMU_COMPUTE("selp{.b16|.u16|.s16|.f16|.bf16}", "Hhhp", select32),
     MOE__EMU_COMPUTE("selp{.b32|.u32|.s32|.f32}", "Rrrp", select32),
     MOE__EMU_COMPUTE("selp{.b64|.u64|.s64|.f64}", "Lllp", select64),

@@ -41,9 +41,22 @@ static inline uint64_t resize(uint64_t value, int from, bool from_signed, int to
   return extended;
 }
 
+/* Clamps a value of a signed or unsigned type to another. */
+static inline uint64_t clamp(uint64_t value, bool from_signed, int to, bool to_signed) {
+  uint64_t most = to_signed ? (UINT64_C(1) << (to - 1)) - 1 : UINT64_MAX >> (64 - to);
+  if (from_signed && (int64_t)value < 0) {
+    if (!to_signed)
+      return 0;
+    int64_t least = -(int64_t)most - 1;
+    return (int64_t)value < least ? (uint64_t)least : value;
+  }
+  return value > most ? most : value;
+}
+
 /* cvt.{u|s}N.{u|s}M; registers may be wider than the types. */
-static moe__emu_step_t resize_all(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
-                                  uint32_t active) {
+static moe__emu_step_t convert_integers(moe__emu_warp_t *warp,
+                                        const moe__emu_instruction_t *instruction, uint32_t active,
+                                        bool is_saturating) {
   static const uint8_t bits[] = {8, 16, 32, 64, 8, 16, 32, 64};
   const moe__emu_operand_t *operands = moe__emu_operand(warp->kernel, instruction, 0);
   if (moe__emu_check_operands(warp, instruction, active) == MOE__EMU_FAILED)
@@ -53,10 +66,24 @@ static moe__emu_step_t resize_all(moe__emu_warp_t *warp, const moe__emu_instruct
   uint64_t mask = width >= 64 ? UINT64_MAX : (UINT64_C(1) << width) - 1;
   MOE__EMU_FOR_LANES(lane, active) {
     uint64_t value = moe__emu_lane_value(warp, &operands[1], (int)lane);
-    value = resize(value, bits[from], from >= 4, bits[to], to >= 4, width);
+    if (is_saturating)
+      value =
+          clamp(resize(value, bits[from], from >= 4, 64, false, 64), from >= 4, bits[to], to >= 4);
+    else
+      value = resize(value, bits[from], from >= 4, bits[to], to >= 4, width);
     moe__emu_set_lane(warp, operands, (int)lane, value & mask);
   }
   return MOE__EMU_ADVANCE;
+}
+
+static moe__emu_step_t resize_all(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
+                                  uint32_t active) {
+  return convert_integers(warp, instruction, active, false);
+}
+
+static moe__emu_step_t saturate_all(moe__emu_warp_t *warp,
+                                    const moe__emu_instruction_t *instruction, uint32_t active) {
+  return convert_integers(warp, instruction, active, true);
 }
 
 /* ---- Integers and fp32 ---- */
@@ -69,6 +96,9 @@ MOE__EMU_LANES1(f32_from_u32, uint32_t, uint32_t, moe__emu_result((float)x))
 MOE__EMU_LANES1(f32_from_s32, uint32_t, int32_t, moe__emu_result((float)x))
 MOE__EMU_LANES1(f32_from_u64, uint32_t, uint64_t, moe__emu_result((float)x))
 MOE__EMU_LANES1(f32_from_s64, uint32_t, int64_t, moe__emu_result((float)x))
+
+MOE__EMU_LANES1(f32_from_u32_rz, uint32_t, uint32_t, moe__emu_result(moe__emu_float_zero(x)))
+MOE__EMU_LANES1(f32_from_s32_rz, uint32_t, int32_t, moe__emu_result(moe__emu_float_zero(x)))
 
 /* A value that is already whole, clamped to the integer's range; NaN gives 0, of 64 bits 2^63. */
 static inline uint32_t u32_from(float value) {
@@ -190,12 +220,15 @@ const moe__emu_opcode_t moe__emu_convert_opcodes[] = {
     MOE__EMU_COMPUTE("cvt.rn.f32{.s16}", "Re0", f32_from_s16),
     MOE__EMU_COMPUTE("cvt.rn.f32.u32", "Rr", f32_from_u32),
     MOE__EMU_COMPUTE("cvt.rn.f32.s32", "Rr", f32_from_s32),
+    MOE__EMU_COMPUTE("cvt.rz.f32.u32", "Rr", f32_from_u32_rz),
+    MOE__EMU_COMPUTE("cvt.rz.f32.s32", "Rr", f32_from_s32_rz),
     MOE__EMU_COMPUTE("cvt.rn.f32.u64", "Rl", f32_from_u64),
     MOE__EMU_COMPUTE("cvt.rn.f32.s64", "Rl", f32_from_s64),
     ROUNDING_ROWS(rzi),
     ROUNDING_ROWS(rni),
     ROUNDING_ROWS(rmi),
     ROUNDING_ROWS(rpi),
+    MOE__EMU_EXECUTE("cvt.sat{" INTEGERS "}{" INTEGERS "}", "T0t1", saturate_all),
     MOE__EMU_EXECUTE("cvt{" INTEGERS "}{" INTEGERS "}", "T0t1", resize_all),
     MOE__EMU_END_OF_TABLE,
 };

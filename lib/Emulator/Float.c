@@ -2,8 +2,7 @@
  *
  * Why it exists: see Integer.c. fp32 and fp64 are the host's: round to nearest even, subnormals
  * kept. A NaN result is 0x7FFFFFFF, of 16 bits 0x7FFF, whatever the NaNs among the sources.
- * Modifiers that compute something else (.ftz, .sat, .rz, .approx) are in no row, so they are
- * errors.
+ * .ftz and .rz are there where a row says so; .sat and .approx are in no row, so they are errors.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Emulator/Lanes.h"
@@ -42,6 +41,24 @@
 
 ARITHMETIC(f32, uint32_t, moe__emu_float, moe__emu_result, fmaf)
 ARITHMETIC(f64, uint64_t, moe__emu_double, moe__emu_result64, fma)
+/* The rounding to odd before keeps the rounding to zero right. */
+MOE__EMU_LANES2(add_rz, uint32_t, uint32_t, uint32_t,
+                moe__emu_result(moe__emu_float_zero(moe__emu_add_odd(moe__emu_float(x),
+                                                                     moe__emu_float(y)))))
+MOE__EMU_LANES2(mul_rz, uint32_t, uint32_t, uint32_t,
+                moe__emu_result(moe__emu_float_zero((double)moe__emu_float(x) * moe__emu_float(y))))
+
+#define FLUSHED(x) moe__emu_float(moe__emu_flush(x))
+MOE__EMU_LANES2(add_ftz, uint32_t, uint32_t, uint32_t,
+                moe__emu_flush(moe__emu_result(FLUSHED(x) + FLUSHED(y))))
+MOE__EMU_LANES2(sub_ftz, uint32_t, uint32_t, uint32_t,
+                moe__emu_flush(moe__emu_result(FLUSHED(x) - FLUSHED(y))))
+MOE__EMU_LANES2(mul_ftz, uint32_t, uint32_t, uint32_t,
+                moe__emu_flush(moe__emu_result(FLUSHED(x) * FLUSHED(y))))
+MOE__EMU_LANES3(fma_ftz, uint32_t, uint32_t, uint32_t, uint32_t,
+                moe__emu_flush(moe__emu_result(fmaf(FLUSHED(x), FLUSHED(y), FLUSHED(z)))))
+MOE__EMU_LANES2(min_ftz, uint32_t, uint32_t, uint32_t, moe__emu_result(MINIMUM(FLUSHED, x, y)))
+MOE__EMU_LANES2(max_ftz, uint32_t, uint32_t, uint32_t, moe__emu_result(MAXIMUM(FLUSHED, x, y)))
 MOE__EMU_LANES1(sqrt_f32, uint32_t, uint32_t, moe__emu_result(sqrtf(moe__emu_float(x))))
 MOE__EMU_LANES1(sqrt_f64, uint64_t, uint64_t, moe__emu_result64(sqrt(moe__emu_double(x))))
 MOE__EMU_LANES2(copysign_f32, uint32_t, uint32_t, uint32_t, (y & 0x7FFFFFFF) | (x & 0x80000000))
@@ -163,6 +180,14 @@ const moe__emu_opcode_t moe__emu_float_opcodes[] = {
     MOE__EMU_COMPUTE("add[.rn].f32", "Rrr", add_f32),
     MOE__EMU_COMPUTE("sub[.rn].f32", "Rrr", sub_f32),
     MOE__EMU_COMPUTE("mul[.rn].f32", "Rrr", mul_f32),
+    MOE__EMU_COMPUTE("add.rz.f32", "Rrr", add_rz),
+    MOE__EMU_COMPUTE("mul.rz.f32", "Rrr", mul_rz),
+    MOE__EMU_COMPUTE("add[.rn].ftz.f32", "Rrr", add_ftz),
+    MOE__EMU_COMPUTE("sub[.rn].ftz.f32", "Rrr", sub_ftz),
+    MOE__EMU_COMPUTE("mul[.rn].ftz.f32", "Rrr", mul_ftz),
+    MOE__EMU_COMPUTE("fma.rn.ftz.f32", "Rrrr", fma_ftz),
+    MOE__EMU_COMPUTE("min.ftz.f32", "Rrr", min_ftz),
+    MOE__EMU_COMPUTE("max.ftz.f32", "Rrr", max_ftz),
     MOE__EMU_COMPUTE("fma.rn.f32", "Rrrr", fma_f32),
     MOE__EMU_COMPUTE("div.rn.f32", "Rrr", div_f32),
     MOE__EMU_COMPUTE("rcp.rn.f32", "Rr", rcp_f32),

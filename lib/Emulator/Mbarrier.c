@@ -225,9 +225,16 @@ static uint32_t same_address(const moe__emu_warp_t *warp, const moe__emu_operand
   return same;
 }
 
-/* One instruction for arrive, with or without a count, and arrive.expect_tx; expect_tx alone. */
+/* The state that an arrival gives: the phase, and how many arrivals were to come before it. */
+static uint64_t state_of(const moe__emu_mbarrier_t *mbarrier) {
+  return mbarrier->phase | (uint64_t)mbarrier->pending << 32;
+}
+
+/* What an instruction of this family does. */
+enum { ARRIVE = 1, EXPECT = 2, DROP = 4, NO_COMPLETE = 8 };
+
 static moe__emu_step_t arrive_all(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
-                                  uint32_t active, bool is_arrival, bool is_expect) {
+                                  uint32_t active, int what) {
   const moe__emu_operand_t *operands = moe__emu_operand(warp->kernel, instruction, 0);
   const moe__emu_operand_t *where = &operands[instruction->result_count];
   bool has_number = instruction->operand_count > instruction->result_count + 1;
@@ -240,15 +247,23 @@ static moe__emu_step_t arrive_all(moe__emu_warp_t *warp, const moe__emu_instruct
     moe__emu_mbarrier_t *mbarrier = moe__emu_mbarrier_use(warp, instruction, first, address);
     if (!mbarrier)
       return MOE__EMU_FAILED;
-    if (is_arrival)
+    if (what & ARRIVE)
       moe__emu_order_release(&warp->block->order, warp->number, same, &mbarrier->gathered);
     MOE__EMU_FOR_LANES(lane, same) {
       uint32_t number = has_number ? (uint32_t)moe__emu_lane_value(warp, &where[1], (int)lane) : 1;
       if (instruction->result_count)
-        moe__emu_set_lane(warp, operands, (int)lane, mbarrier->phase);
-      if (is_expect && !expect(warp, instruction, (int)lane, mbarrier, number))
+        moe__emu_set_lane(warp, operands, (int)lane, state_of(mbarrier));
+      if (what & EXPECT && !expect(warp, instruction, (int)lane, mbarrier, number))
         return MOE__EMU_FAILED;
-      if (is_arrival && !arrive(warp, instruction, (int)lane, mbarrier, is_expect ? 1 : number))
+      uint32_t arrivals = what & EXPECT ? 1 : number;
+      if (what & NO_COMPLETE && arrivals >= mbarrier->pending && !mbarrier->bytes)
+        return moe__emu_fault(warp, instruction, (int)lane,
+                              "%u arrivals would complete the phase, which waits for %u", arrivals,
+                              mbarrier->pending);
+      /* Later phases wait for fewer. */
+      if (what & DROP)
+        mbarrier->count -= arrivals < mbarrier->count ? arrivals : mbarrier->count;
+      if (what & ARRIVE && !arrive(warp, instruction, (int)lane, mbarrier, arrivals))
         return MOE__EMU_FAILED;
     }
   }
@@ -257,17 +272,60 @@ static moe__emu_step_t arrive_all(moe__emu_warp_t *warp, const moe__emu_instruct
 
 static moe__emu_step_t arrive_only(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
                                    uint32_t active) {
-  return arrive_all(warp, instruction, active, true, false);
+  return arrive_all(warp, instruction, active, ARRIVE);
 }
 
 static moe__emu_step_t arrive_expect(moe__emu_warp_t *warp,
                                      const moe__emu_instruction_t *instruction, uint32_t active) {
-  return arrive_all(warp, instruction, active, true, true);
+  return arrive_all(warp, instruction, active, ARRIVE | EXPECT);
 }
 
 static moe__emu_step_t expect_only(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
                                    uint32_t active) {
-  return arrive_all(warp, instruction, active, false, true);
+  return arrive_all(warp, instruction, active, EXPECT);
+}
+
+static moe__emu_step_t arrive_drop(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
+                                   uint32_t active) {
+  return arrive_all(warp, instruction, active, ARRIVE | DROP);
+}
+
+static moe__emu_step_t arrive_early(moe__emu_warp_t *warp,
+                                    const moe__emu_instruction_t *instruction, uint32_t active) {
+  return arrive_all(warp, instruction, active, ARRIVE | NO_COMPLETE);
+}
+
+/* complete_tx: as if bytes of a load had landed. */
+static moe__emu_step_t complete(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
+                                uint32_t active) {
+  const moe__emu_operand_t *operands = moe__emu_operand(warp->kernel, instruction, 0);
+  if (moe__emu_check_operands(warp, instruction, active) == MOE__EMU_FAILED)
+    return MOE__EMU_FAILED;
+  MOE__EMU_FOR_LANES(lane, active) {
+    uint32_t bytes = (uint32_t)moe__emu_lane_value(warp, &operands[1], (int)lane);
+    moe__emu_mbarrier_t *mbarrier =
+        moe__emu_mbarrier_use(warp, instruction, (int)lane,
+                              address_of(warp, &operands[0], (int)lane, !instruction->choice[0]));
+    moe__emu_error_t why;
+    if (!mbarrier)
+      return MOE__EMU_FAILED;
+    if (bytes > MAX_COUNT ||
+        !moe__emu_mbarrier_land(warp->block, mbarrier, mbarrier->phase, bytes, &why))
+      return moe__emu_fault(warp, instruction, (int)lane, "%s",
+                            bytes > MAX_COUNT ? "too many bytes" : why.text);
+  }
+  return MOE__EMU_ADVANCE;
+}
+
+static moe__emu_step_t pending_count(moe__emu_warp_t *warp,
+                                     const moe__emu_instruction_t *instruction, uint32_t active) {
+  const moe__emu_operand_t *operands = moe__emu_operand(warp->kernel, instruction, 0);
+  if (moe__emu_check_operands(warp, instruction, active) == MOE__EMU_FAILED)
+    return MOE__EMU_FAILED;
+  MOE__EMU_FOR_LANES(lane, active)
+  moe__emu_set_lane(warp, operands, (int)lane,
+                    moe__emu_lane_value(warp, &operands[1], (int)lane) >> 32);
+  return MOE__EMU_ADVANCE;
 }
 
 /* ---- test_wait and try_wait ---- */
@@ -358,6 +416,10 @@ const moe__emu_opcode_t moe__emu_mbarrier_opcodes[] = {
     MOE__EMU_EXECUTE("mbarrier.inval" SHARED ".b64", "a", inval),
     MOE__EMU_EXECUTE("mbarrier.arrive" RELEASE ".b64", "La?r", arrive_only),
     MOE__EMU_EXECUTE("mbarrier.arrive.expect_tx" RELEASE ".b64", "Lar", arrive_expect),
+    MOE__EMU_EXECUTE("mbarrier.arrive_drop" RELEASE ".b64", "La?r", arrive_drop),
+    MOE__EMU_EXECUTE("mbarrier.arrive.noComplete" RELEASE ".b64", "Lar", arrive_early),
+    MOE__EMU_EXECUTE("mbarrier.complete_tx" SHARED "[.relaxed][.cta|.cluster].b64", "ar", complete),
+    MOE__EMU_EXECUTE("mbarrier.pending_count.b64", "Rl", pending_count),
     MOE__EMU_EXECUTE("mbarrier.expect_tx[.relaxed][.cta|.cluster][.shared|.shared::cta|.shared::"
                      "cluster].b64",
                      "ar", expect_only),

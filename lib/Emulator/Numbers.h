@@ -64,6 +64,18 @@ static inline float moe__emu_float_odd(double value) {
   return rounded;
 }
 
+/* Toward zero. */
+static inline float moe__emu_float_zero(double value) {
+  float rounded = (float)value;
+  uint32_t bits = (uint32_t)moe__bits_from_f32(rounded);
+  return fabs((double)rounded) > fabs(value) ? moe__emu_float(bits - 1) : rounded;
+}
+
+/* .ftz: a subnormal number is a zero of its sign. */
+static inline uint32_t moe__emu_flush(uint32_t bits) {
+  return bits & 0x7F800000 ? bits : bits & 0x80000000;
+}
+
 /* fp32 -> f16, round to nearest even; NaN gives 0x7FFF. */
 uint16_t moe__emu_f16_from_f32(float value);
 

@@ -99,23 +99,22 @@ bool moe__emu_match(const char *name, size_t length, moe__emu_match_t *out_match
   return false;
 }
 
-uint8_t moe__emu_type_bytes(const char *word) {
+uint8_t moe__emu_type_bytes(const char *word, int length) {
   static const struct {
     const char *word;
     uint8_t bytes;
   } types[] = {
-      {".pred", 1}, {".e4m3x2", 2}, {".e5m2x2", 2}, {".bf16x2", 4}, {".f16x2", 4},
-      {".bf16", 2}, {".f16", 2},    {".f32", 4},    {".f64", 8},
+      {".pred", 1}, {".bf16", 2}, {".f16", 2}, {".f32", 4}, {".f64", 8},
   };
   for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
-    if (strncmp(word, types[i].word, strlen(types[i].word)) == 0)
+    if (strlen(types[i].word) == (size_t)length && !memcmp(word, types[i].word, (size_t)length))
       return types[i].bytes;
   }
   /* .b8 .u16 .s32 .b64 .b128; a byte takes a 16-bit register, or a wider one. */
-  if (word[0] != '.' || !strchr("bsu", word[1]) || word[1] == '\0')
+  if (length < 3 || !strchr("bsu", word[1]))
     return 0;
   int bits = 0;
-  for (const char *at = word + 2; *at >= '0' && *at <= '9' && bits < 1000; at++)
-    bits = bits * 10 + (*at - '0');
+  for (int i = 2; i < length && word[i] >= '0' && word[i] <= '9'; i++)
+    bits = bits * 10 + (word[i] - '0');
   return (uint8_t)(bits == 8 ? 2 : bits / 8);
 }

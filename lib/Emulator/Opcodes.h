@@ -65,8 +65,8 @@ typedef struct moe__emu_match_t {
 /* Finds the row that spells an instruction. */
 bool moe__emu_match(const char *name, size_t length, moe__emu_match_t *out_match);
 
-/* Bytes of the type that a word ends with: ".b32" or ".e4m3x2", 0 for a word without a type. */
-uint8_t moe__emu_type_bytes(const char *word);
+/* Bytes of a register of the type that is a word of an instruction, ".b32"; 0 where it is none. */
+uint8_t moe__emu_type_bytes(const char *word, int length);
 
 /* The families, each in the file that runs it. */
 extern const moe__emu_opcode_t moe__emu_integer_opcodes[];

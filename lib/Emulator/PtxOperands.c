@@ -17,6 +17,11 @@ typedef struct reading_t {
   moe__emu_match_t match;
 } reading_t;
 
+/* Bytes of the type that a group of the opcode's pattern has matched. */
+static uint8_t type_of_group(const reading_t *reading, int group) {
+  return moe__emu_type_bytes(reading->match.text[group], reading->match.length[group]);
+}
+
 static bool fail_operand(moe__emu_parser_t *parser, const char *what) {
   const moe__emu_token_t *token = &parser->token;
   return token->kind == MOE__EMU_END
@@ -262,7 +267,7 @@ static bool parse_list(reading_t *reading, uint8_t bytes, bool may_be_wider, boo
 
 /* One operand, or a list as long as the group before says. */
 static bool parse_vector(reading_t *reading, int group, bool is_result) {
-  uint8_t bytes = moe__emu_type_bytes(reading->match.text[group]);
+  uint8_t bytes = type_of_group(reading, group);
   int choice = reading->match.choice[group - 1];
   int wanted = choice ? reading->match.text[group - 1][2] - '0' : 1;
   int count = 1;
@@ -278,7 +283,7 @@ static bool parse_vector(reading_t *reading, int group, bool is_result) {
 /* One operand of a type, or a list of narrower registers that together have its bits. */
 static bool parse_pack(reading_t *reading, int group, bool is_result) {
   moe__emu_parser_t *parser = reading->parser;
-  uint8_t bytes = moe__emu_type_bytes(reading->match.text[group]);
+  uint8_t bytes = type_of_group(reading, group);
   if (!moe__emu_token_is(&parser->token, "{"))
     return is_result ? parse_result(reading, bytes, false) : parse_source(reading, bytes, false);
   moe__emu_lexer_t ahead = parser->lexer;
@@ -343,7 +348,7 @@ static bool parse_operand(reading_t *reading, const char **letters) {
   bool is_result = letter >= 'A' && letter <= 'Z';
   char kind = (char)(letter | 0x20);
   int group = strchr("etvu", kind) ? *(*letters)++ - '0' : 0;
-  uint8_t type = strchr("et", kind) ? moe__emu_type_bytes(reading->match.text[group]) : 0;
+  uint8_t type = strchr("et", kind) ? type_of_group(reading, group) : 0;
   moe__emu_operand_t operand;
   int count = 0;
   switch (letter) {

@@ -101,21 +101,23 @@ static bool all(MlirOperation launch, MlirAttribute list,
   return true;
 }
 
+/* Three expressions. */
+static bool is_triple(MlirOperation launch, MlirAttribute list) {
+  return is_array(list, 3) && is_expression(launch, list);
+}
+
 bool moe__record_check(MlirOperation launch, MlirAttribute record) {
-  const char *wrong = NULL;
   if (!mlirAttributeIsADictionary(record))
     return moe__error(launch, "the kernel's 'moe.kernel' must be a dictionary");
-  if (!is_array(element(record, "block"), 3) ||
-      !all(launch, element(record, "block"), is_expression))
+  const char *wrong = NULL;
+  if (!is_triple(launch, element(record, "block")))
     wrong = "block";
-  else if (!is_array(element(record, "cluster"), 3) ||
-           !all(launch, element(record, "cluster"), is_expression))
+  else if (!is_triple(launch, element(record, "cluster")))
     wrong = "cluster";
+  else if (!is_triple(launch, element(record, "grid")))
+    wrong = "grid";
   else if (!is_integer(element(record, "shared_memory"), 0, INT32_MAX))
     wrong = "shared_memory";
-  else if (!is_array(element(record, "grid"), 3) ||
-           !all(launch, element(record, "grid"), is_expression))
-    wrong = "grid";
   else if (!all(launch, element(record, "parameters"), is_parameter))
     wrong = "parameters";
   else if (!all(launch, element(record, "requires"), is_requirement))
