@@ -54,9 +54,10 @@ int main(int argc, char **argv) {
   int64_t shape[] = {E, N, K}, column_major[] = {(int64_t)N * K, 1, N};
   int64_t scales_shape[] = {E, N / BLOCK, K};
   DLTensor w = {allocate(device, sizeof weights), cuda, 3, {kDLBfloat, 16, 1}, shape, NULL, 0};
-  DLTensor q = {allocate(device, WEIGHTS), cuda, 3, {kDLFloat8_e4m3fn, 8, 1}, shape, column_major, 0};
-  DLTensor scales = {allocate(device, SCALES), cuda, 3, {kDLFloat8_e8m0fnu, 8, 1}, scales_shape,
-                     NULL, 0};
+  DLTensor q = {
+      allocate(device, WEIGHTS), cuda, 3, {kDLFloat8_e4m3fn, 8, 1}, shape, column_major, 0};
+  DLTensor scales = {
+      allocate(device, SCALES), cuda, 3, {kDLFloat8_e8m0fnu, 8, 1}, scales_shape, NULL, 0};
   check(moe_rt_memory_to_device(device, w.data, weights, sizeof weights));
   moe_rt_call_t *call = NULL;
   check(moe_rt_call_prepare(program, function, (const DLTensor *[]){&w, &q, &scales}, 3, &call));

@@ -1,18 +1,20 @@
-/* ConvertMxQuantizeToNVVM.c - writes the kernel of mx_quantize.quantize along N of (E,N,K), stored column-major.
+/* ConvertMxQuantizeToNVVM.c - writes the kernel of mx_quantize.quantize along N of (E,N,K), stored
+ * column-major.
  *
- * Why a kernel of its own: people transpose, copy, quantize along the last axis and transpose back. Here every byte moves
- * once: a tile comes in through one tensor map, is quantized in registers, transposed through shared memory, and leaves
- * through another.
+ * Why a kernel of its own: people transpose, copy, quantize along the last axis and transpose back.
+ * Here every byte moves once: a tile comes in through one tensor map, is quantized in registers,
+ * transposed through shared memory, and leaves through another.
  *
  *   one warp loads:      for each tile: wait until a stage is free, TMA its boxes in
- *   the others quantize: for each tile: strip by strip (32 rows x 128 bytes, one block of 32 per column) load, amax, scale,
- *                        cast, store transposed; then one thread sends the tile off by TMA
+ *   the others quantize: for each tile: strip by strip (32 rows x 128 bytes, one block of 32 per
+ * column) load, amax, scale, cast, store transposed; then one thread sends the tile off by TMA
  *
- * Shared memory has no bank conflicts on either side. Coming in, a warp reads a row of 128 swizzled bytes at a time. Going
- * out, a lane holds 32 results of a column, 32 consecutive bytes of the transposed tile, and writes them 16 at a time; the 8
- * lanes of one memory phase must hit 8 different 16-byte columns of the 128-byte swizzle. With one column a lane (fp32)
- * they do. With two (bf16) lanes 4..7 would collide with lanes 0..3, so they take the two halves of the block in the other
- * order, from the load on: it costs nothing.
+ * Shared memory has no bank conflicts on either side. Coming in, a warp reads a row of 128 swizzled
+ * bytes at a time. Going out, a lane holds 32 results of a column, 32 consecutive bytes of the
+ * transposed tile, and writes them 16 at a time; the 8 lanes of one memory phase must hit 8
+ * different 16-byte columns of the 128-byte swizzle. With one column a lane (fp32) they do. With
+ * two (bf16) lanes 4..7 would collide with lanes 0..3, so they take the two halves of the block in
+ * the other order, from the load on: it costs nothing.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Builder/Inspect.h"
@@ -25,10 +27,9 @@
 
 #include "mlir-c/BuiltinTypes.h"
 
-
-#define BLOCK 32        /* elements that share a scale */
-#define ROW_BYTES 128   /* of a swizzled row in shared memory */
-#define CHUNK 16        /* bytes that a swizzle moves together */
+#define BLOCK 32      /* elements that share a scale */
+#define ROW_BYTES 128 /* of a swizzled row in shared memory */
+#define CHUNK 16      /* bytes that a swizzle moves together */
 #define HALF (BLOCK / 2)
 #define WARP 32
 #define K_MULTIPLE 16
@@ -45,14 +46,14 @@ typedef struct quantize_t {
   moe__quantize_schedule_t schedule;
   moe__fp8_t element;
   moe__mx_mode_t mode;
-  int x_bytes;        /* of an element of x */
-  int lane_columns;   /* columns of x in 4 bytes: 2 for bf16, 1 for fp32 */
-  int box_k;          /* columns in 128 bytes of x */
+  int x_bytes;      /* of an element of x */
+  int lane_columns; /* columns of x in 4 bytes: 2 for bf16, 1 for fp32 */
+  int box_k;        /* columns in 128 bytes of x */
   moe__extent_t extents[3];
   MlirValue x_map, q_map, scales;
   moe__tiles_t tiles;
   moe__ring_t ring;
-  int32_t output;     /* offset of the output tiles in shared memory */
+  int32_t output; /* offset of the output tiles in shared memory */
 } quantize_t;
 
 /* ---- Parameters ---- */
@@ -89,7 +90,8 @@ static void add_parameters(quantize_t *s, MlirType x_type) {
                                             });
   s->scales = moe__kernel_pointer(kernel, SCALES);
   moe__kernel_require(kernel, X, N, "multiple_of", BLOCK);
-  moe__kernel_require(kernel, X, K, "multiple_of", K_MULTIPLE); /* strides of tensor maps are multiples of 16 bytes */
+  moe__kernel_require(kernel, X, K, "multiple_of",
+                      K_MULTIPLE); /* strides of tensor maps are multiples of 16 bytes */
 }
 
 /* ---- The loading warp ---- */
@@ -118,10 +120,11 @@ static void load_tiles(quantize_t *s) {
 
 /* What a lane knows of itself; the same for every strip. */
 typedef struct lane_t {
-  MlirValue warp, lane;     /* i32; warp counts from 0 */
-  MlirValue swap;           /* 1 where the lane takes the second half of a block first, else 0 */
-  MlirValue read[8];        /* byte offset of its 4 bytes in row r of a swizzled tile, by r % 8 */
-  MlirValue first_half, second_half; /* byte offset of the row that its first 16 and last 16 loads start from */
+  MlirValue warp, lane; /* i32; warp counts from 0 */
+  MlirValue swap;       /* 1 where the lane takes the second half of a block first, else 0 */
+  MlirValue read[8];    /* byte offset of its 4 bytes in row r of a swizzled tile, by r % 8 */
+  MlirValue first_half,
+      second_half; /* byte offset of the row that its first 16 and last 16 loads start from */
 } lane_t;
 
 static lane_t lane_of(quantize_t *s) {
@@ -158,10 +161,12 @@ static void strip_amax(quantize_t *s, const MlirValue words[BLOCK], MlirValue am
   MlirType type = s->lane_columns == 2 ? moe__type(b, "vector<2xbf16>") : b->f32;
   MlirValue level[BLOCK];
   for (int i = 0; i < BLOCK; i++)
-    level[i] = moe__op1(b, "llvm.intr.fabs", type, MOE__VALUES(moe__bitcast(b, words[i], type)), NULL);
+    level[i] =
+        moe__op1(b, "llvm.intr.fabs", type, MOE__VALUES(moe__bitcast(b, words[i], type)), NULL);
   for (int count = BLOCK / 2; count >= 1; count /= 2)
     for (int i = 0; i < count; i++)
-      level[i] = moe__op1(b, "llvm.intr.maximum", type, MOE__VALUES(level[i], level[i + count]), NULL);
+      level[i] =
+          moe__op1(b, "llvm.intr.maximum", type, MOE__VALUES(level[i], level[i + count]), NULL);
   if (s->lane_columns == 1) {
     amax[0] = level[0];
     return;
@@ -175,14 +180,16 @@ static void strip_amax(quantize_t *s, const MlirValue words[BLOCK], MlirValue am
 static MlirValue element_of(quantize_t *s, MlirValue word, int column) {
   moe__builder_t *b = &s->kernel.builder;
   if (s->lane_columns == 2)
-    word = column == 0 ? moe__shl(b, word, 16) : moe__and(b, word, moe__i32(b, (int32_t)0xFFFF0000));
+    word =
+        column == 0 ? moe__shl(b, word, 16) : moe__and(b, word, moe__i32(b, (int32_t)0xFFFF0000));
   return moe__bitcast(b, word, b->f32);
 }
 
-/* Quantizes the words of one column and stores its 32 bytes into row `row` of the transposed tile. first_chunk: the 16-byte
- * column of the block's first half in that row, before the swizzle. */
-static void store_column(quantize_t *s, const lane_t *self, const MlirValue words[BLOCK], int column,
-                         MlirValue reciprocal, MlirValue tile, MlirValue row, MlirValue first_chunk) {
+/* Quantizes the words of one column and stores its 32 bytes into row `row` of the transposed tile.
+ * first_chunk: the 16-byte column of the block's first half in that row, before the swizzle. */
+static void store_column(quantize_t *s, const lane_t *self, const MlirValue words[BLOCK],
+                         int column, MlirValue reciprocal, MlirValue tile, MlirValue row,
+                         MlirValue first_chunk) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue packed[BLOCK / 4];
   for (int i = 0; i < BLOCK / 4; i++) {
@@ -191,28 +198,29 @@ static void store_column(quantize_t *s, const lane_t *self, const MlirValue word
       scaled[j] = moe__fmul(b, element_of(s, words[4 * i + j], column), reciprocal);
     packed[i] = moe__fp8_pack4(b, scaled, s->element);
   }
-  /* A block starts at an even chunk, so its halves differ in the lowest bit, before and after the swizzle. */
-  MlirValue chunk = moe__xor(b, moe__or(b, first_chunk, self->swap),
-                             moe__and(b, row, moe__i32(b, 7)));
+  /* A block starts at an even chunk, so its halves differ in the lowest bit, before and after the
+   * swizzle. */
+  MlirValue chunk =
+      moe__xor(b, moe__or(b, first_chunk, self->swap), moe__and(b, row, moe__i32(b, 7)));
   MlirValue offset = moe__add(b, moe__shl(b, row, 7), moe__shl(b, chunk, 4));
   moe__store(b, moe__vector(b, 4, packed), moe__offset(b, tile, offset));
   moe__store(b, moe__vector(b, 4, packed + 4),
              moe__offset(b, tile, moe__xor(b, offset, moe__i32(b, CHUNK))));
 }
 
-/* Writes the scales of the lane's columns, where they lie inside the tensor. block: row of the scales; column: of x. */
+/* Writes the scales of the lane's columns, where they lie inside the tensor. block: row of the
+ * scales; column: of x. */
 static void store_scales(quantize_t *s, MlirValue expert, MlirValue block, MlirValue column,
                          const MlirValue scales[2]) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue blocks = moe__lshr(b, s->extents[N].value, 5);
   /* K is a multiple of 16: the two columns of a lane are both inside or both outside. */
-  moe__if_t inside = moe__if_begin(b,
-                                   moe__and(b, moe__ult(b, block, blocks),
-                                            moe__ult(b, column, s->extents[K].value)),
-                                   false);
+  moe__if_t inside = moe__if_begin(
+      b, moe__and(b, moe__ult(b, block, blocks), moe__ult(b, column, s->extents[K].value)), false);
   {
-    MlirValue row = moe__add(b, moe__mul(b, moe__zext(b, expert, b->i64), moe__zext(b, blocks, b->i64)),
-                             moe__zext(b, block, b->i64));
+    MlirValue row =
+        moe__add(b, moe__mul(b, moe__zext(b, expert, b->i64), moe__zext(b, blocks, b->i64)),
+                 moe__zext(b, block, b->i64));
     MlirValue index = moe__add(b, moe__mul(b, row, moe__zext(b, s->extents[K].value, b->i64)),
                                moe__zext(b, column, b->i64));
     MlirValue bytes = scales[0];
@@ -244,7 +252,8 @@ static void quantize_tiles(quantize_t *s) {
   MlirValue output = moe__offset_by(
       b, moe__offset(b, kernel->shared, moe__mul(b, slot, moe__i32(b, tile_bytes))), s->output);
 
-  if (schedule->output_stages == 1) { /* the only slot must have been read before it is written again */
+  if (schedule->output_stages ==
+      1) { /* the only slot must have been read before it is written again */
     moe__if_t sender = moe__if_begin(b, is_sender, false);
     moe__tma_wait_read(b, 0);
     moe__if_end(b, &sender);
@@ -254,12 +263,15 @@ static void quantize_tiles(quantize_t *s) {
   MlirValue input = moe__ring_buffer(kernel, &s->ring, cursor);
   for (int i = 0; i < strips_per_warp; i++) {
     /* Strips run down the rows first: (box, block of rows). */
-    MlirValue strip = moe__add(b, moe__mul(b, self.warp, moe__i32(b, strips_per_warp)), moe__i32(b, i));
+    MlirValue strip =
+        moe__add(b, moe__mul(b, self.warp, moe__i32(b, strips_per_warp)), moe__i32(b, i));
     MlirValue box = moe__udiv(b, strip, moe__i32(b, strips_n));
     MlirValue block = moe__urem(b, strip, moe__i32(b, strips_n));
     MlirValue words[BLOCK], amax[2], scales[2] = {{NULL}};
-    load_strip(s, &self, moe__offset(b, input, moe__mul(b, strip, moe__i32(b, BLOCK * ROW_BYTES))), words);
-    if (i == strips_per_warp - 1) { /* all of the warp's reads are done: the stage may be refilled */
+    load_strip(s, &self, moe__offset(b, input, moe__mul(b, strip, moe__i32(b, BLOCK * ROW_BYTES))),
+               words);
+    if (i ==
+        strips_per_warp - 1) { /* all of the warp's reads are done: the stage may be refilled */
       moe__warp_barrier(b);
       moe__if_t first = moe__if_begin(b, moe__eq(b, self.lane, moe__i32(b, 0)), false);
       moe__ring_release(kernel, &s->ring, cursor);
@@ -268,22 +280,24 @@ static void quantize_tiles(quantize_t *s) {
     strip_amax(s, words, amax);
     MlirValue column = moe__add(b, moe__mul(b, box, moe__i32(b, s->box_k)),
                                 moe__mul(b, self.lane, moe__i32(b, s->lane_columns)));
-    /* Rows of the transposed tile are 128 bytes long; a tile of 256 rows of x is two such halves. */
-    MlirValue half = moe__offset(b, output,
-                                 moe__mul(b, moe__lshr(b, block, 2), moe__i32(b, ROW_BYTES * schedule->tile_k)));
+    /* Rows of the transposed tile are 128 bytes long; a tile of 256 rows of x is two such halves.
+     */
+    MlirValue half = moe__offset(
+        b, output, moe__mul(b, moe__lshr(b, block, 2), moe__i32(b, ROW_BYTES * schedule->tile_k)));
     MlirValue first_chunk = moe__shl(b, moe__and(b, block, moe__i32(b, 3)), 1);
     for (int c = 0; c < s->lane_columns; c++) {
       scales[c] = moe__mx_scale(b, amax[c], s->mode, s->element);
       store_column(s, &self, words, c, moe__mx_reciprocal(b, scales[c]), half,
                    moe__add(b, column, moe__i32(b, c)), first_chunk);
     }
-    store_scales(s, tile.batch,
-                 moe__add(b, moe__mul(b, tile.row, moe__i32(b, strips_n)), block),
-                 moe__add(b, moe__mul(b, tile.column, moe__i32(b, schedule->tile_k)), column), scales);
+    store_scales(s, tile.batch, moe__add(b, moe__mul(b, tile.row, moe__i32(b, strips_n)), block),
+                 moe__add(b, moe__mul(b, tile.column, moe__i32(b, schedule->tile_k)), column),
+                 scales);
   }
 
   moe__fence_shared_to_async(b);
-  if (schedule->output_stages == 2) { /* before anyone passes the barrier and writes the other slot, it must have been read */
+  if (schedule->output_stages ==
+      2) { /* before anyone passes the barrier and writes the other slot, it must have been read */
     moe__if_t sender = moe__if_begin(b, is_sender, false);
     moe__tma_wait_read(b, 0);
     moe__if_end(b, &sender);
@@ -294,8 +308,9 @@ static void quantize_tiles(quantize_t *s) {
     MlirValue row = moe__mul(b, tile.row, moe__i32(b, schedule->tile_n));
     MlirValue column = moe__mul(b, tile.column, moe__i32(b, schedule->tile_k));
     for (int i = 0; i < schedule->tile_n / ROW_BYTES; i++)
-      moe__tma_store(b, s->q_map, moe__offset_by(b, output, i * ROW_BYTES * schedule->tile_k), 3,
-                     (MlirValue[]){moe__add(b, row, moe__i32(b, i * ROW_BYTES)), column, tile.batch});
+      moe__tma_store(
+          b, s->q_map, moe__offset_by(b, output, i * ROW_BYTES * schedule->tile_k), 3,
+          (MlirValue[]){moe__add(b, row, moe__i32(b, i * ROW_BYTES)), column, tile.batch});
     moe__tma_commit(b);
   }
   moe__if_end(b, &sender);
@@ -325,13 +340,14 @@ static bool lower_quantize(MlirOperation function, MlirOperation op, MlirBlock g
   MlirType x_type = mlirValueGetType(mlirOperationGetOperand(op, 0));
   MlirType q_type = mlirValueGetType(mlirOperationGetResult(op, 0));
   quantize_t s = {
-      .element = mlirTypeIsAFloat8E4M3FN(mlirShapedTypeGetElementType(q_type)) ? MOE__E4M3 : MOE__E5M2,
+      .element =
+          mlirTypeIsAFloat8E4M3FN(mlirShapedTypeGetElementType(q_type)) ? MOE__E4M3 : MOE__E5M2,
       .x_bytes = mlirTypeIsABF16(mlirShapedTypeGetElementType(x_type)) ? 2 : 4,
   };
   s.lane_columns = 4 / s.x_bytes;
   s.box_k = ROW_BYTES / s.x_bytes;
   if (!moe__mx_mode_from_name(moe__op_string(op, "mode"), &s.mode) ||
-      !moe__quantize_schedule_read(op, s.x_bytes, &s.schedule))
+      !moe__quantize_has_kernel(op) || !moe__quantize_schedule_read(op, s.x_bytes, &s.schedule))
     return false;
 
   moe__kernel_t *kernel = &s.kernel;
@@ -344,9 +360,9 @@ static bool lower_quantize(MlirOperation function, MlirOperation op, MlirBlock g
   int32_t tile = s.schedule.tile_n * s.schedule.tile_k;
   s.output = moe__kernel_shared(kernel, s.schedule.output_stages * tile, 1024);
   s.ring = moe__ring_create(kernel, s.schedule.stages, tile * s.x_bytes);
-  s.tiles = moe__tiles_create(b, s.extents[E].value,
-                              moe__ceil_div(b, s.extents[N].value, s.schedule.tile_n),
-                              moe__ceil_div(b, s.extents[K].value, s.schedule.tile_k), s.schedule.band);
+  s.tiles = moe__tiles_create(
+      b, s.extents[E].value, moe__ceil_div(b, s.extents[N].value, s.schedule.tile_n),
+      moe__ceil_div(b, s.extents[K].value, s.schedule.tile_k), s.schedule.band);
 
   MlirValue is_loader = moe__eq(b, kernel->thread, moe__i32(b, loader * WARP));
   moe__if_t setup = moe__if_begin(b, is_loader, false);

@@ -1,17 +1,19 @@
 /* FuseQuantize.c - turns transpose, quantize, transpose back into one quantize along another axis.
  *
- * Why: that is how people write it today, because their kernels quantize along the last axis only. Each transpose is a copy of
- * the whole tensor.
+ * Why: that is how people write it today, because their kernels quantize along the last axis only.
+ * Each transpose is a copy of the whole tensor.
  *
  *   t      = linalg.transpose x, permutation p          q, s = mx_quantize.quantize x, axis = p[a]
  *   q', s' = mx_quantize.quantize t, axis = a      ->
  *   q      = linalg.transpose q', permutation p^-1
  *   s      = linalg.transpose s', permutation p^-1
  *
- * It is enough that one of q', s' is transposed back; the other is then made from the fused result by a transpose of its own.
- * Where a result is used both ways nothing is fused: one of the two copies would be needed anyway. Other uses of t keep t.
+ * It is enough that one of q', s' is transposed back; the other is then made from the fused result
+ * by a transpose of its own. Where a result is used both ways nothing is fused: one of the two
+ * copies would be needed anyway. Other uses of t keep t.
  *
- * Ops whose results nobody uses are removed afterwards: MLIR does not do it for ops defined in IRDL.
+ * Ops whose results nobody uses are removed afterwards: MLIR does not do it for ops defined in
+ * IRDL.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Builder/Builder.h"
@@ -64,9 +66,10 @@ static use_t classify(MlirValue value, const permutation_t *p) {
   use_t use = UNUSED;
   for (MlirOpOperand operand = mlirValueGetFirstUse(value); !mlirOpOperandIsNull(operand);
        operand = mlirOpOperandGetNextUse(operand)) {
-    /* As the destination of a transpose (operand 1) only the type matters, but nothing is undone. */
-    bool back = mlirOpOperandGetOperandNumber(operand) == 0 &&
-                undoes(mlirOpOperandGetOwner(operand), p);
+    /* As the destination of a transpose (operand 1) only the type matters, but nothing is undone.
+     */
+    bool back =
+        mlirOpOperandGetOperandNumber(operand) == 0 && undoes(mlirOpOperandGetOwner(operand), p);
     use_t this_use = back ? TRANSPOSED_BACK : AS_IT_IS;
     if (use != UNUSED && use != this_use)
       return MIXED;
@@ -79,18 +82,21 @@ static MlirOperation user_of(MlirValue value) {
   return mlirOpOperandGetOwner(mlirValueGetFirstUse(value));
 }
 
-/* All transposes back must agree on the type, encoding included; it becomes the type of the fused result. */
+/* All transposes back must agree on the type, encoding included; it becomes the type of the fused
+ * result. */
 static bool users_agree(MlirValue value, MlirType *out_type) {
   *out_type = mlirValueGetType(mlirOperationGetResult(user_of(value), 0));
   for (MlirOpOperand operand = mlirValueGetFirstUse(value); !mlirOpOperandIsNull(operand);
        operand = mlirOpOperandGetNextUse(operand))
-    if (!mlirTypeEqual(*out_type, mlirValueGetType(mlirOperationGetResult(mlirOpOperandGetOwner(operand), 0))))
+    if (!mlirTypeEqual(*out_type,
+                       mlirValueGetType(mlirOperationGetResult(mlirOpOperandGetOwner(operand), 0))))
       return false;
   return true;
 }
 
-/* The type of `type`, a result of the quantize op, before the transpose p: dimension p[i] of it is dimension i of type. With same_memory
- * it lies in memory as `type` does, so that the transpose between the two moves nothing; else row-major. */
+/* The type of `type`, a result of the quantize op, before the transpose p: dimension p[i] of it is
+ * dimension i of type. With same_memory it lies in memory as `type` does, so that the transpose
+ * between the two moves nothing; else row-major. */
 static MlirType untransposed(MlirType type, const permutation_t *p, bool same_memory) {
   int order[MOE__MAX_RANK];
   int64_t shape[MOE__MAX_RANK];
@@ -111,12 +117,14 @@ static MlirType untransposed(MlirType type, const permutation_t *p, bool same_me
   return mlirRankedTensorTypeGet(p->rank, shape, mlirShapedTypeGetElementType(type), encoding);
 }
 
-/* value, transposed by p to `type`, at the builder's place. Only for static shapes: a destination of dynamic shape would need tensor.dim. */
-static MlirValue transpose(moe__builder_t *b, MlirValue value, MlirType type, const permutation_t *p) {
+/* value, transposed by p to `type`, at the builder's place. Only for static shapes: a destination
+ * of dynamic shape would need tensor.dim. */
+static MlirValue transpose(moe__builder_t *b, MlirValue value, MlirType type,
+                           const permutation_t *p) {
   MlirValue destination = moe__op1(b, "tensor.empty", type, MOE__NO_VALUES, NULL);
   MlirRegion region = mlirRegionCreate();
-  MlirOperation op = moe__op(b, "linalg.transpose", 1, &type, MOE__VALUES(value, destination), NULL, 1,
-                             &region);
+  MlirOperation op =
+      moe__op(b, "linalg.transpose", 1, &type, MOE__VALUES(value, destination), NULL, 1, &region);
   moe__op_set_attribute(op, "permutation", mlirDenseI64ArrayGet(b->context, p->rank, p->at));
   mlirLinalgFillBuiltinNamedOpRegion(op);
   return mlirOperationGetResult(op, 0);
@@ -158,19 +166,23 @@ static void fuse(MlirOperation op) {
   b.block = mlirOperationGetBlock(op);
   b.before = op;
   MlirValue x = mlirOperationGetOperand(first, 0);
-  MlirOperation fused = moe__op(&b, "mx_quantize.quantize", 2, types, MOE__VALUES(x), NULL, 0, NULL);
+  MlirOperation fused =
+      moe__op(&b, "mx_quantize.quantize", 2, types, MOE__VALUES(x), NULL, 0, NULL);
   for (intptr_t i = 0; i < mlirOperationGetNumAttributes(op); i++) {
     MlirNamedAttribute attribute = mlirOperationGetAttribute(op, i);
     mlirOperationSetAttributeByName(fused, mlirIdentifierStr(attribute.name), attribute.attribute);
   }
   MlirType axis_type = mlirAttributeGetType(moe__op_attribute(op, "axis"));
-  moe__op_set_attribute(fused, "axis", mlirIntegerAttrGet(axis_type, p.at[moe__op_integer(op, "axis")]));
+  moe__op_set_attribute(fused, "axis",
+                        mlirIntegerAttrGet(axis_type, p.at[moe__op_integer(op, "axis")]));
   for (int i = 0; i < 2; i++) {
-    MlirValue result = mlirOperationGetResult(op, i), fused_result = mlirOperationGetResult(fused, i);
+    MlirValue result = mlirOperationGetResult(op, i),
+              fused_result = mlirOperationGetResult(fused, i);
     if (uses[i] == TRANSPOSED_BACK)
       replace_uses_of_users(result, fused_result);
     else if (uses[i] == AS_IT_IS)
-      mlirValueReplaceAllUsesOfWith(result, transpose(&b, fused_result, mlirValueGetType(result), &p));
+      mlirValueReplaceAllUsesOfWith(result,
+                                    transpose(&b, fused_result, mlirValueGetType(result), &p));
   }
 }
 

@@ -1,8 +1,10 @@
-/* OutlineKernels.c - makes a kernel of each op: the function becomes the launch plan, a gpu.module holds the kernels.
+/* OutlineKernels.c - makes a kernel of each op: the function becomes the launch plan, a gpu.module
+ * holds the kernels.
  *
- * The plan is the function itself: its ops, in order, are the launches, and each names its kernel in the attribute `kernel`. Values
- * are buffers: arguments and returned values are the caller's, all others lie in the workspace. A kernel is a func.func that
- * holds a copy of the op, until a conversion writes its body.
+ * The plan is the function itself: its ops, in order, are the launches, and each names its kernel
+ * in the attribute `kernel`. Values are buffers: arguments and returned values are the caller's,
+ * all others lie in the workspace. A kernel is a func.func that holds a copy of the op, until a
+ * conversion writes its body.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Builder/Builder.h"
@@ -26,11 +28,13 @@ static bool check_return(MlirOperation op) {
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) {
     MlirValue value = mlirOperationGetOperand(op, i);
     if (mlirValueIsABlockArgument(value))
-      return moe__error(op, "result %d is an argument; every result must be made by a kernel", (int)i);
+      return moe__error(op, "result %d is an argument; every result must be made by a kernel",
+                        (int)i);
     for (intptr_t j = 0; j < i; j++)
       if (mlirValueEqual(value, mlirOperationGetOperand(op, j)))
-        return moe__error(op, "results %d and %d are the same value; each result has a buffer of its own",
-                          (int)j, (int)i);
+        return moe__error(
+            op, "results %d and %d are the same value; each result has a buffer of its own", (int)j,
+            (int)i);
   }
   return true;
 }
@@ -40,8 +44,8 @@ static bool check_arguments(MlirOperation function) {
   MlirBlock body = moe__body(function);
   for (intptr_t i = 0; i < mlirBlockGetNumArguments(body); i++)
     if (mlirOpOperandIsNull(mlirValueGetFirstUse(mlirBlockGetArgument(body, i))))
-      return moe__error(function, "argument %d is not used; every argument must be read by a kernel",
-                        (int)i);
+      return moe__error(function,
+                        "argument %d is not used; every argument must be read by a kernel", (int)i);
   return true;
 }
 
@@ -57,8 +61,8 @@ static bool check_function(MlirOperation function) {
         return false;
     } else if (!is_ours(op)) {
       MlirStringRef name = moe__op_name(op);
-      return moe__error(op, "'%.*s' has no kernel and could not be fused into one", (int)name.length,
-                        name.data);
+      return moe__error(op, "'%.*s' has no kernel and could not be fused into one",
+                        (int)name.length, name.data);
     }
   }
   return check_arguments(function);
@@ -96,8 +100,8 @@ static bool check_kernel(MlirOperation gpu_module, MlirOperation op, MlirAttribu
 
 /* "kernels", or where something else is called so, "kernels_<n>". */
 static MlirOperation create_gpu_module(MlirOperation module) {
-  moe__builder_t b = moe__builder_create(mlirOperationGetContext(module),
-                                         mlirOperationGetLocation(module));
+  moe__builder_t b =
+      moe__builder_create(mlirOperationGetContext(module), mlirOperationGetLocation(module));
   b.block = moe__body(module);
   char name[32] = "kernels";
   for (int n = 0; symbol_exists(b.block, mlirStringRefCreateFromCString(name)); n++)
@@ -110,13 +114,17 @@ static MlirOperation create_gpu_module(MlirOperation module) {
   return moe__op(&b, "gpu.module", 0, NULL, MOE__NO_VALUES, attributes, 1, &region);
 }
 
-/* "<function>_<n>", with n the first free number and every character one that PTX allows. Free it. */
+/* Leaves room for a prefix and a number in the 255 characters that the manifest allows. */
+#define MAX_BASE 240
+
+/* "<function>_<n>", with n the first free number and every character one that PTX allows. Free it.
+ */
 static char *kernel_name(MlirOperation function, MlirBlock kernels) {
   MlirStringRef base = moe__symbol(function);
   for (int n = 0;; n++) {
     char *name = NULL;
-    if (asprintf(&name, "%s%.*s_%d", isalpha((unsigned char)base.data[0]) ? "" : "k", (int)base.length,
-                 base.data, n) < 0)
+    if (asprintf(&name, "%s%.*s_%d", isalpha((unsigned char)base.data[0]) ? "" : "k",
+                 (int)(base.length < MAX_BASE ? base.length : MAX_BASE), base.data, n) < 0)
       abort();
     for (char *c = name; *c; c++)
       if (!isalnum((unsigned char)*c))
@@ -133,7 +141,8 @@ static void outline(MlirOperation function, MlirOperation op, MlirOperation gpu_
   MlirBlock kernels = moe__body(gpu_module);
   char *name = kernel_name(function, kernels);
 
-  intptr_t operand_count = mlirOperationGetNumOperands(op), result_count = mlirOperationGetNumResults(op);
+  intptr_t operand_count = mlirOperationGetNumOperands(op),
+           result_count = mlirOperationGetNumResults(op);
   MlirType *types = calloc((size_t)(operand_count + result_count), sizeof *types);
   MlirLocation *locations = calloc((size_t)operand_count + 1, sizeof *locations);
   MlirValue *results = calloc((size_t)result_count + 1, sizeof *results);
@@ -164,11 +173,11 @@ static void outline(MlirOperation function, MlirOperation op, MlirOperation gpu_
   moe__op_set_attribute(kernel, "sym_name",
                         mlirStringAttrGet(context, mlirStringRefCreateFromCString(name)));
   moe__op_set_attribute(kernel, "function_type",
-                        mlirTypeAttrGet(mlirFunctionTypeGet(context, operand_count, types, result_count,
-                                                            types + operand_count)));
-  MlirAttribute leaf =
-      mlirFlatSymbolRefAttrGet(context, mlirStringRefCreateFromCString(name));
-  moe__op_set_attribute(op, "kernel", mlirSymbolRefAttrGet(context, moe__symbol(gpu_module), 1, &leaf));
+                        mlirTypeAttrGet(mlirFunctionTypeGet(context, operand_count, types,
+                                                            result_count, types + operand_count)));
+  MlirAttribute leaf = mlirFlatSymbolRefAttrGet(context, mlirStringRefCreateFromCString(name));
+  moe__op_set_attribute(op, "kernel",
+                        mlirSymbolRefAttrGet(context, moe__symbol(gpu_module), 1, &leaf));
   free(types);
   free(locations);
   free(results);
@@ -184,15 +193,15 @@ bool moe__run_outline_kernels(MlirOperation module, const moe__pass_t *pass) {
       continue;
     if (!moe__op_is(function, "func.func")) {
       MlirStringRef name = moe__op_name(function);
-      return moe__error(function, "'%.*s' beside the functions cannot be compiled", (int)name.length,
-                        name.data);
+      return moe__error(function, "'%.*s' beside the functions cannot be compiled",
+                        (int)name.length, name.data);
     }
     if (mlirBlockIsNull(moe__body(function)))
       continue;
     if (!check_function(function))
       return false;
-    for (MlirOperation op = mlirBlockGetFirstOperation(moe__body(function)); !mlirOperationIsNull(op);
-         op = mlirOperationGetNextInBlock(op)) {
+    for (MlirOperation op = mlirBlockGetFirstOperation(moe__body(function));
+         !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
       if (!is_ours(op))
         continue;
       MlirAttribute kernel = moe__op_attribute(op, "kernel");

@@ -13,11 +13,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What one block may have on sm_90: 227 KB, less room for barriers. Per SM 228 KB, 1 KB of it reserved per block. */
+/* What one block may have on sm_90: 227 KB, less room for barriers. Per SM 228 KB, 1 KB of it
+ * reserved per block. */
 #define SHARED_PER_BLOCK (227 * 1024)
 #define SHARED_PER_SM (228 * 1024)
 #define SHARED_RESERVED 1024
 #define SHARED_BARRIERS 256
+
+/* Registers of a multiprocessor, and what a thread needs where x is bf16: below it, ptxas spills.
+ * They come in portions of 8. With fp32 a thread needs 56, and every schedule that fits into shared
+ * memory leaves as many. */
+#define REGISTERS_PER_SM 65536
+#define REGISTERS_BF16 64
 
 /* ---- Fields ---- */
 
@@ -27,10 +34,12 @@ typedef struct field_t {
   int least, most;
 } field_t;
 
-#define QUANTIZE_FIELD(field, least, most) {#field, offsetof(moe__quantize_schedule_t, field), least, most},
-static const field_t QUANTIZE_FIELDS[] = {MOE__QUANTIZE_SCHEDULE(QUANTIZE_FIELD) {0}};
-#define GROUPED_FIELD(field, least, most) {#field, offsetof(moe__grouped_schedule_t, field), least, most},
-static const field_t GROUPED_FIELDS[] = {MOE__GROUPED_SCHEDULE(GROUPED_FIELD) {0}};
+#define QUANTIZE_FIELD(field, least, most)                                                         \
+  {#field, offsetof(moe__quantize_schedule_t, field), least, most},
+static const field_t QUANTIZE_FIELDS[] = {MOE__QUANTIZE_SCHEDULE(QUANTIZE_FIELD){0}};
+#define GROUPED_FIELD(field, least, most)                                                          \
+  {#field, offsetof(moe__grouped_schedule_t, field), least, most},
+static const field_t GROUPED_FIELDS[] = {MOE__GROUPED_SCHEDULE(GROUPED_FIELD){0}};
 
 static bool is_field(const field_t *fields, MlirStringRef name) {
   for (; fields->name; fields++)
@@ -86,30 +95,41 @@ static void write_fields(MlirOperation op, const field_t *fields, const void *sc
 static bool check_shared_memory(MlirOperation op, int bytes, int blocks_per_sm) {
   if (bytes <= SHARED_PER_BLOCK && blocks_per_sm * (bytes + SHARED_RESERVED) <= SHARED_PER_SM)
     return true;
-  return moe__error(op,
-                    "'schedule' needs %d bytes of shared memory in each of %d blocks; a multiprocessor has %d",
-                    bytes, blocks_per_sm, SHARED_PER_SM);
+  return moe__error(
+      op,
+      "'schedule' needs %d bytes of shared memory in each of %d blocks; a multiprocessor has %d",
+      bytes, blocks_per_sm, SHARED_PER_SM);
 }
 
 /* ---- Quantization ---- */
 
-bool moe__quantize_schedule_read(MlirOperation op, int element_bytes, moe__quantize_schedule_t *out) {
+bool moe__quantize_schedule_read(MlirOperation op, int element_bytes,
+                                 moe__quantize_schedule_t *out) {
   if (!read_fields(op, QUANTIZE_FIELDS, out))
     return false;
   int box_k = 128 / element_bytes;
   if (out->tile_n % 128)
     return moe__error(op, "'schedule.tile_n' is %d; it must be a multiple of 128", out->tile_n);
   if (out->tile_k % box_k)
-    return moe__error(op, "'schedule.tile_k' is %d; it must be a multiple of %d", out->tile_k, box_k);
+    return moe__error(op, "'schedule.tile_k' is %d; it must be a multiple of %d", out->tile_k,
+                      box_k);
   int items = out->tile_n / 32 * (out->tile_k / box_k);
   if (items % out->warps)
+    return moe__error(
+        op, "'schedule.warps' is %d; it must divide the tile's %d strips of 32 rows and 128 bytes",
+        out->warps, items);
+  int tile = out->tile_n * out->tile_k;
+  if (!check_shared_memory(
+          op, tile * (out->stages * element_bytes + out->output_stages) + SHARED_BARRIERS,
+          out->blocks_per_sm))
+    return false;
+  int threads = (out->warps + 1) * 32 * out->blocks_per_sm;
+  int registers = REGISTERS_PER_SM / threads / 8 * 8;
+  if (element_bytes == 2 && registers < REGISTERS_BF16)
     return moe__error(op,
-                      "'schedule.warps' is %d; it must divide the tile's %d strips of 32 rows and 128 bytes",
-                      out->warps, items);
-  return check_shared_memory(op,
-                             out->tile_n * out->tile_k * (out->stages * element_bytes + out->output_stages) +
-                                 SHARED_BARRIERS,
-                             out->blocks_per_sm);
+                      "'schedule' leaves %d registers to each of %d threads; the kernel needs %d",
+                      registers, threads, REGISTERS_BF16);
+  return true;
 }
 
 void moe__quantize_schedule_write(MlirOperation op, const moe__quantize_schedule_t *schedule) {
@@ -122,13 +142,16 @@ bool moe__grouped_schedule_read(MlirOperation op, int max_groups, bool promoted,
                                 moe__grouped_schedule_t *out) {
   if (!read_fields(op, GROUPED_FIELDS, out))
     return false;
-  if (out->tile_n % 32)
-    return moe__error(op, "'schedule.tile_n' is %d; it must be a multiple of 32", out->tile_n);
+  if (out->tile_n % 64)
+    return moe__error(op, "'schedule.tile_n' is %d; it must be a multiple of 64", out->tile_n);
   /* Two accumulators of 64 x tile_n in 232 registers a thread, with room for addresses. */
   if (promoted && out->tile_n > 192)
-    return moe__error(op, "'schedule.tile_n' is %d; with promoted sums it must be at most 192", out->tile_n);
-  int table = 2 * 4 * (max_groups + 31) / 32 * 32;
-  return check_shared_memory(op, out->stages * (128 + out->tile_n) * 128 + table + SHARED_BARRIERS, 1);
+    return moe__error(op, "'schedule.tile_n' is %d; with promoted sums it must be at most 192",
+                      out->tile_n);
+  int table = 2 * 4 * ((max_groups + 31) / 32 * 32), warps = 8;
+  int epilogue = warps * (out->tile_n * 4 + 2048);
+  return check_shared_memory(
+      op, out->stages * (128 + out->tile_n) * 128 + epilogue + table + SHARED_BARRIERS, 1);
 }
 
 void moe__grouped_schedule_write(MlirOperation op, const moe__grouped_schedule_t *schedule) {

@@ -1,7 +1,8 @@
-/* Schedule.h - the schedule of an op: every constant of its kernel that is a choice and not a consequence.
+/* Schedule.h - the schedule of an op: every constant of its kernel that is a choice and not a
+ * consequence.
  *
- * moe-select-schedule writes it as the attribute `schedule`, a conversion reads it. Whoever wants another one writes it into
- * the source: the pass leaves it alone.
+ * moe-select-schedule writes it as the attribute `schedule`, a conversion reads it. Whoever wants
+ * another one writes it into the source: the pass leaves it alone.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #ifndef MOE_PASSES_SCHEDULE_H
@@ -15,19 +16,20 @@
  * stages * tile_n * tile_k * sizeof(x) + output_stages * tile_n * tile_k bytes.
  * X(field, least, most); the field is the attribute's name too. */
 #define MOE__QUANTIZE_SCHEDULE(X)                                                                  \
-  X(tile_n, 128, 256)      /* rows of a tile, a multiple of 128 */                                 \
-  X(tile_k, 32, 256)       /* columns of a tile, a multiple of 128 bytes of x */                   \
-  X(stages, 1, 8)          /* tiles in flight into shared memory */                                \
-  X(output_stages, 1, 2)   /* tiles in flight out of it */                                         \
-  X(warps, 1, 16)          /* that quantize; one more loads */                                     \
+  X(tile_n, 128, 256)    /* rows of a tile, a multiple of 128 */                                   \
+  X(tile_k, 32, 256)     /* columns of a tile, a multiple of 128 bytes of x */                     \
+  X(stages, 1, 8)        /* tiles in flight into shared memory */                                  \
+  X(output_stages, 1, 2) /* tiles in flight out of it */                                           \
+  X(warps, 1, 16)        /* that quantize; one more loads */                                       \
   X(blocks_per_sm, 1, 4)                                                                           \
-  X(band, 1, 4096)         /* tile rows per band of the tile order */
+  X(band, 1, 4096) /* tile rows per band of the tile order */
 
-/* The product of ragged groups. Shared memory per block: stages * (128 + tile_n) * 128 bytes and a table of the groups. */
+/* The product of ragged groups. Shared memory per block: stages * (128 + tile_n) * 128 bytes, 8 *
+ * (tile_n * 4 + 2048) for the epilogue, and a table of the groups. */
 #define MOE__GROUPED_SCHEDULE(X)                                                                   \
-  X(tile_n, 64, 256)       /* columns of a tile of 128 rows, a multiple of 32 */                   \
-  X(stages, 2, 12)         /* pairs of tiles, 128 of K deep, in flight */                          \
-  X(band, 1, 4096)         /* tile rows per band of the tile order */
+  X(tile_n, 64, 256) /* columns of a tile of 128 rows, a multiple of 64 */                         \
+  X(stages, 2, 12)   /* pairs of tiles, 128 of K deep, in flight */                                \
+  X(band, 1, 4096)   /* tile rows per band of the tile order */
 
 #define MOE__FIELD(field, least, most) int field;
 typedef struct moe__quantize_schedule_t {
@@ -38,10 +40,13 @@ typedef struct moe__grouped_schedule_t {
 } moe__grouped_schedule_t;
 #undef MOE__FIELD
 
-/* Read and check the attribute `schedule` of an op; they emit an error where it is wrong. element_bytes: of x; max_groups: as in
- * Groups.h; promoted: whether a second accumulator takes registers. */
-bool moe__quantize_schedule_read(MlirOperation op, int element_bytes, moe__quantize_schedule_t *out);
-bool moe__grouped_schedule_read(MlirOperation op, int max_groups, bool promoted, moe__grouped_schedule_t *out);
+/* Read and check the attribute `schedule` of an op; they emit an error where it is wrong.
+ * element_bytes: of x; max_groups: as in Groups.h; promoted: whether a second accumulator takes
+ * registers. */
+bool moe__quantize_schedule_read(MlirOperation op, int element_bytes,
+                                 moe__quantize_schedule_t *out);
+bool moe__grouped_schedule_read(MlirOperation op, int max_groups, bool promoted,
+                                moe__grouped_schedule_t *out);
 
 /* Write the attribute. */
 void moe__quantize_schedule_write(MlirOperation op, const moe__quantize_schedule_t *schedule);

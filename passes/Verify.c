@@ -1,4 +1,5 @@
-/* Verify.c - checks what the ops of the project's dialects mean; IRDL has checked how they are built.
+/* Verify.c - checks what the ops of the project's dialects mean; IRDL has checked how they are
+ * built.
  *
  * Every message names the operand, result or attribute, the value found and the values allowed.
  *
@@ -9,12 +10,12 @@
 #include "mlir-c/BuiltinAttributes.h"
 #include "mlir-c/BuiltinTypes.h"
 
-#include <stdlib.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define MX_BLOCK 32
-#define MAX_RANK 5                /* of the tensor memory accelerator */
+#define MAX_RANK 5               /* of the tensor memory accelerator */
 #define MAX_DIMENSION 2147483647 /* its coordinates are signed 32-bit integers */
 
 /* ---- Element types ---- */
@@ -28,17 +29,29 @@ static bool is_integer(MlirType type, unsigned width) {
   return mlirTypeIsAInteger(type) && mlirIntegerTypeIsSignless(type) &&
          mlirIntegerTypeGetWidth(type) == width;
 }
-static bool is_i4(MlirType type) { return is_integer(type, 4); }
-static bool is_i32(MlirType type) { return is_integer(type, 32); }
+static bool is_i4(MlirType type) {
+  return is_integer(type, 4);
+}
+static bool is_i32(MlirType type) {
+  return is_integer(type, 32);
+}
 
-#define BF16 {"bf16", mlirTypeIsABF16}
-#define F16 {"f16", mlirTypeIsAF16}
-#define F32 {"f32", mlirTypeIsAF32}
-#define E4M3 {"f8E4M3FN", mlirTypeIsAFloat8E4M3FN}
-#define E5M2 {"f8E5M2", mlirTypeIsAFloat8E5M2}
-#define E8M0 {"f8E8M0FNU", mlirTypeIsAFloat8E8M0FNU}
-#define I4 {"i4", is_i4}
-#define I32 {"i32", is_i32}
+#define BF16                                                                                       \
+  { "bf16", mlirTypeIsABF16 }
+#define F16                                                                                        \
+  { "f16", mlirTypeIsAF16 }
+#define F32                                                                                        \
+  { "f32", mlirTypeIsAF32 }
+#define E4M3                                                                                       \
+  { "f8E4M3FN", mlirTypeIsAFloat8E4M3FN }
+#define E5M2                                                                                       \
+  { "f8E5M2", mlirTypeIsAFloat8E5M2 }
+#define E8M0                                                                                       \
+  { "f8E8M0FNU", mlirTypeIsAFloat8E8M0FNU }
+#define I4                                                                                         \
+  { "i4", is_i4 }
+#define I32                                                                                        \
+  { "i32", is_i32 }
 
 #define MAX_ALTERNATIVES 4
 
@@ -76,8 +89,10 @@ static bool verify_quantize(MlirOperation op);
 static bool verify_dequantize(MlirOperation op);
 static bool verify_scaled_mm(MlirOperation op);
 
-#define HIGH_PRECISION {BF16, F32}
-#define FP8 {E4M3, E5M2}
+#define HIGH_PRECISION                                                                             \
+  { BF16, F32 }
+#define FP8                                                                                        \
+  { E4M3, E5M2 }
 
 static const op_rule_t RULES[] = {
     {.name = "mx_quantize.quantize",
@@ -96,7 +111,8 @@ static const op_rule_t RULES[] = {
      .results = {{"out", {BF16, F16, F32}}},
      .string = {"recipe", {"fp8_rowwise", "fp8_tensorwise", "mxfp8"}}},
     {.name = "scaled_grouped_mm.scaled_mm",
-     .operands = {{"qa", FP8}, {"qb", FP8}, {"sa", {F32, E8M0}}, {"sb", {F32, E8M0}}, {"offs", {I32}}},
+     .operands =
+         {{"qa", FP8}, {"qb", FP8}, {"sa", {F32, E8M0}}, {"sb", {F32, E8M0}}, {"offs", {I32}}},
      .results = {{"out", {BF16, F16, F32}}},
      .string = {"accumulate", {"fast", "promoted"}},
      .meaning = verify_scaled_mm},
@@ -111,7 +127,8 @@ static const char *const COMMON_ATTRIBUTES[] = {"schedule", "kernel", "operandSe
 
 /* ---- Tensors ---- */
 
-static bool verify_element(MlirOperation op, const char *kind, const tensor_rule_t *rule, MlirType type) {
+static bool verify_element(MlirOperation op, const char *kind, const tensor_rule_t *rule,
+                           MlirType type) {
   MlirType element = mlirShapedTypeGetElementType(type);
   const char *names[MAX_ALTERNATIVES];
   int count = 0;
@@ -129,28 +146,31 @@ static bool verify_element(MlirOperation op, const char *kind, const tensor_rule
   return false;
 }
 
-static bool verify_encoding(MlirOperation op, const char *kind, const tensor_rule_t *rule, MlirType type) {
+static bool verify_encoding(MlirOperation op, const char *kind, const tensor_rule_t *rule,
+                            MlirType type) {
   int order[MOE__MAX_RANK];
   if (moe__memory_order(type, order))
     return true;
   char *found = moe__attribute_text(mlirRankedTensorTypeGetEncoding(type));
-  moe__error(op, "%s '%s' has encoding %s; it must be a permutation of its %d dimensions", kind, rule->name,
-             found, (int)mlirShapedTypeGetRank(type));
+  moe__error(op, "%s '%s' has encoding %s; it must be a permutation of its %d dimensions", kind,
+             rule->name, found, (int)mlirShapedTypeGetRank(type));
   free(found);
   return false;
 }
 
-static bool verify_tensor(MlirOperation op, const char *kind, const tensor_rule_t *rule, MlirType type) {
+static bool verify_tensor(MlirOperation op, const char *kind, const tensor_rule_t *rule,
+                          MlirType type) {
   int rank = (int)mlirShapedTypeGetRank(type);
   if (rank < 1 || rank > MAX_RANK)
-    return moe__error(op, "%s '%s' has rank %d; it must be 1 to %d", kind, rule->name, rank, MAX_RANK);
+    return moe__error(op, "%s '%s' has rank %d; it must be 1 to %d", kind, rule->name, rank,
+                      MAX_RANK);
   for (int i = 0; i < rank; i++) {
     if (mlirShapedTypeIsDynamicDim(type, i))
       continue;
     int64_t size = mlirShapedTypeGetDimSize(type, i);
     if (size < 1 || size > MAX_DIMENSION)
-      return moe__error(op, "%s '%s' has dimension %d of size %lld; a static size must be 1 to %d", kind,
-                        rule->name, i, (long long)size, MAX_DIMENSION);
+      return moe__error(op, "%s '%s' has dimension %d of size %lld; a static size must be 1 to %d",
+                        kind, rule->name, i, (long long)size, MAX_DIMENSION);
   }
   return verify_element(op, kind, rule, type) && verify_encoding(op, kind, rule, type);
 }
@@ -183,7 +203,8 @@ static bool verify_attribute_names(MlirOperation op, const op_rule_t *rule) {
     if (!found) {
       char allowed[128];
       join(allowed, sizeof allowed, known, count);
-      return moe__error(op, "unknown attribute '%.*s'; the op has %s", (int)name.length, name.data, allowed);
+      return moe__error(op, "unknown attribute '%.*s'; the op has %s", (int)name.length, name.data,
+                        allowed);
     }
   }
   return true;
@@ -226,8 +247,8 @@ static bool verify_string(MlirOperation op, const string_rule_t *rule) {
   }
   char allowed[128];
   join(allowed, sizeof allowed, quoted, count);
-  return moe__error(op, "attribute '%s' is \"%.*s\"; it must be %s", rule->name, (int)value.length, value.data,
-                    allowed);
+  return moe__error(op, "attribute '%s' is \"%.*s\"; it must be %s", rule->name, (int)value.length,
+                    value.data, allowed);
 }
 
 /* ---- Shapes ---- */
@@ -245,8 +266,8 @@ static const char *size_text(int64_t size, char out[24]) {
 }
 
 /* Dimension i of `name` must be `expected`. */
-static bool verify_dimension(MlirOperation op, const char *kind, const char *name, MlirType type, int i,
-                             int64_t expected) {
+static bool verify_dimension(MlirOperation op, const char *kind, const char *name, MlirType type,
+                             int i, int64_t expected) {
   char found_text[24], expected_text[24];
   int64_t found = dimension(type, i);
   return found == expected ||
@@ -254,24 +275,27 @@ static bool verify_dimension(MlirOperation op, const char *kind, const char *nam
                     size_text(found, found_text), size_text(expected, expected_text));
 }
 
-static bool verify_rank(MlirOperation op, const char *kind, const char *name, MlirType type, int rank) {
+static bool verify_rank(MlirOperation op, const char *kind, const char *name, MlirType type,
+                        int rank) {
   int found = (int)mlirShapedTypeGetRank(type);
-  return found == rank ||
-         moe__error(op, "%s '%s' has rank %d; it must be %d, as the other tensors", kind, name, found, rank);
+  return found == rank || moe__error(op, "%s '%s' has rank %d; it must be %d, as the other tensors",
+                                     kind, name, found, rank);
 }
 
 /* ---- mx_quantize ---- */
 
 /* x, q and scales along `axis`; the kinds say which of them are operands. */
-static bool verify_blocks(MlirOperation op, MlirType x, const char *q_kind, const char *q_name, MlirType q,
-                          const char *scales_kind, MlirType scales) {
+static bool verify_blocks(MlirOperation op, MlirType x, const char *q_kind, const char *q_name,
+                          MlirType q, const char *scales_kind, MlirType scales) {
   int rank = (int)mlirShapedTypeGetRank(x);
   int64_t axis = moe__op_integer(op, "axis"), block = moe__op_integer(op, "block");
   if (axis < 0 || axis >= rank)
-    return moe__error(op, "attribute 'axis' is %lld; it must be 0 to %d", (long long)axis, rank - 1);
+    return moe__error(op, "attribute 'axis' is %lld; it must be 0 to %d", (long long)axis,
+                      rank - 1);
   if (block != MX_BLOCK)
     return moe__error(op, "attribute 'block' is %lld; it must be %d", (long long)block, MX_BLOCK);
-  if (!verify_rank(op, q_kind, q_name, q, rank) || !verify_rank(op, scales_kind, "scales", scales, rank))
+  if (!verify_rank(op, q_kind, q_name, q, rank) ||
+      !verify_rank(op, scales_kind, "scales", scales, rank))
     return false;
   for (int i = 0; i < rank; i++) {
     int64_t size = dimension(x, i);
@@ -279,8 +303,8 @@ static bool verify_blocks(MlirOperation op, MlirType x, const char *q_kind, cons
       return false;
     if (i == axis && size >= 0) {
       if (size % MX_BLOCK)
-        return moe__error(op, "dimension %d, the axis, has size %lld; it must be a multiple of %d", i,
-                          (long long)size, MX_BLOCK);
+        return moe__error(op, "dimension %d, the axis, has size %lld; it must be a multiple of %d",
+                          i, (long long)size, MX_BLOCK);
       size /= MX_BLOCK;
     }
     if (!verify_dimension(op, scales_kind, "scales", scales, i, size))
@@ -303,15 +327,16 @@ static bool verify_dequantize(MlirOperation op) {
 
 /* ---- scaled_grouped_mm ---- */
 
-/* The shape of each tensor of one case, a letter a dimension; one letter, one size. '/' follows a dimension in blocks of 32. NULL: the
- * tensor is not there. '*' is not checked. In the order qa, qb, sa, sb, offs, out. */
+/* The shape of each tensor of one case, a letter a dimension; one letter, one size. '/' follows a
+ * dimension in blocks of 32. NULL: the tensor is not there.  In the order qa,
+ * qb, sa, sb, offs, out. */
 typedef struct mm_case_t {
   const char *fp32[6], *mx[6];
 } mm_case_t;
 
 static const mm_case_t MM_CASES[] = {
     {{"MK", "EKN", "M", "EN", "E", "MN"}, {"MK", "EKN", "MK/", "EK/N", "E", "MN"}},
-    {{"NM", "MK", "*", "*", "E", "ENK"}, {"NM", "MK", "NM/", "M/K", "E", "ENK"}},
+    {{"NM", "MK", "EN", "EK", "E", "ENK"}, {"NM", "MK", "NM/", "M/K", "E", "ENK"}},
     {{"EMK", "EKN", "EM", "EN", NULL, "EMN"}, {"EMK", "EKN", "EMK/", "EK/N", NULL, "EMN"}},
 };
 static const char *const MM_NAMES[] = {"qa", "qb", "sa", "sb", "offs", "out"};
@@ -320,15 +345,15 @@ static const char *const MM_NAMES[] = {"qa", "qb", "sa", "sb", "offs", "out"};
 #define UNKNOWN_SIZE INT64_MIN
 
 /* Checks the dimensions of `type` against `letters`; sizes: what each letter is so far. */
-static bool verify_letters(MlirOperation op, int tensor, MlirType type, const char *letters, int64_t sizes[26]) {
+static bool verify_letters(MlirOperation op, int tensor, MlirType type, const char *letters,
+                           int64_t sizes[26]) {
   const char *kind = tensor == 5 ? "result" : "operand", *name = MM_NAMES[tensor];
   int rank = 0;
   for (const char *c = letters; *c; c++)
     rank += *c != '/';
-  if (letters[0] == '*')
-    return true;
   if (mlirShapedTypeGetRank(type) != rank)
-    return moe__error(op, "%s '%s' has rank %d; it must be %d", kind, name, (int)mlirShapedTypeGetRank(type), rank);
+    return moe__error(op, "%s '%s' has rank %d; it must be %d", kind, name,
+                      (int)mlirShapedTypeGetRank(type), rank);
   int i = 0;
   for (const char *c = letters; *c; c++, i++) {
     int64_t *size = &sizes[*c - 'A'];
@@ -336,7 +361,9 @@ static bool verify_letters(MlirOperation op, int tensor, MlirType type, const ch
     if (*size == UNKNOWN_SIZE && !blocks)
       *size = dimension(type, i);
     if (blocks && *size > 0 && *size % MX_BLOCK)
-      return moe__error(op, "the dimension of size %lld that '%s' has a scale for each 32 of must be a multiple of 32",
+      return moe__error(op,
+                        "the dimension of size %lld that '%s' has a scale for each 32 of must be a "
+                        "multiple of 32",
                         (long long)*size, name);
     if (!verify_dimension(op, kind, name, type, i, blocks && *size > 0 ? *size / MX_BLOCK : *size))
       return false;
@@ -354,14 +381,18 @@ static bool verify_scaled_mm(MlirOperation op) {
   int a = (int)mlirShapedTypeGetRank(types[0]), b = (int)mlirShapedTypeGetRank(types[1]);
   int which = a == 2 && b == 3 ? 0 : a == 2 && b == 2 ? 1 : a == 3 && b == 3 ? 2 : -1;
   if (which < 0)
-    return moe__error(op, "operands 'qa' and 'qb' have ranks %d and %d; they must be 2 and 3, 2 and 2, or 3 and 3", a, b);
+    return moe__error(
+        op,
+        "operands 'qa' and 'qb' have ranks %d and %d; they must be 2 and 3, 2 and 2, or 3 and 3", a,
+        b);
   bool mx = mlirTypeIsAFloat8E8M0FNU(mlirShapedTypeGetElementType(types[2]));
   if (mx != mlirTypeIsAFloat8E8M0FNU(mlirShapedTypeGetElementType(types[3])))
     return moe__error(op, "operands 'sa' and 'sb' must both be f32 or both f8E8M0FNU");
   const char *const *letters = mx ? MM_CASES[which].mx : MM_CASES[which].fp32;
   if (!letters[4] != mlirTypeIsNull(types[4]))
-    return moe__error(op, letters[4] ? "operand 'offs' is missing; it gives the groups"
-                                     : "operand 'offs' must not be there: the batches are the groups");
+    return moe__error(op, letters[4]
+                              ? "operand 'offs' is missing; it gives the groups"
+                              : "operand 'offs' must not be there: the batches are the groups");
   int64_t sizes[26];
   for (int i = 0; i < 26; i++)
     sizes[i] = UNKNOWN_SIZE;
@@ -369,8 +400,8 @@ static bool verify_scaled_mm(MlirOperation op) {
     if (letters[i] && !verify_letters(op, i, types[i], letters[i], sizes))
       return false;
   int64_t experts = sizes['E' - 'A'];
-  return experts <= MAX_EXPERTS ||
-         moe__error(op, "there are %lld experts; there may be at most %d", (long long)experts, MAX_EXPERTS);
+  return experts <= MAX_EXPERTS || moe__error(op, "there are %lld experts; there may be at most %d",
+                                              (long long)experts, MAX_EXPERTS);
 }
 
 /* ---- The pass ---- */
@@ -388,10 +419,12 @@ static bool verify_op(MlirOperation op, void *user) {
   if (!rule)
     return true;
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++)
-    if (!verify_tensor(op, "operand", &rule->operands[i], mlirValueGetType(mlirOperationGetOperand(op, i))))
+    if (!verify_tensor(op, "operand", &rule->operands[i],
+                       mlirValueGetType(mlirOperationGetOperand(op, i))))
       return false;
   for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++)
-    if (!verify_tensor(op, "result", &rule->results[i], mlirValueGetType(mlirOperationGetResult(op, i))))
+    if (!verify_tensor(op, "result", &rule->results[i],
+                       mlirValueGetType(mlirOperationGetResult(op, i))))
       return false;
   return verify_attribute_names(op, rule) && verify_kernel(op) && verify_integers(op, rule) &&
          verify_string(op, &rule->string) && (!rule->meaning || rule->meaning(op));

@@ -70,11 +70,25 @@ MOE_API const char *moe_rt_version(void);
 
 typedef struct moe_rt_device_t moe_rt_device_t;
 
-/* Opens a device: "cuda" (device 0) or "cuda:N". Uses the device's primary context, which PyTorch
- * and CuPy use too. MOE_RT_NO_DRIVER where libcuda.so.1 cannot be loaded, MOE_RT_NO_DEVICE where N
+/* Opens a device.
+ *   "cuda", "cuda:N"  device 0 or N. Uses the device's primary context, which PyTorch and CuPy use
+ * too. "emu", "emu:N"    the emulator of libmoe_emu, with schedule 0 or N: it runs the PTX on the
+ * CPU and checks it. Its memory is this process's, DLPack device kDLCPU; a launch returns when the
+ * kernel has ended. MOE_RT_NO_DRIVER where libcuda.so.1 cannot be loaded, MOE_RT_NO_DEVICE where N
  * does not exist, MOE_RT_INVALID_ARGUMENT for any other name. *out_device is owned by the caller;
  * close it with moe_rt_device_close. */
 MOE_API moe_rt_status_t moe_rt_device_open(const char *name, moe_rt_device_t **out_device);
+
+typedef struct moe_rt_emulator_options_t {
+  uint64_t schedule; /* 0: warps in turn; otherwise the seed of a random order of warps and of
+                        asynchronous work */
+  int threads;       /* blocks at once; 0: one per processor */
+  double time_limit; /* seconds of a launch; 0: none */
+} moe_rt_emulator_options_t;
+
+/* Opens the emulator with options. */
+MOE_API moe_rt_status_t moe_rt_device_open_emulator(const moe_rt_emulator_options_t *options,
+                                                    moe_rt_device_t **out_device);
 
 /* Closes the device. Programs and calls made on it must be gone. NULL is allowed. */
 MOE_API void moe_rt_device_close(moe_rt_device_t *device);

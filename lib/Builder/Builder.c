@@ -11,7 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static MlirStringRef string_ref(const char *text) { return mlirStringRefCreateFromCString(text); }
+static MlirStringRef string_ref(const char *text) {
+  return mlirStringRefCreateFromCString(text);
+}
 
 static void fail(const char *what, const char *detail) {
   fprintf(stderr, "moe: internal error: %s: %s\n", what, detail);
@@ -128,7 +130,9 @@ static MlirValue binary(moe__builder_t *b, const char *name, MlirValue x, MlirVa
 }
 
 #define MOE__BINARY(function, name)                                                                \
-  MlirValue function(moe__builder_t *b, MlirValue x, MlirValue y) { return binary(b, name, x, y); }
+  MlirValue function(moe__builder_t *b, MlirValue x, MlirValue y) {                                \
+    return binary(b, name, x, y);                                                                  \
+  }
 MOE__BINARY(moe__add, "arith.addi")
 MOE__BINARY(moe__sub, "arith.subi")
 MOE__BINARY(moe__mul, "arith.muli")
@@ -169,10 +173,22 @@ static MlirValue compare(moe__builder_t *b, int predicate, MlirValue x, MlirValu
 }
 
 /* The numbers of arith.cmpi's predicates. */
-MlirValue moe__eq(moe__builder_t *b, MlirValue x, MlirValue y) { return compare(b, 0, x, y); }
-MlirValue moe__ne(moe__builder_t *b, MlirValue x, MlirValue y) { return compare(b, 1, x, y); }
-MlirValue moe__ult(moe__builder_t *b, MlirValue x, MlirValue y) { return compare(b, 6, x, y); }
-MlirValue moe__ule(moe__builder_t *b, MlirValue x, MlirValue y) { return compare(b, 7, x, y); }
+MlirValue moe__eq(moe__builder_t *b, MlirValue x, MlirValue y) {
+  return compare(b, 0, x, y);
+}
+MlirValue moe__ne(moe__builder_t *b, MlirValue x, MlirValue y) {
+  return compare(b, 1, x, y);
+}
+MlirValue moe__ult(moe__builder_t *b, MlirValue x, MlirValue y) {
+  return compare(b, 6, x, y);
+}
+MlirValue moe__ule(moe__builder_t *b, MlirValue x, MlirValue y) {
+  return compare(b, 7, x, y);
+}
+
+MlirValue moe__slt(moe__builder_t *b, MlirValue x, MlirValue y) {
+  return compare(b, 2, x, y);
+}
 
 MlirValue moe__select(moe__builder_t *b, MlirValue condition, MlirValue x, MlirValue y) {
   return moe__op1(b, "arith.select", mlirValueGetType(x), MOE__VALUES(condition, x, y), NULL);
@@ -229,6 +245,21 @@ MlirValue moe__load(moe__builder_t *b, MlirValue pointer, MlirType type) {
 
 void moe__store(moe__builder_t *b, MlirValue value, MlirValue pointer) {
   moe__op0(b, "llvm.store", MOE__VALUES(value, pointer), NULL);
+}
+
+static const char *alignment_attribute(int alignment, char text[40]) {
+  snprintf(text, 40, "alignment = %d : i64", alignment);
+  return text;
+}
+
+MlirValue moe__load_aligned(moe__builder_t *b, MlirValue pointer, MlirType type, int alignment) {
+  char text[40];
+  return moe__op1(b, "llvm.load", type, MOE__VALUES(pointer), alignment_attribute(alignment, text));
+}
+
+void moe__store_aligned(moe__builder_t *b, MlirValue value, MlirValue pointer, int alignment) {
+  char text[40];
+  moe__op0(b, "llvm.store", MOE__VALUES(value, pointer), alignment_attribute(alignment, text));
 }
 
 /* ---- Structured control flow ---- */

@@ -1,9 +1,12 @@
-/* Builder.h - builds kernel bodies op by op: the scf, arith, llvm and nvvm dialects under short names.
+/* Builder.h - builds kernel bodies op by op: the scf, arith, llvm and nvvm dialects under short
+ * names.
  *
- * Why it exists: a lowering should read like its algorithm. MLIR's C API takes a page to create one op; these functions take
- * a line. They know nothing of any kernel; idioms made of several ops live in lib/Kernel.
+ * Why it exists: a lowering should read like its algorithm. MLIR's C API takes a page to create one
+ * op; these functions take a line. They know nothing of any kernel; idioms made of several ops live
+ * in lib/Kernel.
  *
- * A malformed op is a bug of this project, never of the user: the functions abort with the op's name.
+ * A malformed op is a bug of this project, never of the user: the functions abort with the op's
+ * name.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #ifndef MOE_BUILDER_BUILDER_H
@@ -35,10 +38,13 @@ MlirAttribute moe__attribute(MlirContext context, const char *format, ...)
 
 /* Operand lists: MOE__VALUES(a, b) expands to the two arguments count, values. */
 #define MOE__VALUES(...)                                                                           \
-  (intptr_t)(sizeof((MlirValue[]){__VA_ARGS__}) / sizeof(MlirValue)), (MlirValue[]) { __VA_ARGS__ }
+  (intptr_t)(sizeof((MlirValue[]){__VA_ARGS__}) / sizeof(MlirValue)), (MlirValue[]) {              \
+    __VA_ARGS__                                                                                    \
+  }
 #define MOE__NO_VALUES 0, NULL
 
-/* Creates `name` with the attributes of the dictionary text `attributes` ("a = 1 : i32, b"; NULL for none) and appends it. */
+/* Creates `name` with the attributes of the dictionary text `attributes` ("a = 1 : i32, b"; NULL
+ * for none) and appends it. */
 MlirOperation moe__op(moe__builder_t *b, const char *name, intptr_t result_count,
                       const MlirType *results, intptr_t operand_count, const MlirValue *operands,
                       const char *attributes, intptr_t region_count, MlirRegion *regions);
@@ -73,11 +79,12 @@ MlirValue moe__ceil_div(moe__builder_t *b, MlirValue x, int32_t divisor);
 MlirValue moe__fmul(moe__builder_t *b, MlirValue x, MlirValue y);
 MlirValue moe__fadd(moe__builder_t *b, MlirValue x, MlirValue y);
 
-/* Unsigned and integer comparisons give i1. */
+/* Comparisons give i1; u: as unsigned numbers, s: as signed ones. */
 MlirValue moe__eq(moe__builder_t *b, MlirValue x, MlirValue y);
 MlirValue moe__ne(moe__builder_t *b, MlirValue x, MlirValue y);
 MlirValue moe__ult(moe__builder_t *b, MlirValue x, MlirValue y);
 MlirValue moe__ule(moe__builder_t *b, MlirValue x, MlirValue y);
+MlirValue moe__slt(moe__builder_t *b, MlirValue x, MlirValue y);
 MlirValue moe__select(moe__builder_t *b, MlirValue condition, MlirValue x, MlirValue y);
 
 /* Conversions. */
@@ -97,12 +104,17 @@ MlirValue moe__offset_by(moe__builder_t *b, MlirValue pointer, int32_t bytes);
 MlirValue moe__load(moe__builder_t *b, MlirValue pointer, MlirType type);
 void moe__store(moe__builder_t *b, MlirValue value, MlirValue pointer);
 
+/* The same for a pointer that is aligned to more or less than the type: vectors of several bytes.
+ */
+MlirValue moe__load_aligned(moe__builder_t *b, MlirValue pointer, MlirType type, int alignment);
+void moe__store_aligned(moe__builder_t *b, MlirValue value, MlirValue pointer, int alignment);
+
 /* ---- Structured control flow ---- */
 
 #define MOE__MAX_CARRIED 8
 
-/* for (index = lower; index < upper; index += step) with `carried` values. Between begin and end, `carried` are the values of
- * this iteration; after end they are the final ones. */
+/* for (index = lower; index < upper; index += step) with `carried` values. Between begin and end,
+ * `carried` are the values of this iteration; after end they are the final ones. */
 typedef struct moe__for_t {
   MlirOperation op;
   MlirBlock outer;

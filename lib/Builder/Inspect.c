@@ -14,9 +14,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static MlirStringRef string_ref(const char *text) { return mlirStringRefCreateFromCString(text); }
+static MlirStringRef string_ref(const char *text) {
+  return mlirStringRefCreateFromCString(text);
+}
 
-MlirStringRef moe__op_name(MlirOperation op) { return mlirIdentifierStr(mlirOperationGetName(op)); }
+MlirStringRef moe__op_name(MlirOperation op) {
+  return mlirIdentifierStr(mlirOperationGetName(op));
+}
 
 bool moe__op_is(MlirOperation op, const char *name) {
   return mlirStringRefEqual(moe__op_name(op), string_ref(name));
@@ -25,7 +29,8 @@ bool moe__op_is(MlirOperation op, const char *name) {
 bool moe__op_in_dialect(MlirOperation op, const char *dialect) {
   MlirStringRef name = moe__op_name(op);
   size_t length = strlen(dialect);
-  return name.length > length && memcmp(name.data, dialect, length) == 0 && name.data[length] == '.';
+  return name.length > length && memcmp(name.data, dialect, length) == 0 &&
+         name.data[length] == '.';
 }
 
 MlirAttribute moe__op_attribute(MlirOperation op, const char *name) {
@@ -61,7 +66,9 @@ bool moe__error(MlirOperation op, const char *format, ...) {
   return false;
 }
 
-MlirStringRef moe__symbol(MlirOperation op) { return moe__op_string(op, "sym_name"); }
+MlirStringRef moe__symbol(MlirOperation op) {
+  return moe__op_string(op, "sym_name");
+}
 
 MlirBlock moe__body(MlirOperation op) {
   if (mlirOperationGetNumRegions(op) != 1)
@@ -87,7 +94,9 @@ bool moe__walk(MlirOperation op, moe__visit_t visit, void *user) {
   return walk.ok;
 }
 
-static void append(MlirStringRef text, void *user) { fwrite(text.data, 1, text.length, user); }
+static void append(MlirStringRef text, void *user) {
+  fwrite(text.data, 1, text.length, user);
+}
 
 char *moe__type_text(MlirType type) {
   char *text = NULL;

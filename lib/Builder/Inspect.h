@@ -1,4 +1,5 @@
-/* Inspect.h - reads ops: names, attributes, types, and errors at their place. The counterpart of Builder.h.
+/* Inspect.h - reads ops: names, attributes, types, and errors at their place. The counterpart of
+ * Builder.h.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #ifndef MOE_BUILDER_INSPECT_H
@@ -25,7 +26,8 @@ MlirStringRef moe__op_string(MlirOperation op, const char *name);
 /* The integer `key` of the dictionary, or fallback where it is missing. */
 int64_t moe__dictionary_integer(MlirAttribute dictionary, const char *key, int64_t fallback);
 
-/* Emits a printf-style error at the op's location. Returns false, so that a check can end with it. */
+/* Emits a printf-style error at the op's location. Returns false, so that a check can end with it.
+ */
 bool moe__error(MlirOperation op, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* The symbol name of a function or module. */
@@ -34,7 +36,8 @@ MlirStringRef moe__symbol(MlirOperation op);
 /* The first block of the op's only region; null where it has none. */
 MlirBlock moe__body(MlirOperation op);
 
-/* Calls visit for op and every op inside it, outermost first, until one returns false; returns what the last call did. */
+/* Calls visit for op and every op inside it, outermost first, until one returns false; returns what
+ * the last call did. */
 typedef bool (*moe__visit_t)(MlirOperation op, void *user);
 bool moe__walk(MlirOperation op, moe__visit_t visit, void *user);
 
@@ -42,8 +45,9 @@ bool moe__walk(MlirOperation op, moe__visit_t visit, void *user);
 char *moe__type_text(MlirType type);
 char *moe__attribute_text(MlirAttribute attribute);
 
-/* The memory order of a ranked tensor of up to 8 dimensions: order[i] is the logical dimension at memory position i, outermost
- * first. False where the encoding is not a permutation of the tensor's rank. */
+/* The memory order of a ranked tensor of up to 8 dimensions: order[i] is the logical dimension at
+ * memory position i, outermost first. False where the encoding is not a permutation of the tensor's
+ * rank. */
 #define MOE__MAX_RANK 8
 bool moe__memory_order(MlirType tensor, int order[MOE__MAX_RANK]);
 

@@ -1,7 +1,7 @@
 /* Tma.c - tensor maps, and the bytes that a tile copy of the tensor memory accelerator moves.
  *
- * Why it exists: see Tma.h. Source of the rules: the documentation of cuTensorMapEncodeTiled, and
- * the PTX ISA on cp.async.bulk.tensor.
+ * Why it exists: see Tma.h. Source of the rules: the documentation of cuTensorMapEncodeTiled, the
+ * PTX ISA on cp.async.bulk.tensor, and what an H200 did (test/Emulator/golden/README.md).
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Emulator/Tma.h"
@@ -193,6 +193,22 @@ bool moe__emu_tma_check(const moe__emu_tma_map_t *map, int coordinates, uint32_t
   return true;
 }
 
+bool moe__emu_tma_check_coordinates(const moe__emu_tma_map_t *map, const int32_t *coordinates,
+                                    bool store, moe__emu_error_t *error) {
+  const int64_t bytes = (int64_t)coordinates[0] * types[map->type].bytes;
+  if (bytes % MOE__EMU_CHUNK != 0)
+    return moe__emu_error(
+        error, "the innermost coordinate is %d, %lld bytes; it must be a multiple of %d bytes",
+        coordinates[0], (long long)bytes, MOE__EMU_CHUNK);
+  for (int i = 0; store && i < map->rank; i++)
+    if (coordinates[i] < 0)
+      return moe__emu_error(error, "coordinate %d of a store is %d; it must not be negative", i,
+                            coordinates[i]);
+  return true;
+}
+
+typedef enum place_t { INSIDE, TAIL, OUTSIDE } place_t;
+
 typedef struct walk_t {
   const moe__emu_tma_map_t *map;
   moe__emu_tma_visit_t visit;
@@ -202,14 +218,15 @@ typedef struct walk_t {
 /* Visits the bytes [begin, end) of a row. `global` is the address of the row's byte 0, which need
  * not exist. */
 static bool visit_bytes(const walk_t *walk, uint32_t row, uint64_t global, uint32_t begin,
-                        uint32_t end, bool inside) {
+                        uint32_t end, place_t place) {
   moe__emu_swizzle_t swizzle = walk->map->swizzle;
   while (begin < end) {
     uint32_t next = end;
     if (swizzle != MOE__EMU_SWIZZLE_NONE && next > (begin / MOE__EMU_CHUNK + 1) * MOE__EMU_CHUNK)
       next = (begin / MOE__EMU_CHUNK + 1) * MOE__EMU_CHUNK;
-    moe__emu_tma_run_t run = {.inside = inside,
-                              .global = inside ? global + begin : 0,
+    moe__emu_tma_run_t run = {.inside = place == INSIDE,
+                              .tail = place == TAIL,
+                              .global = place == OUTSIDE ? 0 : global + begin,
                               .shared = moe__emu_swizzle(swizzle, row + begin),
                               .bytes = next - begin};
     if (!walk->visit(walk->context, &run))
@@ -241,16 +258,19 @@ bool moe__emu_tma_walk(const moe__emu_tma_map_t *map, const int32_t *coordinates
     bool exists = first < past;
     uint64_t global = map->address + (uint64_t)(int64_t)coordinates[0] * element;
     for (int i = 1; i < map->rank; i++) {
-      int64_t coordinate = (int64_t)coordinates[i] + index[i];
-      exists = exists && coordinate >= 0 && (uint64_t)coordinate < map->dims[i];
-      global += (uint64_t)coordinate * map->strides[i - 1];
+      /* A negative coordinate is a huge one here. */
+      uint64_t coordinate = (uint64_t)((int64_t)coordinates[i] + index[i]);
+      exists = exists && coordinate < map->dims[i];
+      global += coordinate * map->strides[i - 1];
     }
     uint32_t begin = exists ? first * element : row_end;
     uint32_t end = exists ? past * element : row_end;
+    uint32_t tail_end = exists ? clamp(end + (0 - (global + end)) % MOE__EMU_CHUNK, row_end) : end;
     uint32_t shared = shared_address + (uint32_t)row * row_pitch(map);
-    if (!visit_bytes(&walk, shared, global, 0, begin, false) ||
-        !visit_bytes(&walk, shared, global, begin, end, true) ||
-        !visit_bytes(&walk, shared, global, end, row_end, false))
+    if (!visit_bytes(&walk, shared, global, 0, begin, OUTSIDE) ||
+        !visit_bytes(&walk, shared, global, begin, end, INSIDE) ||
+        !visit_bytes(&walk, shared, global, end, tail_end, TAIL) ||
+        !visit_bytes(&walk, shared, global, tail_end, row_end, OUTSIDE))
       return false;
     for (int i = 1; i < map->rank && ++index[i] == map->box[i]; i++)
       index[i] = 0;

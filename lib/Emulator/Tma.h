@@ -25,7 +25,8 @@ enum {
 };
 
 /* X(constant, name, bytes, what an element outside of the tensor reads as with fill nan; 0: no such
- * fill). The order is that of CUtensorMapDataType. */
+ * fill). The hardware fills with 0x7FF7 in every 16 bits: measured for bf16 and f32, assumed for
+ * f16 and f64. The order is that of CUtensorMapDataType. */
 #define MOE__EMU_TMA_TYPES(X)                                                                      \
   X(MOE__EMU_TMA_U8, "u8", 1, 0)                                                                   \
   X(MOE__EMU_TMA_U16, "u16", 2, 0)                                                                 \
@@ -33,10 +34,10 @@ enum {
   X(MOE__EMU_TMA_S32, "s32", 4, 0)                                                                 \
   X(MOE__EMU_TMA_U64, "u64", 8, 0)                                                                 \
   X(MOE__EMU_TMA_S64, "s64", 8, 0)                                                                 \
-  X(MOE__EMU_TMA_F16, "f16", 2, 0x7FFF)                                                            \
-  X(MOE__EMU_TMA_F32, "f32", 4, 0x7FFFFFFF)                                                        \
-  X(MOE__EMU_TMA_F64, "f64", 8, 0x7FFFFFFFFFFFFFFF)                                                \
-  X(MOE__EMU_TMA_BF16, "bf16", 2, 0x7FFF)
+  X(MOE__EMU_TMA_F16, "f16", 2, 0x7FF7)                                                            \
+  X(MOE__EMU_TMA_F32, "f32", 4, 0x7FF77FF7)                                                        \
+  X(MOE__EMU_TMA_F64, "f64", 8, 0x7FF77FF77FF77FF7)                                                \
+  X(MOE__EMU_TMA_BF16, "bf16", 2, 0x7FF7)
 
 typedef enum moe__emu_tma_type_t {
 #define MOE__EMU_TMA_TYPE(constant, name, bytes, nan) constant,
@@ -87,10 +88,23 @@ uint32_t moe__emu_tma_shared_bytes(const moe__emu_tma_map_t *map);
 bool moe__emu_tma_check(const moe__emu_tma_map_t *map, int coordinates, uint32_t shared_address,
                         moe__emu_error_t *error);
 
-/* A piece of a box that is contiguous on both sides and all inside or all outside of the tensor. */
+/* Checks what the hardware demands of the coordinates (rank of them) of a load or a store: the box
+ * begins at a chunk of 16 bytes, so the innermost coordinate, in bytes, is a multiple of 16; and a
+ * store has no negative coordinate at all. Where it is not so, an H200 ends the kernel with an
+ * illegal instruction. */
+bool moe__emu_tma_check_coordinates(const moe__emu_tma_map_t *map, const int32_t *coordinates,
+                                    bool store, moe__emu_error_t *error);
+
+/* A piece of a box that is contiguous on both sides and all inside, all tail or all of neither.
+ *
+ * The tail: the hardware stores whole chunks of 16 bytes. Where the rows of a tensor end inside of
+ * a chunk, a store writes the rest of that chunk too, if the box covers it: bytes of the gap before
+ * the next row or, behind the last row, of whatever follows the tensor. A load fills these bytes
+ * like any others outside. */
 typedef struct moe__emu_tma_run_t {
   bool inside;
-  uint64_t global; /* address of the first byte; 0 when outside */
+  bool tail;       /* outside, but a store writes it */
+  uint64_t global; /* address of the first byte of a run that is inside or tail, else 0 */
   uint32_t shared; /* address of the first byte, swizzled */
   uint32_t bytes;  /* at most 16 with a swizzle; at most one row of the box without */
 } moe__emu_tma_run_t;
@@ -100,8 +114,8 @@ typedef bool (*moe__emu_tma_visit_t)(void *context, const moe__emu_tma_run_t *ru
 
 /* Walks the box at `coordinates` (rank of them, in elements; negative and past the end are legal)
  * that lies at `shared_address`: every byte of the box belongs to exactly one run. A load copies
- * the runs inside and fills those outside; a store copies the runs inside and skips the others.
- * False when a visit returned false. */
+ * the runs inside and fills all others; a store copies the runs inside and the tails, and skips the
+ * others. False when a visit returned false. */
 bool moe__emu_tma_walk(const moe__emu_tma_map_t *map, const int32_t *coordinates,
                        uint32_t shared_address, moe__emu_tma_visit_t visit, void *context);
 

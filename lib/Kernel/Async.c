@@ -24,10 +24,10 @@ void moe__ring_initialize(moe__kernel_t *kernel, const moe__ring_t *ring, int32_
     moe__op0(b, "nvvm.mbarrier.init",
              MOE__VALUES(moe__offset_by(b, kernel->shared, ring->full + 8 * i), moe__i32(b, 1)),
              NULL);
-    moe__op0(b, "nvvm.mbarrier.init",
-             MOE__VALUES(moe__offset_by(b, kernel->shared, ring->empty + 8 * i),
-                         moe__i32(b, consumers)),
-             NULL);
+    moe__op0(
+        b, "nvvm.mbarrier.init",
+        MOE__VALUES(moe__offset_by(b, kernel->shared, ring->empty + 8 * i), moe__i32(b, consumers)),
+        NULL);
   }
   /* The TMA signals barriers through another proxy: it must see them initialized. */
   moe__op0(b, "nvvm.fence.mbarrier.init", MOE__NO_VALUES, NULL);
@@ -65,7 +65,8 @@ static void wait_barrier(moe__builder_t *b, MlirValue barrier, MlirValue phase) 
 MlirValue moe__ring_acquire(moe__kernel_t *kernel, const moe__ring_t *ring, moe__cursor_t cursor,
                             int32_t bytes) {
   moe__builder_t *b = &kernel->builder;
-  /* The other parity: a fresh barrier counts as having completed phase 1, so the first round does not wait. */
+  /* The other parity: a fresh barrier counts as having completed phase 1, so the first round does
+   * not wait. */
   wait_barrier(b, barrier_of(kernel, ring->empty, cursor),
                moe__xor(b, cursor.phase, moe__i32(b, 1)));
   MlirValue full = barrier_of(kernel, ring->full, cursor);
@@ -141,7 +142,8 @@ void moe__named_barrier(moe__builder_t *b, int32_t id, int32_t threads) {
 }
 
 void moe__named_barrier_arrive(moe__builder_t *b, int32_t id, int32_t threads) {
-  moe__op0(b, "nvvm.barrier.arrive", MOE__VALUES(moe__i32(b, id), moe__i32(b, threads)), "operandSegmentSizes = array<i32: 1, 1>");
+  moe__op0(b, "nvvm.barrier.arrive", MOE__VALUES(moe__i32(b, id), moe__i32(b, threads)),
+           "operandSegmentSizes = array<i32: 1, 1>");
 }
 
 void moe__warp_barrier(moe__builder_t *b) {

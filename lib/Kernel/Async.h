@@ -1,8 +1,9 @@
-/* Async.h - Hopper's asynchronous machinery: the tensor memory accelerator (TMA), mbarriers, and the ring that joins them.
+/* Async.h - Hopper's asynchronous machinery: the tensor memory accelerator (TMA), mbarriers, and
+ * the ring that joins them.
  *
- * The ring is the pipeline every kernel here is built on: `stages` buffers in shared memory, each with a barrier that is
- * full when its bytes have landed and one that is empty when its readers are done. One thread produces, warps consume; both
- * walk the ring with a cursor of their own.
+ * The ring is the pipeline every kernel here is built on: `stages` buffers in shared memory, each
+ * with a barrier that is full when its bytes have landed and one that is empty when its readers are
+ * done. One thread produces, warps consume; both walk the ring with a cursor of their own.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #ifndef MOE_KERNEL_ASYNC_H
@@ -12,8 +13,8 @@
 
 typedef struct moe__ring_t {
   int stages;
-  int32_t stage_bytes;            /* distance of two buffers, a multiple of 1024 */
-  int32_t buffers, full, empty;   /* offsets in shared memory */
+  int32_t stage_bytes;          /* distance of two buffers, a multiple of 1024 */
+  int32_t buffers, full, empty; /* offsets in shared memory */
 } moe__ring_t;
 
 /* Where a thread stands: the stage, and the parity of the phase it waits for. */
@@ -24,7 +25,8 @@ typedef struct moe__cursor_t {
 /* Reserves buffers and barriers. */
 moe__ring_t moe__ring_create(moe__kernel_t *kernel, int stages, int32_t stage_bytes);
 
-/* Initializes the barriers; consumers: how many arrivals empty a stage. One thread calls it; a block barrier must follow. */
+/* Initializes the barriers; consumers: how many arrivals empty a stage. One thread calls it; a
+ * block barrier must follow. */
 void moe__ring_initialize(moe__kernel_t *kernel, const moe__ring_t *ring, int32_t consumers);
 
 moe__cursor_t moe__cursor_start(moe__builder_t *b);
@@ -33,7 +35,8 @@ moe__cursor_t moe__cursor_next(moe__builder_t *b, const moe__ring_t *ring, moe__
 /* The buffer of the cursor's stage. */
 MlirValue moe__ring_buffer(moe__kernel_t *kernel, const moe__ring_t *ring, moe__cursor_t cursor);
 
-/* Producer: waits until the stage is free, announces `bytes`, and gives the barrier that loads complete on. */
+/* Producer: waits until the stage is free, announces `bytes`, and gives the barrier that loads
+ * complete on. */
 MlirValue moe__ring_acquire(moe__kernel_t *kernel, const moe__ring_t *ring, moe__cursor_t cursor,
                             int32_t bytes);
 
@@ -41,11 +44,13 @@ MlirValue moe__ring_acquire(moe__kernel_t *kernel, const moe__ring_t *ring, moe_
 void moe__ring_wait(moe__kernel_t *kernel, const moe__ring_t *ring, moe__cursor_t cursor);
 void moe__ring_release(moe__kernel_t *kernel, const moe__ring_t *ring, moe__cursor_t cursor);
 
-/* Copies the box at `coordinates` (i32, innermost first) into shared memory, completing on `barrier`. */
+/* Copies the box at `coordinates` (i32, innermost first) into shared memory, completing on
+ * `barrier`. */
 void moe__tma_load(moe__builder_t *b, MlirValue map, MlirValue shared, MlirValue barrier, int rank,
                    const MlirValue *coordinates);
 
-/* Copies a box from shared memory; elements outside the tensor are not written. Part of the next commit. */
+/* Copies a box from shared memory; elements outside the tensor are not written. Part of the next
+ * commit. */
 void moe__tma_store(moe__builder_t *b, MlirValue map, MlirValue shared, int rank,
                     const MlirValue *coordinates);
 void moe__tma_commit(moe__builder_t *b);
@@ -56,13 +61,15 @@ void moe__tma_wait_read(moe__builder_t *b, int pending);
 /* Brings a tensor map into the descriptor cache. */
 void moe__tma_prefetch_map(moe__builder_t *b, MlirValue map);
 
-/* Makes this thread's ordinary writes to shared memory visible to the TMA; a barrier must follow. */
+/* Makes this thread's ordinary writes to shared memory visible to the TMA; a barrier must follow.
+ */
 void moe__fence_shared_to_async(moe__builder_t *b);
 
 /* Barriers: of the whole block, of `threads` threads on barrier `id` (1..15), of a warp. */
 void moe__block_barrier(moe__builder_t *b);
 void moe__named_barrier(moe__builder_t *b, int32_t id, int32_t threads);
-void moe__named_barrier_arrive(moe__builder_t *b, int32_t id, int32_t threads); /* without waiting */
+void moe__named_barrier_arrive(moe__builder_t *b, int32_t id,
+                               int32_t threads); /* without waiting */
 void moe__warp_barrier(moe__builder_t *b);
 
 #endif /* MOE_KERNEL_ASYNC_H */

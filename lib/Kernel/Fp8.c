@@ -14,7 +14,7 @@
 
 /* What the formulas need of an element type. */
 static const struct {
-  int max_exponent;  /* exponent of the largest finite value */
+  int max_exponent; /* exponent of the largest finite value */
   float max_finite;
   int mantissa_bits;
   const char *mlir_type;
@@ -48,7 +48,8 @@ static MlirValue multiply_bits(moe__builder_t *b, MlirValue bits, float factor) 
   return moe__bitcast(b, product, b->i32);
 }
 
-MlirValue moe__mx_scale(moe__builder_t *b, MlirValue amax, moe__mx_mode_t mode, moe__fp8_t element) {
+MlirValue moe__mx_scale(moe__builder_t *b, MlirValue amax, moe__mx_mode_t mode,
+                        moe__fp8_t element) {
   int max_exponent = FORMATS[element].max_exponent;
   float to_scale = ldexpf(1.0F, -max_exponent);
   /* NaN becomes Inf: both give 255, and no addition below can carry into the sign. */
@@ -58,7 +59,8 @@ MlirValue moe__mx_scale(moe__builder_t *b, MlirValue amax, moe__mx_mode_t mode, 
     return exponent(b, multiply_bits(b, bits, to_scale));
   case MOE__EVEN: {
     int half = 1 << (F32_MANTISSA_BITS - FORMATS[element].mantissa_bits - 1);
-    MlirValue rounded = moe__and(b, moe__add(b, bits, moe__i32(b, half)), moe__i32(b, F32_INFINITY));
+    MlirValue rounded =
+        moe__and(b, moe__add(b, bits, moe__i32(b, half)), moe__i32(b, F32_INFINITY));
     return exponent(b, multiply_bits(b, rounded, to_scale));
   }
   case MOE__RCEIL: {
@@ -71,7 +73,8 @@ MlirValue moe__mx_scale(moe__builder_t *b, MlirValue amax, moe__mx_mode_t mode, 
     MlirValue up = exponent_rounded_up(b, bits);
     MlirValue limit = moe__i32(b, max_exponent);
     MlirValue scale = moe__sub(b, up, moe__umin(b, up, limit));
-    return moe__select(b, moe__eq(b, bits, moe__i32(b, F32_INFINITY)), moe__i32(b, E8M0_NAN), scale);
+    return moe__select(b, moe__eq(b, bits, moe__i32(b, F32_INFINITY)), moe__i32(b, E8M0_NAN),
+                       scale);
   }
   }
   __builtin_unreachable();

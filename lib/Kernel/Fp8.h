@@ -1,6 +1,8 @@
-/* Fp8.h - 8-bit floating point in registers: the scale of an MX block, its reciprocal, and the cast.
+/* Fp8.h - 8-bit floating point in registers: the scale of an MX block, its reciprocal, and the
+ * cast.
  *
- * The formulas are those of docs/numerics.md; sm_90a has no conversion to E8M0, so the scale is made with integers.
+ * The formulas are those of docs/numerics.md; sm_90a has no conversion to E8M0, so the scale is
+ * made with integers.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #ifndef MOE_KERNEL_FP8_H

@@ -13,7 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One symbol per gpu.module for the dynamic shared memory of all its kernels. 1024 is what 128-byte swizzles need. */
+/* One symbol per gpu.module for the dynamic shared memory of all its kernels. 1024 is what 128-byte
+ * swizzles need. */
 #define SHARED_SYMBOL "dynamic_shared_memory"
 
 void moe__kernel_begin(moe__kernel_t *kernel, MlirContext context, MlirLocation location,
@@ -79,9 +80,10 @@ static const char *requirement_separator(moe__kernel_t *kernel) {
   return ftell(kernel->requirements) == 0 ? "" : ", ";
 }
 
-void moe__kernel_require(moe__kernel_t *kernel, int tensor, int dimension, const char *what, int64_t value) {
-  fprintf(kernel->requirements, "%s{dim = [%d, %d], %s = %" PRId64 "}", requirement_separator(kernel),
-          tensor, dimension, what, value);
+void moe__kernel_require(moe__kernel_t *kernel, int tensor, int dimension, const char *what,
+                         int64_t value) {
+  fprintf(kernel->requirements, "%s{dim = [%d, %d], %s = %" PRId64 "}",
+          requirement_separator(kernel), tensor, dimension, what, value);
 }
 
 void moe__kernel_require_same(moe__kernel_t *kernel, int tensor, int dimension, int other_tensor,
@@ -139,7 +141,8 @@ void moe__kernel_end(moe__kernel_t *kernel, MlirBlock gpu_module_body, MlirStrin
   FILE *out = open_memstream(&text, &length);
   if (!out)
     abort();
-  fprintf(out, "sym_name = \"%.*s\", function_type = !llvm.func<void (", (int)name.length, name.data);
+  fprintf(out, "sym_name = \"%.*s\", function_type = !llvm.func<void (", (int)name.length,
+          name.data);
   for (int i = 0; i < kernel->parameter_count; i++) {
     MlirType type = kernel->parameter_types[i];
     bool pointer = mlirTypeEqual(type, b->ptr), global = mlirTypeEqual(type, b->global_ptr);

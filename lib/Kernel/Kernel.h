@@ -1,16 +1,17 @@
 /* Kernel.h - a kernel under construction: its parameters, its shared memory, its launch bounds.
  *
- * Why it exists: everything a launcher must know of a kernel is recorded where the kernel uses it, so that the manifest can
- * never disagree with the code. moe__kernel_end writes the record to the kernel as the attribute `moe.kernel`:
+ * Why it exists: everything a launcher must know of a kernel is recorded where the kernel uses it,
+ * so that the manifest can never disagree with the code. moe__kernel_end writes the record to the
+ * kernel as the attribute `moe.kernel`:
  *
- *   moe.kernel = {block = [288, 1, 1], cluster = [1, 1, 1], shared_memory = 98432, grid = [<expression>, ...],
- *                 parameters = [{kind = "tensor_map", tensor = 0, ...}, ...],
- *                 requires = [{dim = [0, 1], multiple_of = 32}, {dim = [1, 0], at_most = 1024},
- *                             {dim = [0, 0], same_as = [2, 0]}, ...]}
+ *   moe.kernel = {block = [288, 1, 1], cluster = [1, 1, 1], shared_memory = 98432, grid =
+ * [<expression>, ...], parameters = [{kind = "tensor_map", tensor = 0, ...}, ...], requires = [{dim
+ * = [0, 1], multiple_of = 32}, {dim = [1, 0], at_most = 1024}, {dim = [0, 0], same_as = [2, 0]},
+ * ...]}
  *
  * `tensor` counts the operands of the op, then its results. An expression is an integer, "num_sms",
- * {dim = [tensor, dimension]}, or {ceildiv | mul | min = [<expression>, ...]}: docs/manifest.md, with `dim` in place of
- * symbols.
+ * {dim = [tensor, dimension]}, or {ceildiv | mul | min = [<expression>, ...]}: docs/manifest.md,
+ * with `dim` in place of symbols.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #ifndef MOE_KERNEL_KERNEL_H
@@ -42,12 +43,13 @@ typedef struct moe__kernel_t {
 
 /* A dimension inside a kernel: a constant where the type says so, else a scalar parameter. */
 typedef struct moe__extent_t {
-  int64_t size;                           /* -1 when dynamic */
-  MlirValue value;                        /* i32 */
-  char expression[MOE__EXPRESSION_SIZE];  /* for grids and tensor maps */
+  int64_t size;                          /* -1 when dynamic */
+  MlirValue value;                       /* i32 */
+  char expression[MOE__EXPRESSION_SIZE]; /* for grids and tensor maps */
 } moe__extent_t;
 
-/* How memory is cut for the tensor memory accelerator. dims and strides are expressions, innermost first. */
+/* How memory is cut for the tensor memory accelerator. dims and strides are expressions, innermost
+ * first. */
 typedef struct moe__tensor_map_t {
   int tensor;
   const char *element; /* "u8", "bf16", "f32" */
@@ -63,22 +65,28 @@ void moe__kernel_begin(moe__kernel_t *kernel, MlirContext context, MlirLocation 
                        int32_t threads, int32_t blocks_per_sm);
 
 /* Adds a parameter, in the order of the calls. The value is what the body uses. */
-MlirValue moe__kernel_pointer(moe__kernel_t *kernel, int tensor);                       /* !llvm.ptr<1> */
-MlirValue moe__kernel_tensor_map(moe__kernel_t *kernel, const moe__tensor_map_t *map);  /* !llvm.ptr */
+MlirValue moe__kernel_pointer(moe__kernel_t *kernel, int tensor); /* !llvm.ptr<1> */
+MlirValue moe__kernel_tensor_map(moe__kernel_t *kernel,
+                                 const moe__tensor_map_t *map); /* !llvm.ptr */
 
-/* The extent of dimension `dimension` of tensor number `tensor` of this ranked type: a parameter only when dynamic. */
+/* The extent of dimension `dimension` of tensor number `tensor` of this ranked type: a parameter
+ * only when dynamic. */
 moe__extent_t moe__kernel_extent(moe__kernel_t *kernel, int tensor, int dimension, MlirType type);
 
-/* States what the kernel needs of a dimension; a launcher refuses other sizes. what: "multiple_of", "at_least", "at_most". */
-void moe__kernel_require(moe__kernel_t *kernel, int tensor, int dimension, const char *what, int64_t value);
+/* States what the kernel needs of a dimension; a launcher refuses other sizes. what: "multiple_of",
+ * "at_least", "at_most". */
+void moe__kernel_require(moe__kernel_t *kernel, int tensor, int dimension, const char *what,
+                         int64_t value);
 
 /* States that two dimensions must have one size. */
-void moe__kernel_require_same(moe__kernel_t *kernel, int tensor, int dimension, int other_tensor, int other_dimension);
+void moe__kernel_require_same(moe__kernel_t *kernel, int tensor, int dimension, int other_tensor,
+                              int other_dimension);
 
 /* Reads the special registers and the base of shared memory; call once, after the parameters. */
 void moe__kernel_prologue(moe__kernel_t *kernel);
 
-/* Reserves shared memory and gives its offset from `shared`. alignment: a power of two up to 1024. */
+/* Reserves shared memory and gives its offset from `shared`. alignment: a power of two up to 1024.
+ */
 int32_t moe__kernel_shared(moe__kernel_t *kernel, int32_t bytes, int32_t alignment);
 
 /* Ends the body and appends the function `name` to gpu_module_body. grid: three expressions. */

@@ -1,7 +1,7 @@
 /* Tiles.h - the work list of a persistent kernel: which tile a block takes next.
  *
- * Blocks stride through one list of tiles: block i takes tiles i, i + blocks, ... The order of the list decides which DRAM
- * pages and L2 lines are shared by the blocks that run at the same time.
+ * Blocks stride through one list of tiles: block i takes tiles i, i + blocks, ... The order of the
+ * list decides which DRAM pages and L2 lines are shared by the blocks that run at the same time.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #ifndef MOE_KERNEL_TILES_H
@@ -9,11 +9,12 @@
 
 #include "lib/Kernel/Kernel.h"
 
-/* batches x rows x columns tiles, batch by batch. Within a batch, bands of `band` tile rows, and within a band column by
- * column: band = 1 is row-major order; a larger band keeps concurrent blocks on a squarer patch. */
+/* batches x rows x columns tiles, batch by batch. Within a batch, bands of `band` tile rows, and
+ * within a band column by column: band = 1 is row-major order; a larger band keeps concurrent
+ * blocks on a squarer patch. */
 typedef struct moe__tiles_t {
-  MlirValue total;            /* i32: how many tiles there are */
-  MlirValue rows, columns;    /* i32 */
+  MlirValue total;         /* i32: how many tiles there are */
+  MlirValue rows, columns; /* i32 */
   int32_t band;
 } moe__tiles_t;
 
@@ -30,7 +31,7 @@ moe__tile_t moe__tile_at(moe__builder_t *b, const moe__tiles_t *tiles, MlirValue
 moe__tile_t moe__tile_in_batch(moe__builder_t *b, const moe__tiles_t *tiles, MlirValue index);
 
 /* for each tile of this block, with carried values: see moe__for_begin. */
-moe__for_t moe__tiles_begin(moe__kernel_t *kernel, const moe__tiles_t *tiles, intptr_t carried_count,
-                            const MlirValue *carried);
+moe__for_t moe__tiles_begin(moe__kernel_t *kernel, const moe__tiles_t *tiles,
+                            intptr_t carried_count, const MlirValue *carried);
 
 #endif /* MOE_KERNEL_TILES_H */

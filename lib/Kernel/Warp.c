@@ -7,11 +7,13 @@
 
 #define ALL_LANES (-1)
 
-static MlirValue shuffle(moe__builder_t *b, const char *kind, MlirValue value, MlirValue which, int clamp) {
+static MlirValue shuffle(moe__builder_t *b, const char *kind, MlirValue value, MlirValue which,
+                         int clamp) {
   char attributes[48];
   snprintf(attributes, sizeof attributes, "kind = #nvvm<shfl_kind %s>", kind);
   return moe__op1(b, "nvvm.shfl.sync", mlirValueGetType(value),
-                  MOE__VALUES(moe__i32(b, ALL_LANES), value, which, moe__i32(b, clamp)), attributes);
+                  MOE__VALUES(moe__i32(b, ALL_LANES), value, which, moe__i32(b, clamp)),
+                  attributes);
 }
 
 MlirValue moe__shuffle(moe__builder_t *b, MlirValue value, MlirValue lane) {
@@ -33,4 +35,10 @@ MlirValue moe__warp_scan(moe__builder_t *b, MlirValue value, MlirValue lane,
     value = moe__select(b, moe__ult(b, lane, moe__i32(b, distance)), value, combined);
   }
   return value;
+}
+
+void moe__store_matrix(moe__builder_t *b, MlirValue row_address, const MlirValue words[4]) {
+  moe__op0(b, "nvvm.stmatrix", MOE__VALUES(row_address, words[0], words[1], words[2], words[3]),
+           "layout = #nvvm.mma_layout<row>, shape = #nvvm.ld_st_matrix_shape<m = 8, n = 8>, "
+           "eltType = #nvvm.ld_st_matrix_elt_type<b16>");
 }

@@ -10,7 +10,9 @@
 #define TILE_K_BYTES 128
 #define SWIZZLE_128B (INT64_C(1) << 62)
 #define STRIDE_8_ROWS ((INT64_C(1024) >> 4) << 32) /* distance of two groups of 8 rows */
-#define LEADING_IGNORED (INT64_C(1) << 16)         /* not used by swizzled K-major tiles; 1 by convention */
+#define LEADING_IGNORED                                                                            \
+  (INT64_C(1) << 16) /* not used by swizzled K-major tiles; 1 by convention                        \
+                      */
 
 static MlirType accumulator_type(moe__builder_t *b, int n) {
   char *text = NULL;
@@ -39,8 +41,9 @@ MlirValue moe__wgmma_descriptor(moe__builder_t *b, MlirValue shared) {
                  moe__i64(b, SWIZZLE_128B | STRIDE_8_ROWS | LEADING_IGNORED));
 }
 
-moe__accumulator_t moe__wgmma_k128(moe__builder_t *b, moe__accumulator_t accumulator, bool fresh, MlirValue a_descriptor,
-                                   MlirValue b_descriptor, moe__fp8_t a_type, moe__fp8_t b_type) {
+moe__accumulator_t moe__wgmma_k128(moe__builder_t *b, moe__accumulator_t accumulator, bool fresh,
+                                   MlirValue a_descriptor, MlirValue b_descriptor,
+                                   moe__fp8_t a_type, moe__fp8_t b_type) {
   static const char *const names[] = {[MOE__E4M3] = "e4m3", [MOE__E5M2] = "e5m2"};
   MlirType type = mlirValueGetType(accumulator.value);
   for (int i = 0; i < TILE_K_BYTES / K_BYTES; i++) {
@@ -82,47 +85,60 @@ static MlirValue extract(moe__builder_t *b, MlirValue structure, int position) {
   return moe__op1(b, "llvm.extractvalue", b->f32, MOE__VALUES(structure), attributes);
 }
 
-void moe__accumulator_unpack(moe__builder_t *b, moe__accumulator_t accumulator, MlirValue registers[MOE__WGMMA_MAX_N / 2]) {
+void moe__accumulator_unpack(moe__builder_t *b, moe__accumulator_t accumulator,
+                             MlirValue registers[MOE__WGMMA_MAX_N / 2]) {
   for (int i = 0; i < accumulator.n / 2; i++)
     registers[i] = extract(b, accumulator.value, i);
 }
 
-moe__accumulator_t moe__accumulator_pack(moe__builder_t *b, int n, const MlirValue registers[MOE__WGMMA_MAX_N / 2]) {
+moe__accumulator_t moe__accumulator_pack(moe__builder_t *b, int n,
+                                         const MlirValue registers[MOE__WGMMA_MAX_N / 2]) {
   MlirType type = accumulator_type(b, n);
   moe__accumulator_t accumulator = {n, moe__op1(b, "llvm.mlir.undef", type, MOE__NO_VALUES, NULL)};
   for (int i = 0; i < n / 2; i++) {
     char attributes[48];
     snprintf(attributes, sizeof attributes, "position = array<i64: %d>", i);
-    accumulator.value = moe__op1(b, "llvm.insertvalue", type, MOE__VALUES(accumulator.value, registers[i]), attributes);
+    accumulator.value = moe__op1(b, "llvm.insertvalue", type,
+                                 MOE__VALUES(accumulator.value, registers[i]), attributes);
   }
   return accumulator;
 }
 
-void moe__wgmma_finish(moe__builder_t *b, moe__accumulator_t accumulator, MlirValue registers[MOE__WGMMA_MAX_N / 2]) {
-  /* The wait has no data dependence of its own: tying the registers in and out keeps their uses behind it. */
+void moe__wgmma_finish(moe__builder_t *b, moe__accumulator_t accumulator,
+                       MlirValue registers[MOE__WGMMA_MAX_N / 2]) {
+  /* The wait has no data dependence of its own: tying the registers in and out keeps their uses
+   * behind it. */
   int count = accumulator.n / 2;
   char *constraints = NULL;
   size_t length = 0;
   FILE *out = open_memstream(&constraints, &length);
   if (!out)
     abort();
-  fputs("has_side_effects, asm_dialect = 0 : i64, asm_string = \"wgmma.wait_group.sync.aligned 0;\", constraints = \"", out);
+  fputs("has_side_effects, asm_dialect = 0 : i64, asm_string = \"wgmma.wait_group.sync.aligned "
+        "0;\", constraints = \"",
+        out);
   for (int i = 0; i < count; i++)
     fputs("=f,", out);
   for (int i = 0; i < count; i++)
     fprintf(out, "%d%s", i, i + 1 < count ? "," : "\"");
   fclose(out);
   moe__accumulator_unpack(b, accumulator, registers);
-  MlirValue waited = moe__op1(b, "llvm.inline_asm", mlirValueGetType(accumulator.value), count, registers, constraints);
+  MlirValue waited = moe__op1(b, "llvm.inline_asm", mlirValueGetType(accumulator.value), count,
+                              registers, constraints);
   free(constraints);
   moe__accumulator_unpack(b, (moe__accumulator_t){accumulator.n, waited}, registers);
 }
 
 static void set_registers(moe__builder_t *b, const char *action, int count) {
   char attributes[64];
-  snprintf(attributes, sizeof attributes, "regCount = %d : i32, action = #nvvm<action %s>", count, action);
+  snprintf(attributes, sizeof attributes, "regCount = %d : i32, action = #nvvm<action %s>", count,
+           action);
   moe__op0(b, "nvvm.setmaxregister", MOE__NO_VALUES, attributes);
 }
 
-void moe__registers_decrease(moe__builder_t *b, int count) { set_registers(b, "decrease", count); }
-void moe__registers_increase(moe__builder_t *b, int count) { set_registers(b, "increase", count); }
+void moe__registers_decrease(moe__builder_t *b, int count) {
+  set_registers(b, "decrease", count);
+}
+void moe__registers_increase(moe__builder_t *b, int count) {
+  set_registers(b, "increase", count);
+}

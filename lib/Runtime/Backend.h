@@ -18,6 +18,13 @@ typedef struct moe__encoded_map_t {
   _Alignas(128) unsigned char bytes[128];
 } moe__encoded_map_t;
 
+/* Memory that a launch may touch. */
+typedef struct moe__ready_buffer_t {
+  uint64_t address, bytes;
+  bool is_written;
+  const char *name;
+} moe__ready_buffer_t;
+
 /* One launch, ready. Everything it points to lives in the call. */
 typedef struct moe__ready_launch_t {
   const char *kernel_name;
@@ -25,7 +32,10 @@ typedef struct moe__ready_launch_t {
   uint32_t grid[3], block[3], cluster[3];
   uint32_t shared_memory;
   int parameter_count;
-  void **parameters; /* parameter i is the value at parameters[i] */
+  void **parameters;               /* parameter i is the value at parameters[i] */
+  const uint32_t *parameter_bytes; /* of each */
+  int buffer_count;
+  const moe__ready_buffer_t *buffers; /* the tensors of its pointers and tensor maps, each once */
 } moe__ready_launch_t;
 
 typedef enum moe__code_kind_t {
@@ -74,7 +84,7 @@ typedef struct moe__backend_t {
   moe_rt_status_t (*encode_map)(moe_rt_device_t *device, const moe__tensor_map_t *map,
                                 moe__encoded_map_t *out_encoded);
 
-  /* Called from any thread. Allocates nothing, waits for nothing, takes no lock. */
+  /* Called from any thread. On a GPU it allocates nothing, waits for nothing, takes no lock. */
   moe_rt_status_t (*launch)(moe_rt_device_t *device, const moe__ready_launch_t *launch,
                             void *stream);
 } moe__backend_t;
@@ -107,5 +117,9 @@ moe_rt_status_t moe__device_check(moe_rt_device_t *device);
 
 /* Opens CUDA device `ordinal` (Cuda.c). */
 moe_rt_status_t moe__cuda_open(int ordinal, moe_rt_device_t **out_device);
+
+/* Opens the emulator (Emulator.c). */
+moe_rt_status_t moe__emulator_open(const moe_rt_emulator_options_t *options,
+                                   moe_rt_device_t **out_device);
 
 #endif /* MOE_RUNTIME_BACKEND_H */

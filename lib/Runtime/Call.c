@@ -136,6 +136,36 @@ static moe_rt_status_t make_pointer(preparation_t *preparation, const moe__param
   return MOE_RT_OK;
 }
 
+/* Lists the tensors behind the launch's pointers and tensor maps. */
+static moe_rt_status_t make_buffers(preparation_t *preparation, const moe__launch_t *launch,
+                                    moe__ready_launch_t *out) {
+  const moe__function_t *function = preparation->function;
+  moe__arena_t *arena = &preparation->call->arena;
+  size_t count = (size_t)launch->parameter_count;
+  moe__ready_buffer_t *buffers = moe__arena_allocate(arena, count, sizeof *buffers);
+  uint32_t *bytes = moe__arena_allocate(arena, count, sizeof *bytes);
+  if (!buffers || !bytes)
+    return moe__fail_memory();
+  bool seen[MOE__MAX_TENSORS] = {false};
+  for (int i = 0; i < launch->parameter_count; i++) {
+    const moe__parameter_t *parameter = &launch->parameters[i];
+    bytes[i] = parameter->bytes;
+    if (parameter->kind == MOE__SCALAR || seen[parameter->tensor])
+      continue;
+    seen[parameter->tensor] = true;
+    const moe__placement_t *placement = &preparation->placements[parameter->tensor];
+    buffers[out->buffer_count++] = (moe__ready_buffer_t){
+        .address = placement->address,
+        .bytes = (uint64_t)placement->bytes,
+        .is_written = parameter->tensor >= function->info.argument_count,
+        .name = function->tensors[parameter->tensor].info->name,
+    };
+  }
+  out->buffers = buffers;
+  out->parameter_bytes = bytes;
+  return MOE_RT_OK;
+}
+
 static moe_rt_status_t make_parameters(preparation_t *preparation, const moe__launch_t *launch,
                                        moe__ready_launch_t *out) {
   out->parameter_count = launch->parameter_count;
@@ -178,6 +208,7 @@ static moe_rt_status_t make_launch(preparation_t *preparation, const moe__launch
   if (empty)
     return MOE_RT_OK;
   MOE__TRY(make_parameters(preparation, launch, &ready));
+  MOE__TRY(make_buffers(preparation, launch, &ready));
   preparation->call->launches[preparation->call->launch_count++] = ready;
   return MOE_RT_OK;
 }

@@ -114,8 +114,8 @@ static moe_rt_status_t copy_to_device(moe_rt_device_t *device, void *to, const v
   CALL_IN_CONTEXT(device, cuMemcpyHtoD, to_driver(to), from, bytes);
 }
 
-/* From pageable memory the driver returns once the data is staged; its end is still under way on the
- * default stream, and other streams do not wait for that one. */
+/* From pageable memory the driver returns once the data is staged; its end is still under way on
+ * the default stream, and other streams do not wait for that one. */
 static moe_rt_status_t cuda_to_device(moe_rt_device_t *device, void *to, const void *from,
                                       size_t bytes) {
   MOE__TRY(copy_to_device(device, to, from, bytes));

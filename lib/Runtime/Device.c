@@ -44,11 +44,18 @@ moe_rt_status_t moe__device_check(moe_rt_device_t *device) {
 
 /* ---- Opening ---- */
 
+/* emu:N is the emulator with schedule N. */
+static moe_rt_status_t open_emulator(int ordinal, moe_rt_device_t **out_device) {
+  moe_rt_emulator_options_t options = {.schedule = (uint64_t)ordinal};
+  return moe__emulator_open(&options, out_device);
+}
+
 static const struct {
   const char *kind;
   moe_rt_status_t (*open)(int ordinal, moe_rt_device_t **out_device);
 } device_kinds[] = {
     {"cuda", moe__cuda_open},
+    {"emu", open_emulator},
 };
 
 /* Whether `text` is nothing or ":N". */
@@ -76,8 +83,18 @@ moe_rt_status_t moe_rt_device_open(const char *name, moe_rt_device_t **out_devic
     if (strncmp(name, device_kinds[i].kind, length) == 0 && parse_ordinal(name + length, &ordinal))
       return device_kinds[i].open(ordinal, out_device);
   }
-  return moe__fail(MOE_RT_INVALID_ARGUMENT, "device '%.64s' is not known; there are: cuda, cuda:N",
-                   name);
+  return moe__fail(MOE_RT_INVALID_ARGUMENT,
+                   "device '%.64s' is not known; there are: cuda, cuda:N, emu, emu:N", name);
+}
+
+moe_rt_status_t moe_rt_device_open_emulator(const moe_rt_emulator_options_t *options,
+                                            moe_rt_device_t **out_device) {
+  if (!out_device)
+    return moe__fail(MOE_RT_INVALID_ARGUMENT, "%s: out_device is NULL", __func__);
+  *out_device = NULL;
+  if (!options)
+    return moe__fail(MOE_RT_INVALID_ARGUMENT, "%s: options is NULL", __func__);
+  return moe__emulator_open(options, out_device);
 }
 
 void moe_rt_device_close(moe_rt_device_t *device) {

@@ -44,7 +44,8 @@ static bool create_directory(const char *path) {
 static bool write_file(const char *directory, const char *name, moe__bytes_t bytes) {
   char temporary[PATH_MAX], final[PATH_MAX];
   if (snprintf(final, sizeof final, "%s/%s", directory, name) >= (int)sizeof final ||
-      snprintf(temporary, sizeof temporary, "%s/.%s.XXXXXX", directory, name) >= (int)sizeof temporary) {
+      snprintf(temporary, sizeof temporary, "%s/.%s.XXXXXX", directory, name) >=
+          (int)sizeof temporary) {
     errno = ENAMETOOLONG;
     return false;
   }
@@ -76,7 +77,8 @@ moe_status_t moe__target_write_bundle(MlirOperation module, const char *director
     moe__error(module, "cannot create the folder '%s': %s", directory, strerror(errno));
     return MOE_IO_ERROR;
   }
-  /* The manifest comes last: until it is there, the hashes of the old one do not fit the new files. */
+  /* The manifest comes last: until it is there, the hashes of the old one do not fit the new files.
+   */
   bool ok = write_file(directory, "kernels.ptx", ptx);
   if (cubin.data) {
     ok = ok && write_file(directory, "kernels.cubin", cubin);

@@ -1,13 +1,15 @@
 /* Manifest.c - writes the manifest (docs/manifest.md) of a compiled module.
  *
- * What it joins: the launch plan, which is the functions with one op per launch; the record `moe.kernel` that each kernel
- * carries (lib/Kernel/Kernel.h); and the artifacts. Shapes are followed from the arguments through the ops, so that every
- * size in the manifest is a number or an expression over the shape symbols of its function.
+ * What it joins: the launch plan, which is the functions with one op per launch; the record
+ * `moe.kernel` that each kernel carries (lib/Kernel/Kernel.h); and the artifacts. Shapes are
+ * followed from the arguments through the ops, so that every size in the manifest is a number or an
+ * expression over the shape symbols of its function.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Target/Target.h"
 
 #include "lib/Builder/Inspect.h"
+#include "lib/Target/Record.h"
 
 #include "mlir-c/BuiltinAttributes.h"
 #include "mlir-c/BuiltinTypes.h"
@@ -40,11 +42,18 @@ typedef struct function_t {
 
 /* ---- Strings and attributes ---- */
 
-static json_t *json_text(MlirStringRef text) { return json_stringn(text.data, text.length); }
+static json_t *json_text(MlirStringRef text) {
+  return json_stringn(text.data, text.length);
+}
 
-/* Only such text can stand in JSON. */
-static bool is_utf8(MlirStringRef text) {
-  json_t *value = json_text(text);
+/* What the schema takes for the name of a function or tensor. */
+#define MAX_NAME 255
+#define NAME_RULE "must be 1 to 255 bytes of UTF-8, without quotes and control characters"
+static bool is_name(MlirStringRef text) {
+  bool ok = text.length > 0 && text.length <= MAX_NAME;
+  for (size_t i = 0; ok && i < text.length; i++)
+    ok = (unsigned char)text.data[i] >= ' ' && !strchr("\177'\"", text.data[i]);
+  json_t *value = ok ? json_text(text) : NULL; /* NULL unless it is UTF-8 */
   json_decref(value);
   return value != NULL;
 }
@@ -87,15 +96,18 @@ static bool name_is_taken(const function_t *function, const char *name) {
   return false;
 }
 
-/* Adds a tensor. The name is `prefix` followed by the first free number where `name` is empty or taken. */
-static tensor_t *add_tensor(function_t *function, MlirValue value, MlirStringRef name, const char *prefix) {
+/* Adds a tensor. The name is `prefix` followed by the first free number where `name` is empty or
+ * taken. */
+static tensor_t *add_tensor(function_t *function, MlirValue value, MlirStringRef name,
+                            const char *prefix) {
   char *text = strndup(name.data ? name.data : "", name.length);
   for (int n = 0; text && (!*text || name_is_taken(function, text)); n++) {
     free(text);
     if (asprintf(&text, "%s%d", prefix, n) < 0)
       abort();
   }
-  function->tensors = realloc(function->tensors, (function->tensor_count + 1) * sizeof *function->tensors);
+  function->tensors =
+      realloc(function->tensors, (function->tensor_count + 1) * sizeof *function->tensors);
   if (!text || !function->tensors)
     abort();
   tensor_t *tensor = &function->tensors[function->tensor_count++];
@@ -144,10 +156,14 @@ static json_t *divided(json_t *size, int64_t divisor) {
 /* The shape of result number `result` of `op`, from those of its operands: one case per op. */
 static void infer_shape(function_t *function, MlirOperation op, intptr_t result, json_t *shape) {
   json_t *first = find_tensor(function, mlirOperationGetOperand(op, 0))->shape;
-  if (moe__op_is(op, "scaled_grouped_mm.scaled_mm")) { /* (M,K) times (E,K,N) */
+  if (moe__op_is(op, "scaled_grouped_mm.scaled_mm")) {
     json_t *second = find_tensor(function, mlirOperationGetOperand(op, 1))->shape;
+    json_t *offs = find_tensor(function, mlirOperationGetOperand(op, 4))->shape;
+    size_t last = json_array_size(second) - 1;
+    if (last == 1) /* (N,M) times (M,K) gives (E,N,K); (M,K) times (E,K,N) gives (M,N) */
+      json_array_append(shape, json_array_get(offs, 0));
     json_array_append(shape, json_array_get(first, 0));
-    json_array_append(shape, json_array_get(second, 2));
+    json_array_append(shape, json_array_get(second, last));
     return;
   }
   size_t axis = (size_t)moe__op_integer(op, "axis"); /* mx_quantize.quantize: q, then scales */
@@ -160,7 +176,9 @@ static void infer_shape(function_t *function, MlirOperation op, intptr_t result,
   }
 }
 
-static bool is_launch(MlirOperation op) { return !mlirAttributeIsNull(moe__op_attribute(op, "kernel")); }
+static bool is_launch(MlirOperation op) {
+  return !mlirAttributeIsNull(moe__op_attribute(op, "kernel"));
+}
 
 static intptr_t returned_at(const function_t *function, MlirValue value) {
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(function->returns); i++)
@@ -171,17 +189,17 @@ static intptr_t returned_at(const function_t *function, MlirValue value) {
 
 /* Results and temporaries, in the order in which launches make them. */
 static void add_made_tensors(function_t *function) {
-  for (MlirOperation op = mlirBlockGetFirstOperation(moe__body(function->op)); !mlirOperationIsNull(op);
-       op = mlirOperationGetNextInBlock(op)) {
+  for (MlirOperation op = mlirBlockGetFirstOperation(moe__body(function->op));
+       !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
     if (!is_launch(op))
       continue;
     for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++) {
       MlirValue value = mlirOperationGetResult(op, i);
       intptr_t position = returned_at(function, value);
-      tensor_t *tensor = position < 0
-                             ? add_tensor(function, value, mlirStringRefCreate(NULL, 0), "temporary")
-                             : add_tensor(function, value, given_name(function->op, "res_attrs", position),
-                                          "result");
+      tensor_t *tensor =
+          position < 0 ? add_tensor(function, value, mlirStringRefCreate(NULL, 0), "temporary")
+                       : add_tensor(function, value,
+                                    given_name(function->op, "res_attrs", position), "result");
       infer_shape(function, op, i, tensor->shape);
     }
   }
@@ -215,7 +233,8 @@ static json_t *resolve(function_t *function, MlirOperation launch, MlirAttribute
   if (mlirAttributeIsAArray(expression)) {
     json_t *list = json_array();
     for (intptr_t i = 0; i < mlirArrayAttrGetNumElements(expression); i++)
-      json_array_append_new(list, resolve(function, launch, mlirArrayAttrGetElement(expression, i)));
+      json_array_append_new(list,
+                            resolve(function, launch, mlirArrayAttrGetElement(expression, i)));
     return list;
   }
   if (!mlirAttributeIsADictionary(expression))
@@ -233,14 +252,16 @@ static json_t *resolve(function_t *function, MlirOperation launch, MlirAttribute
   return object;
 }
 
-static json_t *describe_parameter(function_t *function, MlirOperation launch, MlirAttribute record) {
+static json_t *describe_parameter(function_t *function, MlirOperation launch,
+                                  MlirAttribute record) {
   json_t *parameter = json_object();
   for (intptr_t i = 0; i < mlirDictionaryAttrGetNumElements(record); i++) {
     MlirNamedAttribute entry = mlirDictionaryAttrGetElement(record, i);
     MlirStringRef key = mlirIdentifierStr(entry.name);
     json_t *value = NULL;
     if (mlirStringRefEqual(key, mlirStringRefCreateFromCString("tensor")))
-      value = json_string(launch_tensor(function, launch, mlirIntegerAttrGetValueInt(entry.attribute))->name);
+      value = json_string(
+          launch_tensor(function, launch, mlirIntegerAttrGetValueInt(entry.attribute))->name);
     else
       value = resolve(function, launch, entry.attribute);
     json_object_setn_new(parameter, key.data, key.length, value);
@@ -259,8 +280,8 @@ static int64_t least_common_multiple(int64_t x, int64_t y) {
 }
 
 /* The expression for the dimension that `requirement` names under `key`. */
-static json_t *required_dimension(function_t *function, MlirOperation launch, MlirAttribute requirement,
-                                  const char *key) {
+static json_t *required_dimension(function_t *function, MlirOperation launch,
+                                  MlirAttribute requirement, const char *key) {
   MlirAttribute dim = element(requirement, key);
   intptr_t tensor = mlirIntegerAttrGetValueInt(mlirArrayAttrGetElement(dim, 0));
   int64_t dimension = mlirIntegerAttrGetValueInt(mlirArrayAttrGetElement(dim, 1));
@@ -278,18 +299,21 @@ static size_t find_symbol(const function_t *function, const char *name) {
   return index;
 }
 
-/* What a kernel requires of a dimension is required of its symbol. Static dimensions were checked by passes. */
-static void apply_requirement(function_t *function, MlirOperation launch, MlirAttribute requirement) {
+/* What a kernel requires of a dimension is required of its symbol. Static dimensions were checked
+ * by passes. */
+static void apply_requirement(function_t *function, MlirOperation launch,
+                              MlirAttribute requirement) {
   json_t *size = required_dimension(function, launch, requirement, "dim");
   if (!json_is_string(size))
     return;
   const char *name = json_string_value(size);
   if (mlirAttributeIsNull(element(requirement, "same_as"))) {
     json_t *symbol = json_array_get(function->symbols, find_symbol(function, name));
-    json_t *multiple = json_object_get(symbol, "multiple_of"), *least = json_object_get(symbol, "min"),
-           *most = json_object_get(symbol, "max");
-    json_integer_set(multiple, least_common_multiple(json_integer_value(multiple),
-                                                     moe__dictionary_integer(requirement, "multiple_of", 1)));
+    json_t *multiple = json_object_get(symbol, "multiple_of"),
+           *least = json_object_get(symbol, "min"), *most = json_object_get(symbol, "max");
+    json_integer_set(multiple,
+                     least_common_multiple(json_integer_value(multiple),
+                                           moe__dictionary_integer(requirement, "multiple_of", 1)));
     int64_t at_least = moe__dictionary_integer(requirement, "at_least", json_integer_value(least));
     int64_t at_most = moe__dictionary_integer(requirement, "at_most", json_integer_value(most));
     if (at_least > json_integer_value(least))
@@ -301,7 +325,8 @@ static void apply_requirement(function_t *function, MlirOperation launch, MlirAt
   json_t *other = required_dimension(function, launch, requirement, "same_as");
   if (!json_is_string(other) || strcmp(json_string_value(other), name) == 0)
     return;
-  /* One symbol for both. Every use of a symbol is the same JSON string, so that renaming it here renames it everywhere. */
+  /* One symbol for both. Every use of a symbol is the same JSON string, so that renaming it here
+   * renames it everywhere. */
   json_array_remove(function->symbols, find_symbol(function, json_string_value(other)));
   json_string_set(other, name);
 }
@@ -319,13 +344,15 @@ static json_t *describe_op(function_t *function, MlirOperation op) {
     MlirNamedAttribute entry = mlirOperationGetAttribute(op, i);
     MlirStringRef name = mlirIdentifierStr(entry.name);
     if (mlirAttributeIsAInteger(entry.attribute) || mlirAttributeIsAString(entry.attribute))
-      json_object_setn_new(attributes, name.data, name.length, json_from_attribute(entry.attribute));
+      json_object_setn_new(attributes, name.data, name.length,
+                           json_from_attribute(entry.attribute));
   }
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++)
     json_array_append_new(operands, json_string(launch_tensor(function, op, i)->name));
   for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++)
     json_array_append_new(
-        results, json_string(launch_tensor(function, op, mlirOperationGetNumOperands(op) + i)->name));
+        results,
+        json_string(launch_tensor(function, op, mlirOperationGetNumOperands(op) + i)->name));
   return json_pack("{so so so so}", "name", json_text(moe__op_name(op)), "attributes", attributes,
                    "operands", operands, "results", results);
 }
@@ -336,9 +363,10 @@ static json_t *describe_launch(function_t *function, MlirOperation op, MlirStrin
   MlirAttribute parameters = element(record, "parameters");
   json_t *list = json_array();
   for (intptr_t i = 0; i < mlirArrayAttrGetNumElements(parameters); i++)
-    json_array_append_new(list, describe_parameter(function, op, mlirArrayAttrGetElement(parameters, i)));
-  return json_pack("{so so so so}", "kernel", json_text(kernel), "op", describe_op(function, op), "grid",
-                   resolve(function, op, element(record, "grid")), "parameters", list);
+    json_array_append_new(list,
+                          describe_parameter(function, op, mlirArrayAttrGetElement(parameters, i)));
+  return json_pack("{so so so so}", "kernel", json_text(kernel), "op", describe_op(function, op),
+                   "grid", resolve(function, op, element(record, "grid")), "parameters", list);
 }
 
 /* The record of the kernel that the launch names, null if there is no such kernel. */
@@ -347,8 +375,8 @@ static MlirAttribute find_record(MlirOperation module, MlirStringRef kernel) {
        !mlirOperationIsNull(gpu_module); gpu_module = mlirOperationGetNextInBlock(gpu_module)) {
     if (!moe__op_is(gpu_module, "gpu.module"))
       continue;
-    for (MlirOperation op = mlirBlockGetFirstOperation(moe__body(gpu_module)); !mlirOperationIsNull(op);
-         op = mlirOperationGetNextInBlock(op))
+    for (MlirOperation op = mlirBlockGetFirstOperation(moe__body(gpu_module));
+         !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op))
       if (moe__op_is(op, "llvm.func") && mlirStringRefEqual(moe__symbol(op), kernel))
         return moe__op_attribute(op, "moe.kernel");
   }
@@ -358,19 +386,19 @@ static MlirAttribute find_record(MlirOperation module, MlirStringRef kernel) {
 /* ---- Functions and kernels ---- */
 
 static bool check_names(const function_t *function) {
-  if (!is_utf8(moe__symbol(function->op)))
-    return moe__error(function->op, "the name of the function is not UTF-8");
+  if (!is_name(moe__symbol(function->op)))
+    return moe__error(function->op, "the name of the function " NAME_RULE);
   for (size_t i = 0; i < function->tensor_count; i++)
-    if (!is_utf8(mlirStringRefCreateFromCString(function->tensors[i].name)))
-      return moe__error(function->op, "the name of a tensor is not UTF-8");
+    if (!is_name(mlirStringRefCreateFromCString(function->tensors[i].name)))
+      return moe__error(function->op, "the name of a tensor " NAME_RULE);
   return true;
 }
 
 /* NULL after an error. */
 static json_t *describe_launches(MlirOperation module, function_t *function) {
   json_t *launches = json_array();
-  for (MlirOperation op = mlirBlockGetFirstOperation(moe__body(function->op)); !mlirOperationIsNull(op);
-       op = mlirOperationGetNextInBlock(op)) {
+  for (MlirOperation op = mlirBlockGetFirstOperation(moe__body(function->op));
+       !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
     if (!is_launch(op))
       continue;
     MlirStringRef kernel = mlirSymbolRefAttrGetLeafReference(moe__op_attribute(op, "kernel"));
@@ -380,7 +408,16 @@ static json_t *describe_launches(MlirOperation module, function_t *function) {
       json_decref(launches);
       return NULL;
     }
+    if (!moe__record_check(op, record)) {
+      json_decref(launches);
+      return NULL;
+    }
     json_array_append_new(launches, describe_launch(function, op, kernel, record));
+  }
+  if (json_array_size(launches) == 0) {
+    moe__error(function->op, "the function launches no kernel");
+    json_decref(launches);
+    return NULL;
   }
   return launches;
 }
@@ -398,8 +435,8 @@ static json_t *describe_function(MlirOperation module, function_t *function) {
   for (size_t i = 0; i < argument_count; i++)
     json_array_append_new(arguments, describe_tensor(&function->tensors[i]));
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(function->returns); i++)
-    json_array_append_new(
-        results, describe_tensor(find_tensor(function, mlirOperationGetOperand(function->returns, i))));
+    json_array_append_new(results, describe_tensor(find_tensor(
+                                       function, mlirOperationGetOperand(function->returns, i))));
   for (size_t i = argument_count; i < function->tensor_count; i++)
     if (returned_at(function, function->tensors[i].value) < 0)
       json_array_append_new(temporaries, describe_tensor(&function->tensors[i]));
@@ -410,8 +447,8 @@ static json_t *describe_function(MlirOperation module, function_t *function) {
 
 static json_t *list_functions(MlirOperation module) {
   json_t *list = json_array();
-  for (MlirOperation op = mlirBlockGetFirstOperation(moe__body(module)); list && !mlirOperationIsNull(op);
-       op = mlirOperationGetNextInBlock(op)) {
+  for (MlirOperation op = mlirBlockGetFirstOperation(moe__body(module));
+       list && !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
     if (!moe__op_is(op, "func.func") || mlirBlockIsNull(moe__body(op)))
       continue;
     function_t function = {
@@ -430,17 +467,22 @@ static json_t *list_functions(MlirOperation module) {
     free(function.tensors);
     json_decref(function.symbols);
   }
+  if (list && json_array_size(list) == 0) {
+    moe__error(module, "there is no function: nothing can be launched");
+    json_decref(list);
+    list = NULL;
+  }
   return list;
 }
 
 static bool add_kernel(MlirOperation op, void *user) {
   MlirAttribute record = moe__op_attribute(op, "moe.kernel");
   if (moe__op_is(op, "llvm.func") && !mlirAttributeIsNull(record))
-    json_array_append_new(user, json_pack("{so so so so}", "name", json_text(moe__symbol(op)), "block",
-                                          json_from_attribute(element(record, "block")), "cluster",
-                                          json_from_attribute(element(record, "cluster")),
-                                          "shared_memory",
-                                          json_from_attribute(element(record, "shared_memory"))));
+    json_array_append_new(
+        user, json_pack("{so so so so}", "name", json_text(moe__symbol(op)), "block",
+                        json_from_attribute(element(record, "block")), "cluster",
+                        json_from_attribute(element(record, "cluster")), "shared_memory",
+                        json_from_attribute(element(record, "shared_memory"))));
   return true;
 }
 
@@ -480,8 +522,8 @@ moe_status_t moe__target_manifest(MlirOperation module, const moe__target_option
     json_object_set_new(artifacts, "cubin", cubin_artifact);
   }
   json_t *manifest = json_pack("{ss si ss ss so so so}", "format", "moe-opt-bundle", "version", 1,
-                               "producer", "moe-opt " MOE_VERSION, "target", options->chip, "artifacts",
-                               artifacts, "kernels", kernels, "functions", functions);
+                               "producer", "moe-opt " MOE_VERSION, "target", options->chip,
+                               "artifacts", artifacts, "kernels", kernels, "functions", functions);
   out_json->data = manifest ? json_dumps(manifest, JSON_INDENT(2)) : NULL;
   json_decref(manifest);
   if (!out_json->data)

@@ -20,7 +20,8 @@
 #include <string.h>
 
 #define TRIPLE "nvptx64-nvidia-cuda"
-/* The oldest PTX that has everything the kernels use (TMA, mbarrier, wgmma), so that older drivers can load it. */
+/* The oldest PTX that has everything the kernels use (TMA, mbarrier, wgmma), so that older drivers
+ * can load it. */
 #define PTX_FEATURE "+ptx80"
 
 static void initialize_backend(void) {
@@ -30,7 +31,8 @@ static void initialize_backend(void) {
   LLVMInitializeNVPTXAsmPrinter();
 }
 
-/* LLVM reports some errors as diagnostics and goes on; without a handler it would end the process. */
+/* LLVM reports some errors as diagnostics and goes on; without a handler it would end the process.
+ */
 typedef struct diagnostics_t {
   MlirOperation module;
   int errors;
@@ -46,7 +48,8 @@ static void on_diagnostic(LLVMDiagnosticInfoRef info, void *user) {
   LLVMDisposeMessage(text);
 }
 
-static LLVMTargetMachineRef create_machine(MlirOperation module, const moe__target_options_t *options) {
+static LLVMTargetMachineRef create_machine(MlirOperation module,
+                                           const moe__target_options_t *options) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, initialize_backend);
   LLVMTargetRef target = NULL;
@@ -63,18 +66,19 @@ static LLVMTargetMachineRef create_machine(MlirOperation module, const moe__targ
                                  LLVMCodeModelDefault);
 }
 
-/* Whether the passes have left nothing but the LLVM dialect in the gpu.modules. What they leave alone they do not know: it
- * came with the input. */
+/* Whether the passes have left nothing but the LLVM dialect in the gpu.modules. What they leave
+ * alone they do not know: it came with the input. */
 static bool is_lowered(MlirOperation module) {
   for (MlirOperation gpu_module = mlirBlockGetFirstOperation(moe__body(module));
        !mlirOperationIsNull(gpu_module); gpu_module = mlirOperationGetNextInBlock(gpu_module)) {
     if (!moe__op_is(gpu_module, "gpu.module"))
       continue;
-    for (MlirOperation op = mlirBlockGetFirstOperation(moe__body(gpu_module)); !mlirOperationIsNull(op);
-         op = mlirOperationGetNextInBlock(op))
+    for (MlirOperation op = mlirBlockGetFirstOperation(moe__body(gpu_module));
+         !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op))
       if (!moe__op_in_dialect(op, "llvm")) {
         MlirStringRef name = moe__op_name(op);
-        return moe__error(op, "no pass turns this '%.*s' into a kernel", (int)name.length, name.data);
+        return moe__error(op, "no pass turns this '%.*s' into a kernel", (int)name.length,
+                          name.data);
       }
   }
   return true;
@@ -125,7 +129,8 @@ static bool optimize_and_emit(MlirOperation module, LLVMModuleRef llvm_module,
   }
 
   LLVMMemoryBufferRef buffer = NULL;
-  if (LLVMTargetMachineEmitToMemoryBuffer(machine, llvm_module, LLVMAssemblyFile, &message, &buffer)) {
+  if (LLVMTargetMachineEmitToMemoryBuffer(machine, llvm_module, LLVMAssemblyFile, &message,
+                                          &buffer)) {
     moe__error(module, "LLVM: %s", message);
     LLVMDisposeMessage(message);
     return false;

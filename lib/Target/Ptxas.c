@@ -1,7 +1,8 @@
 /* Ptxas.c - PTX to cubin, by a ptxas subprocess.
  *
- * Why its warnings are errors: ptxas returns success where it dropped a setmaxnreg, serialized wgmma or spilled registers, and
- * says so in text only. Such code is wrong or slow, and nobody reads the text of a build.
+ * Why its warnings are errors: ptxas returns success where it dropped a setmaxnreg, serialized
+ * wgmma or spilled registers, and says so in text only. Such code is wrong or slow, and nobody
+ * reads the text of a build.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Target/Target.h"
@@ -23,7 +24,8 @@ const char *moe__ptxas_find(const char *path) {
     return access(path, X_OK) == 0 ? path : NULL;
   const char *search = getenv("PATH");
   char folders[8192];
-  snprintf(folders, sizeof folders, "%s:%s:/usr/local/cuda/bin", MOE_PTXAS_DIR, search ? search : "");
+  snprintf(folders, sizeof folders, "%s:%s:/usr/local/cuda/bin", MOE_PTXAS_DIR,
+           search ? search : "");
   char *state = NULL;
   for (char *folder = strtok_r(folders, ":", &state); folder; folder = strtok_r(NULL, ":", &state))
     if (snprintf(found, sizeof found, "%s/ptxas", folder) < (int)sizeof found &&
@@ -32,7 +34,8 @@ const char *moe__ptxas_find(const char *path) {
   return NULL;
 }
 
-/* Runs argv with stdout and stderr into *out_text (owned by the caller). Its exit status, -1 if it could not run. */
+/* Runs argv with stdout and stderr into *out_text (owned by the caller). Its exit status, -1 if it
+ * could not run. */
 static int run(char *const argv[], char **out_text) {
   *out_text = NULL;
   int pipe_ends[2];
@@ -150,8 +153,8 @@ moe_status_t moe__target_assemble(MlirOperation module, const moe__target_option
     moe__error(module, "cannot write '%s': %s", input, strerror(errno));
     status = MOE_IO_ERROR;
   } else {
-    code = run((char *[]){(char *)ptxas, arch, "-Werror", "-warn-spills", "-warn-lmem-usage", "-o", output,
-                          input, NULL},
+    code = run((char *[]){(char *)ptxas, arch, "-Werror", "-warn-spills", "-warn-lmem-usage", "-o",
+                          output, input, NULL},
                &text);
     if (code != 0 || (text && unfit(text)))
       moe__error(module, "%s rejects the generated PTX: %s", ptxas, text ? text : "(no output)");

@@ -133,14 +133,51 @@ static void test_instruction_rules(void **state) {
   assert_string_equal(error.text, "shared address is 0x440; it must be a multiple of 128");
 }
 
+static void test_coordinate_rules(void **state) {
+  (void)state;
+  moe__emu_tma_map_t map = sample();
+  moe__emu_error_t error = {""};
+  /* Eight elements of bf16 are a chunk. The outer coordinates are free. */
+  for (int first = -24; first <= 24; first++) {
+    const bool legal = first % 8 == 0;
+    assert_int_equal(
+        moe__emu_tma_check_coordinates(&map, (const int32_t[]){first, -3, 5}, false, &error),
+        legal);
+  }
+  assert_false(moe__emu_tma_check_coordinates(&map, (const int32_t[]){68, 0, 0}, false, &error));
+  assert_string_equal(error.text, "the innermost coordinate is 68, 136 bytes; it must be a "
+                                  "multiple of 16 bytes");
+  assert_false(
+      moe__emu_tma_check_coordinates(&map, (const int32_t[]){INT_MAX, 0, 0}, false, &error));
+  assert_string_equal(error.text, "the innermost coordinate is 2147483647, 4294967294 bytes; it "
+                                  "must be a multiple of 16 bytes");
+  /* Before the tensor: loads may begin there, stores may not, in any dimension. */
+  assert_true(moe__emu_tma_check_coordinates(&map, (const int32_t[]){-64, 0, 0}, false, &error));
+  assert_false(moe__emu_tma_check_coordinates(&map, (const int32_t[]){-64, 0, 0}, true, &error));
+  assert_true(moe__emu_tma_check_coordinates(&map, (const int32_t[]){0, 0, -1}, false, &error));
+  assert_false(moe__emu_tma_check_coordinates(&map, (const int32_t[]){0, 0, -1}, true, &error));
+  assert_string_equal(error.text, "coordinate 2 of a store is -1; it must not be negative");
+  assert_true(moe__emu_tma_check_coordinates(&map, (const int32_t[]){0, 7, 1}, true, &error));
+  assert_false(moe__emu_tma_check_coordinates(&map, (const int32_t[]){-3, 0, 0}, false, &error));
+  assert_string_equal(error.text, "the innermost coordinate is -3, -6 bytes; it must be a multiple "
+                                  "of 16 bytes");
+  assert_true(
+      moe__emu_tma_check_coordinates(&map, (const int32_t[]){INT_MIN, 0, 0}, false, &error));
+  map.type = MOE__EMU_TMA_U8;
+  assert_false(moe__emu_tma_check_coordinates(&map, (const int32_t[]){8, 0, 0}, false, &error));
+  map.type = MOE__EMU_TMA_F64;
+  assert_true(moe__emu_tma_check_coordinates(&map, (const int32_t[]){-2, 0, 0}, false, &error));
+}
+
 /* ---- The walk ---- */
 
 enum { SHARED_BYTES = 1 << 18 };
 static const uint64_t untouched = UINT64_MAX;
 static const uint64_t outside = UINT64_MAX - 1;
+static const uint64_t tail = UINT64_C(1) << 63; /* with the address that a store writes */
 
 typedef struct image_t {
-  uint64_t source[SHARED_BYTES]; /* the global address that each byte of shared memory comes from */
+  uint64_t source[SHARED_BYTES]; /* the global address that each byte of shared memory belongs to */
   bool swizzled;
   uint32_t row_bytes;
 } image_t;
@@ -149,9 +186,14 @@ static bool record(void *context, const moe__emu_tma_run_t *run) {
   image_t *image = context;
   assert_in_range(run->bytes, 1, image->swizzled ? 16 : image->row_bytes);
   assert_true(run->shared + run->bytes <= SHARED_BYTES);
+  assert_false(run->inside && run->tail);
+  if (!run->inside && !run->tail)
+    assert_int_equal(run->global, 0);
   for (uint32_t i = 0; i < run->bytes; i++) {
     assert_int_equal(image->source[run->shared + i], untouched);
-    image->source[run->shared + i] = run->inside ? run->global + i : outside;
+    image->source[run->shared + i] = run->inside ? run->global + i
+                                     : run->tail ? (run->global + i) | tail
+                                                 : outside;
   }
   return true;
 }
@@ -174,20 +216,26 @@ static void expect(const moe__emu_tma_map_t *map, const int32_t *coordinates, ui
   for (int i = 0; i < map->rank; i++)
     elements *= map->box[i];
   for (uint32_t element = 0; element < elements; element++) {
-    bool inside = true;
-    uint64_t global = map->address;
-    uint32_t rest = element;
-    for (int i = 0; i < map->rank; i++) {
-      int64_t at = (int64_t)coordinates[i] + rest % map->box[i];
+    const int64_t first = (int64_t)coordinates[0] + element % map->box[0];
+    bool exists = first >= 0; /* the row, and not before its begin */
+    uint64_t global = map->address + (uint64_t)first * size;
+    uint32_t rest = element / map->box[0];
+    for (int i = 1; i < map->rank; i++) {
+      const int64_t at = (int64_t)coordinates[i] + rest % map->box[i];
       rest /= map->box[i];
-      inside = inside && at >= 0 && at < (int64_t)map->dims[i];
-      if (inside)
-        global += (uint64_t)at * (i == 0 ? size : map->strides[i - 1]);
+      exists = exists && at >= 0 && at < (int64_t)map->dims[i];
+      global += (uint64_t)at * map->strides[i - 1];
     }
+    const bool inside = exists && first < (int64_t)map->dims[0];
+    /* The last element of the row is in the same 16 bytes, which begin where the row does. */
+    const bool in_tail =
+        exists && !inside && first * size / 16 == ((int64_t)map->dims[0] * size - 1) / 16;
     for (uint32_t byte = 0; byte < size; byte++) {
       uint32_t column = element % map->box[0] * size + byte;
-      image->source[place(map, base, element / map->box[0], column)] =
-          inside ? global + byte : outside;
+      image->source[place(map, base, element / map->box[0], column)] = inside ? global + byte
+                                                                       : in_tail
+                                                                           ? (global + byte) | tail
+                                                                           : outside;
     }
   }
 }
@@ -245,6 +293,8 @@ static void test_random_boxes(void **state) {
       coordinates[j] =
           (int32_t)random_between(&seed, -(int64_t)map.box[j] - 1, (int64_t)map.dims[j] + 1);
     }
+    const int chunk = 16 / (int)moe__emu_tma_type_bytes(map.type);
+    coordinates[0] = coordinates[0] / chunk * chunk;
     compare(&map, coordinates, (uint32_t)random_between(&seed, 0, 64) * 128);
   }
 }
@@ -254,10 +304,31 @@ static void test_extreme_coordinates(void **state) {
   (void)state;
   moe__emu_tma_map_t map = sample();
   compare(&map, (const int32_t[]){INT_MIN, INT_MIN, INT_MIN}, 0);
-  compare(&map, (const int32_t[]){INT_MAX, 0, 0}, 0);
+  compare(&map, (const int32_t[]){INT_MAX - 7, 0, 0}, 0);
   compare(&map, (const int32_t[]){0, INT_MAX, INT_MAX}, 0);
-  compare(&map, (const int32_t[]){90, INT_MAX, 2}, 0);
-  compare(&map, (const int32_t[]){-63, -7, -1}, 1024);
+  compare(&map, (const int32_t[]){88, INT_MAX, 2}, 0);
+  compare(&map, (const int32_t[]){-56, -7, -1}, 1024);
+}
+
+/* Rows that end inside of a chunk, at each element of it: the box ends before, in and behind it. */
+static void test_tails(void **state) {
+  (void)state;
+  for (int swizzle = 0; swizzle <= MOE__EMU_SWIZZLE_128B; swizzle++) {
+    for (uint32_t size = 1; size <= 33; size++) {
+      const moe__emu_tma_map_t map = {.type = MOE__EMU_TMA_U8,
+                                      .rank = 2,
+                                      .address = 1 << 20,
+                                      .dims = {size, 3},
+                                      .strides = {64},
+                                      .box = {32, 4},
+                                      .swizzle = (moe__emu_swizzle_t)swizzle};
+      for (int first = -32; first <= 48; first += 16)
+        compare(&map, (const int32_t[]){first, -1}, 128);
+      /* Illegal, but the walk stays in the box: here it ends inside of the row's last chunk. */
+      if (swizzle == MOE__EMU_SWIZZLE_NONE && size > 32)
+        compare(&map, (const int32_t[]){1, -1}, 128);
+    }
+  }
 }
 
 static bool stop_at_third(void *context, const moe__emu_tma_run_t *run) {
@@ -278,10 +349,10 @@ static void test_fill(void **state) {
   moe__emu_tma_map_t map = sample();
   uint8_t bytes[8];
   moe__emu_tma_fill(&map, bytes, 8);
-  assert_memory_equal(bytes, "\xFF\x7F\xFF\x7F\xFF\x7F\xFF\x7F", 8);
+  assert_memory_equal(bytes, "\xF7\x7F\xF7\x7F\xF7\x7F\xF7\x7F", 8);
   map.type = MOE__EMU_TMA_F32;
   moe__emu_tma_fill(&map, bytes, 8);
-  assert_memory_equal(bytes, "\xFF\xFF\xFF\x7F\xFF\xFF\xFF\x7F", 8);
+  assert_memory_equal(bytes, "\xF7\x7F\xF7\x7F\xF7\x7F\xF7\x7F", 8);
   map.fill = MOE__EMU_TMA_FILL_ZERO;
   moe__emu_tma_fill(&map, bytes, 8);
   assert_memory_equal(bytes, "\0\0\0\0\0\0\0\0", 8);
@@ -289,10 +360,16 @@ static void test_fill(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_round_trip),      cmocka_unit_test(test_damage),
-      cmocka_unit_test(test_rules),           cmocka_unit_test(test_instruction_rules),
-      cmocka_unit_test(test_random_boxes),    cmocka_unit_test(test_extreme_coordinates),
-      cmocka_unit_test(test_visit_ends_walk), cmocka_unit_test(test_fill),
+      cmocka_unit_test(test_round_trip),
+      cmocka_unit_test(test_damage),
+      cmocka_unit_test(test_rules),
+      cmocka_unit_test(test_instruction_rules),
+      cmocka_unit_test(test_coordinate_rules),
+      cmocka_unit_test(test_random_boxes),
+      cmocka_unit_test(test_extreme_coordinates),
+      cmocka_unit_test(test_tails),
+      cmocka_unit_test(test_visit_ends_walk),
+      cmocka_unit_test(test_fill),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

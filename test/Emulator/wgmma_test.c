@@ -431,7 +431,7 @@ static void test_integers(void **state) {
   }
 }
 
-/* One rounding: 2^24 + (1 + 2^-20) rounds up, 2^24 + 1 to even. A NaN has the tensor core's bits.
+/* One rounding: 2^24 + (1 + 2^-28) rounds up, 2^24 + 1 to even. A NaN has the tensor core's bits.
  */
 static void test_rounding(void **state) {
   (void)state;
@@ -440,9 +440,9 @@ static void test_rounding(void **state) {
   static float d[64 * 8];
   const moe__emu_wgmma_shape_t shape = shape_of(MOE__EMU_WGMMA_E5M2, 8, false);
   b[0] = 1.0F;     /* k 0, column 0 */
-  b[8] = 0x1p-10F; /* k 1 */
-  a[0] = 1.0F;     /* row 0: 1 + 2^-20 */
-  a[1] = 0x1p-10F;
+  b[8] = 0x1p-14F; /* k 1 */
+  a[0] = 1.0F;     /* row 0: 1 + 2^-28 */
+  a[1] = 0x1p-14F;
   a[32] = 1.0F; /* row 1: 1 */
   a[64] = NAN;  /* row 2 */
   d[0] = d[8] = 0x1p24F;

@@ -310,8 +310,8 @@ static void test_threads(const moe_rt_program_t *program) {
 
 /* ---- Graphs ---- */
 
-/* Captures the first launch ever of a program, then replays it on new data. The functions of graphs work in the current context,
- * which the runtime leaves as it was: none. */
+/* Captures the first launch ever of a program, then replays it on new data. The functions of graphs
+ * work in the current context, which the runtime leaves as it was: none. */
 static void test_graph(void) {
   int (*retain)(void **, int) = (int (*)(void **, int))cuda_symbol("cuDevicePrimaryCtxRetain");
   int (*release)(int) = (int (*)(int))cuda_symbol("cuDevicePrimaryCtxRelease_v2");

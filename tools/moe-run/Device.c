@@ -21,41 +21,62 @@ static int use_reference(const moe__options_t *options, moe__target_t *target) {
   return status ? moe__runtime_error(status) : MOE__OK;
 }
 
-/* There is no device for the call, for the reason that the runtime gave last. */
-static int without_device(const moe__options_t *options, moe__target_t *target) {
-  if (options->mode == MOE__BENCH)
-    return moe__input_error("--bench needs a CUDA device: %s", moe_rt_last_message());
-  if (strcmp(options->device, "auto"))
-    return moe__input_error("%s", moe_rt_last_message());
-  moe__note("no CUDA device (%s); running the C reference", moe_rt_last_message());
-  return use_reference(options, target);
+/* Opens the emulator or, by its name, a CUDA device. */
+static moe_rt_status_t open_device(const moe__options_t *options, const char *name,
+                                   moe_rt_device_t **out_device) {
+  if (strcmp(name, "emu"))
+    return moe_rt_device_open(name, out_device);
+  moe_rt_emulator_options_t emulator = {.schedule = options->schedule,
+                                        .threads = options->threads,
+                                        .time_limit = options->time_limit};
+  return moe_rt_device_open_emulator(&emulator, out_device);
+}
+
+/* Opens a device and loads the bundle there. *out_refused: this device cannot, another may. */
+static int load(const moe__options_t *options, const char *name, moe__target_t *target,
+                bool *out_refused) {
+  *out_refused = false;
+  moe_rt_status_t status = open_device(options, name, &target->device);
+  if (status) {
+    *out_refused = true;
+    return MOE__OK;
+  }
+  status = moe_rt_device_info(target->device, &target->info);
+  if (!status)
+    status = moe_rt_program_load(target->device, options->bundle, &target->program);
+  if (status == MOE_RT_UNSUPPORTED) {
+    moe_rt_device_close(target->device);
+    target->device = NULL;
+    *out_refused = true;
+    return MOE__OK;
+  }
+  if (status)
+    return moe__runtime_error(status);
+  target->is_emulator = !strcmp(name, "emu");
+  if (target->is_emulator)
+    snprintf(target->name, sizeof target->name, "emu");
+  else
+    snprintf(target->name, sizeof target->name, "cuda:%d", target->info.ordinal);
+  snprintf(target->words, sizeof target->words, "%s (%s, %s)", target->name, target->info.name,
+           moe_rt_program_code(target->program));
+  return MOE__OK;
 }
 
 int moe__target_open(const moe__options_t *options, moe__target_t *out_target) {
   *out_target = (moe__target_t){0};
   if (!strcmp(options->device, "reference"))
     return use_reference(options, out_target);
-  bool is_auto = !strcmp(options->device, "auto");
-  moe_rt_status_t status =
-      moe_rt_device_open(is_auto ? "cuda" : options->device, &out_target->device);
-  if (status)
-    return without_device(options, out_target);
-  status = moe_rt_device_info(out_target->device, &out_target->info);
-  if (status)
-    return moe__runtime_error(status);
-  status = moe_rt_program_load(out_target->device, options->bundle, &out_target->program);
-  if (status == MOE_RT_UNSUPPORTED) {
-    int rc = without_device(options, out_target);
-    moe_rt_device_close(out_target->device);
-    out_target->device = NULL;
+  bool is_auto = !strcmp(options->device, "auto"), refused;
+  int rc = load(options, is_auto ? "cuda" : options->device, out_target, &refused);
+  if (!refused)
     return rc;
-  }
-  if (status)
-    return moe__runtime_error(status);
-  snprintf(out_target->name, sizeof out_target->name, "cuda:%d", out_target->info.ordinal);
-  snprintf(out_target->words, sizeof out_target->words, "%s (%s, %s)", out_target->name,
-           out_target->info.name, moe_rt_program_code(out_target->program));
-  return MOE__OK;
+  if (options->mode == MOE__BENCH)
+    return moe__input_error("--bench needs a CUDA device: %s", moe_rt_last_message());
+  if (!is_auto)
+    return moe__input_error("%s", moe_rt_last_message());
+  moe__note("no CUDA device (%s); running the emulator", moe_rt_last_message());
+  rc = load(options, "emu", out_target, &refused);
+  return refused ? moe__input_error("%s", moe_rt_last_message()) : rc;
 }
 
 void moe__target_close(moe__target_t *target) {
@@ -81,7 +102,7 @@ static moe_rt_status_t prepare(moe__device_call_t *call) {
     const moe__tensor_t *tensor = tensor_of(call->host, i);
     tensors[i] = (DLTensor){
         .data = moe__device_call_data(call, i),
-        .device = {kDLCUDA, call->target->info.ordinal},
+        .device = {call->target->is_emulator ? kDLCPU : kDLCUDA, call->target->info.ordinal},
         .ndim = tensor->info->rank,
         .dtype = {tensor->dtype->dlpack_code, (uint8_t)tensor->dtype->bits, 1},
         .shape = (int64_t *)tensor->shape,
@@ -107,7 +128,8 @@ int moe__device_call_make(const moe__target_t *target, const moe__call_t *host,
   moe_rt_status_t status = moe_rt_stream_create(target->device, &out_call->stream);
   for (int i = 0; i < count && !status; i++) {
     const moe__tensor_t *tensor = tensor_of(host, i);
-    status = moe_rt_memory_allocate(target->device, tensor->bytes + (size_t)2 * GUARD, &out_call->bases[i]);
+    status = moe_rt_memory_allocate(target->device, tensor->bytes + (size_t)2 * GUARD,
+                                    &out_call->bases[i]);
     if (!status && i < arguments && tensor->bytes)
       status = moe_rt_memory_to_device(target->device, moe__device_call_data(out_call, i),
                                        tensor->data, tensor->bytes);

@@ -15,12 +15,13 @@ typedef struct moe__target_t {
   moe_rt_device_t *device; /* NULL: the C reference */
   moe_rt_program_t *program;
   moe_rt_device_info_t info; /* of the device */
-  char name[32];             /* "cuda:0" or "reference" */
-  char words[320];           /* "cuda:0 (NVIDIA H200, cubin)" or "the C reference" */
+  bool is_emulator;
+  char name[32];   /* "cuda:0", "emu" or "reference" */
+  char words[320]; /* "cuda:0 (NVIDIA H200, cubin)" or "the C reference" */
 } moe__target_t;
 
-/* Opens the device that the options name and reads their bundle. For "auto" without a device that
- * can run it: the C reference, with a note; for a benchmark that is an error. moe__target_close
+/* Opens the device that the options name and reads their bundle. For "auto" without a CUDA device
+ * that can run it: the emulator, with a note; for a benchmark that is an error. moe__target_close
  * also after an error. */
 int moe__target_open(const moe__options_t *options, moe__target_t *out_target);
 void moe__target_close(moe__target_t *target);

@@ -18,7 +18,13 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MAX_THREADS = 1024, MIN_REPEAT = 20, MAX_REPEAT = 100000, DEFAULT_REPEAT = 50 };
+enum {
+  MAX_THREADS = 1024,
+  MIN_REPEAT = 20,
+  MAX_REPEAT = 100000,
+  DEFAULT_REPEAT = 50,
+  MAX_TIME_LIMIT = 1000000
+};
 
 enum {
   OPTION_FUNCTION = 0x100,
@@ -30,6 +36,8 @@ enum {
   OPTION_SHAPE,
   OPTION_OUT,
   OPTION_DEVICE,
+  OPTION_SCHEDULE,
+  OPTION_TIME_LIMIT,
   OPTION_THREADS,
   OPTION_CHECK,
   OPTION_BENCH,
@@ -41,7 +49,12 @@ static const struct argp_option argp_options[] = {
     {0, 0, 0, 0, "What to run:", 1},
     {"function", OPTION_FUNCTION, "NAME", 0, "Function of the bundle (default: the only one)", 0},
     {"device", OPTION_DEVICE, "DEVICE", 0,
-     "auto, cuda, cuda:N or reference (default: auto, which is cuda where it can be opened)", 0},
+     "auto, cuda, cuda:N, emu or reference (default: auto, which is cuda where it can be opened, "
+     "else emu)",
+     0},
+    {"schedule", OPTION_SCHEDULE, "SEED", 0,
+     "Order of warps and of asynchronous work on emu (default: 0, warps in turn)", 0},
+    {"time-limit", OPTION_TIME_LIMIT, "SECONDS", 0, "Of a launch on emu (default: none)", 0},
     {0, 0, 0, 0, "Inputs:", 2},
     {"in", OPTION_IN, "ARG=FILE[:TENSOR]", 0,
      "Take an argument from a safetensors file: its only tensor, else the one named like the "
@@ -69,7 +82,8 @@ static const struct argp_option argp_options[] = {
     {"bench", OPTION_BENCH, 0, 0, "Time the call beside a device copy of as many bytes", 0},
     {"repeat", OPTION_REPEAT, "N", 0, "Timed calls per shape (default: 50)", 0},
     {"json", OPTION_JSON, 0, 0, "Print what was done as one JSON object", 0},
-    {"threads", OPTION_THREADS, "N", 0, "Threads of the C reference (default: all processors)", 0},
+    {"threads", OPTION_THREADS, "N", 0,
+     "Threads of emu and of the C reference (default: all processors)", 0},
     {0, 0, 0, 0, "About:", -1},
     {0},
 };
@@ -177,7 +191,8 @@ static void set_mode(struct argp_state *state, moe__options_t *options, moe__mod
 
 static bool is_device(const char *name) {
   uint64_t number;
-  return !strcmp(name, "auto") || !strcmp(name, "reference") || !strcmp(name, "cuda") ||
+  return !strcmp(name, "auto") || !strcmp(name, "reference") || !strcmp(name, "emu") ||
+         !strcmp(name, "cuda") ||
          (!strncmp(name, "cuda:", 5) && parse_integer(name + 5, 0, 1023, &number));
 }
 
@@ -202,6 +217,8 @@ static void check_whole(struct argp_state *state, moe__options_t *options) {
     argp_error(state, "--bench writes no --out");
   if (options->mode == MOE__BENCH && !strcmp(options->device, "reference"))
     argp_error(state, "--bench times a GPU, not the C reference");
+  if (options->mode == MOE__BENCH && !strcmp(options->device, "emu"))
+    argp_error(state, "--bench times a GPU, not the emulator");
   options->case_count = 1;
   for (int i = 0; i < options->shape_count; i++) {
     int count = options->shapes[i].count;
@@ -259,7 +276,16 @@ static error_t parse_option(int key, char *text, struct argp_state *state) {
   case OPTION_DEVICE:
     options->device = text;
     if (!is_device(text))
-      argp_error(state, "--device '%s': not auto, cuda, cuda:N or reference", text);
+      argp_error(state, "--device '%s': not auto, cuda, cuda:N, emu or reference", text);
+    return 0;
+  case OPTION_SCHEDULE:
+    if (!parse_integer(text, 0, UINT64_MAX, &options->schedule))
+      argp_error(state, "--schedule '%s': not a number from 0 to 2^64-1", text);
+    return 0;
+  case OPTION_TIME_LIMIT:
+    if (!parse_integer(text, 1, MAX_TIME_LIMIT, &number))
+      argp_error(state, "--time-limit '%s': not a number from 1 to %d", text, MAX_TIME_LIMIT);
+    options->time_limit = (int)number;
     return 0;
   case OPTION_THREADS:
     if (!parse_integer(text, 1, MAX_THREADS, &number))

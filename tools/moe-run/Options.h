@@ -41,7 +41,7 @@ typedef struct moe__options_t {
   const char *bundle;
   const char *function; /* NULL: the only one */
   const char *out;      /* NULL: none */
-  const char *device;   /* "auto", "reference", "cuda" or "cuda:N" */
+  const char *device;   /* "auto", "reference", "emu", "cuda" or "cuda:N" */
   moe__input_t *inputs;
   int input_count;
   moe__shape_list_t *shapes;
@@ -50,7 +50,8 @@ typedef struct moe__options_t {
   bool random, edge_blocks, exact, json;
   moe__groups_t groups;
   bool groups_given;
-  uint64_t seed;
+  uint64_t seed, schedule;
+  int time_limit; /* seconds; 0: none */
   int threads, repeat;
 } moe__options_t;
 

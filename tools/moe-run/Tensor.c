@@ -36,7 +36,7 @@ static int layout(const moe_rt_tensor_info_t *info, const int64_t *shape, moe__t
   *out = (moe__tensor_t){.info = info, .dtype = find_dtype(info->dtype), .elements = 1};
   if (!out->dtype)
     return moe__input_error("tensor '%s': moe-run knows no dtype %s", info->name, info->dtype);
-  /* NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): counts of the runtime are not negative */
+  /* NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): counts are not negative */
   memcpy(out->shape, shape, (size_t)info->rank * sizeof *shape);
   for (int i = info->rank - 1; i >= 0; i--) {
     int dimension = info->order[i];

@@ -183,7 +183,7 @@ static bool load_run(void *context, const moe__emu_tma_run_t *run) {
 
 static bool store_run(void *context, const moe__emu_tma_run_t *run) {
   const copy_t *copy = context;
-  if (run->inside)
+  if (run->inside || run->tail)
     memcpy(copy->global + (run->global - X_ADDRESS), copy->shared + run->shared, run->bytes);
   return true;
 }
@@ -213,8 +213,8 @@ static moe__emu_tma_map_t map_of(const json_t *function) {
   return result;
 }
 
-/* The map as a kernel gets it, and the walk of its box. */
-static void walk(const json_t *function, copy_t *copy, moe__emu_tma_visit_t visit) {
+/* The map as a kernel gets it, and the walk of its box. False where the copy is refused. */
+static bool walk(const json_t *function, copy_t *copy, bool store, moe__emu_tma_visit_t visit) {
   moe__emu_tma_map_t map = map_of(function);
   uint8_t parameter[MOE__EMU_TMA_MAP_BYTES];
   moe__emu_error_t error = {""};
@@ -224,36 +224,40 @@ static void walk(const json_t *function, copy_t *copy, moe__emu_tma_visit_t visi
     coordinates[i] = (int32_t)json_integer_value(json_array_get(at, i));
   const uint32_t shared = (uint32_t)integer(function, "shared");
   require(moe__emu_tma_encode(&map, parameter, &error) &&
-              moe__emu_tma_decode(parameter, &map, &error) &&
-              moe__emu_tma_check(&map, (int)json_array_size(at), shared, &error),
+              moe__emu_tma_decode(parameter, &map, &error),
           function, error.text);
+  if (!moe__emu_tma_check(&map, (int)json_array_size(at), shared, &error) ||
+      !moe__emu_tma_check_coordinates(&map, coordinates, store, &error))
+    return false;
   copy->map = &map;
-  moe__emu_tma_walk(&map, coordinates, shared, visit, copy);
+  return moe__emu_tma_walk(&map, coordinates, shared, visit, copy);
 }
 
 static void put_words(uint8_t *to, const uint32_t *words, size_t count) {
   memcpy(to, words, count * sizeof *words);
 }
 
-static void predict_load(const json_t *function, uint32_t *words, size_t count) {
+static golden_prediction_t predict_load(const json_t *function, uint32_t *words, size_t count) {
   static uint32_t x[16384];
   static uint8_t shared[MAX_SHARED_BYTES];
   for (uint32_t i = 0; i < sizeof x / sizeof x[0]; i++)
     x[i] = golden_position_code(i);
   memset(shared, 0xA5, sizeof shared);
   copy_t copy = {.global = (uint8_t *)x, .shared = shared};
-  walk(function, &copy, load_run);
+  if (!walk(function, &copy, false, load_run))
+    return GOLDEN_FAULT;
   memcpy(words, shared, (count - 1) * 4);
   words[count - 1] = 1; /* the barrier completed */
+  return GOLDEN_WORDS;
 }
 
-static void predict_store(const json_t *function, uint32_t *words, size_t count) {
+static golden_prediction_t predict_store(const json_t *function, uint32_t *words, size_t count) {
   static uint8_t shared[MAX_SHARED_BYTES];
   for (uint32_t i = 0; i < MAX_SHARED_BYTES / 4; i++)
     put_words(shared + (size_t)4 * i, &(uint32_t){golden_position_code(i)}, 1);
   memset(words, GOLDEN_UNTOUCHED, count * 4);
   copy_t copy = {.global = (uint8_t *)words, .shared = shared};
-  walk(function, &copy, store_run);
+  return walk(function, &copy, true, store_run) ? GOLDEN_WORDS : GOLDEN_FAULT;
 }
 
 /* ---- Conversions ---- */
@@ -283,7 +287,7 @@ static void predict_f32_from_f16(uint32_t *words, size_t count) {
   }
 }
 
-bool golden_predict(const json_t *function, uint32_t *words, size_t count) {
+golden_prediction_t golden_predict(const json_t *function, uint32_t *words, size_t count) {
   const char *op =
       json_string_value(json_object_get(json_object_get(launch_of(function), "op"), "name"));
   const char *kind = strchr(op, '.') + 1;
@@ -294,9 +298,9 @@ bool golden_predict(const json_t *function, uint32_t *words, size_t count) {
   else if (strcmp(kind, "wgmma_scaled") == 0)
     predict_scaled(function, words);
   else if (strcmp(kind, "tma_load") == 0)
-    predict_load(function, words, count);
+    return predict_load(function, words, count);
   else if (strcmp(kind, "tma_store") == 0)
-    predict_store(function, words, count);
+    return predict_store(function, words, count);
   else if (strcmp(kind, "cvt_e4m3") == 0)
     predict_fp8(moe_ref_e4m3_from_f32, words, count);
   else if (strcmp(kind, "cvt_e5m2") == 0)
@@ -306,6 +310,6 @@ bool golden_predict(const json_t *function, uint32_t *words, size_t count) {
   else if (strcmp(kind, "cvt_f32_f16") == 0)
     predict_f32_from_f16(words, count);
   else
-    return false;
-  return true;
+    return GOLDEN_UNKNOWN;
+  return GOLDEN_WORDS;
 }

@@ -8,13 +8,17 @@
 #define MOE_TEST_EMULATOR_GOLDEN_PREDICT_H
 
 #include <jansson.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* Predicts the `count` words that a function of the bundle's manifest writes. False where no module
- * knows: these probes are compared by running the emulator. A probe that a module refuses ends the
- * program with its message. */
-bool golden_predict(const json_t *function, uint32_t *words, size_t count);
+typedef enum golden_prediction_t {
+  GOLDEN_UNKNOWN, /* no module knows: the probe is compared by running the emulator */
+  GOLDEN_WORDS,
+  GOLDEN_FAULT, /* the hardware refuses the copy */
+} golden_prediction_t;
+
+/* Predicts the `count` words that a function of the bundle's manifest writes. A probe that makes no
+ * sense ends the program with a message. */
+golden_prediction_t golden_predict(const json_t *function, uint32_t *words, size_t count);
 
 #endif /* MOE_TEST_EMULATOR_GOLDEN_PREDICT_H */

@@ -3,8 +3,9 @@
  * Why it exists: the program that runs the probes writes these files, and tests read them.
  *
  * A line is `name: word word ...` in hexadecimal for up to 128 words; longer outputs are folded to
- * 32 words, each a hash of one 32nd of the output, and their lines start with `name/count:`. A file
- * may also hold every word of long outputs, for finding out why a fold differs.
+ * 32 words, each a hash of one 32nd of the output, and their lines start with `name/count:`. The
+ * line of a probe that the device refused is `name: fault`. A file may also hold every word of long
+ * outputs, for finding out why a fold differs.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #ifndef MOE_TEST_EMULATOR_GOLDEN_WORDS_H
@@ -21,6 +22,7 @@ typedef struct golden_entry_t {
   char *name;
   size_t count; /* words of the output */
   bool folded;  /* words[] has GOLDEN_FOLDS hashes instead */
+  bool fault;   /* there are no words: the device refused */
   uint32_t *words;
 } golden_entry_t;
 
@@ -29,7 +31,7 @@ typedef struct golden_file_t {
   size_t count;
 } golden_file_t;
 
-/* Writes one line; long outputs in full when `full`. */
+/* Writes one line; long outputs in full when `full`. NULL words: a fault. */
 void golden_write(FILE *file, const char *name, const uint32_t *words, size_t count, bool full);
 
 /* Reads a file; false, with a message on stderr, when it cannot be read or a line is damaged. */
@@ -39,8 +41,8 @@ void golden_free(golden_file_t *file);
 /* NULL when there is none. */
 const golden_entry_t *golden_find(const golden_file_t *file, const char *name);
 
-/* Compares an output with its golden words; on a difference prints where it is, up to four places,
- * and gives false. */
+/* Compares an output (NULL words: a fault) with its golden words; on a difference prints where it
+ * is, up to four places, and gives false. */
 bool golden_compare(const golden_entry_t *golden, const uint32_t *words, size_t count);
 
 #endif /* MOE_TEST_EMULATOR_GOLDEN_WORDS_H */

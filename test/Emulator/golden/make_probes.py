@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 """make_probes.py - writes the bundle of probe kernels: kernels.ptx and manifest.json.
 
-Why it exists: the emulator claims to do what an H200 does. Each probe asks the hardware one question whose answer is a few
-words of output. There are many (every swizzle, every operand layout), and all follow a few patterns, so they are written by
-a program.
+Why it exists: the emulator claims to do what an H200 does. Each probe asks the hardware one question
+whose answer is a few words of output. There are many (every swizzle, every operand layout), and all
+follow a few patterns, so they are written by a program.
 
 usage: make_probes.py --hash-tool PROGRAM [--ptxas PTXAS] OUT_FOLDER
 

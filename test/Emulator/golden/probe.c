@@ -3,6 +3,10 @@
  * Why it exists: run once on an H200 it makes the golden words; run on the emulator it checks the
  * emulator.
  *
+ * Some probes ask what the device refuses, and a kernel that faults makes a GPU useless for its
+ * process. So the probes run in child processes: one child runs them until one faults, the next
+ * child goes on behind it.
+ *
  * usage: emu_probe BUNDLE --device NAME [--golden FILE] [--full FILE] [--compare FILE] [--only
  * TEXT]
  *
@@ -15,9 +19,12 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 typedef struct options_t {
-  const char *bundle, *device, *golden, *full, *compare, *only;
+  const char *bundle, *device, *golden, *full, *compare, *only, *skip;
 } options_t;
 
 static const struct argp_option option_table[] = {
@@ -26,6 +33,7 @@ static const struct argp_option option_table[] = {
     {"full", 'f', "FILE", 0, "write every word", 0},
     {"compare", 'c', "FILE", 0, "compare with golden words; the exit code is 1 if any differ", 0},
     {"only", 'o', "TEXT", 0, "run the probes whose name contains TEXT", 0},
+    {"skip", 's', "TEXT", 0, "run the probes whose name does not contain TEXT", 0},
     {0},
 };
 
@@ -46,6 +54,9 @@ static error_t parse_option(int key, char *argument, struct argp_state *state) {
     return 0;
   case 'o':
     options->only = argument;
+    break;
+  case 's':
+    options->skip = argument;
     return 0;
   case ARGP_KEY_ARG:
     if (options->bundle)
@@ -102,8 +113,18 @@ static void buffer_destroy(moe_rt_device_t *device, buffer_t *buffer) {
   free(buffer->host);
 }
 
-static moe_rt_status_t run_call(moe_rt_device_t *device, const moe_rt_program_t *program,
-                                const moe_rt_function_info_t *function, buffer_t *x, buffer_t *y) {
+static moe_rt_status_t launch_and_wait(moe_rt_device_t *device, const moe_rt_call_t *call) {
+  TRY(moe_rt_call_launch(call, NULL));
+  return moe_rt_stream_synchronize(device, NULL);
+}
+
+static moe_rt_status_t run_probe(moe_rt_device_t *device, const char *device_name,
+                                 const moe_rt_program_t *program,
+                                 const moe_rt_function_info_t *function, buffer_t *x, buffer_t *y,
+                                 bool *out_fault) {
+  if (function->argument_count > 0)
+    TRY(buffer_create(device, device_name, &function->arguments[0], x));
+  TRY(buffer_create(device, device_name, &function->results[0], y));
   for (size_t i = 0; i < x->words; i++)
     x->host[i] = golden_position_code((uint32_t)i);
   memset(y->host, GOLDEN_UNTOUCHED, y->words * 4);
@@ -114,9 +135,8 @@ static moe_rt_status_t run_call(moe_rt_device_t *device, const moe_rt_program_t 
   const int skipped = function->argument_count == 0;
   moe_rt_call_t *call = NULL;
   TRY(moe_rt_call_prepare(program, function, tensors + skipped, 2 - skipped, &call));
-  moe_rt_status_t status = moe_rt_call_launch(call, NULL);
-  if (status == MOE_RT_OK)
-    status = moe_rt_stream_synchronize(device, NULL);
+  moe_rt_status_t status = launch_and_wait(device, call);
+  *out_fault = status == MOE_RT_DEVICE_LOST || status == MOE_RT_DEVICE_ERROR;
   if (status == MOE_RT_OK)
     status = moe_rt_memory_from_device(device, y->host, y->tensor.data, y->words * 4);
   if (status == MOE_RT_OK)
@@ -124,67 +144,131 @@ static moe_rt_status_t run_call(moe_rt_device_t *device, const moe_rt_program_t 
   return status;
 }
 
-static moe_rt_status_t run_probe(moe_rt_device_t *device, const char *device_name,
-                                 const moe_rt_program_t *program,
-                                 const moe_rt_function_info_t *function, buffer_t *x, buffer_t *y) {
-  if (function->argument_count > 0)
-    TRY(buffer_create(device, device_name, &function->arguments[0], x));
-  TRY(buffer_create(device, device_name, &function->results[0], y));
-  return run_call(device, program, function, x, y);
-}
-
 /* ---- All of them ---- */
+
+/* Shared by the children. */
+typedef struct progress_t {
+  int next; /* the first probe that no child has begun */
+  int failed, faulted, compared, different;
+} progress_t;
 
 typedef struct outputs_t {
   FILE *golden, *full;
   bool compares;
   golden_file_t wanted;
-  int compared, different;
+  progress_t *progress;
 } outputs_t;
 
 static bool is_informative(const moe_rt_function_info_t *function) {
   return strcmp(function->launches[0].op, "probe.informative") == 0;
 }
 
-static void report(outputs_t *outputs, const moe_rt_function_info_t *function, const buffer_t *y) {
+/* `words` is NULL where the probe faulted. */
+static void report(outputs_t *outputs, const moe_rt_function_info_t *function,
+                   const uint32_t *words, size_t count) {
   if (outputs->golden)
-    golden_write(outputs->golden, function->name, y->host, y->words, is_informative(function));
+    golden_write(outputs->golden, function->name, words, count, false);
   if (outputs->full)
-    golden_write(outputs->full, function->name, y->host, y->words, true);
+    golden_write(outputs->full, function->name, words, count, true);
   if (!outputs->compares || is_informative(function))
     return;
   const golden_entry_t *golden = golden_find(&outputs->wanted, function->name);
-  outputs->compared++;
+  outputs->progress->compared++;
   if (!golden)
     printf("%s: not in the golden file\n", function->name);
-  if (!golden || !golden_compare(golden, y->host, y->words))
-    outputs->different++;
+  if (!golden || !golden_compare(golden, words, count))
+    outputs->progress->different++;
 }
 
-/* A probe that fails does not keep the others from running, unless the device is lost. Returns the
- * failures. */
-static int run_all(moe_rt_device_t *device, const moe_rt_program_t *program,
-                   const options_t *options, outputs_t *outputs) {
-  int failures = 0;
-  for (int i = 0; i < moe_rt_program_function_count(program); i++) {
-    const moe_rt_function_info_t *function = moe_rt_program_function(program, i);
-    if (options->only && !strstr(function->name, options->only))
-      continue;
-    buffer_t x = {0};
-    buffer_t y = {0};
-    const moe_rt_status_t status = run_probe(device, options->device, program, function, &x, &y);
-    if (status == MOE_RT_OK) {
-      report(outputs, function, &y);
-    } else {
-      fprintf(stderr, "%s: %s\n", function->name, moe_rt_last_message());
-      failures++;
-    }
-    buffer_destroy(device, &x);
-    buffer_destroy(device, &y);
-    if (status == MOE_RT_DEVICE_LOST)
-      break;
+/* False where the device is lost. */
+static bool run_one(moe_rt_device_t *device, const moe_rt_program_t *program,
+                    const options_t *options, const moe_rt_function_info_t *function,
+                    outputs_t *outputs) {
+  buffer_t x = {0};
+  buffer_t y = {0};
+  bool fault = false;
+  const moe_rt_status_t status =
+      run_probe(device, options->device, program, function, &x, &y, &fault);
+  if (status != MOE_RT_OK)
+    fprintf(stderr, "%s: %s\n", function->name, moe_rt_last_message());
+  outputs->progress->faulted += fault;
+  outputs->progress->failed += status != MOE_RT_OK && !fault;
+  if (status == MOE_RT_OK || fault)
+    report(outputs, function, fault ? NULL : y.host, y.words);
+  buffer_destroy(device, &x);
+  buffer_destroy(device, &y);
+  return status != MOE_RT_DEVICE_LOST;
+}
+
+static void write_heading(FILE *file, moe_rt_device_t *device, const char *code) {
+  moe_rt_device_info_t info;
+  if (!file || moe_rt_device_info(device, &info) != MOE_RT_OK)
+    return;
+  fprintf(file, "# What the probes of make_probes.py wrote. Device: %s; driver %d; code: %s.\n",
+          info.name, info.driver_version, code);
+  fprintf(file, "# Written by emu_probe; do not edit.\n");
+}
+
+/* How a child ends. */
+enum { CHILD_DONE, CHILD_BROKEN, CHILD_LOST };
+
+static int run_child(const options_t *options, outputs_t *outputs) {
+  moe_rt_device_t *device = NULL;
+  moe_rt_program_t *program = NULL;
+  if (moe_rt_device_open(options->device, &device) != MOE_RT_OK ||
+      moe_rt_program_load(device, options->bundle, &program) != MOE_RT_OK) {
+    fprintf(stderr, "emu_probe: %s\n", moe_rt_last_message());
+    return CHILD_BROKEN;
   }
-  return failures;
+  progress_t *progress = outputs->progress;
+  if (progress->next == 0) {
+    write_heading(outputs->golden, device, moe_rt_program_code(program));
+    write_heading(outputs->full, device, moe_rt_program_code(program));
+  }
+  while (progress->next < moe_rt_program_function_count(program)) {
+    const moe_rt_function_info_t *function = moe_rt_program_function(program, progress->next++);
+    if ((options->only && !strstr(function->name, options->only)) ||
+        (options->skip && strstr(function->name, options->skip)))
+      continue;
+    const bool usable = run_one(device, program, options, function, outputs);
+    if (fflush(NULL) != 0) {
+      fprintf(stderr, "emu_probe: an output cannot be written: %s\n", strerror(errno));
+      return CHILD_BROKEN;
+    }
+    if (!usable)
+      return CHILD_LOST;
+  }
+  moe_rt_program_destroy(program);
+  moe_rt_device_close(device);
+  return CHILD_DONE;
+}
+
+/* False where the probes could not all be tried. */
+static bool run_all(const options_t *options, outputs_t *outputs) {
+  for (;;) {
+    const int begin = outputs->progress->next;
+    fflush(NULL); /* or the child would write what is buffered here again */
+    const pid_t child = fork();
+    if (child == 0) {
+      const int result = run_child(options, outputs);
+      fflush(NULL);
+      _exit(result);
+    }
+    int status = 0;
+    if (child < 0 || waitpid(child, &status, 0) != child) {
+      perror("emu_probe");
+      return false;
+    }
+    if (WIFEXITED(status) && WEXITSTATUS(status) != CHILD_LOST)
+      return WEXITSTATUS(status) == CHILD_DONE;
+    if (WIFSIGNALED(status)) {
+      fprintf(stderr, "probe number %d: the process ended with signal %d\n",
+              outputs->progress->next - 1, WTERMSIG(status));
+      outputs->progress->failed++;
+    }
+    if (outputs->progress->next == begin)
+      return false;
+  }
 }
 
 static FILE *open_output(const char *path) {
@@ -198,22 +282,10 @@ static FILE *open_output(const char *path) {
 
 /* False when the file did not take what was written. */
 static bool close_output(FILE *file, const char *path) {
-  if (!file)
-    return true;
-  const bool failed = ferror(file) != 0;
-  if (fclose(file) == 0 && !failed)
+  if (!file || fclose(file) == 0)
     return true;
   fprintf(stderr, "%s: cannot be written\n", path);
   return false;
-}
-
-static void write_heading(FILE *file, const moe_rt_device_t *device, const char *code) {
-  moe_rt_device_info_t info;
-  if (!file || moe_rt_device_info((moe_rt_device_t *)device, &info) != MOE_RT_OK)
-    return;
-  fprintf(file, "# What the probes of make_probes.py wrote. Device: %s; driver %d; code: %s.\n",
-          info.name, info.driver_version, code);
-  fprintf(file, "# Written by emu_probe; do not edit.\n");
 }
 
 int main(int argc, char **argv) {
@@ -224,26 +296,23 @@ int main(int argc, char **argv) {
   outputs_t outputs = {.compares = options.compare != NULL};
   if (outputs.compares && !golden_read(options.compare, &outputs.wanted))
     return 1;
-
-  moe_rt_device_t *device = NULL;
-  moe_rt_program_t *program = NULL;
-  if (moe_rt_device_open(options.device, &device) != MOE_RT_OK ||
-      moe_rt_program_load(device, options.bundle, &program) != MOE_RT_OK) {
-    fprintf(stderr, "emu_probe: %s\n", moe_rt_last_message());
+  progress_t *progress =
+      mmap(NULL, sizeof *progress, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (progress == MAP_FAILED) {
+    perror("emu_probe");
     return 1;
   }
+  outputs.progress = progress;
   outputs.golden = open_output(options.golden);
   outputs.full = open_output(options.full);
-  write_heading(outputs.golden, device, moe_rt_program_code(program));
-  write_heading(outputs.full, device, moe_rt_program_code(program));
 
-  const int failures = run_all(device, program, &options, &outputs);
-  printf("%d probes failed; %d compared, %d differ\n", failures, outputs.compared,
-         outputs.different);
-  bool ok = close_output(outputs.golden, options.golden);
+  bool ok = run_all(&options, &outputs);
+  printf("%d probes failed, %d faulted; %d compared, %d differ\n", progress->failed,
+         progress->faulted, progress->compared, progress->different);
+  ok = ok && progress->failed == 0 && progress->different == 0;
+  ok = close_output(outputs.golden, options.golden) && ok;
   ok = close_output(outputs.full, options.full) && ok;
   golden_free(&outputs.wanted);
-  moe_rt_program_destroy(program);
-  moe_rt_device_close(device);
-  return ok && failures == 0 && outputs.different == 0 ? 0 : 1;
+  munmap(progress, sizeof *progress);
+  return ok ? 0 : 1;
 }

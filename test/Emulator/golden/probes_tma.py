@@ -1,7 +1,8 @@
 """probes_tma.py - probes of tile copies: swizzles, boxes at and past the tensor's edges, fills, short rows.
 
-Why it exists: which byte of global memory lands where in shared memory, and back, for every kind of tensor map the project
-uses. Global memory and shared memory hold codes of their positions, so that the output tells where each byte came from.
+Why it exists: which byte of global memory lands where in shared memory, and back, for every kind of
+tensor map the project uses. Global memory and shared memory hold codes of their positions, so that the
+output tells where each byte came from.
 
 SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
@@ -14,8 +15,8 @@ X_WORDS = 16384
 
 
 def tensor_map(name, element, dims, strides, box, swizzle, fill):
-    return {"kind": "tensor_map", "tensor": name, "element": element, "dims": dims, "strides": strides, "box": box,
-            "swizzle": swizzle, "l2_promotion": "none", "fill": fill}
+    return {"kind": "tensor_map", "tensor": name, "element": element, "dims": dims,
+            "strides": strides, "box": box, "swizzle": swizzle, "l2_promotion": "none", "fill": fill}
 
 
 def begin(name, parameters):
@@ -55,7 +56,7 @@ def coordinates(values):
 
 
 def load(name, element, dims, strides, box, at, swizzle="none", fill="zero", shared=0):
-    """Loads one box at shared + `shared`, dumps DUMP bytes, then 1 if the barrier completed with the box's bytes."""
+    """Loads one box at shared + `shared`, dumps DUMP bytes, then 1 if the barrier completed."""
     moves, list_ = coordinates(at)
     tx = SIZES[element]
     for size in box:
@@ -129,49 +130,122 @@ def store(name, element, dims, strides, box, at, swizzle="none", shared=0):
             "parameters": [tensor_map("y", element, dims, strides, box, swizzle, "zero")]}
 
 
-def probes():
+def plane(prefix, make, element, at, swizzle="none", short=0, rows=30, **options):
+    """A copy of a box of 16 rows, as wide as the swizzle's span, of a matrix of `rows` rows, 256 bytes apart.
+
+    `at` is the byte within a row and the row; rows have all 256 bytes but the last `short` elements.
+    """
+    size = SIZES[element]
+    return make(f"{prefix}_{element}_{swizzle}", element, [256 // size - short, rows], [256],
+                [SPANS[swizzle] // size, 16], [at[0] // size, at[1]], swizzle, **options)
+
+
+def edges():
+    """Boxes inside of the tensor and across each of its edges, for every swizzle and size of element."""
     result = []
-    for element, size in SIZES.items():
+    for element in SIZES:
         for swizzle, span in SPANS.items():
-            inner = span // size
-            pitch = 256
-            dims = [pitch // size, 64]
-            result.append(load(f"tma_load_{element}_{swizzle}", element, dims, [pitch], [inner, 24],
-                               [16 // size, 3], swizzle))
-            # The last row and column of the tensor are inside the box; the box is past both ends.
-            result.append(load(f"tma_load_past_{element}_{swizzle}", element,
-                               [pitch // size - 3, 64], [pitch], [inner, 16],
-                               [pitch // size - inner // 2, 55], swizzle))
-            result.append(load(f"tma_load_before_{element}_{swizzle}", element, dims, [pitch],
-                               [inner, 16], [-(inner // 4) - 1, -5], swizzle))
-            result.append(store(f"tma_store_{element}_{swizzle}", element, [pitch // size, 32],
-                                [pitch], [inner, 16], [32 // size, 7], swizzle))
-            result.append(store(f"tma_store_past_{element}_{swizzle}", element,
-                                [pitch // size - 3, 30], [pitch], [inner, 16],
-                                [pitch // size - inner // 2, 20], swizzle))
-            result.append(store(f"tma_store_before_{element}_{swizzle}", element,
-                                [pitch // size, 32], [pitch], [inner, 16], [-(inner // 4) - 1, -3],
-                                swizzle))
+            result += [
+                plane("tma_load", load, element, [16, 3], swizzle, rows=64),
+                # The last row and column of the tensor are inside the box; the box is past both ends.
+                plane("tma_load_past", load, element, [256 - span // 2, 55], swizzle, 3, 64),
+                plane("tma_load_before", load, element, [-16, -5], swizzle, rows=64),
+                plane("tma_store", store, element, [32, 7], swizzle),
+                plane("tma_store_past", store, element, [256 - span // 2, 20], swizzle, 3),
+                plane("tma_store_before", store, element, [-16, -3], swizzle),
+            ]
+    # One coordinate at a time.
+    for swizzle in SPANS:
+        result += [
+            plane("tma_store_before_column", store, "u8", [-16, 0], swizzle),
+            plane("tma_store_before_row", store, "u8", [0, -3], swizzle),
+            plane("tma_store_past_row", store, "u8", [0, 20], swizzle),
+        ]
+    return result
+
+
+def tails():
+    """Stores across the end of rows that end inside a chunk of 16 bytes, and where a chunk ends inside 32."""
+    result = []
+    for element, counts in (("u8", (1, 7, 8, 15, 16, 17)), ("bf16", (1, 7, 8, 9)), ("f32", (1, 3, 4, 5))):
+        size = SIZES[element]
+        for count in counts:
+            row = 192 // size + count
+            result.append(store(f"tma_store_tail_{element}_{count}", element, [row, 9], [256],
+                                [64 // size, 8], [160 // size, 1]))
+            result.append(load(f"tma_load_tail_{element}_{count}", element, [row, 9], [256],
+                               [64 // size, 8], [160 // size, 1]))
+        # The tensor's last byte, with no row behind it, and the memory behind the tensor.
+        result.append(store(f"tma_store_tail_{element}_1d", element, [1024 // size + 1], [],
+                            [128 // size], [960 // size]))
+    for swizzle in ("32B", "64B", "128B"):
+        result.append(store(f"tma_store_tail_u8_{swizzle}", "u8", [193, 9], [256], [SPANS[swizzle], 8],
+                            [176, 1], swizzle))
+    return result
+
+
+def unaligned():
+    """Boxes whose first byte is not one of a chunk of 16: the hardware refuses them."""
+    result = []
+    for element in SIZES:
+        for column in (4, 24, -8):
+            name = f"unaligned_{'before_' if column < 0 else ''}{abs(column)}"
+            result.append(plane(f"tma_load_{name}", load, element, [column, 0]))
+            result.append(plane(f"tma_store_{name}", store, element, [column, 0]))
+    for column in (1, 15, -1):
+        name = f"unaligned_{'before_' if column < 0 else ''}{abs(column)}"
+        result.append(plane(f"tma_load_{name}", load, "u8", [column, 0]))
+        result.append(plane(f"tma_store_{name}", store, "u8", [column, 0]))
+    # Unaligned, and not one byte inside of the tensor.
+    result.append(plane("tma_load_unaligned_outside", load, "u8", [1001, 0]))
+    result.append(plane("tma_store_unaligned_outside", store, "u8", [1001, 0]))
+    # Unaligned in shared memory.
+    for shared in (16, 64):
+        result.append(plane(f"tma_load_unaligned_at{shared}", load, "u8", [0, 0], shared=shared))
+        result.append(plane(f"tma_store_unaligned_at{shared}", store, "u8", [0, 0], shared=shared))
+    return result
+
+
+def ranks():
+    """Tensors of 1, 3, 4 and 5 dimensions."""
+    three = ("u8", [40, 9, 5], [48, 512], [32, 4, 3])
+    five = ("f32", [6, 3, 3, 3, 3], [32, 96, 288, 864], [4, 2, 2, 2, 2])
+    return [
+        load("tma_load_1d", "bf16", [1000], [], [128], [904]),
+        load("tma_load_3d", *three, [16, 7, -1], "32B"),
+        load("tma_load_4d", "bf16", [20, 5, 4, 3], [48, 256, 1024], [16, 3, 2, 2], [-8, 3, 3, 1]),
+        load("tma_load_5d", *five, [4, 2, -1, 1, 2]),
+        store("tma_store_1d", "bf16", [1000], [], [128], [904]),
+        store("tma_store_3d", *three, [0, 4, 1], "32B"),
+        store("tma_store_3d_past", *three, [16, 7, 3], "32B"),
+        store("tma_store_3d_before_row", *three, [0, -1, 1], "32B"),
+        store("tma_store_3d_before", *three, [0, 4, -1], "32B"),
+        store("tma_store_3d_before_past", *three, [16, 7, -1], "32B"),
+        store("tma_store_3d_plain_before", *three, [0, 4, -1]),
+        store("tma_store_5d", *five, [4, 2, 1, 1, 2]),
+        store("tma_store_5d_before", *five, [4, 2, -1, 1, 2]),
+    ]
+
+
+def fills():
+    """What a load writes where there is no tensor."""
+    result = []
     for element in ("bf16", "f32"):
         inner = 128 // SIZES[element]
         result.append(load(f"tma_load_nan_{element}", element, [100, 20], [512], [inner, 16],
-                           [100 - inner // 2, 10], "128B", "nan"))
+                           [(100 - inner // 2) // 8 * 8, 10], "128B", "nan"))
         result.append(load(f"tma_load_nan_outside_{element}", element, [100, 20], [512], [inner, 8],
                            [-5000, 3], "none", "nan"))
     result.append(load("tma_load_outside", "u8", [100, 20], [128], [64, 8], [0, 2147483647]))
     result.append(load("tma_load_far_before", "u8", [100, 20], [128], [64, 8], [-2147483648, 0]))
-    result.append(load("tma_load_1d", "bf16", [1000], [], [128], [900]))
-    result.append(load("tma_load_3d", "u8", [40, 9, 5], [48, 512], [32, 4, 3], [16, 7, -1], "32B"))
-    result.append(load("tma_load_4d", "bf16", [20, 5, 4, 3], [48, 256, 1024], [16, 3, 2, 2],
-                       [-4, 3, 3, 1]))
-    result.append(load("tma_load_5d", "f32", [6, 3, 3, 3, 3], [32, 96, 288, 864], [4, 2, 2, 2, 2],
-                       [3, 2, -1, 1, 2]))
-    result.append(store("tma_store_3d", "u8", [40, 9, 5], [48, 512], [32, 4, 3], [16, 7, -1], "32B"))
-    result.append(store("tma_store_5d", "f32", [6, 3, 3, 3, 3], [32, 96, 288, 864],
-                        [4, 2, 2, 2, 2], [3, 2, -1, 1, 2]))
-    # Strides that overlap, and a stride of zero: legal, and read as they stand.
-    result.append(load("tma_load_overlapping", "u8", [64, 16], [16], [64, 16], [0, 0]))
-    # Rows shorter than the swizzle's span, and tiles that start in the middle of a swizzle's period.
+    result.append(store("tma_store_outside", "u8", [100, 20], [128], [64, 8], [0, 2147483647]))
+    result.append(store("tma_store_far_before", "u8", [100, 20], [128], [64, 8], [-2147483648, 0]))
+    return result
+
+
+def places():
+    """Rows shorter than the swizzle's span, and tiles that start in the middle of a swizzle's period."""
+    result = []
     for swizzle, inner in (("128B", 64), ("128B", 16), ("64B", 32), ("64B", 16), ("32B", 16)):
         result.append(load(f"tma_load_short_{swizzle}_{inner}", "u8", [256, 64], [256], [inner, 16],
                            [0, 0], swizzle))
@@ -182,3 +256,7 @@ def probes():
             result.append(load(f"tma_load_{swizzle}_at{shared}", "u8", [256, 64], [256], [span, 16],
                                [0, 0], swizzle, shared=shared))
     return result
+
+
+def probes():
+    return edges() + tails() + ranks() + fills() + places() + unaligned()

@@ -1,18 +1,22 @@
 """probes_wgmma.py - probes of the matrix product: operand layouts, fragments, precision.
 
-Why it exists: to see an operand's layout, its memory is filled with a code of the position, and the other operand selects:
-with S[k][j] = 1 where k = j mod K, the product repeats the operand, and every element of D shows which bytes of shared
-memory the hardware took for it.
+Why it exists: to see an operand's layout, its memory is filled with a code of the position, and the
+other operand selects: with S[k][j] = 1 where k = j mod K, the product repeats the operand, and every
+element of D shows which bytes of shared memory the hardware took for it.
 
 SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
 
-SELECTOR = 32768  # where the selecting operand lies, K-major with 128-byte swizzle; the coded one lies at 0
+SELECTOR = 32768  # where the selecting operand lies, K-major, 128-byte swizzle; the coded one is at 0
 SHARED = 65536
 SPANS = {"none": 16, "32B": 32, "64B": 64, "128B": 128}
 MODES = {"none": 0, "128B": 1, "64B": 2, "32B": 3}
 ONES = {"e4m3": 0x38, "e5m2": 0x3C, "bf16": 0x3F80, "f16": 0x3C00}
 WIDE = ("bf16", "f16")
+
+
+def word_of_ones(dtype):
+    return ONES[dtype] * (0x10001 if dtype in WIDE else 0x01010101)
 
 
 def descriptor(leading, stride, swizzle):
@@ -21,20 +25,28 @@ def descriptor(leading, stride, swizzle):
 
 
 def code_words(bits, word, to):
-    """PTX that puts the code of word number %`word` into %`to`. The test computes the same codes."""
+    """PTX that puts the code of word number %`word` into %`to`. Codes.h has the same codes."""
     if bits == 16:
         return f"    mad.lo.u32 %{to}, %{word}, 0x20002, 0x20012000;\n"
     lines = f"    mov.u32 %{to}, 0;\n    shl.b32 %b0, %{word}, 2;\n"
     for part in range(4):
-        lines += (f"    add.u32 %b1, %b0, {part};\n    shr.u32 %b2, %b1, 6;\n    shr.u32 %b3, %b1, 11;\n"
-                  f"    mul.lo.u32 %b1, %b1, 29;\n    mad.lo.u32 %b1, %b2, 11, %b1;\n"
-                  f"    mad.lo.u32 %b1, %b3, 3, %b1;\n    and.b32 %b1, %b1, 63;\n    add.u32 %b1, %b1, 8;\n"
-                  f"    shl.b32 %b1, %b1, {8 * part};\n    or.b32 %{to}, %{to}, %b1;\n")
+        lines += f"""\
+    add.u32 %b1, %b0, {part};
+    shr.u32 %b2, %b1, 6;
+    shr.u32 %b3, %b1, 11;
+    mul.lo.u32 %b1, %b1, 29;
+    mad.lo.u32 %b1, %b2, 11, %b1;
+    mad.lo.u32 %b1, %b3, 3, %b1;
+    and.b32 %b1, %b1, 63;
+    add.u32 %b1, %b1, 8;
+    shl.b32 %b1, %b1, {8 * part};
+    or.b32 %{to}, %{to}, %b1;
+"""
     return lines
 
 
 def fill(first, end, value):
-    """PTX that fills the shared words [first, end), which a block of 128 threads divides, by `value` of %r1."""
+    """PTX that sets the shared words [first, end), a multiple of 128, to what `value` makes of %r1."""
     label = f"fill_{first}"
     return f"""\
     add.u32 %r1, %thread, {first};
@@ -135,17 +147,20 @@ def probe(name, n, body, kind, attributes):
             "ptx": kernel(name, n, body)}
 
 
-def layout(dtype, operand, major, n, swizzle, advance=0):
-    """Operand A or B in one layout, its first byte `advance` bytes into the coded memory."""
+def layout(dtype, operand, major, n, swizzle, advance=0, base_offset=0):
+    """Operand A or B in one layout, its first byte `advance` bytes into the coded memory.
+
+    With a base offset the probe is informative: the emulator refuses those.
+    """
     bits = 16 if dtype in WIDE else 8
     span = SPANS[swizzle]
     rows = n if operand == "b" else 64
     if major == "k":
-        # Without a swizzle both halves of K are contiguous blocks; with one the leading offset is not used.
+        # Without a swizzle each half of K is one block; with one the leading offset is not used.
         leading, stride = (rows * 16 + 128, 128) if swizzle == "none" else (16, span * 8)
     else:
         leading, stride = (rows * 16 + 128, 128) if swizzle == "none" else (span * 16, span * 8)
-    coded = descriptor(leading, stride, swizzle)
+    coded = descriptor(leading, stride, swizzle) | base_offset << 49
     selector = descriptor(16, 1024, "128B")
     transposed = int(major == "mn")
     body = fill(0, SELECTOR // 4, code_words(bits, "r1", "r2"))
@@ -158,7 +173,8 @@ def layout(dtype, operand, major, n, swizzle, advance=0):
     transposes = [transposed, 0] if operand == "a" else [0, transposed]
     body += multiply((dtype, dtype), n, "%d1", transposes)
     name = f"wgmma_{operand}_{major}_{dtype}_n{n}_{swizzle}" + (f"_at{advance}" if advance else "")
-    return probe(name, n, body, "wgmma_layout",
+    name += f"_base{base_offset}" if base_offset else ""
+    return probe(name, n, body, "informative" if base_offset else "wgmma_layout",
                  {"type": dtype, "operand": operand, "mn_major": major == "mn", "n": n,
                   "start": advance, "leading": leading, "stride": stride, "swizzle": swizzle})
 
@@ -176,9 +192,9 @@ def register_a(dtype):
 
 
 def scaled(dtype, scales):
-    """D = D + scales * A * B with D = the register's number and B all ones: every element changes by 1 or -1."""
+    """D = D + scales * A * B with D = the register's number, B all ones: each element changes by 1."""
     n = 8
-    body = fill(0, SELECTOR // 4, f"    mov.u32 %r2, 0x{ONES[dtype] * (0x10001 if dtype in WIDE else 0x01010101):x};\n")
+    body = fill(0, SELECTOR // 4, f"    mov.u32 %r2, 0x{word_of_ones(dtype):x};\n")
     body += fill(SELECTOR // 4, SHARED // 4, "    mov.u32 %r2, 0;\n") + select(dtype, 64)
     body += "".join(f"    mov.b32 %f{i}, 0x{bits:x};\n"
                     for i, bits in enumerate((0, 0x3F800000, 0x40000000, 0x40400000)))
@@ -195,9 +211,10 @@ FORMATS = {"e4m3": (7, 3), "bf16": (127, 7)}
 
 
 def precision(name, dtype, start, first, second, negative, steps):
-    """What the tensor core keeps. D[r][j] = start + first +- 2^(second - r mod steps - j), from A[r][0], and A[r][1] * B[1][j].
+    """What the tensor core keeps of D[r][j] = start + first +- 2^(second - r mod steps - j).
 
-    `start` is the bits of D, `first` and `second` are powers of two, `first` may be None. Column 7 may have no second term.
+    The terms are D's first value, A[r][0] and A[r][1] * B[1][j]. `start` is bits, `first` and `second`
+    are powers of two, `first` may be None. In column 7 of e4m3 there is no second term.
     Informative: the emulator does not model lost bits.
     """
     bias, mantissa = FORMATS[dtype]
@@ -208,7 +225,7 @@ def precision(name, dtype, start, first, second, negative, steps):
     n = 8
     body = fill(0, SELECTOR // 4, "    mov.u32 %r2, 0;\n")
     body += fill(SELECTOR // 4, SHARED // 4,
-                 f"    mov.u32 %r2, 0x{ONES[dtype] * (0x10001 if size == 2 else 0x01010101):x};\n")
+                 f"    mov.u32 %r2, 0x{word_of_ones(dtype):x};\n")
     body += f"""\
     bar.sync 0;
     and.b32 %r1, %thread, 7;
@@ -255,6 +272,9 @@ def probes():
             result.append(layout(dtype, "a", "mn", 16, swizzle))
             for n in (8, 64, 128, 256):
                 result.append(layout(dtype, "b", "mn", n, swizzle))
+    # Operands that start in the middle of the swizzle's period.
+    for swizzle, advance in (("128B", 384), ("64B", 128), ("32B", 128)):
+        result.append(layout("bf16", "b", "k", 64, swizzle, advance))
     for dtype, top, steps in (("e4m3", 8, 15), ("bf16", 20, 40)):
         for name, start, first, second, negative in (
                 ("sum", 0, top, top, False), ("difference", 0, top, top, True),
@@ -264,4 +284,7 @@ def probes():
                 ("accumulator_2e24", 0x4B800000, None, top, False)):
             least = steps if second == top else 7
             result.append(precision(name, dtype, start, first, second, negative, least))
+    # Last, so that a device that faults here has answered everything else.
+    for swizzle, advance in (("128B", 384), ("64B", 128), ("32B", 128)):
+        result.append(layout("bf16", "b", "k", 64, swizzle, advance, advance // 128))
     return result

@@ -1,0 +1,403 @@
+/* Bulk.c - cp.async.bulk.tensor: tiles between global and shared memory.
+ *
+ * Why it exists: what a copy needs is checked when it is issued; its bytes move later. What lies
+ * where is Tma.h's.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Emulator/Lanes.h"
+#include "lib/Emulator/LoadStore.h"
+#include "lib/Emulator/Opcodes.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+/* ---- Maps ---- */
+
+/* The 128 bytes that a lane's address stands for: a parameter, or a constant of the module. */
+static bool read_map(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction, int lane,
+                     uint64_t address, moe__emu_tma_map_t *out_map) {
+  moe__emu_machine_t *machine = warp->block->machine;
+  const uint8_t *bytes = NULL;
+  uint64_t offset = address - MOE__EMU_PARAM_WINDOW;
+  uint64_t end = machine->kernel->parameter_bytes;
+  if (offset <= end && end - offset >= MOE__EMU_TMA_MAP_BYTES)
+    bytes = machine->parameters + offset;
+  else if (moe__emu_global_find(&machine->global, &warp->cache, address, MOE__EMU_TMA_MAP_BYTES))
+    bytes = (const uint8_t *)(uintptr_t)address;
+  moe__emu_error_t why;
+  if (!bytes || address % 64) {
+    moe__emu_fault(warp, instruction, lane,
+                   "address 0x%" PRIx64 " is not that of a tensor map: 128 bytes, 64-byte aligned, "
+                   "of the parameters or of global memory",
+                   address);
+    return false;
+  }
+  if (!moe__emu_tma_decode(bytes, out_map, &why)) {
+    moe__emu_fault(warp, instruction, lane, "%s", why.text);
+    return false;
+  }
+  return true;
+}
+
+/* The whole tensor of a map must lie in one buffer: then every box does. */
+static const moe__emu_region_t *tensor_region(moe__emu_warp_t *warp,
+                                              const moe__emu_instruction_t *instruction, int lane,
+                                              const moe__emu_tma_map_t *map, bool is_store) {
+  const moe__emu_global_t *global = &warp->block->machine->global;
+  uint64_t bytes = map->dims[0] * moe__emu_tma_type_bytes(map->type);
+  for (int i = 1; i < map->rank; i++) {
+    uint64_t step;
+    if (__builtin_mul_overflow(map->dims[i] - 1, map->strides[i - 1], &step) ||
+        __builtin_add_overflow(bytes, step, &bytes))
+      bytes = UINT64_MAX / 2; /* more than any buffer has */
+  }
+  const moe__emu_region_t *region = moe__emu_global_find(global, &warp->cache, map->address, bytes);
+  if (!region) {
+    moe__emu_error_t why;
+    moe__emu_global_explain(global, map->address, bytes, &why);
+    moe__emu_fault(warp, instruction, lane,
+                   "the map's tensor, %" PRIu64 " bytes at 0x%" PRIx64 ", %s", bytes, map->address,
+                   why.text);
+  } else if (is_store && !region->writable) {
+    moe__emu_fault(warp, instruction, lane, "the map's tensor is '%s', which is read only",
+                   region->name ? region->name : "a buffer");
+    region = NULL;
+  }
+  return region;
+}
+
+/* What a copy is, from the operands: the map's is number `map`, the shared address `shared`. */
+static bool read_copy(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction, int lane,
+                      int map, int shared, moe__emu_task_t *out_task) {
+  const moe__emu_operand_t *operands = moe__emu_operand(warp->kernel, instruction, 0);
+  moe__emu_error_t why;
+  int rank = instruction->choice[0] + 1;
+  *out_task = (moe__emu_task_t){.warp = warp, .instruction = instruction, .lane = lane};
+  uint64_t address = moe__emu_lane_address(warp, &operands[shared], lane);
+  if (!read_map(warp, instruction, lane, moe__emu_lane_address(warp, &operands[map], lane),
+                &out_task->map))
+    return false;
+  if (!moe__emu_shared_offset(warp, instruction, lane, address,
+                              moe__emu_tma_shared_bytes(&out_task->map), 1, &out_task->shared))
+    return false;
+  if (!moe__emu_tma_check(&out_task->map, rank, out_task->shared, &why)) {
+    moe__emu_fault(warp, instruction, lane, "%s", why.text);
+    return false;
+  }
+  for (int i = 0; i < rank; i++)
+    out_task->coordinates[i] = (int32_t)moe__emu_lane_value(warp, &operands[map + 1 + i], lane);
+  /* Of a store the map is the first operand. */
+  if (!moe__emu_tma_check_coordinates(&out_task->map, out_task->coordinates, map == 0, &why)) {
+    moe__emu_fault(warp, instruction, lane, "%s", why.text);
+    return false;
+  }
+  return true;
+}
+
+/* ---- Walking a box ---- */
+
+typedef struct walk_t {
+  moe__emu_block_t *block;
+  const moe__emu_task_t *task;
+  moe__emu_access_t access;
+  bool inside_only;
+  bool leaves_buffer; /* set by a store */
+  const moe__emu_region_t *region;
+} walk_t;
+
+static bool check_run(void *context, const moe__emu_tma_run_t *run) {
+  walk_t *walk = context;
+  if (walk->inside_only && !run->inside && !run->tail)
+    return true;
+  return moe__emu_access_bytes(&walk->access, run->shared, run->bytes);
+}
+
+/* Checks and marks the bytes of shared memory that the copy will touch. */
+static bool check_box(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
+                      const moe__emu_task_t *task, moe__emu_access_kind_t kind,
+                      moe__emu_event_t as) {
+  walk_t walk = {
+      .access =
+          moe__emu_access_begin(&warp->block->order, warp->number, 1U << task->lane, kind, as),
+      .inside_only = kind == MOE__EMU_ASYNC_READ,
+  };
+  if (moe__emu_tma_walk(&task->map, task->coordinates, task->shared, check_run, &walk))
+    return true;
+  moe__emu_fault_order(warp, instruction, task->lane,
+                       kind == MOE__EMU_ASYNC_READ ? "the bulk store" : "the bulk load",
+                       &walk.access.finding);
+  return false;
+}
+
+static uint8_t *shared_byte(const moe__emu_block_t *block, uint32_t address) {
+  return block->shared + (address - MOE__EMU_SHARED_BASE);
+}
+
+/* ---- Loads ---- */
+
+static bool load_run(void *context, const moe__emu_tma_run_t *run) {
+  const walk_t *walk = context;
+  uint8_t *to = shared_byte(walk->block, run->shared);
+  if (run->inside)
+    memcpy(to, (const void *)(uintptr_t)run->global, run->bytes);
+  else
+    moe__emu_tma_fill(&walk->task->map, to, run->bytes);
+  return true;
+}
+
+static bool finish_load(moe__emu_block_t *block, moe__emu_task_t *task) {
+  walk_t walk = {.block = block, .task = task};
+  moe__emu_error_t why;
+  moe__emu_tma_walk(&task->map, task->coordinates, task->shared, load_run, &walk);
+  moe__emu_mbarrier_t *mbarrier = &block->barriers.mbarriers[task->mbarrier];
+  if (moe__emu_mbarrier_land(block, mbarrier, task->phase, moe__emu_tma_box_bytes(&task->map),
+                             &why))
+    return true;
+  moe__emu_fault(task->warp, task->instruction, task->lane, "%s", why.text);
+  return false;
+}
+
+static moe__emu_step_t load(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
+                            uint32_t active) {
+  const moe__emu_operand_t *operands = moe__emu_operand(warp->kernel, instruction, 0);
+  moe__emu_block_t *block = warp->block;
+  if (moe__emu_check_operands(warp, instruction, active) == MOE__EMU_FAILED)
+    return MOE__EMU_FAILED;
+  int barrier = 2 + instruction->choice[0] + 1;
+  MOE__EMU_FOR_LANES(lane, active) {
+    moe__emu_task_t task;
+    if (!read_copy(warp, instruction, (int)lane, 1, 0, &task) ||
+        !tensor_region(warp, instruction, (int)lane, &task.map, false))
+      return MOE__EMU_FAILED;
+    moe__emu_mbarrier_t *mbarrier = moe__emu_mbarrier_use(
+        warp, instruction, (int)lane, moe__emu_lane_address(warp, &operands[barrier], (int)lane));
+    if (!mbarrier)
+      return MOE__EMU_FAILED;
+    if (!mbarrier->is_fenced && block->order.enabled)
+      return moe__emu_fault(warp, instruction, (int)lane,
+                            "the initialization of the mbarrier at shared address 0x%x is not "
+                            "visible to the async proxy: fence.mbarrier_init is missing",
+                            mbarrier->address);
+    task.run = finish_load;
+    task.mbarrier = (uint32_t)(mbarrier - block->barriers.mbarriers);
+    task.phase = mbarrier->phase;
+    if (!check_box(warp, instruction, &task, MOE__EMU_ASYNC_WRITE,
+                   MOE__EMU_EVENT(mbarrier->agent, mbarrier->phase + 1)) ||
+        !moe__emu_async_add(block, &task))
+      return MOE__EMU_FAILED;
+  }
+  return MOE__EMU_ADVANCE;
+}
+
+/* ---- Bulk groups ---- */
+
+static moe__emu_bulk_thread_t *find_thread(const moe__emu_async_t *async, uint32_t thread) {
+  for (uint32_t i = 0; i < async->thread_count; i++) {
+    if (async->threads[i].thread == thread)
+      return &async->threads[i];
+  }
+  return NULL;
+}
+
+/* The thread's record, made where there is none; NULL after a fault. */
+static moe__emu_bulk_thread_t *need_thread(moe__emu_warp_t *warp,
+                                           const moe__emu_instruction_t *instruction, int lane) {
+  moe__emu_async_t *async = &warp->block->async;
+  uint32_t thread = warp->number * MOE__EMU_LANES + (uint32_t)lane;
+  moe__emu_bulk_thread_t *found = find_thread(async, thread);
+  if (found)
+    return found;
+  if (async->thread_count == async->thread_capacity) {
+    uint32_t capacity = async->thread_capacity + 4;
+    moe__emu_bulk_thread_t *grown = realloc(async->threads, capacity * sizeof *grown);
+    if (!grown) {
+      moe__emu_fault_block(warp->block, MOE_EMU_OUT_OF_MEMORY, "out of memory");
+      return NULL;
+    }
+    memset(grown + async->thread_capacity, 0, 4 * sizeof *grown);
+    async->threads = grown;
+    async->thread_capacity = capacity;
+  }
+  int agent = moe__emu_order_agent(&warp->block->order, MOE__EMU_AGENT_BULK, thread);
+  if (agent < 0) {
+    moe__emu_fault(warp, instruction, lane,
+                   "a block may have at most %d warps, mbarriers and threads with bulk groups",
+                   MOE__EMU_MAX_AGENTS);
+    return NULL;
+  }
+  found = &async->threads[async->thread_count++];
+  *found = (moe__emu_bulk_thread_t){
+      .thread = thread, .agent = (uint32_t)agent, .left = found->left, .capacity = found->capacity};
+  return found;
+}
+
+/* One more copy in the group that is open. */
+static bool count_copy(moe__emu_block_t *block, moe__emu_bulk_thread_t *thread) {
+  if (thread->committed >= thread->capacity) {
+    uint32_t capacity = thread->committed * 2 + 16;
+    uint32_t *grown = realloc(thread->left, capacity * sizeof *grown);
+    if (!grown) {
+      moe__emu_fault_block(block, MOE_EMU_OUT_OF_MEMORY, "out of memory");
+      return false;
+    }
+    thread->left = grown;
+    thread->capacity = capacity;
+  }
+  if (thread->open++ == 0)
+    thread->left[thread->committed] = 0;
+  thread->left[thread->committed]++;
+  return true;
+}
+
+static void advance(moe__emu_bulk_thread_t *thread) {
+  while (thread->completed < thread->committed && thread->left[thread->completed] == 0)
+    thread->completed++;
+}
+
+static moe__emu_step_t commit(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
+                              uint32_t active) {
+  MOE__EMU_FOR_LANES(lane, active) {
+    moe__emu_bulk_thread_t *thread = need_thread(warp, instruction, (int)lane);
+    if (!thread)
+      return MOE__EMU_FAILED;
+    /* An empty group is a group too. */
+    if (thread->open == 0) {
+      if (!count_copy(warp->block, thread))
+        return MOE__EMU_FAILED;
+      thread->left[thread->committed] = 0;
+    }
+    thread->open = 0;
+    thread->committed++;
+    advance(thread);
+  }
+  return MOE__EMU_ADVANCE;
+}
+
+static moe__emu_step_t wait(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
+                            uint32_t active) {
+  uint32_t pending = (uint32_t)moe__emu_operand(warp->kernel, instruction, 0)->addend;
+  moe__emu_async_t *async = &warp->block->async;
+  MOE__EMU_FOR_LANES(lane, active) {
+    const moe__emu_bulk_thread_t *thread = find_thread(async, warp->number * MOE__EMU_LANES + lane);
+    if (thread && thread->committed > pending && thread->completed < thread->committed - pending)
+      return MOE__EMU_BLOCKED;
+  }
+  MOE__EMU_FOR_LANES(lane, active) {
+    moe__emu_bulk_thread_t *thread = find_thread(async, warp->number * MOE__EMU_LANES + lane);
+    if (!thread || thread->committed <= pending)
+      continue;
+    uint32_t done = thread->committed - pending;
+    thread->waited = done > thread->waited ? done : thread->waited;
+    moe__emu_order_learn(&warp->block->order, warp->number, active, warp->alive, thread->agent,
+                         thread->waited);
+  }
+  return MOE__EMU_ADVANCE;
+}
+
+moe__emu_step_t moe__emu_bulk_exit(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
+                                   uint32_t lanes) {
+  const moe__emu_async_t *async = &warp->block->async;
+  for (uint32_t i = 0; i < async->thread_count; i++) {
+    const moe__emu_bulk_thread_t *thread = &async->threads[i];
+    uint32_t lane = thread->thread % MOE__EMU_LANES;
+    if (thread->thread / MOE__EMU_LANES != warp->number || !(lanes >> lane & 1))
+      continue;
+    if (thread->open)
+      return moe__emu_fault(warp, instruction, (int)lane,
+                            "exits with %u bulk stores that no cp.async.bulk.commit_group follows",
+                            thread->open);
+    if (thread->committed > thread->waited)
+      return moe__emu_fault(warp, instruction, (int)lane,
+                            "exits while %u bulk groups may still read shared memory: "
+                            "cp.async.bulk.wait_group is missing",
+                            thread->committed - thread->waited);
+  }
+  return MOE__EMU_ADVANCE;
+}
+
+/* ---- Stores ---- */
+
+/* What a store does to one run of a row. The hardware writes whole chunks of 16 bytes, also where
+ * the tensor's rows end inside one: those bytes must exist. */
+static bool store_run(void *context, const moe__emu_tma_run_t *run) {
+  walk_t *walk = context;
+  const moe__emu_region_t *region = walk->region;
+  if (!run->inside && !run->tail)
+    return true;
+  if (run->global + run->bytes > region->address + region->bytes) {
+    walk->leaves_buffer = true;
+    return false;
+  }
+  memcpy((void *)(uintptr_t)run->global, shared_byte(walk->block, run->shared), run->bytes);
+  return moe__emu_global_mark(region, run->global, run->bytes, walk->block->number);
+}
+
+static bool finish_store(moe__emu_block_t *block, moe__emu_task_t *task) {
+  walk_t walk = {.block = block, .task = task};
+  walk.region =
+      moe__emu_global_find(&block->machine->global, &task->warp->cache, task->map.address, 1);
+  if (!moe__emu_tma_walk(&task->map, task->coordinates, task->shared, store_run, &walk)) {
+    moe__emu_fault(task->warp, task->instruction, task->lane,
+                   walk.leaves_buffer
+                       ? "the box at coordinate %d ends inside of 16 bytes that reach past the "
+                         "buffer; a store writes all of them"
+                       : "the box at coordinate %d was written by another block too",
+                   task->coordinates[0]);
+    return false;
+  }
+  moe__emu_bulk_thread_t *thread = find_thread(&block->async, task->thread);
+  thread->left[task->group]--;
+  advance(thread);
+  return true;
+}
+
+static moe__emu_step_t store(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
+                             uint32_t active) {
+  if (moe__emu_check_operands(warp, instruction, active) == MOE__EMU_FAILED)
+    return MOE__EMU_FAILED;
+  int source = 1 + instruction->choice[0] + 1;
+  MOE__EMU_FOR_LANES(lane, active) {
+    moe__emu_task_t task;
+    if (!read_copy(warp, instruction, (int)lane, 0, source, &task) ||
+        !tensor_region(warp, instruction, (int)lane, &task.map, true))
+      return MOE__EMU_FAILED;
+    moe__emu_bulk_thread_t *thread = need_thread(warp, instruction, (int)lane);
+    if (!thread || !count_copy(warp->block, thread))
+      return MOE__EMU_FAILED;
+    task.run = finish_store;
+    task.thread = thread->thread;
+    task.group = thread->committed;
+    if (!check_box(warp, instruction, &task, MOE__EMU_ASYNC_READ,
+                   MOE__EMU_EVENT(thread->agent, thread->committed + 1)) ||
+        !moe__emu_async_add(warp->block, &task))
+      return MOE__EMU_FAILED;
+  }
+  return MOE__EMU_ADVANCE;
+}
+
+/* As many coordinates as dimensions, and a hint where it is announced. */
+static bool verify(const moe__emu_kernel_t *kernel, const moe__emu_instruction_t *instruction,
+                   moe__emu_error_t *error) {
+  (void)kernel;
+  bool is_load = strstr(instruction->name, ".mbarrier::") != NULL;
+  int rank = instruction->choice[0] + 1;
+  int expected = rank + (is_load ? 3 : 2) + (strstr(instruction->name, ".L2::") != NULL);
+  if (instruction->operand_count == expected)
+    return true;
+  return moe__emu_error(error, "%d operands and coordinates; %d are taken",
+                        instruction->operand_count, expected);
+}
+
+#define DIMENSIONS "{.1d|.2d|.3d|.4d|.5d}"
+
+const moe__emu_opcode_t moe__emu_bulk_opcodes[] = {
+    MOE__EMU_VERIFIED("cp.async.bulk.tensor" DIMENSIONS "{.shared::cluster|.shared::cta}.global"
+                      "[.tile].mbarrier::complete_tx::bytes[.L2::cache_hint]",
+                      "ama?l", load, verify),
+    MOE__EMU_VERIFIED("cp.async.bulk.tensor" DIMENSIONS
+                      ".global.shared::cta[.tile].bulk_group[.L2::cache_hint]",
+                      "ma?l", store, verify),
+    MOE__EMU_EXECUTE("cp.async.bulk.commit_group", "", commit),
+    MOE__EMU_EXECUTE("cp.async.bulk.wait_group[.read]", "n", wait),
+    MOE__EMU_END_OF_TABLE,
+};

@@ -1,0 +1,282 @@
+/* Launch.c - the public functions: modules, and launches over threads.
+ *
+ * Why it exists: a launch is checked as a driver would check it, then its blocks run on as many
+ * threads as wanted.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Emulator/Machine.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+  MAX_BLOCK_THREADS = 1024,
+  MAX_SHARED = 227 * 1024, /* of a block, the 1024 bytes of the system aside */
+  REGISTERS_PER_SM = 65536,
+  MAX_REGISTERS = 255,
+  REGISTER_UNIT = 8,
+  MAX_THREADS = 1024,
+};
+
+struct moe_emu_module_t {
+  moe__emu_module_t module;
+};
+
+static moe_emu_status_t fail(moe_emu_report_t *report, moe_emu_status_t status, const char *format,
+                             ...) __attribute__((format(printf, 3, 4)));
+
+static moe_emu_status_t fail(moe_emu_report_t *report, moe_emu_status_t status, const char *format,
+                             ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(report->text, sizeof report->text, format, arguments);
+  va_end(arguments);
+  return status;
+}
+
+/* ---- Modules ---- */
+
+moe_emu_status_t moe_emu_module_load(const char *text, size_t size, moe_emu_module_t **out_module,
+                                     moe_emu_report_t *out_report) {
+  *out_module = NULL;
+  out_report->text[0] = '\0';
+  moe_emu_module_t *module = calloc(1, sizeof *module);
+  if (!module)
+    return fail(out_report, MOE_EMU_OUT_OF_MEMORY, "out of memory");
+  moe__emu_error_t error = {""};
+  if (!moe__emu_module_parse(text, size, &module->module, &error)) {
+    moe_emu_module_destroy(module);
+    return fail(out_report, MOE_EMU_INVALID_PTX, "%s", error.text);
+  }
+  *out_module = module;
+  return MOE_EMU_OK;
+}
+
+void moe_emu_module_destroy(moe_emu_module_t *module) {
+  if (module)
+    moe__emu_module_free(&module->module);
+  free(module);
+}
+
+static const moe__emu_kernel_t *find_kernel(const moe_emu_module_t *module, const char *name) {
+  for (uint32_t i = 0; i < module->module.kernel_count; i++) {
+    if (!strcmp(module->module.kernels[i].name, name))
+      return &module->module.kernels[i];
+  }
+  return NULL;
+}
+
+bool moe_emu_module_has(const moe_emu_module_t *module, const char *kernel) {
+  return find_kernel(module, kernel) != NULL;
+}
+
+/* ---- Checks of a launch ---- */
+
+static moe_emu_status_t check_block(const moe__emu_kernel_t *kernel, const moe_emu_launch_t *launch,
+                                    moe_emu_report_t *report) {
+  static const char axes[] = "xyz";
+  uint64_t threads = 1;
+  for (int i = 0; i < 3; i++) {
+    uint32_t required = kernel->required_block[i], cluster = launch->cluster[i];
+    if (launch->grid[i] == 0 || launch->block[i] == 0 || launch->block[i] > MAX_BLOCK_THREADS)
+      return fail(report, MOE_EMU_INVALID_ARGUMENT, "kernel '%s': grid.%c is %u and block.%c is %u",
+                  kernel->name, axes[i], launch->grid[i], axes[i], launch->block[i]);
+    if (required && launch->block[i] != required)
+      return fail(report, MOE_EMU_INVALID_ARGUMENT, "kernel '%s': block.%c is %u; .reqntid says %u",
+                  kernel->name, axes[i], launch->block[i], required);
+    if (cluster > 1 || kernel->cluster[i] > 1)
+      return fail(report, MOE_EMU_INVALID_ARGUMENT,
+                  "kernel '%s': clusters of more than one block are not modeled", kernel->name);
+    threads *= launch->block[i];
+  }
+  if (threads > MAX_BLOCK_THREADS || (kernel->max_threads && threads > kernel->max_threads))
+    return fail(report, MOE_EMU_INVALID_ARGUMENT,
+                "kernel '%s': a block of %llu threads; the limit is %u", kernel->name,
+                (unsigned long long)threads,
+                kernel->max_threads ? kernel->max_threads : MAX_BLOCK_THREADS);
+  return MOE_EMU_OK;
+}
+
+static moe_emu_status_t check_shared(const moe__emu_kernel_t *kernel,
+                                     const moe_emu_launch_t *launch, uint32_t *out_bytes,
+                                     moe_emu_report_t *report) {
+  uint32_t end = MOE__EMU_SHARED_BASE + kernel->static_shared_bytes;
+  uint32_t dynamic = kernel->dynamic_shared ? kernel->dynamic_shared : end;
+  uint64_t bytes = (uint64_t)dynamic - MOE__EMU_SHARED_BASE + launch->dynamic_shared;
+  if (bytes > MAX_SHARED)
+    return fail(report, MOE_EMU_INVALID_ARGUMENT,
+                "kernel '%s': %llu bytes of shared memory; the limit is %d", kernel->name,
+                (unsigned long long)bytes, MAX_SHARED);
+  *out_bytes = (uint32_t)bytes;
+  return MOE_EMU_OK;
+}
+
+static moe_emu_status_t copy_parameters(moe__emu_machine_t *machine, moe_emu_report_t *report) {
+  const moe__emu_kernel_t *kernel = machine->kernel;
+  if ((uint32_t)machine->launch->parameter_count != kernel->parameter_count)
+    return fail(report, MOE_EMU_INVALID_ARGUMENT, "kernel '%s': %d parameters given; it has %u",
+                kernel->name, machine->launch->parameter_count, kernel->parameter_count);
+  for (uint32_t i = 0; i < kernel->parameter_count; i++) {
+    const moe__emu_parameter_t *parameter = &kernel->parameters[i];
+    const uint32_t *bytes = machine->launch->parameter_bytes;
+    if (bytes && bytes[i] != parameter->bytes)
+      return fail(report, MOE_EMU_INVALID_ARGUMENT,
+                  "kernel '%s': parameter %u has %u bytes; the PTX declares %u", kernel->name, i,
+                  bytes[i], parameter->bytes);
+    memcpy(machine->parameters + parameter->offset, machine->launch->parameters[i],
+           parameter->bytes);
+  }
+  return MOE_EMU_OK;
+}
+
+/* The registers of a thread as ptxas would choose them, and of all threads of a block: what
+ * setmaxnreg can move between warps. 0 where the PTX does not fix them. */
+static void count_registers(moe__emu_machine_t *machine) {
+  const moe__emu_kernel_t *kernel = machine->kernel;
+  uint32_t registers = kernel->max_registers;
+  if (!registers && kernel->max_threads && kernel->min_blocks_per_sm) {
+    uint32_t warps = (kernel->max_threads + MOE__EMU_LANES - 1) / MOE__EMU_LANES;
+    registers = REGISTERS_PER_SM / (kernel->min_blocks_per_sm * warps * MOE__EMU_LANES);
+    registers = registers > MAX_REGISTERS ? MAX_REGISTERS : registers;
+  }
+  machine->first_registers = registers / REGISTER_UNIT * REGISTER_UNIT;
+  machine->register_pool = machine->first_registers * machine->warp_count;
+}
+
+/* ---- Threads ---- */
+
+static void *run_blocks(void *argument) {
+  moe__emu_block_t *block = argument;
+  moe__emu_machine_t *machine = block->machine;
+  for (;;) {
+    uint64_t number = atomic_fetch_add(&machine->next_block, 1);
+    if (number >= machine->block_count || number > atomic_load(&machine->failed_block))
+      return NULL;
+    moe__emu_block_run(block, number);
+    if (block->status == MOE_EMU_OK)
+      continue;
+    /* Blocks before this one may still fail and then are the first. */
+    uint64_t failed = atomic_load(&machine->failed_block);
+    while (number < failed &&
+           !atomic_compare_exchange_weak(&machine->failed_block, &failed, number))
+      continue;
+    return NULL;
+  }
+}
+
+static int choose_threads(const moe__emu_machine_t *machine) {
+  long wanted = machine->options.threads;
+  if (wanted <= 0)
+    wanted = sysconf(_SC_NPROCESSORS_ONLN);
+  wanted = wanted < 1 ? 1 : wanted > MAX_THREADS ? MAX_THREADS : wanted;
+  return (uint64_t)wanted > machine->block_count ? (int)machine->block_count : (int)wanted;
+}
+
+static moe_emu_status_t run_all(moe__emu_machine_t *machine, moe_emu_report_t *report) {
+  int wanted = choose_threads(machine), count = 0;
+  moe__emu_block_t *blocks = calloc((size_t)wanted, sizeof *blocks);
+  pthread_t *threads = calloc((size_t)wanted, sizeof *threads);
+  moe_emu_status_t status = MOE_EMU_OUT_OF_MEMORY;
+  if (!blocks || !threads)
+    goto done;
+  /* With less memory or fewer threads than wanted it works too, down to one. */
+  while (count < wanted && moe__emu_block_create(&blocks[count], machine))
+    count++;
+  if (count == 0)
+    goto done;
+  int started = 1;
+  while (started < count && !pthread_create(&threads[started], NULL, run_blocks, &blocks[started]))
+    started++;
+  run_blocks(&blocks[0]);
+  for (int i = 1; i < started; i++)
+    pthread_join(threads[i], NULL);
+  status = MOE_EMU_OK;
+  for (int i = 0; i < started; i++) {
+    if (blocks[i].status != MOE_EMU_OK && blocks[i].number == atomic_load(&machine->failed_block)) {
+      status = blocks[i].status;
+      *report = blocks[i].report;
+    }
+  }
+done:
+  for (int i = 0; i < count; i++)
+    moe__emu_block_free(&blocks[i]);
+  free(blocks);
+  free(threads);
+  return status == MOE_EMU_OUT_OF_MEMORY ? fail(report, status, "out of memory") : status;
+}
+
+static moe_emu_status_t prepare(moe__emu_machine_t *machine, const moe_emu_module_t *module,
+                                moe_emu_report_t *report) {
+  const moe_emu_launch_t *launch = machine->launch;
+  moe__emu_error_t error = {""};
+  machine->kernel = find_kernel(module, launch->kernel);
+  if (!machine->kernel)
+    return fail(report, MOE_EMU_INVALID_ARGUMENT, "the module has no kernel '%s'", launch->kernel);
+  moe_emu_status_t status = check_block(machine->kernel, launch, report);
+  if (status == MOE_EMU_OK)
+    status = check_shared(machine->kernel, launch, &machine->shared_bytes, report);
+  if (status == MOE_EMU_OK)
+    status = copy_parameters(machine, report);
+  if (status != MOE_EMU_OK)
+    return status;
+  machine->thread_count = launch->block[0] * launch->block[1] * launch->block[2];
+  machine->warp_count = (machine->thread_count + MOE__EMU_LANES - 1) / MOE__EMU_LANES;
+  machine->block_count = (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2];
+  atomic_init(&machine->next_block, 0);
+  atomic_init(&machine->failed_block, machine->block_count);
+  count_registers(machine);
+  status = moe__emu_global_create(&machine->global, &module->module, launch, &error);
+  return status == MOE_EMU_OK
+             ? status
+             : fail(report, status, "kernel '%s': %s", launch->kernel,
+                    status == MOE_EMU_OUT_OF_MEMORY ? "out of memory" : error.text);
+}
+
+moe_emu_status_t moe_emu_launch(const moe_emu_module_t *module, const moe_emu_launch_t *launch,
+                                const moe_emu_options_t *options, moe_emu_report_t *out_report) {
+  out_report->text[0] = '\0';
+  moe__emu_machine_t *machine = calloc(1, sizeof *machine);
+  if (!machine)
+    return fail(out_report, MOE_EMU_OUT_OF_MEMORY, "out of memory");
+  machine->launch = launch;
+  if (options)
+    machine->options = *options;
+  if (machine->options.time_limit > 0) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    machine->deadline =
+        (double)now.tv_sec + (double)now.tv_nsec * 1e-9 + machine->options.time_limit;
+  }
+  moe_emu_status_t status = prepare(machine, module, out_report);
+  if (status == MOE_EMU_OK)
+    status = run_all(machine, out_report);
+  moe__emu_global_free(&machine->global);
+  free(machine);
+  return status;
+}
+
+/* ---- Tensor maps ---- */
+
+moe_emu_status_t moe_emu_tensor_map_encode(const moe_emu_tensor_map_t *map,
+                                           uint8_t out_bytes[MOE_EMU_TENSOR_MAP_BYTES],
+                                           moe_emu_report_t *out_report) {
+  out_report->text[0] = '\0';
+  moe__emu_tma_map_t encoded = {
+      .type = (moe__emu_tma_type_t)map->type,
+      .rank = map->rank,
+      .address = map->address,
+      .swizzle = (moe__emu_swizzle_t)map->swizzle,
+      .fill = map->fill_nan ? MOE__EMU_TMA_FILL_NAN : MOE__EMU_TMA_FILL_ZERO,
+  };
+  memcpy(encoded.dims, map->dims, sizeof encoded.dims);
+  memcpy(encoded.strides, map->strides, sizeof encoded.strides);
+  memcpy(encoded.box, map->box, sizeof encoded.box);
+  moe__emu_error_t error = {""};
+  if (!moe__emu_tma_encode(&encoded, out_bytes, &error))
+    return fail(out_report, MOE_EMU_INVALID_ARGUMENT, "%s", error.text);
+  return MOE_EMU_OK;
+}

@@ -1,0 +1,111 @@
+/* Parser.h - what the parts of the PTX parser share.
+ *
+ * Why it exists: declarations (PtxParser.c), names (PtxSymbols.c) and operands (PtxOperands.c) are
+ * three concepts that work on one kernel at a time.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#ifndef MOE_EMULATOR_PARSER_H
+#define MOE_EMULATOR_PARSER_H
+
+#include "lib/Emulator/Opcodes.h"
+#include "lib/Emulator/Program.h"
+#include "lib/Emulator/PtxLexer.h"
+
+/* A token as arguments of "%.*s", not too much of it. */
+#define MOE__EMU_TOKEN(token) (int)((token).length > 64 ? 64 : (token).length), (token).text
+
+/* What a name stands for. */
+typedef enum moe__emu_symbol_kind_t {
+  MOE__EMU_SYMBOL_ROW,       /* value: number of the row */
+  MOE__EMU_SYMBOL_SHARED,    /* value: address in shared memory */
+  MOE__EMU_SYMBOL_DYNAMIC,   /* an array in shared memory whose size the launch gives */
+  MOE__EMU_SYMBOL_VARIABLE,  /* value: number of the variable */
+  MOE__EMU_SYMBOL_PARAMETER, /* value: number of the parameter */
+  MOE__EMU_SYMBOL_LABEL,     /* value: number of the instruction */
+} moe__emu_symbol_kind_t;
+
+typedef struct moe__emu_symbol_t {
+  const char *name;
+  uint32_t scope;
+  moe__emu_symbol_kind_t kind;
+  uint64_t value;
+} moe__emu_symbol_t;
+
+/* A branch whose label may come later. */
+typedef struct moe__emu_jump_t {
+  uint32_t instruction, scope, line;
+  const char *label;
+} moe__emu_jump_t;
+
+typedef struct moe__emu_parser_t {
+  moe__emu_lexer_t lexer;
+  moe__emu_token_t token; /* the next one, not yet taken */
+  moe__emu_error_t *error;
+  moe__emu_module_t *module;
+
+  moe__emu_kernel_t *kernel; /* the one being read */
+  uint32_t instruction_capacity, operand_capacity, row_capacity;
+
+  moe__emu_symbol_t *symbols; /* a hash table */
+  uint32_t symbol_count, symbol_capacity;
+  uint32_t *parents; /* of each scope; 0 is the module */
+  uint32_t scope_count, scope_capacity, scope, depth;
+  uint32_t kernel_scope; /* the outermost one of the kernel */
+
+  moe__emu_jump_t *jumps;
+  uint32_t jump_count, jump_capacity;
+  uint32_t shared_bytes, dynamic_alignment; /* of the module's variables in shared memory */
+} moe__emu_parser_t;
+
+/* ---- PtxParser.c ---- */
+
+/* Sets the error, with the line of the next token, and returns false. */
+bool moe__emu_parse_fail(moe__emu_parser_t *parser, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Takes the next token. */
+moe__emu_token_t moe__emu_parse_take(moe__emu_parser_t *parser);
+/* Takes the next token if it is `text`. */
+bool moe__emu_parse_accept(moe__emu_parser_t *parser, const char *text);
+/* Takes the next token, which must be `text`. */
+bool moe__emu_parse_expect(moe__emu_parser_t *parser, const char *text);
+/* An integer from `least` to `most`, maybe with a minus. */
+bool moe__emu_parse_integer(moe__emu_parser_t *parser, int64_t least, int64_t most,
+                            int64_t *out_value);
+
+/* A copy of the text that lives as long as the module; NULL after an error. */
+const char *moe__emu_parse_text(moe__emu_parser_t *parser, const char *text, size_t length);
+
+/* Makes room in a list for `more` elements; false after an error. */
+bool moe__emu_parse_grow(moe__emu_parser_t *parser, void **list, uint32_t count, uint32_t more,
+                         uint32_t *capacity, size_t size);
+
+/* ---- PtxSymbols.c ---- */
+
+/* Adds a name to the current scope; an error if it is there. */
+bool moe__emu_symbol_add(moe__emu_parser_t *parser, const char *name, moe__emu_symbol_kind_t kind,
+                         uint64_t value);
+/* The innermost symbol of this name, seen from `scope`; NULL if there is none. */
+const moe__emu_symbol_t *moe__emu_symbol_find(const moe__emu_parser_t *parser, uint32_t scope,
+                                              const char *name, size_t length);
+/* Opens and closes a scope. */
+bool moe__emu_scope_push(moe__emu_parser_t *parser);
+void moe__emu_scope_pop(moe__emu_parser_t *parser);
+/* Forgets every symbol but the module's. */
+void moe__emu_symbols_forget_kernel(moe__emu_parser_t *parser);
+
+/* Adds a row to the kernel's register file. */
+bool moe__emu_row_add(moe__emu_parser_t *parser, moe__emu_row_t row, uint32_t *out_number);
+/* The row that holds a constant in every lane. */
+bool moe__emu_row_constant(moe__emu_parser_t *parser, uint8_t bytes, uint64_t low, uint64_t high,
+                           uint32_t *out_number);
+/* The row of a special register. */
+bool moe__emu_row_special(moe__emu_parser_t *parser, const char *name, size_t length,
+                          uint32_t *out_number);
+
+/* ---- PtxOperands.c ---- */
+
+/* Reads one instruction, its guard included, up to its semicolon. */
+bool moe__emu_parse_instruction(moe__emu_parser_t *parser);
+
+#endif /* MOE_EMULATOR_PARSER_H */

@@ -1,0 +1,267 @@
+/* Emulator.c - the emulator as a device: the device functions of Backend.h on libmoe_emu.
+ *
+ * Device memory is memory of this process, DLPack device kDLCPU. A launch returns when its kernel
+ * has ended; a stream has nothing to do.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Runtime/Backend.h"
+
+#include "moe/emulator.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+  ALIGNMENT = 256, /* as cuMemAlloc gives at least */
+  FILL = 0xA5,     /* what new memory holds */
+  NUM_SMS = 4,     /* few, so that persistent kernels get several tiles a block on small shapes */
+};
+
+typedef struct emulator_t {
+  moe_rt_device_t base;
+  moe_emu_options_t options;
+} emulator_t;
+
+typedef struct event_t {
+  struct timespec time;
+} event_t;
+
+static emulator_t *as_emulator(moe_rt_device_t *device) {
+  return (emulator_t *)device;
+}
+
+/* ---- Memory ---- */
+
+static bool emulator_owns(const moe_rt_device_t *device, DLDevice place) {
+  (void)device;
+  return place.device_type == kDLCPU || place.device_type == kDLCUDAHost;
+}
+
+static moe_rt_status_t emulator_allocate(moe_rt_device_t *device, size_t bytes,
+                                         void **out_pointer) {
+  (void)device;
+  if (bytes > SIZE_MAX - ALIGNMENT)
+    return moe__fail(MOE_RT_OUT_OF_MEMORY, "allocation of %zu bytes", bytes);
+  size_t size = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+  *out_pointer = aligned_alloc(ALIGNMENT, size);
+  if (!*out_pointer)
+    return moe__fail(MOE_RT_OUT_OF_MEMORY, "allocation of %zu bytes", bytes);
+  memset(*out_pointer, FILL, size);
+  return MOE_RT_OK;
+}
+
+static void emulator_free(moe_rt_device_t *device, void *pointer) {
+  (void)device;
+  free(pointer);
+}
+
+static moe_rt_status_t emulator_transfer(moe_rt_device_t *device, void *to, const void *from,
+                                         size_t bytes) {
+  (void)device;
+  memmove(to, from, bytes);
+  return MOE_RT_OK;
+}
+
+static moe_rt_status_t emulator_fill(moe_rt_device_t *device, void *to, uint8_t byte, size_t bytes,
+                                     void *stream) {
+  (void)device, (void)stream;
+  memset(to, byte, bytes);
+  return MOE_RT_OK;
+}
+
+static moe_rt_status_t emulator_copy(moe_rt_device_t *device, void *to, const void *from,
+                                     size_t bytes, void *stream) {
+  (void)stream;
+  return emulator_transfer(device, to, from, bytes);
+}
+
+/* ---- Streams and events ---- */
+
+static moe_rt_status_t emulator_stream_create(moe_rt_device_t *device, void **out_stream) {
+  *out_stream = device; /* something that is not NULL */
+  return MOE_RT_OK;
+}
+
+static void emulator_stream_destroy(moe_rt_device_t *device, void *stream) {
+  (void)device, (void)stream;
+}
+
+static moe_rt_status_t emulator_stream_synchronize(moe_rt_device_t *device, void *stream) {
+  (void)device, (void)stream;
+  return MOE_RT_OK;
+}
+
+static moe_rt_status_t emulator_event_create(moe_rt_device_t *device, void **out_event) {
+  (void)device;
+  *out_event = calloc(1, sizeof(event_t));
+  return *out_event ? MOE_RT_OK : moe__fail_memory();
+}
+
+static void emulator_event_destroy(moe_rt_device_t *device, void *event) {
+  (void)device;
+  free(event);
+}
+
+static moe_rt_status_t emulator_event_record(moe_rt_device_t *device, void *event, void *stream) {
+  (void)device, (void)stream;
+  clock_gettime(CLOCK_MONOTONIC, &((event_t *)event)->time);
+  return MOE_RT_OK;
+}
+
+static moe_rt_status_t emulator_event_elapsed(moe_rt_device_t *device, void *begin, void *end,
+                                              float *out_milliseconds) {
+  (void)device;
+  const struct timespec *first = &((event_t *)begin)->time, *last = &((event_t *)end)->time;
+  *out_milliseconds = (float)((double)(last->tv_sec - first->tv_sec) * 1e3 +
+                              (double)(last->tv_nsec - first->tv_nsec) * 1e-6);
+  return MOE_RT_OK;
+}
+
+/* ---- Code ---- */
+
+static moe_rt_status_t fail(moe_emu_status_t status, const moe_emu_report_t *report) {
+  static const moe_rt_status_t statuses[] = {
+      [MOE_EMU_OK] = MOE_RT_OK,
+      [MOE_EMU_INVALID_PTX] = MOE_RT_UNSUPPORTED,
+      [MOE_EMU_INVALID_ARGUMENT] = MOE_RT_INVALID_ARGUMENT,
+      [MOE_EMU_FAULT] = MOE_RT_DEVICE_ERROR,
+      [MOE_EMU_TIMEOUT] = MOE_RT_DEVICE_ERROR,
+      [MOE_EMU_OUT_OF_MEMORY] = MOE_RT_OUT_OF_MEMORY,
+  };
+  return moe__fail(statuses[status], "%s", report->text);
+}
+
+static moe_rt_status_t emulator_load_code(moe_rt_device_t *device, moe__code_kind_t kind,
+                                          const moe__bytes_t *bytes, void **out_code) {
+  (void)device;
+  if (kind != MOE__PTX)
+    return moe__fail(MOE_RT_UNSUPPORTED, "the emulator runs PTX only");
+  moe_emu_report_t report;
+  moe_emu_module_t *module = NULL;
+  moe_emu_status_t status =
+      moe_emu_module_load((const char *)bytes->data, bytes->size, &module, &report);
+  *out_code = module;
+  return status == MOE_EMU_OK ? MOE_RT_OK : fail(status, &report);
+}
+
+static void emulator_unload_code(moe_rt_device_t *device, void *code) {
+  (void)device;
+  moe_emu_module_destroy(code);
+}
+
+static moe_rt_status_t emulator_load_kernel(moe_rt_device_t *device, void *code,
+                                            const moe__kernel_t *kernel, void **out_kernel) {
+  (void)device;
+  if (!moe_emu_module_has(code, kernel->name))
+    return moe__fail(MOE_RT_INVALID_BUNDLE, "the code has no such entry point");
+  *out_kernel = code; /* a launch has the name */
+  return MOE_RT_OK;
+}
+
+/* ---- Calls ---- */
+
+static moe_rt_status_t emulator_encode_map(moe_rt_device_t *device, const moe__tensor_map_t *map,
+                                           moe__encoded_map_t *out_encoded) {
+  (void)device;
+  static const moe_emu_map_type_t types[] = {
+#define MOE__MAP_ELEMENT(constant, name, bytes, driver) (moe_emu_map_type_t) driver,
+      MOE__MAP_ELEMENTS(MOE__MAP_ELEMENT)
+#undef MOE__MAP_ELEMENT
+  };
+  moe_emu_tensor_map_t encoded = {
+      .type = types[map->box.element],
+      .rank = map->box.rank,
+      .address = map->address,
+      .swizzle = (int)map->box.swizzle,
+      .fill_nan = map->box.fill == MOE__FILL_NAN,
+  };
+  memcpy(encoded.dims, map->dims, sizeof encoded.dims);
+  memcpy(encoded.strides, map->strides, sizeof encoded.strides);
+  memcpy(encoded.box, map->box.box, sizeof encoded.box);
+  moe_emu_report_t report;
+  moe_emu_status_t status = moe_emu_tensor_map_encode(&encoded, out_encoded->bytes, &report);
+  return status == MOE_EMU_OK ? MOE_RT_OK : fail(status, &report);
+}
+
+static moe_rt_status_t emulator_launch(moe_rt_device_t *device, const moe__ready_launch_t *launch,
+                                       void *stream) {
+  (void)stream;
+  moe_emu_buffer_t *buffers = calloc((size_t)launch->buffer_count + 1, sizeof *buffers);
+  if (!buffers)
+    return moe__fail_memory();
+  for (int i = 0; i < launch->buffer_count; i++) {
+    const moe__ready_buffer_t *buffer = &launch->buffers[i];
+    buffers[i] =
+        (moe_emu_buffer_t){buffer->address, buffer->bytes, buffer->is_written, buffer->name};
+  }
+  moe_emu_launch_t emulated = {
+      .kernel = launch->kernel_name,
+      .grid = {launch->grid[0], launch->grid[1], launch->grid[2]},
+      .block = {launch->block[0], launch->block[1], launch->block[2]},
+      .cluster = {launch->cluster[0], launch->cluster[1], launch->cluster[2]},
+      .dynamic_shared = launch->shared_memory,
+      .parameters = (const void *const *)launch->parameters,
+      .parameter_bytes = launch->parameter_bytes,
+      .parameter_count = launch->parameter_count,
+      .buffers = buffers,
+      .buffer_count = launch->buffer_count,
+  };
+  moe_emu_report_t report;
+  moe_emu_status_t status =
+      moe_emu_launch(launch->kernel, &emulated, &as_emulator(device)->options, &report);
+  free(buffers);
+  return status == MOE_EMU_OK ? MOE_RT_OK : fail(status, &report);
+}
+
+/* ---- Opening and closing ---- */
+
+static void emulator_close(moe_rt_device_t *device) {
+  moe__device_fini(device);
+  free(device);
+}
+
+static const moe__backend_t emulator_backend = {
+    .close = emulator_close,
+    .owns = emulator_owns,
+    .allocate = emulator_allocate,
+    .free = emulator_free,
+    .to_device = emulator_transfer,
+    .from_device = emulator_transfer,
+    .fill = emulator_fill,
+    .copy = emulator_copy,
+    .stream_create = emulator_stream_create,
+    .stream_destroy = emulator_stream_destroy,
+    .stream_synchronize = emulator_stream_synchronize,
+    .event_create = emulator_event_create,
+    .event_destroy = emulator_event_destroy,
+    .event_record = emulator_event_record,
+    .event_elapsed = emulator_event_elapsed,
+    .load_code = emulator_load_code,
+    .unload_code = emulator_unload_code,
+    .load_kernel = emulator_load_kernel,
+    .encode_map = emulator_encode_map,
+    .launch = emulator_launch,
+};
+
+moe_rt_status_t moe__emulator_open(const moe_rt_emulator_options_t *options,
+                                   moe_rt_device_t **out_device) {
+  emulator_t *emulator = calloc(1, sizeof *emulator);
+  if (!emulator)
+    return moe__fail_memory();
+  moe__device_init(&emulator->base, &emulator_backend, "emu", 0);
+  emulator->options = (moe_emu_options_t){
+      .schedule = options->schedule,
+      .threads = options->threads,
+      .time_limit = options->time_limit,
+  };
+  moe_rt_device_info_t *info = &emulator->base.info;
+  strcpy(info->name, "moe-opt emulator of sm_90a");
+  info->compute_major = 9;
+  info->num_sms = NUM_SMS;
+  info->l2_bytes = INT64_C(1) << 20;
+  info->shared_memory_per_block = 227 * 1024;
+  info->total_memory = INT64_MAX;
+  *out_device = &emulator->base;
+  return MOE_RT_OK;
+}

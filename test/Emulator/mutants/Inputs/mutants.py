@@ -1,0 +1,203 @@
+"""Damages a bundle of the quantize kernel, one way at a time, and asks moe-run to check each on the emulator.
+
+Usage: mutants.py BUNDLE SCRATCH          run all; fails where one is not caught, or is caught by something else
+       mutants.py BUNDLE SCRATCH --table  print what caught each as a Markdown table
+
+A mutant changes the PTX (a regular expression, which must match) or the manifest. `caught` is a part of what moe-run must say.
+
+SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+# More tiles than blocks, and more of them than stages: every barrier is used again.
+SHAPE = "w=3x416x656"
+DIFFERENT = "elements differ"
+WAIT = r"(?s)\{\s*\.reg \.pred\s+P1;.*?\}"  # an inline wait on an mbarrier
+
+
+def ptx(pattern, replacement="", which=0, count=1):
+    """Replaces match number `which` of the pattern."""
+
+    def change(text, _):
+        matches = list(re.finditer(pattern, text))
+        if len(matches) <= which:
+            raise SystemExit(f"mutants.py: no match of {pattern!r}: the kernel has changed")
+        for match in reversed(matches[which : which + count] if count else matches[which:]):
+            text = text[: match.start()] + match.expand(replacement) + text[match.end() :]
+        return text
+
+    return change
+
+
+def manifest(*path_and_value):
+    """Sets a field of the manifest."""
+    *path, last, value = path_and_value
+
+    def change(text, description):
+        at = description
+        for key in path:
+            at = at[key]
+        at[last] = value(at[last]) if callable(value) else value
+        return text
+
+    return change
+
+
+LAUNCH = ("functions", 0, "launches", 0, "parameters")
+STORE = r"(cp\.async\.bulk\.tensor\.3d\.global\S+ \[\S+ \{)(\S+), (\S+), (\S+)\}\], \[dynamic_shared_memory\];"
+LOAD = r"cp\.async\.bulk\.tensor\.3d\.shared::cluster\S+ \[(\S+)\], (.*?), \[(\S+)\+(\d+)\];"
+
+MUTANTS = [
+    # Fences
+    ("fence.mbarrier_init dropped", ptx(r"fence\.mbarrier_init\S+;"), "not visible to the async proxy"),
+    ("fence.proxy.async dropped", ptx(r"fence\.proxy\.async\S+;"), "without a fence.proxy.async in between"),
+    ("fence.proxy.async by all threads but one", ptx(r"(fence\.proxy\.async\S+;)", r"@%p18 \1"),
+     "without a fence.proxy.async in between"),
+    # Barriers
+    ("block barrier after the initialization dropped", ptx(r"bar\.sync\s+0;"), "mbarrier"),
+    ("barrier before the bulk store dropped", ptx(r"bar\.sync\s+1, 256;"), "the bulk store .*(races|uninitialized)"),
+    ("barrier after the wait for the bulk store dropped", ptx(r"bar\.sync\s+2, 256;"), "the store races"),
+    ("barrier 1 becomes barrier 0 of the whole block", ptx(r"bar\.sync\s+1, 256;", "bar.sync 0;"), "deadlock"),
+    ("barrier of fewer threads than come", ptx(r"bar\.sync\s+1, 256;", "bar.sync 1, 224;"), "barrier|the bulk store races"),
+    ("barrier of more threads than come", ptx(r"bar\.sync\s+1, 256;", "bar.sync 1, 288;"), "deadlock"),
+    ("barrier counts that disagree", ptx(r"bar\.sync\s+2, 256;", "@%p8 bar.sync 2, 256;"), "all must come together"),
+    ("barrier of lanes that have gone apart", ptx(r"(bar\.warp\.sync\s+-1;)", r"@%p8 \1"), "the mask names lanes"),
+    ("warp barrier before the release dropped", ptx(r"bar\.warp\.sync\s+-1;"), "the bulk load races .* a read by warp"),
+    # mbarriers
+    ("a full mbarrier not initialized", ptx(r"mbarrier\.init\S+\s+\[\S+\], %r\d+;"), "no mbarrier has been initialized"),
+    ("an empty mbarrier not initialized", ptx(r"mbarrier\.init\S+\s+\[\S+\], %r\d+;", which=1),
+     "no mbarrier has been initialized"),
+    ("an mbarrier initialized twice", ptx(r"(mbarrier\.init\S+\s+\[\S+\], %r\d+;)", r"\1 \1"), "holds an mbarrier already"),
+    ("full mbarriers wait for 2 arrivals", ptx(r"mov\.b32 (\s*%r\d+), 1;(\s*mbarrier\.init)", r"mov.b32 \1, 2;\2"), "deadlock"),
+    ("empty mbarriers wait for 7 of 8 arrivals", ptx(r"mov\.b32 (\s*%r\d+), 8;(\s*mbarrier\.init)", r"mov.b32 \1, 7;\2"),
+     "races|arrivals in phase|deadlock"),
+    ("empty mbarriers wait for 9 arrivals", ptx(r"mov\.b32 (\s*%r\d+), 8;(\s*mbarrier\.init)", r"mov.b32 \1, 9;\2"), "deadlock"),
+    ("an arrival dropped", ptx(r"mbarrier\.arrive\.shared\.b64[^;]*;"), "deadlock"),
+    ("every lane arrives, not one", ptx(r"@%p\d+ bra\s+\S+;(\s*add\.s64 \s*\S+, \S+, \d+;\s*mbarrier\.arrive\.shared)", r"\1"),
+     "deadlock|arrivals in phase"),
+    ("consumers do not wait for the load", ptx(WAIT), "a bulk load .* not been waited for|uninitialized"),
+    ("consumers try to wait, once", ptx(r"bra\.uni\s+LAB_WAIT;"), "a bulk load .* not been waited for"),
+    ("the producer does not wait for the readers", ptx(WAIT, which=1), "arrivals in phase"),
+    ("the producer tries to wait, once", ptx(r"bra\.uni\s+LAB_WAIT;", which=1), "arrivals in phase|the bulk load races|land in phase|announced"),
+    ("consumers' parity flipped", ptx(r"(try_wait\.parity\.shared\.b64 P1, \[%r\d+\], )%r\d+", r"\g<1>1"),
+     "a bulk load .* not been waited for|uninitialized|deadlock"),
+    ("producer's parity flipped", ptx(r"(xor\.b32\s+%r\d+, %r\d+), 1;", r"\1, 0;"), "deadlock"),
+    ("consumers' parity never changes", ptx(r"selp\.b32\s+(%r\d+), 1, 0, %p\d+;", r"mov.b32 \1, 0;"),
+     "a bulk load .* not been waited for|deadlock"),
+    ("producer's parity never changes", ptx(r"selp\.b32\s+(%r\d+), 1, 0, %p\d+;", r"mov.b32 \1, 0;", which=1),
+     "arrivals in phase"),
+    ("fewer bytes announced than land", ptx(r"(mov\.b32\s+%r\d+), 32768;", r"\1, 32752;"), "more bytes land|fewer bytes"),
+    ("more bytes announced than land", ptx(r"(mov\.b32\s+%r\d+), 32768;", r"\1, 32784;"), "deadlock"),
+    ("half of the bytes announced", ptx(r"(mov\.b32\s+%r\d+), 32768;", r"\1, 16384;"), "fewer bytes than it got|not been waited for"),
+    ("no bytes announced", ptx(r"mbarrier\.arrive\.expect_tx\S+ (\S+, \[\S+\]), \S+;", r"mbarrier.arrive.shared.b64 \1;"),
+     "fewer bytes than it got|not been waited for|land"),
+    ("one stage more than there are", ptx(r"(setp\.eq\.b32\s+%p\d+, %r\d+), 3;", r"\1, 4;", count=2), "mbarrier"),
+    # Bulk copies
+    ("wait before reusing the store's buffer dropped", ptx(r"cp\.async\.bulk\.wait_group\.read\s+0;"), "bulk group"),
+    ("wait before the exit dropped", ptx(r"cp\.async\.bulk\.wait_group\.read\s+0;", which=1), "may still read shared memory"),
+    ("commit dropped", ptx(r"cp\.async\.bulk\.commit_group;"), "commit_group|races"),
+    ("one of two loads dropped", ptx(LOAD), "deadlock"),
+    ("both loads to one place", ptx(r"add\.s64 \s*(%rd\d+), (%rd\d+), 32768;", r"add.s64 \1, \2, 16384;"), "the bulk load races"),
+    ("load to a misaligned place", ptx(r"add\.s64 \s*(%rd\d+), (%rd\d+), 32768;", r"add.s64 \1, \2, 32832;"), "multiple of"),
+    ("load into the next stage", ptx(r"add\.s64 \s*(%rd\d+), (%rd\d+), 32768;", r"add.s64 \1, \2, 49152;"), "races|uninitialized"),
+    ("load past the end of shared memory", ptx(r"add\.s64 \s*(%rd\d+), (%rd\d+), 32768;", r"add.s64 \1, \2, 131072;"),
+     "outside of the block's"),
+    ("load completes on the empty mbarrier", ptx(r"(cp\.async\.bulk\.tensor\.3d\.shared::cluster[^;]*)\+114688\];", r"\1+114712];"),
+     "land|deadlock"),
+    ("load from the tile beside", ptx(r"or\.b32 \s*(%r\d+), (%r\d+), 64;(\s*add\.s64)", r"mov.b32 \1, \2;\3"), DIFFERENT),
+    ("store before the tile is complete", ptx(r"(st\.shared\.v4\.b32\s+)\[%rd19\]", r"\1[%rd18]"), "uninitialized|differ"),
+    ("store from the loads' buffer", ptx(STORE, r"\1\2, \3, \4}], [dynamic_shared_memory+16384];"), "the bulk store"),
+    ("store with swapped coordinates", ptx(STORE, r"\1\3, \2, \4}], [dynamic_shared_memory];"), "differ|another block"),
+    ("store of a tile past the tensor", ptx(STORE, r"\1\2, \3, 3}], [dynamic_shared_memory];"), DIFFERENT),
+    # Addresses
+    ("bounds of the scales not checked", ptx(r"@%p15 bra\s+\$L__BB0_11;"), "written by another block|after the end of|outside"),
+    ("scales stored past the end", ptx(r"(st\.global\.b16\s+\[%rd\d+)\]", r"\1+1048576]"), "after the end of 'scales'"),
+    ("scales stored before the start", ptx(r"(st\.global\.b16\s+\[%rd\d+)\]", r"\1+-1048576]"), "bytes before|after the end of"),
+    ("scales stored misaligned", ptx(r"(st\.global\.b16\s+\[%rd\d+)\]", r"\1+1]"), "not a multiple of 2"),
+    ("shared store misaligned", ptx(r"(st\.shared\.v4\.b32\s+\[%rd\d+)\]", r"\1+4]"), "not a multiple of 16"),
+    ("warps write each other's part", ptx(r"and\.b32 \s*(%r\d+), %r\d+, 64;", r"mov.b32 \1, 0;"), "the store races"),
+    ("shared load past the stages", ptx(r"(ld\.shared\.b32\s+%r\d+, \[%rd\d+\+)16384\]", r"\g<1>999999]"), "outside of the block's|not a multiple"),
+    ("shared load of another stage", ptx(r"(ld\.shared\.b32\s+%r\d+, \[%rd\d+\+)16384\]", r"\g<1>49152]"),
+     "not been waited for|uninitialized"),
+    # Registers and control flow
+    ("a register not initialized", ptx(r"mov\.b32 \s*%r\d+, 0;(\s*setp\.ne\.b32)", r"\1"), "read before it is written"),
+    ("the producer stops early", ptx(r"@%p\d+ bra\s+\$L__BB0_18;"), "deadlock"),
+    ("an endless loop", ptx(r"setp\.lt\.s32 \s*(%p\d+), (%r\d+), (%r\d+);", r"setp.ne.b32 \1, -1, \3;"),
+     "time limit|deadlock|bulk|outside"),
+    ("a uniform branch that is not", ptx(r"@(%p\d+) bra\s+(\S+;\s*cp\.async\.bulk\.wait_group)", r"@\1 bra.uni \2"), "uniform branch"),
+    # The manifest
+    ("input map without its swizzle", manifest(*LAUNCH, 3, "swizzle", "none"), DIFFERENT),
+    ("output map without its swizzle", manifest(*LAUNCH, 4, "swizzle", "none"), DIFFERENT),
+    ("input box too small", manifest(*LAUNCH, 3, "box", lambda box: [box[0], box[1] // 2, box[2]]), "deadlock"),
+    ("too little shared memory", manifest("kernels", 0, "shared_memory", lambda size: size - 16384), "outside of the block's"),
+    ("one warp too few", manifest("kernels", 0, "block", lambda block: [block[0] - 32, 1, 1]), ".reqntid"),
+]
+
+
+def run(bundle):
+    """What moe-run says about a bundle; its exit code."""
+    command = ["moe-run", bundle, "--device", "emu", "--check", "--random", "1", "--shape", SHAPE, "--time-limit", "5",
+               "--threads", "1"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    return done.returncode, (done.stdout + done.stderr).strip()
+
+
+def write(bundle, text, description):
+    """Writes the PTX and the manifest, with the hash that moe-run finds."""
+    data = text.encode()
+    with open(os.path.join(bundle, "kernels.ptx"), "wb") as file:
+        file.write(data)
+    description["artifacts"].pop("cubin", None)
+    description["artifacts"]["ptx"]["bytes"] = len(data)
+    path = os.path.join(bundle, "manifest.json")
+    for _ in range(2):
+        with open(path, "w") as file:
+            json.dump(description, file)
+        _, said = run(bundle)
+        found = re.search(r"has the hash ([0-9a-f]{32})", said)
+        if not found:
+            return
+        description["artifacts"]["ptx"]["xxh3_128"] = found.group(1)
+
+
+def main():
+    source, scratch = sys.argv[1:3]
+    with open(os.path.join(source, "kernels.ptx")) as file:
+        text = file.read()
+    with open(os.path.join(source, "manifest.json")) as file:
+        original = file.read()
+    code, said = run(source)
+    if code != 0:
+        raise SystemExit(f"mutants.py: the kernel itself fails: {said}")
+    failures, rows = 0, []
+    for name, change, caught in MUTANTS:
+        description = json.loads(original)
+        bundle = os.path.join(scratch, "mutant")
+        shutil.rmtree(bundle, ignore_errors=True)
+        os.makedirs(bundle)
+        write(bundle, change(text, description), description)
+        code, said = run(bundle)
+        is_caught = code in (1, 70) and re.search(caught, said, re.S)
+        if not is_caught:
+            failures += 1
+            print(f"NOT CAUGHT: {name}: exit {code}: {said[:600]}")
+        said = re.sub(r"^moe-run: (emu:0: kernel '\S+': )?(kernel '\S+', )?", "", said.splitlines()[0])
+        said = re.sub(r"line \d+ \((\S+?)\), ", r"`\1`, ", said)
+        said = re.sub(r" \(1? ?\d* ?of \d+ elements differ.*\)", " (the bits differ)", said)
+        rows.append((name, said if len(said) < 150 else said[:147] + "..."))
+    if "--table" in sys.argv:
+        print("| mutant | what the emulator said |\n|---|---|")
+        for name, said in rows:
+            print(f"| {name} | {said.replace('|', '/')} |")
+    else:
+        print(f"{len(MUTANTS) - failures} of {len(MUTANTS)} mutants are caught")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

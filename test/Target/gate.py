@@ -1,0 +1,126 @@
+"""The code gate: assembles every variant of every kernel and looks at the machine code.
+
+Why: ptxas returns success where it has dropped a setmaxnreg or spilled registers, and a kernel that spills or misses the
+hardware's copies is wrong or slow without any test of numbers failing. Checked per kernel:
+
+  ptxas says nothing of C75xx (ignored directives), spills, local memory or a stack
+  registers fit blocks_per_sm blocks into a multiprocessor, and stay within the budget below
+  the code has as many tensor copies (UTMALDG, UTMASTG) and casts (F2FP) as the schedule says, and no local memory (LDL, STL)
+
+  gate.py MOE_OPT PTXAS SCHEDULES
+
+SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""
+import concurrent.futures
+import itertools
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+import sass
+
+FIELDS = ("tile_n", "tile_k", "stages", "output_stages", "warps", "blocks_per_sm", "band")
+MODES = ("floor", "rceil", "ceil", "even")
+TYPES = ("f8E4M3FN", "f8E5M2")
+# The default schedules, and those with the fewest registers that the compiler allows.
+MORE_SCHEDULES = """
+bf16 128 128 3 1 8 2 64
+bf16 128 128 1 1 8 3 64
+bf16 256 64 1 1 8 3 64
+bf16 128 128 1 1 4 4 64
+f32  128 64 2 2 8 2 64
+f32  128 64 1 1 8 4 1
+f32  128 128 1 2 16 2 64
+"""
+# Registers of a thread, by type of x: what the code needs today and a little more. A jump is a surprise that
+# should be looked at before this table is changed.
+BUDGET = {"bf16": 128, "f32": 88}
+REGISTERS = 65536
+SIGNS = re.compile(r"\(C75\d\d\)|warning|error|[1-9]\d* bytes (stack frame|spill|lmem)", re.IGNORECASE)
+
+
+def read_schedules(path):
+    with open(path) as file:
+        lines = [line for line in file if line.strip() and not line.startswith("#")]
+    rows = [line.split() for line in lines + MORE_SCHEDULES.strip().splitlines()]
+    return sorted({(row[0], tuple(int(value) for value in row[1:])) for row in rows})
+
+
+def source(x, schedule):
+    """One function for each mode, type of q, and static or dynamic sizes."""
+    functions = []
+    fields = ", ".join(f"{name} = {value}" for name, value in zip(FIELDS, schedule))
+    for mode, q, (sizes, scale_sizes) in itertools.product(MODES, TYPES, (("?x?x?", "?x?x?"), ("8x160x1408", "8x5x1408"))):
+        results = f"tensor<{sizes}x{q}, #col_major>, tensor<{scale_sizes}xf8E8M0FNU>"
+        name = f"{mode}_{q}_{'dynamic' if '?' in sizes else 'static'}"
+        functions.append(
+            f"func.func @{name}(%w: tensor<{sizes}x{x}>) -> ({results}) {{\n"
+            f'  %q, %s = "mx_quantize.quantize"(%w) {{axis = 1 : i64, block = 32 : i64, mode = "{mode}",\n'
+            f"      schedule = {{{fields}}}}} : (tensor<{sizes}x{x}>) -> ({results})\n"
+            f"  return %q, %s : {results}\n}}\n"
+        )
+    return "#col_major = affine_map<(e, n, k) -> (e, k, n)>\n" + "".join(functions), len(functions)
+
+
+def expected_counts(x, schedule):
+    field = dict(zip(FIELDS, schedule))
+    columns = 128 // (2 if x == "bf16" else 4)
+    strips_per_warp = field["tile_n"] // 32 * (field["tile_k"] // columns) // field["warps"]
+    return {
+        "UTMALDG": field["tile_k"] // columns,
+        "UTMASTG": field["tile_n"] // 128,
+        "F2FP": strips_per_warp * 16 * (2 if x == "bf16" else 1),
+        "LDL": 0,
+        "STL": 0,
+    }
+
+
+def check(moe_opt, ptxas, x, schedule):
+    """Problems of all kernels of one schedule, and the largest number of registers."""
+    text, count = source(x, schedule)
+    with tempfile.TemporaryDirectory() as folder:
+        ptx, cubin = os.path.join(folder, "x.ptx"), os.path.join(folder, "x.cubin")
+        compiled = subprocess.run([moe_opt, "-", "--emit=ptx", "-o", ptx], input=text, capture_output=True, text=True)
+        if compiled.returncode:
+            return [compiled.stderr], 0
+        assembled = subprocess.run(
+            [ptxas, "-arch=sm_90a", "-v", "-warn-spills", "-warn-lmem-usage", "-o", cubin, ptx],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )
+        if assembled.returncode:
+            return [assembled.stdout], 0
+        with open(cubin, "rb") as file:
+            kernels = sass.census(file.read())
+    problems = [line for line in assembled.stdout.splitlines() if SIGNS.search(line)]
+    registers = [int(number) for number in re.findall(r"Used (\d+) registers", assembled.stdout)]
+    field = dict(zip(FIELDS, schedule))
+    threads = (field["warps"] + 1) * 32 * field["blocks_per_sm"]
+    limit = min(REGISTERS // threads // 8 * 8, BUDGET[x])
+    if len(registers) != count or len(kernels) != count:
+        problems.append(f"{count} kernels expected, {len(registers)} reported and {len(kernels)} in the cubin")
+    problems += [f"{number} registers; {limit} are allowed" for number in registers if number > limit]
+    for kernel, counts in kernels.items():
+        for name, number in expected_counts(x, schedule).items():
+            if counts[name] != number:
+                problems.append(f"{kernel} has {counts[name]} {name}; it must have {number}")
+    return problems, max(registers, default=0)
+
+
+def main():
+    moe_opt, ptxas, schedules = sys.argv[1:]
+    rows = read_schedules(schedules)
+    failed = False
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for row, (problems, registers) in zip(rows, pool.map(lambda row: check(moe_opt, ptxas, *row), rows)):
+            name = f"{row[0]} {' '.join(map(str, row[1]))}"
+            print(f"{name}: {len(MODES) * len(TYPES) * 2} kernels, at most {registers} registers")
+            for problem in problems:
+                print(f"{name}: error: {problem}")
+            failed |= bool(problems)
+    sys.exit(failed)
+
+
+if __name__ == "__main__":
+    main()

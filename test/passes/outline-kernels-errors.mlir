@@ -1,0 +1,108 @@
+// What cannot be a launch plan.
+
+// RUN: moe-opt %s --split-input-file --moe-outline-kernels --verify-diagnostics
+
+func.func @foreign_op(%a: tensor<32xf32>) -> tensor<32xf32> {
+  // expected-error@below {{'arith.addf' has no kernel and could not be fused into one}}
+  %b = arith.addf %a, %a : tensor<32xf32>
+  return %b : tensor<32xf32>
+}
+
+// -----
+
+func.func @transpose(%a: tensor<32x16xf32>) -> tensor<16x32xf32> {
+  // expected-error@below {{'tensor.empty' has no kernel and could not be fused into one}}
+  %e = tensor.empty() : tensor<16x32xf32>
+  %t = linalg.transpose ins(%a : tensor<32x16xf32>) outs(%e : tensor<16x32xf32>) permutation = [1, 0]
+  return %t : tensor<16x32xf32>
+}
+
+// -----
+
+func.func @returns_argument(%a: tensor<32xf32>) -> (tensor<32xf8E5M2>, tensor<32xf32>) {
+  %q, %s = "mx_quantize.quantize"(%a) {axis = 0 : i64, block = 32 : i64, mode = "floor"}
+      : (tensor<32xf32>) -> (tensor<32xf8E5M2>, tensor<1xf8E8M0FNU>)
+  // expected-error@below {{result 1 is an argument; every result must be made by a kernel}}
+  return %q, %a : tensor<32xf8E5M2>, tensor<32xf32>
+}
+
+// -----
+
+func.func @returns_twice(%a: tensor<32xf32>) -> (tensor<32xf8E5M2>, tensor<1xf8E8M0FNU>, tensor<32xf8E5M2>) {
+  %q, %s = "mx_quantize.quantize"(%a) {axis = 0 : i64, block = 32 : i64, mode = "floor"}
+      : (tensor<32xf32>) -> (tensor<32xf8E5M2>, tensor<1xf8E8M0FNU>)
+  // expected-error@below {{results 0 and 2 are the same value; each result has a buffer of its own}}
+  return %q, %s, %q : tensor<32xf8E5M2>, tensor<1xf8E8M0FNU>, tensor<32xf8E5M2>
+}
+
+// -----
+
+// expected-error@below {{argument 1 is not used; every argument must be read by a kernel}}
+func.func @unused_argument(%a: tensor<32xf32>, %flag: i1) {
+  %q, %s = "mx_quantize.quantize"(%a) {axis = 0 : i64, block = 32 : i64, mode = "floor"}
+      : (tensor<32xf32>) -> (tensor<32xf8E5M2>, tensor<1xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+// expected-error@below {{a launch plan has no branches: the function must be one block}}
+func.func @branch() {
+  cf.br ^end
+^end:
+  return
+}
+
+// -----
+
+// expected-error@below {{a launch plan has no branches: the function must be one block}}
+func.func @unreachable_block(%flag: i1) {
+  return
+^never:
+  cf.cond_br %flag, ^never, ^never
+}
+
+// -----
+
+// expected-error@below {{a function must have a name}}
+func.func @""() {
+  return
+}
+
+// -----
+
+// expected-error@below {{'memref.global' beside the functions cannot be compiled}}
+memref.global @table : memref<4xf32>
+
+// -----
+
+func.func @f() {
+  return
+}
+// expected-error@below {{'builtin.module' beside the functions cannot be compiled}}
+module @inner {
+  func.func @f() {
+    return
+  }
+}
+
+// -----
+
+func.func @no_such_kernel(%a: tensor<32xf32>) {
+  // expected-error@below {{there is no kernel @kernels::@k}}
+  %q, %s = "mx_quantize.quantize"(%a) {axis = 0 : i64, block = 32 : i64, mode = "floor", kernel = @kernels::@k}
+      : (tensor<32xf32>) -> (tensor<32xf8E5M2>, tensor<1xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+gpu.module @kernels {
+  func.func @other() { return }
+}
+func.func @no_such_kernel_in_module(%a: tensor<32xf32>) {
+  // expected-error@below {{there is no kernel @kernels::@k}}
+  %q, %s = "mx_quantize.quantize"(%a) {axis = 0 : i64, block = 32 : i64, mode = "floor", kernel = @kernels::@k}
+      : (tensor<32xf32>) -> (tensor<32xf8E5M2>, tensor<1xf8E8M0FNU>)
+  return
+}

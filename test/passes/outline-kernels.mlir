@@ -1,0 +1,122 @@
+// Functions become launch plans, and each launch has a kernel of its own.
+
+// RUN: moe-opt %s --split-input-file --moe-outline-kernels | FileCheck %s
+// RUN: moe-opt %s --split-input-file --moe-outline-kernels --moe-outline-kernels | FileCheck %s
+
+// CHECK: module attributes {gpu.container_module}
+// CHECK-LABEL: func.func @two
+// CHECK-SAME: (%[[A:.*]]: tensor<32xf32> {{.*}}, %[[B:.*]]: tensor<64xbf16>
+// CHECK-NEXT: %[[QA:.*]]:2 = "mx_quantize.quantize"(%[[A]]){{.*}}kernel = @kernels::@two_0
+// CHECK-NEXT: %[[QB:.*]]:2 = "mx_quantize.quantize"(%[[B]]){{.*}}kernel = @kernels::@two_1
+// CHECK-NEXT: return %[[QA]]#0, %[[QB]]#0
+func.func @two(%a: tensor<32xf32>, %b: tensor<64xbf16>) -> (tensor<32xf8E5M2>, tensor<64xf8E4M3FN>) {
+  %qa, %sa = "mx_quantize.quantize"(%a) {axis = 0 : i64, block = 32 : i64, mode = "floor"}
+      : (tensor<32xf32>) -> (tensor<32xf8E5M2>, tensor<1xf8E8M0FNU>)
+  %qb, %sb = "mx_quantize.quantize"(%b) {axis = 0 : i64, block = 32 : i64, mode = "ceil"}
+      : (tensor<64xbf16>) -> (tensor<64xf8E4M3FN>, tensor<2xf8E8M0FNU>)
+  return %qa, %qb : tensor<32xf8E5M2>, tensor<64xf8E4M3FN>
+}
+
+// A chain: the temporary between two launches is an ordinary value. A value may be returned and be read by a later launch.
+// CHECK-LABEL: func.func @chain
+// CHECK: %[[QS:.*]]:2 = "mx_quantize.quantize"(%{{.*}}kernel = @kernels::@chain_0
+// CHECK: "mx_quantize.dequantize"(%[[QS]]#0, %[[QS]]#1) {{.*}}kernel = @kernels::@chain_1
+func.func @chain(%a: tensor<32xf32>) -> (tensor<32xf32>, tensor<32xf8E5M2>) {
+  %q, %s = "mx_quantize.quantize"(%a) {axis = 0 : i64, block = 32 : i64, mode = "floor"}
+      : (tensor<32xf32>) -> (tensor<32xf8E5M2>, tensor<1xf8E8M0FNU>)
+  %x = "mx_quantize.dequantize"(%q, %s) {axis = 0 : i64, block = 32 : i64}
+      : (tensor<32xf8E5M2>, tensor<1xf8E8M0FNU>) -> tensor<32xf32>
+  return %x, %q : tensor<32xf32>, tensor<32xf8E5M2>
+}
+
+// CHECK: func.func @nothing()
+func.func @nothing() {
+  return
+}
+// CHECK: func.func private @declaration(i32
+func.func private @declaration(i32)
+
+// The kernels hold copies of the ops, without the attribute, in the order of the launches.
+// CHECK: gpu.module @kernels {
+// CHECK-NEXT: func.func @two_0(%[[A:.*]]: tensor<32xf32>) -> (tensor<32xf8E5M2>, tensor<1xf8E8M0FNU>)
+// CHECK-NEXT: %[[QS:.*]]:2 = "mx_quantize.quantize"(%[[A]]) {axis = 0 : i64, block = 32 : i64, mode = "floor"}
+// CHECK-NEXT: return %[[QS]]#0, %[[QS]]#1
+// CHECK: func.func @two_1(%{{.*}}: tensor<64xbf16>)
+// CHECK-NEXT: mode = "ceil"
+// CHECK: func.func @chain_0(
+// CHECK: func.func @chain_1(%[[Q:.*]]: tensor<32xf8E5M2>, %[[S:.*]]: tensor<1xf8E8M0FNU>) -> tensor<32xf32>
+// CHECK-NEXT: "mx_quantize.dequantize"(%[[Q]], %[[S]])
+// CHECK-NOT: @chain_2
+
+// -----
+
+// PTX allows letters, digits and _; two functions may come to the same name.
+// CHECK: kernel = @kernels::@foo_bar_0,
+// CHECK: kernel = @kernels::@foo_bar_1,
+// CHECK: kernel = @kernels::@k3d_0,
+// CHECK: kernel = @kernels::@k__0,
+// CHECK: kernel = @kernels::@k_0,
+func.func @"foo-bar"(%a: tensor<32xf32>) {
+  %q, %s = "mx_quantize.quantize"(%a) {axis = 0 : i64, block = 32 : i64, mode = "floor"}
+      : (tensor<32xf32>) -> (tensor<32xf8E5M2>, tensor<1xf8E8M0FNU>)
+  return
+}
+func.func @foo_bar(%a: tensor<32xf32>) {
+  %q, %s = "mx_quantize.quantize"(%a) {axis = 0 : i64, block = 32 : i64, mode = "floor"}
+      : (tensor<32xf32>) -> (tensor<32xf8E5M2>, tensor<1xf8E8M0FNU>)
+  return
+}
+func.func @"3d"(%a: tensor<32xf32>) {
+  %q, %s = "mx_quantize.quantize"(%a) {axis = 0 : i64, block = 32 : i64, mode = "floor"}
+      : (tensor<32xf32>) -> (tensor<32xf8E5M2>, tensor<1xf8E8M0FNU>)
+  return
+}
+func.func @_(%a: tensor<32xf32>) {
+  %q, %s = "mx_quantize.quantize"(%a) {axis = 0 : i64, block = 32 : i64, mode = "floor"}
+      : (tensor<32xf32>) -> (tensor<32xf8E5M2>, tensor<1xf8E8M0FNU>)
+  return
+}
+func.func @k(%a: tensor<32xf32>) {
+  %q, %s = "mx_quantize.quantize"(%a) {axis = 0 : i64, block = 32 : i64, mode = "floor"}
+      : (tensor<32xf32>) -> (tensor<32xf8E5M2>, tensor<1xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+// A letter of two bytes is two characters of the kernel's name.
+// CHECK: kernel = @kernels::@gr____e_0,
+func.func @"größe"(%a: tensor<32xf32>) {
+  %q, %s = "mx_quantize.quantize"(%a) {axis = 0 : i64, block = 32 : i64, mode = "floor"}
+      : (tensor<32xf32>) -> (tensor<32xf8E5M2>, tensor<1xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+// A function may be called as the module of kernels is.
+// CHECK: func.func @kernels(
+// CHECK: kernel = @kernels_0::@kernels_0
+// CHECK: gpu.module @kernels_0
+// CHECK-NEXT: func.func @kernels_0(
+func.func @kernels(%a: tensor<32xf32>) {
+  %q, %s = "mx_quantize.quantize"(%a) {axis = 0 : i64, block = 32 : i64, mode = "floor"}
+      : (tensor<32xf32>) -> (tensor<32xf8E5M2>, tensor<1xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+// A gpu.module that is there is used, and what it holds is kept.
+// CHECK: gpu.module @"my module" {
+// CHECK-NEXT: func.func @f_0() {
+// CHECK: func.func @f_1(
+// CHECK: kernel = @"my module"::@f_1
+gpu.module @"my module" {
+  func.func @f_0() { return }
+}
+func.func @f(%a: tensor<32xf32>) {
+  %q, %s = "mx_quantize.quantize"(%a) {axis = 0 : i64, block = 32 : i64, mode = "floor"}
+      : (tensor<32xf32>) -> (tensor<32xf8E5M2>, tensor<1xf8E8M0FNU>)
+  return
+}

@@ -1,0 +1,521 @@
+// Ops without a kernel, and schedules that no kernel can have.
+
+// RUN: moe-opt %s --split-input-file --moe-select-schedule --verify-diagnostics
+
+// What has no kernel.
+#col_major = affine_map<(e, n, k) -> (e, k, n)>
+func.func @axis_2(%w: tensor<?x?x?xbf16>) {
+  // expected-error@below {{no kernel quantizes a tensor of rank 3 along axis 2 yet; there is one for rank 3 along axis 1}}
+  %q, %s = "mx_quantize.quantize"(%w) {axis = 2 : i64, block = 32 : i64, mode = "rceil"}
+      : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, n, k) -> (e, k, n)>
+func.func @axis_0(%w: tensor<?x?x?xbf16>) {
+  // expected-error@below {{no kernel quantizes a tensor of rank 3 along axis 0 yet}}
+  %q, %s = "mx_quantize.quantize"(%w) {axis = 0 : i64, block = 32 : i64, mode = "rceil"}
+      : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, n, k) -> (e, k, n)>
+func.func @rank_2(%w: tensor<?x?xbf16>) {
+  // expected-error@below {{no kernel quantizes a tensor of rank 2 along axis 1 yet}}
+  %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil"}
+      : (tensor<?x?xbf16>) -> (tensor<?x?xf8E4M3FN>, tensor<?x?xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, n, k) -> (e, k, n)>
+func.func @rank_4(%w: tensor<?x?x?x?xbf16>) {
+  // expected-error@below {{no kernel quantizes a tensor of rank 4 along axis 1 yet}}
+  %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil"}
+      : (tensor<?x?x?x?xbf16>) -> (tensor<?x?x?x?xf8E4M3FN>, tensor<?x?x?x?xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, n, k) -> (e, k, n)>
+func.func @k(%w: tensor<4x64x24xbf16>) {
+  // expected-error@below {{operand 'x' has dimension 2 of size 24; the kernel needs a multiple of 16}}
+  %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil"}
+      : (tensor<4x64x24xbf16>) -> (tensor<4x64x24xf8E4M3FN, #col_major>, tensor<4x2x24xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, n, k) -> (e, k, n)>
+func.func @x_order(%w: tensor<?x?x?xbf16, #col_major>) {
+  // expected-error@below {{the kernel takes x and scales row-major; remove their encoding}}
+  %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil"}
+      : (tensor<?x?x?xbf16, #col_major>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, n, k) -> (e, k, n)>
+func.func @scales_order(%w: tensor<?x?x?xbf16>) {
+  // expected-error@below {{the kernel takes x and scales row-major; remove their encoding}}
+  %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil"}
+      : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU, #col_major>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, n, k) -> (e, k, n)>
+func.func @q_row_major(%w: tensor<?x?x?xbf16>) {
+  // expected-error@below {{the kernel writes q column-major per expert; give q the encoding affine_map<(e, n, k) -> (e, k, n)>}}
+  %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil"}
+      : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN>, tensor<?x?x?xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, n, k) -> (e, k, n)>
+func.func @q_other_order(%w: tensor<?x?x?xbf16>) {
+  // expected-error@below {{the kernel writes q column-major per expert}}
+  %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil"}
+      : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, affine_map<(e, n, k) -> (n, k, e)>>, tensor<?x?x?xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+func.func @dequantize(%q: tensor<32xf8E4M3FN>, %s: tensor<1xf8E8M0FNU>) {
+  // expected-error@below {{'mx_quantize.dequantize' has no kernel yet}}
+  %x = "mx_quantize.dequantize"(%q, %s) {axis = 0 : i64, block = 32 : i64}
+      : (tensor<32xf8E4M3FN>, tensor<1xf8E8M0FNU>) -> tensor<32xbf16>
+  return
+}
+
+// -----
+
+func.func @grouped_mm(%a: tensor<64x32xbf16>, %b: tensor<2x32x16xbf16>, %offs: tensor<2xi32>) {
+  // expected-error@below {{'scaled_grouped_mm.grouped_mm' has no kernel yet}}
+  %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "mxfp8"}
+      : (tensor<64x32xbf16>, tensor<2x32x16xbf16>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+// The pass relies on what moe-verify checks, also where it runs alone.
+#col_major = affine_map<(e, n, k) -> (e, k, n)>
+func.func @unverified(%w: tensor<?x?x?xbf16>) {
+  // expected-error@below {{attribute 'axis' is 3; it must be 0 to 2}}
+  %q, %s = "mx_quantize.quantize"(%w) {axis = 3 : i64, block = 32 : i64, mode = "rceil"}
+      : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+// Schedules.
+#col_major = affine_map<(e, n, k) -> (e, k, n)>
+func.func @no_dictionary(%w: tensor<?x?x?xbf16>) {
+  // expected-error@below {{'schedule' must be a dictionary of integers}}
+  %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
+      schedule = 3}
+      : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, n, k) -> (e, k, n)>
+func.func @unit(%w: tensor<?x?x?xbf16>) {
+  // expected-error@below {{'schedule' must be a dictionary of integers}}
+  %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
+      schedule = unit}
+      : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, n, k) -> (e, k, n)>
+func.func @empty(%w: tensor<?x?x?xbf16>) {
+  // expected-error@below {{'schedule' lacks the field 'tile_n'}}
+  %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
+      schedule = {}}
+      : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, n, k) -> (e, k, n)>
+func.func @unknown_field(%w: tensor<?x?x?xbf16>) {
+  // expected-error@below {{'schedule' has no field 'cluster'}}
+  %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
+      schedule = {tile_n = 128, tile_k = 128, stages = 2, output_stages = 1, warps = 8, blocks_per_sm = 1, band = 64, cluster = 1}}
+      : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, n, k) -> (e, k, n)>
+func.func @typo(%w: tensor<?x?x?xbf16>) {
+  // expected-error@below {{'schedule' has no field 'tile_m'}}
+  %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
+      schedule = {tile_k = 128, stages = 2, output_stages = 1, warps = 8, blocks_per_sm = 1, band = 64, tile_m = 128}}
+      : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, n, k) -> (e, k, n)>
+func.func @field_is_string(%w: tensor<?x?x?xbf16>) {
+  // expected-error@below {{'schedule.warps' must be an integer}}
+  %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
+      schedule = {tile_n = 128, tile_k = 128, stages = 2, output_stages = 1, warps = "8", blocks_per_sm = 1, band = 64}}
+      : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, n, k) -> (e, k, n)>
+func.func @no_tile_n(%w: tensor<?x?x?xbf16>) {
+  // expected-error@below {{'schedule' lacks the field 'tile_n'}}
+  %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
+      schedule = {tile_k = 128, stages = 2, output_stages = 1, warps = 8, blocks_per_sm = 1, band = 64}}
+      : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, n, k) -> (e, k, n)>
+func.func @no_tile_k(%w: tensor<?x?x?xbf16>) {
+  // expected-error@below {{'schedule' lacks the field 'tile_k'}}
+  %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
+      schedule = {tile_n = 128, stages = 2, output_stages = 1, warps = 8, blocks_per_sm = 1, band = 64}}
+      : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, n, k) -> (e, k, n)>
+func.func @no_stages(%w: tensor<?x?x?xbf16>) {
+  // expected-error@below {{'schedule' lacks the field 'stages'}}
+  %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
+      schedule = {tile_n = 128, tile_k = 128, output_stages = 1, warps = 8, blocks_per_sm = 1, band = 64}}
+      : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, n, k) -> (e, k, n)>
+func.func @no_output_stages(%w: tensor<?x?x?xbf16>) {
+  // expected-error@below {{'schedule' lacks the field 'output_stages'}}
+  %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
+      schedule = {tile_n = 128, tile_k = 128, stages = 2, warps = 8, blocks_per_sm = 1, band = 64}}
+      : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, n, k) -> (e, k, n)>
+func.func @no_warps(%w: tensor<?x?x?xbf16>) {
+  // expected-error@below {{'schedule' lacks the field 'warps'}}
+  %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
+      schedule = {tile_n = 128, tile_k = 128, stages = 2, output_stages = 1, blocks_per_sm = 1, band = 64}}
+      : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, n, k) -> (e, k, n)>
+func.func @no_blocks_per_sm(%w: tensor<?x?x?xbf16>) {
+  // expected-error@below {{'schedule' lacks the field 'blocks_per_sm'}}
+  %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
+      schedule = {tile_n = 128, tile_k = 128, stages = 2, output_stages = 1, warps = 8, band = 64}}
+      : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, n, k) -> (e, k, n)>
+func.func @no_band(%w: tensor<?x?x?xbf16>) {
+  // expected-error@below {{'schedule' lacks the field 'band'}}
+  %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
+      schedule = {tile_n = 128, tile_k = 128, stages = 2, output_stages = 1, warps = 8, blocks_per_sm = 1}}
+      : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, n, k) -> (e, k, n)>
+func.func @tile_n_too_small(%w: tensor<?x?x?xbf16>) {
+  // expected-error@below {{'schedule.tile_n' is 127; it must be between 128 and 256}}
+  %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
+      schedule = {tile_n = 127, tile_k = 128, stages = 2, output_stages = 1, warps = 8, blocks_per_sm = 1, band = 64}}
+      : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, n, k) -> (e, k, n)>
+func.func @tile_n_too_large(%w: tensor<?x?x?xbf16>) {
+  // expected-error@below {{'schedule.tile_n' is 257; it must be between 128 and 256}}
+  %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
+      schedule = {tile_n = 257, tile_k = 128, stages = 2, output_stages = 1, warps = 8, blocks_per_sm = 1, band = 64}}
+      : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, n, k) -> (e, k, n)>
+func.func @tile_k_too_small(%w: tensor<?x?x?xbf16>) {
+  // expected-error@below {{'schedule.tile_k' is 31; it must be between 32 and 256}}
+  %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
+      schedule = {tile_n = 128, tile_k = 31, stages = 2, output_stages = 1, warps = 8, blocks_per_sm = 1, band = 64}}
+      : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, n, k) -> (e, k, n)>
+func.func @tile_k_too_large(%w: tensor<?x?x?xbf16>) {
+  // expected-error@below {{'schedule.tile_k' is 257; it must be between 32 and 256}}
+  %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
+      schedule = {tile_n = 128, tile_k = 257, stages = 2, output_stages = 1, warps = 8, blocks_per_sm = 1, band = 64}}
+      : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, n, k) -> (e, k, n)>
+func.func @stages_too_small(%w: tensor<?x?x?xbf16>) {
+  // expected-error@below {{'schedule.stages' is 0; it must be between 1 and 8}}
+  %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
+      schedule = {tile_n = 128, tile_k = 128, stages = 0, output_stages = 1, warps = 8, blocks_per_sm = 1, band = 64}}
+      : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, n, k) -> (e, k, n)>
+func.func @stages_too_large(%w: tensor<?x?x?xbf16>) {
+  // expected-error@below {{'schedule.stages' is 9; it must be between 1 and 8}}
+  %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
+      schedule = {tile_n = 128, tile_k = 128, stages = 9, output_stages = 1, warps = 8, blocks_per_sm = 1, band = 64}}
+      : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, n, k) -> (e, k, n)>
+func.func @output_stages_too_small(%w: tensor<?x?x?xbf16>) {
+  // expected-error@below {{'schedule.output_stages' is 0; it must be between 1 and 2}}
+  %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
+      schedule = {tile_n = 128, tile_k = 128, stages = 2, output_stages = 0, warps = 8, blocks_per_sm = 1, band = 64}}
+      : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, n, k) -> (e, k, n)>
+func.func @output_stages_too_large(%w: tensor<?x?x?xbf16>) {
+  // expected-error@below {{'schedule.output_stages' is 3; it must be between 1 and 2}}
+  %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
+      schedule = {tile_n = 128, tile_k = 128, stages = 2, output_stages = 3, warps = 8, blocks_per_sm = 1, band = 64}}
+      : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, n, k) -> (e, k, n)>
+func.func @warps_too_small(%w: tensor<?x?x?xbf16>) {
+  // expected-error@below {{'schedule.warps' is 0; it must be between 1 and 16}}
+  %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
+      schedule = {tile_n = 128, tile_k = 128, stages = 2, output_stages = 1, warps = 0, blocks_per_sm = 1, band = 64}}
+      : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, n, k) -> (e, k, n)>
+func.func @warps_too_large(%w: tensor<?x?x?xbf16>) {
+  // expected-error@below {{'schedule.warps' is 17; it must be between 1 and 16}}
+  %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
+      schedule = {tile_n = 128, tile_k = 128, stages = 2, output_stages = 1, warps = 17, blocks_per_sm = 1, band = 64}}
+      : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, n, k) -> (e, k, n)>
+func.func @blocks_per_sm_too_small(%w: tensor<?x?x?xbf16>) {
+  // expected-error@below {{'schedule.blocks_per_sm' is 0; it must be between 1 and 4}}
+  %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
+      schedule = {tile_n = 128, tile_k = 128, stages = 2, output_stages = 1, warps = 8, blocks_per_sm = 0, band = 64}}
+      : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, n, k) -> (e, k, n)>
+func.func @blocks_per_sm_too_large(%w: tensor<?x?x?xbf16>) {
+  // expected-error@below {{'schedule.blocks_per_sm' is 5; it must be between 1 and 4}}
+  %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
+      schedule = {tile_n = 128, tile_k = 128, stages = 2, output_stages = 1, warps = 8, blocks_per_sm = 5, band = 64}}
+      : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, n, k) -> (e, k, n)>
+func.func @band_too_small(%w: tensor<?x?x?xbf16>) {
+  // expected-error@below {{'schedule.band' is 0; it must be between 1 and 4096}}
+  %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
+      schedule = {tile_n = 128, tile_k = 128, stages = 2, output_stages = 1, warps = 8, blocks_per_sm = 1, band = 0}}
+      : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, n, k) -> (e, k, n)>
+func.func @band_too_large(%w: tensor<?x?x?xbf16>) {
+  // expected-error@below {{'schedule.band' is 4097; it must be between 1 and 4096}}
+  %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
+      schedule = {tile_n = 128, tile_k = 128, stages = 2, output_stages = 1, warps = 8, blocks_per_sm = 1, band = 4097}}
+      : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, n, k) -> (e, k, n)>
+func.func @field_is_huge(%w: tensor<?x?x?xbf16>) {
+  // expected-error@below {{'schedule.warps' is 4294967304; it must be between 1 and 16}}
+  %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
+      schedule = {tile_n = 128, tile_k = 128, stages = 2, output_stages = 1, warps = 4294967304, blocks_per_sm = 1, band = 64}}
+      : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, n, k) -> (e, k, n)>
+func.func @tile_n_multiple(%w: tensor<?x?x?xbf16>) {
+  // expected-error@below {{'schedule.tile_n' is 192; it must be a multiple of 128}}
+  %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
+      schedule = {tile_n = 192, tile_k = 128, stages = 2, output_stages = 1, warps = 8, blocks_per_sm = 1, band = 64}}
+      : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, n, k) -> (e, k, n)>
+func.func @tile_k_multiple(%w: tensor<?x?x?xbf16>) {
+  // expected-error@below {{'schedule.tile_k' is 96; it must be a multiple of 64}}
+  %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
+      schedule = {tile_n = 128, tile_k = 96, stages = 2, output_stages = 1, warps = 8, blocks_per_sm = 1, band = 64}}
+      : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, n, k) -> (e, k, n)>
+func.func @tile_k_multiple_f32(%w: tensor<?x?x?xf32>) {
+  // expected-error@below {{'schedule.tile_k' is 48; it must be a multiple of 32}}
+  %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
+      schedule = {tile_n = 128, tile_k = 48, stages = 2, output_stages = 1, warps = 8, blocks_per_sm = 1, band = 64}}
+      : (tensor<?x?x?xf32>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, n, k) -> (e, k, n)>
+func.func @warps_divide(%w: tensor<?x?x?xbf16>) {
+  // expected-error@below {{'schedule.warps' is 3; it must divide the tile's 8 strips of 32 rows and 128 bytes}}
+  %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
+      schedule = {tile_n = 128, tile_k = 128, stages = 2, output_stages = 1, warps = 3, blocks_per_sm = 1, band = 64}}
+      : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, n, k) -> (e, k, n)>
+func.func @warps_exceed(%w: tensor<?x?x?xbf16>) {
+  // expected-error@below {{'schedule.warps' is 16; it must divide the tile's 8 strips of 32 rows and 128 bytes}}
+  %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
+      schedule = {tile_n = 128, tile_k = 128, stages = 2, output_stages = 1, warps = 16, blocks_per_sm = 1, band = 64}}
+      : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+// 7 stages of 32 KB and an output of 16 KB are more than the 227 KB of a block.
+#col_major = affine_map<(e, n, k) -> (e, k, n)>
+func.func @shared_memory_of_block(%w: tensor<?x?x?xbf16>) {
+  // expected-error@below {{'schedule' needs 246016 bytes of shared memory in each of 1 blocks; a multiprocessor has 233472}}
+  %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
+      schedule = {tile_n = 128, tile_k = 128, stages = 7, output_stages = 1, warps = 8, blocks_per_sm = 1, band = 64}}
+      : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+// 80 KB fit into a block, but not three times into a multiprocessor.
+#col_major = affine_map<(e, n, k) -> (e, k, n)>
+func.func @shared_memory_of_sm(%w: tensor<?x?x?xbf16>) {
+  // expected-error@below {{'schedule' needs 82176 bytes of shared memory in each of 3 blocks; a multiprocessor has 233472}}
+  %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
+      schedule = {tile_n = 128, tile_k = 128, stages = 2, output_stages = 1, warps = 8, blocks_per_sm = 3, band = 64}}
+      : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+// Too many threads for their registers: ptxas would spill.
+#col_major = affine_map<(e, n, k) -> (e, k, n)>
+func.func @registers(%w: tensor<?x?x?xbf16>) {
+  // expected-error@below {{'schedule' leaves 56 registers to each of 1152 threads; the kernel needs 64}}
+  %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
+      schedule = {tile_n = 128, tile_k = 128, stages = 1, output_stages = 1, warps = 8, blocks_per_sm = 4, band = 64}}
+      : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
+  return
+}

@@ -1,0 +1,31 @@
+// Every op gets a schedule; one that is there is kept.
+
+// RUN: moe-opt %s --moe-select-schedule | FileCheck %s
+// RUN: moe-opt %s --moe-select-schedule -o %t.once.mlir
+// RUN: moe-opt %t.once.mlir --moe-select-schedule | diff %t.once.mlir -
+
+#col_major = affine_map<(e, n, k) -> (e, k, n)>
+
+// The two defaults. Changing one is a matter of measurements: docs/performance.
+// CHECK-LABEL: func.func @defaults
+// CHECK: "mx_quantize.quantize"{{.*}}schedule = {band = 64 : i64, blocks_per_sm = 2 : i64, output_stages = 1 : i64,
+// CHECK-SAME: stages = 3 : i64, tile_k = 128 : i64, tile_n = 128 : i64, warps = 8 : i64}{{.*}}(tensor<?x?x?xbf16>)
+// CHECK: "mx_quantize.quantize"{{.*}}schedule = {band = 64 : i64, blocks_per_sm = 2 : i64, output_stages = 2 : i64,
+// CHECK-SAME: stages = 2 : i64, tile_k = 64 : i64, tile_n = 128 : i64, warps = 8 : i64}{{.*}}(tensor<4x64x48xf32>)
+func.func @defaults(%a: tensor<?x?x?xbf16>, %b: tensor<4x64x48xf32>) {
+  %qa, %sa = "mx_quantize.quantize"(%a) {axis = 1 : i64, block = 32 : i64, mode = "rceil"}
+      : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
+  %qb, %sb = "mx_quantize.quantize"(%b) {axis = 1 : i64, block = 32 : i64, mode = "even"}
+      : (tensor<4x64x48xf32>) -> (tensor<4x64x48xf8E5M2, #col_major>, tensor<4x2x48xf8E8M0FNU>)
+  return
+}
+
+// CHECK-LABEL: func.func @given
+// CHECK: schedule = {band = 1 : i64, blocks_per_sm = 1 : i64, output_stages = 2 : i64, stages = 1 : i64, tile_k = 32 : i64,
+// CHECK-SAME: tile_n = 256 : i64, warps = 2 : i64}
+func.func @given(%w: tensor<?x?x?xf32>) {
+  %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
+      schedule = {tile_n = 256, tile_k = 32, stages = 1, output_stages = 2, warps = 2, blocks_per_sm = 1, band = 1}}
+      : (tensor<?x?x?xf32>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
+  return
+}
