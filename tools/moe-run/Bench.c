@@ -169,7 +169,7 @@ static void report(const bench_t *bench, int repeat, bool json, json_t *cases) {
       "median_us", median, "least_us", least, "gb_per_s", rate, "copy_median_us", copy_median,
       "copy_least_us", copy_least, "copy_gb_per_s", copy_rate, "fraction", copy_median / median);
   if (bench->has_flops) {
-    json_object_set_new(object, "flops", json_real(bench->flops));
+    json_object_set_new(object, "flops", json_integer((json_int_t)bench->flops));
     json_object_set_new(object, "tflops_per_s", json_real(teraflops));
   }
   json_array_append_new(cases, object);
