@@ -138,11 +138,10 @@ MOE_API moe_ref_status_t moe_ref_mx_dequantize(const moe_ref_tensor_t *q,
  *
  *   case     a        b        sa      sb      offs   out
  *   rows     (M,K)    (E,K,N)  (M)     (E,N)   (E)    (M,N)     group g is rows of a and of out
- *   depth    (N,M)    (M,K)    (E*N)   (E*K)   (E)    (E,N,K)   group g is a piece of the sum
+ *   depth    (N,M)    (M,K)    (E,N)   (E,K)   (E)    (E,N,K)   group g is a piece of the sum
  *   batched  (E,M,K)  (E,K,N)  (E,M)   (E,N)   NULL   (E,M,N)
  *
- * Strides are any, so that one scale for all rows is a stride of 0. Scales of the depth case are
- * flat, group after group.
+ * Strides are any, so that one scale for all rows is a stride of 0.
  *
  * Group g of the M tokens is [ends[g-1], ends[g]), and ends follow from offs as kernels read it:
  * ends[g] = min(max(offs[g], ends[g-1]), M), where ends[-1] = 0. Tokens from ends[E-1] on are in no

@@ -64,7 +64,7 @@ static int64_t count_groups(const moe_ref_scaled_mm_t *mm) {
   const int64_t *const a = mm->a->shape, *const b = mm->b->shape;
   const int64_t groups = mm->offs != NULL ? mm->offs->shape[0] : a[0];
   bool fits = false;
-  int64_t scales;
+  int64_t rows; /* over all groups: must be countable */
   switch (case_of(mm)) {
   case GROUPED_ROWS:
     fits = b[0] == groups && b[1] == a[1] && has_shape(mm->sa, 1, a) &&
@@ -72,13 +72,14 @@ static int64_t count_groups(const moe_ref_scaled_mm_t *mm) {
            has_shape(mm->out, 2, (int64_t[]){a[0], b[2]});
     break;
   case GROUPED_DEPTH:
-    fits = b[0] == a[1] && has_shape(mm->out, 3, (int64_t[]){groups, a[0], b[1]}) &&
-           !__builtin_mul_overflow(groups, a[0], &scales) && has_shape(mm->sa, 1, &scales) &&
-           !__builtin_mul_overflow(groups, b[1], &scales) && has_shape(mm->sb, 1, &scales);
+    fits = b[0] == a[1] && !__builtin_mul_overflow(groups, a[0], &rows) &&
+           has_shape(mm->sa, 2, (int64_t[]){groups, a[0]}) &&
+           has_shape(mm->sb, 2, (int64_t[]){groups, b[1]}) &&
+           has_shape(mm->out, 3, (int64_t[]){groups, a[0], b[1]});
     break;
   case BATCHED:
     fits = b[0] == groups && b[1] == a[2] && has_shape(mm->sa, 2, a) &&
-           !__builtin_mul_overflow(groups, a[1], &scales) &&
+           !__builtin_mul_overflow(groups, a[1], &rows) &&
            has_shape(mm->sb, 2, (int64_t[]){groups, b[2]}) &&
            has_shape(mm->out, 3, (int64_t[]){groups, a[1], b[2]});
     break;
@@ -127,8 +128,8 @@ static moe__product_t product_of(const moe_ref_scaled_mm_t *mm, int64_t g, int64
     return (moe__product_t){.a = matrix_of(a, 0, 1, start * a->strides[1]),
                             .b = matrix_of(b, 0, 1, start * b->strides[0]),
                             .out = matrix_of(out, 1, 2, g * out->strides[0]),
-                            .sa = vector_of(sa, 0, g * a->shape[0] * sa->strides[0]),
-                            .sb = vector_of(sb, 0, g * b->shape[1] * sb->strides[0]),
+                            .sa = vector_of(sa, 1, g * sa->strides[0]),
+                            .sb = vector_of(sb, 1, g * sb->strides[0]),
                             .rows = a->shape[0],
                             .columns = b->shape[1],
                             .depth = end - start,

@@ -63,19 +63,12 @@ static int64_t index_b(const gemm_t *x, int64_t g, int64_t k, int64_t j) {
 }
 
 static int64_t index_sa(const gemm_t *x, int64_t g, int64_t i) {
-  switch (x->spec.which) {
-  case ROWS_CASE:
+  if (x->spec.which == ROWS_CASE)
     return offset_at(&x->sa.tensor, (int64_t[]){oracle_group_end(&x->spec, g - 1) + i});
-  case DEPTH_CASE:
-    return offset_at(&x->sa.tensor, (int64_t[]){g * x->spec.n + i});
-  default:
-    return at2(&x->sa, g, i);
-  }
+  return at2(&x->sa, g, i);
 }
 
 static int64_t index_sb(const gemm_t *x, int64_t g, int64_t j) {
-  if (x->spec.which == DEPTH_CASE)
-    return offset_at(&x->sb.tensor, (int64_t[]){g * x->spec.k + j});
   return at2(&x->sb, g, j);
 }
 
@@ -151,8 +144,8 @@ void gemm_make(gemm_t *x, const gemm_spec_t *spec, bool wide) {
   case DEPTH_CASE:
     x->a = make_operand(spec->a, 2, (int64_t[]){n, m}, turn % 3);
     x->b = make_operand(spec->b, 2, (int64_t[]){m, k}, (turn + 1) % 3);
-    x->sa = make_operand(MOE_REF_F32, 1, (int64_t[]){e * n}, 0);
-    x->sb = make_operand(MOE_REF_F32, 1, (int64_t[]){e * k}, 0);
+    x->sa = make_operand(MOE_REF_F32, 2, (int64_t[]){e, n}, (turn + 1) % 3);
+    x->sb = make_operand(MOE_REF_F32, 2, (int64_t[]){e, k}, turn % 3);
     x->out = buffer_make(spec->out, 3, (int64_t[]){e, n, k}, turn % 4, 3);
     break;
   case BATCHED_CASE:

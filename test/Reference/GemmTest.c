@@ -295,7 +295,7 @@ static void empty_groups_give_zeros(void **state) {
   gemm_t gemm;
   gemm_make(&gemm, &spec, false);
   for (int64_t i = 0; i < spec.n; i++)
-    element_set(&gemm.sa.tensor, offset_at(&gemm.sa.tensor, &i), f32_of(0x7FC00000));
+    element_set(&gemm.sa.tensor, offset_at(&gemm.sa.tensor, (int64_t[]){0, i}), f32_of(0x7FC00000));
   assert_int_equal(moe_ref_scaled_mm(&gemm.mm, 0, GROUPS * spec.n), MOE_REF_OK);
   for (int64_t i = 0; i < spec.n * spec.k; i++)
     assert_int_equal(bits_of(element_get(&gemm.out.tensor, offset_of(&gemm.out.tensor, i, NULL))),

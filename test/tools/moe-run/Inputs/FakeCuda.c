@@ -194,7 +194,7 @@ typedef struct {
 static void drop_scales(product_t *p) {
   p->one = 1;
   p->sa.data = &p->one;
-  p->sa.strides[0] = 0;
+  p->sa.strides[0] = p->sa.strides[1] = 0;
 }
 
 /* Every expert gets the matrix, or the scales, of the next one. */
@@ -258,8 +258,8 @@ static int multiply(bool is_wgrad, void **parameters) {
   };
   if (is_wgrad) {
     p.b = (moe_ref_tensor_t){data[1], MOE_REF_E4M3, 2, {m, k}, {1, m}};
-    p.sa = (moe_ref_tensor_t){data[2], MOE_REF_F32, 1, {e * n}, {1}};
-    p.sb = (moe_ref_tensor_t){data[3], MOE_REF_F32, 1, {e * k}, {1}};
+    p.sa = (moe_ref_tensor_t){data[2], MOE_REF_F32, 2, {e, n}, {n, 1}};
+    p.sb = (moe_ref_tensor_t){data[3], MOE_REF_F32, 2, {e, k}, {k, 1}};
     p.out = (moe_ref_tensor_t){data[5], MOE_REF_BF16, 3, {e, n, k}, {n * k, k, 1}};
   } else {
     p.b = (moe_ref_tensor_t){data[1], MOE_REF_E4M3, 3, {e, k, n}, {n * k, 1, k}};
