@@ -19,6 +19,7 @@
 #define SHARED_PER_SM (228 * 1024)
 #define SHARED_RESERVED 1024
 #define SHARED_BARRIERS 256
+#define SHARED_BARRIERS_ALIGNED 1024 /* where a swizzled tile follows them */
 
 /* Registers of a multiprocessor, and what a thread needs where x is bf16: below it, ptxas spills.
  * They come in portions of 8. With fp32 a thread needs 56, and every schedule that fits into shared
@@ -151,7 +152,7 @@ bool moe__grouped_schedule_read(MlirOperation op, int max_groups, bool promoted,
   int table = 2 * 4 * ((max_groups + 31) / 32 * 32), warps = 8;
   int epilogue = warps * (out->tile_n * 4 + 2048);
   return check_shared_memory(
-      op, out->stages * (128 + out->tile_n) * 128 + epilogue + table + SHARED_BARRIERS, 1);
+      op, out->stages * (128 + out->tile_n) * 128 + SHARED_BARRIERS_ALIGNED + epilogue + table, 1);
 }
 
 void moe__grouped_schedule_write(MlirOperation op, const moe__grouped_schedule_t *schedule) {
