@@ -332,7 +332,10 @@ static moe__accumulator_t multiply_stage(grouped_t *s, const position_t *self,
   MlirValue rows =
       moe__offset(b, buffer, moe__mul(b, self->warpgroup, moe__i32(b, MOE__WGMMA_M * DEPTH)));
   MlirValue columns = moe__offset_by(b, buffer, TILE_M * DEPTH);
-  moe__wgmma_fence(b);
+  if (fresh)
+    accumulator = moe__wgmma_fence_fresh(b, accumulator);
+  else
+    moe__wgmma_fence(b);
   accumulator = moe__wgmma_k128(b, accumulator, fresh, moe__wgmma_descriptor(b, rows),
                                 moe__wgmma_descriptor(b, columns), s->a_type, s->b_type);
   moe__wgmma_commit(b);

@@ -88,6 +88,7 @@ bool moe__scaled_mm_has_kernel(MlirOperation op) {
   MlirType qa = mlirValueGetType(mlirOperationGetOperand(op, 0));
   MlirType qb = mlirValueGetType(mlirOperationGetOperand(op, 1));
   MlirType sa = mlirValueGetType(mlirOperationGetOperand(op, 2));
+  MlirType sb = mlirValueGetType(mlirOperationGetOperand(op, 3));
   MlirType out = mlirValueGetType(mlirOperationGetResult(op, 0));
   int qb_rank = (int)mlirShapedTypeGetRank(qb);
   if (mlirShapedTypeGetRank(qa) != 2)
@@ -98,8 +99,10 @@ bool moe__scaled_mm_has_kernel(MlirOperation op) {
   if (!mlirTypeIsABF16(mlirShapedTypeGetElementType(out)) ||
       !mlirTypeIsAF32(mlirShapedTypeGetElementType(sa)))
     return moe__error(op, "the kernel takes f32 scales and gives bf16");
-  if (!is_order(qa, (int[]){0, 1}) || !is_order(out, (int[]){0, 1, 2}))
-    return moe__error(op, "the kernel takes qa and out row-major; remove their encoding");
+  const int row_major[] = {0, 1, 2};
+  if (!is_order(qa, row_major) || !is_order(sa, row_major) || !is_order(sb, row_major) ||
+      !is_order(out, row_major))
+    return moe__error(op, "the kernel takes qa, sa, sb and out row-major; remove their encoding");
   if (qb_rank == 3 && !is_order(qb, (int[]){0, 2, 1}))
     return moe__error(op, "the kernel takes qb column-major per expert; give it the encoding "
                           "affine_map<(e, k, n) -> (e, n, k)>");

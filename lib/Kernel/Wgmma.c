@@ -104,29 +104,39 @@ moe__accumulator_t moe__accumulator_pack(moe__builder_t *b, int n,
   return accumulator;
 }
 
-void moe__wgmma_finish(moe__builder_t *b, moe__accumulator_t accumulator,
-                       MlirValue registers[MOE__WGMMA_MAX_N / 2]) {
-  /* The wait has no data dependence of its own: tying the registers in and out keeps their uses
-   * behind it. */
+/* An instruction through which all registers of the accumulator pass, unchanged: what defines them
+ * stays before it, what uses them behind it. */
+static moe__accumulator_t pass_through(moe__builder_t *b, moe__accumulator_t accumulator,
+                                       const char *instruction) {
+  MlirValue registers[MOE__WGMMA_MAX_N / 2];
   int count = accumulator.n / 2;
-  char *constraints = NULL;
+  char *attributes = NULL;
   size_t length = 0;
-  FILE *out = open_memstream(&constraints, &length);
+  FILE *out = open_memstream(&attributes, &length);
   if (!out)
     abort();
-  fputs("has_side_effects, asm_dialect = 0 : i64, asm_string = \"wgmma.wait_group.sync.aligned "
-        "0;\", constraints = \"",
-        out);
+  fprintf(out, "has_side_effects, asm_dialect = 0 : i64, asm_string = \"%s\", constraints = \"",
+          instruction);
   for (int i = 0; i < count; i++)
     fputs("=f,", out);
   for (int i = 0; i < count; i++)
     fprintf(out, "%d%s", i, i + 1 < count ? "," : "\"");
   fclose(out);
   moe__accumulator_unpack(b, accumulator, registers);
-  MlirValue waited = moe__op1(b, "llvm.inline_asm", mlirValueGetType(accumulator.value), count,
-                              registers, constraints);
-  free(constraints);
-  moe__accumulator_unpack(b, (moe__accumulator_t){accumulator.n, waited}, registers);
+  accumulator.value = moe__op1(b, "llvm.inline_asm", mlirValueGetType(accumulator.value), count,
+                               registers, attributes);
+  free(attributes);
+  return accumulator;
+}
+
+moe__accumulator_t moe__wgmma_fence_fresh(moe__builder_t *b, moe__accumulator_t accumulator) {
+  return pass_through(b, accumulator, "wgmma.fence.sync.aligned;");
+}
+
+void moe__wgmma_finish(moe__builder_t *b, moe__accumulator_t accumulator,
+                       MlirValue registers[MOE__WGMMA_MAX_N / 2]) {
+  moe__accumulator_unpack(b, pass_through(b, accumulator, "wgmma.wait_group.sync.aligned 0;"),
+                          registers);
 }
 
 static void set_registers(moe__builder_t *b, const char *action, int count) {

@@ -32,6 +32,10 @@ moe__accumulator_t moe__wgmma_k128(moe__builder_t *b, moe__accumulator_t accumul
                                    moe__fp8_t a_type, moe__fp8_t b_type);
 
 void moe__wgmma_fence(moe__builder_t *b);
+
+/* The same before a product into a cleared accumulator: whatever clears it stays in front of the
+ * fence. */
+moe__accumulator_t moe__wgmma_fence_fresh(moe__builder_t *b, moe__accumulator_t accumulator);
 void moe__wgmma_commit(moe__builder_t *b);
 
 /* Waits until at most `pending` groups are in flight. */

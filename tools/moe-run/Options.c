@@ -209,8 +209,10 @@ static bool parse_groups(const char *text, moe__groups_t *out) {
 
 /* What no single option can tell. */
 static void check_whole(struct argp_state *state, moe__options_t *options) {
-  if (!options->bundle)
+  if (!options->bundle || !*options->bundle)
     argp_error(state, "no bundle given");
+  if (options->out && !*options->out)
+    argp_error(state, "--out needs the name of a file");
   if (options->mode == MOE__RUN && !options->out)
     argp_error(state, "nothing to do: give --out, --check or --bench");
   if (options->mode == MOE__BENCH && options->out)

@@ -1,7 +1,7 @@
 /* main.c - moe-run: runs, checks and times the functions of a bundle.
  *
- * Usage: moe-run BUNDLE --in w=weights.safetensors --out quantized.safetensors   (see Options.c,
- * docs/moe-run.md)
+ * Usage: moe-run BUNDLE --in w=weights.safetensors --out quantized.safetensors
+ * (all of it: Options.c, docs/moe-run.md)
  *
  * Why it exists: a bundle should be tried on real tensors, checked to the bit and timed without
  * writing a program.
@@ -18,20 +18,35 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 /* Output that could not be written is a failure even when it was only --help. */
 static void close_stdout(void) {
-  bool failed = ferror(stdout);
+  bool has_output = __fpending(stdout) > 0, failed = ferror(stdout);
   errno = 0;
-  if (fclose(stdout) && errno != EBADF)
+  /* Who starts the tool without a stdout and gets none has lost nothing. */
+  if (fclose(stdout) && (has_output || errno != EBADF))
     failed = true;
   if (failed) {
-    fprintf(stderr, "moe-run: cannot write standard output: %s\n", strerror(errno));
+    fprintf(stderr, "moe-run: cannot write standard output: %s\n", strerror(errno ? errno : EIO));
     _exit(MOE__INPUT);
   }
+}
+
+/* JSON is UTF-8; the name of a folder need not be. */
+static json_t *describe_path(const char *path) {
+  json_t *text = json_string(path);
+  char *copy = text ? NULL : strdup(path);
+  for (char *c = copy; copy && *c; c++)
+    if ((unsigned char)*c >= 0x80)
+      *c = '?';
+  if (copy)
+    text = json_string(copy);
+  free(copy);
+  return text;
 }
 
 static int verify_out(const moe__options_t *options) {
@@ -96,9 +111,9 @@ static void print_json(const moe__options_t *options, const moe__target_t *targe
   static const char *const modes[] = {
       [MOE__RUN] = "run", [MOE__CHECK] = "check", [MOE__BENCH] = "bench"};
   json_t *root =
-      json_pack("{s:s, s:s, s:s, s:s, s:s?, s:s, s:b, s:O}", "mode", modes[options->mode], "bundle",
-                options->bundle, "function", function->name, "device", target->name, "device_name",
-                target->device ? target->info.name : NULL, "code",
+      json_pack("{s:s, s:o, s:s, s:s, s:s?, s:s, s:b, s:O}", "mode", modes[options->mode], "bundle",
+                describe_path(options->bundle), "function", function->name, "device", target->name,
+                "device_name", target->device ? target->info.name : NULL, "code",
                 moe_rt_program_code(target->program), "ok", rc == MOE__OK, "cases", cases);
   json_dumpf(root, stdout, JSON_COMPACT | JSON_REAL_PRECISION(6));
   putchar('\n');

@@ -54,7 +54,7 @@ static error_t parse_option(int key, char *argument, struct argp_state *state) {
     return 0;
   case 'o':
     options->only = argument;
-    break;
+    return 0;
   case 's':
     options->skip = argument;
     return 0;
