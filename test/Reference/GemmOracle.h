@@ -33,8 +33,8 @@ typedef struct {
 
 /* Allocates and fills in place, for mm points into it. Operands are finite, of all exponents where
  * `wide`, else nearly normal; scales are positive. */
-void gemm_make(gemm_t *gemm, const gemm_spec_t *spec, bool wide);
-void gemm_free(gemm_t *gemm);
+void gemm_make(gemm_t *x, const gemm_spec_t *spec, bool wide);
+void gemm_free(gemm_t *x);
 
 /* Ways to compute. The first is right. */
 typedef enum {
@@ -52,14 +52,13 @@ typedef enum {
   WAYS,
 } gemm_way_t;
 
-/* Writes gemm->out, the rows of groups only. */
-void oracle_gemm(gemm_t *gemm, gemm_way_t way);
+/* Writes x->out, the rows of groups only. */
+void oracle_gemm(gemm_t *x, gemm_way_t way);
 
 /* The end of group g, from the definition in the header. */
 int64_t oracle_group_end(const gemm_spec_t *spec, int64_t g);
 
 /* The exact sum of |a b| of one element, and the sum itself. */
-void oracle_sums(const gemm_t *gemm, int64_t g, int64_t i, int64_t j, double *sum,
-                 double *magnitude);
+void oracle_sums(const gemm_t *x, int64_t g, int64_t i, int64_t j, double *sum, double *magnitude);
 
 #endif /* MOE_TEST_REFERENCE_GEMM_ORACLE_H */

@@ -173,7 +173,7 @@ static uint32_t worst_bits(const moe__tensor_t *result, const int64_t *index) {
 static int report_score(const moe__tensor_t *result, const moe_ref_score_t *score,
                         const moe__target_t *target) {
   char list[MOE__LIST_TEXT];
-  int64_t index[MOE_RT_MAX_RANK];
+  int64_t index[MOE_RT_MAX_RANK] = {0};
   worst_index(result, score, index);
   return moe__input_error("%s[%s]: got 0x%0*" PRIx32
                           ", which is %.3g times as far from %.9g as it may be (%" PRId64
@@ -186,7 +186,7 @@ static int report_score(const moe__tensor_t *result, const moe_ref_score_t *scor
 static int report(const moe__tensor_t *result, const verdict_t *verdict,
                   const moe__target_t *target) {
   char list[MOE__LIST_TEXT];
-  int64_t index[MOE_RT_MAX_RANK];
+  int64_t index[MOE_RT_MAX_RANK] = {0};
   const moe__difference_t *difference = &verdict->difference;
   const char *name = result->info->name;
   int digits = result->dtype->bits / 4, rank = result->info->rank, rc = MOE__OK;
@@ -218,7 +218,7 @@ static json_t *number(double x) {
 static json_t *describe_worst(const moe__tensor_t *result, const moe_ref_score_t *score) {
   if (score->elements == 0)
     return json_null();
-  int64_t index[MOE_RT_MAX_RANK];
+  int64_t index[MOE_RT_MAX_RANK] = {0};
   worst_index(result, score, index);
   return json_pack("{s:o, s:I, s:o, s:o}", "index", moe__describe_list(result->info->rank, index),
                    "got", (json_int_t)worst_bits(result, index), "exact", number(score->exact),
