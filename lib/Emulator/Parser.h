@@ -40,6 +40,7 @@ typedef struct moe__emu_jump_t {
 typedef struct moe__emu_parser_t {
   moe__emu_lexer_t lexer;
   moe__emu_token_t token; /* the next one, not yet taken */
+  uint32_t last_line;     /* of the one taken last */
   moe__emu_error_t *error;
   moe__emu_module_t *module;
 

@@ -68,14 +68,14 @@ static bool read_digits(moe__emu_lexer_t *lexer, unsigned base, uint64_t *out_va
                         int *out_count) {
   uint64_t value = 0;
   int count = 0;
+  bool is_large = false;
   for (; lexer->at < lexer->end && digit_value(*lexer->at) < (int)base; lexer->at++, count++) {
-    if (__builtin_mul_overflow(value, base, &value) ||
-        __builtin_add_overflow(value, (uint64_t)digit_value(*lexer->at), &value))
-      return false;
+    is_large |= __builtin_mul_overflow(value, base, &value) ||
+                __builtin_add_overflow(value, (uint64_t)digit_value(*lexer->at), &value);
   }
   *out_value = value;
   *out_count = count;
-  return count > 0;
+  return count > 0 && !is_large;
 }
 
 static bool read_number(moe__emu_lexer_t *lexer, moe__emu_token_t *token) {

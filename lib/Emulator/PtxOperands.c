@@ -448,7 +448,8 @@ bool moe__emu_parse_instruction(moe__emu_parser_t *parser) {
   if (!instruction.name || !parse_operands(&reading) || !moe__emu_parse_expect(parser, ";"))
     return false;
   if (opcode->verify && !opcode->verify(kernel, &instruction, &why))
-    return moe__emu_parse_fail(parser, "%.96s: %.128s", instruction.name, why.text);
+    return moe__emu_error(parser->error, "line %u: %.96s: %.128s", instruction.line,
+                          instruction.name, why.text);
   if (!moe__emu_parse_grow(parser, (void **)&kernel->instructions, kernel->instruction_count, 1,
                            &parser->instruction_capacity, sizeof *kernel->instructions))
     return false;

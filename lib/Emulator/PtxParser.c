@@ -44,6 +44,7 @@ bool moe__emu_parse_fail(moe__emu_parser_t *parser, const char *format, ...) {
 
 moe__emu_token_t moe__emu_parse_take(moe__emu_parser_t *parser) {
   moe__emu_token_t taken = parser->token;
+  parser->last_line = taken.line;
   parser->token = moe__emu_lex(&parser->lexer);
   return taken;
 }

@@ -66,7 +66,8 @@ bool moe__emu_symbol_add(moe__emu_parser_t *parser, const char *name, moe__emu_s
     return false;
   moe__emu_symbol_t *slot = slot_of(parser, parser->scope, name, strlen(name));
   if (slot->name)
-    return moe__emu_parse_fail(parser, "'%.64s' is declared twice", name);
+    return moe__emu_error(parser->error, "line %u: '%.64s' is declared twice", parser->last_line,
+                          name);
   *slot = (moe__emu_symbol_t){name, parser->scope, kind, value};
   parser->symbol_count++;
   return true;

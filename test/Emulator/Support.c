@@ -87,12 +87,15 @@ void emu_expect_ok(const emu_kernel_t *kernel, const void *in, size_t in_bytes, 
 }
 
 void emu_expect_fault(const emu_kernel_t *kernel, const char *text) {
-  static alignas(256) uint8_t in[4096], out[4096];
+  /* With room between and around them, so that what lies beside one is not the other. */
+  enum { BYTES = 4096 };
+  static alignas(256) uint8_t memory[5 * BYTES];
   for (uint64_t schedule = 0; schedule < 4; schedule++) {
     emu_kernel_t scheduled = *kernel;
     moe_emu_report_t report;
     scheduled.schedule = schedule;
-    moe_emu_status_t status = emu_run(&scheduled, in, sizeof in, out, sizeof out, &report);
+    moe_emu_status_t status =
+        emu_run(&scheduled, memory + BYTES, BYTES, memory + 3 * BYTES, BYTES, &report);
     if (status == MOE_EMU_OK || !strstr(report.text, text))
       fail_msg("schedule %llu: status %d, '%s' does not contain '%s' in:\n%s",
                (unsigned long long)schedule, (int)status, report.text, text, kernel->body);
