@@ -28,6 +28,7 @@ function(moe_library name)
   add_library(moe::${name} ALIAS ${name})
   set_target_properties(${name} PROPERTIES
     VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
+    INSTALL_RPATH "$ORIGIN" # the libraries that one depends on lie beside it
     MOE_HEADER "${ARG_HEADER}" MOE_DESCRIPTION "${ARG_DESCRIPTION}")
   target_include_directories(${name} PUBLIC
     $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include>

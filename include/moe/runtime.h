@@ -69,13 +69,18 @@ MOE_API const char *moe_rt_version(void);
 
 typedef struct moe_rt_device_t moe_rt_device_t;
 
-/* Opens a device.
- *   "cuda", "cuda:N"  device 0 or N. Uses the device's primary context, which PyTorch and CuPy use
- * too. "emu", "emu:N"    the emulator of libmoe_emu, with schedule 0 or N: it runs the PTX on the
- * CPU and checks it. Its memory is this process's, DLPack device kDLCPU; a launch returns when the
- * kernel has ended. MOE_RT_NO_DRIVER where libcuda.so.1 cannot be loaded, MOE_RT_NO_DEVICE where N
- * does not exist, MOE_RT_INVALID_ARGUMENT for any other name. *out_device is owned by the caller;
- * close it with moe_rt_device_close. */
+/* Opens a device by its name.
+ *
+ * "cuda" and "cuda:N": CUDA device 0 or N. It uses the device's primary context, which PyTorch and
+ * CuPy use too.
+ *
+ * "emu" and "emu:N": the emulator of libmoe_emu, with schedule 0 or N. It runs the PTX on the CPU
+ * and checks it. Its memory is this process's, DLPack device kDLCPU; a launch returns when the
+ * kernel has ended.
+ *
+ * MOE_RT_NO_DRIVER where libcuda.so.1 cannot be loaded, MOE_RT_NO_DEVICE where N does not exist,
+ * MOE_RT_INVALID_ARGUMENT for any other name. *out_device is owned by the caller; close it with
+ * moe_rt_device_close. */
 MOE_API moe_rt_status_t moe_rt_device_open(const char *name, moe_rt_device_t **out_device);
 
 typedef struct moe_rt_emulator_options_t {

@@ -60,10 +60,11 @@ moe_emu_status_t emu_run(const emu_kernel_t *kernel, const void *in, size_t in_b
   };
   moe_emu_launch_t launch = {
       .kernel = "test",
-      .grid = {kernel->blocks ? kernel->blocks : 1, 1, 1},
+      .grid = {kernel->blocks ? kernel->blocks : 1,
+               kernel->rows_of_blocks ? kernel->rows_of_blocks : 1, 1},
       .block = {kernel->threads ? kernel->threads : 32, 1, 1},
       .cluster = {1, 1, 1},
-      .dynamic_shared = SHARED,
+      .dynamic_shared = kernel->shared ? kernel->shared : SHARED,
       .parameters = parameters,
       .parameter_count = 2 + kernel->map_count,
       .buffers = buffers,

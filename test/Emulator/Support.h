@@ -25,6 +25,8 @@ typedef struct emu_kernel_t {
   bool loads_sources;       /* the first three 64-bit words of `in` are loaded into %l1..3, %r1..3,
                              * %h1..3, and bit 0 of the first into %p1 */
   uint32_t threads, blocks; /* 0: 32 and 1 */
+  uint32_t rows_of_blocks;  /* of the grid; 0: 1 */
+  uint32_t shared;          /* bytes; 0: 16 KiB */
   uint64_t schedule;
   double time_limit;                /* 0: 20 seconds */
   const moe_emu_tensor_map_t *maps; /* parameters map0, map1, ...; an address below 1 MiB is an

@@ -58,9 +58,9 @@ for library in "$prefix/$LIBDIR"/lib*.so; do
   [[ -z $foreign ]] || fail "$name exports more than moe_*:" "${foreign//$'\n'/ }"
   "$READELF" -d "$library" | grep "SONAME.*\[$name\.[0-9]*\]" > /dev/null || fail "$name has no soname with a version"
 done
-for library in moe_rt moe_ref; do
+for library in moe_rt moe_emu moe_ref; do
   needed=$("$READELF" -d "$prefix/$LIBDIR/lib$library.so" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p')
-  foreign=$(grep -vE '^(libc|libm|libdl|libpthread|libjansson|ld-linux.*)\.so' <<< "$needed" || true)
+  foreign=$(grep -vE '^(libc|libm|libdl|libpthread|libjansson|libmoe_emu|libmoe_ref|ld-linux.*)\.so' <<< "$needed" || true)
   [[ -z $foreign ]] || fail "lib$library.so links ${foreign//$'\n'/ }"
 done
 for binary in "$prefix"/bin/* "$prefix/$LIBDIR"/lib*.so; do
