@@ -112,7 +112,8 @@ def product_counts(accumulate, tile_n):
     return {
         # Four for 128 of the reduction; with fast sums the first 128 stand before the loop.
         "QGMMA": 8 if accumulate == "fast" else 4,
-        "UTMALDG": 2,
+        # Twice as many where K is static: the loader's loop is unrolled.
+        "UTMALDG": (2, 4),
         # A warp's 16 rows: 16 columns a store, two values a cast.
         "STSM": tile_n // 16,
         "F2FP": tile_n // 4,
@@ -146,8 +147,9 @@ def check(moe_opt, ptxas, text, count, expected, limit):
     problems += [f"{number} registers; {limit} are allowed" for number in registers if number > limit]
     for kernel, counts in kernels.items():
         for name, number in {**expected, "LDL": 0, "STL": 0}.items():
-            if counts[name] != number:
-                problems.append(f"{kernel} has {counts[name]} {name}; it must have {number}")
+            allowed = number if isinstance(number, tuple) else (number,)
+            if counts[name] not in allowed:
+                problems.append(f"{kernel} has {counts[name]} {name}; it must have {' or '.join(map(str, allowed))}")
     return count, max(registers, default=0), problems
 
 
