@@ -76,7 +76,7 @@
 //
 // The first product of a tile stands before the loop and ignores what the accumulator holds.
 // CHECK: nvvm.mbarrier.try_wait.parity
-// CHECK: nvvm.wgmma.fence.aligned
+// CHECK: llvm.inline_asm has_side_effects asm_dialect = att "wgmma.fence.sync.aligned;", "=f,
 // CHECK: nvvm.wgmma.mma_async {{.*}}<m = 64, n = 256, k = 32>, D[<f32>, <zero>], A[<e4m3>, <one>, <row>], B[<e4m3>, <one>, <col>]
 // CHECK-COUNT-3: nvvm.wgmma.mma_async {{.*}}<m = 64, n = 256, k = 32>, D[<f32>, <one>], A[<e4m3>, <one>, <row>], B[<e4m3>, <one>, <col>]
 // CHECK-NOT: nvvm.wgmma.mma_async
@@ -191,7 +191,7 @@ func.func @forward(%qa: tensor<?x?xf8E4M3FN>, %qb: tensor<?x?x?xf8E4M3FN, #col_m
 // For each 128 of K: a fresh sum, a wait for it, its stage back, and 96 additions in fp32.
 // CHECK: scf.for
 // CHECK: nvvm.mbarrier.try_wait.parity
-// CHECK: nvvm.wgmma.fence.aligned
+// CHECK: llvm.inline_asm has_side_effects asm_dialect = att "wgmma.fence.sync.aligned;", "=f,
 // CHECK: nvvm.wgmma.mma_async {{.*}}<m = 64, n = 192, k = 32>, D[<f32>, <zero>], A[<e5m2>, <one>, <row>], B[<e4m3>, <one>, <col>]
 // CHECK-COUNT-3: nvvm.wgmma.mma_async {{.*}}<m = 64, n = 192, k = 32>, D[<f32>, <one>], A[<e5m2>, <one>, <row>], B[<e4m3>, <one>, <col>]
 // CHECK-NOT: nvvm.wgmma.mma_async
@@ -265,7 +265,7 @@ func.func @promoted(%qa: tensor<?x208xf8E5M2>, %qb: tensor<8x208x320xf8E4M3FN, #
 // CHECK-NOT: scf
 // CHECK: nvvm.barrier id = %c1_i32{{(_[0-9]+)?}} number_of_threads = %c256_i32
 // CHECK-NEXT: }
-// CHECK: nvvm.wgmma.fence.aligned
+// CHECK: llvm.inline_asm has_side_effects asm_dialect = att "wgmma.fence.sync.aligned;", "=f,
 // CHECK: nvvm.wgmma.mma_async {{.*}}<m = 64, n = 256, k = 32>, D[<f32>, <zero>], A[<e5m2>, <one>, <row>], B[<e4m3>, <one>, <col>]
 // CHECK-COUNT-3: nvvm.wgmma.mma_async {{.*}}D[<f32>, <one>]
 // CHECK: nvvm.wgmma.commit.group
