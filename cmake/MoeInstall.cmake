@@ -18,6 +18,8 @@ endif()
 
 file(RELATIVE_PATH bin_to_lib ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
 set_target_properties(${tools} PROPERTIES INSTALL_RPATH "$ORIGIN/${bin_to_lib}")
+# libmoe_rt needs libmoe_emu, which needs libmoe_ref; a program's own RPATH does not count for these.
+set_target_properties(${libraries} PROPERTIES INSTALL_RPATH "$ORIGIN")
 # Debian's libMLIR lies in a folder of LLVM's own, where the loader does not look.
 set_target_properties(${tools} ${libraries} PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
 

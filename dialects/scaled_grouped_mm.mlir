@@ -1,6 +1,6 @@
 // The scaled_grouped_mm dialect: matrix products of quantized operands, over groups of tokens given by offsets.
 //
-// Declared as far as the design fixes it; no op of it has a lowering yet, and moe-verify says so.
+// scaled_mm has kernels; the others are declared as far as the design fixes them, and moe-select-schedule refuses them.
 // docs/dialects/scaled_grouped_mm.md is the reference. Stock mlir-opt reads this file with --irdl-file=.
 //
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -23,6 +23,7 @@ DTYPES = {
     "f8E4M3FN": torch.float8_e4m3fn,
     "f8E5M2": torch.float8_e5m2,
     "f8E8M0FNU": torch.uint8,
+    "i32": torch.int32,
 }
 # Values of the driver's enums (cuda.h).
 MAX_DYNAMIC_SHARED_SIZE_BYTES = 8

@@ -21,12 +21,11 @@
 #include "lib/Kernel/Async.h"
 #include "lib/Kernel/Fp8.h"
 #include "lib/Kernel/Tiles.h"
+#include "passes/Lowering.h"
 #include "passes/Passes.h"
 #include "passes/Schedule.h"
 
 #include "mlir-c/BuiltinTypes.h"
-
-#include <ctype.h>
 
 #define BLOCK 32      /* elements that share a scale */
 #define ROW_BYTES 128 /* of a swizzled row in shared memory */
@@ -90,8 +89,8 @@ static void add_parameters(quantize_t *s, MlirType x_type) {
                                                 .swizzle = "128B",
                                             });
   s->scales = moe__kernel_pointer(kernel, SCALES);
-  moe__kernel_require(kernel, X, N, BLOCK);
-  moe__kernel_require(kernel, X, K,
+  moe__kernel_require(kernel, X, N, "multiple_of", BLOCK);
+  moe__kernel_require(kernel, X, K, "multiple_of",
                       K_MULTIPLE); /* strides of tensor maps are multiples of 16 bytes */
 }
 
@@ -338,8 +337,6 @@ static void grid_expression(const quantize_t *s, char *out) {
 }
 
 static bool lower_quantize(MlirOperation function, MlirOperation op, MlirBlock gpu_module_body) {
-  if (!moe__quantize_has_kernel(op))
-    return false;
   MlirType x_type = mlirValueGetType(mlirOperationGetOperand(op, 0));
   MlirType q_type = mlirValueGetType(mlirOperationGetResult(op, 0));
   quantize_t s = {
@@ -350,7 +347,7 @@ static bool lower_quantize(MlirOperation function, MlirOperation op, MlirBlock g
   s.lane_columns = 4 / s.x_bytes;
   s.box_k = ROW_BYTES / s.x_bytes;
   if (!moe__mx_mode_from_name(moe__op_string(op, "mode"), &s.mode) ||
-      !moe__quantize_schedule_read(op, s.x_bytes, &s.schedule))
+      !moe__quantize_has_kernel(op) || !moe__quantize_schedule_read(op, s.x_bytes, &s.schedule))
     return false;
 
   moe__kernel_t *kernel = &s.kernel;
@@ -394,39 +391,7 @@ static bool lower_quantize(MlirOperation function, MlirOperation op, MlirBlock g
 
 /* ---- The pass ---- */
 
-/* moe-outline-kernels names kernels so; other names may have been written by hand. */
-static bool is_identifier(MlirStringRef name) {
-  bool ok = name.length > 0 && isalpha((unsigned char)name.data[0]);
-  for (size_t i = 0; i < name.length; i++)
-    ok &= isalnum((unsigned char)name.data[i]) || name.data[i] == '_';
-  return ok;
-}
-
-static bool lower_gpu_module(MlirOperation gpu_module) {
-  MlirBlock body = moe__body(gpu_module);
-  for (MlirOperation next, function = mlirBlockGetFirstOperation(body);
-       !mlirOperationIsNull(function); function = next) {
-    next = mlirOperationGetNextInBlock(function);
-    if (!moe__op_is(function, "func.func") || mlirBlockIsNull(moe__body(function)))
-      continue;
-    MlirOperation op = mlirBlockGetFirstOperation(moe__body(function));
-    if (!moe__op_is(op, "mx_quantize.quantize"))
-      continue;
-    if (!is_identifier(moe__symbol(function)))
-      return moe__error(function, "a kernel's name must be a letter, then letters, digits and _");
-    if (!lower_quantize(function, op, body))
-      return false;
-    mlirOperationDestroy(function);
-  }
-  return true;
-}
-
 bool moe__run_convert_mx_quantize_to_nvvm(MlirOperation module, const moe__pass_t *pass) {
-  if (!moe__run_verify(module, pass)) /* the rest relies on it */
-    return false;
-  for (MlirOperation op = mlirBlockGetFirstOperation(moe__body(module)); !mlirOperationIsNull(op);
-       op = mlirOperationGetNextInBlock(op))
-    if (moe__op_is(op, "gpu.module") && !lower_gpu_module(op))
-      return false;
-  return true;
+  return moe__run_verify(module, pass) && /* the rest relies on it */
+         moe__lower_kernels(module, "mx_quantize.quantize", lower_quantize);
 }

@@ -14,32 +14,42 @@
 
 /* Quantization along N of (E,N,K), with a transposed store. Shared memory per block:
  * stages * tile_n * tile_k * sizeof(x) + output_stages * tile_n * tile_k bytes.
- * X(field, attribute, least, most). */
+ * X(field, least, most); the field is the attribute's name too. */
 #define MOE__QUANTIZE_SCHEDULE(X)                                                                  \
-  X(tile_n, "tile_n", 128, 256)           /* rows of a tile, a multiple of 128 */                  \
-  X(tile_k, "tile_k", 32, 256)            /* columns of a tile, a multiple of 128 bytes of x */    \
-  X(stages, "stages", 1, 8)               /* tiles in flight into shared memory */                 \
-  X(output_stages, "output_stages", 1, 2) /* tiles in flight out of it */                          \
-  X(warps, "warps", 1, 16)                /* that quantize; one more loads */                      \
-  X(blocks_per_sm, "blocks_per_sm", 1, 4)                                                          \
-  X(band, "band", 1, 4096) /* tile rows per band of the tile order */
+  X(tile_n, 128, 256)    /* rows of a tile, a multiple of 128 */                                   \
+  X(tile_k, 32, 256)     /* columns of a tile, a multiple of 128 bytes of x */                     \
+  X(stages, 1, 8)        /* tiles in flight into shared memory */                                  \
+  X(output_stages, 1, 2) /* tiles in flight out of it */                                           \
+  X(warps, 1, 16)        /* that quantize; one more loads */                                       \
+  X(blocks_per_sm, 1, 4)                                                                           \
+  X(band, 1, 4096) /* tile rows per band of the tile order */
 
+/* The product of ragged groups. Shared memory per block: stages * (128 + tile_n) * 128 bytes, 8 *
+ * (tile_n * 4 + 2048) for the epilogue, and a table of the groups. */
+#define MOE__GROUPED_SCHEDULE(X)                                                                   \
+  X(tile_n, 64, 256) /* columns of a tile of 128 rows, a multiple of 64 */                         \
+  X(stages, 2, 12)   /* pairs of tiles, 128 of K deep, in flight */                                \
+  X(band, 1, 4096)   /* tile rows per band of the tile order */
+
+#define MOE__FIELD(field, least, most) int field;
 typedef struct moe__quantize_schedule_t {
-#define MOE__FIELD(field, attribute, least, most) int field;
   MOE__QUANTIZE_SCHEDULE(MOE__FIELD)
-#undef MOE__FIELD
 } moe__quantize_schedule_t;
+typedef struct moe__grouped_schedule_t {
+  MOE__GROUPED_SCHEDULE(MOE__FIELD)
+} moe__grouped_schedule_t;
+#undef MOE__FIELD
 
-/* Whether there is a kernel for this quantize op, which moe-verify has passed. There is one so far;
- * for what it does not cover an error is emitted that says the way out. */
-bool moe__quantize_has_kernel(MlirOperation op);
-
-/* Reads and checks the attribute `schedule` of a quantize op of element_bytes-wide x; emits an
- * error where it is wrong. */
+/* Read and check the attribute `schedule` of an op; they emit an error where it is wrong.
+ * element_bytes: of x; max_groups: as in Groups.h; promoted: whether a second accumulator takes
+ * registers. */
 bool moe__quantize_schedule_read(MlirOperation op, int element_bytes,
                                  moe__quantize_schedule_t *out);
+bool moe__grouped_schedule_read(MlirOperation op, int max_groups, bool promoted,
+                                moe__grouped_schedule_t *out);
 
-/* Writes the attribute. */
+/* Write the attribute. */
 void moe__quantize_schedule_write(MlirOperation op, const moe__quantize_schedule_t *schedule);
+void moe__grouped_schedule_write(MlirOperation op, const moe__grouped_schedule_t *schedule);
 
 #endif /* MOE_PASSES_SCHEDULE_H */

@@ -4,6 +4,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Builder/Inspect.h"
+#include "passes/Lowering.h"
 #include "passes/Passes.h"
 #include "passes/Schedule.h"
 
@@ -28,14 +29,7 @@ static const moe__quantize_schedule_t QUANTIZE_F32 = {.tile_n = 128,
                                                       .blocks_per_sm = 2,
                                                       .band = 64};
 
-static bool schedule_op(MlirOperation op, void *user) {
-  (void)user;
-  if (moe__op_is(op, "mx_quantize.dequantize") || moe__op_in_dialect(op, "scaled_grouped_mm")) {
-    MlirStringRef name = moe__op_name(op);
-    return moe__error(op, "'%.*s' has no kernel yet", (int)name.length, name.data);
-  }
-  if (!moe__op_is(op, "mx_quantize.quantize"))
-    return true;
+static bool schedule_quantize(MlirOperation op) {
   if (!moe__quantize_has_kernel(op))
     return false;
   bool bf16 = mlirTypeIsABF16(
@@ -44,6 +38,38 @@ static bool schedule_op(MlirOperation op, void *user) {
     moe__quantize_schedule_write(op, bf16 ? &QUANTIZE_BF16 : &QUANTIZE_F32);
   moe__quantize_schedule_t schedule;
   return moe__quantize_schedule_read(op, bf16 ? 2 : 4, &schedule);
+}
+
+/* ---- scaled_grouped_mm.scaled_mm ---- */
+
+/* 128 x 256 is as much as two warpgroups can accumulate; with promoted sums a second accumulator
+ * takes a part of it. Bands of 8 tile rows keep what concurrent blocks read in L2. */
+static const moe__grouped_schedule_t GROUPED_FAST = {.tile_n = 256, .stages = 4, .band = 8};
+static const moe__grouped_schedule_t GROUPED_PROMOTED = {.tile_n = 192, .stages = 4, .band = 8};
+
+static bool schedule_scaled_mm(MlirOperation op) {
+  if (!moe__scaled_mm_has_kernel(op))
+    return false;
+  bool promoted = mlirStringRefEqual(moe__op_string(op, "accumulate"),
+                                     mlirStringRefCreateFromCString("promoted"));
+  if (mlirAttributeIsNull(moe__op_attribute(op, "schedule")))
+    moe__grouped_schedule_write(op, promoted ? &GROUPED_PROMOTED : &GROUPED_FAST);
+  moe__grouped_schedule_t schedule;
+  return moe__grouped_schedule_read(op, 1024, promoted, &schedule);
+}
+
+/* ---- The pass ---- */
+
+static bool schedule_op(MlirOperation op, void *user) {
+  (void)user;
+  if (moe__op_is(op, "mx_quantize.quantize"))
+    return schedule_quantize(op);
+  if (moe__op_is(op, "scaled_grouped_mm.scaled_mm"))
+    return schedule_scaled_mm(op);
+  MlirStringRef name = moe__op_name(op);
+  if (moe__op_in_dialect(op, "mx_quantize") || moe__op_in_dialect(op, "scaled_grouped_mm"))
+    return moe__error(op, "'%.*s' has no kernel yet", (int)name.length, name.data);
+  return true;
 }
 
 bool moe__run_select_schedule(MlirOperation module, const moe__pass_t *pass) {

@@ -87,6 +87,7 @@ typedef struct op_rule_t {
 
 static bool verify_quantize(MlirOperation op);
 static bool verify_dequantize(MlirOperation op);
+static bool verify_scaled_mm(MlirOperation op);
 
 #define HIGH_PRECISION                                                                             \
   { BF16, F32 }
@@ -113,7 +114,8 @@ static const op_rule_t RULES[] = {
      .operands =
          {{"qa", FP8}, {"qb", FP8}, {"sa", {F32, E8M0}}, {"sb", {F32, E8M0}}, {"offs", {I32}}},
      .results = {{"out", {BF16, F16, F32}}},
-     .string = {"accumulate", {"fast", "promoted"}}},
+     .string = {"accumulate", {"fast", "promoted"}},
+     .meaning = verify_scaled_mm},
     {.name = "scaled_grouped_mm.mixed_mm",
      .operands = {{"w", {I4}}, {"scales", {BF16, F16}}, {"x", {BF16, F16}}, {"offs", {I32}}},
      .results = {{"out", {BF16, F16}}},
@@ -249,7 +251,7 @@ static bool verify_string(MlirOperation op, const string_rule_t *rule) {
                     value.data, allowed);
 }
 
-/* ---- mx_quantize ---- */
+/* ---- Shapes ---- */
 
 /* Dimension i of `type`, -1 when dynamic. */
 static int64_t dimension(MlirType type, int i) {
@@ -279,6 +281,8 @@ static bool verify_rank(MlirOperation op, const char *kind, const char *name, Ml
   return found == rank || moe__error(op, "%s '%s' has rank %d; it must be %d, as the other tensors",
                                      kind, name, found, rank);
 }
+
+/* ---- mx_quantize ---- */
 
 /* x, q and scales along `axis`; the kinds say which of them are operands. */
 static bool verify_blocks(MlirOperation op, MlirType x, const char *q_kind, const char *q_name,
@@ -319,6 +323,85 @@ static bool verify_dequantize(MlirOperation op) {
   return verify_blocks(op, mlirValueGetType(mlirOperationGetResult(op, 0)), "operand", "q",
                        mlirValueGetType(mlirOperationGetOperand(op, 0)), "operand",
                        mlirValueGetType(mlirOperationGetOperand(op, 1)));
+}
+
+/* ---- scaled_grouped_mm ---- */
+
+/* The shape of each tensor of one case, a letter a dimension; one letter, one size. '/' follows a
+ * dimension in blocks of 32. NULL: the tensor is not there.  In the order qa,
+ * qb, sa, sb, offs, out. */
+typedef struct mm_case_t {
+  const char *fp32[6], *mx[6];
+} mm_case_t;
+
+static const mm_case_t MM_CASES[] = {
+    {{"MK", "EKN", "M", "EN", "E", "MN"}, {"MK", "EKN", "MK/", "EK/N", "E", "MN"}},
+    {{"NM", "MK", "EN", "EK", "E", "ENK"}, {"NM", "MK", "NM/", "M/K", "E", "ENK"}},
+    {{"EMK", "EKN", "EM", "EN", NULL, "EMN"}, {"EMK", "EKN", "EMK/", "EK/N", NULL, "EMN"}},
+};
+static const char *const MM_NAMES[] = {"qa", "qb", "sa", "sb", "offs", "out"};
+
+#define MAX_EXPERTS 1024
+#define UNKNOWN_SIZE INT64_MIN
+
+/* Checks the dimensions of `type` against `letters`; sizes: what each letter is so far. */
+static bool verify_letters(MlirOperation op, int tensor, MlirType type, const char *letters,
+                           int64_t sizes[26]) {
+  const char *kind = tensor == 5 ? "result" : "operand", *name = MM_NAMES[tensor];
+  int rank = 0;
+  for (const char *c = letters; *c; c++)
+    rank += *c != '/';
+  if (mlirShapedTypeGetRank(type) != rank)
+    return moe__error(op, "%s '%s' has rank %d; it must be %d", kind, name,
+                      (int)mlirShapedTypeGetRank(type), rank);
+  int i = 0;
+  for (const char *c = letters; *c; c++, i++) {
+    int64_t *size = &sizes[*c - 'A'];
+    bool blocks = c[1] == '/';
+    if (*size == UNKNOWN_SIZE && !blocks)
+      *size = dimension(type, i);
+    if (blocks && *size > 0 && *size % MX_BLOCK)
+      return moe__error(op,
+                        "the dimension of size %lld that '%s' has a scale for each 32 of must be a "
+                        "multiple of 32",
+                        (long long)*size, name);
+    if (!verify_dimension(op, kind, name, type, i, blocks && *size > 0 ? *size / MX_BLOCK : *size))
+      return false;
+    c += blocks;
+  }
+  return true;
+}
+
+static bool verify_scaled_mm(MlirOperation op) {
+  MlirType types[6];
+  intptr_t operands = mlirOperationGetNumOperands(op);
+  for (int i = 0; i < 5; i++)
+    types[i] = i < operands ? mlirValueGetType(mlirOperationGetOperand(op, i)) : (MlirType){NULL};
+  types[5] = mlirValueGetType(mlirOperationGetResult(op, 0));
+  int a = (int)mlirShapedTypeGetRank(types[0]), b = (int)mlirShapedTypeGetRank(types[1]);
+  int which = a == 2 && b == 3 ? 0 : a == 2 && b == 2 ? 1 : a == 3 && b == 3 ? 2 : -1;
+  if (which < 0)
+    return moe__error(
+        op,
+        "operands 'qa' and 'qb' have ranks %d and %d; they must be 2 and 3, 2 and 2, or 3 and 3", a,
+        b);
+  bool mx = mlirTypeIsAFloat8E8M0FNU(mlirShapedTypeGetElementType(types[2]));
+  if (mx != mlirTypeIsAFloat8E8M0FNU(mlirShapedTypeGetElementType(types[3])))
+    return moe__error(op, "operands 'sa' and 'sb' must both be f32 or both f8E8M0FNU");
+  const char *const *letters = mx ? MM_CASES[which].mx : MM_CASES[which].fp32;
+  if (!letters[4] != mlirTypeIsNull(types[4]))
+    return moe__error(op, letters[4]
+                              ? "operand 'offs' is missing; it gives the groups"
+                              : "operand 'offs' must not be there: the batches are the groups");
+  int64_t sizes[26];
+  for (int i = 0; i < 26; i++)
+    sizes[i] = UNKNOWN_SIZE;
+  for (int i = 0; i < 6; i++)
+    if (letters[i] && !verify_letters(op, i, types[i], letters[i], sizes))
+      return false;
+  int64_t experts = sizes['E' - 'A'];
+  return experts <= MAX_EXPERTS || moe__error(op, "there are %lld experts; there may be at most %d",
+                                              (long long)experts, MAX_EXPERTS);
 }
 
 /* ---- The pass ---- */

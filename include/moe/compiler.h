@@ -93,7 +93,7 @@ typedef struct moe_compiler_t moe_compiler_t;
 
 /* Strings are copied by moe_compiler_create. */
 typedef struct moe_compiler_options_t {
-  const char *target;                      /* "sm_90a" is the only one */
+  const char *target;                      /* "sm_90a", the only one; NULL: the same */
   int opt_level;                           /* of LLVM, 0 to 3 */
   const char *ptxas;                       /* path of the assembler; NULL: searched for */
   moe_diagnostic_callback_t on_diagnostic; /* NULL: the rendered text goes to stderr */

@@ -1,7 +1,8 @@
 /* moe/reference.h - the numerics contract of moe-opt in plain C.
  *
  * Why it exists: every kernel, on a GPU or in an emulator, is compared with these functions bit for
- * bit. They are written to be read; where speed and clarity disagree, clarity wins.
+ * bit; a matrix product, whose kernels sum in an order of their own, within a bound that is given
+ * here too. They are written to be read; where speed and clarity disagree, clarity wins.
  * docs/numerics.md is the contract they implement.
  *
  * All functions are pure and thread-safe. Arithmetic is fp32, round to nearest even, subnormals
@@ -23,9 +24,11 @@ extern "C" {
 #define MOE_REF_DTYPES(X)                                                                          \
   X(MOE_REF_F32, "f32", 32)                                                                        \
   X(MOE_REF_BF16, "bf16", 16)                                                                      \
+  X(MOE_REF_F16, "f16", 16)                                                                        \
   X(MOE_REF_E4M3, "f8E4M3FN", 8)                                                                   \
   X(MOE_REF_E5M2, "f8E5M2", 8)                                                                     \
-  X(MOE_REF_E8M0, "f8E8M0FNU", 8)
+  X(MOE_REF_E8M0, "f8E8M0FNU", 8)                                                                  \
+  X(MOE_REF_I32, "i32", 32)
 
 typedef enum moe_ref_dtype_t {
 #define MOE_REF_DTYPE(constant, name, bits) constant,
@@ -46,9 +49,22 @@ typedef enum moe_ref_mx_mode_t {
 #undef MOE_REF_MX_MODE
 } moe_ref_mx_mode_t;
 
+/* How a kernel sums the products of a matrix product: in the tensor core's own accumulator over all
+ * of K, or there over 128 of K at a time and in fp32 beyond. X(constant, name). */
+#define MOE_REF_ACCUMULATIONS(X)                                                                   \
+  X(MOE_REF_FAST, "fast")                                                                          \
+  X(MOE_REF_PROMOTED, "promoted")
+
+typedef enum moe_ref_accumulation_t {
+#define MOE_REF_ACCUMULATION(constant, name) constant,
+  MOE_REF_ACCUMULATIONS(MOE_REF_ACCUMULATION)
+#undef MOE_REF_ACCUMULATION
+} moe_ref_accumulation_t;
+
 typedef enum moe_ref_status_t {
   MOE_REF_OK = 0,
   MOE_REF_INVALID_ARGUMENT, /* a dtype, shape, axis or block the operation does not take */
+  MOE_REF_OUT_OF_MEMORY,
 } moe_ref_status_t;
 
 #define MOE_REF_MAX_RANK 5
@@ -82,6 +98,12 @@ MOE_API float moe_ref_f32_from_bf16(uint16_t bits);
 /* fp32 -> bf16 bits, round to nearest even; NaN gives 0x7FFF. */
 MOE_API uint16_t moe_ref_bf16_from_f32(float x);
 
+/* f16 (IEEE 754 binary16) bits -> fp32, exact. */
+MOE_API float moe_ref_f32_from_f16(uint16_t bits);
+
+/* fp32 -> f16 bits, round to nearest even; from 65520 on Inf; NaN gives 0x7FFF. */
+MOE_API uint16_t moe_ref_f16_from_f32(float x);
+
 /* ---- MX block scaling (OCP MX v1.0 section 6.3; RCEIL as in PyTorch's MoE training) ---- */
 
 /* The E8M0 scale of a block whose largest magnitude is amax (>= 0, Inf or NaN). element is
@@ -108,11 +130,98 @@ MOE_API moe_ref_status_t moe_ref_mx_dequantize(const moe_ref_tensor_t *q,
                                                const moe_ref_tensor_t *scales, int axis,
                                                int64_t block, const moe_ref_tensor_t *x);
 
+/* ---- Products of quantized matrices, in groups of tokens ---- */
+
+/* The operands and the result of a scaled product. a and b are E4M3 or E5M2, each its own; sa and
+ * sb are F32; offs is I32; out is F32, BF16 or F16. Which of three cases it is follows from the
+ * ranks of a and b:
+ *
+ *   case     a        b        sa      sb      offs   out
+ *   rows     (M,K)    (E,K,N)  (M)     (E,N)   (E)    (M,N)     group g is rows of a and of out
+ *   depth    (N,M)    (M,K)    (E,N)   (E,K)   (E)    (E,N,K)   group g is a piece of the sum
+ *   batched  (E,M,K)  (E,K,N)  (E,M)   (E,N)   NULL   (E,M,N)
+ *
+ * Strides are any, so that one scale for all rows is a stride of 0.
+ *
+ * Group g of the M tokens is [ends[g-1], ends[g]), and ends follow from offs as kernels read it:
+ * ends[g] = min(max(offs[g], ends[g-1]), M), where ends[-1] = 0. Tokens from ends[E-1] on are in no
+ * group: they are not read, and in the rows case their rows of out are not written. */
+typedef struct moe_ref_scaled_mm_t {
+  const moe_ref_tensor_t *a, *b, *sa, *sb;
+  const moe_ref_tensor_t *offs; /* NULL: batched */
+  const moe_ref_tensor_t *out;
+} moe_ref_scaled_mm_t;
+
+/* The ends of all groups of `rows` tokens, from offs (rank 1, I32) into ends (as many). */
+MOE_API moe_ref_status_t moe_ref_group_ends(const moe_ref_tensor_t *offs, int64_t rows,
+                                            int64_t *ends);
+
+/* Rows of out, over all groups: M, E*N or E*M. Callers share the work by them. -1 where the tensors
+ * do not belong together, and every function below gives MOE_REF_INVALID_ARGUMENT. */
+MOE_API int64_t moe_ref_scaled_mm_rows(const moe_ref_scaled_mm_t *mm);
+
+/* Tokens that are in groups: ends[E-1], or E*M where batched; -1 as above. Looks at no data but
+ * that of offs: the others may be NULL. */
+MOE_API int64_t moe_ref_scaled_mm_tokens(const moe_ref_scaled_mm_t *mm);
+
+/* Products and additions, two for each pair of elements that meet; -1 as above. No data is needed
+ * either. */
+MOE_API double moe_ref_scaled_mm_flops(const moe_ref_scaled_mm_t *mm);
+
+/* Computes rows [begin, end) of out, which are in [0, moe_ref_scaled_mm_rows]:
+ *
+ *   out = cast(sb * (sa * acc))    fp32, each product rounded; acc is the exact sum, rounded once
+ *
+ * whatever way a kernel accumulates. An empty sum gives +0, whatever its scales are. */
+MOE_API moe_ref_status_t moe_ref_scaled_mm(const moe_ref_scaled_mm_t *mm, int64_t begin,
+                                           int64_t end);
+
+/* For each element of rows [begin, end), row-major into (end - begin) * N (depth: * K) doubles: the
+ * result before the cast, without rounding, and how far from it a kernel's result may lie. Rows
+ * that are in no group are not written. With p the products that an element sums, R the exact
+ * result and u the unit roundoff of out's type (2^-24, 2^-8 for BF16, 2^-11 for F16):
+ *
+ *   fast      D = |sb sa| 2^-10 sum |p|
+ *   promoted  D = |sb sa| (2^-10 sqrt(sum over pieces of 128 of (sum |p|)^2)
+ *                          + pieces 2^-24 sum |p|)
+ *   bound     D + (|R| + D) (u + 2^-22) + half of out's least subnormal + 2^-149 (1 + |sb|)
+ *
+ * docs/numerics.md says where the constants come from. Where the fp32 value that is cast is Inf or
+ * NaN, it is the exact result, and the bound is 0. */
+MOE_API moe_ref_status_t moe_ref_scaled_mm_exact(const moe_ref_scaled_mm_t *mm,
+                                                 moe_ref_accumulation_t accumulation, int64_t begin,
+                                                 int64_t end, double *exact, double *bound);
+
+/* How a kernel's result compares with the exact one. All zeros before the first part of it. */
+typedef struct moe_ref_score_t {
+  int64_t elements, failures; /* judged; beyond their bounds */
+  double worst;               /* the largest error, in bounds; Inf for NaN where none belongs */
+  int64_t row, column;        /* of the worst element; rows counted as by moe_ref_scaled_mm_rows */
+  double exact, bound;        /* of it */
+  double signal, noise;       /* sums of squares of the exact results and of the errors */
+} moe_ref_score_t;
+
+/* Judges rows [begin, end) of mm->out, which a kernel wrote, and adds them to the score. An element
+ * fails that is further from the exact result than its bound. Inf and NaN must meet their like; but
+ * Inf is right too where the exact result, with its bound, reaches past out's largest number. */
+MOE_API moe_ref_status_t moe_ref_scaled_mm_judge(const moe_ref_scaled_mm_t *mm,
+                                                 moe_ref_accumulation_t accumulation, int64_t begin,
+                                                 int64_t end, moe_ref_score_t *score);
+
+/* Adds a part of the same result to `total`. The order of parts decides the last bits of the sums
+ * of squares, and which of equally bad elements is kept. */
+MOE_API void moe_ref_score_add(moe_ref_score_t *total, const moe_ref_score_t *part);
+
+/* The signal-to-quantization-noise ratio, 20 log10(|exact| / |exact - found|), in dB; Inf where
+ * nothing differs. */
+MOE_API double moe_ref_score_sqnr(const moe_ref_score_t *score);
+
 /* ---- Names ---- */
 
-/* The dtype or mode of this name, -1 if there is none. */
+/* The dtype, mode or accumulation of this name, -1 if there is none. */
 MOE_API int moe_ref_dtype_from_name(const char *name);
 MOE_API int moe_ref_mx_mode_from_name(const char *name);
+MOE_API int moe_ref_accumulation_from_name(const char *name);
 
 /* Bits of one element of dtype. */
 MOE_API int moe_ref_dtype_bits(moe_ref_dtype_t dtype);

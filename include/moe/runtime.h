@@ -8,8 +8,7 @@
  * The three calls that matter:
  *   moe_rt_program_load    once per bundle and device
  *   moe_rt_call_prepare    once per set of tensors: every check, every allocation, every tensor map
- *   moe_rt_call_launch     per step: no allocation, no synchronization, legal under CUDA graph
- * capture
+ *   moe_rt_call_launch     per step: no allocation, no synchronization, legal under graph capture
  *
  * Errors: every function that can fail returns a moe_rt_status_t and never aborts. The reason, in
  * words, is moe_rt_last_message() of the same thread. Output pointers are set to NULL (or zero)
@@ -70,13 +69,18 @@ MOE_API const char *moe_rt_version(void);
 
 typedef struct moe_rt_device_t moe_rt_device_t;
 
-/* Opens a device.
- *   "cuda", "cuda:N"  device 0 or N. Uses the device's primary context, which PyTorch and CuPy use
- * too. "emu", "emu:N"    the emulator of libmoe_emu, with schedule 0 or N: it runs the PTX on the
- * CPU and checks it. Its memory is this process's, DLPack device kDLCPU; a launch returns when the
- * kernel has ended. MOE_RT_NO_DRIVER where libcuda.so.1 cannot be loaded, MOE_RT_NO_DEVICE where N
- * does not exist, MOE_RT_INVALID_ARGUMENT for any other name. *out_device is owned by the caller;
- * close it with moe_rt_device_close. */
+/* Opens a device by its name.
+ *
+ * "cuda" and "cuda:N": CUDA device 0 or N. It uses the device's primary context, which PyTorch and
+ * CuPy use too.
+ *
+ * "emu" and "emu:N": the emulator of libmoe_emu, with schedule 0 or N. It runs the PTX on the CPU
+ * and checks it. Its memory is this process's, DLPack device kDLCPU; a launch returns when the
+ * kernel has ended.
+ *
+ * MOE_RT_NO_DRIVER where libcuda.so.1 cannot be loaded, MOE_RT_NO_DEVICE where N does not exist,
+ * MOE_RT_INVALID_ARGUMENT for any other name. *out_device is owned by the caller; close it with
+ * moe_rt_device_close. */
 MOE_API moe_rt_status_t moe_rt_device_open(const char *name, moe_rt_device_t **out_device);
 
 typedef struct moe_rt_emulator_options_t {
@@ -233,13 +237,16 @@ MOE_API const char *moe_rt_program_code(const moe_rt_program_t *program);
 
 typedef struct moe_rt_call_t moe_rt_call_t;
 
-/* Checks the tensors against the function, allocates workspace, encodes tensor maps. The order of
- * tensors is that of the function's arguments, then of its results. tensors  borrowed for the time
- * of this call; the memory they point to must stay valid while the call is launched. Device memory
- * of the program's device. dtype as in the manifest; 8-bit floats also as plain uint8. Strides must
- *            be compact in the manifest's memory order (NULL strides: compact row-major); a
- * dimension of size 1 may have any. No result may overlap another tensor. A call may be launched
- * any number of times. *out_call is owned by the caller. */
+/* Checks the tensors against the function, allocates workspace, encodes tensor maps. `tensors` are
+ * the function's arguments, then its results, in order. They are borrowed for the time of this
+ * call; the memory they point to must stay valid as long as the call is launched.
+ *
+ * Each tensor is memory of the program's device and has the manifest's element type; 8-bit floats
+ * may also come as uint8. Its strides are compact in the manifest's memory order (NULL: compact
+ * row-major); a dimension of size 1 may have any. No result overlaps another tensor.
+ *
+ * A call may be launched any number of times. The program must outlive it. *out_call is owned by
+ * the caller. */
 MOE_API moe_rt_status_t moe_rt_call_prepare(const moe_rt_program_t *program,
                                             const moe_rt_function_info_t *function,
                                             const DLTensor *const *tensors, int tensor_count,

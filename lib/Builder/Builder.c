@@ -139,10 +139,13 @@ MOE__BINARY(moe__mul, "arith.muli")
 MOE__BINARY(moe__udiv, "arith.divui")
 MOE__BINARY(moe__urem, "arith.remui")
 MOE__BINARY(moe__umin, "arith.minui")
+MOE__BINARY(moe__smin, "arith.minsi")
+MOE__BINARY(moe__smax, "arith.maxsi")
 MOE__BINARY(moe__and, "arith.andi")
 MOE__BINARY(moe__or, "arith.ori")
 MOE__BINARY(moe__xor, "arith.xori")
 MOE__BINARY(moe__fmul, "arith.mulf")
+MOE__BINARY(moe__fadd, "arith.addf")
 #undef MOE__BINARY
 
 static MlirValue constant_like(moe__builder_t *b, MlirValue x, int64_t value) {
@@ -178,6 +181,13 @@ MlirValue moe__ne(moe__builder_t *b, MlirValue x, MlirValue y) {
 }
 MlirValue moe__ult(moe__builder_t *b, MlirValue x, MlirValue y) {
   return compare(b, 6, x, y);
+}
+MlirValue moe__ule(moe__builder_t *b, MlirValue x, MlirValue y) {
+  return compare(b, 7, x, y);
+}
+
+MlirValue moe__slt(moe__builder_t *b, MlirValue x, MlirValue y) {
+  return compare(b, 2, x, y);
 }
 
 MlirValue moe__select(moe__builder_t *b, MlirValue condition, MlirValue x, MlirValue y) {
@@ -235,6 +245,21 @@ MlirValue moe__load(moe__builder_t *b, MlirValue pointer, MlirType type) {
 
 void moe__store(moe__builder_t *b, MlirValue value, MlirValue pointer) {
   moe__op0(b, "llvm.store", MOE__VALUES(value, pointer), NULL);
+}
+
+static const char *alignment_attribute(int alignment, char text[40]) {
+  snprintf(text, 40, "alignment = %d : i64", alignment);
+  return text;
+}
+
+MlirValue moe__load_aligned(moe__builder_t *b, MlirValue pointer, MlirType type, int alignment) {
+  char text[40];
+  return moe__op1(b, "llvm.load", type, MOE__VALUES(pointer), alignment_attribute(alignment, text));
+}
+
+void moe__store_aligned(moe__builder_t *b, MlirValue value, MlirValue pointer, int alignment) {
+  char text[40];
+  moe__op0(b, "llvm.store", MOE__VALUES(value, pointer), alignment_attribute(alignment, text));
 }
 
 /* ---- Structured control flow ---- */

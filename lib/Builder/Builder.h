@@ -67,6 +67,8 @@ MlirValue moe__mul(moe__builder_t *b, MlirValue x, MlirValue y);
 MlirValue moe__udiv(moe__builder_t *b, MlirValue x, MlirValue y);
 MlirValue moe__urem(moe__builder_t *b, MlirValue x, MlirValue y);
 MlirValue moe__umin(moe__builder_t *b, MlirValue x, MlirValue y);
+MlirValue moe__smin(moe__builder_t *b, MlirValue x, MlirValue y);
+MlirValue moe__smax(moe__builder_t *b, MlirValue x, MlirValue y);
 MlirValue moe__and(moe__builder_t *b, MlirValue x, MlirValue y);
 MlirValue moe__or(moe__builder_t *b, MlirValue x, MlirValue y);
 MlirValue moe__xor(moe__builder_t *b, MlirValue x, MlirValue y);
@@ -75,11 +77,14 @@ MlirValue moe__lshr(moe__builder_t *b, MlirValue x, int bits);
 /* Rounds up; x + divisor must not overflow, as it cannot for a dimension below 2^31. */
 MlirValue moe__ceil_div(moe__builder_t *b, MlirValue x, int32_t divisor);
 MlirValue moe__fmul(moe__builder_t *b, MlirValue x, MlirValue y);
+MlirValue moe__fadd(moe__builder_t *b, MlirValue x, MlirValue y);
 
-/* Unsigned and integer comparisons give i1. */
+/* Comparisons give i1; u: as unsigned numbers, s: as signed ones. */
 MlirValue moe__eq(moe__builder_t *b, MlirValue x, MlirValue y);
 MlirValue moe__ne(moe__builder_t *b, MlirValue x, MlirValue y);
 MlirValue moe__ult(moe__builder_t *b, MlirValue x, MlirValue y);
+MlirValue moe__ule(moe__builder_t *b, MlirValue x, MlirValue y);
+MlirValue moe__slt(moe__builder_t *b, MlirValue x, MlirValue y);
 MlirValue moe__select(moe__builder_t *b, MlirValue condition, MlirValue x, MlirValue y);
 
 /* Conversions. */
@@ -98,6 +103,11 @@ MlirValue moe__offset(moe__builder_t *b, MlirValue pointer, MlirValue bytes);
 MlirValue moe__offset_by(moe__builder_t *b, MlirValue pointer, int32_t bytes);
 MlirValue moe__load(moe__builder_t *b, MlirValue pointer, MlirType type);
 void moe__store(moe__builder_t *b, MlirValue value, MlirValue pointer);
+
+/* The same for a pointer that is aligned to more or less than the type: vectors of several bytes.
+ */
+MlirValue moe__load_aligned(moe__builder_t *b, MlirValue pointer, MlirType type, int alignment);
+void moe__store_aligned(moe__builder_t *b, MlirValue value, MlirValue pointer, int alignment);
 
 /* ---- Structured control flow ---- */
 

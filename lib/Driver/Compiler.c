@@ -86,7 +86,7 @@ static moe_status_t initialize(moe_compiler_t *compiler) {
     return MOE_USAGE;
   MlirDialectRegistry registry = mlirDialectRegistryCreate();
   mlirRegisterAllDialects(registry);
-  /* One thread: a kernel is too small to be worth a pool, and passes of ours are not re-entrant. */
+  /* One thread: a kernel is too small to be worth a pool, and our passes share the compiler. */
   compiler->context = mlirContextCreateWithRegistry(registry, false);
   mlirDialectRegistryDestroy(registry);
   mlirRegisterAllLLVMTranslations(compiler->context);
@@ -99,7 +99,8 @@ moe_status_t moe_compiler_create(const moe_compiler_options_t *options,
   *out_compiler = NULL;
   moe_compiler_t *compiler = moe__allocate(sizeof *compiler);
   *compiler = (moe_compiler_t){.options = options ? *options : moe_compiler_options_default()};
-  compiler->options.target = moe__copy_string(compiler->options.target);
+  const char *target = compiler->options.target ? compiler->options.target : targets[0];
+  compiler->options.target = moe__copy_string(target);
   compiler->options.ptxas = moe__copy_string(compiler->options.ptxas);
   compiler->target = (moe__target_options_t){.chip = compiler->options.target,
                                              .opt_level = compiler->options.opt_level,

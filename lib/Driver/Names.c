@@ -105,8 +105,7 @@ static bool take_given(MlirOperation function, const char *list, const char *wha
   return true;
 }
 
-/* Names the results after the operands of `return %q, %s : ...` or `"func.return"(%q, %s) : ...`.
- * */
+/* Names the results after the operands of `return %q, %s : ...`, in either form. */
 static void take_returned(names_t *names, size_t first, size_t count, const char *text) {
   if (!text)
     return;

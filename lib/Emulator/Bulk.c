@@ -86,6 +86,11 @@ static bool read_copy(moe__emu_warp_t *warp, const moe__emu_instruction_t *instr
   }
   for (int i = 0; i < rank; i++)
     out_task->coordinates[i] = (int32_t)moe__emu_lane_value(warp, &operands[map + 1 + i], lane);
+  /* Of a store the map is the first operand. */
+  if (!moe__emu_tma_check_coordinates(&out_task->map, out_task->coordinates, map == 0, &why)) {
+    moe__emu_fault(warp, instruction, lane, "%s", why.text);
+    return false;
+  }
   return true;
 }
 
@@ -96,12 +101,13 @@ typedef struct walk_t {
   const moe__emu_task_t *task;
   moe__emu_access_t access;
   bool inside_only;
+  bool leaves_buffer; /* set by a store */
   const moe__emu_region_t *region;
 } walk_t;
 
 static bool check_run(void *context, const moe__emu_tma_run_t *run) {
   walk_t *walk = context;
-  if (walk->inside_only && !run->inside)
+  if (walk->inside_only && !run->inside && !run->tail)
     return true;
   return moe__emu_access_bytes(&walk->access, run->shared, run->bytes);
 }
@@ -311,12 +317,19 @@ moe__emu_step_t moe__emu_bulk_exit(moe__emu_warp_t *warp, const moe__emu_instruc
 
 /* ---- Stores ---- */
 
+/* What a store does to one run of a row. The hardware writes whole chunks of 16 bytes, also where
+ * the tensor's rows end inside one: those bytes must exist. */
 static bool store_run(void *context, const moe__emu_tma_run_t *run) {
-  const walk_t *walk = context;
-  if (!run->inside)
+  walk_t *walk = context;
+  const moe__emu_region_t *region = walk->region;
+  if (!run->inside && !run->tail)
     return true;
+  if (run->global + run->bytes > region->address + region->bytes) {
+    walk->leaves_buffer = true;
+    return false;
+  }
   memcpy((void *)(uintptr_t)run->global, shared_byte(walk->block, run->shared), run->bytes);
-  return moe__emu_global_mark(walk->region, run->global, run->bytes, walk->block->number);
+  return moe__emu_global_mark(region, run->global, run->bytes, walk->block->number);
 }
 
 static bool finish_store(moe__emu_block_t *block, moe__emu_task_t *task) {
@@ -325,7 +338,10 @@ static bool finish_store(moe__emu_block_t *block, moe__emu_task_t *task) {
       moe__emu_global_find(&block->machine->global, &task->warp->cache, task->map.address, 1);
   if (!moe__emu_tma_walk(&task->map, task->coordinates, task->shared, store_run, &walk)) {
     moe__emu_fault(task->warp, task->instruction, task->lane,
-                   "the box at coordinate %d was written by another block too",
+                   walk.leaves_buffer
+                       ? "the box at coordinate %d ends inside of 16 bytes that reach past the "
+                         "buffer; a store writes all of them"
+                       : "the box at coordinate %d was written by another block too",
                    task->coordinates[0]);
     return false;
   }

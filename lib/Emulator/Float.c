@@ -36,8 +36,9 @@
   MOE__EMU_LANES3(fma_##suffix, U, U, U, U, result(fused(f(x), f(y), f(z))))                       \
   MOE__EMU_LANES2(min_##suffix, U, U, U, result(MINIMUM(f, x, y)))                                 \
   MOE__EMU_LANES2(max_##suffix, U, U, U, result(MAXIMUM(f, x, y)))                                 \
-  MOE__EMU_LANES1(abs_##suffix, U, U, x & ~((U)1 << (sizeof(U) * 8 - 1)))                          \
-  MOE__EMU_LANES1(neg_##suffix, U, U, x ^ (U)1 << (sizeof(U) * 8 - 1))
+  /* Of NaN too: an H200 gives the canonical one, not the sign bit's change. */                    \
+  MOE__EMU_LANES1(abs_##suffix, U, U, result(f(x & ~((U)1 << (sizeof(U) * 8 - 1)))))               \
+  MOE__EMU_LANES1(neg_##suffix, U, U, result(f(x ^ (U)1 << (sizeof(U) * 8 - 1))))
 
 ARITHMETIC(f32, uint32_t, moe__emu_float, moe__emu_result, fmaf)
 ARITHMETIC(f64, uint64_t, moe__emu_double, moe__emu_result64, fma)

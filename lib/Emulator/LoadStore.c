@@ -224,6 +224,49 @@ static bool verify_store(const moe__emu_kernel_t *kernel, const moe__emu_instruc
   return true;
 }
 
+/* ---- stmatrix ---- */
+
+enum { MATRIX_ROWS = 8, MATRIX_ROW_BYTES = 16 };
+static const uint32_t matrices[] = {1, 2, 4};
+
+static bool verify_store_matrix(const moe__emu_kernel_t *kernel,
+                                const moe__emu_instruction_t *instruction,
+                                moe__emu_error_t *error) {
+  (void)kernel;
+  uint32_t count = matrices[instruction->choice[0]];
+  return instruction->operand_count == 1 + count ||
+         moe__emu_error(error, "%u registers; %u are taken", instruction->operand_count - 1U,
+                        count);
+}
+
+/* 8 x 8 matrices of 16-bit elements: lane 8 * i + r names where row r of matrix i goes; lane 4 * r
+ * + c holds its elements 2 * c and 2 * c + 1 in register i. */
+static moe__emu_step_t store_matrix(moe__emu_warp_t *warp,
+                                    const moe__emu_instruction_t *instruction, uint32_t active) {
+  const moe__emu_operand_t *operands = moe__emu_operand(warp->kernel, instruction, 0);
+  if (moe__emu_check_operands(warp, instruction, active) == MOE__EMU_FAILED)
+    return MOE__EMU_FAILED;
+  if (active != UINT32_MAX)
+    return moe__emu_fault(warp, instruction, -1,
+                          "executed by lanes 0x%08x: all 32 must come together", active);
+  moe__emu_reach_t reach =
+      moe__emu_reach(warp, instruction, MOE__EMU_SHARED, MATRIX_ROW_BYTES, MOE__EMU_WRITE, active);
+  for (uint32_t lane = 0; lane < matrices[instruction->choice[0]] * MATRIX_ROWS; lane++) {
+    uint8_t *to =
+        moe__emu_resolve(&reach, (int)lane, moe__emu_lane_address(warp, &operands[0], (int)lane));
+    if (!to)
+      return MOE__EMU_FAILED;
+    const moe__emu_operand_t *elements = &operands[1 + lane / MATRIX_ROWS];
+    for (uint32_t c = 0; c < 4; c++) {
+      uint32_t pair =
+          (uint32_t)moe__emu_lane_value(warp, elements, (int)(lane % MATRIX_ROWS * 4 + c));
+      memcpy(to + 4 * (size_t)c, &pair, sizeof pair);
+    }
+  }
+  warp->block->events++;
+  return MOE__EMU_ADVANCE;
+}
+
 /* ---- cvta ---- */
 
 MOE__EMU_LANES1(from_shared, uint64_t, uint64_t, x + MOE__EMU_SHARED_WINDOW)
@@ -242,6 +285,8 @@ const moe__emu_opcode_t moe__emu_memory_opcodes[] = {
         "[.wb|.cg|.cs|.wt][.L1::evict_normal|.L1::evict_first|.L1::evict_last|.L1::"
         "evict_unchanged|.L1::no_allocate][.v2|.v4]{" TYPES "}",
         "av6", store, verify_store),
+    MOE__EMU_VERIFIED("stmatrix.sync.aligned.m8n8{.x1|.x2|.x4}{.shared|.shared::cta}.b16", "ag",
+                      store_matrix, verify_store_matrix),
     MOE__EMU_COMPUTE("cvta{.shared|.shared::cta|.shared::cluster}.u64", "Ll", from_shared),
     MOE__EMU_COMPUTE("cvta.to{.shared|.shared::cta|.shared::cluster}.u64", "Ll", to_shared),
     MOE__EMU_COMPUTE("cvta.param.u64", "Ll", from_param),

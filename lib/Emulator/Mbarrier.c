@@ -367,7 +367,7 @@ static moe__emu_step_t wait(moe__emu_warp_t *warp, const moe__emu_instruction_t 
         return moe__emu_fault(warp, instruction, (int)lane, "a parity of %" PRIu64, asked);
       done |= (uint32_t)is_over(mbarrier, is_parity, asked) << lane;
     }
-    if (done && may_come_later(warp, mbarrier, done))
+    if (done && may_block && may_come_later(warp, mbarrier, done))
       done = 0;
     if (done)
       moe__emu_order_acquire(&warp->block->order, warp->number, done, warp->alive,

@@ -194,13 +194,17 @@ bool moe__emu_tma_check(const moe__emu_tma_map_t *map, int coordinates, uint32_t
 }
 
 bool moe__emu_tma_check_coordinates(const moe__emu_tma_map_t *map, const int32_t *coordinates,
-                                    moe__emu_error_t *error) {
+                                    bool store, moe__emu_error_t *error) {
   const int64_t bytes = (int64_t)coordinates[0] * types[map->type].bytes;
-  if (bytes % MOE__EMU_CHUNK == 0)
-    return true;
-  return moe__emu_error(
-      error, "the innermost coordinate is %d, %lld bytes; it must be a multiple of %d bytes",
-      coordinates[0], (long long)bytes, MOE__EMU_CHUNK);
+  if (bytes % MOE__EMU_CHUNK != 0)
+    return moe__emu_error(
+        error, "the innermost coordinate is %d, %lld bytes; it must be a multiple of %d bytes",
+        coordinates[0], (long long)bytes, MOE__EMU_CHUNK);
+  for (int i = 0; store && i < map->rank; i++)
+    if (coordinates[i] < 0)
+      return moe__emu_error(error, "coordinate %d of a store is %d; it must not be negative", i,
+                            coordinates[i]);
+  return true;
 }
 
 typedef enum place_t { INSIDE, TAIL, OUTSIDE } place_t;

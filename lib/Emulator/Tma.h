@@ -89,10 +89,11 @@ bool moe__emu_tma_check(const moe__emu_tma_map_t *map, int coordinates, uint32_t
                         moe__emu_error_t *error);
 
 /* Checks what the hardware demands of the coordinates (rank of them) of a load or a store: the box
- * begins at a chunk of 16 bytes, so the innermost coordinate, in bytes, is a multiple of 16. Where
- * it is not, an H200 ends the kernel with an illegal instruction. */
+ * begins at a chunk of 16 bytes, so the innermost coordinate, in bytes, is a multiple of 16; and a
+ * store has no negative coordinate at all. Where it is not so, an H200 ends the kernel with an
+ * illegal instruction. */
 bool moe__emu_tma_check_coordinates(const moe__emu_tma_map_t *map, const int32_t *coordinates,
-                                    moe__emu_error_t *error);
+                                    bool store, moe__emu_error_t *error);
 
 /* A piece of a box that is contiguous on both sides and all inside, all tail or all of neither.
  *

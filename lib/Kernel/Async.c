@@ -141,6 +141,11 @@ void moe__named_barrier(moe__builder_t *b, int32_t id, int32_t threads) {
            "operandSegmentSizes = array<i32: 1, 1, 0>");
 }
 
+void moe__named_barrier_arrive(moe__builder_t *b, int32_t id, int32_t threads) {
+  moe__op0(b, "nvvm.barrier.arrive", MOE__VALUES(moe__i32(b, id), moe__i32(b, threads)),
+           "operandSegmentSizes = array<i32: 1, 1>");
+}
+
 void moe__warp_barrier(moe__builder_t *b) {
   moe__op0(b, "nvvm.bar.warp.sync", MOE__VALUES(moe__i32(b, -1)), NULL);
 }

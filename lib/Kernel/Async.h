@@ -68,6 +68,8 @@ void moe__fence_shared_to_async(moe__builder_t *b);
 /* Barriers: of the whole block, of `threads` threads on barrier `id` (1..15), of a warp. */
 void moe__block_barrier(moe__builder_t *b);
 void moe__named_barrier(moe__builder_t *b, int32_t id, int32_t threads);
+void moe__named_barrier_arrive(moe__builder_t *b, int32_t id,
+                               int32_t threads); /* without waiting */
 void moe__warp_barrier(moe__builder_t *b);
 
 #endif /* MOE_KERNEL_ASYNC_H */

@@ -8,7 +8,6 @@
 #include "mlir-c/BuiltinAttributes.h"
 #include "mlir-c/BuiltinTypes.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,8 +29,15 @@ void moe__kernel_begin(moe__kernel_t *kernel, MlirContext context, MlirLocation 
     abort();
 }
 
+/* A kernel that does not fit is a bug of this project, as in lib/Builder. */
+static _Noreturn void overflow(const char *what) {
+  fprintf(stderr, "moe: internal error: too many or too long: %s\n", what);
+  abort();
+}
+
 static MlirValue add_parameter(moe__kernel_t *kernel, MlirType type, bool by_value) {
-  assert(kernel->parameter_count < MOE__MAX_PARAMETERS);
+  if (kernel->parameter_count >= MOE__MAX_PARAMETERS)
+    overflow("parameters");
   int index = kernel->parameter_count++;
   kernel->parameter_types[index] = type;
   kernel->by_value[index] = by_value;
@@ -76,10 +82,20 @@ moe__extent_t moe__kernel_extent(moe__kernel_t *kernel, int tensor, int dimensio
   return extent;
 }
 
-void moe__kernel_require(moe__kernel_t *kernel, int tensor, int dimension, int64_t multiple_of) {
-  bool first = ftell(kernel->requirements) == 0;
-  fprintf(kernel->requirements, "%s{dim = [%d, %d], multiple_of = %" PRId64 "}", first ? "" : ", ",
-          tensor, dimension, multiple_of);
+static const char *requirement_separator(moe__kernel_t *kernel) {
+  return ftell(kernel->requirements) == 0 ? "" : ", ";
+}
+
+void moe__kernel_require(moe__kernel_t *kernel, int tensor, int dimension, const char *what,
+                         int64_t value) {
+  fprintf(kernel->requirements, "%s{dim = [%d, %d], %s = %" PRId64 "}",
+          requirement_separator(kernel), tensor, dimension, what, value);
+}
+
+void moe__kernel_require_same(moe__kernel_t *kernel, int tensor, int dimension, int other_tensor,
+                              int other_dimension) {
+  fprintf(kernel->requirements, "%s{dim = [%d, %d], same_as = [%d, %d]}",
+          requirement_separator(kernel), tensor, dimension, other_tensor, other_dimension);
 }
 
 static MlirValue special_register(moe__kernel_t *kernel, const char *name) {
@@ -162,12 +178,12 @@ void moe__kernel_end(moe__kernel_t *kernel, MlirBlock gpu_module_body, MlirStrin
 
 static void write_expression(char *out, const char *name, int count, const char *const *values) {
   int length = snprintf(out, MOE__EXPRESSION_SIZE, "{%s = [", name);
-  for (int i = 0; i < count; i++)
+  for (int i = 0; i < count && length < MOE__EXPRESSION_SIZE; i++)
     length += snprintf(out + length, MOE__EXPRESSION_SIZE - (size_t)length, "%s%s", i ? ", " : "",
                        values[i]);
-  length += snprintf(out + length, MOE__EXPRESSION_SIZE - (size_t)length, "]}");
-  assert(length < MOE__EXPRESSION_SIZE);
-  (void)length; /* without assertions */
+  if (length + (int)sizeof "]}" > MOE__EXPRESSION_SIZE)
+    overflow("expression");
+  memcpy(out + length, "]}", sizeof "]}");
 }
 
 void moe__expression_ceildiv(char *out, const char *value, int64_t divisor) {

@@ -6,7 +6,8 @@
  *
  *   moe.kernel = {block = [288, 1, 1], cluster = [1, 1, 1], shared_memory = 98432, grid =
  * [<expression>, ...], parameters = [{kind = "tensor_map", tensor = 0, ...}, ...], requires = [{dim
- * = [0, 1], multiple_of = 32}, ...]}
+ * = [0, 1], multiple_of = 32}, {dim = [1, 0], at_most = 1024}, {dim = [0, 0], same_as = [2, 0]},
+ * ...]}
  *
  * `tensor` counts the operands of the op, then its results. An expression is an integer, "num_sms",
  * {dim = [tensor, dimension]}, or {ceildiv | mul | min = [<expression>, ...]}: docs/manifest.md,
@@ -72,8 +73,14 @@ MlirValue moe__kernel_tensor_map(moe__kernel_t *kernel,
  * only when dynamic. */
 moe__extent_t moe__kernel_extent(moe__kernel_t *kernel, int tensor, int dimension, MlirType type);
 
-/* States what the kernel needs of a dimension; a launcher refuses other sizes. */
-void moe__kernel_require(moe__kernel_t *kernel, int tensor, int dimension, int64_t multiple_of);
+/* States what the kernel needs of a dimension; a launcher refuses other sizes. what: "multiple_of",
+ * "at_least", "at_most". */
+void moe__kernel_require(moe__kernel_t *kernel, int tensor, int dimension, const char *what,
+                         int64_t value);
+
+/* States that two dimensions must have one size. */
+void moe__kernel_require_same(moe__kernel_t *kernel, int tensor, int dimension, int other_tensor,
+                              int other_dimension);
 
 /* Reads the special registers and the base of shared memory; call once, after the parameters. */
 void moe__kernel_prologue(moe__kernel_t *kernel);

@@ -15,8 +15,13 @@ moe__tiles_t moe__tiles_create(moe__builder_t *b, MlirValue batches, MlirValue r
 
 moe__tile_t moe__tile_at(moe__builder_t *b, const moe__tiles_t *tiles, MlirValue index) {
   MlirValue batch_tiles = moe__mul(b, tiles->rows, tiles->columns);
-  moe__tile_t tile = {.batch = moe__udiv(b, index, batch_tiles)};
-  MlirValue rest = moe__urem(b, index, batch_tiles);
+  moe__tile_t tile = moe__tile_in_batch(b, tiles, moe__urem(b, index, batch_tiles));
+  tile.batch = moe__udiv(b, index, batch_tiles);
+  return tile;
+}
+
+moe__tile_t moe__tile_in_batch(moe__builder_t *b, const moe__tiles_t *tiles, MlirValue rest) {
+  moe__tile_t tile = {0};
   if (tiles->band == 1) {
     tile.row = moe__udiv(b, rest, tiles->columns);
     tile.column = moe__urem(b, rest, tiles->columns);

@@ -27,6 +27,9 @@ moe__tiles_t moe__tiles_create(moe__builder_t *b, MlirValue batches, MlirValue r
 
 moe__tile_t moe__tile_at(moe__builder_t *b, const moe__tiles_t *tiles, MlirValue index);
 
+/* The same for an index inside a batch; batch is not set. */
+moe__tile_t moe__tile_in_batch(moe__builder_t *b, const moe__tiles_t *tiles, MlirValue index);
+
 /* for each tile of this block, with carried values: see moe__for_begin. */
 moe__for_t moe__tiles_begin(moe__kernel_t *kernel, const moe__tiles_t *tiles,
                             intptr_t carried_count, const MlirValue *carried);

@@ -38,6 +38,14 @@ uint16_t moe_ref_bf16_from_f32(float x) {
   return moe__bf16_from_f32(x);
 }
 
+float moe_ref_f32_from_f16(uint16_t bits) {
+  return moe__f32_from_f16(bits);
+}
+
+uint16_t moe_ref_f16_from_f32(float x) {
+  return moe__f16_from_f32(x);
+}
+
 int moe_ref_dtype_from_name(const char *name) {
   if (name == NULL)
     return -1;

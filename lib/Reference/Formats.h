@@ -8,6 +8,7 @@
 #define MOE_LIB_REFERENCE_FORMATS_H
 
 #include <float.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -23,6 +24,7 @@ enum {
   MOE__F32_INF = 0x7F800000,       /* a magnitude above it is a NaN */
   MOE__F32_NAN = 0x7FC00000,
   MOE__FP8_NAN = 0x7F,
+  MOE__HALF_NAN = 0x7FFF, /* of f16 and of bf16 */
 };
 
 static inline int32_t moe__bits_from_f32(float x) {
@@ -47,25 +49,25 @@ static inline float moe__power_of_two(int exponent) {
   return moe__f32_from_bits((exponent + MOE__F32_BIAS) << MOE__F32_MANTISSA_BITS);
 }
 
-/* What tells one 8-bit float from another. */
-typedef struct moe__fp8_t {
+/* What tells one float of at most 16 bits from another. A code is the bits but for the sign. */
+typedef struct moe__small_float_t {
   int mantissa_bits;
   int bias;
   int max_exponent;  /* of the largest finite value */
-  int32_t max_code;  /* the largest finite value */
+  int32_t max_code;  /* what casts of larger values give: the largest finite value, or Inf */
   int32_t inf_code;  /* -1 where the format has no Inf */
   int32_t first_nan; /* this code and those above it are NaN */
-} moe__fp8_t;
+} moe__small_float_t;
 
-static const moe__fp8_t moe__e4m3 = {3, 7, 8, 0x7E, -1, 0x7F};
-static const moe__fp8_t moe__e5m2 = {2, 15, 15, 0x7B, 0x7C, 0x7D};
+static const moe__small_float_t moe__e4m3 = {3, 7, 8, 0x7E, -1, 0x7F};
+static const moe__small_float_t moe__e5m2 = {2, 15, 15, 0x7B, 0x7C, 0x7D};
+static const moe__small_float_t moe__f16 = {10, 15, 15, 0x7C00, 0x7C00, 0x7C01};
 
-/* fp32 -> 8 bits, round to nearest even, saturating. Free of branches, so that loops over it are
- * vectorized. */
-static inline uint8_t moe__fp8_from_f32(float x, moe__fp8_t format) {
+/* |x| -> code, round to nearest even; NaN gives max_code. Free of branches, so that loops over it
+ * are vectorized. */
+static inline int32_t moe__code_from_f32(float x, moe__small_float_t format) {
   const int dropped = MOE__F32_MANTISSA_BITS - format.mantissa_bits;
   const int32_t magnitude = moe__magnitude(x);
-  const int32_t sign = (moe__bits_from_f32(x) >> 24) & 0x80;
 
   /* A normal result: half an ulp less one, plus one where the kept part is odd, carries exactly
    * when RNE rounds up. */
@@ -86,15 +88,12 @@ static inline uint8_t moe__fp8_from_f32(float x, moe__fp8_t format) {
   const int32_t subnormal =
       moe__bits_from_f32(moe__f32_from_bits(magnitude) + anchor) - moe__bits_from_f32(anchor);
 
-  int32_t code = magnitude < moe__bits_from_f32(least_normal) ? subnormal : normal;
-  code = code < format.max_code ? code : format.max_code;
-  code |= sign;
-  return (uint8_t)(magnitude > MOE__F32_INF ? MOE__FP8_NAN : code);
+  const int32_t code = magnitude < moe__bits_from_f32(least_normal) ? subnormal : normal;
+  return code < format.max_code ? code : format.max_code;
 }
 
-/* 8 bits -> fp32, exact. */
-static inline float moe__f32_from_fp8(uint8_t byte, moe__fp8_t format) {
-  const int32_t code = byte & 0x7F;
+/* Code and sign -> fp32, exact; NaN has no sign. */
+static inline float moe__f32_from_code(int32_t code, bool negative, moe__small_float_t format) {
   const int min_exponent = 1 - format.bias;
   const int32_t rebias = (MOE__F32_BIAS - format.bias) << format.mantissa_bits;
 
@@ -107,7 +106,28 @@ static inline float moe__f32_from_fp8(uint8_t byte, moe__fp8_t format) {
     value = (float)code * moe__power_of_two(min_exponent - format.mantissa_bits);
   else
     value = moe__f32_from_bits((code + rebias) << (MOE__F32_MANTISSA_BITS - format.mantissa_bits));
-  return byte & 0x80 ? -value : value;
+  return negative ? -value : value;
+}
+
+static inline uint8_t moe__fp8_from_f32(float x, moe__small_float_t format) {
+  const int32_t sign = (moe__bits_from_f32(x) >> 24) & 0x80;
+  const int32_t code = moe__code_from_f32(x, format) | sign;
+  return (uint8_t)(moe__magnitude(x) > MOE__F32_INF ? MOE__FP8_NAN : code);
+}
+
+static inline float moe__f32_from_fp8(uint8_t byte, moe__small_float_t format) {
+  return moe__f32_from_code(byte & 0x7F, byte & 0x80, format);
+}
+
+/* Unlike the 8-bit casts, those to f16 and bf16 give Inf for what is too large. */
+static inline uint16_t moe__f16_from_f32(float x) {
+  const int32_t sign = (moe__bits_from_f32(x) >> 16) & 0x8000;
+  const int32_t code = moe__code_from_f32(x, moe__f16) | sign;
+  return (uint16_t)(moe__magnitude(x) > MOE__F32_INF ? MOE__HALF_NAN : code);
+}
+
+static inline float moe__f32_from_f16(uint16_t bits) {
+  return moe__f32_from_code(bits & 0x7FFF, bits & 0x8000, moe__f16);
 }
 
 /* bf16 is the upper half of fp32. */
@@ -118,7 +138,7 @@ static inline float moe__f32_from_bf16(uint16_t bits) {
 static inline uint16_t moe__bf16_from_f32(float x) {
   const uint32_t bits = (uint32_t)moe__bits_from_f32(x);
   const uint32_t rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16;
-  return (uint16_t)(moe__magnitude(x) > MOE__F32_INF ? 0x7FFF : rounded);
+  return (uint16_t)(moe__magnitude(x) > MOE__F32_INF ? MOE__HALF_NAN : rounded);
 }
 
 /* E8M0 -> fp32, exact. 2^-127 is an fp32 subnormal: its exponent field is 0 and its leading bit is

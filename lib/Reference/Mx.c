@@ -6,12 +6,7 @@
  * and lanes are blocks.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
-#include "lib/Reference/Formats.h"
-
-#include "moe/reference.h"
-
-#include <stdbool.h>
-#include <stddef.h>
+#include "lib/Reference/Tensors.h"
 
 enum { ROWS = 32, LANES = 64 };
 
@@ -34,23 +29,23 @@ static uint8_t e8m0_toward_inf(float d) {
   return (uint8_t)(exponent + (mantissa != 0));
 }
 
-static uint8_t scale_floor(float amax, moe__fp8_t format) {
+static uint8_t scale_floor(float amax, moe__small_float_t format) {
   return e8m0_toward_zero(amax * moe__power_of_two(-format.max_exponent));
 }
 
-static uint8_t scale_rceil(float amax, moe__fp8_t format) {
+static uint8_t scale_rceil(float amax, moe__small_float_t format) {
   const float max_finite = moe__f32_from_fp8((uint8_t)format.max_code, format);
   return e8m0_toward_inf(amax * (1.0f / max_finite));
 }
 
-static uint8_t scale_ceil(float amax, moe__fp8_t format) {
+static uint8_t scale_ceil(float amax, moe__small_float_t format) {
   const int32_t bits = moe__magnitude(amax);
   const int32_t mantissa = bits & ((1 << MOE__F32_MANTISSA_BITS) - 1);
   const int32_t exponent = (bits >> MOE__F32_MANTISSA_BITS) + (mantissa != 0);
   return (uint8_t)(exponent > format.max_exponent ? exponent - format.max_exponent : 0);
 }
 
-static uint8_t scale_even(float amax, moe__fp8_t format) {
+static uint8_t scale_even(float amax, moe__small_float_t format) {
   const int32_t half = 1 << (MOE__F32_MANTISSA_BITS - format.mantissa_bits - 1);
   const int32_t rounded = (moe__magnitude(amax) + half) & MOE__F32_INF;
   return scale_floor(moe__f32_from_bits(rounded), format);
@@ -59,7 +54,7 @@ static uint8_t scale_even(float amax, moe__fp8_t format) {
 uint8_t moe_ref_mx_scale(float amax, moe_ref_mx_mode_t mode, moe_ref_dtype_t element) {
   if (moe__magnitude(amax) >= MOE__F32_INF)
     return 255;
-  const moe__fp8_t format = element == MOE_REF_E5M2 ? moe__e5m2 : moe__e4m3;
+  const moe__small_float_t format = element == MOE_REF_E5M2 ? moe__e5m2 : moe__e4m3;
   switch (mode) {
   case MOE_REF_FLOOR:
     return scale_floor(amax, format);
@@ -100,41 +95,6 @@ int moe_ref_mx_mode_from_name(const char *name) {
 
 /* ---- Elements of any type ---- */
 
-static inline float load(moe_ref_dtype_t dtype, const void *data, int64_t index) {
-  switch (dtype) {
-  case MOE_REF_F32:
-    return ((const float *)data)[index];
-  case MOE_REF_BF16:
-    return moe__f32_from_bf16(((const uint16_t *)data)[index]);
-  case MOE_REF_E4M3:
-    return moe__f32_from_fp8(((const uint8_t *)data)[index], moe__e4m3);
-  case MOE_REF_E5M2:
-    return moe__f32_from_fp8(((const uint8_t *)data)[index], moe__e5m2);
-  case MOE_REF_E8M0:
-    return moe__f32_from_e8m0(((const uint8_t *)data)[index]);
-  }
-  return 0;
-}
-
-static inline void store(moe_ref_dtype_t dtype, void *data, int64_t index, float value) {
-  switch (dtype) {
-  case MOE_REF_F32:
-    ((float *)data)[index] = value;
-    return;
-  case MOE_REF_BF16:
-    ((uint16_t *)data)[index] = moe__bf16_from_f32(value);
-    return;
-  case MOE_REF_E4M3:
-    ((uint8_t *)data)[index] = moe__fp8_from_f32(value, moe__e4m3);
-    return;
-  case MOE_REF_E5M2:
-    ((uint8_t *)data)[index] = moe__fp8_from_f32(value, moe__e5m2);
-    return;
-  case MOE_REF_E8M0:
-    return; /* a scale is a byte from the start */
-  }
-}
-
 /* Calls function(dtype, ...) with a constant dtype, so that its inlined loops are compiled for that
  * type alone. */
 #define WITH_CONSTANT_DTYPE(dtype, function, ...)                                                  \
@@ -151,7 +111,9 @@ static inline void store(moe_ref_dtype_t dtype, void *data, int64_t index, float
   case MOE_REF_E5M2:                                                                               \
     function(MOE_REF_E5M2, __VA_ARGS__);                                                           \
     break;                                                                                         \
+  case MOE_REF_F16:                                                                                \
   case MOE_REF_E8M0:                                                                               \
+  case MOE_REF_I32:                                                                                \
     break;                                                                                         \
   }
 
@@ -184,11 +146,11 @@ static inline void read_as(moe_ref_dtype_t dtype, const place_t *from, tile_t *t
   if (distance(lane) < distance(row)) {
     for (int r = 0; r < rows; r++)
       for (int l = 0; l < lanes; l++)
-        tile->values[r][l] = load(dtype, data, r * row + l * lane);
+        tile->values[r][l] = moe__element_load(dtype, data, r * row + l * lane);
   } else {
     for (int l = 0; l < lanes; l++)
       for (int r = 0; r < rows; r++)
-        tile->values[r][l] = load(dtype, data, r * row + l * lane);
+        tile->values[r][l] = moe__element_load(dtype, data, r * row + l * lane);
   }
 }
 
@@ -199,11 +161,11 @@ static inline void write_as(moe_ref_dtype_t dtype, const place_t *to, const tile
   if (distance(lane) < distance(row)) {
     for (int r = 0; r < rows; r++)
       for (int l = 0; l < lanes; l++)
-        store(dtype, data, r * row + l * lane, tile->values[r][l]);
+        moe__element_store(dtype, data, r * row + l * lane, tile->values[r][l]);
   } else {
     for (int l = 0; l < lanes; l++)
       for (int r = 0; r < rows; r++)
-        store(dtype, data, r * row + l * lane, tile->values[r][l]);
+        moe__element_store(dtype, data, r * row + l * lane, tile->values[r][l]);
   }
 }
 
@@ -282,17 +244,13 @@ static bool run_next(run_t *run) {
   return false;
 }
 
-static void *element_address(const moe_ref_tensor_t *tensor, int64_t index) {
-  return (char *)tensor->data + index * (moe_ref_dtype_bits(tensor->dtype) / 8);
-}
-
 /* Where the tile that begins with element `first` of the run's blocks lies in `tensor`. */
 static place_t tile_place(const run_t *run, const moe_ref_tensor_t *tensor, int64_t first) {
   int64_t index = first * tensor->strides[run->axis];
   for (int d = 0; d < tensor->rank; d++)
     index += run->index[d] * block_stride(run, tensor, d);
   return (place_t){.dtype = tensor->dtype,
-                   .data = element_address(tensor, index),
+                   .data = moe__element_address(tensor, index),
                    .row = tensor->strides[run->axis],
                    .lane = block_stride(run, tensor, run->lane_dim)};
 }
@@ -302,7 +260,7 @@ static uint8_t *run_scales(const run_t *run) {
   int64_t index = 0;
   for (int d = 0; d < run->scales->rank; d++)
     index += run->index[d] * run->scales->strides[d];
-  return element_address(run->scales, index);
+  return moe__element_address(run->scales, index);
 }
 
 static int tile_rows(const run_t *run, int64_t first) {
@@ -336,29 +294,10 @@ static void rescale_run(const run_t *run, const moe_ref_tensor_t *from, const fl
 
 /* ---- Checks ---- */
 
-static bool is_tensor(const moe_ref_tensor_t *tensor) {
-  if (tensor == NULL || tensor->rank < 1 || tensor->rank > MOE_REF_MAX_RANK)
-    return false;
-  bool empty = false;
-  for (int d = 0; d < tensor->rank; d++) {
-    if (tensor->shape[d] < 0)
-      return false;
-    empty = empty || tensor->shape[d] == 0;
-  }
-  return empty || tensor->data != NULL;
-}
-
-static bool is_empty(const moe_ref_tensor_t *tensor) {
-  for (int d = 0; d < tensor->rank; d++)
-    if (tensor->shape[d] == 0)
-      return true;
-  return false;
-}
-
 /* Whether high (F32 or BF16), low (E4M3 or E5M2) and their scales belong together. */
 static bool is_quantized_pair(const moe_ref_tensor_t *high, const moe_ref_tensor_t *low,
                               const moe_ref_tensor_t *scales, int axis, int64_t block) {
-  if (!is_tensor(high) || !is_tensor(low) || !is_tensor(scales))
+  if (!moe__is_tensor(high) || !moe__is_tensor(low) || !moe__is_tensor(scales))
     return false;
   if (high->dtype != MOE_REF_F32 && high->dtype != MOE_REF_BF16)
     return false;
@@ -385,7 +324,7 @@ moe_ref_status_t moe_ref_mx_quantize(const moe_ref_tensor_t *x, int axis, int64_
                                      const moe_ref_tensor_t *scales) {
   if (!is_quantized_pair(x, q, scales, axis, block) || !is_mode(mode))
     return MOE_REF_INVALID_ARGUMENT;
-  if (is_empty(x))
+  if (moe__is_empty(x))
     return MOE_REF_OK;
 
   run_t run = run_first(x, scales, axis, block);
@@ -407,7 +346,7 @@ moe_ref_status_t moe_ref_mx_dequantize(const moe_ref_tensor_t *q, const moe_ref_
                                        int axis, int64_t block, const moe_ref_tensor_t *x) {
   if (!is_quantized_pair(x, q, scales, axis, block))
     return MOE_REF_INVALID_ARGUMENT;
-  if (is_empty(q))
+  if (moe__is_empty(q))
     return MOE_REF_OK;
 
   run_t run = run_first(q, scales, axis, block);

@@ -13,6 +13,7 @@
 /* X(name in the manifest, bits, DLPack type code) */
 #define MOE__DTYPES(X)                                                                             \
   X("bf16", 16, kDLBfloat)                                                                         \
+  X("f16", 16, kDLFloat)                                                                           \
   X("f32", 32, kDLFloat)                                                                           \
   X("f8E4M3FN", 8, kDLFloat8_e4m3fn)                                                               \
   X("f8E5M2", 8, kDLFloat8_e5m2)                                                                   \

@@ -6,7 +6,9 @@
 #include "lib/Builder/Inspect.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,6 +42,20 @@ static bool create_directory(const char *path) {
   return true;
 }
 
+/* Creates a file of a name that is free, in place of the trailing XXXXXX. Not mkstemp: its mode is
+ * for secrets, and a library cannot read the umask without changing it for other threads. */
+static int create_file(char *path) {
+  static atomic_uint next;
+  char *number = path + strlen(path) - 6;
+  int file = -1;
+  do {
+    unsigned value = (unsigned)getpid() * 1000 + atomic_fetch_add(&next, 1);
+    snprintf(number, 7, "%06u", value % 1000000);
+    file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  } while (file < 0 && errno == EEXIST);
+  return file;
+}
+
 /* Writes directory/name through a temporary file beside it. */
 static bool write_file(const char *directory, const char *name, moe__bytes_t bytes) {
   char temporary[PATH_MAX], final[PATH_MAX];
@@ -49,15 +65,11 @@ static bool write_file(const char *directory, const char *name, moe__bytes_t byt
     errno = ENAMETOOLONG;
     return false;
   }
-  int descriptor = mkstemp(temporary);
+  int descriptor = create_file(temporary);
   if (descriptor < 0)
     return false;
-  /* mkstemp's mode is for secrets; a bundle is as readable as any file of its user. */
-  mode_t mask = umask(0);
-  umask(mask);
-  bool ok = fchmod(descriptor, 0666 & ~mask) == 0;
   FILE *file = fdopen(descriptor, "wb");
-  ok = ok && file && fwrite(bytes.data, 1, bytes.length, file) == bytes.length;
+  bool ok = file && fwrite(bytes.data, 1, bytes.length, file) == bytes.length;
   if (file)
     ok = fclose(file) == 0 && ok;
   else
@@ -77,8 +89,7 @@ moe_status_t moe__target_write_bundle(MlirOperation module, const char *director
     moe__error(module, "cannot create the folder '%s': %s", directory, strerror(errno));
     return MOE_IO_ERROR;
   }
-  /* The manifest comes last: until it is there, the hashes of the old one do not fit the new files.
-   */
+  /* The manifest comes last: until then the hashes of the old one do not fit the new files. */
   bool ok = write_file(directory, "kernels.ptx", ptx);
   if (cubin.data) {
     ok = ok && write_file(directory, "kernels.cubin", cubin);

@@ -146,20 +146,33 @@ static void add_arguments(function_t *function) {
   }
 }
 
+/* size / divisor, which is exact or rounds up. */
+static json_t *divided(json_t *size, int64_t divisor) {
+  if (json_is_integer(size))
+    return json_integer((json_integer_value(size) + divisor - 1) / divisor);
+  return json_pack("{s[OI]}", "ceildiv", size, (json_int_t)divisor);
+}
+
 /* The shape of result number `result` of `op`, from those of its operands: one case per op. */
 static void infer_shape(function_t *function, MlirOperation op, intptr_t result, json_t *shape) {
-  json_t *x = find_tensor(function, mlirOperationGetOperand(op, 0))->shape;
-  size_t axis = (size_t)moe__op_integer(op, "axis");
-  for (size_t d = 0; d < json_array_size(x); d++) {
-    json_t *size = json_array_get(x, d);
-    if (result == 0 || d != axis)
-      json_array_append(shape, size);
-    else if (json_is_integer(size))
-      json_array_append_new(shape,
-                            json_integer(json_integer_value(size) / moe__op_integer(op, "block")));
+  json_t *first = find_tensor(function, mlirOperationGetOperand(op, 0))->shape;
+  if (moe__op_is(op, "scaled_grouped_mm.scaled_mm")) {
+    json_t *second = find_tensor(function, mlirOperationGetOperand(op, 1))->shape;
+    json_t *offs = find_tensor(function, mlirOperationGetOperand(op, 4))->shape;
+    size_t last = json_array_size(second) - 1;
+    if (last == 1) /* (N,M) times (M,K) gives (E,N,K); (M,K) times (E,K,N) gives (M,N) */
+      json_array_append(shape, json_array_get(offs, 0));
+    json_array_append(shape, json_array_get(first, 0));
+    json_array_append(shape, json_array_get(second, last));
+    return;
+  }
+  size_t axis = (size_t)moe__op_integer(op, "axis"); /* mx_quantize.quantize: q, then scales */
+  for (size_t d = 0; d < json_array_size(first); d++) {
+    json_t *size = json_array_get(first, d);
+    if (result == 1 && d == axis)
+      json_array_append_new(shape, divided(size, moe__op_integer(op, "block")));
     else
-      json_array_append_new(
-          shape, json_pack("{s[OI]}", "ceildiv", size, (json_int_t)moe__op_integer(op, "block")));
+      json_array_append(shape, size);
   }
 }
 
@@ -266,27 +279,62 @@ static int64_t least_common_multiple(int64_t x, int64_t y) {
   return x / a * y;
 }
 
-/* What kernels require of a dimension is required of its symbol. Static dimensions were checked by
- * passes. */
+/* The expression for the dimension that `requirement` names under `key`. */
+static json_t *required_dimension(function_t *function, MlirOperation launch,
+                                  MlirAttribute requirement, const char *key) {
+  MlirAttribute dim = element(requirement, key);
+  intptr_t tensor = mlirIntegerAttrGetValueInt(mlirArrayAttrGetElement(dim, 0));
+  int64_t dimension = mlirIntegerAttrGetValueInt(mlirArrayAttrGetElement(dim, 1));
+  return json_array_get(launch_tensor(function, launch, tensor)->shape, (size_t)dimension);
+}
+
+/* The position of the symbol of this name. */
+static size_t find_symbol(const function_t *function, const char *name) {
+  size_t index = 0;
+  json_t *symbol = NULL;
+  json_array_foreach(function->symbols, index, symbol) {
+    if (strcmp(json_string_value(json_object_get(symbol, "name")), name) == 0)
+      break;
+  }
+  return index;
+}
+
+/* What a kernel requires of a dimension is required of its symbol. Static dimensions were checked
+ * by passes. */
+static void apply_requirement(function_t *function, MlirOperation launch,
+                              MlirAttribute requirement) {
+  json_t *size = required_dimension(function, launch, requirement, "dim");
+  if (!json_is_string(size))
+    return;
+  const char *name = json_string_value(size);
+  if (mlirAttributeIsNull(element(requirement, "same_as"))) {
+    json_t *symbol = json_array_get(function->symbols, find_symbol(function, name));
+    json_t *multiple = json_object_get(symbol, "multiple_of"),
+           *least = json_object_get(symbol, "min"), *most = json_object_get(symbol, "max");
+    json_integer_set(multiple,
+                     least_common_multiple(json_integer_value(multiple),
+                                           moe__dictionary_integer(requirement, "multiple_of", 1)));
+    int64_t at_least = moe__dictionary_integer(requirement, "at_least", json_integer_value(least));
+    int64_t at_most = moe__dictionary_integer(requirement, "at_most", json_integer_value(most));
+    if (at_least > json_integer_value(least))
+      json_integer_set(least, at_least);
+    if (at_most < json_integer_value(most))
+      json_integer_set(most, at_most);
+    return;
+  }
+  json_t *other = required_dimension(function, launch, requirement, "same_as");
+  if (!json_is_string(other) || strcmp(json_string_value(other), name) == 0)
+    return;
+  /* One symbol for both. Every use of a symbol is the same JSON string, so that renaming it here
+   * renames it everywhere. */
+  json_array_remove(function->symbols, find_symbol(function, json_string_value(other)));
+  json_string_set(other, name);
+}
+
 static void apply_requirements(function_t *function, MlirOperation launch, MlirAttribute record) {
   MlirAttribute requires = element(record, "requires");
-  for (intptr_t i = 0; i < mlirArrayAttrGetNumElements(requires); i++) {
-    MlirAttribute requirement = mlirArrayAttrGetElement(requires, i);
-    MlirAttribute dim = element(requirement, "dim");
-    intptr_t tensor = mlirIntegerAttrGetValueInt(mlirArrayAttrGetElement(dim, 0));
-    size_t dimension = (size_t)mlirIntegerAttrGetValueInt(mlirArrayAttrGetElement(dim, 1));
-    const char *name = json_string_value(
-        json_array_get(launch_tensor(function, launch, tensor)->shape, dimension));
-    size_t index = 0;
-    json_t *symbol = NULL;
-    json_array_foreach(function->symbols, index, symbol) {
-      json_t *multiple = json_object_get(symbol, "multiple_of");
-      if (name && strcmp(json_string_value(json_object_get(symbol, "name")), name) == 0)
-        json_integer_set(multiple, least_common_multiple(
-                                       json_integer_value(multiple),
-                                       moe__dictionary_integer(requirement, "multiple_of", 1)));
-    }
-  }
+  for (intptr_t i = 0; i < mlirArrayAttrGetNumElements(requires); i++)
+    apply_requirement(function, launch, mlirArrayAttrGetElement(requires, i));
 }
 
 /* What the op is, without what only the compiler needs. */

@@ -10,18 +10,27 @@
 #include "lib/Builder/Inspect.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+/* A folder may have the permission too. */
+static bool is_executable(const char *path) {
+  struct stat status;
+  return stat(path, &status) == 0 && S_ISREG(status.st_mode) && access(path, X_OK) == 0;
+}
 
 const char *moe__ptxas_find(const char *path) {
   static _Thread_local char found[PATH_MAX];
   if (path)
-    return access(path, X_OK) == 0 ? path : NULL;
+    return is_executable(path) ? path : NULL;
   const char *search = getenv("PATH");
   char folders[8192];
   snprintf(folders, sizeof folders, "%s:%s:/usr/local/cuda/bin", MOE_PTXAS_DIR,
@@ -29,29 +38,32 @@ const char *moe__ptxas_find(const char *path) {
   char *state = NULL;
   for (char *folder = strtok_r(folders, ":", &state); folder; folder = strtok_r(NULL, ":", &state))
     if (snprintf(found, sizeof found, "%s/ptxas", folder) < (int)sizeof found &&
-        access(found, X_OK) == 0)
+        is_executable(found))
       return found;
   return NULL;
 }
 
-/* Runs argv with stdout and stderr into *out_text (owned by the caller). Its exit status, -1 if it
- * could not run. */
-static int run(char *const argv[], char **out_text) {
+/* Runs argv with stdout and stderr into *out_text (owned by the caller); of this process's files it
+ * gets `files` and no other. Its exit status; -1 if it could not run, then errno says why, or if it
+ * was killed. */
+static int run(char *const argv[], const int *files, int file_count, char **out_text) {
   *out_text = NULL;
   int pipe_ends[2];
-  if (pipe(pipe_ends))
+  if (pipe2(pipe_ends, O_CLOEXEC))
     return -1;
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, pipe_ends[1], STDOUT_FILENO);
   posix_spawn_file_actions_adddup2(&actions, pipe_ends[1], STDERR_FILENO);
-  posix_spawn_file_actions_addclose(&actions, pipe_ends[0]);
+  for (int i = 0; i < file_count; i++) /* onto itself: it loses its O_CLOEXEC, in the child */
+    posix_spawn_file_actions_adddup2(&actions, files[i], files[i]);
   pid_t child = 0;
   int error = posix_spawn(&child, argv[0], &actions, NULL, argv, environ);
   posix_spawn_file_actions_destroy(&actions);
   close(pipe_ends[1]);
   if (error) {
     close(pipe_ends[0]);
+    errno = error;
     return -1;
   }
   size_t length = 0;
@@ -74,7 +86,7 @@ static int run(char *const argv[], char **out_text) {
 static char *assembler_version(const char *ptxas) {
   char *text = NULL, *version = NULL;
   const char *number = NULL;
-  if (run((char *[]){(char *)ptxas, "--version", NULL}, &text) == 0 && text)
+  if (run((char *[]){(char *)ptxas, "--version", NULL}, NULL, 0, &text) == 0 && text)
     number = strstr(text, ", V");
   int length = number ? (int)strcspn(number + 3, "\n") : 0;
   if (asprintf(&version, "ptxas %.*s", length, number ? number + 3 : "") < 0)
@@ -96,21 +108,19 @@ static bool write_all(int file, const char *data, size_t length) {
   return true;
 }
 
-static bool read_all(const char *path, moe__bytes_t *out) {
-  FILE *file = fopen(path, "rb");
-  if (!file)
+/* What ptxas wrote; false where that is nothing. */
+static bool read_all(int file, moe__bytes_t *out) {
+  struct stat status;
+  if (fstat(file, &status) || status.st_size == 0)
     return false;
-  bool ok = fseek(file, 0, SEEK_END) == 0;
-  long length = ok ? ftell(file) : -1;
-  ok = length > 0 && fseek(file, 0, SEEK_SET) == 0 && (out->data = malloc((size_t)length)) != NULL;
-  ok = ok && fread(out->data, 1, (size_t)length, file) == (size_t)length;
-  out->length = ok ? (size_t)length : 0;
-  fclose(file);
-  if (!ok) {
-    free(out->data);
-    out->data = NULL;
+  size_t length = (size_t)status.st_size;
+  char *data = malloc(length);
+  if (!data || pread(file, data, length, 0) != (ssize_t)length) {
+    free(data);
+    return false;
   }
-  return ok;
+  *out = (moe__bytes_t){data, length};
+  return true;
 }
 
 /* A line of ptxas's output that makes the code unfit, NULL if there is none. */
@@ -120,6 +130,32 @@ static const char *unfit(const char *text) {
     if (strstr(text, signs[i]))
       return strstr(text, signs[i]);
   return NULL;
+}
+
+/* files[0] holds the PTX; ptxas writes to files[1]. */
+static moe_status_t assemble(MlirOperation module, const char *ptxas, const char *chip,
+                             const int files[2], moe__bytes_t *out_cubin) {
+  char input[32], output[32], arch[32];
+  snprintf(input, sizeof input, "/proc/self/fd/%d", files[0]);
+  snprintf(output, sizeof output, "/proc/self/fd/%d", files[1]);
+  snprintf(arch, sizeof arch, "-arch=%s", chip);
+  char *text = NULL;
+  int code = run((char *[]){(char *)ptxas, arch, "-Werror", "-warn-spills", "-warn-lmem-usage",
+                            "-o", output, input, NULL},
+                 files, 2, &text);
+  moe_status_t status = MOE_INTERNAL;
+  if (code < 0 && !text) {
+    moe__error(module, "ptxas '%s' cannot be run: %s", ptxas, strerror(errno));
+    status = MOE_INVALID_INPUT;
+  } else if (code != 0 || (text && unfit(text))) {
+    moe__error(module, "%s rejects the generated PTX: %s", ptxas, text ? text : "(no output)");
+  } else if (!read_all(files[1], out_cubin)) {
+    moe__error(module, "%s wrote no cubin", ptxas);
+  } else {
+    status = MOE_OK;
+  }
+  free(text);
+  return status;
 }
 
 moe_status_t moe__target_assemble(MlirOperation module, const moe__target_options_t *options,
@@ -133,40 +169,17 @@ moe_status_t moe__target_assemble(MlirOperation module, const moe__target_option
     moe__error(module, "ptxas '%s' is not an executable file", options->ptxas);
     return MOE_INVALID_INPUT;
   }
-  const char *folder = getenv("TMPDIR");
-  char input[PATH_MAX], output[PATH_MAX + 8], arch[32];
-  snprintf(input, sizeof input, "%s/moe-opt-XXXXXX", folder ? folder : "/tmp");
-  int file = mkstemp(input);
-  if (file < 0) {
-    moe__error(module, "cannot create '%s': %s", input, strerror(errno));
-    return MOE_IO_ERROR;
-  }
-  snprintf(output, sizeof output, "%s.cubin", input);
-  snprintf(arch, sizeof arch, "-arch=%s", options->chip);
-  bool written = write_all(file, ptx.data, ptx.length);
-  written = close(file) == 0 && written;
-
-  moe_status_t status = MOE_INTERNAL;
-  char *text = NULL;
-  int code = -1;
-  if (!written) {
-    moe__error(module, "cannot write '%s': %s", input, strerror(errno));
-    status = MOE_IO_ERROR;
-  } else {
-    code = run((char *[]){(char *)ptxas, arch, "-Werror", "-warn-spills", "-warn-lmem-usage", "-o",
-                          output, input, NULL},
-               &text);
-    if (code != 0 || (text && unfit(text)))
-      moe__error(module, "%s rejects the generated PTX: %s", ptxas, text ? text : "(no output)");
-    else if (!read_all(output, out_cubin))
-      moe__error(module, "%s wrote no cubin", ptxas);
-    else
-      status = MOE_OK;
-  }
+  /* Files in memory: nothing to clean up where the process is interrupted. */
+  int files[] = {memfd_create("ptx", MFD_CLOEXEC), memfd_create("cubin", MFD_CLOEXEC)};
+  moe_status_t status = MOE_IO_ERROR;
+  if (files[0] < 0 || files[1] < 0 || !write_all(files[0], ptx.data, ptx.length))
+    moe__error(module, "cannot write the PTX for ptxas: %s", strerror(errno));
+  else
+    status = assemble(module, ptxas, options->chip, files, out_cubin);
+  for (int i = 0; i < 2; i++)
+    if (files[i] >= 0)
+      close(files[i]);
   if (status == MOE_OK)
     *out_assembler = assembler_version(ptxas);
-  free(text);
-  unlink(input);
-  unlink(output);
   return status;
 }

@@ -1,7 +1,9 @@
-/* Record.c - checks the record that a kernel carries (`moe.kernel`, lib/Kernel/Kernel.h) before the manifest is written from it.
+/* Record.c - checks the record that a kernel carries (`moe.kernel`, lib/Kernel/Kernel.h) before the
+ * manifest is written from it.
  *
- * Why: a stage may have been edited by hand. What the record says of sizes and parameters is the schema's business; here it is made
- * sure that the record can be read at all, and that the tensors and dimensions it names are there.
+ * Why: a stage may have been edited by hand. What the record says of sizes and parameters is the
+ * schema's business; here it is made sure that the record can be read at all, and that the tensors
+ * and dimensions it names are there.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Target/Record.h"
@@ -18,7 +20,8 @@ static bool is_array(MlirAttribute attribute, intptr_t length) {
 
 static bool is_integer(MlirAttribute attribute, int64_t least, int64_t most) {
   return !mlirAttributeIsNull(attribute) && mlirAttributeIsAInteger(attribute) &&
-         mlirIntegerAttrGetValueInt(attribute) >= least && mlirIntegerAttrGetValueInt(attribute) <= most;
+         mlirIntegerAttrGetValueInt(attribute) >= least &&
+         mlirIntegerAttrGetValueInt(attribute) <= most;
 }
 
 static MlirAttribute element(MlirAttribute dictionary, const char *key) {
@@ -27,7 +30,8 @@ static MlirAttribute element(MlirAttribute dictionary, const char *key) {
 
 /* The type of tensor number n: operands of the launch, then results; null where there is none. */
 static MlirType tensor_type(MlirOperation launch, MlirAttribute n) {
-  intptr_t operands = mlirOperationGetNumOperands(launch), results = mlirOperationGetNumResults(launch);
+  intptr_t operands = mlirOperationGetNumOperands(launch),
+           results = mlirOperationGetNumResults(launch);
   if (!is_integer(n, 0, operands + results - 1))
     return (MlirType){NULL};
   intptr_t i = mlirIntegerAttrGetValueInt(n);
@@ -37,7 +41,7 @@ static MlirType tensor_type(MlirOperation launch, MlirAttribute n) {
 
 /* [tensor, dimension] */
 static bool is_dim(MlirOperation launch, MlirAttribute dim) {
-  if (!is_array(dim, 2))
+  if (mlirAttributeIsNull(dim) || !is_array(dim, 2))
     return false;
   MlirType type = tensor_type(launch, mlirArrayAttrGetElement(dim, 0));
   return !mlirTypeIsNull(type) &&
@@ -78,9 +82,13 @@ static bool is_parameter(MlirOperation launch, MlirAttribute parameter) {
   return true;
 }
 
+/* {dim = [...]} and one of multiple_of, at_least, at_most and same_as. */
 static bool is_requirement(MlirOperation launch, MlirAttribute requirement) {
   return mlirAttributeIsADictionary(requirement) && is_dim(launch, element(requirement, "dim")) &&
-         is_integer(element(requirement, "multiple_of"), 1, INT32_MAX);
+         (is_integer(element(requirement, "multiple_of"), 1, INT32_MAX) ||
+          is_integer(element(requirement, "at_least"), 0, INT32_MAX) ||
+          is_integer(element(requirement, "at_most"), 0, INT32_MAX) ||
+          is_dim(launch, element(requirement, "same_as")));
 }
 
 static bool all(MlirOperation launch, MlirAttribute list,
@@ -93,21 +101,27 @@ static bool all(MlirOperation launch, MlirAttribute list,
   return true;
 }
 
+/* Three expressions. */
+static bool is_triple(MlirOperation launch, MlirAttribute list) {
+  return is_array(list, 3) && is_expression(launch, list);
+}
+
 bool moe__record_check(MlirOperation launch, MlirAttribute record) {
-  const char *wrong = NULL;
   if (!mlirAttributeIsADictionary(record))
     return moe__error(launch, "the kernel's 'moe.kernel' must be a dictionary");
-  if (!is_array(element(record, "block"), 3) || !all(launch, element(record, "block"), is_expression))
+  const char *wrong = NULL;
+  if (!is_triple(launch, element(record, "block")))
     wrong = "block";
-  else if (!is_array(element(record, "cluster"), 3) || !all(launch, element(record, "cluster"), is_expression))
+  else if (!is_triple(launch, element(record, "cluster")))
     wrong = "cluster";
+  else if (!is_triple(launch, element(record, "grid")))
+    wrong = "grid";
   else if (!is_integer(element(record, "shared_memory"), 0, INT32_MAX))
     wrong = "shared_memory";
-  else if (!is_array(element(record, "grid"), 3) || !all(launch, element(record, "grid"), is_expression))
-    wrong = "grid";
   else if (!all(launch, element(record, "parameters"), is_parameter))
     wrong = "parameters";
   else if (!all(launch, element(record, "requires"), is_requirement))
     wrong = "requires";
-  return !wrong || moe__error(launch, "'%s' of the kernel's 'moe.kernel' is missing or malformed", wrong);
+  return !wrong ||
+         moe__error(launch, "'%s' of the kernel's 'moe.kernel' is missing or malformed", wrong);
 }

@@ -8,7 +8,8 @@
 
 #include <stdbool.h>
 
-/* Whether the manifest of `launch` can be written from the record of its kernel; emits an error where it cannot. */
+/* Whether the manifest of `launch` can be written from the record of its kernel; emits an error
+ * where it cannot. */
 bool moe__record_check(MlirOperation launch, MlirAttribute record);
 
 #endif /* MOE_TARGET_RECORD_H */

@@ -140,23 +140,33 @@ static void test_coordinate_rules(void **state) {
   /* Eight elements of bf16 are a chunk. The outer coordinates are free. */
   for (int first = -24; first <= 24; first++) {
     const bool legal = first % 8 == 0;
-    assert_int_equal(moe__emu_tma_check_coordinates(&map, (const int32_t[]){first, -3, 5}, &error),
-                     legal);
+    assert_int_equal(
+        moe__emu_tma_check_coordinates(&map, (const int32_t[]){first, -3, 5}, false, &error),
+        legal);
   }
-  assert_false(moe__emu_tma_check_coordinates(&map, (const int32_t[]){68, 0, 0}, &error));
+  assert_false(moe__emu_tma_check_coordinates(&map, (const int32_t[]){68, 0, 0}, false, &error));
   assert_string_equal(error.text, "the innermost coordinate is 68, 136 bytes; it must be a "
                                   "multiple of 16 bytes");
-  assert_false(moe__emu_tma_check_coordinates(&map, (const int32_t[]){INT_MAX, 0, 0}, &error));
+  assert_false(
+      moe__emu_tma_check_coordinates(&map, (const int32_t[]){INT_MAX, 0, 0}, false, &error));
   assert_string_equal(error.text, "the innermost coordinate is 2147483647, 4294967294 bytes; it "
                                   "must be a multiple of 16 bytes");
-  assert_false(moe__emu_tma_check_coordinates(&map, (const int32_t[]){-3, 0, 0}, &error));
+  /* Before the tensor: loads may begin there, stores may not, in any dimension. */
+  assert_true(moe__emu_tma_check_coordinates(&map, (const int32_t[]){-64, 0, 0}, false, &error));
+  assert_false(moe__emu_tma_check_coordinates(&map, (const int32_t[]){-64, 0, 0}, true, &error));
+  assert_true(moe__emu_tma_check_coordinates(&map, (const int32_t[]){0, 0, -1}, false, &error));
+  assert_false(moe__emu_tma_check_coordinates(&map, (const int32_t[]){0, 0, -1}, true, &error));
+  assert_string_equal(error.text, "coordinate 2 of a store is -1; it must not be negative");
+  assert_true(moe__emu_tma_check_coordinates(&map, (const int32_t[]){0, 7, 1}, true, &error));
+  assert_false(moe__emu_tma_check_coordinates(&map, (const int32_t[]){-3, 0, 0}, false, &error));
   assert_string_equal(error.text, "the innermost coordinate is -3, -6 bytes; it must be a multiple "
                                   "of 16 bytes");
-  assert_true(moe__emu_tma_check_coordinates(&map, (const int32_t[]){INT_MIN, 0, 0}, &error));
+  assert_true(
+      moe__emu_tma_check_coordinates(&map, (const int32_t[]){INT_MIN, 0, 0}, false, &error));
   map.type = MOE__EMU_TMA_U8;
-  assert_false(moe__emu_tma_check_coordinates(&map, (const int32_t[]){8, 0, 0}, &error));
+  assert_false(moe__emu_tma_check_coordinates(&map, (const int32_t[]){8, 0, 0}, false, &error));
   map.type = MOE__EMU_TMA_F64;
-  assert_true(moe__emu_tma_check_coordinates(&map, (const int32_t[]){-2, 0, 0}, &error));
+  assert_true(moe__emu_tma_check_coordinates(&map, (const int32_t[]){-2, 0, 0}, false, &error));
 }
 
 /* ---- The walk ---- */

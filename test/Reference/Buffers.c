@@ -78,12 +78,16 @@ float element_get(const moe_ref_tensor_t *tensor, int64_t offset) {
     return ((const float *)tensor->data)[offset];
   if (tensor->dtype == MOE_REF_BF16)
     return f32_of((uint32_t)((const uint16_t *)tensor->data)[offset] << 16);
+  if (tensor->dtype == MOE_REF_F16)
+    return (float)oracle_f16_value(((const uint16_t *)tensor->data)[offset]);
   return (float)oracle_fp8_value(tensor->dtype, ((const uint8_t *)tensor->data)[offset]);
 }
 
 void element_set(const moe_ref_tensor_t *tensor, int64_t offset, float value) {
   if (tensor->dtype == MOE_REF_F32)
     ((float *)tensor->data)[offset] = value;
+  else if (tensor->dtype == MOE_REF_F16)
+    ((uint16_t *)tensor->data)[offset] = oracle_f16_from_f32(value);
   else
     ((uint16_t *)tensor->data)[offset] = oracle_bf16_from_f32(value);
 }

@@ -40,7 +40,7 @@ int64_t element_count(const moe_ref_tensor_t *tensor);
 int64_t offset_of(const moe_ref_tensor_t *tensor, int64_t linear, int64_t *coordinates);
 int64_t offset_at(const moe_ref_tensor_t *tensor, const int64_t *coordinates);
 
-/* The value at an offset (any dtype but E8M0), and its replacement (F32 and BF16). */
+/* The value at an offset (any dtype but E8M0 and I32), and its replacement (F32, BF16 and F16). */
 float element_get(const moe_ref_tensor_t *tensor, int64_t offset);
 void element_set(const moe_ref_tensor_t *tensor, int64_t offset, float value);
 

@@ -126,6 +126,41 @@ static void rounds_every_bf16(void **state) {
     }
 }
 
+static void check_f16(float x) {
+  const uint16_t expected = oracle_f16_from_f32(x), found = moe_ref_f16_from_f32(x);
+  if (found != expected)
+    fail_msg("f16 of %a (0x%08X) is 0x%04X, found 0x%04X", x, bits_of(x), expected, found);
+}
+
+/* As for 8 bits: at each value, at each midpoint and beside both. The last midpoint is where Inf
+ * begins. */
+static void casts_every_f16(void **state) {
+  (void)state;
+  for (int code = 0; code < 65536; code++) {
+    const float expected = (float)oracle_f16_value((uint16_t)code);
+    const float found = moe_ref_f32_from_f16((uint16_t)code);
+    if (!same_f32(found, expected))
+      fail_msg("f16 0x%04X is %a, found %a", code, expected, found);
+    if (code % 32768 > 0x7BFF)
+      continue;
+    const float next = code % 32768 == 0x7BFF ? copysignf(65536, expected)
+                                              : (float)oracle_f16_value((uint16_t)(code + 1));
+    const float points[] = {expected, (expected + next) / 2};
+    for (int i = 0; i < 2; i++) {
+      check_f16(points[i]);
+      check_f16(nextafterf(points[i], INFINITY));
+      check_f16(nextafterf(points[i], -INFINITY));
+    }
+  }
+  check_f16(65536);
+  check_f16(-0x1.FFFFFEp127f);
+  check_f16(INFINITY);
+  check_f16(-INFINITY);
+  assert_int_equal(moe_ref_f16_from_f32(-65520), 0xFC00);
+  assert_int_equal(moe_ref_f16_from_f32(f32_of(0xFF800001)), 0x7FFF);
+  assert_int_equal(moe_ref_f16_from_f32(f32_of(0x7FFFFFFF)), 0x7FFF);
+}
+
 static void finds_names(void **state) {
   (void)state;
   assert_int_equal(moe_ref_dtype_from_name("f32"), MOE_REF_F32);
@@ -133,6 +168,8 @@ static void finds_names(void **state) {
   assert_int_equal(moe_ref_dtype_from_name("f8E4M3FN"), MOE_REF_E4M3);
   assert_int_equal(moe_ref_dtype_from_name("f8E5M2"), MOE_REF_E5M2);
   assert_int_equal(moe_ref_dtype_from_name("f8E8M0FNU"), MOE_REF_E8M0);
+  assert_int_equal(moe_ref_dtype_from_name("f16"), MOE_REF_F16);
+  assert_int_equal(moe_ref_dtype_from_name("i32"), MOE_REF_I32);
   assert_int_equal(moe_ref_dtype_from_name("f8E4M3"), -1);
   assert_int_equal(moe_ref_dtype_from_name(""), -1);
   assert_int_equal(moe_ref_dtype_from_name(NULL), -1);
@@ -144,6 +181,13 @@ static void finds_names(void **state) {
   assert_int_equal(moe_ref_mx_mode_from_name("RCEIL"), -1);
   assert_int_equal(moe_ref_mx_mode_from_name(NULL), -1);
 
+  assert_int_equal(moe_ref_accumulation_from_name("fast"), MOE_REF_FAST);
+  assert_int_equal(moe_ref_accumulation_from_name("promoted"), MOE_REF_PROMOTED);
+  assert_int_equal(moe_ref_accumulation_from_name("slow"), -1);
+  assert_int_equal(moe_ref_accumulation_from_name(NULL), -1);
+
+  assert_int_equal(moe_ref_dtype_bits(MOE_REF_F16), 16);
+  assert_int_equal(moe_ref_dtype_bits(MOE_REF_I32), 32);
   assert_int_equal(moe_ref_dtype_bits(MOE_REF_F32), 32);
   assert_int_equal(moe_ref_dtype_bits(MOE_REF_BF16), 16);
   assert_int_equal(moe_ref_dtype_bits(MOE_REF_E4M3), 8);
@@ -153,13 +197,10 @@ static void finds_names(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(decodes_every_fp8_byte),
-      cmocka_unit_test(decodes_every_e8m0_byte),
-      cmocka_unit_test(rounds_to_nearest_even),
-      cmocka_unit_test(saturates_and_keeps_nan),
-      cmocka_unit_test(casts_every_bf16),
-      cmocka_unit_test(rounds_every_bf16),
-      cmocka_unit_test(finds_names),
+      cmocka_unit_test(decodes_every_fp8_byte), cmocka_unit_test(decodes_every_e8m0_byte),
+      cmocka_unit_test(rounds_to_nearest_even), cmocka_unit_test(saturates_and_keeps_nan),
+      cmocka_unit_test(casts_every_bf16),       cmocka_unit_test(rounds_every_bf16),
+      cmocka_unit_test(casts_every_f16),        cmocka_unit_test(finds_names),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -94,6 +94,37 @@ uint16_t oracle_bf16_from_f32(float x) {
   return (uint16_t)(kept + (up ? 1 : 0));
 }
 
+/* ---- f16 ---- */
+
+double oracle_f16_value(uint16_t bits) {
+  const int code = bits % 32768, exponent = code / 1024;
+  const double fraction = ldexp(code % 1024, -10);
+  double value = exponent == 0 ? ldexp(fraction, -14) : ldexp(1 + fraction, exponent - 15);
+  if (exponent == 31)
+    value = code % 1024 == 0 ? INFINITY : NAN;
+  return bits < 32768 ? value : -value;
+}
+
+uint16_t oracle_f16_from_f32(float x) {
+  if (isnan(x))
+    return 0x7FFF;
+  int low = 0, high = 0x7BFF;
+  while (low < high) {
+    const int middle = (low + high + 1) / 2;
+    if (oracle_f16_value((uint16_t)middle) <= fabs((double)x))
+      low = middle;
+    else
+      high = middle - 1;
+  }
+  /* The neighbor above the largest number would be 65536; it is Inf. */
+  const double next = low == 0x7BFF ? 65536 : oracle_f16_value((uint16_t)(low + 1));
+  const double below = fabs((double)x) - oracle_f16_value((uint16_t)low);
+  const double above = next - fabs((double)x);
+  if (above < below || (above == below && low % 2 == 1))
+    low++;
+  return (uint16_t)(signbit(x) ? low + 32768 : low);
+}
+
 /* ---- Scales ---- */
 
 /* A value >= 0 rounded to fp32, nearest even, by counting ulps. Inf past the largest finite value.

@@ -33,6 +33,11 @@ double oracle_fp8_half_ulp(moe_ref_dtype_t format, double x);
 /* Round to nearest even, from the discarded half of x; NaN gives 0x7FFF. */
 uint16_t oracle_bf16_from_f32(float x);
 
+/* The value of f16 bits, and the bits of the value nearest to x, ties to even; from 65520 on Inf,
+ * NaN gives 0x7FFF. */
+double oracle_f16_value(uint16_t bits);
+uint16_t oracle_f16_from_f32(float x);
+
 /* The scale of a block, amax >= 0, Inf or NaN. */
 uint8_t oracle_mx_scale(float amax, moe_ref_mx_mode_t mode, moe_ref_dtype_t element);
 

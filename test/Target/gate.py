@@ -5,7 +5,8 @@ hardware's copies is wrong or slow without any test of numbers failing. Checked 
 
   ptxas says nothing of C75xx (ignored directives), spills, local memory or a stack
   registers fit blocks_per_sm blocks into a multiprocessor, and stay within the budget below
-  the code has as many tensor copies (UTMALDG, UTMASTG) and casts (F2FP) as the schedule says, and no local memory (LDL, STL)
+  the code has as many tensor copies (UTMALDG, UTMASTG), casts (F2FP) and matrix products (QGMMA) as the schedule says,
+  and no local memory (LDL, STL)
 
   gate.py MOE_OPT PTXAS SCHEDULES
 
@@ -38,6 +39,10 @@ f32  128 128 1 2 16 2 64
 # should be looked at before this table is changed.
 BUDGET = {"bf16": 128, "f32": 88}
 REGISTERS = 65536
+# Products: case, accumulate and tile_n of the default schedules.
+PRODUCTS = (("forward", "fast", 256), ("forward", "promoted", 192), ("gradient", "fast", 256), ("gradient", "promoted", 192))
+# Of a thread when the kernel starts: 384 threads share all. The roles then move them by setmaxnreg.
+PRODUCT_REGISTERS = 168
 SIGNS = re.compile(r"\(C75\d\d\)|warning|error|[1-9]\d* bytes (stack frame|spill|lmem)", re.IGNORECASE)
 
 
@@ -48,7 +53,7 @@ def read_schedules(path):
     return sorted({(row[0], tuple(int(value) for value in row[1:])) for row in rows})
 
 
-def source(x, schedule):
+def quantize_source(x, schedule):
     """One function for each mode, type of q, and static or dynamic sizes."""
     functions = []
     fields = ", ".join(f"{name} = {value}" for name, value in zip(FIELDS, schedule))
@@ -64,7 +69,7 @@ def source(x, schedule):
     return "#col_major = affine_map<(e, n, k) -> (e, k, n)>\n" + "".join(functions), len(functions)
 
 
-def expected_counts(x, schedule):
+def quantize_counts(x, schedule):
     field = dict(zip(FIELDS, schedule))
     columns = 128 // (2 if x == "bf16" else 4)
     strips_per_warp = field["tile_n"] // 32 * (field["tile_k"] // columns) // field["warps"]
@@ -72,50 +77,94 @@ def expected_counts(x, schedule):
         "UTMALDG": field["tile_k"] // columns,
         "UTMASTG": field["tile_n"] // 128,
         "F2FP": strips_per_warp * 16 * (2 if x == "bf16" else 1),
-        "LDL": 0,
-        "STL": 0,
     }
 
 
-def check(moe_opt, ptxas, x, schedule):
-    """Problems of all kernels of one schedule, and the largest number of registers."""
-    text, count = source(x, schedule)
+def check_quantize(moe_opt, ptxas, x, schedule):
+    field = dict(zip(FIELDS, schedule))
+    threads = (field["warps"] + 1) * 32 * field["blocks_per_sm"]
+    limit = min(REGISTERS // threads // 8 * 8, BUDGET[x])
+    return check(moe_opt, ptxas, *quantize_source(x, schedule), quantize_counts(x, schedule), limit)
+
+
+def product_source(case, accumulate):
+    """One function for each pair of types, and static or dynamic sizes."""
+    functions = []
+    for a, b, is_static in itertools.product(TYPES, TYPES, (False, True)):
+        e, m, n, k = (8, 1024, 1408, 7168) if is_static else "????"
+        if case == "forward":
+            tensors = f"{m}x{k}x{a}", f"{e}x{k}x{n}x{b}, #forward", f"{m}xf32", f"{e}x{n}xf32", f"{e}xi32", f"{m}x{n}xbf16"
+        else:
+            tensors = f"{n}x{m}x{a}", f"{m}x{k}x{b}, #gradient", f"{e}x{n}xf32", f"{e}x{k}xf32", f"{e}xi32", f"{e}x{n}x{k}xbf16"
+        *operands, result = [f"tensor<{tensor}>" for tensor in tensors]
+        arguments = ", ".join(f"%{i}: {operand}" for i, operand in enumerate(operands))
+        functions.append(
+            f"func.func @{a}_{b}_{'static' if is_static else 'dynamic'}({arguments}) -> {result} {{\n"
+            f'  %out = "scaled_grouped_mm.scaled_mm"(%0, %1, %2, %3, %4) {{accumulate = "{accumulate}"}}\n'
+            f"      : ({', '.join(operands)}) -> {result}\n"
+            f"  return %out : {result}\n}}\n"
+        )
+    maps = "#forward = affine_map<(e, k, n) -> (e, n, k)>\n#gradient = affine_map<(m, k) -> (k, m)>\n"
+    return maps + "".join(functions), len(functions)
+
+
+def product_counts(accumulate, tile_n):
+    return {
+        # Four for 128 of the reduction; with fast sums the first 128 stand before the loop.
+        "QGMMA": 8 if accumulate == "fast" else 4,
+        # Twice as many where K is static: the loader's loop is unrolled.
+        "UTMALDG": (2, 4),
+        # A warp's 16 rows: 16 columns a store, two values a cast.
+        "STSM": tile_n // 16,
+        "F2FP": tile_n // 4,
+        "USETMAXREG": 2,
+    }
+
+
+def check_product(moe_opt, ptxas, case, accumulate, tile_n):
+    return check(moe_opt, ptxas, *product_source(case, accumulate), product_counts(accumulate, tile_n), PRODUCT_REGISTERS)
+
+
+def check(moe_opt, ptxas, text, count, expected, limit):
+    """Number of kernels in the text, the largest number of registers, and all problems."""
     with tempfile.TemporaryDirectory() as folder:
         ptx, cubin = os.path.join(folder, "x.ptx"), os.path.join(folder, "x.cubin")
         compiled = subprocess.run([moe_opt, "-", "--emit=ptx", "-o", ptx], input=text, capture_output=True, text=True)
         if compiled.returncode:
-            return [compiled.stderr], 0
+            return count, 0, [compiled.stderr]
         assembled = subprocess.run(
             [ptxas, "-arch=sm_90a", "-v", "-warn-spills", "-warn-lmem-usage", "-o", cubin, ptx],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )
         if assembled.returncode:
-            return [assembled.stdout], 0
+            return count, 0, [assembled.stdout]
         with open(cubin, "rb") as file:
             kernels = sass.census(file.read())
     problems = [line for line in assembled.stdout.splitlines() if SIGNS.search(line)]
     registers = [int(number) for number in re.findall(r"Used (\d+) registers", assembled.stdout)]
-    field = dict(zip(FIELDS, schedule))
-    threads = (field["warps"] + 1) * 32 * field["blocks_per_sm"]
-    limit = min(REGISTERS // threads // 8 * 8, BUDGET[x])
     if len(registers) != count or len(kernels) != count:
         problems.append(f"{count} kernels expected, {len(registers)} reported and {len(kernels)} in the cubin")
     problems += [f"{number} registers; {limit} are allowed" for number in registers if number > limit]
     for kernel, counts in kernels.items():
-        for name, number in expected_counts(x, schedule).items():
-            if counts[name] != number:
-                problems.append(f"{kernel} has {counts[name]} {name}; it must have {number}")
-    return problems, max(registers, default=0)
+        for name, number in {**expected, "LDL": 0, "STL": 0}.items():
+            allowed = number if isinstance(number, tuple) else (number,)
+            if counts[name] not in allowed:
+                problems.append(f"{kernel} has {counts[name]} {name}; it must have {' or '.join(map(str, allowed))}")
+    return count, max(registers, default=0), problems
 
 
 def main():
     moe_opt, ptxas, schedules = sys.argv[1:]
-    rows = read_schedules(schedules)
     failed = False
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        for row, (problems, registers) in zip(rows, pool.map(lambda row: check(moe_opt, ptxas, *row), rows)):
-            name = f"{row[0]} {' '.join(map(str, row[1]))}"
-            print(f"{name}: {len(MODES) * len(TYPES) * 2} kernels, at most {registers} registers")
+        checks = {
+            f"{row[0]} {' '.join(map(str, row[1]))}": pool.submit(check_quantize, moe_opt, ptxas, *row)
+            for row in read_schedules(schedules)
+        }
+        checks |= {" ".join(map(str, row)): pool.submit(check_product, moe_opt, ptxas, *row) for row in PRODUCTS}
+        for name, result in checks.items():
+            count, registers, problems = result.result()
+            print(f"{name}: {count} kernels, at most {registers} registers")
             for problem in problems:
                 print(f"{name}: error: {problem}")
             failed |= bool(problems)

@@ -17,6 +17,7 @@ OPCODES = {
     0x3B5: "UTMASTG",  # shared to global memory
     0x387: "STL",  # store to local memory
     0x983: "LDL",  # load from local memory
+    0x844: "STSM",  # store of 8 x 8 matrices to shared memory
     0x9C8: "USETMAXREG",
     0x9F0: "HGMMA",
     0x9F3: "QGMMA",

@@ -118,6 +118,26 @@ func.func @q_both_ways(%w: tensor<8x64x48xbf16>) -> (tensor<8x48x64xf8E4M3FN>, t
 
 // -----
 
+// One transpose is the inverse, the other is not, and on a cube both have the same type.
+// CHECK-LABEL: func.func @cube_both_ways
+// CHECK: %[[T:.*]] = linalg.transpose
+// CHECK: %[[QS:.*]]:2 = "mx_quantize.quantize"(%[[T]]) {axis = 2 : i64
+// CHECK: %[[OTHER:.*]] = linalg.transpose ins(%[[QS]]#0{{.*}}permutation = [1, 0, 2]
+// CHECK: %[[BACK:.*]] = linalg.transpose ins(%[[QS]]#0{{.*}}permutation = [0, 2, 1]
+// CHECK: return %[[OTHER]], %[[BACK]]
+func.func @cube_both_ways(%w: tensor<32x32x32xbf16>) -> (tensor<32x32x32xf8E4M3FN>, tensor<32x32x32xf8E4M3FN>) {
+  %te = tensor.empty() : tensor<32x32x32xbf16>
+  %t = linalg.transpose ins(%w : tensor<32x32x32xbf16>) outs(%te : tensor<32x32x32xbf16>) permutation = [0, 2, 1]
+  %qt, %st = "mx_quantize.quantize"(%t) {axis = 2 : i64, block = 32 : i64, mode = "rceil"}
+      : (tensor<32x32x32xbf16>) -> (tensor<32x32x32xf8E4M3FN>, tensor<32x32x1xf8E8M0FNU>)
+  %qe = tensor.empty() : tensor<32x32x32xf8E4M3FN>
+  %other = linalg.transpose ins(%qt : tensor<32x32x32xf8E4M3FN>) outs(%qe : tensor<32x32x32xf8E4M3FN>) permutation = [1, 0, 2]
+  %back = linalg.transpose ins(%qt : tensor<32x32x32xf8E4M3FN>) outs(%qe : tensor<32x32x32xf8E4M3FN>) permutation = [0, 2, 1]
+  return %other, %back : tensor<32x32x32xf8E4M3FN>, tensor<32x32x32xf8E4M3FN>
+}
+
+// -----
+
 // q is transposed back and is also the destination of a transpose: the second use reads nothing but is a use.
 // CHECK-LABEL: func.func @q_as_destination
 // CHECK: %[[T:.*]] = linalg.transpose
@@ -261,6 +281,25 @@ func.func @cycle_only_scales(%w: tensor<32x64x96x4xbf16>) -> (tensor<64x96x32x4x
   %se = tensor.empty() : tensor<32x64x3x4xf8E8M0FNU>
   %s = linalg.transpose ins(%st : tensor<64x3x32x4xf8E8M0FNU>) outs(%se : tensor<32x64x3x4xf8E8M0FNU>) permutation = [2, 0, 1, 3]
   return %q, %s : tensor<64x96x32x4xf8E4M3FN>, tensor<32x64x3x4xf8E8M0FNU>
+}
+
+// -----
+
+// The same where q has a memory order of its own: outermost is its dimension 1, which is dimension p[1] = 2 of x, then p[0] = 1.
+// CHECK: #[[$ORDER:.*]] = affine_map<(d0, d1, d2, d3) -> (d2, d1, d0, d3)>
+// CHECK-LABEL: func.func @cycle_encoded
+// CHECK: "mx_quantize.quantize"(%{{.*}}) {axis = 2 : i64
+// CHECK-SAME: -> (tensor<32x64x96x4xf8E4M3FN, #[[$ORDER]]>, tensor<32x64x3x4xf8E8M0FNU>)
+func.func @cycle_encoded(%w: tensor<32x64x96x4xbf16>)
+    -> (tensor<64x96x32x4xf8E4M3FN, affine_map<(a, b, c, d) -> (b, a, c, d)>>, tensor<32x64x3x4xf8E8M0FNU>) {
+  %te = tensor.empty() : tensor<64x96x32x4xbf16>
+  %t = linalg.transpose ins(%w : tensor<32x64x96x4xbf16>) outs(%te : tensor<64x96x32x4xbf16>) permutation = [1, 2, 0, 3]
+  %q, %st = "mx_quantize.quantize"(%t) {axis = 1 : i64, block = 32 : i64, mode = "rceil"}
+      : (tensor<64x96x32x4xbf16>)
+      -> (tensor<64x96x32x4xf8E4M3FN, affine_map<(a, b, c, d) -> (b, a, c, d)>>, tensor<64x3x32x4xf8E8M0FNU>)
+  %se = tensor.empty() : tensor<32x64x3x4xf8E8M0FNU>
+  %s = linalg.transpose ins(%st : tensor<64x3x32x4xf8E8M0FNU>) outs(%se : tensor<32x64x3x4xf8E8M0FNU>) permutation = [2, 0, 1, 3]
+  return %q, %s : tensor<64x96x32x4xf8E4M3FN, affine_map<(a, b, c, d) -> (b, a, c, d)>>, tensor<32x64x3x4xf8E8M0FNU>
 }
 
 // -----

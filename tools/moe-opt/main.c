@@ -14,7 +14,9 @@
 #include "tools/moe-opt/Source.h"
 #include "tools/moe-opt/VerifyDiagnostics.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -244,8 +246,21 @@ static moe_status_t run(session_t *session) {
   return status;
 }
 
+/* --help and the lists that could not be written are a failure too. */
+static void close_stdout(void) {
+  bool has_output = __fpending(stdout) > 0, failed = ferror(stdout);
+  errno = 0;
+  if (fclose(stdout) && (has_output || errno != EBADF))
+    failed = true;
+  if (failed) {
+    fprintf(stderr, "moe-opt: error: cannot write '<stdout>': %s\n", strerror(errno ? errno : EIO));
+    _exit(EXIT_INPUT);
+  }
+}
+
 int main(int argc, char **argv) {
   session_t session = {0};
+  atexit(close_stdout);
   options_parse(argc, argv, &session.options);
   moe_status_t status = MOE_OK;
   if (!answer_questions(&session.options)) {
@@ -256,9 +271,5 @@ int main(int argc, char **argv) {
   moe__text_free(&session.last_error);
   moe__text_free(&session.pipeline);
   moe__text_free(&session.result);
-  if (fflush(stdout) != 0) {
-    fprintf(stderr, "moe-opt: error: cannot write '<stdout>'\n");
-    return EXIT_INPUT;
-  }
   return exit_code(status);
 }

@@ -8,6 +8,7 @@
 #include "tools/moe-run/Bench.h"
 
 #include "tools/moe-run/Describe.h"
+#include "tools/moe-run/Reference.h"
 #include "tools/moe-run/Report.h"
 
 #include <inttypes.h>
@@ -22,6 +23,8 @@ enum { FLUSH_L2_FACTOR = 4, SINK_BYTES = 2 << 20, FILLS = 4, WARM_UP = 10 };
 typedef struct bench_t {
   const moe__target_t *target;
   moe__device_call_t call;
+  double flops;    /* of its products */
+  bool has_flops;  /* it has products */
   size_t bytes;    /* each argument read once, each result written once */
   void *from, *to; /* of the copy, bytes / 2 each: read and write together are as many */
   void *flush, *sink;
@@ -143,24 +146,33 @@ static void report(const bench_t *bench, int repeat, bool json, json_t *cases) {
   summarize(bench->copy, repeat, &copy_median, &copy_least);
   double gigabytes = (double)bench->bytes / 1e9;
   double rate = gigabytes / (median * 1e-6), copy_rate = gigabytes / (copy_median * 1e-6);
+  double teraflops = bench->flops / (median * 1e-6) / 1e12;
   if (!json) {
     char *arguments = moe__describe_arguments(bench->call.host);
     if (json_array_size(cases) == 0)
       printf("%s on %s: median of %d calls; the copy moves as many bytes\n"
-             "%-24s %12s %10s %10s %8s %10s %8s %8s\n",
+             "%-24s %12s %10s %10s %8s %10s %8s %8s%s\n",
              bench->call.host->function->name, bench->target->words, repeat, "arguments", "bytes",
-             "median us", "least us", "GB/s", "copy us", "GB/s", "fraction");
-    printf("%-24s %12zu %10.2f %10.2f %8.0f %10.2f %8.0f %8.3f\n", arguments ? arguments : "",
+             "median us", "least us", "GB/s", "copy us", "GB/s", "fraction",
+             bench->has_flops ? "  TFLOP/s" : "");
+    printf("%-24s %12zu %10.2f %10.2f %8.0f %10.2f %8.0f %8.3f", arguments ? arguments : "",
            bench->bytes, median, least, rate, copy_median, copy_rate, copy_median / median);
+    if (bench->has_flops)
+      printf(" %8.1f", teraflops);
+    putchar('\n');
     fflush(stdout);
     free(arguments);
   }
-  json_array_append_new(
-      cases, json_pack("{s:o, s:I, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "arguments",
-                       moe__describe_shapes(bench->call.host), "bytes", (json_int_t)bench->bytes,
-                       "calls", repeat, "median_us", median, "least_us", least, "gb_per_s", rate,
-                       "copy_median_us", copy_median, "copy_least_us", copy_least, "copy_gb_per_s",
-                       copy_rate, "fraction", copy_median / median));
+  json_t *object = json_pack(
+      "{s:o, s:I, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "arguments",
+      moe__describe_shapes(bench->call.host), "bytes", (json_int_t)bench->bytes, "calls", repeat,
+      "median_us", median, "least_us", least, "gb_per_s", rate, "copy_median_us", copy_median,
+      "copy_least_us", copy_least, "copy_gb_per_s", copy_rate, "fraction", copy_median / median);
+  if (bench->has_flops) {
+    json_object_set_new(object, "flops", json_integer((json_int_t)bench->flops));
+    json_object_set_new(object, "tflops_per_s", json_real(teraflops));
+  }
+  json_array_append_new(cases, object);
 }
 
 int moe__bench(const moe__target_t *target, const moe__call_t *call, int repeat, bool json,
@@ -176,6 +188,8 @@ int moe__bench(const moe__target_t *target, const moe__call_t *call, int repeat,
   bench.kernel = calloc((size_t)repeat, sizeof *bench.kernel);
   bench.copy = calloc((size_t)repeat, sizeof *bench.copy);
   int rc = bench.kernel && bench.copy ? MOE__OK : moe__input_error("out of memory");
+  if (!rc)
+    rc = moe__reference_flops(call, &bench.has_flops, &bench.flops);
   if (!rc)
     rc = moe__device_call_make(target, call, &bench.call);
   if (!rc) {

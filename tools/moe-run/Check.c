@@ -10,6 +10,7 @@
 #include "tools/moe-run/Report.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,8 +24,14 @@ enum { CHUNK = 1 << 20 };
 /* What is known of a result after both runs. */
 typedef struct verdict_t {
   moe__difference_t difference;
+  moe__judgment_t judgment;
+  bool by_bound; /* of a product whose sums have no certain bits */
+  int64_t written_rows;
+  int64_t touched; /* position of an element of no group that was written; -1: none */
   bool guards_intact, same_twice;
 } verdict_t;
+
+/* ---- Elements ---- */
 
 static uint32_t load(const moe__tensor_t *tensor, int64_t position) {
   uint32_t bits = 0;
@@ -36,6 +43,8 @@ static uint32_t load(const moe__tensor_t *tensor, int64_t position) {
 static bool is_nan(const char *dtype, uint32_t bits) {
   if (!strcmp(dtype, "bf16"))
     return (bits & 0x7FFF) > 0x7F80;
+  if (!strcmp(dtype, "f16"))
+    return (bits & 0x7FFF) > 0x7C00;
   if (!strcmp(dtype, "f32"))
     return (bits & 0x7FFFFFFF) > 0x7F800000;
   if (!strcmp(dtype, "f8E4M3FN") || !strcmp(dtype, "f8E5M2"))
@@ -43,7 +52,17 @@ static bool is_nan(const char *dtype, uint32_t bits) {
   return false;
 }
 
-moe__difference_t moe__compare(const moe__tensor_t *got, const moe__tensor_t *expected) {
+/* The bits of the same byte, over and over. */
+static uint32_t filled(const moe__tensor_t *tensor, uint8_t fill) {
+  return (uint32_t)fill * 0x01010101u >> (32 - tensor->dtype->bits);
+}
+
+static int64_t row_of(const moe__tensor_t *tensor, int64_t position) {
+  return position / tensor->strides[0] % tensor->shape[0];
+}
+
+moe__difference_t moe__compare(const moe__tensor_t *got, const moe__tensor_t *expected,
+                               int64_t begin_row, int64_t end_row) {
   moe__difference_t difference = {0};
   size_t element = (size_t)got->dtype->bits / 8;
   for (size_t begin = 0; begin < got->bytes; begin += CHUNK) {
@@ -54,7 +73,8 @@ moe__difference_t moe__compare(const moe__tensor_t *got, const moe__tensor_t *ex
       uint32_t a = load(got, (int64_t)i), b = load(expected, (int64_t)i);
       if (a == b || (is_nan(got->info->dtype, a) && is_nan(got->info->dtype, b)))
         continue;
-      if (difference.count++)
+      int64_t row = row_of(got, (int64_t)i);
+      if (row < begin_row || row >= end_row || difference.count++)
         continue;
       difference.got = a;
       difference.expected = b;
@@ -64,13 +84,41 @@ moe__difference_t moe__compare(const moe__tensor_t *got, const moe__tensor_t *ex
   return difference;
 }
 
+/* Whether both runs wrote the same bits; rows from `written` on are none of theirs. */
+static bool is_same(const moe__tensor_t *first, const moe__tensor_t *second, int64_t written) {
+  if (written == first->shape[0])
+    return !memcmp(first->data, second->data, first->bytes);
+  for (int64_t i = 0; i < first->elements; i++)
+    if (row_of(first, i) < written && load(first, i) != load(second, i))
+      return false;
+  return true;
+}
+
+/* The first element in rows from `written` on that either run changed; -1 if none. */
+static int64_t find_touched(const moe__tensor_t *first, const moe__tensor_t *second,
+                            int64_t written) {
+  if (written == first->shape[0])
+    return -1;
+  for (int64_t i = 0; i < first->elements; i++)
+    if (row_of(first, i) >= written &&
+        (load(first, i) != filled(first, fills[0]) || load(second, i) != filled(second, fills[1])))
+      return i;
+  return -1;
+}
+
+/* ---- Running ---- */
+
 /* Runs the call into `results`. */
 static int run_once(const moe__target_t *target, moe__device_call_t *device_call, moe__call_t *call,
                     moe__tensor_t *results, uint8_t fill, int threads, verdict_t *verdicts) {
-  if (!target->device)
+  const int count = call->function->result_count;
+  if (!target->device) {
+    for (int i = 0; i < count; i++)
+      memset(results[i].data, fill, results[i].bytes);
     return moe__reference_run(call, results, threads);
+  }
   int rc = moe__device_call_run(device_call, fill);
-  for (int i = 0; i < call->function->result_count && !rc; i++) {
+  for (int i = 0; i < count && !rc; i++) {
     bool intact;
     rc = moe__device_call_fetch(device_call, i, results[i].data, &intact);
     verdicts[i].guards_intact = verdicts[i].guards_intact && !rc && intact;
@@ -78,18 +126,83 @@ static int run_once(const moe__target_t *target, moe__device_call_t *device_call
   return rc;
 }
 
+/* Computes what is expected of call->results, and judges them. Without a device, compares the
+ * sliced computation with the plain one. */
+static int judge(const moe__target_t *target, const moe__call_t *call,
+                 const moe__options_t *options, const moe__tensor_t *second,
+                 moe__tensor_t *expected, verdict_t *verdicts) {
+  const int count = call->function->result_count;
+  moe__judgment_t *judgments = calloc((size_t)count + 1, sizeof *judgments);
+  if (!judgments)
+    return moe__input_error("out of memory");
+  int rc = moe__reference_judge(call, expected, call->results,
+                                target->device ? options->threads : 1, judgments);
+  for (int i = 0; i < count && !rc; i++) {
+    const moe__tensor_t *result = &call->results[i];
+    verdict_t *verdict = &verdicts[i];
+    verdict->judgment = judgments[i];
+    verdict->by_bound = judgments[i].is_product && !options->exact;
+    verdict->written_rows = judgments[i].is_product ? judgments[i].written_rows : result->shape[0];
+    if (!verdict->by_bound || !target->device)
+      verdict->difference = moe__compare(result, &expected[i], 0, verdict->written_rows);
+    verdict->touched = find_touched(result, &second[i], verdict->written_rows);
+    verdict->same_twice = is_same(result, &second[i], verdict->written_rows);
+  }
+  free(judgments);
+  return rc;
+}
+
+/* ---- Reporting ---- */
+
+/* The logical index of the element that the score names. */
+static void worst_index(const moe__tensor_t *result, const moe_ref_score_t *score, int64_t *index) {
+  int rank = result->info->rank;
+  index[0] = rank == 3 ? score->row / result->shape[1] : score->row;
+  index[1] = rank == 3 ? score->row % result->shape[1] : score->column;
+  index[2] = score->column;
+}
+
+/* Its bits. */
+static uint32_t worst_bits(const moe__tensor_t *result, const int64_t *index) {
+  int64_t position = 0;
+  for (int d = 0; d < result->info->rank; d++)
+    position += index[d] * result->strides[d];
+  return load(result, position);
+}
+
+static int report_score(const moe__tensor_t *result, const moe_ref_score_t *score,
+                        const moe__target_t *target) {
+  char list[MOE__LIST_TEXT];
+  int64_t index[MOE_RT_MAX_RANK] = {0};
+  worst_index(result, score, index);
+  return moe__input_error("%s[%s]: got 0x%0*" PRIx32
+                          ", which is %.3g times as far from %.9g as it may be (%" PRId64
+                          " of %" PRId64 " elements are too far; ran on %s)",
+                          result->info->name, moe__list_text(result->info->rank, index, ",", list),
+                          result->dtype->bits / 4, worst_bits(result, index), score->worst,
+                          score->exact, score->failures, score->elements, target->words);
+}
+
 static int report(const moe__tensor_t *result, const verdict_t *verdict,
                   const moe__target_t *target) {
-  char index[MOE__LIST_TEXT];
+  char list[MOE__LIST_TEXT];
+  int64_t index[MOE_RT_MAX_RANK] = {0};
   const moe__difference_t *difference = &verdict->difference;
   const char *name = result->info->name;
-  int digits = result->dtype->bits / 4, rc = MOE__OK;
+  int digits = result->dtype->bits / 4, rank = result->info->rank, rc = MOE__OK;
   if (difference->count)
     rc = moe__input_error("%s[%s]: got 0x%0*" PRIx32 ", expected 0x%0*" PRIx32 " (%" PRId64
                           " of %" PRId64 " elements differ; ran on %s)",
-                          name, moe__list_text(result->info->rank, difference->first, ",", index),
-                          digits, difference->got, digits, difference->expected, difference->count,
+                          name, moe__list_text(rank, difference->first, ",", list), digits,
+                          difference->got, digits, difference->expected, difference->count,
                           result->elements, target->words);
+  if (verdict->by_bound && verdict->judgment.score.failures)
+    rc = report_score(result, &verdict->judgment.score, target);
+  if (verdict->touched >= 0) {
+    moe__tensor_index(result, verdict->touched, index);
+    rc = moe__input_error("%s[%s]: is in no group, and was written (ran on %s)", name,
+                          moe__list_text(rank, index, ",", list), target->words);
+  }
   if (!verdict->guards_intact)
     rc = moe__input_error("%s: the call wrote outside of it (ran on %s)", name, target->words);
   if (!verdict->same_twice)
@@ -97,24 +210,73 @@ static int report(const moe__tensor_t *result, const verdict_t *verdict,
   return rc;
 }
 
+/* JSON has no Inf and no NaN. */
+static json_t *number(double x) {
+  return isfinite(x) ? json_real(x) : json_null();
+}
+
+static json_t *describe_worst(const moe__tensor_t *result, const moe_ref_score_t *score) {
+  if (score->elements == 0)
+    return json_null();
+  int64_t index[MOE_RT_MAX_RANK] = {0};
+  worst_index(result, score, index);
+  return json_pack("{s:o, s:I, s:o, s:o}", "index", moe__describe_list(result->info->rank, index),
+                   "got", (json_int_t)worst_bits(result, index), "exact", number(score->exact),
+                   "bound", number(score->bound));
+}
+
 static json_t *describe(const moe__tensor_t *result, const verdict_t *verdict, bool on_device) {
   const moe__difference_t *difference = &verdict->difference;
+  const moe_ref_score_t *score = &verdict->judgment.score;
   json_t *first = json_null();
   if (difference->count)
     first = json_pack("{s:o, s:I, s:I}", "index",
                       moe__describe_list(result->info->rank, difference->first), "got",
                       (json_int_t)difference->got, "expected", (json_int_t)difference->expected);
-  return json_pack("{s:s, s:s, s:o, s:I, s:I, s:o, s:o, s:b}", "name", result->info->name, "dtype",
-                   result->info->dtype, "shape",
-                   moe__describe_list(result->info->rank, result->shape), "elements",
-                   (json_int_t)result->elements, "differences", (json_int_t)difference->count,
-                   "first_difference", first, "guards_intact",
-                   on_device ? json_boolean(verdict->guards_intact) : json_null(), "same_twice",
-                   verdict->same_twice);
+  json_t *object =
+      json_pack("{s:s, s:s, s:o, s:I, s:I, s:o, s:o, s:b}", "name", result->info->name, "dtype",
+                result->info->dtype, "shape", moe__describe_list(result->info->rank, result->shape),
+                "elements", (json_int_t)result->elements, "differences",
+                (json_int_t)difference->count, "first_difference", first, "guards_intact",
+                on_device ? json_boolean(verdict->guards_intact) : json_null(), "same_twice",
+                verdict->same_twice);
+  if (verdict->judgment.is_product) {
+    json_object_set_new(object, "groups_only", json_boolean(verdict->touched < 0));
+    json_object_set_new(object, "judged_by", json_string(verdict->by_bound ? "bound" : "bits"));
+    json_object_set_new(object, "beyond_bound", json_integer(score->failures));
+    json_object_set_new(object, "worst_ratio", number(score->worst));
+    json_object_set_new(object, "worst", describe_worst(result, score));
+    json_object_set_new(object, "sqnr_db", number(moe_ref_score_sqnr(score)));
+  }
+  return object;
 }
 
-static int judge(const moe__target_t *target, const moe__call_t *call, const verdict_t *verdicts,
-                 bool json, json_t *cases) {
+/* "check w=2x64x48: q, scales equal the C reference in every bit, in two runs on ..." */
+static void print_verdicts(const moe__target_t *target, const moe__call_t *call,
+                           const char *arguments, const verdict_t *verdicts) {
+  const int count = call->function->result_count;
+  int named = 0;
+  printf("check %s: ", arguments);
+  for (int i = 0; i < count; i++)
+    if (!verdicts[i].by_bound || !target->device)
+      printf("%s%s", named++ ? ", " : "", call->results[i].info->name);
+  if (!target->device)
+    printf(": only the C reference ran; its slices equal the whole in every bit");
+  else if (named)
+    printf(" equal the C reference in every bit");
+  for (int i = 0; i < count; i++) {
+    const moe_ref_score_t *score = &verdicts[i].judgment.score;
+    if (verdicts[i].by_bound)
+      printf("%s%s is within %.2f of its bound, SQNR %.1f dB", named++ ? "; " : "",
+             call->results[i].info->name, score->worst, moe_ref_score_sqnr(score));
+  }
+  if (target->device)
+    printf(", in two runs on %s", target->words);
+  putchar('\n');
+}
+
+static int conclude(const moe__target_t *target, const moe__call_t *call, const verdict_t *verdicts,
+                    bool json, json_t *cases) {
   char *shapes = moe__describe_arguments(call);
   json_t *results = json_array();
   int rc = MOE__OK;
@@ -124,20 +286,13 @@ static int judge(const moe__target_t *target, const moe__call_t *call, const ver
   }
   json_array_append_new(cases, json_pack("{s:o, s:b, s:o}", "arguments", moe__describe_shapes(call),
                                          "ok", rc == MOE__OK, "results", results));
-  if (!rc && !json) {
-    printf("check %s: ", shapes ? shapes : "");
-    for (int i = 0; i < call->function->result_count; i++)
-      printf("%s%s", i ? ", " : "", call->results[i].info->name);
-    if (target->device)
-      printf(" equal the C reference in every bit, in two runs on %s\n", target->words);
-    else
-      printf(": only the C reference ran; its slices equal the whole in every bit\n");
-  }
+  if (!rc && !json)
+    print_verdicts(target, call, shapes ? shapes : "", verdicts);
   free(shapes);
   return rc;
 }
 
-int moe__check(const moe__target_t *target, moe__call_t *call, int threads, bool json,
+int moe__check(const moe__target_t *target, moe__call_t *call, const moe__options_t *options,
                json_t *cases) {
   int count = call->function->result_count, rc = MOE__INPUT;
   moe__device_call_t device_call = {0};
@@ -150,20 +305,15 @@ int moe__check(const moe__target_t *target, moe__call_t *call, int threads, bool
     goto done;
   for (int i = 0; i < count; i++)
     verdicts[i].guards_intact = true;
-  /* Without a device, compare the sliced computation with the plain one. */
-  rc = moe__reference_run(call, expected, target->device ? threads : 1);
-  if (!rc && target->device)
-    rc = moe__device_call_make(target, call, &device_call);
+  rc = target->device ? moe__device_call_make(target, call, &device_call) : MOE__OK;
   if (!rc)
-    rc = run_once(target, &device_call, call, call->results, fills[0], threads, verdicts);
+    rc = run_once(target, &device_call, call, call->results, fills[0], options->threads, verdicts);
   if (!rc)
-    rc = run_once(target, &device_call, call, second, fills[1], threads, verdicts);
-  for (int i = 0; i < count && !rc; i++) {
-    verdicts[i].difference = moe__compare(&call->results[i], &expected[i]);
-    verdicts[i].same_twice = !memcmp(call->results[i].data, second[i].data, second[i].bytes);
-  }
+    rc = run_once(target, &device_call, call, second, fills[1], options->threads, verdicts);
   if (!rc)
-    rc = judge(target, call, verdicts, json, cases);
+    rc = judge(target, call, options, second, expected, verdicts);
+  if (!rc)
+    rc = conclude(target, call, verdicts, options->json, cases);
 done:
   moe__device_call_free(&device_call);
   free(verdicts);

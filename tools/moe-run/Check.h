@@ -1,6 +1,7 @@
 /* Check.h - compares what a call computed with the C reference, bit for bit.
  *
- * Why it exists: quantizers are judged by bits, not by tolerances.
+ * Why it exists: quantizers are judged by bits, not by tolerances; and products too on data whose
+ * sums are exact. On other data products are judged by the bound of libmoe_ref.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #ifndef MOE_RUN_CHECK_H
@@ -17,14 +18,16 @@ typedef struct moe__difference_t {
   uint32_t got, expected;         /* its bits */
 } moe__difference_t;
 
-/* Compares two tensors of one layout. NaNs are equal whatever their payload and sign, but an E5M2
- * NaN only as 0x7F or 0xFF, and E8M0 has only one. */
-moe__difference_t moe__compare(const moe__tensor_t *got, const moe__tensor_t *expected);
+/* Compares two tensors of one layout, in rows [begin, end) of dimension 0. NaNs are equal whatever
+ * their payload and sign, but an E5M2 NaN only as 0x7F or 0xFF, and E8M0 has only one. */
+moe__difference_t moe__compare(const moe__tensor_t *got, const moe__tensor_t *expected,
+                               int64_t begin, int64_t end);
 
 /* Runs the call twice on the target and once on the C reference and compares all three, and on a
- * device the guard zones too. call->results get the first run's data. Appends an object to `cases`,
- * and prints a line unless `json`. */
-int moe__check(const moe__target_t *target, moe__call_t *call, int threads, bool json,
+ * device the guard zones too. Products are judged by their bounds unless the data are --exact; rows
+ * of theirs that are in no group must not be written. call->results get the first run's data.
+ * Appends an object to `cases`, and prints a line unless `json`. */
+int moe__check(const moe__target_t *target, moe__call_t *call, const moe__options_t *options,
                json_t *cases);
 
 #endif /* MOE_RUN_CHECK_H */

@@ -141,8 +141,9 @@ static int find_shape(const moe__options_t *options, const moe_rt_tensor_info_t 
   return rc;
 }
 
-static int fill(const moe__options_t *options, const moe_rt_function_info_t *function, int argument,
-                const source_t *source, moe__tensor_t *tensor) {
+static int fill(const moe__options_t *options, const moe__call_t *call, int argument,
+                const source_t *source) {
+  moe__tensor_t *tensor = &call->arguments[argument];
   int rc = moe__tensor_allocate(tensor);
   if (rc)
     return rc;
@@ -150,10 +151,12 @@ static int fill(const moe__options_t *options, const moe_rt_function_info_t *fun
     return moe__safetensors_read(source->file, source->stored, tensor->data);
   moe__random_t random = {.seed = options->seed,
                           .argument = argument,
+                          .groups = options->groups,
                           .edge_blocks = options->edge_blocks,
+                          .exact = options->exact,
                           .threads = options->threads};
-  moe__reference_blocks(function, tensor->info, &random.axis, &random.block);
-  return moe__random_fill(&random, tensor);
+  rc = moe__reference_use(call, tensor->info, &random.use);
+  return rc ? rc : moe__random_fill(&random, tensor);
 }
 
 int moe__inputs_make(const moe__options_t *options, const moe_rt_program_t *program,
@@ -173,7 +176,7 @@ int moe__inputs_make(const moe__options_t *options, const moe_rt_program_t *prog
   if (!rc)
     rc = moe__call_layout(program, function, rows, out_call);
   for (size_t i = 0; i < count && !rc; i++)
-    rc = fill(options, function, (int)i, &sources[i], &out_call->arguments[i]);
+    rc = fill(options, out_call, (int)i, &sources[i]);
   for (size_t i = 0; sources && i < count; i++)
     moe__safetensors_close(sources[i].file);
   free(rows);

@@ -31,6 +31,8 @@ enum {
   OPTION_IN,
   OPTION_RANDOM,
   OPTION_EDGE_BLOCKS,
+  OPTION_EXACT,
+  OPTION_GROUPS,
   OPTION_SHAPE,
   OPTION_OUT,
   OPTION_DEVICE,
@@ -61,12 +63,22 @@ static const struct argp_option argp_options[] = {
     {"random", OPTION_RANDOM, "SEED", 0, "Make random data for the other arguments", 0},
     {"edge-blocks", OPTION_EDGE_BLOCKS, 0, 0,
      "Plant blocks of zeros, NaN, Inf, subnormals and extremes in random data", 0},
+    {"exact", OPTION_EXACT, 0, 0,
+     "Make random data that any order of summation gives one sum of; --check then compares the "
+     "bits "
+     "of products too",
+     0},
+    {"groups", OPTION_GROUPS, "SIZES", 0,
+     "Random group offsets: equal, ragged, or edge, which are 0, 1, 15, 16, 31, 63 ... 129 in turn "
+     "(default: equal)",
+     0},
     {"shape", OPTION_SHAPE, "ARG=SHAPE[,SHAPE...]", 0,
      "Shape of an argument, such as 8x8192x5120; --check and --bench take several, one call each",
      0},
     {0, 0, 0, 0, "Results:", 3},
     {"out", OPTION_OUT, "FILE", 0, "Write the results to a safetensors file", 0},
-    {"check", OPTION_CHECK, 0, 0, "Compare every bit of the results with the C reference", 0},
+    {"check", OPTION_CHECK, 0, 0,
+     "Compare every bit of the results with the C reference; products with a bound", 0},
     {"bench", OPTION_BENCH, 0, 0, "Time the call beside a device copy of as many bytes", 0},
     {"repeat", OPTION_REPEAT, "N", 0, "Timed calls per shape (default: 50)", 0},
     {"json", OPTION_JSON, 0, 0, "Print what was done as one JSON object", 0},
@@ -184,10 +196,23 @@ static bool is_device(const char *name) {
          (!strncmp(name, "cuda:", 5) && parse_integer(name + 5, 0, 1023, &number));
 }
 
+static bool parse_groups(const char *text, moe__groups_t *out) {
+  static const char *const names[] = {
+      [MOE__GROUPS_EQUAL] = "equal", [MOE__GROUPS_RAGGED] = "ragged", [MOE__GROUPS_EDGE] = "edge"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (!strcmp(names[i], text)) {
+      *out = (moe__groups_t)i;
+      return true;
+    }
+  return false;
+}
+
 /* What no single option can tell. */
 static void check_whole(struct argp_state *state, moe__options_t *options) {
-  if (!options->bundle)
+  if (!options->bundle || !*options->bundle)
     argp_error(state, "no bundle given");
+  if (options->out && !*options->out)
+    argp_error(state, "--out needs the name of a file");
   if (options->mode == MOE__RUN && !options->out)
     argp_error(state, "nothing to do: give --out, --check or --bench");
   if (options->mode == MOE__BENCH && options->out)
@@ -210,6 +235,12 @@ static void check_whole(struct argp_state *state, moe__options_t *options) {
     options->random = true;
   if (options->edge_blocks && !options->random)
     argp_error(state, "--edge-blocks needs --random");
+  if (options->exact && !options->random)
+    argp_error(state, "--exact needs --random");
+  if (options->exact && options->edge_blocks)
+    argp_error(state, "--exact and --edge-blocks exclude each other");
+  if (options->groups_given && !options->random)
+    argp_error(state, "--groups needs --random");
 }
 
 static error_t parse_option(int key, char *text, struct argp_state *state) {
@@ -229,6 +260,14 @@ static error_t parse_option(int key, char *text, struct argp_state *state) {
     return 0;
   case OPTION_EDGE_BLOCKS:
     options->edge_blocks = true;
+    return 0;
+  case OPTION_EXACT:
+    options->exact = true;
+    return 0;
+  case OPTION_GROUPS:
+    options->groups_given = true;
+    if (!parse_groups(text, &options->groups))
+      argp_error(state, "--groups '%s': not equal, ragged or edge", text);
     return 0;
   case OPTION_SHAPE:
     add_shapes(state, options, text);

@@ -27,6 +27,13 @@ typedef struct moe__shape_list_t {
   int count;
 } moe__shape_list_t;
 
+/* --groups: how random offsets cut tokens into groups. */
+typedef enum moe__groups_t {
+  MOE__GROUPS_EQUAL,
+  MOE__GROUPS_RAGGED,
+  MOE__GROUPS_EDGE
+} moe__groups_t;
+
 typedef enum moe__mode_t { MOE__RUN, MOE__CHECK, MOE__BENCH } moe__mode_t;
 
 typedef struct moe__options_t {
@@ -40,7 +47,9 @@ typedef struct moe__options_t {
   moe__shape_list_t *shapes;
   int shape_count; /* arguments with --shape */
   int case_count;  /* calls to make: the length of the lists of shapes */
-  bool random, edge_blocks, json;
+  bool random, edge_blocks, exact, json;
+  moe__groups_t groups;
+  bool groups_given;
   uint64_t seed, schedule;
   int time_limit; /* seconds; 0: none */
   int threads, repeat;

@@ -10,6 +10,8 @@
 #include "tools/moe-run/Parallel.h"
 #include "tools/moe-run/Report.h"
 
+#include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Every EDGE_PERIOD-th run of EDGE_KINDS blocks is special; a prime, so that they fall on all
@@ -24,6 +26,7 @@ typedef struct patterns_t {
 
 static const patterns_t all_patterns[] = {
     {"bf16", 0x8000, 0x7FC0, 0x7F80, 0x0001, 0x007F, 0x0080, 0x7F7F},
+    {"f16", 0x8000, 0x7E00, 0x7C00, 0x0001, 0x03FF, 0x0400, 0x7BFF},
     {"f32", 0x80000000, 0x7FC00000, 0x7F800000, 1, 0x007FFFFF, 0x00800000, 0x7F7FFFFF},
     {"f8E4M3FN", 0x80, 0x7F, 0x7F, 0x01, 0x07, 0x08, 0x7E},
     {"f8E5M2", 0x80, 0x7F, 0x7C, 0x01, 0x03, 0x04, 0x7B},
@@ -82,6 +85,8 @@ static uint32_t encode(moe_ref_dtype_t dtype, float x) {
   switch (dtype) {
   case MOE_REF_BF16:
     return moe_ref_bf16_from_f32(x);
+  case MOE_REF_F16:
+    return moe_ref_f16_from_f32(x);
   case MOE_REF_E4M3:
     return moe_ref_e4m3_from_f32(x);
   case MOE_REF_E5M2:
@@ -89,6 +94,7 @@ static uint32_t encode(moe_ref_dtype_t dtype, float x) {
   case MOE_REF_E8M0: /* its exponent */
     return bits >> 23 & 0xFF;
   case MOE_REF_F32:
+  case MOE_REF_I32: /* offsets are made otherwise */
     break;
   }
   return bits;
@@ -134,11 +140,29 @@ static uint32_t edge_element(const fill_t *fill, int kind, int64_t at, int64_t l
   }
 }
 
+/* Products and sums of these are exact in every format on the way, in any order. */
+static uint32_t exact_element(const fill_t *fill, uint64_t bits) {
+  const bool is_scale = fill->random->use.role == MOE__SCALES || fill->dtype == MOE_REF_E8M0;
+  const int number = (int)(bits % 5) - 2;
+  return encode(fill->dtype, is_scale ? power_of_two(number) : (float)number);
+}
+
+/* Uniform mantissa, exponents -4 to 4. */
+static float scale(uint64_t bits) {
+  return power_of_two((int)((bits >> 32) % 9) - 4) * (1.0f + (float)(bits & 0x7FFFFF) * 0x1p-23f);
+}
+
 static uint32_t element(const fill_t *fill, int64_t index, int64_t block, int64_t at,
                         int64_t length) {
   uint64_t bits = draw(fill->element_key, index);
   if (fill->random->edge_blocks && block % EDGE_PERIOD < EDGE_KINDS)
     return edge_element(fill, (int)(block % EDGE_PERIOD), at, length, bits);
+  if (fill->random->exact)
+    return exact_element(fill, bits);
+  if (fill->random->use.role == MOE__SCALES)
+    return encode(fill->dtype, scale(bits));
+  if (fill->random->use.role == MOE__OPERAND)
+    return encode(fill->dtype, normal(bits));
   int exponent = (int)(draw(fill->block_key, block) % 33) - 20;
   return encode(fill->dtype, normal(bits) * shrink(bits) * power_of_two(exponent));
 }
@@ -159,8 +183,8 @@ static void store(const moe__tensor_t *tensor, int64_t position, uint32_t bits) 
 
 static void fill_row(const fill_t *fill, int64_t row) {
   const moe__tensor_t *tensor = fill->tensor;
-  const int64_t length = fill->random->block;
-  const int axis = fill->random->axis, last = tensor->info->rank - 1;
+  const int64_t length = fill->random->use.block;
+  const int axis = fill->random->use.axis, last = tensor->info->rank - 1;
   int64_t rest = row, position = 0, block_base = 0, at = 0, size = tensor->shape[axis];
   for (int d = last - 1; d >= 0; d--) {
     int64_t i = rest % tensor->shape[d];
@@ -188,25 +212,62 @@ static void fill_rows(void *context, int64_t task) {
     fill_row(fill, row);
 }
 
+static int by_value(const void *a, const void *b) {
+  const int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+  return (x > y) - (x < y);
+}
+
+/* Ends of groups. */
+static void fill_offsets(const moe__random_t *random, uint64_t key, int64_t count, int32_t *ends) {
+  static const int edge_sizes[] = {0, 1, 15, 16, 31, 63, 64, 65, 127, 128, 129};
+  enum { EDGE_SIZES = sizeof edge_sizes / sizeof *edge_sizes };
+  const int64_t tokens = random->use.tokens;
+  const int64_t first = (int64_t)(draw(key, 0) % EDGE_SIZES);
+  int64_t end = 0;
+  for (int64_t g = 0; g < count; g++) {
+    switch (random->groups) {
+    case MOE__GROUPS_EQUAL:
+      end = tokens * (g + 1) / count;
+      break;
+    case MOE__GROUPS_RAGGED:
+      end = g < count - 1 ? (int64_t)(draw(key, g) % ((uint64_t)tokens + 1)) : tokens;
+      break;
+    case MOE__GROUPS_EDGE:
+      end += edge_sizes[(first + g) % EDGE_SIZES];
+      break;
+    }
+    ends[g] = (int32_t)(end < tokens ? end : tokens);
+  }
+  qsort(ends, (size_t)count, sizeof *ends, by_value);
+}
+
 int moe__random_fill(const moe__random_t *random, const moe__tensor_t *tensor) {
   const moe_rt_tensor_info_t *info = tensor->info;
   fill_t fill = {.random = random, .tensor = tensor};
   for (size_t i = 0; i < sizeof all_patterns / sizeof *all_patterns; i++)
     if (!strcmp(all_patterns[i].dtype, info->dtype))
       fill.patterns = &all_patterns[i];
-  if (!fill.patterns)
+  const bool is_offsets = random->use.role == MOE__OFFSETS && !strcmp(info->dtype, "i32");
+  if (!fill.patterns && !is_offsets)
     return moe__input_error("argument '%s': --random does not make %s; give --in %s=FILE",
                             info->name, info->dtype, info->name);
   if (tensor->elements == 0)
     return MOE__OK;
   fill.dtype = (moe_ref_dtype_t)moe_ref_dtype_from_name(info->dtype);
   fill.element_key = mix(mix(random->seed) + (uint64_t)(2 * random->argument));
+  if (is_offsets && random->use.tokens > INT32_MAX)
+    return moe__input_error("argument '%s': i32 offsets do not reach %" PRId64 " tokens",
+                            info->name, random->use.tokens);
+  if (is_offsets) {
+    fill_offsets(random, fill.element_key, tensor->elements, (int32_t *)(void *)tensor->data);
+    return MOE__OK;
+  }
   fill.block_key = mix(mix(random->seed) + (uint64_t)(2 * random->argument) + 1);
   int64_t blocks = 1;
   for (int d = info->rank - 1; d >= 0; d--) {
     fill.block_strides[d] = blocks;
-    blocks *= d == random->axis ? (tensor->shape[d] + random->block - 1) / random->block
-                                : tensor->shape[d];
+    const moe__use_t *use = &random->use;
+    blocks *= d == use->axis ? (tensor->shape[d] + use->block - 1) / use->block : tensor->shape[d];
   }
   fill.row_length = tensor->shape[info->rank - 1];
   fill.rows = tensor->elements / fill.row_length;

@@ -7,14 +7,31 @@
 #ifndef MOE_RUN_RANDOM_H
 #define MOE_RUN_RANDOM_H
 
+#include "tools/moe-run/Options.h"
 #include "tools/moe-run/Tensor.h"
+
+/* What an argument is to the op that reads it. */
+typedef enum moe__role_t {
+  MOE__BLOCKS,  /* blocks of many magnitudes, for a quantizer */
+  MOE__OPERAND, /* of a product: normal */
+  MOE__SCALES,  /* of a product's rows or columns: positive */
+  MOE__OFFSETS, /* i32 ends of groups of tokens */
+} moe__role_t;
+
+typedef struct moe__use_t {
+  moe__role_t role;
+  int axis; /* blocks are `block` consecutive elements along this dimension */
+  int64_t block;
+  int64_t tokens; /* OFFSETS: that are cut into groups */
+} moe__use_t;
 
 typedef struct moe__random_t {
   uint64_t seed;
   int argument; /* its number in the function: arguments differ although they share the seed */
-  int axis;     /* blocks are `block` consecutive elements along this dimension */
-  int64_t block;
+  moe__use_t use;
+  moe__groups_t groups;
   bool edge_blocks; /* plant blocks of special values */
+  bool exact;       /* small integers, and powers of two as scales */
   int threads;
 } moe__random_t;
 

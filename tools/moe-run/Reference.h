@@ -7,6 +7,7 @@
 #ifndef MOE_RUN_REFERENCE_H
 #define MOE_RUN_REFERENCE_H
 
+#include "tools/moe-run/Random.h"
 #include "tools/moe-run/Tensor.h"
 
 /* Computes the launches of the call's function, in order. Reads call->arguments and writes
@@ -14,9 +15,26 @@
  * `threads` threads; with 1 each launch is one plain call of libmoe_ref. */
 int moe__reference_run(const moe__call_t *call, moe__tensor_t *results, int threads);
 
-/* The axis and the length of the blocks in which the function's first launch that reads `argument`
- * sees it; the last dimension and 32 where that does not say. */
-void moe__reference_blocks(const moe_rt_function_info_t *function,
-                           const moe_rt_tensor_info_t *argument, int *out_axis, int64_t *out_block);
+/* What is to be known of a result beyond the reference's bits. */
+typedef struct moe__judgment_t {
+  bool is_product; /* the rest holds; bits are compared otherwise */
+  int64_t
+      written_rows; /* rows of dimension 0 from this one on are in no group: not to be written */
+  moe_ref_score_t score; /* of what was found */
+} moe__judgment_t;
+
+/* The same, and judges those tensors of `found`, laid out like `results`, that are products by
+ * their bounds; judgments are one per result, and zero at first. */
+int moe__reference_judge(const moe__call_t *call, moe__tensor_t *results,
+                         const moe__tensor_t *found, int threads, moe__judgment_t *judgments);
+
+/* What an argument is to the function's first launch of a known op that reads it; blocks of 32
+ * along the last dimension where there is none. No tensor needs data. */
+int moe__reference_use(const moe__call_t *call, const moe_rt_tensor_info_t *argument,
+                       moe__use_t *out_use);
+
+/* Floating-point operations of the call's products, in whose arguments the offsets have data.
+ * *out_known is false where it has no product. */
+int moe__reference_flops(const moe__call_t *call, bool *out_known, double *out_flops);
 
 #endif /* MOE_RUN_REFERENCE_H */

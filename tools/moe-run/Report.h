@@ -18,8 +18,7 @@ enum {
 };
 
 /* Prints "moe-run: ..." as one line and returns MOE__INPUT. Control characters, which a file's
- * names may hold, appear as
- * '?'. */
+ * names may hold, appear as '?'. */
 int moe__input_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* The same, returning MOE__BUG. */

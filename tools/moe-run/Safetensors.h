@@ -4,9 +4,8 @@
  * untrusted input: its header is checked whole before any tensor of it is used.
  *
  * Layout: header length (8 bytes, little-endian), JSON header padded with spaces, data. The header
- * maps a tensor's name to
- * {"dtype", "shape", "data_offsets": [begin, end]}, offsets counted from the start of the data;
- * "__metadata__" maps strings to strings.
+ * maps a tensor's name to {"dtype", "shape", "data_offsets": [begin, end]}, offsets counted from
+ * the start of the data; "__metadata__" maps strings to strings.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #ifndef MOE_RUN_SAFETENSORS_H
@@ -49,8 +48,8 @@ int moe__safetensors_read(const moe__safetensors_t *file, const moe__stored_t *t
 int moe__safetensors_may_write(const char *path, const char *const *inputs, int count);
 
 /* Writes the tensors to `path`, in memory order; for a permuted one the metadata has
- * "<name>.logical_shape" and
- * "<name>.order". A regular file appears under its name only once it is complete. */
+ * "<name>.logical_shape" and "<name>.order". A regular file appears under its name only once it is
+ * complete. */
 int moe__safetensors_write(const char *path, const moe__tensor_t *tensors, int count);
 
 #endif /* MOE_RUN_SAFETENSORS_H */

@@ -165,8 +165,10 @@ static int parse_header(moe__safetensors_t *file) {
       json_t *value;
       if (!json_is_object(entry))
         return moe__input_error("%s: __metadata__ is not an object", file->path);
-      json_object_foreach(entry, key, value) if (!json_is_string(value)) return moe__input_error(
-          "%s: __metadata__: '%s' is not a string", file->path, key);
+      json_object_foreach(entry, key, value) {
+        if (!json_is_string(value))
+          return moe__input_error("%s: __metadata__: '%s' is not a string", file->path, key);
+      }
       file->metadata = entry;
       continue;
     }

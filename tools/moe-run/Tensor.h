@@ -13,6 +13,7 @@
 /* Element types: X(name in the manifest, name in safetensors, DLPack type code, bits). */
 #define MOE__DTYPES(X)                                                                             \
   X("bf16", "BF16", kDLBfloat, 16)                                                                 \
+  X("f16", "F16", kDLFloat, 16)                                                                    \
   X("f32", "F32", kDLFloat, 32)                                                                    \
   X("f8E4M3FN", "F8_E4M3", kDLFloat8_e4m3fn, 8)                                                    \
   X("f8E5M2", "F8_E5M2", kDLFloat8_e5m2, 8)                                                        \

@@ -1,7 +1,7 @@
 /* main.c - moe-run: runs, checks and times the functions of a bundle.
  *
- * Usage: moe-run BUNDLE --in w=weights.safetensors --out quantized.safetensors   (see Options.c,
- * docs/moe-run.md)
+ * Usage: moe-run BUNDLE --in w=weights.safetensors --out quantized.safetensors
+ * (all of it: Options.c, docs/moe-run.md)
  *
  * Why it exists: a bundle should be tried on real tensors, checked to the bit and timed without
  * writing a program.
@@ -18,20 +18,35 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 /* Output that could not be written is a failure even when it was only --help. */
 static void close_stdout(void) {
-  bool failed = ferror(stdout);
+  bool has_output = __fpending(stdout) > 0, failed = ferror(stdout);
   errno = 0;
-  if (fclose(stdout) && errno != EBADF)
+  /* Who starts the tool without a stdout and gets none has lost nothing. */
+  if (fclose(stdout) && (has_output || errno != EBADF))
     failed = true;
   if (failed) {
-    fprintf(stderr, "moe-run: cannot write standard output: %s\n", strerror(errno));
+    fprintf(stderr, "moe-run: cannot write standard output: %s\n", strerror(errno ? errno : EIO));
     _exit(MOE__INPUT);
   }
+}
+
+/* JSON is UTF-8; the name of a folder need not be. */
+static json_t *describe_path(const char *path) {
+  json_t *text = json_string(path);
+  char *copy = text ? NULL : strdup(path);
+  for (char *c = copy; copy && *c; c++)
+    if ((unsigned char)*c >= 0x80)
+      *c = '?';
+  if (copy)
+    text = json_string(copy);
+  free(copy);
+  return text;
 }
 
 static int verify_out(const moe__options_t *options) {
@@ -51,6 +66,9 @@ static int run(const moe__options_t *options, const moe__target_t *target, moe__
   moe__device_call_t device_call = {0};
   int rc;
   if (!target->device) {
+    /* As on a device: rows that are in no group are zeros. */
+    for (int i = 0; i < call->function->result_count; i++)
+      memset(call->results[i].data, 0, call->results[i].bytes);
     rc = moe__reference_run(call, call->results, options->threads);
   } else {
     rc = moe__device_call_make(target, call, &device_call);
@@ -79,7 +97,7 @@ static int run_case(const moe__options_t *options, const moe__target_t *target,
   for (int i = 0; i < function->result_count && !rc && options->mode != MOE__BENCH; i++)
     rc = moe__tensor_allocate(&call.results[i]);
   if (!rc && options->mode == MOE__CHECK)
-    rc = moe__check(target, &call, options->threads, options->json, cases);
+    rc = moe__check(target, &call, options, cases);
   if (!rc && options->mode == MOE__RUN)
     rc = run(options, target, &call, cases);
   if (!rc && options->out)
@@ -93,9 +111,9 @@ static void print_json(const moe__options_t *options, const moe__target_t *targe
   static const char *const modes[] = {
       [MOE__RUN] = "run", [MOE__CHECK] = "check", [MOE__BENCH] = "bench"};
   json_t *root =
-      json_pack("{s:s, s:s, s:s, s:s, s:s?, s:s, s:b, s:O}", "mode", modes[options->mode], "bundle",
-                options->bundle, "function", function->name, "device", target->name, "device_name",
-                target->device ? target->info.name : NULL, "code",
+      json_pack("{s:s, s:o, s:s, s:s, s:s?, s:s, s:b, s:O}", "mode", modes[options->mode], "bundle",
+                describe_path(options->bundle), "function", function->name, "device", target->name,
+                "device_name", target->device ? target->info.name : NULL, "code",
                 moe_rt_program_code(target->program), "ok", rc == MOE__OK, "cases", cases);
   json_dumpf(root, stdout, JSON_COMPACT | JSON_REAL_PRECISION(6));
   putchar('\n');

@@ -214,7 +214,7 @@ static moe__emu_tma_map_t map_of(const json_t *function) {
 }
 
 /* The map as a kernel gets it, and the walk of its box. False where the copy is refused. */
-static bool walk(const json_t *function, copy_t *copy, moe__emu_tma_visit_t visit) {
+static bool walk(const json_t *function, copy_t *copy, bool store, moe__emu_tma_visit_t visit) {
   moe__emu_tma_map_t map = map_of(function);
   uint8_t parameter[MOE__EMU_TMA_MAP_BYTES];
   moe__emu_error_t error = {""};
@@ -227,7 +227,7 @@ static bool walk(const json_t *function, copy_t *copy, moe__emu_tma_visit_t visi
               moe__emu_tma_decode(parameter, &map, &error),
           function, error.text);
   if (!moe__emu_tma_check(&map, (int)json_array_size(at), shared, &error) ||
-      !moe__emu_tma_check_coordinates(&map, coordinates, &error))
+      !moe__emu_tma_check_coordinates(&map, coordinates, store, &error))
     return false;
   copy->map = &map;
   return moe__emu_tma_walk(&map, coordinates, shared, visit, copy);
@@ -244,7 +244,7 @@ static golden_prediction_t predict_load(const json_t *function, uint32_t *words,
     x[i] = golden_position_code(i);
   memset(shared, 0xA5, sizeof shared);
   copy_t copy = {.global = (uint8_t *)x, .shared = shared};
-  if (!walk(function, &copy, load_run))
+  if (!walk(function, &copy, false, load_run))
     return GOLDEN_FAULT;
   memcpy(words, shared, (count - 1) * 4);
   words[count - 1] = 1; /* the barrier completed */
@@ -257,7 +257,7 @@ static golden_prediction_t predict_store(const json_t *function, uint32_t *words
     put_words(shared + (size_t)4 * i, &(uint32_t){golden_position_code(i)}, 1);
   memset(words, GOLDEN_UNTOUCHED, count * 4);
   copy_t copy = {.global = (uint8_t *)words, .shared = shared};
-  return walk(function, &copy, store_run) ? GOLDEN_WORDS : GOLDEN_FAULT;
+  return walk(function, &copy, true, store_run) ? GOLDEN_WORDS : GOLDEN_FAULT;
 }
 
 /* ---- Conversions ---- */

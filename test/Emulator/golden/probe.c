@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 typedef struct options_t {
-  const char *bundle, *device, *golden, *full, *compare, *only;
+  const char *bundle, *device, *golden, *full, *compare, *only, *skip;
 } options_t;
 
 static const struct argp_option option_table[] = {
@@ -33,6 +33,7 @@ static const struct argp_option option_table[] = {
     {"full", 'f', "FILE", 0, "write every word", 0},
     {"compare", 'c', "FILE", 0, "compare with golden words; the exit code is 1 if any differ", 0},
     {"only", 'o', "TEXT", 0, "run the probes whose name contains TEXT", 0},
+    {"skip", 's', "TEXT", 0, "run the probes whose name does not contain TEXT", 0},
     {0},
 };
 
@@ -53,6 +54,9 @@ static error_t parse_option(int key, char *argument, struct argp_state *state) {
     return 0;
   case 'o':
     options->only = argument;
+    return 0;
+  case 's':
+    options->skip = argument;
     return 0;
   case ARGP_KEY_ARG:
     if (options->bundle)
@@ -223,7 +227,8 @@ static int run_child(const options_t *options, outputs_t *outputs) {
   }
   while (progress->next < moe_rt_program_function_count(program)) {
     const moe_rt_function_info_t *function = moe_rt_program_function(program, progress->next++);
-    if (options->only && !strstr(function->name, options->only))
+    if ((options->only && !strstr(function->name, options->only)) ||
+        (options->skip && strstr(function->name, options->skip)))
       continue;
     const bool usable = run_one(device, program, options, function, outputs);
     if (fflush(NULL) != 0) {

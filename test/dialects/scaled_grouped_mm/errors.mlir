@@ -192,6 +192,629 @@ func.func @no_accumulate(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3
 
 // -----
 
+// The case follows from the ranks of qa and qb.
+func.func @ranks_3_2(%qa: tensor<2x64x32xf8E4M3FN>, %qb: tensor<32x16xf8E4M3FN>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operands 'qa' and 'qb' have ranks 3 and 2; they must be 2 and 3, 2 and 2, or 3 and 3}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<2x64x32xf8E4M3FN>, tensor<32x16xf8E4M3FN>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @ranks_1_3(%qa: tensor<64xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operands 'qa' and 'qb' have ranks 1 and 3; they must be 2 and 3, 2 and 2, or 3 and 3}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<64xf8E4M3FN>, tensor<2x32x16xf8E4M3FN>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @ranks_2_4(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x1x32x16xf8E4M3FN>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operands 'qa' and 'qb' have ranks 2 and 4; they must be 2 and 3, 2 and 2, or 3 and 3}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<64x32xf8E4M3FN>, tensor<2x1x32x16xf8E4M3FN>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @ranks_4_3(%qa: tensor<2x1x64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operands 'qa' and 'qb' have ranks 4 and 3; they must be 2 and 3, 2 and 2, or 3 and 3}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<2x1x64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+// Scales of one kind.
+func.func @only_sa_is_mx(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN>, %sa: tensor<64x1xf8E8M0FNU>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operands 'sa' and 'sb' must both be f32 or both f8E8M0FNU}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN>, tensor<64x1xf8E8M0FNU>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @only_sb_is_mx(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN>, %sa: tensor<64xf32>, %sb: tensor<2x1x16xf8E8M0FNU>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operands 'sa' and 'sb' must both be f32 or both f8E8M0FNU}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN>, tensor<64xf32>, tensor<2x1x16xf8E8M0FNU>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+// Offsets where there are groups of tokens, and only there.
+func.func @forward_without_offs(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>) {
+  // expected-error@below {{operand 'offs' is missing; it gives the groups}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb) {accumulate = "fast"}
+      : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN>, tensor<64xf32>, tensor<2x16xf32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @gradient_without_offs(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<64x16xf8E4M3FN>, %sa: tensor<2x48xf32>, %sb: tensor<2x16xf32>) {
+  // expected-error@below {{operand 'offs' is missing; it gives the groups}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb) {accumulate = "fast"}
+      : (tensor<48x64xf8E4M3FN>, tensor<64x16xf8E4M3FN>, tensor<2x48xf32>, tensor<2x16xf32>) -> tensor<2x48x16xbf16>
+  return
+}
+
+// -----
+
+func.func @batched_with_offs(%qa: tensor<2x64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN>, %sa: tensor<2x64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'offs' must not be there: the batches are the groups}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<2x64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN>, tensor<2x64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<2x64x16xbf16>
+  return
+}
+
+// -----
+
+// Forward: (M,K) (E,K,N) (M) (E,N) (E) -> (M,N).
+func.func @forward_sa_rank(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN>, %sa: tensor<64x1xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'sa' has rank 2; it must be 1}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN>, tensor<64x1xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @forward_sb_rank(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN>, %sa: tensor<64xf32>, %sb: tensor<16xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'sb' has rank 1; it must be 2}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN>, tensor<64xf32>, tensor<16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @forward_offs_rank(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2x1xi32>) {
+  // expected-error@below {{operand 'offs' has rank 2; it must be 1}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN>, tensor<64xf32>, tensor<2x16xf32>, tensor<2x1xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @forward_out_rank(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{result 'out' has rank 3; it must be 2}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<2x64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @forward_qb_k(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x64x16xf8E4M3FN>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'qb' has dimension 1 of size 64; it must be 32}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<64x32xf8E4M3FN>, tensor<2x64x16xf8E4M3FN>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @forward_sa_m(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN>, %sa: tensor<32xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'sa' has dimension 0 of size 32; it must be 64}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN>, tensor<32xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @forward_sb_e(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN>, %sa: tensor<64xf32>, %sb: tensor<3x16xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'sb' has dimension 0 of size 3; it must be 2}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN>, tensor<64xf32>, tensor<3x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @forward_sb_n(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN>, %sa: tensor<64xf32>, %sb: tensor<2x32xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'sb' has dimension 1 of size 32; it must be 16}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN>, tensor<64xf32>, tensor<2x32xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @forward_offs_e(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<3xi32>) {
+  // expected-error@below {{operand 'offs' has dimension 0 of size 3; it must be 2}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN>, tensor<64xf32>, tensor<2x16xf32>, tensor<3xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @forward_out_m(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{result 'out' has dimension 0 of size 63; it must be 64}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<63x16xbf16>
+  return
+}
+
+// -----
+
+func.func @forward_out_n(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{result 'out' has dimension 1 of size 32; it must be 16}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x32xbf16>
+  return
+}
+
+// -----
+
+// Weight gradient: (N,M) (M,K) (E,N) (E,K) (E) -> (E,N,K).
+func.func @gradient_sa_rank(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<64x16xf8E4M3FN>, %sa: tensor<96xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'sa' has rank 1; it must be 2}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<48x64xf8E4M3FN>, tensor<64x16xf8E4M3FN>, tensor<96xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<2x48x16xbf16>
+  return
+}
+
+// -----
+
+func.func @gradient_sb_rank(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<64x16xf8E4M3FN>, %sa: tensor<2x48xf32>, %sb: tensor<32xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'sb' has rank 1; it must be 2}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<48x64xf8E4M3FN>, tensor<64x16xf8E4M3FN>, tensor<2x48xf32>, tensor<32xf32>, tensor<2xi32>) -> tensor<2x48x16xbf16>
+  return
+}
+
+// -----
+
+func.func @gradient_offs_rank(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<64x16xf8E4M3FN>, %sa: tensor<2x48xf32>, %sb: tensor<2x16xf32>, %offs: tensor<1x2xi32>) {
+  // expected-error@below {{operand 'offs' has rank 2; it must be 1}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<48x64xf8E4M3FN>, tensor<64x16xf8E4M3FN>, tensor<2x48xf32>, tensor<2x16xf32>, tensor<1x2xi32>) -> tensor<2x48x16xbf16>
+  return
+}
+
+// -----
+
+func.func @gradient_out_rank(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<64x16xf8E4M3FN>, %sa: tensor<2x48xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{result 'out' has rank 2; it must be 3}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<48x64xf8E4M3FN>, tensor<64x16xf8E4M3FN>, tensor<2x48xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<96x16xbf16>
+  return
+}
+
+// -----
+
+func.func @gradient_qb_m(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<32x16xf8E4M3FN>, %sa: tensor<2x48xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'qb' has dimension 0 of size 32; it must be 64}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<48x64xf8E4M3FN>, tensor<32x16xf8E4M3FN>, tensor<2x48xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<2x48x16xbf16>
+  return
+}
+
+// -----
+
+func.func @gradient_sa_n(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<64x16xf8E4M3FN>, %sa: tensor<2x16xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'sa' has dimension 1 of size 16; it must be 48}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<48x64xf8E4M3FN>, tensor<64x16xf8E4M3FN>, tensor<2x16xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<2x48x16xbf16>
+  return
+}
+
+// -----
+
+func.func @gradient_sb_e(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<64x16xf8E4M3FN>, %sa: tensor<2x48xf32>, %sb: tensor<3x16xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'sb' has dimension 0 of size 3; it must be 2}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<48x64xf8E4M3FN>, tensor<64x16xf8E4M3FN>, tensor<2x48xf32>, tensor<3x16xf32>, tensor<2xi32>) -> tensor<2x48x16xbf16>
+  return
+}
+
+// -----
+
+func.func @gradient_sb_k(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<64x16xf8E4M3FN>, %sa: tensor<2x48xf32>, %sb: tensor<2x48xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'sb' has dimension 1 of size 48; it must be 16}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<48x64xf8E4M3FN>, tensor<64x16xf8E4M3FN>, tensor<2x48xf32>, tensor<2x48xf32>, tensor<2xi32>) -> tensor<2x48x16xbf16>
+  return
+}
+
+// -----
+
+func.func @gradient_offs_e(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<64x16xf8E4M3FN>, %sa: tensor<2x48xf32>, %sb: tensor<2x16xf32>, %offs: tensor<3xi32>) {
+  // expected-error@below {{operand 'offs' has dimension 0 of size 3; it must be 2}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<48x64xf8E4M3FN>, tensor<64x16xf8E4M3FN>, tensor<2x48xf32>, tensor<2x16xf32>, tensor<3xi32>) -> tensor<2x48x16xbf16>
+  return
+}
+
+// -----
+
+func.func @gradient_out_e(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<64x16xf8E4M3FN>, %sa: tensor<2x48xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{result 'out' has dimension 0 of size 3; it must be 2}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<48x64xf8E4M3FN>, tensor<64x16xf8E4M3FN>, tensor<2x48xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<3x48x16xbf16>
+  return
+}
+
+// -----
+
+func.func @gradient_out_n(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<64x16xf8E4M3FN>, %sa: tensor<2x48xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{result 'out' has dimension 1 of size 64; it must be 48}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<48x64xf8E4M3FN>, tensor<64x16xf8E4M3FN>, tensor<2x48xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<2x64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @gradient_out_k(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<64x16xf8E4M3FN>, %sa: tensor<2x48xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{result 'out' has dimension 2 of size 48; it must be 16}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<48x64xf8E4M3FN>, tensor<64x16xf8E4M3FN>, tensor<2x48xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<2x48x48xbf16>
+  return
+}
+
+// -----
+
+// Batched: (E,M,K) (E,K,N) (E,M) (E,N) -> (E,M,N).
+func.func @batched_sa_rank(%qa: tensor<2x64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN>, %sa: tensor<128xf32>, %sb: tensor<2x16xf32>) {
+  // expected-error@below {{operand 'sa' has rank 1; it must be 2}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb) {accumulate = "fast"}
+      : (tensor<2x64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN>, tensor<128xf32>, tensor<2x16xf32>) -> tensor<2x64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @batched_sb_rank(%qa: tensor<2x64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN>, %sa: tensor<2x64xf32>, %sb: tensor<32xf32>) {
+  // expected-error@below {{operand 'sb' has rank 1; it must be 2}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb) {accumulate = "fast"}
+      : (tensor<2x64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN>, tensor<2x64xf32>, tensor<32xf32>) -> tensor<2x64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @batched_out_rank(%qa: tensor<2x64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN>, %sa: tensor<2x64xf32>, %sb: tensor<2x16xf32>) {
+  // expected-error@below {{result 'out' has rank 2; it must be 3}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb) {accumulate = "fast"}
+      : (tensor<2x64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN>, tensor<2x64xf32>, tensor<2x16xf32>) -> tensor<128x16xbf16>
+  return
+}
+
+// -----
+
+func.func @batched_qb_e(%qa: tensor<2x64x32xf8E4M3FN>, %qb: tensor<3x32x16xf8E4M3FN>, %sa: tensor<2x64xf32>, %sb: tensor<2x16xf32>) {
+  // expected-error@below {{operand 'qb' has dimension 0 of size 3; it must be 2}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb) {accumulate = "fast"}
+      : (tensor<2x64x32xf8E4M3FN>, tensor<3x32x16xf8E4M3FN>, tensor<2x64xf32>, tensor<2x16xf32>) -> tensor<2x64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @batched_qb_k(%qa: tensor<2x64x32xf8E4M3FN>, %qb: tensor<2x64x16xf8E4M3FN>, %sa: tensor<2x64xf32>, %sb: tensor<2x16xf32>) {
+  // expected-error@below {{operand 'qb' has dimension 1 of size 64; it must be 32}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb) {accumulate = "fast"}
+      : (tensor<2x64x32xf8E4M3FN>, tensor<2x64x16xf8E4M3FN>, tensor<2x64xf32>, tensor<2x16xf32>) -> tensor<2x64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @batched_sa_e(%qa: tensor<2x64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN>, %sa: tensor<3x64xf32>, %sb: tensor<2x16xf32>) {
+  // expected-error@below {{operand 'sa' has dimension 0 of size 3; it must be 2}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb) {accumulate = "fast"}
+      : (tensor<2x64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN>, tensor<3x64xf32>, tensor<2x16xf32>) -> tensor<2x64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @batched_sa_m(%qa: tensor<2x64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN>, %sa: tensor<2x32xf32>, %sb: tensor<2x16xf32>) {
+  // expected-error@below {{operand 'sa' has dimension 1 of size 32; it must be 64}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb) {accumulate = "fast"}
+      : (tensor<2x64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN>, tensor<2x32xf32>, tensor<2x16xf32>) -> tensor<2x64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @batched_sb_e(%qa: tensor<2x64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN>, %sa: tensor<2x64xf32>, %sb: tensor<1x16xf32>) {
+  // expected-error@below {{operand 'sb' has dimension 0 of size 1; it must be 2}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb) {accumulate = "fast"}
+      : (tensor<2x64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN>, tensor<2x64xf32>, tensor<1x16xf32>) -> tensor<2x64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @batched_sb_n(%qa: tensor<2x64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN>, %sa: tensor<2x64xf32>, %sb: tensor<2x32xf32>) {
+  // expected-error@below {{operand 'sb' has dimension 1 of size 32; it must be 16}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb) {accumulate = "fast"}
+      : (tensor<2x64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN>, tensor<2x64xf32>, tensor<2x32xf32>) -> tensor<2x64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @batched_out_e(%qa: tensor<2x64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN>, %sa: tensor<2x64xf32>, %sb: tensor<2x16xf32>) {
+  // expected-error@below {{result 'out' has dimension 0 of size 1; it must be 2}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb) {accumulate = "fast"}
+      : (tensor<2x64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN>, tensor<2x64xf32>, tensor<2x16xf32>) -> tensor<1x64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @batched_out_m(%qa: tensor<2x64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN>, %sa: tensor<2x64xf32>, %sb: tensor<2x16xf32>) {
+  // expected-error@below {{result 'out' has dimension 1 of size 16; it must be 64}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb) {accumulate = "fast"}
+      : (tensor<2x64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN>, tensor<2x64xf32>, tensor<2x16xf32>) -> tensor<2x16x16xbf16>
+  return
+}
+
+// -----
+
+func.func @batched_out_n(%qa: tensor<2x64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN>, %sa: tensor<2x64xf32>, %sb: tensor<2x16xf32>) {
+  // expected-error@below {{result 'out' has dimension 2 of size 64; it must be 16}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb) {accumulate = "fast"}
+      : (tensor<2x64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN>, tensor<2x64xf32>, tensor<2x16xf32>) -> tensor<2x64x64xbf16>
+  return
+}
+
+// -----
+
+// One size is static everywhere or nowhere.
+func.func @out_dynamic(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{result 'out' has dimension 0 of size ?; it must be 64}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<?x16xbf16>
+  return
+}
+
+// -----
+
+func.func @out_static(%qa: tensor<?x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN>, %sa: tensor<?xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{result 'out' has dimension 0 of size 64; it must be ?}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<?x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN>, tensor<?xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @qb_dynamic(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x?x16xf8E4M3FN>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'qb' has dimension 1 of size ?; it must be 32}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<64x32xf8E4M3FN>, tensor<2x?x16xf8E4M3FN>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @offs_static(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<?x32x16xf8E4M3FN>, %sa: tensor<64xf32>, %sb: tensor<?x16xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'offs' has dimension 0 of size 2; it must be ?}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<64x32xf8E4M3FN>, tensor<?x32x16xf8E4M3FN>, tensor<64xf32>, tensor<?x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @gradient_offs_dynamic(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<64x16xf8E4M3FN>, %sa: tensor<2x48xf32>, %sb: tensor<2x16xf32>, %offs: tensor<?xi32>) {
+  // expected-error@below {{operand 'offs' has dimension 0 of size ?; it must be 2}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<48x64xf8E4M3FN>, tensor<64x16xf8E4M3FN>, tensor<2x48xf32>, tensor<2x16xf32>, tensor<?xi32>) -> tensor<2x48x16xbf16>
+  return
+}
+
+// -----
+
+// E8M0 scales: one for 32 along the reduction. Forward: (M,K/32) and (E,K/32,N).
+func.func @mx_sa_rank(%qa: tensor<64x128xf8E4M3FN>, %qb: tensor<2x128x16xf8E4M3FN>, %sa: tensor<64xf8E8M0FNU>, %sb: tensor<2x4x16xf8E8M0FNU>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'sa' has rank 1; it must be 2}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<64x128xf8E4M3FN>, tensor<2x128x16xf8E4M3FN>, tensor<64xf8E8M0FNU>, tensor<2x4x16xf8E8M0FNU>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @mx_sb_rank(%qa: tensor<64x128xf8E4M3FN>, %qb: tensor<2x128x16xf8E4M3FN>, %sa: tensor<64x4xf8E8M0FNU>, %sb: tensor<2x16xf8E8M0FNU>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'sb' has rank 2; it must be 3}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<64x128xf8E4M3FN>, tensor<2x128x16xf8E4M3FN>, tensor<64x4xf8E8M0FNU>, tensor<2x16xf8E8M0FNU>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @mx_sa_m(%qa: tensor<64x128xf8E4M3FN>, %qb: tensor<2x128x16xf8E4M3FN>, %sa: tensor<32x4xf8E8M0FNU>, %sb: tensor<2x4x16xf8E8M0FNU>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'sa' has dimension 0 of size 32; it must be 64}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<64x128xf8E4M3FN>, tensor<2x128x16xf8E4M3FN>, tensor<32x4xf8E8M0FNU>, tensor<2x4x16xf8E8M0FNU>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @mx_sa_k(%qa: tensor<64x128xf8E4M3FN>, %qb: tensor<2x128x16xf8E4M3FN>, %sa: tensor<64x128xf8E8M0FNU>, %sb: tensor<2x4x16xf8E8M0FNU>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'sa' has dimension 1 of size 128; it must be 4}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<64x128xf8E4M3FN>, tensor<2x128x16xf8E4M3FN>, tensor<64x128xf8E8M0FNU>, tensor<2x4x16xf8E8M0FNU>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @mx_sb_e(%qa: tensor<64x128xf8E4M3FN>, %qb: tensor<2x128x16xf8E4M3FN>, %sa: tensor<64x4xf8E8M0FNU>, %sb: tensor<3x4x16xf8E8M0FNU>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'sb' has dimension 0 of size 3; it must be 2}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<64x128xf8E4M3FN>, tensor<2x128x16xf8E4M3FN>, tensor<64x4xf8E8M0FNU>, tensor<3x4x16xf8E8M0FNU>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @mx_sb_k(%qa: tensor<64x128xf8E4M3FN>, %qb: tensor<2x128x16xf8E4M3FN>, %sa: tensor<64x4xf8E8M0FNU>, %sb: tensor<2x3x16xf8E8M0FNU>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'sb' has dimension 1 of size 3; it must be 4}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<64x128xf8E4M3FN>, tensor<2x128x16xf8E4M3FN>, tensor<64x4xf8E8M0FNU>, tensor<2x3x16xf8E8M0FNU>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @mx_sb_n(%qa: tensor<64x128xf8E4M3FN>, %qb: tensor<2x128x16xf8E4M3FN>, %sa: tensor<64x4xf8E8M0FNU>, %sb: tensor<2x4x4xf8E8M0FNU>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'sb' has dimension 2 of size 4; it must be 16}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<64x128xf8E4M3FN>, tensor<2x128x16xf8E4M3FN>, tensor<64x4xf8E8M0FNU>, tensor<2x4x4xf8E8M0FNU>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @mx_k(%qa: tensor<64x112xf8E4M3FN>, %qb: tensor<2x112x16xf8E4M3FN>, %sa: tensor<64x3xf8E8M0FNU>, %sb: tensor<2x3x16xf8E8M0FNU>, %offs: tensor<2xi32>) {
+  // expected-error@below {{the dimension of size 112 that 'sa' has a scale for each 32 of must be a multiple of 32}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<64x112xf8E4M3FN>, tensor<2x112x16xf8E4M3FN>, tensor<64x3xf8E8M0FNU>, tensor<2x3x16xf8E8M0FNU>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @mx_k_dynamic(%qa: tensor<64x?xf8E4M3FN>, %qb: tensor<2x?x16xf8E4M3FN>, %sa: tensor<64x4xf8E8M0FNU>, %sb: tensor<2x4x16xf8E8M0FNU>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'sa' has dimension 1 of size 4; it must be ?}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<64x?xf8E4M3FN>, tensor<2x?x16xf8E4M3FN>, tensor<64x4xf8E8M0FNU>, tensor<2x4x16xf8E8M0FNU>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+// Weight gradient: (N,M/32) and (M/32,K).
+func.func @mx_gradient_sa_n(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<64x16xf8E4M3FN>, %sa: tensor<2x48xf8E8M0FNU>, %sb: tensor<2x16xf8E8M0FNU>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'sa' has dimension 0 of size 2; it must be 48}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<48x64xf8E4M3FN>, tensor<64x16xf8E4M3FN>, tensor<2x48xf8E8M0FNU>, tensor<2x16xf8E8M0FNU>, tensor<2xi32>) -> tensor<2x48x16xbf16>
+  return
+}
+
+// -----
+
+func.func @mx_gradient_sa_m(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<64x16xf8E4M3FN>, %sa: tensor<48x4xf8E8M0FNU>, %sb: tensor<2x16xf8E8M0FNU>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'sa' has dimension 1 of size 4; it must be 2}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<48x64xf8E4M3FN>, tensor<64x16xf8E4M3FN>, tensor<48x4xf8E8M0FNU>, tensor<2x16xf8E8M0FNU>, tensor<2xi32>) -> tensor<2x48x16xbf16>
+  return
+}
+
+// -----
+
+func.func @mx_gradient_sb_m(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<64x16xf8E4M3FN>, %sa: tensor<48x2xf8E8M0FNU>, %sb: tensor<16x2xf8E8M0FNU>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'sb' has dimension 0 of size 16; it must be 2}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<48x64xf8E4M3FN>, tensor<64x16xf8E4M3FN>, tensor<48x2xf8E8M0FNU>, tensor<16x2xf8E8M0FNU>, tensor<2xi32>) -> tensor<2x48x16xbf16>
+  return
+}
+
+// -----
+
+func.func @mx_gradient_sb_k(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<64x16xf8E4M3FN>, %sa: tensor<48x2xf8E8M0FNU>, %sb: tensor<2x48xf8E8M0FNU>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'sb' has dimension 1 of size 48; it must be 16}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<48x64xf8E4M3FN>, tensor<64x16xf8E4M3FN>, tensor<48x2xf8E8M0FNU>, tensor<2x48xf8E8M0FNU>, tensor<2xi32>) -> tensor<2x48x16xbf16>
+  return
+}
+
+// -----
+
+func.func @mx_gradient_m(%qa: tensor<48x80xf8E4M3FN>, %qb: tensor<80x16xf8E4M3FN>, %sa: tensor<48x2xf8E8M0FNU>, %sb: tensor<2x16xf8E8M0FNU>, %offs: tensor<2xi32>) {
+  // expected-error@below {{the dimension of size 80 that 'sa' has a scale for each 32 of must be a multiple of 32}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<48x80xf8E4M3FN>, tensor<80x16xf8E4M3FN>, tensor<48x2xf8E8M0FNU>, tensor<2x16xf8E8M0FNU>, tensor<2xi32>) -> tensor<2x48x16xbf16>
+  return
+}
+
+// -----
+
+// Batched: (E,M,K/32) and (E,K/32,N).
+func.func @mx_batched_sa_rank(%qa: tensor<2x64x128xf8E4M3FN>, %qb: tensor<2x128x16xf8E4M3FN>, %sa: tensor<2x64xf8E8M0FNU>, %sb: tensor<2x4x16xf8E8M0FNU>) {
+  // expected-error@below {{operand 'sa' has rank 2; it must be 3}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb) {accumulate = "fast"}
+      : (tensor<2x64x128xf8E4M3FN>, tensor<2x128x16xf8E4M3FN>, tensor<2x64xf8E8M0FNU>, tensor<2x4x16xf8E8M0FNU>) -> tensor<2x64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @mx_batched_sa_k(%qa: tensor<2x64x128xf8E4M3FN>, %qb: tensor<2x128x16xf8E4M3FN>, %sa: tensor<2x64x1xf8E8M0FNU>, %sb: tensor<2x4x16xf8E8M0FNU>) {
+  // expected-error@below {{operand 'sa' has dimension 2 of size 1; it must be 4}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb) {accumulate = "fast"}
+      : (tensor<2x64x128xf8E4M3FN>, tensor<2x128x16xf8E4M3FN>, tensor<2x64x1xf8E8M0FNU>, tensor<2x4x16xf8E8M0FNU>) -> tensor<2x64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @mx_batched_sb_k(%qa: tensor<2x64x128xf8E4M3FN>, %qb: tensor<2x128x16xf8E4M3FN>, %sa: tensor<2x64x4xf8E8M0FNU>, %sb: tensor<2x16x4xf8E8M0FNU>) {
+  // expected-error@below {{operand 'sb' has dimension 1 of size 16; it must be 4}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb) {accumulate = "fast"}
+      : (tensor<2x64x128xf8E4M3FN>, tensor<2x128x16xf8E4M3FN>, tensor<2x64x4xf8E8M0FNU>, tensor<2x16x4xf8E8M0FNU>) -> tensor<2x64x16xbf16>
+  return
+}
+
+// -----
+
+// The kernels keep a table of the groups in shared memory.
+func.func @experts(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<1025x32x16xf8E4M3FN>, %sa: tensor<64xf32>, %sb: tensor<1025x16xf32>, %offs: tensor<1025xi32>) {
+  // expected-error@below {{there are 1025 experts; there may be at most 1024}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<64x32xf8E4M3FN>, tensor<1025x32x16xf8E4M3FN>, tensor<64xf32>, tensor<1025x16xf32>, tensor<1025xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @gradient_experts(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<64x16xf8E4M3FN>, %sa: tensor<1025x48xf32>, %sb: tensor<1025x16xf32>, %offs: tensor<1025xi32>) {
+  // expected-error@below {{there are 1025 experts; there may be at most 1024}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<48x64xf8E4M3FN>, tensor<64x16xf8E4M3FN>, tensor<1025x48xf32>, tensor<1025x16xf32>, tensor<1025xi32>) -> tensor<1025x48x16xbf16>
+  return
+}
+
+// -----
+
 // mixed_mm
 func.func @w_element(%w: tensor<2x32x16xi8>, %scales: tensor<2x1x16xbf16>, %x: tensor<64x32xbf16>, %offs: tensor<2xi32>) {
   // expected-error@below {{operand 'w' has element type i8; it must be i4}}

@@ -4,11 +4,13 @@
  * Why it exists: buffers, guard zones, comparison and timing are host code; only the kernel needs a
  * GPU. "Device" memory is host memory, and a launch computes, by the kernel's name, what the C
  * reference does. Kernels take pointers to their tensors, then the extents (E, N, K) of the
- * high-precision one; the quantized one is column-major per expert.
+ * high-precision one; the quantized one is column-major per expert. Those of products take E, M, K
+ * and N, in that order.
  *
  * FAKE_CUDA names a fault to build in: `element` (a wrong byte), `guard` (a byte past the end),
  * `unwritten` (a byte is left as it was), `random` (a byte differs from launch to launch), `nan`
- * (NaNs with another sign: no fault), `old` (another GPU), `crash` (the launch fails).
+ * (NaNs with another sign: no fault), `old` (another GPU), `crash` (the launch fails). Products
+ * know the faults of the table `product_faults` too.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "moe/reference.h"
@@ -133,9 +135,9 @@ ENTRY cuLibraryUnload(void *library) {
   return (void)library, SUCCESS;
 }
 ENTRY cuLibraryGetKernel(char **kernel, void *library, const char *name) {
-  static char names[2][16] = {"quantize", "dequantize"};
+  static char names[4][16] = {"quantize", "dequantize", "forward", "wgrad"};
   (void)library;
-  for (int i = 0; i < 2; i++)
+  for (int i = 0; i < 4; i++)
     if (!strcmp(names[i], name))
       return *kernel = names[i], SUCCESS;
   return NOT_FOUND;
@@ -179,10 +181,116 @@ static void build_in_fault(uint8_t *q, int64_t size, uint8_t before) {
     q[i] |= (q[i] & 0x7F) == 0x7F ? 0x80 : 0;
 }
 
+/* ---- Products ---- */
+
+/* A product whose tensors are views of the parameters, for faults to be built into. */
+typedef struct {
+  moe_ref_tensor_t a, b, sa, sb, offs, out;
+  bool is_wgrad;
+  float one;
+  void *copy; /* of a tensor that a fault changes */
+} product_t;
+
+static void drop_scales(product_t *p) {
+  p->one = 1;
+  p->sa.data = &p->one;
+  p->sa.strides[0] = p->sa.strides[1] = 0;
+}
+
+/* Every expert gets the matrix, or the scales, of the next one. */
+static void swap_experts(product_t *p) {
+  moe_ref_tensor_t *tensor = p->is_wgrad ? &p->sb : &p->b;
+  size_t size = (size_t)moe_ref_dtype_bits(tensor->dtype) / 8, groups = (size_t)p->offs.shape[0];
+  for (int d = 0; d < tensor->rank; d++)
+    size *= (size_t)tensor->shape[d];
+  p->copy = malloc(size);
+  memcpy(p->copy, (uint8_t *)tensor->data + size / groups, size - size / groups);
+  memcpy((uint8_t *)p->copy + size - size / groups, tensor->data, size / groups);
+  tensor->data = p->copy;
+}
+
+/* The last group loses its last `by` tokens. */
+static void shorten_last_group(product_t *p, int32_t by) {
+  int64_t groups = p->offs.shape[0];
+  int32_t *offs = p->copy = malloc((size_t)groups * sizeof *offs);
+  memcpy(offs, p->offs.data, (size_t)groups * sizeof *offs);
+  int32_t start = groups > 1 ? offs[groups - 2] : 0;
+  offs[groups - 1] = offs[groups - 1] - by < start ? start : offs[groups - 1] - by;
+  p->offs.data = offs;
+}
+
+static void skip_last_group(product_t *p) {
+  shorten_last_group(p, INT32_MAX);
+}
+
+static void drop_tail(product_t *p) {
+  if (p->is_wgrad) {
+    shorten_last_group(p, 16);
+    return;
+  }
+  p->a.shape[1] -= 16;
+  p->b.shape[1] -= 16;
+}
+
+/* The row after the last one is in the guard zone. */
+static void shift_rows(product_t *p) {
+  p->a.data = (uint8_t *)p->a.data + p->a.strides[0];
+}
+
+static const struct {
+  const char *name;
+  void (*build_in)(product_t *p);
+} product_faults[] = {
+    {"scales", drop_scales}, {"experts", swap_experts}, {"last_group", skip_last_group},
+    {"tail", drop_tail},     {"shifted", shift_rows},
+};
+
+static int multiply(bool is_wgrad, void **parameters) {
+  int64_t e = *(int64_t *)parameters[6], m = *(int64_t *)parameters[7],
+          k = *(int64_t *)parameters[8], n = *(int64_t *)parameters[9];
+  void *data[6];
+  for (int i = 0; i < 6; i++)
+    data[i] = *(void **)parameters[i];
+  product_t p = {
+      .is_wgrad = is_wgrad,
+      .a = {data[0], MOE_REF_E4M3, 2, {is_wgrad ? n : m, is_wgrad ? m : k}, {is_wgrad ? m : k, 1}},
+      .offs = {data[4], MOE_REF_I32, 1, {e}, {1}},
+  };
+  if (is_wgrad) {
+    p.b = (moe_ref_tensor_t){data[1], MOE_REF_E4M3, 2, {m, k}, {1, m}};
+    p.sa = (moe_ref_tensor_t){data[2], MOE_REF_F32, 2, {e, n}, {n, 1}};
+    p.sb = (moe_ref_tensor_t){data[3], MOE_REF_F32, 2, {e, k}, {k, 1}};
+    p.out = (moe_ref_tensor_t){data[5], MOE_REF_BF16, 3, {e, n, k}, {n * k, k, 1}};
+  } else {
+    p.b = (moe_ref_tensor_t){data[1], MOE_REF_E4M3, 3, {e, k, n}, {n * k, 1, k}};
+    p.sa = (moe_ref_tensor_t){data[2], MOE_REF_F32, 1, {m}, {1}};
+    p.sb = (moe_ref_tensor_t){data[3], MOE_REF_F32, 2, {e, n}, {n, 1}};
+    p.out = (moe_ref_tensor_t){data[5], MOE_REF_BF16, 2, {m, n}, {n, 1}};
+  }
+  for (size_t i = 0; i < sizeof product_faults / sizeof *product_faults; i++)
+    if (fault(product_faults[i].name))
+      product_faults[i].build_in(&p);
+  moe_ref_scaled_mm_t mm = {&p.a, &p.b, &p.sa, &p.sb, &p.offs, &p.out};
+  int64_t rows = moe_ref_scaled_mm_rows(&mm);
+  int status = moe_ref_scaled_mm(&mm, 0, rows);
+  int64_t written = is_wgrad ? rows : moe_ref_scaled_mm_tokens(&mm);
+  free(p.copy);
+  int64_t columns = p.out.shape[p.out.rank - 1];
+  uint16_t *out = p.out.data;
+  if (fault("zeros"))
+    memset(out, 0, (size_t)(written * columns) * sizeof *out);
+  if (fault("outside"))
+    out[(rows - 1) * columns] = 0xA5A5;
+  build_in_fault((uint8_t *)out, rows * columns * 2, 0xA5);
+  return status;
+}
+
 ENTRY cuLaunchKernelEx(const void *config, const char *function, void **parameters, void **extra) {
   (void)config, (void)extra;
   if (fault("crash"))
     return ILLEGAL_ADDRESS;
+  if (!strcmp(function, "forward") || !strcmp(function, "wgrad"))
+    return multiply(!strcmp(function, "wgrad"), parameters);
   bool quantize = !strcmp(function, "quantize");
   int64_t e = *(int64_t *)parameters[3], n = *(int64_t *)parameters[4],
           k = *(int64_t *)parameters[5];

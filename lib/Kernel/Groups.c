@@ -1,0 +1,103 @@
+/* Groups.c - see Groups.h.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Kernel/Groups.h"
+
+#include "lib/Kernel/Tiles.h"
+#include "lib/Kernel/Warp.h"
+
+moe__groups_t moe__groups_create(moe__kernel_t *kernel, int32_t max_groups, MlirValue count,
+                                 int32_t tile_m, MlirValue columns, int32_t band) {
+  int32_t padded = (max_groups + MOE__WARP - 1) / MOE__WARP * MOE__WARP;
+  return (moe__groups_t){
+      .kernel = kernel,
+      .max_groups = max_groups,
+      .count = count,
+      .ends = moe__kernel_shared(kernel, padded * 4, 16),
+      .tile_ends = moe__kernel_shared(kernel, padded * 4, 16),
+      .tile_m = tile_m,
+      .band = band,
+      .columns = columns,
+  };
+}
+
+static MlirValue entry(moe__groups_t *groups, int32_t table, MlirValue index) {
+  moe__builder_t *b = &groups->kernel->builder;
+  return moe__offset_by(b, moe__offset(b, groups->kernel->shared, moe__shl(b, index, 2)), table);
+}
+
+void moe__groups_initialize(moe__groups_t *groups, MlirValue offs, MlirValue rows, MlirValue lane) {
+  moe__builder_t *b = &groups->kernel->builder;
+  MlirValue zero = moe__i32(b, 0), last_lane = moe__i32(b, MOE__WARP - 1);
+  /* Carried from one 32 groups to the next: where the last one ended, and how many tiles there
+   * were. */
+  moe__for_t loop =
+      moe__for_begin(b, zero, groups->count, moe__i32(b, MOE__WARP), 2, (MlirValue[]){zero, zero});
+  MlirValue group = moe__add(b, loop.index, lane);
+  MlirValue index = moe__umin(b, group, moe__sub(b, groups->count, moe__i32(b, 1)));
+  MlirValue end =
+      moe__load(b, moe__offset(b, offs, moe__shl(b, moe__zext(b, index, b->i64), 2)), b->i32);
+  end = moe__smin(b, moe__smax(b, end, loop.carried[0]), rows);
+  end = moe__warp_scan(b, end, lane, moe__smax);
+  MlirValue start = moe__shuffle_up(b, end, 1);
+  start = moe__select(b, moe__eq(b, lane, zero), loop.carried[0], start);
+  MlirValue tiles = moe__ceil_div(b, moe__sub(b, end, start), groups->tile_m);
+  /* Lanes beyond the last group repeat its end, and so have no tiles. */
+  MlirValue tile_end = moe__add(b, moe__warp_scan(b, tiles, lane, moe__add), loop.carried[1]);
+  moe__store(b, end, entry(groups, groups->ends, group));
+  moe__store(b, tile_end, entry(groups, groups->tile_ends, group));
+  moe__for_end(
+      b, &loop,
+      (MlirValue[]){moe__shuffle(b, end, last_lane), moe__shuffle(b, tile_end, last_lane)});
+}
+
+MlirValue moe__groups_total(moe__groups_t *groups) {
+  moe__builder_t *b = &groups->kernel->builder;
+  MlirValue last = moe__sub(b, groups->count, moe__i32(b, 1));
+  return moe__mul(b, moe__load(b, entry(groups, groups->tile_ends, last), b->i32), groups->columns);
+}
+
+/* The value of `table` before `index`: 0 for the first group. */
+static MlirValue entry_before(moe__groups_t *groups, int32_t table, MlirValue index) {
+  moe__builder_t *b = &groups->kernel->builder;
+  MlirValue is_first = moe__eq(b, index, moe__i32(b, 0));
+  MlirValue previous = moe__select(b, is_first, index, moe__sub(b, index, moe__i32(b, 1)));
+  return moe__select(b, is_first, moe__i32(b, 0),
+                     moe__load(b, entry(groups, table, previous), b->i32));
+}
+
+moe__group_tile_t moe__groups_tile(moe__groups_t *groups, MlirValue index) {
+  moe__builder_t *b = &groups->kernel->builder;
+  /* The first group whose tiles end behind this one: groups without tiles are passed over. */
+  MlirValue low = moe__i32(b, 0);
+  for (int step = 1 << 30; step; step >>= 1) {
+    if (step >= 2 * groups->max_groups)
+      continue;
+    MlirValue probe = moe__add(b, low, moe__i32(b, step - 1));
+    MlirValue last = moe__sub(b, groups->count, moe__i32(b, 1));
+    MlirValue inside = moe__ult(b, probe, groups->count);
+    MlirValue tiles =
+        moe__load(b, entry(groups, groups->tile_ends, moe__umin(b, probe, last)), b->i32);
+    MlirValue behind = moe__ule(b, moe__mul(b, tiles, groups->columns), index);
+    low = moe__select(b, moe__and(b, inside, behind), moe__add(b, low, moe__i32(b, step)), low);
+  }
+  moe__group_tile_t tile = {.group = low};
+  MlirValue first_tile = entry_before(groups, groups->tile_ends, low);
+  MlirValue tile_end = moe__load(b, entry(groups, groups->tile_ends, low), b->i32);
+  moe__tiles_t in_group = moe__tiles_create(b, moe__i32(b, 1), moe__sub(b, tile_end, first_tile),
+                                            groups->columns, groups->band);
+  moe__tile_t at = moe__tile_in_batch(b, &in_group,
+                                      moe__sub(b, index, moe__mul(b, first_tile, groups->columns)));
+  tile.row = moe__add(b, entry_before(groups, groups->ends, low),
+                      moe__mul(b, at.row, moe__i32(b, groups->tile_m)));
+  tile.row_end = moe__load(b, entry(groups, groups->ends, low), b->i32);
+  tile.column = at.column;
+  return tile;
+}
+
+void moe__groups_range(moe__groups_t *groups, MlirValue group, MlirValue *out_start,
+                       MlirValue *out_end) {
+  *out_start = entry_before(groups, groups->ends, group);
+  *out_end = moe__load(&groups->kernel->builder, entry(groups, groups->ends, group),
+                       groups->kernel->builder.i32);
+}

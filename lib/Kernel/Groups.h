@@ -1,0 +1,51 @@
+/* Groups.h - the tiles of ragged groups: a work list made on the device, from offsets that only the
+ * device knows.
+ *
+ * Group g is rows [offs[g-1], offs[g]) of the tokens. Its rows are cut into tiles of tile_m of its
+ * own; no tile holds rows of two groups, and no group is padded. At the start of the kernel one
+ * warp turns the offsets into a table in shared memory; afterwards every role finds its next tile
+ * by a binary search there.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#ifndef MOE_KERNEL_GROUPS_H
+#define MOE_KERNEL_GROUPS_H
+
+#include "lib/Kernel/Kernel.h"
+
+typedef struct moe__groups_t {
+  moe__kernel_t *kernel;
+  int32_t max_groups;      /* capacity of the table */
+  MlirValue count;         /* i32: groups */
+  int32_t ends, tile_ends; /* offsets in shared memory: row where a group ends; tiles of all groups
+                              up to it */
+  int32_t tile_m, band;
+  MlirValue columns; /* i32: tiles along N */
+} moe__groups_t;
+
+/* A tile of a group. */
+typedef struct moe__group_tile_t {
+  MlirValue group;   /* i32 */
+  MlirValue row;     /* i32: its first row */
+  MlirValue row_end; /* i32: where the group ends; row_end - row may exceed tile_m */
+  MlirValue column;  /* i32, in tiles */
+} moe__group_tile_t;
+
+/* Reserves the table. columns: tiles along N. band: see Tiles.h. */
+moe__groups_t moe__groups_create(moe__kernel_t *kernel, int32_t max_groups, MlirValue count,
+                                 int32_t tile_m, MlirValue columns, int32_t band);
+
+/* Fills the table; the 32 lanes of one warp call it, and a block barrier follows. offs: i32 ends in
+ * global memory; they are clamped to non-decreasing values of at most `rows`, so that bad ones
+ * cannot lead outside. */
+void moe__groups_initialize(moe__groups_t *groups, MlirValue offs, MlirValue rows, MlirValue lane);
+
+/* Number of tiles of all groups, after the barrier. */
+MlirValue moe__groups_total(moe__groups_t *groups);
+
+moe__group_tile_t moe__groups_tile(moe__groups_t *groups, MlirValue index);
+
+/* Where a group starts and ends, after the barrier. */
+void moe__groups_range(moe__groups_t *groups, MlirValue group, MlirValue *out_start,
+                       MlirValue *out_end);
+
+#endif /* MOE_KERNEL_GROUPS_H */

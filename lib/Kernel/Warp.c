@@ -1,0 +1,44 @@
+/* Warp.c - see Warp.h.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Kernel/Warp.h"
+
+#include <stdio.h>
+
+#define ALL_LANES (-1)
+
+static MlirValue shuffle(moe__builder_t *b, const char *kind, MlirValue value, MlirValue which,
+                         int clamp) {
+  char attributes[48];
+  snprintf(attributes, sizeof attributes, "kind = #nvvm<shfl_kind %s>", kind);
+  return moe__op1(b, "nvvm.shfl.sync", mlirValueGetType(value),
+                  MOE__VALUES(moe__i32(b, ALL_LANES), value, which, moe__i32(b, clamp)),
+                  attributes);
+}
+
+MlirValue moe__shuffle(moe__builder_t *b, MlirValue value, MlirValue lane) {
+  return shuffle(b, "idx", value, lane, MOE__WARP - 1);
+}
+
+MlirValue moe__shuffle_up(moe__builder_t *b, MlirValue value, int distance) {
+  return shuffle(b, "up", value, moe__i32(b, distance), 0);
+}
+
+MlirValue moe__shuffle_xor(moe__builder_t *b, MlirValue value, int mask) {
+  return shuffle(b, "bfly", value, moe__i32(b, mask), MOE__WARP - 1);
+}
+
+MlirValue moe__warp_scan(moe__builder_t *b, MlirValue value, MlirValue lane,
+                         MlirValue (*combine)(moe__builder_t *, MlirValue, MlirValue)) {
+  for (int distance = 1; distance < MOE__WARP; distance *= 2) {
+    MlirValue combined = combine(b, value, moe__shuffle_up(b, value, distance));
+    value = moe__select(b, moe__ult(b, lane, moe__i32(b, distance)), value, combined);
+  }
+  return value;
+}
+
+void moe__store_matrix(moe__builder_t *b, MlirValue row_address, const MlirValue words[4]) {
+  moe__op0(b, "nvvm.stmatrix", MOE__VALUES(row_address, words[0], words[1], words[2], words[3]),
+           "layout = #nvvm.mma_layout<row>, shape = #nvvm.ld_st_matrix_shape<m = 8, n = 8>, "
+           "eltType = #nvvm.ld_st_matrix_elt_type<b16>");
+}

@@ -1,0 +1,26 @@
+/* Warp.h - what the 32 lanes of a warp do together: shuffles and scans.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#ifndef MOE_KERNEL_WARP_H
+#define MOE_KERNEL_WARP_H
+
+#include "lib/Builder/Builder.h"
+
+#define MOE__WARP 32
+
+/* The i32 of lane `lane`; of the lane `distance` below (a lane without one keeps its own); of the
+ * lane whose number differs in `mask`. */
+MlirValue moe__shuffle(moe__builder_t *b, MlirValue value, MlirValue lane);
+MlirValue moe__shuffle_up(moe__builder_t *b, MlirValue value, int distance);
+MlirValue moe__shuffle_xor(moe__builder_t *b, MlirValue value, int mask);
+
+/* Inclusive scan over the lanes with an associative function. */
+MlirValue moe__warp_scan(moe__builder_t *b, MlirValue value, MlirValue lane,
+                         MlirValue (*combine)(moe__builder_t *, MlirValue, MlirValue));
+
+/* stmatrix: stores four 8 x 8 matrices of 16-bit elements, of which each lane holds a pair (row
+ * lane / 4, columns 2 * (lane % 4) and the next) a matrix. Lane l gives the shared address of row l
+ * % 8 of matrix l / 8. */
+void moe__store_matrix(moe__builder_t *b, MlirValue row_address, const MlirValue words[4]);
+
+#endif /* MOE_KERNEL_WARP_H */

@@ -1,0 +1,442 @@
+/* Gemm.c - products of FP8 matrices with fp32 scales, in groups of tokens: sections 5 and 6 of the
+ * numerics contract.
+ *
+ * Why it exists: see Gemm.h. Sums are exact. Within a piece of the sum doubles are added as they
+ * are, where the exponents of the operands show that none of them can be rounded; that is, for all
+ * E4M3 and nearly all E5M2. Pieces are added with their rounding errors kept.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Reference/Gemm.h"
+
+#include "lib/Reference/Tensors.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* ---- The three cases ---- */
+
+typedef enum { GROUPED_ROWS, GROUPED_DEPTH, BATCHED, NO_CASE } case_t;
+
+static case_t case_of(const moe_ref_scaled_mm_t *mm) {
+  const int ranks = 10 * mm->a->rank + mm->b->rank;
+  if (mm->offs == NULL)
+    return ranks == 33 ? BATCHED : NO_CASE;
+  return ranks == 23 ? GROUPED_ROWS : ranks == 22 ? GROUPED_DEPTH : NO_CASE;
+}
+
+static bool is_fp8(moe_ref_dtype_t dtype) {
+  return dtype == MOE_REF_E4M3 || dtype == MOE_REF_E5M2;
+}
+
+static bool is_result(moe_ref_dtype_t dtype) {
+  return dtype == MOE_REF_F32 || dtype == MOE_REF_BF16 || dtype == MOE_REF_F16;
+}
+
+static bool has_shape(const moe_ref_tensor_t *tensor, int rank, const int64_t *shape) {
+  return tensor->rank == rank && memcmp(tensor->shape, shape, (size_t)rank * sizeof *shape) == 0;
+}
+
+static bool is_offsets(const moe_ref_tensor_t *offs) {
+  return moe__is_tensor(offs) && offs->dtype == MOE_REF_I32 && offs->rank == 1;
+}
+
+static bool have_shapes(const moe_ref_scaled_mm_t *mm) {
+  return mm != NULL && moe__has_shape(mm->a) && moe__has_shape(mm->b) && moe__has_shape(mm->sa) &&
+         moe__has_shape(mm->sb) && moe__has_shape(mm->out);
+}
+
+static bool have_data(const moe_ref_scaled_mm_t *mm) {
+  return moe__is_tensor(mm->a) && moe__is_tensor(mm->b) && moe__is_tensor(mm->sa) &&
+         moe__is_tensor(mm->sb) && moe__is_tensor(mm->out);
+}
+
+/* The number of groups, 0 or more; -1 where the tensors do not belong together. Needs no data but
+ * that of offs. */
+static int64_t count_groups(const moe_ref_scaled_mm_t *mm) {
+  if (!have_shapes(mm))
+    return -1;
+  if (mm->offs != NULL && !is_offsets(mm->offs))
+    return -1;
+  if (!is_fp8(mm->a->dtype) || !is_fp8(mm->b->dtype) || !is_result(mm->out->dtype) ||
+      mm->sa->dtype != MOE_REF_F32 || mm->sb->dtype != MOE_REF_F32)
+    return -1;
+
+  const int64_t *const a = mm->a->shape, *const b = mm->b->shape;
+  const int64_t groups = mm->offs != NULL ? mm->offs->shape[0] : a[0];
+  bool fits = false;
+  int64_t rows; /* over all groups: must be countable */
+  switch (case_of(mm)) {
+  case GROUPED_ROWS:
+    fits = b[0] == groups && b[1] == a[1] && has_shape(mm->sa, 1, a) &&
+           has_shape(mm->sb, 2, (int64_t[]){groups, b[2]}) &&
+           has_shape(mm->out, 2, (int64_t[]){a[0], b[2]});
+    break;
+  case GROUPED_DEPTH:
+    fits = b[0] == a[1] && !__builtin_mul_overflow(groups, a[0], &rows) &&
+           has_shape(mm->sa, 2, (int64_t[]){groups, a[0]}) &&
+           has_shape(mm->sb, 2, (int64_t[]){groups, b[1]}) &&
+           has_shape(mm->out, 3, (int64_t[]){groups, a[0], b[1]});
+    break;
+  case BATCHED:
+    fits = b[0] == groups && b[1] == a[2] && has_shape(mm->sa, 2, a) &&
+           !__builtin_mul_overflow(groups, a[1], &rows) &&
+           has_shape(mm->sb, 2, (int64_t[]){groups, b[2]}) &&
+           has_shape(mm->out, 3, (int64_t[]){groups, a[1], b[2]});
+    break;
+  case NO_CASE:
+    break;
+  }
+  return fits ? groups : -1;
+}
+
+/* Where group g ends, if the one before it ends at `previous`. */
+static int64_t group_end(const moe_ref_tensor_t *offs, int64_t g, int64_t previous, int64_t rows) {
+  const int64_t end = ((const int32_t *)offs->data)[g * offs->strides[0]];
+  const int64_t not_before = end > previous ? end : previous;
+  return not_before < rows ? not_before : rows;
+}
+
+/* The matrix in dimensions `row` and `column` of a tensor, from element `index` on; one without
+ * elements may have no data. */
+static moe__matrix_t matrix_of(const moe_ref_tensor_t *tensor, int row, int column, int64_t index) {
+  return (moe__matrix_t){.dtype = tensor->dtype,
+                         .data = tensor->data != NULL ? moe__element_address(tensor, index) : NULL,
+                         .row = tensor->strides[row],
+                         .column = tensor->strides[column]};
+}
+
+static moe__vector_t vector_of(const moe_ref_tensor_t *tensor, int dimension, int64_t index) {
+  return (moe__vector_t){(const float *)tensor->data + index, tensor->strides[dimension]};
+}
+
+/* The product of group g, which is tokens [start, end) unless batched. */
+static moe__product_t product_of(const moe_ref_scaled_mm_t *mm, int64_t g, int64_t start,
+                                 int64_t end) {
+  const moe_ref_tensor_t *a = mm->a, *b = mm->b, *sa = mm->sa, *sb = mm->sb, *out = mm->out;
+  switch (case_of(mm)) {
+  case GROUPED_ROWS:
+    return (moe__product_t){.a = matrix_of(a, 0, 1, start * a->strides[0]),
+                            .b = matrix_of(b, 1, 2, g * b->strides[0]),
+                            .out = matrix_of(out, 0, 1, start * out->strides[0]),
+                            .sa = vector_of(sa, 0, start * sa->strides[0]),
+                            .sb = vector_of(sb, 1, g * sb->strides[0]),
+                            .rows = end - start,
+                            .columns = b->shape[2],
+                            .depth = b->shape[1],
+                            .first_row = start};
+  case GROUPED_DEPTH:
+    return (moe__product_t){.a = matrix_of(a, 0, 1, start * a->strides[1]),
+                            .b = matrix_of(b, 0, 1, start * b->strides[0]),
+                            .out = matrix_of(out, 1, 2, g * out->strides[0]),
+                            .sa = vector_of(sa, 1, g * sa->strides[0]),
+                            .sb = vector_of(sb, 1, g * sb->strides[0]),
+                            .rows = a->shape[0],
+                            .columns = b->shape[1],
+                            .depth = end - start,
+                            .first_row = g * a->shape[0]};
+  case BATCHED:
+  case NO_CASE:
+    break;
+  }
+  return (moe__product_t){.a = matrix_of(a, 1, 2, g * a->strides[0]),
+                          .b = matrix_of(b, 1, 2, g * b->strides[0]),
+                          .out = matrix_of(out, 1, 2, g * out->strides[0]),
+                          .sa = vector_of(sa, 1, g * sa->strides[0]),
+                          .sb = vector_of(sb, 1, g * sb->strides[0]),
+                          .rows = a->shape[1],
+                          .columns = b->shape[2],
+                          .depth = a->shape[2],
+                          .first_row = g * a->shape[1]};
+}
+
+/* Tokens of the case, that offsets are clamped to. */
+static int64_t token_count(const moe_ref_scaled_mm_t *mm) {
+  return mm->a->shape[case_of(mm) == GROUPED_ROWS ? 0 : 1];
+}
+
+/* ---- Pieces of sums ---- */
+
+/* What every byte of a format is worth. Each value is a multiple of its ulp. */
+typedef struct {
+  double value[256], ulp[256];
+} decoder_t;
+
+static void make_decoder(moe_ref_dtype_t dtype, decoder_t *out) {
+  const moe__small_float_t format = dtype == MOE_REF_E4M3 ? moe__e4m3 : moe__e5m2;
+  for (int byte = 0; byte < 256; byte++) {
+    const int field = (byte & 0x7F) >> format.mantissa_bits;
+    const int exponent = (field > 0 ? field : 1) - format.bias;
+    out->value[byte] = moe__f32_from_fp8((uint8_t)byte, format);
+    out->ulp[byte] = moe__power_of_two(exponent - format.mantissa_bits);
+  }
+}
+
+/* The largest magnitude among values, and the least ulp of those that are not 0; NaN and Inf apart,
+ * for which no rounding error matters. */
+typedef struct {
+  double largest, least_ulp;
+} range_t;
+
+/* One piece of a tile's sums: decoded operands, and what they give. */
+typedef struct {
+  double a[MOE__TILE_ROWS][MOE__PIECE];
+  double b[MOE__PIECE][MOE__TILE_COLUMNS];
+  double sum[MOE__TILE_ROWS][MOE__TILE_COLUMNS], rest[MOE__TILE_ROWS][MOE__TILE_COLUMNS];
+  int depth;
+} piece_t;
+
+static inline void decode(const decoder_t *decoder, uint8_t byte, double *to, range_t *range) {
+  const double value = decoder->value[byte], magnitude = fabs(value);
+  *to = value;
+  if (magnitude > range->largest && magnitude < INFINITY)
+    range->largest = magnitude;
+  if (magnitude > 0 && decoder->ulp[byte] < range->least_ulp)
+    range->least_ulp = decoder->ulp[byte];
+}
+
+static range_t decode_a(const moe__product_t *product, const moe__sums_t *tile, int64_t first,
+                        const decoder_t *decoder, piece_t *piece) {
+  range_t range = {0, INFINITY};
+  for (int i = 0; i < tile->rows; i++) {
+    const uint8_t *const from = (const uint8_t *)product->a.data +
+                                (tile->row + i) * product->a.row + first * product->a.column;
+    for (int k = 0; k < piece->depth; k++)
+      decode(decoder, from[k * product->a.column], &piece->a[i][k], &range);
+  }
+  return range;
+}
+
+/* b is often column-major. A few columns at a time read its memory in order and still write whole
+ * cache lines. Columns past the tile's are zeros. */
+static range_t decode_b(const moe__product_t *product, const moe__sums_t *tile, int64_t first,
+                        const decoder_t *decoder, piece_t *piece) {
+  enum { TOGETHER = 8 };
+  range_t range = {0, INFINITY};
+  for (int j0 = 0; j0 < MOE__TILE_COLUMNS; j0 += TOGETHER)
+    for (int k = 0; k < piece->depth; k++) {
+      const uint8_t *const from = (const uint8_t *)product->b.data + (first + k) * product->b.row +
+                                  tile->column * product->b.column;
+      for (int j = j0; j < j0 + TOGETHER; j++) {
+        if (j < tile->columns)
+          decode(decoder, from[j * product->b.column], &piece->b[k][j], &range);
+        else
+          piece->b[k][j] = 0;
+      }
+    }
+  return range;
+}
+
+/* sum = a b in doubles, as they round. */
+static void multiply(int rows, piece_t *piece) {
+  for (int i = 0; i < rows; i++) {
+    double *const sum = piece->sum[i];
+    memset(sum, 0, sizeof piece->sum[i]);
+    memset(piece->rest[i], 0, sizeof piece->rest[i]);
+    for (int k = 0; k < piece->depth; k++) {
+      const double a = piece->a[i][k];
+      for (int j = 0; j < MOE__TILE_COLUMNS; j++)
+        sum[j] += a * piece->b[k][j];
+    }
+  }
+}
+
+/* *sum + *rest += term, without error as long as the rests add up without one (Knuth's TwoSum). */
+static inline void add_exactly(double term, double *sum, double *rest) {
+  const double old = *sum, total = old + term;
+  const double part = total - old;
+  *rest += (old - (total - part)) + (term - part);
+  *sum = total;
+}
+
+/* sum + rest = a b, for operands whose exponents are far apart. */
+static void multiply_exactly(int rows, piece_t *piece) {
+  for (int i = 0; i < rows; i++) {
+    memset(piece->sum[i], 0, sizeof piece->sum[i]);
+    memset(piece->rest[i], 0, sizeof piece->rest[i]);
+    for (int k = 0; k < piece->depth; k++)
+      for (int j = 0; j < MOE__TILE_COLUMNS; j++)
+        add_exactly(piece->a[i][k] * piece->b[k][j], &piece->sum[i][j], &piece->rest[i][j]);
+  }
+}
+
+/* Sums of multiples of one quantum that stay below 2^53 of it are exact in any order. */
+static bool is_narrow(range_t a, range_t b) {
+  return MOE__PIECE * (a.largest * b.largest) <= 0x1p53 * (a.least_ulp * b.least_ulp);
+}
+
+static void add_magnitudes(piece_t *piece, moe__sums_t *sums) {
+  for (int i = 0; i < sums->rows; i++)
+    for (int k = 0; k < piece->depth; k++)
+      piece->a[i][k] = fabs(piece->a[i][k]);
+  for (int k = 0; k < piece->depth; k++)
+    for (int j = 0; j < MOE__TILE_COLUMNS; j++)
+      piece->b[k][j] = fabs(piece->b[k][j]);
+  multiply(sums->rows, piece);
+  for (int i = 0; i < sums->rows; i++)
+    for (int j = 0; j < sums->columns; j++) {
+      sums->magnitude[i][j] += piece->sum[i][j];
+      sums->squares[i][j] += piece->sum[i][j] * piece->sum[i][j];
+    }
+}
+
+/* ---- Tiles ---- */
+
+/* What all tiles of a call share. */
+typedef struct {
+  decoder_t a, b;
+  piece_t piece;
+  moe__sums_t sums;
+  bool magnitudes;
+} work_t;
+
+static void sum_tile(work_t *work, const moe__product_t *product) {
+  moe__sums_t *const sums = &work->sums;
+  piece_t *const piece = &work->piece;
+  memset(sums->sum, 0, sizeof sums->sum);
+  memset(sums->rest, 0, sizeof sums->rest);
+  memset(sums->magnitude, 0, sizeof sums->magnitude);
+  memset(sums->squares, 0, sizeof sums->squares);
+  for (int64_t first = 0; first < product->depth; first += MOE__PIECE) {
+    const int64_t left = product->depth - first;
+    piece->depth = (int)(left < MOE__PIECE ? left : MOE__PIECE);
+    const range_t a = decode_a(product, sums, first, &work->a, piece);
+    const range_t b = decode_b(product, sums, first, &work->b, piece);
+    if (is_narrow(a, b))
+      multiply(sums->rows, piece);
+    else
+      multiply_exactly(sums->rows, piece);
+    for (int i = 0; i < sums->rows; i++)
+      for (int j = 0; j < sums->columns; j++) {
+        add_exactly(piece->sum[i][j], &sums->sum[i][j], &sums->rest[i][j]);
+        sums->rest[i][j] += piece->rest[i][j];
+      }
+    if (work->magnitudes)
+      add_magnitudes(piece, sums);
+  }
+}
+
+/* Rows [begin, end) of the product. */
+static void product_tiles(work_t *work, const moe__product_t *product, int64_t begin, int64_t end,
+                          moe__tile_t tile, void *context) {
+  moe__sums_t *const sums = &work->sums;
+  for (sums->row = begin; sums->row < end; sums->row += MOE__TILE_ROWS)
+    for (sums->column = 0; sums->column < product->columns; sums->column += MOE__TILE_COLUMNS) {
+      const int64_t rows = end - sums->row, columns = product->columns - sums->column;
+      sums->rows = (int)(rows < MOE__TILE_ROWS ? rows : MOE__TILE_ROWS);
+      sums->columns = (int)(columns < MOE__TILE_COLUMNS ? columns : MOE__TILE_COLUMNS);
+      sum_tile(work, product);
+      tile(context, product, sums);
+    }
+}
+
+moe_ref_status_t moe__gemm_tiles(const moe_ref_scaled_mm_t *mm, int64_t begin, int64_t end,
+                                 bool magnitudes, moe__tile_t tile, void *context) {
+  const int64_t groups = count_groups(mm);
+  if (groups < 0 || !have_data(mm) || begin < 0 || end < begin || end > moe_ref_scaled_mm_rows(mm))
+    return MOE_REF_INVALID_ARGUMENT;
+  if (begin == end || moe__is_empty(mm->out))
+    return MOE_REF_OK;
+  work_t *const work = malloc(sizeof *work);
+  if (work == NULL)
+    return MOE_REF_OUT_OF_MEMORY;
+  make_decoder(mm->a->dtype, &work->a);
+  make_decoder(mm->b->dtype, &work->b);
+  work->magnitudes = magnitudes;
+
+  int64_t group_start = 0;
+  for (int64_t g = 0; g < groups; g++) {
+    const int64_t stop =
+        mm->offs != NULL ? group_end(mm->offs, g, group_start, token_count(mm)) : 0;
+    const moe__product_t product = product_of(mm, g, group_start, stop);
+    const int64_t first = begin - product.first_row, last = end - product.first_row;
+    product_tiles(work, &product, first > 0 ? first : 0, last < product.rows ? last : product.rows,
+                  tile, context);
+    group_start = stop;
+  }
+  free(work);
+  return MOE_REF_OK;
+}
+
+/* ---- The result ---- */
+
+/* sum + rest, rounded to fp32 once. */
+static float f32_of_sum(double sum, double rest) {
+  if (!isfinite(sum))
+    return (float)sum;
+  double total = sum, left = 0;
+  add_exactly(rest, &total, &left);
+  /* Rounding to double first would round twice. Of the two doubles around the exact value the odd
+   * one rounds to fp32 as the exact value does. */
+  int64_t bits;
+  memcpy(&bits, &total, sizeof bits);
+  if (left != 0 && (bits & 1) == 0)
+    bits += (left > 0) == (total > 0) ? 1 : -1;
+  memcpy(&total, &bits, sizeof total);
+  return (float)total;
+}
+
+float moe__gemm_value(const moe__product_t *product, const moe__sums_t *sums, int i, int j) {
+  if (product->depth == 0)
+    return 0;
+  const float sa = product->sa.data[(sums->row + i) * product->sa.step];
+  const float sb = product->sb.data[(sums->column + j) * product->sb.step];
+  return sb * (sa * f32_of_sum(sums->sum[i][j], sums->rest[i][j]));
+}
+
+static void store_tile(void *context, const moe__product_t *product, const moe__sums_t *sums) {
+  (void)context;
+  const moe__matrix_t *const out = &product->out;
+  for (int i = 0; i < sums->rows; i++)
+    for (int j = 0; j < sums->columns; j++)
+      moe__element_store(out->dtype, out->data,
+                         (sums->row + i) * out->row + (sums->column + j) * out->column,
+                         moe__gemm_value(product, sums, i, j));
+}
+
+/* ---- Public functions ---- */
+
+moe_ref_status_t moe_ref_scaled_mm(const moe_ref_scaled_mm_t *mm, int64_t begin, int64_t end) {
+  return moe__gemm_tiles(mm, begin, end, false, store_tile, NULL);
+}
+
+int64_t moe_ref_scaled_mm_rows(const moe_ref_scaled_mm_t *mm) {
+  const int64_t groups = count_groups(mm);
+  if (groups < 0 || !have_data(mm))
+    return -1;
+  switch (case_of(mm)) {
+  case GROUPED_ROWS:
+    return mm->a->shape[0];
+  case GROUPED_DEPTH:
+    return groups * mm->a->shape[0];
+  default:
+    return groups * mm->a->shape[1];
+  }
+}
+
+int64_t moe_ref_scaled_mm_tokens(const moe_ref_scaled_mm_t *mm) {
+  const int64_t groups = count_groups(mm);
+  if (groups < 0 || mm->offs == NULL)
+    return groups < 0 ? -1 : groups * mm->a->shape[1];
+  int64_t end = 0;
+  for (int64_t g = 0; g < groups; g++)
+    end = group_end(mm->offs, g, end, token_count(mm));
+  return end;
+}
+
+double moe_ref_scaled_mm_flops(const moe_ref_scaled_mm_t *mm) {
+  const int64_t tokens = moe_ref_scaled_mm_tokens(mm);
+  if (tokens < 0)
+    return -1;
+  /* A token meets every row of the other operand: N rows of a in the depth case, else K of b. */
+  const int64_t *const b = mm->b->shape;
+  const double rows = (double)(case_of(mm) == GROUPED_DEPTH ? mm->a->shape[0] : b[1]);
+  return 2 * (double)tokens * rows * (double)b[mm->b->rank - 1];
+}
+
+moe_ref_status_t moe_ref_group_ends(const moe_ref_tensor_t *offs, int64_t rows, int64_t *ends) {
+  if (!is_offsets(offs) || rows < 0)
+    return MOE_REF_INVALID_ARGUMENT;
+  for (int64_t g = 0; g < offs->shape[0]; g++)
+    ends[g] = group_end(offs, g, g > 0 ? ends[g - 1] : 0, rows);
+  return MOE_REF_OK;
+}

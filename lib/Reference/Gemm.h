@@ -1,0 +1,62 @@
+/* Gemm.h - sums of products, exactly: what computing and judging a scaled product have in common.
+ *
+ * Why it exists: a result is judged against the same sums that the reference rounds, and their
+ * magnitudes are summed by the same loops.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#ifndef MOE_LIB_REFERENCE_GEMM_H
+#define MOE_LIB_REFERENCE_GEMM_H
+
+#include "moe/reference.h"
+
+#include <stdbool.h>
+
+enum {
+  MOE__TILE_ROWS = 64,
+  MOE__TILE_COLUMNS = 64,
+  MOE__PIECE = 128, /* of the sum; what a promoted kernel leaves to the tensor core */
+};
+
+/* (i, j) is at data[i * row + j * column]. */
+typedef struct moe__matrix_t {
+  moe_ref_dtype_t dtype;
+  void *data;
+  int64_t row, column;
+} moe__matrix_t;
+
+/* Element i is data[i * step]. */
+typedef struct moe__vector_t {
+  const float *data;
+  int64_t step;
+} moe__vector_t;
+
+/* out = cast(sb * (sa * (a b))) for one group: a is (rows, depth), b is (depth, columns). */
+typedef struct moe__product_t {
+  moe__matrix_t a, b, out;
+  moe__vector_t sa, sb;
+  int64_t rows, columns, depth;
+  int64_t first_row; /* its row 0, among those of all groups */
+} moe__product_t;
+
+/* The sums of a tile of a product. */
+typedef struct moe__sums_t {
+  int64_t row, column; /* where the tile begins in the product */
+  int rows, columns;
+  /* sum + rest is the exact sum. */
+  double sum[MOE__TILE_ROWS][MOE__TILE_COLUMNS];
+  double rest[MOE__TILE_ROWS][MOE__TILE_COLUMNS];
+  /* Where asked for: sum |p|, and the sum over pieces of (sum |p|)^2. */
+  double magnitude[MOE__TILE_ROWS][MOE__TILE_COLUMNS];
+  double squares[MOE__TILE_ROWS][MOE__TILE_COLUMNS];
+} moe__sums_t;
+
+typedef void (*moe__tile_t)(void *context, const moe__product_t *product, const moe__sums_t *sums);
+
+/* Calls tile(context, ...) for tiles that cover rows [begin, end) of all groups, group by group. */
+moe_ref_status_t moe__gemm_tiles(const moe_ref_scaled_mm_t *mm, int64_t begin, int64_t end,
+                                 bool magnitudes, moe__tile_t tile, void *context);
+
+/* The fp32 value of element (i, j) of the tile, before the cast: sb * (sa * acc). */
+float moe__gemm_value(const moe__product_t *product, const moe__sums_t *sums, int i, int j);
+
+#endif /* MOE_LIB_REFERENCE_GEMM_H */

@@ -1,0 +1,91 @@
+/* Tensors.h - elements and addresses of tensors, for every operation of the reference.
+ *
+ * Why it exists: the quantizers and the products read and write the same views, and an element must
+ * be cast in one way only.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#ifndef MOE_LIB_REFERENCE_TENSORS_H
+#define MOE_LIB_REFERENCE_TENSORS_H
+
+#include "lib/Reference/Formats.h"
+
+#include "moe/reference.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* A rank in range, and no negative size. */
+static inline bool moe__has_shape(const moe_ref_tensor_t *tensor) {
+  if (tensor == NULL || tensor->rank < 1 || tensor->rank > MOE_REF_MAX_RANK)
+    return false;
+  for (int d = 0; d < tensor->rank; d++)
+    if (tensor->shape[d] < 0)
+      return false;
+  return true;
+}
+
+static inline bool moe__is_empty(const moe_ref_tensor_t *tensor) {
+  for (int d = 0; d < tensor->rank; d++)
+    if (tensor->shape[d] == 0)
+      return true;
+  return false;
+}
+
+/* Whether it can be used at all: a shape, and data where it has elements. */
+static inline bool moe__is_tensor(const moe_ref_tensor_t *tensor) {
+  return moe__has_shape(tensor) && (moe__is_empty(tensor) || tensor->data != NULL);
+}
+
+/* Of the element `index` elements behind the first one. */
+static inline void *moe__element_address(const moe_ref_tensor_t *tensor, int64_t index) {
+  return (char *)tensor->data + index * (moe_ref_dtype_bits(tensor->dtype) / 8);
+}
+
+/* An element as fp32, exact; I32 has no part in arithmetic. */
+static inline float moe__element_load(moe_ref_dtype_t dtype, const void *data, int64_t index) {
+  switch (dtype) {
+  case MOE_REF_F32:
+    return ((const float *)data)[index];
+  case MOE_REF_BF16:
+    return moe__f32_from_bf16(((const uint16_t *)data)[index]);
+  case MOE_REF_F16:
+    return moe__f32_from_f16(((const uint16_t *)data)[index]);
+  case MOE_REF_E4M3:
+    return moe__f32_from_fp8(((const uint8_t *)data)[index], moe__e4m3);
+  case MOE_REF_E5M2:
+    return moe__f32_from_fp8(((const uint8_t *)data)[index], moe__e5m2);
+  case MOE_REF_E8M0:
+    return moe__f32_from_e8m0(((const uint8_t *)data)[index]);
+  case MOE_REF_I32:
+    break;
+  }
+  return 0;
+}
+
+/* Casts an fp32 value to an element. Scales and offsets are integers from the start, and nothing
+ * is cast to them. */
+static inline void moe__element_store(moe_ref_dtype_t dtype, void *data, int64_t index,
+                                      float value) {
+  switch (dtype) {
+  case MOE_REF_F32:
+    ((float *)data)[index] = value;
+    return;
+  case MOE_REF_BF16:
+    ((uint16_t *)data)[index] = moe__bf16_from_f32(value);
+    return;
+  case MOE_REF_F16:
+    ((uint16_t *)data)[index] = moe__f16_from_f32(value);
+    return;
+  case MOE_REF_E4M3:
+    ((uint8_t *)data)[index] = moe__fp8_from_f32(value, moe__e4m3);
+    return;
+  case MOE_REF_E5M2:
+    ((uint8_t *)data)[index] = moe__fp8_from_f32(value, moe__e5m2);
+    return;
+  case MOE_REF_E8M0:
+  case MOE_REF_I32:
+    return;
+  }
+}
+
+#endif /* MOE_LIB_REFERENCE_TENSORS_H */

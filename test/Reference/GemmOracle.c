@@ -1,0 +1,276 @@
+/* GemmOracle.c - grouped products a second time: one element after the other, in integers.
+ *
+ * Why it exists: see GemmOracle.h.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "test/Reference/GemmOracle.h"
+
+#include "test/Reference/Oracle.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- Groups and indices ---- */
+
+/* The running maximum of what offsets say, no less than 0 and no more than M. */
+int64_t oracle_group_end(const gemm_spec_t *spec, int64_t g) {
+  int64_t end = 0;
+  for (int64_t i = 0; i <= g; i++)
+    end = spec->offs[i] > end ? spec->offs[i] : end;
+  return end < spec->m ? end : spec->m;
+}
+
+/* Rows of the product of group g, and what it sums over. */
+static int64_t rows_of(const gemm_spec_t *spec, int64_t g) {
+  if (spec->which == ROWS_CASE)
+    return oracle_group_end(spec, g) - oracle_group_end(spec, g - 1);
+  return spec->which == DEPTH_CASE ? spec->n : spec->m;
+}
+
+static int64_t depth_of(const gemm_spec_t *spec, int64_t g) {
+  if (spec->which == DEPTH_CASE)
+    return oracle_group_end(spec, g) - oracle_group_end(spec, g - 1);
+  return spec->k;
+}
+
+static int64_t columns_of(const gemm_spec_t *spec) {
+  return spec->which == DEPTH_CASE ? spec->k : spec->n;
+}
+
+static int64_t at2(const buffer_t *buffer, int64_t i, int64_t j) {
+  return offset_at(&buffer->tensor, (int64_t[]){i, j});
+}
+
+static int64_t at3(const buffer_t *buffer, int64_t g, int64_t i, int64_t j) {
+  return offset_at(&buffer->tensor, (int64_t[]){g, i, j});
+}
+
+static int64_t index_a(const gemm_t *x, int64_t g, int64_t i, int64_t k) {
+  switch (x->spec.which) {
+  case ROWS_CASE:
+    return at2(&x->a, oracle_group_end(&x->spec, g - 1) + i, k);
+  case DEPTH_CASE:
+    return at2(&x->a, i, oracle_group_end(&x->spec, g - 1) + k);
+  default:
+    return at3(&x->a, g, i, k);
+  }
+}
+
+static int64_t index_b(const gemm_t *x, int64_t g, int64_t k, int64_t j) {
+  if (x->spec.which == DEPTH_CASE)
+    return at2(&x->b, oracle_group_end(&x->spec, g - 1) + k, j);
+  return at3(&x->b, g, k, j);
+}
+
+static int64_t index_sa(const gemm_t *x, int64_t g, int64_t i) {
+  if (x->spec.which == ROWS_CASE)
+    return offset_at(&x->sa.tensor, (int64_t[]){oracle_group_end(&x->spec, g - 1) + i});
+  return at2(&x->sa, g, i);
+}
+
+static int64_t index_sb(const gemm_t *x, int64_t g, int64_t j) {
+  return at2(&x->sb, g, j);
+}
+
+static int64_t index_out(const gemm_t *x, int64_t g, int64_t i, int64_t j) {
+  if (x->spec.which == ROWS_CASE)
+    return at2(&x->out, oracle_group_end(&x->spec, g - 1) + i, j);
+  return at3(&x->out, g, i, j);
+}
+
+/* ---- Making one ---- */
+
+static uint8_t random_byte(uint64_t *random, moe_ref_dtype_t dtype, bool wide) {
+  const uint64_t r = random_next(random);
+  if (!wide) {
+    const double sum = (double)(r & 0xFFFF) + (double)(r >> 16 & 0xFFFF) +
+                       (double)(r >> 32 & 0xFFFF) + (double)(r >> 48);
+    return oracle_fp8_from_f32(dtype, (float)((sum - 131070) / 37837));
+  }
+  const uint8_t byte = (uint8_t)(r & 0xFF);
+  return isfinite(oracle_fp8_value(dtype, byte)) ? byte : 0;
+}
+
+static float random_scale(uint64_t *random, bool wide) {
+  const uint64_t r = random_next(random);
+  const int exponent = wide ? (int)(r % 41) - 20 : (int)(r % 7) - 3;
+  return ldexpf(1 + (float)(r >> 41) * 0x1p-23f, exponent);
+}
+
+static void fill_operands(gemm_t *x, bool wide) {
+  const gemm_spec_t *spec = &x->spec;
+  uint64_t random = spec->seed;
+  for (int64_t g = 0; g < spec->e; g++) {
+    for (int64_t k = 0; k < depth_of(spec, g); k++) {
+      for (int64_t i = 0; i < rows_of(spec, g); i++)
+        ((uint8_t *)x->a.tensor.data)[index_a(x, g, i, k)] = random_byte(&random, spec->a, wide);
+      for (int64_t j = 0; j < columns_of(spec); j++)
+        ((uint8_t *)x->b.tensor.data)[index_b(x, g, k, j)] = random_byte(&random, spec->b, wide);
+    }
+    for (int64_t i = 0; i < rows_of(spec, g); i++)
+      element_set(&x->sa.tensor, index_sa(x, g, i), random_scale(&random, wide));
+    for (int64_t j = 0; j < columns_of(spec); j++)
+      element_set(&x->sb.tensor, index_sb(x, g, j), random_scale(&random, wide));
+  }
+}
+
+/* A buffer of NaN: 0x7F bytes are NaN in E4M3 and E5M2, and 0xFF bytes in F32. */
+static buffer_t make_operand(moe_ref_dtype_t dtype, int rank, const int64_t *shape, int turn) {
+  buffer_t buffer = buffer_make(dtype, rank, shape, turn, 3);
+  memset(buffer.bytes, dtype == MOE_REF_F32 ? 0xFF : 0x7F, buffer.size);
+  return buffer;
+}
+
+/* Every E4M3 and E5M2 is a multiple of 2^-16; NaN and Inf, which no sum here may meet, are huge. */
+static void make_units(moe_ref_dtype_t dtype, int64_t units[256]) {
+  for (int byte = 0; byte < 256; byte++) {
+    const double value = oracle_fp8_value(dtype, (uint8_t)byte);
+    units[byte] = isfinite(value) ? (int64_t)ldexp(value, 16) : INT64_MAX;
+  }
+}
+
+void gemm_make(gemm_t *x, const gemm_spec_t *spec, bool wide) {
+  const int64_t e = spec->e, m = spec->m, n = spec->n, k = spec->k;
+  const int turn = spec->turn;
+  *x = (gemm_t){.spec = *spec};
+  switch (spec->which) {
+  case ROWS_CASE:
+    x->a = make_operand(spec->a, 2, (int64_t[]){m, k}, turn % 3);
+    x->b = make_operand(spec->b, 3, (int64_t[]){e, k, n}, (turn + 2) % 4);
+    x->sa = make_operand(MOE_REF_F32, 1, (int64_t[]){m}, 0);
+    x->sb = make_operand(MOE_REF_F32, 2, (int64_t[]){e, n}, turn % 3);
+    x->out = buffer_make(spec->out, 2, (int64_t[]){m, n}, turn % 3, 3);
+    break;
+  case DEPTH_CASE:
+    x->a = make_operand(spec->a, 2, (int64_t[]){n, m}, turn % 3);
+    x->b = make_operand(spec->b, 2, (int64_t[]){m, k}, (turn + 1) % 3);
+    x->sa = make_operand(MOE_REF_F32, 2, (int64_t[]){e, n}, (turn + 1) % 3);
+    x->sb = make_operand(MOE_REF_F32, 2, (int64_t[]){e, k}, turn % 3);
+    x->out = buffer_make(spec->out, 3, (int64_t[]){e, n, k}, turn % 4, 3);
+    break;
+  case BATCHED_CASE:
+    x->a = make_operand(spec->a, 3, (int64_t[]){e, m, k}, turn % 4);
+    x->b = make_operand(spec->b, 3, (int64_t[]){e, k, n}, (turn + 2) % 4);
+    x->sa = make_operand(MOE_REF_F32, 2, (int64_t[]){e, m}, turn % 3);
+    x->sb = make_operand(MOE_REF_F32, 2, (int64_t[]){e, n}, (turn + 1) % 3);
+    x->out = buffer_make(spec->out, 3, (int64_t[]){e, m, n}, turn % 4, 3);
+    break;
+  }
+  x->mm = (moe_ref_scaled_mm_t){&x->a.tensor,  &x->b.tensor, &x->sa.tensor,
+                                &x->sb.tensor, NULL,         &x->out.tensor};
+  if (spec->offs) {
+    x->offs = buffer_make(MOE_REF_I32, 1, &e, 0, 0);
+    memcpy(x->offs.tensor.data, spec->offs, (size_t)e * sizeof *spec->offs);
+    x->mm.offs = &x->offs.tensor;
+  }
+  make_units(spec->a, x->units_a);
+  make_units(spec->b, x->units_b);
+  fill_operands(x, wide);
+}
+
+void gemm_free(gemm_t *x) {
+  buffer_t *const buffers[] = {&x->a, &x->b, &x->sa, &x->sb, &x->offs, &x->out};
+  for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
+    buffer_free(buffers[i]);
+}
+
+/* ---- Sums ---- */
+
+/* a b in units of 2^-32. */
+static __int128 exact_product(const gemm_t *x, int64_t a, int64_t b) {
+  return (__int128)x->units_a[((const uint8_t *)x->a.tensor.data)[a]] *
+         x->units_b[((const uint8_t *)x->b.tensor.data)[b]];
+}
+
+/* To nearest, ties to even. */
+static float f32_of_exact(__int128 sum) {
+  unsigned __int128 magnitude = sum < 0 ? -(unsigned __int128)sum : (unsigned __int128)sum;
+  int dropped = 0;
+  while (magnitude >> dropped >= (unsigned)1 << 24)
+    dropped++;
+  uint32_t kept = (uint32_t)(magnitude >> dropped);
+  const unsigned __int128 rest = magnitude - ((unsigned __int128)kept << dropped);
+  const unsigned __int128 half = dropped ? (unsigned __int128)1 << (dropped - 1) : 0;
+  if (dropped && (rest > half || (rest == half && kept % 2 == 1)))
+    kept++;
+  const float value = ldexpf((float)kept, dropped - 32);
+  return sum < 0 ? -value : value;
+}
+
+/* One instruction of a tensor core: all addends cut to a multiple of 2^-13 of the leading one's
+ * power of two. */
+static double tensor_core_step(double accumulator, const double *products, int count) {
+  double largest = fabs(accumulator);
+  for (int i = 0; i < count; i++)
+    largest = fmax(largest, fabs(products[i]));
+  if (largest == 0)
+    return 0;
+  const double unit = ldexp(1, ilogb(largest) - 13);
+  double sum = trunc(accumulator / unit);
+  for (int i = 0; i < count; i++)
+    sum += trunc(products[i] / unit);
+  return (float)(sum * unit);
+}
+
+static float sum_of(const gemm_t *x, int64_t g, int64_t i, int64_t j, gemm_way_t way) {
+  const int64_t depth = depth_of(&x->spec, g), dropped = way == TAIL_DROPPED ? depth % 16 : 0;
+  const int64_t expert = way == EXPERTS_SWAPPED ? (g + 1) % x->spec.e : g;
+  const int64_t shift = way == ROWS_OFF_BY_ONE && i + 1 < rows_of(&x->spec, g) ? 1 : 0;
+  __int128 exact = 0;
+  double accumulator = 0, products[32];
+  float promoted = 0;
+  for (int64_t k = 0; k < depth - dropped; k++) {
+    /* The other expert's tokens may be fewer. */
+    const int64_t k_b = expert != g && k >= depth_of(&x->spec, expert) ? 0 : k;
+    const __int128 product =
+        exact_product(x, index_a(x, g, i + shift, k), index_b(x, expert, k_b, j));
+    exact += product;
+    products[k % 32] = ldexp((double)product, -32);
+    if (k % 32 == 31 || k == depth - 1)
+      accumulator = tensor_core_step(accumulator, products, (int)(k % 32) + 1);
+    if (way == TENSOR_CORE_PROMOTED && (k % 128 == 127 || k == depth - 1)) {
+      promoted += (float)accumulator;
+      accumulator = 0;
+    }
+  }
+  return way == TENSOR_CORE_FAST       ? (float)accumulator
+         : way == TENSOR_CORE_PROMOTED ? promoted
+                                       : f32_of_exact(exact);
+}
+
+void oracle_sums(const gemm_t *x, int64_t g, int64_t i, int64_t j, double *sum, double *magnitude) {
+  __int128 exact = 0, exact_magnitude = 0;
+  for (int64_t k = 0; k < depth_of(&x->spec, g); k++) {
+    const __int128 product = exact_product(x, index_a(x, g, i, k), index_b(x, g, k, j));
+    exact += product;
+    exact_magnitude += product < 0 ? -product : product;
+  }
+  *sum = ldexp((double)exact, -32);
+  *magnitude = ldexp((double)exact_magnitude, -32);
+}
+
+/* ---- The result ---- */
+
+/* A product of two fp32 numbers is exact in long double. */
+static float multiply(float x, float y) {
+  return (float)((long double)x * y);
+}
+
+void oracle_gemm(gemm_t *x, gemm_way_t way) {
+  const gemm_spec_t *spec = &x->spec;
+  for (int64_t g = 0; g < spec->e; g++)
+    for (int64_t i = 0; i < rows_of(spec, g); i++)
+      for (int64_t j = 0; j < columns_of(spec); j++) {
+        float sa = element_get(&x->sa.tensor, index_sa(x, g, i));
+        float sb = element_get(&x->sb.tensor, index_sb(x, g, j));
+        if (way == SCALES_IGNORED || way == SCALE_A_IGNORED)
+          sa = 1;
+        if (way == SCALES_IGNORED || way == SCALE_B_IGNORED)
+          sb = 1;
+        float value = 0;
+        if (way != ALL_ZEROS && !(way == LAST_GROUP_SKIPPED && g == spec->e - 1) &&
+            depth_of(spec, g) > 0)
+          value = multiply(sb, multiply(sa, sum_of(x, g, i, j, way)));
+        element_set(&x->out.tensor, index_out(x, g, i, j), value);
+      }
+}

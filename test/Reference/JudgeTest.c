@@ -1,0 +1,294 @@
+/* JudgeTest.c - which results of a product pass, and which do not.
+ *
+ * Why it exists: a bound that a right kernel exceeds is as useless as one that a wrong kernel
+ * keeps.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "test/Reference/GemmOracle.h"
+#include "test/Reference/Oracle.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const int32_t ragged[] = {0, 1, 16, 47, 47, 180, 309};
+enum { GROUPS = sizeof ragged / sizeof *ragged, TOKENS = 320, N = 24, K = 171 };
+
+static const char *const way_names[WAYS] = {
+    [EXACT] = "exact",
+    [TENSOR_CORE_FAST] = "fast",
+    [TENSOR_CORE_PROMOTED] = "promoted",
+    [SCALES_IGNORED] = "scales ignored",
+    [SCALE_A_IGNORED] = "sa ignored",
+    [SCALE_B_IGNORED] = "sb ignored",
+    [EXPERTS_SWAPPED] = "experts swapped",
+    [TAIL_DROPPED] = "tail dropped",
+    [LAST_GROUP_SKIPPED] = "last group skipped",
+    [ROWS_OFF_BY_ONE] = "rows off by one",
+    [ALL_ZEROS] = "all zeros",
+};
+
+static gemm_spec_t spec_of(int which, moe_ref_dtype_t out) {
+  gemm_spec_t spec = {.which = (gemm_case_t)which,
+                      .e = GROUPS,
+                      .m = TOKENS,
+                      .n = N,
+                      .k = K,
+                      .a = MOE_REF_E4M3,
+                      .b = which == BATCHED_CASE ? MOE_REF_E5M2 : MOE_REF_E4M3,
+                      .out = out,
+                      .offs = ragged,
+                      .turn = which,
+                      .seed = (uint64_t)(which + 1)};
+  if (which == BATCHED_CASE) {
+    spec.e = 3;
+    spec.m = 70;
+    spec.offs = NULL;
+  }
+  return spec;
+}
+
+/* In two parts, as threads would. */
+static moe_ref_score_t judge(const gemm_t *gemm, moe_ref_accumulation_t accumulation) {
+  moe_ref_score_t total = {0}, part = {0};
+  const int64_t rows = moe_ref_scaled_mm_rows(&gemm->mm);
+  assert_int_equal(moe_ref_scaled_mm_judge(&gemm->mm, accumulation, 0, rows / 3, &total),
+                   MOE_REF_OK);
+  assert_int_equal(moe_ref_scaled_mm_judge(&gemm->mm, accumulation, rows / 3, rows, &part),
+                   MOE_REF_OK);
+  moe_ref_score_add(&total, &part);
+  return total;
+}
+
+static void tells_right_from_wrong(void **state) {
+  (void)state;
+  static const moe_ref_dtype_t outs[] = {MOE_REF_BF16, MOE_REF_F32, MOE_REF_F16};
+  for (int which = ROWS_CASE; which <= BATCHED_CASE; which++)
+    for (int out = 0; out < 3; out++)
+      for (int way = 0; way < WAYS && (which == ROWS_CASE || which == out); way++) {
+        const gemm_spec_t spec = spec_of(which, outs[out]);
+        gemm_t gemm;
+        gemm_make(&gemm, &spec, false);
+        oracle_gemm(&gemm, (gemm_way_t)way);
+        const moe_ref_accumulation_t accumulation =
+            way == TENSOR_CORE_PROMOTED ? MOE_REF_PROMOTED : MOE_REF_FAST;
+        const moe_ref_score_t score = judge(&gemm, accumulation);
+        assert_int_equal(score.elements, which == ROWS_CASE    ? 309 * N
+                                         : which == DEPTH_CASE ? GROUPS * N * K
+                                                               : 3 * 70 * N);
+        const bool right = way <= TENSOR_CORE_PROMOTED;
+        if ((score.failures == 0) != right || (score.worst <= 1) != right)
+          fail_msg("%s, case %d, out %d: %lld failures, worst %g", way_names[way], which, out,
+                   (long long)score.failures, score.worst);
+        /* What is left to 8 bits of mantissa is 55 dB. */
+        const double sqnr = moe_ref_score_sqnr(&score);
+        const double least = !right ? -1000 : outs[out] == MOE_REF_BF16 ? 54 : 60;
+        if (sqnr < least || (!right && sqnr > 45))
+          fail_msg("%s, case %d, out %d: %g dB", way_names[way], which, out, sqnr);
+        gemm_free(&gemm);
+      }
+}
+
+/* The difference between fast and promoted is what promotion is for. */
+static void promoted_is_stricter(void **state) {
+  (void)state;
+  gemm_spec_t spec = spec_of(ROWS_CASE, MOE_REF_F32);
+  spec.k = 5000;
+  spec.n = 5;
+  gemm_t gemm;
+  gemm_make(&gemm, &spec, false);
+  oracle_gemm(&gemm, TENSOR_CORE_PROMOTED);
+  const moe_ref_score_t promoted = judge(&gemm, MOE_REF_PROMOTED);
+  assert_int_equal(promoted.failures, 0);
+  assert_true(moe_ref_score_sqnr(&promoted) > 70);
+  oracle_gemm(&gemm, TENSOR_CORE_FAST);
+  const moe_ref_score_t fast = judge(&gemm, MOE_REF_FAST);
+  assert_int_equal(fast.failures, 0);
+  assert_true(moe_ref_score_sqnr(&fast) < 60);
+  assert_true(judge(&gemm, MOE_REF_PROMOTED).failures > 0);
+  gemm_free(&gemm);
+}
+
+/* The formula of the header, from sums in integers. */
+static void gives_exact_results_and_bounds(void **state) {
+  (void)state;
+  static const moe_ref_dtype_t outs[] = {MOE_REF_BF16, MOE_REF_F32, MOE_REF_F16};
+  static const double roundoff[] = {0x1p-8, 0x1p-24, 0x1p-11};
+  static const double subnormal[] = {0x1p-134, 0x1p-150, 0x1p-25};
+  for (int t = 0; t < 3; t++) {
+    const gemm_spec_t spec = spec_of(ROWS_CASE, outs[t]);
+    gemm_t gemm;
+    gemm_make(&gemm, &spec, false);
+    enum { BEGIN = 100, ROWS = 220 };
+    static double exact[2][ROWS * N], bound[2][ROWS * N];
+    for (int i = 0; i < 2 * ROWS * N; i++)
+      exact[i / (ROWS * N)][i % (ROWS * N)] = bound[i / (ROWS * N)][i % (ROWS * N)] = -7;
+    for (int a = 0; a < 2; a++)
+      assert_int_equal(moe_ref_scaled_mm_exact(&gemm.mm, (moe_ref_accumulation_t)a, BEGIN, TOKENS,
+                                               exact[a], bound[a]),
+                       MOE_REF_OK);
+    for (int64_t i = 0; i < ROWS; i++)
+      for (int64_t j = 0; j < N; j++) {
+        const int64_t row = BEGIN + i, at = i * N + j;
+        if (row >= ragged[GROUPS - 1]) {
+          assert_true(exact[0][at] == -7 && bound[1][at] == -7);
+          continue;
+        }
+        const int64_t group = row < ragged[5] ? 5 : 6;
+        double sum, magnitude;
+        oracle_sums(&gemm, group, row - ragged[group - 1], j, &sum, &magnitude);
+        const double sa = element_get(&gemm.sa.tensor, offset_at(&gemm.sa.tensor, &row));
+        const double sb =
+            element_get(&gemm.sb.tensor, offset_at(&gemm.sb.tensor, (int64_t[]){group, j}));
+        const double d = sb * sa * magnitude * 0x1p-10;
+        const double expected = d + (fabs(sb * sa * sum) + d) * (roundoff[t] + 0x1p-22) +
+                                subnormal[t] + 0x1p-149 * (1 + sb);
+        assert_true(fabs(exact[0][at] - sb * sa * sum) <= 0x1p-48 * fabs(sum));
+        assert_true(exact[1][at] == exact[0][at]);
+        assert_true(fabs(bound[0][at] / expected - 1) < 1e-12);
+        assert_true(bound[1][at] < bound[0][at]);
+        /* Two pieces: between equal ones and a single one. */
+        assert_true(bound[1][at] > 0.7 * d);
+      }
+    gemm_free(&gemm);
+  }
+}
+
+static float *element_at(gemm_t *gemm, int64_t row, int64_t column) {
+  return (float *)gemm->out.tensor.data + offset_at(&gemm->out.tensor, (int64_t[]){row, column});
+}
+
+static void finds_the_worst(void **state) {
+  (void)state;
+  const gemm_spec_t spec = spec_of(ROWS_CASE, MOE_REF_F32);
+  gemm_t gemm;
+  gemm_make(&gemm, &spec, false);
+  oracle_gemm(&gemm, EXACT);
+  double exact[N], bound[N];
+  assert_int_equal(moe_ref_scaled_mm_exact(&gemm.mm, MOE_REF_FAST, 200, 201, exact, bound),
+                   MOE_REF_OK);
+  *element_at(&gemm, 200, 3) = (float)(exact[3] + 2 * bound[3]);
+  *element_at(&gemm, 200, 4) = (float)(exact[4] - 5 * bound[4]);
+  *element_at(&gemm, 200, 5) = (float)(exact[5] + 0.9 * bound[5]);
+  moe_ref_score_t score = judge(&gemm, MOE_REF_FAST);
+  assert_int_equal(score.failures, 2);
+  assert_int_equal(score.row, 200);
+  assert_int_equal(score.column, 4);
+  assert_true(fabs(score.worst - 5) < 1e-4);
+  assert_true(score.exact == exact[4] && score.bound == bound[4]);
+  assert_true(score.noise > 4 * bound[3] * bound[3] && score.signal > 0);
+
+  /* Rows of no group are nobody's. */
+  *element_at(&gemm, 315, 0) = NAN;
+  assert_int_equal(judge(&gemm, MOE_REF_FAST).failures, 2);
+  *element_at(&gemm, 17, N - 1) = NAN;
+  score = judge(&gemm, MOE_REF_FAST);
+  assert_int_equal(score.failures, 3);
+  assert_true(score.worst == INFINITY && score.row == 17 && score.column == N - 1);
+  *element_at(&gemm, 17, N - 1) = INFINITY;
+  assert_int_equal(judge(&gemm, MOE_REF_FAST).failures, 3);
+
+  /* NaN where NaN belongs, and nothing else there. */
+  oracle_gemm(&gemm, EXACT);
+  element_set(&gemm.sa.tensor, offset_at(&gemm.sa.tensor, (int64_t[]){17}), NAN);
+  assert_int_equal(judge(&gemm, MOE_REF_FAST).failures, N);
+  for (int64_t j = 0; j < N; j++)
+    *element_at(&gemm, 17, j) = NAN;
+  assert_int_equal(judge(&gemm, MOE_REF_FAST).failures, 0);
+  gemm_free(&gemm);
+}
+
+/* Inf is right where the result is too large for its type, and only with the right sign. */
+static void takes_overflow(void **state) {
+  (void)state;
+  uint8_t a = 0x78, b = 0x78; /* 256 */
+  float sa = 1, sb = 1;
+  uint16_t out = 0;
+  const moe_ref_tensor_t va = {&a, MOE_REF_E4M3, 3, {1, 1, 1}, {1, 1, 1}};
+  const moe_ref_tensor_t vb = {&b, MOE_REF_E4M3, 3, {1, 1, 1}, {1, 1, 1}};
+  const moe_ref_tensor_t vsa = {&sa, MOE_REF_F32, 2, {1, 1}, {1, 1}};
+  const moe_ref_tensor_t vsb = {&sb, MOE_REF_F32, 2, {1, 1}, {1, 1}};
+  const moe_ref_tensor_t vout = {&out, MOE_REF_F16, 3, {1, 1, 1}, {1, 1, 1}};
+  const moe_ref_scaled_mm_t mm = {&va, &vb, &vsa, &vsb, NULL, &vout};
+  static const struct {
+    float scale;
+    uint16_t out;
+    bool passes;
+  } cases[] = {
+      {1, 0x7C00, true},        {1, 0xFC00, false},        {1, 0x7BFF, true},    {4, 0x7C00, true},
+      {4, 0x7BFF, false},       {0.5f, 0x7C00, false},     {0.5f, 0x7800, true}, {-4, 0xFC00, true},
+      {INFINITY, 0x7C00, true}, {INFINITY, 0x7BFF, false}, {NAN, 0x7E00, true},  {NAN, 0, false},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    moe_ref_score_t score = {0};
+    sa = cases[i].scale;
+    out = cases[i].out;
+    assert_int_equal(moe_ref_scaled_mm_judge(&mm, MOE_REF_FAST, 0, 1, &score), MOE_REF_OK);
+    if ((score.failures == 0) != cases[i].passes)
+      fail_msg("case %zu: worst %g", i, score.worst);
+  }
+}
+
+static void adds_scores(void **state) {
+  (void)state;
+  moe_ref_score_t total = {0};
+  assert_true(moe_ref_score_sqnr(&total) == INFINITY);
+  moe_ref_score_add(&total, &(moe_ref_score_t){.elements = 4, .row = 9, .signal = 60});
+  moe_ref_score_add(&total, &(moe_ref_score_t){0});
+  assert_int_equal(total.row, 9);
+  moe_ref_score_add(&total, &(moe_ref_score_t){.elements = 6,
+                                               .failures = 2,
+                                               .worst = 3,
+                                               .row = 1,
+                                               .column = 2,
+                                               .exact = 4,
+                                               .bound = 5,
+                                               .signal = 40,
+                                               .noise = 1e-4});
+  moe_ref_score_add(&total, &(moe_ref_score_t){.elements = 1, .worst = 3, .row = 7});
+  assert_int_equal(total.elements, 11);
+  assert_int_equal(total.failures, 2);
+  assert_true(total.worst == 3 && total.row == 1 && total.column == 2);
+  assert_true(total.exact == 4 && total.bound == 5);
+  assert_true(fabs(moe_ref_score_sqnr(&total) - 60) < 1e-9);
+}
+
+static void refuses_bad_arguments(void **state) {
+  (void)state;
+  const gemm_spec_t spec = spec_of(ROWS_CASE, MOE_REF_F32);
+  gemm_t gemm;
+  gemm_make(&gemm, &spec, false);
+  moe_ref_score_t score = {0};
+  double exact, bound;
+  const moe_ref_accumulation_t none = (moe_ref_accumulation_t)2;
+  assert_int_equal(moe_ref_scaled_mm_judge(&gemm.mm, none, 0, 1, &score), MOE_REF_INVALID_ARGUMENT);
+  assert_int_equal(moe_ref_scaled_mm_exact(&gemm.mm, none, 0, 1, &exact, &bound),
+                   MOE_REF_INVALID_ARGUMENT);
+  assert_int_equal(moe_ref_scaled_mm_judge(&gemm.mm, MOE_REF_FAST, 0, TOKENS + 1, &score),
+                   MOE_REF_INVALID_ARGUMENT);
+  gemm.out.tensor.shape[0]++;
+  assert_int_equal(moe_ref_scaled_mm_judge(&gemm.mm, MOE_REF_FAST, 0, 1, &score),
+                   MOE_REF_INVALID_ARGUMENT);
+  assert_int_equal(moe_ref_scaled_mm_exact(&gemm.mm, MOE_REF_FAST, 0, 1, &exact, &bound),
+                   MOE_REF_INVALID_ARGUMENT);
+  assert_int_equal(score.elements, 0);
+  gemm_free(&gemm);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(tells_right_from_wrong),
+      cmocka_unit_test(promoted_is_stricter),
+      cmocka_unit_test(gives_exact_results_and_bounds),
+      cmocka_unit_test(finds_the_worst),
+      cmocka_unit_test(takes_overflow),
+      cmocka_unit_test(adds_scores),
+      cmocka_unit_test(refuses_bad_arguments),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

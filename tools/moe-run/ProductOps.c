@@ -1,0 +1,101 @@
+/* ProductOps.c - the ops of the scaled_grouped_mm dialect on the C reference.
+ *
+ * Why it exists: see Launch.h. A product's kernel sums in its own order, so that its result is
+ * judged by a bound, and not by bits.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "tools/moe-run/Launch.h"
+
+#include "tools/moe-run/Report.h"
+
+enum { QA, QB, SA, SB, OFFS, SLICE_ROWS = 64 };
+
+static moe_ref_scaled_mm_t product(const moe__launch_t *launch) {
+  const moe_ref_tensor_t *tensors = launch->tensors;
+  return (moe_ref_scaled_mm_t){.a = &tensors[QA],
+                               .b = &tensors[QB],
+                               .sa = &tensors[SA],
+                               .sb = &tensors[SB],
+                               .offs = launch->operand_count > OFFS ? &tensors[OFFS] : NULL,
+                               .out = &tensors[launch->operand_count]};
+}
+
+static int prepare(moe__launch_t *launch, const json_t *attributes) {
+  const char *accumulate = json_string_value(json_object_get(attributes, "accumulate"));
+  int number = accumulate ? moe_ref_accumulation_from_name(accumulate) : -1;
+  if (number < 0)
+    return moe__input_error(
+        "%s: attribute 'accumulate' is %s%s%s, which the C reference does not know", launch->name,
+        accumulate ? "'" : "", accumulate ? accumulate : "missing", accumulate ? "'" : "");
+  launch->accumulation = (moe_ref_accumulation_t)number;
+  return MOE__OK;
+}
+
+/* Rows of all groups; a launch that is refused has one slice, which refuses it. */
+static int64_t row_count(const moe__launch_t *launch) {
+  const moe_ref_scaled_mm_t mm = product(launch);
+  return moe_ref_scaled_mm_rows(&mm);
+}
+
+static void cut(moe__launch_t *launch, int threads) {
+  const int64_t rows = row_count(launch);
+  launch->slices = rows <= 0 || threads == 1 ? 1 : (rows + SLICE_ROWS - 1) / SLICE_ROWS;
+}
+
+static void slice_rows(const moe__launch_t *launch, int64_t slice, int64_t *begin, int64_t *end) {
+  const int64_t rows = row_count(launch);
+  *begin = launch->slices == 1 ? 0 : slice * SLICE_ROWS;
+  *end = launch->slices == 1 || *begin + SLICE_ROWS > rows ? rows : *begin + SLICE_ROWS;
+}
+
+static moe_ref_status_t run(const moe__launch_t *launch, int64_t slice) {
+  const moe_ref_scaled_mm_t mm = product(launch);
+  int64_t begin, end;
+  slice_rows(launch, slice, &begin, &end);
+  return moe_ref_scaled_mm(&mm, begin, end);
+}
+
+static moe_ref_status_t judge(const moe__launch_t *launch, int64_t slice, moe_ref_score_t *score) {
+  const moe_ref_scaled_mm_t mm = product(launch);
+  int64_t begin, end;
+  slice_rows(launch, slice, &begin, &end);
+  return moe_ref_scaled_mm_judge(&mm, launch->accumulation, begin, end, score);
+}
+
+/* Whether groups are rows of the result. */
+static bool has_grouped_rows(const moe__launch_t *launch) {
+  return launch->operand_count > OFFS && launch->tensors[QB].rank == 3;
+}
+
+static void use(const moe__launch_t *launch, int operand, moe__use_t *out_use) {
+  static const moe__role_t roles[] = {[QA] = MOE__OPERAND,
+                                      [QB] = MOE__OPERAND,
+                                      [SA] = MOE__SCALES,
+                                      [SB] = MOE__SCALES,
+                                      [OFFS] = MOE__OFFSETS};
+  const moe_ref_tensor_t *qa = &launch->tensors[QA];
+  out_use->role = roles[operand];
+  out_use->tokens = qa->shape[has_grouped_rows(launch) || qa->rank == 1 ? 0 : 1];
+}
+
+static double flops(const moe__launch_t *launch) {
+  const moe_ref_scaled_mm_t mm = product(launch);
+  return moe_ref_scaled_mm_flops(&mm);
+}
+
+static int64_t written_rows(const moe__launch_t *launch) {
+  const moe_ref_scaled_mm_t mm = product(launch);
+  return has_grouped_rows(launch) ? moe_ref_scaled_mm_tokens(&mm) : mm.out->shape[0];
+}
+
+const moe__op_t moe__op_scaled_mm = {.name = "scaled_grouped_mm.scaled_mm",
+                                     .least_operands = 4,
+                                     .most_operands = 5,
+                                     .result_count = 1,
+                                     .prepare = prepare,
+                                     .cut = cut,
+                                     .run = run,
+                                     .use = use,
+                                     .judge = judge,
+                                     .flops = flops,
+                                     .written_rows = written_rows};
