@@ -5,9 +5,10 @@
  * Here every byte moves once: a tile comes in through one tensor map, is quantized in registers,
  * transposed through shared memory, and leaves through another.
  *
- *   one warp loads:      for each tile: wait until a stage is free, TMA its boxes in
- *   the others quantize: for each tile: strip by strip (32 rows x 128 bytes, one block of 32 per
- * column) load, amax, scale, cast, store transposed; then one thread sends the tile off by TMA
+ * - One warp loads. For each tile it waits until a stage is free and fetches the tile's boxes by TMA.
+ * - The others quantize. For each tile, strip by strip (32 rows x 128 bytes, one block of 32 per
+ *   column), they load, find amax and scale, cast, and store transposed; then one thread sends the
+ *   tile off by TMA.
  *
  * Shared memory has no bank conflicts on either side. Coming in, a warp reads a row of 128 swizzled
  * bytes at a time. Going out, a lane holds 32 results of a column, 32 consecutive bytes of the
@@ -120,11 +121,11 @@ static void load_tiles(quantize_t *s) {
 
 /* What a lane knows of itself; the same for every strip. */
 typedef struct lane_t {
-  MlirValue warp, lane; /* i32; warp counts from 0 */
-  MlirValue swap;       /* 1 where the lane takes the second half of a block first, else 0 */
-  MlirValue read[8];    /* byte offset of its 4 bytes in row r of a swizzled tile, by r % 8 */
-  MlirValue first_half,
-      second_half; /* byte offset of the row that its first 16 and last 16 loads start from */
+  MlirValue warp, lane;  /* i32; warp counts from 0 */
+  MlirValue swap;        /* 1 where the lane takes the second half of a block first, else 0 */
+  MlirValue read[8];     /* byte offset of its 4 bytes in row r of a swizzled tile, by r % 8 */
+  MlirValue first_half;  /* byte offset of the row that its first 16 loads start from, */
+  MlirValue second_half; /* and of its last 16 */
 } lane_t;
 
 static lane_t lane_of(quantize_t *s) {

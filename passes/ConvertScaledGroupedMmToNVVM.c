@@ -216,8 +216,8 @@ static void load_tiles(grouped_t *s) {
 
 typedef struct position_t {
   MlirValue warpgroup, lane;
-  MlirValue warp_row,
-      row; /* in the tile: the first of the warp's 16 rows, and of the lane's fragment */
+  MlirValue warp_row; /* in the tile: the first of the warp's 16 rows */
+  MlirValue row;      /* and of the lane's fragment */
 } position_t;
 
 static void release_by_lane_0(grouped_t *s, const position_t *self, moe__cursor_t cursor) {
@@ -231,9 +231,9 @@ static void release_by_lane_0(grouped_t *s, const position_t *self, moe__cursor_
  * registers, those of the tile's columns in its own part of shared memory. */
 typedef struct epilogue_t {
   moe__group_tile_t tile;
-  MlirValue sa[2]; /* of the lane's two rows */
-  MlirValue sb,
-      staging; /* shared memory of the warp: tile_n floats; 16 rows of 64 columns of out */
+  MlirValue sa[2];   /* of the lane's two rows */
+  MlirValue sb;      /* shared memory of the warp: tile_n floats */
+  MlirValue staging; /* the same: 16 rows of 64 columns of out */
 } epilogue_t;
 
 static epilogue_t prepare_epilogue(grouped_t *s, const position_t *self, MlirValue index) {

@@ -4,10 +4,11 @@
  * so that the manifest can never disagree with the code. moe__kernel_end writes the record to the
  * kernel as the attribute `moe.kernel`:
  *
- *   moe.kernel = {block = [288, 1, 1], cluster = [1, 1, 1], shared_memory = 98432, grid =
- * [<expression>, ...], parameters = [{kind = "tensor_map", tensor = 0, ...}, ...], requires = [{dim
- * = [0, 1], multiple_of = 32}, {dim = [1, 0], at_most = 1024}, {dim = [0, 0], same_as = [2, 0]},
- * ...]}
+ *   moe.kernel = {block = [288, 1, 1], cluster = [1, 1, 1], shared_memory = 98432,
+ *                 grid = [<expression>, <expression>, <expression>],
+ *                 parameters = [{kind = "tensor_map", tensor = 0, ...}, ...],
+ *                 requires = [{dim = [0, 1], multiple_of = 32}, {dim = [1, 0], at_most = 1024},
+ *                             {dim = [0, 0], same_as = [2, 0]}, ...]}
  *
  * `tensor` counts the operands of the op, then its results. An expression is an integer, "num_sms",
  * {dim = [tensor, dimension]}, or {ceildiv | mul | min = [<expression>, ...]}: docs/manifest.md,

@@ -11,7 +11,8 @@
 #define SWIZZLE_128B (INT64_C(1) << 62)
 #define STRIDE_8_ROWS ((INT64_C(1024) >> 4) << 32) /* distance of two groups of 8 rows */
 #define LEADING_IGNORED                                                                            \
-  (INT64_C(1) << 16) /* not used by swizzled K-major tiles; 1 by convention                        \
+  (INT64_C(1)                                                                                      \
+   << 16) /* not used by swizzled K-major tiles; 1 by convention                        \
                       */
 
 static MlirType accumulator_type(moe__builder_t *b, int n) {
