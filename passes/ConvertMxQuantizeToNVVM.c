@@ -5,7 +5,8 @@
  * Here every byte moves once: a tile comes in through one tensor map, is quantized in registers,
  * transposed through shared memory, and leaves through another.
  *
- * - One warp loads. For each tile it waits until a stage is free and fetches the tile's boxes by TMA.
+ * - One warp loads. For each tile it waits until a stage is free and fetches the tile's boxes by
+ *   TMA.
  * - The others quantize. For each tile, strip by strip (32 rows x 128 bytes, one block of 32 per
  *   column), they load, find amax and scale, cast, and store transposed; then one thread sends the
  *   tile off by TMA.
