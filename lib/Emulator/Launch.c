@@ -172,8 +172,11 @@ static int choose_threads(const moe__emu_machine_t *machine) {
   long wanted = machine->options.threads;
   if (wanted <= 0)
     wanted = sysconf(_SC_NPROCESSORS_ONLN);
-  wanted = wanted < 1 ? 1 : wanted > MAX_THREADS ? MAX_THREADS : wanted;
-  return (uint64_t)wanted > machine->block_count ? (int)machine->block_count : (int)wanted;
+  if (wanted > MAX_THREADS)
+    wanted = MAX_THREADS;
+  if (wanted > 0 && (uint64_t)wanted > machine->block_count)
+    wanted = (long)machine->block_count;
+  return wanted < 1 ? 1 : (int)wanted;
 }
 
 static moe_emu_status_t run_all(moe__emu_machine_t *machine, moe_emu_report_t *report) {

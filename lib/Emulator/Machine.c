@@ -24,12 +24,12 @@ uint32_t moe__emu_random(moe__emu_block_t *block, uint32_t limit) {
 bool moe__emu_block_create(moe__emu_block_t *block, moe__emu_machine_t *machine) {
   const moe__emu_kernel_t *kernel = machine->kernel;
   uint32_t warps = machine->warp_count;
-  size_t file = (kernel->file_bytes + 63) / 64 * 64;
+  size_t file = ((size_t)kernel->file_bytes + 63) / 64 * 64;
   *block = (moe__emu_block_t){.machine = machine, .shared_bytes = machine->shared_bytes};
   block->warps = calloc(warps, sizeof *block->warps);
   block->files = aligned_alloc(64, file * warps);
   block->shadows = calloc((size_t)kernel->row_count * warps, sizeof *block->shadows);
-  block->shared = aligned_alloc(64, (block->shared_bytes + 128) / 64 * 64);
+  block->shared = aligned_alloc(64, ((size_t)block->shared_bytes + 128) / 64 * 64);
   if (!block->warps || !block->files || !block->shadows || !block->shared ||
       !moe__emu_order_create(&block->order, warps, MOE__EMU_SHARED_BASE, block->shared_bytes) ||
       !moe__emu_barriers_create(&block->barriers) ||

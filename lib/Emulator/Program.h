@@ -197,7 +197,8 @@ bool moe__emu_flow(moe__emu_kernel_t *kernel);
 static inline const moe__emu_operand_t *moe__emu_operand(const moe__emu_kernel_t *kernel,
                                                          const moe__emu_instruction_t *instruction,
                                                          int index) {
-  return &kernel->operands[instruction->operands + (uint32_t)index];
+  /* A kernel in which no instruction has an operand has no array of them. */
+  return kernel->operands ? &kernel->operands[instruction->operands + (uint32_t)index] : NULL;
 }
 
 #endif /* MOE_EMULATOR_PROGRAM_H */

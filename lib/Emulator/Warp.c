@@ -80,7 +80,7 @@ static void fill_row(moe__emu_warp_t *warp, const moe__emu_row_t *row) {
     uint8_t *at = warp->file + row->offset + (size_t)lane * (row->bytes >= 8 ? 8 : 4);
     memcpy(at, &value, row->bytes >= 8 ? 8 : 4);
     if (row->bytes == 16)
-      memcpy(at + 8 * MOE__EMU_LANES, &row->value[1], 8);
+      memcpy(at + (size_t)8 * MOE__EMU_LANES, &row->value[1], 8);
   }
 }
 

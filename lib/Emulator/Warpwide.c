@@ -44,7 +44,7 @@ static moe__emu_step_t shuffle(moe__emu_warp_t *warp, const moe__emu_instruction
     uint32_t c = (uint32_t)moe__emu_lane_value(warp, &operands[4], (int)lane);
     uint32_t segment = c >> 8 & 31, clamp = c & 31;
     uint32_t last = (lane & segment) | (clamp & ~segment), first = lane & segment;
-    uint32_t from = lane;
+    uint32_t from;
     bool is_inside = false;
     switch (instruction->choice[0]) {
     case SHFL_UP:

@@ -20,17 +20,17 @@ moe__tile_t moe__tile_at(moe__builder_t *b, const moe__tiles_t *tiles, MlirValue
   return tile;
 }
 
-moe__tile_t moe__tile_in_batch(moe__builder_t *b, const moe__tiles_t *tiles, MlirValue rest) {
+moe__tile_t moe__tile_in_batch(moe__builder_t *b, const moe__tiles_t *tiles, MlirValue index) {
   moe__tile_t tile = {0};
   if (tiles->band == 1) {
-    tile.row = moe__udiv(b, rest, tiles->columns);
-    tile.column = moe__urem(b, rest, tiles->columns);
+    tile.row = moe__udiv(b, index, tiles->columns);
+    tile.column = moe__urem(b, index, tiles->columns);
     return tile;
   }
   MlirValue band = moe__i32(b, tiles->band);
   MlirValue band_tiles = moe__mul(b, band, tiles->columns);
-  MlirValue first_row = moe__mul(b, moe__udiv(b, rest, band_tiles), band);
-  MlirValue in_band = moe__urem(b, rest, band_tiles);
+  MlirValue first_row = moe__mul(b, moe__udiv(b, index, band_tiles), band);
+  MlirValue in_band = moe__urem(b, index, band_tiles);
   /* The last band may have fewer rows. */
   MlirValue height = moe__umin(b, band, moe__sub(b, tiles->rows, first_row));
   tile.row = moe__add(b, first_row, moe__urem(b, in_band, height));

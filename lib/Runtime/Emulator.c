@@ -268,7 +268,7 @@ moe_rt_status_t moe__emulator_open(const moe_rt_emulator_options_t *options,
   info->compute_major = 9;
   info->num_sms = NUM_SMS;
   info->l2_bytes = INT64_C(1) << 20;
-  info->shared_memory_per_block = 227 * 1024;
+  info->shared_memory_per_block = INT64_C(227) * 1024;
   info->total_memory = INT64_MAX;
   *out_device = &emulator->base;
   return MOE_RT_OK;
