@@ -46,11 +46,12 @@ bool moe__lower_kernels(MlirOperation module, const char *op_name, moe__lower_t 
 
 /* ---- What there are kernels for ---- */
 
-/* Whether the tensor has this memory order. */
-static bool is_order(MlirType type, const int *expected) {
+/* Whether the tensor has this memory order, of which `count` positions are given; its rank may be less. */
+static bool is_order(MlirType type, int count, const int *expected) {
   int order[MOE__MAX_RANK];
-  bool ok = moe__memory_order(type, order);
-  for (int i = 0; ok && i < mlirShapedTypeGetRank(type); i++)
+  int rank = (int)mlirShapedTypeGetRank(type);
+  bool ok = rank <= count && moe__memory_order(type, order);
+  for (int i = 0; ok && i < rank && i < count; i++)
     ok = order[i] == expected[i];
   return ok;
 }
@@ -76,9 +77,9 @@ bool moe__quantize_has_kernel(MlirOperation op) {
         (int)mlirShapedTypeGetRank(x), (int)moe__op_integer(op, "axis"));
   if (!needs_multiple_of_16(op, "x", x, 2))
     return false;
-  if (!is_order(x, (int[]){0, 1, 2}) || !is_order(scales, (int[]){0, 1, 2}))
+  if (!is_order(x, 3, (int[]){0, 1, 2}) || !is_order(scales, 3, (int[]){0, 1, 2}))
     return moe__error(op, "the kernel takes x and scales row-major; remove their encoding");
-  if (!is_order(q, (int[]){0, 2, 1}))
+  if (!is_order(q, 3, (int[]){0, 2, 1}))
     return moe__error(op, "the kernel writes q column-major per expert; give q the encoding "
                           "affine_map<(e, n, k) -> (e, k, n)>");
   return true;
@@ -103,10 +104,10 @@ bool moe__scaled_mm_has_kernel(MlirOperation op) {
   if (!is_order(qa, row_major) || !is_order(sa, row_major) || !is_order(sb, row_major) ||
       !is_order(out, row_major))
     return moe__error(op, "the kernel takes qa, sa, sb and out row-major; remove their encoding");
-  if (qb_rank == 3 && !is_order(qb, (int[]){0, 2, 1}))
+  if (qb_rank == 3 && !is_order(qb, 3, (int[]){0, 2, 1}))
     return moe__error(op, "the kernel takes qb column-major per expert; give it the encoding "
                           "affine_map<(e, k, n) -> (e, n, k)>");
-  if (qb_rank == 2 && !is_order(qb, (int[]){1, 0}))
+  if (qb_rank == 2 && !is_order(qb, 2, (int[]){1, 0}))
     return moe__error(op, "the kernel takes qb column-major; give it the encoding "
                           "affine_map<(m, k) -> (k, m)>");
   return needs_multiple_of_16(op, "qa", qa, 1) && needs_multiple_of_16(op, "qb", qb, qb_rank - 1);
