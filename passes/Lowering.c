@@ -101,8 +101,8 @@ bool moe__scaled_mm_has_kernel(MlirOperation op) {
       !mlirTypeIsAF32(mlirShapedTypeGetElementType(sa)))
     return moe__error(op, "the kernel takes f32 scales and gives bf16");
   const int row_major[] = {0, 1, 2};
-  if (!is_order(qa, row_major) || !is_order(sa, row_major) || !is_order(sb, row_major) ||
-      !is_order(out, row_major))
+  if (!is_order(qa, 3, row_major) || !is_order(sa, 3, row_major) || !is_order(sb, 3, row_major) ||
+      !is_order(out, 3, row_major))
     return moe__error(op, "the kernel takes qa, sa, sb and out row-major; remove their encoding");
   if (qb_rank == 3 && !is_order(qb, 3, (int[]){0, 2, 1}))
     return moe__error(op, "the kernel takes qb column-major per expert; give it the encoding "
