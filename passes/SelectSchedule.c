@@ -30,8 +30,6 @@ static const moe__quantize_schedule_t QUANTIZE_F32 = {.tile_n = 128,
                                                       .band = 64};
 
 static bool schedule_quantize(MlirOperation op) {
-  if (!moe__quantize_has_kernel(op))
-    return false;
   bool bf16 = mlirTypeIsABF16(
       mlirShapedTypeGetElementType(mlirValueGetType(mlirOperationGetOperand(op, 0))));
   if (mlirAttributeIsNull(moe__op_attribute(op, "schedule")))
@@ -48,8 +46,6 @@ static const moe__grouped_schedule_t GROUPED_FAST = {.tile_n = 256, .stages = 4,
 static const moe__grouped_schedule_t GROUPED_PROMOTED = {.tile_n = 192, .stages = 4, .band = 8};
 
 static bool schedule_scaled_mm(MlirOperation op) {
-  if (!moe__scaled_mm_has_kernel(op))
-    return false;
   bool promoted = mlirStringRefEqual(moe__op_string(op, "accumulate"),
                                      mlirStringRefCreateFromCString("promoted"));
   if (mlirAttributeIsNull(moe__op_attribute(op, "schedule")))
@@ -62,10 +58,11 @@ static bool schedule_scaled_mm(MlirOperation op) {
 
 static bool schedule_op(MlirOperation op, void *user) {
   (void)user;
-  if (moe__op_is(op, "mx_quantize.quantize"))
-    return schedule_quantize(op);
-  if (moe__op_is(op, "scaled_grouped_mm.scaled_mm"))
-    return schedule_scaled_mm(op);
+#define MOE_KERNEL(op_name, symbol)                                                                \
+  if (moe__op_is(op, op_name))                                                                     \
+    return moe__##symbol##_has_kernel(op) && schedule_##symbol(op);
+#include "passes/Kernels.def"
+#undef MOE_KERNEL
   MlirStringRef name = moe__op_name(op);
   if (moe__op_in_dialect(op, "mx_quantize") || moe__op_in_dialect(op, "scaled_grouped_mm"))
     return moe__error(op, "'%.*s' has no kernel yet", (int)name.length, name.data);
