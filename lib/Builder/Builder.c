@@ -139,6 +139,7 @@ MOE__BINARY(moe__mul, "arith.muli")
 MOE__BINARY(moe__udiv, "arith.divui")
 MOE__BINARY(moe__urem, "arith.remui")
 MOE__BINARY(moe__umin, "arith.minui")
+MOE__BINARY(moe__umax, "arith.maxui")
 MOE__BINARY(moe__smin, "arith.minsi")
 MOE__BINARY(moe__smax, "arith.maxsi")
 MOE__BINARY(moe__and, "arith.andi")
@@ -146,6 +147,7 @@ MOE__BINARY(moe__or, "arith.ori")
 MOE__BINARY(moe__xor, "arith.xori")
 MOE__BINARY(moe__fmul, "arith.mulf")
 MOE__BINARY(moe__fadd, "arith.addf")
+MOE__BINARY(moe__fdiv, "arith.divf")
 #undef MOE__BINARY
 
 static MlirValue constant_like(moe__builder_t *b, MlirValue x, int64_t value) {

@@ -78,6 +78,8 @@ MlirValue moe__lshr(moe__builder_t *b, MlirValue x, int bits);
 MlirValue moe__ceil_div(moe__builder_t *b, MlirValue x, int32_t divisor);
 MlirValue moe__fmul(moe__builder_t *b, MlirValue x, MlirValue y);
 MlirValue moe__fadd(moe__builder_t *b, MlirValue x, MlirValue y);
+MlirValue moe__fdiv(moe__builder_t *b, MlirValue x, MlirValue y);
+MlirValue moe__umax(moe__builder_t *b, MlirValue x, MlirValue y);
 
 /* Comparisons give i1; u: as unsigned numbers, s: as signed ones. */
 MlirValue moe__eq(moe__builder_t *b, MlirValue x, MlirValue y);
