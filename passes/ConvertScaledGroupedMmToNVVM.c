@@ -58,7 +58,7 @@ typedef struct grouped_t {
   bool gradient;
   moe__extent_t tokens, rows, columns, depth,
       experts; /* rows: of an expert's gradient; depth: K of forward */
-  MlirValue a_map, b_map, sa, sb, offs, out;
+  MlirValue a_map, b_map, sa, sb, offs, out, status;
   moe__groups_t groups;
   moe__ring_t ring;
   int32_t sb_offset, staging_offset; /* of the warps' parts of shared memory */
@@ -101,6 +101,7 @@ static void add_parameters(grouped_t *s, MlirType qa, MlirType qb, MlirType offs
   s->sb = moe__kernel_pointer(kernel, SB);
   s->offs = moe__kernel_pointer(kernel, OFFS);
   s->out = moe__kernel_pointer(kernel, OUT);
+  s->status = moe__kernel_status(kernel);
 }
 
 /* What a launcher has to check: sizes that belong together, strides of tensor maps and rows of out
@@ -581,7 +582,7 @@ bool moe__lower_scaled_mm(MlirOperation function, MlirOperation op, MlirBlock gp
   moe__ring_initialize(kernel, &s.ring, multiplier_threads / MOE__WARP);
   moe__if_end(b, &setup);
   moe__if_t scan = moe__if_begin(b, moe__ult(b, kernel->thread, moe__i32(b, MOE__WARP)), false);
-  moe__groups_initialize(&s.groups, s.offs, s.tokens.value, kernel->thread);
+  moe__groups_initialize(&s.groups, s.offs, s.tokens.value, kernel->thread, s.status);
   moe__if_end(b, &scan);
   moe__block_barrier(b);
 

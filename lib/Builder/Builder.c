@@ -264,6 +264,46 @@ void moe__store_aligned(moe__builder_t *b, MlirValue value, MlirValue pointer, i
   moe__op0(b, "llvm.store", MOE__VALUES(value, pointer), alignment_attribute(alignment, text));
 }
 
+/* The numbers of atomicrmw's operations and of its orderings. */
+enum { ATOMIC_ADD = 1, ATOMIC_OR = 5, ATOMIC_UMAX = 9, MONOTONIC = 2, ACQ_REL = 6 };
+
+void moe__fence_device(moe__builder_t *b) {
+  moe__op0(b, "llvm.fence", MOE__NO_VALUES, "ordering = 6 : i64, syncscope = \"device\"");
+}
+
+/* LLVM 22 drops the ordering of an atomicrmw when it writes PTX: fences keep it. Without a scope an
+ * atom is the device's. */
+static MlirValue atomic(moe__builder_t *b, int operation, MlirValue pointer, MlirValue value,
+                        moe__order_t order) {
+  char attributes[80];
+  bool is_ordered = order == MOE__ACQUIRE_RELEASE;
+  snprintf(attributes, sizeof attributes,
+           "bin_op = %d : i64, ordering = %d : i64, syncscope = \"device\"", operation,
+           is_ordered ? ACQ_REL : MONOTONIC);
+  if (is_ordered)
+    moe__fence_device(b);
+  MlirValue old = moe__op1(b, "llvm.atomicrmw", mlirValueGetType(value),
+                           MOE__VALUES(pointer, value), attributes);
+  if (is_ordered)
+    moe__fence_device(b);
+  return old;
+}
+
+MlirValue moe__atomic_add(moe__builder_t *b, MlirValue pointer, MlirValue value,
+                          moe__order_t order) {
+  return atomic(b, ATOMIC_ADD, pointer, value, order);
+}
+
+MlirValue moe__atomic_umax(moe__builder_t *b, MlirValue pointer, MlirValue value,
+                           moe__order_t order) {
+  return atomic(b, ATOMIC_UMAX, pointer, value, order);
+}
+
+MlirValue moe__atomic_or(moe__builder_t *b, MlirValue pointer, MlirValue value,
+                         moe__order_t order) {
+  return atomic(b, ATOMIC_OR, pointer, value, order);
+}
+
 /* ---- Structured control flow ---- */
 
 moe__for_t moe__for_begin(moe__builder_t *b, MlirValue lower, MlirValue upper, MlirValue step,

@@ -28,6 +28,11 @@ MlirValue moe__shuffle_xor(moe__builder_t *b, MlirValue value, int mask) {
   return shuffle(b, "bfly", value, moe__i32(b, mask), MOE__WARP - 1);
 }
 
+MlirValue moe__warp_or(moe__builder_t *b, MlirValue value) {
+  return moe__op1(b, "nvvm.redux.sync", b->i32, MOE__VALUES(value, moe__i32(b, ALL_LANES)),
+                  "kind = #nvvm<redux_kind or>");
+}
+
 MlirValue moe__warp_scan(moe__builder_t *b, MlirValue value, MlirValue lane,
                          MlirValue (*combine)(moe__builder_t *, MlirValue, MlirValue)) {
   for (int distance = 1; distance < MOE__WARP; distance *= 2) {

@@ -14,6 +14,9 @@ MlirValue moe__shuffle(moe__builder_t *b, MlirValue value, MlirValue lane);
 MlirValue moe__shuffle_up(moe__builder_t *b, MlirValue value, int distance);
 MlirValue moe__shuffle_xor(moe__builder_t *b, MlirValue value, int mask);
 
+/* The bits that are set in the i32 of any lane. */
+MlirValue moe__warp_or(moe__builder_t *b, MlirValue value);
+
 /* Inclusive scan over the lanes with an associative function. */
 MlirValue moe__warp_scan(moe__builder_t *b, MlirValue value, MlirValue lane,
                          MlirValue (*combine)(moe__builder_t *, MlirValue, MlirValue));
