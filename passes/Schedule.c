@@ -7,6 +7,7 @@
 #include "lib/Builder/Inspect.h"
 
 #include "mlir-c/BuiltinAttributes.h"
+#include "mlir-c/BuiltinTypes.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -26,6 +27,9 @@
  * memory leaves as many. */
 #define REGISTERS_PER_SM 65536
 #define REGISTERS_BF16 64
+
+/* Code is written for each strip that a warp has of a tile. */
+#define MAX_STRIPS 16
 
 /* ---- Fields ---- */
 
@@ -104,13 +108,26 @@ static bool check_shared_memory(MlirOperation op, int bytes, int blocks_per_sm) 
 
 /* ---- Quantization ---- */
 
-bool moe__quantize_schedule_read(MlirOperation op, int element_bytes,
+/* Bytes of an element of x, operand 0. */
+static int element_bytes_of(MlirOperation op) {
+  MlirType x = mlirValueGetType(mlirOperationGetOperand(op, 0));
+  return mlirTypeIsABF16(mlirShapedTypeGetElementType(x)) ? 2 : 4;
+}
+
+/* Two tables of the groups. */
+static int table_bytes(int max_groups) {
+  return 2 * 4 * ((max_groups + 31) / 32 * 32);
+}
+
+bool moe__quantize_schedule_read(MlirOperation op, moe__directions_t directions, int max_groups,
                                  moe__quantize_schedule_t *out) {
   if (!read_fields(op, QUANTIZE_FIELDS, out))
     return false;
-  int box_k = 128 / element_bytes;
-  if (out->tile_n % 128)
-    return moe__error(op, "'schedule.tile_n' is %d; it must be a multiple of 128", out->tile_n);
+  int element_bytes = element_bytes_of(op), box_k = 128 / element_bytes;
+  int rows = directions.columns ? 128 : 32;
+  if (out->tile_n % rows)
+    return moe__error(op, "'schedule.tile_n' is %d; it must be a multiple of %d", out->tile_n,
+                      rows);
   if (out->tile_k % box_k)
     return moe__error(op, "'schedule.tile_k' is %d; it must be a multiple of %d", out->tile_k,
                       box_k);
@@ -119,10 +136,15 @@ bool moe__quantize_schedule_read(MlirOperation op, int element_bytes,
     return moe__error(
         op, "'schedule.warps' is %d; it must divide the tile's %d strips of 32 rows and 128 bytes",
         out->warps, items);
-  int tile = out->tile_n * out->tile_k;
-  if (!check_shared_memory(
-          op, tile * (out->stages * element_bytes + out->output_stages) + SHARED_BARRIERS,
-          out->blocks_per_sm))
+  if (items / out->warps > MAX_STRIPS)
+    return moe__error(op,
+                      "'schedule.warps' is %d; a warp may have at most %d of the tile's %d strips",
+                      out->warps, MAX_STRIPS, items);
+  int tile = out->tile_n * out->tile_k, results = directions.rows + directions.columns;
+  if (!check_shared_memory(op,
+                           tile * (out->stages * element_bytes + out->output_stages * results) +
+                               SHARED_BARRIERS + table_bytes(max_groups),
+                           out->blocks_per_sm))
     return false;
   int threads = (out->warps + 1) * 32 * out->blocks_per_sm;
   int registers = REGISTERS_PER_SM / threads / 8 * 8;
@@ -149,7 +171,7 @@ bool moe__grouped_schedule_read(MlirOperation op, int max_groups, bool promoted,
   if (promoted && out->tile_n > 192)
     return moe__error(op, "'schedule.tile_n' is %d; with promoted sums it must be at most 192",
                       out->tile_n);
-  int table = 2 * 4 * ((max_groups + 31) / 32 * 32), warps = 8;
+  int warps = 8, table = table_bytes(max_groups);
   int epilogue = warps * (out->tile_n * 4 + 2048);
   return check_shared_memory(
       op, out->stages * (128 + out->tile_n) * 128 + SHARED_BARRIERS_ALIGNED + epilogue + table, 1);

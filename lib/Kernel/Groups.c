@@ -30,8 +30,8 @@ static MlirValue entry(moe__groups_t *groups, int32_t table, MlirValue index) {
 static MlirValue find_faults(moe__builder_t *b, MlirValue offset, MlirValue before,
                              MlirValue rows) {
   MlirValue zero = moe__i32(b, 0);
-  MlirValue decreases = moe__select(b, moe__slt(b, offset, before),
-                                    moe__i32(b, MOE__OFFSETS_DECREASE), zero);
+  MlirValue decreases =
+      moe__select(b, moe__slt(b, offset, before), moe__i32(b, MOE__OFFSETS_DECREASE), zero);
   MlirValue is_beyond =
       moe__select(b, moe__slt(b, rows, offset), moe__i32(b, MOE__OFFSETS_BEYOND), zero);
   return moe__or(b, decreases, is_beyond);
@@ -61,8 +61,7 @@ void moe__groups_initialize(moe__groups_t *groups, MlirValue offs, MlirValue row
   MlirValue index = moe__umin(b, group, moe__sub(b, groups->count, moe__i32(b, 1)));
   MlirValue offset =
       moe__load(b, moe__offset(b, offs, moe__shl(b, moe__zext(b, index, b->i64), 2)), b->i32);
-  MlirValue before =
-      moe__select(b, is_first, loop.carried[OFFSET], moe__shuffle_up(b, offset, 1));
+  MlirValue before = moe__select(b, is_first, loop.carried[OFFSET], moe__shuffle_up(b, offset, 1));
   MlirValue faults = moe__or(b, loop.carried[FAULTS], find_faults(b, offset, before, rows));
   MlirValue end = moe__smin(b, moe__smax(b, offset, loop.carried[END]), rows);
   end = moe__warp_scan(b, end, lane, moe__smax);
@@ -94,9 +93,10 @@ static MlirValue entry_before(moe__groups_t *groups, int32_t table, MlirValue in
                      moe__load(b, entry(groups, table, previous), b->i32));
 }
 
-moe__group_tile_t moe__groups_tile(moe__groups_t *groups, MlirValue index) {
+/* The first group whose entry in `table`, times `unit`, is above `value`; groups that have nothing
+ * are passed over. Their count where there is none. unit: null for 1. */
+static MlirValue search(moe__groups_t *groups, int32_t table, MlirValue unit, MlirValue value) {
   moe__builder_t *b = &groups->kernel->builder;
-  /* The first group whose tiles end behind this one: groups without tiles are passed over. */
   MlirValue low = moe__i32(b, 0);
   for (int step = 1 << 30; step; step >>= 1) {
     if (step >= 2 * groups->max_groups)
@@ -104,11 +104,26 @@ moe__group_tile_t moe__groups_tile(moe__groups_t *groups, MlirValue index) {
     MlirValue probe = moe__add(b, low, moe__i32(b, step - 1));
     MlirValue last = moe__sub(b, groups->count, moe__i32(b, 1));
     MlirValue inside = moe__ult(b, probe, groups->count);
-    MlirValue tiles =
-        moe__load(b, entry(groups, groups->tile_ends, moe__umin(b, probe, last)), b->i32);
-    MlirValue behind = moe__ule(b, moe__mul(b, tiles, groups->columns), index);
+    MlirValue found = moe__load(b, entry(groups, table, moe__umin(b, probe, last)), b->i32);
+    MlirValue behind = moe__ule(b, unit.ptr ? moe__mul(b, found, unit) : found, value);
     low = moe__select(b, moe__and(b, inside, behind), moe__add(b, low, moe__i32(b, step)), low);
   }
+  return low;
+}
+
+MlirValue moe__groups_end(moe__groups_t *groups) {
+  moe__builder_t *b = &groups->kernel->builder;
+  MlirValue last = moe__sub(b, groups->count, moe__i32(b, 1));
+  return moe__load(b, entry(groups, groups->ends, last), b->i32);
+}
+
+MlirValue moe__groups_find(moe__groups_t *groups, MlirValue row) {
+  return search(groups, groups->ends, (MlirValue){NULL}, row);
+}
+
+moe__group_tile_t moe__groups_tile(moe__groups_t *groups, MlirValue index) {
+  moe__builder_t *b = &groups->kernel->builder;
+  MlirValue low = search(groups, groups->tile_ends, groups->columns, index);
   moe__group_tile_t tile = {.group = low};
   MlirValue first_tile = entry_before(groups, groups->tile_ends, low);
   MlirValue tile_end = moe__load(b, entry(groups, groups->tile_ends, low), b->i32);
