@@ -38,6 +38,17 @@ static bool schedule_quantize(MlirOperation op) {
   return moe__quantize_schedule_read(op, bf16 ? 2 : 4, &schedule);
 }
 
+/* Most of the shared memory for rows: half of it waits to be read, half is being read. */
+static const moe__rows_schedule_t QUANTIZE_ROWS = {
+    .buffer_kb = 208, .stages = 64, .warps = 16, .blocks_per_sm = 1};
+
+static bool schedule_quantize_fp8(MlirOperation op) {
+  if (mlirAttributeIsNull(moe__op_attribute(op, "schedule")))
+    moe__rows_schedule_write(op, &QUANTIZE_ROWS);
+  moe__rows_schedule_t schedule;
+  return moe__rows_schedule_read(op, &schedule);
+}
+
 /* ---- scaled_grouped_mm.scaled_mm ---- */
 
 /* 128 x 256 is as much as two warpgroups can accumulate; with promoted sums a second accumulator

@@ -223,6 +223,11 @@ MlirValue moe__vector(moe__builder_t *b, intptr_t count, const MlirValue *elemen
   return vector;
 }
 
+MlirValue moe__extract(moe__builder_t *b, MlirValue vector, int index) {
+  return moe__op1(b, "llvm.extractelement", mlirShapedTypeGetElementType(mlirValueGetType(vector)),
+                  MOE__VALUES(vector, moe__i32(b, index)), NULL);
+}
+
 /* ---- Memory ---- */
 
 MlirValue moe__offset(moe__builder_t *b, MlirValue pointer, MlirValue bytes) {

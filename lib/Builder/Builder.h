@@ -97,6 +97,7 @@ MlirValue moe__trunc(moe__builder_t *b, MlirValue x, MlirType to);
 /* Vectors of `count` elements. */
 MlirType moe__vector_type(moe__builder_t *b, int count, MlirType element);
 MlirValue moe__vector(moe__builder_t *b, intptr_t count, const MlirValue *elements);
+MlirValue moe__extract(moe__builder_t *b, MlirValue vector, int index);
 
 /* ---- Memory ---- */
 

@@ -108,7 +108,7 @@ static void load_tiles(quantize_t *s) {
   moe__tile_t tile = moe__tile_at(b, &s->tiles, loop.index);
   MlirValue row = moe__mul(b, tile.row, moe__i32(b, s->schedule.tile_n));
   MlirValue column = moe__mul(b, tile.column, moe__i32(b, s->schedule.tile_k));
-  MlirValue landed = moe__ring_acquire(kernel, &s->ring, cursor, boxes * box_bytes);
+  MlirValue landed = moe__ring_acquire(kernel, &s->ring, cursor, moe__i32(b, boxes * box_bytes));
   MlirValue buffer = moe__ring_buffer(kernel, &s->ring, cursor);
   for (int i = 0; i < boxes; i++)
     moe__tma_load(b, s->x_map, moe__offset_by(b, buffer, i * box_bytes), landed, 3,
