@@ -219,6 +219,11 @@ typedef struct moe_ref_fp8_scaling_t {
 MOE_API int64_t moe_ref_fp8_cell(moe_ref_fp8_granularity_t granularity, int axis, int rank,
                                  int dimension);
 
+/* The shape of the scales of x, as in the table, into shape (of x's rank at least); returns their rank,
+ * -1 where x is not scaled in this way. No tensor needs data. */
+MOE_API int moe_ref_fp8_scale_shape(const moe_ref_tensor_t *x, const moe_ref_fp8_scaling_t *scaling,
+                                    int64_t *shape);
+
 /* What elements of a slice are multiplied by, whose largest magnitude is amax (>= 0, Inf or NaN; 0
  * for an empty slice), with MAX the largest finite number of `element` (MOE_REF_E4M3: 448,
  * MOE_REF_E5M2: 57344):

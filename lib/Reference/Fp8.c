@@ -56,13 +56,11 @@ int64_t moe_ref_fp8_cell(moe_ref_fp8_granularity_t granularity, int axis, int ra
 
 /* Whether a tensor of this rank can be scaled in this way: the table in moe/reference.h. */
 static bool is_scaling(const moe_ref_fp8_scaling_t *scaling, int rank) {
-  if (scaling == NULL || rank < 2 || rank > 3)
+  if (rank < 2 || rank > 3)
     return false;
   const int axis = scaling->axis;
   const bool is_last = axis == rank - 1, grouped = scaling->offs != NULL;
   if (!is_last && axis != rank - 2)
-    return false;
-  if (grouped && !moe__is_offsets(scaling->offs))
     return false;
   switch (scaling->granularity) {
   case MOE_REF_ROW:
@@ -85,23 +83,26 @@ static int64_t cell_along(const moe_ref_fp8_scaling_t *scaling, int rank, int di
   return moe_ref_fp8_cell(scaling->granularity, scaling->axis, rank, dimension);
 }
 
-/* Whether `scales` can be those of x: groups first, then the dimensions of x that cells cut; one
- * scale where nothing is cut. */
-static bool are_scales(const moe_ref_tensor_t *scales, const moe_ref_tensor_t *x,
-                       const moe_ref_fp8_scaling_t *scaling) {
-  int64_t shape[MOE_REF_MAX_RANK] = {1};
+/* Groups first, then the dimensions of x that cells cut; one scale where nothing is cut. */
+int moe_ref_fp8_scale_shape(const moe_ref_tensor_t *x, const moe_ref_fp8_scaling_t *scaling,
+                            int64_t *shape) {
+  if (!moe__has_shape(x) || scaling == NULL || !is_scaling(scaling, x->rank))
+    return -1;
+  const moe_ref_tensor_t *const offs = scaling->offs;
   int rank = 0;
-  if (scaling->offs != NULL)
-    shape[rank++] = scaling->offs->shape[0];
+  if (offs != NULL) {
+    if (!moe__has_shape(offs) || offs->dtype != MOE_REF_I32 || offs->rank != 1)
+      return -1;
+    shape[rank++] = offs->shape[0];
+  }
   for (int d = 0; d < x->rank; d++) {
     const int64_t cell = cell_along(scaling, x->rank, d);
     if (cell > 0)
       shape[rank++] = moe_ref_padded(x->shape[d], cell) / cell;
   }
   if (rank == 0)
-    rank = 1;
-  return moe__is_tensor(scales) && scales->dtype == MOE_REF_F32 && scales->rank == rank &&
-         memcmp(scales->shape, shape, (size_t)rank * sizeof *shape) == 0;
+    shape[rank++] = 1;
+  return rank;
 }
 
 /* ---- Sheets ---- */
@@ -391,6 +392,16 @@ static bool is_fp8(moe_ref_dtype_t dtype) {
   return dtype == MOE_REF_E4M3 || dtype == MOE_REF_E5M2;
 }
 
+/* Whether `scales` are those of x, and all is there that groups need. */
+static bool are_scales(const moe_ref_tensor_t *scales, const moe_ref_tensor_t *x,
+                       const moe_ref_fp8_scaling_t *scaling) {
+  int64_t shape[MOE_REF_MAX_RANK];
+  const int rank = moe_ref_fp8_scale_shape(x, scaling, shape);
+  return rank > 0 && moe__is_tensor(scales) && scales->dtype == MOE_REF_F32 &&
+         scales->rank == rank && memcmp(scales->shape, shape, (size_t)rank * sizeof *shape) == 0 &&
+         (scaling->offs == NULL || moe__is_offsets(scaling->offs));
+}
+
 /* Whether q can be x quantized. */
 static bool is_low(const moe_ref_tensor_t *q, const moe_ref_tensor_t *x) {
   return moe__is_tensor(q) && is_fp8(q->dtype) && q->rank == x->rank &&
@@ -399,8 +410,7 @@ static bool is_low(const moe_ref_tensor_t *q, const moe_ref_tensor_t *x) {
 
 static bool can_cast(const moe_ref_tensor_t *x, const moe_ref_fp8_scaling_t *scaling,
                      const moe_ref_tensor_t *q, const moe_ref_tensor_t *scales) {
-  return is_high(x) && is_low(q, x) && is_scaling(scaling, x->rank) &&
-         are_scales(scales, x, scaling);
+  return is_high(x) && is_low(q, x) && are_scales(scales, x, scaling);
 }
 
 /* ---- Public functions ---- */
@@ -408,8 +418,8 @@ static bool can_cast(const moe_ref_tensor_t *x, const moe_ref_fp8_scaling_t *sca
 moe_ref_status_t moe_ref_fp8_scale(const moe_ref_tensor_t *x, const moe_ref_fp8_scaling_t *scaling,
                                    moe_ref_dtype_t element, const moe_ref_tensor_t *scales,
                                    const moe_ref_tensor_t *factors) {
-  if (!is_high(x) || !is_fp8(element) || !is_scaling(scaling, x->rank) ||
-      !are_scales(scales, x, scaling) || !are_scales(factors, x, scaling))
+  if (!is_high(x) || !is_fp8(element) || !are_scales(scales, x, scaling) ||
+      !are_scales(factors, x, scaling))
     return MOE_REF_INVALID_ARGUMENT;
   find_amax(x, scaling, scales);
   finish_scales(scaling, element, scales, factors);
