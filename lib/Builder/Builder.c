@@ -139,6 +139,7 @@ MOE__BINARY(moe__mul, "arith.muli")
 MOE__BINARY(moe__udiv, "arith.divui")
 MOE__BINARY(moe__urem, "arith.remui")
 MOE__BINARY(moe__umin, "arith.minui")
+MOE__BINARY(moe__umax, "arith.maxui")
 MOE__BINARY(moe__smin, "arith.minsi")
 MOE__BINARY(moe__smax, "arith.maxsi")
 MOE__BINARY(moe__and, "arith.andi")
@@ -146,6 +147,7 @@ MOE__BINARY(moe__or, "arith.ori")
 MOE__BINARY(moe__xor, "arith.xori")
 MOE__BINARY(moe__fmul, "arith.mulf")
 MOE__BINARY(moe__fadd, "arith.addf")
+MOE__BINARY(moe__fdiv, "arith.divf")
 #undef MOE__BINARY
 
 static MlirValue constant_like(moe__builder_t *b, MlirValue x, int64_t value) {
@@ -221,6 +223,11 @@ MlirValue moe__vector(moe__builder_t *b, intptr_t count, const MlirValue *elemen
   return vector;
 }
 
+MlirValue moe__extract(moe__builder_t *b, MlirValue vector, int index) {
+  return moe__op1(b, "llvm.extractelement", mlirShapedTypeGetElementType(mlirValueGetType(vector)),
+                  MOE__VALUES(vector, moe__i32(b, index)), NULL);
+}
+
 /* ---- Memory ---- */
 
 MlirValue moe__offset(moe__builder_t *b, MlirValue pointer, MlirValue bytes) {
@@ -260,6 +267,58 @@ MlirValue moe__load_aligned(moe__builder_t *b, MlirValue pointer, MlirType type,
 void moe__store_aligned(moe__builder_t *b, MlirValue value, MlirValue pointer, int alignment) {
   char text[40];
   moe__op0(b, "llvm.store", MOE__VALUES(value, pointer), alignment_attribute(alignment, text));
+}
+
+/* The numbers of atomicrmw's operations and of its orderings. */
+enum {
+  ATOMIC_EXCHANGE = 0,
+  ATOMIC_ADD = 1,
+  ATOMIC_OR = 5,
+  ATOMIC_UMAX = 9,
+  MONOTONIC = 2,
+  ACQ_REL = 6
+};
+
+void moe__fence_device(moe__builder_t *b) {
+  moe__op0(b, "llvm.fence", MOE__NO_VALUES, "ordering = 6 : i64, syncscope = \"device\"");
+}
+
+/* LLVM 22 drops the ordering of an atomicrmw when it writes PTX: fences keep it. Without a scope an
+ * atom is the device's. */
+static MlirValue atomic(moe__builder_t *b, int operation, MlirValue pointer, MlirValue value,
+                        moe__order_t order) {
+  char attributes[80];
+  bool is_ordered = order == MOE__ACQUIRE_RELEASE;
+  snprintf(attributes, sizeof attributes,
+           "bin_op = %d : i64, ordering = %d : i64, syncscope = \"device\"", operation,
+           is_ordered ? ACQ_REL : MONOTONIC);
+  if (is_ordered)
+    moe__fence_device(b);
+  MlirValue old = moe__op1(b, "llvm.atomicrmw", mlirValueGetType(value),
+                           MOE__VALUES(pointer, value), attributes);
+  if (is_ordered)
+    moe__fence_device(b);
+  return old;
+}
+
+MlirValue moe__atomic_add(moe__builder_t *b, MlirValue pointer, MlirValue value,
+                          moe__order_t order) {
+  return atomic(b, ATOMIC_ADD, pointer, value, order);
+}
+
+MlirValue moe__atomic_umax(moe__builder_t *b, MlirValue pointer, MlirValue value,
+                           moe__order_t order) {
+  return atomic(b, ATOMIC_UMAX, pointer, value, order);
+}
+
+MlirValue moe__atomic_or(moe__builder_t *b, MlirValue pointer, MlirValue value,
+                         moe__order_t order) {
+  return atomic(b, ATOMIC_OR, pointer, value, order);
+}
+
+MlirValue moe__atomic_exchange(moe__builder_t *b, MlirValue pointer, MlirValue value,
+                               moe__order_t order) {
+  return atomic(b, ATOMIC_EXCHANGE, pointer, value, order);
 }
 
 /* ---- Structured control flow ---- */

@@ -78,6 +78,8 @@ MlirValue moe__lshr(moe__builder_t *b, MlirValue x, int bits);
 MlirValue moe__ceil_div(moe__builder_t *b, MlirValue x, int32_t divisor);
 MlirValue moe__fmul(moe__builder_t *b, MlirValue x, MlirValue y);
 MlirValue moe__fadd(moe__builder_t *b, MlirValue x, MlirValue y);
+MlirValue moe__fdiv(moe__builder_t *b, MlirValue x, MlirValue y);
+MlirValue moe__umax(moe__builder_t *b, MlirValue x, MlirValue y);
 
 /* Comparisons give i1; u: as unsigned numbers, s: as signed ones. */
 MlirValue moe__eq(moe__builder_t *b, MlirValue x, MlirValue y);
@@ -95,6 +97,7 @@ MlirValue moe__trunc(moe__builder_t *b, MlirValue x, MlirType to);
 /* Vectors of `count` elements. */
 MlirType moe__vector_type(moe__builder_t *b, int count, MlirType element);
 MlirValue moe__vector(moe__builder_t *b, intptr_t count, const MlirValue *elements);
+MlirValue moe__extract(moe__builder_t *b, MlirValue vector, int index);
 
 /* ---- Memory ---- */
 
@@ -108,6 +111,24 @@ void moe__store(moe__builder_t *b, MlirValue value, MlirValue pointer);
  */
 MlirValue moe__load_aligned(moe__builder_t *b, MlirValue pointer, MlirType type, int alignment);
 void moe__store_aligned(moe__builder_t *b, MlirValue value, MlirValue pointer, int alignment);
+
+/* Atomics on an i32 or i64 of global memory, as all blocks of the device see it; they give the old
+ * value. Relaxed: nothing else is ordered. Acquire-release: what this thread did before is visible to
+ * those that see the new value, and what others did before they wrote the old one is visible here. */
+typedef enum moe__order_t { MOE__RELAXED, MOE__ACQUIRE_RELEASE } moe__order_t;
+
+MlirValue moe__atomic_add(moe__builder_t *b, MlirValue pointer, MlirValue value,
+                          moe__order_t order);
+MlirValue moe__atomic_umax(moe__builder_t *b, MlirValue pointer, MlirValue value,
+                           moe__order_t order);
+MlirValue moe__atomic_or(moe__builder_t *b, MlirValue pointer, MlirValue value, moe__order_t order);
+MlirValue moe__atomic_exchange(moe__builder_t *b, MlirValue pointer, MlirValue value,
+                               moe__order_t order);
+
+/* Orders this thread's accesses to memory before it and behind it, for all of the device. A block
+ * hands on what all its threads wrote by a barrier, then an acquire-release atomic or a fence and a
+ * relaxed one, of one thread. */
+void moe__fence_device(moe__builder_t *b);
 
 /* ---- Structured control flow ---- */
 

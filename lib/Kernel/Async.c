@@ -63,14 +63,14 @@ static void wait_barrier(moe__builder_t *b, MlirValue barrier, MlirValue phase) 
 }
 
 MlirValue moe__ring_acquire(moe__kernel_t *kernel, const moe__ring_t *ring, moe__cursor_t cursor,
-                            int32_t bytes) {
+                            MlirValue bytes) {
   moe__builder_t *b = &kernel->builder;
   /* The other parity: a fresh barrier counts as having completed phase 1, so the first round does
    * not wait. */
   wait_barrier(b, barrier_of(kernel, ring->empty, cursor),
                moe__xor(b, cursor.phase, moe__i32(b, 1)));
   MlirValue full = barrier_of(kernel, ring->full, cursor);
-  moe__op0(b, "nvvm.mbarrier.arrive.expect_tx", MOE__VALUES(full, moe__i32(b, bytes)), NULL);
+  moe__op0(b, "nvvm.mbarrier.arrive.expect_tx", MOE__VALUES(full, bytes), NULL);
   return full;
 }
 
@@ -86,12 +86,15 @@ void moe__ring_release(moe__kernel_t *kernel, const moe__ring_t *ring, moe__curs
 
 /* ---- Tensor memory accelerator ---- */
 
+/* Loads take a cluster address, as the form with a block's needs more than PTX 8.0; the block's own
+ * address is valid in it. */
+static MlirValue in_cluster(moe__builder_t *b, MlirValue shared) {
+  return moe__op1(b, "llvm.addrspacecast", b->cluster_ptr, MOE__VALUES(shared), NULL);
+}
+
 void moe__tma_load(moe__builder_t *b, MlirValue map, MlirValue shared, MlirValue barrier, int rank,
                    const MlirValue *coordinates) {
-  /* The form with a cluster address needs PTX 8.0 only; the block's own address is valid in it. */
-  MlirValue destination =
-      moe__op1(b, "llvm.addrspacecast", b->cluster_ptr, MOE__VALUES(shared), NULL);
-  MlirValue operands[3 + MAX_RANK] = {destination, map};
+  MlirValue operands[3 + MAX_RANK] = {in_cluster(b, shared), map};
   for (int i = 0; i < rank; i++)
     operands[2 + i] = coordinates[i];
   operands[2 + rank] = barrier;
@@ -121,6 +124,13 @@ void moe__tma_wait_read(moe__builder_t *b, int pending) {
   moe__op0(b, "nvvm.cp.async.bulk.wait_group", MOE__NO_VALUES, attributes);
 }
 
+void moe__bulk_load(moe__builder_t *b, MlirValue shared, MlirValue global, MlirValue bytes,
+                    MlirValue barrier) {
+  moe__op0(b, "nvvm.cp.async.bulk.shared.cluster.global",
+           MOE__VALUES(in_cluster(b, shared), global, barrier, bytes),
+           "operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0>");
+}
+
 void moe__tma_prefetch_map(moe__builder_t *b, MlirValue map) {
   moe__op0(b, "nvvm.prefetch", MOE__VALUES(map), "tensormap");
 }
@@ -141,11 +151,17 @@ void moe__named_barrier(moe__builder_t *b, int32_t id, int32_t threads) {
            "operandSegmentSizes = array<i32: 1, 1, 0>");
 }
 
-void moe__named_barrier_arrive(moe__builder_t *b, int32_t id, int32_t threads) {
-  moe__op0(b, "nvvm.barrier.arrive", MOE__VALUES(moe__i32(b, id), moe__i32(b, threads)),
-           "operandSegmentSizes = array<i32: 1, 1>");
-}
-
 void moe__warp_barrier(moe__builder_t *b) {
   moe__op0(b, "nvvm.bar.warp.sync", MOE__VALUES(moe__i32(b, -1)), NULL);
+}
+
+/* ---- Programmatic dependent launch ---- */
+
+void moe__grid_wait(moe__builder_t *b) {
+  moe__op0(b, "nvvm.griddepcontrol", MOE__NO_VALUES, "kind = #nvvm<grid_dep_action wait>");
+}
+
+void moe__grid_launch_dependents(moe__builder_t *b) {
+  moe__op0(b, "nvvm.griddepcontrol", MOE__NO_VALUES,
+           "kind = #nvvm<grid_dep_action launch_dependents>");
 }

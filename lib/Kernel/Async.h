@@ -35,10 +35,10 @@ moe__cursor_t moe__cursor_next(moe__builder_t *b, const moe__ring_t *ring, moe__
 /* The buffer of the cursor's stage. */
 MlirValue moe__ring_buffer(moe__kernel_t *kernel, const moe__ring_t *ring, moe__cursor_t cursor);
 
-/* Producer: waits until the stage is free, announces `bytes`, and gives the barrier that loads
+/* Producer: waits until the stage is free, announces `bytes` (i32), and gives the barrier that loads
  * complete on. */
 MlirValue moe__ring_acquire(moe__kernel_t *kernel, const moe__ring_t *ring, moe__cursor_t cursor,
-                            int32_t bytes);
+                            MlirValue bytes);
 
 /* Consumer: waits until the stage has landed; later, one arrival of those that empty it. */
 void moe__ring_wait(moe__kernel_t *kernel, const moe__ring_t *ring, moe__cursor_t cursor);
@@ -58,6 +58,11 @@ void moe__tma_commit(moe__builder_t *b);
 /* Waits until at most `pending` committed groups of this thread still read shared memory. */
 void moe__tma_wait_read(moe__builder_t *b, int pending);
 
+/* Copies `bytes` (i32) of global memory to shared memory, completing on `barrier`. Both addresses and
+ * `bytes` are multiples of 16; nothing is cut off, and 0 bytes are none. */
+void moe__bulk_load(moe__builder_t *b, MlirValue shared, MlirValue global, MlirValue bytes,
+                    MlirValue barrier);
+
 /* Brings a tensor map into the descriptor cache. */
 void moe__tma_prefetch_map(moe__builder_t *b, MlirValue map);
 
@@ -68,8 +73,13 @@ void moe__fence_shared_to_async(moe__builder_t *b);
 /* Barriers: of the whole block, of `threads` threads on barrier `id` (1..15), of a warp. */
 void moe__block_barrier(moe__builder_t *b);
 void moe__named_barrier(moe__builder_t *b, int32_t id, int32_t threads);
-void moe__named_barrier_arrive(moe__builder_t *b, int32_t id,
-                               int32_t threads); /* without waiting */
 void moe__warp_barrier(moe__builder_t *b);
+
+/* Programmatic dependent launch, of kernels that say moe__kernel_programmatic. moe__grid_wait: until
+ * the launches before this one have ended and what they wrote is visible; every thread that needs
+ * it calls it. moe__grid_launch_dependents: the next launch may start once each block of this one
+ * has called it or has ended; it promises nothing of what has been written. */
+void moe__grid_wait(moe__builder_t *b);
+void moe__grid_launch_dependents(moe__builder_t *b);
 
 #endif /* MOE_KERNEL_ASYNC_H */

@@ -26,29 +26,56 @@ static MlirValue entry(moe__groups_t *groups, int32_t table, MlirValue index) {
   return moe__offset_by(b, moe__offset(b, groups->kernel->shared, moe__shl(b, index, 2)), table);
 }
 
-void moe__groups_initialize(moe__groups_t *groups, MlirValue offs, MlirValue rows, MlirValue lane) {
+/* The bits for an offset and the one before it. */
+static MlirValue find_faults(moe__builder_t *b, MlirValue offset, MlirValue before,
+                             MlirValue rows) {
+  MlirValue zero = moe__i32(b, 0);
+  MlirValue decreases =
+      moe__select(b, moe__slt(b, offset, before), moe__i32(b, MOE__OFFSETS_DECREASE), zero);
+  MlirValue is_beyond =
+      moe__select(b, moe__slt(b, rows, offset), moe__i32(b, MOE__OFFSETS_BEYOND), zero);
+  return moe__or(b, decreases, is_beyond);
+}
+
+/* One atomic of the warp, and none where all is well. */
+static void report_faults(moe__builder_t *b, MlirValue faults, MlirValue lane, MlirValue status) {
+  MlirValue zero = moe__i32(b, 0);
+  MlirValue all = moe__warp_or(b, faults);
+  moe__if_t report =
+      moe__if_begin(b, moe__and(b, moe__ne(b, all, zero), moe__eq(b, lane, zero)), false);
+  moe__atomic_or(b, status, all, MOE__RELAXED);
+  moe__if_end(b, &report);
+}
+
+void moe__groups_initialize(moe__groups_t *groups, MlirValue offs, MlirValue rows, MlirValue lane,
+                            MlirValue status) {
   moe__builder_t *b = &groups->kernel->builder;
   MlirValue zero = moe__i32(b, 0), last_lane = moe__i32(b, MOE__WARP - 1);
-  /* Carried from one 32 groups to the next: where the last one ended, and how many tiles there
-   * were. */
-  moe__for_t loop =
-      moe__for_begin(b, zero, groups->count, moe__i32(b, MOE__WARP), 2, (MlirValue[]){zero, zero});
+  MlirValue is_first = moe__eq(b, lane, zero);
+  /* Carried from one 32 groups to the next: where the last one ended, how many tiles there were, the
+   * last offset as it was given, and what this lane found wrong. */
+  enum { END, TILES, OFFSET, FAULTS, CARRIED };
+  moe__for_t loop = moe__for_begin(b, zero, groups->count, moe__i32(b, MOE__WARP), CARRIED,
+                                   (MlirValue[]){zero, zero, zero, zero});
   MlirValue group = moe__add(b, loop.index, lane);
   MlirValue index = moe__umin(b, group, moe__sub(b, groups->count, moe__i32(b, 1)));
-  MlirValue end =
+  MlirValue offset =
       moe__load(b, moe__offset(b, offs, moe__shl(b, moe__zext(b, index, b->i64), 2)), b->i32);
-  end = moe__smin(b, moe__smax(b, end, loop.carried[0]), rows);
+  MlirValue before = moe__select(b, is_first, loop.carried[OFFSET], moe__shuffle_up(b, offset, 1));
+  MlirValue faults = moe__or(b, loop.carried[FAULTS], find_faults(b, offset, before, rows));
+  MlirValue end = moe__smin(b, moe__smax(b, offset, loop.carried[END]), rows);
   end = moe__warp_scan(b, end, lane, moe__smax);
   MlirValue start = moe__shuffle_up(b, end, 1);
-  start = moe__select(b, moe__eq(b, lane, zero), loop.carried[0], start);
+  start = moe__select(b, is_first, loop.carried[END], start);
   MlirValue tiles = moe__ceil_div(b, moe__sub(b, end, start), groups->tile_m);
   /* Lanes beyond the last group repeat its end, and so have no tiles. */
-  MlirValue tile_end = moe__add(b, moe__warp_scan(b, tiles, lane, moe__add), loop.carried[1]);
+  MlirValue tile_end = moe__add(b, moe__warp_scan(b, tiles, lane, moe__add), loop.carried[TILES]);
   moe__store(b, end, entry(groups, groups->ends, group));
   moe__store(b, tile_end, entry(groups, groups->tile_ends, group));
-  moe__for_end(
-      b, &loop,
-      (MlirValue[]){moe__shuffle(b, end, last_lane), moe__shuffle(b, tile_end, last_lane)});
+  moe__for_end(b, &loop,
+               (MlirValue[]){moe__shuffle(b, end, last_lane), moe__shuffle(b, tile_end, last_lane),
+                             moe__shuffle(b, offset, last_lane), faults});
+  report_faults(b, loop.carried[FAULTS], lane, status);
 }
 
 MlirValue moe__groups_total(moe__groups_t *groups) {

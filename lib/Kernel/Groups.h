@@ -34,10 +34,17 @@ typedef struct moe__group_tile_t {
 moe__groups_t moe__groups_create(moe__kernel_t *kernel, int32_t max_groups, MlirValue count,
                                  int32_t tile_m, MlirValue columns, int32_t band);
 
+/* Bits of the function's status word (docs/manifest.md). */
+enum {
+  MOE__OFFSETS_DECREASE = 1, /* one is below the one before it; the first: negative */
+  MOE__OFFSETS_BEYOND = 2,   /* one is beyond the rows */
+};
+
 /* Fills the table; the 32 lanes of one warp call it, and a block barrier follows. offs: i32 ends in
  * global memory; they are clamped to non-decreasing values of at most `rows`, so that bad ones
- * cannot lead outside. */
-void moe__groups_initialize(moe__groups_t *groups, MlirValue offs, MlirValue rows, MlirValue lane);
+ * cannot lead outside, and what is wrong with them is set in the i32 at `status`. */
+void moe__groups_initialize(moe__groups_t *groups, MlirValue offs, MlirValue rows, MlirValue lane,
+                            MlirValue status);
 
 /* Number of tiles of all groups, after the barrier. */
 MlirValue moe__groups_total(moe__groups_t *groups);

@@ -82,6 +82,12 @@ moe__extent_t moe__kernel_extent(moe__kernel_t *kernel, int tensor, int dimensio
   return extent;
 }
 
+MlirValue moe__kernel_status(moe__kernel_t *kernel) {
+  MlirValue value = add_parameter(kernel, kernel->builder.global_ptr, false);
+  fputs("{kind = \"status\"}", kernel->parameters);
+  return value;
+}
+
 static const char *requirement_separator(moe__kernel_t *kernel) {
   return ftell(kernel->requirements) == 0 ? "" : ", ";
 }
@@ -96,6 +102,16 @@ void moe__kernel_require_same(moe__kernel_t *kernel, int tensor, int dimension, 
                               int other_dimension) {
   fprintf(kernel->requirements, "%s{dim = [%d, %d], same_as = [%d, %d]}",
           requirement_separator(kernel), tensor, dimension, other_tensor, other_dimension);
+}
+
+void moe__kernel_zeroed(moe__kernel_t *kernel, int tensor) {
+  if (kernel->zeroed_count >= MOE__MAX_ZEROED)
+    overflow("zeroed tensors");
+  kernel->zeroed[kernel->zeroed_count++] = tensor;
+}
+
+void moe__kernel_programmatic(moe__kernel_t *kernel) {
+  kernel->programmatic = true;
 }
 
 static MlirValue special_register(moe__kernel_t *kernel, const char *name) {
@@ -164,9 +180,12 @@ void moe__kernel_end(moe__kernel_t *kernel, MlirBlock gpu_module_body, MlirStrin
           "], linkage = #llvm.linkage<external>, CConv = #llvm.cconv<ccc>, visibility_ = 0 : i64, "
           "nvvm.kernel, nvvm.reqntid = array<i32: %d>, nvvm.minctasm = %d : i32, "
           "moe.kernel = {block = [%d, 1, 1], cluster = [1, 1, 1], shared_memory = %d, "
-          "grid = [%s, %s, %s], parameters = [%s], requires = [%s]}",
+          "grid = [%s, %s, %s], parameters = [%s], requires = [%s], zeroed = [",
           kernel->threads, kernel->blocks_per_sm, kernel->threads, kernel->shared_bytes, grid[0],
           grid[1], grid[2], kernel->parameters_text, kernel->requirements_text);
+  for (int i = 0; i < kernel->zeroed_count; i++)
+    fprintf(out, "%s%d", i ? ", " : "", kernel->zeroed[i]);
+  fprintf(out, "], programmatic = %s}", kernel->programmatic ? "true" : "false");
   fclose(out);
   MlirRegion body = mlirRegionCreate();
   mlirRegionAppendOwnedBlock(body, kernel->entry);
@@ -194,6 +213,10 @@ void moe__expression_ceildiv(char *out, const char *value, int64_t divisor) {
 
 void moe__expression_mul(char *out, int count, const char *const *factors) {
   write_expression(out, "mul", count, factors);
+}
+
+void moe__expression_add(char *out, int count, const char *const *terms) {
+  write_expression(out, "add", count, terms);
 }
 
 void moe__expression_min(char *out, const char *x, const char *y) {

@@ -8,11 +8,13 @@
  *                 grid = [<expression>, <expression>, <expression>],
  *                 parameters = [{kind = "tensor_map", tensor = 0, ...}, ...],
  *                 requires = [{dim = [0, 1], multiple_of = 32}, {dim = [1, 0], at_most = 1024},
- *                             {dim = [0, 0], same_as = [2, 0]}, ...]}
+ *                             {dim = [0, 0], same_as = [2, 0]}, ...],
+ *                 zeroed = [5], programmatic = false}
  *
  * `tensor` counts the operands of the op, then its results. An expression is an integer, "num_sms",
- * {dim = [tensor, dimension]}, or {ceildiv | mul | min = [<expression>, ...]}: docs/manifest.md,
- * with `dim` in place of symbols.
+ * {dim = [tensor, dimension]}, or {ceildiv | mul | add | min = [<expression>, ...]}:
+ * docs/manifest.md, with `dim` in place of symbols. The parameter {kind = "status"} is the
+ * function's status word.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #ifndef MOE_KERNEL_KERNEL_H
@@ -24,6 +26,7 @@
 #include <stdio.h>
 
 #define MOE__MAX_PARAMETERS 16
+#define MOE__MAX_ZEROED 4
 #define MOE__EXPRESSION_SIZE 512
 
 typedef struct moe__kernel_t {
@@ -37,7 +40,10 @@ typedef struct moe__kernel_t {
   int parameter_count;
   MlirType parameter_types[MOE__MAX_PARAMETERS];
   bool by_value[MOE__MAX_PARAMETERS]; /* a tensor map */
-  FILE *parameters, *requirements;    /* text of the record, in memory */
+  int zeroed_count;
+  int zeroed[MOE__MAX_ZEROED];     /* numbers of the tensors that are state */
+  bool programmatic;               /* may start before the launch before it has ended */
+  FILE *parameters, *requirements; /* text of the record, in memory */
   char *parameters_text, *requirements_text;
   size_t parameters_length, requirements_length;
 } moe__kernel_t;
@@ -70,6 +76,10 @@ MlirValue moe__kernel_pointer(moe__kernel_t *kernel, int tensor); /* !llvm.ptr<1
 MlirValue moe__kernel_tensor_map(moe__kernel_t *kernel,
                                  const moe__tensor_map_t *map); /* !llvm.ptr */
 
+/* Adds the address of the function's status word, an i32 that kernels OR error bits into (Groups.h);
+ * at most once. !llvm.ptr<1>. */
+MlirValue moe__kernel_status(moe__kernel_t *kernel);
+
 /* The extent of dimension `dimension` of tensor number `tensor` of this ranked type: a parameter
  * only when dynamic. */
 moe__extent_t moe__kernel_extent(moe__kernel_t *kernel, int tensor, int dimension, MlirType type);
@@ -82,6 +92,14 @@ void moe__kernel_require(moe__kernel_t *kernel, int tensor, int dimension, const
 /* States that two dimensions must have one size. */
 void moe__kernel_require_same(moe__kernel_t *kernel, int tensor, int dimension, int other_tensor,
                               int other_dimension);
+
+/* States that `tensor`, a result of the op, is state of the kernel: zero before its first launch,
+ * and left zero by every launch. Nothing else may read it. */
+void moe__kernel_zeroed(moe__kernel_t *kernel, int tensor);
+
+/* States that the kernel may start before the launch before it has ended. Its body calls
+ * moe__grid_wait (Async.h) before it touches memory that an earlier launch reads or writes. */
+void moe__kernel_programmatic(moe__kernel_t *kernel);
 
 /* Reads the special registers and the base of shared memory; call once, after the parameters. */
 void moe__kernel_prologue(moe__kernel_t *kernel);
@@ -97,6 +115,7 @@ void moe__kernel_end(moe__kernel_t *kernel, MlirBlock gpu_module_body, MlirStrin
 /* Expressions, written to `out` (MOE__EXPRESSION_SIZE). */
 void moe__expression_ceildiv(char *out, const char *value, int64_t divisor);
 void moe__expression_mul(char *out, int count, const char *const *factors);
+void moe__expression_add(char *out, int count, const char *const *terms);
 void moe__expression_min(char *out, const char *x, const char *y);
 
 #endif /* MOE_KERNEL_KERNEL_H */

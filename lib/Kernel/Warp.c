@@ -28,12 +28,24 @@ MlirValue moe__shuffle_xor(moe__builder_t *b, MlirValue value, int mask) {
   return shuffle(b, "bfly", value, moe__i32(b, mask), MOE__WARP - 1);
 }
 
+MlirValue moe__warp_or(moe__builder_t *b, MlirValue value) {
+  return moe__op1(b, "nvvm.redux.sync", b->i32, MOE__VALUES(value, moe__i32(b, ALL_LANES)),
+                  "kind = #nvvm<redux_kind or>");
+}
+
 MlirValue moe__warp_scan(moe__builder_t *b, MlirValue value, MlirValue lane,
                          MlirValue (*combine)(moe__builder_t *, MlirValue, MlirValue)) {
   for (int distance = 1; distance < MOE__WARP; distance *= 2) {
     MlirValue combined = combine(b, value, moe__shuffle_up(b, value, distance));
     value = moe__select(b, moe__ult(b, lane, moe__i32(b, distance)), value, combined);
   }
+  return value;
+}
+
+MlirValue moe__warp_reduce(moe__builder_t *b, MlirValue value,
+                           MlirValue (*combine)(moe__builder_t *, MlirValue, MlirValue)) {
+  for (int mask = MOE__WARP / 2; mask; mask /= 2)
+    value = combine(b, value, moe__shuffle_xor(b, value, mask));
   return value;
 }
 

@@ -38,12 +38,13 @@ static moe_rt_status_t parse_operation(const moe__json_t *json, const moe__symbo
   } operations[] = {
       {"ceildiv", MOE__CEILDIV, 2, 2},
       {"mul", MOE__MUL, 1, MAX_OPERANDS},
+      {"add", MOE__ADD, 1, MAX_OPERANDS},
       {"min", MOE__MIN, 1, MAX_OPERANDS},
   };
-  static const char *const fields[] = {"ceildiv", "mul", "min", NULL};
+  static const char *const fields[] = {"ceildiv", "mul", "add", "min", NULL};
   MOE__TRY(moe__json_object(json, fields));
   if (json_object_size(json->value) != 1)
-    return moe__json_fail(json, "must have one of the fields ceildiv, mul, min");
+    return moe__json_fail(json, "must have one of the fields ceildiv, mul, add, min");
   if (depth >= MAX_DEPTH)
     return moe__json_fail(json, "is nested more than %d deep", MAX_DEPTH);
 
@@ -105,6 +106,12 @@ static moe_rt_status_t combine(moe__expression_kind_t kind, int64_t a, int64_t b
     if (__builtin_mul_overflow(a, b, out)) {
       return moe__fail(MOE_RT_INVALID_ARGUMENT, "%lld times %lld does not fit 63 bits",
                        (long long)a, (long long)b);
+    }
+    return MOE_RT_OK;
+  case MOE__ADD:
+    if (__builtin_add_overflow(a, b, out)) {
+      return moe__fail(MOE_RT_INVALID_ARGUMENT, "%lld plus %lld does not fit 63 bits", (long long)a,
+                       (long long)b);
     }
     return MOE_RT_OK;
   default:

@@ -25,6 +25,7 @@ typedef enum moe__expression_kind_t {
   MOE__NUM_SMS,
   MOE__CEILDIV,
   MOE__MUL,
+  MOE__ADD,
   MOE__MIN,
 } moe__expression_kind_t;
 

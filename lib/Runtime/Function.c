@@ -10,6 +10,8 @@
 
 enum { MAX_ALIGNMENT = 256 /* what an allocation has for certain */ };
 
+typedef enum tensor_role_t { ARGUMENT, RESULT, TEMPORARY } tensor_role_t;
+
 static moe_rt_status_t parse_symbol(const moe__json_t *json, moe__arena_t *arena,
                                     moe__symbol_t *out) {
   static const char *const fields[] = {"name", "multiple_of", "min", "max", NULL};
@@ -99,11 +101,25 @@ static moe_rt_status_t parse_order(const moe__json_t *json, moe_rt_tensor_info_t
   return MOE_RT_OK;
 }
 
+/* "none" or "zero": what a temporary holds before the first launch. */
+static moe_rt_status_t parse_initial(const moe__json_t *json, moe__tensor_t *out) {
+  static const char *const words[] = {"none", "zero"};
+  moe__json_t initial = moe__json_member(json, "initial");
+  int index = 0;
+  MOE__TRY(moe__json_word(&initial, words, 2, &index));
+  out->is_zeroed = index == 1;
+  return MOE_RT_OK;
+}
+
 static moe_rt_status_t parse_tensor(const moe__json_t *json, const moe__symbols_t *symbols,
-                                    bool is_argument, moe__arena_t *arena, moe__tensor_t *out,
+                                    tensor_role_t role, moe__arena_t *arena, moe__tensor_t *out,
                                     moe_rt_tensor_info_t *info) {
   static const char *const fields[] = {"name", "dtype", "shape", "order", "alignment", NULL};
-  MOE__TRY(moe__json_object(json, fields));
+  static const char *const temporary_fields[] = {"name",      "dtype",   "shape", "order",
+                                                 "alignment", "initial", NULL};
+  MOE__TRY(moe__json_object(json, role == TEMPORARY ? temporary_fields : fields));
+  if (role == TEMPORARY)
+    MOE__TRY(parse_initial(json, out));
   moe__json_t name = moe__json_member(json, "name");
   moe__json_t dtype = moe__json_member(json, "dtype");
   moe__json_t shape = moe__json_member(json, "shape");
@@ -114,8 +130,8 @@ static moe_rt_status_t parse_tensor(const moe__json_t *json, const moe__symbols_
   MOE__TRY(moe__json_array(&shape, 1, MOE_RT_MAX_RANK, &info->rank));
   for (int i = 0; i < info->rank; i++) {
     moe__json_t element = moe__json_element(&shape, i);
-    MOE__TRY(
-        parse_dimension(&element, symbols, is_argument, arena, &out->shape[i], &info->shape[i]));
+    MOE__TRY(parse_dimension(&element, symbols, role == ARGUMENT, arena, &out->shape[i],
+                             &info->shape[i]));
   }
   MOE__TRY(parse_order(&order, info));
   MOE__TRY(moe__json_integer(&alignment, 1, MAX_ALIGNMENT, &info->alignment));
@@ -128,8 +144,8 @@ static moe_rt_status_t parse_tensor(const moe__json_t *json, const moe__symbols_
 }
 
 /* Parses one of the three lists of tensors and appends it to the function's. */
-static moe_rt_status_t parse_tensors(const moe__json_t *json, bool is_argument, moe__arena_t *arena,
-                                     moe__function_t *function,
+static moe_rt_status_t parse_tensors(const moe__json_t *json, tensor_role_t role,
+                                     moe__arena_t *arena, moe__function_t *function,
                                      const moe_rt_tensor_info_t **out_infos, int *out_count) {
   int count = 0;
   MOE__TRY(moe__json_array(json, 0, MOE__MAX_TENSORS - function->tensor_count, &count));
@@ -139,7 +155,7 @@ static moe_rt_status_t parse_tensors(const moe__json_t *json, bool is_argument, 
   for (int i = 0; i < count; i++) {
     moe__json_t element = moe__json_element(json, i);
     moe__tensor_t *tensor = &function->tensors[function->tensor_count];
-    MOE__TRY(parse_tensor(&element, &function->symbols, is_argument, arena, tensor, &infos[i]));
+    MOE__TRY(parse_tensor(&element, &function->symbols, role, arena, tensor, &infos[i]));
     for (int k = 0; k < function->tensor_count; k++) {
       if (strcmp(function->tensors[k].info->name, infos[i].name) == 0)
         return moe__json_fail(&element, "has the name of another tensor, '%s'", infos[i].name);
@@ -179,16 +195,39 @@ static moe_rt_status_t check_bindings(const moe__json_t *json, const moe__functi
   return MOE_RT_OK;
 }
 
+/* The status word: null, or the name of a temporary that is one i32 and starts as zero. */
+static moe_rt_status_t parse_status(const moe__json_t *json, moe__function_t *function) {
+  function->status = -1;
+  if (json_is_null(json->value))
+    return MOE_RT_OK;
+  const char *name = NULL;
+  MOE__TRY(moe__json_string(json, &name));
+  for (int t = function->info.argument_count + function->info.result_count;
+       t < function->tensor_count; t++) {
+    const moe__tensor_t *tensor = &function->tensors[t];
+    if (strcmp(tensor->info->name, name) != 0)
+      continue;
+    if (strcmp(tensor->info->dtype, "i32") != 0 || tensor->info->rank != 1 ||
+        tensor->info->shape[0].size != 1 || !tensor->is_zeroed)
+      return moe__json_fail(json, "is '%s', which is not i32 of shape [1] with initial 'zero'",
+                            tensor->info->name);
+    function->status = t;
+    return MOE_RT_OK;
+  }
+  return moe__json_fail(json, "is '%.64s', which is not a temporary of this function", name);
+}
+
 moe_rt_status_t moe__function_parse(const moe__json_t *json, const moe__manifest_t *manifest,
                                     moe__arena_t *arena, moe__function_t *out_function) {
-  static const char *const fields[] = {"name",        "symbols",  "arguments", "results",
-                                       "temporaries", "launches", NULL};
+  static const char *const fields[] = {"name",        "symbols", "arguments", "results",
+                                       "temporaries", "status",  "launches",  NULL};
   MOE__TRY(moe__json_object(json, fields));
   moe__json_t name = moe__json_member(json, "name");
   moe__json_t symbols = moe__json_member(json, "symbols");
   moe__json_t arguments = moe__json_member(json, "arguments");
   moe__json_t results = moe__json_member(json, "results");
   moe__json_t temporaries = moe__json_member(json, "temporaries");
+  moe__json_t status = moe__json_member(json, "status");
   moe__json_t launches = moe__json_member(json, "launches");
   moe__function_t *out = out_function;
   moe_rt_function_info_t *info = &out->info;
@@ -197,10 +236,12 @@ moe_rt_status_t moe__function_parse(const moe__json_t *json, const moe__manifest
   out->tensors = moe__arena_allocate(arena, MOE__MAX_TENSORS, sizeof *out->tensors);
   if (!out->tensors)
     return moe__fail_memory();
-  MOE__TRY(parse_tensors(&arguments, true, arena, out, &info->arguments, &info->argument_count));
-  MOE__TRY(parse_tensors(&results, false, arena, out, &info->results, &info->result_count));
   MOE__TRY(
-      parse_tensors(&temporaries, false, arena, out, &info->temporaries, &info->temporary_count));
+      parse_tensors(&arguments, ARGUMENT, arena, out, &info->arguments, &info->argument_count));
+  MOE__TRY(parse_tensors(&results, RESULT, arena, out, &info->results, &info->result_count));
+  MOE__TRY(parse_tensors(&temporaries, TEMPORARY, arena, out, &info->temporaries,
+                         &info->temporary_count));
+  MOE__TRY(parse_status(&status, out));
   MOE__TRY(check_bindings(json, out));
   return moe__launches_parse(&launches, manifest, arena, out);
 }

@@ -114,6 +114,13 @@ moe_rt_status_t moe__json_integer(const moe__json_t *json, int64_t least, int64_
   return MOE_RT_OK;
 }
 
+moe_rt_status_t moe__json_bool(const moe__json_t *json, bool *out_value) {
+  if (!json_is_boolean(json->value))
+    return expect_type(json, JSON_TRUE, "true or false");
+  *out_value = json_is_true(json->value);
+  return MOE_RT_OK;
+}
+
 moe_rt_status_t moe__json_string(const moe__json_t *json, const char **out_text) {
   MOE__TRY(expect_type(json, JSON_STRING, "a string"));
   *out_text = json_string_value(json->value);

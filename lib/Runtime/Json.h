@@ -42,6 +42,9 @@ moe__json_t moe__json_element(const moe__json_t *json, int index);
 moe_rt_status_t moe__json_integer(const moe__json_t *json, int64_t least, int64_t most,
                                   int64_t *out_value);
 
+/* true or false. */
+moe_rt_status_t moe__json_bool(const moe__json_t *json, bool *out_value);
+
 /* A string, borrowed from the JSON. */
 moe_rt_status_t moe__json_string(const moe__json_t *json, const char **out_text);
 

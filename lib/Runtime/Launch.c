@@ -214,12 +214,13 @@ static moe_rt_status_t parse_grid(const moe__json_t *json, const moe__symbols_t 
 static moe_rt_status_t parse_launch(const moe__json_t *json, const moe__manifest_t *manifest,
                                     const moe__function_t *function, moe__arena_t *arena,
                                     moe__launch_t *out, moe_rt_launch_info_t *info) {
-  static const char *const fields[] = {"kernel", "op", "grid", "parameters", NULL};
+  static const char *const fields[] = {"kernel", "op", "grid", "parameters", "programmatic", NULL};
   MOE__TRY(moe__json_object(json, fields));
   moe__json_t kernel = moe__json_member(json, "kernel");
   moe__json_t op = moe__json_member(json, "op");
   moe__json_t grid = moe__json_member(json, "grid");
   moe__json_t parameters = moe__json_member(json, "parameters");
+  moe__json_t programmatic = moe__json_member(json, "programmatic");
   const char *name = NULL;
   MOE__TRY(moe__json_string(&kernel, &name));
   while (out->kernel < manifest->kernel_count &&
@@ -230,7 +231,11 @@ static moe_rt_status_t parse_launch(const moe__json_t *json, const moe__manifest
   info->kernel = manifest->kernels[out->kernel].name;
   MOE__TRY(parse_op(&op, function, arena, info));
   MOE__TRY(parse_grid(&grid, &function->symbols, arena, out->grid));
-  return parse_parameters(&parameters, function, arena, out);
+  MOE__TRY(parse_parameters(&parameters, function, arena, out));
+  MOE__TRY(moe__json_bool(&programmatic, &out->programmatic));
+  if (out->programmatic && out == function->launches)
+    return moe__json_fail(&programmatic, "is true; a function's first launch waits for all before");
+  return MOE_RT_OK;
 }
 
 moe_rt_status_t moe__launches_parse(const moe__json_t *json, const moe__manifest_t *manifest,

@@ -45,6 +45,7 @@ typedef struct moe__kernel_t {
 typedef struct moe__tensor_t {
   const moe_rt_tensor_info_t *info;
   uint8_t dlpack_code;
+  bool is_zeroed; /* a temporary that is zero before the first launch */
   moe__expression_t shape[MOE_RT_MAX_RANK];
 } moe__tensor_t;
 
@@ -69,6 +70,7 @@ typedef struct moe__launch_t {
   moe__expression_t grid[3];
   moe__parameter_t *parameters;
   int parameter_count;
+  bool programmatic; /* may start before the launch before it has ended */
 } moe__launch_t;
 
 typedef struct moe__function_t {
@@ -76,6 +78,7 @@ typedef struct moe__function_t {
   moe__symbols_t symbols;
   moe__tensor_t *tensors; /* arguments, results, temporaries */
   int tensor_count;
+  int status;              /* index of the tensor that kernels report in; -1: none */
   moe__launch_t *launches; /* info.launch_count */
 } moe__function_t;
 

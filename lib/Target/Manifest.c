@@ -8,7 +8,7 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Target/Target.h"
 
-#include "lib/Builder/Inspect.h"
+#include "lib/Builder/Shapes.h"
 #include "lib/Target/Record.h"
 
 #include "mlir-c/BuiltinAttributes.h"
@@ -25,11 +25,14 @@
 /* Tensor maps need 16; kernels that load vectors through pointers need no more. */
 #define ALIGNMENT 16
 
-/* A tensor of the function: an argument, a result, or a temporary between two launches. */
+/* A tensor of the function: an argument, a result, or a temporary: between two launches, state of
+ * a kernel, or the status word. */
 typedef struct tensor_t {
-  MlirValue value;
+  MlirValue value; /* null: the status word */
+  MlirType type;
   char *name;
   json_t *shape; /* list of expressions */
+  bool zeroed;   /* the launcher zeroes it once */
 } tensor_t;
 
 typedef struct function_t {
@@ -38,6 +41,7 @@ typedef struct function_t {
   json_t *symbols; /* list of {name, multiple_of, min, max} */
   tensor_t *tensors;
   size_t tensor_count;
+  char *status; /* name of the status word's tensor; NULL: no kernel has one */
 } function_t;
 
 /* ---- Strings and attributes ---- */
@@ -62,8 +66,10 @@ static MlirAttribute element(MlirAttribute dictionary, const char *key) {
   return mlirDictionaryAttrGetElementByName(dictionary, mlirStringRefCreateFromCString(key));
 }
 
-/* An integer, a string, or a list or dictionary of such; other attributes by their text. */
+/* A bool, an integer, a string, or a list or dictionary of such; other attributes by their text. */
 static json_t *json_from_attribute(MlirAttribute attribute) {
+  if (mlirAttributeIsABool(attribute))
+    return json_boolean(mlirBoolAttrGetValue(attribute));
   if (mlirAttributeIsAInteger(attribute))
     return json_integer(mlirIntegerAttrGetValueInt(attribute));
   if (mlirAttributeIsAString(attribute))
@@ -98,8 +104,8 @@ static bool name_is_taken(const function_t *function, const char *name) {
 
 /* Adds a tensor. The name is `prefix` followed by the first free number where `name` is empty or
  * taken. */
-static tensor_t *add_tensor(function_t *function, MlirValue value, MlirStringRef name,
-                            const char *prefix) {
+static tensor_t *add_tensor(function_t *function, MlirValue value, MlirType type,
+                            MlirStringRef name, const char *prefix) {
   char *text = strndup(name.data ? name.data : "", name.length);
   for (int n = 0; text && (!*text || name_is_taken(function, text)); n++) {
     free(text);
@@ -111,7 +117,7 @@ static tensor_t *add_tensor(function_t *function, MlirValue value, MlirStringRef
   if (!text || !function->tensors)
     abort();
   tensor_t *tensor = &function->tensors[function->tensor_count++];
-  *tensor = (tensor_t){.value = value, .name = text, .shape = json_array()};
+  *tensor = (tensor_t){.value = value, .type = type, .name = text, .shape = json_array()};
   return tensor;
 }
 
@@ -131,7 +137,8 @@ static void add_arguments(function_t *function) {
   for (intptr_t i = 0; i < mlirBlockGetNumArguments(body); i++) {
     MlirValue value = mlirBlockGetArgument(body, i);
     MlirType type = mlirValueGetType(value);
-    tensor_t *tensor = add_tensor(function, value, given_name(function->op, "arg_attrs", i), "arg");
+    tensor_t *tensor =
+        add_tensor(function, value, type, given_name(function->op, "arg_attrs", i), "arg");
     for (int d = 0; d < mlirShapedTypeGetRank(type); d++) {
       if (!mlirShapedTypeIsDynamicDim(type, d)) {
         json_array_append_new(tensor->shape, json_integer(mlirShapedTypeGetDimSize(type, d)));
@@ -146,34 +153,40 @@ static void add_arguments(function_t *function) {
   }
 }
 
-/* size / divisor, which is exact or rounds up. */
-static json_t *divided(json_t *size, int64_t divisor) {
-  if (json_is_integer(size))
-    return json_integer((json_integer_value(size) + divisor - 1) / divisor);
-  return json_pack("{s[OI]}", "ceildiv", size, (json_int_t)divisor);
+/* multiple * (ceil(size / divisor) + groups): see lib/Builder/Shapes.h. */
+static json_t *size_expression(function_t *function, MlirOperation op, const moe__size_t *size) {
+  json_t *value =
+      size->operand < 0
+          ? json_integer(1)
+          : json_incref(json_array_get(
+                find_tensor(function, mlirOperationGetOperand(op, size->operand))->shape,
+                (size_t)size->dimension));
+  if (json_is_integer(value) && size->divisor > 1) {
+    json_int_t blocks = (json_integer_value(value) + size->divisor - 1) / size->divisor;
+    json_decref(value);
+    value = json_integer(blocks);
+  } else if (size->divisor > 1) {
+    value = json_pack("{s[oI]}", "ceildiv", value, (json_int_t)size->divisor);
+  }
+  if (size->groups_operand >= 0) {
+    json_t *groups = json_array_get(
+        find_tensor(function, mlirOperationGetOperand(op, size->groups_operand))->shape, 0);
+    value = json_is_integer(value) && json_is_integer(groups)
+                ? json_integer(json_integer_value(value) + json_integer_value(groups))
+                : json_pack("{s[oO]}", "add", value, groups);
+  }
+  if (size->multiple == 1)
+    return value;
+  if (json_is_integer(value))
+    return json_integer(json_integer_value(value) * size->multiple);
+  return json_pack("{s[oI]}", "mul", value, (json_int_t)size->multiple);
 }
 
-/* The shape of result number `result` of `op`, from those of its operands: one case per op. */
-static void infer_shape(function_t *function, MlirOperation op, intptr_t result, json_t *shape) {
-  json_t *first = find_tensor(function, mlirOperationGetOperand(op, 0))->shape;
-  if (moe__op_is(op, "scaled_grouped_mm.scaled_mm")) {
-    json_t *second = find_tensor(function, mlirOperationGetOperand(op, 1))->shape;
-    json_t *offs = find_tensor(function, mlirOperationGetOperand(op, 4))->shape;
-    size_t last = json_array_size(second) - 1;
-    if (last == 1) /* (N,M) times (M,K) gives (E,N,K); (M,K) times (E,K,N) gives (M,N) */
-      json_array_append(shape, json_array_get(offs, 0));
-    json_array_append(shape, json_array_get(first, 0));
-    json_array_append(shape, json_array_get(second, last));
-    return;
-  }
-  size_t axis = (size_t)moe__op_integer(op, "axis"); /* mx_quantize.quantize: q, then scales */
-  for (size_t d = 0; d < json_array_size(first); d++) {
-    json_t *size = json_array_get(first, d);
-    if (result == 1 && d == axis)
-      json_array_append_new(shape, divided(size, moe__op_integer(op, "block")));
-    else
-      json_array_append(shape, size);
-  }
+static void infer_shape(function_t *function, MlirOperation op, int result, json_t *shape) {
+  moe__shape_t sizes;
+  moe__result_shape(op, result, &sizes);
+  for (int d = 0; d < sizes.rank; d++)
+    json_array_append_new(shape, size_expression(function, op, &sizes.sizes[d]));
 }
 
 static bool is_launch(MlirOperation op) {
@@ -193,20 +206,36 @@ static void add_made_tensors(function_t *function) {
        !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
     if (!is_launch(op))
       continue;
-    for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++) {
+    for (int i = 0; i < mlirOperationGetNumResults(op); i++) {
       MlirValue value = mlirOperationGetResult(op, i);
+      MlirType type = mlirValueGetType(value);
       intptr_t position = returned_at(function, value);
       tensor_t *tensor =
-          position < 0 ? add_tensor(function, value, mlirStringRefCreate(NULL, 0), "temporary")
-                       : add_tensor(function, value,
-                                    given_name(function->op, "res_attrs", position), "result");
+          position < 0
+              ? add_tensor(function, value, type, mlirStringRefCreate(NULL, 0), "temporary")
+              : add_tensor(function, value, type, given_name(function->op, "res_attrs", position),
+                           "result");
       infer_shape(function, op, i, tensor->shape);
     }
   }
 }
 
+/* The name of the function's status word, which is added where it is first asked for. */
+static const char *status_name(function_t *function) {
+  if (!function->status) {
+    MlirContext context = mlirOperationGetContext(function->op);
+    MlirType type = mlirTypeParseGet(context, mlirStringRefCreateFromCString("tensor<1xi32>"));
+    tensor_t *tensor = add_tensor(function, (MlirValue){NULL}, type,
+                                  mlirStringRefCreateFromCString("status"), "status");
+    json_array_append_new(tensor->shape, json_integer(1));
+    tensor->zeroed = true;
+    function->status = strdup(tensor->name);
+  }
+  return function->status;
+}
+
 static json_t *describe_tensor(const tensor_t *tensor) {
-  MlirType type = mlirValueGetType(tensor->value);
+  MlirType type = tensor->type;
   int order[MOE__MAX_RANK];
   moe__memory_order(type, order);
   json_t *order_list = json_array();
@@ -216,6 +245,12 @@ static json_t *describe_tensor(const tensor_t *tensor) {
   json_t *description = json_pack("{ss ss sO so si}", "name", tensor->name, "dtype", dtype, "shape",
                                   tensor->shape, "order", order_list, "alignment", ALIGNMENT);
   free(dtype);
+  return description;
+}
+
+static json_t *describe_temporary(const tensor_t *tensor) {
+  json_t *description = describe_tensor(tensor);
+  json_object_set_new(description, "initial", json_string(tensor->zeroed ? "zero" : "none"));
   return description;
 }
 
@@ -252,8 +287,16 @@ static json_t *resolve(function_t *function, MlirOperation launch, MlirAttribute
   return object;
 }
 
+static bool is_status(MlirAttribute parameter) {
+  MlirAttribute kind = element(parameter, "kind");
+  return !mlirAttributeIsNull(kind) && mlirAttributeIsAString(kind) &&
+         mlirStringRefEqual(mlirStringAttrGetValue(kind), mlirStringRefCreateFromCString("status"));
+}
+
 static json_t *describe_parameter(function_t *function, MlirOperation launch,
                                   MlirAttribute record) {
+  if (is_status(record))
+    return json_pack("{ss ss}", "kind", "pointer", "tensor", status_name(function));
   json_t *parameter = json_object();
   for (intptr_t i = 0; i < mlirDictionaryAttrGetNumElements(record); i++) {
     MlirNamedAttribute entry = mlirDictionaryAttrGetElement(record, i);
@@ -337,6 +380,23 @@ static void apply_requirements(function_t *function, MlirOperation launch, MlirA
     apply_requirement(function, launch, mlirArrayAttrGetElement(requires, i));
 }
 
+/* Marks the results of the launch that are state of its kernel. Such a result holds nothing that a
+ * caller or another kernel could use. */
+static bool apply_zeroed(function_t *function, MlirOperation launch, MlirAttribute record) {
+  MlirAttribute list = element(record, "zeroed");
+  for (intptr_t i = 0; i < mlirArrayAttrGetNumElements(list); i++) {
+    intptr_t n = mlirIntegerAttrGetValueInt(mlirArrayAttrGetElement(list, i));
+    tensor_t *tensor = launch_tensor(function, launch, n);
+    if (!mlirOpOperandIsNull(mlirValueGetFirstUse(tensor->value)))
+      return moe__error(launch,
+                        "result %lld is state of the kernel: it can neither be returned nor be an "
+                        "operand of another op",
+                        (long long)(n - mlirOperationGetNumOperands(launch)));
+    tensor->zeroed = true;
+  }
+  return true;
+}
+
 /* What the op is, without what only the compiler needs. */
 static json_t *describe_op(function_t *function, MlirOperation op) {
   json_t *attributes = json_object(), *operands = json_array(), *results = json_array();
@@ -357,16 +417,20 @@ static json_t *describe_op(function_t *function, MlirOperation op) {
                    "operands", operands, "results", results);
 }
 
+/* first: the function's first launch, which waits for all before it: a programmatic one could start
+ * before work of the caller that it does not know has ended. */
 static json_t *describe_launch(function_t *function, MlirOperation op, MlirStringRef kernel,
-                               MlirAttribute record) {
+                               MlirAttribute record, bool first) {
   apply_requirements(function, op, record);
   MlirAttribute parameters = element(record, "parameters");
   json_t *list = json_array();
   for (intptr_t i = 0; i < mlirArrayAttrGetNumElements(parameters); i++)
     json_array_append_new(list,
                           describe_parameter(function, op, mlirArrayAttrGetElement(parameters, i)));
-  return json_pack("{so so so so}", "kernel", json_text(kernel), "op", describe_op(function, op),
-                   "grid", resolve(function, op, element(record, "grid")), "parameters", list);
+  bool programmatic = !first && mlirBoolAttrGetValue(element(record, "programmatic"));
+  return json_pack("{so so so so sb}", "kernel", json_text(kernel), "op", describe_op(function, op),
+                   "grid", resolve(function, op, element(record, "grid")), "parameters", list,
+                   "programmatic", programmatic);
 }
 
 /* The record of the kernel that the launch names, null if there is no such kernel. */
@@ -408,11 +472,12 @@ static json_t *describe_launches(MlirOperation module, function_t *function) {
       json_decref(launches);
       return NULL;
     }
-    if (!moe__record_check(op, record)) {
+    if (!moe__record_check(op, record) || !apply_zeroed(function, op, record)) {
       json_decref(launches);
       return NULL;
     }
-    json_array_append_new(launches, describe_launch(function, op, kernel, record));
+    bool first = json_array_size(launches) == 0;
+    json_array_append_new(launches, describe_launch(function, op, kernel, record, first));
   }
   if (json_array_size(launches) == 0) {
     moe__error(function->op, "the function launches no kernel");
@@ -439,10 +504,10 @@ static json_t *describe_function(MlirOperation module, function_t *function) {
                                        function, mlirOperationGetOperand(function->returns, i))));
   for (size_t i = argument_count; i < function->tensor_count; i++)
     if (returned_at(function, function->tensors[i].value) < 0)
-      json_array_append_new(temporaries, describe_tensor(&function->tensors[i]));
-  return json_pack("{so sO so so so so}", "name", json_text(moe__symbol(function->op)), "symbols",
-                   function->symbols, "arguments", arguments, "results", results, "temporaries",
-                   temporaries, "launches", launches);
+      json_array_append_new(temporaries, describe_temporary(&function->tensors[i]));
+  return json_pack("{so sO so so so ss? so}", "name", json_text(moe__symbol(function->op)),
+                   "symbols", function->symbols, "arguments", arguments, "results", results,
+                   "temporaries", temporaries, "status", function->status, "launches", launches);
 }
 
 static json_t *list_functions(MlirOperation module) {
@@ -465,6 +530,7 @@ static json_t *list_functions(MlirOperation module) {
       json_decref(function.tensors[i].shape);
     }
     free(function.tensors);
+    free(function.status);
     json_decref(function.symbols);
   }
   if (list && json_array_size(list) == 0) {

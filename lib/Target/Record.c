@@ -24,6 +24,10 @@ static bool is_integer(MlirAttribute attribute, int64_t least, int64_t most) {
          mlirIntegerAttrGetValueInt(attribute) <= most;
 }
 
+static bool is_bool(MlirAttribute attribute) {
+  return !mlirAttributeIsNull(attribute) && mlirAttributeIsABool(attribute);
+}
+
 static MlirAttribute element(MlirAttribute dictionary, const char *key) {
   return mlirDictionaryAttrGetElementByName(dictionary, mlirStringRefCreateFromCString(key));
 }
@@ -66,6 +70,13 @@ static bool is_expression(MlirOperation launch, MlirAttribute expression) {
     if (!is_expression(launch, mlirArrayAttrGetElement(expression, i)))
       return false;
   return true;
+}
+
+/* The number of a result of the launch. */
+static bool is_result(MlirOperation launch, MlirAttribute n) {
+  intptr_t operands = mlirOperationGetNumOperands(launch),
+           results = mlirOperationGetNumResults(launch);
+  return is_integer(n, operands, operands + results - 1);
 }
 
 static bool is_parameter(MlirOperation launch, MlirAttribute parameter) {
@@ -122,6 +133,10 @@ bool moe__record_check(MlirOperation launch, MlirAttribute record) {
     wrong = "parameters";
   else if (!all(launch, element(record, "requires"), is_requirement))
     wrong = "requires";
+  else if (!all(launch, element(record, "zeroed"), is_result))
+    wrong = "zeroed";
+  else if (!is_bool(element(record, "programmatic")))
+    wrong = "programmatic";
   return !wrong ||
          moe__error(launch, "'%s' of the kernel's 'moe.kernel' is missing or malformed", wrong);
 }

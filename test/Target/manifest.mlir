@@ -41,8 +41,8 @@ func.func @dynamic(%w: tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major
 // CHECK-NEXT: result qu f8E4M3FN [2, 64, "up.2"] order [0, 2, 1] alignment 16
 // CHECK-NEXT: result scales f8E8M0FNU [2, 2, 48] order [0, 1, 2] alignment 16
 // CHECK-NEXT: result qg f8E5M2 [2, 64, 48] order [0, 2, 1] alignment 16
-// CHECK-NEXT: temporary temporary0 f8E8M0FNU [2, 2, "up.2"] order [0, 1, 2] alignment 16
-// CHECK-NEXT: launch static_0 mx_quantize.quantize {"axis": 1, "block": 32, "mode": "even", "note.by": "me"} ["gate"] -> ["qg", "scales"]
+// CHECK-NEXT: temporary temporary0 f8E8M0FNU [2, 2, "up.2"] order [0, 1, 2] alignment 16 initial none
+// CHECK-NEXT: launch static_0 mx_quantize.quantize {"axis": 1, "block": 32, "mode": "even", "note.by": "me", "note.off": false, "note.on": true} ["gate"] -> ["qg", "scales"]
 // CHECK-NEXT: grid [{"min": [{"mul": [2, {"ceildiv": [64, 128]}, {"ceildiv": [48, 64]}]}, {"mul": ["num_sms", 2]}]}, 1, 1]
 // CHECK-NEXT: "tensor": "gate"
 // CHECK-NEXT: "tensor": "qg"
@@ -56,7 +56,7 @@ func.func @dynamic(%w: tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major
 // CHECK-NOT: {{.}}
 func.func @static(%gate: tensor<2x64x48xf32>, %up: tensor<2x64x?xbf16>)
     -> (tensor<2x64x?xf8E4M3FN, #col_major>, tensor<2x2x48xf8E8M0FNU> {moe.name = "scales"}, tensor<2x64x48xf8E5M2, #col_major>) {
-  %qg, %sg = "mx_quantize.quantize"(%gate) {axis = 1 : i64, block = 32 : i64, mode = "even", note.by = "me"}
+  %qg, %sg = "mx_quantize.quantize"(%gate) {axis = 1 : i64, block = 32 : i64, mode = "even", note.by = "me", note.on = true, note.off = false}
       : (tensor<2x64x48xf32>) -> (tensor<2x64x48xf8E5M2, #col_major>, tensor<2x2x48xf8E8M0FNU>)
   %qu, %su = "mx_quantize.quantize"(%up) {axis = 1 : i64, block = 32 : i64, mode = "floor"}
       : (tensor<2x64x?xbf16>) -> (tensor<2x64x?xf8E4M3FN, #col_major>, tensor<2x2x?xf8E8M0FNU>)

@@ -12,7 +12,7 @@
 // CHECK-SAME: %[[TOKENS:[^:]*]]: i32, %[[DEPTH:[^:]*]]: i32, %[[EXPERTS:[^:]*]]: i32, %[[COLUMNS:[^:]*]]: i32,
 // CHECK-SAME: %[[AMAP:[^:]*]]: !llvm.ptr {{{[^}]*}}llvm.byval = !llvm.array<128 x i8>, nvvm.grid_constant},
 // CHECK-SAME: %[[BMAP:[^:]*]]: !llvm.ptr {{{[^}]*}}llvm.byval = !llvm.array<128 x i8>, nvvm.grid_constant},
-// CHECK-SAME: %[[SA:[^:]*]]: !llvm.ptr<1>, %[[SB:[^:]*]]: !llvm.ptr<1>, %[[OFFS:[^:]*]]: !llvm.ptr<1>, %[[OUT:[^:]*]]: !llvm.ptr<1>)
+// CHECK-SAME: %[[SA:[^:]*]]: !llvm.ptr<1>, %[[SB:[^:]*]]: !llvm.ptr<1>, %[[OFFS:[^:]*]]: !llvm.ptr<1>, %[[OUT:[^:]*]]: !llvm.ptr<1>, %[[STATUS:[^:]*]]: !llvm.ptr<1>)
 // CHECK: %[[THREAD:.*]] = nvvm.read.ptx.sreg.tid.x
 // CHECK: %[[SHARED:.*]] = llvm.mlir.addressof @dynamic_shared_memory
 // CHECK: nvvm.prefetch tensormap, %[[AMAP]]
@@ -37,9 +37,20 @@
 // is found in 5 steps, the start is the end of the lane before, and the tiles of the groups are added up in 5 more.
 // CHECK: %[[FIRST_WARP:.*]] = arith.cmpi ult, %[[THREAD]], %c32_i32
 // CHECK: scf.if %[[FIRST_WARP]]
-// CHECK: scf.for {{.*}} to %[[EXPERTS]] step %c32_i32{{.*}} iter_args(%[[END_BEFORE:.*]] = %c0_i32{{.*}}, %[[TILES_BEFORE:.*]] = %c0_i32
+// CHECK: scf.for {{.*}} to %[[EXPERTS]] step %c32_i32{{.*}} iter_args(%[[END_BEFORE:.*]] = %c0_i32{{.*}}, %[[TILES_BEFORE:.*]] = %c0_i32{{.*}}, %[[OFFSET_BEFORE:.*]] = %c0_i32{{.*}}, %[[FAULTS_BEFORE:.*]] = %c0_i32
 // CHECK: %[[OFFSET:.*]] = llvm.getelementptr %[[OFFS]][
 // CHECK: %[[READ:.*]] = llvm.load %[[OFFSET]] : !llvm.ptr<1> -> i32
+//
+// What is wrong with an offset: it is below the one before it, as the lanes read them, or beyond the tokens.
+// CHECK: %[[READ_BEFORE:.*]] = nvvm.shfl.sync up %{{.*}}, %[[READ]], %c1_i32
+// CHECK: %[[BEFORE:.*]] = arith.select %{{.*}}, %[[OFFSET_BEFORE]], %[[READ_BEFORE]]
+// CHECK: %[[DECREASES:.*]] = arith.cmpi slt, %[[READ]], %[[BEFORE]]
+// CHECK-NEXT: %[[BIT_0:.*]] = arith.select %[[DECREASES]], %c1_i32
+// CHECK: %[[IS_BEYOND:.*]] = arith.cmpi slt, %[[TOKENS]], %[[READ]]
+// CHECK-NEXT: %[[BIT_1:.*]] = arith.select %[[IS_BEYOND]], %c2_i32
+// CHECK: %[[FOUND:.*]] = arith.ori %[[BIT_0]], %[[BIT_1]]
+// CHECK: %[[FAULTS:.*]] = arith.ori %[[FAULTS_BEFORE]], %[[FOUND]]
+//
 // CHECK: %[[NO_LESS:.*]] = arith.maxsi %[[READ]], %[[END_BEFORE]]
 // CHECK-NEXT: %[[CLAMPED:.*]] = arith.minsi %[[NO_LESS]], %[[TOKENS]]
 // CHECK: nvvm.shfl.sync up %{{.*}}, %[[CLAMPED]], %c1_i32
@@ -65,7 +76,16 @@
 // CHECK-NEXT: llvm.store %[[TILE_END]],
 // CHECK: nvvm.shfl.sync idx %{{.*}}, %[[END]], %c31_i32
 // CHECK: nvvm.shfl.sync idx %{{.*}}, %[[TILE_END]], %c31_i32
-// CHECK-NEXT: scf.yield
+// CHECK: nvvm.shfl.sync idx %{{.*}}, %[[READ]], %c31_i32
+// CHECK: scf.yield {{.*}}, %[[FAULTS]] :
+//
+// One atomic of the warp, where there is something to say.
+// CHECK: %[[ALL:.*]] = nvvm.redux.sync or
+// CHECK: %[[ARE_FAULTS:.*]] = arith.cmpi ne, %[[ALL]], %c0_i32
+// CHECK: %[[REPORTS:.*]] = arith.andi %[[ARE_FAULTS]],
+// CHECK-NEXT: scf.if %[[REPORTS]]
+// CHECK-NEXT: llvm.atomicrmw _or %[[STATUS]], %[[ALL]] syncscope("device") monotonic
+// CHECK-NEXT: }
 //
 // Everybody waits for the barriers and the table; then the roles part, and registers go from who loads to who multiplies.
 // CHECK: nvvm.barrier{{$}}
@@ -162,7 +182,7 @@
 // RECORD-SAME: parameters = [{kind = "scalar", type = "i32", value = {dim = [0, 0]}}, {kind = "scalar", type = "i32", value = {dim = [0, 1]}}, {kind = "scalar", type = "i32", value = {dim = [1, 0]}}, {kind = "scalar", type = "i32", value = {dim = [1, 2]}},
 // RECORD-SAME: {box = [128, 128], dims = [{dim = [0, 1]}, {dim = [0, 0]}], element = "u8", fill = "zero", kind = "tensor_map", l2_promotion = "256B", strides = [{dim = [0, 1]}], swizzle = "128B", tensor = 0
 // RECORD-SAME: {box = [128, 256, 1], dims = [{dim = [0, 1]}, {dim = [1, 2]}, {dim = [1, 0]}], element = "u8", fill = "zero", kind = "tensor_map", l2_promotion = "256B", strides = [{dim = [0, 1]}, {mul = [{dim = [1, 2]}, {dim = [0, 1]}]}], swizzle = "128B", tensor = 1
-// RECORD-SAME: {kind = "pointer", tensor = 2{{[^}]*}}}, {kind = "pointer", tensor = 3{{[^}]*}}}, {kind = "pointer", tensor = 4{{[^}]*}}}, {kind = "pointer", tensor = 5{{[^}]*}}}]
+// RECORD-SAME: {kind = "pointer", tensor = 2{{[^}]*}}}, {kind = "pointer", tensor = 3{{[^}]*}}}, {kind = "pointer", tensor = 4{{[^}]*}}}, {kind = "pointer", tensor = 5{{[^}]*}}}, {kind = "status"}]
 // RECORD-SAME: requires = [{dim = [0, 0], same_as = [2, 0]}, {dim = [0, 1], same_as = [1, 1]}, {dim = [1, 0], same_as = [3, 0]}, {dim = [1, 2], same_as = [3, 1]}, {dim = [1, 0], same_as = [4, 0]},
 // RECORD-SAME: {dim = [1, 2], multiple_of = 16 : i64}, {at_least = 16 : i64, dim = [0, 1]}, {dim = [0, 1], multiple_of = 16 : i64}, {at_least = 1 : i64, dim = [4, 0]}, {at_most = 1024 : i64, dim = [4, 0]}]
 // RECORD-SAME: shared_memory = 230400
@@ -180,7 +200,7 @@ func.func @forward(%qa: tensor<?x?xf8E4M3FN>, %qb: tensor<?x?x?xf8E4M3FN, #col_m
 
 // Forward, promoted sums, E5M2 tokens. Static sizes but for the tokens: one scalar. A table of 8 groups takes as much as one of 32.
 // CHECK-LABEL: llvm.func @promoted_0(
-// CHECK-SAME: %[[TOKENS:[^:]*]]: i32, %[[AMAP:[^:]*]]: !llvm.ptr {{{[^}]*}}}, %[[BMAP:[^:]*]]: !llvm.ptr {{{[^}]*}}}, %{{[^:]*}}: !llvm.ptr<1>, %{{[^:]*}}: !llvm.ptr<1>, %{{[^:]*}}: !llvm.ptr<1>, %{{[^:]*}}: !llvm.ptr<1>)
+// CHECK-SAME: %[[TOKENS:[^:]*]]: i32, %[[AMAP:[^:]*]]: !llvm.ptr {{{[^}]*}}}, %[[BMAP:[^:]*]]: !llvm.ptr {{{[^}]*}}}, %{{[^:]*}}: !llvm.ptr<1>, %{{[^:]*}}: !llvm.ptr<1>, %{{[^:]*}}: !llvm.ptr<1>, %{{[^:]*}}: !llvm.ptr<1>, %{{[^:]*}}: !llvm.ptr<1>)
 // CHECK: nvvm.setmaxregister increase 232
 //
 // The scales first, since no product is in flight yet.
@@ -231,7 +251,7 @@ func.func @promoted(%qa: tensor<?x208xf8E5M2>, %qb: tensor<8x208x320xf8E4M3FN, #
 // Weight gradient, E5M2 times E4M3.
 // CHECK-LABEL: llvm.func @gradient_0(
 // CHECK-SAME: %[[ROWS:[^:]*]]: i32, %[[TOKENS:[^:]*]]: i32, %[[COLUMNS:[^:]*]]: i32, %[[EXPERTS:[^:]*]]: i32,
-// CHECK-SAME: %[[AMAP:[^:]*]]: !llvm.ptr {{{[^}]*}}}, %[[BMAP:[^:]*]]: !llvm.ptr {{{[^}]*}}}, %{{[^:]*}}: !llvm.ptr<1>, %{{[^:]*}}: !llvm.ptr<1>, %{{[^:]*}}: !llvm.ptr<1>, %{{[^:]*}}: !llvm.ptr<1>)
+// CHECK-SAME: %[[AMAP:[^:]*]]: !llvm.ptr {{{[^}]*}}}, %[[BMAP:[^:]*]]: !llvm.ptr {{{[^}]*}}}, %{{[^:]*}}: !llvm.ptr<1>, %{{[^:]*}}: !llvm.ptr<1>, %{{[^:]*}}: !llvm.ptr<1>, %{{[^:]*}}: !llvm.ptr<1>, %{{[^:]*}}: !llvm.ptr<1>)
 // CHECK: arith.minsi %{{.*}}, %[[TOKENS]]
 // CHECK: nvvm.setmaxregister increase 232
 //

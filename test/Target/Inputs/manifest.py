@@ -28,9 +28,13 @@ for function in manifest["functions"]:
     for role in ("argument", "result", "temporary"):
         for tensor in function[role + "s" if role != "temporary" else "temporaries"]:
             print(role, tensor["name"], tensor["dtype"], show(tensor["shape"]), end=" ")
-            print("order", tensor["order"], "alignment", tensor["alignment"])
+            print("order", tensor["order"], "alignment", tensor["alignment"], end="")
+            print(" initial " + tensor["initial"] if role == "temporary" else "")
+    if function["status"] is not None:
+        print("status", function["status"])
     for launch in function["launches"]:
         op = launch["op"]
+        print("programmatic " if launch["programmatic"] else "", end="")
         print("launch", launch["kernel"], op["name"], show(op["attributes"]), show(op["operands"]), end=" ")
         print("->", show(op["results"]))
         print("grid", show(launch["grid"]))
