@@ -30,8 +30,8 @@ static MlirValue entry(moe__groups_t *groups, int32_t table, MlirValue index) {
 static MlirValue find_faults(moe__builder_t *b, MlirValue offset, MlirValue before,
                              MlirValue rows) {
   MlirValue zero = moe__i32(b, 0);
-  MlirValue decreases = moe__select(b, moe__slt(b, offset, before),
-                                    moe__i32(b, MOE__OFFSETS_DECREASE), zero);
+  MlirValue decreases =
+      moe__select(b, moe__slt(b, offset, before), moe__i32(b, MOE__OFFSETS_DECREASE), zero);
   MlirValue is_beyond =
       moe__select(b, moe__slt(b, rows, offset), moe__i32(b, MOE__OFFSETS_BEYOND), zero);
   return moe__or(b, decreases, is_beyond);
@@ -61,8 +61,7 @@ void moe__groups_initialize(moe__groups_t *groups, MlirValue offs, MlirValue row
   MlirValue index = moe__umin(b, group, moe__sub(b, groups->count, moe__i32(b, 1)));
   MlirValue offset =
       moe__load(b, moe__offset(b, offs, moe__shl(b, moe__zext(b, index, b->i64), 2)), b->i32);
-  MlirValue before =
-      moe__select(b, is_first, loop.carried[OFFSET], moe__shuffle_up(b, offset, 1));
+  MlirValue before = moe__select(b, is_first, loop.carried[OFFSET], moe__shuffle_up(b, offset, 1));
   MlirValue faults = moe__or(b, loop.carried[FAULTS], find_faults(b, offset, before, rows));
   MlirValue end = moe__smin(b, moe__smax(b, offset, loop.carried[END]), rows);
   end = moe__warp_scan(b, end, lane, moe__smax);
