@@ -202,7 +202,7 @@ static void load_tiles(grouped_t *s) {
   {
     moe__cursor_t cursor = {blocks.carried[0], blocks.carried[1]};
     MlirValue at = moe__add(b, reduction.first, moe__mul(b, blocks.index, moe__i32(b, DEPTH)));
-    MlirValue landed = moe__ring_acquire(kernel, &s->ring, cursor, a_bytes + b_bytes);
+    MlirValue landed = moe__ring_acquire(kernel, &s->ring, cursor, moe__i32(b, a_bytes + b_bytes));
     MlirValue buffer = moe__ring_buffer(kernel, &s->ring, cursor);
     moe__tma_load(b, s->a_map, buffer, landed, 2, (MlirValue[]){at, row});
     moe__tma_load(b, s->b_map, moe__offset_by(b, buffer, a_bytes), landed, s->gradient ? 2 : 3,
@@ -432,8 +432,7 @@ static void stage_columns(grouped_t *s, const position_t *self, const epilogue_t
       for (int h = 0; h < 2; h++) {
         MlirValue scaled[2];
         for (int c = 0; c < 2; c++) {
-          MlirValue sb_c =
-              moe__op1(b, "llvm.extractelement", b->f32, MOE__VALUES(sb, moe__i32(b, c)), NULL);
+          MlirValue sb_c = moe__extract(b, sb, c);
           scaled[c] =
               moe__fmul(b, sb_c, moe__fmul(b, e->sa[h], registers[4 * (j + i) + 2 * h + c]));
         }

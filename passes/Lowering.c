@@ -76,11 +76,16 @@ bool moe__is_column_major(MlirType type) {
   return moe__is_order(type, 3, matrix ? (int[]){1, 0, 0} : (int[]){0, 2, 1});
 }
 
-bool moe__needs_multiple_of_16(MlirOperation op, const char *name, MlirType type, int dimension) {
+bool moe__needs_multiple(MlirOperation op, const char *name, MlirType type, int dimension,
+                         int64_t divisor) {
   int64_t size =
       mlirShapedTypeIsDynamicDim(type, dimension) ? 0 : mlirShapedTypeGetDimSize(type, dimension);
-  return size % 16 == 0 ||
+  return size % divisor == 0 ||
          moe__error(op,
-                    "operand '%s' has dimension %d of size %lld; the kernel needs a multiple of 16",
-                    name, dimension, (long long)size);
+                    "operand '%s' has dimension %d of size %lld; the kernel needs a multiple of %d",
+                    name, dimension, (long long)size, (int)divisor);
+}
+
+bool moe__needs_multiple_of_16(MlirOperation op, const char *name, MlirType type, int dimension) {
+  return moe__needs_multiple(op, name, type, dimension, 16);
 }

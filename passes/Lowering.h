@@ -34,7 +34,13 @@ bool moe__is_row_major(MlirType type);
 /* Whether its last two dimensions are swapped in memory. */
 bool moe__is_column_major(MlirType type);
 
-/* An error where the dimension is static and not a multiple of 16. */
+/* The kernels of quantize_fp8, by granularity: row, and blocks. */
+bool moe__quantize_rows_has_kernel(MlirOperation op);
+bool moe__lower_quantize_rows(MlirOperation function, MlirOperation op, MlirBlock gpu_module_body);
+
+/* An error where the dimension is static and not a multiple of `divisor`, or of 16. */
+bool moe__needs_multiple(MlirOperation op, const char *name, MlirType type, int dimension,
+                         int64_t divisor);
 bool moe__needs_multiple_of_16(MlirOperation op, const char *name, MlirType type, int dimension);
 
 #endif /* MOE_PASSES_LOWERING_H */

@@ -92,6 +92,32 @@ static bool schedule_quantize_dual(MlirOperation op) {
   return schedule_tiles(op, BOTH, 0, QUANTIZE_BF16, QUANTIZE_F32);
 }
 
+/* Most of the shared memory for rows: half of it waits to be read, half is being read. */
+static const moe__rows_schedule_t QUANTIZE_ROWS = {
+    .buffer_kb = 208, .stages = 64, .warps = 16, .blocks_per_sm = 1};
+
+static bool schedule_quantize_fp8(MlirOperation op) {
+  if (mlirAttributeIsNull(moe__op_attribute(op, "schedule")))
+    moe__rows_schedule_write(op, &QUANTIZE_ROWS);
+  moe__rows_schedule_t schedule;
+  return moe__rows_schedule_read(op, &schedule);
+}
+
+/* 128 KB in flight per multiprocessor, in tiles of 128 rows. */
+static const moe__scale_schedule_t SCALE = {
+    .rows_per_warp = 16, .warps = 8, .blocks_per_sm = 2, .band = 1};
+
+static bool schedule_scale_fp8(MlirOperation op) {
+  if (mlirAttributeIsNull(moe__op_attribute(op, "schedule")))
+    moe__scale_schedule_write(op, &SCALE);
+  moe__scale_schedule_t schedule;
+  return moe__scale_schedule_read(op, &schedule);
+}
+
+static bool schedule_scale_fp8_dual(MlirOperation op) {
+  return schedule_scale_fp8(op);
+}
+
 /* ---- scaled_grouped_mm.scaled_mm ---- */
 
 /* 128 x 256 is as much as two warpgroups can accumulate; with promoted sums a second accumulator

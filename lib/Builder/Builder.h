@@ -97,6 +97,7 @@ MlirValue moe__trunc(moe__builder_t *b, MlirValue x, MlirType to);
 /* Vectors of `count` elements. */
 MlirType moe__vector_type(moe__builder_t *b, int count, MlirType element);
 MlirValue moe__vector(moe__builder_t *b, intptr_t count, const MlirValue *elements);
+MlirValue moe__extract(moe__builder_t *b, MlirValue vector, int index);
 
 /* ---- Memory ---- */
 
@@ -121,6 +122,8 @@ MlirValue moe__atomic_add(moe__builder_t *b, MlirValue pointer, MlirValue value,
 MlirValue moe__atomic_umax(moe__builder_t *b, MlirValue pointer, MlirValue value,
                            moe__order_t order);
 MlirValue moe__atomic_or(moe__builder_t *b, MlirValue pointer, MlirValue value, moe__order_t order);
+MlirValue moe__atomic_exchange(moe__builder_t *b, MlirValue pointer, MlirValue value,
+                               moe__order_t order);
 
 /* Orders this thread's accesses to memory before it and behind it, for all of the device. A block
  * hands on what all its threads wrote by a barrier, then an acquire-release atomic or a fence and a

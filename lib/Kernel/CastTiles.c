@@ -177,7 +177,8 @@ static void load_tiles(moe__cast_tiles_t *tiles) {
       moe__tiles_begin(kernel, &tiles->tiles, 2, (MlirValue[]){start.stage, start.phase});
   moe__cursor_t cursor = {loop.carried[0], loop.carried[1]};
   place_t place = place_of(tiles, loop.index);
-  MlirValue landed = moe__ring_acquire(kernel, &tiles->ring, cursor, boxes(tiles) * box_bytes);
+  MlirValue landed =
+      moe__ring_acquire(kernel, &tiles->ring, cursor, moe__i32(b, boxes(tiles) * box_bytes));
   MlirValue buffer = moe__ring_buffer(kernel, &tiles->ring, cursor);
   for (int i = 0; i < boxes(tiles); i++)
     moe__tma_load(b, tiles->x_map, moe__offset_by(b, buffer, i * box_bytes), landed, tiles->rank,
@@ -270,8 +271,7 @@ static void load_row(moe__cast_tiles_t *tiles, const moe__cast_unit_t *unit, Mli
     MlirValue chunk =
         moe__load(b, moe__offset(b, input, moe__xor(b, first, moe__i32(b, i * CHUNK))), vector);
     for (int j = 0; j < 4; j++)
-      words[4 * i + j] =
-          moe__op1(b, "llvm.extractelement", b->i32, MOE__VALUES(chunk, moe__i32(b, j)), NULL);
+      words[4 * i + j] = moe__extract(b, chunk, j);
   }
 }
 
