@@ -22,11 +22,12 @@
 #define SHARED_BARRIERS 256
 #define SHARED_BARRIERS_ALIGNED 1024 /* where a swizzled tile follows them */
 
-/* Registers of a multiprocessor, and what a thread needs where x is bf16: below it, ptxas spills.
- * They come in portions of 8. With fp32 a thread needs 56, and every schedule that fits into shared
- * memory leaves as many. */
+/* Registers of a multiprocessor, and what a thread needs where x is bf16, to write one result and to
+ * write both: below it, ptxas spills. They come in portions of 8. With fp32 a thread needs 56, and
+ * every schedule that fits into shared memory leaves as many. */
 #define REGISTERS_PER_SM 65536
 #define REGISTERS_BF16 64
+#define REGISTERS_BF16_BOTH 96
 
 /* Code is written for each strip that a warp has of a tile. */
 #define MAX_STRIPS 16
@@ -153,10 +154,11 @@ bool moe__quantize_schedule_read(MlirOperation op, moe__directions_t directions,
     return false;
   int threads = (out->warps + 1) * 32 * out->blocks_per_sm;
   int registers = REGISTERS_PER_SM / threads / 8 * 8;
-  if (element_bytes == 2 && registers < REGISTERS_BF16)
+  int needed = results == 2 ? REGISTERS_BF16_BOTH : REGISTERS_BF16;
+  if (element_bytes == 2 && registers < needed)
     return moe__error(op,
                       "'schedule' leaves %d registers to each of %d threads; the kernel needs %d",
-                      registers, threads, REGISTERS_BF16);
+                      registers, threads, needed);
   return true;
 }
 

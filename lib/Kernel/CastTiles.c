@@ -73,13 +73,12 @@ static MlirValue add_map(moe__cast_tiles_t *tiles, int tensor, const char *eleme
   static const char *const swizzles[] = {"32B", "64B", "128B"};
   char row[MOE__EXPRESSION_SIZE], batch[MOE__EXPRESSION_SIZE], size[8];
   snprintf(size, sizeof size, "%d", bytes);
-  const char *const factors[] = {rows->expression, columns->expression, size};
-  int count = bytes > 1 ? 2 : 1;
-  if (count == 2)
-    moe__expression_mul(row, 2, factors + 1);
-  else
+  const char *n = tiles->n.expression, *k = tiles->k.expression;
+  if (bytes == 1)
     snprintf(row, sizeof row, "%s", columns->expression);
-  moe__expression_mul(batch, count + 1, factors);
+  else
+    moe__expression_mul(row, 2, (const char *[]){columns->expression, size});
+  moe__expression_mul(batch, bytes == 1 ? 2 : 3, (const char *[]){n, k, size});
   return moe__kernel_tensor_map(
       tiles->kernel, &(moe__tensor_map_t){
                          .tensor = tensor,
