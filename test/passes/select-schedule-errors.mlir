@@ -916,3 +916,45 @@ func.func @product_shared_memory(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x1
       : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
   return
 }
+
+// -----
+
+func.func @rows_tile_n(%x: tensor<?x?xbf16>) {
+  // expected-error@below {{'schedule.tile_n' is 48; it must be a multiple of 32}}
+  %q, %s = "mx_quantize.quantize"(%x) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
+      schedule = {tile_n = 48, tile_k = 128, stages = 2, output_stages = 1, warps = 2, blocks_per_sm = 2, band = 1}}
+      : (tensor<?x?xbf16>) -> (tensor<?x?xf8E4M3FN>, tensor<?x?xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+func.func @strips(%x: tensor<?x?xbf16>) {
+  // expected-error@below {{'schedule.warps' is 1; a warp may have at most 16 of the tile's 32 strips}}
+  %q, %s = "mx_quantize.quantize"(%x) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
+      schedule = {tile_n = 256, tile_k = 256, stages = 1, output_stages = 1, warps = 1, blocks_per_sm = 1, band = 1}}
+      : (tensor<?x?xbf16>) -> (tensor<?x?xf8E4M3FN>, tensor<?x?xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(m, k) -> (k, m)>
+func.func @dual_shared_memory(%x: tensor<?x?xbf16>) {
+  // expected-error@below {{'schedule' needs 131328 bytes of shared memory in each of 2 blocks; a multiprocessor has 233472}}
+  %q, %s, %qt, %st = "mx_quantize.quantize_dual"(%x) {block = 32 : i64, mode = "rceil",
+      schedule = {tile_n = 128, tile_k = 128, stages = 3, output_stages = 1, warps = 8, blocks_per_sm = 2, band = 1}} : (tensor<?x?xbf16>)
+      -> (tensor<?x?xf8E4M3FN>, tensor<?x?xf8E8M0FNU>, tensor<?x?xf8E4M3FN, #col_major>, tensor<?x?xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(m, k) -> (k, m)>
+func.func @dual_registers(%x: tensor<?x?xbf16>) {
+  // expected-error@below {{'schedule' leaves 72 registers to each of 864 threads; the kernel needs 96}}
+  %q, %s, %qt, %st = "mx_quantize.quantize_dual"(%x) {block = 32 : i64, mode = "rceil",
+      schedule = {tile_n = 128, tile_k = 128, stages = 1, output_stages = 1, warps = 8, blocks_per_sm = 3, band = 1}} : (tensor<?x?xbf16>)
+      -> (tensor<?x?xf8E4M3FN>, tensor<?x?xf8E8M0FNU>, tensor<?x?xf8E4M3FN, #col_major>, tensor<?x?xf8E8M0FNU>)
+  return
+}
