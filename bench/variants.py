@@ -3,7 +3,7 @@
 
     bench/variants.py list                        their names
     bench/variants.py source NAME [SCHEDULE]      MLIR; SCHEDULE is the text of the attribute, without braces
-    bench/variants.py arguments NAME check|bench  arguments of moe-run, one call a line
+    bench/variants.py arguments NAME check|sanitize|bench  arguments of moe-run, one call a line
 
 All tensors have dynamic shapes, so that one compiled kernel does for every shape.
 
@@ -18,11 +18,13 @@ CHECK = {
 }
 # Checked too where the types are the usual ones.
 CHECK_LARGE = {3: ["1x8192x5120", "32x2048x7168"], 2: ["16384x5120", "65536x7168"]}
+SANITIZE = {3: ["3x96x416", "2x32x32"], 2: ["96x416", "32x32"]}
 BENCH = {
     3: ["1x8192x5120", "2x8192x5120", "4x8192x5120", "8x8192x5120", "16x8192x5120", "8x2048x7168"],
     2: ["131072x7168", "16384x5120", "32768x2048", "16384x16384"],
 }
 GROUPED_CHECK = [("8192x5120", 8), ("4096x1408", 64), ("1024x416", 17), ("160x96", 3), ("2048x256", 256), ("16x16", 1)]
+GROUPED_SANITIZE = [("1024x416", 17), ("160x96", 3)]
 GROUPED_BENCH = [("65536x5120", e) for e in (1, 2, 4, 8, 16, 32, 64)] + [("131072x7168", 8)]
 
 
@@ -59,16 +61,17 @@ class Variant:
         return any("bf16" in t for t in types) and any("E4M3" in t for t in types) and '"floor"' not in self.attributes
 
     def arguments(self, what):
+        """Lists of arguments, a call each."""
         x = next(iter(self.operands))
-        extra = "--check" if what == "check" else "--bench"
+        extra = "--bench" if what == "bench" else "--check"
         if self.grouped:
-            shapes = GROUPED_CHECK if what == "check" else GROUPED_BENCH
+            shapes = {"check": GROUPED_CHECK, "sanitize": GROUPED_SANITIZE, "bench": GROUPED_BENCH}[what]
             lists = f"--shape {x}={','.join(s for s, _ in shapes)} --shape offs={','.join(str(e) for _, e in shapes)}"
-            kinds = ["ragged", "equal"] if what == "bench" else ["ragged", "equal", "edge"]
+            kinds = {"check": ["ragged", "equal", "edge"], "sanitize": ["edge"], "bench": ["equal", "ragged"]}[what]
             return [f"{extra} {lists} --groups {kind}" for kind in kinds]
-        shapes = list((CHECK if what == "check" else BENCH)[self.rank()])
+        shapes = {"check": CHECK, "sanitize": SANITIZE, "bench": BENCH}[what][self.rank()]
         if what == "check" and self.is_usual():
-            shapes += CHECK_LARGE[self.rank()]
+            shapes = shapes + CHECK_LARGE[self.rank()]
         return [f"{extra} --shape {x}={','.join(shapes)}"]
 
 
@@ -111,6 +114,28 @@ def fp8_dual(rank, element, q, pow2=True, sanitize=False):
     return Variant("quantize_fp8_dual", operands, results, flags(pow2, sanitize))
 
 
+def scale(granularity, rank, axis, element, q):
+    """The first of the two passes of quantize_fp8 alone."""
+    operands = {"x": tensor(rank, element)}
+    if granularity == "group" or (granularity == "row" and axis == 0):
+        operands["offs"] = "tensor<?xi32>"
+    shape = "1x" if granularity == "tensor" else "?x" * SCALES[granularity, rank, axis]
+    results = {"s": f"tensor<{shape}xf32>", "f": f"tensor<{shape}xf32>", "state": f"tensor<2x{shape}xi32>"}
+    results = {name: kind.replace("xx", "x") for name, kind in results.items()}
+    return Variant("scale_fp8", operands, results,
+                   f'axis = {axis} : i64, granularity = "{granularity}", element = "{q}", {flags(True, False)}', ["s", "f"])
+
+
+def scale_dual(rank, element, q):
+    operands = {"x": tensor(rank, element)}
+    if rank == 2:
+        operands["offs"] = "tensor<?xi32>"
+    results = {}
+    for suffix, dims in (("", "?x" * (rank - 1)), ("t", "?x?x")):
+        results |= {f"s{suffix}": f"tensor<{dims}f32>", f"f{suffix}": f"tensor<{dims}f32>", f"state{suffix}": f"tensor<2x{dims}i32>"}
+    return Variant("scale_fp8_dual", operands, results, f'element = "{q}", {flags(True, False)}', ["s", "f", "st", "ft"])
+
+
 def dequantize(rank, axis, element, q):
     return Variant("dequantize", {"q": tensor(rank, q, axis == rank - 2), "s": tensor(rank, "f8E8M0FNU")},
                    {"x": tensor(rank, element)}, f"axis = {axis} : i64, block = 32 : i64")
@@ -134,6 +159,12 @@ def variants():
                 granularity, rank, axis, element, q, pow2=not odd, sanitize=odd)
         for rank, name in ((3, "weights"), (2, "tokens")):
             table[f"fp8-dual-{name}-{suffix}"] = fp8_dual(rank, element, q, pow2=q == "f8E4M3FN", sanitize=q == "f8E5M2")
+    for element in ("bf16", "f32"):
+        for granularity, rank, axis in (("row", 3, 1), ("row", 2, 0), ("expert", 3, 1), ("group", 2, 0), ("tensor", 2, 1)):
+            name = "weights" if rank == 3 else "tokens"
+            table[f"scale-{granularity}-{name}-{element}"] = scale(granularity, rank, axis, element, "f8E4M3FN")
+        for rank, name in ((3, "weights"), (2, "tokens")):
+            table[f"scale-dual-{name}-{element}"] = scale_dual(rank, element, "f8E4M3FN")
     return table
 
 
