@@ -26,7 +26,6 @@
 #define UNIT_ROWS 32 /* of a unit in columns */
 #define HALF (UNIT_ROWS / 2)
 #define UNIT_BYTES (UNIT_ROWS * ROW_BYTES)
-#define MAX_GROUPS 1024
 #define CONSUMER_BARRIER 1
 #define CONSUMER_BARRIER_2 2
 
@@ -123,7 +122,7 @@ void moe__cast_tiles_groups(moe__cast_tiles_t *tiles, int offs, MlirType offs_ty
   tiles->grouped = true;
   tiles->groups = moe__kernel_extent(kernel, offs, 0, offs_type);
   if (tiles->groups.size < 0)
-    moe__kernel_require(kernel, offs, 0, "at_most", MAX_GROUPS);
+    moe__kernel_require(kernel, offs, 0, "at_most", MOE__CAST_MAX_GROUPS);
   tiles->offs = moe__kernel_pointer(kernel, offs);
   tiles->status = moe__kernel_status(kernel);
   for (int direction = 0; direction < 2; direction++)
@@ -206,11 +205,6 @@ static void find_lane(moe__cast_tiles_t *tiles) {
   tiles->second_half = moe__xor(b, tiles->first_half, moe__i32(b, HALF * ROW_BYTES));
 }
 
-MlirValue moe__cast_row_of_word(moe__cast_tiles_t *tiles, int index) {
-  moe__builder_t *b = &tiles->kernel->builder;
-  return moe__xor(b, moe__shl(b, tiles->swap, 4), moe__i32(b, index));
-}
-
 /* Unit number `index` of the warp, without its output. */
 static moe__cast_unit_t unit_of(moe__cast_tiles_t *tiles, const place_t *place,
                                 moe__direction_t direction, int index) {
@@ -274,8 +268,9 @@ static void load_row(moe__cast_tiles_t *tiles, const moe__cast_unit_t *unit, Mli
   }
 }
 
-static void store_column(moe__cast_tiles_t *tiles, const moe__cast_unit_t *unit, int part,
-                         const MlirValue *packed) {
+/* Where the lane's first and second 16 results of its column number `part` go. */
+static void column_chunks(moe__cast_tiles_t *tiles, const moe__cast_unit_t *unit, int part,
+                          MlirValue out[2]) {
   moe__builder_t *b = &tiles->kernel->builder;
   /* Rows of the transposed tile are 128 bytes long; a tile of 256 rows of x is two such halves. */
   MlirValue half = moe__offset(b, unit->output,
@@ -289,9 +284,43 @@ static void store_column(moe__cast_tiles_t *tiles, const moe__cast_unit_t *unit,
   MlirValue chunk =
       moe__xor(b, moe__or(b, first_chunk, tiles->swap), moe__and(b, row, moe__i32(b, 7)));
   MlirValue offset = moe__add(b, moe__shl(b, row, 7), moe__shl(b, chunk, CHUNK_BITS));
-  moe__store(b, moe__vector(b, 4, packed), moe__offset(b, half, offset));
-  moe__store(b, moe__vector(b, 4, packed + 4),
-             moe__offset(b, half, moe__xor(b, offset, moe__i32(b, CHUNK))));
+  out[0] = moe__offset(b, half, offset);
+  out[1] = moe__offset(b, half, moe__xor(b, offset, moe__i32(b, CHUNK)));
+}
+
+static void store_column(moe__cast_tiles_t *tiles, const moe__cast_unit_t *unit, int part,
+                         const MlirValue *packed) {
+  moe__builder_t *b = &tiles->kernel->builder;
+  MlirValue chunks[2];
+  column_chunks(tiles, unit, part, chunks);
+  moe__store(b, moe__vector(b, 4, packed), chunks[0]);
+  moe__store(b, moe__vector(b, 4, packed + 4), chunks[1]);
+}
+
+/* All bits of each byte whose bit of 0..3 is set. */
+static MlirValue spread(moe__builder_t *b, MlirValue bits) {
+  MlirValue copies = moe__mul(b, moe__and(b, bits, moe__i32(b, 15)), moe__i32(b, 0x00204081));
+  return moe__mul(b, moe__and(b, copies, moe__i32(b, 0x01010101)), moe__i32(b, 255));
+}
+
+void moe__cast_store_some(moe__cast_tiles_t *tiles, const moe__cast_unit_t *unit, int part,
+                          const MlirValue *packed, MlirValue rows) {
+  moe__builder_t *b = &tiles->kernel->builder;
+  MlirValue chunks[2];
+  column_chunks(tiles, unit, part, chunks);
+  for (int half = 0; half < 2; half++) {
+    MlirValue old = moe__load(b, chunks[half], moe__vector_type(b, 4, b->i32)), words[4];
+    /* The bits of this half's rows, from bit 0 on. */
+    MlirValue swapped = half == 0 ? tiles->swap : moe__xor(b, tiles->swap, moe__i32(b, 1));
+    MlirValue is_second = moe__ne(b, swapped, moe__i32(b, 0));
+    MlirValue bits = moe__select(b, is_second, moe__lshr(b, rows, HALF), rows);
+    for (int i = 0; i < 4; i++) {
+      MlirValue mask = spread(b, moe__lshr(b, bits, 4 * i)), kept = moe__extract(b, old, i);
+      MlirValue change = moe__and(b, moe__xor(b, kept, packed[4 * half + i]), mask);
+      words[i] = moe__xor(b, kept, change);
+    }
+    moe__store(b, moe__vector(b, 4, words), chunks[half]);
+  }
 }
 
 /* Where a chunk of an output tile in rows lies, in bytes: `column` is a multiple of 16. */
@@ -523,9 +552,9 @@ static void reserve_shared(moe__cast_tiles_t *tiles) {
   tiles->ring =
       moe__ring_create(kernel, tiles->stages, tile_elements(tiles) * tiles->elements.bytes);
   if (tiles->grouped)
-    tiles->table =
-        moe__groups_create(kernel, tiles->groups.size < 0 ? MAX_GROUPS : (int)tiles->groups.size,
-                           tiles->groups.value, tiles->tile_n, moe__i32(&kernel->builder, 1), 1);
+    tiles->table = moe__groups_create(
+        kernel, tiles->groups.size < 0 ? MOE__CAST_MAX_GROUPS : (int)tiles->groups.size,
+        tiles->groups.value, tiles->tile_n, moe__i32(&kernel->builder, 1), 1);
 }
 
 /* What must be there before the warps go their ways. is_loader: the one thread that loads. */
