@@ -30,4 +30,163 @@ irdl.dialect @mx_quantize {
     irdl.results(x: %x)
     irdl.attributes {"axis" = %axis, "block" = %block}
   }
+
+  // x -> q, scales, q_t, scales_t: quantize along the last dimension (q) and along the one before it (q_t), from one read.
+  irdl.operation @quantize_dual {
+    %x = irdl.base "!builtin.tensor"
+    %q = irdl.base "!builtin.tensor"
+    %scales = irdl.base "!builtin.tensor"
+    %q_t = irdl.base "!builtin.tensor"
+    %scales_t = irdl.base "!builtin.tensor"
+    %block = irdl.base "#builtin.integer"
+    %mode = irdl.base "#builtin.string"
+    irdl.operands(x: %x)
+    irdl.results(q: %q, scales: %scales, q_t: %q_t, scales_t: %scales_t)
+    irdl.attributes {"block" = %block, "mode" = %mode}
+  }
+
+  // x [, offs] -> q, scales: one f32 scale for each slice of x that `granularity` names; x is about q * scales. offs cuts
+  // dimension 0 into groups.
+  irdl.operation @quantize_fp8 {
+    %x = irdl.base "!builtin.tensor"
+    %offs = irdl.base "!builtin.tensor"
+    %q = irdl.base "!builtin.tensor"
+    %scales = irdl.base "!builtin.tensor"
+    %granularity = irdl.base "#builtin.string"
+    %axis = irdl.base "#builtin.integer"
+    %pow2 = irdl.base "#builtin.integer"
+    %sanitize = irdl.base "#builtin.integer"
+    irdl.operands(x: %x, offs: optional %offs)
+    irdl.results(q: %q, scales: %scales)
+    irdl.attributes {"granularity" = %granularity, "axis" = %axis, "pow2" = %pow2, "sanitize" = %sanitize}
+  }
+
+  // x [, offs] -> q, scales, q_t, scales_t: quantize_fp8 with granularity "row" along the last dimension (q) and along the one
+  // before it (q_t), from one read of x for the scales and one for the casts.
+  irdl.operation @quantize_fp8_dual {
+    %x = irdl.base "!builtin.tensor"
+    %offs = irdl.base "!builtin.tensor"
+    %q = irdl.base "!builtin.tensor"
+    %scales = irdl.base "!builtin.tensor"
+    %q_t = irdl.base "!builtin.tensor"
+    %scales_t = irdl.base "!builtin.tensor"
+    %pow2 = irdl.base "#builtin.integer"
+    %sanitize = irdl.base "#builtin.integer"
+    irdl.operands(x: %x, offs: optional %offs)
+    irdl.results(q: %q, scales: %scales, q_t: %q_t, scales_t: %scales_t)
+    irdl.attributes {"pow2" = %pow2, "sanitize" = %sanitize}
+  }
+
+  // x [, offs] -> scales, factors, state: the first of the two passes of quantize_fp8. factors is what elements are multiplied by,
+  // scales the inverse. state belongs to the kernel: zero before and after each call.
+  irdl.operation @scale_fp8 {
+    %x = irdl.base "!builtin.tensor"
+    %offs = irdl.base "!builtin.tensor"
+    %scales = irdl.base "!builtin.tensor"
+    %factors = irdl.base "!builtin.tensor"
+    %state = irdl.base "!builtin.tensor"
+    %granularity = irdl.base "#builtin.string"
+    %axis = irdl.base "#builtin.integer"
+    %pow2 = irdl.base "#builtin.integer"
+    %sanitize = irdl.base "#builtin.integer"
+    %element = irdl.base "#builtin.string"
+    irdl.operands(x: %x, offs: optional %offs)
+    irdl.results(scales: %scales, factors: %factors, state: %state)
+    irdl.attributes {"granularity" = %granularity, "axis" = %axis, "pow2" = %pow2, "sanitize" = %sanitize, "element" = %element}
+  }
+
+  // x, factors [, offs] -> q: the second.
+  irdl.operation @cast_fp8 {
+    %x = irdl.base "!builtin.tensor"
+    %factors = irdl.base "!builtin.tensor"
+    %offs = irdl.base "!builtin.tensor"
+    %q = irdl.base "!builtin.tensor"
+    %granularity = irdl.base "#builtin.string"
+    %axis = irdl.base "#builtin.integer"
+    %sanitize = irdl.base "#builtin.integer"
+    irdl.operands(x: %x, factors: %factors, offs: optional %offs)
+    irdl.results(q: %q)
+    irdl.attributes {"granularity" = %granularity, "axis" = %axis, "sanitize" = %sanitize}
+  }
+
+  // The two passes of quantize_fp8_dual.
+  irdl.operation @scale_fp8_dual {
+    %x = irdl.base "!builtin.tensor"
+    %offs = irdl.base "!builtin.tensor"
+    %scales = irdl.base "!builtin.tensor"
+    %factors = irdl.base "!builtin.tensor"
+    %state = irdl.base "!builtin.tensor"
+    %scales_t = irdl.base "!builtin.tensor"
+    %factors_t = irdl.base "!builtin.tensor"
+    %state_t = irdl.base "!builtin.tensor"
+    %pow2 = irdl.base "#builtin.integer"
+    %sanitize = irdl.base "#builtin.integer"
+    %element = irdl.base "#builtin.string"
+    irdl.operands(x: %x, offs: optional %offs)
+    irdl.results(scales: %scales, factors: %factors, state: %state, scales_t: %scales_t, factors_t: %factors_t, state_t: %state_t)
+    irdl.attributes {"pow2" = %pow2, "sanitize" = %sanitize, "element" = %element}
+  }
+
+  // x, factors, factors_t [, offs] -> q, q_t
+  irdl.operation @cast_fp8_dual {
+    %x = irdl.base "!builtin.tensor"
+    %factors = irdl.base "!builtin.tensor"
+    %factors_t = irdl.base "!builtin.tensor"
+    %offs = irdl.base "!builtin.tensor"
+    %q = irdl.base "!builtin.tensor"
+    %q_t = irdl.base "!builtin.tensor"
+    %sanitize = irdl.base "#builtin.integer"
+    irdl.operands(x: %x, factors: %factors, factors_t: %factors_t, offs: optional %offs)
+    irdl.results(q: %q, q_t: %q_t)
+    irdl.attributes {"sanitize" = %sanitize}
+  }
+
+  // q, scales [, offs] -> x: q * scales, rounded once to the type of x.
+  irdl.operation @dequantize_fp8 {
+    %q = irdl.base "!builtin.tensor"
+    %scales = irdl.base "!builtin.tensor"
+    %offs = irdl.base "!builtin.tensor"
+    %x = irdl.base "!builtin.tensor"
+    %granularity = irdl.base "#builtin.string"
+    %axis = irdl.base "#builtin.integer"
+    irdl.operands(q: %q, scales: %scales, offs: optional %offs)
+    irdl.results(x: %x)
+    irdl.attributes {"granularity" = %granularity, "axis" = %axis}
+  }
+
+  // scales [, offs] -> packed: E8M0 scales in the tiles of 128 x 4 that block-scaled tensor cores read; with offs each group
+  // starts a tile of its own.
+  irdl.operation @pack_scales {
+    %scales = irdl.base "!builtin.tensor"
+    %offs = irdl.base "!builtin.tensor"
+    %packed = irdl.base "!builtin.tensor"
+    %layout = irdl.base "#builtin.string"
+    irdl.operands(scales: %scales, offs: optional %offs)
+    irdl.results(packed: %packed)
+    irdl.attributes {"layout" = %layout}
+  }
+
+  // x, offs -> padded, padded_offs: moves each group to a multiple of `align` rows; the rows between are zero.
+  irdl.operation @pad_groups {
+    %x = irdl.base "!builtin.tensor"
+    %offs = irdl.base "!builtin.tensor"
+    %padded = irdl.base "!builtin.tensor"
+    %padded_offs = irdl.base "!builtin.tensor"
+    %align = irdl.base "#builtin.integer"
+    irdl.operands(x: %x, offs: %offs)
+    irdl.results(padded: %padded, padded_offs: %padded_offs)
+    irdl.attributes {"align" = %align}
+  }
+
+  // padded, offs, padded_offs -> x: the inverse.
+  irdl.operation @unpad_groups {
+    %padded = irdl.base "!builtin.tensor"
+    %offs = irdl.base "!builtin.tensor"
+    %padded_offs = irdl.base "!builtin.tensor"
+    %x = irdl.base "!builtin.tensor"
+    %align = irdl.base "#builtin.integer"
+    irdl.operands(padded: %padded, offs: %offs, padded_offs: %padded_offs)
+    irdl.results(x: %x)
+    irdl.attributes {"align" = %align}
+  }
 }

@@ -202,7 +202,7 @@ static void load_tiles(grouped_t *s) {
   {
     moe__cursor_t cursor = {blocks.carried[0], blocks.carried[1]};
     MlirValue at = moe__add(b, reduction.first, moe__mul(b, blocks.index, moe__i32(b, DEPTH)));
-    MlirValue landed = moe__ring_acquire(kernel, &s->ring, cursor, a_bytes + b_bytes);
+    MlirValue landed = moe__ring_acquire(kernel, &s->ring, cursor, moe__i32(b, a_bytes + b_bytes));
     MlirValue buffer = moe__ring_buffer(kernel, &s->ring, cursor);
     moe__tma_load(b, s->a_map, buffer, landed, 2, (MlirValue[]){at, row});
     moe__tma_load(b, s->b_map, moe__offset_by(b, buffer, a_bytes), landed, s->gradient ? 2 : 3,
@@ -432,8 +432,7 @@ static void stage_columns(grouped_t *s, const position_t *self, const epilogue_t
       for (int h = 0; h < 2; h++) {
         MlirValue scaled[2];
         for (int c = 0; c < 2; c++) {
-          MlirValue sb_c =
-              moe__op1(b, "llvm.extractelement", b->f32, MOE__VALUES(sb, moe__i32(b, c)), NULL);
+          MlirValue sb_c = moe__extract(b, sb, c);
           scaled[c] =
               moe__fmul(b, sb_c, moe__fmul(b, e->sa[h], registers[4 * (j + i) + 2 * h + c]));
         }
@@ -507,11 +506,40 @@ static void multiply_tiles(grouped_t *s) {
 
 /* ---- The kernel ---- */
 
+bool moe__scaled_mm_has_kernel(MlirOperation op) {
+  MlirType qa = mlirValueGetType(mlirOperationGetOperand(op, 0));
+  MlirType qb = mlirValueGetType(mlirOperationGetOperand(op, 1));
+  MlirType sa = mlirValueGetType(mlirOperationGetOperand(op, 2));
+  MlirType sb = mlirValueGetType(mlirOperationGetOperand(op, 3));
+  MlirType out = mlirValueGetType(mlirOperationGetResult(op, 0));
+  int qb_rank = (int)mlirShapedTypeGetRank(qb);
+  if (mlirShapedTypeGetRank(qa) != 2)
+    return moe__error(op,
+                      "no kernel multiplies tensors of rank %d and %d yet; there are some for "
+                      "rank 2 and 3 (forward), 2 and 2 (weight gradient)",
+                      (int)mlirShapedTypeGetRank(qa), qb_rank);
+  if (!mlirTypeIsABF16(mlirShapedTypeGetElementType(out)) ||
+      !mlirTypeIsAF32(mlirShapedTypeGetElementType(sa)))
+    return moe__error(op, "the kernel takes f32 scales and gives bf16");
+  const int row_major[] = {0, 1, 2};
+  if (!moe__is_order(qa, 3, row_major) || !moe__is_order(sa, 3, row_major) ||
+      !moe__is_order(sb, 3, row_major) || !moe__is_order(out, 3, row_major))
+    return moe__error(op, "the kernel takes qa, sa, sb and out row-major; remove their encoding");
+  if (qb_rank == 3 && !moe__is_order(qb, 3, (int[]){0, 2, 1}))
+    return moe__error(op, "the kernel takes qb column-major per expert; give it the encoding "
+                          "affine_map<(e, k, n) -> (e, n, k)>");
+  if (qb_rank == 2 && !moe__is_order(qb, 2, (int[]){1, 0}))
+    return moe__error(op, "the kernel takes qb column-major; give it the encoding "
+                          "affine_map<(m, k) -> (k, m)>");
+  return moe__needs_multiple_of_16(op, "qa", qa, 1) &&
+         moe__needs_multiple_of_16(op, "qb", qb, qb_rank - 1);
+}
+
 static moe__fp8_t fp8_of(MlirType tensor) {
   return mlirTypeIsAFloat8E4M3FN(mlirShapedTypeGetElementType(tensor)) ? MOE__E4M3 : MOE__E5M2;
 }
 
-static bool lower_scaled_mm(MlirOperation function, MlirOperation op, MlirBlock gpu_module_body) {
+bool moe__lower_scaled_mm(MlirOperation function, MlirOperation op, MlirBlock gpu_module_body) {
   MlirType qa = mlirValueGetType(mlirOperationGetOperand(op, QA));
   MlirType qb = mlirValueGetType(mlirOperationGetOperand(op, QB));
   MlirType offs = mlirValueGetType(mlirOperationGetOperand(op, OFFS));
@@ -588,5 +616,5 @@ static bool lower_scaled_mm(MlirOperation function, MlirOperation op, MlirBlock 
 
 bool moe__run_convert_scaled_grouped_mm_to_nvvm(MlirOperation module, const moe__pass_t *pass) {
   return moe__run_verify(module, pass) && /* the rest relies on it */
-         moe__lower_kernels(module, "scaled_grouped_mm.scaled_mm", lower_scaled_mm);
+         moe__lower_kernels(module, "scaled_grouped_mm");
 }

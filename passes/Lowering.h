@@ -1,4 +1,4 @@
-/* Lowering.h - what the conversions share: what there are kernels for, and the walk over outlined
+/* Lowering.h - what the conversions share: the kernels of Kernels.def, and the walk over outlined
  * kernels.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
@@ -9,17 +9,38 @@
 
 #include <stdbool.h>
 
-/* Builds the kernel of `op`, which the outlined `function` holds, and appends it under the
- * function's name to the body of the gpu.module. False after an error. */
-typedef bool (*moe__lower_t)(MlirOperation function, MlirOperation op, MlirBlock gpu_module_body);
+/* moe__<symbol>_has_kernel: whether there is a kernel for this op, which moe-verify has passed; for
+ * what the one there is does not cover an error is emitted that says the way out.
+ *
+ * moe__lower_<symbol>: builds the kernel of `op`, which the outlined `function` holds, and appends
+ * it under the function's name to the body of the gpu.module. False after an error. */
+#define MOE_KERNEL(op_name, symbol)                                                                \
+  bool moe__##symbol##_has_kernel(MlirOperation op);                                               \
+  bool moe__lower_##symbol(MlirOperation function, MlirOperation op, MlirBlock gpu_module_body);
+#include "passes/Kernels.def"
+#undef MOE_KERNEL
 
-/* Calls lower for each outlined function of the module that holds an op of this name, and removes
- * the function. */
-bool moe__lower_kernels(MlirOperation module, const char *op_name, moe__lower_t lower);
+/* Lowers each outlined function of the module that holds an op of this dialect, and removes the
+ * function. */
+bool moe__lower_kernels(MlirOperation module, const char *dialect);
 
-/* Whether there is a kernel for this op, which moe-verify has passed; for what the one there is
- * does not cover an error is emitted that says the way out. */
-bool moe__quantize_has_kernel(MlirOperation op);
-bool moe__scaled_mm_has_kernel(MlirOperation op);
+/* Whether the tensor has this memory order, of which `count` positions are given; its rank may be
+ * less. */
+bool moe__is_order(MlirType type, int count, const int *expected);
+
+/* Whether the tensor is row-major. */
+bool moe__is_row_major(MlirType type);
+
+/* Whether its last two dimensions are swapped in memory. */
+bool moe__is_column_major(MlirType type);
+
+/* The kernels of quantize_fp8, by granularity: row, and blocks. */
+bool moe__quantize_rows_has_kernel(MlirOperation op);
+bool moe__lower_quantize_rows(MlirOperation function, MlirOperation op, MlirBlock gpu_module_body);
+
+/* An error where the dimension is static and not a multiple of `divisor`, or of 16. */
+bool moe__needs_multiple(MlirOperation op, const char *name, MlirType type, int dimension,
+                         int64_t divisor);
+bool moe__needs_multiple_of_16(MlirOperation op, const char *name, MlirType type, int dimension);
 
 #endif /* MOE_PASSES_LOWERING_H */

@@ -38,6 +38,11 @@ typedef struct field_t {
 #define QUANTIZE_FIELD(field, least, most)                                                         \
   {#field, offsetof(moe__quantize_schedule_t, field), least, most},
 static const field_t QUANTIZE_FIELDS[] = {MOE__QUANTIZE_SCHEDULE(QUANTIZE_FIELD){0}};
+#define ROWS_FIELD(field, least, most) {#field, offsetof(moe__rows_schedule_t, field), least, most},
+static const field_t ROWS_FIELDS[] = {MOE__ROWS_SCHEDULE(ROWS_FIELD){0}};
+#define SCALE_FIELD(field, least, most)                                                            \
+  {#field, offsetof(moe__scale_schedule_t, field), least, most},
+static const field_t SCALE_FIELDS[] = {MOE__SCALE_SCHEDULE(SCALE_FIELD){0}};
 #define GROUPED_FIELD(field, least, most)                                                          \
   {#field, offsetof(moe__grouped_schedule_t, field), least, most},
 static const field_t GROUPED_FIELDS[] = {MOE__GROUPED_SCHEDULE(GROUPED_FIELD){0}};
@@ -135,6 +140,34 @@ bool moe__quantize_schedule_read(MlirOperation op, int element_bytes,
 
 void moe__quantize_schedule_write(MlirOperation op, const moe__quantize_schedule_t *schedule) {
   write_fields(op, QUANTIZE_FIELDS, schedule);
+}
+
+/* ---- Quantization row by row ---- */
+
+bool moe__rows_schedule_read(MlirOperation op, moe__rows_schedule_t *out) {
+  return read_fields(op, ROWS_FIELDS, out) &&
+         check_shared_memory(op, out->buffer_kb * 1024 + 16 * out->stages, out->blocks_per_sm);
+}
+
+void moe__rows_schedule_write(MlirOperation op, const moe__rows_schedule_t *schedule) {
+  write_fields(op, ROWS_FIELDS, schedule);
+}
+
+/* ---- The first of two passes ---- */
+
+bool moe__scale_schedule_read(MlirOperation op, moe__scale_schedule_t *out) {
+  if (!read_fields(op, SCALE_FIELDS, out))
+    return false;
+  /* A row is 4 registers; the rest is for what is done with them. */
+  int needed = 4 * out->rows_per_warp + 32;
+  int threads = out->warps * 32 * out->blocks_per_sm;
+  return REGISTERS_PER_SM / threads >= needed ||
+         moe__error(op, "'schedule' leaves %d registers to each of %d threads; the kernel needs %d",
+                    REGISTERS_PER_SM / threads, threads, needed);
+}
+
+void moe__scale_schedule_write(MlirOperation op, const moe__scale_schedule_t *schedule) {
+  write_fields(op, SCALE_FIELDS, schedule);
 }
 
 /* ---- Products of groups ---- */

@@ -24,6 +24,20 @@
   X(blocks_per_sm, 1, 4)                                                                           \
   X(band, 1, 4096) /* tile rows per band of the tile order */
 
+/* Quantization row by row. Shared memory per block: buffer_kb KB of whole rows. */
+#define MOE__ROWS_SCHEDULE(X)                                                                      \
+  X(buffer_kb, 1, 224) /* for rows in flight and at work */                                        \
+  X(stages, 2, 128)    /* such rows, at most */                                                    \
+  X(warps, 1, 31)      /* that quantize; one more loads */                                         \
+  X(blocks_per_sm, 1, 4)
+
+/* The first pass of a quantization that takes two. */
+#define MOE__SCALE_SCHEDULE(X)                                                                     \
+  X(rows_per_warp, 1, 32) /* of a tile of warps * rows_per_warp rows of 512 bytes */               \
+  X(warps, 1, 32)                                                                                  \
+  X(blocks_per_sm, 1, 8)                                                                           \
+  X(band, 1, 4096) /* tile rows per band of the tile order */
+
 /* The product of ragged groups. Shared memory per block: stages * (128 + tile_n) * 128 bytes, 8 *
  * (tile_n * 4 + 2048) for the epilogue, and a table of the groups. */
 #define MOE__GROUPED_SCHEDULE(X)                                                                   \
@@ -35,6 +49,12 @@
 typedef struct moe__quantize_schedule_t {
   MOE__QUANTIZE_SCHEDULE(MOE__FIELD)
 } moe__quantize_schedule_t;
+typedef struct moe__rows_schedule_t {
+  MOE__ROWS_SCHEDULE(MOE__FIELD)
+} moe__rows_schedule_t;
+typedef struct moe__scale_schedule_t {
+  MOE__SCALE_SCHEDULE(MOE__FIELD)
+} moe__scale_schedule_t;
 typedef struct moe__grouped_schedule_t {
   MOE__GROUPED_SCHEDULE(MOE__FIELD)
 } moe__grouped_schedule_t;
@@ -45,11 +65,15 @@ typedef struct moe__grouped_schedule_t {
  * registers. */
 bool moe__quantize_schedule_read(MlirOperation op, int element_bytes,
                                  moe__quantize_schedule_t *out);
+bool moe__rows_schedule_read(MlirOperation op, moe__rows_schedule_t *out);
+bool moe__scale_schedule_read(MlirOperation op, moe__scale_schedule_t *out);
 bool moe__grouped_schedule_read(MlirOperation op, int max_groups, bool promoted,
                                 moe__grouped_schedule_t *out);
 
 /* Write the attribute. */
 void moe__quantize_schedule_write(MlirOperation op, const moe__quantize_schedule_t *schedule);
+void moe__rows_schedule_write(MlirOperation op, const moe__rows_schedule_t *schedule);
+void moe__scale_schedule_write(MlirOperation op, const moe__scale_schedule_t *schedule);
 void moe__grouped_schedule_write(MlirOperation op, const moe__grouped_schedule_t *schedule);
 
 #endif /* MOE_PASSES_SCHEDULE_H */

@@ -30,14 +30,38 @@ static const moe__quantize_schedule_t QUANTIZE_F32 = {.tile_n = 128,
                                                       .band = 64};
 
 static bool schedule_quantize(MlirOperation op) {
-  if (!moe__quantize_has_kernel(op))
-    return false;
   bool bf16 = mlirTypeIsABF16(
       mlirShapedTypeGetElementType(mlirValueGetType(mlirOperationGetOperand(op, 0))));
   if (mlirAttributeIsNull(moe__op_attribute(op, "schedule")))
     moe__quantize_schedule_write(op, bf16 ? &QUANTIZE_BF16 : &QUANTIZE_F32);
   moe__quantize_schedule_t schedule;
   return moe__quantize_schedule_read(op, bf16 ? 2 : 4, &schedule);
+}
+
+/* Most of the shared memory for rows: half of it waits to be read, half is being read. */
+static const moe__rows_schedule_t QUANTIZE_ROWS = {
+    .buffer_kb = 208, .stages = 64, .warps = 16, .blocks_per_sm = 1};
+
+static bool schedule_quantize_fp8(MlirOperation op) {
+  if (mlirAttributeIsNull(moe__op_attribute(op, "schedule")))
+    moe__rows_schedule_write(op, &QUANTIZE_ROWS);
+  moe__rows_schedule_t schedule;
+  return moe__rows_schedule_read(op, &schedule);
+}
+
+/* 128 KB in flight per multiprocessor, in tiles of 128 rows. */
+static const moe__scale_schedule_t SCALE = {
+    .rows_per_warp = 16, .warps = 8, .blocks_per_sm = 2, .band = 1};
+
+static bool schedule_scale_fp8(MlirOperation op) {
+  if (mlirAttributeIsNull(moe__op_attribute(op, "schedule")))
+    moe__scale_schedule_write(op, &SCALE);
+  moe__scale_schedule_t schedule;
+  return moe__scale_schedule_read(op, &schedule);
+}
+
+static bool schedule_scale_fp8_dual(MlirOperation op) {
+  return schedule_scale_fp8(op);
 }
 
 /* ---- scaled_grouped_mm.scaled_mm ---- */
@@ -48,8 +72,6 @@ static const moe__grouped_schedule_t GROUPED_FAST = {.tile_n = 256, .stages = 4,
 static const moe__grouped_schedule_t GROUPED_PROMOTED = {.tile_n = 192, .stages = 4, .band = 8};
 
 static bool schedule_scaled_mm(MlirOperation op) {
-  if (!moe__scaled_mm_has_kernel(op))
-    return false;
   bool promoted = mlirStringRefEqual(moe__op_string(op, "accumulate"),
                                      mlirStringRefCreateFromCString("promoted"));
   if (mlirAttributeIsNull(moe__op_attribute(op, "schedule")))
@@ -62,10 +84,11 @@ static bool schedule_scaled_mm(MlirOperation op) {
 
 static bool schedule_op(MlirOperation op, void *user) {
   (void)user;
-  if (moe__op_is(op, "mx_quantize.quantize"))
-    return schedule_quantize(op);
-  if (moe__op_is(op, "scaled_grouped_mm.scaled_mm"))
-    return schedule_scaled_mm(op);
+#define MOE_KERNEL(op_name, symbol)                                                                \
+  if (moe__op_is(op, op_name))                                                                     \
+    return moe__##symbol##_has_kernel(op) && schedule_##symbol(op);
+#include "passes/Kernels.def"
+#undef MOE_KERNEL
   MlirStringRef name = moe__op_name(op);
   if (moe__op_in_dialect(op, "mx_quantize") || moe__op_in_dialect(op, "scaled_grouped_mm"))
     return moe__error(op, "'%.*s' has no kernel yet", (int)name.length, name.data);

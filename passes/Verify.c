@@ -4,7 +4,7 @@
  * Every message names the operand, result or attribute, the value found and the values allowed.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
-#include "lib/Builder/Inspect.h"
+#include "lib/Builder/Shapes.h"
 #include "passes/Passes.h"
 
 #include "mlir-c/BuiltinAttributes.h"
@@ -15,6 +15,7 @@
 #include <string.h>
 
 #define MX_BLOCK 32
+#define MAX_EXPERTS 1024
 #define MAX_RANK 5               /* of the tensor memory accelerator */
 #define MAX_DIMENSION 2147483647 /* its coordinates are signed 32-bit integers */
 
@@ -53,7 +54,7 @@ static bool is_i32(MlirType type) {
 #define I32                                                                                        \
   { "i32", is_i32 }
 
-#define MAX_ALTERNATIVES 4
+#define MAX_ALTERNATIVES 6
 
 /* "a", "a or b", "a, b or c" into out. */
 static void join(char *out, size_t size, const char *const *words, int count) {
@@ -77,16 +78,26 @@ typedef struct string_rule_t {
   const char *values[MAX_ALTERNATIVES];
 } string_rule_t;
 
+#define MAX_STRINGS 2
+#define MAX_INTEGERS 2
+#define MAX_BOOLS 2
+
 typedef struct op_rule_t {
   const char *name;
-  tensor_rule_t operands[5], results[2];
-  string_rule_t string; /* name NULL: none */
-  const char *integers[2];
+  tensor_rule_t operands[5], results[6];
+  string_rule_t strings[MAX_STRINGS]; /* name NULL: no more */
+  const char *integers[MAX_INTEGERS];
+  const char *bools[MAX_BOOLS];
   bool (*meaning)(MlirOperation op); /* NULL: nothing beyond the above */
 } op_rule_t;
 
 static bool verify_quantize(MlirOperation op);
+static bool verify_quantize_dual(MlirOperation op);
 static bool verify_dequantize(MlirOperation op);
+static bool verify_fp8(MlirOperation op);
+static bool verify_fp8_dual(MlirOperation op);
+static bool verify_pack_scales(MlirOperation op);
+static bool verify_move_groups(MlirOperation op);
 static bool verify_scaled_mm(MlirOperation op);
 
 #define HIGH_PRECISION                                                                             \
@@ -94,27 +105,118 @@ static bool verify_scaled_mm(MlirOperation op);
 #define FP8                                                                                        \
   { E4M3, E5M2 }
 
+#define MX_MODES                                                                                   \
+  {                                                                                                \
+    "mode", {                                                                                      \
+      "floor", "rceil", "ceil", "even"                                                             \
+    }                                                                                              \
+  }
+#define GRANULARITY_NAME(constant, name) name,
+#define GRANULARITY                                                                                \
+  {                                                                                                \
+    "granularity", {                                                                               \
+      MOE__GRANULARITIES(GRANULARITY_NAME)                                                         \
+    }                                                                                              \
+  }
+#define ELEMENT                                                                                    \
+  {                                                                                                \
+    "element", {                                                                                   \
+      "f8E4M3FN", "f8E5M2"                                                                         \
+    }                                                                                              \
+  }
+#define ANY_ROWS                                                                                   \
+  { BF16, F32, E4M3, E5M2 }
+
 static const op_rule_t RULES[] = {
     {.name = "mx_quantize.quantize",
      .operands = {{"x", HIGH_PRECISION}},
      .results = {{"q", FP8}, {"scales", {E8M0}}},
-     .string = {"mode", {"floor", "rceil", "ceil", "even"}},
+     .strings = {MX_MODES},
      .integers = {"axis", "block"},
      .meaning = verify_quantize},
+    {.name = "mx_quantize.quantize_dual",
+     .operands = {{"x", HIGH_PRECISION}},
+     .results = {{"q", FP8}, {"scales", {E8M0}}, {"q_t", FP8}, {"scales_t", {E8M0}}},
+     .strings = {MX_MODES},
+     .integers = {"block"},
+     .meaning = verify_quantize_dual},
     {.name = "mx_quantize.dequantize",
      .operands = {{"q", FP8}, {"scales", {E8M0}}},
      .results = {{"x", HIGH_PRECISION}},
      .integers = {"axis", "block"},
      .meaning = verify_dequantize},
+    {.name = "mx_quantize.quantize_fp8",
+     .operands = {{"x", HIGH_PRECISION}, {"offs", {I32}}},
+     .results = {{"q", FP8}, {"scales", {F32}}},
+     .strings = {GRANULARITY},
+     .integers = {"axis"},
+     .bools = {"pow2", "sanitize"},
+     .meaning = verify_fp8},
+    {.name = "mx_quantize.quantize_fp8_dual",
+     .operands = {{"x", HIGH_PRECISION}, {"offs", {I32}}},
+     .results = {{"q", FP8}, {"scales", {F32}}, {"q_t", FP8}, {"scales_t", {F32}}},
+     .bools = {"pow2", "sanitize"},
+     .meaning = verify_fp8_dual},
+    {.name = "mx_quantize.scale_fp8",
+     .operands = {{"x", HIGH_PRECISION}, {"offs", {I32}}},
+     .results = {{"scales", {F32}}, {"factors", {F32}}, {"state", {I32}}},
+     .strings = {GRANULARITY, ELEMENT},
+     .integers = {"axis"},
+     .bools = {"pow2", "sanitize"},
+     .meaning = verify_fp8},
+    {.name = "mx_quantize.cast_fp8",
+     .operands = {{"x", HIGH_PRECISION}, {"factors", {F32}}, {"offs", {I32}}},
+     .results = {{"q", FP8}},
+     .strings = {GRANULARITY},
+     .integers = {"axis"},
+     .bools = {"sanitize"},
+     .meaning = verify_fp8},
+    {.name = "mx_quantize.scale_fp8_dual",
+     .operands = {{"x", HIGH_PRECISION}, {"offs", {I32}}},
+     .results = {{"scales", {F32}},
+                 {"factors", {F32}},
+                 {"state", {I32}},
+                 {"scales_t", {F32}},
+                 {"factors_t", {F32}},
+                 {"state_t", {I32}}},
+     .strings = {ELEMENT},
+     .bools = {"pow2", "sanitize"},
+     .meaning = verify_fp8_dual},
+    {.name = "mx_quantize.cast_fp8_dual",
+     .operands = {{"x", HIGH_PRECISION}, {"factors", {F32}}, {"factors_t", {F32}}, {"offs", {I32}}},
+     .results = {{"q", FP8}, {"q_t", FP8}},
+     .bools = {"sanitize"},
+     .meaning = verify_fp8_dual},
+    {.name = "mx_quantize.dequantize_fp8",
+     .operands = {{"q", FP8}, {"scales", {F32}}, {"offs", {I32}}},
+     .results = {{"x", HIGH_PRECISION}},
+     .strings = {GRANULARITY},
+     .integers = {"axis"},
+     .meaning = verify_fp8},
+    {.name = "mx_quantize.pack_scales",
+     .operands = {{"scales", {E8M0}}, {"offs", {I32}}},
+     .results = {{"packed", {E8M0}}},
+     .strings = {{"layout", {"128x4"}}},
+     .meaning = verify_pack_scales},
+    {.name = "mx_quantize.pad_groups",
+     .operands = {{"x", ANY_ROWS}, {"offs", {I32}}},
+     .results = {{"padded", ANY_ROWS}, {"padded_offs", {I32}}},
+     .integers = {"align"},
+     .meaning = verify_move_groups},
+    {.name = "mx_quantize.unpad_groups",
+     .operands = {{"padded", ANY_ROWS}, {"offs", {I32}}, {"padded_offs", {I32}}},
+     .results = {{"x", ANY_ROWS}},
+     .integers = {"align"},
+     .meaning = verify_move_groups},
     {.name = "scaled_grouped_mm.grouped_mm",
      .operands = {{"a", {BF16}}, {"b", {BF16}}, {"offs", {I32}}},
      .results = {{"out", {BF16, F16, F32}}},
-     .string = {"recipe", {"fp8_rowwise", "fp8_tensorwise", "mxfp8"}}},
+     .strings = {{"recipe", {"fp8_rowwise", "fp8_tensorwise", "mxfp8"}}}},
     {.name = "scaled_grouped_mm.scaled_mm",
      .operands =
          {{"qa", FP8}, {"qb", FP8}, {"sa", {F32, E8M0}}, {"sb", {F32, E8M0}}, {"offs", {I32}}},
      .results = {{"out", {BF16, F16, F32}}},
-     .string = {"accumulate", {"fast", "promoted"}},
+     .strings = {{"accumulate", {"fast", "promoted"}}},
      .meaning = verify_scaled_mm},
     {.name = "scaled_grouped_mm.mixed_mm",
      .operands = {{"w", {I4}}, {"scales", {BF16, F16}}, {"x", {BF16, F16}}, {"offs", {I32}}},
@@ -188,12 +290,14 @@ static bool is_common_attribute(MlirStringRef name) {
 }
 
 static bool verify_attribute_names(MlirOperation op, const op_rule_t *rule) {
-  const char *known[4];
+  const char *known[MAX_INTEGERS + MAX_STRINGS + MAX_BOOLS + 1];
   int count = 0;
-  for (int i = 0; i < 2 && rule->integers[i]; i++)
+  for (int i = 0; i < MAX_INTEGERS && rule->integers[i]; i++)
     known[count++] = rule->integers[i];
-  if (rule->string.name)
-    known[count++] = rule->string.name;
+  for (int i = 0; i < MAX_STRINGS && rule->strings[i].name; i++)
+    known[count++] = rule->strings[i].name;
+  for (int i = 0; i < MAX_BOOLS && rule->bools[i]; i++)
+    known[count++] = rule->bools[i];
   known[count++] = "schedule";
   for (intptr_t i = 0; i < mlirOperationGetNumAttributes(op); i++) {
     MlirStringRef name = mlirIdentifierStr(mlirOperationGetAttribute(op, i).name);
@@ -220,22 +324,29 @@ static bool verify_kernel(MlirOperation op) {
   return false;
 }
 
+/* The attribute `name` must be an integer of `width` bits, which is called `type_name`. */
+static bool verify_integer(MlirOperation op, const char *name, unsigned width,
+                           const char *type_name) {
+  MlirType type = mlirAttributeGetType(moe__op_attribute(op, name));
+  if (is_integer(type, width))
+    return true;
+  char *found = moe__type_text(type);
+  moe__error(op, "attribute '%s' has type %s; it must be %s", name, found, type_name);
+  free(found);
+  return false;
+}
+
 static bool verify_integers(MlirOperation op, const op_rule_t *rule) {
-  for (int i = 0; i < 2 && rule->integers[i]; i++) {
-    MlirType type = mlirAttributeGetType(moe__op_attribute(op, rule->integers[i]));
-    if (!is_integer(type, 64)) {
-      char *found = moe__type_text(type);
-      moe__error(op, "attribute '%s' has type %s; it must be i64", rule->integers[i], found);
-      free(found);
+  for (int i = 0; i < MAX_INTEGERS && rule->integers[i]; i++)
+    if (!verify_integer(op, rule->integers[i], 64, "i64"))
       return false;
-    }
-  }
+  for (int i = 0; i < MAX_BOOLS && rule->bools[i]; i++)
+    if (!verify_integer(op, rule->bools[i], 1, "a bool, true or false"))
+      return false;
   return true;
 }
 
 static bool verify_string(MlirOperation op, const string_rule_t *rule) {
-  if (!rule->name)
-    return true;
   MlirStringRef value = moe__op_string(op, rule->name);
   const char *quoted[MAX_ALTERNATIVES];
   int count = 0;
@@ -249,6 +360,13 @@ static bool verify_string(MlirOperation op, const string_rule_t *rule) {
   join(allowed, sizeof allowed, quoted, count);
   return moe__error(op, "attribute '%s' is \"%.*s\"; it must be %s", rule->name, (int)value.length,
                     value.data, allowed);
+}
+
+static bool verify_strings(MlirOperation op, const op_rule_t *rule) {
+  for (int i = 0; i < MAX_STRINGS && rule->strings[i].name; i++)
+    if (!verify_string(op, &rule->strings[i]))
+      return false;
+  return true;
 }
 
 /* ---- Shapes ---- */
@@ -313,6 +431,184 @@ static bool verify_blocks(MlirOperation op, MlirType x, const char *q_kind, cons
   return true;
 }
 
+/* What a size is where the operands' types say it; -1 where they do not. */
+static int64_t static_size(MlirOperation op, const moe__size_t *size) {
+  int64_t value = 1, groups = 0;
+  if (size->operand >= 0)
+    value =
+        dimension(mlirValueGetType(mlirOperationGetOperand(op, size->operand)), size->dimension);
+  if (size->groups_operand >= 0)
+    groups = dimension(mlirValueGetType(mlirOperationGetOperand(op, size->groups_operand)), 0);
+  if (value < 0 || groups < 0)
+    return -1;
+  return size->multiple * ((value + size->divisor - 1) / size->divisor + groups);
+}
+
+static bool verify_shape(MlirOperation op, const char *kind, const char *name, MlirType type,
+                         const moe__shape_t *shape) {
+  int rank = (int)mlirShapedTypeGetRank(type);
+  if (rank != shape->rank)
+    return moe__error(op, "%s '%s' has rank %d; it must be %d", kind, name, rank, shape->rank);
+  for (int i = 0; i < rank; i++)
+    if (!verify_dimension(op, kind, name, type, i, static_size(op, &shape->sizes[i])))
+      return false;
+  return true;
+}
+
+static const op_rule_t *find_rule(MlirOperation op);
+
+/* All results have the shapes that follow from the operands. */
+static bool verify_results(MlirOperation op) {
+  const op_rule_t *rule = find_rule(op);
+  for (int i = 0; i < mlirOperationGetNumResults(op); i++) {
+    moe__shape_t shape;
+    if (!moe__result_shape(op, i, &shape) ||
+        !verify_shape(op, "result", rule->results[i].name,
+                      mlirValueGetType(mlirOperationGetResult(op, i)), &shape))
+      return false;
+  }
+  return true;
+}
+
+static bool verify_rank_of(MlirOperation op, int operand, int least, int most) {
+  int rank = (int)mlirShapedTypeGetRank(mlirValueGetType(mlirOperationGetOperand(op, operand)));
+  if (rank >= least && rank <= most)
+    return true;
+  const char *name = find_rule(op)->operands[operand].name;
+  if (least == most)
+    return moe__error(op, "operand '%s' has rank %d; it must be %d", name, rank, least);
+  return moe__error(op, "operand '%s' has rank %d; it must be %d to %d", name, rank, least, most);
+}
+
+/* offs, operand number `operand` if there is one. */
+static bool verify_offs(MlirOperation op, int operand) {
+  MlirValue offs = moe__op_operand(op, operand);
+  if (mlirValueIsNull(offs))
+    return true;
+  if (!verify_rank_of(op, operand, 1, 1))
+    return false;
+  int64_t groups = dimension(mlirValueGetType(offs), 0);
+  return groups <= MAX_EXPERTS || moe__error(op, "there are %lld groups; there may be at most %d",
+                                             (long long)groups, MAX_EXPERTS);
+}
+
+static bool verify_quantize_dual(MlirOperation op) {
+  MlirType x = mlirValueGetType(mlirOperationGetOperand(op, 0));
+  int64_t block = moe__op_integer(op, "block");
+  if (block != MX_BLOCK)
+    return moe__error(op, "attribute 'block' is %lld; it must be %d", (long long)block, MX_BLOCK);
+  if (!verify_rank_of(op, 0, 2, 3))
+    return false;
+  int rank = (int)mlirShapedTypeGetRank(x);
+  for (int i = rank - 2; i < rank; i++)
+    if (dimension(x, i) > 0 && dimension(x, i) % MX_BLOCK)
+      return moe__error(op,
+                        "dimension %d has size %lld; both axes must have a multiple of %d, the "
+                        "size of a block",
+                        i, (long long)dimension(x, i), MX_BLOCK);
+  return verify_results(op);
+}
+
+/* ---- FP8 with f32 scales ---- */
+
+/* What the ranks, the axis and the groups of each granularity are. */
+static bool verify_granularity(MlirOperation op, int offs) {
+  moe__granularity_t granularity = moe__op_granularity(op);
+  const char *name = moe__granularity_name(granularity);
+  int rank = (int)mlirShapedTypeGetRank(mlirValueGetType(mlirOperationGetOperand(op, 0)));
+  int64_t axis = moe__op_integer(op, "axis");
+  bool grouped = !mlirValueIsNull(moe__op_operand(op, offs));
+  if (axis < rank - 2 || axis >= rank)
+    return moe__error(op, "attribute 'axis' is %lld; it must be %d or %d, one of the last two",
+                      (long long)axis, rank - 2, rank - 1);
+  if ((granularity == MOE__1X128 || granularity == MOE__128X128) && axis != rank - 1)
+    return moe__error(op,
+                      "attribute 'axis' is %lld; with granularity \"%s\" it must be %d, the last",
+                      (long long)axis, name, rank - 1);
+  if (granularity == MOE__EXPERT && rank != 3)
+    return moe__error(op, "the tensor has rank %d; with granularity \"expert\" it must be 3", rank);
+  if ((granularity == MOE__GROUP || granularity == MOE__1X128) && rank != 2)
+    return moe__error(op, "the tensor has rank %d; with granularity \"%s\" it must be 2", rank,
+                      name);
+  bool needs_groups = granularity == MOE__GROUP || (granularity == MOE__ROW && axis == 0);
+  if (needs_groups && !grouped)
+    return moe__error(op,
+                      "operand 'offs' is missing; with granularity \"%s\" and axis %lld there is "
+                      "a scale for each group",
+                      name, (long long)axis);
+  return needs_groups || !grouped ||
+         moe__error(op,
+                    "operand 'offs' must not be there: with granularity \"%s\" and axis %lld no "
+                    "scale belongs to a group",
+                    name, (long long)axis);
+}
+
+/* The operands between the tensor and offs are scales or factors. */
+static bool verify_scale_operands(MlirOperation op, int offs) {
+  for (int i = 1; i < offs; i++) {
+    moe__shape_t shape;
+    moe__scales_shape(op, i, &shape);
+    if (!verify_shape(op, "operand", find_rule(op)->operands[i].name,
+                      mlirValueGetType(mlirOperationGetOperand(op, i)), &shape))
+      return false;
+  }
+  return true;
+}
+
+static int offs_operand(MlirOperation op) {
+  const op_rule_t *rule = find_rule(op);
+  int i = 0;
+  while (strcmp(rule->operands[i].name, "offs") != 0)
+    i++;
+  return i;
+}
+
+static bool verify_fp8(MlirOperation op) {
+  int offs = offs_operand(op);
+  return verify_rank_of(op, 0, 2, 3) && verify_offs(op, offs) && verify_granularity(op, offs) &&
+         verify_scale_operands(op, offs) && verify_results(op);
+}
+
+static bool verify_fp8_dual(MlirOperation op) {
+  int offs = offs_operand(op);
+  if (!verify_rank_of(op, 0, 2, 3) || !verify_offs(op, offs))
+    return false;
+  bool grouped = !mlirValueIsNull(moe__op_operand(op, offs));
+  if (grouped != (mlirShapedTypeGetRank(mlirValueGetType(mlirOperationGetOperand(op, 0))) == 2))
+    return moe__error(op, grouped
+                              ? "operand 'offs' must not be there: experts are the groups"
+                              : "operand 'offs' is missing; columns have a scale for each group");
+  return verify_scale_operands(op, offs) && verify_results(op);
+}
+
+/* ---- Layouts ---- */
+
+static bool verify_pack_scales(MlirOperation op) {
+  return verify_rank_of(op, 0, 2, 2) && verify_offs(op, 1) && verify_results(op);
+}
+
+#define MAX_ALIGN 4096
+
+static bool verify_move_groups(MlirOperation op) {
+  int64_t align = moe__op_integer(op, "align");
+  if (align < 1 || align > MAX_ALIGN)
+    return moe__error(op, "attribute 'align' is %lld; it must be 1 to %d", (long long)align,
+                      MAX_ALIGN);
+  MlirType from = mlirValueGetType(mlirOperationGetOperand(op, 0)),
+           to = mlirValueGetType(mlirOperationGetResult(op, 0));
+  if (!mlirTypeEqual(mlirShapedTypeGetElementType(from), mlirShapedTypeGetElementType(to)))
+    return moe__error(op, "the rows that come out must have the element type of those that go in");
+  for (int i = 1; i < mlirOperationGetNumOperands(op); i++) {
+    if (!verify_offs(op, i))
+      return false;
+    if (i == 2 && !verify_dimension(op, "operand", "padded_offs",
+                                    mlirValueGetType(mlirOperationGetOperand(op, 2)), 0,
+                                    dimension(mlirValueGetType(mlirOperationGetOperand(op, 1)), 0)))
+      return false;
+  }
+  return verify_rank_of(op, 0, 2, 2) && verify_results(op);
+}
+
 static bool verify_quantize(MlirOperation op) {
   return verify_blocks(op, mlirValueGetType(mlirOperationGetOperand(op, 0)), "result", "q",
                        mlirValueGetType(mlirOperationGetResult(op, 0)), "result",
@@ -341,7 +637,6 @@ static const mm_case_t MM_CASES[] = {
 };
 static const char *const MM_NAMES[] = {"qa", "qb", "sa", "sb", "offs", "out"};
 
-#define MAX_EXPERTS 1024
 #define UNKNOWN_SIZE INT64_MIN
 
 /* Checks the dimensions of `type` against `letters`; sizes: what each letter is so far. */
@@ -427,7 +722,7 @@ static bool verify_op(MlirOperation op, void *user) {
                        mlirValueGetType(mlirOperationGetResult(op, i))))
       return false;
   return verify_attribute_names(op, rule) && verify_kernel(op) && verify_integers(op, rule) &&
-         verify_string(op, &rule->string) && (!rule->meaning || rule->meaning(op));
+         verify_strings(op, rule) && (!rule->meaning || rule->meaning(op));
 }
 
 bool moe__run_verify(MlirOperation module, const moe__pass_t *pass) {

@@ -139,6 +139,7 @@ MOE__BINARY(moe__mul, "arith.muli")
 MOE__BINARY(moe__udiv, "arith.divui")
 MOE__BINARY(moe__urem, "arith.remui")
 MOE__BINARY(moe__umin, "arith.minui")
+MOE__BINARY(moe__umax, "arith.maxui")
 MOE__BINARY(moe__smin, "arith.minsi")
 MOE__BINARY(moe__smax, "arith.maxsi")
 MOE__BINARY(moe__and, "arith.andi")
@@ -146,6 +147,7 @@ MOE__BINARY(moe__or, "arith.ori")
 MOE__BINARY(moe__xor, "arith.xori")
 MOE__BINARY(moe__fmul, "arith.mulf")
 MOE__BINARY(moe__fadd, "arith.addf")
+MOE__BINARY(moe__fdiv, "arith.divf")
 #undef MOE__BINARY
 
 static MlirValue constant_like(moe__builder_t *b, MlirValue x, int64_t value) {
@@ -221,6 +223,11 @@ MlirValue moe__vector(moe__builder_t *b, intptr_t count, const MlirValue *elemen
   return vector;
 }
 
+MlirValue moe__extract(moe__builder_t *b, MlirValue vector, int index) {
+  return moe__op1(b, "llvm.extractelement", mlirShapedTypeGetElementType(mlirValueGetType(vector)),
+                  MOE__VALUES(vector, moe__i32(b, index)), NULL);
+}
+
 /* ---- Memory ---- */
 
 MlirValue moe__offset(moe__builder_t *b, MlirValue pointer, MlirValue bytes) {
@@ -263,7 +270,14 @@ void moe__store_aligned(moe__builder_t *b, MlirValue value, MlirValue pointer, i
 }
 
 /* The numbers of atomicrmw's operations and of its orderings. */
-enum { ATOMIC_ADD = 1, ATOMIC_OR = 5, ATOMIC_UMAX = 9, MONOTONIC = 2, ACQ_REL = 6 };
+enum {
+  ATOMIC_EXCHANGE = 0,
+  ATOMIC_ADD = 1,
+  ATOMIC_OR = 5,
+  ATOMIC_UMAX = 9,
+  MONOTONIC = 2,
+  ACQ_REL = 6
+};
 
 void moe__fence_device(moe__builder_t *b) {
   moe__op0(b, "llvm.fence", MOE__NO_VALUES, "ordering = 6 : i64, syncscope = \"device\"");
@@ -300,6 +314,11 @@ MlirValue moe__atomic_umax(moe__builder_t *b, MlirValue pointer, MlirValue value
 MlirValue moe__atomic_or(moe__builder_t *b, MlirValue pointer, MlirValue value,
                          moe__order_t order) {
   return atomic(b, ATOMIC_OR, pointer, value, order);
+}
+
+MlirValue moe__atomic_exchange(moe__builder_t *b, MlirValue pointer, MlirValue value,
+                               moe__order_t order) {
+  return atomic(b, ATOMIC_EXCHANGE, pointer, value, order);
 }
 
 /* ---- Structured control flow ---- */

@@ -78,6 +78,8 @@ MlirValue moe__lshr(moe__builder_t *b, MlirValue x, int bits);
 MlirValue moe__ceil_div(moe__builder_t *b, MlirValue x, int32_t divisor);
 MlirValue moe__fmul(moe__builder_t *b, MlirValue x, MlirValue y);
 MlirValue moe__fadd(moe__builder_t *b, MlirValue x, MlirValue y);
+MlirValue moe__fdiv(moe__builder_t *b, MlirValue x, MlirValue y);
+MlirValue moe__umax(moe__builder_t *b, MlirValue x, MlirValue y);
 
 /* Comparisons give i1; u: as unsigned numbers, s: as signed ones. */
 MlirValue moe__eq(moe__builder_t *b, MlirValue x, MlirValue y);
@@ -95,6 +97,7 @@ MlirValue moe__trunc(moe__builder_t *b, MlirValue x, MlirType to);
 /* Vectors of `count` elements. */
 MlirType moe__vector_type(moe__builder_t *b, int count, MlirType element);
 MlirValue moe__vector(moe__builder_t *b, intptr_t count, const MlirValue *elements);
+MlirValue moe__extract(moe__builder_t *b, MlirValue vector, int index);
 
 /* ---- Memory ---- */
 
@@ -119,6 +122,8 @@ MlirValue moe__atomic_add(moe__builder_t *b, MlirValue pointer, MlirValue value,
 MlirValue moe__atomic_umax(moe__builder_t *b, MlirValue pointer, MlirValue value,
                            moe__order_t order);
 MlirValue moe__atomic_or(moe__builder_t *b, MlirValue pointer, MlirValue value, moe__order_t order);
+MlirValue moe__atomic_exchange(moe__builder_t *b, MlirValue pointer, MlirValue value,
+                               moe__order_t order);
 
 /* Orders this thread's accesses to memory before it and behind it, for all of the device. A block
  * hands on what all its threads wrote by a barrier, then an acquire-release atomic or a fence and a

@@ -45,6 +45,10 @@ int64_t moe__op_integer(MlirOperation op, const char *name) {
   return mlirIntegerAttrGetValueInt(moe__op_attribute(op, name));
 }
 
+bool moe__op_bool(MlirOperation op, const char *name) {
+  return moe__op_integer(op, name) != 0;
+}
+
 MlirStringRef moe__op_string(MlirOperation op, const char *name) {
   return mlirStringAttrGetValue(moe__op_attribute(op, name));
 }

@@ -19,8 +19,9 @@ bool moe__op_in_dialect(MlirOperation op, const char *dialect);
 MlirAttribute moe__op_attribute(MlirOperation op, const char *name);
 void moe__op_set_attribute(MlirOperation op, const char *name, MlirAttribute value);
 
-/* The value of an integer or string attribute; the caller knows that it is one. */
+/* The value of an integer, bool or string attribute; the caller knows that it is one. */
 int64_t moe__op_integer(MlirOperation op, const char *name);
+bool moe__op_bool(MlirOperation op, const char *name);
 MlirStringRef moe__op_string(MlirOperation op, const char *name);
 
 /* The integer `key` of the dictionary, or fallback where it is missing. */

@@ -63,14 +63,14 @@ static void wait_barrier(moe__builder_t *b, MlirValue barrier, MlirValue phase) 
 }
 
 MlirValue moe__ring_acquire(moe__kernel_t *kernel, const moe__ring_t *ring, moe__cursor_t cursor,
-                            int32_t bytes) {
+                            MlirValue bytes) {
   moe__builder_t *b = &kernel->builder;
   /* The other parity: a fresh barrier counts as having completed phase 1, so the first round does
    * not wait. */
   wait_barrier(b, barrier_of(kernel, ring->empty, cursor),
                moe__xor(b, cursor.phase, moe__i32(b, 1)));
   MlirValue full = barrier_of(kernel, ring->full, cursor);
-  moe__op0(b, "nvvm.mbarrier.arrive.expect_tx", MOE__VALUES(full, moe__i32(b, bytes)), NULL);
+  moe__op0(b, "nvvm.mbarrier.arrive.expect_tx", MOE__VALUES(full, bytes), NULL);
   return full;
 }
 

@@ -35,10 +35,10 @@ moe__cursor_t moe__cursor_next(moe__builder_t *b, const moe__ring_t *ring, moe__
 /* The buffer of the cursor's stage. */
 MlirValue moe__ring_buffer(moe__kernel_t *kernel, const moe__ring_t *ring, moe__cursor_t cursor);
 
-/* Producer: waits until the stage is free, announces `bytes`, and gives the barrier that loads
+/* Producer: waits until the stage is free, announces `bytes` (i32), and gives the barrier that loads
  * complete on. */
 MlirValue moe__ring_acquire(moe__kernel_t *kernel, const moe__ring_t *ring, moe__cursor_t cursor,
-                            int32_t bytes);
+                            MlirValue bytes);
 
 /* Consumer: waits until the stage has landed; later, one arrival of those that empty it. */
 void moe__ring_wait(moe__kernel_t *kernel, const moe__ring_t *ring, moe__cursor_t cursor);

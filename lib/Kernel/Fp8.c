@@ -3,6 +3,8 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Kernel/Fp8.h"
 
+#include "mlir-c/BuiltinTypes.h"
+
 #include <math.h>
 #include <stdio.h>
 
@@ -22,6 +24,10 @@ static const struct {
     [MOE__E4M3] = {8, 448.0F, 3, "f8E4M3FN"},
     [MOE__E5M2] = {15, 57344.0F, 2, "f8E5M2"},
 };
+
+moe__fp8_t moe__fp8_of(MlirType tensor) {
+  return mlirTypeIsAFloat8E4M3FN(mlirShapedTypeGetElementType(tensor)) ? MOE__E4M3 : MOE__E5M2;
+}
 
 bool moe__mx_mode_from_name(MlirStringRef name, moe__mx_mode_t *out) {
   static const char *const names[] = {
@@ -85,6 +91,31 @@ MlirValue moe__mx_reciprocal(moe__builder_t *b, MlirValue scale) {
   MlirValue bits = moe__shl(b, moe__sub(b, moe__i32(b, 254), scale), F32_MANTISSA_BITS);
   MlirValue is_nan = moe__eq(b, scale, moe__i32(b, E8M0_NAN));
   return moe__bitcast(b, moe__select(b, is_nan, moe__i32(b, F32_QUIET_NAN), bits), b->f32);
+}
+
+/* Slices with a smaller amax are scaled as if it were this. */
+#define LEAST_AMAX 1e-12
+
+MlirValue moe__fp8_factor(moe__builder_t *b, MlirValue amax_bits, moe__fp8_t element, bool pow2) {
+  float max = FORMATS[element].max_finite;
+  /* The least f32 that is not below 1e-12, and the factor of what is. For all others the quotient
+   * in f32 is the one in double, rounded: double has more than twice the digits. */
+  float least = (float)LEAST_AMAX;
+  if ((double)least < LEAST_AMAX)
+    least = nextafterf(least, INFINITY);
+  float largest_factor = (float)((double)max / LEAST_AMAX);
+  MlirValue is_small = moe__ult(b, amax_bits, moe__bitcast(b, moe__f32(b, least), b->i32));
+  MlirValue quotient = moe__fdiv(b, moe__f32(b, max), moe__bitcast(b, amax_bits, b->f32));
+  MlirValue factor = moe__select(b, is_small, moe__f32(b, largest_factor), quotient);
+  if (!pow2)
+    return factor;
+  MlirValue is_nan = moe__ult(b, moe__i32(b, F32_INFINITY), amax_bits);
+  MlirValue power = moe__and(b, moe__bitcast(b, factor, b->i32), moe__i32(b, F32_INFINITY));
+  return moe__select(b, is_nan, factor, moe__bitcast(b, power, b->f32));
+}
+
+MlirValue moe__fp8_inverse(moe__builder_t *b, MlirValue factor) {
+  return moe__fdiv(b, moe__f32(b, 1.0F), factor);
 }
 
 MlirValue moe__fp8_pack4(moe__builder_t *b, const MlirValue x[4], moe__fp8_t element) {

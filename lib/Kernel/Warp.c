@@ -42,6 +42,13 @@ MlirValue moe__warp_scan(moe__builder_t *b, MlirValue value, MlirValue lane,
   return value;
 }
 
+MlirValue moe__warp_reduce(moe__builder_t *b, MlirValue value,
+                           MlirValue (*combine)(moe__builder_t *, MlirValue, MlirValue)) {
+  for (int mask = MOE__WARP / 2; mask; mask /= 2)
+    value = combine(b, value, moe__shuffle_xor(b, value, mask));
+  return value;
+}
+
 void moe__store_matrix(moe__builder_t *b, MlirValue row_address, const MlirValue words[4]) {
   moe__op0(b, "nvvm.stmatrix", MOE__VALUES(row_address, words[0], words[1], words[2], words[3]),
            "layout = #nvvm.mma_layout<row>, shape = #nvvm.ld_st_matrix_shape<m = 8, n = 8>, "

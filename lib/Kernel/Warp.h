@@ -21,6 +21,10 @@ MlirValue moe__warp_or(moe__builder_t *b, MlirValue value);
 MlirValue moe__warp_scan(moe__builder_t *b, MlirValue value, MlirValue lane,
                          MlirValue (*combine)(moe__builder_t *, MlirValue, MlirValue));
 
+/* All lanes' values combined with an associative and commutative function, in every lane. */
+MlirValue moe__warp_reduce(moe__builder_t *b, MlirValue value,
+                           MlirValue (*combine)(moe__builder_t *, MlirValue, MlirValue));
+
 /* stmatrix: stores four 8 x 8 matrices of 16-bit elements, of which each lane holds a pair (row
  * lane / 4, columns 2 * (lane % 4) and the next) a matrix. Lane l gives the shared address of row l
  * % 8 of matrix l / 8. */

@@ -8,7 +8,7 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Target/Target.h"
 
-#include "lib/Builder/Inspect.h"
+#include "lib/Builder/Shapes.h"
 #include "lib/Target/Record.h"
 
 #include "mlir-c/BuiltinAttributes.h"
@@ -153,34 +153,40 @@ static void add_arguments(function_t *function) {
   }
 }
 
-/* size / divisor, which is exact or rounds up. */
-static json_t *divided(json_t *size, int64_t divisor) {
-  if (json_is_integer(size))
-    return json_integer((json_integer_value(size) + divisor - 1) / divisor);
-  return json_pack("{s[OI]}", "ceildiv", size, (json_int_t)divisor);
+/* multiple * (ceil(size / divisor) + groups): see lib/Builder/Shapes.h. */
+static json_t *size_expression(function_t *function, MlirOperation op, const moe__size_t *size) {
+  json_t *value =
+      size->operand < 0
+          ? json_integer(1)
+          : json_incref(json_array_get(
+                find_tensor(function, mlirOperationGetOperand(op, size->operand))->shape,
+                (size_t)size->dimension));
+  if (json_is_integer(value) && size->divisor > 1) {
+    json_int_t blocks = (json_integer_value(value) + size->divisor - 1) / size->divisor;
+    json_decref(value);
+    value = json_integer(blocks);
+  } else if (size->divisor > 1) {
+    value = json_pack("{s[oI]}", "ceildiv", value, (json_int_t)size->divisor);
+  }
+  if (size->groups_operand >= 0) {
+    json_t *groups = json_array_get(
+        find_tensor(function, mlirOperationGetOperand(op, size->groups_operand))->shape, 0);
+    value = json_is_integer(value) && json_is_integer(groups)
+                ? json_integer(json_integer_value(value) + json_integer_value(groups))
+                : json_pack("{s[oO]}", "add", value, groups);
+  }
+  if (size->multiple == 1)
+    return value;
+  if (json_is_integer(value))
+    return json_integer(json_integer_value(value) * size->multiple);
+  return json_pack("{s[oI]}", "mul", value, (json_int_t)size->multiple);
 }
 
-/* The shape of result number `result` of `op`, from those of its operands: one case per op. */
-static void infer_shape(function_t *function, MlirOperation op, intptr_t result, json_t *shape) {
-  json_t *first = find_tensor(function, mlirOperationGetOperand(op, 0))->shape;
-  if (moe__op_is(op, "scaled_grouped_mm.scaled_mm")) {
-    json_t *second = find_tensor(function, mlirOperationGetOperand(op, 1))->shape;
-    json_t *offs = find_tensor(function, mlirOperationGetOperand(op, 4))->shape;
-    size_t last = json_array_size(second) - 1;
-    if (last == 1) /* (N,M) times (M,K) gives (E,N,K); (M,K) times (E,K,N) gives (M,N) */
-      json_array_append(shape, json_array_get(offs, 0));
-    json_array_append(shape, json_array_get(first, 0));
-    json_array_append(shape, json_array_get(second, last));
-    return;
-  }
-  size_t axis = (size_t)moe__op_integer(op, "axis"); /* mx_quantize.quantize: q, then scales */
-  for (size_t d = 0; d < json_array_size(first); d++) {
-    json_t *size = json_array_get(first, d);
-    if (result == 1 && d == axis)
-      json_array_append_new(shape, divided(size, moe__op_integer(op, "block")));
-    else
-      json_array_append(shape, size);
-  }
+static void infer_shape(function_t *function, MlirOperation op, int result, json_t *shape) {
+  moe__shape_t sizes;
+  moe__result_shape(op, result, &sizes);
+  for (int d = 0; d < sizes.rank; d++)
+    json_array_append_new(shape, size_expression(function, op, &sizes.sizes[d]));
 }
 
 static bool is_launch(MlirOperation op) {
@@ -200,7 +206,7 @@ static void add_made_tensors(function_t *function) {
        !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
     if (!is_launch(op))
       continue;
-    for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++) {
+    for (int i = 0; i < mlirOperationGetNumResults(op); i++) {
       MlirValue value = mlirOperationGetResult(op, i);
       MlirType type = mlirValueGetType(value);
       intptr_t position = returned_at(function, value);

@@ -1,0 +1,37 @@
+/* Elements.h - elements of high-precision tensors in 32-bit words: two bf16, or one f32.
+ *
+ * Magnitudes are kept as bits: as unsigned integers they are in the order of their values, with NaN
+ * above Inf, so that a maximum propagates NaN.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#ifndef MOE_KERNEL_ELEMENTS_H
+#define MOE_KERNEL_ELEMENTS_H
+
+#include "lib/Builder/Builder.h"
+
+typedef struct moe__elements_t {
+  int bytes;     /* of one: 2 for bf16, 4 for f32 */
+  int per_word;  /* 2 or 1 */
+  bool sanitize; /* read NaN as 0 and Inf as the largest finite value of its sign */
+} moe__elements_t;
+
+/* The elements of a tensor of bf16 or f32. */
+moe__elements_t moe__elements_of(MlirType tensor, bool sanitize);
+
+/* The magnitudes of a word's elements, and the larger ones of two words of magnitudes. */
+MlirValue moe__word_magnitudes(moe__builder_t *b, const moe__elements_t *elements, MlirValue word);
+MlirValue moe__word_max(moe__builder_t *b, const moe__elements_t *elements, MlirValue x,
+                        MlirValue y);
+
+/* Magnitude number `index` of a word of magnitudes, as the bits of an f32. */
+MlirValue moe__word_magnitude(moe__builder_t *b, const moe__elements_t *elements, MlirValue word,
+                              int index);
+
+/* The larger of all magnitudes of a word, as the bits of an f32. */
+MlirValue moe__word_amax(moe__builder_t *b, const moe__elements_t *elements, MlirValue word);
+
+/* Element number `index` of a word, as f32. */
+MlirValue moe__word_element(moe__builder_t *b, const moe__elements_t *elements, MlirValue word,
+                            int index);
+
+#endif /* MOE_KERNEL_ELEMENTS_H */

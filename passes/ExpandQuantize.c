@@ -1,0 +1,110 @@
+/* ExpandQuantize.c - splits quantizations that take two passes over their input into these.
+ *
+ * A scale that belongs to more than one block of threads can hold on chip is known only when all of
+ * the input has been read. Then quantize_fp8 becomes
+ *
+ *   scales, factors, state = mx_quantize.scale_fp8 x     reads x, finds the scales
+ *   q                      = mx_quantize.cast_fp8 x, factors
+ *
+ * and quantize_fp8_dual the same with both directions in each pass. Along the last dimension, row by
+ * row or in blocks of 128, one kernel does both, and the op stays.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Builder/Builder.h"
+#include "lib/Builder/Shapes.h"
+#include "passes/Passes.h"
+
+#include "mlir-c/BuiltinAttributes.h"
+#include "mlir-c/BuiltinTypes.h"
+
+#include <stdlib.h>
+
+static bool takes_two_passes(MlirOperation op) {
+  if (moe__op_is(op, "mx_quantize.quantize_fp8_dual"))
+    return true;
+  if (!moe__op_is(op, "mx_quantize.quantize_fp8"))
+    return false;
+  moe__granularity_t granularity = moe__op_granularity(op);
+  MlirType x = mlirValueGetType(mlirOperationGetOperand(op, 0));
+  bool last = moe__op_integer(op, "axis") == mlirShapedTypeGetRank(x) - 1;
+  return granularity == MOE__TENSOR || granularity == MOE__EXPERT || granularity == MOE__GROUP ||
+         (granularity == MOE__ROW && !last);
+}
+
+/* A maximum and a counter for each scale: tensor<2x...xi32>. */
+static MlirType state_type(MlirType scales) {
+  int64_t shape[MOE__MAX_RANK] = {2};
+  intptr_t rank = mlirShapedTypeGetRank(scales);
+  for (intptr_t d = 0; d < rank; d++)
+    shape[d + 1] = mlirShapedTypeIsDynamicDim(scales, d) ? mlirShapedTypeGetDynamicSize()
+                                                         : mlirShapedTypeGetDimSize(scales, d);
+  MlirContext context = mlirTypeGetContext(scales);
+  return mlirRankedTensorTypeGet(rank + 1, shape, mlirIntegerTypeGet(context, 32),
+                                 mlirAttributeGetNull());
+}
+
+static void copy_attributes(MlirOperation from, MlirOperation to, int count,
+                            const char *const *names) {
+  for (int i = 0; i < count; i++)
+    if (!mlirAttributeIsNull(moe__op_attribute(from, names[i])))
+      moe__op_set_attribute(to, names[i], moe__op_attribute(from, names[i]));
+}
+
+/* Replaces op, whose results are q, scales of one direction or of two. */
+static void expand(MlirOperation op) {
+  moe__builder_t b = moe__builder_create(mlirOperationGetContext(op), mlirOperationGetLocation(op));
+  b.block = mlirOperationGetBlock(op);
+  b.before = op;
+  int directions = (int)mlirOperationGetNumResults(op) / 2;
+  bool dual = directions == 2;
+  MlirType q_types[2], scale_types[6];
+  for (int i = 0; i < directions; i++) {
+    q_types[i] = mlirValueGetType(mlirOperationGetResult(op, 2 * i));
+    MlirType scales = mlirValueGetType(mlirOperationGetResult(op, 2 * i + 1));
+    scale_types[3 * i] = scale_types[3 * i + 1] = scales;
+    scale_types[3 * i + 2] = state_type(scales);
+  }
+  MlirValue x = mlirOperationGetOperand(op, 0), offs = moe__op_operand(op, 1);
+  bool grouped = !mlirValueIsNull(offs);
+  MlirOperation scale =
+      moe__op(&b, dual ? "mx_quantize.scale_fp8_dual" : "mx_quantize.scale_fp8", 3 * directions,
+              scale_types, grouped ? 2 : 1, (MlirValue[]){x, offs}, NULL, 0, NULL);
+  copy_attributes(op, scale, 4, (const char *const[]){"granularity", "axis", "pow2", "sanitize"});
+  char *element = moe__type_text(mlirShapedTypeGetElementType(q_types[0]));
+  moe__op_set_attribute(scale, "element", moe__attribute(b.context, "\"%s\"", element));
+  free(element);
+
+  MlirValue operands[4] = {x};
+  int count = 1;
+  for (int i = 0; i < directions; i++)
+    operands[count++] = mlirOperationGetResult(scale, 3 * i + 1);
+  if (grouped)
+    operands[count++] = offs;
+  MlirOperation cast = moe__op(&b, dual ? "mx_quantize.cast_fp8_dual" : "mx_quantize.cast_fp8",
+                               directions, q_types, count, operands, NULL, 0, NULL);
+  copy_attributes(op, cast, 3, (const char *const[]){"granularity", "axis", "sanitize"});
+  for (int i = 0; i < directions; i++) {
+    mlirValueReplaceAllUsesOfWith(mlirOperationGetResult(op, 2 * i),
+                                  mlirOperationGetResult(cast, i));
+    mlirValueReplaceAllUsesOfWith(mlirOperationGetResult(op, 2 * i + 1),
+                                  mlirOperationGetResult(scale, 3 * i));
+  }
+  mlirOperationDestroy(op);
+}
+
+bool moe__run_expand_quantize(MlirOperation module, const moe__pass_t *pass) {
+  if (!moe__run_verify(module, pass)) /* the rest relies on it */
+    return false;
+  for (MlirOperation function = mlirBlockGetFirstOperation(moe__body(module));
+       !mlirOperationIsNull(function); function = mlirOperationGetNextInBlock(function)) {
+    if (!moe__op_is(function, "func.func") || mlirBlockIsNull(moe__body(function)))
+      continue;
+    for (MlirOperation next, op = mlirBlockGetFirstOperation(moe__body(function));
+         !mlirOperationIsNull(op); op = next) {
+      next = mlirOperationGetNextInBlock(op);
+      if (takes_two_passes(op))
+        expand(op);
+    }
+  }
+  return true;
+}
