@@ -59,8 +59,8 @@ static void bind_tensors(const moe__launch_t *launch, int number, direction_t *o
     out->q = results[2 * number];
     out->scales = results[2 * number + 1];
   } else if (is_scale(launch)) {
-    out->scales = results[2 * number];
-    out->factors = results[2 * number + 1];
+    out->scales = results[3 * number]; /* a state follows */
+    out->factors = results[3 * number + 1];
   } else if (is_cast(launch)) {
     out->factors = tensors[1 + number];
     out->q = results[number];
@@ -235,22 +235,23 @@ static moe_ref_status_t run_cast(const moe__launch_t *launch, int64_t slice) {
   return moe_ref_fp8_cast(&part.x, &part.factors, &part.scaling, &part.q);
 }
 
-/* The last result is what a kernel keeps between calls: zeros, before and after each. */
-static moe_ref_status_t clear_state(const moe__launch_t *launch) {
-  const moe_ref_tensor_t *state =
-      &launch->tensors[launch->operand_count + launch->op->result_count - 1];
-  int64_t count = 1;
-  for (int d = 0; d < state->rank; d++)
-    count *= state->shape[d];
-  if (state->dtype != MOE_REF_I32)
-    return MOE_REF_INVALID_ARGUMENT;
-  memset(state->data, 0, (size_t)count * sizeof(int32_t));
+/* The third result of each direction is what a kernel keeps between calls: zeros, before and after. */
+static moe_ref_status_t clear_states(const moe__launch_t *launch) {
+  for (int number = 0; number < direction_count(launch); number++) {
+    const moe_ref_tensor_t *state = &launch->tensors[launch->operand_count + 3 * number + 2];
+    int64_t count = 1;
+    for (int d = 0; d < state->rank; d++)
+      count *= state->shape[d];
+    if (state->dtype != MOE_REF_I32)
+      return MOE_REF_INVALID_ARGUMENT;
+    memset(state->data, 0, (size_t)count * sizeof(int32_t));
+  }
   return MOE_REF_OK;
 }
 
 static moe_ref_status_t run_scale(const moe__launch_t *launch, int64_t slice) {
   const direction_t part = slice_direction(launch, slice);
-  const moe_ref_status_t status = slice == 0 ? clear_state(launch) : MOE_REF_OK;
+  const moe_ref_status_t status = slice == 0 ? clear_states(launch) : MOE_REF_OK;
   return status ? status
                 : moe_ref_fp8_scale(&part.x, &part.scaling, launch->fp8.element, &part.scales,
                                     &part.factors);
@@ -283,10 +284,9 @@ static void use(const moe__launch_t *launch, int operand, moe__use_t *out_use) {
 /* Whether the result has a row for each of x, which is not written where that is in no group. Scales
  * of groups have none, those of a dual op's rows do. */
 static bool has_rows(const moe__launch_t *launch, int result) {
-  if (is_scale(launch) && result == launch->op->result_count - 1)
-    return false;
-  const bool holds_scales = is_scale(launch) || (is_quantize(launch) && result % 2 == 1);
-  return !holds_scales || (is_dual(launch) && result / 2 == 0);
+  if (is_scale(launch))
+    return is_dual(launch) && result < 2;
+  return !is_quantize(launch) || result % 2 == 0 || (is_dual(launch) && result == 1);
 }
 
 static int64_t written_rows(const moe__launch_t *launch, int result) {
@@ -307,6 +307,6 @@ const moe__op_t moe__op_quantize_fp8 = FP8_OP("quantize_fp8", 1, 2, run_quantize
 const moe__op_t moe__op_quantize_fp8_dual = FP8_OP("quantize_fp8_dual", 1, 4, run_quantize);
 const moe__op_t moe__op_dequantize_fp8 = FP8_OP("dequantize_fp8", 2, 1, run_dequantize);
 const moe__op_t moe__op_scale_fp8 = FP8_OP("scale_fp8", 1, 3, run_scale);
-const moe__op_t moe__op_scale_fp8_dual = FP8_OP("scale_fp8_dual", 1, 5, run_scale);
+const moe__op_t moe__op_scale_fp8_dual = FP8_OP("scale_fp8_dual", 1, 6, run_scale);
 const moe__op_t moe__op_cast_fp8 = FP8_OP("cast_fp8", 2, 1, run_cast);
 const moe__op_t moe__op_cast_fp8_dual = FP8_OP("cast_fp8_dual", 3, 2, run_cast);
