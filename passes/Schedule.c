@@ -159,7 +159,7 @@ bool moe__scale_schedule_read(MlirOperation op, moe__scale_schedule_t *out) {
   if (!read_fields(op, SCALE_FIELDS, out))
     return false;
   /* A row is 4 registers; the rest is for what is done with them. */
-  int needed = 4 * out->rows_per_warp + 40;
+  int needed = 4 * out->rows_per_warp + 32;
   int threads = out->warps * 32 * out->blocks_per_sm;
   return REGISTERS_PER_SM / threads >= needed ||
          moe__error(op, "'schedule' leaves %d registers to each of %d threads; the kernel needs %d",

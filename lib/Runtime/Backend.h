@@ -22,6 +22,7 @@ typedef struct moe__encoded_map_t {
 typedef struct moe__ready_buffer_t {
   uint64_t address, bytes;
   bool is_written;
+  bool is_pending; /* launches before this programmatic one use it */
   const char *name;
 } moe__ready_buffer_t;
 
@@ -31,6 +32,7 @@ typedef struct moe__ready_launch_t {
   void *kernel; /* from load_kernel */
   uint32_t grid[3], block[3], cluster[3];
   uint32_t shared_memory;
+  bool programmatic; /* may start before the launch before it on the stream has ended */
   int parameter_count;
   void **parameters;               /* parameter i is the value at parameters[i] */
   const uint32_t *parameter_bytes; /* of each */

@@ -276,11 +276,12 @@ static void print_verdicts(const moe__target_t *target, const moe__call_t *call,
   putchar('\n');
 }
 
-static int conclude(const moe__target_t *target, const moe__call_t *call, const verdict_t *verdicts,
-                    bool json, json_t *cases) {
+static int conclude(const moe__target_t *target, const moe__call_t *call,
+                    const moe__device_call_t *device_call, const verdict_t *verdicts, bool json,
+                    json_t *cases) {
   char *shapes = moe__describe_arguments(call);
   json_t *results = json_array();
-  int rc = MOE__OK;
+  int rc = target->device ? moe__device_call_verify(device_call) : MOE__OK;
   for (int i = 0; i < call->function->result_count; i++) {
     rc |= report(&call->results[i], &verdicts[i], target);
     json_array_append_new(results, describe(&call->results[i], &verdicts[i], target->device));
@@ -314,7 +315,7 @@ int moe__check(const moe__target_t *target, moe__call_t *call, const moe__option
   if (!rc)
     rc = judge(target, call, options, second, expected, verdicts);
   if (!rc)
-    rc = conclude(target, call, verdicts, options->json, cases);
+    rc = conclude(target, call, &device_call, verdicts, options->json, cases);
 done:
   moe__device_call_free(&device_call);
   free(verdicts);
