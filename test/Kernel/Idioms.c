@@ -30,7 +30,7 @@ static void build_body(moe__kernel_t *kernel) {
   moe__grid_launch_dependents(b);
   moe__grid_wait(b);
   moe__cursor_t cursor = moe__cursor_start(b);
-  MlirValue barrier = moe__ring_acquire(kernel, &ring, cursor, 64);
+  MlirValue barrier = moe__ring_acquire(kernel, &ring, cursor, moe__i32(b, 64));
   MlirValue bytes = moe__load(b, moe__offset_by(b, in, 4096), b->i32);
   moe__bulk_load(b, moe__ring_buffer(kernel, &ring, cursor), in, bytes, barrier);
   moe__ring_wait(kernel, &ring, cursor);

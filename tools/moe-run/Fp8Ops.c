@@ -16,6 +16,8 @@ enum { GROUP_BLOCK = 64 };
 
 /* ---- What the ops have in common ---- */
 
+enum { SCALE_RESULTS = 3 }; /* of a first pass, for each direction: scales, factors, state */
+
 static bool is_quantize(const moe__launch_t *launch) {
   return launch->op == &moe__op_quantize_fp8 || launch->op == &moe__op_quantize_fp8_dual;
 }
@@ -59,8 +61,8 @@ static void bind_tensors(const moe__launch_t *launch, int number, direction_t *o
     out->q = results[2 * number];
     out->scales = results[2 * number + 1];
   } else if (is_scale(launch)) {
-    out->scales = results[3 * number]; /* a state follows */
-    out->factors = results[3 * number + 1];
+    out->scales = results[SCALE_RESULTS * number];
+    out->factors = results[SCALE_RESULTS * number + 1];
   } else if (is_cast(launch)) {
     out->factors = tensors[1 + number];
     out->q = results[number];
@@ -235,10 +237,12 @@ static moe_ref_status_t run_cast(const moe__launch_t *launch, int64_t slice) {
   return moe_ref_fp8_cast(&part.x, &part.factors, &part.scaling, &part.q);
 }
 
-/* The third result of each direction is what a kernel keeps between calls: zeros, before and after. */
-static moe_ref_status_t clear_states(const moe__launch_t *launch) {
+/* The last result of each direction is what a kernel keeps between calls: zeros, before and after
+ * each. */
+static moe_ref_status_t clear_state(const moe__launch_t *launch) {
   for (int number = 0; number < direction_count(launch); number++) {
-    const moe_ref_tensor_t *state = &launch->tensors[launch->operand_count + 3 * number + 2];
+    const moe_ref_tensor_t *state =
+        &launch->tensors[launch->operand_count + SCALE_RESULTS * number + 2];
     int64_t count = 1;
     for (int d = 0; d < state->rank; d++)
       count *= state->shape[d];
@@ -251,7 +255,7 @@ static moe_ref_status_t clear_states(const moe__launch_t *launch) {
 
 static moe_ref_status_t run_scale(const moe__launch_t *launch, int64_t slice) {
   const direction_t part = slice_direction(launch, slice);
-  const moe_ref_status_t status = slice == 0 ? clear_states(launch) : MOE_REF_OK;
+  const moe_ref_status_t status = slice == 0 ? clear_state(launch) : MOE_REF_OK;
   return status ? status
                 : moe_ref_fp8_scale(&part.x, &part.scaling, launch->fp8.element, &part.scales,
                                     &part.factors);
@@ -285,8 +289,9 @@ static void use(const moe__launch_t *launch, int operand, moe__use_t *out_use) {
  * of groups have none, those of a dual op's rows do. */
 static bool has_rows(const moe__launch_t *launch, int result) {
   if (is_scale(launch))
-    return is_dual(launch) && result < 2;
-  return !is_quantize(launch) || result % 2 == 0 || (is_dual(launch) && result == 1);
+    return is_dual(launch) && result < SCALE_RESULTS - 1;
+  const bool holds_scales = is_quantize(launch) && result % 2 == 1;
+  return !holds_scales || (is_dual(launch) && result / 2 == 0);
 }
 
 static int64_t written_rows(const moe__launch_t *launch, int result) {
