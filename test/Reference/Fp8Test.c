@@ -1,8 +1,8 @@
 /* Fp8Test.c - FP8 with fp32 scales: factors worked out by hand, and every granularity over shapes,
  * orders and groups.
  *
- * Why it exists: the library walks sheets, cells and tiles. Here the slice of an element is found by
- * index arithmetic alone, and whole buffers are compared, so that a byte written beside the tensor,
+ * Why it exists: the library walks sheets, cells and tiles. Here the slice of an element is found
+ * by index arithmetic alone, and whole buffers are compared, so that a byte written beside the tensor,
  * or in a row of no group, is found too.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */

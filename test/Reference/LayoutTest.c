@@ -1,7 +1,7 @@
 /* LayoutTest.c - packed scales, and groups that are padded.
  *
- * Why it exists: where a byte goes is given here by a formula of its index, the other way round than
- * in the library; and bytes that are not to be written are compared too.
+ * Why it exists: where a byte goes is given here by a formula of its index, the other way round
+ * than in the library; and bytes that are not to be written are compared too.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "test/Reference/Buffers.h"
