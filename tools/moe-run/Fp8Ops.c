@@ -1,8 +1,8 @@
 /* Fp8Ops.c - the ops of the mx_quantize dialect with fp32 scales, on the C reference.
  *
- * Why it exists: see Launch.h. Slices are plain calls of libmoe_ref on parts of the tensors: between
- * scales where amaxes are found, anywhere where elements are only multiplied. A dual op is two plain
- * ones: row by row, and along the dimension before the last.
+ * Why it exists: see Launch.h. Slices are plain calls of libmoe_ref on parts of the tensors:
+ * between scales where amaxes are found, anywhere where elements are only multiplied. A dual op is
+ * two plain ones: row by row, and along the dimension before the last.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "tools/moe-run/Launch.h"
@@ -72,8 +72,8 @@ static void bind_tensors(const moe__launch_t *launch, int number, direction_t *o
   }
 }
 
-/* Of a dual op number 0 is along the last dimension, whose rows are scaled one by one, so that groups
- * are nothing to it; number 1 is along the one before. */
+/* Of a dual op number 0 is along the last dimension, whose rows are scaled one by one, so that
+ * groups are nothing to it; number 1 is along the one before. */
 static direction_t direction_of(const moe__launch_t *launch, int number) {
   direction_t direction = {.scaling = launch->fp8.scaling};
   direction.scaling.offs = offs_of(launch);
@@ -285,8 +285,8 @@ static void use(const moe__launch_t *launch, int operand, moe__use_t *out_use) {
 
 /* ---- Groups ---- */
 
-/* Whether the result has a row for each of x, which is not written where that is in no group. Scales
- * of groups have none, those of a dual op's rows do. */
+/* Whether the result has a row for each of x, which is not written where that is in no group.
+ * Scales of groups have none, those of a dual op's rows do. */
 static bool has_rows(const moe__launch_t *launch, int result) {
   if (is_scale(launch))
     return is_dual(launch) && result < SCALE_RESULTS - 1;
