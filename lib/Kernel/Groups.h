@@ -55,4 +55,10 @@ moe__group_tile_t moe__groups_tile(moe__groups_t *groups, MlirValue index);
 void moe__groups_range(moe__groups_t *groups, MlirValue group, MlirValue *out_start,
                        MlirValue *out_end);
 
+/* Where the last group ends, after the barrier: rows from there on are in no group. */
+MlirValue moe__groups_end(moe__groups_t *groups);
+
+/* The group that a row is in (i32), after the barrier; their count for a row in none. */
+MlirValue moe__groups_find(moe__groups_t *groups, MlirValue row);
+
 #endif /* MOE_KERNEL_GROUPS_H */
