@@ -81,10 +81,8 @@ typedef struct moe__cast_tiles_t {
   moe__groups_t table;
   MlirValue row_end; /* i32: where the last group ends */
   MlirValue warp, lane;
-  MlirValue swap;    /* 1 where the lane takes the second half of a strip first, else 0 */
-  MlirValue read[8]; /* in columns: offset of the lane's 4 bytes in row r, by r % 8 */
-  MlirValue first_half,
-      second_half; /* offset of the row its first 16 loads start from; the last 16 */
+  MlirValue swap;      /* 1 where the lane takes the second half of a strip first, else 0 */
+  MlirValue lane_word; /* byte offset of the first of its words in a strip */
   moe__tiles_t tiles;
   moe__ring_t ring;
   int32_t outputs[2]; /* offsets of the output tiles in shared memory */

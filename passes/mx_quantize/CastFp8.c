@@ -98,32 +98,34 @@ static int parts_of(const cast_t *s, const moe__cast_unit_t *unit) {
   return unit->direction == MOE__ROWS ? 1 : s->tiles.elements.per_word;
 }
 
-/* Casts one part, times `factor`; gives its bytes, four to an i32. */
-static void cast_part(cast_t *s, const moe__cast_unit_t *unit, const MlirValue *words,
-                      bool sanitize, int part, MlirValue factor,
-                      MlirValue packed[MOE__CAST_WORDS / 2]) {
+/* Casts one part, times `factor`; gives its bytes, four to an i32. rare: in code that is seldom
+ * reached. Such code sanitizes, and makes all that it needs of the words itself: what it shared with
+ * other code would take registers there. */
+static void cast_part(cast_t *s, const moe__cast_unit_t *unit, const MlirValue *words, bool rare,
+                      int part, MlirValue factor, MlirValue packed[MOE__CAST_WORDS / 2]) {
   moe__builder_t *b = &s->kernel.builder;
   moe__elements_t elements = s->tiles.elements;
-  elements.sanitize = sanitize;
+  elements.sanitize &= rare;
   int per_word = elements.per_word / parts_of(s, unit); /* elements of the part */
   for (int i = 0; i < MOE__CAST_WORDS * per_word / 4; i++) {
-    MlirValue scaled[4];
+    MlirValue scaled[4], word = {NULL};
     for (int j = 0; j < 4; j++) {
-      int element = 4 * i + j;
-      scaled[j] = moe__fmul(
-          b, moe__word_element(b, &elements, words[element / per_word], part + element % per_word),
-          factor);
+      if (j % per_word == 0)
+        word = words[(4 * i + j) / per_word];
+      if (j % per_word == 0 && rare)
+        word = moe__fresh(b, word);
+      MlirValue element = moe__word_element(b, &elements, word, part + j % per_word);
+      scaled[j] = moe__fmul(b, element, factor);
     }
     packed[i] = moe__fp8_pack4(b, scaled, s->tiles.element);
   }
 }
 
 /* All rows by the factors that the unit has. */
-static void cast_all(cast_t *s, const moe__cast_unit_t *unit, const MlirValue *words,
-                     bool sanitize) {
+static void cast_all(cast_t *s, const moe__cast_unit_t *unit, const MlirValue *words, bool rare) {
   for (int part = 0; part < parts_of(s, unit); part++) {
     MlirValue packed[MOE__CAST_WORDS / 2];
-    cast_part(s, unit, words, sanitize, part, s->factors[unit->direction].values[unit->index][part],
+    cast_part(s, unit, words, rare, part, s->factors[unit->direction].values[unit->index][part],
               packed);
     moe__cast_store(&s->tiles, unit, part, packed);
   }
@@ -160,7 +162,7 @@ static void cast_other_groups(cast_t *s, const moe__cast_unit_t *unit, const Mli
   load_factors(s, unit, loop.index, factors);
   for (int part = 0; part < parts_of(s, unit); part++) {
     MlirValue packed[MOE__CAST_WORDS / 2];
-    cast_part(s, unit, words, s->tiles.elements.sanitize, part, factors[part], packed);
+    cast_part(s, unit, words, true, part, factors[part], packed);
     moe__cast_store_some(&s->tiles, unit, part, packed, rows);
   }
   moe__if_end(b, &any);
