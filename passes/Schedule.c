@@ -22,12 +22,10 @@
 #define SHARED_BARRIERS 256
 #define SHARED_BARRIERS_ALIGNED 1024 /* where a swizzled tile follows them */
 
-/* Registers of a multiprocessor, and what a thread needs where x is bf16, to write one result and to
- * write both: below it, ptxas spills. They come in portions of 8. With fp32 a thread needs 56, and
- * every schedule that fits into shared memory leaves as many. */
-#define REGISTERS_PER_SM 65536
-#define REGISTERS_BF16 64
-#define REGISTERS_BF16_BOTH 96
+/* Each quarter of a multiprocessor has registers of its own, and of all warps every fourth; a thread's
+ * come in portions of 8. */
+#define QUARTERS 4
+#define REGISTERS_PER_QUARTER 16384
 
 /* Code is written for each strip that a warp has of a tile. */
 #define MAX_STRIPS 16
@@ -125,6 +123,21 @@ static int table_bytes(int max_groups) {
   return 2 * 4 * ((max_groups + 31) / 32 * 32);
 }
 
+/* What is left to each thread where so many warps share a multiprocessor. */
+static int registers_left(int warps) {
+  int of_quarter = (warps + QUARTERS - 1) / QUARTERS;
+  return REGISTERS_PER_QUARTER / (32 * of_quarter) / 8 * 8;
+}
+
+/* The registers of a thread below which ptxas spills. Casts have factors besides, those of all strips
+ * of a warp, and where rows of several groups meet, casts of each. */
+static int registers_needed(MlirOperation op, bool bf16, bool grouped, int strips) {
+  bool cast = moe__op_is(op, "mx_quantize.cast_fp8") || moe__op_is(op, "mx_quantize.cast_fp8_dual");
+  if (!cast)
+    return bf16 ? 64 : 56;
+  return (bf16 ? 80 : 56) + (grouped ? 16 : 0) + 40 * (strips - 1);
+}
+
 bool moe__quantize_schedule_read(MlirOperation op, moe__directions_t directions, int max_groups,
                                  moe__quantize_schedule_t *out) {
   if (!read_fields(op, QUANTIZE_FIELDS, out))
@@ -152,10 +165,10 @@ bool moe__quantize_schedule_read(MlirOperation op, moe__directions_t directions,
                                SHARED_BARRIERS + table_bytes(max_groups),
                            out->blocks_per_sm))
     return false;
-  int threads = (out->warps + 1) * 32 * out->blocks_per_sm;
-  int registers = REGISTERS_PER_SM / threads / 8 * 8;
-  int needed = results == 2 ? REGISTERS_BF16_BOTH : REGISTERS_BF16;
-  if (element_bytes == 2 && registers < needed)
+  int warps = (out->warps + 1) * out->blocks_per_sm, threads = 32 * warps;
+  int registers = registers_left(warps);
+  int needed = registers_needed(op, element_bytes == 2, max_groups > 0, items / out->warps);
+  if (registers < needed)
     return moe__error(op,
                       "'schedule' leaves %d registers to each of %d threads; the kernel needs %d",
                       registers, threads, needed);
@@ -187,10 +200,10 @@ bool moe__scale_schedule_read(MlirOperation op, moe__scale_schedule_t *out) {
                       out->rows_per_warp);
   /* A row is 4 registers; the rest is for what is done with them. */
   int needed = 4 * out->rows_per_warp + 32;
-  int threads = out->warps * 32 * out->blocks_per_sm;
-  return REGISTERS_PER_SM / threads >= needed ||
+  int warps = out->warps * out->blocks_per_sm, registers = registers_left(warps);
+  return registers >= needed ||
          moe__error(op, "'schedule' leaves %d registers to each of %d threads; the kernel needs %d",
-                    REGISTERS_PER_SM / threads, threads, needed);
+                    registers, 32 * warps, needed);
 }
 
 void moe__scale_schedule_write(MlirOperation op, const moe__scale_schedule_t *schedule) {
