@@ -21,6 +21,11 @@
 #define SHARED_BARRIERS 256
 #define SHARED_BARRIERS_ALIGNED 1024 /* where a swizzled tile follows them */
 
+#define WARPS_PER_SM 64
+
+/* What a thread of a streaming kernel may hold of 16 bytes each. */
+#define MAX_VECTORS 16
+
 /* Registers of a multiprocessor, and what a thread needs where x is bf16: below it, ptxas spills.
  * They come in portions of 8. With fp32 a thread needs 56, and every schedule that fits into shared
  * memory leaves as many. */
@@ -40,6 +45,13 @@ typedef struct field_t {
 static const field_t QUANTIZE_FIELDS[] = {MOE__QUANTIZE_SCHEDULE(QUANTIZE_FIELD){0}};
 #define ROWS_FIELD(field, least, most) {#field, offsetof(moe__rows_schedule_t, field), least, most},
 static const field_t ROWS_FIELDS[] = {MOE__ROWS_SCHEDULE(ROWS_FIELD){0}};
+#define DEQUANTIZE_FIELD(field, least, most)                                                       \
+  {#field, offsetof(moe__dequantize_schedule_t, field), least, most},
+static const field_t DEQUANTIZE_FIELDS[] = {MOE__DEQUANTIZE_SCHEDULE(DEQUANTIZE_FIELD){0}};
+#define PACK_FIELD(field, least, most) {#field, offsetof(moe__pack_schedule_t, field), least, most},
+static const field_t PACK_FIELDS[] = {MOE__PACK_SCHEDULE(PACK_FIELD){0}};
+#define MOVE_FIELD(field, least, most) {#field, offsetof(moe__move_schedule_t, field), least, most},
+static const field_t MOVE_FIELDS[] = {MOE__MOVE_SCHEDULE(MOVE_FIELD){0}};
 #define GROUPED_FIELD(field, least, most)                                                          \
   {#field, offsetof(moe__grouped_schedule_t, field), least, most},
 static const field_t GROUPED_FIELDS[] = {MOE__GROUPED_SCHEDULE(GROUPED_FIELD){0}};
@@ -104,6 +116,11 @@ static bool check_shared_memory(MlirOperation op, int bytes, int blocks_per_sm) 
       bytes, blocks_per_sm, SHARED_PER_SM);
 }
 
+/* Bytes of the table of Groups.h. */
+static int groups_table(int max_groups) {
+  return 2 * 4 * ((max_groups + 31) / 32 * 32);
+}
+
 /* ---- Quantization ---- */
 
 bool moe__quantize_schedule_read(MlirOperation op, int element_bytes,
@@ -150,6 +167,100 @@ void moe__rows_schedule_write(MlirOperation op, const moe__rows_schedule_t *sche
   write_fields(op, ROWS_FIELDS, schedule);
 }
 
+/* ---- Dequantization ---- */
+
+static bool check_threads(MlirOperation op, int warps, int blocks_per_sm) {
+  return warps * blocks_per_sm <= WARPS_PER_SM ||
+         moe__error(op, "'schedule' has %d blocks of %d warps; a multiprocessor takes %d warps",
+                    blocks_per_sm, warps, WARPS_PER_SM);
+}
+
+/* A thread takes one column of vectors of the tile. */
+static bool check_dequantize_rows(MlirOperation op, int columns,
+                                  const moe__dequantize_schedule_t *s) {
+  if (s->tile_k % columns)
+    return moe__error(op, "'schedule.tile_k' is %d; it must be a multiple of %d", s->tile_k,
+                      columns);
+  int lanes = s->tile_k / columns, threads = s->warps * 32;
+  if (threads % lanes)
+    return moe__error(op, "'schedule.tile_k' is %d; its %d vectors must divide the %d threads",
+                      s->tile_k, lanes, threads);
+  int step = threads / lanes;
+  if (s->tile_n % step)
+    return moe__error(op,
+                      "'schedule.tile_n' is %d; it must be a multiple of %d, the rows that the "
+                      "threads take at once",
+                      s->tile_n, step);
+  return s->tile_n / step <= MAX_VECTORS ||
+         moe__error(op, "'schedule' gives each thread %d vectors; it may have at most %d",
+                    s->tile_n / step, MAX_VECTORS);
+}
+
+/* Threads bring in vectors of 16 rows, eight to 128; warps take items of 16 rows x 128 bytes. */
+static bool check_dequantize_columns(MlirOperation op, int columns,
+                                     const moe__dequantize_schedule_t *s) {
+  int item_k = 8 * columns;
+  if (s->tile_n % 128)
+    return moe__error(op, "'schedule.tile_n' is %d; it must be a multiple of 128", s->tile_n);
+  if (s->tile_k % item_k)
+    return moe__error(op, "'schedule.tile_k' is %d; it must be a multiple of %d", s->tile_k,
+                      item_k);
+  int items = s->tile_n / 16 * (s->tile_k / item_k);
+  if (items % s->warps || s->tile_k % (4 * s->warps))
+    return moe__error(op,
+                      "'schedule.warps' is %d; it must divide the tile's %d items of 16 rows and "
+                      "128 bytes, and a quarter of its columns",
+                      s->warps, items);
+  int vectors = s->tile_n * s->tile_k / 16 / (32 * s->warps);
+  return vectors <= MAX_VECTORS ||
+         moe__error(op, "'schedule' gives each thread %d vectors; it may have at most %d", vectors,
+                    MAX_VECTORS);
+}
+
+bool moe__dequantize_schedule_read(MlirOperation op, int element_bytes, bool columns,
+                                   int max_groups, moe__dequantize_schedule_t *out) {
+  if (!read_fields(op, DEQUANTIZE_FIELDS, out) ||
+      !check_threads(op, out->warps, out->blocks_per_sm))
+    return false;
+  int vector = 16 / element_bytes; /* columns in 16 bytes of x */
+  int shared = columns ? out->tile_n * (out->tile_k + (max_groups ? 4 : 0)) : 0;
+  return (columns ? check_dequantize_columns : check_dequantize_rows)(op, vector, out) &&
+         check_shared_memory(op, shared + groups_table(max_groups), out->blocks_per_sm);
+}
+
+void moe__dequantize_schedule_write(MlirOperation op, const moe__dequantize_schedule_t *schedule) {
+  write_fields(op, DEQUANTIZE_FIELDS, schedule);
+}
+
+/* ---- Layouts ---- */
+
+bool moe__pack_schedule_read(MlirOperation op, int max_groups, moe__pack_schedule_t *out) {
+  if (!read_fields(op, PACK_FIELDS, out) || !check_threads(op, out->warps, out->blocks_per_sm))
+    return false;
+  if (out->tile_columns % 16)
+    return moe__error(op, "'schedule.tile_columns' is %d; it must be a multiple of 16",
+                      out->tile_columns);
+  if (out->tile_columns / 4 % out->warps)
+    return moe__error(op, "'schedule.warps' is %d; it must divide the %d tiles of 128 x 4",
+                      out->warps, out->tile_columns / 4);
+  return check_shared_memory(op, 128 * (out->tile_columns + 4) + groups_table(max_groups),
+                             out->blocks_per_sm);
+}
+
+void moe__pack_schedule_write(MlirOperation op, const moe__pack_schedule_t *schedule) {
+  write_fields(op, PACK_FIELDS, schedule);
+}
+
+bool moe__move_schedule_read(MlirOperation op, int max_groups, moe__move_schedule_t *out) {
+  return read_fields(op, MOVE_FIELDS, out) &&
+         check_threads(op, out->warps, out->blocks_per_sm) &&
+         check_shared_memory(op, 2 * groups_table(max_groups), out->blocks_per_sm);
+}
+
+void moe__move_schedule_write(MlirOperation op, const moe__move_schedule_t *schedule) {
+  write_fields(op, MOVE_FIELDS, schedule);
+}
+
 /* ---- Products of groups ---- */
 
 bool moe__grouped_schedule_read(MlirOperation op, int max_groups, bool promoted,
@@ -162,7 +273,7 @@ bool moe__grouped_schedule_read(MlirOperation op, int max_groups, bool promoted,
   if (promoted && out->tile_n > 192)
     return moe__error(op, "'schedule.tile_n' is %d; with promoted sums it must be at most 192",
                       out->tile_n);
-  int table = 2 * 4 * ((max_groups + 31) / 32 * 32), warps = 8;
+  int table = groups_table(max_groups), warps = 8;
   int epilogue = warps * (out->tile_n * 4 + 2048);
   return check_shared_memory(
       op, out->stages * (128 + out->tile_n) * 128 + SHARED_BARRIERS_ALIGNED + epilogue + table, 1);
