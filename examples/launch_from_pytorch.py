@@ -52,7 +52,7 @@ def evaluate(expression, values):
     operands = [evaluate(operand, values) for operand in operands]
     if operator == "ceildiv":
         return -(-operands[0] // operands[1])
-    return {"mul": math.prod, "min": min}[operator](operands)
+    return {"mul": math.prod, "add": sum, "min": min}[operator](operands)
 
 
 def allocate(description, values):
@@ -105,6 +105,7 @@ class Bundle:
             driver("cuFuncSetAttribute", function, MAX_DYNAMIC_SHARED_SIZE_BYTES, kernel["shared_memory"])
             self.kernels[kernel["name"]] = (function, kernel)
         self.num_sms = torch.cuda.get_device_properties(0).multi_processor_count
+        self.zeroed = {}
 
     def __call__(self, *arguments):
         (function,) = self.manifest["functions"]
@@ -120,12 +121,32 @@ class Bundle:
         for symbol in function["symbols"]:
             assert values[symbol["name"]] % symbol["multiple_of"] == 0, symbol
         for description in function["results"] + function["temporaries"]:
-            tensors[description["name"]] = allocate(description, values)
+            zero = description.get("initial") == "zero"
+            tensors[description["name"]] = (self.allocate_zeroed if zero else allocate)(description, values)
         for launch in function["launches"]:
             self.launch(launch, tensors, values)
         return [tensors[description["name"]] for description in function["results"]]
 
+    def allocate_zeroed(self, description, values):
+        """Zeroed once: kernels leave it zero. So one tensor serves all calls, as long as these are on one stream."""
+        key = (description["name"], *(evaluate(size, values) for size in description["shape"]))
+        if key not in self.zeroed:
+            assert not torch.cuda.is_current_stream_capturing(), "call the bundle once before it is captured"
+            self.zeroed[key] = allocate(description, values).zero_()
+        return self.zeroed[key]
+
+    def status(self):
+        """The bits that kernels have reported since the last time (docs/manifest.md); waits for them."""
+        (function,) = self.manifest["functions"]
+        word = self.zeroed.get((function["status"], 1))
+        if word is None:
+            return 0
+        bits = word.item()
+        word.zero_()
+        return bits
+
     def launch(self, launch, tensors, values):
+        """An ordinary launch, also of one that may be programmatic: that is always right."""
         kernel, description = self.kernels[launch["kernel"]]
         grid = [evaluate(size, values) for size in launch["grid"]]
         if 0 in grid:

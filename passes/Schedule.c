@@ -45,6 +45,9 @@ typedef struct field_t {
 static const field_t QUANTIZE_FIELDS[] = {MOE__QUANTIZE_SCHEDULE(QUANTIZE_FIELD){0}};
 #define ROWS_FIELD(field, least, most) {#field, offsetof(moe__rows_schedule_t, field), least, most},
 static const field_t ROWS_FIELDS[] = {MOE__ROWS_SCHEDULE(ROWS_FIELD){0}};
+#define SCALE_FIELD(field, least, most)                                                            \
+  {#field, offsetof(moe__scale_schedule_t, field), least, most},
+static const field_t SCALE_FIELDS[] = {MOE__SCALE_SCHEDULE(SCALE_FIELD){0}};
 #define DEQUANTIZE_FIELD(field, least, most)                                                       \
   {#field, offsetof(moe__dequantize_schedule_t, field), least, most},
 static const field_t DEQUANTIZE_FIELDS[] = {MOE__DEQUANTIZE_SCHEDULE(DEQUANTIZE_FIELD){0}};
@@ -167,6 +170,23 @@ void moe__rows_schedule_write(MlirOperation op, const moe__rows_schedule_t *sche
   write_fields(op, ROWS_FIELDS, schedule);
 }
 
+/* ---- The first of two passes ---- */
+
+bool moe__scale_schedule_read(MlirOperation op, moe__scale_schedule_t *out) {
+  if (!read_fields(op, SCALE_FIELDS, out))
+    return false;
+  /* A row is 4 registers; the rest is for what is done with them. */
+  int needed = 4 * out->rows_per_warp + 32;
+  int threads = out->warps * 32 * out->blocks_per_sm;
+  return REGISTERS_PER_SM / threads >= needed ||
+         moe__error(op, "'schedule' leaves %d registers to each of %d threads; the kernel needs %d",
+                    REGISTERS_PER_SM / threads, threads, needed);
+}
+
+void moe__scale_schedule_write(MlirOperation op, const moe__scale_schedule_t *schedule) {
+  write_fields(op, SCALE_FIELDS, schedule);
+}
+
 /* ---- Dequantization ---- */
 
 static bool check_threads(MlirOperation op, int warps, int blocks_per_sm) {
@@ -252,8 +272,7 @@ void moe__pack_schedule_write(MlirOperation op, const moe__pack_schedule_t *sche
 }
 
 bool moe__move_schedule_read(MlirOperation op, int max_groups, moe__move_schedule_t *out) {
-  return read_fields(op, MOVE_FIELDS, out) &&
-         check_threads(op, out->warps, out->blocks_per_sm) &&
+  return read_fields(op, MOVE_FIELDS, out) && check_threads(op, out->warps, out->blocks_per_sm) &&
          check_shared_memory(op, 2 * groups_table(max_groups), out->blocks_per_sm);
 }
 

@@ -31,6 +31,13 @@
   X(warps, 1, 31)      /* that quantize; one more loads */                                         \
   X(blocks_per_sm, 1, 4)
 
+/* The first pass of a quantization that takes two. */
+#define MOE__SCALE_SCHEDULE(X)                                                                     \
+  X(rows_per_warp, 1, 32) /* of a tile of warps * rows_per_warp rows of 512 bytes */               \
+  X(warps, 1, 32)                                                                                  \
+  X(blocks_per_sm, 1, 8)                                                                           \
+  X(band, 1, 4096) /* tile rows per band of the tile order */
+
 /* Dequantization, in tiles of the rows and the columns of x. With q row-major a thread takes one vector
  * of each of several rows; with q column-major a tile goes through tile_n * tile_k bytes of shared
  * memory. */
@@ -43,7 +50,8 @@
 
 /* Scales brought into tiles of 128 x 4. Shared memory per block: 128 * (tile_columns + 4) bytes. */
 #define MOE__PACK_SCHEDULE(X)                                                                      \
-  X(tile_columns, 16, 512) /* columns of scales that a block brings in at once, a multiple of 16 */ \
+  X(tile_columns, 16,                                                                              \
+    512) /* columns of scales that a block brings in at once, a multiple of 16 */                  \
   X(warps, 1, 32)                                                                                  \
   X(blocks_per_sm, 1, 16)
 
@@ -67,6 +75,9 @@ typedef struct moe__quantize_schedule_t {
 typedef struct moe__rows_schedule_t {
   MOE__ROWS_SCHEDULE(MOE__FIELD)
 } moe__rows_schedule_t;
+typedef struct moe__scale_schedule_t {
+  MOE__SCALE_SCHEDULE(MOE__FIELD)
+} moe__scale_schedule_t;
 typedef struct moe__dequantize_schedule_t {
   MOE__DEQUANTIZE_SCHEDULE(MOE__FIELD)
 } moe__dequantize_schedule_t;
@@ -87,6 +98,7 @@ typedef struct moe__grouped_schedule_t {
 bool moe__quantize_schedule_read(MlirOperation op, int element_bytes,
                                  moe__quantize_schedule_t *out);
 bool moe__rows_schedule_read(MlirOperation op, moe__rows_schedule_t *out);
+bool moe__scale_schedule_read(MlirOperation op, moe__scale_schedule_t *out);
 bool moe__dequantize_schedule_read(MlirOperation op, int element_bytes, bool columns,
                                    int max_groups, moe__dequantize_schedule_t *out);
 bool moe__pack_schedule_read(MlirOperation op, int max_groups, moe__pack_schedule_t *out);
@@ -97,6 +109,7 @@ bool moe__grouped_schedule_read(MlirOperation op, int max_groups, bool promoted,
 /* Write the attribute. */
 void moe__quantize_schedule_write(MlirOperation op, const moe__quantize_schedule_t *schedule);
 void moe__rows_schedule_write(MlirOperation op, const moe__rows_schedule_t *schedule);
+void moe__scale_schedule_write(MlirOperation op, const moe__scale_schedule_t *schedule);
 void moe__dequantize_schedule_write(MlirOperation op, const moe__dequantize_schedule_t *schedule);
 void moe__pack_schedule_write(MlirOperation op, const moe__pack_schedule_t *schedule);
 void moe__move_schedule_write(MlirOperation op, const moe__move_schedule_t *schedule);

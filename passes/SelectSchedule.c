@@ -49,6 +49,21 @@ static bool schedule_quantize_fp8(MlirOperation op) {
   return moe__rows_schedule_read(op, &schedule);
 }
 
+/* 128 KB in flight per multiprocessor, in tiles of 128 rows. */
+static const moe__scale_schedule_t SCALE = {
+    .rows_per_warp = 16, .warps = 8, .blocks_per_sm = 2, .band = 1};
+
+static bool schedule_scale_fp8(MlirOperation op) {
+  if (mlirAttributeIsNull(moe__op_attribute(op, "schedule")))
+    moe__scale_schedule_write(op, &SCALE);
+  moe__scale_schedule_t schedule;
+  return moe__scale_schedule_read(op, &schedule);
+}
+
+static bool schedule_scale_fp8_dual(MlirOperation op) {
+  return schedule_scale_fp8(op);
+}
+
 /* ---- mx_quantize.dequantize, mx_quantize.dequantize_fp8 ---- */
 
 /* 64 bytes of q and up to 128 of x in flight for each of 1024 threads or more; a row of a tile of x is

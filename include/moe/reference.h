@@ -14,6 +14,7 @@
 
 #include "moe/export.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -48,6 +49,22 @@ typedef enum moe_ref_mx_mode_t {
   MOE_REF_MX_MODES(MOE_REF_MX_MODE)
 #undef MOE_REF_MX_MODE
 } moe_ref_mx_mode_t;
+
+/* Which elements of a tensor share an fp32 scale: those along the axis, all, all of an expert, all of
+ * a group of tokens, or a block. X(constant, name). */
+#define MOE_REF_FP8_GRANULARITIES(X)                                                               \
+  X(MOE_REF_ROW, "row")                                                                            \
+  X(MOE_REF_TENSOR, "tensor")                                                                      \
+  X(MOE_REF_EXPERT, "expert")                                                                      \
+  X(MOE_REF_GROUP, "group")                                                                        \
+  X(MOE_REF_1X128, "1x128")                                                                        \
+  X(MOE_REF_128X128, "128x128")
+
+typedef enum moe_ref_fp8_granularity_t {
+#define MOE_REF_FP8_GRANULARITY(constant, name) constant,
+  MOE_REF_FP8_GRANULARITIES(MOE_REF_FP8_GRANULARITY)
+#undef MOE_REF_FP8_GRANULARITY
+} moe_ref_fp8_granularity_t;
 
 /* How a kernel sums the products of a matrix product: in the tensor core's own accumulator over all
  * of K, or there over 128 of K at a time and in fp32 beyond. X(constant, name). */
@@ -130,6 +147,141 @@ MOE_API moe_ref_status_t moe_ref_mx_dequantize(const moe_ref_tensor_t *q,
                                                const moe_ref_tensor_t *scales, int axis,
                                                int64_t block, const moe_ref_tensor_t *x);
 
+/* ---- Groups of tokens ---- */
+
+/* offs (rank 1, I32; one for each of G groups) says where groups of the rows of a tensor end. Group g
+ * is rows [ends[g-1], ends[g]), and ends follow from offs as kernels read it:
+ *
+ *   ends[g] = min(max(offs[g], ends[g-1]), rows)        ends[-1] = 0
+ *
+ * Rows from ends[G-1] on are in no group: they are not read, and those of a result are not written.
+ */
+
+/* The ends of all groups of `rows` rows into ends (as many as offs has). */
+MOE_API moe_ref_status_t moe_ref_group_ends(const moe_ref_tensor_t *offs, int64_t rows,
+                                            int64_t *ends);
+
+/* Rows that are in groups: ends[G-1], 0 without groups; -1 where offs is not as above. */
+MOE_API int64_t moe_ref_grouped_rows(const moe_ref_tensor_t *offs, int64_t rows);
+
+/* The least multiple of `align` that is at least `size`; for sizes from 0 and aligns from 1 on. */
+MOE_API int64_t moe_ref_padded(int64_t size, int64_t align);
+
+/* Where groups end after each was padded to a multiple of `align` >= 1 rows, into padded (rank 1,
+ * I32, as many as offs). MOE_REF_INVALID_ARGUMENT too where rows + G * align does not fit I32. */
+MOE_API moe_ref_status_t moe_ref_pad_offsets(const moe_ref_tensor_t *offs, int64_t rows,
+                                             int64_t align, const moe_ref_tensor_t *padded);
+
+/* Moves each group of x's rows to a multiple of `align` rows.
+ *   x         (M,K), any dtype; any strides
+ *   padded    align * (ceil(M / align) + G) rows of K; x's dtype. Bits are copied as they are; the
+ *             rows that end a group are zeros; rows from the last end of a group on are not written
+ *   offs_padded  the ends of groups in it, as by moe_ref_pad_offsets */
+MOE_API moe_ref_status_t moe_ref_pad_groups(const moe_ref_tensor_t *x, const moe_ref_tensor_t *offs,
+                                            int64_t align, const moe_ref_tensor_t *padded,
+                                            const moe_ref_tensor_t *offs_padded);
+
+/* The inverse: row ends[g-1] + i of x is row ends_padded[g-1] + i of padded, for all rows of group g.
+ * x has the shape of padded; both ends are of as many rows. A row that would come from behind padded,
+ * for offsets that do not belong together, is zeros. */
+MOE_API moe_ref_status_t moe_ref_unpad_groups(const moe_ref_tensor_t *padded,
+                                              const moe_ref_tensor_t *offs,
+                                              const moe_ref_tensor_t *offs_padded,
+                                              const moe_ref_tensor_t *x);
+
+/* ---- FP8 with fp32 scales ---- */
+
+/* What is scaled together, and how.
+ *
+ *   granularity  x                 axis          offs  shape of scales
+ *   row          (M,K)             1             no    (M)
+ *   row          (M,K)             0             yes   (G,K)
+ *   row          (E,N,K)           2             no    (E,N)
+ *   row          (E,N,K)           1             no    (E,K)
+ *   tensor       (M,K), (E,N,K)    last, or the  no    (1)
+ *   expert       (E,N,K)           one before    no    (E)
+ *   group        (M,K)                           yes   (G)
+ *   1x128        (M,K)             1             no    (M, ceil(K/128))
+ *   128x128      (M,K)             1             no    (ceil(M/128), ceil(K/128))
+ *   128x128      (E,N,K)           2             no    (E, ceil(N/128), ceil(K/128))
+ *
+ * The axis is the one that a product sums over; only for granularity row do scales depend on it. */
+typedef struct moe_ref_fp8_scaling_t {
+  moe_ref_fp8_granularity_t granularity;
+  int axis;
+  const moe_ref_tensor_t *offs; /* groups of dimension 0, or NULL */
+  bool pow2;                    /* factors are rounded down to a power of two */
+  bool sanitize; /* x is read with 0 for NaN and +-(its type's largest finite number) for +-Inf */
+} moe_ref_fp8_scaling_t;
+
+/* Elements along `dimension` of x, which has this rank, that share a scale: 0 means all there are, or
+ * all in a group, and the scales have no such dimension. */
+MOE_API int64_t moe_ref_fp8_cell(moe_ref_fp8_granularity_t granularity, int axis, int rank,
+                                 int dimension);
+
+/* The shape of the scales of x, as in the table, into shape (of x's rank at least); returns their rank,
+ * -1 where x is not scaled in this way. No tensor needs data. */
+MOE_API int moe_ref_fp8_scale_shape(const moe_ref_tensor_t *x, const moe_ref_fp8_scaling_t *scaling,
+                                    int64_t *shape);
+
+/* What elements of a slice are multiplied by, whose largest magnitude is amax (>= 0, Inf or NaN; 0
+ * for an empty slice), with MAX the largest finite number of `element` (MOE_REF_E4M3: 448,
+ * MOE_REF_E5M2: 57344):
+ *
+ *   fp32(MAX / double(amax < 1e-12 ? 1e-12 : amax))      pow2: its mantissa cleared
+ *
+ * NaN gives NaN, Inf gives 0. */
+MOE_API float moe_ref_fp8_factor(float amax, bool pow2, moe_ref_dtype_t element);
+
+/* The first pass: the factor of each slice of x, and its reciprocal in fp32, the scale.
+ *   x        F32 or BF16; any strides
+ *   scales   F32, of the shape above; any strides
+ *   factors  the same
+ * Nothing is written when the status is not MOE_REF_OK. */
+MOE_API moe_ref_status_t moe_ref_fp8_scale(const moe_ref_tensor_t *x,
+                                           const moe_ref_fp8_scaling_t *scaling,
+                                           moe_ref_dtype_t element, const moe_ref_tensor_t *scales,
+                                           const moe_ref_tensor_t *factors);
+
+/* The second pass: q = cast(x * factor), one fp32 multiplication and a cast that saturates.
+ *   factors  F32, of the shape of scales; scaling->pow2 does not matter
+ *   q        the shape of x; E4M3 or E5M2; any strides */
+MOE_API moe_ref_status_t moe_ref_fp8_cast(const moe_ref_tensor_t *x,
+                                          const moe_ref_tensor_t *factors,
+                                          const moe_ref_fp8_scaling_t *scaling,
+                                          const moe_ref_tensor_t *q);
+
+/* Both passes. */
+MOE_API moe_ref_status_t moe_ref_fp8_quantize(const moe_ref_tensor_t *x,
+                                              const moe_ref_fp8_scaling_t *scaling,
+                                              const moe_ref_tensor_t *q,
+                                              const moe_ref_tensor_t *scales);
+
+/* The inverse: x = cast(q * scale), one fp32 multiplication. Of the scaling only granularity, axis
+ * and offs matter. */
+MOE_API moe_ref_status_t moe_ref_fp8_dequantize(const moe_ref_tensor_t *q,
+                                                const moe_ref_tensor_t *scales,
+                                                const moe_ref_fp8_scaling_t *scaling,
+                                                const moe_ref_tensor_t *x);
+
+/* ---- The layout of block scales ---- */
+
+/* Rows and columns of a packed tile. */
+enum { MOE_REF_PACKED_ROWS = 128, MOE_REF_PACKED_COLUMNS = 4 };
+
+/* Packs the scales of an MX product, E8M0, as tensor cores read them (layout "128x4": PTX ISA,
+ * tcgen05.mma with block scaling; cuBLAS, "1D block scaling factors layout").
+ *   scales  (R,C); any strides
+ *   offs    groups of its rows, each of which begins with a tile of its own, or NULL
+ *   packed  (Rp,Cp): Cp = 4 ceil(C/4); Rp = 128 ceil(R/128), with offs 128 (ceil(R/128) + G)
+ *
+ * Counted row-major, byte ((i * Cp/4) + j) * 512 + (r % 32) * 16 + (r / 32) * 4 + c of packed is the
+ * scale in row r and column c of tile (i, j). Bytes of no scale are 0, so are tiles behind the last
+ * group. */
+MOE_API moe_ref_status_t moe_ref_pack_scales(const moe_ref_tensor_t *scales,
+                                             const moe_ref_tensor_t *offs,
+                                             const moe_ref_tensor_t *packed);
+
 /* ---- Products of quantized matrices, in groups of tokens ---- */
 
 /* The operands and the result of a scaled product. a and b are E4M3 or E5M2, each its own; sa and
@@ -141,20 +293,13 @@ MOE_API moe_ref_status_t moe_ref_mx_dequantize(const moe_ref_tensor_t *q,
  *   depth    (N,M)    (M,K)    (E,N)   (E,K)   (E)    (E,N,K)   group g is a piece of the sum
  *   batched  (E,M,K)  (E,K,N)  (E,M)   (E,N)   NULL   (E,M,N)
  *
- * Strides are any, so that one scale for all rows is a stride of 0.
- *
- * Group g of the M tokens is [ends[g-1], ends[g]), and ends follow from offs as kernels read it:
- * ends[g] = min(max(offs[g], ends[g-1]), M), where ends[-1] = 0. Tokens from ends[E-1] on are in no
- * group: they are not read, and in the rows case their rows of out are not written. */
+ * Strides are any, so that one scale for all rows is a stride of 0. Groups are of the M tokens; in
+ * the rows case rows of out that are in no group are not written. */
 typedef struct moe_ref_scaled_mm_t {
   const moe_ref_tensor_t *a, *b, *sa, *sb;
   const moe_ref_tensor_t *offs; /* NULL: batched */
   const moe_ref_tensor_t *out;
 } moe_ref_scaled_mm_t;
-
-/* The ends of all groups of `rows` tokens, from offs (rank 1, I32) into ends (as many). */
-MOE_API moe_ref_status_t moe_ref_group_ends(const moe_ref_tensor_t *offs, int64_t rows,
-                                            int64_t *ends);
 
 /* Rows of out, over all groups: M, E*N or E*M. Callers share the work by them. -1 where the tensors
  * do not belong together, and every function below gives MOE_REF_INVALID_ARGUMENT. */
@@ -218,9 +363,10 @@ MOE_API double moe_ref_score_sqnr(const moe_ref_score_t *score);
 
 /* ---- Names ---- */
 
-/* The dtype, mode or accumulation of this name, -1 if there is none. */
+/* The dtype, mode, granularity or accumulation of this name, -1 if there is none. */
 MOE_API int moe_ref_dtype_from_name(const char *name);
 MOE_API int moe_ref_mx_mode_from_name(const char *name);
+MOE_API int moe_ref_fp8_granularity_from_name(const char *name);
 MOE_API int moe_ref_accumulation_from_name(const char *name);
 
 /* Bits of one element of dtype. */

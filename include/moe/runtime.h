@@ -15,8 +15,9 @@
  * first.
  *
  * Threads: devices and programs may be shared between threads. One moe_rt_call_t may be launched
- * from several threads at once (on different streams, say, when the function has no temporaries:
- * they are in the call's workspace); it must not be destroyed while another thread uses it.
+ * from several threads at once (on different streams, say, when the function has no temporaries but
+ * its status word: they are in the call's workspace); it must not be destroyed while another thread
+ * uses it.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #ifndef MOE_RUNTIME_H
@@ -237,7 +238,8 @@ MOE_API const char *moe_rt_program_code(const moe_rt_program_t *program);
 
 typedef struct moe_rt_call_t moe_rt_call_t;
 
-/* Checks the tensors against the function, allocates workspace, encodes tensor maps. `tensors` are
+/* Checks the tensors against the function, allocates workspace, zeroes what must start as zero,
+ * encodes tensor maps. `tensors` are
  * the function's arguments, then its results, in order. They are borrowed for the time of this
  * call; the memory they point to must stay valid as long as the call is launched.
  *
@@ -255,6 +257,25 @@ MOE_API moe_rt_status_t moe_rt_call_prepare(const moe_rt_program_t *program,
 /* Launches the kernels of the call on `stream` (CUstream; NULL is the default stream), in order.
  * Asynchronous. */
 MOE_API moe_rt_status_t moe_rt_call_launch(const moe_rt_call_t *call, void *stream);
+
+/* What kernels found wrong with values that only the device can see. They go on with a defined
+ * result (docs/manifest.md). X(constant, number, text). The numbers are part of the ABI. */
+#define MOE_RT_REPORTS(X)                                                                          \
+  X(MOE_RT_OFFSETS_DECREASE, 1, "an offset is below the one before it, or the first is negative")  \
+  X(MOE_RT_OFFSETS_BEYOND, 2, "an offset is beyond the rows")
+
+typedef enum moe_rt_report_t {
+#define MOE_RT_REPORT(constant, number, text) constant = number,
+  MOE_RT_REPORTS(MOE_RT_REPORT)
+#undef MOE_RT_REPORT
+} moe_rt_report_t;
+
+/* Waits for the stream and gives what the call's launches have reported since the last time: bits of
+ * moe_rt_report_t, 0 where all was well or the function reports nothing. Then clears it. Not while
+ * the call is launched elsewhere; never needed for a right result, and not legal under graph
+ * capture, because it waits. */
+MOE_API moe_rt_status_t moe_rt_call_status(const moe_rt_call_t *call, void *stream,
+                                           uint32_t *out_bits);
 
 /* Frees the call. Its launches must have finished. NULL is allowed. */
 MOE_API void moe_rt_call_destroy(moe_rt_call_t *call);

@@ -270,7 +270,14 @@ void moe__store_aligned(moe__builder_t *b, MlirValue value, MlirValue pointer, i
 }
 
 /* The numbers of atomicrmw's operations and of its orderings. */
-enum { ATOMIC_ADD = 1, ATOMIC_OR = 5, ATOMIC_UMAX = 9, MONOTONIC = 2, ACQ_REL = 6 };
+enum {
+  ATOMIC_EXCHANGE = 0,
+  ATOMIC_ADD = 1,
+  ATOMIC_OR = 5,
+  ATOMIC_UMAX = 9,
+  MONOTONIC = 2,
+  ACQ_REL = 6
+};
 
 void moe__fence_device(moe__builder_t *b) {
   moe__op0(b, "llvm.fence", MOE__NO_VALUES, "ordering = 6 : i64, syncscope = \"device\"");
@@ -307,6 +314,11 @@ MlirValue moe__atomic_umax(moe__builder_t *b, MlirValue pointer, MlirValue value
 MlirValue moe__atomic_or(moe__builder_t *b, MlirValue pointer, MlirValue value,
                          moe__order_t order) {
   return atomic(b, ATOMIC_OR, pointer, value, order);
+}
+
+MlirValue moe__atomic_exchange(moe__builder_t *b, MlirValue pointer, MlirValue value,
+                               moe__order_t order) {
+  return atomic(b, ATOMIC_EXCHANGE, pointer, value, order);
 }
 
 /* ---- Structured control flow ---- */

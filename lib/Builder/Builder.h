@@ -122,6 +122,8 @@ MlirValue moe__atomic_add(moe__builder_t *b, MlirValue pointer, MlirValue value,
 MlirValue moe__atomic_umax(moe__builder_t *b, MlirValue pointer, MlirValue value,
                            moe__order_t order);
 MlirValue moe__atomic_or(moe__builder_t *b, MlirValue pointer, MlirValue value, moe__order_t order);
+MlirValue moe__atomic_exchange(moe__builder_t *b, MlirValue pointer, MlirValue value,
+                               moe__order_t order);
 
 /* Orders this thread's accesses to memory before it and behind it, for all of the device. A block
  * hands on what all its threads wrote by a barrier, then an acquire-release atomic or a fence and a

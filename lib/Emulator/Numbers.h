@@ -76,15 +76,12 @@ static inline uint32_t moe__emu_flush(uint32_t bits) {
   return bits & 0x7F800000 ? bits : bits & 0x80000000;
 }
 
-/* fp32 -> f16, round to nearest even; NaN gives 0x7FFF. */
-uint16_t moe__emu_f16_from_f32(float value);
-
 static inline uint16_t moe__emu_bf16_result(double value) {
   return moe__bf16_from_f32(moe__emu_float_odd(value));
 }
 
 static inline uint16_t moe__emu_f16_result(double value) {
-  return moe__emu_f16_from_f32(moe__emu_float_odd(value));
+  return moe__f16_from_f32(moe__emu_float_odd(value));
 }
 
 #endif /* MOE_EMULATOR_NUMBERS_H */

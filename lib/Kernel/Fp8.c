@@ -138,8 +138,8 @@ void moe__fp8_unpack4(moe__builder_t *b, MlirValue word, moe__fp8_t element, Mli
     MlirValue widened = moe__op1(b, "nvvm.convert.f8x2.to.f16x2", moe__vector_type(b, 2, f16),
                                  MOE__VALUES(pair), attributes);
     for (int j = 0; j < 2; j++)
-      out[2 * i + j] = moe__op1(b, "llvm.fpext", b->f32,
-                                MOE__VALUES(moe__extract(b, widened, j)), NULL);
+      out[2 * i + j] =
+          moe__op1(b, "llvm.fpext", b->f32, MOE__VALUES(moe__extract(b, widened, j)), NULL);
   }
 }
 

@@ -106,8 +106,7 @@ void moe__kernel_require_same(moe__kernel_t *kernel, int tensor, int dimension, 
 
 void moe__kernel_require_quotient(moe__kernel_t *kernel, int tensor, int dimension,
                                   int other_tensor, int other_dimension, int64_t divisor) {
-  fprintf(kernel->requirements,
-          "%s{dim = [%d, %d], quotient_of = [%d, %d], divisor = %" PRId64 "}",
+  fprintf(kernel->requirements, "%s{dim = [%d, %d], quotient_of = [%d, %d], divisor = %" PRId64 "}",
           requirement_separator(kernel), tensor, dimension, other_tensor, other_dimension, divisor);
 }
 

@@ -36,10 +36,6 @@ static bool has_shape(const moe_ref_tensor_t *tensor, int rank, const int64_t *s
   return tensor->rank == rank && memcmp(tensor->shape, shape, (size_t)rank * sizeof *shape) == 0;
 }
 
-static bool is_offsets(const moe_ref_tensor_t *offs) {
-  return moe__is_tensor(offs) && offs->dtype == MOE_REF_I32 && offs->rank == 1;
-}
-
 static bool have_shapes(const moe_ref_scaled_mm_t *mm) {
   return mm != NULL && moe__has_shape(mm->a) && moe__has_shape(mm->b) && moe__has_shape(mm->sa) &&
          moe__has_shape(mm->sb) && moe__has_shape(mm->out);
@@ -55,7 +51,7 @@ static bool have_data(const moe_ref_scaled_mm_t *mm) {
 static int64_t count_groups(const moe_ref_scaled_mm_t *mm) {
   if (!have_shapes(mm))
     return -1;
-  if (mm->offs != NULL && !is_offsets(mm->offs))
+  if (mm->offs != NULL && !moe__is_offsets(mm->offs))
     return -1;
   if (!is_fp8(mm->a->dtype) || !is_fp8(mm->b->dtype) || !is_result(mm->out->dtype) ||
       mm->sa->dtype != MOE_REF_F32 || mm->sb->dtype != MOE_REF_F32)
@@ -87,13 +83,6 @@ static int64_t count_groups(const moe_ref_scaled_mm_t *mm) {
     break;
   }
   return fits ? groups : -1;
-}
-
-/* Where group g ends, if the one before it ends at `previous`. */
-static int64_t group_end(const moe_ref_tensor_t *offs, int64_t g, int64_t previous, int64_t rows) {
-  const int64_t end = ((const int32_t *)offs->data)[g * offs->strides[0]];
-  const int64_t not_before = end > previous ? end : previous;
-  return not_before < rows ? not_before : rows;
 }
 
 /* The matrix in dimensions `row` and `column` of a tensor, from element `index` on; one without
@@ -346,7 +335,7 @@ moe_ref_status_t moe__gemm_tiles(const moe_ref_scaled_mm_t *mm, int64_t begin, i
   int64_t group_start = 0;
   for (int64_t g = 0; g < groups; g++) {
     const int64_t stop =
-        mm->offs != NULL ? group_end(mm->offs, g, group_start, token_count(mm)) : 0;
+        mm->offs != NULL ? moe__group_end(mm->offs, g, group_start, token_count(mm)) : 0;
     const moe__product_t product = product_of(mm, g, group_start, stop);
     const int64_t first = begin - product.first_row, last = end - product.first_row;
     product_tiles(work, &product, first > 0 ? first : 0, last < product.rows ? last : product.rows,
@@ -419,7 +408,7 @@ int64_t moe_ref_scaled_mm_tokens(const moe_ref_scaled_mm_t *mm) {
     return groups < 0 ? -1 : groups * mm->a->shape[1];
   int64_t end = 0;
   for (int64_t g = 0; g < groups; g++)
-    end = group_end(mm->offs, g, end, token_count(mm));
+    end = moe__group_end(mm->offs, g, end, token_count(mm));
   return end;
 }
 
@@ -431,12 +420,4 @@ double moe_ref_scaled_mm_flops(const moe_ref_scaled_mm_t *mm) {
   const int64_t *const b = mm->b->shape;
   const double rows = (double)(case_of(mm) == GROUPED_DEPTH ? mm->a->shape[0] : b[1]);
   return 2 * (double)tokens * rows * (double)b[mm->b->rank - 1];
-}
-
-moe_ref_status_t moe_ref_group_ends(const moe_ref_tensor_t *offs, int64_t rows, int64_t *ends) {
-  if (!is_offsets(offs) || rows < 0)
-    return MOE_REF_INVALID_ARGUMENT;
-  for (int64_t g = 0; g < offs->shape[0]; g++)
-    ends[g] = group_end(offs, g, g > 0 ? ends[g - 1] : 0, rows);
-  return MOE_REF_OK;
 }

@@ -6,9 +6,9 @@
  * and lanes are blocks.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
-#include "lib/Reference/Tensors.h"
+#include "lib/Reference/Tiles.h"
 
-enum { ROWS = 32, LANES = 64 };
+enum { ROWS = MOE__TILE_HEIGHT, LANES = MOE__TILE_LANES };
 
 /* ---- The scale of one block ---- */
 
@@ -93,93 +93,11 @@ int moe_ref_mx_mode_from_name(const char *name) {
   return -1;
 }
 
-/* ---- Elements of any type ---- */
-
-/* Calls function(dtype, ...) with a constant dtype, so that its inlined loops are compiled for that
- * type alone. */
-#define WITH_CONSTANT_DTYPE(dtype, function, ...)                                                  \
-  switch (dtype) {                                                                                 \
-  case MOE_REF_F32:                                                                                \
-    function(MOE_REF_F32, __VA_ARGS__);                                                            \
-    break;                                                                                         \
-  case MOE_REF_BF16:                                                                               \
-    function(MOE_REF_BF16, __VA_ARGS__);                                                           \
-    break;                                                                                         \
-  case MOE_REF_E4M3:                                                                               \
-    function(MOE_REF_E4M3, __VA_ARGS__);                                                           \
-    break;                                                                                         \
-  case MOE_REF_E5M2:                                                                               \
-    function(MOE_REF_E5M2, __VA_ARGS__);                                                           \
-    break;                                                                                         \
-  case MOE_REF_F16:                                                                                \
-  case MOE_REF_E8M0:                                                                               \
-  case MOE_REF_I32:                                                                                \
-    break;                                                                                         \
-  }
-
 /* ---- Tiles ---- */
-
-/* A piece of a run of blocks in fp32: values[r][l] is element r, counted from where the piece
- * begins, of block l. */
-typedef struct {
-  float values[ROWS][LANES];
-  int rows, lanes;
-} tile_t;
-
-/* Where a tile lies in a tensor: (r, l) is at data[r * row + l * lane]. */
-typedef struct {
-  moe_ref_dtype_t dtype;
-  void *data;
-  int64_t row, lane;
-} place_t;
-
-static uint64_t distance(int64_t stride) {
-  return stride < 0 ? 0 - (uint64_t)stride : (uint64_t)stride;
-}
-
-/* Both directions go through the tensor in the order of its memory; the tile is in cache in any
- * order. */
-static inline void read_as(moe_ref_dtype_t dtype, const place_t *from, tile_t *tile) {
-  const void *const data = from->data;
-  const int64_t row = from->row, lane = from->lane;
-  const int rows = tile->rows, lanes = tile->lanes;
-  if (distance(lane) < distance(row)) {
-    for (int r = 0; r < rows; r++)
-      for (int l = 0; l < lanes; l++)
-        tile->values[r][l] = moe__element_load(dtype, data, r * row + l * lane);
-  } else {
-    for (int l = 0; l < lanes; l++)
-      for (int r = 0; r < rows; r++)
-        tile->values[r][l] = moe__element_load(dtype, data, r * row + l * lane);
-  }
-}
-
-static inline void write_as(moe_ref_dtype_t dtype, const place_t *to, const tile_t *tile) {
-  void *const data = to->data;
-  const int64_t row = to->row, lane = to->lane;
-  const int rows = tile->rows, lanes = tile->lanes;
-  if (distance(lane) < distance(row)) {
-    for (int r = 0; r < rows; r++)
-      for (int l = 0; l < lanes; l++)
-        moe__element_store(dtype, data, r * row + l * lane, tile->values[r][l]);
-  } else {
-    for (int l = 0; l < lanes; l++)
-      for (int r = 0; r < rows; r++)
-        moe__element_store(dtype, data, r * row + l * lane, tile->values[r][l]);
-  }
-}
-
-static void tile_read(const place_t *from, tile_t *tile) {
-  WITH_CONSTANT_DTYPE(from->dtype, read_as, from, tile)
-}
-
-static void tile_write(const place_t *to, const tile_t *tile) {
-  WITH_CONSTANT_DTYPE(to->dtype, write_as, to, tile)
-}
 
 /* Raises amax[l] to the largest magnitude of lane l. In the order of integers NaN is above Inf, so
  * NaN propagates. */
-static void tile_amax(const tile_t *tile, int32_t amax[LANES]) {
+static void tile_amax(const moe__tile_t *tile, int32_t amax[LANES]) {
   for (int r = 0; r < tile->rows; r++)
     for (int l = 0; l < tile->lanes; l++) {
       const int32_t magnitude = moe__magnitude(tile->values[r][l]);
@@ -187,7 +105,7 @@ static void tile_amax(const tile_t *tile, int32_t amax[LANES]) {
     }
 }
 
-static void tile_multiply(tile_t *tile, const float factors[LANES]) {
+static void tile_multiply(moe__tile_t *tile, const float factors[LANES]) {
   for (int r = 0; r < tile->rows; r++)
     for (int l = 0; l < tile->lanes; l++)
       tile->values[r][l] *= factors[l];
@@ -222,8 +140,8 @@ static run_t run_first(const moe_ref_tensor_t *source, const moe_ref_tensor_t *s
                        int64_t block) {
   run_t run = {.scales = scales, .axis = axis, .block = block, .lane_dim = axis};
   for (int d = 0; d < scales->rank; d++) {
-    const bool nearer = distance(block_stride(&run, source, d)) <
-                        distance(block_stride(&run, source, run.lane_dim));
+    const bool nearer = moe__distance(block_stride(&run, source, d)) <
+                        moe__distance(block_stride(&run, source, run.lane_dim));
     if (scales->shape[d] > 1 && (nearer || scales->shape[run.lane_dim] == 1))
       run.lane_dim = d;
   }
@@ -245,14 +163,14 @@ static bool run_next(run_t *run) {
 }
 
 /* Where the tile that begins with element `first` of the run's blocks lies in `tensor`. */
-static place_t tile_place(const run_t *run, const moe_ref_tensor_t *tensor, int64_t first) {
+static moe__place_t tile_place(const run_t *run, const moe_ref_tensor_t *tensor, int64_t first) {
   int64_t index = first * tensor->strides[run->axis];
   for (int d = 0; d < tensor->rank; d++)
     index += run->index[d] * block_stride(run, tensor, d);
-  return (place_t){.dtype = tensor->dtype,
-                   .data = moe__element_address(tensor, index),
-                   .row = tensor->strides[run->axis],
-                   .lane = block_stride(run, tensor, run->lane_dim)};
+  return (moe__place_t){.dtype = tensor->dtype,
+                        .data = moe__element_address(tensor, index),
+                        .row = tensor->strides[run->axis],
+                        .lane = block_stride(run, tensor, run->lane_dim)};
 }
 
 /* The scale of the run's block 0; that of block l lies l * scales->strides[lane_dim] bytes on. */
@@ -269,12 +187,12 @@ static int tile_rows(const run_t *run, int64_t first) {
 
 /* amax[l] = the largest magnitude of block l of the run, as bits. */
 static void run_amax(const run_t *run, const moe_ref_tensor_t *x, int32_t amax[LANES]) {
-  tile_t tile = {.lanes = run->lanes};
+  moe__tile_t tile = {.lanes = run->lanes};
   memset(amax, 0, LANES * sizeof *amax);
   for (int64_t first = 0; first < run->block; first += ROWS) {
-    const place_t source = tile_place(run, x, first);
+    const moe__place_t source = tile_place(run, x, first);
     tile.rows = tile_rows(run, first);
-    tile_read(&source, &tile);
+    moe__tile_read(&source, &tile);
     tile_amax(&tile, amax);
   }
 }
@@ -282,13 +200,13 @@ static void run_amax(const run_t *run, const moe_ref_tensor_t *x, int32_t amax[L
 /* to = from * factors, tile by tile. */
 static void rescale_run(const run_t *run, const moe_ref_tensor_t *from, const float factors[LANES],
                         const moe_ref_tensor_t *to) {
-  tile_t tile = {.lanes = run->lanes};
+  moe__tile_t tile = {.lanes = run->lanes};
   for (int64_t first = 0; first < run->block; first += ROWS) {
-    const place_t source = tile_place(run, from, first), target = tile_place(run, to, first);
+    const moe__place_t source = tile_place(run, from, first), target = tile_place(run, to, first);
     tile.rows = tile_rows(run, first);
-    tile_read(&source, &tile);
+    moe__tile_read(&source, &tile);
     tile_multiply(&tile, factors);
-    tile_write(&target, &tile);
+    moe__tile_write(&target, &tile);
   }
 }
 

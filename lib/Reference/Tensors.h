@@ -36,6 +36,18 @@ static inline bool moe__is_tensor(const moe_ref_tensor_t *tensor) {
   return moe__has_shape(tensor) && (moe__is_empty(tensor) || tensor->data != NULL);
 }
 
+static inline bool moe__is_offsets(const moe_ref_tensor_t *offs) {
+  return moe__is_tensor(offs) && offs->dtype == MOE_REF_I32 && offs->rank == 1;
+}
+
+/* Where group g ends, if the one before it ends at `previous`. */
+static inline int64_t moe__group_end(const moe_ref_tensor_t *offs, int64_t g, int64_t previous,
+                                     int64_t rows) {
+  const int64_t end = ((const int32_t *)offs->data)[g * offs->strides[0]];
+  const int64_t not_before = end > previous ? end : previous;
+  return not_before < rows ? not_before : rows;
+}
+
 /* Of the element `index` elements behind the first one. */
 static inline void *moe__element_address(const moe_ref_tensor_t *tensor, int64_t index) {
   return (char *)tensor->data + index * (moe_ref_dtype_bits(tensor->dtype) / 8);

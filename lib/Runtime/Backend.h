@@ -31,6 +31,7 @@ typedef struct moe__ready_launch_t {
   void *kernel; /* from load_kernel */
   uint32_t grid[3], block[3], cluster[3];
   uint32_t shared_memory;
+  bool programmatic; /* may start before the launch before it on the stream has ended */
   int parameter_count;
   void **parameters;               /* parameter i is the value at parameters[i] */
   const uint32_t *parameter_bytes; /* of each */

@@ -13,6 +13,7 @@ struct moe_rt_call_t {
   moe__arena_t arena;
   moe_rt_device_t *device; /* borrowed */
   void *workspace;         /* NULL where there are no temporaries */
+  uint64_t status;         /* address of the status word; 0: there is none */
   moe__encoded_map_t *maps;
   moe__ready_launch_t *launches;
   int launch_count;
@@ -53,7 +54,30 @@ static moe_rt_status_t place_temporaries(preparation_t *preparation) {
     return moe__fail_in(status, "workspace");
   for (int t = first; t < function->tensor_count; t++)
     preparation->placements[t].address += (uint64_t)(uintptr_t)preparation->call->workspace;
+  if (function->status >= 0)
+    preparation->call->status = preparation->placements[function->status].address;
   return MOE_RT_OK;
+}
+
+/* Done when it returns: a launch may be on any stream. */
+static moe_rt_status_t zero_temporaries(preparation_t *preparation) {
+  moe_rt_device_t *device = preparation->call->device;
+  const moe__function_t *function = preparation->function;
+  bool is_any = false;
+  for (int t = 0; t < function->tensor_count; t++) {
+    const moe__placement_t *placement = &preparation->placements[t];
+    if (!function->tensors[t].is_zeroed || placement->bytes == 0)
+      continue;
+    is_any = true;
+    moe_rt_status_t status = device->backend->fill(device, (void *)(uintptr_t)placement->address, 0,
+                                                   (size_t)placement->bytes, NULL);
+    if (status != MOE_RT_OK)
+      return moe__fail_in(status, "temporary '%s'", function->tensors[t].info->name);
+  }
+  if (!is_any)
+    return MOE_RT_OK;
+  moe_rt_status_t status = device->backend->stream_synchronize(device, NULL);
+  return status == MOE_RT_OK ? status : moe__fail_in(status, "workspace");
 }
 
 /* ---- Launches ---- */
@@ -202,6 +226,8 @@ static moe_rt_status_t make_launch(preparation_t *preparation, const moe__launch
       .block = {kernel->block[0], kernel->block[1], kernel->block[2]},
       .cluster = {kernel->cluster[0], kernel->cluster[1], kernel->cluster[2]},
       .shared_memory = kernel->shared_memory,
+      /* Where the launches before it are left out, what comes before this one is the caller's. */
+      .programmatic = launch->programmatic && preparation->call->launch_count > 0,
   };
   bool empty = false;
   MOE__TRY(compute_grid(launch, kernel, &preparation->bindings, ready.grid, &empty));
@@ -256,6 +282,7 @@ static moe_rt_status_t prepare(const moe_rt_program_t *program, const moe__funct
   MOE__TRY(moe__tensors_place(call->device, function, tensors, tensor_count, symbols,
                               preparation.placements));
   MOE__TRY(place_temporaries(&preparation));
+  MOE__TRY(zero_temporaries(&preparation));
   return make_launches(&preparation);
 }
 
@@ -302,6 +329,35 @@ moe_rt_status_t moe_rt_call_launch(const moe_rt_call_t *call, void *stream) {
     }
   }
   return MOE_RT_OK;
+}
+
+/* Reads the status word, and zeroes it where it is not. */
+static moe_rt_status_t take_status(const moe_rt_call_t *call, void *stream, uint32_t *out_bits) {
+  static const uint32_t zero;
+  moe_rt_device_t *device = call->device;
+  void *word = (void *)(uintptr_t)call->status;
+  MOE__TRY(device->backend->stream_synchronize(device, stream));
+  if (!word)
+    return MOE_RT_OK;
+  uint32_t bits = 0;
+  MOE__TRY(device->backend->from_device(device, &bits, word, sizeof bits));
+  if (bits)
+    MOE__TRY(device->backend->to_device(device, word, &zero, sizeof zero));
+  *out_bits = bits;
+  return MOE_RT_OK;
+}
+
+moe_rt_status_t moe_rt_call_status(const moe_rt_call_t *call, void *stream, uint32_t *out_bits) {
+  if (!out_bits)
+    return moe__fail(MOE_RT_INVALID_ARGUMENT, "%s: out_bits is NULL", __func__);
+  *out_bits = 0;
+  if (!call)
+    return moe__fail(MOE_RT_NOT_PREPARED, "%s: call is NULL", __func__);
+  MOE__TRY(moe__device_check(call->device));
+  moe_rt_status_t status = take_status(call, stream, out_bits);
+  if (status == MOE_RT_OK || status == MOE_RT_DEVICE_LOST)
+    return status;
+  return moe__fail_in(status, "%s", call->device->name);
 }
 
 void moe_rt_call_destroy(moe_rt_call_t *call) {

@@ -289,18 +289,26 @@ static moe_rt_status_t cuda_encode_map(moe_rt_device_t *device, const moe__tenso
 
 static moe_rt_status_t cuda_launch(moe_rt_device_t *device, const moe__ready_launch_t *launch,
                                    void *stream) {
-  moe__cu_launch_attribute_t cluster = {.id = MOE__CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION};
-  cluster.value.cluster.x = launch->cluster[0];
-  cluster.value.cluster.y = launch->cluster[1];
-  cluster.value.cluster.z = launch->cluster[2];
-  bool is_clustered = launch->cluster[0] * launch->cluster[1] * launch->cluster[2] > 1;
+  moe__cu_launch_attribute_t attributes[2] = {0};
+  uint32_t count = 0;
+  if (launch->cluster[0] * launch->cluster[1] * launch->cluster[2] > 1) {
+    moe__cu_launch_attribute_t *cluster = &attributes[count++];
+    cluster->id = MOE__CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+    cluster->value.cluster.x = launch->cluster[0];
+    cluster->value.cluster.y = launch->cluster[1];
+    cluster->value.cluster.z = launch->cluster[2];
+  }
+  if (launch->programmatic) {
+    attributes[count].id = MOE__CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+    attributes[count++].value.programmatic = 1;
+  }
   moe__cu_launch_config_t config = {
       .grid = {launch->grid[0], launch->grid[1], launch->grid[2]},
       .block = {launch->block[0], launch->block[1], launch->block[2]},
       .shared_memory = launch->shared_memory,
       .stream = stream,
-      .attributes = &cluster,
-      .attribute_count = is_clustered,
+      .attributes = attributes,
+      .attribute_count = count,
   };
   CALL_IN_CONTEXT(device, cuLaunchKernelEx, &config, launch->kernel, launch->parameters, NULL);
 }

@@ -46,6 +46,7 @@ enum {
 
   MOE__CU_FUNCTION_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8,
   MOE__CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION = 4,
+  MOE__CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6,
   MOE__CU_JIT_ERROR_LOG_BUFFER = 5,
   MOE__CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6,
   MOE__CU_STREAM_NON_BLOCKING = 1,
@@ -61,6 +62,7 @@ typedef struct moe__cu_launch_attribute_t {
     struct {
       uint32_t x, y, z;
     } cluster;
+    int programmatic;
     uint64_t alignment;
   } value;
 } moe__cu_launch_attribute_t;

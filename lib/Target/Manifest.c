@@ -364,9 +364,8 @@ static void apply_quotient(function_t *function, MlirOperation launch, MlirAttri
   json_t *other = required_dimension(function, launch, requirement, "quotient_of");
   if (json_is_integer(other)) /* passes compare static sizes */
     return;
-  json_t *expression =
-      json_pack("{s[OI]}", "ceildiv", other,
-                (json_int_t)moe__dictionary_integer(requirement, "divisor", 1));
+  json_t *expression = json_pack("{s[OI]}", "ceildiv", other,
+                                 (json_int_t)moe__dictionary_integer(requirement, "divisor", 1));
   json_incref(symbol);
   json_array_remove(function->symbols, find_symbol(function, json_string_value(symbol)));
   for (size_t i = 0; i < function->tensor_count; i++)

@@ -51,8 +51,8 @@ static MlirValue scale_index(moe__dequantize_t *s, const moe__place_t *at) {
     return mul_add64(b, mul_add(b, at->expert, blocks, moe__lshr(b, at->row, 5)), k, at->column);
   }
   if (s->mx)
-    return mul_add64(b, mul_add(b, at->expert, n, at->row),
-                     moe__udiv(b, k, moe__i32(b, MX_BLOCK)), moe__lshr(b, at->column, 5));
+    return mul_add64(b, mul_add(b, at->expert, n, at->row), moe__udiv(b, k, moe__i32(b, MX_BLOCK)),
+                     moe__lshr(b, at->column, 5));
   switch (s->granularity) {
   case MOE__ROW:
     if (s->column_major)
@@ -79,8 +79,8 @@ static void load_column_scales(moe__dequantize_t *s, MlirValue address,
                                MlirValue out[MOE__MAX_COLUMNS]) {
   moe__builder_t *b = &s->kernel.builder;
   if (s->mx) {
-    MlirValue bytes = moe__load_aligned(b, address, moe__vector_type(b, s->columns, b->i8),
-                                        s->columns);
+    MlirValue bytes =
+        moe__load_aligned(b, address, moe__vector_type(b, s->columns, b->i8), s->columns);
     for (int i = 0; i < s->columns; i++)
       out[i] = moe__e8m0_value(b, moe__zext(b, moe__extract(b, bytes, i), b->i32));
     return;
@@ -161,10 +161,9 @@ static bool has_kernel(MlirOperation op) {
   if (last && !moe__is_row_major(q))
     return moe__error(op, "the kernel takes q row-major along axis %d; remove its encoding", axis);
   if (!last && !moe__is_column_major(q))
-    return moe__error(op, "the kernel takes q column-major along axis %d; give it the encoding %s",
-                      axis,
-                      rank == 2 ? "affine_map<(m, k) -> (k, m)>"
-                                : "affine_map<(e, n, k) -> (e, k, n)>");
+    return moe__error(
+        op, "the kernel takes q column-major along axis %d; give it the encoding %s", axis,
+        rank == 2 ? "affine_map<(m, k) -> (k, m)>" : "affine_map<(e, n, k) -> (e, k, n)>");
   return moe__needs_multiple_of_16(op, "q", q, rank - 1) &&
          (last || moe__needs_multiple_of_16(op, "q", q, rank - 2));
 }
@@ -195,9 +194,10 @@ static void add_parameters(moe__dequantize_t *s, MlirOperation op) {
   moe__kernel_t *kernel = &s->kernel;
   MlirType q = mlirValueGetType(mlirOperationGetOperand(op, Q));
   int rank = (int)mlirShapedTypeGetRank(q);
-  s->e = rank == 3 ? moe__kernel_extent(kernel, Q, 0, q)
-                   : (moe__extent_t){.size = 1, .value = moe__i32(&kernel->builder, 1),
-                                     .expression = "1"};
+  s->e =
+      rank == 3
+          ? moe__kernel_extent(kernel, Q, 0, q)
+          : (moe__extent_t){.size = 1, .value = moe__i32(&kernel->builder, 1), .expression = "1"};
   s->n = moe__kernel_extent(kernel, Q, rank - 2, q);
   s->k = moe__kernel_extent(kernel, Q, rank - 1, q);
   s->q = moe__kernel_pointer(kernel, Q);

@@ -20,10 +20,10 @@
 typedef struct moe__dequantize_t {
   moe__kernel_t kernel;
   moe__dequantize_schedule_t schedule;
-  moe__fp8_t element;        /* of q */
-  moe__elements_t elements;  /* of x */
-  int columns;               /* that are MOE__VECTOR_BYTES of x */
-  bool mx;                   /* scales are E8M0, one for 32 elements; else f32, by granularity */
+  moe__fp8_t element;       /* of q */
+  moe__elements_t elements; /* of x */
+  int columns;              /* that are MOE__VECTOR_BYTES of x */
+  bool mx;                  /* scales are E8M0, one for 32 elements; else f32, by granularity */
   moe__granularity_t granularity;
   bool column_major; /* q; then a product sums over N */
   bool grouped;      /* rows are in groups; those in none are not written */

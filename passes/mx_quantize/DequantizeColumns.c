@@ -20,16 +20,16 @@
 #include "lib/Kernel/Warp.h"
 
 #define MAX_VECTORS 16
-#define CHUNK 16        /* rows, which are bytes of q, that a thread loads at once */
-#define PANEL 128       /* rows, which are bytes of a column in shared memory */
-#define WORD_ROWS 4     /* rows in a word of q */
-#define ITEM_VECTORS 8  /* of MOE__VECTOR_BYTES in a row of an item */
+#define CHUNK 16       /* rows, which are bytes of q, that a thread loads at once */
+#define PANEL 128      /* rows, which are bytes of a column in shared memory */
+#define WORD_ROWS 4    /* rows in a word of q */
+#define ITEM_VECTORS 8 /* of MOE__VECTOR_BYTES in a row of an item */
 
 typedef struct columns_t {
   moe__dequantize_t *s;
-  int32_t buffer;      /* offset of the tile in shared memory: panels of tile_k columns */
-  int32_t row_groups;  /* of the groups of its rows, i32 */
-  MlirValue warp, lane; /* i32 */
+  int32_t buffer;                /* offset of the tile in shared memory: panels of tile_k columns */
+  int32_t row_groups;            /* of the groups of its rows, i32 */
+  MlirValue warp, lane;          /* i32 */
   MlirValue expert, row, column; /* i32: of the tile */
 } columns_t;
 
@@ -44,8 +44,7 @@ static void load_tile(columns_t *c) {
   MlirValue n64 = moe__zext(b, s->n.value, b->i64);
   MlirValue chunk = moe__and(b, s->kernel.thread, moe__i32(b, chunks - 1));
   MlirValue thread_column = moe__udiv(b, s->kernel.thread, moe__i32(b, chunks));
-  MlirValue first = moe__mul(b, moe__zext(b, c->expert, b->i64),
-                             moe__zext(b, s->k.value, b->i64));
+  MlirValue first = moe__mul(b, moe__zext(b, c->expert, b->i64), moe__zext(b, s->k.value, b->i64));
   MlirValue last_column = moe__sub(b, s->k.value, moe__i32(b, 1));
   MlirValue last_row = moe__sub(b, s->n.value, moe__i32(b, CHUNK));
   MlirValue vectors[MAX_VECTORS], addresses[MAX_VECTORS];
@@ -53,18 +52,18 @@ static void load_tile(columns_t *c) {
     int panel = i * step / tile_k, at = i * step % tile_k;
     MlirValue in_tile = moe__add(b, thread_column, moe__i32(b, at));
     MlirValue column = moe__umin(b, moe__add(b, c->column, in_tile), last_column);
-    MlirValue row = moe__add(b, moe__add(b, c->row, moe__i32(b, panel * PANEL)),
-                             moe__shl(b, chunk, 4));
+    MlirValue row =
+        moe__add(b, moe__add(b, c->row, moe__i32(b, panel * PANEL)), moe__shl(b, chunk, 4));
     row = moe__umin(b, row, last_row);
-    MlirValue index = moe__add(
-        b, moe__mul(b, moe__add(b, first, moe__zext(b, column, b->i64)), n64),
-        moe__zext(b, row, b->i64));
-    vectors[i] = moe__load_aligned(b, moe__offset(b, s->q, index),
-                                   moe__vector_type(b, 4, b->i32), CHUNK);
+    MlirValue index =
+        moe__add(b, moe__mul(b, moe__add(b, first, moe__zext(b, column, b->i64)), n64),
+                 moe__zext(b, row, b->i64));
+    vectors[i] =
+        moe__load_aligned(b, moe__offset(b, s->q, index), moe__vector_type(b, 4, b->i32), CHUNK);
     MlirValue vector = moe__udiv(b, in_tile, moe__i32(b, s->columns));
     MlirValue swapped = moe__xor(b, chunk, moe__and(b, vector, moe__i32(b, chunks - 1)));
-    MlirValue offset = moe__add(b, moe__mul(b, in_tile, moe__i32(b, PANEL)),
-                                moe__shl(b, swapped, 4));
+    MlirValue offset =
+        moe__add(b, moe__mul(b, in_tile, moe__i32(b, PANEL)), moe__shl(b, swapped, 4));
     addresses[i] = moe__offset_by(b, moe__offset(b, s->kernel.shared, offset),
                                   c->buffer + panel * PANEL * tile_k);
   }
@@ -116,9 +115,9 @@ static void dequantize_item(columns_t *c, MlirValue item) {
   MlirValue vector_of_lane = moe__and(b, c->lane, moe__i32(b, ITEM_VECTORS - 1));
   MlirValue word_of_lane = moe__udiv(b, c->lane, moe__i32(b, ITEM_VECTORS));
   MlirValue chunk = moe__udiv(b, item, moe__i32(b, across)); /* of 16 rows */
-  MlirValue vector = moe__add(
-      b, moe__mul(b, moe__urem(b, item, moe__i32(b, across)), moe__i32(b, ITEM_VECTORS)),
-      vector_of_lane);
+  MlirValue vector =
+      moe__add(b, moe__mul(b, moe__urem(b, item, moe__i32(b, across)), moe__i32(b, ITEM_VECTORS)),
+               vector_of_lane);
   MlirValue in_tile = moe__mul(b, vector, moe__i32(b, s->columns));
   MlirValue row_in_tile = moe__add(b, moe__shl(b, chunk, 4), moe__shl(b, word_of_lane, 2));
   MlirValue column = moe__add(b, c->column, in_tile);
@@ -127,17 +126,15 @@ static void dequantize_item(columns_t *c, MlirValue item) {
   MlirValue panel = moe__mul(b, moe__lshr(b, chunk, 3), moe__i32(b, PANEL * tile_k));
   MlirValue swapped =
       moe__xor(b, moe__and(b, chunk, moe__i32(b, PANEL / CHUNK - 1)), vector_of_lane);
-  MlirValue offset = moe__add(
-      b, moe__add(b, panel, moe__mul(b, in_tile, moe__i32(b, PANEL))),
-      moe__add(b, moe__shl(b, swapped, 4), moe__shl(b, word_of_lane, 2)));
+  MlirValue offset = moe__add(b, moe__add(b, panel, moe__mul(b, in_tile, moe__i32(b, PANEL))),
+                              moe__add(b, moe__shl(b, swapped, 4), moe__shl(b, word_of_lane, 2)));
   MlirValue values[WORD_ROWS][MOE__MAX_COLUMNS], scales[MOE__MAX_COLUMNS], groups[WORD_ROWS];
   load_values(c, moe__offset_by(b, moe__offset(b, s->kernel.shared, offset), c->buffer), values);
   if (s->grouped)
     load_groups(c, row_in_tile, groups);
 
   /* N is a multiple of 16: the rows of an item are all inside or all outside. */
-  MlirValue is_inside = moe__and(b, moe__ult(b, row, s->n.value),
-                                 moe__ult(b, column, s->k.value));
+  MlirValue is_inside = moe__and(b, moe__ult(b, row, s->n.value), moe__ult(b, column, s->k.value));
   moe__if_t inside = moe__if_begin(b, is_inside, false);
   for (int j = 0; j < WORD_ROWS; j++) {
     MlirValue row_j = moe__add(b, row, moe__i32(b, j));

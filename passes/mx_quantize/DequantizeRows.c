@@ -88,8 +88,8 @@ void moe__dequantize_rows(moe__dequantize_t *s) {
     tiles.total = moe__groups_total(&s->groups);
   }
   MlirValue lane_row = moe__udiv(b, kernel->thread, moe__i32(b, lanes));
-  MlirValue lane_column = moe__mul(b, moe__urem(b, kernel->thread, moe__i32(b, lanes)),
-                                   moe__i32(b, s->columns));
+  MlirValue lane_column =
+      moe__mul(b, moe__urem(b, kernel->thread, moe__i32(b, lanes)), moe__i32(b, s->columns));
   moe__for_t loop = moe__tiles_begin(kernel, &tiles, 0, NULL);
   tile_t tile = tile_at(s, &tiles, loop.index);
   MlirValue column = moe__add(b, tile.column, lane_column);

@@ -25,8 +25,8 @@
 #define VECTOR_WORDS 4
 
 /* The ops' tensors, by their number in the kernel's record. */
-enum { FROM, OFFS, PADDED, PADDED_OFFS };              /* of pad_groups */
-enum { UNPAD_PADDED_OFFS = 2, UNPAD_TO = 3 };          /* of unpad_groups, after FROM and OFFS */
+enum { FROM, OFFS, PADDED, PADDED_OFFS };     /* of pad_groups */
+enum { UNPAD_PADDED_OFFS = 2, UNPAD_TO = 3 }; /* of unpad_groups, after FROM and OFFS */
 
 typedef struct move_t {
   moe__kernel_t kernel;
@@ -36,8 +36,8 @@ typedef struct move_t {
   int element_bytes;
   moe__extent_t rows, columns, padded_rows, group_count;
   MlirValue from, offs, padded_offs, to, status;
-  moe__groups_t groups;        /* of x, in tiles of `align` rows */
-  moe__groups_t padded_groups; /* of unpad_groups: by padded_offs */
+  moe__groups_t groups;          /* of x, in tiles of `align` rows */
+  moe__groups_t padded_groups;   /* of unpad_groups: by padded_offs */
   MlirValue row_vectors, pieces; /* i32: of VECTOR_BYTES in a row; pieces of a row */
 } move_t;
 
@@ -73,9 +73,9 @@ static source_t source_of_unpadded(move_t *s, MlirValue row) {
 
 static MlirValue vector_address(move_t *s, MlirValue base, MlirValue row, MlirValue vector) {
   moe__builder_t *b = &s->kernel.builder;
-  MlirValue index = moe__add(
-      b, moe__mul(b, moe__zext(b, row, b->i64), moe__zext(b, s->row_vectors, b->i64)),
-      moe__zext(b, vector, b->i64));
+  MlirValue index =
+      moe__add(b, moe__mul(b, moe__zext(b, row, b->i64), moe__zext(b, s->row_vectors, b->i64)),
+               moe__zext(b, vector, b->i64));
   return moe__offset(b, base, moe__shl(b, index, 4));
 }
 
@@ -90,9 +90,9 @@ static void move_piece(move_t *s, MlirValue row, const source_t *source, MlirVal
   for (int i = 0; i < s->schedule.vectors; i++) {
     index[i] = moe__add(b, first, moe__i32(b, i * MOE__WARP));
     /* Past the end the last vector is loaded once more: no load depends on a branch. */
-    loaded[i] = moe__load_aligned(
-        b, vector_address(s, s->from, source->row, moe__umin(b, index[i], last)), type,
-        VECTOR_BYTES);
+    loaded[i] =
+        moe__load_aligned(b, vector_address(s, s->from, source->row, moe__umin(b, index[i], last)),
+                          type, VECTOR_BYTES);
   }
   for (int i = 0; i < s->schedule.vectors; i++) {
     moe__if_t inside = moe__if_begin(b, moe__ult(b, index[i], s->row_vectors), false);
@@ -121,8 +121,8 @@ static void move_rows(move_t *s) {
   /* There may be more pieces than an i32 counts. */
   MlirValue pieces = moe__zext(b, s->pieces, b->i64);
   MlirValue total = moe__mul(b, moe__zext(b, written_rows(s), b->i64), pieces);
-  moe__for_t loop = moe__for_begin(b, moe__zext(b, warp, b->i64), total,
-                                   moe__zext(b, warps, b->i64), 0, NULL);
+  moe__for_t loop =
+      moe__for_begin(b, moe__zext(b, warp, b->i64), total, moe__zext(b, warps, b->i64), 0, NULL);
   MlirValue row = moe__trunc(b, moe__udiv(b, loop.index, pieces), b->i32);
   MlirValue piece = moe__trunc(b, moe__urem(b, loop.index, pieces), b->i32);
   source_t source = (s->unpad ? source_of_unpadded : source_of_padded)(s, row);
@@ -137,8 +137,8 @@ static void store_padded_offs(move_t *s) {
   moe__kernel_t *kernel = &s->kernel;
   moe__builder_t *b = &kernel->builder;
   moe__if_t first = moe__if_begin(b, moe__eq(b, kernel->block, moe__i32(b, 0)), false);
-  moe__for_t loop = moe__for_begin(b, kernel->thread, s->groups.count,
-                                   moe__i32(b, kernel->threads), 0, NULL);
+  moe__for_t loop =
+      moe__for_begin(b, kernel->thread, s->groups.count, moe__i32(b, kernel->threads), 0, NULL);
   MlirValue first_tile = {NULL}, tile_end = {NULL};
   moe__groups_tile_range(&s->groups, loop.index, &first_tile, &tile_end);
   MlirValue offset = moe__shl(b, moe__zext(b, loop.index, b->i64), 2);
@@ -216,8 +216,7 @@ static void initialize_groups(move_t *s) {
   moe__kernel_t *kernel = &s->kernel;
   moe__builder_t *b = &kernel->builder;
   MlirValue one = moe__i32(b, 1);
-  s->groups =
-      moe__groups_create(kernel, s->max_groups, s->group_count.value, s->align, one, 1);
+  s->groups = moe__groups_create(kernel, s->max_groups, s->group_count.value, s->align, one, 1);
   if (s->unpad)
     s->padded_groups =
         moe__groups_create(kernel, s->max_groups, s->group_count.value, s->align, one, 1);
@@ -234,8 +233,7 @@ static bool lower(MlirOperation function, MlirOperation op, MlirBlock gpu_module
   move_t s = {.unpad = mlirOperationGetNumResults(op) == 1,
               .align = (int)moe__op_integer(op, "align"),
               .max_groups = moe__max_groups(op, OFFS),
-              .element_bytes =
-                  element_bytes(mlirValueGetType(mlirOperationGetOperand(op, FROM)))};
+              .element_bytes = element_bytes(mlirValueGetType(mlirOperationGetOperand(op, FROM)))};
   if (!has_kernel(op) || /* its schedule may have been written by hand */
       !moe__move_schedule_read(op, s.max_groups, &s.schedule))
     return false;
@@ -262,7 +260,6 @@ bool moe__lower_pad_groups(MlirOperation function, MlirOperation op, MlirBlock g
   return lower(function, op, gpu_module_body);
 }
 
-bool moe__lower_unpad_groups(MlirOperation function, MlirOperation op,
-                             MlirBlock gpu_module_body) {
+bool moe__lower_unpad_groups(MlirOperation function, MlirOperation op, MlirBlock gpu_module_body) {
   return lower(function, op, gpu_module_body);
 }

@@ -116,9 +116,9 @@ static void store_tile(pack_t *s, const patch_t *patch, MlirValue index, MlirVal
   MlirValue from = shared_address(s, lane, moe__shl(b, index, 2));
   for (int i = 0; i < TILE_ROWS / MOE__WARP; i++)
     words[i] = moe__load(b, moe__offset_by(b, from, i * MOE__WARP * s->row_bytes), b->i32);
-  MlirValue number = moe__add(b, moe__mul(b, moe__zext(b, patch->tile_row, b->i64),
-                                          moe__zext(b, tiles_across, b->i64)),
-                              moe__zext(b, tile, b->i64));
+  MlirValue number = moe__add(
+      b, moe__mul(b, moe__zext(b, patch->tile_row, b->i64), moe__zext(b, tiles_across, b->i64)),
+      moe__zext(b, tile, b->i64));
   MlirValue offset = moe__add(b, moe__mul(b, number, moe__i64(b, TILE_BYTES)),
                               moe__zext(b, moe__shl(b, lane, 4), b->i64));
   moe__store(b, moe__vector(b, TILE_ROWS / MOE__WARP, words), moe__offset(b, s->packed, offset));
@@ -154,14 +154,14 @@ static void pack(pack_t *s) {
   if (s->max_groups)
     tile_rows = moe__add(b, tile_rows, s->groups.count);
   MlirValue total = moe__mul(b, tile_rows, patches);
-  MlirValue is_aligned = moe__eq(b, moe__and(b, s->columns.value, moe__i32(b, VECTOR - 1)),
-                                 moe__i32(b, 0));
+  MlirValue is_aligned =
+      moe__eq(b, moe__and(b, s->columns.value, moe__i32(b, VECTOR - 1)), moe__i32(b, 0));
   MlirValue warp = moe__lshr(b, kernel->thread, 5);
   MlirValue lane = moe__and(b, kernel->thread, moe__i32(b, MOE__WARP - 1));
   moe__for_t loop = moe__for_begin(b, kernel->block, total, kernel->block_count, 0, NULL);
   patch_t patch = rows_of(s, moe__udiv(b, loop.index, patches));
-  patch.column = moe__mul(b, moe__urem(b, loop.index, patches),
-                          moe__i32(b, s->schedule.tile_columns));
+  patch.column =
+      moe__mul(b, moe__urem(b, loop.index, patches), moe__i32(b, s->schedule.tile_columns));
   moe__if_t aligned = moe__if_begin(b, is_aligned, true);
   load_patch(s, &patch, VECTOR);
   moe__else(b, &aligned);
@@ -183,8 +183,8 @@ static void add_parameters(pack_t *s, MlirOperation op) {
   s->columns = moe__kernel_extent(kernel, SCALES, 1, scales);
   s->scales = moe__kernel_pointer(kernel, SCALES);
   if (s->max_groups) {
-    s->group_count = moe__kernel_extent(kernel, OFFS, 0,
-                                        mlirValueGetType(mlirOperationGetOperand(op, OFFS)));
+    s->group_count =
+        moe__kernel_extent(kernel, OFFS, 0, mlirValueGetType(mlirOperationGetOperand(op, OFFS)));
     s->offs = moe__kernel_pointer(kernel, OFFS);
     s->status = moe__kernel_status(kernel);
     moe__kernel_require(kernel, OFFS, 0, "at_least", 1);
@@ -220,8 +220,8 @@ bool moe__lower_pack_scales(MlirOperation function, MlirOperation op, MlirBlock 
   s.row_bytes = s.schedule.tile_columns + 4; /* an odd number of words */
   s.buffer = moe__kernel_shared(kernel, TILE_ROWS * s.row_bytes, 16);
   if (s.max_groups) {
-    s.groups = moe__groups_create(kernel, s.max_groups, s.group_count.value, TILE_ROWS,
-                                  moe__i32(b, 1), 1);
+    s.groups =
+        moe__groups_create(kernel, s.max_groups, s.group_count.value, TILE_ROWS, moe__i32(b, 1), 1);
     moe__if_t scan = moe__if_begin(b, moe__ult(b, kernel->thread, moe__i32(b, MOE__WARP)), false);
     moe__groups_initialize(&s.groups, s.offs, s.rows.value, kernel->thread, s.status);
     moe__if_end(b, &scan);

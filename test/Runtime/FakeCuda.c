@@ -110,9 +110,10 @@ static moe__cu_result_t fake_cuCtxSetCurrent(moe__cu_context_t context) {
 }
 
 static moe__cu_result_t fake_cuMemAlloc(moe__cu_pointer_t *pointer, size_t bytes) {
-  *pointer = UINT64_C(0x300000);
+  static _Alignas(256) char memory[1 << 20];
+  *pointer = (uintptr_t)memset(memory, 0xA5, sizeof memory);
   state.allocated += bytes > 0;
-  return in_context();
+  return bytes <= sizeof memory ? in_context() : MOE__CU_OUT_OF_MEMORY;
 }
 
 static moe__cu_result_t fake_cuMemFree(moe__cu_pointer_t pointer) {
@@ -138,8 +139,9 @@ static moe__cu_result_t fake_cuMemcpyDtoDAsync(moe__cu_pointer_t to, moe__cu_poi
 
 static moe__cu_result_t fake_cuMemsetD8Async(moe__cu_pointer_t to, unsigned char byte, size_t bytes,
                                              moe__cu_stream_t stream) {
+  (void)stream;
   memset((void *)(uintptr_t)to, byte, bytes);
-  return stream ? in_context() : 1;
+  return in_context();
 }
 
 static moe__cu_result_t fake_cuStreamCreate(moe__cu_stream_t *stream, unsigned flags) {
@@ -228,7 +230,8 @@ static moe__cu_result_t fake_cuKernelSetAttribute(moe__cu_function_attribute_t a
                                                   moe__cu_device_t device) {
   if (attribute != MOE__CU_FUNCTION_MAX_DYNAMIC_SHARED_SIZE_BYTES || !kernel || device < 100)
     return 1;
-  state.shared_memory = value;
+  if (value > state.shared_memory)
+    state.shared_memory = value;
   return in_context();
 }
 
@@ -262,8 +265,8 @@ static moe__cu_result_t fake_cuLaunchKernelEx(const moe__cu_launch_config_t *con
                                               moe__cu_function_t function, void **parameters,
                                               void **extra) {
   state.launch = *config;
-  if (config->attribute_count == 1)
-    state.attribute = config->attributes[0];
+  for (uint32_t i = 0; i < config->attribute_count && i < 2; i++)
+    state.attributes[i] = config->attributes[i];
   state.launched = function;
   state.parameters = parameters;
   return extra ? 1 : in_context();

@@ -17,9 +17,9 @@ typedef struct fake_cuda_t {
   /* What it was asked to do. */
   int retained, released, loaded, unloaded, allocated, freed, kernels_loaded;
   int calls_without_context; /* calls that need the primary context and found another */
-  int shared_memory;         /* the last limit that was set */
+  int shared_memory;         /* the largest limit that was set */
   moe__cu_launch_config_t launch;
-  moe__cu_launch_attribute_t attribute;
+  moe__cu_launch_attribute_t attributes[2];
   moe__cu_function_t launched;
   void **parameters;
   struct {

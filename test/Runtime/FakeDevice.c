@@ -8,6 +8,7 @@
 
 #include "test/Runtime/Support.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -33,6 +34,49 @@ static void fake_free(moe_rt_device_t *device, void *pointer) {
   fake_device_t *fake = (fake_device_t *)device;
   require(pointer == fake->workspace, "freed what was not allocated");
   fake->live_allocations--;
+}
+
+__attribute__((format(printf, 2, 3))) static void note(fake_device_t *fake, const char *format,
+                                                       ...) {
+  size_t length = strlen(fake->events);
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(fake->events + length, sizeof fake->events - length, format, arguments);
+  va_end(arguments);
+}
+
+static long long offset(const fake_device_t *fake, const void *pointer) {
+  return (const char *)pointer - (const char *)fake->workspace;
+}
+
+static moe_rt_status_t fake_fill(moe_rt_device_t *device, void *to, uint8_t byte, size_t bytes,
+                                 void *stream) {
+  fake_device_t *fake = (fake_device_t *)device;
+  note(fake, "fill %lld+%zu with %d on %p; ", offset(fake, to), bytes, byte, stream);
+  return fake->fill_status == MOE_RT_OK ? MOE_RT_OK : moe__fail(fake->fill_status, "fake fill");
+}
+
+static moe_rt_status_t fake_stream_synchronize(moe_rt_device_t *device, void *stream) {
+  note((fake_device_t *)device, "wait for %p; ", stream);
+  return MOE_RT_OK;
+}
+
+static moe_rt_status_t fake_to_device(moe_rt_device_t *device, void *to, const void *from,
+                                      size_t bytes) {
+  fake_device_t *fake = (fake_device_t *)device;
+  require(bytes == sizeof fake->word, "a transfer that is not the status word's");
+  memcpy(&fake->word, from, bytes);
+  note(fake, "write %lld; ", offset(fake, to));
+  return MOE_RT_OK;
+}
+
+static moe_rt_status_t fake_from_device(moe_rt_device_t *device, void *to, const void *from,
+                                        size_t bytes) {
+  fake_device_t *fake = (fake_device_t *)device;
+  require(bytes == sizeof fake->word, "a transfer that is not the status word's");
+  memcpy(to, &fake->word, bytes);
+  note(fake, "read %lld; ", offset(fake, from));
+  return MOE_RT_OK;
 }
 
 static moe_rt_status_t fake_load_code(moe_rt_device_t *device, moe__code_kind_t kind,
@@ -87,6 +131,7 @@ static moe_rt_status_t fake_launch(moe_rt_device_t *device, const moe__ready_lau
   memcpy(fake->launches[index].block, launch->block, sizeof launch->block);
   memcpy(fake->launches[index].cluster, launch->cluster, sizeof launch->cluster);
   fake->launches[index].shared_memory = launch->shared_memory;
+  fake->launches[index].programmatic = launch->programmatic;
   fake->launches[index].parameter_count = launch->parameter_count;
   fake->launches[index].stream = stream;
   for (int i = 0; i < launch->parameter_count && i < FAKE_MAX_PARAMETERS; i++) {
@@ -101,6 +146,10 @@ static const moe__backend_t fake_backend = {
     .owns = fake_owns,
     .allocate = fake_allocate,
     .free = fake_free,
+    .to_device = fake_to_device,
+    .from_device = fake_from_device,
+    .fill = fake_fill,
+    .stream_synchronize = fake_stream_synchronize,
     .load_code = fake_load_code,
     .unload_code = fake_unload_code,
     .load_kernel = fake_load_kernel,

@@ -14,11 +14,13 @@ enum { FAKE_MAX_LAUNCHES = 8, FAKE_MAX_MAPS = 8, FAKE_MAX_PARAMETERS = 16 };
 typedef struct fake_device_t {
   moe_rt_device_t base;
   /* What it shall do. */
-  moe_rt_status_t cubin_status, ptx_status, launch_status, allocate_status;
+  moe_rt_status_t cubin_status, ptx_status, launch_status, allocate_status, fill_status;
   /* What it was asked to do. */
   int live_allocations, live_code;
   size_t allocated;
   void *workspace;
+  uint32_t word;    /* what from_device reads, and to_device writes */
+  char events[512]; /* fills, transfers and waits in order, with offsets in the workspace */
   int kernel_count;
   int map_count;
   moe__tensor_map_t maps[FAKE_MAX_MAPS];
@@ -26,6 +28,7 @@ typedef struct fake_device_t {
   struct {
     char kernel[64];
     uint32_t grid[3], block[3], cluster[3], shared_memory;
+    bool programmatic;
     int parameter_count;
     uint64_t parameters[FAKE_MAX_PARAMETERS]; /* the first 8 bytes */
     const void *addresses[FAKE_MAX_PARAMETERS];

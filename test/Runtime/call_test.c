@@ -127,8 +127,9 @@ static void test_launches(void **state) {
   fake_device_t *fake = &fixture->fake;
   expect_launches(fixture, 2);
 
-  /* Temporaries: 396 x i32 = 1584 bytes, padded to 1792, then 3 x 64 floats = 768. */
-  assert_int_equal(fake->allocated, 1792 + 768);
+  /* Temporaries: 396 x i32 = 1584 bytes, padded to 1792, then 3 x 64 floats = 768, and the status
+   * word, padded to 256. */
+  assert_int_equal(fake->allocated, 1792 + 768 + 256);
   uint64_t workspace = (uint64_t)(uintptr_t)fake->workspace;
 
   assert_string_equal(fake->launches[0].kernel, "clear");
@@ -140,6 +141,7 @@ static void test_launches(void **state) {
   assert_int_equal(fake->launches[0].parameters[1], workspace + 1792);
   assert_int_equal(fake->launches[0].parameters[2], 396);
   assert_ptr_equal(fake->launches[0].stream, (void *)0x5151);
+  assert_false(fake->launches[0].programmatic);
 
   /* 3 * ceil(96 / 128) * ceil(416 / 64) = 21 tiles, two blocks each. */
   assert_string_equal(fake->launches[1].kernel, "quantize");
@@ -149,7 +151,7 @@ static void test_launches(void **state) {
   assert_int_equal(fake->launches[1].block[0], 160);
   assert_int_equal(fake->launches[1].cluster[0], 2);
   assert_int_equal(fake->launches[1].shared_memory, 98304);
-  assert_int_equal(fake->launches[1].parameter_count, 5);
+  assert_int_equal(fake->launches[1].parameter_count, 7);
   assert_int_equal(fake->launches[1].parameters[0], UINT64_C(0xA0A0A0A0A0A0A0A0));
   assert_int_equal(fake->launches[1].parameters[1], UINT64_C(0xA1A1A1A1A1A1A1A1));
   assert_int_equal((uintptr_t)fake->launches[1].addresses[0] % 64, 0);
@@ -157,6 +159,66 @@ static void test_launches(void **state) {
   assert_int_equal(fake->launches[1].parameters[2], (uintptr_t)fixture->tensors[2].data);
   assert_int_equal(fake->launches[1].parameters[3], 3 * 96 * 416);
   assert_int_equal(fake->launches[1].parameters[4], 3);
+  assert_int_equal(fake->launches[1].parameters[5], 3 + 1 + 5);
+  assert_int_equal(fake->launches[1].parameters[6], workspace + 1792 + 768);
+  assert_true(fake->launches[1].programmatic);
+}
+
+/* Temporaries that start as zero are zeroed by their exact bytes, and that is done before prepare
+ * returns; launches write nothing. */
+static void test_zeroed(void **state) {
+  fixture_t *fixture = *state;
+  expect_launches(fixture, 2);
+  assert_string_equal(fixture->fake.events, "fill 0+1584 with 0 on (nil); "
+                                            "fill 2560+4 with 0 on (nil); wait for (nil); ");
+  fixture->fake.launch_count = 0;
+  fixture->fake.fill_status = MOE_RT_DEVICE_ERROR;
+  expect_failure(fixture, MOE_RT_DEVICE_ERROR, "temporary 'count': fake fill");
+}
+
+/* Reading the status word waits for the stream first, and clears the word only where it is set. */
+static void test_status(void **state) {
+  fixture_t *fixture = *state;
+  fake_device_t *fake = &fixture->fake;
+  moe_rt_call_t *call = NULL;
+  uint32_t bits = 7;
+  assert_int_equal(prepare(fixture, &call), MOE_RT_OK);
+  fake->events[0] = '\0';
+  assert_int_equal(moe_rt_call_status(call, (void *)0x5151, &bits), MOE_RT_OK);
+  assert_int_equal(bits, 0);
+  assert_string_equal(fake->events, "wait for 0x5151; read 2560; ");
+  fake->events[0] = '\0';
+  fake->word = MOE_RT_OFFSETS_DECREASE | MOE_RT_OFFSETS_BEYOND;
+  assert_int_equal(moe_rt_call_status(call, (void *)0x5151, &bits), MOE_RT_OK);
+  assert_int_equal(bits, 3);
+  assert_int_equal(fake->word, 0);
+  assert_string_equal(fake->events, "wait for 0x5151; read 2560; write 2560; ");
+
+  assert_int_equal(moe_rt_call_status(call, NULL, NULL), MOE_RT_INVALID_ARGUMENT);
+  bits = 7;
+  assert_int_equal(moe_rt_call_status(NULL, NULL, &bits), MOE_RT_NOT_PREPARED);
+  assert_int_equal(bits, 0);
+  moe__fail(MOE_RT_IO_ERROR, "a reason");
+  moe__device_lose(&fake->base);
+  assert_int_equal(moe_rt_call_status(call, NULL, &bits), MOE_RT_DEVICE_LOST);
+  moe_rt_call_destroy(call);
+}
+
+/* A launch is ordinary where all before it are left out: what it would overlap is the caller's. */
+static void test_programmatic_without_predecessor(void **state) {
+  fixture_t *fixture = *state;
+  json_t *manifest = read_manifest();
+  json_t *path = json_pack("[s,i,s,i,s,i]", "functions", 0, "launches", 0, "grid", 0);
+  json_t *zero = json_integer(0);
+  json_damage(manifest, path, zero);
+  moe_rt_program_destroy(fixture->program);
+  load(fixture, manifest);
+  expect_launches(fixture, 1);
+  assert_string_equal(fixture->fake.launches[0].kernel, "quantize");
+  assert_false(fixture->fake.launches[0].programmatic);
+  json_decref(zero);
+  json_decref(path);
+  json_decref(manifest);
 }
 
 static void test_maps(void **state) {
@@ -504,14 +566,25 @@ int main(int argc, char **argv) {
   require(argc == 2, "usage: call_test INPUTS");
   inputs = argv[1];
   const struct CMUnitTest tests[] = {
-      CALL_TEST(test_launches),      CALL_TEST(test_maps),
-      CALL_TEST(test_large),         CALL_TEST(test_empty),
-      CALL_TEST(test_no_workspace),  CALL_TEST(test_accepted),
-      CALL_TEST(test_counts),        CALL_TEST(test_kinds),
-      CALL_TEST(test_shapes),        CALL_TEST(test_memory),
-      CALL_TEST(test_overlaps),      CALL_TEST(test_allocation_fails),
-      CALL_TEST(test_bad_launches),  CALL_TEST(test_scalar_overflow),
-      CALL_TEST(test_launch_errors), CALL_TEST(test_threads),
+      CALL_TEST(test_launches),
+      CALL_TEST(test_maps),
+      CALL_TEST(test_large),
+      CALL_TEST(test_empty),
+      CALL_TEST(test_no_workspace),
+      CALL_TEST(test_accepted),
+      CALL_TEST(test_counts),
+      CALL_TEST(test_kinds),
+      CALL_TEST(test_shapes),
+      CALL_TEST(test_memory),
+      CALL_TEST(test_overlaps),
+      CALL_TEST(test_allocation_fails),
+      CALL_TEST(test_bad_launches),
+      CALL_TEST(test_scalar_overflow),
+      CALL_TEST(test_launch_errors),
+      CALL_TEST(test_threads),
+      CALL_TEST(test_zeroed),
+      CALL_TEST(test_status),
+      CALL_TEST(test_programmatic_without_predecessor),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

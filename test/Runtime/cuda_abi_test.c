@@ -29,6 +29,8 @@ SAME(MOE__CU_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
 SAME(MOE__CU_FUNCTION_MAX_DYNAMIC_SHARED_SIZE_BYTES,
      CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
 SAME(MOE__CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
+SAME(MOE__CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+     CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
 SAME(MOE__CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER);
 SAME(MOE__CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES);
 SAME(MOE__CU_STREAM_NON_BLOCKING, CU_STREAM_NON_BLOCKING);
@@ -66,6 +68,8 @@ SAME(sizeof(moe__cu_launch_config_t), sizeof(CUlaunchConfig));
 SAME_FIELD(moe__cu_launch_attribute_t, id, CUlaunchAttribute, id);
 SAME_FIELD(moe__cu_launch_attribute_t, value.cluster, CUlaunchAttribute, value.clusterDim);
 SAME_FIELD(moe__cu_launch_attribute_t, value.cluster.y, CUlaunchAttribute, value.clusterDim.y);
+SAME_FIELD(moe__cu_launch_attribute_t, value.programmatic, CUlaunchAttribute,
+           value.programmaticStreamSerializationAllowed);
 SAME_FIELD(moe__cu_launch_config_t, grid[0], CUlaunchConfig, gridDimX);
 SAME_FIELD(moe__cu_launch_config_t, grid[1], CUlaunchConfig, gridDimY);
 SAME_FIELD(moe__cu_launch_config_t, grid[2], CUlaunchConfig, gridDimZ);

@@ -54,8 +54,8 @@ static moe_rt_status_t load(const void *cubin, size_t cubin_size, bool complete,
   json_object_set_new(json_object_get(manifest, "artifacts"), "cubin",
                       json_pack("{s:s,s:s}", "file", "kernels.cubin", "assembler", "ptxas"));
   if (!complete) {
-    json_array_remove(json_object_get(manifest, "kernels"), 2);
-    json_array_remove(json_object_get(manifest, "functions"), 2);
+    json_array_remove(json_object_get(manifest, "kernels"), 3);
+    json_array_remove(json_object_get(manifest, "functions"), 3);
   }
   char *folder = folder_make();
   bundle_write(folder, manifest, ptx, cubin, cubin_size);
@@ -158,7 +158,7 @@ static void test_code(void **state) {
   moe_rt_program_t *program = NULL;
   assert_int_equal(load(cubin, size, false, &program), MOE_RT_OK);
   assert_string_equal(moe_rt_program_code(program), "cubin");
-  assert_int_equal(fake->kernels_loaded, 2);
+  assert_int_equal(fake->kernels_loaded, 3);
   assert_int_equal(fake->shared_memory, 65536);
   moe_rt_program_destroy(program);
 
@@ -187,7 +187,8 @@ static void test_code(void **state) {
       strstr(moe_rt_last_message(), "kernel 'store_at': the code has no such entry point"));
 }
 
-/* "add" runs in clusters of two, "copy" alone and with tensor maps. */
+/* "add" runs in clusters of two, "copy" alone and with tensor maps; its second launch is
+ * programmatic. */
 static void test_launch(void **state) {
   (void)state;
   moe_rt_program_t *program = NULL;
@@ -212,10 +213,10 @@ static void test_launch(void **state) {
   assert_int_equal(fake->launch.shared_memory, 0);
   assert_ptr_equal(fake->launch.stream, (void *)0x77);
   assert_int_equal(fake->launch.attribute_count, 1);
-  assert_int_equal(fake->attribute.id, MOE__CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
-  assert_int_equal(fake->attribute.value.cluster.x, 2);
-  assert_int_equal(fake->attribute.value.cluster.y, 1);
-  assert_int_equal(fake->attribute.value.cluster.z, 1);
+  assert_int_equal(fake->attributes[0].id, MOE__CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
+  assert_int_equal(fake->attributes[0].value.cluster.x, 2);
+  assert_int_equal(fake->attributes[0].value.cluster.y, 1);
+  assert_int_equal(fake->attributes[0].value.cluster.z, 1);
   assert_non_null(fake->launched);
   assert_int_equal(*(uint64_t *)fake->parameters[1], 0x200000);
   assert_int_equal(*(uint64_t *)fake->parameters[2], 1000);
@@ -230,7 +231,10 @@ static void test_launch(void **state) {
   assert_int_equal(fake->launch.grid[0], 2);
   assert_int_equal(fake->launch.grid[1], 125);
   assert_int_equal(fake->launch.shared_memory, 65536);
-  assert_int_equal(fake->launch.attribute_count, 0);
+  assert_int_equal(fake->launch.attribute_count, 1);
+  assert_int_equal(fake->attributes[0].id,
+                   MOE__CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
+  assert_int_equal(fake->attributes[0].value.programmatic, 1);
   assert_null(fake->launch.stream);
   assert_int_equal(*(unsigned char *)fake->parameters[1], 0xCC);
   assert_int_equal(fake->map.element, 7);
@@ -251,6 +255,41 @@ static void test_launch(void **state) {
   moe_rt_program_destroy(program);
 }
 
+/* The status word is zero when the call has been prepared, and after it has been read. */
+static void test_status(void **state) {
+  (void)state;
+  moe_rt_program_t *program = NULL;
+  assert_int_equal(load(NULL, 0, false, &program), MOE_RT_OK);
+  int64_t sizes[] = {100, 1};
+  DLTensor x = {.data = (void *)0x100000,
+                .device = {kDLCUDA, 1},
+                .ndim = 1,
+                .dtype = {kDLInt, 32, 1},
+                .shape = &sizes[0]};
+  DLTensor y = x;
+  y.data = (void *)0x200000;
+  y.shape = &sizes[1];
+  const DLTensor *tensors[] = {&x, &y};
+  moe_rt_call_t *call = NULL;
+  const moe_rt_function_info_t *function = moe_rt_program_function(program, 2);
+  assert_int_equal(moe_rt_call_prepare(program, function, tensors, 2, &call), MOE_RT_OK);
+  assert_int_equal(moe_rt_call_launch(call, (void *)0x77), MOE_RT_OK);
+  assert_int_equal(fake->launch.attribute_count, 0);
+  uint32_t *word = (uint32_t *)(uintptr_t) * (uint64_t *)fake->parameters[0];
+  assert_int_equal(*word, 0);
+  *word = 2;
+  uint32_t bits = 0;
+  assert_int_equal(moe_rt_call_status(call, (void *)0x77, &bits), MOE_RT_OK);
+  assert_int_equal(bits, 2);
+  assert_int_equal(*word, 0);
+  fake->next_result = 1;
+  assert_int_equal(moe_rt_call_status(call, (void *)0x77, &bits), MOE_RT_DEVICE_ERROR);
+  assert_string_equal(moe_rt_last_message(),
+                      "cuda:1: cuStreamSynchronize: ERROR_1 (1): no description");
+  moe_rt_call_destroy(call);
+  moe_rt_program_destroy(program);
+}
+
 int main(int argc, char **argv) {
   require(argc == 2, "usage: cuda_backend_test INPUTS");
   inputs = argv[1];
@@ -266,6 +305,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test_setup_teardown(test_errors, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_code, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_launch, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(test_status, set_up, tear_down),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -154,6 +154,51 @@ static void test_results(const moe_rt_program_t *program, void *stream) {
   pair_free(&pair);
 }
 
+/* The second launch of "copy" may start early, and must still see what the first one wrote. */
+static void test_programmatic(const moe_rt_program_t *program, void *stream) {
+  pair_t pair;
+  moe_rt_call_t *call = NULL;
+  pair_make(&pair, f32, 2, 3001, 1000);
+  CHECK_OK(moe_rt_call_prepare(program, find(program, "copy"), pair.tensors, 2, &call));
+  for (uint32_t seed = 1; seed < 30; seed++) {
+    pair_fill(&pair, seed, stream);
+    CHECK_OK(moe_rt_call_launch(call, stream));
+    pair_expect(&pair, seed, 0, stream, "programmatic copy");
+  }
+  moe_rt_call_destroy(call);
+  pair_free(&pair);
+}
+
+/* y[0] is what the status word was before the kernel set the bits of x.0 = 6. */
+static void test_status(const moe_rt_program_t *program, void *stream) {
+  static const uint32_t expected[] = {0, 6, 0};
+  int64_t sizes[] = {6, 1};
+  uint32_t bits = 1, before = 1;
+  DLTensor x = {.device = {kDLCUDA, 0}, .ndim = 1, .dtype = i32, .shape = &sizes[0]};
+  DLTensor y = x;
+  y.shape = &sizes[1];
+  const DLTensor *tensors[] = {&x, &y};
+  moe_rt_call_t *call = NULL;
+  CHECK_OK(moe_rt_memory_allocate(device, 24, &x.data));
+  CHECK_OK(moe_rt_memory_allocate(device, 4, &y.data));
+  CHECK_OK(moe_rt_call_prepare(program, find(program, "report"), tensors, 2, &call));
+  CHECK_OK(moe_rt_call_status(call, stream, &bits));
+  CHECK(bits == 0);
+  for (int i = 0; i < 3; i++) {
+    CHECK_OK(moe_rt_call_launch(call, stream));
+    CHECK_OK(moe_rt_stream_synchronize(device, stream));
+    CHECK_OK(moe_rt_memory_from_device(device, &before, y.data, sizeof before));
+    CHECK(before == expected[i]);
+    if (i == 1) {
+      CHECK_OK(moe_rt_call_status(call, stream, &bits));
+      CHECK(bits == 6);
+    }
+  }
+  moe_rt_call_destroy(call);
+  moe_rt_memory_free(device, x.data);
+  moe_rt_memory_free(device, y.data);
+}
+
 static void test_empty(const moe_rt_program_t *program) {
   int64_t shape[] = {0, 4};
   DLTensor x = {.device = {kDLCUDA, 0}, .ndim = 2, .dtype = f32, .shape = shape};
@@ -417,6 +462,8 @@ int main(int argc, char **argv) {
   CHECK(strcmp(moe_rt_program_code(program), "ptx") == 0);
   test_graph();
   test_results(program, NULL);
+  test_programmatic(program, NULL);
+  test_status(program, NULL);
   test_empty(program);
   test_large(program);
   test_events();

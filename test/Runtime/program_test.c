@@ -288,7 +288,7 @@ static void test_shapes(void **state) {
   int64_t shape[] = {8, 160, 5120};
   const int64_t *shapes[] = {shape};
   int64_t results[2][MOE_RT_MAX_RANK];
-  int64_t temporaries[2][MOE_RT_MAX_RANK];
+  int64_t temporaries[3][MOE_RT_MAX_RANK];
   assert_int_equal(moe_rt_function_shapes(program, function, shapes, results, NULL), MOE_RT_OK);
   assert_int_equal(results[0][1], 160);
   assert_int_equal(results[1][0], 8);
@@ -309,6 +309,7 @@ static void test_shapes(void **state) {
   assert_int_equal(temporaries[0][0], 396);
   assert_int_equal(temporaries[1][0], 8);
   assert_int_equal(temporaries[1][1], 64);
+  assert_int_equal(temporaries[2][0], 1);
 
   static const struct {
     int64_t shape[3];

@@ -142,7 +142,7 @@ static int judge(const moe__target_t *target, const moe__call_t *call,
     verdict_t *verdict = &verdicts[i];
     verdict->judgment = judgments[i];
     verdict->by_bound = judgments[i].is_product && !options->exact;
-    verdict->written_rows = judgments[i].is_product ? judgments[i].written_rows : result->shape[0];
+    verdict->written_rows = judgments[i].written_rows;
     if (!verdict->by_bound || !target->device)
       verdict->difference = moe__compare(result, &expected[i], 0, verdict->written_rows);
     verdict->touched = find_touched(result, &second[i], verdict->written_rows);
@@ -240,8 +240,9 @@ static json_t *describe(const moe__tensor_t *result, const verdict_t *verdict, b
                 (json_int_t)difference->count, "first_difference", first, "guards_intact",
                 on_device ? json_boolean(verdict->guards_intact) : json_null(), "same_twice",
                 verdict->same_twice);
-  if (verdict->judgment.is_product) {
+  if (verdict->judgment.is_product || verdict->judgment.has_groups)
     json_object_set_new(object, "groups_only", json_boolean(verdict->touched < 0));
+  if (verdict->judgment.is_product) {
     json_object_set_new(object, "judged_by", json_string(verdict->by_bound ? "bound" : "bits"));
     json_object_set_new(object, "beyond_bound", json_integer(score->failures));
     json_object_set_new(object, "worst_ratio", number(score->worst));
@@ -275,11 +276,12 @@ static void print_verdicts(const moe__target_t *target, const moe__call_t *call,
   putchar('\n');
 }
 
-static int conclude(const moe__target_t *target, const moe__call_t *call, const verdict_t *verdicts,
-                    bool json, json_t *cases) {
+static int conclude(const moe__target_t *target, const moe__call_t *call,
+                    const moe__device_call_t *device_call, const verdict_t *verdicts, bool json,
+                    json_t *cases) {
   char *shapes = moe__describe_arguments(call);
   json_t *results = json_array();
-  int rc = MOE__OK;
+  int rc = target->device ? moe__device_call_verify(device_call) : MOE__OK;
   for (int i = 0; i < call->function->result_count; i++) {
     rc |= report(&call->results[i], &verdicts[i], target);
     json_array_append_new(results, describe(&call->results[i], &verdicts[i], target->device));
@@ -313,7 +315,7 @@ int moe__check(const moe__target_t *target, moe__call_t *call, const moe__option
   if (!rc)
     rc = judge(target, call, options, second, expected, verdicts);
   if (!rc)
-    rc = conclude(target, call, verdicts, options->json, cases);
+    rc = conclude(target, call, &device_call, verdicts, options->json, cases);
 done:
   moe__device_call_free(&device_call);
   free(verdicts);

@@ -25,7 +25,7 @@ moe__difference_t moe__compare(const moe__tensor_t *got, const moe__tensor_t *ex
 
 /* Runs the call twice on the target and once on the C reference and compares all three, and on a
  * device the guard zones too. Products are judged by their bounds unless the data are --exact; rows
- * of theirs that are in no group must not be written. call->results get the first run's data.
+ * of results that are in no group must not be written. call->results get the first run's data.
  * Appends an object to `cases`, and prints a line unless `json`. */
 int moe__check(const moe__target_t *target, moe__call_t *call, const moe__options_t *options,
                json_t *cases);

@@ -7,6 +7,7 @@
 
 #include "tools/moe-run/Report.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -162,9 +163,35 @@ int moe__device_call_run(moe__device_call_t *call, uint8_t byte) {
                                 tensor_of(call->host, i)->bytes + (size_t)2 * GUARD, call->stream);
   if (!status)
     status = moe_rt_call_launch(call->prepared, call->stream);
+  uint32_t reports = 0;
   if (!status)
-    status = moe_rt_stream_synchronize(device, call->stream);
+    status = moe_rt_call_status(call->prepared, call->stream, &reports);
+  call->reports |= reports;
   return status ? moe__runtime_error(status) : MOE__OK;
+}
+
+int moe__device_call_verify(const moe__device_call_t *call) {
+  static const struct {
+    uint32_t bit;
+    const char *text;
+  } reports[] = {
+#define MOE__REPORT(constant, number, text) {number, text},
+      MOE_RT_REPORTS(MOE__REPORT)
+#undef MOE__REPORT
+  };
+  uint32_t unknown = call->reports;
+  int rc = MOE__OK;
+  for (size_t i = 0; i < sizeof reports / sizeof reports[0]; i++) {
+    if (call->reports & reports[i].bit)
+      rc = moe__input_error("function '%s': %s (found on %s)", call->host->function->name,
+                            reports[i].text, call->target->words);
+    unknown &= ~reports[i].bit;
+  }
+  if (unknown)
+    rc = moe__bug_error("function '%s': the kernels report 0x%" PRIx32
+                        ", which means nothing (ran on %s)",
+                        call->host->function->name, unknown, call->target->words);
+  return rc;
 }
 
 void *moe__device_call_data(const moe__device_call_t *call, int index) {

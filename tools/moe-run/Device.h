@@ -33,7 +33,8 @@ typedef struct moe__device_call_t {
   void **bases;                /* per argument, then per result: guard zone, tensor, guard zone */
   void *stream;
   moe_rt_call_t *prepared;
-  uint8_t guard; /* the byte that guard zones hold */
+  uint8_t guard;    /* the byte that guard zones hold */
+  uint32_t reports; /* bits of moe_rt_report_t, of all runs */
 } moe__device_call_t;
 
 /* Allocates, copies the arguments and prepares the call. moe__device_call_free also after an error.
@@ -44,6 +45,9 @@ void moe__device_call_free(moe__device_call_t *call);
 
 /* Fills all results and their guard zones with `byte`, then runs the call once and waits for it. */
 int moe__device_call_run(moe__device_call_t *call, uint8_t byte);
+
+/* Says what the kernels reported in the runs so far: MOE__INPUT where there is something. */
+int moe__device_call_verify(const moe__device_call_t *call);
 
 /* Device address of tensor number `index`: arguments, then results. */
 void *moe__device_call_data(const moe__device_call_t *call, int index);

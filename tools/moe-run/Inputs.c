@@ -141,22 +141,39 @@ static int find_shape(const moe__options_t *options, const moe_rt_tensor_info_t 
   return rc;
 }
 
-static int fill(const moe__options_t *options, const moe__call_t *call, int argument,
-                const source_t *source) {
-  moe__tensor_t *tensor = &call->arguments[argument];
-  int rc = moe__tensor_allocate(tensor);
-  if (rc)
-    return rc;
-  if (source->input)
-    return moe__safetensors_read(source->file, source->stored, tensor->data);
-  moe__random_t random = {.seed = options->seed,
-                          .argument = argument,
-                          .groups = options->groups,
-                          .edge_blocks = options->edge_blocks,
-                          .exact = options->exact,
-                          .threads = options->threads};
-  rc = moe__reference_use(call, tensor->info, &random.use);
-  return rc ? rc : moe__random_fill(&random, tensor);
+/* Makes the data of an argument that no file gives. */
+static int make_random(const moe__options_t *options, const moe__call_t *call, int argument,
+                       const moe__use_t *use) {
+  const moe__random_t random = {.seed = options->seed,
+                                .argument = argument,
+                                .use = *use,
+                                .groups = options->groups,
+                                .edge_blocks = options->edge_blocks,
+                                .exact = options->exact,
+                                .threads = options->threads};
+  return moe__random_fill(&random, &call->arguments[argument]);
+}
+
+/* Gives all arguments their data, those last that follow from others. */
+static int fill(const moe__options_t *options, const moe__call_t *call, const source_t *sources) {
+  const int count = call->function->argument_count;
+  int rc = MOE__OK;
+  for (int i = 0; i < count && !rc; i++)
+    rc = moe__tensor_allocate(&call->arguments[i]);
+  for (int turn = 0; turn < 2; turn++)
+    for (int i = 0; i < count && !rc; i++) {
+      moe__tensor_t *tensor = &call->arguments[i];
+      moe__use_t use;
+      if (sources[i].input) {
+        if (turn == 0)
+          rc = moe__safetensors_read(sources[i].file, sources[i].stored, tensor->data);
+        continue;
+      }
+      rc = moe__reference_use(call, tensor->info, &use);
+      if (!rc && (use.role == MOE__PADDED_OFFSETS) == (turn == 1))
+        rc = make_random(options, call, i, &use);
+    }
+  return rc;
 }
 
 int moe__inputs_make(const moe__options_t *options, const moe_rt_program_t *program,
@@ -175,8 +192,8 @@ int moe__inputs_make(const moe__options_t *options, const moe_rt_program_t *prog
   }
   if (!rc)
     rc = moe__call_layout(program, function, rows, out_call);
-  for (size_t i = 0; i < count && !rc; i++)
-    rc = fill(options, out_call, (int)i, &sources[i]);
+  if (!rc)
+    rc = fill(options, out_call, sources);
   for (size_t i = 0; sources && i < count; i++)
     moe__safetensors_close(sources[i].file);
   free(rows);

@@ -21,14 +21,11 @@ static moe_ref_scaled_mm_t product(const moe__launch_t *launch) {
 }
 
 static int prepare(moe__launch_t *launch, const json_t *attributes) {
-  const char *accumulate = json_string_value(json_object_get(attributes, "accumulate"));
-  int number = accumulate ? moe_ref_accumulation_from_name(accumulate) : -1;
-  if (number < 0)
-    return moe__input_error(
-        "%s: attribute 'accumulate' is %s%s%s, which the C reference does not know", launch->name,
-        accumulate ? "'" : "", accumulate ? accumulate : "missing", accumulate ? "'" : "");
+  int number = -1;
+  int rc = moe__attribute_name(launch, attributes, "accumulate", moe_ref_accumulation_from_name,
+                               &number);
   launch->accumulation = (moe_ref_accumulation_t)number;
-  return MOE__OK;
+  return rc;
 }
 
 /* Rows of all groups; a launch that is refused has one slice, which refuses it. */
@@ -83,9 +80,10 @@ static double flops(const moe__launch_t *launch) {
   return moe_ref_scaled_mm_flops(&mm);
 }
 
-static int64_t written_rows(const moe__launch_t *launch) {
+static int64_t written_rows(const moe__launch_t *launch, int result) {
+  (void)result;
   const moe_ref_scaled_mm_t mm = product(launch);
-  return has_grouped_rows(launch) ? moe_ref_scaled_mm_tokens(&mm) : mm.out->shape[0];
+  return has_grouped_rows(launch) ? moe_ref_scaled_mm_tokens(&mm) : -1;
 }
 
 const moe__op_t moe__op_scaled_mm = {.name = "scaled_grouped_mm.scaled_mm",

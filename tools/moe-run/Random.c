@@ -15,8 +15,8 @@
 #include <string.h>
 
 /* Every EDGE_PERIOD-th run of EDGE_KINDS blocks is special; a prime, so that they fall on all
- * places of a tile. */
-enum { EDGE_KINDS = 15, EDGE_PERIOD = 61, ROWS_PER_TASK = 64 };
+ * places of a tile. Where there are fewer blocks, which kinds there are depends on the seed. */
+enum { EDGE_KINDS = 16, EDGE_PERIOD = 61, FEW_STEP = 7, ROWS_PER_TASK = 64 };
 
 /* Bit patterns of the special values of a dtype. */
 typedef struct patterns_t {
@@ -39,7 +39,8 @@ typedef struct fill_t {
   const patterns_t *patterns;
   moe_ref_dtype_t dtype;
   uint64_t element_key, block_key;
-  int64_t rows, row_length;               /* a row is the last logical dimension */
+  int64_t rows, row_length; /* a row is the last logical dimension */
+  int64_t blocks;
   int64_t block_strides[MOE_RT_MAX_RANK]; /* of a block's number, by block coordinate */
 } fill_t;
 
@@ -100,6 +101,12 @@ static uint32_t encode(moe_ref_dtype_t dtype, float x) {
   return bits;
 }
 
+/* x > 0 and its neighbors, `step` numbers of the dtype away; zero where x is less than those. */
+static uint32_t next_to(moe_ref_dtype_t dtype, float x, int step) {
+  const uint32_t bits = encode(dtype, x);
+  return bits > 0 ? bits + (uint32_t)step : 0;
+}
+
 /* Element `at` of a special block. `bits` is the element's own draw; `length` the block's. */
 static uint32_t edge_element(const fill_t *fill, int kind, int64_t at, int64_t length,
                              uint64_t bits) {
@@ -135,8 +142,11 @@ static uint32_t edge_element(const fill_t *fill, int kind, int64_t at, int64_t l
     return encode(fill->dtype, at == 5 ? 450.0f : x);
   case 13: /* ... and rounds up to the next power of two */
     return encode(fill->dtype, at == 9 ? -480.0f : x);
-  default: /* halfway between neighbors of E4M3 */
+  case 14: /* halfway between neighbors of E4M3 */
     return encode(fill->dtype, at == 0 ? 256.0f : 1.0f + (float)(2 * (at % 8) + 1) / 16.0f);
+  default: /* amax next to 1e-12, the least that fp32 scales take */
+    return at == 0 ? next_to(fill->dtype, 1e-12f, (int)(bits % 3) - 1)
+                   : encode(fill->dtype, x * power_of_two(-44));
   }
 }
 
@@ -152,13 +162,22 @@ static float scale(uint64_t bits) {
   return power_of_two((int)((bits >> 32) % 9) - 4) * (1.0f + (float)(bits & 0x7FFFFF) * 0x1p-23f);
 }
 
+/* Which kind of special block it is; EDGE_KINDS and more are none. */
+static int edge_kind(const fill_t *fill, int64_t block) {
+  if (fill->blocks >= EDGE_PERIOD)
+    return (int)(block % EDGE_PERIOD);
+  return (int)((fill->random->seed + (uint64_t)block * FEW_STEP) % (uint64_t)(2 * EDGE_KINDS));
+}
+
 static uint32_t element(const fill_t *fill, int64_t index, int64_t block, int64_t at,
                         int64_t length) {
   uint64_t bits = draw(fill->element_key, index);
-  if (fill->random->edge_blocks && block % EDGE_PERIOD < EDGE_KINDS)
-    return edge_element(fill, (int)(block % EDGE_PERIOD), at, length, bits);
+  if (fill->random->edge_blocks && edge_kind(fill, block) < EDGE_KINDS)
+    return edge_element(fill, edge_kind(fill, block), at, length, bits);
   if (fill->random->exact)
     return exact_element(fill, bits);
+  if (fill->random->use.role == MOE__BYTES)
+    return (uint32_t)(bits & 0xFF);
   if (fill->random->use.role == MOE__SCALES)
     return encode(fill->dtype, scale(bits));
   if (fill->random->use.role == MOE__OPERAND)
@@ -181,27 +200,30 @@ static void store(const moe__tensor_t *tensor, int64_t position, uint32_t bits) 
   }
 }
 
+/* How long the block is along dimension d that has element i in it: the tensor may end within it. */
+static int64_t extent(const fill_t *fill, int d, int64_t i) {
+  const int64_t cell = fill->random->use.cell[d], left = fill->tensor->shape[d] - i / cell * cell;
+  return left < cell ? left : cell;
+}
+
 static void fill_row(const fill_t *fill, int64_t row) {
   const moe__tensor_t *tensor = fill->tensor;
-  const int64_t length = fill->random->use.block;
-  const int axis = fill->random->use.axis, last = tensor->info->rank - 1;
-  int64_t rest = row, position = 0, block_base = 0, at = 0, size = tensor->shape[axis];
+  const int64_t *cell = fill->random->use.cell;
+  const int last = tensor->info->rank - 1;
+  int64_t rest = row, position = 0, first_block = 0, at = 0, length = 1;
   for (int d = last - 1; d >= 0; d--) {
-    int64_t i = rest % tensor->shape[d];
+    const int64_t i = rest % tensor->shape[d];
     rest /= tensor->shape[d];
     position += i * tensor->strides[d];
-    block_base += (d == axis ? i / length : i) * fill->block_strides[d];
-    if (d == axis)
-      at = i;
+    first_block += i / cell[d] * fill->block_strides[d];
+    at += i % cell[d] * length; /* row-major in the block, in rows of it */
+    length *= extent(fill, d, i);
   }
   for (int64_t i = 0; i < fill->row_length; i++, position += tensor->strides[last]) {
-    int64_t along = axis == last ? i : at;
-    int64_t block = block_base + (axis == last ? i / length : i);
-    /* The tensor may end within a block. */
-    int64_t begin = along / length * length;
-    int64_t in_block = size - begin < length ? size - begin : length;
+    const int64_t columns = extent(fill, last, i);
     store(tensor, position,
-          element(fill, row * fill->row_length + i, block, along - begin, in_block));
+          element(fill, row * fill->row_length + i, first_block + i / cell[last],
+                  at * columns + i % cell[last], length * columns));
   }
 }
 
@@ -241,13 +263,35 @@ static void fill_offsets(const moe__random_t *random, uint64_t key, int64_t coun
   qsort(ends, (size_t)count, sizeof *ends, by_value);
 }
 
+/* Offsets of either kind. */
+static int fill_i32(const moe__random_t *random, uint64_t key, const moe__tensor_t *tensor) {
+  const char *name = tensor->info->name;
+  const moe__use_t *use = &random->use;
+  if (use->tokens > INT32_MAX)
+    return moe__input_error("argument '%s': i32 offsets do not reach %" PRId64 " tokens", name,
+                            use->tokens);
+  if (use->role == MOE__OFFSETS) {
+    fill_offsets(random, key, tensor->elements, (int32_t *)(void *)tensor->data);
+    return MOE__OK;
+  }
+  const moe_ref_tensor_t padded = moe__tensor_view(tensor);
+  if (!use->offs.data ||
+      moe_ref_pad_offsets(&use->offs, use->tokens, use->align, &padded) != MOE_REF_OK)
+    return moe__input_error("argument '%s': --random cannot pad what it follows from; give "
+                            "--in %s=FILE",
+                            name, name);
+  return MOE__OK;
+}
+
 int moe__random_fill(const moe__random_t *random, const moe__tensor_t *tensor) {
   const moe_rt_tensor_info_t *info = tensor->info;
-  fill_t fill = {.random = random, .tensor = tensor};
+  const moe__role_t role = random->use.role;
+  fill_t fill = {.random = random, .tensor = tensor, .blocks = 1};
   for (size_t i = 0; i < sizeof all_patterns / sizeof *all_patterns; i++)
     if (!strcmp(all_patterns[i].dtype, info->dtype))
       fill.patterns = &all_patterns[i];
-  const bool is_offsets = random->use.role == MOE__OFFSETS && !strcmp(info->dtype, "i32");
+  const bool is_offsets =
+      (role == MOE__OFFSETS || role == MOE__PADDED_OFFSETS) && !strcmp(info->dtype, "i32");
   if (!fill.patterns && !is_offsets)
     return moe__input_error("argument '%s': --random does not make %s; give --in %s=FILE",
                             info->name, info->dtype, info->name);
@@ -255,19 +299,13 @@ int moe__random_fill(const moe__random_t *random, const moe__tensor_t *tensor) {
     return MOE__OK;
   fill.dtype = (moe_ref_dtype_t)moe_ref_dtype_from_name(info->dtype);
   fill.element_key = mix(mix(random->seed) + (uint64_t)(2 * random->argument));
-  if (is_offsets && random->use.tokens > INT32_MAX)
-    return moe__input_error("argument '%s': i32 offsets do not reach %" PRId64 " tokens",
-                            info->name, random->use.tokens);
-  if (is_offsets) {
-    fill_offsets(random, fill.element_key, tensor->elements, (int32_t *)(void *)tensor->data);
-    return MOE__OK;
-  }
+  if (is_offsets)
+    return fill_i32(random, fill.element_key, tensor);
   fill.block_key = mix(mix(random->seed) + (uint64_t)(2 * random->argument) + 1);
-  int64_t blocks = 1;
   for (int d = info->rank - 1; d >= 0; d--) {
-    fill.block_strides[d] = blocks;
-    const moe__use_t *use = &random->use;
-    blocks *= d == use->axis ? (tensor->shape[d] + use->block - 1) / use->block : tensor->shape[d];
+    const int64_t cell = random->use.cell[d];
+    fill.block_strides[d] = fill.blocks;
+    fill.blocks *= (tensor->shape[d] + cell - 1) / cell;
   }
   fill.row_length = tensor->shape[info->rank - 1];
   fill.rows = tensor->elements / fill.row_length;

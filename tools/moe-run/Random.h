@@ -12,17 +12,20 @@
 
 /* What an argument is to the op that reads it. */
 typedef enum moe__role_t {
-  MOE__BLOCKS,  /* blocks of many magnitudes, for a quantizer */
-  MOE__OPERAND, /* of a product: normal */
-  MOE__SCALES,  /* of a product's rows or columns: positive */
-  MOE__OFFSETS, /* i32 ends of groups of tokens */
+  MOE__BLOCKS,         /* blocks of many magnitudes, for a quantizer */
+  MOE__OPERAND,        /* of a product: normal */
+  MOE__SCALES,         /* of a product's rows or columns: positive */
+  MOE__BYTES,          /* scales that are only moved: any byte */
+  MOE__OFFSETS,        /* i32 ends of groups of tokens */
+  MOE__PADDED_OFFSETS, /* i32 ends of those groups after they were padded */
 } moe__role_t;
 
 typedef struct moe__use_t {
   moe__role_t role;
-  int axis; /* blocks are `block` consecutive elements along this dimension */
-  int64_t block;
-  int64_t tokens; /* OFFSETS: that are cut into groups */
+  int64_t cell[MOE_RT_MAX_RANK]; /* elements of a block along each dimension */
+  int64_t tokens;                /* OFFSETS: that are cut into groups */
+  moe_ref_tensor_t offs;         /* PADDED_OFFSETS: the ends before; without data if not known */
+  int64_t align;
 } moe__use_t;
 
 typedef struct moe__random_t {

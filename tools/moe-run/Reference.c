@@ -12,7 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const moe__op_t *const ops[] = {&moe__op_quantize, &moe__op_dequantize, &moe__op_scaled_mm};
+static const moe__op_t *const ops[] = {
+    &moe__op_quantize,          &moe__op_quantize_dual,  &moe__op_dequantize,
+    &moe__op_quantize_fp8,      &moe__op_scale_fp8,      &moe__op_cast_fp8,
+    &moe__op_quantize_fp8_dual, &moe__op_scale_fp8_dual, &moe__op_cast_fp8_dual,
+    &moe__op_dequantize_fp8,    &moe__op_pack_scales,    &moe__op_pad_groups,
+    &moe__op_unpad_groups,      &moe__op_scaled_mm,
+};
 
 static const moe__op_t *find_op(const char *name) {
   for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
@@ -111,16 +117,31 @@ static int judge(moe__launch_t *launch, const moe_rt_launch_info_t *info, const 
   launch->tensors[launch->operand_count] = moe__tensor_view(result);
   moe__parallel("judging by the C reference", threads, launch->slices, judge_slice, &judging);
   judgment->is_product = true;
-  judgment->written_rows = launch->op->written_rows(launch);
   for (int64_t i = 0; i < launch->slices; i++)
     moe_ref_score_add(&judgment->score, &judging.scores[i]);
   free(judging.scores);
   return atomic_load(&launch->failed) ? refused(info) : MOE__OK;
 }
 
+/* Which rows of the launch's results are written, of those that are results of the function. */
+static void judge_rows(const moe__launch_t *launch, const moe_rt_launch_info_t *info,
+                       const moe__call_t *call, const moe__tensor_t *found,
+                       moe__judgment_t *judgments) {
+  for (int i = 0; i < info->result_count; i++) {
+    const moe__tensor_t *result = find(found, call->function->result_count, info->results[i]);
+    const int64_t rows = launch->op->written_rows(launch, i);
+    if (!result || rows < 0)
+      continue;
+    judgments[result - found].has_groups = true;
+    judgments[result - found].written_rows = rows;
+  }
+}
+
 int moe__reference_judge(const moe__call_t *call, moe__tensor_t *results,
                          const moe__tensor_t *found, int threads, moe__judgment_t *judgments) {
   const moe_rt_function_info_t *function = call->function;
+  for (int i = 0; found && i < function->result_count; i++)
+    judgments[i].written_rows = found[i].shape[0];
   moe__tensor_t *temporaries = moe__tensors_like(call->temporaries, function->temporary_count);
   if (!temporaries)
     return MOE__INPUT;
@@ -135,6 +156,8 @@ int moe__reference_judge(const moe__call_t *call, moe__tensor_t *results,
     moe__parallel("computing with the C reference", threads, launch.slices, run_slice, &launch);
     if (atomic_load(&launch.failed))
       rc = refused(info);
+    if (!rc && found && launch.op->written_rows)
+      judge_rows(&launch, info, call, found, judgments);
     if (!rc && found && launch.op->judge)
       rc = judge(&launch, info, call, found, threads, judgments);
   }
@@ -150,8 +173,9 @@ int moe__reference_run(const moe__call_t *call, moe__tensor_t *results, int thre
 
 int moe__reference_use(const moe__call_t *call, const moe_rt_tensor_info_t *argument,
                        moe__use_t *out_use) {
-  *out_use =
-      (moe__use_t){.role = MOE__BLOCKS, .axis = argument->rank - 1, .block = MOE__DEFAULT_BLOCK};
+  *out_use = (moe__use_t){.role = MOE__BLOCKS};
+  for (int d = 0; d < argument->rank; d++)
+    out_use->cell[d] = d == argument->rank - 1 ? MOE__DEFAULT_BLOCK : 1;
   for (int i = 0; i < call->function->launch_count; i++) {
     const moe_rt_launch_info_t *info = &call->function->launches[i];
     for (int j = 0; j < info->operand_count; j++) {

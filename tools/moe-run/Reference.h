@@ -12,19 +12,19 @@
 
 /* Computes the launches of the call's function, in order. Reads call->arguments and writes
  * `results`, which have the layout of call->results; both have data. Work is cut into slices on
- * `threads` threads; with 1 each launch is one plain call of libmoe_ref. */
+ * `threads` threads; with 1 each launch is one plain call of libmoe_ref, two if it is dual. */
 int moe__reference_run(const moe__call_t *call, moe__tensor_t *results, int threads);
 
 /* What is to be known of a result beyond the reference's bits. */
 typedef struct moe__judgment_t {
-  bool is_product; /* the rest holds; bits are compared otherwise */
-  int64_t
-      written_rows; /* rows of dimension 0 from this one on are in no group: not to be written */
+  bool has_groups;       /* rows of dimension 0 are in groups, or in none */
+  int64_t written_rows;  /* rows from this one on are not to be written; else all there are */
+  bool is_product;       /* the rest holds; bits are compared otherwise */
   moe_ref_score_t score; /* of what was found */
 } moe__judgment_t;
 
 /* The same, and judges those tensors of `found`, laid out like `results`, that are products by
- * their bounds; judgments are one per result, and zero at first. */
+ * their bounds; judgments are one per result, and zero at first. Without `found` there are none. */
 int moe__reference_judge(const moe__call_t *call, moe__tensor_t *results,
                          const moe__tensor_t *found, int threads, moe__judgment_t *judgments);
 

@@ -81,6 +81,8 @@ static int run(const moe__options_t *options, const moe__target_t *target, moe__
         rc = moe__bug_error("%s: the call wrote outside of it (ran on %s)",
                             call->results[i].info->name, target->words);
     }
+    if (!rc)
+      rc = moe__device_call_verify(&device_call);
     moe__device_call_free(&device_call);
   }
   if (!rc)

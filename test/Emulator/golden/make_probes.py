@@ -45,12 +45,14 @@ def function(probe):
         "arguments": arguments,
         "results": [tensor("y", probe["y_words"])],
         "temporaries": [],
+        "status": None,
         "launches": [{
             "kernel": probe["name"],
             "op": {"name": "probe." + probe["kind"], "attributes": probe["attributes"],
                    "operands": [a["name"] for a in arguments], "results": ["y"]},
             "grid": [1, 1, 1],
             "parameters": probe["parameters"],
+            "programmatic": False,
         }],
     }
 

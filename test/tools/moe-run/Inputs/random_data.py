@@ -36,6 +36,7 @@ def edge(kind, at, bits):
         bf16(450.0 if at == 5 else x),
         bf16(-480.0 if at == 9 else x),
         bf16(tie),
+        bf16(1e-12) + bits % 3 - 1 if at == 0 else bf16(x * 2.0**-44),
     ][kind]
 
 
@@ -48,7 +49,7 @@ def main(path, seed, shape, edges=""):
             for k in range(columns):
                 bits = draw(element_key, (e * rows + n) * columns + k)
                 block = (e * rows // BLOCK + n // BLOCK) * columns + k
-                if edges and block % 61 < 15:
+                if edges and block % 61 < 16:
                     data += struct.pack("<H", edge(block % 61, n % BLOCK, bits))
                     continue
                 exponent = draw(block_key, block) % 33 - 20

@@ -1,0 +1,184 @@
+#!/usr/bin/env python3
+"""The quantizers that bench/gpu compiles, checks and times: one line of the table each.
+
+    bench/variants.py list                        their names
+    bench/variants.py source NAME [SCHEDULE]      MLIR; SCHEDULE is the text of the attribute, without braces
+    bench/variants.py arguments NAME check|sanitize|bench  arguments of moe-run, one call a line
+
+All tensors have dynamic shapes, so that one compiled kernel does for every shape.
+
+SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""
+import sys
+
+# Shapes of x. Rank 3: expert weights (E,N,K); rank 2: tokens (M,K).
+CHECK = {
+    3: ["2x1024x5120", "3x96x416", "5x160x1408", "2x32x32", "64x256x512"],
+    2: ["1024x7168", "256x16384", "96x416", "160x1408", "32x32"],
+}
+# Checked too where the types are the usual ones.
+CHECK_LARGE = {3: ["1x8192x5120", "32x2048x7168"], 2: ["16384x5120", "65536x7168"]}
+SANITIZE = {3: ["3x96x416", "2x32x32"], 2: ["96x416", "32x32"]}
+BENCH = {
+    3: ["1x8192x5120", "2x8192x5120", "4x8192x5120", "8x8192x5120", "16x8192x5120", "8x2048x7168"],
+    2: ["131072x7168", "16384x5120", "32768x2048", "16384x16384"],
+}
+GROUPED_CHECK = [("8192x5120", 8), ("4096x1408", 64), ("1024x416", 17), ("160x96", 3), ("2048x256", 256), ("16x16", 1)]
+GROUPED_SANITIZE = [("1024x416", 17), ("160x96", 3)]
+GROUPED_BENCH = [("65536x5120", e) for e in (1, 2, 4, 8, 16, 32, 64)] + [("131072x7168", 8)]
+
+
+def tensor(rank, element, column_major=False):
+    order = {2: "affine_map<(m, k) -> (k, m)>", 3: "affine_map<(e, n, k) -> (e, k, n)>"}
+    return f"tensor<{'?x' * rank}{element}{', ' + order[rank] if column_major else ''}>"
+
+
+class Variant:
+    """An op with its operand types, result types and attributes; the results that a function returns."""
+
+    def __init__(self, op, operands, results, attributes, returned=None):
+        self.op, self.operands, self.results, self.attributes = op, operands, results, attributes
+        self.returned = returned or list(results)
+        self.grouped = "offs" in operands
+
+    def source(self, schedule=None):
+        attributes = self.attributes + (f", schedule = {{{schedule}}}" if schedule else "")
+        arguments = ", ".join(f"%{name}: {kind}" for name, kind in self.operands.items())
+        returned = ", ".join(self.results[name] for name in self.returned)
+        return (
+            f"func.func @{self.op}({arguments}) -> ({returned}) {{\n"
+            f"  {', '.join('%' + name for name in self.results)} = \"mx_quantize.{self.op}\""
+            f"({', '.join('%' + name for name in self.operands)}) {{{attributes}}}\n"
+            f"      : ({', '.join(self.operands.values())}) -> ({', '.join(self.results.values())})\n"
+            f"  return {', '.join('%' + name for name in self.returned)} : {returned}\n}}\n"
+        )
+
+    def rank(self):
+        return self.operands[next(iter(self.operands))].count("?")
+
+    def is_usual(self):
+        types = [*self.operands.values(), *self.results.values()]
+        return any("bf16" in t for t in types) and any("E4M3" in t for t in types) and '"floor"' not in self.attributes
+
+    def arguments(self, what):
+        """Lists of arguments, a call each."""
+        x = next(iter(self.operands))
+        extra = "--bench" if what == "bench" else "--check"
+        if self.grouped:
+            shapes = {"check": GROUPED_CHECK, "sanitize": GROUPED_SANITIZE, "bench": GROUPED_BENCH}[what]
+            lists = f"--shape {x}={','.join(s for s, _ in shapes)} --shape offs={','.join(str(e) for _, e in shapes)}"
+            kinds = {"check": ["ragged", "equal", "edge"], "sanitize": ["edge"], "bench": ["equal", "ragged"]}[what]
+            return [f"{extra} {lists} --groups {kind}" for kind in kinds]
+        shapes = {"check": CHECK, "sanitize": SANITIZE, "bench": BENCH}[what][self.rank()]
+        if what == "check" and self.is_usual():
+            shapes = shapes + CHECK_LARGE[self.rank()]
+        return [f"{extra} --shape {x}={','.join(shapes)}"]
+
+
+def mx(rank, direction, element, q, mode):
+    x = tensor(rank, element)
+    row_q, col_q, scales = tensor(rank, q), tensor(rank, q, True), tensor(rank, "f8E8M0FNU")
+    common = f'block = 32 : i64, mode = "{mode}"'
+    if direction == "dual":
+        return Variant("quantize_dual", {"x": x}, {"q": row_q, "s": scales, "qt": col_q, "st": scales}, common)
+    axis = rank - 1 if direction == "row" else rank - 2
+    return Variant("quantize", {"x": x}, {"q": row_q if direction == "row" else col_q, "s": scales},
+                   f"axis = {axis} : i64, {common}")
+
+
+def flags(pow2, sanitize):
+    return f"pow2 = {str(pow2).lower()}, sanitize = {str(sanitize).lower()}"
+
+
+# Dimensions of the scales of quantize_fp8, by granularity, rank of x and axis.
+SCALES = {
+    ("row", 2, 1): 1, ("row", 2, 0): 2, ("row", 3, 2): 2, ("row", 3, 1): 2, ("expert", 3, 2): 1, ("expert", 3, 1): 1,
+    ("group", 2, 1): 1, ("group", 2, 0): 1, ("1x128", 2, 1): 2, ("128x128", 2, 1): 2, ("128x128", 3, 2): 3,
+}
+
+
+def fp8(granularity, rank, axis, element, q, pow2=True, sanitize=False):
+    operands = {"x": tensor(rank, element)}
+    if granularity == "group" or (granularity == "row" and axis == 0):
+        operands["offs"] = "tensor<?xi32>"
+    scales = "tensor<1xf32>" if granularity == "tensor" else tensor(SCALES[granularity, rank, axis], "f32")
+    return Variant("quantize_fp8", operands, {"q": tensor(rank, q, axis == rank - 2), "s": scales},
+                   f'axis = {axis} : i64, granularity = "{granularity}", {flags(pow2, sanitize)}')
+
+
+def fp8_dual(rank, element, q, pow2=True, sanitize=False):
+    operands = {"x": tensor(rank, element)}
+    if rank == 2:
+        operands["offs"] = "tensor<?xi32>"
+    results = {"q": tensor(rank, q), "s": tensor(rank - 1, "f32"), "qt": tensor(rank, q, True), "st": tensor(2, "f32")}
+    return Variant("quantize_fp8_dual", operands, results, flags(pow2, sanitize))
+
+
+def scale(granularity, rank, axis, element, q):
+    """The first of the two passes of quantize_fp8 alone."""
+    operands = {"x": tensor(rank, element)}
+    if granularity == "group" or (granularity == "row" and axis == 0):
+        operands["offs"] = "tensor<?xi32>"
+    shape = "1x" if granularity == "tensor" else "?x" * SCALES[granularity, rank, axis]
+    results = {"s": f"tensor<{shape}xf32>", "f": f"tensor<{shape}xf32>", "state": f"tensor<2x{shape}xi32>"}
+    results = {name: kind.replace("xx", "x") for name, kind in results.items()}
+    return Variant("scale_fp8", operands, results,
+                   f'axis = {axis} : i64, granularity = "{granularity}", element = "{q}", {flags(True, False)}', ["s", "f"])
+
+
+def scale_dual(rank, element, q):
+    operands = {"x": tensor(rank, element)}
+    if rank == 2:
+        operands["offs"] = "tensor<?xi32>"
+    results = {}
+    for suffix, dims in (("", "?x" * (rank - 1)), ("t", "?x?x")):
+        results |= {f"s{suffix}": f"tensor<{dims}f32>", f"f{suffix}": f"tensor<{dims}f32>", f"state{suffix}": f"tensor<2x{dims}i32>"}
+    return Variant("scale_fp8_dual", operands, results, f'element = "{q}", {flags(True, False)}', ["s", "f", "st", "ft"])
+
+
+def dequantize(rank, axis, element, q):
+    return Variant("dequantize", {"q": tensor(rank, q, axis == rank - 2), "s": tensor(rank, "f8E8M0FNU")},
+                   {"x": tensor(rank, element)}, f"axis = {axis} : i64, block = 32 : i64")
+
+
+def variants():
+    table = {}
+    types = [("bf16", "f8E4M3FN"), ("f32", "f8E4M3FN"), ("bf16", "f8E5M2"), ("f32", "f8E5M2")]
+    for element, q in types:
+        suffix = f"{element}-{q}"
+        for rank, name in ((3, "weights"), (2, "tokens")):
+            for direction in ("col", "row", "dual"):
+                for mode in ("rceil", "floor", "ceil", "even"):
+                    table[f"mx-{name}-{direction}-{mode}-{suffix}"] = mx(rank, direction, element, q, mode)
+        for granularity, rank, axis in [*SCALES, ("tensor", 2, 1), ("tensor", 2, 0), ("tensor", 3, 2), ("tensor", 3, 1)]:
+            # Both choices of each flag are met, in turn.
+            odd = q == "f8E5M2"
+            name = "weights" if rank == 3 else "tokens"
+            along = "row" if axis == rank - 1 else "col"
+            table[f"fp8-{granularity}-{name}-{along}-{suffix}"] = fp8(
+                granularity, rank, axis, element, q, pow2=not odd, sanitize=odd)
+        for rank, name in ((3, "weights"), (2, "tokens")):
+            table[f"fp8-dual-{name}-{suffix}"] = fp8_dual(rank, element, q, pow2=q == "f8E4M3FN", sanitize=q == "f8E5M2")
+    for element in ("bf16", "f32"):
+        for granularity, rank, axis in (("row", 3, 1), ("row", 2, 0), ("expert", 3, 1), ("group", 2, 0), ("tensor", 2, 1)):
+            name = "weights" if rank == 3 else "tokens"
+            table[f"scale-{granularity}-{name}-{element}"] = scale(granularity, rank, axis, element, "f8E4M3FN")
+        for rank, name in ((3, "weights"), (2, "tokens")):
+            table[f"scale-dual-{name}-{element}"] = scale_dual(rank, element, "f8E4M3FN")
+    return table
+
+
+def main():
+    table = variants()
+    if sys.argv[1:] == ["list"]:
+        print("\n".join(table))
+    elif len(sys.argv) in (3, 4) and sys.argv[1] == "source":
+        sys.stdout.write(table[sys.argv[2]].source(*sys.argv[3:]))
+    elif len(sys.argv) == 4 and sys.argv[1] == "arguments":
+        print("\n".join(table[sys.argv[2]].arguments(sys.argv[3])))
+    else:
+        sys.exit(__doc__)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+/* Launch.c - what the files of ops share: attributes, and slices of work.
+ *
+ * Why it exists: see Launch.h.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "tools/moe-run/Launch.h"
+
+#include "tools/moe-run/Report.h"
+
+#include <inttypes.h>
+
+enum { CACHE_LINE_ELEMENTS = 64 };
+
+/* ---- Attributes ---- */
+
+int moe__attribute_integer(const moe__launch_t *launch, const json_t *attributes, const char *name,
+                           int64_t least, int64_t most, int64_t *out_value) {
+  const json_t *value = json_object_get(attributes, name);
+  *out_value = json_integer_value(value);
+  if (json_is_integer(value) && *out_value >= least && *out_value <= most)
+    return MOE__OK;
+  if (most == INT64_MAX)
+    return moe__input_error("%s: attribute '%s' is not an integer above %" PRId64, launch->name,
+                            name, least - 1);
+  return moe__input_error("%s: attribute '%s' is not an integer from %" PRId64 " to %" PRId64,
+                          launch->name, name, least, most);
+}
+
+int moe__attribute_flag(const moe__launch_t *launch, const json_t *attributes, const char *name,
+                        bool *out_value) {
+  const json_t *value = json_object_get(attributes, name);
+  const json_int_t number = json_integer_value(value);
+  *out_value = json_is_true(value) || number == 1;
+  if (json_is_boolean(value) || (json_is_integer(value) && (number == 0 || number == 1)))
+    return MOE__OK;
+  return moe__input_error("%s: attribute '%s' is not a boolean", launch->name, name);
+}
+
+int moe__attribute_name(const moe__launch_t *launch, const json_t *attributes, const char *name,
+                        int (*from_name)(const char *name), int *out_value) {
+  const char *text = json_string_value(json_object_get(attributes, name));
+  *out_value = from_name(text);
+  if (*out_value >= 0)
+    return MOE__OK;
+  return moe__input_error("%s: attribute '%s' is %s%s%s, which the C reference does not know",
+                          launch->name, name, text ? "'" : "", text ? text : "missing",
+                          text ? "'" : "");
+}
+
+/* ---- Slices ---- */
+
+moe__cut_t moe__cut(int dimension, int64_t size, int64_t unit, int threads) {
+  moe__cut_t cut = {.dimension = dimension, .size = size, .unit = unit, .slices = 1};
+  if (dimension < 0 || threads == 1)
+    return cut;
+  /* Threads that write into one cache line wait for each other. */
+  if (unit < CACHE_LINE_ELEMENTS && size >= (int64_t)threads * CACHE_LINE_ELEMENTS)
+    cut.unit = moe_ref_padded(CACHE_LINE_ELEMENTS, unit);
+  const int64_t units = moe_ref_padded(size, cut.unit) / cut.unit;
+  const int64_t wanted = (int64_t)threads * MOE__SLICES_PER_THREAD;
+  cut.slices = units < wanted ? units : wanted;
+  cut.slices = cut.slices > 0 ? cut.slices : 1;
+  return cut;
+}
+
+int moe__slice(const moe__launch_t *launch, int64_t slice, int64_t *out_begin, int64_t *out_end) {
+  const int number = slice < launch->cuts[0].slices ? 0 : 1;
+  const moe__cut_t *cut = &launch->cuts[number];
+  const int64_t i = number == 0 ? slice : slice - launch->cuts[0].slices;
+  const int64_t units = moe_ref_padded(cut->size, cut->unit) / cut->unit;
+  *out_begin = units * i / cut->slices * cut->unit;
+  *out_end = units * (i + 1) / cut->slices * cut->unit;
+  *out_end = *out_end < cut->size ? *out_end : cut->size;
+  return number;
+}
+
+moe_ref_tensor_t moe__part(const moe_ref_tensor_t *tensor, int dimension, int64_t begin,
+                           int64_t end) {
+  moe_ref_tensor_t part = *tensor;
+  if (dimension < 0)
+    return part;
+  part.shape[dimension] = end - begin;
+  part.data =
+      (uint8_t *)part.data + begin * part.strides[dimension] * (moe_ref_dtype_bits(part.dtype) / 8);
+  return part;
+}
