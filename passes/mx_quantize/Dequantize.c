@@ -113,11 +113,10 @@ void moe__dequantize_scales(moe__dequantize_t *s, const moe__place_t *at,
 
 /* ---- What the bodies share ---- */
 
-MlirValue moe__dequantize_x_offset(moe__dequantize_t *s, MlirValue expert, MlirValue row,
-                                   MlirValue column) {
+MlirValue moe__dequantize_offset(moe__dequantize_t *s, MlirValue expert, MlirValue row,
+                                 MlirValue column) {
   moe__builder_t *b = &s->kernel.builder;
-  MlirValue index = mul_add64(b, mul_add(b, expert, s->n.value, row), s->k.value, column);
-  return moe__mul(b, index, moe__i64(b, s->elements.bytes));
+  return mul_add64(b, mul_add(b, expert, s->n.value, row), s->k.value, column);
 }
 
 void moe__dequantize_store(moe__dequantize_t *s, const MlirValue values[MOE__MAX_COLUMNS],
@@ -132,7 +131,8 @@ void moe__dequantize_store(moe__dequantize_t *s, const MlirValue values[MOE__MAX
     }
     words[i] = moe__word_of(b, &s->elements, products);
   }
-  moe__store(b, moe__vector(b, MOE__VECTOR_BYTES / 4, words), moe__offset(b, s->x, offset));
+  MlirValue bytes = moe__mul(b, offset, moe__i64(b, s->elements.bytes));
+  moe__store(b, moe__vector(b, MOE__VECTOR_BYTES / 4, words), moe__offset(b, s->x, bytes));
 }
 
 void moe__dequantize_groups(moe__dequantize_t *s) {

@@ -48,11 +48,11 @@ typedef struct moe__place_t {
 void moe__dequantize_scales(moe__dequantize_t *s, const moe__place_t *at,
                             MlirValue out[MOE__MAX_COLUMNS]);
 
-/* Offset of an element of x in bytes, i64. */
-MlirValue moe__dequantize_x_offset(moe__dequantize_t *s, MlirValue expert, MlirValue row,
-                                   MlirValue column);
+/* Number of an element of x in memory, i64; where q is row-major, of q too. */
+MlirValue moe__dequantize_offset(moe__dequantize_t *s, MlirValue expert, MlirValue row,
+                                 MlirValue column);
 
-/* Writes a vector of x: values times scales. */
+/* Writes a vector of x, which starts with element number `offset`: values times scales. */
 void moe__dequantize_store(moe__dequantize_t *s, const MlirValue values[MOE__MAX_COLUMNS],
                            const MlirValue scales[MOE__MAX_COLUMNS], MlirValue offset);
 

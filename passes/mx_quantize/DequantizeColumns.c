@@ -147,7 +147,7 @@ static void dequantize_item(columns_t *c, MlirValue item) {
     if (s->grouped || j == 0) /* an item's rows have the same scales where there are no groups */
       moe__dequantize_scales(s, &at, scales);
     moe__dequantize_store(s, values[j], scales,
-                          moe__dequantize_x_offset(s, c->expert, row_j, column));
+                          moe__dequantize_offset(s, c->expert, row_j, column));
     if (s->grouped)
       moe__if_end(b, &in_group);
   }

@@ -48,30 +48,35 @@ static void unpack(moe__dequantize_t *s, MlirValue vector, MlirValue out[MOE__MA
     moe__fp8_unpack4(b, moe__extract(b, vector, i), s->element, out + 4 * i);
 }
 
+/* x * y in i64, of i32 values. */
+static MlirValue wide_mul(moe__builder_t *b, MlirValue x, MlirValue y) {
+  return moe__mul(b, moe__zext(b, x, b->i64), moe__zext(b, y, b->i64));
+}
+
 /* The thread's part of a tile: the vector at `column` of every step-th row from `row` on. */
 static void dequantize_vectors(moe__dequantize_t *s, const tile_t *tile, MlirValue row,
                                MlirValue column, int step) {
   moe__builder_t *b = &s->kernel.builder;
   int count = s->schedule.tile_n / step;
   MlirValue last = moe__sub(b, tile->row_end, moe__i32(b, 1));
-  MlirValue rows[MAX_VECTORS], vectors[MAX_VECTORS], scales[MAX_VECTORS][MOE__MAX_COLUMNS];
-  MlirValue offsets[MAX_VECTORS];
+  MlirValue first = moe__umin(b, row, last), down = moe__sub(b, last, first);
+  MlirValue start = moe__dequantize_offset(s, tile->expert, first, column);
+  MlirValue vectors[MAX_VECTORS], scales[MAX_VECTORS][MOE__MAX_COLUMNS];
   for (int i = 0; i < count; i++) {
-    rows[i] = moe__add(b, row, moe__i32(b, i * step));
     /* Past the end the last row is loaded once more: no load depends on a branch. */
-    MlirValue from = moe__umin(b, rows[i], last);
-    offsets[i] = moe__dequantize_x_offset(s, tile->expert, from, column);
-    MlirValue index = moe__lshr(b, offsets[i], s->elements.bytes == 2 ? 1 : 2);
-    vectors[i] = moe__load_aligned(b, moe__offset(b, s->q, index),
+    MlirValue below = moe__umin(b, moe__i32(b, i * step), down);
+    MlirValue offset = moe__add(b, wide_mul(b, below, s->k.value), start);
+    vectors[i] = moe__load_aligned(b, moe__offset(b, s->q, offset),
                                    moe__vector_type(b, s->columns / 4, b->i32), s->columns);
-    moe__place_t at = {tile->expert, tile->group, from, column};
+    moe__place_t at = {tile->expert, tile->group, moe__add(b, first, below), column};
     moe__dequantize_scales(s, &at, scales[i]);
   }
   for (int i = 0; i < count; i++) {
-    moe__if_t inside = moe__if_begin(b, moe__ult(b, rows[i], tile->row_end), false);
+    MlirValue below = moe__i32(b, i * step);
+    moe__if_t inside = moe__if_begin(b, moe__ult(b, moe__add(b, row, below), tile->row_end), false);
     MlirValue values[MOE__MAX_COLUMNS];
     unpack(s, vectors[i], values);
-    moe__dequantize_store(s, values, scales[i], offsets[i]);
+    moe__dequantize_store(s, values, scales[i], moe__add(b, wide_mul(b, below, s->k.value), start));
     moe__if_end(b, &inside);
   }
 }
