@@ -21,8 +21,6 @@
 #define SHARED_BARRIERS 256
 #define SHARED_BARRIERS_ALIGNED 1024 /* where a swizzled tile follows them */
 
-#define WARPS_PER_SM 64
-
 /* What a thread of a streaming kernel may hold of 16 bytes each. */
 #define MAX_VECTORS 16
 
@@ -124,6 +122,17 @@ static int groups_table(int max_groups) {
   return 2 * 4 * ((max_groups + 31) / 32 * 32);
 }
 
+/* What a thread needs that holds so many vectors of 16 bytes: the rest is for what is done with
+ * them. */
+#define REGISTERS(vectors) (4 * (vectors) + 32)
+
+static bool check_registers(MlirOperation op, int warps, int blocks_per_sm, int needed) {
+  int threads = warps * 32 * blocks_per_sm, registers = REGISTERS_PER_SM / threads / 8 * 8;
+  return registers >= needed ||
+         moe__error(op, "'schedule' leaves %d registers to each of %d threads; the kernel needs %d",
+                    registers, threads, needed);
+}
+
 /* ---- Quantization ---- */
 
 bool moe__quantize_schedule_read(MlirOperation op, int element_bytes,
@@ -146,13 +155,8 @@ bool moe__quantize_schedule_read(MlirOperation op, int element_bytes,
           op, tile * (out->stages * element_bytes + out->output_stages) + SHARED_BARRIERS,
           out->blocks_per_sm))
     return false;
-  int threads = (out->warps + 1) * 32 * out->blocks_per_sm;
-  int registers = REGISTERS_PER_SM / threads / 8 * 8;
-  if (element_bytes == 2 && registers < REGISTERS_BF16)
-    return moe__error(op,
-                      "'schedule' leaves %d registers to each of %d threads; the kernel needs %d",
-                      registers, threads, REGISTERS_BF16);
-  return true;
+  return element_bytes == 4 ||
+         check_registers(op, out->warps + 1, out->blocks_per_sm, REGISTERS_BF16);
 }
 
 void moe__quantize_schedule_write(MlirOperation op, const moe__quantize_schedule_t *schedule) {
@@ -175,12 +179,8 @@ void moe__rows_schedule_write(MlirOperation op, const moe__rows_schedule_t *sche
 bool moe__scale_schedule_read(MlirOperation op, moe__scale_schedule_t *out) {
   if (!read_fields(op, SCALE_FIELDS, out))
     return false;
-  /* A row is 4 registers; the rest is for what is done with them. */
-  int needed = 4 * out->rows_per_warp + 32;
-  int threads = out->warps * 32 * out->blocks_per_sm;
-  return REGISTERS_PER_SM / threads >= needed ||
-         moe__error(op, "'schedule' leaves %d registers to each of %d threads; the kernel needs %d",
-                    REGISTERS_PER_SM / threads, threads, needed);
+  /* A row is a vector of each thread. */
+  return check_registers(op, out->warps, out->blocks_per_sm, REGISTERS(out->rows_per_warp));
 }
 
 void moe__scale_schedule_write(MlirOperation op, const moe__scale_schedule_t *schedule) {
@@ -189,10 +189,10 @@ void moe__scale_schedule_write(MlirOperation op, const moe__scale_schedule_t *sc
 
 /* ---- Dequantization ---- */
 
-static bool check_threads(MlirOperation op, int warps, int blocks_per_sm) {
-  return warps * blocks_per_sm <= WARPS_PER_SM ||
-         moe__error(op, "'schedule' has %d blocks of %d warps; a multiprocessor takes %d warps",
-                    blocks_per_sm, warps, WARPS_PER_SM);
+static bool check_vectors(MlirOperation op, int vectors) {
+  return vectors <= MAX_VECTORS ||
+         moe__error(op, "'schedule' gives each thread %d vectors; it may have at most %d", vectors,
+                    MAX_VECTORS);
 }
 
 /* A thread takes one column of vectors of the tile. */
@@ -211,9 +211,8 @@ static bool check_dequantize_rows(MlirOperation op, int columns,
                       "'schedule.tile_n' is %d; it must be a multiple of %d, the rows that the "
                       "threads take at once",
                       s->tile_n, step);
-  return s->tile_n / step <= MAX_VECTORS ||
-         moe__error(op, "'schedule' gives each thread %d vectors; it may have at most %d",
-                    s->tile_n / step, MAX_VECTORS);
+  return check_vectors(op, s->tile_n / step) &&
+         check_registers(op, s->warps, s->blocks_per_sm, REGISTERS(s->tile_n / step));
 }
 
 /* Threads bring in vectors of 16 rows, eight to 128; warps take items of 16 rows x 128 bytes. */
@@ -232,15 +231,14 @@ static bool check_dequantize_columns(MlirOperation op, int columns,
                       "128 bytes, and a quarter of its columns",
                       s->warps, items);
   int vectors = s->tile_n * s->tile_k / 16 / (32 * s->warps);
-  return vectors <= MAX_VECTORS ||
-         moe__error(op, "'schedule' gives each thread %d vectors; it may have at most %d", vectors,
-                    MAX_VECTORS);
+  /* As a lane it has 4 rows of 16 bytes of x, in fp32 twice that, besides what they are made of. */
+  int needed = REGISTERS(vectors) > 64 ? REGISTERS(vectors) : 64;
+  return check_vectors(op, vectors) && check_registers(op, s->warps, s->blocks_per_sm, needed);
 }
 
 bool moe__dequantize_schedule_read(MlirOperation op, int element_bytes, bool columns,
                                    int max_groups, moe__dequantize_schedule_t *out) {
-  if (!read_fields(op, DEQUANTIZE_FIELDS, out) ||
-      !check_threads(op, out->warps, out->blocks_per_sm))
+  if (!read_fields(op, DEQUANTIZE_FIELDS, out))
     return false;
   int vector = 16 / element_bytes; /* columns in 16 bytes of x */
   int shared = columns ? out->tile_n * (out->tile_k + (max_groups ? 4 : 0)) : 0;
@@ -255,7 +253,8 @@ void moe__dequantize_schedule_write(MlirOperation op, const moe__dequantize_sche
 /* ---- Layouts ---- */
 
 bool moe__pack_schedule_read(MlirOperation op, int max_groups, moe__pack_schedule_t *out) {
-  if (!read_fields(op, PACK_FIELDS, out) || !check_threads(op, out->warps, out->blocks_per_sm))
+  if (!read_fields(op, PACK_FIELDS, out) ||
+      !check_registers(op, out->warps, out->blocks_per_sm, REGISTERS(0)))
     return false;
   if (out->tile_columns % 16)
     return moe__error(op, "'schedule.tile_columns' is %d; it must be a multiple of 16",
@@ -272,7 +271,8 @@ void moe__pack_schedule_write(MlirOperation op, const moe__pack_schedule_t *sche
 }
 
 bool moe__move_schedule_read(MlirOperation op, int max_groups, moe__move_schedule_t *out) {
-  return read_fields(op, MOVE_FIELDS, out) && check_threads(op, out->warps, out->blocks_per_sm) &&
+  return read_fields(op, MOVE_FIELDS, out) &&
+         check_registers(op, out->warps, out->blocks_per_sm, REGISTERS(out->vectors)) &&
          check_shared_memory(op, 2 * groups_table(max_groups), out->blocks_per_sm);
 }
 
