@@ -7,6 +7,7 @@
 #include "lib/Builder/Inspect.h"
 
 #include "mlir-c/BuiltinAttributes.h"
+#include "mlir-c/BuiltinTypes.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -24,11 +25,15 @@
 /* What a thread of a streaming kernel may hold of 16 bytes each. */
 #define MAX_VECTORS 16
 
-/* Registers of a multiprocessor, and what a thread needs where x is bf16: below it, ptxas spills.
- * They come in portions of 8. With fp32 a thread needs 56, and every schedule that fits into shared
- * memory leaves as many. */
+/* Registers of a multiprocessor, and what a thread needs where x is bf16, to write one result and to
+ * write both: below it, ptxas spills. They come in portions of 8. With fp32 a thread needs 56, and
+ * every schedule that fits into shared memory leaves as many. */
 #define REGISTERS_PER_SM 65536
 #define REGISTERS_BF16 64
+#define REGISTERS_BF16_BOTH 96
+
+/* Code is written for each strip that a warp has of a tile. */
+#define MAX_STRIPS 16
 
 /* ---- Fields ---- */
 
@@ -117,8 +122,8 @@ static bool check_shared_memory(MlirOperation op, int bytes, int blocks_per_sm) 
       bytes, blocks_per_sm, SHARED_PER_SM);
 }
 
-/* Bytes of the table of Groups.h. */
-static int groups_table(int max_groups) {
+/* Two tables of the groups. */
+static int table_bytes(int max_groups) {
   return 2 * 4 * ((max_groups + 31) / 32 * 32);
 }
 
@@ -135,13 +140,21 @@ static bool check_registers(MlirOperation op, int warps, int blocks_per_sm, int 
 
 /* ---- Quantization ---- */
 
-bool moe__quantize_schedule_read(MlirOperation op, int element_bytes,
+/* Bytes of an element of x, operand 0. */
+static int element_bytes_of(MlirOperation op) {
+  MlirType x = mlirValueGetType(mlirOperationGetOperand(op, 0));
+  return mlirTypeIsABF16(mlirShapedTypeGetElementType(x)) ? 2 : 4;
+}
+
+bool moe__quantize_schedule_read(MlirOperation op, moe__directions_t directions, int max_groups,
                                  moe__quantize_schedule_t *out) {
   if (!read_fields(op, QUANTIZE_FIELDS, out))
     return false;
-  int box_k = 128 / element_bytes;
-  if (out->tile_n % 128)
-    return moe__error(op, "'schedule.tile_n' is %d; it must be a multiple of 128", out->tile_n);
+  int element_bytes = element_bytes_of(op), box_k = 128 / element_bytes;
+  int rows = directions.columns ? 128 : 32;
+  if (out->tile_n % rows)
+    return moe__error(op, "'schedule.tile_n' is %d; it must be a multiple of %d", out->tile_n,
+                      rows);
   if (out->tile_k % box_k)
     return moe__error(op, "'schedule.tile_k' is %d; it must be a multiple of %d", out->tile_k,
                       box_k);
@@ -150,13 +163,18 @@ bool moe__quantize_schedule_read(MlirOperation op, int element_bytes,
     return moe__error(
         op, "'schedule.warps' is %d; it must divide the tile's %d strips of 32 rows and 128 bytes",
         out->warps, items);
-  int tile = out->tile_n * out->tile_k;
-  if (!check_shared_memory(
-          op, tile * (out->stages * element_bytes + out->output_stages) + SHARED_BARRIERS,
-          out->blocks_per_sm))
+  if (items / out->warps > MAX_STRIPS)
+    return moe__error(op,
+                      "'schedule.warps' is %d; a warp may have at most %d of the tile's %d strips",
+                      out->warps, MAX_STRIPS, items);
+  int tile = out->tile_n * out->tile_k, results = directions.rows + directions.columns;
+  if (!check_shared_memory(op,
+                           tile * (out->stages * element_bytes + out->output_stages * results) +
+                               SHARED_BARRIERS + table_bytes(max_groups),
+                           out->blocks_per_sm))
     return false;
-  return element_bytes == 4 ||
-         check_registers(op, out->warps + 1, out->blocks_per_sm, REGISTERS_BF16);
+  return element_bytes == 4 || check_registers(op, out->warps + 1, out->blocks_per_sm,
+                                               results == 2 ? REGISTERS_BF16_BOTH : REGISTERS_BF16);
 }
 
 void moe__quantize_schedule_write(MlirOperation op, const moe__quantize_schedule_t *schedule) {
@@ -243,7 +261,7 @@ bool moe__dequantize_schedule_read(MlirOperation op, int element_bytes, bool col
   int vector = 16 / element_bytes; /* columns in 16 bytes of x */
   int shared = columns ? out->tile_n * (out->tile_k + (max_groups ? 4 : 0)) : 0;
   return (columns ? check_dequantize_columns : check_dequantize_rows)(op, vector, out) &&
-         check_shared_memory(op, shared + groups_table(max_groups), out->blocks_per_sm);
+         check_shared_memory(op, shared + table_bytes(max_groups), out->blocks_per_sm);
 }
 
 void moe__dequantize_schedule_write(MlirOperation op, const moe__dequantize_schedule_t *schedule) {
@@ -262,7 +280,7 @@ bool moe__pack_schedule_read(MlirOperation op, int max_groups, moe__pack_schedul
   if (out->tile_columns / 4 % out->warps)
     return moe__error(op, "'schedule.warps' is %d; it must divide the %d tiles of 128 x 4",
                       out->warps, out->tile_columns / 4);
-  return check_shared_memory(op, 128 * (out->tile_columns + 4) + groups_table(max_groups),
+  return check_shared_memory(op, 128 * (out->tile_columns + 4) + table_bytes(max_groups),
                              out->blocks_per_sm);
 }
 
@@ -273,7 +291,7 @@ void moe__pack_schedule_write(MlirOperation op, const moe__pack_schedule_t *sche
 bool moe__move_schedule_read(MlirOperation op, int max_groups, moe__move_schedule_t *out) {
   return read_fields(op, MOVE_FIELDS, out) &&
          check_registers(op, out->warps, out->blocks_per_sm, REGISTERS(out->vectors)) &&
-         check_shared_memory(op, 2 * groups_table(max_groups), out->blocks_per_sm);
+         check_shared_memory(op, 2 * table_bytes(max_groups), out->blocks_per_sm);
 }
 
 void moe__move_schedule_write(MlirOperation op, const moe__move_schedule_t *schedule) {
@@ -292,7 +310,7 @@ bool moe__grouped_schedule_read(MlirOperation op, int max_groups, bool promoted,
   if (promoted && out->tile_n > 192)
     return moe__error(op, "'schedule.tile_n' is %d; with promoted sums it must be at most 192",
                       out->tile_n);
-  int table = groups_table(max_groups), warps = 8;
+  int warps = 8, table = table_bytes(max_groups);
   int epilogue = warps * (out->tile_n * 4 + 2048);
   return check_shared_memory(
       op, out->stages * (128 + out->tile_n) * 128 + SHARED_BARRIERS_ALIGNED + epilogue + table, 1);

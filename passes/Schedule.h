@@ -12,14 +12,14 @@
 
 #include <stdbool.h>
 
-/* Quantization along N of (E,N,K), with a transposed store. Shared memory per block:
- * stages * tile_n * tile_k * sizeof(x) + output_stages * tile_n * tile_k bytes.
+/* The kernels that write FP8 tile by tile (lib/Kernel/CastTiles.h). Shared memory per block:
+ * tile_n * tile_k * (stages * sizeof(x) + output_stages * results) bytes.
  * X(field, least, most); the field is the attribute's name too. */
 #define MOE__QUANTIZE_SCHEDULE(X)                                                                  \
-  X(tile_n, 128, 256)    /* rows of a tile, a multiple of 128 */                                   \
+  X(tile_n, 32, 256)     /* rows of a tile, a multiple of 32; of 128 where columns are written */  \
   X(tile_k, 32, 256)     /* columns of a tile, a multiple of 128 bytes of x */                     \
   X(stages, 1, 8)        /* tiles in flight into shared memory */                                  \
-  X(output_stages, 1, 2) /* tiles in flight out of it */                                           \
+  X(output_stages, 1, 2) /* tiles in flight out of it, of each result */                           \
   X(warps, 1, 16)        /* that quantize; one more loads */                                       \
   X(blocks_per_sm, 1, 4)                                                                           \
   X(band, 1, 4096) /* tile rows per band of the tile order */
@@ -92,10 +92,16 @@ typedef struct moe__grouped_schedule_t {
 } moe__grouped_schedule_t;
 #undef MOE__FIELD
 
+/* What such a kernel writes: q along the last dimension, row-major; along the one before it,
+ * column-major. */
+typedef struct moe__directions_t {
+  bool rows, columns;
+} moe__directions_t;
+
 /* Read and check the attribute `schedule` of an op; they emit an error where it is wrong.
- * element_bytes: of x; max_groups: as in Groups.h, 0 where there are none; promoted: whether a
- * second accumulator takes registers; columns: whether q is column-major. */
-bool moe__quantize_schedule_read(MlirOperation op, int element_bytes,
+ * max_groups: as in Groups.h, 0 where rows are in no groups; promoted: whether a second accumulator
+ * takes registers; element_bytes: of x; columns: whether q is column-major. */
+bool moe__quantize_schedule_read(MlirOperation op, moe__directions_t directions, int max_groups,
                                  moe__quantize_schedule_t *out);
 bool moe__rows_schedule_read(MlirOperation op, moe__rows_schedule_t *out);
 bool moe__scale_schedule_read(MlirOperation op, moe__scale_schedule_t *out);

@@ -11,31 +11,85 @@
 #include "mlir-c/BuiltinAttributes.h"
 #include "mlir-c/BuiltinTypes.h"
 
-/* Two persistent blocks per multiprocessor, so that one quantizes while the other waits; 96 or 64
- * KB each in flight. Tiles are ordered down the columns of q in bands of 64: a wave of blocks then
- * writes long runs of q, and each DRAM page it opens is filled. */
-static const moe__quantize_schedule_t QUANTIZE_BF16 = {.tile_n = 128,
-                                                       .tile_k = 128,
-                                                       .stages = 3,
-                                                       .output_stages = 1,
-                                                       .warps = 8,
-                                                       .blocks_per_sm = 2,
-                                                       .band = 64};
-static const moe__quantize_schedule_t QUANTIZE_F32 = {.tile_n = 128,
-                                                      .tile_k = 64,
-                                                      .stages = 2,
-                                                      .output_stages = 2,
-                                                      .warps = 8,
-                                                      .blocks_per_sm = 2,
-                                                      .band = 64};
+/* ---- mx_quantize: tiles out in rows, in columns and in both ---- */
+
+/* By direction: rows, columns, both. */
+typedef enum output_t { ROWS, COLUMNS, BOTH } output_t;
+
+/* Two persistent blocks per multiprocessor, so that one quantizes while the other waits; 64 or 96 KB
+ * each in flight. Tiles are ordered down the columns of q in bands of 64 where columns are written: a
+ * wave of blocks then writes long runs of q, and each DRAM page it opens is filled. Where rows are
+ * written, in and out are one order, and so is that of the tiles. */
+static const moe__quantize_schedule_t QUANTIZE_BF16[] = {
+    [ROWS] = {.tile_n = 128,
+              .tile_k = 128,
+              .stages = 3,
+              .output_stages = 1,
+              .warps = 8,
+              .blocks_per_sm = 2,
+              .band = 1},
+    [COLUMNS] = {.tile_n = 128,
+                 .tile_k = 128,
+                 .stages = 3,
+                 .output_stages = 1,
+                 .warps = 8,
+                 .blocks_per_sm = 2,
+                 .band = 64},
+    [BOTH] = {.tile_n = 128,
+              .tile_k = 128,
+              .stages = 2,
+              .output_stages = 1,
+              .warps = 8,
+              .blocks_per_sm = 2,
+              .band = 16},
+};
+static const moe__quantize_schedule_t QUANTIZE_F32[] = {
+    [ROWS] = {.tile_n = 64,
+              .tile_k = 128,
+              .stages = 2,
+              .output_stages = 2,
+              .warps = 8,
+              .blocks_per_sm = 2,
+              .band = 1},
+    [COLUMNS] = {.tile_n = 128,
+                 .tile_k = 64,
+                 .stages = 2,
+                 .output_stages = 2,
+                 .warps = 8,
+                 .blocks_per_sm = 2,
+                 .band = 64},
+    [BOTH] = {.tile_n = 128,
+              .tile_k = 64,
+              .stages = 2,
+              .output_stages = 2,
+              .warps = 8,
+              .blocks_per_sm = 2,
+              .band = 16},
+};
+
+static bool schedule_tiles(MlirOperation op, output_t output, int max_groups,
+                           const moe__quantize_schedule_t *bf16,
+                           const moe__quantize_schedule_t *f32) {
+  MlirType x = mlirValueGetType(mlirOperationGetOperand(op, 0));
+  bool is_bf16 = mlirTypeIsABF16(mlirShapedTypeGetElementType(x));
+  if (mlirAttributeIsNull(moe__op_attribute(op, "schedule")))
+    moe__quantize_schedule_write(op, &(is_bf16 ? bf16 : f32)[output]);
+  moe__quantize_schedule_t schedule;
+  moe__directions_t directions = {.rows = output != COLUMNS, .columns = output != ROWS};
+  return moe__quantize_schedule_read(op, directions, max_groups, &schedule);
+}
+
+static output_t output_of(MlirOperation op) {
+  MlirType x = mlirValueGetType(mlirOperationGetOperand(op, 0));
+  return moe__op_integer(op, "axis") == mlirShapedTypeGetRank(x) - 1 ? ROWS : COLUMNS;
+}
 
 static bool schedule_quantize(MlirOperation op) {
-  bool bf16 = mlirTypeIsABF16(
-      mlirShapedTypeGetElementType(mlirValueGetType(mlirOperationGetOperand(op, 0))));
-  if (mlirAttributeIsNull(moe__op_attribute(op, "schedule")))
-    moe__quantize_schedule_write(op, bf16 ? &QUANTIZE_BF16 : &QUANTIZE_F32);
-  moe__quantize_schedule_t schedule;
-  return moe__quantize_schedule_read(op, bf16 ? 2 : 4, &schedule);
+  return schedule_tiles(op, output_of(op), 0, QUANTIZE_BF16, QUANTIZE_F32);
+}
+
+static bool schedule_quantize_dual(MlirOperation op) {
+  return schedule_tiles(op, BOTH, 0, QUANTIZE_BF16, QUANTIZE_F32);
 }
 
 /* Most of the shared memory for rows: half of it waits to be read, half is being read. */

@@ -63,6 +63,8 @@ typedef struct moe_emu_buffer_t {
   uint64_t bytes;
   bool writable;
   const char *name; /* for reports; borrowed; NULL: none */
+  bool pending;     /* the launch may start early, and launches before it use this buffer: a block
+                     * must execute griddepcontrol.wait before it touches it */
 } moe_emu_buffer_t;
 
 typedef struct moe_emu_launch_t {

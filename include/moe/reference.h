@@ -50,8 +50,8 @@ typedef enum moe_ref_mx_mode_t {
 #undef MOE_REF_MX_MODE
 } moe_ref_mx_mode_t;
 
-/* Which elements of a tensor share an fp32 scale: those along the axis, all, all of an expert, all of
- * a group of tokens, or a block. X(constant, name). */
+/* Which elements of a tensor share an fp32 scale: those along the axis, all, all of an expert, all
+ * of a group of tokens, or a block. X(constant, name). */
 #define MOE_REF_FP8_GRANULARITIES(X)                                                               \
   X(MOE_REF_ROW, "row")                                                                            \
   X(MOE_REF_TENSOR, "tensor")                                                                      \
@@ -149,8 +149,8 @@ MOE_API moe_ref_status_t moe_ref_mx_dequantize(const moe_ref_tensor_t *q,
 
 /* ---- Groups of tokens ---- */
 
-/* offs (rank 1, I32; one for each of G groups) says where groups of the rows of a tensor end. Group g
- * is rows [ends[g-1], ends[g]), and ends follow from offs as kernels read it:
+/* offs (rank 1, I32; one for each of G groups) says where groups of the rows of a tensor end. Group
+ * g is rows [ends[g-1], ends[g]), and ends follow from offs as kernels read it:
  *
  *   ends[g] = min(max(offs[g], ends[g-1]), rows)        ends[-1] = 0
  *
@@ -181,9 +181,9 @@ MOE_API moe_ref_status_t moe_ref_pad_groups(const moe_ref_tensor_t *x, const moe
                                             int64_t align, const moe_ref_tensor_t *padded,
                                             const moe_ref_tensor_t *offs_padded);
 
-/* The inverse: row ends[g-1] + i of x is row ends_padded[g-1] + i of padded, for all rows of group g.
- * x has the shape of padded; both ends are of as many rows. A row that would come from behind padded,
- * for offsets that do not belong together, is zeros. */
+/* The inverse: row ends[g-1] + i of x is row ends_padded[g-1] + i of padded, for all rows of group
+ * g. x has the shape of padded; both ends are of as many rows. A row that would come from behind
+ * padded, for offsets that do not belong together, is zeros. */
 MOE_API moe_ref_status_t moe_ref_unpad_groups(const moe_ref_tensor_t *padded,
                                               const moe_ref_tensor_t *offs,
                                               const moe_ref_tensor_t *offs_padded,
@@ -214,13 +214,13 @@ typedef struct moe_ref_fp8_scaling_t {
   bool sanitize; /* x is read with 0 for NaN and +-(its type's largest finite number) for +-Inf */
 } moe_ref_fp8_scaling_t;
 
-/* Elements along `dimension` of x, which has this rank, that share a scale: 0 means all there are, or
- * all in a group, and the scales have no such dimension. */
+/* Elements along `dimension` of x, which has this rank, that share a scale: 0 means all there are,
+ * or all in a group, and the scales have no such dimension. */
 MOE_API int64_t moe_ref_fp8_cell(moe_ref_fp8_granularity_t granularity, int axis, int rank,
                                  int dimension);
 
-/* The shape of the scales of x, as in the table, into shape (of x's rank at least); returns their rank,
- * -1 where x is not scaled in this way. No tensor needs data. */
+/* The shape of the scales of x, as in the table, into shape (of x's rank at least); returns their
+ * rank, -1 where x is not scaled in this way. No tensor needs data. */
 MOE_API int moe_ref_fp8_scale_shape(const moe_ref_tensor_t *x, const moe_ref_fp8_scaling_t *scaling,
                                     int64_t *shape);
 
@@ -275,8 +275,8 @@ enum { MOE_REF_PACKED_ROWS = 128, MOE_REF_PACKED_COLUMNS = 4 };
  *   offs    groups of its rows, each of which begins with a tile of its own, or NULL
  *   packed  (Rp,Cp): Cp = 4 ceil(C/4); Rp = 128 ceil(R/128), with offs 128 (ceil(R/128) + G)
  *
- * Counted row-major, byte ((i * Cp/4) + j) * 512 + (r % 32) * 16 + (r / 32) * 4 + c of packed is the
- * scale in row r and column c of tile (i, j). Bytes of no scale are 0, so are tiles behind the last
+ * Counted row-major, byte ((i * Cp/4) + j) * 512 + (r % 32) * 16 + (r / 32) * 4 + c of packed is
+ * the scale in row r and column c of tile (i, j). Bytes of no scale are 0, so are tiles behind the last
  * group. */
 MOE_API moe_ref_status_t moe_ref_pack_scales(const moe_ref_tensor_t *scales,
                                              const moe_ref_tensor_t *offs,

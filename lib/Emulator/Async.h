@@ -24,7 +24,8 @@ struct moe__emu_task_t {
   const moe__emu_instruction_t *instruction;
   int lane;
   /* A copy. */
-  moe__emu_tma_map_t map;
+  moe__emu_tma_map_t map; /* of a plain copy: a row of bytes, which is the box */
+  bool is_plain;
   int32_t coordinates[MOE__EMU_TMA_MAX_RANK];
   uint32_t shared;   /* address */
   uint32_t mbarrier; /* of a load: its number in the block; phase: when it was announced */

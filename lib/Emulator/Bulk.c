@@ -1,4 +1,4 @@
-/* Bulk.c - cp.async.bulk.tensor: tiles between global and shared memory.
+/* Bulk.c - cp.async.bulk and cp.async.bulk.tensor: bytes and tiles between global and shared memory.
  *
  * Why it exists: what a copy needs is checked when it is issued; its bytes move later. What lies
  * where is Tma.h's.
@@ -62,6 +62,8 @@ static const moe__emu_region_t *tensor_region(moe__emu_warp_t *warp,
     moe__emu_fault(warp, instruction, lane, "the map's tensor is '%s', which is read only",
                    region->name ? region->name : "a buffer");
     region = NULL;
+  } else if (!moe__emu_may_touch(warp, instruction, lane, region)) {
+    region = NULL;
   }
   return region;
 }
@@ -89,6 +91,50 @@ static bool read_copy(moe__emu_warp_t *warp, const moe__emu_instruction_t *instr
   /* Of a store the map is the first operand. */
   if (!moe__emu_tma_check_coordinates(&out_task->map, out_task->coordinates, map == 0, &why)) {
     moe__emu_fault(warp, instruction, lane, "%s", why.text);
+    return false;
+  }
+  return true;
+}
+
+/* The same of a copy without a map. Its bytes are a tensor of one row, and the box is all of it. */
+static bool read_plain(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction, int lane,
+                       bool is_store, moe__emu_task_t *out_task) {
+  const moe__emu_operand_t *operands = moe__emu_operand(warp->kernel, instruction, 0);
+  const moe__emu_global_t *global = &warp->block->machine->global;
+  uint64_t at = moe__emu_lane_address(warp, &operands[is_store ? 0 : 1], lane);
+  uint64_t shared = moe__emu_lane_address(warp, &operands[is_store ? 1 : 0], lane);
+  uint32_t bytes = (uint32_t)moe__emu_lane_value(warp, &operands[2], lane);
+  *out_task = (moe__emu_task_t){
+      .warp = warp,
+      .instruction = instruction,
+      .lane = lane,
+      .is_plain = true,
+      .map = {.type = MOE__EMU_TMA_U8, .rank = 1, .address = at, .dims = {bytes}, .box = {bytes}},
+  };
+  if (bytes == 0 || bytes % MOE__EMU_CHUNK != 0 || at % MOE__EMU_CHUNK != 0) {
+    moe__emu_fault(warp, instruction, lane,
+                   "%u bytes at global address 0x%" PRIx64
+                   ": both must be multiples of 16, and the bytes not 0",
+                   bytes, at);
+    return false;
+  }
+  if (!moe__emu_shared_offset(warp, instruction, lane, shared, bytes, MOE__EMU_CHUNK,
+                              &out_task->shared))
+    return false;
+  const moe__emu_region_t *region = moe__emu_global_find(global, &warp->cache, at, bytes);
+  moe__emu_error_t why;
+  if (!region) {
+    moe__emu_global_explain(global, at, bytes, &why);
+    moe__emu_fault(warp, instruction, lane, "%u bytes at global address 0x%" PRIx64 ": %s", bytes,
+                   at, why.text);
+    return false;
+  }
+  if (!moe__emu_may_touch(warp, instruction, lane, region))
+    return false;
+  if (is_store && !region->writable) {
+    moe__emu_fault(warp, instruction, lane,
+                   "global address 0x%" PRIx64 " is in '%s', which is read only", at,
+                   region->name ? region->name : "a buffer");
     return false;
   }
   return true;
@@ -157,33 +203,52 @@ static bool finish_load(moe__emu_block_t *block, moe__emu_task_t *task) {
   return false;
 }
 
+/* Starts a load that completes on the mbarrier which operand number `barrier` names. */
+static bool start_load(moe__emu_task_t *task, int barrier) {
+  moe__emu_warp_t *warp = task->warp;
+  moe__emu_block_t *block = warp->block;
+  const moe__emu_operand_t *operand = moe__emu_operand(warp->kernel, task->instruction, barrier);
+  moe__emu_mbarrier_t *mbarrier = moe__emu_mbarrier_use(
+      warp, task->instruction, task->lane, moe__emu_lane_address(warp, operand, task->lane));
+  if (!mbarrier)
+    return false;
+  if (!mbarrier->is_fenced && block->order.enabled) {
+    moe__emu_fault(warp, task->instruction, task->lane,
+                   "the initialization of the mbarrier at shared address 0x%x is not "
+                   "visible to the async proxy: fence.mbarrier_init is missing",
+                   mbarrier->address);
+    return false;
+  }
+  task->run = finish_load;
+  task->mbarrier = (uint32_t)(mbarrier - block->barriers.mbarriers);
+  task->phase = mbarrier->phase;
+  return check_box(warp, task->instruction, task, MOE__EMU_ASYNC_WRITE,
+                   MOE__EMU_EVENT(mbarrier->agent, mbarrier->phase + 1)) &&
+         moe__emu_async_add(block, task);
+}
+
 static moe__emu_step_t load(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
                             uint32_t active) {
-  const moe__emu_operand_t *operands = moe__emu_operand(warp->kernel, instruction, 0);
-  moe__emu_block_t *block = warp->block;
   if (moe__emu_check_operands(warp, instruction, active) == MOE__EMU_FAILED)
     return MOE__EMU_FAILED;
   int barrier = 2 + instruction->choice[0] + 1;
   MOE__EMU_FOR_LANES(lane, active) {
     moe__emu_task_t task;
     if (!read_copy(warp, instruction, (int)lane, 1, 0, &task) ||
-        !tensor_region(warp, instruction, (int)lane, &task.map, false))
+        !tensor_region(warp, instruction, (int)lane, &task.map, false) ||
+        !start_load(&task, barrier))
       return MOE__EMU_FAILED;
-    moe__emu_mbarrier_t *mbarrier = moe__emu_mbarrier_use(
-        warp, instruction, (int)lane, moe__emu_lane_address(warp, &operands[barrier], (int)lane));
-    if (!mbarrier)
-      return MOE__EMU_FAILED;
-    if (!mbarrier->is_fenced && block->order.enabled)
-      return moe__emu_fault(warp, instruction, (int)lane,
-                            "the initialization of the mbarrier at shared address 0x%x is not "
-                            "visible to the async proxy: fence.mbarrier_init is missing",
-                            mbarrier->address);
-    task.run = finish_load;
-    task.mbarrier = (uint32_t)(mbarrier - block->barriers.mbarriers);
-    task.phase = mbarrier->phase;
-    if (!check_box(warp, instruction, &task, MOE__EMU_ASYNC_WRITE,
-                   MOE__EMU_EVENT(mbarrier->agent, mbarrier->phase + 1)) ||
-        !moe__emu_async_add(block, &task))
+  }
+  return MOE__EMU_ADVANCE;
+}
+
+static moe__emu_step_t load_plain(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
+                                  uint32_t active) {
+  if (moe__emu_check_operands(warp, instruction, active) == MOE__EMU_FAILED)
+    return MOE__EMU_FAILED;
+  MOE__EMU_FOR_LANES(lane, active) {
+    moe__emu_task_t task;
+    if (!read_plain(warp, instruction, (int)lane, false, &task) || !start_load(&task, 3))
       return MOE__EMU_FAILED;
   }
   return MOE__EMU_ADVANCE;
@@ -336,7 +401,14 @@ static bool finish_store(moe__emu_block_t *block, moe__emu_task_t *task) {
   walk_t walk = {.block = block, .task = task};
   walk.region =
       moe__emu_global_find(&block->machine->global, &task->warp->cache, task->map.address, 1);
-  if (!moe__emu_tma_walk(&task->map, task->coordinates, task->shared, store_run, &walk)) {
+  bool is_done = moe__emu_tma_walk(&task->map, task->coordinates, task->shared, store_run, &walk);
+  if (!is_done && task->is_plain) {
+    moe__emu_fault(task->warp, task->instruction, task->lane,
+                   "the bytes at global address 0x%" PRIx64 " were written by another block too",
+                   task->map.address);
+    return false;
+  }
+  if (!is_done) {
     moe__emu_fault(task->warp, task->instruction, task->lane,
                    walk.leaves_buffer
                        ? "the box at coordinate %d ends inside of 16 bytes that reach past the "
@@ -351,6 +423,20 @@ static bool finish_store(moe__emu_block_t *block, moe__emu_task_t *task) {
   return true;
 }
 
+/* Starts a store, as part of the thread's open group. */
+static bool start_store(moe__emu_task_t *task) {
+  moe__emu_warp_t *warp = task->warp;
+  moe__emu_bulk_thread_t *thread = need_thread(warp, task->instruction, task->lane);
+  if (!thread || !count_copy(warp->block, thread))
+    return false;
+  task->run = finish_store;
+  task->thread = thread->thread;
+  task->group = thread->committed;
+  return check_box(warp, task->instruction, task, MOE__EMU_ASYNC_READ,
+                   MOE__EMU_EVENT(thread->agent, thread->committed + 1)) &&
+         moe__emu_async_add(warp->block, task);
+}
+
 static moe__emu_step_t store(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
                              uint32_t active) {
   if (moe__emu_check_operands(warp, instruction, active) == MOE__EMU_FAILED)
@@ -359,17 +445,19 @@ static moe__emu_step_t store(moe__emu_warp_t *warp, const moe__emu_instruction_t
   MOE__EMU_FOR_LANES(lane, active) {
     moe__emu_task_t task;
     if (!read_copy(warp, instruction, (int)lane, 0, source, &task) ||
-        !tensor_region(warp, instruction, (int)lane, &task.map, true))
+        !tensor_region(warp, instruction, (int)lane, &task.map, true) || !start_store(&task))
       return MOE__EMU_FAILED;
-    moe__emu_bulk_thread_t *thread = need_thread(warp, instruction, (int)lane);
-    if (!thread || !count_copy(warp->block, thread))
-      return MOE__EMU_FAILED;
-    task.run = finish_store;
-    task.thread = thread->thread;
-    task.group = thread->committed;
-    if (!check_box(warp, instruction, &task, MOE__EMU_ASYNC_READ,
-                   MOE__EMU_EVENT(thread->agent, thread->committed + 1)) ||
-        !moe__emu_async_add(warp->block, &task))
+  }
+  return MOE__EMU_ADVANCE;
+}
+
+static moe__emu_step_t store_plain(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
+                                   uint32_t active) {
+  if (moe__emu_check_operands(warp, instruction, active) == MOE__EMU_FAILED)
+    return MOE__EMU_FAILED;
+  MOE__EMU_FOR_LANES(lane, active) {
+    moe__emu_task_t task;
+    if (!read_plain(warp, instruction, (int)lane, true, &task) || !start_store(&task))
       return MOE__EMU_FAILED;
   }
   return MOE__EMU_ADVANCE;
@@ -388,6 +476,16 @@ static bool verify(const moe__emu_kernel_t *kernel, const moe__emu_instruction_t
                         instruction->operand_count, expected);
 }
 
+/* A hint where it is announced. */
+static bool verify_plain(const moe__emu_kernel_t *kernel, const moe__emu_instruction_t *instruction,
+                         moe__emu_error_t *error) {
+  (void)kernel;
+  bool is_load = strstr(instruction->name, ".mbarrier::") != NULL;
+  int expected = (is_load ? 4 : 3) + (strstr(instruction->name, ".L2::") != NULL);
+  return instruction->operand_count == expected ||
+         moe__emu_error(error, "%d operands; %d are taken", instruction->operand_count, expected);
+}
+
 #define DIMENSIONS "{.1d|.2d|.3d|.4d|.5d}"
 
 const moe__emu_opcode_t moe__emu_bulk_opcodes[] = {
@@ -397,6 +495,11 @@ const moe__emu_opcode_t moe__emu_bulk_opcodes[] = {
     MOE__EMU_VERIFIED("cp.async.bulk.tensor" DIMENSIONS
                       ".global.shared::cta[.tile].bulk_group[.L2::cache_hint]",
                       "ma?l", store, verify),
+    MOE__EMU_VERIFIED("cp.async.bulk{.shared::cluster|.shared::cta}.global"
+                      ".mbarrier::complete_tx::bytes[.L2::cache_hint]",
+                      "aara?l", load_plain, verify_plain),
+    MOE__EMU_VERIFIED("cp.async.bulk.global.shared::cta.bulk_group[.L2::cache_hint]", "aar?l",
+                      store_plain, verify_plain),
     MOE__EMU_EXECUTE("cp.async.bulk.commit_group", "", commit),
     MOE__EMU_EXECUTE("cp.async.bulk.wait_group[.read]", "n", wait),
     MOE__EMU_END_OF_TABLE,

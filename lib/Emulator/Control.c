@@ -37,6 +37,14 @@ static moe__emu_step_t nothing(moe__emu_warp_t *warp, const moe__emu_instruction
   return moe__emu_check_operands(warp, instruction, active);
 }
 
+/* Launches run one after the other here; whether a block waits where it must is a check. */
+static moe__emu_step_t wait_grid(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
+                                 uint32_t active) {
+  (void)instruction, (void)active;
+  warp->block->has_waited = true;
+  return MOE__EMU_ADVANCE;
+}
+
 static moe__emu_step_t sleep(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
                              uint32_t active) {
   return moe__emu_check_operands(warp, instruction, active) == MOE__EMU_FAILED ? MOE__EMU_FAILED
@@ -85,7 +93,8 @@ const moe__emu_opcode_t moe__emu_control_opcodes[] = {
     MOE__EMU_EXECUTE("nanosleep.u32", "r", sleep),
     MOE__EMU_EXECUTE("prefetch[.param|.const].tensormap", "a", nothing),
     MOE__EMU_EXECUTE("prefetch.global{.L1|.L2}", "a", nothing),
-    MOE__EMU_EXECUTE("griddepcontrol{.wait|.launch_dependents}", "", nothing),
+    MOE__EMU_EXECUTE("griddepcontrol.wait", "", wait_grid),
+    MOE__EMU_EXECUTE("griddepcontrol.launch_dependents", "", nothing),
     MOE__EMU_VERIFIED("setmaxnreg{.inc|.dec}.sync.aligned.u32", "n", give_registers,
                       verify_registers),
     /* Order within the generic proxy: the emulator's own is the strongest there is. */

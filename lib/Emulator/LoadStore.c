@@ -75,6 +75,16 @@ static uint8_t *resolve_parameter(moe__emu_reach_t *reach, int lane, uint64_t ad
   return machine->parameters + address;
 }
 
+bool moe__emu_may_touch(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction, int lane,
+                        const moe__emu_region_t *region) {
+  if (!region->pending || warp->block->has_waited)
+    return true;
+  moe__emu_fault(warp, instruction, lane,
+                 "touches '%s', which a launch before this one uses, without a griddepcontrol.wait",
+                 region->name ? region->name : "a buffer");
+  return false;
+}
+
 static uint8_t *resolve_global(moe__emu_reach_t *reach, int lane, uint64_t address) {
   moe__emu_warp_t *warp = reach->warp;
   const moe__emu_global_t *global = &warp->block->machine->global;
@@ -87,6 +97,8 @@ static uint8_t *resolve_global(moe__emu_reach_t *reach, int lane, uint64_t addre
                    why.text);
     return NULL;
   }
+  if (!moe__emu_may_touch(warp, reach->instruction, lane, region))
+    return NULL;
   if (!is_read(reach) && !region->writable) {
     moe__emu_fault(warp, reach->instruction, lane,
                    "global address 0x%" PRIx64 " is in '%s', which is read only", address,

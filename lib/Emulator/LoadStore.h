@@ -34,6 +34,11 @@ moe__emu_reach_t moe__emu_reach(moe__emu_warp_t *warp, const moe__emu_instructio
                                 moe__emu_space_t space, uint32_t bytes, moe__emu_access_kind_t kind,
                                 uint32_t active);
 
+/* Checks that the block has waited for the launches before this one where they use the region.
+ * False after a fault. */
+bool moe__emu_may_touch(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction, int lane,
+                        const moe__emu_region_t *region);
+
 /* The memory of this process that a lane's address stands for, checked; NULL after a fault. */
 uint8_t *moe__emu_resolve(moe__emu_reach_t *reach, int lane, uint64_t address);
 

@@ -68,6 +68,7 @@ static void begin(moe__emu_block_t *block, uint64_t number) {
   block->index[2] = (uint32_t)(number / (x * y));
   block->random = block->machine->options.schedule * UINT64_C(0xD1342543DE82EF95) + number;
   block->now = block->events = 0;
+  block->has_waited = false;
   block->status = MOE_EMU_OK;
   block->report.text[0] = '\0';
   memset(block->shared, NAN_BYTE, block->shared_bytes);

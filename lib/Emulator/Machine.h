@@ -103,6 +103,7 @@ struct moe__emu_block_t {
   moe__emu_async_t async;
   moe__emu_matrix_t matrix;
   uint32_t registers_used;
+  bool has_waited; /* for the launches before this one */
   uint64_t random;
   uint64_t now;    /* turns so far */
   uint64_t events; /* things that something may have waited for */

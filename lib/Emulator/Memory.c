@@ -31,15 +31,20 @@ moe_emu_status_t moe__emu_global_create(moe__emu_global_t *global, const moe__em
   for (uint32_t i = 0; i < buffers; i++) {
     const moe_emu_buffer_t *buffer = &launch->buffers[i];
     if (buffer->bytes)
-      global->regions[global->count++] =
-          (moe__emu_region_t){buffer->address, buffer->bytes, buffer->writable, buffer->name, NULL};
+      global->regions[global->count++] = (moe__emu_region_t){.address = buffer->address,
+                                                             .bytes = buffer->bytes,
+                                                             .writable = buffer->writable,
+                                                             .pending = buffer->pending,
+                                                             .name = buffer->name};
   }
   for (uint32_t i = 0; i < module->variable_count; i++) {
     const moe__emu_variable_t *variable = &module->variables[i];
     if (variable->bytes)
       global->regions[global->count++] =
-          (moe__emu_region_t){(uint64_t)(uintptr_t)variable->data, variable->bytes,
-                              !variable->is_constant, variable->name, NULL};
+          (moe__emu_region_t){.address = (uint64_t)(uintptr_t)variable->data,
+                              .bytes = variable->bytes,
+                              .writable = !variable->is_constant,
+                              .name = variable->name};
   }
   qsort(global->regions, global->count, sizeof *global->regions, by_address);
   for (uint32_t i = 0; i < global->count; i++) {

@@ -14,7 +14,7 @@
 
 typedef struct moe__emu_region_t {
   uint64_t address, bytes;
-  bool writable;
+  bool writable, pending;
   const char *name;          /* NULL: none */
   _Atomic uint16_t *writers; /* of each byte: the block that wrote it, as a tag; NULL: not kept */
 } moe__emu_region_t;

@@ -51,9 +51,10 @@ typedef uint32_t moe__emu_event_t;
  * have not yet handed on: a warp barrier makes them one again. */
 typedef struct moe__emu_order_warp_t {
   moe__emu_view_t all;
-  moe__emu_view_t some;  /* of some_lanes; all of `all` and more */
-  uint32_t some_lanes;   /* 0: `some` is not in use */
-  uint32_t touched;      /* lanes with accesses that a release by other lanes does not hand on */
+  moe__emu_view_t some; /* of some_lanes; all of `all` and more */
+  uint32_t some_lanes;  /* 0: `some` is not in use */
+  uint32_t
+      touched; /* lanes with accesses to shared memory that a release by other lanes does not hand on */
   uint32_t clock;        /* of the accesses being made */
   uint32_t synced_clock; /* all accesses up to it are those of every lane */
 } moe__emu_order_warp_t;
@@ -141,7 +142,7 @@ typedef enum moe__emu_access_kind_t {
 typedef struct moe__emu_access_t {
   moe__emu_order_t *order;
   const moe__emu_view_t *view;
-  uint32_t warp;
+  uint32_t warp, active;
   moe__emu_access_kind_t kind;
   moe__emu_event_t as;
   /* What was found for the byte before: neighbors mostly have the same history. */

@@ -224,17 +224,18 @@ moe__emu_access_t moe__emu_access_begin(moe__emu_order_t *order, uint32_t warp, 
       .order = order,
       .view = moe__emu_order_view(order, warp, active),
       .warp = warp,
+      .active = active,
       .kind = kind,
       .as = as,
   };
-  if (!is_async(&access)) {
-    order->warps[warp].touched |= active;
+  if (!is_async(&access))
     access.as = MOE__EMU_EVENT(warp, order->warps[warp].clock);
-  }
   return access;
 }
 
 bool moe__emu_access_bytes(moe__emu_access_t *access, uint32_t address, uint32_t bytes) {
+  if (!is_async(access))
+    access->order->warps[access->warp].touched |= access->active;
   /* A sweep renumbers the sets, also those of the byte before. */
   if (access->order->set_count > SETS_BEFORE_SWEEP) {
     access->has_last = false;

@@ -59,7 +59,7 @@ void moe__tma_commit(moe__builder_t *b);
 void moe__tma_wait_read(moe__builder_t *b, int pending);
 
 /* Copies `bytes` (i32) of global memory to shared memory, completing on `barrier`. Both addresses and
- * `bytes` are multiples of 16; nothing is cut off, and 0 bytes are none. */
+ * `bytes` are multiples of 16, and `bytes` is not 0; nothing is cut off. */
 void moe__bulk_load(moe__builder_t *b, MlirValue shared, MlirValue global, MlirValue bytes,
                     MlirValue barrier);
 

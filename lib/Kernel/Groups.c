@@ -84,12 +84,6 @@ MlirValue moe__groups_total(moe__groups_t *groups) {
   return moe__mul(b, moe__load(b, entry(groups, groups->tile_ends, last), b->i32), groups->columns);
 }
 
-MlirValue moe__groups_rows(moe__groups_t *groups) {
-  moe__builder_t *b = &groups->kernel->builder;
-  MlirValue last = moe__sub(b, groups->count, moe__i32(b, 1));
-  return moe__load(b, entry(groups, groups->ends, last), b->i32);
-}
-
 /* The value of `table` before `index`: 0 for the first group. */
 static MlirValue entry_before(moe__groups_t *groups, int32_t table, MlirValue index) {
   moe__builder_t *b = &groups->kernel->builder;
@@ -99,8 +93,9 @@ static MlirValue entry_before(moe__groups_t *groups, int32_t table, MlirValue in
                      moe__load(b, entry(groups, table, previous), b->i32));
 }
 
-/* The first group with more than `index` in `table`; the number of groups where none has. */
-static MlirValue search(moe__groups_t *groups, int32_t table, MlirValue index) {
+/* The first group whose entry in `table`, times `unit`, is above `value`; groups that have nothing
+ * are passed over. Their count where there is none. unit: null for 1. */
+static MlirValue search(moe__groups_t *groups, int32_t table, MlirValue unit, MlirValue value) {
   moe__builder_t *b = &groups->kernel->builder;
   MlirValue low = moe__i32(b, 0);
   for (int step = 1 << 30; step; step >>= 1) {
@@ -109,25 +104,30 @@ static MlirValue search(moe__groups_t *groups, int32_t table, MlirValue index) {
     MlirValue probe = moe__add(b, low, moe__i32(b, step - 1));
     MlirValue last = moe__sub(b, groups->count, moe__i32(b, 1));
     MlirValue inside = moe__ult(b, probe, groups->count);
-    MlirValue value = moe__load(b, entry(groups, table, moe__umin(b, probe, last)), b->i32);
-    MlirValue behind = moe__ule(b, value, index);
+    MlirValue found = moe__load(b, entry(groups, table, moe__umin(b, probe, last)), b->i32);
+    MlirValue behind = moe__ule(b, unit.ptr ? moe__mul(b, found, unit) : found, value);
     low = moe__select(b, moe__and(b, inside, behind), moe__add(b, low, moe__i32(b, step)), low);
   }
   return low;
 }
 
+MlirValue moe__groups_end(moe__groups_t *groups) {
+  moe__builder_t *b = &groups->kernel->builder;
+  MlirValue last = moe__sub(b, groups->count, moe__i32(b, 1));
+  return moe__load(b, entry(groups, groups->ends, last), b->i32);
+}
+
 MlirValue moe__groups_find(moe__groups_t *groups, MlirValue row) {
-  return search(groups, groups->ends, row);
+  return search(groups, groups->ends, (MlirValue){NULL}, row);
 }
 
 MlirValue moe__groups_find_tile(moe__groups_t *groups, MlirValue tile) {
-  return search(groups, groups->tile_ends, tile);
+  return search(groups, groups->tile_ends, (MlirValue){NULL}, tile);
 }
 
 moe__group_tile_t moe__groups_tile(moe__groups_t *groups, MlirValue index) {
   moe__builder_t *b = &groups->kernel->builder;
-  /* The first group whose tiles end behind this one: groups without tiles are passed over. */
-  MlirValue low = moe__groups_find_tile(groups, moe__udiv(b, index, groups->columns));
+  MlirValue low = search(groups, groups->tile_ends, groups->columns, index);
   moe__group_tile_t tile = {.group = low};
   MlirValue first_tile = entry_before(groups, groups->tile_ends, low);
   MlirValue tile_end = moe__load(b, entry(groups, groups->tile_ends, low), b->i32);

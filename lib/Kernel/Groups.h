@@ -46,15 +46,11 @@ enum {
 void moe__groups_initialize(moe__groups_t *groups, MlirValue offs, MlirValue rows, MlirValue lane,
                             MlirValue status);
 
-/* Number of tiles of all groups, after the barrier; of rows. */
+/* Number of tiles of all groups, after the barrier. */
 MlirValue moe__groups_total(moe__groups_t *groups);
-MlirValue moe__groups_rows(moe__groups_t *groups);
 
 /* Tile number `index`, below the total. */
 moe__group_tile_t moe__groups_tile(moe__groups_t *groups, MlirValue index);
-
-/* The group of a row; the number of groups for one that is in none. */
-MlirValue moe__groups_find(moe__groups_t *groups, MlirValue row);
 
 /* The group of number `tile` among the tiles of one column; the number of groups behind the last. */
 MlirValue moe__groups_find_tile(moe__groups_t *groups, MlirValue tile);
@@ -66,5 +62,11 @@ void moe__groups_tile_range(moe__groups_t *groups, MlirValue group, MlirValue *o
 /* Where a group starts and ends, after the barrier. */
 void moe__groups_range(moe__groups_t *groups, MlirValue group, MlirValue *out_start,
                        MlirValue *out_end);
+
+/* Where the last group ends, after the barrier: rows from there on are in no group. */
+MlirValue moe__groups_end(moe__groups_t *groups);
+
+/* The group that a row is in (i32), after the barrier; their count for a row in none. */
+MlirValue moe__groups_find(moe__groups_t *groups, MlirValue row);
 
 #endif /* MOE_KERNEL_GROUPS_H */

@@ -1,8 +1,8 @@
 /* Fp8.c - FP8 with fp32 scales: section 3 of the numerics contract.
  *
- * Why it exists: it says what the quantizer kernels must compute, bit for bit. All granularities are
- * one thing here: a tensor is a row of sheets, matrices that are its experts or its groups of rows,
- * and a sheet is cut into cells, whose elements share a scale. Sheets are walked in tiles, each of
+ * Why it exists: it says what the quantizer kernels must compute, bit for bit. All granularities
+ * are one thing here: a tensor is a row of sheets, matrices that are its experts or its groups of
+ * rows, and a sheet is cut into cells, whose elements share a scale. Sheets are walked in tiles, each of
  * which lies in one cell, or in cells that are all one row or all one column wide.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */

@@ -22,6 +22,7 @@ typedef struct moe__encoded_map_t {
 typedef struct moe__ready_buffer_t {
   uint64_t address, bytes;
   bool is_written;
+  bool is_pending; /* launches before this programmatic one use it */
   const char *name;
 } moe__ready_buffer_t;
 

@@ -26,7 +26,8 @@ typedef struct preparation_t {
   moe__bindings_t bindings;
   moe__placement_t *placements; /* of each tensor of the function */
   moe_rt_call_t *call;
-  int map_count; /* of call->maps, so far */
+  int map_count;                  /* of call->maps, so far */
+  bool is_used[MOE__MAX_TENSORS]; /* by a launch so far */
 } preparation_t;
 
 /* ---- Workspace ---- */
@@ -182,9 +183,15 @@ static moe_rt_status_t make_buffers(preparation_t *preparation, const moe__launc
         .address = placement->address,
         .bytes = (uint64_t)placement->bytes,
         .is_written = parameter->tensor >= function->info.argument_count,
+        /* Nobody writes arguments; all add to the status word, and nobody reads it. */
+        .is_pending = out->programmatic && preparation->is_used[parameter->tensor] &&
+                      parameter->tensor >= function->info.argument_count &&
+                      parameter->tensor != function->status,
         .name = function->tensors[parameter->tensor].info->name,
     };
   }
+  for (int t = 0; t < function->tensor_count; t++)
+    preparation->is_used[t] |= seen[t];
   out->buffers = buffers;
   out->parameter_bytes = bytes;
   return MOE_RT_OK;

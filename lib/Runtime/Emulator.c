@@ -193,8 +193,11 @@ static moe_rt_status_t emulator_launch(moe_rt_device_t *device, const moe__ready
     return moe__fail_memory();
   for (int i = 0; i < launch->buffer_count; i++) {
     const moe__ready_buffer_t *buffer = &launch->buffers[i];
-    buffers[i] =
-        (moe_emu_buffer_t){buffer->address, buffer->bytes, buffer->is_written, buffer->name};
+    buffers[i] = (moe_emu_buffer_t){.address = buffer->address,
+                                    .bytes = buffer->bytes,
+                                    .writable = buffer->is_written,
+                                    .name = buffer->name,
+                                    .pending = buffer->is_pending};
   }
   moe_emu_launch_t emulated = {
       .kernel = launch->kernel_name,

@@ -106,7 +106,7 @@ static void move_piece(move_t *s, MlirValue row, const source_t *source, MlirVal
 static MlirValue written_rows(move_t *s) {
   moe__builder_t *b = &s->kernel.builder;
   if (s->unpad)
-    return moe__groups_rows(&s->groups);
+    return moe__groups_end(&s->groups);
   /* One column of tiles. */
   return moe__mul(b, moe__groups_total(&s->groups), moe__i32(b, s->align));
 }

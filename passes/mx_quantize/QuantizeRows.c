@@ -4,7 +4,8 @@
  * A row is on chip while its largest magnitude is found, and is then cast from there. One warp
  * loads whole rows into a ring whose stages are as long as a row; how many fit follows from the
  * row's length, at run time. The other warps take the rows in turn, each a row of its own, so that
- * they never wait for each other.
+ * they never wait for each other. Each has stages of its own, two at least: one is at work while the
+ * next one lands.
  *
  * Rows too long for two of them to fit are read twice, the second time most likely from L2.
  *
@@ -39,7 +40,8 @@ typedef struct rows_t {
   MlirValue rows, row_bytes, vectors; /* i32: of x; bytes and vectors of a row */
   moe__ring_t ring;                   /* barriers alone: its buffers follow from row_bytes */
   int32_t buffers;                    /* offset in shared memory */
-  MlirValue stages;                   /* i32: rows that fit */
+  MlirValue stages;                   /* i32: rows in the ring, a multiple of workers */
+  MlirValue workers;                  /* i32: warps that take rows */
 } rows_t;
 
 bool moe__quantize_rows_has_kernel(MlirOperation op) {
@@ -167,7 +169,8 @@ static void load_rows(rows_t *s) {
 
 static void quantize_rows(rows_t *s, MlirValue warp, MlirValue lane) {
   moe__builder_t *b = &s->kernel.builder;
-  moe__for_t loop = moe__for_begin(b, warp, block_rows(s), moe__i32(b, s->schedule.warps), 0, NULL);
+  moe__if_t works = moe__if_begin(b, moe__ult(b, warp, s->workers), false);
+  moe__for_t loop = moe__for_begin(b, warp, block_rows(s), s->workers, 0, NULL);
   moe__cursor_t cursor = cursor_of(s, loop.index);
   moe__ring_wait(&s->kernel, &s->ring, cursor);
   quantize_row(s, buffer_of(s, cursor), row_number(s, loop.index), lane);
@@ -176,6 +179,7 @@ static void quantize_rows(rows_t *s, MlirValue warp, MlirValue lane) {
   moe__ring_release(&s->kernel, &s->ring, cursor);
   moe__if_end(b, &first);
   moe__for_end(b, &loop, NULL);
+  moe__if_end(b, &works);
 }
 
 /* ---- Rows that do not fit ---- */
@@ -232,7 +236,10 @@ bool moe__lower_quantize_rows(MlirOperation function, MlirOperation op, MlirBloc
   /* An empty row takes no room; none is loaded. */
   MlirValue room = moe__udiv(b, moe__i32(b, s.schedule.buffer_kb * 1024),
                              moe__umax(b, s.row_bytes, moe__i32(b, 1)));
-  s.stages = moe__umin(b, room, moe__i32(b, s.schedule.stages));
+  MlirValue fitting = moe__umin(b, room, moe__i32(b, s.schedule.stages));
+  MlirValue pairs = moe__umin(b, moe__lshr(b, fitting, 1), moe__i32(b, s.schedule.warps));
+  s.workers = moe__umax(b, pairs, moe__i32(b, 1));
+  s.stages = moe__mul(b, moe__udiv(b, fitting, s.workers), s.workers);
 
   MlirValue warp = moe__lshr(b, kernel->thread, 5);
   MlirValue lane = moe__and(b, kernel->thread, moe__i32(b, MOE__WARP - 1));
@@ -242,7 +249,7 @@ bool moe__lower_quantize_rows(MlirOperation function, MlirOperation op, MlirBloc
   moe__if_end(b, &setup);
   moe__block_barrier(b);
 
-  MlirValue fits = moe__ult(b, moe__i32(b, 1), s.stages);
+  MlirValue fits = moe__ult(b, moe__i32(b, 1), fitting);
   moe__if_t role = moe__if_begin(b, moe__ult(b, warp, moe__i32(b, s.schedule.warps)), true);
   {
     moe__if_t on_chip = moe__if_begin(b, fits, true);

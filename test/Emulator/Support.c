@@ -55,8 +55,8 @@ moe_emu_status_t emu_run(const emu_kernel_t *kernel, const void *in, size_t in_b
     fail_msg("%s in:\n%s", out_report->text, text);
   free(text);
   const moe_emu_buffer_t buffers[] = {
-      {in_address, in_bytes, false, "in"},
-      {out_address, out_bytes, true, "out"},
+      {in_address, in_bytes, false, "in", kernel->pending},
+      {out_address, out_bytes, true, "out", kernel->pending},
   };
   moe_emu_launch_t launch = {
       .kernel = "test",

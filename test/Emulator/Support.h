@@ -32,6 +32,7 @@ typedef struct emu_kernel_t {
   const moe_emu_tensor_map_t *maps; /* parameters map0, map1, ...; an address below 1 MiB is an
                                      * offset in `out` */
   int map_count;
+  bool pending; /* launches before this one use `in` and `out` */
 } emu_kernel_t;
 
 /* Runs it. `in` is read only, `out` may be written. */

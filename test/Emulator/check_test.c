@@ -10,6 +10,7 @@ typedef struct wrong_t {
   const char *body, *report;
   uint32_t threads, blocks;
   const char *directives;
+  bool pending;
 } wrong_t;
 
 static void expect(const wrong_t *wrong, size_t count) {
@@ -18,6 +19,7 @@ static void expect(const wrong_t *wrong, size_t count) {
                                      .directives = wrong[i].directives,
                                      .threads = wrong[i].threads,
                                      .blocks = wrong[i].blocks,
+                                     .pending = wrong[i].pending,
                                      .time_limit = 0.2},
                      wrong[i].report);
 }
@@ -146,6 +148,88 @@ static void test_mbarriers(void **state) {
        .threads = 64},
   };
   EXPECT_ALL(rows);
+}
+
+/* ---- Bulk copies without a map ---- */
+
+#define FIRST ONE "@%p1 ret;\nmov.b64 %l1, smem;\n"
+#define LOAD(to, from, bytes)                                                                      \
+  "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%l1+" to "], [%in+" from     \
+  "], " bytes ", [smem];\n"
+#define STORE(to, from, bytes)                                                                     \
+  "cp.async.bulk.global.shared::cta.bulk_group [" to "], [%l1+" from "], " bytes ";\n"
+#define READY                                                                                      \
+  FIRST "mbarrier.init.shared.b64 [smem], 1;\nfence.mbarrier_init.release.cluster;\n"              \
+        "mbarrier.arrive.expect_tx.shared.b64 _, [smem], 64;\n"
+#define WRITTEN FIRST "st.shared.v4.b32 [smem+64], {%tid, %tid, %tid, %tid};\n"
+#define TAKEN "cp.async.bulk.commit_group;\ncp.async.bulk.wait_group 0;\n"
+
+static void test_plain_bulk_copies(void **state) {
+  (void)state;
+  static const wrong_t rows[] = {
+      {.body = READY LOAD("64", "0", "24"), .report = "24 bytes at global address"},
+      {.body = READY LOAD("64", "0", "0"), .report = "and the bytes not 0"},
+      {.body = READY LOAD("64", "8", "64"), .report = "both must be multiples of 16"},
+      {.body = READY LOAD("72", "0", "64"), .report = "is not a multiple of 16"},
+      {.body = READY LOAD("16352", "0", "64"), .report = "are outside of the block's"},
+      {.body = READY LOAD("64", "4048", "64"), .report = "reaches past the end of 'in'"},
+      {.body = READY LOAD("64", "4096", "64"), .report = "lies 0 bytes after the end of 'in'"},
+      {.body = READY LOAD("64", "0", "64") "ld.shared.b32 %r1, [smem+64];",
+       .report = "the load races"},
+      {.body = READY LOAD("64", "0", "80"), .report = "more bytes land than phase 0"},
+      {.body = READY LOAD("64", "0", "48"),
+       .report = "has announced 16 bytes that have not landed"},
+      {.body = FIRST "mbarrier.init.shared.b64 [smem], 1;\n" LOAD("64", "0", "64"),
+       .report = "fence.mbarrier_init is missing"},
+      {.body = FIRST LOAD("64", "0", "64"), .report = "no mbarrier has been initialized"},
+      {.body = WRITTEN STORE("%out", "64", "16") TAKEN, .report = "without a fence.proxy.async"},
+      {.body = WRITTEN "fence.proxy.async.shared::cta;\n" STORE("%out", "64", "32") TAKEN,
+       .report = "uninitialized"},
+      {.body = WRITTEN "fence.proxy.async.shared::cta;\n" STORE("%in", "64", "16") TAKEN,
+       .report = "is in 'in', which is read only"},
+      {.body = WRITTEN "fence.proxy.async.shared::cta;\n" STORE("%out", "64", "16"),
+       .report = "with 1 bulk stores that no cp.async.bulk.commit_group follows"},
+      {.body = WRITTEN "fence.proxy.async.shared::cta;\n" STORE(
+           "%out", "64", "16") "cp.async.bulk.commit_group;\nst.shared.b32 [smem+64], 1;\n"
+                               "cp.async.bulk.wait_group 0;\n",
+       .report = "with a read by bulk group 0 of warp 0, lane 0"},
+      {.body = WRITTEN "fence.proxy.async.shared::cta;\n" STORE("%out", "64", "16") TAKEN,
+       .report = "were written by another block too",
+       .blocks = 2},
+  };
+  EXPECT_ALL(rows);
+}
+
+/* ---- Launches that start early ---- */
+
+#define TOUCHES(name) "touches '" name "', which a launch before this one uses"
+
+static void test_early_launches(void **state) {
+  (void)state;
+  static const wrong_t rows[] = {
+      {.body = "ld.global.b32 %r1, [%in];", .report = TOUCHES("in"), .pending = true},
+      {.body = "st.global.b32 [%out], 1;\ngriddepcontrol.wait;",
+       .report = TOUCHES("out"),
+       .pending = true},
+      {.body = "griddepcontrol.launch_dependents;\nred.global.add.u32 [%out], 1;",
+       .report = TOUCHES("out"),
+       .pending = true},
+      {.body = READY LOAD("64", "0", "64"), .report = TOUCHES("in"), .pending = true},
+      /* Each block waits for itself. */
+      {.body = "mov.u32 %r1, %ctaid.x;\nsetp.ne.b32 %p1, %r1, 0;\n@%p1 bra A;\n"
+               "griddepcontrol.wait;\nA:\nld.global.b32 %r1, [%in];",
+       .report = "block (1,0,0)",
+       .pending = true,
+       .blocks = 2},
+  };
+  EXPECT_ALL(rows);
+  static uint32_t in[1024], out[1024];
+  emu_expect_ok(&(emu_kernel_t){.body =
+                                    "griddepcontrol.wait;\nld.global.b32 %r1, [%in];\n"
+                                    "setp.eq.b32 %p1, %tid, 0;\n@%p1 st.global.b32 [%out], %r1;",
+                                .blocks = 1,
+                                .pending = true},
+                in, sizeof in, out, sizeof out);
 }
 
 static void test_barriers(void **state) {
@@ -311,10 +395,16 @@ static void test_launches(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_addresses), cmocka_unit_test(test_initialization),
-      cmocka_unit_test(test_races),     cmocka_unit_test(test_mbarriers),
-      cmocka_unit_test(test_barriers),  cmocka_unit_test(test_registers),
-      cmocka_unit_test(test_products),  cmocka_unit_test(test_launches),
+      cmocka_unit_test(test_addresses),
+      cmocka_unit_test(test_initialization),
+      cmocka_unit_test(test_races),
+      cmocka_unit_test(test_mbarriers),
+      cmocka_unit_test(test_plain_bulk_copies),
+      cmocka_unit_test(test_early_launches),
+      cmocka_unit_test(test_barriers),
+      cmocka_unit_test(test_registers),
+      cmocka_unit_test(test_products),
+      cmocka_unit_test(test_launches),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -103,11 +103,12 @@ static void test_votes(void **state) {
   EXPECT(32, 0xFFF00000 ^ 1);
   run("sub.s32 %r1, 5, %tid;\nredux.sync.min.s32 %r2, %r1, -1;\nredux.sync.max.u32 %r3, %r1, -1;\n"
       "redux.sync.add.s32 %r4, %r1, -1;\nredux.sync.xor.b32 %r5, %tid, -1;\n"
+      "redux.sync.or.b32 %r6, %tid, -1;\nadd.s32 %r5, %r5, %r6;\n"
       "sub.s32 %r2, %r3, %r2;\nshl.b32 %r4, %r4, 4;\nadd.s32 %r2, %r2, %r4;\n"
       "add.s32 %r2, %r2, %r5;\nst.global.b32 [%l0], %r2;",
       32, 1);
-  /* min -26, max as unsigned -1, sum 5*32 - 496, xor of 0..31 is 0 */
-  EXPECT(32, (-1 + 26) + (160 - 496) * 16);
+  /* min -26, max as unsigned -1, sum 5*32 - 496, xor of 0..31 is 0, or of them 31 */
+  EXPECT(32, (-1 + 26) + (160 - 496) * 16 + 31);
   run("elect.sync %r1|%p1, -1;\nselp.b32 %r2, 7, 0, %p1;\nadd.s32 %r1, %r1, %r2;\n"
       "st.global.b32 [%l0], %r1;",
       32, 1);
@@ -235,6 +236,74 @@ static void test_bulk_copies(void **state) {
   }
 }
 
+/* Bytes come and go without a map: as many as a register says, and no byte beside them. */
+static void test_plain_bulk_copies(void **state) {
+  (void)state;
+  for (uint32_t i = 0; i < MAX_WORDS; i++)
+    in[i] = i * 2654435761U;
+  for (uint32_t bytes = 16; bytes <= 4096; bytes = bytes * 2 + 16) {
+    for (uint64_t schedule = 0; schedule < SCHEDULES; schedule++) {
+      char body[1024];
+      snprintf(body, sizeof body,
+               "setp.ne.b32 %%p1, %%tid, 0;\n@%%p1 ret;\nmbarrier.init.shared.b64 [smem+8192], 1;\n"
+               "fence.mbarrier_init.release.cluster;\nmov.b32 %%r1, %u;\nmov.b64 %%l1, smem;\n"
+               "mbarrier.arrive.expect_tx.shared.b64 _, [smem+8192], %%r1;\n"
+               "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%%l1+48], "
+               "[%%in+32], %%r1, [smem+8192];\n"
+               "W:\nmbarrier.try_wait.parity.shared.b64 %%p2, [smem+8192], 0;\n@!%%p2 bra W;\n"
+               "cp.async.bulk.global.shared::cta.bulk_group [%%out+64], [%%l1+48], %%r1;\n"
+               "cp.async.bulk.commit_group;\ncp.async.bulk.wait_group 0;\n",
+               bytes);
+      memset(out, 0xA5, sizeof out);
+      emu_expect_ok(&(emu_kernel_t){.body = body, .schedule = schedule}, in, sizeof in, out,
+                    sizeof out);
+      for (uint32_t i = 0; i < MAX_WORDS; i++)
+        assert_int_equal(out[i], i >= 16 && i < 16 + bytes / 4 ? in[i - 16 + 8] : 0xA5A5A5A5);
+    }
+  }
+}
+
+/* Each block adds to a word and hands on what it wrote; the last one sums it up, and leaves zero:
+ * the fences and atomics that LLVM writes. */
+static void test_last_block(void **state) {
+  (void)state;
+  for (uint64_t schedule = 0; schedule < SCHEDULES; schedule++) {
+    memset(out, 0, sizeof out);
+    emu_expect_ok(
+        &(emu_kernel_t){
+            .body =
+                "setp.ne.b32 %p1, %tid, 0;\n@%p1 ret;\n"
+                "mov.u32 %r1, %ctaid.x;\nadd.s32 %r2, %r1, 100;\n"
+                "mul.wide.u32 %l1, %r1, 4;\nadd.s64 %l1, %l1, %out;\n"
+                "st.global.b32 [%l1+64], %r2;\n"
+                "fence.acq_rel.gpu;\natom.global.add.u32 %r3, [%out], 1;\nfence.acq_rel.gpu;\n"
+                "atom.global.max.u32 %r4, [%out+4], %r2;\natom.global.or.b32 %r4, [%out+8], %r1;\n"
+                "setp.ne.b32 %p2, %r3, 7;\n@%p2 ret;\nmov.b32 %r5, 0;\nmov.b32 %r6, 0;\n"
+                "add.s64 %l2, %out, 64;\n"
+                "L:\nld.global.b32 %r7, [%l2];\nadd.s32 %r6, %r6, %r7;\n"
+                "add.s64 %l2, %l2, 4;\nadd.s32 %r5, %r5, 1;\nsetp.lt.u32 %p3, %r5, 8;\n"
+                "@%p3 bra L;\nst.global.b32 [%out+12], %r6;\nst.global.b32 [%out], 0;",
+            .blocks = 8,
+            .schedule = schedule},
+        in, sizeof in, out, sizeof out);
+    assert_int_equal(out[0], 0);
+    assert_int_equal(out[1], 107);
+    assert_int_equal(out[2], 7);
+    assert_int_equal(out[3], 828);
+  }
+}
+
+/* Fences of the generic proxy and the control of dependent grids, in every spelling. */
+static void test_no_effect(void **state) {
+  (void)state;
+  run("membar.cta;\nmembar.gl;\nmembar.sys;\nfence.acq_rel.cta;\nfence.acq_rel.cluster;\n"
+      "fence.acq_rel.gpu;\nfence.acq_rel.sys;\nfence.sc.cta;\nfence.sc.cluster;\nfence.sc.gpu;\n"
+      "fence.sc.sys;\ngriddepcontrol.launch_dependents;\ngriddepcontrol.wait;\n"
+      "ld.acquire.gpu.global.b32 %r1, [%l0];\nst.release.gpu.global.b32 [%l0], %tid;",
+      32, 1);
+  EXPECT(32, t);
+}
+
 /* Registers that one warpgroup gives up, the other takes. */
 static void test_registers_move(void **state) {
   (void)state;
@@ -261,6 +330,9 @@ int main(void) {
       cmocka_unit_test(test_memory),
       cmocka_unit_test(test_atomics),
       cmocka_unit_test(test_bulk_copies),
+      cmocka_unit_test(test_plain_bulk_copies),
+      cmocka_unit_test(test_last_block),
+      cmocka_unit_test(test_no_effect),
       cmocka_unit_test(test_registers_move),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

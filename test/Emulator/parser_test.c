@@ -91,6 +91,8 @@ static void test_statements(void **state) {
       {KERNEL("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%d1, {%r1, %r1}], [%d1];"),
        "line 10: cp.async.bulk.tensor.3d.global.shared::cta.bulk_group: 4 operands and "
        "coordinates; 5 are taken"},
+      {KERNEL("cp.async.bulk.global.shared::cta.bulk_group [%d1], [%d1], 16, %d1;"),
+       "line 10: cp.async.bulk.global.shared::cta.bulk_group: 4 operands; 3 are taken"},
   };
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
     emu_expect_refused(rows[i][0], rows[i][1]);
@@ -123,7 +125,7 @@ static void test_variables(void **state) {
   uint32_t out = 0;
   uint64_t address = (uint64_t)(uintptr_t)&out;
   const void *parameters[] = {&address};
-  const moe_emu_buffer_t buffer = {address, sizeof out, true, "out"};
+  const moe_emu_buffer_t buffer = {address, sizeof out, true, "out", false};
   moe_emu_launch_t launch = {.kernel = "k",
                              .grid = {1, 1, 1},
                              .block = {1, 1, 1},

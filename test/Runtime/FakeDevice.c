@@ -132,6 +132,12 @@ static moe_rt_status_t fake_launch(moe_rt_device_t *device, const moe__ready_lau
   memcpy(fake->launches[index].cluster, launch->cluster, sizeof launch->cluster);
   fake->launches[index].shared_memory = launch->shared_memory;
   fake->launches[index].programmatic = launch->programmatic;
+  for (int i = 0; i < launch->buffer_count; i++) {
+    char *names = fake->launches[index].pending;
+    if (launch->buffers[i].is_pending)
+      strncat(names, launch->buffers[i].name,
+              sizeof fake->launches[index].pending - 1 - strlen(names));
+  }
   fake->launches[index].parameter_count = launch->parameter_count;
   fake->launches[index].stream = stream;
   for (int i = 0; i < launch->parameter_count && i < FAKE_MAX_PARAMETERS; i++) {

@@ -29,6 +29,7 @@ typedef struct fake_device_t {
     char kernel[64];
     uint32_t grid[3], block[3], cluster[3], shared_memory;
     bool programmatic;
+    char pending[64]; /* names of the buffers that are */
     int parameter_count;
     uint64_t parameters[FAKE_MAX_PARAMETERS]; /* the first 8 bytes */
     const void *addresses[FAKE_MAX_PARAMETERS];

@@ -204,6 +204,28 @@ static void test_status(void **state) {
   moe_rt_call_destroy(call);
 }
 
+/* What launches before a programmatic one use is pending there: but for arguments, and the status
+ * word. */
+static void test_pending(void **state) {
+  fixture_t *fixture = *state;
+  json_t *manifest = read_manifest();
+  json_t *path = json_pack("[s,i,s,i,s]", "functions", 0, "launches", 0, "parameters");
+  static const char *const names[] = {"w", "report", "amax", "s"};
+  json_t *parameters = json_array();
+  for (int i = 0; i < 4; i++)
+    json_array_append_new(parameters,
+                          json_pack("{s:s,s:s}", "kind", "pointer", "tensor", names[i]));
+  json_damage(manifest, path, parameters);
+  moe_rt_program_destroy(fixture->program);
+  load(fixture, manifest);
+  expect_launches(fixture, 2);
+  assert_string_equal(fixture->fake.launches[0].pending, "");
+  assert_string_equal(fixture->fake.launches[1].pending, "s");
+  json_decref(parameters);
+  json_decref(path);
+  json_decref(manifest);
+}
+
 /* A launch is ordinary where all before it are left out: what it would overlap is the caller's. */
 static void test_programmatic_without_predecessor(void **state) {
   fixture_t *fixture = *state;
@@ -566,25 +588,16 @@ int main(int argc, char **argv) {
   require(argc == 2, "usage: call_test INPUTS");
   inputs = argv[1];
   const struct CMUnitTest tests[] = {
-      CALL_TEST(test_launches),
-      CALL_TEST(test_maps),
-      CALL_TEST(test_large),
-      CALL_TEST(test_empty),
-      CALL_TEST(test_no_workspace),
-      CALL_TEST(test_accepted),
-      CALL_TEST(test_counts),
-      CALL_TEST(test_kinds),
-      CALL_TEST(test_shapes),
-      CALL_TEST(test_memory),
-      CALL_TEST(test_overlaps),
-      CALL_TEST(test_allocation_fails),
-      CALL_TEST(test_bad_launches),
-      CALL_TEST(test_scalar_overflow),
-      CALL_TEST(test_launch_errors),
-      CALL_TEST(test_threads),
-      CALL_TEST(test_zeroed),
-      CALL_TEST(test_status),
-      CALL_TEST(test_programmatic_without_predecessor),
+      CALL_TEST(test_launches),      CALL_TEST(test_maps),
+      CALL_TEST(test_large),         CALL_TEST(test_empty),
+      CALL_TEST(test_no_workspace),  CALL_TEST(test_accepted),
+      CALL_TEST(test_counts),        CALL_TEST(test_kinds),
+      CALL_TEST(test_shapes),        CALL_TEST(test_memory),
+      CALL_TEST(test_overlaps),      CALL_TEST(test_allocation_fails),
+      CALL_TEST(test_bad_launches),  CALL_TEST(test_scalar_overflow),
+      CALL_TEST(test_launch_errors), CALL_TEST(test_threads),
+      CALL_TEST(test_zeroed),        CALL_TEST(test_status),
+      CALL_TEST(test_pending),       CALL_TEST(test_programmatic_without_predecessor),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -73,8 +73,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     pointers[i] = parameters[i];
   }
   const moe_emu_buffer_t buffers[] = {
-      {(uint64_t)(uintptr_t)memory, MEMORY, false, "in"},
-      {(uint64_t)(uintptr_t)memory + MEMORY, MEMORY, true, "out"},
+      {(uint64_t)(uintptr_t)memory, MEMORY, false, "in", false},
+      {(uint64_t)(uintptr_t)memory + MEMORY, MEMORY, true, "out", false},
   };
   static const uint32_t blocks[] = {32, 64, 128, 160};
   for (int count = 0; count <= MAX_PARAMETERS; count++) {

@@ -1,4 +1,4 @@
-// The kernel of mx_quantize.quantize: what must stand in it, and in which order.
+// The kernels of mx_quantize.quantize and quantize_dual: what must stand in them, and in which order.
 
 // RUN: moe-opt %s --split-input-file --emit=nvvm | FileCheck %s
 // RUN: moe-opt %s --split-input-file --emit=nvvm | FileCheck %s --check-prefix=RECORD
@@ -145,6 +145,96 @@ func.func @f32(%w: tensor<4x320x80xf32>) -> (tensor<4x320x80xf8E5M2, #col_major>
       schedule = {tile_n = 256, tile_k = 64, stages = 2, output_stages = 2, warps = 16, blocks_per_sm = 1, band = 1}}
       : (tensor<4x320x80xf32>) -> (tensor<4x320x80xf8E5M2, #col_major>, tensor<4x10x80xf8E8M0FNU>)
   return %q, %s : tensor<4x320x80xf8E5M2, #col_major>, tensor<4x10x80xf8E8M0FNU>
+}
+
+// -----
+
+// Rows of rank 2. A lane reads the 128 bytes of its row, 16 at a time, and writes 64; there are 2 blocks in them.
+// CHECK-LABEL: llvm.func @rows_0(
+// CHECK-SAME: %{{.*}}: i32, %{{.*}}: i32, %[[XMAP:[^:]*]]: !llvm.ptr {{{[^}]*}}}, %[[QMAP:[^:]*]]: !llvm.ptr {{{[^}]*}}}, %{{.*}}: !llvm.ptr<1>)
+// CHECK: nvvm.mbarrier.try_wait.parity
+// CHECK-COUNT-8: llvm.load {{.*}} : !llvm.ptr<3> -> vector<4xi32>
+// CHECK-NOT: llvm.load
+// CHECK: nvvm.mbarrier.arrive
+// CHECK-COUNT-15: llvm.intr.maximum
+// CHECK-COUNT-16: nvvm.convert.f32x2.to.f8x2
+// CHECK-COUNT-15: llvm.intr.maximum
+// CHECK-COUNT-16: nvvm.convert.f32x2.to.f8x2
+// CHECK-NOT: nvvm.convert
+// CHECK-COUNT-4: llvm.store {{.*}} : vector<4xi32>, !llvm.ptr<3>
+// CHECK-NOT: !llvm.ptr<3>
+//
+// Two lanes have the scales of 128 elements between them; one of them stores 4 bytes, where rows of scales are made of such.
+// CHECK: nvvm.shfl.sync idx
+// CHECK: scf.if
+// CHECK: llvm.store {{.*}} : i32, !llvm.ptr<1>
+// CHECK: } else {
+// CHECK-COUNT-2: llvm.store {{.*}} : i8, !llvm.ptr<1>
+// CHECK-NOT: llvm.store
+// CHECK: nvvm.fence.proxy
+// CHECK: nvvm.cp.async.bulk.tensor.global.shared.cta %[[QMAP]],
+// CHECK-NOT: nvvm.cp.async.bulk.tensor
+// CHECK: nvvm.cp.async.bulk.commit.group
+// CHECK-COUNT-2: nvvm.cp.async.bulk.tensor.shared.cluster.global {{[^,]*}}, %[[XMAP]],
+// CHECK-NOT: nvvm.cp.async.bulk.tensor
+//
+// RECORD-LABEL: llvm.func @rows_0(
+// RECORD-SAME: grid = [{min = [{mul = [1, {ceildiv = [{dim = [0, 0]}, 128]}, {ceildiv = [{dim = [0, 1]}, 128]}]}, {mul = ["num_sms", 2]}]}, 1, 1]
+// RECORD-SAME: {box = [64, 128], dims = [{dim = [0, 1]}, {dim = [0, 0]}], element = "bf16", {{.*}}strides = [{mul = [{dim = [0, 1]}, 2]}], swizzle = "128B", tensor = 0
+// RECORD-SAME: {box = [128, 128], dims = [{dim = [0, 1]}, {dim = [0, 0]}], element = "u8", {{.*}}strides = [{dim = [0, 1]}], swizzle = "128B", tensor = 1
+// RECORD-SAME: requires = [{dim = [0, 1], multiple_of = 32 : i64}]
+func.func @rows(%x: tensor<?x?xbf16>) -> (tensor<?x?xf8E4M3FN>, tensor<?x?xf8E8M0FNU>) {
+  %q, %s = "mx_quantize.quantize"(%x) {axis = 1 : i64, block = 32 : i64, mode = "rceil"}
+      : (tensor<?x?xbf16>) -> (tensor<?x?xf8E4M3FN>, tensor<?x?xf8E8M0FNU>)
+  return %q, %s : tensor<?x?xf8E4M3FN>, tensor<?x?xf8E8M0FNU>
+}
+
+// -----
+
+// A static K decides how scales are stored: rows of 3 are stored one by one. Results of 64 columns take the swizzle of 64 bytes.
+// CHECK-LABEL: llvm.func @narrow_0(
+// CHECK-NOT: : i32, !llvm.ptr<1>
+// CHECK-COUNT-2: llvm.store {{.*}} : i8, !llvm.ptr<1>
+// CHECK-NOT: llvm.store {{.*}} !llvm.ptr<1>
+//
+// RECORD-LABEL: llvm.func @narrow_0(
+// RECORD-SAME: {box = [64, 64], dims = [96, 64], element = "bf16"
+// RECORD-SAME: {box = [64, 64], dims = [96, 64], element = "u8", {{.*}}swizzle = "64B", tensor = 1
+func.func @narrow(%x: tensor<64x96xbf16>) -> (tensor<64x96xf8E4M3FN>, tensor<64x3xf8E8M0FNU>) {
+  %q, %s = "mx_quantize.quantize"(%x) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
+      schedule = {tile_n = 64, tile_k = 192, stages = 1, output_stages = 1, warps = 6, blocks_per_sm = 2, band = 1}}
+      : (tensor<64x96xbf16>) -> (tensor<64x96xf8E4M3FN>, tensor<64x3xf8E8M0FNU>)
+  return %q, %s : tensor<64x96xf8E4M3FN>, tensor<64x3xf8E8M0FNU>
+}
+
+// -----
+
+#col_major = affine_map<(e, n, k) -> (e, k, n)>
+
+// Both from one read: a stage is read twice and given back once, one commit sends both tiles off.
+// CHECK-LABEL: llvm.func @both_0(
+// CHECK-SAME: %[[XMAP:[^:]*]]: !llvm.ptr {{{[^}]*}}}, %[[QMAP:[^:]*]]: !llvm.ptr {{{[^}]*}}}, %[[QTMAP:[^:]*]]: !llvm.ptr {{{[^}]*}}},
+// CHECK: nvvm.mbarrier.try_wait.parity
+// CHECK-COUNT-8: llvm.load {{.*}} : !llvm.ptr<3> -> vector<4xi32>
+// CHECK-NOT: nvvm.mbarrier.arrive
+// CHECK-COUNT-32: llvm.load {{.*}} : !llvm.ptr<3> -> i32
+// CHECK: nvvm.mbarrier.arrive
+// CHECK-NOT: llvm.load
+// CHECK: nvvm.cp.async.bulk.tensor.global.shared.cta %[[QTMAP]],
+// CHECK: nvvm.cp.async.bulk.tensor.global.shared.cta %[[QMAP]],
+// CHECK-NOT: nvvm.cp.async.bulk.tensor
+// CHECK: nvvm.cp.async.bulk.commit.group
+// CHECK-COUNT-2: nvvm.cp.async.bulk.tensor.shared.cluster.global {{[^,]*}}, %[[XMAP]],
+// CHECK-NOT: nvvm.cp.async.bulk.tensor
+//
+// RECORD-LABEL: llvm.func @both_0(
+// RECORD-SAME: requires = [{dim = [0, 1], multiple_of = 32 : i64}, {dim = [0, 2], multiple_of = 32 : i64}]
+func.func @both(%x: tensor<4x320x96xbf16>)
+    -> (tensor<4x320x96xf8E4M3FN>, tensor<4x320x3xf8E8M0FNU>, tensor<4x320x96xf8E4M3FN, #col_major>, tensor<4x10x96xf8E8M0FNU>) {
+  %q, %s, %qt, %st = "mx_quantize.quantize_dual"(%x) {block = 32 : i64, mode = "rceil"} : (tensor<4x320x96xbf16>)
+      -> (tensor<4x320x96xf8E4M3FN>, tensor<4x320x3xf8E8M0FNU>, tensor<4x320x96xf8E4M3FN, #col_major>, tensor<4x10x96xf8E8M0FNU>)
+  return %q, %s, %qt, %st
+      : tensor<4x320x96xf8E4M3FN>, tensor<4x320x3xf8E8M0FNU>, tensor<4x320x96xf8E4M3FN, #col_major>, tensor<4x10x96xf8E8M0FNU>
 }
 
 // -----

@@ -3,11 +3,10 @@
 // RUN: moe-opt %s --split-input-file --moe-select-schedule --verify-diagnostics
 
 // What has no kernel.
-#col_major = affine_map<(e, n, k) -> (e, k, n)>
-func.func @axis_2(%w: tensor<?x?x?xbf16>) {
-  // expected-error@below {{no kernel quantizes a tensor of rank 3 along axis 2 yet; there is one for rank 3 along axis 1}}
-  %q, %s = "mx_quantize.quantize"(%w) {axis = 2 : i64, block = 32 : i64, mode = "rceil"}
-      : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
+func.func @rank_1(%w: tensor<?xbf16>) {
+  // expected-error@below {{no kernel quantizes a tensor of rank 1 along axis 0 yet; there are kernels for rank 2 and 3 along the last dimension and the one before it}}
+  %q, %s = "mx_quantize.quantize"(%w) {axis = 0 : i64, block = 32 : i64, mode = "rceil"}
+      : (tensor<?xbf16>) -> (tensor<?xf8E4M3FN>, tensor<?xf8E8M0FNU>)
   return
 }
 
@@ -18,16 +17,6 @@ func.func @axis_0(%w: tensor<?x?x?xbf16>) {
   // expected-error@below {{no kernel quantizes a tensor of rank 3 along axis 0 yet}}
   %q, %s = "mx_quantize.quantize"(%w) {axis = 0 : i64, block = 32 : i64, mode = "rceil"}
       : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
-  return
-}
-
-// -----
-
-#col_major = affine_map<(e, n, k) -> (e, k, n)>
-func.func @rank_2(%w: tensor<?x?xbf16>) {
-  // expected-error@below {{no kernel quantizes a tensor of rank 2 along axis 1 yet}}
-  %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil"}
-      : (tensor<?x?xbf16>) -> (tensor<?x?xf8E4M3FN>, tensor<?x?xf8E8M0FNU>)
   return
 }
 
@@ -55,7 +44,7 @@ func.func @k(%w: tensor<4x64x24xbf16>) {
 
 #col_major = affine_map<(e, n, k) -> (e, k, n)>
 func.func @x_order(%w: tensor<?x?x?xbf16, #col_major>) {
-  // expected-error@below {{the kernel takes x and scales row-major; remove their encoding}}
+  // expected-error@below {{the kernel has 'x' row-major; remove its encoding}}
   %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil"}
       : (tensor<?x?x?xbf16, #col_major>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
   return
@@ -65,7 +54,7 @@ func.func @x_order(%w: tensor<?x?x?xbf16, #col_major>) {
 
 #col_major = affine_map<(e, n, k) -> (e, k, n)>
 func.func @scales_order(%w: tensor<?x?x?xbf16>) {
-  // expected-error@below {{the kernel takes x and scales row-major; remove their encoding}}
+  // expected-error@below {{the kernel has 'scales' row-major; remove its encoding}}
   %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil"}
       : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU, #col_major>)
   return
@@ -75,7 +64,7 @@ func.func @scales_order(%w: tensor<?x?x?xbf16>) {
 
 #col_major = affine_map<(e, n, k) -> (e, k, n)>
 func.func @q_row_major(%w: tensor<?x?x?xbf16>) {
-  // expected-error@below {{the kernel writes q column-major per expert; give q the encoding affine_map<(e, n, k) -> (e, k, n)>}}
+  // expected-error@below {{the kernel writes 'q' column-major; give it the encoding affine_map<(e, n, k) -> (e, k, n)>}}
   %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil"}
       : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN>, tensor<?x?x?xf8E8M0FNU>)
   return
@@ -85,9 +74,77 @@ func.func @q_row_major(%w: tensor<?x?x?xbf16>) {
 
 #col_major = affine_map<(e, n, k) -> (e, k, n)>
 func.func @q_other_order(%w: tensor<?x?x?xbf16>) {
-  // expected-error@below {{the kernel writes q column-major per expert}}
+  // expected-error@below {{the kernel writes 'q' column-major}}
   %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil"}
       : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, affine_map<(e, n, k) -> (n, k, e)>>, tensor<?x?x?xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+func.func @rank_2_row_major(%x: tensor<?x?xbf16>) {
+  // expected-error@below {{the kernel writes 'q' column-major; give it the encoding affine_map<(m, k) -> (k, m)>}}
+  %q, %s = "mx_quantize.quantize"(%x) {axis = 0 : i64, block = 32 : i64, mode = "rceil"}
+      : (tensor<?x?xbf16>) -> (tensor<?x?xf8E4M3FN>, tensor<?x?xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(m, k) -> (k, m)>
+func.func @rows_column_major(%x: tensor<?x?xbf16>) {
+  // expected-error@below {{the kernel has 'q' row-major; remove its encoding}}
+  %q, %s = "mx_quantize.quantize"(%x) {axis = 1 : i64, block = 32 : i64, mode = "rceil"}
+      : (tensor<?x?xbf16>) -> (tensor<?x?xf8E4M3FN, #col_major>, tensor<?x?xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(m, k) -> (k, m)>
+func.func @dual_x(%x: tensor<?x?xbf16, #col_major>) {
+  // expected-error@below {{the kernel has 'x' row-major; remove its encoding}}
+  %q, %s, %qt, %st = "mx_quantize.quantize_dual"(%x) {block = 32 : i64, mode = "rceil"} : (tensor<?x?xbf16, #col_major>)
+      -> (tensor<?x?xf8E4M3FN>, tensor<?x?xf8E8M0FNU>, tensor<?x?xf8E4M3FN, #col_major>, tensor<?x?xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(m, k) -> (k, m)>
+func.func @dual_q(%x: tensor<?x?xbf16>) {
+  // expected-error@below {{the kernel has 'q' row-major; remove its encoding}}
+  %q, %s, %qt, %st = "mx_quantize.quantize_dual"(%x) {block = 32 : i64, mode = "rceil"} : (tensor<?x?xbf16>)
+      -> (tensor<?x?xf8E4M3FN, #col_major>, tensor<?x?xf8E8M0FNU>, tensor<?x?xf8E4M3FN, #col_major>, tensor<?x?xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+func.func @dual_q_t(%x: tensor<?x?x?xbf16>) {
+  // expected-error@below {{the kernel writes 'q_t' column-major; give it the encoding affine_map<(e, n, k) -> (e, k, n)>}}
+  %q, %s, %qt, %st = "mx_quantize.quantize_dual"(%x) {block = 32 : i64, mode = "rceil"} : (tensor<?x?x?xbf16>)
+      -> (tensor<?x?x?xf8E4M3FN>, tensor<?x?x?xf8E8M0FNU>, tensor<?x?x?xf8E4M3FN>, tensor<?x?x?xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(m, k) -> (k, m)>
+func.func @dual_scales_t(%x: tensor<?x?xbf16>) {
+  // expected-error@below {{the kernel has 'scales_t' row-major; remove its encoding}}
+  %q, %s, %qt, %st = "mx_quantize.quantize_dual"(%x) {block = 32 : i64, mode = "rceil"} : (tensor<?x?xbf16>)
+      -> (tensor<?x?xf8E4M3FN>, tensor<?x?xf8E8M0FNU>, tensor<?x?xf8E4M3FN, #col_major>, tensor<?x?xf8E8M0FNU, #col_major>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(m, k) -> (k, m)>
+func.func @dual_types(%x: tensor<?x?xbf16>) {
+  // expected-error@below {{the kernel writes 'q' and 'q_t' with one element type; give both the same, or use a quantize for each}}
+  %q, %s, %qt, %st = "mx_quantize.quantize_dual"(%x) {block = 32 : i64, mode = "rceil"} : (tensor<?x?xbf16>)
+      -> (tensor<?x?xf8E4M3FN>, tensor<?x?xf8E8M0FNU>, tensor<?x?xf8E5M2, #col_major>, tensor<?x?xf8E8M0FNU>)
   return
 }
 
@@ -268,7 +325,7 @@ func.func @no_band(%w: tensor<?x?x?xbf16>) {
 
 #col_major = affine_map<(e, n, k) -> (e, k, n)>
 func.func @tile_n_too_small(%w: tensor<?x?x?xbf16>) {
-  // expected-error@below {{'schedule.tile_n' is 127; it must be between 128 and 256}}
+  // expected-error@below {{'schedule.tile_n' is 127; it must be a multiple of 128}}
   %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
       schedule = {tile_n = 127, tile_k = 128, stages = 2, output_stages = 1, warps = 8, blocks_per_sm = 1, band = 64}}
       : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
@@ -279,7 +336,7 @@ func.func @tile_n_too_small(%w: tensor<?x?x?xbf16>) {
 
 #col_major = affine_map<(e, n, k) -> (e, k, n)>
 func.func @tile_n_too_large(%w: tensor<?x?x?xbf16>) {
-  // expected-error@below {{'schedule.tile_n' is 257; it must be between 128 and 256}}
+  // expected-error@below {{'schedule.tile_n' is 257; it must be between 32 and 256}}
   %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
       schedule = {tile_n = 257, tile_k = 128, stages = 2, output_stages = 1, warps = 8, blocks_per_sm = 1, band = 64}}
       : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
@@ -857,5 +914,47 @@ func.func @product_shared_memory(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x1
   // expected-error@below {{'schedule' needs 279552 bytes of shared memory in each of 1 blocks; a multiprocessor has 233472}}
   %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {tile_n = 256, stages = 5, band = 8}}
       : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @rows_tile_n(%x: tensor<?x?xbf16>) {
+  // expected-error@below {{'schedule.tile_n' is 48; it must be a multiple of 32}}
+  %q, %s = "mx_quantize.quantize"(%x) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
+      schedule = {tile_n = 48, tile_k = 128, stages = 2, output_stages = 1, warps = 2, blocks_per_sm = 2, band = 1}}
+      : (tensor<?x?xbf16>) -> (tensor<?x?xf8E4M3FN>, tensor<?x?xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+func.func @strips(%x: tensor<?x?xbf16>) {
+  // expected-error@below {{'schedule.warps' is 1; a warp may have at most 16 of the tile's 32 strips}}
+  %q, %s = "mx_quantize.quantize"(%x) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
+      schedule = {tile_n = 256, tile_k = 256, stages = 1, output_stages = 1, warps = 1, blocks_per_sm = 1, band = 1}}
+      : (tensor<?x?xbf16>) -> (tensor<?x?xf8E4M3FN>, tensor<?x?xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(m, k) -> (k, m)>
+func.func @dual_shared_memory(%x: tensor<?x?xbf16>) {
+  // expected-error@below {{'schedule' needs 131328 bytes of shared memory in each of 2 blocks; a multiprocessor has 233472}}
+  %q, %s, %qt, %st = "mx_quantize.quantize_dual"(%x) {block = 32 : i64, mode = "rceil",
+      schedule = {tile_n = 128, tile_k = 128, stages = 3, output_stages = 1, warps = 8, blocks_per_sm = 2, band = 1}} : (tensor<?x?xbf16>)
+      -> (tensor<?x?xf8E4M3FN>, tensor<?x?xf8E8M0FNU>, tensor<?x?xf8E4M3FN, #col_major>, tensor<?x?xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(m, k) -> (k, m)>
+func.func @dual_registers(%x: tensor<?x?xbf16>) {
+  // expected-error@below {{'schedule' leaves 72 registers to each of 864 threads; the kernel needs 96}}
+  %q, %s, %qt, %st = "mx_quantize.quantize_dual"(%x) {block = 32 : i64, mode = "rceil",
+      schedule = {tile_n = 128, tile_k = 128, stages = 1, output_stages = 1, warps = 8, blocks_per_sm = 3, band = 1}} : (tensor<?x?xbf16>)
+      -> (tensor<?x?xf8E4M3FN>, tensor<?x?xf8E8M0FNU>, tensor<?x?xf8E4M3FN, #col_major>, tensor<?x?xf8E8M0FNU>)
   return
 }

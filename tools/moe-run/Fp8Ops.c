@@ -1,8 +1,8 @@
 /* Fp8Ops.c - the ops of the mx_quantize dialect with fp32 scales, on the C reference.
  *
- * Why it exists: see Launch.h. Slices are plain calls of libmoe_ref on parts of the tensors: between
- * scales where amaxes are found, anywhere where elements are only multiplied. A dual op is two plain
- * ones: row by row, and along the dimension before the last.
+ * Why it exists: see Launch.h. Slices are plain calls of libmoe_ref on parts of the tensors:
+ * between scales where amaxes are found, anywhere where elements are only multiplied. A dual op is
+ * two plain ones: row by row, and along the dimension before the last.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "tools/moe-run/Launch.h"
@@ -15,6 +15,8 @@
 enum { GROUP_BLOCK = 64 };
 
 /* ---- What the ops have in common ---- */
+
+enum { SCALE_RESULTS = 3 }; /* of a first pass, for each direction: scales, factors, state */
 
 static bool is_quantize(const moe__launch_t *launch) {
   return launch->op == &moe__op_quantize_fp8 || launch->op == &moe__op_quantize_fp8_dual;
@@ -59,8 +61,8 @@ static void bind_tensors(const moe__launch_t *launch, int number, direction_t *o
     out->q = results[2 * number];
     out->scales = results[2 * number + 1];
   } else if (is_scale(launch)) {
-    out->scales = results[2 * number];
-    out->factors = results[2 * number + 1];
+    out->scales = results[SCALE_RESULTS * number];
+    out->factors = results[SCALE_RESULTS * number + 1];
   } else if (is_cast(launch)) {
     out->factors = tensors[1 + number];
     out->q = results[number];
@@ -70,8 +72,8 @@ static void bind_tensors(const moe__launch_t *launch, int number, direction_t *o
   }
 }
 
-/* Of a dual op number 0 is along the last dimension, whose rows are scaled one by one, so that groups
- * are nothing to it; number 1 is along the one before. */
+/* Of a dual op number 0 is along the last dimension, whose rows are scaled one by one, so that
+ * groups are nothing to it; number 1 is along the one before. */
 static direction_t direction_of(const moe__launch_t *launch, int number) {
   direction_t direction = {.scaling = launch->fp8.scaling};
   direction.scaling.offs = offs_of(launch);
@@ -235,16 +237,19 @@ static moe_ref_status_t run_cast(const moe__launch_t *launch, int64_t slice) {
   return moe_ref_fp8_cast(&part.x, &part.factors, &part.scaling, &part.q);
 }
 
-/* The last result is what a kernel keeps between calls: zeros, before and after each. */
+/* The last result of each direction is what a kernel keeps between calls: zeros, before and after
+ * each. */
 static moe_ref_status_t clear_state(const moe__launch_t *launch) {
-  const moe_ref_tensor_t *state =
-      &launch->tensors[launch->operand_count + launch->op->result_count - 1];
-  int64_t count = 1;
-  for (int d = 0; d < state->rank; d++)
-    count *= state->shape[d];
-  if (state->dtype != MOE_REF_I32)
-    return MOE_REF_INVALID_ARGUMENT;
-  memset(state->data, 0, (size_t)count * sizeof(int32_t));
+  for (int number = 0; number < direction_count(launch); number++) {
+    const moe_ref_tensor_t *state =
+        &launch->tensors[launch->operand_count + SCALE_RESULTS * number + 2];
+    int64_t count = 1;
+    for (int d = 0; d < state->rank; d++)
+      count *= state->shape[d];
+    if (state->dtype != MOE_REF_I32)
+      return MOE_REF_INVALID_ARGUMENT;
+    memset(state->data, 0, (size_t)count * sizeof(int32_t));
+  }
   return MOE_REF_OK;
 }
 
@@ -280,12 +285,12 @@ static void use(const moe__launch_t *launch, int operand, moe__use_t *out_use) {
 
 /* ---- Groups ---- */
 
-/* Whether the result has a row for each of x, which is not written where that is in no group. Scales
- * of groups have none, those of a dual op's rows do. */
+/* Whether the result has a row for each of x, which is not written where that is in no group.
+ * Scales of groups have none, those of a dual op's rows do. */
 static bool has_rows(const moe__launch_t *launch, int result) {
-  if (is_scale(launch) && result == launch->op->result_count - 1)
-    return false;
-  const bool holds_scales = is_scale(launch) || (is_quantize(launch) && result % 2 == 1);
+  if (is_scale(launch))
+    return is_dual(launch) && result < SCALE_RESULTS - 1;
+  const bool holds_scales = is_quantize(launch) && result % 2 == 1;
   return !holds_scales || (is_dual(launch) && result / 2 == 0);
 }
 
@@ -307,6 +312,6 @@ const moe__op_t moe__op_quantize_fp8 = FP8_OP("quantize_fp8", 1, 2, run_quantize
 const moe__op_t moe__op_quantize_fp8_dual = FP8_OP("quantize_fp8_dual", 1, 4, run_quantize);
 const moe__op_t moe__op_dequantize_fp8 = FP8_OP("dequantize_fp8", 2, 1, run_dequantize);
 const moe__op_t moe__op_scale_fp8 = FP8_OP("scale_fp8", 1, 3, run_scale);
-const moe__op_t moe__op_scale_fp8_dual = FP8_OP("scale_fp8_dual", 1, 5, run_scale);
+const moe__op_t moe__op_scale_fp8_dual = FP8_OP("scale_fp8_dual", 1, 6, run_scale);
 const moe__op_t moe__op_cast_fp8 = FP8_OP("cast_fp8", 2, 1, run_cast);
 const moe__op_t moe__op_cast_fp8_dual = FP8_OP("cast_fp8_dual", 3, 2, run_cast);

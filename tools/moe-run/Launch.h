@@ -1,9 +1,9 @@
 /* Launch.h - a launch of the manifest, as the C reference computes it; internal to Reference.c and
  * the files of ops.
  *
- * Why it exists: what differs from op to op is what it takes, how its work is cut for threads, which
- * rows it writes, and whether its results have certain bits. To support a new op, write a moe__op_t and name it in
- * Reference.c.
+ * Why it exists: what differs from op to op is what it takes, how its work is cut for threads,
+ * which rows it writes, and whether its results have certain bits. To support a new op, write a
+ * moe__op_t and name it in Reference.c.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #ifndef MOE_RUN_LAUNCH_H
@@ -47,8 +47,8 @@ typedef struct moe__op_t {
   /* Judges a slice of a product's result, which the launch's tensors name. */
   moe_ref_status_t (*judge)(const moe__launch_t *launch, int64_t slice, moe_ref_score_t *score);
   double (*flops)(const moe__launch_t *launch);
-  /* Rows of dimension 0 of result number `result` from this one on are in no group, and not written;
-   * -1 where it has no such rows. Called after all slices have run. */
+  /* Rows of dimension 0 of result number `result` from this one on are in no group, and not
+   * written; -1 where it has no such rows. Called after all slices have run. */
   int64_t (*written_rows)(const moe__launch_t *launch, int result);
 } moe__op_t;
 

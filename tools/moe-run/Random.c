@@ -200,7 +200,8 @@ static void store(const moe__tensor_t *tensor, int64_t position, uint32_t bits) 
   }
 }
 
-/* How long the block is along dimension d that has element i in it: the tensor may end within it. */
+/* How long the block is along dimension d that has element i in it: the tensor may end within it.
+ */
 static int64_t extent(const fill_t *fill, int d, int64_t i) {
   const int64_t cell = fill->random->use.cell[d], left = fill->tensor->shape[d] - i / cell * cell;
   return left < cell ? left : cell;

@@ -1,6 +1,7 @@
 """Makes, shows and damages safetensors files, with the standard library only.
 
   safetensors.py make FILE NAME:DTYPE:SHAPE[:ORDER] ...   tensors with data that depends on FILE's arguments alone
+  safetensors.py integers FILE NAME INTEGER ...           an I32 tensor of rank 1
   safetensors.py show FILE                                header, one line per tensor, metadata
   safetensors.py raw FILE HEADER [DATA_BYTES [LENGTH]]    any header text; LENGTH overrides the header's length
 
@@ -89,6 +90,10 @@ if __name__ == "__main__":
     command, file_name, *rest = sys.argv[1:]
     if command == "make":
         make(file_name, rest)
+    elif command == "integers":
+        name, *integers = rest
+        data = struct.pack(f"<{len(integers)}i", *map(int, integers))
+        write(file_name, {name: {"dtype": "I32", "shape": [len(integers)], "data_offsets": [0, len(data)]}}, data)
     elif command == "show":
         show(file_name)
     elif command == "raw":

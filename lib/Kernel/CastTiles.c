@@ -1,0 +1,572 @@
+/* CastTiles.c - see CastTiles.h.
+ *
+ * Shared memory has no bank conflicts on any side. Coming in, a tile lies in boxes of 128 bytes a
+ * row, in the 128-byte swizzle. A warp that writes columns reads a row of a box at a time; one that
+ * writes rows reads 16 bytes of each of its rows, and the swizzle puts those of 8 consecutive rows,
+ * which is what one memory phase takes, side by side.
+ *
+ * Going out by rows, the same holds for stores of 16 bytes: an output tile is as wide as one of the
+ * swizzles, and each of them spreads 8 consecutive rows. Going out by columns, a lane holds 32
+ * results of a column, 32 consecutive bytes of the transposed tile, and writes them 16 at a time;
+ * the 8 lanes of one memory phase must hit 8 different 16-byte columns of the 128-byte swizzle. With
+ * one column a lane (fp32) they do. With two (bf16) lanes 4..7 would collide with lanes 0..3, so
+ * they take the two halves of the strip in the other order, from the load on: it costs nothing.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Kernel/CastTiles.h"
+
+#include "lib/Builder/Inspect.h"
+#include "lib/Kernel/Warp.h"
+
+#include "mlir-c/BuiltinTypes.h"
+
+#define ROW_BYTES 128 /* of a swizzled row in shared memory */
+#define CHUNK 16      /* bytes that a swizzle moves together */
+#define CHUNK_BITS 4
+#define UNIT_ROWS 32 /* of a unit in columns */
+#define HALF (UNIT_ROWS / 2)
+#define UNIT_BYTES (UNIT_ROWS * ROW_BYTES)
+#define MAX_GROUPS 1024
+#define CONSUMER_BARRIER 1
+#define CONSUMER_BARRIER_2 2
+
+/* Columns of x in 128 bytes. */
+static int box_k(const moe__cast_tiles_t *tiles) {
+  return ROW_BYTES / tiles->elements.bytes;
+}
+
+/* Boxes side by side in a tile. */
+static int boxes(const moe__cast_tiles_t *tiles) {
+  return tiles->tile_k / box_k(tiles);
+}
+
+static int32_t tile_elements(const moe__cast_tiles_t *tiles) {
+  return tiles->tile_n * tiles->tile_k;
+}
+
+static int units(const moe__cast_tiles_t *tiles) {
+  return tile_elements(tiles) * tiles->elements.bytes / UNIT_BYTES / tiles->warps;
+}
+
+int moe__cast_pieces(const moe__cast_tiles_t *tiles) {
+  /* As many as together have 128 elements: their scales are the 4 bytes of a word. */
+  int pieces = tiles->elements.bytes;
+  while (boxes(tiles) % pieces)
+    pieces /= 2;
+  return pieces;
+}
+
+/* An output tile in rows is made of panels that are as wide as a swizzle: 32, 64 or 128 bytes. */
+static int panel(const moe__cast_tiles_t *tiles) {
+  int width = ROW_BYTES;
+  while (tiles->tile_k % width)
+    width /= 2;
+  return width;
+}
+
+/* ---- Parameters ---- */
+
+/* A map over rows x columns of each batch, in the order of memory. */
+static MlirValue add_map(moe__cast_tiles_t *tiles, int tensor, const char *element, int bytes,
+                         const moe__extent_t *rows, const moe__extent_t *columns, int box_rows,
+                         int box_columns) {
+  static const char *const swizzles[] = {"32B", "64B", "128B"};
+  char row[MOE__EXPRESSION_SIZE], batch[MOE__EXPRESSION_SIZE], size[8];
+  snprintf(size, sizeof size, "%d", bytes);
+  const char *n = tiles->n.expression, *k = tiles->k.expression;
+  if (bytes == 1)
+    snprintf(row, sizeof row, "%s", columns->expression);
+  else
+    moe__expression_mul(row, 2, (const char *[]){columns->expression, size});
+  moe__expression_mul(batch, bytes == 1 ? 2 : 3, (const char *[]){n, k, size});
+  return moe__kernel_tensor_map(
+      tiles->kernel, &(moe__tensor_map_t){
+                         .tensor = tensor,
+                         .element = element,
+                         .rank = tiles->rank,
+                         .dims = {columns->expression, rows->expression, tiles->batches.expression},
+                         .strides = {row, batch},
+                         .box = {box_columns, box_rows, 1},
+                         .swizzle = swizzles[box_columns * bytes / 64],
+                     });
+}
+
+void moe__cast_tiles_parameters(moe__cast_tiles_t *tiles, MlirType x_type, MlirType q_type,
+                                const int q[2]) {
+  moe__kernel_t *kernel = tiles->kernel;
+  tiles->elements = moe__elements_of(x_type, tiles->elements.sanitize);
+  tiles->element = moe__fp8_of(q_type);
+  tiles->rank = (int)mlirShapedTypeGetRank(x_type);
+  /* Extents come first: the tensor maps are written in terms of them. Their parameters do too. */
+  int last = tiles->rank - 1;
+  if (tiles->rank == 3)
+    tiles->batches = moe__kernel_extent(kernel, 0, 0, x_type);
+  else
+    tiles->batches =
+        (moe__extent_t){.size = 1, .value = moe__i32(&kernel->builder, 1), .expression = "1"};
+  tiles->n = moe__kernel_extent(kernel, 0, last - 1, x_type);
+  tiles->k = moe__kernel_extent(kernel, 0, last, x_type);
+  int bytes = tiles->elements.bytes;
+  tiles->x_map = add_map(tiles, 0, bytes == 2 ? "bf16" : "f32", bytes, &tiles->n, &tiles->k,
+                         tiles->tile_n, box_k(tiles));
+  if (tiles->writes[MOE__ROWS])
+    tiles->maps[MOE__ROWS] =
+        add_map(tiles, q[MOE__ROWS], "u8", 1, &tiles->n, &tiles->k, tiles->tile_n, panel(tiles));
+  if (tiles->writes[MOE__COLUMNS])
+    tiles->maps[MOE__COLUMNS] =
+        add_map(tiles, q[MOE__COLUMNS], "u8", 1, &tiles->k, &tiles->n, tiles->tile_k, ROW_BYTES);
+}
+
+void moe__cast_tiles_groups(moe__cast_tiles_t *tiles, int offs, MlirType offs_type,
+                            const int q[2]) {
+  moe__kernel_t *kernel = tiles->kernel;
+  tiles->grouped = true;
+  tiles->groups = moe__kernel_extent(kernel, offs, 0, offs_type);
+  if (tiles->groups.size < 0)
+    moe__kernel_require(kernel, offs, 0, "at_most", MAX_GROUPS);
+  tiles->offs = moe__kernel_pointer(kernel, offs);
+  tiles->status = moe__kernel_status(kernel);
+  for (int direction = 0; direction < 2; direction++)
+    if (tiles->writes[direction])
+      tiles->pointers[direction] = moe__kernel_pointer(kernel, q[direction]);
+}
+
+void moe__cast_tiles_grid(const moe__cast_tiles_t *tiles, char *out) {
+  char rows[MOE__EXPRESSION_SIZE], columns[MOE__EXPRESSION_SIZE], total[MOE__EXPRESSION_SIZE],
+      resident[MOE__EXPRESSION_SIZE], blocks[16];
+  moe__expression_ceildiv(rows, tiles->n.expression, tiles->tile_n);
+  moe__expression_ceildiv(columns, tiles->k.expression, tiles->tile_k);
+  moe__expression_mul(total, 3, (const char *[]){tiles->batches.expression, rows, columns});
+  snprintf(blocks, sizeof blocks, "%d", tiles->blocks_per_sm);
+  moe__expression_mul(resident, 2, (const char *[]){"\"num_sms\"", blocks});
+  moe__expression_min(out, total, resident);
+}
+
+/* ---- Tiles ---- */
+
+static moe__tile_t tile_at(moe__cast_tiles_t *tiles, MlirValue index) {
+  moe__builder_t *b = &tiles->kernel->builder;
+  if (tiles->rank == 3)
+    return moe__tile_at(b, &tiles->tiles, index);
+  moe__tile_t tile = moe__tile_in_batch(b, &tiles->tiles, index);
+  tile.batch = moe__i32(b, 0);
+  return tile;
+}
+
+/* The place of a tile in x, in elements. */
+typedef struct place_t {
+  MlirValue batch, row, column; /* i32 */
+} place_t;
+
+static place_t place_of(moe__cast_tiles_t *tiles, MlirValue index) {
+  moe__builder_t *b = &tiles->kernel->builder;
+  moe__tile_t tile = tile_at(tiles, index);
+  return (place_t){tile.batch, moe__mul(b, tile.row, moe__i32(b, tiles->tile_n)),
+                   moe__mul(b, tile.column, moe__i32(b, tiles->tile_k))};
+}
+
+/* ---- The loading warp ---- */
+
+static void load_tiles(moe__cast_tiles_t *tiles) {
+  moe__kernel_t *kernel = tiles->kernel;
+  moe__builder_t *b = &kernel->builder;
+  int32_t box_bytes = tiles->tile_n * ROW_BYTES;
+  moe__cursor_t start = moe__cursor_start(b);
+  moe__for_t loop =
+      moe__tiles_begin(kernel, &tiles->tiles, 2, (MlirValue[]){start.stage, start.phase});
+  moe__cursor_t cursor = {loop.carried[0], loop.carried[1]};
+  place_t place = place_of(tiles, loop.index);
+  MlirValue landed =
+      moe__ring_acquire(kernel, &tiles->ring, cursor, moe__i32(b, boxes(tiles) * box_bytes));
+  MlirValue buffer = moe__ring_buffer(kernel, &tiles->ring, cursor);
+  for (int i = 0; i < boxes(tiles); i++)
+    moe__tma_load(b, tiles->x_map, moe__offset_by(b, buffer, i * box_bytes), landed, tiles->rank,
+                  (MlirValue[]){moe__add(b, place.column, moe__i32(b, i * box_k(tiles))), place.row,
+                                place.batch});
+  cursor = moe__cursor_next(b, &tiles->ring, cursor);
+  moe__for_end(b, &loop, (MlirValue[]){cursor.stage, cursor.phase});
+}
+
+/* ---- Units ---- */
+
+/* What a lane knows of itself; the same for every unit. */
+static void find_lane(moe__cast_tiles_t *tiles) {
+  moe__builder_t *b = &tiles->kernel->builder;
+  tiles->warp = moe__lshr(b, tiles->kernel->thread, 5);
+  tiles->lane = moe__and(b, tiles->kernel->thread, moe__i32(b, MOE__WARP - 1));
+  tiles->swap = tiles->elements.per_word == 2
+                    ? moe__and(b, moe__lshr(b, tiles->lane, 2), moe__i32(b, 1))
+                    : moe__i32(b, 0);
+  MlirValue chunk = moe__lshr(b, tiles->lane, 2);
+  MlirValue in_chunk = moe__shl(b, moe__and(b, tiles->lane, moe__i32(b, 3)), 2);
+  for (int i = 0; i < 8; i++)
+    tiles->read[i] =
+        moe__add(b, moe__shl(b, moe__xor(b, chunk, moe__i32(b, i)), CHUNK_BITS), in_chunk);
+  tiles->first_half = moe__mul(b, tiles->swap, moe__i32(b, HALF * ROW_BYTES));
+  tiles->second_half = moe__xor(b, tiles->first_half, moe__i32(b, HALF * ROW_BYTES));
+}
+
+MlirValue moe__cast_row_of_word(moe__cast_tiles_t *tiles, int index) {
+  moe__builder_t *b = &tiles->kernel->builder;
+  return moe__xor(b, moe__shl(b, tiles->swap, 4), moe__i32(b, index));
+}
+
+/* Unit number `index` of the warp, without its output. */
+static moe__cast_unit_t unit_of(moe__cast_tiles_t *tiles, const place_t *place,
+                                moe__direction_t direction, int index) {
+  moe__builder_t *b = &tiles->kernel->builder;
+  moe__cast_unit_t unit = {.direction = direction, .index = index, .batch = place->batch};
+  MlirValue number =
+      moe__add(b, moe__mul(b, tiles->warp, moe__i32(b, units(tiles))), moe__i32(b, index));
+  if (direction == MOE__COLUMNS) {
+    /* Strips run down the rows first. */
+    MlirValue strips_n = moe__i32(b, tiles->tile_n / UNIT_ROWS);
+    unit.tile_row = moe__mul(b, moe__urem(b, number, strips_n), moe__i32(b, UNIT_ROWS));
+    unit.tile_column =
+        moe__add(b, moe__mul(b, moe__udiv(b, number, strips_n), moe__i32(b, box_k(tiles))),
+                 moe__mul(b, tiles->lane, moe__i32(b, tiles->elements.per_word)));
+  } else {
+    int pieces = moe__cast_pieces(tiles), height = MOE__WARP / pieces;
+    MlirValue across = moe__i32(b, boxes(tiles) / pieces);
+    MlirValue box = moe__add(b, moe__mul(b, moe__urem(b, number, across), moe__i32(b, pieces)),
+                             moe__udiv(b, tiles->lane, moe__i32(b, height)));
+    unit.tile_row = moe__add(b, moe__mul(b, moe__udiv(b, number, across), moe__i32(b, height)),
+                             moe__and(b, tiles->lane, moe__i32(b, height - 1)));
+    unit.tile_column = moe__mul(b, box, moe__i32(b, box_k(tiles)));
+  }
+  unit.row = moe__add(b, place->row, unit.tile_row);
+  unit.column = moe__add(b, place->column, unit.tile_column);
+  return unit;
+}
+
+/* The lane's 32 words of a strip, in the order in which it will store them. */
+static void load_columns(moe__cast_tiles_t *tiles, const moe__cast_unit_t *unit, MlirValue input,
+                         MlirValue words[MOE__CAST_WORDS]) {
+  moe__builder_t *b = &tiles->kernel->builder;
+  MlirValue number =
+      moe__add(b, moe__mul(b, tiles->warp, moe__i32(b, units(tiles))), moe__i32(b, unit->index));
+  MlirValue strip = moe__offset(b, input, moe__mul(b, number, moe__i32(b, UNIT_BYTES)));
+  MlirValue starts[2] = {moe__offset(b, strip, tiles->first_half),
+                         moe__offset(b, strip, tiles->second_half)};
+  for (int half = 0; half < 2; half++)
+    for (int i = 0; i < 8; i++) {
+      MlirValue address = moe__offset(b, starts[half], tiles->read[i]);
+      for (int j = i; j < HALF; j += 8)
+        words[half * HALF + j] = moe__load(b, moe__offset_by(b, address, j * ROW_BYTES), b->i32);
+    }
+}
+
+/* The lane's 128 bytes of a row, 16 at a time. */
+static void load_row(moe__cast_tiles_t *tiles, const moe__cast_unit_t *unit, MlirValue input,
+                     MlirValue words[MOE__CAST_WORDS]) {
+  moe__builder_t *b = &tiles->kernel->builder;
+  MlirType vector = moe__vector_type(b, 4, b->i32);
+  MlirValue box = moe__udiv(b, unit->tile_column, moe__i32(b, box_k(tiles)));
+  MlirValue row = moe__add(b, moe__mul(b, box, moe__i32(b, tiles->tile_n * ROW_BYTES)),
+                           moe__mul(b, unit->tile_row, moe__i32(b, ROW_BYTES)));
+  MlirValue first =
+      moe__or(b, row, moe__shl(b, moe__and(b, unit->tile_row, moe__i32(b, 7)), CHUNK_BITS));
+  for (int i = 0; i < ROW_BYTES / CHUNK; i++) {
+    MlirValue chunk =
+        moe__load(b, moe__offset(b, input, moe__xor(b, first, moe__i32(b, i * CHUNK))), vector);
+    for (int j = 0; j < 4; j++)
+      words[4 * i + j] = moe__extract(b, chunk, j);
+  }
+}
+
+static void store_column(moe__cast_tiles_t *tiles, const moe__cast_unit_t *unit, int part,
+                         const MlirValue *packed) {
+  moe__builder_t *b = &tiles->kernel->builder;
+  /* Rows of the transposed tile are 128 bytes long; a tile of 256 rows of x is two such halves. */
+  MlirValue half = moe__offset(b, unit->output,
+                               moe__mul(b, moe__udiv(b, unit->tile_row, moe__i32(b, ROW_BYTES)),
+                                        moe__i32(b, ROW_BYTES * tiles->tile_k)));
+  MlirValue first_chunk =
+      moe__lshr(b, moe__and(b, unit->tile_row, moe__i32(b, ROW_BYTES - 1)), CHUNK_BITS);
+  MlirValue row = moe__add(b, unit->tile_column, moe__i32(b, part));
+  /* A strip starts at an even chunk, so its halves differ in the lowest bit, before and after the
+   * swizzle. */
+  MlirValue chunk =
+      moe__xor(b, moe__or(b, first_chunk, tiles->swap), moe__and(b, row, moe__i32(b, 7)));
+  MlirValue offset = moe__add(b, moe__shl(b, row, 7), moe__shl(b, chunk, CHUNK_BITS));
+  moe__store(b, moe__vector(b, 4, packed), moe__offset(b, half, offset));
+  moe__store(b, moe__vector(b, 4, packed + 4),
+             moe__offset(b, half, moe__xor(b, offset, moe__i32(b, CHUNK))));
+}
+
+/* Where a chunk of an output tile in rows lies, in bytes: `column` is a multiple of 16. */
+static MlirValue row_chunk(moe__cast_tiles_t *tiles, MlirValue row, MlirValue column) {
+  moe__builder_t *b = &tiles->kernel->builder;
+  int width = panel(tiles);
+  MlirValue panel_start =
+      moe__mul(b, moe__udiv(b, column, moe__i32(b, width)), moe__i32(b, tiles->tile_n * width));
+  MlirValue offset = moe__add(b, moe__mul(b, row, moe__i32(b, width)),
+                              moe__and(b, column, moe__i32(b, width - 1)));
+  /* The swizzle: the bits from 16 on that address chunks, by those that address 128 bytes. */
+  MlirValue line = moe__and(b, moe__lshr(b, offset, 3), moe__i32(b, width - CHUNK));
+  return moe__add(b, panel_start, moe__xor(b, offset, line));
+}
+
+static void store_row(moe__cast_tiles_t *tiles, const moe__cast_unit_t *unit,
+                      const MlirValue *packed) {
+  moe__builder_t *b = &tiles->kernel->builder;
+  /* Pieces start at a multiple of their length, so their chunks differ in the same bits before and
+   * after the swizzle. */
+  MlirValue first = row_chunk(tiles, unit->tile_row, unit->tile_column);
+  for (int i = 0; i < box_k(tiles) / CHUNK; i++)
+    moe__store(b, moe__vector(b, 4, packed + (ptrdiff_t)4 * i),
+               moe__offset(b, unit->output, moe__xor(b, first, moe__i32(b, i * CHUNK))));
+}
+
+void moe__cast_store(moe__cast_tiles_t *tiles, const moe__cast_unit_t *unit, int part,
+                     const MlirValue *packed) {
+  if (unit->direction == MOE__COLUMNS)
+    store_column(tiles, unit, part, packed);
+  else
+    store_row(tiles, unit, packed);
+}
+
+/* ---- The end of a tile ---- */
+
+static void send_by_tma(moe__cast_tiles_t *tiles, const place_t *place, MlirValue is_sender,
+                        const MlirValue outputs[2]) {
+  moe__builder_t *b = &tiles->kernel->builder;
+  moe__if_t sender = moe__if_begin(b, is_sender, false);
+  for (int i = 0; tiles->writes[MOE__COLUMNS] && i < tiles->tile_n; i += ROW_BYTES)
+    moe__tma_store(
+        b, tiles->maps[MOE__COLUMNS], moe__offset_by(b, outputs[MOE__COLUMNS], i * tiles->tile_k),
+        tiles->rank,
+        (MlirValue[]){moe__add(b, place->row, moe__i32(b, i)), place->column, place->batch});
+  for (int i = 0; tiles->writes[MOE__ROWS] && i < tiles->tile_k; i += panel(tiles))
+    moe__tma_store(
+        b, tiles->maps[MOE__ROWS], moe__offset_by(b, outputs[MOE__ROWS], i * tiles->tile_n),
+        tiles->rank,
+        (MlirValue[]){moe__add(b, place->column, moe__i32(b, i)), place->row, place->batch});
+  moe__tma_commit(b);
+  moe__if_end(b, &sender);
+}
+
+/* Address of element (row, column) of a matrix of bytes. */
+static MlirValue element_address(moe__builder_t *b, MlirValue matrix, MlirValue row,
+                                 MlirValue columns, MlirValue column) {
+  MlirValue offset = moe__mul(b, moe__zext(b, row, b->i64), moe__zext(b, columns, b->i64));
+  return moe__offset(b, matrix, moe__add(b, offset, moe__zext(b, column, b->i64)));
+}
+
+static void copy_chunk(moe__builder_t *b, MlirValue from, MlirValue to) {
+  moe__store(b, moe__load(b, from, moe__vector_type(b, 4, b->i32)), to);
+}
+
+/* Begins a loop of all casting threads over the chunks of an output tile. */
+static moe__for_t chunks_begin(moe__cast_tiles_t *tiles) {
+  moe__builder_t *b = &tiles->kernel->builder;
+  return moe__for_begin(b, tiles->kernel->thread, moe__i32(b, tile_elements(tiles) / CHUNK),
+                        moe__i32(b, tiles->warps * MOE__WARP), 0, NULL);
+}
+
+static void send_rows(moe__cast_tiles_t *tiles, const place_t *place, MlirValue output) {
+  moe__builder_t *b = &tiles->kernel->builder;
+  MlirValue across = moe__i32(b, tiles->tile_k / CHUNK);
+  moe__for_t loop = chunks_begin(tiles);
+  MlirValue tile_row = moe__udiv(b, loop.index, across);
+  MlirValue tile_column = moe__shl(b, moe__urem(b, loop.index, across), CHUNK_BITS);
+  MlirValue row = moe__add(b, place->row, tile_row);
+  MlirValue column = moe__add(b, place->column, tile_column);
+  moe__if_t inside = moe__if_begin(
+      b, moe__and(b, moe__ult(b, row, tiles->row_end), moe__ult(b, column, tiles->k.value)), false);
+  copy_chunk(b, moe__offset(b, output, row_chunk(tiles, tile_row, tile_column)),
+             element_address(b, tiles->pointers[MOE__ROWS], row, tiles->k.value, column));
+  moe__if_end(b, &inside);
+  moe__for_end(b, &loop, NULL);
+}
+
+/* Where groups end is no multiple of anything: the last chunk of a column is written byte by byte. */
+static void send_columns(moe__cast_tiles_t *tiles, const place_t *place, MlirValue output) {
+  moe__builder_t *b = &tiles->kernel->builder;
+  MlirValue across = moe__i32(b, ROW_BYTES / CHUNK);
+  moe__for_t loop = chunks_begin(tiles);
+  /* Counts the columns of the first 128 rows, then those of the next. */
+  MlirValue line = moe__udiv(b, loop.index, across), chunk = moe__urem(b, loop.index, across);
+  MlirValue tile_column = moe__urem(b, line, moe__i32(b, tiles->tile_k));
+  MlirValue half = moe__udiv(b, line, moe__i32(b, tiles->tile_k));
+  MlirValue column = moe__add(b, place->column, tile_column);
+  MlirValue row =
+      moe__add(b, place->row, moe__add(b, moe__shl(b, half, 7), moe__shl(b, chunk, CHUNK_BITS)));
+  MlirValue swizzled = moe__xor(b, chunk, moe__and(b, tile_column, moe__i32(b, 7)));
+  MlirValue from =
+      moe__offset(b, output, moe__add(b, moe__shl(b, line, 7), moe__shl(b, swizzled, CHUNK_BITS)));
+  MlirValue to = element_address(b, tiles->pointers[MOE__COLUMNS], column, tiles->n.value, row);
+  moe__if_t inside = moe__if_begin(
+      b, moe__and(b, moe__ult(b, row, tiles->row_end), moe__ult(b, column, tiles->k.value)), false);
+  MlirValue rows = moe__sub(b, tiles->row_end, row);
+  moe__if_t whole = moe__if_begin(b, moe__ule(b, moe__i32(b, CHUNK), rows), true);
+  copy_chunk(b, from, to);
+  moe__else(b, &whole);
+  moe__for_t bytes = moe__for_begin(b, moe__i32(b, 0), rows, moe__i32(b, 1), 0, NULL);
+  moe__store(b, moe__load(b, moe__offset(b, from, bytes.index), b->i8),
+             moe__offset(b, to, bytes.index));
+  moe__for_end(b, &bytes, NULL);
+  moe__if_end(b, &whole);
+  moe__if_end(b, &inside);
+  moe__for_end(b, &loop, NULL);
+}
+
+static void send(moe__cast_tiles_t *tiles, const place_t *place, MlirValue is_sender,
+                 const MlirValue outputs[2]) {
+  moe__builder_t *b = &tiles->kernel->builder;
+  if (!tiles->grouped) {
+    send_by_tma(tiles, place, is_sender, outputs);
+    return;
+  }
+  MlirValue tile_end =
+      moe__umin(b, moe__add(b, place->row, moe__i32(b, tiles->tile_n)), tiles->n.value);
+  moe__if_t whole = moe__if_begin(b, moe__ule(b, tile_end, tiles->row_end), true);
+  send_by_tma(tiles, place, is_sender, outputs);
+  moe__else(b, &whole);
+  if (tiles->writes[MOE__ROWS])
+    send_rows(tiles, place, outputs[MOE__ROWS]);
+  if (tiles->writes[MOE__COLUMNS])
+    send_columns(tiles, place, outputs[MOE__COLUMNS]);
+  moe__if_end(b, &whole);
+}
+
+/* ---- The casting warps ---- */
+
+static void cast_units(moe__cast_tiles_t *tiles, const moe__cast_t *cast, moe__cursor_t cursor,
+                       const place_t *place, const MlirValue outputs[2]) {
+  moe__kernel_t *kernel = tiles->kernel;
+  moe__builder_t *b = &kernel->builder;
+  moe__direction_t last = tiles->writes[MOE__COLUMNS] ? MOE__COLUMNS : MOE__ROWS;
+  MlirValue input = moe__ring_buffer(kernel, &tiles->ring, cursor);
+  for (int i = 0; i < units(tiles); i++)
+    for (moe__direction_t direction = MOE__ROWS; direction <= MOE__COLUMNS; direction++) {
+      if (!tiles->writes[direction])
+        continue;
+      MlirValue words[MOE__CAST_WORDS];
+      moe__cast_unit_t unit = unit_of(tiles, place, direction, i);
+      unit.output = outputs[direction];
+      if (direction == MOE__COLUMNS)
+        load_columns(tiles, &unit, input, words);
+      else
+        load_row(tiles, &unit, input, words);
+      if (i == units(tiles) - 1 && direction == last) {
+        /* All of the warp's reads are done: the stage may be refilled. */
+        moe__warp_barrier(b);
+        moe__if_t first = moe__if_begin(b, moe__eq(b, tiles->lane, moe__i32(b, 0)), false);
+        moe__ring_release(kernel, &tiles->ring, cursor);
+        moe__if_end(b, &first);
+      }
+      cast->cast(cast->user, &unit, words);
+    }
+}
+
+static void wait_until_sent(moe__builder_t *b, MlirValue is_sender) {
+  moe__if_t sender = moe__if_begin(b, is_sender, false);
+  moe__tma_wait_read(b, 0);
+  moe__if_end(b, &sender);
+}
+
+static void cast_tiles(moe__cast_tiles_t *tiles, const moe__cast_t *cast) {
+  moe__kernel_t *kernel = tiles->kernel;
+  moe__builder_t *b = &kernel->builder;
+  int32_t threads = tiles->warps * MOE__WARP;
+  find_lane(tiles);
+  MlirValue is_sender = moe__eq(b, kernel->thread, moe__i32(b, 0));
+
+  moe__cursor_t start = moe__cursor_start(b);
+  moe__for_t loop = moe__tiles_begin(kernel, &tiles->tiles, 3,
+                                     (MlirValue[]){start.stage, start.phase, moe__i32(b, 0)});
+  moe__cursor_t cursor = {loop.carried[0], loop.carried[1]};
+  MlirValue slot = loop.carried[2];
+  place_t place = place_of(tiles, loop.index);
+  MlirValue outputs[2];
+  for (int direction = 0; direction < 2; direction++)
+    if (tiles->writes[direction])
+      outputs[direction] = moe__offset_by(
+          b, moe__offset(b, kernel->shared, moe__mul(b, slot, moe__i32(b, tile_elements(tiles)))),
+          tiles->outputs[direction]);
+
+  for (int i = 0; cast->prepare && i < units(tiles); i++)
+    for (moe__direction_t direction = MOE__ROWS; direction <= MOE__COLUMNS; direction++)
+      if (tiles->writes[direction]) {
+        moe__cast_unit_t unit = unit_of(tiles, &place, direction, i);
+        cast->prepare(cast->user, &unit);
+      }
+  if (tiles->output_stages == 1) {
+    /* The only slot must have been read before it is written again. */
+    wait_until_sent(b, is_sender);
+    moe__named_barrier(b, CONSUMER_BARRIER_2, threads);
+  }
+  moe__ring_wait(kernel, &tiles->ring, cursor);
+  cast_units(tiles, cast, cursor, &place, outputs);
+  moe__fence_shared_to_async(b);
+  if (tiles->output_stages == 2)
+    /* Before anyone passes the barrier and writes the other slot, it must have been read. */
+    wait_until_sent(b, is_sender);
+  moe__named_barrier(b, CONSUMER_BARRIER, threads);
+  send(tiles, &place, is_sender, outputs);
+  cursor = moe__cursor_next(b, &tiles->ring, cursor);
+  MlirValue next_slot = tiles->output_stages == 2 ? moe__xor(b, slot, moe__i32(b, 1)) : slot;
+  moe__for_end(b, &loop, (MlirValue[]){cursor.stage, cursor.phase, next_slot});
+  /* Shared memory must outlive the copies out of it. */
+  wait_until_sent(b, is_sender);
+}
+
+/* ---- The kernel ---- */
+
+static void reserve_shared(moe__cast_tiles_t *tiles) {
+  moe__kernel_t *kernel = tiles->kernel;
+  for (int direction = 0; direction < 2; direction++)
+    if (tiles->writes[direction])
+      tiles->outputs[direction] =
+          moe__kernel_shared(kernel, tiles->output_stages * tile_elements(tiles), 1024);
+  tiles->ring =
+      moe__ring_create(kernel, tiles->stages, tile_elements(tiles) * tiles->elements.bytes);
+  if (tiles->grouped)
+    tiles->table =
+        moe__groups_create(kernel, tiles->groups.size < 0 ? MAX_GROUPS : (int)tiles->groups.size,
+                           tiles->groups.value, tiles->tile_n, moe__i32(&kernel->builder, 1), 1);
+}
+
+/* What must be there before the warps go their ways. is_loader: the one thread that loads. */
+static void set_up(moe__cast_tiles_t *tiles, MlirValue is_loader) {
+  moe__kernel_t *kernel = tiles->kernel;
+  moe__builder_t *b = &kernel->builder;
+  moe__if_t setup = moe__if_begin(b, is_loader, false);
+  moe__tma_prefetch_map(b, tiles->x_map);
+  for (int direction = 0; direction < 2; direction++)
+    if (tiles->writes[direction])
+      moe__tma_prefetch_map(b, tiles->maps[direction]);
+  moe__ring_initialize(kernel, &tiles->ring, tiles->warps);
+  moe__if_end(b, &setup);
+  if (kernel->programmatic)
+    moe__grid_wait(b);
+  if (tiles->grouped) {
+    int32_t loader = tiles->warps * MOE__WARP;
+    moe__if_t warp = moe__if_begin(b, moe__ule(b, moe__i32(b, loader), kernel->thread), false);
+    moe__groups_initialize(&tiles->table, tiles->offs, tiles->n.value,
+                           moe__sub(b, kernel->thread, moe__i32(b, loader)), tiles->status);
+    moe__if_end(b, &warp);
+  }
+  moe__block_barrier(b);
+}
+
+void moe__cast_tiles_run(moe__cast_tiles_t *tiles, const moe__cast_t *cast) {
+  moe__kernel_t *kernel = tiles->kernel;
+  moe__builder_t *b = &kernel->builder;
+  reserve_shared(tiles);
+  int32_t loader = tiles->warps * MOE__WARP; /* the first thread of the last warp */
+  MlirValue is_loader = moe__eq(b, kernel->thread, moe__i32(b, loader));
+  set_up(tiles, is_loader);
+  tiles->row_end = tiles->grouped ? moe__groups_end(&tiles->table) : tiles->n.value;
+  tiles->tiles =
+      moe__tiles_create(b, tiles->batches.value, moe__ceil_div(b, tiles->row_end, tiles->tile_n),
+                        moe__ceil_div(b, tiles->k.value, tiles->tile_k), tiles->band);
+  moe__if_t role = moe__if_begin(b, moe__ult(b, kernel->thread, moe__i32(b, loader)), true);
+  cast_tiles(tiles, cast);
+  moe__else(b, &role);
+  moe__if_t one_lane = moe__if_begin(b, is_loader, false);
+  load_tiles(tiles);
+  moe__if_end(b, &one_lane);
+  moe__if_end(b, &role);
+}

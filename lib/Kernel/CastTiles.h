@@ -1,0 +1,119 @@
+/* CastTiles.h - the pipeline of the kernels that read a tensor tile by tile and write it as FP8: in
+ * rows, in columns, or in both from one read.
+ *
+ * x is (batches,N,K), or (N,K), row-major. Every byte of it moves once: a tile comes in through one
+ * tensor map, is cast in registers, and leaves through a map for each result, row-major or with the
+ * last two dimensions swapped.
+ *
+ * - One warp loads. For each tile it waits until a stage is free and fetches the tile's boxes by
+ *   TMA.
+ * - The others cast. A tile is cut into units of 4 KB, and each warp takes some: to write rows, 32
+ *   pieces of a row, 128 bytes each, one a lane; to write columns, a strip of 32 rows x 128 bytes,
+ *   of which a lane has 4 bytes of each row. A kernel that is built on this says what becomes of a
+ *   unit (moe__cast_t). At the end one thread sends the tile off by TMA.
+ *
+ * Where rows are in groups, those behind the last group are not written: tiles of only such rows are
+ * left out, and a tile that holds some is written with ordinary stores.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#ifndef MOE_KERNEL_CAST_TILES_H
+#define MOE_KERNEL_CAST_TILES_H
+
+#include "lib/Kernel/Async.h"
+#include "lib/Kernel/Elements.h"
+#include "lib/Kernel/Fp8.h"
+#include "lib/Kernel/Groups.h"
+#include "lib/Kernel/Tiles.h"
+
+#define MOE__CAST_WORDS 32 /* that a lane has of a unit, 4 bytes each */
+#define MOE__MAX_UNITS 16  /* of a warp in a tile */
+
+/* The two ways to write a tensor. */
+typedef enum moe__direction_t { MOE__ROWS, MOE__COLUMNS } moe__direction_t;
+
+/* A unit of a tile, as one lane of the warp that casts it sees it. */
+typedef struct moe__cast_unit_t {
+  moe__direction_t direction;
+  int index;             /* among the warp's units of the tile */
+  MlirValue batch;       /* i32; 0 where x has none */
+  MlirValue row;         /* i32, of x: the lane's row; in columns the first of the strip's 32 */
+  MlirValue column;      /* i32, of x: the first of the lane's columns */
+  MlirValue tile_row;    /* i32: the same, counted from the start of the tile */
+  MlirValue tile_column; /* i32 */
+  MlirValue output;      /* !llvm.ptr<3>: the tile of this direction's results */
+} moe__cast_unit_t;
+
+/* What is built for each unit; user is moe__cast_t's. */
+typedef void (*moe__cast_prepare_t)(void *user, const moe__cast_unit_t *unit);
+typedef void (*moe__cast_words_t)(void *user, const moe__cast_unit_t *unit,
+                                  const MlirValue words[MOE__CAST_WORDS]);
+
+typedef struct moe__cast_t {
+  void *user;
+  /* For all units of a tile, before the tile has been waited for: the place to load what casting
+   * needs. NULL: nothing. */
+  moe__cast_prepare_t prepare;
+  /* Casts the words of a unit and stores them by moe__cast_store. In rows they are the lane's 128
+   * bytes in their order; in columns, word i is row moe__cast_row_of_word(i) of the strip. */
+  moe__cast_words_t cast;
+} moe__cast_t;
+
+typedef struct moe__cast_tiles_t {
+  /* To be set by the kernel. */
+  moe__kernel_t *kernel;
+  bool writes[2];     /* by direction */
+  int tile_n, tile_k; /* tile_n: a multiple of 32, with columns of 128; tile_k: of 128 bytes of x */
+  int stages, output_stages, warps, blocks_per_sm, band;
+
+  /* Set by moe__cast_tiles_parameters. */
+  moe__elements_t elements; /* of x */
+  moe__fp8_t element;       /* of the results */
+  int rank;
+  moe__extent_t batches, n, k;
+  MlirValue x_map, maps[2];
+  bool grouped;
+  moe__extent_t groups;
+  MlirValue offs, status, pointers[2]; /* where rows are in groups */
+
+  /* Set by moe__cast_tiles_run. */
+  moe__groups_t table;
+  MlirValue row_end; /* i32: where the last group ends */
+  MlirValue warp, lane;
+  MlirValue swap;    /* see moe__cast_row_of_word */
+  MlirValue read[8]; /* in columns: offset of the lane's 4 bytes in row r, by r % 8 */
+  MlirValue first_half,
+      second_half; /* offset of the row its first 16 loads start from; the last 16 */
+  moe__tiles_t tiles;
+  moe__ring_t ring;
+  int32_t outputs[2]; /* offsets of the output tiles in shared memory */
+} moe__cast_tiles_t;
+
+/* Adds the extents of x, tensor number 0 of this type, and the tensor maps of x and of the results;
+ * q: the tensor number of each result that is written. */
+void moe__cast_tiles_parameters(moe__cast_tiles_t *tiles, MlirType x_type, MlirType q_type,
+                                const int q[2]);
+
+/* Says that groups, whose ends are tensor number `offs` of this type, cut the rows of x, and adds the
+ * parameters that this takes. */
+void moe__cast_tiles_groups(moe__cast_tiles_t *tiles, int offs, MlirType offs_type, const int q[2]);
+
+/* Builds the body of the kernel. After moe__kernel_prologue. */
+void moe__cast_tiles_run(moe__cast_tiles_t *tiles, const moe__cast_t *cast);
+
+/* The blocks to launch, an expression (MOE__EXPRESSION_SIZE). */
+void moe__cast_tiles_grid(const moe__cast_tiles_t *tiles, char *out);
+
+/* How many pieces of a row a unit has side by side in rows: 1, 2 or 4, in lanes that are
+ * MOE__WARP / pieces apart. */
+int moe__cast_pieces(const moe__cast_tiles_t *tiles);
+
+/* The row of a strip that word number `index` of a lane is of, where the unit is in columns. */
+MlirValue moe__cast_row_of_word(moe__cast_tiles_t *tiles, int index);
+
+/* Stores FP8 in shared memory, four to an i32. In rows: what became of the lane's 128 bytes, 16 i32
+ * where x is bf16, else 8; part is 0. In columns: the 32 results of the lane's column number `part`,
+ * in the order of the words, 8 i32. */
+void moe__cast_store(moe__cast_tiles_t *tiles, const moe__cast_unit_t *unit, int part,
+                     const MlirValue *packed);
+
+#endif /* MOE_KERNEL_CAST_TILES_H */

@@ -1,0 +1,74 @@
+/* Idioms.c - prints a module whose kernel is made of idioms that no kernel of its own tests show.
+ *
+ * Why it exists: what becomes of them in PTX matters, and that is LLVM's; idioms.test reads it
+ * there.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Kernel/Async.h"
+#include "lib/Kernel/Warp.h"
+
+#include "mlir-c/RegisterEverything.h"
+
+#include <stdio.h>
+
+static void print_text(MlirStringRef text, void *user) {
+  (void)user;
+  fwrite(text.data, 1, text.length, stdout);
+}
+
+/* Tensors: 0, the input; 1, the result; 2, state. */
+static void build_body(moe__kernel_t *kernel) {
+  moe__builder_t *b = &kernel->builder;
+  MlirValue in = moe__kernel_pointer(kernel, 0), out = moe__kernel_pointer(kernel, 1);
+  MlirValue state = moe__kernel_pointer(kernel, 2), status = moe__kernel_status(kernel);
+  moe__kernel_zeroed(kernel, 2);
+  moe__kernel_programmatic(kernel);
+  moe__kernel_prologue(kernel);
+  moe__ring_t ring = moe__ring_create(kernel, 1, 1024);
+  moe__ring_initialize(kernel, &ring, 1);
+
+  moe__grid_launch_dependents(b);
+  moe__grid_wait(b);
+  moe__cursor_t cursor = moe__cursor_start(b);
+  MlirValue bytes = moe__load(b, moe__offset_by(b, in, 4096), b->i32);
+  MlirValue barrier = moe__ring_acquire(kernel, &ring, cursor, bytes);
+  moe__bulk_load(b, moe__ring_buffer(kernel, &ring, cursor), in, bytes, barrier);
+  moe__ring_wait(kernel, &ring, cursor);
+
+  MlirValue all = moe__warp_or(b, kernel->thread);
+  moe__atomic_umax(b, out, all, MOE__RELAXED);
+  moe__store(b, all, moe__offset_by(b, out, 4));
+  moe__fence_device(b);
+  MlirValue count = moe__atomic_add(b, state, moe__i32(b, 1), MOE__ACQUIRE_RELEASE);
+  moe__store(b, count, moe__offset_by(b, out, 8));
+  moe__atomic_or(b, status, moe__i32(b, 4), MOE__RELAXED);
+}
+
+int main(void) {
+  MlirContext context = mlirContextCreate();
+  MlirDialectRegistry registry = mlirDialectRegistryCreate();
+  mlirRegisterAllDialects(registry);
+  mlirContextAppendDialectRegistry(context, registry);
+  mlirContextLoadAllAvailableDialects(context);
+  mlirDialectRegistryDestroy(registry);
+  MlirLocation location = mlirLocationUnknownGet(context);
+  MlirModule module = mlirModuleCreateEmpty(location);
+  moe__builder_t b = moe__builder_create(context, location);
+  b.block = mlirModuleGetBody(module);
+  MlirRegion region = mlirRegionCreate();
+  MlirBlock body = mlirBlockCreate(0, NULL, NULL);
+  mlirRegionAppendOwnedBlock(region, body);
+  moe__op(&b, "gpu.module", 0, NULL, MOE__NO_VALUES, "sym_name = \"kernels\"", 1, &region);
+
+  moe__kernel_t kernel;
+  char grid[MOE__EXPRESSION_SIZE];
+  moe__kernel_begin(&kernel, context, location, 32, 1);
+  build_body(&kernel);
+  moe__expression_add(grid, 2, (const char *const[]){"{dim = [0, 0]}", "3"});
+  moe__kernel_end(&kernel, body, mlirStringRefCreateFromCString("idioms"),
+                  (const char *const[]){grid, "1", "1"});
+  mlirOperationPrint(mlirModuleGetOperation(module), print_text, NULL);
+  mlirModuleDestroy(module);
+  mlirContextDestroy(context);
+  return 0;
+}
