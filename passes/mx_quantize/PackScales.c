@@ -134,16 +134,14 @@ static patch_t rows_of(pack_t *s, MlirValue tile_row) {
     return (patch_t){.row = moe__mul(b, tile_row, moe__i32(b, TILE_ROWS)),
                      .row_end = s->rows.value,
                      .tile_row = tile_row};
-  MlirValue group = moe__groups_find_tile(&s->groups, tile_row);
-  MlirValue exists = moe__ult(b, group, s->groups.count);
-  group = moe__umin(b, group, moe__sub(b, s->groups.count, moe__i32(b, 1)));
+  /* Tile rows behind the last group count as its own: they lie behind its last row, and are zero. */
+  MlirValue group = moe__umin(b, moe__groups_find_tile(&s->groups, tile_row),
+                              moe__sub(b, s->groups.count, moe__i32(b, 1)));
   MlirValue first_tile = {NULL}, tile_end = {NULL}, start = {NULL}, end = {NULL};
   moe__groups_tile_range(&s->groups, group, &first_tile, &tile_end);
   moe__groups_range(&s->groups, group, &start, &end);
   MlirValue before = moe__mul(b, moe__sub(b, tile_row, first_tile), moe__i32(b, TILE_ROWS));
-  return (patch_t){.row = moe__add(b, start, before),
-                   .row_end = moe__select(b, exists, end, moe__i32(b, 0)),
-                   .tile_row = tile_row};
+  return (patch_t){.row = moe__add(b, start, before), .row_end = end, .tile_row = tile_row};
 }
 
 static void pack(pack_t *s) {
