@@ -39,6 +39,9 @@ bool moe__is_column_major(MlirType type);
 /* The kernels of quantize_fp8, by granularity: row, and blocks. */
 bool moe__quantize_rows_has_kernel(MlirOperation op);
 bool moe__lower_quantize_rows(MlirOperation function, MlirOperation op, MlirBlock gpu_module_body);
+bool moe__quantize_blocks_has_kernel(MlirOperation op);
+bool moe__lower_quantize_blocks(MlirOperation function, MlirOperation op,
+                                MlirBlock gpu_module_body);
 
 /* The most groups that offs, operand number `operand`, may have; 0 where the op has none. */
 #define MOE__MAX_GROUPS 1024

@@ -51,6 +51,9 @@ static const field_t ROWS_FIELDS[] = {MOE__ROWS_SCHEDULE(ROWS_FIELD){0}};
 #define SCALE_FIELD(field, least, most)                                                            \
   {#field, offsetof(moe__scale_schedule_t, field), least, most},
 static const field_t SCALE_FIELDS[] = {MOE__SCALE_SCHEDULE(SCALE_FIELD){0}};
+#define BLOCKS_FIELD(field, least, most)                                                           \
+  {#field, offsetof(moe__blocks_schedule_t, field), least, most},
+static const field_t BLOCKS_FIELDS[] = {MOE__BLOCKS_SCHEDULE(BLOCKS_FIELD){0}};
 #define DEQUANTIZE_FIELD(field, least, most)                                                       \
   {#field, offsetof(moe__dequantize_schedule_t, field), least, most},
 static const field_t DEQUANTIZE_FIELDS[] = {MOE__DEQUANTIZE_SCHEDULE(DEQUANTIZE_FIELD){0}};
@@ -205,7 +208,7 @@ void moe__scale_schedule_write(MlirOperation op, const moe__scale_schedule_t *sc
   write_fields(op, SCALE_FIELDS, schedule);
 }
 
-/* ---- Dequantization ---- */
+/* ---- Streams: quantization in blocks, dequantization ---- */
 
 static bool check_vectors(MlirOperation op, int vectors) {
   return vectors <= MAX_VECTORS ||
@@ -213,24 +216,28 @@ static bool check_vectors(MlirOperation op, int vectors) {
                     MAX_VECTORS);
 }
 
-/* A thread takes one column of vectors of the tile. */
-static bool check_dequantize_rows(MlirOperation op, int columns,
-                                  const moe__dequantize_schedule_t *s) {
-  if (s->tile_k % columns)
-    return moe__error(op, "'schedule.tile_k' is %d; it must be a multiple of %d", s->tile_k,
-                      columns);
-  int lanes = s->tile_k / columns, threads = s->warps * 32;
+/* A thread takes one column of vectors of the tile, which are `columns` wide. */
+static bool check_stream(MlirOperation op, int columns, int tile_n, int tile_k, int warps,
+                         int blocks_per_sm) {
+  if (tile_k % columns)
+    return moe__error(op, "'schedule.tile_k' is %d; it must be a multiple of %d", tile_k, columns);
+  int lanes = tile_k / columns, threads = warps * 32;
   if (threads % lanes)
     return moe__error(op, "'schedule.tile_k' is %d; its %d vectors must divide the %d threads",
-                      s->tile_k, lanes, threads);
+                      tile_k, lanes, threads);
   int step = threads / lanes;
-  if (s->tile_n % step)
+  if (tile_n % step)
     return moe__error(op,
                       "'schedule.tile_n' is %d; it must be a multiple of %d, the rows that the "
                       "threads take at once",
-                      s->tile_n, step);
-  return check_vectors(op, s->tile_n / step) &&
-         check_registers(op, s->warps, s->blocks_per_sm, REGISTERS(s->tile_n / step));
+                      tile_n, step);
+  return check_vectors(op, tile_n / step) &&
+         check_registers(op, warps, blocks_per_sm, REGISTERS(tile_n / step));
+}
+
+static bool check_dequantize_rows(MlirOperation op, int columns,
+                                  const moe__dequantize_schedule_t *s) {
+  return check_stream(op, columns, s->tile_n, s->tile_k, s->warps, s->blocks_per_sm);
 }
 
 /* Threads bring in vectors of 16 rows, eight to 128; warps take items of 16 rows x 128 bytes. */
@@ -262,6 +269,24 @@ bool moe__dequantize_schedule_read(MlirOperation op, int element_bytes, bool col
   int shared = columns ? out->tile_n * (out->tile_k + (max_groups ? 4 : 0)) : 0;
   return (columns ? check_dequantize_columns : check_dequantize_rows)(op, vector, out) &&
          check_shared_memory(op, shared + table_bytes(max_groups), out->blocks_per_sm);
+}
+
+bool moe__blocks_schedule_read(MlirOperation op, int element_bytes, bool square,
+                               moe__blocks_schedule_t *out) {
+  if (!read_fields(op, BLOCKS_FIELDS, out))
+    return false;
+  if (out->tile_k % 128)
+    return moe__error(op, "'schedule.tile_k' is %d; it must be a multiple of 128", out->tile_k);
+  if (square && (out->tile_n != 128 || out->tile_k != 128))
+    return moe__error(op,
+                      "'schedule' has tiles of %d x %d; with blocks of 128 x 128 they are these",
+                      out->tile_n, out->tile_k);
+  return check_stream(op, 16 / element_bytes, out->tile_n, out->tile_k, out->warps,
+                      out->blocks_per_sm);
+}
+
+void moe__blocks_schedule_write(MlirOperation op, const moe__blocks_schedule_t *schedule) {
+  write_fields(op, BLOCKS_FIELDS, schedule);
 }
 
 void moe__dequantize_schedule_write(MlirOperation op, const moe__dequantize_schedule_t *schedule) {

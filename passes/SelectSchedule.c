@@ -3,7 +3,7 @@
  * Why the numbers are what they are: docs/performance/.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
-#include "lib/Builder/Inspect.h"
+#include "lib/Builder/Shapes.h"
 #include "passes/Lowering.h"
 #include "passes/Passes.h"
 #include "passes/Schedule.h"
@@ -96,7 +96,31 @@ static bool schedule_quantize_dual(MlirOperation op) {
 static const moe__rows_schedule_t QUANTIZE_ROWS = {
     .buffer_kb = 208, .stages = 64, .warps = 16, .blocks_per_sm = 1};
 
+/* 128 bytes of x in flight for each of 1024 threads. */
+static const moe__blocks_schedule_t QUANTIZE_1X128 = {
+    .tile_n = 64, .tile_k = 256, .warps = 8, .blocks_per_sm = 4, .band = 1};
+static const moe__blocks_schedule_t QUANTIZE_1X128_F32 = {
+    .tile_n = 64, .tile_k = 128, .warps = 8, .blocks_per_sm = 4, .band = 1};
+static const moe__blocks_schedule_t QUANTIZE_128X128 = {
+    .tile_n = 128, .tile_k = 128, .warps = 8, .blocks_per_sm = 4, .band = 1};
+static const moe__blocks_schedule_t QUANTIZE_128X128_F32 = {
+    .tile_n = 128, .tile_k = 128, .warps = 16, .blocks_per_sm = 2, .band = 1};
+
+static bool schedule_quantize_blocks(MlirOperation op) {
+  bool bf16 = mlirTypeIsABF16(
+      mlirShapedTypeGetElementType(mlirValueGetType(mlirOperationGetOperand(op, 0))));
+  bool square = moe__op_granularity(op) == MOE__128X128;
+  const moe__blocks_schedule_t *const schedules[2][2] = {
+      {&QUANTIZE_1X128_F32, &QUANTIZE_1X128}, {&QUANTIZE_128X128_F32, &QUANTIZE_128X128}};
+  if (mlirAttributeIsNull(moe__op_attribute(op, "schedule")))
+    moe__blocks_schedule_write(op, schedules[square][bf16]);
+  moe__blocks_schedule_t schedule;
+  return moe__blocks_schedule_read(op, bf16 ? 2 : 4, square, &schedule);
+}
+
 static bool schedule_quantize_fp8(MlirOperation op) {
+  if (moe__op_granularity(op) != MOE__ROW)
+    return schedule_quantize_blocks(op);
   if (mlirAttributeIsNull(moe__op_attribute(op, "schedule")))
     moe__rows_schedule_write(op, &QUANTIZE_ROWS);
   moe__rows_schedule_t schedule;
