@@ -200,6 +200,9 @@ void moe__rows_schedule_write(MlirOperation op, const moe__rows_schedule_t *sche
 bool moe__scale_schedule_read(MlirOperation op, moe__scale_schedule_t *out) {
   if (!read_fields(op, SCALE_FIELDS, out))
     return false;
+  if (out->rows_per_warp & (out->rows_per_warp - 1))
+    return moe__error(op, "'schedule.rows_per_warp' is %d; it must be a power of two",
+                      out->rows_per_warp);
   /* A row is a vector of each thread. */
   return check_registers(op, out->warps, out->blocks_per_sm, REGISTERS(out->rows_per_warp));
 }
