@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "passes/Lowering.h"
 
-#include "lib/Builder/Inspect.h"
+#include "lib/Builder/Shapes.h"
 
 #include "mlir-c/BuiltinTypes.h"
 
@@ -74,6 +74,32 @@ bool moe__is_row_major(MlirType type) {
 bool moe__is_column_major(MlirType type) {
   bool matrix = mlirShapedTypeGetRank(type) == 2;
   return moe__is_order(type, 3, matrix ? (int[]){1, 0, 0} : (int[]){0, 2, 1});
+}
+
+int moe__max_groups(MlirOperation op, int operand) {
+  MlirValue offs = moe__op_operand(op, operand);
+  if (mlirValueIsNull(offs))
+    return 0;
+  MlirType type = mlirValueGetType(offs);
+  /* moe-verify allows as many when the number is static. */
+  return mlirShapedTypeIsDynamicDim(type, 0) ? MOE__MAX_GROUPS
+                                             : (int)mlirShapedTypeGetDimSize(type, 0);
+}
+
+void moe__require_scales(moe__kernel_t *kernel, MlirOperation op, int operand) {
+  moe__shape_t shape;
+  moe__scales_shape(op, operand, &shape);
+  for (int d = 0; d < shape.rank; d++) {
+    const moe__size_t *size = &shape.sizes[d];
+    if (size->operand < 0) /* a constant: moe-verify has compared it */
+      continue;
+    if (size->divisor == 1) {
+      moe__kernel_require_same(kernel, size->operand, size->dimension, operand, d);
+    } else {
+      moe__kernel_require_quotient(kernel, operand, d, size->operand, size->dimension,
+                                   size->divisor);
+    }
+  }
 }
 
 bool moe__needs_multiple(MlirOperation op, const char *name, MlirType type, int dimension,

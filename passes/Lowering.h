@@ -5,6 +5,8 @@
 #ifndef MOE_PASSES_LOWERING_H
 #define MOE_PASSES_LOWERING_H
 
+#include "lib/Kernel/Kernel.h"
+
 #include "mlir-c/IR.h"
 
 #include <stdbool.h>
@@ -37,6 +39,16 @@ bool moe__is_column_major(MlirType type);
 /* The kernels of quantize_fp8, by granularity: row, and blocks. */
 bool moe__quantize_rows_has_kernel(MlirOperation op);
 bool moe__lower_quantize_rows(MlirOperation function, MlirOperation op, MlirBlock gpu_module_body);
+bool moe__quantize_blocks_has_kernel(MlirOperation op);
+bool moe__lower_quantize_blocks(MlirOperation function, MlirOperation op,
+                                MlirBlock gpu_module_body);
+
+/* The most groups that offs, operand number `operand`, may have; 0 where the op has none. */
+#define MOE__MAX_GROUPS 1024
+int moe__max_groups(MlirOperation op, int operand);
+
+/* States what moe__scales_shape says of an operand: a launcher refuses scales of another shape. */
+void moe__require_scales(moe__kernel_t *kernel, MlirOperation op, int operand);
 
 /* An error where the dimension is static and not a multiple of `divisor`, or of 16. */
 bool moe__needs_multiple(MlirOperation op, const char *name, MlirType type, int dimension,

@@ -22,6 +22,9 @@
 #define SHARED_BARRIERS 256
 #define SHARED_BARRIERS_ALIGNED 1024 /* where a swizzled tile follows them */
 
+/* What a thread of a streaming kernel may hold of 16 bytes each. */
+#define MAX_VECTORS 16
+
 /* Each quarter of a multiprocessor has registers of its own, and of all warps every fourth; a thread's
  * come in portions of 8. */
 #define QUARTERS 4
@@ -46,6 +49,16 @@ static const field_t ROWS_FIELDS[] = {MOE__ROWS_SCHEDULE(ROWS_FIELD){0}};
 #define SCALE_FIELD(field, least, most)                                                            \
   {#field, offsetof(moe__scale_schedule_t, field), least, most},
 static const field_t SCALE_FIELDS[] = {MOE__SCALE_SCHEDULE(SCALE_FIELD){0}};
+#define BLOCKS_FIELD(field, least, most)                                                           \
+  {#field, offsetof(moe__blocks_schedule_t, field), least, most},
+static const field_t BLOCKS_FIELDS[] = {MOE__BLOCKS_SCHEDULE(BLOCKS_FIELD){0}};
+#define DEQUANTIZE_FIELD(field, least, most)                                                       \
+  {#field, offsetof(moe__dequantize_schedule_t, field), least, most},
+static const field_t DEQUANTIZE_FIELDS[] = {MOE__DEQUANTIZE_SCHEDULE(DEQUANTIZE_FIELD){0}};
+#define PACK_FIELD(field, least, most) {#field, offsetof(moe__pack_schedule_t, field), least, most},
+static const field_t PACK_FIELDS[] = {MOE__PACK_SCHEDULE(PACK_FIELD){0}};
+#define MOVE_FIELD(field, least, most) {#field, offsetof(moe__move_schedule_t, field), least, most},
+static const field_t MOVE_FIELDS[] = {MOE__MOVE_SCHEDULE(MOVE_FIELD){0}};
 #define GROUPED_FIELD(field, least, most)                                                          \
   {#field, offsetof(moe__grouped_schedule_t, field), least, most},
 static const field_t GROUPED_FIELDS[] = {MOE__GROUPED_SCHEDULE(GROUPED_FIELD){0}};
@@ -110,23 +123,34 @@ static bool check_shared_memory(MlirOperation op, int bytes, int blocks_per_sm) 
       bytes, blocks_per_sm, SHARED_PER_SM);
 }
 
+/* Two tables of the groups. */
+static int table_bytes(int max_groups) {
+  return 2 * 4 * ((max_groups + 31) / 32 * 32);
+}
+
+/* What a thread needs that holds so many vectors of 16 bytes: the rest is for what is done with
+ * them. */
+#define REGISTERS(vectors) (4 * (vectors) + 32)
+
+/* What is left to each thread where so many warps share a multiprocessor. */
+static int registers_left(int warps) {
+  int of_quarter = (warps + QUARTERS - 1) / QUARTERS;
+  return REGISTERS_PER_QUARTER / (32 * of_quarter) / 8 * 8;
+}
+
+static bool check_registers(MlirOperation op, int warps, int blocks_per_sm, int needed) {
+  int all = warps * blocks_per_sm, registers = registers_left(all);
+  return registers >= needed ||
+         moe__error(op, "'schedule' leaves %d registers to each of %d threads; the kernel needs %d",
+                    registers, 32 * all, needed);
+}
+
 /* ---- Quantization ---- */
 
 /* Bytes of an element of x, operand 0. */
 static int element_bytes_of(MlirOperation op) {
   MlirType x = mlirValueGetType(mlirOperationGetOperand(op, 0));
   return mlirTypeIsABF16(mlirShapedTypeGetElementType(x)) ? 2 : 4;
-}
-
-/* Two tables of the groups. */
-static int table_bytes(int max_groups) {
-  return 2 * 4 * ((max_groups + 31) / 32 * 32);
-}
-
-/* What is left to each thread where so many warps share a multiprocessor. */
-static int registers_left(int warps) {
-  int of_quarter = (warps + QUARTERS - 1) / QUARTERS;
-  return REGISTERS_PER_QUARTER / (32 * of_quarter) / 8 * 8;
 }
 
 /* The registers of a thread below which ptxas spills. Casts have factors besides, those of all strips
@@ -165,14 +189,9 @@ bool moe__quantize_schedule_read(MlirOperation op, moe__directions_t directions,
                                SHARED_BARRIERS + table_bytes(max_groups),
                            out->blocks_per_sm))
     return false;
-  int warps = (out->warps + 1) * out->blocks_per_sm, threads = 32 * warps;
-  int registers = registers_left(warps);
-  int needed = registers_needed(op, element_bytes == 2, max_groups > 0, items / out->warps);
-  if (registers < needed)
-    return moe__error(op,
-                      "'schedule' leaves %d registers to each of %d threads; the kernel needs %d",
-                      registers, threads, needed);
-  return true;
+  return check_registers(
+      op, out->warps + 1, out->blocks_per_sm,
+      registers_needed(op, element_bytes == 2, max_groups > 0, items / out->warps));
 }
 
 void moe__quantize_schedule_write(MlirOperation op, const moe__quantize_schedule_t *schedule) {
@@ -195,16 +214,130 @@ void moe__rows_schedule_write(MlirOperation op, const moe__rows_schedule_t *sche
 bool moe__scale_schedule_read(MlirOperation op, moe__scale_schedule_t *out) {
   if (!read_fields(op, SCALE_FIELDS, out))
     return false;
-  /* A row is 4 registers; the rest is for what is done with them. */
-  int needed = 4 * out->rows_per_warp + 32;
-  int warps = out->warps * out->blocks_per_sm, registers = registers_left(warps);
-  return registers >= needed ||
-         moe__error(op, "'schedule' leaves %d registers to each of %d threads; the kernel needs %d",
-                    registers, 32 * warps, needed);
+  if (out->rows_per_warp & (out->rows_per_warp - 1))
+    return moe__error(op, "'schedule.rows_per_warp' is %d; it must be a power of two",
+                      out->rows_per_warp);
+  /* A row is a vector of each thread. */
+  return check_registers(op, out->warps, out->blocks_per_sm, REGISTERS(out->rows_per_warp));
 }
 
 void moe__scale_schedule_write(MlirOperation op, const moe__scale_schedule_t *schedule) {
   write_fields(op, SCALE_FIELDS, schedule);
+}
+
+/* ---- Streams: quantization in blocks, dequantization ---- */
+
+static bool check_vectors(MlirOperation op, int vectors) {
+  return vectors <= MAX_VECTORS ||
+         moe__error(op, "'schedule' gives each thread %d vectors; it may have at most %d", vectors,
+                    MAX_VECTORS);
+}
+
+/* A thread takes one column of vectors of the tile, which are `columns` wide. */
+static bool check_stream(MlirOperation op, int columns, int tile_n, int tile_k, int warps,
+                         int blocks_per_sm) {
+  if (tile_k % columns)
+    return moe__error(op, "'schedule.tile_k' is %d; it must be a multiple of %d", tile_k, columns);
+  int lanes = tile_k / columns, threads = warps * 32;
+  if (threads % lanes)
+    return moe__error(op, "'schedule.tile_k' is %d; its %d vectors must divide the %d threads",
+                      tile_k, lanes, threads);
+  int step = threads / lanes;
+  if (tile_n % step)
+    return moe__error(op,
+                      "'schedule.tile_n' is %d; it must be a multiple of %d, the rows that the "
+                      "threads take at once",
+                      tile_n, step);
+  return check_vectors(op, tile_n / step) &&
+         check_registers(op, warps, blocks_per_sm, REGISTERS(tile_n / step));
+}
+
+static bool check_dequantize_rows(MlirOperation op, int columns,
+                                  const moe__dequantize_schedule_t *s) {
+  return check_stream(op, columns, s->tile_n, s->tile_k, s->warps, s->blocks_per_sm);
+}
+
+/* Threads bring in vectors of 16 rows, eight to 128; warps take items of 16 rows x 128 bytes. */
+static bool check_dequantize_columns(MlirOperation op, int columns,
+                                     const moe__dequantize_schedule_t *s) {
+  int item_k = 8 * columns;
+  if (s->tile_n % 128)
+    return moe__error(op, "'schedule.tile_n' is %d; it must be a multiple of 128", s->tile_n);
+  if (s->tile_k % item_k)
+    return moe__error(op, "'schedule.tile_k' is %d; it must be a multiple of %d", s->tile_k,
+                      item_k);
+  int items = s->tile_n / 16 * (s->tile_k / item_k);
+  if (items % s->warps || s->tile_k % (4 * s->warps))
+    return moe__error(op,
+                      "'schedule.warps' is %d; it must divide the tile's %d items of 16 rows and "
+                      "128 bytes, and a quarter of its columns",
+                      s->warps, items);
+  int vectors = s->tile_n * s->tile_k / 16 / (32 * s->warps);
+  /* As a lane it has 4 rows of 16 bytes of x, in fp32 twice that, besides what they are made of. */
+  int needed = REGISTERS(vectors) > 64 ? REGISTERS(vectors) : 64;
+  return check_vectors(op, vectors) && check_registers(op, s->warps, s->blocks_per_sm, needed);
+}
+
+bool moe__dequantize_schedule_read(MlirOperation op, int element_bytes, bool columns,
+                                   int max_groups, moe__dequantize_schedule_t *out) {
+  if (!read_fields(op, DEQUANTIZE_FIELDS, out))
+    return false;
+  int vector = 16 / element_bytes; /* columns in 16 bytes of x */
+  int shared = columns ? out->tile_n * (out->tile_k + (max_groups ? 4 : 0)) : 0;
+  return (columns ? check_dequantize_columns : check_dequantize_rows)(op, vector, out) &&
+         check_shared_memory(op, shared + table_bytes(max_groups), out->blocks_per_sm);
+}
+
+bool moe__blocks_schedule_read(MlirOperation op, int element_bytes, bool square,
+                               moe__blocks_schedule_t *out) {
+  if (!read_fields(op, BLOCKS_FIELDS, out))
+    return false;
+  if (out->tile_k % 128)
+    return moe__error(op, "'schedule.tile_k' is %d; it must be a multiple of 128", out->tile_k);
+  if (square && (out->tile_n != 128 || out->tile_k != 128))
+    return moe__error(op,
+                      "'schedule' has tiles of %d x %d; with blocks of 128 x 128 they are these",
+                      out->tile_n, out->tile_k);
+  return check_stream(op, 16 / element_bytes, out->tile_n, out->tile_k, out->warps,
+                      out->blocks_per_sm);
+}
+
+void moe__blocks_schedule_write(MlirOperation op, const moe__blocks_schedule_t *schedule) {
+  write_fields(op, BLOCKS_FIELDS, schedule);
+}
+
+void moe__dequantize_schedule_write(MlirOperation op, const moe__dequantize_schedule_t *schedule) {
+  write_fields(op, DEQUANTIZE_FIELDS, schedule);
+}
+
+/* ---- Layouts ---- */
+
+bool moe__pack_schedule_read(MlirOperation op, int max_groups, moe__pack_schedule_t *out) {
+  if (!read_fields(op, PACK_FIELDS, out) ||
+      !check_registers(op, out->warps, out->blocks_per_sm, REGISTERS(0)))
+    return false;
+  if (out->tile_columns % 16)
+    return moe__error(op, "'schedule.tile_columns' is %d; it must be a multiple of 16",
+                      out->tile_columns);
+  if (out->tile_columns / 4 % out->warps)
+    return moe__error(op, "'schedule.warps' is %d; it must divide the %d tiles of 128 x 4",
+                      out->warps, out->tile_columns / 4);
+  return check_shared_memory(op, 128 * (out->tile_columns + 4) + table_bytes(max_groups),
+                             out->blocks_per_sm);
+}
+
+void moe__pack_schedule_write(MlirOperation op, const moe__pack_schedule_t *schedule) {
+  write_fields(op, PACK_FIELDS, schedule);
+}
+
+bool moe__move_schedule_read(MlirOperation op, int max_groups, moe__move_schedule_t *out) {
+  return read_fields(op, MOVE_FIELDS, out) &&
+         check_registers(op, out->warps, out->blocks_per_sm, REGISTERS(out->vectors)) &&
+         check_shared_memory(op, 2 * table_bytes(max_groups), out->blocks_per_sm);
+}
+
+void moe__move_schedule_write(MlirOperation op, const moe__move_schedule_t *schedule) {
+  write_fields(op, MOVE_FIELDS, schedule);
 }
 
 /* ---- Products of groups ---- */

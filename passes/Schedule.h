@@ -17,7 +17,7 @@
  * X(field, least, most); the field is the attribute's name too. */
 #define MOE__QUANTIZE_SCHEDULE(X)                                                                  \
   X(tile_n, 32, 256)     /* rows of a tile, a multiple of 32; of 128 where columns are written */  \
-  X(tile_k, 32, 256)     /* columns of a tile, a multiple of 128 bytes of x */                     \
+  X(tile_k, 32, 1024)    /* columns of a tile, a multiple of 128 bytes of x */                     \
   X(stages, 1, 8)        /* tiles in flight into shared memory */                                  \
   X(output_stages, 1, 2) /* tiles in flight out of it, of each result */                           \
   X(warps, 1, 16)        /* that quantize; one more loads */                                       \
@@ -38,6 +38,38 @@
   X(blocks_per_sm, 1, 8)                                                                           \
   X(band, 1, 4096) /* tile rows per band of the tile order */
 
+/* Quantization in blocks of 1 x 128 or 128 x 128: a thread takes one vector of 16 bytes of x of each of
+ * several rows of a tile. */
+#define MOE__BLOCKS_SCHEDULE(X)                                                                    \
+  X(tile_n, 1, 512)    /* rows of a tile; 128 in blocks of 128 x 128 */                            \
+  X(tile_k, 128, 4096) /* columns of a tile, a multiple of 128; then 128 */                        \
+  X(warps, 1, 32)                                                                                  \
+  X(blocks_per_sm, 1, 16)                                                                          \
+  X(band, 1, 4096) /* tile rows per band of the tile order */
+
+/* Dequantization, in tiles of the rows and the columns of x. With q row-major a thread takes one vector
+ * of each of several rows; with q column-major a tile goes through tile_n * tile_k bytes of shared
+ * memory. */
+#define MOE__DEQUANTIZE_SCHEDULE(X)                                                                \
+  X(tile_n, 1, 512)   /* rows of a tile */                                                         \
+  X(tile_k, 32, 4096) /* columns of a tile */                                                      \
+  X(warps, 1, 32)                                                                                  \
+  X(blocks_per_sm, 1, 16)                                                                          \
+  X(band, 1, 4096) /* tile rows per band of the tile order */
+
+/* Scales brought into tiles of 128 x 4. Shared memory per block: 128 * (tile_columns + 4) bytes. */
+#define MOE__PACK_SCHEDULE(X)                                                                      \
+  X(tile_columns, 16,                                                                              \
+    512) /* columns of scales that a block brings in at once, a multiple of 16 */                  \
+  X(warps, 1, 32)                                                                                  \
+  X(blocks_per_sm, 1, 16)
+
+/* Rows moved from one place to another, in pieces: a warp moves 512 * vectors bytes of a row. */
+#define MOE__MOVE_SCHEDULE(X)                                                                      \
+  X(vectors, 1, 16) /* of 16 bytes that a lane moves at once */                                    \
+  X(warps, 1, 32)                                                                                  \
+  X(blocks_per_sm, 1, 16)
+
 /* The product of ragged groups. Shared memory per block: stages * (128 + tile_n) * 128 bytes, 8 *
  * (tile_n * 4 + 2048) for the epilogue, and a table of the groups. */
 #define MOE__GROUPED_SCHEDULE(X)                                                                   \
@@ -55,6 +87,18 @@ typedef struct moe__rows_schedule_t {
 typedef struct moe__scale_schedule_t {
   MOE__SCALE_SCHEDULE(MOE__FIELD)
 } moe__scale_schedule_t;
+typedef struct moe__blocks_schedule_t {
+  MOE__BLOCKS_SCHEDULE(MOE__FIELD)
+} moe__blocks_schedule_t;
+typedef struct moe__dequantize_schedule_t {
+  MOE__DEQUANTIZE_SCHEDULE(MOE__FIELD)
+} moe__dequantize_schedule_t;
+typedef struct moe__pack_schedule_t {
+  MOE__PACK_SCHEDULE(MOE__FIELD)
+} moe__pack_schedule_t;
+typedef struct moe__move_schedule_t {
+  MOE__MOVE_SCHEDULE(MOE__FIELD)
+} moe__move_schedule_t;
 typedef struct moe__grouped_schedule_t {
   MOE__GROUPED_SCHEDULE(MOE__FIELD)
 } moe__grouped_schedule_t;
@@ -68,11 +112,18 @@ typedef struct moe__directions_t {
 
 /* Read and check the attribute `schedule` of an op; they emit an error where it is wrong.
  * max_groups: as in Groups.h, 0 where rows are in no groups; promoted: whether a second accumulator
- * takes registers. */
+ * takes registers; element_bytes: of x; columns: whether q is column-major; square: whether
+ * blocks are 128 x 128. */
 bool moe__quantize_schedule_read(MlirOperation op, moe__directions_t directions, int max_groups,
                                  moe__quantize_schedule_t *out);
 bool moe__rows_schedule_read(MlirOperation op, moe__rows_schedule_t *out);
 bool moe__scale_schedule_read(MlirOperation op, moe__scale_schedule_t *out);
+bool moe__blocks_schedule_read(MlirOperation op, int element_bytes, bool square,
+                               moe__blocks_schedule_t *out);
+bool moe__dequantize_schedule_read(MlirOperation op, int element_bytes, bool columns,
+                                   int max_groups, moe__dequantize_schedule_t *out);
+bool moe__pack_schedule_read(MlirOperation op, int max_groups, moe__pack_schedule_t *out);
+bool moe__move_schedule_read(MlirOperation op, int max_groups, moe__move_schedule_t *out);
 bool moe__grouped_schedule_read(MlirOperation op, int max_groups, bool promoted,
                                 moe__grouped_schedule_t *out);
 
@@ -80,6 +131,10 @@ bool moe__grouped_schedule_read(MlirOperation op, int max_groups, bool promoted,
 void moe__quantize_schedule_write(MlirOperation op, const moe__quantize_schedule_t *schedule);
 void moe__rows_schedule_write(MlirOperation op, const moe__rows_schedule_t *schedule);
 void moe__scale_schedule_write(MlirOperation op, const moe__scale_schedule_t *schedule);
+void moe__blocks_schedule_write(MlirOperation op, const moe__blocks_schedule_t *schedule);
+void moe__dequantize_schedule_write(MlirOperation op, const moe__dequantize_schedule_t *schedule);
+void moe__pack_schedule_write(MlirOperation op, const moe__pack_schedule_t *schedule);
+void moe__move_schedule_write(MlirOperation op, const moe__move_schedule_t *schedule);
 void moe__grouped_schedule_write(MlirOperation op, const moe__grouped_schedule_t *schedule);
 
 #endif /* MOE_PASSES_SCHEDULE_H */

@@ -3,7 +3,6 @@
  * Why the numbers are what they are: docs/performance/.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
-#include "lib/Builder/Inspect.h"
 #include "lib/Builder/Shapes.h"
 #include "passes/Lowering.h"
 #include "passes/Passes.h"
@@ -160,7 +159,31 @@ static bool schedule_cast_fp8_dual(MlirOperation op) {
 static const moe__rows_schedule_t QUANTIZE_ROWS = {
     .buffer_kb = 208, .stages = 64, .warps = 16, .blocks_per_sm = 1};
 
+/* 128 bytes of x in flight for each of 1024 threads. */
+static const moe__blocks_schedule_t QUANTIZE_1X128 = {
+    .tile_n = 64, .tile_k = 256, .warps = 8, .blocks_per_sm = 4, .band = 1};
+static const moe__blocks_schedule_t QUANTIZE_1X128_F32 = {
+    .tile_n = 64, .tile_k = 128, .warps = 8, .blocks_per_sm = 4, .band = 1};
+static const moe__blocks_schedule_t QUANTIZE_128X128 = {
+    .tile_n = 128, .tile_k = 128, .warps = 8, .blocks_per_sm = 4, .band = 1};
+static const moe__blocks_schedule_t QUANTIZE_128X128_F32 = {
+    .tile_n = 128, .tile_k = 128, .warps = 16, .blocks_per_sm = 2, .band = 1};
+
+static bool schedule_quantize_blocks(MlirOperation op) {
+  bool bf16 = mlirTypeIsABF16(
+      mlirShapedTypeGetElementType(mlirValueGetType(mlirOperationGetOperand(op, 0))));
+  bool square = moe__op_granularity(op) == MOE__128X128;
+  const moe__blocks_schedule_t *const schedules[2][2] = {
+      {&QUANTIZE_1X128_F32, &QUANTIZE_1X128}, {&QUANTIZE_128X128_F32, &QUANTIZE_128X128}};
+  if (mlirAttributeIsNull(moe__op_attribute(op, "schedule")))
+    moe__blocks_schedule_write(op, schedules[square][bf16]);
+  moe__blocks_schedule_t schedule;
+  return moe__blocks_schedule_read(op, bf16 ? 2 : 4, square, &schedule);
+}
+
 static bool schedule_quantize_fp8(MlirOperation op) {
+  if (moe__op_granularity(op) != MOE__ROW)
+    return schedule_quantize_blocks(op);
   if (mlirAttributeIsNull(moe__op_attribute(op, "schedule")))
     moe__rows_schedule_write(op, &QUANTIZE_ROWS);
   moe__rows_schedule_t schedule;
@@ -180,6 +203,63 @@ static bool schedule_scale_fp8(MlirOperation op) {
 
 static bool schedule_scale_fp8_dual(MlirOperation op) {
   return schedule_scale_fp8(op);
+}
+
+/* ---- mx_quantize.dequantize, mx_quantize.dequantize_fp8 ---- */
+
+/* 64 bytes of q and up to 128 of x in flight for each of 1024 threads or more; a row of a tile of x is
+ * 512 bytes long, whole DRAM bursts. Through shared memory a tile is 16 KB of q. */
+static const moe__dequantize_schedule_t DEQUANTIZE_ROWS_BF16 = {
+    .tile_n = 64, .tile_k = 256, .warps = 8, .blocks_per_sm = 4, .band = 1};
+static const moe__dequantize_schedule_t DEQUANTIZE_ROWS_F32 = {
+    .tile_n = 64, .tile_k = 128, .warps = 8, .blocks_per_sm = 4, .band = 1};
+static const moe__dequantize_schedule_t DEQUANTIZE_COLUMNS = {
+    .tile_n = 128, .tile_k = 128, .warps = 8, .blocks_per_sm = 4, .band = 16};
+
+static bool schedule_dequantize(MlirOperation op) {
+  bool bf16 = mlirTypeIsABF16(
+      mlirShapedTypeGetElementType(mlirValueGetType(mlirOperationGetResult(op, 0))));
+  bool columns = !moe__is_row_major(mlirValueGetType(mlirOperationGetOperand(op, 0)));
+  if (mlirAttributeIsNull(moe__op_attribute(op, "schedule")))
+    moe__dequantize_schedule_write(op, columns ? &DEQUANTIZE_COLUMNS
+                                       : bf16  ? &DEQUANTIZE_ROWS_BF16
+                                               : &DEQUANTIZE_ROWS_F32);
+  moe__dequantize_schedule_t schedule;
+  return moe__dequantize_schedule_read(op, bf16 ? 2 : 4, columns, moe__max_groups(op, 2),
+                                       &schedule);
+}
+
+static bool schedule_dequantize_fp8(MlirOperation op) {
+  return schedule_dequantize(op);
+}
+
+/* ---- mx_quantize.pack_scales, mx_quantize.pad_groups, mx_quantize.unpad_groups ---- */
+
+static const moe__pack_schedule_t PACK = {.tile_columns = 128, .warps = 8, .blocks_per_sm = 4};
+
+static bool schedule_pack_scales(MlirOperation op) {
+  if (mlirAttributeIsNull(moe__op_attribute(op, "schedule")))
+    moe__pack_schedule_write(op, &PACK);
+  moe__pack_schedule_t schedule;
+  return moe__pack_schedule_read(op, moe__max_groups(op, 1), &schedule);
+}
+
+/* 128 bytes in flight for each of 1024 threads: twice what the memory's latency asks for. */
+static const moe__move_schedule_t MOVE = {.vectors = 8, .warps = 8, .blocks_per_sm = 4};
+
+static bool schedule_move(MlirOperation op) {
+  if (mlirAttributeIsNull(moe__op_attribute(op, "schedule")))
+    moe__move_schedule_write(op, &MOVE);
+  moe__move_schedule_t schedule;
+  return moe__move_schedule_read(op, moe__max_groups(op, 1), &schedule);
+}
+
+static bool schedule_pad_groups(MlirOperation op) {
+  return schedule_move(op);
+}
+
+static bool schedule_unpad_groups(MlirOperation op) {
+  return schedule_move(op);
 }
 
 /* ---- scaled_grouped_mm.scaled_mm ---- */

@@ -212,6 +212,8 @@ void moe__scales_shape(MlirOperation op, int operand, moe__shape_t *out) {
   int last = rank_of_operand(op, 0) - 1;
   if (moe__op_is(op, "mx_quantize.cast_fp8_dual"))
     row_scales(op, operand == 1 ? last : last - 1, optional_operand(op, 3), out);
+  else if (moe__op_is(op, "mx_quantize.dequantize"))
+    mx_scales(op, (int)moe__op_integer(op, "axis"), out);
   else
     fp8_scales(op, optional_operand(op, 2), out);
 }

@@ -30,8 +30,8 @@ typedef struct moe__shape_t {
  * moe-verify asks for. False for an op that is not known. */
 bool moe__result_shape(MlirOperation op, int result, moe__shape_t *out);
 
-/* The shape that operand number `operand`, the scales or factors of a cast or of dequantize_fp8,
- * must have. */
+/* The shape that operand number `operand`, the scales or factors of a cast, of dequantize or of
+ * dequantize_fp8, must have. */
 void moe__scales_shape(MlirOperation op, int operand, moe__shape_t *out);
 
 /* What a quantizer of FP8 has one scale for. The names are those of the attribute `granularity`.

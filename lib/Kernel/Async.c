@@ -146,9 +146,14 @@ void moe__block_barrier(moe__builder_t *b) {
   moe__op0(b, "nvvm.barrier", MOE__NO_VALUES, "operandSegmentSizes = array<i32: 0, 0, 0>");
 }
 
-void moe__named_barrier(moe__builder_t *b, int32_t id, int32_t threads) {
-  moe__op0(b, "nvvm.barrier", MOE__VALUES(moe__i32(b, id), moe__i32(b, threads)),
+void moe__barrier_of(moe__builder_t *b, MlirValue id, MlirValue threads) {
+  moe__op0(b, "nvvm.barrier", MOE__VALUES(id, threads),
            "operandSegmentSizes = array<i32: 1, 1, 0>");
+}
+
+void moe__named_barrier(moe__builder_t *b, int32_t id, int32_t threads) {
+  MlirValue id_value = moe__i32(b, id);
+  moe__barrier_of(b, id_value, moe__i32(b, threads));
 }
 
 void moe__warp_barrier(moe__builder_t *b) {

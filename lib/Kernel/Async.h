@@ -73,6 +73,7 @@ void moe__fence_shared_to_async(moe__builder_t *b);
 /* Barriers: of the whole block, of `threads` threads on barrier `id` (1..15), of a warp. */
 void moe__block_barrier(moe__builder_t *b);
 void moe__named_barrier(moe__builder_t *b, int32_t id, int32_t threads);
+void moe__barrier_of(moe__builder_t *b, MlirValue id, MlirValue threads); /* known at run time */
 void moe__warp_barrier(moe__builder_t *b);
 
 /* Programmatic dependent launch, of kernels that say moe__kernel_programmatic. moe__grid_wait: until

@@ -102,3 +102,13 @@ MlirValue moe__word_element(moe__builder_t *b, const moe__elements_t *elements, 
   }
   return moe__bitcast(b, bits, b->f32);
 }
+
+MlirValue moe__word_of(moe__builder_t *b, const moe__elements_t *elements,
+                       const MlirValue *values) {
+  if (elements->per_word == 1)
+    return moe__bitcast(b, values[0], b->i32);
+  MlirValue pair = moe__vector(b, 2, values);
+  return moe__bitcast(
+      b, moe__op1(b, "llvm.fptrunc", moe__type(b, "vector<2xbf16>"), MOE__VALUES(pair), NULL),
+      b->i32);
+}

@@ -39,4 +39,7 @@ MlirValue moe__word_amax(moe__builder_t *b, const moe__elements_t *elements, Mli
 MlirValue moe__word_element(moe__builder_t *b, const moe__elements_t *elements, MlirValue word,
                             int index);
 
+/* A word of per_word f32 values, the first lowest; bf16 is rounded to nearest even. */
+MlirValue moe__word_of(moe__builder_t *b, const moe__elements_t *elements, const MlirValue *values);
+
 #endif /* MOE_KERNEL_ELEMENTS_H */

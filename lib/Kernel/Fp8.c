@@ -118,6 +118,31 @@ MlirValue moe__fp8_inverse(moe__builder_t *b, MlirValue factor) {
   return moe__fdiv(b, moe__f32(b, 1.0F), factor);
 }
 
+#define F32_POWER_MINUS_127 0x00400000
+
+MlirValue moe__e8m0_value(moe__builder_t *b, MlirValue byte) {
+  MlirValue bits = moe__shl(b, byte, F32_MANTISSA_BITS);
+  MlirValue is_least = moe__eq(b, byte, moe__i32(b, 0));
+  MlirValue is_nan = moe__eq(b, byte, moe__i32(b, E8M0_NAN));
+  bits = moe__select(b, is_least, moe__i32(b, F32_POWER_MINUS_127), bits);
+  return moe__bitcast(b, moe__select(b, is_nan, moe__i32(b, F32_QUIET_NAN), bits), b->f32);
+}
+
+void moe__fp8_unpack4(moe__builder_t *b, MlirValue word, moe__fp8_t element, MlirValue out[4]) {
+  MlirType f16 = moe__type(b, "f16"), bytes = moe__vector_type(b, 2, b->i8);
+  MlirValue halves = moe__bitcast(b, word, moe__vector_type(b, 2, b->i16));
+  char attributes[32];
+  snprintf(attributes, sizeof attributes, "srcType = %s", FORMATS[element].mlir_type);
+  for (int i = 0; i < 2; i++) { /* every FP8 number is one of fp16 */
+    MlirValue pair = moe__bitcast(b, moe__extract(b, halves, i), bytes);
+    MlirValue widened = moe__op1(b, "nvvm.convert.f8x2.to.f16x2", moe__vector_type(b, 2, f16),
+                                 MOE__VALUES(pair), attributes);
+    for (int j = 0; j < 2; j++)
+      out[2 * i + j] =
+          moe__op1(b, "llvm.fpext", b->f32, MOE__VALUES(moe__extract(b, widened, j)), NULL);
+  }
+}
+
 MlirValue moe__fp8_pack4(moe__builder_t *b, const MlirValue x[4], moe__fp8_t element) {
   char attributes[128];
   snprintf(attributes, sizeof attributes,

@@ -33,6 +33,12 @@ MlirValue moe__fp8_factor(moe__builder_t *b, MlirValue amax_bits, moe__fp8_t ele
 /* 1 / factor: what q is multiplied by to get x back. */
 MlirValue moe__fp8_inverse(moe__builder_t *b, MlirValue factor);
 
+/* E8M0 byte (i32, 0..255) -> the f32 that it stands for; NaN for 255. */
+MlirValue moe__e8m0_value(moe__builder_t *b, MlirValue byte);
+
+/* Four FP8 in an i32 -> four f32, the lowest first; exact. */
+void moe__fp8_unpack4(moe__builder_t *b, MlirValue word, moe__fp8_t element, MlirValue out[4]);
+
 /* Four f32 -> four FP8 in an i32, x[0] lowest; round to nearest even, finite values saturate. */
 MlirValue moe__fp8_pack4(moe__builder_t *b, const MlirValue x[4], moe__fp8_t element);
 

@@ -121,6 +121,10 @@ MlirValue moe__groups_find(moe__groups_t *groups, MlirValue row) {
   return search(groups, groups->ends, (MlirValue){NULL}, row);
 }
 
+MlirValue moe__groups_find_tile(moe__groups_t *groups, MlirValue tile) {
+  return search(groups, groups->tile_ends, (MlirValue){NULL}, tile);
+}
+
 moe__group_tile_t moe__groups_tile(moe__groups_t *groups, MlirValue index) {
   moe__builder_t *b = &groups->kernel->builder;
   MlirValue low = search(groups, groups->tile_ends, groups->columns, index);
@@ -142,5 +146,12 @@ void moe__groups_range(moe__groups_t *groups, MlirValue group, MlirValue *out_st
                        MlirValue *out_end) {
   *out_start = entry_before(groups, groups->ends, group);
   *out_end = moe__load(&groups->kernel->builder, entry(groups, groups->ends, group),
+                       groups->kernel->builder.i32);
+}
+
+void moe__groups_tile_range(moe__groups_t *groups, MlirValue group, MlirValue *out_start,
+                            MlirValue *out_end) {
+  *out_start = entry_before(groups, groups->tile_ends, group);
+  *out_end = moe__load(&groups->kernel->builder, entry(groups, groups->tile_ends, group),
                        groups->kernel->builder.i32);
 }

@@ -49,7 +49,15 @@ void moe__groups_initialize(moe__groups_t *groups, MlirValue offs, MlirValue row
 /* Number of tiles of all groups, after the barrier. */
 MlirValue moe__groups_total(moe__groups_t *groups);
 
+/* Tile number `index`, below the total. */
 moe__group_tile_t moe__groups_tile(moe__groups_t *groups, MlirValue index);
+
+/* The group of number `tile` among the tiles of one column; the number of groups behind the last. */
+MlirValue moe__groups_find_tile(moe__groups_t *groups, MlirValue tile);
+
+/* How many tiles, of one column, the groups before this one have, and those up to it. */
+void moe__groups_tile_range(moe__groups_t *groups, MlirValue group, MlirValue *out_start,
+                            MlirValue *out_end);
 
 /* Where a group starts and ends, after the barrier. */
 void moe__groups_range(moe__groups_t *groups, MlirValue group, MlirValue *out_start,

@@ -104,6 +104,12 @@ void moe__kernel_require_same(moe__kernel_t *kernel, int tensor, int dimension, 
           requirement_separator(kernel), tensor, dimension, other_tensor, other_dimension);
 }
 
+void moe__kernel_require_quotient(moe__kernel_t *kernel, int tensor, int dimension,
+                                  int other_tensor, int other_dimension, int64_t divisor) {
+  fprintf(kernel->requirements, "%s{dim = [%d, %d], quotient_of = [%d, %d], divisor = %" PRId64 "}",
+          requirement_separator(kernel), tensor, dimension, other_tensor, other_dimension, divisor);
+}
+
 void moe__kernel_zeroed(moe__kernel_t *kernel, int tensor) {
   if (kernel->zeroed_count >= MOE__MAX_ZEROED)
     overflow("zeroed tensors");

@@ -8,7 +8,8 @@
  *                 grid = [<expression>, <expression>, <expression>],
  *                 parameters = [{kind = "tensor_map", tensor = 0, ...}, ...],
  *                 requires = [{dim = [0, 1], multiple_of = 32}, {dim = [1, 0], at_most = 1024},
- *                             {dim = [0, 0], same_as = [2, 0]}, ...],
+ *                             {dim = [0, 0], same_as = [2, 0]},
+ *                             {dim = [1, 1], quotient_of = [0, 1], divisor = 32}, ...],
  *                 zeroed = [5], programmatic = false}
  *
  * `tensor` counts the operands of the op, then its results. An expression is an integer, "num_sms",
@@ -92,6 +93,10 @@ void moe__kernel_require(moe__kernel_t *kernel, int tensor, int dimension, const
 /* States that two dimensions must have one size. */
 void moe__kernel_require_same(moe__kernel_t *kernel, int tensor, int dimension, int other_tensor,
                               int other_dimension);
+
+/* States that a dimension must be another one, divided and rounded up. */
+void moe__kernel_require_quotient(moe__kernel_t *kernel, int tensor, int dimension,
+                                  int other_tensor, int other_dimension, int64_t divisor);
 
 /* States that `tensor`, a result of the op, is state of the kernel: zero before its first launch,
  * and left zero by every launch. Nothing else may read it. */

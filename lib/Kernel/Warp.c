@@ -49,6 +49,31 @@ MlirValue moe__warp_reduce(moe__builder_t *b, MlirValue value,
   return value;
 }
 
+MlirValue moe__warp_reduce_many(moe__builder_t *b, int count, const MlirValue *values,
+                                MlirValue lane,
+                                MlirValue (*combine)(moe__builder_t *, const void *context,
+                                                     MlirValue, MlirValue),
+                                const void *context) {
+  MlirValue left[MOE__WARP];
+  for (int i = 0; i < count; i++)
+    left[i] = values[i];
+  /* In each step a lane keeps one half of its values, and gets its partner's share of them for the
+   * other half. */
+  for (int mask = MOE__WARP / 2; mask; mask /= 2) {
+    MlirValue upper = moe__ne(b, moe__and(b, lane, moe__i32(b, mask)), moe__i32(b, 0));
+    count /= 2;
+    for (int i = 0; i < (count ? count : 1); i++) {
+      MlirValue kept = left[i], given = left[i];
+      if (count) {
+        kept = moe__select(b, upper, left[i + count], left[i]);
+        given = moe__select(b, upper, left[i], left[i + count]);
+      }
+      left[i] = combine(b, context, kept, moe__shuffle_xor(b, given, mask));
+    }
+  }
+  return left[0];
+}
+
 void moe__store_matrix(moe__builder_t *b, MlirValue row_address, const MlirValue words[4]) {
   moe__op0(b, "nvvm.stmatrix", MOE__VALUES(row_address, words[0], words[1], words[2], words[3]),
            "layout = #nvvm.mma_layout<row>, shape = #nvvm.ld_st_matrix_shape<m = 8, n = 8>, "

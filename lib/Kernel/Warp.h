@@ -25,6 +25,15 @@ MlirValue moe__warp_scan(moe__builder_t *b, MlirValue value, MlirValue lane,
 MlirValue moe__warp_reduce(moe__builder_t *b, MlirValue value,
                            MlirValue (*combine)(moe__builder_t *, MlirValue, MlirValue));
 
+/* The same for `count` values at once, 2 to 32 and a power of two, with few more shuffles than for
+ * one: lane l gets value number l / (32 / count) combined over all lanes. `combine` takes a context.
+ */
+MlirValue moe__warp_reduce_many(moe__builder_t *b, int count, const MlirValue *values,
+                                MlirValue lane,
+                                MlirValue (*combine)(moe__builder_t *, const void *context,
+                                                     MlirValue, MlirValue),
+                                const void *context);
+
 /* stmatrix: stores four 8 x 8 matrices of 16-bit elements, of which each lane holds a pair (row
  * lane / 4, columns 2 * (lane % 4) and the next) a matrix. Lane l gives the shared address of row l
  * % 8 of matrix l / 8. */

@@ -70,10 +70,8 @@ static moe_rt_status_t parse_dimension(const moe__json_t *json, const moe__symbo
                                        bool is_argument, moe__arena_t *arena,
                                        moe__expression_t *out, moe_rt_dimension_t *info) {
   MOE__TRY(moe__expression_parse(json, symbols, arena, out));
-  if (is_argument && out->kind != MOE__CONSTANT && out->kind != MOE__SYMBOL) {
-    return moe__json_fail(json, "is an expression; an argument's dimension is an integer or one "
-                                "symbol");
-  }
+  if (is_argument && moe__expression_uses(out, MOE__NUM_SMS))
+    return moe__json_fail(json, "depends on num_sms; an argument's dimension must not");
   info->size = -1;
   if (out->kind == MOE__SYMBOL)
     info->symbol = symbols->items[out->value].name;

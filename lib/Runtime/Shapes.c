@@ -29,7 +29,7 @@ static moe_rt_status_t check_symbol(const moe__symbol_t *symbol, int64_t size) {
   return MOE_RT_OK;
 }
 
-/* Binds or compares one dimension. A symbol that has no value yet has -1. */
+/* Binds one dimension, or compares it with a constant. A symbol that has no value yet has -1. */
 static moe_rt_status_t bind_dimension(const moe__function_t *function,
                                       const moe__expression_t *expression, int64_t size,
                                       int64_t *symbols) {
@@ -41,6 +41,8 @@ static moe_rt_status_t bind_dimension(const moe__function_t *function,
     return moe__fail(MOE_RT_INVALID_ARGUMENT, "is %lld; it must be %lld", (long long)size,
                      (long long)expression->value);
   }
+  if (expression->kind != MOE__SYMBOL) /* compared when all symbols have values */
+    return MOE_RT_OK;
   const moe__symbol_t *symbol = &function->symbols.items[expression->value];
   int64_t *value = &symbols[expression->value];
   if (*value >= 0 && *value != size) {
@@ -51,22 +53,47 @@ static moe_rt_status_t bind_dimension(const moe__function_t *function,
   return check_symbol(symbol, size);
 }
 
-moe_rt_status_t moe__shapes_bind(const moe__function_t *function,
-                                 const int64_t *const *argument_shapes,
-                                 int64_t out_symbols[MOE__MAX_SYMBOLS]) {
-  for (int i = 0; i < function->symbols.count; i++)
-    out_symbols[i] = -1;
+/* Compares a dimension that is an expression with its value. */
+static moe_rt_status_t compare_dimension(const moe__expression_t *expression, int64_t size,
+                                         const int64_t *symbols) {
+  if (expression->kind == MOE__CONSTANT || expression->kind == MOE__SYMBOL)
+    return MOE_RT_OK;
+  moe__bindings_t bindings = {.symbols = symbols};
+  int64_t expected = 0;
+  MOE__TRY(moe__expression_evaluate(expression, &bindings, &expected));
+  if (size == expected)
+    return MOE_RT_OK;
+  return moe__fail(MOE_RT_INVALID_ARGUMENT, "is %lld; it must be %lld", (long long)size,
+                   (long long)expected);
+}
+
+typedef enum step_t { BIND, COMPARE } step_t;
+
+static moe_rt_status_t each_dimension(const moe__function_t *function, step_t step,
+                                      const int64_t *const *argument_shapes, int64_t *symbols) {
   for (int t = 0; t < function->info.argument_count; t++) {
     const moe__tensor_t *tensor = &function->tensors[t];
     for (int i = 0; i < tensor->info->rank; i++) {
-      if (bind_dimension(function, &tensor->shape[i], argument_shapes[t][i], out_symbols) !=
-          MOE_RT_OK) {
+      int64_t size = argument_shapes[t][i];
+      moe_rt_status_t status = step == BIND
+                                   ? bind_dimension(function, &tensor->shape[i], size, symbols)
+                                   : compare_dimension(&tensor->shape[i], size, symbols);
+      if (status != MOE_RT_OK) {
         return moe__fail(MOE_RT_INVALID_ARGUMENT, "argument '%s': dimension %d %s",
                          tensor->info->name, i, moe_rt_last_message());
       }
     }
   }
   return MOE_RT_OK;
+}
+
+moe_rt_status_t moe__shapes_bind(const moe__function_t *function,
+                                 const int64_t *const *argument_shapes,
+                                 int64_t out_symbols[MOE__MAX_SYMBOLS]) {
+  for (int i = 0; i < function->symbols.count; i++)
+    out_symbols[i] = -1;
+  MOE__TRY(each_dimension(function, BIND, argument_shapes, out_symbols));
+  return each_dimension(function, COMPARE, argument_shapes, out_symbols);
 }
 
 moe_rt_status_t moe__shapes_compute(const moe__function_t *function, int tensor,

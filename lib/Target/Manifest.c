@@ -342,6 +342,38 @@ static size_t find_symbol(const function_t *function, const char *name) {
   return index;
 }
 
+/* Puts `expression` in the place of a symbol, wherever it is inside `json`. */
+static void replace_symbol(json_t *json, const json_t *symbol, json_t *expression) {
+  size_t index = 0;
+  const char *key = NULL;
+  json_t *value = NULL;
+  json_array_foreach(json, index, value) {
+    if (value == symbol)
+      json_array_set(json, index, expression);
+    else if (value != expression)
+      replace_symbol(value, symbol, expression);
+  }
+  json_object_foreach(json, key, value) {
+    replace_symbol(value, symbol, expression); /* the operands of an expression: a list */
+  }
+}
+
+/* A symbol that must be the quotient of another size is none of its own. */
+static void apply_quotient(function_t *function, MlirOperation launch, MlirAttribute requirement,
+                           json_t *symbol) {
+  json_t *other = required_dimension(function, launch, requirement, "quotient_of");
+  if (json_is_integer(other)) /* passes compare static sizes */
+    return;
+  json_t *expression = json_pack("{s[OI]}", "ceildiv", other,
+                                 (json_int_t)moe__dictionary_integer(requirement, "divisor", 1));
+  json_incref(symbol);
+  json_array_remove(function->symbols, find_symbol(function, json_string_value(symbol)));
+  for (size_t i = 0; i < function->tensor_count; i++)
+    replace_symbol(function->tensors[i].shape, symbol, expression);
+  json_decref(symbol);
+  json_decref(expression);
+}
+
 /* What a kernel requires of a dimension is required of its symbol. Static dimensions were checked
  * by passes. */
 static void apply_requirement(function_t *function, MlirOperation launch,
@@ -350,6 +382,10 @@ static void apply_requirement(function_t *function, MlirOperation launch,
   if (!json_is_string(size))
     return;
   const char *name = json_string_value(size);
+  if (!mlirAttributeIsNull(element(requirement, "quotient_of"))) {
+    apply_quotient(function, launch, requirement, size);
+    return;
+  }
   if (mlirAttributeIsNull(element(requirement, "same_as"))) {
     json_t *symbol = json_array_get(function->symbols, find_symbol(function, name));
     json_t *multiple = json_object_get(symbol, "multiple_of"),
@@ -374,6 +410,7 @@ static void apply_requirement(function_t *function, MlirOperation launch,
   json_string_set(other, name);
 }
 
+/* All launches' come first: they decide what the symbols are. */
 static void apply_requirements(function_t *function, MlirOperation launch, MlirAttribute record) {
   MlirAttribute requires = element(record, "requires");
   for (intptr_t i = 0; i < mlirArrayAttrGetNumElements(requires); i++)
@@ -421,7 +458,6 @@ static json_t *describe_op(function_t *function, MlirOperation op) {
  * before work of the caller that it does not know has ended. */
 static json_t *describe_launch(function_t *function, MlirOperation op, MlirStringRef kernel,
                                MlirAttribute record, bool first) {
-  apply_requirements(function, op, record);
   MlirAttribute parameters = element(record, "parameters");
   json_t *list = json_array();
   for (intptr_t i = 0; i < mlirArrayAttrGetNumElements(parameters); i++)
@@ -476,8 +512,16 @@ static json_t *describe_launches(MlirOperation module, function_t *function) {
       json_decref(launches);
       return NULL;
     }
+    apply_requirements(function, op, record);
+  }
+  for (MlirOperation op = mlirBlockGetFirstOperation(moe__body(function->op));
+       !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
+    if (!is_launch(op))
+      continue;
+    MlirStringRef kernel = mlirSymbolRefAttrGetLeafReference(moe__op_attribute(op, "kernel"));
     bool first = json_array_size(launches) == 0;
-    json_array_append_new(launches, describe_launch(function, op, kernel, record, first));
+    json_array_append_new(
+        launches, describe_launch(function, op, kernel, find_record(module, kernel), first));
   }
   if (json_array_size(launches) == 0) {
     moe__error(function->op, "the function launches no kernel");

@@ -93,13 +93,16 @@ static bool is_parameter(MlirOperation launch, MlirAttribute parameter) {
   return true;
 }
 
-/* {dim = [...]} and one of multiple_of, at_least, at_most and same_as. */
+/* {dim = [...]} and one of multiple_of, at_least, at_most, same_as, and quotient_of with
+ * divisor. */
 static bool is_requirement(MlirOperation launch, MlirAttribute requirement) {
   return mlirAttributeIsADictionary(requirement) && is_dim(launch, element(requirement, "dim")) &&
          (is_integer(element(requirement, "multiple_of"), 1, INT32_MAX) ||
           is_integer(element(requirement, "at_least"), 0, INT32_MAX) ||
           is_integer(element(requirement, "at_most"), 0, INT32_MAX) ||
-          is_dim(launch, element(requirement, "same_as")));
+          is_dim(launch, element(requirement, "same_as")) ||
+          (is_dim(launch, element(requirement, "quotient_of")) &&
+           is_integer(element(requirement, "divisor"), 1, INT32_MAX)));
 }
 
 static bool all(MlirOperation launch, MlirAttribute list,

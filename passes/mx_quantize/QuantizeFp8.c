@@ -12,12 +12,17 @@ bool moe__quantize_fp8_has_kernel(MlirOperation op) {
   moe__granularity_t granularity = moe__op_granularity(op);
   if (granularity == MOE__ROW && moe__op_integer(op, "axis") == mlirShapedTypeGetRank(x) - 1)
     return moe__quantize_rows_has_kernel(op);
+  if (granularity == MOE__1X128 || granularity == MOE__128X128)
+    return moe__quantize_blocks_has_kernel(op);
   return moe__error(op,
                     "granularity \"%s\" along axis %d takes two passes; run moe-expand-quantize",
                     moe__granularity_name(granularity), (int)moe__op_integer(op, "axis"));
 }
 
 bool moe__lower_quantize_fp8(MlirOperation function, MlirOperation op, MlirBlock gpu_module_body) {
-  return moe__quantize_fp8_has_kernel(op) && /* its schedule may have been written by hand */
-         moe__lower_quantize_rows(function, op, gpu_module_body);
+  if (!moe__quantize_fp8_has_kernel(op)) /* its schedule may have been written by hand */
+    return false;
+  bool rows = moe__op_granularity(op) == MOE__ROW;
+  return (rows ? moe__lower_quantize_rows : moe__lower_quantize_blocks)(function, op,
+                                                                        gpu_module_body);
 }

@@ -3,9 +3,10 @@
  *
  * A row is on chip while its largest magnitude is found, and is then cast from there. One warp
  * loads whole rows into a ring whose stages are as long as a row; how many fit follows from the
- * row's length, at run time. The other warps take the rows in turn, each a row of its own, so that
- * they never wait for each other. Each has stages of its own, two at least: one is at work while the
- * next one lands.
+ * row's length, at run time. The other warps form teams that take the rows in turn, and each team has
+ * stages of its own, two at least: one is at work while the next one lands. As long as there are
+ * stages enough, a team is one warp, so that warps never wait for each other; where rows are long,
+ * several warps share one.
  *
  * Rows too long for two of them to fit are read twice, the second time most likely from L2.
  *
@@ -23,7 +24,8 @@
 
 #define VECTOR_BYTES 16 /* of x that a lane loads at once */
 #define VECTOR_WORDS 4
-#define UNROLL 4 /* such loads in flight for each lane */
+#define UNROLL 4        /* such loads in flight for each lane */
+#define FIRST_BARRIER 1 /* of the teams */
 
 /* The op's tensors, by their number in the kernel's record. */
 enum { X, Q, SCALES };
@@ -40,8 +42,11 @@ typedef struct rows_t {
   MlirValue rows, row_bytes, vectors; /* i32: of x; bytes and vectors of a row */
   moe__ring_t ring;                   /* barriers alone: its buffers follow from row_bytes */
   int32_t buffers;                    /* offset in shared memory */
-  MlirValue stages;                   /* i32: rows in the ring, a multiple of workers */
-  MlirValue workers;                  /* i32: warps that take rows */
+  MlirValue stages;                   /* i32: rows in the ring, a multiple of teams */
+  MlirValue teams;                    /* i32: of warps that share a row */
+  MlirValue team, team_threads;       /* i32: this thread's, and the threads of one */
+  MlirValue member;                   /* i32: which thread of the team this one is */
+  int32_t partials;                   /* offset in shared memory: what each warp found */
 } rows_t;
 
 bool moe__quantize_rows_has_kernel(MlirOperation op) {
@@ -69,33 +74,64 @@ static MlirValue load_vector(moe__builder_t *b, MlirValue row, MlirValue index) 
                    moe__vector_type(b, VECTOR_WORDS, b->i32));
 }
 
+/* Until all of the team is here. */
+static void team_barrier(rows_t *s) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue is_warp = moe__eq(b, s->team_threads, moe__i32(b, MOE__WARP));
+  moe__if_t branch = moe__if_begin(b, is_warp, true);
+  moe__warp_barrier(b);
+  moe__else(b, &branch);
+  moe__barrier_of(b, moe__add(b, s->team, moe__i32(b, FIRST_BARRIER)), s->team_threads);
+  moe__if_end(b, &branch);
+}
+
+/* The largest of what the team's warps found. */
+static MlirValue team_amax(rows_t *s, MlirValue found) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue partials = moe__offset_by(b, s->kernel.shared, s->partials);
+  MlirValue warp = moe__lshr(b, s->kernel.thread, 5);
+  moe__store(b, found, moe__offset(b, partials, moe__shl(b, warp, 2)));
+  team_barrier(s);
+  MlirValue warps = moe__lshr(b, s->team_threads, 5);
+  MlirValue begin = moe__mul(b, s->team, warps);
+  moe__for_t loop = moe__for_begin(b, begin, moe__add(b, begin, warps), moe__i32(b, 1), 1, &found);
+  MlirValue other = moe__load(b, moe__offset(b, partials, moe__shl(b, loop.index, 2)), b->i32);
+  MlirValue larger = moe__umax(b, loop.carried[0], other);
+  moe__for_end(b, &loop, &larger);
+  return loop.carried[0];
+}
+
 /* The bits of the largest magnitude of the row at `row`, in shared or global memory; the same in
- * all lanes. */
-static MlirValue row_amax(rows_t *s, MlirValue row, MlirValue lane) {
+ * all threads of the team. */
+static MlirValue row_amax(rows_t *s, MlirValue row) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue last = moe__sub(b, s->vectors, moe__i32(b, 1));
-  moe__for_t loop = moe__for_begin(b, lane, s->vectors, moe__i32(b, MOE__WARP * UNROLL), 1,
-                                   (MlirValue[]){moe__i32(b, 0)});
+  MlirValue step = moe__mul(b, s->team_threads, moe__i32(b, UNROLL));
+  moe__for_t loop =
+      moe__for_begin(b, s->member, s->vectors, step, 1, (MlirValue[]){moe__i32(b, 0)});
   MlirValue amax = loop.carried[0];
   for (int i = 0; i < UNROLL; i++) {
     /* Past the end the last vector counts once more: a maximum does not change. */
-    MlirValue index = moe__umin(b, moe__add(b, loop.index, moe__i32(b, i * MOE__WARP)), last);
+    MlirValue ahead = moe__mul(b, s->team_threads, moe__i32(b, i));
+    MlirValue index = moe__umin(b, moe__add(b, loop.index, ahead), last);
     MlirValue vector = load_vector(b, row, index);
     for (int j = 0; j < VECTOR_WORDS; j++)
       amax = moe__word_max(b, &s->elements, amax,
                            moe__word_magnitudes(b, &s->elements, moe__extract(b, vector, j)));
   }
   moe__for_end(b, &loop, &amax);
-  return moe__warp_reduce(b, moe__word_amax(b, &s->elements, loop.carried[0]), moe__umax);
+  return team_amax(
+      s, moe__warp_reduce(b, moe__word_amax(b, &s->elements, loop.carried[0]), moe__umax));
 }
 
 /* Casts the row at `row` to the one at `q`. */
-static void cast_row(rows_t *s, MlirValue row, MlirValue q, MlirValue factor, MlirValue lane) {
+static void cast_row(rows_t *s, MlirValue row, MlirValue q, MlirValue factor) {
   moe__builder_t *b = &s->kernel.builder;
   int words = VECTOR_BYTES / s->elements.bytes / 4; /* of q */
-  moe__for_t loop = moe__for_begin(b, lane, s->vectors, moe__i32(b, MOE__WARP * UNROLL), 0, NULL);
+  MlirValue step = moe__mul(b, s->team_threads, moe__i32(b, UNROLL));
+  moe__for_t loop = moe__for_begin(b, s->member, s->vectors, step, 0, NULL);
   for (int i = 0; i < UNROLL; i++) {
-    MlirValue index = moe__add(b, loop.index, moe__i32(b, i * MOE__WARP));
+    MlirValue index = moe__add(b, loop.index, moe__mul(b, s->team_threads, moe__i32(b, i)));
     moe__if_t inside = moe__if_begin(b, moe__ult(b, index, s->vectors), false);
     {
       MlirValue vector = load_vector(b, row, index), packed[2];
@@ -118,14 +154,14 @@ static void cast_row(rows_t *s, MlirValue row, MlirValue q, MlirValue factor, Ml
 }
 
 /* Quantizes the row at `from`, number `row`. */
-static void quantize_row(rows_t *s, MlirValue from, MlirValue row, MlirValue lane) {
+static void quantize_row(rows_t *s, MlirValue from, MlirValue row) {
   moe__builder_t *b = &s->kernel.builder;
-  MlirValue factor = moe__fp8_factor(b, row_amax(s, from, lane), s->element, s->pow2);
-  moe__if_t first = moe__if_begin(b, moe__eq(b, lane, moe__i32(b, 0)), false);
+  MlirValue factor = moe__fp8_factor(b, row_amax(s, from), s->element, s->pow2);
+  moe__if_t first = moe__if_begin(b, moe__eq(b, s->member, moe__i32(b, 0)), false);
   MlirValue index = moe__mul(b, moe__zext(b, row, b->i64), moe__i64(b, 4));
   moe__store(b, moe__fp8_inverse(b, factor), moe__offset(b, s->scales, index));
   moe__if_end(b, &first);
-  cast_row(s, from, moe__offset(b, s->q, row_offset(s, row, 1)), factor, lane);
+  cast_row(s, from, moe__offset(b, s->q, row_offset(s, row, 1)), factor);
 }
 
 /* ---- Rows on chip ---- */
@@ -167,28 +203,27 @@ static void load_rows(rows_t *s) {
   moe__for_end(b, &loop, NULL);
 }
 
-static void quantize_rows(rows_t *s, MlirValue warp, MlirValue lane) {
+static void quantize_rows(rows_t *s) {
   moe__builder_t *b = &s->kernel.builder;
-  moe__if_t works = moe__if_begin(b, moe__ult(b, warp, s->workers), false);
-  moe__for_t loop = moe__for_begin(b, warp, block_rows(s), s->workers, 0, NULL);
+  moe__for_t loop = moe__for_begin(b, s->team, block_rows(s), s->teams, 0, NULL);
   moe__cursor_t cursor = cursor_of(s, loop.index);
   moe__ring_wait(&s->kernel, &s->ring, cursor);
-  quantize_row(s, buffer_of(s, cursor), row_number(s, loop.index), lane);
-  moe__warp_barrier(b);
-  moe__if_t first = moe__if_begin(b, moe__eq(b, lane, moe__i32(b, 0)), false);
+  quantize_row(s, buffer_of(s, cursor), row_number(s, loop.index));
+  team_barrier(s); /* its stage and the partials are written again */
+  moe__if_t first = moe__if_begin(b, moe__eq(b, s->member, moe__i32(b, 0)), false);
   moe__ring_release(&s->kernel, &s->ring, cursor);
   moe__if_end(b, &first);
   moe__for_end(b, &loop, NULL);
-  moe__if_end(b, &works);
 }
 
 /* ---- Rows that do not fit ---- */
 
-static void quantize_long_rows(rows_t *s, MlirValue warp, MlirValue lane) {
+static void quantize_long_rows(rows_t *s) {
   moe__builder_t *b = &s->kernel.builder;
-  moe__for_t loop = moe__for_begin(b, warp, block_rows(s), moe__i32(b, s->schedule.warps), 0, NULL);
+  moe__for_t loop = moe__for_begin(b, s->team, block_rows(s), s->teams, 0, NULL);
   MlirValue row = row_number(s, loop.index);
-  quantize_row(s, moe__offset(b, s->x, row_offset(s, row, s->elements.bytes)), row, lane);
+  quantize_row(s, moe__offset(b, s->x, row_offset(s, row, s->elements.bytes)), row);
+  team_barrier(s); /* its stage and the partials are written again */
   moe__for_end(b, &loop, NULL);
 }
 
@@ -237,12 +272,15 @@ bool moe__lower_quantize_rows(MlirOperation function, MlirOperation op, MlirBloc
   MlirValue room = moe__udiv(b, moe__i32(b, s.schedule.buffer_kb * 1024),
                              moe__umax(b, s.row_bytes, moe__i32(b, 1)));
   MlirValue fitting = moe__umin(b, room, moe__i32(b, s.schedule.stages));
-  MlirValue pairs = moe__umin(b, moe__lshr(b, fitting, 1), moe__i32(b, s.schedule.warps));
-  s.workers = moe__umax(b, pairs, moe__i32(b, 1));
-  s.stages = moe__mul(b, moe__udiv(b, fitting, s.workers), s.workers);
+  s.teams = moe__umin(b, moe__lshr(b, fitting, 1), moe__i32(b, s.schedule.warps));
+  s.teams = moe__umax(b, s.teams, moe__i32(b, 1));
+  s.stages = moe__mul(b, moe__udiv(b, fitting, s.teams), s.teams);
+  s.team_threads =
+      moe__mul(b, moe__udiv(b, moe__i32(b, s.schedule.warps), s.teams), moe__i32(b, MOE__WARP));
+  s.team = moe__udiv(b, kernel->thread, s.team_threads);
+  s.member = moe__urem(b, kernel->thread, s.team_threads);
+  s.partials = moe__kernel_shared(kernel, 4 * s.schedule.warps, 4);
 
-  MlirValue warp = moe__lshr(b, kernel->thread, 5);
-  MlirValue lane = moe__and(b, kernel->thread, moe__i32(b, MOE__WARP - 1));
   MlirValue is_loader = moe__eq(b, kernel->thread, moe__i32(b, s.schedule.warps * MOE__WARP));
   moe__if_t setup = moe__if_begin(b, is_loader, false);
   moe__ring_initialize(kernel, &s.ring, 1);
@@ -250,19 +288,22 @@ bool moe__lower_quantize_rows(MlirOperation function, MlirOperation op, MlirBloc
   moe__block_barrier(b);
 
   MlirValue fits = moe__ult(b, moe__i32(b, 1), fitting);
-  moe__if_t role = moe__if_begin(b, moe__ult(b, warp, moe__i32(b, s.schedule.warps)), true);
+  /* Warps that are left over when the teams have been formed do nothing; the last one loads. */
+  moe__if_t role = moe__if_begin(b, is_loader, true);
   {
-    moe__if_t on_chip = moe__if_begin(b, fits, true);
-    quantize_rows(&s, warp, lane);
-    moe__else(b, &on_chip);
-    quantize_long_rows(&s, warp, lane);
-    moe__if_end(b, &on_chip);
+    moe__if_t loads = moe__if_begin(b, fits, false);
+    load_rows(&s);
+    moe__if_end(b, &loads);
   }
   moe__else(b, &role);
   {
-    moe__if_t loads = moe__if_begin(b, moe__and(b, is_loader, fits), false);
-    load_rows(&s);
-    moe__if_end(b, &loads);
+    moe__if_t works = moe__if_begin(b, moe__ult(b, s.team, s.teams), false);
+    moe__if_t on_chip = moe__if_begin(b, fits, true);
+    quantize_rows(&s);
+    moe__else(b, &on_chip);
+    quantize_long_rows(&s);
+    moe__if_end(b, &on_chip);
+    moe__if_end(b, &works);
   }
   moe__if_end(b, &role);
 

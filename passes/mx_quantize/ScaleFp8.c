@@ -123,7 +123,7 @@ static MlirValue first_cell(scale_t *s, const output_t *output, const part_t *pa
 /* What a warp found in its rows of a part. */
 typedef struct found_t {
   MlirValue columns[VECTOR_WORDS]; /* magnitudes of the lane's columns */
-  MlirValue rows[MAX_ROWS];        /* bits of the row's largest, the same in all lanes */
+  MlirValue row;                   /* bits of the largest of row number lane / (32 / rows) */
 } found_t;
 
 static bool has_slices(const scale_t *s, slices_t slices) {
@@ -131,6 +131,10 @@ static bool has_slices(const scale_t *s, slices_t slices) {
     if (s->outputs[i].slices == slices)
       return true;
   return false;
+}
+
+static MlirValue larger_words(moe__builder_t *b, const void *elements, MlirValue x, MlirValue y) {
+  return moe__word_max(b, elements, x, y);
 }
 
 /* Past the end, rows and columns that are there are read once more: maxima do not change. */
@@ -152,7 +156,7 @@ static void read_part(scale_t *s, const part_t *part, MlirValue warp, MlirValue 
     vectors[i] = moe__load(b, moe__offset(b, base, moe__mul(b, index, row_bytes)),
                            moe__vector_type(b, VECTOR_WORDS, b->i32));
   }
-  bool of_rows = has_slices(s, OF_ROWS);
+  MlirValue row_words[MAX_ROWS];
   for (int i = 0; i < rows; i++) {
     MlirValue words[VECTOR_WORDS];
     for (int j = 0; j < VECTOR_WORDS; j++) {
@@ -160,12 +164,14 @@ static void read_part(scale_t *s, const part_t *part, MlirValue warp, MlirValue 
       found->columns[j] =
           i ? moe__word_max(b, &s->elements, found->columns[j], words[j]) : words[j];
     }
-    if (!of_rows)
-      continue;
-    for (int j = 1; j < VECTOR_WORDS; j++)
-      words[0] = moe__word_max(b, &s->elements, words[0], words[j]);
-    found->rows[i] = moe__warp_reduce(b, moe__word_amax(b, &s->elements, words[0]), moe__umax);
+    row_words[i] = words[0];
+    for (int j = 1; j < VECTOR_WORDS && has_slices(s, OF_ROWS); j++)
+      row_words[i] = moe__word_max(b, &s->elements, row_words[i], words[j]);
   }
+  if (has_slices(s, OF_ROWS))
+    found->row =
+        moe__word_amax(b, &s->elements,
+                       moe__warp_reduce_many(b, rows, row_words, lane, larger_words, &s->elements));
 }
 
 /* ---- Raising the maxima ---- */
@@ -218,15 +224,14 @@ static void raise_column(scale_t *s, const output_t *output, MlirValue cell, Mli
 static void raise_rows(scale_t *s, const output_t *output, const part_t *part, MlirValue warp,
                        MlirValue lane, const found_t *found) {
   moe__builder_t *b = &s->kernel.builder;
-  int rows = s->schedule.rows_per_warp;
-  MlirValue bits = found->rows[0];
-  for (int i = 1; i < rows; i++)
-    bits = moe__select(b, moe__eq(b, lane, moe__i32(b, i)), found->rows[i], bits);
-  MlirValue offset = moe__add(b, moe__mul(b, warp, moe__i32(b, rows)), lane);
-  MlirValue inside = moe__and(b, moe__ult(b, lane, moe__i32(b, rows)),
-                              moe__ult(b, moe__add(b, part->row, offset), part->row_end));
+  int rows = s->schedule.rows_per_warp, lanes = MOE__WARP / rows;
+  MlirValue row = moe__udiv(b, lane, moe__i32(b, lanes));
+  MlirValue offset = moe__add(b, moe__mul(b, warp, moe__i32(b, rows)), row);
+  MlirValue is_first = moe__eq(b, moe__urem(b, lane, moe__i32(b, lanes)), moe__i32(b, 0));
+  MlirValue inside =
+      moe__and(b, is_first, moe__ult(b, moe__add(b, part->row, offset), part->row_end));
   moe__if_t branch = moe__if_begin(b, inside, false);
-  raise(s, output, moe__add(b, first_cell(s, output, part), offset), bits);
+  raise(s, output, moe__add(b, first_cell(s, output, part), offset), found->row);
   moe__if_end(b, &branch);
 }
 

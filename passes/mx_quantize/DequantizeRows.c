@@ -1,0 +1,105 @@
+/* DequantizeRows.c - the kernel of dequantize and dequantize_fp8 where q is row-major.
+ *
+ * A stream: a thread loads one vector of each of several rows, all of them before it uses the first,
+ * converts, and stores 16 bytes of x for each. Neighboring threads have neighboring vectors, in q and
+ * in x. Persistent blocks stride through the tiles. A tile has rows of one group, so that a scale of
+ * the group is one of the tile.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "passes/mx_quantize/Dequantize.h"
+
+#include "lib/Kernel/Async.h"
+
+#define MAX_VECTORS 16
+
+/* What a tile is: rows [row, row_end) that may be more than its tile_n, and columns from `column` on. */
+typedef struct tile_t {
+  MlirValue expert, group, row, row_end, column; /* i32 */
+} tile_t;
+
+static moe__tiles_t plain_tiles(moe__dequantize_t *s) {
+  moe__builder_t *b = &s->kernel.builder;
+  return moe__tiles_create(b, s->e.value, moe__ceil_div(b, s->n.value, s->schedule.tile_n),
+                           moe__ceil_div(b, s->k.value, s->schedule.tile_k), s->schedule.band);
+}
+
+static tile_t tile_at(moe__dequantize_t *s, const moe__tiles_t *tiles, MlirValue index) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue tile_k = moe__i32(b, s->schedule.tile_k);
+  if (s->grouped) {
+    moe__group_tile_t at = moe__groups_tile(&s->groups, index);
+    return (tile_t){.expert = moe__i32(b, 0),
+                    .group = at.group,
+                    .row = at.row,
+                    .row_end = at.row_end,
+                    .column = moe__mul(b, at.column, tile_k)};
+  }
+  moe__tile_t at = moe__tile_at(b, tiles, index);
+  return (tile_t){.expert = at.batch,
+                  .row = moe__mul(b, at.row, moe__i32(b, s->schedule.tile_n)),
+                  .row_end = s->n.value,
+                  .column = moe__mul(b, at.column, tile_k)};
+}
+
+/* The values of the vector at `address`, as f32. */
+static void unpack(moe__dequantize_t *s, MlirValue vector, MlirValue out[MOE__MAX_COLUMNS]) {
+  moe__builder_t *b = &s->kernel.builder;
+  for (int i = 0; i < s->columns / 4; i++)
+    moe__fp8_unpack4(b, moe__extract(b, vector, i), s->element, out + 4 * i);
+}
+
+/* x * y in i64, of i32 values. */
+static MlirValue wide_mul(moe__builder_t *b, MlirValue x, MlirValue y) {
+  return moe__mul(b, moe__zext(b, x, b->i64), moe__zext(b, y, b->i64));
+}
+
+/* The thread's part of a tile: the vector at `column` of every step-th row from `row` on. */
+static void dequantize_vectors(moe__dequantize_t *s, const tile_t *tile, MlirValue row,
+                               MlirValue column, int step) {
+  moe__builder_t *b = &s->kernel.builder;
+  int count = s->schedule.tile_n / step;
+  MlirValue last = moe__sub(b, tile->row_end, moe__i32(b, 1));
+  MlirValue first = moe__umin(b, row, last), down = moe__sub(b, last, first);
+  MlirValue start = moe__dequantize_offset(s, tile->expert, first, column);
+  MlirValue vectors[MAX_VECTORS], scales[MAX_VECTORS][MOE__MAX_COLUMNS];
+  for (int i = 0; i < count; i++) {
+    /* Past the end the last row is loaded once more: no load depends on a branch. */
+    MlirValue below = moe__umin(b, moe__i32(b, i * step), down);
+    MlirValue offset = moe__add(b, wide_mul(b, below, s->k.value), start);
+    vectors[i] = moe__load_aligned(b, moe__offset(b, s->q, offset),
+                                   moe__vector_type(b, s->columns / 4, b->i32), s->columns);
+    moe__place_t at = {tile->expert, tile->group, moe__add(b, first, below), column};
+    moe__dequantize_scales(s, &at, scales[i]);
+  }
+  for (int i = 0; i < count; i++) {
+    MlirValue below = moe__i32(b, i * step);
+    moe__if_t inside = moe__if_begin(b, moe__ult(b, moe__add(b, row, below), tile->row_end), false);
+    MlirValue values[MOE__MAX_COLUMNS];
+    unpack(s, vectors[i], values);
+    moe__dequantize_store(s, values, scales[i], moe__add(b, wide_mul(b, below, s->k.value), start));
+    moe__if_end(b, &inside);
+  }
+}
+
+void moe__dequantize_rows(moe__dequantize_t *s) {
+  moe__kernel_t *kernel = &s->kernel;
+  moe__builder_t *b = &kernel->builder;
+  int lanes = s->schedule.tile_k / s->columns; /* of a row */
+  int step = kernel->threads / lanes;
+  moe__tiles_t tiles = plain_tiles(s);
+  if (s->grouped) {
+    moe__dequantize_groups(s);
+    moe__block_barrier(b);
+    tiles.total = moe__groups_total(&s->groups);
+  }
+  MlirValue lane_row = moe__udiv(b, kernel->thread, moe__i32(b, lanes));
+  MlirValue lane_column =
+      moe__mul(b, moe__urem(b, kernel->thread, moe__i32(b, lanes)), moe__i32(b, s->columns));
+  moe__for_t loop = moe__tiles_begin(kernel, &tiles, 0, NULL);
+  tile_t tile = tile_at(s, &tiles, loop.index);
+  MlirValue column = moe__add(b, tile.column, lane_column);
+  moe__if_t inside = moe__if_begin(b, moe__ult(b, column, s->k.value), false);
+  dequantize_vectors(s, &tile, moe__add(b, tile.row, lane_row), column, step);
+  moe__if_end(b, &inside);
+  moe__for_end(b, &loop, NULL);
+}
