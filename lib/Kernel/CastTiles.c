@@ -121,8 +121,8 @@ void moe__cast_tiles_groups(moe__cast_tiles_t *tiles, int offs, MlirType offs_ty
   moe__kernel_t *kernel = tiles->kernel;
   tiles->grouped = true;
   tiles->groups = moe__kernel_extent(kernel, offs, 0, offs_type);
-  if (tiles->groups.size < 0)
-    moe__kernel_require(kernel, offs, 0, "at_most", MOE__CAST_MAX_GROUPS);
+  moe__kernel_require(kernel, offs, 0, "at_least", 1);
+  moe__kernel_require(kernel, offs, 0, "at_most", MOE__CAST_MAX_GROUPS);
   tiles->offs = moe__kernel_pointer(kernel, offs);
   tiles->status = moe__kernel_status(kernel);
   for (int direction = 0; direction < 2; direction++)
