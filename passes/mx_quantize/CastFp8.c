@@ -252,8 +252,8 @@ static void require_sizes(cast_t *s, MlirOperation op, int operand) {
   moe__scales_shape(op, operand, &shape);
   for (int d = 0; d < shape.rank; d++)
     if (shape.sizes[d].operand >= 0)
-      moe__kernel_require_same(&s->kernel, operand, d, shape.sizes[d].operand,
-                               shape.sizes[d].dimension);
+      moe__kernel_require_same(&s->kernel, shape.sizes[d].operand, shape.sizes[d].dimension,
+                               operand, d);
 }
 
 static void add_parameters(cast_t *s, MlirOperation op) {
