@@ -22,12 +22,12 @@ typedef enum output_t { ROWS, COLUMNS, BOTH } output_t;
  * wave of blocks then writes long runs of q, and each DRAM page it opens is filled. Where rows are
  * written, in and out are one order, and so is that of the tiles. */
 static const moe__quantize_schedule_t QUANTIZE_BF16[] = {
-    [ROWS] = {.tile_n = 128,
-              .tile_k = 128,
-              .stages = 3,
-              .output_stages = 1,
-              .warps = 8,
-              .blocks_per_sm = 2,
+    [ROWS] = {.tile_n = 32,
+              .tile_k = 1024,
+              .stages = 2,
+              .output_stages = 2,
+              .warps = 16,
+              .blocks_per_sm = 1,
               .band = 1},
     [COLUMNS] = {.tile_n = 128,
                  .tile_k = 128,
@@ -42,11 +42,11 @@ static const moe__quantize_schedule_t QUANTIZE_BF16[] = {
               .output_stages = 1,
               .warps = 8,
               .blocks_per_sm = 2,
-              .band = 16},
+              .band = 1},
 };
 static const moe__quantize_schedule_t QUANTIZE_F32[] = {
-    [ROWS] = {.tile_n = 64,
-              .tile_k = 128,
+    [ROWS] = {.tile_n = 32,
+              .tile_k = 256,
               .stages = 2,
               .output_stages = 2,
               .warps = 8,
@@ -60,12 +60,12 @@ static const moe__quantize_schedule_t QUANTIZE_F32[] = {
                  .blocks_per_sm = 2,
                  .band = 64},
     [BOTH] = {.tile_n = 128,
-              .tile_k = 64,
+              .tile_k = 128,
               .stages = 2,
               .output_stages = 2,
-              .warps = 8,
-              .blocks_per_sm = 2,
-              .band = 16},
+              .warps = 16,
+              .blocks_per_sm = 1,
+              .band = 1},
 };
 
 static bool schedule_tiles(MlirOperation op, output_t output, int max_groups,

@@ -159,6 +159,8 @@ typedef struct place_t {
 
 static place_t place_of(moe__cast_tiles_t *tiles, MlirValue index) {
   moe__builder_t *b = &tiles->kernel->builder;
+  if (tiles->last_first)
+    index = moe__sub(b, moe__sub(b, tiles->tiles.total, moe__i32(b, 1)), index);
   moe__tile_t tile = tile_at(tiles, index);
   return (place_t){tile.batch, moe__mul(b, tile.row, moe__i32(b, tiles->tile_n)),
                    moe__mul(b, tile.column, moe__i32(b, tiles->tile_k))};

@@ -66,6 +66,7 @@ typedef struct moe__cast_tiles_t {
   bool writes[2];     /* by direction */
   int tile_n, tile_k; /* tile_n: a multiple of 32, with columns of 128; tile_k: of 128 bytes of x */
   int stages, output_stages, warps, blocks_per_sm, band;
+  bool last_first; /* walk the tiles backwards: what an earlier launch read last is still in L2 */
 
   /* Set by moe__cast_tiles_parameters. */
   moe__elements_t elements; /* of x */

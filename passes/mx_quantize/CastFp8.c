@@ -287,6 +287,7 @@ static bool lower(MlirOperation function, MlirOperation op, MlirBlock gpu_module
     return false;
   bool row = granularity == MOE__ROW, batches = rank_of(op) == 3 && granularity != MOE__TENSOR;
   s.tiles.elements.sanitize = moe__op_bool(op, "sanitize");
+  s.tiles.last_first = true; /* the first pass has just read x */
   s.factors[MOE__ROWS] = (factors_t){
       .slice = row ? OF_ROW : WHOLE, .by_batch = batches, .by_group = granularity == MOE__GROUP};
   s.factors[MOE__COLUMNS] = (factors_t){
