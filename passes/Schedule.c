@@ -30,6 +30,9 @@
 #define QUARTERS 4
 #define REGISTERS_PER_QUARTER 16384
 
+/* Rows and columns of a box of a tensor map. */
+#define MAX_BOX 256
+
 /* Code is written for each strip that a warp has of a tile. */
 #define MAX_STRIPS 16
 
@@ -171,6 +174,10 @@ bool moe__quantize_schedule_read(MlirOperation op, moe__directions_t directions,
   if (out->tile_n % rows)
     return moe__error(op, "'schedule.tile_n' is %d; it must be a multiple of %d", out->tile_n,
                       rows);
+  if (directions.columns && out->tile_k > MAX_BOX)
+    return moe__error(op,
+                      "'schedule.tile_k' is %d; with a column-major result it must be at most %d",
+                      out->tile_k, MAX_BOX);
   if (out->tile_k % box_k)
     return moe__error(op, "'schedule.tile_k' is %d; it must be a multiple of %d", out->tile_k,
                       box_k);

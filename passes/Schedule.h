@@ -17,7 +17,7 @@
  * X(field, least, most); the field is the attribute's name too. */
 #define MOE__QUANTIZE_SCHEDULE(X)                                                                  \
   X(tile_n, 32, 256)     /* rows of a tile, a multiple of 32; of 128 where columns are written */  \
-  X(tile_k, 32, 1024)    /* columns of a tile, a multiple of 128 bytes of x */                     \
+  X(tile_k, 32, 1024)    /* columns of a tile, a multiple of 128 bytes of x; 256 with columns */   \
   X(stages, 1, 8)        /* tiles in flight into shared memory */                                  \
   X(output_stages, 1, 2) /* tiles in flight out of it, of each result */                           \
   X(warps, 1, 16)        /* that quantize; one more loads */                                       \

@@ -184,7 +184,8 @@ func.func @f32(%w: tensor<4x320x80xf32>) -> (tensor<4x320x80xf8E5M2, #col_major>
 // RECORD-SAME: {box = [128, 128], dims = [{dim = [0, 1]}, {dim = [0, 0]}], element = "u8", {{.*}}strides = [{dim = [0, 1]}], swizzle = "128B", tensor = 1
 // RECORD-SAME: requires = [{dim = [0, 1], multiple_of = 32 : i64}]
 func.func @rows(%x: tensor<?x?xbf16>) -> (tensor<?x?xf8E4M3FN>, tensor<?x?xf8E8M0FNU>) {
-  %q, %s = "mx_quantize.quantize"(%x) {axis = 1 : i64, block = 32 : i64, mode = "rceil"}
+  %q, %s = "mx_quantize.quantize"(%x) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
+      schedule = {tile_n = 128, tile_k = 128, stages = 3, output_stages = 1, warps = 8, blocks_per_sm = 2, band = 1}}
       : (tensor<?x?xbf16>) -> (tensor<?x?xf8E4M3FN>, tensor<?x?xf8E8M0FNU>)
   return %q, %s : tensor<?x?xf8E4M3FN>, tensor<?x?xf8E8M0FNU>
 }

@@ -347,7 +347,7 @@ func.func @tile_n_too_large(%w: tensor<?x?x?xbf16>) {
 
 #col_major = affine_map<(e, n, k) -> (e, k, n)>
 func.func @tile_k_too_small(%w: tensor<?x?x?xbf16>) {
-  // expected-error@below {{'schedule.tile_k' is 31; it must be between 32 and 256}}
+  // expected-error@below {{'schedule.tile_k' is 31; it must be between 32 and 1024}}
   %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
       schedule = {tile_n = 128, tile_k = 31, stages = 2, output_stages = 1, warps = 8, blocks_per_sm = 1, band = 64}}
       : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
@@ -358,7 +358,7 @@ func.func @tile_k_too_small(%w: tensor<?x?x?xbf16>) {
 
 #col_major = affine_map<(e, n, k) -> (e, k, n)>
 func.func @tile_k_too_large(%w: tensor<?x?x?xbf16>) {
-  // expected-error@below {{'schedule.tile_k' is 257; it must be between 32 and 256}}
+  // expected-error@below {{'schedule.tile_k' is 257; with a column-major result it must be at most 256}}
   %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
       schedule = {tile_n = 128, tile_k = 257, stages = 2, output_stages = 1, warps = 8, blocks_per_sm = 1, band = 64}}
       : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
