@@ -161,7 +161,7 @@ static int element_bytes_of(MlirOperation op) {
 static int registers_needed(MlirOperation op, bool bf16, bool grouped, int strips) {
   bool cast = moe__op_is(op, "mx_quantize.cast_fp8") || moe__op_is(op, "mx_quantize.cast_fp8_dual");
   if (!cast)
-    return bf16 ? 64 : 56;
+    return 64;
   return (bf16 ? 80 : 56) + (grouped ? 16 : 0) + 40 * (strips - 1);
 }
 
