@@ -36,8 +36,11 @@ def tensor(rank, element, column_major=False):
 class Variant:
     """An op with its operand types, result types and attributes; the results that a function returns."""
 
-    def __init__(self, op, operands, results, attributes, returned=None):
+    def __init__(self, op, operands, results, attributes, returned=None, shapes=None):
+        """shapes: for operands besides the first one and offs, their shape from that of the first and the groups; for the
+        first, its own from that of the table."""
         self.op, self.operands, self.results, self.attributes = op, operands, results, attributes
+        self.shapes = shapes or {}
         self.returned = returned or list(results)
         self.grouped = "offs" in operands
 
@@ -60,19 +63,36 @@ class Variant:
         types = [*self.operands.values(), *self.results.values()]
         return any("bf16" in t for t in types) and any("E4M3" in t for t in types) and '"floor"' not in self.attributes
 
+    def is_timed(self):
+        """Other element types of the result and other modes cost the same."""
+        types = [*self.operands.values(), *self.results.values()]
+        other_mode = 'mode = "' in self.attributes and '"rceil"' not in self.attributes
+        return not any("f8E5M2" in t for t in types) and not other_mode
+
     def arguments(self, what):
         """Lists of arguments, a call each."""
-        x = next(iter(self.operands))
-        extra = "--bench" if what == "bench" else "--check"
+        if what == "bench" and not self.is_timed():
+            return []
+        action = "--bench" if what == "bench" else "--check"
         if self.grouped:
-            shapes = {"check": GROUPED_CHECK, "sanitize": GROUPED_SANITIZE, "bench": GROUPED_BENCH}[what]
-            lists = f"--shape {x}={','.join(s for s, _ in shapes)} --shape offs={','.join(str(e) for _, e in shapes)}"
+            cases = {"check": GROUPED_CHECK, "sanitize": GROUPED_SANITIZE, "bench": GROUPED_BENCH}[what]
             kinds = {"check": ["ragged", "equal", "edge"], "sanitize": ["edge"], "bench": ["equal", "ragged"]}[what]
-            return [f"{extra} {lists} --groups {kind}" for kind in kinds]
-        shapes = {"check": CHECK, "sanitize": SANITIZE, "bench": BENCH}[what][self.rank()]
-        if what == "check" and self.is_usual():
-            shapes = shapes + CHECK_LARGE[self.rank()]
-        return [f"{extra} --shape {x}={','.join(shapes)}"]
+        else:
+            shapes = {"check": CHECK, "sanitize": SANITIZE, "bench": BENCH}[what][self.rank()]
+            if what == "check" and self.is_usual():
+                shapes = shapes + CHECK_LARGE[self.rank()]
+            cases, kinds = [(shape, 0) for shape in shapes], [None]
+        lists = " ".join(f"--shape {name}={','.join(self.shape(name, *case) for case in cases)}"
+                         for name in self.operands if "?" in self.operands[name])
+        return [f"{action} {lists}" + (f" --groups {kind}" if kind else "") for kind in kinds]
+
+    def shape(self, name, x, groups):
+        if name == "offs":
+            return str(groups)
+        first = name == next(iter(self.operands))
+        if first and name not in self.shapes:
+            return x
+        return "x".join(map(str, self.shapes[name]([int(size) for size in x.split("x")], groups)))
 
 
 def mx(rank, direction, element, q, mode):
@@ -138,7 +158,43 @@ def scale_dual(rank, element, q):
 
 def dequantize(rank, axis, element, q):
     return Variant("dequantize", {"q": tensor(rank, q, axis == rank - 2), "s": tensor(rank, "f8E8M0FNU")},
-                   {"x": tensor(rank, element)}, f"axis = {axis} : i64, block = 32 : i64")
+                   {"x": tensor(rank, element)}, f"axis = {axis} : i64, block = 32 : i64",
+                   shapes={"s": lambda x, _: [size // 32 if d == axis else size for d, size in enumerate(x)]})
+
+
+def scale_shape(granularity, axis, x, groups):
+    if granularity == "row":
+        return ([groups] if axis == 0 else []) + [size for d, size in enumerate(x) if d != axis]
+    if granularity in ("1x128", "128x128"):
+        last = 1 if granularity == "1x128" else 2
+        return [-(-size // 128) if d >= len(x) - last else size for d, size in enumerate(x)]
+    return [groups if granularity == "group" else x[0]]
+
+
+def dequantize_fp8(granularity, rank, axis, element, q):
+    operands = {"q": tensor(rank, q, axis == rank - 2)}
+    operands["s"] = "tensor<1xf32>" if granularity == "tensor" else tensor(SCALES[granularity, rank, axis], "f32")
+    if granularity == "group" or (granularity == "row" and axis == 0):
+        operands["offs"] = "tensor<?xi32>"
+    return Variant("dequantize_fp8", operands, {"x": tensor(rank, element)},
+                   f'axis = {axis} : i64, granularity = "{granularity}"',
+                   shapes={"s": lambda x, groups: scale_shape(granularity, axis, x, groups)})
+
+
+def pack_scales(grouped):
+    operands = {"s": tensor(2, "f8E8M0FNU")} | ({"offs": "tensor<?xi32>"} if grouped else {})
+    return Variant("pack_scales", operands, {"packed": tensor(2, "f8E8M0FNU")}, 'layout = "128x4"')
+
+
+def pad_groups(element, align):
+    x, offs = tensor(2, element), "tensor<?xi32>"
+    return Variant("pad_groups", {"x": x, "offs": offs}, {"padded": x, "padded_offs": offs}, f"align = {align} : i64")
+
+
+def unpad_groups(element, align):
+    x, offs = tensor(2, element), "tensor<?xi32>"
+    return Variant("unpad_groups", {"padded": x, "offs": offs, "padded_offs": offs}, {"x": x}, f"align = {align} : i64",
+                   shapes={"padded": lambda x, groups: [x[0] + align * groups, x[1]], "padded_offs": lambda _, groups: [groups]})
 
 
 def variants():
@@ -159,6 +215,19 @@ def variants():
                 granularity, rank, axis, element, q, pow2=not odd, sanitize=odd)
         for rank, name in ((3, "weights"), (2, "tokens")):
             table[f"fp8-dual-{name}-{suffix}"] = fp8_dual(rank, element, q, pow2=q == "f8E4M3FN", sanitize=q == "f8E5M2")
+    for element, q in types:
+        suffix = f"{element}-{q}"
+        for rank, name in ((3, "weights"), (2, "tokens")):
+            for axis, along in ((rank - 1, "row"), (rank - 2, "col")):
+                table[f"dequantize-mx-{name}-{along}-{suffix}"] = dequantize(rank, axis, element, q)
+        for granularity, rank, axis in [*SCALES, ("tensor", 2, 1), ("tensor", 3, 1)]:
+            name, along = "weights" if rank == 3 else "tokens", "row" if axis == rank - 1 else "col"
+            table[f"dequantize-{granularity}-{name}-{along}-{suffix}"] = dequantize_fp8(granularity, rank, axis, element, q)
+    table["pack-scales"] = pack_scales(False)
+    table["pack-scales-grouped"] = pack_scales(True)
+    for element, align in (("bf16", 128), ("f8E4M3FN", 16), ("f32", 32)):
+        table[f"pad-groups-{element}"] = pad_groups(element, align)
+        table[f"unpad-groups-{element}"] = unpad_groups(element, align)
     for element in ("bf16", "f32"):
         for granularity, rank, axis in (("row", 3, 1), ("row", 2, 0), ("expert", 3, 1), ("group", 2, 0), ("tensor", 2, 1)):
             name = "weights" if rank == 3 else "tokens"

@@ -1,4 +1,5 @@
-/* FuseQuantize.c - turns transpose, quantize, transpose back into one quantize along another axis.
+/* FuseQuantize.c - turns transpose, quantize, transpose back into one quantize along another axis, and
+ * two quantize of one tensor along its last two axes into one op that reads it once.
  *
  * Why: that is how people write it today, because their kernels quantize along the last axis only.
  * Each transpose is a copy of the whole tensor.
@@ -12,12 +13,20 @@
  * by a transpose of its own. Where a result is used both ways nothing is fused: one of the two
  * copies would be needed anyway. Other uses of t keep t.
  *
+ * Then what is quantized both along the last dimension and along the one before it is read once:
+ *
+ *   q, s   = mx_quantize.quantize x, axis = last            q, s, q', s' = mx_quantize.quantize_dual x
+ *   q', s' = mx_quantize.quantize x, axis = last - 1   ->
+ *
+ * where both have the layouts of the kernels. One that has a schedule of its own is left alone.
+ *
  * Ops whose results nobody uses are removed afterwards: MLIR does not do it for ops defined in
  * IRDL.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Builder/Builder.h"
 #include "lib/Builder/Inspect.h"
+#include "passes/Lowering.h"
 #include "passes/Passes.h"
 
 #include "mlir-c/BuiltinAttributes.h"
@@ -25,6 +34,8 @@
 #include "mlir-c/Dialect/Linalg.h"
 
 #include <stdlib.h>
+
+#define BLOCK 32 /* elements that share a scale */
 
 typedef struct permutation_t {
   int rank;
@@ -186,6 +197,85 @@ static void fuse(MlirOperation op) {
   }
 }
 
+/* ---- Two directions of one tensor ---- */
+
+/* Which direction of mx_quantize.quantize_dual the op is: 0 along the last dimension, 1 along the one
+ * before it; -1 where its kernel would not be one of these two. */
+static int direction_of(MlirOperation op) {
+  MlirType x = mlirValueGetType(mlirOperationGetOperand(op, 0));
+  MlirType q = mlirValueGetType(mlirOperationGetResult(op, 0));
+  int64_t rank = mlirShapedTypeGetRank(x), direction = rank - 1 - moe__op_integer(op, "axis");
+  if (rank < 2 || rank > 3 || direction > 1 || !moe__is_row_major(x) ||
+      !moe__is_row_major(mlirValueGetType(mlirOperationGetResult(op, 1))) ||
+      !(direction == 0 ? moe__is_row_major(q) : moe__is_column_major(q)))
+    return -1;
+  for (int64_t d = rank - 2; d < rank; d++)
+    if (!mlirShapedTypeIsDynamicDim(x, d) && mlirShapedTypeGetDimSize(x, d) % BLOCK)
+      return -1;
+  return (int)direction;
+}
+
+/* Whether two ops say the same but for their axis. One that has a schedule or an attribute of others is
+ * left alone. */
+static bool differ_in_axis_only(MlirOperation a, MlirOperation b) {
+  static const char *const names[] = {"block", "mode"};
+  const int count = sizeof names / sizeof *names;
+  if (mlirOperationGetNumAttributes(a) != count + 1 ||
+      mlirOperationGetNumAttributes(b) != count + 1)
+    return false;
+  for (int i = 0; i < count; i++)
+    if (!mlirAttributeEqual(moe__op_attribute(a, names[i]), moe__op_attribute(b, names[i])))
+      return false;
+  MlirType q_a = mlirValueGetType(mlirOperationGetResult(a, 0));
+  MlirType q_b = mlirValueGetType(mlirOperationGetResult(b, 0));
+  return mlirValueEqual(mlirOperationGetOperand(a, 0), mlirOperationGetOperand(b, 0)) &&
+         mlirTypeEqual(mlirShapedTypeGetElementType(q_a), mlirShapedTypeGetElementType(q_b));
+}
+
+/* Makes one op of two, at the place of the first. by_direction: the two. */
+static void merge(MlirOperation first, const MlirOperation by_direction[2]) {
+  moe__builder_t b =
+      moe__builder_create(mlirOperationGetContext(first), mlirOperationGetLocation(first));
+  b.block = mlirOperationGetBlock(first);
+  b.before = first;
+  MlirType types[4];
+  for (int i = 0; i < 4; i++)
+    types[i] = mlirValueGetType(mlirOperationGetResult(by_direction[i / 2], i % 2));
+  MlirOperation dual = moe__op(&b, "mx_quantize.quantize_dual", 4, types,
+                               MOE__VALUES(mlirOperationGetOperand(first, 0)), NULL, 0, NULL);
+  moe__op_set_attribute(dual, "block", moe__op_attribute(first, "block"));
+  moe__op_set_attribute(dual, "mode", moe__op_attribute(first, "mode"));
+  for (int i = 0; i < 4; i++)
+    mlirValueReplaceAllUsesOfWith(mlirOperationGetResult(by_direction[i / 2], i % 2),
+                                  mlirOperationGetResult(dual, i));
+}
+
+static bool has_uses(MlirOperation op) {
+  for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++)
+    if (!mlirOpOperandIsNull(mlirValueGetFirstUse(mlirOperationGetResult(op, i))))
+      return true;
+  return false;
+}
+
+/* Looks for the other direction behind `first`. */
+static void merge_with_later(MlirOperation first) {
+  int direction = direction_of(first);
+  if (direction < 0 || !has_uses(first))
+    return;
+  for (MlirOperation op = mlirOperationGetNextInBlock(first); !mlirOperationIsNull(op);
+       op = mlirOperationGetNextInBlock(op))
+    if (moe__op_is(op, "mx_quantize.quantize") && has_uses(op) &&
+        direction_of(op) == 1 - direction && differ_in_axis_only(first, op)) {
+      MlirOperation by_direction[2];
+      by_direction[direction] = first;
+      by_direction[1 - direction] = op;
+      merge(first, by_direction);
+      return;
+    }
+}
+
+/* ---- The pass ---- */
+
 /* tensor.dim and arith make the sizes of transposed tensors where they are dynamic. */
 static bool is_removable(MlirOperation op) {
   return moe__op_in_dialect(op, "mx_quantize") || moe__op_in_dialect(op, "scaled_grouped_mm") ||
@@ -216,6 +306,13 @@ static void remove_dead(MlirBlock block) {
   }
 }
 
+static void for_each_quantize(MlirBlock block, void (*visit)(MlirOperation)) {
+  for (MlirOperation op = mlirBlockGetFirstOperation(block); !mlirOperationIsNull(op);
+       op = mlirOperationGetNextInBlock(op))
+    if (moe__op_is(op, "mx_quantize.quantize"))
+      visit(op);
+}
+
 bool moe__run_fuse_quantize(MlirOperation module, const moe__pass_t *pass) {
   if (!moe__run_verify(module, pass)) /* the rest relies on it */
     return false;
@@ -224,10 +321,8 @@ bool moe__run_fuse_quantize(MlirOperation module, const moe__pass_t *pass) {
     if (!moe__op_is(function, "func.func") || mlirBlockIsNull(moe__body(function)))
       continue;
     MlirBlock body = moe__body(function);
-    for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op);
-         op = mlirOperationGetNextInBlock(op))
-      if (moe__op_is(op, "mx_quantize.quantize"))
-        fuse(op);
+    for_each_quantize(body, fuse);
+    for_each_quantize(body, merge_with_later);
     remove_dead(body);
   }
   return true;

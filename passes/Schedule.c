@@ -25,12 +25,10 @@
 /* What a thread of a streaming kernel may hold of 16 bytes each. */
 #define MAX_VECTORS 16
 
-/* Registers of a multiprocessor, and what a thread needs where x is bf16, to write one result and to
- * write both: below it, ptxas spills. They come in portions of 8. With fp32 a thread needs 56, and
- * every schedule that fits into shared memory leaves as many. */
-#define REGISTERS_PER_SM 65536
-#define REGISTERS_BF16 64
-#define REGISTERS_BF16_BOTH 96
+/* Each quarter of a multiprocessor has registers of its own, and of all warps every fourth; a thread's
+ * come in portions of 8. */
+#define QUARTERS 4
+#define REGISTERS_PER_QUARTER 16384
 
 /* Code is written for each strip that a warp has of a tile. */
 #define MAX_STRIPS 16
@@ -134,11 +132,17 @@ static int table_bytes(int max_groups) {
  * them. */
 #define REGISTERS(vectors) (4 * (vectors) + 32)
 
+/* What is left to each thread where so many warps share a multiprocessor. */
+static int registers_left(int warps) {
+  int of_quarter = (warps + QUARTERS - 1) / QUARTERS;
+  return REGISTERS_PER_QUARTER / (32 * of_quarter) / 8 * 8;
+}
+
 static bool check_registers(MlirOperation op, int warps, int blocks_per_sm, int needed) {
-  int threads = warps * 32 * blocks_per_sm, registers = REGISTERS_PER_SM / threads / 8 * 8;
+  int all = warps * blocks_per_sm, registers = registers_left(all);
   return registers >= needed ||
          moe__error(op, "'schedule' leaves %d registers to each of %d threads; the kernel needs %d",
-                    registers, threads, needed);
+                    registers, 32 * all, needed);
 }
 
 /* ---- Quantization ---- */
@@ -147,6 +151,15 @@ static bool check_registers(MlirOperation op, int warps, int blocks_per_sm, int 
 static int element_bytes_of(MlirOperation op) {
   MlirType x = mlirValueGetType(mlirOperationGetOperand(op, 0));
   return mlirTypeIsABF16(mlirShapedTypeGetElementType(x)) ? 2 : 4;
+}
+
+/* The registers of a thread below which ptxas spills. Casts have factors besides, those of all strips
+ * of a warp, and where rows of several groups meet, casts of each. */
+static int registers_needed(MlirOperation op, bool bf16, bool grouped, int strips) {
+  bool cast = moe__op_is(op, "mx_quantize.cast_fp8") || moe__op_is(op, "mx_quantize.cast_fp8_dual");
+  if (!cast)
+    return bf16 ? 64 : 56;
+  return (bf16 ? 80 : 56) + (grouped ? 16 : 0) + 40 * (strips - 1);
 }
 
 bool moe__quantize_schedule_read(MlirOperation op, moe__directions_t directions, int max_groups,
@@ -176,8 +189,9 @@ bool moe__quantize_schedule_read(MlirOperation op, moe__directions_t directions,
                                SHARED_BARRIERS + table_bytes(max_groups),
                            out->blocks_per_sm))
     return false;
-  return element_bytes == 4 || check_registers(op, out->warps + 1, out->blocks_per_sm,
-                                               results == 2 ? REGISTERS_BF16_BOTH : REGISTERS_BF16);
+  return check_registers(
+      op, out->warps + 1, out->blocks_per_sm,
+      registers_needed(op, element_bytes == 2, max_groups > 0, items / out->warps));
 }
 
 void moe__quantize_schedule_write(MlirOperation op, const moe__quantize_schedule_t *schedule) {

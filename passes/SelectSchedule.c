@@ -7,6 +7,7 @@
 #include "passes/Lowering.h"
 #include "passes/Passes.h"
 #include "passes/Schedule.h"
+#include "passes/mx_quantize/CastKernel.h"
 
 #include "mlir-c/BuiltinAttributes.h"
 #include "mlir-c/BuiltinTypes.h"
@@ -21,12 +22,12 @@ typedef enum output_t { ROWS, COLUMNS, BOTH } output_t;
  * wave of blocks then writes long runs of q, and each DRAM page it opens is filled. Where rows are
  * written, in and out are one order, and so is that of the tiles. */
 static const moe__quantize_schedule_t QUANTIZE_BF16[] = {
-    [ROWS] = {.tile_n = 128,
-              .tile_k = 128,
-              .stages = 3,
-              .output_stages = 1,
-              .warps = 8,
-              .blocks_per_sm = 2,
+    [ROWS] = {.tile_n = 32,
+              .tile_k = 1024,
+              .stages = 2,
+              .output_stages = 2,
+              .warps = 16,
+              .blocks_per_sm = 1,
               .band = 1},
     [COLUMNS] = {.tile_n = 128,
                  .tile_k = 128,
@@ -41,11 +42,11 @@ static const moe__quantize_schedule_t QUANTIZE_BF16[] = {
               .output_stages = 1,
               .warps = 8,
               .blocks_per_sm = 2,
-              .band = 16},
+              .band = 1},
 };
 static const moe__quantize_schedule_t QUANTIZE_F32[] = {
-    [ROWS] = {.tile_n = 64,
-              .tile_k = 128,
+    [ROWS] = {.tile_n = 32,
+              .tile_k = 256,
               .stages = 2,
               .output_stages = 2,
               .warps = 8,
@@ -59,12 +60,12 @@ static const moe__quantize_schedule_t QUANTIZE_F32[] = {
                  .blocks_per_sm = 2,
                  .band = 64},
     [BOTH] = {.tile_n = 128,
-              .tile_k = 64,
+              .tile_k = 128,
               .stages = 2,
               .output_stages = 2,
-              .warps = 8,
-              .blocks_per_sm = 2,
-              .band = 16},
+              .warps = 16,
+              .blocks_per_sm = 1,
+              .band = 1},
 };
 
 static bool schedule_tiles(MlirOperation op, output_t output, int max_groups,
@@ -90,6 +91,68 @@ static bool schedule_quantize(MlirOperation op) {
 
 static bool schedule_quantize_dual(MlirOperation op) {
   return schedule_tiles(op, BOTH, 0, QUANTIZE_BF16, QUANTIZE_F32);
+}
+
+/* As for MX; casting takes less time, and reads factors besides. */
+static const moe__quantize_schedule_t CAST_BF16[] = {
+    [ROWS] = {.tile_n = 128,
+              .tile_k = 128,
+              .stages = 2,
+              .output_stages = 2,
+              .warps = 8,
+              .blocks_per_sm = 2,
+              .band = 1},
+    [COLUMNS] = {.tile_n = 128,
+                 .tile_k = 128,
+                 .stages = 2,
+                 .output_stages = 2,
+                 .warps = 8,
+                 .blocks_per_sm = 2,
+                 .band = 64},
+    [BOTH] = {.tile_n = 128,
+              .tile_k = 128,
+              .stages = 2,
+              .output_stages = 1,
+              .warps = 8,
+              .blocks_per_sm = 2,
+              .band = 16},
+};
+static const moe__quantize_schedule_t CAST_F32[] = {
+    [ROWS] = {.tile_n = 64,
+              .tile_k = 128,
+              .stages = 2,
+              .output_stages = 2,
+              .warps = 8,
+              .blocks_per_sm = 2,
+              .band = 1},
+    [COLUMNS] = {.tile_n = 128,
+                 .tile_k = 64,
+                 .stages = 2,
+                 .output_stages = 2,
+                 .warps = 8,
+                 .blocks_per_sm = 2,
+                 .band = 64},
+    [BOTH] = {.tile_n = 128,
+              .tile_k = 64,
+              .stages = 2,
+              .output_stages = 2,
+              .warps = 8,
+              .blocks_per_sm = 2,
+              .band = 16},
+};
+
+static bool schedule_cast(MlirOperation op, output_t output, int offs) {
+  MlirValue groups = moe__op_operand(op, offs);
+  int max_groups = mlirValueIsNull(groups) ? 0 : moe__cast_max_groups(mlirValueGetType(groups));
+  return schedule_tiles(op, output, max_groups, CAST_BF16, CAST_F32);
+}
+
+static bool schedule_cast_fp8(MlirOperation op) {
+  return schedule_cast(op, output_of(op), 2);
+}
+
+static bool schedule_cast_fp8_dual(MlirOperation op) {
+  return schedule_cast(op, BOTH, 3);
 }
 
 /* Most of the shared memory for rows: half of it waits to be read, half is being read. */

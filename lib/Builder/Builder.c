@@ -208,10 +208,10 @@ MlirValue moe__trunc(moe__builder_t *b, MlirValue x, MlirType to) {
   return moe__op1(b, "arith.trunci", to, MOE__VALUES(x), NULL);
 }
 
-MlirValue moe__opaque(moe__builder_t *b, MlirValue x) {
+MlirValue moe__fresh(moe__builder_t *b, MlirValue x) {
   return moe__op1(b, "llvm.inline_asm", b->i32, MOE__VALUES(x),
-                  "asm_string = \"\", constraints = \"=r,0\", asm_dialect = 0 : i64, "
-                  "has_side_effects");
+                  "has_side_effects, asm_dialect = 0 : i64, asm_string = \"\", "
+                  "constraints = \"=r,0\"");
 }
 
 MlirType moe__vector_type(moe__builder_t *b, int count, MlirType element) {

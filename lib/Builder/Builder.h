@@ -94,9 +94,9 @@ MlirValue moe__bitcast(moe__builder_t *b, MlirValue x, MlirType to);
 MlirValue moe__zext(moe__builder_t *b, MlirValue x, MlirType to);
 MlirValue moe__trunc(moe__builder_t *b, MlirValue x, MlirType to);
 
-/* The same i32, of which the compiler knows nothing: what was computed from it before is computed anew
- * and not kept in registers. */
-MlirValue moe__opaque(moe__builder_t *b, MlirValue x);
+/* The same i32, made where this stands: what is computed from it is not moved out of a loop, where it
+ * would take registers. */
+MlirValue moe__fresh(moe__builder_t *b, MlirValue x);
 
 /* Vectors of `count` elements. */
 MlirType moe__vector_type(moe__builder_t *b, int count, MlirType element);

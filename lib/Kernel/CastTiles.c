@@ -26,7 +26,6 @@
 #define UNIT_ROWS 32 /* of a unit in columns */
 #define HALF (UNIT_ROWS / 2)
 #define UNIT_BYTES (UNIT_ROWS * ROW_BYTES)
-#define MAX_GROUPS 1024
 #define CONSUMER_BARRIER 1
 #define CONSUMER_BARRIER_2 2
 
@@ -123,7 +122,7 @@ void moe__cast_tiles_groups(moe__cast_tiles_t *tiles, int offs, MlirType offs_ty
   tiles->grouped = true;
   tiles->groups = moe__kernel_extent(kernel, offs, 0, offs_type);
   if (tiles->groups.size < 0)
-    moe__kernel_require(kernel, offs, 0, "at_most", MAX_GROUPS);
+    moe__kernel_require(kernel, offs, 0, "at_most", MOE__CAST_MAX_GROUPS);
   tiles->offs = moe__kernel_pointer(kernel, offs);
   tiles->status = moe__kernel_status(kernel);
   for (int direction = 0; direction < 2; direction++)
@@ -160,6 +159,8 @@ typedef struct place_t {
 
 static place_t place_of(moe__cast_tiles_t *tiles, MlirValue index) {
   moe__builder_t *b = &tiles->kernel->builder;
+  if (tiles->last_first)
+    index = moe__sub(b, moe__sub(b, tiles->tiles.total, moe__i32(b, 1)), index);
   moe__tile_t tile = tile_at(tiles, index);
   return (place_t){tile.batch, moe__mul(b, tile.row, moe__i32(b, tiles->tile_n)),
                    moe__mul(b, tile.column, moe__i32(b, tiles->tile_k))};
@@ -189,26 +190,20 @@ static void load_tiles(moe__cast_tiles_t *tiles) {
 
 /* ---- Units ---- */
 
-/* What a lane knows of itself; the same for every unit. */
+/* What a lane knows of itself. It is the same for every unit; but where rows are in groups there is
+ * enough else that takes registers, and what follows from it is made anew for each. */
 static void find_lane(moe__cast_tiles_t *tiles) {
   moe__builder_t *b = &tiles->kernel->builder;
-  tiles->warp = moe__lshr(b, tiles->kernel->thread, 5);
-  tiles->lane = moe__and(b, tiles->kernel->thread, moe__i32(b, MOE__WARP - 1));
+  MlirValue thread = tiles->kernel->thread;
+  if (tiles->grouped)
+    thread = moe__fresh(b, thread);
+  tiles->warp = moe__lshr(b, thread, 5);
+  tiles->lane = moe__and(b, thread, moe__i32(b, MOE__WARP - 1));
   tiles->swap = tiles->elements.per_word == 2
                     ? moe__and(b, moe__lshr(b, tiles->lane, 2), moe__i32(b, 1))
                     : moe__i32(b, 0);
-  MlirValue chunk = moe__lshr(b, tiles->lane, 2);
-  MlirValue in_chunk = moe__shl(b, moe__and(b, tiles->lane, moe__i32(b, 3)), 2);
-  for (int i = 0; i < 8; i++)
-    tiles->read[i] =
-        moe__add(b, moe__shl(b, moe__xor(b, chunk, moe__i32(b, i)), CHUNK_BITS), in_chunk);
-  tiles->first_half = moe__mul(b, tiles->swap, moe__i32(b, HALF * ROW_BYTES));
-  tiles->second_half = moe__xor(b, tiles->first_half, moe__i32(b, HALF * ROW_BYTES));
-}
-
-MlirValue moe__cast_row_of_word(moe__cast_tiles_t *tiles, int index) {
-  moe__builder_t *b = &tiles->kernel->builder;
-  return moe__xor(b, moe__shl(b, tiles->swap, 4), moe__i32(b, index));
+  tiles->lane_word = moe__add(b, moe__mul(b, tiles->swap, moe__i32(b, HALF * ROW_BYTES)),
+                              moe__shl(b, tiles->lane, 2));
 }
 
 /* Unit number `index` of the warp, without its output. */
@@ -216,6 +211,8 @@ static moe__cast_unit_t unit_of(moe__cast_tiles_t *tiles, const place_t *place,
                                 moe__direction_t direction, int index) {
   moe__builder_t *b = &tiles->kernel->builder;
   moe__cast_unit_t unit = {.direction = direction, .index = index, .batch = place->batch};
+  if (tiles->grouped)
+    find_lane(tiles);
   MlirValue number =
       moe__add(b, moe__mul(b, tiles->warp, moe__i32(b, units(tiles))), moe__i32(b, index));
   if (direction == MOE__COLUMNS) {
@@ -239,21 +236,31 @@ static moe__cast_unit_t unit_of(moe__cast_tiles_t *tiles, const place_t *place,
   return unit;
 }
 
-/* The lane's 32 words of a strip, in the order in which it will store them. */
+/* The address in shared memory of chunk `chunk` of 8 of a swizzled row, whose first chunk lies at
+ * `first` (i32) from the ring's buffers. It is made anew for each unit: kept, it would take registers. */
+static MlirValue chunk_address(moe__cast_tiles_t *tiles, MlirValue first, int chunk) {
+  moe__builder_t *b = &tiles->kernel->builder;
+  MlirValue offset = moe__xor(b, first, moe__i32(b, chunk * CHUNK));
+  return moe__offset_by(b, moe__offset(b, tiles->kernel->shared, offset), tiles->ring.buffers);
+}
+
+/* The lane's 32 words of a strip, in the order in which it will store them. input: i32, of the stage
+ * from the ring's buffers. */
 static void load_columns(moe__cast_tiles_t *tiles, const moe__cast_unit_t *unit, MlirValue input,
                          MlirValue words[MOE__CAST_WORDS]) {
   moe__builder_t *b = &tiles->kernel->builder;
   MlirValue number =
       moe__add(b, moe__mul(b, tiles->warp, moe__i32(b, units(tiles))), moe__i32(b, unit->index));
-  MlirValue strip = moe__offset(b, input, moe__mul(b, number, moe__i32(b, UNIT_BYTES)));
-  MlirValue starts[2] = {moe__offset(b, strip, tiles->first_half),
-                         moe__offset(b, strip, tiles->second_half)};
-  for (int half = 0; half < 2; half++)
+  MlirValue strip = moe__add(b, input, moe__mul(b, number, moe__i32(b, UNIT_BYTES)));
+  MlirValue start = moe__add(b, strip, tiles->lane_word);
+  for (int half = 0; half < 2; half++) {
     for (int i = 0; i < 8; i++) {
-      MlirValue address = moe__offset(b, starts[half], tiles->read[i]);
+      MlirValue address = chunk_address(tiles, start, i);
       for (int j = i; j < HALF; j += 8)
         words[half * HALF + j] = moe__load(b, moe__offset_by(b, address, j * ROW_BYTES), b->i32);
     }
+    start = moe__xor(b, start, moe__i32(b, HALF * ROW_BYTES));
+  }
 }
 
 /* The lane's 128 bytes of a row, 16 at a time. */
@@ -264,18 +271,18 @@ static void load_row(moe__cast_tiles_t *tiles, const moe__cast_unit_t *unit, Mli
   MlirValue box = moe__udiv(b, unit->tile_column, moe__i32(b, box_k(tiles)));
   MlirValue row = moe__add(b, moe__mul(b, box, moe__i32(b, tiles->tile_n * ROW_BYTES)),
                            moe__mul(b, unit->tile_row, moe__i32(b, ROW_BYTES)));
-  MlirValue first =
-      moe__or(b, row, moe__shl(b, moe__and(b, unit->tile_row, moe__i32(b, 7)), CHUNK_BITS));
+  MlirValue swizzle = moe__shl(b, moe__and(b, unit->tile_row, moe__i32(b, 7)), CHUNK_BITS);
+  MlirValue first = moe__add(b, input, moe__or(b, row, swizzle));
   for (int i = 0; i < ROW_BYTES / CHUNK; i++) {
-    MlirValue chunk =
-        moe__load(b, moe__offset(b, input, moe__xor(b, first, moe__i32(b, i * CHUNK))), vector);
+    MlirValue chunk = moe__load(b, chunk_address(tiles, first, i), vector);
     for (int j = 0; j < 4; j++)
       words[4 * i + j] = moe__extract(b, chunk, j);
   }
 }
 
-static void store_column(moe__cast_tiles_t *tiles, const moe__cast_unit_t *unit, int part,
-                         const MlirValue *packed) {
+/* Where the lane's first and second 16 results of its column number `part` go. */
+static void column_chunks(moe__cast_tiles_t *tiles, const moe__cast_unit_t *unit, int part,
+                          MlirValue out[2]) {
   moe__builder_t *b = &tiles->kernel->builder;
   /* Rows of the transposed tile are 128 bytes long; a tile of 256 rows of x is two such halves. */
   MlirValue half = moe__offset(b, unit->output,
@@ -289,9 +296,43 @@ static void store_column(moe__cast_tiles_t *tiles, const moe__cast_unit_t *unit,
   MlirValue chunk =
       moe__xor(b, moe__or(b, first_chunk, tiles->swap), moe__and(b, row, moe__i32(b, 7)));
   MlirValue offset = moe__add(b, moe__shl(b, row, 7), moe__shl(b, chunk, CHUNK_BITS));
-  moe__store(b, moe__vector(b, 4, packed), moe__offset(b, half, offset));
-  moe__store(b, moe__vector(b, 4, packed + 4),
-             moe__offset(b, half, moe__xor(b, offset, moe__i32(b, CHUNK))));
+  out[0] = moe__offset(b, half, offset);
+  out[1] = moe__offset(b, half, moe__xor(b, offset, moe__i32(b, CHUNK)));
+}
+
+static void store_column(moe__cast_tiles_t *tiles, const moe__cast_unit_t *unit, int part,
+                         const MlirValue *packed) {
+  moe__builder_t *b = &tiles->kernel->builder;
+  MlirValue chunks[2];
+  column_chunks(tiles, unit, part, chunks);
+  moe__store(b, moe__vector(b, 4, packed), chunks[0]);
+  moe__store(b, moe__vector(b, 4, packed + 4), chunks[1]);
+}
+
+/* All bits of each byte whose bit of 0..3 is set. */
+static MlirValue spread(moe__builder_t *b, MlirValue bits) {
+  MlirValue copies = moe__mul(b, moe__and(b, bits, moe__i32(b, 15)), moe__i32(b, 0x00204081));
+  return moe__mul(b, moe__and(b, copies, moe__i32(b, 0x01010101)), moe__i32(b, 255));
+}
+
+void moe__cast_store_some(moe__cast_tiles_t *tiles, const moe__cast_unit_t *unit, int part,
+                          const MlirValue *packed, MlirValue rows) {
+  moe__builder_t *b = &tiles->kernel->builder;
+  MlirValue chunks[2];
+  column_chunks(tiles, unit, part, chunks);
+  for (int half = 0; half < 2; half++) {
+    MlirValue old = moe__load(b, chunks[half], moe__vector_type(b, 4, b->i32)), words[4];
+    /* The bits of this half's rows, from bit 0 on. */
+    MlirValue swapped = half == 0 ? tiles->swap : moe__xor(b, tiles->swap, moe__i32(b, 1));
+    MlirValue is_second = moe__ne(b, swapped, moe__i32(b, 0));
+    MlirValue bits = moe__select(b, is_second, moe__lshr(b, rows, HALF), rows);
+    for (int i = 0; i < 4; i++) {
+      MlirValue mask = spread(b, moe__lshr(b, bits, 4 * i)), kept = moe__extract(b, old, i);
+      MlirValue change = moe__and(b, moe__xor(b, kept, packed[4 * half + i]), mask);
+      words[i] = moe__xor(b, kept, change);
+    }
+    moe__store(b, moe__vector(b, 4, words), chunks[half]);
+  }
 }
 
 /* Where a chunk of an output tile in rows lies, in bytes: `column` is a multiple of 16. */
@@ -437,7 +478,7 @@ static void cast_units(moe__cast_tiles_t *tiles, const moe__cast_t *cast, moe__c
   moe__kernel_t *kernel = tiles->kernel;
   moe__builder_t *b = &kernel->builder;
   moe__direction_t last = tiles->writes[MOE__COLUMNS] ? MOE__COLUMNS : MOE__ROWS;
-  MlirValue input = moe__ring_buffer(kernel, &tiles->ring, cursor);
+  MlirValue input = moe__mul(b, cursor.stage, moe__i32(b, tiles->ring.stage_bytes));
   for (int i = 0; i < units(tiles); i++)
     for (moe__direction_t direction = MOE__ROWS; direction <= MOE__COLUMNS; direction++) {
       if (!tiles->writes[direction])
@@ -523,9 +564,9 @@ static void reserve_shared(moe__cast_tiles_t *tiles) {
   tiles->ring =
       moe__ring_create(kernel, tiles->stages, tile_elements(tiles) * tiles->elements.bytes);
   if (tiles->grouped)
-    tiles->table =
-        moe__groups_create(kernel, tiles->groups.size < 0 ? MAX_GROUPS : (int)tiles->groups.size,
-                           tiles->groups.value, tiles->tile_n, moe__i32(&kernel->builder, 1), 1);
+    tiles->table = moe__groups_create(
+        kernel, tiles->groups.size < 0 ? MOE__CAST_MAX_GROUPS : (int)tiles->groups.size,
+        tiles->groups.value, tiles->tile_n, moe__i32(&kernel->builder, 1), 1);
 }
 
 /* What must be there before the warps go their ways. is_loader: the one thread that loads. */

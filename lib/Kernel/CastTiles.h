@@ -28,6 +28,8 @@
 #define MOE__CAST_WORDS 32 /* that a lane has of a unit, 4 bytes each */
 #define MOE__MAX_UNITS 16  /* of a warp in a tile */
 
+#define MOE__CAST_MAX_GROUPS 1024 /* of a dynamic number of groups */
+
 /* The two ways to write a tensor. */
 typedef enum moe__direction_t { MOE__ROWS, MOE__COLUMNS } moe__direction_t;
 
@@ -54,7 +56,7 @@ typedef struct moe__cast_t {
    * needs. NULL: nothing. */
   moe__cast_prepare_t prepare;
   /* Casts the words of a unit and stores them by moe__cast_store. In rows they are the lane's 128
-   * bytes in their order; in columns, word i is row moe__cast_row_of_word(i) of the strip. */
+   * bytes in their order; in columns, a word for each row of the strip. */
   moe__cast_words_t cast;
 } moe__cast_t;
 
@@ -64,6 +66,7 @@ typedef struct moe__cast_tiles_t {
   bool writes[2];     /* by direction */
   int tile_n, tile_k; /* tile_n: a multiple of 32, with columns of 128; tile_k: of 128 bytes of x */
   int stages, output_stages, warps, blocks_per_sm, band;
+  bool last_first; /* walk the tiles backwards: what an earlier launch read last is still in L2 */
 
   /* Set by moe__cast_tiles_parameters. */
   moe__elements_t elements; /* of x */
@@ -79,10 +82,8 @@ typedef struct moe__cast_tiles_t {
   moe__groups_t table;
   MlirValue row_end; /* i32: where the last group ends */
   MlirValue warp, lane;
-  MlirValue swap;    /* see moe__cast_row_of_word */
-  MlirValue read[8]; /* in columns: offset of the lane's 4 bytes in row r, by r % 8 */
-  MlirValue first_half,
-      second_half; /* offset of the row its first 16 loads start from; the last 16 */
+  MlirValue swap;      /* 1 where the lane takes the second half of a strip first, else 0 */
+  MlirValue lane_word; /* byte offset of the first of its words in a strip */
   moe__tiles_t tiles;
   moe__ring_t ring;
   int32_t outputs[2]; /* offsets of the output tiles in shared memory */
@@ -107,13 +108,15 @@ void moe__cast_tiles_grid(const moe__cast_tiles_t *tiles, char *out);
  * MOE__WARP / pieces apart. */
 int moe__cast_pieces(const moe__cast_tiles_t *tiles);
 
-/* The row of a strip that word number `index` of a lane is of, where the unit is in columns. */
-MlirValue moe__cast_row_of_word(moe__cast_tiles_t *tiles, int index);
-
 /* Stores FP8 in shared memory, four to an i32. In rows: what became of the lane's 128 bytes, 16 i32
  * where x is bf16, else 8; part is 0. In columns: the 32 results of the lane's column number `part`,
  * in the order of the words, 8 i32. */
 void moe__cast_store(moe__cast_tiles_t *tiles, const moe__cast_unit_t *unit, int part,
                      const MlirValue *packed);
+
+/* The same in columns for some rows of the strip only, bits of the i32 `rows`, where all rows have been
+ * stored before. */
+void moe__cast_store_some(moe__cast_tiles_t *tiles, const moe__cast_unit_t *unit, int part,
+                          const MlirValue *packed, MlirValue rows);
 
 #endif /* MOE_KERNEL_CAST_TILES_H */

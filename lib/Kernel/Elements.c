@@ -8,6 +8,7 @@
 #define F32_MAGNITUDE 0x7FFFFFFF
 #define F32_INFINITY 0x7F800000
 #define UPPER_HALF ((int32_t)0xFFFF0000)
+#define MAX_WORDS 32
 
 moe__elements_t moe__elements_of(MlirType tensor, bool sanitize) {
   bool bf16 = mlirTypeIsABF16(mlirShapedTypeGetElementType(tensor));
@@ -60,6 +61,21 @@ MlirValue moe__word_max(moe__builder_t *b, const moe__elements_t *elements, Mlir
       moe__op1(b, "llvm.intr.maximum", pair,
                MOE__VALUES(moe__bitcast(b, x, pair), moe__bitcast(b, y, pair)), NULL);
   return moe__bitcast(b, larger, b->i32);
+}
+
+MlirValue moe__words_amax(moe__builder_t *b, const moe__elements_t *elements,
+                          const MlirValue *words, int count) {
+  /* Floating point instructions take magnitudes for free. */
+  MlirType type = elements->bytes == 2 ? moe__type(b, "vector<2xbf16>") : b->f32;
+  MlirValue level[MAX_WORDS];
+  for (int i = 0; i < count; i++)
+    level[i] =
+        moe__op1(b, "llvm.intr.fabs", type, MOE__VALUES(moe__bitcast(b, words[i], type)), NULL);
+  while ((count /= 2) >= 1)
+    for (int i = 0; i < count; i++)
+      level[i] =
+          moe__op1(b, "llvm.intr.maximum", type, MOE__VALUES(level[i], level[i + count]), NULL);
+  return moe__bitcast(b, level[0], b->i32);
 }
 
 MlirValue moe__word_magnitude(moe__builder_t *b, const moe__elements_t *elements, MlirValue word,

@@ -23,6 +23,11 @@ MlirValue moe__word_magnitudes(moe__builder_t *b, const moe__elements_t *element
 MlirValue moe__word_max(moe__builder_t *b, const moe__elements_t *elements, MlirValue x,
                         MlirValue y);
 
+/* The larger magnitudes of `count` words, 1 to 32, a power of two; as they are, whatever `sanitize`
+ * says. */
+MlirValue moe__words_amax(moe__builder_t *b, const moe__elements_t *elements,
+                          const MlirValue *words, int count);
+
 /* Magnitude number `index` of a word of magnitudes, as the bits of an f32. */
 MlirValue moe__word_magnitude(moe__builder_t *b, const moe__elements_t *elements, MlirValue word,
                               int index);

@@ -29,6 +29,11 @@ bool moe__needs_column_major(MlirOperation op, const char *name, MlirType type) 
              mlirShapedTypeGetRank(type) == 2 ? "(m, k) -> (k, m)" : "(e, n, k) -> (e, k, n)");
 }
 
+int moe__cast_max_groups(MlirType offs) {
+  return mlirShapedTypeIsDynamicDim(offs, 0) ? MOE__CAST_MAX_GROUPS
+                                             : (int)mlirShapedTypeGetDimSize(offs, 0);
+}
+
 bool moe__cast_kernel_begin(moe__kernel_t *kernel, moe__cast_tiles_t *tiles, MlirOperation op,
                             moe__directions_t directions, int max_groups) {
   moe__quantize_schedule_t schedule;

@@ -16,6 +16,9 @@ MlirType moe__result_type(MlirOperation op, int result);
 bool moe__needs_row_major(MlirOperation op, const char *name, MlirType type);
 bool moe__needs_column_major(MlirOperation op, const char *name, MlirType type);
 
+/* How many groups a kernel has room for, by the type of their ends. */
+int moe__cast_max_groups(MlirType offs);
+
 /* Starts the kernel of `op` by its schedule, and sets what of `tiles` follows from that. False after
  * an error. */
 bool moe__cast_kernel_begin(moe__kernel_t *kernel, moe__cast_tiles_t *tiles, MlirOperation op,

@@ -148,7 +148,7 @@ static MlirValue block_amax(blocks_t *s, const part_t *part, MlirValue slot) {
 static void words_of(blocks_t *s, MlirValue vector, MlirValue out[VECTOR_WORDS]) {
   moe__builder_t *b = &s->kernel.builder;
   for (int i = 0; i < VECTOR_WORDS; i++)
-    out[i] = moe__opaque(b, moe__extract(b, vector, i));
+    out[i] = moe__fresh(b, moe__extract(b, vector, i));
 }
 
 /* Casts the thread's vector number i and stores it, where it is inside. */

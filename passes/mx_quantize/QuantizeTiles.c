@@ -30,26 +30,6 @@ typedef struct quantize_t {
 
 /* ---- A block ---- */
 
-static MlirType word_type(quantize_t *s) {
-  moe__builder_t *b = &s->kernel.builder;
-  return s->tiles.elements.per_word == 2 ? moe__type(b, "vector<2xbf16>") : b->f32;
-}
-
-/* The largest magnitudes of `count` words, a power of two, element by element. */
-static MlirValue words_amax(quantize_t *s, const MlirValue *words, int count) {
-  moe__builder_t *b = &s->kernel.builder;
-  MlirType type = word_type(s);
-  MlirValue level[MOE__CAST_WORDS];
-  for (int i = 0; i < count; i++)
-    level[i] =
-        moe__op1(b, "llvm.intr.fabs", type, MOE__VALUES(moe__bitcast(b, words[i], type)), NULL);
-  while ((count /= 2) >= 1)
-    for (int i = 0; i < count; i++)
-      level[i] =
-          moe__op1(b, "llvm.intr.maximum", type, MOE__VALUES(level[i], level[i + count]), NULL);
-  return moe__bitcast(b, level[0], b->i32);
-}
-
 static MlirValue pack(quantize_t *s, const MlirValue elements[4], MlirValue reciprocal) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue scaled[4];
@@ -93,7 +73,7 @@ static void store_column_scales(quantize_t *s, const moe__cast_unit_t *unit,
 
 static void quantize_columns(quantize_t *s, const moe__cast_unit_t *unit, const MlirValue *words) {
   moe__builder_t *b = &s->kernel.builder;
-  MlirValue amax = words_amax(s, words, MOE__CAST_WORDS), scales[2];
+  MlirValue amax = moe__words_amax(b, &s->tiles.elements, words, MOE__CAST_WORDS), scales[2];
   for (int c = 0; c < s->tiles.elements.per_word; c++) {
     scales[c] = moe__mx_scale(b, moe__word_element(b, &s->tiles.elements, amax, c), s->mode,
                               s->tiles.element);
@@ -173,8 +153,8 @@ static void quantize_rows(quantize_t *s, const moe__cast_unit_t *unit, const Mli
   MlirValue packed[MOE__CAST_WORDS / 2], scales = {NULL};
   for (int block = 0; block < elements->per_word; block++) {
     const MlirValue *own = words + (ptrdiff_t)block * count;
-    MlirValue amax =
-        moe__bitcast(b, moe__word_amax(b, elements, words_amax(s, own, count)), b->f32);
+    MlirValue amax = moe__bitcast(
+        b, moe__word_amax(b, elements, moe__words_amax(b, elements, own, count)), b->f32);
     MlirValue scale = moe__mx_scale(b, amax, s->mode, s->tiles.element);
     scales = block == 0 ? scale : moe__or(b, scales, moe__shl(b, scale, 8 * block));
     MlirValue reciprocal = moe__mx_reciprocal(b, scale);

@@ -437,3 +437,81 @@ func.func @rank_1(%w: tensor<64xbf16>) -> tensor<64xf8E4M3FN> {
   %q = linalg.transpose ins(%qt : tensor<64xf8E4M3FN>) outs(%qe : tensor<64xf8E4M3FN>) permutation = [0]
   return %q : tensor<64xf8E4M3FN>
 }
+
+// -----
+
+// Both directions of one tensor are read once, whichever comes first.
+// CHECK-LABEL: func.func @both(
+// CHECK-SAME: %[[X:[a-z0-9]*]]: tensor<?x?xbf16>
+// CHECK: %[[D:.*]]:4 = "mx_quantize.quantize_dual"(%[[X]]) {block = 32 : i64, mode = "rceil"}
+// CHECK-SAME: -> (tensor<?x?xf8E4M3FN>, tensor<?x?xf8E8M0FNU>, tensor<?x?xf8E4M3FN, #{{.*}}>, tensor<?x?xf8E8M0FNU>)
+// CHECK-NOT: mx_quantize
+// CHECK: return %[[D]]#0, %[[D]]#1, %[[D]]#2, %[[D]]#3
+#both_col_major = affine_map<(m, k) -> (k, m)>
+func.func @both(%x: tensor<?x?xbf16>)
+    -> (tensor<?x?xf8E4M3FN>, tensor<?x?xf8E8M0FNU>, tensor<?x?xf8E4M3FN, #both_col_major>, tensor<?x?xf8E8M0FNU>) {
+  %qt, %st = "mx_quantize.quantize"(%x) {axis = 0 : i64, block = 32 : i64, mode = "rceil"}
+      : (tensor<?x?xbf16>) -> (tensor<?x?xf8E4M3FN, #both_col_major>, tensor<?x?xf8E8M0FNU>)
+  %q, %s = "mx_quantize.quantize"(%x) {axis = 1 : i64, block = 32 : i64, mode = "rceil"}
+      : (tensor<?x?xbf16>) -> (tensor<?x?xf8E4M3FN>, tensor<?x?xf8E8M0FNU>)
+  return %q, %s, %qt, %st : tensor<?x?xf8E4M3FN>, tensor<?x?xf8E8M0FNU>, tensor<?x?xf8E4M3FN, #both_col_major>, tensor<?x?xf8E8M0FNU>
+}
+
+// -----
+
+// Also where one of them was written with transposes.
+// CHECK-LABEL: func.func @both_with_transposes(
+// CHECK: "mx_quantize.quantize_dual"
+// CHECK-NOT: "mx_quantize.quantize"
+// CHECK-NOT: linalg.transpose
+// CHECK: return
+#both_col_major = affine_map<(m, k) -> (k, m)>
+func.func @both_with_transposes(%x: tensor<64x96xbf16>)
+    -> (tensor<64x96xf8E4M3FN>, tensor<64x3xf8E8M0FNU>, tensor<64x96xf8E4M3FN, #both_col_major>, tensor<2x96xf8E8M0FNU>) {
+  %q, %s = "mx_quantize.quantize"(%x) {axis = 1 : i64, block = 32 : i64, mode = "rceil"}
+      : (tensor<64x96xbf16>) -> (tensor<64x96xf8E4M3FN>, tensor<64x3xf8E8M0FNU>)
+  %te = tensor.empty() : tensor<96x64xbf16>
+  %t = linalg.transpose ins(%x : tensor<64x96xbf16>) outs(%te : tensor<96x64xbf16>) permutation = [1, 0]
+  %tq, %ts = "mx_quantize.quantize"(%t) {axis = 1 : i64, block = 32 : i64, mode = "rceil"}
+      : (tensor<96x64xbf16>) -> (tensor<96x64xf8E4M3FN>, tensor<96x2xf8E8M0FNU>)
+  %qe = tensor.empty() : tensor<64x96xf8E4M3FN, #both_col_major>
+  %qt = linalg.transpose ins(%tq : tensor<96x64xf8E4M3FN>) outs(%qe : tensor<64x96xf8E4M3FN, #both_col_major>) permutation = [1, 0]
+  %se = tensor.empty() : tensor<2x96xf8E8M0FNU>
+  %st = linalg.transpose ins(%ts : tensor<96x2xf8E8M0FNU>) outs(%se : tensor<2x96xf8E8M0FNU>) permutation = [1, 0]
+  return %q, %s, %qt, %st
+      : tensor<64x96xf8E4M3FN>, tensor<64x3xf8E8M0FNU>, tensor<64x96xf8E4M3FN, #both_col_major>, tensor<2x96xf8E8M0FNU>
+}
+
+// -----
+
+// Two that differ in more than the axis stay two: mode, type, a schedule, sizes and layouts without a kernel.
+// CHECK-LABEL: func.func @not_both(
+// CHECK-NOT: quantize_dual
+// CHECK-COUNT-8: "mx_quantize.quantize"
+// CHECK-NOT: quantize_dual
+// CHECK: return
+#both_col_major = affine_map<(m, k) -> (k, m)>
+func.func @not_both(%a: tensor<?x?xbf16>, %b: tensor<?x?xbf16>, %c: tensor<?x?xbf16>, %d: tensor<64x48xbf16>)
+    -> (tensor<?x?xf8E8M0FNU>, tensor<?x?xf8E8M0FNU>, tensor<?x?xf8E8M0FNU>, tensor<?x?xf8E8M0FNU>, tensor<?x?xf8E8M0FNU>,
+        tensor<?x?xf8E8M0FNU>, tensor<2x48xf8E8M0FNU>, tensor<2x48xf8E8M0FNU>) {
+  %aq, %as = "mx_quantize.quantize"(%a) {axis = 1 : i64, block = 32 : i64, mode = "rceil"}
+      : (tensor<?x?xbf16>) -> (tensor<?x?xf8E4M3FN>, tensor<?x?xf8E8M0FNU>)
+  %aqt, %ast = "mx_quantize.quantize"(%a) {axis = 0 : i64, block = 32 : i64, mode = "floor"}
+      : (tensor<?x?xbf16>) -> (tensor<?x?xf8E4M3FN, #both_col_major>, tensor<?x?xf8E8M0FNU>)
+  %bq, %bs = "mx_quantize.quantize"(%b) {axis = 1 : i64, block = 32 : i64, mode = "rceil"}
+      : (tensor<?x?xbf16>) -> (tensor<?x?xf8E4M3FN>, tensor<?x?xf8E8M0FNU>)
+  %bqt, %bst = "mx_quantize.quantize"(%b) {axis = 0 : i64, block = 32 : i64, mode = "rceil"}
+      : (tensor<?x?xbf16>) -> (tensor<?x?xf8E5M2, #both_col_major>, tensor<?x?xf8E8M0FNU>)
+  %cq, %cs = "mx_quantize.quantize"(%c) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
+      schedule = {tile_n = 64, tile_k = 128, stages = 2, output_stages = 1, warps = 4, blocks_per_sm = 1, band = 1}}
+      : (tensor<?x?xbf16>) -> (tensor<?x?xf8E4M3FN>, tensor<?x?xf8E8M0FNU>)
+  %cqt, %cst = "mx_quantize.quantize"(%c) {axis = 0 : i64, block = 32 : i64, mode = "rceil"}
+      : (tensor<?x?xbf16>) -> (tensor<?x?xf8E4M3FN, #both_col_major>, tensor<?x?xf8E8M0FNU>)
+  %dq, %ds = "mx_quantize.quantize"(%d) {axis = 0 : i64, block = 32 : i64, mode = "rceil"}
+      : (tensor<64x48xbf16>) -> (tensor<64x48xf8E4M3FN, #both_col_major>, tensor<2x48xf8E8M0FNU>)
+  %dqr, %dsr = "mx_quantize.quantize"(%d) {axis = 0 : i64, block = 32 : i64, mode = "rceil"}
+      : (tensor<64x48xbf16>) -> (tensor<64x48xf8E4M3FN>, tensor<2x48xf8E8M0FNU>)
+  return %as, %ast, %bs, %bst, %cs, %cst, %ds, %dsr
+      : tensor<?x?xf8E8M0FNU>, tensor<?x?xf8E8M0FNU>, tensor<?x?xf8E8M0FNU>, tensor<?x?xf8E8M0FNU>, tensor<?x?xf8E8M0FNU>,
+        tensor<?x?xf8E8M0FNU>, tensor<2x48xf8E8M0FNU>, tensor<2x48xf8E8M0FNU>
+}

@@ -951,10 +951,59 @@ func.func @dual_shared_memory(%x: tensor<?x?xbf16>) {
 // -----
 
 #col_major = affine_map<(m, k) -> (k, m)>
-func.func @dual_registers(%x: tensor<?x?xbf16>) {
+func.func @cast_registers(%x: tensor<?x?xbf16>, %f: tensor<?x?xf32>, %offs: tensor<?xi32>) {
   // expected-error@below {{'schedule' leaves 72 registers to each of 864 threads; the kernel needs 96}}
-  %q, %s, %qt, %st = "mx_quantize.quantize_dual"(%x) {block = 32 : i64, mode = "rceil",
-      schedule = {tile_n = 128, tile_k = 128, stages = 1, output_stages = 1, warps = 8, blocks_per_sm = 3, band = 1}} : (tensor<?x?xbf16>)
-      -> (tensor<?x?xf8E4M3FN>, tensor<?x?xf8E8M0FNU>, tensor<?x?xf8E4M3FN, #col_major>, tensor<?x?xf8E8M0FNU>)
+  %q = "mx_quantize.cast_fp8"(%x, %f, %offs) {axis = 0 : i64, granularity = "row", sanitize = false,
+      schedule = {tile_n = 128, tile_k = 128, stages = 1, output_stages = 1, warps = 8, blocks_per_sm = 3, band = 1}}
+      : (tensor<?x?xbf16>, tensor<?x?xf32>, tensor<?xi32>) -> tensor<?x?xf8E4M3FN, #col_major>
+  return
+}
+
+// -----
+
+#col_major = affine_map<(m, k) -> (k, m)>
+func.func @cast_table(%x: tensor<?x?xbf16>, %f: tensor<?x?xf32>, %offs: tensor<?xi32>) {
+  // expected-error@below {{'schedule' needs 123136 bytes of shared memory in each of 2 blocks; a multiprocessor has 233472}}
+  %q = "mx_quantize.cast_fp8"(%x, %f, %offs) {axis = 0 : i64, granularity = "row", sanitize = false,
+      schedule = {tile_n = 128, tile_k = 128, stages = 3, output_stages = 1, warps = 8, blocks_per_sm = 2, band = 1}}
+      : (tensor<?x?xbf16>, tensor<?x?xf32>, tensor<?xi32>) -> tensor<?x?xf8E4M3FN, #col_major>
+  return
+}
+
+// -----
+
+func.func @cast_1x128(%x: tensor<?x?xbf16>, %f: tensor<?x?xf32>) {
+  // expected-error@below {{no kernel casts with granularity "1x128"; use quantize_fp8, which finds the scales and casts at once}}
+  %q = "mx_quantize.cast_fp8"(%x, %f) {axis = 1 : i64, granularity = "1x128", sanitize = false}
+      : (tensor<?x?xbf16>, tensor<?x?xf32>) -> tensor<?x?xf8E4M3FN>
+  return
+}
+
+// -----
+
+func.func @cast_order(%x: tensor<?x?xbf16>, %f: tensor<1xf32>) {
+  // expected-error@below {{the kernel writes 'q' column-major; give it the encoding affine_map<(m, k) -> (k, m)>}}
+  %q = "mx_quantize.cast_fp8"(%x, %f) {axis = 0 : i64, granularity = "tensor", sanitize = false}
+      : (tensor<?x?xbf16>, tensor<1xf32>) -> tensor<?x?xf8E4M3FN>
+  return
+}
+
+// -----
+
+#col_major = affine_map<(m, k) -> (k, m)>
+func.func @cast_size(%x: tensor<24x32xbf16>, %f: tensor<1xf32>) {
+  // expected-error@below {{operand 'x' has dimension 0 of size 24; the kernel needs a multiple of 16}}
+  %q = "mx_quantize.cast_fp8"(%x, %f) {axis = 0 : i64, granularity = "tensor", sanitize = false}
+      : (tensor<24x32xbf16>, tensor<1xf32>) -> tensor<24x32xf8E4M3FN, #col_major>
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, n, k) -> (e, k, n)>
+func.func @cast_dual_types(%x: tensor<?x?x?xbf16>, %f: tensor<?x?xf32>, %ft: tensor<?x?xf32>) {
+  // expected-error@below {{the kernel writes 'q' and 'q_t' with one element type; give both the same, or use a quantize_fp8 for each}}
+  %q, %qt = "mx_quantize.cast_fp8_dual"(%x, %f, %ft) {sanitize = false}
+      : (tensor<?x?x?xbf16>, tensor<?x?xf32>, tensor<?x?xf32>) -> (tensor<?x?x?xf8E4M3FN>, tensor<?x?x?xf8E5M2, #col_major>)
   return
 }
