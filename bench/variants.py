@@ -156,6 +156,25 @@ def scale_dual(rank, element, q):
     return Variant("scale_fp8_dual", operands, results, f'element = "{q}", {flags(True, False)}', ["s", "f", "st", "ft"])
 
 
+def cast(granularity, rank, axis, element, q):
+    """The second pass alone."""
+    operands = {"x": tensor(rank, element)}
+    operands["f"] = "tensor<1xf32>" if granularity == "tensor" else tensor(SCALES[granularity, rank, axis], "f32")
+    if granularity == "group" or (granularity == "row" and axis == 0):
+        operands["offs"] = "tensor<?xi32>"
+    return Variant("cast_fp8", operands, {"q": tensor(rank, q, axis == rank - 2)},
+                   f'axis = {axis} : i64, granularity = "{granularity}", sanitize = false',
+                   shapes={"f": lambda x, groups: scale_shape(granularity, axis, x, groups)})
+
+
+def cast_dual(rank, element, q):
+    operands = {"x": tensor(rank, element), "f": tensor(rank - 1, "f32"), "ft": tensor(2, "f32")}
+    if rank == 2:
+        operands["offs"] = "tensor<?xi32>"
+    return Variant("cast_fp8_dual", operands, {"q": tensor(rank, q), "qt": tensor(rank, q, True)}, "sanitize = false",
+                   shapes={"f": lambda x, _: x[:-1], "ft": lambda x, groups: scale_shape("row", rank - 2, x, groups)})
+
+
 def dequantize(rank, axis, element, q):
     return Variant("dequantize", {"q": tensor(rank, q, axis == rank - 2), "s": tensor(rank, "f8E8M0FNU")},
                    {"x": tensor(rank, element)}, f"axis = {axis} : i64, block = 32 : i64",
@@ -232,8 +251,10 @@ def variants():
         for granularity, rank, axis in (("row", 3, 1), ("row", 2, 0), ("expert", 3, 1), ("group", 2, 0), ("tensor", 2, 1)):
             name = "weights" if rank == 3 else "tokens"
             table[f"scale-{granularity}-{name}-{element}"] = scale(granularity, rank, axis, element, "f8E4M3FN")
+            table[f"cast-{granularity}-{name}-{element}"] = cast(granularity, rank, axis, element, "f8E4M3FN")
         for rank, name in ((3, "weights"), (2, "tokens")):
             table[f"scale-dual-{name}-{element}"] = scale_dual(rank, element, "f8E4M3FN")
+            table[f"cast-dual-{name}-{element}"] = cast_dual(rank, element, "f8E4M3FN")
     return table
 
 

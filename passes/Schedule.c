@@ -321,7 +321,7 @@ void moe__dequantize_schedule_write(MlirOperation op, const moe__dequantize_sche
 
 bool moe__pack_schedule_read(MlirOperation op, int max_groups, moe__pack_schedule_t *out) {
   if (!read_fields(op, PACK_FIELDS, out) ||
-      !check_registers(op, out->warps, out->blocks_per_sm, REGISTERS(0)))
+      !check_registers(op, out->warps, out->blocks_per_sm, REGISTERS(4)))
     return false;
   if (out->tile_columns % 16)
     return moe__error(op, "'schedule.tile_columns' is %d; it must be a multiple of 16",

@@ -161,9 +161,9 @@ static const moe__rows_schedule_t QUANTIZE_ROWS = {
 
 /* 128 bytes of x in flight for each of 1024 threads. */
 static const moe__blocks_schedule_t QUANTIZE_1X128 = {
-    .tile_n = 64, .tile_k = 256, .warps = 8, .blocks_per_sm = 4, .band = 1};
+    .tile_n = 32, .tile_k = 512, .warps = 8, .blocks_per_sm = 4, .band = 1};
 static const moe__blocks_schedule_t QUANTIZE_1X128_F32 = {
-    .tile_n = 64, .tile_k = 128, .warps = 8, .blocks_per_sm = 4, .band = 1};
+    .tile_n = 32, .tile_k = 256, .warps = 8, .blocks_per_sm = 4, .band = 1};
 static const moe__blocks_schedule_t QUANTIZE_128X128 = {
     .tile_n = 128, .tile_k = 128, .warps = 8, .blocks_per_sm = 4, .band = 1};
 static const moe__blocks_schedule_t QUANTIZE_128X128_F32 = {
@@ -207,14 +207,14 @@ static bool schedule_scale_fp8_dual(MlirOperation op) {
 
 /* ---- mx_quantize.dequantize, mx_quantize.dequantize_fp8 ---- */
 
-/* 64 bytes of q and up to 128 of x in flight for each of 1024 threads or more; a row of a tile of x is
- * 512 bytes long, whole DRAM bursts. Through shared memory a tile is 16 KB of q. */
+/* Long runs of x, of 2 KB, fill the DRAM pages they open: most of the traffic is writes. Through shared
+ * memory a tile is 32 KB of q, in runs of 256 bytes of q and of x. */
 static const moe__dequantize_schedule_t DEQUANTIZE_ROWS_BF16 = {
-    .tile_n = 64, .tile_k = 256, .warps = 8, .blocks_per_sm = 4, .band = 1};
+    .tile_n = 16, .tile_k = 1024, .warps = 8, .blocks_per_sm = 4, .band = 1};
 static const moe__dequantize_schedule_t DEQUANTIZE_ROWS_F32 = {
-    .tile_n = 64, .tile_k = 128, .warps = 8, .blocks_per_sm = 4, .band = 1};
+    .tile_n = 16, .tile_k = 512, .warps = 8, .blocks_per_sm = 4, .band = 1};
 static const moe__dequantize_schedule_t DEQUANTIZE_COLUMNS = {
-    .tile_n = 128, .tile_k = 128, .warps = 8, .blocks_per_sm = 4, .band = 16};
+    .tile_n = 256, .tile_k = 128, .warps = 8, .blocks_per_sm = 4, .band = 8};
 
 static bool schedule_dequantize(MlirOperation op) {
   bool bf16 = mlirTypeIsABF16(
@@ -235,17 +235,27 @@ static bool schedule_dequantize_fp8(MlirOperation op) {
 
 /* ---- mx_quantize.pack_scales, mx_quantize.pad_groups, mx_quantize.unpad_groups ---- */
 
-static const moe__pack_schedule_t PACK = {.tile_columns = 128, .warps = 8, .blocks_per_sm = 4};
+/* A block takes whole rows of scales where they are known not to be long: parts of them leave threads
+ * idle. */
+static moe__pack_schedule_t pack_schedule(MlirType scales) {
+  moe__pack_schedule_t schedule = {.tile_columns = 64, .warps = 8, .blocks_per_sm = 5};
+  if (mlirShapedTypeIsDynamicDim(scales, 1))
+    return schedule;
+  int64_t columns = (mlirShapedTypeGetDimSize(scales, 1) + 31) / 32 * 32;
+  if (columns <= 64 || columns > 320)
+    return schedule;
+  return (moe__pack_schedule_t){.tile_columns = (int)columns, .warps = 8, .blocks_per_sm = 4};
+}
 
 static bool schedule_pack_scales(MlirOperation op) {
+  moe__pack_schedule_t schedule = pack_schedule(mlirValueGetType(mlirOperationGetOperand(op, 0)));
   if (mlirAttributeIsNull(moe__op_attribute(op, "schedule")))
-    moe__pack_schedule_write(op, &PACK);
-  moe__pack_schedule_t schedule;
+    moe__pack_schedule_write(op, &schedule);
   return moe__pack_schedule_read(op, moe__max_groups(op, 1), &schedule);
 }
 
-/* 128 bytes in flight for each of 1024 threads: twice what the memory's latency asks for. */
-static const moe__move_schedule_t MOVE = {.vectors = 8, .warps = 8, .blocks_per_sm = 4};
+/* Pieces of 2 KB: of most rows none is left over. 64 bytes in flight for each of 1280 threads. */
+static const moe__move_schedule_t MOVE = {.vectors = 4, .warps = 8, .blocks_per_sm = 5};
 
 static bool schedule_move(MlirOperation op) {
   if (mlirAttributeIsNull(moe__op_attribute(op, "schedule")))

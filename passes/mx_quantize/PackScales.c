@@ -67,39 +67,58 @@ static MlirValue global_address(pack_t *s, MlirValue row, MlirValue column) {
   return moe__offset(b, s->scales, moe__add(b, start, moe__zext(b, column, b->i64)));
 }
 
-/* Brings the patch in, `bytes` at a time: VECTOR, where all of these are inside or all outside, or 1.
- * Zeros where there are no scales. */
+#define UNROLL 4 /* loads of a thread before the first is stored */
+
+/* Writes `bytes` bytes, a value of load_patch, into shared memory; rows there are whole words only. */
+static void store_shared(pack_t *s, MlirValue value, MlirValue to, int bytes) {
+  moe__builder_t *b = &s->kernel.builder;
+  if (bytes == 1)
+    moe__store(b, value, to);
+  for (int i = 0; i < bytes / 4; i++)
+    moe__store(b, moe__extract(b, value, i), moe__offset_by(b, to, 4 * i));
+}
+
+/* Brings the patch in, which has rows, `bytes` at a time: VECTOR, where all of these are inside or all
+ * outside, or 1. Zeros where there are no scales: there the last ones inside are loaded. */
 static void load_patch(pack_t *s, const patch_t *patch, int bytes) {
   moe__builder_t *b = &s->kernel.builder;
-  int across = s->schedule.tile_columns / bytes;
-  MlirValue zero = moe__i32(b, 0);
-  moe__for_t loop = moe__for_begin(b, s->kernel.thread, moe__i32(b, TILE_ROWS * across),
+  int across = s->schedule.tile_columns / bytes, threads = s->kernel.threads;
+  MlirType type = bytes == 1 ? b->i8 : moe__vector_type(b, VECTOR / 4, b->i32);
+  MlirValue zero = moe__i32(b, 0), nothing = moe__trunc(b, zero, b->i8);
+  if (bytes > 1)
+    nothing = moe__vector(b, VECTOR / 4, (MlirValue[]){zero, zero, zero, zero});
+  MlirValue total = moe__i32(b, TILE_ROWS * across);
+  MlirValue last_row = moe__sub(b, patch->row_end, moe__i32(b, 1));
+  MlirValue last_column = moe__sub(b, s->columns.value, moe__i32(b, bytes));
+  moe__for_t loop =
+      moe__for_begin(b, s->kernel.thread, total, moe__i32(b, UNROLL * threads), 0, NULL);
+  MlirValue index[UNROLL], to[UNROLL], values[UNROLL];
+  for (int i = 0; i < UNROLL; i++) {
+    index[i] = moe__add(b, loop.index, moe__i32(b, i * threads));
+    MlirValue in_patch = moe__udiv(b, index[i], moe__i32(b, across));
+    MlirValue at = moe__mul(b, moe__urem(b, index[i], moe__i32(b, across)), moe__i32(b, bytes));
+    MlirValue row = moe__add(b, patch->row, in_patch), column = moe__add(b, patch->column, at);
+    to[i] = shared_address(s, in_patch, at);
+    MlirValue from =
+        global_address(s, moe__umin(b, row, last_row), moe__umin(b, column, last_column));
+    MlirValue is_inside =
+        moe__and(b, moe__ult(b, row, patch->row_end), moe__ult(b, column, s->columns.value));
+    values[i] = moe__select(b, is_inside, moe__load_aligned(b, from, type, bytes), nothing);
+  }
+  for (int i = 0; i < UNROLL; i++) {
+    moe__if_t has = moe__if_begin(b, moe__ult(b, index[i], total), false);
+    store_shared(s, values[i], to[i], bytes);
+    moe__if_end(b, &has);
+  }
+  moe__for_end(b, &loop, NULL);
+}
+
+/* Fills the patch with zeros. */
+static void clear_patch(pack_t *s) {
+  moe__builder_t *b = &s->kernel.builder;
+  moe__for_t loop = moe__for_begin(b, s->kernel.thread, moe__i32(b, TILE_ROWS * s->row_bytes / 4),
                                    moe__i32(b, s->kernel.threads), 0, NULL);
-  MlirValue in_patch = moe__udiv(b, loop.index, moe__i32(b, across));
-  MlirValue at = moe__mul(b, moe__urem(b, loop.index, moe__i32(b, across)), moe__i32(b, bytes));
-  MlirValue row = moe__add(b, patch->row, in_patch), column = moe__add(b, patch->column, at);
-  MlirValue to = shared_address(s, in_patch, at);
-  MlirValue is_inside =
-      moe__and(b, moe__ult(b, row, patch->row_end), moe__ult(b, column, s->columns.value));
-  moe__if_t inside = moe__if_begin(b, is_inside, true);
-  {
-    MlirValue from = global_address(s, row, column);
-    if (bytes == 1) {
-      moe__store(b, moe__load(b, from, b->i8), to);
-    } else {
-      MlirValue vector = moe__load_aligned(b, from, moe__vector_type(b, 4, b->i32), VECTOR);
-      for (int i = 0; i < VECTOR / 4; i++)
-        moe__store(b, moe__extract(b, vector, i), moe__offset_by(b, to, 4 * i));
-    }
-  }
-  moe__else(b, &inside);
-  {
-    if (bytes == 1)
-      moe__store(b, moe__trunc(b, zero, b->i8), to);
-    for (int i = 0; i < bytes / 4; i++)
-      moe__store(b, zero, moe__offset_by(b, to, 4 * i));
-  }
-  moe__if_end(b, &inside);
+  moe__store(b, moe__i32(b, 0), shared_address(s, moe__i32(b, 0), moe__shl(b, loop.index, 2)));
   moe__for_end(b, &loop, NULL);
 }
 
@@ -160,11 +179,17 @@ static void pack(pack_t *s) {
   patch_t patch = rows_of(s, moe__udiv(b, loop.index, patches));
   patch.column =
       moe__mul(b, moe__urem(b, loop.index, patches), moe__i32(b, s->schedule.tile_columns));
-  moe__if_t aligned = moe__if_begin(b, is_aligned, true);
-  load_patch(s, &patch, VECTOR);
-  moe__else(b, &aligned);
-  load_patch(s, &patch, 1);
-  moe__if_end(b, &aligned);
+  moe__if_t has_rows = moe__if_begin(b, moe__ult(b, patch.row, patch.row_end), true);
+  {
+    moe__if_t aligned = moe__if_begin(b, is_aligned, true);
+    load_patch(s, &patch, VECTOR);
+    moe__else(b, &aligned);
+    load_patch(s, &patch, 1);
+    moe__if_end(b, &aligned);
+  }
+  moe__else(b, &has_rows);
+  clear_patch(s);
+  moe__if_end(b, &has_rows);
   moe__block_barrier(b);
   for (int i = 0; i < s->schedule.tile_columns / TILE_COLUMNS; i += s->schedule.warps)
     store_tile(s, &patch, moe__add(b, warp, moe__i32(b, i)), lane);

@@ -39,11 +39,11 @@ func.func @rows(%q: tensor<?x?xf8E4M3FN>, %s: tensor<?x?xf8E8M0FNU>) -> tensor<?
 
 // -----
 
-// Through shared memory: 4 vectors in, a barrier, words out, a barrier before the next tile.
+// Through shared memory: 8 vectors in, a barrier, words out, a barrier before the next tile.
 // CHECK-LABEL: llvm.func @columns_0(
 // CHECK: scf.for
-// CHECK-COUNT-4: llvm.load {{.*}} {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xi32>
-// CHECK-COUNT-4: llvm.store {{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<3>
+// CHECK-COUNT-8: llvm.load {{.*}} {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xi32>
+// CHECK-COUNT-8: llvm.store {{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<3>
 // CHECK-NOT: llvm.store
 // CHECK: nvvm.barrier{{$}}
 // CHECK-COUNT-8: llvm.load {{.*}} : !llvm.ptr<3> -> i32
@@ -54,7 +54,7 @@ func.func @rows(%q: tensor<?x?xf8E4M3FN>, %s: tensor<?x?xf8E8M0FNU>) -> tensor<?
 // CHECK-NEXT: }
 //
 // RECORD-LABEL: llvm.func @columns_0(
-// RECORD-SAME: shared_memory = 16384 : i64
+// RECORD-SAME: shared_memory = 32768 : i64
 #col_major = affine_map<(e, n, k) -> (e, k, n)>
 func.func @columns(%q: tensor<?x?x?xf8E4M3FN, #col_major>, %s: tensor<?x?x?xf8E8M0FNU>) -> tensor<?x?x?xbf16> {
   %x = "mx_quantize.dequantize"(%q, %s) {axis = 1 : i64, block = 32 : i64}
@@ -73,7 +73,7 @@ func.func @columns(%q: tensor<?x?x?xf8E4M3FN, #col_major>, %s: tensor<?x?x?xf8E8
 // CHECK: scf.for
 //
 // RECORD-LABEL: llvm.func @groups_0(
-// RECORD-SAME: grid = [{min = [{mul = [1, {add = [{ceildiv = [{dim = [0, 0]}, 64]}, {dim = [2, 0]}]}, {ceildiv = [512, 256]}]}, {mul = ["num_sms", 4]}]}, 1, 1]
+// RECORD-SAME: grid = [{min = [{mul = [1, {add = [{ceildiv = [{dim = [0, 0]}, 16]}, {dim = [2, 0]}]}, {ceildiv = [512, 1024]}]}, {mul = ["num_sms", 4]}]}, 1, 1]
 // RECORD-SAME: {kind = "status"}
 // RECORD-SAME: requires = [{dim = [2, 0], same_as = [1, 0]}, {dim = [0, 1], multiple_of = 16 : i64}, {at_least = 1 : i64, dim = [2, 0]}, {at_most = 1024 : i64, dim = [2, 0]}]
 func.func @groups(%q: tensor<?x512xf8E5M2>, %s: tensor<?xf32>, %offs: tensor<?xi32>) -> tensor<?x512xbf16> {

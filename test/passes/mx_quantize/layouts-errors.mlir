@@ -72,3 +72,12 @@ func.func @registers(%p: tensor<48x32xf32>, %offs: tensor<2xi32>) {
       : (tensor<48x32xf32>, tensor<2xi32>, tensor<2xi32>) -> tensor<48x32xf32>
   return
 }
+
+// -----
+
+func.func @pack_registers(%s: tensor<128x4xf8E8M0FNU>) {
+  // expected-error@below {{'schedule' leaves 32 registers to each of 2048 threads; the kernel needs 48}}
+  %p = "mx_quantize.pack_scales"(%s) {layout = "128x4", schedule = {tile_columns = 64, warps = 8, blocks_per_sm = 8}}
+      : (tensor<128x4xf8E8M0FNU>) -> tensor<128x4xf8E8M0FNU>
+  return
+}
