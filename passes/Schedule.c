@@ -186,6 +186,12 @@ bool moe__quantize_schedule_read(MlirOperation op, moe__directions_t directions,
     return moe__error(
         op, "'schedule.warps' is %d; it must divide the tile's %d strips of 32 rows and 128 bytes",
         out->warps, items);
+  if (directions.rows && directions.columns && out->output_stages != 1)
+    return moe__error(
+        op,
+        "'schedule.output_stages' is %d; it must be 1 where both results are written, "
+        "which take turns",
+        out->output_stages);
   if (items / out->warps > MAX_STRIPS)
     return moe__error(op,
                       "'schedule.warps' is %d; a warp may have at most %d of the tile's %d strips",

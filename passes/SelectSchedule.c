@@ -62,7 +62,7 @@ static const moe__quantize_schedule_t QUANTIZE_F32[] = {
     [BOTH] = {.tile_n = 128,
               .tile_k = 128,
               .stages = 2,
-              .output_stages = 2,
+              .output_stages = 1,
               .warps = 16,
               .blocks_per_sm = 1,
               .band = 1},
@@ -95,8 +95,8 @@ static bool schedule_quantize_dual(MlirOperation op) {
 
 /* As for MX; casting takes less time, and reads factors besides. */
 static const moe__quantize_schedule_t CAST_BF16[] = {
-    [ROWS] = {.tile_n = 128,
-              .tile_k = 128,
+    [ROWS] = {.tile_n = 32,
+              .tile_k = 512,
               .stages = 2,
               .output_stages = 2,
               .warps = 8,
@@ -115,11 +115,11 @@ static const moe__quantize_schedule_t CAST_BF16[] = {
               .output_stages = 1,
               .warps = 8,
               .blocks_per_sm = 2,
-              .band = 16},
+              .band = 1},
 };
 static const moe__quantize_schedule_t CAST_F32[] = {
-    [ROWS] = {.tile_n = 64,
-              .tile_k = 128,
+    [ROWS] = {.tile_n = 32,
+              .tile_k = 256,
               .stages = 2,
               .output_stages = 2,
               .warps = 8,
@@ -133,12 +133,12 @@ static const moe__quantize_schedule_t CAST_F32[] = {
                  .blocks_per_sm = 2,
                  .band = 64},
     [BOTH] = {.tile_n = 128,
-              .tile_k = 64,
+              .tile_k = 128,
               .stages = 2,
-              .output_stages = 2,
-              .warps = 8,
-              .blocks_per_sm = 2,
-              .band = 16},
+              .output_stages = 1,
+              .warps = 16,
+              .blocks_per_sm = 1,
+              .band = 1},
 };
 
 static bool schedule_cast(MlirOperation op, output_t output, int offs) {

@@ -370,18 +370,16 @@ void moe__cast_store(moe__cast_tiles_t *tiles, const moe__cast_unit_t *unit, int
 /* ---- The end of a tile ---- */
 
 static void send_by_tma(moe__cast_tiles_t *tiles, const place_t *place, MlirValue is_sender,
-                        const MlirValue outputs[2]) {
+                        moe__direction_t direction, MlirValue output) {
   moe__builder_t *b = &tiles->kernel->builder;
   moe__if_t sender = moe__if_begin(b, is_sender, false);
-  for (int i = 0; tiles->writes[MOE__COLUMNS] && i < tiles->tile_n; i += ROW_BYTES)
+  for (int i = 0; direction == MOE__COLUMNS && i < tiles->tile_n; i += ROW_BYTES)
     moe__tma_store(
-        b, tiles->maps[MOE__COLUMNS], moe__offset_by(b, outputs[MOE__COLUMNS], i * tiles->tile_k),
-        tiles->rank,
+        b, tiles->maps[MOE__COLUMNS], moe__offset_by(b, output, i * tiles->tile_k), tiles->rank,
         (MlirValue[]){moe__add(b, place->row, moe__i32(b, i)), place->column, place->batch});
-  for (int i = 0; tiles->writes[MOE__ROWS] && i < tiles->tile_k; i += panel(tiles))
+  for (int i = 0; direction == MOE__ROWS && i < tiles->tile_k; i += panel(tiles))
     moe__tma_store(
-        b, tiles->maps[MOE__ROWS], moe__offset_by(b, outputs[MOE__ROWS], i * tiles->tile_n),
-        tiles->rank,
+        b, tiles->maps[MOE__ROWS], moe__offset_by(b, output, i * tiles->tile_n), tiles->rank,
         (MlirValue[]){moe__add(b, place->column, moe__i32(b, i)), place->row, place->batch});
   moe__tma_commit(b);
   moe__if_end(b, &sender);
@@ -453,52 +451,50 @@ static void send_columns(moe__cast_tiles_t *tiles, const place_t *place, MlirVal
 }
 
 static void send(moe__cast_tiles_t *tiles, const place_t *place, MlirValue is_sender,
-                 const MlirValue outputs[2]) {
+                 moe__direction_t direction, MlirValue output) {
   moe__builder_t *b = &tiles->kernel->builder;
   if (!tiles->grouped) {
-    send_by_tma(tiles, place, is_sender, outputs);
+    send_by_tma(tiles, place, is_sender, direction, output);
     return;
   }
   MlirValue tile_end =
       moe__umin(b, moe__add(b, place->row, moe__i32(b, tiles->tile_n)), tiles->n.value);
   moe__if_t whole = moe__if_begin(b, moe__ule(b, tile_end, tiles->row_end), true);
-  send_by_tma(tiles, place, is_sender, outputs);
+  send_by_tma(tiles, place, is_sender, direction, output);
   moe__else(b, &whole);
-  if (tiles->writes[MOE__ROWS])
-    send_rows(tiles, place, outputs[MOE__ROWS]);
-  if (tiles->writes[MOE__COLUMNS])
-    send_columns(tiles, place, outputs[MOE__COLUMNS]);
+  if (direction == MOE__ROWS)
+    send_rows(tiles, place, output);
+  else
+    send_columns(tiles, place, output);
   moe__if_end(b, &whole);
 }
 
 /* ---- The casting warps ---- */
 
+/* The warp's units in one direction. is_last: after them the tile is not read any more. */
 static void cast_units(moe__cast_tiles_t *tiles, const moe__cast_t *cast, moe__cursor_t cursor,
-                       const place_t *place, const MlirValue outputs[2]) {
+                       const place_t *place, moe__direction_t direction, MlirValue output,
+                       bool is_last) {
   moe__kernel_t *kernel = tiles->kernel;
   moe__builder_t *b = &kernel->builder;
-  moe__direction_t last = tiles->writes[MOE__COLUMNS] ? MOE__COLUMNS : MOE__ROWS;
   MlirValue input = moe__mul(b, cursor.stage, moe__i32(b, tiles->ring.stage_bytes));
-  for (int i = 0; i < units(tiles); i++)
-    for (moe__direction_t direction = MOE__ROWS; direction <= MOE__COLUMNS; direction++) {
-      if (!tiles->writes[direction])
-        continue;
-      MlirValue words[MOE__CAST_WORDS];
-      moe__cast_unit_t unit = unit_of(tiles, place, direction, i);
-      unit.output = outputs[direction];
-      if (direction == MOE__COLUMNS)
-        load_columns(tiles, &unit, input, words);
-      else
-        load_row(tiles, &unit, input, words);
-      if (i == units(tiles) - 1 && direction == last) {
-        /* All of the warp's reads are done: the stage may be refilled. */
-        moe__warp_barrier(b);
-        moe__if_t first = moe__if_begin(b, moe__eq(b, tiles->lane, moe__i32(b, 0)), false);
-        moe__ring_release(kernel, &tiles->ring, cursor);
-        moe__if_end(b, &first);
-      }
-      cast->cast(cast->user, &unit, words);
+  for (int i = 0; i < units(tiles); i++) {
+    MlirValue words[MOE__CAST_WORDS];
+    moe__cast_unit_t unit = unit_of(tiles, place, direction, i);
+    unit.output = output;
+    if (direction == MOE__COLUMNS)
+      load_columns(tiles, &unit, input, words);
+    else
+      load_row(tiles, &unit, input, words);
+    if (is_last && i == units(tiles) - 1) {
+      /* All of the warp's reads are done: the stage may be refilled. */
+      moe__warp_barrier(b);
+      moe__if_t first = moe__if_begin(b, moe__eq(b, tiles->lane, moe__i32(b, 0)), false);
+      moe__ring_release(kernel, &tiles->ring, cursor);
+      moe__if_end(b, &first);
     }
+    cast->cast(cast->user, &unit, words);
+  }
 }
 
 static void wait_until_sent(moe__builder_t *b, MlirValue is_sender) {
@@ -507,45 +503,72 @@ static void wait_until_sent(moe__builder_t *b, MlirValue is_sender) {
   moe__if_end(b, &sender);
 }
 
+static MlirValue output_of(moe__cast_tiles_t *tiles, moe__direction_t direction, MlirValue slot) {
+  moe__kernel_t *kernel = tiles->kernel;
+  moe__builder_t *b = &kernel->builder;
+  MlirValue offset = moe__mul(b, slot, moe__i32(b, tile_elements(tiles)));
+  return moe__offset_by(b, moe__offset(b, kernel->shared, offset), tiles->outputs[direction]);
+}
+
+/* A tile that goes out in one direction. slot: where its results are put. */
+static void cast_one_way(moe__cast_tiles_t *tiles, const moe__cast_t *cast, moe__cursor_t cursor,
+                         const place_t *place, MlirValue is_sender, MlirValue slot) {
+  moe__builder_t *b = &tiles->kernel->builder;
+  int32_t threads = tiles->warps * MOE__WARP;
+  moe__direction_t direction = tiles->writes[MOE__ROWS] ? MOE__ROWS : MOE__COLUMNS;
+  MlirValue output = output_of(tiles, direction, slot);
+  if (tiles->output_stages == 1) {
+    /* The only slot must have been read before it is written again. */
+    wait_until_sent(b, is_sender);
+    moe__named_barrier(b, CONSUMER_BARRIER_2, threads);
+  }
+  moe__ring_wait(tiles->kernel, &tiles->ring, cursor);
+  cast_units(tiles, cast, cursor, place, direction, output, true);
+  moe__fence_shared_to_async(b);
+  if (tiles->output_stages == 2)
+    /* Before anyone passes the barrier and writes the other slot, it must have been read. */
+    wait_until_sent(b, is_sender);
+  moe__named_barrier(b, CONSUMER_BARRIER, threads);
+  send(tiles, place, is_sender, direction, output);
+}
+
+/* A tile that goes out in both. They take turns: while one is sent, the other is written. */
+static void cast_both_ways(moe__cast_tiles_t *tiles, const moe__cast_t *cast, moe__cursor_t cursor,
+                           const place_t *place, MlirValue is_sender) {
+  moe__builder_t *b = &tiles->kernel->builder;
+  moe__ring_wait(tiles->kernel, &tiles->ring, cursor);
+  for (moe__direction_t direction = MOE__ROWS; direction <= MOE__COLUMNS; direction++) {
+    MlirValue output = output_of(tiles, direction, moe__i32(b, 0));
+    cast_units(tiles, cast, cursor, place, direction, output, direction == MOE__COLUMNS);
+    moe__fence_shared_to_async(b);
+    /* Before anyone passes the barrier and writes the other direction's, they must have been read. */
+    wait_until_sent(b, is_sender);
+    moe__named_barrier(b, CONSUMER_BARRIER, tiles->warps * MOE__WARP);
+    send(tiles, place, is_sender, direction, output);
+  }
+}
+
 static void cast_tiles(moe__cast_tiles_t *tiles, const moe__cast_t *cast) {
   moe__kernel_t *kernel = tiles->kernel;
   moe__builder_t *b = &kernel->builder;
-  int32_t threads = tiles->warps * MOE__WARP;
   find_lane(tiles);
   MlirValue is_sender = moe__eq(b, kernel->thread, moe__i32(b, 0));
-
   moe__cursor_t start = moe__cursor_start(b);
   moe__for_t loop = moe__tiles_begin(kernel, &tiles->tiles, 3,
                                      (MlirValue[]){start.stage, start.phase, moe__i32(b, 0)});
   moe__cursor_t cursor = {loop.carried[0], loop.carried[1]};
   MlirValue slot = loop.carried[2];
   place_t place = place_of(tiles, loop.index);
-  MlirValue outputs[2];
-  for (int direction = 0; direction < 2; direction++)
-    if (tiles->writes[direction])
-      outputs[direction] = moe__offset_by(
-          b, moe__offset(b, kernel->shared, moe__mul(b, slot, moe__i32(b, tile_elements(tiles)))),
-          tiles->outputs[direction]);
-
   for (int i = 0; cast->prepare && i < units(tiles); i++)
     for (moe__direction_t direction = MOE__ROWS; direction <= MOE__COLUMNS; direction++)
       if (tiles->writes[direction]) {
         moe__cast_unit_t unit = unit_of(tiles, &place, direction, i);
         cast->prepare(cast->user, &unit);
       }
-  if (tiles->output_stages == 1) {
-    /* The only slot must have been read before it is written again. */
-    wait_until_sent(b, is_sender);
-    moe__named_barrier(b, CONSUMER_BARRIER_2, threads);
-  }
-  moe__ring_wait(kernel, &tiles->ring, cursor);
-  cast_units(tiles, cast, cursor, &place, outputs);
-  moe__fence_shared_to_async(b);
-  if (tiles->output_stages == 2)
-    /* Before anyone passes the barrier and writes the other slot, it must have been read. */
-    wait_until_sent(b, is_sender);
-  moe__named_barrier(b, CONSUMER_BARRIER, threads);
-  send(tiles, &place, is_sender, outputs);
+  if (tiles->writes[MOE__ROWS] && tiles->writes[MOE__COLUMNS])
+    cast_both_ways(tiles, cast, cursor, &place, is_sender);
+  else
+    cast_one_way(tiles, cast, cursor, &place, is_sender, slot);
   cursor = moe__cursor_next(b, &tiles->ring, cursor);
   MlirValue next_slot = tiles->output_stages == 2 ? moe__xor(b, slot, moe__i32(b, 1)) : slot;
   moe__for_end(b, &loop, (MlirValue[]){cursor.stage, cursor.phase, next_slot});
