@@ -369,8 +369,9 @@ bool moe__run_select_schedule(MlirOperation module, const moe__pass_t *pass) {
   int count;
   const char *text = moe__pass_option(pass, "candidate");
   size_t digits = strspn(text, "0123456789");
-  if (!digits || digits > 6 || text[digits])
-    return moe__error(module, "moe-select-schedule: candidate '%s' is not a number", text);
+  if (!digits || digits > 3 || text[digits])
+    return moe__error(module, "moe-select-schedule: candidate '%s' is not a number from 0 to 999",
+                      text);
   return moe__run_verify(module, pass) && /* the rest relies on it */
          moe__select_schedules(module, atoi(text), &count);
 }
