@@ -18,7 +18,7 @@
 typedef enum output_t { ROWS, COLUMNS, BOTH } output_t;
 
 /* Two persistent blocks per multiprocessor, so that one quantizes while the other waits; 64 or 96 KB
- * each in flight. Tiles are ordered down the columns of q in bands of 64 where columns are written: a
+ * each in flight. Tiles are ordered down the columns of q in bands of 1024 where columns are written: a
  * wave of blocks then writes long runs of q, and each DRAM page it opens is filled. Where rows are
  * written, in and out are one order, and so is that of the tiles. */
 static const moe__quantize_schedule_t QUANTIZE_BF16[] = {
@@ -35,7 +35,7 @@ static const moe__quantize_schedule_t QUANTIZE_BF16[] = {
                  .output_stages = 1,
                  .warps = 8,
                  .blocks_per_sm = 2,
-                 .band = 64},
+                 .band = 1024},
     [BOTH] = {.tile_n = 128,
               .tile_k = 128,
               .stages = 2,
@@ -58,7 +58,7 @@ static const moe__quantize_schedule_t QUANTIZE_F32[] = {
                  .output_stages = 2,
                  .warps = 8,
                  .blocks_per_sm = 2,
-                 .band = 64},
+                 .band = 1024},
     [BOTH] = {.tile_n = 128,
               .tile_k = 128,
               .stages = 2,
@@ -108,7 +108,7 @@ static const moe__quantize_schedule_t CAST_BF16[] = {
                  .output_stages = 2,
                  .warps = 8,
                  .blocks_per_sm = 2,
-                 .band = 64},
+                 .band = 1024},
     [BOTH] = {.tile_n = 128,
               .tile_k = 128,
               .stages = 2,
@@ -131,7 +131,7 @@ static const moe__quantize_schedule_t CAST_F32[] = {
                  .output_stages = 2,
                  .warps = 8,
                  .blocks_per_sm = 2,
-                 .band = 64},
+                 .band = 1024},
     [BOTH] = {.tile_n = 128,
               .tile_k = 128,
               .stages = 2,
@@ -190,19 +190,26 @@ static bool schedule_quantize_fp8(MlirOperation op) {
   return moe__rows_schedule_read(op, &schedule);
 }
 
-/* 128 KB in flight per multiprocessor, in tiles of 128 rows. */
+/* 128 KB in flight per multiprocessor; tiles of 256 rows, so that there are few maxima to raise. Where
+ * rows are scaled too, a block has more to do with a tile, and two take turns. */
 static const moe__scale_schedule_t SCALE = {
+    .rows_per_warp = 16, .warps = 16, .blocks_per_sm = 1, .band = 1};
+static const moe__scale_schedule_t SCALE_BOTH = {
     .rows_per_warp = 16, .warps = 8, .blocks_per_sm = 2, .band = 1};
 
-static bool schedule_scale_fp8(MlirOperation op) {
+static bool schedule_scale(MlirOperation op, const moe__scale_schedule_t *standard) {
   if (mlirAttributeIsNull(moe__op_attribute(op, "schedule")))
-    moe__scale_schedule_write(op, &SCALE);
+    moe__scale_schedule_write(op, standard);
   moe__scale_schedule_t schedule;
   return moe__scale_schedule_read(op, &schedule);
 }
 
+static bool schedule_scale_fp8(MlirOperation op) {
+  return schedule_scale(op, &SCALE);
+}
+
 static bool schedule_scale_fp8_dual(MlirOperation op) {
-  return schedule_scale_fp8(op);
+  return schedule_scale(op, &SCALE_BOTH);
 }
 
 /* ---- mx_quantize.dequantize, mx_quantize.dequantize_fp8 ---- */
