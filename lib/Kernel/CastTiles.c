@@ -603,8 +603,7 @@ static void set_up(moe__cast_tiles_t *tiles, MlirValue is_loader) {
       moe__tma_prefetch_map(b, tiles->maps[direction]);
   moe__ring_initialize(kernel, &tiles->ring, tiles->warps);
   moe__if_end(b, &setup);
-  if (kernel->programmatic)
-    moe__grid_wait(b);
+  moe__grid_wait(b);
   if (tiles->grouped) {
     int32_t loader = tiles->warps * MOE__WARP;
     moe__if_t warp = moe__if_begin(b, moe__ule(b, moe__i32(b, loader), kernel->thread), false);

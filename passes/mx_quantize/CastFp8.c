@@ -293,7 +293,6 @@ static bool lower(MlirOperation function, MlirOperation op, MlirBlock gpu_module
   s.factors[MOE__COLUMNS] = (factors_t){
       .slice = row ? OF_COLUMN : WHOLE, .by_batch = batches, .by_group = is_grouped(op)};
   add_parameters(&s, op);
-  moe__kernel_programmatic(&s.kernel);
   moe__cast_kernel_end(&s.tiles, &(moe__cast_t){.user = &s, .prepare = prepare, .cast = cast_unit},
                        function, gpu_module_body);
   return true;

@@ -251,6 +251,7 @@ static bool lower(MlirOperation function, MlirOperation op, MlirBlock gpu_module
                     s.schedule.warps * MOE__WARP, s.schedule.blocks_per_sm);
   add_parameters(&s, op);
   moe__kernel_prologue(kernel);
+  moe__kernel_await_launches(kernel);
   if (s.grouped)
     s.groups = moe__groups_create(kernel, s.max_groups, s.groups.count, s.schedule.tile_n,
                                   moe__ceil_div(&kernel->builder, s.k.value, s.schedule.tile_k),

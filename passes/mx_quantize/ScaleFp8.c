@@ -543,8 +543,7 @@ static bool lower(MlirOperation function, MlirOperation op, MlirBlock gpu_module
                     s->schedule.warps * MOE__WARP, s->schedule.blocks_per_sm);
   add_parameters(s, op);
   moe__kernel_prologue(kernel);
-  moe__kernel_programmatic(kernel);
-  moe__grid_wait(b);
+  moe__kernel_await_launches(kernel);
   set_up(s);
   scale_parts(s);
   moe__grid_launch_dependents(b);
