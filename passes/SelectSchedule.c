@@ -37,11 +37,11 @@ static const moe__quantize_schedule_t QUANTIZE_BF16[] = {
                  .blocks_per_sm = 2,
                  .band = 1024},
     [BOTH] = {.tile_n = 128,
-              .tile_k = 128,
+              .tile_k = 256,
               .stages = 2,
               .output_stages = 1,
-              .warps = 8,
-              .blocks_per_sm = 2,
+              .warps = 16,
+              .blocks_per_sm = 1,
               .band = 1},
 };
 static const moe__quantize_schedule_t QUANTIZE_F32[] = {
