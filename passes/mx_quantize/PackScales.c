@@ -23,7 +23,7 @@
 
 #define TILE_ROWS 128
 #define TILE_COLUMNS 4
-#define TILE_BYTES (TILE_ROWS * TILE_COLUMNS)
+#define TILE_BYTES ((int64_t)(TILE_ROWS * TILE_COLUMNS))
 #define VECTOR 16
 
 /* The op's tensors, by their number in the kernel's record; offs only where there are groups. */

@@ -76,7 +76,8 @@ static void store_column_scales(quantize_t *s, const moe__cast_unit_t *unit,
 
 static void quantize_columns(quantize_t *s, const moe__cast_unit_t *unit, const MlirValue *words) {
   moe__builder_t *b = &s->kernel.builder;
-  MlirValue amax = moe__words_amax(b, &s->tiles.elements, words, MOE__CAST_WORDS), scales[2];
+  MlirValue amax = moe__words_amax(b, &s->tiles.elements, words, MOE__CAST_WORDS),
+            scales[2] = {{NULL}};
   for (int c = 0; c < s->tiles.elements.per_word; c++) {
     scales[c] = moe__mx_scale(b, moe__word_element(b, &s->tiles.elements, amax, c), s->mode,
                               s->tiles.element);

@@ -392,7 +392,7 @@ static void scale_parts(scale_t *s) {
   MlirValue total = s->grouped ? moe__groups_total(&s->groups) : s->tiles.total;
   moe__for_t loop = moe__for_begin(b, s->kernel.block, total, s->kernel.block_count, 0, NULL);
   part_t part = part_at(s, loop.index);
-  found_t found;
+  found_t found = {0};
   read_part(s, &part, warp, lane, &found);
   share(s, warp, lane, &found);
   for (int i = 0; i < s->output_count; i++) {
