@@ -61,7 +61,7 @@ typedef enum output_t { ROWS, COLUMNS, BOTH } output_t;
 /* tile_n, tile_k, stages, output_stages, warps, blocks_per_sm, band
  *
  * Two persistent blocks per multiprocessor, so that one quantizes while the other waits; 64 or 96 KB
- * each in flight. Tiles are ordered down the columns of q in bands of 64 where columns are written: a
+ * each in flight. Tiles are ordered down the columns of q in bands of 1024 where columns are written: a
  * wave of blocks then writes long runs of q, and each DRAM page it opens is filled. Where rows are
  * written, in and out are one order, and so is that of the tiles. */
 static const moe__quantize_schedule_t QUANTIZE_ROWS_BF16[] = {
@@ -73,20 +73,20 @@ static const moe__quantize_schedule_t QUANTIZE_ROWS_F32[] = {
     {32, 128, 4, 2, 4, 2, 1}, {64, 128, 3, 1, 8, 2, 1}, {32, 128, 2, 1, 4, 4, 1},
 };
 static const moe__quantize_schedule_t QUANTIZE_COLUMNS_BF16[] = {
-    {128, 128, 3, 1, 8, 2, 64}, {128, 128, 3, 1, 8, 2, 16}, {128, 128, 5, 2, 8, 1, 64},
-    {128, 128, 2, 2, 8, 2, 64}, {256, 64, 3, 1, 8, 2, 64},  {256, 128, 2, 1, 16, 1, 64},
+    {128, 128, 3, 1, 8, 2, 1024}, {128, 128, 3, 1, 8, 2, 64},  {128, 128, 5, 2, 8, 1, 1024},
+    {128, 128, 2, 2, 8, 2, 1024}, {256, 64, 3, 1, 8, 2, 1024}, {256, 128, 2, 1, 16, 1, 1024},
 };
 static const moe__quantize_schedule_t QUANTIZE_COLUMNS_F32[] = {
-    {128, 64, 2, 2, 8, 2, 64}, {128, 64, 2, 2, 8, 2, 16}, {128, 64, 5, 2, 8, 1, 64},
-    {128, 64, 3, 1, 8, 2, 64}, {256, 32, 2, 2, 8, 2, 64}, {128, 128, 2, 2, 16, 1, 64},
+    {128, 64, 2, 2, 8, 2, 1024}, {128, 64, 2, 2, 8, 2, 64},   {128, 64, 5, 2, 8, 1, 1024},
+    {128, 64, 3, 1, 8, 2, 1024}, {256, 32, 2, 2, 8, 2, 1024}, {128, 128, 2, 2, 16, 1, 1024},
 };
 static const moe__quantize_schedule_t QUANTIZE_BOTH_BF16[] = {
-    {128, 128, 2, 1, 8, 2, 1}, {128, 128, 2, 1, 8, 2, 16}, {128, 128, 4, 1, 8, 1, 16},
-    {128, 64, 4, 1, 4, 2, 16}, {256, 64, 2, 1, 8, 2, 16},  {256, 128, 2, 1, 16, 1, 16},
+    {128, 256, 2, 1, 16, 1, 1}, {128, 256, 2, 1, 16, 1, 16}, {128, 128, 2, 1, 8, 2, 1},
+    {128, 128, 4, 1, 8, 1, 1},  {256, 64, 2, 1, 8, 2, 16},   {256, 128, 2, 1, 16, 1, 16},
 };
 static const moe__quantize_schedule_t QUANTIZE_BOTH_F32[] = {
     {128, 128, 2, 1, 16, 1, 1}, {128, 128, 2, 1, 16, 1, 16}, {128, 64, 2, 1, 8, 2, 16},
-    {128, 64, 3, 1, 8, 2, 16},  {128, 64, 5, 1, 8, 1, 16},   {128, 32, 4, 1, 4, 2, 16},
+    {128, 64, 5, 1, 8, 1, 16},  {128, 32, 4, 1, 4, 2, 16},
 };
 static const quantize_candidates_t QUANTIZE[][2] = {
     [ROWS] = {LIST(QUANTIZE_ROWS_F32), LIST(QUANTIZE_ROWS_BF16)},
@@ -130,12 +130,12 @@ static const moe__quantize_schedule_t CAST_ROWS_F32[] = {
     {32, 128, 4, 2, 4, 2, 1}, {128, 64, 2, 2, 8, 2, 1},
 };
 static const moe__quantize_schedule_t CAST_COLUMNS_BF16[] = {
-    {128, 128, 2, 2, 8, 2, 64}, {128, 128, 2, 2, 8, 2, 16},  {128, 128, 5, 1, 8, 1, 64},
-    {256, 64, 2, 2, 8, 2, 64},  {256, 128, 2, 1, 16, 1, 64},
+    {128, 128, 2, 2, 8, 2, 1024}, {128, 128, 2, 2, 8, 2, 64},    {128, 128, 5, 1, 8, 1, 1024},
+    {256, 64, 2, 2, 8, 2, 1024},  {256, 128, 2, 1, 16, 1, 1024},
 };
 static const moe__quantize_schedule_t CAST_COLUMNS_F32[] = {
-    {128, 64, 2, 2, 8, 2, 64}, {128, 64, 2, 2, 8, 2, 16},   {128, 64, 5, 2, 8, 1, 64},
-    {256, 32, 2, 2, 8, 2, 64}, {128, 128, 2, 2, 16, 1, 64},
+    {128, 64, 2, 2, 8, 2, 1024}, {128, 64, 2, 2, 8, 2, 64},     {128, 64, 5, 2, 8, 1, 1024},
+    {256, 32, 2, 2, 8, 2, 1024}, {128, 128, 2, 2, 16, 1, 1024},
 };
 static const moe__quantize_schedule_t CAST_BOTH_BF16[] = {
     {128, 128, 2, 1, 8, 2, 1}, {128, 128, 2, 1, 8, 2, 16}, {128, 128, 4, 1, 8, 1, 16},
@@ -217,20 +217,30 @@ static bool schedule_quantize_fp8(MlirOperation op, selection_t *selection) {
 }
 
 /* rows_per_warp, warps, blocks_per_sm, band
- * 128 KB in flight per multiprocessor, in tiles of 128 rows. */
-static const moe__scale_schedule_t SCALE_TILES[] = {
-    {16, 8, 2, 1}, {16, 8, 2, 8}, {8, 8, 4, 1}, {16, 4, 4, 1}, {8, 16, 2, 1}, {8, 8, 3, 1},
+ *
+ * 128 KB in flight per multiprocessor; tiles of 256 rows, so that there are few maxima to raise. Where
+ * rows are scaled too, a block has more to do with a tile, and two take turns. */
+static const moe__scale_schedule_t SCALE_COLUMNS[] = {
+    {16, 16, 1, 1}, {16, 16, 1, 8}, {16, 8, 2, 1}, {8, 16, 2, 1}, {8, 8, 4, 1}, {16, 4, 4, 1},
 };
-static const scale_candidates_t SCALE = LIST(SCALE_TILES);
+static const moe__scale_schedule_t SCALE_BOTH[] = {
+    {16, 8, 2, 1}, {16, 8, 2, 8}, {16, 16, 1, 1}, {8, 16, 2, 1}, {8, 8, 4, 1}, {8, 8, 3, 1},
+};
+static const scale_candidates_t SCALE = LIST(SCALE_COLUMNS), SCALE_DUAL = LIST(SCALE_BOTH);
 
-static bool schedule_scale_fp8(MlirOperation op, selection_t *selection) {
-  select_scale(op, selection, SCALE);
+static bool schedule_scale(MlirOperation op, selection_t *selection,
+                           scale_candidates_t candidates) {
+  select_scale(op, selection, candidates);
   moe__scale_schedule_t schedule;
   return moe__scale_schedule_read(op, &schedule);
 }
 
+static bool schedule_scale_fp8(MlirOperation op, selection_t *selection) {
+  return schedule_scale(op, selection, SCALE);
+}
+
 static bool schedule_scale_fp8_dual(MlirOperation op, selection_t *selection) {
-  return schedule_scale_fp8(op, selection);
+  return schedule_scale(op, selection, SCALE_DUAL);
 }
 
 /* ---- mx_quantize.dequantize, mx_quantize.dequantize_fp8 ---- */
