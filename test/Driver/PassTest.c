@@ -6,6 +6,7 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Target/Target.h"
 #include "passes/Passes.h"
+#include "passes/Schedule.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -61,7 +62,7 @@ bool moe__run_contradict(MlirOperation module, const moe__pass_t *pass) {
   return true;
 }
 
-/* ---- lib/Target, of which these tests want nothing ---- */
+/* ---- lib/Target and schedules, of which these tests want nothing ---- */
 
 moe_status_t moe__target_emit_ptx(MlirOperation module, const moe__target_options_t *options,
                                   moe__bytes_t *out_ptx) {
@@ -88,11 +89,25 @@ moe_status_t moe__target_manifest(MlirOperation module, const moe__target_option
 }
 
 moe_status_t moe__target_write_bundle(MlirOperation module, const char *directory, moe__bytes_t ptx,
-                                      moe__bytes_t cubin, moe__bytes_t manifest) {
+                                      moe__bytes_t cubin, moe__bytes_t source,
+                                      moe__bytes_t manifest) {
   (void)directory;
   (void)ptx;
   (void)cubin;
+  (void)source;
   return moe__target_emit_ptx(module, NULL, &manifest);
+}
+
+moe_status_t moe__target_remove_bundle(MlirOperation module, const char *directory) {
+  (void)directory;
+  return moe__target_emit_ptx(module, NULL, NULL);
+}
+
+bool moe__select_schedules(MlirOperation module, int candidate, int *out_count) {
+  (void)module;
+  (void)candidate;
+  (void)out_count;
+  return false;
 }
 
 /* ---- The tests ---- */

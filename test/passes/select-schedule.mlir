@@ -12,14 +12,14 @@
 
 // The two defaults. Changing one is a matter of measurements: docs/performance.
 // CHECK-LABEL: func.func @defaults
-// CHECK: "mx_quantize.quantize"{{.*}}schedule = {band = 64 : i64, blocks_per_sm = 2 : i64, output_stages = 1 : i64,
+// CHECK: "mx_quantize.quantize"{{.*}}schedule = {band = 1024 : i64, blocks_per_sm = 2 : i64, output_stages = 1 : i64,
 // CHECK-SAME: stages = 3 : i64, tile_k = 128 : i64, tile_n = 128 : i64, warps = 8 : i64}{{.*}}(tensor<?x?x?xbf16>)
-// CHECK: "mx_quantize.quantize"{{.*}}schedule = {band = 64 : i64, blocks_per_sm = 2 : i64, output_stages = 2 : i64,
+// CHECK: "mx_quantize.quantize"{{.*}}schedule = {band = 1024 : i64, blocks_per_sm = 2 : i64, output_stages = 2 : i64,
 // CHECK-SAME: stages = 2 : i64, tile_k = 64 : i64, tile_n = 128 : i64, warps = 8 : i64}{{.*}}(tensor<4x64x48xf32>)
 // FIVE-LABEL: func.func @defaults
-// FIVE: "mx_quantize.quantize"{{.*}}schedule = {band = 64 : i64, blocks_per_sm = 1 : i64, output_stages = 1 : i64,
+// FIVE: "mx_quantize.quantize"{{.*}}schedule = {band = 1024 : i64, blocks_per_sm = 1 : i64, output_stages = 1 : i64,
 // FIVE-SAME: stages = 2 : i64, tile_k = 128 : i64, tile_n = 256 : i64, warps = 16 : i64}{{.*}}(tensor<?x?x?xbf16>)
-// FIVE: "mx_quantize.quantize"{{.*}}schedule = {band = 64 : i64, blocks_per_sm = 1 : i64, output_stages = 2 : i64,
+// FIVE: "mx_quantize.quantize"{{.*}}schedule = {band = 1024 : i64, blocks_per_sm = 1 : i64, output_stages = 2 : i64,
 // FIVE-SAME: stages = 2 : i64, tile_k = 128 : i64, tile_n = 128 : i64, warps = 16 : i64}{{.*}}(tensor<4x64x48xf32>)
 func.func @defaults(%a: tensor<?x?x?xbf16>, %b: tensor<4x64x48xf32>) {
   %qa, %sa = "mx_quantize.quantize"(%a) {axis = 1 : i64, block = 32 : i64, mode = "rceil"}
