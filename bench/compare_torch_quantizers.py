@@ -50,7 +50,7 @@ TIMED = [
     ("fp8-expert-weights-col-bf16-f8E4M3FN", "8x8192x5120", 0),
 ]
 DATA = ("random", "extreme", "nan")
-COMPILE_LIMIT = 30  # seconds for one torch.compile
+COMPILE_LIMIT = 40  # seconds for one torch.compile
 
 
 class Case:

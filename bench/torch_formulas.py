@@ -116,8 +116,9 @@ def scale_fp8(x, ends=None, *, element, granularity, axis, pow2, sanitize):
     """Scales and their reciprocals, the factors."""
     if sanitize:
         x = x.nan_to_num()
-    amax = slices_amax(x, ends, granularity, axis)
-    factors = (LARGEST[element] / amax.double().clamp(min=1e-12)).float()
+    amax = slices_amax(x, ends, granularity, axis).double().clamp(min=1e-12)
+    # A number divided by a tensor is no division in torch, but a product with the reciprocal.
+    factors = (torch.full_like(amax, LARGEST[element]) / amax).float()
     if pow2:
         powers = (factors.view(torch.int32) & -0x800000).view(torch.float32)
         factors = torch.where(factors.isnan(), factors, powers)
