@@ -50,6 +50,14 @@ static void copy_attributes(MlirOperation from, MlirOperation to, int count,
       moe__op_set_attribute(to, names[i], moe__op_attribute(from, names[i]));
 }
 
+/* One schedule cannot be that of two kernels. */
+static bool has_no_schedule(MlirOperation op) {
+  return mlirAttributeIsNull(moe__op_attribute(op, "schedule")) ||
+         moe__error(op,
+                    "'schedule' is that of one kernel, and this takes two passes; write "
+                    "mx_quantize.scale_fp8 and cast_fp8, or their dual ones, with a schedule each");
+}
+
 /* Replaces op, whose results are q, scales of one direction or of two. */
 static void expand(MlirOperation op) {
   moe__builder_t b = moe__builder_create(mlirOperationGetContext(op), mlirOperationGetLocation(op));
@@ -102,8 +110,11 @@ bool moe__run_expand_quantize(MlirOperation module, const moe__pass_t *pass) {
     for (MlirOperation next, op = mlirBlockGetFirstOperation(moe__body(function));
          !mlirOperationIsNull(op); op = next) {
       next = mlirOperationGetNextInBlock(op);
-      if (takes_two_passes(op))
-        expand(op);
+      if (!takes_two_passes(op))
+        continue;
+      if (!has_no_schedule(op))
+        return false;
+      expand(op);
     }
   }
   return true;

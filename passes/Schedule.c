@@ -215,8 +215,11 @@ void moe__quantize_schedule_write(MlirOperation op, const moe__quantize_schedule
 /* ---- Quantization row by row ---- */
 
 bool moe__rows_schedule_read(MlirOperation op, moe__rows_schedule_t *out) {
-  return read_fields(op, ROWS_FIELDS, out) &&
-         check_shared_memory(op, out->buffer_kb * 1024 + 16 * out->stages, out->blocks_per_sm);
+  if (!read_fields(op, ROWS_FIELDS, out))
+    return false;
+  /* Two barriers for each stage; what each warp found. */
+  int bytes = out->buffer_kb * 1024 + 16 * out->stages + 4 * out->warps;
+  return check_shared_memory(op, bytes, out->blocks_per_sm);
 }
 
 void moe__rows_schedule_write(MlirOperation op, const moe__rows_schedule_t *schedule) {

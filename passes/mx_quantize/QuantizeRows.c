@@ -237,6 +237,7 @@ static void add_parameters(rows_t *s, MlirType x_type) {
   for (int i = 0; i < s->rank; i++)
     s->extents[i] = moe__kernel_extent(kernel, X, i, x_type);
   moe__kernel_require(kernel, X, s->rank - 1, "multiple_of", VECTOR_BYTES / s->elements.bytes);
+  moe__kernel_require(kernel, X, s->rank - 1, "at_least", 1); /* no bulk copy has 0 bytes */
 }
 
 static void grid_expression(const rows_t *s, char *out) {
@@ -269,9 +270,7 @@ bool moe__lower_quantize_rows(MlirOperation function, MlirOperation op, MlirBloc
   s.vectors = moe__udiv(b, s.row_bytes, moe__i32(b, VECTOR_BYTES));
   s.buffers = moe__kernel_shared(kernel, s.schedule.buffer_kb * 1024, 128);
   s.ring = moe__ring_create(kernel, s.schedule.stages, 0);
-  /* An empty row takes no room; none is loaded. */
-  MlirValue room = moe__udiv(b, moe__i32(b, s.schedule.buffer_kb * 1024),
-                             moe__umax(b, s.row_bytes, moe__i32(b, 1)));
+  MlirValue room = moe__udiv(b, moe__i32(b, s.schedule.buffer_kb * 1024), s.row_bytes);
   MlirValue fitting = moe__umin(b, room, moe__i32(b, s.schedule.stages));
   s.teams = moe__umin(b, moe__lshr(b, fitting, 1), moe__i32(b, s.schedule.warps));
   s.teams = moe__umax(b, s.teams, moe__i32(b, 1));

@@ -212,19 +212,30 @@ func.func @narrow(%x: tensor<64x96xbf16>) -> (tensor<64x96xf8E4M3FN>, tensor<64x
 
 #col_major = affine_map<(e, n, k) -> (e, k, n)>
 
-// Both from one read: a stage is read twice and given back once, one commit sends both tiles off.
+// Both from one read: a stage is read twice and given back once. The tiles take turns: before one is sent off, the other must have been
+// read, since it is written next.
 // CHECK-LABEL: llvm.func @both_0(
 // CHECK-SAME: %[[XMAP:[^:]*]]: !llvm.ptr {{{[^}]*}}}, %[[QMAP:[^:]*]]: !llvm.ptr {{{[^}]*}}}, %[[QTMAP:[^:]*]]: !llvm.ptr {{{[^}]*}}},
 // CHECK: nvvm.mbarrier.try_wait.parity
 // CHECK-COUNT-8: llvm.load {{.*}} : !llvm.ptr<3> -> vector<4xi32>
 // CHECK-NOT: nvvm.mbarrier.arrive
+// CHECK: nvvm.fence.proxy
+// CHECK-NEXT: scf.if
+// CHECK-NEXT: nvvm.cp.async.bulk.wait_group 0 {read}
+// CHECK: nvvm.barrier id =
+// CHECK-NOT: nvvm.mbarrier.arrive
+// CHECK: nvvm.cp.async.bulk.tensor.global.shared.cta %[[QMAP]],
+// CHECK-NEXT: nvvm.cp.async.bulk.commit.group
 // CHECK-COUNT-32: llvm.load {{.*}} : !llvm.ptr<3> -> i32
 // CHECK: nvvm.mbarrier.arrive
 // CHECK-NOT: llvm.load
+// CHECK: nvvm.fence.proxy
+// CHECK-NEXT: scf.if
+// CHECK-NEXT: nvvm.cp.async.bulk.wait_group 0 {read}
+// CHECK: nvvm.barrier id =
 // CHECK: nvvm.cp.async.bulk.tensor.global.shared.cta %[[QTMAP]],
-// CHECK: nvvm.cp.async.bulk.tensor.global.shared.cta %[[QMAP]],
-// CHECK-NOT: nvvm.cp.async.bulk.tensor
-// CHECK: nvvm.cp.async.bulk.commit.group
+// CHECK-NEXT: nvvm.cp.async.bulk.commit.group
+// CHECK-NOT: nvvm.cp.async.bulk.tensor.global.shared.cta
 // CHECK-COUNT-2: nvvm.cp.async.bulk.tensor.shared.cluster.global {{[^,]*}}, %[[XMAP]],
 // CHECK-NOT: nvvm.cp.async.bulk.tensor
 //

@@ -1007,3 +1007,25 @@ func.func @cast_dual_types(%x: tensor<?x?x?xbf16>, %f: tensor<?x?xf32>, %ft: ten
       : (tensor<?x?x?xbf16>, tensor<?x?xf32>, tensor<?x?xf32>) -> (tensor<?x?x?xf8E4M3FN>, tensor<?x?x?xf8E5M2, #col_major>)
   return
 }
+
+// -----
+
+#col_major = affine_map<(m, k) -> (k, m)>
+func.func @dual_output_stages(%x: tensor<?x?xbf16>) {
+  // expected-error@below {{'schedule.output_stages' is 2; it must be 1 where both results are written, which take turns}}
+  %q, %s, %qt, %st = "mx_quantize.quantize_dual"(%x) {block = 32 : i64, mode = "rceil",
+      schedule = {tile_n = 128, tile_k = 128, stages = 2, output_stages = 2, warps = 8, blocks_per_sm = 1, band = 1}}
+      : (tensor<?x?xbf16>) -> (tensor<?x?xf8E4M3FN>, tensor<?x?xf8E8M0FNU>, tensor<?x?xf8E4M3FN, #col_major>, tensor<?x?xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, n, k) -> (e, k, n)>
+func.func @cast_dual_output_stages(%x: tensor<?x?x?xbf16>, %f: tensor<?x?xf32>, %ft: tensor<?x?xf32>) {
+  // expected-error@below {{'schedule.output_stages' is 2; it must be 1 where both results are written, which take turns}}
+  %q, %qt = "mx_quantize.cast_fp8_dual"(%x, %f, %ft) {sanitize = false,
+      schedule = {tile_n = 128, tile_k = 128, stages = 2, output_stages = 2, warps = 8, blocks_per_sm = 1, band = 1}}
+      : (tensor<?x?x?xbf16>, tensor<?x?xf32>, tensor<?x?xf32>) -> (tensor<?x?x?xf8E4M3FN>, tensor<?x?x?xf8E4M3FN, #col_major>)
+  return
+}

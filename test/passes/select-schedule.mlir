@@ -1,7 +1,7 @@
 // Every op gets a schedule; one that is there is kept.
 
-// RUN: moe-opt %s --moe-select-schedule | FileCheck %s
-// RUN: moe-opt %s --moe-select-schedule -o %t.once.mlir
+// RUN: moe-opt %s --moe-expand-quantize --moe-select-schedule | FileCheck %s
+// RUN: moe-opt %s --moe-expand-quantize --moe-select-schedule -o %t.once.mlir
 // RUN: moe-opt %t.once.mlir --moe-select-schedule | diff %t.once.mlir -
 
 // Another candidate: ops that have fewer get their default.
@@ -10,7 +10,7 @@
 
 #col_major = affine_map<(e, n, k) -> (e, k, n)>
 
-// The two defaults. Changing one is a matter of measurements: docs/performance.
+// The defaults. Changing one is a matter of measurements: docs/performance.
 // CHECK-LABEL: func.func @defaults
 // CHECK: "mx_quantize.quantize"{{.*}}schedule = {band = 1024 : i64, blocks_per_sm = 2 : i64, output_stages = 1 : i64,
 // CHECK-SAME: stages = 3 : i64, tile_k = 128 : i64, tile_n = 128 : i64, warps = 8 : i64}{{.*}}(tensor<?x?x?xbf16>)
@@ -29,6 +29,82 @@ func.func @defaults(%a: tensor<?x?x?xbf16>, %b: tensor<4x64x48xf32>) {
   return
 }
 
+#mk_columns = affine_map<(m, k) -> (k, m)>
+
+// Those of the other quantizers, of bf16 and of f32.
+// CHECK-LABEL: func.func @other_defaults
+// CHECK: "mx_quantize.quantize"{{.*}}axis = 1{{.*}}schedule = {band = 1 : i64, blocks_per_sm = 1 : i64, output_stages = 2 : i64, stages = 2 : i64, tile_k = 1024 : i64, tile_n = 32 : i64, warps = 16 : i64}} : (tensor<?x?xbf16>
+// CHECK: "mx_quantize.quantize"{{.*}}axis = 1{{.*}}schedule = {band = 1 : i64, blocks_per_sm = 2 : i64, output_stages = 2 : i64, stages = 2 : i64, tile_k = 256 : i64, tile_n = 32 : i64, warps = 8 : i64}} : (tensor<?x?xf32>
+// CHECK: "mx_quantize.quantize_dual"{{.*}}schedule = {band = 1 : i64, blocks_per_sm = 2 : i64, output_stages = 1 : i64, stages = 2 : i64, tile_k = 128 : i64, tile_n = 128 : i64, warps = 8 : i64}} : (tensor<?x?xbf16>
+// CHECK: "mx_quantize.quantize_dual"{{.*}}schedule = {band = 1 : i64, blocks_per_sm = 1 : i64, output_stages = 1 : i64, stages = 2 : i64, tile_k = 128 : i64, tile_n = 128 : i64, warps = 16 : i64}} : (tensor<?x?xf32>
+// CHECK: "mx_quantize.quantize_fp8"{{.*}}granularity = "row"{{.*}}schedule = {blocks_per_sm = 1 : i64, buffer_kb = 208 : i64, stages = 64 : i64, warps = 16 : i64}} : (tensor<?x?xbf16>
+// CHECK: "mx_quantize.quantize_fp8"{{.*}}granularity = "1x128"{{.*}}schedule = {band = 1 : i64, blocks_per_sm = 4 : i64, tile_k = 512 : i64, tile_n = 32 : i64, warps = 8 : i64}} : (tensor<?x?xbf16>
+// CHECK: "mx_quantize.quantize_fp8"{{.*}}granularity = "1x128"{{.*}}schedule = {band = 1 : i64, blocks_per_sm = 4 : i64, tile_k = 256 : i64, tile_n = 32 : i64, warps = 8 : i64}} : (tensor<?x?xf32>
+// CHECK: "mx_quantize.quantize_fp8"{{.*}}granularity = "128x128"{{.*}}schedule = {band = 1 : i64, blocks_per_sm = 4 : i64, tile_k = 128 : i64, tile_n = 128 : i64, warps = 8 : i64}} : (tensor<?x?xbf16>
+// CHECK: "mx_quantize.quantize_fp8"{{.*}}granularity = "128x128"{{.*}}schedule = {band = 1 : i64, blocks_per_sm = 2 : i64, tile_k = 128 : i64, tile_n = 128 : i64, warps = 16 : i64}} : (tensor<?x?xf32>
+// CHECK: "mx_quantize.scale_fp8"{{.*}}granularity = "tensor"{{.*}}schedule = {band = 1 : i64, blocks_per_sm = 2 : i64, rows_per_warp = 16 : i64, warps = 8 : i64}} : (tensor<?x?xbf16>
+// CHECK: "mx_quantize.cast_fp8"{{.*}}axis = 1{{.*}}granularity = "tensor"{{.*}}schedule = {band = 1 : i64, blocks_per_sm = 2 : i64, output_stages = 2 : i64, stages = 2 : i64, tile_k = 512 : i64, tile_n = 32 : i64, warps = 8 : i64}} : (tensor<?x?xbf16>
+// CHECK: "mx_quantize.cast_fp8"{{.*}}axis = 1{{.*}}granularity = "tensor"{{.*}}schedule = {band = 1 : i64, blocks_per_sm = 2 : i64, output_stages = 2 : i64, stages = 2 : i64, tile_k = 256 : i64, tile_n = 32 : i64, warps = 8 : i64}} : (tensor<?x?xf32>
+// CHECK: "mx_quantize.cast_fp8"{{.*}}axis = 0{{.*}}granularity = "tensor"{{.*}}schedule = {band = 64 : i64, blocks_per_sm = 2 : i64, output_stages = 2 : i64, stages = 2 : i64, tile_k = 128 : i64, tile_n = 128 : i64, warps = 8 : i64}} : (tensor<?x?xbf16>
+// CHECK: "mx_quantize.cast_fp8"{{.*}}axis = 0{{.*}}granularity = "tensor"{{.*}}schedule = {band = 64 : i64, blocks_per_sm = 2 : i64, output_stages = 2 : i64, stages = 2 : i64, tile_k = 64 : i64, tile_n = 128 : i64, warps = 8 : i64}} : (tensor<?x?xf32>
+func.func @other_defaults(%a: tensor<?x?xbf16>, %b: tensor<?x?xf32>, %f: tensor<1xf32>) {
+  %q0, %s0 = "mx_quantize.quantize"(%a) {axis = 1 : i64, block = 32 : i64, mode = "rceil"}
+      : (tensor<?x?xbf16>) -> (tensor<?x?xf8E4M3FN>, tensor<?x?xf8E8M0FNU>)
+  %q1, %s1 = "mx_quantize.quantize"(%b) {axis = 1 : i64, block = 32 : i64, mode = "rceil"}
+      : (tensor<?x?xf32>) -> (tensor<?x?xf8E4M3FN>, tensor<?x?xf8E8M0FNU>)
+  %q2, %s2, %qt2, %st2 = "mx_quantize.quantize_dual"(%a) {block = 32 : i64, mode = "rceil"} : (tensor<?x?xbf16>)
+      -> (tensor<?x?xf8E4M3FN>, tensor<?x?xf8E8M0FNU>, tensor<?x?xf8E4M3FN, #mk_columns>, tensor<?x?xf8E8M0FNU>)
+  %q3, %s3, %qt3, %st3 = "mx_quantize.quantize_dual"(%b) {block = 32 : i64, mode = "rceil"} : (tensor<?x?xf32>)
+      -> (tensor<?x?xf8E4M3FN>, tensor<?x?xf8E8M0FNU>, tensor<?x?xf8E4M3FN, #mk_columns>, tensor<?x?xf8E8M0FNU>)
+  %q4, %s4 = "mx_quantize.quantize_fp8"(%a) {axis = 1 : i64, granularity = "row", pow2 = true, sanitize = false}
+      : (tensor<?x?xbf16>) -> (tensor<?x?xf8E4M3FN>, tensor<?xf32>)
+  %q5, %s5 = "mx_quantize.quantize_fp8"(%a) {axis = 1 : i64, granularity = "1x128", pow2 = true, sanitize = false}
+      : (tensor<?x?xbf16>) -> (tensor<?x?xf8E4M3FN>, tensor<?x?xf32>)
+  %q6, %s6 = "mx_quantize.quantize_fp8"(%b) {axis = 1 : i64, granularity = "1x128", pow2 = true, sanitize = false}
+      : (tensor<?x?xf32>) -> (tensor<?x?xf8E4M3FN>, tensor<?x?xf32>)
+  %q7, %s7 = "mx_quantize.quantize_fp8"(%a) {axis = 1 : i64, granularity = "128x128", pow2 = true, sanitize = false}
+      : (tensor<?x?xbf16>) -> (tensor<?x?xf8E4M3FN>, tensor<?x?xf32>)
+  %q8, %s8 = "mx_quantize.quantize_fp8"(%b) {axis = 1 : i64, granularity = "128x128", pow2 = true, sanitize = false}
+      : (tensor<?x?xf32>) -> (tensor<?x?xf8E4M3FN>, tensor<?x?xf32>)
+  %s9, %f9, %state9 = "mx_quantize.scale_fp8"(%a) {axis = 1 : i64, granularity = "tensor", pow2 = true, sanitize = false, element = "f8E4M3FN"}
+      : (tensor<?x?xbf16>) -> (tensor<1xf32>, tensor<1xf32>, tensor<2x1xi32>)
+  %q10 = "mx_quantize.cast_fp8"(%a, %f) {axis = 1 : i64, granularity = "tensor", sanitize = false}
+      : (tensor<?x?xbf16>, tensor<1xf32>) -> tensor<?x?xf8E4M3FN>
+  %q11 = "mx_quantize.cast_fp8"(%b, %f) {axis = 1 : i64, granularity = "tensor", sanitize = false}
+      : (tensor<?x?xf32>, tensor<1xf32>) -> tensor<?x?xf8E4M3FN>
+  %q12 = "mx_quantize.cast_fp8"(%a, %f) {axis = 0 : i64, granularity = "tensor", sanitize = false}
+      : (tensor<?x?xbf16>, tensor<1xf32>) -> tensor<?x?xf8E4M3FN, #mk_columns>
+  %q13 = "mx_quantize.cast_fp8"(%b, %f) {axis = 0 : i64, granularity = "tensor", sanitize = false}
+      : (tensor<?x?xf32>, tensor<1xf32>) -> tensor<?x?xf8E4M3FN, #mk_columns>
+  return
+}
+
+// A function that takes two passes has a schedule for each.
+// CHECK-LABEL: func.func @two_passes
+// CHECK: "mx_quantize.scale_fp8_dual"{{.*}}schedule = {band = 1 : i64, blocks_per_sm = 2 : i64, rows_per_warp = 16 : i64, warps = 8 : i64}} : (tensor<?x?x?xbf16>
+// CHECK: "mx_quantize.cast_fp8_dual"{{.*}}schedule = {band = 1 : i64, blocks_per_sm = 2 : i64, output_stages = 1 : i64, stages = 2 : i64, tile_k = 128 : i64, tile_n = 128 : i64, warps = 8 : i64}} : (tensor<?x?x?xbf16>
+func.func @two_passes(%w: tensor<?x?x?xbf16>) {
+  %q, %s, %qt, %st = "mx_quantize.quantize_fp8_dual"(%w) {pow2 = true, sanitize = false} : (tensor<?x?x?xbf16>)
+      -> (tensor<?x?x?xf8E4M3FN>, tensor<?x?xf32>, tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?xf32>)
+  return
+}
+
+// Scales are packed row by row where rows are known to be short.
+// CHECK-LABEL: func.func @layouts
+// CHECK: "mx_quantize.pack_scales"{{.*}}schedule = {blocks_per_sm = 5 : i64, tile_columns = 64 : i64, warps = 8 : i64}} : (tensor<?x?xf8E8M0FNU>
+// CHECK: "mx_quantize.pack_scales"{{.*}}schedule = {blocks_per_sm = 4 : i64, tile_columns = 160 : i64, warps = 8 : i64}} : (tensor<?x160xf8E8M0FNU>
+// CHECK: "mx_quantize.pack_scales"{{.*}}schedule = {blocks_per_sm = 5 : i64, tile_columns = 64 : i64, warps = 8 : i64}} : (tensor<?x352xf8E8M0FNU>
+// CHECK: "mx_quantize.pad_groups"{{.*}}schedule = {blocks_per_sm = 5 : i64, vectors = 4 : i64, warps = 8 : i64}} : (tensor<?x?xbf16>
+// CHECK: "mx_quantize.unpad_groups"{{.*}}schedule = {blocks_per_sm = 5 : i64, vectors = 4 : i64, warps = 8 : i64}} : (tensor<?x?xbf16>
+func.func @layouts(%a: tensor<?x?xf8E8M0FNU>, %b: tensor<?x160xf8E8M0FNU>, %c: tensor<?x352xf8E8M0FNU>, %x: tensor<?x?xbf16>, %offs: tensor<?xi32>) {
+  %pa = "mx_quantize.pack_scales"(%a) {layout = "128x4"} : (tensor<?x?xf8E8M0FNU>) -> tensor<?x?xf8E8M0FNU>
+  %pb = "mx_quantize.pack_scales"(%b) {layout = "128x4"} : (tensor<?x160xf8E8M0FNU>) -> tensor<?x160xf8E8M0FNU>
+  %pc = "mx_quantize.pack_scales"(%c) {layout = "128x4"} : (tensor<?x352xf8E8M0FNU>) -> tensor<?x352xf8E8M0FNU>
+  %p, %po = "mx_quantize.pad_groups"(%x, %offs) {align = 16 : i64} : (tensor<?x?xbf16>, tensor<?xi32>) -> (tensor<?x?xbf16>, tensor<?xi32>)
+  %u = "mx_quantize.unpad_groups"(%p, %offs, %po) {align = 16 : i64} : (tensor<?x?xbf16>, tensor<?xi32>, tensor<?xi32>) -> tensor<?x?xbf16>
+  return
+}
+
 // CHECK-LABEL: func.func @given
 // CHECK: schedule = {band = 1 : i64, blocks_per_sm = 1 : i64, output_stages = 2 : i64, stages = 1 : i64, tile_k = 32 : i64,
 // CHECK-SAME: tile_n = 256 : i64, warps = 2 : i64}
@@ -42,7 +118,6 @@ func.func @given(%w: tensor<?x?x?xf32>) {
 }
 
 #kn_col_major = affine_map<(e, k, n) -> (e, n, k)>
-#mk_col_major = affine_map<(m, k) -> (k, m)>
 
 // CHECK-LABEL: func.func @products
 // CHECK: "scaled_grouped_mm.scaled_mm"{{.*}}{accumulate = "fast", schedule = {band = 8 : i64, stages = 4 : i64, tile_n = 256 : i64}} : (tensor<?x?xf8E4M3FN>, tensor<?x?x?x
@@ -53,16 +128,16 @@ func.func @given(%w: tensor<?x?x?xf32>) {
 // FIVE: {accumulate = "fast", schedule = {band = 8 : i64, stages = 6 : i64, tile_n = 128 : i64}}
 // FIVE: {accumulate = "promoted", schedule = {band = 8 : i64, stages = 4 : i64, tile_n = 192 : i64}}
 func.func @products(%qa: tensor<?x?xf8E4M3FN>, %qb: tensor<?x?x?xf8E4M3FN, #kn_col_major>, %sa: tensor<?xf32>, %sb: tensor<?x?xf32>,
-                    %offs: tensor<?xi32>, %ga: tensor<48x64xf8E5M2>, %gb: tensor<64x32xf8E4M3FN, #mk_col_major>,
+                    %offs: tensor<?xi32>, %ga: tensor<48x64xf8E5M2>, %gb: tensor<64x32xf8E4M3FN, #mk_columns>,
                     %gsa: tensor<2x48xf32>, %gsb: tensor<2x32xf32>, %goffs: tensor<2xi32>) {
   %0 = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
       : (tensor<?x?xf8E4M3FN>, tensor<?x?x?xf8E4M3FN, #kn_col_major>, tensor<?xf32>, tensor<?x?xf32>, tensor<?xi32>) -> tensor<?x?xbf16>
   %1 = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "promoted"}
       : (tensor<?x?xf8E4M3FN>, tensor<?x?x?xf8E4M3FN, #kn_col_major>, tensor<?xf32>, tensor<?x?xf32>, tensor<?xi32>) -> tensor<?x?xbf16>
   %2 = "scaled_grouped_mm.scaled_mm"(%ga, %gb, %gsa, %gsb, %goffs) {accumulate = "fast"}
-      : (tensor<48x64xf8E5M2>, tensor<64x32xf8E4M3FN, #mk_col_major>, tensor<2x48xf32>, tensor<2x32xf32>, tensor<2xi32>) -> tensor<2x48x32xbf16>
+      : (tensor<48x64xf8E5M2>, tensor<64x32xf8E4M3FN, #mk_columns>, tensor<2x48xf32>, tensor<2x32xf32>, tensor<2xi32>) -> tensor<2x48x32xbf16>
   %3 = "scaled_grouped_mm.scaled_mm"(%ga, %gb, %gsa, %gsb, %goffs) {accumulate = "promoted"}
-      : (tensor<48x64xf8E5M2>, tensor<64x32xf8E4M3FN, #mk_col_major>, tensor<2x48xf32>, tensor<2x32xf32>, tensor<2xi32>) -> tensor<2x48x32xbf16>
+      : (tensor<48x64xf8E5M2>, tensor<64x32xf8E4M3FN, #mk_columns>, tensor<2x48xf32>, tensor<2x32xf32>, tensor<2xi32>) -> tensor<2x48x32xbf16>
   return
 }
 
