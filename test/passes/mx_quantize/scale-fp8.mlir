@@ -47,7 +47,9 @@
 // PTX: griddepcontrol.wait
 // PTX: atom{{.*}}.max.u32
 // PTX: bar.sync
+// PTX: fence.acq_rel.gpu
 // PTX: atom{{.*}}.add.u32
+// PTX-NEXT: fence.acq_rel.gpu
 // PTX: atom{{.*}}.exch.b32
 // PTX: div.rn.f32
 // PTX: griddepcontrol.launch_dependents
