@@ -18,6 +18,7 @@ import torch
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "examples"))
 from launch_from_pytorch import Bundle  # noqa: E402
+from torch_timing import EDGE_SIZES, group_ends, times  # noqa: E402
 
 # (M, N, K, E), all compute-bound.
 SHAPES = [
@@ -30,22 +31,6 @@ SHAPES = [
     (98304, 2816, 2048, 8),
     (98304, 2048, 1408, 8),
 ]
-EDGE_SIZES = [0, 1, 15, 16, 31, 63, 64, 65, 127, 128, 129, 0]
-ROUNDS = 20
-
-
-def group_ends(kind, rows, experts):
-    if kind == "equal":
-        sizes = [rows // experts] * experts
-    elif kind == "edge":
-        sizes = [EDGE_SIZES[e % len(EDGE_SIZES)] for e in range(experts)]
-    elif kind == "one":
-        sizes = [0] * (experts // 2) + [rows] + [0] * (experts - experts // 2 - 1)
-    else:
-        weights = torch.rand(experts, generator=torch.Generator().manual_seed(5)) + 0.2
-        ends = (weights / weights.sum()).cumsum(0) * rows
-        return torch.cat([ends[:-1], torch.tensor([float(rows)])]).to(torch.int32).cuda()
-    return torch.tensor(sizes, device="cuda").cumsum(0).to(torch.int32)
 
 
 def exact_operands(m, n, k, experts):
@@ -120,29 +105,6 @@ def check_gradient(bundle, m, n, k, experts, kind):
         zero = (out[e] == 0) & (reference == 0)
         assert bool((same | both_nan | zero).all()), ("gradient", m, n, k, experts, kind, e)
         start = end
-
-
-def captured(function):
-    function()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        keep = function()
-    return graph, keep
-
-
-def times(functions):
-    graphs = [captured(function) for function in functions]
-    samples = [[] for _ in graphs]
-    for _ in range(ROUNDS):
-        for (graph, _), sample in zip(graphs, samples):
-            begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            begin.record()
-            graph.replay()
-            end.record()
-            torch.cuda.synchronize()
-            sample.append(begin.elapsed_time(end) * 1e-3)
-    return [statistics.median(sample) for sample in samples]
 
 
 def geometric_mean(values):

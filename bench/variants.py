@@ -216,6 +216,24 @@ def unpad_groups(element, align):
                    shapes={"padded": lambda x, groups: [x[0] + align * groups, x[1]], "padded_offs": lambda _, groups: [groups]})
 
 
+class Chain(Variant):
+    """Seven launches one behind the other, each of which reads what the one before it has written."""
+
+    def source(self, schedule=None):
+        x, q, qt = tensor(2, "bf16"), tensor(2, "f8E4M3FN"), tensor(2, "f8E4M3FN", True)
+        tensorwise = f'axis = 0 : i64, granularity = "tensor", {flags(True, False)}'
+        return f"""func.func @chain(%x: {x}) -> ({qt}, tensor<1xf32>, {q}, tensor<?x?xf8E8M0FNU>) {{
+  %q0, %s0 = "mx_quantize.quantize_fp8"(%x) {{axis = 1 : i64, granularity = "row", {flags(True, False)}}} : ({x}) -> ({q}, tensor<?xf32>)
+  %x1 = "mx_quantize.dequantize_fp8"(%q0, %s0) {{axis = 1 : i64, granularity = "row"}} : ({q}, tensor<?xf32>) -> {x}
+  %q1, %s1 = "mx_quantize.quantize_fp8"(%x1) {{{tensorwise}}} : ({x}) -> ({qt}, tensor<1xf32>)
+  %x2 = "mx_quantize.dequantize_fp8"(%q1, %s1) {{axis = 0 : i64, granularity = "tensor"}} : ({qt}, tensor<1xf32>) -> {x}
+  %q, %s = "mx_quantize.quantize"(%x2) {{axis = 1 : i64, block = 32 : i64, mode = "rceil"}} : ({x}) -> ({q}, tensor<?x?xf8E8M0FNU>)
+  %p = "mx_quantize.pack_scales"(%s) {{layout = "128x4"}} : (tensor<?x?xf8E8M0FNU>) -> tensor<?x?xf8E8M0FNU>
+  return %q1, %s1, %q, %p : {qt}, tensor<1xf32>, {q}, tensor<?x?xf8E8M0FNU>
+}}
+"""
+
+
 def variants():
     table = {}
     types = [("bf16", "f8E4M3FN"), ("f32", "f8E4M3FN"), ("bf16", "f8E5M2"), ("f32", "f8E5M2")]
@@ -242,6 +260,7 @@ def variants():
         for granularity, rank, axis in [*SCALES, ("tensor", 2, 1), ("tensor", 3, 1)]:
             name, along = "weights" if rank == 3 else "tokens", "row" if axis == rank - 1 else "col"
             table[f"dequantize-{granularity}-{name}-{along}-{suffix}"] = dequantize_fp8(granularity, rank, axis, element, q)
+    table["chain"] = Chain("chain", {"x": tensor(2, "bf16")}, {"q": tensor(2, "f8E4M3FN")}, "")
     table["pack-scales"] = pack_scales(False)
     table["pack-scales-grouped"] = pack_scales(True)
     for element, align in (("bf16", 128), ("f8E4M3FN", 16), ("f32", 32)):

@@ -22,7 +22,7 @@ DTYPES = {
     "f32": torch.float32,
     "f8E4M3FN": torch.float8_e4m3fn,
     "f8E5M2": torch.float8_e5m2,
-    "f8E8M0FNU": torch.uint8,
+    "f8E8M0FNU": torch.float8_e8m0fnu,
     "i32": torch.int32,
 }
 # Values of the driver's enums (cuda.h).
@@ -61,6 +61,19 @@ def allocate(description, values):
     order = description["order"]
     memory = torch.empty([shape[d] for d in order], dtype=DTYPES[description["dtype"]], device="cuda")
     return memory.permute([order.index(d) for d in range(len(shape))])
+
+
+def check(argument, description, values):
+    """Kernels see no more than an address: type, shape and memory order of an argument are for the launcher to check."""
+    name, dtype = description["name"], DTYPES[description["dtype"]]
+    assert argument.is_cuda, f"{name} is on {argument.device}"
+    as_bytes = argument.dtype == torch.uint8 and dtype.itemsize == 1  # as of DLPack before it knew 8-bit floats
+    assert argument.dtype == dtype or as_bytes, f"{name} is {argument.dtype}, not {dtype}"
+    shape = [evaluate(size, values) for size in description["shape"]]
+    assert list(argument.shape) == shape, f"{name} is {list(argument.shape)}, not {shape}"
+    order = description["order"]
+    assert argument.permute(order).is_contiguous(), f"{name}: strides {argument.stride()} are not of memory order {order}"
+    assert argument.data_ptr() % description["alignment"] == 0, f"{name} is not aligned to {description['alignment']} bytes"
 
 
 def encode_tensor_map(parameter, tensor, values):
@@ -109,23 +122,29 @@ class Bundle:
 
     def __call__(self, *arguments):
         (function,) = self.manifest["functions"]
-        values = {"num_sms": self.num_sms}
+        values = self.bind(function, arguments)
         tensors = {}
         for argument, description in zip(arguments, function["arguments"], strict=True):
-            assert argument.dtype == DTYPES[description["dtype"]], argument.dtype
-            for size, expression in zip(argument.shape, description["shape"], strict=True):
-                if isinstance(expression, str):
-                    values.setdefault(expression, size)
-                assert evaluate(expression, values) == size, f"{description['name']}: {argument.shape}"
+            check(argument, description, values)
             tensors[description["name"]] = argument
-        for symbol in function["symbols"]:
-            assert values[symbol["name"]] % symbol["multiple_of"] == 0, symbol
         for description in function["results"] + function["temporaries"]:
             zero = description.get("initial") == "zero"
             tensors[description["name"]] = (self.allocate_zeroed if zero else allocate)(description, values)
         for launch in function["launches"]:
             self.launch(launch, tensors, values)
         return [tensors[description["name"]] for description in function["results"]]
+
+    def bind(self, function, arguments):
+        """Values of num_sms and of the shape symbols: each is a dimension of an argument."""
+        values = {"num_sms": self.num_sms}
+        for argument, description in zip(arguments, function["arguments"], strict=True):
+            for size, expression in zip(argument.shape, description["shape"], strict=True):
+                if isinstance(expression, str):
+                    values.setdefault(expression, size)
+        for symbol in function["symbols"]:
+            size = values[symbol["name"]]
+            assert size % symbol["multiple_of"] == 0 and symbol["min"] <= size <= symbol["max"], f"{symbol}: {size}"
+        return values
 
     def allocate_zeroed(self, description, values):
         """Zeroed once: kernels leave it zero. So one tensor serves all calls, as long as these are on one stream."""
@@ -185,7 +204,11 @@ def reference(w):
     scales = torch.where(bits <= 0x400000, 0, (bits + 0x7FFFFF) >> 23)
     reciprocals = ((254 - scales) << 23).view(torch.float32)
     q = (blocks * reciprocals[:, :, None]).to(torch.float8_e4m3fn)
-    return q.view(experts, n, k), scales.to(torch.uint8)
+    return q.view(experts, n, k), scales.to(torch.uint8).view(torch.float8_e8m0fnu)
+
+
+def equal(a, b):
+    return torch.equal(a.view(torch.uint8), b.view(torch.uint8))
 
 
 def main():
@@ -193,8 +216,8 @@ def main():
     w = torch.randn(4, 2048, 1024, device="cuda", dtype=torch.bfloat16)
     q, scales = bundle(w)
     expected_q, expected_scales = reference(w)
-    assert torch.equal(q.view(torch.uint8), expected_q.view(torch.uint8)), "q differs"
-    assert torch.equal(scales, expected_scales), "scales differ"
+    assert equal(q, expected_q), "q differs"
+    assert equal(scales, expected_scales), "scales differ"
 
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
@@ -203,8 +226,8 @@ def main():
     for _ in range(3):
         graph.replay()
     expected_q, expected_scales = reference(w)
-    assert torch.equal(captured_q.view(torch.uint8), expected_q.view(torch.uint8)), "q differs in the graph"
-    assert torch.equal(captured_scales, expected_scales), "scales differ in the graph"
+    assert equal(captured_q, expected_q), "q differs in the graph"
+    assert equal(captured_scales, expected_scales), "scales differ in the graph"
     print(f"q {tuple(q.shape)}, strides {q.stride()}, and scales {tuple(scales.shape)} equal PyTorch's, in a CUDA graph too")
 
 

@@ -564,6 +564,7 @@ bool moe__lower_scaled_mm(MlirOperation function, MlirOperation op, MlirBlock gp
   add_parameters(&s, qa, qb, offs);
   add_requirements(&s);
   moe__kernel_prologue(kernel);
+  moe__kernel_await_launches(kernel);
   s.ring = moe__ring_create(kernel, s.schedule.stages, (TILE_M + s.schedule.tile_n) * DEPTH);
   s.staging_offset =
       moe__kernel_shared(kernel, multiplier_threads / MOE__WARP * STAGING_BYTES, 1024);

@@ -63,10 +63,10 @@ static void expand(MlirOperation op) {
   moe__builder_t b = moe__builder_create(mlirOperationGetContext(op), mlirOperationGetLocation(op));
   b.block = mlirOperationGetBlock(op);
   b.before = op;
-  int directions = (int)mlirOperationGetNumResults(op) / 2;
+  intptr_t directions = mlirOperationGetNumResults(op) / 2;
   bool dual = directions == 2;
-  MlirType q_types[2], scale_types[6];
-  for (int i = 0; i < directions; i++) {
+  MlirType q_types[2] = {{NULL}}, scale_types[6] = {{NULL}};
+  for (intptr_t i = 0; i < directions; i++) {
     q_types[i] = mlirValueGetType(mlirOperationGetResult(op, 2 * i));
     MlirType scales = mlirValueGetType(mlirOperationGetResult(op, 2 * i + 1));
     scale_types[3 * i] = scale_types[3 * i + 1] = scales;
@@ -83,15 +83,15 @@ static void expand(MlirOperation op) {
   free(element);
 
   MlirValue operands[4] = {x};
-  int count = 1;
-  for (int i = 0; i < directions; i++)
+  intptr_t count = 1;
+  for (intptr_t i = 0; i < directions; i++)
     operands[count++] = mlirOperationGetResult(scale, 3 * i + 1);
   if (grouped)
     operands[count++] = offs;
   MlirOperation cast = moe__op(&b, dual ? "mx_quantize.cast_fp8_dual" : "mx_quantize.cast_fp8",
                                directions, q_types, count, operands, NULL, 0, NULL);
   copy_attributes(op, cast, 3, (const char *const[]){"granularity", "axis", "sanitize"});
-  for (int i = 0; i < directions; i++) {
+  for (intptr_t i = 0; i < directions; i++) {
     mlirValueReplaceAllUsesOfWith(mlirOperationGetResult(op, 2 * i),
                                   mlirOperationGetResult(cast, i));
     mlirValueReplaceAllUsesOfWith(mlirOperationGetResult(op, 2 * i + 1),

@@ -199,7 +199,8 @@ bool moe__quantize_schedule_read(MlirOperation op, moe__directions_t directions,
   int tile = out->tile_n * out->tile_k, results = directions.rows + directions.columns;
   if (!check_shared_memory(op,
                            tile * (out->stages * element_bytes + out->output_stages * results) +
-                               SHARED_BARRIERS + table_bytes(max_groups),
+                               SHARED_BARRIERS + table_bytes(max_groups) +
+                               (results == 2 ? out->tile_n * 32 : 0), /* scales of rows */
                            out->blocks_per_sm))
     return false;
   return check_registers(

@@ -137,4 +137,10 @@ void moe__pack_schedule_write(MlirOperation op, const moe__pack_schedule_t *sche
 void moe__move_schedule_write(MlirOperation op, const moe__move_schedule_t *schedule);
 void moe__grouped_schedule_write(MlirOperation op, const moe__grouped_schedule_t *schedule);
 
+/* Gives each op of the module that has no schedule number `candidate` of its candidates, or the first,
+ * the default, where it has fewer. *out_count is how many the op with the most has; 1 where every op
+ * has a schedule. False after an error, which is also that there is no such candidate. The module has
+ * passed moe-verify. */
+bool moe__select_schedules(MlirOperation module, int candidate, int *out_count);
+
 #endif /* MOE_PASSES_SCHEDULE_H */

@@ -1,4 +1,4 @@
-/* SelectSchedule.c - gives each op its schedule, from one table per kernel.
+/* SelectSchedule.c - gives each op its schedule, from tables of candidates per kernel and class of op.
  *
  * Why the numbers are what they are: docs/performance/.
  *
@@ -12,69 +12,96 @@
 #include "mlir-c/BuiltinAttributes.h"
 #include "mlir-c/BuiltinTypes.h"
 
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Candidates ---- */
+
+/* What is asked for, and what there is. */
+typedef struct selection_t {
+  int candidate;
+  int count; /* of candidates, of the op that has most of them */
+} selection_t;
+
+/* The schedules of one kernel for one class of op: the default, then others worth measuring. Each is
+ * one that every op of the class can have. select_<kind> gives an op its candidate, unless it has a
+ * schedule: of a list that is shorter the default. */
+#define MOE__CANDIDATES(kind)                                                                      \
+  typedef struct kind##_candidates_t {                                                             \
+    int count;                                                                                     \
+    const moe__##kind##_schedule_t *schedules;                                                     \
+  } kind##_candidates_t;                                                                           \
+  static void select_##kind(MlirOperation op, selection_t *selection,                              \
+                            kind##_candidates_t candidates) {                                      \
+    if (!mlirAttributeIsNull(moe__op_attribute(op, "schedule")))                                   \
+      return;                                                                                      \
+    if (candidates.count > selection->count)                                                       \
+      selection->count = candidates.count;                                                         \
+    int number = selection->candidate < candidates.count ? selection->candidate : 0;               \
+    moe__##kind##_schedule_write(op, &candidates.schedules[number]);                               \
+  }
+MOE__CANDIDATES(quantize)
+MOE__CANDIDATES(rows)
+MOE__CANDIDATES(scale)
+MOE__CANDIDATES(blocks)
+MOE__CANDIDATES(dequantize)
+MOE__CANDIDATES(pack)
+MOE__CANDIDATES(move)
+MOE__CANDIDATES(grouped)
+#undef MOE__CANDIDATES
+
+#define LIST(schedules)                                                                            \
+  { sizeof(schedules) / sizeof(schedules)[0], (schedules) }
+
 /* ---- mx_quantize: tiles out in rows, in columns and in both ---- */
 
 /* By direction: rows, columns, both. */
 typedef enum output_t { ROWS, COLUMNS, BOTH } output_t;
 
-/* Two persistent blocks per multiprocessor, so that one quantizes while the other waits; 64 or 96 KB
- * each in flight. Tiles are ordered down the columns of q in bands of 64 where columns are written: a
+/* tile_n, tile_k, stages, output_stages, warps, blocks_per_sm, band
+ *
+ * Two persistent blocks per multiprocessor, so that one quantizes while the other waits; 64 or 96 KB
+ * each in flight. Tiles are ordered down the columns of q in bands of 1024 where columns are written: a
  * wave of blocks then writes long runs of q, and each DRAM page it opens is filled. Where rows are
  * written, in and out are one order, and so is that of the tiles. */
-static const moe__quantize_schedule_t QUANTIZE_BF16[] = {
-    [ROWS] = {.tile_n = 32,
-              .tile_k = 1024,
-              .stages = 2,
-              .output_stages = 2,
-              .warps = 16,
-              .blocks_per_sm = 1,
-              .band = 1},
-    [COLUMNS] = {.tile_n = 128,
-                 .tile_k = 128,
-                 .stages = 3,
-                 .output_stages = 1,
-                 .warps = 8,
-                 .blocks_per_sm = 2,
-                 .band = 64},
-    [BOTH] = {.tile_n = 128,
-              .tile_k = 128,
-              .stages = 2,
-              .output_stages = 1,
-              .warps = 8,
-              .blocks_per_sm = 2,
-              .band = 1},
+static const moe__quantize_schedule_t QUANTIZE_ROWS_BF16[] = {
+    {32, 1024, 2, 2, 16, 1, 1}, {32, 512, 2, 2, 8, 2, 1},  {64, 256, 2, 2, 8, 2, 1},
+    {32, 256, 5, 2, 4, 2, 1},   {128, 128, 3, 1, 8, 2, 1}, {64, 128, 3, 1, 4, 3, 1},
 };
-static const moe__quantize_schedule_t QUANTIZE_F32[] = {
-    [ROWS] = {.tile_n = 32,
-              .tile_k = 256,
-              .stages = 2,
-              .output_stages = 2,
-              .warps = 8,
-              .blocks_per_sm = 2,
-              .band = 1},
-    [COLUMNS] = {.tile_n = 128,
-                 .tile_k = 64,
-                 .stages = 2,
-                 .output_stages = 2,
-                 .warps = 8,
-                 .blocks_per_sm = 2,
-                 .band = 64},
-    [BOTH] = {.tile_n = 128,
-              .tile_k = 128,
-              .stages = 2,
-              .output_stages = 1,
-              .warps = 16,
-              .blocks_per_sm = 1,
-              .band = 1},
+static const moe__quantize_schedule_t QUANTIZE_ROWS_F32[] = {
+    {32, 256, 2, 2, 8, 2, 1}, {64, 128, 2, 2, 8, 2, 1}, {64, 128, 5, 2, 8, 1, 1},
+    {32, 128, 4, 2, 4, 2, 1}, {64, 128, 3, 1, 8, 2, 1}, {32, 128, 2, 1, 4, 4, 1},
+};
+static const moe__quantize_schedule_t QUANTIZE_COLUMNS_BF16[] = {
+    {128, 128, 3, 1, 8, 2, 1024}, {128, 128, 3, 1, 8, 2, 64},  {128, 128, 5, 2, 8, 1, 1024},
+    {128, 128, 2, 2, 8, 2, 1024}, {256, 64, 3, 1, 8, 2, 1024}, {256, 128, 2, 1, 16, 1, 1024},
+};
+static const moe__quantize_schedule_t QUANTIZE_COLUMNS_F32[] = {
+    {128, 64, 2, 2, 8, 2, 1024}, {128, 64, 2, 2, 8, 2, 64},   {128, 64, 5, 2, 8, 1, 1024},
+    {128, 64, 3, 1, 8, 2, 1024}, {256, 32, 2, 2, 8, 2, 1024}, {128, 128, 2, 2, 16, 1, 1024},
+};
+static const moe__quantize_schedule_t QUANTIZE_BOTH_BF16[] = {
+    {128, 256, 2, 1, 16, 1, 1}, {128, 256, 2, 1, 16, 1, 16}, {128, 128, 2, 1, 8, 2, 1},
+    {128, 128, 4, 1, 8, 1, 1},  {256, 64, 2, 1, 8, 2, 16},   {256, 128, 2, 1, 16, 1, 16},
+};
+static const moe__quantize_schedule_t QUANTIZE_BOTH_F32[] = {
+    {128, 128, 2, 1, 16, 1, 1}, {128, 128, 2, 1, 16, 1, 16}, {128, 64, 2, 1, 8, 2, 16},
+    {128, 64, 5, 1, 8, 1, 16},  {128, 32, 4, 1, 4, 2, 16},
+};
+static const quantize_candidates_t QUANTIZE[][2] = {
+    [ROWS] = {LIST(QUANTIZE_ROWS_F32), LIST(QUANTIZE_ROWS_BF16)},
+    [COLUMNS] = {LIST(QUANTIZE_COLUMNS_F32), LIST(QUANTIZE_COLUMNS_BF16)},
+    [BOTH] = {LIST(QUANTIZE_BOTH_F32), LIST(QUANTIZE_BOTH_BF16)},
 };
 
-static bool schedule_tiles(MlirOperation op, output_t output, int max_groups,
-                           const moe__quantize_schedule_t *bf16,
-                           const moe__quantize_schedule_t *f32) {
-  MlirType x = mlirValueGetType(mlirOperationGetOperand(op, 0));
-  bool is_bf16 = mlirTypeIsABF16(mlirShapedTypeGetElementType(x));
-  if (mlirAttributeIsNull(moe__op_attribute(op, "schedule")))
-    moe__quantize_schedule_write(op, &(is_bf16 ? bf16 : f32)[output]);
+static bool is_bf16(MlirValue x) {
+  return mlirTypeIsABF16(mlirShapedTypeGetElementType(mlirValueGetType(x)));
+}
+
+/* candidates: by direction, and by whether x is bf16. */
+static bool schedule_tiles(MlirOperation op, selection_t *selection, output_t output,
+                           int max_groups, const quantize_candidates_t candidates[][2]) {
+  select_quantize(op, selection, candidates[output][is_bf16(mlirOperationGetOperand(op, 0))]);
   moe__quantize_schedule_t schedule;
   moe__directions_t directions = {.rows = output != COLUMNS, .columns = output != ROWS};
   return moe__quantize_schedule_read(op, directions, max_groups, &schedule);
@@ -85,205 +112,240 @@ static output_t output_of(MlirOperation op) {
   return moe__op_integer(op, "axis") == mlirShapedTypeGetRank(x) - 1 ? ROWS : COLUMNS;
 }
 
-static bool schedule_quantize(MlirOperation op) {
-  return schedule_tiles(op, output_of(op), 0, QUANTIZE_BF16, QUANTIZE_F32);
+static bool schedule_quantize(MlirOperation op, selection_t *selection) {
+  return schedule_tiles(op, selection, output_of(op), 0, QUANTIZE);
 }
 
-static bool schedule_quantize_dual(MlirOperation op) {
-  return schedule_tiles(op, BOTH, 0, QUANTIZE_BF16, QUANTIZE_F32);
+static bool schedule_quantize_dual(MlirOperation op, selection_t *selection) {
+  return schedule_tiles(op, selection, BOTH, 0, QUANTIZE);
 }
 
 /* As for MX; casting takes less time, and reads factors besides. */
-static const moe__quantize_schedule_t CAST_BF16[] = {
-    [ROWS] = {.tile_n = 32,
-              .tile_k = 512,
-              .stages = 2,
-              .output_stages = 2,
-              .warps = 8,
-              .blocks_per_sm = 2,
-              .band = 1},
-    [COLUMNS] = {.tile_n = 128,
-                 .tile_k = 128,
-                 .stages = 2,
-                 .output_stages = 2,
-                 .warps = 8,
-                 .blocks_per_sm = 2,
-                 .band = 64},
-    [BOTH] = {.tile_n = 128,
-              .tile_k = 128,
-              .stages = 2,
-              .output_stages = 1,
-              .warps = 8,
-              .blocks_per_sm = 2,
-              .band = 1},
+static const moe__quantize_schedule_t CAST_ROWS_BF16[] = {
+    {32, 512, 2, 2, 8, 2, 1}, {32, 1024, 2, 2, 16, 1, 1}, {64, 256, 2, 2, 8, 2, 1},
+    {32, 256, 2, 2, 4, 3, 1}, {128, 128, 2, 2, 8, 2, 1},
 };
-static const moe__quantize_schedule_t CAST_F32[] = {
-    [ROWS] = {.tile_n = 32,
-              .tile_k = 256,
-              .stages = 2,
-              .output_stages = 2,
-              .warps = 8,
-              .blocks_per_sm = 2,
-              .band = 1},
-    [COLUMNS] = {.tile_n = 128,
-                 .tile_k = 64,
-                 .stages = 2,
-                 .output_stages = 2,
-                 .warps = 8,
-                 .blocks_per_sm = 2,
-                 .band = 64},
-    [BOTH] = {.tile_n = 128,
-              .tile_k = 128,
-              .stages = 2,
-              .output_stages = 1,
-              .warps = 16,
-              .blocks_per_sm = 1,
-              .band = 1},
+static const moe__quantize_schedule_t CAST_ROWS_F32[] = {
+    {32, 256, 2, 2, 8, 2, 1}, {64, 128, 2, 2, 8, 2, 1}, {64, 128, 5, 2, 8, 1, 1},
+    {32, 128, 4, 2, 4, 2, 1}, {128, 64, 2, 2, 8, 2, 1},
+};
+static const moe__quantize_schedule_t CAST_COLUMNS_BF16[] = {
+    {128, 128, 2, 2, 8, 2, 1024}, {128, 128, 2, 2, 8, 2, 64},    {128, 128, 5, 1, 8, 1, 1024},
+    {256, 64, 2, 2, 8, 2, 1024},  {256, 128, 2, 1, 16, 1, 1024},
+};
+static const moe__quantize_schedule_t CAST_COLUMNS_F32[] = {
+    {128, 64, 2, 2, 8, 2, 1024}, {128, 64, 2, 2, 8, 2, 64},     {128, 64, 5, 2, 8, 1, 1024},
+    {256, 32, 2, 2, 8, 2, 1024}, {128, 128, 2, 2, 16, 1, 1024},
+};
+static const moe__quantize_schedule_t CAST_BOTH_BF16[] = {
+    {128, 128, 2, 1, 8, 2, 1}, {128, 128, 2, 1, 8, 2, 16}, {128, 128, 4, 1, 8, 1, 16},
+    {128, 64, 4, 1, 4, 2, 16}, {256, 64, 2, 1, 8, 2, 16},
+};
+static const moe__quantize_schedule_t CAST_BOTH_F32[] = {
+    {128, 128, 2, 1, 16, 1, 1}, {128, 128, 2, 1, 16, 1, 16}, {128, 64, 2, 1, 8, 2, 16},
+    {128, 64, 5, 1, 8, 1, 16},  {128, 32, 4, 1, 4, 2, 16},
+};
+static const quantize_candidates_t CAST[][2] = {
+    [ROWS] = {LIST(CAST_ROWS_F32), LIST(CAST_ROWS_BF16)},
+    [COLUMNS] = {LIST(CAST_COLUMNS_F32), LIST(CAST_COLUMNS_BF16)},
+    [BOTH] = {LIST(CAST_BOTH_F32), LIST(CAST_BOTH_BF16)},
 };
 
-static bool schedule_cast(MlirOperation op, output_t output, int offs) {
+static bool schedule_cast(MlirOperation op, selection_t *selection, output_t output, int offs) {
   MlirValue groups = moe__op_operand(op, offs);
   int max_groups = mlirValueIsNull(groups) ? 0 : moe__cast_max_groups(mlirValueGetType(groups));
-  return schedule_tiles(op, output, max_groups, CAST_BF16, CAST_F32);
+  return schedule_tiles(op, selection, output, max_groups, CAST);
 }
 
-static bool schedule_cast_fp8(MlirOperation op) {
-  return schedule_cast(op, output_of(op), 2);
+static bool schedule_cast_fp8(MlirOperation op, selection_t *selection) {
+  return schedule_cast(op, selection, output_of(op), 2);
 }
 
-static bool schedule_cast_fp8_dual(MlirOperation op) {
-  return schedule_cast(op, BOTH, 3);
+static bool schedule_cast_fp8_dual(MlirOperation op, selection_t *selection) {
+  return schedule_cast(op, selection, BOTH, 3);
 }
 
-/* Most of the shared memory for rows: half of it waits to be read, half is being read. */
-static const moe__rows_schedule_t QUANTIZE_ROWS = {
-    .buffer_kb = 208, .stages = 64, .warps = 16, .blocks_per_sm = 1};
+/* ---- mx_quantize.quantize_fp8, mx_quantize.scale_fp8 ---- */
 
-/* 128 bytes of x in flight for each of 1024 threads. */
-static const moe__blocks_schedule_t QUANTIZE_1X128 = {
-    .tile_n = 32, .tile_k = 512, .warps = 8, .blocks_per_sm = 4, .band = 1};
-static const moe__blocks_schedule_t QUANTIZE_1X128_F32 = {
-    .tile_n = 32, .tile_k = 256, .warps = 8, .blocks_per_sm = 4, .band = 1};
-static const moe__blocks_schedule_t QUANTIZE_128X128 = {
-    .tile_n = 128, .tile_k = 128, .warps = 8, .blocks_per_sm = 4, .band = 1};
-static const moe__blocks_schedule_t QUANTIZE_128X128_F32 = {
-    .tile_n = 128, .tile_k = 128, .warps = 16, .blocks_per_sm = 2, .band = 1};
+/* buffer_kb, stages, warps, blocks_per_sm
+ * Most of the shared memory for rows: half of it waits to be read, half is being read. */
+static const moe__rows_schedule_t QUANTIZE_ROW_BY_ROW[] = {
+    {208, 64, 16, 1}, {208, 64, 8, 1},  {104, 64, 8, 2},
+    {208, 64, 12, 1}, {208, 64, 24, 1}, {160, 64, 16, 1},
+};
+static const rows_candidates_t QUANTIZE_ROW = LIST(QUANTIZE_ROW_BY_ROW);
 
-static bool schedule_quantize_blocks(MlirOperation op) {
-  bool bf16 = mlirTypeIsABF16(
-      mlirShapedTypeGetElementType(mlirValueGetType(mlirOperationGetOperand(op, 0))));
+/* tile_n, tile_k, warps, blocks_per_sm, band: 128 bytes of x in flight for each of 1024 threads. */
+static const moe__blocks_schedule_t QUANTIZE_1X128_BF16[] = {
+    {32, 512, 8, 4, 1}, {32, 512, 8, 4, 8},  {64, 256, 8, 4, 1},
+    {16, 512, 8, 4, 1}, {32, 1024, 8, 2, 1}, {64, 512, 8, 2, 1},
+};
+static const moe__blocks_schedule_t QUANTIZE_1X128_F32[] = {
+    {32, 256, 8, 4, 1}, {32, 256, 8, 4, 8}, {64, 128, 8, 4, 1},
+    {16, 256, 8, 4, 1}, {32, 512, 8, 2, 1}, {64, 256, 8, 2, 1},
+};
+static const moe__blocks_schedule_t QUANTIZE_128X128_BF16[] = {
+    {128, 128, 8, 4, 1}, {128, 128, 8, 4, 8},  {128, 128, 8, 3, 1},
+    {128, 128, 4, 4, 1}, {128, 128, 16, 2, 1},
+};
+static const moe__blocks_schedule_t QUANTIZE_128X128_F32[] = {
+    {128, 128, 16, 2, 1},
+    {128, 128, 16, 2, 8},
+    {128, 128, 8, 2, 1},
+    {128, 128, 32, 1, 1},
+};
+/* By whether blocks are 128 x 128, and by whether x is bf16. */
+static const blocks_candidates_t QUANTIZE_BLOCKS[2][2] = {
+    {LIST(QUANTIZE_1X128_F32), LIST(QUANTIZE_1X128_BF16)},
+    {LIST(QUANTIZE_128X128_F32), LIST(QUANTIZE_128X128_BF16)},
+};
+
+static bool schedule_quantize_blocks(MlirOperation op, selection_t *selection) {
+  bool bf16 = is_bf16(mlirOperationGetOperand(op, 0));
   bool square = moe__op_granularity(op) == MOE__128X128;
-  const moe__blocks_schedule_t *const schedules[2][2] = {
-      {&QUANTIZE_1X128_F32, &QUANTIZE_1X128}, {&QUANTIZE_128X128_F32, &QUANTIZE_128X128}};
-  if (mlirAttributeIsNull(moe__op_attribute(op, "schedule")))
-    moe__blocks_schedule_write(op, schedules[square][bf16]);
+  select_blocks(op, selection, QUANTIZE_BLOCKS[square][bf16]);
   moe__blocks_schedule_t schedule;
   return moe__blocks_schedule_read(op, bf16 ? 2 : 4, square, &schedule);
 }
 
-static bool schedule_quantize_fp8(MlirOperation op) {
+static bool schedule_quantize_fp8(MlirOperation op, selection_t *selection) {
   if (moe__op_granularity(op) != MOE__ROW)
-    return schedule_quantize_blocks(op);
-  if (mlirAttributeIsNull(moe__op_attribute(op, "schedule")))
-    moe__rows_schedule_write(op, &QUANTIZE_ROWS);
+    return schedule_quantize_blocks(op, selection);
+  select_rows(op, selection, QUANTIZE_ROW);
   moe__rows_schedule_t schedule;
   return moe__rows_schedule_read(op, &schedule);
 }
 
-/* 128 KB in flight per multiprocessor, in tiles of 128 rows. */
-static const moe__scale_schedule_t SCALE = {
-    .rows_per_warp = 16, .warps = 8, .blocks_per_sm = 2, .band = 1};
+/* rows_per_warp, warps, blocks_per_sm, band
+ *
+ * 128 KB in flight per multiprocessor; tiles of 256 rows, so that there are few maxima to raise. Where
+ * rows are scaled too, a block has more to do with a tile, and two take turns. */
+static const moe__scale_schedule_t SCALE_COLUMNS[] = {
+    {16, 16, 1, 1}, {16, 16, 1, 8}, {16, 8, 2, 1}, {8, 16, 2, 1}, {8, 8, 4, 1}, {16, 4, 4, 1},
+};
+static const moe__scale_schedule_t SCALE_BOTH[] = {
+    {16, 8, 2, 1}, {16, 8, 2, 8}, {16, 16, 1, 1}, {8, 16, 2, 1}, {8, 8, 4, 1}, {8, 8, 3, 1},
+};
+static const scale_candidates_t SCALE = LIST(SCALE_COLUMNS), SCALE_DUAL = LIST(SCALE_BOTH);
 
-static bool schedule_scale_fp8(MlirOperation op) {
-  if (mlirAttributeIsNull(moe__op_attribute(op, "schedule")))
-    moe__scale_schedule_write(op, &SCALE);
+static bool schedule_scale(MlirOperation op, selection_t *selection,
+                           scale_candidates_t candidates) {
+  select_scale(op, selection, candidates);
   moe__scale_schedule_t schedule;
   return moe__scale_schedule_read(op, &schedule);
 }
 
-static bool schedule_scale_fp8_dual(MlirOperation op) {
-  return schedule_scale_fp8(op);
+static bool schedule_scale_fp8(MlirOperation op, selection_t *selection) {
+  return schedule_scale(op, selection, SCALE);
+}
+
+static bool schedule_scale_fp8_dual(MlirOperation op, selection_t *selection) {
+  return schedule_scale(op, selection, SCALE_DUAL);
 }
 
 /* ---- mx_quantize.dequantize, mx_quantize.dequantize_fp8 ---- */
 
-/* Long runs of x, of 2 KB, fill the DRAM pages they open: most of the traffic is writes. Through shared
+/* tile_n, tile_k, warps, blocks_per_sm, band
+ *
+ * Long runs of x, of 2 KB, fill the DRAM pages they open: most of the traffic is writes. Through shared
  * memory a tile is 32 KB of q, in runs of 256 bytes of q and of x. */
-static const moe__dequantize_schedule_t DEQUANTIZE_ROWS_BF16 = {
-    .tile_n = 16, .tile_k = 1024, .warps = 8, .blocks_per_sm = 4, .band = 1};
-static const moe__dequantize_schedule_t DEQUANTIZE_ROWS_F32 = {
-    .tile_n = 16, .tile_k = 512, .warps = 8, .blocks_per_sm = 4, .band = 1};
-static const moe__dequantize_schedule_t DEQUANTIZE_COLUMNS = {
-    .tile_n = 256, .tile_k = 128, .warps = 8, .blocks_per_sm = 4, .band = 8};
+static const moe__dequantize_schedule_t DEQUANTIZE_ROWS_BF16[] = {
+    {16, 1024, 8, 4, 1}, {16, 1024, 8, 4, 8}, {32, 512, 8, 4, 1},
+    {8, 1024, 8, 4, 1},  {8, 2048, 8, 4, 1},  {16, 2048, 8, 2, 1},
+};
+static const moe__dequantize_schedule_t DEQUANTIZE_ROWS_F32[] = {
+    {16, 512, 8, 4, 1}, {16, 512, 8, 4, 8}, {32, 256, 8, 4, 1},
+    {8, 512, 8, 4, 1},  {8, 1024, 8, 4, 1}, {16, 1024, 8, 2, 1},
+};
+static const moe__dequantize_schedule_t DEQUANTIZE_COLUMNS[] = {
+    {256, 128, 8, 4, 8}, {256, 128, 8, 4, 1}, {256, 128, 8, 4, 64},
+    {128, 128, 8, 4, 8}, {128, 256, 8, 4, 8}, {256, 256, 16, 2, 8},
+};
+/* By whether q is column-major, and by whether x is bf16. */
+static const dequantize_candidates_t DEQUANTIZE[2][2] = {
+    {LIST(DEQUANTIZE_ROWS_F32), LIST(DEQUANTIZE_ROWS_BF16)},
+    {LIST(DEQUANTIZE_COLUMNS), LIST(DEQUANTIZE_COLUMNS)},
+};
 
-static bool schedule_dequantize(MlirOperation op) {
-  bool bf16 = mlirTypeIsABF16(
-      mlirShapedTypeGetElementType(mlirValueGetType(mlirOperationGetResult(op, 0))));
+static bool schedule_dequantize(MlirOperation op, selection_t *selection) {
+  bool bf16 = is_bf16(mlirOperationGetResult(op, 0));
   bool columns = !moe__is_row_major(mlirValueGetType(mlirOperationGetOperand(op, 0)));
-  if (mlirAttributeIsNull(moe__op_attribute(op, "schedule")))
-    moe__dequantize_schedule_write(op, columns ? &DEQUANTIZE_COLUMNS
-                                       : bf16  ? &DEQUANTIZE_ROWS_BF16
-                                               : &DEQUANTIZE_ROWS_F32);
+  select_dequantize(op, selection, DEQUANTIZE[columns][bf16]);
   moe__dequantize_schedule_t schedule;
   return moe__dequantize_schedule_read(op, bf16 ? 2 : 4, columns, moe__max_groups(op, 2),
                                        &schedule);
 }
 
-static bool schedule_dequantize_fp8(MlirOperation op) {
-  return schedule_dequantize(op);
+static bool schedule_dequantize_fp8(MlirOperation op, selection_t *selection) {
+  return schedule_dequantize(op, selection);
 }
 
 /* ---- mx_quantize.pack_scales, mx_quantize.pad_groups, mx_quantize.unpad_groups ---- */
 
+/* tile_columns, warps, blocks_per_sm */
+static const moe__pack_schedule_t PACK_TILES[] = {
+    {64, 8, 5}, {128, 8, 4}, {32, 8, 5}, {64, 16, 2}, {64, 4, 8},
+};
+enum { PACK_COUNT = sizeof PACK_TILES / sizeof PACK_TILES[0] };
+
 /* A block takes whole rows of scales where they are known not to be long: parts of them leave threads
  * idle. */
-static moe__pack_schedule_t pack_schedule(MlirType scales) {
-  moe__pack_schedule_t schedule = {.tile_columns = 64, .warps = 8, .blocks_per_sm = 5};
+static moe__pack_schedule_t pack_default(MlirType scales) {
   if (mlirShapedTypeIsDynamicDim(scales, 1))
-    return schedule;
+    return PACK_TILES[0];
   int64_t columns = (mlirShapedTypeGetDimSize(scales, 1) + 31) / 32 * 32;
   if (columns <= 64 || columns > 320)
-    return schedule;
+    return PACK_TILES[0];
   return (moe__pack_schedule_t){.tile_columns = (int)columns, .warps = 8, .blocks_per_sm = 4};
 }
 
-static bool schedule_pack_scales(MlirOperation op) {
-  moe__pack_schedule_t schedule = pack_schedule(mlirValueGetType(mlirOperationGetOperand(op, 0)));
-  if (mlirAttributeIsNull(moe__op_attribute(op, "schedule")))
-    moe__pack_schedule_write(op, &schedule);
+static bool schedule_pack_scales(MlirOperation op, selection_t *selection) {
+  moe__pack_schedule_t schedules[PACK_COUNT], schedule;
+  memcpy(schedules, PACK_TILES, sizeof schedules);
+  schedules[0] = pack_default(mlirValueGetType(mlirOperationGetOperand(op, 0)));
+  select_pack(op, selection, (pack_candidates_t){PACK_COUNT, schedules});
   return moe__pack_schedule_read(op, moe__max_groups(op, 1), &schedule);
 }
 
-/* Pieces of 2 KB: of most rows none is left over. 64 bytes in flight for each of 1280 threads. */
-static const moe__move_schedule_t MOVE = {.vectors = 4, .warps = 8, .blocks_per_sm = 5};
+/* vectors, warps, blocks_per_sm
+ * Pieces of 2 KB: of most rows none is left over. 64 bytes in flight for each of 1280 threads. */
+static const moe__move_schedule_t MOVE_PIECES[] = {
+    {4, 8, 5}, {4, 8, 4}, {8, 8, 4}, {2, 8, 5}, {4, 4, 8}, {4, 16, 2},
+};
+static const move_candidates_t MOVE = LIST(MOVE_PIECES);
 
-static bool schedule_move(MlirOperation op) {
-  if (mlirAttributeIsNull(moe__op_attribute(op, "schedule")))
-    moe__move_schedule_write(op, &MOVE);
+static bool schedule_move(MlirOperation op, selection_t *selection) {
+  select_move(op, selection, MOVE);
   moe__move_schedule_t schedule;
   return moe__move_schedule_read(op, moe__max_groups(op, 1), &schedule);
 }
 
-static bool schedule_pad_groups(MlirOperation op) {
-  return schedule_move(op);
+static bool schedule_pad_groups(MlirOperation op, selection_t *selection) {
+  return schedule_move(op, selection);
 }
 
-static bool schedule_unpad_groups(MlirOperation op) {
-  return schedule_move(op);
+static bool schedule_unpad_groups(MlirOperation op, selection_t *selection) {
+  return schedule_move(op, selection);
 }
 
 /* ---- scaled_grouped_mm.scaled_mm ---- */
 
-/* 128 x 256 is as much as two warpgroups can accumulate; with promoted sums a second accumulator
+/* tile_n, stages, band
+ * 128 x 256 is as much as two warpgroups can accumulate; with promoted sums a second accumulator
  * takes a part of it. Bands of 8 tile rows keep what concurrent blocks read in L2. */
-static const moe__grouped_schedule_t GROUPED_FAST = {.tile_n = 256, .stages = 4, .band = 8};
-static const moe__grouped_schedule_t GROUPED_PROMOTED = {.tile_n = 192, .stages = 4, .band = 8};
+static const moe__grouped_schedule_t GROUPED_FAST[] = {
+    {256, 4, 8}, {256, 4, 4}, {256, 4, 16}, {256, 3, 8}, {192, 4, 8}, {128, 6, 8},
+};
+static const moe__grouped_schedule_t GROUPED_PROMOTED[] = {
+    {192, 4, 8}, {192, 4, 4}, {192, 4, 16}, {192, 3, 8}, {128, 6, 8},
+};
+/* By whether sums are promoted. */
+static const grouped_candidates_t GROUPED[2] = {LIST(GROUPED_FAST), LIST(GROUPED_PROMOTED)};
 
-static bool schedule_scaled_mm(MlirOperation op) {
+static bool schedule_scaled_mm(MlirOperation op, selection_t *selection) {
   bool promoted = mlirStringRefEqual(moe__op_string(op, "accumulate"),
                                      mlirStringRefCreateFromCString("promoted"));
-  if (mlirAttributeIsNull(moe__op_attribute(op, "schedule")))
-    moe__grouped_schedule_write(op, promoted ? &GROUPED_PROMOTED : &GROUPED_FAST);
+  select_grouped(op, selection, GROUPED[promoted]);
   moe__grouped_schedule_t schedule;
   return moe__grouped_schedule_read(op, 1024, promoted, &schedule);
 }
@@ -291,10 +353,10 @@ static bool schedule_scaled_mm(MlirOperation op) {
 /* ---- The pass ---- */
 
 static bool schedule_op(MlirOperation op, void *user) {
-  (void)user;
+  selection_t *selection = user;
 #define MOE_KERNEL(op_name, symbol)                                                                \
   if (moe__op_is(op, op_name))                                                                     \
-    return moe__##symbol##_has_kernel(op) && schedule_##symbol(op);
+    return moe__##symbol##_has_kernel(op) && schedule_##symbol(op, selection);
 #include "passes/Kernels.def"
 #undef MOE_KERNEL
   MlirStringRef name = moe__op_name(op);
@@ -303,8 +365,23 @@ static bool schedule_op(MlirOperation op, void *user) {
   return true;
 }
 
-bool moe__run_select_schedule(MlirOperation module, const moe__pass_t *pass) {
-  if (!moe__run_verify(module, pass)) /* the rest relies on it */
+bool moe__select_schedules(MlirOperation module, int candidate, int *out_count) {
+  selection_t selection = {.candidate = candidate, .count = 1};
+  if (!moe__walk(module, schedule_op, &selection))
     return false;
-  return moe__walk(module, schedule_op, NULL);
+  *out_count = selection.count;
+  return candidate < selection.count ||
+         moe__error(module, "there is no candidate %d; the ops have %d, from 0 on", candidate,
+                    selection.count);
+}
+
+bool moe__run_select_schedule(MlirOperation module, const moe__pass_t *pass) {
+  int count;
+  const char *text = moe__pass_option(pass, "candidate");
+  size_t digits = strspn(text, "0123456789");
+  if (!digits || digits > 3 || text[digits])
+    return moe__error(module, "moe-select-schedule: candidate '%s' is not a number from 0 to 999",
+                      text);
+  return moe__run_verify(module, pass) && /* the rest relies on it */
+         moe__select_schedules(module, atoi(text), &count);
 }

@@ -210,6 +210,15 @@ MOE_API moe_status_t moe_module_artifact(moe_module_t *module, const char *name,
  * is created. Nothing is left half-written. The module must be in stage "bundle". */
 MOE_API moe_status_t moe_module_write_bundle(moe_module_t *module, const char *directory);
 
+/* Compiles the module once for each candidate schedule of its ops, for moe-run --tune to choose from:
+ * a bundle each in `directory`/0, `directory`/1, ..., and beside it source.mlir, the module in stage
+ * "scheduled". 0 has the default schedules; in candidate N each op has number N of those known for it,
+ * or its default where fewer are known. An op that has a schedule keeps it; where all have one, there
+ * is one candidate. The module must be in stage "source" to "scheduled"; it is left in stage "fused".
+ * Nothing is written before all are compiled; candidates of an earlier call beyond the last one are
+ * removed. Errors are those of moe_module_lower, and MOE_IO_ERROR. */
+MOE_API moe_status_t moe_module_write_candidates(moe_module_t *module, const char *directory);
+
 #ifdef __cplusplus
 }
 #endif

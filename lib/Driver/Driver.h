@@ -7,6 +7,7 @@
  *   Pass.c         a pass of ours as a pass of MLIR
  *   Pipeline.c     pipeline text to pass manager
  *   Stages.c       the table of stages, and how a module is taken down it
+ *   Candidates.c   a bundle for each schedule worth measuring
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #ifndef MOE_DRIVER_DRIVER_H

@@ -233,5 +233,5 @@ moe_status_t moe_module_write_bundle(moe_module_t *module, const char *directory
   }
   compiler->source = (moe__source_t){module->name, module->text};
   return moe__target_write_bundle(mlirModuleGetOperation(module->ir), directory, module->ptx,
-                                  module->cubin, module->manifest);
+                                  module->cubin, (moe__bytes_t){0}, module->manifest);
 }

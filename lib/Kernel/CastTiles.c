@@ -130,11 +130,15 @@ void moe__cast_tiles_groups(moe__cast_tiles_t *tiles, int offs, MlirType offs_ty
       tiles->pointers[direction] = moe__kernel_pointer(kernel, q[direction]);
 }
 
+static int run_of(const moe__cast_tiles_t *tiles) {
+  return tiles->run ? tiles->run : 1;
+}
+
 void moe__cast_tiles_grid(const moe__cast_tiles_t *tiles, char *out) {
   char rows[MOE__EXPRESSION_SIZE], columns[MOE__EXPRESSION_SIZE], total[MOE__EXPRESSION_SIZE],
       resident[MOE__EXPRESSION_SIZE], blocks[16];
   moe__expression_ceildiv(rows, tiles->n.expression, tiles->tile_n);
-  moe__expression_ceildiv(columns, tiles->k.expression, tiles->tile_k);
+  moe__expression_ceildiv(columns, tiles->k.expression, (int64_t)run_of(tiles) * tiles->tile_k);
   moe__expression_mul(total, 3, (const char *[]){tiles->batches.expression, rows, columns});
   snprintf(blocks, sizeof blocks, "%d", tiles->blocks_per_sm);
   moe__expression_mul(resident, 2, (const char *[]){"\"num_sms\"", blocks});
@@ -155,6 +159,7 @@ static moe__tile_t tile_at(moe__cast_tiles_t *tiles, MlirValue index) {
 /* The place of a tile in x, in elements. */
 typedef struct place_t {
   MlirValue batch, row, column; /* i32 */
+  MlirValue run_column;         /* i32: the column, counted from the start of the run */
 } place_t;
 
 static place_t place_of(moe__cast_tiles_t *tiles, MlirValue index) {
@@ -163,28 +168,56 @@ static place_t place_of(moe__cast_tiles_t *tiles, MlirValue index) {
     index = moe__sub(b, moe__sub(b, tiles->tiles.total, moe__i32(b, 1)), index);
   moe__tile_t tile = tile_at(tiles, index);
   return (place_t){tile.batch, moe__mul(b, tile.row, moe__i32(b, tiles->tile_n)),
-                   moe__mul(b, tile.column, moe__i32(b, tiles->tile_k))};
+                   moe__mul(b, tile.column, moe__i32(b, run_of(tiles) * tiles->tile_k)),
+                   moe__i32(b, 0)};
+}
+
+/* for each tile of the run that starts at `place`, which becomes the tile's, with carried values. */
+static moe__for_t run_begin(moe__cast_tiles_t *tiles, place_t *place, intptr_t carried_count,
+                            const MlirValue *carried) {
+  moe__builder_t *b = &tiles->kernel->builder;
+  MlirValue left = moe__sub(b, tiles->k.value, place->column);
+  MlirValue end = moe__umin(b, left, moe__i32(b, run_of(tiles) * tiles->tile_k));
+  moe__for_t loop =
+      moe__for_begin(b, moe__i32(b, 0), end, moe__i32(b, tiles->tile_k), carried_count, carried);
+  place->column = moe__add(b, place->column, loop.index);
+  place->run_column = loop.index;
+  return loop;
 }
 
 /* ---- The loading warp ---- */
 
-static void load_tiles(moe__cast_tiles_t *tiles) {
+static moe__cursor_t load_tile(moe__cast_tiles_t *tiles, const place_t *place,
+                               moe__cursor_t cursor) {
   moe__kernel_t *kernel = tiles->kernel;
   moe__builder_t *b = &kernel->builder;
   int32_t box_bytes = tiles->tile_n * ROW_BYTES;
-  moe__cursor_t start = moe__cursor_start(b);
-  moe__for_t loop =
-      moe__tiles_begin(kernel, &tiles->tiles, 2, (MlirValue[]){start.stage, start.phase});
-  moe__cursor_t cursor = {loop.carried[0], loop.carried[1]};
-  place_t place = place_of(tiles, loop.index);
   MlirValue landed =
       moe__ring_acquire(kernel, &tiles->ring, cursor, moe__i32(b, boxes(tiles) * box_bytes));
   MlirValue buffer = moe__ring_buffer(kernel, &tiles->ring, cursor);
   for (int i = 0; i < boxes(tiles); i++)
     moe__tma_load(b, tiles->x_map, moe__offset_by(b, buffer, i * box_bytes), landed, tiles->rank,
-                  (MlirValue[]){moe__add(b, place.column, moe__i32(b, i * box_k(tiles))), place.row,
-                                place.batch});
-  cursor = moe__cursor_next(b, &tiles->ring, cursor);
+                  (MlirValue[]){moe__add(b, place->column, moe__i32(b, i * box_k(tiles))),
+                                place->row, place->batch});
+  return moe__cursor_next(b, &tiles->ring, cursor);
+}
+
+static void load_tiles(moe__cast_tiles_t *tiles) {
+  moe__kernel_t *kernel = tiles->kernel;
+  moe__builder_t *b = &kernel->builder;
+  moe__cursor_t start = moe__cursor_start(b);
+  moe__for_t loop =
+      moe__tiles_begin(kernel, &tiles->tiles, 2, (MlirValue[]){start.stage, start.phase});
+  moe__cursor_t cursor = {loop.carried[0], loop.carried[1]};
+  place_t place = place_of(tiles, loop.index);
+  if (run_of(tiles) == 1) {
+    cursor = load_tile(tiles, &place, cursor);
+  } else {
+    moe__for_t run = run_begin(tiles, &place, 2, (MlirValue[]){cursor.stage, cursor.phase});
+    cursor = load_tile(tiles, &place, (moe__cursor_t){run.carried[0], run.carried[1]});
+    moe__for_end(b, &run, (MlirValue[]){cursor.stage, cursor.phase});
+    cursor = (moe__cursor_t){run.carried[0], run.carried[1]};
+  }
   moe__for_end(b, &loop, (MlirValue[]){cursor.stage, cursor.phase});
 }
 
@@ -233,6 +266,7 @@ static moe__cast_unit_t unit_of(moe__cast_tiles_t *tiles, const place_t *place,
   }
   unit.row = moe__add(b, place->row, unit.tile_row);
   unit.column = moe__add(b, place->column, unit.tile_column);
+  unit.run_column = moe__add(b, place->run_column, unit.tile_column);
   return unit;
 }
 
@@ -548,6 +582,41 @@ static void cast_both_ways(moe__cast_tiles_t *tiles, const moe__cast_t *cast, mo
   }
 }
 
+/* Casts the tile that the cursor is at; gives the slot of the next one's results. */
+static MlirValue cast_tile(moe__cast_tiles_t *tiles, const moe__cast_t *cast, moe__cursor_t cursor,
+                           const place_t *place, MlirValue is_sender, MlirValue slot) {
+  moe__builder_t *b = &tiles->kernel->builder;
+  for (int i = 0; cast->prepare && i < units(tiles); i++)
+    for (moe__direction_t direction = MOE__ROWS; direction <= MOE__COLUMNS; direction++)
+      if (tiles->writes[direction]) {
+        moe__cast_unit_t unit = unit_of(tiles, place, direction, i);
+        cast->prepare(cast->user, &unit);
+      }
+  if (tiles->writes[MOE__ROWS] && tiles->writes[MOE__COLUMNS])
+    cast_both_ways(tiles, cast, cursor, place, is_sender);
+  else
+    cast_one_way(tiles, cast, cursor, place, is_sender, slot);
+  return tiles->output_stages == 2 ? moe__xor(b, slot, moe__i32(b, 1)) : slot;
+}
+
+/* The tiles of a run. */
+static void cast_run(moe__cast_tiles_t *tiles, const moe__cast_t *cast, moe__cursor_t *cursor,
+                     place_t place, MlirValue is_sender, MlirValue *slot) {
+  moe__builder_t *b = &tiles->kernel->builder;
+  const place_t first = place;
+  moe__for_t run = run_begin(tiles, &place, 3, (MlirValue[]){cursor->stage, cursor->phase, *slot});
+  moe__cursor_t at = {run.carried[0], run.carried[1]};
+  MlirValue next_slot = cast_tile(tiles, cast, at, &place, is_sender, run.carried[2]);
+  at = moe__cursor_next(b, &tiles->ring, at);
+  moe__for_end(b, &run, (MlirValue[]){at.stage, at.phase, next_slot});
+  *cursor = (moe__cursor_t){run.carried[0], run.carried[1]};
+  *slot = run.carried[2];
+  if (cast->finish) {
+    cast->finish(cast->user, first.batch, first.row, first.column);
+    moe__named_barrier(b, CONSUMER_BARRIER_2, tiles->warps * MOE__WARP);
+  }
+}
+
 static void cast_tiles(moe__cast_tiles_t *tiles, const moe__cast_t *cast) {
   moe__kernel_t *kernel = tiles->kernel;
   moe__builder_t *b = &kernel->builder;
@@ -559,19 +628,13 @@ static void cast_tiles(moe__cast_tiles_t *tiles, const moe__cast_t *cast) {
   moe__cursor_t cursor = {loop.carried[0], loop.carried[1]};
   MlirValue slot = loop.carried[2];
   place_t place = place_of(tiles, loop.index);
-  for (int i = 0; cast->prepare && i < units(tiles); i++)
-    for (moe__direction_t direction = MOE__ROWS; direction <= MOE__COLUMNS; direction++)
-      if (tiles->writes[direction]) {
-        moe__cast_unit_t unit = unit_of(tiles, &place, direction, i);
-        cast->prepare(cast->user, &unit);
-      }
-  if (tiles->writes[MOE__ROWS] && tiles->writes[MOE__COLUMNS])
-    cast_both_ways(tiles, cast, cursor, &place, is_sender);
-  else
-    cast_one_way(tiles, cast, cursor, &place, is_sender, slot);
-  cursor = moe__cursor_next(b, &tiles->ring, cursor);
-  MlirValue next_slot = tiles->output_stages == 2 ? moe__xor(b, slot, moe__i32(b, 1)) : slot;
-  moe__for_end(b, &loop, (MlirValue[]){cursor.stage, cursor.phase, next_slot});
+  if (run_of(tiles) == 1) {
+    slot = cast_tile(tiles, cast, cursor, &place, is_sender, slot);
+    cursor = moe__cursor_next(b, &tiles->ring, cursor);
+  } else {
+    cast_run(tiles, cast, &cursor, place, is_sender, &slot);
+  }
+  moe__for_end(b, &loop, (MlirValue[]){cursor.stage, cursor.phase, slot});
   /* Shared memory must outlive the copies out of it. */
   wait_until_sent(b, is_sender);
 }
@@ -603,8 +666,7 @@ static void set_up(moe__cast_tiles_t *tiles, MlirValue is_loader) {
       moe__tma_prefetch_map(b, tiles->maps[direction]);
   moe__ring_initialize(kernel, &tiles->ring, tiles->warps);
   moe__if_end(b, &setup);
-  if (kernel->programmatic)
-    moe__grid_wait(b);
+  moe__grid_wait(b);
   if (tiles->grouped) {
     int32_t loader = tiles->warps * MOE__WARP;
     moe__if_t warp = moe__if_begin(b, moe__ule(b, moe__i32(b, loader), kernel->thread), false);
@@ -623,9 +685,9 @@ void moe__cast_tiles_run(moe__cast_tiles_t *tiles, const moe__cast_t *cast) {
   MlirValue is_loader = moe__eq(b, kernel->thread, moe__i32(b, loader));
   set_up(tiles, is_loader);
   tiles->row_end = tiles->grouped ? moe__groups_end(&tiles->table) : tiles->n.value;
-  tiles->tiles =
-      moe__tiles_create(b, tiles->batches.value, moe__ceil_div(b, tiles->row_end, tiles->tile_n),
-                        moe__ceil_div(b, tiles->k.value, tiles->tile_k), tiles->band);
+  tiles->tiles = moe__tiles_create(
+      b, tiles->batches.value, moe__ceil_div(b, tiles->row_end, tiles->tile_n),
+      moe__ceil_div(b, tiles->k.value, run_of(tiles) * tiles->tile_k), tiles->band);
   moe__if_t role = moe__if_begin(b, moe__ult(b, kernel->thread, moe__i32(b, loader)), true);
   cast_tiles(tiles, cast);
   moe__else(b, &role);

@@ -42,6 +42,7 @@ typedef struct moe__cast_unit_t {
   MlirValue column;      /* i32, of x: the first of the lane's columns */
   MlirValue tile_row;    /* i32: the same, counted from the start of the tile */
   MlirValue tile_column; /* i32 */
+  MlirValue run_column;  /* i32: the column, counted from the start of the run */
   MlirValue output;      /* !llvm.ptr<3>: the tile of this direction's results */
 } moe__cast_unit_t;
 
@@ -58,6 +59,9 @@ typedef struct moe__cast_t {
   /* Casts the words of a unit and stores them by moe__cast_store. In rows they are the lane's 128
    * bytes in their order; in columns, a word for each row of the strip. */
   moe__cast_words_t cast;
+  /* After the last tile of a run: the place to store what came of all its tiles. row, column: the first
+   * ones of the run, of x. All casting threads are there, and none has gone on. NULL: nothing. */
+  void (*finish)(void *user, MlirValue batch, MlirValue row, MlirValue column);
 } moe__cast_t;
 
 typedef struct moe__cast_tiles_t {
@@ -66,6 +70,7 @@ typedef struct moe__cast_tiles_t {
   bool writes[2];     /* by direction */
   int tile_n, tile_k; /* tile_n: a multiple of 32, with columns of 128; tile_k: of 128 bytes of x */
   int stages, output_stages, warps, blocks_per_sm, band;
+  int run;         /* tiles of a row of tiles that a block takes one after the other; 0: 1 */
   bool last_first; /* walk the tiles backwards: what an earlier launch read last is still in L2 */
 
   /* Set by moe__cast_tiles_parameters. */

@@ -67,7 +67,7 @@ MlirValue moe__words_amax(moe__builder_t *b, const moe__elements_t *elements,
                           const MlirValue *words, int count) {
   /* Floating point instructions take magnitudes for free. */
   MlirType type = elements->bytes == 2 ? moe__type(b, "vector<2xbf16>") : b->f32;
-  MlirValue level[MAX_WORDS];
+  MlirValue level[MAX_WORDS] = {{NULL}};
   for (int i = 0; i < count; i++)
     level[i] =
         moe__op1(b, "llvm.intr.fabs", type, MOE__VALUES(moe__bitcast(b, words[i], type)), NULL);

@@ -54,7 +54,7 @@ MlirValue moe__warp_reduce_many(moe__builder_t *b, int count, const MlirValue *v
                                 MlirValue (*combine)(moe__builder_t *, const void *context,
                                                      MlirValue, MlirValue),
                                 const void *context) {
-  MlirValue left[MOE__WARP];
+  MlirValue left[MOE__WARP] = {{NULL}};
   for (int i = 0; i < count; i++)
     left[i] = values[i];
   /* In each step a lane keeps one half of its values, and gets its partner's share of them for the

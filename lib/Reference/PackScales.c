@@ -38,7 +38,8 @@ static void pack_rows(const moe_ref_tensor_t *scales, rows_t rows, int64_t tile_
   for (int64_t tile = 0; tile < tiles; tile++)
     for (int r = 0; r < ROWS; r++)
       for (int c = 0; c < COLUMNS; c++)
-        *byte_at(packed, (tile_row * tiles + tile) * TILE_BYTES + r % 32 * 16 + r / 32 * 4 + c) =
+        *byte_at(packed, (tile_row * tiles + tile) * TILE_BYTES + (int64_t)(r % 32) * 16 +
+                             (int64_t)(r / 32) * 4 + c) =
             scale_at(scales, rows, rows.first + r, tile * COLUMNS + c);
 }
 

@@ -84,7 +84,8 @@ static bool write_file(const char *directory, const char *name, moe__bytes_t byt
 }
 
 moe_status_t moe__target_write_bundle(MlirOperation module, const char *directory, moe__bytes_t ptx,
-                                      moe__bytes_t cubin, moe__bytes_t manifest) {
+                                      moe__bytes_t cubin, moe__bytes_t source,
+                                      moe__bytes_t manifest) {
   if (!create_directory(directory)) {
     moe__error(module, "cannot create the folder '%s': %s", directory, strerror(errno));
     return MOE_IO_ERROR;
@@ -98,10 +99,32 @@ moe_status_t moe__target_write_bundle(MlirOperation module, const char *director
     snprintf(stale, sizeof stale, "%s/kernels.cubin", directory);
     ok = ok && (unlink(stale) == 0 || errno == ENOENT);
   }
+  if (source.data)
+    ok = ok && write_file(directory, "source.mlir", source);
   ok = ok && write_file(directory, "manifest.json", manifest);
   if (!ok) {
     moe__error(module, "cannot write the bundle '%s': %s", directory, strerror(errno));
     return MOE_IO_ERROR;
   }
   return MOE_OK;
+}
+
+/* Whether directory/name is gone. */
+static bool remove_file(const char *directory, const char *name) {
+  char path[PATH_MAX];
+  snprintf(path, sizeof path, "%s/%s", directory, name);
+  return unlink(path) == 0 || errno == ENOENT || errno == ENOTDIR;
+}
+
+moe_status_t moe__target_remove_bundle(MlirOperation module, const char *directory) {
+  /* The manifest goes first: without it there is no bundle. */
+  static const char *const files[] = {"manifest.json", "source.mlir", "kernels.cubin",
+                                      "kernels.ptx"};
+  bool ok = true;
+  for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
+    ok = ok && remove_file(directory, files[i]);
+  if (ok && (rmdir(directory) == 0 || errno == ENOENT))
+    return MOE_OK;
+  moe__error(module, "cannot remove the bundle '%s': %s", directory, strerror(errno));
+  return MOE_IO_ERROR;
 }

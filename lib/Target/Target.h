@@ -45,8 +45,14 @@ moe_status_t moe__target_manifest(MlirOperation module, const moe__target_option
                                   moe__bytes_t *out_json);
 
 /* Writes the bundle. The files appear complete or not at all; a cubin of an earlier bundle is
- * removed where there is none now. */
+ * removed where there is none now. source: IR that goes with it as source.mlir; its data is NULL where
+ * there is none. */
 moe_status_t moe__target_write_bundle(MlirOperation module, const char *directory, moe__bytes_t ptx,
-                                      moe__bytes_t cubin, moe__bytes_t manifest);
+                                      moe__bytes_t cubin, moe__bytes_t source,
+                                      moe__bytes_t manifest);
+
+/* Removes the files that moe__target_write_bundle writes, and the folder. What is not there is no
+ * error; what else is there is. */
+moe_status_t moe__target_remove_bundle(MlirOperation module, const char *directory);
 
 #endif /* MOE_TARGET_TARGET_H */

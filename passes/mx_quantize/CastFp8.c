@@ -158,7 +158,7 @@ static void cast_other_groups(cast_t *s, const moe__cast_unit_t *unit, const Mli
       moe__for_begin(b, moe__add(b, ends[0], one), moe__add(b, ends[1], one), one, 0, NULL);
   MlirValue rows = rows_of_group(s, unit, loop.index);
   moe__if_t any = moe__if_begin(b, moe__ne(b, rows, moe__i32(b, 0)), false);
-  MlirValue factors[2];
+  MlirValue factors[2] = {{NULL}};
   load_factors(s, unit, loop.index, factors);
   for (int part = 0; part < parts_of(s, unit); part++) {
     MlirValue packed[MOE__CAST_WORDS / 2];
@@ -293,7 +293,6 @@ static bool lower(MlirOperation function, MlirOperation op, MlirBlock gpu_module
   s.factors[MOE__COLUMNS] = (factors_t){
       .slice = row ? OF_COLUMN : WHOLE, .by_batch = batches, .by_group = is_grouped(op)};
   add_parameters(&s, op);
-  moe__kernel_programmatic(&s.kernel);
   moe__cast_kernel_end(&s.tiles, &(moe__cast_t){.user = &s, .prepare = prepare, .cast = cast_unit},
                        function, gpu_module_body);
   return true;

@@ -58,6 +58,7 @@ bool moe__cast_kernel_begin(moe__kernel_t *kernel, moe__cast_tiles_t *tiles, Mli
 void moe__cast_kernel_end(moe__cast_tiles_t *tiles, const moe__cast_t *cast, MlirOperation function,
                           MlirBlock gpu_module_body) {
   moe__kernel_prologue(tiles->kernel);
+  moe__kernel_programmatic(tiles->kernel);
   moe__cast_tiles_run(tiles, cast);
   char grid[MOE__EXPRESSION_SIZE];
   moe__cast_tiles_grid(tiles, grid);

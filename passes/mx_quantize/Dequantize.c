@@ -90,7 +90,7 @@ static void load_column_scales(moe__dequantize_t *s, MlirValue address,
       out[i] = moe__load_aligned(b, moe__offset_by(b, address, 4 * i),
                                  moe__vector_type(b, 4, b->f32), 16);
     else
-      out[i] = out[i / 4 * 4];
+      out[i] = out[i - i % 4];
   }
   for (int i = s->columns - 1; i >= 0; i--)
     out[i] = moe__extract(b, out[i], i % 4);
@@ -251,6 +251,7 @@ static bool lower(MlirOperation function, MlirOperation op, MlirBlock gpu_module
                     s.schedule.warps * MOE__WARP, s.schedule.blocks_per_sm);
   add_parameters(&s, op);
   moe__kernel_prologue(kernel);
+  moe__kernel_await_launches(kernel);
   if (s.grouped)
     s.groups = moe__groups_create(kernel, s.max_groups, s.groups.count, s.schedule.tile_n,
                                   moe__ceil_div(&kernel->builder, s.k.value, s.schedule.tile_k),

@@ -128,7 +128,8 @@ static void dequantize_item(columns_t *c, MlirValue item) {
       moe__xor(b, moe__and(b, chunk, moe__i32(b, PANEL / CHUNK - 1)), vector_of_lane);
   MlirValue offset = moe__add(b, moe__add(b, panel, moe__mul(b, in_tile, moe__i32(b, PANEL))),
                               moe__add(b, moe__shl(b, swapped, 4), moe__shl(b, word_of_lane, 2)));
-  MlirValue values[WORD_ROWS][MOE__MAX_COLUMNS], scales[MOE__MAX_COLUMNS], groups[WORD_ROWS];
+  MlirValue values[WORD_ROWS][MOE__MAX_COLUMNS], scales[MOE__MAX_COLUMNS],
+      groups[WORD_ROWS] = {{NULL}};
   load_values(c, moe__offset_by(b, moe__offset(b, s->kernel.shared, offset), c->buffer), values);
   if (s->grouped)
     load_groups(c, row_in_tile, groups);

@@ -45,7 +45,7 @@ static tile_t tile_at(moe__dequantize_t *s, const moe__tiles_t *tiles, MlirValue
 static void unpack(moe__dequantize_t *s, MlirValue vector, MlirValue out[MOE__MAX_COLUMNS]) {
   moe__builder_t *b = &s->kernel.builder;
   for (int i = 0; i < s->columns / 4; i++)
-    moe__fp8_unpack4(b, moe__extract(b, vector, i), s->element, out + 4 * i);
+    moe__fp8_unpack4(b, moe__extract(b, vector, i), s->element, out + (ptrdiff_t)4 * i);
 }
 
 /* x * y in i64, of i32 values. */

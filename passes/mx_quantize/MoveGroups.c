@@ -243,6 +243,7 @@ static bool lower(MlirOperation function, MlirOperation op, MlirBlock gpu_module
                     s.schedule.warps * MOE__WARP, s.schedule.blocks_per_sm);
   add_parameters(&s, op);
   moe__kernel_prologue(kernel);
+  moe__kernel_await_launches(kernel);
   initialize_groups(&s);
   s.row_vectors = moe__udiv(b, s.columns.value, moe__i32(b, VECTOR_BYTES / s.element_bytes));
   s.pieces = moe__ceil_div(b, s.row_vectors, s.schedule.vectors * MOE__WARP);

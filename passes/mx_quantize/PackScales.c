@@ -23,7 +23,7 @@
 
 #define TILE_ROWS 128
 #define TILE_COLUMNS 4
-#define TILE_BYTES (TILE_ROWS * TILE_COLUMNS)
+#define TILE_BYTES ((int64_t)(TILE_ROWS * TILE_COLUMNS))
 #define VECTOR 16
 
 /* The op's tensors, by their number in the kernel's record; offs only where there are groups. */
@@ -240,6 +240,7 @@ bool moe__lower_pack_scales(MlirOperation function, MlirOperation op, MlirBlock 
                     s.schedule.warps * MOE__WARP, s.schedule.blocks_per_sm);
   add_parameters(&s, op);
   moe__kernel_prologue(kernel);
+  moe__kernel_await_launches(kernel);
   s.row_bytes = s.schedule.tile_columns + 4; /* an odd number of words */
   s.buffer = moe__kernel_shared(kernel, TILE_ROWS * s.row_bytes, 16);
   if (s.max_groups) {

@@ -274,6 +274,7 @@ bool moe__lower_quantize_blocks(MlirOperation function, MlirOperation op,
   s.count = s.schedule.tile_n / s.step;
   add_parameters(&s, x);
   moe__kernel_prologue(kernel);
+  moe__kernel_await_launches(kernel);
   if (s.square)
     s.warp_amax = moe__kernel_shared(kernel, 2 * 4 * s.schedule.warps, 16);
   quantize_tiles(&s);

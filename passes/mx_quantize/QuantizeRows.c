@@ -263,6 +263,7 @@ bool moe__lower_quantize_rows(MlirOperation function, MlirOperation op, MlirBloc
                     (s.schedule.warps + 1) * MOE__WARP, s.schedule.blocks_per_sm);
   add_parameters(&s, x_type);
   moe__kernel_prologue(kernel);
+  moe__kernel_await_launches(kernel);
   MlirValue columns = s.extents[s.rank - 1].value;
   s.rows = s.rank == 2 ? s.extents[0].value : moe__mul(b, s.extents[0].value, s.extents[1].value);
   s.row_bytes = moe__mul(b, columns, moe__i32(b, s.elements.bytes));

@@ -17,7 +17,8 @@
 
 #include "mlir-c/BuiltinTypes.h"
 
-#define BLOCK 32 /* elements that share a scale */
+#define BLOCK 32  /* elements that share a scale */
+#define SECTOR 32 /* bytes that memory moves at least */
 #define BLOCK_BITS 5
 #define MULTIPLE 16 /* strides of tensor maps are multiples of 16 bytes */
 
@@ -26,6 +27,8 @@ typedef struct quantize_t {
   moe__cast_tiles_t tiles;
   moe__mx_mode_t mode;
   MlirValue scales[2]; /* by direction */
+  int32_t
+      staging; /* where both directions are written: row scales of a run, offset in shared memory */
 } quantize_t;
 
 /* ---- A block ---- */
@@ -73,7 +76,8 @@ static void store_column_scales(quantize_t *s, const moe__cast_unit_t *unit,
 
 static void quantize_columns(quantize_t *s, const moe__cast_unit_t *unit, const MlirValue *words) {
   moe__builder_t *b = &s->kernel.builder;
-  MlirValue amax = moe__words_amax(b, &s->tiles.elements, words, MOE__CAST_WORDS), scales[2];
+  MlirValue amax = moe__words_amax(b, &s->tiles.elements, words, MOE__CAST_WORDS),
+            scales[2] = {{NULL}};
   for (int c = 0; c < s->tiles.elements.per_word; c++) {
     scales[c] = moe__mx_scale(b, moe__word_element(b, &s->tiles.elements, amax, c), s->mode,
                               s->tiles.element);
@@ -118,16 +122,23 @@ static void store_joint_scales(quantize_t *s, const moe__cast_unit_t *unit, Mlir
   moe__if_end(b, &writes);
 }
 
-/* scales: those of the lane's blocks, a byte each. */
-static void store_row_scales(quantize_t *s, const moe__cast_unit_t *unit, MlirValue scales) {
+/* The scales of all pieces of a row, in the lanes that have the first ones. */
+static MlirValue join_scales(quantize_t *s, MlirValue scales) {
   moe__builder_t *b = &s->kernel.builder;
   int single = s->tiles.elements.per_word, pieces = moe__cast_pieces(&s->tiles);
-  int count = pieces * single;
   MlirValue joint = scales;
   for (int i = 1; i < pieces; i++) {
     MlirValue lane = moe__add(b, s->tiles.lane, moe__i32(b, i * MOE__WARP / pieces));
     joint = moe__or(b, joint, moe__shl(b, moe__shuffle(b, scales, lane), 8 * single * i));
   }
+  return joint;
+}
+
+/* scales: those of the lane's blocks, a byte each. */
+static void store_row_scales(quantize_t *s, const moe__cast_unit_t *unit, MlirValue scales) {
+  moe__builder_t *b = &s->kernel.builder;
+  int single = s->tiles.elements.per_word, count = moe__cast_pieces(&s->tiles) * single;
+  MlirValue joint = join_scales(s, scales);
   MlirValue blocks = moe__lshr(b, s->tiles.k.value, BLOCK_BITS);
   MlirValue first = moe__lshr(b, unit->column, BLOCK_BITS);
   MlirValue in_row = moe__ult(b, unit->row, s->tiles.n.value);
@@ -144,6 +155,69 @@ static void store_row_scales(quantize_t *s, const moe__cast_unit_t *unit, MlirVa
   moe__else(b, &fits);
   store_single_scales(s, unit, in_row, blocks, first, scales, single);
   moe__if_end(b, &fits);
+}
+
+/* ---- Row scales of a run ----
+ *
+ * A tile has four bytes of scales for each of its rows, in lines of their own: stores of so little cost
+ * the memory as much as whole ones. A block therefore takes the tiles of 1024 columns in turn, keeps
+ * their scales, and stores a sector for each row. */
+
+/* Puts the unit's scales down. */
+static void stage_row_scales(quantize_t *s, const moe__cast_unit_t *unit, MlirValue scales) {
+  moe__builder_t *b = &s->kernel.builder;
+  int pieces = moe__cast_pieces(&s->tiles), count = pieces * s->tiles.elements.per_word;
+  MlirValue joint = join_scales(s, scales);
+  MlirValue offset = moe__add(b, moe__mul(b, unit->tile_row, moe__i32(b, SECTOR)),
+                              moe__lshr(b, unit->run_column, BLOCK_BITS));
+  moe__if_t first =
+      moe__if_begin(b, moe__ult(b, s->tiles.lane, moe__i32(b, MOE__WARP / pieces)), false);
+  MlirType type = count == 4 ? b->i32 : count == 2 ? b->i16 : b->i8;
+  moe__store(b, count == 4 ? joint : moe__trunc(b, joint, type),
+             moe__offset_by(b, moe__offset(b, s->kernel.shared, offset), s->staging));
+  moe__if_end(b, &first);
+}
+
+/* Copies `bytes` (i32) by elements of this type. */
+static void copy_scales(moe__builder_t *b, MlirType type, int element_bytes, MlirValue bytes,
+                        MlirValue from, MlirValue to) {
+  moe__for_t loop = moe__for_begin(b, moe__i32(b, 0), bytes, moe__i32(b, element_bytes), 0, NULL);
+  moe__store(b, moe__load(b, moe__offset(b, from, loop.index), type),
+             moe__offset(b, to, loop.index));
+  moe__for_end(b, &loop, NULL);
+}
+
+/* Stores what has been put down: a thread for each row. */
+static void store_run_scales(void *user, MlirValue batch, MlirValue row, MlirValue column) {
+  quantize_t *s = user;
+  moe__builder_t *b = &s->kernel.builder;
+  moe__cast_tiles_t *tiles = &s->tiles;
+  MlirValue blocks = moe__lshr(b, tiles->k.value, BLOCK_BITS);
+  MlirValue first = moe__lshr(b, column, BLOCK_BITS);
+  MlirValue bytes =
+      moe__umin(b, moe__sub(b, blocks, first), moe__i32(b, tiles->run * tiles->tile_k / BLOCK));
+  MlirValue rows = moe__umin(b, moe__sub(b, tiles->n.value, row), moe__i32(b, tiles->tile_n));
+  moe__for_t loop =
+      moe__for_begin(b, s->kernel.thread, rows, moe__i32(b, tiles->warps * MOE__WARP), 0, NULL);
+  moe__cast_unit_t unit = {.direction = MOE__ROWS, .batch = batch};
+  MlirValue to =
+      scale_address(s, &unit, tiles->n.value, blocks, moe__add(b, row, loop.index), first);
+  MlirValue offset = moe__mul(b, loop.index, moe__i32(b, SECTOR));
+  MlirValue from = moe__offset_by(b, moe__offset(b, s->kernel.shared, offset), s->staging);
+  /* Where rows and runs of scales begin at multiples of so many bytes. */
+  MlirValue begins = moe__or(b, blocks, moe__or(b, first, bytes));
+  MlirValue by_16 = moe__eq(b, moe__and(b, begins, moe__i32(b, 15)), moe__i32(b, 0));
+  MlirValue by_4 = moe__eq(b, moe__and(b, begins, moe__i32(b, 3)), moe__i32(b, 0));
+  moe__if_t vectors = moe__if_begin(b, by_16, true);
+  copy_scales(b, moe__vector_type(b, 4, b->i32), 16, bytes, from, to);
+  moe__else(b, &vectors);
+  moe__if_t words = moe__if_begin(b, by_4, true);
+  copy_scales(b, b->i32, 4, bytes, from, to);
+  moe__else(b, &words);
+  copy_scales(b, b->i8, 1, bytes, from, to);
+  moe__if_end(b, &words);
+  moe__if_end(b, &vectors);
+  moe__for_end(b, &loop, NULL);
 }
 
 static void quantize_rows(quantize_t *s, const moe__cast_unit_t *unit, const MlirValue *words) {
@@ -169,7 +243,10 @@ static void quantize_rows(quantize_t *s, const moe__cast_unit_t *unit, const Mli
     }
   }
   moe__cast_store(&s->tiles, unit, 0, packed);
-  store_row_scales(s, unit, scales);
+  if (s->tiles.run)
+    stage_row_scales(s, unit, scales);
+  else
+    store_row_scales(s, unit, scales);
 }
 
 static void quantize_unit(void *user, const moe__cast_unit_t *unit,
@@ -246,8 +323,14 @@ bool moe__lower_quantize(MlirOperation function, MlirOperation op, MlirBlock gpu
       !moe__cast_kernel_begin(&s.kernel, &s.tiles, op, directions_of(op), 0))
     return false;
   add_parameters(&s, op);
-  moe__cast_kernel_end(&s.tiles, &(moe__cast_t){.user = &s, .cast = quantize_unit}, function,
-                       gpu_module_body);
+  moe__cast_t cast = {.user = &s, .cast = quantize_unit};
+  int run = SECTOR * BLOCK / s.tiles.tile_k;
+  if (is_dual(op) && run > 1) {
+    s.tiles.run = run;
+    s.staging = moe__kernel_shared(&s.kernel, s.tiles.tile_n * SECTOR, 16);
+    cast.finish = store_run_scales;
+  }
+  moe__cast_kernel_end(&s.tiles, &cast, function, gpu_module_body);
   return true;
 }
 

@@ -392,7 +392,7 @@ static void scale_parts(scale_t *s) {
   MlirValue total = s->grouped ? moe__groups_total(&s->groups) : s->tiles.total;
   moe__for_t loop = moe__for_begin(b, s->kernel.block, total, s->kernel.block_count, 0, NULL);
   part_t part = part_at(s, loop.index);
-  found_t found;
+  found_t found = {0};
   read_part(s, &part, warp, lane, &found);
   share(s, warp, lane, &found);
   for (int i = 0; i < s->output_count; i++) {
@@ -543,8 +543,7 @@ static bool lower(MlirOperation function, MlirOperation op, MlirBlock gpu_module
                     s->schedule.warps * MOE__WARP, s->schedule.blocks_per_sm);
   add_parameters(s, op);
   moe__kernel_prologue(kernel);
-  moe__kernel_programmatic(kernel);
-  moe__grid_wait(b);
+  moe__kernel_await_launches(kernel);
   set_up(s);
   scale_parts(s);
   moe__grid_launch_dependents(b);

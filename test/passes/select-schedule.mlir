@@ -4,6 +4,10 @@
 // RUN: moe-opt %s --moe-expand-quantize --moe-select-schedule -o %t.once.mlir
 // RUN: moe-opt %t.once.mlir --moe-select-schedule | diff %t.once.mlir -
 
+// Another candidate: ops that have fewer get their default.
+// RUN: moe-opt %s --moe-select-schedule=candidate=0 | diff %t.once.mlir -
+// RUN: moe-opt %s --moe-select-schedule=candidate=5 | FileCheck %s --check-prefix=FIVE
+
 #col_major = affine_map<(e, n, k) -> (e, k, n)>
 
 // The defaults. Changing one is a matter of measurements: docs/performance.
@@ -12,6 +16,11 @@
 // CHECK-SAME: stages = 3 : i64, tile_k = 128 : i64, tile_n = 128 : i64, warps = 8 : i64}{{.*}}(tensor<?x?x?xbf16>)
 // CHECK: "mx_quantize.quantize"{{.*}}schedule = {band = 64 : i64, blocks_per_sm = 2 : i64, output_stages = 2 : i64,
 // CHECK-SAME: stages = 2 : i64, tile_k = 64 : i64, tile_n = 128 : i64, warps = 8 : i64}{{.*}}(tensor<4x64x48xf32>)
+// FIVE-LABEL: func.func @defaults
+// FIVE: "mx_quantize.quantize"{{.*}}schedule = {band = 64 : i64, blocks_per_sm = 1 : i64, output_stages = 1 : i64,
+// FIVE-SAME: stages = 2 : i64, tile_k = 128 : i64, tile_n = 256 : i64, warps = 16 : i64}{{.*}}(tensor<?x?x?xbf16>)
+// FIVE: "mx_quantize.quantize"{{.*}}schedule = {band = 64 : i64, blocks_per_sm = 1 : i64, output_stages = 2 : i64,
+// FIVE-SAME: stages = 2 : i64, tile_k = 128 : i64, tile_n = 128 : i64, warps = 16 : i64}{{.*}}(tensor<4x64x48xf32>)
 func.func @defaults(%a: tensor<?x?x?xbf16>, %b: tensor<4x64x48xf32>) {
   %qa, %sa = "mx_quantize.quantize"(%a) {axis = 1 : i64, block = 32 : i64, mode = "rceil"}
       : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
@@ -99,6 +108,8 @@ func.func @layouts(%a: tensor<?x?xf8E8M0FNU>, %b: tensor<?x160xf8E8M0FNU>, %c: t
 // CHECK-LABEL: func.func @given
 // CHECK: schedule = {band = 1 : i64, blocks_per_sm = 1 : i64, output_stages = 2 : i64, stages = 1 : i64, tile_k = 32 : i64,
 // CHECK-SAME: tile_n = 256 : i64, warps = 2 : i64}
+// FIVE-LABEL: func.func @given
+// FIVE: schedule = {band = 1 : i64, blocks_per_sm = 1 : i64, output_stages = 2 : i64, stages = 1 : i64, tile_k = 32 : i64,
 func.func @given(%w: tensor<?x?x?xf32>) {
   %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
       schedule = {tile_n = 256, tile_k = 32, stages = 1, output_stages = 2, warps = 2, blocks_per_sm = 1, band = 1}}
@@ -113,6 +124,9 @@ func.func @given(%w: tensor<?x?x?xf32>) {
 // CHECK: "scaled_grouped_mm.scaled_mm"{{.*}}{accumulate = "promoted", schedule = {band = 8 : i64, stages = 4 : i64, tile_n = 192 : i64}} : (tensor<?x?xf8E4M3FN>, tensor<?x?x?x
 // CHECK: "scaled_grouped_mm.scaled_mm"{{.*}}{accumulate = "fast", schedule = {band = 8 : i64, stages = 4 : i64, tile_n = 256 : i64}} : (tensor<48x64xf8E5M2>, tensor<64x32x
 // CHECK: "scaled_grouped_mm.scaled_mm"{{.*}}{accumulate = "promoted", schedule = {band = 8 : i64, stages = 4 : i64, tile_n = 192 : i64}} : (tensor<48x64xf8E5M2>, tensor<64x32x
+// FIVE-LABEL: func.func @products
+// FIVE: {accumulate = "fast", schedule = {band = 8 : i64, stages = 6 : i64, tile_n = 128 : i64}}
+// FIVE: {accumulate = "promoted", schedule = {band = 8 : i64, stages = 4 : i64, tile_n = 192 : i64}}
 func.func @products(%qa: tensor<?x?xf8E4M3FN>, %qb: tensor<?x?x?xf8E4M3FN, #kn_col_major>, %sa: tensor<?xf32>, %sb: tensor<?x?xf32>,
                     %offs: tensor<?xi32>, %ga: tensor<48x64xf8E5M2>, %gb: tensor<64x32xf8E4M3FN, #mk_columns>,
                     %gsa: tensor<2x48xf32>, %gsb: tensor<2x32xf32>, %goffs: tensor<2xi32>) {

@@ -37,7 +37,10 @@ enum {
 
 static const struct argp_option flags[] = {
     {.doc = "What to do:", .group = 1},
-    {"emit", KEY_EMIT, "STAGE", 0, "Run everything up to STAGE and print it", 1},
+    {"emit", KEY_EMIT, "STAGE", 0,
+     "Run everything up to STAGE and print it; candidates: a bundle for each schedule that "
+     "moe-run --tune is to choose from",
+     1},
     {"pass-pipeline", KEY_PIPELINE, "TEXT", 0,
      "Run 'builtin.module(pass,pass{option=value},op(pass))'; passes of MLIR may be mixed in", 1},
     {"--PASS[=OPTIONS]", 0, NULL, OPTION_DOC,
@@ -46,7 +49,8 @@ static const struct argp_option flags[] = {
      1},
 
     {.doc = "Output:", .group = 2},
-    {"output", 'o', "FILE", 0, "Write to FILE, for --emit=bundle a folder, instead of stdout", 2},
+    {"output", 'o', "FILE", 0,
+     "Write to FILE, for bundle and candidates a folder, instead of stdout", 2},
     {"mlir-print-op-generic", KEY_GENERIC, NULL, 0, "Print every op in its generic form", 2},
 
     {.doc = "Code generation:", .group = 3},
@@ -270,6 +274,14 @@ static void print_version(FILE *stream, struct argp_state *state) {
   fprintf(stream, "moe-opt %s (LLVM %u.%u.%u)\n", moe_compiler_version(), major, minor, patch);
 }
 
+bool options_emits_candidates(const options_t *options) {
+  return options->emit && !strcmp(options->emit, "candidates");
+}
+
+bool options_emits_folder(const options_t *options) {
+  return options_emits_candidates(options) || (options->emit && !strcmp(options->emit, "bundle"));
+}
+
 static void check_combinations(const options_t *options) {
   bool is_question = options->list_passes || options->list_stages || options->show_dialects;
   if (is_question && (options->emit || options->pipeline || options->num_pass_flags))
@@ -282,11 +294,12 @@ static void check_combinations(const options_t *options) {
   if (options->run_reproducer &&
       (options->emit || options->pipeline || options->num_pass_flags || options->split_input))
     options_fail("a reproducer says itself what to run");
-  bool is_bundle = options->emit && !strcmp(options->emit, "bundle");
-  if (is_bundle && (!options->output || !strcmp(options->output, "-")))
-    options_fail("--emit=bundle writes a folder; name it with -o");
-  if (is_bundle && options->split_input)
-    options_fail("--emit=bundle writes one folder; it cannot be combined with --split-input-file");
+  bool is_folder = options_emits_folder(options);
+  if (is_folder && (!options->output || !strcmp(options->output, "-")))
+    options_fail("--emit=%s writes a folder; name it with -o", options->emit);
+  if (is_folder && options->split_input)
+    options_fail("--emit=%s writes one folder; it cannot be combined with --split-input-file",
+                 options->emit);
 }
 
 void options_parse(int argc, char **argv, options_t *out_options) {

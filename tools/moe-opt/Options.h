@@ -22,7 +22,7 @@ typedef struct pass_flag_t {
 typedef struct options_t {
   const char *input;    /* a path, or "-" for stdin */
   const char *output;   /* a path, or NULL for stdout */
-  const char *emit;     /* a stage, or NULL */
+  const char *emit;     /* a stage, "candidates", or NULL */
   const char *pipeline; /* --pass-pipeline, or NULL */
   pass_flag_t *pass_flags;
   size_t num_pass_flags;
@@ -42,6 +42,11 @@ void options_parse(int argc, char **argv, options_t *out_options);
 
 /* Frees the pass flags. */
 void options_free(options_t *options);
+
+/* Whether a bundle for each candidate is asked for, which is no stage; whether what is asked for is a
+ * folder. */
+bool options_emits_candidates(const options_t *options);
+bool options_emits_folder(const options_t *options);
 
 /* Says that no flag and no pass has this name, and what may have been meant. */
 void options_report_unknown_flag(const char *flag);

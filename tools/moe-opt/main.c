@@ -3,6 +3,7 @@
  *   moe-opt x.mlir --emit=ptx -o x.ptx
  *   moe-opt x.mlir --moe-verify --canonicalize
  *   moe-opt x.mlir --emit=bundle -o x/
+ *   moe-opt x.mlir --emit=candidates -o x/
  *
  * Why it exists: it is the whole compiler on the command line, one stage or pass at a time where
  * wanted.
@@ -126,8 +127,10 @@ static moe_status_t take_pass_flags(session_t *session) {
 static moe_status_t check_plan(session_t *session) {
   moe_status_t status = take_pass_flags(session);
   const char *pipeline = session->options.pipeline, *shown = NULL;
-  if (status == MOE_OK && session->options.emit)
-    status = moe_compiler_stage_pipeline(session->compiler, session->options.emit, &pipeline);
+  const char *stage =
+      options_emits_candidates(&session->options) ? "bundle" : session->options.emit;
+  if (status == MOE_OK && stage)
+    status = moe_compiler_stage_pipeline(session->compiler, stage, &pipeline);
   moe__text_t copy = {0}; /* the compiler's next call ends the life of its answer */
   if (status == MOE_OK && pipeline) {
     moe__text_put(&copy, pipeline);
@@ -143,13 +146,15 @@ static moe_status_t check_plan(session_t *session) {
 static moe_status_t compile(session_t *session, moe_module_t *module) {
   const options_t *options = &session->options;
   moe_status_t status = MOE_OK;
+  if (options_emits_candidates(options))
+    return moe_module_write_candidates(module, options->output);
   if (options->pipeline)
     status = moe_module_run(module, options->pipeline);
   else if (options->emit)
     status = moe_module_lower(module, options->emit);
   if (status != MOE_OK)
     return status;
-  if (options->emit && !strcmp(options->emit, "bundle"))
+  if (options_emits_folder(options))
     return moe_module_write_bundle(module, options->output);
 
   const char *text;
@@ -210,7 +215,7 @@ static moe_status_t run_pieces(session_t *session, const char *name, const moe__
 
 static moe_status_t write_result(const session_t *session) {
   const options_t *options = &session->options;
-  if (options->emit && !strcmp(options->emit, "bundle"))
+  if (options_emits_folder(options))
     return MOE_OK;
   bool is_binary = options->emit && !strcmp(options->emit, "cubin");
   if (is_binary && !options->output && isatty(STDOUT_FILENO))
@@ -229,6 +234,9 @@ static moe_status_t run(session_t *session) {
   if (options->run_reproducer &&
       !(source_read(options->input, &text) && reproducer_read(name, text.data, options, &storage)))
     status = MOE_INVALID_INPUT;
+  /* A folder that a reproducer would make has no place, unless one is named. */
+  if (options->run_reproducer && options_emits_folder(options) && !options->output)
+    options->output = "/dev/null";
   if (status == MOE_OK)
     status = moe_compiler_create(&options->compiler, &session->compiler);
   if (status == MOE_OK)

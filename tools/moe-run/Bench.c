@@ -20,17 +20,22 @@
  * everything: a timed launch never waits for the host. */
 enum { FLUSH_L2_FACTOR = 4, SINK_BYTES = 2 << 20, FILLS = 4, WARM_UP = 10 };
 
+/* A timed function at work. */
+typedef struct lane_t {
+  moe_rt_call_t *prepared;
+  float *milliseconds; /* of each launch; owned */
+} lane_t;
+
 typedef struct bench_t {
   const moe__target_t *target;
   moe__device_call_t call;
-  double flops;    /* of its products */
-  bool has_flops;  /* it has products */
-  size_t bytes;    /* each argument read once, each result written once */
+  lane_t *lanes; /* of the functions, and at the end of the copy, which has nothing prepared */
+  int lane_count;
+  size_t bytes;
   void *from, *to; /* of the copy, bytes / 2 each: read and write together are as many */
   void *flush, *sink;
   size_t flush_bytes;
-  void *begin, *end;    /* events */
-  float *kernel, *copy; /* milliseconds of each run */
+  void *begin, *end; /* events */
 } bench_t;
 
 static moe_rt_status_t flush_cache(bench_t *bench) {
@@ -44,20 +49,21 @@ static moe_rt_status_t flush_cache(bench_t *bench) {
   return status;
 }
 
-/* Times the call's launch, or the copy. */
-static moe_rt_status_t time_once(bench_t *bench, bool kernel, float *out_milliseconds) {
+/* Times a launch, or the copy. */
+static moe_rt_status_t time_once(bench_t *bench, lane_t *lane, int slot) {
   moe_rt_device_t *device = bench->target->device;
   void *stream = bench->call.stream;
   moe_rt_status_t status = flush_cache(bench);
   if (!status)
     status = moe_rt_event_record(device, bench->begin, stream);
   if (!status)
-    status = kernel ? moe_rt_call_launch(bench->call.prepared, stream)
-                    : moe_rt_memory_copy(device, bench->to, bench->from, bench->bytes / 2, stream);
+    status = lane->prepared
+                 ? moe_rt_call_launch(lane->prepared, stream)
+                 : moe_rt_memory_copy(device, bench->to, bench->from, bench->bytes / 2, stream);
   if (!status)
     status = moe_rt_event_record(device, bench->end, stream);
   if (!status)
-    status = moe_rt_event_elapsed(device, bench->begin, bench->end, out_milliseconds);
+    status = moe_rt_event_elapsed(device, bench->begin, bench->end, &lane->milliseconds[slot]);
   return status;
 }
 
@@ -102,10 +108,8 @@ static moe_rt_status_t measure(bench_t *bench, int repeat) {
   moe_rt_status_t status = MOE_RT_OK;
   moe__progress_begin("timing");
   for (int i = -WARM_UP; i < repeat && !status; i++) {
-    int slot = i < 0 ? 0 : i;
-    status = time_once(bench, true, &bench->kernel[slot]);
-    if (!status)
-      status = time_once(bench, false, &bench->copy[slot]);
+    for (int lane = 0; lane < bench->lane_count && !status; lane++)
+      status = time_once(bench, &bench->lanes[lane], i < 0 ? 0 : i);
     moe__progress_update((double)(i + WARM_UP) / (repeat + WARM_UP));
   }
   moe__progress_end();
@@ -122,9 +126,13 @@ static void tear_down(bench_t *bench) {
   for (size_t i = 0; i < sizeof events / sizeof *events; i++)
     if (events[i])
       moe_rt_event_destroy(device, events[i]);
+  for (int i = 0; bench->lanes && i < bench->lane_count; i++) {
+    if (bench->lanes[i].prepared != bench->call.prepared)
+      moe_rt_call_destroy(bench->lanes[i].prepared);
+    free(bench->lanes[i].milliseconds);
+  }
+  free(bench->lanes);
   moe__device_call_free(&bench->call);
-  free(bench->kernel);
-  free(bench->copy);
 }
 
 static int by_value(const void *a, const void *b) {
@@ -140,58 +148,51 @@ static void summarize(float *milliseconds, int count, double *out_median, double
   *out_least = milliseconds[0] * 1e3;
 }
 
-static void report(const bench_t *bench, int repeat, bool json, json_t *cases) {
-  double median, least, copy_median, copy_least;
-  summarize(bench->kernel, repeat, &median, &least);
-  summarize(bench->copy, repeat, &copy_median, &copy_least);
-  double gigabytes = (double)bench->bytes / 1e9;
-  double rate = gigabytes / (median * 1e-6), copy_rate = gigabytes / (copy_median * 1e-6);
-  double teraflops = bench->flops / (median * 1e-6) / 1e12;
-  if (!json) {
-    char *arguments = moe__describe_arguments(bench->call.host);
-    if (json_array_size(cases) == 0)
-      printf("%s on %s: median of %d calls; the copy moves as many bytes\n"
-             "%-24s %12s %10s %10s %8s %10s %8s %8s%s\n",
-             bench->call.host->function->name, bench->target->words, repeat, "arguments", "bytes",
-             "median us", "least us", "GB/s", "copy us", "GB/s", "fraction",
-             bench->has_flops ? "  TFLOP/s" : "");
-    printf("%-24s %12zu %10.2f %10.2f %8.0f %10.2f %8.0f %8.3f", arguments ? arguments : "",
-           bench->bytes, median, least, rate, copy_median, copy_rate, copy_median / median);
-    if (bench->has_flops)
-      printf(" %8.1f", teraflops);
-    putchar('\n');
-    fflush(stdout);
-    free(arguments);
+/* Allocates the lanes, and prepares the functions of those that are not the call itself. */
+static int make_lanes(bench_t *bench, const moe__timed_t *timed, int count, int repeat) {
+  bench->lane_count = count + 1;
+  bench->lanes = calloc((size_t)bench->lane_count, sizeof *bench->lanes);
+  bool enough = bench->lanes != NULL;
+  for (int i = 0; enough && i < bench->lane_count; i++) {
+    bench->lanes[i].milliseconds = calloc((size_t)repeat, sizeof *bench->lanes[i].milliseconds);
+    enough = bench->lanes[i].milliseconds != NULL;
   }
-  json_t *object = json_pack(
-      "{s:o, s:I, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "arguments",
-      moe__describe_shapes(bench->call.host), "bytes", (json_int_t)bench->bytes, "calls", repeat,
-      "median_us", median, "least_us", least, "gb_per_s", rate, "copy_median_us", copy_median,
-      "copy_least_us", copy_least, "copy_gb_per_s", copy_rate, "fraction", copy_median / median);
-  if (bench->has_flops) {
-    json_object_set_new(object, "flops", json_integer((json_int_t)bench->flops));
-    json_object_set_new(object, "tflops_per_s", json_real(teraflops));
+  if (!enough)
+    return moe__input_error("out of memory");
+  moe_rt_status_t status = MOE_RT_OK;
+  for (int i = 0; i < count && !status; i++) {
+    if (timed[i].program == bench->target->program)
+      bench->lanes[i].prepared = bench->call.prepared;
+    else
+      status = moe__device_call_prepare(&bench->call, timed[i].program, timed[i].function,
+                                        &bench->lanes[i].prepared);
   }
-  json_array_append_new(cases, object);
+  return status ? moe__runtime_error(status) : MOE__OK;
 }
 
-int moe__bench(const moe__target_t *target, const moe__call_t *call, int repeat, bool json,
-               json_t *cases) {
-  bench_t bench = {.target = target};
+static int count_bytes(const moe__call_t *call, size_t *out_bytes) {
+  *out_bytes = 0;
   for (int i = 0; i < call->function->argument_count; i++)
-    bench.bytes += call->arguments[i].bytes;
+    *out_bytes += call->arguments[i].bytes;
   for (int i = 0; i < call->function->result_count; i++)
-    bench.bytes += call->results[i].bytes;
-  if (call->function->argument_count == 0 || bench.bytes < 2)
-    return moe__input_error("function '%s': there is nothing to time in a call that moves no bytes",
-                            call->function->name);
-  bench.kernel = calloc((size_t)repeat, sizeof *bench.kernel);
-  bench.copy = calloc((size_t)repeat, sizeof *bench.copy);
-  int rc = bench.kernel && bench.copy ? MOE__OK : moe__input_error("out of memory");
+    *out_bytes += call->results[i].bytes;
+  if (call->function->argument_count && *out_bytes >= 2)
+    return MOE__OK;
+  return moe__input_error("function '%s': there is nothing to time in a call that moves no bytes",
+                          call->function->name);
+}
+
+int moe__bench_time(const moe__target_t *target, const moe__call_t *call, int repeat,
+                    moe__timed_t *timed, int count, moe__timing_t *out_timing) {
+  *out_timing = (moe__timing_t){0};
+  bench_t bench = {.target = target};
+  int rc = count_bytes(call, &bench.bytes);
   if (!rc)
-    rc = moe__reference_flops(call, &bench.has_flops, &bench.flops);
+    rc = moe__reference_flops(call, &out_timing->has_flops, &out_timing->flops);
   if (!rc)
     rc = moe__device_call_make(target, call, &bench.call);
+  if (!rc)
+    rc = make_lanes(&bench, timed, count, repeat);
   if (!rc) {
     moe_rt_status_t status = set_up(&bench);
     if (!status)
@@ -199,8 +200,58 @@ int moe__bench(const moe__target_t *target, const moe__call_t *call, int repeat,
     if (status)
       rc = moe__runtime_error(status);
   }
+  out_timing->bytes = bench.bytes;
+  for (int i = 0; i < count && !rc; i++)
+    summarize(bench.lanes[i].milliseconds, repeat, &timed[i].median, &timed[i].least);
   if (!rc)
-    report(&bench, repeat, json, cases);
+    summarize(bench.lanes[count].milliseconds, repeat, &out_timing->copy_median,
+              &out_timing->copy_least);
   tear_down(&bench);
+  return rc;
+}
+
+static void report(const moe__target_t *target, const moe__call_t *call, const moe__timed_t *timed,
+                   const moe__timing_t *timing, int repeat, bool json, json_t *cases) {
+  double gigabytes = (double)timing->bytes / 1e9;
+  double rate = gigabytes / (timed->median * 1e-6);
+  double copy_rate = gigabytes / (timing->copy_median * 1e-6);
+  double fraction = timing->copy_median / timed->median;
+  double teraflops = timing->flops / (timed->median * 1e-6) / 1e12;
+  if (!json) {
+    char *arguments = moe__describe_arguments(call);
+    if (json_array_size(cases) == 0)
+      printf("%s on %s: median of %d calls; the copy moves as many bytes\n"
+             "%-24s %12s %10s %10s %8s %10s %8s %8s%s\n",
+             call->function->name, target->words, repeat, "arguments", "bytes", "median us",
+             "least us", "GB/s", "copy us", "GB/s", "fraction",
+             timing->has_flops ? "  TFLOP/s" : "");
+    printf("%-24s %12zu %10.2f %10.2f %8.0f %10.2f %8.0f %8.3f", arguments ? arguments : "",
+           timing->bytes, timed->median, timed->least, rate, timing->copy_median, copy_rate,
+           fraction);
+    if (timing->has_flops)
+      printf(" %8.1f", teraflops);
+    putchar('\n');
+    fflush(stdout);
+    free(arguments);
+  }
+  json_t *object = json_pack(
+      "{s:o, s:I, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "arguments", moe__describe_shapes(call),
+      "bytes", (json_int_t)timing->bytes, "calls", repeat, "median_us", timed->median, "least_us",
+      timed->least, "gb_per_s", rate, "copy_median_us", timing->copy_median, "copy_least_us",
+      timing->copy_least, "copy_gb_per_s", copy_rate, "fraction", fraction);
+  if (timing->has_flops) {
+    json_object_set_new(object, "flops", json_integer((json_int_t)timing->flops));
+    json_object_set_new(object, "tflops_per_s", json_real(teraflops));
+  }
+  json_array_append_new(cases, object);
+}
+
+int moe__bench(const moe__target_t *target, const moe__call_t *call, int repeat, bool json,
+               json_t *cases) {
+  moe__timed_t timed = {.program = target->program, .function = call->function};
+  moe__timing_t timing;
+  int rc = moe__bench_time(target, call, repeat, &timed, 1, &timing);
+  if (!rc)
+    report(target, call, &timed, &timing, repeat, json, cases);
   return rc;
 }

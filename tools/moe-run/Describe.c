@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 json_t *moe__describe_list(int count, const int64_t *values) {
   json_t *list = json_array();
@@ -38,4 +39,33 @@ char *moe__describe_arguments(const moe__call_t *call) {
   }
   fclose(stream);
   return text;
+}
+
+/* JSON is UTF-8; the name of a folder need not be. */
+static json_t *describe_path(const char *path) {
+  json_t *text = json_string(path);
+  char *copy = text ? NULL : strdup(path);
+  for (char *c = copy; copy && *c; c++)
+    if ((unsigned char)*c >= 0x80)
+      *c = '?';
+  if (copy)
+    text = json_string(copy);
+  free(copy);
+  return text;
+}
+
+json_t *moe__describe_outcome(const moe__options_t *options, const moe__target_t *target,
+                              const moe_rt_function_info_t *function, bool ok) {
+  static const char *const modes[] = {
+      [MOE__RUN] = "run", [MOE__CHECK] = "check", [MOE__BENCH] = "bench", [MOE__TUNE] = "tune"};
+  return json_pack("{s:s, s:o, s:s, s:s, s:s?, s:s, s:b}", "mode", modes[options->mode], "bundle",
+                   describe_path(options->bundle), "function", function->name, "device",
+                   target->name, "device_name", target->device ? target->info.name : NULL, "code",
+                   moe_rt_program_code(target->program), "ok", ok);
+}
+
+void moe__describe_print(json_t *root) {
+  json_dumpf(root, stdout, JSON_COMPACT | JSON_REAL_PRECISION(6));
+  putchar('\n');
+  json_decref(root);
 }

@@ -6,7 +6,7 @@
 #ifndef MOE_RUN_DESCRIBE_H
 #define MOE_RUN_DESCRIBE_H
 
-#include "tools/moe-run/Tensor.h"
+#include "tools/moe-run/Device.h"
 
 #include <jansson.h>
 
@@ -18,5 +18,12 @@ json_t *moe__describe_shapes(const moe__call_t *call);
 
 /* "w=8x8192x5120 offs=8", owned by the caller; NULL when out of memory. */
 char *moe__describe_arguments(const moe__call_t *call);
+
+/* What --json says whatever the mode is: mode, bundle, function, device, ok. */
+json_t *moe__describe_outcome(const moe__options_t *options, const moe__target_t *target,
+                              const moe_rt_function_info_t *function, bool ok);
+
+/* Prints the object on stdout, and frees it. */
+void moe__describe_print(json_t *root);
 
 #endif /* MOE_RUN_DESCRIBE_H */

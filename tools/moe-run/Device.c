@@ -71,8 +71,9 @@ int moe__target_open(const moe__options_t *options, moe__target_t *out_target) {
   int rc = load(options, is_auto ? "cuda" : options->device, out_target, &refused);
   if (!refused)
     return rc;
-  if (options->mode == MOE__BENCH)
-    return moe__input_error("--bench needs a CUDA device: %s", moe_rt_last_message());
+  if (options->mode == MOE__BENCH || options->mode == MOE__TUNE)
+    return moe__input_error("--%s needs a CUDA device: %s",
+                            options->mode == MOE__BENCH ? "bench" : "tune", moe_rt_last_message());
   if (!is_auto)
     return moe__input_error("%s", moe_rt_last_message());
   moe__note("no CUDA device (%s); running the emulator", moe_rt_last_message());
@@ -94,7 +95,11 @@ static int tensor_count(const moe__call_t *host) {
   return host->function->argument_count + host->function->result_count;
 }
 
-static moe_rt_status_t prepare(moe__device_call_t *call) {
+moe_rt_status_t moe__device_call_prepare(const moe__device_call_t *call,
+                                         const moe_rt_program_t *program,
+                                         const moe_rt_function_info_t *function,
+                                         moe_rt_call_t **out_prepared) {
+  *out_prepared = NULL;
   int count = tensor_count(call->host);
   DLTensor *tensors = calloc((size_t)count + 1, sizeof *tensors);
   const DLTensor **pointers = calloc((size_t)count + 1, sizeof *pointers);
@@ -112,8 +117,7 @@ static moe_rt_status_t prepare(moe__device_call_t *call) {
     pointers[i] = &tensors[i];
   }
   if (tensors && pointers)
-    status = moe_rt_call_prepare(call->target->program, call->host->function, pointers, count,
-                                 &call->prepared);
+    status = moe_rt_call_prepare(program, function, pointers, count, out_prepared);
   free(pointers);
   free(tensors);
   return status;
@@ -136,7 +140,8 @@ int moe__device_call_make(const moe__target_t *target, const moe__call_t *host,
                                        tensor->data, tensor->bytes);
   }
   if (!status)
-    status = prepare(out_call);
+    status =
+        moe__device_call_prepare(out_call, target->program, host->function, &out_call->prepared);
   return status ? moe__runtime_error(status) : MOE__OK;
 }
 

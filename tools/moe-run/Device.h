@@ -21,7 +21,7 @@ typedef struct moe__target_t {
 } moe__target_t;
 
 /* Opens the device that the options name and reads their bundle. For "auto" without a CUDA device
- * that can run it: the emulator, with a note; for a benchmark that is an error. moe__target_close
+ * that can run it: the emulator, with a note; where time is measured that is an error. moe__target_close
  * also after an error. */
 int moe__target_open(const moe__options_t *options, moe__target_t *out_target);
 void moe__target_close(moe__target_t *target);
@@ -42,6 +42,13 @@ typedef struct moe__device_call_t {
 int moe__device_call_make(const moe__target_t *target, const moe__call_t *host,
                           moe__device_call_t *out_call);
 void moe__device_call_free(moe__device_call_t *call);
+
+/* Prepares the same call of another program on the device: `function` there has the same arguments and
+ * results. The caller destroys *out_prepared. */
+moe_rt_status_t moe__device_call_prepare(const moe__device_call_t *call,
+                                         const moe_rt_program_t *program,
+                                         const moe_rt_function_info_t *function,
+                                         moe_rt_call_t **out_prepared);
 
 /* Fills all results and their guard zones with `byte`, then runs the call once and waits for it. */
 int moe__device_call_run(moe__device_call_t *call, uint8_t byte);

@@ -58,11 +58,11 @@ static void bind_tensors(const moe__launch_t *launch, int number, direction_t *o
   const moe_ref_tensor_t *results = tensors + launch->operand_count;
   out->x = out->q = out->scales = out->factors = tensors[0];
   if (is_quantize(launch)) {
-    out->q = results[2 * number];
-    out->scales = results[2 * number + 1];
+    out->q = results[(ptrdiff_t)2 * number];
+    out->scales = results[(ptrdiff_t)2 * number + 1];
   } else if (is_scale(launch)) {
-    out->scales = results[SCALE_RESULTS * number];
-    out->factors = results[SCALE_RESULTS * number + 1];
+    out->scales = results[(ptrdiff_t)SCALE_RESULTS * number];
+    out->factors = results[(ptrdiff_t)SCALE_RESULTS * number + 1];
   } else if (is_cast(launch)) {
     out->factors = tensors[1 + number];
     out->q = results[number];

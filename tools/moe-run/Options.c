@@ -3,6 +3,7 @@
  * Usage: moe-run BUNDLE [--function NAME] --in ARG=FILE[:TENSOR] ... --out FILE
  *        moe-run BUNDLE --check --random SEED --shape ARG=ExNxK
  *        moe-run BUNDLE --bench --shape ARG=ExNxK,ExNxK,...
+ *        moe-run FOLDER --tune --shape ARG=ExNxK,ExNxK,... --out tuned.mlir
  *
  * Why it exists: see Options.h. argp prints the help and the usage errors.
  *
@@ -41,6 +42,7 @@ enum {
   OPTION_THREADS,
   OPTION_CHECK,
   OPTION_BENCH,
+  OPTION_TUNE,
   OPTION_REPEAT,
   OPTION_JSON,
 };
@@ -73,13 +75,19 @@ static const struct argp_option argp_options[] = {
      "(default: equal)",
      0},
     {"shape", OPTION_SHAPE, "ARG=SHAPE[,SHAPE...]", 0,
-     "Shape of an argument, such as 8x8192x5120; --check and --bench take several, one call each",
+     "Shape of an argument, such as 8x8192x5120; --check, --bench and --tune take "
+     "several, one call each",
      0},
     {0, 0, 0, 0, "Results:", 3},
-    {"out", OPTION_OUT, "FILE", 0, "Write the results to a safetensors file", 0},
+    {"out", OPTION_OUT, "FILE", 0,
+     "Write the results to a safetensors file; with --tune, the best candidate's IR", 0},
     {"check", OPTION_CHECK, 0, 0,
      "Compare every bit of the results with the C reference; products with a bound", 0},
     {"bench", OPTION_BENCH, 0, 0, "Time the call beside a device copy of as many bytes", 0},
+    {"tune", OPTION_TUNE, 0, 0,
+     "Time the candidates in the folder BUNDLE that moe-opt --emit=candidates wrote, in turns, and "
+     "name the best",
+     0},
     {"repeat", OPTION_REPEAT, "N", 0, "Timed calls per shape (default: 50)", 0},
     {"json", OPTION_JSON, 0, 0, "Print what was done as one JSON object", 0},
     {"threads", OPTION_THREADS, "N", 0,
@@ -185,7 +193,7 @@ static void add_shapes(struct argp_state *state, moe__options_t *options, const 
 
 static void set_mode(struct argp_state *state, moe__options_t *options, moe__mode_t mode) {
   if (options->mode != MOE__RUN && options->mode != mode)
-    argp_error(state, "--check and --bench exclude each other");
+    argp_error(state, "--check, --bench and --tune exclude each other");
   options->mode = mode;
 }
 
@@ -214,13 +222,15 @@ static void check_whole(struct argp_state *state, moe__options_t *options) {
   if (options->out && !*options->out)
     argp_error(state, "--out needs the name of a file");
   if (options->mode == MOE__RUN && !options->out)
-    argp_error(state, "nothing to do: give --out, --check or --bench");
+    argp_error(state, "nothing to do: give --out, --check, --bench or --tune");
   if (options->mode == MOE__BENCH && options->out)
     argp_error(state, "--bench writes no --out");
-  if (options->mode == MOE__BENCH && !strcmp(options->device, "reference"))
-    argp_error(state, "--bench times a GPU, not the C reference");
-  if (options->mode == MOE__BENCH && !strcmp(options->device, "emu"))
-    argp_error(state, "--bench times a GPU, not the emulator");
+  bool times = options->mode == MOE__BENCH || options->mode == MOE__TUNE;
+  const char *name = options->mode == MOE__BENCH ? "bench" : "tune";
+  if (times && !strcmp(options->device, "reference"))
+    argp_error(state, "--%s times a GPU, not the C reference", name);
+  if (times && !strcmp(options->device, "emu"))
+    argp_error(state, "--%s times a GPU, not the emulator", name);
   options->case_count = 1;
   for (int i = 0; i < options->shape_count; i++) {
     int count = options->shapes[i].count;
@@ -229,9 +239,9 @@ static void check_whole(struct argp_state *state, moe__options_t *options) {
                  count);
     options->case_count = count > options->case_count ? count : options->case_count;
   }
-  if (options->case_count > 1 && options->out)
+  if (options->case_count > 1 && options->out && options->mode != MOE__TUNE)
     argp_error(state, "--out takes the results of one shape, there are %d", options->case_count);
-  if (options->mode == MOE__BENCH)
+  if (times)
     options->random = true;
   if (options->edge_blocks && !options->random)
     argp_error(state, "--edge-blocks needs --random");
@@ -299,6 +309,9 @@ static error_t parse_option(int key, char *text, struct argp_state *state) {
     return 0;
   case OPTION_BENCH:
     set_mode(state, options, MOE__BENCH);
+    return 0;
+  case OPTION_TUNE:
+    set_mode(state, options, MOE__TUNE);
     return 0;
   case OPTION_REPEAT:
     if (!parse_integer(text, MIN_REPEAT, MAX_REPEAT, &number))

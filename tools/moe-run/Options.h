@@ -34,11 +34,11 @@ typedef enum moe__groups_t {
   MOE__GROUPS_EDGE
 } moe__groups_t;
 
-typedef enum moe__mode_t { MOE__RUN, MOE__CHECK, MOE__BENCH } moe__mode_t;
+typedef enum moe__mode_t { MOE__RUN, MOE__CHECK, MOE__BENCH, MOE__TUNE } moe__mode_t;
 
 typedef struct moe__options_t {
   moe__mode_t mode;
-  const char *bundle;
+  const char *bundle;   /* for MOE__TUNE a folder of them */
   const char *function; /* NULL: the only one */
   const char *out;      /* NULL: none */
   const char *device;   /* "auto", "reference", "emu", "cuda" or "cuda:N" */

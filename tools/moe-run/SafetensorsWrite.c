@@ -1,37 +1,23 @@
 /* SafetensorsWrite.c - writes safetensors files.
  *
- * Why it exists: see Safetensors.h. A file is written beside its target and renamed, so that a
- * failure or an interrupt leaves what was there before.
+ * Why it exists: see Safetensors.h.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "tools/moe-run/Safetensors.h"
 
+#include "tools/moe-run/Replace.h"
 #include "tools/moe-run/Report.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
 #include <libgen.h>
-#include <limits.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { WRITE_CHUNK = 16 << 20, MAX_BITS = 64 };
-
-/* The unfinished file, for the signal handler, which is set only while there is one. */
-static char temporary[PATH_MAX];
-static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
-enum { SIGNAL_COUNT = sizeof signals / sizeof *signals };
-
-static void remove_and_die(int signal_number) {
-  unlink(temporary);
-  signal(signal_number, SIG_DFL);
-  raise(signal_number);
-}
+enum { MAX_BITS = 64 };
 
 /* The metadata of a permuted tensor: what its shape in the file does not say. */
 static int add_metadata(json_t *metadata, const moe__tensor_t *tensor) {
@@ -95,65 +81,26 @@ static char *make_header(const moe__tensor_t *const *ordered, int count, size_t 
   return header;
 }
 
-static int write_bytes(int fd, const void *from, size_t bytes) {
-  for (size_t done = 0; done < bytes;) {
-    size_t rest = bytes - done;
-    ssize_t put = write(fd, (const char *)from + done, rest < WRITE_CHUNK ? rest : WRITE_CHUNK);
-    if (put < 0 && errno == EINTR)
-      continue;
-    if (put < 0)
-      return -1;
-    done += (size_t)put;
-    moe__progress_update((double)done / (double)bytes);
-  }
-  return 0;
-}
+/* The tensors as their data follows. */
+typedef struct content_t {
+  const moe__tensor_t **ordered;
+  int count;
+} content_t;
 
-/* Returns 0, or -1 with errno. Closes fd. */
-static int write_file(int fd, const moe__tensor_t *const *ordered, int count) {
+static int write_content(int fd, const void *user) {
+  const content_t *content = user;
   size_t size = 0;
-  char *header = make_header(ordered, count, &size);
-  int failed = header ? write_bytes(fd, header, size) : -1;
+  char *header = make_header(content->ordered, content->count, &size);
+  int failed = header ? moe__write_bytes(fd, header, size) : -1;
   free(header);
-  for (int i = 0; i < count && !failed; i++) {
-    moe__progress_begin(ordered[i]->info->name);
-    failed = write_bytes(fd, ordered[i]->data, ordered[i]->bytes);
+  for (int i = 0; i < content->count && !failed; i++) {
+    const moe__tensor_t *tensor = content->ordered[i];
+    moe__progress_begin(tensor->info->name);
+    failed = moe__write_bytes(fd, tensor->data, tensor->bytes);
     int error = errno;
     moe__progress_end();
     errno = error;
   }
-  int error = errno;
-  if (close(fd) && !failed)
-    return -1;
-  errno = error;
-  return failed;
-}
-
-/* Writes beside `target`, then renames. Returns 0, or -1 with errno. */
-static int replace_file(const char *target, const moe__tensor_t *const *ordered, int count) {
-  if ((size_t)snprintf(temporary, sizeof temporary, "%s.XXXXXX", target) >= sizeof temporary) {
-    errno = ENAMETOOLONG;
-    return -1;
-  }
-  /* mkostemp makes files private; this one is to be like any other. */
-  mode_t mask = umask(0);
-  umask(mask);
-  struct sigaction action = {.sa_handler = remove_and_die}, before[SIGNAL_COUNT];
-  for (int i = 0; i < SIGNAL_COUNT; i++) {
-    sigaction(signals[i], NULL, &before[i]);
-    if (before[i].sa_handler != SIG_IGN)
-      sigaction(signals[i], &action, NULL);
-  }
-  int fd = mkostemp(temporary, O_CLOEXEC);
-  int failed = fd < 0 ? -1 : write_file(fd, ordered, count);
-  if (!failed)
-    failed = chmod(temporary, 0666 & ~mask) || rename(temporary, target) ? -1 : 0;
-  int error = errno;
-  if (failed && fd >= 0)
-    unlink(temporary);
-  for (int i = 0; i < SIGNAL_COUNT; i++)
-    sigaction(signals[i], &before[i], NULL);
-  errno = error;
   return failed;
 }
 
@@ -177,30 +124,15 @@ int moe__safetensors_may_write(const char *path, const char *const *inputs, int 
 }
 
 int moe__safetensors_write(const char *path, const moe__tensor_t *tensors, int count) {
-  const moe__tensor_t **ordered = calloc((size_t)count + 1, sizeof *ordered);
-  if (!ordered)
+  content_t content = {.ordered = calloc((size_t)count + 1, sizeof(moe__tensor_t *))};
+  if (!content.ordered)
     return moe__input_error("%s: out of memory", path);
   /* Wide elements first: then each tensor's data is aligned to its element. */
-  int used = 0;
   for (int bits = MAX_BITS; bits >= 8; bits /= 2)
     for (int i = 0; i < count; i++)
       if (tensors[i].dtype->bits == bits)
-        ordered[used++] = &tensors[i];
-
-  struct stat status;
-  int failed;
-  if (!stat(path, &status) && !S_ISREG(status.st_mode)) {
-    /* A device or a pipe cannot be replaced, only written to. */
-    int fd = open(path, O_WRONLY | O_CLOEXEC);
-    failed = fd < 0 ? -1 : write_file(fd, ordered, used);
-  } else {
-    char *resolved = realpath(path, NULL);
-    failed = replace_file(resolved ? resolved : path, ordered, used);
-    int error = errno;
-    free(resolved);
-    errno = error;
-  }
-  int rc = failed ? moe__input_error("%s: cannot write: %s", path, strerror(errno)) : MOE__OK;
-  free(ordered);
+        content.ordered[content.count++] = &tensors[i];
+  int rc = moe__replace(path, write_content, &content);
+  free(content.ordered);
   return rc;
 }

@@ -15,6 +15,7 @@
 #include "tools/moe-run/Reference.h"
 #include "tools/moe-run/Report.h"
 #include "tools/moe-run/Safetensors.h"
+#include "tools/moe-run/Tune.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -34,19 +35,6 @@ static void close_stdout(void) {
     fprintf(stderr, "moe-run: cannot write standard output: %s\n", strerror(errno ? errno : EIO));
     _exit(MOE__INPUT);
   }
-}
-
-/* JSON is UTF-8; the name of a folder need not be. */
-static json_t *describe_path(const char *path) {
-  json_t *text = json_string(path);
-  char *copy = text ? NULL : strdup(path);
-  for (char *c = copy; copy && *c; c++)
-    if ((unsigned char)*c >= 0x80)
-      *c = '?';
-  if (copy)
-    text = json_string(copy);
-  free(copy);
-  return text;
 }
 
 static int verify_out(const moe__options_t *options) {
@@ -110,16 +98,9 @@ static int run_case(const moe__options_t *options, const moe__target_t *target,
 
 static void print_json(const moe__options_t *options, const moe__target_t *target,
                        const moe_rt_function_info_t *function, int rc, json_t *cases) {
-  static const char *const modes[] = {
-      [MOE__RUN] = "run", [MOE__CHECK] = "check", [MOE__BENCH] = "bench"};
-  json_t *root =
-      json_pack("{s:s, s:o, s:s, s:s, s:s?, s:s, s:b, s:O}", "mode", modes[options->mode], "bundle",
-                describe_path(options->bundle), "function", function->name, "device", target->name,
-                "device_name", target->device ? target->info.name : NULL, "code",
-                moe_rt_program_code(target->program), "ok", rc == MOE__OK, "cases", cases);
-  json_dumpf(root, stdout, JSON_COMPACT | JSON_REAL_PRECISION(6));
-  putchar('\n');
-  json_decref(root);
+  json_t *root = moe__describe_outcome(options, target, function, rc == MOE__OK);
+  json_object_set(root, "cases", cases);
+  moe__describe_print(root);
 }
 
 int main(int argc, char **argv) {
@@ -131,6 +112,10 @@ int main(int argc, char **argv) {
   moe__options_parse(argc, argv, &options);
 
   int rc = options.out ? verify_out(&options) : MOE__OK;
+  if (!rc && options.mode == MOE__TUNE) {
+    rc = moe__tune(&options);
+    goto done;
+  }
   if (!rc)
     rc = moe__target_open(&options, &target);
   if (!rc) {
@@ -143,7 +128,7 @@ int main(int argc, char **argv) {
   /* A check that found a difference has something to say, other failures do not. */
   if (ready && options.json && (!rc || (options.mode == MOE__CHECK && json_array_size(cases))))
     print_json(&options, &target, function, rc, cases);
-
+done:
   json_decref(cases);
   moe__target_close(&target);
   moe__options_free(&options);

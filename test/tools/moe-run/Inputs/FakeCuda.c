@@ -5,7 +5,8 @@
  * GPU. "Device" memory is host memory, and a launch computes, by the kernel's name, what the C
  * reference does. Kernels take pointers to their tensors, then the extents (E, N, K) of the
  * high-precision one; the quantized one is column-major per expert. Those of products take E, M, K
- * and N, in that order.
+ * and N, in that order. quantize_slow takes 3 ms longer than quantize, and quantize_wrong has a wrong
+ * byte.
  *
  * FAKE_CUDA names a fault to build in: `element` (a wrong byte), `guard` (a byte past the end),
  * `unwritten` (a byte is left as it was), `random` (a byte differs from launch to launch), `nan`
@@ -135,9 +136,10 @@ ENTRY cuLibraryUnload(void *library) {
   return (void)library, SUCCESS;
 }
 ENTRY cuLibraryGetKernel(char **kernel, void *library, const char *name) {
-  static char names[4][16] = {"quantize", "dequantize", "forward", "wgrad"};
+  static char names[][16] = {"quantize", "dequantize",    "forward",
+                             "wgrad",    "quantize_slow", "quantize_wrong"};
   (void)library;
-  for (int i = 0; i < 4; i++)
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (!strcmp(names[i], name))
       return *kernel = names[i], SUCCESS;
   return NOT_FOUND;
@@ -291,7 +293,9 @@ ENTRY cuLaunchKernelEx(const void *config, const char *function, void **paramete
     return ILLEGAL_ADDRESS;
   if (!strcmp(function, "forward") || !strcmp(function, "wgrad"))
     return multiply(!strcmp(function, "wgrad"), parameters);
-  bool quantize = !strcmp(function, "quantize");
+  bool quantize = !strncmp(function, "quantize", strlen("quantize"));
+  if (!strcmp(function, "quantize_slow"))
+    nanosleep(&(struct timespec){.tv_nsec = 3000000}, NULL);
   int64_t e = *(int64_t *)parameters[3], n = *(int64_t *)parameters[4],
           k = *(int64_t *)parameters[5];
   moe_ref_tensor_t x = tensor(parameters[quantize ? 0 : 2], MOE_REF_BF16, e, n, k, false);
@@ -302,5 +306,7 @@ ENTRY cuLaunchKernelEx(const void *config, const char *function, void **paramete
   uint8_t before = ((uint8_t *)q.data)[e * n * k - 1];
   int status = moe_ref_mx_quantize(&x, 1, 32, MOE_REF_RCEIL, &q, &scales);
   build_in_fault(q.data, e * n * k, before);
+  if (!strcmp(function, "quantize_wrong"))
+    ((uint8_t *)q.data)[0] ^= 1;
   return status;
 }
