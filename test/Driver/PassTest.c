@@ -6,6 +6,7 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Target/Target.h"
 #include "passes/Passes.h"
+#include "passes/Schedule.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -88,11 +89,26 @@ moe_status_t moe__target_manifest(MlirOperation module, const moe__target_option
 }
 
 moe_status_t moe__target_write_bundle(MlirOperation module, const char *directory, moe__bytes_t ptx,
-                                      moe__bytes_t cubin, moe__bytes_t manifest) {
+                                      moe__bytes_t cubin, moe__bytes_t source,
+                                      moe__bytes_t manifest) {
   (void)directory;
   (void)ptx;
   (void)cubin;
+  (void)source;
   return moe__target_emit_ptx(module, NULL, &manifest);
+}
+
+moe_status_t moe__target_remove_bundle(MlirOperation module, const char *directory) {
+  (void)module;
+  (void)directory;
+  return MOE_OK;
+}
+
+bool moe__select_schedules(MlirOperation module, int candidate, int *out_count) {
+  (void)module;
+  (void)candidate;
+  *out_count = 1;
+  return true;
 }
 
 /* ---- The tests ---- */

@@ -5,21 +5,21 @@
 // RUN: moe-opt %t.once.mlir --moe-select-schedule | diff %t.once.mlir -
 
 // Another candidate: ops that have fewer get their default.
-// RUN: moe-opt %s --moe-select-schedule=candidate=0 | diff %t.once.mlir -
-// RUN: moe-opt %s --moe-select-schedule=candidate=5 | FileCheck %s --check-prefix=FIVE
+// RUN: moe-opt %s --moe-expand-quantize --moe-select-schedule=candidate=0 | diff %t.once.mlir -
+// RUN: moe-opt %s --moe-expand-quantize --moe-select-schedule=candidate=5 | FileCheck %s --check-prefix=FIVE
 
 #col_major = affine_map<(e, n, k) -> (e, k, n)>
 
 // The defaults. Changing one is a matter of measurements: docs/performance.
 // CHECK-LABEL: func.func @defaults
-// CHECK: "mx_quantize.quantize"{{.*}}schedule = {band = 64 : i64, blocks_per_sm = 2 : i64, output_stages = 1 : i64,
+// CHECK: "mx_quantize.quantize"{{.*}}schedule = {band = 1024 : i64, blocks_per_sm = 2 : i64, output_stages = 1 : i64,
 // CHECK-SAME: stages = 3 : i64, tile_k = 128 : i64, tile_n = 128 : i64, warps = 8 : i64}{{.*}}(tensor<?x?x?xbf16>)
-// CHECK: "mx_quantize.quantize"{{.*}}schedule = {band = 64 : i64, blocks_per_sm = 2 : i64, output_stages = 2 : i64,
+// CHECK: "mx_quantize.quantize"{{.*}}schedule = {band = 1024 : i64, blocks_per_sm = 2 : i64, output_stages = 2 : i64,
 // CHECK-SAME: stages = 2 : i64, tile_k = 64 : i64, tile_n = 128 : i64, warps = 8 : i64}{{.*}}(tensor<4x64x48xf32>)
 // FIVE-LABEL: func.func @defaults
-// FIVE: "mx_quantize.quantize"{{.*}}schedule = {band = 64 : i64, blocks_per_sm = 1 : i64, output_stages = 1 : i64,
+// FIVE: "mx_quantize.quantize"{{.*}}schedule = {band = 1024 : i64, blocks_per_sm = 1 : i64, output_stages = 1 : i64,
 // FIVE-SAME: stages = 2 : i64, tile_k = 128 : i64, tile_n = 256 : i64, warps = 16 : i64}{{.*}}(tensor<?x?x?xbf16>)
-// FIVE: "mx_quantize.quantize"{{.*}}schedule = {band = 64 : i64, blocks_per_sm = 1 : i64, output_stages = 2 : i64,
+// FIVE: "mx_quantize.quantize"{{.*}}schedule = {band = 1024 : i64, blocks_per_sm = 1 : i64, output_stages = 2 : i64,
 // FIVE-SAME: stages = 2 : i64, tile_k = 128 : i64, tile_n = 128 : i64, warps = 16 : i64}{{.*}}(tensor<4x64x48xf32>)
 func.func @defaults(%a: tensor<?x?x?xbf16>, %b: tensor<4x64x48xf32>) {
   %qa, %sa = "mx_quantize.quantize"(%a) {axis = 1 : i64, block = 32 : i64, mode = "rceil"}
@@ -35,18 +35,18 @@ func.func @defaults(%a: tensor<?x?x?xbf16>, %b: tensor<4x64x48xf32>) {
 // CHECK-LABEL: func.func @other_defaults
 // CHECK: "mx_quantize.quantize"{{.*}}axis = 1{{.*}}schedule = {band = 1 : i64, blocks_per_sm = 1 : i64, output_stages = 2 : i64, stages = 2 : i64, tile_k = 1024 : i64, tile_n = 32 : i64, warps = 16 : i64}} : (tensor<?x?xbf16>
 // CHECK: "mx_quantize.quantize"{{.*}}axis = 1{{.*}}schedule = {band = 1 : i64, blocks_per_sm = 2 : i64, output_stages = 2 : i64, stages = 2 : i64, tile_k = 256 : i64, tile_n = 32 : i64, warps = 8 : i64}} : (tensor<?x?xf32>
-// CHECK: "mx_quantize.quantize_dual"{{.*}}schedule = {band = 1 : i64, blocks_per_sm = 2 : i64, output_stages = 1 : i64, stages = 2 : i64, tile_k = 128 : i64, tile_n = 128 : i64, warps = 8 : i64}} : (tensor<?x?xbf16>
+// CHECK: "mx_quantize.quantize_dual"{{.*}}schedule = {band = 1 : i64, blocks_per_sm = 1 : i64, output_stages = 1 : i64, stages = 2 : i64, tile_k = 256 : i64, tile_n = 128 : i64, warps = 16 : i64}} : (tensor<?x?xbf16>
 // CHECK: "mx_quantize.quantize_dual"{{.*}}schedule = {band = 1 : i64, blocks_per_sm = 1 : i64, output_stages = 1 : i64, stages = 2 : i64, tile_k = 128 : i64, tile_n = 128 : i64, warps = 16 : i64}} : (tensor<?x?xf32>
 // CHECK: "mx_quantize.quantize_fp8"{{.*}}granularity = "row"{{.*}}schedule = {blocks_per_sm = 1 : i64, buffer_kb = 208 : i64, stages = 64 : i64, warps = 16 : i64}} : (tensor<?x?xbf16>
 // CHECK: "mx_quantize.quantize_fp8"{{.*}}granularity = "1x128"{{.*}}schedule = {band = 1 : i64, blocks_per_sm = 4 : i64, tile_k = 512 : i64, tile_n = 32 : i64, warps = 8 : i64}} : (tensor<?x?xbf16>
 // CHECK: "mx_quantize.quantize_fp8"{{.*}}granularity = "1x128"{{.*}}schedule = {band = 1 : i64, blocks_per_sm = 4 : i64, tile_k = 256 : i64, tile_n = 32 : i64, warps = 8 : i64}} : (tensor<?x?xf32>
 // CHECK: "mx_quantize.quantize_fp8"{{.*}}granularity = "128x128"{{.*}}schedule = {band = 1 : i64, blocks_per_sm = 4 : i64, tile_k = 128 : i64, tile_n = 128 : i64, warps = 8 : i64}} : (tensor<?x?xbf16>
 // CHECK: "mx_quantize.quantize_fp8"{{.*}}granularity = "128x128"{{.*}}schedule = {band = 1 : i64, blocks_per_sm = 2 : i64, tile_k = 128 : i64, tile_n = 128 : i64, warps = 16 : i64}} : (tensor<?x?xf32>
-// CHECK: "mx_quantize.scale_fp8"{{.*}}granularity = "tensor"{{.*}}schedule = {band = 1 : i64, blocks_per_sm = 2 : i64, rows_per_warp = 16 : i64, warps = 8 : i64}} : (tensor<?x?xbf16>
+// CHECK: "mx_quantize.scale_fp8"{{.*}}granularity = "tensor"{{.*}}schedule = {band = 1 : i64, blocks_per_sm = 1 : i64, rows_per_warp = 16 : i64, warps = 16 : i64}} : (tensor<?x?xbf16>
 // CHECK: "mx_quantize.cast_fp8"{{.*}}axis = 1{{.*}}granularity = "tensor"{{.*}}schedule = {band = 1 : i64, blocks_per_sm = 2 : i64, output_stages = 2 : i64, stages = 2 : i64, tile_k = 512 : i64, tile_n = 32 : i64, warps = 8 : i64}} : (tensor<?x?xbf16>
 // CHECK: "mx_quantize.cast_fp8"{{.*}}axis = 1{{.*}}granularity = "tensor"{{.*}}schedule = {band = 1 : i64, blocks_per_sm = 2 : i64, output_stages = 2 : i64, stages = 2 : i64, tile_k = 256 : i64, tile_n = 32 : i64, warps = 8 : i64}} : (tensor<?x?xf32>
-// CHECK: "mx_quantize.cast_fp8"{{.*}}axis = 0{{.*}}granularity = "tensor"{{.*}}schedule = {band = 64 : i64, blocks_per_sm = 2 : i64, output_stages = 2 : i64, stages = 2 : i64, tile_k = 128 : i64, tile_n = 128 : i64, warps = 8 : i64}} : (tensor<?x?xbf16>
-// CHECK: "mx_quantize.cast_fp8"{{.*}}axis = 0{{.*}}granularity = "tensor"{{.*}}schedule = {band = 64 : i64, blocks_per_sm = 2 : i64, output_stages = 2 : i64, stages = 2 : i64, tile_k = 64 : i64, tile_n = 128 : i64, warps = 8 : i64}} : (tensor<?x?xf32>
+// CHECK: "mx_quantize.cast_fp8"{{.*}}axis = 0{{.*}}granularity = "tensor"{{.*}}schedule = {band = 1024 : i64, blocks_per_sm = 2 : i64, output_stages = 2 : i64, stages = 2 : i64, tile_k = 128 : i64, tile_n = 128 : i64, warps = 8 : i64}} : (tensor<?x?xbf16>
+// CHECK: "mx_quantize.cast_fp8"{{.*}}axis = 0{{.*}}granularity = "tensor"{{.*}}schedule = {band = 1024 : i64, blocks_per_sm = 2 : i64, output_stages = 2 : i64, stages = 2 : i64, tile_k = 64 : i64, tile_n = 128 : i64, warps = 8 : i64}} : (tensor<?x?xf32>
 func.func @other_defaults(%a: tensor<?x?xbf16>, %b: tensor<?x?xf32>, %f: tensor<1xf32>) {
   %q0, %s0 = "mx_quantize.quantize"(%a) {axis = 1 : i64, block = 32 : i64, mode = "rceil"}
       : (tensor<?x?xbf16>) -> (tensor<?x?xf8E4M3FN>, tensor<?x?xf8E8M0FNU>)
