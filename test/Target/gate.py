@@ -8,7 +8,9 @@ hardware's copies is wrong or slow without any test of numbers failing. Checked 
   the code has as many tensor copies (UTMALDG, UTMASTG), casts (F2FP) and matrix products (QGMMA) as the schedule says,
   and no local memory (LDL, STL)
 
-  gate.py MOE_OPT PTXAS SCHEDULES
+Of the quantizers that bench/variants.py knows, with their default schedules, only the first of these and local memory.
+
+  gate.py MOE_OPT PTXAS BENCH        BENCH: the folder bench/
 
 SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
@@ -43,6 +45,13 @@ REGISTERS = 65536
 PRODUCTS = (("forward", "fast", 256), ("forward", "promoted", 192), ("gradient", "fast", 256), ("gradient", "promoted", 192))
 # Of a thread when the kernel starts: 384 threads share all. The roles then move them by setmaxnreg.
 PRODUCT_REGISTERS = 168
+# Families of the variants: each has kernels of its own.
+FAMILIES = (
+    "mx-tokens-row-rceil", "mx-weights-row-rceil", "mx-tokens-dual-rceil", "mx-weights-dual-rceil",
+    "fp8-row-tokens-row", "fp8-row-weights-row", "fp8-row-tokens-col", "fp8-row-weights-col", "fp8-tensor", "fp8-expert", "fp8-group",
+    "fp8-1x128", "fp8-128x128", "fp8-dual-tokens", "fp8-dual-weights", "dequantize-mx", "dequantize-(row|tensor|expert|group|1x128|128x128)",
+    "pack", "pad|unpad",
+)
 SIGNS = re.compile(r"\(C75\d\d\)|warning|error|[1-9]\d* bytes (stack frame|spill|lmem)", re.IGNORECASE)
 
 
@@ -130,8 +139,24 @@ def check_product(moe_opt, ptxas, case, accumulate, tile_n):
     return check(moe_opt, ptxas, *product_source(case, accumulate), product_counts(accumulate, tile_n), PRODUCT_REGISTERS)
 
 
+def family_sources(bench):
+    """The functions of each family, E4M3 and E5M2, bf16 and f32. Those of E5M2 sanitize."""
+    sys.path.insert(0, bench)
+    import variants
+
+    table = variants.variants()
+    for family in FAMILIES:
+        names = [name for name in table if re.match(rf"({family})-", name)]
+        functions = [re.sub(r"@\w+", "@" + re.sub(r"\W", "_", "of_" + name), table[name].source(), 1) for name in names]
+        yield family, "".join(functions)
+
+
+def check_family(moe_opt, ptxas, text):
+    return check(moe_opt, ptxas, text, None, {}, 255)
+
+
 def check(moe_opt, ptxas, text, count, expected, limit):
-    """Number of kernels in the text, the largest number of registers, and all problems."""
+    """Number of kernels in the text, None where it is not known, the largest number of registers, and all problems."""
     with tempfile.TemporaryDirectory() as folder:
         ptx, cubin = os.path.join(folder, "x.ptx"), os.path.join(folder, "x.cubin")
         compiled = subprocess.run([moe_opt, "-", "--emit=ptx", "-o", ptx], input=text, capture_output=True, text=True)
@@ -147,6 +172,7 @@ def check(moe_opt, ptxas, text, count, expected, limit):
             kernels = sass.census(file.read())
     problems = [line for line in assembled.stdout.splitlines() if SIGNS.search(line)]
     registers = [int(number) for number in re.findall(r"Used (\d+) registers", assembled.stdout)]
+    count = count or max(1, len(kernels))
     if len(registers) != count or len(kernels) != count:
         problems.append(f"{count} kernels expected, {len(registers)} reported and {len(kernels)} in the cubin")
     problems += [f"{number} registers; {limit} are allowed" for number in registers if number > limit]
@@ -159,14 +185,15 @@ def check(moe_opt, ptxas, text, count, expected, limit):
 
 
 def main():
-    moe_opt, ptxas, schedules = sys.argv[1:]
+    moe_opt, ptxas, bench = sys.argv[1:]
     failed = False
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         checks = {
             f"{row[0]} {' '.join(map(str, row[1]))}": pool.submit(check_quantize, moe_opt, ptxas, *row)
-            for row in read_schedules(schedules)
+            for row in read_schedules(os.path.join(bench, "schedules.txt"))
         }
         checks |= {" ".join(map(str, row)): pool.submit(check_product, moe_opt, ptxas, *row) for row in PRODUCTS}
+        checks |= {family: pool.submit(check_family, moe_opt, ptxas, text) for family, text in family_sources(bench)}
         for name, result in checks.items():
             count, registers, problems = result.result()
             print(f"{name}: {count} kernels, at most {registers} registers")
