@@ -25,6 +25,7 @@
 // CHECK-NOT: nvvm.mbarrier.init
 // CHECK: nvvm.fence.mbarrier.init
 // CHECK-NEXT: }
+// CHECK-NEXT: nvvm.griddepcontrol wait
 // CHECK-NEXT: nvvm.barrier{{$}}
 //
 // The quantizing warps. The only output tile must have been read before anyone writes it again.
@@ -213,18 +214,22 @@ func.func @narrow(%x: tensor<64x96xbf16>) -> (tensor<64x96xf8E4M3FN>, tensor<64x
 #col_major = affine_map<(e, n, k) -> (e, k, n)>
 
 // Both from one read: a stage is read twice and given back once. The tiles take turns: before one is sent off, the other must have been
-// read, since it is written next.
+// read, since it is written next. Scales of rows are put down in shared memory for several tiles of a row, and stored when they are done.
 // CHECK-LABEL: llvm.func @both_0(
 // CHECK-SAME: %[[XMAP:[^:]*]]: !llvm.ptr {{{[^}]*}}}, %[[QMAP:[^:]*]]: !llvm.ptr {{{[^}]*}}}, %[[QTMAP:[^:]*]]: !llvm.ptr {{{[^}]*}}},
+// CHECK: scf.for
+// CHECK: scf.for
 // CHECK: nvvm.mbarrier.try_wait.parity
 // CHECK-COUNT-8: llvm.load {{.*}} : !llvm.ptr<3> -> vector<4xi32>
 // CHECK-NOT: nvvm.mbarrier.arrive
+// CHECK-NOT: !llvm.ptr<1>
+// CHECK: llvm.store {{.*}} : i32, !llvm.ptr<3>
 // CHECK: nvvm.fence.proxy
 // CHECK-NEXT: scf.if
 // CHECK-NEXT: nvvm.cp.async.bulk.wait_group 0 {read}
 // CHECK: nvvm.barrier id =
 // CHECK-NOT: nvvm.mbarrier.arrive
-// CHECK: nvvm.cp.async.bulk.tensor.global.shared.cta %[[QMAP]],
+// CHECK-COUNT-2: nvvm.cp.async.bulk.tensor.global.shared.cta %[[QMAP]],
 // CHECK-NEXT: nvvm.cp.async.bulk.commit.group
 // CHECK-COUNT-32: llvm.load {{.*}} : !llvm.ptr<3> -> i32
 // CHECK: nvvm.mbarrier.arrive
@@ -236,7 +241,12 @@ func.func @narrow(%x: tensor<64x96xbf16>) -> (tensor<64x96xf8E4M3FN>, tensor<64x
 // CHECK: nvvm.cp.async.bulk.tensor.global.shared.cta %[[QTMAP]],
 // CHECK-NEXT: nvvm.cp.async.bulk.commit.group
 // CHECK-NOT: nvvm.cp.async.bulk.tensor.global.shared.cta
-// CHECK-COUNT-2: nvvm.cp.async.bulk.tensor.shared.cluster.global {{[^,]*}}, %[[XMAP]],
+// CHECK: scf.yield
+// CHECK: llvm.load {{.*}} : !llvm.ptr<3> -> i8
+// CHECK: llvm.store {{.*}} : i8, !llvm.ptr<1>
+// CHECK: nvvm.barrier id =
+// CHECK: scf.yield
+// CHECK-COUNT-4: nvvm.cp.async.bulk.tensor.shared.cluster.global {{[^,]*}}, %[[XMAP]],
 // CHECK-NOT: nvvm.cp.async.bulk.tensor
 //
 // RECORD-LABEL: llvm.func @both_0(

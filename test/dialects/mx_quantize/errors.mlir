@@ -644,3 +644,945 @@ func.func @dequantize_rank(%q: tensor<64x16xf8E4M3FN>, %s: tensor<2xf8E8M0FNU>) 
       : (tensor<64x16xf8E4M3FN>, tensor<2xf8E8M0FNU>) -> tensor<64x16xbf16>
   return
 }
+
+// -----
+
+// quantize_dual: blocks along both of the last two axes.
+func.func @dual_block(%a0: tensor<64x128xbf16>) {
+  // expected-error@below {{attribute 'block' is 16; it must be 32}}
+  %r:4 = "mx_quantize.quantize_dual"(%a0) {block = 16 : i64, mode = "rceil"}
+      : (tensor<64x128xbf16>) -> (tensor<64x128xf8E4M3FN>, tensor<64x4xf8E8M0FNU>, tensor<64x128xf8E4M3FN>, tensor<2x128xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+func.func @dual_mode(%a0: tensor<64x128xbf16>) {
+  // expected-error@below {{attribute 'mode' is "up"; it must be floor, rceil, ceil or even}}
+  %r:4 = "mx_quantize.quantize_dual"(%a0) {block = 32 : i64, mode = "up"}
+      : (tensor<64x128xbf16>) -> (tensor<64x128xf8E4M3FN>, tensor<64x4xf8E8M0FNU>, tensor<64x128xf8E4M3FN>, tensor<2x128xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+func.func @dual_axis(%a0: tensor<64x128xbf16>) {
+  // expected-error@below {{unknown attribute 'axis'; the op has block, mode or schedule}}
+  %r:4 = "mx_quantize.quantize_dual"(%a0) {block = 32 : i64, mode = "rceil", axis = 1 : i64}
+      : (tensor<64x128xbf16>) -> (tensor<64x128xf8E4M3FN>, tensor<64x4xf8E8M0FNU>, tensor<64x128xf8E4M3FN>, tensor<2x128xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+func.func @dual_rank_1(%a0: tensor<64xbf16>) {
+  // expected-error@below {{operand 'x' has rank 1; it must be 2 to 3}}
+  %r:4 = "mx_quantize.quantize_dual"(%a0) {block = 32 : i64, mode = "rceil"}
+      : (tensor<64xbf16>) -> (tensor<64x128xf8E4M3FN>, tensor<64x4xf8E8M0FNU>, tensor<64x128xf8E4M3FN>, tensor<2x128xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+func.func @dual_rank_4(%a0: tensor<1x1x64x128xbf16>) {
+  // expected-error@below {{operand 'x' has rank 4; it must be 2 to 3}}
+  %r:4 = "mx_quantize.quantize_dual"(%a0) {block = 32 : i64, mode = "rceil"}
+      : (tensor<1x1x64x128xbf16>) -> (tensor<64x128xf8E4M3FN>, tensor<64x4xf8E8M0FNU>, tensor<64x128xf8E4M3FN>, tensor<2x128xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+func.func @dual_rows(%a0: tensor<48x128xbf16>) {
+  // expected-error@below {{dimension 0 has size 48; both axes must have a multiple of 32, the size of a block}}
+  %r:4 = "mx_quantize.quantize_dual"(%a0) {block = 32 : i64, mode = "rceil"}
+      : (tensor<48x128xbf16>) -> (tensor<64x128xf8E4M3FN>, tensor<64x4xf8E8M0FNU>, tensor<64x128xf8E4M3FN>, tensor<2x128xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+func.func @dual_columns(%a0: tensor<4x64x16xbf16>) {
+  // expected-error@below {{dimension 2 has size 16; both axes must have a multiple of 32, the size of a block}}
+  %r:4 = "mx_quantize.quantize_dual"(%a0) {block = 32 : i64, mode = "rceil"}
+      : (tensor<4x64x16xbf16>) -> (tensor<64x128xf8E4M3FN>, tensor<64x4xf8E8M0FNU>, tensor<64x128xf8E4M3FN>, tensor<2x128xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+func.func @dual_q_rank(%a0: tensor<64x128xbf16>) {
+  // expected-error@below {{result 'q' has rank 3; it must be 2}}
+  %r:4 = "mx_quantize.quantize_dual"(%a0) {block = 32 : i64, mode = "rceil"}
+      : (tensor<64x128xbf16>) -> (tensor<1x64x128xf8E4M3FN>, tensor<64x4xf8E8M0FNU>, tensor<64x128xf8E4M3FN>, tensor<2x128xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+func.func @dual_q_size(%a0: tensor<64x128xbf16>) {
+  // expected-error@below {{result 'q' has dimension 1 of size 64; it must be 128}}
+  %r:4 = "mx_quantize.quantize_dual"(%a0) {block = 32 : i64, mode = "rceil"}
+      : (tensor<64x128xbf16>) -> (tensor<64x64xf8E4M3FN>, tensor<64x4xf8E8M0FNU>, tensor<64x128xf8E4M3FN>, tensor<2x128xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+func.func @dual_scales_size(%a0: tensor<64x128xbf16>) {
+  // expected-error@below {{result 'scales' has dimension 1 of size 128; it must be 4}}
+  %r:4 = "mx_quantize.quantize_dual"(%a0) {block = 32 : i64, mode = "rceil"}
+      : (tensor<64x128xbf16>) -> (tensor<64x128xf8E4M3FN>, tensor<64x128xf8E8M0FNU>, tensor<64x128xf8E4M3FN>, tensor<2x128xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+func.func @dual_q_t_size(%a0: tensor<64x128xbf16>) {
+  // expected-error@below {{result 'q_t' has dimension 0 of size 128; it must be 64}}
+  %r:4 = "mx_quantize.quantize_dual"(%a0) {block = 32 : i64, mode = "rceil"}
+      : (tensor<64x128xbf16>) -> (tensor<64x128xf8E4M3FN>, tensor<64x4xf8E8M0FNU>, tensor<128x64xf8E4M3FN>, tensor<2x128xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+func.func @dual_scales_t_size(%a0: tensor<64x128xbf16>) {
+  // expected-error@below {{result 'scales_t' has dimension 0 of size 64; it must be 2}}
+  %r:4 = "mx_quantize.quantize_dual"(%a0) {block = 32 : i64, mode = "rceil"}
+      : (tensor<64x128xbf16>) -> (tensor<64x128xf8E4M3FN>, tensor<64x4xf8E8M0FNU>, tensor<64x128xf8E4M3FN>, tensor<64x4xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+func.func @dual_q_t_element(%a0: tensor<64x128xbf16>) {
+  // expected-error@below {{result 'q_t' has element type bf16; it must be f8E4M3FN or f8E5M2}}
+  %r:4 = "mx_quantize.quantize_dual"(%a0) {block = 32 : i64, mode = "rceil"}
+      : (tensor<64x128xbf16>) -> (tensor<64x128xf8E4M3FN>, tensor<64x4xf8E8M0FNU>, tensor<64x128xbf16>, tensor<2x128xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+func.func @dual_scales_t_element(%a0: tensor<64x128xbf16>) {
+  // expected-error@below {{result 'scales_t' has element type f32; it must be f8E8M0FNU}}
+  %r:4 = "mx_quantize.quantize_dual"(%a0) {block = 32 : i64, mode = "rceil"}
+      : (tensor<64x128xbf16>) -> (tensor<64x128xf8E4M3FN>, tensor<64x4xf8E8M0FNU>, tensor<64x128xf8E4M3FN>, tensor<2x128xf32>)
+  return
+}
+
+// -----
+
+// quantize_fp8: ranks, axes and groups of each granularity.
+func.func @granularity(%a0: tensor<64x128xbf16>) {
+  // expected-error@below {{attribute 'granularity' is "column"; it must be row, tensor, expert, group, 1x128 or 128x128}}
+  %r:2 = "mx_quantize.quantize_fp8"(%a0) {granularity = "column", axis = 1 : i64, pow2 = true, sanitize = false}
+      : (tensor<64x128xbf16>) -> (tensor<64x128xf8E4M3FN>, tensor<64xf32>)
+  return
+}
+
+// -----
+
+func.func @pow2_is_i64(%a0: tensor<64x128xbf16>) {
+  // expected-error@below {{attribute 'pow2' has type i64; it must be a bool, true or false}}
+  %r:2 = "mx_quantize.quantize_fp8"(%a0) {granularity = "row", axis = 1 : i64, pow2 = 1 : i64, sanitize = false}
+      : (tensor<64x128xbf16>) -> (tensor<64x128xf8E4M3FN>, tensor<64xf32>)
+  return
+}
+
+// -----
+
+func.func @sanitize_is_i8(%a0: tensor<64x128xbf16>) {
+  // expected-error@below {{attribute 'sanitize' has type i8; it must be a bool, true or false}}
+  %r:2 = "mx_quantize.quantize_fp8"(%a0) {granularity = "row", axis = 1 : i64, pow2 = true, sanitize = 0 : i8}
+      : (tensor<64x128xbf16>) -> (tensor<64x128xf8E4M3FN>, tensor<64xf32>)
+  return
+}
+
+// -----
+
+func.func @no_pow2(%x: tensor<64x128xbf16>) {
+  // expected-error@below {{attribute "pow2" is expected but not provided}}
+  %r:2 = "mx_quantize.quantize_fp8"(%x) {granularity = "row", axis = 1 : i64, sanitize = false}
+      : (tensor<64x128xbf16>) -> (tensor<64x128xf8E4M3FN>, tensor<64xf32>)
+  return
+}
+
+// -----
+
+func.func @fp8_unknown_attribute(%a0: tensor<64x128xbf16>) {
+  // expected-error@below {{unknown attribute 'mode'; the op has axis, granularity, pow2, sanitize or schedule}}
+  %r:2 = "mx_quantize.quantize_fp8"(%a0) {granularity = "row", axis = 1 : i64, pow2 = true, sanitize = false, mode = "rceil"}
+      : (tensor<64x128xbf16>) -> (tensor<64x128xf8E4M3FN>, tensor<64xf32>)
+  return
+}
+
+// -----
+
+func.func @fp8_rank_1(%a0: tensor<64xbf16>) {
+  // expected-error@below {{operand 'x' has rank 1; it must be 2 to 3}}
+  %r:2 = "mx_quantize.quantize_fp8"(%a0) {granularity = "row", axis = 1 : i64, pow2 = true, sanitize = false}
+      : (tensor<64xbf16>) -> (tensor<64x128xf8E4M3FN>, tensor<64xf32>)
+  return
+}
+
+// -----
+
+func.func @fp8_rank_4(%a0: tensor<1x1x64x128xbf16>) {
+  // expected-error@below {{operand 'x' has rank 4; it must be 2 to 3}}
+  %r:2 = "mx_quantize.quantize_fp8"(%a0) {granularity = "row", axis = 3 : i64, pow2 = true, sanitize = false}
+      : (tensor<1x1x64x128xbf16>) -> (tensor<64x128xf8E4M3FN>, tensor<64xf32>)
+  return
+}
+
+// -----
+
+func.func @fp8_axis_negative(%a0: tensor<64x128xbf16>) {
+  // expected-error@below {{attribute 'axis' is -1; it must be 0 or 1, one of the last two}}
+  %r:2 = "mx_quantize.quantize_fp8"(%a0) {granularity = "row", axis = -1 : i64, pow2 = true, sanitize = false}
+      : (tensor<64x128xbf16>) -> (tensor<64x128xf8E4M3FN>, tensor<64xf32>)
+  return
+}
+
+// -----
+
+func.func @fp8_axis_rank(%a0: tensor<64x128xbf16>) {
+  // expected-error@below {{attribute 'axis' is 2; it must be 0 or 1, one of the last two}}
+  %r:2 = "mx_quantize.quantize_fp8"(%a0) {granularity = "row", axis = 2 : i64, pow2 = true, sanitize = false}
+      : (tensor<64x128xbf16>) -> (tensor<64x128xf8E4M3FN>, tensor<64xf32>)
+  return
+}
+
+// -----
+
+func.func @fp8_axis_0_of_3(%a0: tensor<4x64x128xbf16>) {
+  // expected-error@below {{attribute 'axis' is 0; it must be 1 or 2, one of the last two}}
+  %r:2 = "mx_quantize.quantize_fp8"(%a0) {granularity = "row", axis = 0 : i64, pow2 = true, sanitize = false}
+      : (tensor<4x64x128xbf16>) -> (tensor<4x64x128xf8E4M3FN>, tensor<64x128xf32>)
+  return
+}
+
+// -----
+
+func.func @axis_1x128(%a0: tensor<64x128xbf16>) {
+  // expected-error@below {{attribute 'axis' is 0; with granularity "1x128" it must be 1, the last}}
+  %r:2 = "mx_quantize.quantize_fp8"(%a0) {granularity = "1x128", axis = 0 : i64, pow2 = true, sanitize = false}
+      : (tensor<64x128xbf16>) -> (tensor<64x128xf8E4M3FN>, tensor<64x1xf32>)
+  return
+}
+
+// -----
+
+func.func @axis_128x128(%a0: tensor<4x64x128xbf16>) {
+  // expected-error@below {{attribute 'axis' is 1; with granularity "128x128" it must be 2, the last}}
+  %r:2 = "mx_quantize.quantize_fp8"(%a0) {granularity = "128x128", axis = 1 : i64, pow2 = true, sanitize = false}
+      : (tensor<4x64x128xbf16>) -> (tensor<4x64x128xf8E4M3FN>, tensor<4x1x1xf32>)
+  return
+}
+
+// -----
+
+func.func @expert_rank(%a0: tensor<64x128xbf16>) {
+  // expected-error@below {{the tensor has rank 2; with granularity "expert" it must be 3}}
+  %r:2 = "mx_quantize.quantize_fp8"(%a0) {granularity = "expert", axis = 1 : i64, pow2 = true, sanitize = false}
+      : (tensor<64x128xbf16>) -> (tensor<64x128xf8E4M3FN>, tensor<4xf32>)
+  return
+}
+
+// -----
+
+func.func @group_rank(%a0: tensor<4x64x128xbf16>, %a1: tensor<4xi32>) {
+  // expected-error@below {{the tensor has rank 3; with granularity "group" it must be 2}}
+  %r:2 = "mx_quantize.quantize_fp8"(%a0, %a1) {granularity = "group", axis = 2 : i64, pow2 = true, sanitize = false}
+      : (tensor<4x64x128xbf16>, tensor<4xi32>) -> (tensor<4x64x128xf8E4M3FN>, tensor<4xf32>)
+  return
+}
+
+// -----
+
+func.func @rank_1x128(%a0: tensor<4x64x128xbf16>) {
+  // expected-error@below {{the tensor has rank 3; with granularity "1x128" it must be 2}}
+  %r:2 = "mx_quantize.quantize_fp8"(%a0) {granularity = "1x128", axis = 2 : i64, pow2 = true, sanitize = false}
+      : (tensor<4x64x128xbf16>) -> (tensor<4x64x128xf8E4M3FN>, tensor<4x64x1xf32>)
+  return
+}
+
+// -----
+
+func.func @group_without_offs(%a0: tensor<64x128xbf16>) {
+  // expected-error@below {{operand 'offs' is missing; with granularity "group" and axis 1 there is a scale for each group}}
+  %r:2 = "mx_quantize.quantize_fp8"(%a0) {granularity = "group", axis = 1 : i64, pow2 = true, sanitize = false}
+      : (tensor<64x128xbf16>) -> (tensor<64x128xf8E4M3FN>, tensor<4xf32>)
+  return
+}
+
+// -----
+
+func.func @columns_without_offs(%a0: tensor<64x128xbf16>) {
+  // expected-error@below {{operand 'offs' is missing; with granularity "row" and axis 0 there is a scale for each group}}
+  %r:2 = "mx_quantize.quantize_fp8"(%a0) {granularity = "row", axis = 0 : i64, pow2 = true, sanitize = false}
+      : (tensor<64x128xbf16>) -> (tensor<64x128xf8E4M3FN>, tensor<4x128xf32>)
+  return
+}
+
+// -----
+
+func.func @rows_with_offs(%a0: tensor<64x128xbf16>, %a1: tensor<4xi32>) {
+  // expected-error@below {{operand 'offs' must not be there: with granularity "row" and axis 1 no scale belongs to a group}}
+  %r:2 = "mx_quantize.quantize_fp8"(%a0, %a1) {granularity = "row", axis = 1 : i64, pow2 = true, sanitize = false}
+      : (tensor<64x128xbf16>, tensor<4xi32>) -> (tensor<64x128xf8E4M3FN>, tensor<64xf32>)
+  return
+}
+
+// -----
+
+func.func @tensor_with_offs(%a0: tensor<64x128xbf16>, %a1: tensor<4xi32>) {
+  // expected-error@below {{operand 'offs' must not be there: with granularity "tensor" and axis 0 no scale belongs to a group}}
+  %r:2 = "mx_quantize.quantize_fp8"(%a0, %a1) {granularity = "tensor", axis = 0 : i64, pow2 = true, sanitize = false}
+      : (tensor<64x128xbf16>, tensor<4xi32>) -> (tensor<64x128xf8E4M3FN>, tensor<1xf32>)
+  return
+}
+
+// -----
+
+func.func @offs_rank(%a0: tensor<64x128xbf16>, %a1: tensor<4x1xi32>) {
+  // expected-error@below {{operand 'offs' has rank 2; it must be 1}}
+  %r:2 = "mx_quantize.quantize_fp8"(%a0, %a1) {granularity = "group", axis = 1 : i64, pow2 = true, sanitize = false}
+      : (tensor<64x128xbf16>, tensor<4x1xi32>) -> (tensor<64x128xf8E4M3FN>, tensor<4xf32>)
+  return
+}
+
+// -----
+
+func.func @offs_element(%a0: tensor<64x128xbf16>, %a1: tensor<4xi64>) {
+  // expected-error@below {{operand 'offs' has element type i64; it must be i32}}
+  %r:2 = "mx_quantize.quantize_fp8"(%a0, %a1) {granularity = "group", axis = 1 : i64, pow2 = true, sanitize = false}
+      : (tensor<64x128xbf16>, tensor<4xi64>) -> (tensor<64x128xf8E4M3FN>, tensor<4xf32>)
+  return
+}
+
+// -----
+
+func.func @too_many_groups(%a0: tensor<64x128xbf16>, %a1: tensor<1025xi32>) {
+  // expected-error@below {{there are 1025 groups; there may be at most 1024}}
+  %r:2 = "mx_quantize.quantize_fp8"(%a0, %a1) {granularity = "group", axis = 1 : i64, pow2 = true, sanitize = false}
+      : (tensor<64x128xbf16>, tensor<1025xi32>) -> (tensor<64x128xf8E4M3FN>, tensor<1025xf32>)
+  return
+}
+
+// -----
+
+func.func @fp8_x_element(%a0: tensor<64x128xf16>) {
+  // expected-error@below {{operand 'x' has element type f16; it must be bf16 or f32}}
+  %r:2 = "mx_quantize.quantize_fp8"(%a0) {granularity = "row", axis = 1 : i64, pow2 = true, sanitize = false}
+      : (tensor<64x128xf16>) -> (tensor<64x128xf8E4M3FN>, tensor<64xf32>)
+  return
+}
+
+// -----
+
+func.func @fp8_scales_element(%a0: tensor<64x128xbf16>) {
+  // expected-error@below {{result 'scales' has element type f8E8M0FNU; it must be f32}}
+  %r:2 = "mx_quantize.quantize_fp8"(%a0) {granularity = "row", axis = 1 : i64, pow2 = true, sanitize = false}
+      : (tensor<64x128xbf16>) -> (tensor<64x128xf8E4M3FN>, tensor<64xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+func.func @fp8_q_size(%a0: tensor<64x128xbf16>) {
+  // expected-error@below {{result 'q' has dimension 0 of size 128; it must be 64}}
+  %r:2 = "mx_quantize.quantize_fp8"(%a0) {granularity = "row", axis = 1 : i64, pow2 = true, sanitize = false}
+      : (tensor<64x128xbf16>) -> (tensor<128x64xf8E4M3FN>, tensor<64xf32>)
+  return
+}
+
+// -----
+
+func.func @row_scales(%a0: tensor<64x128xbf16>) {
+  // expected-error@below {{result 'scales' has dimension 0 of size 128; it must be 64}}
+  %r:2 = "mx_quantize.quantize_fp8"(%a0) {granularity = "row", axis = 1 : i64, pow2 = true, sanitize = false}
+      : (tensor<64x128xbf16>) -> (tensor<64x128xf8E4M3FN>, tensor<128xf32>)
+  return
+}
+
+// -----
+
+func.func @row_scales_rank(%a0: tensor<64x128xbf16>) {
+  // expected-error@below {{result 'scales' has rank 2; it must be 1}}
+  %r:2 = "mx_quantize.quantize_fp8"(%a0) {granularity = "row", axis = 1 : i64, pow2 = true, sanitize = false}
+      : (tensor<64x128xbf16>) -> (tensor<64x128xf8E4M3FN>, tensor<64x1xf32>)
+  return
+}
+
+// -----
+
+func.func @row_scales_of_experts(%a0: tensor<4x64x128xbf16>) {
+  // expected-error@below {{result 'scales' has dimension 1 of size 64; it must be 128}}
+  %r:2 = "mx_quantize.quantize_fp8"(%a0) {granularity = "row", axis = 1 : i64, pow2 = true, sanitize = false}
+      : (tensor<4x64x128xbf16>) -> (tensor<4x64x128xf8E4M3FN>, tensor<4x64xf32>)
+  return
+}
+
+// -----
+
+func.func @row_scales_of_groups(%a0: tensor<64x128xbf16>, %a1: tensor<4xi32>) {
+  // expected-error@below {{result 'scales' has dimension 0 of size 64; it must be 4}}
+  %r:2 = "mx_quantize.quantize_fp8"(%a0, %a1) {granularity = "row", axis = 0 : i64, pow2 = true, sanitize = false}
+      : (tensor<64x128xbf16>, tensor<4xi32>) -> (tensor<64x128xf8E4M3FN>, tensor<64x128xf32>)
+  return
+}
+
+// -----
+
+func.func @row_scales_of_groups_dynamic(%a0: tensor<64x128xbf16>, %a1: tensor<?xi32>) {
+  // expected-error@below {{result 'scales' has dimension 0 of size 4; it must be ?}}
+  %r:2 = "mx_quantize.quantize_fp8"(%a0, %a1) {granularity = "row", axis = 0 : i64, pow2 = true, sanitize = false}
+      : (tensor<64x128xbf16>, tensor<?xi32>) -> (tensor<64x128xf8E4M3FN>, tensor<4x128xf32>)
+  return
+}
+
+// -----
+
+func.func @tensor_scales(%a0: tensor<64x128xbf16>) {
+  // expected-error@below {{result 'scales' has dimension 0 of size 64; it must be 1}}
+  %r:2 = "mx_quantize.quantize_fp8"(%a0) {granularity = "tensor", axis = 1 : i64, pow2 = true, sanitize = false}
+      : (tensor<64x128xbf16>) -> (tensor<64x128xf8E4M3FN>, tensor<64xf32>)
+  return
+}
+
+// -----
+
+func.func @tensor_scales_rank(%a0: tensor<64x128xbf16>) {
+  // expected-error@below {{result 'scales' has rank 2; it must be 1}}
+  %r:2 = "mx_quantize.quantize_fp8"(%a0) {granularity = "tensor", axis = 1 : i64, pow2 = true, sanitize = false}
+      : (tensor<64x128xbf16>) -> (tensor<64x128xf8E4M3FN>, tensor<1x1xf32>)
+  return
+}
+
+// -----
+
+func.func @expert_scales(%a0: tensor<4x64x128xbf16>) {
+  // expected-error@below {{result 'scales' has dimension 0 of size 64; it must be 4}}
+  %r:2 = "mx_quantize.quantize_fp8"(%a0) {granularity = "expert", axis = 2 : i64, pow2 = true, sanitize = false}
+      : (tensor<4x64x128xbf16>) -> (tensor<4x64x128xf8E4M3FN>, tensor<64xf32>)
+  return
+}
+
+// -----
+
+func.func @group_scales(%a0: tensor<64x128xbf16>, %a1: tensor<4xi32>) {
+  // expected-error@below {{result 'scales' has dimension 0 of size 5; it must be 4}}
+  %r:2 = "mx_quantize.quantize_fp8"(%a0, %a1) {granularity = "group", axis = 1 : i64, pow2 = true, sanitize = false}
+      : (tensor<64x128xbf16>, tensor<4xi32>) -> (tensor<64x128xf8E4M3FN>, tensor<5xf32>)
+  return
+}
+
+// -----
+
+func.func @scales_1x128(%a0: tensor<64x144xbf16>) {
+  // expected-error@below {{result 'scales' has dimension 1 of size 1; it must be 2}}
+  %r:2 = "mx_quantize.quantize_fp8"(%a0) {granularity = "1x128", axis = 1 : i64, pow2 = true, sanitize = false}
+      : (tensor<64x144xbf16>) -> (tensor<64x144xf8E4M3FN>, tensor<64x1xf32>)
+  return
+}
+
+// -----
+
+func.func @scales_128x128(%a0: tensor<64x128xbf16>) {
+  // expected-error@below {{result 'scales' has dimension 0 of size 64; it must be 1}}
+  %r:2 = "mx_quantize.quantize_fp8"(%a0) {granularity = "128x128", axis = 1 : i64, pow2 = true, sanitize = false}
+      : (tensor<64x128xbf16>) -> (tensor<64x128xf8E4M3FN>, tensor<64x1xf32>)
+  return
+}
+
+// -----
+
+// quantize_fp8_dual.
+func.func @dual_needs_offs(%a0: tensor<64x128xbf16>) {
+  // expected-error@below {{operand 'offs' is missing; columns have a scale for each group}}
+  %r:4 = "mx_quantize.quantize_fp8_dual"(%a0) {pow2 = true, sanitize = false}
+      : (tensor<64x128xbf16>) -> (tensor<64x128xf8E4M3FN>, tensor<64xf32>, tensor<64x128xf8E4M3FN>, tensor<4x128xf32>)
+  return
+}
+
+// -----
+
+func.func @dual_needs_no_offs(%a0: tensor<4x64x128xbf16>, %a1: tensor<4xi32>) {
+  // expected-error@below {{operand 'offs' must not be there: experts are the groups}}
+  %r:4 = "mx_quantize.quantize_fp8_dual"(%a0, %a1) {pow2 = true, sanitize = false}
+      : (tensor<4x64x128xbf16>, tensor<4xi32>) -> (tensor<4x64x128xf8E4M3FN>, tensor<4x64xf32>, tensor<4x64x128xf8E4M3FN>, tensor<4x128xf32>)
+  return
+}
+
+// -----
+
+func.func @fp8_dual_rank(%a0: tensor<64xbf16>) {
+  // expected-error@below {{operand 'x' has rank 1; it must be 2 to 3}}
+  %r:4 = "mx_quantize.quantize_fp8_dual"(%a0) {pow2 = true, sanitize = false}
+      : (tensor<64xbf16>) -> (tensor<4x64x128xf8E4M3FN>, tensor<4x64xf32>, tensor<4x64x128xf8E4M3FN>, tensor<4x128xf32>)
+  return
+}
+
+// -----
+
+func.func @fp8_dual_granularity(%a0: tensor<4x64x128xbf16>) {
+  // expected-error@below {{unknown attribute 'granularity'; the op has pow2, sanitize or schedule}}
+  %r:4 = "mx_quantize.quantize_fp8_dual"(%a0) {pow2 = true, sanitize = false, granularity = "row"}
+      : (tensor<4x64x128xbf16>) -> (tensor<4x64x128xf8E4M3FN>, tensor<4x64xf32>, tensor<4x64x128xf8E4M3FN>, tensor<4x128xf32>)
+  return
+}
+
+// -----
+
+func.func @fp8_dual_scales(%a0: tensor<4x64x128xbf16>) {
+  // expected-error@below {{result 'scales' has dimension 1 of size 128; it must be 64}}
+  %r:4 = "mx_quantize.quantize_fp8_dual"(%a0) {pow2 = true, sanitize = false}
+      : (tensor<4x64x128xbf16>) -> (tensor<4x64x128xf8E4M3FN>, tensor<4x128xf32>, tensor<4x64x128xf8E4M3FN>, tensor<4x128xf32>)
+  return
+}
+
+// -----
+
+func.func @fp8_dual_scales_t(%a0: tensor<4x64x128xbf16>) {
+  // expected-error@below {{result 'scales_t' has dimension 1 of size 64; it must be 128}}
+  %r:4 = "mx_quantize.quantize_fp8_dual"(%a0) {pow2 = true, sanitize = false}
+      : (tensor<4x64x128xbf16>) -> (tensor<4x64x128xf8E4M3FN>, tensor<4x64xf32>, tensor<4x64x128xf8E4M3FN>, tensor<4x64xf32>)
+  return
+}
+
+// -----
+
+func.func @fp8_dual_q_t(%a0: tensor<4x64x128xbf16>) {
+  // expected-error@below {{result 'q_t' has dimension 1 of size 128; it must be 64}}
+  %r:4 = "mx_quantize.quantize_fp8_dual"(%a0) {pow2 = true, sanitize = false}
+      : (tensor<4x64x128xbf16>) -> (tensor<4x64x128xf8E4M3FN>, tensor<4x64xf32>, tensor<4x128x64xf8E4M3FN>, tensor<4x128xf32>)
+  return
+}
+
+// -----
+
+func.func @fp8_dual_scales_t_of_groups(%a0: tensor<64x128xbf16>, %a1: tensor<4xi32>) {
+  // expected-error@below {{result 'scales_t' has dimension 0 of size 5; it must be 4}}
+  %r:4 = "mx_quantize.quantize_fp8_dual"(%a0, %a1) {pow2 = true, sanitize = false}
+      : (tensor<64x128xbf16>, tensor<4xi32>) -> (tensor<64x128xf8E4M3FN>, tensor<64xf32>, tensor<64x128xf8E4M3FN>, tensor<5x128xf32>)
+  return
+}
+
+// -----
+
+// The two passes: scale_fp8 and cast_fp8, and the dual ones.
+func.func @scale_element(%a0: tensor<64x128xbf16>) {
+  // expected-error@below {{attribute 'element' is "f8E4M3"; it must be f8E4M3FN or f8E5M2}}
+  %r:3 = "mx_quantize.scale_fp8"(%a0) {granularity = "tensor", axis = 1 : i64, pow2 = true, sanitize = false, element = "f8E4M3"}
+      : (tensor<64x128xbf16>) -> (tensor<1xf32>, tensor<1xf32>, tensor<2x1xi32>)
+  return
+}
+
+// -----
+
+func.func @scale_factors(%a0: tensor<64x128xbf16>) {
+  // expected-error@below {{result 'factors' has dimension 0 of size 2; it must be 1}}
+  %r:3 = "mx_quantize.scale_fp8"(%a0) {granularity = "tensor", axis = 1 : i64, pow2 = true, sanitize = false, element = "f8E4M3FN"}
+      : (tensor<64x128xbf16>) -> (tensor<1xf32>, tensor<2xf32>, tensor<2x1xi32>)
+  return
+}
+
+// -----
+
+func.func @scale_state_rank(%a0: tensor<64x128xbf16>) {
+  // expected-error@below {{result 'state' has rank 1; it must be 2}}
+  %r:3 = "mx_quantize.scale_fp8"(%a0) {granularity = "tensor", axis = 1 : i64, pow2 = true, sanitize = false, element = "f8E4M3FN"}
+      : (tensor<64x128xbf16>) -> (tensor<1xf32>, tensor<1xf32>, tensor<2xi32>)
+  return
+}
+
+// -----
+
+func.func @scale_state_size(%a0: tensor<64x128xbf16>) {
+  // expected-error@below {{result 'state' has dimension 0 of size 1; it must be 2}}
+  %r:3 = "mx_quantize.scale_fp8"(%a0) {granularity = "tensor", axis = 1 : i64, pow2 = true, sanitize = false, element = "f8E4M3FN"}
+      : (tensor<64x128xbf16>) -> (tensor<1xf32>, tensor<1xf32>, tensor<1x1xi32>)
+  return
+}
+
+// -----
+
+func.func @scale_state_cells(%a0: tensor<64x128xbf16>, %a1: tensor<4xi32>) {
+  // expected-error@below {{result 'state' has dimension 1 of size 2; it must be 4}}
+  %r:3 = "mx_quantize.scale_fp8"(%a0, %a1) {granularity = "group", axis = 1 : i64, pow2 = true, sanitize = false, element = "f8E4M3FN"}
+      : (tensor<64x128xbf16>, tensor<4xi32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<2x2xi32>)
+  return
+}
+
+// -----
+
+func.func @scale_state_element(%a0: tensor<64x128xbf16>) {
+  // expected-error@below {{result 'state' has element type f32; it must be i32}}
+  %r:3 = "mx_quantize.scale_fp8"(%a0) {granularity = "tensor", axis = 1 : i64, pow2 = true, sanitize = false, element = "f8E4M3FN"}
+      : (tensor<64x128xbf16>) -> (tensor<1xf32>, tensor<1xf32>, tensor<2x1xf32>)
+  return
+}
+
+// -----
+
+func.func @scale_offs(%a0: tensor<64x128xbf16>) {
+  // expected-error@below {{operand 'offs' is missing; with granularity "group" and axis 1 there is a scale for each group}}
+  %r:3 = "mx_quantize.scale_fp8"(%a0) {granularity = "group", axis = 1 : i64, pow2 = true, sanitize = false, element = "f8E4M3FN"}
+      : (tensor<64x128xbf16>) -> (tensor<1xf32>, tensor<1xf32>, tensor<2x1xi32>)
+  return
+}
+
+// -----
+
+func.func @scale_dual_state_t(%a0: tensor<4x64x128xbf16>) {
+  // expected-error@below {{result 'state_t' has dimension 2 of size 64; it must be 128}}
+  %r:6 = "mx_quantize.scale_fp8_dual"(%a0) {pow2 = true, sanitize = false, element = "f8E4M3FN"}
+      : (tensor<4x64x128xbf16>) -> (tensor<4x64xf32>, tensor<4x64xf32>, tensor<2x4x64xi32>, tensor<4x128xf32>, tensor<4x128xf32>, tensor<2x4x64xi32>)
+  return
+}
+
+// -----
+
+func.func @scale_dual_factors_t(%a0: tensor<4x64x128xbf16>) {
+  // expected-error@below {{result 'factors_t' has dimension 1 of size 64; it must be 128}}
+  %r:6 = "mx_quantize.scale_fp8_dual"(%a0) {pow2 = true, sanitize = false, element = "f8E4M3FN"}
+      : (tensor<4x64x128xbf16>) -> (tensor<4x64xf32>, tensor<4x64xf32>, tensor<2x4x64xi32>, tensor<4x128xf32>, tensor<4x64xf32>, tensor<2x4x128xi32>)
+  return
+}
+
+// -----
+
+func.func @scale_dual_offs(%a0: tensor<64x128xbf16>) {
+  // expected-error@below {{operand 'offs' is missing; columns have a scale for each group}}
+  %r:6 = "mx_quantize.scale_fp8_dual"(%a0) {pow2 = true, sanitize = false, element = "f8E4M3FN"}
+      : (tensor<64x128xbf16>) -> (tensor<64xf32>, tensor<64xf32>, tensor<2x64xi32>, tensor<4x128xf32>, tensor<4x128xf32>, tensor<2x4x128xi32>)
+  return
+}
+
+// -----
+
+func.func @cast_factors(%a0: tensor<64x128xbf16>, %a1: tensor<64xf32>) {
+  // expected-error@below {{operand 'factors' has dimension 0 of size 64; it must be 1}}
+  %r = "mx_quantize.cast_fp8"(%a0, %a1) {granularity = "tensor", axis = 1 : i64, sanitize = false}
+      : (tensor<64x128xbf16>, tensor<64xf32>) -> tensor<64x128xf8E4M3FN>
+  return
+}
+
+// -----
+
+func.func @cast_factors_rank(%a0: tensor<64x128xbf16>, %a1: tensor<64x1xf32>) {
+  // expected-error@below {{operand 'factors' has rank 2; it must be 1}}
+  %r = "mx_quantize.cast_fp8"(%a0, %a1) {granularity = "row", axis = 1 : i64, sanitize = false}
+      : (tensor<64x128xbf16>, tensor<64x1xf32>) -> tensor<64x128xf8E4M3FN>
+  return
+}
+
+// -----
+
+func.func @cast_factors_element(%a0: tensor<64x128xbf16>, %a1: tensor<1xbf16>) {
+  // expected-error@below {{operand 'factors' has element type bf16; it must be f32}}
+  %r = "mx_quantize.cast_fp8"(%a0, %a1) {granularity = "tensor", axis = 1 : i64, sanitize = false}
+      : (tensor<64x128xbf16>, tensor<1xbf16>) -> tensor<64x128xf8E4M3FN>
+  return
+}
+
+// -----
+
+func.func @cast_pow2(%a0: tensor<64x128xbf16>, %a1: tensor<1xf32>) {
+  // expected-error@below {{unknown attribute 'pow2'; the op has axis, granularity, sanitize or schedule}}
+  %r = "mx_quantize.cast_fp8"(%a0, %a1) {granularity = "tensor", axis = 1 : i64, sanitize = false, pow2 = true}
+      : (tensor<64x128xbf16>, tensor<1xf32>) -> tensor<64x128xf8E4M3FN>
+  return
+}
+
+// -----
+
+func.func @cast_q(%a0: tensor<64x128xbf16>, %a1: tensor<1xf32>) {
+  // expected-error@below {{result 'q' has dimension 0 of size ?; it must be 64}}
+  %r = "mx_quantize.cast_fp8"(%a0, %a1) {granularity = "tensor", axis = 1 : i64, sanitize = false}
+      : (tensor<64x128xbf16>, tensor<1xf32>) -> tensor<?x128xf8E4M3FN>
+  return
+}
+
+// -----
+
+func.func @cast_offs(%a0: tensor<64x128xbf16>, %a1: tensor<1xf32>, %a2: tensor<4xi32>) {
+  // expected-error@below {{operand 'offs' must not be there: with granularity "tensor" and axis 1 no scale belongs to a group}}
+  %r = "mx_quantize.cast_fp8"(%a0, %a1, %a2) {granularity = "tensor", axis = 1 : i64, sanitize = false}
+      : (tensor<64x128xbf16>, tensor<1xf32>, tensor<4xi32>) -> tensor<64x128xf8E4M3FN>
+  return
+}
+
+// -----
+
+func.func @cast_dual_factors_t(%a0: tensor<4x64x128xbf16>, %a1: tensor<4x64xf32>, %a2: tensor<4x64xf32>) {
+  // expected-error@below {{operand 'factors_t' has dimension 1 of size 64; it must be 128}}
+  %r:2 = "mx_quantize.cast_fp8_dual"(%a0, %a1, %a2) {sanitize = false}
+      : (tensor<4x64x128xbf16>, tensor<4x64xf32>, tensor<4x64xf32>) -> (tensor<4x64x128xf8E4M3FN>, tensor<4x64x128xf8E4M3FN>)
+  return
+}
+
+// -----
+
+func.func @cast_dual_offs(%a0: tensor<4x64x128xbf16>, %a1: tensor<4x64xf32>, %a2: tensor<4x128xf32>, %a3: tensor<4xi32>) {
+  // expected-error@below {{operand 'offs' must not be there: experts are the groups}}
+  %r:2 = "mx_quantize.cast_fp8_dual"(%a0, %a1, %a2, %a3) {sanitize = false}
+      : (tensor<4x64x128xbf16>, tensor<4x64xf32>, tensor<4x128xf32>, tensor<4xi32>) -> (tensor<4x64x128xf8E4M3FN>, tensor<4x64x128xf8E4M3FN>)
+  return
+}
+
+// -----
+
+// dequantize_fp8: the same rules, with scales as operands.
+func.func @dequantize_fp8_scales(%a0: tensor<64x128xf8E4M3FN>, %a1: tensor<32xf32>) {
+  // expected-error@below {{operand 'scales' has dimension 0 of size 32; it must be 64}}
+  %r = "mx_quantize.dequantize_fp8"(%a0, %a1) {granularity = "row", axis = 1 : i64}
+      : (tensor<64x128xf8E4M3FN>, tensor<32xf32>) -> tensor<64x128xbf16>
+  return
+}
+
+// -----
+
+func.func @dequantize_fp8_scales_element(%a0: tensor<64x128xf8E4M3FN>, %a1: tensor<64xf8E8M0FNU>) {
+  // expected-error@below {{operand 'scales' has element type f8E8M0FNU; it must be f32}}
+  %r = "mx_quantize.dequantize_fp8"(%a0, %a1) {granularity = "row", axis = 1 : i64}
+      : (tensor<64x128xf8E4M3FN>, tensor<64xf8E8M0FNU>) -> tensor<64x128xbf16>
+  return
+}
+
+// -----
+
+func.func @dequantize_fp8_q_element(%a0: tensor<64x128xbf16>, %a1: tensor<64xf32>) {
+  // expected-error@below {{operand 'q' has element type bf16; it must be f8E4M3FN or f8E5M2}}
+  %r = "mx_quantize.dequantize_fp8"(%a0, %a1) {granularity = "row", axis = 1 : i64}
+      : (tensor<64x128xbf16>, tensor<64xf32>) -> tensor<64x128xbf16>
+  return
+}
+
+// -----
+
+func.func @dequantize_fp8_x(%a0: tensor<64x128xf8E4M3FN>, %a1: tensor<64xf32>) {
+  // expected-error@below {{result 'x' has dimension 1 of size 64; it must be 128}}
+  %r = "mx_quantize.dequantize_fp8"(%a0, %a1) {granularity = "row", axis = 1 : i64}
+      : (tensor<64x128xf8E4M3FN>, tensor<64xf32>) -> tensor<64x64xbf16>
+  return
+}
+
+// -----
+
+func.func @dequantize_fp8_rank(%a0: tensor<64xf8E4M3FN>, %a1: tensor<64xf32>) {
+  // expected-error@below {{operand 'q' has rank 1; it must be 2 to 3}}
+  %r = "mx_quantize.dequantize_fp8"(%a0, %a1) {granularity = "row", axis = 1 : i64}
+      : (tensor<64xf8E4M3FN>, tensor<64xf32>) -> tensor<64x128xbf16>
+  return
+}
+
+// -----
+
+func.func @dequantize_fp8_axis(%a0: tensor<64x128xf8E4M3FN>, %a1: tensor<1x1xf32>) {
+  // expected-error@below {{attribute 'axis' is 0; with granularity "128x128" it must be 1, the last}}
+  %r = "mx_quantize.dequantize_fp8"(%a0, %a1) {granularity = "128x128", axis = 0 : i64}
+      : (tensor<64x128xf8E4M3FN>, tensor<1x1xf32>) -> tensor<64x128xbf16>
+  return
+}
+
+// -----
+
+func.func @dequantize_fp8_offs(%a0: tensor<64x128xf8E4M3FN>, %a1: tensor<4xf32>) {
+  // expected-error@below {{operand 'offs' is missing; with granularity "group" and axis 0 there is a scale for each group}}
+  %r = "mx_quantize.dequantize_fp8"(%a0, %a1) {granularity = "group", axis = 0 : i64}
+      : (tensor<64x128xf8E4M3FN>, tensor<4xf32>) -> tensor<64x128xbf16>
+  return
+}
+
+// -----
+
+func.func @dequantize_fp8_sanitize(%a0: tensor<64x128xf8E4M3FN>, %a1: tensor<64xf32>) {
+  // expected-error@below {{unknown attribute 'sanitize'; the op has axis, granularity or schedule}}
+  %r = "mx_quantize.dequantize_fp8"(%a0, %a1) {granularity = "row", axis = 1 : i64, sanitize = true}
+      : (tensor<64x128xf8E4M3FN>, tensor<64xf32>) -> tensor<64x128xbf16>
+  return
+}
+
+// -----
+
+// pack_scales, pad_groups, unpad_groups.
+func.func @layout(%a0: tensor<300x5xf8E8M0FNU>) {
+  // expected-error@below {{attribute 'layout' is "32x4x4"; it must be 128x4}}
+  %r = "mx_quantize.pack_scales"(%a0) {layout = "32x4x4"}
+      : (tensor<300x5xf8E8M0FNU>) -> tensor<384x8xf8E8M0FNU>
+  return
+}
+
+// -----
+
+func.func @pack_rank(%a0: tensor<2x300x5xf8E8M0FNU>) {
+  // expected-error@below {{operand 'scales' has rank 3; it must be 2}}
+  %r = "mx_quantize.pack_scales"(%a0) {layout = "128x4"}
+      : (tensor<2x300x5xf8E8M0FNU>) -> tensor<384x8xf8E8M0FNU>
+  return
+}
+
+// -----
+
+func.func @pack_rows(%a0: tensor<300x5xf8E8M0FNU>) {
+  // expected-error@below {{result 'packed' has dimension 0 of size 300; it must be 384}}
+  %r = "mx_quantize.pack_scales"(%a0) {layout = "128x4"}
+      : (tensor<300x5xf8E8M0FNU>) -> tensor<300x8xf8E8M0FNU>
+  return
+}
+
+// -----
+
+func.func @pack_columns(%a0: tensor<300x5xf8E8M0FNU>) {
+  // expected-error@below {{result 'packed' has dimension 1 of size 5; it must be 8}}
+  %r = "mx_quantize.pack_scales"(%a0) {layout = "128x4"}
+      : (tensor<300x5xf8E8M0FNU>) -> tensor<384x5xf8E8M0FNU>
+  return
+}
+
+// -----
+
+func.func @pack_groups(%a0: tensor<300x5xf8E8M0FNU>, %a1: tensor<4xi32>) {
+  // expected-error@below {{result 'packed' has dimension 0 of size 384; it must be 896}}
+  %r = "mx_quantize.pack_scales"(%a0, %a1) {layout = "128x4"}
+      : (tensor<300x5xf8E8M0FNU>, tensor<4xi32>) -> tensor<384x8xf8E8M0FNU>
+  return
+}
+
+// -----
+
+func.func @pack_element(%a0: tensor<300x5xf32>) {
+  // expected-error@below {{operand 'scales' has element type f32; it must be f8E8M0FNU}}
+  %r = "mx_quantize.pack_scales"(%a0) {layout = "128x4"}
+      : (tensor<300x5xf32>) -> tensor<384x8xf8E8M0FNU>
+  return
+}
+
+// -----
+
+func.func @pack_offs_rank(%a0: tensor<300x5xf8E8M0FNU>, %a1: tensor<2x2xi32>) {
+  // expected-error@below {{operand 'offs' has rank 2; it must be 1}}
+  %r = "mx_quantize.pack_scales"(%a0, %a1) {layout = "128x4"}
+      : (tensor<300x5xf8E8M0FNU>, tensor<2x2xi32>) -> tensor<384x8xf8E8M0FNU>
+  return
+}
+
+// -----
+
+func.func @align_0(%a0: tensor<100x16xbf16>, %a1: tensor<4xi32>) {
+  // expected-error@below {{attribute 'align' is 0; it must be 1 to 4096}}
+  %r:2 = "mx_quantize.pad_groups"(%a0, %a1) {align = 0 : i64}
+      : (tensor<100x16xbf16>, tensor<4xi32>) -> (tensor<176x16xbf16>, tensor<4xi32>)
+  return
+}
+
+// -----
+
+func.func @align_huge(%a0: tensor<100x16xbf16>, %a1: tensor<4xi32>) {
+  // expected-error@below {{attribute 'align' is 4097; it must be 1 to 4096}}
+  %r:2 = "mx_quantize.pad_groups"(%a0, %a1) {align = 4097 : i64}
+      : (tensor<100x16xbf16>, tensor<4xi32>) -> (tensor<176x16xbf16>, tensor<4xi32>)
+  return
+}
+
+// -----
+
+func.func @pad_types(%a0: tensor<100x16xbf16>, %a1: tensor<4xi32>) {
+  // expected-error@below {{the rows that come out must have the element type of those that go in}}
+  %r:2 = "mx_quantize.pad_groups"(%a0, %a1) {align = 16 : i64}
+      : (tensor<100x16xbf16>, tensor<4xi32>) -> (tensor<176x16xf32>, tensor<4xi32>)
+  return
+}
+
+// -----
+
+func.func @pad_element(%a0: tensor<100x16xf16>, %a1: tensor<4xi32>) {
+  // expected-error@below {{operand 'x' has element type f16; it must be bf16, f32, f8E4M3FN or f8E5M2}}
+  %r:2 = "mx_quantize.pad_groups"(%a0, %a1) {align = 16 : i64}
+      : (tensor<100x16xf16>, tensor<4xi32>) -> (tensor<176x16xbf16>, tensor<4xi32>)
+  return
+}
+
+// -----
+
+func.func @pad_rank(%a0: tensor<2x100x16xbf16>, %a1: tensor<4xi32>) {
+  // expected-error@below {{operand 'x' has rank 3; it must be 2}}
+  %r:2 = "mx_quantize.pad_groups"(%a0, %a1) {align = 16 : i64}
+      : (tensor<2x100x16xbf16>, tensor<4xi32>) -> (tensor<176x16xbf16>, tensor<4xi32>)
+  return
+}
+
+// -----
+
+func.func @pad_rows(%a0: tensor<100x16xbf16>, %a1: tensor<4xi32>) {
+  // expected-error@below {{result 'padded' has dimension 0 of size 112; it must be 176}}
+  %r:2 = "mx_quantize.pad_groups"(%a0, %a1) {align = 16 : i64}
+      : (tensor<100x16xbf16>, tensor<4xi32>) -> (tensor<112x16xbf16>, tensor<4xi32>)
+  return
+}
+
+// -----
+
+func.func @pad_columns(%a0: tensor<100x16xbf16>, %a1: tensor<4xi32>) {
+  // expected-error@below {{result 'padded' has dimension 1 of size 32; it must be 16}}
+  %r:2 = "mx_quantize.pad_groups"(%a0, %a1) {align = 16 : i64}
+      : (tensor<100x16xbf16>, tensor<4xi32>) -> (tensor<176x32xbf16>, tensor<4xi32>)
+  return
+}
+
+// -----
+
+func.func @padded_offs(%a0: tensor<100x16xbf16>, %a1: tensor<4xi32>) {
+  // expected-error@below {{result 'padded_offs' has dimension 0 of size 5; it must be 4}}
+  %r:2 = "mx_quantize.pad_groups"(%a0, %a1) {align = 16 : i64}
+      : (tensor<100x16xbf16>, tensor<4xi32>) -> (tensor<176x16xbf16>, tensor<5xi32>)
+  return
+}
+
+// -----
+
+func.func @pad_groups(%a0: tensor<100x16xbf16>, %a1: tensor<2000xi32>) {
+  // expected-error@below {{there are 2000 groups; there may be at most 1024}}
+  %r:2 = "mx_quantize.pad_groups"(%a0, %a1) {align = 16 : i64}
+      : (tensor<100x16xbf16>, tensor<2000xi32>) -> (tensor<176x16xbf16>, tensor<2000xi32>)
+  return
+}
+
+// -----
+
+func.func @unpad_offs(%a0: tensor<176x16xbf16>, %a1: tensor<4xi32>, %a2: tensor<5xi32>) {
+  // expected-error@below {{operand 'padded_offs' has dimension 0 of size 5; it must be 4}}
+  %r = "mx_quantize.unpad_groups"(%a0, %a1, %a2) {align = 16 : i64}
+      : (tensor<176x16xbf16>, tensor<4xi32>, tensor<5xi32>) -> tensor<176x16xbf16>
+  return
+}
+
+// -----
+
+func.func @unpad_offs_rank(%a0: tensor<176x16xbf16>, %a1: tensor<4xi32>, %a2: tensor<4x1xi32>) {
+  // expected-error@below {{operand 'padded_offs' has rank 2; it must be 1}}
+  %r = "mx_quantize.unpad_groups"(%a0, %a1, %a2) {align = 16 : i64}
+      : (tensor<176x16xbf16>, tensor<4xi32>, tensor<4x1xi32>) -> tensor<176x16xbf16>
+  return
+}
+
+// -----
+
+func.func @unpad_rows(%a0: tensor<176x16xbf16>, %a1: tensor<4xi32>, %a2: tensor<4xi32>) {
+  // expected-error@below {{result 'x' has dimension 0 of size 100; it must be 176}}
+  %r = "mx_quantize.unpad_groups"(%a0, %a1, %a2) {align = 16 : i64}
+      : (tensor<176x16xbf16>, tensor<4xi32>, tensor<4xi32>) -> tensor<100x16xbf16>
+  return
+}
+
+// -----
+
+func.func @unpad_types(%a0: tensor<176x16xbf16>, %a1: tensor<4xi32>, %a2: tensor<4xi32>) {
+  // expected-error@below {{the rows that come out must have the element type of those that go in}}
+  %r = "mx_quantize.unpad_groups"(%a0, %a1, %a2) {align = 16 : i64}
+      : (tensor<176x16xbf16>, tensor<4xi32>, tensor<4xi32>) -> tensor<176x16xf8E4M3FN>
+  return
+}

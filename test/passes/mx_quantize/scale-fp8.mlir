@@ -47,13 +47,16 @@
 // PTX: griddepcontrol.wait
 // PTX: atom{{.*}}.max.u32
 // PTX: bar.sync
+// PTX: fence.acq_rel.gpu
 // PTX: atom{{.*}}.add.u32
+// PTX-NEXT: fence.acq_rel.gpu
 // PTX: atom{{.*}}.exch.b32
 // PTX: div.rn.f32
 // PTX: griddepcontrol.launch_dependents
 // PTX-NOT: .ftz
 func.func @tensor(%x: tensor<?x?xbf16>) -> (tensor<1xf32>, tensor<1xf32>) {
-  %s, %f, %state = "mx_quantize.scale_fp8"(%x) {axis = 1 : i64, granularity = "tensor", pow2 = true, sanitize = false, element = "f8E4M3FN"}
+  %s, %f, %state = "mx_quantize.scale_fp8"(%x) {axis = 1 : i64, granularity = "tensor", pow2 = true, sanitize = false, element = "f8E4M3FN",
+      schedule = {rows_per_warp = 16, warps = 8, blocks_per_sm = 2, band = 1}}
       : (tensor<?x?xbf16>) -> (tensor<1xf32>, tensor<1xf32>, tensor<2x1xi32>)
   return %s, %f : tensor<1xf32>, tensor<1xf32>
 }
@@ -77,7 +80,8 @@ func.func @tensor(%x: tensor<?x?xbf16>) -> (tensor<1xf32>, tensor<1xf32>) {
 // RECORD-LABEL: llvm.func @columns_0(
 // RECORD-SAME: zeroed = [3]
 func.func @columns(%w: tensor<?x?x?xbf16>) -> (tensor<?x?xf32>, tensor<?x?xf32>) {
-  %s, %f, %state = "mx_quantize.scale_fp8"(%w) {axis = 1 : i64, granularity = "row", pow2 = true, sanitize = false, element = "f8E4M3FN"}
+  %s, %f, %state = "mx_quantize.scale_fp8"(%w) {axis = 1 : i64, granularity = "row", pow2 = true, sanitize = false, element = "f8E4M3FN",
+      schedule = {rows_per_warp = 16, warps = 8, blocks_per_sm = 2, band = 1}}
       : (tensor<?x?x?xbf16>) -> (tensor<?x?xf32>, tensor<?x?xf32>, tensor<2x?x?xi32>)
   return %s, %f : tensor<?x?xf32>, tensor<?x?xf32>
 }
@@ -104,7 +108,8 @@ func.func @columns(%w: tensor<?x?x?xbf16>) -> (tensor<?x?xf32>, tensor<?x?xf32>)
 // RECORD-SAME: programmatic = true
 // RECORD-SAME: zeroed = [3, 6]
 func.func @dual(%w: tensor<?x?x?xbf16>) -> (tensor<?x?xf32>, tensor<?x?xf32>) {
-  %s, %f, %state, %st, %ft, %state_t = "mx_quantize.scale_fp8_dual"(%w) {pow2 = true, sanitize = false, element = "f8E4M3FN"}
+  %s, %f, %state, %st, %ft, %state_t = "mx_quantize.scale_fp8_dual"(%w) {pow2 = true, sanitize = false, element = "f8E4M3FN",
+      schedule = {rows_per_warp = 16, warps = 8, blocks_per_sm = 2, band = 1}}
       : (tensor<?x?x?xbf16>) -> (tensor<?x?xf32>, tensor<?x?xf32>, tensor<2x?x?xi32>, tensor<?x?xf32>, tensor<?x?xf32>, tensor<2x?x?xi32>)
   return %f, %ft : tensor<?x?xf32>, tensor<?x?xf32>
 }
@@ -130,7 +135,8 @@ func.func @dual(%w: tensor<?x?x?xbf16>) -> (tensor<?x?xf32>, tensor<?x?xf32>) {
 // RECORD-SAME: requires = [{at_least = 1 : i64, dim = [1, 0]}, {at_most = 1024 : i64, dim = [1, 0]}, {dim = [0, 1], multiple_of = 4 : i64}, {at_least = 1 : i64, dim = [0, 1]}]
 // RECORD-SAME: zeroed = [4]
 func.func @groups(%x: tensor<?x?xf32>, %offs: tensor<?xi32>) -> (tensor<?x?xf32>, tensor<?x?xf32>) {
-  %s, %f, %state = "mx_quantize.scale_fp8"(%x, %offs) {axis = 0 : i64, granularity = "row", pow2 = true, sanitize = false, element = "f8E5M2"}
+  %s, %f, %state = "mx_quantize.scale_fp8"(%x, %offs) {axis = 0 : i64, granularity = "row", pow2 = true, sanitize = false, element = "f8E5M2",
+      schedule = {rows_per_warp = 16, warps = 8, blocks_per_sm = 2, band = 1}}
       : (tensor<?x?xf32>, tensor<?xi32>) -> (tensor<?x?xf32>, tensor<?x?xf32>, tensor<2x?x?xi32>)
   return %s, %f : tensor<?x?xf32>, tensor<?x?xf32>
 }
