@@ -14,7 +14,9 @@
 #include <cmocka.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char KERNEL[] =
     "#col = affine_map<(e, n, k) -> (e, k, n)>\n"
@@ -183,6 +185,50 @@ static void artifacts_are_made_stage_by_stage(void **state) {
   moe_compiler_destroy(compiler);
 }
 
+static bool exists(const char *directory, const char *name) {
+  char path[512];
+  snprintf(path, sizeof path, "%s/%s", directory, name);
+  return access(path, F_OK) == 0;
+}
+
+static void candidates_are_written(void **state) {
+  (void)state;
+  seen_t seen;
+  moe_compiler_t *compiler = create(&seen);
+  moe_module_t *module = parse(compiler, KERNEL);
+  char directory[] = "candidates-XXXXXX";
+  assert_non_null(mkdtemp(directory));
+  assert_int_equal(moe_module_write_candidates(module, directory), MOE_OK);
+  assert_true(exists(directory, "0/manifest.json") && exists(directory, "0/source.mlir"));
+  assert_true(exists(directory, "1/manifest.json") && exists(directory, "1/source.mlir"));
+
+  /* The module itself got none of the schedules, and goes on as it was. */
+  const char *text;
+  size_t length;
+  assert_int_equal(moe_module_print(module, false, &text, &length), MOE_OK);
+  assert_null(strstr(text, "schedule"));
+  assert_int_equal(moe_module_lower(module, "scheduled"), MOE_OK);
+  assert_int_equal(moe_module_write_candidates(module, directory), MOE_OK);
+  assert_false(exists(directory, "1"));
+
+  assert_int_equal(moe_module_write_candidates(module, "/dev/null"), MOE_IO_ERROR);
+  assert_string_equal(seen.message, "cannot create the folder '/dev/null/0': Not a directory");
+  moe_module_destroy(module);
+
+  module = parse(compiler, "module {}");
+  assert_int_equal(moe_module_write_candidates(module, directory), MOE_INVALID_INPUT);
+  moe_module_destroy(module);
+  moe_compiler_destroy(compiler);
+  static const char *const files[] = {"0/manifest.json", "0/source.mlir", "0/kernels.ptx",
+                                      "0/kernels.cubin", "0"};
+  for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s", directory, files[i]);
+    remove(path);
+  }
+  assert_int_equal(rmdir(directory), 0);
+}
+
 static void tables_are_complete(void **state) {
   (void)state;
   size_t num_passes, num_options, num_stages, num_dialects;
@@ -251,6 +297,7 @@ int main(void) {
       cmocka_unit_test(only_the_given_bytes_are_read),
       cmocka_unit_test(pipelines_are_checked_and_run),
       cmocka_unit_test(artifacts_are_made_stage_by_stage),
+      cmocka_unit_test(candidates_are_written),
       cmocka_unit_test(tables_are_complete),
       cmocka_unit_test(threads_have_a_compiler_each),
       cmocka_unit_test(texts_of_enumerations),

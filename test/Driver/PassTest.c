@@ -62,7 +62,7 @@ bool moe__run_contradict(MlirOperation module, const moe__pass_t *pass) {
   return true;
 }
 
-/* ---- lib/Target, of which these tests want nothing ---- */
+/* ---- lib/Target and schedules, of which these tests want nothing ---- */
 
 moe_status_t moe__target_emit_ptx(MlirOperation module, const moe__target_options_t *options,
                                   moe__bytes_t *out_ptx) {
@@ -99,16 +99,15 @@ moe_status_t moe__target_write_bundle(MlirOperation module, const char *director
 }
 
 moe_status_t moe__target_remove_bundle(MlirOperation module, const char *directory) {
-  (void)module;
   (void)directory;
-  return MOE_OK;
+  return moe__target_emit_ptx(module, NULL, NULL);
 }
 
 bool moe__select_schedules(MlirOperation module, int candidate, int *out_count) {
   (void)module;
   (void)candidate;
-  *out_count = 1;
-  return true;
+  (void)out_count;
+  return false;
 }
 
 /* ---- The tests ---- */

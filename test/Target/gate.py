@@ -1,4 +1,4 @@
-"""The code gate: assembles every variant of every kernel and looks at the machine code.
+"""The code gate: assembles every candidate of every kernel and looks at the machine code.
 
 Why: ptxas returns success where it has dropped a setmaxnreg or spilled registers, and a kernel that spills or misses the
 hardware's copies is wrong or slow without any test of numbers failing. Checked per kernel:
@@ -8,13 +8,16 @@ hardware's copies is wrong or slow without any test of numbers failing. Checked 
   the code has as many tensor copies (UTMALDG, UTMASTG), casts (F2FP) and matrix products (QGMMA) as the schedule says,
   and no local memory (LDL, STL)
 
-Of the quantizers that bench/variants.py knows, with their default schedules, only the first of these and local memory.
+That is done in all types and modes with column-major MX quantization and products. Of the other variants of bench/variants.py
+those that are timed are compiled for each candidate of moe-select-schedule; ptxas says nothing, and there is no local memory.
 
-  gate.py MOE_OPT PTXAS BENCH        BENCH: the folder bench/
+  gate.py MOE_OPT PTXAS             the former
+  gate.py MOE_OPT PTXAS VARIANTS    the latter
 
 SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
 import concurrent.futures
+import importlib.util
 import itertools
 import os
 import re
@@ -27,57 +30,53 @@ import sass
 FIELDS = ("tile_n", "tile_k", "stages", "output_stages", "warps", "blocks_per_sm", "band")
 MODES = ("floor", "rceil", "ceil", "even")
 TYPES = ("f8E4M3FN", "f8E5M2")
-# The default schedules, and those with the fewest registers that the compiler allows.
-MORE_SCHEDULES = """
-bf16 128 128 3 1 8 2 64
-bf16 128 128 1 1 8 3 64
-bf16 256 64 1 1 8 3 64
-bf16 128 128 1 1 4 4 64
-f32  128 64 2 2 8 2 64
-f32  128 64 1 1 8 3 1
-f32  128 128 1 2 16 1 64
-"""
+# Beside the candidates: the schedules with the fewest registers that the compiler allows.
+MORE_SCHEDULES = [
+    ("bf16", (128, 128, 1, 1, 8, 3, 64)),
+    ("bf16", (256, 64, 1, 1, 8, 3, 64)),
+    ("bf16", (128, 128, 1, 1, 4, 4, 64)),
+    ("f32", (128, 64, 1, 1, 8, 3, 1)),
+]
 # Registers of a thread, by type of x: what the code needs today and a little more. A jump is a surprise that
 # should be looked at before this table is changed.
 BUDGET = {"bf16": 128, "f32": 88}
 REGISTERS = 65536
-# Products: case, accumulate and tile_n of the default schedules.
-PRODUCTS = (("forward", "fast", 256), ("forward", "promoted", 192), ("gradient", "fast", 256), ("gradient", "promoted", 192))
+PRODUCT_FIELDS = ("tile_n", "stages", "band")
+PRODUCTS = tuple(itertools.product(("forward", "gradient"), ("fast", "promoted")))
 # Of a thread when the kernel starts: 384 threads share all. The roles then move them by setmaxnreg.
 PRODUCT_REGISTERS = 168
-# Families of the variants: each has kernels of its own.
-FAMILIES = (
-    "mx-tokens-row-rceil", "mx-weights-row-rceil", "mx-tokens-dual-rceil", "mx-weights-dual-rceil",
-    "fp8-row-tokens-row", "fp8-row-weights-row", "fp8-row-tokens-col", "fp8-row-weights-col", "fp8-tensor", "fp8-expert", "fp8-group",
-    "fp8-1x128", "fp8-128x128", "fp8-dual-tokens", "fp8-dual-weights", "dequantize-mx", "dequantize-(row|tensor|expert|group|1x128|128x128)",
-    "pack", "pad|unpad",
-)
 SIGNS = re.compile(r"\(C75\d\d\)|warning|error|[1-9]\d* bytes (stack frame|spill|lmem)", re.IGNORECASE)
 
 
-def read_schedules(path):
-    """Those of the kernels that write columns: lines such as mx-tokens-col-rceil-bf16-f8E4M3FN tile_n = 128, ..."""
-    rows = [line.split() for line in MORE_SCHEDULES.strip().splitlines()]
-    with open(path) as file:
-        for line in file:
-            name = re.match(r"mx-\w+-col-\w+-(bf16|f32)-", line)
-            if name:
-                fields = dict(re.findall(r"(\w+) = (\d+)", line))
-                rows.append([name[1]] + [fields[field] for field in FIELDS])
-    return sorted({(row[0], tuple(int(value) for value in row[1:])) for row in rows})
+def candidates(moe_opt, text, fields):
+    """The schedules that moe-select-schedule knows for the ops of the text, which are of one class."""
+    found = []
+    while True:
+        command = [moe_opt, "-", f"--moe-select-schedule=candidate={len(found)}"]
+        scheduled = subprocess.run(command, input=text, capture_output=True, text=True)
+        if scheduled.returncode:
+            if not found or "there is no candidate" not in scheduled.stderr:
+                sys.exit(scheduled.stderr)
+            return found
+        schedule = re.search(r"schedule = {([^}]*)}", scheduled.stdout)[1]
+        values = dict(re.findall(r"(\w+) = (\d+)", schedule))
+        found.append(tuple(int(values[field]) for field in fields))
+
+
+def schedule_text(fields, schedule):
+    return f", schedule = {{{', '.join(f'{name} = {value}' for name, value in zip(fields, schedule))}}}" if schedule else ""
 
 
 def quantize_source(x, schedule):
     """One function for each mode, type of q, and static or dynamic sizes."""
     functions = []
-    fields = ", ".join(f"{name} = {value}" for name, value in zip(FIELDS, schedule))
     for mode, q, (sizes, scale_sizes) in itertools.product(MODES, TYPES, (("?x?x?", "?x?x?"), ("8x160x1408", "8x5x1408"))):
         results = f"tensor<{sizes}x{q}, #col_major>, tensor<{scale_sizes}xf8E8M0FNU>"
         name = f"{mode}_{q}_{'dynamic' if '?' in sizes else 'static'}"
         functions.append(
             f"func.func @{name}(%w: tensor<{sizes}x{x}>) -> ({results}) {{\n"
-            f'  %q, %s = "mx_quantize.quantize"(%w) {{axis = 1 : i64, block = 32 : i64, mode = "{mode}",\n'
-            f"      schedule = {{{fields}}}}} : (tensor<{sizes}x{x}>) -> ({results})\n"
+            f'  %q, %s = "mx_quantize.quantize"(%w) {{axis = 1 : i64, block = 32 : i64, mode = "{mode}"'
+            f"{schedule_text(FIELDS, schedule)}}} : (tensor<{sizes}x{x}>) -> ({results})\n"
             f"  return %q, %s : {results}\n}}\n"
         )
     return "#col_major = affine_map<(e, n, k) -> (e, k, n)>\n" + "".join(functions), len(functions)
@@ -101,7 +100,7 @@ def check_quantize(moe_opt, ptxas, x, schedule):
     return check(moe_opt, ptxas, *quantize_source(x, schedule), quantize_counts(x, schedule), limit)
 
 
-def product_source(case, accumulate):
+def product_source(case, accumulate, schedule):
     """One function for each pair of types, and static or dynamic sizes."""
     functions = []
     for a, b, is_static in itertools.product(TYPES, TYPES, (False, True)):
@@ -114,7 +113,8 @@ def product_source(case, accumulate):
         arguments = ", ".join(f"%{i}: {operand}" for i, operand in enumerate(operands))
         functions.append(
             f"func.func @{a}_{b}_{'static' if is_static else 'dynamic'}({arguments}) -> {result} {{\n"
-            f'  %out = "scaled_grouped_mm.scaled_mm"(%0, %1, %2, %3, %4) {{accumulate = "{accumulate}"}}\n'
+            f'  %out = "scaled_grouped_mm.scaled_mm"(%0, %1, %2, %3, %4) {{accumulate = "{accumulate}"'
+            f"{schedule_text(PRODUCT_FIELDS, schedule)}}}\n"
             f"      : ({', '.join(operands)}) -> {result}\n"
             f"  return %out : {result}\n}}\n"
         )
@@ -135,28 +135,40 @@ def product_counts(accumulate, tile_n):
     }
 
 
-def check_product(moe_opt, ptxas, case, accumulate, tile_n):
-    return check(moe_opt, ptxas, *product_source(case, accumulate), product_counts(accumulate, tile_n), PRODUCT_REGISTERS)
+def check_product(moe_opt, ptxas, case, accumulate, schedule):
+    text, count = product_source(case, accumulate, schedule)
+    return check(moe_opt, ptxas, text, count, product_counts(accumulate, schedule[0]), PRODUCT_REGISTERS)
 
 
-def family_sources(bench):
-    """The functions of each family, E4M3 and E5M2, bf16 and f32. Those of E5M2 sanitize."""
-    sys.path.insert(0, bench)
-    import variants
+def check_variant(moe_opt, ptxas, variant):
+    """Number of candidates, of kernels, and all problems. What ptxas says, moe-opt says."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [moe_opt, "-", "--emit=candidates", f"--ptxas={ptxas}", f"--reproducer={os.devnull}", "-o", folder]
+        compiled = subprocess.run(command, input=variant.source(), capture_output=True, text=True)
+        if compiled.returncode:
+            return 0, 0, [compiled.stderr]
+        numbers, kernels, problems = os.listdir(folder), 0, []
+        for number in numbers:
+            with open(os.path.join(folder, number, "kernels.cubin"), "rb") as file:
+                census = sass.census(file.read())
+            kernels += len(census)
+            problems += [f"candidate {number}: {kernel} has local memory" for kernel, counts in census.items()
+                         if counts["LDL"] + counts["STL"]]
+        return len(numbers), kernels, problems
 
-    table = variants.variants()
-    for family in FAMILIES:
-        names = [name for name in table if re.match(rf"({family})-", name)]
-        functions = [re.sub(r"@\w+", "@" + re.sub(r"\W", "_", "of_" + name), table[name].source(), 1) for name in names]
-        yield family, "".join(functions)
 
-
-def check_family(moe_opt, ptxas, text):
-    return check(moe_opt, ptxas, text, None, {}, 255)
+def read_variants(path):
+    """Those that are timed. Of what comes in rank 2 and 3, rank 2: the code is the same but for the tile's origin."""
+    spec = importlib.util.spec_from_file_location("variants", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    table = module.variants()
+    return {name: variant for name, variant in table.items()
+            if variant.is_timed() and not ("-weights-" in name and name.replace("-weights-", "-tokens-") in table)}
 
 
 def check(moe_opt, ptxas, text, count, expected, limit):
-    """Number of kernels in the text, None where it is not known, the largest number of registers, and all problems."""
+    """Number of kernels in the text, the largest number of registers, and all problems."""
     with tempfile.TemporaryDirectory() as folder:
         ptx, cubin = os.path.join(folder, "x.ptx"), os.path.join(folder, "x.cubin")
         compiled = subprocess.run([moe_opt, "-", "--emit=ptx", "-o", ptx], input=text, capture_output=True, text=True)
@@ -172,7 +184,6 @@ def check(moe_opt, ptxas, text, count, expected, limit):
             kernels = sass.census(file.read())
     problems = [line for line in assembled.stdout.splitlines() if SIGNS.search(line)]
     registers = [int(number) for number in re.findall(r"Used (\d+) registers", assembled.stdout)]
-    count = count or max(1, len(kernels))
     if len(registers) != count or len(kernels) != count:
         problems.append(f"{count} kernels expected, {len(registers)} reported and {len(kernels)} in the cubin")
     problems += [f"{number} registers; {limit} are allowed" for number in registers if number > limit]
@@ -184,22 +195,48 @@ def check(moe_opt, ptxas, text, count, expected, limit):
     return count, max(registers, default=0), problems
 
 
-def main():
-    moe_opt, ptxas, bench = sys.argv[1:]
+def check_structure(moe_opt, ptxas, pool):
+    """Prints what was found of the kernels whose code is known. True: there is a problem."""
+    schedules = MORE_SCHEDULES + [
+        (x, schedule) for x in BUDGET for schedule in candidates(moe_opt, quantize_source(x, None)[0], FIELDS)
+    ]
+    checks = {
+        f"{x} {' '.join(map(str, schedule))}": pool.submit(check_quantize, moe_opt, ptxas, x, schedule)
+        for x, schedule in sorted(schedules)
+    }
+    for row in PRODUCTS:
+        # Others of one tile_n differ in constants.
+        widths = {schedule[0]: schedule for schedule in candidates(moe_opt, product_source(*row, None)[0], PRODUCT_FIELDS)}
+        for tile_n, schedule in widths.items():
+            checks[f"{' '.join(row)} {tile_n}"] = pool.submit(check_product, moe_opt, ptxas, *row, schedule)
     failed = False
+    for name, result in checks.items():
+        count, registers, problems = result.result()
+        print(f"{name}: {count} kernels, at most {registers} registers")
+        failed |= report(name, problems)
+    return failed
+
+
+def check_variants(moe_opt, ptxas, variants, pool):
+    checks = {name: pool.submit(check_variant, moe_opt, ptxas, variant) for name, variant in read_variants(variants).items()}
+    failed = False
+    for name, result in checks.items():
+        count, kernels, problems = result.result()
+        print(f"{name}: {count} candidates, {kernels} kernels")
+        failed |= report(name, problems)
+    return failed
+
+
+def report(name, problems):
+    for problem in problems:
+        print(f"{name}: error: {problem}")
+    return bool(problems)
+
+
+def main():
+    moe_opt, ptxas, *variants = sys.argv[1:]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        checks = {
-            f"{row[0]} {' '.join(map(str, row[1]))}": pool.submit(check_quantize, moe_opt, ptxas, *row)
-            for row in read_schedules(os.path.join(bench, "schedules.txt"))
-        }
-        checks |= {" ".join(map(str, row)): pool.submit(check_product, moe_opt, ptxas, *row) for row in PRODUCTS}
-        checks |= {family: pool.submit(check_family, moe_opt, ptxas, text) for family, text in family_sources(bench)}
-        for name, result in checks.items():
-            count, registers, problems = result.result()
-            print(f"{name}: {count} kernels, at most {registers} registers")
-            for problem in problems:
-                print(f"{name}: error: {problem}")
-            failed |= bool(problems)
+        failed = check_variants(moe_opt, ptxas, *variants, pool) if variants else check_structure(moe_opt, ptxas, pool)
     sys.exit(failed)
 
 

@@ -13,7 +13,6 @@
 #include "tools/moe-run/Replace.h"
 #include "tools/moe-run/Report.h"
 
-#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <math.h>
@@ -70,20 +69,32 @@ static int count_candidates(const char *folder, int *out_count) {
   return MOE__OK;
 }
 
+/* Reads what is left of the file. False: errno says why it cannot be read. */
+static bool read_all(FILE *file, char **out_text, size_t *out_bytes) {
+  FILE *text = open_memstream(out_text, out_bytes);
+  char chunk[4096];
+  if (!text)
+    return false;
+  errno = 0;
+  for (size_t got; (got = fread(chunk, 1, sizeof chunk, file)) > 0;)
+    fwrite(chunk, 1, got, text);
+  int error = errno;
+  bool ok = !ferror(file) && !ferror(text);
+  fclose(text);
+  errno = error;
+  return ok;
+}
+
 static int read_source(candidate_t *candidate) {
   char *path = NULL;
   if (asprintf(&path, "%s/source.mlir", candidate->path) < 0)
     return moe__input_error("out of memory");
   FILE *file = fopen(path, "rb");
-  ssize_t length = -1;
-  size_t size = 0;
-  if (file)
-    length = getdelim(&candidate->source, &size, EOF, file);
   int rc = MOE__OK;
-  if (length <= 0)
-    rc = moe__input_error("%s: cannot read: %s", path,
-                          file && feof(file) ? "it is empty" : strerror(errno));
-  candidate->source_bytes = length > 0 ? (size_t)length : 0;
+  if (!file || !read_all(file, &candidate->source, &candidate->source_bytes))
+    rc = moe__input_error("%s: cannot read: %s", path, strerror(errno));
+  else if (!candidate->source_bytes)
+    rc = moe__input_error("%s: is empty", path);
   if (file)
     fclose(file);
   free(path);
