@@ -155,10 +155,14 @@ static int load(tune_t *tune, int number) {
 }
 
 static int load_all(tune_t *tune) {
-  int rc = count_candidates(tune->options->bundle, &tune->count);
-  if (!rc && !(tune->candidates = calloc((size_t)tune->count, sizeof *tune->candidates)))
-    rc = moe__input_error("out of memory");
-  for (int i = 0; i < tune->count && !rc; i++)
+  int rc = count_candidates(tune->options->bundle, &tune->count); /* one at least */
+  if (rc)
+    return rc;
+  tune->candidates = calloc((size_t)tune->count + 1, sizeof *tune->candidates);
+  if (!tune->candidates)
+    return moe__input_error("out of memory");
+  rc = load(tune, 0);
+  for (int i = 1; i < tune->count && !rc; i++)
     rc = load(tune, i);
   return rc ? rc : moe__inputs_verify(tune->options, tune->candidates[0].function);
 }
@@ -268,16 +272,16 @@ static void print_case(const tune_t *tune, const moe__call_t *call, const moe__t
 static int time_case(const tune_t *tune, int index, int right, json_t *cases) {
   moe__call_t call = {0};
   moe__timing_t timing;
-  moe__timed_t *timed = calloc((size_t)right, sizeof *timed);
-  int rc = timed ? MOE__OK : moe__input_error("out of memory");
-  for (int i = 0, next = 0; i < tune->count && !rc; i++) {
+  moe__timed_t *timed = calloc((size_t)right + 1, sizeof *timed);
+  if (!timed)
+    return moe__input_error("out of memory");
+  for (int i = 0, next = 0; i < tune->count; i++) {
     const candidate_t *candidate = &tune->candidates[i];
     if (!candidate->wrong)
       timed[next++] = (moe__timed_t){candidate->program, candidate->function, 0, 0};
   }
-  if (!rc)
-    rc = moe__inputs_make(tune->options, tune->target.program, tune->candidates[0].function, index,
-                          &call);
+  int rc = moe__inputs_make(tune->options, tune->target.program, tune->candidates[0].function,
+                            index, &call);
   if (!rc)
     rc = moe__bench_time(&tune->target, &call, tune->options->repeat, timed, right, &timing);
   for (int i = 0, next = 0; i < tune->count && !rc; i++)
