@@ -135,14 +135,11 @@ static int run_of(const moe__cast_tiles_t *tiles) {
 }
 
 void moe__cast_tiles_grid(const moe__cast_tiles_t *tiles, char *out) {
-  char rows[MOE__EXPRESSION_SIZE], columns[MOE__EXPRESSION_SIZE], total[MOE__EXPRESSION_SIZE],
-      resident[MOE__EXPRESSION_SIZE], blocks[16];
+  char rows[MOE__EXPRESSION_SIZE], columns[MOE__EXPRESSION_SIZE], total[MOE__EXPRESSION_SIZE];
   moe__expression_ceildiv(rows, tiles->n.expression, tiles->tile_n);
   moe__expression_ceildiv(columns, tiles->k.expression, (int64_t)run_of(tiles) * tiles->tile_k);
   moe__expression_mul(total, 3, (const char *[]){tiles->batches.expression, rows, columns});
-  snprintf(blocks, sizeof blocks, "%d", tiles->blocks_per_sm);
-  moe__expression_mul(resident, 2, (const char *[]){"\"num_sms\"", blocks});
-  moe__expression_min(out, total, resident);
+  moe__expression_persistent(out, total, tiles->blocks_per_sm);
 }
 
 /* ---- Tiles ---- */

@@ -228,3 +228,15 @@ void moe__expression_add(char *out, int count, const char *const *terms) {
 void moe__expression_min(char *out, const char *x, const char *y) {
   write_expression(out, "min", 2, (const char *[]){x, y});
 }
+
+void moe__expression_resident(char *out, int blocks_per_sm) {
+  char blocks[16];
+  snprintf(blocks, sizeof blocks, "%d", blocks_per_sm);
+  moe__expression_mul(out, 2, (const char *[]){"\"num_sms\"", blocks});
+}
+
+void moe__expression_persistent(char *out, const char *work, int blocks_per_sm) {
+  char resident[MOE__EXPRESSION_SIZE];
+  moe__expression_resident(resident, blocks_per_sm);
+  moe__expression_min(out, work, resident);
+}

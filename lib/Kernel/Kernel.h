@@ -123,4 +123,9 @@ void moe__expression_mul(char *out, int count, const char *const *factors);
 void moe__expression_add(char *out, int count, const char *const *terms);
 void moe__expression_min(char *out, const char *x, const char *y);
 
+/* The blocks that are resident at once, and as many of them as there is work for: grids of persistent
+ * kernels. */
+void moe__expression_resident(char *out, int blocks_per_sm);
+void moe__expression_persistent(char *out, const char *work, int blocks_per_sm);
+
 #endif /* MOE_KERNEL_KERNEL_H */

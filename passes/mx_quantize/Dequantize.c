@@ -216,7 +216,7 @@ static void add_parameters(moe__dequantize_t *s, MlirOperation op) {
  * not full. */
 static void grid_expression(const moe__dequantize_t *s, char *out) {
   char rows[MOE__EXPRESSION_SIZE], columns[MOE__EXPRESSION_SIZE], tiles[MOE__EXPRESSION_SIZE],
-      resident[MOE__EXPRESSION_SIZE], blocks[16], with_groups[MOE__EXPRESSION_SIZE];
+      with_groups[MOE__EXPRESSION_SIZE];
   moe__expression_ceildiv(rows, s->n.expression, s->schedule.tile_n);
   if (s->grouped && !s->column_major) {
     moe__expression_add(with_groups, 2, (const char *[]){rows, "{dim = [2, 0]}"});
@@ -224,9 +224,7 @@ static void grid_expression(const moe__dequantize_t *s, char *out) {
   }
   moe__expression_ceildiv(columns, s->k.expression, s->schedule.tile_k);
   moe__expression_mul(tiles, 3, (const char *[]){s->e.expression, rows, columns});
-  snprintf(blocks, sizeof blocks, "%d", s->schedule.blocks_per_sm);
-  moe__expression_mul(resident, 2, (const char *[]){"\"num_sms\"", blocks});
-  moe__expression_min(out, tiles, resident);
+  moe__expression_persistent(out, tiles, s->schedule.blocks_per_sm);
 }
 
 static bool lower(MlirOperation function, MlirOperation op, MlirBlock gpu_module_body, bool mx) {

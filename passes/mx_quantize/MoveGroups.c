@@ -200,15 +200,13 @@ static void add_parameters(move_t *s, MlirOperation op) {
 /* Blocks for all pieces, as far as they are resident; at least one, which writes the offsets. */
 static void grid_expression(const move_t *s, char *out) {
   char pieces[MOE__EXPRESSION_SIZE], all[MOE__EXPRESSION_SIZE], blocks[MOE__EXPRESSION_SIZE],
-      some[MOE__EXPRESSION_SIZE], resident[MOE__EXPRESSION_SIZE], per_sm[16];
+      some[MOE__EXPRESSION_SIZE];
   int piece = s->schedule.vectors * MOE__WARP * VECTOR_BYTES / s->element_bytes;
   moe__expression_ceildiv(pieces, s->columns.expression, piece);
   moe__expression_mul(all, 2, (const char *[]){s->padded_rows.expression, pieces});
   moe__expression_ceildiv(blocks, all, s->schedule.warps);
   moe__expression_add(some, 2, (const char *[]){blocks, "1"});
-  snprintf(per_sm, sizeof per_sm, "%d", s->schedule.blocks_per_sm);
-  moe__expression_mul(resident, 2, (const char *[]){"\"num_sms\"", per_sm});
-  moe__expression_min(out, s->unpad ? blocks : some, resident);
+  moe__expression_persistent(out, s->unpad ? blocks : some, s->schedule.blocks_per_sm);
 }
 
 /* The tables, by one warp. */

@@ -218,15 +218,13 @@ static void add_parameters(pack_t *s, MlirOperation op) {
 
 static void grid_expression(const pack_t *s, char *out) {
   char rows[MOE__EXPRESSION_SIZE], tile_rows[MOE__EXPRESSION_SIZE], columns[MOE__EXPRESSION_SIZE],
-      patches[MOE__EXPRESSION_SIZE], resident[MOE__EXPRESSION_SIZE], blocks[16];
+      patches[MOE__EXPRESSION_SIZE];
   moe__expression_ceildiv(rows, s->rows.expression, TILE_ROWS);
   moe__expression_ceildiv(columns, s->columns.expression, s->schedule.tile_columns);
   if (s->max_groups)
     moe__expression_add(tile_rows, 2, (const char *[]){rows, s->group_count.expression});
   moe__expression_mul(patches, 2, (const char *[]){s->max_groups ? tile_rows : rows, columns});
-  snprintf(blocks, sizeof blocks, "%d", s->schedule.blocks_per_sm);
-  moe__expression_mul(resident, 2, (const char *[]){"\"num_sms\"", blocks});
-  moe__expression_min(out, patches, resident);
+  moe__expression_persistent(out, patches, s->schedule.blocks_per_sm);
 }
 
 bool moe__lower_pack_scales(MlirOperation function, MlirOperation op, MlirBlock gpu_module_body) {

@@ -241,12 +241,10 @@ static void add_parameters(rows_t *s, MlirType x_type) {
 }
 
 static void grid_expression(const rows_t *s, char *out) {
-  char rows[MOE__EXPRESSION_SIZE], resident[MOE__EXPRESSION_SIZE], blocks[16];
+  char rows[MOE__EXPRESSION_SIZE];
   const char *factors[2] = {s->extents[0].expression, s->rank == 3 ? s->extents[1].expression : ""};
   moe__expression_mul(rows, s->rank - 1, factors);
-  snprintf(blocks, sizeof blocks, "%d", s->schedule.blocks_per_sm);
-  moe__expression_mul(resident, 2, (const char *[]){"\"num_sms\"", blocks});
-  moe__expression_min(out, rows, resident);
+  moe__expression_persistent(out, rows, s->schedule.blocks_per_sm);
 }
 
 bool moe__lower_quantize_rows(MlirOperation function, MlirOperation op, MlirBlock gpu_module_body) {

@@ -551,9 +551,8 @@ static bool lower(MlirOperation function, MlirOperation op, MlirBlock gpu_module
     fill_empty_groups(s);
   else
     fill_empty_tensor(s);
-  char grid[MOE__EXPRESSION_SIZE], blocks[16];
-  snprintf(blocks, sizeof blocks, "%d", s->schedule.blocks_per_sm);
-  moe__expression_mul(grid, 2, (const char *[]){"\"num_sms\"", blocks});
+  char grid[MOE__EXPRESSION_SIZE];
+  moe__expression_resident(grid, s->schedule.blocks_per_sm);
   moe__kernel_end(kernel, gpu_module_body, moe__symbol(function),
                   (const char *const[]){grid, "1", "1"});
   return true;
