@@ -208,6 +208,10 @@ MlirValue moe__trunc(moe__builder_t *b, MlirValue x, MlirType to) {
   return moe__op1(b, "arith.trunci", to, MOE__VALUES(x), NULL);
 }
 
+MlirValue moe__wide_mul(moe__builder_t *b, MlirValue x, MlirValue y) {
+  return moe__mul(b, moe__zext(b, x, b->i64), moe__zext(b, y, b->i64));
+}
+
 MlirValue moe__fresh(moe__builder_t *b, MlirValue x) {
   return moe__op1(b, "llvm.inline_asm", b->i32, MOE__VALUES(x),
                   "has_side_effects, asm_dialect = 0 : i64, asm_string = \"\", "

@@ -93,6 +93,8 @@ MlirValue moe__select(moe__builder_t *b, MlirValue condition, MlirValue x, MlirV
 MlirValue moe__bitcast(moe__builder_t *b, MlirValue x, MlirType to);
 MlirValue moe__zext(moe__builder_t *b, MlirValue x, MlirType to);
 MlirValue moe__trunc(moe__builder_t *b, MlirValue x, MlirType to);
+/* The i64 product of two i32 that are not negative. */
+MlirValue moe__wide_mul(moe__builder_t *b, MlirValue x, MlirValue y);
 
 /* The same i32, made where this stands: what is computed from it is not moved out of a loop, where it
  * would take registers. */

@@ -48,11 +48,6 @@ static void unpack(moe__dequantize_t *s, MlirValue vector, MlirValue out[MOE__MA
     moe__fp8_unpack4(b, moe__extract(b, vector, i), s->element, out + (ptrdiff_t)4 * i);
 }
 
-/* x * y in i64, of i32 values. */
-static MlirValue wide_mul(moe__builder_t *b, MlirValue x, MlirValue y) {
-  return moe__mul(b, moe__zext(b, x, b->i64), moe__zext(b, y, b->i64));
-}
-
 /* The thread's part of a tile: the vector at `column` of every step-th row from `row` on. */
 static void dequantize_vectors(moe__dequantize_t *s, const tile_t *tile, MlirValue row,
                                MlirValue column, int step) {
@@ -65,7 +60,7 @@ static void dequantize_vectors(moe__dequantize_t *s, const tile_t *tile, MlirVal
   for (int i = 0; i < count; i++) {
     /* Past the end the last row is loaded once more: no load depends on a branch. */
     MlirValue below = moe__umin(b, moe__i32(b, i * step), down);
-    MlirValue offset = moe__add(b, wide_mul(b, below, s->k.value), start);
+    MlirValue offset = moe__add(b, moe__wide_mul(b, below, s->k.value), start);
     vectors[i] = moe__load_aligned(b, moe__offset(b, s->q, offset),
                                    moe__vector_type(b, s->columns / 4, b->i32), s->columns);
     moe__place_t at = {tile->expert, tile->group, moe__add(b, first, below), column};
@@ -76,7 +71,8 @@ static void dequantize_vectors(moe__dequantize_t *s, const tile_t *tile, MlirVal
     moe__if_t inside = moe__if_begin(b, moe__ult(b, moe__add(b, row, below), tile->row_end), false);
     MlirValue values[MOE__MAX_COLUMNS];
     unpack(s, vectors[i], values);
-    moe__dequantize_store(s, values, scales[i], moe__add(b, wide_mul(b, below, s->k.value), start));
+    moe__dequantize_store(s, values, scales[i],
+                          moe__add(b, moe__wide_mul(b, below, s->k.value), start));
     moe__if_end(b, &inside);
   }
 }

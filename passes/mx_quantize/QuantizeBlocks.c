@@ -67,11 +67,6 @@ bool moe__quantize_blocks_has_kernel(MlirOperation op) {
 
 /* ---- A tile comes in ---- */
 
-/* x * y in i64, of i32 values. */
-static MlirValue wide_mul(moe__builder_t *b, MlirValue x, MlirValue y) {
-  return moe__mul(b, moe__zext(b, x, b->i64), moe__zext(b, y, b->i64));
-}
-
 /* Number of x's vectors below the first one that the thread has: i * step rows. */
 static MlirValue below(blocks_t *s, int i) {
   return moe__i32(&s->kernel.builder, i * s->step);
@@ -83,12 +78,13 @@ static void load_part(blocks_t *s, part_t *part) {
   MlirValue last_column = moe__sub(b, s->k.value, moe__i32(b, s->columns));
   MlirValue row = moe__umin(b, part->row, last_row), down = moe__sub(b, last_row, row);
   MlirValue column = moe__umin(b, part->column, last_column);
-  MlirValue rows = moe__add(b, wide_mul(b, part->expert, s->n.value), moe__zext(b, row, b->i64));
+  MlirValue rows =
+      moe__add(b, moe__wide_mul(b, part->expert, s->n.value), moe__zext(b, row, b->i64));
   part->start = moe__add(b, moe__mul(b, rows, moe__zext(b, s->k.value, b->i64)),
                          moe__zext(b, column, b->i64));
   for (int i = 0; i < s->count; i++) {
     MlirValue at =
-        moe__add(b, wide_mul(b, moe__umin(b, below(s, i), down), s->k.value), part->start);
+        moe__add(b, moe__wide_mul(b, moe__umin(b, below(s, i), down), s->k.value), part->start);
     MlirValue address = moe__offset(b, s->x, moe__mul(b, at, moe__i64(b, s->elements.bytes)));
     part->vectors[i] =
         moe__load_aligned(b, address, moe__vector_type(b, VECTOR_WORDS, b->i32), VECTOR_BYTES);
@@ -171,7 +167,7 @@ static void store_vector(blocks_t *s, const part_t *part, int i, MlirValue facto
     }
     packed[j] = moe__fp8_pack4(b, scaled, s->element);
   }
-  MlirValue at = moe__add(b, wide_mul(b, below(s, i), s->k.value), part->start);
+  MlirValue at = moe__add(b, moe__wide_mul(b, below(s, i), s->k.value), part->start);
   moe__store_aligned(b, moe__vector(b, words, packed), moe__offset(b, s->q, at), s->columns);
   moe__if_end(b, &inside);
 }
@@ -185,7 +181,7 @@ static void store_scale(blocks_t *s, const part_t *part, MlirValue row, MlirValu
   moe__if_t store = moe__if_begin(b, moe__and(b, does, inside), false);
   MlirValue rows = s->square ? moe__ceil_div(b, s->n.value, BLOCK) : s->n.value;
   MlirValue at = s->square ? moe__udiv(b, row, moe__i32(b, BLOCK)) : row;
-  MlirValue index = moe__add(b, wide_mul(b, part->expert, rows), moe__zext(b, at, b->i64));
+  MlirValue index = moe__add(b, moe__wide_mul(b, part->expert, rows), moe__zext(b, at, b->i64));
   MlirValue across = moe__zext(b, moe__ceil_div(b, s->k.value, BLOCK), b->i64);
   MlirValue column = moe__udiv(b, part->column, moe__i32(b, BLOCK));
   index = moe__add(b, moe__mul(b, index, across), moe__zext(b, column, b->i64));
@@ -246,14 +242,11 @@ static void add_parameters(blocks_t *s, MlirType x) {
 }
 
 static void grid_expression(const blocks_t *s, char *out) {
-  char rows[MOE__EXPRESSION_SIZE], columns[MOE__EXPRESSION_SIZE], tiles[MOE__EXPRESSION_SIZE],
-      resident[MOE__EXPRESSION_SIZE], blocks[16];
+  char rows[MOE__EXPRESSION_SIZE], columns[MOE__EXPRESSION_SIZE], tiles[MOE__EXPRESSION_SIZE];
   moe__expression_ceildiv(rows, s->n.expression, s->schedule.tile_n);
   moe__expression_ceildiv(columns, s->k.expression, s->schedule.tile_k);
   moe__expression_mul(tiles, 3, (const char *[]){s->e.expression, rows, columns});
-  snprintf(blocks, sizeof blocks, "%d", s->schedule.blocks_per_sm);
-  moe__expression_mul(resident, 2, (const char *[]){"\"num_sms\"", blocks});
-  moe__expression_min(out, tiles, resident);
+  moe__expression_persistent(out, tiles, s->schedule.blocks_per_sm);
 }
 
 bool moe__lower_quantize_blocks(MlirOperation function, MlirOperation op,
