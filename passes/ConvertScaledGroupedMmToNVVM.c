@@ -20,6 +20,7 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Builder/Inspect.h"
 #include "lib/Kernel/Async.h"
+#include "lib/Kernel/Elements.h"
 #include "lib/Kernel/Groups.h"
 #include "lib/Kernel/Tiles.h"
 #include "lib/Kernel/Warp.h"
@@ -406,13 +407,6 @@ static void multiply_promoted(grouped_t *s, const position_t *self, MlirValue ti
   *cursor = (moe__cursor_t){blocks.carried[0], blocks.carried[1]};
 }
 
-static MlirValue pack_bf16(moe__builder_t *b, MlirValue low, MlirValue high) {
-  MlirValue pair = moe__vector(b, 2, (MlirValue[]){low, high});
-  return moe__bitcast(
-      b, moe__op1(b, "llvm.fptrunc", moe__type(b, "vector<2xbf16>"), MOE__VALUES(pair), NULL),
-      b->i32);
-}
-
 /* Scales, rounds and stages 64 columns of the warp's 16 rows. Rows of 128 bytes in the 128-byte
  * swizzle: no bank conflicts. */
 static void stage_columns(grouped_t *s, const position_t *self, const epilogue_t *e, int first,
@@ -436,7 +430,7 @@ static void stage_columns(grouped_t *s, const position_t *self, const epilogue_t
           scaled[c] =
               moe__fmul(b, sb_c, moe__fmul(b, e->sa[h], registers[4 * (j + i) + 2 * h + c]));
         }
-        words[2 * i + h] = pack_bf16(b, scaled[0], scaled[1]);
+        words[2 * i + h] = moe__pack_bf16(b, scaled);
       }
     }
     MlirValue chunk = moe__add(b, right, moe__i32(b, j - first / 8));

@@ -103,12 +103,16 @@ MlirValue moe__word_element(moe__builder_t *b, const moe__elements_t *elements, 
   return moe__bitcast(b, bits, b->f32);
 }
 
+MlirValue moe__pack_bf16(moe__builder_t *b, const MlirValue pair[2]) {
+  MlirValue vector = moe__vector(b, 2, pair);
+  return moe__bitcast(
+      b, moe__op1(b, "llvm.fptrunc", moe__type(b, "vector<2xbf16>"), MOE__VALUES(vector), NULL),
+      b->i32);
+}
+
 MlirValue moe__word_of(moe__builder_t *b, const moe__elements_t *elements,
                        const MlirValue *values) {
   if (elements->per_word == 1)
     return moe__bitcast(b, values[0], b->i32);
-  MlirValue pair = moe__vector(b, 2, values);
-  return moe__bitcast(
-      b, moe__op1(b, "llvm.fptrunc", moe__type(b, "vector<2xbf16>"), MOE__VALUES(pair), NULL),
-      b->i32);
+  return moe__pack_bf16(b, values);
 }
