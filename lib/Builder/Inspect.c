@@ -102,26 +102,35 @@ static void append(MlirStringRef text, void *user) {
   fwrite(text.data, 1, text.length, user);
 }
 
-char *moe__type_text(MlirType type) {
-  char *text = NULL;
-  size_t length = 0;
-  FILE *out = open_memstream(&text, &length);
-  if (!out)
+typedef struct text_t {
+  char *data;
+  size_t length;
+  FILE *out;
+} text_t;
+
+static void text_begin(text_t *text) {
+  text->out = open_memstream(&text->data, &text->length);
+  if (!text->out)
     abort();
-  mlirTypePrint(type, append, out);
-  fclose(out);
-  return text;
+}
+
+static char *text_end(text_t *text) {
+  fclose(text->out);
+  return text->data;
+}
+
+char *moe__type_text(MlirType type) {
+  text_t text = {0};
+  text_begin(&text);
+  mlirTypePrint(type, append, text.out);
+  return text_end(&text);
 }
 
 char *moe__attribute_text(MlirAttribute attribute) {
-  char *text = NULL;
-  size_t length = 0;
-  FILE *out = open_memstream(&text, &length);
-  if (!out)
-    abort();
-  mlirAttributePrint(attribute, append, out);
-  fclose(out);
-  return text;
+  text_t text = {0};
+  text_begin(&text);
+  mlirAttributePrint(attribute, append, text.out);
+  return text_end(&text);
 }
 
 bool moe__memory_order(MlirType tensor, int order[MOE__MAX_RANK]) {
