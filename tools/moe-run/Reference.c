@@ -53,10 +53,9 @@ static int bind_tensors(moe__launch_t *launch, const moe_rt_launch_info_t *info,
     return moe__input_error("function '%s': the C reference does not know the op '%s'",
                             function->name, info->op);
   if (!has_operands(op, info))
-    return moe__input_error("%s: has %d operands and %d results instead of %d%s and %d", info->op,
-                            info->operand_count, info->result_count, op->most_operands,
-                            op->least_operands < op->most_operands ? " or one less" : "",
-                            op->result_count);
+    return moe__input_error("%s: has %d operands and %d results instead of %d to %d and %d",
+                            info->op, info->operand_count, info->result_count, op->least_operands,
+                            op->most_operands, op->result_count);
   for (int i = 0; i < info->operand_count + info->result_count; i++) {
     bool is_operand = i < info->operand_count;
     const char *name = is_operand ? info->operands[i] : info->results[i - info->operand_count];

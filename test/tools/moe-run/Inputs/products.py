@@ -1,11 +1,13 @@
 """The random arguments and the result of a grouped product, from their descriptions in docs/: products.py make|check ...
 
-  products.py make FILE SEED M K N E GROUPS [exact]   what moe-run makes for function `forward` of products.bundle
+  products.py make FILE SEED M K N E GROUPS [exact [bias]]   what moe-run makes for function `forward` of products.bundle, or for
+                                                             `forward_bias`, which has a scale for all tokens and one for each expert
   products.py check FILE OUT                          OUT holds the product of FILE's tensors, zeros in rows of no group
 
 SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
 import bisect
+import math
 import os
 import struct
 import sys
@@ -44,9 +46,10 @@ def offsets(key, groups, tokens, kind):
     return ends
 
 
-def make(path, seed, m, k, n, groups, kind, exact=""):
+def make(path, seed, m, k, n, groups, kind, exact="", bias=""):
     m, k, n, groups = int(m), int(k), int(n), int(groups)
-    keys = [mix(mix(int(seed)) + 2 * argument) for argument in range(5)]
+    keys = [mix(mix(int(seed)) + 2 * argument) for argument in range(6)]
+    scale_shapes = ([1], [groups]) if bias else ([m], [groups, n])
 
     def operand(bits):
         return bytes([e4m3(float(bits % 5 - 2) if exact else normal(bits))])
@@ -60,10 +63,13 @@ def make(path, seed, m, k, n, groups, kind, exact=""):
     tensors = {
         "qa": ("F8_E4M3", [m, k], b"".join(operand(draw(keys[0], i)) for i in range(m * k))),
         "qb": ("F8_E4M3", [groups, n, k], b"".join(b)),
-        "sa": ("F32", [m], b"".join(scale(draw(keys[2], i)) for i in range(m))),
-        "sb": ("F32", [groups, n], b"".join(scale(draw(keys[3], i)) for i in range(groups * n))),
+        "sa": ("F32", scale_shapes[0], b"".join(scale(draw(keys[2], i)) for i in range(math.prod(scale_shapes[0])))),
+        "sb": ("F32", scale_shapes[1], b"".join(scale(draw(keys[3], i)) for i in range(math.prod(scale_shapes[1])))),
         "offs": ("I32", [groups], struct.pack(f"<{groups}i", *offsets(keys[4], groups, m, kind))),
     }
+    if bias:  # small integers
+        data = b"".join(struct.pack("<H", bf16(float(draw(keys[5], i) % 5 - 2))) for i in range(groups * n))
+        tensors["bias"] = ("BF16", [groups, n], data)
     header, data = {"__metadata__": {"qb.order": "[0,2,1]"}}, b""
     for name, (dtype, shape, bytes_) in tensors.items():
         header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(bytes_)]}
@@ -76,8 +82,10 @@ def check(path, out_path):
     (m, k), (groups, n, _) = tensors["qa"][1], tensors["qb"][1]
     value = [e4m3_value(byte) for byte in range(256)]
     a, b = tensors["qa"][2], tensors["qb"][2]
-    sa = struct.unpack(f"<{m}f", tensors["sa"][2])
-    sb = struct.unpack(f"<{groups * n}f", tensors["sb"][2])
+    sa, sb = (struct.unpack(f"<{math.prod(tensors[name][1])}f", tensors[name][2]) for name in ("sa", "sb"))
+    sa, sb = sa * (m // len(sa)), [scale for scale in sb for _ in range(groups * n // len(sb))]
+    bias = struct.unpack(f"<{groups * n}H", tensors["bias"][2]) if "bias" in tensors else [0] * (groups * n)
+    bias = [struct.unpack("<f", struct.pack("<I", bits << 16))[0] for bits in bias]
     offs = struct.unpack(f"<{groups}i", tensors["offs"][2])
     out = struct.unpack(f"<{m * n}H", safetensors.read(out_path)[0]["out"][2])
     for row in range(m):
@@ -88,7 +96,8 @@ def check(path, out_path):
                 at = (group * n + column) * k
                 # Sums of E4M3 products are exact as Python's floats.
                 total = sum(value[x] * value[y] for x, y in zip(a[row * k : (row + 1) * k], b[at : at + k]))
-                expected = bf16(fp32(sb[group * n + column] * fp32(sa[row] * fp32(total))))
+                scaled = fp32(sb[group * n + column] * fp32(sa[row] * fp32(total)))
+                expected = bf16(fp32(scaled + bias[group * n + column]) if "bias" in tensors else scaled)
             found = out[row * n + column]
             assert found == expected, f"out[{row},{column}] is {found:#06x}, not {expected:#06x}"
 
