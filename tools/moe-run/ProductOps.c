@@ -79,14 +79,33 @@ static bool has_grouped_rows(const moe__launch_t *launch) {
   return has_offsets(launch) && launch->tensors[QB].rank == 3;
 }
 
+/* What may be NaN and must not matter: tokens, and where they are what is summed, scales of groups
+ * that have none; experts, where these are all there is. */
+static void use_nan(const moe__launch_t *launch, int operand, moe__use_t *out_use) {
+  const bool is_gradient = has_offsets(launch) && !has_grouped_rows(launch);
+  out_use->nan_dimension = is_gradient && operand == QA;
+  if (has_offsets(launch))
+    out_use->offs = launch->tensors[REQUIRED];
+  if (operand == QA)
+    out_use->nan = has_offsets(launch) ? MOE__NAN_TOKENS : MOE__NAN_GROUPS;
+  if (is_gradient && operand == QB)
+    out_use->nan = MOE__NAN_TOKENS;
+  if (is_gradient && (operand == SA || operand == SB))
+    out_use->nan = MOE__NAN_EMPTY_GROUPS;
+  /* One scale is that of all tokens. */
+  if (has_grouped_rows(launch) && operand == SA && launch->tensors[SA].shape[0] == out_use->tokens)
+    out_use->nan = MOE__NAN_TOKENS;
+}
+
 static void use(const moe__launch_t *launch, int operand, moe__use_t *out_use) {
   const moe_ref_tensor_t *qa = &launch->tensors[QA];
-  out_use->role = MOE__OPERAND;
+  out_use->role = operand == QA ? MOE__SELECTOR : MOE__OPERAND;
   if (operand == SA || operand == SB)
     out_use->role = MOE__SCALES;
   if (operand == REQUIRED && has_offsets(launch))
     out_use->role = MOE__OFFSETS;
   out_use->tokens = qa->shape[has_grouped_rows(launch) || qa->rank == 1 ? 0 : 1];
+  use_nan(launch, operand, out_use);
 }
 
 static double flops(const moe__launch_t *launch) {
