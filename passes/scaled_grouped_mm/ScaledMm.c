@@ -251,7 +251,9 @@ static void multiply_tiles(moe__scaled_mm_t *s) {
   moe__group_tile_t tile = tile_at(s, tiles.index);
   moe__mm_reduction_t reduction = moe__mm_reduction(s, &tile);
   preparation_t preparation = {.s = s, .self = &self, .tile = &tile};
-  moe__if_t work = moe__if_begin(b, has_rows(s, &self, &tile), true);
+  reduction.blocks = moe__warp_uniform(b, reduction.blocks);
+  MlirValue works = moe__warp_uniform(b, moe__zext(b, has_rows(s, &self, &tile), b->i32));
+  moe__if_t work = moe__if_begin(b, moe__ne(b, works, moe__i32(b, 0)), true);
   {
     MlirValue registers[MOE__WGMMA_MAX_N / 2];
     moe__mm_multiply(s, &self, &reduction, cursor, prepare, &preparation, registers);
