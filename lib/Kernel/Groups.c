@@ -99,8 +99,7 @@ void moe__groups_sort(moe__groups_t *groups) {
   MlirValue others = moe__select(b, is_sorted, groups->count, zero);
   /* All threads go through all iterations: where threads have gone apart, ptxas keeps nothing in
    * uniform registers from then on. */
-  moe__for_t each =
-      moe__for_begin(b, zero, groups->count, moe__i32(b, kernel->threads), 0, NULL);
+  moe__for_t each = moe__for_begin(b, zero, groups->count, moe__i32(b, kernel->threads), 0, NULL);
   MlirValue number = moe__add(b, each.index, kernel->thread);
   MlirValue group = moe__umin(b, number, moe__sub(b, groups->count, one));
   MlirValue own = size_of(groups, group);
