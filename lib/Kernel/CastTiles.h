@@ -74,8 +74,7 @@ typedef struct moe__cast_t {
 typedef struct moe__cast_tensor_t {
   /* To be set by the kernel. */
   MlirType type;
-  int q
-      [2]; /* by direction: the numbers of the results, as moe__kernel_pointer counts; x's is its own */
+  int q[2]; /* numbers of the results as moe__kernel_pointer counts, by direction */
 
   /* Set by moe__cast_tiles_parameters. */
   moe__extent_t k;
@@ -86,7 +85,7 @@ typedef struct moe__cast_tensor_t {
 typedef struct moe__cast_tiles_t {
   /* To be set by the kernel. */
   moe__kernel_t *kernel;
-  moe__cast_tensor_t tensors[MOE__CAST_MAX_TENSORS]; /* of one type but for their columns */
+  moe__cast_tensor_t tensors[MOE__CAST_MAX_TENSORS]; /* operands 0, 1: unlike in columns only */
   int tensor_count;
   bool writes[2];     /* by direction */
   int tile_n, tile_k; /* tile_n: a multiple of 32, with columns of 128; tile_k: of 128 bytes of x */
