@@ -159,7 +159,9 @@ static int element_bytes_of(MlirOperation op) {
 /* The registers of a thread below which ptxas spills. Casts have factors besides, those of all strips
  * of a warp, and where rows of several groups meet, casts of each. */
 static int registers_needed(MlirOperation op, bool bf16, bool grouped, int strips) {
-  bool cast = moe__op_is(op, "mx_quantize.cast_fp8") || moe__op_is(op, "mx_quantize.cast_fp8_dual");
+  bool cast = moe__op_is(op, "mx_quantize.cast_fp8") ||
+              moe__op_is(op, "mx_quantize.cast_fp8_dual") ||
+              moe__op_is(op, "mx_quantize.cast_fp8_pair");
   if (!cast)
     return 64;
   return (bf16 ? 80 : 56) + (grouped ? 16 : 0) + 40 * (strips - 1);
