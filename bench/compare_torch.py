@@ -114,13 +114,13 @@ def geometric_mean(values):
 def main():
     folder = pathlib.Path(sys.argv[1])
     torch.backends.cuda.matmul.allow_tf32 = False
-    bundles = {accumulate: Bundle(folder / f"grouped_product-{accumulate}") for accumulate in ("fast", "promoted")}
+    bundles = {accumulate: Bundle(folder / f"product-forward-{accumulate}") for accumulate in ("fast", "promoted")}
     for bundle in bundles.values():
         for shape in [(2048, 1024, 512, 8), (2048, 528, 1040, 12), (700, 256, 64, 24), (4096, 512, 256, 256), (512, 256, 128, 1)]:
             for kind in ("equal", "ragged", "edge", "one"):
                 if kind != "edge" or sum(EDGE_SIZES[e % 12] for e in range(shape[3])) <= shape[0]:
                     check(bundle, *shape, kind)
-    gradients = {accumulate: Bundle(folder / f"weight_gradient-{accumulate}") for accumulate in ("fast", "promoted")}
+    gradients = {accumulate: Bundle(folder / f"product-gradient-{accumulate}") for accumulate in ("fast", "promoted")}
     for bundle in gradients.values():
         for shape in [(2048, 1024, 512, 8), (2048, 200, 272, 12), (1024, 128, 64, 24), (512, 256, 128, 1)]:
             for kind in ("equal", "ragged", "edge", "one"):
