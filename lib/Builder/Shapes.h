@@ -30,8 +30,8 @@ typedef struct moe__shape_t {
  * moe-verify asks for. False for an op that is not known. */
 bool moe__result_shape(MlirOperation op, int result, moe__shape_t *out);
 
-/* The shape that operand number `operand`, the scales or factors of a cast, of dequantize or of
- * dequantize_fp8, must have. */
+/* The shape that operand number `operand` must have: the scales or factors of a cast, of dequantize or
+ * of dequantize_fp8; f32 scales or the bias of scaled_mm, by the rank that it has. */
 void moe__scales_shape(MlirOperation op, int operand, moe__shape_t *out);
 
 /* What a quantizer of FP8 has one scale for. The names are those of the attribute `granularity`.
@@ -54,7 +54,12 @@ typedef enum moe__granularity_t {
 moe__granularity_t moe__op_granularity(MlirOperation op);
 const char *moe__granularity_name(moe__granularity_t granularity);
 
-/* The operand number `index`, null where the op has fewer; offs is the last of those that have it.
+/* The numbers of operands of scaled_grouped_mm.scaled_mm and scaled_mm_bias that are not always there;
+ * -1 where they are not. */
+int moe__mm_offs_operand(MlirOperation op);
+int moe__mm_bias_operand(MlirOperation op);
+
+/* The operand number `index`, null where the op has none of this number; offs is the last of those that have it.
  */
 MlirValue moe__op_operand(MlirOperation op, int index);
 

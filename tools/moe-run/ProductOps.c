@@ -8,7 +8,7 @@
 
 #include "tools/moe-run/Report.h"
 
-/* Two operands may follow: offs, unless batched, and then a bias. */
+/* offs follow unless batched, and in scaled_mm_bias the bias. */
 enum { QA, QB, SA, SB, REQUIRED, SLICE_ROWS = 64 };
 
 /* Whether there are groups, whose offsets are then the fifth operand. */
@@ -119,14 +119,18 @@ static int64_t written_rows(const moe__launch_t *launch, int result) {
   return has_grouped_rows(launch) ? moe_ref_scaled_mm_tokens(&mm) : -1;
 }
 
-const moe__op_t moe__op_scaled_mm = {.name = "scaled_grouped_mm.scaled_mm",
-                                     .least_operands = 4,
-                                     .most_operands = 6,
-                                     .result_count = 1,
-                                     .prepare = prepare,
-                                     .cut = cut,
-                                     .run = run,
-                                     .use = use,
-                                     .judge = judge,
-                                     .flops = flops,
-                                     .written_rows = written_rows};
+#define PRODUCT(symbol, text, least, most)                                                         \
+  const moe__op_t symbol = {.name = (text),                                                        \
+                            .least_operands = (least),                                             \
+                            .most_operands = (most),                                               \
+                            .result_count = 1,                                                     \
+                            .prepare = prepare,                                                    \
+                            .cut = cut,                                                            \
+                            .run = run,                                                            \
+                            .use = use,                                                            \
+                            .judge = judge,                                                        \
+                            .flops = flops,                                                        \
+                            .written_rows = written_rows}
+
+PRODUCT(moe__op_scaled_mm, "scaled_grouped_mm.scaled_mm", REQUIRED, REQUIRED + 1);
+PRODUCT(moe__op_scaled_mm_bias, "scaled_grouped_mm.scaled_mm_bias", REQUIRED + 1, REQUIRED + 2);
