@@ -4,7 +4,7 @@ SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
 # (M, N, K, E): M are tokens of all groups; of a batched product of all experts, which then have the same number of them.
 CHECK = [(2048, 1024, 512, 8), (2048, 528, 1040, 12), (700, 256, 64, 24), (4096, 512, 256, 256), (512, 256, 128, 1), (144, 16, 16, 3)]
-SANITIZE = [(700, 272, 208, 11), (144, 16, 16, 3)]
+SANITIZE = [(704, 272, 208, 11), (144, 16, 16, 3)]
 # All compute-bound.
 BENCH = [
     (16384, 8192, 5120, 4), (16384, 8192, 5120, 8), (32768, 4096, 7168, 4), (32768, 4096, 7168, 8),
@@ -32,19 +32,20 @@ MAPS = {"forward": "(e, k, n) -> (e, n, k)", "gradient": "(m, k) -> (k, m)", "ba
 
 
 class Product:
-    """scaled_mm of one case, forward, gradient or batched, with these element types; `sizes` (M, N, K, E) where it is static."""
+    """The product of one case, forward, gradient or batched, with these element types. Of the scales `shared` there is one for each
+    expert, or for all tokens of a forward product; `sizes` (M, N, K, E) where they are static."""
 
     grouped = True
 
-    def __init__(self, case, accumulate, a="f8E4M3FN", b="f8E4M3FN", out="bf16", shared_scales=False, bias=False, sizes=None):
+    def __init__(self, case, accumulate, a="f8E4M3FN", b="f8E4M3FN", out="bf16", shared=(), bias=False, sizes=None):
         self.case, self.accumulate, self.sizes = case, accumulate, sizes
         self.elements = {"qa": a, "qb": b, "sa": "f32", "sb": "f32"}
         if case != "batched":
             self.elements["offs"] = "i32"
         if bias:
             self.elements["bias"] = out
-        self.out, self.shared_scales = out, shared_scales
-        self.is_usual = (a, b, out, shared_scales, bias) == ("f8E4M3FN", "f8E4M3FN", "bf16", False, False)
+        self.out, self.shared, self.op = out, shared, "scaled_mm_bias" if bias else "scaled_mm"
+        self.is_usual = (a, b, out, tuple(shared), bias) == ("f8E4M3FN", "f8E4M3FN", "bf16", (), False)
 
     def shapes(self, m, n, k, e):
         """The shapes of all tensors for this many tokens, rows, columns and experts."""
@@ -55,9 +56,8 @@ class Product:
         else:
             each = m if isinstance(m, str) else m // e
             shapes = {"qa": (e, each, k), "qb": (e, k, n), "sa": (e, each), "sb": (e, n), "out": (e, each, n)}
-        if self.shared_scales:
-            shapes |= {"sa": (1,) if self.case == "forward" else (e,), "sb": (e,)}
-        return shapes | {"offs": (e,), "bias": (e, n)}
+        one = {"sa": (1,) if self.case == "forward" else (e,), "sb": (e,)}
+        return shapes | {name: one[name] for name in self.shared} | {"offs": (e,), "bias": (e, n)}
 
     def source(self, schedule=None):
         shapes = self.shapes(*(self.sizes or "????"))
@@ -70,13 +70,10 @@ class Product:
         names = [f"%{name}" for name in self.elements]
         out = tensor("out", self.out)
         arguments = ", ".join(f"{name}: {kind}" for name, kind in zip(names, types))
-        attributes = f'accumulate = "{self.accumulate}"'
-        if "bias" in self.elements:  # which of the optional operands there are
-            attributes += f", operandSegmentSizes = array<i32: 1, 1, 1, 1, {int('offs' in self.elements)}, 1>"
-        attributes += f", schedule = {{{schedule}}}" if schedule else ""
+        attributes = f'accumulate = "{self.accumulate}"' + (f", schedule = {{{schedule}}}" if schedule else "")
         return (
             f"func.func @product({arguments}) -> {out} {{\n"
-            f'  %out = "scaled_grouped_mm.scaled_mm"({", ".join(names)}) {{{attributes}}}\n'
+            f'  %out = "scaled_grouped_mm.{self.op}"({", ".join(names)}) {{{attributes}}}\n'
             f"      : ({', '.join(types)}) -> {out}\n"
             f"  return %out : {out}\n}}\n"
         )
@@ -98,17 +95,37 @@ class Product:
         return lines
 
     def shape_arguments(self, cases):
-        lists = {name: ",".join("x".join(map(str, self.shapes(*case)[name])) for case in cases) for name in self.elements}
-        return " ".join(f"--shape {name}={shapes}" for name, shapes in lists.items())
+        lists = {name: ["x".join(map(str, self.shapes(*case)[name])) for case in cases] for name in self.elements}
+        # A single shape serves all calls.
+        return " ".join(f"--shape {name}={shapes[0] if len(set(shapes)) == 1 else ','.join(shapes)}" for name, shapes in lists.items())
 
 
 def products():
     table = {}
-    for case in ("forward", "gradient"):
+
+    def add(case, accumulate, a="E4M3FN", b="E4M3FN", out="bf16", shared=(), bias=False):
+        words = [] if a == b == "E4M3FN" else [a, b]
+        words += [out] if out != "bf16" else []
+        words += ["shared-" + "-".join(shared)] if shared else []
+        words += ["bias"] if bias else []
+        table["-".join(["product", case, accumulate, *words])] = Product(case, accumulate, f"f8{a}", f"f8{b}", out, shared, bias)
+
+    for case in ("forward", "gradient", "batched"):
         for accumulate in ("fast", "promoted"):
-            table[f"product-{case}-{accumulate}"] = Product(case, accumulate)
-            for a, b in (("E5M2", "E4M3FN"), ("E4M3FN", "E5M2"), ("E5M2", "E5M2")):
-                table[f"product-{case}-{accumulate}-{a}-{b}"] = Product(case, accumulate, f"f8{a}", f"f8{b}")
+            add(case, accumulate)
+            add(case, accumulate, out="f16")
+            add(case, accumulate, out="f32")
+            add(case, accumulate, "E5M2", "E5M2")
+            add(case, accumulate, shared=("sa", "sb"))
+        add(case, "fast", "E5M2", "E4M3FN")
+        add(case, "fast", "E4M3FN", "E5M2")
+        add(case, "fast", out="f32", shared=("sa",))
+        add(case, "promoted", out="f16", shared=("sb",))
+    for case in ("forward", "batched"):
+        add(case, "fast", bias=True)
+        add(case, "promoted", out="f32", bias=True)
+        add(case, "fast", "E5M2", "E4M3FN", out="f16", shared=("sa", "sb"), bias=True)
     for sizes in SMALL:
-        table[f"product-small-{'x'.join(map(str, sizes))}"] = Product("forward", "fast", sizes=sizes)
+        for accumulate in ("fast", "promoted"):
+            table[f"product-small-{accumulate}-{'x'.join(map(str, sizes))}"] = Product("forward", accumulate, sizes=sizes)
     return table
