@@ -29,7 +29,9 @@
 #include "mlir-c/BuiltinTypes.h"
 
 #define TOKEN_ALIGNMENT                                                                            \
-  32 /* of a block's first token: a sector of L2; the TMA takes multiples of 16 */
+  32            /* of a block's first token: a sector of L2; the TMA takes multiples of 16 */
+#define STEP 32 /* of the reduction in one wgmma */
+#define STEPS (MOE__MM_DEPTH / STEP)
 #define WARPGROUP 128
 #define LOADER_REGISTERS 40
 #define MULTIPLIER_REGISTERS 232
@@ -129,14 +131,27 @@ static moe__for_t tiles_begin(moe__scaled_mm_t *s, moe__cursor_t start) {
                         (MlirValue[]){start.stage, start.phase});
 }
 
-/* Where each expert has the same tiles, one is that of a group of `rows` rows of out, seen as a matrix.
- * The experts of the gradient come in the order of their work, the longest first: the blocks that take
- * tiles in turn then end at about the same time. */
+/* The experts of the gradient come in the order of their work, the longest first, and every other round
+ * of tiles is dealt in reverse: blocks that take tiles in turn then end at about the same time. */
+static MlirValue deal(moe__scaled_mm_t *s, MlirValue index, MlirValue total) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue blocks = s->kernel.block_count, one = moe__i32(b, 1);
+  MlirValue round = moe__udiv(b, index, blocks);
+  MlirValue start = moe__mul(b, round, blocks), end = moe__add(b, start, blocks);
+  MlirValue is_odd = moe__eq(b, moe__and(b, round, one), one);
+  MlirValue is_full = moe__ule(b, end, total);
+  MlirValue reversed = moe__sub(b, moe__add(b, start, end), moe__add(b, index, one));
+  return moe__select(b, moe__and(b, is_odd, is_full), reversed, index);
+}
+
+/* Where each expert has the same tiles, one is that of a group of `rows` rows of out, seen as a matrix. */
 static moe__group_tile_t tile_at(moe__scaled_mm_t *s, MlirValue index) {
   moe__builder_t *b = &s->kernel.builder;
   if (s->which == MOE__FORWARD)
     return moe__groups_tile(&s->groups, index);
   moe__tiles_t tiles = equal_tiles(s);
+  if (s->which == MOE__GRADIENT)
+    index = deal(s, index, tiles.total);
   moe__tile_t at = moe__tile_at(b, &tiles, index);
   MlirValue group =
       s->which == MOE__GRADIENT ? moe__groups_by_size(&s->groups, at.batch) : at.batch;
@@ -157,15 +172,24 @@ moe__mm_reduction_t moe__mm_reduction(moe__scaled_mm_t *s, const moe__group_tile
   }
   moe__groups_range(&s->groups, tile->group, &r.start, &r.end);
   r.first = moe__and(b, r.start, moe__i32(b, -TOKEN_ALIGNMENT));
-  /* An empty group has one block, all of it cleared: its gradient is zero. */
-  r.blocks = moe__ceil_div(b, moe__sub(b, r.end, r.first), MOE__MM_DEPTH);
-  r.blocks = moe__smax(b, r.blocks, moe__i32(b, 1));
+  /* An empty group has one step, all of it cleared: its gradient is zero. */
+  MlirValue one = moe__i32(b, 1);
+  MlirValue steps = moe__ceil_div(b, moe__sub(b, r.end, r.first), STEP);
+  steps = moe__smax(b, steps, one);
+  r.blocks = moe__ceil_div(b, steps, STEPS);
+  MlirValue before = moe__mul(b, moe__sub(b, r.blocks, one), moe__i32(b, STEPS));
+  r.last_steps = moe__sub(b, steps, before);
   return r;
 }
 
 MlirValue moe__mm_block_at(moe__scaled_mm_t *s, const moe__mm_reduction_t *reduction,
                            MlirValue index) {
   moe__builder_t *b = &s->kernel.builder;
+  if (s->which == MOE__GRADIENT) { /* the last one first */
+    MlirValue is_first = moe__eq(b, index, moe__i32(b, 0));
+    MlirValue number = moe__select(b, is_first, reduction->blocks, index);
+    index = moe__sub(b, number, moe__i32(b, 1));
+  }
   return moe__add(b, reduction->first, moe__mul(b, index, moe__i32(b, MOE__MM_DEPTH)));
 }
 
@@ -251,7 +275,11 @@ static void multiply_tiles(moe__scaled_mm_t *s) {
   moe__group_tile_t tile = tile_at(s, tiles.index);
   moe__mm_reduction_t reduction = moe__mm_reduction(s, &tile);
   preparation_t preparation = {.s = s, .self = &self, .tile = &tile};
-  moe__if_t work = moe__if_begin(b, has_rows(s, &self, &tile), true);
+  reduction.blocks = moe__warp_uniform(b, reduction.blocks);
+  if (reduction.last_steps.ptr)
+    reduction.last_steps = moe__warp_uniform(b, reduction.last_steps);
+  MlirValue works = moe__warp_uniform(b, moe__zext(b, has_rows(s, &self, &tile), b->i32));
+  moe__if_t work = moe__if_begin(b, moe__ne(b, works, moe__i32(b, 0)), true);
   {
     MlirValue registers[MOE__WGMMA_MAX_N / 2];
     moe__mm_multiply(s, &self, &reduction, cursor, prepare, &preparation, registers);
