@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The quantizers that bench/gpu compiles, checks and times: one line of the table each.
+"""The quantizers that bench/gpu compiles, checks and times: one line of the table each; and the products of products.py.
 
     bench/variants.py list                        their names
     bench/variants.py source NAME [SCHEDULE]      MLIR; SCHEDULE is the text of the attribute, without braces
@@ -10,6 +10,8 @@ All tensors have dynamic shapes, so that one compiled kernel does for every shap
 SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
 import sys
+
+from products import products
 
 # Shapes of x. Rank 3: expert weights (E,N,K); rank 2: tokens (M,K).
 CHECK = {
@@ -73,7 +75,7 @@ class Variant:
         """Lists of arguments, a call each."""
         if what == "bench" and not self.is_timed():
             return []
-        action = "--bench" if what == "bench" else "--check"
+        action = "--bench" if what == "bench" else "--check --edge-blocks"
         if self.grouped:
             cases = {"check": GROUPED_CHECK, "sanitize": GROUPED_SANITIZE, "bench": GROUPED_BENCH}[what]
             kinds = {"check": ["ragged", "equal", "edge"], "sanitize": ["edge"], "bench": ["equal", "ragged"]}[what]
@@ -264,7 +266,7 @@ class Chain(Variant):
 """
 
 
-def variants():
+def quantizers():
     table = {}
     types = [("bf16", "f8E4M3FN"), ("f32", "f8E4M3FN"), ("bf16", "f8E5M2"), ("f32", "f8E5M2")]
     for element, q in types:
@@ -308,6 +310,10 @@ def variants():
         table[f"scale-pair-tokens-{element}"] = scale_pair(element, "f8E4M3FN")
         table[f"cast-pair-tokens-{element}"] = cast_pair(element, "f8E4M3FN")
     return table
+
+
+def variants():
+    return quantizers() | products()
 
 
 def main():

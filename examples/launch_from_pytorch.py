@@ -19,6 +19,7 @@ import torch
 
 DTYPES = {
     "bf16": torch.bfloat16,
+    "f16": torch.float16,
     "f32": torch.float32,
     "f8E4M3FN": torch.float8_e4m3fn,
     "f8E5M2": torch.float8_e5m2,
