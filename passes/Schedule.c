@@ -372,6 +372,9 @@ bool moe__grouped_schedule_read(MlirOperation op, int max_groups, bool promoted,
   if (out->swap_operands && gradient)
     return moe__error(op, "'schedule.swap_operands' is 1; it must be 0 where groups are ranges of "
                           "the reduction");
+  if (out->swap_operands && out->cluster > 1)
+    return moe__error(op, "'schedule.cluster' is %d; it must be 1 where operands are swapped",
+                      out->cluster);
   /* Two accumulators of 64 x tile_n in 232 registers a thread, with room for addresses. */
   if (promoted && out->tile_n > 192)
     return moe__error(op, "'schedule.tile_n' is %d; with promoted sums it must be at most 192",

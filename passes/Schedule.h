@@ -76,7 +76,8 @@
   X(swap_operands, 0, 1) /* 1: the rows of a tile are columns of qb, its columns rows of qa */     \
   X(tile_n, 16, 256)     /* columns of a tile of 128 rows, a multiple of 64; if swapped, of 16 */  \
   X(stages, 2, 12)       /* pairs of tiles, 128 of K deep, in flight */                            \
-  X(band, 1, 4096)       /* tile rows per band of the tile order */
+  X(band, 1, 4096)       /* tile rows, of clusters, per band of the tile order */                  \
+  X(cluster, 1, 2)       /* blocks with tiles below one another, which share what they read of qb */
 
 #define MOE__FIELD(field, least, most) int field;
 typedef struct moe__quantize_schedule_t {

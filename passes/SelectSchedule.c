@@ -338,29 +338,33 @@ static bool schedule_unpad_groups(MlirOperation op, selection_t *selection) {
 
 /* ---- scaled_grouped_mm.scaled_mm ---- */
 
-/* swap_operands, tile_n, stages, band
+/* swap_operands, tile_n, stages, band, cluster
  * 128 x 256 is as much as two warpgroups can accumulate; with promoted sums a second accumulator
  * takes a part of it. Bands of 8 tile rows keep what concurrent blocks read in L2. */
 static const moe__grouped_schedule_t GROUPED_FAST[] = {
-    {0, 256, 4, 8}, {0, 256, 4, 4}, {0, 256, 4, 16}, {0, 256, 3, 8}, {0, 192, 4, 8}, {0, 128, 6, 8},
+    {0, 256, 4, 8, 1}, {0, 256, 4, 4, 1}, {0, 256, 4, 16, 1},
+    {0, 256, 3, 8, 1}, {0, 192, 4, 8, 1}, {0, 128, 6, 8, 1},
 };
 static const moe__grouped_schedule_t GROUPED_PROMOTED[] = {
-    {0, 192, 4, 8}, {0, 192, 4, 4}, {0, 192, 4, 16}, {0, 192, 3, 8}, {0, 128, 6, 8},
+    {0, 192, 4, 8, 1}, {0, 192, 4, 4, 1}, {0, 192, 4, 16, 1}, {0, 192, 3, 8, 1}, {0, 128, 6, 8, 1},
 };
 /* The same where groups are rows: operands may be swapped. */
 static const moe__grouped_schedule_t ROWS_FAST[] = {
-    {0, 256, 4, 8}, {0, 256, 4, 4}, {0, 256, 4, 16}, {0, 192, 4, 8},
-    {0, 128, 6, 8}, {1, 16, 10, 8}, {1, 32, 9, 8},   {1, 64, 7, 8},
+    {0, 256, 4, 8, 1}, {0, 256, 4, 4, 1}, {0, 256, 4, 16, 1}, {0, 192, 4, 8, 1},
+    {0, 128, 6, 8, 1}, {1, 16, 10, 8, 1}, {1, 32, 9, 8, 1},   {1, 64, 7, 8, 1},
 };
 static const moe__grouped_schedule_t ROWS_PROMOTED[] = {
-    {0, 192, 4, 8}, {0, 192, 4, 4}, {0, 192, 4, 16}, {0, 128, 6, 8},
-    {1, 16, 10, 8}, {1, 32, 9, 8},  {1, 64, 7, 8},
+    {0, 192, 4, 8, 1}, {0, 192, 4, 4, 1}, {0, 192, 4, 16, 1}, {0, 128, 6, 8, 1},
+    {1, 16, 10, 8, 1}, {1, 32, 9, 8, 1},  {1, 64, 7, 8, 1},
 };
 /* Few tokens for each expert, at most as many as a tile has columns: all is reading the weights, and
  * tiles are as narrow as the groups. */
-static const moe__grouped_schedule_t SMALL_16[] = {{1, 16, 10, 8}, {1, 32, 9, 8}, {1, 16, 6, 8}};
-static const moe__grouped_schedule_t SMALL_32[] = {{1, 32, 9, 8}, {1, 16, 10, 8}, {1, 64, 7, 8}};
-static const moe__grouped_schedule_t SMALL_64[] = {{1, 64, 7, 8}, {1, 32, 9, 8}, {1, 128, 5, 8}};
+static const moe__grouped_schedule_t SMALL_16[] = {
+    {1, 16, 10, 8, 1}, {1, 32, 9, 8, 1}, {1, 16, 6, 8, 1}};
+static const moe__grouped_schedule_t SMALL_32[] = {
+    {1, 32, 9, 8, 1}, {1, 16, 10, 8, 1}, {1, 64, 7, 8, 1}};
+static const moe__grouped_schedule_t SMALL_64[] = {
+    {1, 64, 7, 8, 1}, {1, 32, 9, 8, 1}, {1, 128, 5, 8, 1}};
 
 /* By whether sums are promoted, and whether groups are rows. */
 static const grouped_candidates_t GROUPED[2][2] = {{LIST(GROUPED_FAST), LIST(ROWS_FAST)},
