@@ -13,9 +13,8 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Builder/Shapes.h"
 #include "lib/Kernel/Async.h"
-#include "lib/Kernel/Elements.h"
-#include "lib/Kernel/Fp8.h"
 #include "lib/Kernel/Tiles.h"
+#include "lib/Kernel/Vectors.h"
 #include "lib/Kernel/Warp.h"
 #include "passes/Lowering.h"
 #include "passes/Schedule.h"
@@ -26,9 +25,6 @@
 #include <stdio.h>
 
 #define BLOCK 128
-#define VECTOR_BYTES 16 /* of x that a thread loads at once */
-#define VECTOR_WORDS 4
-#define MAX_VECTORS 16
 #define K_MULTIPLE 16
 
 /* The op's tensors, by their number in the kernel's record. */
@@ -53,7 +49,7 @@ typedef struct blocks_t {
 typedef struct part_t {
   MlirValue expert, row, column; /* i32: of its first vector */
   MlirValue start;               /* i64: number of the first element inside that it loads */
-  MlirValue vectors[MAX_VECTORS];
+  MlirValue vectors[MOE__MAX_VECTORS];
 } part_t;
 
 bool moe__quantize_blocks_has_kernel(MlirOperation op) {
@@ -86,29 +82,16 @@ static void load_part(blocks_t *s, part_t *part) {
     MlirValue at =
         moe__add(b, moe__wide_mul(b, moe__umin(b, below(s, i), down), s->k.value), part->start);
     MlirValue address = moe__offset(b, s->x, moe__mul(b, at, moe__i64(b, s->elements.bytes)));
-    part->vectors[i] =
-        moe__load_aligned(b, address, moe__vector_type(b, VECTOR_WORDS, b->i32), VECTOR_BYTES);
+    part->vectors[i] = moe__vector_load(b, address);
   }
 }
 
 /* ---- Its largest magnitudes ---- */
 
-/* The word of the larger magnitudes of a vector. */
-static MlirValue vector_magnitudes(blocks_t *s, MlirValue vector) {
-  moe__builder_t *b = &s->kernel.builder;
-  MlirValue level[VECTOR_WORDS];
-  for (int i = 0; i < VECTOR_WORDS; i++)
-    level[i] = moe__word_magnitudes(b, &s->elements, moe__extract(b, vector, i));
-  for (int count = VECTOR_WORDS / 2; count >= 1; count /= 2)
-    for (int i = 0; i < count; i++)
-      level[i] = moe__word_max(b, &s->elements, level[i], level[i + count]);
-  return level[0];
-}
-
 /* The bits of the largest magnitude of the lanes that have a row of a block. */
 static MlirValue row_amax(blocks_t *s, MlirValue vector) {
   moe__builder_t *b = &s->kernel.builder;
-  MlirValue amax = moe__word_amax(b, &s->elements, vector_magnitudes(s, vector));
+  MlirValue amax = moe__word_amax(b, &s->elements, moe__vector_magnitudes(b, &s->elements, vector));
   for (int distance = 1; distance < BLOCK / s->columns; distance *= 2)
     amax = moe__umax(b, amax, moe__shuffle_xor(b, amax, distance));
   return amax;
@@ -119,9 +102,10 @@ static MlirValue row_amax(blocks_t *s, MlirValue vector) {
 static MlirValue block_amax(blocks_t *s, const part_t *part, MlirValue slot) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue thread = s->kernel.thread;
-  MlirValue words = vector_magnitudes(s, part->vectors[0]);
+  MlirValue words = moe__vector_magnitudes(b, &s->elements, part->vectors[0]);
   for (int i = 1; i < s->count; i++)
-    words = moe__word_max(b, &s->elements, words, vector_magnitudes(s, part->vectors[i]));
+    words = moe__word_max(b, &s->elements, words,
+                          moe__vector_magnitudes(b, &s->elements, part->vectors[i]));
   MlirValue amax = moe__warp_reduce(b, moe__word_amax(b, &s->elements, words), moe__umax);
   MlirValue set = moe__offset_by(
       b, moe__offset(b, s->kernel.shared, moe__mul(b, slot, moe__i32(b, 4 * s->schedule.warps))),
@@ -141,34 +125,23 @@ static MlirValue block_amax(blocks_t *s, const part_t *part, MlirValue slot) {
 
 /* The words of a vector, as if just loaded: else the compiler would keep for the cast what it has found
  * of each element for the maximum, in more registers than there are. */
-static void words_of(blocks_t *s, MlirValue vector, MlirValue out[VECTOR_WORDS]) {
+static void words_of(blocks_t *s, MlirValue vector, MlirValue out[MOE__VECTOR_WORDS]) {
   moe__builder_t *b = &s->kernel.builder;
-  for (int i = 0; i < VECTOR_WORDS; i++)
+  for (int i = 0; i < MOE__VECTOR_WORDS; i++)
     out[i] = moe__fresh(b, moe__extract(b, vector, i));
 }
 
 /* Casts the thread's vector number i and stores it, where it is inside. */
 static void store_vector(blocks_t *s, const part_t *part, int i, MlirValue factor) {
   moe__builder_t *b = &s->kernel.builder;
-  int words = s->columns / 4; /* of q */
-  MlirValue row = moe__add(b, part->row, below(s, i)), packed[2];
+  MlirValue row = moe__add(b, part->row, below(s, i));
   MlirValue is_inside =
       moe__and(b, moe__ult(b, row, s->n.value), moe__ult(b, part->column, s->k.value));
   moe__if_t inside = moe__if_begin(b, is_inside, false);
-  MlirValue x[VECTOR_WORDS];
-  words_of(s, part->vectors[i], x);
-  for (int j = 0; j < words; j++) {
-    MlirValue scaled[4];
-    for (int k = 0; k < 4; k++) {
-      int element = 4 * j + k;
-      MlirValue word = x[element / s->elements.per_word];
-      scaled[k] = moe__fmul(
-          b, moe__word_element(b, &s->elements, word, element % s->elements.per_word), factor);
-    }
-    packed[j] = moe__fp8_pack4(b, scaled, s->element);
-  }
+  MlirValue words[MOE__VECTOR_WORDS];
+  words_of(s, part->vectors[i], words);
   MlirValue at = moe__add(b, moe__wide_mul(b, below(s, i), s->k.value), part->start);
-  moe__store_aligned(b, moe__vector(b, words, packed), moe__offset(b, s->q, at), s->columns);
+  moe__vector_store_fp8(b, &s->elements, words, factor, s->element, moe__offset(b, s->q, at));
   moe__if_end(b, &inside);
 }
 
@@ -261,7 +234,7 @@ bool moe__lower_quantize_blocks(MlirOperation function, MlirOperation op,
   moe__kernel_t *kernel = &s.kernel;
   moe__kernel_begin(kernel, mlirOperationGetContext(op), mlirOperationGetLocation(op),
                     s.schedule.warps * MOE__WARP, s.schedule.blocks_per_sm);
-  s.columns = VECTOR_BYTES / s.elements.bytes;
+  s.columns = MOE__VECTOR_BYTES / s.elements.bytes;
   s.lanes = s.schedule.tile_k / s.columns;
   s.step = kernel->threads / s.lanes;
   s.count = s.schedule.tile_n / s.step;
