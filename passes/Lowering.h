@@ -43,6 +43,10 @@ bool moe__quantize_blocks_has_kernel(MlirOperation op);
 bool moe__lower_quantize_blocks(MlirOperation function, MlirOperation op,
                                 MlirBlock gpu_module_body);
 
+/* The kernel of quantize along the last dimension. */
+bool moe__lower_quantize_stream(MlirOperation function, MlirOperation op,
+                                MlirBlock gpu_module_body);
+
 /* The most groups that offs, operand number `operand`, may have; 0 where the op has none. */
 #define MOE__MAX_GROUPS 1024
 int moe__max_groups(MlirOperation op, int operand);

@@ -5,6 +5,7 @@
 
 #include "lib/Builder/Builder.h"
 #include "lib/Builder/Inspect.h"
+#include "lib/Kernel/Vectors.h"
 
 #include "mlir-c/BuiltinAttributes.h"
 #include "mlir-c/BuiltinTypes.h"
@@ -21,9 +22,6 @@
 #define SHARED_RESERVED 1024
 #define SHARED_BARRIERS 256
 #define SHARED_BARRIERS_ALIGNED 1024 /* where a swizzled tile follows them */
-
-/* What a thread of a streaming kernel may hold of 16 bytes each. */
-#define MAX_VECTORS 16
 
 /* Each quarter of a multiprocessor has registers of its own, and of all warps every fourth; a thread's
  * come in portions of 8. */
@@ -55,6 +53,9 @@ static const field_t SCALE_FIELDS[] = {MOE__SCALE_SCHEDULE(SCALE_FIELD){0}};
 #define BLOCKS_FIELD(field, least, most)                                                           \
   {#field, offsetof(moe__blocks_schedule_t, field), least, most},
 static const field_t BLOCKS_FIELDS[] = {MOE__BLOCKS_SCHEDULE(BLOCKS_FIELD){0}};
+#define STREAM_FIELD(field, least, most)                                                           \
+  {#field, offsetof(moe__stream_schedule_t, field), least, most},
+static const field_t STREAM_FIELDS[] = {MOE__STREAM_SCHEDULE(STREAM_FIELD){0}};
 #define DEQUANTIZE_FIELD(field, least, most)                                                       \
   {#field, offsetof(moe__dequantize_schedule_t, field), least, most},
 static const field_t DEQUANTIZE_FIELDS[] = {MOE__DEQUANTIZE_SCHEDULE(DEQUANTIZE_FIELD){0}};
@@ -134,6 +135,7 @@ static int table_bytes(int max_groups) {
 /* What a thread needs that holds so many vectors of 16 bytes: the rest is for what is done with
  * them. */
 #define REGISTERS(vectors) (4 * (vectors) + 32)
+#define STREAM_REGISTERS(vectors) (4 * (vectors) + 24) /* where addresses follow from one number */
 
 /* What is left to each thread where so many warps share a multiprocessor. */
 static int registers_left(int warps) {
@@ -245,9 +247,9 @@ void moe__scale_schedule_write(MlirOperation op, const moe__scale_schedule_t *sc
 /* ---- Streams: quantization in blocks, dequantization ---- */
 
 static bool check_vectors(MlirOperation op, int vectors) {
-  return vectors <= MAX_VECTORS ||
+  return vectors <= MOE__MAX_VECTORS ||
          moe__error(op, "'schedule' gives each thread %d vectors; it may have at most %d", vectors,
-                    MAX_VECTORS);
+                    MOE__MAX_VECTORS);
 }
 
 /* A thread takes one column of vectors of the tile, which are `columns` wide. */
@@ -321,6 +323,19 @@ bool moe__blocks_schedule_read(MlirOperation op, int element_bytes, bool square,
 
 void moe__blocks_schedule_write(MlirOperation op, const moe__blocks_schedule_t *schedule) {
   write_fields(op, BLOCKS_FIELDS, schedule);
+}
+
+bool moe__stream_schedule_read(MlirOperation op, int element_bytes, moe__stream_schedule_t *out) {
+  if (!read_fields(op, STREAM_FIELDS, out))
+    return false;
+  /* Of a chunk a lane has 32 elements. */
+  int vectors = out->chunks * 32 * element_bytes / MOE__VECTOR_BYTES;
+  return check_vectors(op, vectors) &&
+         check_registers(op, out->warps, out->blocks_per_sm, STREAM_REGISTERS(vectors));
+}
+
+void moe__stream_schedule_write(MlirOperation op, const moe__stream_schedule_t *schedule) {
+  write_fields(op, STREAM_FIELDS, schedule);
 }
 
 void moe__dequantize_schedule_write(MlirOperation op, const moe__dequantize_schedule_t *schedule) {

@@ -47,6 +47,14 @@
   X(blocks_per_sm, 1, 16)                                                                          \
   X(band, 1, 4096) /* tile rows per band of the tile order */
 
+/* MX quantization along the last dimension: a stream of chunks of 1024 elements, of which a warp takes
+ * several at once. */
+#define MOE__STREAM_SCHEDULE(X)                                                                    \
+  X(chunks, 1, 4) /* that a warp has in flight */                                                  \
+  X(warps, 1, 32)                                                                                  \
+  X(blocks_per_sm, 1, 32)                                                                          \
+  X(persistent, 0, 1) /* 1: resident blocks stride through all chunks; 0: each takes some once */
+
 /* Dequantization, in tiles of the rows and the columns of x. With q row-major a thread takes one vector
  * of each of several rows; with q column-major a tile goes through tile_n * tile_k bytes of shared
  * memory. */
@@ -90,6 +98,9 @@ typedef struct moe__scale_schedule_t {
 typedef struct moe__blocks_schedule_t {
   MOE__BLOCKS_SCHEDULE(MOE__FIELD)
 } moe__blocks_schedule_t;
+typedef struct moe__stream_schedule_t {
+  MOE__STREAM_SCHEDULE(MOE__FIELD)
+} moe__stream_schedule_t;
 typedef struct moe__dequantize_schedule_t {
   MOE__DEQUANTIZE_SCHEDULE(MOE__FIELD)
 } moe__dequantize_schedule_t;
@@ -120,6 +131,7 @@ bool moe__rows_schedule_read(MlirOperation op, moe__rows_schedule_t *out);
 bool moe__scale_schedule_read(MlirOperation op, moe__scale_schedule_t *out);
 bool moe__blocks_schedule_read(MlirOperation op, int element_bytes, bool square,
                                moe__blocks_schedule_t *out);
+bool moe__stream_schedule_read(MlirOperation op, int element_bytes, moe__stream_schedule_t *out);
 bool moe__dequantize_schedule_read(MlirOperation op, int element_bytes, bool columns,
                                    int max_groups, moe__dequantize_schedule_t *out);
 bool moe__pack_schedule_read(MlirOperation op, int max_groups, moe__pack_schedule_t *out);
@@ -132,6 +144,7 @@ void moe__quantize_schedule_write(MlirOperation op, const moe__quantize_schedule
 void moe__rows_schedule_write(MlirOperation op, const moe__rows_schedule_t *schedule);
 void moe__scale_schedule_write(MlirOperation op, const moe__scale_schedule_t *schedule);
 void moe__blocks_schedule_write(MlirOperation op, const moe__blocks_schedule_t *schedule);
+void moe__stream_schedule_write(MlirOperation op, const moe__stream_schedule_t *schedule);
 void moe__dequantize_schedule_write(MlirOperation op, const moe__dequantize_schedule_t *schedule);
 void moe__pack_schedule_write(MlirOperation op, const moe__pack_schedule_t *schedule);
 void moe__move_schedule_write(MlirOperation op, const moe__move_schedule_t *schedule);
