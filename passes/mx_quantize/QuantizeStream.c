@@ -176,14 +176,13 @@ static void add_parameters(stream_t *s, MlirType x) {
   int rank = (int)mlirShapedTypeGetRank(x);
   moe__extent_t extents[MOE__MAX_RANK];
   const char *sizes[MOE__MAX_RANK];
+  s->total = moe__i64(b, 1);
   for (int i = 0; i < rank; i++) {
     extents[i] = moe__kernel_extent(kernel, X, i, x);
     sizes[i] = extents[i].expression;
+    s->total = moe__mul(b, s->total, moe__zext(b, extents[i].value, b->i64));
   }
   moe__expression_mul(s->count, rank, sizes);
-  s->total = moe__zext(b, extents[0].value, b->i64);
-  for (int i = 1; i < rank; i++)
-    s->total = moe__mul(b, s->total, moe__zext(b, extents[i].value, b->i64));
   s->x = moe__kernel_pointer(kernel, X);
   s->q = moe__kernel_pointer(kernel, Q);
   s->scales = moe__kernel_pointer(kernel, SCALES);
