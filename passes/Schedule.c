@@ -253,27 +253,23 @@ static bool check_vectors(MlirOperation op, int vectors) {
 }
 
 /* A thread takes one column of vectors of the tile, which are `columns` wide. */
-static bool check_stream(MlirOperation op, int columns, int tile_n, int tile_k, int warps,
-                         int blocks_per_sm) {
-  if (tile_k % columns)
-    return moe__error(op, "'schedule.tile_k' is %d; it must be a multiple of %d", tile_k, columns);
-  int lanes = tile_k / columns, threads = warps * 32;
+static bool check_dequantize_rows(MlirOperation op, int columns,
+                                  const moe__dequantize_schedule_t *s) {
+  if (s->tile_k % columns)
+    return moe__error(op, "'schedule.tile_k' is %d; it must be a multiple of %d", s->tile_k,
+                      columns);
+  int lanes = s->tile_k / columns, threads = s->warps * 32;
   if (threads % lanes)
     return moe__error(op, "'schedule.tile_k' is %d; its %d vectors must divide the %d threads",
-                      tile_k, lanes, threads);
+                      s->tile_k, lanes, threads);
   int step = threads / lanes;
-  if (tile_n % step)
+  if (s->tile_n % step)
     return moe__error(op,
                       "'schedule.tile_n' is %d; it must be a multiple of %d, the rows that the "
                       "threads take at once",
-                      tile_n, step);
-  return check_vectors(op, tile_n / step) &&
-         check_registers(op, warps, blocks_per_sm, REGISTERS(tile_n / step));
-}
-
-static bool check_dequantize_rows(MlirOperation op, int columns,
-                                  const moe__dequantize_schedule_t *s) {
-  return check_stream(op, columns, s->tile_n, s->tile_k, s->warps, s->blocks_per_sm);
+                      s->tile_n, step);
+  return check_vectors(op, s->tile_n / step) &&
+         check_registers(op, s->warps, s->blocks_per_sm, REGISTERS(s->tile_n / step));
 }
 
 /* Threads bring in vectors of 16 rows, eight to 128; warps take items of 16 rows x 128 bytes. */
@@ -307,18 +303,17 @@ bool moe__dequantize_schedule_read(MlirOperation op, int element_bytes, bool col
          check_shared_memory(op, shared + table_bytes(max_groups), out->blocks_per_sm);
 }
 
-bool moe__blocks_schedule_read(MlirOperation op, int element_bytes, bool square,
-                               moe__blocks_schedule_t *out) {
+bool moe__blocks_schedule_read(MlirOperation op, int element_bytes, moe__blocks_schedule_t *out) {
   if (!read_fields(op, BLOCKS_FIELDS, out))
     return false;
-  if (out->tile_k % 128)
-    return moe__error(op, "'schedule.tile_k' is %d; it must be a multiple of 128", out->tile_k);
-  if (square && (out->tile_n != 128 || out->tile_k != 128))
+  int vectors = 128 * 128 * element_bytes / MOE__VECTOR_BYTES / 32;
+  if (vectors % out->warps)
     return moe__error(op,
-                      "'schedule' has tiles of %d x %d; with blocks of 128 x 128 they are these",
-                      out->tile_n, out->tile_k);
-  return check_stream(op, 16 / element_bytes, out->tile_n, out->tile_k, out->warps,
-                      out->blocks_per_sm);
+                      "'schedule.warps' is %d; it must divide the %d vectors of the lanes of a "
+                      "block of 128 x 128",
+                      out->warps, vectors);
+  return check_vectors(op, vectors / out->warps) &&
+         check_registers(op, out->warps, out->blocks_per_sm, REGISTERS(vectors / out->warps));
 }
 
 void moe__blocks_schedule_write(MlirOperation op, const moe__blocks_schedule_t *schedule) {

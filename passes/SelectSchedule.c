@@ -54,7 +54,7 @@ MOE__CANDIDATES(grouped)
 #define LIST(schedules)                                                                            \
   { sizeof(schedules) / sizeof(schedules)[0], (schedules) }
 
-/* ---- mx_quantize.quantize along the last dimension ---- */
+/* ---- mx_quantize.quantize along the last dimension, quantize_fp8 in blocks of 1 x 128 ---- */
 
 static bool is_bf16(MlirValue x) {
   return mlirTypeIsABF16(mlirShapedTypeGetElementType(mlirValueGetType(x)));
@@ -193,41 +193,31 @@ static const moe__rows_schedule_t QUANTIZE_ROW_BY_ROW[] = {
 };
 static const rows_candidates_t QUANTIZE_ROW = LIST(QUANTIZE_ROW_BY_ROW);
 
-/* tile_n, tile_k, warps, blocks_per_sm, band: 128 bytes of x in flight for each of 1024 threads. */
-static const moe__blocks_schedule_t QUANTIZE_1X128_BF16[] = {
-    {32, 512, 8, 4, 1}, {32, 512, 8, 4, 8},  {64, 256, 8, 4, 1},
-    {16, 512, 8, 4, 1}, {32, 1024, 8, 2, 1}, {64, 512, 8, 2, 1},
-};
-static const moe__blocks_schedule_t QUANTIZE_1X128_F32[] = {
-    {32, 256, 8, 4, 1}, {32, 256, 8, 4, 8}, {64, 128, 8, 4, 1},
-    {16, 256, 8, 4, 1}, {32, 512, 8, 2, 1}, {64, 256, 8, 2, 1},
-};
+/* warps, blocks_per_sm, band: 128 bytes of x in flight for each of 1024 threads, or 256 for 512. */
 static const moe__blocks_schedule_t QUANTIZE_128X128_BF16[] = {
-    {128, 128, 8, 4, 1}, {128, 128, 8, 4, 8},  {128, 128, 8, 3, 1},
-    {128, 128, 4, 4, 1}, {128, 128, 16, 2, 1},
+    {8, 4, 1}, {8, 4, 8}, {8, 3, 1}, {4, 4, 1}, {16, 2, 1},
 };
 static const moe__blocks_schedule_t QUANTIZE_128X128_F32[] = {
-    {128, 128, 16, 2, 1},
-    {128, 128, 16, 2, 8},
-    {128, 128, 8, 2, 1},
-    {128, 128, 32, 1, 1},
+    {16, 2, 1},
+    {16, 2, 8},
+    {8, 2, 1},
+    {32, 1, 1},
 };
-/* By whether blocks are 128 x 128, and by whether x is bf16. */
-static const blocks_candidates_t QUANTIZE_BLOCKS[2][2] = {
-    {LIST(QUANTIZE_1X128_F32), LIST(QUANTIZE_1X128_BF16)},
-    {LIST(QUANTIZE_128X128_F32), LIST(QUANTIZE_128X128_BF16)},
-};
+/* By whether x is bf16. */
+static const blocks_candidates_t QUANTIZE_BLOCKS[2] = {LIST(QUANTIZE_128X128_F32),
+                                                       LIST(QUANTIZE_128X128_BF16)};
 
 static bool schedule_quantize_blocks(MlirOperation op, selection_t *selection) {
   bool bf16 = is_bf16(mlirOperationGetOperand(op, 0));
-  bool square = moe__op_granularity(op) == MOE__128X128;
-  select_blocks(op, selection, QUANTIZE_BLOCKS[square][bf16]);
+  select_blocks(op, selection, QUANTIZE_BLOCKS[bf16]);
   moe__blocks_schedule_t schedule;
-  return moe__blocks_schedule_read(op, bf16 ? 2 : 4, square, &schedule);
+  return moe__blocks_schedule_read(op, bf16 ? 2 : 4, &schedule);
 }
 
 static bool schedule_quantize_fp8(MlirOperation op, selection_t *selection) {
-  if (moe__op_granularity(op) != MOE__ROW)
+  if (moe__op_granularity(op) == MOE__1X128)
+    return schedule_quantize_stream(op, selection);
+  if (moe__op_granularity(op) == MOE__128X128)
     return schedule_quantize_blocks(op, selection);
   select_rows(op, selection, QUANTIZE_ROW);
   moe__rows_schedule_t schedule;

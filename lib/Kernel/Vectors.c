@@ -25,6 +25,16 @@ MlirValue moe__vector_magnitudes(moe__builder_t *b, const moe__elements_t *eleme
   return level[0];
 }
 
+void moe__vector_words(moe__builder_t *b, const moe__elements_t *elements, MlirValue vector,
+                       MlirValue out[MOE__VECTOR_WORDS]) {
+  /* As if just loaded, where magnitudes are made element by element: the compiler would keep what it has
+   * found of each for the cast, in more registers than there are. */
+  for (int i = 0; i < MOE__VECTOR_WORDS; i++) {
+    MlirValue word = moe__extract(b, vector, i);
+    out[i] = elements->sanitize ? moe__fresh(b, word) : word;
+  }
+}
+
 void moe__vector_store_fp8(moe__builder_t *b, const moe__elements_t *elements,
                            const MlirValue words[MOE__VECTOR_WORDS], MlirValue factor,
                            moe__fp8_t element, MlirValue address) {

@@ -19,6 +19,10 @@ MlirValue moe__vector_load(moe__builder_t *b, MlirValue address);
 MlirValue moe__vector_magnitudes(moe__builder_t *b, const moe__elements_t *elements,
                                  MlirValue vector);
 
+/* The words of a vector whose magnitudes have been taken. */
+void moe__vector_words(moe__builder_t *b, const moe__elements_t *elements, MlirValue vector,
+                       MlirValue out[MOE__VECTOR_WORDS]);
+
 /* Stores the elements of a vector's words, times `factor` (f32), as FP8: 8 bytes where they are bf16, 4
  * where they are f32. */
 void moe__vector_store_fp8(moe__builder_t *b, const moe__elements_t *elements,

@@ -1,4 +1,4 @@
-// The kernel of mx_quantize.quantize along the last dimension: what must stand in it, and in which order.
+// The kernels of mx_quantize.quantize along the last dimension, and of quantize_fp8 in blocks of 1 x 128: what must stand in it, and in which order.
 
 // RUN: moe-opt %s --split-input-file --emit=nvvm | FileCheck %s
 // RUN: moe-opt %s --split-input-file --emit=nvvm | FileCheck %s --check-prefix=RECORD
@@ -31,7 +31,7 @@
 //
 // A block of the grid for 8 warps of one chunk each.
 // RECORD-LABEL: llvm.func @tokens_0(
-// RECORD-SAME: grid = [{ceildiv = [{mul = [{dim = [0, 0]}, {dim = [0, 1]}]}, 8192]}, 1, 1]
+// RECORD-SAME: grid = [{ceildiv = [{ceildiv = [{mul = [{dim = [0, 0]}, {dim = [0, 1]}]}, 1024]}, 8]}, 1, 1]
 // RECORD-SAME: programmatic = true, requires = [{dim = [0, 1], multiple_of = 32 : i64}], shared_memory = 0 : i64
 // RECORD-SAME: nvvm.minctasm = 6 : i32
 //
@@ -74,7 +74,7 @@ func.func @tokens(%x: tensor<?x?xbf16>) -> (tensor<?x?xf8E4M3FN>, tensor<?x?xf8E
 // CHECK: } else {
 //
 // RECORD-LABEL: llvm.func @weights_0(
-// RECORD-SAME: grid = [{min = [{ceildiv = [{mul = [{dim = [0, 0]}, 96, 64]}, 8192]}, {mul = ["num_sms", 5]}]}, 1, 1]
+// RECORD-SAME: grid = [{min = [{ceildiv = [{ceildiv = [{mul = [{dim = [0, 0]}, 96, 64]}, 2048]}, 4]}, {mul = ["num_sms", 5]}]}, 1, 1]
 // RECORD-SAME: requires = [{dim = [0, 2], multiple_of = 32 : i64}]
 //
 // PTX-LABEL: .entry weights_0(
@@ -85,4 +85,49 @@ func.func @weights(%w: tensor<?x96x64xf32>) -> (tensor<?x96x64xf8E5M2>, tensor<?
       schedule = {chunks = 2, warps = 4, blocks_per_sm = 5, persistent = 1}}
       : (tensor<?x96x64xf32>) -> (tensor<?x96x64xf8E5M2>, tensor<?x96x2xf8E8M0FNU>)
   return %q, %s : tensor<?x96x64xf8E5M2>, tensor<?x96x2xf8E8M0FNU>
+}
+
+// -----
+
+// FP8 in blocks of 128: 16 lanes share a block, which takes 5 shuffles for 4 vectors at once; one in 4 lanes stores a scale, 8 of a chunk.
+// CHECK-LABEL: llvm.func @blocks_0(
+// CHECK-COUNT-4: llvm.load {{.*}} {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xi32>
+// CHECK-NOT: llvm.load
+// CHECK-COUNT-5: nvvm.shfl.sync bfly
+// CHECK-NOT: nvvm.shfl
+// CHECK: scf.if
+// CHECK: llvm.store {{.*}} : f32, !llvm.ptr<1>
+// CHECK: nvvm.shfl.sync idx
+// CHECK-COUNT-4: nvvm.convert.f32x2.to.f8x2
+// CHECK: llvm.store {{.*}} {alignment = 8 : i64} : vector<2xi32>, !llvm.ptr<1>
+//
+// Rows of 5120 are whole blocks: it need not be asked where they end.
+// RECORD-LABEL: llvm.func @blocks_0(
+// RECORD-SAME: grid = [{ceildiv = [{ceildiv = [{mul = [{dim = [0, 0]}, 5120]}, 1024]}, 8]}, 1, 1]
+// RECORD-SAME: requires = [{dim = [0, 1], multiple_of = 16 : i64}]
+//
+// PTX-LABEL: .entry blocks_0(
+// PTX-NOT: {{.ftz|div.u32}}
+// PTX: ld.global.v4.b32
+// PTX: div.rn.f32
+// PTX: shfl.sync.idx.b32 {{.*}}, 12, 4127, -1;
+// PTX: cvt.rn.satfinite.e4m3x2.f32
+// PTX-NOT: {{.ftz|div.u32}}
+func.func @blocks(%x: tensor<?x5120xbf16>) -> (tensor<?x5120xf8E4M3FN>, tensor<?x40xf32>) {
+  %q, %s = "mx_quantize.quantize_fp8"(%x) {granularity = "1x128", axis = 1 : i64, pow2 = true, sanitize = false}
+      : (tensor<?x5120xbf16>) -> (tensor<?x5120xf8E4M3FN>, tensor<?x40xf32>)
+  return %q, %s : tensor<?x5120xf8E4M3FN>, tensor<?x40xf32>
+}
+
+// -----
+
+// Where that is not known, or not so, a row may end within a span: the grid has room for as many spans as rows have then.
+// RECORD-LABEL: llvm.func @rows_0(
+// RECORD-SAME: grid = [{ceildiv = [{mul = [{dim = [0, 0]}, {ceildiv = [{dim = [0, 1]}, 1024]}]}, 8]}, 1, 1]
+// PTX-LABEL: .entry rows_0(
+// PTX: div.u32
+func.func @rows(%x: tensor<?x?xbf16>) -> (tensor<?x?xf8E4M3FN>, tensor<?x?xf32>) {
+  %q, %s = "mx_quantize.quantize_fp8"(%x) {granularity = "1x128", axis = 1 : i64, pow2 = true, sanitize = false}
+      : (tensor<?x?xbf16>) -> (tensor<?x?xf8E4M3FN>, tensor<?x?xf32>)
+  return %q, %s : tensor<?x?xf8E4M3FN>, tensor<?x?xf32>
 }

@@ -160,11 +160,11 @@ ROW_MUTANTS = [
 LOAD_VECTOR = r"(ld\.global\.v4\.b32 \s*\{[^}]*\}, \[%rd\d+)\+512\]"
 STREAM_MUTANTS = [
     ("a vector is another one", ptx(LOAD_VECTOR, r"\1+528]"), DIFFERENT),
-    ("a vector of the last chunk is past the end", ptx(r"min\.u64 (\s*%rd\d+), (%rd\d+), %rd\d+;", r"mov.b64 \1, \2;"), "after the end|uninitialized"),
+    ("a vector of the last chunk is past the end", ptx(r"min\.u32 (\s*%r\d+), (%r\d+), %r\d+;", r"mov.b32 \1, \2;"), "after the end|uninitialized"),
     ("the last chunk is taken for a whole one", ptx(r"setp\.lt\.u64 (\s*%p\d+), %rd\d+, 1024;", r"setp.ne.b32 \1, 0, 0;"), "after the end|uninitialized"),
     ("results past the end", ptx(r"setp\.ge\.u32 (\s*%p\d+), %r\d+, %r\d+;", r"setp.ne.b32 \1, 0, 0;", which=1, count=4), "after the end|another block"),
     ("scales past the end", ptx(r"setp\.ge\.u32 (\s*%p\d+), %r\d+, %r\d+;", r"setp.ne.b32 \1, 0, 0;"), "after the end"),
-    ("warps take one chunk only", ptx(r"setp\.lt\.s64 (\s*%p\d+), %rd\d+, %rd\d+;", r"setp.ne.b32 \1, 0, 0;"), DIFFERENT),
+    ("warps take one chunk only", ptx(r"setp\.lt\.s32 (\s*%p\d+), %r\d+, %r\d+;", r"setp.ne.b32 \1, 0, 0;"), DIFFERENT),
     ("all blocks take the same chunks", ptx(r"mov\.u32 (\s*%r\d+), %ctaid\.x;", r"mov.b32 \1, 0;"), "another block|differ"),
     ("blocks go on by more chunks than all of them take", ptx(r"mov\.u32 (\s*%r\d+), %nctaid\.x;", r"mov.b32 \1, 16;"), DIFFERENT),
     ("the largest of half of a block", ptx(r"shfl\.sync\.bfly\.b32 (\s*%r\d+), (%r\d+), 1, 31, -1;", r"mov.b32 \1, \2;"), DIFFERENT),
