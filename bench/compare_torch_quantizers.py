@@ -45,6 +45,7 @@ TIMED = [
     ("fp8-row-tokens-row-bf16-f8E4M3FN", "131072x7168", 0),
     ("fp8-row-weights-col-bf16-f8E4M3FN", "8x8192x5120", 0),
     ("fp8-row-tokens-col-bf16-f8E4M3FN", "65536x5120", 8),
+    ("fp8-pair-tokens-bf16-f8E4M3FN", "65536x5120", 8),
     ("fp8-group-tokens-col-bf16-f8E4M3FN", "65536x5120", 8),
     ("fp8-tensor-tokens-row-bf16-f8E4M3FN", "32768x7168", 0),
     ("fp8-expert-weights-col-bf16-f8E4M3FN", "8x8192x5120", 0),
@@ -75,7 +76,7 @@ class Case:
             return torch.tensor(padded_ends(offs.tolist(), self.attributes["align"]), dtype=torch.int32, device=DEVICE)
         kind, shape = self.variant.operands[name], self.shapes[name]
         element = element_of(kind)
-        if name in ("x", "padded"):
+        if name in ("x", "y", "padded"):
             tensor = random_values(shape, data).to(element)
         elif element.itemsize == 1:
             tensor = random_bytes(shape, element, data)
@@ -103,7 +104,7 @@ class Case:
         ends = operands["offs"].tolist()
         if name == "padded":
             return padded_ends(ends, self.attributes["align"])[-1]
-        by_rows = ("q", "qt", "x", "s", "f") if "dual" in self.variant.op else ("q", "x")
+        by_rows = ("q", "qt", "x", "s", "f") if "dual" in self.variant.op else ("q", "qy", "x")
         return ends[-1] if name in by_rows else None
 
 
@@ -273,7 +274,7 @@ def time_case(name, shape, groups, bundle, with_compile):
     del got, expected
     if function:
         candidates["compiled"] = lambda: function(*tensors)
-    if "dual" not in variant.op:
+    if not variant.op.endswith(("dual", "pair")):
         element = case.attributes["element"]
         candidates["cast"] = lambda: tensors[0].to(element)
     row["seconds"] = dict(zip(candidates, times(list(candidates.values()), clearing_l2())))

@@ -69,6 +69,7 @@ typedef struct moe__scaled_mm_t {
   /* Offsets in shared memory: for each warp a part to bring results in order, for each warpgroup the
    * scales and the bias of its columns. */
   int32_t staging, column_scales, column_bias;
+  int32_t slots; /* where the loader says which tiles it loads */
 } moe__scaled_mm_t;
 
 /* Where a multiplying thread stands. */
@@ -84,8 +85,6 @@ typedef struct moe__mm_reduction_t {
   MlirValue first, blocks;          /* i32 */
   MlirValue start, end, last_steps; /* i32; null but for the gradient */
 } moe__mm_reduction_t;
-
-moe__mm_reduction_t moe__mm_reduction(moe__scaled_mm_t *s, const moe__group_tile_t *tile);
 
 /* Where block number `index`, in the order of multiplication, starts in the reduction. */
 MlirValue moe__mm_block_at(moe__scaled_mm_t *s, const moe__mm_reduction_t *reduction,

@@ -3,7 +3,7 @@
 Usage: mutants.py BUNDLE SCRATCH          run all; fails where one is not caught, or is caught by something else
        mutants.py BUNDLE SCRATCH --table  print what caught each as a Markdown table
        mutants.py BUNDLE SCRATCH --rows   run those of the kernel that writes rows; BUNDLE is of rows.mlir
-                                 --fp8-rows, --fp8-scales   those of the file of this name
+                                 --fp8-rows, --fp8-scales, --fp8-pair   those of the file of this name
                                  --products, --gradients, --gradients-nan   those of scaled_mm
 
 A mutant changes the PTX (a regular expression, which must match) or the manifest. `caught` is a part of what moe-run must say.
@@ -23,6 +23,7 @@ ROW_SHAPE = "w=416x768,416x672"
 # Teams of two warps, one of four, and rows that do not fit.
 FP8_ROW_SHAPE = "w=96x1000,40x2000,17x5000"
 FP8_SCALE_SHAPE = "x=3x96x520,1x33x264,3x96x64"
+FP8_PAIR_SHAPE = "x=304x272,96x64,288x528"
 DIFFERENT = "elements differ"
 WAIT = r"(?s)\{\s*\.reg \.pred\s+P1;.*?\}"  # an inline wait on an mbarrier
 
@@ -211,6 +212,26 @@ FP8_SCALE_MUTANTS = [
     ("factors of columns from 112, not 448", ptx(r"0f43E00000", "0f42E00000", which=1), DIFFERENT),
 ]
 
+# Both passes of a pair: what a tile takes of its tensor, one by one, is that of the other one.
+OF_TENSOR = r"selp\.b64 (\s*%rd\d+), (%rd\d+), (%rd\d+), %p\d+;"
+ELSEWHERE = "differ|global address|another block"
+FP8_PAIR_MUTANTS = [
+    ("maxima of y are those of x", ptx(OF_TENSOR, r"mov.b64 \1, \2;"), ELSEWHERE),
+    ("x is read as wide as y", ptx(r"(selp\.b64[^;]*;\s*)selp\.b32 (\s*%r\d+), (%r\d+), (%r\d+), %p\d+;", r"\1mov.b32 \2, \4;"),
+     ELSEWHERE),
+    ("y counts in the state of x", ptx(OF_TENSOR, r"mov.b64 \1, \2;", which=1), ELSEWHERE),
+    ("x counts in the state of y", ptx(OF_TENSOR, r"mov.b64 \1, \3;", which=1), ELSEWHERE),
+    ("scales of y are written to those of x", ptx(OF_TENSOR, r"mov.b64 \1, \2;", which=2), ELSEWHERE),
+    ("factors of x are written to those of y", ptx(OF_TENSOR, r"mov.b64 \1, \3;", which=3), ELSEWHERE),
+    ("scales of y in empty groups are not written", ptx(r"st\.global\.b32\s+\[%rd\d+\], 662700032;", which=1), DIFFERENT),
+    ("columns of y count from those of x", ptx(r"(sub\.s32[^;]*;\s*)min\.u32 (\s*%r\d+), (%r\d+), %r\d+;(\s*selp\.b64)", r"\1mov.b32 \2, \3;\4"),
+     ELSEWHERE),
+    ("y is cast by the factors of x", ptx(OF_TENSOR, r"mov.b64 \1, \2;", which=4), ELSEWHERE),
+    ("rows of x that end a group are written to y", ptx(OF_TENSOR, r"mov.b64 \1, \3;", which=5), ELSEWHERE),
+    ("tiles of y are written through the map of x", ptx(OF_TENSOR, r"mov.b64 \1, \2;", which=6), ELSEWHERE),
+    ("tiles of x are read through the map of y", ptx(OF_TENSOR, r"mov.b64 \1, \3;", which=7), DIFFERENT),
+]
+
 # Products forward. First what a wrong kernel may compute, then what it may do too early or too late.
 SCALED = r"mul\.rn\.f32 (\s*%r\d+), (%r\d+), (%r\d+);\s*mul\.rn\.f32 (\s*%r\d+), (%r\d+), (%r\d+);"  # sa times the sum, times sb
 ROWS_LOAD = r"(cp\.async\.bulk\.tensor\.2d[^;]*\{%r\d+, )(%r\d+)(\}[^;]*;)"
@@ -301,6 +322,7 @@ SUITES = {
     "--gradients": ([*shapes(GRADIENT_SHAPES), "--exact", "--groups", "edge"], GRADIENT_MUTANTS),
     "--gradients-nan": ([*shapes(GRADIENT_NAN_SHAPES), "--exact", "--nan-groups", "--groups", "ragged"], GRADIENT_NAN_MUTANTS),
     "--fp8-scales": (["--shape", FP8_SCALE_SHAPE, "--shape", FP8_SCALE_SHAPE.replace("x=", "y="), "--edge-blocks"], FP8_SCALE_MUTANTS),
+    "--fp8-pair": (["--shape", FP8_PAIR_SHAPE, "--shape", "y=304x528,96x32,288x16", "--shape", "offs=9,4,3", "--groups", "edge"], FP8_PAIR_MUTANTS),
 }
 ARGUMENTS, CHOSEN = next((SUITES[flag] for flag in SUITES if flag in sys.argv), (["--shape", SHAPE], MUTANTS))
 
