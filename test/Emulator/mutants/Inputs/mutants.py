@@ -4,7 +4,7 @@ Usage: mutants.py BUNDLE SCRATCH          run all; fails where one is not caught
        mutants.py BUNDLE SCRATCH --table  print what caught each as a Markdown table
        mutants.py BUNDLE SCRATCH --rows   run those of the kernel that writes tiles in rows; BUNDLE is of rows.mlir
                                  --stream, --fp8-rows, --fp8-scales, --fp8-pair   those of the file of this name
-                                 --products, --gradients, --gradients-nan   those of scaled_mm
+                                 --products, --clusters, --gradients, --gradients-nan   those of scaled_mm
 
 A mutant changes the PTX (a regular expression, which must match) or the manifest. `caught` is a part of what moe-run must say.
 
@@ -304,6 +304,19 @@ PRODUCT_MUTANTS = [
     ("the table of groups read before it is there", ptx(r"bar\.sync \s*0;"), "mbarrier|races|uninitialized"),
 ]
 
+# Clusters of two blocks, each of which loads half of what both read of the weights.
+CLUSTER_BARRIER = r"barrier\.cluster\.arrive\.aligned;\s*barrier\.cluster\.wait\.aligned;"
+ACQUIRE = r"(mbarrier\.try_wait\.parity\.acquire\.cluster\.[^;]*;\s*not\.pred[^;]*;\s*)@%p\d+ bra\s+\S+;"
+CLUSTER_MUTANTS = [
+    ("the other block's barriers not waited for", ptx(CLUSTER_BARRIER), "cluster|mbarrier|deadlock"),
+    ("a block ends while the other writes to it", ptx(CLUSTER_BARRIER, which=1), "exit|ended|over|deadlock|cluster"),
+    ("weights for the own block only", ptx(r"(mov\.b16 \s*%rs\d+), 3;", r"\1, 1;"), "deadlock|differ|uninitialized"),
+    ("both halves of the weights are the same", ptx(WEIGHTS_LOAD, r"{ .reg .b32 OFF; and.b32 OFF, \2, -256; \1OFF, \3\4 }"), DIFFERENT),
+    ("stages released in the own block only", ptx(r"mapa\.shared::cluster\.u64 \s*(%rd\d+), (%rd\d+), %r\d+;", r"mapa.shared::cluster.u64 \1, \2, 0;", count=0),
+     "deadlock|races|arrivals"),
+    ("stages overwritten that either reads", ptx(ACQUIRE, r"\1"), "arrivals|races|land"),
+]
+
 # The gradient. Outside of the group are other tokens.
 CLEARED = r"(ld\.shared\.v4\.b32[^;]*;\s*(?:and\.b32[^;]*;\s*){4})st\.shared\.v4\.b32[^;]*;"
 GRADIENT_MUTANTS = [
@@ -344,6 +357,7 @@ SUITES = {
     "--stream": (["--shape", STREAM_SHAPE, "--edge-blocks"], STREAM_MUTANTS),
     "--fp8-rows": (["--shape", FP8_ROW_SHAPE, "--edge-blocks"], FP8_ROW_MUTANTS),
     "--products": ([*shapes(PRODUCT_SHAPES), "--exact", "--nan-groups", "--groups", "edge"], PRODUCT_MUTANTS),
+    "--clusters": ([*shapes(PRODUCT_SHAPES), "--exact", "--nan-groups", "--groups", "edge"], CLUSTER_MUTANTS),
     "--gradients": ([*shapes(GRADIENT_SHAPES), "--exact", "--groups", "edge"], GRADIENT_MUTANTS),
     "--gradients-nan": ([*shapes(GRADIENT_NAN_SHAPES), "--exact", "--nan-groups", "--groups", "ragged"], GRADIENT_NAN_MUTANTS),
     "--fp8-scales": (["--shape", FP8_SCALE_SHAPE, "--shape", FP8_SCALE_SHAPE.replace("x=", "y="), "--edge-blocks"], FP8_SCALE_MUTANTS),
