@@ -41,7 +41,7 @@ static moe_status_t make_nothing_more(moe_module_t *module) {
   X("nvvm", "kernel bodies in scf, arith, nvvm, llvm",                                             \
     "convert-mx-quantize-to-nvvm,convert-scaled-grouped-mm-to-nvvm", NULL)                         \
   X("llvm", "kernel bodies in the LLVM dialect",                                                   \
-    "canonicalize,cse,convert-scf-to-cf,convert-nvvm-to-llvm,convert-arith-to-llvm,"               \
+    "gpu.module(canonicalize,cse,convert-scf-to-cf,convert-nvvm-to-llvm,convert-arith-to-llvm),"   \
     "convert-cf-to-llvm,reconcile-unrealized-casts",                                               \
     NULL)                                                                                          \
   X("ptx", "PTX text", NULL, make_ptx)                                                             \

@@ -34,6 +34,16 @@ static const moe__tensor_t *find(const moe__tensor_t *tensors, int count, const 
   return NULL;
 }
 
+/* The tensor seen with its dimensions in another order. */
+static moe_ref_tensor_t permuted(const moe_ref_tensor_t *tensor, const int *permutation) {
+  moe_ref_tensor_t view = *tensor;
+  for (int i = 0; i < view.rank; i++) {
+    view.shape[i] = tensor->shape[permutation[i]];
+    view.strides[i] = tensor->strides[permutation[i]];
+  }
+  return view;
+}
+
 static bool has_operands(const moe__op_t *op, const moe_rt_launch_info_t *info) {
   return info->operand_count >= op->least_operands && info->operand_count <= op->most_operands &&
          info->result_count == op->result_count;
@@ -59,7 +69,8 @@ static int bind_tensors(moe__launch_t *launch, const moe_rt_launch_info_t *info,
                             op->result_count);
   for (int i = 0; i < info->operand_count + info->result_count; i++) {
     bool is_operand = i < info->operand_count;
-    const char *name = is_operand ? info->operands[i] : info->results[i - info->operand_count];
+    const char *name =
+        is_operand ? info->operands[i].tensor : info->results[i - info->operand_count];
     const moe__tensor_t *tensor = find(temporaries, function->temporary_count, name);
     if (!tensor)
       tensor = find(results, function->result_count, name);
@@ -72,6 +83,8 @@ static int bind_tensors(moe__launch_t *launch, const moe_rt_launch_info_t *info,
       return moe__input_error("%s: the C reference does not take %s, the dtype of '%s'", info->op,
                               tensor->info->dtype, name);
     launch->tensors[i] = moe__tensor_view(tensor);
+    if (is_operand)
+      launch->tensors[i] = permuted(&launch->tensors[i], info->operands[i].permutation);
   }
   json_t *attributes = json_loads(info->attributes_json, 0, NULL);
   int rc = op->prepare(launch, attributes);
@@ -179,13 +192,18 @@ int moe__reference_use(const moe__call_t *call, const moe_rt_tensor_info_t *argu
   for (int i = 0; i < call->function->launch_count; i++) {
     const moe_rt_launch_info_t *info = &call->function->launches[i];
     for (int j = 0; j < info->operand_count; j++) {
-      if (strcmp(info->operands[j], argument->name) || !find_op(info->op))
+      if (strcmp(info->operands[j].tensor, argument->name) || !find_op(info->op))
         continue;
       moe__launch_t launch = {0};
+      moe__use_t use = *out_use;
       int rc = bind_tensors(&launch, info, call, call->results, call->temporaries);
-      if (!rc)
-        launch.op->use(&launch, j, out_use);
-      return rc;
+      if (rc)
+        return rc;
+      launch.op->use(&launch, j, &use);
+      *out_use = use;
+      for (int d = 0; d < argument->rank; d++)
+        out_use->cell[info->operands[j].permutation[d]] = use.cell[d];
+      return MOE__OK;
     }
   }
   return MOE__OK;
