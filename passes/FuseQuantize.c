@@ -46,14 +46,9 @@ static MlirOperation defining_transpose(MlirValue value) {
 typedef enum use_t { UNUSED, AS_IT_IS, TRANSPOSED_BACK, MIXED } use_t;
 
 static bool undoes(MlirOperation user, const moe__permutation_t *p) {
-  moe__permutation_t back;
-  if (!moe__op_is(user, "linalg.transpose") || !moe__permutation_of(user, &back) ||
-      back.rank != p->rank)
-    return false;
-  for (int i = 0; i < p->rank; i++)
-    if (p->at[back.at[i]] != i)
-      return false;
-  return true;
+  moe__permutation_t back, inverse = moe__inverse(p);
+  return moe__op_is(user, "linalg.transpose") && moe__permutation_of(user, &back) &&
+         moe__permutations_equal(&back, &inverse);
 }
 
 static use_t classify(MlirValue value, const moe__permutation_t *p) {
@@ -211,8 +206,7 @@ static bool differ_in_axis_only(MlirOperation a, MlirOperation b, const kind_t *
 }
 
 static bool is_defined_before(MlirValue value, MlirOperation op) {
-  return mlirValueIsABlockArgument(value) ||
-         mlirOperationIsBeforeInBlock(mlirOpResultGetOwner(value), op);
+  return mlirValueIsABlockArgument(value) || moe__op_is_before(mlirOpResultGetOwner(value), op);
 }
 
 /* Whether nobody reads more of `value` than the rows in the groups of offs: all its uses are operand

@@ -76,6 +76,7 @@ typedef struct tensor_rule_t {
 typedef struct string_rule_t {
   const char *name;
   const char *values[MAX_ALTERNATIVES];
+  bool optional;
 } string_rule_t;
 
 #define MAX_STRINGS 2
@@ -98,6 +99,7 @@ static bool verify_fp8(MlirOperation op);
 static bool verify_fp8_dual(MlirOperation op);
 static bool verify_pack_scales(MlirOperation op);
 static bool verify_move_groups(MlirOperation op);
+static bool verify_grouped_mm(MlirOperation op);
 static bool verify_scaled_mm(MlirOperation op);
 
 #define HIGH_PRECISION                                                                             \
@@ -211,7 +213,9 @@ static const op_rule_t RULES[] = {
     {.name = "scaled_grouped_mm.grouped_mm",
      .operands = {{"a", {BF16}}, {"b", {BF16}}, {"offs", {I32}}},
      .results = {{"out", {BF16, F16, F32}}},
-     .strings = {{"recipe", {"fp8_rowwise", "fp8_tensorwise", "mxfp8"}}}},
+     .strings = {{"recipe", {"fp8_rowwise", "fp8_tensorwise", "mxfp8"}},
+                 {"accumulate", {"fast", "promoted"}, .optional = true}},
+     .meaning = verify_grouped_mm},
     {.name = "scaled_grouped_mm.scaled_mm",
      .operands =
          {{"qa", FP8}, {"qb", FP8}, {"sa", {F32, E8M0}}, {"sb", {F32, E8M0}}, {"offs", {I32}}},
@@ -347,7 +351,17 @@ static bool verify_integers(MlirOperation op, const op_rule_t *rule) {
 }
 
 static bool verify_string(MlirOperation op, const string_rule_t *rule) {
-  MlirStringRef value = moe__op_string(op, rule->name);
+  /* IRDL has checked those that must be there. */
+  MlirAttribute attribute = moe__op_attribute(op, rule->name);
+  if (rule->optional && mlirAttributeIsNull(attribute))
+    return true;
+  if (!mlirAttributeIsAString(attribute)) {
+    char *found = moe__attribute_text(attribute);
+    moe__error(op, "attribute '%s' is %s; it must be a string", rule->name, found);
+    free(found);
+    return false;
+  }
+  MlirStringRef value = mlirStringAttrGetValue(attribute);
   const char *quoted[MAX_ALTERNATIVES];
   int count = 0;
   while (count < MAX_ALTERNATIVES && rule->values[count]) {
@@ -697,6 +711,58 @@ static bool verify_scaled_mm(MlirOperation op) {
   int64_t experts = sizes['E' - 'A'];
   return experts <= MAX_EXPERTS || moe__error(op, "there are %lld experts; there may be at most %d",
                                               (long long)experts, MAX_EXPERTS);
+}
+
+/* The shapes of a, b, offs and out, as above. */
+static const char *const GROUPED_CASES[][4] = {
+    [MOE__FORWARD] = {"MK", "EKN", "E", "MN"},
+    [MOE__GRADIENT] = {"NM", "MK", "E", "ENK"},
+    [MOE__BATCHED] = {"EMK", "EKN", NULL, "EMN"},
+};
+
+/* Checks the dimensions of `type` against `letters`; sizes: what each letter is so far. */
+static bool verify_sizes(MlirOperation op, const char *kind, const char *name, MlirType type,
+                         const char *letters, int64_t sizes[26]) {
+  int rank = (int)mlirShapedTypeGetRank(type);
+  if (rank != (int)strlen(letters))
+    return moe__error(op, "%s '%s' has rank %d; it must be %d", kind, name, rank,
+                      (int)strlen(letters));
+  for (int i = 0; i < rank; i++) {
+    int64_t *size = &sizes[letters[i] - 'A'];
+    if (*size == UNKNOWN_SIZE)
+      *size = dimension(type, i);
+    if (!verify_dimension(op, kind, name, type, i, *size))
+      return false;
+  }
+  return true;
+}
+
+static bool verify_grouped_mm(MlirOperation op) {
+  const op_rule_t *rule = find_rule(op);
+  moe__product_t product = moe__op_product(op);
+  if (product == MOE__NO_PRODUCT)
+    return moe__error(
+        op, "operands 'a' and 'b' have ranks %d and %d; they must be 2 and 3, 2 and 2, or 3 and 3",
+        (int)mlirShapedTypeGetRank(mlirValueGetType(mlirOperationGetOperand(op, 0))),
+        (int)mlirShapedTypeGetRank(mlirValueGetType(mlirOperationGetOperand(op, 1))));
+  const char *const *letters = GROUPED_CASES[product];
+  bool grouped = !mlirValueIsNull(moe__op_operand(op, 2));
+  if (grouped != (letters[2] != NULL))
+    return moe__error(op, grouped ? "operand 'offs' must not be there: the batches are the groups"
+                                  : "operand 'offs' is missing; it gives the groups");
+  int64_t sizes[26];
+  for (int i = 0; i < 26; i++)
+    sizes[i] = UNKNOWN_SIZE;
+  for (int i = 0; i < mlirOperationGetNumOperands(op); i++)
+    if (!verify_sizes(op, "operand", rule->operands[i].name,
+                      mlirValueGetType(mlirOperationGetOperand(op, i)), letters[i], sizes))
+      return false;
+  int64_t experts = sizes['E' - 'A'];
+  if (experts > MAX_EXPERTS)
+    return moe__error(op, "there are %lld experts; there may be at most %d", (long long)experts,
+                      MAX_EXPERTS);
+  return verify_sizes(op, "result", rule->results[0].name,
+                      mlirValueGetType(mlirOperationGetResult(op, 0)), letters[3], sizes);
 }
 
 /* ---- The pass ---- */

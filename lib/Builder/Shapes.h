@@ -54,6 +54,17 @@ typedef enum moe__granularity_t {
 moe__granularity_t moe__op_granularity(MlirOperation op);
 const char *moe__granularity_name(moe__granularity_t granularity);
 
+/* Which of the three sums a product of scaled_grouped_mm is: it follows from the ranks of its first two
+ * operands. */
+typedef enum moe__product_t {
+  MOE__FORWARD,  /* (M,K) times (E,K,N): groups are rows */
+  MOE__GRADIENT, /* (N,M) times (M,K): groups are parts of the sum */
+  MOE__BATCHED,  /* (E,M,K) times (E,K,N): there are no groups */
+  MOE__NO_PRODUCT,
+} moe__product_t;
+
+moe__product_t moe__op_product(MlirOperation op);
+
 /* The operand number `index`, null where the op has fewer; offs is the last of those that have it.
  */
 MlirValue moe__op_operand(MlirOperation op, int index);

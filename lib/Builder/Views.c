@@ -29,6 +29,13 @@ moe__permutation_t moe__inverse(const moe__permutation_t *p) {
   return inverse;
 }
 
+bool moe__permutations_equal(const moe__permutation_t *p, const moe__permutation_t *q) {
+  bool equal = p->rank == q->rank;
+  for (int i = 0; equal && i < p->rank; i++)
+    equal = p->at[i] == q->at[i];
+  return equal;
+}
+
 bool moe__permutation_of(MlirOperation transpose, moe__permutation_t *out) {
   MlirAttribute attribute = moe__op_attribute(transpose, "permutation");
   out->rank = (int)mlirDenseArrayGetNumElements(attribute);

@@ -24,6 +24,8 @@ moe__permutation_t moe__swap_last_two(int rank);
 /* The permutation that undoes p. */
 moe__permutation_t moe__inverse(const moe__permutation_t *p);
 
+bool moe__permutations_equal(const moe__permutation_t *p, const moe__permutation_t *q);
+
 /* That of a linalg.transpose; false where it has more than MOE__MAX_RANK dimensions. */
 bool moe__permutation_of(MlirOperation transpose, moe__permutation_t *out);
 
