@@ -34,6 +34,22 @@ irdl.dialect @scaled_grouped_mm {
     irdl.attributes {"accumulate" = %accumulate}
   }
 
+  // qa, qb, sa, sb [, offs], bias -> out: the same, with a bias for each column of each expert. An op of its own, since two
+  // optional operands would ask for their segment sizes as an attribute of every op.
+  irdl.operation @scaled_mm_bias {
+    %qa = irdl.base "!builtin.tensor"
+    %qb = irdl.base "!builtin.tensor"
+    %sa = irdl.base "!builtin.tensor"
+    %sb = irdl.base "!builtin.tensor"
+    %offs = irdl.base "!builtin.tensor"
+    %bias = irdl.base "!builtin.tensor"
+    %out = irdl.base "!builtin.tensor"
+    %accumulate = irdl.base "#builtin.string"
+    irdl.operands(qa: %qa, qb: %qb, sa: %sa, sb: %sb, offs: optional %offs, bias: %bias)
+    irdl.results(out: %out)
+    irdl.attributes {"accumulate" = %accumulate}
+  }
+
   // w (i4), scales, x [, offs] -> out: `group_size` weights along K share one scale.
   irdl.operation @mixed_mm {
     %w = irdl.base "!builtin.tensor"

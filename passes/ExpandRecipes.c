@@ -31,7 +31,7 @@ enum { A, B, OFFS };
 /* What a recipe gives a scale to, for a and b of each product. */
 typedef struct recipe_t {
   const char *name;
-  moe__granularity_t granularities[MOE__NO_PRODUCT][2];
+  moe__granularity_t granularities[MOE__NO_CASE][2];
   bool sanitize;
 } recipe_t;
 
@@ -93,7 +93,7 @@ static bool refuse_order(MlirOperation op, int operand, bool row_major, bool col
 
 /* Of a matrix one direction has kernels: groups are rows of x, and a scale of groups sums over them.
  * Of experts both have. */
-static bool plan(MlirOperation op, const recipe_t *recipe, moe__product_t product, int operand,
+static bool plan(MlirOperation op, const recipe_t *recipe, moe__mm_case_t product, int operand,
                  quantized_t *out) {
   MlirValue value = mlirOperationGetOperand(op, operand);
   MlirType type = mlirValueGetType(value);
@@ -265,7 +265,7 @@ static bool expand(MlirOperation op) {
     return moe__error(op, "'schedule' is that of one kernel, and this becomes several; write "
                           "mx_quantize.quantize_fp8 and scaled_grouped_mm.scaled_mm to choose");
   const recipe_t *recipe = find_recipe(op);
-  moe__product_t product = moe__op_product(op);
+  moe__mm_case_t product = moe__mm_case(op);
   quantized_t quantized[2];
   if (!recipe || !plan(op, recipe, product, A, &quantized[A]) ||
       !plan(op, recipe, product, B, &quantized[B]))

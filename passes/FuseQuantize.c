@@ -212,15 +212,14 @@ static bool is_defined_before(MlirValue value, MlirOperation op) {
 /* Whether nobody reads more of `value` than the rows in the groups of offs: all its uses are operand
  * number `number` of products of such groups of rows. */
 static bool is_read_in_groups_only(MlirValue value, intptr_t number, MlirValue offs) {
-  enum { QB = 1, OFFS = 4 };
   for (MlirOpOperand use = mlirValueGetFirstUse(value); !mlirOpOperandIsNull(use);
        use = mlirOpOperandGetNextUse(use)) {
     MlirOperation user = mlirOpOperandGetOwner(use);
-    if (!moe__op_is(user, "scaled_grouped_mm.scaled_mm") ||
-        mlirOpOperandGetOperandNumber(use) != number ||
-        mlirShapedTypeGetRank(mlirValueGetType(mlirOperationGetOperand(user, QB))) != 3 ||
-        mlirOperationGetNumOperands(user) <= OFFS ||
-        !mlirValueEqual(mlirOperationGetOperand(user, OFFS), offs))
+    bool is_product = moe__op_is(user, "scaled_grouped_mm.scaled_mm") ||
+                      moe__op_is(user, "scaled_grouped_mm.scaled_mm_bias");
+    if (!is_product || mlirOpOperandGetOperandNumber(use) != number ||
+        moe__mm_case(user) != MOE__FORWARD ||
+        !mlirValueEqual(mlirOperationGetOperand(user, moe__mm_offs_operand(user)), offs))
       return false;
   }
   return true;

@@ -359,20 +359,27 @@ void moe__move_schedule_write(MlirOperation op, const moe__move_schedule_t *sche
 
 /* ---- Products of groups ---- */
 
-bool moe__grouped_schedule_read(MlirOperation op, int max_groups, bool promoted,
+bool moe__grouped_schedule_read(MlirOperation op, int max_groups, bool promoted, bool gradient,
                                 moe__grouped_schedule_t *out) {
   if (!read_fields(op, GROUPED_FIELDS, out))
     return false;
-  if (out->tile_n % 64)
-    return moe__error(op, "'schedule.tile_n' is %d; it must be a multiple of 64", out->tile_n);
+  int unit = out->swap_operands ? 16 : 64;
+  if (out->tile_n % unit)
+    return moe__error(op, "'schedule.tile_n' is %d; it must be a multiple of %d", out->tile_n,
+                      unit);
+  if (out->swap_operands && gradient)
+    return moe__error(op, "'schedule.swap_operands' is 1; it must be 0 where groups are ranges of "
+                          "the reduction");
   /* Two accumulators of 64 x tile_n in 232 registers a thread, with room for addresses. */
   if (promoted && out->tile_n > 192)
     return moe__error(op, "'schedule.tile_n' is %d; with promoted sums it must be at most 192",
                       out->tile_n);
-  int warps = 8, table = table_bytes(max_groups);
-  int epilogue = warps * (out->tile_n * 4 + 2048);
+  /* Where groups end, their tiles, and of the gradient their order. The epilogue has room for 8 warps
+   * to bring results in order, and for scales and a bias of the columns of each warpgroup. */
+  int tables = table_bytes(max_groups) / 2 * (gradient ? 3 : 2);
+  int epilogue = 8 * 2048 + 2 * out->tile_n * 4 * 2;
   return check_shared_memory(
-      op, out->stages * (128 + out->tile_n) * 128 + SHARED_BARRIERS_ALIGNED + epilogue + table, 1);
+      op, out->stages * (128 + out->tile_n) * 128 + SHARED_BARRIERS_ALIGNED + epilogue + tables, 1);
 }
 
 void moe__grouped_schedule_write(MlirOperation op, const moe__grouped_schedule_t *schedule) {

@@ -70,12 +70,13 @@
   X(warps, 1, 32)                                                                                  \
   X(blocks_per_sm, 1, 16)
 
-/* The product of ragged groups. Shared memory per block: stages * (128 + tile_n) * 128 bytes, 8 *
- * (tile_n * 4 + 2048) for the epilogue, and a table of the groups. */
+/* The product of ragged groups. Shared memory per block: stages * (128 + tile_n) * 128 bytes, 16 KB
+ * and up to 16 * tile_n for the epilogue, and a table of the groups. */
 #define MOE__GROUPED_SCHEDULE(X)                                                                   \
-  X(tile_n, 64, 256) /* columns of a tile of 128 rows, a multiple of 64 */                         \
-  X(stages, 2, 12)   /* pairs of tiles, 128 of K deep, in flight */                                \
-  X(band, 1, 4096)   /* tile rows per band of the tile order */
+  X(swap_operands, 0, 1) /* 1: the rows of a tile are columns of qb, its columns rows of qa */     \
+  X(tile_n, 16, 256)     /* columns of a tile of 128 rows, a multiple of 64; if swapped, of 16 */  \
+  X(stages, 2, 12)       /* pairs of tiles, 128 of K deep, in flight */                            \
+  X(band, 1, 4096)       /* tile rows per band of the tile order */
 
 #define MOE__FIELD(field, least, most) int field;
 typedef struct moe__quantize_schedule_t {
@@ -112,7 +113,7 @@ typedef struct moe__directions_t {
 
 /* Read and check the attribute `schedule` of an op; they emit an error where it is wrong.
  * max_groups: as in Groups.h, 0 where rows are in no groups; promoted: whether a second accumulator
- * takes registers; element_bytes: of x; columns: whether q is column-major; square: whether
+ * takes registers; gradient: whether groups are ranges of the reduction; element_bytes: of x; columns: whether q is column-major; square: whether
  * blocks are 128 x 128. */
 bool moe__quantize_schedule_read(MlirOperation op, moe__directions_t directions, int max_groups,
                                  moe__quantize_schedule_t *out);
@@ -124,7 +125,7 @@ bool moe__dequantize_schedule_read(MlirOperation op, int element_bytes, bool col
                                    int max_groups, moe__dequantize_schedule_t *out);
 bool moe__pack_schedule_read(MlirOperation op, int max_groups, moe__pack_schedule_t *out);
 bool moe__move_schedule_read(MlirOperation op, int max_groups, moe__move_schedule_t *out);
-bool moe__grouped_schedule_read(MlirOperation op, int max_groups, bool promoted,
+bool moe__grouped_schedule_read(MlirOperation op, int max_groups, bool promoted, bool gradient,
                                 moe__grouped_schedule_t *out);
 
 /* Write the attribute. */

@@ -330,24 +330,61 @@ static bool schedule_unpad_groups(MlirOperation op, selection_t *selection) {
 
 /* ---- scaled_grouped_mm.scaled_mm ---- */
 
-/* tile_n, stages, band
+/* swap_operands, tile_n, stages, band
  * 128 x 256 is as much as two warpgroups can accumulate; with promoted sums a second accumulator
  * takes a part of it. Bands of 8 tile rows keep what concurrent blocks read in L2. */
 static const moe__grouped_schedule_t GROUPED_FAST[] = {
-    {256, 4, 8}, {256, 4, 4}, {256, 4, 16}, {256, 3, 8}, {192, 4, 8}, {128, 6, 8},
+    {0, 256, 4, 8}, {0, 256, 4, 4}, {0, 256, 4, 16}, {0, 256, 3, 8}, {0, 192, 4, 8}, {0, 128, 6, 8},
 };
 static const moe__grouped_schedule_t GROUPED_PROMOTED[] = {
-    {192, 4, 8}, {192, 4, 4}, {192, 4, 16}, {192, 3, 8}, {128, 6, 8},
+    {0, 192, 4, 8}, {0, 192, 4, 4}, {0, 192, 4, 16}, {0, 192, 3, 8}, {0, 128, 6, 8},
 };
-/* By whether sums are promoted. */
-static const grouped_candidates_t GROUPED[2] = {LIST(GROUPED_FAST), LIST(GROUPED_PROMOTED)};
+/* The same where groups are rows: operands may be swapped. */
+static const moe__grouped_schedule_t ROWS_FAST[] = {
+    {0, 256, 4, 8}, {0, 256, 4, 4}, {0, 256, 4, 16}, {0, 192, 4, 8},
+    {0, 128, 6, 8}, {1, 16, 10, 8}, {1, 32, 9, 8},   {1, 64, 7, 8},
+};
+static const moe__grouped_schedule_t ROWS_PROMOTED[] = {
+    {0, 192, 4, 8}, {0, 192, 4, 4}, {0, 192, 4, 16}, {0, 128, 6, 8},
+    {1, 16, 10, 8}, {1, 32, 9, 8},  {1, 64, 7, 8},
+};
+/* Few tokens for each expert, at most as many as a tile has columns: all is reading the weights, and
+ * tiles are as narrow as the groups. */
+static const moe__grouped_schedule_t SMALL_16[] = {{1, 16, 10, 8}, {1, 32, 9, 8}, {1, 16, 6, 8}};
+static const moe__grouped_schedule_t SMALL_32[] = {{1, 32, 9, 8}, {1, 16, 10, 8}, {1, 64, 7, 8}};
+static const moe__grouped_schedule_t SMALL_64[] = {{1, 64, 7, 8}, {1, 32, 9, 8}, {1, 128, 5, 8}};
+
+/* By whether sums are promoted, and whether groups are rows. */
+static const grouped_candidates_t GROUPED[2][2] = {{LIST(GROUPED_FAST), LIST(ROWS_FAST)},
+                                                   {LIST(GROUPED_PROMOTED), LIST(ROWS_PROMOTED)}};
+
+/* By the tokens that each expert has on average, where they are known. */
+static grouped_candidates_t product_candidates(MlirOperation op, bool promoted, bool gradient) {
+  MlirType qa = mlirValueGetType(mlirOperationGetOperand(op, 0));
+  MlirType qb = mlirValueGetType(mlirOperationGetOperand(op, 1));
+  int rows = mlirShapedTypeGetRank(qa) == 3 ? 1 : 0;
+  if (!gradient && !mlirShapedTypeIsDynamicDim(qa, rows) && !mlirShapedTypeIsDynamicDim(qb, 0)) {
+    int64_t tokens = mlirShapedTypeGetDimSize(qa, rows);
+    if (rows == 0)
+      tokens /= mlirShapedTypeGetDimSize(qb, 0);
+    if (tokens <= 16)
+      return (grouped_candidates_t)LIST(SMALL_16);
+    if (tokens <= 32)
+      return (grouped_candidates_t)LIST(SMALL_32);
+    if (tokens <= 64)
+      return (grouped_candidates_t)LIST(SMALL_64);
+  }
+  return GROUPED[promoted][!gradient];
+}
 
 static bool schedule_scaled_mm(MlirOperation op, selection_t *selection) {
   bool promoted = mlirStringRefEqual(moe__op_string(op, "accumulate"),
                                      mlirStringRefCreateFromCString("promoted"));
-  select_grouped(op, selection, GROUPED[promoted]);
+  bool gradient = mlirShapedTypeGetRank(mlirValueGetType(mlirOperationGetOperand(op, 1))) == 2;
+  int max_groups = moe__max_groups(op, moe__mm_offs_operand(op));
+  select_grouped(op, selection, product_candidates(op, promoted, gradient));
   moe__grouped_schedule_t schedule;
-  return moe__grouped_schedule_read(op, 1024, promoted, &schedule);
+  return moe__grouped_schedule_read(op, max_groups, promoted, gradient, &schedule);
 }
 
 /* ---- The pass ---- */

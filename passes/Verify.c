@@ -79,13 +79,14 @@ typedef struct string_rule_t {
   bool optional;
 } string_rule_t;
 
+#define MAX_OPERANDS 6
 #define MAX_STRINGS 2
 #define MAX_INTEGERS 2
 #define MAX_BOOLS 2
 
 typedef struct op_rule_t {
   const char *name;
-  tensor_rule_t operands[5], results[6];
+  tensor_rule_t operands[MAX_OPERANDS], results[6];
   string_rule_t strings[MAX_STRINGS]; /* name NULL: no more */
   const char *integers[MAX_INTEGERS];
   const char *bools[MAX_BOOLS];
@@ -106,6 +107,13 @@ static bool verify_scaled_mm(MlirOperation op);
   { BF16, F32 }
 #define FP8                                                                                        \
   { E4M3, E5M2 }
+
+#define SCALED_OPERANDS                                                                            \
+  {"qa", FP8}, {"qb", FP8}, {"sa", {F32, E8M0}}, {                                                 \
+    "sb", {                                                                                        \
+      F32, E8M0                                                                                    \
+    }                                                                                              \
+  }
 
 #define MX_MODES                                                                                   \
   {                                                                                                \
@@ -217,8 +225,12 @@ static const op_rule_t RULES[] = {
                  {"accumulate", {"fast", "promoted"}, .optional = true}},
      .meaning = verify_grouped_mm},
     {.name = "scaled_grouped_mm.scaled_mm",
-     .operands =
-         {{"qa", FP8}, {"qb", FP8}, {"sa", {F32, E8M0}}, {"sb", {F32, E8M0}}, {"offs", {I32}}},
+     .operands = {SCALED_OPERANDS, {"offs", {I32}}},
+     .results = {{"out", {BF16, F16, F32}}},
+     .strings = {{"accumulate", {"fast", "promoted"}}},
+     .meaning = verify_scaled_mm},
+    {.name = "scaled_grouped_mm.scaled_mm_bias",
+     .operands = {SCALED_OPERANDS, {"offs", {I32}}, {"bias", {BF16, F16, F32}}},
      .results = {{"out", {BF16, F16, F32}}},
      .strings = {{"accumulate", {"fast", "promoted"}}},
      .meaning = verify_scaled_mm},
@@ -637,26 +649,28 @@ static bool verify_dequantize(MlirOperation op) {
 
 /* ---- scaled_grouped_mm ---- */
 
+/* The tensors of scaled_mm, in the order of its rule; operands first. */
+enum { QA, QB, SA, SB, OFFS, BIAS, OUT, MM_TENSORS };
+static const char *const MM_NAMES[] = {"qa", "qb", "sa", "sb", "offs", "bias", "out"};
+
 /* The shape of each tensor of one case, a letter a dimension; one letter, one size. '/' follows a
- * dimension in blocks of 32. NULL: the tensor is not there.  In the order qa,
- * qb, sa, sb, offs, out. */
+ * dimension in blocks of 32. NULL: the tensor is not there. */
 typedef struct mm_case_t {
-  const char *fp32[6], *mx[6];
+  const char *fp32[MM_TENSORS], *mx[MM_TENSORS];
 } mm_case_t;
 
 static const mm_case_t MM_CASES[] = {
-    {{"MK", "EKN", "M", "EN", "E", "MN"}, {"MK", "EKN", "MK/", "EK/N", "E", "MN"}},
-    {{"NM", "MK", "EN", "EK", "E", "ENK"}, {"NM", "MK", "NM/", "M/K", "E", "ENK"}},
-    {{"EMK", "EKN", "EM", "EN", NULL, "EMN"}, {"EMK", "EKN", "EMK/", "EK/N", NULL, "EMN"}},
+    {{"MK", "EKN", "M", "EN", "E", "EN", "MN"}, {"MK", "EKN", "MK/", "EK/N", "E", "EN", "MN"}},
+    {{"NM", "MK", "EN", "EK", "E", NULL, "ENK"}, {"NM", "MK", "NM/", "M/K", "E", NULL, "ENK"}},
+    {{"EMK", "EKN", "EM", "EN", NULL, "EN", "EMN"},
+     {"EMK", "EKN", "EMK/", "EK/N", NULL, "EN", "EMN"}},
 };
-static const char *const MM_NAMES[] = {"qa", "qb", "sa", "sb", "offs", "out"};
 
 #define UNKNOWN_SIZE INT64_MIN
 
 /* Checks the dimensions of `type` against `letters`; sizes: what each letter is so far. */
-static bool verify_letters(MlirOperation op, int tensor, MlirType type, const char *letters,
-                           int64_t sizes[26]) {
-  const char *kind = tensor == 5 ? "result" : "operand", *name = MM_NAMES[tensor];
+static bool verify_letters(MlirOperation op, const char *kind, const char *name, MlirType type,
+                           const char *letters, int64_t sizes[26]) {
   int rank = 0;
   for (const char *c = letters; *c; c++)
     rank += *c != '/';
@@ -681,88 +695,115 @@ static bool verify_letters(MlirOperation op, int tensor, MlirType type, const ch
   return true;
 }
 
-static bool verify_scaled_mm(MlirOperation op) {
-  MlirType types[6];
-  intptr_t operands = mlirOperationGetNumOperands(op);
-  for (int i = 0; i < 5; i++)
-    types[i] = i < operands ? mlirValueGetType(mlirOperationGetOperand(op, i)) : (MlirType){NULL};
-  types[5] = mlirValueGetType(mlirOperationGetResult(op, 0));
-  int a = (int)mlirShapedTypeGetRank(types[0]), b = (int)mlirShapedTypeGetRank(types[1]);
-  int which = a == 2 && b == 3 ? 0 : a == 2 && b == 2 ? 1 : a == 3 && b == 3 ? 2 : -1;
-  if (which < 0)
-    return moe__error(
+/* What f32 scales of rank 1 are: one for each expert, or for all tokens of a forward product one (an
+ * empty string), unless there is one for each of these. */
+static const char *few_scales(moe__mm_case_t which, int tensor, MlirType type) {
+  if (which != MOE__FORWARD || tensor == SB)
+    return "E";
+  return dimension(type, 0) == 1 ? "" : "M";
+}
+
+/* MOE__NO_CASE after an error. */
+static moe__mm_case_t verify_case(MlirOperation op) {
+  const op_rule_t *rule = find_rule(op);
+  moe__mm_case_t which = moe__mm_case(op);
+  if (which == MOE__NO_CASE)
+    moe__error(
         op,
-        "operands 'qa' and 'qb' have ranks %d and %d; they must be 2 and 3, 2 and 2, or 3 and 3", a,
-        b);
-  bool mx = mlirTypeIsAFloat8E8M0FNU(mlirShapedTypeGetElementType(types[2]));
-  if (mx != mlirTypeIsAFloat8E8M0FNU(mlirShapedTypeGetElementType(types[3])))
-    return moe__error(op, "operands 'sa' and 'sb' must both be f32 or both f8E8M0FNU");
-  const char *const *letters = mx ? MM_CASES[which].mx : MM_CASES[which].fp32;
-  if (!letters[4] != mlirTypeIsNull(types[4]))
-    return moe__error(op, letters[4]
-                              ? "operand 'offs' is missing; it gives the groups"
-                              : "operand 'offs' must not be there: the batches are the groups");
-  int64_t sizes[26];
+        "operands '%s' and '%s' have ranks %d and %d; they must be 2 and 3, 2 and 2, or 3 and "
+        "3",
+        rule->operands[0].name, rule->operands[1].name,
+        (int)mlirShapedTypeGetRank(mlirValueGetType(mlirOperationGetOperand(op, 0))),
+        (int)mlirShapedTypeGetRank(mlirValueGetType(mlirOperationGetOperand(op, 1))));
+  return which;
+}
+
+static void forget_sizes(int64_t sizes[26]) {
   for (int i = 0; i < 26; i++)
     sizes[i] = UNKNOWN_SIZE;
-  for (int i = 0; i < 6; i++)
-    if (letters[i] && !verify_letters(op, i, types[i], letters[i], sizes))
-      return false;
+}
+
+static bool verify_experts(MlirOperation op, const int64_t sizes[26]) {
   int64_t experts = sizes['E' - 'A'];
   return experts <= MAX_EXPERTS || moe__error(op, "there are %lld experts; there may be at most %d",
                                               (long long)experts, MAX_EXPERTS);
 }
 
-/* The shapes of a, b, offs and out, as above. */
+/* Whether the tensors are there that the case has, and no others. */
+static bool verify_presence(MlirOperation op, const char *const letters[MM_TENSORS],
+                            const MlirType types[MM_TENSORS]) {
+  if (letters[OFFS] && mlirTypeIsNull(types[OFFS]))
+    return moe__error(op, "operand 'offs' is missing; it gives the groups");
+  if (!letters[BIAS] && !mlirTypeIsNull(types[BIAS]))
+    return moe__error(op, "operand 'bias' must not be there: a gradient of weights has none");
+  return letters[OFFS] || mlirTypeIsNull(types[OFFS]) ||
+         moe__error(op, "operand 'offs' must not be there: the batches are the groups");
+}
+
+static bool verify_scaled_mm(MlirOperation op) {
+  MlirType types[MM_TENSORS] = {{NULL}};
+  int offs = moe__mm_offs_operand(op), bias = moe__mm_bias_operand(op);
+  for (int i = 0; i <= SB; i++)
+    types[i] = mlirValueGetType(mlirOperationGetOperand(op, i));
+  if (offs >= 0)
+    types[OFFS] = mlirValueGetType(mlirOperationGetOperand(op, offs));
+  if (bias >= 0)
+    types[BIAS] = mlirValueGetType(mlirOperationGetOperand(op, bias));
+  types[OUT] = mlirValueGetType(mlirOperationGetResult(op, 0));
+  moe__mm_case_t which = verify_case(op);
+  if (which == MOE__NO_CASE)
+    return false;
+  bool mx = mlirTypeIsAFloat8E8M0FNU(mlirShapedTypeGetElementType(types[SA]));
+  if (mx != mlirTypeIsAFloat8E8M0FNU(mlirShapedTypeGetElementType(types[SB])))
+    return moe__error(op, "operands 'sa' and 'sb' must both be f32 or both f8E8M0FNU");
+  const char *const *letters = mx ? MM_CASES[which].mx : MM_CASES[which].fp32;
+  if (!verify_presence(op, letters, types))
+    return false;
+  int64_t sizes[26];
+  forget_sizes(sizes);
+  for (int i = 0; i < MM_TENSORS; i++) {
+    if (mlirTypeIsNull(types[i]))
+      continue;
+    bool few = !mx && (i == SA || i == SB) && mlirShapedTypeGetRank(types[i]) == 1;
+    const char *shape = few ? few_scales(which, i, types[i]) : letters[i];
+    if (*shape &&
+        !verify_letters(op, i == OUT ? "result" : "operand", MM_NAMES[i], types[i], shape, sizes))
+      return false;
+  }
+  if (bias >= 0 && !mlirTypeEqual(mlirShapedTypeGetElementType(types[BIAS]),
+                                  mlirShapedTypeGetElementType(types[OUT])))
+    return moe__error(op, "operand 'bias' must have the element type of 'out'");
+  return verify_experts(op, sizes);
+}
+
+/* The shapes of a, b and offs, and of out, as above. */
 static const char *const GROUPED_CASES[][4] = {
     [MOE__FORWARD] = {"MK", "EKN", "E", "MN"},
     [MOE__GRADIENT] = {"NM", "MK", "E", "ENK"},
     [MOE__BATCHED] = {"EMK", "EKN", NULL, "EMN"},
 };
 
-/* Checks the dimensions of `type` against `letters`; sizes: what each letter is so far. */
-static bool verify_sizes(MlirOperation op, const char *kind, const char *name, MlirType type,
-                         const char *letters, int64_t sizes[26]) {
-  int rank = (int)mlirShapedTypeGetRank(type);
-  if (rank != (int)strlen(letters))
-    return moe__error(op, "%s '%s' has rank %d; it must be %d", kind, name, rank,
-                      (int)strlen(letters));
-  for (int i = 0; i < rank; i++) {
-    int64_t *size = &sizes[letters[i] - 'A'];
-    if (*size == UNKNOWN_SIZE)
-      *size = dimension(type, i);
-    if (!verify_dimension(op, kind, name, type, i, *size))
-      return false;
-  }
-  return true;
-}
-
 static bool verify_grouped_mm(MlirOperation op) {
+  enum { GROUPED_OFFS = 2, GROUPED_OUT = 3 };
   const op_rule_t *rule = find_rule(op);
-  moe__product_t product = moe__op_product(op);
-  if (product == MOE__NO_PRODUCT)
-    return moe__error(
-        op, "operands 'a' and 'b' have ranks %d and %d; they must be 2 and 3, 2 and 2, or 3 and 3",
-        (int)mlirShapedTypeGetRank(mlirValueGetType(mlirOperationGetOperand(op, 0))),
-        (int)mlirShapedTypeGetRank(mlirValueGetType(mlirOperationGetOperand(op, 1))));
-  const char *const *letters = GROUPED_CASES[product];
-  bool grouped = !mlirValueIsNull(moe__op_operand(op, 2));
-  if (grouped != (letters[2] != NULL))
-    return moe__error(op, grouped ? "operand 'offs' must not be there: the batches are the groups"
-                                  : "operand 'offs' is missing; it gives the groups");
+  moe__mm_case_t which = verify_case(op);
+  if (which == MOE__NO_CASE)
+    return false;
+  const char *const *letters = GROUPED_CASES[which];
+  bool has_offs = mlirOperationGetNumOperands(op) > GROUPED_OFFS;
+  if (has_offs != (letters[GROUPED_OFFS] != NULL))
+    return moe__error(op, has_offs ? "operand 'offs' must not be there: the batches are the groups"
+                                   : "operand 'offs' is missing; it gives the groups");
   int64_t sizes[26];
-  for (int i = 0; i < 26; i++)
-    sizes[i] = UNKNOWN_SIZE;
+  forget_sizes(sizes);
   for (int i = 0; i < mlirOperationGetNumOperands(op); i++)
-    if (!verify_sizes(op, "operand", rule->operands[i].name,
-                      mlirValueGetType(mlirOperationGetOperand(op, i)), letters[i], sizes))
+    if (!verify_letters(op, "operand", rule->operands[i].name,
+                        mlirValueGetType(mlirOperationGetOperand(op, i)), letters[i], sizes))
       return false;
-  int64_t experts = sizes['E' - 'A'];
-  if (experts > MAX_EXPERTS)
-    return moe__error(op, "there are %lld experts; there may be at most %d", (long long)experts,
-                      MAX_EXPERTS);
-  return verify_sizes(op, "result", rule->results[0].name,
-                      mlirValueGetType(mlirOperationGetResult(op, 0)), letters[3], sizes);
+  return verify_letters(op, "result", rule->results[0].name,
+                        mlirValueGetType(mlirOperationGetResult(op, 0)), letters[GROUPED_OUT],
+                        sizes) &&
+         verify_experts(op, sizes);
 }
 
 /* ---- The pass ---- */
@@ -774,13 +815,18 @@ static const op_rule_t *find_rule(MlirOperation op) {
   return NULL;
 }
 
+/* The rule of operand number `operand`; a bias follows offs, which need not be there. */
+static const tensor_rule_t *operand_rule(MlirOperation op, const op_rule_t *rule, int operand) {
+  return &rule->operands[operand == moe__mm_bias_operand(op) ? BIAS : operand];
+}
+
 static bool verify_op(MlirOperation op, void *user) {
   (void)user;
   const op_rule_t *rule = find_rule(op);
   if (!rule)
     return true;
-  for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++)
-    if (!verify_tensor(op, "operand", &rule->operands[i],
+  for (int i = 0; i < mlirOperationGetNumOperands(op); i++)
+    if (!verify_tensor(op, "operand", operand_rule(op, rule, i),
                        mlirValueGetType(mlirOperationGetOperand(op, i))))
       return false;
   for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++)

@@ -285,20 +285,22 @@ MOE_API moe_ref_status_t moe_ref_pack_scales(const moe_ref_tensor_t *scales,
 /* ---- Products of quantized matrices, in groups of tokens ---- */
 
 /* The operands and the result of a scaled product. a and b are E4M3 or E5M2, each its own; sa and
- * sb are F32; offs is I32; out is F32, BF16 or F16. Which of three cases it is follows from the
- * ranks of a and b:
+ * sb are F32; offs is I32; out is F32, BF16 or F16, and so is bias, which may be NULL. Which of
+ * three cases it is follows from the ranks of a and b:
  *
- *   case     a        b        sa      sb      offs   out
- *   rows     (M,K)    (E,K,N)  (M)     (E,N)   (E)    (M,N)     group g is rows of a and of out
- *   depth    (N,M)    (M,K)    (E,N)   (E,K)   (E)    (E,N,K)   group g is a piece of the sum
- *   batched  (E,M,K)  (E,K,N)  (E,M)   (E,N)   NULL   (E,M,N)
+ *   case     a        b        sa           sb           offs   out      bias
+ *   rows     (M,K)    (E,K,N)  (M) or (1)   (E,N) or (E) (E)    (M,N)    (E,N)
+ *   depth    (N,M)    (M,K)    (E,N) or (E) (E,K) or (E) (E)    (E,N,K)  NULL
+ *   batched  (E,M,K)  (E,K,N)  (E,M) or (E) (E,N) or (E) NULL   (E,M,N)  (E,N)
  *
- * Strides are any, so that one scale for all rows is a stride of 0. Groups are of the M tokens; in
- * the rows case rows of out that are in no group are not written. */
+ * Group g is rows of a and of out, or in the depth case a piece of the sum. A scale is that of a row
+ * or a column, or the one of all. Strides are any. Groups are of the M tokens; in the rows case rows
+ * of out that are in no group are not written. */
 typedef struct moe_ref_scaled_mm_t {
   const moe_ref_tensor_t *a, *b, *sa, *sb;
   const moe_ref_tensor_t *offs; /* NULL: batched */
   const moe_ref_tensor_t *out;
+  const moe_ref_tensor_t *bias; /* added to each row of a group; NULL: none */
 } moe_ref_scaled_mm_t;
 
 /* Rows of out, over all groups: M, E*N or E*M. Callers share the work by them. -1 where the tensors
@@ -315,9 +317,10 @@ MOE_API double moe_ref_scaled_mm_flops(const moe_ref_scaled_mm_t *mm);
 
 /* Computes rows [begin, end) of out, which are in [0, moe_ref_scaled_mm_rows]:
  *
- *   out = cast(sb * (sa * acc))    fp32, each product rounded; acc is the exact sum, rounded once
+ *   out = cast(sb * (sa * acc) + bias)    fp32, each product and the sum rounded
  *
- * whatever way a kernel accumulates. An empty sum gives +0, whatever its scales are. */
+ * where acc is the exact sum, rounded once, whatever way a kernel accumulates. An empty sum is +0,
+ * whatever its scales are. */
 MOE_API moe_ref_status_t moe_ref_scaled_mm(const moe_ref_scaled_mm_t *mm, int64_t begin,
                                            int64_t end);
 
@@ -330,6 +333,7 @@ MOE_API moe_ref_status_t moe_ref_scaled_mm(const moe_ref_scaled_mm_t *mm, int64_
  *   promoted  D = |sb sa| (2^-10 sqrt(sum over pieces of 128 of (sum |p|)^2)
  *                          + pieces 2^-24 sum |p|)
  *   bound     D + (|R| + D) (u + 2^-22) + half of out's least subnormal + 2^-149 (1 + |sb|)
+ *             and, with a bias, 2^-22 |R - bias|
  *
  * docs/numerics.md says where the constants come from. Where the fp32 value that is cast is Inf or
  * NaN, it is the exact result, and the bound is 0. */

@@ -14,8 +14,8 @@
 #define PACKED_COLUMNS 4
 
 MlirValue moe__op_operand(MlirOperation op, int index) {
-  return index < mlirOperationGetNumOperands(op) ? mlirOperationGetOperand(op, index)
-                                                 : (MlirValue){NULL};
+  return index >= 0 && index < mlirOperationGetNumOperands(op) ? mlirOperationGetOperand(op, index)
+                                                               : (MlirValue){NULL};
 }
 
 static int rank_of_operand(MlirOperation op, int operand) {
@@ -41,7 +41,7 @@ const char *moe__granularity_name(moe__granularity_t granularity) {
   return NULL;
 }
 
-moe__product_t moe__op_product(MlirOperation op) {
+moe__mm_case_t moe__mm_case(MlirOperation op) {
   switch (10 * rank_of_operand(op, 0) + rank_of_operand(op, 1)) {
   case 23:
     return MOE__FORWARD;
@@ -50,7 +50,7 @@ moe__product_t moe__op_product(MlirOperation op) {
   case 33:
     return MOE__BATCHED;
   default:
-    return MOE__NO_PRODUCT;
+    return MOE__NO_CASE;
   }
 }
 
@@ -157,6 +157,35 @@ static void scaled_mm(MlirOperation op, moe__shape_t *shape) {
   append(shape, copy(1, last));
 }
 
+#define MM_OPERANDS 4 /* without offs and bias */
+
+int moe__mm_bias_operand(MlirOperation op) {
+  return moe__op_is(op, "scaled_grouped_mm.scaled_mm_bias")
+             ? (int)mlirOperationGetNumOperands(op) - 1
+             : -1;
+}
+
+int moe__mm_offs_operand(MlirOperation op) {
+  bool biased = moe__mm_bias_operand(op) >= 0;
+  return mlirOperationGetNumOperands(op) > MM_OPERANDS + biased ? MM_OPERANDS : -1;
+}
+
+/* sa (operand 2) belongs to qa, sb (3) to qb, and the bias has a row for each expert too. */
+static void mm_scales(MlirOperation op, int operand, moe__shape_t *shape) {
+  enum { QA, QB, SA, SB };
+  int of = operand == SA ? QA : QB, rank = rank_of_operand(op, of);
+  bool gradient = rank_of_operand(op, QA) == 2 && rank_of_operand(op, QB) == 2;
+  MlirType type = mlirValueGetType(mlirOperationGetOperand(op, operand));
+  if (operand == SA && rank_of_operand(op, QA) == 2 && !gradient) {
+    bool one = !mlirShapedTypeIsDynamicDim(type, 0) && mlirShapedTypeGetDimSize(type, 0) == 1;
+    append(shape, one ? constant(1) : copy(QA, 0));
+    return;
+  }
+  append(shape, gradient ? copy(moe__mm_offs_operand(op), 0) : copy(of, 0));
+  if (rank_of_operand(op, operand) == 2) /* the dimension that is not summed over */
+    append(shape, copy(of, of == QA ? rank - 2 : rank - 1));
+}
+
 static void pack_scales(MlirOperation op, moe__shape_t *shape) {
   append(shape, padded(0, 0, PACKED_ROWS, optional_operand(op, 1)));
   append(shape, padded(0, 1, PACKED_COLUMNS, -1));
@@ -174,7 +203,8 @@ static void pad_groups(MlirOperation op, int result, moe__shape_t *shape) {
 bool moe__result_shape(MlirOperation op, int result, moe__shape_t *out) {
   *out = (moe__shape_t){0};
   int last = rank_of_operand(op, 0) - 1;
-  if (moe__op_is(op, "scaled_grouped_mm.scaled_mm")) {
+  if (moe__op_is(op, "scaled_grouped_mm.scaled_mm") ||
+      moe__op_is(op, "scaled_grouped_mm.scaled_mm_bias")) {
     scaled_mm(op, out);
   } else if (moe__op_is(op, "mx_quantize.quantize")) {
     if (result == 0)
@@ -223,7 +253,9 @@ bool moe__result_shape(MlirOperation op, int result, moe__shape_t *out) {
 void moe__scales_shape(MlirOperation op, int operand, moe__shape_t *out) {
   *out = (moe__shape_t){0};
   int last = rank_of_operand(op, 0) - 1;
-  if (moe__op_is(op, "mx_quantize.cast_fp8_dual"))
+  if (moe__op_in_dialect(op, "scaled_grouped_mm"))
+    mm_scales(op, operand, out);
+  else if (moe__op_is(op, "mx_quantize.cast_fp8_dual"))
     row_scales(op, operand == 1 ? last : last - 1, optional_operand(op, 3), out);
   else if (moe__op_is(op, "mx_quantize.dequantize"))
     mx_scales(op, (int)moe__op_integer(op, "axis"), out);

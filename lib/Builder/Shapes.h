@@ -30,8 +30,8 @@ typedef struct moe__shape_t {
  * moe-verify asks for. False for an op that is not known. */
 bool moe__result_shape(MlirOperation op, int result, moe__shape_t *out);
 
-/* The shape that operand number `operand`, the scales or factors of a cast, of dequantize or of
- * dequantize_fp8, must have. */
+/* The shape that operand number `operand` must have: the scales or factors of a cast, of dequantize or
+ * of dequantize_fp8; f32 scales or the bias of scaled_mm, by the rank that it has. */
 void moe__scales_shape(MlirOperation op, int operand, moe__shape_t *out);
 
 /* What a quantizer of FP8 has one scale for. The names are those of the attribute `granularity`.
@@ -54,18 +54,24 @@ typedef enum moe__granularity_t {
 moe__granularity_t moe__op_granularity(MlirOperation op);
 const char *moe__granularity_name(moe__granularity_t granularity);
 
-/* Which of the three sums a product of scaled_grouped_mm is: it follows from the ranks of its first two
- * operands. */
-typedef enum moe__product_t {
-  MOE__FORWARD,  /* (M,K) times (E,K,N): groups are rows */
-  MOE__GRADIENT, /* (N,M) times (M,K): groups are parts of the sum */
-  MOE__BATCHED,  /* (E,M,K) times (E,K,N): there are no groups */
-  MOE__NO_PRODUCT,
-} moe__product_t;
+/* Which of its three sums a product of scaled_grouped_mm is: it follows from the ranks of its first two
+ * operands. Forward: tokens (M,K) in ragged groups times (E,K,N). Gradient: (N,M) times (M,K), summed
+ * over the tokens of each group. Batched: (E,M,K) times (E,K,N). */
+typedef enum moe__mm_case_t {
+  MOE__FORWARD,
+  MOE__GRADIENT,
+  MOE__BATCHED,
+  MOE__NO_CASE
+} moe__mm_case_t;
 
-moe__product_t moe__op_product(MlirOperation op);
+moe__mm_case_t moe__mm_case(MlirOperation op);
 
-/* The operand number `index`, null where the op has fewer; offs is the last of those that have it.
+/* The numbers of operands of scaled_grouped_mm.scaled_mm and scaled_mm_bias that are not always there;
+ * -1 where they are not. */
+int moe__mm_offs_operand(MlirOperation op);
+int moe__mm_bias_operand(MlirOperation op);
+
+/* The operand number `index`, null where the op has none of this number; offs is the last of those that have it.
  */
 MlirValue moe__op_operand(MlirOperation op, int index);
 

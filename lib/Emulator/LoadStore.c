@@ -251,11 +251,19 @@ static bool verify_store_matrix(const moe__emu_kernel_t *kernel,
                         count);
 }
 
-/* 8 x 8 matrices of 16-bit elements: lane 8 * i + r names where row r of matrix i goes; lane 4 * r
- * + c holds its elements 2 * c and 2 * c + 1 in register i. */
+/* Element (row, column) of a matrix of which the lanes hold a register each. */
+static uint16_t matrix_element(const moe__emu_warp_t *warp, const moe__emu_operand_t *elements,
+                               uint32_t row, uint32_t column) {
+  uint32_t pair = (uint32_t)moe__emu_lane_value(warp, elements, (int)(row * 4 + column / 2));
+  return (uint16_t)(pair >> column % 2 * 16);
+}
+
+/* 8 x 8 matrices of 16-bit elements: lane 8 * i + r names where row r of matrix i goes, or column r
+ * if it is transposed; lane 4 * r + c holds elements 2 * c and 2 * c + 1 of row r in register i. */
 static moe__emu_step_t store_matrix(moe__emu_warp_t *warp,
                                     const moe__emu_instruction_t *instruction, uint32_t active) {
   const moe__emu_operand_t *operands = moe__emu_operand(warp->kernel, instruction, 0);
+  bool is_transposed = instruction->choice[1] != 0;
   if (moe__emu_check_operands(warp, instruction, active) == MOE__EMU_FAILED)
     return MOE__EMU_FAILED;
   if (active != UINT32_MAX)
@@ -269,10 +277,11 @@ static moe__emu_step_t store_matrix(moe__emu_warp_t *warp,
     if (!to)
       return MOE__EMU_FAILED;
     const moe__emu_operand_t *elements = &operands[1 + lane / MATRIX_ROWS];
-    for (uint32_t c = 0; c < 4; c++) {
-      uint32_t pair =
-          (uint32_t)moe__emu_lane_value(warp, elements, (int)(lane % MATRIX_ROWS * 4 + c));
-      memcpy(to + 4 * (size_t)c, &pair, sizeof pair);
+    uint32_t own = lane % MATRIX_ROWS;
+    for (uint32_t other = 0; other < MATRIX_ROWS; other++) {
+      uint16_t element = is_transposed ? matrix_element(warp, elements, other, own)
+                                       : matrix_element(warp, elements, own, other);
+      memcpy(to + sizeof element * other, &element, sizeof element);
     }
   }
   warp->block->events++;
@@ -297,8 +306,8 @@ const moe__emu_opcode_t moe__emu_memory_opcodes[] = {
         "[.wb|.cg|.cs|.wt][.L1::evict_normal|.L1::evict_first|.L1::evict_last|.L1::"
         "evict_unchanged|.L1::no_allocate][.v2|.v4]{" TYPES "}",
         "av6", store, verify_store),
-    MOE__EMU_VERIFIED("stmatrix.sync.aligned.m8n8{.x1|.x2|.x4}{.shared|.shared::cta}.b16", "ag",
-                      store_matrix, verify_store_matrix),
+    MOE__EMU_VERIFIED("stmatrix.sync.aligned.m8n8{.x1|.x2|.x4}[.trans]{.shared|.shared::cta}.b16",
+                      "ag", store_matrix, verify_store_matrix),
     MOE__EMU_COMPUTE("cvta{.shared|.shared::cta|.shared::cluster}.u64", "Ll", from_shared),
     MOE__EMU_COMPUTE("cvta.to{.shared|.shared::cta|.shared::cluster}.u64", "Ll", to_shared),
     MOE__EMU_COMPUTE("cvta.param.u64", "Ll", from_param),

@@ -46,6 +46,13 @@ moe__cursor_t moe__cursor_next(moe__builder_t *b, const moe__ring_t *ring, moe__
   };
 }
 
+moe__cursor_t moe__cursor_advance(moe__builder_t *b, const moe__ring_t *ring, moe__cursor_t cursor,
+                                  MlirValue count) {
+  MlirValue stages = moe__i32(b, ring->stages), end = moe__add(b, cursor.stage, count);
+  MlirValue is_odd = moe__and(b, moe__udiv(b, end, stages), moe__i32(b, 1));
+  return (moe__cursor_t){moe__urem(b, end, stages), moe__xor(b, cursor.phase, is_odd)};
+}
+
 MlirValue moe__ring_buffer(moe__kernel_t *kernel, const moe__ring_t *ring, moe__cursor_t cursor) {
   moe__builder_t *b = &kernel->builder;
   MlirValue offset = moe__mul(b, cursor.stage, moe__i32(b, ring->stage_bytes));

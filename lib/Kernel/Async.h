@@ -32,6 +32,10 @@ void moe__ring_initialize(moe__kernel_t *kernel, const moe__ring_t *ring, int32_
 moe__cursor_t moe__cursor_start(moe__builder_t *b);
 moe__cursor_t moe__cursor_next(moe__builder_t *b, const moe__ring_t *ring, moe__cursor_t cursor);
 
+/* The cursor `count` (i32) stages further. */
+moe__cursor_t moe__cursor_advance(moe__builder_t *b, const moe__ring_t *ring, moe__cursor_t cursor,
+                                  MlirValue count);
+
 /* The buffer of the cursor's stage. */
 MlirValue moe__ring_buffer(moe__kernel_t *kernel, const moe__ring_t *ring, moe__cursor_t cursor);
 

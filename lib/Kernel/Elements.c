@@ -103,11 +103,14 @@ MlirValue moe__word_element(moe__builder_t *b, const moe__elements_t *elements, 
   return moe__bitcast(b, bits, b->f32);
 }
 
-MlirValue moe__pack_bf16(moe__builder_t *b, const MlirValue pair[2]) {
+MlirValue moe__pack_halves(moe__builder_t *b, MlirType element, const MlirValue pair[2]) {
+  MlirType type = moe__vector_type(b, 2, element);
   MlirValue vector = moe__vector(b, 2, pair);
-  return moe__bitcast(
-      b, moe__op1(b, "llvm.fptrunc", moe__type(b, "vector<2xbf16>"), MOE__VALUES(vector), NULL),
-      b->i32);
+  return moe__bitcast(b, moe__op1(b, "llvm.fptrunc", type, MOE__VALUES(vector), NULL), b->i32);
+}
+
+MlirValue moe__pack_bf16(moe__builder_t *b, const MlirValue pair[2]) {
+  return moe__pack_halves(b, moe__type(b, "bf16"), pair);
 }
 
 MlirValue moe__word_of(moe__builder_t *b, const moe__elements_t *elements,

@@ -6,15 +6,18 @@
 #include "lib/Kernel/Tiles.h"
 #include "lib/Kernel/Warp.h"
 
+static int32_t table_bytes(int32_t max_groups) {
+  return (max_groups + MOE__WARP - 1) / MOE__WARP * MOE__WARP * 4;
+}
+
 moe__groups_t moe__groups_create(moe__kernel_t *kernel, int32_t max_groups, MlirValue count,
                                  int32_t tile_m, MlirValue columns, int32_t band) {
-  int32_t padded = (max_groups + MOE__WARP - 1) / MOE__WARP * MOE__WARP;
   return (moe__groups_t){
       .kernel = kernel,
       .max_groups = max_groups,
       .count = count,
-      .ends = moe__kernel_shared(kernel, padded * 4, 16),
-      .tile_ends = moe__kernel_shared(kernel, padded * 4, 16),
+      .ends = moe__kernel_shared(kernel, table_bytes(max_groups), 16),
+      .tile_ends = moe__kernel_shared(kernel, table_bytes(max_groups), 16),
       .tile_m = tile_m,
       .band = band,
       .columns = columns,
@@ -76,6 +79,43 @@ void moe__groups_initialize(moe__groups_t *groups, MlirValue offs, MlirValue row
                (MlirValue[]){moe__shuffle(b, end, last_lane), moe__shuffle(b, tile_end, last_lane),
                              moe__shuffle(b, offset, last_lane), faults});
   report_faults(b, loop.carried[FAULTS], lane, status);
+}
+
+#define MAX_SORTED 256
+
+/* How many rows a group has. */
+static MlirValue size_of(moe__groups_t *groups, MlirValue group) {
+  MlirValue start, end;
+  moe__groups_range(groups, group, &start, &end);
+  return moe__sub(&groups->kernel->builder, end, start);
+}
+
+void moe__groups_sort(moe__groups_t *groups) {
+  moe__kernel_t *kernel = groups->kernel;
+  moe__builder_t *b = &kernel->builder;
+  MlirValue zero = moe__i32(b, 0), one = moe__i32(b, 1);
+  groups->order = moe__kernel_shared(kernel, table_bytes(groups->max_groups), 16);
+  MlirValue is_sorted = moe__ule(b, groups->count, moe__i32(b, MAX_SORTED));
+  MlirValue others = moe__select(b, is_sorted, groups->count, zero);
+  moe__for_t each =
+      moe__for_begin(b, kernel->thread, groups->count, moe__i32(b, kernel->threads), 0, NULL);
+  MlirValue own = size_of(groups, each.index);
+  /* Its place is the number of those that come before it. */
+  moe__for_t other = moe__for_begin(b, zero, others, one, 1, &zero);
+  MlirValue size = size_of(groups, other.index);
+  MlirValue is_before =
+      moe__or(b, moe__ult(b, own, size),
+              moe__and(b, moe__eq(b, own, size), moe__ult(b, other.index, each.index)));
+  MlirValue count = moe__add(b, other.carried[0], moe__zext(b, is_before, b->i32));
+  moe__for_end(b, &other, &count);
+  MlirValue place = moe__select(b, is_sorted, other.carried[0], each.index);
+  moe__store(b, each.index, entry(groups, groups->order, place));
+  moe__for_end(b, &each, NULL);
+}
+
+MlirValue moe__groups_by_size(moe__groups_t *groups, MlirValue index) {
+  moe__builder_t *b = &groups->kernel->builder;
+  return moe__load(b, entry(groups, groups->order, index), b->i32);
 }
 
 MlirValue moe__groups_total(moe__groups_t *groups) {

@@ -18,6 +18,7 @@ typedef struct moe__groups_t {
   MlirValue count;         /* i32: groups */
   int32_t ends, tile_ends; /* offsets in shared memory: row where a group ends; tiles of all groups
                               up to it */
+  int32_t order;           /* the same: groups, the largest first (moe__groups_sort) */
   int32_t tile_m, band;
   MlirValue columns; /* i32: tiles along N */
 } moe__groups_t;
@@ -45,6 +46,15 @@ enum {
  * cannot lead outside, and what is wrong with them is set in the i32 at `status`. */
 void moe__groups_initialize(moe__groups_t *groups, MlirValue offs, MlirValue rows, MlirValue lane,
                             MlirValue status);
+
+/* Orders the groups by size. All threads of the block call it, after the barrier; another one
+ * follows. */
+void moe__groups_sort(moe__groups_t *groups);
+
+/* The group that has `index` (i32) larger ones, of equal ones those before it counted as such; after
+ * the barrier behind moe__groups_sort. With more than 256 groups it is number `index`: to order them would
+ * take longer than what an order gains. */
+MlirValue moe__groups_by_size(moe__groups_t *groups, MlirValue index);
 
 /* Number of tiles of all groups, after the barrier. */
 MlirValue moe__groups_total(moe__groups_t *groups);

@@ -74,8 +74,13 @@ MlirValue moe__warp_reduce_many(moe__builder_t *b, int count, const MlirValue *v
   return left[0];
 }
 
-void moe__store_matrix(moe__builder_t *b, MlirValue row_address, const MlirValue words[4]) {
+void moe__store_matrix(moe__builder_t *b, MlirValue row_address, const MlirValue words[4],
+                       bool transposed) {
+  char attributes[160];
+  snprintf(attributes, sizeof attributes,
+           "layout = #nvvm.mma_layout<%s>, shape = #nvvm.ld_st_matrix_shape<m = 8, n = 8>, "
+           "eltType = #nvvm.ld_st_matrix_elt_type<b16>",
+           transposed ? "col" : "row");
   moe__op0(b, "nvvm.stmatrix", MOE__VALUES(row_address, words[0], words[1], words[2], words[3]),
-           "layout = #nvvm.mma_layout<row>, shape = #nvvm.ld_st_matrix_shape<m = 8, n = 8>, "
-           "eltType = #nvvm.ld_st_matrix_elt_type<b16>");
+           attributes);
 }

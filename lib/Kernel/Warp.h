@@ -36,7 +36,8 @@ MlirValue moe__warp_reduce_many(moe__builder_t *b, int count, const MlirValue *v
 
 /* stmatrix: stores four 8 x 8 matrices of 16-bit elements, of which each lane holds a pair (row
  * lane / 4, columns 2 * (lane % 4) and the next) a matrix. Lane l gives the shared address of row l
- * % 8 of matrix l / 8. */
-void moe__store_matrix(moe__builder_t *b, MlirValue row_address, const MlirValue words[4]);
+ * % 8 of matrix l / 8; transposed: of column l % 8, whose elements are stored side by side. */
+void moe__store_matrix(moe__builder_t *b, MlirValue row_address, const MlirValue words[4],
+                       bool transposed);
 
 #endif /* MOE_KERNEL_WARP_H */

@@ -38,12 +38,20 @@ static bool has_shape(const moe_ref_tensor_t *tensor, int rank, const int64_t *s
 
 static bool have_shapes(const moe_ref_scaled_mm_t *mm) {
   return mm != NULL && moe__has_shape(mm->a) && moe__has_shape(mm->b) && moe__has_shape(mm->sa) &&
-         moe__has_shape(mm->sb) && moe__has_shape(mm->out);
+         moe__has_shape(mm->sb) && moe__has_shape(mm->out) &&
+         (mm->bias == NULL || moe__has_shape(mm->bias));
 }
 
 static bool have_data(const moe_ref_scaled_mm_t *mm) {
   return moe__is_tensor(mm->a) && moe__is_tensor(mm->b) && moe__is_tensor(mm->sa) &&
-         moe__is_tensor(mm->sb) && moe__is_tensor(mm->out);
+         moe__is_tensor(mm->sb) && moe__is_tensor(mm->out) &&
+         (mm->bias == NULL || moe__is_tensor(mm->bias));
+}
+
+/* A scale for each row or column, or one for them all. */
+static bool are_scales(const moe_ref_tensor_t *scales, int rank, const int64_t *each,
+                       const int64_t *shared) {
+  return has_shape(scales, rank, each) || has_shape(scales, 1, shared);
 }
 
 /* The number of groups, 0 or more; -1 where the tensors do not belong together. Needs no data but
@@ -59,24 +67,29 @@ static int64_t count_groups(const moe_ref_scaled_mm_t *mm) {
 
   const int64_t *const a = mm->a->shape, *const b = mm->b->shape;
   const int64_t groups = mm->offs != NULL ? mm->offs->shape[0] : a[0];
+  const int64_t one = 1;
+  const int64_t of_columns[] = {groups, b[mm->b->rank - 1]};
+  if (mm->bias != NULL && (mm->bias->dtype != mm->out->dtype || case_of(mm) == GROUPED_DEPTH ||
+                           !has_shape(mm->bias, 2, of_columns)))
+    return -1;
   bool fits = false;
   int64_t rows; /* over all groups: must be countable */
   switch (case_of(mm)) {
   case GROUPED_ROWS:
-    fits = b[0] == groups && b[1] == a[1] && has_shape(mm->sa, 1, a) &&
-           has_shape(mm->sb, 2, (int64_t[]){groups, b[2]}) &&
+    fits = b[0] == groups && b[1] == a[1] && are_scales(mm->sa, 1, a, &one) &&
+           are_scales(mm->sb, 2, of_columns, &groups) &&
            has_shape(mm->out, 2, (int64_t[]){a[0], b[2]});
     break;
   case GROUPED_DEPTH:
     fits = b[0] == a[1] && !__builtin_mul_overflow(groups, a[0], &rows) &&
-           has_shape(mm->sa, 2, (int64_t[]){groups, a[0]}) &&
-           has_shape(mm->sb, 2, (int64_t[]){groups, b[1]}) &&
+           are_scales(mm->sa, 2, (int64_t[]){groups, a[0]}, &groups) &&
+           are_scales(mm->sb, 2, of_columns, &groups) &&
            has_shape(mm->out, 3, (int64_t[]){groups, a[0], b[1]});
     break;
   case BATCHED:
-    fits = b[0] == groups && b[1] == a[2] && has_shape(mm->sa, 2, a) &&
+    fits = b[0] == groups && b[1] == a[2] && are_scales(mm->sa, 2, a, &groups) &&
            !__builtin_mul_overflow(groups, a[1], &rows) &&
-           has_shape(mm->sb, 2, (int64_t[]){groups, b[2]}) &&
+           are_scales(mm->sb, 2, of_columns, &groups) &&
            has_shape(mm->out, 3, (int64_t[]){groups, a[1], b[2]});
     break;
   case NO_CASE:
@@ -94,8 +107,32 @@ static moe__matrix_t matrix_of(const moe_ref_tensor_t *tensor, int row, int colu
                          .column = tensor->strides[column]};
 }
 
-static moe__vector_t vector_of(const moe_ref_tensor_t *tensor, int dimension, int64_t index) {
-  return (moe__vector_t){(const float *)tensor->data + index, tensor->strides[dimension]};
+/* Of group g: its row of a matrix, or for all its elements the one that the group has. */
+static moe__vector_t vector_of(const moe_ref_tensor_t *tensor, int64_t g) {
+  return (moe__vector_t){
+      .dtype = tensor->dtype,
+      .data = tensor->data != NULL ? moe__element_address(tensor, g * tensor->strides[0]) : NULL,
+      .step = tensor->rank == 2 ? tensor->strides[1] : 0};
+}
+
+/* The scales of tokens from `start` on, or the one that all tokens share. */
+static moe__vector_t token_scales(const moe_ref_scaled_mm_t *mm, int64_t start) {
+  const moe_ref_tensor_t *const sa = mm->sa;
+  const bool shared = sa->shape[0] == 1;
+  return (moe__vector_t){.dtype = sa->dtype,
+                         .data = sa->data != NULL
+                                     ? moe__element_address(sa, shared ? 0 : start * sa->strides[0])
+                                     : NULL,
+                         .step = shared ? 0 : sa->strides[0]};
+}
+
+static moe__vector_t bias_of(const moe_ref_scaled_mm_t *mm, int64_t g) {
+  return mm->bias != NULL ? vector_of(mm->bias, g) : (moe__vector_t){.dtype = mm->out->dtype};
+}
+
+float moe__vector_at(const moe__vector_t *vector, int64_t i) {
+  return vector->data != NULL ? moe__element_load(vector->dtype, vector->data, i * vector->step)
+                              : 0;
 }
 
 /* The product of group g, which is tokens [start, end) unless batched. */
@@ -107,8 +144,9 @@ static moe__product_t product_of(const moe_ref_scaled_mm_t *mm, int64_t g, int64
     return (moe__product_t){.a = matrix_of(a, 0, 1, start * a->strides[0]),
                             .b = matrix_of(b, 1, 2, g * b->strides[0]),
                             .out = matrix_of(out, 0, 1, start * out->strides[0]),
-                            .sa = vector_of(sa, 0, start * sa->strides[0]),
-                            .sb = vector_of(sb, 1, g * sb->strides[0]),
+                            .sa = token_scales(mm, start),
+                            .sb = vector_of(sb, g),
+                            .bias = bias_of(mm, g),
                             .rows = end - start,
                             .columns = b->shape[2],
                             .depth = b->shape[1],
@@ -117,8 +155,9 @@ static moe__product_t product_of(const moe_ref_scaled_mm_t *mm, int64_t g, int64
     return (moe__product_t){.a = matrix_of(a, 0, 1, start * a->strides[1]),
                             .b = matrix_of(b, 0, 1, start * b->strides[0]),
                             .out = matrix_of(out, 1, 2, g * out->strides[0]),
-                            .sa = vector_of(sa, 1, g * sa->strides[0]),
-                            .sb = vector_of(sb, 1, g * sb->strides[0]),
+                            .sa = vector_of(sa, g),
+                            .sb = vector_of(sb, g),
+                            .bias = bias_of(mm, g),
                             .rows = a->shape[0],
                             .columns = b->shape[1],
                             .depth = end - start,
@@ -130,8 +169,9 @@ static moe__product_t product_of(const moe_ref_scaled_mm_t *mm, int64_t g, int64
   return (moe__product_t){.a = matrix_of(a, 1, 2, g * a->strides[0]),
                           .b = matrix_of(b, 1, 2, g * b->strides[0]),
                           .out = matrix_of(out, 1, 2, g * out->strides[0]),
-                          .sa = vector_of(sa, 1, g * sa->strides[0]),
-                          .sb = vector_of(sb, 1, g * sb->strides[0]),
+                          .sa = vector_of(sa, g),
+                          .sb = vector_of(sb, g),
+                          .bias = bias_of(mm, g),
                           .rows = a->shape[1],
                           .columns = b->shape[2],
                           .depth = a->shape[2],
@@ -365,11 +405,14 @@ static float f32_of_sum(double sum, double rest) {
 }
 
 float moe__gemm_value(const moe__product_t *product, const moe__sums_t *sums, int i, int j) {
-  if (product->depth == 0)
-    return 0;
-  const float sa = product->sa.data[(sums->row + i) * product->sa.step];
-  const float sb = product->sb.data[(sums->column + j) * product->sb.step];
-  return sb * (sa * f32_of_sum(sums->sum[i][j], sums->rest[i][j]));
+  float value = 0;
+  if (product->depth > 0) {
+    const float sa = moe__vector_at(&product->sa, sums->row + i);
+    const float sb = moe__vector_at(&product->sb, sums->column + j);
+    value = sb * (sa * f32_of_sum(sums->sum[i][j], sums->rest[i][j]));
+  }
+  return product->bias.data != NULL ? value + moe__vector_at(&product->bias, sums->column + j)
+                                    : value;
 }
 
 static void store_tile(void *context, const moe__product_t *product, const moe__sums_t *sums) {

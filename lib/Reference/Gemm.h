@@ -26,14 +26,15 @@ typedef struct moe__matrix_t {
 
 /* Element i is data[i * step]. */
 typedef struct moe__vector_t {
-  const float *data;
-  int64_t step;
+  moe_ref_dtype_t dtype;
+  const void *data; /* NULL: all zeros */
+  int64_t step;     /* 0: one element for all */
 } moe__vector_t;
 
-/* out = cast(sb * (sa * (a b))) for one group: a is (rows, depth), b is (depth, columns). */
+/* out = cast(sb * (sa * (a b)) + bias) for one group: a is (rows, depth), b is (depth, columns). */
 typedef struct moe__product_t {
   moe__matrix_t a, b, out;
-  moe__vector_t sa, sb;
+  moe__vector_t sa, sb, bias;
   int64_t rows, columns, depth;
   int64_t first_row; /* its row 0, among those of all groups */
 } moe__product_t;
@@ -56,7 +57,9 @@ typedef void (*moe__tile_t)(void *context, const moe__product_t *product, const 
 moe_ref_status_t moe__gemm_tiles(const moe_ref_scaled_mm_t *mm, int64_t begin, int64_t end,
                                  bool magnitudes, moe__tile_t tile, void *context);
 
-/* The fp32 value of element (i, j) of the tile, before the cast: sb * (sa * acc). */
+float moe__vector_at(const moe__vector_t *vector, int64_t i);
+
+/* The fp32 value of element (i, j) of the tile, before the cast: sb * (sa * acc) + bias. */
 float moe__gemm_value(const moe__product_t *product, const moe__sums_t *sums, int i, int j);
 
 #endif /* MOE_LIB_REFERENCE_GEMM_H */

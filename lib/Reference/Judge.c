@@ -11,7 +11,8 @@
 
 /* What a tensor core may lose, as a part of the magnitudes that it sums. */
 static const double tensor_core_error = 0x1p-10;
-/* Two fp32 products, each rounded, with room for what they do to each other. */
+/* Two fp32 products, each rounded, with room for what they do to each other; and the sum with a
+ * bias. */
 static const double epilogue_error = 0x1p-22;
 
 /* What the cast to a type of result does. */
@@ -42,9 +43,11 @@ static judged_t judge_element(const moe__product_t *product, const moe__sums_t *
   const float value = moe__gemm_value(product, sums, i, j);
   if (product->depth == 0 || !isfinite(value))
     return (judged_t){value, 0};
-  const double sa = product->sa.data[(sums->row + i) * product->sa.step];
-  const double sb = product->sb.data[(sums->column + j) * product->sb.step];
-  const double exact = sb * (sa * (sums->sum[i][j] + sums->rest[i][j]));
+  const double sa = moe__vector_at(&product->sa, sums->row + i);
+  const double sb = moe__vector_at(&product->sb, sums->column + j);
+  const double bias = moe__vector_at(&product->bias, sums->column + j);
+  const double scaled = sb * (sa * (sums->sum[i][j] + sums->rest[i][j]));
+  const double exact = scaled + bias;
   const double pieces = ceil((double)product->depth / MOE__PIECE);
   double sum_error = tensor_core_error * sums->magnitude[i][j];
   if (accumulation == MOE_REF_PROMOTED)
@@ -52,7 +55,8 @@ static judged_t judge_element(const moe__product_t *product, const moe__sums_t *
         tensor_core_error * sqrt(sums->squares[i][j]) + pieces * 0x1p-24 * sums->magnitude[i][j];
   const cast_t cast = cast_of(product->out.dtype);
   const double before_cast = fabs(sb * sa) * sum_error;
-  const double bound = before_cast +
+  const double before_bias = product->bias.data != NULL ? epilogue_error * fabs(scaled) : 0;
+  const double bound = before_cast + before_bias +
                        (fabs(exact) + before_cast) * (cast.unit_roundoff + epilogue_error) +
                        cast.half_least_subnormal + 0x1p-149 * (1 + fabs(sb));
   return (judged_t){exact, bound};

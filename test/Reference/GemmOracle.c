@@ -63,12 +63,16 @@ static int64_t index_b(const gemm_t *x, int64_t g, int64_t k, int64_t j) {
 }
 
 static int64_t index_sa(const gemm_t *x, int64_t g, int64_t i) {
+  if (x->spec.scaling != SCALES_EACH)
+    return offset_at(&x->sa.tensor, (int64_t[]){x->spec.which == ROWS_CASE ? 0 : g});
   if (x->spec.which == ROWS_CASE)
     return offset_at(&x->sa.tensor, (int64_t[]){oracle_group_end(&x->spec, g - 1) + i});
   return at2(&x->sa, g, i);
 }
 
 static int64_t index_sb(const gemm_t *x, int64_t g, int64_t j) {
+  if (x->spec.scaling == SCALES_SHARED)
+    return offset_at(&x->sb.tensor, (int64_t[]){g});
   return at2(&x->sb, g, j);
 }
 
@@ -111,6 +115,10 @@ static void fill_operands(gemm_t *x, bool wide) {
       element_set(&x->sa.tensor, index_sa(x, g, i), random_scale(&random, wide));
     for (int64_t j = 0; j < columns_of(spec); j++)
       element_set(&x->sb.tensor, index_sb(x, g, j), random_scale(&random, wide));
+    /* As large as what it is added to, and of both signs. */
+    for (int64_t j = 0; spec->biased && j < spec->n; j++)
+      element_set(&x->bias.tensor, at2(&x->bias, g, j),
+                  random_scale(&random, wide) * (j % 2 == 0 ? 8 : -8));
   }
 }
 
@@ -129,6 +137,13 @@ static void make_units(moe_ref_dtype_t dtype, int64_t units[256]) {
   }
 }
 
+static buffer_t make_scales(const gemm_spec_t *spec, gemm_scaling_t shared_from, int rank,
+                            const int64_t *each, int64_t shared, int turn) {
+  if (spec->scaling >= shared_from)
+    return make_operand(MOE_REF_F32, 1, &shared, 0);
+  return make_operand(MOE_REF_F32, rank, each, turn);
+}
+
 void gemm_make(gemm_t *x, const gemm_spec_t *spec, bool wide) {
   const int64_t e = spec->e, m = spec->m, n = spec->n, k = spec->k;
   const int turn = spec->turn;
@@ -137,27 +152,32 @@ void gemm_make(gemm_t *x, const gemm_spec_t *spec, bool wide) {
   case ROWS_CASE:
     x->a = make_operand(spec->a, 2, (int64_t[]){m, k}, turn % 3);
     x->b = make_operand(spec->b, 3, (int64_t[]){e, k, n}, (turn + 2) % 4);
-    x->sa = make_operand(MOE_REF_F32, 1, (int64_t[]){m}, 0);
-    x->sb = make_operand(MOE_REF_F32, 2, (int64_t[]){e, n}, turn % 3);
+    x->sa = make_scales(spec, SCALE_A_SHARED, 1, (int64_t[]){m}, 1, 0);
+    x->sb = make_scales(spec, SCALES_SHARED, 2, (int64_t[]){e, n}, e, turn % 3);
     x->out = buffer_make(spec->out, 2, (int64_t[]){m, n}, turn % 3, 3);
     break;
   case DEPTH_CASE:
     x->a = make_operand(spec->a, 2, (int64_t[]){n, m}, turn % 3);
     x->b = make_operand(spec->b, 2, (int64_t[]){m, k}, (turn + 1) % 3);
-    x->sa = make_operand(MOE_REF_F32, 2, (int64_t[]){e, n}, (turn + 1) % 3);
-    x->sb = make_operand(MOE_REF_F32, 2, (int64_t[]){e, k}, turn % 3);
+    x->sa = make_scales(spec, SCALE_A_SHARED, 2, (int64_t[]){e, n}, e, (turn + 1) % 3);
+    x->sb = make_scales(spec, SCALES_SHARED, 2, (int64_t[]){e, k}, e, turn % 3);
     x->out = buffer_make(spec->out, 3, (int64_t[]){e, n, k}, turn % 4, 3);
     break;
   case BATCHED_CASE:
     x->a = make_operand(spec->a, 3, (int64_t[]){e, m, k}, turn % 4);
     x->b = make_operand(spec->b, 3, (int64_t[]){e, k, n}, (turn + 2) % 4);
-    x->sa = make_operand(MOE_REF_F32, 2, (int64_t[]){e, m}, turn % 3);
-    x->sb = make_operand(MOE_REF_F32, 2, (int64_t[]){e, n}, (turn + 1) % 3);
+    x->sa = make_scales(spec, SCALE_A_SHARED, 2, (int64_t[]){e, m}, e, turn % 3);
+    x->sb = make_scales(spec, SCALES_SHARED, 2, (int64_t[]){e, n}, e, (turn + 1) % 3);
     x->out = buffer_make(spec->out, 3, (int64_t[]){e, m, n}, turn % 4, 3);
     break;
   }
-  x->mm = (moe_ref_scaled_mm_t){&x->a.tensor,  &x->b.tensor, &x->sa.tensor,
-                                &x->sb.tensor, NULL,         &x->out.tensor};
+  x->mm = (moe_ref_scaled_mm_t){&x->a.tensor, &x->b.tensor,   &x->sa.tensor, &x->sb.tensor,
+                                NULL,         &x->out.tensor, NULL};
+  if (spec->biased) {
+    x->bias = buffer_make(spec->out, 2, (int64_t[]){e, n}, turn % 3, 3);
+    memset(x->bias.bytes, 0xFF, x->bias.size);
+    x->mm.bias = &x->bias.tensor;
+  }
   if (spec->offs) {
     x->offs = buffer_make(MOE_REF_I32, 1, &e, 0, 0);
     memcpy(x->offs.tensor.data, spec->offs, (size_t)e * sizeof *spec->offs);
@@ -169,7 +189,7 @@ void gemm_make(gemm_t *x, const gemm_spec_t *spec, bool wide) {
 }
 
 void gemm_free(gemm_t *x) {
-  buffer_t *const buffers[] = {&x->a, &x->b, &x->sa, &x->sb, &x->offs, &x->out};
+  buffer_t *const buffers[] = {&x->a, &x->b, &x->sa, &x->sb, &x->offs, &x->out, &x->bias};
   for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
     buffer_free(buffers[i]);
 }
@@ -271,6 +291,12 @@ void oracle_gemm(gemm_t *x, gemm_way_t way) {
         if (way != ALL_ZEROS && !(way == LAST_GROUP_SKIPPED && g == spec->e - 1) &&
             depth_of(spec, g) > 0)
           value = multiply(sb, multiply(sa, sum_of(x, g, i, j, way)));
+        if (spec->biased && way != BIAS_IGNORED && way != ALL_ZEROS) {
+          const float bias = element_get(&x->bias.tensor, at2(&x->bias, g, j));
+          /* The sum is exact in long double, unless one of them is too small to matter. */
+          value = way == BIAS_SCALED ? value + multiply(sb, multiply(sa, bias))
+                                     : (float)((long double)value + bias);
+        }
         element_set(&x->out.tensor, index_out(x, g, i, j), value);
       }
 }

@@ -12,6 +12,9 @@
 
 typedef enum { ROWS_CASE, DEPTH_CASE, BATCHED_CASE } gemm_case_t;
 
+/* Which scales there are: one for each row and column, or one for all, of a or of both. */
+typedef enum { SCALES_EACH, SCALE_A_SHARED, SCALES_SHARED, SCALINGS } gemm_scaling_t;
+
 /* The sizes are those of the header's table; tokens is M in all cases, and batched has none
  * in common. */
 typedef struct {
@@ -20,13 +23,15 @@ typedef struct {
   moe_ref_dtype_t a, b, out;
   const int32_t *offs; /* e of them; NULL: batched */
   int turn;            /* picks memory orders */
+  gemm_scaling_t scaling;
+  bool biased;
   uint64_t seed;
 } gemm_spec_t;
 
 /* A product: its tensors in buffers, in which everything that must not be read is NaN. */
 typedef struct {
   gemm_spec_t spec;
-  buffer_t a, b, sa, sb, offs, out;
+  buffer_t a, b, sa, sb, offs, out, bias;
   moe_ref_scaled_mm_t mm;
   int64_t units_a[256], units_b[256]; /* what bytes of a and b are worth, in 2^-16 */
 } gemm_t;
@@ -44,6 +49,8 @@ typedef enum {
   SCALES_IGNORED,
   SCALE_A_IGNORED,
   SCALE_B_IGNORED,
+  BIAS_IGNORED,
+  BIAS_SCALED, /* added before the scales */
   EXPERTS_SWAPPED,
   TAIL_DROPPED, /* the last few products of each sum */
   LAST_GROUP_SKIPPED,

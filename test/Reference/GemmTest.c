@@ -80,6 +80,33 @@ static void computes_in_slices(void **state) {
     }
 }
 
+static void takes_scales_of_any_shape(void **state) {
+  (void)state;
+  for (int which = ROWS_CASE; which <= BATCHED_CASE; which++)
+    for (int scaling = 0; scaling < SCALINGS; scaling++)
+      for (int variant = 0; variant < 3; variant++) {
+        gemm_spec_t spec = spec_of((gemm_case_t)which, ragged, variant);
+        spec.scaling = (gemm_scaling_t)scaling;
+        check(&spec, variant == 1, variant == 2 ? 50 : 0);
+        /* One token: its scale may be either. */
+        spec.m = 1;
+        check(&spec, false, 0);
+      }
+}
+
+static void adds_a_bias(void **state) {
+  (void)state;
+  for (int which = ROWS_CASE; which <= BATCHED_CASE; which += BATCHED_CASE - ROWS_CASE)
+    for (int variant = 0; variant < 12; variant++) {
+      gemm_spec_t spec = spec_of((gemm_case_t)which, ragged, variant);
+      spec.biased = true;
+      spec.scaling = (gemm_scaling_t)(variant % SCALINGS);
+      check(&spec, variant / 4 % 2 == 1, variant % 5 == 4 ? 50 : 0);
+      spec.k = 0; /* nothing else */
+      check(&spec, false, 0);
+    }
+}
+
 static void takes_groups_of_any_size(void **state) {
   (void)state;
   static const int32_t offs[][GROUPS] = {
@@ -165,8 +192,8 @@ static const moe_ref_scaled_mm_t *make_dot(dot_t *dot, moe_ref_dtype_t dtype, co
   dot->views[2] = (moe_ref_tensor_t){&dot->sa, MOE_REF_F32, 2, {1, 1}, {1, 1}};
   dot->views[3] = (moe_ref_tensor_t){&dot->sb, MOE_REF_F32, 2, {1, 1}, {1, 1}};
   dot->views[4] = (moe_ref_tensor_t){&dot->out, out, 3, {1, 1, 1}, {1, 1, 1}};
-  dot->mm = (moe_ref_scaled_mm_t){&dot->views[0], &dot->views[1], &dot->views[2],
-                                  &dot->views[3], NULL,           &dot->views[4]};
+  dot->mm = (moe_ref_scaled_mm_t){
+      &dot->views[0], &dot->views[1], &dot->views[2], &dot->views[3], NULL, &dot->views[4], NULL};
   return &dot->mm;
 }
 
@@ -269,7 +296,28 @@ static void scales_in_order(void **state) {
   assert_int_equal(dot.out.half, 0x4780);
 }
 
-/* One scale for all rows is a stride of 0. */
+/* The bias comes last: after the scales, in fp32, before the cast. */
+static void adds_the_bias_in_fp32(void **state) {
+  (void)state;
+  dot_t dot;
+  make_dot(&dot, MOE_REF_E4M3, (double[]){256}, (double[]){256}, 1, MOE_REF_BF16);
+  uint16_t bias = moe_ref_bf16_from_f32(-65536);
+  const moe_ref_tensor_t view = {&bias, MOE_REF_BF16, 2, {1, 1}, {1, 1}};
+  dot.mm.bias = &view;
+  dot.sa = 1 + 0x1p-20f; /* 65536 + 0.0625: bf16 would lose it before the sum */
+  assert_int_equal(moe_ref_scaled_mm(&dot.mm, 0, 1), MOE_REF_OK);
+  assert_true(moe_ref_f32_from_bf16(dot.out.half) == 0.0625f);
+  dot.sa = 2;
+  assert_int_equal(moe_ref_scaled_mm(&dot.mm, 0, 1), MOE_REF_OK);
+  assert_true(moe_ref_f32_from_bf16(dot.out.half) == 65536);
+  /* fp32 loses what is too small beside the product. */
+  dot.sa = 0x1p20f;
+  bias = moe_ref_bf16_from_f32(1);
+  assert_int_equal(moe_ref_scaled_mm(&dot.mm, 0, 1), MOE_REF_OK);
+  assert_true(moe_ref_f32_from_bf16(dot.out.half) == 0x1p36f);
+}
+
+/* One scale for all rows is a stride of 0, too. */
 static void broadcasts_scales(void **state) {
   (void)state;
   const gemm_spec_t spec = spec_of(ROWS_CASE, ragged, 0);
@@ -345,19 +393,34 @@ static bool spoil(moe_ref_tensor_t *tensor, int how) {
   }
 }
 
+/* No gradient has a bias. */
+static void refuses_the_bias_of_a_gradient(void **state) {
+  (void)state;
+  const gemm_spec_t spec = spec_of(DEPTH_CASE, ragged, 0);
+  gemm_t gemm;
+  gemm_make(&gemm, &spec, false);
+  buffer_t bias = buffer_make(spec.out, 2, (int64_t[]){spec.e, spec.k}, 0, 0);
+  gemm.mm.bias = &bias.tensor;
+  assert_int_equal(moe_ref_scaled_mm_rows(&gemm.mm), -1);
+  assert_int_equal(moe_ref_scaled_mm(&gemm.mm, 0, 1), MOE_REF_INVALID_ARGUMENT);
+  buffer_free(&bias);
+  gemm_free(&gemm);
+}
+
 static void refuses_bad_arguments(void **state) {
   (void)state;
   for (int which = ROWS_CASE; which <= BATCHED_CASE; which++) {
-    const gemm_spec_t spec = spec_of((gemm_case_t)which, ragged, 0);
+    gemm_spec_t spec = spec_of((gemm_case_t)which, ragged, 0);
+    spec.biased = which != DEPTH_CASE;
     gemm_t gemm;
     gemm_make(&gemm, &spec, false);
     const int64_t rows = moe_ref_scaled_mm_rows(&gemm.mm);
-    for (int tensor = 0; tensor < 6; tensor++)
+    for (int tensor = 0; tensor < 7; tensor++)
       for (int how = 0; how <= 10; how++) {
         moe_ref_scaled_mm_t mm = gemm.mm;
-        const moe_ref_tensor_t **const slot =
-            (const moe_ref_tensor_t **[]){&mm.a, &mm.b, &mm.sa, &mm.sb, &mm.offs, &mm.out}[tensor];
-        if (*slot == NULL)
+        const moe_ref_tensor_t **const slot = (const moe_ref_tensor_t **[]){
+            &mm.a, &mm.b, &mm.sa, &mm.sb, &mm.offs, &mm.out, &mm.bias}[tensor];
+        if (*slot == NULL || (how == 10 && slot == &mm.bias))
           continue;
         moe_ref_tensor_t spoiled = **slot;
         *slot = how == 10 ? NULL : &spoiled;
@@ -388,6 +451,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(computes_every_case_type_and_order),
       cmocka_unit_test(computes_in_slices),
+      cmocka_unit_test(takes_scales_of_any_shape),
+      cmocka_unit_test(adds_a_bias),
       cmocka_unit_test(takes_groups_of_any_size),
       cmocka_unit_test(clamps_offsets),
       cmocka_unit_test(takes_sizes_of_zero),
@@ -395,9 +460,11 @@ int main(void) {
       cmocka_unit_test(keeps_nan_and_inf),
       cmocka_unit_test(confines_nan),
       cmocka_unit_test(scales_in_order),
+      cmocka_unit_test(adds_the_bias_in_fp32),
       cmocka_unit_test(broadcasts_scales),
       cmocka_unit_test(empty_groups_give_zeros),
       cmocka_unit_test(counts_flops),
+      cmocka_unit_test(refuses_the_bias_of_a_gradient),
       cmocka_unit_test(refuses_bad_arguments),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

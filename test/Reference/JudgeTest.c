@@ -26,6 +26,8 @@ static const char *const way_names[WAYS] = {
     [SCALES_IGNORED] = "scales ignored",
     [SCALE_A_IGNORED] = "sa ignored",
     [SCALE_B_IGNORED] = "sb ignored",
+    [BIAS_IGNORED] = "bias ignored",
+    [BIAS_SCALED] = "bias scaled",
     [EXPERTS_SWAPPED] = "experts swapped",
     [TAIL_DROPPED] = "tail dropped",
     [LAST_GROUP_SKIPPED] = "last group skipped",
@@ -71,7 +73,10 @@ static void tells_right_from_wrong(void **state) {
   for (int which = ROWS_CASE; which <= BATCHED_CASE; which++)
     for (int out = 0; out < 3; out++)
       for (int way = 0; way < WAYS && (which == ROWS_CASE || which == out); way++) {
-        const gemm_spec_t spec = spec_of(which, outs[out]);
+        gemm_spec_t spec = spec_of(which, outs[out]);
+        spec.biased = way == BIAS_IGNORED || way == BIAS_SCALED || (way % 2 == 0 && out == 1);
+        if (spec.biased && which == DEPTH_CASE)
+          continue;
         gemm_t gemm;
         gemm_make(&gemm, &spec, false);
         oracle_gemm(&gemm, (gemm_way_t)way);
@@ -120,8 +125,10 @@ static void gives_exact_results_and_bounds(void **state) {
   static const moe_ref_dtype_t outs[] = {MOE_REF_BF16, MOE_REF_F32, MOE_REF_F16};
   static const double roundoff[] = {0x1p-8, 0x1p-24, 0x1p-11};
   static const double subnormal[] = {0x1p-134, 0x1p-150, 0x1p-25};
-  for (int t = 0; t < 3; t++) {
-    const gemm_spec_t spec = spec_of(ROWS_CASE, outs[t]);
+  for (int turn = 0; turn < 6; turn++) {
+    const int t = turn % 3;
+    gemm_spec_t spec = spec_of(ROWS_CASE, outs[t]);
+    spec.biased = turn >= 3;
     gemm_t gemm;
     gemm_make(&gemm, &spec, false);
     enum { BEGIN = 100, ROWS = 220 };
@@ -145,10 +152,15 @@ static void gives_exact_results_and_bounds(void **state) {
         const double sa = element_get(&gemm.sa.tensor, offset_at(&gemm.sa.tensor, &row));
         const double sb =
             element_get(&gemm.sb.tensor, offset_at(&gemm.sb.tensor, (int64_t[]){group, j}));
-        const double d = sb * sa * magnitude * 0x1p-10;
-        const double expected = d + (fabs(sb * sa * sum) + d) * (roundoff[t] + 0x1p-22) +
-                                subnormal[t] + 0x1p-149 * (1 + sb);
-        assert_true(fabs(exact[0][at] - sb * sa * sum) <= 0x1p-48 * fabs(sum));
+        const double bias = spec.biased
+                                ? element_get(&gemm.bias.tensor,
+                                              offset_at(&gemm.bias.tensor, (int64_t[]){group, j}))
+                                : 0;
+        const double d = sb * sa * magnitude * 0x1p-10, r = sb * sa * sum + bias;
+        const double expected = d + (fabs(r) + d) * (roundoff[t] + 0x1p-22) + subnormal[t] +
+                                0x1p-149 * (1 + sb) +
+                                (spec.biased ? 0x1p-22 * fabs(sb * sa * sum) : 0);
+        assert_true(fabs(exact[0][at] - r) <= 0x1p-48 * (fabs(sum) + fabs(bias)));
         assert_true(exact[1][at] == exact[0][at]);
         assert_true(fabs(bound[0][at] / expected - 1) < 1e-12);
         assert_true(bound[1][at] < bound[0][at]);
@@ -214,7 +226,7 @@ static void takes_overflow(void **state) {
   const moe_ref_tensor_t vsa = {&sa, MOE_REF_F32, 2, {1, 1}, {1, 1}};
   const moe_ref_tensor_t vsb = {&sb, MOE_REF_F32, 2, {1, 1}, {1, 1}};
   const moe_ref_tensor_t vout = {&out, MOE_REF_F16, 3, {1, 1, 1}, {1, 1, 1}};
-  const moe_ref_scaled_mm_t mm = {&va, &vb, &vsa, &vsb, NULL, &vout};
+  const moe_ref_scaled_mm_t mm = {&va, &vb, &vsa, &vsb, NULL, &vout, NULL};
   static const struct {
     float scale;
     uint16_t out;

@@ -15,20 +15,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The two runs start from different bytes, so that one that is never written shows as a difference
+/* Runs start from different bytes in turn, so that one that is never written shows as a difference
  * between them. */
 static const uint8_t fills[2] = {0xA5, 0x5A};
 
 enum { CHUNK = 1 << 20 };
 
-/* What is known of a result after both runs. */
+/* What is known of a result after all runs. */
 typedef struct verdict_t {
   moe__difference_t difference;
   moe__judgment_t judgment;
   bool by_bound; /* of a product whose sums have no certain bits */
   int64_t written_rows;
   int64_t touched; /* position of an element of no group that was written; -1: none */
-  bool guards_intact, same_twice;
+  bool guards_intact, same_always;
 } verdict_t;
 
 /* ---- Elements ---- */
@@ -84,7 +84,7 @@ moe__difference_t moe__compare(const moe__tensor_t *got, const moe__tensor_t *ex
   return difference;
 }
 
-/* Whether both runs wrote the same bits; rows from `written` on are none of theirs. */
+/* Whether two runs wrote the same bits; rows from `written` on are none of theirs. */
 static bool is_same(const moe__tensor_t *first, const moe__tensor_t *second, int64_t written) {
   if (written == first->shape[0])
     return !memcmp(first->data, second->data, first->bytes);
@@ -94,14 +94,13 @@ static bool is_same(const moe__tensor_t *first, const moe__tensor_t *second, int
   return true;
 }
 
-/* The first element in rows from `written` on that either run changed; -1 if none. */
-static int64_t find_touched(const moe__tensor_t *first, const moe__tensor_t *second,
-                            int64_t written) {
-  if (written == first->shape[0])
+/* The first element in rows from `written` on that is not what it was filled with; -1 if none. */
+static int64_t find_touched(const moe__tensor_t *tensor, uint8_t fill, int64_t written) {
+  if (written == tensor->shape[0])
     return -1;
-  for (int64_t i = 0; i < first->elements; i++)
-    if (row_of(first, i) >= written &&
-        (load(first, i) != filled(first, fills[0]) || load(second, i) != filled(second, fills[1])))
+  const uint32_t untouched = filled(tensor, fill);
+  for (int64_t i = 0; i < tensor->elements; i++)
+    if (row_of(tensor, i) >= written && load(tensor, i) != untouched)
       return i;
   return -1;
 }
@@ -126,11 +125,10 @@ static int run_once(const moe__target_t *target, moe__device_call_t *device_call
   return rc;
 }
 
-/* Computes what is expected of call->results, and judges them. Without a device, compares the
- * sliced computation with the plain one. */
+/* Computes what is expected of call->results, which the first run wrote, and judges them. Without a
+ * device, compares the sliced computation with the plain one. */
 static int judge(const moe__target_t *target, const moe__call_t *call,
-                 const moe__options_t *options, const moe__tensor_t *second,
-                 moe__tensor_t *expected, verdict_t *verdicts) {
+                 const moe__options_t *options, moe__tensor_t *expected, verdict_t *verdicts) {
   const int count = call->function->result_count;
   moe__judgment_t *judgments = calloc((size_t)count + 1, sizeof *judgments);
   if (!judgments)
@@ -141,15 +139,25 @@ static int judge(const moe__target_t *target, const moe__call_t *call,
     const moe__tensor_t *result = &call->results[i];
     verdict_t *verdict = &verdicts[i];
     verdict->judgment = judgments[i];
-    verdict->by_bound = judgments[i].is_product && !options->exact;
+    verdict->by_bound = judgments[i].is_product && !options->exact && !options->one_hot;
     verdict->written_rows = judgments[i].written_rows;
     if (!verdict->by_bound || !target->device)
       verdict->difference = moe__compare(result, &expected[i], 0, verdict->written_rows);
-    verdict->touched = find_touched(result, &second[i], verdict->written_rows);
-    verdict->same_twice = is_same(result, &second[i], verdict->written_rows);
+    verdict->touched = find_touched(result, fills[0], verdict->written_rows);
   }
   free(judgments);
   return rc;
+}
+
+/* Compares another run, which started from `fill`, with the first. */
+static void compare_run(const moe__call_t *call, const moe__tensor_t *again, uint8_t fill,
+                        verdict_t *verdicts) {
+  for (int i = 0; i < call->function->result_count; i++) {
+    verdict_t *verdict = &verdicts[i];
+    if (verdict->touched < 0)
+      verdict->touched = find_touched(&again[i], fill, verdict->written_rows);
+    verdict->same_always &= is_same(&call->results[i], &again[i], verdict->written_rows);
+  }
 }
 
 /* ---- Reporting ---- */
@@ -205,7 +213,7 @@ static int report(const moe__tensor_t *result, const verdict_t *verdict,
   }
   if (!verdict->guards_intact)
     rc = moe__input_error("%s: the call wrote outside of it (ran on %s)", name, target->words);
-  if (!verdict->same_twice)
+  if (!verdict->same_always)
     rc = moe__input_error("%s: two runs gave different bits (ran on %s)", name, target->words);
   return rc;
 }
@@ -239,7 +247,7 @@ static json_t *describe(const moe__tensor_t *result, const verdict_t *verdict, b
                 "elements", (json_int_t)result->elements, "differences",
                 (json_int_t)difference->count, "first_difference", first, "guards_intact",
                 on_device ? json_boolean(verdict->guards_intact) : json_null(), "same_twice",
-                verdict->same_twice);
+                verdict->same_always);
   if (verdict->judgment.is_product || verdict->judgment.has_groups)
     json_object_set_new(object, "groups_only", json_boolean(verdict->touched < 0));
   if (verdict->judgment.is_product) {
@@ -254,7 +262,7 @@ static json_t *describe(const moe__tensor_t *result, const verdict_t *verdict, b
 
 /* "check w=2x64x48: q, scales equal the C reference in every bit, in two runs on ..." */
 static void print_verdicts(const moe__target_t *target, const moe__call_t *call,
-                           const char *arguments, const verdict_t *verdicts) {
+                           const char *arguments, int runs, const verdict_t *verdicts) {
   const int count = call->function->result_count;
   int named = 0;
   printf("check %s: ", arguments);
@@ -271,14 +279,16 @@ static void print_verdicts(const moe__target_t *target, const moe__call_t *call,
       printf("%s%s is within %.2f of its bound, SQNR %.1f dB", named++ ? "; " : "",
              call->results[i].info->name, score->worst, moe_ref_score_sqnr(score));
   }
-  if (target->device)
+  if (target->device && runs == 2)
     printf(", in two runs on %s", target->words);
+  else if (target->device)
+    printf(", in %d runs on %s", runs, target->words);
   putchar('\n');
 }
 
 static int conclude(const moe__target_t *target, const moe__call_t *call,
-                    const moe__device_call_t *device_call, const verdict_t *verdicts, bool json,
-                    json_t *cases) {
+                    const moe__device_call_t *device_call, const moe__options_t *options,
+                    const verdict_t *verdicts, json_t *cases) {
   char *shapes = moe__describe_arguments(call);
   json_t *results = json_array();
   int rc = target->device ? moe__device_call_verify(device_call) : MOE__OK;
@@ -288,8 +298,8 @@ static int conclude(const moe__target_t *target, const moe__call_t *call,
   }
   json_array_append_new(cases, json_pack("{s:o, s:b, s:o}", "arguments", moe__describe_shapes(call),
                                          "ok", rc == MOE__OK, "results", results));
-  if (!rc && !json)
-    print_verdicts(target, call, shapes ? shapes : "", verdicts);
+  if (!rc && !options->json)
+    print_verdicts(target, call, shapes ? shapes : "", options->runs, verdicts);
   free(shapes);
   return rc;
 }
@@ -299,27 +309,31 @@ int moe__check(const moe__target_t *target, moe__call_t *call, const moe__option
   int count = call->function->result_count, rc = MOE__INPUT;
   moe__device_call_t device_call = {0};
   moe__tensor_t *expected = moe__tensors_like(call->results, count);
-  moe__tensor_t *second = moe__tensors_like(call->results, count);
+  moe__tensor_t *again = moe__tensors_like(call->results, count);
   verdict_t *verdicts = calloc((size_t)count + 1, sizeof *verdicts);
   if (!verdicts)
     moe__input_error("out of memory");
-  if (!expected || !second || !verdicts)
+  if (!expected || !again || !verdicts)
     goto done;
   for (int i = 0; i < count; i++)
-    verdicts[i].guards_intact = true;
+    verdicts[i].guards_intact = verdicts[i].same_always = true;
   rc = target->device ? moe__device_call_make(target, call, &device_call) : MOE__OK;
   if (!rc)
     rc = run_once(target, &device_call, call, call->results, fills[0], options->threads, verdicts);
   if (!rc)
-    rc = run_once(target, &device_call, call, second, fills[1], options->threads, verdicts);
+    rc = judge(target, call, options, expected, verdicts);
+  for (int run = 1; run < options->runs && !rc; run++) {
+    const uint8_t fill = fills[run % 2];
+    rc = run_once(target, &device_call, call, again, fill, options->threads, verdicts);
+    if (!rc)
+      compare_run(call, again, fill, verdicts);
+  }
   if (!rc)
-    rc = judge(target, call, options, second, expected, verdicts);
-  if (!rc)
-    rc = conclude(target, call, &device_call, verdicts, options->json, cases);
+    rc = conclude(target, call, &device_call, options, verdicts, cases);
 done:
   moe__device_call_free(&device_call);
   free(verdicts);
-  moe__tensors_free(second, count);
+  moe__tensors_free(again, count);
   moe__tensors_free(expected, count);
   return rc;
 }

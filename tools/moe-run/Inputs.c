@@ -141,17 +141,22 @@ static int find_shape(const moe__options_t *options, const moe_rt_tensor_info_t 
   return rc;
 }
 
-/* Makes the data of an argument that no file gives. */
+/* Makes the data of an argument that no file gives, in this turn or in the other. */
 static int make_random(const moe__options_t *options, const moe__call_t *call, int argument,
-                       const moe__use_t *use) {
-  const moe__random_t random = {.seed = options->seed,
-                                .argument = argument,
-                                .use = *use,
-                                .groups = options->groups,
-                                .edge_blocks = options->edge_blocks,
-                                .exact = options->exact,
-                                .threads = options->threads};
-  return moe__random_fill(&random, &call->arguments[argument]);
+                       int turn) {
+  const moe__tensor_t *tensor = &call->arguments[argument];
+  moe__random_t random = {.seed = options->seed,
+                          .argument = argument,
+                          .groups = options->groups,
+                          .edge_blocks = options->edge_blocks,
+                          .exact = options->exact,
+                          .one_hot = options->one_hot,
+                          .nan_groups = options->nan_groups,
+                          .threads = options->threads};
+  int rc = moe__reference_use(call, tensor->info, &random.use);
+  if (!rc && moe__random_follows(&random) == (turn == 1))
+    rc = moe__random_fill(&random, tensor);
+  return rc;
 }
 
 /* Gives all arguments their data, those last that follow from others. */
@@ -162,16 +167,10 @@ static int fill(const moe__options_t *options, const moe__call_t *call, const so
     rc = moe__tensor_allocate(&call->arguments[i]);
   for (int turn = 0; turn < 2; turn++)
     for (int i = 0; i < count && !rc; i++) {
-      moe__tensor_t *tensor = &call->arguments[i];
-      moe__use_t use;
-      if (sources[i].input) {
-        if (turn == 0)
-          rc = moe__safetensors_read(sources[i].file, sources[i].stored, tensor->data);
-        continue;
-      }
-      rc = moe__reference_use(call, tensor->info, &use);
-      if (!rc && (use.role == MOE__PADDED_OFFSETS) == (turn == 1))
-        rc = make_random(options, call, i, &use);
+      if (!sources[i].input)
+        rc = make_random(options, call, i, turn);
+      else if (turn == 0)
+        rc = moe__safetensors_read(sources[i].file, sources[i].stored, call->arguments[i].data);
     }
   return rc;
 }

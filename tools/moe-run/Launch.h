@@ -79,6 +79,7 @@ extern const moe__op_t moe__op_scale_fp8, moe__op_scale_fp8_dual;
 extern const moe__op_t moe__op_cast_fp8, moe__op_cast_fp8_dual;
 extern const moe__op_t moe__op_pack_scales, moe__op_pad_groups, moe__op_unpad_groups;
 extern const moe__op_t moe__op_scaled_mm;
+extern const moe__op_t moe__op_scaled_mm_bias;
 
 /* ---- Attributes; errors are reported ---- */
 

@@ -24,6 +24,7 @@ enum {
   MIN_REPEAT = 20,
   MAX_REPEAT = 100000,
   DEFAULT_REPEAT = 50,
+  DEFAULT_RUNS = 2,
   MAX_TIME_LIMIT = 1000000
 };
 
@@ -33,6 +34,8 @@ enum {
   OPTION_RANDOM,
   OPTION_EDGE_BLOCKS,
   OPTION_EXACT,
+  OPTION_ONE_HOT,
+  OPTION_NAN_GROUPS,
   OPTION_GROUPS,
   OPTION_SHAPE,
   OPTION_OUT,
@@ -44,6 +47,7 @@ enum {
   OPTION_BENCH,
   OPTION_TUNE,
   OPTION_REPEAT,
+  OPTION_RUNS,
   OPTION_JSON,
 };
 
@@ -70,9 +74,15 @@ static const struct argp_option argp_options[] = {
      "bits "
      "of products too",
      0},
+    {"one-hot", OPTION_ONE_HOT, 0, 0,
+     "The same with one 1 in each row of a product's first operand: each element of the result is "
+     "one of the second operand, times its scales",
+     0},
+    {"nan-groups", OPTION_NAN_GROUPS, 0, 0,
+     "Make NaN of what a product must not read, and of the tokens of every third group", 0},
     {"groups", OPTION_GROUPS, "SIZES", 0,
-     "Random group offsets: equal, ragged, or edge, which are 0, 1, 15, 16, 31, 63 ... 129 in turn "
-     "(default: equal)",
+     "Random group offsets: equal, ragged, edge, which are 0, 1, 15, 16, 31, 63 ... 129 in turn, "
+     "one, which has all tokens in one group, or none (default: equal)",
      0},
     {"shape", OPTION_SHAPE, "ARG=SHAPE[,SHAPE...]", 0,
      "Shape of an argument, such as 8x8192x5120; --check, --bench and --tune take "
@@ -89,6 +99,7 @@ static const struct argp_option argp_options[] = {
      "name the best",
      0},
     {"repeat", OPTION_REPEAT, "N", 0, "Timed calls per shape (default: 50)", 0},
+    {"runs", OPTION_RUNS, "N", 0, "Runs that --check compares with each other (default: 2)", 0},
     {"json", OPTION_JSON, 0, 0, "Print what was done as one JSON object", 0},
     {"threads", OPTION_THREADS, "N", 0,
      "Threads of emu and of the C reference (default: all processors)", 0},
@@ -205,8 +216,11 @@ static bool is_device(const char *name) {
 }
 
 static bool parse_groups(const char *text, moe__groups_t *out) {
-  static const char *const names[] = {
-      [MOE__GROUPS_EQUAL] = "equal", [MOE__GROUPS_RAGGED] = "ragged", [MOE__GROUPS_EDGE] = "edge"};
+  static const char *const names[] = {[MOE__GROUPS_EQUAL] = "equal",
+                                      [MOE__GROUPS_RAGGED] = "ragged",
+                                      [MOE__GROUPS_EDGE] = "edge",
+                                      [MOE__GROUPS_ONE] = "one",
+                                      [MOE__GROUPS_NONE] = "none"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (!strcmp(names[i], text)) {
       *out = (moe__groups_t)i;
@@ -249,6 +263,14 @@ static void check_whole(struct argp_state *state, moe__options_t *options) {
     argp_error(state, "--exact needs --random");
   if (options->exact && options->edge_blocks)
     argp_error(state, "--exact and --edge-blocks exclude each other");
+  if (options->one_hot && !options->random)
+    argp_error(state, "--one-hot needs --random");
+  if (options->one_hot && (options->exact || options->edge_blocks))
+    argp_error(state, "--one-hot excludes --exact and --edge-blocks");
+  if (options->nan_groups && !options->random)
+    argp_error(state, "--nan-groups needs --random");
+  if (options->runs != DEFAULT_RUNS && options->mode != MOE__CHECK)
+    argp_error(state, "--runs needs --check");
   if (options->groups_given && !options->random)
     argp_error(state, "--groups needs --random");
 }
@@ -274,10 +296,16 @@ static error_t parse_option(int key, char *text, struct argp_state *state) {
   case OPTION_EXACT:
     options->exact = true;
     return 0;
+  case OPTION_ONE_HOT:
+    options->one_hot = true;
+    return 0;
+  case OPTION_NAN_GROUPS:
+    options->nan_groups = true;
+    return 0;
   case OPTION_GROUPS:
     options->groups_given = true;
     if (!parse_groups(text, &options->groups))
-      argp_error(state, "--groups '%s': not equal, ragged or edge", text);
+      argp_error(state, "--groups '%s': not equal, ragged, edge, one or none", text);
     return 0;
   case OPTION_SHAPE:
     add_shapes(state, options, text);
@@ -318,6 +346,11 @@ static error_t parse_option(int key, char *text, struct argp_state *state) {
       argp_error(state, "--repeat '%s': not a number from %d to %d", text, MIN_REPEAT, MAX_REPEAT);
     options->repeat = (int)number;
     return 0;
+  case OPTION_RUNS:
+    if (!parse_integer(text, DEFAULT_RUNS, MAX_REPEAT, &number))
+      argp_error(state, "--runs '%s': not a number from %d to %d", text, DEFAULT_RUNS, MAX_REPEAT);
+    options->runs = (int)number;
+    return 0;
   case OPTION_JSON:
     options->json = true;
     return 0;
@@ -336,7 +369,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state) {
 
 void moe__options_parse(int argc, char **argv, moe__options_t *out_options) {
   long processors = sysconf(_SC_NPROCESSORS_ONLN);
-  *out_options = (moe__options_t){.device = "auto", .repeat = DEFAULT_REPEAT};
+  *out_options = (moe__options_t){.device = "auto", .repeat = DEFAULT_REPEAT, .runs = DEFAULT_RUNS};
   out_options->threads = processors < 1             ? 1
                          : processors > MAX_THREADS ? MAX_THREADS
                                                     : (int)processors;

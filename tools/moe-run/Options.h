@@ -31,7 +31,9 @@ typedef struct moe__shape_list_t {
 typedef enum moe__groups_t {
   MOE__GROUPS_EQUAL,
   MOE__GROUPS_RAGGED,
-  MOE__GROUPS_EDGE
+  MOE__GROUPS_EDGE,
+  MOE__GROUPS_ONE,
+  MOE__GROUPS_NONE
 } moe__groups_t;
 
 typedef enum moe__mode_t { MOE__RUN, MOE__CHECK, MOE__BENCH, MOE__TUNE } moe__mode_t;
@@ -47,12 +49,13 @@ typedef struct moe__options_t {
   moe__shape_list_t *shapes;
   int shape_count; /* arguments with --shape */
   int case_count;  /* calls to make: the length of the lists of shapes */
-  bool random, edge_blocks, exact, json;
+  bool random, edge_blocks, json;
+  bool exact, one_hot, nan_groups; /* one_hot: products are exact too */
   moe__groups_t groups;
   bool groups_given;
   uint64_t seed, schedule;
   int time_limit; /* seconds; 0: none */
-  int threads, repeat;
+  int threads, repeat, runs;
 } moe__options_t;
 
 /* Parses the command line. Ends the process after --help and --version, and with MOE__USAGE where

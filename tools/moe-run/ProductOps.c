@@ -8,7 +8,17 @@
 
 #include "tools/moe-run/Report.h"
 
-enum { QA, QB, SA, SB, OFFS, SLICE_ROWS = 64 };
+/* offs follow unless batched, and in scaled_mm_bias the bias. */
+enum { QA, QB, SA, SB, REQUIRED, SLICE_ROWS = 64 };
+
+/* Whether there are groups, whose offsets are then the fifth operand. */
+static bool has_offsets(const moe__launch_t *launch) {
+  return launch->operand_count > REQUIRED && launch->tensors[QA].rank == 2;
+}
+
+static bool has_bias(const moe__launch_t *launch) {
+  return launch->operand_count > REQUIRED + has_offsets(launch);
+}
 
 static moe_ref_scaled_mm_t product(const moe__launch_t *launch) {
   const moe_ref_tensor_t *tensors = launch->tensors;
@@ -16,12 +26,17 @@ static moe_ref_scaled_mm_t product(const moe__launch_t *launch) {
                                .b = &tensors[QB],
                                .sa = &tensors[SA],
                                .sb = &tensors[SB],
-                               .offs = launch->operand_count > OFFS ? &tensors[OFFS] : NULL,
-                               .out = &tensors[launch->operand_count]};
+                               .offs = has_offsets(launch) ? &tensors[REQUIRED] : NULL,
+                               .out = &tensors[launch->operand_count],
+                               .bias =
+                                   has_bias(launch) ? &tensors[launch->operand_count - 1] : NULL};
 }
 
 static int prepare(moe__launch_t *launch, const json_t *attributes) {
   int number = -1;
+  if (launch->operand_count > REQUIRED + has_offsets(launch) + 1)
+    return moe__input_error("%s: has %d operands, of which none are offsets", launch->name,
+                            launch->operand_count);
   int rc = moe__attribute_name(launch, attributes, "accumulate", moe_ref_accumulation_from_name,
                                &number);
   launch->accumulation = (moe_ref_accumulation_t)number;
@@ -61,18 +76,36 @@ static moe_ref_status_t judge(const moe__launch_t *launch, int64_t slice, moe_re
 
 /* Whether groups are rows of the result. */
 static bool has_grouped_rows(const moe__launch_t *launch) {
-  return launch->operand_count > OFFS && launch->tensors[QB].rank == 3;
+  return has_offsets(launch) && launch->tensors[QB].rank == 3;
+}
+
+/* What may be NaN and must not matter: tokens, and where they are what is summed, scales of groups
+ * that have none; experts, where these are all there is. */
+static void use_nan(const moe__launch_t *launch, int operand, moe__use_t *out_use) {
+  const bool is_gradient = has_offsets(launch) && !has_grouped_rows(launch);
+  out_use->nan_dimension = is_gradient && operand == QA;
+  if (has_offsets(launch))
+    out_use->offs = launch->tensors[REQUIRED];
+  if (operand == QA)
+    out_use->nan = has_offsets(launch) ? MOE__NAN_TOKENS : MOE__NAN_GROUPS;
+  if (is_gradient && operand == QB)
+    out_use->nan = MOE__NAN_TOKENS;
+  if (is_gradient && (operand == SA || operand == SB))
+    out_use->nan = MOE__NAN_EMPTY_GROUPS;
+  /* One scale is that of all tokens. */
+  if (has_grouped_rows(launch) && operand == SA && launch->tensors[SA].shape[0] == out_use->tokens)
+    out_use->nan = MOE__NAN_TOKENS;
 }
 
 static void use(const moe__launch_t *launch, int operand, moe__use_t *out_use) {
-  static const moe__role_t roles[] = {[QA] = MOE__OPERAND,
-                                      [QB] = MOE__OPERAND,
-                                      [SA] = MOE__SCALES,
-                                      [SB] = MOE__SCALES,
-                                      [OFFS] = MOE__OFFSETS};
   const moe_ref_tensor_t *qa = &launch->tensors[QA];
-  out_use->role = roles[operand];
+  out_use->role = operand == QA ? MOE__SELECTOR : MOE__OPERAND;
+  if (operand == SA || operand == SB)
+    out_use->role = MOE__SCALES;
+  if (operand == REQUIRED && has_offsets(launch))
+    out_use->role = MOE__OFFSETS;
   out_use->tokens = qa->shape[has_grouped_rows(launch) || qa->rank == 1 ? 0 : 1];
+  use_nan(launch, operand, out_use);
 }
 
 static double flops(const moe__launch_t *launch) {
@@ -86,14 +119,18 @@ static int64_t written_rows(const moe__launch_t *launch, int result) {
   return has_grouped_rows(launch) ? moe_ref_scaled_mm_tokens(&mm) : -1;
 }
 
-const moe__op_t moe__op_scaled_mm = {.name = "scaled_grouped_mm.scaled_mm",
-                                     .least_operands = 4,
-                                     .most_operands = 5,
-                                     .result_count = 1,
-                                     .prepare = prepare,
-                                     .cut = cut,
-                                     .run = run,
-                                     .use = use,
-                                     .judge = judge,
-                                     .flops = flops,
-                                     .written_rows = written_rows};
+#define PRODUCT(symbol, text, least, most)                                                         \
+  const moe__op_t symbol = {.name = (text),                                                        \
+                            .least_operands = (least),                                             \
+                            .most_operands = (most),                                               \
+                            .result_count = 1,                                                     \
+                            .prepare = prepare,                                                    \
+                            .cut = cut,                                                            \
+                            .run = run,                                                            \
+                            .use = use,                                                            \
+                            .judge = judge,                                                        \
+                            .flops = flops,                                                        \
+                            .written_rows = written_rows}
+
+PRODUCT(moe__op_scaled_mm, "scaled_grouped_mm.scaled_mm", REQUIRED, REQUIRED + 1);
+PRODUCT(moe__op_scaled_mm_bias, "scaled_grouped_mm.scaled_mm_bias", REQUIRED + 1, REQUIRED + 2);

@@ -17,6 +17,8 @@
 /* Every EDGE_PERIOD-th run of EDGE_KINDS blocks is special; a prime, so that they fall on all
  * places of a tile. Where there are fewer blocks, which kinds there are depends on the seed. */
 enum { EDGE_KINDS = 16, EDGE_PERIOD = 61, FEW_STEP = 7, ROWS_PER_TASK = 64 };
+/* Every so many groups one is spoiled by --nan-groups. */
+enum { NAN_PERIOD = 3 };
 
 /* Bit patterns of the special values of a dtype. */
 typedef struct patterns_t {
@@ -42,6 +44,7 @@ typedef struct fill_t {
   int64_t rows, row_length; /* a row is the last logical dimension */
   int64_t blocks;
   int64_t block_strides[MOE_RT_MAX_RANK]; /* of a block's number, by block coordinate */
+  bool *spoiled; /* NULL: nothing is; else by index along use.nan_dimension; owned */
 } fill_t;
 
 /* The output function of splitmix64 (Steele, Lea, Flood 2014). */
@@ -157,6 +160,19 @@ static uint32_t exact_element(const fill_t *fill, uint64_t bits) {
   return encode(fill->dtype, is_scale ? power_of_two(number) : (float)number);
 }
 
+/* In the selector each row has one 1. Any finite number is an operand: of these each is exact. */
+static uint32_t one_hot_element(const fill_t *fill, int64_t index, uint64_t bits) {
+  const patterns_t *p = fill->patterns;
+  const int64_t row = index / fill->row_length, column = index % fill->row_length;
+  if (fill->random->use.role == MOE__SELECTOR) {
+    const uint64_t chosen = draw(fill->block_key, row) % (uint64_t)fill->row_length;
+    return encode(fill->dtype, (uint64_t)column == chosen ? 1.0f : 0.0f);
+  }
+  if (fill->random->use.role == MOE__OPERAND && fill->tensor->dtype->bits == 8)
+    return (uint32_t)(bits % (p->greatest + 1)) | (bits >> 63 ? p->sign : 0);
+  return exact_element(fill, bits);
+}
+
 /* Uniform mantissa, exponents -4 to 4. */
 static float scale(uint64_t bits) {
   return power_of_two((int)((bits >> 32) % 9) - 4) * (1.0f + (float)(bits & 0x7FFFFF) * 0x1p-23f);
@@ -174,13 +190,15 @@ static uint32_t element(const fill_t *fill, int64_t index, int64_t block, int64_
   uint64_t bits = draw(fill->element_key, index);
   if (fill->random->edge_blocks && edge_kind(fill, block) < EDGE_KINDS)
     return edge_element(fill, edge_kind(fill, block), at, length, bits);
+  if (fill->random->one_hot)
+    return one_hot_element(fill, index, bits);
   if (fill->random->exact)
     return exact_element(fill, bits);
   if (fill->random->use.role == MOE__BYTES)
     return (uint32_t)(bits & 0xFF);
   if (fill->random->use.role == MOE__SCALES)
     return encode(fill->dtype, scale(bits));
-  if (fill->random->use.role == MOE__OPERAND)
+  if (fill->random->use.role == MOE__OPERAND || fill->random->use.role == MOE__SELECTOR)
     return encode(fill->dtype, normal(bits));
   int exponent = (int)(draw(fill->block_key, block) % 33) - 20;
   return encode(fill->dtype, normal(bits) * shrink(bits) * power_of_two(exponent));
@@ -210,10 +228,12 @@ static int64_t extent(const fill_t *fill, int d, int64_t i) {
 static void fill_row(const fill_t *fill, int64_t row) {
   const moe__tensor_t *tensor = fill->tensor;
   const int64_t *cell = fill->random->use.cell;
-  const int last = tensor->info->rank - 1;
+  const int last = tensor->info->rank - 1, nan = fill->random->use.nan_dimension;
   int64_t rest = row, position = 0, first_block = 0, at = 0, length = 1;
+  bool is_spoiled = false;
   for (int d = last - 1; d >= 0; d--) {
     const int64_t i = rest % tensor->shape[d];
+    is_spoiled |= fill->spoiled && d == nan && fill->spoiled[i];
     rest /= tensor->shape[d];
     position += i * tensor->strides[d];
     first_block += i / cell[d] * fill->block_strides[d];
@@ -222,9 +242,11 @@ static void fill_row(const fill_t *fill, int64_t row) {
   }
   for (int64_t i = 0; i < fill->row_length; i++, position += tensor->strides[last]) {
     const int64_t columns = extent(fill, last, i);
+    const bool is_nan = is_spoiled || (fill->spoiled && last == nan && fill->spoiled[i]);
     store(tensor, position,
-          element(fill, row * fill->row_length + i, first_block + i / cell[last],
-                  at * columns + i % cell[last], length * columns));
+          is_nan ? fill->patterns->nan
+                 : element(fill, row * fill->row_length + i, first_block + i / cell[last],
+                           at * columns + i % cell[last], length * columns));
   }
 }
 
@@ -258,6 +280,11 @@ static void fill_offsets(const moe__random_t *random, uint64_t key, int64_t coun
     case MOE__GROUPS_EDGE:
       end += edge_sizes[(first + g) % EDGE_SIZES];
       break;
+    case MOE__GROUPS_ONE:
+      end = g < count / 2 ? 0 : tokens;
+      break;
+    case MOE__GROUPS_NONE:
+      break;
     }
     ends[g] = (int32_t)(end < tokens ? end : tokens);
   }
@@ -282,6 +309,55 @@ static int fill_i32(const moe__random_t *random, uint64_t key, const moe__tensor
                             "--in %s=FILE",
                             name, name);
   return MOE__OK;
+}
+
+/* ---- NaN where it must not matter ---- */
+
+bool moe__random_follows(const moe__random_t *random) {
+  const moe__use_t *use = &random->use;
+  return use->role == MOE__PADDED_OFFSETS ||
+         (random->nan_groups && (use->nan == MOE__NAN_TOKENS || use->nan == MOE__NAN_EMPTY_GROUPS));
+}
+
+static bool is_chosen(const moe__random_t *random, int64_t group) {
+  return (uint64_t)group % NAN_PERIOD == random->seed % NAN_PERIOD;
+}
+
+/* What is spoiled of `size` tokens or groups, by the ends of groups. */
+static void spoil(const moe__random_t *random, const int64_t *ends, int64_t groups, bool *spoiled,
+                  int64_t size) {
+  int64_t start = 0;
+  for (int64_t g = 0; g < groups; start = ends[g++]) {
+    if (random->use.nan == MOE__NAN_EMPTY_GROUPS)
+      spoiled[g] = ends[g] == start;
+    for (int64_t i = start; random->use.nan == MOE__NAN_TOKENS && i < ends[g]; i++)
+      spoiled[i] = is_chosen(random, g);
+  }
+  for (int64_t i = start; random->use.nan == MOE__NAN_TOKENS && i < size; i++)
+    spoiled[i] = true;
+}
+
+static int find_spoiled(const moe__random_t *random, const moe__tensor_t *tensor,
+                        bool **out_spoiled) {
+  const moe__use_t *use = &random->use;
+  const char *name = tensor->info->name;
+  const int64_t size = tensor->shape[use->nan_dimension];
+  if (moe__random_follows(random) && !use->offs.data)
+    return moe__input_error("argument '%s': --nan-groups does not know its groups; give --in "
+                            "%s=FILE",
+                            name, name);
+  const int64_t groups = moe__random_follows(random) ? use->offs.shape[0] : 0;
+  int64_t *ends = calloc((size_t)groups + 1, sizeof *ends);
+  /* A manifest may say that there are more tokens, or groups, than along the dimension. */
+  const int64_t room = size + groups + (moe__random_follows(random) ? use->tokens : 0);
+  *out_spoiled = calloc((size_t)room + 1, sizeof **out_spoiled);
+  int rc = ends && *out_spoiled ? MOE__OK : moe__input_error("out of memory");
+  for (int64_t g = 0; g < size && use->nan == MOE__NAN_GROUPS && !rc; g++)
+    (*out_spoiled)[g] = is_chosen(random, g);
+  if (!rc && groups && moe_ref_group_ends(&use->offs, use->tokens, ends) == MOE_REF_OK)
+    spoil(random, ends, groups, *out_spoiled, size);
+  free(ends);
+  return rc;
 }
 
 int moe__random_fill(const moe__random_t *random, const moe__tensor_t *tensor) {
@@ -310,7 +386,12 @@ int moe__random_fill(const moe__random_t *random, const moe__tensor_t *tensor) {
   }
   fill.row_length = tensor->shape[info->rank - 1];
   fill.rows = tensor->elements / fill.row_length;
-  moe__parallel("making random data", random->threads,
-                (fill.rows + ROWS_PER_TASK - 1) / ROWS_PER_TASK, fill_rows, &fill);
-  return MOE__OK;
+  const int rc = random->nan_groups && random->use.nan != MOE__NAN_NONE
+                     ? find_spoiled(random, tensor, &fill.spoiled)
+                     : MOE__OK;
+  if (!rc)
+    moe__parallel("making random data", random->threads,
+                  (fill.rows + ROWS_PER_TASK - 1) / ROWS_PER_TASK, fill_rows, &fill);
+  free(fill.spoiled);
+  return rc;
 }

@@ -14,17 +14,31 @@
 typedef enum moe__role_t {
   MOE__BLOCKS,         /* blocks of many magnitudes, for a quantizer */
   MOE__OPERAND,        /* of a product: normal */
+  MOE__SELECTOR,       /* its first operand: the same, or one-hot along the last dimension */
   MOE__SCALES,         /* of a product's rows or columns: positive */
   MOE__BYTES,          /* scales that are only moved: any byte */
   MOE__OFFSETS,        /* i32 ends of groups of tokens */
   MOE__PADDED_OFFSETS, /* i32 ends of those groups after they were padded */
 } moe__role_t;
 
+/* What --nan-groups makes NaN of an argument, by the index along a dimension of it: groups to
+ * spoil, their tokens and those of no group, or groups without tokens. */
+typedef enum moe__nan_t {
+  MOE__NAN_NONE,
+  MOE__NAN_GROUPS,
+  MOE__NAN_TOKENS,
+  MOE__NAN_EMPTY_GROUPS,
+} moe__nan_t;
+
 typedef struct moe__use_t {
   moe__role_t role;
   int64_t cell[MOE_RT_MAX_RANK]; /* elements of a block along each dimension */
   int64_t tokens;                /* OFFSETS: that are cut into groups */
-  moe_ref_tensor_t offs;         /* PADDED_OFFSETS: the ends before; without data if not known */
+  moe__nan_t nan;
+  int nan_dimension;
+  /* PADDED_OFFSETS: the ends before; NAN_TOKENS, NAN_EMPTY_GROUPS: those of the groups. Without
+   * data if not known. */
+  moe_ref_tensor_t offs;
   int64_t align;
 } moe__use_t;
 
@@ -35,8 +49,13 @@ typedef struct moe__random_t {
   moe__groups_t groups;
   bool edge_blocks; /* plant blocks of special values */
   bool exact;       /* small integers, and powers of two as scales */
+  bool one_hot;     /* a product's result is elements of its second operand */
+  bool nan_groups;  /* plant NaN as the use says */
   int threads;
 } moe__random_t;
+
+/* Whether the tensor's data depend on those of use->offs. */
+bool moe__random_follows(const moe__random_t *random);
 
 /* Fills the tensor's data. Fails for a dtype that has no random data. */
 int moe__random_fill(const moe__random_t *random, const moe__tensor_t *tensor);

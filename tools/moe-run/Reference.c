@@ -17,7 +17,7 @@ static const moe__op_t *const ops[] = {
     &moe__op_quantize_fp8,      &moe__op_scale_fp8,      &moe__op_cast_fp8,
     &moe__op_quantize_fp8_dual, &moe__op_scale_fp8_dual, &moe__op_cast_fp8_dual,
     &moe__op_dequantize_fp8,    &moe__op_pack_scales,    &moe__op_pad_groups,
-    &moe__op_unpad_groups,      &moe__op_scaled_mm,
+    &moe__op_unpad_groups,      &moe__op_scaled_mm,      &moe__op_scaled_mm_bias,
 };
 
 static const moe__op_t *find_op(const char *name) {
@@ -63,10 +63,9 @@ static int bind_tensors(moe__launch_t *launch, const moe_rt_launch_info_t *info,
     return moe__input_error("function '%s': the C reference does not know the op '%s'",
                             function->name, info->op);
   if (!has_operands(op, info))
-    return moe__input_error("%s: has %d operands and %d results instead of %d%s and %d", info->op,
-                            info->operand_count, info->result_count, op->most_operands,
-                            op->least_operands < op->most_operands ? " or one less" : "",
-                            op->result_count);
+    return moe__input_error("%s: has %d operands and %d results instead of %d to %d and %d",
+                            info->op, info->operand_count, info->result_count, op->least_operands,
+                            op->most_operands, op->result_count);
   for (int i = 0; i < info->operand_count + info->result_count; i++) {
     bool is_operand = i < info->operand_count;
     const char *name =

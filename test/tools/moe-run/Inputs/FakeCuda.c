@@ -9,8 +9,8 @@
  * byte.
  *
  * FAKE_CUDA names a fault to build in: `element` (a wrong byte), `guard` (a byte past the end),
- * `unwritten` (a byte is left as it was), `random` (a byte differs from launch to launch), `nan`
- * (NaNs with another sign: no fault), `old` (another GPU), `crash` (the launch fails). Products
+ * `unwritten` (a byte is left as it was), `random` (a byte differs from launch to launch), `rare` (only
+ * the fifth launch has a wrong byte), `nan` (NaNs with another sign: no fault), `old` (another GPU), `crash` (the launch fails). Products
  * know the faults of the table `product_faults` too.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
@@ -179,6 +179,8 @@ static void build_in_fault(uint8_t *q, int64_t size, uint8_t before) {
     q[size - 1] = before;
   if (fault("random"))
     q[0] = launches++;
+  if (fault("rare") && ++launches == 5)
+    q[0] ^= 1;
   for (int64_t i = 0; fault("nan") && i < size; i++)
     q[i] |= (q[i] & 0x7F) == 0x7F ? 0x80 : 0;
 }
@@ -272,7 +274,7 @@ static int multiply(bool is_wgrad, void **parameters) {
   for (size_t i = 0; i < sizeof product_faults / sizeof *product_faults; i++)
     if (fault(product_faults[i].name))
       product_faults[i].build_in(&p);
-  moe_ref_scaled_mm_t mm = {&p.a, &p.b, &p.sa, &p.sb, &p.offs, &p.out};
+  moe_ref_scaled_mm_t mm = {&p.a, &p.b, &p.sa, &p.sb, &p.offs, &p.out, NULL};
   int64_t rows = moe_ref_scaled_mm_rows(&mm);
   int status = moe_ref_scaled_mm(&mm, 0, rows);
   int64_t written = is_wgrad ? rows : moe_ref_scaled_mm_tokens(&mm);

@@ -1,11 +1,14 @@
 """The random arguments and the result of a grouped product, from their descriptions in docs/: products.py make|check ...
 
-  products.py make FILE SEED M K N E GROUPS [exact]   what moe-run makes for function `forward` of products.bundle
+  products.py make FILE SEED M K N E GROUPS WORD...   what moe-run makes for function `forward` of products.bundle. WORD: exact, one-hot,
+                                                      nan; bias for `forward_bias`, with a scale for all tokens and one for each expert
+  products.py nan OUT E...                            all elements of these experts are NaN, none of the others
   products.py check FILE OUT                          OUT holds the product of FILE's tensors, zeros in rows of no group
 
 SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
 import bisect
+import math
 import os
 import struct
 import sys
@@ -37,6 +40,8 @@ def offsets(key, groups, tokens, kind):
         return [tokens * (g + 1) // groups for g in range(groups)]
     if kind == "ragged":
         return sorted([draw(key, g) % (tokens + 1) for g in range(groups - 1)] + [tokens])
+    if kind in ("one", "none"):
+        return [tokens if kind == "one" and g >= groups // 2 else 0 for g in range(groups)]
     first, ends, end = draw(key, 0) % len(EDGE_SIZES), [], 0
     for g in range(groups):
         end += EDGE_SIZES[(first + g) % len(EDGE_SIZES)]
@@ -44,26 +49,48 @@ def offsets(key, groups, tokens, kind):
     return ends
 
 
-def make(path, seed, m, k, n, groups, kind, exact=""):
+def make(path, seed, m, k, n, groups, kind, *words):
     m, k, n, groups = int(m), int(k), int(n), int(groups)
-    keys = [mix(mix(int(seed)) + 2 * argument) for argument in range(5)]
+    keys = [mix(mix(int(seed)) + 2 * argument) for argument in range(6)]
+    exact, one_hot, bias = "exact" in words or "one-hot" in words, "one-hot" in words, "bias" in words
+    scale_shapes = ([1], [groups]) if bias else ([m], [groups, n])
+    ends = offsets(keys[4], groups, m, kind)
+    is_nan = [False] * m
+    if "nan" in words:  # groups of the tokens; those of none have the number of groups
+        of_token = [sum(token >= end for end in ends) for token in range(m)]
+        is_nan = [group == groups or group % 3 == int(seed) % 3 for group in of_token]
 
     def operand(bits):
         return bytes([e4m3(float(bits % 5 - 2) if exact else normal(bits))])
+
+    def element_a(i):
+        if is_nan[i // k]:
+            return b"\x7F"
+        if one_hot:
+            return bytes([e4m3(float(draw(mix(mix(int(seed)) + 1), i // k) % k == i % k))])
+        return operand(draw(keys[0], i))
+
+    def element_b(bits):
+        return bytes([bits % 0x7F | bits >> 63 << 7]) if one_hot else operand(bits)
 
     def scale(bits):
         power = 2.0 ** (bits % 5 - 2) if exact else 2.0 ** ((bits >> 32) % 9 - 4)
         return struct.pack("<f", power if exact else power * (1 + (bits & 0x7FFFFF) / 2**23))
 
+    nan = struct.pack("<I", 0x7FC00000)
     # Numbered by the logical index, stored in memory order: b is column-major.
-    b = [operand(draw(keys[1], (g * k + i) * n + j)) for g in range(groups) for j in range(n) for i in range(k)]
+    b = [element_b(draw(keys[1], (g * k + i) * n + j)) for g in range(groups) for j in range(n) for i in range(k)]
     tensors = {
-        "qa": ("F8_E4M3", [m, k], b"".join(operand(draw(keys[0], i)) for i in range(m * k))),
+        "qa": ("F8_E4M3", [m, k], b"".join(map(element_a, range(m * k)))),
         "qb": ("F8_E4M3", [groups, n, k], b"".join(b)),
-        "sa": ("F32", [m], b"".join(scale(draw(keys[2], i)) for i in range(m))),
-        "sb": ("F32", [groups, n], b"".join(scale(draw(keys[3], i)) for i in range(groups * n))),
-        "offs": ("I32", [groups], struct.pack(f"<{groups}i", *offsets(keys[4], groups, m, kind))),
+        "sa": ("F32", scale_shapes[0], b"".join(nan if is_nan[i] and not bias else scale(draw(keys[2], i))
+                                                for i in range(math.prod(scale_shapes[0])))),
+        "sb": ("F32", scale_shapes[1], b"".join(scale(draw(keys[3], i)) for i in range(math.prod(scale_shapes[1])))),
+        "offs": ("I32", [groups], struct.pack(f"<{groups}i", *ends)),
     }
+    if bias:  # small integers
+        data = b"".join(struct.pack("<H", bf16(float(draw(keys[5], i) % 5 - 2))) for i in range(groups * n))
+        tensors["bias"] = ("BF16", [groups, n], data)
     header, data = {"__metadata__": {"qb.order": "[0,2,1]"}}, b""
     for name, (dtype, shape, bytes_) in tensors.items():
         header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(bytes_)]}
@@ -74,10 +101,12 @@ def make(path, seed, m, k, n, groups, kind, exact=""):
 def check(path, out_path):
     tensors, _ = safetensors.read(path)
     (m, k), (groups, n, _) = tensors["qa"][1], tensors["qb"][1]
-    value = [e4m3_value(byte) for byte in range(256)]
+    value = [math.nan if byte & 0x7F == 0x7F else e4m3_value(byte) for byte in range(256)]
     a, b = tensors["qa"][2], tensors["qb"][2]
-    sa = struct.unpack(f"<{m}f", tensors["sa"][2])
-    sb = struct.unpack(f"<{groups * n}f", tensors["sb"][2])
+    sa, sb = (struct.unpack(f"<{math.prod(tensors[name][1])}f", tensors[name][2]) for name in ("sa", "sb"))
+    sa, sb = sa * (m // len(sa)), [scale for scale in sb for _ in range(groups * n // len(sb))]
+    bias = struct.unpack(f"<{groups * n}H", tensors["bias"][2]) if "bias" in tensors else [0] * (groups * n)
+    bias = [struct.unpack("<f", struct.pack("<I", bits << 16))[0] for bits in bias]
     offs = struct.unpack(f"<{groups}i", tensors["offs"][2])
     out = struct.unpack(f"<{m * n}H", safetensors.read(out_path)[0]["out"][2])
     for row in range(m):
@@ -88,10 +117,22 @@ def check(path, out_path):
                 at = (group * n + column) * k
                 # Sums of E4M3 products are exact as Python's floats.
                 total = sum(value[x] * value[y] for x, y in zip(a[row * k : (row + 1) * k], b[at : at + k]))
-                expected = bf16(fp32(sb[group * n + column] * fp32(sa[row] * fp32(total))))
+                scaled = fp32(sb[group * n + column] * fp32(sa[row] * fp32(total)))
+                scaled = fp32(scaled + bias[group * n + column]) if "bias" in tensors else scaled
+                expected = 0x7FFF if math.isnan(scaled) else bf16(scaled)
             found = out[row * n + column]
             assert found == expected, f"out[{row},{column}] is {found:#06x}, not {expected:#06x}"
 
 
+def find_nan(path, *experts):
+    dtype, (count, *_), data = safetensors.read(path)[0]["out"]
+    size, word, sign, infinity = {"BF16": (2, "H", 0x8000, 0x7F80), "F32": (4, "I", 0x80000000, 0x7F800000)}[dtype]
+    bits = struct.unpack(f"<{len(data) // size}{word}", data)
+    length = len(bits) // count
+    for e in range(count):
+        is_nan = {x & (sign - 1) > infinity for x in bits[e * length : (e + 1) * length]}
+        assert is_nan == {str(e) in experts}, f"expert {e}: {is_nan}"
+
+
 if __name__ == "__main__":
-    {"make": make, "check": check}[sys.argv[1]](*sys.argv[2:])
+    {"make": make, "nan": find_nan, "check": check}[sys.argv[1]](*sys.argv[2:])

@@ -1,0 +1,186 @@
+/* Multiply.c - the products of a tile of scaled_mm: see ScaledMm.h.
+ *
+ * For each 128 of the reduction a warpgroup waits for the stage, issues wgmma, and releases the stage
+ * before. In the gradient of the weights what lies outside the group is cleared in shared memory
+ * first, in both operands: it must contribute nothing, not even a NaN.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "passes/scaled_grouped_mm/ScaledMm.h"
+
+#include "lib/Kernel/Warp.h"
+
+static void release_by_lane_0(moe__scaled_mm_t *s, const moe__mm_position_t *self,
+                              moe__cursor_t cursor) {
+  moe__builder_t *b = &s->kernel.builder;
+  moe__if_t first = moe__if_begin(b, moe__eq(b, self->lane, moe__i32(b, 0)), false);
+  moe__ring_release(&s->kernel, &s->ring, cursor);
+  moe__if_end(b, &first);
+}
+
+/* The word whose lowest `bytes` bytes are set; bytes is clamped to 0..4. */
+static MlirValue low_bytes(moe__builder_t *b, MlirValue bytes) {
+  MlirValue clamped = moe__smin(b, moe__smax(b, bytes, moe__i32(b, 0)), moe__i32(b, 4));
+  MlirValue bits = moe__zext(b, moe__shl(b, clamped, 3), b->i64);
+  MlirValue bit = moe__op1(b, "arith.shli", b->i64, MOE__VALUES(moe__i64(b, 1), bits), NULL);
+  return moe__trunc(b, moe__sub(b, bit, moe__i64(b, 1)), b->i32);
+}
+
+/* Clears what lies outside the group in both tiles of a stage whose first token is `at`. All
+ * multiplying warps take part: each thread has one 16-byte column of the swizzled rows, in every
+ * 32nd row. */
+static void clear_outside(moe__scaled_mm_t *s, const moe__mm_reduction_t *reduction,
+                          MlirValue buffer, MlirValue at) {
+  moe__kernel_t *kernel = &s->kernel;
+  moe__builder_t *b = &kernel->builder;
+  int rows = MOE__MM_TILE_ROWS + s->schedule.tile_n, rows_at_once = MOE__MM_THREADS / 8;
+  MlirValue end = moe__add(b, at, moe__i32(b, MOE__MM_DEPTH));
+  MlirValue partial =
+      moe__or(b, moe__slt(b, at, reduction->start), moe__slt(b, reduction->end, end));
+  moe__if_t clear = moe__if_begin(b, partial, false);
+  {
+    MlirValue chunk = moe__and(b, kernel->thread, moe__i32(b, 7));
+    MlirValue row = moe__lshr(b, kernel->thread, 3);
+    MlirValue token = moe__add(b, at, moe__shl(b, chunk, 4));
+    MlirValue masks[4];
+    for (int i = 0; i < 4; i++) {
+      MlirValue word = moe__add(b, token, moe__i32(b, 4 * i));
+      MlirValue before_end = low_bytes(b, moe__sub(b, reduction->end, word));
+      MlirValue before_start = low_bytes(b, moe__sub(b, reduction->start, word));
+      masks[i] = moe__and(b, before_end, moe__xor(b, before_start, moe__i32(b, -1)));
+    }
+    MlirValue mask = moe__vector(b, 4, masks);
+    MlirValue swizzled = moe__xor(b, chunk, moe__and(b, row, moe__i32(b, 7)));
+    MlirValue own =
+        moe__offset(b, buffer, moe__add(b, moe__shl(b, row, 7), moe__shl(b, swizzled, 4)));
+    for (int i = 0; i < rows; i += rows_at_once) {
+      MlirValue address = moe__offset_by(b, own, i * MOE__MM_DEPTH);
+      MlirValue words = moe__load_aligned(b, address, mlirValueGetType(mask), 16);
+      moe__store_aligned(b, moe__and(b, words, mask), address, 16);
+    }
+    moe__fence_shared_to_async(b);
+    moe__named_barrier(b, MOE__MM_CLEARED_BARRIER, MOE__MM_THREADS);
+  }
+  moe__if_end(b, &clear);
+}
+
+/* Waits for the stage at `now`, which holds block number `block`, and gives its buffer. */
+static MlirValue wait_for_stage(moe__scaled_mm_t *s, const moe__mm_reduction_t *reduction,
+                                MlirValue block, moe__cursor_t now) {
+  moe__kernel_t *kernel = &s->kernel;
+  moe__ring_wait(kernel, &s->ring, now);
+  MlirValue buffer = moe__ring_buffer(kernel, &s->ring, now);
+  if (s->which == MOE__GRADIENT)
+    clear_outside(s, reduction, buffer, moe__mm_block_at(s, reduction, block));
+  return buffer;
+}
+
+/* The products of a stage. */
+static moe__accumulator_t issue(moe__scaled_mm_t *s, const moe__mm_position_t *self,
+                                MlirValue buffer, moe__accumulator_t accumulator, bool fresh) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue rows = moe__offset(
+      b, buffer, moe__mul(b, self->warpgroup, moe__i32(b, MOE__WGMMA_M * MOE__MM_DEPTH)));
+  MlirValue columns = moe__offset_by(b, buffer, MOE__MM_TILE_ROWS * MOE__MM_DEPTH);
+  if (fresh)
+    accumulator = moe__wgmma_fence_fresh(b, accumulator);
+  else
+    moe__wgmma_fence(b);
+  accumulator =
+      moe__wgmma_k128(b, accumulator, fresh, moe__wgmma_descriptor(b, rows),
+                      moe__wgmma_descriptor(b, columns), s->side[0]->element, s->side[1]->element);
+  moe__wgmma_commit(b);
+  return accumulator;
+}
+
+static moe__accumulator_t multiply_stage(moe__scaled_mm_t *s, const moe__mm_position_t *self,
+                                         const moe__mm_reduction_t *reduction, MlirValue block,
+                                         moe__cursor_t now, moe__accumulator_t accumulator,
+                                         bool fresh) {
+  MlirValue buffer = wait_for_stage(s, reduction, block, now);
+  return issue(s, self, buffer, accumulator, fresh);
+}
+
+/* One product is in flight while the next is issued. The first stands before the loop, since an
+ * accumulator that other instructions clear would make ptxas wait for each product. */
+static void multiply_fast(moe__scaled_mm_t *s, const moe__mm_position_t *self,
+                          const moe__mm_reduction_t *reduction, moe__cursor_t cursor,
+                          void (*between)(void *user), void *user,
+                          MlirValue registers[MOE__WGMMA_MAX_N / 2]) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue one = moe__i32(b, 1);
+  moe__accumulator_t accumulator = multiply_stage(s, self, reduction, moe__i32(b, 0), cursor,
+                                                  moe__wgmma_zero(b, s->schedule.tile_n), true);
+  between(user);
+  moe__for_t blocks = moe__for_begin(b, one, reduction->blocks, one, 3,
+                                     (MlirValue[]){cursor.stage, cursor.phase, accumulator.value});
+  {
+    moe__cursor_t before = {blocks.carried[0], blocks.carried[1]};
+    moe__cursor_t now = moe__cursor_next(b, &s->ring, before);
+    accumulator.value = blocks.carried[2];
+    accumulator = multiply_stage(s, self, reduction, blocks.index, now, accumulator, false);
+    moe__wgmma_wait(b, 1); /* the product before this one is done, and its stage free */
+    release_by_lane_0(s, self, before);
+    moe__for_end(b, &blocks, (MlirValue[]){now.stage, now.phase, accumulator.value});
+  }
+  moe__cursor_t last = {blocks.carried[0], blocks.carried[1]};
+  accumulator.value = blocks.carried[2];
+  moe__wgmma_finish(b, accumulator, registers);
+  release_by_lane_0(s, self, last);
+}
+
+/* Sums over at most 128 of the reduction from the tensor core, added up in fp32 while the other
+ * warpgroup multiplies. */
+static void multiply_promoted(moe__scaled_mm_t *s, const moe__mm_position_t *self,
+                              const moe__mm_reduction_t *reduction, moe__cursor_t cursor,
+                              void (*between)(void *user), void *user,
+                              MlirValue registers[MOE__WGMMA_MAX_N / 2]) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue one = moe__i32(b, 1);
+  moe__accumulator_t part = multiply_stage(s, self, reduction, moe__i32(b, 0), cursor,
+                                           moe__wgmma_zero(b, s->schedule.tile_n), true);
+  between(user);
+  MlirValue parts[MOE__WGMMA_MAX_N / 2];
+  moe__wgmma_finish(b, part, parts);
+  release_by_lane_0(s, self, cursor);
+  moe__accumulator_t sum = moe__accumulator_pack(b, s->schedule.tile_n, parts);
+  moe__cursor_t second = moe__cursor_next(b, &s->ring, cursor);
+  moe__for_t blocks = moe__for_begin(b, one, reduction->blocks, one, 3,
+                                     (MlirValue[]){second.stage, second.phase, sum.value});
+  {
+    moe__cursor_t now = {blocks.carried[0], blocks.carried[1]};
+    sum.value = blocks.carried[2];
+    part = multiply_stage(s, self, reduction, blocks.index, now,
+                          moe__wgmma_zero(b, s->schedule.tile_n), true);
+    moe__wgmma_finish(b, part, parts);
+    release_by_lane_0(s, self, now);
+    moe__accumulator_unpack(b, sum, registers);
+    for (int i = 0; i < s->schedule.tile_n / 2; i++)
+      registers[i] = moe__fadd(b, registers[i], parts[i]);
+    sum = moe__accumulator_pack(b, s->schedule.tile_n, registers);
+    moe__cursor_t next = moe__cursor_next(b, &s->ring, now);
+    moe__for_end(b, &blocks, (MlirValue[]){next.stage, next.phase, sum.value});
+  }
+  sum.value = blocks.carried[2];
+  moe__accumulator_unpack(b, sum, registers);
+}
+
+void moe__mm_multiply(moe__scaled_mm_t *s, const moe__mm_position_t *self,
+                      const moe__mm_reduction_t *reduction, moe__cursor_t cursor,
+                      void (*between)(void *user), void *user,
+                      MlirValue registers[MOE__WGMMA_MAX_N / 2]) {
+  (s->promoted ? multiply_promoted : multiply_fast)(s, self, reduction, cursor, between, user,
+                                                    registers);
+}
+
+void moe__mm_pass_over(moe__scaled_mm_t *s, const moe__mm_position_t *self,
+                       const moe__mm_reduction_t *reduction, moe__cursor_t cursor) {
+  moe__builder_t *b = &s->kernel.builder;
+  moe__for_t blocks = moe__for_begin(b, moe__i32(b, 0), reduction->blocks, moe__i32(b, 1), 2,
+                                     (MlirValue[]){cursor.stage, cursor.phase});
+  moe__cursor_t now = {blocks.carried[0], blocks.carried[1]};
+  wait_for_stage(s, reduction, blocks.index, now);
+  moe__warp_barrier(b);
+  release_by_lane_0(s, self, now);
+  moe__cursor_t next = moe__cursor_next(b, &s->ring, now);
+  moe__for_end(b, &blocks, (MlirValue[]){next.stage, next.phase});
+}

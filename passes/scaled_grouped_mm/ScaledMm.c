@@ -1,0 +1,399 @@
+/* ScaledMm.c - the kernel of scaled_grouped_mm.scaled_mm: products of FP8 matrices over ragged groups
+ * of tokens, or in batches.
+ *
+ * One kernel for all cases. Forward: the tokens (M,K) of group e times the weights (K,N) of expert e; a
+ * group is a range of rows. Gradient: for each e, (N,M) times (M,K) over the tokens of group e; a group
+ * is a range of the reduction, and every expert has the same tiles. Batched: the same tiles, and the
+ * whole reduction.
+ *
+ * - A table of the groups is made from the offsets, in shared memory, by one warp.
+ * - One warpgroup loads. For each tile, for each 128 of the reduction, it waits until a stage is
+ * free and fetches two boxes by TMA.
+ * - Two warpgroups multiply, 64 rows of each tile (Multiply.c); then they scale, round and store
+ * (Epilogue.c). One whose rows all lie behind the end of the group multiplies nothing.
+ *
+ * Forward, a tile that reaches past the end of its group multiplies rows of the next one and drops
+ * them: a row depends on nothing but itself, so that even a NaN there does no harm. In the gradient the
+ * first block of the reduction starts at a multiple of 32 tokens: the TMA takes multiples of 16 only,
+ * and at those of 32 it fetches no sector twice.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "passes/scaled_grouped_mm/ScaledMm.h"
+
+#include "lib/Builder/Inspect.h"
+#include "lib/Builder/Shapes.h"
+#include "lib/Kernel/Warp.h"
+#include "passes/Lowering.h"
+
+#include "mlir-c/BuiltinAttributes.h"
+#include "mlir-c/BuiltinTypes.h"
+
+#define TOKEN_ALIGNMENT                                                                            \
+  32 /* of a block's first token: a sector of L2; the TMA takes multiples of 16 */
+#define WARPGROUP 128
+#define LOADER_REGISTERS 40
+#define MULTIPLIER_REGISTERS 232
+
+/* ---- Parameters ---- */
+
+/* How an operand lies in memory: its rows, the dimension along them, and where its matrices are many,
+ * these. */
+static void add_map(moe__scaled_mm_t *s, int number, const moe__extent_t *inner,
+                    const moe__extent_t *rows, const moe__extent_t *matrices) {
+  char matrix[MOE__EXPRESSION_SIZE];
+  moe__mm_operand_t *operand = &s->operands[number];
+  moe__tensor_map_t map = {.tensor = number, .element = "u8", .rank = 2, .swizzle = "128B"};
+  map.dims[0] = map.strides[0] = inner->expression;
+  map.dims[1] = rows->expression;
+  map.box[0] = MOE__MM_DEPTH;
+  map.box[1] = operand->rows;
+  if (matrices) {
+    moe__expression_mul(matrix, 2, (const char *[]){rows->expression, inner->expression});
+    map.rank = 3;
+    map.dims[2] = matrices->expression;
+    map.strides[1] = matrix;
+    map.box[2] = 1;
+  }
+  operand->map_rank = map.rank;
+  operand->map = moe__kernel_tensor_map(&s->kernel, &map);
+}
+
+static void add_extents(moe__scaled_mm_t *s, MlirType qa, MlirType qb, MlirType offs) {
+  moe__kernel_t *kernel = &s->kernel;
+  int qa_rank = (int)mlirShapedTypeGetRank(qa), qb_rank = (int)mlirShapedTypeGetRank(qb);
+  s->rows = moe__kernel_extent(kernel, MOE__MM_QA, qa_rank - 2, qa);
+  s->depth = moe__kernel_extent(kernel, MOE__MM_QA, qa_rank - 1, qa);
+  if (s->which == MOE__GRADIENT)
+    s->experts = moe__kernel_extent(kernel, s->offs_number, 0, offs);
+  else
+    s->experts = moe__kernel_extent(kernel, MOE__MM_QB, 0, qb);
+  s->columns = moe__kernel_extent(kernel, MOE__MM_QB, qb_rank - 1, qb);
+}
+
+static void add_parameters(moe__scaled_mm_t *s, MlirOperation op) {
+  moe__kernel_t *kernel = &s->kernel;
+  add_extents(s, mlirValueGetType(mlirOperationGetOperand(op, MOE__MM_QA)),
+              mlirValueGetType(mlirOperationGetOperand(op, MOE__MM_QB)),
+              s->offs_number < 0 ? (MlirType){NULL}
+                                 : mlirValueGetType(mlirOperationGetOperand(op, s->offs_number)));
+  add_map(s, MOE__MM_QA, &s->depth, &s->rows, s->which == MOE__BATCHED ? &s->experts : NULL);
+  add_map(s, MOE__MM_QB, &s->depth, &s->columns, s->which == MOE__GRADIENT ? NULL : &s->experts);
+  s->operands[MOE__MM_QA].scales = moe__kernel_pointer(kernel, MOE__MM_SA);
+  s->operands[MOE__MM_QB].scales = moe__kernel_pointer(kernel, MOE__MM_SB);
+  if (s->offs_number >= 0)
+    s->offs = moe__kernel_pointer(kernel, s->offs_number);
+  if (s->bias_number >= 0)
+    s->bias = moe__kernel_pointer(kernel, s->bias_number);
+  s->out = moe__kernel_pointer(kernel, s->out_number);
+  if (s->offs_number >= 0)
+    s->status = moe__kernel_status(kernel);
+}
+
+/* What a launcher has to check: sizes that belong together, strides of tensor maps and rows of out
+ * in multiples of 16 bytes. */
+static void add_requirements(moe__scaled_mm_t *s, MlirOperation op) {
+  moe__kernel_t *kernel = &s->kernel;
+  int qa_last = s->which == MOE__BATCHED ? 2 : 1, qb_last = s->which == MOE__GRADIENT ? 1 : 2;
+  moe__kernel_require_same(kernel, MOE__MM_QA, qa_last, MOE__MM_QB, qb_last - 1);
+  if (s->which == MOE__BATCHED)
+    moe__kernel_require_same(kernel, MOE__MM_QA, 0, MOE__MM_QB, 0);
+  if (s->which == MOE__FORWARD)
+    moe__kernel_require_same(kernel, MOE__MM_QB, 0, s->offs_number, 0);
+  for (int i = MOE__MM_SA; i <= MOE__MM_SB; i++)
+    moe__require_scales(kernel, op, i);
+  if (s->bias_number >= 0)
+    moe__require_scales(kernel, op, s->bias_number);
+  moe__kernel_require(kernel, MOE__MM_QB, qb_last, "multiple_of", 16);
+  moe__kernel_require(kernel, MOE__MM_QA, qa_last, "at_least", 16);
+  moe__kernel_require(kernel, MOE__MM_QA, qa_last, "multiple_of", 16);
+  if (s->offs_number >= 0) {
+    moe__kernel_require(kernel, s->offs_number, 0, "at_least", 1);
+    moe__kernel_require(kernel, s->offs_number, 0, "at_most", MOE__MAX_GROUPS);
+  }
+}
+
+/* ---- Tiles ---- */
+
+/* Those that each expert has, where they do not depend on the groups. */
+static moe__tiles_t equal_tiles(moe__scaled_mm_t *s) {
+  moe__builder_t *b = &s->kernel.builder;
+  return moe__tiles_create(
+      b, s->experts.value, moe__ceil_div(b, s->rows.value, s->operands[MOE__MM_QA].rows),
+      moe__ceil_div(b, s->columns.value, s->operands[MOE__MM_QB].rows), s->schedule.band);
+}
+
+static moe__for_t tiles_begin(moe__scaled_mm_t *s, moe__cursor_t start) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue total = s->which == MOE__FORWARD ? moe__groups_total(&s->groups) : equal_tiles(s).total;
+  return moe__for_begin(b, s->kernel.block, total, s->kernel.block_count, 2,
+                        (MlirValue[]){start.stage, start.phase});
+}
+
+/* Where each expert has the same tiles, one is that of a group of `rows` rows of out, seen as a matrix.
+ * The experts of the gradient come in the order of their work, the longest first: the blocks that take
+ * tiles in turn then end at about the same time. */
+static moe__group_tile_t tile_at(moe__scaled_mm_t *s, MlirValue index) {
+  moe__builder_t *b = &s->kernel.builder;
+  if (s->which == MOE__FORWARD)
+    return moe__groups_tile(&s->groups, index);
+  moe__tiles_t tiles = equal_tiles(s);
+  moe__tile_t at = moe__tile_at(b, &tiles, index);
+  MlirValue group =
+      s->which == MOE__GRADIENT ? moe__groups_by_size(&s->groups, at.batch) : at.batch;
+  MlirValue first = moe__mul(b, group, s->rows.value);
+  MlirValue row = moe__mul(b, at.row, moe__i32(b, s->operands[MOE__MM_QA].rows));
+  return (moe__group_tile_t){.group = group,
+                             .row = moe__add(b, first, row),
+                             .row_end = moe__add(b, first, s->rows.value),
+                             .column = at.column};
+}
+
+moe__mm_reduction_t moe__mm_reduction(moe__scaled_mm_t *s, const moe__group_tile_t *tile) {
+  moe__builder_t *b = &s->kernel.builder;
+  moe__mm_reduction_t r = {.first = moe__i32(b, 0)};
+  if (s->which != MOE__GRADIENT) {
+    r.blocks = moe__ceil_div(b, s->depth.value, MOE__MM_DEPTH);
+    return r;
+  }
+  moe__groups_range(&s->groups, tile->group, &r.start, &r.end);
+  r.first = moe__and(b, r.start, moe__i32(b, -TOKEN_ALIGNMENT));
+  /* An empty group has one block, all of it cleared: its gradient is zero. */
+  r.blocks = moe__ceil_div(b, moe__sub(b, r.end, r.first), MOE__MM_DEPTH);
+  r.blocks = moe__smax(b, r.blocks, moe__i32(b, 1));
+  return r;
+}
+
+MlirValue moe__mm_block_at(moe__scaled_mm_t *s, const moe__mm_reduction_t *reduction,
+                           MlirValue index) {
+  moe__builder_t *b = &s->kernel.builder;
+  return moe__add(b, reduction->first, moe__mul(b, index, moe__i32(b, MOE__MM_DEPTH)));
+}
+
+/* ---- The loading warpgroup ---- */
+
+/* Loads an operand's part of a tile, from `at` of the reduction on. */
+static void load_operand(moe__scaled_mm_t *s, const moe__mm_operand_t *operand,
+                         const moe__group_tile_t *tile, MlirValue at, MlirValue buffer,
+                         MlirValue landed) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue row;
+  if (operand == &s->operands[MOE__MM_QB])
+    row = moe__mul(b, tile->column, moe__i32(b, operand->rows));
+  else if (s->which == MOE__FORWARD)
+    row = tile->row;
+  else
+    row = moe__sub(b, tile->row, moe__mul(b, tile->group, s->rows.value));
+  moe__tma_load(b, operand->map, buffer, landed, operand->map_rank,
+                (MlirValue[]){at, row, tile->group});
+}
+
+static void load_tiles(moe__scaled_mm_t *s) {
+  moe__kernel_t *kernel = &s->kernel;
+  moe__builder_t *b = &kernel->builder;
+  int32_t row_bytes = MOE__MM_TILE_ROWS * MOE__MM_DEPTH;
+  int32_t column_bytes = s->schedule.tile_n * MOE__MM_DEPTH;
+  MlirValue zero = moe__i32(b, 0), one = moe__i32(b, 1);
+  moe__for_t tiles = tiles_begin(s, moe__cursor_start(b));
+  moe__group_tile_t tile = tile_at(s, tiles.index);
+  moe__mm_reduction_t reduction = moe__mm_reduction(s, &tile);
+  moe__for_t blocks = moe__for_begin(b, zero, reduction.blocks, one, 2, tiles.carried);
+  {
+    moe__cursor_t cursor = {blocks.carried[0], blocks.carried[1]};
+    MlirValue at = moe__mm_block_at(s, &reduction, blocks.index);
+    MlirValue landed =
+        moe__ring_acquire(kernel, &s->ring, cursor, moe__i32(b, row_bytes + column_bytes));
+    MlirValue buffer = moe__ring_buffer(kernel, &s->ring, cursor);
+    load_operand(s, s->side[0], &tile, at, buffer, landed);
+    load_operand(s, s->side[1], &tile, at, moe__offset_by(b, buffer, row_bytes), landed);
+    cursor = moe__cursor_next(b, &s->ring, cursor);
+    moe__for_end(b, &blocks, (MlirValue[]){cursor.stage, cursor.phase});
+  }
+  moe__for_end(b, &tiles, blocks.carried);
+}
+
+/* ---- The multiplying warpgroups ---- */
+
+/* What is prepared while the first product of a tile runs. */
+typedef struct preparation_t {
+  moe__scaled_mm_t *s;
+  const moe__mm_position_t *self;
+  const moe__group_tile_t *tile;
+  moe__mm_epilogue_t epilogue;
+} preparation_t;
+
+static void prepare(void *user) {
+  preparation_t *p = user;
+  p->epilogue = moe__mm_epilogue_prepare(p->s, p->self, p->tile);
+}
+
+/* Whether any of the warpgroup's rows are stored. */
+static MlirValue has_rows(moe__scaled_mm_t *s, const moe__mm_position_t *self,
+                          const moe__group_tile_t *tile) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue first = moe__mul(b, self->warpgroup, moe__i32(b, MOE__WGMMA_M));
+  if (s->side[0] == &s->operands[MOE__MM_QA])
+    return moe__ult(b, moe__add(b, tile->row, first), tile->row_end);
+  MlirValue column = moe__mul(b, tile->column, moe__i32(b, MOE__MM_TILE_ROWS));
+  return moe__ult(b, moe__add(b, column, first), s->columns.value);
+}
+
+static void multiply_tiles(moe__scaled_mm_t *s) {
+  moe__kernel_t *kernel = &s->kernel;
+  moe__builder_t *b = &kernel->builder;
+  MlirValue warp = moe__and(b, moe__lshr(b, kernel->thread, 5), moe__i32(b, 3));
+  moe__mm_position_t self = {.warpgroup = moe__lshr(b, kernel->thread, 7),
+                             .lane = moe__and(b, kernel->thread, moe__i32(b, MOE__WARP - 1))};
+  self.warp_row =
+      moe__add(b, moe__mul(b, self.warpgroup, moe__i32(b, MOE__WGMMA_M)), moe__shl(b, warp, 4));
+  self.row = moe__add(b, self.warp_row, moe__lshr(b, self.lane, 2));
+  moe__for_t tiles = tiles_begin(s, moe__cursor_start(b));
+  moe__cursor_t cursor = {tiles.carried[0], tiles.carried[1]};
+  moe__group_tile_t tile = tile_at(s, tiles.index);
+  moe__mm_reduction_t reduction = moe__mm_reduction(s, &tile);
+  preparation_t preparation = {.s = s, .self = &self, .tile = &tile};
+  moe__if_t work = moe__if_begin(b, has_rows(s, &self, &tile), true);
+  {
+    MlirValue registers[MOE__WGMMA_MAX_N / 2];
+    moe__mm_multiply(s, &self, &reduction, cursor, prepare, &preparation, registers);
+    moe__mm_epilogue_store(s, &preparation.epilogue, registers);
+  }
+  moe__else(b, &work);
+  moe__mm_pass_over(s, &self, &reduction, cursor);
+  moe__if_end(b, &work);
+  cursor = moe__cursor_advance(b, &s->ring, cursor, reduction.blocks);
+  moe__for_end(b, &tiles, (MlirValue[]){cursor.stage, cursor.phase});
+}
+
+/* ---- The kernel ---- */
+
+bool moe__scaled_mm_has_kernel(MlirOperation op) {
+  static const char *const qb_orders[] = {
+      [MOE__FORWARD] = "column-major per expert; give it the encoding "
+                       "affine_map<(e, k, n) -> (e, n, k)>",
+      [MOE__GRADIENT] = "column-major; give it the encoding affine_map<(m, k) -> (k, m)>",
+      [MOE__BATCHED] = "column-major per expert; give it the encoding "
+                       "affine_map<(e, k, n) -> (e, n, k)>"};
+  MlirType qa = mlirValueGetType(mlirOperationGetOperand(op, MOE__MM_QA));
+  MlirType qb = mlirValueGetType(mlirOperationGetOperand(op, MOE__MM_QB));
+  MlirType sa = mlirValueGetType(mlirOperationGetOperand(op, MOE__MM_SA));
+  if (!mlirTypeIsAF32(mlirShapedTypeGetElementType(sa)))
+    return moe__error(op, "the kernel takes f32 scales");
+  bool row_major = moe__is_row_major(mlirValueGetType(mlirOperationGetResult(op, 0)));
+  for (int i = 0; i < mlirOperationGetNumOperands(op); i++)
+    row_major &=
+        i == MOE__MM_QB || moe__is_row_major(mlirValueGetType(mlirOperationGetOperand(op, i)));
+  if (!row_major)
+    return moe__error(op, "the kernel takes all tensors but qb row-major; remove their encoding");
+  if (!moe__is_column_major(qb))
+    return moe__error(op, "the kernel takes qb %s", qb_orders[moe__mm_case(op)]);
+  return moe__needs_multiple_of_16(op, "qa", qa, (int)mlirShapedTypeGetRank(qa) - 1) &&
+         moe__needs_multiple_of_16(op, "qb", qb, (int)mlirShapedTypeGetRank(qb) - 1);
+}
+
+/* What the op says; false after an error. */
+static bool read_op(moe__scaled_mm_t *s, MlirOperation op, int max_groups) {
+  moe__mm_scales_t scales[2];
+  s->which = moe__mm_case(op);
+  s->promoted = mlirStringRefEqual(moe__op_string(op, "accumulate"),
+                                   mlirStringRefCreateFromCString("promoted"));
+  s->offs_number = moe__mm_offs_operand(op);
+  s->bias_number = moe__mm_bias_operand(op);
+  s->out_number = (int)mlirOperationGetNumOperands(op);
+  s->out_type = mlirShapedTypeGetElementType(mlirValueGetType(mlirOperationGetResult(op, 0)));
+  if (s->bias_number >= 0)
+    s->bias_type =
+        mlirShapedTypeGetElementType(mlirValueGetType(mlirOperationGetOperand(op, s->bias_number)));
+  if (!moe__scaled_mm_has_kernel(op) ||
+      !moe__grouped_schedule_read(op, max_groups, s->promoted, s->which == MOE__GRADIENT,
+                                  &s->schedule))
+    return false;
+  for (int i = 0; i < 2; i++) {
+    MlirType type = mlirValueGetType(mlirOperationGetOperand(op, MOE__MM_SA + i));
+    bool is_one = i == 0 && s->which == MOE__FORWARD && mlirShapedTypeGetDimSize(type, 0) == 1;
+    bool of_experts = mlirShapedTypeGetRank(type) == 1 && (i == 1 || s->which != MOE__FORWARD);
+    scales[i] = is_one ? MOE__SCALE_OF_ALL : of_experts ? MOE__SCALE_OF_EXPERT : MOE__SCALE_OF_ROW;
+    s->operands[i].granularity = scales[i];
+    s->operands[i].element = moe__fp8_of(mlirValueGetType(mlirOperationGetOperand(op, i)));
+  }
+  s->side[0] = &s->operands[s->schedule.swap_operands ? MOE__MM_QB : MOE__MM_QA];
+  s->side[1] = &s->operands[s->schedule.swap_operands ? MOE__MM_QA : MOE__MM_QB];
+  s->side[0]->rows = MOE__MM_TILE_ROWS;
+  s->side[1]->rows = s->schedule.tile_n;
+  return true;
+}
+
+/* Makes the table of groups, in the first warp; the gradient's experts are ordered by all threads. */
+static void initialize_groups(moe__scaled_mm_t *s) {
+  moe__kernel_t *kernel = &s->kernel;
+  moe__builder_t *b = &kernel->builder;
+  MlirValue tokens = s->which == MOE__GRADIENT ? s->depth.value : s->rows.value;
+  moe__if_t scan = moe__if_begin(b, moe__ult(b, kernel->thread, moe__i32(b, MOE__WARP)), false);
+  moe__groups_initialize(&s->groups, s->offs, tokens, kernel->thread, s->status);
+  moe__if_end(b, &scan);
+  if (s->which != MOE__GRADIENT)
+    return;
+  moe__block_barrier(b);
+  moe__groups_sort(&s->groups);
+}
+
+/* No more blocks than tiles, where forward each token may be a group of its own; none for an
+ * empty result. */
+static void write_grid(const moe__scaled_mm_t *s, char *grid) {
+  char columns[MOE__EXPRESSION_SIZE], rows[MOE__EXPRESSION_SIZE], tiles[MOE__EXPRESSION_SIZE];
+  moe__expression_ceildiv(columns, s->columns.expression, s->operands[MOE__MM_QB].rows);
+  if (s->which == MOE__FORWARD) {
+    moe__expression_mul(tiles, 2, (const char *[]){s->rows.expression, columns});
+  } else {
+    moe__expression_ceildiv(rows, s->rows.expression, s->operands[MOE__MM_QA].rows);
+    moe__expression_mul(tiles, 3, (const char *[]){s->experts.expression, rows, columns});
+  }
+  moe__expression_min(grid, tiles, "\"num_sms\"");
+}
+
+bool moe__lower_scaled_mm(MlirOperation function, MlirOperation op, MlirBlock gpu_module_body) {
+  moe__scaled_mm_t s = {0};
+  int max_groups = moe__max_groups(op, moe__mm_offs_operand(op));
+  if (!read_op(&s, op, max_groups))
+    return false;
+  moe__kernel_t *kernel = &s.kernel;
+  moe__builder_t *b = &kernel->builder;
+  moe__kernel_begin(kernel, mlirOperationGetContext(op), mlirOperationGetLocation(op),
+                    MOE__MM_THREADS + WARPGROUP, 1);
+  add_parameters(&s, op);
+  add_requirements(&s, op);
+  moe__kernel_prologue(kernel);
+  moe__kernel_await_launches(kernel);
+  s.ring = moe__ring_create(kernel, s.schedule.stages,
+                            (MOE__MM_TILE_ROWS + s.schedule.tile_n) * MOE__MM_DEPTH);
+  moe__mm_epilogue_reserve(&s);
+  if (s.offs_number >= 0)
+    s.groups = moe__groups_create(kernel, max_groups, s.experts.value, s.operands[MOE__MM_QA].rows,
+                                  moe__ceil_div(b, s.columns.value, s.operands[MOE__MM_QB].rows),
+                                  s.schedule.band);
+
+  MlirValue loader = moe__i32(b, MOE__MM_THREADS);
+  MlirValue is_first_loader = moe__eq(b, kernel->thread, loader);
+  moe__if_t setup = moe__if_begin(b, is_first_loader, false);
+  moe__tma_prefetch_map(b, s.operands[MOE__MM_QA].map);
+  moe__tma_prefetch_map(b, s.operands[MOE__MM_QB].map);
+  moe__ring_initialize(kernel, &s.ring, MOE__MM_THREADS / MOE__WARP);
+  moe__if_end(b, &setup);
+  if (s.offs_number >= 0)
+    initialize_groups(&s);
+  moe__block_barrier(b);
+
+  moe__if_t role = moe__if_begin(b, moe__ult(b, kernel->thread, loader), true);
+  moe__registers_increase(b, MULTIPLIER_REGISTERS);
+  multiply_tiles(&s);
+  moe__else(b, &role);
+  moe__registers_decrease(b, LOADER_REGISTERS);
+  moe__if_t one_lane = moe__if_begin(b, is_first_loader, false);
+  load_tiles(&s);
+  moe__if_end(b, &one_lane);
+  moe__if_end(b, &role);
+  char grid[MOE__EXPRESSION_SIZE];
+  write_grid(&s, grid);
+  moe__kernel_end(kernel, gpu_module_body, moe__symbol(function),
+                  (const char *const[]){grid, "1", "1"});
+  return true;
+}

@@ -1,0 +1,126 @@
+/* ScaledMm.h - the kernel of scaled_grouped_mm.scaled_mm under construction: what its parts share.
+ *
+ * ScaledMm.c has the kernel: parameters, tiles, the loading warpgroup. Multiply.c has the products of
+ * the multiplying warpgroups, Epilogue.c what follows them.
+ *
+ * Two operands meet in a tile. Of one, 128 rows are the rows of the tile, 64 for each warpgroup; of the
+ * other, tile_n are its columns. The rows are those of qa, unless the schedule swaps the operands: then
+ * tokens are columns, of which a tile may have as few as 16, and the tile is transposed when it is
+ * stored.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#ifndef MOE_PASSES_SCALED_GROUPED_MM_SCALED_MM_H
+#define MOE_PASSES_SCALED_GROUPED_MM_SCALED_MM_H
+
+#include "lib/Builder/Shapes.h"
+#include "lib/Kernel/Async.h"
+#include "lib/Kernel/Groups.h"
+#include "lib/Kernel/Tiles.h"
+#include "lib/Kernel/Wgmma.h"
+#include "passes/Schedule.h"
+
+#define MOE__MM_TILE_ROWS 128
+#define MOE__MM_WARPGROUPS 2 /* that multiply, 64 rows each */
+#define MOE__MM_THREADS 256  /* of them */
+#define MOE__MM_DEPTH 128 /* of the reduction in a stage: FP8 elements in a row of shared memory */
+
+/* Named barriers: of all multiplying threads, and of each of their warpgroups. */
+#define MOE__MM_CLEARED_BARRIER 1
+#define MOE__MM_WARPGROUP_BARRIER 2
+
+/* The first operands of the op, which are numbers of the tensors in the kernel's record too. */
+enum { MOE__MM_QA, MOE__MM_QB, MOE__MM_SA, MOE__MM_SB };
+
+/* How many scales an operand has: one, one for each expert, one for each of its rows. */
+typedef enum moe__mm_scales_t {
+  MOE__SCALE_OF_ALL,
+  MOE__SCALE_OF_EXPERT,
+  MOE__SCALE_OF_ROW
+} moe__mm_scales_t;
+
+/* qa or qb. Its rows are those of out if it is qa, and the columns of out if it is qb. */
+typedef struct moe__mm_operand_t {
+  int rows; /* in a tile */
+  moe__fp8_t element;
+  MlirValue map;
+  int map_rank;
+  moe__mm_scales_t granularity;
+  MlirValue scales; /* !llvm.ptr<1> */
+} moe__mm_operand_t;
+
+typedef struct moe__scaled_mm_t {
+  moe__kernel_t kernel;
+  moe__grouped_schedule_t schedule;
+  moe__mm_case_t which;
+  bool promoted;
+  moe__mm_operand_t operands[2];            /* qa, qb */
+  moe__mm_operand_t *side[2];               /* those whose rows are the tile's rows, its columns */
+  moe__extent_t experts, columns;           /* of out; experts: groups, batches */
+  moe__extent_t rows;                       /* of out: tokens, or of an expert if not forward */
+  moe__extent_t depth;                      /* of the reduction; of the gradient all tokens */
+  int offs_number, bias_number, out_number; /* of the tensors; -1 where there is none */
+  MlirValue offs, status, bias, out;        /* !llvm.ptr<1> */
+  MlirType out_type, bias_type;             /* of elements */
+  moe__groups_t groups;                     /* not of batched products */
+  moe__ring_t ring;
+  /* Offsets in shared memory: for each warp a part to bring results in order, for each warpgroup the
+   * scales and the bias of its columns. */
+  int32_t staging, column_scales, column_bias;
+} moe__scaled_mm_t;
+
+/* Where a multiplying thread stands. */
+typedef struct moe__mm_position_t {
+  MlirValue warpgroup, lane;
+  MlirValue warp_row; /* in the tile: the first of the warp's 16 rows */
+  MlirValue row;      /* and the first of the lane's two rows, 8 apart */
+} moe__mm_position_t;
+
+/* What a tile sums over: `blocks` blocks of 128 from `first`, of which [start, end) counts. */
+typedef struct moe__mm_reduction_t {
+  MlirValue first, blocks; /* i32 */
+  MlirValue start, end;    /* i32; null but for the gradient */
+} moe__mm_reduction_t;
+
+moe__mm_reduction_t moe__mm_reduction(moe__scaled_mm_t *s, const moe__group_tile_t *tile);
+
+/* Where block number `index` starts in the reduction. */
+MlirValue moe__mm_block_at(moe__scaled_mm_t *s, const moe__mm_reduction_t *reduction,
+                           MlirValue index);
+
+/* ---- Multiply.c ---- */
+
+/* Multiplies a tile: over all of the reduction in the tensor core's own accumulator, or in sums of
+ * 128 that are added in registers. between: is called while the first product runs. */
+void moe__mm_multiply(moe__scaled_mm_t *s, const moe__mm_position_t *self,
+                      const moe__mm_reduction_t *reduction, moe__cursor_t cursor,
+                      void (*between)(void *user), void *user,
+                      MlirValue registers[MOE__WGMMA_MAX_N / 2]);
+
+/* The same for a warpgroup none of whose rows are stored: it only keeps up with the others. */
+void moe__mm_pass_over(moe__scaled_mm_t *s, const moe__mm_position_t *self,
+                       const moe__mm_reduction_t *reduction, moe__cursor_t cursor);
+
+/* ---- Epilogue.c ---- */
+
+typedef struct moe__mm_epilogue_t {
+  const moe__mm_position_t *self;
+  const moe__group_tile_t *tile;
+  MlirValue row_scale[2], row_bias[2]; /* f32, of the lane's two rows; bias only if swapped */
+  MlirValue column_scale;              /* f32, where all columns share it, else null */
+  MlirValue column_scales;             /* else !llvm.ptr<3>: tile_n of them */
+  MlirValue column_bias; /* !llvm.ptr<3>, if there is one and operands are not swapped */
+  MlirValue staging;     /* !llvm.ptr<3>: the warp's */
+} moe__mm_epilogue_t;
+
+/* Reserves shared memory. */
+void moe__mm_epilogue_reserve(moe__scaled_mm_t *s);
+
+/* Fetches the scales and the bias of a tile. */
+moe__mm_epilogue_t moe__mm_epilogue_prepare(moe__scaled_mm_t *s, const moe__mm_position_t *self,
+                                            const moe__group_tile_t *tile);
+
+/* Scales, adds the bias, rounds and stores what belongs to the group and to out. */
+void moe__mm_epilogue_store(moe__scaled_mm_t *s, const moe__mm_epilogue_t *epilogue,
+                            const MlirValue registers[MOE__WGMMA_MAX_N / 2]);
+
+#endif /* MOE_PASSES_SCALED_GROUPED_MM_SCALED_MM_H */
