@@ -107,31 +107,61 @@ static void run_slice(void *context, int64_t slice) {
 
 typedef struct judging_t {
   moe__launch_t *launch;
-  moe_ref_score_t *scores; /* of each slice */
+  const moe_ref_tensor_t *factors; /* what the operands were before they were quantized, or NULL */
+  moe_ref_score_t *scores, *qualities; /* of each slice */
 } judging_t;
 
 static void judge_slice(void *context, int64_t slice) {
   judging_t *judging = context;
-  if (judging->launch->op->judge(judging->launch, slice, &judging->scores[slice]) != MOE_REF_OK)
+  const moe__launch_t *launch = judging->launch;
+  moe_ref_status_t status = launch->op->judge(launch, slice, &judging->scores[slice]);
+  if (!status && judging->factors)
+    status = launch->op->compare(launch, judging->factors, slice, &judging->qualities[slice]);
+  if (status != MOE_REF_OK)
     atomic_store(&judging->launch->failed, 1);
+}
+
+/* Finds what an operand of launch number `number` was before an earlier launch quantized it. */
+static bool find_unquantized(const moe__call_t *call, const moe__tensor_t *results,
+                             const moe__tensor_t *temporaries, int number, int operand,
+                             moe_ref_tensor_t *out) {
+  const moe_rt_launch_info_t *launches = call->function->launches;
+  const moe_rt_operand_t *wanted = &launches[number].operands[operand];
+  for (int i = 0; i < number; i++)
+    for (int j = 0; j < launches[i].result_count; j++) {
+      moe__launch_t maker = {0};
+      if (strcmp(launches[i].results[j], wanted->tensor) ||
+          bind_tensors(&maker, &launches[i], call, results, temporaries))
+        continue;
+      const int from = maker.op->quantized_from ? maker.op->quantized_from(&maker, j) : -1;
+      if (from >= 0)
+        *out = permuted(&maker.tensors[from], wanted->permutation);
+      return from >= 0;
+    }
+  return false;
 }
 
 /* Judges what was found as the launch's result, if it is a result of the function. */
 static int judge(moe__launch_t *launch, const moe_rt_launch_info_t *info, const moe__call_t *call,
-                 const moe__tensor_t *found, int threads, moe__judgment_t *judgments) {
+                 const moe__tensor_t *found, const moe_ref_tensor_t *factors, int threads,
+                 moe__judgment_t *judgments) {
   const moe__tensor_t *result = find(found, call->function->result_count, info->results[0]);
   if (!result)
     return MOE__OK;
   moe__judgment_t *judgment = &judgments[result - found];
-  judging_t judging = {launch, calloc((size_t)launch->slices, sizeof *judging.scores)};
-  if (!judging.scores)
+  moe_ref_score_t *scores = calloc(2 * (size_t)launch->slices, sizeof *scores);
+  if (!scores)
     return moe__input_error("out of memory");
+  judging_t judging = {launch, factors, scores, scores + launch->slices};
   launch->tensors[launch->operand_count] = moe__tensor_view(result);
   moe__parallel("judging by the C reference", threads, launch->slices, judge_slice, &judging);
   judgment->is_product = true;
-  for (int64_t i = 0; i < launch->slices; i++)
+  judgment->is_quantized = factors != NULL;
+  for (int64_t i = 0; i < launch->slices; i++) {
     moe_ref_score_add(&judgment->score, &judging.scores[i]);
-  free(judging.scores);
+    moe_ref_score_add(&judgment->quality, &judging.qualities[i]);
+  }
+  free(scores);
   return atomic_load(&launch->failed) ? refused(info) : MOE__OK;
 }
 
@@ -170,8 +200,12 @@ int moe__reference_judge(const moe__call_t *call, moe__tensor_t *results,
       rc = refused(info);
     if (!rc && found && launch.op->written_rows)
       judge_rows(&launch, info, call, found, judgments);
-    if (!rc && found && launch.op->judge)
-      rc = judge(&launch, info, call, found, threads, judgments);
+    if (!rc && found && launch.op->judge) {
+      moe_ref_tensor_t factors[2];
+      const bool are_known = find_unquantized(call, results, temporaries, i, 0, &factors[0]) &&
+                             find_unquantized(call, results, temporaries, i, 1, &factors[1]);
+      rc = judge(&launch, info, call, found, are_known ? factors : NULL, threads, judgments);
+    }
   }
   moe__tensors_free(temporaries, function->temporary_count);
   return rc;
@@ -202,6 +236,7 @@ int moe__reference_use(const moe__call_t *call, const moe_rt_tensor_info_t *argu
       *out_use = use;
       for (int d = 0; d < argument->rank; d++)
         out_use->cell[info->operands[j].permutation[d]] = use.cell[d];
+      out_use->nan_dimension = info->operands[j].permutation[use.nan_dimension];
       return MOE__OK;
     }
   }
