@@ -1,191 +1,431 @@
 #!/usr/bin/env python3
 """Grouped FP8 products beside PyTorch's, in one process: correctness on exact inputs, then TFLOP/s.
 
-    bench/gpu compile                                      where LLVM is
-    bench/compare_torch.py build/bundles out.json          where a Hopper GPU and PyTorch are
+    bench/gpu compile product                                                  where LLVM is
+    bench/compare_torch.py build/bundles out.json [--only PATTERN] [--seconds N]   where a Hopper GPU and PyTorch are
+
+Tasks have names such as "check forward ...", "forward 16384 8192 5120 8 equal", "dgrad ...", "wgrad ...", "batched ..." and "small ...";
+--list prints them, --only takes those that a regular expression is found in. After --seconds no other task begins. One that fails is
+reported and the others go on; the exit code is 1 then.
 
 Each product is captured in a CUDA graph, so that the host is not measured; the candidates of a row take turns, and a row's figures
-are medians. Ratios of one run can be compared, absolute figures of two runs cannot: the chip is limited by power.
+are medians. Ratios of one run can be compared, absolute figures of two runs cannot: the chip is limited by power. Candidates are ours
+and torch._scaled_grouped_mm, each with fast and promoted sums; torch._grouped_mm in bf16; and, for the same M, N and K without groups,
+torch._scaled_mm with one scale for a tensor or one for each row. MHz and W are those of ours and torch's with fast sums, each repeated
+for a while.
+
+The rows "small" are bound by reading the weights. Their time is compared with that of reading the weights once, at the bandwidth of a
+device copy of as many bytes, which is measured with them; L2 is cleared before each.
 
 SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
+import argparse
 import json
 import pathlib
+import re
 import statistics
+import subprocess
 import sys
+import time
+import traceback
 
 import torch
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "examples"))
 from launch_from_pytorch import Bundle  # noqa: E402
-from torch_timing import EDGE_SIZES, group_ends, times  # noqa: E402
+from products import BENCH, SMALL, small_name  # noqa: E402
+from torch_timing import EDGE_SIZES, captured, clearing_l2, group_ends, times  # noqa: E402
 
-# (M, N, K, E), all compute-bound.
-SHAPES = [
-    (16384, 8192, 5120, 4),
-    (16384, 8192, 5120, 8),
-    (32768, 4096, 7168, 4),
-    (32768, 4096, 7168, 8),
-    (32768, 7168, 2048, 4),
-    (32768, 7168, 2048, 8),
-    (98304, 2816, 2048, 8),
-    (98304, 2048, 1408, 8),
-]
+FP8, BF16 = torch.float8_e4m3fn, torch.bfloat16
+SUMS = ("fast", "promoted")
+CHECKED = [(2048, 1024, 512, 8), (2048, 528, 1040, 12), (700, 256, 64, 24), (4096, 512, 256, 256), (512, 256, 128, 1)]
+CHECKED_GRADIENTS = [(2048, 1024, 512, 8), (2048, 200, 272, 12), (1024, 128, 64, 24), (512, 256, 128, 1)]
+KINDS = ("equal", "ragged", "edge", "one")
+LIKE_TORCH = 0.02  # the largest part of the norm that two right results differ by
+BUSY_SECONDS = 0.3  # until clocks are read
 
 
-def exact_operands(m, n, k, experts):
-    """Operands whose sums are exact in any order."""
+class Run:
+    """What all tasks share: bundles, and the rows so far; whether clocks are read."""
 
-    def integers(*shape):
-        return torch.randint(-2, 3, shape, device="cuda").float().to(torch.float8_e4m3fn)
+    def __init__(self, folder, clocks):
+        self.folder, self.clocks, self.bundles, self.rows = pathlib.Path(folder), clocks, {}, []
 
-    def powers(*shape):
-        return 2.0 ** torch.randint(-2, 3, shape, device="cuda").float()
+    def bundle(self, name):
+        if name not in self.bundles:
+            self.bundles[name] = Bundle(self.folder / name)
+        return self.bundles[name]
 
-    return integers(m, k), integers(experts, n, k).transpose(1, 2), powers(m), powers(experts, n)
+
+# ---- Operands: a (M,K), b (E,K,N) column-major and their scales; of a gradient (N,M), (M,K) column-major ----
 
 
-def random_operands(m, n, k, experts):
-    b = torch.cat([torch.randn(1, n, k, device="cuda").to(torch.float8_e4m3fn) for _ in range(experts)])
-    return (
-        torch.randn(m, k, device="cuda").to(torch.float8_e4m3fn),
-        b.transpose(1, 2),
-        torch.rand(m, device="cuda") + 0.1,
-        torch.rand(experts, n, device="cuda") + 0.1,
+def integers(*shape):
+    """Of these the sums are exact in any order."""
+    return torch.randint(-2, 3, shape, device="cuda").float().to(FP8)
+
+
+def powers(*shape):
+    return 2.0 ** torch.randint(-2, 3, shape, device="cuda").float()
+
+
+def normal(*shape):
+    return torch.randn(shape, device="cuda").to(FP8)
+
+
+def scales(*shape):
+    return torch.rand(shape, device="cuda") + 0.1
+
+
+def weights(values, n, k, experts):
+    """Expert by expert: the values before they are cast take four times the memory."""
+    return torch.cat([values(1, n, k) for _ in range(experts)]).transpose(1, 2)
+
+
+# ---- Checks ----
+
+
+def check_forward(run, accumulate, shape, kind):
+    m, n, k, experts = shape
+    a, b, sa, sb = integers(m, k), weights(integers, n, k, experts), powers(m), powers(experts, n)
+    ends = group_ends(kind, m, experts)
+    rows = int(ends[-1])
+    a.view(torch.uint8)[rows:] = 0x7F  # what must not be read is NaN
+    expected = torch.zeros(m, n, device="cuda", dtype=BF16)
+    start = 0
+    for e, end in enumerate(ends.tolist()):
+        group = slice(start, end)
+        expected[group] = (sb[e] * (sa[group, None] * (a[group].float() @ b[e].float()))).to(BF16)
+        start = end
+    bundle = run.bundle(f"product-forward-{accumulate}")
+    for _ in range(2):
+        (out,) = bundle(a, b, sa, sb, ends)
+        assert torch.equal(out[:rows].view(torch.int16), expected[:rows].view(torch.int16)), "the bits differ"
+
+
+def check_gradient(run, accumulate, shape, kind):
+    """NaN in every token that is in no group, and in a group of one token between two others."""
+    m, n, k, experts = shape
+    ends = group_ends(kind, m, experts)
+    a, b = integers(n, m), integers(k, m).t()
+    sa, sb = powers(experts, n), powers(experts, k)
+    a.view(torch.uint8)[:, int(ends[-1]) :] = 0x7F
+    b.view(torch.uint8)[int(ends[-1]) :] = 0x7F
+    if kind == "edge":
+        a.view(torch.uint8)[:, int(ends[0])] = 0x7F
+        b.view(torch.uint8)[int(ends[0])] = 0x7F
+    (out,) = run.bundle(f"product-gradient-{accumulate}")(a, b, sa, sb, ends)
+    start = 0
+    for e, end in enumerate(ends.tolist()):
+        expected = (sb[e] * (sa[e][:, None] * (a[:, start:end].float() @ b[start:end].float()))).to(BF16)
+        same = out[e].view(torch.int16) == expected.view(torch.int16)
+        both_nan, zero = out[e].isnan() & expected.isnan(), (out[e] == 0) & (expected == 0)
+        assert bool((same | both_nan | zero).all()), f"the bits of expert {e} differ"
+        start = end
+
+
+def check_like(ours, theirs, rows):
+    """At shapes too large for an exact check: the norm of what differs."""
+    ours, theirs = ours[:rows], theirs[:rows]
+    differing = sum(float((x.float() - y.float()).square().sum()) for x, y in zip(ours.split(4096), theirs.split(4096)))
+    norm = sum(float(y.float().square().sum()) for y in theirs.split(4096))
+    assert differing <= LIKE_TORCH**2 * norm, f"differs from torch's by {(differing / norm) ** 0.5:.4f} of its norm"
+
+
+# ---- Candidates ----
+
+
+def usable(candidates):
+    """Those of name and function that can be called and captured; torch has not all of them for all shapes."""
+    found = {}
+    for name, function in candidates.items():
+        try:
+            captured(function)
+            torch.cuda.synchronize()
+            found[name] = function
+        except (RuntimeError, TypeError, ValueError, AttributeError, NotImplementedError) as error:
+            if name.startswith("ours"):
+                raise
+            print(f"    without {name}: {str(error).strip().splitlines()[0][:120]}")
+    return found
+
+
+def dense(m, n, k):
+    """Without groups."""
+    a, b = normal(m, k), normal(n, k).t()
+    one, sa, sb = torch.ones((), device="cuda"), scales(m, 1), scales(1, n)
+
+    def product(sa, sb, fast):
+        return torch._scaled_mm(a, b, scale_a=sa, scale_b=sb, out_dtype=BF16, use_fast_accum=fast)
+
+    return {
+        "dense tensor fast": lambda: product(one, one, True),
+        "dense tensor promoted": lambda: product(one, one, False),
+        "dense row fast": lambda: product(sa, sb, True),
+        "dense row promoted": lambda: product(sa, sb, False),
+    }
+
+
+def grouped(run, name, a, b, sa, sb, ends):
+    """Ours and torch's; torch wants the scales of a gradient flat."""
+    flat = (sa.flatten(), sb.flatten()) if name == "gradient" else (sa, sb)
+    tail = () if ends is None else (ends,)
+    candidates = {f"ours {sums}": lambda sums=sums: run.bundle(f"product-{name}-{sums}")(a, b, sa, sb, *tail)[0] for sums in SUMS}
+    for sums in SUMS:
+        candidates[f"torch {sums}"] = lambda sums=sums: torch._scaled_grouped_mm(
+            a, b, *flat, offs=ends, out_dtype=BF16, use_fast_accum=sums == "fast"
+        )
+    return candidates
+
+
+def grouped_bf16(a, b, ends):
+    """b is column-major: its transpose is contiguous."""
+    wide_a, wide_b = a.to(BF16), b.transpose(-2, -1).to(BF16).transpose(-2, -1)
+    return {"torch bf16": lambda: torch._grouped_mm(wide_a, wide_b, offs=ends, out_dtype=BF16)}
+
+
+# ---- Clocks ----
+
+
+def read_clocks():
+    """MHz and W, by NVML where it is there, else by nvidia-smi; None where neither is."""
+    try:
+        import pynvml
+
+        pynvml.nvmlInit()
+        device = pynvml.nvmlDeviceGetHandleByIndex(0)
+        return pynvml.nvmlDeviceGetClockInfo(device, pynvml.NVML_CLOCK_SM), pynvml.nvmlDeviceGetPowerUsage(device) / 1000
+    except Exception:  # whatever is missing
+        pass
+    try:
+        query = ["nvidia-smi", "-i", "0", "--query-gpu=clocks.sm,power.draw", "--format=csv,noheader,nounits"]
+        clock, power = subprocess.run(query, capture_output=True, text=True, timeout=10, check=True).stdout.split(",")
+        return int(clock), float(power)
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return None
+
+
+def clocks_of(function, seconds):
+    """What they are while the function, which takes so long, is repeated."""
+    graph, _ = captured(function)
+    for _ in range(max(1, int(2 * BUSY_SECONDS / seconds))):
+        graph.replay()
+    time.sleep(BUSY_SECONDS)
+    clocks = read_clocks()
+    torch.cuda.synchronize()
+    return clocks
+
+
+# ---- Rows ----
+
+
+def measure(run, what, shape, kind, candidates, rows):
+    """One row. rows: of the results that are written."""
+    m, n, k, _ = shape
+    functions = usable(candidates)
+    if "torch fast" in functions:
+        check_like(functions["ours fast"](), functions["torch fast"](), rows)
+    seconds = dict(zip(functions, times(list(functions.values()))))
+    rates = {name: 2e-12 * m * n * k / each for name, each in seconds.items()}
+    clocks = {}
+    if run.clocks:
+        clocks = {name: clocks_of(functions[name], seconds[name]) for name in ("ours fast", "torch fast") if name in functions}
+    run.rows.append(dict(what=what, shape=shape, groups=kind, rates=rates, clocks=clocks))
+    print_row(what, shape, kind, rates, clocks)
+
+
+def ratio(rates, sums):
+    return f"{rates[f'ours {sums}'] / rates[f'torch {sums}']:.3f}" if f"torch {sums}" in rates else "-"
+
+
+COLUMNS = ["torch bf16", "dense tensor fast", "dense tensor promoted", "dense row fast", "dense row promoted"]
+
+
+def print_header():
+    print(
+        f"{'':7} {'M N K E':>20} {'groups':>6} |  fast: torch  ours  ratio | promoted: torch  ours  ratio |"
+        "  bf16 | dense: tensor fast, promoted, row fast, promoted | MHz W: ours, torch"
     )
 
 
-def expected(a, b, sa, sb, ends, out):
-    start = 0
-    for e, end in enumerate(ends.tolist()):
-        rows = slice(start, end)
-        out[rows] = (sb[e] * (sa[rows, None] * (a[rows].float() @ b[e].float()))).to(torch.bfloat16)
-        start = end
+def print_row(what, shape, kind, rates, clocks):
+    def rate(name, width):
+        return f"{rates[name]:{width}.0f}" if name in rates else "-".rjust(width)
 
-
-def check(bundle, m, n, k, experts, kind):
-    a, b, sa, sb = exact_operands(m, n, k, experts)
-    ends = group_ends(kind, m, experts)
-    rows = int(ends[-1])
-    # What must not be read is NaN: tokens past the last group.
-    a.view(torch.uint8)[rows:] = 0x7F
-    reference = torch.zeros(m, n, device="cuda", dtype=torch.bfloat16)
-    expected(a, b, sa, sb, ends, reference)
-    (out,) = bundle(a, b, sa, sb, ends)
-    assert torch.equal(out[:rows].view(torch.int16), reference[:rows].view(torch.int16)), (m, n, k, experts, kind)
-    (again,) = bundle(a, b, sa, sb, ends)
-    assert torch.equal(out[:rows].view(torch.int16), again[:rows].view(torch.int16)), "two runs differ"
-
-
-def check_gradient(bundle, m, n, k, experts, kind):
-    """qa (N,M) times qb (M,K) over the tokens of each group; NaN in every token that is in no group."""
-
-    def integers(*shape):
-        return torch.randint(-2, 3, shape, device="cuda").float().to(torch.float8_e4m3fn)
-
-    def powers(*shape):
-        return 2.0 ** torch.randint(-2, 3, shape, device="cuda").float()
-
-    ends = group_ends(kind, m, experts)
-    a, b = integers(n, m), integers(k, m).t()
-    a.view(torch.uint8)[:, int(ends[-1]) :] = 0x7F
-    b.view(torch.uint8)[int(ends[-1]) :] = 0x7F
-    if kind == "edge":  # a group of one token, all NaN, between two others
-        start = int(ends[0])
-        a.view(torch.uint8)[:, start] = 0x7F
-        b.view(torch.uint8)[start] = 0x7F
-    sa, sb = powers(experts, n), powers(experts, k)
-    (out,) = bundle(a, b, sa, sb, ends)
-    start = 0
-    for e, end in enumerate(ends.tolist()):
-        product = a[:, start:end].float() @ b[start:end].float()
-        reference = (sb[e] * (sa[e][:, None] * product)).to(torch.bfloat16)
-        same = out[e].view(torch.int16) == reference.view(torch.int16)
-        both_nan = out[e].isnan() & reference.isnan()
-        zero = (out[e] == 0) & (reference == 0)
-        assert bool((same | both_nan | zero).all()), ("gradient", m, n, k, experts, kind, e)
-        start = end
-
-
-def geometric_mean(values):
-    return statistics.geometric_mean(values) if values else float("nan")
-
-
-def main():
-    folder = pathlib.Path(sys.argv[1])
-    torch.backends.cuda.matmul.allow_tf32 = False
-    bundles = {accumulate: Bundle(folder / f"grouped_product-{accumulate}") for accumulate in ("fast", "promoted")}
-    for bundle in bundles.values():
-        for shape in [(2048, 1024, 512, 8), (2048, 528, 1040, 12), (700, 256, 64, 24), (4096, 512, 256, 256), (512, 256, 128, 1)]:
-            for kind in ("equal", "ragged", "edge", "one"):
-                if kind != "edge" or sum(EDGE_SIZES[e % 12] for e in range(shape[3])) <= shape[0]:
-                    check(bundle, *shape, kind)
-    gradients = {accumulate: Bundle(folder / f"weight_gradient-{accumulate}") for accumulate in ("fast", "promoted")}
-    for bundle in gradients.values():
-        for shape in [(2048, 1024, 512, 8), (2048, 200, 272, 12), (1024, 128, 64, 24), (512, 256, 128, 1)]:
-            for kind in ("equal", "ragged", "edge", "one"):
-                check_gradient(bundle, *shape, kind)
-    print("exact inputs: every bit equal")
-
-    rows, ratios = [], {}
-    compare_forward(bundles, rows, ratios)
-    compare_gradient(gradients, rows, ratios)
-    for (what, accumulate, kind), values in ratios.items():
-        print(f"{what} {accumulate}, {kind} groups: geometric mean {geometric_mean(values):.3f}, least {min(values):.3f}")
-    if len(sys.argv) > 2:
-        pathlib.Path(sys.argv[2]).write_text(json.dumps(rows, indent=1))
-
-
-def compare(what, shape, kind, torch_product, bundles, arguments, rows, ratios):
-    """One row: torch fast and promoted, ours fast and promoted."""
-    m, n, k, experts = shape
-    functions = [lambda fast=fast: torch_product(fast) for fast in (True, False)]
-    functions += [lambda bundle=bundle: bundle(*arguments) for bundle in bundles.values()]
-    rates = [2e-12 * m * n * k / seconds for seconds in times(functions)]
-    fast, promoted = rates[2] / rates[0], rates[3] / rates[1]
-    ratios.setdefault((what, "fast", kind), []).append(fast)
-    ratios.setdefault((what, "promoted", kind), []).append(promoted)
-    rows.append(dict(what=what, shape=shape, groups=kind, torch=rates[:2], ours=rates[2:]))
+    words = " ".join(f"{mhz:.0f} {watts:.0f}" for mhz, watts in filter(None, clocks.values()))
     print(
-        f"{what:>8} {f'{m} {n} {k} {experts}':>20} {kind:>7}  {rates[0]:11.0f} {rates[1]:8.0f}   {rates[2]:10.0f}"
-        f"  {fast:.3f} {rates[3]:9.0f}  {promoted:.3f}",
+        f"{what:7} {' '.join(map(str, shape)):>20} {kind:>6} | {rate('torch fast', 12)} {rate('ours fast', 5)} {ratio(rates, 'fast'):>6} |"
+        f" {rate('torch promoted', 15)} {rate('ours promoted', 5)} {ratio(rates, 'promoted'):>6} |"
+        f" {rate(COLUMNS[0], 5)} | {rate(COLUMNS[1], 18)} {rate(COLUMNS[2], 9)} {rate(COLUMNS[3], 9)} {rate(COLUMNS[4], 9)} | {words}",
         flush=True,
     )
 
 
-def compare_forward(bundles, rows, ratios):
-    print(f"{'M N K E':>29} {'groups':>7}  torch: fast promoted   ours: fast  ratio  promoted  ratio")
-    for shape in SHAPES:
-        m, n, k, experts = shape
-        operands = random_operands(m, n, k, experts)
+def compare_forward(run, what, shape, kind):
+    """Of dgrad, N and K are exchanged: the gradients of tokens, (M,N), times weights, over N."""
+    m, n, k, experts = shape
+    out, depth = (n, k) if what == "forward" else (k, n)
+    ends = group_ends(kind, m, experts)
+    operands = normal(m, depth), weights(normal, out, depth, experts), scales(m), scales(experts, out)
+    candidates = grouped(run, "forward", *operands, ends) | grouped_bf16(*operands[:2], ends)
+    if kind == "equal":
+        candidates |= dense(m, out, depth)
+    measure(run, what, shape, kind, candidates, m)
+
+
+def compare_gradient(run, what, shape, kind):
+    m, n, k, experts = shape
+    ends = group_ends(kind, m, experts)
+    if kind == "ragged":  # torch takes multiples of 16 only
+        ends = torch.div(ends, 16, rounding_mode="floor").mul(16).to(torch.int32)
+    operands = normal(n, m), normal(k, m).t(), scales(experts, n), scales(experts, k)
+    candidates = grouped(run, "gradient", *operands, ends) | grouped_bf16(*operands[:2], ends)
+    measure(run, what, shape, kind, candidates, experts)
+
+
+def compare_batched(run, what, shape, kind):
+    m, n, k, experts = shape
+    a = normal(experts, m // experts, k)
+    operands = a, weights(normal, n, k, experts), scales(experts, m // experts), scales(experts, n)
+    measure(run, what, shape, kind, grouped(run, "batched", *operands, None), experts)
+
+
+def compare_small(run, what, shape, kind):
+    m, n, k, experts = shape
+    ends = group_ends(kind, m, experts)
+    a, b, sa, sb = normal(m, k), weights(normal, n, k, experts), scales(m), scales(experts, n)
+    candidates = {"ours static": lambda: run.bundle(small_name(shape))(a, b, sa, sb, ends)[0]}
+    candidates |= grouped(run, "forward", a, b, sa, sb, ends)
+    source = b.transpose(1, 2).view(torch.uint8)
+    target = torch.empty_like(source)
+    candidates["copy"] = lambda: target.copy_(source)
+    functions = usable(candidates)
+    if "torch fast" in functions:
+        check_like(functions["ours static"](), functions["torch fast"](), m)
+    seconds = dict(zip(functions, times(list(functions.values()), clearing_l2())))
+    floor = seconds["copy"] / 2  # the copy reads and writes
+    fractions = {name: floor / each for name, each in seconds.items() if name != "copy"}
+    run.rows.append(dict(what=what, shape=shape, groups=kind, seconds=seconds, fractions=fractions))
+    print(
+        f"{what:7} {' '.join(map(str, shape)):>20} {kind:>6} | weights once {floor * 1e6:.1f} us ({source.numel() / floor * 1e-12:.2f} TB/s) |",
+        ", ".join(f"{name} {seconds[name] * 1e6:.1f} us {fraction:.3f}" for name, fraction in fractions.items()),
+        flush=True,
+    )
+
+
+# ---- All of it ----
+
+
+def tasks():
+    """Names and functions of a run, what matters most first."""
+    listed = []
+
+    def add(what, function, shape, kind, *arguments):
+        listed.append((f"{what} {' '.join(map(str, shape))} {kind}", lambda run: function(run, *arguments, shape, kind)))
+
+    for sums in SUMS:
+        for shape in CHECKED:
+            for kind in KINDS:
+                if kind != "edge" or sum(EDGE_SIZES[e % len(EDGE_SIZES)] for e in range(shape[3])) <= shape[0]:
+                    add(f"check forward {sums}", check_forward, shape, kind, sums)
+        for shape in CHECKED_GRADIENTS:
+            for kind in KINDS:
+                add(f"check gradient {sums}", check_gradient, shape, kind, sums)
+    for what, function in (("forward", compare_forward), ("wgrad", compare_gradient), ("dgrad", compare_forward)):
+        for shape in BENCH:
+            for kind in ("equal", "ragged"):
+                add(what, function, shape, kind, what)
+    for shape in SMALL:
         for kind in ("equal", "ragged"):
-            ends = group_ends(kind, m, experts)
-
-            def product(fast):
-                return torch._scaled_grouped_mm(*operands, offs=ends, out_dtype=torch.bfloat16, use_fast_accum=fast)
-
-            compare("forward", shape, kind, product, bundles, (*operands, ends), rows, ratios)
-        del operands
+            add("small", compare_small, shape, kind, "small")
+    for shape in BENCH:
+        add("batched", compare_batched, shape, "equal", "batched")
+    return listed
 
 
-def compare_gradient(bundles, rows, ratios):
-    for shape in SHAPES:
-        m, n, k, experts = shape
-        a = torch.randn(n, m, device="cuda").to(torch.float8_e4m3fn)
-        b = torch.randn(k, m, device="cuda").to(torch.float8_e4m3fn).t()
-        sa, sb = torch.rand(experts, n, device="cuda") + 0.1, torch.rand(experts, k, device="cuda") + 0.1
+def perform(run, chosen, seconds):
+    """How many were done, and failed."""
+    begin, done, failed, header = time.monotonic(), 0, 0, False
+    for number, (name, function) in enumerate(chosen):
+        if seconds and time.monotonic() - begin > seconds:
+            print(f"no time is left for {len(chosen) - number} tasks, from '{name}' on")
+            break
+        done += 1
+        if not name.startswith("check") and not header:
+            print_header()
+            header = True
+        try:
+            function(run)
+        except Exception as error:  # the others go on
+            failed += 1
+            print(f"FAILED: {name}: {type(error).__name__}: {error}", flush=True)
+            traceback.print_exc()
+        torch.cuda.empty_cache()
+    return done, failed
+
+
+def mean(values):
+    values = list(values)
+    return f"{statistics.geometric_mean(values):.3f}, least {min(values):.3f}, of {len(values)} rows" if values else "no rows"
+
+
+def summarize(rows):
+    """Ratios to torch and to a product without groups; what ragged groups and the gradient cost."""
+    rates = {(row["what"], tuple(row["shape"]), row["groups"]): row["rates"] for row in rows if "rates" in row}
+    for what in ("forward", "dgrad", "wgrad", "batched"):
         for kind in ("equal", "ragged"):
-            ends = group_ends(kind, m, experts)
-            if kind == "ragged":  # torch takes multiples of 16 only
-                ends = torch.div(ends, 16, rounding_mode="floor").mul(16).to(torch.int32)
+            own = [r for (w, _, groups), r in rates.items() if (w, groups) == (what, kind)]
+            for sums in SUMS if own else ():
+                there = [r for r in own if f"torch {sums}" in r]
+                print(f"{what} {sums}, {kind} groups, to torch: {mean(r[f'ours {sums}'] / r[f'torch {sums}'] for r in there)}")
+                there = [r for r in own if f"dense row {sums}" in r]
+                if there:
+                    print(f"{what} {sums}, {kind} groups, to one group: {mean(r[f'ours {sums}'] / r[f'dense row {sums}'] for r in there)}")
+    for what in ("forward", "dgrad", "wgrad"):
+        pairs = [(rates.get((what, shape, "ragged")), rates.get((what, shape, "equal"))) for shape in BENCH]
+        print_pairs(f"{what}, ragged to equal groups", pairs)
+    for kind in ("equal", "ragged"):
+        pairs = [(rates.get(("wgrad", shape, kind)), rates.get(("forward", shape, kind))) for shape in BENCH]
+        print_pairs(f"wgrad to forward, {kind} groups", pairs)
+    for row in rows:
+        if "fractions" in row:
+            best = max((fraction, name) for name, fraction in row["fractions"].items() if name.startswith("ours"))
+            print(f"small {' '.join(map(str, row['shape']))} {row['groups']}: {best[0]:.3f} of the weights' time ({best[1]})")
 
-            def product(fast):
-                return torch._scaled_grouped_mm(
-                    a, b, sa.flatten(), sb.flatten(), offs=ends, out_dtype=torch.bfloat16, use_fast_accum=fast
-                )
 
-            compare("gradient", shape, kind, product, bundles, (a, b, sa, sb, ends), rows, ratios)
+def print_pairs(title, pairs):
+    for who in ("ours", "torch"):
+        for sums in SUMS:
+            name = f"{who} {sums}"
+            found = [x[name] / y[name] for x, y in pairs if x and y and name in x and name in y]
+            if found:
+                print(f"{title}, {name}: {mean(found)}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("bundles")
+    parser.add_argument("out", nargs="?", help="a JSON file of the rows")
+    parser.add_argument("--only", default="", help="a regular expression: tasks that it is found in")
+    parser.add_argument("--seconds", type=float, help="after which no other task begins")
+    parser.add_argument("--no-clocks", dest="clocks", action="store_false", help="leave MHz and W out, which take time")
+    parser.add_argument("--list", action="store_true", help="print the names of the tasks and do nothing")
+    options = parser.parse_args()
+    chosen = [task for task in tasks() if re.search(options.only, task[0])]
+    if options.list:
+        print(*(name for name, _ in chosen), sep="\n")
+        return 0
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.manual_seed(1)
+    run = Run(options.bundles, options.clocks)
+    done, failed = perform(run, chosen, options.seconds)
+    checks = sum(name.startswith("check") for name, _ in chosen[:done])
+    print(f"{done} of {len(chosen)} tasks done, {checks} of them checks of every bit; {failed} failed")
+    summarize(run.rows)
+    if options.out:
+        pathlib.Path(options.out).write_text(json.dumps(run.rows, indent=1))
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -4,8 +4,8 @@
     bench/gpu compile                                                       where LLVM is
     bench/compare_torch_quantizers.py build/bundles out.json [PATTERN]      where a Hopper GPU and PyTorch are
 
-All bundles of bench/variants.py that are there, and whose names match PATTERN, are compared with bench/torch_formulas.py on small
-shapes: random data, data with zeros, subnormals and extremes, and data with NaN and Inf. Each is captured in a CUDA graph that is
+All bundles of quantizers of bench/variants.py that are there, and whose names match PATTERN, are compared with
+bench/torch_formulas.py on small shapes: random data, data with zeros, subnormals and extremes, and data with NaN and Inf. Each is captured in a CUDA graph that is
 replayed twice on other data and compared with a launch of its own. Those of TIMED are timed beside PyTorch, eager and compiled,
 beside its bare cast, which has no scales and keeps the layout, and beside a device copy that moves as many bytes: all as CUDA
 graphs, in turns, with a cleared L2. PyTorch itself has no other kernel that quantizes to FP8 or MX.
@@ -45,6 +45,7 @@ TIMED = [
     ("fp8-row-tokens-row-bf16-f8E4M3FN", "131072x7168", 0),
     ("fp8-row-weights-col-bf16-f8E4M3FN", "8x8192x5120", 0),
     ("fp8-row-tokens-col-bf16-f8E4M3FN", "65536x5120", 8),
+    ("fp8-pair-tokens-bf16-f8E4M3FN", "65536x5120", 8),
     ("fp8-group-tokens-col-bf16-f8E4M3FN", "65536x5120", 8),
     ("fp8-tensor-tokens-row-bf16-f8E4M3FN", "32768x7168", 0),
     ("fp8-expert-weights-col-bf16-f8E4M3FN", "8x8192x5120", 0),
@@ -75,7 +76,7 @@ class Case:
             return torch.tensor(padded_ends(offs.tolist(), self.attributes["align"]), dtype=torch.int32, device=DEVICE)
         kind, shape = self.variant.operands[name], self.shapes[name]
         element = element_of(kind)
-        if name in ("x", "padded"):
+        if name in ("x", "y", "padded"):
             tensor = random_values(shape, data).to(element)
         elif element.itemsize == 1:
             tensor = random_bytes(shape, element, data)
@@ -103,7 +104,7 @@ class Case:
         ends = operands["offs"].tolist()
         if name == "padded":
             return padded_ends(ends, self.attributes["align"])[-1]
-        by_rows = ("q", "qt", "x", "s", "f") if "dual" in self.variant.op else ("q", "x")
+        by_rows = ("q", "qt", "x", "s", "f") if "dual" in self.variant.op else ("q", "qy", "x")
         return ends[-1] if name in by_rows else None
 
 
@@ -260,7 +261,7 @@ def copying(size):
 def time_case(name, shape, groups, bundle, with_compile):
     """A row of the table: median seconds of each candidate."""
     torch.manual_seed(1)
-    variant = variants.variants()[name]
+    variant = variants.quantizers()[name]
     case = Case(variant, shape, groups)
     arguments = case.arguments("random", "ragged")
     tensors, chain = case.tensors(arguments), case.chain(arguments)
@@ -273,7 +274,7 @@ def time_case(name, shape, groups, bundle, with_compile):
     del got, expected
     if function:
         candidates["compiled"] = lambda: function(*tensors)
-    if "dual" not in variant.op:
+    if not variant.op.endswith(("dual", "pair")):
         element = case.attributes["element"]
         candidates["cast"] = lambda: tensors[0].to(element)
     row["seconds"] = dict(zip(candidates, times(list(candidates.values()), clearing_l2())))
@@ -345,7 +346,7 @@ class Report:
 
 def check_all(report, folder, names):
     """Checks all bundles; gives those that could be loaded."""
-    table, bundles = variants.variants(), {}
+    table, bundles = variants.quantizers(), {}
     for name in names:
         bundle = report.attempt(name, Bundle, folder / name)
         if bundle is None:
@@ -387,7 +388,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=140, help="what is not begun by then is a failure (default: 140)")
     options = parser.parse_args()
     report = Report(options.seconds)
-    there = [name for name in variants.variants() if (options.bundles / name / "manifest.json").exists()]
+    there = [name for name in variants.quantizers() if (options.bundles / name / "manifest.json").exists()]
     names = [name for name in there if re.search(options.pattern, name)]
     if not names:
         sys.exit(f"{parser.prog}: no bundle of bench/variants.py in {options.bundles} matches {options.pattern}")

@@ -158,6 +158,19 @@ def cast_fp8_dual(x, factors, factors_t, ends=None, **attributes):
     return tuple(t for f, (group, axis) in pairs for t in cast_fp8(x, f, group, **axis, **attributes))
 
 
+def quantize_fp8_pair(x, y, ends, **attributes):
+    return tuple(t for z in (x, y) for t in quantize_fp8(z, ends, granularity="row", axis=0, **attributes))
+
+
+def scale_fp8_pair(x, y, ends, **attributes):
+    return tuple(t for z in (x, y) for t in scale_fp8(z, ends, granularity="row", axis=0, **attributes))
+
+
+def cast_fp8_pair(x, y, factors, factors_y, ends, **attributes):
+    pairs = ((x, factors), (y, factors_y))
+    return tuple(t for z, f in pairs for t in cast_fp8(z, f, ends, granularity="row", axis=0, **attributes))
+
+
 def dequantize_fp8(q, scales, ends=None, *, element, granularity, axis):
     return (scaled(q, scales, ends, granularity, axis, lambda product: product.to(element)),)
 
@@ -209,6 +222,6 @@ FORMULAS = {
     function.__name__: function
     for function in (
         quantize, quantize_dual, dequantize, scale_fp8, cast_fp8, quantize_fp8, scale_fp8_dual, cast_fp8_dual, quantize_fp8_dual,
-        dequantize_fp8, pack_scales, pad_groups, unpad_groups,
+        quantize_fp8_pair, scale_fp8_pair, cast_fp8_pair, dequantize_fp8, pack_scales, pad_groups, unpad_groups,
     )
 }  # fmt: skip

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The quantizers that bench/gpu compiles, checks and times: one line of the table each.
+"""The quantizers that bench/gpu compiles, checks and times: one line of the table each; and the products of products.py.
 
     bench/variants.py list                        their names
     bench/variants.py source NAME [SCHEDULE]      MLIR; SCHEDULE is the text of the attribute, without braces
@@ -10,6 +10,8 @@ All tensors have dynamic shapes, so that one compiled kernel does for every shap
 SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
 import sys
+
+from products import products
 
 # Shapes of x. Rank 3: expert weights (E,N,K); rank 2: tokens (M,K).
 CHECK = {
@@ -73,7 +75,7 @@ class Variant:
         """Lists of arguments, a call each."""
         if what == "bench" and not self.is_timed():
             return []
-        action = "--bench" if what == "bench" else "--check"
+        action = "--bench" if what == "bench" else "--check --edge-blocks"
         if self.grouped:
             cases = {"check": GROUPED_CHECK, "sanitize": GROUPED_SANITIZE, "bench": GROUPED_BENCH}[what]
             kinds = {"check": ["ragged", "equal", "edge"], "sanitize": ["edge"], "bench": ["equal", "ragged"]}[what]
@@ -134,6 +136,21 @@ def fp8_dual(rank, element, q, pow2=True, sanitize=False):
     return Variant("quantize_fp8_dual", operands, results, flags(pow2, sanitize))
 
 
+def pair_operands(element):
+    """x and y with other columns than x."""
+    return {"x": tensor(2, element), "y": tensor(2, element)}
+
+
+def y_shape(x, _):
+    return [x[0], -(-x[1] // 32) * 16]
+
+
+def fp8_pair(element, q, pow2=True, sanitize=False):
+    results = {"q": tensor(2, q, True), "s": tensor(2, "f32"), "qy": tensor(2, q, True), "sy": tensor(2, "f32")}
+    return Variant("quantize_fp8_pair", pair_operands(element) | {"offs": "tensor<?xi32>"}, results, flags(pow2, sanitize),
+                   shapes={"y": y_shape})
+
+
 def scale(granularity, rank, axis, element, q):
     """The first of the two passes of quantize_fp8 alone."""
     operands = {"x": tensor(rank, element)}
@@ -156,6 +173,14 @@ def scale_dual(rank, element, q):
     return Variant("scale_fp8_dual", operands, results, f'element = "{q}", {flags(True, False)}', ["s", "f", "st", "ft"])
 
 
+def scale_pair(element, q):
+    results = {}
+    for suffix in ("", "y"):
+        results |= {f"s{suffix}": tensor(2, "f32"), f"f{suffix}": tensor(2, "f32"), f"state{suffix}": "tensor<2x?x?xi32>"}
+    return Variant("scale_fp8_pair", pair_operands(element) | {"offs": "tensor<?xi32>"}, results,
+                   f'element = "{q}", {flags(True, False)}', ["s", "f", "sy", "fy"], shapes={"y": y_shape})
+
+
 def cast(granularity, rank, axis, element, q):
     """The second pass alone."""
     operands = {"x": tensor(rank, element)}
@@ -173,6 +198,13 @@ def cast_dual(rank, element, q):
         operands["offs"] = "tensor<?xi32>"
     return Variant("cast_fp8_dual", operands, {"q": tensor(rank, q), "qt": tensor(rank, q, True)}, "sanitize = false",
                    shapes={"f": lambda x, _: x[:-1], "ft": lambda x, groups: scale_shape("row", rank - 2, x, groups)})
+
+
+def cast_pair(element, q):
+    operands = pair_operands(element) | {"f": tensor(2, "f32"), "fy": tensor(2, "f32"), "offs": "tensor<?xi32>"}
+    return Variant("cast_fp8_pair", operands, {"q": tensor(2, q, True), "qy": tensor(2, q, True)}, "sanitize = false",
+                   shapes={"y": y_shape, "f": lambda x, groups: scale_shape("row", 0, x, groups),
+                           "fy": lambda x, groups: scale_shape("row", 0, y_shape(x, groups), groups)})
 
 
 def dequantize(rank, axis, element, q):
@@ -234,7 +266,7 @@ class Chain(Variant):
 """
 
 
-def variants():
+def quantizers():
     table = {}
     types = [("bf16", "f8E4M3FN"), ("f32", "f8E4M3FN"), ("bf16", "f8E5M2"), ("f32", "f8E5M2")]
     for element, q in types:
@@ -252,6 +284,7 @@ def variants():
                 granularity, rank, axis, element, q, pow2=not odd, sanitize=odd)
         for rank, name in ((3, "weights"), (2, "tokens")):
             table[f"fp8-dual-{name}-{suffix}"] = fp8_dual(rank, element, q, pow2=q == "f8E4M3FN", sanitize=q == "f8E5M2")
+        table[f"fp8-pair-tokens-{suffix}"] = fp8_pair(element, q, pow2=q == "f8E4M3FN", sanitize=q == "f8E5M2")
     for element, q in types:
         suffix = f"{element}-{q}"
         for rank, name in ((3, "weights"), (2, "tokens")):
@@ -274,7 +307,13 @@ def variants():
         for rank, name in ((3, "weights"), (2, "tokens")):
             table[f"scale-dual-{name}-{element}"] = scale_dual(rank, element, "f8E4M3FN")
             table[f"cast-dual-{name}-{element}"] = cast_dual(rank, element, "f8E4M3FN")
+        table[f"scale-pair-tokens-{element}"] = scale_pair(element, "f8E4M3FN")
+        table[f"cast-pair-tokens-{element}"] = cast_pair(element, "f8E4M3FN")
     return table
+
+
+def variants():
+    return quantizers() | products()
 
 
 def main():

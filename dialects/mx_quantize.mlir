@@ -77,6 +77,23 @@ irdl.dialect @mx_quantize {
     irdl.attributes {"pow2" = %pow2, "sanitize" = %sanitize}
   }
 
+  // x, y, offs -> q, scales, q_y, scales_y: two quantize_fp8 with granularity "row" along dimension 0, of tensors with the same rows in
+  // the same groups, in the launches of one.
+  irdl.operation @quantize_fp8_pair {
+    %x = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %offs = irdl.base "!builtin.tensor"
+    %q = irdl.base "!builtin.tensor"
+    %scales = irdl.base "!builtin.tensor"
+    %q_y = irdl.base "!builtin.tensor"
+    %scales_y = irdl.base "!builtin.tensor"
+    %pow2 = irdl.base "#builtin.integer"
+    %sanitize = irdl.base "#builtin.integer"
+    irdl.operands(x: %x, y: %y, offs: %offs)
+    irdl.results(q: %q, scales: %scales, q_y: %q_y, scales_y: %scales_y)
+    irdl.attributes {"pow2" = %pow2, "sanitize" = %sanitize}
+  }
+
   // x [, offs] -> scales, factors, state: the first of the two passes of quantize_fp8. factors is what elements are multiplied by,
   // scales the inverse. state belongs to the kernel: zero before and after each call.
   irdl.operation @scale_fp8 {
@@ -138,6 +155,40 @@ irdl.dialect @mx_quantize {
     %sanitize = irdl.base "#builtin.integer"
     irdl.operands(x: %x, factors: %factors, factors_t: %factors_t, offs: optional %offs)
     irdl.results(q: %q, q_t: %q_t)
+    irdl.attributes {"sanitize" = %sanitize}
+  }
+
+  // The two passes of quantize_fp8_pair.
+  irdl.operation @scale_fp8_pair {
+    %x = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %offs = irdl.base "!builtin.tensor"
+    %scales = irdl.base "!builtin.tensor"
+    %factors = irdl.base "!builtin.tensor"
+    %state = irdl.base "!builtin.tensor"
+    %scales_y = irdl.base "!builtin.tensor"
+    %factors_y = irdl.base "!builtin.tensor"
+    %state_y = irdl.base "!builtin.tensor"
+    %pow2 = irdl.base "#builtin.integer"
+    %sanitize = irdl.base "#builtin.integer"
+    %element = irdl.base "#builtin.string"
+    irdl.operands(x: %x, y: %y, offs: %offs)
+    irdl.results(scales: %scales, factors: %factors, state: %state, scales_y: %scales_y, factors_y: %factors_y, state_y: %state_y)
+    irdl.attributes {"pow2" = %pow2, "sanitize" = %sanitize, "element" = %element}
+  }
+
+  // x, y, factors, factors_y, offs -> q, q_y
+  irdl.operation @cast_fp8_pair {
+    %x = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %factors = irdl.base "!builtin.tensor"
+    %factors_y = irdl.base "!builtin.tensor"
+    %offs = irdl.base "!builtin.tensor"
+    %q = irdl.base "!builtin.tensor"
+    %q_y = irdl.base "!builtin.tensor"
+    %sanitize = irdl.base "#builtin.integer"
+    irdl.operands(x: %x, y: %y, factors: %factors, factors_y: %factors_y, offs: %offs)
+    irdl.results(q: %q, q_y: %q_y)
     irdl.attributes {"sanitize" = %sanitize}
   }
 

@@ -19,6 +19,7 @@ import torch
 
 DTYPES = {
     "bf16": torch.bfloat16,
+    "f16": torch.float16,
     "f32": torch.float32,
     "f8E4M3FN": torch.float8_e4m3fn,
     "f8E5M2": torch.float8_e5m2,
@@ -43,7 +44,7 @@ def driver(name, *arguments):
 
 
 def evaluate(expression, values):
-    """The value of an expression; values: shape symbols and num_sms."""
+    """The value of an expression; values: shape symbols, num_sms and, in grids, num_clusters."""
     if isinstance(expression, int):
         return expression
     if isinstance(expression, str):
@@ -53,6 +54,23 @@ def evaluate(expression, values):
     if operator == "ceildiv":
         return -(-operands[0] // operands[1])
     return {"mul": math.prod, "add": sum, "min": min}[operator](operands)
+
+
+class LaunchConfig(ctypes.Structure):
+    """CUlaunchConfig."""
+
+    _fields_ = [("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint * 3), ("shared_memory", ctypes.c_uint),
+                ("stream", ctypes.c_void_p), ("attributes", ctypes.c_void_p), ("attribute_count", ctypes.c_uint)]
+
+
+def count_clusters(function, kernel):
+    """How many clusters of a kernel the device holds at once; the code says how large they are."""
+    if math.prod(kernel["cluster"]) == 1:
+        return 0
+    count = ctypes.c_int()
+    config = LaunchConfig(tuple(kernel["cluster"]), tuple(kernel["block"]), kernel["shared_memory"])
+    driver("cuOccupancyMaxActiveClusters", ctypes.byref(count), function, ctypes.byref(config))
+    return count.value
 
 
 def allocate(description, values):
@@ -116,7 +134,7 @@ class Bundle:
             function = ctypes.c_void_p()
             driver("cuModuleGetFunction", ctypes.byref(function), module, kernel["name"].encode())
             driver("cuFuncSetAttribute", function, MAX_DYNAMIC_SHARED_SIZE_BYTES, kernel["shared_memory"])
-            self.kernels[kernel["name"]] = (function, kernel)
+            self.kernels[kernel["name"]] = (function, kernel, count_clusters(function, kernel))
         self.num_sms = torch.cuda.get_device_properties(0).multi_processor_count
         self.zeroed = {}
 
@@ -166,8 +184,8 @@ class Bundle:
 
     def launch(self, launch, tensors, values):
         """An ordinary launch, also of one that may be programmatic: that is always right."""
-        kernel, description = self.kernels[launch["kernel"]]
-        grid = [evaluate(size, values) for size in launch["grid"]]
+        kernel, description, num_clusters = self.kernels[launch["kernel"]]
+        grid = [evaluate(size, values | {"num_clusters": num_clusters}) for size in launch["grid"]]
         if 0 in grid:
             return
         keep, addresses = [], []

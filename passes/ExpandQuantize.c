@@ -6,8 +6,9 @@
  *   scales, factors, state = mx_quantize.scale_fp8 x     reads x, finds the scales
  *   q                      = mx_quantize.cast_fp8 x, factors
  *
- * and quantize_fp8_dual the same with both directions in each pass. Along the last dimension, row by
- * row or in blocks of 128, one kernel does both, and the op stays.
+ * and quantize_fp8_dual the same with both directions in each pass, quantize_fp8_pair with both
+ * tensors. Along the last dimension, row by row or in blocks of 128, one kernel does both, and the op
+ * stays.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Builder/Builder.h"
@@ -17,12 +18,19 @@
 #include "mlir-c/BuiltinAttributes.h"
 #include "mlir-c/BuiltinTypes.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
+#define QUANTIZE "mx_quantize.quantize_fp8"
+
+static bool is_pair(MlirOperation op) {
+  return moe__op_is(op, QUANTIZE "_pair");
+}
+
 static bool takes_two_passes(MlirOperation op) {
-  if (moe__op_is(op, "mx_quantize.quantize_fp8_dual"))
+  if (moe__op_is(op, QUANTIZE "_dual") || is_pair(op))
     return true;
-  if (!moe__op_is(op, "mx_quantize.quantize_fp8"))
+  if (!moe__op_is(op, QUANTIZE))
     return false;
   moe__granularity_t granularity = moe__op_granularity(op);
   MlirType x = mlirValueGetType(mlirOperationGetOperand(op, 0));
@@ -50,21 +58,36 @@ static void copy_attributes(MlirOperation from, MlirOperation to, int count,
       moe__op_set_attribute(to, names[i], moe__op_attribute(from, names[i]));
 }
 
+/* What stands behind quantize_fp8 in the op's name, and behind the names of its passes: "", "_dual" or
+ * "_pair". */
+static const char *suffix_of(MlirOperation op) {
+  return is_pair(op) ? "_pair" : moe__op_is(op, QUANTIZE "_dual") ? "_dual" : "";
+}
+
 /* One schedule cannot be that of two kernels. */
 static bool has_no_schedule(MlirOperation op) {
+  const char *suffix = suffix_of(op);
   return mlirAttributeIsNull(moe__op_attribute(op, "schedule")) ||
          moe__error(op,
                     "'schedule' is that of one kernel, and this takes two passes; write "
-                    "mx_quantize.scale_fp8 and cast_fp8, or their dual ones, with a schedule each");
+                    "mx_quantize.scale_fp8%s and cast_fp8%s, with a schedule each",
+                    suffix, suffix);
 }
 
-/* Replaces op, whose results are q, scales of one direction or of two. */
+static MlirOperation create_pass(moe__builder_t *b, const char *name, MlirOperation op,
+                                 intptr_t result_count, const MlirType *results,
+                                 intptr_t operand_count, const MlirValue *operands) {
+  char full_name[64];
+  snprintf(full_name, sizeof full_name, "mx_quantize.%s%s", name, suffix_of(op));
+  return moe__op(b, full_name, result_count, results, operand_count, operands, NULL, 0, NULL);
+}
+
+/* Replaces op, whose results are q, scales of one direction or of two, or of each of two tensors. */
 static void expand(MlirOperation op) {
   moe__builder_t b = moe__builder_create(mlirOperationGetContext(op), mlirOperationGetLocation(op));
   b.block = mlirOperationGetBlock(op);
   b.before = op;
-  intptr_t directions = mlirOperationGetNumResults(op) / 2;
-  bool dual = directions == 2;
+  intptr_t directions = mlirOperationGetNumResults(op) / 2; /* or tensors */
   MlirType q_types[2] = {{NULL}}, scale_types[6] = {{NULL}};
   for (intptr_t i = 0; i < directions; i++) {
     q_types[i] = mlirValueGetType(mlirOperationGetResult(op, 2 * i));
@@ -72,24 +95,25 @@ static void expand(MlirOperation op) {
     scale_types[3 * i] = scale_types[3 * i + 1] = scales;
     scale_types[3 * i + 2] = state_type(scales);
   }
-  MlirValue x = mlirOperationGetOperand(op, 0), offs = moe__op_operand(op, 1);
-  bool grouped = !mlirValueIsNull(offs);
+  /* x, y in a pair, offs where there are groups. */
+  MlirValue operands[5];
+  intptr_t count = mlirOperationGetNumOperands(op), tensors = is_pair(op) ? 2 : 1;
+  for (intptr_t i = 0; i < count; i++)
+    operands[i] = mlirOperationGetOperand(op, i);
   MlirOperation scale =
-      moe__op(&b, dual ? "mx_quantize.scale_fp8_dual" : "mx_quantize.scale_fp8", 3 * directions,
-              scale_types, grouped ? 2 : 1, (MlirValue[]){x, offs}, NULL, 0, NULL);
+      create_pass(&b, "scale_fp8", op, 3 * directions, scale_types, count, operands);
   copy_attributes(op, scale, 4, (const char *const[]){"granularity", "axis", "pow2", "sanitize"});
   char *element = moe__type_text(mlirShapedTypeGetElementType(q_types[0]));
   moe__op_set_attribute(scale, "element", moe__attribute(b.context, "\"%s\"", element));
   free(element);
 
-  MlirValue operands[4] = {x};
-  intptr_t count = 1;
+  /* The factors come between the tensors and offs. */
+  for (intptr_t i = count; i > tensors; i--)
+    operands[i - 1 + directions] = operands[i - 1];
   for (intptr_t i = 0; i < directions; i++)
-    operands[count++] = mlirOperationGetResult(scale, 3 * i + 1);
-  if (grouped)
-    operands[count++] = offs;
-  MlirOperation cast = moe__op(&b, dual ? "mx_quantize.cast_fp8_dual" : "mx_quantize.cast_fp8",
-                               directions, q_types, count, operands, NULL, 0, NULL);
+    operands[tensors + i] = mlirOperationGetResult(scale, 3 * i + 1);
+  MlirOperation cast =
+      create_pass(&b, "cast_fp8", op, directions, q_types, count + directions, operands);
   copy_attributes(op, cast, 3, (const char *const[]){"granularity", "axis", "sanitize"});
   for (intptr_t i = 0; i < directions; i++) {
     mlirValueReplaceAllUsesOfWith(mlirOperationGetResult(op, 2 * i),

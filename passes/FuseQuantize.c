@@ -1,5 +1,6 @@
-/* FuseQuantize.c - turns transpose, quantize, transpose back into one quantize along another axis, and
- * two quantize of one tensor along its last two axes into one op that reads it once.
+/* FuseQuantize.c - turns transpose, quantize, transpose back into one quantize along another axis,
+ * two quantize of one tensor along its last two axes into one op that reads it once, and two
+ * quantize_fp8 of tensors whose rows are in the same groups into one op.
  *
  * Why: that is how people write it today, because their kernels quantize along the last axis only.
  * Each transpose is a copy of the whole tensor. One that moves nothing (lib/Builder/Views.h) stays
@@ -20,7 +21,15 @@
  *   q', s' = mx_quantize.quantize x, axis = last - 1   ->
  *
  * where both have the layouts of the kernels. One that has a schedule of its own is left alone. The
- * same with quantize_fp8, row by row, which becomes quantize_fp8_dual.
+ * same with quantize_fp8, row by row, which becomes quantize_fp8_dual. Then the operands of a weight
+ * gradient share their launches:
+ *
+ *   q, s   = mx_quantize.quantize_fp8 x, offs       q, s, q', s' = mx_quantize.quantize_fp8_pair x, y, offs
+ *   q', s' = mx_quantize.quantize_fp8 y, offs  ->
+ *
+ * with a scale for each group and column, where x and y are known to have as many rows: the sizes are
+ * static, or a product reduces both. The kernels of the pair refuse others, those of the two ops do
+ * not.
  *
  * Ops whose results nobody uses are removed afterwards: MLIR does not do it for ops defined in
  * IRDL.
@@ -147,20 +156,14 @@ static void fuse(MlirOperation op) {
 /* What is quantized in one direction, and the op that does both at once. */
 typedef struct kind_t {
   const char *one, *both;
-  int multiple; /* of which the last two dimensions are in the kernel */
-  int attribute_count;
-  const char *attributes[3]; /* that the two directions share */
-  const char *granularity;   /* NULL: it is none of its attributes */
+  int multiple;              /* of which the last two dimensions are in the kernel */
+  const char *attributes[2]; /* that are those of both; besides them there is the axis */
+  bool has_granularity;      /* and a granularity */
 } kind_t;
 
 static const kind_t KINDS[] = {
-    {"mx_quantize.quantize", "mx_quantize.quantize_dual", 32, 2, {"block", "mode"}, NULL},
-    {"mx_quantize.quantize_fp8",
-     "mx_quantize.quantize_fp8_dual",
-     16,
-     2,
-     {"pow2", "sanitize"},
-     "row"},
+    {"mx_quantize.quantize", "mx_quantize.quantize_dual", 32, {"block", "mode"}, false},
+    {"mx_quantize.quantize_fp8", "mx_quantize.quantize_fp8_dual", 16, {"pow2", "sanitize"}, true},
 };
 
 static const kind_t *kind_of(MlirOperation op) {
@@ -171,8 +174,7 @@ static const kind_t *kind_of(MlirOperation op) {
 }
 
 /* Which direction of the op that does both this one is: 0 along the last dimension, 1 along the one
- * before it; -1 where its kernel would not be one of these two. One that has a schedule or an
- * attribute of others is left alone. */
+ * before it; -1 where its kernel would not be one of these two. */
 static int direction_of(MlirOperation op, const kind_t *kind) {
   MlirType x = mlirValueGetType(mlirOperationGetOperand(op, 0));
   MlirType q = mlirValueGetType(mlirOperationGetResult(op, 0));
@@ -181,11 +183,7 @@ static int direction_of(MlirOperation op, const kind_t *kind) {
       !moe__is_row_major(mlirValueGetType(mlirOperationGetResult(op, 1))) ||
       !(direction == 0 ? moe__is_row_major(q) : moe__is_column_major(q)))
     return -1;
-  int attributes = kind->attribute_count + 1 + (kind->granularity != NULL);
-  if (mlirOperationGetNumAttributes(op) != attributes)
-    return -1;
-  if (kind->granularity && !mlirStringRefEqual(moe__op_string(op, "granularity"),
-                                               mlirStringRefCreateFromCString(kind->granularity)))
+  if (kind->has_granularity && moe__op_granularity(op) != MOE__ROW)
     return -1;
   for (int64_t d = rank - 2; d < rank; d++)
     if (!mlirShapedTypeIsDynamicDim(x, d) && mlirShapedTypeGetDimSize(x, d) % kind->multiple)
@@ -193,19 +191,32 @@ static int direction_of(MlirOperation op, const kind_t *kind) {
   return (int)direction;
 }
 
-/* Whether two ops of one kind say the same but for their axis. */
-static bool differ_in_axis_only(MlirOperation a, MlirOperation b, const kind_t *kind) {
-  for (int i = 0; i < kind->attribute_count; i++)
-    if (!mlirAttributeEqual(moe__op_attribute(a, kind->attributes[i]),
-                            moe__op_attribute(b, kind->attributes[i])))
-      return false;
-  MlirType q_a = mlirValueGetType(mlirOperationGetResult(a, 0));
-  MlirType q_b = mlirValueGetType(mlirOperationGetResult(b, 0));
-  return mlirValueEqual(mlirOperationGetOperand(a, 0), mlirOperationGetOperand(b, 0)) &&
-         mlirTypeEqual(mlirShapedTypeGetElementType(q_a), mlirShapedTypeGetElementType(q_b));
+static bool have_same_element(MlirValue a, MlirValue b) {
+  return mlirTypeEqual(mlirShapedTypeGetElementType(mlirValueGetType(a)),
+                       mlirShapedTypeGetElementType(mlirValueGetType(b)));
 }
 
-static bool is_defined_before(MlirValue value, MlirOperation op) {
+/* Whether two ops have the same attributes of these names, and `others` besides: one that has a schedule
+ * or an attribute of somebody else is left alone. */
+static bool have_same_attributes(MlirOperation a, MlirOperation b, int count,
+                                 const char *const *names, int others) {
+  if (mlirOperationGetNumAttributes(a) != count + others ||
+      mlirOperationGetNumAttributes(b) != count + others)
+    return false;
+  for (int i = 0; i < count; i++)
+    if (!mlirAttributeEqual(moe__op_attribute(a, names[i]), moe__op_attribute(b, names[i])))
+      return false;
+  return true;
+}
+
+/* Whether two ops of one kind say the same but for their axis. */
+static bool differ_in_axis_only(MlirOperation a, MlirOperation b, const kind_t *kind) {
+  return have_same_attributes(a, b, 2, kind->attributes, 1 + kind->has_granularity) &&
+         mlirValueEqual(mlirOperationGetOperand(a, 0), mlirOperationGetOperand(b, 0)) &&
+         have_same_element(mlirOperationGetResult(a, 0), mlirOperationGetResult(b, 0));
+}
+
+static bool is_there_before(MlirValue value, MlirOperation op) {
   return mlirValueIsABlockArgument(value) || moe__op_is_before(mlirOpResultGetOwner(value), op);
 }
 
@@ -231,7 +242,7 @@ static bool may_take_groups(MlirOperation first, const MlirOperation by_directio
                             MlirValue offs) {
   enum { QA = 0, SA = 2 };
   return mlirValueIsNull(offs) ||
-         (is_defined_before(offs, first) &&
+         (is_there_before(offs, first) &&
           is_read_in_groups_only(mlirOperationGetResult(by_direction[0], 0), QA, offs) &&
           is_read_in_groups_only(mlirOperationGetResult(by_direction[0], 1), SA, offs));
 }
@@ -249,7 +260,7 @@ static void merge(MlirOperation first, const MlirOperation by_direction[2], cons
   MlirValue operands[2] = {mlirOperationGetOperand(first, 0), offs};
   MlirOperation dual =
       moe__op(&b, kind->both, 4, types, mlirValueIsNull(offs) ? 1 : 2, operands, NULL, 0, NULL);
-  for (int i = 0; i < kind->attribute_count; i++)
+  for (int i = 0; i < 2; i++)
     moe__op_set_attribute(dual, kind->attributes[i], moe__op_attribute(first, kind->attributes[i]));
   for (int i = 0; i < 4; i++)
     mlirValueReplaceAllUsesOfWith(mlirOperationGetResult(by_direction[i / 2], i % 2),
@@ -284,6 +295,116 @@ static void merge_with_later(MlirOperation first) {
   }
 }
 
+/* ---- Two tensors in the same groups ---- */
+
+/* Whether quantize_fp8_pair has a kernel for this op and a like one. */
+static bool is_half_of_pair(MlirOperation op) {
+  MlirType q = mlirValueGetType(mlirOperationGetResult(op, 0));
+  return moe__op_granularity(op) == MOE__ROW && moe__op_integer(op, "axis") == 0 &&
+         moe__is_row_major(mlirValueGetType(mlirOperationGetOperand(op, 0))) &&
+         moe__is_row_major(mlirValueGetType(mlirOperationGetResult(op, 1))) &&
+         moe__is_column_major(q);
+}
+
+/* Whether a weight gradient reduces the rows of both: those of `left` as it is transposed. */
+static bool are_reduced(MlirValue left, MlirValue right) {
+  for (MlirOpOperand use = mlirValueGetFirstUse(left); !mlirOpOperandIsNull(use);
+       use = mlirOpOperandGetNextUse(use)) {
+    MlirOperation back = mlirOpOperandGetOwner(use);
+    moe__permutation_t p;
+    if (!moe__op_is(back, "linalg.transpose") || mlirOpOperandGetOperandNumber(use) != 0 ||
+        !moe__permutation_of(back, &p) || p.at[0] != 1)
+      continue;
+    MlirValue result = mlirOperationGetResult(back, 0);
+    for (MlirOpOperand of = mlirValueGetFirstUse(result); !mlirOpOperandIsNull(of);
+         of = mlirOpOperandGetNextUse(of)) {
+      MlirOperation product = mlirOpOperandGetOwner(of);
+      if (moe__op_is(product, "scaled_grouped_mm.scaled_mm") &&
+          mlirOpOperandGetOperandNumber(of) == 0 &&
+          mlirValueEqual(mlirOperationGetOperand(product, 1), right))
+        return true;
+    }
+  }
+  return false;
+}
+
+static bool have_same_rows(MlirOperation a, MlirOperation b) {
+  MlirType x = mlirValueGetType(mlirOperationGetOperand(a, 0)),
+           y = mlirValueGetType(mlirOperationGetOperand(b, 0));
+  bool dynamic = mlirShapedTypeIsDynamicDim(x, 0);
+  if (dynamic != mlirShapedTypeIsDynamicDim(y, 0))
+    return false;
+  if (!dynamic)
+    return mlirShapedTypeGetDimSize(x, 0) == mlirShapedTypeGetDimSize(y, 0);
+  MlirValue q_a = mlirOperationGetResult(a, 0), q_b = mlirOperationGetResult(b, 0);
+  return are_reduced(q_a, q_b) || are_reduced(q_b, q_a);
+}
+
+/* Whether two such ops say the same of different tensors. */
+static bool differ_in_tensor_only(MlirOperation a, MlirOperation b) {
+  const char *const names[] = {"granularity", "axis", "pow2", "sanitize"};
+  MlirValue x = mlirOperationGetOperand(a, 0), y = mlirOperationGetOperand(b, 0);
+  return have_same_attributes(a, b, 4, names, 0) && !mlirValueEqual(x, y) &&
+         mlirValueEqual(mlirOperationGetOperand(a, 1), mlirOperationGetOperand(b, 1)) &&
+         have_same_element(x, y) &&
+         have_same_element(mlirOperationGetResult(a, 0), mlirOperationGetResult(b, 0)) &&
+         have_same_rows(a, b);
+}
+
+/* Whether something between `op` and `end`, of the same block, uses a result of `op`. */
+static bool is_used_before(MlirOperation op, MlirOperation end) {
+  MlirBlock block = mlirOperationGetBlock(op);
+  for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++)
+    for (MlirOpOperand use = mlirValueGetFirstUse(mlirOperationGetResult(op, i));
+         !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use)) {
+      MlirOperation user = mlirOpOperandGetOwner(use);
+      while (!mlirOperationIsNull(user) && !mlirBlockEqual(mlirOperationGetBlock(user), block))
+        user = mlirOperationGetParentOperation(user);
+      if (!mlirOperationIsNull(user) && mlirOperationIsBeforeInBlock(user, end))
+        return true;
+    }
+  return false;
+}
+
+/* Makes one op of two, at the place of one of them where all operands are there and no result has been
+ * used yet. False where there is none. */
+static bool pair(MlirOperation first, MlirOperation second) {
+  MlirValue x = mlirOperationGetOperand(first, 0), y = mlirOperationGetOperand(second, 0);
+  MlirOperation place = first;
+  if (!is_there_before(y, first)) {
+    if (is_used_before(first, second))
+      return false;
+    place = second;
+  }
+  moe__builder_t b =
+      moe__builder_create(mlirOperationGetContext(first), mlirOperationGetLocation(first));
+  b.block = mlirOperationGetBlock(first);
+  b.before = place;
+  const MlirOperation halves[2] = {first, second};
+  MlirType types[4];
+  for (int i = 0; i < 4; i++)
+    types[i] = mlirValueGetType(mlirOperationGetResult(halves[i / 2], i % 2));
+  MlirOperation both = moe__op(&b, "mx_quantize.quantize_fp8_pair", 4, types,
+                               MOE__VALUES(x, y, mlirOperationGetOperand(first, 1)), NULL, 0, NULL);
+  moe__op_set_attribute(both, "pow2", moe__op_attribute(first, "pow2"));
+  moe__op_set_attribute(both, "sanitize", moe__op_attribute(first, "sanitize"));
+  for (int i = 0; i < 4; i++)
+    mlirValueReplaceAllUsesOfWith(mlirOperationGetResult(halves[i / 2], i % 2),
+                                  mlirOperationGetResult(both, i));
+  return true;
+}
+
+/* Looks for another tensor behind `first`. */
+static void pair_with_later(MlirOperation first) {
+  if (!is_half_of_pair(first) || !has_uses(first))
+    return;
+  for (MlirOperation op = mlirOperationGetNextInBlock(first); !mlirOperationIsNull(op);
+       op = mlirOperationGetNextInBlock(op))
+    if (moe__op_is(op, "mx_quantize.quantize_fp8") && has_uses(op) && is_half_of_pair(op) &&
+        differ_in_tensor_only(first, op) && pair(first, op))
+      return;
+}
+
 /* ---- The pass ---- */
 
 static bool is_removable(MlirOperation op) {
@@ -314,6 +435,13 @@ static void remove_dead(MlirBlock block) {
   }
 }
 
+static void for_each(MlirBlock block, const char *name, void (*visit)(MlirOperation)) {
+  for (MlirOperation op = mlirBlockGetFirstOperation(block); !mlirOperationIsNull(op);
+       op = mlirOperationGetNextInBlock(op))
+    if (moe__op_is(op, name))
+      visit(op);
+}
+
 bool moe__run_fuse_quantize(MlirOperation module, const moe__pass_t *pass) {
   if (!moe__run_verify(module, pass)) /* the rest relies on it */
     return false;
@@ -322,13 +450,10 @@ bool moe__run_fuse_quantize(MlirOperation module, const moe__pass_t *pass) {
     if (!moe__op_is(function, "func.func") || mlirBlockIsNull(moe__body(function)))
       continue;
     MlirBlock body = moe__body(function);
-    for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op);
-         op = mlirOperationGetNextInBlock(op))
-      if (moe__op_is(op, "mx_quantize.quantize"))
-        fuse(op);
-    for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op);
-         op = mlirOperationGetNextInBlock(op))
-      merge_with_later(op);
+    for_each(body, "mx_quantize.quantize", fuse);
+    for (size_t i = 0; i < sizeof KINDS / sizeof *KINDS; i++)
+      for_each(body, KINDS[i].one, merge_with_later);
+    for_each(body, "mx_quantize.quantize_fp8", pair_with_later);
     remove_dead(body);
   }
   return true;

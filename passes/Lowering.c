@@ -115,3 +115,12 @@ bool moe__needs_multiple(MlirOperation op, const char *name, MlirType type, int 
 bool moe__needs_multiple_of_16(MlirOperation op, const char *name, MlirType type, int dimension) {
   return moe__needs_multiple(op, name, type, dimension, 16);
 }
+
+bool moe__needs_one_element(MlirOperation op) {
+  MlirType x = mlirValueGetType(mlirOperationGetOperand(op, 0)),
+           y = mlirValueGetType(mlirOperationGetOperand(op, 1));
+  return mlirTypeEqual(mlirShapedTypeGetElementType(x), mlirShapedTypeGetElementType(y)) ||
+         moe__error(op,
+                    "the kernel reads 'x' and 'y' with one element type; give both the same, or "
+                    "use a quantize_fp8 for each");
+}

@@ -55,4 +55,7 @@ bool moe__needs_multiple(MlirOperation op, const char *name, MlirType type, int 
                          int64_t divisor);
 bool moe__needs_multiple_of_16(MlirOperation op, const char *name, MlirType type, int dimension);
 
+/* Whether operands 'x' and 'y' of a pair have one element type; an error where they do not. */
+bool moe__needs_one_element(MlirOperation op);
+
 #endif /* MOE_PASSES_LOWERING_H */

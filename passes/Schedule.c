@@ -159,7 +159,9 @@ static int element_bytes_of(MlirOperation op) {
 /* The registers of a thread below which ptxas spills. Casts have factors besides, those of all strips
  * of a warp, and where rows of several groups meet, casts of each. */
 static int registers_needed(MlirOperation op, bool bf16, bool grouped, int strips) {
-  bool cast = moe__op_is(op, "mx_quantize.cast_fp8") || moe__op_is(op, "mx_quantize.cast_fp8_dual");
+  bool cast = moe__op_is(op, "mx_quantize.cast_fp8") ||
+              moe__op_is(op, "mx_quantize.cast_fp8_dual") ||
+              moe__op_is(op, "mx_quantize.cast_fp8_pair");
   if (!cast)
     return 64;
   return (bf16 ? 80 : 56) + (grouped ? 16 : 0) + 40 * (strips - 1);
@@ -377,9 +379,11 @@ bool moe__grouped_schedule_read(MlirOperation op, int max_groups, bool promoted,
   /* Where groups end, their tiles, and of the gradient their order. The epilogue has room for 8 warps
    * to bring results in order, and for scales and a bias of the columns of each warpgroup. */
   int tables = table_bytes(max_groups) / 2 * (gradient ? 3 : 2);
-  int epilogue = 8 * 2048 + 2 * out->tile_n * 4 * 2;
-  return check_shared_memory(
-      op, out->stages * (128 + out->tile_n) * 128 + SHARED_BARRIERS_ALIGNED + epilogue + tables, 1);
+  int epilogue = 8 * 2048 + 2 * out->tile_n * 4 * 2, slots = 32 * (out->stages + 1);
+  return check_shared_memory(op,
+                             out->stages * (128 + out->tile_n) * 128 + SHARED_BARRIERS_ALIGNED +
+                                 epilogue + slots + tables,
+                             1);
 }
 
 void moe__grouped_schedule_write(MlirOperation op, const moe__grouped_schedule_t *schedule) {

@@ -165,6 +165,10 @@ static bool schedule_cast_fp8_dual(MlirOperation op, selection_t *selection) {
   return schedule_cast(op, selection, BOTH, 3);
 }
 
+static bool schedule_cast_fp8_pair(MlirOperation op, selection_t *selection) {
+  return schedule_cast(op, selection, COLUMNS, 4);
+}
+
 /* ---- mx_quantize.quantize_fp8, mx_quantize.scale_fp8 ---- */
 
 /* buffer_kb, stages, warps, blocks_per_sm
@@ -241,6 +245,10 @@ static bool schedule_scale_fp8(MlirOperation op, selection_t *selection) {
 
 static bool schedule_scale_fp8_dual(MlirOperation op, selection_t *selection) {
   return schedule_scale(op, selection, SCALE_DUAL);
+}
+
+static bool schedule_scale_fp8_pair(MlirOperation op, selection_t *selection) {
+  return schedule_scale(op, selection, SCALE);
 }
 
 /* ---- mx_quantize.dequantize, mx_quantize.dequantize_fp8 ---- */

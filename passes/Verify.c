@@ -98,6 +98,7 @@ static bool verify_quantize_dual(MlirOperation op);
 static bool verify_dequantize(MlirOperation op);
 static bool verify_fp8(MlirOperation op);
 static bool verify_fp8_dual(MlirOperation op);
+static bool verify_fp8_pair(MlirOperation op);
 static bool verify_pack_scales(MlirOperation op);
 static bool verify_move_groups(MlirOperation op);
 static bool verify_grouped_mm(MlirOperation op);
@@ -167,6 +168,11 @@ static const op_rule_t RULES[] = {
      .results = {{"q", FP8}, {"scales", {F32}}, {"q_t", FP8}, {"scales_t", {F32}}},
      .bools = {"pow2", "sanitize"},
      .meaning = verify_fp8_dual},
+    {.name = "mx_quantize.quantize_fp8_pair",
+     .operands = {{"x", HIGH_PRECISION}, {"y", HIGH_PRECISION}, {"offs", {I32}}},
+     .results = {{"q", FP8}, {"scales", {F32}}, {"q_y", FP8}, {"scales_y", {F32}}},
+     .bools = {"pow2", "sanitize"},
+     .meaning = verify_fp8_pair},
     {.name = "mx_quantize.scale_fp8",
      .operands = {{"x", HIGH_PRECISION}, {"offs", {I32}}},
      .results = {{"scales", {F32}}, {"factors", {F32}}, {"state", {I32}}},
@@ -197,6 +203,26 @@ static const op_rule_t RULES[] = {
      .results = {{"q", FP8}, {"q_t", FP8}},
      .bools = {"sanitize"},
      .meaning = verify_fp8_dual},
+    {.name = "mx_quantize.scale_fp8_pair",
+     .operands = {{"x", HIGH_PRECISION}, {"y", HIGH_PRECISION}, {"offs", {I32}}},
+     .results = {{"scales", {F32}},
+                 {"factors", {F32}},
+                 {"state", {I32}},
+                 {"scales_y", {F32}},
+                 {"factors_y", {F32}},
+                 {"state_y", {I32}}},
+     .strings = {ELEMENT},
+     .bools = {"pow2", "sanitize"},
+     .meaning = verify_fp8_pair},
+    {.name = "mx_quantize.cast_fp8_pair",
+     .operands = {{"x", HIGH_PRECISION},
+                  {"y", HIGH_PRECISION},
+                  {"factors", {F32}},
+                  {"factors_y", {F32}},
+                  {"offs", {I32}}},
+     .results = {{"q", FP8}, {"q_y", FP8}},
+     .bools = {"sanitize"},
+     .meaning = verify_fp8_pair},
     {.name = "mx_quantize.dequantize_fp8",
      .operands = {{"q", FP8}, {"scales", {F32}}, {"offs", {I32}}},
      .results = {{"x", HIGH_PRECISION}},
@@ -569,9 +595,9 @@ static bool verify_granularity(MlirOperation op, int offs) {
                     name, (long long)axis);
 }
 
-/* The operands between the tensor and offs are scales or factors. */
-static bool verify_scale_operands(MlirOperation op, int offs) {
-  for (int i = 1; i < offs; i++) {
+/* The operands between the `tensors` first ones and offs are scales or factors. */
+static bool verify_scale_operands(MlirOperation op, int tensors, int offs) {
+  for (int i = tensors; i < offs; i++) {
     moe__shape_t shape;
     moe__scales_shape(op, i, &shape);
     if (!verify_shape(op, "operand", find_rule(op)->operands[i].name,
@@ -592,7 +618,7 @@ static int offs_operand(MlirOperation op) {
 static bool verify_fp8(MlirOperation op) {
   int offs = offs_operand(op);
   return verify_rank_of(op, 0, 2, 3) && verify_offs(op, offs) && verify_granularity(op, offs) &&
-         verify_scale_operands(op, offs) && verify_results(op);
+         verify_scale_operands(op, 1, offs) && verify_results(op);
 }
 
 static bool verify_fp8_dual(MlirOperation op) {
@@ -604,7 +630,17 @@ static bool verify_fp8_dual(MlirOperation op) {
     return moe__error(op, grouped
                               ? "operand 'offs' must not be there: experts are the groups"
                               : "operand 'offs' is missing; columns have a scale for each group");
-  return verify_scale_operands(op, offs) && verify_results(op);
+  return verify_scale_operands(op, 1, offs) && verify_results(op);
+}
+
+/* Two tensors with the same rows. */
+static bool verify_fp8_pair(MlirOperation op) {
+  int offs = offs_operand(op);
+  MlirType x = mlirValueGetType(mlirOperationGetOperand(op, 0)),
+           y = mlirValueGetType(mlirOperationGetOperand(op, 1));
+  return verify_rank_of(op, 0, 2, 2) && verify_rank_of(op, 1, 2, 2) &&
+         verify_dimension(op, "operand", "y", y, 0, dimension(x, 0)) && verify_offs(op, offs) &&
+         verify_scale_operands(op, 2, offs) && verify_results(op);
 }
 
 /* ---- Layouts ---- */

@@ -70,7 +70,7 @@ typedef struct moe_emu_buffer_t {
 typedef struct moe_emu_launch_t {
   const char *kernel;
   uint32_t grid[3], block[3];
-  uint32_t cluster[3];     /* 1, 1, 1: larger clusters are refused */
+  uint32_t cluster[3];     /* up to 8, 1, 1; 1, 1, 1: what .reqnctapercluster says, or no cluster */
   uint32_t dynamic_shared; /* bytes of shared memory beyond what the PTX declares */
   const void *const
       *parameters; /* parameters[i]: the value of parameter i, as many bytes as the PTX declares */
@@ -84,12 +84,12 @@ typedef struct moe_emu_options_t {
   uint64_t schedule; /* 0: warps in turn, asynchronous work done soon. Otherwise the seed of a
                       * random schedule: warps in any order, asynchronous work late and out of
                       * order. A right kernel gives the same results. */
-  int threads;       /* blocks at once; 0: one per processor */
+  int threads;       /* clusters at once; 0: one per processor */
   double time_limit; /* seconds; 0: none */
   bool skip_order;   /* do not check that accesses to shared memory are ordered and fenced */
 } moe_emu_options_t;
 
-/* Runs all blocks and returns when they are done, or at the first error: that of the block with the
+/* Runs all blocks and returns when they are done, or at the first error: that of the cluster with the
  * lowest number. Shared memory of each block starts filled with 0xFF. options may be NULL: all
  * zero. */
 MOE_API moe_emu_status_t moe_emu_launch(const moe_emu_module_t *module,

@@ -98,20 +98,20 @@ static void mx_scales(MlirOperation op, int axis, moe__shape_t *shape) {
     append(shape, d == axis ? blocks(0, d, MX_BLOCK) : copy(0, d));
 }
 
-/* One scale for each slice of x, operand 0, along `axis`. Groups cut dimension 0. */
-static void row_scales(MlirOperation op, int axis, int offs, moe__shape_t *shape) {
+/* One scale for each slice of operand number `tensor` along `axis`. Groups cut dimension 0. */
+static void row_scales(MlirOperation op, int tensor, int axis, int offs, moe__shape_t *shape) {
   if (axis == 0 && offs >= 0)
     append(shape, copy(offs, 0));
-  for (int d = 0; d < rank_of_operand(op, 0); d++)
+  for (int d = 0; d < rank_of_operand(op, tensor); d++)
     if (d != axis)
-      append(shape, copy(0, d));
+      append(shape, copy(tensor, d));
 }
 
 static void fp8_scales(MlirOperation op, int offs, moe__shape_t *shape) {
   int rank = rank_of_operand(op, 0), axis = (int)moe__op_integer(op, "axis");
   switch (moe__op_granularity(op)) {
   case MOE__ROW:
-    row_scales(op, axis, offs, shape);
+    row_scales(op, 0, axis, offs, shape);
     return;
   case MOE__TENSOR:
     append(shape, constant(1));
@@ -225,15 +225,26 @@ bool moe__result_shape(MlirOperation op, int result, moe__shape_t *out) {
     if (result % 2 == 0)
       append_all(out, op, 0);
     else
-      row_scales(op, result == 1 ? last : last - 1, optional_operand(op, 1), out);
+      row_scales(op, 0, result == 1 ? last : last - 1, optional_operand(op, 1), out);
+  } else if (moe__op_is(op, "mx_quantize.quantize_fp8_pair")) {
+    if (result % 2 == 0)
+      append_all(out, op, result / 2);
+    else
+      row_scales(op, result / 2, 0, 2, out);
   } else if (moe__op_is(op, "mx_quantize.scale_fp8")) {
     fp8_scales(op, optional_operand(op, 1), out);
     if (result == 2)
       with_state(out);
   } else if (moe__op_is(op, "mx_quantize.scale_fp8_dual")) {
-    row_scales(op, result < 3 ? last : last - 1, optional_operand(op, 1), out);
+    row_scales(op, 0, result < 3 ? last : last - 1, optional_operand(op, 1), out);
     if (result % 3 == 2)
       with_state(out);
+  } else if (moe__op_is(op, "mx_quantize.scale_fp8_pair")) {
+    row_scales(op, result / 3, 0, 2, out);
+    if (result % 3 == 2)
+      with_state(out);
+  } else if (moe__op_is(op, "mx_quantize.cast_fp8_pair")) {
+    append_all(out, op, result);
   } else if (moe__op_is(op, "mx_quantize.cast_fp8") ||
              moe__op_is(op, "mx_quantize.cast_fp8_dual") ||
              moe__op_is(op, "mx_quantize.dequantize") ||
@@ -256,7 +267,9 @@ void moe__scales_shape(MlirOperation op, int operand, moe__shape_t *out) {
   if (moe__op_in_dialect(op, "scaled_grouped_mm"))
     mm_scales(op, operand, out);
   else if (moe__op_is(op, "mx_quantize.cast_fp8_dual"))
-    row_scales(op, operand == 1 ? last : last - 1, optional_operand(op, 3), out);
+    row_scales(op, 0, operand == 1 ? last : last - 1, optional_operand(op, 3), out);
+  else if (moe__op_is(op, "mx_quantize.cast_fp8_pair"))
+    row_scales(op, operand - 2, 0, 4, out);
   else if (moe__op_is(op, "mx_quantize.dequantize"))
     mx_scales(op, (int)moe__op_integer(op, "axis"), out);
   else

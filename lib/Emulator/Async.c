@@ -39,7 +39,7 @@ bool moe__emu_async_add(moe__emu_block_t *block, const moe__emu_task_t *task) {
   uint32_t delay = moe__emu_random(block, LONG_EVERY) == 1 ? LONG_DELAY : SHORT_DELAY;
   moe__emu_task_t *added = &async->tasks[async->count++];
   *added = *task;
-  added->due = block->now + 1 + moe__emu_random(block, delay);
+  added->due = block->cluster->now + 1 + moe__emu_random(block, delay);
   return true;
 }
 
@@ -47,14 +47,14 @@ bool moe__emu_async_run(moe__emu_block_t *block) {
   moe__emu_async_t *async = &block->async;
   for (uint32_t i = 0; i < async->count;) {
     moe__emu_task_t task = async->tasks[i];
-    if (task.due > block->now) {
+    if (task.due > block->cluster->now) {
       i++;
       continue;
     }
     /* What is due leaves the queue; the rest keeps its order. */
     memmove(&async->tasks[i], &async->tasks[i + 1], (async->count - i - 1) * sizeof task);
     async->count--;
-    block->events++;
+    block->cluster->events++;
     if (!task.run(block, &task))
       return false;
   }

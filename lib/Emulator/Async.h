@@ -27,8 +27,9 @@ struct moe__emu_task_t {
   moe__emu_tma_map_t map; /* of a plain copy: a row of bytes, which is the box */
   bool is_plain;
   int32_t coordinates[MOE__EMU_TMA_MAX_RANK];
-  uint32_t shared;   /* address */
-  uint32_t mbarrier; /* of a load: its number in the block; phase: when it was announced */
+  moe__emu_block_t *target; /* whose shared memory it is */
+  uint32_t shared;          /* address there */
+  uint32_t mbarrier;        /* of a load: its number in the block; phase: when it was announced */
   uint32_t phase;
   uint32_t thread, group; /* of a store: whose bulk group, and which */
   /* A product. */

@@ -88,7 +88,7 @@ static moe__emu_step_t atomic(moe__emu_warp_t *warp, const moe__emu_instruction_
     if (instruction->result_count)
       moe__emu_set_lane(warp, operands, (int)lane, old);
   }
-  warp->block->events++;
+  warp->block->cluster->events++;
   return MOE__EMU_ADVANCE;
 }
 

@@ -117,16 +117,15 @@ static bool arrive(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruct
                    barrier->arrived, barrier->expected);
     return false;
   }
-  moe__emu_order_sync(&block->order, warp->number, active, warp->alive);
-  moe__emu_order_release(&block->order, warp->number, active, &barrier->gathered);
+  moe__emu_order_sync(block->order, warp->agent, active, warp->alive);
+  moe__emu_order_release(block->order, warp->agent, active, &barrier->gathered);
   barrier->warps |= 1U << warp->number;
   barrier->arrived += MOE__EMU_LANES;
   if (barrier->arrived == barrier->expected) {
-    barrier->completed = barrier->gathered;
-    memset(&barrier->gathered, 0, sizeof barrier->gathered);
+    moe__emu_view_move(&barrier->completed, &barrier->gathered, block->order->agent_count);
     barrier->generation++;
     barrier->expected = barrier->arrived = barrier->warps = 0;
-    block->events++;
+    block->cluster->events++;
   }
   return true;
 }
@@ -155,8 +154,7 @@ static moe__emu_step_t barrier_sync(moe__emu_warp_t *warp,
   if (barrier->generation == split->generation)
     return MOE__EMU_BLOCKED;
   split->has_arrived = false;
-  moe__emu_order_acquire(&warp->block->order, warp->number, active, warp->alive,
-                         &barrier->completed);
+  moe__emu_order_acquire(warp->block->order, warp->agent, active, warp->alive, &barrier->completed);
   return MOE__EMU_ADVANCE;
 }
 
@@ -168,15 +166,15 @@ static moe__emu_step_t fence_async(moe__emu_warp_t *warp, const moe__emu_instruc
                                    uint32_t active) {
   if (instruction->choice[0] == FENCE_GLOBAL)
     return MOE__EMU_ADVANCE;
-  moe__emu_order_fence(&warp->block->order, warp->number, active, warp->alive);
-  moe__emu_mbarriers_fence(warp->block, warp->number);
+  moe__emu_order_fence(warp->block->order, warp->agent, active, warp->alive);
+  moe__emu_mbarriers_fence(warp->block, warp->agent);
   return MOE__EMU_ADVANCE;
 }
 
 static moe__emu_step_t fence_mbarrier(moe__emu_warp_t *warp,
                                       const moe__emu_instruction_t *instruction, uint32_t active) {
   (void)instruction, (void)active;
-  moe__emu_mbarriers_fence(warp->block, warp->number);
+  moe__emu_mbarriers_fence(warp->block, warp->agent);
   return MOE__EMU_ADVANCE;
 }
 

@@ -10,6 +10,8 @@
 #include "lib/Emulator/Order.h"
 #include "lib/Emulator/Program.h"
 
+typedef struct moe__emu_block_t moe__emu_block_t;
+
 enum { MOE__EMU_NAMED_BARRIERS = 16 };
 
 typedef struct moe__emu_named_barrier_t {
@@ -22,6 +24,7 @@ typedef struct moe__emu_named_barrier_t {
 } moe__emu_named_barrier_t;
 
 typedef struct moe__emu_mbarrier_t {
+  moe__emu_block_t *block;
   uint32_t address; /* 0: not in use */
   uint32_t count;   /* arrivals of a phase */
   uint32_t pending; /* arrivals that are still to come */
@@ -33,8 +36,6 @@ typedef struct moe__emu_mbarrier_t {
   moe__emu_view_t gathered, completed;
 } moe__emu_mbarrier_t;
 
-typedef struct moe__emu_block_t moe__emu_block_t;
-
 typedef struct moe__emu_barriers_t {
   moe__emu_named_barrier_t *named;
   moe__emu_mbarrier_t *mbarriers;
@@ -45,18 +46,19 @@ bool moe__emu_barriers_create(moe__emu_barriers_t *barriers);
 void moe__emu_barriers_free(moe__emu_barriers_t *barriers);
 void moe__emu_barriers_reset(moe__emu_barriers_t *barriers);
 
-/* The mbarrier at an address, NULL where there is none. */
+/* The mbarrier at an address of the block's, NULL where there is none. */
 moe__emu_mbarrier_t *moe__emu_mbarrier_at(moe__emu_block_t *block, uint64_t address);
 
 /* Bytes of a load land, which it announced in phase `phase`. False, with the error, where the phase
  * is over. */
-bool moe__emu_mbarrier_land(moe__emu_block_t *block, moe__emu_mbarrier_t *mbarrier, uint32_t phase,
-                            uint32_t bytes, moe__emu_error_t *error);
+bool moe__emu_mbarrier_land(moe__emu_mbarrier_t *mbarrier, uint32_t phase, uint32_t bytes,
+                            moe__emu_error_t *error);
 
-/* The mbarrier that an instruction of a lane names, checked; NULL after a fault. */
+/* The mbarrier that an instruction of a lane names, checked; NULL after a fault. is_cluster: by an
+ * address of the window shared::cluster. */
 moe__emu_mbarrier_t *moe__emu_mbarrier_use(moe__emu_warp_t *warp,
                                            const moe__emu_instruction_t *instruction, int lane,
-                                           uint64_t address);
+                                           uint64_t address, bool is_cluster);
 
 /* fence.mbarrier_init or fence.proxy.async by a warp: what it has initialized, loads may use. */
 void moe__emu_mbarriers_fence(moe__emu_block_t *block, uint32_t warp);

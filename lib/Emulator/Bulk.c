@@ -68,9 +68,22 @@ static const moe__emu_region_t *tensor_region(moe__emu_warp_t *warp,
   return region;
 }
 
+/* Where the shared side of a copy lies: that of a load may be another block's. */
+static bool find_target(moe__emu_task_t *task, uint64_t address, uint32_t bytes, uint32_t alignment,
+                        bool is_store) {
+  task->target = task->warp->block;
+  if (is_store)
+    return moe__emu_shared_offset(task->warp, task->instruction, task->lane, address, bytes,
+                                  alignment, &task->shared);
+  task->target = moe__emu_shared_find(task->warp, task->instruction, task->lane, address, bytes,
+                                      alignment, &task->shared);
+  return task->target != NULL;
+}
+
 /* What a copy is, from the operands: the map's is number `map`, the shared address `shared`. */
 static bool read_copy(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction, int lane,
                       int map, int shared, moe__emu_task_t *out_task) {
+  bool is_store = map == 0; /* of a store the map is the first operand */
   const moe__emu_operand_t *operands = moe__emu_operand(warp->kernel, instruction, 0);
   moe__emu_error_t why;
   int rank = instruction->choice[0] + 1;
@@ -79,8 +92,7 @@ static bool read_copy(moe__emu_warp_t *warp, const moe__emu_instruction_t *instr
   if (!read_map(warp, instruction, lane, moe__emu_lane_address(warp, &operands[map], lane),
                 &out_task->map))
     return false;
-  if (!moe__emu_shared_offset(warp, instruction, lane, address,
-                              moe__emu_tma_shared_bytes(&out_task->map), 1, &out_task->shared))
+  if (!find_target(out_task, address, moe__emu_tma_shared_bytes(&out_task->map), 1, is_store))
     return false;
   if (!moe__emu_tma_check(&out_task->map, rank, out_task->shared, &why)) {
     moe__emu_fault(warp, instruction, lane, "%s", why.text);
@@ -88,8 +100,7 @@ static bool read_copy(moe__emu_warp_t *warp, const moe__emu_instruction_t *instr
   }
   for (int i = 0; i < rank; i++)
     out_task->coordinates[i] = (int32_t)moe__emu_lane_value(warp, &operands[map + 1 + i], lane);
-  /* Of a store the map is the first operand. */
-  if (!moe__emu_tma_check_coordinates(&out_task->map, out_task->coordinates, map == 0, &why)) {
+  if (!moe__emu_tma_check_coordinates(&out_task->map, out_task->coordinates, is_store, &why)) {
     moe__emu_fault(warp, instruction, lane, "%s", why.text);
     return false;
   }
@@ -118,8 +129,7 @@ static bool read_plain(moe__emu_warp_t *warp, const moe__emu_instruction_t *inst
                    bytes, at);
     return false;
   }
-  if (!moe__emu_shared_offset(warp, instruction, lane, shared, bytes, MOE__EMU_CHUNK,
-                              &out_task->shared))
+  if (!find_target(out_task, shared, bytes, MOE__EMU_CHUNK, is_store))
     return false;
   const moe__emu_region_t *region = moe__emu_global_find(global, &warp->cache, at, bytes);
   moe__emu_error_t why;
@@ -155,7 +165,8 @@ static bool check_run(void *context, const moe__emu_tma_run_t *run) {
   walk_t *walk = context;
   if (walk->inside_only && !run->inside && !run->tail)
     return true;
-  return moe__emu_access_bytes(&walk->access, run->shared, run->bytes);
+  return moe__emu_access_bytes(&walk->access,
+                               moe__emu_order_address(walk->task->target, run->shared), run->bytes);
 }
 
 /* Checks and marks the bytes of shared memory that the copy will touch. */
@@ -163,8 +174,8 @@ static bool check_box(moe__emu_warp_t *warp, const moe__emu_instruction_t *instr
                       const moe__emu_task_t *task, moe__emu_access_kind_t kind,
                       moe__emu_event_t as) {
   walk_t walk = {
-      .access =
-          moe__emu_access_begin(&warp->block->order, warp->number, 1U << task->lane, kind, as),
+      .access = moe__emu_access_begin(warp->block->order, warp->agent, 1U << task->lane, kind, as),
+      .task = task,
       .inside_only = kind == MOE__EMU_ASYNC_READ,
   };
   if (moe__emu_tma_walk(&task->map, task->coordinates, task->shared, check_run, &walk))
@@ -196,23 +207,26 @@ static bool finish_load(moe__emu_block_t *block, moe__emu_task_t *task) {
   moe__emu_error_t why;
   moe__emu_tma_walk(&task->map, task->coordinates, task->shared, load_run, &walk);
   moe__emu_mbarrier_t *mbarrier = &block->barriers.mbarriers[task->mbarrier];
-  if (moe__emu_mbarrier_land(block, mbarrier, task->phase, moe__emu_tma_box_bytes(&task->map),
-                             &why))
+  if (moe__emu_mbarrier_land(mbarrier, task->phase, moe__emu_tma_box_bytes(&task->map), &why))
     return true;
   moe__emu_fault(task->warp, task->instruction, task->lane, "%s", why.text);
   return false;
 }
 
-/* Starts a load that completes on the mbarrier which operand number `barrier` names. */
-static bool start_load(moe__emu_task_t *task, int barrier) {
+/* Starts a load into task->target that completes on the mbarrier at `address`. */
+static bool load_into(moe__emu_task_t *task, uint64_t address) {
   moe__emu_warp_t *warp = task->warp;
-  moe__emu_block_t *block = warp->block;
-  const moe__emu_operand_t *operand = moe__emu_operand(warp->kernel, task->instruction, barrier);
-  moe__emu_mbarrier_t *mbarrier = moe__emu_mbarrier_use(
-      warp, task->instruction, task->lane, moe__emu_lane_address(warp, operand, task->lane));
+  moe__emu_block_t *block = task->target;
+  moe__emu_mbarrier_t *mbarrier =
+      moe__emu_mbarrier_use(warp, task->instruction, task->lane, address, true);
   if (!mbarrier)
     return false;
-  if (!mbarrier->is_fenced && block->order.enabled) {
+  if (mbarrier->block != block) {
+    moe__emu_fault(warp, task->instruction, task->lane,
+                   "the destination and the mbarrier are of different blocks");
+    return false;
+  }
+  if (!mbarrier->is_fenced && block->order->enabled) {
     moe__emu_fault(warp, task->instruction, task->lane,
                    "the initialization of the mbarrier at shared address 0x%x is not "
                    "visible to the async proxy: fence.mbarrier_init is missing",
@@ -222,24 +236,66 @@ static bool start_load(moe__emu_task_t *task, int barrier) {
   task->run = finish_load;
   task->mbarrier = (uint32_t)(mbarrier - block->barriers.mbarriers);
   task->phase = mbarrier->phase;
-  return check_box(warp, task->instruction, task, MOE__EMU_ASYNC_WRITE,
-                   MOE__EMU_EVENT(mbarrier->agent, mbarrier->phase + 1)) &&
+  moe__emu_event_t as = MOE__EMU_EVENT(mbarrier->agent, mbarrier->phase + 1);
+  moe__emu_cluster_touch(block, warp->block, as);
+  return check_box(warp, task->instruction, task, MOE__EMU_ASYNC_WRITE, as) &&
          moe__emu_async_add(block, task);
 }
 
-static moe__emu_step_t load(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
-                            uint32_t active) {
+/* Starts a load that completes on the mbarrier which operand number `barrier` names. */
+static bool start_load(moe__emu_task_t *task, int barrier) {
+  const moe__emu_operand_t *operand =
+      moe__emu_operand(task->warp->kernel, task->instruction, barrier);
+  return load_into(task, moe__emu_lane_address(task->warp, operand, task->lane));
+}
+
+/* The same into all blocks that the mask after the mbarrier names: at the same place of each, with
+ * the mbarrier at the same place. */
+static bool start_multicast(moe__emu_task_t *task, int barrier) {
+  moe__emu_warp_t *warp = task->warp;
+  const moe__emu_operand_t *operands = moe__emu_operand(warp->kernel, task->instruction, barrier);
+  uint64_t address = moe__emu_lane_address(warp, &operands[0], task->lane);
+  uint32_t mask = (uint16_t)moe__emu_lane_value(warp, &operands[1], task->lane);
+  uint32_t blocks = warp->block->machine->cluster_size;
+  if (mask == 0 || mask >> blocks) {
+    moe__emu_fault(warp, task->instruction, task->lane,
+                   "the mask 0x%x of blocks; the cluster has %u", mask, blocks);
+    return false;
+  }
+  address &= (UINT64_C(1) << MOE__EMU_RANK_SHIFT) - 1;
+  for (uint32_t rank = 0; rank < blocks; rank++) {
+    moe__emu_task_t part = *task;
+    part.target = &warp->block->cluster->blocks[rank];
+    if (mask >> rank & 1 &&
+        (!moe__emu_cluster_reach(warp, task->instruction, task->lane, part.target) ||
+         !load_into(&part, moe__emu_cluster_address(rank, (uint32_t)address))))
+      return false;
+  }
+  return true;
+}
+
+static moe__emu_step_t load_tiles(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
+                                  uint32_t active, bool (*start)(moe__emu_task_t *, int)) {
   if (moe__emu_check_operands(warp, instruction, active) == MOE__EMU_FAILED)
     return MOE__EMU_FAILED;
   int barrier = 2 + instruction->choice[0] + 1;
   MOE__EMU_FOR_LANES(lane, active) {
     moe__emu_task_t task;
     if (!read_copy(warp, instruction, (int)lane, 1, 0, &task) ||
-        !tensor_region(warp, instruction, (int)lane, &task.map, false) ||
-        !start_load(&task, barrier))
+        !tensor_region(warp, instruction, (int)lane, &task.map, false) || !start(&task, barrier))
       return MOE__EMU_FAILED;
   }
   return MOE__EMU_ADVANCE;
+}
+
+static moe__emu_step_t load(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
+                            uint32_t active) {
+  return load_tiles(warp, instruction, active, start_load);
+}
+
+static moe__emu_step_t load_multicast(moe__emu_warp_t *warp,
+                                      const moe__emu_instruction_t *instruction, uint32_t active) {
+  return load_tiles(warp, instruction, active, start_multicast);
 }
 
 static moe__emu_step_t load_plain(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
@@ -283,10 +339,11 @@ static moe__emu_bulk_thread_t *need_thread(moe__emu_warp_t *warp,
     async->threads = grown;
     async->thread_capacity = capacity;
   }
-  int agent = moe__emu_order_agent(&warp->block->order, MOE__EMU_AGENT_BULK, thread);
+  int agent =
+      moe__emu_order_agent(warp->block->order, MOE__EMU_AGENT_BULK, warp->block->rank, thread);
   if (agent < 0) {
     moe__emu_fault(warp, instruction, lane,
-                   "a block may have at most %d warps, mbarriers and threads with bulk groups",
+                   "a cluster may have at most %d warps, mbarriers and threads with bulk groups",
                    MOE__EMU_MAX_AGENTS);
     return NULL;
   }
@@ -353,7 +410,7 @@ static moe__emu_step_t wait(moe__emu_warp_t *warp, const moe__emu_instruction_t 
       continue;
     uint32_t done = thread->committed - pending;
     thread->waited = done > thread->waited ? done : thread->waited;
-    moe__emu_order_learn(&warp->block->order, warp->number, active, warp->alive, thread->agent,
+    moe__emu_order_learn(warp->block->order, warp->agent, active, warp->alive, thread->agent,
                          thread->waited);
   }
   return MOE__EMU_ADVANCE;
@@ -469,7 +526,8 @@ static bool verify(const moe__emu_kernel_t *kernel, const moe__emu_instruction_t
   (void)kernel;
   bool is_load = strstr(instruction->name, ".mbarrier::") != NULL;
   int rank = instruction->choice[0] + 1;
-  int expected = rank + (is_load ? 3 : 2) + (strstr(instruction->name, ".L2::") != NULL);
+  int expected = rank + (is_load ? 3 : 2) + (strstr(instruction->name, ".L2::") != NULL) +
+                 (strstr(instruction->name, ".multicast::") != NULL);
   if (instruction->operand_count == expected)
     return true;
   return moe__emu_error(error, "%d operands and coordinates; %d are taken",
@@ -492,6 +550,10 @@ const moe__emu_opcode_t moe__emu_bulk_opcodes[] = {
     MOE__EMU_VERIFIED("cp.async.bulk.tensor" DIMENSIONS "{.shared::cluster|.shared::cta}.global"
                       "[.tile].mbarrier::complete_tx::bytes[.L2::cache_hint]",
                       "ama?l", load, verify),
+    MOE__EMU_VERIFIED("cp.async.bulk.tensor" DIMENSIONS
+                      ".shared::cluster.global[.tile].mbarrier::complete_tx::bytes"
+                      ".multicast::cluster[.L2::cache_hint]",
+                      "amah?l", load_multicast, verify),
     MOE__EMU_VERIFIED("cp.async.bulk.tensor" DIMENSIONS
                       ".global.shared::cta[.tile].bulk_group[.L2::cache_hint]",
                       "ma?l", store, verify),

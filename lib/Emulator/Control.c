@@ -24,6 +24,8 @@ static moe__emu_step_t leave(moe__emu_warp_t *warp, const moe__emu_instruction_t
     return MOE__EMU_FAILED;
   if (!(warp->alive & ~active) && moe__emu_matrix_exit(warp, instruction) == MOE__EMU_FAILED)
     return MOE__EMU_FAILED;
+  if (moe__emu_cluster_exit(warp, instruction, active) == MOE__EMU_FAILED)
+    return MOE__EMU_FAILED;
   return moe__emu_warp_exit(warp, active);
 }
 
@@ -72,7 +74,7 @@ static moe__emu_step_t give_registers(moe__emu_warp_t *warp,
     return MOE__EMU_BLOCKED;
   block->registers_used = block->registers_used - warp->registers + wanted;
   warp->registers = wanted;
-  block->events++;
+  block->cluster->events++;
   return MOE__EMU_ADVANCE;
 }
 

@@ -81,16 +81,13 @@ static moe_emu_status_t check_block(const moe__emu_kernel_t *kernel, const moe_e
   static const char axes[] = "xyz";
   uint64_t threads = 1;
   for (int i = 0; i < 3; i++) {
-    uint32_t required = kernel->required_block[i], cluster = launch->cluster[i];
+    uint32_t required = kernel->required_block[i];
     if (launch->grid[i] == 0 || launch->block[i] == 0 || launch->block[i] > MAX_BLOCK_THREADS)
       return fail(report, MOE_EMU_INVALID_ARGUMENT, "kernel '%s': grid.%c is %u and block.%c is %u",
                   kernel->name, axes[i], launch->grid[i], axes[i], launch->block[i]);
     if (required && launch->block[i] != required)
       return fail(report, MOE_EMU_INVALID_ARGUMENT, "kernel '%s': block.%c is %u; .reqntid says %u",
                   kernel->name, axes[i], launch->block[i], required);
-    if (cluster > 1 || kernel->cluster[i] > 1)
-      return fail(report, MOE_EMU_INVALID_ARGUMENT,
-                  "kernel '%s': clusters of more than one block are not modeled", kernel->name);
     threads *= launch->block[i];
   }
   if (threads > MAX_BLOCK_THREADS || (kernel->max_threads && threads > kernel->max_threads))
@@ -98,6 +95,34 @@ static moe_emu_status_t check_block(const moe__emu_kernel_t *kernel, const moe_e
                 "kernel '%s': a block of %llu threads; the limit is %u", kernel->name,
                 (unsigned long long)threads,
                 kernel->max_threads ? kernel->max_threads : MAX_BLOCK_THREADS);
+  return MOE_EMU_OK;
+}
+
+/* A launch that names no cluster of more than one block gets the kernel's. */
+static moe_emu_status_t check_cluster(const moe__emu_kernel_t *kernel,
+                                      const moe_emu_launch_t *launch, uint32_t *out_size,
+                                      moe_emu_report_t *report) {
+  static const char axes[] = "xyz";
+  const uint32_t *given = launch->cluster;
+  bool is_given = given[0] > 1 || given[1] > 1 || given[2] > 1;
+  uint32_t size[3];
+  for (int i = 0; i < 3; i++) {
+    uint32_t required = kernel->cluster[i];
+    size[i] = is_given ? given[i] : required ? required : 1;
+    if (required && size[i] != required)
+      return fail(report, MOE_EMU_INVALID_ARGUMENT,
+                  "kernel '%s': cluster.%c is %u; .reqnctapercluster says %u", kernel->name,
+                  axes[i], size[i], required);
+  }
+  if (size[0] == 0 || size[0] > MOE__EMU_MAX_CLUSTER || size[1] != 1 || size[2] != 1)
+    return fail(report, MOE_EMU_INVALID_ARGUMENT,
+                "kernel '%s': clusters of %u x %u x %u blocks; 1 to %d along x are modeled",
+                kernel->name, size[0], size[1], size[2], MOE__EMU_MAX_CLUSTER);
+  if (launch->grid[0] % size[0])
+    return fail(report, MOE_EMU_INVALID_ARGUMENT,
+                "kernel '%s': grid.x is %u; it must be a multiple of the cluster's %u",
+                kernel->name, launch->grid[0], size[0]);
+  *out_size = size[0];
   return MOE_EMU_OK;
 }
 
@@ -149,20 +174,20 @@ static void count_registers(moe__emu_machine_t *machine) {
 
 /* ---- Threads ---- */
 
-static void *run_blocks(void *argument) {
-  moe__emu_block_t *block = argument;
-  moe__emu_machine_t *machine = block->machine;
+static void *run_clusters(void *argument) {
+  moe__emu_cluster_t *cluster = argument;
+  moe__emu_machine_t *machine = cluster->machine;
   for (;;) {
-    uint64_t number = atomic_fetch_add(&machine->next_block, 1);
-    if (number >= machine->block_count || number > atomic_load(&machine->failed_block))
+    uint64_t number = atomic_fetch_add(&machine->next_cluster, 1);
+    if (number >= machine->cluster_count || number > atomic_load(&machine->failed_cluster))
       return NULL;
-    moe__emu_block_run(block, number);
-    if (block->status == MOE_EMU_OK)
+    moe__emu_cluster_run(cluster, number);
+    if (cluster->status == MOE_EMU_OK)
       continue;
-    /* Blocks before this one may still fail and then are the first. */
-    uint64_t failed = atomic_load(&machine->failed_block);
+    /* Clusters before this one may still fail and then are the first. */
+    uint64_t failed = atomic_load(&machine->failed_cluster);
     while (number < failed &&
-           !atomic_compare_exchange_weak(&machine->failed_block, &failed, number))
+           !atomic_compare_exchange_weak(&machine->failed_cluster, &failed, number))
       continue;
     return NULL;
   }
@@ -174,40 +199,42 @@ static int choose_threads(const moe__emu_machine_t *machine) {
     wanted = sysconf(_SC_NPROCESSORS_ONLN);
   if (wanted > MAX_THREADS)
     wanted = MAX_THREADS;
-  if (wanted > 0 && (uint64_t)wanted > machine->block_count)
-    wanted = (long)machine->block_count;
+  if (wanted > 0 && (uint64_t)wanted > machine->cluster_count)
+    wanted = (long)machine->cluster_count;
   return wanted < 1 ? 1 : (int)wanted;
 }
 
 static moe_emu_status_t run_all(moe__emu_machine_t *machine, moe_emu_report_t *report) {
   int wanted = choose_threads(machine), count = 0;
-  moe__emu_block_t *blocks = calloc((size_t)wanted, sizeof *blocks);
+  moe__emu_cluster_t *clusters = calloc((size_t)wanted, sizeof *clusters);
   pthread_t *threads = calloc((size_t)wanted, sizeof *threads);
   moe_emu_status_t status = MOE_EMU_OUT_OF_MEMORY;
-  if (!blocks || !threads)
+  if (!clusters || !threads)
     goto done;
   /* With less memory or fewer threads than wanted it works too, down to one. */
-  while (count < wanted && moe__emu_block_create(&blocks[count], machine))
+  while (count < wanted && moe__emu_cluster_create(&clusters[count], machine))
     count++;
   if (count == 0)
     goto done;
   int started = 1;
-  while (started < count && !pthread_create(&threads[started], NULL, run_blocks, &blocks[started]))
+  while (started < count &&
+         !pthread_create(&threads[started], NULL, run_clusters, &clusters[started]))
     started++;
-  run_blocks(&blocks[0]);
+  run_clusters(&clusters[0]);
   for (int i = 1; i < started; i++)
     pthread_join(threads[i], NULL);
   status = MOE_EMU_OK;
   for (int i = 0; i < started; i++) {
-    if (blocks[i].status != MOE_EMU_OK && blocks[i].number == atomic_load(&machine->failed_block)) {
-      status = blocks[i].status;
-      *report = blocks[i].report;
+    if (clusters[i].status != MOE_EMU_OK &&
+        clusters[i].number == atomic_load(&machine->failed_cluster)) {
+      status = clusters[i].status;
+      *report = clusters[i].report;
     }
   }
 done:
   for (int i = 0; i < count; i++)
-    moe__emu_block_free(&blocks[i]);
-  free(blocks);
+    moe__emu_cluster_free(&clusters[i]);
+  free(clusters);
   free(threads);
   return status == MOE_EMU_OUT_OF_MEMORY ? fail(report, status, "out of memory") : status;
 }
@@ -221,6 +248,8 @@ static moe_emu_status_t prepare(moe__emu_machine_t *machine, const moe_emu_modul
     return fail(report, MOE_EMU_INVALID_ARGUMENT, "the module has no kernel '%s'", launch->kernel);
   moe_emu_status_t status = check_block(machine->kernel, launch, report);
   if (status == MOE_EMU_OK)
+    status = check_cluster(machine->kernel, launch, &machine->cluster_size, report);
+  if (status == MOE_EMU_OK)
     status = check_shared(machine->kernel, launch, &machine->shared_bytes, report);
   if (status == MOE_EMU_OK)
     status = copy_parameters(machine, report);
@@ -228,9 +257,10 @@ static moe_emu_status_t prepare(moe__emu_machine_t *machine, const moe_emu_modul
     return status;
   machine->thread_count = launch->block[0] * launch->block[1] * launch->block[2];
   machine->warp_count = (machine->thread_count + MOE__EMU_LANES - 1) / MOE__EMU_LANES;
-  machine->block_count = (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2];
-  atomic_init(&machine->next_block, 0);
-  atomic_init(&machine->failed_block, machine->block_count);
+  machine->cluster_count =
+      (uint64_t)launch->grid[0] / machine->cluster_size * launch->grid[1] * launch->grid[2];
+  atomic_init(&machine->next_cluster, 0);
+  atomic_init(&machine->failed_cluster, machine->cluster_count);
   count_registers(machine);
   status = moe__emu_global_create(&machine->global, &module->module, launch, &error);
   return status == MOE_EMU_OK

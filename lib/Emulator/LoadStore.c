@@ -20,7 +20,7 @@ moe__emu_reach_t moe__emu_reach(moe__emu_warp_t *warp, const moe__emu_instructio
       .instruction = instruction,
       .space = space,
       .bytes = bytes,
-      .access = moe__emu_access_begin(&warp->block->order, warp->number, active, kind, 0),
+      .access = moe__emu_access_begin(warp->block->order, warp->agent, active, kind, 0),
   };
 }
 
@@ -49,13 +49,36 @@ bool moe__emu_shared_offset(moe__emu_warp_t *warp, const moe__emu_instruction_t 
   return true;
 }
 
-static uint8_t *resolve_shared(moe__emu_reach_t *reach, int lane, uint64_t address) {
-  moe__emu_block_t *block = reach->warp->block;
-  uint32_t at;
-  if (!moe__emu_shared_offset(reach->warp, reach->instruction, lane, address, reach->bytes,
-                              reach->bytes, &at))
+moe__emu_block_t *moe__emu_shared_find(moe__emu_warp_t *warp,
+                                       const moe__emu_instruction_t *instruction, int lane,
+                                       uint64_t address, uint32_t bytes, uint32_t alignment,
+                                       uint32_t *out_address) {
+  moe__emu_block_t *block = warp->block;
+  uint64_t rank = (address >> MOE__EMU_RANK_SHIFT) - 1;
+  if (rank < block->machine->cluster_size) {
+    block = &block->cluster->blocks[rank];
+    address -= moe__emu_cluster_address((uint32_t)rank, 0);
+  }
+  /* All blocks have as much. */
+  return moe__emu_shared_offset(warp, instruction, lane, address, bytes, alignment, out_address) &&
+                 moe__emu_cluster_reach(warp, instruction, lane, block)
+             ? block
+             : NULL;
+}
+
+static uint8_t *resolve_shared(moe__emu_reach_t *reach, int lane, uint64_t address,
+                               bool is_cluster) {
+  moe__emu_warp_t *warp = reach->warp;
+  moe__emu_block_t *block = warp->block;
+  uint32_t at, bytes = reach->bytes;
+  if (is_cluster)
+    block = moe__emu_shared_find(warp, reach->instruction, lane, address, bytes, bytes, &at);
+  else if (!moe__emu_shared_offset(warp, reach->instruction, lane, address, bytes, bytes, &at))
+    block = NULL;
+  if (!block)
     return NULL;
-  if (!moe__emu_access_bytes(&reach->access, at, reach->bytes)) {
+  moe__emu_cluster_touch(block, warp->block, reach->access.as);
+  if (!moe__emu_access_bytes(&reach->access, moe__emu_order_address(block, at), bytes)) {
     moe__emu_fault_order(reach->warp, reach->instruction, lane,
                          is_read(reach) ? "the load" : "the store", &reach->access.finding);
     return NULL;
@@ -120,12 +143,12 @@ uint8_t *moe__emu_resolve(moe__emu_reach_t *reach, int lane, uint64_t address) {
   if (space == MOE__EMU_GENERIC) {
     space = MOE__EMU_GLOBAL;
     if (address - MOE__EMU_SHARED_WINDOW < MOE__EMU_WINDOW_BYTES)
-      space = MOE__EMU_SHARED, address -= MOE__EMU_SHARED_WINDOW;
+      space = MOE__EMU_SHARED_CLUSTER, address -= MOE__EMU_SHARED_WINDOW;
     else if (address - MOE__EMU_PARAM_WINDOW < MOE__EMU_WINDOW_BYTES)
       space = MOE__EMU_PARAM, address -= MOE__EMU_PARAM_WINDOW;
   }
   if (space >= MOE__EMU_SHARED)
-    return resolve_shared(reach, lane, address);
+    return resolve_shared(reach, lane, address, space == MOE__EMU_SHARED_CLUSTER);
   if (address % reach->bytes) {
     moe__emu_fault(reach->warp, reach->instruction, lane,
                    "address 0x%" PRIx64 " is not a multiple of %u", address, reach->bytes);
@@ -214,7 +237,7 @@ static moe__emu_step_t store(moe__emu_warp_t *warp, const moe__emu_instruction_t
     }
   }
   /* Another lane may spin on it. */
-  warp->block->events++;
+  warp->block->cluster->events++;
   return MOE__EMU_ADVANCE;
 }
 
@@ -284,7 +307,7 @@ static moe__emu_step_t store_matrix(moe__emu_warp_t *warp,
       memcpy(to + sizeof element * other, &element, sizeof element);
     }
   }
-  warp->block->events++;
+  warp->block->cluster->events++;
   return MOE__EMU_ADVANCE;
 }
 

@@ -42,10 +42,27 @@ bool moe__emu_may_touch(moe__emu_warp_t *warp, const moe__emu_instruction_t *ins
 /* The memory of this process that a lane's address stands for, checked; NULL after a fault. */
 uint8_t *moe__emu_resolve(moe__emu_reach_t *reach, int lane, uint64_t address);
 
-/* The offset in shared memory of an instruction's address, checked: `bytes` from there, aligned.
- * False after a fault. */
+/* The address in the block's shared memory that an instruction's address is, checked: `bytes` from
+ * there, aligned. False after a fault. */
 bool moe__emu_shared_offset(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
                             int lane, uint64_t address, uint32_t bytes, uint32_t alignment,
                             uint32_t *out_address);
+
+/* The same of an address of the window shared::cluster, which may be another block's memory: that
+ * block, which may be reached, and the address there. NULL after a fault. */
+moe__emu_block_t *moe__emu_shared_find(moe__emu_warp_t *warp,
+                                       const moe__emu_instruction_t *instruction, int lane,
+                                       uint64_t address, uint32_t bytes, uint32_t alignment,
+                                       uint32_t *out_address);
+
+/* The address in the window shared::cluster of an address of the block of a rank. */
+static inline uint32_t moe__emu_cluster_address(uint32_t rank, uint32_t address) {
+  return ((rank + 1) << MOE__EMU_RANK_SHIFT) + address;
+}
+
+/* The address of a block's shared memory in the cluster's order. */
+static inline uint32_t moe__emu_order_address(const moe__emu_block_t *block, uint32_t address) {
+  return block->rank * block->shared_bytes + address;
+}
 
 #endif /* MOE_EMULATOR_LOAD_STORE_H */

@@ -1,4 +1,4 @@
-/* Machine.h - a block that runs: warps, their lanes and their registers.
+/* Machine.h - a cluster of blocks that run: warps, their lanes and their registers.
  *
  * Why it exists: the state that instructions work on, and what they may ask of the machine.
  *
@@ -12,6 +12,7 @@
 
 #include "lib/Emulator/Async.h"
 #include "lib/Emulator/Barrier.h"
+#include "lib/Emulator/Cluster.h"
 #include "lib/Emulator/Matrix.h"
 #include "lib/Emulator/Memory.h"
 #include "lib/Emulator/Order.h"
@@ -28,7 +29,7 @@ typedef struct moe__emu_split_t {
   int meeting;     /* where they meet others, -1: nowhere */
   bool is_blocked; /* at an instruction that could not be done */
   uint64_t
-      blocked_at; /* the block's count of events then: nothing has changed while it is the same */
+      blocked_at; /* the cluster's count of events then: nothing has changed while it is the same */
   /* What a blocked instruction keeps between its tries. */
   bool has_arrived;
   uint32_t generation;
@@ -55,11 +56,13 @@ typedef struct moe__emu_shadow_t {
 } moe__emu_shadow_t;
 
 typedef struct moe__emu_block_t moe__emu_block_t;
+typedef struct moe__emu_cluster_t moe__emu_cluster_t;
 
 struct moe__emu_warp_t {
   moe__emu_block_t *block;
   const moe__emu_kernel_t *kernel;
-  uint32_t number;
+  uint32_t number;            /* in the block */
+  uint32_t agent;             /* in the cluster's order */
   uint32_t alive;             /* lanes that have not exited */
   uint32_t first_lanes;       /* lanes that the warp began with */
   uint8_t *file;              /* the register file */
@@ -69,6 +72,8 @@ struct moe__emu_warp_t {
   moe__emu_split_t *split; /* the one that runs */
   moe__emu_meeting_t meetings[2 * MOE__EMU_LANES];
   moe__emu_matrix_warp_t matrix;
+  uint32_t came[2]; /* lanes that have come to the cluster's barrier and not waited: by the phase's
+                     * parity */
   uint32_t registers; /* of each thread, for setmaxnreg */
   moe__emu_global_cache_t cache;
 };
@@ -81,16 +86,19 @@ typedef struct moe__emu_machine_t {
   moe__emu_global_t global;
   uint8_t parameters[4096];
   uint32_t thread_count, warp_count; /* of a block */
+  uint32_t cluster_size;             /* blocks of a cluster, along x */
   uint32_t shared_bytes;
   uint32_t register_pool, first_registers; /* of a block; of a thread */
   double deadline;                         /* seconds of the monotonic clock; 0: none */
-  atomic_uint_least64_t next_block;
-  uint64_t block_count;
-  atomic_uint_least64_t failed_block; /* the lowest one, block_count: none */
+  atomic_uint_least64_t next_cluster;
+  uint64_t cluster_count;
+  atomic_uint_least64_t failed_cluster; /* the lowest one, cluster_count: none */
 } moe__emu_machine_t;
 
 struct moe__emu_block_t {
   moe__emu_machine_t *machine;
+  moe__emu_cluster_t *cluster;
+  uint32_t rank; /* in the cluster */
   uint64_t number;
   uint32_t index[3];
   moe__emu_warp_t *warps;
@@ -98,12 +106,23 @@ struct moe__emu_block_t {
   moe__emu_shadow_t *shadows;
   uint8_t *shared; /* the first byte is MOE__EMU_SHARED_BASE's */
   uint32_t shared_bytes;
-  moe__emu_order_t order;
+  moe__emu_order_t *order; /* the cluster's */
   moe__emu_barriers_t barriers;
   moe__emu_async_t async;
   moe__emu_matrix_t matrix;
   uint32_t registers_used;
   bool has_waited; /* for the launches before this one */
+  moe__emu_residence_t residence;
+  uint64_t resumes; /* the turn until which a random schedule holds it back */
+};
+
+/* Blocks that run together and reach each other's shared memory. Most clusters are of one. */
+struct moe__emu_cluster_t {
+  moe__emu_machine_t *machine;
+  uint64_t number;
+  moe__emu_block_t *blocks; /* machine->cluster_size of them, by rank */
+  moe__emu_order_t order;
+  moe__emu_cluster_barrier_t barrier;
   uint64_t random;
   uint64_t now;    /* turns so far */
   uint64_t events; /* things that something may have waited for */
@@ -113,13 +132,13 @@ struct moe__emu_block_t {
 
 /* ---- Machine.c ---- */
 
-/* Allocates what a block needs; it can run many blocks one after the other. */
-bool moe__emu_block_create(moe__emu_block_t *block, moe__emu_machine_t *machine);
-void moe__emu_block_free(moe__emu_block_t *block);
-/* Runs block `number` to its end. The block's status and report say how it ended. */
-void moe__emu_block_run(moe__emu_block_t *block, uint64_t number);
+/* Allocates what a cluster needs; it can run many clusters one after the other. */
+bool moe__emu_cluster_create(moe__emu_cluster_t *cluster, moe__emu_machine_t *machine);
+void moe__emu_cluster_free(moe__emu_cluster_t *cluster);
+/* Runs cluster `number` to its end. Its status and report say how it ended. */
+void moe__emu_cluster_run(moe__emu_cluster_t *cluster, uint64_t number);
 
-/* A number below `limit` from the block's schedule; 0 in schedule 0. */
+/* A number below `limit` from the cluster's schedule; 0 in schedule 0. */
 uint32_t moe__emu_random(moe__emu_block_t *block, uint32_t limit);
 
 /* ---- Warp.c ---- */
@@ -143,8 +162,14 @@ moe__emu_step_t moe__emu_fault(moe__emu_warp_t *warp, const moe__emu_instruction
 /* Reports a fault of the block as a whole. */
 void moe__emu_fault_block(moe__emu_block_t *block, moe_emu_status_t status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Reports that no warp can go on, and what each waits for. */
-void moe__emu_fault_deadlock(moe__emu_block_t *block);
+/* Reports that no warp of the cluster can go on, and what each waits for. */
+void moe__emu_fault_deadlock(moe__emu_cluster_t *cluster);
+/* Who made an event, as this block sees it: "warp 3", "a bulk load that completes on ...". */
+void moe__emu_describe_event(const moe__emu_block_t *block, moe__emu_event_t event, char *text,
+                             size_t size);
+/* "0x440", or "0x440 of block (1,0,0)" where the block is not the warp's. */
+const char *moe__emu_describe_address(const moe__emu_warp_t *warp, const moe__emu_block_t *block,
+                                      uint32_t address, char *text, size_t size);
 /* Reports what a check of shared memory found; `what` did it: "the load". */
 moe__emu_step_t moe__emu_fault_order(moe__emu_warp_t *warp,
                                      const moe__emu_instruction_t *instruction, int lane,

@@ -183,13 +183,13 @@ static bool check_operand(moe__emu_warp_t *warp, const moe__emu_instruction_t *i
     return false;
   }
   moe__emu_access_t access =
-      moe__emu_access_begin(&warp->block->order, warp->number, UINT32_MAX, MOE__EMU_ASYNC_READ, as);
+      moe__emu_access_begin(warp->block->order, warp->agent, UINT32_MAX, MOE__EMU_ASYNC_READ, as);
   int chunks = moe__emu_wgmma_chunk_count(&operand);
   for (int c = 0; c < chunks; c++) {
     uint32_t at, address = moe__emu_wgmma_chunk_address(&operand, c);
     if (!moe__emu_shared_offset(warp, instruction, -1, address, MOE__EMU_CHUNK, 1, &at))
       return false;
-    if (!moe__emu_access_bytes(&access, at, MOE__EMU_CHUNK)) {
+    if (!moe__emu_access_bytes(&access, moe__emu_order_address(warp->block, at), MOE__EMU_CHUNK)) {
       moe__emu_fault_order(warp, instruction, -1, is_b ? "wgmma's B" : "wgmma's A",
                            &access.finding);
       return false;
@@ -336,8 +336,8 @@ static moe__emu_step_t product(moe__emu_warp_t *warp, const moe__emu_instruction
       !check_registers(warp, instruction, &layout, mine.accumulate))
     return MOE__EMU_FAILED;
   if (group->agent < 0) {
-    group->agent =
-        moe__emu_order_agent(&warp->block->order, MOE__EMU_AGENT_MATRIX, warp->number / WARPS);
+    group->agent = moe__emu_order_agent(warp->block->order, MOE__EMU_AGENT_MATRIX,
+                                        warp->block->rank, warp->number / WARPS);
     if (group->agent < 0)
       return moe__emu_fault(warp, instruction, -1, "too many warps, mbarriers and bulk groups");
   }
@@ -418,8 +418,8 @@ static moe__emu_step_t wait(moe__emu_warp_t *warp, const moe__emu_instruction_t 
     return MOE__EMU_BLOCKED;
   release_registers(warp, matrix->waited, end);
   matrix->waited = end;
-  moe__emu_order_learn(&warp->block->order, warp->number, active, warp->alive,
-                       (uint32_t)group->agent, end);
+  moe__emu_order_learn(warp->block->order, warp->agent, active, warp->alive, (uint32_t)group->agent,
+                       end);
   return MOE__EMU_ADVANCE;
 }
 

@@ -24,20 +24,20 @@ moe__emu_mbarrier_t *moe__emu_mbarrier_at(moe__emu_block_t *block, uint64_t addr
   return NULL;
 }
 
-static void try_complete(moe__emu_block_t *block, moe__emu_mbarrier_t *mbarrier) {
+static void try_complete(moe__emu_mbarrier_t *mbarrier) {
+  moe__emu_cluster_t *cluster = mbarrier->block->cluster;
   if (mbarrier->pending || mbarrier->bytes)
     return;
   mbarrier->phase++;
   mbarrier->pending = mbarrier->count;
-  mbarrier->completed = mbarrier->gathered;
+  moe__emu_view_move(&mbarrier->completed, &mbarrier->gathered, cluster->order.agent_count);
   mbarrier->completed.done[mbarrier->agent] =
       mbarrier->phase < MOE__EMU_MAX_CLOCK ? mbarrier->phase : MOE__EMU_MAX_CLOCK;
-  memset(&mbarrier->gathered, 0, sizeof mbarrier->gathered);
-  block->events++;
+  cluster->events++;
 }
 
-bool moe__emu_mbarrier_land(moe__emu_block_t *block, moe__emu_mbarrier_t *mbarrier, uint32_t phase,
-                            uint32_t bytes, moe__emu_error_t *error) {
+bool moe__emu_mbarrier_land(moe__emu_mbarrier_t *mbarrier, uint32_t phase, uint32_t bytes,
+                            moe__emu_error_t *error) {
   if (mbarrier->phase != phase)
     return moe__emu_error(error,
                           "%u bytes land in phase %u of the mbarrier at shared address 0x%x; they "
@@ -49,7 +49,7 @@ bool moe__emu_mbarrier_land(moe__emu_block_t *block, moe__emu_mbarrier_t *mbarri
                           "%d more bytes land than phase %u of the mbarrier at shared address 0x%x "
                           "has announced",
                           -mbarrier->bytes, phase, mbarrier->address);
-  try_complete(block, mbarrier);
+  try_complete(mbarrier);
   return true;
 }
 
@@ -70,25 +70,33 @@ static uint64_t address_of(const moe__emu_warp_t *warp, const moe__emu_operand_t
 
 moe__emu_mbarrier_t *moe__emu_mbarrier_use(moe__emu_warp_t *warp,
                                            const moe__emu_instruction_t *instruction, int lane,
-                                           uint64_t address) {
+                                           uint64_t address, bool is_cluster) {
   uint32_t at;
-  if (!moe__emu_shared_offset(warp, instruction, lane, address, BYTES, BYTES, &at))
+  moe__emu_block_t *block = warp->block;
+  if (is_cluster)
+    block = moe__emu_shared_find(warp, instruction, lane, address, BYTES, BYTES, &at);
+  else if (!moe__emu_shared_offset(warp, instruction, lane, address, BYTES, BYTES, &at))
+    block = NULL;
+  if (!block)
     return NULL;
-  moe__emu_mbarrier_t *mbarrier = moe__emu_mbarrier_at(warp->block, address);
+  moe__emu_mbarrier_t *mbarrier = moe__emu_mbarrier_at(block, at);
   if (!mbarrier) {
-    moe__emu_fault(warp, instruction, lane,
-                   "no mbarrier has been initialized at shared address 0x%" PRIx64, address);
+    char where[48];
+    moe__emu_fault(warp, instruction, lane, "no mbarrier has been initialized at shared address %s",
+                   moe__emu_describe_address(warp, block, at, where, sizeof where));
     return NULL;
   }
-  const moe__emu_order_t *order = &warp->block->order;
+  const moe__emu_order_t *order = warp->block->order;
   uint32_t agent = MOE__EMU_EVENT_AGENT(mbarrier->initialized);
-  const moe__emu_view_t *view = moe__emu_order_view(order, warp->number, 1U << lane);
-  if (agent != warp->number && order->enabled &&
+  const moe__emu_view_t *view = moe__emu_order_view(order, warp->agent, 1U << lane);
+  if (agent != warp->agent && order->enabled &&
       view->done[agent] < MOE__EMU_EVENT_CLOCK(mbarrier->initialized)) {
+    char where[48];
     moe__emu_fault(warp, instruction, lane,
-                   "the mbarrier at shared address 0x%" PRIx64
-                   " is used without order after its initialization by warp %u",
-                   address, agent);
+                   "the mbarrier at shared address %s is used without order after its "
+                   "initialization by warp %u",
+                   moe__emu_describe_address(warp, block, at, where, sizeof where),
+                   order->owners[agent]);
     return NULL;
   }
   return mbarrier;
@@ -113,8 +121,8 @@ static bool initialize(moe__emu_warp_t *warp, const moe__emu_instruction_t *inst
     return false;
   }
   moe__emu_access_t access =
-      moe__emu_access_begin(&block->order, warp->number, 1U << lane, MOE__EMU_WRITE, 0);
-  if (!moe__emu_access_bytes(&access, at, BYTES)) {
+      moe__emu_access_begin(block->order, warp->agent, 1U << lane, MOE__EMU_WRITE, 0);
+  if (!moe__emu_access_bytes(&access, moe__emu_order_address(block, at), BYTES)) {
     moe__emu_fault_order(warp, instruction, lane, "the initialization", &access.finding);
     return false;
   }
@@ -128,20 +136,21 @@ static bool initialize(moe__emu_warp_t *warp, const moe__emu_instruction_t *inst
     barriers->mbarriers = grown;
     barriers->capacity = capacity;
   }
-  int agent = moe__emu_order_agent(&block->order, MOE__EMU_AGENT_MBARRIER, at);
+  int agent = moe__emu_order_agent(block->order, MOE__EMU_AGENT_MBARRIER, block->rank, at);
   if (agent < 0) {
     moe__emu_fault(warp, instruction, lane,
-                   "a block may have at most %d warps, mbarriers and threads with bulk groups",
+                   "a cluster may have at most %d warps, mbarriers and threads with bulk groups",
                    MOE__EMU_MAX_AGENTS);
     return false;
   }
   moe__emu_mbarrier_t *mbarrier = &barriers->mbarriers[barriers->count++];
   memset(mbarrier, 0, sizeof *mbarrier);
+  mbarrier->block = block;
   mbarrier->address = at;
   mbarrier->count = mbarrier->pending = count;
   mbarrier->agent = (uint32_t)agent;
   mbarrier->initialized = access.as;
-  moe__emu_order_object(&block->order, at, true);
+  moe__emu_order_object(block->order, moe__emu_order_address(block, at), true);
   return true;
 }
 
@@ -166,14 +175,16 @@ static moe__emu_step_t inval(moe__emu_warp_t *warp, const moe__emu_instruction_t
     return MOE__EMU_FAILED;
   MOE__EMU_FOR_LANES(lane, active) {
     uint64_t address = address_of(warp, &operands[0], (int)lane, !instruction->choice[0]);
-    moe__emu_mbarrier_t *mbarrier = moe__emu_mbarrier_use(warp, instruction, (int)lane, address);
+    moe__emu_mbarrier_t *mbarrier =
+        moe__emu_mbarrier_use(warp, instruction, (int)lane, address, false);
     if (!mbarrier)
       return MOE__EMU_FAILED;
     if (mbarrier->bytes)
       return moe__emu_fault(warp, instruction, (int)lane,
                             "the mbarrier at shared address 0x%x still waits for %d bytes",
                             mbarrier->address, mbarrier->bytes);
-    moe__emu_order_object(&warp->block->order, mbarrier->address, false);
+    moe__emu_order_object(warp->block->order,
+                          moe__emu_order_address(warp->block, mbarrier->address), false);
     mbarrier->address = 0;
   }
   return MOE__EMU_ADVANCE;
@@ -211,7 +222,7 @@ static bool arrive(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruct
                    -mbarrier->bytes, mbarrier->phase, mbarrier->address);
     return false;
   }
-  try_complete(warp->block, mbarrier);
+  try_complete(mbarrier);
   return true;
 }
 
@@ -233,6 +244,8 @@ static uint64_t state_of(const moe__emu_mbarrier_t *mbarrier) {
 /* What an instruction of this family does. */
 enum { ARRIVE = 1, EXPECT = 2, DROP = 4, NO_COMPLETE = 8 };
 
+enum { SPACE_CLUSTER = 3 }; /* choice 2 */
+
 static moe__emu_step_t arrive_all(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
                                   uint32_t active, int what) {
   const moe__emu_operand_t *operands = moe__emu_operand(warp->kernel, instruction, 0);
@@ -244,11 +257,15 @@ static moe__emu_step_t arrive_all(moe__emu_warp_t *warp, const moe__emu_instruct
     int first = moe__emu_first_lane(rest);
     same = same_address(warp, where, rest);
     uint64_t address = address_of(warp, where, first, !instruction->choice[2]);
-    moe__emu_mbarrier_t *mbarrier = moe__emu_mbarrier_use(warp, instruction, first, address);
+    moe__emu_mbarrier_t *mbarrier = moe__emu_mbarrier_use(warp, instruction, first, address,
+                                                          instruction->choice[2] == SPACE_CLUSTER);
     if (!mbarrier)
       return MOE__EMU_FAILED;
+    moe__emu_cluster_touch(mbarrier->block, warp->block,
+                           MOE__EMU_EVENT(warp->agent, moe__emu_order_own_clock(
+                                                           warp->block->order, warp->agent, same)));
     if (what & ARRIVE)
-      moe__emu_order_release(&warp->block->order, warp->number, same, &mbarrier->gathered);
+      moe__emu_order_release(warp->block->order, warp->agent, same, &mbarrier->gathered);
     MOE__EMU_FOR_LANES(lane, same) {
       uint32_t number = has_number ? (uint32_t)moe__emu_lane_value(warp, &where[1], (int)lane) : 1;
       if (instruction->result_count)
@@ -295,6 +312,15 @@ static moe__emu_step_t arrive_early(moe__emu_warp_t *warp,
   return arrive_all(warp, instruction, active, ARRIVE | NO_COMPLETE);
 }
 
+/* The state of another block's mbarrier cannot be had. */
+static bool verify_arrive(const moe__emu_kernel_t *kernel,
+                          const moe__emu_instruction_t *instruction, moe__emu_error_t *error) {
+  return instruction->choice[2] != SPACE_CLUSTER ||
+         moe__emu_operand(kernel, instruction, 0)->shadow == MOE__EMU_SINK_ROW ||
+         moe__emu_error(error,
+                        "an arrival by an address of the cluster gives no state: _ is taken");
+}
+
 /* complete_tx: as if bytes of a load had landed. */
 static moe__emu_step_t complete(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
                                 uint32_t active) {
@@ -303,14 +329,13 @@ static moe__emu_step_t complete(moe__emu_warp_t *warp, const moe__emu_instructio
     return MOE__EMU_FAILED;
   MOE__EMU_FOR_LANES(lane, active) {
     uint32_t bytes = (uint32_t)moe__emu_lane_value(warp, &operands[1], (int)lane);
-    moe__emu_mbarrier_t *mbarrier =
-        moe__emu_mbarrier_use(warp, instruction, (int)lane,
-                              address_of(warp, &operands[0], (int)lane, !instruction->choice[0]));
+    moe__emu_mbarrier_t *mbarrier = moe__emu_mbarrier_use(
+        warp, instruction, (int)lane,
+        address_of(warp, &operands[0], (int)lane, !instruction->choice[0]), false);
     moe__emu_error_t why;
     if (!mbarrier)
       return MOE__EMU_FAILED;
-    if (bytes > MAX_COUNT ||
-        !moe__emu_mbarrier_land(warp->block, mbarrier, mbarrier->phase, bytes, &why))
+    if (bytes > MAX_COUNT || !moe__emu_mbarrier_land(mbarrier, mbarrier->phase, bytes, &why))
       return moe__emu_fault(warp, instruction, (int)lane, "%s",
                             bytes > MAX_COUNT ? "too many bytes" : why.text);
   }
@@ -341,7 +366,7 @@ static bool is_over(const moe__emu_mbarrier_t *mbarrier, bool is_parity, uint64_
  */
 static bool may_come_later(moe__emu_warp_t *warp, const moe__emu_mbarrier_t *mbarrier,
                            uint32_t lanes) {
-  const moe__emu_view_t *view = moe__emu_order_view(&warp->block->order, warp->number, lanes);
+  const moe__emu_view_t *view = moe__emu_order_view(warp->block->order, warp->agent, lanes);
   return view->done[mbarrier->agent] < mbarrier->completed.done[mbarrier->agent] &&
          warp->split->failed_pc != warp->split->pc && moe__emu_random(warp->block, 2) == 0;
 }
@@ -357,7 +382,7 @@ static moe__emu_step_t wait(moe__emu_warp_t *warp, const moe__emu_instruction_t 
     int first = moe__emu_first_lane(rest);
     same = same_address(warp, &operands[1], rest);
     uint64_t address = address_of(warp, &operands[1], first, !instruction->choice[2]);
-    moe__emu_mbarrier_t *mbarrier = moe__emu_mbarrier_use(warp, instruction, first, address);
+    moe__emu_mbarrier_t *mbarrier = moe__emu_mbarrier_use(warp, instruction, first, address, false);
     if (!mbarrier)
       return MOE__EMU_FAILED;
     uint32_t done = 0;
@@ -370,7 +395,7 @@ static moe__emu_step_t wait(moe__emu_warp_t *warp, const moe__emu_instruction_t 
     if (done && may_block && may_come_later(warp, mbarrier, done))
       done = 0;
     if (done)
-      moe__emu_order_acquire(&warp->block->order, warp->number, done, warp->alive,
+      moe__emu_order_acquire(warp->block->order, warp->agent, done, warp->alive,
                              &mbarrier->completed);
     if (done != same)
       unfinished = mbarrier->address ^ mbarrier->phase << 18;
@@ -414,9 +439,10 @@ static moe__emu_step_t test_state(moe__emu_warp_t *warp, const moe__emu_instruct
 const moe__emu_opcode_t moe__emu_mbarrier_opcodes[] = {
     MOE__EMU_EXECUTE("mbarrier.init" SHARED ".b64", "ar", init),
     MOE__EMU_EXECUTE("mbarrier.inval" SHARED ".b64", "a", inval),
-    MOE__EMU_EXECUTE("mbarrier.arrive" RELEASE ".b64", "La?r", arrive_only),
-    MOE__EMU_EXECUTE("mbarrier.arrive.expect_tx" RELEASE ".b64", "Lar", arrive_expect),
-    MOE__EMU_EXECUTE("mbarrier.arrive_drop" RELEASE ".b64", "La?r", arrive_drop),
+    MOE__EMU_VERIFIED("mbarrier.arrive" RELEASE ".b64", "La?r", arrive_only, verify_arrive),
+    MOE__EMU_VERIFIED("mbarrier.arrive.expect_tx" RELEASE ".b64", "Lar", arrive_expect,
+                      verify_arrive),
+    MOE__EMU_VERIFIED("mbarrier.arrive_drop" RELEASE ".b64", "La?r", arrive_drop, verify_arrive),
     MOE__EMU_EXECUTE("mbarrier.arrive.noComplete" RELEASE ".b64", "Lar", arrive_early),
     MOE__EMU_EXECUTE("mbarrier.complete_tx" SHARED "[.relaxed][.cta|.cluster].b64", "ar", complete),
     MOE__EMU_EXECUTE("mbarrier.pending_count.b64", "Rl", pending_count),

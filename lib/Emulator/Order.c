@@ -8,8 +8,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { HAS_BEGUN = 1 }; /* clock of a warp that has done nothing */
+
 static uint32_t larger(uint32_t a, uint32_t b) {
   return a > b ? a : b;
+}
+
+/* What is not yet an agent's is 0 in every view. */
+static void copy_view(moe__emu_view_t *into, const moe__emu_view_t *from, uint32_t agents) {
+  memcpy(into->done, from->done, agents * sizeof *into->done);
+  memcpy(into->fenced, from->fenced, agents * sizeof *into->fenced);
+}
+
+void moe__emu_view_move(moe__emu_view_t *into, moe__emu_view_t *from, uint32_t agents) {
+  copy_view(into, from, agents);
+  memset(from->done, 0, agents * sizeof *from->done);
+  memset(from->fenced, 0, agents * sizeof *from->fenced);
 }
 
 void moe__emu_view_join(moe__emu_view_t *into, const moe__emu_view_t *from, uint32_t agents) {
@@ -19,21 +33,23 @@ void moe__emu_view_join(moe__emu_view_t *into, const moe__emu_view_t *from, uint
     into->fenced[i] = larger(into->fenced[i], from->fenced[i]);
 }
 
-bool moe__emu_order_create(moe__emu_order_t *order, uint32_t warps, uint32_t base, uint32_t bytes) {
+bool moe__emu_order_create(moe__emu_order_t *order, uint32_t blocks, uint32_t warps, uint32_t base,
+                           uint32_t bytes) {
   enum { SETS = 256, EVENTS = 1024, TABLE = 1024 };
   *order = (moe__emu_order_t){
       .base = base,
-      .bytes = bytes,
-      .writers = calloc(bytes + 1, sizeof *order->writers),
-      .readers = calloc(bytes + 1, sizeof *order->readers),
+      .bytes = blocks * bytes,
+      .writers = calloc((size_t)blocks * bytes + 1, sizeof *order->writers),
+      .readers = calloc((size_t)blocks * bytes + 1, sizeof *order->readers),
       .sets = malloc(SETS * sizeof *order->sets),
       .set_capacity = SETS,
       .events = malloc(EVENTS * sizeof *order->events),
       .event_capacity = EVENTS,
       .table = calloc(TABLE, sizeof *order->table),
       .table_capacity = TABLE,
-      .warps = calloc(warps, sizeof *order->warps),
-      .warp_count = warps,
+      .warps = calloc((size_t)blocks * warps, sizeof *order->warps),
+      .warp_count = blocks * warps,
+      .warps_per_block = warps,
       .enabled = true,
   };
   return order->writers && order->readers && order->sets && order->events && order->table &&
@@ -60,15 +76,19 @@ void moe__emu_order_reset(moe__emu_order_t *order) {
   order->set_count = 1;
   order->agent_count = 0;
   for (uint32_t w = 0; w < order->warp_count; w++) {
-    moe__emu_order_agent(order, MOE__EMU_AGENT_WARP, w);
-    order->warps[w].clock = 1;
+    moe__emu_order_agent(order, MOE__EMU_AGENT_WARP, w / order->warps_per_block,
+                         w % order->warps_per_block);
+    order->warps[w].clock = HAS_BEGUN + 1;
+    order->warps[w].synced_clock = HAS_BEGUN;
   }
 }
 
-int moe__emu_order_agent(moe__emu_order_t *order, moe__emu_agent_kind_t kind, uint32_t owner) {
+int moe__emu_order_agent(moe__emu_order_t *order, moe__emu_agent_kind_t kind, uint32_t rank,
+                         uint32_t owner) {
   if (order->agent_count == MOE__EMU_MAX_AGENTS)
     return -1;
   order->kinds[order->agent_count] = kind;
+  order->ranks[order->agent_count] = rank;
   order->owners[order->agent_count] = owner;
   return (int)order->agent_count++;
 }
@@ -90,18 +110,22 @@ const moe__emu_view_t *moe__emu_order_view(const moe__emu_order_t *order, uint32
 
 /* The view that lanes `active` alone may add to. What lanes learn apart is kept apart, but two such
  * groups of one warp share what they learn. */
-static moe__emu_view_t *own_view(moe__emu_order_warp_t *state, uint32_t active, uint32_t alive) {
+static moe__emu_view_t *own_view(const moe__emu_order_t *order, moe__emu_order_warp_t *state,
+                                 uint32_t active, uint32_t alive) {
   if (!(alive & ~active))
     return &state->all;
   if (state->some_lanes == 0)
-    state->some = state->all;
+    copy_view(&state->some, &state->all, order->agent_count);
   state->some_lanes |= active;
   return &state->some;
 }
 
-/* Up to which clock of its own warp the lanes can speak for. */
-static uint32_t own_clock(moe__emu_order_warp_t *state, uint32_t active) {
+static uint32_t own_clock(const moe__emu_order_warp_t *state, uint32_t active) {
   return state->touched & ~active ? state->synced_clock : state->clock;
+}
+
+uint32_t moe__emu_order_own_clock(const moe__emu_order_t *order, uint32_t warp, uint32_t active) {
+  return own_clock(&order->warps[warp], active);
 }
 
 void moe__emu_order_release(moe__emu_order_t *order, uint32_t warp, uint32_t active,
@@ -122,7 +146,7 @@ static void merge(moe__emu_order_t *order, moe__emu_order_warp_t *state) {
 void moe__emu_order_acquire(moe__emu_order_t *order, uint32_t warp, uint32_t active, uint32_t alive,
                             const moe__emu_view_t *from) {
   moe__emu_order_warp_t *state = &order->warps[warp];
-  moe__emu_view_t *view = own_view(state, active, alive);
+  moe__emu_view_t *view = own_view(order, state, active, alive);
   moe__emu_view_join(view, from, order->agent_count);
   if (view == &state->all && state->some_lanes)
     moe__emu_view_join(&state->some, from, order->agent_count);
@@ -131,7 +155,7 @@ void moe__emu_order_acquire(moe__emu_order_t *order, uint32_t warp, uint32_t act
 void moe__emu_order_learn(moe__emu_order_t *order, uint32_t warp, uint32_t active, uint32_t alive,
                           uint32_t agent, uint32_t clock) {
   moe__emu_order_warp_t *state = &order->warps[warp];
-  moe__emu_view_t *view = own_view(state, active, alive);
+  moe__emu_view_t *view = own_view(order, state, active, alive);
   view->done[agent] = larger(view->done[agent], clock);
   if (view == &state->all && state->some_lanes)
     state->some.done[agent] = larger(state->some.done[agent], clock);
@@ -153,7 +177,7 @@ void moe__emu_order_sync(moe__emu_order_t *order, uint32_t warp, uint32_t active
 
 void moe__emu_order_fence(moe__emu_order_t *order, uint32_t warp, uint32_t active, uint32_t alive) {
   moe__emu_order_warp_t *state = &order->warps[warp];
-  moe__emu_view_t *view = own_view(state, active, alive);
+  moe__emu_view_t *view = own_view(order, state, active, alive);
   uint32_t own = own_clock(state, active);
   for (uint32_t i = 0; i < order->agent_count; i++)
     view->fenced[i] = larger(view->fenced[i], view->done[i]);

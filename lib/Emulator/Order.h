@@ -1,4 +1,4 @@
-/* Order.h - what happened before what, in a block's shared memory.
+/* Order.h - what happened before what, in the shared memory of a cluster's blocks.
  *
  * Why it exists: a GPU that gives right numbers says nothing about a missing barrier or fence; the
  * next one may not. Here every access to shared memory is compared with those it must come after,
@@ -21,9 +21,9 @@
 #include <stdint.h>
 
 enum {
-  MOE__EMU_MAX_WARPS = 32,
-  MOE__EMU_MAX_AGENTS = 224,
-  MOE__EMU_MAX_CLOCK = (1 << 24) - 1,
+  MOE__EMU_CLOCK_BITS = 23,
+  MOE__EMU_MAX_CLOCK = (1 << MOE__EMU_CLOCK_BITS) - 1,
+  MOE__EMU_MAX_AGENTS = 511, /* the rest of an event's word, but for MOE__EMU_EVENT_OBJECT */
 };
 
 typedef enum moe__emu_agent_kind_t {
@@ -38,11 +38,12 @@ typedef struct moe__emu_view_t {
   uint32_t fenced[MOE__EMU_MAX_AGENTS];
 } moe__emu_view_t;
 
-/* Agent and clock in one word; 0 is no event. Clocks begin at 1. */
+/* Agent and clock in one word; 0 is no event. Clocks begin at 1; that of a warp says that its block
+ * has begun, and its accesses come later. */
 typedef uint32_t moe__emu_event_t;
 
-#define MOE__EMU_EVENT(agent, clock) ((uint32_t)(agent) << 24 | (uint32_t)(clock))
-#define MOE__EMU_EVENT_AGENT(event) ((event) >> 24)
+#define MOE__EMU_EVENT(agent, clock) ((uint32_t)(agent) << MOE__EMU_CLOCK_BITS | (uint32_t)(clock))
+#define MOE__EMU_EVENT_AGENT(event) ((event) >> MOE__EMU_CLOCK_BITS)
 #define MOE__EMU_EVENT_CLOCK(event) ((event)&MOE__EMU_MAX_CLOCK)
 /* The bytes belong to an mbarrier. */
 #define MOE__EMU_EVENT_OBJECT UINT32_MAX
@@ -65,7 +66,7 @@ typedef struct moe__emu_readers_t {
 } moe__emu_readers_t;
 
 typedef struct moe__emu_order_t {
-  uint32_t base, bytes;      /* of shared memory */
+  uint32_t base, bytes;      /* of shared memory: that of the blocks, one after the other */
   moe__emu_event_t *writers; /* of each byte */
   uint32_t *readers;         /* of each byte: number of a set; 0 is the empty one */
   moe__emu_readers_t *sets;
@@ -77,9 +78,11 @@ typedef struct moe__emu_order_t {
 
   moe__emu_agent_kind_t kinds[MOE__EMU_MAX_AGENTS];
   uint32_t owners[MOE__EMU_MAX_AGENTS]; /* a warp's number, an mbarrier's address, ... */
+  uint32_t ranks[MOE__EMU_MAX_AGENTS];  /* of the block that it belongs to */
   uint32_t agent_count;
-  moe__emu_order_warp_t *warps;
+  moe__emu_order_warp_t *warps; /* the agents of the same numbers */
   uint32_t warp_count;
+  uint32_t warps_per_block;
   bool enabled;
 } moe__emu_order_t;
 
@@ -100,17 +103,23 @@ typedef struct moe__emu_finding_t {
   moe__emu_event_t other;
 } moe__emu_finding_t;
 
-bool moe__emu_order_create(moe__emu_order_t *order, uint32_t warps, uint32_t base, uint32_t bytes);
+/* warps, bytes: of each of the blocks. */
+bool moe__emu_order_create(moe__emu_order_t *order, uint32_t blocks, uint32_t warps, uint32_t base,
+                           uint32_t bytes);
 void moe__emu_order_free(moe__emu_order_t *order);
-/* Back to the start of a block. */
+/* Back to the start of a cluster. */
 void moe__emu_order_reset(moe__emu_order_t *order);
 
-/* A new agent; -1 where there are too many. */
-int moe__emu_order_agent(moe__emu_order_t *order, moe__emu_agent_kind_t kind, uint32_t owner);
+/* A new agent of block `rank`; -1 where there are too many. */
+int moe__emu_order_agent(moe__emu_order_t *order, moe__emu_agent_kind_t kind, uint32_t rank,
+                         uint32_t owner);
 
 /* What lanes `active` of a warp know. */
 const moe__emu_view_t *moe__emu_order_view(const moe__emu_order_t *order, uint32_t warp,
                                            uint32_t active);
+
+/* Up to which clock of its own the lanes of a warp can hand on what it did. */
+uint32_t moe__emu_order_own_clock(const moe__emu_order_t *order, uint32_t warp, uint32_t active);
 
 /* Hands on what the lanes know and did. Below, `alive` are the lanes of the warp that have not
  * exited. */
@@ -127,6 +136,8 @@ void moe__emu_order_sync(moe__emu_order_t *order, uint32_t warp, uint32_t active
 /* fence.proxy.async by the lanes. */
 void moe__emu_order_fence(moe__emu_order_t *order, uint32_t warp, uint32_t active, uint32_t alive);
 
+/* Moves all that `from` knows to `into`, which forgets what it knew. */
+void moe__emu_view_move(moe__emu_view_t *into, moe__emu_view_t *from, uint32_t agents);
 /* Adds everything that `from` knows to `into`. */
 void moe__emu_view_join(moe__emu_view_t *into, const moe__emu_view_t *from, uint32_t agents);
 

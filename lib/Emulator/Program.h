@@ -18,6 +18,7 @@ enum {
   MOE__EMU_LANES = 32,
   MOE__EMU_MAX_CHOICES = 10,
   MOE__EMU_MAX_OPERANDS = 300,
+  MOE__EMU_SINK_ROW = 0, /* the row of the operand _ */
   /* Shared memory starts here in its address space, as on Hopper: address 0 is never valid. */
   MOE__EMU_SHARED_BASE = 1024,
 };

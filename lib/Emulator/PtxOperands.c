@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SINK_ROW = 0 };
-
 /* An instruction while its operands are read. */
 typedef struct reading_t {
   moe__emu_parser_t *parser;
@@ -141,7 +139,7 @@ static bool parse_result(reading_t *reading, uint8_t bytes, bool may_be_wider) {
   moe__emu_parser_t *parser = reading->parser;
   if (moe__emu_token_is(&parser->token, "_")) {
     moe__emu_parse_take(parser);
-    moe__emu_operand_t sink = operand_of_row(parser, SINK_ROW);
+    moe__emu_operand_t sink = operand_of_row(parser, MOE__EMU_SINK_ROW);
     sink.bytes = bytes;
     return add_operand(reading, sink, true);
   }
@@ -336,7 +334,7 @@ static bool parse_pair(reading_t *reading, uint8_t bytes) {
     return false;
   if (moe__emu_parse_accept(reading->parser, "|"))
     return parse_result(reading, 1, false);
-  moe__emu_operand_t sink = operand_of_row(reading->parser, SINK_ROW);
+  moe__emu_operand_t sink = operand_of_row(reading->parser, MOE__EMU_SINK_ROW);
   sink.bytes = 1;
   return add_operand(reading, sink, true);
 }

@@ -14,9 +14,10 @@ static void append(moe__emu_block_t *block, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 static void append_list(moe__emu_block_t *block, const char *format, va_list arguments) {
-  char *text = block->report.text;
+  moe_emu_report_t *report = &block->cluster->report;
+  char *text = report->text;
   size_t used = strlen(text);
-  vsnprintf(text + used, sizeof block->report.text - used, format, arguments);
+  vsnprintf(text + used, sizeof report->text - used, format, arguments);
 }
 
 static void append(moe__emu_block_t *block, const char *format, ...) {
@@ -28,9 +29,9 @@ static void append(moe__emu_block_t *block, const char *format, ...) {
 
 /* Begins the report unless there is one. */
 static bool begin(moe__emu_block_t *block, moe_emu_status_t status) {
-  if (block->status != MOE_EMU_OK)
+  if (block->cluster->status != MOE_EMU_OK)
     return false;
-  block->status = status;
+  block->cluster->status = status;
   append(block, "kernel '%s', ", block->machine->kernel->name);
   return true;
 }
@@ -85,10 +86,25 @@ moe__emu_step_t moe__emu_fault_operand(moe__emu_warp_t *warp,
 
 /* ---- Order ---- */
 
-/* Who made an event: "warp 3", "a bulk load that completes on the mbarrier at 0x...". */
-static void describe_event(const moe__emu_order_t *order, moe__emu_event_t event, char *text,
-                           size_t size) {
+const char *moe__emu_describe_address(const moe__emu_warp_t *warp, const moe__emu_block_t *block,
+                                      uint32_t address, char *text, size_t size) {
+  const uint32_t *index = block->index;
+  if (block == warp->block)
+    snprintf(text, size, "0x%x", address);
+  else
+    snprintf(text, size, "0x%x of block (%u,%u,%u)", address, index[0], index[1], index[2]);
+  return text;
+}
+
+void moe__emu_describe_event(const moe__emu_block_t *block, moe__emu_event_t event, char *text,
+                             size_t size) {
+  const moe__emu_order_t *order = block->order;
   uint32_t agent = MOE__EMU_EVENT_AGENT(event), owner = order->owners[agent];
+  const uint32_t *index = block->cluster->blocks[order->ranks[agent]].index;
+  if (order->ranks[agent] != block->rank) {
+    int used = snprintf(text, size, "block (%u,%u,%u), ", index[0], index[1], index[2]);
+    text += used, size -= (size_t)used;
+  }
   switch (order->kinds[agent]) {
   case MOE__EMU_AGENT_WARP:
     snprintf(text, size, "warp %u", owner);
@@ -112,29 +128,32 @@ static void describe_event(const moe__emu_order_t *order, moe__emu_event_t event
 moe__emu_step_t moe__emu_fault_order(moe__emu_warp_t *warp,
                                      const moe__emu_instruction_t *instruction, int lane,
                                      const char *what, const moe__emu_finding_t *finding) {
-  char who[160] = "";
+  moe__emu_block_t *block = warp->block;
+  char who[192] = "", where[48];
   if (finding->conflict >= MOE__EMU_AFTER_WRITE && finding->conflict <= MOE__EMU_NOT_FENCED)
-    describe_event(&warp->block->order, finding->other, who, sizeof who);
+    moe__emu_describe_event(block, finding->other, who, sizeof who);
+  uint32_t offset = finding->address - MOE__EMU_SHARED_BASE, bytes = block->shared_bytes;
+  moe__emu_describe_address(warp, &block->cluster->blocks[bytes ? offset / bytes : 0],
+                            MOE__EMU_SHARED_BASE + (bytes ? offset % bytes : 0), where,
+                            sizeof where);
   switch (finding->conflict) {
   case MOE__EMU_UNINITIALIZED:
-    return moe__emu_fault(warp, instruction, lane, "%s reads uninitialized shared memory at 0x%x",
-                          what, finding->address);
+    return moe__emu_fault(warp, instruction, lane, "%s reads uninitialized shared memory at %s",
+                          what, where);
   case MOE__EMU_OBJECT:
-    return moe__emu_fault(warp, instruction, lane, "%s touches an mbarrier at shared address 0x%x",
-                          what, finding->address);
+    return moe__emu_fault(warp, instruction, lane, "%s touches an mbarrier at shared address %s",
+                          what, where);
   case MOE__EMU_AFTER_WRITE:
     return moe__emu_fault(warp, instruction, lane,
-                          "%s races at shared address 0x%x with a write by %s", what,
-                          finding->address, who);
+                          "%s races at shared address %s with a write by %s", what, where, who);
   case MOE__EMU_AFTER_READ:
     return moe__emu_fault(warp, instruction, lane,
-                          "%s races at shared address 0x%x with a read by %s", what,
-                          finding->address, who);
+                          "%s races at shared address %s with a read by %s", what, where, who);
   case MOE__EMU_NOT_FENCED:
     return moe__emu_fault(warp, instruction, lane,
-                          "%s at shared address 0x%x comes after an ordinary write by %s without a "
+                          "%s at shared address %s comes after an ordinary write by %s without a "
                           "fence.proxy.async in between",
-                          what, finding->address, who);
+                          what, where, who);
   default:
     moe__emu_fault_block(warp->block, MOE_EMU_OUT_OF_MEMORY, "out of memory");
     return MOE__EMU_FAILED;
@@ -164,6 +183,10 @@ static void describe_wait(moe__emu_warp_t *warp, const moe__emu_split_t *split, 
                "land",
                mbarrier->address, mbarrier->phase, mbarrier->pending, mbarrier->count,
                mbarrier->bytes);
+  } else if (!strncmp(instruction->name, "barrier.cluster.", strlen("barrier.cluster."))) {
+    const moe__emu_cluster_barrier_t *barrier = &block->cluster->barrier;
+    snprintf(text, size, " for the cluster's barrier: %u of %u threads have come", barrier->arrived,
+             barrier->alive);
   } else if (!strncmp(instruction->name, "bar", strlen("bar"))) {
     const moe__emu_operand_t *operand = moe__emu_operand(warp->kernel, instruction, 0);
     uint64_t id = moe__emu_lane_value(warp, operand, lane);
@@ -179,13 +202,9 @@ static void describe_wait(moe__emu_warp_t *warp, const moe__emu_split_t *split, 
   }
 }
 
-void moe__emu_fault_deadlock(moe__emu_block_t *block) {
+static void append_waits(moe__emu_block_t *block) {
   char last[320] = "", wait[320];
   uint32_t last_lanes = 0;
-  if (!begin(block, MOE_EMU_FAULT))
-    return;
-  append_block(block);
-  append(block, ": deadlock, no warp can go on");
   for (uint32_t w = 0; w < block->machine->warp_count; w++) {
     moe__emu_warp_t *warp = &block->warps[w];
     for (uint32_t s = 0; s < warp->split_count; s++) {
@@ -201,5 +220,18 @@ void moe__emu_fault_deadlock(moe__emu_block_t *block) {
     }
     if (warp->alive && warp->split_count == 0)
       append(block, "; warp %u: its lanes wait for each other", w);
+  }
+}
+
+void moe__emu_fault_deadlock(moe__emu_cluster_t *cluster) {
+  if (!begin(cluster->blocks, MOE_EMU_FAULT))
+    return;
+  append_block(cluster->blocks);
+  append(cluster->blocks, ": deadlock, no warp can go on");
+  append_waits(cluster->blocks);
+  for (uint32_t r = 1; r < cluster->machine->cluster_size; r++) {
+    append(cluster->blocks, "; ");
+    append_block(&cluster->blocks[r]);
+    append_waits(&cluster->blocks[r]);
   }
 }

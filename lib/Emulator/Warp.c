@@ -32,19 +32,24 @@ static uint32_t special_value(const moe__emu_block_t *block, uint32_t special, u
   case MOE__EMU_NCTAID_Y:
   case MOE__EMU_NCTAID_Z:
     return launch->grid[special - MOE__EMU_NCTAID_X];
-  /* Clusters are of one block. */
   case MOE__EMU_CLUSTERID_X:
+    return block->index[0] / block->machine->cluster_size;
   case MOE__EMU_CLUSTERID_Y:
   case MOE__EMU_CLUSTERID_Z:
     return block->index[special - MOE__EMU_CLUSTERID_X];
   case MOE__EMU_NCLUSTERID_X:
+    return launch->grid[0] / block->machine->cluster_size;
   case MOE__EMU_NCLUSTERID_Y:
   case MOE__EMU_NCLUSTERID_Z:
     return launch->grid[special - MOE__EMU_NCLUSTERID_X];
+  case MOE__EMU_CLUSTER_CTAID_X:
+  case MOE__EMU_CLUSTER_CTARANK:
+    return block->rank;
   case MOE__EMU_CLUSTER_NCTAID_X:
+  case MOE__EMU_CLUSTER_NCTARANK:
+    return block->machine->cluster_size;
   case MOE__EMU_CLUSTER_NCTAID_Y:
   case MOE__EMU_CLUSTER_NCTAID_Z:
-  case MOE__EMU_CLUSTER_NCTARANK:
   case MOE__EMU_NSMID:
     return 1;
   case MOE__EMU_LANEID:
@@ -67,7 +72,7 @@ static uint32_t special_value(const moe__emu_block_t *block, uint32_t special, u
     return launch->dynamic_shared;
   case MOE__EMU_TOTAL_SMEM_SIZE:
     return block->shared_bytes;
-  default: /* the rank and place in the cluster, the SM */
+  default: /* the place in the cluster along y and z, the SM */
     return 0;
   }
 }
@@ -96,6 +101,7 @@ void moe__emu_warp_begin(moe__emu_warp_t *warp, moe__emu_block_t *block, uint32_
   warp->split_count = 1;
   warp->next_split = 0;
   warp->registers = block->machine->first_registers;
+  memset(warp->came, 0, sizeof warp->came);
   memset(warp->meetings, 0, sizeof warp->meetings);
   for (uint32_t r = 0; r < kernel->row_count; r++) {
     const moe__emu_row_t *row = &kernel->rows[r];
@@ -175,7 +181,7 @@ moe__emu_step_t moe__emu_warp_exit(moe__emu_warp_t *warp, uint32_t lanes) {
   warp->alive &= ~lanes;
   split->lanes &= ~lanes;
   split->pc++;
-  warp->block->events++;
+  warp->block->cluster->events++;
   if (split->lanes == 0)
     remove_split(warp, split);
   for (int outer; meeting != NO_MEETING; meeting = outer) {
@@ -228,7 +234,7 @@ static moe__emu_split_t *choose_split(moe__emu_warp_t *warp) {
   uint32_t first = warp->next_split++ + moe__emu_random(warp->block, warp->split_count);
   for (uint32_t i = 0; i < warp->split_count; i++) {
     moe__emu_split_t *split = &warp->splits[(first + i) % warp->split_count];
-    if (!split->is_blocked || split->blocked_at != warp->block->events)
+    if (!split->is_blocked || split->blocked_at != warp->block->cluster->events)
       return split;
   }
   return NULL;
@@ -255,7 +261,7 @@ bool moe__emu_warp_run(moe__emu_warp_t *warp, uint32_t limit) {
       return true;
     case MOE__EMU_BLOCKED:
       warp->split->is_blocked = true;
-      warp->split->blocked_at = warp->block->events;
+      warp->split->blocked_at = warp->block->cluster->events;
       return is_done;
     case MOE__EMU_REGROUPED:
     case MOE__EMU_FAILED:

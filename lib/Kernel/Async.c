@@ -8,7 +8,49 @@
 
 #define MAX_RANK 5
 
-/* ---- mbarriers and the ring ---- */
+#define CLUSTER_SCOPE "scope = #nvvm.mem_scope<cluster>"
+
+/* ---- mbarriers ---- */
+
+void moe__mbarrier_initialize(moe__builder_t *b, MlirValue barrier, int32_t arrivals) {
+  moe__op0(b, "nvvm.mbarrier.init", MOE__VALUES(barrier, moe__i32(b, arrivals)), NULL);
+}
+
+/* The TMA signals barriers through another proxy: it must see them initialized. */
+void moe__fence_mbarriers(moe__builder_t *b) {
+  moe__op0(b, "nvvm.fence.mbarrier.init", MOE__NO_VALUES, NULL);
+}
+
+void moe__mbarrier_wait(moe__builder_t *b, MlirValue barrier, MlirValue phase) {
+  moe__op0(b, "nvvm.mbarrier.try_wait.parity",
+           MOE__VALUES(barrier, phase, moe__i32(b, WAIT_NANOSECONDS)), NULL);
+}
+
+/* The op above has the block's scope only; that of one try has any. */
+void moe__mbarrier_wait_cluster(moe__builder_t *b, MlirValue barrier, MlirValue phase) {
+  MlirBlock outer = b->block, try = mlirBlockCreate(0, NULL, NULL),
+            again = mlirBlockCreate(0, NULL, NULL);
+  MlirRegion regions[] = {mlirRegionCreate(), mlirRegionCreate()};
+  mlirRegionAppendOwnedBlock(regions[0], try);
+  mlirRegionAppendOwnedBlock(regions[1], again);
+  MlirValue ticks = moe__i32(b, WAIT_NANOSECONDS);
+  b->block = try;
+  MlirValue is_over = moe__op1(b, "nvvm.mbarrier.try_wait", b->i1,
+                               MOE__VALUES(barrier, phase, ticks), CLUSTER_SCOPE);
+  MlirValue is_not =
+      moe__xor(b, is_over, moe__op1(b, "arith.constant", b->i1, MOE__NO_VALUES, "value = true"));
+  moe__op0(b, "scf.condition", MOE__VALUES(is_not), NULL);
+  b->block = again;
+  moe__op0(b, "scf.yield", MOE__NO_VALUES, NULL);
+  b->block = outer;
+  moe__op(b, "scf.while", 0, NULL, MOE__NO_VALUES, NULL, 2, regions);
+}
+
+void moe__mbarrier_arrive_remote(moe__builder_t *b, MlirValue barrier) {
+  moe__op0(b, "nvvm.mbarrier.arrive", MOE__VALUES(barrier), CLUSTER_SCOPE);
+}
+
+/* ---- The ring ---- */
 
 moe__ring_t moe__ring_create(moe__kernel_t *kernel, int stages, int32_t stage_bytes) {
   moe__ring_t ring = {.stages = stages, .stage_bytes = (stage_bytes + 1023) / 1024 * 1024};
@@ -21,16 +63,10 @@ moe__ring_t moe__ring_create(moe__kernel_t *kernel, int stages, int32_t stage_by
 void moe__ring_initialize(moe__kernel_t *kernel, const moe__ring_t *ring, int32_t consumers) {
   moe__builder_t *b = &kernel->builder;
   for (int i = 0; i < ring->stages; i++) {
-    moe__op0(b, "nvvm.mbarrier.init",
-             MOE__VALUES(moe__offset_by(b, kernel->shared, ring->full + 8 * i), moe__i32(b, 1)),
-             NULL);
-    moe__op0(
-        b, "nvvm.mbarrier.init",
-        MOE__VALUES(moe__offset_by(b, kernel->shared, ring->empty + 8 * i), moe__i32(b, consumers)),
-        NULL);
+    moe__mbarrier_initialize(b, moe__offset_by(b, kernel->shared, ring->full + 8 * i), 1);
+    moe__mbarrier_initialize(b, moe__offset_by(b, kernel->shared, ring->empty + 8 * i), consumers);
   }
-  /* The TMA signals barriers through another proxy: it must see them initialized. */
-  moe__op0(b, "nvvm.fence.mbarrier.init", MOE__NO_VALUES, NULL);
+  moe__fence_mbarriers(b);
 }
 
 moe__cursor_t moe__cursor_start(moe__builder_t *b) {
@@ -64,31 +100,33 @@ static MlirValue barrier_of(moe__kernel_t *kernel, int32_t barriers, moe__cursor
   return moe__offset_by(b, moe__offset(b, kernel->shared, moe__shl(b, cursor.stage, 3)), barriers);
 }
 
-static void wait_barrier(moe__builder_t *b, MlirValue barrier, MlirValue phase) {
-  moe__op0(b, "nvvm.mbarrier.try_wait.parity",
-           MOE__VALUES(barrier, phase, moe__i32(b, WAIT_NANOSECONDS)), NULL);
-}
-
 MlirValue moe__ring_acquire(moe__kernel_t *kernel, const moe__ring_t *ring, moe__cursor_t cursor,
                             MlirValue bytes) {
   moe__builder_t *b = &kernel->builder;
   /* The other parity: a fresh barrier counts as having completed phase 1, so the first round does
    * not wait. */
-  wait_barrier(b, barrier_of(kernel, ring->empty, cursor),
-               moe__xor(b, cursor.phase, moe__i32(b, 1)));
+  (ring->has_clusters ? moe__mbarrier_wait_cluster : moe__mbarrier_wait)(
+      b, barrier_of(kernel, ring->empty, cursor), moe__xor(b, cursor.phase, moe__i32(b, 1)));
   MlirValue full = barrier_of(kernel, ring->full, cursor);
   moe__op0(b, "nvvm.mbarrier.arrive.expect_tx", MOE__VALUES(full, bytes), NULL);
   return full;
 }
 
 void moe__ring_wait(moe__kernel_t *kernel, const moe__ring_t *ring, moe__cursor_t cursor) {
-  wait_barrier(&kernel->builder, barrier_of(kernel, ring->full, cursor), cursor.phase);
+  moe__mbarrier_wait(&kernel->builder, barrier_of(kernel, ring->full, cursor), cursor.phase);
 }
 
 void moe__ring_release(moe__kernel_t *kernel, const moe__ring_t *ring, moe__cursor_t cursor) {
   moe__builder_t *b = &kernel->builder;
   moe__op1(b, "nvvm.mbarrier.arrive", b->i64, MOE__VALUES(barrier_of(kernel, ring->empty, cursor)),
            NULL);
+}
+
+void moe__ring_release_remote(moe__kernel_t *kernel, const moe__ring_t *ring, moe__cursor_t cursor,
+                              MlirValue cluster_rank) {
+  moe__builder_t *b = &kernel->builder;
+  MlirValue barrier = barrier_of(kernel, ring->empty, cursor);
+  moe__mbarrier_arrive_remote(b, moe__shared_of_rank(b, barrier, cluster_rank));
 }
 
 /* ---- Tensor memory accelerator ---- */
@@ -99,16 +137,30 @@ static MlirValue in_cluster(moe__builder_t *b, MlirValue shared) {
   return moe__op1(b, "llvm.addrspacecast", b->cluster_ptr, MOE__VALUES(shared), NULL);
 }
 
-void moe__tma_load(moe__builder_t *b, MlirValue map, MlirValue shared, MlirValue barrier, int rank,
-                   const MlirValue *coordinates) {
-  MlirValue operands[3 + MAX_RANK] = {in_cluster(b, shared), map};
+/* mask: NULL where there is none. */
+static void load_box(moe__builder_t *b, MlirValue map, MlirValue shared, MlirValue barrier,
+                     int rank, const MlirValue *coordinates, const MlirValue *mask) {
+  MlirValue operands[4 + MAX_RANK] = {in_cluster(b, shared), map};
   for (int i = 0; i < rank; i++)
     operands[2 + i] = coordinates[i];
   operands[2 + rank] = barrier;
+  if (mask)
+    operands[3 + rank] = *mask;
   char attributes[80];
   snprintf(attributes, sizeof attributes,
-           "operandSegmentSizes = array<i32: 1, 1, %d, 1, 0, 0, 0, 0>", rank);
-  moe__op0(b, "nvvm.cp.async.bulk.tensor.shared.cluster.global", 3 + rank, operands, attributes);
+           "operandSegmentSizes = array<i32: 1, 1, %d, 1, 0, %d, 0, 0>", rank, mask != NULL);
+  moe__op0(b, "nvvm.cp.async.bulk.tensor.shared.cluster.global", 3 + rank + (mask != NULL),
+           operands, attributes);
+}
+
+void moe__tma_load(moe__builder_t *b, MlirValue map, MlirValue shared, MlirValue barrier, int rank,
+                   const MlirValue *coordinates) {
+  load_box(b, map, shared, barrier, rank, coordinates, NULL);
+}
+
+void moe__tma_load_multicast(moe__builder_t *b, MlirValue map, MlirValue shared, MlirValue barrier,
+                             int rank, const MlirValue *coordinates, MlirValue mask) {
+  load_box(b, map, shared, barrier, rank, coordinates, &mask);
 }
 
 void moe__tma_store(moe__builder_t *b, MlirValue map, MlirValue shared, int rank,
@@ -165,6 +217,25 @@ void moe__named_barrier(moe__builder_t *b, int32_t id, int32_t threads) {
 
 void moe__warp_barrier(moe__builder_t *b) {
   moe__op0(b, "nvvm.bar.warp.sync", MOE__VALUES(moe__i32(b, -1)), NULL);
+}
+
+/* ---- Clusters ---- */
+
+MlirValue moe__shared_of_rank(moe__builder_t *b, MlirValue shared, MlirValue rank) {
+  return moe__op1(b, "nvvm.mapa", b->cluster_ptr, MOE__VALUES(shared, rank), NULL);
+}
+
+void moe__cluster_arrive(moe__builder_t *b) {
+  moe__op0(b, "nvvm.cluster.arrive", MOE__NO_VALUES, "aligned");
+}
+
+void moe__cluster_wait(moe__builder_t *b) {
+  moe__op0(b, "nvvm.cluster.wait", MOE__NO_VALUES, "aligned");
+}
+
+void moe__cluster_barrier(moe__builder_t *b) {
+  moe__cluster_arrive(b);
+  moe__cluster_wait(b);
 }
 
 /* ---- Programmatic dependent launch ---- */

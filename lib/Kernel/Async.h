@@ -15,12 +15,32 @@ typedef struct moe__ring_t {
   int stages;
   int32_t stage_bytes;          /* distance of two buffers, a multiple of 1024 */
   int32_t buffers, full, empty; /* offsets in shared memory */
+  bool has_clusters;            /* warps of other blocks empty stages too */
 } moe__ring_t;
 
 /* Where a thread stands: the stage, and the parity of the phase it waits for. */
 typedef struct moe__cursor_t {
   MlirValue stage, phase; /* i32 */
 } moe__cursor_t;
+
+/* ---- mbarriers ---- */
+
+/* Makes `barrier` (!llvm.ptr<3>) an mbarrier whose phases end after so many arrivals, and makes those
+ * that this thread has made visible to the TMA; a barrier of the block, or of the cluster, must
+ * follow. */
+void moe__mbarrier_initialize(moe__builder_t *b, MlirValue barrier, int32_t arrivals);
+void moe__fence_mbarriers(moe__builder_t *b);
+
+/* Waits until the phase of this parity (i32) is over. The second also where what threads of other
+ * blocks of the cluster did before they arrived is to be seen. */
+void moe__mbarrier_wait(moe__builder_t *b, MlirValue barrier, MlirValue phase);
+void moe__mbarrier_wait_cluster(moe__builder_t *b, MlirValue barrier, MlirValue phase);
+
+/* An arrival at an mbarrier of any block of the cluster (!llvm.ptr<7>), which hands on what this thread
+ * did before. */
+void moe__mbarrier_arrive_remote(moe__builder_t *b, MlirValue barrier);
+
+/* ---- The ring ---- */
 
 /* Reserves buffers and barriers. */
 moe__ring_t moe__ring_create(moe__kernel_t *kernel, int stages, int32_t stage_bytes);
@@ -47,11 +67,21 @@ MlirValue moe__ring_acquire(moe__kernel_t *kernel, const moe__ring_t *ring, moe_
 /* Consumer: waits until the stage has landed; later, one arrival of those that empty it. */
 void moe__ring_wait(moe__kernel_t *kernel, const moe__ring_t *ring, moe__cursor_t cursor);
 void moe__ring_release(moe__kernel_t *kernel, const moe__ring_t *ring, moe__cursor_t cursor);
+/* The same arrival, at the ring of block `cluster_rank` (i32) of the cluster, with ring.has_clusters. */
+void moe__ring_release_remote(moe__kernel_t *kernel, const moe__ring_t *ring, moe__cursor_t cursor,
+                              MlirValue cluster_rank);
+
+/* ---- Copies ---- */
 
 /* Copies the box at `coordinates` (i32, innermost first) into shared memory, completing on
  * `barrier`. */
 void moe__tma_load(moe__builder_t *b, MlirValue map, MlirValue shared, MlirValue barrier, int rank,
                    const MlirValue *coordinates);
+
+/* The same into all blocks of the cluster that the bits of `mask` (i16) name: at the offset of `shared` in
+ * each one's shared memory, completing on its barrier at the offset of `barrier`. */
+void moe__tma_load_multicast(moe__builder_t *b, MlirValue map, MlirValue shared, MlirValue barrier,
+                             int rank, const MlirValue *coordinates, MlirValue mask);
 
 /* Copies a box from shared memory; elements outside the tensor are not written. Part of the next
  * commit. */
@@ -79,6 +109,17 @@ void moe__block_barrier(moe__builder_t *b);
 void moe__named_barrier(moe__builder_t *b, int32_t id, int32_t threads);
 void moe__barrier_of(moe__builder_t *b, MlirValue id, MlirValue threads); /* known at run time */
 void moe__warp_barrier(moe__builder_t *b);
+
+/* Clusters, of kernels that say moe__kernel_cluster. The address of the same place in block `rank`
+ * (i32): !llvm.ptr<7>, also of this block. A block may use it only after a barrier of the cluster, which
+ * says that all have begun; and it may exit only when the others are done with its shared memory. */
+MlirValue moe__shared_of_rank(moe__builder_t *b, MlirValue shared, MlirValue rank);
+
+/* The barrier of all threads of the cluster, and its two halves: a warp's lanes come together. What was
+ * done before the first is visible behind the second. */
+void moe__cluster_barrier(moe__builder_t *b);
+void moe__cluster_arrive(moe__builder_t *b);
+void moe__cluster_wait(moe__builder_t *b);
 
 /* Programmatic dependent launch, of kernels that say moe__kernel_programmatic. moe__grid_wait: until
  * the launches before this one have ended and what they wrote is visible; every thread that needs

@@ -65,14 +65,15 @@ static int panel(const moe__cast_tiles_t *tiles) {
 
 /* ---- Parameters ---- */
 
-/* A map over rows x columns of each batch, in the order of memory. */
-static MlirValue add_map(moe__cast_tiles_t *tiles, int tensor, const char *element, int bytes,
-                         const moe__extent_t *rows, const moe__extent_t *columns, int box_rows,
-                         int box_columns) {
+/* A map of tensor number `number`, of the shape of `tensor`, over rows x columns of each batch, in the
+ * order of memory. */
+static MlirValue add_map(moe__cast_tiles_t *tiles, const moe__cast_tensor_t *tensor, int number,
+                         const char *element, int bytes, const moe__extent_t *rows,
+                         const moe__extent_t *columns, int box_rows, int box_columns) {
   static const char *const swizzles[] = {"32B", "64B", "128B"};
   char row[MOE__EXPRESSION_SIZE], batch[MOE__EXPRESSION_SIZE], size[8];
   snprintf(size, sizeof size, "%d", bytes);
-  const char *n = tiles->n.expression, *k = tiles->k.expression;
+  const char *n = tiles->n.expression, *k = tensor->k.expression;
   if (bytes == 1)
     snprintf(row, sizeof row, "%s", columns->expression);
   else
@@ -80,7 +81,7 @@ static MlirValue add_map(moe__cast_tiles_t *tiles, int tensor, const char *eleme
   moe__expression_mul(batch, bytes == 1 ? 2 : 3, (const char *[]){n, k, size});
   return moe__kernel_tensor_map(
       tiles->kernel, &(moe__tensor_map_t){
-                         .tensor = tensor,
+                         .tensor = number,
                          .element = element,
                          .rank = tiles->rank,
                          .dims = {columns->expression, rows->expression, tiles->batches.expression},
@@ -90,9 +91,22 @@ static MlirValue add_map(moe__cast_tiles_t *tiles, int tensor, const char *eleme
                      });
 }
 
-void moe__cast_tiles_parameters(moe__cast_tiles_t *tiles, MlirType x_type, MlirType q_type,
-                                const int q[2]) {
+static void add_maps(moe__cast_tiles_t *tiles, moe__cast_tensor_t *tensor, int number) {
+  const moe__extent_t *n = &tiles->n, *k = &tensor->k;
+  int bytes = tiles->elements.bytes, tile_n = tiles->tile_n;
+  tensor->x_map = add_map(tiles, tensor, number, bytes == 2 ? "bf16" : "f32", bytes, n, k, tile_n,
+                          box_k(tiles));
+  if (tiles->writes[MOE__ROWS])
+    tensor->maps[MOE__ROWS] =
+        add_map(tiles, tensor, tensor->q[MOE__ROWS], "u8", 1, n, k, tile_n, panel(tiles));
+  if (tiles->writes[MOE__COLUMNS])
+    tensor->maps[MOE__COLUMNS] =
+        add_map(tiles, tensor, tensor->q[MOE__COLUMNS], "u8", 1, k, n, tiles->tile_k, ROW_BYTES);
+}
+
+void moe__cast_tiles_parameters(moe__cast_tiles_t *tiles, MlirType q_type) {
   moe__kernel_t *kernel = tiles->kernel;
+  MlirType x_type = tiles->tensors[0].type;
   tiles->elements = moe__elements_of(x_type, tiles->elements.sanitize);
   tiles->element = moe__fp8_of(q_type);
   tiles->rank = (int)mlirShapedTypeGetRank(x_type);
@@ -104,20 +118,13 @@ void moe__cast_tiles_parameters(moe__cast_tiles_t *tiles, MlirType x_type, MlirT
     tiles->batches =
         (moe__extent_t){.size = 1, .value = moe__i32(&kernel->builder, 1), .expression = "1"};
   tiles->n = moe__kernel_extent(kernel, 0, last - 1, x_type);
-  tiles->k = moe__kernel_extent(kernel, 0, last, x_type);
-  int bytes = tiles->elements.bytes;
-  tiles->x_map = add_map(tiles, 0, bytes == 2 ? "bf16" : "f32", bytes, &tiles->n, &tiles->k,
-                         tiles->tile_n, box_k(tiles));
-  if (tiles->writes[MOE__ROWS])
-    tiles->maps[MOE__ROWS] =
-        add_map(tiles, q[MOE__ROWS], "u8", 1, &tiles->n, &tiles->k, tiles->tile_n, panel(tiles));
-  if (tiles->writes[MOE__COLUMNS])
-    tiles->maps[MOE__COLUMNS] =
-        add_map(tiles, q[MOE__COLUMNS], "u8", 1, &tiles->k, &tiles->n, tiles->tile_k, ROW_BYTES);
+  for (int i = 0; i < tiles->tensor_count; i++)
+    tiles->tensors[i].k = moe__kernel_extent(kernel, i, last, tiles->tensors[i].type);
+  for (int i = 0; i < tiles->tensor_count; i++)
+    add_maps(tiles, &tiles->tensors[i], i);
 }
 
-void moe__cast_tiles_groups(moe__cast_tiles_t *tiles, int offs, MlirType offs_type,
-                            const int q[2]) {
+void moe__cast_tiles_groups(moe__cast_tiles_t *tiles, int offs, MlirType offs_type) {
   moe__kernel_t *kernel = tiles->kernel;
   tiles->grouped = true;
   tiles->groups = moe__kernel_extent(kernel, offs, 0, offs_type);
@@ -125,9 +132,12 @@ void moe__cast_tiles_groups(moe__cast_tiles_t *tiles, int offs, MlirType offs_ty
   moe__kernel_require(kernel, offs, 0, "at_most", MOE__CAST_MAX_GROUPS);
   tiles->offs = moe__kernel_pointer(kernel, offs);
   tiles->status = moe__kernel_status(kernel);
-  for (int direction = 0; direction < 2; direction++)
-    if (tiles->writes[direction])
-      tiles->pointers[direction] = moe__kernel_pointer(kernel, q[direction]);
+  for (int i = 0; i < tiles->tensor_count; i++) {
+    moe__cast_tensor_t *tensor = &tiles->tensors[i];
+    for (int direction = 0; direction < 2; direction++)
+      if (tiles->writes[direction])
+        tensor->pointers[direction] = moe__kernel_pointer(kernel, tensor->q[direction]);
+  }
 }
 
 static int run_of(const moe__cast_tiles_t *tiles) {
@@ -135,10 +145,17 @@ static int run_of(const moe__cast_tiles_t *tiles) {
 }
 
 void moe__cast_tiles_grid(const moe__cast_tiles_t *tiles, char *out) {
-  char rows[MOE__EXPRESSION_SIZE], columns[MOE__EXPRESSION_SIZE], total[MOE__EXPRESSION_SIZE];
+  char rows[MOE__EXPRESSION_SIZE], total[MOE__EXPRESSION_SIZE];
+  char columns[MOE__CAST_MAX_TENSORS][MOE__EXPRESSION_SIZE], all_columns[MOE__EXPRESSION_SIZE];
   moe__expression_ceildiv(rows, tiles->n.expression, tiles->tile_n);
-  moe__expression_ceildiv(columns, tiles->k.expression, (int64_t)run_of(tiles) * tiles->tile_k);
-  moe__expression_mul(total, 3, (const char *[]){tiles->batches.expression, rows, columns});
+  for (int i = 0; i < tiles->tensor_count; i++)
+    moe__expression_ceildiv(columns[i], tiles->tensors[i].k.expression,
+                            (int64_t)run_of(tiles) * tiles->tile_k);
+  if (tiles->tensor_count == 2)
+    moe__expression_add(all_columns, 2, (const char *[]){columns[0], columns[1]});
+  else
+    snprintf(all_columns, sizeof all_columns, "%s", columns[0]);
+  moe__expression_mul(total, 3, (const char *[]){tiles->batches.expression, rows, all_columns});
   moe__expression_persistent(out, total, tiles->blocks_per_sm);
 }
 
@@ -153,18 +170,61 @@ static moe__tile_t tile_at(moe__cast_tiles_t *tiles, MlirValue index) {
   return tile;
 }
 
-/* The place of a tile in x, in elements. */
+/* The place of a tile, in elements of its tensor. */
 typedef struct place_t {
+  MlirValue is_first;           /* i1: whether that is the first of two; null where there is one */
   MlirValue batch, row, column; /* i32 */
   MlirValue run_column;         /* i32: the column, counted from the start of the run */
 } place_t;
+
+/* Of values that each tensor has one of, that of the tensor. */
+static MlirValue of_tensor(moe__cast_tiles_t *tiles, MlirValue is_first,
+                           const MlirValue values[MOE__CAST_MAX_TENSORS]) {
+  return mlirValueIsNull(is_first)
+             ? values[0]
+             : moe__select(&tiles->kernel->builder, is_first, values[0], values[1]);
+}
+
+MlirValue moe__cast_of_tensor(moe__cast_tiles_t *tiles, const moe__cast_unit_t *unit,
+                              const MlirValue values[MOE__CAST_MAX_TENSORS]) {
+  return of_tensor(tiles, unit->is_first, values);
+}
+
+static MlirValue columns_of(moe__cast_tiles_t *tiles, MlirValue is_first) {
+  return of_tensor(tiles, is_first,
+                   (MlirValue[]){tiles->tensors[0].k.value, tiles->tensors[1].k.value});
+}
+
+MlirValue moe__cast_columns(moe__cast_tiles_t *tiles, const moe__cast_unit_t *unit) {
+  return columns_of(tiles, unit->is_first);
+}
+
+static MlirValue map_of(moe__cast_tiles_t *tiles, const place_t *place,
+                        moe__direction_t direction) {
+  return of_tensor(
+      tiles, place->is_first,
+      (MlirValue[]){tiles->tensors[0].maps[direction], tiles->tensors[1].maps[direction]});
+}
+
+static MlirValue pointer_of(moe__cast_tiles_t *tiles, const place_t *place,
+                            moe__direction_t direction) {
+  return of_tensor(
+      tiles, place->is_first,
+      (MlirValue[]){tiles->tensors[0].pointers[direction], tiles->tensors[1].pointers[direction]});
+}
 
 static place_t place_of(moe__cast_tiles_t *tiles, MlirValue index) {
   moe__builder_t *b = &tiles->kernel->builder;
   if (tiles->last_first)
     index = moe__sub(b, moe__sub(b, tiles->tiles.total, moe__i32(b, 1)), index);
   moe__tile_t tile = tile_at(tiles, index);
-  return (place_t){tile.batch, moe__mul(b, tile.row, moe__i32(b, tiles->tile_n)),
+  MlirValue is_first = {NULL};
+  if (tiles->tensor_count == 2) {
+    is_first = moe__ult(b, tile.column, tiles->first_columns);
+    MlirValue before = moe__select(b, is_first, moe__i32(b, 0), tiles->first_columns);
+    tile.column = moe__sub(b, tile.column, before);
+  }
+  return (place_t){is_first, tile.batch, moe__mul(b, tile.row, moe__i32(b, tiles->tile_n)),
                    moe__mul(b, tile.column, moe__i32(b, run_of(tiles) * tiles->tile_k)),
                    moe__i32(b, 0)};
 }
@@ -173,7 +233,7 @@ static place_t place_of(moe__cast_tiles_t *tiles, MlirValue index) {
 static moe__for_t run_begin(moe__cast_tiles_t *tiles, place_t *place, intptr_t carried_count,
                             const MlirValue *carried) {
   moe__builder_t *b = &tiles->kernel->builder;
-  MlirValue left = moe__sub(b, tiles->k.value, place->column);
+  MlirValue left = moe__sub(b, columns_of(tiles, place->is_first), place->column);
   MlirValue end = moe__umin(b, left, moe__i32(b, run_of(tiles) * tiles->tile_k));
   moe__for_t loop =
       moe__for_begin(b, moe__i32(b, 0), end, moe__i32(b, tiles->tile_k), carried_count, carried);
@@ -192,8 +252,10 @@ static moe__cursor_t load_tile(moe__cast_tiles_t *tiles, const place_t *place,
   MlirValue landed =
       moe__ring_acquire(kernel, &tiles->ring, cursor, moe__i32(b, boxes(tiles) * box_bytes));
   MlirValue buffer = moe__ring_buffer(kernel, &tiles->ring, cursor);
+  MlirValue map = of_tensor(tiles, place->is_first,
+                            (MlirValue[]){tiles->tensors[0].x_map, tiles->tensors[1].x_map});
   for (int i = 0; i < boxes(tiles); i++)
-    moe__tma_load(b, tiles->x_map, moe__offset_by(b, buffer, i * box_bytes), landed, tiles->rank,
+    moe__tma_load(b, map, moe__offset_by(b, buffer, i * box_bytes), landed, tiles->rank,
                   (MlirValue[]){moe__add(b, place->column, moe__i32(b, i * box_k(tiles))),
                                 place->row, place->batch});
   return moe__cursor_next(b, &tiles->ring, cursor);
@@ -240,7 +302,8 @@ static void find_lane(moe__cast_tiles_t *tiles) {
 static moe__cast_unit_t unit_of(moe__cast_tiles_t *tiles, const place_t *place,
                                 moe__direction_t direction, int index) {
   moe__builder_t *b = &tiles->kernel->builder;
-  moe__cast_unit_t unit = {.direction = direction, .index = index, .batch = place->batch};
+  moe__cast_unit_t unit = {
+      .direction = direction, .index = index, .is_first = place->is_first, .batch = place->batch};
   if (tiles->grouped)
     find_lane(tiles);
   MlirValue number =
@@ -404,13 +467,14 @@ static void send_by_tma(moe__cast_tiles_t *tiles, const place_t *place, MlirValu
                         moe__direction_t direction, MlirValue output) {
   moe__builder_t *b = &tiles->kernel->builder;
   moe__if_t sender = moe__if_begin(b, is_sender, false);
+  MlirValue map = map_of(tiles, place, direction);
   for (int i = 0; direction == MOE__COLUMNS && i < tiles->tile_n; i += ROW_BYTES)
     moe__tma_store(
-        b, tiles->maps[MOE__COLUMNS], moe__offset_by(b, output, i * tiles->tile_k), tiles->rank,
+        b, map, moe__offset_by(b, output, i * tiles->tile_k), tiles->rank,
         (MlirValue[]){moe__add(b, place->row, moe__i32(b, i)), place->column, place->batch});
   for (int i = 0; direction == MOE__ROWS && i < tiles->tile_k; i += panel(tiles))
     moe__tma_store(
-        b, tiles->maps[MOE__ROWS], moe__offset_by(b, output, i * tiles->tile_n), tiles->rank,
+        b, map, moe__offset_by(b, output, i * tiles->tile_n), tiles->rank,
         (MlirValue[]){moe__add(b, place->column, moe__i32(b, i)), place->row, place->batch});
   moe__tma_commit(b);
   moe__if_end(b, &sender);
@@ -436,6 +500,8 @@ static moe__for_t chunks_begin(moe__cast_tiles_t *tiles) {
 
 static void send_rows(moe__cast_tiles_t *tiles, const place_t *place, MlirValue output) {
   moe__builder_t *b = &tiles->kernel->builder;
+  MlirValue columns = columns_of(tiles, place->is_first);
+  MlirValue q = pointer_of(tiles, place, MOE__ROWS);
   MlirValue across = moe__i32(b, tiles->tile_k / CHUNK);
   moe__for_t loop = chunks_begin(tiles);
   MlirValue tile_row = moe__udiv(b, loop.index, across);
@@ -443,9 +509,9 @@ static void send_rows(moe__cast_tiles_t *tiles, const place_t *place, MlirValue 
   MlirValue row = moe__add(b, place->row, tile_row);
   MlirValue column = moe__add(b, place->column, tile_column);
   moe__if_t inside = moe__if_begin(
-      b, moe__and(b, moe__ult(b, row, tiles->row_end), moe__ult(b, column, tiles->k.value)), false);
+      b, moe__and(b, moe__ult(b, row, tiles->row_end), moe__ult(b, column, columns)), false);
   copy_chunk(b, moe__offset(b, output, row_chunk(tiles, tile_row, tile_column)),
-             element_address(b, tiles->pointers[MOE__ROWS], row, tiles->k.value, column));
+             element_address(b, q, row, columns, column));
   moe__if_end(b, &inside);
   moe__for_end(b, &loop, NULL);
 }
@@ -453,6 +519,8 @@ static void send_rows(moe__cast_tiles_t *tiles, const place_t *place, MlirValue 
 /* Where groups end is no multiple of anything: the last chunk of a column is written byte by byte. */
 static void send_columns(moe__cast_tiles_t *tiles, const place_t *place, MlirValue output) {
   moe__builder_t *b = &tiles->kernel->builder;
+  MlirValue columns = columns_of(tiles, place->is_first);
+  MlirValue q = pointer_of(tiles, place, MOE__COLUMNS);
   MlirValue across = moe__i32(b, ROW_BYTES / CHUNK);
   moe__for_t loop = chunks_begin(tiles);
   /* Counts the columns of the first 128 rows, then those of the next. */
@@ -465,9 +533,9 @@ static void send_columns(moe__cast_tiles_t *tiles, const place_t *place, MlirVal
   MlirValue swizzled = moe__xor(b, chunk, moe__and(b, tile_column, moe__i32(b, 7)));
   MlirValue from =
       moe__offset(b, output, moe__add(b, moe__shl(b, line, 7), moe__shl(b, swizzled, CHUNK_BITS)));
-  MlirValue to = element_address(b, tiles->pointers[MOE__COLUMNS], column, tiles->n.value, row);
+  MlirValue to = element_address(b, q, column, tiles->n.value, row);
   moe__if_t inside = moe__if_begin(
-      b, moe__and(b, moe__ult(b, row, tiles->row_end), moe__ult(b, column, tiles->k.value)), false);
+      b, moe__and(b, moe__ult(b, row, tiles->row_end), moe__ult(b, column, columns)), false);
   MlirValue rows = moe__sub(b, tiles->row_end, row);
   moe__if_t whole = moe__if_begin(b, moe__ule(b, moe__i32(b, CHUNK), rows), true);
   copy_chunk(b, from, to);
@@ -657,10 +725,12 @@ static void set_up(moe__cast_tiles_t *tiles, MlirValue is_loader) {
   moe__kernel_t *kernel = tiles->kernel;
   moe__builder_t *b = &kernel->builder;
   moe__if_t setup = moe__if_begin(b, is_loader, false);
-  moe__tma_prefetch_map(b, tiles->x_map);
-  for (int direction = 0; direction < 2; direction++)
-    if (tiles->writes[direction])
-      moe__tma_prefetch_map(b, tiles->maps[direction]);
+  for (int i = 0; i < tiles->tensor_count; i++) {
+    moe__tma_prefetch_map(b, tiles->tensors[i].x_map);
+    for (int direction = 0; direction < 2; direction++)
+      if (tiles->writes[direction])
+        moe__tma_prefetch_map(b, tiles->tensors[i].maps[direction]);
+  }
   moe__ring_initialize(kernel, &tiles->ring, tiles->warps);
   moe__if_end(b, &setup);
   moe__grid_wait(b);
@@ -674,6 +744,18 @@ static void set_up(moe__cast_tiles_t *tiles, MlirValue is_loader) {
   moe__block_barrier(b);
 }
 
+/* The tiles of the tensors lie side by side. */
+static void create_tiles(moe__cast_tiles_t *tiles) {
+  moe__builder_t *b = &tiles->kernel->builder;
+  MlirValue columns[MOE__CAST_MAX_TENSORS] = {{NULL}};
+  for (int i = 0; i < tiles->tensor_count; i++)
+    columns[i] = moe__ceil_div(b, tiles->tensors[i].k.value, run_of(tiles) * tiles->tile_k);
+  tiles->first_columns = columns[0];
+  MlirValue all = tiles->tensor_count == 2 ? moe__add(b, columns[0], columns[1]) : columns[0];
+  MlirValue rows = moe__ceil_div(b, tiles->row_end, tiles->tile_n);
+  tiles->tiles = moe__tiles_create(b, tiles->batches.value, rows, all, tiles->band);
+}
+
 void moe__cast_tiles_run(moe__cast_tiles_t *tiles, const moe__cast_t *cast) {
   moe__kernel_t *kernel = tiles->kernel;
   moe__builder_t *b = &kernel->builder;
@@ -682,9 +764,7 @@ void moe__cast_tiles_run(moe__cast_tiles_t *tiles, const moe__cast_t *cast) {
   MlirValue is_loader = moe__eq(b, kernel->thread, moe__i32(b, loader));
   set_up(tiles, is_loader);
   tiles->row_end = tiles->grouped ? moe__groups_end(&tiles->table) : tiles->n.value;
-  tiles->tiles = moe__tiles_create(
-      b, tiles->batches.value, moe__ceil_div(b, tiles->row_end, tiles->tile_n),
-      moe__ceil_div(b, tiles->k.value, run_of(tiles) * tiles->tile_k), tiles->band);
+  create_tiles(tiles);
   moe__if_t role = moe__if_begin(b, moe__ult(b, kernel->thread, moe__i32(b, loader)), true);
   cast_tiles(tiles, cast);
   moe__else(b, &role);

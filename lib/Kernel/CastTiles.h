@@ -5,6 +5,9 @@
  * tensor map, is cast in registers, and leaves through a map for each result, row-major or with the
  * last two dimensions swapped.
  *
+ * Two tensors with the same rows may share the launch: the tiles of the second one lie behind those of
+ * the first in each row of tiles, and a tile takes maps, sizes and pointers of its tensor.
+ *
  * - One warp loads. For each tile it waits until a stage is free and fetches the tile's boxes by
  *   TMA.
  * - The others cast. A tile is cut into units of 4 KB, and each warp takes some: to write rows, 32
@@ -37,6 +40,7 @@ typedef enum moe__direction_t { MOE__ROWS, MOE__COLUMNS } moe__direction_t;
 typedef struct moe__cast_unit_t {
   moe__direction_t direction;
   int index;             /* among the warp's units of the tile */
+  MlirValue is_first;    /* i1: whether x is the first of two tensors; null where there is one */
   MlirValue batch;       /* i32; 0 where x has none */
   MlirValue row;         /* i32, of x: the lane's row; in columns the first of the strip's 32 */
   MlirValue column;      /* i32, of x: the first of the lane's columns */
@@ -64,9 +68,25 @@ typedef struct moe__cast_t {
   void (*finish)(void *user, MlirValue batch, MlirValue row, MlirValue column);
 } moe__cast_t;
 
+#define MOE__CAST_MAX_TENSORS 2
+
+/* A tensor that is read, and what is written of it. */
+typedef struct moe__cast_tensor_t {
+  /* To be set by the kernel. */
+  MlirType type;
+  int q[2]; /* numbers of the results as moe__kernel_pointer counts, by direction */
+
+  /* Set by moe__cast_tiles_parameters. */
+  moe__extent_t k;
+  MlirValue x_map, maps[2];
+  MlirValue pointers[2]; /* to the results, where rows are in groups */
+} moe__cast_tensor_t;
+
 typedef struct moe__cast_tiles_t {
   /* To be set by the kernel. */
   moe__kernel_t *kernel;
+  moe__cast_tensor_t tensors[MOE__CAST_MAX_TENSORS]; /* operands 0, 1: unlike in columns only */
+  int tensor_count;
   bool writes[2];     /* by direction */
   int tile_n, tile_k; /* tile_n: a multiple of 32, with columns of 128; tile_k: of 128 bytes of x */
   int stages, output_stages, warps, blocks_per_sm, band;
@@ -77,11 +97,10 @@ typedef struct moe__cast_tiles_t {
   moe__elements_t elements; /* of x */
   moe__fp8_t element;       /* of the results */
   int rank;
-  moe__extent_t batches, n, k;
-  MlirValue x_map, maps[2];
+  moe__extent_t batches, n;
   bool grouped;
   moe__extent_t groups;
-  MlirValue offs, status, pointers[2]; /* where rows are in groups */
+  MlirValue offs, status; /* where rows are in groups */
 
   /* Set by moe__cast_tiles_run. */
   moe__groups_t table;
@@ -90,24 +109,30 @@ typedef struct moe__cast_tiles_t {
   MlirValue swap;      /* 1 where the lane takes the second half of a strip first, else 0 */
   MlirValue lane_word; /* byte offset of the first of its words in a strip */
   moe__tiles_t tiles;
+  MlirValue first_columns; /* i32: columns of tiles of the first tensor */
   moe__ring_t ring;
   int32_t outputs[2]; /* offsets of the output tiles in shared memory */
 } moe__cast_tiles_t;
 
-/* Adds the extents of x, tensor number 0 of this type, and the tensor maps of x and of the results;
- * q: the tensor number of each result that is written. */
-void moe__cast_tiles_parameters(moe__cast_tiles_t *tiles, MlirType x_type, MlirType q_type,
-                                const int q[2]);
+/* Adds the extents of the tensors, and the tensor maps of them and of the results, of type q_type. */
+void moe__cast_tiles_parameters(moe__cast_tiles_t *tiles, MlirType q_type);
 
-/* Says that groups, whose ends are tensor number `offs` of this type, cut the rows of x, and adds the
+/* Says that groups, whose ends are tensor number `offs` of this type, cut the rows, and adds the
  * parameters that this takes. */
-void moe__cast_tiles_groups(moe__cast_tiles_t *tiles, int offs, MlirType offs_type, const int q[2]);
+void moe__cast_tiles_groups(moe__cast_tiles_t *tiles, int offs, MlirType offs_type);
 
 /* Builds the body of the kernel. After moe__kernel_prologue. */
 void moe__cast_tiles_run(moe__cast_tiles_t *tiles, const moe__cast_t *cast);
 
 /* The blocks to launch, an expression (MOE__EXPRESSION_SIZE). */
 void moe__cast_tiles_grid(const moe__cast_tiles_t *tiles, char *out);
+
+/* Of values that each tensor has one of, that of the unit's tensor. */
+MlirValue moe__cast_of_tensor(moe__cast_tiles_t *tiles, const moe__cast_unit_t *unit,
+                              const MlirValue values[MOE__CAST_MAX_TENSORS]);
+
+/* The columns (i32) of the unit's tensor. */
+MlirValue moe__cast_columns(moe__cast_tiles_t *tiles, const moe__cast_unit_t *unit);
 
 /* How many pieces of a row a unit has side by side in rows: 1, 2 or 4, in lanes that are
  * MOE__WARP / pieces apart. */

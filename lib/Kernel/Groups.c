@@ -97,19 +97,24 @@ void moe__groups_sort(moe__groups_t *groups) {
   groups->order = moe__kernel_shared(kernel, table_bytes(groups->max_groups), 16);
   MlirValue is_sorted = moe__ule(b, groups->count, moe__i32(b, MAX_SORTED));
   MlirValue others = moe__select(b, is_sorted, groups->count, zero);
-  moe__for_t each =
-      moe__for_begin(b, kernel->thread, groups->count, moe__i32(b, kernel->threads), 0, NULL);
-  MlirValue own = size_of(groups, each.index);
+  /* All threads go through all iterations: where threads have gone apart, ptxas keeps nothing in
+   * uniform registers from then on. */
+  moe__for_t each = moe__for_begin(b, zero, groups->count, moe__i32(b, kernel->threads), 0, NULL);
+  MlirValue number = moe__add(b, each.index, kernel->thread);
+  MlirValue group = moe__umin(b, number, moe__sub(b, groups->count, one));
+  MlirValue own = size_of(groups, group);
   /* Its place is the number of those that come before it. */
   moe__for_t other = moe__for_begin(b, zero, others, one, 1, &zero);
   MlirValue size = size_of(groups, other.index);
   MlirValue is_before =
       moe__or(b, moe__ult(b, own, size),
-              moe__and(b, moe__eq(b, own, size), moe__ult(b, other.index, each.index)));
+              moe__and(b, moe__eq(b, own, size), moe__ult(b, other.index, group)));
   MlirValue count = moe__add(b, other.carried[0], moe__zext(b, is_before, b->i32));
   moe__for_end(b, &other, &count);
-  MlirValue place = moe__select(b, is_sorted, other.carried[0], each.index);
-  moe__store(b, each.index, entry(groups, groups->order, place));
+  MlirValue place = moe__select(b, is_sorted, other.carried[0], group);
+  moe__if_t has_group = moe__if_begin(b, moe__ult(b, number, groups->count), false);
+  moe__store(b, group, entry(groups, groups->order, place));
+  moe__if_end(b, &has_group);
   moe__for_end(b, &each, NULL);
 }
 

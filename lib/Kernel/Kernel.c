@@ -21,7 +21,8 @@ void moe__kernel_begin(moe__kernel_t *kernel, MlirContext context, MlirLocation 
   *kernel = (moe__kernel_t){.builder = moe__builder_create(context, location),
                             .entry = mlirBlockCreate(0, NULL, NULL),
                             .threads = threads,
-                            .blocks_per_sm = blocks_per_sm};
+                            .blocks_per_sm = blocks_per_sm,
+                            .cluster_size = 1};
   kernel->builder.block = kernel->entry;
   kernel->parameters = open_memstream(&kernel->parameters_text, &kernel->parameters_length);
   kernel->requirements = open_memstream(&kernel->requirements_text, &kernel->requirements_length);
@@ -120,6 +121,10 @@ void moe__kernel_programmatic(moe__kernel_t *kernel) {
   kernel->programmatic = true;
 }
 
+void moe__kernel_cluster(moe__kernel_t *kernel, int32_t blocks) {
+  kernel->cluster_size = blocks;
+}
+
 static MlirValue special_register(moe__kernel_t *kernel, const char *name) {
   return moe__op1(&kernel->builder, name, kernel->builder.i32, MOE__NO_VALUES, NULL);
 }
@@ -129,6 +134,11 @@ void moe__kernel_prologue(moe__kernel_t *kernel) {
   kernel->thread = special_register(kernel, "nvvm.read.ptx.sreg.tid.x");
   kernel->block = special_register(kernel, "nvvm.read.ptx.sreg.ctaid.x");
   kernel->block_count = special_register(kernel, "nvvm.read.ptx.sreg.nctaid.x");
+  if (kernel->cluster_size > 1) {
+    kernel->cluster_rank = special_register(kernel, "nvvm.read.ptx.sreg.cluster.ctarank");
+    kernel->cluster = special_register(kernel, "nvvm.read.ptx.sreg.clusterid.x");
+    kernel->cluster_count = special_register(kernel, "nvvm.read.ptx.sreg.nclusterid.x");
+  }
   kernel->shared = moe__op1(b, "llvm.mlir.addressof", b->shared_ptr, MOE__NO_VALUES,
                             "global_name = @" SHARED_SYMBOL);
 }
@@ -184,11 +194,15 @@ void moe__kernel_end(moe__kernel_t *kernel, MlirBlock gpu_module_body, MlirStrin
                                 : "{}");
   fprintf(out,
           "], linkage = #llvm.linkage<external>, CConv = #llvm.cconv<ccc>, visibility_ = 0 : i64, "
-          "nvvm.kernel, nvvm.reqntid = array<i32: %d>, nvvm.minctasm = %d : i32, "
-          "moe.kernel = {block = [%d, 1, 1], cluster = [1, 1, 1], shared_memory = %d, "
+          "nvvm.kernel, nvvm.reqntid = array<i32: %d>, nvvm.minctasm = %d : i32, ",
+          kernel->threads, kernel->blocks_per_sm);
+  if (kernel->cluster_size > 1)
+    fprintf(out, "nvvm.cluster_dim = array<i32: %d>, ", kernel->cluster_size);
+  fprintf(out,
+          "moe.kernel = {block = [%d, 1, 1], cluster = [%d, 1, 1], shared_memory = %d, "
           "grid = [%s, %s, %s], parameters = [%s], requires = [%s], zeroed = [",
-          kernel->threads, kernel->blocks_per_sm, kernel->threads, kernel->shared_bytes, grid[0],
-          grid[1], grid[2], kernel->parameters_text, kernel->requirements_text);
+          kernel->threads, kernel->cluster_size, kernel->shared_bytes, grid[0], grid[1], grid[2],
+          kernel->parameters_text, kernel->requirements_text);
   for (int i = 0; i < kernel->zeroed_count; i++)
     fprintf(out, "%s%d", i ? ", " : "", kernel->zeroed[i]);
   fprintf(out, "], programmatic = %s}", kernel->programmatic ? "true" : "false");
@@ -239,4 +253,11 @@ void moe__expression_persistent(char *out, const char *work, int blocks_per_sm) 
   char resident[MOE__EXPRESSION_SIZE];
   moe__expression_resident(resident, blocks_per_sm);
   moe__expression_min(out, work, resident);
+}
+
+void moe__expression_persistent_clusters(char *out, const char *work, int32_t cluster_size) {
+  char clusters[MOE__EXPRESSION_SIZE], blocks[16];
+  moe__expression_min(clusters, work, "\"num_clusters\"");
+  snprintf(blocks, sizeof blocks, "%d", cluster_size);
+  moe__expression_mul(out, 2, (const char *[]){clusters, blocks});
 }

@@ -13,6 +13,7 @@
  *                 zeroed = [5], programmatic = false}
  *
  * `tensor` counts the operands of the op, then its results. An expression is an integer, "num_sms",
+ * "num_clusters" (in grids),
  * {dim = [tensor, dimension]}, or {ceildiv | mul | add | min = [<expression>, ...]}:
  * docs/manifest.md, with `dim` in place of symbols. The parameter {kind = "status"} is the
  * function's status word.
@@ -35,6 +36,9 @@ typedef struct moe__kernel_t {
   MlirBlock entry;
   MlirValue shared; /* !llvm.ptr<3>: start of dynamic shared memory, aligned to 1024 */
   MlirValue thread, block, block_count; /* i32: %tid.x, %ctaid.x, %nctaid.x */
+  int32_t cluster_size;                 /* blocks, along x; 1: no clusters */
+  /* i32, of kernels with clusters: the block's number in its cluster, %clusterid.x, %nclusterid.x. */
+  MlirValue cluster_rank, cluster, cluster_count;
   int32_t threads;
   int32_t blocks_per_sm; /* the occupancy that registers must allow */
   int32_t shared_bytes;
@@ -106,6 +110,10 @@ void moe__kernel_zeroed(moe__kernel_t *kernel, int tensor);
  * moe__grid_wait (Async.h) before it touches memory that an earlier launch reads or writes. */
 void moe__kernel_programmatic(moe__kernel_t *kernel);
 
+/* States that `blocks` blocks side by side along x, 1 to 8, are a cluster: they run at the same time,
+ * and reach each other's shared memory (Async.h). Grids are multiples of it. Before the prologue. */
+void moe__kernel_cluster(moe__kernel_t *kernel, int32_t blocks);
+
 /* Reads the special registers and the base of shared memory; call once, after the parameters. */
 void moe__kernel_prologue(moe__kernel_t *kernel);
 
@@ -127,5 +135,7 @@ void moe__expression_min(char *out, const char *x, const char *y);
  * kernels. */
 void moe__expression_resident(char *out, int blocks_per_sm);
 void moe__expression_persistent(char *out, const char *work, int blocks_per_sm);
+/* The same where `work` is for clusters of so many blocks: as many as the device holds at once. */
+void moe__expression_persistent_clusters(char *out, const char *work, int32_t cluster_size);
 
 #endif /* MOE_KERNEL_KERNEL_H */

@@ -40,6 +40,8 @@ moe__tile_t moe__tile_in_batch(moe__builder_t *b, const moe__tiles_t *tiles, Mli
 
 moe__for_t moe__tiles_begin(moe__kernel_t *kernel, const moe__tiles_t *tiles,
                             intptr_t carried_count, const MlirValue *carried) {
-  return moe__for_begin(&kernel->builder, kernel->block, tiles->total, kernel->block_count,
+  bool has_clusters = kernel->cluster_size > 1;
+  return moe__for_begin(&kernel->builder, has_clusters ? kernel->cluster : kernel->block,
+                        tiles->total, has_clusters ? kernel->cluster_count : kernel->block_count,
                         carried_count, carried);
 }

@@ -1,6 +1,7 @@
 /* Tiles.h - the work list of a persistent kernel: which tile a block takes next.
  *
- * Blocks stride through one list of tiles: block i takes tiles i, i + blocks, ... The order of the
+ * Blocks stride through one list of tiles: block i takes tiles i, i + blocks, ... Where a kernel has
+ * clusters, these do: all blocks of a cluster get the same. The order of the
  * list decides which DRAM pages and L2 lines are shared by the blocks that run at the same time.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
@@ -30,7 +31,7 @@ moe__tile_t moe__tile_at(moe__builder_t *b, const moe__tiles_t *tiles, MlirValue
 /* The same for an index inside a batch; batch is not set. */
 moe__tile_t moe__tile_in_batch(moe__builder_t *b, const moe__tiles_t *tiles, MlirValue index);
 
-/* for each tile of this block, with carried values: see moe__for_begin. */
+/* for each tile of this block, or of its cluster, with carried values: see moe__for_begin. */
 moe__for_t moe__tiles_begin(moe__kernel_t *kernel, const moe__tiles_t *tiles,
                             intptr_t carried_count, const MlirValue *carried);
 

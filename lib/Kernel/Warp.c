@@ -33,6 +33,10 @@ MlirValue moe__warp_or(moe__builder_t *b, MlirValue value) {
                   "kind = #nvvm<redux_kind or>");
 }
 
+MlirValue moe__warp_uniform(moe__builder_t *b, MlirValue value) {
+  return moe__warp_or(b, value);
+}
+
 MlirValue moe__warp_scan(moe__builder_t *b, MlirValue value, MlirValue lane,
                          MlirValue (*combine)(moe__builder_t *, MlirValue, MlirValue)) {
   for (int distance = 1; distance < MOE__WARP; distance *= 2) {

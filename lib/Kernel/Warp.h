@@ -17,6 +17,11 @@ MlirValue moe__shuffle_xor(moe__builder_t *b, MlirValue value, int mask);
 /* The bits that are set in the i32 of any lane. */
 MlirValue moe__warp_or(moe__builder_t *b, MlirValue value);
 
+/* The same i32, which is one value in all lanes: now ptxas knows that it is, and keeps what follows from it
+ * in uniform registers. Around wgmma it must: in code that may diverge, descriptors and barriers go
+ * through each lane's registers. */
+MlirValue moe__warp_uniform(moe__builder_t *b, MlirValue value);
+
 /* Inclusive scan over the lanes with an associative function. */
 MlirValue moe__warp_scan(moe__builder_t *b, MlirValue value, MlirValue lane,
                          MlirValue (*combine)(moe__builder_t *, MlirValue, MlirValue));

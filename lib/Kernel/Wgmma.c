@@ -42,27 +42,52 @@ MlirValue moe__wgmma_descriptor(moe__builder_t *b, MlirValue shared) {
                  moe__i64(b, SWIZZLE_128B | STRIDE_8_ROWS | LEADING_IGNORED));
 }
 
+/* One instruction, 32 bytes of K deep. */
+static moe__accumulator_t issue(moe__builder_t *b, moe__accumulator_t accumulator, bool fresh,
+                                MlirValue a_descriptor, MlirValue b_descriptor, moe__fp8_t a_type,
+                                moe__fp8_t b_type) {
+  static const char *const names[] = {[MOE__E4M3] = "e4m3", [MOE__E5M2] = "e5m2"};
+  char attributes[512];
+  snprintf(attributes, sizeof attributes,
+           "shape = #nvvm.shape<m = 64, n = %d, k = 32>, typeA = #nvvm.wgmma_type<%s>, "
+           "typeB = #nvvm.wgmma_type<%s>, typeD = #nvvm.wgmma_type<f32>, "
+           "scaleD = #nvvm.wgmma_scale_out<%s>, scaleA = #nvvm.wgmma_scale_in<one>, "
+           "scaleB = #nvvm.wgmma_scale_in<one>, layoutA = #nvvm.mma_layout<row>, "
+           "layoutB = #nvvm.mma_layout<col>",
+           accumulator.n, names[a_type], names[b_type], fresh ? "zero" : "one");
+  accumulator.value =
+      moe__op1(b, "nvvm.wgmma.mma_async", mlirValueGetType(accumulator.value),
+               MOE__VALUES(accumulator.value, a_descriptor, b_descriptor), attributes);
+  return accumulator;
+}
+
+/* A step along K inside the swizzle is a step of the start address. */
+#define STEP (K_BYTES >> 4)
+
 moe__accumulator_t moe__wgmma_k128(moe__builder_t *b, moe__accumulator_t accumulator, bool fresh,
                                    MlirValue a_descriptor, MlirValue b_descriptor,
                                    moe__fp8_t a_type, moe__fp8_t b_type) {
-  static const char *const names[] = {[MOE__E4M3] = "e4m3", [MOE__E5M2] = "e5m2"};
-  MlirType type = mlirValueGetType(accumulator.value);
   for (int i = 0; i < TILE_K_BYTES / K_BYTES; i++) {
-    char attributes[512];
-    snprintf(attributes, sizeof attributes,
-             "shape = #nvvm.shape<m = 64, n = %d, k = 32>, typeA = #nvvm.wgmma_type<%s>, "
-             "typeB = #nvvm.wgmma_type<%s>, typeD = #nvvm.wgmma_type<f32>, "
-             "scaleD = #nvvm.wgmma_scale_out<%s>, scaleA = #nvvm.wgmma_scale_in<one>, "
-             "scaleB = #nvvm.wgmma_scale_in<one>, layoutA = #nvvm.mma_layout<row>, "
-             "layoutB = #nvvm.mma_layout<col>",
-             accumulator.n, names[a_type], names[b_type], fresh && i == 0 ? "zero" : "one");
-    /* A step along K inside the swizzle is a step of the start address. */
-    MlirValue step = moe__i64(b, i * K_BYTES >> 4);
-    accumulator.value = moe__op1(b, "nvvm.wgmma.mma_async", type,
-                                 MOE__VALUES(accumulator.value, moe__add(b, a_descriptor, step),
-                                             moe__add(b, b_descriptor, step)),
-                                 attributes);
+    MlirValue step = moe__i64(b, (int64_t)i * STEP);
+    accumulator = issue(b, accumulator, fresh && i == 0, moe__add(b, a_descriptor, step),
+                        moe__add(b, b_descriptor, step), a_type, b_type);
   }
+  return accumulator;
+}
+
+moe__accumulator_t moe__wgmma_steps(moe__builder_t *b, moe__accumulator_t accumulator, bool fresh,
+                                    MlirValue a_descriptor, MlirValue b_descriptor,
+                                    moe__fp8_t a_type, moe__fp8_t b_type, MlirValue steps) {
+  MlirValue one = moe__i32(b, 1);
+  accumulator = issue(b, accumulator, fresh, a_descriptor, b_descriptor, a_type, b_type);
+  moe__for_t loop = moe__for_begin(b, one, steps, one, 1, &accumulator.value);
+  MlirValue step = moe__zext(b, moe__mul(b, loop.index, moe__i32(b, STEP)), b->i64);
+  accumulator.value = loop.carried[0];
+  moe__wgmma_fence(b);
+  accumulator = issue(b, accumulator, false, moe__add(b, a_descriptor, step),
+                      moe__add(b, b_descriptor, step), a_type, b_type);
+  moe__for_end(b, &loop, &accumulator.value);
+  accumulator.value = loop.carried[0];
   return accumulator;
 }
 

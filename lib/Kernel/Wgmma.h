@@ -31,6 +31,11 @@ moe__accumulator_t moe__wgmma_k128(moe__builder_t *b, moe__accumulator_t accumul
                                    MlirValue a_descriptor, MlirValue b_descriptor,
                                    moe__fp8_t a_type, moe__fp8_t b_type);
 
+/* The same over the first `steps` (i32, 1 to 4; moe__warp_uniform) times 32 bytes. */
+moe__accumulator_t moe__wgmma_steps(moe__builder_t *b, moe__accumulator_t accumulator, bool fresh,
+                                    MlirValue a_descriptor, MlirValue b_descriptor,
+                                    moe__fp8_t a_type, moe__fp8_t b_type, MlirValue steps);
+
 void moe__wgmma_fence(moe__builder_t *b);
 
 /* The same before a product into a cleared accumulator: whatever clears it stays in front of the

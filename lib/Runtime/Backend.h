@@ -82,6 +82,10 @@ typedef struct moe__backend_t {
   moe_rt_status_t (*load_kernel)(moe_rt_device_t *device, void *code, const moe__kernel_t *kernel,
                                  void **out_kernel);
 
+  /* How many clusters of a kernel that has some the device holds at once. */
+  moe_rt_status_t (*count_clusters)(moe_rt_device_t *device, const moe__kernel_t *kernel,
+                                    void *loaded, int64_t *out_count);
+
   /* Encodes a map that passed moe__tensor_map_check. */
   moe_rt_status_t (*encode_map)(moe_rt_device_t *device, const moe__tensor_map_t *map,
                                 moe__encoded_map_t *out_encoded);

@@ -237,7 +237,9 @@ static moe_rt_status_t make_launch(preparation_t *preparation, const moe__launch
       .programmatic = launch->programmatic && preparation->call->launch_count > 0,
   };
   bool empty = false;
-  MOE__TRY(compute_grid(launch, kernel, &preparation->bindings, ready.grid, &empty));
+  moe__bindings_t bindings = preparation->bindings;
+  bindings.num_clusters = preparation->program->clusters[launch->kernel];
+  MOE__TRY(compute_grid(launch, kernel, &bindings, ready.grid, &empty));
   if (empty)
     return MOE_RT_OK;
   MOE__TRY(make_parameters(preparation, launch, &ready));

@@ -287,17 +287,44 @@ static moe_rt_status_t cuda_encode_map(moe_rt_device_t *device, const moe__tenso
                   (int)map->box.promotion, (int)map->box.fill);
 }
 
+static moe__cu_launch_attribute_t cluster_attribute(const uint32_t cluster[3]) {
+  moe__cu_launch_attribute_t attribute = {.id = MOE__CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION};
+  attribute.value.cluster.x = cluster[0];
+  attribute.value.cluster.y = cluster[1];
+  attribute.value.cluster.z = cluster[2];
+  return attribute;
+}
+
+static moe_rt_status_t query_clusters(moe_rt_device_t *device, const moe__kernel_t *kernel,
+                                      void *loaded, int *out_count) {
+  moe__cu_launch_attribute_t attribute = cluster_attribute(kernel->cluster);
+  moe__cu_launch_config_t config = {
+      .grid = {kernel->cluster[0], kernel->cluster[1], kernel->cluster[2]},
+      .block = {kernel->block[0], kernel->block[1], kernel->block[2]},
+      .shared_memory = kernel->shared_memory,
+      .attributes = &attribute,
+      .attribute_count = 1,
+  };
+  CALL_IN_CONTEXT(device, cuOccupancyMaxActiveClusters, out_count, loaded, &config);
+}
+
+static moe_rt_status_t cuda_count_clusters(moe_rt_device_t *device, const moe__kernel_t *kernel,
+                                           void *loaded, int64_t *out_count) {
+  int count = 0;
+  MOE__TRY(query_clusters(device, kernel, loaded, &count));
+  if (count < 1)
+    return moe__fail(MOE_RT_UNSUPPORTED, "%s holds no cluster of %u blocks", device->name,
+                     moe__kernel_cluster_blocks(kernel));
+  *out_count = count;
+  return MOE_RT_OK;
+}
+
 static moe_rt_status_t cuda_launch(moe_rt_device_t *device, const moe__ready_launch_t *launch,
                                    void *stream) {
   moe__cu_launch_attribute_t attributes[2] = {0};
   uint32_t count = 0;
-  if (launch->cluster[0] * launch->cluster[1] * launch->cluster[2] > 1) {
-    moe__cu_launch_attribute_t *cluster = &attributes[count++];
-    cluster->id = MOE__CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
-    cluster->value.cluster.x = launch->cluster[0];
-    cluster->value.cluster.y = launch->cluster[1];
-    cluster->value.cluster.z = launch->cluster[2];
-  }
+  if (launch->cluster[0] * launch->cluster[1] * launch->cluster[2] > 1)
+    attributes[count++] = cluster_attribute(launch->cluster);
   if (launch->programmatic) {
     attributes[count].id = MOE__CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
     attributes[count++].value.programmatic = 1;
@@ -341,6 +368,7 @@ static const moe__backend_t cuda_backend = {
     .load_code = cuda_load_code,
     .unload_code = cuda_unload_code,
     .load_kernel = cuda_load_kernel,
+    .count_clusters = cuda_count_clusters,
     .encode_map = cuda_encode_map,
     .launch = cuda_launch,
 };

@@ -160,6 +160,15 @@ static moe_rt_status_t emulator_load_kernel(moe_rt_device_t *device, void *code,
   return MOE_RT_OK;
 }
 
+/* Clusters run one after the other; a kernel sees several where it has work for them. */
+static moe_rt_status_t emulator_count_clusters(moe_rt_device_t *device, const moe__kernel_t *kernel,
+                                               void *loaded, int64_t *out_count) {
+  (void)device, (void)loaded;
+  int64_t blocks = moe__kernel_cluster_blocks(kernel);
+  *out_count = NUM_SMS > blocks ? NUM_SMS / blocks : 1;
+  return MOE_RT_OK;
+}
+
 /* ---- Calls ---- */
 
 static moe_rt_status_t emulator_encode_map(moe_rt_device_t *device, const moe__tensor_map_t *map,
@@ -251,6 +260,7 @@ static const moe__backend_t emulator_backend = {
     .load_code = emulator_load_code,
     .unload_code = emulator_unload_code,
     .load_kernel = emulator_load_kernel,
+    .count_clusters = emulator_count_clusters,
     .encode_map = emulator_encode_map,
     .launch = emulator_launch,
 };

@@ -19,6 +19,10 @@ static moe_rt_status_t parse_name(const moe__json_t *json, const moe__symbols_t 
     out->kind = MOE__NUM_SMS;
     return MOE_RT_OK;
   }
+  if (strcmp(name, "num_clusters") == 0) {
+    out->kind = MOE__NUM_CLUSTERS;
+    return MOE_RT_OK;
+  }
   for (int i = 0; i < symbols->count; i++) {
     if (strcmp(name, symbols->items[i].name) == 0) {
       out->kind = MOE__SYMBOL;
@@ -84,6 +88,15 @@ moe_rt_status_t moe__expression_parse(const moe__json_t *json, const moe__symbol
   return parse(json, symbols, arena, 0, out_expression);
 }
 
+moe_rt_status_t moe__expression_parse_size(const moe__json_t *json, const moe__symbols_t *symbols,
+                                           moe__arena_t *arena, moe__expression_t *out_expression) {
+  MOE__TRY(moe__expression_parse(json, symbols, arena, out_expression));
+  if (moe__expression_uses(out_expression, MOE__NUM_CLUSTERS))
+    return moe__json_fail(json, "depends on num_clusters; only the grid of a kernel with clusters "
+                                "may");
+  return MOE_RT_OK;
+}
+
 bool moe__expression_uses(const moe__expression_t *expression, moe__expression_kind_t kind) {
   if (expression->kind == kind)
     return true;
@@ -135,6 +148,9 @@ moe_rt_status_t moe__expression_evaluate(const moe__expression_t *expression,
                        "depends on num_sms; load the program on a device first");
     }
     *out_value = bindings->num_sms;
+    return MOE_RT_OK;
+  case MOE__NUM_CLUSTERS:
+    *out_value = bindings->num_clusters;
     return MOE_RT_OK;
   default:
     break;

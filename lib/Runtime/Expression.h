@@ -23,6 +23,7 @@ typedef enum moe__expression_kind_t {
   MOE__CONSTANT,
   MOE__SYMBOL,
   MOE__NUM_SMS,
+  MOE__NUM_CLUSTERS,
   MOE__CEILDIV,
   MOE__MUL,
   MOE__ADD,
@@ -40,12 +41,17 @@ typedef struct moe__expression_t {
 /* What the names in an expression stand for. */
 typedef struct moe__bindings_t {
   const int64_t *symbols;
-  int64_t num_sms; /* 0 where there is no device */
+  int64_t num_sms;      /* 0 where there is no device */
+  int64_t num_clusters; /* of a grid's kernel, at once */
 } moe__bindings_t;
 
-/* Parses an expression over `symbols`. Its nodes live in the arena. */
+/* Parses an expression over `symbols`. Its nodes live in the arena. num_clusters may be in it. */
 moe_rt_status_t moe__expression_parse(const moe__json_t *json, const moe__symbols_t *symbols,
                                       moe__arena_t *arena, moe__expression_t *out_expression);
+
+/* The same, but refuses num_clusters: all but the grids of kernels with clusters. */
+moe_rt_status_t moe__expression_parse_size(const moe__json_t *json, const moe__symbols_t *symbols,
+                                           moe__arena_t *arena, moe__expression_t *out_expression);
 
 /* Whether a node of this kind is in the expression. */
 bool moe__expression_uses(const moe__expression_t *expression, moe__expression_kind_t kind);

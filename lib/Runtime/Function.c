@@ -23,6 +23,8 @@ static moe_rt_status_t parse_symbol(const moe__json_t *json, moe__arena_t *arena
   MOE__TRY(moe__json_name(&name, arena, &out->name));
   if (strcmp(out->name, "num_sms") == 0)
     return moe__json_fail(&name, "is 'num_sms', which stands for the device's multiprocessors");
+  if (strcmp(out->name, "num_clusters") == 0)
+    return moe__json_fail(&name, "is 'num_clusters', which stands for a kernel's clusters");
   MOE__TRY(moe__json_integer(&multiple_of, 1, INT64_MAX, &out->multiple_of));
   MOE__TRY(moe__json_integer(&min, 0, INT64_MAX, &out->min));
   return moe__json_integer(&max, out->min, INT64_MAX, &out->max);
@@ -69,7 +71,7 @@ static moe_rt_status_t parse_dtype(const moe__json_t *json, moe__tensor_t *out,
 static moe_rt_status_t parse_dimension(const moe__json_t *json, const moe__symbols_t *symbols,
                                        bool is_argument, moe__arena_t *arena,
                                        moe__expression_t *out, moe_rt_dimension_t *info) {
-  MOE__TRY(moe__expression_parse(json, symbols, arena, out));
+  MOE__TRY(moe__expression_parse_size(json, symbols, arena, out));
   if (is_argument && moe__expression_uses(out, MOE__NUM_SMS))
     return moe__json_fail(json, "depends on num_sms; an argument's dimension must not");
   info->size = -1;

@@ -113,7 +113,7 @@ static moe_rt_status_t parse_expressions(const moe__json_t *json, int count,
   MOE__TRY(moe__json_array(json, count, count, &count));
   for (int i = 0; i < count; i++) {
     moe__json_t element = moe__json_element(json, i);
-    MOE__TRY(moe__expression_parse(&element, symbols, arena, &out[i]));
+    MOE__TRY(moe__expression_parse_size(&element, symbols, arena, &out[i]));
   }
   return MOE_RT_OK;
 }
@@ -137,7 +137,7 @@ static moe_rt_status_t parse_scalar(const moe__json_t *json, const moe__function
   int index = 0;
   MOE__TRY(moe__json_word(&type, types, 2, &index));
   out->bytes = index == 0 ? sizeof(uint32_t) : sizeof(uint64_t);
-  MOE__TRY(moe__expression_parse(&value, &function->symbols, arena, &out->value));
+  MOE__TRY(moe__expression_parse_size(&value, &function->symbols, arena, &out->value));
   if (out->bytes == 4 && out->value.kind == MOE__CONSTANT && out->value.value > INT32_MAX) {
     return moe__json_fail(&value, "is %lld; the type is i32", (long long)out->value.value);
   }
@@ -233,11 +233,16 @@ static moe_rt_status_t parse_parameters(const moe__json_t *json, const moe__func
   return MOE_RT_OK;
 }
 
-static moe_rt_status_t parse_grid(const moe__json_t *json, const moe__symbols_t *symbols,
-                                  moe__arena_t *arena, moe__expression_t out[3]) {
-  MOE__TRY(parse_expressions(json, 3, symbols, arena, out));
-  for (int i = 0; i < 3; i++) {
+static moe_rt_status_t parse_grid(const moe__json_t *json, const moe__kernel_t *kernel,
+                                  const moe__symbols_t *symbols, moe__arena_t *arena,
+                                  moe__expression_t out[3]) {
+  bool has_clusters = moe__kernel_cluster_blocks(kernel) > 1;
+  int count = 0;
+  MOE__TRY(moe__json_array(json, 3, 3, &count));
+  for (int i = 0; i < count; i++) {
     moe__json_t element = moe__json_element(json, i);
+    MOE__TRY((has_clusters ? moe__expression_parse : moe__expression_parse_size)(&element, symbols,
+                                                                                 arena, &out[i]));
     int64_t ignored = 0;
     if (out[i].kind == MOE__CONSTANT)
       MOE__TRY(moe__json_integer(&element, 0, moe__grid_limits[i], &ignored));
@@ -264,7 +269,8 @@ static moe_rt_status_t parse_launch(const moe__json_t *json, const moe__manifest
     return moe__json_fail(&kernel, "is '%.64s', which is not in kernels", name);
   info->kernel = manifest->kernels[out->kernel].name;
   MOE__TRY(parse_op(&op, function, arena, info));
-  MOE__TRY(parse_grid(&grid, &function->symbols, arena, out->grid));
+  MOE__TRY(
+      parse_grid(&grid, &manifest->kernels[out->kernel], &function->symbols, arena, out->grid));
   MOE__TRY(parse_parameters(&parameters, function, arena, out));
   MOE__TRY(moe__json_bool(&programmatic, &out->programmatic));
   if (out->programmatic && out == function->launches)

@@ -42,6 +42,11 @@ typedef struct moe__kernel_t {
   uint32_t shared_memory;
 } moe__kernel_t;
 
+/* Blocks of a cluster. */
+static inline uint32_t moe__kernel_cluster_blocks(const moe__kernel_t *kernel) {
+  return kernel->cluster[0] * kernel->cluster[1] * kernel->cluster[2];
+}
+
 typedef struct moe__tensor_t {
   const moe_rt_tensor_info_t *info;
   uint8_t dlpack_code;

@@ -79,9 +79,14 @@ static moe_rt_status_t check_target(const moe_rt_device_t *device,
 
 static moe_rt_status_t load_kernels(moe_rt_program_t *program) {
   const moe__manifest_t *manifest = &program->manifest;
+  moe_rt_device_t *device = program->device;
   for (int i = 0; i < manifest->kernel_count; i++) {
-    moe_rt_status_t status = program->device->backend->load_kernel(
-        program->device, program->code, &manifest->kernels[i], &program->kernels[i]);
+    const moe__kernel_t *kernel = &manifest->kernels[i];
+    moe_rt_status_t status =
+        device->backend->load_kernel(device, program->code, kernel, &program->kernels[i]);
+    if (status == MOE_RT_OK && moe__kernel_cluster_blocks(kernel) > 1)
+      status = device->backend->count_clusters(device, kernel, program->kernels[i],
+                                               &program->clusters[i]);
     if (status != MOE_RT_OK)
       return moe__fail_in(status, "kernel '%s'", manifest->kernels[i].name);
   }
@@ -112,7 +117,9 @@ static moe_rt_status_t load_bundle(moe_rt_program_t *program, moe_rt_device_t *d
   program->device = device;
   program->kernels = moe__arena_allocate(&program->arena, (size_t)manifest->kernel_count,
                                          sizeof *program->kernels);
-  if (!program->kernels)
+  program->clusters = moe__arena_allocate(&program->arena, (size_t)manifest->kernel_count,
+                                          sizeof *program->clusters);
+  if (!program->kernels || !program->clusters)
     return moe__fail_memory();
   char refusal[512] = "";
   if (code->cubin.data) {

@@ -15,6 +15,7 @@ struct moe_rt_program_t {
   void *code;
   const char *code_name; /* "cubin", "ptx", "none" */
   void **kernels;        /* parallel to manifest.kernels */
+  int64_t *clusters;     /* the same: how many the device holds at once; of one block: 0 */
 };
 
 /* The function behind a pointer from the public API; NULL when it is not of this program. */

@@ -1,5 +1,6 @@
-/* CastFp8.c - the kernels of mx_quantize.cast_fp8 and cast_fp8_dual, the second of two passes: x
- * times the factors that the first one found, as FP8, by the pipeline of lib/Kernel/CastTiles.h.
+/* CastFp8.c - the kernels of mx_quantize.cast_fp8, cast_fp8_dual and cast_fp8_pair, the second of two
+ * passes: x times the factors that the first one found, as FP8, by the pipeline of
+ * lib/Kernel/CastTiles.h.
  *
  * A lane loads its factors before the tile has landed. Two things are rare and cost much: values that
  * `sanitize` replaces, and, in columns, rows of several groups in a strip of 32. Whether there are any
@@ -23,8 +24,8 @@ typedef enum slice_t { OF_ROW, OF_COLUMN, WHOLE } slice_t;
 
 typedef struct factors_t {
   slice_t slice;
-  bool by_batch, by_group; /* one, or a row of them, for each batch or group */
-  MlirValue pointer;
+  bool by_batch, by_group;                   /* one, or a row of them, for each batch or group */
+  MlirValue pointers[MOE__CAST_MAX_TENSORS]; /* by tensor */
   /* Of each unit: the lane's factors, one for each of its columns; in columns those of the group of
    * the strip's first row, and the groups of its first row and its last. */
   MlirValue values[MOE__MAX_UNITS][2], groups[MOE__MAX_UNITS][2];
@@ -59,13 +60,14 @@ static void load_factors(cast_t *s, const moe__cast_unit_t *unit, MlirValue part
   MlirValue index = moe__zext(b, part, b->i64);
   if (factors->slice != WHOLE) {
     bool row = factors->slice == OF_ROW;
-    MlirValue size = row ? s->tiles.n.value : s->tiles.k.value;
+    MlirValue size = row ? s->tiles.n.value : moe__cast_columns(&s->tiles, unit);
     MlirValue inner =
         row ? clamped(b, unit->row, s->tiles.row_end, 1) : clamped(b, unit->column, size, count);
     index =
         moe__add(b, moe__mul(b, index, moe__zext(b, size, b->i64)), moe__zext(b, inner, b->i64));
   }
-  MlirValue address = moe__offset(b, factors->pointer, moe__shl(b, index, 2));
+  MlirValue pointer = moe__cast_of_tensor(&s->tiles, unit, factors->pointers);
+  MlirValue address = moe__offset(b, pointer, moe__shl(b, index, 2));
   if (count == 1) {
     out[0] = out[1] = moe__load(b, address, b->f32);
     return;
@@ -197,11 +199,22 @@ static void cast_unit(void *user, const moe__cast_unit_t *unit,
 /* ---- The kernels ---- */
 
 static bool is_dual(MlirOperation op) {
-  return mlirOperationGetNumResults(op) == 2;
+  return moe__op_is(op, "mx_quantize.cast_fp8_dual");
 }
 
+static bool is_pair(MlirOperation op) {
+  return moe__op_is(op, "mx_quantize.cast_fp8_pair");
+}
+
+/* x, and in a pair y; then come the factors. */
+static int tensor_count(MlirOperation op) {
+  return is_pair(op) ? 2 : 1;
+}
+
+/* offs follows as many factors as there are results. */
 static bool is_grouped(MlirOperation op) {
-  return !mlirValueIsNull(moe__op_operand(op, is_dual(op) ? 3 : 2));
+  return !mlirValueIsNull(
+      moe__op_operand(op, tensor_count(op) + (int)mlirOperationGetNumResults(op)));
 }
 
 static int rank_of(MlirOperation op) {
@@ -209,16 +222,18 @@ static int rank_of(MlirOperation op) {
 }
 
 static moe__directions_t directions_of(MlirOperation op) {
+  if (is_pair(op))
+    return (moe__directions_t){.columns = true};
   bool last = !is_dual(op) && moe__op_integer(op, "axis") == rank_of(op) - 1;
   return (moe__directions_t){.rows = is_dual(op) || last, .columns = is_dual(op) || !last};
 }
 
-/* Sizes that the tensor maps of x and of the results need. */
-static bool needs_multiples(MlirOperation op) {
-  MlirType x = moe__operand_type(op, 0);
+/* Sizes that the tensor maps of operand number `operand`, x or y, and of its results need. */
+static bool needs_multiples(MlirOperation op, int operand, const char *name) {
+  MlirType type = moe__operand_type(op, operand);
   int last = rank_of(op) - 1;
-  return moe__needs_multiple_of_16(op, "x", x, last) &&
-         (!directions_of(op).columns || moe__needs_multiple_of_16(op, "x", x, last - 1));
+  return moe__needs_multiple_of_16(op, name, type, last) &&
+         (!directions_of(op).columns || moe__needs_multiple_of_16(op, name, type, last - 1));
 }
 
 bool moe__cast_fp8_has_kernel(MlirOperation op) {
@@ -232,7 +247,7 @@ bool moe__cast_fp8_has_kernel(MlirOperation op) {
          moe__needs_row_major(op, "factors", moe__operand_type(op, 1)) &&
          (directions_of(op).rows ? moe__needs_row_major(op, "q", moe__result_type(op, 0))
                                  : moe__needs_column_major(op, "q", moe__result_type(op, 0))) &&
-         needs_multiples(op);
+         needs_multiples(op, 0, "x");
 }
 
 bool moe__cast_fp8_dual_has_kernel(MlirOperation op) {
@@ -243,7 +258,20 @@ bool moe__cast_fp8_dual_has_kernel(MlirOperation op) {
          moe__needs_row_major(op, "factors", moe__operand_type(op, 1)) &&
          moe__needs_row_major(op, "factors_t", moe__operand_type(op, 2)) &&
          moe__needs_row_major(op, "q", moe__result_type(op, 0)) &&
-         moe__needs_column_major(op, "q_t", moe__result_type(op, 1)) && needs_multiples(op);
+         moe__needs_column_major(op, "q_t", moe__result_type(op, 1)) && needs_multiples(op, 0, "x");
+}
+
+bool moe__cast_fp8_pair_has_kernel(MlirOperation op) {
+  if (moe__fp8_of(moe__result_type(op, 0)) != moe__fp8_of(moe__result_type(op, 1)))
+    return moe__error(op, "the kernel writes 'q' and 'q_y' with one element type; give both the "
+                          "same, or use a quantize_fp8 for each");
+  return moe__needs_one_element(op) && moe__needs_row_major(op, "x", moe__operand_type(op, 0)) &&
+         moe__needs_row_major(op, "y", moe__operand_type(op, 1)) &&
+         moe__needs_row_major(op, "factors", moe__operand_type(op, 2)) &&
+         moe__needs_row_major(op, "factors_y", moe__operand_type(op, 3)) &&
+         moe__needs_column_major(op, "q", moe__result_type(op, 0)) &&
+         moe__needs_column_major(op, "q_y", moe__result_type(op, 1)) &&
+         needs_multiples(op, 0, "x") && needs_multiples(op, 1, "y");
 }
 
 /* Factors, operand number `operand`, have the sizes that follow from x and from the groups. */
@@ -259,21 +287,32 @@ static void require_sizes(cast_t *s, MlirOperation op, int operand) {
 static void add_parameters(cast_t *s, MlirOperation op) {
   moe__kernel_t *kernel = &s->kernel;
   moe__cast_tiles_t *tiles = &s->tiles;
-  /* Tensors are counted from x, 0, over the factors and offs, to the results. */
+  /* Tensors are counted from x, 0, and in a pair y, 1, over the factors and offs, to the results. In a
+   * dual op number `direction` of the factors and of the results is that direction's, in a pair number
+   * `i` is that tensor's. */
   int operands = (int)mlirOperationGetNumOperands(op), last = rank_of(op) - 1;
-  int q[2] = {operands, operands + is_dual(op)};
-  moe__cast_tiles_parameters(tiles, moe__operand_type(op, 0), moe__result_type(op, 0), q);
+  int tensors = tensor_count(op);
+  tiles->tensor_count = tensors;
+  for (int i = 0; i < tensors; i++)
+    tiles->tensors[i] = (moe__cast_tensor_t){
+        .type = moe__operand_type(op, i),
+        .q = {[MOE__ROWS] = operands + i, [MOE__COLUMNS] = operands + i + is_dual(op)},
+    };
+  moe__cast_tiles_parameters(tiles, moe__result_type(op, 0));
   if (is_grouped(op))
-    moe__cast_tiles_groups(tiles, operands - 1, moe__operand_type(op, operands - 1), q);
+    moe__cast_tiles_groups(tiles, operands - 1, moe__operand_type(op, operands - 1));
   for (int direction = 0; direction < 2; direction++)
-    if (tiles->writes[direction]) {
-      int operand = is_dual(op) ? 1 + direction : 1;
-      s->factors[direction].pointer = moe__kernel_pointer(kernel, operand);
+    for (int i = 0; tiles->writes[direction] && i < tensors; i++) {
+      int operand = tensors + (is_dual(op) ? (int)direction : i);
+      s->factors[direction].pointers[i] = moe__kernel_pointer(kernel, operand);
       require_sizes(s, op, operand);
     }
   if (tiles->writes[MOE__COLUMNS])
     moe__kernel_require(kernel, 0, last - 1, "multiple_of", MULTIPLE);
-  moe__kernel_require(kernel, 0, last, "multiple_of", MULTIPLE);
+  for (int i = 0; i < tensors; i++)
+    moe__kernel_require(kernel, i, last, "multiple_of", MULTIPLE);
+  if (is_pair(op))
+    moe__kernel_require_same(kernel, 0, 0, 1, 0);
 }
 
 static bool lower(MlirOperation function, MlirOperation op, MlirBlock gpu_module_body,
@@ -305,4 +344,8 @@ bool moe__lower_cast_fp8(MlirOperation function, MlirOperation op, MlirBlock gpu
 
 bool moe__lower_cast_fp8_dual(MlirOperation function, MlirOperation op, MlirBlock gpu_module_body) {
   return moe__cast_fp8_dual_has_kernel(op) && lower(function, op, gpu_module_body, MOE__ROW);
+}
+
+bool moe__lower_cast_fp8_pair(MlirOperation function, MlirOperation op, MlirBlock gpu_module_body) {
+  return moe__cast_fp8_pair_has_kernel(op) && lower(function, op, gpu_module_body, MOE__ROW);
 }

@@ -60,7 +60,8 @@ static MlirValue scale_address(quantize_t *s, const moe__cast_unit_t *unit, Mlir
 static void store_column_scales(quantize_t *s, const moe__cast_unit_t *unit,
                                 const MlirValue *scales) {
   moe__builder_t *b = &s->kernel.builder;
-  MlirValue rows = moe__lshr(b, s->tiles.n.value, BLOCK_BITS), columns = s->tiles.k.value;
+  MlirValue rows = moe__lshr(b, s->tiles.n.value, BLOCK_BITS),
+            columns = s->tiles.tensors[0].k.value;
   MlirValue row = moe__lshr(b, unit->row, BLOCK_BITS);
   bool pair = s->tiles.elements.per_word == 2;
   /* K is a multiple of 16: the two columns of a lane are both inside or both outside. */
@@ -139,12 +140,12 @@ static void store_row_scales(quantize_t *s, const moe__cast_unit_t *unit, MlirVa
   moe__builder_t *b = &s->kernel.builder;
   int single = s->tiles.elements.per_word, count = moe__cast_pieces(&s->tiles) * single;
   MlirValue joint = join_scales(s, scales);
-  MlirValue blocks = moe__lshr(b, s->tiles.k.value, BLOCK_BITS);
+  MlirValue blocks = moe__lshr(b, s->tiles.tensors[0].k.value, BLOCK_BITS);
   MlirValue first = moe__lshr(b, unit->column, BLOCK_BITS);
   MlirValue in_row = moe__ult(b, unit->row, s->tiles.n.value);
   /* Together only where no row of scales ends in the middle of a store, or begins unaligned. */
-  if (s->tiles.k.size >= 0) {
-    bool fits = s->tiles.k.size / BLOCK % count == 0;
+  if (s->tiles.tensors[0].k.size >= 0) {
+    bool fits = s->tiles.tensors[0].k.size / BLOCK % count == 0;
     (fits ? store_joint_scales : store_single_scales)(s, unit, in_row, blocks, first,
                                                       fits ? joint : scales, fits ? count : single);
     return;
@@ -192,7 +193,7 @@ static void store_run_scales(void *user, MlirValue batch, MlirValue row, MlirVal
   quantize_t *s = user;
   moe__builder_t *b = &s->kernel.builder;
   moe__cast_tiles_t *tiles = &s->tiles;
-  MlirValue blocks = moe__lshr(b, tiles->k.value, BLOCK_BITS);
+  MlirValue blocks = moe__lshr(b, tiles->tensors[0].k.value, BLOCK_BITS);
   MlirValue first = moe__lshr(b, column, BLOCK_BITS);
   MlirValue bytes =
       moe__umin(b, moe__sub(b, blocks, first), moe__i32(b, tiles->run * tiles->tile_k / BLOCK));
@@ -307,7 +308,12 @@ static void add_parameters(quantize_t *s, MlirOperation op) {
     q[MOE__COLUMNS] = 3;
     scales[MOE__COLUMNS] = 4;
   }
-  moe__cast_tiles_parameters(tiles, moe__operand_type(op, 0), moe__result_type(op, 0), q);
+  tiles->tensor_count = 1;
+  tiles->tensors[0] = (moe__cast_tensor_t){
+      .type = moe__operand_type(op, 0),
+      .q = {[MOE__ROWS] = q[MOE__ROWS], [MOE__COLUMNS] = q[MOE__COLUMNS]},
+  };
+  moe__cast_tiles_parameters(tiles, moe__result_type(op, 0));
   for (int direction = 0; direction < 2; direction++)
     if (tiles->writes[direction])
       s->scales[direction] = moe__kernel_pointer(kernel, scales[direction]);

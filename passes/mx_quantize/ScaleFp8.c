@@ -1,11 +1,14 @@
-/* ScaleFp8.c - the kernel of mx_quantize.scale_fp8 and scale_fp8_dual, the first of two passes: it
- * reads x, and finds the scales of slices that no block of threads sees whole.
+/* ScaleFp8.c - the kernel of mx_quantize.scale_fp8, scale_fp8_dual and scale_fp8_pair, the first of two
+ * passes: it reads x, and finds the scales of slices that no block of threads sees whole.
  *
  * A tile is some rows of one expert or group, a vector of 16 bytes wide for each lane of a warp. A
  * block finds the largest magnitudes of its columns, of its rows, or of the whole tile, whatever
  * there are scales for, and raises the maxima in `state` by atomics on their bits. Then it counts
  * itself there; the block that finds that it is the last one of a slice turns the maxima into
  * scales and leaves zeros, so that no launch has to clear anything.
+ *
+ * Two tensors with the same rows are one list of tiles: those of the second one lie behind those of
+ * the first in each row of tiles, and a tile takes pointers and sizes of its tensor.
  *
  * Integer maxima have no order, so that the result is the same in every run.
  *
@@ -28,6 +31,8 @@
 #define ROW_BYTES (MOE__WARP * VECTOR_BYTES) /* of a tile */
 #define MAX_GROUPS 1024
 #define MAX_ROWS 32 /* of a warp */
+#define MAX_TENSORS 2
+#define MAX_OUTPUTS 2 /* of a tensor */
 
 /* What a scale is for. */
 typedef enum slices_t { OF_COLUMNS, OF_ROWS, WHOLE } slices_t;
@@ -40,6 +45,14 @@ typedef struct output_t {
   MlirValue done;  /* shared: whether this block is the slice's last */
 } output_t;
 
+/* A tensor that is read. */
+typedef struct tensor_t {
+  MlirValue x;       /* pointer */
+  MlirValue columns; /* i32 */
+  MlirValue column_tiles;
+  output_t outputs[MAX_OUTPUTS];
+} tensor_t;
+
 typedef struct scale_t {
   moe__kernel_t kernel;
   moe__scale_schedule_t schedule;
@@ -48,19 +61,20 @@ typedef struct scale_t {
   moe__granularity_t granularity;
   bool pow2, grouped;
   int rank;
-  MlirValue x, offs, status;
-  moe__extent_t extents[3], group_count;
-  output_t outputs[2];
-  int output_count;
+  MlirValue offs, status;
+  moe__extent_t group_count;
+  tensor_t tensors[MAX_TENSORS];
+  int tensor_count, output_count;                   /* output_count: of each tensor */
   int32_t tile_rows, tile_columns, partials, flags; /* the last two: offsets in shared memory */
-  MlirValue batches, rows, columns;                 /* i32: of x; batches: experts, else 1 */
-  MlirValue row_tiles, column_tiles;                /* of an expert, or of x */
+  MlirValue batches, rows;                          /* i32: of x; batches: experts, else 1 */
+  MlirValue row_tiles;                              /* of an expert, or of x */
   moe__tiles_t tiles;
   moe__groups_t groups;
 } scale_t;
 
 /* A tile of this block. */
 typedef struct part_t {
+  tensor_t tensor;        /* the part's */
   MlirValue batch;        /* i32: expert or group */
   MlirValue first_row;    /* of x that the batch's rows count from */
   MlirValue row, row_end; /* of the batch */
@@ -70,11 +84,11 @@ typedef struct part_t {
 
 /* ---- What there is a kernel for ---- */
 
-static bool has_kernel(MlirOperation op) {
-  MlirType x = mlirValueGetType(mlirOperationGetOperand(op, 0));
+static bool has_kernel(MlirOperation op, int operand, const char *name) {
+  MlirType x = mlirValueGetType(mlirOperationGetOperand(op, operand));
   if (!moe__is_row_major(x))
-    return moe__error(op, "the kernel takes x row-major; remove its encoding");
-  return moe__needs_multiple(op, "x", x, (int)mlirShapedTypeGetRank(x) - 1,
+    return moe__error(op, "the kernel takes %s row-major; remove its encoding", name);
+  return moe__needs_multiple(op, name, x, (int)mlirShapedTypeGetRank(x) - 1,
                              VECTOR_BYTES / moe__elements_of(x, false).bytes);
 }
 
@@ -86,11 +100,15 @@ bool moe__scale_fp8_has_kernel(MlirOperation op) {
     return moe__error(
         op, "granularity \"%s\" along axis %d takes one pass; use mx_quantize.quantize_fp8",
         moe__granularity_name(granularity), (int)moe__op_integer(op, "axis"));
-  return has_kernel(op);
+  return has_kernel(op, 0, "x");
 }
 
 bool moe__scale_fp8_dual_has_kernel(MlirOperation op) {
-  return has_kernel(op);
+  return has_kernel(op, 0, "x");
+}
+
+bool moe__scale_fp8_pair_has_kernel(MlirOperation op) {
+  return moe__needs_one_element(op) && has_kernel(op, 0, "x") && has_kernel(op, 1, "y");
 }
 
 /* ---- Addresses ---- */
@@ -109,7 +127,7 @@ static MlirValue first_cell(scale_t *s, const output_t *output, const part_t *pa
   moe__builder_t *b = &s->kernel.builder;
   switch (output->slices) {
   case OF_COLUMNS:
-    return moe__add(b, moe__mul(b, part->batch, s->columns), part->column);
+    return moe__add(b, moe__mul(b, part->batch, part->tensor.columns), part->column);
   case OF_ROWS:
     return moe__add(b, part->first_row, part->row);
   case WHOLE:
@@ -126,9 +144,10 @@ typedef struct found_t {
   MlirValue row;                   /* bits of the largest of row number lane / (32 / rows) */
 } found_t;
 
+/* The tensors have outputs for the same slices. */
 static bool has_slices(const scale_t *s, slices_t slices) {
   for (int i = 0; i < s->output_count; i++)
-    if (s->outputs[i].slices == slices)
+    if (s->tensors[0].outputs[i].slices == slices)
       return true;
   return false;
 }
@@ -143,10 +162,10 @@ static void read_part(scale_t *s, const part_t *part, MlirValue warp, MlirValue 
   moe__builder_t *b = &s->kernel.builder;
   int rows = s->schedule.rows_per_warp, vector = VECTOR_BYTES / s->elements.bytes;
   MlirValue column = moe__umin(b, moe__add(b, part->column, moe__mul(b, lane, moe__i32(b, vector))),
-                               moe__sub(b, s->columns, moe__i32(b, vector)));
+                               moe__sub(b, part->tensor.columns, moe__i32(b, vector)));
   MlirValue row_bytes =
-      moe__mul(b, moe__zext(b, s->columns, b->i64), moe__i64(b, s->elements.bytes));
-  MlirValue base = pointer_to(b, s->x, column, s->elements.bytes);
+      moe__mul(b, moe__zext(b, part->tensor.columns, b->i64), moe__i64(b, s->elements.bytes));
+  MlirValue base = pointer_to(b, part->tensor.x, column, s->elements.bytes);
   MlirValue first = moe__add(b, part->row, moe__mul(b, warp, moe__i32(b, rows)));
   MlirValue last = moe__sub(b, part->row_end, moe__i32(b, 1));
   MlirValue vectors[MAX_ROWS];
@@ -209,7 +228,7 @@ static void for_columns(scale_t *s, const output_t *output, const part_t *part,
   moe__builder_t *b = &s->kernel.builder;
   for (int first = 0; first < s->tile_columns; first += s->kernel.threads) {
     MlirValue column = moe__add(b, s->kernel.thread, moe__i32(b, first));
-    MlirValue left = moe__sub(b, s->columns, part->column);
+    MlirValue left = moe__sub(b, part->tensor.columns, part->column);
     MlirValue inside = moe__ult(b, column, moe__umin(b, left, moe__i32(b, s->tile_columns)));
     moe__if_t branch = moe__if_begin(b, inside, false);
     visit(s, output, moe__add(b, first_cell(s, output, part), column), column);
@@ -308,12 +327,12 @@ static MlirValue parts_of(scale_t *s, const output_t *output, const part_t *part
   case OF_COLUMNS:
     return part->siblings;
   case OF_ROWS:
-    return s->column_tiles;
+    return part->tensor.column_tiles;
   case WHOLE:
     break;
   }
   return s->granularity == MOE__TENSOR ? s->tiles.total
-                                       : moe__mul(b, part->siblings, s->column_tiles);
+                                       : moe__mul(b, part->siblings, part->tensor.column_tiles);
 }
 
 /* Counts this block for each output, and notes in shared memory where it was the last. */
@@ -322,7 +341,7 @@ static void count(scale_t *s, const part_t *part) {
   moe__block_barrier(b);
   moe__if_t first = moe__if_begin(b, is_thread(s, 0), false);
   for (int i = 0; i < s->output_count; i++) {
-    const output_t *output = &s->outputs[i];
+    const output_t *output = &part->tensor.outputs[i];
     MlirValue cell = counter(s, output, first_cell(s, output, part));
     MlirValue before = moe__atomic_add(b, cell, moe__i32(b, 1), MOE__ACQUIRE_RELEASE);
     MlirValue all = parts_of(s, output, part);
@@ -339,7 +358,7 @@ static void count(scale_t *s, const part_t *part) {
 static void finish(scale_t *s, const part_t *part) {
   moe__builder_t *b = &s->kernel.builder;
   for (int i = 0; i < s->output_count; i++) {
-    const output_t *output = &s->outputs[i];
+    const output_t *output = &part->tensor.outputs[i];
     MlirValue is_last = moe__ne(b, moe__load(b, output->done, b->i32), moe__i32(b, 0));
     moe__if_t last = moe__if_begin(b, is_last, false);
     switch (output->slices) {
@@ -363,13 +382,39 @@ static void finish(scale_t *s, const part_t *part) {
 
 /* ---- The parts of a block ---- */
 
+/* The tensor that the tile is of; *column, in tiles, then counts from its start. */
+static tensor_t tensor_at(scale_t *s, MlirValue *column) {
+  moe__builder_t *b = &s->kernel.builder;
+  const tensor_t *x = &s->tensors[0], *y = &s->tensors[1];
+  if (s->tensor_count == 1)
+    return *x;
+  MlirValue is_first = moe__ult(b, *column, x->column_tiles);
+  *column = moe__sub(b, *column, moe__select(b, is_first, moe__i32(b, 0), x->column_tiles));
+  tensor_t tensor = {.x = moe__select(b, is_first, x->x, y->x),
+                     .columns = moe__select(b, is_first, x->columns, y->columns),
+                     .column_tiles = moe__select(b, is_first, x->column_tiles, y->column_tiles)};
+  for (int i = 0; i < s->output_count; i++) {
+    const output_t *of_x = &x->outputs[i], *of_y = &y->outputs[i];
+    tensor.outputs[i] =
+        (output_t){.slices = of_x->slices,
+                   .scales = moe__select(b, is_first, of_x->scales, of_y->scales),
+                   .factors = moe__select(b, is_first, of_x->factors, of_y->factors),
+                   .state = moe__select(b, is_first, of_x->state, of_y->state),
+                   .cells = moe__select(b, is_first, of_x->cells, of_y->cells),
+                   .done = of_x->done};
+  }
+  return tensor;
+}
+
 static part_t part_at(scale_t *s, MlirValue index) {
   moe__builder_t *b = &s->kernel.builder;
   if (s->grouped) {
     moe__group_tile_t tile = moe__groups_tile(&s->groups, index);
     MlirValue start, end;
     moe__groups_range(&s->groups, tile.group, &start, &end);
-    return (part_t){.batch = tile.group,
+    tensor_t tensor = tensor_at(s, &tile.column);
+    return (part_t){.tensor = tensor,
+                    .batch = tile.group,
                     .first_row = moe__i32(b, 0),
                     .row = tile.row,
                     .row_end = tile.row_end,
@@ -377,7 +422,9 @@ static part_t part_at(scale_t *s, MlirValue index) {
                     .siblings = moe__ceil_div(b, moe__sub(b, end, start), s->tile_rows)};
   }
   moe__tile_t tile = moe__tile_at(b, &s->tiles, index);
-  return (part_t){.batch = tile.batch,
+  tensor_t tensor = tensor_at(s, &tile.column);
+  return (part_t){.tensor = tensor,
+                  .batch = tile.batch,
                   .first_row = moe__mul(b, tile.batch, s->rows),
                   .row = moe__mul(b, tile.row, moe__i32(b, s->tile_rows)),
                   .row_end = s->rows,
@@ -396,7 +443,7 @@ static void scale_parts(scale_t *s) {
   read_part(s, &part, warp, lane, &found);
   share(s, warp, lane, &found);
   for (int i = 0; i < s->output_count; i++) {
-    const output_t *output = &s->outputs[i];
+    const output_t *output = &part.tensor.outputs[i];
     if (output->slices == OF_COLUMNS)
       for_columns(s, output, &part, raise_column);
     else if (output->slices == OF_ROWS)
@@ -429,11 +476,13 @@ static void fill_empty_groups(scale_t *s) {
   MlirValue start, end;
   moe__groups_range(&s->groups, loop.index, &start, &end);
   moe__if_t empty = moe__if_begin(b, moe__eq(b, start, end), false);
-  for (int i = 0; i < s->output_count; i++) {
-    const output_t *output = &s->outputs[i];
+  for (int i = 0; i < s->tensor_count * s->output_count; i++) {
+    const tensor_t *tensor = &s->tensors[i / s->output_count];
+    const output_t *output = &tensor->outputs[i % s->output_count];
     MlirValue threads = moe__i32(b, s->kernel.threads);
     if (output->slices == OF_COLUMNS)
-      fill(s, output, moe__mul(b, loop.index, s->columns), s->columns, s->kernel.thread, threads);
+      fill(s, output, moe__mul(b, loop.index, tensor->columns), tensor->columns, s->kernel.thread,
+           threads);
     else if (output->slices == WHOLE)
       fill(s, output, loop.index, moe__i32(b, 1), s->kernel.thread, threads);
   }
@@ -441,7 +490,7 @@ static void fill_empty_groups(scale_t *s) {
   moe__for_end(b, &loop, NULL);
 }
 
-/* A tensor without elements has no parts at all. */
+/* A tensor without elements has no parts at all. Without groups there is one tensor. */
 static void fill_empty_tensor(scale_t *s) {
   moe__builder_t *b = &s->kernel.builder;
   moe__if_t empty = moe__if_begin(b, moe__eq(b, s->tiles.total, moe__i32(b, 0)), false);
@@ -449,45 +498,59 @@ static void fill_empty_tensor(scale_t *s) {
   MlirValue from = moe__add(b, moe__mul(b, s->kernel.block, threads), s->kernel.thread);
   MlirValue step = moe__mul(b, s->kernel.block_count, threads);
   for (int i = 0; i < s->output_count; i++)
-    fill(s, &s->outputs[i], moe__i32(b, 0), s->outputs[i].cells, from, step);
+    fill(s, &s->tensors[0].outputs[i], moe__i32(b, 0), s->tensors[0].outputs[i].cells, from, step);
   moe__if_end(b, &empty);
 }
 
 /* ---- The kernel ---- */
 
-/* The op's tensors are x, offs where there is one, then for each output scales, factors, state. */
+/* The results for one scale, from tensor number `first` on. */
+static void add_output(scale_t *s, output_t *output, int first) {
+  output->scales = moe__kernel_pointer(&s->kernel, first);
+  output->factors = moe__kernel_pointer(&s->kernel, first + 1);
+  output->state = moe__kernel_pointer(&s->kernel, first + 2);
+  moe__kernel_zeroed(&s->kernel, first + 2);
+}
+
+/* The op's tensors are x, in a pair y, offs where there is one, then for each output of each tensor
+ * scales, factors, state. */
 static void add_parameters(scale_t *s, MlirOperation op) {
   moe__kernel_t *kernel = &s->kernel;
   MlirType x_type = mlirValueGetType(mlirOperationGetOperand(op, 0));
-  s->x = moe__kernel_pointer(kernel, 0);
+  int count = s->tensor_count, last = s->rank - 1;
+  for (int i = 0; i < count; i++)
+    s->tensors[i].x = moe__kernel_pointer(kernel, i);
   if (s->grouped) {
-    s->offs = moe__kernel_pointer(kernel, 1);
+    s->offs = moe__kernel_pointer(kernel, count);
     s->status = moe__kernel_status(kernel);
     s->group_count =
-        moe__kernel_extent(kernel, 1, 0, mlirValueGetType(mlirOperationGetOperand(op, 1)));
-    moe__kernel_require(kernel, 1, 0, "at_least", 1);
-    moe__kernel_require(kernel, 1, 0, "at_most", MAX_GROUPS);
+        moe__kernel_extent(kernel, count, 0, mlirValueGetType(mlirOperationGetOperand(op, count)));
+    moe__kernel_require(kernel, count, 0, "at_least", 1);
+    moe__kernel_require(kernel, count, 0, "at_most", MAX_GROUPS);
   }
-  int first_result = s->grouped ? 2 : 1;
-  for (int i = 0; i < s->output_count; i++) {
-    output_t *output = &s->outputs[i];
-    output->scales = moe__kernel_pointer(kernel, first_result + 3 * i);
-    output->factors = moe__kernel_pointer(kernel, first_result + 3 * i + 1);
-    output->state = moe__kernel_pointer(kernel, first_result + 3 * i + 2);
-    moe__kernel_zeroed(kernel, first_result + 3 * i + 2);
+  int result = count + s->grouped;
+  for (int i = 0; i < count; i++)
+    for (int j = 0; j < s->output_count; j++, result += 3)
+      add_output(s, &s->tensors[i].outputs[j], result);
+  s->batches =
+      s->rank == 3 ? moe__kernel_extent(kernel, 0, 0, x_type).value : moe__i32(&kernel->builder, 1);
+  s->rows = moe__kernel_extent(kernel, 0, last - 1, x_type).value;
+  for (int i = 0; i < count; i++) {
+    MlirType type = mlirValueGetType(mlirOperationGetOperand(op, i));
+    s->tensors[i].columns = moe__kernel_extent(kernel, i, last, type).value;
+    moe__kernel_require(kernel, i, last, "multiple_of", VECTOR_BYTES / s->elements.bytes);
+    moe__kernel_require(kernel, i, last, "at_least", 1);
   }
-  for (int i = 0; i < s->rank; i++)
-    s->extents[i] = moe__kernel_extent(kernel, 0, i, x_type);
-  moe__kernel_require(kernel, 0, s->rank - 1, "multiple_of", VECTOR_BYTES / s->elements.bytes);
-  moe__kernel_require(kernel, 0, s->rank - 1, "at_least", 1);
+  if (count == 2)
+    moe__kernel_require_same(kernel, 0, 0, 1, 0);
 }
 
-static MlirValue cells_of(scale_t *s, slices_t slices) {
+static MlirValue cells_of(scale_t *s, const tensor_t *tensor, slices_t slices) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue batches = s->grouped ? s->group_count.value : s->batches;
   switch (slices) {
   case OF_COLUMNS:
-    return moe__mul(b, batches, s->columns);
+    return moe__mul(b, batches, tensor->columns);
   case OF_ROWS:
     return moe__mul(b, s->batches, s->rows);
   case WHOLE:
@@ -500,23 +563,26 @@ static MlirValue cells_of(scale_t *s, slices_t slices) {
 static void set_up(scale_t *s) {
   moe__kernel_t *kernel = &s->kernel;
   moe__builder_t *b = &kernel->builder;
-  s->batches = s->rank == 3 ? s->extents[0].value : moe__i32(b, 1);
-  s->rows = s->extents[s->rank - 2].value;
-  s->columns = s->extents[s->rank - 1].value;
   s->row_tiles = moe__ceil_div(b, s->rows, s->tile_rows);
-  s->column_tiles = moe__ceil_div(b, s->columns, s->tile_columns);
+  for (int i = 0; i < s->tensor_count; i++)
+    s->tensors[i].column_tiles = moe__ceil_div(b, s->tensors[i].columns, s->tile_columns);
+  MlirValue column_tiles = s->tensors[0].column_tiles;
+  if (s->tensor_count == 2)
+    column_tiles = moe__add(b, column_tiles, s->tensors[1].column_tiles);
   s->partials = moe__kernel_shared(kernel, s->schedule.warps * ROW_BYTES, 16);
   s->flags = moe__kernel_shared(kernel, 4 * s->output_count, 4);
-  for (int i = 0; i < s->output_count; i++) {
-    s->outputs[i].cells = cells_of(s, s->outputs[i].slices);
-    s->outputs[i].done = moe__offset_by(b, kernel->shared, s->flags + 4 * i);
-  }
+  for (int i = 0; i < s->tensor_count; i++)
+    for (int j = 0; j < s->output_count; j++) {
+      output_t *output = &s->tensors[i].outputs[j];
+      output->cells = cells_of(s, &s->tensors[i], output->slices);
+      output->done = moe__offset_by(b, kernel->shared, s->flags + 4 * j);
+    }
   if (!s->grouped) {
-    s->tiles = moe__tiles_create(b, s->batches, s->row_tiles, s->column_tiles, s->schedule.band);
+    s->tiles = moe__tiles_create(b, s->batches, s->row_tiles, column_tiles, s->schedule.band);
     return;
   }
   s->groups = moe__groups_create(kernel, MAX_GROUPS, s->group_count.value, s->tile_rows,
-                                 s->column_tiles, s->schedule.band);
+                                 column_tiles, s->schedule.band);
   moe__if_t first = moe__if_begin(b, moe__ult(b, kernel->thread, moe__i32(b, MOE__WARP)), false);
   moe__groups_initialize(&s->groups, s->offs, s->rows, kernel->thread, s->status);
   moe__if_end(b, &first);
@@ -534,7 +600,7 @@ static bool lower(MlirOperation function, MlirOperation op, MlirBlock gpu_module
           : MOE__E5M2;
   s->pow2 = moe__op_bool(op, "pow2");
   s->rank = (int)mlirShapedTypeGetRank(x_type);
-  s->grouped = !mlirValueIsNull(moe__op_operand(op, 1));
+  s->grouped = !mlirValueIsNull(moe__op_operand(op, s->tensor_count));
   if (!moe__scale_schedule_read(op, &s->schedule))
     return false;
   s->tile_rows = s->schedule.warps * s->schedule.rows_per_warp;
@@ -559,15 +625,26 @@ static bool lower(MlirOperation function, MlirOperation op, MlirBlock gpu_module
 }
 
 bool moe__lower_scale_fp8(MlirOperation function, MlirOperation op, MlirBlock gpu_module_body) {
-  scale_t s = {.granularity = moe__op_granularity(op), .output_count = 1};
-  s.outputs[0].slices = s.granularity == MOE__ROW ? OF_COLUMNS : WHOLE;
+  scale_t s = {.granularity = moe__op_granularity(op), .tensor_count = 1, .output_count = 1};
+  s.tensors[0].outputs[0].slices = s.granularity == MOE__ROW ? OF_COLUMNS : WHOLE;
   return moe__scale_fp8_has_kernel(op) && lower(function, op, gpu_module_body, &s);
 }
 
 bool moe__lower_scale_fp8_dual(MlirOperation function, MlirOperation op,
                                MlirBlock gpu_module_body) {
   scale_t s = {.granularity = MOE__ROW,
+               .tensor_count = 1,
                .output_count = 2,
-               .outputs = {{.slices = OF_ROWS}, {.slices = OF_COLUMNS}}};
+               .tensors = {{.outputs = {{.slices = OF_ROWS}, {.slices = OF_COLUMNS}}}}};
   return moe__scale_fp8_dual_has_kernel(op) && lower(function, op, gpu_module_body, &s);
+}
+
+bool moe__lower_scale_fp8_pair(MlirOperation function, MlirOperation op,
+                               MlirBlock gpu_module_body) {
+  scale_t s = {
+      .granularity = MOE__ROW,
+      .tensor_count = 2,
+      .output_count = 1,
+      .tensors = {{.outputs = {{.slices = OF_COLUMNS}}}, {.outputs = {{.slices = OF_COLUMNS}}}}};
+  return moe__scale_fp8_pair_has_kernel(op) && lower(function, op, gpu_module_body, &s);
 }

@@ -74,10 +74,15 @@ static MlirValue wait_for_stage(moe__scaled_mm_t *s, const moe__mm_reduction_t *
   return buffer;
 }
 
-/* The products of a stage. */
-static moe__accumulator_t issue(moe__scaled_mm_t *s, const moe__mm_position_t *self,
-                                MlirValue buffer, moe__accumulator_t accumulator, bool fresh) {
+/* Waits for the stage at `now`, which holds block number `block`, and issues the product of its tiles;
+ * steps: as of the reduction, null for all of them. */
+static moe__accumulator_t multiply_stage(moe__scaled_mm_t *s, const moe__mm_position_t *self,
+                                         const moe__mm_reduction_t *reduction, MlirValue block,
+                                         moe__cursor_t now, moe__accumulator_t accumulator,
+                                         bool fresh, MlirValue steps) {
   moe__builder_t *b = &s->kernel.builder;
+  moe__fp8_t row_type = s->side[0]->element, column_type = s->side[1]->element;
+  MlirValue buffer = wait_for_stage(s, reduction, block, now);
   MlirValue rows = moe__offset(
       b, buffer, moe__mul(b, self->warpgroup, moe__i32(b, MOE__WGMMA_M * MOE__MM_DEPTH)));
   MlirValue columns = moe__offset_by(b, buffer, MOE__MM_TILE_ROWS * MOE__MM_DEPTH);
@@ -85,19 +90,23 @@ static moe__accumulator_t issue(moe__scaled_mm_t *s, const moe__mm_position_t *s
     accumulator = moe__wgmma_fence_fresh(b, accumulator);
   else
     moe__wgmma_fence(b);
+  rows = moe__wgmma_descriptor(b, rows);
+  columns = moe__wgmma_descriptor(b, columns);
   accumulator =
-      moe__wgmma_k128(b, accumulator, fresh, moe__wgmma_descriptor(b, rows),
-                      moe__wgmma_descriptor(b, columns), s->side[0]->element, s->side[1]->element);
+      steps.ptr
+          ? moe__wgmma_steps(b, accumulator, fresh, rows, columns, row_type, column_type, steps)
+          : moe__wgmma_k128(b, accumulator, fresh, rows, columns, row_type, column_type);
   moe__wgmma_commit(b);
   return accumulator;
 }
 
-static moe__accumulator_t multiply_stage(moe__scaled_mm_t *s, const moe__mm_position_t *self,
-                                         const moe__mm_reduction_t *reduction, MlirValue block,
-                                         moe__cursor_t now, moe__accumulator_t accumulator,
-                                         bool fresh) {
-  MlirValue buffer = wait_for_stage(s, reduction, block, now);
-  return issue(s, self, buffer, accumulator, fresh);
+/* The product of the first stage of a tile. */
+static moe__accumulator_t multiply_first(moe__scaled_mm_t *s, const moe__mm_position_t *self,
+                                         const moe__mm_reduction_t *reduction,
+                                         moe__cursor_t cursor) {
+  moe__builder_t *b = &s->kernel.builder;
+  return multiply_stage(s, self, reduction, moe__i32(b, 0), cursor,
+                        moe__wgmma_zero(b, s->schedule.tile_n), true, reduction->last_steps);
 }
 
 /* One product is in flight while the next is issued. The first stands before the loop, since an
@@ -108,8 +117,7 @@ static void multiply_fast(moe__scaled_mm_t *s, const moe__mm_position_t *self,
                           MlirValue registers[MOE__WGMMA_MAX_N / 2]) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue one = moe__i32(b, 1);
-  moe__accumulator_t accumulator = multiply_stage(s, self, reduction, moe__i32(b, 0), cursor,
-                                                  moe__wgmma_zero(b, s->schedule.tile_n), true);
+  moe__accumulator_t accumulator = multiply_first(s, self, reduction, cursor);
   between(user);
   moe__for_t blocks = moe__for_begin(b, one, reduction->blocks, one, 3,
                                      (MlirValue[]){cursor.stage, cursor.phase, accumulator.value});
@@ -117,7 +125,8 @@ static void multiply_fast(moe__scaled_mm_t *s, const moe__mm_position_t *self,
     moe__cursor_t before = {blocks.carried[0], blocks.carried[1]};
     moe__cursor_t now = moe__cursor_next(b, &s->ring, before);
     accumulator.value = blocks.carried[2];
-    accumulator = multiply_stage(s, self, reduction, blocks.index, now, accumulator, false);
+    accumulator = multiply_stage(s, self, reduction, blocks.index, now, accumulator, false,
+                                 (MlirValue){NULL});
     moe__wgmma_wait(b, 1); /* the product before this one is done, and its stage free */
     release_by_lane_0(s, self, before);
     moe__for_end(b, &blocks, (MlirValue[]){now.stage, now.phase, accumulator.value});
@@ -136,8 +145,7 @@ static void multiply_promoted(moe__scaled_mm_t *s, const moe__mm_position_t *sel
                               MlirValue registers[MOE__WGMMA_MAX_N / 2]) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue one = moe__i32(b, 1);
-  moe__accumulator_t part = multiply_stage(s, self, reduction, moe__i32(b, 0), cursor,
-                                           moe__wgmma_zero(b, s->schedule.tile_n), true);
+  moe__accumulator_t part = multiply_first(s, self, reduction, cursor);
   between(user);
   MlirValue parts[MOE__WGMMA_MAX_N / 2];
   moe__wgmma_finish(b, part, parts);
@@ -150,7 +158,7 @@ static void multiply_promoted(moe__scaled_mm_t *s, const moe__mm_position_t *sel
     moe__cursor_t now = {blocks.carried[0], blocks.carried[1]};
     sum.value = blocks.carried[2];
     part = multiply_stage(s, self, reduction, blocks.index, now,
-                          moe__wgmma_zero(b, s->schedule.tile_n), true);
+                          moe__wgmma_zero(b, s->schedule.tile_n), true, (MlirValue){NULL});
     moe__wgmma_finish(b, part, parts);
     release_by_lane_0(s, self, now);
     moe__accumulator_unpack(b, sum, registers);

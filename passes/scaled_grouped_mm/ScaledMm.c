@@ -29,7 +29,9 @@
 #include "mlir-c/BuiltinTypes.h"
 
 #define TOKEN_ALIGNMENT                                                                            \
-  32 /* of a block's first token: a sector of L2; the TMA takes multiples of 16 */
+  32            /* of a block's first token: a sector of L2; the TMA takes multiples of 16 */
+#define STEP 32 /* of the reduction in one wgmma */
+#define STEPS (MOE__MM_DEPTH / STEP)
 #define WARPGROUP 128
 #define LOADER_REGISTERS 40
 #define MULTIPLIER_REGISTERS 232
@@ -122,21 +124,36 @@ static moe__tiles_t equal_tiles(moe__scaled_mm_t *s) {
       moe__ceil_div(b, s->columns.value, s->operands[MOE__MM_QB].rows), s->schedule.band);
 }
 
-static moe__for_t tiles_begin(moe__scaled_mm_t *s, moe__cursor_t start) {
+/* For each tile of the block, with a cursor of the ring and the number of a slot. */
+static moe__for_t tiles_begin(moe__scaled_mm_t *s) {
   moe__builder_t *b = &s->kernel.builder;
+  moe__cursor_t start = moe__cursor_start(b);
   MlirValue total = s->which == MOE__FORWARD ? moe__groups_total(&s->groups) : equal_tiles(s).total;
-  return moe__for_begin(b, s->kernel.block, total, s->kernel.block_count, 2,
-                        (MlirValue[]){start.stage, start.phase});
+  return moe__for_begin(b, s->kernel.block, total, s->kernel.block_count, 3,
+                        (MlirValue[]){start.stage, start.phase, moe__i32(b, 0)});
 }
 
-/* Where each expert has the same tiles, one is that of a group of `rows` rows of out, seen as a matrix.
- * The experts of the gradient come in the order of their work, the longest first: the blocks that take
- * tiles in turn then end at about the same time. */
+/* The experts of the gradient come in the order of their work, the longest first, and every other round
+ * of tiles is dealt in reverse: blocks that take tiles in turn then end at about the same time. */
+static MlirValue deal(moe__scaled_mm_t *s, MlirValue index, MlirValue total) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue blocks = s->kernel.block_count, one = moe__i32(b, 1);
+  MlirValue round = moe__udiv(b, index, blocks);
+  MlirValue start = moe__mul(b, round, blocks), end = moe__add(b, start, blocks);
+  MlirValue is_odd = moe__eq(b, moe__and(b, round, one), one);
+  MlirValue is_full = moe__ule(b, end, total);
+  MlirValue reversed = moe__sub(b, moe__add(b, start, end), moe__add(b, index, one));
+  return moe__select(b, moe__and(b, is_odd, is_full), reversed, index);
+}
+
+/* Where each expert has the same tiles, one is that of a group of `rows` rows of out, seen as a matrix. */
 static moe__group_tile_t tile_at(moe__scaled_mm_t *s, MlirValue index) {
   moe__builder_t *b = &s->kernel.builder;
   if (s->which == MOE__FORWARD)
     return moe__groups_tile(&s->groups, index);
   moe__tiles_t tiles = equal_tiles(s);
+  if (s->which == MOE__GRADIENT)
+    index = deal(s, index, tiles.total);
   moe__tile_t at = moe__tile_at(b, &tiles, index);
   MlirValue group =
       s->which == MOE__GRADIENT ? moe__groups_by_size(&s->groups, at.batch) : at.batch;
@@ -148,25 +165,98 @@ static moe__group_tile_t tile_at(moe__scaled_mm_t *s, MlirValue index) {
                              .column = at.column};
 }
 
-moe__mm_reduction_t moe__mm_reduction(moe__scaled_mm_t *s, const moe__group_tile_t *tile) {
+/* A tile and the range of tokens that it sums over, which is that of the gradient's group. */
+typedef struct work_t {
+  moe__group_tile_t tile;
+  MlirValue start, end; /* i32; null but for the gradient */
+} work_t;
+
+static work_t work_at(moe__scaled_mm_t *s, MlirValue index) {
+  work_t work = {.tile = tile_at(s, index)};
+  if (s->which == MOE__GRADIENT)
+    moe__groups_range(&s->groups, work.tile.group, &work.start, &work.end);
+  return work;
+}
+
+static moe__mm_reduction_t reduction_of(moe__scaled_mm_t *s, const work_t *work) {
   moe__builder_t *b = &s->kernel.builder;
-  moe__mm_reduction_t r = {.first = moe__i32(b, 0)};
+  moe__mm_reduction_t r = {.first = moe__i32(b, 0), .start = work->start, .end = work->end};
   if (s->which != MOE__GRADIENT) {
     r.blocks = moe__ceil_div(b, s->depth.value, MOE__MM_DEPTH);
     return r;
   }
-  moe__groups_range(&s->groups, tile->group, &r.start, &r.end);
   r.first = moe__and(b, r.start, moe__i32(b, -TOKEN_ALIGNMENT));
-  /* An empty group has one block, all of it cleared: its gradient is zero. */
-  r.blocks = moe__ceil_div(b, moe__sub(b, r.end, r.first), MOE__MM_DEPTH);
-  r.blocks = moe__smax(b, r.blocks, moe__i32(b, 1));
+  /* An empty group has one step, all of it cleared: its gradient is zero. */
+  MlirValue one = moe__i32(b, 1);
+  MlirValue steps = moe__ceil_div(b, moe__sub(b, r.end, r.first), STEP);
+  steps = moe__smax(b, steps, one);
+  r.blocks = moe__ceil_div(b, steps, STEPS);
+  MlirValue before = moe__mul(b, moe__sub(b, r.blocks, one), moe__i32(b, STEPS));
+  r.last_steps = moe__sub(b, steps, before);
   return r;
 }
 
 MlirValue moe__mm_block_at(moe__scaled_mm_t *s, const moe__mm_reduction_t *reduction,
                            MlirValue index) {
   moe__builder_t *b = &s->kernel.builder;
+  if (s->which == MOE__GRADIENT) { /* the last one first */
+    MlirValue is_first = moe__eq(b, index, moe__i32(b, 0));
+    MlirValue number = moe__select(b, is_first, reduction->blocks, index);
+    index = moe__sub(b, number, moe__i32(b, 1));
+  }
   return moe__add(b, reduction->first, moe__mul(b, index, moe__i32(b, MOE__MM_DEPTH)));
+}
+
+/* ---- What the loader tells the others of a tile ---- */
+
+/* It writes where a tile is into one of a ring of slots, before it announces the tile's first stage: who
+ * has waited for that stage can read it, and looks for no tile itself. Readers do so before they release
+ * the stage. One slot more than stages: when the loader comes round, that release has been seen. */
+#define SLOT_BYTES 32
+
+static int slots(const moe__scaled_mm_t *s) {
+  return s->schedule.stages + 1;
+}
+
+static MlirValue slot_at(moe__scaled_mm_t *s, MlirValue slot) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue offset = moe__mul(b, slot, moe__i32(b, SLOT_BYTES));
+  return moe__offset_by(b, moe__offset(b, s->kernel.shared, offset), s->slots);
+}
+
+static MlirValue next_slot(moe__scaled_mm_t *s, MlirValue slot) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue next = moe__add(b, slot, moe__i32(b, 1));
+  return moe__select(b, moe__eq(b, next, moe__i32(b, slots(s))), moe__i32(b, 0), next);
+}
+
+static void write_slot(moe__scaled_mm_t *s, MlirValue slot, const work_t *work) {
+  moe__builder_t *b = &s->kernel.builder;
+  const moe__group_tile_t *tile = &work->tile;
+  MlirValue address = slot_at(s, slot);
+  MlirValue where[] = {tile->group, tile->row, tile->row_end, tile->column};
+  moe__store_aligned(b, moe__vector(b, 4, where), address, 16);
+  if (work->start.ptr)
+    moe__store_aligned(b, moe__vector(b, 2, (MlirValue[]){work->start, work->end}),
+                       moe__offset_by(b, address, 16), 8);
+}
+
+static work_t read_slot(moe__scaled_mm_t *s, MlirValue slot) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue address = slot_at(s, slot);
+  MlirValue where = moe__load_aligned(b, address, moe__vector_type(b, 4, b->i32), 16);
+  work_t work = {.tile = {.group = moe__extract(b, where, 0),
+                          .row = moe__extract(b, where, 1),
+                          .row_end = moe__extract(b, where, 2),
+                          .column = moe__extract(b, where, 3)}};
+  if (s->which == MOE__GRADIENT) {
+    MlirValue range =
+        moe__load_aligned(b, moe__offset_by(b, address, 16), moe__vector_type(b, 2, b->i32), 8);
+    work.start = moe__extract(b, range, 0);
+    work.end = moe__extract(b, range, 1);
+  }
+  moe__warp_barrier(b);
+  return work;
 }
 
 /* ---- The loading warpgroup ---- */
@@ -193,9 +283,10 @@ static void load_tiles(moe__scaled_mm_t *s) {
   int32_t row_bytes = MOE__MM_TILE_ROWS * MOE__MM_DEPTH;
   int32_t column_bytes = s->schedule.tile_n * MOE__MM_DEPTH;
   MlirValue zero = moe__i32(b, 0), one = moe__i32(b, 1);
-  moe__for_t tiles = tiles_begin(s, moe__cursor_start(b));
-  moe__group_tile_t tile = tile_at(s, tiles.index);
-  moe__mm_reduction_t reduction = moe__mm_reduction(s, &tile);
+  moe__for_t tiles = tiles_begin(s);
+  work_t work = work_at(s, tiles.index);
+  moe__mm_reduction_t reduction = reduction_of(s, &work);
+  write_slot(s, tiles.carried[2], &work);
   moe__for_t blocks = moe__for_begin(b, zero, reduction.blocks, one, 2, tiles.carried);
   {
     moe__cursor_t cursor = {blocks.carried[0], blocks.carried[1]};
@@ -203,12 +294,13 @@ static void load_tiles(moe__scaled_mm_t *s) {
     MlirValue landed =
         moe__ring_acquire(kernel, &s->ring, cursor, moe__i32(b, row_bytes + column_bytes));
     MlirValue buffer = moe__ring_buffer(kernel, &s->ring, cursor);
-    load_operand(s, s->side[0], &tile, at, buffer, landed);
-    load_operand(s, s->side[1], &tile, at, moe__offset_by(b, buffer, row_bytes), landed);
+    load_operand(s, s->side[0], &work.tile, at, buffer, landed);
+    load_operand(s, s->side[1], &work.tile, at, moe__offset_by(b, buffer, row_bytes), landed);
     cursor = moe__cursor_next(b, &s->ring, cursor);
     moe__for_end(b, &blocks, (MlirValue[]){cursor.stage, cursor.phase});
   }
-  moe__for_end(b, &tiles, blocks.carried);
+  moe__for_end(b, &tiles,
+               (MlirValue[]){blocks.carried[0], blocks.carried[1], next_slot(s, tiles.carried[2])});
 }
 
 /* ---- The multiplying warpgroups ---- */
@@ -246,12 +338,17 @@ static void multiply_tiles(moe__scaled_mm_t *s) {
   self.warp_row =
       moe__add(b, moe__mul(b, self.warpgroup, moe__i32(b, MOE__WGMMA_M)), moe__shl(b, warp, 4));
   self.row = moe__add(b, self.warp_row, moe__lshr(b, self.lane, 2));
-  moe__for_t tiles = tiles_begin(s, moe__cursor_start(b));
+  moe__for_t tiles = tiles_begin(s);
   moe__cursor_t cursor = {tiles.carried[0], tiles.carried[1]};
-  moe__group_tile_t tile = tile_at(s, tiles.index);
-  moe__mm_reduction_t reduction = moe__mm_reduction(s, &tile);
-  preparation_t preparation = {.s = s, .self = &self, .tile = &tile};
-  moe__if_t work = moe__if_begin(b, has_rows(s, &self, &tile), true);
+  moe__ring_wait(kernel, &s->ring, cursor);
+  work_t at = read_slot(s, tiles.carried[2]);
+  moe__mm_reduction_t reduction = reduction_of(s, &at);
+  preparation_t preparation = {.s = s, .self = &self, .tile = &at.tile};
+  reduction.blocks = moe__warp_uniform(b, reduction.blocks);
+  if (reduction.last_steps.ptr)
+    reduction.last_steps = moe__warp_uniform(b, reduction.last_steps);
+  MlirValue works = moe__warp_uniform(b, moe__zext(b, has_rows(s, &self, &at.tile), b->i32));
+  moe__if_t work = moe__if_begin(b, moe__ne(b, works, moe__i32(b, 0)), true);
   {
     MlirValue registers[MOE__WGMMA_MAX_N / 2];
     moe__mm_multiply(s, &self, &reduction, cursor, prepare, &preparation, registers);
@@ -261,7 +358,8 @@ static void multiply_tiles(moe__scaled_mm_t *s) {
   moe__mm_pass_over(s, &self, &reduction, cursor);
   moe__if_end(b, &work);
   cursor = moe__cursor_advance(b, &s->ring, cursor, reduction.blocks);
-  moe__for_end(b, &tiles, (MlirValue[]){cursor.stage, cursor.phase});
+  moe__for_end(b, &tiles,
+               (MlirValue[]){cursor.stage, cursor.phase, next_slot(s, tiles.carried[2])});
 }
 
 /* ---- The kernel ---- */
@@ -365,6 +463,7 @@ bool moe__lower_scaled_mm(MlirOperation function, MlirOperation op, MlirBlock gp
   moe__kernel_await_launches(kernel);
   s.ring = moe__ring_create(kernel, s.schedule.stages,
                             (MOE__MM_TILE_ROWS + s.schedule.tile_n) * MOE__MM_DEPTH);
+  s.slots = moe__kernel_shared(kernel, slots(&s) * SLOT_BYTES, 16);
   moe__mm_epilogue_reserve(&s);
   if (s.offs_number >= 0)
     s.groups = moe__groups_create(kernel, max_groups, s.experts.value, s.operands[MOE__MM_QA].rows,

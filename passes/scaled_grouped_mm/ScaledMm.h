@@ -66,6 +66,7 @@ typedef struct moe__scaled_mm_t {
   /* Offsets in shared memory: for each warp a part to bring results in order, for each warpgroup the
    * scales and the bias of its columns. */
   int32_t staging, column_scales, column_bias;
+  int32_t slots; /* where the loader says which tiles it loads */
 } moe__scaled_mm_t;
 
 /* Where a multiplying thread stands. */
@@ -75,15 +76,14 @@ typedef struct moe__mm_position_t {
   MlirValue row;      /* and the first of the lane's two rows, 8 apart */
 } moe__mm_position_t;
 
-/* What a tile sums over: `blocks` blocks of 128 from `first`, of which [start, end) counts. */
+/* What a tile sums over: `blocks` blocks of 128 from `first`, of which [start, end) counts. In the
+ * gradient the last block is the first to be multiplied, and of it only `last_steps` times 32. */
 typedef struct moe__mm_reduction_t {
-  MlirValue first, blocks; /* i32 */
-  MlirValue start, end;    /* i32; null but for the gradient */
+  MlirValue first, blocks;          /* i32 */
+  MlirValue start, end, last_steps; /* i32; null but for the gradient */
 } moe__mm_reduction_t;
 
-moe__mm_reduction_t moe__mm_reduction(moe__scaled_mm_t *s, const moe__group_tile_t *tile);
-
-/* Where block number `index` starts in the reduction. */
+/* Where block number `index`, in the order of multiplication, starts in the reduction. */
 MlirValue moe__mm_block_at(moe__scaled_mm_t *s, const moe__mm_reduction_t *reduction,
                            MlirValue index);
 

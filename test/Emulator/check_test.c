@@ -354,8 +354,7 @@ static void test_products(void **state) {
 static void test_launches(void **state) {
   (void)state;
   static const char ptx[] = ".version 8.0\n.target sm_90a\n.address_size 64\n"
-                            ".visible .entry k(.param .u32 n)\n.reqntid 64\n{\nret;\n}\n"
-                            ".visible .entry c()\n.reqnctapercluster 2\n{\nret;\n}\n";
+                            ".visible .entry k(.param .u32 n)\n.reqntid 64\n{\nret;\n}\n";
   moe_emu_module_t *module = NULL;
   moe_emu_report_t report;
   assert_int_equal(moe_emu_module_load(ptx, strlen(ptx), &module, &report), MOE_EMU_OK);
@@ -382,14 +381,11 @@ static void test_launches(void **state) {
   EXPECT_INVALID(bad.kernel = "x", "the module has no kernel 'x'");
   EXPECT_INVALID(bad.block[0] = 32, "kernel 'k': block.x is 32; .reqntid says 64");
   EXPECT_INVALID(bad.grid[1] = 0, "kernel 'k': grid.y is 0 and block.y is 1");
-  EXPECT_INVALID(bad.cluster[0] = 2, "kernel 'k': clusters of more than one block are not modeled");
   EXPECT_INVALID(bad.parameter_count = 0, "kernel 'k': 0 parameters given; it has 1");
   EXPECT_INVALID(bad.parameter_bytes = &eight,
                  "kernel 'k': parameter 0 has 8 bytes; the PTX declares 4");
   EXPECT_INVALID(bad.dynamic_shared = 232449,
                  "kernel 'k': 232449 bytes of shared memory; the limit is 232448");
-  EXPECT_INVALID((bad.kernel = "c", bad.parameter_count = 0),
-                 "kernel 'c': clusters of more than one block are not modeled");
   moe_emu_module_destroy(module);
 }
 

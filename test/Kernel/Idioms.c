@@ -44,6 +44,46 @@ static void build_body(moe__kernel_t *kernel) {
   moe__atomic_or(b, status, moe__i32(b, 4), MOE__RELAXED);
 }
 
+/* In clusters of two. Tensor 0: a matrix of bytes. */
+static void build_cluster_body(moe__kernel_t *kernel) {
+  moe__builder_t *b = &kernel->builder;
+  MlirValue map = moe__kernel_tensor_map(kernel, &(moe__tensor_map_t){.element = "u8",
+                                                                      .rank = 2,
+                                                                      .dims = {"64", "64"},
+                                                                      .strides = {"64"},
+                                                                      .box = {64, 16},
+                                                                      .swizzle = "none"});
+  moe__kernel_cluster(kernel, 2);
+  moe__kernel_prologue(kernel);
+  moe__ring_t ring = moe__ring_create(kernel, 1, 1024);
+  ring.has_clusters = true;
+  int32_t word = moe__kernel_shared(kernel, 4, 4);
+  moe__ring_initialize(kernel, &ring, 2);
+  moe__cluster_arrive(b);
+  moe__cluster_wait(b);
+
+  MlirValue other = moe__xor(b, kernel->cluster_rank, moe__i32(b, 1));
+  moe__cursor_t cursor = moe__cursor_start(b);
+  MlirValue barrier = moe__ring_acquire(kernel, &ring, cursor, moe__i32(b, 1024));
+  MlirValue both = moe__trunc(b, moe__i32(b, 3), b->i16);
+  moe__tma_load_multicast(b, map, moe__ring_buffer(kernel, &ring, cursor), barrier, 2,
+                          (MlirValue[]){moe__i32(b, 0), moe__i32(b, 0)}, both);
+  moe__ring_wait(kernel, &ring, cursor);
+  moe__store(b, kernel->cluster,
+             moe__shared_of_rank(b, moe__offset_by(b, kernel->shared, word), other));
+  moe__ring_release_remote(kernel, &ring, cursor, other);
+  moe__cluster_barrier(b);
+}
+
+static void build_kernel(MlirBlock module_body, MlirContext context, MlirLocation location,
+                         const char *name, void (*build)(moe__kernel_t *), const char *grid) {
+  moe__kernel_t kernel;
+  moe__kernel_begin(&kernel, context, location, 32, 1);
+  build(&kernel);
+  moe__kernel_end(&kernel, module_body, mlirStringRefCreateFromCString(name),
+                  (const char *const[]){grid, "1", "1"});
+}
+
 int main(void) {
   MlirContext context = mlirContextCreate();
   MlirDialectRegistry registry = mlirDialectRegistryCreate();
@@ -60,13 +100,11 @@ int main(void) {
   mlirRegionAppendOwnedBlock(region, body);
   moe__op(&b, "gpu.module", 0, NULL, MOE__NO_VALUES, "sym_name = \"kernels\"", 1, &region);
 
-  moe__kernel_t kernel;
   char grid[MOE__EXPRESSION_SIZE];
-  moe__kernel_begin(&kernel, context, location, 32, 1);
-  build_body(&kernel);
   moe__expression_add(grid, 2, (const char *const[]){"{dim = [0, 0]}", "3"});
-  moe__kernel_end(&kernel, body, mlirStringRefCreateFromCString("idioms"),
-                  (const char *const[]){grid, "1", "1"});
+  build_kernel(body, context, location, "idioms", build_body, grid);
+  moe__expression_persistent_clusters(grid, "{dim = [0, 0]}", 2);
+  build_kernel(body, context, location, "clusters", build_cluster_body, grid);
   mlirOperationPrint(mlirModuleGetOperation(module), print_text, NULL);
   mlirModuleDestroy(module);
   mlirContextDestroy(context);

@@ -261,6 +261,16 @@ fake_cuTensorMapEncodeTiled(moe__encoded_map_t *map, moe__cu_map_element_t eleme
   return in_context();
 }
 
+static moe__cu_result_t fake_cuOccupancyMaxActiveClusters(int *count, moe__cu_function_t function,
+                                                          const moe__cu_launch_config_t *config) {
+  if (!function || config->attribute_count != 1 ||
+      config->attributes[0].id != MOE__CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
+    return 1;
+  state.occupancy = *config;
+  *count = state.clusters;
+  return in_context();
+}
+
 static moe__cu_result_t fake_cuLaunchKernelEx(const moe__cu_launch_config_t *config,
                                               moe__cu_function_t function, void **parameters,
                                               void **extra) {

@@ -14,11 +14,12 @@ typedef struct fake_cuda_t {
   moe__cu_result_t next_result;  /* of the next call that needs a context; then 0 again */
   moe__cu_result_t cubin_result; /* of loading a cubin */
   moe__cu_result_t ptx_result;   /* of loading PTX; not 0: it writes a log */
+  int clusters;                  /* how many the device holds at once */
   /* What it was asked to do. */
   int retained, released, loaded, unloaded, allocated, freed, kernels_loaded;
   int calls_without_context; /* calls that need the primary context and found another */
   int shared_memory;         /* the largest limit that was set */
-  moe__cu_launch_config_t launch;
+  moe__cu_launch_config_t occupancy, launch; /* of the last question, of the last launch */
   moe__cu_launch_attribute_t attributes[2];
   moe__cu_function_t launched;
   void **parameters;

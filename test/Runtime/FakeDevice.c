@@ -104,6 +104,13 @@ static moe_rt_status_t fake_load_kernel(moe_rt_device_t *device, void *code,
   return MOE_RT_OK;
 }
 
+static moe_rt_status_t fake_count_clusters(moe_rt_device_t *device, const moe__kernel_t *kernel,
+                                           void *loaded, int64_t *out_count) {
+  require(loaded == kernel, "clusters of a kernel that was not loaded");
+  *out_count = device->info.num_sms / (int)moe__kernel_cluster_blocks(kernel) - 1;
+  return MOE_RT_OK;
+}
+
 static moe_rt_status_t fake_encode_map(moe_rt_device_t *device, const moe__tensor_map_t *map,
                                        moe__encoded_map_t *out_encoded) {
   fake_device_t *fake = (fake_device_t *)device;
@@ -159,6 +166,7 @@ static const moe__backend_t fake_backend = {
     .load_code = fake_load_code,
     .unload_code = fake_unload_code,
     .load_kernel = fake_load_kernel,
+    .count_clusters = fake_count_clusters,
     .encode_map = fake_encode_map,
     .launch = fake_launch,
 };

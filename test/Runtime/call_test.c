@@ -271,12 +271,12 @@ static void test_maps(void **state) {
   assert_int_equal(q->box.fill, MOE__FILL_ZERO);
 }
 
-/* More than 2^32 elements: every product is 64-bit. */
+/* More than 2^32 elements: every product is 64-bit. And more work than the device holds clusters. */
 static void test_large(void **state) {
   fixture_t *fixture = *state;
   set_tensors(fixture, 64, 16384, 8192);
   expect_launches(fixture, 2);
-  assert_int_equal(fixture->fake.launches[1].grid[0], 264);
+  assert_int_equal(fixture->fake.launches[1].grid[0], 2 * 65);
   assert_int_equal(fixture->fake.launches[1].parameters[3], INT64_C(64) * 16384 * 8192);
   assert_int_equal(fixture->fake.maps[0].strides[1], INT64_C(16384) * 8192 * 2);
 }
@@ -475,6 +475,8 @@ static void test_bad_launches(void **state) {
        "launch 1, kernel 'quantize': grid[0] is 9; it must be a multiple of the cluster's 2"},
       {"grid", 1, "{\"mul\": [\"w.1\", 1000]}", MOE_RT_INVALID_ARGUMENT,
        "grid[1] is 96000; the limit is 65535"},
+      {"grid", 1, "{\"mul\": [\"num_clusters\", 1009]}", MOE_RT_INVALID_ARGUMENT,
+       "grid[1] is 65585; the limit is 65535"},
       {"grid", 0, "{\"mul\": [\"w.1\", 1000000000000]}", MOE_RT_INVALID_ARGUMENT,
        "grid[0] is 96000000000000; the limit is 2147483647"},
       {"grid", 0, "{\"mul\": [\"w.1\", 1000000000000000000]}", MOE_RT_INVALID_ARGUMENT,

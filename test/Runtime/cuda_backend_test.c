@@ -24,6 +24,7 @@ static moe_rt_device_t *device;
 static int set_up(void **state) {
   (void)state;
   memset(fake, 0, sizeof *fake);
+  fake->clusters = 66;
   set_context(NULL);
   if (moe_rt_device_open("cuda:1", &device) != MOE_RT_OK)
     fail_msg("%s", moe_rt_last_message());
@@ -192,7 +193,15 @@ static void test_code(void **state) {
 static void test_launch(void **state) {
   (void)state;
   moe_rt_program_t *program = NULL;
+  fake->clusters = 0;
+  assert_int_equal(load(NULL, 0, false, &program), MOE_RT_UNSUPPORTED);
+  assert_non_null(
+      strstr(moe_rt_last_message(), "kernel 'add_n': cuda:1 holds no cluster of 2 blocks"));
+  fake->clusters = 66;
   assert_int_equal(load(NULL, 0, false, &program), MOE_RT_OK);
+  assert_int_equal(fake->occupancy.grid[0], 2);
+  assert_int_equal(fake->occupancy.block[0], 256);
+  assert_int_equal(fake->occupancy.shared_memory, 0);
   int64_t shape[] = {1000, 64};
   DLTensor x = {.data = (void *)0x100000,
                 .device = {kDLCUDA, 1},

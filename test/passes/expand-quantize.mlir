@@ -77,6 +77,22 @@ func.func @dual_experts(%w: tensor<4x64x48xf32>) {
   return
 }
 
+// Both tensors in each of two passes.
+// CHECK-LABEL: func.func @pair
+// CHECK-SAME: %[[X:[^:]*]]: tensor<?x32xbf16> {{[^%]*}}%[[Y:[^:]*]]: tensor<?x48xbf16> {{[^%]*}}%[[OFFS:[^:]*]]: tensor<8xi32>
+// CHECK-NEXT: %[[S:.*]]:6 = "mx_quantize.scale_fp8_pair"(%[[X]], %[[Y]], %[[OFFS]]) {element = "f8E5M2", pow2 = true, sanitize = true}
+// CHECK-SAME: -> (tensor<8x32xf32>, tensor<8x32xf32>, tensor<2x8x32xi32>, tensor<8x48xf32>, tensor<8x48xf32>, tensor<2x8x48xi32>)
+// CHECK-NEXT: %[[Q:.*]]:2 = "mx_quantize.cast_fp8_pair"(%[[X]], %[[Y]], %[[S]]#1, %[[S]]#4, %[[OFFS]]) {sanitize = true}
+// CHECK-SAME: -> (tensor<?x32xf8E5M2, #{{.*}}>, tensor<?x48xf8E5M2, #{{.*}}>)
+// CHECK-NEXT: return %[[Q]]#0, %[[S]]#0, %[[Q]]#1, %[[S]]#3
+func.func @pair(%x: tensor<?x32xbf16>, %y: tensor<?x48xbf16>, %offs: tensor<8xi32>)
+    -> (tensor<?x32xf8E5M2, #mk_columns>, tensor<8x32xf32>, tensor<?x48xf8E5M2, #mk_columns>, tensor<8x48xf32>) {
+  %q, %s, %qy, %sy = "mx_quantize.quantize_fp8_pair"(%x, %y, %offs) {pow2 = true, sanitize = true}
+      : (tensor<?x32xbf16>, tensor<?x48xbf16>, tensor<8xi32>)
+      -> (tensor<?x32xf8E5M2, #mk_columns>, tensor<8x32xf32>, tensor<?x48xf8E5M2, #mk_columns>, tensor<8x48xf32>)
+  return %q, %s, %qy, %sy : tensor<?x32xf8E5M2, #mk_columns>, tensor<8x32xf32>, tensor<?x48xf8E5M2, #mk_columns>, tensor<8x48xf32>
+}
+
 // One kernel does these: along the last dimension row by row, with or without a schedule, and blocks.
 // CHECK-LABEL: func.func @one_pass
 // CHECK-NEXT: "mx_quantize.quantize_fp8"({{.*}}granularity = "row"

@@ -522,3 +522,172 @@ func.func @not_both(%a: tensor<?x?xbf16>, %b: tensor<?x?xbf16>, %c: tensor<?x?xb
       : tensor<?x?xf8E8M0FNU>, tensor<?x?xf8E8M0FNU>, tensor<?x?xf8E8M0FNU>, tensor<?x?xf8E8M0FNU>, tensor<?x?xf8E8M0FNU>,
         tensor<?x?xf8E8M0FNU>, tensor<2x48xf8E8M0FNU>, tensor<2x48xf8E8M0FNU>
 }
+
+// -----
+
+// Two tensors with rows in the same groups are quantized by one op, where the first of the two stood.
+#columns = affine_map<(m, k) -> (k, m)>
+// CHECK-LABEL: func.func @pair
+// CHECK-SAME: (%[[X:[^:]*]]: tensor<64x32xbf16> {{[^%]*}}%[[Y:[^:]*]]: tensor<64x48xbf16> {{[^%]*}}%[[OFFS:[^:]*]]: tensor<4xi32>
+// CHECK-NEXT: %[[P:.*]]:4 = "mx_quantize.quantize_fp8_pair"(%[[X]], %[[Y]], %[[OFFS]]) {pow2 = true, sanitize = false}
+// CHECK-SAME: : (tensor<64x32xbf16>, tensor<64x48xbf16>, tensor<4xi32>) -> (tensor<64x32xf8E4M3FN, #{{.*}}>, tensor<4x32xf32>, tensor<64x48xf8E4M3FN, #{{.*}}>, tensor<4x48xf32>)
+// CHECK-NEXT: "mx_quantize.dequantize_fp8"(%[[P]]#0, %[[P]]#1, %[[OFFS]])
+// CHECK-NEXT: return %{{.*}}, %[[P]]#2, %[[P]]#3
+func.func @pair(%x: tensor<64x32xbf16>, %y: tensor<64x48xbf16>, %offs: tensor<4xi32>)
+    -> (tensor<64x32xbf16>, tensor<64x48xf8E4M3FN, #columns>, tensor<4x48xf32>) {
+  %q, %s = "mx_quantize.quantize_fp8"(%x, %offs) {granularity = "row", axis = 0 : i64, pow2 = true, sanitize = false}
+      : (tensor<64x32xbf16>, tensor<4xi32>) -> (tensor<64x32xf8E4M3FN, #columns>, tensor<4x32xf32>)
+  %b = "mx_quantize.dequantize_fp8"(%q, %s, %offs) {granularity = "row", axis = 0 : i64}
+      : (tensor<64x32xf8E4M3FN, #columns>, tensor<4x32xf32>, tensor<4xi32>) -> tensor<64x32xbf16>
+  %qy, %sy = "mx_quantize.quantize_fp8"(%y, %offs) {granularity = "row", axis = 0 : i64, pow2 = true, sanitize = false}
+      : (tensor<64x48xbf16>, tensor<4xi32>) -> (tensor<64x48xf8E4M3FN, #columns>, tensor<4x48xf32>)
+  return %b, %qy, %sy : tensor<64x32xbf16>, tensor<64x48xf8E4M3FN, #columns>, tensor<4x48xf32>
+}
+
+// -----
+
+// The second tensor is made between the two: the op stands where the second one stood.
+#columns = affine_map<(m, k) -> (k, m)>
+// CHECK-LABEL: func.func @pair_is_late
+// CHECK-NEXT: %[[Y:.*]] = "mx_quantize.dequantize_fp8"
+// CHECK-NEXT: "mx_quantize.quantize_fp8_pair"(%{{.*}}, %[[Y]], %{{.*}})
+// CHECK-NEXT: return
+func.func @pair_is_late(%x: tensor<64x32xbf16>, %z: tensor<64x48xf8E4M3FN>, %t: tensor<64xf32>, %offs: tensor<4xi32>)
+    -> (tensor<64x32xf8E4M3FN, #columns>, tensor<64x48xf8E4M3FN, #columns>) {
+  %q, %s = "mx_quantize.quantize_fp8"(%x, %offs) {granularity = "row", axis = 0 : i64, pow2 = true, sanitize = false}
+      : (tensor<64x32xbf16>, tensor<4xi32>) -> (tensor<64x32xf8E4M3FN, #columns>, tensor<4x32xf32>)
+  %y = "mx_quantize.dequantize_fp8"(%z, %t) {granularity = "row", axis = 1 : i64}
+      : (tensor<64x48xf8E4M3FN>, tensor<64xf32>) -> tensor<64x48xbf16>
+  %qy, %sy = "mx_quantize.quantize_fp8"(%y, %offs) {granularity = "row", axis = 0 : i64, pow2 = true, sanitize = false}
+      : (tensor<64x48xbf16>, tensor<4xi32>) -> (tensor<64x48xf8E4M3FN, #columns>, tensor<4x48xf32>)
+  return %q, %qy : tensor<64x32xf8E4M3FN, #columns>, tensor<64x48xf8E4M3FN, #columns>
+}
+
+// -----
+
+// There is no such place: the second tensor is made of the first one's result.
+#columns = affine_map<(m, k) -> (k, m)>
+// CHECK-LABEL: func.func @no_place
+// CHECK-NOT: quantize_fp8_pair
+// CHECK: return
+func.func @no_place(%x: tensor<64x32xbf16>, %offs: tensor<4xi32>) -> tensor<64x32xf8E4M3FN, #columns> {
+  %q, %s = "mx_quantize.quantize_fp8"(%x, %offs) {granularity = "row", axis = 0 : i64, pow2 = true, sanitize = false}
+      : (tensor<64x32xbf16>, tensor<4xi32>) -> (tensor<64x32xf8E4M3FN, #columns>, tensor<4x32xf32>)
+  %y = "mx_quantize.dequantize_fp8"(%q, %s, %offs) {granularity = "row", axis = 0 : i64}
+      : (tensor<64x32xf8E4M3FN, #columns>, tensor<4x32xf32>, tensor<4xi32>) -> tensor<64x32xbf16>
+  %qy, %sy = "mx_quantize.quantize_fp8"(%y, %offs) {granularity = "row", axis = 0 : i64, pow2 = true, sanitize = false}
+      : (tensor<64x32xbf16>, tensor<4xi32>) -> (tensor<64x32xf8E4M3FN, #columns>, tensor<4x32xf32>)
+  return %qy : tensor<64x32xf8E4M3FN, #columns>
+}
+
+// -----
+
+// With dynamic rows, nothing says that there are as many of both; a product that reduces both does.
+#columns = affine_map<(m, k) -> (k, m)>
+// CHECK-LABEL: func.func @unknown_rows
+// CHECK-NOT: quantize_fp8_pair
+// CHECK: return
+func.func @unknown_rows(%x: tensor<?x32xbf16>, %y: tensor<?x48xbf16>, %offs: tensor<4xi32>)
+    -> (tensor<?x32xf8E4M3FN, #columns>, tensor<?x48xf8E4M3FN, #columns>) {
+  %q, %s = "mx_quantize.quantize_fp8"(%x, %offs) {granularity = "row", axis = 0 : i64, pow2 = true, sanitize = false}
+      : (tensor<?x32xbf16>, tensor<4xi32>) -> (tensor<?x32xf8E4M3FN, #columns>, tensor<4x32xf32>)
+  %qy, %sy = "mx_quantize.quantize_fp8"(%y, %offs) {granularity = "row", axis = 0 : i64, pow2 = true, sanitize = false}
+      : (tensor<?x48xbf16>, tensor<4xi32>) -> (tensor<?x48xf8E4M3FN, #columns>, tensor<4x48xf32>)
+  return %q, %qy : tensor<?x32xf8E4M3FN, #columns>, tensor<?x48xf8E4M3FN, #columns>
+}
+
+// -----
+
+// Either may be the one that the product has as it is.
+#columns = affine_map<(m, k) -> (k, m)>
+// CHECK-LABEL: func.func @gradient
+// CHECK-SAME: (%[[DY:[^:]*]]: tensor<?x48xbf16> {{[^%]*}}%[[X:[^:]*]]: tensor<?x32xbf16> {{[^%]*}}%[[OFFS:[^:]*]]: tensor<4xi32> {{[^%]*}}%[[E:[^:]*]]: tensor<48x?xf8E5M2>
+// CHECK: %[[P:.*]]:4 = "mx_quantize.quantize_fp8_pair"(%[[X]], %[[DY]], %[[OFFS]]) {pow2 = false, sanitize = true}
+// CHECK: %[[A:.*]] = linalg.transpose ins(%[[P]]#2
+// CHECK: "scaled_grouped_mm.scaled_mm"(%[[A]], %[[P]]#0, %[[P]]#3, %[[P]]#1, %[[OFFS]])
+// CHECK: %[[P2:.*]]:4 = "mx_quantize.quantize_fp8_pair"(%[[DY]], %[[X]], %[[OFFS]]) {pow2 = true, sanitize = true}
+// CHECK: %[[A2:.*]] = linalg.transpose ins(%[[P2]]#0
+// CHECK: "scaled_grouped_mm.scaled_mm"(%[[A2]], %[[P2]]#2, %[[P2]]#1, %[[P2]]#3, %[[OFFS]])
+func.func @gradient(%dy: tensor<?x48xbf16>, %x: tensor<?x32xbf16>, %offs: tensor<4xi32>, %e: tensor<48x?xf8E5M2>)
+    -> (tensor<4x48x32xbf16>, tensor<4x48x32xbf16>) {
+  %q, %s = "mx_quantize.quantize_fp8"(%x, %offs) {granularity = "row", axis = 0 : i64, pow2 = false, sanitize = true}
+      : (tensor<?x32xbf16>, tensor<4xi32>) -> (tensor<?x32xf8E5M2, #columns>, tensor<4x32xf32>)
+  %qd, %sd = "mx_quantize.quantize_fp8"(%dy, %offs) {granularity = "row", axis = 0 : i64, pow2 = false, sanitize = true}
+      : (tensor<?x48xbf16>, tensor<4xi32>) -> (tensor<?x48xf8E5M2, #columns>, tensor<4x48xf32>)
+  %a = linalg.transpose ins(%qd : tensor<?x48xf8E5M2, #columns>) outs(%e : tensor<48x?xf8E5M2>) permutation = [1, 0]
+  %dw = "scaled_grouped_mm.scaled_mm"(%a, %q, %sd, %s, %offs) {accumulate = "fast"}
+      : (tensor<48x?xf8E5M2>, tensor<?x32xf8E5M2, #columns>, tensor<4x48xf32>, tensor<4x32xf32>, tensor<4xi32>) -> tensor<4x48x32xbf16>
+  %qd2, %sd2 = "mx_quantize.quantize_fp8"(%dy, %offs) {granularity = "row", axis = 0 : i64, pow2 = true, sanitize = true}
+      : (tensor<?x48xbf16>, tensor<4xi32>) -> (tensor<?x48xf8E5M2, #columns>, tensor<4x48xf32>)
+  %q2, %s2 = "mx_quantize.quantize_fp8"(%x, %offs) {granularity = "row", axis = 0 : i64, pow2 = true, sanitize = true}
+      : (tensor<?x32xbf16>, tensor<4xi32>) -> (tensor<?x32xf8E5M2, #columns>, tensor<4x32xf32>)
+  %a2 = linalg.transpose ins(%qd2 : tensor<?x48xf8E5M2, #columns>) outs(%e : tensor<48x?xf8E5M2>) permutation = [1, 0]
+  %dw2 = "scaled_grouped_mm.scaled_mm"(%a2, %q2, %sd2, %s2, %offs) {accumulate = "fast"}
+      : (tensor<48x?xf8E5M2>, tensor<?x32xf8E5M2, #columns>, tensor<4x48xf32>, tensor<4x32xf32>, tensor<4xi32>) -> tensor<4x48x32xbf16>
+  return %dw, %dw2 : tensor<4x48x32xbf16>, tensor<4x48x32xbf16>
+}
+
+// -----
+
+// What says something else is left alone: other groups, flags, element types of q or of the tensor, rows, axis, layout, a schedule; one
+// that nobody uses, and the same tensor twice.
+#columns = affine_map<(m, k) -> (k, m)>
+// CHECK-LABEL: func.func @no_pairs
+// CHECK-COUNT-9: "mx_quantize.quantize_fp8"(
+// CHECK-NOT: mx_quantize
+// CHECK: return
+func.func @no_pairs(%x: tensor<64x32xbf16>, %a: tensor<64x32xbf16>, %f: tensor<64x32xf32>, %b: tensor<32x32xbf16>, %offs: tensor<4xi32>,
+                    %others: tensor<4xi32>)
+    -> (tensor<64x32xf8E4M3FN, #columns>, tensor<64x32xf8E4M3FN, #columns>, tensor<64x32xf8E4M3FN, #columns>, tensor<64x32xf8E5M2, #columns>,
+        tensor<64x32xf8E4M3FN, #columns>, tensor<32x32xf8E4M3FN, #columns>, tensor<64x32xf8E4M3FN, #columns>, tensor<64x32xf8E4M3FN>,
+        tensor<64x32xf8E4M3FN, #columns>) {
+  %q, %s = "mx_quantize.quantize_fp8"(%x, %offs) {granularity = "row", axis = 0 : i64, pow2 = true, sanitize = false}
+      : (tensor<64x32xbf16>, tensor<4xi32>) -> (tensor<64x32xf8E4M3FN, #columns>, tensor<4x32xf32>)
+  %q1, %s1 = "mx_quantize.quantize_fp8"(%a, %others) {granularity = "row", axis = 0 : i64, pow2 = true, sanitize = false}
+      : (tensor<64x32xbf16>, tensor<4xi32>) -> (tensor<64x32xf8E4M3FN, #columns>, tensor<4x32xf32>)
+  %q2, %s2 = "mx_quantize.quantize_fp8"(%a, %offs) {granularity = "row", axis = 0 : i64, pow2 = false, sanitize = false}
+      : (tensor<64x32xbf16>, tensor<4xi32>) -> (tensor<64x32xf8E4M3FN, #columns>, tensor<4x32xf32>)
+  %q3, %s3 = "mx_quantize.quantize_fp8"(%a, %offs) {granularity = "row", axis = 0 : i64, pow2 = true, sanitize = false}
+      : (tensor<64x32xbf16>, tensor<4xi32>) -> (tensor<64x32xf8E5M2, #columns>, tensor<4x32xf32>)
+  %q4, %s4 = "mx_quantize.quantize_fp8"(%f, %offs) {granularity = "row", axis = 0 : i64, pow2 = true, sanitize = false}
+      : (tensor<64x32xf32>, tensor<4xi32>) -> (tensor<64x32xf8E4M3FN, #columns>, tensor<4x32xf32>)
+  %q5, %s5 = "mx_quantize.quantize_fp8"(%b, %offs) {granularity = "row", axis = 0 : i64, pow2 = true, sanitize = false}
+      : (tensor<32x32xbf16>, tensor<4xi32>) -> (tensor<32x32xf8E4M3FN, #columns>, tensor<4x32xf32>)
+  %q6, %s6 = "mx_quantize.quantize_fp8"(%a, %offs) {granularity = "group", axis = 0 : i64, pow2 = true, sanitize = false}
+      : (tensor<64x32xbf16>, tensor<4xi32>) -> (tensor<64x32xf8E4M3FN, #columns>, tensor<4xf32>)
+  %q7, %s7 = "mx_quantize.quantize_fp8"(%a, %offs) {granularity = "row", axis = 0 : i64, pow2 = true, sanitize = false}
+      : (tensor<64x32xbf16>, tensor<4xi32>) -> (tensor<64x32xf8E4M3FN>, tensor<4x32xf32>)
+  %unused, %s8 = "mx_quantize.quantize_fp8"(%a, %offs) {granularity = "row", axis = 0 : i64, pow2 = true, sanitize = false}
+      : (tensor<64x32xbf16>, tensor<4xi32>) -> (tensor<64x32xf8E4M3FN, #columns>, tensor<4x32xf32>)
+  %q9, %s9 = "mx_quantize.quantize_fp8"(%x, %offs) {granularity = "row", axis = 0 : i64, pow2 = true, sanitize = false}
+      : (tensor<64x32xbf16>, tensor<4xi32>) -> (tensor<64x32xf8E4M3FN, #columns>, tensor<4x32xf32>)
+  return %q, %q1, %q2, %q3, %q4, %q5, %q6, %q7, %q9
+      : tensor<64x32xf8E4M3FN, #columns>, tensor<64x32xf8E4M3FN, #columns>, tensor<64x32xf8E4M3FN, #columns>, tensor<64x32xf8E5M2, #columns>,
+        tensor<64x32xf8E4M3FN, #columns>, tensor<32x32xf8E4M3FN, #columns>, tensor<64x32xf8E4M3FN, #columns>, tensor<64x32xf8E4M3FN>,
+        tensor<64x32xf8E4M3FN, #columns>
+}
+
+// -----
+
+// Of three, two are a pair, and one with a schedule is left alone.
+#columns = affine_map<(m, k) -> (k, m)>
+// CHECK-LABEL: func.func @three
+// CHECK-SAME: (%[[X:[^:]*]]: tensor<64x32xbf16> {{[^%]*}}%[[Y:[^:]*]]: tensor<64x32xbf16> {{[^%]*}}%[[Z:[^:]*]]: tensor<64x32xbf16> {{[^%]*}}%[[OFFS:[^:]*]]: tensor<4xi32>
+// CHECK-NEXT: "mx_quantize.quantize_fp8"(%[[Z]], %[[OFFS]]) {{.*}}schedule
+// CHECK-NEXT: "mx_quantize.quantize_fp8_pair"(%[[X]], %[[Y]], %[[OFFS]])
+// CHECK-NEXT: "mx_quantize.quantize_fp8"(%[[Z]], %[[OFFS]])
+// CHECK-NEXT: return
+func.func @three(%x: tensor<64x32xbf16>, %y: tensor<64x32xbf16>, %z: tensor<64x32xbf16>, %offs: tensor<4xi32>)
+    -> (tensor<64x32xf8E4M3FN, #columns>, tensor<64x32xf8E4M3FN, #columns>, tensor<64x32xf8E4M3FN, #columns>,
+        tensor<64x32xf8E4M3FN, #columns>) {
+  %q0, %s0 = "mx_quantize.quantize_fp8"(%z, %offs) {granularity = "row", axis = 0 : i64, pow2 = true, sanitize = false, schedule = {band = 1}}
+      : (tensor<64x32xbf16>, tensor<4xi32>) -> (tensor<64x32xf8E4M3FN, #columns>, tensor<4x32xf32>)
+  %q, %s = "mx_quantize.quantize_fp8"(%x, %offs) {granularity = "row", axis = 0 : i64, pow2 = true, sanitize = false}
+      : (tensor<64x32xbf16>, tensor<4xi32>) -> (tensor<64x32xf8E4M3FN, #columns>, tensor<4x32xf32>)
+  %qy, %sy = "mx_quantize.quantize_fp8"(%y, %offs) {granularity = "row", axis = 0 : i64, pow2 = true, sanitize = false}
+      : (tensor<64x32xbf16>, tensor<4xi32>) -> (tensor<64x32xf8E4M3FN, #columns>, tensor<4x32xf32>)
+  %qz, %sz = "mx_quantize.quantize_fp8"(%z, %offs) {granularity = "row", axis = 0 : i64, pow2 = true, sanitize = false}
+      : (tensor<64x32xbf16>, tensor<4xi32>) -> (tensor<64x32xf8E4M3FN, #columns>, tensor<4x32xf32>)
+  return %q0, %q, %qy, %qz : tensor<64x32xf8E4M3FN, #columns>, tensor<64x32xf8E4M3FN, #columns>, tensor<64x32xf8E4M3FN, #columns>,
+      tensor<64x32xf8E4M3FN, #columns>
+}

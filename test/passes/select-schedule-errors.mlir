@@ -1029,3 +1029,83 @@ func.func @cast_dual_output_stages(%x: tensor<?x?x?xbf16>, %f: tensor<?x?xf32>, 
       : (tensor<?x?x?xbf16>, tensor<?x?xf32>, tensor<?x?xf32>) -> (tensor<?x?x?xf8E4M3FN>, tensor<?x?x?xf8E4M3FN, #col_major>)
   return
 }
+
+// -----
+
+#columns = affine_map<(m, k) -> (k, m)>
+func.func @cast_pair_q_types(%a0: tensor<64x128xbf16>, %a1: tensor<64x32xbf16>, %a2: tensor<4x128xf32>, %a3: tensor<4x32xf32>, %a4: tensor<4xi32>) {
+  // expected-error@below {{the kernel writes 'q' and 'q_y' with one element type; give both the same, or use a quantize_fp8 for each}}
+  %r:2 = "mx_quantize.cast_fp8_pair"(%a0, %a1, %a2, %a3, %a4) {sanitize = false}
+      : (tensor<64x128xbf16>, tensor<64x32xbf16>, tensor<4x128xf32>, tensor<4x32xf32>, tensor<4xi32>) -> (tensor<64x128xf8E4M3FN, #columns>, tensor<64x32xf8E5M2, #columns>)
+  return
+}
+
+// -----
+
+#columns = affine_map<(m, k) -> (k, m)>
+func.func @cast_pair_types(%a0: tensor<64x128xbf16>, %a1: tensor<64x32xf32>, %a2: tensor<4x128xf32>, %a3: tensor<4x32xf32>, %a4: tensor<4xi32>) {
+  // expected-error@below {{the kernel reads 'x' and 'y' with one element type; give both the same, or use a quantize_fp8 for each}}
+  %r:2 = "mx_quantize.cast_fp8_pair"(%a0, %a1, %a2, %a3, %a4) {sanitize = false}
+      : (tensor<64x128xbf16>, tensor<64x32xf32>, tensor<4x128xf32>, tensor<4x32xf32>, tensor<4xi32>) -> (tensor<64x128xf8E4M3FN, #columns>, tensor<64x32xf8E4M3FN, #columns>)
+  return
+}
+
+// -----
+
+#columns = affine_map<(m, k) -> (k, m)>
+func.func @cast_pair_y(%a0: tensor<64x128xbf16>, %a1: tensor<64x32xbf16, #columns>, %a2: tensor<4x128xf32>, %a3: tensor<4x32xf32>, %a4: tensor<4xi32>) {
+  // expected-error@below {{the kernel has 'y' row-major; remove its encoding}}
+  %r:2 = "mx_quantize.cast_fp8_pair"(%a0, %a1, %a2, %a3, %a4) {sanitize = false}
+      : (tensor<64x128xbf16>, tensor<64x32xbf16, #columns>, tensor<4x128xf32>, tensor<4x32xf32>, tensor<4xi32>) -> (tensor<64x128xf8E4M3FN, #columns>, tensor<64x32xf8E4M3FN, #columns>)
+  return
+}
+
+// -----
+
+#columns = affine_map<(m, k) -> (k, m)>
+func.func @cast_pair_factors_y(%a0: tensor<64x128xbf16>, %a1: tensor<64x32xbf16>, %a2: tensor<4x128xf32>, %a3: tensor<4x32xf32, #columns>, %a4: tensor<4xi32>) {
+  // expected-error@below {{the kernel has 'factors_y' row-major; remove its encoding}}
+  %r:2 = "mx_quantize.cast_fp8_pair"(%a0, %a1, %a2, %a3, %a4) {sanitize = false}
+      : (tensor<64x128xbf16>, tensor<64x32xbf16>, tensor<4x128xf32>, tensor<4x32xf32, #columns>, tensor<4xi32>) -> (tensor<64x128xf8E4M3FN, #columns>, tensor<64x32xf8E4M3FN, #columns>)
+  return
+}
+
+// -----
+
+#columns = affine_map<(m, k) -> (k, m)>
+func.func @cast_pair_q_y(%a0: tensor<64x128xbf16>, %a1: tensor<64x32xbf16>, %a2: tensor<4x128xf32>, %a3: tensor<4x32xf32>, %a4: tensor<4xi32>) {
+  // expected-error@below {{the kernel writes 'q_y' column-major; give it the encoding affine_map<(m, k) -> (k, m)>}}
+  %r:2 = "mx_quantize.cast_fp8_pair"(%a0, %a1, %a2, %a3, %a4) {sanitize = false}
+      : (tensor<64x128xbf16>, tensor<64x32xbf16>, tensor<4x128xf32>, tensor<4x32xf32>, tensor<4xi32>) -> (tensor<64x128xf8E4M3FN, #columns>, tensor<64x32xf8E4M3FN>)
+  return
+}
+
+// -----
+
+#columns = affine_map<(m, k) -> (k, m)>
+func.func @cast_pair_q(%a0: tensor<64x128xbf16>, %a1: tensor<64x32xbf16>, %a2: tensor<4x128xf32>, %a3: tensor<4x32xf32>, %a4: tensor<4xi32>) {
+  // expected-error@below {{the kernel writes 'q' column-major; give it the encoding affine_map<(m, k) -> (k, m)>}}
+  %r:2 = "mx_quantize.cast_fp8_pair"(%a0, %a1, %a2, %a3, %a4) {sanitize = false}
+      : (tensor<64x128xbf16>, tensor<64x32xbf16>, tensor<4x128xf32>, tensor<4x32xf32>, tensor<4xi32>) -> (tensor<64x128xf8E4M3FN>, tensor<64x32xf8E4M3FN, #columns>)
+  return
+}
+
+// -----
+
+#columns = affine_map<(m, k) -> (k, m)>
+func.func @cast_pair_columns(%a0: tensor<64x128xbf16>, %a1: tensor<64x24xbf16>, %a2: tensor<4x128xf32>, %a3: tensor<4x24xf32>, %a4: tensor<4xi32>) {
+  // expected-error@below {{operand 'y' has dimension 1 of size 24; the kernel needs a multiple of 16}}
+  %r:2 = "mx_quantize.cast_fp8_pair"(%a0, %a1, %a2, %a3, %a4) {sanitize = false}
+      : (tensor<64x128xbf16>, tensor<64x24xbf16>, tensor<4x128xf32>, tensor<4x24xf32>, tensor<4xi32>) -> (tensor<64x128xf8E4M3FN, #columns>, tensor<64x24xf8E4M3FN, #columns>)
+  return
+}
+
+// -----
+
+#columns = affine_map<(m, k) -> (k, m)>
+func.func @cast_pair_rows(%a0: tensor<24x128xbf16>, %a1: tensor<24x32xbf16>, %a2: tensor<4x128xf32>, %a3: tensor<4x32xf32>, %a4: tensor<4xi32>) {
+  // expected-error@below {{operand 'x' has dimension 0 of size 24; the kernel needs a multiple of 16}}
+  %r:2 = "mx_quantize.cast_fp8_pair"(%a0, %a1, %a2, %a3, %a4) {sanitize = false}
+      : (tensor<24x128xbf16>, tensor<24x32xbf16>, tensor<4x128xf32>, tensor<4x32xf32>, tensor<4xi32>) -> (tensor<24x128xf8E4M3FN, #columns>, tensor<24x32xf8E4M3FN, #columns>)
+  return
+}

@@ -89,6 +89,22 @@ func.func @two_passes(%w: tensor<?x?x?xbf16>) {
   return
 }
 
+// A pair has the schedules of its halves.
+// CHECK-LABEL: func.func @pairs
+// CHECK: "mx_quantize.scale_fp8_pair"{{.*}}schedule = {band = 1 : i64, blocks_per_sm = 1 : i64, rows_per_warp = 16 : i64, warps = 16 : i64}} : (tensor<?x?xbf16>
+// CHECK: "mx_quantize.cast_fp8_pair"{{.*}}schedule = {band = 1024 : i64, blocks_per_sm = 2 : i64, output_stages = 2 : i64, stages = 2 : i64, tile_k = 128 : i64, tile_n = 128 : i64, warps = 8 : i64}} : (tensor<?x?xbf16>
+// CHECK: "mx_quantize.scale_fp8_pair"{{.*}}schedule = {band = 1 : i64, blocks_per_sm = 1 : i64, rows_per_warp = 16 : i64, warps = 16 : i64}} : (tensor<?x?xf32>
+// CHECK: "mx_quantize.cast_fp8_pair"{{.*}}schedule = {band = 1024 : i64, blocks_per_sm = 2 : i64, output_stages = 2 : i64, stages = 2 : i64, tile_k = 64 : i64, tile_n = 128 : i64, warps = 8 : i64}} : (tensor<?x?xf32>
+func.func @pairs(%a: tensor<?x?xbf16>, %b: tensor<?x?xbf16>, %c: tensor<?x?xf32>, %d: tensor<?x?xf32>, %offs: tensor<?xi32>) {
+  %q, %s, %qy, %sy = "mx_quantize.quantize_fp8_pair"(%a, %b, %offs) {pow2 = true, sanitize = false}
+      : (tensor<?x?xbf16>, tensor<?x?xbf16>, tensor<?xi32>)
+      -> (tensor<?x?xf8E4M3FN, #mk_columns>, tensor<?x?xf32>, tensor<?x?xf8E4M3FN, #mk_columns>, tensor<?x?xf32>)
+  %q2, %s2, %qy2, %sy2 = "mx_quantize.quantize_fp8_pair"(%c, %d, %offs) {pow2 = true, sanitize = false}
+      : (tensor<?x?xf32>, tensor<?x?xf32>, tensor<?xi32>)
+      -> (tensor<?x?xf8E4M3FN, #mk_columns>, tensor<?x?xf32>, tensor<?x?xf8E4M3FN, #mk_columns>, tensor<?x?xf32>)
+  return
+}
+
 // Scales are packed row by row where rows are known to be short.
 // CHECK-LABEL: func.func @layouts
 // CHECK: "mx_quantize.pack_scales"{{.*}}schedule = {blocks_per_sm = 5 : i64, tile_columns = 64 : i64, warps = 8 : i64}} : (tensor<?x?xf8E8M0FNU>

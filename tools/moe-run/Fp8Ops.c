@@ -2,7 +2,8 @@
  *
  * Why it exists: see Launch.h. Slices are plain calls of libmoe_ref on parts of the tensors:
  * between scales where amaxes are found, anywhere where elements are only multiplied. A dual op is
- * two plain ones: row by row, and along the dimension before the last.
+ * two plain ones: row by row, and along the dimension before the last. A pair is two along dimension 0,
+ * of two tensors. What is said of directions here holds for these two as well.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "tools/moe-run/Launch.h"
@@ -19,15 +20,18 @@ enum { GROUP_BLOCK = 64 };
 enum { SCALE_RESULTS = 3 }; /* of a first pass, for each direction: scales, factors, state */
 
 static bool is_quantize(const moe__launch_t *launch) {
-  return launch->op == &moe__op_quantize_fp8 || launch->op == &moe__op_quantize_fp8_dual;
+  return launch->op == &moe__op_quantize_fp8 || launch->op == &moe__op_quantize_fp8_dual ||
+         launch->op == &moe__op_quantize_fp8_pair;
 }
 
 static bool is_scale(const moe__launch_t *launch) {
-  return launch->op == &moe__op_scale_fp8 || launch->op == &moe__op_scale_fp8_dual;
+  return launch->op == &moe__op_scale_fp8 || launch->op == &moe__op_scale_fp8_dual ||
+         launch->op == &moe__op_scale_fp8_pair;
 }
 
 static bool is_cast(const moe__launch_t *launch) {
-  return launch->op == &moe__op_cast_fp8 || launch->op == &moe__op_cast_fp8_dual;
+  return launch->op == &moe__op_cast_fp8 || launch->op == &moe__op_cast_fp8_dual ||
+         launch->op == &moe__op_cast_fp8_pair;
 }
 
 static bool is_dual(const moe__launch_t *launch) {
@@ -35,8 +39,18 @@ static bool is_dual(const moe__launch_t *launch) {
          launch->op == &moe__op_cast_fp8_dual;
 }
 
+static bool is_pair(const moe__launch_t *launch) {
+  return launch->op == &moe__op_quantize_fp8_pair || launch->op == &moe__op_scale_fp8_pair ||
+         launch->op == &moe__op_cast_fp8_pair;
+}
+
 static int direction_count(const moe__launch_t *launch) {
-  return is_dual(launch) ? 2 : 1;
+  return is_dual(launch) || is_pair(launch) ? 2 : 1;
+}
+
+/* The first operands are x, and in a pair y. */
+static int input_count(const moe__launch_t *launch) {
+  return is_pair(launch) ? 2 : 1;
 }
 
 /* The offsets are the last operand, if there are any. */
@@ -56,7 +70,7 @@ typedef struct direction_t {
 static void bind_tensors(const moe__launch_t *launch, int number, direction_t *out) {
   const moe_ref_tensor_t *tensors = launch->tensors;
   const moe_ref_tensor_t *results = tensors + launch->operand_count;
-  out->x = out->q = out->scales = out->factors = tensors[0];
+  out->x = out->q = out->scales = out->factors = tensors[is_pair(launch) ? number : 0];
   if (is_quantize(launch)) {
     out->q = results[(ptrdiff_t)2 * number];
     out->scales = results[(ptrdiff_t)2 * number + 1];
@@ -64,7 +78,7 @@ static void bind_tensors(const moe__launch_t *launch, int number, direction_t *o
     out->scales = results[(ptrdiff_t)SCALE_RESULTS * number];
     out->factors = results[(ptrdiff_t)SCALE_RESULTS * number + 1];
   } else if (is_cast(launch)) {
-    out->factors = tensors[1 + number];
+    out->factors = tensors[input_count(launch) + number];
     out->q = results[number];
   } else {
     out->scales = tensors[1];
@@ -81,6 +95,9 @@ static direction_t direction_of(const moe__launch_t *launch, int number) {
     direction.scaling.granularity = MOE_REF_ROW;
     direction.scaling.axis = launch->tensors[0].rank - 1 - number;
     direction.scaling.offs = number == 0 ? NULL : offs_of(launch);
+  } else if (is_pair(launch)) {
+    direction.scaling.granularity = MOE_REF_ROW;
+    direction.scaling.axis = 0;
   }
   bind_tensors(launch, number, &direction);
   return direction;
@@ -93,6 +110,10 @@ static bool has_shape(const moe_ref_tensor_t *tensor, int rank, const int64_t *s
 }
 
 static int check_shapes(const moe__launch_t *launch) {
+  if (is_pair(launch) && launch->tensors[0].shape[0] != launch->tensors[1].shape[0])
+    return moe__input_error("%s: its two tensors have %lld and %lld rows", launch->name,
+                            (long long)launch->tensors[0].shape[0],
+                            (long long)launch->tensors[1].shape[0]);
   for (int number = 0; number < direction_count(launch); number++) {
     const direction_t direction = direction_of(launch, number);
     const moe_ref_tensor_t *x = &direction.x;
@@ -127,7 +148,7 @@ static int prepare_granularity(moe__launch_t *launch, const json_t *attributes) 
 
 static int prepare(moe__launch_t *launch, const json_t *attributes) {
   moe_ref_fp8_scaling_t *scaling = &launch->fp8.scaling;
-  int rc = is_dual(launch) ? MOE__OK : prepare_granularity(launch, attributes);
+  int rc = direction_count(launch) == 2 ? MOE__OK : prepare_granularity(launch, attributes);
   int element = 0;
   if (!rc && (is_quantize(launch) || is_scale(launch)))
     rc = moe__attribute_flag(launch, attributes, "pow2", &scaling->pow2);
@@ -274,10 +295,11 @@ static void use(const moe__launch_t *launch, int operand, moe__use_t *out_use) {
   const bool is_offs = operand >= launch->op->least_operands;
   const int rank = launch->tensors[0].rank;
   out_use->tokens = launch->tensors[0].shape[0];
-  out_use->role = is_offs ? MOE__OFFSETS : operand > 0 ? MOE__SCALES : MOE__BLOCKS;
-  if (operand > 0)
+  const bool is_input = operand < input_count(launch);
+  out_use->role = is_offs ? MOE__OFFSETS : is_input ? MOE__BLOCKS : MOE__SCALES;
+  if (!is_input)
     return;
-  const direction_t direction = direction_of(launch, 0);
+  const direction_t direction = direction_of(launch, operand);
   for (int d = 0; d < rank; d++)
     out_use->cell[d] =
         is_dual(launch) ? (d < rank - 2 ? 1 : GROUP_BLOCK) : block_along(&direction, d);
@@ -301,9 +323,11 @@ static int64_t written_rows(const moe__launch_t *launch, int result) {
   return moe_ref_grouped_rows(offs, launch->tensors[0].shape[0]);
 }
 
-/* Of a cast all results are those of x; of an op that finds the scales too every other one is. */
+/* A cast has one result for each direction, an op that finds scales too has two. */
 static int quantized_from(const moe__launch_t *launch, int result) {
-  return is_cast(launch) || (is_quantize(launch) && result % 2 == 0) ? 0 : -1;
+  if (!is_cast(launch) && (!is_quantize(launch) || result % 2 == 1))
+    return -1;
+  return is_pair(launch) ? (is_cast(launch) ? result : result / 2) : 0;
 }
 
 #define FP8_OP(title, operands, results, runs)                                                     \
@@ -315,8 +339,11 @@ static int quantized_from(const moe__launch_t *launch, int result) {
 
 const moe__op_t moe__op_quantize_fp8 = FP8_OP("quantize_fp8", 1, 2, run_quantize);
 const moe__op_t moe__op_quantize_fp8_dual = FP8_OP("quantize_fp8_dual", 1, 4, run_quantize);
+const moe__op_t moe__op_quantize_fp8_pair = FP8_OP("quantize_fp8_pair", 2, 4, run_quantize);
 const moe__op_t moe__op_dequantize_fp8 = FP8_OP("dequantize_fp8", 2, 1, run_dequantize);
 const moe__op_t moe__op_scale_fp8 = FP8_OP("scale_fp8", 1, 3, run_scale);
 const moe__op_t moe__op_scale_fp8_dual = FP8_OP("scale_fp8_dual", 1, 6, run_scale);
+const moe__op_t moe__op_scale_fp8_pair = FP8_OP("scale_fp8_pair", 2, 6, run_scale);
 const moe__op_t moe__op_cast_fp8 = FP8_OP("cast_fp8", 2, 1, run_cast);
 const moe__op_t moe__op_cast_fp8_dual = FP8_OP("cast_fp8_dual", 3, 2, run_cast);
+const moe__op_t moe__op_cast_fp8_pair = FP8_OP("cast_fp8_pair", 4, 2, run_cast);

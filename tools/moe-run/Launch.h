@@ -15,7 +15,7 @@
 #include <stdatomic.h>
 
 enum {
-  MOE__MAX_LAUNCH_TENSORS = 8,
+  MOE__MAX_LAUNCH_TENSORS = 9,
   MOE__DEFAULT_BLOCK = 32,
   MOE__SLICES_PER_THREAD = 16, /* unequal slices still balance */
 };
@@ -66,7 +66,8 @@ struct moe__launch_t {
   int operand_count;
   int64_t slices;
   atomic_int failed;
-  moe__cut_t cuts[2]; /* a dual op has two directions, each with slices of its own */
+  moe__cut_t
+      cuts[2]; /* a dual op has two directions, a pair two tensors, with slices of their own */
   struct {
     int axis;
     int64_t block;
@@ -84,6 +85,7 @@ extern const moe__op_t moe__op_quantize, moe__op_quantize_dual, moe__op_dequanti
 extern const moe__op_t moe__op_quantize_fp8, moe__op_quantize_fp8_dual, moe__op_dequantize_fp8;
 extern const moe__op_t moe__op_scale_fp8, moe__op_scale_fp8_dual;
 extern const moe__op_t moe__op_cast_fp8, moe__op_cast_fp8_dual;
+extern const moe__op_t moe__op_quantize_fp8_pair, moe__op_scale_fp8_pair, moe__op_cast_fp8_pair;
 extern const moe__op_t moe__op_pack_scales, moe__op_pad_groups, moe__op_unpad_groups;
 extern const moe__op_t moe__op_scaled_mm;
 extern const moe__op_t moe__op_scaled_mm_bias;

@@ -16,6 +16,7 @@ static const moe__op_t *const ops[] = {
     &moe__op_quantize,          &moe__op_quantize_dual,  &moe__op_dequantize,
     &moe__op_quantize_fp8,      &moe__op_scale_fp8,      &moe__op_cast_fp8,
     &moe__op_quantize_fp8_dual, &moe__op_scale_fp8_dual, &moe__op_cast_fp8_dual,
+    &moe__op_quantize_fp8_pair, &moe__op_scale_fp8_pair, &moe__op_cast_fp8_pair,
     &moe__op_dequantize_fp8,    &moe__op_pack_scales,    &moe__op_pad_groups,
     &moe__op_unpad_groups,      &moe__op_scaled_mm,      &moe__op_scaled_mm_bias,
 };

@@ -1172,7 +1172,116 @@ func.func @fp8_dual_scales_t_of_groups(%a0: tensor<64x128xbf16>, %a1: tensor<4xi
 
 // -----
 
-// The two passes: scale_fp8 and cast_fp8, and the dual ones.
+// quantize_fp8_pair.
+func.func @pair_rank_of_x(%a0: tensor<4x64x128xbf16>, %a1: tensor<64x32xbf16>, %a2: tensor<4xi32>) {
+  // expected-error@below {{operand 'x' has rank 3; it must be 2}}
+  %r:4 = "mx_quantize.quantize_fp8_pair"(%a0, %a1, %a2) {pow2 = true, sanitize = false}
+      : (tensor<4x64x128xbf16>, tensor<64x32xbf16>, tensor<4xi32>) -> (tensor<64x128xf8E4M3FN>, tensor<4x128xf32>, tensor<64x32xf8E4M3FN>, tensor<4x32xf32>)
+  return
+}
+
+// -----
+
+func.func @pair_rank_of_y(%a0: tensor<64x128xbf16>, %a1: tensor<4x64x128xbf16>, %a2: tensor<4xi32>) {
+  // expected-error@below {{operand 'y' has rank 3; it must be 2}}
+  %r:4 = "mx_quantize.quantize_fp8_pair"(%a0, %a1, %a2) {pow2 = true, sanitize = false}
+      : (tensor<64x128xbf16>, tensor<4x64x128xbf16>, tensor<4xi32>) -> (tensor<64x128xf8E4M3FN>, tensor<4x128xf32>, tensor<64x32xf8E4M3FN>, tensor<4x32xf32>)
+  return
+}
+
+// -----
+
+func.func @pair_rows(%a0: tensor<64x128xbf16>, %a1: tensor<32x32xbf16>, %a2: tensor<4xi32>) {
+  // expected-error@below {{operand 'y' has dimension 0 of size 32; it must be 64}}
+  %r:4 = "mx_quantize.quantize_fp8_pair"(%a0, %a1, %a2) {pow2 = true, sanitize = false}
+      : (tensor<64x128xbf16>, tensor<32x32xbf16>, tensor<4xi32>) -> (tensor<64x128xf8E4M3FN>, tensor<4x128xf32>, tensor<64x32xf8E4M3FN>, tensor<4x32xf32>)
+  return
+}
+
+// -----
+
+func.func @pair_dynamic_rows(%a0: tensor<64x128xbf16>, %a1: tensor<?x32xbf16>, %a2: tensor<4xi32>) {
+  // expected-error@below {{operand 'y' has dimension 0 of size ?; it must be 64}}
+  %r:4 = "mx_quantize.quantize_fp8_pair"(%a0, %a1, %a2) {pow2 = true, sanitize = false}
+      : (tensor<64x128xbf16>, tensor<?x32xbf16>, tensor<4xi32>) -> (tensor<64x128xf8E4M3FN>, tensor<4x128xf32>, tensor<64x32xf8E4M3FN>, tensor<4x32xf32>)
+  return
+}
+
+// -----
+
+func.func @pair_element(%a0: tensor<64x128xbf16>, %a1: tensor<64x32xf16>, %a2: tensor<4xi32>) {
+  // expected-error@below {{operand 'y' has element type f16; it must be bf16 or f32}}
+  %r:4 = "mx_quantize.quantize_fp8_pair"(%a0, %a1, %a2) {pow2 = true, sanitize = false}
+      : (tensor<64x128xbf16>, tensor<64x32xf16>, tensor<4xi32>) -> (tensor<64x128xf8E4M3FN>, tensor<4x128xf32>, tensor<64x32xf8E4M3FN>, tensor<4x32xf32>)
+  return
+}
+
+// -----
+
+func.func @pair_offs_rank(%a0: tensor<64x128xbf16>, %a1: tensor<64x32xbf16>, %a2: tensor<4x1xi32>) {
+  // expected-error@below {{operand 'offs' has rank 2; it must be 1}}
+  %r:4 = "mx_quantize.quantize_fp8_pair"(%a0, %a1, %a2) {pow2 = true, sanitize = false}
+      : (tensor<64x128xbf16>, tensor<64x32xbf16>, tensor<4x1xi32>) -> (tensor<64x128xf8E4M3FN>, tensor<4x128xf32>, tensor<64x32xf8E4M3FN>, tensor<4x32xf32>)
+  return
+}
+
+// -----
+
+func.func @pair_groups(%a0: tensor<64x128xbf16>, %a1: tensor<64x32xbf16>, %a2: tensor<1025xi32>) {
+  // expected-error@below {{there are 1025 groups; there may be at most 1024}}
+  %r:4 = "mx_quantize.quantize_fp8_pair"(%a0, %a1, %a2) {pow2 = true, sanitize = false}
+      : (tensor<64x128xbf16>, tensor<64x32xbf16>, tensor<1025xi32>) -> (tensor<64x128xf8E4M3FN>, tensor<4x128xf32>, tensor<64x32xf8E4M3FN>, tensor<4x32xf32>)
+  return
+}
+
+// -----
+
+func.func @pair_granularity(%a0: tensor<64x128xbf16>, %a1: tensor<64x32xbf16>, %a2: tensor<4xi32>) {
+  // expected-error@below {{unknown attribute 'granularity'; the op has pow2, sanitize or schedule}}
+  %r:4 = "mx_quantize.quantize_fp8_pair"(%a0, %a1, %a2) {pow2 = true, sanitize = false, granularity = "row"}
+      : (tensor<64x128xbf16>, tensor<64x32xbf16>, tensor<4xi32>) -> (tensor<64x128xf8E4M3FN>, tensor<4x128xf32>, tensor<64x32xf8E4M3FN>, tensor<4x32xf32>)
+  return
+}
+
+// -----
+
+func.func @pair_q(%a0: tensor<64x128xbf16>, %a1: tensor<64x32xbf16>, %a2: tensor<4xi32>) {
+  // expected-error@below {{result 'q' has dimension 1 of size 32; it must be 128}}
+  %r:4 = "mx_quantize.quantize_fp8_pair"(%a0, %a1, %a2) {pow2 = true, sanitize = false}
+      : (tensor<64x128xbf16>, tensor<64x32xbf16>, tensor<4xi32>) -> (tensor<64x32xf8E4M3FN>, tensor<4x128xf32>, tensor<64x32xf8E4M3FN>, tensor<4x32xf32>)
+  return
+}
+
+// -----
+
+func.func @pair_scales(%a0: tensor<64x128xbf16>, %a1: tensor<64x32xbf16>, %a2: tensor<4xi32>) {
+  // expected-error@below {{result 'scales' has dimension 1 of size 32; it must be 128}}
+  %r:4 = "mx_quantize.quantize_fp8_pair"(%a0, %a1, %a2) {pow2 = true, sanitize = false}
+      : (tensor<64x128xbf16>, tensor<64x32xbf16>, tensor<4xi32>) -> (tensor<64x128xf8E4M3FN>, tensor<4x32xf32>, tensor<64x32xf8E4M3FN>, tensor<4x32xf32>)
+  return
+}
+
+// -----
+
+func.func @pair_q_y(%a0: tensor<64x128xbf16>, %a1: tensor<64x32xbf16>, %a2: tensor<4xi32>) {
+  // expected-error@below {{result 'q_y' has dimension 1 of size 128; it must be 32}}
+  %r:4 = "mx_quantize.quantize_fp8_pair"(%a0, %a1, %a2) {pow2 = true, sanitize = false}
+      : (tensor<64x128xbf16>, tensor<64x32xbf16>, tensor<4xi32>) -> (tensor<64x128xf8E4M3FN>, tensor<4x128xf32>, tensor<64x128xf8E4M3FN>, tensor<4x32xf32>)
+  return
+}
+
+// -----
+
+func.func @pair_scales_y(%a0: tensor<64x128xbf16>, %a1: tensor<64x32xbf16>, %a2: tensor<4xi32>) {
+  // expected-error@below {{result 'scales_y' has dimension 0 of size 64; it must be 4}}
+  %r:4 = "mx_quantize.quantize_fp8_pair"(%a0, %a1, %a2) {pow2 = true, sanitize = false}
+      : (tensor<64x128xbf16>, tensor<64x32xbf16>, tensor<4xi32>) -> (tensor<64x128xf8E4M3FN>, tensor<4x128xf32>, tensor<64x32xf8E4M3FN>, tensor<64x32xf32>)
+  return
+}
+
+// -----
+
+// The two passes: scale_fp8 and cast_fp8, the dual ones and those of pairs.
 func.func @scale_element(%a0: tensor<64x128xbf16>) {
   // expected-error@below {{attribute 'element' is "f8E4M3"; it must be f8E4M3FN or f8E5M2}}
   %r:3 = "mx_quantize.scale_fp8"(%a0) {granularity = "tensor", axis = 1 : i64, pow2 = true, sanitize = false, element = "f8E4M3"}
@@ -1330,6 +1439,87 @@ func.func @cast_dual_offs(%a0: tensor<4x64x128xbf16>, %a1: tensor<4x64xf32>, %a2
   // expected-error@below {{operand 'offs' must not be there: experts are the groups}}
   %r:2 = "mx_quantize.cast_fp8_dual"(%a0, %a1, %a2, %a3) {sanitize = false}
       : (tensor<4x64x128xbf16>, tensor<4x64xf32>, tensor<4x128xf32>, tensor<4xi32>) -> (tensor<4x64x128xf8E4M3FN>, tensor<4x64x128xf8E4M3FN>)
+  return
+}
+
+// -----
+
+func.func @scale_pair_rows(%a0: tensor<64x128xbf16>, %a1: tensor<32x32xbf16>, %a2: tensor<4xi32>) {
+  // expected-error@below {{operand 'y' has dimension 0 of size 32; it must be 64}}
+  %r:6 = "mx_quantize.scale_fp8_pair"(%a0, %a1, %a2) {pow2 = true, sanitize = false, element = "f8E4M3FN"}
+      : (tensor<64x128xbf16>, tensor<32x32xbf16>, tensor<4xi32>) -> (tensor<4x128xf32>, tensor<4x128xf32>, tensor<2x4x128xi32>, tensor<4x32xf32>, tensor<4x32xf32>, tensor<2x4x32xi32>)
+  return
+}
+
+// -----
+
+func.func @scale_pair_factors_y(%a0: tensor<64x128xbf16>, %a1: tensor<64x32xbf16>, %a2: tensor<4xi32>) {
+  // expected-error@below {{result 'factors_y' has dimension 1 of size 128; it must be 32}}
+  %r:6 = "mx_quantize.scale_fp8_pair"(%a0, %a1, %a2) {pow2 = true, sanitize = false, element = "f8E4M3FN"}
+      : (tensor<64x128xbf16>, tensor<64x32xbf16>, tensor<4xi32>) -> (tensor<4x128xf32>, tensor<4x128xf32>, tensor<2x4x128xi32>, tensor<4x32xf32>, tensor<4x128xf32>, tensor<2x4x32xi32>)
+  return
+}
+
+// -----
+
+func.func @scale_pair_state(%a0: tensor<64x128xbf16>, %a1: tensor<64x32xbf16>, %a2: tensor<4xi32>) {
+  // expected-error@below {{result 'state' has dimension 2 of size 32; it must be 128}}
+  %r:6 = "mx_quantize.scale_fp8_pair"(%a0, %a1, %a2) {pow2 = true, sanitize = false, element = "f8E4M3FN"}
+      : (tensor<64x128xbf16>, tensor<64x32xbf16>, tensor<4xi32>) -> (tensor<4x128xf32>, tensor<4x128xf32>, tensor<2x4x32xi32>, tensor<4x32xf32>, tensor<4x32xf32>, tensor<2x4x32xi32>)
+  return
+}
+
+// -----
+
+func.func @scale_pair_state_y(%a0: tensor<64x128xbf16>, %a1: tensor<64x32xbf16>, %a2: tensor<4xi32>) {
+  // expected-error@below {{result 'state_y' has rank 2; it must be 3}}
+  %r:6 = "mx_quantize.scale_fp8_pair"(%a0, %a1, %a2) {pow2 = true, sanitize = false, element = "f8E4M3FN"}
+      : (tensor<64x128xbf16>, tensor<64x32xbf16>, tensor<4xi32>) -> (tensor<4x128xf32>, tensor<4x128xf32>, tensor<2x4x128xi32>, tensor<4x32xf32>, tensor<4x32xf32>, tensor<4x32xi32>)
+  return
+}
+
+// -----
+
+func.func @cast_pair_rows(%a0: tensor<64x128xbf16>, %a1: tensor<32x32xbf16>, %a2: tensor<4x128xf32>, %a3: tensor<4x32xf32>, %a4: tensor<4xi32>) {
+  // expected-error@below {{operand 'y' has dimension 0 of size 32; it must be 64}}
+  %r:2 = "mx_quantize.cast_fp8_pair"(%a0, %a1, %a2, %a3, %a4) {sanitize = false}
+      : (tensor<64x128xbf16>, tensor<32x32xbf16>, tensor<4x128xf32>, tensor<4x32xf32>, tensor<4xi32>) -> (tensor<64x128xf8E4M3FN>, tensor<64x32xf8E4M3FN>)
+  return
+}
+
+// -----
+
+func.func @cast_pair_factors(%a0: tensor<64x128xbf16>, %a1: tensor<64x32xbf16>, %a2: tensor<4x32xf32>, %a3: tensor<4x32xf32>, %a4: tensor<4xi32>) {
+  // expected-error@below {{operand 'factors' has dimension 1 of size 32; it must be 128}}
+  %r:2 = "mx_quantize.cast_fp8_pair"(%a0, %a1, %a2, %a3, %a4) {sanitize = false}
+      : (tensor<64x128xbf16>, tensor<64x32xbf16>, tensor<4x32xf32>, tensor<4x32xf32>, tensor<4xi32>) -> (tensor<64x128xf8E4M3FN>, tensor<64x32xf8E4M3FN>)
+  return
+}
+
+// -----
+
+func.func @cast_pair_factors_y(%a0: tensor<64x128xbf16>, %a1: tensor<64x32xbf16>, %a2: tensor<4x128xf32>, %a3: tensor<5x32xf32>, %a4: tensor<4xi32>) {
+  // expected-error@below {{operand 'factors_y' has dimension 0 of size 5; it must be 4}}
+  %r:2 = "mx_quantize.cast_fp8_pair"(%a0, %a1, %a2, %a3, %a4) {sanitize = false}
+      : (tensor<64x128xbf16>, tensor<64x32xbf16>, tensor<4x128xf32>, tensor<5x32xf32>, tensor<4xi32>) -> (tensor<64x128xf8E4M3FN>, tensor<64x32xf8E4M3FN>)
+  return
+}
+
+// -----
+
+func.func @cast_pair_q_y(%a0: tensor<64x128xbf16>, %a1: tensor<64x32xbf16>, %a2: tensor<4x128xf32>, %a3: tensor<4x32xf32>, %a4: tensor<4xi32>) {
+  // expected-error@below {{result 'q_y' has dimension 1 of size 128; it must be 32}}
+  %r:2 = "mx_quantize.cast_fp8_pair"(%a0, %a1, %a2, %a3, %a4) {sanitize = false}
+      : (tensor<64x128xbf16>, tensor<64x32xbf16>, tensor<4x128xf32>, tensor<4x32xf32>, tensor<4xi32>) -> (tensor<64x128xf8E4M3FN>, tensor<64x128xf8E4M3FN>)
+  return
+}
+
+// -----
+
+func.func @cast_pair_pow2(%a0: tensor<64x128xbf16>, %a1: tensor<64x32xbf16>, %a2: tensor<4x128xf32>, %a3: tensor<4x32xf32>, %a4: tensor<4xi32>) {
+  // expected-error@below {{unknown attribute 'pow2'; the op has sanitize or schedule}}
+  %r:2 = "mx_quantize.cast_fp8_pair"(%a0, %a1, %a2, %a3, %a4) {pow2 = true, sanitize = false}
+      : (tensor<64x128xbf16>, tensor<64x32xbf16>, tensor<4x128xf32>, tensor<4x32xf32>, tensor<4xi32>) -> (tensor<64x128xf8E4M3FN>, tensor<64x32xf8E4M3FN>)
   return
 }
 

@@ -107,6 +107,24 @@ func.func @quantize_fp8_dual(%x: tensor<?x144xbf16>, %w: tensor<4x64x144xf32>, %
   return
 }
 
+// CHECK-LABEL: func.func @quantize_fp8_pair
+// CHECK: %{{.*}}:4 = "mx_quantize.quantize_fp8_pair"(%{{.*}}, %{{.*}}, %{{.*}}) {pow2 = true, sanitize = false} : {{.*}} -> (tensor<?x144xf8E4M3FN>, tensor<3x144xf32>, tensor<?x32xf8E4M3FN>, tensor<3x32xf32>)
+// CHECK: %[[P:.*]]:6 = "mx_quantize.scale_fp8_pair"(%{{.*}}, %{{.*}}, %{{.*}}) {element = "f8E4M3FN", pow2 = true, sanitize = false}
+// CHECK-SAME: -> (tensor<3x144xf32>, tensor<3x144xf32>, tensor<2x3x144xi32>, tensor<3x32xf32>, tensor<3x32xf32>, tensor<2x3x32xi32>)
+// CHECK: "mx_quantize.cast_fp8_pair"(%{{.*}}, %{{.*}}, %[[P]]#1, %[[P]]#4, %{{.*}}) {sanitize = false}
+func.func @quantize_fp8_pair(%x: tensor<?x144xbf16>, %y: tensor<?x32xbf16>, %offs: tensor<3xi32>) {
+  %q0, %s0, %qy0, %sy0 = "mx_quantize.quantize_fp8_pair"(%x, %y, %offs) {pow2 = true, sanitize = false}
+      : (tensor<?x144xbf16>, tensor<?x32xbf16>, tensor<3xi32>)
+      -> (tensor<?x144xf8E4M3FN>, tensor<3x144xf32>, tensor<?x32xf8E4M3FN>, tensor<3x32xf32>)
+  %s, %f, %state, %sy, %fy, %state_y = "mx_quantize.scale_fp8_pair"(%x, %y, %offs) {pow2 = true, sanitize = false, element = "f8E4M3FN"}
+      : (tensor<?x144xbf16>, tensor<?x32xbf16>, tensor<3xi32>)
+      -> (tensor<3x144xf32>, tensor<3x144xf32>, tensor<2x3x144xi32>, tensor<3x32xf32>, tensor<3x32xf32>, tensor<2x3x32xi32>)
+  %q, %qy = "mx_quantize.cast_fp8_pair"(%x, %y, %f, %fy, %offs) {sanitize = false}
+      : (tensor<?x144xbf16>, tensor<?x32xbf16>, tensor<3x144xf32>, tensor<3x32xf32>, tensor<3xi32>)
+      -> (tensor<?x144xf8E4M3FN>, tensor<?x32xf8E4M3FN>)
+  return
+}
+
 // CHECK-LABEL: func.func @two_passes
 // CHECK: %[[S:.*]]:3 = "mx_quantize.scale_fp8"(%{{.*}}) {axis = 2 : i64, element = "f8E5M2", granularity = "expert", pow2 = true, sanitize = false}
 // CHECK-SAME: -> (tensor<4xf32>, tensor<4xf32>, tensor<2x4xi32>)

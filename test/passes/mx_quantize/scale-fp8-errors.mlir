@@ -252,3 +252,31 @@ func.func @dual_rows_per_warp(%x: tensor<4x64x16xbf16>) {
       : (tensor<4x64x16xbf16>) -> (tensor<4x64xf32>, tensor<4x64xf32>, tensor<2x4x64xi32>, tensor<4x16xf32>, tensor<4x16xf32>, tensor<2x4x16xi32>)
   return
 }
+
+// -----
+
+func.func @pair_types(%a0: tensor<64x128xbf16>, %a1: tensor<64x32xf32>, %a2: tensor<4xi32>) {
+  // expected-error@below {{the kernel reads 'x' and 'y' with one element type; give both the same, or use a quantize_fp8 for each}}
+  %r:6 = "mx_quantize.scale_fp8_pair"(%a0, %a1, %a2) {pow2 = true, sanitize = false, element = "f8E4M3FN"}
+      : (tensor<64x128xbf16>, tensor<64x32xf32>, tensor<4xi32>) -> (tensor<4x128xf32>, tensor<4x128xf32>, tensor<2x4x128xi32>, tensor<4x32xf32>, tensor<4x32xf32>, tensor<2x4x32xi32>)
+  return
+}
+
+// -----
+
+#columns = affine_map<(m, k) -> (k, m)>
+func.func @pair_y_order(%a0: tensor<64x128xbf16>, %a1: tensor<64x32xbf16, #columns>, %a2: tensor<4xi32>) {
+  // expected-error@below {{the kernel takes y row-major; remove its encoding}}
+  %r:6 = "mx_quantize.scale_fp8_pair"(%a0, %a1, %a2) {pow2 = true, sanitize = false, element = "f8E4M3FN"}
+      : (tensor<64x128xbf16>, tensor<64x32xbf16, #columns>, tensor<4xi32>) -> (tensor<4x128xf32>, tensor<4x128xf32>, tensor<2x4x128xi32>, tensor<4x32xf32>, tensor<4x32xf32>, tensor<2x4x32xi32>)
+  return
+}
+
+// -----
+
+func.func @pair_columns(%a0: tensor<64x128xbf16>, %a1: tensor<64x12xbf16>, %a2: tensor<4xi32>) {
+  // expected-error@below {{operand 'y' has dimension 1 of size 12; the kernel needs a multiple of 8}}
+  %r:6 = "mx_quantize.scale_fp8_pair"(%a0, %a1, %a2) {pow2 = true, sanitize = false, element = "f8E4M3FN"}
+      : (tensor<64x128xbf16>, tensor<64x12xbf16>, tensor<4xi32>) -> (tensor<4x128xf32>, tensor<4x128xf32>, tensor<2x4x128xi32>, tensor<4x12xf32>, tensor<4x12xf32>, tensor<2x4x12xi32>)
+  return
+}

@@ -1,4 +1,4 @@
-// The kernels of mx_quantize.scale_fp8 and scale_fp8_dual: what must stand in them, and in which order.
+// The kernels of mx_quantize.scale_fp8, scale_fp8_dual and scale_fp8_pair: what must stand in them, and in which order.
 
 // RUN: moe-opt %s --split-input-file --emit=nvvm | FileCheck %s
 // RUN: moe-opt %s --split-input-file --emit=nvvm | FileCheck %s --check-prefix=RECORD
@@ -139,6 +139,41 @@ func.func @groups(%x: tensor<?x?xf32>, %offs: tensor<?xi32>) -> (tensor<?x?xf32>
       schedule = {rows_per_warp = 16, warps = 8, blocks_per_sm = 2, band = 1}}
       : (tensor<?x?xf32>, tensor<?xi32>) -> (tensor<?x?xf32>, tensor<?x?xf32>, tensor<2x?x?xi32>)
   return %s, %f : tensor<?x?xf32>, tensor<?x?xf32>
+}
+
+// -----
+
+// Two tensors: the code of one, with a select for each pointer and size that a tile takes of its tensor. A table of groups, one counter
+// for a tile; groups without rows are filled in both.
+// CHECK-LABEL: llvm.func @pair_0(
+// CHECK: nvvm.griddepcontrol wait
+// CHECK: llvm.atomicrmw _or
+// CHECK: nvvm.barrier{{$}}
+// CHECK: scf.for
+// CHECK: arith.select %[[FIRST:[0-9]+]], {{.*}} : !llvm.ptr<1>
+// CHECK-COUNT-3: arith.select %[[FIRST]], {{.*}} : !llvm.ptr<1>
+// CHECK-COUNT-16: llvm.load {{.*}} : !llvm.ptr<1> -> vector<4xi32>
+// CHECK-NOT: llvm.load {{.*}} : !llvm.ptr<1> -> vector<4xi32>
+// CHECK: llvm.atomicrmw umax
+// CHECK-NOT: llvm.atomicrmw umax
+// CHECK: llvm.atomicrmw add
+// CHECK-NOT: llvm.atomicrmw add
+// CHECK: llvm.atomicrmw xchg
+// CHECK-NOT: llvm.atomicrmw
+// CHECK: nvvm.griddepcontrol launch_dependents
+// CHECK: scf.if
+// CHECK-COUNT-4: llvm.store {{.*}} : f32, !llvm.ptr<1>
+// CHECK-NOT: llvm.store
+// CHECK: llvm.return
+//
+// RECORD-LABEL: llvm.func @pair_0(
+// RECORD-SAME: requires = [{at_least = 1 : i64, dim = [2, 0]}, {at_most = 1024 : i64, dim = [2, 0]}, {dim = [0, 1], multiple_of = 8 : i64}, {at_least = 1 : i64, dim = [0, 1]}, {dim = [1, 1], multiple_of = 8 : i64}, {at_least = 1 : i64, dim = [1, 1]}, {dim = [0, 0], same_as = [1, 0]}]
+// RECORD-SAME: zeroed = [5, 8]
+func.func @pair(%x: tensor<?x?xbf16>, %y: tensor<?x?xbf16>, %offs: tensor<?xi32>) -> (tensor<?x?xf32>, tensor<?x?xf32>) {
+  %s, %f, %state, %sy, %fy, %state_y = "mx_quantize.scale_fp8_pair"(%x, %y, %offs) {pow2 = true, sanitize = false, element = "f8E4M3FN"}
+      : (tensor<?x?xbf16>, tensor<?x?xbf16>, tensor<?xi32>)
+      -> (tensor<?x?xf32>, tensor<?x?xf32>, tensor<2x?x?xi32>, tensor<?x?xf32>, tensor<?x?xf32>, tensor<2x?x?xi32>)
+  return %f, %fy : tensor<?x?xf32>, tensor<?x?xf32>
 }
 
 // -----

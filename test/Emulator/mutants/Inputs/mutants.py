@@ -3,7 +3,8 @@
 Usage: mutants.py BUNDLE SCRATCH          run all; fails where one is not caught, or is caught by something else
        mutants.py BUNDLE SCRATCH --table  print what caught each as a Markdown table
        mutants.py BUNDLE SCRATCH --rows   run those of the kernel that writes rows; BUNDLE is of rows.mlir
-                                 --fp8-rows, --fp8-scales   those of the file of this name
+                                 --fp8-rows, --fp8-scales, --fp8-pair   those of the file of this name
+                                 --products, --gradients, --gradients-nan   those of scaled_mm
 
 A mutant changes the PTX (a regular expression, which must match) or the manifest. `caught` is a part of what moe-run must say.
 
@@ -22,6 +23,7 @@ ROW_SHAPE = "w=416x768,416x672"
 # Teams of two warps, one of four, and rows that do not fit.
 FP8_ROW_SHAPE = "w=96x1000,40x2000,17x5000"
 FP8_SCALE_SHAPE = "x=3x96x520,1x33x264,3x96x64"
+FP8_PAIR_SHAPE = "x=304x272,96x64,288x528"
 DIFFERENT = "elements differ"
 WAIT = r"(?s)\{\s*\.reg \.pred\s+P1;.*?\}"  # an inline wait on an mbarrier
 
@@ -210,11 +212,117 @@ FP8_SCALE_MUTANTS = [
     ("factors of columns from 112, not 448", ptx(r"0f43E00000", "0f42E00000", which=1), DIFFERENT),
 ]
 
+# Both passes of a pair: what a tile takes of its tensor, one by one, is that of the other one.
+OF_TENSOR = r"selp\.b64 (\s*%rd\d+), (%rd\d+), (%rd\d+), %p\d+;"
+ELSEWHERE = "differ|global address|another block"
+FP8_PAIR_MUTANTS = [
+    ("maxima of y are those of x", ptx(OF_TENSOR, r"mov.b64 \1, \2;"), ELSEWHERE),
+    ("x is read as wide as y", ptx(r"(selp\.b64[^;]*;\s*)selp\.b32 (\s*%r\d+), (%r\d+), (%r\d+), %p\d+;", r"\1mov.b32 \2, \4;"),
+     ELSEWHERE),
+    ("y counts in the state of x", ptx(OF_TENSOR, r"mov.b64 \1, \2;", which=1), ELSEWHERE),
+    ("x counts in the state of y", ptx(OF_TENSOR, r"mov.b64 \1, \3;", which=1), ELSEWHERE),
+    ("scales of y are written to those of x", ptx(OF_TENSOR, r"mov.b64 \1, \2;", which=2), ELSEWHERE),
+    ("factors of x are written to those of y", ptx(OF_TENSOR, r"mov.b64 \1, \3;", which=3), ELSEWHERE),
+    ("scales of y in empty groups are not written", ptx(r"st\.global\.b32\s+\[%rd\d+\], 662700032;", which=1), DIFFERENT),
+    ("columns of y count from those of x", ptx(r"(sub\.s32[^;]*;\s*)min\.u32 (\s*%r\d+), (%r\d+), %r\d+;(\s*selp\.b64)", r"\1mov.b32 \2, \3;\4"),
+     ELSEWHERE),
+    ("y is cast by the factors of x", ptx(OF_TENSOR, r"mov.b64 \1, \2;", which=4), ELSEWHERE),
+    ("rows of x that end a group are written to y", ptx(OF_TENSOR, r"mov.b64 \1, \3;", which=5), ELSEWHERE),
+    ("tiles of y are written through the map of x", ptx(OF_TENSOR, r"mov.b64 \1, \2;", which=6), ELSEWHERE),
+    ("tiles of x are read through the map of y", ptx(OF_TENSOR, r"mov.b64 \1, \3;", which=7), DIFFERENT),
+]
+
+# Products forward. First what a wrong kernel may compute, then what it may do too early or too late.
+SCALED = r"mul\.rn\.f32 (\s*%r\d+), (%r\d+), (%r\d+);\s*mul\.rn\.f32 (\s*%r\d+), (%r\d+), (%r\d+);"  # sa times the sum, times sb
+ROWS_LOAD = r"(cp\.async\.bulk\.tensor\.2d[^;]*\{%r\d+, )(%r\d+)(\}[^;]*;)"
+WEIGHTS_LOAD = r"(cp\.async\.bulk\.tensor\.3d[^;]*\{%r\d+, )(%r\d+), (%r\d+)(\}[^;]*;)"
+
+
+def parameter(number, change):
+    """Appends a change of the register, \\1, that parameter `number` is loaded into."""
+    return ptx(rf"ld\.param\.b32 \s*(%r\d+), \[\w+_param_{number}\];", r"\g<0> " + change, count=0)
+
+
+PRODUCT_MUTANTS = [
+    ("all zeros", ptx(r"cvt\.rn\.bf16x2\.f32 (\s*%r\d+), %r\d+, %r\d+;", r"mov.b32 \1, 0;", count=0), DIFFERENT),
+    ("scales of tokens ignored", ptx(SCALED, r"mov.b32 \1, \3; mul.rn.f32 \4, \5, \6;", count=0), DIFFERENT),
+    ("scales of weights ignored", ptx(SCALED, r"mul.rn.f32 \1, \2, \3; mov.b32 \4, \5;", count=0), DIFFERENT),
+    ("both scales ignored", ptx(SCALED, r"mov.b32 \1, \3; mov.b32 \4, \5;", count=0), DIFFERENT),
+    ("weights of the first expert", ptx(WEIGHTS_LOAD, r"\1\2, 0\4"), DIFFERENT),
+    ("weights of the next expert", ptx(WEIGHTS_LOAD, r"{ .reg .b32 OFF; add.s32 OFF, \3, 1; \1\2, OFF\4 }"), DIFFERENT),
+    ("weights of the next column", ptx(WEIGHTS_LOAD, r"{ .reg .b32 OFF; add.s32 OFF, \2, 1; \1OFF, \3\4 }"), DIFFERENT),
+    ("rows off by one", ptx(ROWS_LOAD, r"{ .reg .b32 OFF; add.s32 OFF, \2, 1; \1OFF\3 }"), DIFFERENT),
+    ("the tail of K dropped", parameter(1, r"and.b32 \1, \1, -128;"), DIFFERENT),
+    ("the last group skipped", parameter(2, r"add.s32 \1, \1, -1;"), DIFFERENT),
+    ("the last columns skipped", parameter(3, r"and.b32 \1, \1, -64;"), "differ|after the end|another block"),
+    ("rows behind the group stored", ptx(r"(setp\.ge\.u32 \s*%p\d+, %r\d+, )%r\d+;(\s*or\.pred)", r"\1-1;\2", which=1), "differ|no group|another block"),
+    ("rows of the next tile stored", ptx(r"(bfe\.u32 \s*%r\d+, %r1, 2), 3;", r"\1, 2;"), DIFFERENT),
+    ("operands in the other format", ptx(r"e4m3\.e4m3", "e5m2.e5m2", count=0), DIFFERENT),
+    ("the sum started anew in the middle", ptx(r"setp\.ne\.b32 p, 1, 0;", "setp.ne.b32 p, 0, 0;", which=1), DIFFERENT),
+    ("a part of K taken twice", ptx(r"(add\.s64 \s*%rd\d+, %rd\d+, 46116862933053603)86;", r"\g<1>84;"), DIFFERENT),
+    ("rows of a product 16 instead of 8 apart", ptx(r"(or\.b64 \s*%rd\d+, %rd\d+, )4611686293305360384;", r"\g<1>4611686568183267328;"),
+     "differ|outside|uninitialized|not been waited for"),
+    ("tokens' map without its swizzle", manifest(*LAUNCH, 4, "swizzle", "none"), DIFFERENT),
+    ("weights' map without its swizzle", manifest(*LAUNCH, 5, "swizzle", "none"), DIFFERENT),
+    ("tokens' box of half of the rows", manifest(*LAUNCH, 4, "box", lambda box: [box[0], box[1] // 2]), "deadlock"),
+    ("stage not waited for", ptx(WAIT), "not been waited for|uninitialized"),
+    ("the next stage not waited for", ptx(WAIT, which=1), "not been waited for|uninitialized"),
+    ("stages overwritten that are read", ptx(WAIT, which=3), "arrivals in phase|races"),
+    ("fewer bytes announced than land", ptx(r"(mov\.b32 \s*%r\d+), 49152;(\s*mbarrier)", r"\1, 49136;\2"), "more bytes land|fewer bytes"),
+    ("a stage released while it is read", ptx(r"(wgmma\.wait_group\.sync\.aligned\s+)1;", r"\g<1>2;"), "races"),
+    ("a stage not released", ptx(r"mbarrier\.arrive\.shared\.b64[^;]*;"), "deadlock"),
+    ("sums read before they are there", ptx(r"wgmma\.wait_group\.sync\.aligned\s+0;"), "wgmma"),
+    ("products not committed", ptx(r"wgmma\.commit_group\.sync\.aligned;", count=0), "wgmma"),
+    ("fence before the products dropped", ptx(r"wgmma\.fence\.sync\.aligned;"), "wgmma"),
+    ("column scales read before they are there", ptx(r"bar\.sync \s*%r\d+, 128;", which=1), "races|uninitialized"),
+    ("column scales overwritten while they are read", ptx(r"bar\.sync \s*%r\d+, 128;"), "races"),
+    ("a staged piece in another place", ptx(r"xor\.b32 \s*(%r\d+), (%r\d+), %r\d+;(\s*shl\.b32 \s*%r\d+, %r\d+, 4;)", r"mov.b32 \1, \2;\3"), "races|uninitialized|differ"),
+    ("the table of groups read before it is there", ptx(r"bar\.sync \s*0;"), "mbarrier|races|uninitialized"),
+]
+
+# The gradient. Outside of the group are other tokens.
+CLEARED = r"st\.shared\.v4\.b32 \s*\[[^;]*;"
+GRADIENT_MUTANTS = [
+    ("nothing cleared", ptx(CLEARED, count=0), DIFFERENT),
+    ("nothing cleared in the first block", ptx(r"(?s)(ld\.shared\.v4[^;]*;\s*(?:and\.b32[^;]*;\s*)*)" + CLEARED, r"\1", count=12), DIFFERENT),
+    ("tokens behind the group not cleared", ptx(r"(not\.b32 \s*%r\d+, )%r\d+;", r"\g<1>0;", count=0), DIFFERENT),
+    ("cleared without a fence", ptx(r"fence\.proxy\.async\S+;"), "without a fence.proxy.async in between"),
+    ("multiplied before all is cleared", ptx(r"bar\.sync \s*1, 256;"), "races"),
+    ("an empty group sums nothing", ptx(r"max\.u32 (\s*%r\d+), (%r\d+), 1;(\s*add\.s32)", r"mov.b32 \1, \2;\3", count=0), "differ|deadlock|not been waited for"),
+    ("the first tokens of a group left out", ptx(r"and\.b32 (\s*%r\d+), (%r\d+), -32;", r"\g<0> add.s32 \1, \1, 32;", count=0), "differ|deadlock"),
+    ("all zeros", ptx(r"cvt\.rn\.bf16x2\.f32 (\s*%r\d+), %r\d+, %r\d+;", r"mov.b32 \1, 0;", count=0), DIFFERENT),
+    ("both scales ignored", ptx(SCALED, r"mov.b32 \1, \3; mov.b32 \4, \5;", count=0), DIFFERENT),
+    ("the last group skipped", parameter(2, r"add.s32 \1, \1, -1;"), DIFFERENT),
+    ("rows off by one", ptx(ROWS_LOAD, r"{ .reg .b32 OFF; add.s32 OFF, \2, 1; \1OFF\3 }"), DIFFERENT),
+    ("columns off by one", ptx(ROWS_LOAD, r"{ .reg .b32 OFF; add.s32 OFF, \2, 1; \1OFF\3 }", which=1), DIFFERENT),
+]
+
+# Where these may be NaN, it is not enough to clear one of the operands.
+GRADIENT_NAN_MUTANTS = [
+    ("the first operand not cleared in the first block", ptx(CLEARED, count=4), DIFFERENT),
+    ("the second operand not cleared in the first block", ptx(CLEARED, which=4, count=8), DIFFERENT),
+    ("the first operand not cleared in later blocks", ptx(CLEARED, which=12, count=4), DIFFERENT),
+    ("the second operand not cleared in later blocks", ptx(CLEARED, which=16, count=8), DIFFERENT),
+]
+
+PRODUCT_SHAPES = ["qa=700x272", "qb=11x272x336", "sa=700", "sb=11x336", "offs=11"]
+GRADIENT_SHAPES = ["qa=144x704", "qb=704x336", "sa=11x144", "sb=11x336", "offs=11"]
+GRADIENT_NAN_SHAPES = ["qa=144x512", "qb=512x336", "sa=5x144", "sb=5x336", "offs=5"]
+
+
+def shapes(arguments):
+    return [word for argument in arguments for word in ("--shape", argument)]
+
+
 # The arguments of moe-run, and the mutants.
 SUITES = {
     "--rows": (["--shape", ROW_SHAPE], ROW_MUTANTS),
     "--fp8-rows": (["--shape", FP8_ROW_SHAPE, "--edge-blocks"], FP8_ROW_MUTANTS),
+    "--products": ([*shapes(PRODUCT_SHAPES), "--exact", "--nan-groups", "--groups", "edge"], PRODUCT_MUTANTS),
+    "--gradients": ([*shapes(GRADIENT_SHAPES), "--exact", "--groups", "edge"], GRADIENT_MUTANTS),
+    "--gradients-nan": ([*shapes(GRADIENT_NAN_SHAPES), "--exact", "--nan-groups", "--groups", "ragged"], GRADIENT_NAN_MUTANTS),
     "--fp8-scales": (["--shape", FP8_SCALE_SHAPE, "--shape", FP8_SCALE_SHAPE.replace("x=", "y="), "--edge-blocks"], FP8_SCALE_MUTANTS),
+    "--fp8-pair": (["--shape", FP8_PAIR_SHAPE, "--shape", "y=304x528,96x32,288x16", "--shape", "offs=9,4,3", "--groups", "edge"], FP8_PAIR_MUTANTS),
 }
 ARGUMENTS, CHOSEN = next((SUITES[flag] for flag in SUITES if flag in sys.argv), (["--shape", SHAPE], MUTANTS))
 

@@ -24,7 +24,7 @@ import sys
 sys.path.insert(0, os.path.dirname(__file__))
 import safetensors
 
-M, K, E, N, G, ALIGN = 150, 136, 3, 140, 5, 16
+M, K, L, E, N, G, ALIGN = 150, 136, 48, 3, 140, 5, 16
 PTX = os.path.join(os.path.dirname(__file__), "quantizers.ptx")
 PTX_BYTES, PTX_XXH3_128 = 538, "6e0a5265a4fe9fad4c9eb685ca8661c5"
 FILE_DTYPES = {"bf16": "BF16", "f32": "F32", "i32": "I32", "f8E4M3FN": "F8_E4M3", "f8E5M2": "F8_E5M2", "f8E8M0FNU": "F8_E8M0"}
@@ -128,6 +128,28 @@ def quantize_fp8_dual(suffix, x, grouped):
     function(f"dual_singles_{suffix}", [argument, *offs], results, singles)
 
 
+def quantize_fp8_pair():
+    """Of tensors with the same rows and other columns; the same in two passes, and as two ops."""
+    attributes = {"pow2": True, "sanitize": True}
+    x, y = row_major("x", "bf16", (M, K)), row_major("y", "bf16", (M, L))
+    results, factors = [], []
+    for suffix, (_, _, shape, _) in (("", x), ("_y", y)):
+        scales = (G, shape[1])
+        results += [("q" + suffix, "f8E4M3FN", shape, (1, 0)), row_major("scales" + suffix, "f32", scales)]
+        factors += [row_major("factors" + suffix, "f32", scales), row_major("state" + suffix, "i32", (2, *scales))]
+    named = [result[0] for result in results]
+    function("pair", [x, y, OFFS], results, [("quantize_fp8_pair", attributes, ["x", "y", "offs"], named)])
+    scaled = [name for scales, factor, state in zip(named[1::2], factors[::2], factors[1::2]) for name in (scales, factor[0], state[0])]
+    passes = [
+        ("scale_fp8_pair", {**attributes, "element": "f8E4M3FN"}, ["x", "y", "offs"], scaled),
+        ("cast_fp8_pair", {"sanitize": True}, ["x", "y", "factors", "factors_y", "offs"], named[::2]),
+    ]
+    function("pair_passes", [x, y, OFFS], results, passes, factors)
+    row = {"granularity": "row", "axis": 0, **attributes}
+    singles = [("quantize_fp8", row, ["x", "offs"], named[:2]), ("quantize_fp8", row, ["y", "offs"], named[2:])]
+    function("pair_singles", [x, y, OFFS], results, singles)
+
+
 quantize_fp8("row_1", "x", "row", 1)
 quantize_fp8("row_0", "x", "row", 0, grouped=True)
 quantize_fp8("row_0_e5m2", "x", "row", 0, pow2=False, sanitize=True, grouped=True, dtype="f32", element="f8E5M2")
@@ -149,6 +171,7 @@ function(
     [("cast_fp8", {"granularity": "row", "axis": 0, "sanitize": True}, ["x", "factors", "offs"], ["q"])],
 )
 quantize_fp8_dual("experts", "w", False)
+quantize_fp8_pair()
 
 MX_SHAPE = (E, 96, 64)
 MX = row_major("v", "bf16", MX_SHAPE)
@@ -184,6 +207,9 @@ function("unpad", [PADDED, PADDED_OFFS, OFFS], [BACK], [UNPAD])
 # The last of each kind, with something wrong.
 Q, S = row_major("q", "f8E4M3FN", (M, K)), row_major("scales", "f32", (M,))
 RIGHT = {"granularity": "row", "axis": 1, "pow2": True, "sanitize": False}
+Y, Q_Y, S_Y = row_major("y", "bf16", (M + 1, L)), ("q_y", "f8E4M3FN", (M + 1, L), (1, 0)), row_major("scales_y", "f32", (G, L))
+function("wrong_rows", [X, Y, OFFS], [("q", "f8E4M3FN", (M, K), (1, 0)), row_major("scales", "f32", (G, K)), Q_Y, S_Y],
+         [("quantize_fp8_pair", {"pow2": True, "sanitize": False}, ["x", "y", "offs"], ["q", "scales", "q_y", "scales_y"])])
 for name, wrong in [("granularity", "column"), ("pow2", 2), ("axis", 2)]:
     function(f"wrong_{name}", [X], [Q, S], [("quantize_fp8", {**RIGHT, name: wrong}, ["x"], ["q", "scales"])])
 function("wrong_sanitize", [X], [Q, S], [("quantize_fp8", {k: RIGHT[k] for k in RIGHT if k != "sanitize"}, ["x"], ["q", "scales"])])
@@ -267,6 +293,7 @@ def data(path, *ends):
         ("x", "BF16", (M, K)),
         ("x_f32", "F32", (M, K)),
         ("w", "BF16", (E, N, K)),
+        ("y", "BF16", (M, L)),
         ("v", "BF16", MX_SHAPE),
         ("offs", "I32", (G,)),
         ("mx_scales", "F8_E8M0", (M, 5)),

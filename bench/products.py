@@ -1,0 +1,139 @@
+"""The grouped products that bench/gpu compiles, checks and times, and that test/Emulator/scaled_mm runs: see variants.py.
+
+SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""
+# (M, N, K, E): M are tokens of all groups; of a batched product of all experts, which then have the same number of them.
+CHECK = [(2048, 1024, 512, 8), (2048, 528, 1040, 12), (700, 256, 64, 24), (4096, 512, 256, 256), (512, 256, 128, 1), (144, 16, 16, 3)]
+# Of variants that differ from others only in types, scales or a bias.
+CHECK_FEW = [(2048, 528, 1040, 12), (700, 256, 64, 24), (144, 16, 16, 3)]
+SANITIZE = [(704, 272, 208, 11), (144, 16, 16, 3)]
+# All compute-bound.
+BENCH = [
+    (16384, 8192, 5120, 4), (16384, 8192, 5120, 8), (32768, 4096, 7168, 4), (32768, 4096, 7168, 8),
+    (32768, 7168, 2048, 4), (32768, 7168, 2048, 8), (98304, 2816, 2048, 8), (98304, 2048, 1408, 8),
+]  # fmt: skip
+# Few tokens: what is read is the weights.
+SMALL = [(1024, 4096, 7168, 32), (512, 4096, 7168, 8), (4096, 2048, 2048, 64)]
+
+# Data and groups of moe-run's calls. Sums are exact in all but one, which is judged by the bound.
+DATA = {
+    "check": ["--exact --nan-groups --groups edge", "--groups ragged", "--one-hot --nan-groups --groups ragged",
+              "--exact --groups equal", "--exact --nan-groups --groups one", "--exact --groups none"],
+    "sanitize": ["--nan-groups --groups edge"],
+    "bench": ["--groups equal", "--groups ragged"],
+}  # fmt: skip
+BATCHED_DATA = {
+    "check": ["--exact --nan-groups", "", "--one-hot"],
+    "sanitize": ["--nan-groups"],
+    "bench": [""],
+}  # fmt: skip
+REPEAT = (2048, 528, 1040, 12)
+REPEATED_RUNS = 1000
+
+MAPS = {"forward": "(e, k, n) -> (e, n, k)", "gradient": "(m, k) -> (k, m)", "batched": "(e, k, n) -> (e, n, k)"}
+
+
+class Product:
+    """The product of one case, forward, gradient or batched, with these element types. Of the scales `shared` there is one for each
+    expert, or for all tokens of a forward product; `sizes` (M, N, K, E) where they are static."""
+
+    grouped = True
+
+    def __init__(self, case, accumulate, a="f8E4M3FN", b="f8E4M3FN", out="bf16", shared=(), bias=False, sizes=None):
+        self.case, self.accumulate, self.sizes = case, accumulate, sizes
+        self.elements = {"qa": a, "qb": b, "sa": "f32", "sb": "f32"}
+        if case != "batched":
+            self.elements["offs"] = "i32"
+        if bias:
+            self.elements["bias"] = out
+        self.out, self.shared, self.op = out, shared, "scaled_mm_bias" if bias else "scaled_mm"
+        self.is_usual = (a, b, out, tuple(shared), bias) == ("f8E4M3FN", "f8E4M3FN", "bf16", (), False)
+
+    def shapes(self, m, n, k, e):
+        """The shapes of all tensors for this many tokens, rows, columns and experts."""
+        if self.case == "forward":
+            shapes = {"qa": (m, k), "qb": (e, k, n), "sa": (m,), "sb": (e, n), "out": (m, n)}
+        elif self.case == "gradient":
+            shapes = {"qa": (n, m), "qb": (m, k), "sa": (e, n), "sb": (e, k), "out": (e, n, k)}
+        else:
+            each = m if isinstance(m, str) else m // e
+            shapes = {"qa": (e, each, k), "qb": (e, k, n), "sa": (e, each), "sb": (e, n), "out": (e, each, n)}
+        one = {"sa": (1,) if self.case == "forward" else (e,), "sb": (e,)}
+        return shapes | {name: one[name] for name in self.shared} | {"offs": (e,), "bias": (e, n)}
+
+    def source(self, schedule=None):
+        shapes = self.shapes(*(self.sizes or "????"))
+
+        def tensor(name, element):
+            order = f", affine_map<{MAPS[self.case]}>" if name == "qb" else ""
+            return f"tensor<{'x'.join(map(str, shapes[name]))}x{element}{order}>"
+
+        types = [tensor(name, element) for name, element in self.elements.items()]
+        names = [f"%{name}" for name in self.elements]
+        out = tensor("out", self.out)
+        arguments = ", ".join(f"{name}: {kind}" for name, kind in zip(names, types))
+        attributes = f'accumulate = "{self.accumulate}"' + (f", schedule = {{{schedule}}}" if schedule else "")
+        return (
+            f"func.func @product({arguments}) -> {out} {{\n"
+            f'  %out = "scaled_grouped_mm.{self.op}"({", ".join(names)}) {{{attributes}}}\n'
+            f"      : ({', '.join(types)}) -> {out}\n"
+            f"  return %out : {out}\n}}\n"
+        )
+
+    def arguments(self, what):
+        """Lists of arguments, a call each."""
+        if what == "bench" and not self.is_usual:
+            return []
+        data = (BATCHED_DATA if self.case == "batched" else DATA)[what]
+        cases = {"check": CHECK, "sanitize": SANITIZE, "bench": BENCH}[what]
+        if what == "check" and not self.is_usual:
+            cases, data = CHECK_FEW, data[:2]
+        if self.sizes:  # too large for the C reference to be asked often, or for a sanitizer
+            cases, data = [self.sizes], {"check": data[:1], "sanitize": [], "bench": data}[what]
+        # Dimensions of tensor maps, and of rows of a result, are multiples of 16 bytes; tokens are one only in the gradient.
+        cases = [(-(-m // 16) * 16, *rest) if self.case == "gradient" else (m, *rest) for m, *rest in cases]
+        action = "--bench" if what == "bench" else "--check"
+        lines = [f"{action} {self.shape_arguments(cases)} {words}" for words in data]
+        if what == "check" and self.is_usual and not self.sizes:
+            groups = "" if self.case == "batched" else " --groups ragged"
+            lines.append(f"--check --runs {REPEATED_RUNS} {self.shape_arguments([REPEAT])} --exact{groups}")
+        return lines
+
+    def shape_arguments(self, cases):
+        lists = {name: ["x".join(map(str, self.shapes(*case)[name])) for case in cases] for name in self.elements}
+        # A single shape serves all calls.
+        return " ".join(f"--shape {name}={shapes[0] if len(set(shapes)) == 1 else ','.join(shapes)}" for name, shapes in lists.items())
+
+
+def small_name(sizes):
+    return f"product-small-{'x'.join(map(str, sizes))}"
+
+
+def products():
+    table = {}
+
+    def add(case, accumulate, a="E4M3FN", b="E4M3FN", out="bf16", shared=(), bias=False):
+        words = [] if a == b == "E4M3FN" else [a, b]
+        words += [out] if out != "bf16" else []
+        words += ["shared-" + "-".join(shared)] if shared else []
+        words += ["bias"] if bias else []
+        table["-".join(["product", case, accumulate, *words])] = Product(case, accumulate, f"f8{a}", f"f8{b}", out, shared, bias)
+
+    for case in ("forward", "gradient", "batched"):
+        for accumulate in ("fast", "promoted"):
+            add(case, accumulate)
+            add(case, accumulate, out="f16")
+            add(case, accumulate, out="f32")
+            add(case, accumulate, "E5M2", "E5M2")
+            add(case, accumulate, shared=("sa", "sb"))
+        add(case, "fast", "E5M2", "E4M3FN")
+        add(case, "fast", "E4M3FN", "E5M2")
+        add(case, "fast", out="f32", shared=("sa",))
+        add(case, "promoted", out="f16", shared=("sb",))
+    for case in ("forward", "batched"):
+        add(case, "fast", bias=True)
+        add(case, "promoted", out="f32", bias=True)
+        add(case, "fast", "E5M2", "E4M3FN", out="f16", shared=("sa", "sb"), bias=True)
+    for sizes in SMALL:
+        table[small_name(sizes)] = Product("forward", "fast", sizes=sizes)
+    return table
