@@ -36,11 +36,15 @@ bool moe__is_row_major(MlirType type);
 /* Whether its last two dimensions are swapped in memory. */
 bool moe__is_column_major(MlirType type);
 
-/* The kernels of quantize_fp8, by granularity: row, and blocks. */
+/* The kernels of quantize_fp8, by granularity: row, blocks of 128 x 128; those of 1 x 128 are a stream. */
 bool moe__quantize_rows_has_kernel(MlirOperation op);
 bool moe__lower_quantize_rows(MlirOperation function, MlirOperation op, MlirBlock gpu_module_body);
 bool moe__quantize_blocks_has_kernel(MlirOperation op);
 bool moe__lower_quantize_blocks(MlirOperation function, MlirOperation op,
+                                MlirBlock gpu_module_body);
+
+/* The kernel of quantize along the last dimension, and of quantize_fp8 in blocks of 1 x 128. */
+bool moe__lower_quantize_stream(MlirOperation function, MlirOperation op,
                                 MlirBlock gpu_module_body);
 
 /* The most groups that offs, operand number `operand`, may have; 0 where the op has none. */

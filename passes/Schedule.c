@@ -5,6 +5,7 @@
 
 #include "lib/Builder/Builder.h"
 #include "lib/Builder/Inspect.h"
+#include "lib/Kernel/Vectors.h"
 
 #include "mlir-c/BuiltinAttributes.h"
 #include "mlir-c/BuiltinTypes.h"
@@ -21,9 +22,6 @@
 #define SHARED_RESERVED 1024
 #define SHARED_BARRIERS 256
 #define SHARED_BARRIERS_ALIGNED 1024 /* where a swizzled tile follows them */
-
-/* What a thread of a streaming kernel may hold of 16 bytes each. */
-#define MAX_VECTORS 16
 
 /* Each quarter of a multiprocessor has registers of its own, and of all warps every fourth; a thread's
  * come in portions of 8. */
@@ -55,6 +53,9 @@ static const field_t SCALE_FIELDS[] = {MOE__SCALE_SCHEDULE(SCALE_FIELD){0}};
 #define BLOCKS_FIELD(field, least, most)                                                           \
   {#field, offsetof(moe__blocks_schedule_t, field), least, most},
 static const field_t BLOCKS_FIELDS[] = {MOE__BLOCKS_SCHEDULE(BLOCKS_FIELD){0}};
+#define STREAM_FIELD(field, least, most)                                                           \
+  {#field, offsetof(moe__stream_schedule_t, field), least, most},
+static const field_t STREAM_FIELDS[] = {MOE__STREAM_SCHEDULE(STREAM_FIELD){0}};
 #define DEQUANTIZE_FIELD(field, least, most)                                                       \
   {#field, offsetof(moe__dequantize_schedule_t, field), least, most},
 static const field_t DEQUANTIZE_FIELDS[] = {MOE__DEQUANTIZE_SCHEDULE(DEQUANTIZE_FIELD){0}};
@@ -134,6 +135,7 @@ static int table_bytes(int max_groups) {
 /* What a thread needs that holds so many vectors of 16 bytes: the rest is for what is done with
  * them. */
 #define REGISTERS(vectors) (4 * (vectors) + 32)
+#define STREAM_REGISTERS(vectors) (4 * (vectors) + 24) /* where addresses follow from one number */
 
 /* What is left to each thread where so many warps share a multiprocessor. */
 static int registers_left(int warps) {
@@ -247,33 +249,29 @@ void moe__scale_schedule_write(MlirOperation op, const moe__scale_schedule_t *sc
 /* ---- Streams: quantization in blocks, dequantization ---- */
 
 static bool check_vectors(MlirOperation op, int vectors) {
-  return vectors <= MAX_VECTORS ||
+  return vectors <= MOE__MAX_VECTORS ||
          moe__error(op, "'schedule' gives each thread %d vectors; it may have at most %d", vectors,
-                    MAX_VECTORS);
+                    MOE__MAX_VECTORS);
 }
 
 /* A thread takes one column of vectors of the tile, which are `columns` wide. */
-static bool check_stream(MlirOperation op, int columns, int tile_n, int tile_k, int warps,
-                         int blocks_per_sm) {
-  if (tile_k % columns)
-    return moe__error(op, "'schedule.tile_k' is %d; it must be a multiple of %d", tile_k, columns);
-  int lanes = tile_k / columns, threads = warps * 32;
+static bool check_dequantize_rows(MlirOperation op, int columns,
+                                  const moe__dequantize_schedule_t *s) {
+  if (s->tile_k % columns)
+    return moe__error(op, "'schedule.tile_k' is %d; it must be a multiple of %d", s->tile_k,
+                      columns);
+  int lanes = s->tile_k / columns, threads = s->warps * 32;
   if (threads % lanes)
     return moe__error(op, "'schedule.tile_k' is %d; its %d vectors must divide the %d threads",
-                      tile_k, lanes, threads);
+                      s->tile_k, lanes, threads);
   int step = threads / lanes;
-  if (tile_n % step)
+  if (s->tile_n % step)
     return moe__error(op,
                       "'schedule.tile_n' is %d; it must be a multiple of %d, the rows that the "
                       "threads take at once",
-                      tile_n, step);
-  return check_vectors(op, tile_n / step) &&
-         check_registers(op, warps, blocks_per_sm, REGISTERS(tile_n / step));
-}
-
-static bool check_dequantize_rows(MlirOperation op, int columns,
-                                  const moe__dequantize_schedule_t *s) {
-  return check_stream(op, columns, s->tile_n, s->tile_k, s->warps, s->blocks_per_sm);
+                      s->tile_n, step);
+  return check_vectors(op, s->tile_n / step) &&
+         check_registers(op, s->warps, s->blocks_per_sm, REGISTERS(s->tile_n / step));
 }
 
 /* Threads bring in vectors of 16 rows, eight to 128; warps take items of 16 rows x 128 bytes. */
@@ -307,22 +305,34 @@ bool moe__dequantize_schedule_read(MlirOperation op, int element_bytes, bool col
          check_shared_memory(op, shared + table_bytes(max_groups), out->blocks_per_sm);
 }
 
-bool moe__blocks_schedule_read(MlirOperation op, int element_bytes, bool square,
-                               moe__blocks_schedule_t *out) {
+bool moe__blocks_schedule_read(MlirOperation op, int element_bytes, moe__blocks_schedule_t *out) {
   if (!read_fields(op, BLOCKS_FIELDS, out))
     return false;
-  if (out->tile_k % 128)
-    return moe__error(op, "'schedule.tile_k' is %d; it must be a multiple of 128", out->tile_k);
-  if (square && (out->tile_n != 128 || out->tile_k != 128))
+  int vectors = 128 * 128 * element_bytes / MOE__VECTOR_BYTES / 32;
+  if (vectors % out->warps)
     return moe__error(op,
-                      "'schedule' has tiles of %d x %d; with blocks of 128 x 128 they are these",
-                      out->tile_n, out->tile_k);
-  return check_stream(op, 16 / element_bytes, out->tile_n, out->tile_k, out->warps,
-                      out->blocks_per_sm);
+                      "'schedule.warps' is %d; it must divide the %d vectors of the lanes of a "
+                      "block of 128 x 128",
+                      out->warps, vectors);
+  return check_vectors(op, vectors / out->warps) &&
+         check_registers(op, out->warps, out->blocks_per_sm, REGISTERS(vectors / out->warps));
 }
 
 void moe__blocks_schedule_write(MlirOperation op, const moe__blocks_schedule_t *schedule) {
   write_fields(op, BLOCKS_FIELDS, schedule);
+}
+
+bool moe__stream_schedule_read(MlirOperation op, int element_bytes, moe__stream_schedule_t *out) {
+  if (!read_fields(op, STREAM_FIELDS, out))
+    return false;
+  /* Of a chunk a lane has 32 elements. */
+  int vectors = out->chunks * 32 * element_bytes / MOE__VECTOR_BYTES;
+  return check_vectors(op, vectors) &&
+         check_registers(op, out->warps, out->blocks_per_sm, STREAM_REGISTERS(vectors));
+}
+
+void moe__stream_schedule_write(MlirOperation op, const moe__stream_schedule_t *schedule) {
+  write_fields(op, STREAM_FIELDS, schedule);
 }
 
 void moe__dequantize_schedule_write(MlirOperation op, const moe__dequantize_schedule_t *schedule) {
@@ -372,6 +382,9 @@ bool moe__grouped_schedule_read(MlirOperation op, int max_groups, bool promoted,
   if (out->swap_operands && gradient)
     return moe__error(op, "'schedule.swap_operands' is 1; it must be 0 where groups are ranges of "
                           "the reduction");
+  if (out->swap_operands && out->cluster > 1)
+    return moe__error(op, "'schedule.cluster' is %d; it must be 1 where operands are swapped",
+                      out->cluster);
   /* Two accumulators of 64 x tile_n in 232 registers a thread, with room for addresses. */
   if (promoted && out->tile_n > 192)
     return moe__error(op, "'schedule.tile_n' is %d; with promoted sums it must be at most 192",

@@ -38,14 +38,20 @@
   X(blocks_per_sm, 1, 8)                                                                           \
   X(band, 1, 4096) /* tile rows per band of the tile order */
 
-/* Quantization in blocks of 1 x 128 or 128 x 128: a thread takes one vector of 16 bytes of x of each of
- * several rows of a tile. */
+/* Quantization in blocks of 128 x 128, a thread block each: a thread takes one vector of 16 bytes of x of
+ * each of several rows. */
 #define MOE__BLOCKS_SCHEDULE(X)                                                                    \
-  X(tile_n, 1, 512)    /* rows of a tile; 128 in blocks of 128 x 128 */                            \
-  X(tile_k, 128, 4096) /* columns of a tile, a multiple of 128; then 128 */                        \
   X(warps, 1, 32)                                                                                  \
   X(blocks_per_sm, 1, 16)                                                                          \
   X(band, 1, 4096) /* tile rows per band of the tile order */
+
+/* MX quantization along the last dimension, FP8 in blocks of 1 x 128: a stream of chunks of 1024 elements, of which a warp takes
+ * several at once. */
+#define MOE__STREAM_SCHEDULE(X)                                                                    \
+  X(chunks, 1, 4) /* that a warp has in flight */                                                  \
+  X(warps, 1, 32)                                                                                  \
+  X(blocks_per_sm, 1, 32)                                                                          \
+  X(persistent, 0, 1) /* 1: resident blocks stride through all chunks; 0: each takes some once */
 
 /* Dequantization, in tiles of the rows and the columns of x. With q row-major a thread takes one vector
  * of each of several rows; with q column-major a tile goes through tile_n * tile_k bytes of shared
@@ -76,7 +82,8 @@
   X(swap_operands, 0, 1) /* 1: the rows of a tile are columns of qb, its columns rows of qa */     \
   X(tile_n, 16, 256)     /* columns of a tile of 128 rows, a multiple of 64; if swapped, of 16 */  \
   X(stages, 2, 12)       /* pairs of tiles, 128 of K deep, in flight */                            \
-  X(band, 1, 4096)       /* tile rows per band of the tile order */
+  X(band, 1, 4096)       /* tile rows, of clusters, per band of the tile order */                  \
+  X(cluster, 1, 2)       /* blocks with tiles below one another, which share what they read of qb */
 
 #define MOE__FIELD(field, least, most) int field;
 typedef struct moe__quantize_schedule_t {
@@ -91,6 +98,9 @@ typedef struct moe__scale_schedule_t {
 typedef struct moe__blocks_schedule_t {
   MOE__BLOCKS_SCHEDULE(MOE__FIELD)
 } moe__blocks_schedule_t;
+typedef struct moe__stream_schedule_t {
+  MOE__STREAM_SCHEDULE(MOE__FIELD)
+} moe__stream_schedule_t;
 typedef struct moe__dequantize_schedule_t {
   MOE__DEQUANTIZE_SCHEDULE(MOE__FIELD)
 } moe__dequantize_schedule_t;
@@ -113,14 +123,14 @@ typedef struct moe__directions_t {
 
 /* Read and check the attribute `schedule` of an op; they emit an error where it is wrong.
  * max_groups: as in Groups.h, 0 where rows are in no groups; promoted: whether a second accumulator
- * takes registers; gradient: whether groups are ranges of the reduction; element_bytes: of x; columns: whether q is column-major; square: whether
- * blocks are 128 x 128. */
+ * takes registers; gradient: whether groups are ranges of the reduction; element_bytes: of x;
+ * columns: whether q is column-major. */
 bool moe__quantize_schedule_read(MlirOperation op, moe__directions_t directions, int max_groups,
                                  moe__quantize_schedule_t *out);
 bool moe__rows_schedule_read(MlirOperation op, moe__rows_schedule_t *out);
 bool moe__scale_schedule_read(MlirOperation op, moe__scale_schedule_t *out);
-bool moe__blocks_schedule_read(MlirOperation op, int element_bytes, bool square,
-                               moe__blocks_schedule_t *out);
+bool moe__blocks_schedule_read(MlirOperation op, int element_bytes, moe__blocks_schedule_t *out);
+bool moe__stream_schedule_read(MlirOperation op, int element_bytes, moe__stream_schedule_t *out);
 bool moe__dequantize_schedule_read(MlirOperation op, int element_bytes, bool columns,
                                    int max_groups, moe__dequantize_schedule_t *out);
 bool moe__pack_schedule_read(MlirOperation op, int max_groups, moe__pack_schedule_t *out);
@@ -133,6 +143,7 @@ void moe__quantize_schedule_write(MlirOperation op, const moe__quantize_schedule
 void moe__rows_schedule_write(MlirOperation op, const moe__rows_schedule_t *schedule);
 void moe__scale_schedule_write(MlirOperation op, const moe__scale_schedule_t *schedule);
 void moe__blocks_schedule_write(MlirOperation op, const moe__blocks_schedule_t *schedule);
+void moe__stream_schedule_write(MlirOperation op, const moe__stream_schedule_t *schedule);
 void moe__dequantize_schedule_write(MlirOperation op, const moe__dequantize_schedule_t *schedule);
 void moe__pack_schedule_write(MlirOperation op, const moe__pack_schedule_t *schedule);
 void moe__move_schedule_write(MlirOperation op, const moe__move_schedule_t *schedule);

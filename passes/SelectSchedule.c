@@ -44,6 +44,7 @@ MOE__CANDIDATES(quantize)
 MOE__CANDIDATES(rows)
 MOE__CANDIDATES(scale)
 MOE__CANDIDATES(blocks)
+MOE__CANDIDATES(stream)
 MOE__CANDIDATES(dequantize)
 MOE__CANDIDATES(pack)
 MOE__CANDIDATES(move)
@@ -53,25 +54,46 @@ MOE__CANDIDATES(grouped)
 #define LIST(schedules)                                                                            \
   { sizeof(schedules) / sizeof(schedules)[0], (schedules) }
 
+/* ---- mx_quantize.quantize along the last dimension, quantize_fp8 in blocks of 1 x 128 ---- */
+
+static bool is_bf16(MlirValue x) {
+  return mlirTypeIsABF16(mlirShapedTypeGetElementType(mlirValueGetType(x)));
+}
+
+/* chunks, warps, blocks_per_sm, persistent
+ *
+ * 64 KB of x in flight per multiprocessor, or more. The default is not persistent: blocks that take
+ * their chunks once are dealt out until the end, whether or not they divide among multiprocessors. */
+static const moe__stream_schedule_t QUANTIZE_STREAM_BF16[] = {
+    {1, 8, 6, 0},  {2, 8, 4, 0}, {1, 4, 12, 0}, {2, 4, 8, 0},
+    {1, 16, 3, 0}, {4, 8, 2, 0}, {1, 8, 6, 1},  {2, 8, 4, 1},
+};
+static const moe__stream_schedule_t QUANTIZE_STREAM_F32[] = {
+    {1, 8, 4, 0},  {2, 8, 2, 0}, {1, 4, 8, 0}, {2, 4, 5, 0},
+    {1, 16, 2, 0}, {1, 8, 4, 1}, {2, 8, 2, 1},
+};
+/* By whether x is bf16. */
+static const stream_candidates_t QUANTIZE_STREAM[2] = {LIST(QUANTIZE_STREAM_F32),
+                                                       LIST(QUANTIZE_STREAM_BF16)};
+
+static bool schedule_quantize_stream(MlirOperation op, selection_t *selection) {
+  bool bf16 = is_bf16(mlirOperationGetOperand(op, 0));
+  select_stream(op, selection, QUANTIZE_STREAM[bf16]);
+  moe__stream_schedule_t schedule;
+  return moe__stream_schedule_read(op, bf16 ? 2 : 4, &schedule);
+}
+
 /* ---- mx_quantize: tiles out in rows, in columns and in both ---- */
 
-/* By direction: rows, columns, both. */
+/* By direction: rows, columns, both. MX in rows alone is the stream above. */
 typedef enum output_t { ROWS, COLUMNS, BOTH } output_t;
 
 /* tile_n, tile_k, stages, output_stages, warps, blocks_per_sm, band
  *
  * Two persistent blocks per multiprocessor, so that one quantizes while the other waits; 64 or 96 KB
  * each in flight. Tiles are ordered down the columns of q in bands of 1024 where columns are written: a
- * wave of blocks then writes long runs of q, and each DRAM page it opens is filled. Where rows are
+ * wave of blocks then writes long runs of q, and each DRAM page it opens is filled. Where only rows are
  * written, in and out are one order, and so is that of the tiles. */
-static const moe__quantize_schedule_t QUANTIZE_ROWS_BF16[] = {
-    {32, 1024, 2, 2, 16, 1, 1}, {32, 512, 2, 2, 8, 2, 1},  {64, 256, 2, 2, 8, 2, 1},
-    {32, 256, 5, 2, 4, 2, 1},   {128, 128, 3, 1, 8, 2, 1}, {64, 128, 3, 1, 4, 3, 1},
-};
-static const moe__quantize_schedule_t QUANTIZE_ROWS_F32[] = {
-    {32, 256, 2, 2, 8, 2, 1}, {64, 128, 2, 2, 8, 2, 1}, {64, 128, 5, 2, 8, 1, 1},
-    {32, 128, 4, 2, 4, 2, 1}, {64, 128, 3, 1, 8, 2, 1}, {32, 128, 2, 1, 4, 4, 1},
-};
 static const moe__quantize_schedule_t QUANTIZE_COLUMNS_BF16[] = {
     {128, 128, 3, 1, 8, 2, 1024}, {128, 128, 3, 1, 8, 2, 64},  {128, 128, 5, 2, 8, 1, 1024},
     {128, 128, 2, 2, 8, 2, 1024}, {256, 64, 3, 1, 8, 2, 1024}, {256, 128, 2, 1, 16, 1, 1024},
@@ -89,14 +111,9 @@ static const moe__quantize_schedule_t QUANTIZE_BOTH_F32[] = {
     {128, 64, 5, 1, 8, 1, 16},  {128, 32, 4, 1, 4, 2, 16},
 };
 static const quantize_candidates_t QUANTIZE[][2] = {
-    [ROWS] = {LIST(QUANTIZE_ROWS_F32), LIST(QUANTIZE_ROWS_BF16)},
     [COLUMNS] = {LIST(QUANTIZE_COLUMNS_F32), LIST(QUANTIZE_COLUMNS_BF16)},
     [BOTH] = {LIST(QUANTIZE_BOTH_F32), LIST(QUANTIZE_BOTH_BF16)},
 };
-
-static bool is_bf16(MlirValue x) {
-  return mlirTypeIsABF16(mlirShapedTypeGetElementType(mlirValueGetType(x)));
-}
 
 /* candidates: by direction, and by whether x is bf16. */
 static bool schedule_tiles(MlirOperation op, selection_t *selection, output_t output,
@@ -113,7 +130,8 @@ static output_t output_of(MlirOperation op) {
 }
 
 static bool schedule_quantize(MlirOperation op, selection_t *selection) {
-  return schedule_tiles(op, selection, output_of(op), 0, QUANTIZE);
+  return output_of(op) == ROWS ? schedule_quantize_stream(op, selection)
+                               : schedule_tiles(op, selection, COLUMNS, 0, QUANTIZE);
 }
 
 static bool schedule_quantize_dual(MlirOperation op, selection_t *selection) {
@@ -179,41 +197,31 @@ static const moe__rows_schedule_t QUANTIZE_ROW_BY_ROW[] = {
 };
 static const rows_candidates_t QUANTIZE_ROW = LIST(QUANTIZE_ROW_BY_ROW);
 
-/* tile_n, tile_k, warps, blocks_per_sm, band: 128 bytes of x in flight for each of 1024 threads. */
-static const moe__blocks_schedule_t QUANTIZE_1X128_BF16[] = {
-    {32, 512, 8, 4, 1}, {32, 512, 8, 4, 8},  {64, 256, 8, 4, 1},
-    {16, 512, 8, 4, 1}, {32, 1024, 8, 2, 1}, {64, 512, 8, 2, 1},
-};
-static const moe__blocks_schedule_t QUANTIZE_1X128_F32[] = {
-    {32, 256, 8, 4, 1}, {32, 256, 8, 4, 8}, {64, 128, 8, 4, 1},
-    {16, 256, 8, 4, 1}, {32, 512, 8, 2, 1}, {64, 256, 8, 2, 1},
-};
+/* warps, blocks_per_sm, band: 128 bytes of x in flight for each of 1024 threads, or 256 for 512. */
 static const moe__blocks_schedule_t QUANTIZE_128X128_BF16[] = {
-    {128, 128, 8, 4, 1}, {128, 128, 8, 4, 8},  {128, 128, 8, 3, 1},
-    {128, 128, 4, 4, 1}, {128, 128, 16, 2, 1},
+    {8, 4, 1}, {8, 4, 8}, {8, 3, 1}, {4, 4, 1}, {16, 2, 1},
 };
 static const moe__blocks_schedule_t QUANTIZE_128X128_F32[] = {
-    {128, 128, 16, 2, 1},
-    {128, 128, 16, 2, 8},
-    {128, 128, 8, 2, 1},
-    {128, 128, 32, 1, 1},
+    {16, 2, 1},
+    {16, 2, 8},
+    {8, 2, 1},
+    {32, 1, 1},
 };
-/* By whether blocks are 128 x 128, and by whether x is bf16. */
-static const blocks_candidates_t QUANTIZE_BLOCKS[2][2] = {
-    {LIST(QUANTIZE_1X128_F32), LIST(QUANTIZE_1X128_BF16)},
-    {LIST(QUANTIZE_128X128_F32), LIST(QUANTIZE_128X128_BF16)},
-};
+/* By whether x is bf16. */
+static const blocks_candidates_t QUANTIZE_BLOCKS[2] = {LIST(QUANTIZE_128X128_F32),
+                                                       LIST(QUANTIZE_128X128_BF16)};
 
 static bool schedule_quantize_blocks(MlirOperation op, selection_t *selection) {
   bool bf16 = is_bf16(mlirOperationGetOperand(op, 0));
-  bool square = moe__op_granularity(op) == MOE__128X128;
-  select_blocks(op, selection, QUANTIZE_BLOCKS[square][bf16]);
+  select_blocks(op, selection, QUANTIZE_BLOCKS[bf16]);
   moe__blocks_schedule_t schedule;
-  return moe__blocks_schedule_read(op, bf16 ? 2 : 4, square, &schedule);
+  return moe__blocks_schedule_read(op, bf16 ? 2 : 4, &schedule);
 }
 
 static bool schedule_quantize_fp8(MlirOperation op, selection_t *selection) {
-  if (moe__op_granularity(op) != MOE__ROW)
+  if (moe__op_granularity(op) == MOE__1X128)
+    return schedule_quantize_stream(op, selection);
+  if (moe__op_granularity(op) == MOE__128X128)
     return schedule_quantize_blocks(op, selection);
   select_rows(op, selection, QUANTIZE_ROW);
   moe__rows_schedule_t schedule;
@@ -338,29 +346,33 @@ static bool schedule_unpad_groups(MlirOperation op, selection_t *selection) {
 
 /* ---- scaled_grouped_mm.scaled_mm ---- */
 
-/* swap_operands, tile_n, stages, band
+/* swap_operands, tile_n, stages, band, cluster
  * 128 x 256 is as much as two warpgroups can accumulate; with promoted sums a second accumulator
  * takes a part of it. Bands of 8 tile rows keep what concurrent blocks read in L2. */
 static const moe__grouped_schedule_t GROUPED_FAST[] = {
-    {0, 256, 4, 8}, {0, 256, 4, 4}, {0, 256, 4, 16}, {0, 256, 3, 8}, {0, 192, 4, 8}, {0, 128, 6, 8},
+    {0, 256, 4, 8, 1}, {0, 256, 4, 4, 1}, {0, 256, 4, 16, 1},
+    {0, 256, 3, 8, 1}, {0, 192, 4, 8, 1}, {0, 128, 6, 8, 1},
 };
 static const moe__grouped_schedule_t GROUPED_PROMOTED[] = {
-    {0, 192, 4, 8}, {0, 192, 4, 4}, {0, 192, 4, 16}, {0, 192, 3, 8}, {0, 128, 6, 8},
+    {0, 192, 4, 8, 1}, {0, 192, 4, 4, 1}, {0, 192, 4, 16, 1}, {0, 192, 3, 8, 1}, {0, 128, 6, 8, 1},
 };
 /* The same where groups are rows: operands may be swapped. */
 static const moe__grouped_schedule_t ROWS_FAST[] = {
-    {0, 256, 4, 8}, {0, 256, 4, 4}, {0, 256, 4, 16}, {0, 192, 4, 8},
-    {0, 128, 6, 8}, {1, 16, 10, 8}, {1, 32, 9, 8},   {1, 64, 7, 8},
+    {0, 256, 4, 8, 1}, {0, 256, 4, 4, 1}, {0, 256, 4, 16, 1}, {0, 192, 4, 8, 1},
+    {0, 128, 6, 8, 1}, {1, 16, 10, 8, 1}, {1, 32, 9, 8, 1},   {1, 64, 7, 8, 1},
 };
 static const moe__grouped_schedule_t ROWS_PROMOTED[] = {
-    {0, 192, 4, 8}, {0, 192, 4, 4}, {0, 192, 4, 16}, {0, 128, 6, 8},
-    {1, 16, 10, 8}, {1, 32, 9, 8},  {1, 64, 7, 8},
+    {0, 192, 4, 8, 1}, {0, 192, 4, 4, 1}, {0, 192, 4, 16, 1}, {0, 128, 6, 8, 1},
+    {1, 16, 10, 8, 1}, {1, 32, 9, 8, 1},  {1, 64, 7, 8, 1},
 };
 /* Few tokens for each expert, at most as many as a tile has columns: all is reading the weights, and
  * tiles are as narrow as the groups. */
-static const moe__grouped_schedule_t SMALL_16[] = {{1, 16, 10, 8}, {1, 32, 9, 8}, {1, 16, 6, 8}};
-static const moe__grouped_schedule_t SMALL_32[] = {{1, 32, 9, 8}, {1, 16, 10, 8}, {1, 64, 7, 8}};
-static const moe__grouped_schedule_t SMALL_64[] = {{1, 64, 7, 8}, {1, 32, 9, 8}, {1, 128, 5, 8}};
+static const moe__grouped_schedule_t SMALL_16[] = {
+    {1, 16, 10, 8, 1}, {1, 32, 9, 8, 1}, {1, 16, 6, 8, 1}};
+static const moe__grouped_schedule_t SMALL_32[] = {
+    {1, 32, 9, 8, 1}, {1, 16, 10, 8, 1}, {1, 64, 7, 8, 1}};
+static const moe__grouped_schedule_t SMALL_64[] = {
+    {1, 64, 7, 8, 1}, {1, 32, 9, 8, 1}, {1, 128, 5, 8, 1}};
 
 /* By whether sums are promoted, and whether groups are rows. */
 static const grouped_candidates_t GROUPED[2][2] = {{LIST(GROUPED_FAST), LIST(ROWS_FAST)},

@@ -63,6 +63,10 @@ MlirValue moe__word_max(moe__builder_t *b, const moe__elements_t *elements, Mlir
   return moe__bitcast(b, larger, b->i32);
 }
 
+MlirValue moe__larger_words(moe__builder_t *b, const void *elements, MlirValue x, MlirValue y) {
+  return moe__word_max(b, elements, x, y);
+}
+
 MlirValue moe__words_amax(moe__builder_t *b, const moe__elements_t *elements,
                           const MlirValue *words, int count) {
   /* Floating point instructions take magnitudes for free. */

@@ -23,6 +23,9 @@ MlirValue moe__word_magnitudes(moe__builder_t *b, const moe__elements_t *element
 MlirValue moe__word_max(moe__builder_t *b, const moe__elements_t *elements, MlirValue x,
                         MlirValue y);
 
+/* moe__word_max as moe__warp_reduce_many takes it; the context is the elements. */
+MlirValue moe__larger_words(moe__builder_t *b, const void *elements, MlirValue x, MlirValue y);
+
 /* The larger magnitudes of `count` words, 1 to 32, a power of two; as they are, whatever `sanitize`
  * says. */
 MlirValue moe__words_amax(moe__builder_t *b, const moe__elements_t *elements,

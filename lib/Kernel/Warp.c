@@ -28,6 +28,12 @@ MlirValue moe__shuffle_xor(moe__builder_t *b, MlirValue value, int mask) {
   return shuffle(b, "bfly", value, moe__i32(b, mask), MOE__WARP - 1);
 }
 
+MlirValue moe__shuffle_among(moe__builder_t *b, MlirValue value, int index, int lanes) {
+  /* Above the clamp: the bits of a lane's number that it shares with the lane it asks. */
+  int segment = (MOE__WARP - lanes) << 8;
+  return shuffle(b, "idx", value, moe__i32(b, index), segment | (MOE__WARP - 1));
+}
+
 MlirValue moe__warp_or(moe__builder_t *b, MlirValue value) {
   return moe__op1(b, "nvvm.redux.sync", b->i32, MOE__VALUES(value, moe__i32(b, ALL_LANES)),
                   "kind = #nvvm<redux_kind or>");
@@ -53,7 +59,7 @@ MlirValue moe__warp_reduce(moe__builder_t *b, MlirValue value,
   return value;
 }
 
-MlirValue moe__warp_reduce_many(moe__builder_t *b, int count, const MlirValue *values,
+MlirValue moe__warp_reduce_many(moe__builder_t *b, int count, const MlirValue *values, int lanes,
                                 MlirValue lane,
                                 MlirValue (*combine)(moe__builder_t *, const void *context,
                                                      MlirValue, MlirValue),
@@ -63,7 +69,7 @@ MlirValue moe__warp_reduce_many(moe__builder_t *b, int count, const MlirValue *v
     left[i] = values[i];
   /* In each step a lane keeps one half of its values, and gets its partner's share of them for the
    * other half. */
-  for (int mask = MOE__WARP / 2; mask; mask /= 2) {
+  for (int mask = lanes / 2; mask; mask /= 2) {
     MlirValue upper = moe__ne(b, moe__and(b, lane, moe__i32(b, mask)), moe__i32(b, 0));
     count /= 2;
     for (int i = 0; i < (count ? count : 1); i++) {

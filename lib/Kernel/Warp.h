@@ -14,6 +14,10 @@ MlirValue moe__shuffle(moe__builder_t *b, MlirValue value, MlirValue lane);
 MlirValue moe__shuffle_up(moe__builder_t *b, MlirValue value, int distance);
 MlirValue moe__shuffle_xor(moe__builder_t *b, MlirValue value, int mask);
 
+/* The i32 or f32 of lane `index` of the `lanes` neighboring ones, a power of two, that have the asking
+ * lane. */
+MlirValue moe__shuffle_among(moe__builder_t *b, MlirValue value, int index, int lanes);
+
 /* The bits that are set in the i32 of any lane. */
 MlirValue moe__warp_or(moe__builder_t *b, MlirValue value);
 
@@ -30,10 +34,10 @@ MlirValue moe__warp_scan(moe__builder_t *b, MlirValue value, MlirValue lane,
 MlirValue moe__warp_reduce(moe__builder_t *b, MlirValue value,
                            MlirValue (*combine)(moe__builder_t *, MlirValue, MlirValue));
 
-/* The same for `count` values at once, 2 to 32 and a power of two, with few more shuffles than for
- * one: lane l gets value number l / (32 / count) combined over all lanes. `combine` takes a context.
- */
-MlirValue moe__warp_reduce_many(moe__builder_t *b, int count, const MlirValue *values,
+/* The same for `count` values at once, 2 to 32 and a power of two, with few more shuffles than for one,
+ * and over `lanes` neighboring lanes, a power of two from `count` on: lane l of them gets value number
+ * l / (lanes / count) combined over them. `combine` takes a context. */
+MlirValue moe__warp_reduce_many(moe__builder_t *b, int count, const MlirValue *values, int lanes,
                                 MlirValue lane,
                                 MlirValue (*combine)(moe__builder_t *, const void *context,
                                                      MlirValue, MlirValue),

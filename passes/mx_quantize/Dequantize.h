@@ -6,15 +6,12 @@
 #define MOE_PASSES_MX_QUANTIZE_DEQUANTIZE_H
 
 #include "lib/Builder/Shapes.h"
-#include "lib/Kernel/Elements.h"
-#include "lib/Kernel/Fp8.h"
 #include "lib/Kernel/Groups.h"
 #include "lib/Kernel/Tiles.h"
+#include "lib/Kernel/Vectors.h"
 #include "passes/Schedule.h"
 
-/* Columns of x that a thread converts at once: 16 bytes of it. */
-#define MOE__VECTOR_BYTES 16
-#define MOE__MAX_COLUMNS 8
+#define MOE__MAX_COLUMNS 8 /* of a vector of x, which a thread converts at once */
 
 /* Tensors are seen as (E,N,K), those of rank 2 with E = 1. */
 typedef struct moe__dequantize_t {

@@ -19,7 +19,6 @@
 #include "lib/Kernel/Async.h"
 #include "lib/Kernel/Warp.h"
 
-#define MAX_VECTORS 16
 #define CHUNK 16       /* rows, which are bytes of q, that a thread loads at once */
 #define PANEL 128      /* rows, which are bytes of a column in shared memory */
 #define WORD_ROWS 4    /* rows in a word of q */
@@ -47,7 +46,7 @@ static void load_tile(columns_t *c) {
   MlirValue first = moe__mul(b, moe__zext(b, c->expert, b->i64), moe__zext(b, s->k.value, b->i64));
   MlirValue last_column = moe__sub(b, s->k.value, moe__i32(b, 1));
   MlirValue last_row = moe__sub(b, s->n.value, moe__i32(b, CHUNK));
-  MlirValue vectors[MAX_VECTORS], addresses[MAX_VECTORS];
+  MlirValue vectors[MOE__MAX_VECTORS], addresses[MOE__MAX_VECTORS];
   for (int i = 0; i < count; i++) {
     int panel = i * step / tile_k, at = i * step % tile_k;
     MlirValue in_tile = moe__add(b, thread_column, moe__i32(b, at));

@@ -10,8 +10,6 @@
 
 #include "lib/Kernel/Async.h"
 
-#define MAX_VECTORS 16
-
 /* What a tile is: rows [row, row_end) that may be more than its tile_n, and columns from `column` on. */
 typedef struct tile_t {
   MlirValue expert, group, row, row_end, column; /* i32 */
@@ -56,7 +54,7 @@ static void dequantize_vectors(moe__dequantize_t *s, const tile_t *tile, MlirVal
   MlirValue last = moe__sub(b, tile->row_end, moe__i32(b, 1));
   MlirValue first = moe__umin(b, row, last), down = moe__sub(b, last, first);
   MlirValue start = moe__dequantize_offset(s, tile->expert, first, column);
-  MlirValue vectors[MAX_VECTORS], scales[MAX_VECTORS][MOE__MAX_COLUMNS];
+  MlirValue vectors[MOE__MAX_VECTORS], scales[MOE__MAX_VECTORS][MOE__MAX_COLUMNS];
   for (int i = 0; i < count; i++) {
     /* Past the end the last row is loaded once more: no load depends on a branch. */
     MlirValue below = moe__umin(b, moe__i32(b, i * step), down);

@@ -22,7 +22,12 @@ bool moe__quantize_fp8_has_kernel(MlirOperation op) {
 bool moe__lower_quantize_fp8(MlirOperation function, MlirOperation op, MlirBlock gpu_module_body) {
   if (!moe__quantize_fp8_has_kernel(op)) /* its schedule may have been written by hand */
     return false;
-  bool rows = moe__op_granularity(op) == MOE__ROW;
-  return (rows ? moe__lower_quantize_rows : moe__lower_quantize_blocks)(function, op,
-                                                                        gpu_module_body);
+  switch (moe__op_granularity(op)) {
+  case MOE__ROW:
+    return moe__lower_quantize_rows(function, op, gpu_module_body);
+  case MOE__1X128:
+    return moe__lower_quantize_stream(function, op, gpu_module_body);
+  default:
+    return moe__lower_quantize_blocks(function, op, gpu_module_body);
+  }
 }

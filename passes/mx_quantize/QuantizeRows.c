@@ -13,8 +13,7 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Builder/Shapes.h"
 #include "lib/Kernel/Async.h"
-#include "lib/Kernel/Elements.h"
-#include "lib/Kernel/Fp8.h"
+#include "lib/Kernel/Vectors.h"
 #include "lib/Kernel/Warp.h"
 #include "passes/Lowering.h"
 #include "passes/Schedule.h"
@@ -22,9 +21,7 @@
 #include "mlir-c/BuiltinAttributes.h"
 #include "mlir-c/BuiltinTypes.h"
 
-#define VECTOR_BYTES 16 /* of x that a lane loads at once */
-#define VECTOR_WORDS 4
-#define UNROLL 4        /* such loads in flight for each lane */
+#define UNROLL 4        /* loads in flight for each lane */
 #define FIRST_BARRIER 1 /* of the teams */
 
 /* The op's tensors, by their number in the kernel's record. */
@@ -53,7 +50,7 @@ bool moe__quantize_rows_has_kernel(MlirOperation op) {
   MlirType x = mlirValueGetType(mlirOperationGetOperand(op, 0));
   MlirType q = mlirValueGetType(mlirOperationGetResult(op, 0));
   int last = (int)mlirShapedTypeGetRank(x) - 1;
-  int vector = VECTOR_BYTES / moe__elements_of(x, false).bytes;
+  int vector = MOE__VECTOR_BYTES / moe__elements_of(x, false).bytes;
   if (!moe__is_row_major(x) || !moe__is_row_major(q))
     return moe__error(op, "the kernel takes x and writes q row-major; remove their encoding");
   return moe__needs_multiple(op, "x", x, last, vector);
@@ -70,8 +67,8 @@ static MlirValue row_offset(rows_t *s, MlirValue row, int element_bytes) {
 }
 
 static MlirValue load_vector(moe__builder_t *b, MlirValue row, MlirValue index) {
-  return moe__load(b, moe__offset(b, row, moe__mul(b, index, moe__i32(b, VECTOR_BYTES))),
-                   moe__vector_type(b, VECTOR_WORDS, b->i32));
+  return moe__vector_load(b,
+                          moe__offset(b, row, moe__mul(b, index, moe__i32(b, MOE__VECTOR_BYTES))));
 }
 
 /* Until all of the team is here. */
@@ -115,7 +112,7 @@ static MlirValue row_amax(rows_t *s, MlirValue row) {
     MlirValue ahead = moe__mul(b, s->team_threads, moe__i32(b, i));
     MlirValue index = moe__umin(b, moe__add(b, loop.index, ahead), last);
     MlirValue vector = load_vector(b, row, index);
-    for (int j = 0; j < VECTOR_WORDS; j++)
+    for (int j = 0; j < MOE__VECTOR_WORDS; j++)
       amax = moe__word_max(b, &s->elements, amax,
                            moe__word_magnitudes(b, &s->elements, moe__extract(b, vector, j)));
   }
@@ -127,27 +124,16 @@ static MlirValue row_amax(rows_t *s, MlirValue row) {
 /* Casts the row at `row` to the one at `q`. */
 static void cast_row(rows_t *s, MlirValue row, MlirValue q, MlirValue factor) {
   moe__builder_t *b = &s->kernel.builder;
-  int words = VECTOR_BYTES / s->elements.bytes / 4; /* of q */
   MlirValue step = moe__mul(b, s->team_threads, moe__i32(b, UNROLL));
   moe__for_t loop = moe__for_begin(b, s->member, s->vectors, step, 0, NULL);
   for (int i = 0; i < UNROLL; i++) {
     MlirValue index = moe__add(b, loop.index, moe__mul(b, s->team_threads, moe__i32(b, i)));
     moe__if_t inside = moe__if_begin(b, moe__ult(b, index, s->vectors), false);
-    {
-      MlirValue vector = load_vector(b, row, index), packed[2];
-      for (int j = 0; j < words; j++) {
-        MlirValue scaled[4];
-        for (int k = 0; k < 4; k++) {
-          int element = 4 * j + k;
-          MlirValue word = moe__extract(b, vector, element / s->elements.per_word);
-          scaled[k] = moe__fmul(
-              b, moe__word_element(b, &s->elements, word, element % s->elements.per_word), factor);
-        }
-        packed[j] = moe__fp8_pack4(b, scaled, s->element);
-      }
-      moe__store(b, words == 1 ? packed[0] : moe__vector(b, words, packed),
-                 moe__offset(b, q, moe__mul(b, index, moe__i32(b, 4 * words))));
-    }
+    MlirValue vector = load_vector(b, row, index), words[MOE__VECTOR_WORDS];
+    for (int j = 0; j < MOE__VECTOR_WORDS; j++)
+      words[j] = moe__extract(b, vector, j);
+    MlirValue offset = moe__mul(b, index, moe__i32(b, MOE__VECTOR_BYTES / s->elements.bytes));
+    moe__vector_store_fp8(b, &s->elements, words, factor, s->element, moe__offset(b, q, offset));
     moe__if_end(b, &inside);
   }
   moe__for_end(b, &loop, NULL);
@@ -236,7 +222,7 @@ static void add_parameters(rows_t *s, MlirType x_type) {
   s->scales = moe__kernel_pointer(kernel, SCALES);
   for (int i = 0; i < s->rank; i++)
     s->extents[i] = moe__kernel_extent(kernel, X, i, x_type);
-  moe__kernel_require(kernel, X, s->rank - 1, "multiple_of", VECTOR_BYTES / s->elements.bytes);
+  moe__kernel_require(kernel, X, s->rank - 1, "multiple_of", MOE__VECTOR_BYTES / s->elements.bytes);
   moe__kernel_require(kernel, X, s->rank - 1, "at_least", 1); /* no bulk copy has 0 bytes */
 }
 
@@ -265,7 +251,7 @@ bool moe__lower_quantize_rows(MlirOperation function, MlirOperation op, MlirBloc
   MlirValue columns = s.extents[s.rank - 1].value;
   s.rows = s.rank == 2 ? s.extents[0].value : moe__mul(b, s.extents[0].value, s.extents[1].value);
   s.row_bytes = moe__mul(b, columns, moe__i32(b, s.elements.bytes));
-  s.vectors = moe__udiv(b, s.row_bytes, moe__i32(b, VECTOR_BYTES));
+  s.vectors = moe__udiv(b, s.row_bytes, moe__i32(b, MOE__VECTOR_BYTES));
   s.buffers = moe__kernel_shared(kernel, s.schedule.buffer_kb * 1024, 128);
   s.ring = moe__ring_create(kernel, s.schedule.stages, 0);
   MlirValue room = moe__udiv(b, moe__i32(b, s.schedule.buffer_kb * 1024), s.row_bytes);

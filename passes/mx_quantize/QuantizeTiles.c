@@ -1,5 +1,5 @@
-/* QuantizeTiles.c - the kernels of mx_quantize.quantize and mx_quantize.quantize_dual: MX along the
- * last dimension, along the one before it, and along both from one read.
+/* QuantizeTiles.c - the kernels of mx_quantize.quantize along the dimension before the last, and of
+ * mx_quantize.quantize_dual: along that and the last one from one read.
  *
  * Why kernels of their own: people transpose, copy, quantize along the last axis and transpose back.
  * Here every byte moves once, by the pipeline of lib/Kernel/CastTiles.h. What is left for this file
@@ -96,33 +96,6 @@ static void quantize_columns(quantize_t *s, const moe__cast_unit_t *unit, const 
 
 /* ---- Rows ---- */
 
-/* Each lane writes its own scales, byte by byte. */
-static void store_single_scales(quantize_t *s, const moe__cast_unit_t *unit, MlirValue in_row,
-                                MlirValue blocks, MlirValue first, MlirValue scales, int count) {
-  moe__builder_t *b = &s->kernel.builder;
-  for (int i = 0; i < count; i++) {
-    MlirValue block = moe__add(b, first, moe__i32(b, i));
-    moe__if_t inside = moe__if_begin(b, moe__and(b, in_row, moe__ult(b, block, blocks)), false);
-    moe__store(b, moe__trunc(b, moe__lshr(b, scales, 8 * i), b->i8),
-               scale_address(s, unit, s->tiles.n.value, blocks, unit->row, block));
-    moe__if_end(b, &inside);
-  }
-}
-
-/* The lanes that have the first pieces of the rows write the scales of all pieces. */
-static void store_joint_scales(quantize_t *s, const moe__cast_unit_t *unit, MlirValue in_row,
-                               MlirValue blocks, MlirValue first, MlirValue scales, int count) {
-  moe__builder_t *b = &s->kernel.builder;
-  MlirValue is_first =
-      moe__ult(b, s->tiles.lane, moe__i32(b, MOE__WARP / moe__cast_pieces(&s->tiles)));
-  MlirValue inside = moe__and(b, moe__and(b, in_row, is_first), moe__ult(b, first, blocks));
-  moe__if_t writes = moe__if_begin(b, inside, false);
-  MlirType type = count == 4 ? b->i32 : count == 2 ? b->i16 : b->i8;
-  moe__store(b, count == 4 ? scales : moe__trunc(b, scales, type),
-             scale_address(s, unit, s->tiles.n.value, blocks, unit->row, first));
-  moe__if_end(b, &writes);
-}
-
 /* The scales of all pieces of a row, in the lanes that have the first ones. */
 static MlirValue join_scales(quantize_t *s, MlirValue scales) {
   moe__builder_t *b = &s->kernel.builder;
@@ -133,29 +106,6 @@ static MlirValue join_scales(quantize_t *s, MlirValue scales) {
     joint = moe__or(b, joint, moe__shl(b, moe__shuffle(b, scales, lane), 8 * single * i));
   }
   return joint;
-}
-
-/* scales: those of the lane's blocks, a byte each. */
-static void store_row_scales(quantize_t *s, const moe__cast_unit_t *unit, MlirValue scales) {
-  moe__builder_t *b = &s->kernel.builder;
-  int single = s->tiles.elements.per_word, count = moe__cast_pieces(&s->tiles) * single;
-  MlirValue joint = join_scales(s, scales);
-  MlirValue blocks = moe__lshr(b, s->tiles.tensors[0].k.value, BLOCK_BITS);
-  MlirValue first = moe__lshr(b, unit->column, BLOCK_BITS);
-  MlirValue in_row = moe__ult(b, unit->row, s->tiles.n.value);
-  /* Together only where no row of scales ends in the middle of a store, or begins unaligned. */
-  if (s->tiles.tensors[0].k.size >= 0) {
-    bool fits = s->tiles.tensors[0].k.size / BLOCK % count == 0;
-    (fits ? store_joint_scales : store_single_scales)(s, unit, in_row, blocks, first,
-                                                      fits ? joint : scales, fits ? count : single);
-    return;
-  }
-  MlirValue rest = moe__and(b, blocks, moe__i32(b, count - 1));
-  moe__if_t fits = moe__if_begin(b, moe__eq(b, rest, moe__i32(b, 0)), true);
-  store_joint_scales(s, unit, in_row, blocks, first, joint, count);
-  moe__else(b, &fits);
-  store_single_scales(s, unit, in_row, blocks, first, scales, single);
-  moe__if_end(b, &fits);
 }
 
 /* ---- Row scales of a run ----
@@ -244,10 +194,7 @@ static void quantize_rows(quantize_t *s, const moe__cast_unit_t *unit, const Mli
     }
   }
   moe__cast_store(&s->tiles, unit, 0, packed);
-  if (s->tiles.run)
-    stage_row_scales(s, unit, scales);
-  else
-    store_row_scales(s, unit, scales);
+  stage_row_scales(s, unit, scales);
 }
 
 static void quantize_unit(void *user, const moe__cast_unit_t *unit,
@@ -265,11 +212,10 @@ static bool is_dual(MlirOperation op) {
   return mlirOperationGetNumResults(op) == 4;
 }
 
-/* Which directions the op writes. */
-static moe__directions_t directions_of(MlirOperation op) {
-  bool last = !is_dual(op) &&
-              moe__op_integer(op, "axis") == mlirShapedTypeGetRank(moe__operand_type(op, 0)) - 1;
-  return (moe__directions_t){.rows = is_dual(op) || last, .columns = is_dual(op) || !last};
+/* Whether the op quantizes along the last dimension alone, which takes no tiles. */
+static bool is_stream(MlirOperation op) {
+  return !is_dual(op) &&
+         moe__op_integer(op, "axis") == mlirShapedTypeGetRank(moe__operand_type(op, 0)) - 1;
 }
 
 bool moe__quantize_has_kernel(MlirOperation op) {
@@ -317,22 +263,20 @@ static void add_parameters(quantize_t *s, MlirOperation op) {
   for (int direction = 0; direction < 2; direction++)
     if (tiles->writes[direction])
       s->scales[direction] = moe__kernel_pointer(kernel, scales[direction]);
-  if (tiles->writes[MOE__COLUMNS])
-    moe__kernel_require(kernel, 0, last - 1, "multiple_of", BLOCK);
+  moe__kernel_require(kernel, 0, last - 1, "multiple_of", BLOCK);
   moe__kernel_require(kernel, 0, last, "multiple_of", tiles->writes[MOE__ROWS] ? BLOCK : MULTIPLE);
 }
 
-bool moe__lower_quantize(MlirOperation function, MlirOperation op, MlirBlock gpu_module_body) {
+static bool lower(MlirOperation function, MlirOperation op, MlirBlock gpu_module_body) {
   quantize_t s = {0};
+  moe__directions_t directions = {.rows = is_dual(op), .columns = true};
   if (!moe__mx_mode_from_name(moe__op_string(op, "mode"), &s.mode) ||
-      !(is_dual(op) ? moe__quantize_dual_has_kernel(op) : moe__quantize_has_kernel(op)) ||
-      !moe__cast_kernel_begin(&s.kernel, &s.tiles, op, directions_of(op), 0))
+      !moe__cast_kernel_begin(&s.kernel, &s.tiles, op, directions, 0))
     return false;
   add_parameters(&s, op);
   moe__cast_t cast = {.user = &s, .cast = quantize_unit};
-  int run = SECTOR * BLOCK / s.tiles.tile_k;
-  if (is_dual(op) && run > 1) {
-    s.tiles.run = run;
+  if (is_dual(op)) {
+    s.tiles.run = SECTOR * BLOCK / s.tiles.tile_k;
     s.staging = moe__kernel_shared(&s.kernel, s.tiles.tile_n * SECTOR, 16);
     cast.finish = store_run_scales;
   }
@@ -340,6 +284,12 @@ bool moe__lower_quantize(MlirOperation function, MlirOperation op, MlirBlock gpu
   return true;
 }
 
+bool moe__lower_quantize(MlirOperation function, MlirOperation op, MlirBlock gpu_module_body) {
+  /* Its schedule may have been written by hand. */
+  return moe__quantize_has_kernel(op) &&
+         (is_stream(op) ? moe__lower_quantize_stream : lower)(function, op, gpu_module_body);
+}
+
 bool moe__lower_quantize_dual(MlirOperation function, MlirOperation op, MlirBlock gpu_module_body) {
-  return moe__lower_quantize(function, op, gpu_module_body);
+  return moe__quantize_dual_has_kernel(op) && lower(function, op, gpu_module_body);
 }

@@ -152,10 +152,6 @@ static bool has_slices(const scale_t *s, slices_t slices) {
   return false;
 }
 
-static MlirValue larger_words(moe__builder_t *b, const void *elements, MlirValue x, MlirValue y) {
-  return moe__word_max(b, elements, x, y);
-}
-
 /* Past the end, rows and columns that are there are read once more: maxima do not change. */
 static void read_part(scale_t *s, const part_t *part, MlirValue warp, MlirValue lane,
                       found_t *found) {
@@ -188,9 +184,9 @@ static void read_part(scale_t *s, const part_t *part, MlirValue warp, MlirValue 
       row_words[i] = moe__word_max(b, &s->elements, row_words[i], words[j]);
   }
   if (has_slices(s, OF_ROWS))
-    found->row =
-        moe__word_amax(b, &s->elements,
-                       moe__warp_reduce_many(b, rows, row_words, lane, larger_words, &s->elements));
+    found->row = moe__word_amax(b, &s->elements,
+                                moe__warp_reduce_many(b, rows, row_words, MOE__WARP, lane,
+                                                      moe__larger_words, &s->elements));
 }
 
 /* ---- Raising the maxima ---- */

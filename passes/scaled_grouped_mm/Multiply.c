@@ -9,12 +9,16 @@
 
 #include "lib/Kernel/Warp.h"
 
-static void release_by_lane_0(moe__scaled_mm_t *s, const moe__mm_position_t *self,
-                              moe__cursor_t cursor) {
+/* A warp's arrival, at all blocks whose copies fill the stage. */
+static void release(moe__scaled_mm_t *s, const moe__mm_position_t *self, moe__cursor_t cursor) {
   moe__builder_t *b = &s->kernel.builder;
-  moe__if_t first = moe__if_begin(b, moe__eq(b, self->lane, moe__i32(b, 0)), false);
-  moe__ring_release(&s->kernel, &s->ring, cursor);
-  moe__if_end(b, &first);
+  MlirValue blocks = moe__i32(b, s->schedule.cluster);
+  moe__if_t arrive = moe__if_begin(b, moe__ult(b, self->lane, blocks), false);
+  if (s->ring.has_clusters)
+    moe__ring_release_remote(&s->kernel, &s->ring, cursor, self->lane);
+  else
+    moe__ring_release(&s->kernel, &s->ring, cursor);
+  moe__if_end(b, &arrive);
 }
 
 /* The word whose lowest `bytes` bytes are set; bytes is clamped to 0..4. */
@@ -128,13 +132,13 @@ static void multiply_fast(moe__scaled_mm_t *s, const moe__mm_position_t *self,
     accumulator = multiply_stage(s, self, reduction, blocks.index, now, accumulator, false,
                                  (MlirValue){NULL});
     moe__wgmma_wait(b, 1); /* the product before this one is done, and its stage free */
-    release_by_lane_0(s, self, before);
+    release(s, self, before);
     moe__for_end(b, &blocks, (MlirValue[]){now.stage, now.phase, accumulator.value});
   }
   moe__cursor_t last = {blocks.carried[0], blocks.carried[1]};
   accumulator.value = blocks.carried[2];
   moe__wgmma_finish(b, accumulator, registers);
-  release_by_lane_0(s, self, last);
+  release(s, self, last);
 }
 
 /* Sums over at most 128 of the reduction from the tensor core, added up in fp32 while the other
@@ -149,7 +153,7 @@ static void multiply_promoted(moe__scaled_mm_t *s, const moe__mm_position_t *sel
   between(user);
   MlirValue parts[MOE__WGMMA_MAX_N / 2];
   moe__wgmma_finish(b, part, parts);
-  release_by_lane_0(s, self, cursor);
+  release(s, self, cursor);
   moe__accumulator_t sum = moe__accumulator_pack(b, s->schedule.tile_n, parts);
   moe__cursor_t second = moe__cursor_next(b, &s->ring, cursor);
   moe__for_t blocks = moe__for_begin(b, one, reduction->blocks, one, 3,
@@ -160,7 +164,7 @@ static void multiply_promoted(moe__scaled_mm_t *s, const moe__mm_position_t *sel
     part = multiply_stage(s, self, reduction, blocks.index, now,
                           moe__wgmma_zero(b, s->schedule.tile_n), true, (MlirValue){NULL});
     moe__wgmma_finish(b, part, parts);
-    release_by_lane_0(s, self, now);
+    release(s, self, now);
     moe__accumulator_unpack(b, sum, registers);
     for (int i = 0; i < s->schedule.tile_n / 2; i++)
       registers[i] = moe__fadd(b, registers[i], parts[i]);
@@ -188,7 +192,7 @@ void moe__mm_pass_over(moe__scaled_mm_t *s, const moe__mm_position_t *self,
   moe__cursor_t now = {blocks.carried[0], blocks.carried[1]};
   wait_for_stage(s, reduction, blocks.index, now);
   moe__warp_barrier(b);
-  release_by_lane_0(s, self, now);
+  release(s, self, now);
   moe__cursor_t next = moe__cursor_next(b, &s->ring, now);
   moe__for_end(b, &blocks, (MlirValue[]){next.stage, next.phase});
 }

@@ -9,6 +9,8 @@
  * - A table of the groups is made from the offsets, in shared memory, by one warp.
  * - One warpgroup loads. For each tile, for each 128 of the reduction, it waits until a stage is
  * free and fetches two boxes by TMA.
+ * - In a cluster two blocks have tiles below one another. Of the columns' operand each of them loads one
+ * half, into both.
  * - Two warpgroups multiply, 64 rows of each tile (Multiply.c); then they scale, round and store
  * (Epilogue.c). One whose rows all lie behind the end of the group multiplies nothing.
  *
@@ -48,7 +50,7 @@ static void add_map(moe__scaled_mm_t *s, int number, const moe__extent_t *inner,
   map.dims[0] = map.strides[0] = inner->expression;
   map.dims[1] = rows->expression;
   map.box[0] = MOE__MM_DEPTH;
-  map.box[1] = operand->rows;
+  map.box[1] = operand->box;
   if (matrices) {
     moe__expression_mul(matrix, 2, (const char *[]){rows->expression, inner->expression});
     map.rank = 3;
@@ -124,12 +126,22 @@ static moe__tiles_t equal_tiles(moe__scaled_mm_t *s) {
       moe__ceil_div(b, s->columns.value, s->operands[MOE__MM_QB].rows), s->schedule.band);
 }
 
+/* Blocks, or clusters where there are some, take tiles in turn: which one is the first, and how many there
+ * are. */
+static MlirValue first_tile(const moe__scaled_mm_t *s) {
+  return s->schedule.cluster > 1 ? s->kernel.cluster : s->kernel.block;
+}
+
+static MlirValue tile_step(const moe__scaled_mm_t *s) {
+  return s->schedule.cluster > 1 ? s->kernel.cluster_count : s->kernel.block_count;
+}
+
 /* For each tile of the block, with a cursor of the ring and the number of a slot. */
 static moe__for_t tiles_begin(moe__scaled_mm_t *s) {
   moe__builder_t *b = &s->kernel.builder;
   moe__cursor_t start = moe__cursor_start(b);
   MlirValue total = s->which == MOE__FORWARD ? moe__groups_total(&s->groups) : equal_tiles(s).total;
-  return moe__for_begin(b, s->kernel.block, total, s->kernel.block_count, 3,
+  return moe__for_begin(b, first_tile(s), total, tile_step(s), 3,
                         (MlirValue[]){start.stage, start.phase, moe__i32(b, 0)});
 }
 
@@ -137,9 +149,9 @@ static moe__for_t tiles_begin(moe__scaled_mm_t *s) {
  * of tiles is dealt in reverse: blocks that take tiles in turn then end at about the same time. */
 static MlirValue deal(moe__scaled_mm_t *s, MlirValue index, MlirValue total) {
   moe__builder_t *b = &s->kernel.builder;
-  MlirValue blocks = s->kernel.block_count, one = moe__i32(b, 1);
-  MlirValue round = moe__udiv(b, index, blocks);
-  MlirValue start = moe__mul(b, round, blocks), end = moe__add(b, start, blocks);
+  MlirValue step = tile_step(s), one = moe__i32(b, 1);
+  MlirValue round = moe__udiv(b, index, step);
+  MlirValue start = moe__mul(b, round, step), end = moe__add(b, start, step);
   MlirValue is_odd = moe__eq(b, moe__and(b, round, one), one);
   MlirValue is_full = moe__ule(b, end, total);
   MlirValue reversed = moe__sub(b, moe__add(b, start, end), moe__add(b, index, one));
@@ -172,9 +184,14 @@ typedef struct work_t {
 } work_t;
 
 static work_t work_at(moe__scaled_mm_t *s, MlirValue index) {
+  moe__builder_t *b = &s->kernel.builder;
   work_t work = {.tile = tile_at(s, index)};
   if (s->which == MOE__GRADIENT)
     moe__groups_range(&s->groups, work.tile.group, &work.start, &work.end);
+  if (s->schedule.cluster > 1) {
+    MlirValue above = moe__mul(b, s->kernel.cluster_rank, moe__i32(b, MOE__MM_TILE_ROWS));
+    work.tile.row = moe__add(b, work.tile.row, above);
+  }
   return work;
 }
 
@@ -261,20 +278,35 @@ static work_t read_slot(moe__scaled_mm_t *s, MlirValue slot) {
 
 /* ---- The loading warpgroup ---- */
 
-/* Loads an operand's part of a tile, from `at` of the reduction on. */
+/* Where an operand's part of a tile starts. */
+static MlirValue first_row(moe__scaled_mm_t *s, const moe__mm_operand_t *operand,
+                           const moe__group_tile_t *tile) {
+  moe__builder_t *b = &s->kernel.builder;
+  if (operand == &s->operands[MOE__MM_QB])
+    return moe__mul(b, tile->column, moe__i32(b, operand->rows));
+  if (s->which == MOE__FORWARD)
+    return tile->row;
+  return moe__sub(b, tile->row, moe__mul(b, tile->group, s->rows.value));
+}
+
+/* Loads what a tile takes of an operand, from `at` of the reduction on, to `buffer`. What the blocks of a
+ * cluster share each of them loads a part of, for all. */
 static void load_operand(moe__scaled_mm_t *s, const moe__mm_operand_t *operand,
                          const moe__group_tile_t *tile, MlirValue at, MlirValue buffer,
                          MlirValue landed) {
   moe__builder_t *b = &s->kernel.builder;
-  MlirValue row;
-  if (operand == &s->operands[MOE__MM_QB])
-    row = moe__mul(b, tile->column, moe__i32(b, operand->rows));
-  else if (s->which == MOE__FORWARD)
-    row = tile->row;
-  else
-    row = moe__sub(b, tile->row, moe__mul(b, tile->group, s->rows.value));
-  moe__tma_load(b, operand->map, buffer, landed, operand->map_rank,
-                (MlirValue[]){at, row, tile->group});
+  MlirValue row = first_row(s, operand, tile);
+  if (s->schedule.cluster == 1 || operand != s->side[1]) {
+    moe__tma_load(b, operand->map, buffer, landed, operand->map_rank,
+                  (MlirValue[]){at, row, tile->group});
+    return;
+  }
+  MlirValue part = moe__mul(b, s->kernel.cluster_rank, moe__i32(b, operand->box));
+  MlirValue all = moe__trunc(b, moe__i32(b, (1 << s->schedule.cluster) - 1),
+                             mlirIntegerTypeGet(b->context, 16));
+  buffer = moe__offset(b, buffer, moe__mul(b, part, moe__i32(b, MOE__MM_DEPTH)));
+  moe__tma_load_multicast(b, operand->map, buffer, landed, operand->map_rank,
+                          (MlirValue[]){at, moe__add(b, row, part), tile->group}, all);
 }
 
 static void load_tiles(moe__scaled_mm_t *s) {
@@ -415,7 +447,9 @@ static bool read_op(moe__scaled_mm_t *s, MlirOperation op, int max_groups) {
   }
   s->side[0] = &s->operands[s->schedule.swap_operands ? MOE__MM_QB : MOE__MM_QA];
   s->side[1] = &s->operands[s->schedule.swap_operands ? MOE__MM_QA : MOE__MM_QB];
-  s->side[0]->rows = MOE__MM_TILE_ROWS;
+  s->side[0]->box = MOE__MM_TILE_ROWS;
+  s->side[0]->rows = MOE__MM_TILE_ROWS * s->schedule.cluster;
+  s->side[1]->box = s->schedule.tile_n / s->schedule.cluster;
   s->side[1]->rows = s->schedule.tile_n;
   return true;
 }
@@ -434,6 +468,19 @@ static void initialize_groups(moe__scaled_mm_t *s) {
   moe__groups_sort(&s->groups);
 }
 
+/* What all threads have prepared is seen, and no other block of the cluster is reached before it has
+ * begun, or behind its end. */
+static void begin_together(moe__scaled_mm_t *s) {
+  (s->schedule.cluster > 1 ? moe__cluster_barrier : moe__block_barrier)(&s->kernel.builder);
+}
+
+static void end_together(moe__scaled_mm_t *s) {
+  if (s->schedule.cluster == 1)
+    return;
+  moe__warp_barrier(&s->kernel.builder);
+  moe__cluster_barrier(&s->kernel.builder);
+}
+
 /* No more blocks than tiles, where forward each token may be a group of its own; none for an
  * empty result. */
 static void write_grid(const moe__scaled_mm_t *s, char *grid) {
@@ -445,7 +492,10 @@ static void write_grid(const moe__scaled_mm_t *s, char *grid) {
     moe__expression_ceildiv(rows, s->rows.expression, s->operands[MOE__MM_QA].rows);
     moe__expression_mul(tiles, 3, (const char *[]){s->experts.expression, rows, columns});
   }
-  moe__expression_min(grid, tiles, "\"num_sms\"");
+  if (s->schedule.cluster > 1)
+    moe__expression_persistent_clusters(grid, tiles, s->schedule.cluster);
+  else
+    moe__expression_min(grid, tiles, "\"num_sms\"");
 }
 
 bool moe__lower_scaled_mm(MlirOperation function, MlirOperation op, MlirBlock gpu_module_body) {
@@ -459,10 +509,12 @@ bool moe__lower_scaled_mm(MlirOperation function, MlirOperation op, MlirBlock gp
                     MOE__MM_THREADS + WARPGROUP, 1);
   add_parameters(&s, op);
   add_requirements(&s, op);
+  moe__kernel_cluster(kernel, s.schedule.cluster);
   moe__kernel_prologue(kernel);
   moe__kernel_await_launches(kernel);
   s.ring = moe__ring_create(kernel, s.schedule.stages,
                             (MOE__MM_TILE_ROWS + s.schedule.tile_n) * MOE__MM_DEPTH);
+  s.ring.has_clusters = s.schedule.cluster > 1;
   s.slots = moe__kernel_shared(kernel, slots(&s) * SLOT_BYTES, 16);
   moe__mm_epilogue_reserve(&s);
   if (s.offs_number >= 0)
@@ -475,11 +527,11 @@ bool moe__lower_scaled_mm(MlirOperation function, MlirOperation op, MlirBlock gp
   moe__if_t setup = moe__if_begin(b, is_first_loader, false);
   moe__tma_prefetch_map(b, s.operands[MOE__MM_QA].map);
   moe__tma_prefetch_map(b, s.operands[MOE__MM_QB].map);
-  moe__ring_initialize(kernel, &s.ring, MOE__MM_THREADS / MOE__WARP);
+  moe__ring_initialize(kernel, &s.ring, MOE__MM_THREADS / MOE__WARP * s.schedule.cluster);
   moe__if_end(b, &setup);
   if (s.offs_number >= 0)
     initialize_groups(&s);
-  moe__block_barrier(b);
+  begin_together(&s);
 
   moe__if_t role = moe__if_begin(b, moe__ult(b, kernel->thread, loader), true);
   moe__registers_increase(b, MULTIPLIER_REGISTERS);
@@ -490,6 +542,7 @@ bool moe__lower_scaled_mm(MlirOperation function, MlirOperation op, MlirBlock gp
   load_tiles(&s);
   moe__if_end(b, &one_lane);
   moe__if_end(b, &role);
+  end_together(&s);
   char grid[MOE__EXPRESSION_SIZE];
   write_grid(&s, grid);
   moe__kernel_end(kernel, gpu_module_body, moe__symbol(function),

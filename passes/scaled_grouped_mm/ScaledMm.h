@@ -40,7 +40,8 @@ typedef enum moe__mm_scales_t {
 
 /* qa or qb. Its rows are those of out if it is qa, and the columns of out if it is qb. */
 typedef struct moe__mm_operand_t {
-  int rows; /* in a tile */
+  int rows; /* in the tiles of a cluster */
+  int box;  /* of those, in one copy */
   moe__fp8_t element;
   MlirValue map;
   int map_rank;

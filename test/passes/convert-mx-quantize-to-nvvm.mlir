@@ -150,67 +150,6 @@ func.func @f32(%w: tensor<4x320x80xf32>) -> (tensor<4x320x80xf8E5M2, #col_major>
 
 // -----
 
-// Rows of rank 2. A lane reads the 128 bytes of its row, 16 at a time, and writes 64; there are 2 blocks in them.
-// CHECK-LABEL: llvm.func @rows_0(
-// CHECK-SAME: %{{.*}}: i32, %{{.*}}: i32, %[[XMAP:[^:]*]]: !llvm.ptr {{{[^}]*}}}, %[[QMAP:[^:]*]]: !llvm.ptr {{{[^}]*}}}, %{{.*}}: !llvm.ptr<1>)
-// CHECK: nvvm.mbarrier.try_wait.parity
-// CHECK-COUNT-8: llvm.load {{.*}} : !llvm.ptr<3> -> vector<4xi32>
-// CHECK-NOT: llvm.load
-// CHECK: nvvm.mbarrier.arrive
-// CHECK-COUNT-15: llvm.intr.maximum
-// CHECK-COUNT-16: nvvm.convert.f32x2.to.f8x2
-// CHECK-COUNT-15: llvm.intr.maximum
-// CHECK-COUNT-16: nvvm.convert.f32x2.to.f8x2
-// CHECK-NOT: nvvm.convert
-// CHECK-COUNT-4: llvm.store {{.*}} : vector<4xi32>, !llvm.ptr<3>
-// CHECK-NOT: !llvm.ptr<3>
-//
-// Two lanes have the scales of 128 elements between them; one of them stores 4 bytes, where rows of scales are made of such.
-// CHECK: nvvm.shfl.sync idx
-// CHECK: scf.if
-// CHECK: llvm.store {{.*}} : i32, !llvm.ptr<1>
-// CHECK: } else {
-// CHECK-COUNT-2: llvm.store {{.*}} : i8, !llvm.ptr<1>
-// CHECK-NOT: llvm.store
-// CHECK: nvvm.fence.proxy
-// CHECK: nvvm.cp.async.bulk.tensor.global.shared.cta %[[QMAP]],
-// CHECK-NOT: nvvm.cp.async.bulk.tensor
-// CHECK: nvvm.cp.async.bulk.commit.group
-// CHECK-COUNT-2: nvvm.cp.async.bulk.tensor.shared.cluster.global {{[^,]*}}, %[[XMAP]],
-// CHECK-NOT: nvvm.cp.async.bulk.tensor
-//
-// RECORD-LABEL: llvm.func @rows_0(
-// RECORD-SAME: grid = [{min = [{mul = [1, {ceildiv = [{dim = [0, 0]}, 128]}, {ceildiv = [{dim = [0, 1]}, 128]}]}, {mul = ["num_sms", 2]}]}, 1, 1]
-// RECORD-SAME: {box = [64, 128], dims = [{dim = [0, 1]}, {dim = [0, 0]}], element = "bf16", {{.*}}strides = [{mul = [{dim = [0, 1]}, 2]}], swizzle = "128B", tensor = 0
-// RECORD-SAME: {box = [128, 128], dims = [{dim = [0, 1]}, {dim = [0, 0]}], element = "u8", {{.*}}strides = [{dim = [0, 1]}], swizzle = "128B", tensor = 1
-// RECORD-SAME: requires = [{dim = [0, 1], multiple_of = 32 : i64}]
-func.func @rows(%x: tensor<?x?xbf16>) -> (tensor<?x?xf8E4M3FN>, tensor<?x?xf8E8M0FNU>) {
-  %q, %s = "mx_quantize.quantize"(%x) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
-      schedule = {tile_n = 128, tile_k = 128, stages = 3, output_stages = 1, warps = 8, blocks_per_sm = 2, band = 1}}
-      : (tensor<?x?xbf16>) -> (tensor<?x?xf8E4M3FN>, tensor<?x?xf8E8M0FNU>)
-  return %q, %s : tensor<?x?xf8E4M3FN>, tensor<?x?xf8E8M0FNU>
-}
-
-// -----
-
-// A static K decides how scales are stored: rows of 3 are stored one by one. Results of 64 columns take the swizzle of 64 bytes.
-// CHECK-LABEL: llvm.func @narrow_0(
-// CHECK-NOT: : i32, !llvm.ptr<1>
-// CHECK-COUNT-2: llvm.store {{.*}} : i8, !llvm.ptr<1>
-// CHECK-NOT: llvm.store {{.*}} !llvm.ptr<1>
-//
-// RECORD-LABEL: llvm.func @narrow_0(
-// RECORD-SAME: {box = [64, 64], dims = [96, 64], element = "bf16"
-// RECORD-SAME: {box = [64, 64], dims = [96, 64], element = "u8", {{.*}}swizzle = "64B", tensor = 1
-func.func @narrow(%x: tensor<64x96xbf16>) -> (tensor<64x96xf8E4M3FN>, tensor<64x3xf8E8M0FNU>) {
-  %q, %s = "mx_quantize.quantize"(%x) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
-      schedule = {tile_n = 64, tile_k = 192, stages = 1, output_stages = 1, warps = 6, blocks_per_sm = 2, band = 1}}
-      : (tensor<64x96xbf16>) -> (tensor<64x96xf8E4M3FN>, tensor<64x3xf8E8M0FNU>)
-  return %q, %s : tensor<64x96xf8E4M3FN>, tensor<64x3xf8E8M0FNU>
-}
-
-// -----
-
 #col_major = affine_map<(e, n, k) -> (e, k, n)>
 
 // Both from one read: a stage is read twice and given back once. The tiles take turns: before one is sent off, the other must have been

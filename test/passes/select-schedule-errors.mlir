@@ -919,21 +919,21 @@ func.func @product_shared_memory(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x1
 
 // -----
 
-func.func @rows_tile_n(%x: tensor<?x?xbf16>) {
+func.func @rows_tile_n(%x: tensor<?x?xbf16>, %f: tensor<1xf32>) {
   // expected-error@below {{'schedule.tile_n' is 48; it must be a multiple of 32}}
-  %q, %s = "mx_quantize.quantize"(%x) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
+  %q = "mx_quantize.cast_fp8"(%x, %f) {axis = 1 : i64, granularity = "tensor", sanitize = false,
       schedule = {tile_n = 48, tile_k = 128, stages = 2, output_stages = 1, warps = 2, blocks_per_sm = 2, band = 1}}
-      : (tensor<?x?xbf16>) -> (tensor<?x?xf8E4M3FN>, tensor<?x?xf8E8M0FNU>)
+      : (tensor<?x?xbf16>, tensor<1xf32>) -> tensor<?x?xf8E4M3FN>
   return
 }
 
 // -----
 
-func.func @strips(%x: tensor<?x?xbf16>) {
+func.func @strips(%x: tensor<?x?xbf16>, %f: tensor<1xf32>) {
   // expected-error@below {{'schedule.warps' is 1; a warp may have at most 16 of the tile's 32 strips}}
-  %q, %s = "mx_quantize.quantize"(%x) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
+  %q = "mx_quantize.cast_fp8"(%x, %f) {axis = 1 : i64, granularity = "tensor", sanitize = false,
       schedule = {tile_n = 256, tile_k = 256, stages = 1, output_stages = 1, warps = 1, blocks_per_sm = 1, band = 1}}
-      : (tensor<?x?xbf16>) -> (tensor<?x?xf8E4M3FN>, tensor<?x?xf8E8M0FNU>)
+      : (tensor<?x?xbf16>, tensor<1xf32>) -> tensor<?x?xf8E4M3FN>
   return
 }
 

@@ -33,15 +33,15 @@ func.func @defaults(%a: tensor<?x?x?xbf16>, %b: tensor<4x64x48xf32>) {
 
 // Those of the other quantizers, of bf16 and of f32.
 // CHECK-LABEL: func.func @other_defaults
-// CHECK: "mx_quantize.quantize"{{.*}}axis = 1{{.*}}schedule = {band = 1 : i64, blocks_per_sm = 1 : i64, output_stages = 2 : i64, stages = 2 : i64, tile_k = 1024 : i64, tile_n = 32 : i64, warps = 16 : i64}} : (tensor<?x?xbf16>
-// CHECK: "mx_quantize.quantize"{{.*}}axis = 1{{.*}}schedule = {band = 1 : i64, blocks_per_sm = 2 : i64, output_stages = 2 : i64, stages = 2 : i64, tile_k = 256 : i64, tile_n = 32 : i64, warps = 8 : i64}} : (tensor<?x?xf32>
+// CHECK: "mx_quantize.quantize"{{.*}}axis = 1{{.*}}schedule = {blocks_per_sm = 6 : i64, chunks = 1 : i64, persistent = 0 : i64, warps = 8 : i64}} : (tensor<?x?xbf16>
+// CHECK: "mx_quantize.quantize"{{.*}}axis = 1{{.*}}schedule = {blocks_per_sm = 4 : i64, chunks = 1 : i64, persistent = 0 : i64, warps = 8 : i64}} : (tensor<?x?xf32>
 // CHECK: "mx_quantize.quantize_dual"{{.*}}schedule = {band = 1 : i64, blocks_per_sm = 1 : i64, output_stages = 1 : i64, stages = 2 : i64, tile_k = 256 : i64, tile_n = 128 : i64, warps = 16 : i64}} : (tensor<?x?xbf16>
 // CHECK: "mx_quantize.quantize_dual"{{.*}}schedule = {band = 1 : i64, blocks_per_sm = 1 : i64, output_stages = 1 : i64, stages = 2 : i64, tile_k = 128 : i64, tile_n = 128 : i64, warps = 16 : i64}} : (tensor<?x?xf32>
 // CHECK: "mx_quantize.quantize_fp8"{{.*}}granularity = "row"{{.*}}schedule = {blocks_per_sm = 1 : i64, buffer_kb = 208 : i64, stages = 64 : i64, warps = 16 : i64}} : (tensor<?x?xbf16>
-// CHECK: "mx_quantize.quantize_fp8"{{.*}}granularity = "1x128"{{.*}}schedule = {band = 1 : i64, blocks_per_sm = 4 : i64, tile_k = 512 : i64, tile_n = 32 : i64, warps = 8 : i64}} : (tensor<?x?xbf16>
-// CHECK: "mx_quantize.quantize_fp8"{{.*}}granularity = "1x128"{{.*}}schedule = {band = 1 : i64, blocks_per_sm = 4 : i64, tile_k = 256 : i64, tile_n = 32 : i64, warps = 8 : i64}} : (tensor<?x?xf32>
-// CHECK: "mx_quantize.quantize_fp8"{{.*}}granularity = "128x128"{{.*}}schedule = {band = 1 : i64, blocks_per_sm = 4 : i64, tile_k = 128 : i64, tile_n = 128 : i64, warps = 8 : i64}} : (tensor<?x?xbf16>
-// CHECK: "mx_quantize.quantize_fp8"{{.*}}granularity = "128x128"{{.*}}schedule = {band = 1 : i64, blocks_per_sm = 2 : i64, tile_k = 128 : i64, tile_n = 128 : i64, warps = 16 : i64}} : (tensor<?x?xf32>
+// CHECK: "mx_quantize.quantize_fp8"{{.*}}granularity = "1x128"{{.*}}schedule = {blocks_per_sm = 6 : i64, chunks = 1 : i64, persistent = 0 : i64, warps = 8 : i64}} : (tensor<?x?xbf16>
+// CHECK: "mx_quantize.quantize_fp8"{{.*}}granularity = "1x128"{{.*}}schedule = {blocks_per_sm = 4 : i64, chunks = 1 : i64, persistent = 0 : i64, warps = 8 : i64}} : (tensor<?x?xf32>
+// CHECK: "mx_quantize.quantize_fp8"{{.*}}granularity = "128x128"{{.*}}schedule = {band = 1 : i64, blocks_per_sm = 4 : i64, warps = 8 : i64}} : (tensor<?x?xbf16>
+// CHECK: "mx_quantize.quantize_fp8"{{.*}}granularity = "128x128"{{.*}}schedule = {band = 1 : i64, blocks_per_sm = 2 : i64, warps = 16 : i64}} : (tensor<?x?xf32>
 // CHECK: "mx_quantize.scale_fp8"{{.*}}granularity = "tensor"{{.*}}schedule = {band = 1 : i64, blocks_per_sm = 1 : i64, rows_per_warp = 16 : i64, warps = 16 : i64}} : (tensor<?x?xbf16>
 // CHECK: "mx_quantize.cast_fp8"{{.*}}axis = 1{{.*}}granularity = "tensor"{{.*}}schedule = {band = 1 : i64, blocks_per_sm = 2 : i64, output_stages = 2 : i64, stages = 2 : i64, tile_k = 512 : i64, tile_n = 32 : i64, warps = 8 : i64}} : (tensor<?x?xbf16>
 // CHECK: "mx_quantize.cast_fp8"{{.*}}axis = 1{{.*}}granularity = "tensor"{{.*}}schedule = {band = 1 : i64, blocks_per_sm = 2 : i64, output_stages = 2 : i64, stages = 2 : i64, tile_k = 256 : i64, tile_n = 32 : i64, warps = 8 : i64}} : (tensor<?x?xf32>

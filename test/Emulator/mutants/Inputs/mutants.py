@@ -2,8 +2,8 @@
 
 Usage: mutants.py BUNDLE SCRATCH          run all; fails where one is not caught, or is caught by something else
        mutants.py BUNDLE SCRATCH --table  print what caught each as a Markdown table
-       mutants.py BUNDLE SCRATCH --rows   run those of the kernel that writes rows; BUNDLE is of rows.mlir
-                                 --fp8-rows, --fp8-scales, --fp8-pair   those of the file of this name
+       mutants.py BUNDLE SCRATCH --rows   run those of the kernel that writes tiles in rows; BUNDLE is of rows.mlir
+                                 --stream, --fp8-rows, --fp8-scales, --fp8-pair   those of the file of this name
                                  --products, --gradients, --gradients-nan   those of scaled_mm
 
 A mutant changes the PTX (a regular expression, which must match) or the manifest. `caught` is a part of what moe-run must say.
@@ -20,6 +20,8 @@ import sys
 # More tiles than blocks, and more of them than stages: every barrier is used again.
 SHAPE = "w=3x416x656"
 ROW_SHAPE = "w=416x768,416x672"
+# More chunks than warps, the last one not full; one chunk and a block.
+STREAM_SHAPE = "w=415x96,33x32"
 # Teams of two warps, one of four, and rows that do not fit.
 FP8_ROW_SHAPE = "w=96x1000,40x2000,17x5000"
 FP8_SCALE_SHAPE = "x=3x96x520,1x33x264,3x96x64"
@@ -153,12 +155,29 @@ ROW_MUTANTS = [
     ("a row read with the swizzle of another", ptx(r"xor\.b32 \s*(%r\d+), (%r\d+), 16;", r"xor.b32 \1, \2, 32;", which=1), DIFFERENT),
     ("16 bytes of a row not written", ptx(r"st\.shared\.v4\.b32\s[^;]*;"), "uninitialized"),
     ("output map with another swizzle", manifest(*LAUNCH, 3, "swizzle", "none"), DIFFERENT),
-    ("the scales of another lane", ptx(r"(shfl\.sync\.idx\.b32 \s*%r\d+, %r\d+, )%r\d+", r"\g<1>0"), DIFFERENT),
-    ("every lane stores scales of four blocks", ptx(r"@%p\d+ bra\s+\S+;(\s*shl\.b32[^;]*, 16;\s*or\.b32)", r"\1"),
-     "not a multiple of 4"),
-    ("a scale of a row that ends in a word not stored", ptx(r"st\.global\.b8\s+\[%rd\d+\+1\][^;]*;"), DIFFERENT),
 ]
 
+
+# MX along the last dimension: a stream of chunks. The first copy in the code is of whole chunks, the second of the last one.
+LOAD_VECTOR = r"(ld\.global\.v4\.b32 \s*\{[^}]*\}, \[%rd\d+)\+512\]"
+STREAM_MUTANTS = [
+    ("a vector is another one", ptx(LOAD_VECTOR, r"\1+528]"), DIFFERENT),
+    ("a vector of the last chunk is past the end", ptx(r"min\.u32 (\s*%r\d+), (%r\d+), %r\d+;", r"mov.b32 \1, \2;"), "after the end|uninitialized"),
+    ("the last chunk is taken for a whole one", ptx(r"setp\.lt\.u64 (\s*%p\d+), %rd\d+, 1024;", r"setp.ne.b32 \1, 0, 0;"), "after the end|uninitialized"),
+    ("results past the end", ptx(r"setp\.ge\.u32 (\s*%p\d+), %r\d+, %r\d+;", r"setp.ne.b32 \1, 0, 0;", which=1, count=4), "after the end|another block"),
+    ("scales past the end", ptx(r"setp\.ge\.u32 (\s*%p\d+), %r\d+, %r\d+;", r"setp.ne.b32 \1, 0, 0;"), "after the end"),
+    ("warps take one chunk only", ptx(r"setp\.lt\.s32 (\s*%p\d+), %r\d+, %r\d+;", r"setp.ne.b32 \1, 0, 0;"), DIFFERENT),
+    ("all blocks take the same chunks", ptx(r"mov\.u32 (\s*%r\d+), %ctaid\.x;", r"mov.b32 \1, 0;"), "another block|differ"),
+    ("blocks go on by more chunks than all of them take", ptx(r"mov\.u32 (\s*%r\d+), %nctaid\.x;", r"mov.b32 \1, 16;"), DIFFERENT),
+    ("the largest of half of a block", ptx(r"shfl\.sync\.bfly\.b32 (\s*%r\d+), (%r\d+), 1, 31, -1;", r"mov.b32 \1, \2;"), DIFFERENT),
+    ("a lane gives away what it should keep", ptx(r"(shfl\.sync\.bfly\.b32 \s*%r\d+, %r\d+), 2, 31, -1;", r"\1, 1, 31, -1;"), DIFFERENT),
+    ("NaN is no maximum", ptx(r"max\.NaN\.bf16x2", "max.bf16x2", count=0), DIFFERENT),
+    ("the scale of the warp's first block for all", ptx(r"(shfl\.sync\.idx\.b32 \s*%r\d+, %r\d+, 0), 7199, -1;", r"\1, 31, -1;"), DIFFERENT),
+    ("the scale of another vector", ptx(r"(shfl\.sync\.idx\.b32 \s*%r\d+, %r\d+), 1, 7199, -1;", r"\1, 2, 7199, -1;", which=1), DIFFERENT),
+    ("scales in another order", ptx(r"and\.b32 (\s*%r\d+), (%r\d+), 24;", r"and.b32 \1, \2, 16;"), DIFFERENT),
+    ("a scale not stored", ptx(r"st\.global\.b8\s[^;]*;", which=1), DIFFERENT),
+    ("8 bytes of a lane not written", ptx(r"st\.global\.v4\.b16\s[^;]*;", which=2), DIFFERENT),
+]
 
 # quantize_fp8 row by row: a ring of rows, which teams of warps share.
 FP8_ROW_MUTANTS = [
@@ -317,6 +336,7 @@ def shapes(arguments):
 # The arguments of moe-run, and the mutants.
 SUITES = {
     "--rows": (["--shape", ROW_SHAPE], ROW_MUTANTS),
+    "--stream": (["--shape", STREAM_SHAPE, "--edge-blocks"], STREAM_MUTANTS),
     "--fp8-rows": (["--shape", FP8_ROW_SHAPE, "--edge-blocks"], FP8_ROW_MUTANTS),
     "--products": ([*shapes(PRODUCT_SHAPES), "--exact", "--nan-groups", "--groups", "edge"], PRODUCT_MUTANTS),
     "--gradients": ([*shapes(GRADIENT_SHAPES), "--exact", "--groups", "edge"], GRADIENT_MUTANTS),
