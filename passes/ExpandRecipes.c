@@ -91,16 +91,16 @@ static bool refuse_order(MlirOperation op, int operand, bool row_major, bool col
   return false;
 }
 
-/* Of a matrix one direction has kernels: groups are rows of x, and a scale of groups sums over them.
- * Of experts both have. */
+/* Decides how an operand is quantized. Of experts x can be quantized along either of the last two
+ * dimensions; of a matrix along the last, or with groups, which are its rows, along the first. */
 static bool plan(MlirOperation op, const recipe_t *recipe, moe__mm_case_t product, int operand,
                  quantized_t *out) {
   MlirValue value = mlirOperationGetOperand(op, operand);
   MlirType type = mlirValueGetType(value);
   int64_t rank = mlirShapedTypeGetRank(type), summed = operand == A ? rank - 1 : rank - 2;
   int64_t other = 2 * rank - 3 - summed;
-  int64_t rows_axis = product == MOE__GRADIENT ? rank - 2 : rank - 1; /* of a matrix x */
-  bool row_major = rank == 3 || summed == rows_axis, column_major = rank == 3 || !row_major;
+  int64_t matrix_axis = product == MOE__GRADIENT ? 0 : 1;
+  bool row_major = rank == 3 || summed == matrix_axis, column_major = rank == 3 || !row_major;
   *out = (quantized_t){.operand = value,
                        .swapped = !moe__is_row_major(type),
                        .granularity = recipe->granularities[product][operand]};

@@ -112,7 +112,8 @@ bool moe__is_view(MlirOperation op) {
 }
 
 MlirValue moe__view_source(MlirValue value, moe__permutation_t *out) {
-  *out = identity((int)mlirShapedTypeGetRank(mlirValueGetType(value)));
+  int64_t rank = mlirShapedTypeGetRank(mlirValueGetType(value));
+  *out = identity(rank <= MOE__MAX_RANK ? (int)rank : 0); /* what has more is no view */
   while (mlirValueIsAOpResult(value) && moe__is_view(mlirOpResultGetOwner(value))) {
     moe__permutation_t p;
     moe__permutation_of(mlirOpResultGetOwner(value), &p);

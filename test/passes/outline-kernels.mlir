@@ -141,3 +141,14 @@ func.func @views(%a: tensor<?x?xf32, #col_major>) -> tensor<?x?xf8E5M2> {
       : (tensor<?x?xf32>) -> (tensor<?x?xf8E5M2>, tensor<?x?xf8E8M0FNU>)
   return %q : tensor<?x?xf8E5M2>
 }
+
+// -----
+
+// More dimensions than a tensor may have are moe-verify's business.
+// CHECK-LABEL: func.func @many_dimensions
+// CHECK: kernel = @kernels::@many_dimensions_0
+func.func @many_dimensions(%a: tensor<1x1x1x1x1x1x1x1x32xf32>) -> tensor<1x1x1x1x1x1x1x1x32xf8E5M2> {
+  %q, %s = "mx_quantize.quantize"(%a) {axis = 8 : i64, block = 32 : i64, mode = "floor"}
+      : (tensor<1x1x1x1x1x1x1x1x32xf32>) -> (tensor<1x1x1x1x1x1x1x1x32xf8E5M2>, tensor<1x1x1x1x1x1x1x1x1xf8E8M0FNU>)
+  return %q : tensor<1x1x1x1x1x1x1x1x32xf8E5M2>
+}
