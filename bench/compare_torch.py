@@ -294,6 +294,29 @@ def compare_batched(run, what, shape, kind):
     measure(run, what, shape, kind, grouped(run, "batched", *operands, None), experts)
 
 
+def compare_cost(run, what, shape, kind):
+    """What ragged groups cost, and the gradient beside the product forward: ours alone, in one rotation."""
+    m, n, k, experts = shape
+    forward = normal(m, k), weights(normal, n, k, experts), scales(m), scales(experts, n)
+    gradient = normal(n, m), normal(k, m).t(), scales(experts, n), scales(experts, k)
+    ends = {groups: group_ends(groups, m, experts) for groups in ("equal", "ragged")}
+    candidates = {}
+    for name, operands in (("forward", forward), ("gradient", gradient)):
+        for sums in SUMS:
+            for groups in ends:
+                candidates[f"{name} {sums} {groups}"] = lambda name=name, operands=operands, sums=sums, groups=groups: run.bundle(
+                    f"product-{name}-{sums}"
+                )(*operands, ends[groups])[0]
+    seconds = dict(zip(candidates, times(list(candidates.values()))))
+    costs = {}
+    for sums in SUMS:
+        for name in ("forward", "gradient"):
+            costs[f"{name} {sums}, ragged to equal"] = seconds[f"{name} {sums} equal"] / seconds[f"{name} {sums} ragged"]
+        costs[f"gradient to forward {sums}"] = seconds[f"forward {sums} equal"] / seconds[f"gradient {sums} equal"]
+    run.rows.append(dict(what=what, shape=shape, groups=kind, costs=costs))
+    print(label(what, shape, kind), ", ".join(f"{name} {value:.3f}" for name, value in costs.items()), flush=True)
+
+
 def compare_small(run, what, shape, kind):
     m, n, k, experts = shape
     ends = group_ends(kind, m, experts)
@@ -340,6 +363,8 @@ def tasks():
         for kind in ("equal", "ragged"):
             add("small", compare_small, shape, kind, "small")
     for shape in BENCH:
+        add("cost", compare_cost, shape, "both", "cost")
+    for shape in BENCH:
         add("batched", compare_batched, shape, "equal", "batched")
     return listed
 
@@ -382,25 +407,13 @@ def summarize(rows):
                 there = [r[f"ours {sums}"] / r[f"dense row {sums}"] for r in own if f"dense row {sums}" in r]
                 if there:
                     print(f"{what} {sums}, {kind} groups, to one group: {mean(there)}")
-    for what in ("forward", "dgrad", "wgrad"):
-        pairs = [(rates.get((what, shape, "ragged")), rates.get((what, shape, "equal"))) for shape in BENCH]
-        print_pairs(f"{what}, ragged to equal groups", pairs)
-    for kind in ("equal", "ragged"):
-        pairs = [(rates.get(("wgrad", shape, kind)), rates.get(("forward", shape, kind))) for shape in BENCH]
-        print_pairs(f"wgrad to forward, {kind} groups", pairs)
+    costs = [row["costs"] for row in rows if "costs" in row]
+    for name in costs[0] if costs else ():
+        print(f"{name}: {mean(row[name] for row in costs)}")
     for row in rows:
         if "fractions" in row:
             best = max((fraction, name) for name, fraction in row["fractions"].items() if name.startswith("ours"))
             print(f"small {' '.join(map(str, row['shape']))} {row['groups']}: {best[0]:.3f} of the weights' time ({best[1]})")
-
-
-def print_pairs(title, pairs):
-    for who in ("ours", "torch"):
-        for sums in SUMS:
-            name = f"{who} {sums}"
-            found = [x[name] / y[name] for x, y in pairs if x and y and name in x and name in y]
-            if found:
-                print(f"{title}, {name}: {mean(found)}")
 
 
 def main():

@@ -370,6 +370,59 @@ void moe__for_end(moe__builder_t *b, moe__for_t *loop, const MlirValue *next) {
     loop->carried[i] = mlirOperationGetResult(loop->op, i);
 }
 
+/* A block with arguments of i32, in a region of its own. */
+static MlirBlock block_of_i32(moe__builder_t *b, intptr_t count, MlirRegion region) {
+  MlirType types[MOE__MAX_CARRIED];
+  MlirLocation locations[MOE__MAX_CARRIED];
+  for (intptr_t i = 0; i < count; i++) {
+    types[i] = b->i32;
+    locations[i] = b->location;
+  }
+  MlirBlock block = mlirBlockCreate(count, types, locations);
+  mlirRegionAppendOwnedBlock(region, block);
+  return block;
+}
+
+static void take_arguments(moe__while_t *loop, MlirBlock block, intptr_t count) {
+  for (intptr_t i = 0; i < count; i++)
+    loop->carried[i] = mlirBlockGetArgument(block, i);
+}
+
+moe__while_t moe__while_begin(moe__builder_t *b, intptr_t carried_count, const MlirValue *carried,
+                              intptr_t passed_count) {
+  if (carried_count > MOE__MAX_CARRIED || passed_count > MOE__MAX_CARRIED)
+    fail("too many carried values", "scf.while");
+  moe__while_t loop = {
+      .outer = b->block, .carried_count = carried_count, .passed_count = passed_count};
+  MlirRegion regions[] = {mlirRegionCreate(), mlirRegionCreate()};
+  MlirBlock test = block_of_i32(b, carried_count, regions[0]);
+  loop.body = block_of_i32(b, passed_count, regions[1]);
+  MlirType types[MOE__MAX_CARRIED];
+  for (intptr_t i = 0; i < passed_count; i++)
+    types[i] = b->i32;
+  loop.op = moe__op(b, "scf.while", passed_count, types, carried_count, carried, NULL, 2, regions);
+  b->block = test;
+  take_arguments(&loop, test, carried_count);
+  return loop;
+}
+
+void moe__while_test(moe__builder_t *b, moe__while_t *loop, MlirValue condition,
+                     const MlirValue *passed) {
+  MlirValue operands[1 + MOE__MAX_CARRIED] = {condition};
+  for (intptr_t i = 0; i < loop->passed_count; i++)
+    operands[1 + i] = passed[i];
+  moe__op0(b, "scf.condition", 1 + loop->passed_count, operands, NULL);
+  b->block = loop->body;
+  take_arguments(loop, loop->body, loop->passed_count);
+}
+
+void moe__while_end(moe__builder_t *b, moe__while_t *loop, const MlirValue *next) {
+  moe__op0(b, "scf.yield", loop->carried_count, next, NULL);
+  b->block = loop->outer;
+  for (intptr_t i = 0; i < loop->passed_count; i++)
+    loop->carried[i] = mlirOperationGetResult(loop->op, i);
+}
+
 moe__if_t moe__if_begin(moe__builder_t *b, MlirValue condition, bool with_else) {
   moe__if_t branch = {.outer = b->block};
   MlirRegion regions[2] = {mlirRegionCreate(), mlirRegionCreate()};

@@ -155,6 +155,23 @@ moe__for_t moe__for_begin(moe__builder_t *b, MlirValue lower, MlirValue upper, M
                           intptr_t carried_count, const MlirValue *carried);
 void moe__for_end(moe__builder_t *b, moe__for_t *loop, const MlirValue *next);
 
+/* while (condition) with `carried` i32 values. Between begin and test they are those that the condition
+ * is made of; moe__while_test passes `passed` i32 values on, which are carried then; those that
+ * moe__while_end is given are the next ones to be tested. After end, carried are the passed ones of the
+ * test that failed. */
+typedef struct moe__while_t {
+  MlirOperation op;
+  MlirBlock outer, body;
+  intptr_t carried_count, passed_count;
+  MlirValue carried[MOE__MAX_CARRIED];
+} moe__while_t;
+
+moe__while_t moe__while_begin(moe__builder_t *b, intptr_t carried_count, const MlirValue *carried,
+                              intptr_t passed_count);
+void moe__while_test(moe__builder_t *b, moe__while_t *loop, MlirValue condition,
+                     const MlirValue *passed);
+void moe__while_end(moe__builder_t *b, moe__while_t *loop, const MlirValue *next);
+
 /* if (condition) { ... } else { ... }; call moe__else only when created with an else. */
 typedef struct moe__if_t {
   MlirBlock outer, otherwise;

@@ -47,7 +47,7 @@ void moe__mbarrier_wait_cluster(moe__builder_t *b, MlirValue barrier, MlirValue 
 }
 
 void moe__mbarrier_arrive_remote(moe__builder_t *b, MlirValue barrier) {
-  moe__op0(b, "nvvm.mbarrier.arrive", MOE__VALUES(barrier), "scope = #nvvm.mem_scope<cta>");
+  moe__op0(b, "nvvm.mbarrier.arrive", MOE__VALUES(barrier), CLUSTER_SCOPE);
 }
 
 /* ---- The ring ---- */
@@ -105,8 +105,8 @@ MlirValue moe__ring_acquire(moe__kernel_t *kernel, const moe__ring_t *ring, moe_
   moe__builder_t *b = &kernel->builder;
   /* The other parity: a fresh barrier counts as having completed phase 1, so the first round does
    * not wait. */
-  moe__mbarrier_wait(
-      b, barrier_of(kernel, ring->empty, cursor), moe__xor(b, cursor.phase, moe__i32(b, 1)));
+  moe__mbarrier_wait(b, barrier_of(kernel, ring->empty, cursor),
+                     moe__xor(b, cursor.phase, moe__i32(b, 1)));
   MlirValue full = barrier_of(kernel, ring->full, cursor);
   moe__op0(b, "nvvm.mbarrier.arrive.expect_tx", MOE__VALUES(full, bytes), NULL);
   return full;
@@ -122,11 +122,14 @@ void moe__ring_release(moe__kernel_t *kernel, const moe__ring_t *ring, moe__curs
            NULL);
 }
 
+/* Who empties a stage has read it, and hands nothing on: the order that an arrival makes within its block
+ * is enough. One with the cluster's scope would wait until all of the thread's accesses to memory are seen by
+ * the device, at every stage. */
 void moe__ring_release_remote(moe__kernel_t *kernel, const moe__ring_t *ring, moe__cursor_t cursor,
                               MlirValue cluster_rank) {
   moe__builder_t *b = &kernel->builder;
-  MlirValue barrier = barrier_of(kernel, ring->empty, cursor);
-  moe__mbarrier_arrive_remote(b, moe__shared_of_rank(b, barrier, cluster_rank));
+  MlirValue barrier = moe__shared_of_rank(b, barrier_of(kernel, ring->empty, cursor), cluster_rank);
+  moe__op0(b, "nvvm.mbarrier.arrive", MOE__VALUES(barrier), "scope = #nvvm.mem_scope<cta>");
 }
 
 /* ---- Tensor memory accelerator ---- */

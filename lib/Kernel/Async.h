@@ -15,7 +15,6 @@ typedef struct moe__ring_t {
   int stages;
   int32_t stage_bytes;          /* distance of two buffers, a multiple of 1024 */
   int32_t buffers, full, empty; /* offsets in shared memory */
-  bool has_clusters;            /* warps of other blocks empty stages too */
 } moe__ring_t;
 
 /* Where a thread stands: the stage, and the parity of the phase it waits for. */
@@ -67,7 +66,7 @@ MlirValue moe__ring_acquire(moe__kernel_t *kernel, const moe__ring_t *ring, moe_
 /* Consumer: waits until the stage has landed; later, one arrival of those that empty it. */
 void moe__ring_wait(moe__kernel_t *kernel, const moe__ring_t *ring, moe__cursor_t cursor);
 void moe__ring_release(moe__kernel_t *kernel, const moe__ring_t *ring, moe__cursor_t cursor);
-/* The same arrival, at the ring of block `cluster_rank` (i32) of the cluster, with ring.has_clusters. */
+/* The same arrival, at the ring of block `cluster_rank` (i32) of the cluster. */
 void moe__ring_release_remote(moe__kernel_t *kernel, const moe__ring_t *ring, moe__cursor_t cursor,
                               MlirValue cluster_rank);
 

@@ -89,6 +89,12 @@ MlirValue moe__kernel_status(moe__kernel_t *kernel) {
   return value;
 }
 
+MlirValue moe__kernel_counters(moe__kernel_t *kernel) {
+  MlirValue value = add_parameter(kernel, kernel->builder.global_ptr, false);
+  fputs("{kind = \"counters\"}", kernel->parameters);
+  return value;
+}
+
 static const char *requirement_separator(moe__kernel_t *kernel) {
   return ftell(kernel->requirements) == 0 ? "" : ", ";
 }

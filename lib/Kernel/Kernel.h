@@ -16,7 +16,7 @@
  * "num_clusters" (in grids),
  * {dim = [tensor, dimension]}, or {ceildiv | mul | add | min = [<expression>, ...]}:
  * docs/manifest.md, with `dim` in place of symbols. The parameter {kind = "status"} is the
- * function's status word.
+ * function's status word, {kind = "counters"} its counters.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #ifndef MOE_KERNEL_KERNEL_H
@@ -84,6 +84,10 @@ MlirValue moe__kernel_tensor_map(moe__kernel_t *kernel,
 /* Adds the address of the function's status word, an i32 that kernels OR error bits into (Groups.h);
  * at most once. !llvm.ptr<1>. */
 MlirValue moe__kernel_status(moe__kernel_t *kernel);
+
+/* Adds the address of two i32 by which the blocks of a launch share their work; at most once. They are
+ * zero before the launch, and it leaves them zero, for the next one. !llvm.ptr<1>. */
+MlirValue moe__kernel_counters(moe__kernel_t *kernel);
 
 /* The extent of dimension `dimension` of tensor number `tensor` of this ranked type: a parameter
  * only when dynamic. */

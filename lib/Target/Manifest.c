@@ -25,11 +25,12 @@
 #define MAX_DIMENSION 2147483647
 /* Tensor maps need 16; kernels that load vectors through pointers need no more. */
 #define ALIGNMENT 16
+#define COUNTERS 2 /* of a launch; as in lib/Kernel/Kernel.h */
 
 /* A tensor of the function: an argument, a result, or a temporary: between two launches, state of
- * a kernel, or the status word. */
+ * kernels, or the status word. */
 typedef struct tensor_t {
-  MlirValue value; /* null: the status word */
+  MlirValue value; /* null: the status word, or the counters */
   MlirType type;
   char *name;
   json_t *shape; /* list of expressions */
@@ -42,7 +43,9 @@ typedef struct function_t {
   json_t *symbols; /* list of {name, multiple_of, min, max} */
   tensor_t *tensors;
   size_t tensor_count;
-  char *status; /* name of the status word's tensor; NULL: no kernel has one */
+  /* Names of what all launches share, NULL where no kernel has it: the status word, and the counters by
+   * which the blocks of a launch share their work. */
+  char *status, *counters;
 } function_t;
 
 /* ---- Strings and attributes ---- */
@@ -241,18 +244,21 @@ static void add_made_tensors(function_t *function) {
   }
 }
 
-/* The name of the function's status word, which is added where it is first asked for. */
-static const char *status_name(function_t *function) {
-  if (!function->status) {
+/* The name of a tensor of `count` i32 that all launches share, which is added where it is first asked
+ * for. */
+static const char *shared_name(function_t *function, char **name, const char *wanted, int count) {
+  if (!*name) {
     MlirContext context = mlirOperationGetContext(function->op);
-    MlirType type = mlirTypeParseGet(context, mlirStringRefCreateFromCString("tensor<1xi32>"));
+    char type_text[32];
+    snprintf(type_text, sizeof type_text, "tensor<%dxi32>", count);
+    MlirType type = mlirTypeParseGet(context, mlirStringRefCreateFromCString(type_text));
     tensor_t *tensor = add_tensor(function, (MlirValue){NULL}, type,
-                                  mlirStringRefCreateFromCString("status"), "status");
-    json_array_append_new(tensor->shape, json_integer(1));
+                                  mlirStringRefCreateFromCString(wanted), wanted);
+    json_array_append_new(tensor->shape, json_integer(count));
     tensor->zeroed = true;
-    function->status = strdup(tensor->name);
+    *name = strdup(tensor->name);
   }
-  return function->status;
+  return *name;
 }
 
 static json_t *describe_tensor(const tensor_t *tensor) {
@@ -300,16 +306,21 @@ static json_t *resolve(function_t *function, MlirOperation launch, MlirAttribute
   return object;
 }
 
-static bool is_status(MlirAttribute parameter) {
+static bool is_kind(MlirAttribute parameter, const char *expected) {
   MlirAttribute kind = element(parameter, "kind");
   return !mlirAttributeIsNull(kind) && mlirAttributeIsAString(kind) &&
-         mlirStringRefEqual(mlirStringAttrGetValue(kind), mlirStringRefCreateFromCString("status"));
+         mlirStringRefEqual(mlirStringAttrGetValue(kind), mlirStringRefCreateFromCString(expected));
 }
 
 static json_t *describe_parameter(function_t *function, MlirOperation launch,
                                   MlirAttribute record) {
-  if (is_status(record))
-    return json_pack("{ss ss}", "kind", "pointer", "tensor", status_name(function));
+  const char *shared = NULL;
+  if (is_kind(record, "status"))
+    shared = shared_name(function, &function->status, "status", 1);
+  if (is_kind(record, "counters"))
+    shared = shared_name(function, &function->counters, "counters", COUNTERS);
+  if (shared)
+    return json_pack("{ss ss}", "kind", "pointer", "tensor", shared);
   json_t *parameter = json_object();
   for (intptr_t i = 0; i < mlirDictionaryAttrGetNumElements(record); i++) {
     MlirNamedAttribute entry = mlirDictionaryAttrGetElement(record, i);
@@ -603,6 +614,7 @@ static json_t *list_functions(MlirOperation module) {
     }
     free(function.tensors);
     free(function.status);
+    free(function.counters);
     json_decref(function.symbols);
   }
   if (list && json_array_size(list) == 0) {

@@ -14,7 +14,7 @@ static void release(moe__scaled_mm_t *s, const moe__mm_position_t *self, moe__cu
   moe__builder_t *b = &s->kernel.builder;
   MlirValue blocks = moe__i32(b, s->schedule.cluster);
   moe__if_t arrive = moe__if_begin(b, moe__ult(b, self->lane, blocks), false);
-  if (s->ring.has_clusters)
+  if (s->schedule.cluster > 1)
     moe__ring_release_remote(&s->kernel, &s->ring, cursor, self->lane);
   else
     moe__ring_release(&s->kernel, &s->ring, cursor);

@@ -73,6 +73,11 @@ static void add_extents(moe__scaled_mm_t *s, MlirType qa, MlirType qb, MlirType 
   s->columns = moe__kernel_extent(kernel, MOE__MM_QB, qb_rank - 1, qb);
 }
 
+/* Whether blocks share tiles by a counter. */
+static bool counts_tiles(const moe__scaled_mm_t *s) {
+  return s->which == MOE__GRADIENT && s->schedule.cluster == 1;
+}
+
 static void add_parameters(moe__scaled_mm_t *s, MlirOperation op) {
   moe__kernel_t *kernel = &s->kernel;
   add_extents(s, mlirValueGetType(mlirOperationGetOperand(op, MOE__MM_QA)),
@@ -90,6 +95,8 @@ static void add_parameters(moe__scaled_mm_t *s, MlirOperation op) {
   s->out = moe__kernel_pointer(kernel, s->out_number);
   if (s->offs_number >= 0)
     s->status = moe__kernel_status(kernel);
+  if (counts_tiles(s))
+    s->counters = moe__kernel_counters(kernel);
 }
 
 /* What a launcher has to check: sizes that belong together, strides of tensor maps and rows of out
@@ -125,8 +132,13 @@ static moe__tiles_t equal_tiles(moe__scaled_mm_t *s) {
       moe__ceil_div(b, s->columns.value, s->operands[MOE__MM_QB].rows), s->schedule.band);
 }
 
-/* Blocks, or clusters where there are some, take tiles in turn: which one is the first, and how many there
- * are. */
+static MlirValue tile_count(moe__scaled_mm_t *s) {
+  return s->which == MOE__FORWARD ? moe__groups_total(&s->groups) : equal_tiles(s).total;
+}
+
+/* Blocks, or clusters where there are some, begin with the tile of their number. Then they take tiles in
+ * turn; but those of the gradient, which are as long as their group, by a counter: whoever is done takes the
+ * next one. The longest come first, so that all end at about the same time. */
 static MlirValue first_tile(const moe__scaled_mm_t *s) {
   return s->schedule.cluster > 1 ? s->kernel.cluster : s->kernel.block;
 }
@@ -135,26 +147,27 @@ static MlirValue tile_step(const moe__scaled_mm_t *s) {
   return s->schedule.cluster > 1 ? s->kernel.cluster_count : s->kernel.block_count;
 }
 
-/* For each tile of the block, with a cursor of the ring and the number of a slot. */
-static moe__for_t tiles_begin(moe__scaled_mm_t *s) {
+static MlirValue next_tile(moe__scaled_mm_t *s, MlirValue index) {
   moe__builder_t *b = &s->kernel.builder;
-  moe__cursor_t start = moe__cursor_start(b);
-  MlirValue total = s->which == MOE__FORWARD ? moe__groups_total(&s->groups) : equal_tiles(s).total;
-  return moe__for_begin(b, first_tile(s), total, tile_step(s), 3,
-                        (MlirValue[]){start.stage, start.phase, moe__i32(b, 0)});
+  if (!counts_tiles(s))
+    return moe__add(b, index, tile_step(s));
+  MlirValue count = moe__atomic_add(b, s->counters, moe__i32(b, 1), MOE__RELAXED);
+  return moe__add(b, count, tile_step(s));
 }
 
-/* The experts of the gradient come in the order of their work, the longest first, and every other round
- * of tiles is dealt in reverse: blocks that take tiles in turn then end at about the same time. */
-static MlirValue deal(moe__scaled_mm_t *s, MlirValue index, MlirValue total) {
+/* Counts the blocks that are done; the last one leaves both counters zero. */
+static void finish_counting(moe__scaled_mm_t *s) {
   moe__builder_t *b = &s->kernel.builder;
-  MlirValue step = tile_step(s), one = moe__i32(b, 1);
-  MlirValue round = moe__udiv(b, index, step);
-  MlirValue start = moe__mul(b, round, step), end = moe__add(b, start, step);
-  MlirValue is_odd = moe__eq(b, moe__and(b, round, one), one);
-  MlirValue is_full = moe__ule(b, end, total);
-  MlirValue reversed = moe__sub(b, moe__add(b, start, end), moe__add(b, index, one));
-  return moe__select(b, moe__and(b, is_odd, is_full), reversed, index);
+  if (!counts_tiles(s))
+    return;
+  MlirValue zero = moe__i32(b, 0), one = moe__i32(b, 1);
+  MlirValue done = moe__offset_by(b, s->counters, 4);
+  MlirValue before = moe__atomic_add(b, done, one, MOE__ACQUIRE_RELEASE);
+  MlirValue is_last = moe__eq(b, moe__add(b, before, one), s->kernel.block_count);
+  moe__if_t last = moe__if_begin(b, is_last, false);
+  moe__atomic_exchange(b, s->counters, zero, MOE__RELAXED);
+  moe__atomic_exchange(b, done, zero, MOE__RELAXED);
+  moe__if_end(b, &last);
 }
 
 /* Where each expert has the same tiles, one is that of a group of `rows` rows of out, seen as a matrix. */
@@ -163,8 +176,6 @@ static moe__group_tile_t tile_at(moe__scaled_mm_t *s, MlirValue index) {
   if (s->which == MOE__FORWARD)
     return moe__groups_tile(&s->groups, index);
   moe__tiles_t tiles = equal_tiles(s);
-  if (s->which == MOE__GRADIENT)
-    index = deal(s, index, tiles.total);
   moe__tile_t at = moe__tile_at(b, &tiles, index);
   MlirValue group =
       s->which == MOE__GRADIENT ? moe__groups_by_size(&s->groups, at.batch) : at.batch;
@@ -257,6 +268,17 @@ static void write_slot(moe__scaled_mm_t *s, MlirValue slot, const work_t *work) 
                        moe__offset_by(b, address, 16), 8);
 }
 
+/* Says that there are no more tiles: a group of a number that no group has. */
+static void write_end(moe__scaled_mm_t *s, MlirValue slot) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue none = moe__i32(b, -1);
+  write_slot(s, slot, &(work_t){.tile = {none, none, none, none}});
+}
+
+static MlirValue read_group(moe__scaled_mm_t *s, MlirValue slot) {
+  return moe__load(&s->kernel.builder, slot_at(s, slot), s->kernel.builder.i32);
+}
+
 static work_t read_slot(moe__scaled_mm_t *s, MlirValue slot) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue address = slot_at(s, slot);
@@ -308,30 +330,49 @@ static void load_operand(moe__scaled_mm_t *s, const moe__mm_operand_t *operand,
                           (MlirValue[]){at, moe__add(b, row, part), tile->group}, all);
 }
 
-static void load_tiles(moe__scaled_mm_t *s) {
+/* Loads all of a tile; gives the cursor behind it. */
+static moe__cursor_t load_tile(moe__scaled_mm_t *s, const work_t *work, moe__cursor_t start) {
   moe__kernel_t *kernel = &s->kernel;
   moe__builder_t *b = &kernel->builder;
   int32_t row_bytes = MOE__MM_TILE_ROWS * MOE__MM_DEPTH;
   int32_t column_bytes = s->schedule.tile_n * MOE__MM_DEPTH;
-  MlirValue zero = moe__i32(b, 0), one = moe__i32(b, 1);
-  moe__for_t tiles = tiles_begin(s);
-  work_t work = work_at(s, tiles.index);
-  moe__mm_reduction_t reduction = reduction_of(s, &work);
-  write_slot(s, tiles.carried[2], &work);
-  moe__for_t blocks = moe__for_begin(b, zero, reduction.blocks, one, 2, tiles.carried);
-  {
-    moe__cursor_t cursor = {blocks.carried[0], blocks.carried[1]};
-    MlirValue at = moe__mm_block_at(s, &reduction, blocks.index);
-    MlirValue landed =
-        moe__ring_acquire(kernel, &s->ring, cursor, moe__i32(b, row_bytes + column_bytes));
-    MlirValue buffer = moe__ring_buffer(kernel, &s->ring, cursor);
-    load_operand(s, s->side[0], &work.tile, at, buffer, landed);
-    load_operand(s, s->side[1], &work.tile, at, moe__offset_by(b, buffer, row_bytes), landed);
-    cursor = moe__cursor_next(b, &s->ring, cursor);
-    moe__for_end(b, &blocks, (MlirValue[]){cursor.stage, cursor.phase});
-  }
-  moe__for_end(b, &tiles,
-               (MlirValue[]){blocks.carried[0], blocks.carried[1], next_slot(s, tiles.carried[2])});
+  moe__mm_reduction_t reduction = reduction_of(s, work);
+  moe__for_t blocks = moe__for_begin(b, moe__i32(b, 0), reduction.blocks, moe__i32(b, 1), 2,
+                                     (MlirValue[]){start.stage, start.phase});
+  moe__cursor_t cursor = {blocks.carried[0], blocks.carried[1]};
+  MlirValue at = moe__mm_block_at(s, &reduction, blocks.index);
+  MlirValue landed =
+      moe__ring_acquire(kernel, &s->ring, cursor, moe__i32(b, row_bytes + column_bytes));
+  MlirValue buffer = moe__ring_buffer(kernel, &s->ring, cursor);
+  load_operand(s, s->side[0], &work->tile, at, buffer, landed);
+  load_operand(s, s->side[1], &work->tile, at, moe__offset_by(b, buffer, row_bytes), landed);
+  cursor = moe__cursor_next(b, &s->ring, cursor);
+  moe__for_end(b, &blocks, (MlirValue[]){cursor.stage, cursor.phase});
+  return (moe__cursor_t){blocks.carried[0], blocks.carried[1]};
+}
+
+static void load_tiles(moe__scaled_mm_t *s) {
+  moe__kernel_t *kernel = &s->kernel;
+  moe__builder_t *b = &kernel->builder;
+  MlirValue total = tile_count(s);
+  moe__cursor_t start = moe__cursor_start(b);
+  enum { INDEX, STAGE, PHASE, SLOT, CARRIED };
+  moe__while_t tiles = moe__while_begin(
+      b, CARRIED, (MlirValue[]){first_tile(s), start.stage, start.phase, moe__i32(b, 0)}, CARRIED);
+  moe__while_test(b, &tiles, moe__ult(b, tiles.carried[INDEX], total), tiles.carried);
+  MlirValue next = next_tile(s, tiles.carried[INDEX]); /* early: it takes its time */
+  work_t work = work_at(s, tiles.carried[INDEX]);
+  write_slot(s, tiles.carried[SLOT], &work);
+  moe__cursor_t cursor =
+      load_tile(s, &work, (moe__cursor_t){tiles.carried[STAGE], tiles.carried[PHASE]});
+  moe__while_end(
+      b, &tiles,
+      (MlirValue[]){next, cursor.stage, cursor.phase, next_slot(s, tiles.carried[SLOT])});
+  /* One more stage, with nothing in it, says that there are no more tiles. */
+  write_end(s, tiles.carried[SLOT]);
+  moe__ring_acquire(kernel, &s->ring, (moe__cursor_t){tiles.carried[STAGE], tiles.carried[PHASE]},
+                    moe__i32(b, 0));
+  finish_counting(s);
 }
 
 /* ---- The multiplying warpgroups ---- */
@@ -361,6 +402,30 @@ static MlirValue has_rows(moe__scaled_mm_t *s, const moe__mm_position_t *self,
   return moe__ult(b, moe__add(b, column, first), s->columns.value);
 }
 
+/* Multiplies and stores a tile whose first stage has landed; gives the cursor behind it. */
+static moe__cursor_t multiply_tile(moe__scaled_mm_t *s, const moe__mm_position_t *self,
+                                   const work_t *work, moe__cursor_t cursor) {
+  moe__builder_t *b = &s->kernel.builder;
+  moe__mm_reduction_t reduction = reduction_of(s, work);
+  preparation_t preparation = {.s = s, .self = self, .tile = &work->tile};
+  if (s->which == MOE__GRADIENT)
+    preparation.is_empty = moe__eq(b, work->start, work->end);
+  reduction.blocks = moe__warp_uniform(b, reduction.blocks);
+  if (reduction.last_steps.ptr)
+    reduction.last_steps = moe__warp_uniform(b, reduction.last_steps);
+  MlirValue works = moe__warp_uniform(b, moe__zext(b, has_rows(s, self, &work->tile), b->i32));
+  moe__if_t has_work = moe__if_begin(b, moe__ne(b, works, moe__i32(b, 0)), true);
+  {
+    MlirValue registers[MOE__WGMMA_MAX_N / 2];
+    moe__mm_multiply(s, self, &reduction, cursor, prepare, &preparation, registers);
+    moe__mm_epilogue_store(s, &preparation.epilogue, registers);
+  }
+  moe__else(b, &has_work);
+  moe__mm_pass_over(s, self, &reduction, cursor);
+  moe__if_end(b, &has_work);
+  return moe__cursor_advance(b, &s->ring, cursor, reduction.blocks);
+}
+
 static void multiply_tiles(moe__scaled_mm_t *s) {
   moe__kernel_t *kernel = &s->kernel;
   moe__builder_t *b = &kernel->builder;
@@ -370,30 +435,18 @@ static void multiply_tiles(moe__scaled_mm_t *s) {
   self.warp_row =
       moe__add(b, moe__mul(b, self.warpgroup, moe__i32(b, MOE__WGMMA_M)), moe__shl(b, warp, 4));
   self.row = moe__add(b, self.warp_row, moe__lshr(b, self.lane, 2));
-  moe__for_t tiles = tiles_begin(s);
-  moe__cursor_t cursor = {tiles.carried[0], tiles.carried[1]};
-  moe__ring_wait(kernel, &s->ring, cursor);
-  work_t at = read_slot(s, tiles.carried[2]);
-  moe__mm_reduction_t reduction = reduction_of(s, &at);
-  preparation_t preparation = {.s = s, .self = &self, .tile = &at.tile};
-  if (s->which == MOE__GRADIENT)
-    preparation.is_empty = moe__eq(b, at.start, at.end);
-  reduction.blocks = moe__warp_uniform(b, reduction.blocks);
-  if (reduction.last_steps.ptr)
-    reduction.last_steps = moe__warp_uniform(b, reduction.last_steps);
-  MlirValue works = moe__warp_uniform(b, moe__zext(b, has_rows(s, &self, &at.tile), b->i32));
-  moe__if_t work = moe__if_begin(b, moe__ne(b, works, moe__i32(b, 0)), true);
-  {
-    MlirValue registers[MOE__WGMMA_MAX_N / 2];
-    moe__mm_multiply(s, &self, &reduction, cursor, prepare, &preparation, registers);
-    moe__mm_epilogue_store(s, &preparation.epilogue, registers);
-  }
-  moe__else(b, &work);
-  moe__mm_pass_over(s, &self, &reduction, cursor);
-  moe__if_end(b, &work);
-  cursor = moe__cursor_advance(b, &s->ring, cursor, reduction.blocks);
-  moe__for_end(b, &tiles,
-               (MlirValue[]){cursor.stage, cursor.phase, next_slot(s, tiles.carried[2])});
+  moe__cursor_t start = moe__cursor_start(b);
+  enum { STAGE, PHASE, SLOT, CARRIED };
+  moe__while_t tiles = moe__while_begin(
+      b, CARRIED, (MlirValue[]){start.stage, start.phase, moe__i32(b, 0)}, CARRIED);
+  moe__ring_wait(kernel, &s->ring, (moe__cursor_t){tiles.carried[STAGE], tiles.carried[PHASE]});
+  MlirValue group = moe__warp_uniform(b, read_group(s, tiles.carried[SLOT]));
+  moe__while_test(b, &tiles, moe__ne(b, group, moe__i32(b, -1)), tiles.carried);
+  work_t work = read_slot(s, tiles.carried[SLOT]);
+  moe__cursor_t cursor = {tiles.carried[STAGE], tiles.carried[PHASE]};
+  cursor = multiply_tile(s, &self, &work, cursor);
+  moe__while_end(b, &tiles,
+                 (MlirValue[]){cursor.stage, cursor.phase, next_slot(s, tiles.carried[SLOT])});
 }
 
 /* ---- The kernel ---- */
@@ -516,7 +569,6 @@ bool moe__lower_scaled_mm(MlirOperation function, MlirOperation op, MlirBlock gp
   moe__kernel_await_launches(kernel);
   s.ring = moe__ring_create(kernel, s.schedule.stages,
                             (MOE__MM_TILE_ROWS + s.schedule.tile_n) * MOE__MM_DEPTH);
-  s.ring.has_clusters = s.schedule.cluster > 1;
   s.slots = moe__kernel_shared(kernel, slots(&s) * SLOT_BYTES, 16);
   moe__mm_epilogue_reserve(&s);
   if (s.offs_number >= 0)

@@ -62,9 +62,9 @@ typedef struct moe__scaled_mm_t {
   moe__extent_t rows;                       /* of out: tokens, or of an expert if not forward */
   moe__extent_t depth;                      /* of the reduction; of the gradient all tokens */
   int offs_number, bias_number, out_number; /* of the tensors; -1 where there is none */
-  MlirValue offs, status, bias, out;        /* !llvm.ptr<1> */
-  MlirType out_type, bias_type;             /* of elements */
-  moe__groups_t groups;                     /* not of batched products */
+  MlirValue offs, status, counters, bias, out; /* !llvm.ptr<1> */
+  MlirType out_type, bias_type;                /* of elements */
+  moe__groups_t groups;                        /* not of batched products */
   moe__ring_t ring;
   /* Offsets in shared memory: for each warp a part to bring results in order, for each warpgroup the
    * scales and the bias of its columns. */
