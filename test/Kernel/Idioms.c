@@ -56,7 +56,6 @@ static void build_cluster_body(moe__kernel_t *kernel) {
   moe__kernel_cluster(kernel, 2);
   moe__kernel_prologue(kernel);
   moe__ring_t ring = moe__ring_create(kernel, 1, 1024);
-  ring.has_clusters = true;
   int32_t word = moe__kernel_shared(kernel, 4, 4);
   moe__ring_initialize(kernel, &ring, 2);
   moe__cluster_arrive(b);
