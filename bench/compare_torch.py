@@ -1,21 +1,21 @@
 #!/usr/bin/env python3
 """Grouped FP8 products beside PyTorch's, in one process: correctness on exact inputs, then TFLOP/s.
 
-    bench/gpu compile product                                                  where LLVM is
+    bench/gpu compile product                                                      where LLVM is
     bench/compare_torch.py build/bundles out.json [--only PATTERN] [--seconds N]   where a Hopper GPU and PyTorch are
 
-Tasks have names such as "check forward ...", "forward 16384 8192 5120 8 equal", "dgrad ...", "wgrad ...", "batched ..." and "small ...";
---list prints them, --only takes those that a regular expression is found in. After --seconds no other task begins. One that fails is
-reported and the others go on; the exit code is 1 then.
+Tasks have names, such as "check forward ...", "forward 16384 8192 5120 8 equal", "dgrad ...", "wgrad ...", "small ..." and
+"batched ..."; --list prints them, --only takes those that a regular expression is found in. After --seconds no other task begins.
+One that fails is reported and the others go on; the exit code is 1 then.
 
 Each product is captured in a CUDA graph, so that the host is not measured; the candidates of a row take turns, and a row's figures
-are medians. Ratios of one run can be compared, absolute figures of two runs cannot: the chip is limited by power. Candidates are ours
-and torch._scaled_grouped_mm, each with fast and promoted sums; torch._grouped_mm in bf16; and, for the same M, N and K without groups,
-torch._scaled_mm with one scale for a tensor or one for each row. MHz and W are those of ours and torch's with fast sums, each repeated
-for a while.
+are medians. Ratios of one run can be compared, absolute figures of two runs cannot: the chip is limited by power. Candidates are
+ours and torch._scaled_grouped_mm, each with fast and promoted sums; torch._grouped_mm in bf16; and, for the same M, N and K without
+groups, torch._scaled_mm with one scale for a tensor or one for each row. MHz and W are those of ours and torch's with fast sums,
+each repeated for a while.
 
-The rows "small" are bound by reading the weights. Their time is compared with that of reading the weights once, at the bandwidth of a
-device copy of as many bytes, which is measured with them; L2 is cleared before each.
+The rows "small" are bound by reading the weights. Their time is compared with that of reading the weights once, at the bandwidth of
+a device copy of as many bytes, which is measured with them; L2 is cleared before each.
 
 SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
@@ -238,27 +238,31 @@ def ratio(rates, sums):
     return f"{rates[f'ours {sums}'] / rates[f'torch {sums}']:.3f}" if f"torch {sums}" in rates else "-"
 
 
-COLUMNS = ["torch bf16", "dense tensor fast", "dense tensor promoted", "dense row fast", "dense row promoted"]
+def label(what, shape, kind):
+    return f"{what:7} {' '.join(map(str, shape)):>20} {kind:>6} |"
+
+
+# Of a row: names of candidates, and the widths of their columns.
+FAST = [("torch fast", 12), ("ours fast", 5)]
+PROMOTED = [("torch promoted", 15), ("ours promoted", 5)]
+OTHERS = [("torch bf16", 5), ("dense tensor fast", 18), ("dense tensor promoted", 9)]
+OTHERS += [("dense row fast", 9), ("dense row promoted", 9)]
 
 
 def print_header():
     print(
-        f"{'':7} {'M N K E':>20} {'groups':>6} |  fast: torch  ours  ratio | promoted: torch  ours  ratio |"
-        "  bf16 | dense: tensor fast, promoted, row fast, promoted | MHz W: ours, torch"
+        f"{label('', ('M', 'N', 'K', 'E'), 'groups')}  fast: torch  ours  ratio  promoted: torch  ours  ratio   bf16"
+        "  dense: tensor fast, promoted, row fast, promoted | MHz W: ours, torch"
     )
 
 
 def print_row(what, shape, kind, rates, clocks):
-    def rate(name, width):
-        return f"{rates[name]:{width}.0f}" if name in rates else "-".rjust(width)
+    def columns(names):
+        return " ".join((f"{rates[name]:.0f}" if name in rates else "-").rjust(width) for name, width in names)
 
     words = " ".join(f"{mhz:.0f} {watts:.0f}" for mhz, watts in filter(None, clocks.values()))
-    print(
-        f"{what:7} {' '.join(map(str, shape)):>20} {kind:>6} | {rate('torch fast', 12)} {rate('ours fast', 5)} {ratio(rates, 'fast'):>6} |"
-        f" {rate('torch promoted', 15)} {rate('ours promoted', 5)} {ratio(rates, 'promoted'):>6} |"
-        f" {rate(COLUMNS[0], 5)} | {rate(COLUMNS[1], 18)} {rate(COLUMNS[2], 9)} {rate(COLUMNS[3], 9)} {rate(COLUMNS[4], 9)} | {words}",
-        flush=True,
-    )
+    fast, promoted = (ratio(rates, sums).rjust(6) for sums in SUMS)
+    print(label(what, shape, kind), columns(FAST), fast, columns(PROMOTED), promoted, columns(OTHERS), "|", words, flush=True)
 
 
 def compare_forward(run, what, shape, kind):
@@ -306,11 +310,8 @@ def compare_small(run, what, shape, kind):
     floor = seconds["copy"] / 2  # the copy reads and writes
     fractions = {name: floor / each for name, each in seconds.items() if name != "copy"}
     run.rows.append(dict(what=what, shape=shape, groups=kind, seconds=seconds, fractions=fractions))
-    print(
-        f"{what:7} {' '.join(map(str, shape)):>20} {kind:>6} | weights once {floor * 1e6:.1f} us ({source.numel() / floor * 1e-12:.2f} TB/s) |",
-        ", ".join(f"{name} {seconds[name] * 1e6:.1f} us {fraction:.3f}" for name, fraction in fractions.items()),
-        flush=True,
-    )
+    print(label(what, shape, kind), f"weights once {floor * 1e6:.1f} us, {source.numel() / floor * 1e-12:.2f} TB/s |",
+          ", ".join(f"{name} {seconds[name] * 1e6:.1f} us {part:.3f}" for name, part in fractions.items()), flush=True)  # fmt: skip
 
 
 # ---- All of it ----
@@ -378,9 +379,9 @@ def summarize(rows):
             for sums in SUMS if own else ():
                 there = [r for r in own if f"torch {sums}" in r]
                 print(f"{what} {sums}, {kind} groups, to torch: {mean(r[f'ours {sums}'] / r[f'torch {sums}'] for r in there)}")
-                there = [r for r in own if f"dense row {sums}" in r]
+                there = [r[f"ours {sums}"] / r[f"dense row {sums}"] for r in own if f"dense row {sums}" in r]
                 if there:
-                    print(f"{what} {sums}, {kind} groups, to one group: {mean(r[f'ours {sums}'] / r[f'dense row {sums}'] for r in there)}")
+                    print(f"{what} {sums}, {kind} groups, to one group: {mean(there)}")
     for what in ("forward", "dgrad", "wgrad"):
         pairs = [(rates.get((what, shape, "ragged")), rates.get((what, shape, "equal"))) for shape in BENCH]
         print_pairs(f"{what}, ragged to equal groups", pairs)

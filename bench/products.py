@@ -3,7 +3,9 @@
 SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
 # (M, N, K, E): M are tokens of all groups; of a batched product of all experts, which then have the same number of them.
-CHECK = [(2048, 1024, 512, 8), (2048, 528, 1040, 12), (700, 256, 64, 24), (4096, 512, 256, 256), (512, 256, 128, 1), (144, 16, 16, 3)]
+CHECK = [
+    (2048, 1024, 512, 8), (2048, 528, 1040, 12), (700, 256, 64, 24), (4096, 512, 256, 256), (512, 256, 128, 1), (144, 16, 16, 3),
+]  # fmt: skip
 # Of variants that differ from others only in types, scales or a bias.
 CHECK_FEW = [(2048, 528, 1040, 12), (700, 256, 64, 24), (144, 16, 16, 3)]
 SANITIZE = [(704, 272, 208, 11), (144, 16, 16, 3)]
@@ -12,6 +14,8 @@ BENCH = [
     (16384, 8192, 5120, 4), (16384, 8192, 5120, 8), (32768, 4096, 7168, 4), (32768, 4096, 7168, 8),
     (32768, 7168, 2048, 4), (32768, 7168, 2048, 8), (98304, 2816, 2048, 8), (98304, 2048, 1408, 8),
 ]  # fmt: skip
+# With one that candidates are checked with.
+TUNE = [(2048, 1024, 1024, 4), *BENCH]
 # Few tokens: what is read is the weights.
 SMALL = [(1024, 4096, 7168, 32), (512, 4096, 7168, 8), (4096, 2048, 2048, 64)]
 
@@ -21,11 +25,13 @@ DATA = {
               "--exact --groups equal", "--exact --nan-groups --groups one", "--exact --groups none"],
     "sanitize": ["--nan-groups --groups edge"],
     "bench": ["--groups equal", "--groups ragged"],
+    "tune": ["--groups equal", "--groups ragged"],
 }  # fmt: skip
 BATCHED_DATA = {
     "check": ["--exact --nan-groups", "", "--one-hot"],
     "sanitize": ["--nan-groups"],
     "bench": [""],
+    "tune": [""],
 }  # fmt: skip
 REPEAT = (2048, 528, 1040, 12)
 REPEATED_RUNS = 1000
@@ -82,17 +88,17 @@ class Product:
 
     def arguments(self, what):
         """Lists of arguments, a call each."""
-        if what == "bench" and not self.is_usual:
+        if what in ("bench", "tune") and not self.is_usual:
             return []
         data = (BATCHED_DATA if self.case == "batched" else DATA)[what]
-        cases = {"check": CHECK, "sanitize": SANITIZE, "bench": BENCH}[what]
+        cases = {"check": CHECK, "sanitize": SANITIZE, "bench": BENCH, "tune": TUNE}[what]
         if what == "check" and not self.is_usual:
             cases, data = CHECK_FEW, data[:2]
         if self.sizes:  # too large for the C reference to be asked often, or for a sanitizer
-            cases, data = [self.sizes], {"check": data[:1], "sanitize": [], "bench": data}[what]
+            cases, data = [self.sizes], {"check": data[:1], "sanitize": []}.get(what, data)
         # Dimensions of tensor maps, and of rows of a result, are multiples of 16 bytes; tokens are one only in the gradient.
         cases = [(-(-m // 16) * 16, *rest) if self.case == "gradient" else (m, *rest) for m, *rest in cases]
-        action = "--bench" if what == "bench" else "--check"
+        action = {"bench": "--bench", "tune": "--tune"}.get(what, "--check")
         lines = [f"{action} {self.shape_arguments(cases)} {words}" for words in data]
         if what == "check" and self.is_usual and not self.sizes:
             groups = "" if self.case == "batched" else " --groups ragged"
@@ -100,9 +106,12 @@ class Product:
         return lines
 
     def shape_arguments(self, cases):
-        lists = {name: ["x".join(map(str, self.shapes(*case)[name])) for case in cases] for name in self.elements}
-        # A single shape serves all calls.
-        return " ".join(f"--shape {name}={shapes[0] if len(set(shapes)) == 1 else ','.join(shapes)}" for name, shapes in lists.items())
+        arguments = []
+        for name in self.elements:
+            shapes = ["x".join(map(str, self.shapes(*case)[name])) for case in cases]
+            # A single shape serves all calls.
+            arguments.append(f"--shape {name}={shapes[0] if len(set(shapes)) == 1 else ','.join(shapes)}")
+        return " ".join(arguments)
 
 
 def small_name(sizes):

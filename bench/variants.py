@@ -4,7 +4,7 @@ recipes.py.
 
     bench/variants.py list                        their names
     bench/variants.py source NAME [SCHEDULE]      MLIR; SCHEDULE is the text of the attribute, without braces
-    bench/variants.py arguments NAME check|sanitize|bench  arguments of moe-run, one call a line
+    bench/variants.py arguments NAME check|sanitize|bench|tune  arguments of moe-run, one call a line
 
 All tensors have dynamic shapes, so that one compiled kernel does for every shape.
 
@@ -75,6 +75,8 @@ class Variant:
 
     def arguments(self, what):
         """Lists of arguments, a call each."""
+        if what == "tune":
+            return [line.replace("--bench", "--tune") for line in self.arguments("bench")]
         if what == "bench" and not self.is_timed():
             return []
         action = "--bench" if what == "bench" else "--check --edge-blocks"

@@ -57,15 +57,16 @@ static MlirValue place(moe__scaled_mm_t *s, const moe__mm_operand_t *operand,
   return moe__add(b, moe__wide_mul(b, tile->group, s->columns.value), moe__zext(b, column, b->i64));
 }
 
-static MlirValue load_scale(moe__scaled_mm_t *s, const moe__mm_operand_t *operand,
-                            const moe__group_tile_t *tile, MlirValue position) {
+static MlirValue load_scale(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e,
+                            const moe__mm_operand_t *operand, MlirValue position) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue at = operand->scales;
   if (operand->granularity == MOE__SCALE_OF_EXPERT)
-    at = moe__offset(b, at, moe__shl(b, moe__zext(b, tile->group, b->i64), 2));
+    at = moe__offset(b, at, moe__shl(b, moe__zext(b, e->tile->group, b->i64), 2));
   else if (operand->granularity == MOE__SCALE_OF_ROW)
-    at = moe__offset(b, at, moe__shl(b, place(s, operand, tile, position), 2));
-  return moe__load(b, at, b->f32);
+    at = moe__offset(b, at, moe__shl(b, place(s, operand, e->tile, position), 2));
+  MlirValue scale = moe__load(b, at, b->f32);
+  return e->is_empty.ptr ? moe__select(b, e->is_empty, moe__f32(b, 0), scale) : scale;
 }
 
 /* The bias of column `position` of out in the tile. */
@@ -104,8 +105,7 @@ static void fetch_columns(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e) {
     moe__if_t fetch = moe__if_begin(b, inside, false);
     MlirValue at = moe__shl(b, position, 2);
     if (e->column_scales.ptr)
-      moe__store(b, load_scale(s, s->side[1], e->tile, position),
-                 moe__offset(b, e->column_scales, at));
+      moe__store(b, load_scale(s, e, s->side[1], position), moe__offset(b, e->column_scales, at));
     if (e->column_bias.ptr)
       moe__store(b, load_bias(s, e->tile, position), moe__offset(b, e->column_bias, at));
     moe__if_end(b, &fetch);
@@ -114,23 +114,23 @@ static void fetch_columns(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e) {
 }
 
 moe__mm_epilogue_t moe__mm_epilogue_prepare(moe__scaled_mm_t *s, const moe__mm_position_t *self,
-                                            const moe__group_tile_t *tile) {
+                                            const moe__group_tile_t *tile, MlirValue is_empty) {
   moe__builder_t *b = &s->kernel.builder;
-  moe__mm_epilogue_t e = {.self = self, .tile = tile};
+  moe__mm_epilogue_t e = {.self = self, .tile = tile, .is_empty = is_empty};
   MlirValue warp = moe__lshr(b, s->kernel.thread, 5);
   e.staging = moe__offset_by(
       b, moe__offset(b, s->kernel.shared, moe__mul(b, warp, moe__i32(b, STAGING_BYTES))),
       s->staging);
   for (int h = 0; h < 2; h++) {
     MlirValue position = moe__add(b, self->row, moe__i32(b, 8 * h));
-    e.row_scale[h] = load_scale(s, s->side[0], tile, position);
+    e.row_scale[h] = load_scale(s, &e, s->side[0], position);
     if (s->bias_number >= 0 && is_swapped(s))
       e.row_bias[h] = load_bias(s, tile, position);
   }
   if (s->side[1]->granularity == MOE__SCALE_OF_ROW)
     e.column_scales = of_warpgroup(s, self, s->column_scales);
   else
-    e.column_scale = load_scale(s, s->side[1], tile, (MlirValue){NULL});
+    e.column_scale = load_scale(s, &e, s->side[1], (MlirValue){NULL});
   if (s->bias_number >= 0 && !is_swapped(s))
     e.column_bias = of_warpgroup(s, self, s->column_bias);
   fetch_columns(s, &e);

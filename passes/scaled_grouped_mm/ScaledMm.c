@@ -31,9 +31,8 @@
 #include "mlir-c/BuiltinTypes.h"
 
 #define TOKEN_ALIGNMENT                                                                            \
-  32            /* of a block's first token: a sector of L2; the TMA takes multiples of 16 */
-#define STEP 32 /* of the reduction in one wgmma */
-#define STEPS (MOE__MM_DEPTH / STEP)
+  32 /* of a block's first token: a sector of L2; the TMA takes multiples of 16 */
+#define STEPS (MOE__MM_DEPTH / MOE__MM_STEP)
 #define WARPGROUP 128
 #define LOADER_REGISTERS 40
 #define MULTIPLIER_REGISTERS 232
@@ -205,7 +204,7 @@ static moe__mm_reduction_t reduction_of(moe__scaled_mm_t *s, const work_t *work)
   r.first = moe__and(b, r.start, moe__i32(b, -TOKEN_ALIGNMENT));
   /* An empty group has one step, all of it cleared: its gradient is zero. */
   MlirValue one = moe__i32(b, 1);
-  MlirValue steps = moe__ceil_div(b, moe__sub(b, r.end, r.first), STEP);
+  MlirValue steps = moe__ceil_div(b, moe__sub(b, r.end, r.first), MOE__MM_STEP);
   steps = moe__smax(b, steps, one);
   r.blocks = moe__ceil_div(b, steps, STEPS);
   MlirValue before = moe__mul(b, moe__sub(b, r.blocks, one), moe__i32(b, STEPS));
@@ -342,12 +341,13 @@ typedef struct preparation_t {
   moe__scaled_mm_t *s;
   const moe__mm_position_t *self;
   const moe__group_tile_t *tile;
+  MlirValue is_empty; /* i1: the gradient is that of no tokens; null but for the gradient */
   moe__mm_epilogue_t epilogue;
 } preparation_t;
 
 static void prepare(void *user) {
   preparation_t *p = user;
-  p->epilogue = moe__mm_epilogue_prepare(p->s, p->self, p->tile);
+  p->epilogue = moe__mm_epilogue_prepare(p->s, p->self, p->tile, p->is_empty);
 }
 
 /* Whether any of the warpgroup's rows are stored. */
@@ -376,6 +376,8 @@ static void multiply_tiles(moe__scaled_mm_t *s) {
   work_t at = read_slot(s, tiles.carried[2]);
   moe__mm_reduction_t reduction = reduction_of(s, &at);
   preparation_t preparation = {.s = s, .self = &self, .tile = &at.tile};
+  if (s->which == MOE__GRADIENT)
+    preparation.is_empty = moe__eq(b, at.start, at.end);
   reduction.blocks = moe__warp_uniform(b, reduction.blocks);
   if (reduction.last_steps.ptr)
     reduction.last_steps = moe__warp_uniform(b, reduction.last_steps);

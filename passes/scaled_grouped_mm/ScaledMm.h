@@ -24,6 +24,8 @@
 #define MOE__MM_THREADS 256  /* of them */
 #define MOE__MM_DEPTH 128 /* of the reduction in a stage: FP8 elements in a row of shared memory */
 
+#define MOE__MM_STEP 32 /* of those in one wgmma */
+
 /* Named barriers: of all multiplying threads, and of each of their warpgroups. */
 #define MOE__MM_CLEARED_BARRIER 1
 #define MOE__MM_WARPGROUP_BARRIER 2
@@ -106,6 +108,7 @@ void moe__mm_pass_over(moe__scaled_mm_t *s, const moe__mm_position_t *self,
 typedef struct moe__mm_epilogue_t {
   const moe__mm_position_t *self;
   const moe__group_tile_t *tile;
+  MlirValue is_empty;
   MlirValue row_scale[2], row_bias[2]; /* f32, of the lane's two rows; bias only if swapped */
   MlirValue column_scale;              /* f32, where all columns share it, else null */
   MlirValue column_scales;             /* else !llvm.ptr<3>: tile_n of them */
@@ -116,9 +119,10 @@ typedef struct moe__mm_epilogue_t {
 /* Reserves shared memory. */
 void moe__mm_epilogue_reserve(moe__scaled_mm_t *s);
 
-/* Fetches the scales and the bias of a tile. */
+/* Fetches the scales and the bias of a tile. is_empty: i1, whether the tile sums over nothing, in which
+ * case it is zero whatever the scales are; null where it always sums. */
 moe__mm_epilogue_t moe__mm_epilogue_prepare(moe__scaled_mm_t *s, const moe__mm_position_t *self,
-                                            const moe__group_tile_t *tile);
+                                            const moe__group_tile_t *tile, MlirValue is_empty);
 
 /* Scales, adds the bias, rounds and stores what belongs to the group and to out. */
 void moe__mm_epilogue_store(moe__scaled_mm_t *s, const moe__mm_epilogue_t *epilogue,

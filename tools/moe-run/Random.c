@@ -352,13 +352,16 @@ static int find_spoiled(const moe__random_t *random, const moe__tensor_t *tensor
   /* A manifest may say that there are more tokens, or groups, than along the dimension. */
   const int64_t room = size + groups + (moe__random_follows(random) ? use->tokens : 0);
   *out_spoiled = calloc((size_t)room + 1, sizeof **out_spoiled);
-  int rc = ends && *out_spoiled ? MOE__OK : moe__input_error("out of memory");
-  for (int64_t g = 0; g < size && use->nan == MOE__NAN_GROUPS && !rc; g++)
+  if (!ends || !*out_spoiled) {
+    free(ends);
+    return moe__input_error("out of memory");
+  }
+  for (int64_t g = 0; g < size && use->nan == MOE__NAN_GROUPS; g++)
     (*out_spoiled)[g] = is_chosen(random, g);
-  if (!rc && groups && moe_ref_group_ends(&use->offs, use->tokens, ends) == MOE_REF_OK)
+  if (groups && moe_ref_group_ends(&use->offs, use->tokens, ends) == MOE_REF_OK)
     spoil(random, ends, groups, *out_spoiled, size);
   free(ends);
-  return rc;
+  return MOE__OK;
 }
 
 int moe__random_fill(const moe__random_t *random, const moe__tensor_t *tensor) {

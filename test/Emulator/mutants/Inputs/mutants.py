@@ -4,7 +4,7 @@ Usage: mutants.py BUNDLE SCRATCH          run all; fails where one is not caught
        mutants.py BUNDLE SCRATCH --table  print what caught each as a Markdown table
        mutants.py BUNDLE SCRATCH --rows   run those of the kernel that writes tiles in rows; BUNDLE is of rows.mlir
                                  --stream, --fp8-rows, --fp8-scales, --fp8-pair   those of the file of this name
-                                 --products, --gradients, --gradients-nan   those of scaled_mm
+                                 --products, --clusters, --gradients, --gradients-nan   those of scaled_mm
 
 A mutant changes the PTX (a regular expression, which must match) or the manifest. `caught` is a part of what moe-run must say.
 
@@ -257,6 +257,11 @@ ROWS_LOAD = r"(cp\.async\.bulk\.tensor\.2d[^;]*\{%r\d+, )(%r\d+)(\}[^;]*;)"
 WEIGHTS_LOAD = r"(cp\.async\.bulk\.tensor\.3d[^;]*\{%r\d+, )(%r\d+), (%r\d+)(\}[^;]*;)"
 
 
+def stage_wait(offset, which):
+    """Drops a wait for an mbarrier of the ring: `offset` is that of the first of its kind."""
+    return ptx(rf"(?s)(add\.s32 \s*%r\d+, %r\d+, {offset};\s*mov\.b32 [^;]*;\s*// begin inline asm\s*)\{{\s*\.reg \.pred\s+P1;.*?\}}", r"\1", which)
+
+
 def parameter(number, change):
     """Appends a change of the register, \\1, that parameter `number` is loaded into."""
     return ptx(rf"ld\.param\.b32 \s*(%r\d+), \[\w+_param_{number}\];", r"\g<0> " + change, count=0)
@@ -284,9 +289,9 @@ PRODUCT_MUTANTS = [
     ("tokens' map without its swizzle", manifest(*LAUNCH, 4, "swizzle", "none"), DIFFERENT),
     ("weights' map without its swizzle", manifest(*LAUNCH, 5, "swizzle", "none"), DIFFERENT),
     ("tokens' box of half of the rows", manifest(*LAUNCH, 4, "box", lambda box: [box[0], box[1] // 2]), "deadlock"),
-    ("stage not waited for", ptx(WAIT), "not been waited for|uninitialized"),
-    ("the next stage not waited for", ptx(WAIT, which=1), "not been waited for|uninitialized"),
-    ("stages overwritten that are read", ptx(WAIT, which=3), "arrivals in phase|races"),
+    ("stage not waited for", stage_wait(196608, 0), "not been waited for|uninitialized"),
+    ("the next stage not waited for", stage_wait(196608, 1), "not been waited for|uninitialized"),
+    ("stages overwritten that are read", stage_wait(196640, 0), "arrivals in phase|races"),
     ("fewer bytes announced than land", ptx(r"(mov\.b32 \s*%r\d+), 49152;(\s*mbarrier)", r"\1, 49136;\2"), "more bytes land|fewer bytes"),
     ("a stage released while it is read", ptx(r"(wgmma\.wait_group\.sync\.aligned\s+)1;", r"\g<1>2;"), "races"),
     ("a stage not released", ptx(r"mbarrier\.arrive\.shared\.b64[^;]*;"), "deadlock"),
@@ -299,16 +304,29 @@ PRODUCT_MUTANTS = [
     ("the table of groups read before it is there", ptx(r"bar\.sync \s*0;"), "mbarrier|races|uninitialized"),
 ]
 
+# Clusters of two blocks, each of which loads half of what both read of the weights.
+CLUSTER_BARRIER = r"barrier\.cluster\.arrive\.aligned;\s*barrier\.cluster\.wait\.aligned;"
+ACQUIRE = r"(mbarrier\.try_wait\.parity\.acquire\.cluster\.[^;]*;\s*not\.pred[^;]*;\s*)@%p\d+ bra\s+\S+;"
+CLUSTER_MUTANTS = [
+    ("the other block's barriers not waited for", ptx(CLUSTER_BARRIER), "cluster|mbarrier|deadlock"),
+    ("a block ends while the other writes to it", ptx(CLUSTER_BARRIER, which=1), "exit|ended|over|deadlock|cluster"),
+    ("weights for the own block only", ptx(r"(mov\.b16 \s*%rs\d+), 3;", r"\1, 1;"), "deadlock|differ|uninitialized"),
+    ("both halves of the weights are the same", ptx(WEIGHTS_LOAD, r"{ .reg .b32 OFF; and.b32 OFF, \2, -256; \1OFF, \3\4 }"), DIFFERENT),
+    ("stages released in the own block only", ptx(r"mapa\.shared::cluster\.u64 \s*(%rd\d+), (%rd\d+), %r\d+;", r"mapa.shared::cluster.u64 \1, \2, 0;", count=0),
+     "deadlock|races|arrivals"),
+    ("stages overwritten that either reads", ptx(ACQUIRE, r"\1"), "arrivals|races|land"),
+]
+
 # The gradient. Outside of the group are other tokens.
-CLEARED = r"st\.shared\.v4\.b32 \s*\[[^;]*;"
+CLEARED = r"(ld\.shared\.v4\.b32[^;]*;\s*(?:and\.b32[^;]*;\s*){4})st\.shared\.v4\.b32[^;]*;"
 GRADIENT_MUTANTS = [
-    ("nothing cleared", ptx(CLEARED, count=0), DIFFERENT),
-    ("nothing cleared in the first block", ptx(r"(?s)(ld\.shared\.v4[^;]*;\s*(?:and\.b32[^;]*;\s*)*)" + CLEARED, r"\1", count=12), DIFFERENT),
-    ("tokens behind the group not cleared", ptx(r"(not\.b32 \s*%r\d+, )%r\d+;", r"\g<1>0;", count=0), DIFFERENT),
+    ("nothing cleared", ptx(CLEARED, r"\1", count=0), DIFFERENT),
+    ("nothing cleared in the first block", ptx(CLEARED, r"\1", count=12), DIFFERENT),
+    ("tokens behind the group not cleared", ptx(r"(not\.b32 \s*%r\d+, )%r\d+;(\s*sub\.s32)", r"\g<1>0;\2", count=0), DIFFERENT),
     ("cleared without a fence", ptx(r"fence\.proxy\.async\S+;"), "without a fence.proxy.async in between"),
     ("multiplied before all is cleared", ptx(r"bar\.sync \s*1, 256;"), "races"),
     ("an empty group sums nothing", ptx(r"max\.u32 (\s*%r\d+), (%r\d+), 1;(\s*add\.s32)", r"mov.b32 \1, \2;\3", count=0), "differ|deadlock|not been waited for"),
-    ("the first tokens of a group left out", ptx(r"and\.b32 (\s*%r\d+), (%r\d+), -32;", r"\g<0> add.s32 \1, \1, 32;", count=0), "differ|deadlock"),
+    ("the first tokens of a group left out", ptx(r"and\.b32 (\s*%r\d+), (%r\d+), -32;", r"\g<0> add.s32 \1, \1, 32;", count=0), "differ|deadlock|time limit"),
     ("all zeros", ptx(r"cvt\.rn\.bf16x2\.f32 (\s*%r\d+), %r\d+, %r\d+;", r"mov.b32 \1, 0;", count=0), DIFFERENT),
     ("both scales ignored", ptx(SCALED, r"mov.b32 \1, \3; mov.b32 \4, \5;", count=0), DIFFERENT),
     ("the last group skipped", parameter(2, r"add.s32 \1, \1, -1;"), DIFFERENT),
@@ -318,10 +336,10 @@ GRADIENT_MUTANTS = [
 
 # Where these may be NaN, it is not enough to clear one of the operands.
 GRADIENT_NAN_MUTANTS = [
-    ("the first operand not cleared in the first block", ptx(CLEARED, count=4), DIFFERENT),
-    ("the second operand not cleared in the first block", ptx(CLEARED, which=4, count=8), DIFFERENT),
-    ("the first operand not cleared in later blocks", ptx(CLEARED, which=12, count=4), DIFFERENT),
-    ("the second operand not cleared in later blocks", ptx(CLEARED, which=16, count=8), DIFFERENT),
+    ("the first operand not cleared in the first block", ptx(CLEARED, r"\1", count=4), DIFFERENT),
+    ("the second operand not cleared in the first block", ptx(CLEARED, r"\1", which=4, count=8), DIFFERENT),
+    ("the first operand not cleared in later blocks", ptx(CLEARED, r"\1", which=12, count=4), DIFFERENT),
+    ("the second operand not cleared in later blocks", ptx(CLEARED, r"\1", which=16, count=8), DIFFERENT),
 ]
 
 PRODUCT_SHAPES = ["qa=700x272", "qb=11x272x336", "sa=700", "sb=11x336", "offs=11"]
@@ -339,6 +357,7 @@ SUITES = {
     "--stream": (["--shape", STREAM_SHAPE, "--edge-blocks"], STREAM_MUTANTS),
     "--fp8-rows": (["--shape", FP8_ROW_SHAPE, "--edge-blocks"], FP8_ROW_MUTANTS),
     "--products": ([*shapes(PRODUCT_SHAPES), "--exact", "--nan-groups", "--groups", "edge"], PRODUCT_MUTANTS),
+    "--clusters": ([*shapes(PRODUCT_SHAPES), "--exact", "--nan-groups", "--groups", "edge"], CLUSTER_MUTANTS),
     "--gradients": ([*shapes(GRADIENT_SHAPES), "--exact", "--groups", "edge"], GRADIENT_MUTANTS),
     "--gradients-nan": ([*shapes(GRADIENT_NAN_SHAPES), "--exact", "--nan-groups", "--groups", "ragged"], GRADIENT_NAN_MUTANTS),
     "--fp8-scales": (["--shape", FP8_SCALE_SHAPE, "--shape", FP8_SCALE_SHAPE.replace("x=", "y="), "--edge-blocks"], FP8_SCALE_MUTANTS),
