@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The quantizers that bench/gpu compiles, checks and times: one line of the table each; and the products of products.py.
+"""The quantizers that bench/gpu compiles, checks and times: one line of the table each; and the products of products.py and
+recipes.py.
 
     bench/variants.py list                        their names
     bench/variants.py source NAME [SCHEDULE]      MLIR; SCHEDULE is the text of the attribute, without braces
@@ -12,6 +13,7 @@ SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 import sys
 
 from products import products
+from recipes import recipes
 
 # Shapes of x. Rank 3: expert weights (E,N,K); rank 2: tokens (M,K).
 CHECK = {
@@ -315,7 +317,7 @@ def quantizers():
 
 
 def variants():
-    return quantizers() | products()
+    return quantizers() | products() | recipes()
 
 
 def main():

@@ -262,7 +262,7 @@ static moe_ref_tensor_t unquantized(const gemm_t *gemm, const moe_ref_tensor_t *
   plain.data = malloc((size_t)count * sizeof(float));
   assert_non_null(plain.data);
   for (int64_t i = 0; i < count; i++) {
-    int64_t index[3], rest = i, group = 0;
+    int64_t index[3] = {0}, rest = i, group = 0;
     for (int d = 0; d < operand->rank; d++, rest /= operand->shape[d - 1])
       index[d] = rest % operand->shape[d];
     if (token >= 0)
