@@ -1,19 +1,21 @@
 // The scaled_grouped_mm dialect: matrix products of quantized operands, over groups of tokens given by offsets.
 //
-// scaled_mm has kernels; the others are declared as far as the design fixes them, and moe-select-schedule refuses them.
+// scaled_mm has kernels, and grouped_mm becomes quantizers and scaled_mm; mixed_mm is declared as far as the design fixes it, and
+// moe-select-schedule refuses it.
 // docs/dialects/scaled_grouped_mm.md is the reference. Stock mlir-opt reads this file with --irdl-file=.
 //
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 irdl.dialect @scaled_grouped_mm {
-  // a, b, offs -> out: high-precision operands, quantized inside as `recipe` says.
+  // a, b [, offs] -> out: high-precision operands, quantized inside as `recipe` says. The case follows from the ranks. The string
+  // `accumulate` is optional, which IRDL cannot say.
   irdl.operation @grouped_mm {
     %a = irdl.base "!builtin.tensor"
     %b = irdl.base "!builtin.tensor"
     %offs = irdl.base "!builtin.tensor"
     %out = irdl.base "!builtin.tensor"
     %recipe = irdl.base "#builtin.string"
-    irdl.operands(a: %a, b: %b, offs: %offs)
+    irdl.operands(a: %a, b: %b, offs: optional %offs)
     irdl.results(out: %out)
     irdl.attributes {"recipe" = %recipe}
   }

@@ -3,7 +3,8 @@
  * quantize_fp8 of tensors whose rows are in the same groups into one op.
  *
  * Why: that is how people write it today, because their kernels quantize along the last axis only.
- * Each transpose is a copy of the whole tensor.
+ * Each transpose is a copy of the whole tensor. One that moves nothing (lib/Builder/Views.h) stays
+ * where it makes x row-major, as the kernels read it.
  *
  *   t      = linalg.transpose x, permutation p          q, s = mx_quantize.quantize x, axis = p[a]
  *   q', s' = mx_quantize.quantize t, axis = a      ->
@@ -20,7 +21,8 @@
  *   q', s' = mx_quantize.quantize x, axis = last - 1   ->
  *
  * where both have the layouts of the kernels. One that has a schedule of its own is left alone. The
- * operands of a weight gradient share their launches:
+ * same with quantize_fp8, row by row, which becomes quantize_fp8_dual. Then the operands of a weight
+ * gradient share their launches:
  *
  *   q, s   = mx_quantize.quantize_fp8 x, offs       q, s, q', s' = mx_quantize.quantize_fp8_pair x, y, offs
  *   q', s' = mx_quantize.quantize_fp8 y, offs  ->
@@ -33,33 +35,13 @@
  * IRDL.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
-#include "lib/Builder/Builder.h"
 #include "lib/Builder/Shapes.h"
+#include "lib/Builder/Views.h"
 #include "passes/Lowering.h"
 #include "passes/Passes.h"
 
 #include "mlir-c/BuiltinAttributes.h"
 #include "mlir-c/BuiltinTypes.h"
-#include "mlir-c/Dialect/Linalg.h"
-
-#include <stdlib.h>
-
-#define BLOCK 32 /* elements that share a scale */
-
-typedef struct permutation_t {
-  int rank;
-  int64_t at[MOE__MAX_RANK];
-} permutation_t;
-
-static bool permutation_of(MlirOperation transpose, permutation_t *out) {
-  MlirAttribute attribute = moe__op_attribute(transpose, "permutation");
-  out->rank = (int)mlirDenseArrayGetNumElements(attribute);
-  if (out->rank > MOE__MAX_RANK)
-    return false;
-  for (int i = 0; i < out->rank; i++)
-    out->at[i] = mlirDenseI64ArrayGetElement(attribute, i);
-  return true;
-}
 
 /* The tensor transpose that defines `value`, null if there is none. */
 static MlirOperation defining_transpose(MlirValue value) {
@@ -72,17 +54,13 @@ static MlirOperation defining_transpose(MlirValue value) {
 /* How a result of the quantize op is used. */
 typedef enum use_t { UNUSED, AS_IT_IS, TRANSPOSED_BACK, MIXED } use_t;
 
-static bool undoes(MlirOperation user, const permutation_t *p) {
-  permutation_t back;
-  if (!moe__op_is(user, "linalg.transpose") || !permutation_of(user, &back) || back.rank != p->rank)
-    return false;
-  for (int i = 0; i < p->rank; i++)
-    if (p->at[back.at[i]] != i)
-      return false;
-  return true;
+static bool undoes(MlirOperation user, const moe__permutation_t *p) {
+  moe__permutation_t back, inverse = moe__inverse(p);
+  return moe__op_is(user, "linalg.transpose") && moe__permutation_of(user, &back) &&
+         moe__permutations_equal(&back, &inverse);
 }
 
-static use_t classify(MlirValue value, const permutation_t *p) {
+static use_t classify(MlirValue value, const moe__permutation_t *p) {
   use_t use = UNUSED;
   for (MlirOpOperand operand = mlirValueGetFirstUse(value); !mlirOpOperandIsNull(operand);
        operand = mlirOpOperandGetNextUse(operand)) {
@@ -114,42 +92,6 @@ static bool users_agree(MlirValue value, MlirType *out_type) {
   return true;
 }
 
-/* The type of `type`, a result of the quantize op, before the transpose p: dimension p[i] of it is
- * dimension i of type. With same_memory it lies in memory as `type` does, so that the transpose
- * between the two moves nothing; else row-major. */
-static MlirType untransposed(MlirType type, const permutation_t *p, bool same_memory) {
-  int order[MOE__MAX_RANK];
-  int64_t shape[MOE__MAX_RANK];
-  unsigned permutation[MOE__MAX_RANK];
-  moe__memory_order(type, order);
-  bool identity = true;
-  for (int i = 0; i < p->rank; i++) {
-    shape[p->at[i]] = mlirShapedTypeIsDynamicDim(type, i) ? mlirShapedTypeGetDynamicSize()
-                                                          : mlirShapedTypeGetDimSize(type, i);
-    permutation[i] = (unsigned)p->at[order[i]];
-    identity &= permutation[i] == (unsigned)i;
-  }
-  MlirContext context = mlirTypeGetContext(type);
-  MlirAttribute encoding =
-      identity || !same_memory
-          ? mlirAttributeGetNull()
-          : mlirAffineMapAttrGet(mlirAffineMapPermutationGet(context, p->rank, permutation));
-  return mlirRankedTensorTypeGet(p->rank, shape, mlirShapedTypeGetElementType(type), encoding);
-}
-
-/* value, transposed by p to `type`, at the builder's place. Only for static shapes: a destination
- * of dynamic shape would need tensor.dim. */
-static MlirValue transpose(moe__builder_t *b, MlirValue value, MlirType type,
-                           const permutation_t *p) {
-  MlirValue destination = moe__op1(b, "tensor.empty", type, MOE__NO_VALUES, NULL);
-  MlirRegion region = mlirRegionCreate();
-  MlirOperation op =
-      moe__op(b, "linalg.transpose", 1, &type, MOE__VALUES(value, destination), NULL, 1, &region);
-  moe__op_set_attribute(op, "permutation", mlirDenseI64ArrayGet(b->context, p->rank, p->at));
-  mlirLinalgFillBuiltinNamedOpRegion(op);
-  return mlirOperationGetResult(op, 0);
-}
-
 static void replace_uses_of_users(MlirValue value, MlirValue with) {
   for (MlirOpOperand operand = mlirValueGetFirstUse(value); !mlirOpOperandIsNull(operand);
        operand = mlirOpOperandGetNextUse(operand))
@@ -158,9 +100,12 @@ static void replace_uses_of_users(MlirValue value, MlirValue with) {
 
 static void fuse(MlirOperation op) {
   MlirOperation first = defining_transpose(mlirOperationGetOperand(op, 0));
-  permutation_t p;
-  if (mlirOperationIsNull(first) || !permutation_of(first, &p))
+  moe__permutation_t p;
+  if (mlirOperationIsNull(first) || !moe__permutation_of(first, &p) ||
+      (moe__is_view(first) &&
+       !moe__is_row_major(mlirValueGetType(mlirOperationGetOperand(first, 0)))))
     return;
+  const moe__permutation_t back_to_x = moe__inverse(&p);
   use_t uses[2];
   MlirType types[2];
   bool back = false;
@@ -169,14 +114,14 @@ static void fuse(MlirOperation op) {
     MlirType type = mlirValueGetType(result);
     uses[i] = classify(result, &p);
     back |= uses[i] == TRANSPOSED_BACK;
-    if (uses[i] == MIXED || (uses[i] == AS_IT_IS && !mlirShapedTypeHasStaticShape(type)))
+    if (uses[i] == MIXED)
       return;
     if (uses[i] == TRANSPOSED_BACK) {
       if (!users_agree(result, &types[i]))
         return;
     } else {
       /* Nobody reads unused scales: they lie where kernels write them. */
-      types[i] = untransposed(type, &p, i == 0 || uses[i] == AS_IT_IS);
+      types[i] = moe__transposed(type, &back_to_x, i == 0 || uses[i] == AS_IT_IS);
     }
   }
   if (!back)
@@ -202,15 +147,35 @@ static void fuse(MlirOperation op) {
       replace_uses_of_users(result, fused_result);
     else if (uses[i] == AS_IT_IS)
       mlirValueReplaceAllUsesOfWith(result,
-                                    transpose(&b, fused_result, mlirValueGetType(result), &p));
+                                    moe__transpose(&b, fused_result, mlirValueGetType(result), &p));
   }
 }
 
 /* ---- Two directions of one tensor ---- */
 
-/* Which direction of mx_quantize.quantize_dual the op is: 0 along the last dimension, 1 along the one
+/* What is quantized in one direction, and the op that does both at once. */
+typedef struct kind_t {
+  const char *one, *both;
+  int multiple;              /* of which the last two dimensions are in the kernel */
+  const char *attributes[2]; /* that are those of both; besides them there is the axis */
+  bool has_granularity;      /* and a granularity */
+} kind_t;
+
+static const kind_t KINDS[] = {
+    {"mx_quantize.quantize", "mx_quantize.quantize_dual", 32, {"block", "mode"}, false},
+    {"mx_quantize.quantize_fp8", "mx_quantize.quantize_fp8_dual", 16, {"pow2", "sanitize"}, true},
+};
+
+static const kind_t *kind_of(MlirOperation op) {
+  for (size_t i = 0; i < sizeof KINDS / sizeof *KINDS; i++)
+    if (moe__op_is(op, KINDS[i].one))
+      return &KINDS[i];
+  return NULL;
+}
+
+/* Which direction of the op that does both this one is: 0 along the last dimension, 1 along the one
  * before it; -1 where its kernel would not be one of these two. */
-static int direction_of(MlirOperation op) {
+static int direction_of(MlirOperation op, const kind_t *kind) {
   MlirType x = mlirValueGetType(mlirOperationGetOperand(op, 0));
   MlirType q = mlirValueGetType(mlirOperationGetResult(op, 0));
   int64_t rank = mlirShapedTypeGetRank(x), direction = rank - 1 - moe__op_integer(op, "axis");
@@ -218,8 +183,10 @@ static int direction_of(MlirOperation op) {
       !moe__is_row_major(mlirValueGetType(mlirOperationGetResult(op, 1))) ||
       !(direction == 0 ? moe__is_row_major(q) : moe__is_column_major(q)))
     return -1;
+  if (kind->has_granularity && moe__op_granularity(op) != MOE__ROW)
+    return -1;
   for (int64_t d = rank - 2; d < rank; d++)
-    if (!mlirShapedTypeIsDynamicDim(x, d) && mlirShapedTypeGetDimSize(x, d) % BLOCK)
+    if (!mlirShapedTypeIsDynamicDim(x, d) && mlirShapedTypeGetDimSize(x, d) % kind->multiple)
       return -1;
   return (int)direction;
 }
@@ -242,15 +209,46 @@ static bool have_same_attributes(MlirOperation a, MlirOperation b, int count,
   return true;
 }
 
-/* Whether two ops say the same but for their axis. */
-static bool differ_in_axis_only(MlirOperation a, MlirOperation b) {
-  return have_same_attributes(a, b, 2, (const char *const[]){"block", "mode"}, 1) &&
+/* Whether two ops of one kind say the same but for their axis. */
+static bool differ_in_axis_only(MlirOperation a, MlirOperation b, const kind_t *kind) {
+  return have_same_attributes(a, b, 2, kind->attributes, 1 + kind->has_granularity) &&
          mlirValueEqual(mlirOperationGetOperand(a, 0), mlirOperationGetOperand(b, 0)) &&
          have_same_element(mlirOperationGetResult(a, 0), mlirOperationGetResult(b, 0));
 }
 
+static bool is_there_before(MlirValue value, MlirOperation op) {
+  return mlirValueIsABlockArgument(value) || moe__op_is_before(mlirOpResultGetOwner(value), op);
+}
+
+/* Whether nobody reads more of `value` than the rows in the groups of offs: all its uses are operand
+ * number `number` of products of such groups of rows. */
+static bool is_read_in_groups_only(MlirValue value, intptr_t number, MlirValue offs) {
+  for (MlirOpOperand use = mlirValueGetFirstUse(value); !mlirOpOperandIsNull(use);
+       use = mlirOpOperandGetNextUse(use)) {
+    MlirOperation user = mlirOpOperandGetOwner(use);
+    bool is_product = moe__op_is(user, "scaled_grouped_mm.scaled_mm") ||
+                      moe__op_is(user, "scaled_grouped_mm.scaled_mm_bias");
+    if (!is_product || mlirOpOperandGetOperandNumber(use) != number ||
+        moe__mm_case(user) != MOE__FORWARD ||
+        !mlirValueEqual(mlirOperationGetOperand(user, moe__mm_offs_operand(user)), offs))
+      return false;
+  }
+  return true;
+}
+
+/* With groups the op that does both leaves alone what is in no group, also along the last dimension,
+ * where it takes no groups to quantize alone. */
+static bool may_take_groups(MlirOperation first, const MlirOperation by_direction[2],
+                            MlirValue offs) {
+  enum { QA = 0, SA = 2 };
+  return mlirValueIsNull(offs) ||
+         (is_there_before(offs, first) &&
+          is_read_in_groups_only(mlirOperationGetResult(by_direction[0], 0), QA, offs) &&
+          is_read_in_groups_only(mlirOperationGetResult(by_direction[0], 1), SA, offs));
+}
+
 /* Makes one op of two, at the place of the first. by_direction: the two. */
-static void merge(MlirOperation first, const MlirOperation by_direction[2]) {
+static void merge(MlirOperation first, const MlirOperation by_direction[2], const kind_t *kind) {
   moe__builder_t b =
       moe__builder_create(mlirOperationGetContext(first), mlirOperationGetLocation(first));
   b.block = mlirOperationGetBlock(first);
@@ -258,10 +256,12 @@ static void merge(MlirOperation first, const MlirOperation by_direction[2]) {
   MlirType types[4];
   for (int i = 0; i < 4; i++)
     types[i] = mlirValueGetType(mlirOperationGetResult(by_direction[i / 2], i % 2));
-  MlirOperation dual = moe__op(&b, "mx_quantize.quantize_dual", 4, types,
-                               MOE__VALUES(mlirOperationGetOperand(first, 0)), NULL, 0, NULL);
-  moe__op_set_attribute(dual, "block", moe__op_attribute(first, "block"));
-  moe__op_set_attribute(dual, "mode", moe__op_attribute(first, "mode"));
+  MlirValue offs = moe__op_operand(by_direction[1], 1);
+  MlirValue operands[2] = {mlirOperationGetOperand(first, 0), offs};
+  MlirOperation dual =
+      moe__op(&b, kind->both, 4, types, mlirValueIsNull(offs) ? 1 : 2, operands, NULL, 0, NULL);
+  for (int i = 0; i < 2; i++)
+    moe__op_set_attribute(dual, kind->attributes[i], moe__op_attribute(first, kind->attributes[i]));
   for (int i = 0; i < 4; i++)
     mlirValueReplaceAllUsesOfWith(mlirOperationGetResult(by_direction[i / 2], i % 2),
                                   mlirOperationGetResult(dual, i));
@@ -276,19 +276,23 @@ static bool has_uses(MlirOperation op) {
 
 /* Looks for the other direction behind `first`. */
 static void merge_with_later(MlirOperation first) {
-  int direction = direction_of(first);
+  const kind_t *kind = kind_of(first);
+  int direction = kind ? direction_of(first, kind) : -1;
   if (direction < 0 || !has_uses(first))
     return;
   for (MlirOperation op = mlirOperationGetNextInBlock(first); !mlirOperationIsNull(op);
-       op = mlirOperationGetNextInBlock(op))
-    if (moe__op_is(op, "mx_quantize.quantize") && has_uses(op) &&
-        direction_of(op) == 1 - direction && differ_in_axis_only(first, op)) {
-      MlirOperation by_direction[2];
-      by_direction[direction] = first;
-      by_direction[1 - direction] = op;
-      merge(first, by_direction);
-      return;
-    }
+       op = mlirOperationGetNextInBlock(op)) {
+    if (kind_of(op) != kind || !has_uses(op) || direction_of(op, kind) != 1 - direction ||
+        !differ_in_axis_only(first, op, kind))
+      continue;
+    MlirOperation by_direction[2];
+    by_direction[direction] = first;
+    by_direction[1 - direction] = op;
+    if (!may_take_groups(first, by_direction, moe__op_operand(by_direction[1], 1)))
+      continue;
+    merge(first, by_direction, kind);
+    return;
+  }
 }
 
 /* ---- Two tensors in the same groups ---- */
@@ -307,9 +311,9 @@ static bool are_reduced(MlirValue left, MlirValue right) {
   for (MlirOpOperand use = mlirValueGetFirstUse(left); !mlirOpOperandIsNull(use);
        use = mlirOpOperandGetNextUse(use)) {
     MlirOperation back = mlirOpOperandGetOwner(use);
-    permutation_t p;
+    moe__permutation_t p;
     if (!moe__op_is(back, "linalg.transpose") || mlirOpOperandGetOperandNumber(use) != 0 ||
-        !permutation_of(back, &p) || p.at[0] != 1)
+        !moe__permutation_of(back, &p) || p.at[0] != 1)
       continue;
     MlirValue result = mlirOperationGetResult(back, 0);
     for (MlirOpOperand of = mlirValueGetFirstUse(result); !mlirOpOperandIsNull(of);
@@ -345,11 +349,6 @@ static bool differ_in_tensor_only(MlirOperation a, MlirOperation b) {
          have_same_element(x, y) &&
          have_same_element(mlirOperationGetResult(a, 0), mlirOperationGetResult(b, 0)) &&
          have_same_rows(a, b);
-}
-
-static bool is_there_before(MlirValue value, MlirOperation op) {
-  return mlirValueIsABlockArgument(value) ||
-         mlirOperationIsBeforeInBlock(mlirOpResultGetOwner(value), op);
 }
 
 /* Whether something between `op` and `end`, of the same block, uses a result of `op`. */
@@ -408,11 +407,9 @@ static void pair_with_later(MlirOperation first) {
 
 /* ---- The pass ---- */
 
-/* tensor.dim and arith make the sizes of transposed tensors where they are dynamic. */
 static bool is_removable(MlirOperation op) {
   return moe__op_in_dialect(op, "mx_quantize") || moe__op_in_dialect(op, "scaled_grouped_mm") ||
-         moe__op_is(op, "linalg.transpose") || moe__op_is(op, "tensor.empty") ||
-         moe__op_is(op, "tensor.dim") || moe__op_in_dialect(op, "arith");
+         moe__op_is(op, "linalg.transpose") || moe__makes_destination(op);
 }
 
 static bool is_dead(MlirOperation op) {
@@ -454,7 +451,8 @@ bool moe__run_fuse_quantize(MlirOperation module, const moe__pass_t *pass) {
       continue;
     MlirBlock body = moe__body(function);
     for_each(body, "mx_quantize.quantize", fuse);
-    for_each(body, "mx_quantize.quantize", merge_with_later);
+    for (size_t i = 0; i < sizeof KINDS / sizeof *KINDS; i++)
+      for_each(body, KINDS[i].one, merge_with_later);
     for_each(body, "mx_quantize.quantize_fp8", pair_with_later);
     remove_dead(body);
   }

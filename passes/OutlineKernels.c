@@ -3,12 +3,12 @@
  *
  * The plan is the function itself: its ops, in order, are the launches, and each names its kernel
  * in the attribute `kernel`. Values are buffers: arguments and returned values are the caller's,
- * all others lie in the workspace. A kernel is a func.func that holds a copy of the op, until a
+ * all others lie in the workspace. Besides launches the plan holds views (lib/Builder/Views.h), which
+ * are other names for buffers. A kernel is a func.func that holds a copy of the op, until a
  * conversion writes its body.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
-#include "lib/Builder/Builder.h"
-#include "lib/Builder/Inspect.h"
+#include "lib/Builder/Views.h"
 #include "passes/Passes.h"
 
 #include "mlir-c/BuiltinAttributes.h"
@@ -24,9 +24,34 @@ static bool is_ours(MlirOperation op) {
 
 /* ---- What a function may hold ---- */
 
+static bool has_no_kernel(MlirOperation op) {
+  MlirStringRef name = moe__op_name(op);
+  return moe__error(op, "'%.*s' has no kernel and could not be fused into one", (int)name.length,
+                    name.data);
+}
+
+/* What is read must have been made by a kernel, or be an argument. */
+static bool check_operands(MlirOperation op) {
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) {
+    moe__permutation_t ignored;
+    MlirValue value = mlirOperationGetOperand(op, i);
+    if (!mlirTypeIsARankedTensor(mlirValueGetType(value)))
+      continue; /* moe-verify refuses it as an operand, and no kernel makes it as a result */
+    value = moe__view_source(value, &ignored);
+    if (mlirValueIsAOpResult(value) && !is_ours(mlirOpResultGetOwner(value)))
+      return has_no_kernel(mlirOpResultGetOwner(value));
+  }
+  return true;
+}
+
 static bool check_return(MlirOperation op) {
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) {
     MlirValue value = mlirOperationGetOperand(op, i);
+    if (mlirValueIsAOpResult(value) && moe__is_view(mlirOpResultGetOwner(value)))
+      return moe__error(op,
+                        "result %d is a view; return what the kernel makes, and let the caller see "
+                        "it with other dimensions",
+                        (int)i);
     if (mlirValueIsABlockArgument(value))
       return moe__error(op, "result %d is an argument; every result must be made by a kernel",
                         (int)i);
@@ -36,17 +61,58 @@ static bool check_return(MlirOperation op) {
             op, "results %d and %d are the same value; each result has a buffer of its own", (int)j,
             (int)i);
   }
-  return true;
+  return check_operands(op);
+}
+
+/* The way out is a type that makes a view of it. */
+static bool check_transpose(MlirOperation op) {
+  if (moe__is_view(op))
+    return true;
+  moe__permutation_t p;
+  int order[MOE__MAX_RANK];
+  MlirType type = mlirValueGetType(mlirOperationGetOperand(op, 0));
+  if (!mlirTypeIsARankedTensor(type) || !moe__permutation_of(op, &p) ||
+      !moe__memory_order(type, order))
+    return has_no_kernel(op);
+  MlirAttribute encoding = mlirRankedTensorTypeGetEncoding(moe__transposed(type, &p, true));
+  char *text = mlirAttributeIsNull(encoding) ? NULL : moe__attribute_text(encoding);
+  moe__error(op,
+             "'linalg.transpose' moves its tensor, and no kernel does that alone; it moves nothing "
+             "where its result has %s%s",
+             text ? "the encoding " : "no encoding", text ? text : "");
+  free(text);
+  return false;
+}
+
+static bool is_read_by_kernel(MlirValue value) {
+  for (MlirOpOperand use = mlirValueGetFirstUse(value); !mlirOpOperandIsNull(use);
+       use = mlirOpOperandGetNextUse(use)) {
+    MlirOperation user = mlirOpOperandGetOwner(use);
+    if (is_ours(user) || (moe__is_view(user) && mlirOpOperandGetOperandNumber(use) == 0 &&
+                          is_read_by_kernel(mlirOperationGetResult(user, 0))))
+      return true;
+  }
+  return false;
 }
 
 /* An argument that is read is read by an op of ours: moe-verify has then checked its type. */
 static bool check_arguments(MlirOperation function) {
   MlirBlock body = moe__body(function);
   for (intptr_t i = 0; i < mlirBlockGetNumArguments(body); i++)
-    if (mlirOpOperandIsNull(mlirValueGetFirstUse(mlirBlockGetArgument(body, i))))
+    if (!is_read_by_kernel(mlirBlockGetArgument(body, i)))
       return moe__error(function,
                         "argument %d is not used; every argument must be read by a kernel", (int)i);
   return true;
+}
+
+static bool check_op(MlirOperation op) {
+  if (moe__op_is(op, "func.return"))
+    return check_return(op);
+  if (moe__op_is(op, "linalg.transpose"))
+    return check_transpose(op);
+  if (is_ours(op))
+    return check_operands(op);
+  return moe__makes_destination(op) || has_no_kernel(op);
 }
 
 static bool check_function(MlirOperation function) {
@@ -55,16 +121,9 @@ static bool check_function(MlirOperation function) {
   if (!mlirBlockIsNull(mlirBlockGetNextInRegion(moe__body(function))))
     return moe__error(function, "a launch plan has no branches: the function must be one block");
   for (MlirOperation op = mlirBlockGetFirstOperation(moe__body(function)); !mlirOperationIsNull(op);
-       op = mlirOperationGetNextInBlock(op)) {
-    if (moe__op_is(op, "func.return")) {
-      if (!check_return(op))
-        return false;
-    } else if (!is_ours(op)) {
-      MlirStringRef name = moe__op_name(op);
-      return moe__error(op, "'%.*s' has no kernel and could not be fused into one",
-                        (int)name.length, name.data);
-    }
-  }
+       op = mlirOperationGetNextInBlock(op))
+    if (!check_op(op))
+      return false;
   return check_arguments(function);
 }
 

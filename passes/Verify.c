@@ -76,6 +76,7 @@ typedef struct tensor_rule_t {
 typedef struct string_rule_t {
   const char *name;
   const char *values[MAX_ALTERNATIVES];
+  bool optional;
 } string_rule_t;
 
 #define MAX_OPERANDS 6
@@ -100,6 +101,7 @@ static bool verify_fp8_dual(MlirOperation op);
 static bool verify_fp8_pair(MlirOperation op);
 static bool verify_pack_scales(MlirOperation op);
 static bool verify_move_groups(MlirOperation op);
+static bool verify_grouped_mm(MlirOperation op);
 static bool verify_scaled_mm(MlirOperation op);
 
 #define HIGH_PRECISION                                                                             \
@@ -245,7 +247,9 @@ static const op_rule_t RULES[] = {
     {.name = "scaled_grouped_mm.grouped_mm",
      .operands = {{"a", {BF16}}, {"b", {BF16}}, {"offs", {I32}}},
      .results = {{"out", {BF16, F16, F32}}},
-     .strings = {{"recipe", {"fp8_rowwise", "fp8_tensorwise", "mxfp8"}}}},
+     .strings = {{"recipe", {"fp8_rowwise", "fp8_tensorwise", "mxfp8"}},
+                 {"accumulate", {"fast", "promoted"}, .optional = true}},
+     .meaning = verify_grouped_mm},
     {.name = "scaled_grouped_mm.scaled_mm",
      .operands = {SCALED_OPERANDS, {"offs", {I32}}},
      .results = {{"out", {BF16, F16, F32}}},
@@ -385,7 +389,17 @@ static bool verify_integers(MlirOperation op, const op_rule_t *rule) {
 }
 
 static bool verify_string(MlirOperation op, const string_rule_t *rule) {
-  MlirStringRef value = moe__op_string(op, rule->name);
+  /* IRDL has checked those that must be there. */
+  MlirAttribute attribute = moe__op_attribute(op, rule->name);
+  if (rule->optional && mlirAttributeIsNull(attribute))
+    return true;
+  if (!mlirAttributeIsAString(attribute)) {
+    char *found = moe__attribute_text(attribute);
+    moe__error(op, "attribute '%s' is %s; it must be a string", rule->name, found);
+    free(found);
+    return false;
+  }
+  MlirStringRef value = mlirStringAttrGetValue(attribute);
   const char *quoted[MAX_ALTERNATIVES];
   int count = 0;
   while (count < MAX_ALTERNATIVES && rule->values[count]) {
@@ -691,9 +705,8 @@ static const mm_case_t MM_CASES[] = {
 #define UNKNOWN_SIZE INT64_MIN
 
 /* Checks the dimensions of `type` against `letters`; sizes: what each letter is so far. */
-static bool verify_letters(MlirOperation op, int tensor, MlirType type, const char *letters,
-                           int64_t sizes[26]) {
-  const char *kind = tensor == OUT ? "result" : "operand", *name = MM_NAMES[tensor];
+static bool verify_letters(MlirOperation op, const char *kind, const char *name, MlirType type,
+                           const char *letters, int64_t sizes[26]) {
   int rank = 0;
   for (const char *c = letters; *c; c++)
     rank += *c != '/';
@@ -720,22 +733,36 @@ static bool verify_letters(MlirOperation op, int tensor, MlirType type, const ch
 
 /* What f32 scales of rank 1 are: one for each expert, or for all tokens of a forward product one (an
  * empty string), unless there is one for each of these. */
-static const char *few_scales(int which, int tensor, MlirType type) {
-  if (which != 0 || tensor == SB)
+static const char *few_scales(moe__mm_case_t which, int tensor, MlirType type) {
+  if (which != MOE__FORWARD || tensor == SB)
     return "E";
   return dimension(type, 0) == 1 ? "" : "M";
 }
 
-/* Which of the cases; -1 after an error. */
-static int mm_case(MlirOperation op, const MlirType types[MM_TENSORS]) {
-  int a = (int)mlirShapedTypeGetRank(types[QA]), b = (int)mlirShapedTypeGetRank(types[QB]);
-  int which = a == 2 && b == 3 ? 0 : a == 2 && b == 2 ? 1 : a == 3 && b == 3 ? 2 : -1;
-  if (which < 0)
+/* MOE__NO_CASE after an error. */
+static moe__mm_case_t verify_case(MlirOperation op) {
+  const op_rule_t *rule = find_rule(op);
+  moe__mm_case_t which = moe__mm_case(op);
+  if (which == MOE__NO_CASE)
     moe__error(
         op,
-        "operands 'qa' and 'qb' have ranks %d and %d; they must be 2 and 3, 2 and 2, or 3 and 3", a,
-        b);
+        "operands '%s' and '%s' have ranks %d and %d; they must be 2 and 3, 2 and 2, or 3 and "
+        "3",
+        rule->operands[0].name, rule->operands[1].name,
+        (int)mlirShapedTypeGetRank(mlirValueGetType(mlirOperationGetOperand(op, 0))),
+        (int)mlirShapedTypeGetRank(mlirValueGetType(mlirOperationGetOperand(op, 1))));
   return which;
+}
+
+static void forget_sizes(int64_t sizes[26]) {
+  for (int i = 0; i < 26; i++)
+    sizes[i] = UNKNOWN_SIZE;
+}
+
+static bool verify_experts(MlirOperation op, const int64_t sizes[26]) {
+  int64_t experts = sizes['E' - 'A'];
+  return experts <= MAX_EXPERTS || moe__error(op, "there are %lld experts; there may be at most %d",
+                                              (long long)experts, MAX_EXPERTS);
 }
 
 /* Whether the tensors are there that the case has, and no others. */
@@ -759,8 +786,8 @@ static bool verify_scaled_mm(MlirOperation op) {
   if (bias >= 0)
     types[BIAS] = mlirValueGetType(mlirOperationGetOperand(op, bias));
   types[OUT] = mlirValueGetType(mlirOperationGetResult(op, 0));
-  int which = mm_case(op, types);
-  if (which < 0)
+  moe__mm_case_t which = verify_case(op);
+  if (which == MOE__NO_CASE)
     return false;
   bool mx = mlirTypeIsAFloat8E8M0FNU(mlirShapedTypeGetElementType(types[SA]));
   if (mx != mlirTypeIsAFloat8E8M0FNU(mlirShapedTypeGetElementType(types[SB])))
@@ -769,22 +796,50 @@ static bool verify_scaled_mm(MlirOperation op) {
   if (!verify_presence(op, letters, types))
     return false;
   int64_t sizes[26];
-  for (int i = 0; i < 26; i++)
-    sizes[i] = UNKNOWN_SIZE;
+  forget_sizes(sizes);
   for (int i = 0; i < MM_TENSORS; i++) {
     if (mlirTypeIsNull(types[i]))
       continue;
     bool few = !mx && (i == SA || i == SB) && mlirShapedTypeGetRank(types[i]) == 1;
     const char *shape = few ? few_scales(which, i, types[i]) : letters[i];
-    if (*shape && !verify_letters(op, i, types[i], shape, sizes))
+    if (*shape &&
+        !verify_letters(op, i == OUT ? "result" : "operand", MM_NAMES[i], types[i], shape, sizes))
       return false;
   }
   if (bias >= 0 && !mlirTypeEqual(mlirShapedTypeGetElementType(types[BIAS]),
                                   mlirShapedTypeGetElementType(types[OUT])))
     return moe__error(op, "operand 'bias' must have the element type of 'out'");
-  int64_t experts = sizes['E' - 'A'];
-  return experts <= MAX_EXPERTS || moe__error(op, "there are %lld experts; there may be at most %d",
-                                              (long long)experts, MAX_EXPERTS);
+  return verify_experts(op, sizes);
+}
+
+/* The shapes of a, b and offs, and of out, as above. */
+static const char *const GROUPED_CASES[][4] = {
+    [MOE__FORWARD] = {"MK", "EKN", "E", "MN"},
+    [MOE__GRADIENT] = {"NM", "MK", "E", "ENK"},
+    [MOE__BATCHED] = {"EMK", "EKN", NULL, "EMN"},
+};
+
+static bool verify_grouped_mm(MlirOperation op) {
+  enum { GROUPED_OFFS = 2, GROUPED_OUT = 3 };
+  const op_rule_t *rule = find_rule(op);
+  moe__mm_case_t which = verify_case(op);
+  if (which == MOE__NO_CASE)
+    return false;
+  const char *const *letters = GROUPED_CASES[which];
+  bool has_offs = mlirOperationGetNumOperands(op) > GROUPED_OFFS;
+  if (has_offs != (letters[GROUPED_OFFS] != NULL))
+    return moe__error(op, has_offs ? "operand 'offs' must not be there: the batches are the groups"
+                                   : "operand 'offs' is missing; it gives the groups");
+  int64_t sizes[26];
+  forget_sizes(sizes);
+  for (int i = 0; i < mlirOperationGetNumOperands(op); i++)
+    if (!verify_letters(op, "operand", rule->operands[i].name,
+                        mlirValueGetType(mlirOperationGetOperand(op, i)), letters[i], sizes))
+      return false;
+  return verify_letters(op, "result", rule->results[0].name,
+                        mlirValueGetType(mlirOperationGetResult(op, 0)), letters[GROUPED_OUT],
+                        sizes) &&
+         verify_experts(op, sizes);
 }
 
 /* ---- The pass ---- */

@@ -147,8 +147,8 @@ typedef struct moe_pass_option_info_t {
 typedef struct moe_stage_info_t {
   const char *name;    /* "fused" */
   const char *summary; /* one line */
-  const char *passes;  /* what leads here from the stage before, comma-separated; "" for none. NULL:
-                          an artifact */
+  const char *passes;  /* what leads here from the stage before, as a pipeline has it inside of
+                          builtin.module(); "" for none. NULL: an artifact */
 } moe_stage_info_t;
 
 typedef struct moe_dialect_info_t {

@@ -357,6 +357,14 @@ MOE_API moe_ref_status_t moe_ref_scaled_mm_judge(const moe_ref_scaled_mm_t *mm,
                                                  moe_ref_accumulation_t accumulation, int64_t begin,
                                                  int64_t end, moe_ref_score_t *score);
 
+/* What quantizing cost: compares rows [begin, end) of mm->out, which a kernel wrote, with the product of
+ * a and b, of which mm's operands are quantizations: F32 or BF16, of their shapes, any strides. Sums
+ * are exact. Adds elements, signal and noise to the score; there is no bound to fail. */
+MOE_API moe_ref_status_t moe_ref_scaled_mm_quality(const moe_ref_scaled_mm_t *mm,
+                                                   const moe_ref_tensor_t *a,
+                                                   const moe_ref_tensor_t *b, int64_t begin,
+                                                   int64_t end, moe_ref_score_t *score);
+
 /* Adds a part of the same result to `total`. The order of parts decides the last bits of the sums
  * of squares, and which of equally bad elements is kept. */
 MOE_API void moe_ref_score_add(moe_ref_score_t *total, const moe_ref_score_t *part);

@@ -190,14 +190,22 @@ typedef struct moe_rt_tensor_info_t {
   int64_t alignment;          /* bytes */
 } moe_rt_tensor_info_t;
 
+/* A tensor as a launch reads it: dimension i of the operand is dimension permutation[i] of the tensor,
+ * in the same memory. */
+typedef struct moe_rt_operand_t {
+  const char *tensor; /* name of an argument, result or temporary */
+  int rank;
+  int permutation[MOE_RT_MAX_RANK]; /* i for most */
+} moe_rt_operand_t;
+
 /* One launch, described so that a caller can compute the same thing by other means. */
 typedef struct moe_rt_launch_info_t {
   const char *kernel;
   const char *op;              /* "mx_quantize.quantize" */
   const char *attributes_json; /* the op's attributes as a JSON object */
   int operand_count, result_count;
-  const char *const *operands; /* names of arguments, results or temporaries */
-  const char *const *results;
+  const moe_rt_operand_t *operands;
+  const char *const *results; /* names of results or temporaries */
 } moe_rt_launch_info_t;
 
 typedef struct moe_rt_function_info_t {

@@ -125,6 +125,11 @@ MlirValue moe__f32(moe__builder_t *b, float value) {
   return constant(b, b->f32, mlirFloatAttrDoubleGet(b->context, b->f32, value));
 }
 
+MlirValue moe__index(moe__builder_t *b, int64_t value) {
+  MlirType type = mlirIndexTypeGet(b->context);
+  return constant(b, type, mlirIntegerAttrGet(type, value));
+}
+
 static MlirValue binary(moe__builder_t *b, const char *name, MlirValue x, MlirValue y) {
   return moe__op1(b, name, mlirValueGetType(x), MOE__VALUES(x, y), NULL);
 }

@@ -60,6 +60,7 @@ void moe__op0(moe__builder_t *b, const char *name, intptr_t operand_count,
 MlirValue moe__i32(moe__builder_t *b, int32_t value);
 MlirValue moe__i64(moe__builder_t *b, int64_t value);
 MlirValue moe__f32(moe__builder_t *b, float value);
+MlirValue moe__index(moe__builder_t *b, int64_t value);
 
 MlirValue moe__add(moe__builder_t *b, MlirValue x, MlirValue y);
 MlirValue moe__sub(moe__builder_t *b, MlirValue x, MlirValue y);

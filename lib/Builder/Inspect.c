@@ -41,6 +41,11 @@ void moe__op_set_attribute(MlirOperation op, const char *name, MlirAttribute val
   mlirOperationSetAttributeByName(op, string_ref(name), value);
 }
 
+bool moe__op_is_before(MlirOperation op, MlirOperation other) {
+  return mlirBlockEqual(mlirOperationGetBlock(op), mlirOperationGetBlock(other)) &&
+         mlirOperationIsBeforeInBlock(op, other);
+}
+
 int64_t moe__op_integer(MlirOperation op, const char *name) {
   return mlirIntegerAttrGetValueInt(moe__op_attribute(op, name));
 }

@@ -27,6 +27,9 @@ MlirStringRef moe__op_string(MlirOperation op, const char *name);
 /* The integer `key` of the dictionary, or fallback where it is missing. */
 int64_t moe__dictionary_integer(MlirAttribute dictionary, const char *key, int64_t fallback);
 
+/* Whether both are in one block and `op` stands before `other`. */
+bool moe__op_is_before(MlirOperation op, MlirOperation other);
+
 /* Emits a printf-style error at the op's location. Returns false, so that a check can end with it.
  */
 bool moe__error(MlirOperation op, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -41,6 +41,19 @@ const char *moe__granularity_name(moe__granularity_t granularity) {
   return NULL;
 }
 
+moe__mm_case_t moe__mm_case(MlirOperation op) {
+  switch (10 * rank_of_operand(op, 0) + rank_of_operand(op, 1)) {
+  case 23:
+    return MOE__FORWARD;
+  case 22:
+    return MOE__GRADIENT;
+  case 33:
+    return MOE__BATCHED;
+  default:
+    return MOE__NO_CASE;
+  }
+}
+
 /* ---- Sizes ---- */
 
 static moe__size_t copy(int operand, int dimension) {

@@ -54,6 +54,18 @@ typedef enum moe__granularity_t {
 moe__granularity_t moe__op_granularity(MlirOperation op);
 const char *moe__granularity_name(moe__granularity_t granularity);
 
+/* Which of its three sums a product of scaled_grouped_mm is: it follows from the ranks of its first two
+ * operands. Forward: tokens (M,K) in ragged groups times (E,K,N). Gradient: (N,M) times (M,K), summed
+ * over the tokens of each group. Batched: (E,M,K) times (E,K,N). */
+typedef enum moe__mm_case_t {
+  MOE__FORWARD,
+  MOE__GRADIENT,
+  MOE__BATCHED,
+  MOE__NO_CASE
+} moe__mm_case_t;
+
+moe__mm_case_t moe__mm_case(MlirOperation op);
+
 /* The numbers of operands of scaled_grouped_mm.scaled_mm and scaled_mm_bias that are not always there;
  * -1 where they are not. */
 int moe__mm_offs_operand(MlirOperation op);

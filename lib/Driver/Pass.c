@@ -49,7 +49,8 @@ const moe_pass_option_info_t moe__pass_options[] = {
 const size_t moe__num_pass_options = sizeof moe__pass_options / sizeof moe__pass_options[0] - 1;
 
 /* What our passes make ops of. MLIR wants dialects loaded before a pass runs. */
-static const char *const created_dialects[] = {"arith", "cf", "func", "gpu", "llvm", "nvvm", "scf"};
+static const char *const created_dialects[] = {"arith", "cf",   "func", "gpu",   "linalg",
+                                               "llvm",  "nvvm", "scf",  "tensor"};
 
 /* MLIR identifies a pass by the address of an 8-byte aligned object. */
 static const struct { _Alignas(8) char c; } type_ids[sizeof moe__passes / sizeof moe__passes[0]];

@@ -86,7 +86,7 @@ static const char *nearest_pass(const char *word, char **out_storage) {
   }
   moe__nearest_t nearest = {.word = word};
   char *rest = NULL;
-  for (char *name = strtok_r(names.data, ",", &rest); name; name = strtok_r(NULL, ",", &rest))
+  for (char *name = strtok_r(names.data, ",()", &rest); name; name = strtok_r(NULL, ",()", &rest))
     moe__nearest_offer(&nearest, name);
   *out_storage = names.data;
   return nearest.best;

@@ -35,13 +35,14 @@ static moe_status_t make_nothing_more(moe_module_t *module) {
 /* X(name, summary, passes that lead here, or NULL and what makes the artifact) */
 #define STAGES(X)                                                                                  \
   X("source", "func.func over tensors, as written", "", NULL)                                      \
-  X("fused", "one op per kernel launch", "moe-verify,moe-fuse-quantize,moe-expand-quantize", NULL) \
+  X("fused", "one op per kernel launch",                                                           \
+    "moe-verify,moe-expand-recipes,moe-fuse-quantize,moe-expand-quantize", NULL)                   \
   X("scheduled", "each op carries its schedule", "moe-select-schedule", NULL)                      \
   X("outlined", "a launch plan and a gpu.module of kernels", "moe-outline-kernels", NULL)          \
   X("nvvm", "kernel bodies in scf, arith, nvvm, llvm",                                             \
     "convert-mx-quantize-to-nvvm,convert-scaled-grouped-mm-to-nvvm", NULL)                         \
   X("llvm", "kernel bodies in the LLVM dialect",                                                   \
-    "canonicalize,cse,convert-scf-to-cf,convert-nvvm-to-llvm,convert-arith-to-llvm,"               \
+    "gpu.module(canonicalize,cse,convert-scf-to-cf,convert-nvvm-to-llvm,convert-arith-to-llvm),"   \
     "convert-cf-to-llvm,reconcile-unrealized-casts",                                               \
     NULL)                                                                                          \
   X("ptx", "PTX text", NULL, make_ptx)                                                             \

@@ -47,7 +47,7 @@ void moe__mbarrier_wait_cluster(moe__builder_t *b, MlirValue barrier, MlirValue 
 }
 
 void moe__mbarrier_arrive_remote(moe__builder_t *b, MlirValue barrier) {
-  moe__op0(b, "nvvm.mbarrier.arrive", MOE__VALUES(barrier), CLUSTER_SCOPE);
+  moe__op0(b, "nvvm.mbarrier.arrive", MOE__VALUES(barrier), "scope = #nvvm.mem_scope<cta>");
 }
 
 /* ---- The ring ---- */
@@ -105,7 +105,7 @@ MlirValue moe__ring_acquire(moe__kernel_t *kernel, const moe__ring_t *ring, moe_
   moe__builder_t *b = &kernel->builder;
   /* The other parity: a fresh barrier counts as having completed phase 1, so the first round does
    * not wait. */
-  (ring->has_clusters ? moe__mbarrier_wait_cluster : moe__mbarrier_wait)(
+  moe__mbarrier_wait(
       b, barrier_of(kernel, ring->empty, cursor), moe__xor(b, cursor.phase, moe__i32(b, 1)));
   MlirValue full = barrier_of(kernel, ring->full, cursor);
   moe__op0(b, "nvvm.mbarrier.arrive.expect_tx", MOE__VALUES(full, bytes), NULL);

@@ -185,12 +185,15 @@ static int64_t token_count(const moe_ref_scaled_mm_t *mm) {
 
 /* ---- Pieces of sums ---- */
 
-/* What every byte of a format is worth. Each value is a multiple of its ulp. */
+/* What every byte of a format is worth. Each value is a multiple of its ulp. Wider types, which are
+ * not quantized, have no table. */
 typedef struct {
+  moe_ref_dtype_t dtype;
   double value[256], ulp[256];
 } decoder_t;
 
 static void make_decoder(moe_ref_dtype_t dtype, decoder_t *out) {
+  out->dtype = dtype;
   const moe__small_float_t format = dtype == MOE_REF_E4M3 ? moe__e4m3 : moe__e5m2;
   for (int byte = 0; byte < 256; byte++) {
     const int field = (byte & 0x7F) >> format.mantissa_bits;
@@ -214,23 +217,29 @@ typedef struct {
   int depth;
 } piece_t;
 
-static inline void decode(const decoder_t *decoder, uint8_t byte, double *to, range_t *range) {
+/* Element number `index` of `data`. That of a wider type may have any ulp. */
+static inline double decode(const decoder_t *decoder, const void *data, int64_t index,
+                            range_t *range) {
+  if (!is_fp8(decoder->dtype)) {
+    range->least_ulp = 0;
+    return moe__element_load(decoder->dtype, data, index);
+  }
+  const uint8_t byte = ((const uint8_t *)data)[index];
   const double value = decoder->value[byte], magnitude = fabs(value);
-  *to = value;
   if (magnitude > range->largest && magnitude < INFINITY)
     range->largest = magnitude;
   if (magnitude > 0 && decoder->ulp[byte] < range->least_ulp)
     range->least_ulp = decoder->ulp[byte];
+  return value;
 }
 
 static range_t decode_a(const moe__product_t *product, const moe__sums_t *tile, int64_t first,
                         const decoder_t *decoder, piece_t *piece) {
   range_t range = {0, INFINITY};
   for (int i = 0; i < tile->rows; i++) {
-    const uint8_t *const from = (const uint8_t *)product->a.data +
-                                (tile->row + i) * product->a.row + first * product->a.column;
+    const int64_t from = (tile->row + i) * product->a.row + first * product->a.column;
     for (int k = 0; k < piece->depth; k++)
-      decode(decoder, from[k * product->a.column], &piece->a[i][k], &range);
+      piece->a[i][k] = decode(decoder, product->a.data, from + k * product->a.column, &range);
   }
   return range;
 }
@@ -243,13 +252,11 @@ static range_t decode_b(const moe__product_t *product, const moe__sums_t *tile, 
   range_t range = {0, INFINITY};
   for (int j0 = 0; j0 < MOE__TILE_COLUMNS; j0 += TOGETHER)
     for (int k = 0; k < piece->depth; k++) {
-      const uint8_t *const from = (const uint8_t *)product->b.data + (first + k) * product->b.row +
-                                  tile->column * product->b.column;
+      const int64_t from = (first + k) * product->b.row + tile->column * product->b.column;
       for (int j = j0; j < j0 + TOGETHER; j++) {
-        if (j < tile->columns)
-          decode(decoder, from[j * product->b.column], &piece->b[k][j], &range);
-        else
-          piece->b[k][j] = 0;
+        piece->b[k][j] = j < tile->columns ? decode(decoder, product->b.data,
+                                                    from + j * product->b.column, &range)
+                                           : 0;
       }
     }
   return range;
@@ -290,7 +297,8 @@ static void multiply_exactly(int rows, piece_t *piece) {
 
 /* Sums of multiples of one quantum that stay below 2^53 of it are exact in any order. */
 static bool is_narrow(range_t a, range_t b) {
-  return MOE__PIECE * (a.largest * b.largest) <= 0x1p53 * (a.least_ulp * b.least_ulp);
+  return a.least_ulp * b.least_ulp > 0 &&
+         MOE__PIECE * (a.largest * b.largest) <= 0x1p53 * (a.least_ulp * b.least_ulp);
 }
 
 static void add_magnitudes(piece_t *piece, moe__sums_t *sums) {
@@ -358,8 +366,9 @@ static void product_tiles(work_t *work, const moe__product_t *product, int64_t b
     }
 }
 
-moe_ref_status_t moe__gemm_tiles(const moe_ref_scaled_mm_t *mm, int64_t begin, int64_t end,
-                                 bool magnitudes, moe__tile_t tile, void *context) {
+moe_ref_status_t moe__gemm_tiles_of(const moe_ref_scaled_mm_t *mm, const moe_ref_tensor_t *a,
+                                    const moe_ref_tensor_t *b, int64_t begin, int64_t end,
+                                    bool magnitudes, moe__tile_t tile, void *context) {
   const int64_t groups = count_groups(mm);
   if (groups < 0 || !have_data(mm) || begin < 0 || end < begin || end > moe_ref_scaled_mm_rows(mm))
     return MOE_REF_INVALID_ARGUMENT;
@@ -368,15 +377,18 @@ moe_ref_status_t moe__gemm_tiles(const moe_ref_scaled_mm_t *mm, int64_t begin, i
   work_t *const work = malloc(sizeof *work);
   if (work == NULL)
     return MOE_REF_OUT_OF_MEMORY;
-  make_decoder(mm->a->dtype, &work->a);
-  make_decoder(mm->b->dtype, &work->b);
+  make_decoder(a->dtype, &work->a);
+  make_decoder(b->dtype, &work->b);
   work->magnitudes = magnitudes;
 
+  moe_ref_scaled_mm_t of = *mm;
+  of.a = a;
+  of.b = b;
   int64_t group_start = 0;
   for (int64_t g = 0; g < groups; g++) {
     const int64_t stop =
         mm->offs != NULL ? moe__group_end(mm->offs, g, group_start, token_count(mm)) : 0;
-    const moe__product_t product = product_of(mm, g, group_start, stop);
+    const moe__product_t product = product_of(&of, g, group_start, stop);
     const int64_t first = begin - product.first_row, last = end - product.first_row;
     product_tiles(work, &product, first > 0 ? first : 0, last < product.rows ? last : product.rows,
                   tile, context);
@@ -384,6 +396,12 @@ moe_ref_status_t moe__gemm_tiles(const moe_ref_scaled_mm_t *mm, int64_t begin, i
   }
   free(work);
   return MOE_REF_OK;
+}
+
+moe_ref_status_t moe__gemm_tiles(const moe_ref_scaled_mm_t *mm, int64_t begin, int64_t end,
+                                 bool magnitudes, moe__tile_t tile, void *context) {
+  return mm == NULL ? MOE_REF_INVALID_ARGUMENT
+                    : moe__gemm_tiles_of(mm, mm->a, mm->b, begin, end, magnitudes, tile, context);
 }
 
 /* ---- The result ---- */

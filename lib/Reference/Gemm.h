@@ -57,6 +57,11 @@ typedef void (*moe__tile_t)(void *context, const moe__product_t *product, const 
 moe_ref_status_t moe__gemm_tiles(const moe_ref_scaled_mm_t *mm, int64_t begin, int64_t end,
                                  bool magnitudes, moe__tile_t tile, void *context);
 
+/* The same for the product of a and b, of the shapes of mm's operands and of any type of numbers. */
+moe_ref_status_t moe__gemm_tiles_of(const moe_ref_scaled_mm_t *mm, const moe_ref_tensor_t *a,
+                                    const moe_ref_tensor_t *b, int64_t begin, int64_t end,
+                                    bool magnitudes, moe__tile_t tile, void *context);
+
 float moe__vector_at(const moe__vector_t *vector, int64_t i);
 
 /* The fp32 value of element (i, j) of the tile, before the cast: sb * (sa * acc) + bias. */

@@ -85,18 +85,19 @@ static moe_rt_status_t parse_dimension(const moe__json_t *json, const moe__symbo
   return MOE_RT_OK;
 }
 
-static moe_rt_status_t parse_order(const moe__json_t *json, moe_rt_tensor_info_t *info) {
+moe_rt_status_t moe__permutation_parse(const moe__json_t *json, int rank,
+                                       int out[MOE_RT_MAX_RANK]) {
   int count = 0;
-  MOE__TRY(moe__json_array(json, info->rank, info->rank, &count));
+  MOE__TRY(moe__json_array(json, rank, rank, &count));
   unsigned seen = 0;
   for (int i = 0; i < count; i++) {
     moe__json_t element = moe__json_element(json, i);
     int64_t dimension = 0;
-    MOE__TRY(moe__json_integer(&element, 0, info->rank - 1, &dimension));
+    MOE__TRY(moe__json_integer(&element, 0, rank - 1, &dimension));
     if (seen & 1u << dimension)
       return moe__json_fail(json, "is not a permutation: %d is there twice", (int)dimension);
     seen |= 1u << dimension;
-    info->order[i] = (int)dimension;
+    out[i] = (int)dimension;
   }
   return MOE_RT_OK;
 }
@@ -133,7 +134,7 @@ static moe_rt_status_t parse_tensor(const moe__json_t *json, const moe__symbols_
     MOE__TRY(parse_dimension(&element, symbols, role == ARGUMENT, arena, &out->shape[i],
                              &info->shape[i]));
   }
-  MOE__TRY(parse_order(&order, info));
+  MOE__TRY(moe__permutation_parse(&order, info->rank, info->order));
   MOE__TRY(moe__json_integer(&alignment, 1, MAX_ALIGNMENT, &info->alignment));
   if (info->alignment & (info->alignment - 1)) {
     return moe__json_fail(&alignment, "is %lld; it must be a power of two",

@@ -26,25 +26,60 @@ static moe_rt_status_t find_tensor(const moe__json_t *json, const moe__function_
   return moe__json_fail(json, "is '%.64s', which is not a tensor of this function", name);
 }
 
-/* A list of tensor names; `first` is the least index that a named tensor may have. */
-static moe_rt_status_t parse_names(const moe__json_t *json, const moe__function_t *function,
-                                   int first, moe__arena_t *arena, const char *const **out_names,
-                                   int *out_count) {
-  int count = 0;
-  MOE__TRY(moe__json_array(json, 0, MOE__MAX_TENSORS, &count));
-  const char **names = moe__arena_allocate(arena, (size_t)count, sizeof *names);
+static void view_as_it_is(const moe_rt_tensor_info_t *info, moe_rt_operand_t *out) {
+  *out = (moe_rt_operand_t){.tensor = info->name, .rank = info->rank};
+  for (int i = 0; i < info->rank; i++)
+    out->permutation[i] = i;
+}
+
+/* A name, or {"tensor": name, "permutation": [...]}. */
+static moe_rt_status_t parse_operand(const moe__json_t *json, const moe__function_t *function,
+                                     moe_rt_operand_t *out) {
+  static const char *const fields[] = {"tensor", "permutation", NULL};
+  int index = 0;
+  if (json_is_object(json->value)) {
+    MOE__TRY(moe__json_object(json, fields));
+    moe__json_t tensor = moe__json_member(json, "tensor");
+    moe__json_t permutation = moe__json_member(json, "permutation");
+    MOE__TRY(find_tensor(&tensor, function, &index));
+    view_as_it_is(function->tensors[index].info, out);
+    return moe__permutation_parse(&permutation, out->rank, out->permutation);
+  }
+  MOE__TRY(find_tensor(json, function, &index));
+  view_as_it_is(function->tensors[index].info, out);
+  return MOE_RT_OK;
+}
+
+static moe_rt_status_t parse_operands(const moe__json_t *json, const moe__function_t *function,
+                                      moe__arena_t *arena, moe_rt_launch_info_t *info) {
+  MOE__TRY(moe__json_array(json, 0, MOE__MAX_TENSORS, &info->operand_count));
+  moe_rt_operand_t *operands =
+      moe__arena_allocate(arena, (size_t)info->operand_count, sizeof *operands);
+  if (!operands)
+    return moe__fail_memory();
+  for (int i = 0; i < info->operand_count; i++) {
+    moe__json_t element = moe__json_element(json, i);
+    MOE__TRY(parse_operand(&element, function, &operands[i]));
+  }
+  info->operands = operands;
+  return MOE_RT_OK;
+}
+
+static moe_rt_status_t parse_results(const moe__json_t *json, const moe__function_t *function,
+                                     moe__arena_t *arena, moe_rt_launch_info_t *info) {
+  MOE__TRY(moe__json_array(json, 0, MOE__MAX_TENSORS, &info->result_count));
+  const char **names = moe__arena_allocate(arena, (size_t)info->result_count, sizeof *names);
   if (!names)
     return moe__fail_memory();
-  for (int i = 0; i < count; i++) {
+  for (int i = 0; i < info->result_count; i++) {
     moe__json_t element = moe__json_element(json, i);
     int tensor = 0;
     MOE__TRY(find_tensor(&element, function, &tensor));
     names[i] = function->tensors[tensor].info->name;
-    if (tensor < first)
+    if (tensor < function->info.argument_count)
       return moe__json_fail(&element, "is '%s', an argument; arguments are not written", names[i]);
   }
-  *out_names = names;
-  *out_count = count;
+  info->results = names;
   return MOE_RT_OK;
 }
 
@@ -68,9 +103,8 @@ static moe_rt_status_t parse_op(const moe__json_t *json, const moe__function_t *
   moe__json_t results = moe__json_member(json, "results");
   MOE__TRY(moe__json_name(&name, arena, &info->op));
   MOE__TRY(parse_attributes(&attributes, arena, &info->attributes_json));
-  MOE__TRY(parse_names(&operands, function, 0, arena, &info->operands, &info->operand_count));
-  return parse_names(&results, function, function->info.argument_count, arena, &info->results,
-                     &info->result_count);
+  MOE__TRY(parse_operands(&operands, function, arena, info));
+  return parse_results(&results, function, arena, info);
 }
 
 static moe_rt_status_t parse_expressions(const moe__json_t *json, int count,

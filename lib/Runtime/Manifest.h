@@ -106,6 +106,9 @@ moe_rt_status_t moe__manifest_parse(const char *text, size_t bytes, const char *
 moe_rt_status_t moe__function_parse(const moe__json_t *json, const moe__manifest_t *manifest,
                                     moe__arena_t *arena, moe__function_t *out_function);
 
+/* Parses a list of `rank` dimensions that has each of them once. */
+moe_rt_status_t moe__permutation_parse(const moe__json_t *json, int rank, int out[MOE_RT_MAX_RANK]);
+
 /* Parses the launches of a function whose tensors are known. */
 moe_rt_status_t moe__launches_parse(const moe__json_t *json, const moe__manifest_t *manifest,
                                     moe__arena_t *arena, moe__function_t *function);

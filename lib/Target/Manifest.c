@@ -9,6 +9,7 @@
 #include "lib/Target/Target.h"
 
 #include "lib/Builder/Shapes.h"
+#include "lib/Builder/Views.h"
 #include "lib/Target/Record.h"
 
 #include "mlir-c/BuiltinAttributes.h"
@@ -153,14 +154,35 @@ static void add_arguments(function_t *function) {
   }
 }
 
+/* Tensor number n of a launch: its operands, then its results. An operand may be a view: dimension i
+ * of it is dimension out->at[i] of the tensor. */
+static tensor_t *viewed_tensor(function_t *function, MlirOperation launch, intptr_t n,
+                               moe__permutation_t *out) {
+  intptr_t operands = mlirOperationGetNumOperands(launch);
+  MlirValue value = n < operands ? mlirOperationGetOperand(launch, n)
+                                 : mlirOperationGetResult(launch, n - operands);
+  return find_tensor(function, moe__view_source(value, out));
+}
+
+/* The same where the order of its dimensions does not matter. */
+static tensor_t *launch_tensor(function_t *function, MlirOperation launch, intptr_t n) {
+  moe__permutation_t ignored;
+  return viewed_tensor(function, launch, n, &ignored);
+}
+
+/* The size of dimension number `dimension` of tensor number n, borrowed. */
+static json_t *launch_dimension(function_t *function, MlirOperation launch, intptr_t n,
+                                int64_t dimension) {
+  moe__permutation_t p;
+  const tensor_t *tensor = viewed_tensor(function, launch, n, &p);
+  return json_array_get(tensor->shape, (size_t)p.at[dimension]);
+}
+
 /* multiple * (ceil(size / divisor) + groups): see lib/Builder/Shapes.h. */
 static json_t *size_expression(function_t *function, MlirOperation op, const moe__size_t *size) {
-  json_t *value =
-      size->operand < 0
-          ? json_integer(1)
-          : json_incref(json_array_get(
-                find_tensor(function, mlirOperationGetOperand(op, size->operand))->shape,
-                (size_t)size->dimension));
+  json_t *value = size->operand < 0
+                      ? json_integer(1)
+                      : json_incref(launch_dimension(function, op, size->operand, size->dimension));
   if (json_is_integer(value) && size->divisor > 1) {
     json_int_t blocks = (json_integer_value(value) + size->divisor - 1) / size->divisor;
     json_decref(value);
@@ -169,8 +191,7 @@ static json_t *size_expression(function_t *function, MlirOperation op, const moe
     value = json_pack("{s[oI]}", "ceildiv", value, (json_int_t)size->divisor);
   }
   if (size->groups_operand >= 0) {
-    json_t *groups = json_array_get(
-        find_tensor(function, mlirOperationGetOperand(op, size->groups_operand))->shape, 0);
+    json_t *groups = launch_dimension(function, op, size->groups_operand, 0);
     value = json_is_integer(value) && json_is_integer(groups)
                 ? json_integer(json_integer_value(value) + json_integer_value(groups))
                 : json_pack("{s[oO]}", "add", value, groups);
@@ -256,13 +277,6 @@ static json_t *describe_temporary(const tensor_t *tensor) {
 
 /* ---- Launches ---- */
 
-/* Tensor number n of a launch: its operands, then its results. */
-static tensor_t *launch_tensor(function_t *function, MlirOperation launch, intptr_t n) {
-  intptr_t operands = mlirOperationGetNumOperands(launch);
-  return find_tensor(function, n < operands ? mlirOperationGetOperand(launch, n)
-                                            : mlirOperationGetResult(launch, n - operands));
-}
-
 /* The expression of the manifest for one of a kernel's record. */
 static json_t *resolve(function_t *function, MlirOperation launch, MlirAttribute expression) {
   if (mlirAttributeIsAArray(expression)) {
@@ -279,8 +293,7 @@ static json_t *resolve(function_t *function, MlirOperation launch, MlirAttribute
   if (mlirStringRefEqual(name, mlirStringRefCreateFromCString("dim"))) {
     intptr_t tensor = mlirIntegerAttrGetValueInt(mlirArrayAttrGetElement(entry.attribute, 0));
     int64_t dimension = mlirIntegerAttrGetValueInt(mlirArrayAttrGetElement(entry.attribute, 1));
-    return json_incref(
-        json_array_get(launch_tensor(function, launch, tensor)->shape, (size_t)dimension));
+    return json_incref(launch_dimension(function, launch, tensor, dimension));
   }
   json_t *object = json_object();
   json_object_setn_new(object, name.data, name.length, resolve(function, launch, entry.attribute));
@@ -328,7 +341,7 @@ static json_t *required_dimension(function_t *function, MlirOperation launch,
   MlirAttribute dim = element(requirement, key);
   intptr_t tensor = mlirIntegerAttrGetValueInt(mlirArrayAttrGetElement(dim, 0));
   int64_t dimension = mlirIntegerAttrGetValueInt(mlirArrayAttrGetElement(dim, 1));
-  return json_array_get(launch_tensor(function, launch, tensor)->shape, (size_t)dimension);
+  return launch_dimension(function, launch, tensor, dimension);
 }
 
 /* The position of the symbol of this name. */
@@ -435,6 +448,21 @@ static bool apply_zeroed(function_t *function, MlirOperation launch, MlirAttribu
 }
 
 /* What the op is, without what only the compiler needs. */
+/* A name, or an object where the dimensions are permuted. */
+static json_t *describe_operand(function_t *function, MlirOperation op, intptr_t i) {
+  moe__permutation_t p;
+  json_t *name = json_string(viewed_tensor(function, op, i, &p)->name), *list = json_array();
+  bool permuted = false;
+  for (int d = 0; d < p.rank; d++) {
+    json_array_append_new(list, json_integer(p.at[d]));
+    permuted |= p.at[d] != d;
+  }
+  if (permuted)
+    return json_pack("{so so}", "tensor", name, "permutation", list);
+  json_decref(list);
+  return name;
+}
+
 static json_t *describe_op(function_t *function, MlirOperation op) {
   json_t *attributes = json_object(), *operands = json_array(), *results = json_array();
   for (intptr_t i = 0; i < mlirOperationGetNumAttributes(op); i++) {
@@ -445,7 +473,7 @@ static json_t *describe_op(function_t *function, MlirOperation op) {
                            json_from_attribute(entry.attribute));
   }
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++)
-    json_array_append_new(operands, json_string(launch_tensor(function, op, i)->name));
+    json_array_append_new(operands, describe_operand(function, op, i));
   for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++)
     json_array_append_new(
         results,

@@ -398,14 +398,6 @@ static void multiply_tiles(moe__scaled_mm_t *s) {
 
 /* ---- The kernel ---- */
 
-static moe__mm_case_t case_of(MlirOperation op) {
-  MlirType qa = mlirValueGetType(mlirOperationGetOperand(op, MOE__MM_QA));
-  MlirType qb = mlirValueGetType(mlirOperationGetOperand(op, MOE__MM_QB));
-  if (mlirShapedTypeGetRank(qa) == 3)
-    return MOE__BATCHED;
-  return mlirShapedTypeGetRank(qb) == 3 ? MOE__FORWARD : MOE__GRADIENT;
-}
-
 bool moe__scaled_mm_has_kernel(MlirOperation op) {
   static const char *const qb_orders[] = {
       [MOE__FORWARD] = "column-major per expert; give it the encoding "
@@ -425,7 +417,7 @@ bool moe__scaled_mm_has_kernel(MlirOperation op) {
   if (!row_major)
     return moe__error(op, "the kernel takes all tensors but qb row-major; remove their encoding");
   if (!moe__is_column_major(qb))
-    return moe__error(op, "the kernel takes qb %s", qb_orders[case_of(op)]);
+    return moe__error(op, "the kernel takes qb %s", qb_orders[moe__mm_case(op)]);
   return moe__needs_multiple_of_16(op, "qa", qa, (int)mlirShapedTypeGetRank(qa) - 1) &&
          moe__needs_multiple_of_16(op, "qb", qb, (int)mlirShapedTypeGetRank(qb) - 1);
 }
@@ -433,7 +425,7 @@ bool moe__scaled_mm_has_kernel(MlirOperation op) {
 /* What the op says; false after an error. */
 static bool read_op(moe__scaled_mm_t *s, MlirOperation op, int max_groups) {
   moe__mm_scales_t scales[2];
-  s->which = case_of(op);
+  s->which = moe__mm_case(op);
   s->promoted = mlirStringRefEqual(moe__op_string(op, "accumulate"),
                                    mlirStringRefCreateFromCString("promoted"));
   s->offs_number = moe__mm_offs_operand(op);

@@ -12,6 +12,7 @@
 #ifndef MOE_PASSES_SCALED_GROUPED_MM_SCALED_MM_H
 #define MOE_PASSES_SCALED_GROUPED_MM_SCALED_MM_H
 
+#include "lib/Builder/Shapes.h"
 #include "lib/Kernel/Async.h"
 #include "lib/Kernel/Groups.h"
 #include "lib/Kernel/Tiles.h"
@@ -31,10 +32,6 @@
 
 /* The first operands of the op, which are numbers of the tensors in the kernel's record too. */
 enum { MOE__MM_QA, MOE__MM_QB, MOE__MM_SA, MOE__MM_SB };
-
-/* Forward: tokens (M,K) in ragged groups times (E,K,N). Gradient: (N,M) times (M,K), summed over the
- * tokens of each group. Batched: (E,M,K) times (E,K,N). */
-typedef enum moe__mm_case_t { MOE__FORWARD, MOE__GRADIENT, MOE__BATCHED } moe__mm_case_t;
 
 /* How many scales an operand has: one, one for each expert, one for each of its rows. */
 typedef enum moe__mm_scales_t {

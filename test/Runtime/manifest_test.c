@@ -92,6 +92,9 @@ static void test_valid(void **state) {
                       "{\"axis\":1,\"block\":32,\"mode\":\"rceil\"}");
   assert_int_equal(info->launches[1].operand_count, 1);
   assert_int_equal(info->launches[1].result_count, 2);
+  assert_string_equal(info->launches[1].operands[0].tensor, "w");
+  assert_int_equal(info->launches[1].operands[0].rank, 3);
+  assert_int_equal(info->launches[1].operands[0].permutation[2], 2);
   assert_string_equal(info->launches[1].results[1], "s");
   const moe__function_t *function = &manifest.functions[0];
   assert_int_equal(function->status, 5);
@@ -106,6 +109,12 @@ static void test_valid(void **state) {
   assert_int_equal(info->results[0].shape[0].size, 128);
   assert_null(info->results[0].shape[0].symbol);
   assert_string_equal(info->launches[0].attributes_json, "{\"by\":[1,2.5,{\"deep\":null}]}");
+  assert_int_equal(info->launches[0].operand_count, 2);
+  assert_string_equal(info->launches[0].operands[0].tensor, "x");
+  assert_int_equal(info->launches[0].operands[0].rank, 2);
+  assert_int_equal(info->launches[0].operands[0].permutation[0], 1);
+  assert_int_equal(info->launches[0].operands[0].permutation[1], 0);
+  assert_int_equal(info->launches[0].operands[1].permutation[1], 1);
   moe__arena_free(&arena);
 }
 

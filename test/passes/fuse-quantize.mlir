@@ -332,10 +332,17 @@ func.func @dynamic(%w: tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN>, tensor<?x
 
 // -----
 
-// Dynamic sizes and one result as it is: its transpose would need sizes, so that nothing is fused.
+// Dynamic sizes and one result as it is: its transpose, which moves nothing, has sizes.
+// CHECK: #[[$COL_MAJOR:.*]] = affine_map<(d0, d1) -> (d1, d0)>
 // CHECK-LABEL: func.func @dynamic_only_q
-// CHECK: %[[T:.*]] = linalg.transpose
-// CHECK: "mx_quantize.quantize"(%[[T]]) {axis = 1 : i64
+// CHECK-SAME: (%[[W:[^:]*]]: tensor<?x?xbf16>
+// CHECK: %[[QS:.*]]:2 = "mx_quantize.quantize"(%[[W]]) {axis = 0 : i64
+// CHECK-SAME: -> (tensor<?x?xf8E4M3FN>, tensor<?x?xf8E8M0FNU, #[[$COL_MAJOR]]>)
+// CHECK: %[[N:.*]] = tensor.dim %[[QS]]#1, %c1
+// CHECK: %[[M:.*]] = tensor.dim %[[QS]]#1, %c0
+// CHECK: %[[E:.*]] = tensor.empty(%[[N]], %[[M]]) : tensor<?x?xf8E8M0FNU>
+// CHECK: %[[S:.*]] = linalg.transpose ins(%[[QS]]#1 {{.*}}) outs(%[[E]] {{.*}}) permutation = [1, 0]
+// CHECK: return %[[QS]]#0, %[[S]]
 func.func @dynamic_only_q(%w: tensor<?x?xbf16>, %te: tensor<?x?xbf16>, %qe: tensor<?x?xf8E4M3FN>)
     -> (tensor<?x?xf8E4M3FN>, tensor<?x?xf8E8M0FNU>) {
   %t = linalg.transpose ins(%w : tensor<?x?xbf16>) outs(%te : tensor<?x?xbf16>) permutation = [1, 0]

@@ -120,3 +120,35 @@ func.func @f(%a: tensor<32xf32>) {
       : (tensor<32xf32>) -> (tensor<32xf8E5M2>, tensor<1xf8E8M0FNU>)
   return
 }
+
+// -----
+
+// A transpose that moves nothing is a view: the plan holds it, and a kernel sees the type that it has. What makes sizes stays too.
+// CHECK: #[[$COL_MAJOR:.*]] = affine_map<(d0, d1) -> (d1, d0)>
+// CHECK-LABEL: func.func @views
+// CHECK: %[[V:.*]] = linalg.transpose ins(%{{.*}} : tensor<?x?xf32, #[[$COL_MAJOR]]>) outs(%{{.*}} : tensor<?x?xf32>)
+// CHECK: "mx_quantize.quantize"(%[[V]]) {{.*}}kernel = @kernels::@views_0
+// CHECK: func.func @views_0(%{{.*}}: tensor<?x?xf32>) -> (tensor<?x?xf8E5M2>, tensor<?x?xf8E8M0FNU>)
+#col_major = affine_map<(k, m) -> (m, k)>
+func.func @views(%a: tensor<?x?xf32, #col_major>) -> tensor<?x?xf8E5M2> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %k = tensor.dim %a, %c0 : tensor<?x?xf32, #col_major>
+  %m = tensor.dim %a, %c1 : tensor<?x?xf32, #col_major>
+  %e = tensor.empty(%m, %k) : tensor<?x?xf32>
+  %v = linalg.transpose ins(%a : tensor<?x?xf32, #col_major>) outs(%e : tensor<?x?xf32>) permutation = [1, 0]
+  %q, %s = "mx_quantize.quantize"(%v) {axis = 1 : i64, block = 32 : i64, mode = "floor"}
+      : (tensor<?x?xf32>) -> (tensor<?x?xf8E5M2>, tensor<?x?xf8E8M0FNU>)
+  return %q : tensor<?x?xf8E5M2>
+}
+
+// -----
+
+// More dimensions than a tensor may have are moe-verify's business.
+// CHECK-LABEL: func.func @many_dimensions
+// CHECK: kernel = @kernels::@many_dimensions_0
+func.func @many_dimensions(%a: tensor<1x1x1x1x1x1x1x1x32xf32>) -> tensor<1x1x1x1x1x1x1x1x32xf8E5M2> {
+  %q, %s = "mx_quantize.quantize"(%a) {axis = 8 : i64, block = 32 : i64, mode = "floor"}
+      : (tensor<1x1x1x1x1x1x1x1x32xf32>) -> (tensor<1x1x1x1x1x1x1x1x32xf8E5M2>, tensor<1x1x1x1x1x1x1x1x1xf8E8M0FNU>)
+  return %q : tensor<1x1x1x1x1x1x1x1x32xf8E5M2>
+}

@@ -206,7 +206,7 @@ void options_report_unknown_flag(const char *flag) {
   for (size_t i = 0; i < num_argp_own_flags; i++)
     moe__nearest_offer(&nearest, argp_own_flags[i]);
   char *rest = NULL;
-  for (char *name = strtok_r(passes.data, ",", &rest); name; name = strtok_r(NULL, ",", &rest))
+  for (char *name = strtok_r(passes.data, ",()", &rest); name; name = strtok_r(NULL, ",()", &rest))
     moe__nearest_offer(&nearest, name);
 
   fprintf(stderr, "moe-opt: error: unknown flag '%s'", flag);

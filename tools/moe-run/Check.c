@@ -256,6 +256,9 @@ static json_t *describe(const moe__tensor_t *result, const verdict_t *verdict, b
     json_object_set_new(object, "worst_ratio", number(score->worst));
     json_object_set_new(object, "worst", describe_worst(result, score));
     json_object_set_new(object, "sqnr_db", number(moe_ref_score_sqnr(score)));
+    if (verdict->judgment.is_quantized)
+      json_object_set_new(object, "unquantized_sqnr_db",
+                          number(moe_ref_score_sqnr(&verdict->judgment.quality)));
   }
   return object;
 }
@@ -274,10 +277,14 @@ static void print_verdicts(const moe__target_t *target, const moe__call_t *call,
   else if (named)
     printf(" equal the C reference in every bit");
   for (int i = 0; i < count; i++) {
-    const moe_ref_score_t *score = &verdicts[i].judgment.score;
-    if (verdicts[i].by_bound)
-      printf("%s%s is within %.2f of its bound, SQNR %.1f dB", named++ ? "; " : "",
-             call->results[i].info->name, score->worst, moe_ref_score_sqnr(score));
+    const moe__judgment_t *judgment = &verdicts[i].judgment;
+    if (!verdicts[i].by_bound)
+      continue;
+    printf("%s%s is within %.2f of its bound, SQNR %.1f dB", named++ ? "; " : "",
+           call->results[i].info->name, judgment->score.worst,
+           moe_ref_score_sqnr(&judgment->score));
+    if (judgment->is_quantized)
+      printf(", %.1f dB from unquantized operands", moe_ref_score_sqnr(&judgment->quality));
   }
   if (target->device && runs == 2)
     printf(", in two runs on %s", target->words);

@@ -323,11 +323,18 @@ static int64_t written_rows(const moe__launch_t *launch, int result) {
   return moe_ref_grouped_rows(offs, launch->tensors[0].shape[0]);
 }
 
+/* A cast has one result for each direction, an op that finds scales too has two. */
+static int quantized_from(const moe__launch_t *launch, int result) {
+  if (!is_cast(launch) && (!is_quantize(launch) || result % 2 == 1))
+    return -1;
+  return is_pair(launch) ? (is_cast(launch) ? result : result / 2) : 0;
+}
+
 #define FP8_OP(title, operands, results, runs)                                                     \
   {                                                                                                \
     .name = "mx_quantize." title, .least_operands = operands, .most_operands = (operands) + 1,     \
     .result_count = results, .prepare = prepare, .cut = cut, .run = runs, .use = use,              \
-    .written_rows = written_rows                                                                   \
+    .quantized_from = quantized_from, .written_rows = written_rows                                 \
   }
 
 const moe__op_t moe__op_quantize_fp8 = FP8_OP("quantize_fp8", 1, 2, run_quantize);

@@ -151,6 +151,7 @@ static int make_random(const moe__options_t *options, const moe__call_t *call, i
                           .edge_blocks = options->edge_blocks,
                           .exact = options->exact,
                           .one_hot = options->one_hot,
+                          .normal = options->normal,
                           .nan_groups = options->nan_groups,
                           .threads = options->threads};
   int rc = moe__reference_use(call, tensor->info, &random.use);

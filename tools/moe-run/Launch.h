@@ -46,6 +46,13 @@ typedef struct moe__op_t {
   void (*use)(const moe__launch_t *launch, int operand, moe__use_t *out_use);
   /* Judges a slice of a product's result, which the launch's tensors name. */
   moe_ref_status_t (*judge)(const moe__launch_t *launch, int64_t slice, moe_ref_score_t *score);
+  /* Compares a slice of it with the product of `factors`, of which the first two operands are
+   * quantizations. */
+  moe_ref_status_t (*compare)(const moe__launch_t *launch, const moe_ref_tensor_t factors[2],
+                              int64_t slice, moe_ref_score_t *score);
+  /* The operand that result number `result` is a quantization of, element by element; -1 where there
+   * is none. */
+  int (*quantized_from)(const moe__launch_t *launch, int result);
   double (*flops)(const moe__launch_t *launch);
   /* Rows of dimension 0 of result number `result` from this one on are in no group, and not
    * written; -1 where it has no such rows. Called after all slices have run. */

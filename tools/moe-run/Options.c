@@ -35,6 +35,7 @@ enum {
   OPTION_EDGE_BLOCKS,
   OPTION_EXACT,
   OPTION_ONE_HOT,
+  OPTION_NORMAL,
   OPTION_NAN_GROUPS,
   OPTION_GROUPS,
   OPTION_SHAPE,
@@ -78,6 +79,7 @@ static const struct argp_option argp_options[] = {
      "The same with one 1 in each row of a product's first operand: each element of the result is "
      "one of the second operand, times its scales",
      0},
+    {"normal", OPTION_NORMAL, 0, 0, "Make random data of one magnitude, nearly normal", 0},
     {"nan-groups", OPTION_NAN_GROUPS, 0, 0,
      "Make NaN of what a product must not read, and of the tokens of every third group", 0},
     {"groups", OPTION_GROUPS, "SIZES", 0,
@@ -267,6 +269,10 @@ static void check_whole(struct argp_state *state, moe__options_t *options) {
     argp_error(state, "--one-hot needs --random");
   if (options->one_hot && (options->exact || options->edge_blocks))
     argp_error(state, "--one-hot excludes --exact and --edge-blocks");
+  if (options->normal && !options->random)
+    argp_error(state, "--normal needs --random");
+  if (options->normal && (options->exact || options->one_hot))
+    argp_error(state, "--normal excludes --exact and --one-hot");
   if (options->nan_groups && !options->random)
     argp_error(state, "--nan-groups needs --random");
   if (options->runs != DEFAULT_RUNS && options->mode != MOE__CHECK)
@@ -298,6 +304,9 @@ static error_t parse_option(int key, char *text, struct argp_state *state) {
     return 0;
   case OPTION_ONE_HOT:
     options->one_hot = true;
+    return 0;
+  case OPTION_NORMAL:
+    options->normal = true;
     return 0;
   case OPTION_NAN_GROUPS:
     options->nan_groups = true;

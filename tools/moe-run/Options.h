@@ -50,7 +50,7 @@ typedef struct moe__options_t {
   int shape_count; /* arguments with --shape */
   int case_count;  /* calls to make: the length of the lists of shapes */
   bool random, edge_blocks, json;
-  bool exact, one_hot, nan_groups; /* one_hot: products are exact too */
+  bool exact, one_hot, normal, nan_groups; /* one_hot: products are exact too */
   moe__groups_t groups;
   bool groups_given;
   uint64_t seed, schedule;

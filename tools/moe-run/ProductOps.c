@@ -74,6 +74,14 @@ static moe_ref_status_t judge(const moe__launch_t *launch, int64_t slice, moe_re
   return moe_ref_scaled_mm_judge(&mm, launch->accumulation, begin, end, score);
 }
 
+static moe_ref_status_t compare(const moe__launch_t *launch, const moe_ref_tensor_t factors[2],
+                                int64_t slice, moe_ref_score_t *score) {
+  const moe_ref_scaled_mm_t mm = product(launch);
+  int64_t begin, end;
+  slice_rows(launch, slice, &begin, &end);
+  return moe_ref_scaled_mm_quality(&mm, &factors[QA], &factors[QB], begin, end, score);
+}
+
 /* Whether groups are rows of the result. */
 static bool has_grouped_rows(const moe__launch_t *launch) {
   return has_offsets(launch) && launch->tensors[QB].rank == 3;
@@ -129,6 +137,7 @@ static int64_t written_rows(const moe__launch_t *launch, int result) {
                             .run = run,                                                            \
                             .use = use,                                                            \
                             .judge = judge,                                                        \
+                            .compare = compare,                                                    \
                             .flops = flops,                                                        \
                             .written_rows = written_rows}
 

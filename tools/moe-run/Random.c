@@ -198,7 +198,8 @@ static uint32_t element(const fill_t *fill, int64_t index, int64_t block, int64_
     return (uint32_t)(bits & 0xFF);
   if (fill->random->use.role == MOE__SCALES)
     return encode(fill->dtype, scale(bits));
-  if (fill->random->use.role == MOE__OPERAND || fill->random->use.role == MOE__SELECTOR)
+  if (fill->random->use.role == MOE__OPERAND || fill->random->use.role == MOE__SELECTOR ||
+      fill->random->normal)
     return encode(fill->dtype, normal(bits));
   int exponent = (int)(draw(fill->block_key, block) % 33) - 20;
   return encode(fill->dtype, normal(bits) * shrink(bits) * power_of_two(exponent));

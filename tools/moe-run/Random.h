@@ -50,6 +50,7 @@ typedef struct moe__random_t {
   bool edge_blocks; /* plant blocks of special values */
   bool exact;       /* small integers, and powers of two as scales */
   bool one_hot;     /* a product's result is elements of its second operand */
+  bool normal;      /* what has magnitudes of its own has not */
   bool nan_groups;  /* plant NaN as the use says */
   int threads;
 } moe__random_t;

@@ -35,6 +35,16 @@ static const moe__tensor_t *find(const moe__tensor_t *tensors, int count, const 
   return NULL;
 }
 
+/* The tensor seen with its dimensions in another order. */
+static moe_ref_tensor_t permuted(const moe_ref_tensor_t *tensor, const int *permutation) {
+  moe_ref_tensor_t view = *tensor;
+  for (int i = 0; i < view.rank; i++) {
+    view.shape[i] = tensor->shape[permutation[i]];
+    view.strides[i] = tensor->strides[permutation[i]];
+  }
+  return view;
+}
+
 static bool has_operands(const moe__op_t *op, const moe_rt_launch_info_t *info) {
   return info->operand_count >= op->least_operands && info->operand_count <= op->most_operands &&
          info->result_count == op->result_count;
@@ -59,7 +69,8 @@ static int bind_tensors(moe__launch_t *launch, const moe_rt_launch_info_t *info,
                             op->most_operands, op->result_count);
   for (int i = 0; i < info->operand_count + info->result_count; i++) {
     bool is_operand = i < info->operand_count;
-    const char *name = is_operand ? info->operands[i] : info->results[i - info->operand_count];
+    const char *name =
+        is_operand ? info->operands[i].tensor : info->results[i - info->operand_count];
     const moe__tensor_t *tensor = find(temporaries, function->temporary_count, name);
     if (!tensor)
       tensor = find(results, function->result_count, name);
@@ -72,6 +83,8 @@ static int bind_tensors(moe__launch_t *launch, const moe_rt_launch_info_t *info,
       return moe__input_error("%s: the C reference does not take %s, the dtype of '%s'", info->op,
                               tensor->info->dtype, name);
     launch->tensors[i] = moe__tensor_view(tensor);
+    if (is_operand)
+      launch->tensors[i] = permuted(&launch->tensors[i], info->operands[i].permutation);
   }
   json_t *attributes = json_loads(info->attributes_json, 0, NULL);
   int rc = op->prepare(launch, attributes);
@@ -95,31 +108,61 @@ static void run_slice(void *context, int64_t slice) {
 
 typedef struct judging_t {
   moe__launch_t *launch;
-  moe_ref_score_t *scores; /* of each slice */
+  const moe_ref_tensor_t *factors; /* what the operands were before they were quantized, or NULL */
+  moe_ref_score_t *scores, *qualities; /* of each slice */
 } judging_t;
 
 static void judge_slice(void *context, int64_t slice) {
   judging_t *judging = context;
-  if (judging->launch->op->judge(judging->launch, slice, &judging->scores[slice]) != MOE_REF_OK)
+  const moe__launch_t *launch = judging->launch;
+  moe_ref_status_t status = launch->op->judge(launch, slice, &judging->scores[slice]);
+  if (!status && judging->factors)
+    status = launch->op->compare(launch, judging->factors, slice, &judging->qualities[slice]);
+  if (status != MOE_REF_OK)
     atomic_store(&judging->launch->failed, 1);
+}
+
+/* Finds what an operand of launch number `number` was before an earlier launch quantized it. */
+static bool find_unquantized(const moe__call_t *call, const moe__tensor_t *results,
+                             const moe__tensor_t *temporaries, int number, int operand,
+                             moe_ref_tensor_t *out) {
+  const moe_rt_launch_info_t *launches = call->function->launches;
+  const moe_rt_operand_t *wanted = &launches[number].operands[operand];
+  for (int i = 0; i < number; i++)
+    for (int j = 0; j < launches[i].result_count; j++) {
+      moe__launch_t maker = {0};
+      if (strcmp(launches[i].results[j], wanted->tensor) ||
+          bind_tensors(&maker, &launches[i], call, results, temporaries))
+        continue;
+      const int from = maker.op->quantized_from ? maker.op->quantized_from(&maker, j) : -1;
+      if (from >= 0)
+        *out = permuted(&maker.tensors[from], wanted->permutation);
+      return from >= 0;
+    }
+  return false;
 }
 
 /* Judges what was found as the launch's result, if it is a result of the function. */
 static int judge(moe__launch_t *launch, const moe_rt_launch_info_t *info, const moe__call_t *call,
-                 const moe__tensor_t *found, int threads, moe__judgment_t *judgments) {
+                 const moe__tensor_t *found, const moe_ref_tensor_t *factors, int threads,
+                 moe__judgment_t *judgments) {
   const moe__tensor_t *result = find(found, call->function->result_count, info->results[0]);
   if (!result)
     return MOE__OK;
   moe__judgment_t *judgment = &judgments[result - found];
-  judging_t judging = {launch, calloc((size_t)launch->slices, sizeof *judging.scores)};
-  if (!judging.scores)
+  moe_ref_score_t *scores = calloc(2 * (size_t)launch->slices, sizeof *scores);
+  if (!scores)
     return moe__input_error("out of memory");
+  judging_t judging = {launch, factors, scores, scores + launch->slices};
   launch->tensors[launch->operand_count] = moe__tensor_view(result);
   moe__parallel("judging by the C reference", threads, launch->slices, judge_slice, &judging);
   judgment->is_product = true;
-  for (int64_t i = 0; i < launch->slices; i++)
+  judgment->is_quantized = factors != NULL;
+  for (int64_t i = 0; i < launch->slices; i++) {
     moe_ref_score_add(&judgment->score, &judging.scores[i]);
-  free(judging.scores);
+    moe_ref_score_add(&judgment->quality, &judging.qualities[i]);
+  }
+  free(scores);
   return atomic_load(&launch->failed) ? refused(info) : MOE__OK;
 }
 
@@ -158,8 +201,12 @@ int moe__reference_judge(const moe__call_t *call, moe__tensor_t *results,
       rc = refused(info);
     if (!rc && found && launch.op->written_rows)
       judge_rows(&launch, info, call, found, judgments);
-    if (!rc && found && launch.op->judge)
-      rc = judge(&launch, info, call, found, threads, judgments);
+    if (!rc && found && launch.op->judge) {
+      moe_ref_tensor_t factors[2];
+      const bool are_known = find_unquantized(call, results, temporaries, i, 0, &factors[0]) &&
+                             find_unquantized(call, results, temporaries, i, 1, &factors[1]);
+      rc = judge(&launch, info, call, found, are_known ? factors : NULL, threads, judgments);
+    }
   }
   moe__tensors_free(temporaries, function->temporary_count);
   return rc;
@@ -179,13 +226,19 @@ int moe__reference_use(const moe__call_t *call, const moe_rt_tensor_info_t *argu
   for (int i = 0; i < call->function->launch_count; i++) {
     const moe_rt_launch_info_t *info = &call->function->launches[i];
     for (int j = 0; j < info->operand_count; j++) {
-      if (strcmp(info->operands[j], argument->name) || !find_op(info->op))
+      if (strcmp(info->operands[j].tensor, argument->name) || !find_op(info->op))
         continue;
       moe__launch_t launch = {0};
+      moe__use_t use = *out_use;
       int rc = bind_tensors(&launch, info, call, call->results, call->temporaries);
-      if (!rc)
-        launch.op->use(&launch, j, out_use);
-      return rc;
+      if (rc)
+        return rc;
+      launch.op->use(&launch, j, &use);
+      *out_use = use;
+      for (int d = 0; d < argument->rank; d++)
+        out_use->cell[info->operands[j].permutation[d]] = use.cell[d];
+      out_use->nan_dimension = info->operands[j].permutation[use.nan_dimension];
+      return MOE__OK;
     }
   }
   return MOE__OK;

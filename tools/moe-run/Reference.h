@@ -17,10 +17,12 @@ int moe__reference_run(const moe__call_t *call, moe__tensor_t *results, int thre
 
 /* What is to be known of a result beyond the reference's bits. */
 typedef struct moe__judgment_t {
-  bool has_groups;       /* rows of dimension 0 are in groups, or in none */
-  int64_t written_rows;  /* rows from this one on are not to be written; else all there are */
-  bool is_product;       /* the rest holds; bits are compared otherwise */
-  moe_ref_score_t score; /* of what was found */
+  bool has_groups;         /* rows of dimension 0 are in groups, or in none */
+  int64_t written_rows;    /* rows from this one on are not to be written; else all there are */
+  bool is_product;         /* the rest holds; bits are compared otherwise */
+  moe_ref_score_t score;   /* of what was found */
+  bool is_quantized;       /* by launches of the function, both operands of the product: then */
+  moe_ref_score_t quality; /* compares with the product of what they were before */
 } moe__judgment_t;
 
 /* The same, and judges those tensors of `found`, laid out like `results`, that are products by

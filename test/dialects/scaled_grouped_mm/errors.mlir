@@ -85,9 +85,108 @@ func.func @recipe(%a: tensor<64x32xbf16>, %b: tensor<2x32x16xbf16>, %offs: tenso
 // -----
 
 func.func @unknown_attribute(%a: tensor<64x32xbf16>, %b: tensor<2x32x16xbf16>, %offs: tensor<2xi32>) {
-  // expected-error@below {{unknown attribute 'recipes'; the op has recipe or schedule}}
+  // expected-error@below {{unknown attribute 'recipes'; the op has recipe, accumulate or schedule}}
   %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "mxfp8", recipes = "mxfp8"}
       : (tensor<64x32xbf16>, tensor<2x32x16xbf16>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @accumulate(%a: tensor<64x32xbf16>, %b: tensor<2x32x16xbf16>, %offs: tensor<2xi32>) {
+  // expected-error@below {{attribute 'accumulate' is "slow"; it must be fast or promoted}}
+  %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "mxfp8", accumulate = "slow"}
+      : (tensor<64x32xbf16>, tensor<2x32x16xbf16>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @accumulate_kind(%a: tensor<64x32xbf16>, %b: tensor<2x32x16xbf16>, %offs: tensor<2xi32>) {
+  // expected-error@below {{attribute 'accumulate' is true; it must be a string}}
+  %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "mxfp8", accumulate = true}
+      : (tensor<64x32xbf16>, tensor<2x32x16xbf16>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @grouped_ranks(%a: tensor<2x64x32xbf16>, %b: tensor<32x16xbf16>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operands 'a' and 'b' have ranks 3 and 2; they must be 2 and 3, 2 and 2, or 3 and 3}}
+  %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "mxfp8"}
+      : (tensor<2x64x32xbf16>, tensor<32x16xbf16>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @grouped_no_offs(%a: tensor<64x32xbf16>, %b: tensor<2x32x16xbf16>) {
+  // expected-error@below {{operand 'offs' is missing; it gives the groups}}
+  %out = "scaled_grouped_mm.grouped_mm"(%a, %b) {recipe = "mxfp8"}
+      : (tensor<64x32xbf16>, tensor<2x32x16xbf16>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @batched_offs(%a: tensor<2x64x32xbf16>, %b: tensor<2x32x16xbf16>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'offs' must not be there: the batches are the groups}}
+  %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "mxfp8"}
+      : (tensor<2x64x32xbf16>, tensor<2x32x16xbf16>, tensor<2xi32>) -> tensor<2x64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @grouped_reduction(%a: tensor<64x32xbf16>, %b: tensor<2x48x16xbf16>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'b' has dimension 1 of size 48; it must be 32}}
+  %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "mxfp8"}
+      : (tensor<64x32xbf16>, tensor<2x48x16xbf16>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @grouped_offs_rank(%a: tensor<64x32xbf16>, %b: tensor<2x32x16xbf16>, %offs: tensor<2x1xi32>) {
+  // expected-error@below {{operand 'offs' has rank 2; it must be 1}}
+  %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "mxfp8"}
+      : (tensor<64x32xbf16>, tensor<2x32x16xbf16>, tensor<2x1xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @grouped_experts(%a: tensor<64x32xbf16>, %b: tensor<2x32x16xbf16>, %offs: tensor<?xi32>) {
+  // expected-error@below {{operand 'offs' has dimension 0 of size ?; it must be 2}}
+  %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "mxfp8"}
+      : (tensor<64x32xbf16>, tensor<2x32x16xbf16>, tensor<?xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @gradient_out(%a: tensor<32x64xbf16>, %b: tensor<64x16xbf16>, %offs: tensor<2xi32>) {
+  // expected-error@below {{result 'out' has dimension 0 of size 3; it must be 2}}
+  %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "mxfp8"}
+      : (tensor<32x64xbf16>, tensor<64x16xbf16>, tensor<2xi32>) -> tensor<3x32x16xbf16>
+  return
+}
+
+// -----
+
+func.func @batched_out_rank(%a: tensor<2x64x32xbf16>, %b: tensor<2x32x16xbf16>) {
+  // expected-error@below {{result 'out' has rank 2; it must be 3}}
+  %out = "scaled_grouped_mm.grouped_mm"(%a, %b) {recipe = "mxfp8"}
+      : (tensor<2x64x32xbf16>, tensor<2x32x16xbf16>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @grouped_too_many_experts(%a: tensor<64x32xbf16>, %b: tensor<1025x32x16xbf16>, %offs: tensor<1025xi32>) {
+  // expected-error@below {{there are 1025 experts; there may be at most 1024}}
+  %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "mxfp8"}
+      : (tensor<64x32xbf16>, tensor<1025x32x16xbf16>, tensor<1025xi32>) -> tensor<64x16xbf16>
   return
 }
 

@@ -20,6 +20,15 @@ func.func @grouped_mm(%a: tensor<?x64xbf16>, %b: tensor<8x64x32xbf16, #col_major
   return %out : tensor<?x32xbf16>
 }
 
+// Without groups, and with the attribute that may be left out.
+// CHECK-LABEL: func.func @batched
+// CHECK: "scaled_grouped_mm.grouped_mm"(%{{[^,]*}}, %{{[^,]*}}) {accumulate = "promoted", recipe = "fp8_rowwise"}
+func.func @batched(%a: tensor<8x?x64xbf16>, %b: tensor<8x64x32xbf16>) -> tensor<8x?x32xf16> {
+  %out = "scaled_grouped_mm.grouped_mm"(%a, %b) {recipe = "fp8_rowwise", accumulate = "promoted"}
+      : (tensor<8x?x64xbf16>, tensor<8x64x32xbf16>) -> tensor<8x?x32xf16>
+  return %out : tensor<8x?x32xf16>
+}
+
 // offs may be left out.
 // CHECK-LABEL: func.func @scaled_mm
 // CHECK: "scaled_grouped_mm.scaled_mm"(%{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}) {accumulate = "promoted"}

@@ -9,7 +9,7 @@
 // FLAGS: {{^}}builtin.module(moe-verify,canonicalize{{{ *}}max-iterations=2 {{.*}}},cse){{$}}
 
 // RUN: moe-opt %s --emit=fused --dump-pass-pipeline 2>&1 >/dev/null | FileCheck %s --check-prefix=STAGE
-// STAGE: {{^}}builtin.module(moe-verify,moe-fuse-quantize,moe-expand-quantize){{$}}
+// STAGE: {{^}}builtin.module(moe-verify,moe-expand-recipes,moe-fuse-quantize,moe-expand-quantize){{$}}
 
 // RUN: moe-opt %s --emit=source --dump-pass-pipeline 2>&1 >/dev/null | FileCheck %s --check-prefix=NONE
 // NONE: {{^}}builtin.module(){{$}}

@@ -1,0 +1,292 @@
+/* ExpandRecipes.c - turns scaled_grouped_mm.grouped_mm, the product of bf16 tensors that people write,
+ * into quantizers of its operands and the product of what they make.
+ *
+ *   out = grouped_mm a, b, offs {recipe}      qa, sa = mx_quantize.quantize_fp8 a
+ *                                        ->   qb, sb = mx_quantize.quantize_fp8 b
+ *                                             out    = scaled_grouped_mm.scaled_mm qa, qb, sa, sb, offs
+ *
+ * A recipe says which elements of an operand share a scale. Along which axis, and in which order in
+ * memory, follows from the product: it sums over elements that lie side by side, in both operands.
+ * Quantizers read their tensor row-major and write either order. So an operand whose last two
+ * dimensions are swapped in memory is quantized as the row-major tensor that its memory also is, and
+ * what comes out is seen with the operand's dimensions again: views (lib/Builder/Views.h), which move
+ * nothing. What no quantizer reads is refused; a copy that nobody wrote would hide what it costs.
+ *
+ * A tensor that is quantized for one product is not quantized again in the same way for another one.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Builder/Shapes.h"
+#include "lib/Builder/Views.h"
+#include "passes/Lowering.h"
+#include "passes/Passes.h"
+
+#include "mlir-c/BuiltinAttributes.h"
+#include "mlir-c/BuiltinTypes.h"
+
+#include <stdlib.h>
+
+/* The op's operands. */
+enum { A, B, OFFS };
+
+/* What a recipe gives a scale to, for a and b of each product. */
+typedef struct recipe_t {
+  const char *name;
+  moe__granularity_t granularities[MOE__NO_CASE][2];
+  bool sanitize;
+} recipe_t;
+
+static const recipe_t RECIPES[] = {
+    {"fp8_rowwise",
+     {[MOE__FORWARD] = {MOE__ROW, MOE__ROW},
+      [MOE__GRADIENT] = {MOE__ROW, MOE__ROW},
+      [MOE__BATCHED] = {MOE__ROW, MOE__ROW}},
+     .sanitize = false},
+    {"fp8_tensorwise",
+     {[MOE__FORWARD] = {MOE__TENSOR, MOE__EXPERT},
+      [MOE__GRADIENT] = {MOE__GROUP, MOE__GROUP},
+      [MOE__BATCHED] = {MOE__EXPERT, MOE__EXPERT}},
+     .sanitize = true},
+};
+
+static const recipe_t *find_recipe(MlirOperation op) {
+  MlirStringRef name = moe__op_string(op, "recipe");
+  for (size_t i = 0; i < sizeof RECIPES / sizeof *RECIPES; i++)
+    if (mlirStringRefEqual(name, mlirStringRefCreateFromCString(RECIPES[i].name)))
+      return &RECIPES[i];
+  moe__error(op, "recipe \"%.*s\" has no kernels yet; fp8_rowwise and fp8_tensorwise have",
+             (int)name.length, name.data);
+  return NULL;
+}
+
+/* An operand and how it is quantized: x is the operand, or the row-major tensor that it is a view
+ * of. */
+typedef struct quantized_t {
+  MlirValue operand, offs; /* offs: null where no scale belongs to a group */
+  bool swapped;            /* the last two dimensions of x are those of the operand, swapped */
+  int64_t axis;            /* of x, that the product sums over */
+  moe__granularity_t granularity;
+  MlirValue x, q, scales;
+} quantized_t;
+
+/* ---- What can be quantized ---- */
+
+static const char *const NAMES[] = {[A] = "a", [B] = "b"};
+
+/* The way out of an order that no quantizer reads. */
+static bool refuse_order(MlirOperation op, int operand, bool row_major, bool column_major) {
+  MlirType type = mlirValueGetType(mlirOperationGetOperand(op, operand));
+  moe__permutation_t swap = moe__swap_last_two((int)mlirShapedTypeGetRank(type));
+  MlirType plain =
+      mlirRankedTensorTypeGet(swap.rank, (int64_t[MOE__MAX_RANK]){1, 1, 1},
+                              mlirShapedTypeGetElementType(type), mlirAttributeGetNull());
+  char *encoding =
+      moe__attribute_text(mlirRankedTensorTypeGetEncoding(moe__transposed(plain, &swap, true)));
+  moe__error(op,
+             "operand '%s' lies in memory in an order that no quantizer of this product reads, and "
+             "would have to be copied; it must have %s%s%s%s",
+             NAMES[operand], row_major ? "no encoding" : "",
+             row_major && column_major ? " or " : "", column_major ? "the encoding " : "",
+             column_major ? encoding : "");
+  free(encoding);
+  return false;
+}
+
+/* Decides how an operand is quantized. Of experts x can be quantized along either of the last two
+ * dimensions; of a matrix along the last, or with groups, which are its rows, along the first. */
+static bool plan(MlirOperation op, const recipe_t *recipe, moe__mm_case_t product, int operand,
+                 quantized_t *out) {
+  MlirValue value = mlirOperationGetOperand(op, operand);
+  MlirType type = mlirValueGetType(value);
+  int64_t rank = mlirShapedTypeGetRank(type), summed = operand == A ? rank - 1 : rank - 2;
+  int64_t other = 2 * rank - 3 - summed;
+  int64_t matrix_axis = product == MOE__GRADIENT ? 0 : 1;
+  bool row_major = rank == 3 || summed == matrix_axis, column_major = rank == 3 || !row_major;
+  *out = (quantized_t){.operand = value,
+                       .swapped = !moe__is_row_major(type),
+                       .granularity = recipe->granularities[product][operand]};
+  if (!(row_major && !out->swapped) && !(column_major && moe__is_column_major(type)))
+    return refuse_order(op, operand, row_major, column_major);
+  out->axis = out->swapped ? other : summed;
+  if (product == MOE__GRADIENT)
+    out->offs = mlirOperationGetOperand(op, OFFS);
+  return true;
+}
+
+/* ---- Building ---- */
+
+static bool has_attributes_of(MlirOperation op, MlirOperation other) {
+  intptr_t count = mlirOperationGetNumAttributes(op);
+  if (count != mlirOperationGetNumAttributes(other))
+    return false;
+  for (intptr_t i = 0; i < count; i++) {
+    MlirNamedAttribute attribute = mlirOperationGetAttribute(op, i);
+    if (!mlirAttributeEqual(attribute.attribute, mlirOperationGetAttributeByName(
+                                                     other, mlirIdentifierStr(attribute.name))))
+      return false;
+  }
+  return true;
+}
+
+static bool has_operands_of(MlirOperation op, MlirOperation other) {
+  intptr_t count = mlirOperationGetNumOperands(op);
+  bool same = count == mlirOperationGetNumOperands(other);
+  for (intptr_t i = 0; same && i < count; i++)
+    same = mlirValueEqual(mlirOperationGetOperand(op, i), mlirOperationGetOperand(other, i));
+  return same;
+}
+
+static bool has_results_of(MlirOperation op, MlirOperation other) {
+  intptr_t count = mlirOperationGetNumResults(op);
+  bool same = count == mlirOperationGetNumResults(other);
+  for (intptr_t i = 0; same && i < count; i++)
+    same = mlirTypeEqual(mlirValueGetType(mlirOperationGetResult(op, i)),
+                         mlirValueGetType(mlirOperationGetResult(other, i)));
+  return same;
+}
+
+/* An op before `op`, which was just made, that is the same; `op` is destroyed then. Else `op`. */
+static MlirOperation share(MlirOperation op) {
+  for (MlirOpOperand use = mlirValueGetFirstUse(mlirOperationGetOperand(op, 0));
+       !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use)) {
+    MlirOperation other = mlirOpOperandGetOwner(use);
+    if (!mlirStringRefEqual(moe__op_name(op), moe__op_name(other)) ||
+        !moe__op_is_before(other, op) || !has_operands_of(op, other) ||
+        !has_results_of(op, other) || !has_attributes_of(op, other))
+      continue;
+    mlirOperationDestroy(op);
+    return other;
+  }
+  return op;
+}
+
+/* Whether the op is a view by p that gives `type`. */
+static bool is_view_by(MlirOperation op, const moe__permutation_t *p, MlirType type) {
+  moe__permutation_t found;
+  return moe__is_view(op) && moe__permutation_of(op, &found) &&
+         moe__permutations_equal(&found, p) &&
+         mlirTypeEqual(mlirValueGetType(mlirOperationGetResult(op, 0)), type);
+}
+
+/* value with its last two dimensions swapped, in the same memory: what it is such a view of, a view
+ * that is there already, or one more. */
+static MlirValue swapped_view(moe__builder_t *b, MlirValue value) {
+  MlirType type = mlirValueGetType(value);
+  moe__permutation_t swap = moe__swap_last_two((int)mlirShapedTypeGetRank(type));
+  if (mlirValueIsAOpResult(value) && is_view_by(mlirOpResultGetOwner(value), &swap, type))
+    return mlirOperationGetOperand(mlirOpResultGetOwner(value), 0);
+  MlirType view = moe__transposed(type, &swap, true);
+  for (MlirOpOperand use = mlirValueGetFirstUse(value); !mlirOpOperandIsNull(use);
+       use = mlirOpOperandGetNextUse(use)) {
+    MlirOperation user = mlirOpOperandGetOwner(use);
+    if (mlirOpOperandGetOperandNumber(use) == 0 && is_view_by(user, &swap, view) &&
+        moe__op_is_before(user, b->before))
+      return mlirOperationGetResult(user, 0);
+  }
+  return moe__transpose(b, value, view, &swap);
+}
+
+static int64_t size_of(MlirType type, int64_t dimension) {
+  return mlirShapedTypeIsDynamicDim(type, dimension) ? mlirShapedTypeGetDynamicSize()
+                                                     : mlirShapedTypeGetDimSize(type, dimension);
+}
+
+static MlirType scales_type(const quantized_t *s) {
+  MlirType x = mlirValueGetType(s->x);
+  int64_t shape[MOE__MAX_RANK], rank = 0;
+  if (!mlirValueIsNull(s->offs))
+    shape[rank++] = size_of(mlirValueGetType(s->offs), 0);
+  if (s->granularity == MOE__TENSOR)
+    shape[rank++] = 1;
+  if (s->granularity == MOE__EXPERT)
+    shape[rank++] = size_of(x, 0);
+  for (int64_t d = 0; s->granularity == MOE__ROW && d < mlirShapedTypeGetRank(x); d++)
+    if (d != s->axis)
+      shape[rank++] = size_of(x, d);
+  return mlirRankedTensorTypeGet(rank, shape, mlirF32TypeGet(mlirTypeGetContext(x)),
+                                 mlirAttributeGetNull());
+}
+
+/* In memory the axis is innermost. */
+static MlirType q_type(const quantized_t *s) {
+  MlirType x = mlirValueGetType(s->x), e4m3 = mlirFloat8E4M3FNTypeGet(mlirTypeGetContext(x));
+  moe__permutation_t swap = moe__swap_last_two((int)mlirShapedTypeGetRank(x));
+  bool column_major = s->axis != swap.rank - 1;
+  int64_t shape[MOE__MAX_RANK];
+  for (int d = 0; d < swap.rank; d++)
+    shape[d] = size_of(x, column_major ? swap.at[d] : d);
+  MlirType row_major = mlirRankedTensorTypeGet(swap.rank, shape, e4m3, mlirAttributeGetNull());
+  return column_major ? moe__transposed(row_major, &swap, true) : row_major;
+}
+
+static void quantize(moe__builder_t *b, quantized_t *s, const recipe_t *recipe) {
+  MlirType types[2] = {q_type(s), scales_type(s)};
+  MlirOperation op =
+      moe__op(b, "mx_quantize.quantize_fp8", 2, types, mlirValueIsNull(s->offs) ? 1 : 2,
+              (MlirValue[]){s->x, s->offs}, NULL, 0, NULL);
+  MlirType i64 = mlirIntegerTypeGet(b->context, 64);
+  moe__op_set_attribute(op, "axis", mlirIntegerAttrGet(i64, s->axis));
+  moe__op_set_attribute(op, "granularity",
+                        mlirStringAttrGet(b->context, mlirStringRefCreateFromCString(
+                                                          moe__granularity_name(s->granularity))));
+  moe__op_set_attribute(op, "pow2", mlirBoolAttrGet(b->context, true));
+  moe__op_set_attribute(op, "sanitize", mlirBoolAttrGet(b->context, recipe->sanitize));
+  op = share(op);
+  s->q = mlirOperationGetResult(op, 0);
+  s->scales = mlirOperationGetResult(op, 1);
+}
+
+/* Both operands are quantized side by side, so that they can be in one launch. */
+static void build(MlirOperation op, const recipe_t *recipe, quantized_t s[2]) {
+  moe__builder_t b = moe__builder_create(mlirOperationGetContext(op), mlirOperationGetLocation(op));
+  b.block = mlirOperationGetBlock(op);
+  b.before = op;
+  for (int i = A; i <= B; i++)
+    s[i].x = s[i].swapped ? swapped_view(&b, s[i].operand) : s[i].operand;
+  for (int i = A; i <= B; i++)
+    quantize(&b, &s[i], recipe);
+  for (int i = A; i <= B; i++)
+    if (s[i].swapped)
+      s[i].q = swapped_view(&b, s[i].q);
+  MlirValue operands[5] = {s[A].q, s[B].q, s[A].scales, s[B].scales, moe__op_operand(op, OFFS)};
+  MlirType out = mlirValueGetType(mlirOperationGetResult(op, 0));
+  MlirOperation product = moe__op(&b, "scaled_grouped_mm.scaled_mm", 1, &out,
+                                  mlirValueIsNull(operands[4]) ? 4 : 5, operands, NULL, 0, NULL);
+  MlirAttribute accumulate = moe__op_attribute(op, "accumulate");
+  moe__op_set_attribute(product, "accumulate",
+                        mlirAttributeIsNull(accumulate)
+                            ? mlirStringAttrGet(b.context, mlirStringRefCreateFromCString("fast"))
+                            : accumulate);
+  mlirValueReplaceAllUsesOfWith(mlirOperationGetResult(op, 0), mlirOperationGetResult(product, 0));
+  mlirOperationDestroy(op);
+}
+
+static bool expand(MlirOperation op) {
+  if (!mlirAttributeIsNull(moe__op_attribute(op, "schedule")))
+    return moe__error(op, "'schedule' is that of one kernel, and this becomes several; write "
+                          "mx_quantize.quantize_fp8 and scaled_grouped_mm.scaled_mm to choose");
+  const recipe_t *recipe = find_recipe(op);
+  moe__mm_case_t product = moe__mm_case(op);
+  quantized_t quantized[2];
+  if (!recipe || !plan(op, recipe, product, A, &quantized[A]) ||
+      !plan(op, recipe, product, B, &quantized[B]))
+    return false;
+  build(op, recipe, quantized);
+  return true;
+}
+
+bool moe__run_expand_recipes(MlirOperation module, const moe__pass_t *pass) {
+  if (!moe__run_verify(module, pass)) /* the rest relies on it */
+    return false;
+  for (MlirOperation function = mlirBlockGetFirstOperation(moe__body(module));
+       !mlirOperationIsNull(function); function = mlirOperationGetNextInBlock(function)) {
+    if (!moe__op_is(function, "func.func") || mlirBlockIsNull(moe__body(function)))
+      continue;
+    for (MlirOperation next, op = mlirBlockGetFirstOperation(moe__body(function));
+         !mlirOperationIsNull(op); op = next) {
+      next = mlirOperationGetNextInBlock(op);
+      if (moe__op_is(op, "scaled_grouped_mm.grouped_mm") && !expand(op))
+        return false;
+    }
+  }
+  return true;
+}

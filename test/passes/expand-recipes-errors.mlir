@@ -1,0 +1,66 @@
+// What moe-expand-recipes refuses: what has no kernels, and what would need a copy that nobody wrote.
+
+// RUN: moe-opt %s --split-input-file --moe-expand-recipes --verify-diagnostics
+
+func.func @mxfp8(%a: tensor<64x32xbf16>, %b: tensor<2x32x16xbf16>, %offs: tensor<2xi32>) -> tensor<64x16xbf16> {
+  // expected-error@below {{recipe "mxfp8" has no kernels yet; fp8_rowwise and fp8_tensorwise have}}
+  %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "mxfp8"}
+      : (tensor<64x32xbf16>, tensor<2x32x16xbf16>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return %out : tensor<64x16xbf16>
+}
+
+// -----
+
+func.func @schedule(%a: tensor<64x32xbf16>, %b: tensor<2x32x16xbf16>, %offs: tensor<2xi32>) -> tensor<64x16xbf16> {
+  // expected-error@below {{'schedule' is that of one kernel, and this becomes several; write mx_quantize.quantize_fp8 and scaled_grouped_mm.scaled_mm to choose}}
+  %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "fp8_rowwise", schedule = {stages = 4}}
+      : (tensor<64x32xbf16>, tensor<2x32x16xbf16>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return %out : tensor<64x16xbf16>
+}
+
+// -----
+
+func.func @forward_a(%a: tensor<64x32xbf16, affine_map<(m, k) -> (k, m)>>, %b: tensor<2x32x16xbf16>, %offs: tensor<2xi32>) -> tensor<64x16xbf16> {
+  // expected-error@below {{operand 'a' lies in memory in an order that no quantizer of this product reads, and would have to be copied; it must have no encoding}}
+  %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "fp8_rowwise"}
+      : (tensor<64x32xbf16, affine_map<(m, k) -> (k, m)>>, tensor<2x32x16xbf16>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return %out : tensor<64x16xbf16>
+}
+
+// -----
+
+func.func @forward_b(%a: tensor<64x32xbf16>, %b: tensor<2x32x16xbf16, affine_map<(e, k, n) -> (k, e, n)>>, %offs: tensor<2xi32>) -> tensor<64x16xbf16> {
+  // expected-error@below {{operand 'b' lies in memory in an order that no quantizer of this product reads, and would have to be copied; it must have no encoding or the encoding affine_map<(d0, d1, d2) -> (d0, d2, d1)>}}
+  %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "fp8_tensorwise"}
+      : (tensor<64x32xbf16>, tensor<2x32x16xbf16, affine_map<(e, k, n) -> (k, e, n)>>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return %out : tensor<64x16xbf16>
+}
+
+// -----
+
+func.func @gradient_a(%a: tensor<32x64xbf16>, %b: tensor<64x16xbf16>, %offs: tensor<2xi32>) -> tensor<2x32x16xbf16> {
+  // expected-error@below {{operand 'a' lies in memory in an order that no quantizer of this product reads, and would have to be copied; it must have the encoding affine_map<(d0, d1) -> (d1, d0)>}}
+  %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "fp8_rowwise"}
+      : (tensor<32x64xbf16>, tensor<64x16xbf16>, tensor<2xi32>) -> tensor<2x32x16xbf16>
+  return %out : tensor<2x32x16xbf16>
+}
+
+// -----
+
+#columns = affine_map<(m, k) -> (k, m)>
+func.func @gradient_b(%a: tensor<32x64xbf16, #columns>, %b: tensor<64x16xbf16, #columns>, %offs: tensor<2xi32>) -> tensor<2x32x16xbf16> {
+  // expected-error@below {{operand 'b' lies in memory in an order that no quantizer of this product reads, and would have to be copied; it must have no encoding}}
+  %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "fp8_rowwise"}
+      : (tensor<32x64xbf16, #columns>, tensor<64x16xbf16, #columns>, tensor<2xi32>) -> tensor<2x32x16xbf16>
+  return %out : tensor<2x32x16xbf16>
+}
+
+// -----
+
+// What moe-verify refuses never gets here.
+func.func @not_verified(%a: tensor<64x32xbf16>, %b: tensor<2x16x32xbf16>, %offs: tensor<2xi32>) -> tensor<64x16xbf16> {
+  // expected-error@below {{operand 'b' has dimension 1 of size 16; it must be 32}}
+  %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "fp8_rowwise"}
+      : (tensor<64x32xbf16>, tensor<2x16x32xbf16>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return %out : tensor<64x16xbf16>
+}

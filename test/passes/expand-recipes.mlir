@@ -1,0 +1,183 @@
+// grouped_mm becomes quantizers and scaled_mm. Nothing is copied: operands that lie the other way round are seen the other way round.
+
+// RUN: moe-opt %s --split-input-file --moe-expand-recipes | FileCheck %s
+// RUN: moe-opt %s --split-input-file --moe-expand-recipes -o %t.once.mlir
+// RUN: moe-opt %t.once.mlir --split-input-file --moe-expand-recipes | diff %t.once.mlir -
+
+// Forward. Tokens row by row. Weights that lie (E, N, K), K innermost: the (E, N, K) tensor is quantized row by row, in one pass, and is
+// (E, K, N) again for the product. Sums are fast unless the op says otherwise.
+// CHECK: #[[$ENK:.*]] = affine_map<(d0, d1, d2) -> (d0, d2, d1)>
+// CHECK-LABEL: func.func @forward
+// CHECK-SAME: %[[A:[^:]*]]: tensor<?x64xbf16> {{[^%]*}}%[[B:[^:]*]]: tensor<4x64x32xbf16, #[[$ENK]]> {{[^%]*}}%[[OFFS:[^:]*]]: tensor<4xi32>
+// CHECK-NEXT: %[[E:.*]] = tensor.empty() : tensor<4x32x64xbf16>
+// CHECK-NEXT: %[[W:.*]] = linalg.transpose ins(%[[B]] : tensor<4x64x32xbf16, #[[$ENK]]>) outs(%[[E]] : tensor<4x32x64xbf16>) permutation = [0, 2, 1]
+// CHECK-NEXT: %[[QA:.*]]:2 = "mx_quantize.quantize_fp8"(%[[A]]) {axis = 1 : i64, granularity = "row", pow2 = true, sanitize = false}
+// CHECK-SAME: : (tensor<?x64xbf16>) -> (tensor<?x64xf8E4M3FN>, tensor<?xf32>)
+// CHECK-NEXT: %[[QW:.*]]:2 = "mx_quantize.quantize_fp8"(%[[W]]) {axis = 2 : i64, granularity = "row", pow2 = true, sanitize = false}
+// CHECK-SAME: : (tensor<4x32x64xbf16>) -> (tensor<4x32x64xf8E4M3FN>, tensor<4x32xf32>)
+// CHECK-NEXT: %[[F:.*]] = tensor.empty() : tensor<4x64x32xf8E4M3FN, #[[$ENK]]>
+// CHECK-NEXT: %[[QB:.*]] = linalg.transpose ins(%[[QW]]#0 : tensor<4x32x64xf8E4M3FN>) outs(%[[F]] : {{.*}}) permutation = [0, 2, 1]
+// CHECK-NEXT: %[[OUT:.*]] = "scaled_grouped_mm.scaled_mm"(%[[QA]]#0, %[[QB]], %[[QA]]#1, %[[QW]]#1, %[[OFFS]]) {accumulate = "fast"}
+// CHECK-SAME: : (tensor<?x64xf8E4M3FN>, tensor<4x64x32xf8E4M3FN, #[[$ENK]]>, tensor<?xf32>, tensor<4x32xf32>, tensor<4xi32>) -> tensor<?x32xbf16>
+// CHECK-NEXT: return %[[OUT]]
+#enk = affine_map<(e, k, n) -> (e, n, k)>
+func.func @forward(%a: tensor<?x64xbf16>, %b: tensor<4x64x32xbf16, #enk>, %offs: tensor<4xi32>) -> tensor<?x32xbf16> {
+  %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "fp8_rowwise"}
+      : (tensor<?x64xbf16>, tensor<4x64x32xbf16, #enk>, tensor<4xi32>) -> tensor<?x32xbf16>
+  return %out : tensor<?x32xbf16>
+}
+
+// -----
+
+// Weights as they lie for the other direction: quantized along the dimension before the last, which writes them column-major. No view.
+// CHECK: #[[$ENK:.*]] = affine_map<(d0, d1, d2) -> (d0, d2, d1)>
+// CHECK-LABEL: func.func @dgrad
+// CHECK-NOT: linalg
+// CHECK: %[[QA:.*]]:2 = "mx_quantize.quantize_fp8"(%{{.*}}) {axis = 1 : i64
+// CHECK: %[[QB:.*]]:2 = "mx_quantize.quantize_fp8"(%{{.*}}) {axis = 1 : i64, granularity = "row"
+// CHECK-SAME: : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #[[$ENK]]>, tensor<?x?xf32>)
+// CHECK: "scaled_grouped_mm.scaled_mm"(%[[QA]]#0, %[[QB]]#0, %[[QA]]#1, %[[QB]]#1, %{{.*}}) {accumulate = "promoted"}
+// CHECK-SAME: -> tensor<?x?xf16>
+// CHECK-NOT: linalg
+func.func @dgrad(%a: tensor<?x?xbf16>, %b: tensor<?x?x?xbf16>, %offs: tensor<?xi32>) -> tensor<?x?xf16> {
+  %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "fp8_rowwise", accumulate = "promoted"}
+      : (tensor<?x?xbf16>, tensor<?x?x?xbf16>, tensor<?xi32>) -> tensor<?x?xf16>
+  return %out : tensor<?x?xf16>
+}
+
+// -----
+
+// Weight gradient. The first operand lies as the network has it, (M, N): columns of groups, as of the second, both with offs. A dynamic
+// view has sizes.
+// CHECK: #[[$COLUMNS:.*]] = affine_map<(d0, d1) -> (d1, d0)>
+// CHECK-LABEL: func.func @wgrad
+// CHECK-SAME: %[[A:[^:]*]]: tensor<48x?xbf16, #[[$COLUMNS]]> {{[^%]*}}%[[B:[^:]*]]: tensor<?x64xbf16> {{[^%]*}}%[[OFFS:[^:]*]]: tensor<8xi32>
+// CHECK: %[[M:.*]] = tensor.dim %[[A]], %c1
+// CHECK: %[[E:.*]] = tensor.empty(%[[M]]) : tensor<?x48xbf16>
+// CHECK: %[[X:.*]] = linalg.transpose ins(%[[A]] : {{.*}}) outs(%[[E]] : tensor<?x48xbf16>) permutation = [1, 0]
+// CHECK-NEXT: %[[QX:.*]]:2 = "mx_quantize.quantize_fp8"(%[[X]], %[[OFFS]]) {axis = 0 : i64, granularity = "row"
+// CHECK-SAME: -> (tensor<?x48xf8E4M3FN, #[[$COLUMNS]]>, tensor<8x48xf32>)
+// CHECK-NEXT: %[[QB:.*]]:2 = "mx_quantize.quantize_fp8"(%[[B]], %[[OFFS]]) {axis = 0 : i64, granularity = "row"
+// CHECK-SAME: -> (tensor<?x64xf8E4M3FN, #[[$COLUMNS]]>, tensor<8x64xf32>)
+// CHECK: %[[QA:.*]] = linalg.transpose ins(%[[QX]]#0 : {{.*}}) outs(%{{.*}} : tensor<48x?xf8E4M3FN>) permutation = [1, 0]
+// CHECK: "scaled_grouped_mm.scaled_mm"(%[[QA]], %[[QB]]#0, %[[QX]]#1, %[[QB]]#1, %[[OFFS]])
+// CHECK-SAME: (tensor<48x?xf8E4M3FN>, tensor<?x64xf8E4M3FN, #[[$COLUMNS]]>, tensor<8x48xf32>, tensor<8x64xf32>, tensor<8xi32>) -> tensor<8x48x64xf32>
+#columns = affine_map<(n, m) -> (m, n)>
+func.func @wgrad(%a: tensor<48x?xbf16, #columns>, %b: tensor<?x64xbf16>, %offs: tensor<8xi32>) -> tensor<8x48x64xf32> {
+  %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "fp8_rowwise"}
+      : (tensor<48x?xbf16, #columns>, tensor<?x64xbf16>, tensor<8xi32>) -> tensor<8x48x64xf32>
+  return %out : tensor<8x48x64xf32>
+}
+
+// -----
+
+// Batched: no groups, and either operand lies either way.
+// CHECK-LABEL: func.func @batched
+// CHECK: "mx_quantize.quantize_fp8"(%{{.*}}) {axis = 2 : i64, granularity = "row"{{.*}} -> (tensor<3x16x64xf8E4M3FN>, tensor<3x16xf32>)
+// CHECK: "mx_quantize.quantize_fp8"(%{{.*}}) {axis = 1 : i64, granularity = "row"{{.*}} -> (tensor<3x64x32xf8E4M3FN, #{{.*}}>, tensor<3x32xf32>)
+// CHECK: "scaled_grouped_mm.scaled_mm"(%{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}})
+// CHECK-LABEL: func.func @batched_swapped
+// CHECK-SAME: %[[A:[^:]*]]: tensor<3x16x64xbf16, #{{[^%]*}}%[[B:[^:]*]]: tensor<3x64x32xbf16, #
+// CHECK: %[[X:.*]] = linalg.transpose ins(%[[A]] {{.*}} outs(%{{.*}} : tensor<3x64x16xbf16>)
+// CHECK: %[[W:.*]] = linalg.transpose ins(%[[B]] {{.*}} outs(%{{.*}} : tensor<3x32x64xbf16>)
+// CHECK: "mx_quantize.quantize_fp8"(%[[X]]) {axis = 1 : i64{{.*}} -> (tensor<3x64x16xf8E4M3FN, #{{.*}}>, tensor<3x16xf32>)
+// CHECK: "mx_quantize.quantize_fp8"(%[[W]]) {axis = 2 : i64{{.*}} -> (tensor<3x32x64xf8E4M3FN>, tensor<3x32xf32>)
+// CHECK: "scaled_grouped_mm.scaled_mm"{{.*}} : (tensor<3x16x64xf8E4M3FN>, tensor<3x64x32xf8E4M3FN, #{{.*}}>, tensor<3x16xf32>, tensor<3x32xf32>)
+#swapped = affine_map<(e, k, n) -> (e, n, k)>
+func.func @batched(%a: tensor<3x16x64xbf16>, %b: tensor<3x64x32xbf16>) -> tensor<3x16x32xbf16> {
+  %out = "scaled_grouped_mm.grouped_mm"(%a, %b) {recipe = "fp8_rowwise"}
+      : (tensor<3x16x64xbf16>, tensor<3x64x32xbf16>) -> tensor<3x16x32xbf16>
+  return %out : tensor<3x16x32xbf16>
+}
+func.func @batched_swapped(%a: tensor<3x16x64xbf16, #swapped>, %b: tensor<3x64x32xbf16, #swapped>) -> tensor<3x16x32xbf16> {
+  %out = "scaled_grouped_mm.grouped_mm"(%a, %b) {recipe = "fp8_rowwise"}
+      : (tensor<3x16x64xbf16, #swapped>, tensor<3x64x32xbf16, #swapped>) -> tensor<3x16x32xbf16>
+  return %out : tensor<3x16x32xbf16>
+}
+
+// -----
+
+// fp8_tensorwise: one scale for the tokens, for an expert, for a group; NaN and Inf are replaced.
+// CHECK-LABEL: func.func @tensorwise
+// CHECK: {axis = 1 : i64, granularity = "tensor", pow2 = true, sanitize = true} : (tensor<?x64xbf16>) -> (tensor<?x64xf8E4M3FN>, tensor<1xf32>)
+// CHECK: {axis = 1 : i64, granularity = "expert", pow2 = true, sanitize = true} : (tensor<4x64x32xbf16>) -> (tensor<4x64x32xf8E4M3FN, #{{.*}}>, tensor<4xf32>)
+// CHECK: "scaled_grouped_mm.scaled_mm"{{.*}} tensor<1xf32>, tensor<4xf32>, tensor<4xi32>) -> tensor<?x32xbf16>
+// CHECK-LABEL: func.func @tensorwise_wgrad
+// CHECK: {axis = 0 : i64, granularity = "group", pow2 = true, sanitize = true} : (tensor<?x32xbf16>, tensor<4xi32>) -> (tensor<?x32xf8E4M3FN, #{{.*}}>, tensor<4xf32>)
+// CHECK: {axis = 0 : i64, granularity = "group", pow2 = true, sanitize = true} : (tensor<?x64xbf16>, tensor<4xi32>) -> (tensor<?x64xf8E4M3FN, #{{.*}}>, tensor<4xf32>)
+// CHECK: "scaled_grouped_mm.scaled_mm"{{.*}} tensor<4xf32>, tensor<4xf32>, tensor<4xi32>) -> tensor<4x32x64xbf16>
+// CHECK-LABEL: func.func @tensorwise_batched
+// CHECK-COUNT-2: granularity = "expert", pow2 = true, sanitize = true
+// CHECK: "scaled_grouped_mm.scaled_mm"{{.*}} tensor<?xf32>, tensor<?xf32>) -> tensor<?x?x?xbf16>
+#columns = affine_map<(n, m) -> (m, n)>
+func.func @tensorwise(%a: tensor<?x64xbf16>, %b: tensor<4x64x32xbf16>, %offs: tensor<4xi32>) -> tensor<?x32xbf16> {
+  %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "fp8_tensorwise"}
+      : (tensor<?x64xbf16>, tensor<4x64x32xbf16>, tensor<4xi32>) -> tensor<?x32xbf16>
+  return %out : tensor<?x32xbf16>
+}
+func.func @tensorwise_wgrad(%a: tensor<32x?xbf16, #columns>, %b: tensor<?x64xbf16>, %offs: tensor<4xi32>) -> tensor<4x32x64xbf16> {
+  %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "fp8_tensorwise"}
+      : (tensor<32x?xbf16, #columns>, tensor<?x64xbf16>, tensor<4xi32>) -> tensor<4x32x64xbf16>
+  return %out : tensor<4x32x64xbf16>
+}
+func.func @tensorwise_batched(%a: tensor<?x?x?xbf16>, %b: tensor<?x?x?xbf16>) -> tensor<?x?x?xbf16> {
+  %out = "scaled_grouped_mm.grouped_mm"(%a, %b) {recipe = "fp8_tensorwise"}
+      : (tensor<?x?x?xbf16>, tensor<?x?x?xbf16>) -> tensor<?x?x?xbf16>
+  return %out : tensor<?x?x?xbf16>
+}
+
+// -----
+
+// What is quantized already in the same way is not quantized again: the tokens and the weights of two products, by the same view; nor is
+// what the source has quantized. Another axis, other flags or a later op are something else.
+// CHECK-LABEL: func.func @shared
+// CHECK-SAME: %[[A:[^:]*]]: tensor<?x64xbf16>
+// CHECK: %[[Q:.*]]:2 = "mx_quantize.quantize_fp8"(%[[A]]) {axis = 1 : i64
+// CHECK: linalg.transpose
+// CHECK: "mx_quantize.quantize_fp8"
+// CHECK: linalg.transpose
+// CHECK: "scaled_grouped_mm.scaled_mm"(%[[Q]]#0, %[[V:.*]], %[[Q]]#1, %[[S:.*]], %{{.*}}) {accumulate = "fast"}
+// CHECK-NEXT: "scaled_grouped_mm.scaled_mm"(%[[Q]]#0, %[[V]], %[[Q]]#1, %[[S]], %{{.*}}) {accumulate = "promoted"}
+// CHECK: "mx_quantize.quantize_fp8"(%[[A]]) {axis = 1 : i64, granularity = "tensor"
+// CHECK: "scaled_grouped_mm.scaled_mm"
+#enk = affine_map<(e, k, n) -> (e, n, k)>
+func.func @shared(%a: tensor<?x64xbf16>, %b: tensor<4x64x32xbf16, #enk>, %offs: tensor<4xi32>)
+    -> (tensor<?x64xf8E4M3FN>, tensor<?x32xbf16>, tensor<?x32xbf16>, tensor<?x32xbf16>) {
+  %q, %s = "mx_quantize.quantize_fp8"(%a) {axis = 1 : i64, granularity = "row", pow2 = true, sanitize = false}
+      : (tensor<?x64xbf16>) -> (tensor<?x64xf8E4M3FN>, tensor<?xf32>)
+  %first = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "fp8_rowwise"}
+      : (tensor<?x64xbf16>, tensor<4x64x32xbf16, #enk>, tensor<4xi32>) -> tensor<?x32xbf16>
+  %second = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "fp8_rowwise", accumulate = "promoted"}
+      : (tensor<?x64xbf16>, tensor<4x64x32xbf16, #enk>, tensor<4xi32>) -> tensor<?x32xbf16>
+  %third = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "fp8_tensorwise"}
+      : (tensor<?x64xbf16>, tensor<4x64x32xbf16, #enk>, tensor<4xi32>) -> tensor<?x32xbf16>
+  return %q, %first, %second, %third : tensor<?x64xf8E4M3FN>, tensor<?x32xbf16>, tensor<?x32xbf16>, tensor<?x32xbf16>
+}
+
+// -----
+
+// An op behind the product cannot be shared.
+// CHECK-LABEL: func.func @too_late
+// CHECK-COUNT-3: "mx_quantize.quantize_fp8"
+func.func @too_late(%a: tensor<?x64xbf16>, %b: tensor<4x64x32xbf16>, %offs: tensor<4xi32>) -> (tensor<?x32xbf16>, tensor<?x64xf8E4M3FN>) {
+  %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "fp8_rowwise"}
+      : (tensor<?x64xbf16>, tensor<4x64x32xbf16>, tensor<4xi32>) -> tensor<?x32xbf16>
+  %q, %s = "mx_quantize.quantize_fp8"(%a) {axis = 1 : i64, granularity = "row", pow2 = true, sanitize = false}
+      : (tensor<?x64xbf16>) -> (tensor<?x64xf8E4M3FN>, tensor<?xf32>)
+  return %out, %q : tensor<?x32xbf16>, tensor<?x64xf8E4M3FN>
+}
+
+// -----
+
+// The operand is a view already, of what can be quantized as it is.
+// CHECK-LABEL: func.func @view_of_weights
+// CHECK-SAME: %[[W:[^:]*]]: tensor<4x32x64xbf16>
+// CHECK: "mx_quantize.quantize_fp8"(%[[W]]) {axis = 2 : i64
+#enk = affine_map<(e, k, n) -> (e, n, k)>
+func.func @view_of_weights(%a: tensor<?x64xbf16>, %w: tensor<4x32x64xbf16>, %offs: tensor<4xi32>) -> tensor<?x32xbf16> {
+  %e = tensor.empty() : tensor<4x64x32xbf16, #enk>
+  %b = linalg.transpose ins(%w : tensor<4x32x64xbf16>) outs(%e : tensor<4x64x32xbf16, #enk>) permutation = [0, 2, 1]
+  %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "fp8_rowwise"}
+      : (tensor<?x64xbf16>, tensor<4x64x32xbf16, #enk>, tensor<4xi32>) -> tensor<?x32xbf16>
+  return %out : tensor<?x32xbf16>
+}
