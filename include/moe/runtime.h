@@ -87,7 +87,7 @@ MOE_API moe_rt_status_t moe_rt_device_open(const char *name, moe_rt_device_t **o
 typedef struct moe_rt_emulator_options_t {
   uint64_t schedule; /* 0: warps in turn; otherwise the seed of a random order of warps and of
                         asynchronous work */
-  int threads;       /* blocks at once; 0: one per processor */
+  int threads;       /* blocks at once, or clusters of them; 0: one per processor */
   double time_limit; /* seconds of a launch; 0: none */
 } moe_rt_emulator_options_t;
 

@@ -276,6 +276,7 @@ moe_emu_status_t moe_emu_launch(const moe_emu_module_t *module, const moe_emu_la
   if (!machine)
     return fail(out_report, MOE_EMU_OUT_OF_MEMORY, "out of memory");
   machine->launch = launch;
+  machine->cluster_size = 1;
   if (options)
     machine->options = *options;
   if (machine->options.time_limit > 0) {
