@@ -5,11 +5,11 @@ SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
 from products import BENCH
 
-# (M, N, K, E), as in products.py. No edge blocks: where all of a row and of a column have one sign, a right sum may exceed the bound.
+# (M, N, K, E), as in products.py. Normal data: on other data a right sum may exceed the bound.
 CHECK = [(2048, 528, 1040, 12), (704, 256, 64, 24), (144, 16, 16, 3)]
 SANITIZE = [(704, 272, 208, 11), (144, 16, 16, 3)]
 DATA = {
-    "check": ["--normal --groups ragged", "--groups edge", "--exact --groups one", "--exact --groups none"],
+    "check": ["--normal --groups ragged", "--normal --groups edge", "--exact --groups one", "--exact --groups none"],
     "sanitize": ["--groups edge"],
     "bench": ["--normal --groups equal", "--normal --groups ragged"],
 }  # fmt: skip
