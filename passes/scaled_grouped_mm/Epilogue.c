@@ -18,7 +18,6 @@
 #define WARP_ROWS 16
 #define STAGED_BYTES 128 /* of a row, at once */
 #define STAGING_BYTES (WARP_ROWS * STAGED_BYTES)
-#define WARPGROUP 128
 #define SECTOR 32
 
 static int out_bytes(const moe__scaled_mm_t *s) {
@@ -89,7 +88,7 @@ static MlirValue of_warpgroup(moe__scaled_mm_t *s, const moe__mm_position_t *sel
 static void warpgroup_barrier(moe__scaled_mm_t *s, const moe__mm_position_t *self) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue id = moe__add(b, self->warpgroup, moe__i32(b, MOE__MM_WARPGROUP_BARRIER));
-  moe__barrier_of(b, id, moe__i32(b, WARPGROUP));
+  moe__barrier_of(b, id, moe__i32(b, MOE__MM_WARPGROUP));
 }
 
 /* Brings the scales and the bias of the tile's columns into shared memory. */
@@ -97,9 +96,9 @@ static void fetch_columns(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e) {
   moe__builder_t *b = &s->kernel.builder;
   if (!e->column_scales.ptr && !e->column_bias.ptr)
     return;
-  MlirValue thread = moe__and(b, s->kernel.thread, moe__i32(b, WARPGROUP - 1));
+  MlirValue thread = moe__and(b, s->kernel.thread, moe__i32(b, MOE__MM_WARPGROUP - 1));
   warpgroup_barrier(s, e->self); /* those of the tile before have been read */
-  for (int i = 0; i < s->schedule.tile_n; i += WARPGROUP) {
+  for (int i = 0; i < s->schedule.tile_n; i += MOE__MM_WARPGROUP) {
     MlirValue position = moe__add(b, thread, moe__i32(b, i));
     MlirValue inside = moe__ult(b, position, moe__i32(b, s->schedule.tile_n));
     moe__if_t fetch = moe__if_begin(b, inside, false);

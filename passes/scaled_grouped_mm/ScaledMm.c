@@ -33,7 +33,6 @@
 #define TOKEN_ALIGNMENT                                                                            \
   32 /* of a block's first token: a sector of L2; the TMA takes multiples of 16 */
 #define STEPS (MOE__MM_DEPTH / MOE__MM_STEP)
-#define WARPGROUP 128
 #define LOADER_REGISTERS 40
 #define MULTIPLIER_REGISTERS 232
 
@@ -561,7 +560,7 @@ bool moe__lower_scaled_mm(MlirOperation function, MlirOperation op, MlirBlock gp
   moe__kernel_t *kernel = &s.kernel;
   moe__builder_t *b = &kernel->builder;
   moe__kernel_begin(kernel, mlirOperationGetContext(op), mlirOperationGetLocation(op),
-                    MOE__MM_THREADS + WARPGROUP, 1);
+                    MOE__MM_THREADS + MOE__MM_WARPGROUP, 1);
   add_parameters(&s, op);
   add_requirements(&s, op);
   moe__kernel_cluster(kernel, s.schedule.cluster);

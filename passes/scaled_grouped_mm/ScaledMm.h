@@ -20,8 +20,9 @@
 #include "passes/Schedule.h"
 
 #define MOE__MM_TILE_ROWS 128
-#define MOE__MM_WARPGROUPS 2 /* that multiply, 64 rows each */
-#define MOE__MM_THREADS 256  /* of them */
+#define MOE__MM_WARPGROUP 128 /* threads */
+#define MOE__MM_WARPGROUPS 2  /* that multiply, 64 rows each; one more loads */
+#define MOE__MM_THREADS (MOE__MM_WARPGROUPS * MOE__MM_WARPGROUP) /* that multiply */
 #define MOE__MM_DEPTH 128 /* of the reduction in a stage: FP8 elements in a row of shared memory */
 
 #define MOE__MM_STEP 32 /* of those in one wgmma */
