@@ -306,7 +306,6 @@ PRODUCT_MUTANTS = [
 
 # Clusters of two blocks, each of which loads half of what both read of the weights.
 CLUSTER_BARRIER = r"barrier\.cluster\.arrive\.aligned;\s*barrier\.cluster\.wait\.aligned;"
-ACQUIRE = r"(mbarrier\.try_wait\.parity\.acquire\.cluster\.[^;]*;\s*not\.pred[^;]*;\s*)@%p\d+ bra\s+\S+;"
 CLUSTER_MUTANTS = [
     ("the other block's barriers not waited for", ptx(CLUSTER_BARRIER), "cluster|mbarrier|deadlock"),
     ("a block ends while the other writes to it", ptx(CLUSTER_BARRIER, which=1), "exit|ended|over|deadlock|cluster"),
@@ -314,7 +313,7 @@ CLUSTER_MUTANTS = [
     ("both halves of the weights are the same", ptx(WEIGHTS_LOAD, r"{ .reg .b32 OFF; and.b32 OFF, \2, -256; \1OFF, \3\4 }"), DIFFERENT),
     ("stages released in the own block only", ptx(r"mapa\.shared::cluster\.u64 \s*(%rd\d+), (%rd\d+), %r\d+;", r"mapa.shared::cluster.u64 \1, \2, 0;", count=0),
      "deadlock|races|arrivals"),
-    ("stages overwritten that either reads", ptx(ACQUIRE, r"\1"), "arrivals|races|land"),
+    ("stages overwritten that either reads", stage_wait(196640, 0), "arrivals|races|land"),
 ]
 
 # The gradient. Outside of the group are other tokens, or NaN: it is not enough to clear one of the operands.
