@@ -195,7 +195,7 @@ def read_variants(path):
     spec.loader.exec_module(module)
     table = module.variants()
     return {name: variant for name, variant in table.items()
-            if variant.is_timed() and not ("-weights-" in name and name.replace("-weights-", "-tokens-") in table)}
+            if variant.arguments("bench") and not ("-weights-" in name and name.replace("-weights-", "-tokens-") in table)}
 
 
 def check(moe_opt, ptxas, text, count, expected, limit):
