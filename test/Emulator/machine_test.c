@@ -304,6 +304,29 @@ static void test_no_effect(void **state) {
   EXPECT(32, t);
 }
 
+/* Four 8 x 8 matrices, of which element (row, column) of matrix i is number 64 * i + 8 * row + column: in
+ * shared memory rows lie one after the other, or columns where they are transposed. */
+static void test_store_matrix(void **state) {
+  (void)state;
+  static const char body[] =
+      "shl.b32 %%r1, %%tid, 1;\nmad.lo.s32 %%r1, %%r1, 65537, 65536;\n"
+      "add.s32 %%r2, %%r1, 4194368;\nadd.s32 %%r3, %%r2, 4194368;\nadd.s32 %%r4, %%r3, 4194368;\n"
+      "mul.wide.u32 %%l1, %%tid, 16;\nmov.b64 %%l2, smem;\nadd.s64 %%l2, %%l2, %%l1;\n"
+      "stmatrix.sync.aligned.m8n8.x4%s.shared.b16 [%%l2], {%%r1, %%r2, %%r3, %%r4};\n"
+      "bar.warp.sync -1;\nld.shared.v4.b32 {%%r5, %%r6, %%r7, %%r8}, [%%l2];\n"
+      "add.s64 %%l1, %%l1, %%out;\nst.global.v4.b32 [%%l1], {%%r5, %%r6, %%r7, %%r8};";
+  for (int transposed = 0; transposed < 2; transposed++) {
+    char text[1024];
+    snprintf(text, sizeof text, body, transposed ? ".trans" : "");
+    run(text, 32, 1);
+    for (uint32_t i = 0; i < 256; i++) {
+      uint32_t line = i / 8 % 8, place = i % 8;
+      uint32_t number = i / 64 * 64 + (transposed ? 8 * place + line : 8 * line + place);
+      assert_int_equal(out[i / 2] >> i % 2 * 16 & 0xffff, number);
+    }
+  }
+}
+
 /* Registers that one warpgroup gives up, the other takes. */
 static void test_registers_move(void **state) {
   (void)state;
@@ -333,6 +356,7 @@ int main(void) {
       cmocka_unit_test(test_plain_bulk_copies),
       cmocka_unit_test(test_last_block),
       cmocka_unit_test(test_no_effect),
+      cmocka_unit_test(test_store_matrix),
       cmocka_unit_test(test_registers_move),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -74,6 +74,37 @@ static void build_cluster_body(moe__kernel_t *kernel) {
   moe__cluster_barrier(b);
 }
 
+/* A loop over tiles, each of which takes several stages of a ring; what a warp has in common; a transposed
+ * matrix. Tensors: 0, how many stages each tile takes, 0 behind the last one; 1, the result. */
+static void build_loop_body(moe__kernel_t *kernel) {
+  moe__builder_t *b = &kernel->builder;
+  MlirValue in = moe__kernel_pointer(kernel, 0), out = moe__kernel_pointer(kernel, 1);
+  moe__kernel_prologue(kernel);
+  moe__ring_t ring = moe__ring_create(kernel, 3, 1024);
+
+  moe__cursor_t start = moe__cursor_start(b);
+  enum { TILE, STAGE, PHASE, CARRIED, STAGES = CARRIED, PASSED };
+  moe__while_t tiles =
+      moe__while_begin(b, CARRIED, (MlirValue[]){moe__i32(b, 0), start.stage, start.phase}, PASSED);
+  MlirValue at = moe__offset(b, in, moe__shl(b, moe__zext(b, tiles.carried[TILE], b->i64), 2));
+  MlirValue stages = moe__warp_uniform(b, moe__load(b, at, b->i32));
+  moe__while_test(
+      b, &tiles, moe__ne(b, stages, moe__i32(b, 0)),
+      (MlirValue[]){tiles.carried[TILE], tiles.carried[STAGE], tiles.carried[PHASE], stages});
+  moe__cursor_t cursor = {tiles.carried[STAGE], tiles.carried[PHASE]};
+  cursor = moe__cursor_advance(b, &ring, cursor, tiles.carried[STAGES]);
+  moe__while_end(
+      b, &tiles,
+      (MlirValue[]){moe__add(b, tiles.carried[TILE], moe__i32(b, 1)), cursor.stage, cursor.phase});
+  moe__store(b, tiles.carried[STAGE], out);
+  moe__store(b, tiles.carried[PHASE], moe__offset_by(b, out, 4));
+
+  MlirValue words[4];
+  for (int i = 0; i < 4; i++)
+    words[i] = tiles.carried[i];
+  moe__store_matrix(b, moe__offset(b, kernel->shared, moe__shl(b, kernel->thread, 4)), words, true);
+}
+
 static void build_kernel(MlirBlock module_body, MlirContext context, MlirLocation location,
                          const char *name, void (*build)(moe__kernel_t *), const char *grid) {
   moe__kernel_t kernel;
@@ -104,6 +135,7 @@ int main(void) {
   build_kernel(body, context, location, "idioms", build_body, grid);
   moe__expression_persistent_clusters(grid, "{dim = [0, 0]}", 2);
   build_kernel(body, context, location, "clusters", build_cluster_body, grid);
+  build_kernel(body, context, location, "loops", build_loop_body, "1");
   mlirOperationPrint(mlirModuleGetOperation(module), print_text, NULL);
   mlirModuleDestroy(module);
   mlirContextDestroy(context);

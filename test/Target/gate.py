@@ -8,7 +8,7 @@ hardware's copies is wrong or slow without any test of numbers failing. Checked 
   the code has as many tensor copies (UTMALDG, UTMASTG), casts (F2FP) and matrix products (QGMMA) as the schedule says,
   and no local memory (LDL, STL)
 
-That is done in all types and modes with column-major MX quantization and products. Of the other variants of bench/variants.py
+That is done in all types and modes with column-major MX quantization, and in all forms with products. Of the other variants of bench/variants.py
 those that are timed are compiled for each candidate of moe-select-schedule; ptxas says nothing, and there is no local memory.
 
   gate.py MOE_OPT PTXAS             the former
@@ -27,6 +27,10 @@ import tempfile
 
 import sass
 
+BENCH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "bench")
+sys.path.append(BENCH)  # variants.py imports its neighbors
+from products import Product  # noqa: E402
+
 FIELDS = ("tile_n", "tile_k", "stages", "output_stages", "warps", "blocks_per_sm", "band")
 MODES = ("floor", "rceil", "ceil", "even")
 TYPES = ("f8E4M3FN", "f8E5M2")
@@ -41,8 +45,13 @@ MORE_SCHEDULES = [
 # should be looked at before this table is changed.
 BUDGET = {"bf16": 128, "f32": 88}
 REGISTERS = 65536
-PRODUCT_FIELDS = ("tile_n", "stages", "band")
-PRODUCTS = tuple(itertools.product(("forward", "gradient"), ("fast", "promoted")))
+PRODUCT_FIELDS = ("swap_operands", "tile_n", "stages", "band", "cluster")
+PRODUCTS = tuple(itertools.product(("forward", "gradient", "batched"), ("fast", "promoted")))
+# M, N, K, E where sizes are static: as usual, and the tokens of which moe-select-schedule takes tiles as narrow as the groups.
+STATIC = (1024, 1408, 7168, 8)
+FEW_TOKENS = ((128, 1408, 7168, 8), (256, 1408, 7168, 8), (512, 1408, 7168, 8))
+# Beside the candidates: clusters, by whether sums are promoted.
+CLUSTERS = {"fast": (0, 256, 4, 8, 2), "promoted": (0, 192, 4, 8, 2)}
 # Of a thread when the kernel starts: 384 threads share all. The roles then move them by setmaxnreg.
 PRODUCT_REGISTERS = 168
 SIGNS = re.compile(r"\(C75\d\d\)|warning|error|[1-9]\d* bytes (stack frame|spill|lmem)", re.IGNORECASE)
@@ -100,44 +109,66 @@ def check_quantize(moe_opt, ptxas, x, schedule):
     return check(moe_opt, ptxas, *quantize_source(x, schedule), quantize_counts(x, schedule), limit)
 
 
-def product_source(case, accumulate, schedule):
-    """One function for each pair of types, and static or dynamic sizes."""
-    functions = []
-    for a, b, is_static in itertools.product(TYPES, TYPES, (False, True)):
-        e, m, n, k = (8, 1024, 1408, 7168) if is_static else "????"
-        if case == "forward":
-            tensors = f"{m}x{k}x{a}", f"{e}x{k}x{n}x{b}, #forward", f"{m}xf32", f"{e}x{n}xf32", f"{e}xi32", f"{m}x{n}xbf16"
-        else:
-            tensors = f"{n}x{m}x{a}", f"{m}x{k}x{b}, #gradient", f"{e}x{n}xf32", f"{e}x{k}xf32", f"{e}xi32", f"{e}x{n}x{k}xbf16"
-        *operands, result = [f"tensor<{tensor}>" for tensor in tensors]
-        arguments = ", ".join(f"%{i}: {operand}" for i, operand in enumerate(operands))
-        functions.append(
-            f"func.func @{a}_{b}_{'static' if is_static else 'dynamic'}({arguments}) -> {result} {{\n"
-            f'  %out = "scaled_grouped_mm.scaled_mm"(%0, %1, %2, %3, %4) {{accumulate = "{accumulate}"'
-            f"{schedule_text(PRODUCT_FIELDS, schedule)}}}\n"
-            f"      : ({', '.join(operands)}) -> {result}\n"
-            f"  return %out : {result}\n}}\n"
-        )
-    maps = "#forward = affine_map<(e, k, n) -> (e, n, k)>\n#gradient = affine_map<(m, k) -> (k, m)>\n"
-    return maps + "".join(functions), len(functions)
-
-
-def product_counts(accumulate, tile_n):
+def product_forms(case, sizes):
+    """By type of out: element types of the operands, in bf16 all of them, sizes dynamic and static, shared scales, a bias."""
+    has_bias = case != "gradient"
     return {
-        # Four for 128 of the reduction; with fast sums the first 128 stand before the loop.
-        "QGMMA": 8 if accumulate == "fast" else 4,
-        # Twice as many where K is static: the loader's loop is unrolled.
-        "UTMALDG": (2, 4),
+        "bf16": [{"a": a, "b": b, "sizes": s} for a, b, s in itertools.product(TYPES, TYPES, (None, sizes))]
+        + [{"shared": ("sa", "sb")}, {"bias": has_bias, "sizes": sizes}],
+        "f16": [{}, {"shared": ("sa", "sb"), "bias": has_bias, "sizes": sizes}],
+        "f32": [{"bias": has_bias}, {"shared": ("sb",), "sizes": sizes}],
+    }
+
+
+def product_source(case, accumulate, out, forms, schedule):
+    """One function for each form."""
+    text = ", ".join(f"{name} = {value}" for name, value in zip(PRODUCT_FIELDS, schedule)) if schedule else None
+    functions = [Product(case, accumulate, out=out, **form).source(text).replace("@product(", f"@product{i}(")
+                 for i, form in enumerate(forms)]
+    return "".join(functions), len(functions)
+
+
+def product_counts(case, out, schedule):
+    field = dict(zip(PRODUCT_FIELDS, schedule))
+    halves, shares = out != "f32", field["cluster"] > 1
+    # Twice as many where K is static: the loader's loop is unrolled.
+    copies = (1, 2) if shares else (2, 4)
+    return {
+        # Four for 128 of the reduction; the first 128 stand before the loop. Those of the gradient may be less: one, and a loop over
+        # the others, which ptxas unrolls.
+        "QGMMA": 13 if case == "gradient" else 8,
+        # Blocks of a cluster share what they read of one of the operands.
+        "UTMALDG": copies,
+        "UTMALDG (multicast)": copies if shares else 0,
         # A warp's 16 rows: 16 columns a store, two values a cast.
-        "STSM": tile_n // 16,
-        "F2FP": tile_n // 4,
+        "STSM": field["tile_n"] // 16 * halves,
+        "F2FP": field["tile_n"] // 4 * halves,
         "USETMAXREG": 2,
     }
 
 
-def check_product(moe_opt, ptxas, case, accumulate, schedule):
-    text, count = product_source(case, accumulate, schedule)
-    return check(moe_opt, ptxas, text, count, product_counts(accumulate, schedule[0]), PRODUCT_REGISTERS)
+def check_product(moe_opt, ptxas, case, accumulate, sizes, schedule):
+    """Number of kernels, the largest number of registers, and all problems, of all types of out."""
+    results = [check(moe_opt, ptxas, *product_source(case, accumulate, out, forms, schedule), product_counts(case, out, schedule),
+                     PRODUCT_REGISTERS)
+               for out, forms in product_forms(case, sizes).items()]
+    counts, registers, problems = zip(*results)
+    return sum(counts), max(registers), sum(problems, [])
+
+
+def product_checks(moe_opt):
+    """By name: case, accumulate, static sizes and schedule. Schedules that differ in other fields differ in constants."""
+    checks = {}
+    for (case, accumulate), sizes in itertools.product(PRODUCTS, (None, *FEW_TOKENS)):
+        if sizes and case != "forward":
+            continue
+        schedules = candidates(moe_opt, product_source(case, accumulate, "bf16", [{"sizes": sizes}], None)[0], PRODUCT_FIELDS)
+        for schedule in [*schedules, CLUSTERS[accumulate]]:
+            field = dict(zip(PRODUCT_FIELDS, schedule))
+            words = ["swapped"] * field["swap_operands"] + ["cluster"] * (field["cluster"] > 1)
+            name = " ".join([case, accumulate, str(field["tile_n"]), *words])
+            checks.setdefault(name, (case, accumulate, sizes or STATIC, schedule))
+    return checks
 
 
 def check_variant(moe_opt, ptxas, variant):
@@ -164,7 +195,7 @@ def read_variants(path):
     spec.loader.exec_module(module)
     table = module.variants()
     return {name: variant for name, variant in table.items()
-            if variant.is_timed() and not ("-weights-" in name and name.replace("-weights-", "-tokens-") in table)}
+            if variant.arguments("bench") and not ("-weights-" in name and name.replace("-weights-", "-tokens-") in table)}
 
 
 def check(moe_opt, ptxas, text, count, expected, limit):
@@ -204,11 +235,8 @@ def check_structure(moe_opt, ptxas, pool):
         f"{x} {' '.join(map(str, schedule))}": pool.submit(check_quantize, moe_opt, ptxas, x, schedule)
         for x, schedule in sorted(schedules)
     }
-    for row in PRODUCTS:
-        # Others of one tile_n differ in constants.
-        widths = {schedule[0]: schedule for schedule in candidates(moe_opt, product_source(*row, None)[0], PRODUCT_FIELDS)}
-        for tile_n, schedule in widths.items():
-            checks[f"{' '.join(row)} {tile_n}"] = pool.submit(check_product, moe_opt, ptxas, *row, schedule)
+    for name, row in product_checks(moe_opt).items():
+        checks[name] = pool.submit(check_product, moe_opt, ptxas, *row)
     failed = False
     for name, result in checks.items():
         count, registers, problems = result.result()

@@ -14,6 +14,7 @@ import sys
 
 OPCODES = {
     0x5B4: "UTMALDG",  # copy by tensor map, global to shared memory
+    0x3B4: "UTMALDG (multicast)",  # the same, into several blocks
     0x3B5: "UTMASTG",  # shared to global memory
     0x387: "STL",  # store to local memory
     0x983: "LDL",  # load from local memory

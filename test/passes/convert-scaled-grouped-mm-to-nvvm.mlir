@@ -5,8 +5,8 @@
 
 #col_major = affine_map<(e, k, n) -> (e, n, k)>
 
-// Forward, fast sums. Shared memory: 4 stages of 48 KB, 4 + 4 barriers, then at 197632 8 x 2 KB to stage out, 8 x 1 KB of scales, and
-// the table of 1024 groups, twice 4 KB.
+// Forward, fast sums. Shared memory: 4 stages of 48 KB, 4 + 4 barriers, at 196672 5 slots that say where tiles are, at 197632 8 x 2 KB to
+// stage out, 2 x 1 KB of scales, and at 216064 the table of 1024 groups, twice 4 KB.
 //
 // CHECK-LABEL: llvm.func @forward_0(
 // CHECK-SAME: %[[TOKENS:[^:]*]]: i32, %[[DEPTH:[^:]*]]: i32, %[[EXPERTS:[^:]*]]: i32, %[[COLUMNS:[^:]*]]: i32,
@@ -70,9 +70,9 @@
 // CHECK: arith.divui {{.*}}, %c128_i32
 // CHECK-COUNT-5: nvvm.shfl.sync up
 // CHECK: %[[TILE_END:.*]] = arith.addi %{{.*}}, %[[TILES_BEFORE]]
-// CHECK: llvm.getelementptr {{.*}}[222208]
+// CHECK: llvm.getelementptr {{.*}}[216064]
 // CHECK-NEXT: llvm.store %[[END]],
-// CHECK: llvm.getelementptr {{.*}}[226304]
+// CHECK: llvm.getelementptr {{.*}}[220160]
 // CHECK-NEXT: llvm.store %[[TILE_END]],
 // CHECK: nvvm.shfl.sync idx %{{.*}}, %[[END]], %c31_i32
 // CHECK: nvvm.shfl.sync idx %{{.*}}, %[[TILE_END]], %c31_i32
@@ -92,7 +92,27 @@
 // CHECK: %[[MULTIPLIES:.*]] = arith.cmpi ult, %[[THREAD]], %c256_i32
 // CHECK-NEXT: scf.if %[[MULTIPLIES]]
 // CHECK-NEXT: nvvm.setmaxregister increase 232
-// CHECK: scf.for
+//
+// Who multiplies looks for no tile: once its first stage has landed, a slot says which one it is, and of group -1 there is none.
+// CHECK: scf.while
+// CHECK: nvvm.mbarrier.try_wait.parity
+// CHECK: llvm.getelementptr {{.*}}[196672]
+// CHECK-NEXT: %[[SLOT_GROUP:.*]] = llvm.load
+// CHECK: %[[GROUP:.*]] = nvvm.redux.sync or %[[SLOT_GROUP]],
+// CHECK: %[[IS_TILE:.*]] = arith.cmpi ne, %[[GROUP]], %c-1_i32
+// CHECK: scf.condition(%[[IS_TILE]])
+// CHECK: %[[SLOT:.*]] = llvm.load {{.*}} {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xi32>
+// CHECK: %[[ROW:.*]] = llvm.extractelement %[[SLOT]][%c1_i32
+// CHECK: %[[ROW_END:.*]] = llvm.extractelement %[[SLOT]][%c2_i32
+// CHECK: nvvm.bar.warp.sync
+//
+// A warpgroup none of whose rows belong to the group does not multiply: below.
+// CHECK: %[[FIRST_ROW:.*]] = arith.addi %[[ROW]],
+// CHECK-NEXT: %[[HAS_ROWS:.*]] = arith.cmpi ult, %[[FIRST_ROW]], %[[ROW_END]]
+// CHECK-NEXT: %[[HAS_ROWS_WORD:.*]] = arith.extui %[[HAS_ROWS]]
+// CHECK: %[[UNIFORM:.*]] = nvvm.redux.sync or %[[HAS_ROWS_WORD]],
+// CHECK: %[[WORKS:.*]] = arith.cmpi ne, %[[UNIFORM]], %c0_i32
+// CHECK-NEXT: scf.if %[[WORKS]]
 //
 // The first product of a tile stands before the loop and ignores what the accumulator holds.
 // CHECK: nvvm.mbarrier.try_wait.parity
@@ -102,16 +122,18 @@
 // CHECK-NOT: nvvm.wgmma.mma_async
 // CHECK: nvvm.wgmma.commit.group
 //
-// While it runs: two row scales into registers, the tile's column scales into shared memory. Nothing waits for a product here.
+// While it runs: two row scales into registers, the tile's column scales into shared memory, two by each thread of the warpgroup, between
+// barriers of its own. Nothing waits for a product here.
 // CHECK-NOT: wgmma
 // CHECK: %[[SA_0:.*]] = llvm.getelementptr %[[SA]][
 // CHECK-NEXT: %[[ROW_SCALE_0:.*]] = llvm.load %[[SA_0]]
 // CHECK: %[[SA_1:.*]] = llvm.getelementptr %[[SA]][
 // CHECK-NEXT: %[[ROW_SCALE_1:.*]] = llvm.load %[[SA_1]]
+// CHECK: nvvm.barrier id = %{{.*}} number_of_threads = %c128_i32
 // CHECK: llvm.getelementptr %[[SB]][
-// CHECK-COUNT-4: llvm.store {{.*}} : vector<2xf32>, !llvm.ptr<3>
+// CHECK-COUNT-2: llvm.store {{.*}} : f32, !llvm.ptr<3>
 // CHECK-NOT: wgmma
-// CHECK: nvvm.bar.warp.sync
+// CHECK: nvvm.barrier id = %{{.*}} number_of_threads = %c128_i32
 //
 // The loop: wait for the stage, four products, and only then wait for those before and give their stage back.
 // CHECK: scf.for
@@ -161,17 +183,38 @@
 // CHECK-NOT: nvvm.stmatrix
 // CHECK-NOT: wgmma
 //
-// One thread loads: wait until the stage is free, announce (128 + 256) * 128 bytes, then 128 of K of both operands.
+// A warpgroup that does not multiply keeps up: it waits for each stage and releases it.
+// CHECK: } else {
+// CHECK: nvvm.mbarrier.try_wait.parity
+// CHECK: nvvm.bar.warp.sync
+// CHECK: nvvm.mbarrier.arrive
+// CHECK: scf.for
+// CHECK: nvvm.mbarrier.try_wait.parity
+// CHECK: nvvm.bar.warp.sync
+// CHECK: nvvm.mbarrier.arrive
+// CHECK: scf.yield
+// CHECK-NOT: wgmma
+//
+// One thread loads. It finds the tile, writes it into the slot before it announces a stage of it, and for each 128 of K waits until a stage
+// is free, announces (128 + 256) * 128 bytes, and loads both operands.
 // CHECK: } else {
 // CHECK-NEXT: nvvm.setmaxregister decrease 40
 // CHECK: scf.if
-// CHECK: scf.for
+// CHECK: scf.while
+// CHECK: llvm.getelementptr {{.*}}[196672]
+// CHECK: llvm.store {{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<3>
 // CHECK: scf.for
 // CHECK: nvvm.mbarrier.try_wait.parity
 // CHECK: nvvm.mbarrier.arrive.expect_tx %[[FULL:.*]], %c49152_i32{{(_[0-9]+)?}} :
 // CHECK: nvvm.cp.async.bulk.tensor.shared.cluster.global %{{.*}}, %[[AMAP]], %[[FULL]], box[%[[AT:.*]], %{{[^,]*}}] :
 // CHECK: llvm.getelementptr {{.*}}[16384]
 // CHECK: nvvm.cp.async.bulk.tensor.shared.cluster.global %{{.*}}, %[[BMAP]], %[[FULL]], box[%[[AT]], %{{[^,]*}}, %{{[^,]*}}] :
+// CHECK-NOT: nvvm.cp.async.bulk.tensor
+//
+// At the end a slot without a tile, and a stage with nothing in it.
+// CHECK: llvm.store {{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<3>
+// CHECK: nvvm.mbarrier.try_wait.parity
+// CHECK: nvvm.mbarrier.arrive.expect_tx %{{.*}}, %c0_i32{{(_[0-9]+)?}} :
 // CHECK-NOT: nvvm.cp.async.bulk.tensor
 // CHECK: llvm.return
 //
@@ -183,9 +226,9 @@
 // RECORD-SAME: {box = [128, 128], dims = [{dim = [0, 1]}, {dim = [0, 0]}], element = "u8", fill = "zero", kind = "tensor_map", l2_promotion = "256B", strides = [{dim = [0, 1]}], swizzle = "128B", tensor = 0
 // RECORD-SAME: {box = [128, 256, 1], dims = [{dim = [0, 1]}, {dim = [1, 2]}, {dim = [1, 0]}], element = "u8", fill = "zero", kind = "tensor_map", l2_promotion = "256B", strides = [{dim = [0, 1]}, {mul = [{dim = [1, 2]}, {dim = [0, 1]}]}], swizzle = "128B", tensor = 1
 // RECORD-SAME: {kind = "pointer", tensor = 2{{[^}]*}}}, {kind = "pointer", tensor = 3{{[^}]*}}}, {kind = "pointer", tensor = 4{{[^}]*}}}, {kind = "pointer", tensor = 5{{[^}]*}}}, {kind = "status"}]
-// RECORD-SAME: requires = [{dim = [0, 0], same_as = [2, 0]}, {dim = [0, 1], same_as = [1, 1]}, {dim = [1, 0], same_as = [3, 0]}, {dim = [1, 2], same_as = [3, 1]}, {dim = [1, 0], same_as = [4, 0]},
+// RECORD-SAME: requires = [{dim = [0, 1], same_as = [1, 1]}, {dim = [1, 0], same_as = [4, 0]}, {dim = [0, 0], same_as = [2, 0]}, {dim = [1, 0], same_as = [3, 0]}, {dim = [1, 2], same_as = [3, 1]},
 // RECORD-SAME: {dim = [1, 2], multiple_of = 16 : i64}, {at_least = 16 : i64, dim = [0, 1]}, {dim = [0, 1], multiple_of = 16 : i64}, {at_least = 1 : i64, dim = [4, 0]}, {at_most = 1024 : i64, dim = [4, 0]}]
-// RECORD-SAME: shared_memory = 230400
+// RECORD-SAME: shared_memory = 224256
 // RECORD-SAME: nvvm.minctasm = 1 : i32, nvvm.reqntid = array<i32: 384>
 func.func @forward(%qa: tensor<?x?xf8E4M3FN>, %qb: tensor<?x?x?xf8E4M3FN, #col_major>, %sa: tensor<?xf32>, %sb: tensor<?x?xf32>,
                    %offs: tensor<?xi32>) -> tensor<?x?xbf16> {
@@ -203,17 +246,24 @@ func.func @forward(%qa: tensor<?x?xf8E4M3FN>, %qb: tensor<?x?x?xf8E4M3FN, #col_m
 // CHECK-SAME: %[[TOKENS:[^:]*]]: i32, %[[AMAP:[^:]*]]: !llvm.ptr {{{[^}]*}}}, %[[BMAP:[^:]*]]: !llvm.ptr {{{[^}]*}}}, %{{[^:]*}}: !llvm.ptr<1>, %{{[^:]*}}: !llvm.ptr<1>, %{{[^:]*}}: !llvm.ptr<1>, %{{[^:]*}}: !llvm.ptr<1>, %{{[^:]*}}: !llvm.ptr<1>)
 // CHECK: nvvm.setmaxregister increase 232
 //
-// The scales first, since no product is in flight yet.
-// CHECK-NOT: wgmma
-// CHECK-COUNT-3: llvm.store {{.*}} : vector<2xf32>, !llvm.ptr<3>
-// CHECK: nvvm.bar.warp.sync
-//
-// For each 128 of K: a fresh sum, a wait for it, its stage back, and 96 additions in fp32.
-// CHECK: scf.for
-// CHECK: nvvm.mbarrier.try_wait.parity
+// The first 128 of K: a fresh sum, the scales while it runs, a wait for it, its stage back.
 // CHECK: llvm.inline_asm has_side_effects asm_dialect = att "wgmma.fence.sync.aligned;", "=f,
 // CHECK: nvvm.wgmma.mma_async {{.*}}<m = 64, n = 192, k = 32>, D[<f32>, <zero>], A[<e5m2>, <one>, <row>], B[<e4m3>, <one>, <col>]
 // CHECK-COUNT-3: nvvm.wgmma.mma_async {{.*}}<m = 64, n = 192, k = 32>, D[<f32>, <one>], A[<e5m2>, <one>, <row>], B[<e4m3>, <one>, <col>]
+// CHECK-NOT: wgmma.mma_async
+// CHECK: nvvm.wgmma.commit.group
+// CHECK-NOT: wgmma
+// CHECK-COUNT-2: llvm.store {{.*}} : f32, !llvm.ptr<3>
+// CHECK-NOT: wgmma.mma_async
+// CHECK: llvm.inline_asm has_side_effects {{.*}}"wgmma.wait_group.sync.aligned 0;"
+// CHECK: nvvm.mbarrier.arrive
+//
+// Each 128 more: the same, and 96 additions in fp32.
+// CHECK: scf.for
+// CHECK: nvvm.mbarrier.try_wait.parity
+// CHECK: llvm.inline_asm has_side_effects asm_dialect = att "wgmma.fence.sync.aligned;", "=f,
+// CHECK: nvvm.wgmma.mma_async {{.*}}D[<f32>, <zero>]
+// CHECK-COUNT-3: nvvm.wgmma.mma_async {{.*}}D[<f32>, <one>]
 // CHECK-NOT: nvvm.wgmma.mma_async
 // CHECK: nvvm.wgmma.commit.group
 // CHECK: llvm.inline_asm has_side_effects {{.*}}"wgmma.wait_group.sync.aligned 0;"
@@ -236,7 +286,7 @@ func.func @forward(%qa: tensor<?x?xf8E4M3FN>, %qb: tensor<?x?x?xf8E4M3FN, #col_m
 // RECORD-SAME: parameters = [{kind = "scalar", type = "i32", value = {dim = [0, 0]}},
 // RECORD-SAME: {box = [128, 128], dims = [208, {dim = [0, 0]}], {{.*}}strides = [208],
 // RECORD-SAME: {box = [128, 192, 1], dims = [208, 320, 8], {{.*}}strides = [208, {mul = [320, 208]}],
-// RECORD-SAME: shared_memory = 187648
+// RECORD-SAME: shared_memory = 183040
 func.func @promoted(%qa: tensor<?x208xf8E5M2>, %qb: tensor<8x208x320xf8E4M3FN, #col_major>, %sa: tensor<?xf32>, %sb: tensor<8x320xf32>,
                     %offs: tensor<8xi32>) -> tensor<?x320xbf16> {
   %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "promoted"}
@@ -250,24 +300,35 @@ func.func @promoted(%qa: tensor<?x208xf8E5M2>, %qb: tensor<8x208x320xf8E4M3FN, #
 
 // Weight gradient, E5M2 times E4M3.
 // CHECK-LABEL: llvm.func @gradient_0(
-// CHECK-SAME: %[[ROWS:[^:]*]]: i32, %[[TOKENS:[^:]*]]: i32, %[[COLUMNS:[^:]*]]: i32, %[[EXPERTS:[^:]*]]: i32,
-// CHECK-SAME: %[[AMAP:[^:]*]]: !llvm.ptr {{{[^}]*}}}, %[[BMAP:[^:]*]]: !llvm.ptr {{{[^}]*}}}, %{{[^:]*}}: !llvm.ptr<1>, %{{[^:]*}}: !llvm.ptr<1>, %{{[^:]*}}: !llvm.ptr<1>, %{{[^:]*}}: !llvm.ptr<1>, %{{[^:]*}}: !llvm.ptr<1>)
+// CHECK-SAME: %[[ROWS:[^:]*]]: i32, %[[TOKENS:[^:]*]]: i32, %[[EXPERTS:[^:]*]]: i32, %[[COLUMNS:[^:]*]]: i32,
+// CHECK-SAME: %[[AMAP:[^:]*]]: !llvm.ptr {{{[^}]*}}}, %[[BMAP:[^:]*]]: !llvm.ptr {{{[^}]*}}}, %{{[^:]*}}: !llvm.ptr<1>, %{{[^:]*}}: !llvm.ptr<1>, %{{[^:]*}}: !llvm.ptr<1>, %{{[^:]*}}: !llvm.ptr<1>, %{{[^:]*}}: !llvm.ptr<1>, %[[COUNTERS:[^:]*]]: !llvm.ptr<1>)
+//
+// Groups are put in order, the longest first, once their ends are known.
 // CHECK: arith.minsi %{{.*}}, %[[TOKENS]]
+// CHECK: nvvm.barrier{{$}}
+// CHECK: llvm.store {{.*}} : i32, !llvm.ptr<3>
+// CHECK: nvvm.barrier{{$}}
 // CHECK: nvvm.setmaxregister increase 232
 //
-// The group starts at a multiple of 32 tokens, and even an empty one has a block.
-// CHECK: scf.for
-// CHECK: %[[FIRST:.*]] = arith.andi %[[START:.*]], %c-32_i32
-// CHECK: arith.subi %[[END:.*]], %[[FIRST]] :
+// The range of tokens comes with the tile. It starts at a multiple of 32, and even an empty one has a step.
+// CHECK: scf.while
+// CHECK: %[[RANGE:.*]] = llvm.load {{.*}} {alignment = 8 : i64} : !llvm.ptr<3> -> vector<2xi32>
+// CHECK: %[[START:.*]] = llvm.extractelement %[[RANGE]][%c0_i32
+// CHECK: %[[END:.*]] = llvm.extractelement %[[RANGE]][%c1_i32
+// CHECK: %[[FIRST:.*]] = arith.andi %[[START]], %c-32_i32
+// CHECK: arith.subi %[[END]], %[[FIRST]] :
 // CHECK: arith.divui
 // CHECK-NEXT: arith.maxsi %{{.*}}, %c1_i32
+// CHECK: %[[IS_EMPTY:.*]] = arith.cmpi eq, %[[START]], %[[END]]
 //
-// What is not of the group is cleared in 384 rows, 32 at a time: four masks of four tokens, cut off at the end and the start.
+// The block that comes first may be the last one of the group: the step in which the group starts is cleared, and that in which it ends.
+// Of 384 rows, 128 at once; four masks of four tokens, cut off at the end and the start.
 // CHECK: nvvm.mbarrier.try_wait.parity
-// CHECK: %[[PAST_END:.*]] = arith.cmpi slt, %[[END]],
-// CHECK-NEXT: %[[BEFORE_START:.*]] = arith.cmpi slt, %{{.*}}, %[[START]]
-// CHECK-NEXT: %[[PARTIAL:.*]] = arith.ori %[[BEFORE_START]], %[[PAST_END]]
+// CHECK: %[[STARTS:.*]] = arith.cmpi slt, %{{.*}}, %[[START]]
+// CHECK: %[[ENDS:.*]] = arith.cmpi slt, %[[END]],
+// CHECK-NEXT: %[[PARTIAL:.*]] = arith.ori %[[STARTS]], %[[ENDS]]
 // CHECK-NEXT: scf.if %[[PARTIAL]]
+// CHECK-NEXT: scf.if %[[STARTS]]
 // CHECK: arith.subi %[[END]],
 // CHECK: %[[TO_END:.*]] = arith.trunci
 // CHECK: arith.subi %[[START]],
@@ -277,7 +338,10 @@ func.func @promoted(%qa: tensor<?x208xf8E5M2>, %qb: tensor<8x208x320xf8E4M3FN, #
 // CHECK-COUNT-3: arith.xori {{.*}}, %c-1_i32
 // CHECK: llvm.insertelement %[[MASK_0]],
 // CHECK-COUNT-3: llvm.insertelement
-// CHECK-COUNT-12: llvm.store {{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<3>
+// CHECK-COUNT-3: llvm.store {{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<3>
+// CHECK-NOT: llvm.store
+// CHECK: scf.if %[[ENDS]]
+// CHECK-COUNT-3: llvm.store {{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<3>
 // CHECK-NOT: llvm.store
 //
 // All 256 threads have cleared, and the tensor cores see it, before the product.
@@ -285,17 +349,29 @@ func.func @promoted(%qa: tensor<?x208xf8E5M2>, %qb: tensor<8x208x320xf8E4M3FN, #
 // CHECK-NOT: scf
 // CHECK: nvvm.barrier id = %c1_i32{{(_[0-9]+)?}} number_of_threads = %c256_i32
 // CHECK-NEXT: }
+//
+// Of this block only the steps that it has.
 // CHECK: llvm.inline_asm has_side_effects asm_dialect = att "wgmma.fence.sync.aligned;", "=f,
 // CHECK: nvvm.wgmma.mma_async {{.*}}<m = 64, n = 256, k = 32>, D[<f32>, <zero>], A[<e5m2>, <one>, <row>], B[<e4m3>, <one>, <col>]
-// CHECK-COUNT-3: nvvm.wgmma.mma_async {{.*}}D[<f32>, <one>]
-// CHECK: nvvm.wgmma.commit.group
+// CHECK-NEXT: scf.for
+// CHECK: nvvm.wgmma.fence.aligned
+// CHECK: nvvm.wgmma.mma_async {{.*}}D[<f32>, <one>]
+// CHECK-NEXT: scf.yield
+// CHECK-NEXT: }
+// CHECK-NEXT: nvvm.wgmma.commit.group
 //
-// The same in the loop.
-// CHECK-COUNT-4: llvm.store {{.*}} : vector<2xf32>, !llvm.ptr<3>
+// Scales of a group without tokens count as 0: they may be NaN.
+// CHECK: %[[SCALE:.*]] = llvm.load %{{.*}} : !llvm.ptr<1> -> f32
+// CHECK-NEXT: %[[ZERO:.*]] = arith.constant 0.0
+// CHECK-NEXT: arith.select %[[IS_EMPTY]], %[[ZERO]], %[[SCALE]]
+//
+// In the loop the blocks before it, all of four steps, of which only the first may have a start to clear.
+// CHECK-COUNT-2: llvm.store {{.*}} : f32, !llvm.ptr<3>
 // CHECK: scf.for
 // CHECK: nvvm.mbarrier.try_wait.parity
 // CHECK: scf.if
-// CHECK-COUNT-12: llvm.store {{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<3>
+// CHECK-COUNT-3: llvm.store {{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<3>
+// CHECK-NOT: llvm.store
 // CHECK: nvvm.fence.proxy
 // CHECK: nvvm.barrier id = %c1_i32{{(_[0-9]+)?}} number_of_threads = %c256_i32
 // CHECK-NEXT: }
@@ -308,19 +384,38 @@ func.func @promoted(%qa: tensor<?x208xf8E5M2>, %qb: tensor<8x208x320xf8E4M3FN, #
 // CHECK-COUNT-16: nvvm.stmatrix
 // CHECK-NOT: nvvm.stmatrix
 //
-// Two operands of two dimensions; both are read along the tokens.
+// A warpgroup without rows clears its part of what the other one multiplies.
+// CHECK: } else {
+// CHECK-COUNT-6: llvm.store {{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<3>
+// CHECK: nvvm.barrier id = %c1_i32{{(_[0-9]+)?}} number_of_threads = %c256_i32
+//
+// The next tile is asked for before this one is loaded. Two operands of two dimensions; both are read along the tokens.
 // CHECK: nvvm.setmaxregister decrease 40
+// CHECK: scf.while
+// CHECK: llvm.atomicrmw add %[[COUNTERS]], %c1_i32{{(_[0-9]+)?}} syncscope("device") monotonic
+// CHECK: llvm.store {{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<3>
+// CHECK: llvm.store {{.*}} {alignment = 8 : i64} : vector<2xi32>, !llvm.ptr<3>
 // CHECK: nvvm.mbarrier.arrive.expect_tx %[[FULL:.*]], %c49152_i32{{(_[0-9]+)?}} :
 // CHECK: nvvm.cp.async.bulk.tensor.shared.cluster.global %{{.*}}, %[[AMAP]], %[[FULL]], box[%[[AT:.*]], %{{[^,]*}}] :
 // CHECK: nvvm.cp.async.bulk.tensor.shared.cluster.global %{{.*}}, %[[BMAP]], %[[FULL]], box[%[[AT]], %{{[^,]*}}] :
 // CHECK-NOT: nvvm.cp.async.bulk.tensor
+//
+// The last block leaves both counters zero.
+// CHECK: %[[DONE:.*]] = llvm.getelementptr %[[COUNTERS]][4]
+// CHECK-NEXT: llvm.fence syncscope("device") acq_rel
+// CHECK-NEXT: llvm.atomicrmw add %[[DONE]], %c1_i32{{(_[0-9]+)?}} syncscope("device") acq_rel
+// CHECK: %[[IS_LAST:.*]] = arith.cmpi eq, %{{.*}}, %{{.*}} : i32
+// CHECK-NEXT: scf.if %[[IS_LAST]]
+// CHECK-NEXT: llvm.atomicrmw xchg %[[COUNTERS]], %c0_i32
+// CHECK-NEXT: llvm.atomicrmw xchg %[[DONE]], %c0_i32
 // CHECK: llvm.return
 //
 // RECORD-LABEL: llvm.func @gradient_0(
 // RECORD: grid = [{min = [{mul = [{dim = [4, 0]}, {ceildiv = [{dim = [0, 0]}, 128]}, {ceildiv = [{dim = [1, 1]}, 256]}]}, "num_sms"]}, 1, 1]
-// RECORD-SAME: parameters = [{kind = "scalar", type = "i32", value = {dim = [0, 0]}}, {kind = "scalar", type = "i32", value = {dim = [0, 1]}}, {kind = "scalar", type = "i32", value = {dim = [1, 1]}}, {kind = "scalar", type = "i32", value = {dim = [4, 0]}},
+// RECORD-SAME: parameters = [{kind = "scalar", type = "i32", value = {dim = [0, 0]}}, {kind = "scalar", type = "i32", value = {dim = [0, 1]}}, {kind = "scalar", type = "i32", value = {dim = [4, 0]}}, {kind = "scalar", type = "i32", value = {dim = [1, 1]}},
 // RECORD-SAME: {box = [128, 128], dims = [{dim = [0, 1]}, {dim = [0, 0]}], {{[^}]*}}{{.*}}strides = [{dim = [0, 1]}], swizzle = "128B", tensor = 0
 // RECORD-SAME: {box = [128, 256], dims = [{dim = [0, 1]}, {dim = [1, 1]}], {{[^}]*}}{{.*}}strides = [{dim = [0, 1]}], swizzle = "128B", tensor = 1
+// RECORD-SAME: {kind = "status"}, {kind = "counters"}]
 // RECORD-SAME: requires = [{dim = [0, 1], same_as = [1, 0]}, {dim = [4, 0], same_as = [2, 0]}, {dim = [0, 0], same_as = [2, 1]}, {dim = [4, 0], same_as = [3, 0]}, {dim = [1, 1], same_as = [3, 1]},
 // RECORD-SAME: {dim = [1, 1], multiple_of = 16 : i64}, {at_least = 16 : i64, dim = [0, 1]}, {dim = [0, 1], multiple_of = 16 : i64}, {at_least = 1 : i64, dim = [4, 0]}, {at_most = 1024 : i64, dim = [4, 0]}]
 func.func @gradient(%qa: tensor<?x?xf8E5M2>, %qb: tensor<?x?xf8E4M3FN, #col_major>, %sa: tensor<?x?xf32>, %sb: tensor<?x?xf32>,
@@ -345,4 +440,179 @@ func.func @static(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<64x32xf8E4M3FN, #col_
   %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "promoted"}
       : (tensor<48x64xf8E4M3FN>, tensor<64x32xf8E4M3FN, #col_major>, tensor<2x48xf32>, tensor<2x32xf32>, tensor<2xi32>) -> tensor<2x48x32xbf16>
   return %out : tensor<2x48x32xbf16>
+}
+
+// -----
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
+
+// Batched, with a scale for each expert, a bias, and f32 out: no groups, offsets or status. The tokens' map has a dimension of experts too.
+// CHECK-LABEL: llvm.func @batched_0(
+// CHECK-SAME: %{{[^:]*}}: i32, %{{[^:]*}}: i32, %{{[^:]*}}: i32, %{{[^:]*}}: i32,
+// CHECK-SAME: %[[AMAP:[^:]*]]: !llvm.ptr {{{[^}]*}}}, %[[BMAP:[^:]*]]: !llvm.ptr {{{[^}]*}}}, %[[SA:[^:]*]]: !llvm.ptr<1>, %[[SB:[^:]*]]: !llvm.ptr<1>, %[[BIAS:[^:]*]]: !llvm.ptr<1>, %[[OUT:[^:]*]]: !llvm.ptr<1>)
+// CHECK: nvvm.setmaxregister increase 232
+// CHECK-COUNT-4: nvvm.wgmma.mma_async
+// CHECK: nvvm.wgmma.commit.group
+//
+// One scale of either for all of the tile, and of the columns the bias alone goes to shared memory.
+// CHECK: llvm.getelementptr %[[SA]][
+// CHECK: llvm.getelementptr %[[SB]][
+// CHECK-NEXT: llvm.load
+// CHECK: nvvm.barrier id = %{{.*}} number_of_threads = %c128_i32
+// CHECK-COUNT-2: llvm.getelementptr %[[BIAS]][
+// CHECK-NOT: llvm.getelementptr %[[SB]]
+// CHECK: nvvm.barrier id = %{{.*}} number_of_threads = %c128_i32
+// CHECK: llvm.inline_asm has_side_effects {{.*}}"wgmma.wait_group.sync.aligned 0;"
+//
+// 32 columns at a time; 16 bytes are 4 of them.
+// CHECK: %[[BIASES:.*]] = llvm.load {{.*}} : !llvm.ptr<3> -> vector<2xf32>
+// CHECK: %[[BY_ROW:.*]] = arith.mulf
+// CHECK-NEXT: %[[SCALED:.*]] = arith.mulf %{{.*}}, %[[BY_ROW]]
+// CHECK: %[[BIAS_0:.*]] = llvm.extractelement %[[BIASES]]
+// CHECK-NEXT: arith.addf %[[SCALED]], %[[BIAS_0]]
+// CHECK-COUNT-8: llvm.store {{.*}} : vector<2xf32>, !llvm.ptr<3>
+// CHECK: nvvm.bar.warp.sync
+// CHECK: llvm.getelementptr %[[OUT]][
+// CHECK: llvm.store {{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
+// CHECK-NOT: nvvm.stmatrix
+// CHECK-NOT: llvm.fptrunc
+//
+// Tiles are taken in turn.
+// CHECK: nvvm.setmaxregister decrease 40
+// CHECK-NOT: llvm.atomicrmw
+// CHECK: nvvm.cp.async.bulk.tensor.shared.cluster.global %{{.*}}, %[[AMAP]], %[[FULL:.*]], box[%[[AT:.*]], %{{[^,]*}}, %[[EXPERT:[^,]*]]] :
+// CHECK: nvvm.cp.async.bulk.tensor.shared.cluster.global %{{.*}}, %[[BMAP]], %[[FULL]], box[%[[AT]], %{{[^,]*}}, %[[EXPERT]]] :
+// CHECK-NOT: llvm.atomicrmw
+// CHECK: llvm.return
+//
+// RECORD-LABEL: llvm.func @batched_0(
+// RECORD: grid = [{min = [{mul = [{dim = [1, 0]}, {ceildiv = [{dim = [0, 1]}, 128]}, {ceildiv = [{dim = [1, 2]}, 256]}]}, "num_sms"]}, 1, 1]
+// RECORD-SAME: {box = [128, 128, 1], dims = [{dim = [0, 2]}, {dim = [0, 1]}, {dim = [1, 0]}],
+// RECORD-SAME: {box = [128, 256, 1], dims = [{dim = [0, 2]}, {dim = [1, 2]}, {dim = [1, 0]}],
+// RECORD-SAME: {kind = "pointer", tensor = 2{{[^}]*}}}, {kind = "pointer", tensor = 3{{[^}]*}}}, {kind = "pointer", tensor = 4{{[^}]*}}}, {kind = "pointer", tensor = 5{{[^}]*}}}]
+// RECORD-SAME: requires = [{dim = [0, 2], same_as = [1, 1]}, {dim = [0, 0], same_as = [1, 0]}, {dim = [0, 0], same_as = [2, 0]}, {dim = [1, 0], same_as = [3, 0]}, {dim = [1, 0], same_as = [4, 0]}, {dim = [1, 2], same_as = [4, 1]},
+func.func @batched(%qa: tensor<?x?x?xf8E4M3FN>, %qb: tensor<?x?x?xf8E4M3FN, #col_major>, %sa: tensor<?xf32>, %sb: tensor<?xf32>,
+                   %bias: tensor<?x?xf32>) -> tensor<?x?x?xf32> {
+  %out = "scaled_grouped_mm.scaled_mm_bias"(%qa, %qb, %sa, %sb, %bias) {accumulate = "fast"}
+      : (tensor<?x?x?xf8E4M3FN>, tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?xf32>, tensor<?xf32>, tensor<?x?xf32>) -> tensor<?x?x?xf32>
+  return %out : tensor<?x?x?xf32>
+}
+
+// -----
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
+
+// Operands are swapped: the rows of a tile are 128 columns of the weights, its columns 32 tokens, and out is f16 with a bias.
+// CHECK-LABEL: llvm.func @swapped_0(
+// CHECK-SAME: %{{[^:]*}}: i32, %{{[^:]*}}: i32, %{{[^:]*}}: i32, %[[COLUMNS:[^:]*]]: i32,
+// CHECK-SAME: %[[AMAP:[^:]*]]: !llvm.ptr {{{[^}]*}}}, %[[BMAP:[^:]*]]: !llvm.ptr {{{[^}]*}}}, %[[SA:[^:]*]]: !llvm.ptr<1>, %[[SB:[^:]*]]: !llvm.ptr<1>, %{{[^:]*}}: !llvm.ptr<1>, %[[BIAS:[^:]*]]: !llvm.ptr<1>, %[[OUT:[^:]*]]: !llvm.ptr<1>, %{{[^:]*}}: !llvm.ptr<1>)
+// CHECK: nvvm.setmaxregister increase 232
+// CHECK: nvvm.wgmma.mma_async {{.*}}<m = 64, n = 32, k = 32>, D[<f32>, <zero>], A[<e4m3>, <one>, <row>], B[<e5m2>, <one>, <col>]
+//
+// A lane's two rows have a scale of the weights and a bias each; the tokens' scales go to shared memory.
+// CHECK: llvm.getelementptr %[[SB]][
+// CHECK: llvm.getelementptr %[[BIAS]][
+// CHECK-NEXT: %[[HALF:.*]] = llvm.load {{.*}} -> f16
+// CHECK-NEXT: %[[ROW_BIAS:.*]] = llvm.fpext %[[HALF]] : f16 to f32
+// CHECK: llvm.getelementptr %[[SB]][
+// CHECK: llvm.getelementptr %[[BIAS]][
+// CHECK: nvvm.barrier id = %{{.*}} number_of_threads = %c128_i32
+// CHECK: llvm.getelementptr %[[SA]][
+// CHECK: llvm.store {{.*}} : f32, !llvm.ptr<3>
+// CHECK: llvm.inline_asm has_side_effects {{.*}}"wgmma.wait_group.sync.aligned 0;"
+//
+// The token's scale first as ever; the tile is transposed on its way out, 16 tokens at a time, of each warp 32 bytes of a token.
+// CHECK: %[[TOKEN_SCALES:.*]] = llvm.load {{.*}} : !llvm.ptr<3> -> vector<2xf32>
+// CHECK: %[[TOKEN_SCALE:.*]] = llvm.extractelement %[[TOKEN_SCALES]]
+// CHECK-NEXT: %[[BY_TOKEN:.*]] = arith.mulf %[[TOKEN_SCALE]],
+// CHECK-NEXT: %[[SCALED:.*]] = arith.mulf %{{.*}}, %[[BY_TOKEN]]
+// CHECK-NEXT: arith.addf %[[SCALED]], %[[ROW_BIAS]]
+// CHECK: llvm.fptrunc {{.*}} : vector<2xf32> to vector<2xf16>
+// CHECK: nvvm.stmatrix {{.*}} layout = #nvvm.mma_layout<col>
+// CHECK: nvvm.bar.warp.sync
+// CHECK: arith.cmpi ult, %{{.*}}, %[[COLUMNS]]
+// CHECK: scf.if
+// CHECK: llvm.getelementptr %[[OUT]][
+// CHECK: llvm.store {{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
+// CHECK: nvvm.bar.warp.sync
+// CHECK: nvvm.stmatrix {{.*}} layout = #nvvm.mma_layout<col>
+// CHECK-NOT: nvvm.stmatrix
+//
+// The weights first: they are the rows.
+// CHECK: nvvm.setmaxregister decrease 40
+// CHECK: nvvm.mbarrier.arrive.expect_tx %{{.*}}, %c20480_i32{{(_[0-9]+)?}} :
+// CHECK: nvvm.cp.async.bulk.tensor.shared.cluster.global %{{.*}}, %[[BMAP]],
+// CHECK: llvm.getelementptr {{.*}}[16384]
+// CHECK: nvvm.cp.async.bulk.tensor.shared.cluster.global %{{.*}}, %[[AMAP]],
+//
+// RECORD-LABEL: llvm.func @swapped_0(
+// RECORD: grid = [{min = [{mul = [{dim = [0, 0]}, {ceildiv = [{dim = [1, 2]}, 128]}]}, "num_sms"]}, 1, 1]
+// RECORD-SAME: {box = [128, 32], dims = [{dim = [0, 1]}, {dim = [0, 0]}],
+// RECORD-SAME: {box = [128, 128, 1], dims = [{dim = [0, 1]}, {dim = [1, 2]}, {dim = [1, 0]}],
+func.func @swapped(%qa: tensor<?x?xf8E5M2>, %qb: tensor<?x?x?xf8E4M3FN, #col_major>, %sa: tensor<?xf32>, %sb: tensor<?x?xf32>,
+                   %offs: tensor<?xi32>, %bias: tensor<?x?xf16>) -> tensor<?x?xf16> {
+  %out = "scaled_grouped_mm.scaled_mm_bias"(%qa, %qb, %sa, %sb, %offs, %bias)
+      {accumulate = "fast", schedule = {swap_operands = 1, tile_n = 32, stages = 9, band = 8, cluster = 1}}
+      : (tensor<?x?xf8E5M2>, tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?xf32>, tensor<?x?xf32>, tensor<?xi32>, tensor<?x?xf16>)
+      -> tensor<?x?xf16>
+  return %out : tensor<?x?xf16>
+}
+
+// -----
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
+
+// Clusters of two blocks, with tiles below one another. One scale for all tokens, one for each expert.
+// CHECK-LABEL: llvm.func @cluster_0(
+// CHECK-SAME: %[[AMAP:[^:]*]]: !llvm.ptr {{{[^}]*}}}, %[[BMAP:[^:]*]]: !llvm.ptr {{{[^}]*}}}, %[[SA:[^:]*]]: !llvm.ptr<1>, %[[SB:[^:]*]]: !llvm.ptr<1>,
+// CHECK: %[[RANK:.*]] = nvvm.read.ptx.sreg.cluster.ctarank
+//
+// A stage is empty after the arrivals of both blocks' warps.
+// CHECK: nvvm.mbarrier.init %{{.*}}, %c1_i32
+// CHECK: nvvm.mbarrier.init %{{.*}}, %c16_i32
+// CHECK: nvvm.fence.mbarrier.init
+// CHECK-NOT: nvvm.barrier{{$}}
+// CHECK: nvvm.cluster.arrive {aligned}
+// CHECK-NEXT: nvvm.cluster.wait {aligned}
+// CHECK: nvvm.setmaxregister increase 232
+//
+// No scale of a column, and no barrier for them.
+// CHECK: nvvm.wgmma.commit.group
+// CHECK: llvm.load %[[SA]] : !llvm.ptr<1> -> f32
+// CHECK: llvm.getelementptr %[[SB]][
+// CHECK-NOT: nvvm.barrier
+// CHECK: nvvm.wgmma.wait.group.sync.aligned 1
+//
+// Two lanes release the stage, each in one of the blocks.
+// CHECK: arith.cmpi ult, %{{.*}}, %c2_i32
+// CHECK-NEXT: scf.if
+// CHECK: nvvm.mapa %{{.*}}, %{{.*}} : !llvm.ptr<3> -> !llvm.ptr<7>
+// CHECK: mbarrier.arrive
+//
+// Each block loads its own rows, and half of the columns for both. It announces what lands in it.
+// CHECK: nvvm.setmaxregister decrease 40
+// CHECK: nvvm.mbarrier.arrive.expect_tx %[[FULL:.*]], %c49152_i32{{(_[0-9]+)?}} :
+// CHECK: nvvm.cp.async.bulk.tensor.shared.cluster.global %{{.*}}, %[[AMAP]], %[[FULL]], box[%{{[^,]*}}, %{{[^,]*}}] :
+// CHECK: %[[PART:.*]] = arith.muli %[[RANK]], %c128_i32
+// CHECK: %[[COLUMN:.*]] = arith.addi %{{.*}}, %[[PART]]
+// CHECK: nvvm.cp.async.bulk.tensor.shared.cluster.global %{{.*}}, %[[BMAP]], %[[FULL]], box[%{{[^,]*}}, %[[COLUMN]], %{{[^,]*}}] multicast_mask = %{{.*}} :
+//
+// Neither ends before the other one.
+// CHECK: nvvm.bar.warp.sync
+// CHECK: nvvm.cluster.arrive {aligned}
+// CHECK-NEXT: nvvm.cluster.wait {aligned}
+// CHECK-NEXT: llvm.return
+//
+// RECORD-LABEL: llvm.func @cluster_0(
+// RECORD: cluster = [2, 1, 1], grid = [{mul = [{min = [{mul = [{dim = [0, 0]}, {ceildiv = [{dim = [1, 2]}, 256]}]}, "num_clusters"]}, 2]}, 1, 1]
+// RECORD-SAME: {box = [128, 128], dims = [{dim = [0, 1]}, {dim = [0, 0]}],
+// RECORD-SAME: {box = [128, 128, 1], dims = [{dim = [0, 1]}, {dim = [1, 2]}, {dim = [1, 0]}],
+// RECORD-SAME: requires = [{dim = [0, 1], same_as = [1, 1]}, {dim = [1, 0], same_as = [4, 0]}, {dim = [1, 0], same_as = [3, 0]}, {dim = [1, 2], multiple_of = 16 : i64},
+// RECORD-SAME: nvvm.cluster_dim = array<i32: 2>
+func.func @cluster(%qa: tensor<?x?xf8E4M3FN>, %qb: tensor<?x?x?xf8E4M3FN, #col_major>, %sa: tensor<1xf32>, %sb: tensor<?xf32>,
+                   %offs: tensor<?xi32>) -> tensor<?x?xbf16> {
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs)
+      {accumulate = "fast", schedule = {swap_operands = 0, tile_n = 256, stages = 4, band = 8, cluster = 2}}
+      : (tensor<?x?xf8E4M3FN>, tensor<?x?x?xf8E4M3FN, #col_major>, tensor<1xf32>, tensor<?xf32>, tensor<?xi32>) -> tensor<?x?xbf16>
+  return %out : tensor<?x?xbf16>
 }

@@ -580,38 +580,9 @@ func.func @registers(%w: tensor<?x?x?xbf16>) {
 // -----
 
 // Products without a kernel.
-func.func @batched(%qa: tensor<2x64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN>, %sa: tensor<2x64xf32>, %sb: tensor<2x16xf32>) {
-  // expected-error@below {{no kernel multiplies tensors of rank 3 and 3 yet; there are some for rank 2 and 3 (forward), 2 and 2 (weight gradient)}}
-  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb) {accumulate = "fast"}
-      : (tensor<2x64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN>, tensor<2x64xf32>, tensor<2x16xf32>) -> tensor<2x64x16xbf16>
-  return
-}
-
-// -----
-
-#col_major = affine_map<(e, k, n) -> (e, n, k)>
-func.func @product_in_f16(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
-  // expected-error@below {{the kernel takes f32 scales and gives bf16}}
-  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
-      : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xf16>
-  return
-}
-
-// -----
-
-#col_major = affine_map<(e, k, n) -> (e, n, k)>
-func.func @product_in_f32(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
-  // expected-error@below {{the kernel takes f32 scales and gives bf16}}
-  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
-      : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xf32>
-  return
-}
-
-// -----
-
 #col_major = affine_map<(e, k, n) -> (e, n, k)>
 func.func @product_with_mx_scales(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64x1xf8E8M0FNU>, %sb: tensor<2x1x16xf8E8M0FNU>, %offs: tensor<2xi32>) {
-  // expected-error@below {{the kernel takes f32 scales and gives bf16}}
+  // expected-error@below {{the kernel takes f32 scales}}
   %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
       : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64x1xf8E8M0FNU>, tensor<2x1x16xf8E8M0FNU>, tensor<2xi32>) -> tensor<64x16xbf16>
   return
@@ -621,7 +592,7 @@ func.func @product_with_mx_scales(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x
 
 #col_major = affine_map<(e, k, n) -> (e, n, k)>
 func.func @product_qa_order(%qa: tensor<64x32xf8E4M3FN, affine_map<(m, n) -> (n, m)>>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
-  // expected-error@below {{the kernel takes qa, sa, sb and out row-major; remove their encoding}}
+  // expected-error@below {{the kernel takes all tensors but qb row-major; remove their encoding}}
   %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
       : (tensor<64x32xf8E4M3FN, affine_map<(m, n) -> (n, m)>>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
   return
@@ -631,7 +602,7 @@ func.func @product_qa_order(%qa: tensor<64x32xf8E4M3FN, affine_map<(m, n) -> (n,
 
 #col_major = affine_map<(e, k, n) -> (e, n, k)>
 func.func @product_sb_order(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32, affine_map<(m, n) -> (n, m)>>, %offs: tensor<2xi32>) {
-  // expected-error@below {{the kernel takes qa, sa, sb and out row-major; remove their encoding}}
+  // expected-error@below {{the kernel takes all tensors but qb row-major; remove their encoding}}
   %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
       : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64xf32>, tensor<2x16xf32, affine_map<(m, n) -> (n, m)>>, tensor<2xi32>) -> tensor<64x16xbf16>
   return
@@ -640,8 +611,18 @@ func.func @product_sb_order(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E
 // -----
 
 #col_major = affine_map<(e, k, n) -> (e, n, k)>
+func.func @product_bias_order(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>, %bias: tensor<2x16xbf16, affine_map<(e, n) -> (n, e)>>) {
+  // expected-error@below {{the kernel takes all tensors but qb row-major; remove their encoding}}
+  %out = "scaled_grouped_mm.scaled_mm_bias"(%qa, %qb, %sa, %sb, %offs, %bias) {accumulate = "fast"}
+      : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>, tensor<2x16xbf16, affine_map<(e, n) -> (n, e)>>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
 func.func @product_out_order(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
-  // expected-error@below {{the kernel takes qa, sa, sb and out row-major; remove their encoding}}
+  // expected-error@below {{the kernel takes all tensors but qb row-major; remove their encoding}}
   %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
       : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16, affine_map<(m, n) -> (n, m)>>
   return
@@ -651,7 +632,7 @@ func.func @product_out_order(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8
 
 #col_major = affine_map<(m, k) -> (k, m)>
 func.func @gradient_qa_order(%qa: tensor<48x64xf8E4M3FN, affine_map<(m, n) -> (n, m)>>, %qb: tensor<64x16xf8E4M3FN, #col_major>, %sa: tensor<2x48xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
-  // expected-error@below {{the kernel takes qa, sa, sb and out row-major; remove their encoding}}
+  // expected-error@below {{the kernel takes all tensors but qb row-major; remove their encoding}}
   %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
       : (tensor<48x64xf8E4M3FN, affine_map<(m, n) -> (n, m)>>, tensor<64x16xf8E4M3FN, #col_major>, tensor<2x48xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<2x48x16xbf16>
   return
@@ -661,7 +642,7 @@ func.func @gradient_qa_order(%qa: tensor<48x64xf8E4M3FN, affine_map<(m, n) -> (n
 
 #col_major = affine_map<(m, k) -> (k, m)>
 func.func @gradient_sa_order(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<64x16xf8E4M3FN, #col_major>, %sa: tensor<2x48xf32, affine_map<(m, n) -> (n, m)>>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
-  // expected-error@below {{the kernel takes qa, sa, sb and out row-major; remove their encoding}}
+  // expected-error@below {{the kernel takes all tensors but qb row-major; remove their encoding}}
   %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
       : (tensor<48x64xf8E4M3FN>, tensor<64x16xf8E4M3FN, #col_major>, tensor<2x48xf32, affine_map<(m, n) -> (n, m)>>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<2x48x16xbf16>
   return
@@ -671,7 +652,7 @@ func.func @gradient_sa_order(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<64x16xf8E4
 
 #col_major = affine_map<(m, k) -> (k, m)>
 func.func @gradient_sb_order(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<64x16xf8E4M3FN, #col_major>, %sa: tensor<2x48xf32>, %sb: tensor<2x16xf32, affine_map<(m, n) -> (n, m)>>, %offs: tensor<2xi32>) {
-  // expected-error@below {{the kernel takes qa, sa, sb and out row-major; remove their encoding}}
+  // expected-error@below {{the kernel takes all tensors but qb row-major; remove their encoding}}
   %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
       : (tensor<48x64xf8E4M3FN>, tensor<64x16xf8E4M3FN, #col_major>, tensor<2x48xf32>, tensor<2x16xf32, affine_map<(m, n) -> (n, m)>>, tensor<2xi32>) -> tensor<2x48x16xbf16>
   return
@@ -681,7 +662,7 @@ func.func @gradient_sb_order(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<64x16xf8E4
 
 #col_major = affine_map<(m, k) -> (k, m)>
 func.func @gradient_out_order(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<64x16xf8E4M3FN, #col_major>, %sa: tensor<2x48xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
-  // expected-error@below {{the kernel takes qa, sa, sb and out row-major; remove their encoding}}
+  // expected-error@below {{the kernel takes all tensors but qb row-major; remove their encoding}}
   %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
       : (tensor<48x64xf8E4M3FN>, tensor<64x16xf8E4M3FN, #col_major>, tensor<2x48xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<2x48x16xbf16, affine_map<(e, n, k) -> (e, k, n)>>
   return
@@ -702,6 +683,15 @@ func.func @product_qb_order(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E
   // expected-error@below {{the kernel takes qb column-major per expert; give it the encoding affine_map<(e, k, n) -> (e, n, k)>}}
   %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
       : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, affine_map<(e, k, n) -> (n, e, k)>>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @batched_qb_row_major(%qa: tensor<2x64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN>, %sa: tensor<2x64xf32>, %sb: tensor<2x16xf32>) {
+  // expected-error@below {{the kernel takes qb column-major per expert; give it the encoding affine_map<(e, k, n) -> (e, n, k)>}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb) {accumulate = "fast"}
+      : (tensor<2x64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN>, tensor<2x64xf32>, tensor<2x16xf32>) -> tensor<2x64x16xbf16>
   return
 }
 
@@ -731,6 +721,16 @@ func.func @product_n(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x40xf8E4M3FN, 
   // expected-error@below {{operand 'qb' has dimension 2 of size 40; the kernel needs a multiple of 16}}
   %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
       : (tensor<64x32xf8E4M3FN>, tensor<2x32x40xf8E4M3FN, #col_major>, tensor<64xf32>, tensor<2x40xf32>, tensor<2xi32>) -> tensor<64x40xbf16>
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
+func.func @batched_k(%qa: tensor<2x64x24xf8E4M3FN>, %qb: tensor<2x24x16xf8E4M3FN, #col_major>, %sa: tensor<2x64xf32>, %sb: tensor<2x16xf32>) {
+  // expected-error@below {{operand 'qa' has dimension 2 of size 24; the kernel needs a multiple of 16}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb) {accumulate = "fast"}
+      : (tensor<2x64x24xf8E4M3FN>, tensor<2x24x16xf8E4M3FN, #col_major>, tensor<2x64xf32>, tensor<2x16xf32>) -> tensor<2x64x16xbf16>
   return
 }
 
@@ -768,9 +768,19 @@ func.func @product_schedule_is_array(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x
 // -----
 
 #col_major = affine_map<(e, k, n) -> (e, n, k)>
+func.func @product_no_swap_operands(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{'schedule' lacks the field 'swap_operands'}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {tile_n = 256, stages = 4, band = 8, cluster = 1}}
+      : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
 func.func @product_no_tile_n(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
   // expected-error@below {{'schedule' lacks the field 'tile_n'}}
-  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {stages = 4, band = 8}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {swap_operands = 0, stages = 4, band = 8, cluster = 1}}
       : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
   return
 }
@@ -780,7 +790,7 @@ func.func @product_no_tile_n(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8
 #col_major = affine_map<(e, k, n) -> (e, n, k)>
 func.func @product_no_stages(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
   // expected-error@below {{'schedule' lacks the field 'stages'}}
-  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {tile_n = 256, band = 8}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {swap_operands = 0, tile_n = 256, band = 8, cluster = 1}}
       : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
   return
 }
@@ -790,7 +800,17 @@ func.func @product_no_stages(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8
 #col_major = affine_map<(e, k, n) -> (e, n, k)>
 func.func @product_no_band(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
   // expected-error@below {{'schedule' lacks the field 'band'}}
-  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {tile_n = 256, stages = 4}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {swap_operands = 0, tile_n = 256, stages = 4, cluster = 1}}
+      : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
+func.func @product_no_cluster(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{'schedule' lacks the field 'cluster'}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {swap_operands = 0, tile_n = 256, stages = 4, band = 8}}
       : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
   return
 }
@@ -800,7 +820,7 @@ func.func @product_no_band(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4
 #col_major = affine_map<(e, k, n) -> (e, n, k)>
 func.func @product_unknown_field(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
   // expected-error@below {{'schedule' has no field 'warps'}}
-  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {tile_n = 256, stages = 4, band = 8, warps = 8}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {swap_operands = 0, tile_n = 256, stages = 4, band = 8, warps = 8, cluster = 1}}
       : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
   return
 }
@@ -810,7 +830,7 @@ func.func @product_unknown_field(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x1
 #col_major = affine_map<(e, k, n) -> (e, n, k)>
 func.func @product_field_is_string(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
   // expected-error@below {{'schedule.stages' must be an integer}}
-  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {tile_n = 256, stages = "4", band = 8}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {swap_operands = 0, tile_n = 256, stages = "4", band = 8, cluster = 1}}
       : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
   return
 }
@@ -819,8 +839,8 @@ func.func @product_field_is_string(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32
 
 #col_major = affine_map<(e, k, n) -> (e, n, k)>
 func.func @product_tile_n_too_small(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
-  // expected-error@below {{'schedule.tile_n' is 63; it must be between 64 and 256}}
-  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {tile_n = 63, stages = 4, band = 8}}
+  // expected-error@below {{'schedule.tile_n' is 15; it must be between 16 and 256}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {swap_operands = 0, tile_n = 15, stages = 4, band = 8, cluster = 1}}
       : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
   return
 }
@@ -829,8 +849,8 @@ func.func @product_tile_n_too_small(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x3
 
 #col_major = affine_map<(e, k, n) -> (e, n, k)>
 func.func @product_tile_n_too_large(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
-  // expected-error@below {{'schedule.tile_n' is 257; it must be between 64 and 256}}
-  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {tile_n = 257, stages = 4, band = 8}}
+  // expected-error@below {{'schedule.tile_n' is 257; it must be between 16 and 256}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {swap_operands = 0, tile_n = 257, stages = 4, band = 8, cluster = 1}}
       : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
   return
 }
@@ -840,7 +860,7 @@ func.func @product_tile_n_too_large(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x3
 #col_major = affine_map<(e, k, n) -> (e, n, k)>
 func.func @product_stages_too_small(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
   // expected-error@below {{'schedule.stages' is 1; it must be between 2 and 12}}
-  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {tile_n = 256, stages = 1, band = 8}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {swap_operands = 0, tile_n = 256, stages = 1, band = 8, cluster = 1}}
       : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
   return
 }
@@ -850,7 +870,7 @@ func.func @product_stages_too_small(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x3
 #col_major = affine_map<(e, k, n) -> (e, n, k)>
 func.func @product_stages_too_large(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
   // expected-error@below {{'schedule.stages' is 13; it must be between 2 and 12}}
-  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {tile_n = 256, stages = 13, band = 8}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {swap_operands = 0, tile_n = 256, stages = 13, band = 8, cluster = 1}}
       : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
   return
 }
@@ -860,7 +880,7 @@ func.func @product_stages_too_large(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x3
 #col_major = affine_map<(e, k, n) -> (e, n, k)>
 func.func @product_band_too_small(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
   // expected-error@below {{'schedule.band' is 0; it must be between 1 and 4096}}
-  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {tile_n = 256, stages = 4, band = 0}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {swap_operands = 0, tile_n = 256, stages = 4, band = 0, cluster = 1}}
       : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
   return
 }
@@ -870,7 +890,37 @@ func.func @product_band_too_small(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x
 #col_major = affine_map<(e, k, n) -> (e, n, k)>
 func.func @product_band_too_large(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
   // expected-error@below {{'schedule.band' is 4097; it must be between 1 and 4096}}
-  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {tile_n = 256, stages = 4, band = 4097}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {swap_operands = 0, tile_n = 256, stages = 4, band = 4097, cluster = 1}}
+      : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
+func.func @product_swap_operands(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{'schedule.swap_operands' is 2; it must be between 0 and 1}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {swap_operands = 2, tile_n = 64, stages = 4, band = 8, cluster = 1}}
+      : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
+func.func @product_cluster_too_small(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{'schedule.cluster' is 0; it must be between 1 and 2}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {swap_operands = 0, tile_n = 256, stages = 4, band = 8, cluster = 0}}
+      : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
+func.func @product_cluster_too_large(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{'schedule.cluster' is 4; it must be between 1 and 2}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {swap_operands = 0, tile_n = 256, stages = 4, band = 8, cluster = 4}}
       : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
   return
 }
@@ -880,7 +930,37 @@ func.func @product_band_too_large(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x
 #col_major = affine_map<(e, k, n) -> (e, n, k)>
 func.func @product_tile_n_multiple(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
   // expected-error@below {{'schedule.tile_n' is 96; it must be a multiple of 64}}
-  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {tile_n = 96, stages = 4, band = 8}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {swap_operands = 0, tile_n = 96, stages = 4, band = 8, cluster = 1}}
+      : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
+func.func @swapped_tile_n_multiple(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{'schedule.tile_n' is 24; it must be a multiple of 16}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {swap_operands = 1, tile_n = 24, stages = 4, band = 8, cluster = 1}}
+      : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+#col_major = affine_map<(m, k) -> (k, m)>
+func.func @swapped_gradient(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<64x16xf8E4M3FN, #col_major>, %sa: tensor<2x48xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{'schedule.swap_operands' is 1; it must be 0 where groups are ranges of the reduction}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {swap_operands = 1, tile_n = 64, stages = 4, band = 8, cluster = 1}}
+      : (tensor<48x64xf8E4M3FN>, tensor<64x16xf8E4M3FN, #col_major>, tensor<2x48xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<2x48x16xbf16>
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
+func.func @swapped_cluster(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{'schedule.cluster' is 2; it must be 1 where operands are swapped}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {swap_operands = 1, tile_n = 64, stages = 4, band = 8, cluster = 2}}
       : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
   return
 }
@@ -891,7 +971,7 @@ func.func @product_tile_n_multiple(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32
 #col_major = affine_map<(e, k, n) -> (e, n, k)>
 func.func @promoted_tile_n(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
   // expected-error@below {{'schedule.tile_n' is 256; with promoted sums it must be at most 192}}
-  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "promoted", schedule = {tile_n = 256, stages = 4, band = 8}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "promoted", schedule = {swap_operands = 0, tile_n = 256, stages = 4, band = 8, cluster = 1}}
       : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
   return
 }
@@ -901,18 +981,28 @@ func.func @promoted_tile_n(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4
 #col_major = affine_map<(m, k) -> (k, m)>
 func.func @promoted_gradient_tile_n(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<64x16xf8E4M3FN, #col_major>, %sa: tensor<2x48xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
   // expected-error@below {{'schedule.tile_n' is 256; with promoted sums it must be at most 192}}
-  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "promoted", schedule = {tile_n = 256, stages = 4, band = 8}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "promoted", schedule = {swap_operands = 0, tile_n = 256, stages = 4, band = 8, cluster = 1}}
       : (tensor<48x64xf8E4M3FN>, tensor<64x16xf8E4M3FN, #col_major>, tensor<2x48xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<2x48x16xbf16>
   return
 }
 
 // -----
 
-// 5 stages of 48 KB, the barriers, 24 KB for the epilogue, and the table of 1024 groups.
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
+func.func @promoted_swapped_tile_n(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{'schedule.tile_n' is 208; with promoted sums it must be at most 192}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "promoted", schedule = {swap_operands = 1, tile_n = 208, stages = 2, band = 8, cluster = 1}}
+      : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+// 5 stages of 48 KB, the barriers, 20 KB for the epilogue, 6 slots that say where tiles are, and the table of 2 groups.
 #col_major = affine_map<(e, k, n) -> (e, n, k)>
 func.func @product_shared_memory(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
-  // expected-error@below {{'schedule' needs 279552 bytes of shared memory in each of 1 blocks; a multiprocessor has 233472}}
-  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {tile_n = 256, stages = 5, band = 8}}
+  // expected-error@below {{'schedule' needs 267712 bytes of shared memory in each of 1 blocks; a multiprocessor has 233472}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {swap_operands = 0, tile_n = 256, stages = 5, band = 8, cluster = 1}}
       : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
   return
 }

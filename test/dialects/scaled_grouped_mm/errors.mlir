@@ -385,10 +385,10 @@ func.func @forward_sa_rank(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4
 
 // -----
 
-func.func @forward_sb_rank(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN>, %sa: tensor<64xf32>, %sb: tensor<16xf32>, %offs: tensor<2xi32>) {
-  // expected-error@below {{operand 'sb' has rank 1; it must be 2}}
+func.func @forward_sb_rank(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN>, %sa: tensor<64xf32>, %sb: tensor<2x16x1xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'sb' has rank 3; it must be 2}}
   %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
-      : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN>, tensor<64xf32>, tensor<16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
+      : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN>, tensor<64xf32>, tensor<2x16x1xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
   return
 }
 
@@ -476,19 +476,19 @@ func.func @forward_out_n(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3
 // -----
 
 // Weight gradient: (N,M) (M,K) (E,N) (E,K) (E) -> (E,N,K).
-func.func @gradient_sa_rank(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<64x16xf8E4M3FN>, %sa: tensor<96xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
-  // expected-error@below {{operand 'sa' has rank 1; it must be 2}}
+func.func @gradient_sa_rank(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<64x16xf8E4M3FN>, %sa: tensor<2x48x1xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'sa' has rank 3; it must be 2}}
   %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
-      : (tensor<48x64xf8E4M3FN>, tensor<64x16xf8E4M3FN>, tensor<96xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<2x48x16xbf16>
+      : (tensor<48x64xf8E4M3FN>, tensor<64x16xf8E4M3FN>, tensor<2x48x1xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<2x48x16xbf16>
   return
 }
 
 // -----
 
-func.func @gradient_sb_rank(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<64x16xf8E4M3FN>, %sa: tensor<2x48xf32>, %sb: tensor<32xf32>, %offs: tensor<2xi32>) {
-  // expected-error@below {{operand 'sb' has rank 1; it must be 2}}
+func.func @gradient_sb_rank(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<64x16xf8E4M3FN>, %sa: tensor<2x48xf32>, %sb: tensor<2x16x1xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'sb' has rank 3; it must be 2}}
   %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
-      : (tensor<48x64xf8E4M3FN>, tensor<64x16xf8E4M3FN>, tensor<2x48xf32>, tensor<32xf32>, tensor<2xi32>) -> tensor<2x48x16xbf16>
+      : (tensor<48x64xf8E4M3FN>, tensor<64x16xf8E4M3FN>, tensor<2x48xf32>, tensor<2x16x1xf32>, tensor<2xi32>) -> tensor<2x48x16xbf16>
   return
 }
 
@@ -585,19 +585,19 @@ func.func @gradient_out_k(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<64x16xf8E4M3F
 // -----
 
 // Batched: (E,M,K) (E,K,N) (E,M) (E,N) -> (E,M,N).
-func.func @batched_sa_rank(%qa: tensor<2x64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN>, %sa: tensor<128xf32>, %sb: tensor<2x16xf32>) {
-  // expected-error@below {{operand 'sa' has rank 1; it must be 2}}
+func.func @batched_sa_rank(%qa: tensor<2x64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN>, %sa: tensor<2x64x1xf32>, %sb: tensor<2x16xf32>) {
+  // expected-error@below {{operand 'sa' has rank 3; it must be 2}}
   %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb) {accumulate = "fast"}
-      : (tensor<2x64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN>, tensor<128xf32>, tensor<2x16xf32>) -> tensor<2x64x16xbf16>
+      : (tensor<2x64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN>, tensor<2x64x1xf32>, tensor<2x16xf32>) -> tensor<2x64x16xbf16>
   return
 }
 
 // -----
 
-func.func @batched_sb_rank(%qa: tensor<2x64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN>, %sa: tensor<2x64xf32>, %sb: tensor<32xf32>) {
-  // expected-error@below {{operand 'sb' has rank 1; it must be 2}}
+func.func @batched_sb_rank(%qa: tensor<2x64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN>, %sa: tensor<2x64xf32>, %sb: tensor<2x16x1xf32>) {
+  // expected-error@below {{operand 'sb' has rank 3; it must be 2}}
   %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb) {accumulate = "fast"}
-      : (tensor<2x64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN>, tensor<2x64xf32>, tensor<32xf32>) -> tensor<2x64x16xbf16>
+      : (tensor<2x64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN>, tensor<2x64xf32>, tensor<2x16x1xf32>) -> tensor<2x64x16xbf16>
   return
 }
 
@@ -890,6 +890,197 @@ func.func @mx_batched_sb_k(%qa: tensor<2x64x128xf8E4M3FN>, %qb: tensor<2x128x16x
   // expected-error@below {{operand 'sb' has dimension 1 of size 16; it must be 4}}
   %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb) {accumulate = "fast"}
       : (tensor<2x64x128xf8E4M3FN>, tensor<2x128x16xf8E4M3FN>, tensor<2x64x4xf8E8M0FNU>, tensor<2x16x4xf8E8M0FNU>) -> tensor<2x64x16xbf16>
+  return
+}
+
+// -----
+
+// Scales that several rows share: one for each expert; of a forward product's tokens, one for all.
+func.func @forward_sa_of_experts(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN>, %sa: tensor<2xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'sa' has dimension 0 of size 2; it must be 64}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN>, tensor<2xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @forward_sb_of_all(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN>, %sa: tensor<1xf32>, %sb: tensor<1xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'sb' has dimension 0 of size 1; it must be 2}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN>, tensor<1xf32>, tensor<1xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @forward_sb_of_columns(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN>, %sa: tensor<64xf32>, %sb: tensor<16xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'sb' has dimension 0 of size 16; it must be 2}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN>, tensor<64xf32>, tensor<16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @forward_sa_dynamic(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN>, %sa: tensor<?xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'sa' has dimension 0 of size ?; it must be 64}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN>, tensor<?xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @gradient_sa_of_all(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<64x16xf8E4M3FN>, %sa: tensor<1xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'sb' has dimension 0 of size 2; it must be 1}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<48x64xf8E4M3FN>, tensor<64x16xf8E4M3FN>, tensor<1xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<2x48x16xbf16>
+  return
+}
+
+// -----
+
+func.func @gradient_sb_of_all(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<64x16xf8E4M3FN>, %sa: tensor<2xf32>, %sb: tensor<1xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'sb' has dimension 0 of size 1; it must be 2}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<48x64xf8E4M3FN>, tensor<64x16xf8E4M3FN>, tensor<2xf32>, tensor<1xf32>, tensor<2xi32>) -> tensor<2x48x16xbf16>
+  return
+}
+
+// -----
+
+func.func @batched_sa_of_all(%qa: tensor<2x64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN>, %sa: tensor<1xf32>, %sb: tensor<2x16xf32>) {
+  // expected-error@below {{operand 'sa' has dimension 0 of size 1; it must be 2}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb) {accumulate = "fast"}
+      : (tensor<2x64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN>, tensor<1xf32>, tensor<2x16xf32>) -> tensor<2x64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @batched_sb_of_all(%qa: tensor<2x64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN>, %sa: tensor<2xf32>, %sb: tensor<1xf32>) {
+  // expected-error@below {{operand 'sb' has dimension 0 of size 1; it must be 2}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb) {accumulate = "fast"}
+      : (tensor<2x64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN>, tensor<2xf32>, tensor<1xf32>) -> tensor<2x64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @mx_sa_of_all(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN>, %sa: tensor<1xf8E8M0FNU>, %sb: tensor<2x1x16xf8E8M0FNU>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'sa' has rank 1; it must be 2}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN>, tensor<1xf8E8M0FNU>, tensor<2x1x16xf8E8M0FNU>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+// scaled_mm_bias: the last operand is the bias, offs stand before it.
+func.func @bias_missing(%qa: tensor<2x64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN>, %sa: tensor<2x64xf32>, %sb: tensor<2x16xf32>) {
+  // expected-error@below {{op expects at least 5 operands, but got 4}}
+  %out = "scaled_grouped_mm.scaled_mm_bias"(%qa, %qb, %sa, %sb) {accumulate = "fast"}
+      : (tensor<2x64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN>, tensor<2x64xf32>, tensor<2x16xf32>) -> tensor<2x64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @bias_element(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>, %bias: tensor<2x16xi32>) {
+  // expected-error@below {{operand 'bias' has element type i32; it must be bf16, f16 or f32}}
+  %out = "scaled_grouped_mm.scaled_mm_bias"(%qa, %qb, %sa, %sb, %offs, %bias) {accumulate = "fast"}
+      : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>, tensor<2x16xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @bias_of_another_type(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>, %bias: tensor<2x16xf32>) {
+  // expected-error@below {{operand 'bias' must have the element type of 'out'}}
+  %out = "scaled_grouped_mm.scaled_mm_bias"(%qa, %qb, %sa, %sb, %offs, %bias) {accumulate = "fast"}
+      : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>, tensor<2x16xf32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @bias_rank(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>, %bias: tensor<16xbf16>) {
+  // expected-error@below {{operand 'bias' has rank 1; it must be 2}}
+  %out = "scaled_grouped_mm.scaled_mm_bias"(%qa, %qb, %sa, %sb, %offs, %bias) {accumulate = "fast"}
+      : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>, tensor<16xbf16>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @bias_experts(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>, %bias: tensor<3x16xbf16>) {
+  // expected-error@below {{operand 'bias' has dimension 0 of size 3; it must be 2}}
+  %out = "scaled_grouped_mm.scaled_mm_bias"(%qa, %qb, %sa, %sb, %offs, %bias) {accumulate = "fast"}
+      : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>, tensor<3x16xbf16>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @bias_columns(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>, %bias: tensor<2x32xbf16>) {
+  // expected-error@below {{operand 'bias' has dimension 1 of size 32; it must be 16}}
+  %out = "scaled_grouped_mm.scaled_mm_bias"(%qa, %qb, %sa, %sb, %offs, %bias) {accumulate = "fast"}
+      : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>, tensor<2x32xbf16>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @bias_offs(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %bias: tensor<2x16xbf16>) {
+  // expected-error@below {{operand 'offs' is missing; it gives the groups}}
+  %out = "scaled_grouped_mm.scaled_mm_bias"(%qa, %qb, %sa, %sb, %bias) {accumulate = "fast"}
+      : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN>, tensor<64xf32>, tensor<2x16xf32>, tensor<2x16xbf16>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @bias_offs_element(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi64>, %bias: tensor<2x16xbf16>) {
+  // expected-error@below {{operand 'offs' has element type i64; it must be i32}}
+  %out = "scaled_grouped_mm.scaled_mm_bias"(%qa, %qb, %sa, %sb, %offs, %bias) {accumulate = "fast"}
+      : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi64>, tensor<2x16xbf16>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @bias_batched_offs(%qa: tensor<2x64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN>, %sa: tensor<2x64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>, %bias: tensor<2x16xbf16>) {
+  // expected-error@below {{operand 'offs' must not be there: the batches are the groups}}
+  %out = "scaled_grouped_mm.scaled_mm_bias"(%qa, %qb, %sa, %sb, %offs, %bias) {accumulate = "fast"}
+      : (tensor<2x64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN>, tensor<2x64xf32>, tensor<2x16xf32>, tensor<2xi32>, tensor<2x16xbf16>) -> tensor<2x64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @bias_batched_columns(%qa: tensor<2x64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN>, %sa: tensor<2x64xf32>, %sb: tensor<2x16xf32>, %bias: tensor<2x64xbf16>) {
+  // expected-error@below {{operand 'bias' has dimension 1 of size 64; it must be 16}}
+  %out = "scaled_grouped_mm.scaled_mm_bias"(%qa, %qb, %sa, %sb, %bias) {accumulate = "fast"}
+      : (tensor<2x64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN>, tensor<2x64xf32>, tensor<2x16xf32>, tensor<2x64xbf16>) -> tensor<2x64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @bias_of_gradient(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<64x16xf8E4M3FN>, %sa: tensor<2x48xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>, %bias: tensor<2x16xbf16>) {
+  // expected-error@below {{operand 'bias' must not be there: a gradient of weights has none}}
+  %out = "scaled_grouped_mm.scaled_mm_bias"(%qa, %qb, %sa, %sb, %offs, %bias) {accumulate = "fast"}
+      : (tensor<48x64xf8E4M3FN>, tensor<64x16xf8E4M3FN>, tensor<2x48xf32>, tensor<2x16xf32>, tensor<2xi32>, tensor<2x16xbf16>) -> tensor<2x48x16xbf16>
+  return
+}
+
+// -----
+
+func.func @bias_accumulate(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>, %bias: tensor<2x16xbf16>) {
+  // expected-error@below {{attribute 'accumulate' is "slow"; it must be fast or promoted}}
+  %out = "scaled_grouped_mm.scaled_mm_bias"(%qa, %qb, %sa, %sb, %offs, %bias) {accumulate = "slow"}
+      : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>, tensor<2x16xbf16>) -> tensor<64x16xbf16>
   return
 }
 

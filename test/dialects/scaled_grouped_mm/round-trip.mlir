@@ -64,6 +64,34 @@ func.func @scaled_mm_other_cases(%ga: tensor<48x?xf8E5M2>, %gb: tensor<?x32xf8E4
   return
 }
 
+// One scale for all tokens, one for each expert; a bias, with offsets before it and without.
+// CHECK-LABEL: func.func @scaled_mm_bias
+// CHECK: "scaled_grouped_mm.scaled_mm"(%{{.*}}) {accumulate = "fast"}
+// CHECK-SAME: : (tensor<?x64xf8E4M3FN>, tensor<8x64x32xf8E4M3FN, #[[$COL_MAJOR]]>, tensor<1xf32>, tensor<8xf32>, tensor<8xi32>) -> tensor<?x32xf16>
+// CHECK: "scaled_grouped_mm.scaled_mm"(%{{.*}}) {accumulate = "fast"}
+// CHECK-SAME: tensor<1024xf32>, tensor<1024xf32>, tensor<1024xi32>) -> tensor<1024x48x32xf32>
+// CHECK: "scaled_grouped_mm.scaled_mm_bias"(%{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}, %[[BIAS:[^,]*]]) {accumulate = "fast"}
+// CHECK-SAME: tensor<8xi32>, tensor<8x32xf16>) -> tensor<?x32xf16>
+// CHECK: "scaled_grouped_mm.scaled_mm_bias"(%{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}, %[[BIAS]]) {accumulate = "promoted"}
+// CHECK-SAME: tensor<8x16xf32>, tensor<8xf32>, tensor<8x32xf16>) -> tensor<8x16x32xf16>
+func.func @scaled_mm_bias(%qa: tensor<?x64xf8E4M3FN>, %qb: tensor<8x64x32xf8E4M3FN, #col_major>, %sa: tensor<1xf32>,
+                          %sb: tensor<8xf32>, %offs: tensor<8xi32>, %bias: tensor<8x32xf16>, %qa3: tensor<8x16x64xf8E4M3FN>,
+                          %sa3: tensor<8x16xf32>, %ga: tensor<48x?xf8E5M2>, %gb: tensor<?x32xf8E4M3FN>, %gs: tensor<1024xf32>,
+                          %goffs: tensor<1024xi32>) {
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<?x64xf8E4M3FN>, tensor<8x64x32xf8E4M3FN, #col_major>, tensor<1xf32>, tensor<8xf32>, tensor<8xi32>) -> tensor<?x32xf16>
+  %gradient = "scaled_grouped_mm.scaled_mm"(%ga, %gb, %gs, %gs, %goffs) {accumulate = "fast"}
+      : (tensor<48x?xf8E5M2>, tensor<?x32xf8E4M3FN>, tensor<1024xf32>, tensor<1024xf32>, tensor<1024xi32>)
+      -> tensor<1024x48x32xf32>
+  %biased = "scaled_grouped_mm.scaled_mm_bias"(%qa, %qb, %sa, %sb, %offs, %bias) {accumulate = "fast"}
+      : (tensor<?x64xf8E4M3FN>, tensor<8x64x32xf8E4M3FN, #col_major>, tensor<1xf32>, tensor<8xf32>, tensor<8xi32>, tensor<8x32xf16>)
+      -> tensor<?x32xf16>
+  %batched = "scaled_grouped_mm.scaled_mm_bias"(%qa3, %qb, %sa3, %sb, %bias) {accumulate = "promoted"}
+      : (tensor<8x16x64xf8E4M3FN>, tensor<8x64x32xf8E4M3FN, #col_major>, tensor<8x16xf32>, tensor<8xf32>, tensor<8x32xf16>)
+      -> tensor<8x16x32xf16>
+  return
+}
+
 // CHECK-LABEL: func.func @mixed_mm
 // CHECK: "scaled_grouped_mm.mixed_mm"({{.*}}) {group_size = 32 : i64}
 func.func @mixed_mm(%w: tensor<8x64x32xi4>, %scales: tensor<8x2x32xbf16>, %x: tensor<?x64xbf16>, %offs: tensor<8xi32>)

@@ -314,6 +314,7 @@ CLUSTER_MUTANTS = [
     ("stages released in the own block only", ptx(r"mapa\.shared::cluster\.u64 \s*(%rd\d+), (%rd\d+), %r\d+;", r"mapa.shared::cluster.u64 \1, \2, 0;", count=0),
      "deadlock|races|arrivals"),
     ("stages free after the arrivals of one block", ptx(r"(mov\.b32 \s*%r\d+), 16;(\s*mbarrier\.init)", r"\1, 8;\2"), "arrivals|races|land"),
+    ("stages overwritten that either reads", stage_wait(196640, 0), "arrivals|races|land"),
 ]
 
 # The gradient. Outside of the group are other tokens, or NaN: it is not enough to clear one of the operands.
