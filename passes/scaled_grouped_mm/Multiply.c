@@ -207,23 +207,16 @@ void moe__mm_multiply(moe__scaled_mm_t *s, const moe__mm_position_t *self,
                                                     registers);
 }
 
-static void pass_over(moe__scaled_mm_t *s, const moe__mm_position_t *self,
-                      const moe__mm_reduction_t *reduction, MlirValue block, moe__cursor_t now,
-                      bool is_first) {
-  wait_for_stage(s, reduction, block, now, is_first);
-  moe__warp_barrier(&s->kernel.builder);
-  release(s, self, now);
-}
-
 void moe__mm_pass_over(moe__scaled_mm_t *s, const moe__mm_position_t *self,
                        const moe__mm_reduction_t *reduction, moe__cursor_t cursor) {
-  moe__builder_t *b = &s->kernel.builder;
-  MlirValue one = moe__i32(b, 1);
-  pass_over(s, self, reduction, moe__i32(b, 0), cursor, true);
-  moe__for_t blocks =
-      moe__for_begin(b, one, reduction->blocks, one, 2, (MlirValue[]){cursor.stage, cursor.phase});
-  moe__cursor_t before = {blocks.carried[0], blocks.carried[1]};
-  moe__cursor_t now = moe__cursor_next(b, &s->ring, before);
-  pass_over(s, self, reduction, blocks.index, now, false);
-  moe__for_end(b, &blocks, (MlirValue[]){now.stage, now.phase});
+  moe__kernel_t *kernel = &s->kernel;
+  moe__builder_t *b = &kernel->builder;
+  moe__for_t blocks = moe__for_begin(b, moe__i32(b, 0), reduction->blocks, moe__i32(b, 1), 2,
+                                     (MlirValue[]){cursor.stage, cursor.phase});
+  moe__cursor_t now = {blocks.carried[0], blocks.carried[1]};
+  moe__ring_wait(kernel, &s->ring, now);
+  moe__warp_barrier(b);
+  release(s, self, now);
+  moe__cursor_t next = moe__cursor_next(b, &s->ring, now);
+  moe__for_end(b, &blocks, (MlirValue[]){next.stage, next.phase});
 }

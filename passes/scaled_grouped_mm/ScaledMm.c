@@ -12,7 +12,7 @@
  * - In a cluster two blocks have tiles below one another. Of the columns' operand each of them loads one
  * half, into both.
  * - Two warpgroups multiply, 64 rows of each tile (Multiply.c); then they scale, round and store
- * (Epilogue.c). One whose rows all lie behind the end of the group multiplies nothing.
+ * (Epilogue.c). Forward, one whose rows all lie behind the end of the group multiplies nothing.
  *
  * Forward, a tile that reaches past the end of its group multiplies rows of the next one and drops
  * them: a row depends on nothing but itself, so that even a NaN there does no harm. In the gradient the
@@ -401,24 +401,30 @@ static MlirValue has_rows(moe__scaled_mm_t *s, const moe__mm_position_t *self,
   return moe__ult(b, moe__add(b, column, first), s->columns.value);
 }
 
-/* Multiplies and stores a tile whose first stage has landed; gives the cursor behind it. */
+static void multiply_and_store(moe__scaled_mm_t *s, preparation_t *preparation,
+                               const moe__mm_reduction_t *reduction, moe__cursor_t cursor) {
+  MlirValue registers[MOE__WGMMA_MAX_N / 2];
+  moe__mm_multiply(s, preparation->self, reduction, cursor, prepare, preparation, registers);
+  moe__mm_epilogue_store(s, &preparation->epilogue, registers);
+}
+
+/* Multiplies and stores a tile whose first stage has landed; gives the cursor behind it. Of a gradient both
+ * warpgroups multiply all tiles, since they clear together what is outside the group. */
 static moe__cursor_t multiply_tile(moe__scaled_mm_t *s, const moe__mm_position_t *self,
                                    const work_t *work, moe__cursor_t cursor) {
   moe__builder_t *b = &s->kernel.builder;
   moe__mm_reduction_t reduction = reduction_of(s, work);
   preparation_t preparation = {.s = s, .self = self, .tile = &work->tile};
-  if (s->which == MOE__GRADIENT)
-    preparation.is_empty = moe__eq(b, work->start, work->end);
   reduction.blocks = moe__warp_uniform(b, reduction.blocks);
-  if (reduction.last_steps.ptr)
+  if (s->which == MOE__GRADIENT) {
+    preparation.is_empty = moe__eq(b, work->start, work->end);
     reduction.last_steps = moe__warp_uniform(b, reduction.last_steps);
+    multiply_and_store(s, &preparation, &reduction, cursor);
+    return moe__cursor_advance(b, &s->ring, cursor, reduction.blocks);
+  }
   MlirValue works = moe__warp_uniform(b, moe__zext(b, has_rows(s, self, &work->tile), b->i32));
   moe__if_t has_work = moe__if_begin(b, moe__ne(b, works, moe__i32(b, 0)), true);
-  {
-    MlirValue registers[MOE__WGMMA_MAX_N / 2];
-    moe__mm_multiply(s, self, &reduction, cursor, prepare, &preparation, registers);
-    moe__mm_epilogue_store(s, &preparation.epilogue, registers);
-  }
+  multiply_and_store(s, &preparation, &reduction, cursor);
   moe__else(b, &has_work);
   moe__mm_pass_over(s, self, &reduction, cursor);
   moe__if_end(b, &has_work);

@@ -100,7 +100,8 @@ void moe__mm_multiply(moe__scaled_mm_t *s, const moe__mm_position_t *self,
                       void (*between)(void *user), void *user,
                       MlirValue registers[MOE__WGMMA_MAX_N / 2]);
 
-/* The same for a warpgroup none of whose rows are stored: it only keeps up with the others. */
+/* The same, but for a gradient, for a warpgroup none of whose rows are stored: it only keeps up with the
+ * others. */
 void moe__mm_pass_over(moe__scaled_mm_t *s, const moe__mm_position_t *self,
                        const moe__mm_reduction_t *reduction, moe__cursor_t cursor);
 
