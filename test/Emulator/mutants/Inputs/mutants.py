@@ -321,7 +321,7 @@ CLUSTER_MUTANTS = [
 CLEARED = r"(ld\.shared\.v4\.b32[^;]*;\s*(?:and\.b32[^;]*;\s*){4})st\.shared\.v4\.b32[^;]*;"
 GRADIENT_MUTANTS = [
     ("nothing cleared", ptx(CLEARED, r"\1", count=0), DIFFERENT),
-    ("nothing cleared in the first block", ptx(CLEARED, r"\1", count=12), DIFFERENT),
+    ("nothing cleared in the first block", ptx(CLEARED, r"\1", count=6), DIFFERENT),
     ("tokens behind the group not cleared", ptx(r"(not\.b32 \s*%r\d+, )%r\d+;(\s*sub\.s32)", r"\g<1>0;\2", count=0), DIFFERENT),
     ("cleared without a fence", ptx(r"fence\.proxy\.async\S+;"), "without a fence.proxy.async in between"),
     ("multiplied before all is cleared", ptx(r"bar\.sync \s*1, 256;"), "races"),
@@ -332,10 +332,10 @@ GRADIENT_MUTANTS = [
     ("the last group skipped", parameter(2, r"add.s32 \1, \1, -1;"), DIFFERENT),
     ("rows off by one", ptx(ROWS_LOAD, r"{ .reg .b32 OFF; add.s32 OFF, \2, 1; \1OFF\3 }"), DIFFERENT),
     ("columns off by one", ptx(ROWS_LOAD, r"{ .reg .b32 OFF; add.s32 OFF, \2, 1; \1OFF\3 }", which=1), DIFFERENT),
-    ("the first operand not cleared in the first block", ptx(CLEARED, r"\1", count=4), DIFFERENT),
-    ("the second operand not cleared in the first block", ptx(CLEARED, r"\1", which=4, count=8), DIFFERENT),
-    ("the first operand not cleared in later blocks", ptx(CLEARED, r"\1", which=12, count=4), DIFFERENT),
-    ("the second operand not cleared in later blocks", ptx(CLEARED, r"\1", which=16, count=8), DIFFERENT),
+    ("the first operand not cleared where a group ends", ptx(CLEARED, r"\1", which=3), DIFFERENT),
+    ("the second operand not cleared where a group ends", ptx(CLEARED, r"\1", which=4, count=2), DIFFERENT),
+    ("the first operand not cleared where a group starts in a later block", ptx(CLEARED, r"\1", which=6), DIFFERENT),
+    ("the second operand not cleared where a group starts in a later block", ptx(CLEARED, r"\1", which=7, count=2), DIFFERENT),
 ]
 
 PRODUCT_SHAPES = ["qa=700x272", "qb=11x272x336", "sa=700", "sb=11x336", "offs=11"]
