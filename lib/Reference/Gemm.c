@@ -436,6 +436,8 @@ float moe__gemm_value(const moe__product_t *product, const moe__sums_t *sums, in
 static void store_tile(void *context, const moe__product_t *product, const moe__sums_t *sums) {
   (void)context;
   const moe__matrix_t *const out = &product->out;
+  if (out->data == NULL) /* then it has no elements */
+    return;
   for (int i = 0; i < sums->rows; i++)
     for (int j = 0; j < sums->columns; j++)
       moe__element_store(out->dtype, out->data,

@@ -239,7 +239,7 @@ static moe_rt_status_t parse_grid(const moe__json_t *json, const moe__kernel_t *
   bool has_clusters = moe__kernel_cluster_blocks(kernel) > 1;
   int count = 0;
   MOE__TRY(moe__json_array(json, 3, 3, &count));
-  for (int i = 0; i < count; i++) {
+  for (int i = 0; i < 3; i++) {
     moe__json_t element = moe__json_element(json, i);
     MOE__TRY((has_clusters ? moe__expression_parse : moe__expression_parse_size)(&element, symbols,
                                                                                  arena, &out[i]));
