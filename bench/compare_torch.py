@@ -125,7 +125,7 @@ def check_gradient(run, accumulate, shape, kind):
 
 
 def check_like(ours, theirs, rows):
-    """At shapes too large for an exact check: the norm of what differs."""
+    """On data without exact sums: the norm of what differs."""
     ours, theirs = ours[:rows], theirs[:rows]
     differing = sum(float((x.float() - y.float()).square().sum()) for x, y in zip(ours.split(4096), theirs.split(4096)))
     norm = sum(float(y.float().square().sum()) for y in theirs.split(4096))
@@ -354,6 +354,10 @@ def tasks():
                     add(f"check forward {sums}", check_forward, shape, kind, sums)
         for shape in CHECKED_GRADIENTS:
             for kind in KINDS:
+                add(f"check gradient {sums}", check_gradient, shape, kind, sums)
+        for shape in BENCH:
+            for kind in ("equal", "ragged"):
+                add(f"check forward {sums}", check_forward, shape, kind, sums)
                 add(f"check gradient {sums}", check_gradient, shape, kind, sums)
     for what, function in (("forward", compare_forward), ("wgrad", compare_gradient), ("dgrad", compare_forward)):
         for shape in BENCH:
