@@ -1,9 +1,10 @@
 /* Verify.c - checks what the ops of the project's dialects mean; IRDL has checked how they are
- * built.
+ * built. How the shapes of products belong together is in VerifyProducts.c.
  *
  * Every message names the operand, result or attribute, the value found and the values allowed.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "passes/Verify.h"
 #include "lib/Builder/Shapes.h"
 #include "passes/Passes.h"
 
@@ -14,8 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MX_BLOCK 32
-#define MAX_EXPERTS 1024
 #define MAX_RANK 5               /* of the tensor memory accelerator */
 #define MAX_DIMENSION 2147483647 /* its coordinates are signed 32-bit integers */
 
@@ -101,8 +100,6 @@ static bool verify_fp8_dual(MlirOperation op);
 static bool verify_fp8_pair(MlirOperation op);
 static bool verify_pack_scales(MlirOperation op);
 static bool verify_move_groups(MlirOperation op);
-static bool verify_grouped_mm(MlirOperation op);
-static bool verify_scaled_mm(MlirOperation op);
 
 #define HIGH_PRECISION                                                                             \
   { BF16, F32 }
@@ -249,17 +246,17 @@ static const op_rule_t RULES[] = {
      .results = {{"out", {BF16, F16, F32}}},
      .strings = {{"recipe", {"fp8_rowwise", "fp8_tensorwise", "mxfp8"}},
                  {"accumulate", {"fast", "promoted"}, .optional = true}},
-     .meaning = verify_grouped_mm},
+     .meaning = moe__verify_grouped_mm},
     {.name = "scaled_grouped_mm.scaled_mm",
      .operands = {SCALED_OPERANDS, {"offs", {I32}}},
      .results = {{"out", {BF16, F16, F32}}},
      .strings = {{"accumulate", {"fast", "promoted"}}},
-     .meaning = verify_scaled_mm},
+     .meaning = moe__verify_scaled_mm},
     {.name = "scaled_grouped_mm.scaled_mm_bias",
      .operands = {SCALED_OPERANDS, {"offs", {I32}}, {"bias", {BF16, F16, F32}}},
      .results = {{"out", {BF16, F16, F32}}},
      .strings = {{"accumulate", {"fast", "promoted"}}},
-     .meaning = verify_scaled_mm},
+     .meaning = moe__verify_scaled_mm},
     {.name = "scaled_grouped_mm.mixed_mm",
      .operands = {{"w", {I4}}, {"scales", {BF16, F16}}, {"x", {BF16, F16}}, {"offs", {I32}}},
      .results = {{"out", {BF16, F16}}},
@@ -423,8 +420,7 @@ static bool verify_strings(MlirOperation op, const op_rule_t *rule) {
 
 /* ---- Shapes ---- */
 
-/* Dimension i of `type`, -1 when dynamic. */
-static int64_t dimension(MlirType type, int i) {
+int64_t moe__static_dimension(MlirType type, int i) {
   return mlirShapedTypeIsDynamicDim(type, i) ? -1 : mlirShapedTypeGetDimSize(type, i);
 }
 
@@ -435,11 +431,10 @@ static const char *size_text(int64_t size, char out[24]) {
   return out;
 }
 
-/* Dimension i of `name` must be `expected`. */
-static bool verify_dimension(MlirOperation op, const char *kind, const char *name, MlirType type,
-                             int i, int64_t expected) {
+bool moe__verify_dimension(MlirOperation op, const char *kind, const char *name, MlirType type,
+                           int i, int64_t expected) {
   char found_text[24], expected_text[24];
-  int64_t found = dimension(type, i);
+  int64_t found = moe__static_dimension(type, i);
   return found == expected ||
          moe__error(op, "%s '%s' has dimension %d of size %s; it must be %s", kind, name, i,
                     size_text(found, found_text), size_text(expected, expected_text));
@@ -462,22 +457,23 @@ static bool verify_blocks(MlirOperation op, MlirType x, const char *q_kind, cons
   if (axis < 0 || axis >= rank)
     return moe__error(op, "attribute 'axis' is %lld; it must be 0 to %d", (long long)axis,
                       rank - 1);
-  if (block != MX_BLOCK)
-    return moe__error(op, "attribute 'block' is %lld; it must be %d", (long long)block, MX_BLOCK);
+  if (block != MOE__MX_BLOCK)
+    return moe__error(op, "attribute 'block' is %lld; it must be %d", (long long)block,
+                      MOE__MX_BLOCK);
   if (!verify_rank(op, q_kind, q_name, q, rank) ||
       !verify_rank(op, scales_kind, "scales", scales, rank))
     return false;
   for (int i = 0; i < rank; i++) {
-    int64_t size = dimension(x, i);
-    if (!verify_dimension(op, q_kind, q_name, q, i, size))
+    int64_t size = moe__static_dimension(x, i);
+    if (!moe__verify_dimension(op, q_kind, q_name, q, i, size))
       return false;
     if (i == axis && size >= 0) {
-      if (size % MX_BLOCK)
+      if (size % MOE__MX_BLOCK)
         return moe__error(op, "dimension %d, the axis, has size %lld; it must be a multiple of %d",
-                          i, (long long)size, MX_BLOCK);
-      size /= MX_BLOCK;
+                          i, (long long)size, MOE__MX_BLOCK);
+      size /= MOE__MX_BLOCK;
     }
-    if (!verify_dimension(op, scales_kind, "scales", scales, i, size))
+    if (!moe__verify_dimension(op, scales_kind, "scales", scales, i, size))
       return false;
   }
   return true;
@@ -487,10 +483,11 @@ static bool verify_blocks(MlirOperation op, MlirType x, const char *q_kind, cons
 static int64_t static_size(MlirOperation op, const moe__size_t *size) {
   int64_t value = 1, groups = 0;
   if (size->operand >= 0)
-    value =
-        dimension(mlirValueGetType(mlirOperationGetOperand(op, size->operand)), size->dimension);
+    value = moe__static_dimension(mlirValueGetType(mlirOperationGetOperand(op, size->operand)),
+                                  size->dimension);
   if (size->groups_operand >= 0)
-    groups = dimension(mlirValueGetType(mlirOperationGetOperand(op, size->groups_operand)), 0);
+    groups = moe__static_dimension(
+        mlirValueGetType(mlirOperationGetOperand(op, size->groups_operand)), 0);
   if (value < 0 || groups < 0)
     return -1;
   return size->multiple * ((value + size->divisor - 1) / size->divisor + groups);
@@ -502,7 +499,7 @@ static bool verify_shape(MlirOperation op, const char *kind, const char *name, M
   if (rank != shape->rank)
     return moe__error(op, "%s '%s' has rank %d; it must be %d", kind, name, rank, shape->rank);
   for (int i = 0; i < rank; i++)
-    if (!verify_dimension(op, kind, name, type, i, static_size(op, &shape->sizes[i])))
+    if (!moe__verify_dimension(op, kind, name, type, i, static_size(op, &shape->sizes[i])))
       return false;
   return true;
 }
@@ -539,25 +536,27 @@ static bool verify_offs(MlirOperation op, int operand) {
     return true;
   if (!verify_rank_of(op, operand, 1, 1))
     return false;
-  int64_t groups = dimension(mlirValueGetType(offs), 0);
-  return groups <= MAX_EXPERTS || moe__error(op, "there are %lld groups; there may be at most %d",
-                                             (long long)groups, MAX_EXPERTS);
+  int64_t groups = moe__static_dimension(mlirValueGetType(offs), 0);
+  return groups <= MOE__MAX_EXPERTS ||
+         moe__error(op, "there are %lld groups; there may be at most %d", (long long)groups,
+                    MOE__MAX_EXPERTS);
 }
 
 static bool verify_quantize_dual(MlirOperation op) {
   MlirType x = mlirValueGetType(mlirOperationGetOperand(op, 0));
   int64_t block = moe__op_integer(op, "block");
-  if (block != MX_BLOCK)
-    return moe__error(op, "attribute 'block' is %lld; it must be %d", (long long)block, MX_BLOCK);
+  if (block != MOE__MX_BLOCK)
+    return moe__error(op, "attribute 'block' is %lld; it must be %d", (long long)block,
+                      MOE__MX_BLOCK);
   if (!verify_rank_of(op, 0, 2, 3))
     return false;
   int rank = (int)mlirShapedTypeGetRank(x);
   for (int i = rank - 2; i < rank; i++)
-    if (dimension(x, i) > 0 && dimension(x, i) % MX_BLOCK)
+    if (moe__static_dimension(x, i) > 0 && moe__static_dimension(x, i) % MOE__MX_BLOCK)
       return moe__error(op,
                         "dimension %d has size %lld; both axes must have a multiple of %d, the "
                         "size of a block",
-                        i, (long long)dimension(x, i), MX_BLOCK);
+                        i, (long long)moe__static_dimension(x, i), MOE__MX_BLOCK);
   return verify_results(op);
 }
 
@@ -639,8 +638,8 @@ static bool verify_fp8_pair(MlirOperation op) {
   MlirType x = mlirValueGetType(mlirOperationGetOperand(op, 0)),
            y = mlirValueGetType(mlirOperationGetOperand(op, 1));
   return verify_rank_of(op, 0, 2, 2) && verify_rank_of(op, 1, 2, 2) &&
-         verify_dimension(op, "operand", "y", y, 0, dimension(x, 0)) && verify_offs(op, offs) &&
-         verify_scale_operands(op, 2, offs) && verify_results(op);
+         moe__verify_dimension(op, "operand", "y", y, 0, moe__static_dimension(x, 0)) &&
+         verify_offs(op, offs) && verify_scale_operands(op, 2, offs) && verify_results(op);
 }
 
 /* ---- Layouts ---- */
@@ -663,9 +662,10 @@ static bool verify_move_groups(MlirOperation op) {
   for (int i = 1; i < mlirOperationGetNumOperands(op); i++) {
     if (!verify_offs(op, i))
       return false;
-    if (i == 2 && !verify_dimension(op, "operand", "padded_offs",
-                                    mlirValueGetType(mlirOperationGetOperand(op, 2)), 0,
-                                    dimension(mlirValueGetType(mlirOperationGetOperand(op, 1)), 0)))
+    if (i == 2 &&
+        !moe__verify_dimension(
+            op, "operand", "padded_offs", mlirValueGetType(mlirOperationGetOperand(op, 2)), 0,
+            moe__static_dimension(mlirValueGetType(mlirOperationGetOperand(op, 1)), 0)))
       return false;
   }
   return verify_rank_of(op, 0, 2, 2) && verify_results(op);
@@ -683,165 +683,6 @@ static bool verify_dequantize(MlirOperation op) {
                        mlirValueGetType(mlirOperationGetOperand(op, 1)));
 }
 
-/* ---- scaled_grouped_mm ---- */
-
-/* The tensors of scaled_mm, in the order of its rule; operands first. */
-enum { QA, QB, SA, SB, OFFS, BIAS, OUT, MM_TENSORS };
-static const char *const MM_NAMES[] = {"qa", "qb", "sa", "sb", "offs", "bias", "out"};
-
-/* The shape of each tensor of one case, a letter a dimension; one letter, one size. '/' follows a
- * dimension in blocks of 32. NULL: the tensor is not there. */
-typedef struct mm_case_t {
-  const char *fp32[MM_TENSORS], *mx[MM_TENSORS];
-} mm_case_t;
-
-static const mm_case_t MM_CASES[] = {
-    {{"MK", "EKN", "M", "EN", "E", "EN", "MN"}, {"MK", "EKN", "MK/", "EK/N", "E", "EN", "MN"}},
-    {{"NM", "MK", "EN", "EK", "E", NULL, "ENK"}, {"NM", "MK", "NM/", "M/K", "E", NULL, "ENK"}},
-    {{"EMK", "EKN", "EM", "EN", NULL, "EN", "EMN"},
-     {"EMK", "EKN", "EMK/", "EK/N", NULL, "EN", "EMN"}},
-};
-
-#define UNKNOWN_SIZE INT64_MIN
-
-/* Checks the dimensions of `type` against `letters`; sizes: what each letter is so far. */
-static bool verify_letters(MlirOperation op, const char *kind, const char *name, MlirType type,
-                           const char *letters, int64_t sizes[26]) {
-  int rank = 0;
-  for (const char *c = letters; *c; c++)
-    rank += *c != '/';
-  if (mlirShapedTypeGetRank(type) != rank)
-    return moe__error(op, "%s '%s' has rank %d; it must be %d", kind, name,
-                      (int)mlirShapedTypeGetRank(type), rank);
-  int i = 0;
-  for (const char *c = letters; *c; c++, i++) {
-    int64_t *size = &sizes[*c - 'A'];
-    bool blocks = c[1] == '/';
-    if (*size == UNKNOWN_SIZE && !blocks)
-      *size = dimension(type, i);
-    if (blocks && *size > 0 && *size % MX_BLOCK)
-      return moe__error(op,
-                        "the dimension of size %lld that '%s' has a scale for each 32 of must be a "
-                        "multiple of 32",
-                        (long long)*size, name);
-    if (!verify_dimension(op, kind, name, type, i, blocks && *size > 0 ? *size / MX_BLOCK : *size))
-      return false;
-    c += blocks;
-  }
-  return true;
-}
-
-/* What f32 scales of rank 1 are: one for each expert, or for all tokens of a forward product one (an
- * empty string), unless there is one for each of these. */
-static const char *few_scales(moe__mm_case_t which, int tensor, MlirType type) {
-  if (which != MOE__FORWARD || tensor == SB)
-    return "E";
-  return dimension(type, 0) == 1 ? "" : "M";
-}
-
-/* MOE__NO_CASE after an error. */
-static moe__mm_case_t verify_case(MlirOperation op) {
-  const op_rule_t *rule = find_rule(op);
-  moe__mm_case_t which = moe__mm_case(op);
-  if (which == MOE__NO_CASE)
-    moe__error(
-        op,
-        "operands '%s' and '%s' have ranks %d and %d; they must be 2 and 3, 2 and 2, or 3 and "
-        "3",
-        rule->operands[0].name, rule->operands[1].name,
-        (int)mlirShapedTypeGetRank(mlirValueGetType(mlirOperationGetOperand(op, 0))),
-        (int)mlirShapedTypeGetRank(mlirValueGetType(mlirOperationGetOperand(op, 1))));
-  return which;
-}
-
-static void forget_sizes(int64_t sizes[26]) {
-  for (int i = 0; i < 26; i++)
-    sizes[i] = UNKNOWN_SIZE;
-}
-
-static bool verify_experts(MlirOperation op, const int64_t sizes[26]) {
-  int64_t experts = sizes['E' - 'A'];
-  return experts <= MAX_EXPERTS || moe__error(op, "there are %lld experts; there may be at most %d",
-                                              (long long)experts, MAX_EXPERTS);
-}
-
-/* Whether the tensors are there that the case has, and no others. */
-static bool verify_presence(MlirOperation op, const char *const letters[MM_TENSORS],
-                            const MlirType types[MM_TENSORS]) {
-  if (letters[OFFS] && mlirTypeIsNull(types[OFFS]))
-    return moe__error(op, "operand 'offs' is missing; it gives the groups");
-  if (!letters[BIAS] && !mlirTypeIsNull(types[BIAS]))
-    return moe__error(op, "operand 'bias' must not be there: a gradient of weights has none");
-  return letters[OFFS] || mlirTypeIsNull(types[OFFS]) ||
-         moe__error(op, "operand 'offs' must not be there: the batches are the groups");
-}
-
-static bool verify_scaled_mm(MlirOperation op) {
-  MlirType types[MM_TENSORS] = {{NULL}};
-  int offs = moe__mm_offs_operand(op), bias = moe__mm_bias_operand(op);
-  for (int i = 0; i <= SB; i++)
-    types[i] = mlirValueGetType(mlirOperationGetOperand(op, i));
-  if (offs >= 0)
-    types[OFFS] = mlirValueGetType(mlirOperationGetOperand(op, offs));
-  if (bias >= 0)
-    types[BIAS] = mlirValueGetType(mlirOperationGetOperand(op, bias));
-  types[OUT] = mlirValueGetType(mlirOperationGetResult(op, 0));
-  moe__mm_case_t which = verify_case(op);
-  if (which == MOE__NO_CASE)
-    return false;
-  bool mx = mlirTypeIsAFloat8E8M0FNU(mlirShapedTypeGetElementType(types[SA]));
-  if (mx != mlirTypeIsAFloat8E8M0FNU(mlirShapedTypeGetElementType(types[SB])))
-    return moe__error(op, "operands 'sa' and 'sb' must both be f32 or both f8E8M0FNU");
-  const char *const *letters = mx ? MM_CASES[which].mx : MM_CASES[which].fp32;
-  if (!verify_presence(op, letters, types))
-    return false;
-  int64_t sizes[26];
-  forget_sizes(sizes);
-  for (int i = 0; i < MM_TENSORS; i++) {
-    if (mlirTypeIsNull(types[i]))
-      continue;
-    bool few = !mx && (i == SA || i == SB) && mlirShapedTypeGetRank(types[i]) == 1;
-    const char *shape = few ? few_scales(which, i, types[i]) : letters[i];
-    if (*shape &&
-        !verify_letters(op, i == OUT ? "result" : "operand", MM_NAMES[i], types[i], shape, sizes))
-      return false;
-  }
-  if (bias >= 0 && !mlirTypeEqual(mlirShapedTypeGetElementType(types[BIAS]),
-                                  mlirShapedTypeGetElementType(types[OUT])))
-    return moe__error(op, "operand 'bias' must have the element type of 'out'");
-  return verify_experts(op, sizes);
-}
-
-/* The shapes of a, b and offs, and of out, as above. */
-static const char *const GROUPED_CASES[][4] = {
-    [MOE__FORWARD] = {"MK", "EKN", "E", "MN"},
-    [MOE__GRADIENT] = {"NM", "MK", "E", "ENK"},
-    [MOE__BATCHED] = {"EMK", "EKN", NULL, "EMN"},
-};
-
-static bool verify_grouped_mm(MlirOperation op) {
-  enum { GROUPED_OFFS = 2, GROUPED_OUT = 3 };
-  const op_rule_t *rule = find_rule(op);
-  moe__mm_case_t which = verify_case(op);
-  if (which == MOE__NO_CASE)
-    return false;
-  const char *const *letters = GROUPED_CASES[which];
-  bool has_offs = mlirOperationGetNumOperands(op) > GROUPED_OFFS;
-  if (has_offs != (letters[GROUPED_OFFS] != NULL))
-    return moe__error(op, has_offs ? "operand 'offs' must not be there: the batches are the groups"
-                                   : "operand 'offs' is missing; it gives the groups");
-  int64_t sizes[26];
-  forget_sizes(sizes);
-  for (int i = 0; i < mlirOperationGetNumOperands(op); i++)
-    if (!verify_letters(op, "operand", rule->operands[i].name,
-                        mlirValueGetType(mlirOperationGetOperand(op, i)), letters[i], sizes))
-      return false;
-  return verify_letters(op, "result", rule->results[0].name,
-                        mlirValueGetType(mlirOperationGetResult(op, 0)), letters[GROUPED_OUT],
-                        sizes) &&
-         verify_experts(op, sizes);
-}
-
 /* ---- The pass ---- */
 
 static const op_rule_t *find_rule(MlirOperation op) {
@@ -853,7 +694,7 @@ static const op_rule_t *find_rule(MlirOperation op) {
 
 /* The rule of operand number `operand`; a bias follows offs, which need not be there. */
 static const tensor_rule_t *operand_rule(MlirOperation op, const op_rule_t *rule, int operand) {
-  return &rule->operands[operand == moe__mm_bias_operand(op) ? BIAS : operand];
+  return &rule->operands[operand == moe__mm_bias_operand(op) ? MOE__MM_BIAS_RULE : operand];
 }
 
 static bool verify_op(MlirOperation op, void *user) {
