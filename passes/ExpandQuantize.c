@@ -124,22 +124,20 @@ static void expand(MlirOperation op) {
   mlirOperationDestroy(op);
 }
 
-bool moe__run_expand_quantize(MlirOperation module, const moe__pass_t *pass) {
-  if (!moe__run_verify(module, pass)) /* the rest relies on it */
+static bool expand_if_two_passes(MlirOperation op) {
+  if (!takes_two_passes(op))
+    return true;
+  if (!has_no_schedule(op))
     return false;
-  for (MlirOperation function = mlirBlockGetFirstOperation(moe__body(module));
-       !mlirOperationIsNull(function); function = mlirOperationGetNextInBlock(function)) {
-    if (!moe__op_is(function, "func.func") || mlirBlockIsNull(moe__body(function)))
-      continue;
-    for (MlirOperation next, op = mlirBlockGetFirstOperation(moe__body(function));
-         !mlirOperationIsNull(op); op = next) {
-      next = mlirOperationGetNextInBlock(op);
-      if (!takes_two_passes(op))
-        continue;
-      if (!has_no_schedule(op))
-        return false;
-      expand(op);
-    }
-  }
+  expand(op);
   return true;
+}
+
+static bool expand_body(MlirBlock body) {
+  return moe__walk_block(body, expand_if_two_passes);
+}
+
+bool moe__run_expand_quantize(MlirOperation module, const moe__pass_t *pass) {
+  return moe__run_verify(module, pass) && /* the rest relies on it */
+         moe__walk_functions(module, expand_body);
 }

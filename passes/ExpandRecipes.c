@@ -274,19 +274,15 @@ static bool expand(MlirOperation op) {
   return true;
 }
 
+static bool expand_if_product(MlirOperation op) {
+  return !moe__op_is(op, "scaled_grouped_mm.grouped_mm") || expand(op);
+}
+
+static bool expand_body(MlirBlock body) {
+  return moe__walk_block(body, expand_if_product);
+}
+
 bool moe__run_expand_recipes(MlirOperation module, const moe__pass_t *pass) {
-  if (!moe__run_verify(module, pass)) /* the rest relies on it */
-    return false;
-  for (MlirOperation function = mlirBlockGetFirstOperation(moe__body(module));
-       !mlirOperationIsNull(function); function = mlirOperationGetNextInBlock(function)) {
-    if (!moe__op_is(function, "func.func") || mlirBlockIsNull(moe__body(function)))
-      continue;
-    for (MlirOperation next, op = mlirBlockGetFirstOperation(moe__body(function));
-         !mlirOperationIsNull(op); op = next) {
-      next = mlirOperationGetNextInBlock(op);
-      if (moe__op_is(op, "scaled_grouped_mm.grouped_mm") && !expand(op))
-        return false;
-    }
-  }
-  return true;
+  return moe__run_verify(module, pass) && /* the rest relies on it */
+         moe__walk_functions(module, expand_body);
 }

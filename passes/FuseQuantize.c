@@ -442,19 +442,16 @@ static void for_each(MlirBlock block, const char *name, void (*visit)(MlirOperat
       visit(op);
 }
 
-bool moe__run_fuse_quantize(MlirOperation module, const moe__pass_t *pass) {
-  if (!moe__run_verify(module, pass)) /* the rest relies on it */
-    return false;
-  for (MlirOperation function = mlirBlockGetFirstOperation(moe__body(module));
-       !mlirOperationIsNull(function); function = mlirOperationGetNextInBlock(function)) {
-    if (!moe__op_is(function, "func.func") || mlirBlockIsNull(moe__body(function)))
-      continue;
-    MlirBlock body = moe__body(function);
-    for_each(body, "mx_quantize.quantize", fuse);
-    for (size_t i = 0; i < sizeof KINDS / sizeof *KINDS; i++)
-      for_each(body, KINDS[i].one, merge_with_later);
-    for_each(body, "mx_quantize.quantize_fp8", pair_with_later);
-    remove_dead(body);
-  }
+static bool fuse_body(MlirBlock body) {
+  for_each(body, "mx_quantize.quantize", fuse);
+  for (size_t i = 0; i < sizeof KINDS / sizeof *KINDS; i++)
+    for_each(body, KINDS[i].one, merge_with_later);
+  for_each(body, "mx_quantize.quantize_fp8", pair_with_later);
+  remove_dead(body);
   return true;
+}
+
+bool moe__run_fuse_quantize(MlirOperation module, const moe__pass_t *pass) {
+  return moe__run_verify(module, pass) && /* the rest relies on it */
+         moe__walk_functions(module, fuse_body);
 }

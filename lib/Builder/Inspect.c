@@ -103,6 +103,25 @@ bool moe__walk(MlirOperation op, moe__visit_t visit, void *user) {
   return walk.ok;
 }
 
+bool moe__walk_functions(MlirOperation module, bool (*visit)(MlirBlock body)) {
+  for (MlirOperation function = mlirBlockGetFirstOperation(moe__body(module));
+       !mlirOperationIsNull(function); function = mlirOperationGetNextInBlock(function))
+    if (moe__op_is(function, "func.func") && !mlirBlockIsNull(moe__body(function)) &&
+        !visit(moe__body(function)))
+      return false;
+  return true;
+}
+
+bool moe__walk_block(MlirBlock block, bool (*visit)(MlirOperation op)) {
+  for (MlirOperation next, op = mlirBlockGetFirstOperation(block); !mlirOperationIsNull(op);
+       op = next) {
+    next = mlirOperationGetNextInBlock(op);
+    if (!visit(op))
+      return false;
+  }
+  return true;
+}
+
 static void append(MlirStringRef text, void *user) {
   fwrite(text.data, 1, text.length, user);
 }

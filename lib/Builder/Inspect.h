@@ -45,6 +45,12 @@ MlirBlock moe__body(MlirOperation op);
 typedef bool (*moe__visit_t)(MlirOperation op, void *user);
 bool moe__walk(MlirOperation op, moe__visit_t visit, void *user);
 
+/* Visits the body of each function of a module that has one; false after the first visit that is. */
+bool moe__walk_functions(MlirOperation module, bool (*visit)(MlirBlock body));
+
+/* Visits the ops of a block, each of which may be destroyed by its visit; the same. */
+bool moe__walk_block(MlirBlock block, bool (*visit)(MlirOperation op));
+
 /* The text of a type or attribute; free it. */
 char *moe__type_text(MlirType type);
 char *moe__attribute_text(MlirAttribute attribute);

@@ -174,14 +174,14 @@ int moe__mm_offs_operand(MlirOperation op) {
 static void mm_scales(MlirOperation op, int operand, moe__shape_t *shape) {
   enum { QA, QB, SA, SB };
   int of = operand == SA ? QA : QB, rank = rank_of_operand(op, of);
-  bool gradient = rank_of_operand(op, QA) == 2 && rank_of_operand(op, QB) == 2;
+  moe__mm_case_t product = moe__mm_case(op);
   MlirType type = mlirValueGetType(mlirOperationGetOperand(op, operand));
-  if (operand == SA && rank_of_operand(op, QA) == 2 && !gradient) {
+  if (operand == SA && product == MOE__FORWARD) {
     bool one = !mlirShapedTypeIsDynamicDim(type, 0) && mlirShapedTypeGetDimSize(type, 0) == 1;
     append(shape, one ? constant(1) : copy(QA, 0));
     return;
   }
-  append(shape, gradient ? copy(moe__mm_offs_operand(op), 0) : copy(of, 0));
+  append(shape, product == MOE__GRADIENT ? copy(moe__mm_offs_operand(op), 0) : copy(of, 0));
   if (rank_of_operand(op, operand) == 2) /* the dimension that is not summed over */
     append(shape, copy(of, of == QA ? rank - 2 : rank - 1));
 }

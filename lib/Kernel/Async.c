@@ -8,8 +8,6 @@
 
 #define MAX_RANK 5
 
-#define CLUSTER_SCOPE "scope = #nvvm.mem_scope<cluster>"
-
 /* ---- mbarriers ---- */
 
 void moe__mbarrier_initialize(moe__builder_t *b, MlirValue barrier, int32_t arrivals) {
@@ -24,30 +22,6 @@ void moe__fence_mbarriers(moe__builder_t *b) {
 void moe__mbarrier_wait(moe__builder_t *b, MlirValue barrier, MlirValue phase) {
   moe__op0(b, "nvvm.mbarrier.try_wait.parity",
            MOE__VALUES(barrier, phase, moe__i32(b, WAIT_NANOSECONDS)), NULL);
-}
-
-/* The op above has the block's scope only; that of one try has any. */
-void moe__mbarrier_wait_cluster(moe__builder_t *b, MlirValue barrier, MlirValue phase) {
-  MlirBlock outer = b->block, try = mlirBlockCreate(0, NULL, NULL),
-            again = mlirBlockCreate(0, NULL, NULL);
-  MlirRegion regions[] = {mlirRegionCreate(), mlirRegionCreate()};
-  mlirRegionAppendOwnedBlock(regions[0], try);
-  mlirRegionAppendOwnedBlock(regions[1], again);
-  MlirValue ticks = moe__i32(b, WAIT_NANOSECONDS);
-  b->block = try;
-  MlirValue is_over = moe__op1(b, "nvvm.mbarrier.try_wait", b->i1,
-                               MOE__VALUES(barrier, phase, ticks), CLUSTER_SCOPE);
-  MlirValue is_not =
-      moe__xor(b, is_over, moe__op1(b, "arith.constant", b->i1, MOE__NO_VALUES, "value = true"));
-  moe__op0(b, "scf.condition", MOE__VALUES(is_not), NULL);
-  b->block = again;
-  moe__op0(b, "scf.yield", MOE__NO_VALUES, NULL);
-  b->block = outer;
-  moe__op(b, "scf.while", 0, NULL, MOE__NO_VALUES, NULL, 2, regions);
-}
-
-void moe__mbarrier_arrive_remote(moe__builder_t *b, MlirValue barrier) {
-  moe__op0(b, "nvvm.mbarrier.arrive", MOE__VALUES(barrier), CLUSTER_SCOPE);
 }
 
 /* ---- The ring ---- */

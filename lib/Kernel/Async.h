@@ -30,14 +30,8 @@ typedef struct moe__cursor_t {
 void moe__mbarrier_initialize(moe__builder_t *b, MlirValue barrier, int32_t arrivals);
 void moe__fence_mbarriers(moe__builder_t *b);
 
-/* Waits until the phase of this parity (i32) is over. The second also where what threads of other
- * blocks of the cluster did before they arrived is to be seen. */
+/* Waits until the phase of this parity (i32) is over. */
 void moe__mbarrier_wait(moe__builder_t *b, MlirValue barrier, MlirValue phase);
-void moe__mbarrier_wait_cluster(moe__builder_t *b, MlirValue barrier, MlirValue phase);
-
-/* An arrival at an mbarrier of any block of the cluster (!llvm.ptr<7>), which hands on what this thread
- * did before. */
-void moe__mbarrier_arrive_remote(moe__builder_t *b, MlirValue barrier);
 
 /* ---- The ring ---- */
 

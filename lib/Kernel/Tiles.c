@@ -38,10 +38,16 @@ moe__tile_t moe__tile_in_batch(moe__builder_t *b, const moe__tiles_t *tiles, Mli
   return tile;
 }
 
+MlirValue moe__tiles_first(const moe__kernel_t *kernel) {
+  return kernel->cluster_size > 1 ? kernel->cluster : kernel->block;
+}
+
+MlirValue moe__tiles_step(const moe__kernel_t *kernel) {
+  return kernel->cluster_size > 1 ? kernel->cluster_count : kernel->block_count;
+}
+
 moe__for_t moe__tiles_begin(moe__kernel_t *kernel, const moe__tiles_t *tiles,
                             intptr_t carried_count, const MlirValue *carried) {
-  bool has_clusters = kernel->cluster_size > 1;
-  return moe__for_begin(&kernel->builder, has_clusters ? kernel->cluster : kernel->block,
-                        tiles->total, has_clusters ? kernel->cluster_count : kernel->block_count,
-                        carried_count, carried);
+  return moe__for_begin(&kernel->builder, moe__tiles_first(kernel), tiles->total,
+                        moe__tiles_step(kernel), carried_count, carried);
 }

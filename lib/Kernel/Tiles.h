@@ -31,6 +31,11 @@ moe__tile_t moe__tile_at(moe__builder_t *b, const moe__tiles_t *tiles, MlirValue
 /* The same for an index inside a batch; batch is not set. */
 moe__tile_t moe__tile_in_batch(moe__builder_t *b, const moe__tiles_t *tiles, MlirValue index);
 
+/* The tile that this block takes first, and how many tiles further the next one is; in kernels with
+ * clusters those of its cluster. */
+MlirValue moe__tiles_first(const moe__kernel_t *kernel);
+MlirValue moe__tiles_step(const moe__kernel_t *kernel);
+
 /* for each tile of this block, or of its cluster, with carried values: see moe__for_begin. */
 moe__for_t moe__tiles_begin(moe__kernel_t *kernel, const moe__tiles_t *tiles,
                             intptr_t carried_count, const MlirValue *carried);

@@ -135,23 +135,14 @@ static MlirValue tile_count(moe__scaled_mm_t *s) {
   return s->which == MOE__FORWARD ? moe__groups_total(&s->groups) : equal_tiles(s).total;
 }
 
-/* Blocks, or clusters where there are some, begin with the tile of their number. Then they take tiles in
- * turn; but those of the gradient, which are as long as their group, by a counter: whoever is done takes the
- * next one. The longest come first, so that all end at about the same time. */
-static MlirValue first_tile(const moe__scaled_mm_t *s) {
-  return s->schedule.cluster > 1 ? s->kernel.cluster : s->kernel.block;
-}
-
-static MlirValue tile_step(const moe__scaled_mm_t *s) {
-  return s->schedule.cluster > 1 ? s->kernel.cluster_count : s->kernel.block_count;
-}
-
+/* Tiles are taken in turn; but those of the gradient, which are as long as their group, by a counter:
+ * whoever is done takes the next one. The longest come first, so that all end at about the same time. */
 static MlirValue next_tile(moe__scaled_mm_t *s, MlirValue index) {
   moe__builder_t *b = &s->kernel.builder;
   if (!counts_tiles(s))
-    return moe__add(b, index, tile_step(s));
+    return moe__add(b, index, moe__tiles_step(&s->kernel));
   MlirValue count = moe__atomic_add(b, s->counters, moe__i32(b, 1), MOE__RELAXED);
-  return moe__add(b, count, tile_step(s));
+  return moe__add(b, count, moe__tiles_step(&s->kernel));
 }
 
 /* Counts the blocks that are done; the last one leaves both counters zero. */
@@ -357,7 +348,8 @@ static void load_tiles(moe__scaled_mm_t *s) {
   moe__cursor_t start = moe__cursor_start(b);
   enum { INDEX, STAGE, PHASE, SLOT, CARRIED };
   moe__while_t tiles = moe__while_begin(
-      b, CARRIED, (MlirValue[]){first_tile(s), start.stage, start.phase, moe__i32(b, 0)}, CARRIED);
+      b, CARRIED, (MlirValue[]){moe__tiles_first(kernel), start.stage, start.phase, moe__i32(b, 0)},
+      CARRIED);
   moe__while_test(b, &tiles, moe__ult(b, tiles.carried[INDEX], total), tiles.carried);
   MlirValue next = next_tile(s, tiles.carried[INDEX]); /* early: it takes its time */
   work_t work = work_at(s, tiles.carried[INDEX]);
