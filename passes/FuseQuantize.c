@@ -226,9 +226,7 @@ static bool is_read_in_groups_only(MlirValue value, intptr_t number, MlirValue o
   for (MlirOpOperand use = mlirValueGetFirstUse(value); !mlirOpOperandIsNull(use);
        use = mlirOpOperandGetNextUse(use)) {
     MlirOperation user = mlirOpOperandGetOwner(use);
-    bool is_product = moe__op_is(user, "scaled_grouped_mm.scaled_mm") ||
-                      moe__op_is(user, "scaled_grouped_mm.scaled_mm_bias");
-    if (!is_product || mlirOpOperandGetOperandNumber(use) != number ||
+    if (!moe__is_scaled_mm(user) || mlirOpOperandGetOperandNumber(use) != number ||
         moe__mm_case(user) != MOE__FORWARD ||
         !mlirValueEqual(mlirOperationGetOperand(user, moe__mm_offs_operand(user)), offs))
       return false;

@@ -157,6 +157,11 @@ static void scaled_mm(MlirOperation op, moe__shape_t *shape) {
   append(shape, copy(1, last));
 }
 
+bool moe__is_scaled_mm(MlirOperation op) {
+  return moe__op_is(op, "scaled_grouped_mm.scaled_mm") ||
+         moe__op_is(op, "scaled_grouped_mm.scaled_mm_bias");
+}
+
 #define MM_OPERANDS 4 /* without offs and bias */
 
 int moe__mm_bias_operand(MlirOperation op) {
@@ -203,8 +208,7 @@ static void pad_groups(MlirOperation op, int result, moe__shape_t *shape) {
 bool moe__result_shape(MlirOperation op, int result, moe__shape_t *out) {
   *out = (moe__shape_t){0};
   int last = rank_of_operand(op, 0) - 1;
-  if (moe__op_is(op, "scaled_grouped_mm.scaled_mm") ||
-      moe__op_is(op, "scaled_grouped_mm.scaled_mm_bias")) {
+  if (moe__is_scaled_mm(op)) {
     scaled_mm(op, out);
   } else if (moe__op_is(op, "mx_quantize.quantize")) {
     if (result == 0)

@@ -66,6 +66,9 @@ typedef enum moe__mm_case_t {
 
 moe__mm_case_t moe__mm_case(MlirOperation op);
 
+/* Whether the op is scaled_mm or scaled_mm_bias. */
+bool moe__is_scaled_mm(MlirOperation op);
+
 /* The numbers of operands of scaled_grouped_mm.scaled_mm and scaled_mm_bias that are not always there;
  * -1 where they are not. */
 int moe__mm_offs_operand(MlirOperation op);
