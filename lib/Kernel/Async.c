@@ -24,6 +24,14 @@ void moe__mbarrier_wait(moe__builder_t *b, MlirValue barrier, MlirValue phase) {
            MOE__VALUES(barrier, phase, moe__i32(b, WAIT_NANOSECONDS)), NULL);
 }
 
+void moe__mbarrier_arrive(moe__builder_t *b, MlirValue barrier) {
+  moe__op1(b, "nvvm.mbarrier.arrive", b->i64, MOE__VALUES(barrier), NULL);
+}
+
+void moe__mbarrier_arrive_expect(moe__builder_t *b, MlirValue barrier, MlirValue bytes) {
+  moe__op0(b, "nvvm.mbarrier.arrive.expect_tx", MOE__VALUES(barrier, bytes), NULL);
+}
+
 /* ---- The ring ---- */
 
 moe__ring_t moe__ring_create(moe__kernel_t *kernel, int stages, int32_t stage_bytes) {
@@ -74,15 +82,23 @@ static MlirValue barrier_of(moe__kernel_t *kernel, int32_t barriers, moe__cursor
   return moe__offset_by(b, moe__offset(b, kernel->shared, moe__shl(b, cursor.stage, 3)), barriers);
 }
 
-MlirValue moe__ring_acquire(moe__kernel_t *kernel, const moe__ring_t *ring, moe__cursor_t cursor,
-                            MlirValue bytes) {
+void moe__ring_wait_empty(moe__kernel_t *kernel, const moe__ring_t *ring, moe__cursor_t cursor) {
   moe__builder_t *b = &kernel->builder;
   /* The other parity: a fresh barrier counts as having completed phase 1, so the first round does
    * not wait. */
   moe__mbarrier_wait(b, barrier_of(kernel, ring->empty, cursor),
                      moe__xor(b, cursor.phase, moe__i32(b, 1)));
-  MlirValue full = barrier_of(kernel, ring->full, cursor);
-  moe__op0(b, "nvvm.mbarrier.arrive.expect_tx", MOE__VALUES(full, bytes), NULL);
+}
+
+MlirValue moe__ring_full(moe__kernel_t *kernel, const moe__ring_t *ring, moe__cursor_t cursor) {
+  return barrier_of(kernel, ring->full, cursor);
+}
+
+MlirValue moe__ring_acquire(moe__kernel_t *kernel, const moe__ring_t *ring, moe__cursor_t cursor,
+                            MlirValue bytes) {
+  moe__ring_wait_empty(kernel, ring, cursor);
+  MlirValue full = moe__ring_full(kernel, ring, cursor);
+  moe__mbarrier_arrive_expect(&kernel->builder, full, bytes);
   return full;
 }
 
@@ -91,9 +107,7 @@ void moe__ring_wait(moe__kernel_t *kernel, const moe__ring_t *ring, moe__cursor_
 }
 
 void moe__ring_release(moe__kernel_t *kernel, const moe__ring_t *ring, moe__cursor_t cursor) {
-  moe__builder_t *b = &kernel->builder;
-  moe__op1(b, "nvvm.mbarrier.arrive", b->i64, MOE__VALUES(barrier_of(kernel, ring->empty, cursor)),
-           NULL);
+  moe__mbarrier_arrive(&kernel->builder, barrier_of(kernel, ring->empty, cursor));
 }
 
 /* Who empties a stage has read it, and hands nothing on: the order that an arrival makes within its block

@@ -33,6 +33,10 @@ void moe__fence_mbarriers(moe__builder_t *b);
 /* Waits until the phase of this parity (i32) is over. */
 void moe__mbarrier_wait(moe__builder_t *b, MlirValue barrier, MlirValue phase);
 
+/* An arrival; one that also announces so many bytes (i32), which loads that complete on it bring. */
+void moe__mbarrier_arrive(moe__builder_t *b, MlirValue barrier);
+void moe__mbarrier_arrive_expect(moe__builder_t *b, MlirValue barrier, MlirValue bytes);
+
 /* ---- The ring ---- */
 
 /* Reserves buffers and barriers. */
@@ -56,6 +60,11 @@ MlirValue moe__ring_buffer(moe__kernel_t *kernel, const moe__ring_t *ring, moe__
  * complete on. */
 MlirValue moe__ring_acquire(moe__kernel_t *kernel, const moe__ring_t *ring, moe__cursor_t cursor,
                             MlirValue bytes);
+
+/* The parts of it, where loads complete on another barrier: the wait, and the barrier whose one arrival
+ * says that the stage may be read. */
+void moe__ring_wait_empty(moe__kernel_t *kernel, const moe__ring_t *ring, moe__cursor_t cursor);
+MlirValue moe__ring_full(moe__kernel_t *kernel, const moe__ring_t *ring, moe__cursor_t cursor);
 
 /* Consumer: waits until the stage has landed; later, one arrival of those that empty it. */
 void moe__ring_wait(moe__kernel_t *kernel, const moe__ring_t *ring, moe__cursor_t cursor);

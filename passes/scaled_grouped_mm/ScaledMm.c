@@ -7,8 +7,9 @@
  * whole reduction.
  *
  * - A table of the groups is made from the offsets, in shared memory, by one warp.
- * - One warpgroup loads. For each tile, for each 128 of the reduction, it waits until a stage is
- * free and fetches two boxes by TMA.
+ * - One warp loads. For each tile, for each 128 of the reduction, it waits until a stage is free, and one
+ * thread fetches two boxes by TMA. Of a gradient all of the warp clears what lies outside the group
+ * (Clear.c).
  * - In a cluster two blocks have tiles below one another. Of the columns' operand each of them loads one
  * half, into both.
  * - Two warpgroups multiply, 64 rows of each tile (Multiply.c); then they scale, round and store
@@ -33,8 +34,8 @@
 #define TOKEN_ALIGNMENT                                                                            \
   32 /* of a block's first token: a sector of L2; the TMA takes multiples of 16 */
 #define STEPS (MOE__MM_DEPTH / MOE__MM_STEP)
-#define LOADER_REGISTERS 40
-#define MULTIPLIER_REGISTERS 232
+#define LOADER_REGISTERS 56
+#define MULTIPLIER_REGISTERS 224
 
 /* ---- Parameters ---- */
 
@@ -136,13 +137,17 @@ static MlirValue tile_count(moe__scaled_mm_t *s) {
 }
 
 /* Tiles are taken in turn; but those of the gradient, which are as long as their group, by a counter:
- * whoever is done takes the next one. The longest come first, so that all end at about the same time. */
+ * whoever is done takes the next one. The longest come first, so that all end at about the same time.
+ * Only the thread that loads gets the number: the counter takes its time, and no other one waits here. */
 static MlirValue next_tile(moe__scaled_mm_t *s, MlirValue index) {
   moe__builder_t *b = &s->kernel.builder;
+  MlirValue step = moe__tiles_step(&s->kernel), zero = moe__i32(b, 0), one = moe__i32(b, 1);
   if (!counts_tiles(s))
-    return moe__add(b, index, moe__tiles_step(&s->kernel));
-  MlirValue count = moe__atomic_add(b, s->counters, moe__i32(b, 1), MOE__RELAXED);
-  return moe__add(b, count, moe__tiles_step(&s->kernel));
+    return moe__add(b, index, step);
+  moe__for_t once = moe__for_begin(b, moe__select(b, s->loads, zero, one), one, one, 1, &zero);
+  MlirValue count = moe__atomic_add(b, s->counters, one, MOE__RELAXED);
+  moe__for_end(b, &once, &count);
+  return moe__add(b, once.carried[0], step);
 }
 
 /* Counts the blocks that are done; the last one leaves both counters zero. */
@@ -213,8 +218,9 @@ static moe__mm_reduction_t reduction_of(moe__scaled_mm_t *s, const work_t *work)
   return r;
 }
 
-MlirValue moe__mm_block_at(moe__scaled_mm_t *s, const moe__mm_reduction_t *reduction,
-                           MlirValue index) {
+/* Where block number `index`, in the order of multiplication, starts in the reduction. */
+static MlirValue block_at(moe__scaled_mm_t *s, const moe__mm_reduction_t *reduction,
+                          MlirValue index) {
   moe__builder_t *b = &s->kernel.builder;
   if (s->which == MOE__GRADIENT) { /* the last one first */
     MlirValue is_first = moe__eq(b, index, moe__i32(b, 0));
@@ -320,50 +326,109 @@ static void load_operand(moe__scaled_mm_t *s, const moe__mm_operand_t *operand,
                           (MlirValue[]){at, moe__add(b, row, part), tile->group}, all);
 }
 
-/* Loads all of a tile; gives the cursor behind it. */
-static moe__cursor_t load_tile(moe__scaled_mm_t *s, const work_t *work, moe__cursor_t start) {
+/* Where the loader stands: the stage it fills next, and of a gradient what is to be cleared. */
+typedef struct loader_t {
+  moe__cursor_t cursor;
+  moe__mm_requests_t requests;
+} loader_t;
+
+enum { STAGE, PHASE, NEXT, OLDEST, OLDEST_PHASE, LOADER }; /* as values that loops carry */
+
+static loader_t loader_from(const MlirValue carried[LOADER]) {
+  return (loader_t){{carried[STAGE], carried[PHASE]},
+                    {carried[NEXT], {carried[OLDEST], carried[OLDEST_PHASE]}}};
+}
+
+static void loader_to(const loader_t *loader, MlirValue carried[LOADER]) {
+  carried[STAGE] = loader->cursor.stage;
+  carried[PHASE] = loader->cursor.phase;
+  carried[NEXT] = loader->requests.next;
+  carried[OLDEST] = loader->requests.oldest.stage;
+  carried[OLDEST_PHASE] = loader->requests.oldest.phase;
+}
+
+/* Loads block number `index` of a tile. */
+static void load_block(moe__scaled_mm_t *s, const work_t *work,
+                       const moe__mm_reduction_t *reduction, MlirValue index, loader_t *loader) {
   moe__kernel_t *kernel = &s->kernel;
   moe__builder_t *b = &kernel->builder;
   int32_t row_bytes = MOE__MM_TILE_ROWS * MOE__MM_DEPTH;
   int32_t column_bytes = s->schedule.tile_n * MOE__MM_DEPTH;
-  moe__mm_reduction_t reduction = reduction_of(s, work);
-  moe__for_t blocks = moe__for_begin(b, moe__i32(b, 0), reduction.blocks, moe__i32(b, 1), 2,
-                                     (MlirValue[]){start.stage, start.phase});
-  moe__cursor_t cursor = {blocks.carried[0], blocks.carried[1]};
-  MlirValue at = moe__mm_block_at(s, &reduction, blocks.index);
-  MlirValue landed =
-      moe__ring_acquire(kernel, &s->ring, cursor, moe__i32(b, row_bytes + column_bytes));
-  MlirValue buffer = moe__ring_buffer(kernel, &s->ring, cursor);
+  MlirValue at = block_at(s, reduction, index), open = loader->requests.next;
+  moe__ring_wait_empty(kernel, &s->ring, loader->cursor);
+  MlirValue landed = s->which == MOE__GRADIENT
+                         ? moe__mm_request(s, reduction, at, loader->cursor, &loader->requests)
+                         : moe__ring_full(kernel, &s->ring, loader->cursor);
+  moe__if_t one = moe__if_begin(b, s->loads, false);
+  moe__mbarrier_arrive_expect(b, landed, moe__i32(b, row_bytes + column_bytes));
+  MlirValue buffer = moe__ring_buffer(kernel, &s->ring, loader->cursor);
   load_operand(s, s->side[0], &work->tile, at, buffer, landed);
   load_operand(s, s->side[1], &work->tile, at, moe__offset_by(b, buffer, row_bytes), landed);
-  cursor = moe__cursor_next(b, &s->ring, cursor);
-  moe__for_end(b, &blocks, (MlirValue[]){cursor.stage, cursor.phase});
-  return (moe__cursor_t){blocks.carried[0], blocks.carried[1]};
+  moe__if_end(b, &one);
+  if (s->which == MOE__GRADIENT)
+    moe__mm_clear(s, open, &loader->requests);
+  loader->cursor = moe__cursor_next(b, &s->ring, loader->cursor);
+}
+
+/* Loads all of a tile. */
+static void load_tile(moe__scaled_mm_t *s, const work_t *work, loader_t *loader) {
+  moe__builder_t *b = &s->kernel.builder;
+  moe__mm_reduction_t reduction = reduction_of(s, work);
+  MlirValue carried[LOADER];
+  loader_to(loader, carried);
+  moe__for_t blocks =
+      moe__for_begin(b, moe__i32(b, 0), reduction.blocks, moe__i32(b, 1), LOADER, carried);
+  *loader = loader_from(blocks.carried);
+  load_block(s, work, &reduction, blocks.index, loader);
+  loader_to(loader, carried);
+  moe__for_end(b, &blocks, carried);
+  *loader = loader_from(blocks.carried);
 }
 
 static void load_tiles(moe__scaled_mm_t *s) {
   moe__kernel_t *kernel = &s->kernel;
   moe__builder_t *b = &kernel->builder;
   MlirValue total = tile_count(s);
-  moe__cursor_t start = moe__cursor_start(b);
-  enum { INDEX, STAGE, PHASE, SLOT, CARRIED };
-  moe__while_t tiles = moe__while_begin(
-      b, CARRIED, (MlirValue[]){moe__tiles_first(kernel), start.stage, start.phase, moe__i32(b, 0)},
-      CARRIED);
+  loader_t loader = {moe__cursor_start(b), moe__mm_requests_start(b)};
+  enum { SLOT = LOADER, INDEX, CARRIED };
+  MlirValue carried[CARRIED] = {[SLOT] = moe__i32(b, 0), [INDEX] = moe__tiles_first(kernel)};
+  loader_to(&loader, carried);
+  moe__while_t tiles = moe__while_begin(b, CARRIED, carried, CARRIED);
   moe__while_test(b, &tiles, moe__ult(b, tiles.carried[INDEX], total), tiles.carried);
   MlirValue next = next_tile(s, tiles.carried[INDEX]); /* early: it takes its time */
   work_t work = work_at(s, tiles.carried[INDEX]);
+  moe__if_t one = moe__if_begin(b, s->loads, false);
   write_slot(s, tiles.carried[SLOT], &work);
-  moe__cursor_t cursor =
-      load_tile(s, &work, (moe__cursor_t){tiles.carried[STAGE], tiles.carried[PHASE]});
-  moe__while_end(
-      b, &tiles,
-      (MlirValue[]){next, cursor.stage, cursor.phase, next_slot(s, tiles.carried[SLOT])});
+  moe__if_end(b, &one);
+  loader = loader_from(tiles.carried);
+  load_tile(s, &work, &loader);
+  loader_to(&loader, carried);
+  carried[SLOT] = next_slot(s, tiles.carried[SLOT]);
+  carried[INDEX] = counts_tiles(s) ? moe__shuffle(b, next, moe__i32(b, 0)) : next;
+  moe__while_end(b, &tiles, carried);
+  loader = loader_from(tiles.carried);
+  if (s->which == MOE__GRADIENT)
+    moe__mm_clear(s, loader.requests.next, &loader.requests);
   /* One more stage, with nothing in it, says that there are no more tiles. */
+  one = moe__if_begin(b, s->loads, false);
   write_end(s, tiles.carried[SLOT]);
-  moe__ring_acquire(kernel, &s->ring, (moe__cursor_t){tiles.carried[STAGE], tiles.carried[PHASE]},
-                    moe__i32(b, 0));
+  moe__ring_acquire(kernel, &s->ring, loader.cursor, moe__i32(b, 0));
   finish_counting(s);
+  moe__if_end(b, &one);
+}
+
+/* The loading warpgroup: one thread is here, or of a gradient one warp, of which one thread loads. */
+static void load(moe__scaled_mm_t *s) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue end = moe__i32(b, MOE__MM_THREADS + MOE__WARP), is_here = s->loads;
+  if (s->which == MOE__GRADIENT)
+    is_here = moe__ult(b, s->kernel.thread, end);
+  else
+    s->loads = moe__op1(b, "arith.constant", mlirIntegerTypeGet(b->context, 1), MOE__NO_VALUES,
+                        "value = true");
+  moe__if_t here = moe__if_begin(b, is_here, false);
+  load_tiles(s);
+  moe__if_end(b, &here);
 }
 
 /* ---- The multiplying warpgroups ---- */
@@ -400,8 +465,9 @@ static void multiply_and_store(moe__scaled_mm_t *s, preparation_t *preparation,
   moe__mm_epilogue_store(s, &preparation->epilogue, registers);
 }
 
-/* Multiplies and stores a tile whose first stage has landed; gives the cursor behind it. Of a gradient both
- * warpgroups multiply all tiles, since they clear together what is outside the group. */
+/* Multiplies and stores a tile whose first stage has landed; gives the cursor behind it. Of a gradient, whose
+ * rows of out end once for each expert and not once for each group, both warpgroups multiply all tiles:
+ * another branch costs promoted sums more than it saves. */
 static moe__cursor_t multiply_tile(moe__scaled_mm_t *s, const moe__mm_position_t *self,
                                    const work_t *work, moe__cursor_t cursor) {
   moe__builder_t *b = &s->kernel.builder;
@@ -567,6 +633,8 @@ bool moe__lower_scaled_mm(MlirOperation function, MlirOperation op, MlirBlock gp
   s.ring = moe__ring_create(kernel, s.schedule.stages,
                             (MOE__MM_TILE_ROWS + s.schedule.tile_n) * MOE__MM_DEPTH);
   s.slots = moe__kernel_shared(kernel, slots(&s) * SLOT_BYTES, 16);
+  if (s.which == MOE__GRADIENT)
+    moe__mm_clear_reserve(&s);
   moe__mm_epilogue_reserve(&s);
   if (s.offs_number >= 0)
     s.groups = moe__groups_create(kernel, max_groups, s.experts.value, s.operands[MOE__MM_QA].rows,
@@ -574,11 +642,13 @@ bool moe__lower_scaled_mm(MlirOperation function, MlirOperation op, MlirBlock gp
                                   s.schedule.band);
 
   MlirValue loader = moe__i32(b, MOE__MM_THREADS);
-  MlirValue is_first_loader = moe__eq(b, kernel->thread, loader);
-  moe__if_t setup = moe__if_begin(b, is_first_loader, false);
+  s.loads = moe__eq(b, kernel->thread, loader);
+  moe__if_t setup = moe__if_begin(b, s.loads, false);
   moe__tma_prefetch_map(b, s.operands[MOE__MM_QA].map);
   moe__tma_prefetch_map(b, s.operands[MOE__MM_QB].map);
   moe__ring_initialize(kernel, &s.ring, MOE__MM_THREADS / MOE__WARP * s.schedule.cluster);
+  if (s.which == MOE__GRADIENT)
+    moe__mm_clear_initialize(&s);
   moe__if_end(b, &setup);
   if (s.offs_number >= 0)
     initialize_groups(&s);
@@ -589,9 +659,7 @@ bool moe__lower_scaled_mm(MlirOperation function, MlirOperation op, MlirBlock gp
   multiply_tiles(&s);
   moe__else(b, &role);
   moe__registers_decrease(b, LOADER_REGISTERS);
-  moe__if_t one_lane = moe__if_begin(b, is_first_loader, false);
-  load_tiles(&s);
-  moe__if_end(b, &one_lane);
+  load(&s);
   moe__if_end(b, &role);
   end_together(&s);
   char grid[MOE__EXPRESSION_SIZE];

@@ -1,7 +1,8 @@
 /* ScaledMm.h - the kernel of scaled_grouped_mm.scaled_mm under construction: what its parts share.
  *
  * ScaledMm.c has the kernel: parameters, tiles, the loading warpgroup. Multiply.c has the products of
- * the multiplying warpgroups, Epilogue.c what follows them.
+ * the multiplying warpgroups, Epilogue.c what follows them. Clear.c has what a gradient needs besides,
+ * where its groups begin and end inside of a stage.
  *
  * Two operands meet in a tile. Of one, 128 rows are the rows of the tile, 64 for each warpgroup; of the
  * other, tile_n are its columns. The rows are those of qa, unless the schedule swaps the operands: then
@@ -27,9 +28,8 @@
 
 #define MOE__MM_STEP 32 /* of those in one wgmma */
 
-/* Named barriers: of all multiplying threads, and of each of their warpgroups. */
-#define MOE__MM_CLEARED_BARRIER 1
-#define MOE__MM_WARPGROUP_BARRIER 2
+#define MOE__MM_WARPGROUP_BARRIER                                                                  \
+  1 /* of the first multiplying warpgroup; the second has the next one */
 
 /* The first operands of the op, which are numbers of the tensors in the kernel's record too. */
 enum { MOE__MM_QA, MOE__MM_QB, MOE__MM_SA, MOE__MM_SB };
@@ -71,6 +71,9 @@ typedef struct moe__scaled_mm_t {
    * scales and the bias of its columns. */
   int32_t staging, column_scales, column_bias;
   int32_t slots; /* where the loader says which tiles it loads */
+  /* Of the gradient, where the loader notes what to clear; barriers, one for each. */
+  int32_t requests, landed;
+  MlirValue loads; /* i1: whether this is the thread that loads */
 } moe__scaled_mm_t;
 
 /* Where a multiplying thread stands. */
@@ -87,10 +90,6 @@ typedef struct moe__mm_reduction_t {
   MlirValue start, end, last_steps; /* i32; null but for the gradient */
 } moe__mm_reduction_t;
 
-/* Where block number `index`, in the order of multiplication, starts in the reduction. */
-MlirValue moe__mm_block_at(moe__scaled_mm_t *s, const moe__mm_reduction_t *reduction,
-                           MlirValue index);
-
 /* ---- Multiply.c ---- */
 
 /* Multiplies a tile: over all of the reduction in the tensor core's own accumulator, or in sums of
@@ -104,6 +103,29 @@ void moe__mm_multiply(moe__scaled_mm_t *s, const moe__mm_position_t *self,
  * others. */
 void moe__mm_pass_over(moe__scaled_mm_t *s, const moe__mm_position_t *self,
                        const moe__mm_reduction_t *reduction, moe__cursor_t cursor);
+
+/* ---- Clear.c, for the gradient: the loading warp calls these, all of its lanes ---- */
+
+/* Stages that are to be cleared, as numbers of requests: of the next one, and the oldest that is open. */
+typedef struct moe__mm_requests_t {
+  MlirValue next; /* i32 */
+  moe__cursor_t oldest;
+} moe__mm_requests_t;
+
+moe__mm_requests_t moe__mm_requests_start(moe__builder_t *b);
+
+/* Reserves shared memory, and initializes its barriers: one thread calls the latter, and a block barrier
+ * must follow. */
+void moe__mm_clear_reserve(moe__scaled_mm_t *s);
+void moe__mm_clear_initialize(moe__scaled_mm_t *s);
+
+/* Gives the barrier on which the copies to the free stage at `cursor` are to complete, whose first token
+ * is `at`; makes a request where there is something to clear in it. */
+MlirValue moe__mm_request(moe__scaled_mm_t *s, const moe__mm_reduction_t *reduction, MlirValue at,
+                          moe__cursor_t cursor, moe__mm_requests_t *requests);
+
+/* Clears what the oldest request asks for, unless that is number `end` (i32), which is not open yet. */
+void moe__mm_clear(moe__scaled_mm_t *s, MlirValue end, moe__mm_requests_t *requests);
 
 /* ---- Epilogue.c ---- */
 
