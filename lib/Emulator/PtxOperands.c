@@ -173,10 +173,23 @@ static bool parse_number(moe__emu_parser_t *parser, uint8_t bytes, moe__emu_oper
   return constant(parser, bytes, is_negative ? -number.value : number.value, out);
 }
 
+/* A predicate that is the same in all lanes, as the number 0 or another one. */
+static bool parse_constant_predicate(moe__emu_parser_t *parser, moe__emu_operand_t *out) {
+  int64_t value = 0;
+  if (parser->token.kind != MOE__EMU_NUMBER && !moe__emu_token_is(&parser->token, "-"))
+    return fail_operand(parser, "a predicate");
+  if (!moe__emu_parse_integer(parser, INT32_MIN, INT32_MAX, &value) ||
+      !constant(parser, 4, value ? UINT32_MAX : 0, out))
+    return false;
+  out->bytes = 1;
+  out->addend = 0;
+  return true;
+}
+
 static bool parse_source_operand(moe__emu_parser_t *parser, uint8_t bytes, bool may_be_wider,
                                  moe__emu_operand_t *out) {
   if (parser->token.kind != MOE__EMU_WORD)
-    return bytes == 1 ? fail_operand(parser, "a predicate") : parse_number(parser, bytes, out);
+    return bytes == 1 ? parse_constant_predicate(parser, out) : parse_number(parser, bytes, out);
   const moe__emu_symbol_t *symbol = find(parser);
   uint64_t address = 0;
   if (symbol && symbol_address(parser, symbol, &address)) {

@@ -1,9 +1,9 @@
 /* Clear.c - what lies outside a group in the stages of a gradient: see ScaledMm.h.
  *
- * A gradient sums over the tokens of a group, and groups begin and end anywhere, while stages hold whole
- * multiples of 32 tokens. What lies outside is cleared in shared memory, in both operands: it must
- * contribute nothing, not even a NaN. The warp that loads does so, so that those that multiply find every
- * stage as it should be, and never wait for each other.
+ * A gradient sums over the tokens of a group, and groups begin and end anywhere, while stages begin at
+ * multiples of 32 tokens and are multiplied in steps of 32. What lies outside is cleared in shared memory,
+ * in both operands: it must contribute nothing, not even a NaN. The warp that loads does so: those that
+ * multiply find every stage as it should be, and never wait for each other.
  *
  * Only the first and the last stage of a tile need it. Their copies complete on barriers beside those of
  * the ring, and a request says which stage it is. When the copies of the stage behind it are under way, the
@@ -16,8 +16,8 @@
 
 #include "lib/Kernel/Warp.h"
 
-#define PIECE 16 /* bytes that a lane clears in, of a row's step */
-#define ROWS_AT_ONCE (MOE__WARP / (MOE__MM_STEP / PIECE))
+#define PIECE 16 /* tokens that a lane clears at once in a row */
+#define PIECE_BITS 4
 #define REQUEST_BYTES 16 /* stage, its first token, start and end of the group: i32 each */
 
 void moe__mm_clear_reserve(moe__scaled_mm_t *s) {
@@ -43,13 +43,11 @@ static MlirValue request_at(moe__scaled_mm_t *s, MlirValue request) {
   return moe__offset_by(b, moe__offset(b, s->kernel.shared, offset), s->requests);
 }
 
-/* A stage's part of a group. */
+/* A stage's part of a group, i32: its first token; the start and the end of the group, which is at most
+ * that of the stage; the first token of the last step that is multiplied. ends, i1: whether that has tokens
+ * behind the group. */
 typedef struct part_t {
-  MlirValue at;         /* i32: the stage's first token */
-  MlirValue start, end; /* i32: of the group; end at most that of the stage */
-  MlirValue last;       /* i32: the first token of the last step that has tokens of the group */
-  MlirValue starts,
-      ends; /* i1: whether the first step has tokens before the group, the last one behind it */
+  MlirValue at, start, end, last, ends;
 } part_t;
 
 static part_t part_of(moe__builder_t *b, MlirValue at, MlirValue start, MlirValue end) {
@@ -59,7 +57,6 @@ static part_t part_of(moe__builder_t *b, MlirValue at, MlirValue start, MlirValu
   MlirValue one = moe__i32(b, 1), count = moe__smax(b, moe__sub(b, part.end, at), one);
   MlirValue before = moe__and(b, moe__sub(b, count, one), moe__i32(b, -MOE__MM_STEP));
   part.last = moe__add(b, at, before);
-  part.starts = moe__slt(b, at, start);
   part.ends = moe__slt(b, part.end, moe__add(b, part.last, moe__i32(b, MOE__MM_STEP)));
   return part;
 }
@@ -72,7 +69,7 @@ MlirValue moe__mm_request(moe__scaled_mm_t *s, const moe__mm_reduction_t *reduct
                           moe__cursor_t cursor, moe__mm_requests_t *requests) {
   moe__builder_t *b = &s->kernel.builder;
   part_t part = part_of(b, at, reduction->start, reduction->end);
-  MlirValue needed = moe__or(b, part.starts, part.ends), request = requests->next;
+  MlirValue needed = moe__or(b, moe__slt(b, at, part.start), part.ends), request = requests->next;
   moe__if_t write = moe__if_begin(b, moe__and(b, needed, s->loads), false);
   MlirValue words[] = {cursor.stage, at, part.start, part.end};
   moe__store_aligned(b, moe__vector(b, 4, words), request_at(s, request), REQUEST_BYTES);
@@ -92,30 +89,52 @@ static MlirValue low_bytes(moe__builder_t *b, MlirValue bytes) {
   return moe__trunc(b, moe__sub(b, bit, moe__i64(b, 1)), b->i32);
 }
 
-/* Clears what lies outside the group in the step of 32 tokens that starts at `step`, in all rows of both
- * tiles. Each lane has one piece of the swizzled rows, in every ROWS_AT_ONCE-th of them. */
-static void clear_step(moe__scaled_mm_t *s, const part_t *part, MlirValue buffer, MlirValue step) {
+/* The tokens of a word that stay: those not in [begin, end). word: its first token. */
+static MlirValue mask_of(moe__builder_t *b, MlirValue begin, MlirValue end, MlirValue word) {
+  MlirValue before_end = low_bytes(b, moe__sub(b, end, word));
+  MlirValue before_begin = low_bytes(b, moe__sub(b, begin, word));
+  return moe__or(b, before_begin, moe__xor(b, before_end, moe__i32(b, -1)));
+}
+
+/* Begins a loop over the rows of both tiles, a lane a row; *address: of the piece in the row. */
+static moe__for_t rows_begin(moe__scaled_mm_t *s, MlirValue buffer, MlirValue piece,
+                             MlirValue *address) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue lane = moe__and(b, s->kernel.thread, moe__i32(b, MOE__WARP - 1));
-  MlirValue row = moe__lshr(b, lane, 1);
-  MlirValue token = moe__add(b, step, moe__shl(b, moe__and(b, lane, moe__i32(b, 1)), 4));
-  MlirValue masks[4];
-  for (int i = 0; i < 4; i++) {
-    MlirValue word = moe__add(b, token, moe__i32(b, 4 * i));
-    MlirValue before_end = low_bytes(b, moe__sub(b, part->end, word));
-    MlirValue before_start = low_bytes(b, moe__sub(b, part->start, word));
-    masks[i] = moe__and(b, before_end, moe__xor(b, before_start, moe__i32(b, -1)));
-  }
-  MlirValue mask = moe__vector(b, 4, masks);
-  MlirValue chunk = moe__lshr(b, moe__sub(b, token, part->at), 4);
-  MlirValue swizzled = moe__xor(b, chunk, moe__and(b, row, moe__i32(b, 7)));
-  MlirValue column = moe__offset(b, buffer, moe__shl(b, swizzled, 4));
+  MlirValue swizzled = moe__xor(b, piece, moe__and(b, lane, moe__i32(b, 7)));
   MlirValue rows = moe__i32(b, MOE__MM_TILE_ROWS + s->schedule.tile_n);
-  moe__for_t loop = moe__for_begin(b, row, rows, moe__i32(b, ROWS_AT_ONCE), 0, NULL);
-  MlirValue address = moe__offset(b, column, moe__mul(b, loop.index, moe__i32(b, MOE__MM_DEPTH)));
-  MlirValue words = moe__load_aligned(b, address, mlirValueGetType(mask), PIECE);
-  moe__store_aligned(b, moe__and(b, words, mask), address, PIECE);
-  moe__for_end(b, &loop, NULL);
+  MlirValue depth = moe__i32(b, MOE__MM_DEPTH);
+  MlirValue own = moe__add(b, moe__mul(b, lane, depth), moe__shl(b, swizzled, PIECE_BITS));
+  moe__for_t loop = moe__for_begin(b, moe__i32(b, 0), rows, moe__i32(b, MOE__WARP), 0, NULL);
+  *address = moe__offset(b, moe__offset(b, buffer, own), moe__mul(b, loop.index, depth));
+  return loop;
+}
+
+/* Clears the tokens [begin, end) of a stage in all rows of both tiles. */
+static void clear_tokens(moe__scaled_mm_t *s, MlirValue buffer, MlirValue begin, MlirValue end) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue one = moe__i32(b, 1), address;
+  moe__for_t pieces = moe__for_begin(b, moe__lshr(b, begin, PIECE_BITS),
+                                     moe__ceil_div(b, end, PIECE), one, 0, NULL);
+  MlirValue token = moe__shl(b, pieces.index, PIECE_BITS), words[4];
+  MlirValue is_whole = moe__and(b, moe__ule(b, begin, token),
+                                moe__ule(b, moe__add(b, token, moe__i32(b, PIECE)), end));
+  moe__if_t whole = moe__if_begin(b, is_whole, true);
+  for (int i = 0; i < 4; i++)
+    words[i] = moe__i32(b, 0);
+  moe__for_t rows = rows_begin(s, buffer, pieces.index, &address);
+  moe__store_aligned(b, moe__vector(b, 4, words), address, PIECE);
+  moe__for_end(b, &rows, NULL);
+  moe__else(b, &whole);
+  for (int i = 0; i < 4; i++)
+    words[i] = mask_of(b, begin, end, moe__add(b, token, moe__i32(b, 4 * i)));
+  MlirValue mask = moe__vector(b, 4, words);
+  rows = rows_begin(s, buffer, pieces.index, &address);
+  MlirValue found = moe__load_aligned(b, address, mlirValueGetType(mask), PIECE);
+  moe__store_aligned(b, moe__and(b, found, mask), address, PIECE);
+  moe__for_end(b, &rows, NULL);
+  moe__if_end(b, &whole);
+  moe__for_end(b, &pieces, NULL);
 }
 
 /* Clears the stage of a request, when it has landed, and says that it is full. */
@@ -130,11 +149,11 @@ static void clear_stage(moe__scaled_mm_t *s, moe__cursor_t request) {
       part_of(b, moe__extract(b, words, 1), moe__extract(b, words, 2), moe__extract(b, words, 3));
   MlirValue buffer = moe__ring_buffer(kernel, &s->ring, cursor);
   moe__mbarrier_wait(b, landed_at(s, request.stage), request.phase);
-  moe__if_t start = moe__if_begin(b, part.starts, false);
-  clear_step(s, &part, buffer, part.at);
-  moe__if_end(b, &start);
+  MlirValue zero = moe__i32(b, 0), step = moe__i32(b, MOE__MM_STEP);
+  clear_tokens(s, buffer, zero, moe__smax(b, zero, moe__sub(b, part.start, part.at)));
   moe__if_t end = moe__if_begin(b, part.ends, false);
-  clear_step(s, &part, buffer, part.last);
+  clear_tokens(s, buffer, moe__sub(b, part.end, part.at),
+               moe__sub(b, moe__add(b, part.last, step), part.at));
   moe__if_end(b, &end);
   moe__fence_shared_to_async(b);
   moe__warp_barrier(b);

@@ -16,9 +16,8 @@
  * (Epilogue.c). Forward, one whose rows all lie behind the end of the group multiplies nothing.
  *
  * Forward, a tile that reaches past the end of its group multiplies rows of the next one and drops
- * them: a row depends on nothing but itself, so that even a NaN there does no harm. In the gradient the
- * first block of the reduction starts at a multiple of 32 tokens: the TMA takes multiples of 16 only,
- * and at those of 32 it fetches no sector twice.
+ * them: a row depends on nothing but itself, so that even a NaN there does no harm. In the gradient
+ * tokens of other groups must not count (Clear.c).
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "passes/scaled_grouped_mm/ScaledMm.h"
@@ -31,11 +30,9 @@
 #include "mlir-c/BuiltinAttributes.h"
 #include "mlir-c/BuiltinTypes.h"
 
-#define TOKEN_ALIGNMENT                                                                            \
-  32 /* of a block's first token: a sector of L2; the TMA takes multiples of 16 */
 #define STEPS (MOE__MM_DEPTH / MOE__MM_STEP)
-#define LOADER_REGISTERS 56
-#define MULTIPLIER_REGISTERS 224
+/* Of a block's first token: a sector of L2, of which the TMA then fetches none twice. It takes 16, too. */
+#define TOKEN_ALIGNMENT 32
 
 /* ---- Parameters ---- */
 
@@ -365,8 +362,9 @@ static void load_block(moe__scaled_mm_t *s, const work_t *work,
   load_operand(s, s->side[0], &work->tile, at, buffer, landed);
   load_operand(s, s->side[1], &work->tile, at, moe__offset_by(b, buffer, row_bytes), landed);
   moe__if_end(b, &one);
+  /* Whoever multiplies gives a stage back when the next one is full: of two stages, none waits here. */
   if (s->which == MOE__GRADIENT)
-    moe__mm_clear(s, open, &loader->requests);
+    moe__mm_clear(s, s->schedule.stages > 2 ? open : loader->requests.next, &loader->requests);
   loader->cursor = moe__cursor_next(b, &s->ring, loader->cursor);
 }
 
@@ -400,6 +398,8 @@ static void load_tiles(moe__scaled_mm_t *s) {
   moe__if_t one = moe__if_begin(b, s->loads, false);
   write_slot(s, tiles.carried[SLOT], &work);
   moe__if_end(b, &one);
+  if (s->which == MOE__GRADIENT)
+    moe__warp_barrier(b); /* what other lanes have read stays in front of what the one announces */
   loader = loader_from(tiles.carried);
   load_tile(s, &work, &loader);
   loader_to(&loader, carried);
@@ -415,6 +415,16 @@ static void load_tiles(moe__scaled_mm_t *s) {
   moe__ring_acquire(kernel, &s->ring, loader.cursor, moe__i32(b, 0));
   finish_counting(s);
   moe__if_end(b, &one);
+}
+
+/* Registers of a thread of the loading warpgroup, and of one that multiplies: of 504 that three of them have
+ * together. Promoted sums take two accumulators. */
+static int loader_registers(const moe__scaled_mm_t *s) {
+  return s->promoted ? 56 : 72;
+}
+
+static int multiplier_registers(const moe__scaled_mm_t *s) {
+  return (504 - loader_registers(s)) / MOE__MM_WARPGROUPS;
 }
 
 /* The loading warpgroup: one thread is here, or of a gradient one warp, of which one thread loads. */
@@ -655,10 +665,10 @@ bool moe__lower_scaled_mm(MlirOperation function, MlirOperation op, MlirBlock gp
   begin_together(&s);
 
   moe__if_t role = moe__if_begin(b, moe__ult(b, kernel->thread, loader), true);
-  moe__registers_increase(b, MULTIPLIER_REGISTERS);
+  moe__registers_increase(b, multiplier_registers(&s));
   multiply_tiles(&s);
   moe__else(b, &role);
-  moe__registers_decrease(b, LOADER_REGISTERS);
+  moe__registers_decrease(b, loader_registers(&s));
   load(&s);
   moe__if_end(b, &role);
   end_together(&s);

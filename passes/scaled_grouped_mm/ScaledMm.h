@@ -28,8 +28,8 @@
 
 #define MOE__MM_STEP 32 /* of those in one wgmma */
 
-#define MOE__MM_WARPGROUP_BARRIER                                                                  \
-  1 /* of the first multiplying warpgroup; the second has the next one */
+/* The named barrier of the first multiplying warpgroup; that of the second has the next number. */
+#define MOE__MM_WARPGROUP_BARRIER 1
 
 /* The first operands of the op, which are numbers of the tensors in the kernel's record too. */
 enum { MOE__MM_QA, MOE__MM_QB, MOE__MM_SA, MOE__MM_SB };

@@ -69,6 +69,8 @@ static void test_statements(void **state) {
       {KERNEL("add.s32 %r1, %r1, 99999999999999999999;"),
        "line 10: '99999999999999999999' where a number should be"},
       {KERNEL("@%r1 ret;"), "line 10: '%r1' is 32 bits wide; the instruction takes a predicate"},
+      {KERNEL("mov.pred %p1, ];"), "line 10: ']' where a predicate should be"},
+      {KERNEL("mov.pred %p1, 0f3F800000;"), "line 10: '0f3F800000' where an integer should be"},
       {KERNEL("ld.global.b32 %r1, %d1;"), "line 10: '%d1' where '[' should be"},
       {KERNEL("ld.global.b32 %r1, [%h1];"),
        "line 10: '%h1' where a register of 32 or 64 bits should be"},
@@ -96,6 +98,19 @@ static void test_statements(void **state) {
   };
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
     emu_expect_refused(rows[i][0], rows[i][1]);
+}
+
+/* A predicate may be a number. */
+static void test_constant_predicates(void **state) {
+  (void)state;
+  uint32_t out[1] = {0}, in[1] = {0};
+  emu_expect_ok(&(emu_kernel_t){.body = "mov.b32 %r1, 0;\nmov.pred %p1, -1;\nmov.pred %p2, 0;\n"
+                                        "@%p1 add.s32 %r1, %r1, 1;\n@%p2 add.s32 %r1, %r1, 2;\n"
+                                        "@!%p2 add.s32 %r1, %r1, 4;\n"
+                                        "setp.ne.b32 %p1, %tid, 0;\n@%p1 ret;\n"
+                                        "st.global.b32 [%out], %r1;"},
+                in, sizeof in, out, sizeof out);
+  assert_int_equal(out[0], 5);
 }
 
 /* Inline assembly has scopes of its own: the same names stand for other things. */
@@ -148,9 +163,8 @@ static void test_variables(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_directives),
-      cmocka_unit_test(test_statements),
-      cmocka_unit_test(test_scopes),
+      cmocka_unit_test(test_directives),          cmocka_unit_test(test_statements),
+      cmocka_unit_test(test_constant_predicates), cmocka_unit_test(test_scopes),
       cmocka_unit_test(test_variables),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

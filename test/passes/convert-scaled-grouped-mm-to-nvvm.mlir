@@ -91,7 +91,7 @@
 // CHECK: nvvm.barrier{{$}}
 // CHECK: %[[MULTIPLIES:.*]] = arith.cmpi ult, %[[THREAD]], %c256_i32
 // CHECK-NEXT: scf.if %[[MULTIPLIES]]
-// CHECK-NEXT: nvvm.setmaxregister increase 232
+// CHECK-NEXT: nvvm.setmaxregister increase 216
 //
 // Who multiplies looks for no tile: once its first stage has landed, a slot says which one it is, and of group -1 there is none.
 // CHECK: scf.while
@@ -195,7 +195,7 @@
 // One thread loads. It finds the tile, writes it into the slot before it announces a stage of it, and for each 128 of K waits until a stage
 // is free, announces (128 + 256) * 128 bytes, and loads both operands.
 // CHECK: } else {
-// CHECK-NEXT: nvvm.setmaxregister decrease 40
+// CHECK-NEXT: nvvm.setmaxregister decrease 72
 // CHECK: scf.if
 // CHECK: scf.while
 // CHECK: llvm.getelementptr {{.*}}[196672]
@@ -241,7 +241,7 @@ func.func @forward(%qa: tensor<?x?xf8E4M3FN>, %qb: tensor<?x?x?xf8E4M3FN, #col_m
 // Forward, promoted sums, E5M2 tokens. Static sizes but for the tokens: one scalar. A table of 8 groups takes as much as one of 32.
 // CHECK-LABEL: llvm.func @promoted_0(
 // CHECK-SAME: %[[TOKENS:[^:]*]]: i32, %[[AMAP:[^:]*]]: !llvm.ptr {{{[^}]*}}}, %[[BMAP:[^:]*]]: !llvm.ptr {{{[^}]*}}}, %{{[^:]*}}: !llvm.ptr<1>, %{{[^:]*}}: !llvm.ptr<1>, %{{[^:]*}}: !llvm.ptr<1>, %{{[^:]*}}: !llvm.ptr<1>, %{{[^:]*}}: !llvm.ptr<1>)
-// CHECK: nvvm.setmaxregister increase 232
+// CHECK: nvvm.setmaxregister increase 224
 //
 // The first 128 of K: a fresh sum, the scales while it runs, a wait for it, its stage back.
 // CHECK: llvm.inline_asm has_side_effects asm_dialect = att "wgmma.fence.sync.aligned;", "=f,
@@ -273,7 +273,7 @@ func.func @forward(%qa: tensor<?x?xf8E4M3FN>, %qb: tensor<?x?x?xf8E4M3FN, #col_m
 // CHECK-NOT: wgmma
 // CHECK-COUNT-12: nvvm.stmatrix
 // CHECK-NOT: nvvm.stmatrix
-// CHECK: nvvm.setmaxregister decrease 40
+// CHECK: nvvm.setmaxregister decrease 56
 // CHECK: nvvm.mbarrier.arrive.expect_tx %{{.*}}, %c40960_i32{{(_[0-9]+)?}} :
 // CHECK: nvvm.cp.async.bulk.tensor.shared.cluster.global {{[^,]*}}, %[[AMAP]], {{.*}}box[%{{[^,]*}}, %{{[^,]*}}] :
 // CHECK: nvvm.cp.async.bulk.tensor.shared.cluster.global {{[^,]*}}, %[[BMAP]], {{.*}}box[%{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}] :
@@ -305,7 +305,7 @@ func.func @promoted(%qa: tensor<?x208xf8E5M2>, %qb: tensor<8x208x320xf8E4M3FN, #
 // CHECK: nvvm.barrier{{$}}
 // CHECK: llvm.store {{.*}} : i32, !llvm.ptr<3>
 // CHECK: nvvm.barrier{{$}}
-// CHECK: nvvm.setmaxregister increase 232
+// CHECK: nvvm.setmaxregister increase 216
 //
 // The range of tokens comes with the tile. It starts at a multiple of 32, and even an empty one has a step.
 // CHECK: scf.while
@@ -318,36 +318,10 @@ func.func @promoted(%qa: tensor<?x208xf8E5M2>, %qb: tensor<8x208x320xf8E4M3FN, #
 // CHECK-NEXT: arith.maxsi %{{.*}}, %c1_i32
 // CHECK: %[[IS_EMPTY:.*]] = arith.cmpi eq, %[[START]], %[[END]]
 //
-// The block that comes first may be the last one of the group: the step in which the group starts is cleared, and that in which it ends.
-// Of 384 rows, 128 at once; four masks of four tokens, cut off at the end and the start.
+// The stage has been cleared by whoever loaded it. The block that comes first is the last one of the group: of it only the
+// steps that it has.
 // CHECK: nvvm.mbarrier.try_wait.parity
-// CHECK: %[[STARTS:.*]] = arith.cmpi slt, %{{.*}}, %[[START]]
-// CHECK: %[[ENDS:.*]] = arith.cmpi slt, %[[END]],
-// CHECK-NEXT: %[[PARTIAL:.*]] = arith.ori %[[STARTS]], %[[ENDS]]
-// CHECK-NEXT: scf.if %[[PARTIAL]]
-// CHECK-NEXT: scf.if %[[STARTS]]
-// CHECK: arith.subi %[[END]],
-// CHECK: %[[TO_END:.*]] = arith.trunci
-// CHECK: arith.subi %[[START]],
-// CHECK: %[[TO_START:.*]] = arith.trunci
-// CHECK: %[[FROM_START:.*]] = arith.xori %[[TO_START]], %c-1_i32
-// CHECK-NEXT: %[[MASK_0:.*]] = arith.andi %[[TO_END]], %[[FROM_START]]
-// CHECK-COUNT-3: arith.xori {{.*}}, %c-1_i32
-// CHECK: llvm.insertelement %[[MASK_0]],
-// CHECK-COUNT-3: llvm.insertelement
-// CHECK-COUNT-3: llvm.store {{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<3>
-// CHECK-NOT: llvm.store
-// CHECK: scf.if %[[ENDS]]
-// CHECK-COUNT-3: llvm.store {{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<3>
-// CHECK-NOT: llvm.store
-//
-// All 256 threads have cleared, and the tensor cores see it, before the product.
-// CHECK: nvvm.fence.proxy {kind = #nvvm.proxy_kind<async.shared>, space = #nvvm.shared_space<cta>}
-// CHECK-NOT: scf
-// CHECK: nvvm.barrier id = %c1_i32{{(_[0-9]+)?}} number_of_threads = %c256_i32
-// CHECK-NEXT: }
-//
-// Of this block only the steps that it has.
+// CHECK-NOT: nvvm.fence.proxy
 // CHECK: llvm.inline_asm has_side_effects asm_dialect = att "wgmma.fence.sync.aligned;", "=f,
 // CHECK: nvvm.wgmma.mma_async {{.*}}<m = 64, n = 256, k = 32>, D[<f32>, <zero>], A[<e5m2>, <one>, <row>], B[<e4m3>, <one>, <col>]
 // CHECK-NEXT: scf.for
@@ -362,16 +336,11 @@ func.func @promoted(%qa: tensor<?x208xf8E5M2>, %qb: tensor<8x208x320xf8E4M3FN, #
 // CHECK-NEXT: %[[ZERO:.*]] = arith.constant 0.0
 // CHECK-NEXT: arith.select %[[IS_EMPTY]], %[[ZERO]], %[[SCALE]]
 //
-// In the loop the blocks before it, all of four steps, of which only the first may have a start to clear.
+// In the loop the blocks before it, all of four steps.
 // CHECK-COUNT-2: llvm.store {{.*}} : f32, !llvm.ptr<3>
 // CHECK: scf.for
 // CHECK: nvvm.mbarrier.try_wait.parity
-// CHECK: scf.if
-// CHECK-COUNT-3: llvm.store {{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<3>
-// CHECK-NOT: llvm.store
-// CHECK: nvvm.fence.proxy
-// CHECK: nvvm.barrier id = %c1_i32{{(_[0-9]+)?}} number_of_threads = %c256_i32
-// CHECK-NEXT: }
+// CHECK-NOT: nvvm.fence.proxy
 // CHECK: nvvm.wgmma.fence.aligned
 // CHECK-COUNT-4: nvvm.wgmma.mma_async {{.*}}D[<f32>, <one>]
 // CHECK: nvvm.wgmma.commit.group
@@ -381,19 +350,61 @@ func.func @promoted(%qa: tensor<?x208xf8E5M2>, %qb: tensor<8x208x320xf8E4M3FN, #
 // CHECK-COUNT-16: nvvm.stmatrix
 // CHECK-NOT: nvvm.stmatrix
 //
-// Both warpgroups multiply all tiles: they clear together.
-// CHECK-NOT: nvvm.barrier id = %c1_i32
-//
-// The next tile is asked for before this one is loaded. Two operands of two dimensions; both are read along the tokens.
-// CHECK: nvvm.setmaxregister decrease 40
+// The next tile is asked for before this one is loaded, by one thread of a warp, which says where the tile is.
+// CHECK: nvvm.setmaxregister decrease 72
 // CHECK: scf.while
-// CHECK: llvm.atomicrmw add %[[COUNTERS]], %c1_i32{{(_[0-9]+)?}} syncscope("device") monotonic
+// CHECK: scf.for
+// CHECK-NEXT: %[[COUNT:.*]] = llvm.atomicrmw add %[[COUNTERS]], %c1_i32{{(_[0-9]+)?}} syncscope("device") monotonic
+// CHECK-NEXT: scf.yield %[[COUNT]]
+// CHECK: scf.if %[[LOADS:.*]] {
 // CHECK: llvm.store {{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<3>
 // CHECK: llvm.store {{.*}} {alignment = 8 : i64} : vector<2xi32>, !llvm.ptr<3>
-// CHECK: nvvm.mbarrier.arrive.expect_tx %[[FULL:.*]], %c49152_i32{{(_[0-9]+)?}} :
-// CHECK: nvvm.cp.async.bulk.tensor.shared.cluster.global %{{.*}}, %[[AMAP]], %[[FULL]], box[%[[AT:.*]], %{{[^,]*}}] :
-// CHECK: nvvm.cp.async.bulk.tensor.shared.cluster.global %{{.*}}, %[[BMAP]], %[[FULL]], box[%[[AT]], %{{[^,]*}}] :
+// CHECK-NEXT: }
+// CHECK: nvvm.bar.warp.sync
+//
+// A stage in which a group starts or ends is noted. Its copies complete on a barrier of its own.
+// CHECK: scf.for {{.*}} -> (i32, i32, i32, i32, i32)
+// CHECK: nvvm.mbarrier.try_wait.parity
+// CHECK: %[[ENDS:.*]] = arith.cmpi slt
+// CHECK-NEXT: %[[STARTS:.*]] = arith.cmpi slt
+// CHECK-NEXT: %[[PARTIAL:.*]] = arith.ori %[[STARTS]], %[[ENDS]]
+// CHECK-NEXT: %[[NOTES:.*]] = arith.andi %[[PARTIAL]], %[[LOADS]]
+// CHECK-NEXT: scf.if %[[NOTES]]
+// CHECK: llvm.store {{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<3>
+// CHECK: %[[FULL:.*]] = llvm.getelementptr {{.*}}[196608]
+// CHECK: %[[OTHER:.*]] = llvm.getelementptr {{.*}}[196896]
+// CHECK-NEXT: %[[LANDED:.*]] = arith.select %[[PARTIAL]], %[[OTHER]], %[[FULL]]
+//
+// Two operands of two dimensions; both are read along the tokens.
+// CHECK-NEXT: scf.if %[[LOADS]]
+// CHECK: nvvm.mbarrier.arrive.expect_tx %[[LANDED]], %c49152_i32{{(_[0-9]+)?}} :
+// CHECK: nvvm.cp.async.bulk.tensor.shared.cluster.global %{{.*}}, %[[AMAP]], %[[LANDED]], box[%[[AT:.*]], %{{[^,]*}}] :
+// CHECK: nvvm.cp.async.bulk.tensor.shared.cluster.global %{{.*}}, %[[BMAP]], %[[LANDED]], box[%[[AT]], %{{[^,]*}}] :
 // CHECK-NOT: nvvm.cp.async.bulk.tensor
+//
+// Then the stage noted before it is cleared, if there is one: what lies before the start, 16 tokens of a row at once, all of them or, by
+// masks, some; and what lies behind the end. Of 384 rows a lane has every 32nd.
+// CHECK: scf.if
+// CHECK: nvvm.bar.warp.sync
+// CHECK: nvvm.mbarrier.try_wait.parity
+// CHECK: scf.for
+// CHECK: scf.if
+// CHECK: scf.for %{{.*}} to %c384_i32{{(_[0-9]+)?}} step %c32_i32
+// CHECK-NOT: llvm.load
+// CHECK: llvm.store {{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<3>
+// CHECK: } else {
+// CHECK: scf.for %{{.*}} to %c384_i32{{(_[0-9]+)?}} step %c32_i32
+// CHECK: %[[FOUND:.*]] = llvm.load {{.*}} {alignment = 16 : i64}
+// CHECK-NEXT: %[[LEFT:.*]] = arith.andi %[[FOUND]],
+// CHECK-NEXT: llvm.store %[[LEFT]], {{.*}} {alignment = 16 : i64}
+// CHECK: scf.if
+// CHECK-COUNT-2: llvm.store {{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<3>
+//
+// The tensor cores see it, and all lanes have done it, when the stage is said to be full.
+// CHECK: nvvm.fence.proxy {kind = #nvvm.proxy_kind<async.shared>, space = #nvvm.shared_space<cta>}
+// CHECK: nvvm.bar.warp.sync
+// CHECK-NEXT: scf.if %[[LOADS]]
+// CHECK: nvvm.mbarrier.arrive %
 //
 // The last block leaves both counters zero.
 // CHECK: %[[DONE:.*]] = llvm.getelementptr %[[COUNTERS]][4]
@@ -445,7 +456,7 @@ func.func @static(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<64x32xf8E4M3FN, #col_
 // CHECK-LABEL: llvm.func @batched_0(
 // CHECK-SAME: %{{[^:]*}}: i32, %{{[^:]*}}: i32, %{{[^:]*}}: i32, %{{[^:]*}}: i32,
 // CHECK-SAME: %[[AMAP:[^:]*]]: !llvm.ptr {{{[^}]*}}}, %[[BMAP:[^:]*]]: !llvm.ptr {{{[^}]*}}}, %[[SA:[^:]*]]: !llvm.ptr<1>, %[[SB:[^:]*]]: !llvm.ptr<1>, %[[BIAS:[^:]*]]: !llvm.ptr<1>, %[[OUT:[^:]*]]: !llvm.ptr<1>)
-// CHECK: nvvm.setmaxregister increase 232
+// CHECK: nvvm.setmaxregister increase 216
 // CHECK-COUNT-4: nvvm.wgmma.mma_async
 // CHECK: nvvm.wgmma.commit.group
 //
@@ -473,7 +484,7 @@ func.func @static(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<64x32xf8E4M3FN, #col_
 // CHECK-NOT: llvm.fptrunc
 //
 // Tiles are taken in turn.
-// CHECK: nvvm.setmaxregister decrease 40
+// CHECK: nvvm.setmaxregister decrease 72
 // CHECK-NOT: llvm.atomicrmw
 // CHECK: nvvm.cp.async.bulk.tensor.shared.cluster.global %{{.*}}, %[[AMAP]], %[[FULL:.*]], box[%[[AT:.*]], %{{[^,]*}}, %[[EXPERT:[^,]*]]] :
 // CHECK: nvvm.cp.async.bulk.tensor.shared.cluster.global %{{.*}}, %[[BMAP]], %[[FULL]], box[%[[AT]], %{{[^,]*}}, %[[EXPERT]]] :
@@ -501,7 +512,7 @@ func.func @batched(%qa: tensor<?x?x?xf8E4M3FN>, %qb: tensor<?x?x?xf8E4M3FN, #col
 // CHECK-LABEL: llvm.func @swapped_0(
 // CHECK-SAME: %{{[^:]*}}: i32, %{{[^:]*}}: i32, %{{[^:]*}}: i32, %[[COLUMNS:[^:]*]]: i32,
 // CHECK-SAME: %[[AMAP:[^:]*]]: !llvm.ptr {{{[^}]*}}}, %[[BMAP:[^:]*]]: !llvm.ptr {{{[^}]*}}}, %[[SA:[^:]*]]: !llvm.ptr<1>, %[[SB:[^:]*]]: !llvm.ptr<1>, %{{[^:]*}}: !llvm.ptr<1>, %[[BIAS:[^:]*]]: !llvm.ptr<1>, %[[OUT:[^:]*]]: !llvm.ptr<1>, %{{[^:]*}}: !llvm.ptr<1>)
-// CHECK: nvvm.setmaxregister increase 232
+// CHECK: nvvm.setmaxregister increase 216
 // CHECK: nvvm.wgmma.mma_async {{.*}}<m = 64, n = 32, k = 32>, D[<f32>, <zero>], A[<e4m3>, <one>, <row>], B[<e5m2>, <one>, <col>]
 //
 // A lane's two rows have a scale of the weights and a bias each; the tokens' scales go to shared memory.
@@ -534,7 +545,7 @@ func.func @batched(%qa: tensor<?x?x?xf8E4M3FN>, %qb: tensor<?x?x?xf8E4M3FN, #col
 // CHECK-NOT: nvvm.stmatrix
 //
 // The weights first: they are the rows.
-// CHECK: nvvm.setmaxregister decrease 40
+// CHECK: nvvm.setmaxregister decrease 72
 // CHECK: nvvm.mbarrier.arrive.expect_tx %{{.*}}, %c20480_i32{{(_[0-9]+)?}} :
 // CHECK: nvvm.cp.async.bulk.tensor.shared.cluster.global %{{.*}}, %[[BMAP]],
 // CHECK: llvm.getelementptr {{.*}}[16384]
@@ -569,7 +580,7 @@ func.func @swapped(%qa: tensor<?x?xf8E5M2>, %qb: tensor<?x?x?xf8E4M3FN, #col_maj
 // CHECK-NOT: nvvm.barrier{{$}}
 // CHECK: nvvm.cluster.arrive {aligned}
 // CHECK-NEXT: nvvm.cluster.wait {aligned}
-// CHECK: nvvm.setmaxregister increase 232
+// CHECK: nvvm.setmaxregister increase 216
 //
 // No scale of a column, and no barrier for them.
 // CHECK: nvvm.wgmma.commit.group
@@ -585,7 +596,7 @@ func.func @swapped(%qa: tensor<?x?xf8E5M2>, %qb: tensor<?x?x?xf8E4M3FN, #col_maj
 // CHECK: mbarrier.arrive
 //
 // Each block loads its own rows, and half of the columns for both. It announces what lands in it.
-// CHECK: nvvm.setmaxregister decrease 40
+// CHECK: nvvm.setmaxregister decrease 72
 // CHECK: nvvm.mbarrier.arrive.expect_tx %[[FULL:.*]], %c49152_i32{{(_[0-9]+)?}} :
 // CHECK: nvvm.cp.async.bulk.tensor.shared.cluster.global %{{.*}}, %[[AMAP]], %[[FULL]], box[%{{[^,]*}}, %{{[^,]*}}] :
 // CHECK: %[[PART:.*]] = arith.muli %[[RANK]], %c128_i32

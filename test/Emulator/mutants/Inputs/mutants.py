@@ -317,14 +317,27 @@ CLUSTER_MUTANTS = [
     ("stages overwritten that either reads", stage_wait(196640, 0), "arrivals|races|land"),
 ]
 
-# The gradient. Outside of the group are other tokens, or NaN: it is not enough to clear one of the operands.
-CLEARED = r"(ld\.shared\.v4\.b32[^;]*;\s*(?:and\.b32[^;]*;\s*){4})st\.shared\.v4\.b32[^;]*;"
+# The gradient. Outside of the group are other tokens, or NaN: it is not enough to clear one of the operands. What clears stands in the
+# code four times: before the start of a group and behind its end, in the loop and behind it. 32 rows at once, the first 128 are those of
+# the first operand; pieces of 16 tokens of which some stay, and whole ones.
+MASKED = r"(ld\.shared\.v4\.b32[^;]*;\s*(?:and\.b32[^;]*;\s*){4})st\.shared\.v4\.b32[^;]*;"
+ZEROED = r"()st\.shared\.v4\.b32\s+\[[^;]*\], \{0, 0, 0, 0\};"
 GRADIENT_MUTANTS = [
-    ("nothing cleared", ptx(CLEARED, r"\1", count=0), DIFFERENT),
-    ("nothing cleared in the first block", ptx(CLEARED, r"\1", count=6), DIFFERENT),
-    ("tokens behind the group not cleared", ptx(r"(not\.b32 \s*%r\d+, )%r\d+;(\s*sub\.s32)", r"\g<1>0;\2", count=0), DIFFERENT),
+    ("nothing cleared", ptx(f"{MASKED}|{ZEROED}", r"\1", count=0), DIFFERENT),
+    ("pieces of which tokens stay not cleared", ptx(MASKED, r"\1", count=0), DIFFERENT),
+    ("whole pieces not cleared", ptx(ZEROED, r"\1", count=0), DIFFERENT),
+    ("the first operand not cleared where a group starts", ptx(MASKED, r"\1", count=4), DIFFERENT),
+    ("the second operand not cleared where a group starts", ptx(MASKED, r"\1", which=4, count=8), DIFFERENT),
+    ("the first operand not cleared where a group ends", ptx(MASKED, r"\1", which=12, count=4), DIFFERENT),
+    ("the second operand not cleared where a group ends", ptx(MASKED, r"\1", which=16, count=8), DIFFERENT),
+    ("whole pieces of the second operand not cleared where a group ends", ptx(ZEROED, r"\1", which=16, count=8), DIFFERENT),
+    ("the last stage of a block not cleared", ptx(f"{MASKED}|{ZEROED}", r"\1", which=48, count=48), DIFFERENT),
     ("cleared without a fence", ptx(r"fence\.proxy\.async\S+;"), "without a fence.proxy.async in between"),
-    ("multiplied before all is cleared", ptx(r"bar\.sync \s*1, 256;"), "races"),
+    ("multiplied before all is cleared", ptx(r"(fence\.proxy\.async\S+;\s*)bar\.warp\.sync\s+-1;", r"\1"), "races"),
+    ("cleared before it has landed", stage_wait(196896, 0), "not been waited for|uninitialized|races"),
+    ("multiplied without being cleared", ptx(r"selp\.b64 (\s*%rd\d+), (%rd\d+), (%rd\d+), %p\d+;(\s*mov\.b32[^;]*;\s*mbarrier\.arrive\.expect_tx)", r"mov.b64 \1, \3;\4"),
+     "deadlock|differ|arrivals|races"),
+    ("a stage that has been cleared is not said to be full", ptx(r"mbarrier\.arrive\.shared\.b64[^;]*;", which=2), "deadlock"),
     ("an empty group sums nothing", ptx(r"max\.u32 (\s*%r\d+), (%r\d+), 1;(\s*add\.s32)", r"mov.b32 \1, \2;\3", count=0), "differ|deadlock|not been waited for"),
     ("the first tokens of a group left out", ptx(r"and\.b32 (\s*%r\d+), (%r\d+), -32;", r"\g<0> add.s32 \1, \1, 32;", count=0), "differ|deadlock|time limit|races"),
     ("all zeros", ptx(r"cvt\.rn\.bf16x2\.f32 (\s*%r\d+), %r\d+, %r\d+;", r"mov.b32 \1, 0;", count=0), DIFFERENT),
@@ -332,10 +345,6 @@ GRADIENT_MUTANTS = [
     ("the last group skipped", parameter(2, r"add.s32 \1, \1, -1;"), DIFFERENT),
     ("rows off by one", ptx(ROWS_LOAD, r"{ .reg .b32 OFF; add.s32 OFF, \2, 1; \1OFF\3 }"), DIFFERENT),
     ("columns off by one", ptx(ROWS_LOAD, r"{ .reg .b32 OFF; add.s32 OFF, \2, 1; \1OFF\3 }", which=1), DIFFERENT),
-    ("the first operand not cleared where a group ends", ptx(CLEARED, r"\1", which=3), DIFFERENT),
-    ("the second operand not cleared where a group ends", ptx(CLEARED, r"\1", which=4, count=2), DIFFERENT),
-    ("the first operand not cleared where a group starts in a later block", ptx(CLEARED, r"\1", which=6), DIFFERENT),
-    ("the second operand not cleared where a group starts in a later block", ptx(CLEARED, r"\1", which=7, count=2), DIFFERENT),
 ]
 
 PRODUCT_SHAPES = ["qa=700x272", "qb=11x272x336", "sa=700", "sb=11x336", "offs=11"]
