@@ -204,7 +204,7 @@ bool moe__quantize_schedule_read(MlirOperation op, moe__directions_t directions,
   if (!check_shared_memory(op,
                            tile * (out->stages * element_bytes + out->output_stages * results) +
                                SHARED_BARRIERS + table_bytes(max_groups) +
-                               (results == 2 ? out->tile_n * 32 : 0), /* scales of rows */
+                               (results == 2 ? out->tile_n * 16 : 0), /* scales of rows */
                            out->blocks_per_sm))
     return false;
   return check_registers(
@@ -385,7 +385,7 @@ bool moe__grouped_schedule_read(MlirOperation op, int max_groups, bool promoted,
   if (out->swap_operands && out->cluster > 1)
     return moe__error(op, "'schedule.cluster' is %d; it must be 1 where operands are swapped",
                       out->cluster);
-  /* Two accumulators of 64 x tile_n in 232 registers a thread, with room for addresses. */
+  /* Two accumulators of 64 x tile_n in 224 registers a thread, with room for addresses. */
   if (promoted && out->tile_n > 192)
     return moe__error(op, "'schedule.tile_n' is %d; with promoted sums it must be at most 192",
                       out->tile_n);

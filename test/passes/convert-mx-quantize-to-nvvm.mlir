@@ -189,6 +189,7 @@ func.func @f32(%w: tensor<4x320x80xf32>) -> (tensor<4x320x80xf8E5M2, #col_major>
 // CHECK-NOT: nvvm.cp.async.bulk.tensor
 //
 // RECORD-LABEL: llvm.func @both_0(
+// RECORD-SAME: grid = [{min = [{mul = [4, {ceildiv = [320, 128]}, {ceildiv = [96, 512]}]}, {mul = ["num_sms", 1]}]}, 1, 1]
 // RECORD-SAME: requires = [{dim = [0, 1], multiple_of = 32 : i64}, {dim = [0, 2], multiple_of = 32 : i64}]
 func.func @both(%x: tensor<4x320x96xbf16>)
     -> (tensor<4x320x96xf8E4M3FN>, tensor<4x320x3xf8E8M0FNU>, tensor<4x320x96xf8E4M3FN, #col_major>, tensor<4x10x96xf8E8M0FNU>) {
