@@ -30,10 +30,6 @@
 #include "mlir-c/BuiltinAttributes.h"
 #include "mlir-c/BuiltinTypes.h"
 
-#define STEPS (MOE__MM_DEPTH / MOE__MM_STEP)
-/* Of a block's first token: a sector of L2, of which the TMA then fetches none twice. It takes 16, too. */
-#define TOKEN_ALIGNMENT 32
-
 /* ---- Parameters ---- */
 
 /* How an operand lies in memory: its rows, the dimension along them, and where its matrices are many,
@@ -70,11 +66,6 @@ static void add_extents(moe__scaled_mm_t *s, MlirType qa, MlirType qb, MlirType 
   s->columns = moe__kernel_extent(kernel, MOE__MM_QB, qb_rank - 1, qb);
 }
 
-/* Whether blocks share tiles by a counter. */
-static bool counts_tiles(const moe__scaled_mm_t *s) {
-  return s->which == MOE__GRADIENT && s->schedule.cluster == 1;
-}
-
 static void add_parameters(moe__scaled_mm_t *s, MlirOperation op) {
   moe__kernel_t *kernel = &s->kernel;
   add_extents(s, mlirValueGetType(mlirOperationGetOperand(op, MOE__MM_QA)),
@@ -92,7 +83,7 @@ static void add_parameters(moe__scaled_mm_t *s, MlirOperation op) {
   s->out = moe__kernel_pointer(kernel, s->out_number);
   if (s->offs_number >= 0)
     s->status = moe__kernel_status(kernel);
-  if (counts_tiles(s))
+  if (moe__mm_counts_tiles(s))
     s->counters = moe__kernel_counters(kernel);
 }
 
@@ -117,328 +108,6 @@ static void add_requirements(moe__scaled_mm_t *s, MlirOperation op) {
     moe__kernel_require(kernel, s->offs_number, 0, "at_least", 1);
     moe__kernel_require(kernel, s->offs_number, 0, "at_most", MOE__MAX_GROUPS);
   }
-}
-
-/* ---- Tiles ---- */
-
-/* Those that each expert has, where they do not depend on the groups. */
-static moe__tiles_t equal_tiles(moe__scaled_mm_t *s) {
-  moe__builder_t *b = &s->kernel.builder;
-  return moe__tiles_create(
-      b, s->experts.value, moe__ceil_div(b, s->rows.value, s->operands[MOE__MM_QA].rows),
-      moe__ceil_div(b, s->columns.value, s->operands[MOE__MM_QB].rows), s->schedule.band);
-}
-
-static MlirValue tile_count(moe__scaled_mm_t *s) {
-  return s->which == MOE__FORWARD ? moe__groups_total(&s->groups) : equal_tiles(s).total;
-}
-
-/* Tiles are taken in turn; but those of the gradient, which are as long as their group, by a counter:
- * whoever is done takes the next one. The longest come first, so that all end at about the same time.
- * Only the thread that loads gets the number: the counter takes its time, and no other one waits here. */
-static MlirValue next_tile(moe__scaled_mm_t *s, MlirValue index) {
-  moe__builder_t *b = &s->kernel.builder;
-  MlirValue step = moe__tiles_step(&s->kernel), zero = moe__i32(b, 0), one = moe__i32(b, 1);
-  if (!counts_tiles(s))
-    return moe__add(b, index, step);
-  moe__for_t once = moe__for_begin(b, moe__select(b, s->loads, zero, one), one, one, 1, &zero);
-  MlirValue count = moe__atomic_add(b, s->counters, one, MOE__RELAXED);
-  moe__for_end(b, &once, &count);
-  return moe__add(b, once.carried[0], step);
-}
-
-/* Counts the blocks that are done; the last one leaves both counters zero. */
-static void finish_counting(moe__scaled_mm_t *s) {
-  moe__builder_t *b = &s->kernel.builder;
-  if (!counts_tiles(s))
-    return;
-  MlirValue zero = moe__i32(b, 0), one = moe__i32(b, 1);
-  MlirValue done = moe__offset_by(b, s->counters, 4);
-  MlirValue before = moe__atomic_add(b, done, one, MOE__ACQUIRE_RELEASE);
-  MlirValue is_last = moe__eq(b, moe__add(b, before, one), s->kernel.block_count);
-  moe__if_t last = moe__if_begin(b, is_last, false);
-  moe__atomic_exchange(b, s->counters, zero, MOE__RELAXED);
-  moe__atomic_exchange(b, done, zero, MOE__RELAXED);
-  moe__if_end(b, &last);
-}
-
-/* Where each expert has the same tiles, one is that of a group of `rows` rows of out, seen as a matrix. */
-static moe__group_tile_t tile_at(moe__scaled_mm_t *s, MlirValue index) {
-  moe__builder_t *b = &s->kernel.builder;
-  if (s->which == MOE__FORWARD)
-    return moe__groups_tile(&s->groups, index);
-  moe__tiles_t tiles = equal_tiles(s);
-  moe__tile_t at = moe__tile_at(b, &tiles, index);
-  MlirValue group =
-      s->which == MOE__GRADIENT ? moe__groups_by_size(&s->groups, at.batch) : at.batch;
-  MlirValue first = moe__mul(b, group, s->rows.value);
-  MlirValue row = moe__mul(b, at.row, moe__i32(b, s->operands[MOE__MM_QA].rows));
-  return (moe__group_tile_t){.group = group,
-                             .row = moe__add(b, first, row),
-                             .row_end = moe__add(b, first, s->rows.value),
-                             .column = at.column};
-}
-
-/* A tile and the range of tokens that it sums over, which is that of the gradient's group. */
-typedef struct work_t {
-  moe__group_tile_t tile;
-  MlirValue start, end; /* i32; null but for the gradient */
-} work_t;
-
-static work_t work_at(moe__scaled_mm_t *s, MlirValue index) {
-  moe__builder_t *b = &s->kernel.builder;
-  work_t work = {.tile = tile_at(s, index)};
-  if (s->which == MOE__GRADIENT)
-    moe__groups_range(&s->groups, work.tile.group, &work.start, &work.end);
-  if (s->schedule.cluster > 1) {
-    MlirValue above = moe__mul(b, s->kernel.cluster_rank, moe__i32(b, MOE__MM_TILE_ROWS));
-    work.tile.row = moe__add(b, work.tile.row, above);
-  }
-  return work;
-}
-
-static moe__mm_reduction_t reduction_of(moe__scaled_mm_t *s, const work_t *work) {
-  moe__builder_t *b = &s->kernel.builder;
-  moe__mm_reduction_t r = {.first = moe__i32(b, 0), .start = work->start, .end = work->end};
-  if (s->which != MOE__GRADIENT) {
-    r.blocks = moe__ceil_div(b, s->depth.value, MOE__MM_DEPTH);
-    return r;
-  }
-  r.first = moe__and(b, r.start, moe__i32(b, -TOKEN_ALIGNMENT));
-  /* An empty group has one step, all of it cleared: its gradient is zero. */
-  MlirValue one = moe__i32(b, 1);
-  MlirValue steps = moe__ceil_div(b, moe__sub(b, r.end, r.first), MOE__MM_STEP);
-  steps = moe__smax(b, steps, one);
-  r.blocks = moe__ceil_div(b, steps, STEPS);
-  MlirValue before = moe__mul(b, moe__sub(b, r.blocks, one), moe__i32(b, STEPS));
-  r.last_steps = moe__sub(b, steps, before);
-  return r;
-}
-
-/* Where block number `index`, in the order of multiplication, starts in the reduction. */
-static MlirValue block_at(moe__scaled_mm_t *s, const moe__mm_reduction_t *reduction,
-                          MlirValue index) {
-  moe__builder_t *b = &s->kernel.builder;
-  if (s->which == MOE__GRADIENT) { /* the last one first */
-    MlirValue is_first = moe__eq(b, index, moe__i32(b, 0));
-    MlirValue number = moe__select(b, is_first, reduction->blocks, index);
-    index = moe__sub(b, number, moe__i32(b, 1));
-  }
-  return moe__add(b, reduction->first, moe__mul(b, index, moe__i32(b, MOE__MM_DEPTH)));
-}
-
-/* ---- What the loader tells the others of a tile ---- */
-
-/* It writes where a tile is into one of a ring of slots, before it announces the tile's first stage: who
- * has waited for that stage can read it, and looks for no tile itself. Readers do so before they release
- * the stage. One slot more than stages: when the loader comes round, that release has been seen. */
-#define SLOT_BYTES 32
-
-static int slots(const moe__scaled_mm_t *s) {
-  return s->schedule.stages + 1;
-}
-
-static MlirValue slot_at(moe__scaled_mm_t *s, MlirValue slot) {
-  moe__builder_t *b = &s->kernel.builder;
-  MlirValue offset = moe__mul(b, slot, moe__i32(b, SLOT_BYTES));
-  return moe__offset_by(b, moe__offset(b, s->kernel.shared, offset), s->slots);
-}
-
-static MlirValue next_slot(moe__scaled_mm_t *s, MlirValue slot) {
-  moe__builder_t *b = &s->kernel.builder;
-  MlirValue next = moe__add(b, slot, moe__i32(b, 1));
-  return moe__select(b, moe__eq(b, next, moe__i32(b, slots(s))), moe__i32(b, 0), next);
-}
-
-static void write_slot(moe__scaled_mm_t *s, MlirValue slot, const work_t *work) {
-  moe__builder_t *b = &s->kernel.builder;
-  const moe__group_tile_t *tile = &work->tile;
-  MlirValue address = slot_at(s, slot);
-  MlirValue where[] = {tile->group, tile->row, tile->row_end, tile->column};
-  moe__store_aligned(b, moe__vector(b, 4, where), address, 16);
-  if (work->start.ptr)
-    moe__store_aligned(b, moe__vector(b, 2, (MlirValue[]){work->start, work->end}),
-                       moe__offset_by(b, address, 16), 8);
-}
-
-/* Says that there are no more tiles: a group of a number that no group has. */
-static void write_end(moe__scaled_mm_t *s, MlirValue slot) {
-  moe__builder_t *b = &s->kernel.builder;
-  MlirValue none = moe__i32(b, -1);
-  write_slot(s, slot, &(work_t){.tile = {none, none, none, none}});
-}
-
-static MlirValue read_group(moe__scaled_mm_t *s, MlirValue slot) {
-  return moe__load(&s->kernel.builder, slot_at(s, slot), s->kernel.builder.i32);
-}
-
-static work_t read_slot(moe__scaled_mm_t *s, MlirValue slot) {
-  moe__builder_t *b = &s->kernel.builder;
-  MlirValue address = slot_at(s, slot);
-  MlirValue where = moe__load_aligned(b, address, moe__vector_type(b, 4, b->i32), 16);
-  work_t work = {.tile = {.group = moe__extract(b, where, 0),
-                          .row = moe__extract(b, where, 1),
-                          .row_end = moe__extract(b, where, 2),
-                          .column = moe__extract(b, where, 3)}};
-  if (s->which == MOE__GRADIENT) {
-    MlirValue range =
-        moe__load_aligned(b, moe__offset_by(b, address, 16), moe__vector_type(b, 2, b->i32), 8);
-    work.start = moe__extract(b, range, 0);
-    work.end = moe__extract(b, range, 1);
-  }
-  moe__warp_barrier(b);
-  return work;
-}
-
-/* ---- The loading warpgroup ---- */
-
-/* Where an operand's part of a tile starts. */
-static MlirValue first_row(moe__scaled_mm_t *s, const moe__mm_operand_t *operand,
-                           const moe__group_tile_t *tile) {
-  moe__builder_t *b = &s->kernel.builder;
-  if (operand == &s->operands[MOE__MM_QB])
-    return moe__mul(b, tile->column, moe__i32(b, operand->rows));
-  if (s->which == MOE__FORWARD)
-    return tile->row;
-  return moe__sub(b, tile->row, moe__mul(b, tile->group, s->rows.value));
-}
-
-/* Loads what a tile takes of an operand, from `at` of the reduction on, to `buffer`. What the blocks of a
- * cluster share each of them loads a part of, for all. */
-static void load_operand(moe__scaled_mm_t *s, const moe__mm_operand_t *operand,
-                         const moe__group_tile_t *tile, MlirValue at, MlirValue buffer,
-                         MlirValue landed) {
-  moe__builder_t *b = &s->kernel.builder;
-  MlirValue row = first_row(s, operand, tile);
-  if (s->schedule.cluster == 1 || operand != s->side[1]) {
-    moe__tma_load(b, operand->map, buffer, landed, operand->map_rank,
-                  (MlirValue[]){at, row, tile->group});
-    return;
-  }
-  MlirValue part = moe__mul(b, s->kernel.cluster_rank, moe__i32(b, operand->box));
-  MlirValue all = moe__trunc(b, moe__i32(b, (1 << s->schedule.cluster) - 1),
-                             mlirIntegerTypeGet(b->context, 16));
-  buffer = moe__offset(b, buffer, moe__mul(b, part, moe__i32(b, MOE__MM_DEPTH)));
-  moe__tma_load_multicast(b, operand->map, buffer, landed, operand->map_rank,
-                          (MlirValue[]){at, moe__add(b, row, part), tile->group}, all);
-}
-
-/* Where the loader stands: the stage it fills next, and of a gradient what is to be cleared. */
-typedef struct loader_t {
-  moe__cursor_t cursor;
-  moe__mm_requests_t requests;
-} loader_t;
-
-enum { STAGE, PHASE, NEXT, OLDEST, OLDEST_PHASE, LOADER }; /* as values that loops carry */
-
-static loader_t loader_from(const MlirValue carried[LOADER]) {
-  return (loader_t){{carried[STAGE], carried[PHASE]},
-                    {carried[NEXT], {carried[OLDEST], carried[OLDEST_PHASE]}}};
-}
-
-static void loader_to(const loader_t *loader, MlirValue carried[LOADER]) {
-  carried[STAGE] = loader->cursor.stage;
-  carried[PHASE] = loader->cursor.phase;
-  carried[NEXT] = loader->requests.next;
-  carried[OLDEST] = loader->requests.oldest.stage;
-  carried[OLDEST_PHASE] = loader->requests.oldest.phase;
-}
-
-/* Loads block number `index` of a tile. */
-static void load_block(moe__scaled_mm_t *s, const work_t *work,
-                       const moe__mm_reduction_t *reduction, MlirValue index, loader_t *loader) {
-  moe__kernel_t *kernel = &s->kernel;
-  moe__builder_t *b = &kernel->builder;
-  int32_t row_bytes = MOE__MM_TILE_ROWS * MOE__MM_DEPTH;
-  int32_t column_bytes = s->schedule.tile_n * MOE__MM_DEPTH;
-  MlirValue at = block_at(s, reduction, index), open = loader->requests.next;
-  moe__ring_wait_empty(kernel, &s->ring, loader->cursor);
-  MlirValue landed = s->which == MOE__GRADIENT
-                         ? moe__mm_request(s, reduction, at, loader->cursor, &loader->requests)
-                         : moe__ring_full(kernel, &s->ring, loader->cursor);
-  moe__if_t one = moe__if_begin(b, s->loads, false);
-  moe__mbarrier_arrive_expect(b, landed, moe__i32(b, row_bytes + column_bytes));
-  MlirValue buffer = moe__ring_buffer(kernel, &s->ring, loader->cursor);
-  load_operand(s, s->side[0], &work->tile, at, buffer, landed);
-  load_operand(s, s->side[1], &work->tile, at, moe__offset_by(b, buffer, row_bytes), landed);
-  moe__if_end(b, &one);
-  /* Whoever multiplies gives a stage back when the next one is full: of two stages, none waits here. */
-  if (s->which == MOE__GRADIENT)
-    moe__mm_clear(s, s->schedule.stages > 2 ? open : loader->requests.next, &loader->requests);
-  loader->cursor = moe__cursor_next(b, &s->ring, loader->cursor);
-}
-
-/* Loads all of a tile. */
-static void load_tile(moe__scaled_mm_t *s, const work_t *work, loader_t *loader) {
-  moe__builder_t *b = &s->kernel.builder;
-  moe__mm_reduction_t reduction = reduction_of(s, work);
-  MlirValue carried[LOADER];
-  loader_to(loader, carried);
-  moe__for_t blocks =
-      moe__for_begin(b, moe__i32(b, 0), reduction.blocks, moe__i32(b, 1), LOADER, carried);
-  *loader = loader_from(blocks.carried);
-  load_block(s, work, &reduction, blocks.index, loader);
-  loader_to(loader, carried);
-  moe__for_end(b, &blocks, carried);
-  *loader = loader_from(blocks.carried);
-}
-
-static void load_tiles(moe__scaled_mm_t *s) {
-  moe__kernel_t *kernel = &s->kernel;
-  moe__builder_t *b = &kernel->builder;
-  MlirValue total = tile_count(s);
-  loader_t loader = {moe__cursor_start(b), moe__mm_requests_start(b)};
-  enum { SLOT = LOADER, INDEX, CARRIED };
-  MlirValue carried[CARRIED] = {[SLOT] = moe__i32(b, 0), [INDEX] = moe__tiles_first(kernel)};
-  loader_to(&loader, carried);
-  moe__while_t tiles = moe__while_begin(b, CARRIED, carried, CARRIED);
-  moe__while_test(b, &tiles, moe__ult(b, tiles.carried[INDEX], total), tiles.carried);
-  MlirValue next = next_tile(s, tiles.carried[INDEX]); /* early: it takes its time */
-  work_t work = work_at(s, tiles.carried[INDEX]);
-  moe__if_t one = moe__if_begin(b, s->loads, false);
-  write_slot(s, tiles.carried[SLOT], &work);
-  moe__if_end(b, &one);
-  if (s->which == MOE__GRADIENT)
-    moe__warp_barrier(b); /* what other lanes have read stays in front of what the one announces */
-  loader = loader_from(tiles.carried);
-  load_tile(s, &work, &loader);
-  loader_to(&loader, carried);
-  carried[SLOT] = next_slot(s, tiles.carried[SLOT]);
-  carried[INDEX] = counts_tiles(s) ? moe__shuffle(b, next, moe__i32(b, 0)) : next;
-  moe__while_end(b, &tiles, carried);
-  loader = loader_from(tiles.carried);
-  if (s->which == MOE__GRADIENT)
-    moe__mm_clear(s, loader.requests.next, &loader.requests);
-  /* One more stage, with nothing in it, says that there are no more tiles. */
-  one = moe__if_begin(b, s->loads, false);
-  write_end(s, tiles.carried[SLOT]);
-  moe__ring_acquire(kernel, &s->ring, loader.cursor, moe__i32(b, 0));
-  finish_counting(s);
-  moe__if_end(b, &one);
-}
-
-/* Registers of a thread of the loading warpgroup, and of one that multiplies: of 504 that three of them have
- * together. Promoted sums take two accumulators. */
-static int loader_registers(const moe__scaled_mm_t *s) {
-  return s->promoted ? 56 : 72;
-}
-
-static int multiplier_registers(const moe__scaled_mm_t *s) {
-  return (504 - loader_registers(s)) / MOE__MM_WARPGROUPS;
-}
-
-/* The loading warpgroup: one thread is here, or of a gradient one warp, of which one thread loads. */
-static void load(moe__scaled_mm_t *s) {
-  moe__builder_t *b = &s->kernel.builder;
-  MlirValue end = moe__i32(b, MOE__MM_THREADS + MOE__WARP), is_here = s->loads;
-  if (s->which == MOE__GRADIENT)
-    is_here = moe__ult(b, s->kernel.thread, end);
-  else
-    s->loads = moe__op1(b, "arith.constant", mlirIntegerTypeGet(b->context, 1), MOE__NO_VALUES,
-                        "value = true");
-  moe__if_t here = moe__if_begin(b, is_here, false);
-  load_tiles(s);
-  moe__if_end(b, &here);
 }
 
 /* ---- The multiplying warpgroups ---- */
@@ -479,9 +148,9 @@ static void multiply_and_store(moe__scaled_mm_t *s, preparation_t *preparation,
  * rows of out end once for each expert and not once for each group, both warpgroups multiply all tiles:
  * another branch costs promoted sums more than it saves. */
 static moe__cursor_t multiply_tile(moe__scaled_mm_t *s, const moe__mm_position_t *self,
-                                   const work_t *work, moe__cursor_t cursor) {
+                                   const moe__mm_work_t *work, moe__cursor_t cursor) {
   moe__builder_t *b = &s->kernel.builder;
-  moe__mm_reduction_t reduction = reduction_of(s, work);
+  moe__mm_reduction_t reduction = moe__mm_reduction_of(s, work);
   preparation_t preparation = {.s = s, .self = self, .tile = &work->tile};
   reduction.blocks = moe__warp_uniform(b, reduction.blocks);
   if (s->which == MOE__GRADIENT) {
@@ -513,16 +182,27 @@ static void multiply_tiles(moe__scaled_mm_t *s) {
   moe__while_t tiles = moe__while_begin(
       b, CARRIED, (MlirValue[]){start.stage, start.phase, moe__i32(b, 0)}, CARRIED);
   moe__ring_wait(kernel, &s->ring, (moe__cursor_t){tiles.carried[STAGE], tiles.carried[PHASE]});
-  MlirValue group = moe__warp_uniform(b, read_group(s, tiles.carried[SLOT]));
+  MlirValue group = moe__warp_uniform(b, moe__mm_read_group(s, tiles.carried[SLOT]));
   moe__while_test(b, &tiles, moe__ne(b, group, moe__i32(b, -1)), tiles.carried);
-  work_t work = read_slot(s, tiles.carried[SLOT]);
+  moe__mm_work_t work = moe__mm_read_slot(s, tiles.carried[SLOT]);
   moe__cursor_t cursor = {tiles.carried[STAGE], tiles.carried[PHASE]};
   cursor = multiply_tile(s, &self, &work, cursor);
-  moe__while_end(b, &tiles,
-                 (MlirValue[]){cursor.stage, cursor.phase, next_slot(s, tiles.carried[SLOT])});
+  moe__while_end(
+      b, &tiles,
+      (MlirValue[]){cursor.stage, cursor.phase, moe__mm_next_slot(s, tiles.carried[SLOT])});
 }
 
 /* ---- The kernel ---- */
+
+/* Registers of a thread of the loading warpgroup, and of one that multiplies: of 504 that three of them have
+ * together. Promoted sums take two accumulators. */
+static int loader_registers(const moe__scaled_mm_t *s) {
+  return s->promoted ? 56 : 72;
+}
+
+static int multiplier_registers(const moe__scaled_mm_t *s) {
+  return (504 - loader_registers(s)) / MOE__MM_WARPGROUPS;
+}
 
 bool moe__scaled_mm_has_kernel(MlirOperation op) {
   static const char *const qb_orders[] = {
@@ -642,7 +322,7 @@ bool moe__lower_scaled_mm(MlirOperation function, MlirOperation op, MlirBlock gp
   moe__kernel_await_launches(kernel);
   s.ring = moe__ring_create(kernel, s.schedule.stages,
                             (MOE__MM_TILE_ROWS + s.schedule.tile_n) * MOE__MM_DEPTH);
-  s.slots = moe__kernel_shared(kernel, slots(&s) * SLOT_BYTES, 16);
+  moe__mm_slots_reserve(&s);
   if (s.which == MOE__GRADIENT)
     moe__mm_clear_reserve(&s);
   moe__mm_epilogue_reserve(&s);
@@ -669,7 +349,7 @@ bool moe__lower_scaled_mm(MlirOperation function, MlirOperation op, MlirBlock gp
   multiply_tiles(&s);
   moe__else(b, &role);
   moe__registers_decrease(b, loader_registers(&s));
-  load(&s);
+  moe__mm_load(&s);
   moe__if_end(b, &role);
   end_together(&s);
   char grid[MOE__EXPRESSION_SIZE];

@@ -1,8 +1,8 @@
 /* ScaledMm.h - the kernel of scaled_grouped_mm.scaled_mm under construction: what its parts share.
  *
- * ScaledMm.c has the kernel: parameters, tiles, the loading warpgroup. Multiply.c has the products of
- * the multiplying warpgroups, Epilogue.c what follows them. Clear.c has what a gradient needs besides,
- * where its groups begin and end inside of a stage.
+ * ScaledMm.c has the kernel: its parameters, and what warps are there for. Tiles.c has the tiles, Load.c the
+ * loading warpgroup, Multiply.c the products of the multiplying warpgroups, Epilogue.c what follows
+ * them. Clear.c has what a gradient needs besides, where its groups begin and end inside of a stage.
  *
  * Two operands meet in a tile. Of one, 128 rows are the rows of the tile, 64 for each warpgroup; of the
  * other, tile_n are its columns. The rows are those of qa, unless the schedule swaps the operands: then
@@ -89,6 +89,44 @@ typedef struct moe__mm_reduction_t {
   MlirValue first, blocks;          /* i32 */
   MlirValue start, end, last_steps; /* i32; null but for the gradient */
 } moe__mm_reduction_t;
+
+/* ---- Tiles.c ---- */
+
+/* A tile and the range of tokens that it sums over, which is that of the gradient's group. */
+typedef struct moe__mm_work_t {
+  moe__group_tile_t tile;
+  MlirValue start, end; /* i32; null but for the gradient */
+} moe__mm_work_t;
+
+/* Whether blocks share tiles by a counter. */
+bool moe__mm_counts_tiles(const moe__scaled_mm_t *s);
+
+/* How many tiles there are (i32); the number of the one that the loading thread takes behind number `index`; and,
+ * behind the last one, what leaves the counters as they were. */
+MlirValue moe__mm_tile_count(moe__scaled_mm_t *s);
+MlirValue moe__mm_next_tile(moe__scaled_mm_t *s, MlirValue index);
+void moe__mm_finish_counting(moe__scaled_mm_t *s);
+
+moe__mm_work_t moe__mm_work_at(moe__scaled_mm_t *s, MlirValue index);
+moe__mm_reduction_t moe__mm_reduction_of(moe__scaled_mm_t *s, const moe__mm_work_t *work);
+
+/* Where block number `index`, in the order of multiplication, starts in the reduction. */
+MlirValue moe__mm_block_at(moe__scaled_mm_t *s, const moe__mm_reduction_t *reduction,
+                           MlirValue index);
+
+/* The ring of slots in which the loader says where the tiles are that it loads, numbers i32. The end, in place of
+ * a tile, is one of group -1. */
+void moe__mm_slots_reserve(moe__scaled_mm_t *s);
+MlirValue moe__mm_next_slot(moe__scaled_mm_t *s, MlirValue slot);
+void moe__mm_write_slot(moe__scaled_mm_t *s, MlirValue slot, const moe__mm_work_t *work);
+void moe__mm_write_end(moe__scaled_mm_t *s, MlirValue slot);
+MlirValue moe__mm_read_group(moe__scaled_mm_t *s, MlirValue slot);
+moe__mm_work_t moe__mm_read_slot(moe__scaled_mm_t *s, MlirValue slot);
+
+/* ---- Load.c ---- */
+
+/* Loads all tiles of the block. Called by the threads of the loading warpgroup. */
+void moe__mm_load(moe__scaled_mm_t *s);
 
 /* ---- Multiply.c ---- */
 

@@ -1,0 +1,183 @@
+/* Tiles.c - which tiles the kernel of scaled_mm has, what each sums over, and how warps tell each other: see
+ * ScaledMm.h.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "passes/scaled_grouped_mm/ScaledMm.h"
+
+#include "lib/Kernel/Warp.h"
+
+#define STEPS (MOE__MM_DEPTH / MOE__MM_STEP)
+/* Of a block's first token: a sector of L2, of which the TMA then fetches none twice. It takes 16, too. */
+#define TOKEN_ALIGNMENT 32
+
+/* Whether blocks share tiles by a counter. */
+bool moe__mm_counts_tiles(const moe__scaled_mm_t *s) {
+  return s->which == MOE__GRADIENT && s->schedule.cluster == 1;
+}
+
+/* Those that each expert has, where they do not depend on the groups. */
+static moe__tiles_t equal_tiles(moe__scaled_mm_t *s) {
+  moe__builder_t *b = &s->kernel.builder;
+  return moe__tiles_create(
+      b, s->experts.value, moe__ceil_div(b, s->rows.value, s->operands[MOE__MM_QA].rows),
+      moe__ceil_div(b, s->columns.value, s->operands[MOE__MM_QB].rows), s->schedule.band);
+}
+
+MlirValue moe__mm_tile_count(moe__scaled_mm_t *s) {
+  return s->which == MOE__FORWARD ? moe__groups_total(&s->groups) : equal_tiles(s).total;
+}
+
+/* Tiles are taken in turn; but those of the gradient, which are as long as their group, by a counter:
+ * whoever is done takes the next one. The longest come first, so that all end at about the same time.
+ * Only the thread that loads gets the number: the counter takes its time, and no other one waits here. */
+MlirValue moe__mm_next_tile(moe__scaled_mm_t *s, MlirValue index) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue step = moe__tiles_step(&s->kernel), zero = moe__i32(b, 0), one = moe__i32(b, 1);
+  if (!moe__mm_counts_tiles(s))
+    return moe__add(b, index, step);
+  moe__for_t once = moe__for_begin(b, moe__select(b, s->loads, zero, one), one, one, 1, &zero);
+  MlirValue count = moe__atomic_add(b, s->counters, one, MOE__RELAXED);
+  moe__for_end(b, &once, &count);
+  return moe__add(b, once.carried[0], step);
+}
+
+/* Counts the blocks that are done; the last one leaves both counters zero. */
+void moe__mm_finish_counting(moe__scaled_mm_t *s) {
+  moe__builder_t *b = &s->kernel.builder;
+  if (!moe__mm_counts_tiles(s))
+    return;
+  MlirValue zero = moe__i32(b, 0), one = moe__i32(b, 1);
+  MlirValue done = moe__offset_by(b, s->counters, 4);
+  MlirValue before = moe__atomic_add(b, done, one, MOE__ACQUIRE_RELEASE);
+  MlirValue is_last = moe__eq(b, moe__add(b, before, one), s->kernel.block_count);
+  moe__if_t last = moe__if_begin(b, is_last, false);
+  moe__atomic_exchange(b, s->counters, zero, MOE__RELAXED);
+  moe__atomic_exchange(b, done, zero, MOE__RELAXED);
+  moe__if_end(b, &last);
+}
+
+/* Where each expert has the same tiles, one is that of a group of `rows` rows of out, seen as a matrix. */
+static moe__group_tile_t tile_at(moe__scaled_mm_t *s, MlirValue index) {
+  moe__builder_t *b = &s->kernel.builder;
+  if (s->which == MOE__FORWARD)
+    return moe__groups_tile(&s->groups, index);
+  moe__tiles_t tiles = equal_tiles(s);
+  moe__tile_t at = moe__tile_at(b, &tiles, index);
+  MlirValue group =
+      s->which == MOE__GRADIENT ? moe__groups_by_size(&s->groups, at.batch) : at.batch;
+  MlirValue first = moe__mul(b, group, s->rows.value);
+  MlirValue row = moe__mul(b, at.row, moe__i32(b, s->operands[MOE__MM_QA].rows));
+  return (moe__group_tile_t){.group = group,
+                             .row = moe__add(b, first, row),
+                             .row_end = moe__add(b, first, s->rows.value),
+                             .column = at.column};
+}
+
+moe__mm_work_t moe__mm_work_at(moe__scaled_mm_t *s, MlirValue index) {
+  moe__builder_t *b = &s->kernel.builder;
+  moe__mm_work_t work = {.tile = tile_at(s, index)};
+  if (s->which == MOE__GRADIENT)
+    moe__groups_range(&s->groups, work.tile.group, &work.start, &work.end);
+  if (s->schedule.cluster > 1) {
+    MlirValue above = moe__mul(b, s->kernel.cluster_rank, moe__i32(b, MOE__MM_TILE_ROWS));
+    work.tile.row = moe__add(b, work.tile.row, above);
+  }
+  return work;
+}
+
+moe__mm_reduction_t moe__mm_reduction_of(moe__scaled_mm_t *s, const moe__mm_work_t *work) {
+  moe__builder_t *b = &s->kernel.builder;
+  moe__mm_reduction_t r = {.first = moe__i32(b, 0), .start = work->start, .end = work->end};
+  if (s->which != MOE__GRADIENT) {
+    r.blocks = moe__ceil_div(b, s->depth.value, MOE__MM_DEPTH);
+    return r;
+  }
+  r.first = moe__and(b, r.start, moe__i32(b, -TOKEN_ALIGNMENT));
+  /* An empty group has one step, all of it cleared: its gradient is zero. */
+  MlirValue one = moe__i32(b, 1);
+  MlirValue steps = moe__ceil_div(b, moe__sub(b, r.end, r.first), MOE__MM_STEP);
+  steps = moe__smax(b, steps, one);
+  r.blocks = moe__ceil_div(b, steps, STEPS);
+  MlirValue before = moe__mul(b, moe__sub(b, r.blocks, one), moe__i32(b, STEPS));
+  r.last_steps = moe__sub(b, steps, before);
+  return r;
+}
+
+/* Where block number `index`, in the order of multiplication, starts in the reduction. */
+MlirValue moe__mm_block_at(moe__scaled_mm_t *s, const moe__mm_reduction_t *reduction,
+                           MlirValue index) {
+  moe__builder_t *b = &s->kernel.builder;
+  if (s->which == MOE__GRADIENT) { /* the last one first */
+    MlirValue is_first = moe__eq(b, index, moe__i32(b, 0));
+    MlirValue number = moe__select(b, is_first, reduction->blocks, index);
+    index = moe__sub(b, number, moe__i32(b, 1));
+  }
+  return moe__add(b, reduction->first, moe__mul(b, index, moe__i32(b, MOE__MM_DEPTH)));
+}
+
+/* ---- What the loader tells the others of a tile ---- */
+
+/* It writes where a tile is into one of a ring of slots, before it announces the tile's first stage: who
+ * has waited for that stage can read it, and looks for no tile itself. Readers do so before they release
+ * the stage. One slot more than stages: when the loader comes round, that release has been seen. */
+#define SLOT_BYTES 32
+
+static int slots(const moe__scaled_mm_t *s) {
+  return s->schedule.stages + 1;
+}
+
+void moe__mm_slots_reserve(moe__scaled_mm_t *s) {
+  s->slots = moe__kernel_shared(&s->kernel, slots(s) * SLOT_BYTES, 16);
+}
+
+static MlirValue slot_at(moe__scaled_mm_t *s, MlirValue slot) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue offset = moe__mul(b, slot, moe__i32(b, SLOT_BYTES));
+  return moe__offset_by(b, moe__offset(b, s->kernel.shared, offset), s->slots);
+}
+
+MlirValue moe__mm_next_slot(moe__scaled_mm_t *s, MlirValue slot) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue next = moe__add(b, slot, moe__i32(b, 1));
+  return moe__select(b, moe__eq(b, next, moe__i32(b, slots(s))), moe__i32(b, 0), next);
+}
+
+void moe__mm_write_slot(moe__scaled_mm_t *s, MlirValue slot, const moe__mm_work_t *work) {
+  moe__builder_t *b = &s->kernel.builder;
+  const moe__group_tile_t *tile = &work->tile;
+  MlirValue address = slot_at(s, slot);
+  MlirValue where[] = {tile->group, tile->row, tile->row_end, tile->column};
+  moe__store_aligned(b, moe__vector(b, 4, where), address, 16);
+  if (work->start.ptr)
+    moe__store_aligned(b, moe__vector(b, 2, (MlirValue[]){work->start, work->end}),
+                       moe__offset_by(b, address, 16), 8);
+}
+
+/* Says that there are no more tiles: a group of a number that no group has. */
+void moe__mm_write_end(moe__scaled_mm_t *s, MlirValue slot) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue none = moe__i32(b, -1);
+  moe__mm_write_slot(s, slot, &(moe__mm_work_t){.tile = {none, none, none, none}});
+}
+
+MlirValue moe__mm_read_group(moe__scaled_mm_t *s, MlirValue slot) {
+  return moe__load(&s->kernel.builder, slot_at(s, slot), s->kernel.builder.i32);
+}
+
+moe__mm_work_t moe__mm_read_slot(moe__scaled_mm_t *s, MlirValue slot) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue address = slot_at(s, slot);
+  MlirValue where = moe__load_aligned(b, address, moe__vector_type(b, 4, b->i32), 16);
+  moe__mm_work_t work = {.tile = {.group = moe__extract(b, where, 0),
+                                  .row = moe__extract(b, where, 1),
+                                  .row_end = moe__extract(b, where, 2),
+                                  .column = moe__extract(b, where, 3)}};
+  if (s->which == MOE__GRADIENT) {
+    MlirValue range =
+        moe__load_aligned(b, moe__offset_by(b, address, 16), moe__vector_type(b, 2, b->i32), 8);
+    work.start = moe__extract(b, range, 0);
+    work.end = moe__extract(b, range, 1);
+  }
+  moe__warp_barrier(b);
+  return work;
+}
