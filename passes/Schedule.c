@@ -201,11 +201,12 @@ bool moe__quantize_schedule_read(MlirOperation op, moe__directions_t directions,
                       "'schedule.warps' is %d; a warp may have at most %d of the tile's %d strips",
                       out->warps, MAX_STRIPS, items);
   int tile = out->tile_n * out->tile_k, results = directions.rows + directions.columns;
-  if (!check_shared_memory(op,
-                           tile * (out->stages * element_bytes + out->output_stages * results) +
-                               SHARED_BARRIERS + table_bytes(max_groups) +
-                               (results == 2 ? out->tile_n * 16 : 0), /* scales of rows */
-                           out->blocks_per_sm))
+  if (!check_shared_memory(
+          op,
+          tile * (out->stages * element_bytes + out->output_stages * results) + SHARED_BARRIERS +
+              table_bytes(max_groups) +
+              (results == 2 ? out->tile_n * 16 : 0), /* scales of rows, of 512 columns */
+          out->blocks_per_sm))
     return false;
   return check_registers(
       op, out->warps + 1, out->blocks_per_sm,
@@ -390,7 +391,8 @@ bool moe__grouped_schedule_read(MlirOperation op, int max_groups, bool promoted,
     return moe__error(op, "'schedule.tile_n' is %d; with promoted sums it must be at most 192",
                       out->tile_n);
   /* Where groups end, their tiles, and of the gradient their order. The epilogue has room for 8 warps
-   * to bring results in order, and for scales and a bias of the columns of each warpgroup. */
+   * to bring results in order, and for scales and a bias of the columns of each warpgroup. What a gradient
+   * notes to clear, 24 bytes a stage, lies beside the barriers, in front of the slots. */
   int tables = table_bytes(max_groups) / 2 * (gradient ? 3 : 2);
   int epilogue = 8 * 2048 + 2 * out->tile_n * 4 * 2, slots = 32 * (out->stages + 1);
   return check_shared_memory(op,

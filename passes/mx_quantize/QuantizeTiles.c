@@ -113,8 +113,8 @@ static MlirValue join_scales(quantize_t *s, MlirValue scales) {
  *
  * A tile has four bytes of scales for each of its rows, in lines of their own: stores of so little cost
  * the memory as much as whole ones. A block therefore takes the tiles of 512 columns in turn, keeps
- * their scales, and stores 16 bytes for each row. With 1024 columns they are whole sectors, but blocks then
- * have longer runs, of which fewer fill the device. */
+ * their scales, and stores 16 bytes for each row. With 1024 columns they are whole sectors, but there are
+ * half as many runs, which divide worse among the blocks. */
 
 /* Puts the unit's scales down. */
 static void stage_row_scales(quantize_t *s, const moe__cast_unit_t *unit, MlirValue scales) {

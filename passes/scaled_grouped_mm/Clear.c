@@ -7,9 +7,9 @@
  *
  * Only the first and the last stage of a tile need it. Their copies complete on barriers beside those of
  * the ring, and a request says which stage it is. When the copies of the stage behind it are under way, the
- * warp waits for those of the first, clears, and makes the arrival that the ring's barrier waits for. There
- * are as many requests as stages: when the loader comes round, the stage of the old one has been cleared,
- * read and released.
+ * warp waits for those of the first, clears, and makes the arrival that the ring's barrier waits for. With
+ * two stages, and behind the last tile, it does not wait for a next one. There are as many requests as
+ * stages: when the loader comes round, the stage of the old one has been cleared, read and released.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "passes/scaled_grouped_mm/ScaledMm.h"
@@ -164,8 +164,7 @@ static void clear_stage(moe__scaled_mm_t *s, moe__cursor_t request) {
 
 void moe__mm_clear(moe__scaled_mm_t *s, MlirValue end, moe__mm_requests_t *requests) {
   moe__builder_t *b = &s->kernel.builder;
-  const moe__ring_t ring = {.stages = s->schedule.stages};
-  moe__cursor_t oldest = requests->oldest, next = moe__cursor_next(b, &ring, oldest);
+  moe__cursor_t oldest = requests->oldest, next = moe__cursor_next(b, &s->ring, oldest);
   MlirValue is_open = moe__ne(b, oldest.stage, end);
   moe__if_t open = moe__if_begin(b, is_open, false);
   clear_stage(s, oldest);

@@ -66,7 +66,7 @@ static void load_block(moe__scaled_mm_t *s, const moe__mm_work_t *work,
   moe__builder_t *b = &kernel->builder;
   int32_t row_bytes = MOE__MM_TILE_ROWS * MOE__MM_DEPTH;
   int32_t column_bytes = s->schedule.tile_n * MOE__MM_DEPTH;
-  MlirValue at = moe__mm_block_at(s, reduction, index), open = loader->requests.next;
+  MlirValue at = moe__mm_block_at(s, reduction, index), newest = loader->requests.next;
   moe__ring_wait_empty(kernel, &s->ring, loader->cursor);
   MlirValue landed = s->which == MOE__GRADIENT
                          ? moe__mm_request(s, reduction, at, loader->cursor, &loader->requests)
@@ -77,9 +77,10 @@ static void load_block(moe__scaled_mm_t *s, const moe__mm_work_t *work,
   load_operand(s, s->side[0], &work->tile, at, buffer, landed);
   load_operand(s, s->side[1], &work->tile, at, moe__offset_by(b, buffer, row_bytes), landed);
   moe__if_end(b, &one);
-  /* Whoever multiplies gives a stage back when the next one is full: of two stages, none waits here. */
+  /* Whoever multiplies gives a stage back when the next one is full. With two stages the next one cannot be
+   * loaded before: to wait for it here would be a deadlock. */
   if (s->which == MOE__GRADIENT)
-    moe__mm_clear(s, s->schedule.stages > 2 ? open : loader->requests.next, &loader->requests);
+    moe__mm_clear(s, s->schedule.stages > 2 ? newest : loader->requests.next, &loader->requests);
   loader->cursor = moe__cursor_next(b, &s->ring, loader->cursor);
 }
 
@@ -114,7 +115,7 @@ static void load_tiles(moe__scaled_mm_t *s) {
   moe__mm_write_slot(s, tiles.carried[SLOT], &work);
   moe__if_end(b, &one);
   if (s->which == MOE__GRADIENT)
-    moe__warp_barrier(b); /* what other lanes have read stays in front of what the one announces */
+    moe__warp_barrier(b); /* all lanes go on together: they wait for phases by parity */
   loader = loader_from(tiles.carried);
   load_tile(s, &work, &loader);
   loader_to(&loader, carried);

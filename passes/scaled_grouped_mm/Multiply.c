@@ -6,8 +6,6 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "passes/scaled_grouped_mm/ScaledMm.h"
 
-#include "lib/Kernel/Warp.h"
-
 /* A warp's arrival, at all blocks whose copies fill the stage. */
 static void release(moe__scaled_mm_t *s, const moe__mm_position_t *self, moe__cursor_t cursor) {
   moe__builder_t *b = &s->kernel.builder;

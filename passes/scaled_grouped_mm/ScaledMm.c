@@ -16,8 +16,7 @@
  * (Epilogue.c). Forward, one whose rows all lie behind the end of the group multiplies nothing.
  *
  * Forward, a tile that reaches past the end of its group multiplies rows of the next one and drops
- * them: a row depends on nothing but itself, so that even a NaN there does no harm. In the gradient
- * tokens of other groups must not count (Clear.c).
+ * them: a row depends on nothing but itself, so that even a NaN there does no harm.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "passes/scaled_grouped_mm/ScaledMm.h"
@@ -195,7 +194,8 @@ static void multiply_tiles(moe__scaled_mm_t *s) {
 /* ---- The kernel ---- */
 
 /* Registers of a thread of the loading warpgroup, and of one that multiplies: of 504 that three of them have
- * together. Promoted sums take two accumulators. */
+ * together. Promoted sums take two accumulators. What the gradient's loader needs to clear is more than
+ * the others', whose speed does not depend on it. */
 static int loader_registers(const moe__scaled_mm_t *s) {
   return s->promoted ? 56 : 72;
 }

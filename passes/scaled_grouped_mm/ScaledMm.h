@@ -73,7 +73,8 @@ typedef struct moe__scaled_mm_t {
   int32_t slots; /* where the loader says which tiles it loads */
   /* Of the gradient, where the loader notes what to clear; barriers, one for each. */
   int32_t requests, landed;
-  MlirValue loads; /* i1: whether this is the thread that loads */
+  MlirValue
+      loads; /* i1: of the threads that are in the loader, whether this is the one that loads */
 } moe__scaled_mm_t;
 
 /* Where a multiplying thread stands. */
@@ -162,7 +163,8 @@ void moe__mm_clear_initialize(moe__scaled_mm_t *s);
 MlirValue moe__mm_request(moe__scaled_mm_t *s, const moe__mm_reduction_t *reduction, MlirValue at,
                           moe__cursor_t cursor, moe__mm_requests_t *requests);
 
-/* Clears what the oldest request asks for, unless that is number `end` (i32), which is not open yet. */
+/* Clears what the oldest request asks for, unless that is number `end` (i32), which is left for later or has
+ * not been made yet. */
 void moe__mm_clear(moe__scaled_mm_t *s, MlirValue end, moe__mm_requests_t *requests);
 
 /* ---- Epilogue.c ---- */

@@ -4,13 +4,11 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "passes/scaled_grouped_mm/ScaledMm.h"
 
-#include "lib/Kernel/Warp.h"
-
 #define STEPS (MOE__MM_DEPTH / MOE__MM_STEP)
-/* Of a block's first token: a sector of L2, of which the TMA then fetches none twice. It takes 16, too. */
+/* Of a block's first token: a sector of L2, of which the TMA then fetches none twice. The TMA itself would take
+ * multiples of 16. */
 #define TOKEN_ALIGNMENT 32
 
-/* Whether blocks share tiles by a counter. */
 bool moe__mm_counts_tiles(const moe__scaled_mm_t *s) {
   return s->which == MOE__GRADIENT && s->schedule.cluster == 1;
 }
@@ -103,7 +101,6 @@ moe__mm_reduction_t moe__mm_reduction_of(moe__scaled_mm_t *s, const moe__mm_work
   return r;
 }
 
-/* Where block number `index`, in the order of multiplication, starts in the reduction. */
 MlirValue moe__mm_block_at(moe__scaled_mm_t *s, const moe__mm_reduction_t *reduction,
                            MlirValue index) {
   moe__builder_t *b = &s->kernel.builder;
