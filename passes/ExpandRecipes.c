@@ -223,8 +223,7 @@ static void quantize(moe__builder_t *b, quantized_t *s, const recipe_t *recipe) 
   MlirOperation op =
       moe__op(b, "mx_quantize.quantize_fp8", 2, types, mlirValueIsNull(s->offs) ? 1 : 2,
               (MlirValue[]){s->x, s->offs}, NULL, 0, NULL);
-  MlirType i64 = mlirIntegerTypeGet(b->context, 64);
-  moe__op_set_attribute(op, "axis", mlirIntegerAttrGet(i64, s->axis));
+  moe__op_set_attribute(op, "axis", mlirIntegerAttrGet(b->i64, s->axis));
   moe__op_set_attribute(op, "granularity",
                         mlirStringAttrGet(b->context, mlirStringRefCreateFromCString(
                                                           moe__granularity_name(s->granularity))));

@@ -201,12 +201,11 @@ bool moe__quantize_schedule_read(MlirOperation op, moe__directions_t directions,
                       "'schedule.warps' is %d; a warp may have at most %d of the tile's %d strips",
                       out->warps, MAX_STRIPS, items);
   int tile = out->tile_n * out->tile_k, results = directions.rows + directions.columns;
-  if (!check_shared_memory(
-          op,
-          tile * (out->stages * element_bytes + out->output_stages * results) + SHARED_BARRIERS +
-              table_bytes(max_groups) +
-              (results == 2 ? out->tile_n * 16 : 0), /* scales of rows, of 512 columns */
-          out->blocks_per_sm))
+  if (!check_shared_memory(op,
+                           tile * (out->stages * element_bytes + out->output_stages * results) +
+                               SHARED_BARRIERS + table_bytes(max_groups) +
+                               (results == 2 ? out->tile_n * MOE__RUN_SCALES : 0),
+                           out->blocks_per_sm))
     return false;
   return check_registers(
       op, out->warps + 1, out->blocks_per_sm,

@@ -12,6 +12,10 @@
 
 #include <stdbool.h>
 
+/* Scales of a row that a block stores at once where MX is written in both directions: half of the least that
+ * memory moves. They are kept in shared memory until then. */
+#define MOE__RUN_SCALES 16
+
 /* The kernels that write FP8 tile by tile (lib/Kernel/CastTiles.h). Shared memory per block:
  * tile_n * tile_k * (stages * sizeof(x) + output_stages * results) bytes.
  * X(field, least, most); the field is the attribute's name too. */

@@ -61,8 +61,8 @@ MlirValue moe__ring_buffer(moe__kernel_t *kernel, const moe__ring_t *ring, moe__
 MlirValue moe__ring_acquire(moe__kernel_t *kernel, const moe__ring_t *ring, moe__cursor_t cursor,
                             MlirValue bytes);
 
-/* The parts of it, where loads complete on another barrier or not all who wait announce them: the wait, and the barrier whose one arrival
- * says that the stage may be read. */
+/* Its parts, where loads complete on another barrier, or one lane announces what a warp waits for: the
+ * wait, and the barrier whose one arrival says that the stage may be read. */
 void moe__ring_wait_empty(moe__kernel_t *kernel, const moe__ring_t *ring, moe__cursor_t cursor);
 MlirValue moe__ring_full(moe__kernel_t *kernel, const moe__ring_t *ring, moe__cursor_t cursor);
 
@@ -102,8 +102,8 @@ void moe__bulk_load(moe__builder_t *b, MlirValue shared, MlirValue global, MlirV
 /* Brings a tensor map into the descriptor cache. */
 void moe__tma_prefetch_map(moe__builder_t *b, MlirValue map);
 
-/* Makes this thread's ordinary writes to shared memory visible to the TMA and to wgmma; a barrier must follow.
- */
+/* Makes this thread's ordinary writes to shared memory visible to the TMA and to wgmma; a barrier must
+ * follow. */
 void moe__fence_shared_to_async(moe__builder_t *b);
 
 /* Barriers: of the whole block, of `threads` threads on barrier `id` (1..15), of a warp. */

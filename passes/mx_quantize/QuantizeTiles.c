@@ -18,8 +18,6 @@
 #include "mlir-c/BuiltinTypes.h"
 
 #define BLOCK 32 /* elements that share a scale */
-#define RUN_SCALES                                                                                 \
-  16 /* that a block stores of a row at once: half of the least that memory moves */
 #define BLOCK_BITS 5
 #define MULTIPLE 16 /* strides of tensor maps are multiples of 16 bytes */
 
@@ -121,7 +119,7 @@ static void stage_row_scales(quantize_t *s, const moe__cast_unit_t *unit, MlirVa
   moe__builder_t *b = &s->kernel.builder;
   int pieces = moe__cast_pieces(&s->tiles), count = pieces * s->tiles.elements.per_word;
   MlirValue joint = join_scales(s, scales);
-  MlirValue offset = moe__add(b, moe__mul(b, unit->tile_row, moe__i32(b, RUN_SCALES)),
+  MlirValue offset = moe__add(b, moe__mul(b, unit->tile_row, moe__i32(b, MOE__RUN_SCALES)),
                               moe__lshr(b, unit->run_column, BLOCK_BITS));
   moe__if_t first =
       moe__if_begin(b, moe__ult(b, s->tiles.lane, moe__i32(b, MOE__WARP / pieces)), false);
@@ -155,7 +153,7 @@ static void store_run_scales(void *user, MlirValue batch, MlirValue row, MlirVal
   moe__cast_unit_t unit = {.direction = MOE__ROWS, .batch = batch};
   MlirValue to =
       scale_address(s, &unit, tiles->n.value, blocks, moe__add(b, row, loop.index), first);
-  MlirValue offset = moe__mul(b, loop.index, moe__i32(b, RUN_SCALES));
+  MlirValue offset = moe__mul(b, loop.index, moe__i32(b, MOE__RUN_SCALES));
   MlirValue from = moe__offset_by(b, moe__offset(b, s->kernel.shared, offset), s->staging);
   /* Where rows and runs of scales begin at multiples of so many bytes. */
   MlirValue begins = moe__or(b, blocks, moe__or(b, first, bytes));
@@ -278,8 +276,8 @@ static bool lower(MlirOperation function, MlirOperation op, MlirBlock gpu_module
   add_parameters(&s, op);
   moe__cast_t cast = {.user = &s, .cast = quantize_unit};
   if (is_dual(op)) {
-    s.tiles.run = RUN_SCALES * BLOCK / s.tiles.tile_k;
-    s.staging = moe__kernel_shared(&s.kernel, s.tiles.tile_n * RUN_SCALES, 16);
+    s.tiles.run = MOE__RUN_SCALES * BLOCK / s.tiles.tile_k;
+    s.staging = moe__kernel_shared(&s.kernel, s.tiles.tile_n * MOE__RUN_SCALES, 16);
     cast.finish = store_run_scales;
   }
   moe__cast_kernel_end(&s.tiles, &cast, function, gpu_module_body);

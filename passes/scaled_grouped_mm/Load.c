@@ -5,8 +5,6 @@
 
 #include "lib/Kernel/Warp.h"
 
-#include "mlir-c/BuiltinTypes.h"
-
 /* Where an operand's part of a tile starts. */
 static MlirValue first_row(moe__scaled_mm_t *s, const moe__mm_operand_t *operand,
                            const moe__group_tile_t *tile) {
@@ -31,8 +29,7 @@ static void load_operand(moe__scaled_mm_t *s, const moe__mm_operand_t *operand,
     return;
   }
   MlirValue part = moe__mul(b, s->kernel.cluster_rank, moe__i32(b, operand->box));
-  MlirValue all = moe__trunc(b, moe__i32(b, (1 << s->schedule.cluster) - 1),
-                             mlirIntegerTypeGet(b->context, 16));
+  MlirValue all = moe__trunc(b, moe__i32(b, (1 << s->schedule.cluster) - 1), b->i16);
   buffer = moe__offset(b, buffer, moe__mul(b, part, moe__i32(b, MOE__MM_DEPTH)));
   moe__tma_load_multicast(b, operand->map, buffer, landed, operand->map_rank,
                           (MlirValue[]){at, moe__add(b, row, part), tile->group}, all);
@@ -140,8 +137,7 @@ void moe__mm_load(moe__scaled_mm_t *s) {
   if (s->which == MOE__GRADIENT)
     is_here = moe__ult(b, s->kernel.thread, end);
   else
-    s->loads = moe__op1(b, "arith.constant", mlirIntegerTypeGet(b->context, 1), MOE__NO_VALUES,
-                        "value = true");
+    s->loads = moe__op1(b, "arith.constant", b->i1, MOE__NO_VALUES, "value = true");
   moe__if_t here = moe__if_begin(b, is_here, false);
   load_tiles(s);
   moe__if_end(b, &here);

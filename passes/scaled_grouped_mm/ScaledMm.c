@@ -156,14 +156,14 @@ static moe__cursor_t multiply_tile(moe__scaled_mm_t *s, const moe__mm_position_t
     preparation.is_empty = moe__eq(b, work->start, work->end);
     reduction.last_steps = moe__warp_uniform(b, reduction.last_steps);
     multiply_and_store(s, &preparation, &reduction, cursor);
-    return moe__cursor_advance(b, &s->ring, cursor, reduction.blocks);
+  } else {
+    MlirValue works = moe__warp_uniform(b, moe__zext(b, has_rows(s, self, &work->tile), b->i32));
+    moe__if_t has_work = moe__if_begin(b, moe__ne(b, works, moe__i32(b, 0)), true);
+    multiply_and_store(s, &preparation, &reduction, cursor);
+    moe__else(b, &has_work);
+    moe__mm_pass_over(s, self, &reduction, cursor);
+    moe__if_end(b, &has_work);
   }
-  MlirValue works = moe__warp_uniform(b, moe__zext(b, has_rows(s, self, &work->tile), b->i32));
-  moe__if_t has_work = moe__if_begin(b, moe__ne(b, works, moe__i32(b, 0)), true);
-  multiply_and_store(s, &preparation, &reduction, cursor);
-  moe__else(b, &has_work);
-  moe__mm_pass_over(s, self, &reduction, cursor);
-  moe__if_end(b, &has_work);
   return moe__cursor_advance(b, &s->ring, cursor, reduction.blocks);
 }
 
@@ -182,7 +182,7 @@ static void multiply_tiles(moe__scaled_mm_t *s) {
       b, CARRIED, (MlirValue[]){start.stage, start.phase, moe__i32(b, 0)}, CARRIED);
   moe__ring_wait(kernel, &s->ring, (moe__cursor_t){tiles.carried[STAGE], tiles.carried[PHASE]});
   MlirValue group = moe__warp_uniform(b, moe__mm_read_group(s, tiles.carried[SLOT]));
-  moe__while_test(b, &tiles, moe__ne(b, group, moe__i32(b, -1)), tiles.carried);
+  moe__while_test(b, &tiles, moe__ne(b, group, moe__i32(b, MOE__MM_NO_GROUP)), tiles.carried);
   moe__mm_work_t work = moe__mm_read_slot(s, tiles.carried[SLOT]);
   moe__cursor_t cursor = {tiles.carried[STAGE], tiles.carried[PHASE]};
   cursor = multiply_tile(s, &self, &work, cursor);

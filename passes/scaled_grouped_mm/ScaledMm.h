@@ -116,7 +116,8 @@ MlirValue moe__mm_block_at(moe__scaled_mm_t *s, const moe__mm_reduction_t *reduc
                            MlirValue index);
 
 /* The ring of slots in which the loader says where the tiles are that it loads, numbers i32. The end, in place of
- * a tile, is one of group -1. */
+ * a tile, is one of MOE__MM_NO_GROUP. */
+#define MOE__MM_NO_GROUP (-1)
 void moe__mm_slots_reserve(moe__scaled_mm_t *s);
 MlirValue moe__mm_next_slot(moe__scaled_mm_t *s, MlirValue slot);
 void moe__mm_write_slot(moe__scaled_mm_t *s, MlirValue slot, const moe__mm_work_t *work);

@@ -150,10 +150,9 @@ void moe__mm_write_slot(moe__scaled_mm_t *s, MlirValue slot, const moe__mm_work_
                        moe__offset_by(b, address, 16), 8);
 }
 
-/* Says that there are no more tiles: a group of a number that no group has. */
 void moe__mm_write_end(moe__scaled_mm_t *s, MlirValue slot) {
   moe__builder_t *b = &s->kernel.builder;
-  MlirValue none = moe__i32(b, -1);
+  MlirValue none = moe__i32(b, MOE__MM_NO_GROUP);
   moe__mm_write_slot(s, slot, &(moe__mm_work_t){.tile = {none, none, none, none}});
 }
 
