@@ -4,6 +4,8 @@
     bench/gpu compile product                                                      where LLVM is
     bench/compare_torch.py build/bundles out.json [--only PATTERN] [--seconds N]   where a Hopper GPU and PyTorch are
 
+Where the wheel sgl-deep-gemm is there, DeepGEMM is a candidate too: forward, promoted sums, scales of 1 x 128 and 128 x 128.
+
 Tasks have names, such as "check forward ...", "forward 16384 8192 5120 8 equal", "dgrad ...", "wgrad ...", "small ..." and
 "batched ..."; --list prints them, --only takes those that a regular expression is found in. After --seconds no other task begins.
 One that fails is reported and the others go on; the exit code is 1 then.
@@ -13,6 +15,9 @@ are medians. Ratios of one run can be compared, absolute figures of two runs can
 ours and torch._scaled_grouped_mm, each with fast and promoted sums; torch._grouped_mm in bf16; and, for the same M, N and K without
 groups, torch._scaled_mm with one scale for a tensor or one for each row. MHz and W are those of ours and torch's with fast sums,
 each repeated for a while.
+
+The rows "sweep" are about our schedules: every bundle in BUNDLES/tune/product-CASE-SUMS/ (TUNE=1 bench/gpu compile) is a candidate
+beside torch's, DeepGEMM and a product without groups. Each of them also runs alone for a while: TFLOP/s, MHz and W.
 
 The rows "small" are bound by reading the weights. Their time is compared with that of reading the weights once, at the bandwidth of
 a device copy of as many bytes, which is measured with them; L2 is cleared before each.
@@ -33,7 +38,7 @@ import torch
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "examples"))
 from launch_from_pytorch import Bundle  # noqa: E402
-from products import BENCH, SMALL, small_name  # noqa: E402
+from products import BENCH, SMALL, SWEEP, small_name  # noqa: E402
 from torch_timing import EDGE_SIZES, captured, clearing_l2, group_ends, times  # noqa: E402
 
 FP8, BF16 = torch.float8_e4m3fn, torch.bfloat16
@@ -43,6 +48,7 @@ CHECKED_GRADIENTS = [(2048, 1024, 512, 8), (2048, 200, 272, 12), (1024, 128, 64,
 KINDS = ("equal", "ragged", "edge", "one")
 LIKE_TORCH = 0.02  # the largest part of the norm that two right results differ by
 BUSY_SECONDS = 0.3  # until clocks are read
+ALONE_SECONDS = 0.5
 
 
 class Run:
@@ -184,6 +190,24 @@ def grouped_bf16(a, b, ends):
     return {"torch bf16": lambda: torch._grouped_mm(wide_a, wide_b, offs=ends, out_dtype=BF16)}
 
 
+def deep_gemm(m, n, k, experts):
+    """DeepGEMM for equal groups: promoted sums, fp32 scales of 1 x 128 and 128 x 128, out bf16. Nothing where it is not installed."""
+    try:
+        import deep_gemm as library
+    except ImportError:
+        return {}
+    a, b = normal(m, k), torch.cat([normal(1, n, k) for _ in range(experts)])
+    sa, sb = scales(k // 128, m).t(), scales(experts, n // 128, k // 128)  # as the kernel reads them: none is transposed first
+    group = torch.arange(experts, device="cuda", dtype=torch.int32).repeat_interleave(m // experts)
+    out = torch.empty(m, n, device="cuda", dtype=BF16)
+
+    def product():
+        library.m_grouped_fp8_gemm_nt_contiguous((a, sa), (b, sb), out, group)
+        return out
+
+    return {"deepgemm promoted": product}
+
+
 # ---- Clocks ----
 
 
@@ -214,6 +238,23 @@ def clocks_of(function, seconds):
     clocks = read_clocks()
     torch.cuda.synchronize()
     return clocks
+
+
+def alone(function, seconds):
+    """What a function that takes so long does when it is repeated for ALONE_SECONDS: seconds, MHz and W in the second half."""
+    graph, _ = captured(function)
+    half = max(1, int(ALONE_SECONDS / 2 / seconds))
+    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    for _ in range(half):
+        graph.replay()
+    begin.record()
+    for _ in range(half):
+        graph.replay()
+    end.record()
+    time.sleep(0.8 * ALONE_SECONDS)
+    clocks = read_clocks()
+    torch.cuda.synchronize()
+    return begin.elapsed_time(end) * 1e-3 / half, clocks
 
 
 # ---- Rows ----
@@ -273,7 +314,7 @@ def compare_forward(run, what, shape, kind):
     operands = normal(m, depth), weights(normal, out, depth, experts), scales(m), scales(experts, out)
     candidates = grouped(run, "forward", *operands, ends) | grouped_bf16(*operands[:2], ends)
     if kind == "equal":
-        candidates |= dense(m, out, depth)
+        candidates |= dense(m, out, depth) | deep_gemm(m, out, depth, experts)
     measure(run, what, shape, kind, candidates, m)
 
 
@@ -315,6 +356,46 @@ def compare_cost(run, what, shape, kind):
         costs[f"gradient to forward {sums}"] = seconds[f"forward {sums} equal"] / seconds[f"gradient {sums} equal"]
     run.rows.append(dict(what=what, shape=shape, groups=kind, costs=costs))
     print(label(what, shape, kind), ", ".join(f"{name} {value:.3f}" for name, value in costs.items()), flush=True)
+
+
+def sweep(run, case, sums, by_itself, shape, kind):
+    """Schedules of ours beside others. by_itself: each alone besides."""
+    m, n, k, experts = shape
+    folder = run.folder / "tune" / f"product-{case}-{sums}"
+    names = sorted(path.name for path in folder.iterdir() if (path / "manifest.json").exists())
+    ends = group_ends(kind, m, experts)
+    if case == "gradient":
+        if kind == "ragged":
+            ends = torch.div(ends, 16, rounding_mode="floor").mul(16).to(torch.int32)
+        operands = normal(n, m), normal(k, m).t(), scales(experts, n), scales(experts, k)
+    else:
+        operands = normal(m, k), weights(normal, n, k, experts), scales(m), scales(experts, n)
+    candidates = {name: lambda name=name: run.bundle(f"tune/product-{case}-{sums}/{name}")(*operands, ends)[0] for name in names}
+    others = grouped(run, case, *operands, ends)
+    others = {name: function for name, function in others.items() if name == f"torch {sums}"}
+    if kind == "equal" and case == "forward":
+        others |= {name: function for name, function in dense(m, n, k).items() if name == f"dense row {sums}"}
+        others |= deep_gemm(m, n, k, experts)
+    reference = candidates[names[0]]()
+    for name in names[1:]:
+        out = candidates[name]()
+        same = torch.equal(out.view(torch.int16), reference.view(torch.int16))
+        if not same:
+            check_like(out, reference, len(reference))
+            print(f"    {name} differs from {names[0]} in some bits")
+    functions = candidates | usable(others)
+    seconds = dict(zip(functions, times(list(functions.values()))))
+    work = 2e-12 * m * n * k
+    rates = {name: work / each for name, each in seconds.items()}
+    row = dict(what="sweep", case=case, sums=sums, shape=shape, groups=kind, sweep=rates)
+    print(label(f"sweep {case} {sums}", shape, kind), ", ".join(f"{name} {rate:.0f}" for name, rate in rates.items()), flush=True)
+    if by_itself:
+        found = {name: alone(function, seconds[name]) for name, function in functions.items()}
+        row["alone"] = {name: (work / each, clocks) for name, (each, clocks) in found.items()}
+        words = (f"{name} {rate:.0f} at {clocks[0] if clocks else 0:.0f} MHz {clocks[1] if clocks else 0:.0f} W"
+                 for name, (rate, clocks) in row["alone"].items())  # fmt: skip
+        print("    alone:", ", ".join(words), flush=True)
+    run.rows.append(row)
 
 
 def compare_small(run, what, shape, kind):
@@ -370,6 +451,12 @@ def tasks():
         add("cost", compare_cost, shape, "both", "cost")
     for shape in BENCH:
         add("batched", compare_batched, shape, "equal", "batched")
+    for case in ("forward", "gradient"):
+        for sums in SUMS:
+            for shape in (*BENCH, *SWEEP):
+                for kind in ("equal", "ragged"):
+                    by_itself = kind == "equal" and shape in (BENCH[0], BENCH[-1])
+                    add(f"sweep {case} {sums}", sweep, shape, kind, case, sums, by_itself)
     return listed
 
 
@@ -408,9 +495,14 @@ def summarize(rows):
             for sums in SUMS if own else ():
                 there = [r for r in own if f"torch {sums}" in r]
                 print(f"{what} {sums}, {kind} groups, to torch: {mean(r[f'ours {sums}'] / r[f'torch {sums}'] for r in there)}")
-                there = [r[f"ours {sums}"] / r[f"dense row {sums}"] for r in own if f"dense row {sums}" in r]
-                if there:
-                    print(f"{what} {sums}, {kind} groups, to one group: {mean(there)}")
+                for other, name in ((f"dense row {sums}", "one group"), ("deepgemm promoted", "DeepGEMM")):
+                    there = [r[f"ours {sums}"] / r[other] for r in own if other in r]
+                    if there:
+                        print(f"{what} {sums}, {kind} groups, to {name}: {mean(there)}")
+    for case in ("forward", "gradient"):
+        for sums in SUMS:
+            for kind in ("equal", "ragged"):
+                summarize_sweep(rows, case, sums, kind)
     costs = [row["costs"] for row in rows if "costs" in row]
     for name in costs[0] if costs else ():
         print(f"{name}: {mean(row[name] for row in costs)}")
@@ -418,6 +510,18 @@ def summarize(rows):
         if "fractions" in row:
             best = max((fraction, name) for name, fraction in row["fractions"].items() if name.startswith("ours"))
             print(f"small {' '.join(map(str, row['shape']))} {row['groups']}: {best[0]:.3f} of the weights' time ({best[1]})")
+
+
+def summarize_sweep(rows, case, sums, kind):
+    """Each candidate's geometric mean over the rows that all have, and to the product without groups."""
+    own = [row["sweep"] for row in rows if (row["what"], row.get("case"), row.get("sums"), row["groups"]) == ("sweep", case, sums, kind)]
+    for name in own[0] if own else ():
+        words = [f"{statistics.geometric_mean(row[name] for row in own if name in row):.0f} TFLOP/s"]
+        for other in (f"dense row {sums}", "deepgemm promoted"):
+            there = [row[name] / row[other] for row in own if name in row and other in row]
+            if there:
+                words.append(f"to {other} {mean(there)}")
+        print(f"sweep {case} {sums}, {kind} groups, {name}: {'; '.join(words)}")
 
 
 def main():

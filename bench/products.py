@@ -1,4 +1,4 @@
-"""The grouped products that bench/gpu compiles, checks and times, and that test/Emulator/scaled_mm runs: see variants.py.
+"""The grouped products that bench/gpu compiles, checks and times, and that test/Kernels/scaled_mm runs: see variants.py.
 
 SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
@@ -14,6 +14,8 @@ BENCH = [
     (16384, 8192, 5120, 4), (16384, 8192, 5120, 8), (32768, 4096, 7168, 4), (32768, 4096, 7168, 8),
     (32768, 7168, 2048, 4), (32768, 7168, 2048, 8), (98304, 2816, 2048, 8), (98304, 2048, 1408, 8),
 ]  # fmt: skip
+# A layer of many small experts: its product forward, and its gradient of tokens.
+SWEEP = [(65536, 1408, 2048, 16), (65536, 2048, 1408, 16)]
 # With one that candidates are checked with.
 TUNE = [(2048, 1024, 1024, 4), *BENCH]
 # Few tokens: what is read is the weights.

@@ -1,4 +1,4 @@
-"""The products of bf16 tensors by a recipe that bench/gpu compiles, checks and times, and that test/Emulator/grouped_mm runs: see
+"""The products of bf16 tensors by a recipe that bench/gpu compiles, checks and times, and that test/Kernels/grouped_mm runs: see
 variants.py.
 
 SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

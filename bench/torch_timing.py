@@ -2,6 +2,7 @@
 
 SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
+import random
 import statistics
 
 import torch
@@ -49,11 +50,13 @@ def clearing_l2():
 
 
 def times(functions, before=lambda: None, rounds=ROUNDS):
-    """Median seconds of each function, as a CUDA graph; they take turns. `before` runs before each, untimed."""
+    """Median seconds of each function, as a CUDA graph; they take turns, each round in another order, so that none always follows
+    the same other one. `before` runs before each, untimed."""
     graphs = [captured(function) for function in functions]
-    samples = [[] for _ in graphs]
+    samples, order = [[] for _ in graphs], random.Random(1)
     for _ in range(rounds):
-        for (graph, _), sample in zip(graphs, samples):
+        for number in order.sample(range(len(graphs)), len(graphs)):
+            (graph, _), sample = graphs[number], samples[number]
             begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
             before()
             begin.record()

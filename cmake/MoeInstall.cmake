@@ -29,7 +29,8 @@ install(TARGETS ${tools} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 
 # ---- Headers, dialects, documents ----
 
-install(FILES include/moe/export.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/moe)
+file(GLOB shared_tables CONFIGURE_DEPENDS include/moe/*.def)
+install(FILES include/moe/export.h include/moe/limits.h ${shared_tables} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/moe)
 foreach(library IN LISTS libraries)
   get_target_property(header ${library} MOE_HEADER)
   install(FILES include/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/moe)
@@ -40,8 +41,31 @@ if(MOE_INSTALL_DLPACK)
 endif()
 install(DIRECTORY dialects DESTINATION ${CMAKE_INSTALL_DATADIR}/moe-opt FILES_MATCHING PATTERN "*.mlir")
 install(FILES docs/manifest.schema.json DESTINATION ${CMAKE_INSTALL_DATADIR}/moe-opt)
-install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md")
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+# The pages lie as in the source, so that their links hold; README.md is the first.
+file(GLOB_RECURSE documents RELATIVE ${CMAKE_SOURCE_DIR} CONFIGURE_DEPENDS
+  docs/*.md docs/*.json docs/*.svg examples/*.c examples/*.mlir examples/*.py examples/*.safetensors examples/CMakeLists.txt)
+list(PREPEND documents README.md CHANGELOG.md LICENSE)
+# They, and man pages and completions from what --help prints, need Python.
+find_package(Python3 COMPONENTS Interpreter)
+if(Python3_FOUND)
+  string(REPLACE ";" " " document_words "${documents}")
+  install(CODE "execute_process(COMMAND \"${Python3_EXECUTABLE}\" ${CMAKE_SOURCE_DIR}/packaging/install_documents.py
+    ${CMAKE_SOURCE_DIR} \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DOCDIR}\" ${document_words}
+    COMMAND_ERROR_IS_FATAL ANY)")
+  set(pages ${CMAKE_BINARY_DIR}/packaging)
+  foreach(tool IN LISTS tools)
+    add_custom_command(OUTPUT ${pages}/${tool}.1 ${pages}/${tool}.bash ${pages}/_${tool} ${pages}/${tool}.fish
+      COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/packaging/documents.py $<TARGET_FILE:${tool}> ${pages}
+      DEPENDS ${tool} ${CMAKE_SOURCE_DIR}/packaging/documents.py
+      COMMENT "Writing the man page and the completions of ${tool}" VERBATIM)
+    add_custom_target(${tool}-documents ALL DEPENDS ${pages}/${tool}.1)
+    install(FILES ${pages}/${tool}.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+    install(FILES ${pages}/${tool}.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME ${tool})
+    install(FILES ${pages}/_${tool} DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions)
+    install(FILES ${pages}/${tool}.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
+  endforeach()
+endif()
 
 # ---- find_package(moe-opt) ----
 
@@ -68,3 +92,20 @@ foreach(library IN LISTS libraries)
   configure_file(cmake/library.pc.in ${CMAKE_BINARY_DIR}/${library}.pc @ONLY)
   install(FILES ${CMAKE_BINARY_DIR}/${library}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endforeach()
+
+# ---- cpack ----
+
+set(CPACK_GENERATOR TGZ DEB)
+set(CPACK_PACKAGE_NAME moe-opt)
+set(CPACK_PACKAGE_VENDOR moe-opt)
+set(CPACK_PACKAGE_CONTACT "moe-opt <moe-opt@localhost>")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "Compiler and runtime for low-precision mixture-of-experts kernels")
+set(CPACK_RESOURCE_FILE_LICENSE ${CMAKE_SOURCE_DIR}/LICENSE)
+set(CPACK_PACKAGE_DIRECTORY ${CMAKE_BINARY_DIR}/packages)
+set(CPACK_STRIP_FILES ON) # debug information names the build's folders
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SECTION devel)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${CMAKE_BINARY_DIR}/lib)
+include(CPack)

@@ -3,6 +3,8 @@
 // IRDL states the structure of an op (how many operands, which attributes, of which kind); what the values mean is checked
 // by moe-verify. docs/dialects/mx_quantize.md is the reference. Stock mlir-opt reads this file with --irdl-file=.
 //
+// Generated from lib/Dialect. Do not edit: change the rows, then `cmake --build build --target dialects`.
+//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 irdl.dialect @mx_quantize {

@@ -4,6 +4,8 @@
 // moe-select-schedule refuses it.
 // docs/dialects/scaled_grouped_mm.md is the reference. Stock mlir-opt reads this file with --irdl-file=.
 //
+// Generated from lib/Dialect. Do not edit: change the rows, then `cmake --build build --target dialects`.
+//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 irdl.dialect @scaled_grouped_mm {

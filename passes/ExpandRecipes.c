@@ -1,23 +1,26 @@
-/* ExpandRecipes.c - turns scaled_grouped_mm.grouped_mm, the product of bf16 tensors that people write,
- * into quantizers of its operands and the product of what they make.
+/* ExpandRecipes.c - turns scaled_grouped_mm.grouped_mm, the product of bf16 tensors that people
+ * write, into quantizers of its operands and the product of what they make.
  *
  *   out = grouped_mm a, b, offs {recipe}      qa, sa = mx_quantize.quantize_fp8 a
  *                                        ->   qb, sb = mx_quantize.quantize_fp8 b
- *                                             out    = scaled_grouped_mm.scaled_mm qa, qb, sa, sb, offs
+ *                                             out    = scaled_grouped_mm.scaled_mm qa, qb, sa, sb,
+ *                                             offs
  *
- * A recipe says which elements of an operand share a scale. Along which axis, and in which order in
- * memory, follows from the product: it sums over elements that lie side by side, in both operands.
- * Quantizers read their tensor row-major and write either order. So an operand whose last two
- * dimensions are swapped in memory is quantized as the row-major tensor that its memory also is, and
- * what comes out is seen with the operand's dimensions again: views (lib/Builder/Views.h), which move
- * nothing. What no quantizer reads is refused; a copy that nobody wrote would hide what it costs.
+ * A recipe says which elements of an operand share a scale. Along which axis, and in which order
+ * in memory, follows from the product: it sums over elements that lie side by side, in both
+ * operands. Quantizers read their tensor row-major and write either order. So an operand whose
+ * last two dimensions are swapped in memory is quantized as the row-major tensor that its memory
+ * also is, and what comes out is seen with the operand's dimensions again: views
+ * (lib/Builder/Views.h), which move nothing. What no quantizer reads is refused; a copy that
+ * nobody wrote would hide what it costs.
  *
- * A tensor that is quantized for one product is not quantized again in the same way for another one.
+ * A tensor that is quantized for one product is not quantized again in the same way for another
+ * one.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
-#include "lib/Builder/Shapes.h"
 #include "lib/Builder/Views.h"
-#include "passes/Lowering.h"
+#include "lib/Dialect/Dialect.h"
+#include "lib/Kernels/Lowering.h"
 #include "passes/Passes.h"
 
 #include "mlir-c/BuiltinAttributes.h"
@@ -25,8 +28,8 @@
 
 #include <stdlib.h>
 
-/* The op's operands. */
-enum { A, B, OFFS };
+/* The factors of the product. */
+enum { A, B };
 
 /* What a recipe gives a scale to, for a and b of each product. */
 typedef struct recipe_t {
@@ -70,11 +73,11 @@ typedef struct quantized_t {
 
 /* ---- What can be quantized ---- */
 
-static const char *const NAMES[] = {[A] = "a", [B] = "b"};
+static const moe__role_t ROLES[] = {[A] = MOE__A, [B] = MOE__B};
 
 /* The way out of an order that no quantizer reads. */
 static bool refuse_order(MlirOperation op, int operand, bool row_major, bool column_major) {
-  MlirType type = mlirValueGetType(mlirOperationGetOperand(op, operand));
+  MlirType type = moe__tensor_type(op, ROLES[operand]);
   moe__permutation_t swap = moe__swap_last_two((int)mlirShapedTypeGetRank(type));
   MlirType plain =
       mlirRankedTensorTypeGet(swap.rank, (int64_t[MOE__MAX_RANK]){1, 1, 1},
@@ -84,7 +87,7 @@ static bool refuse_order(MlirOperation op, int operand, bool row_major, bool col
   moe__error(op,
              "operand '%s' lies in memory in an order that no quantizer of this product reads, and "
              "would have to be copied; it must have %s%s%s%s",
-             NAMES[operand], row_major ? "no encoding" : "",
+             moe__role_name(ROLES[operand]), row_major ? "no encoding" : "",
              row_major && column_major ? " or " : "", column_major ? "the encoding " : "",
              column_major ? encoding : "");
   free(encoding);
@@ -95,7 +98,7 @@ static bool refuse_order(MlirOperation op, int operand, bool row_major, bool col
  * dimensions; of a matrix along the last, or with groups, which are its rows, along the first. */
 static bool plan(MlirOperation op, const recipe_t *recipe, moe__mm_case_t product, int operand,
                  quantized_t *out) {
-  MlirValue value = mlirOperationGetOperand(op, operand);
+  MlirValue value = moe__operand(op, ROLES[operand]);
   MlirType type = mlirValueGetType(value);
   int64_t rank = mlirShapedTypeGetRank(type), summed = operand == A ? rank - 1 : rank - 2;
   int64_t other = 2 * rank - 3 - summed;
@@ -108,7 +111,7 @@ static bool plan(MlirOperation op, const recipe_t *recipe, moe__mm_case_t produc
     return refuse_order(op, operand, row_major, column_major);
   out->axis = out->swapped ? other : summed;
   if (product == MOE__GRADIENT)
-    out->offs = mlirOperationGetOperand(op, OFFS);
+    out->offs = moe__operand(op, MOE__OFFS);
   return true;
 }
 
@@ -159,32 +162,6 @@ static MlirOperation share(MlirOperation op) {
   return op;
 }
 
-/* Whether the op is a view by p that gives `type`. */
-static bool is_view_by(MlirOperation op, const moe__permutation_t *p, MlirType type) {
-  moe__permutation_t found;
-  return moe__is_view(op) && moe__permutation_of(op, &found) &&
-         moe__permutations_equal(&found, p) &&
-         mlirTypeEqual(mlirValueGetType(mlirOperationGetResult(op, 0)), type);
-}
-
-/* value with its last two dimensions swapped, in the same memory: what it is such a view of, a view
- * that is there already, or one more. */
-static MlirValue swapped_view(moe__builder_t *b, MlirValue value) {
-  MlirType type = mlirValueGetType(value);
-  moe__permutation_t swap = moe__swap_last_two((int)mlirShapedTypeGetRank(type));
-  if (mlirValueIsAOpResult(value) && is_view_by(mlirOpResultGetOwner(value), &swap, type))
-    return mlirOperationGetOperand(mlirOpResultGetOwner(value), 0);
-  MlirType view = moe__transposed(type, &swap, true);
-  for (MlirOpOperand use = mlirValueGetFirstUse(value); !mlirOpOperandIsNull(use);
-       use = mlirOpOperandGetNextUse(use)) {
-    MlirOperation user = mlirOpOperandGetOwner(use);
-    if (mlirOpOperandGetOperandNumber(use) == 0 && is_view_by(user, &swap, view) &&
-        moe__op_is_before(user, b->before))
-      return mlirOperationGetResult(user, 0);
-  }
-  return moe__transpose(b, value, view, &swap);
-}
-
 static int64_t size_of(MlirType type, int64_t dimension) {
   return mlirShapedTypeIsDynamicDim(type, dimension) ? mlirShapedTypeGetDynamicSize()
                                                      : mlirShapedTypeGetDimSize(type, dimension);
@@ -206,7 +183,8 @@ static MlirType scales_type(const quantized_t *s) {
                                  mlirAttributeGetNull());
 }
 
-/* In memory the axis is innermost. */
+/* In memory the axis is innermost; tokens in groups are rounded up along it
+ * (lib/Dialect/MxQuantize.def). */
 static MlirType q_type(const quantized_t *s) {
   MlirType x = mlirValueGetType(s->x), e4m3 = mlirFloat8E4M3FNTypeGet(mlirTypeGetContext(x));
   moe__permutation_t swap = moe__swap_last_two((int)mlirShapedTypeGetRank(x));
@@ -214,6 +192,8 @@ static MlirType q_type(const quantized_t *s) {
   int64_t shape[MOE__MAX_RANK];
   for (int d = 0; d < swap.rank; d++)
     shape[d] = size_of(x, column_major ? swap.at[d] : d);
+  if (!mlirValueIsNull(s->offs) && s->axis == 0 && !mlirShapedTypeIsDynamicDim(x, 0))
+    shape[swap.rank - 1] += -shape[swap.rank - 1] & (MOE_TOKEN_MULTIPLE - 1);
   MlirType row_major = mlirRankedTensorTypeGet(swap.rank, shape, e4m3, mlirAttributeGetNull());
   return column_major ? moe__transposed(row_major, &swap, true) : row_major;
 }
@@ -221,7 +201,7 @@ static MlirType q_type(const quantized_t *s) {
 static void quantize(moe__builder_t *b, quantized_t *s, const recipe_t *recipe) {
   MlirType types[2] = {q_type(s), scales_type(s)};
   MlirOperation op =
-      moe__op(b, "mx_quantize.quantize_fp8", 2, types, mlirValueIsNull(s->offs) ? 1 : 2,
+      moe__op(b, moe__op_id_name(MOE__OP_QUANTIZE_FP8), 2, types, mlirValueIsNull(s->offs) ? 1 : 2,
               (MlirValue[]){s->x, s->offs}, NULL, 0, NULL);
   moe__op_set_attribute(op, "axis", mlirIntegerAttrGet(b->i64, s->axis));
   moe__op_set_attribute(op, "granularity",
@@ -230,8 +210,8 @@ static void quantize(moe__builder_t *b, quantized_t *s, const recipe_t *recipe) 
   moe__op_set_attribute(op, "pow2", mlirBoolAttrGet(b->context, true));
   moe__op_set_attribute(op, "sanitize", mlirBoolAttrGet(b->context, recipe->sanitize));
   op = share(op);
-  s->q = mlirOperationGetResult(op, 0);
-  s->scales = mlirOperationGetResult(op, 1);
+  s->q = moe__result(op, MOE__Q);
+  s->scales = moe__result(op, MOE__SCALES);
 }
 
 /* Both operands are quantized side by side, so that they can be in one launch. */
@@ -240,29 +220,31 @@ static void build(MlirOperation op, const recipe_t *recipe, quantized_t s[2]) {
   b.block = mlirOperationGetBlock(op);
   b.before = op;
   for (int i = A; i <= B; i++)
-    s[i].x = s[i].swapped ? swapped_view(&b, s[i].operand) : s[i].operand;
+    s[i].x = s[i].swapped ? moe__swapped_view(&b, s[i].operand) : s[i].operand;
   for (int i = A; i <= B; i++)
     quantize(&b, &s[i], recipe);
   for (int i = A; i <= B; i++)
     if (s[i].swapped)
-      s[i].q = swapped_view(&b, s[i].q);
-  MlirValue operands[5] = {s[A].q, s[B].q, s[A].scales, s[B].scales, moe__op_operand(op, OFFS)};
-  MlirType out = mlirValueGetType(mlirOperationGetResult(op, 0));
-  MlirOperation product = moe__op(&b, "scaled_grouped_mm.scaled_mm", 1, &out,
+      s[i].q = moe__swapped_view(&b, s[i].q);
+  MlirValue operands[5] = {s[A].q, s[B].q, s[A].scales, s[B].scales, moe__operand(op, MOE__OFFS)};
+  MlirType out = moe__tensor_type(op, MOE__OUT);
+  MlirOperation product = moe__op(&b, moe__op_id_name(MOE__OP_SCALED_MM), 1, &out,
                                   mlirValueIsNull(operands[4]) ? 4 : 5, operands, NULL, 0, NULL);
   MlirAttribute accumulate = moe__op_attribute(op, "accumulate");
   moe__op_set_attribute(product, "accumulate",
                         mlirAttributeIsNull(accumulate)
                             ? mlirStringAttrGet(b.context, mlirStringRefCreateFromCString("fast"))
                             : accumulate);
-  mlirValueReplaceAllUsesOfWith(mlirOperationGetResult(op, 0), mlirOperationGetResult(product, 0));
+  mlirValueReplaceAllUsesOfWith(moe__result(op, MOE__OUT), moe__result(product, MOE__OUT));
   mlirOperationDestroy(op);
 }
 
 static bool expand(MlirOperation op) {
   if (!mlirAttributeIsNull(moe__op_attribute(op, "schedule")))
-    return moe__error(op, "'schedule' is that of one kernel, and this becomes several; write "
-                          "mx_quantize.quantize_fp8 and scaled_grouped_mm.scaled_mm to choose");
+    return moe__error(op,
+                      "'schedule' is that of one kernel, and this becomes several; write "
+                      "%s and %s to choose",
+                      moe__op_id_name(MOE__OP_QUANTIZE_FP8), moe__op_id_name(MOE__OP_SCALED_MM));
   const recipe_t *recipe = find_recipe(op);
   moe__mm_case_t product = moe__mm_case(op);
   quantized_t quantized[2];
@@ -274,14 +256,14 @@ static bool expand(MlirOperation op) {
 }
 
 static bool expand_if_product(MlirOperation op) {
-  return !moe__op_is(op, "scaled_grouped_mm.grouped_mm") || expand(op);
+  return !moe__is(op, MOE__OP_GROUPED_MM) || expand(op);
 }
 
 static bool expand_body(MlirBlock body) {
   return moe__walk_block(body, expand_if_product);
 }
 
-bool moe__run_expand_recipes(MlirOperation module, const moe__pass_t *pass) {
-  return moe__run_verify(module, pass) && /* the rest relies on it */
+bool moe__pass_expand_recipes(MlirOperation module, const moe__pass_t *pass) {
+  return moe__pass_verify(module, pass) && /* the rest relies on it */
          moe__walk_functions(module, expand_body);
 }

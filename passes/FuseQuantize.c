@@ -1,43 +1,45 @@
-/* FuseQuantize.c - turns transpose, quantize, transpose back into one quantize along another axis,
- * two quantize of one tensor along its last two axes into one op that reads it once, and two
- * quantize_fp8 of tensors whose rows are in the same groups into one op.
+/* FuseQuantize.c - turns transpose, quantize, transpose back into one quantize along another
+ * axis, two quantize of one tensor along its last two axes into one op that reads it once, and
+ * two quantize_fp8 of tensors whose rows are in the same groups into one op.
  *
- * Why: that is how people write it today, because their kernels quantize along the last axis only.
- * Each transpose is a copy of the whole tensor. One that moves nothing (lib/Builder/Views.h) stays
- * where it makes x row-major, as the kernels read it.
+ * Why: that is how people write it today, because their kernels quantize along the last axis
+ * only. Each transpose is a copy of the whole tensor. One that moves nothing
+ * (lib/Builder/Views.h) stays where it makes x row-major, as the kernels read it.
  *
  *   t      = linalg.transpose x, permutation p          q, s = mx_quantize.quantize x, axis = p[a]
  *   q', s' = mx_quantize.quantize t, axis = a      ->
  *   q      = linalg.transpose q', permutation p^-1
  *   s      = linalg.transpose s', permutation p^-1
  *
- * It is enough that one of q', s' is transposed back; the other is then made from the fused result
- * by a transpose of its own. Where a result is used both ways nothing is fused: one of the two
- * copies would be needed anyway. Other uses of t keep t.
+ * It is enough that one of q', s' is transposed back; the other is then made from the fused
+ * result by a transpose of its own. Where a result is used both ways nothing is fused: one of
+ * the two copies would be needed anyway. Other uses of t keep t.
  *
  * Then what is quantized both along the last dimension and along the one before it is read once:
  *
- *   q, s   = mx_quantize.quantize x, axis = last            q, s, q', s' = mx_quantize.quantize_dual x
+ *   q, s   = mx_quantize.quantize x, axis = last            q, s, q', s' =
+ *   mx_quantize.quantize_dual x
  *   q', s' = mx_quantize.quantize x, axis = last - 1   ->
  *
- * where both have the layouts of the kernels. One that has a schedule of its own is left alone. The
- * same with quantize_fp8, row by row, which becomes quantize_fp8_dual. Then the operands of a weight
- * gradient share their launches:
+ * where both have the layouts of the kernels. One that has a schedule of its own is left alone.
+ * The same with quantize_fp8, row by row, which becomes quantize_fp8_dual. Then the operands of
+ * a weight gradient share their launches:
  *
- *   q, s   = mx_quantize.quantize_fp8 x, offs       q, s, q', s' = mx_quantize.quantize_fp8_pair x, y, offs
+ *   q, s   = mx_quantize.quantize_fp8 x, offs       q, s, q', s' = mx_quantize.quantize_fp8_pair x,
+ *   y, offs
  *   q', s' = mx_quantize.quantize_fp8 y, offs  ->
  *
- * with a scale for each group and column, where x and y are known to have as many rows: the sizes are
- * static, or a product reduces both. The kernels of the pair refuse others, those of the two ops do
- * not.
+ * with a scale for each group and column, where x and y are known to have as many rows: the
+ * sizes are static, or a product reduces both. The kernels of the pair refuse others, those of
+ * the two ops do not.
  *
  * Ops whose results nobody uses are removed afterwards: MLIR does not do it for ops defined in
  * IRDL.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
-#include "lib/Builder/Shapes.h"
 #include "lib/Builder/Views.h"
-#include "passes/Lowering.h"
+#include "lib/Dialect/Dialect.h"
+#include "lib/Kernels/Lowering.h"
 #include "passes/Passes.h"
 
 #include "mlir-c/BuiltinAttributes.h"
@@ -99,7 +101,7 @@ static void replace_uses_of_users(MlirValue value, MlirValue with) {
 }
 
 static void fuse(MlirOperation op) {
-  MlirOperation first = defining_transpose(mlirOperationGetOperand(op, 0));
+  MlirOperation first = defining_transpose(moe__operand(op, MOE__X));
   moe__permutation_t p;
   if (mlirOperationIsNull(first) || !moe__permutation_of(first, &p) ||
       (moe__is_view(first) &&
@@ -132,7 +134,7 @@ static void fuse(MlirOperation op) {
   b.before = op;
   MlirValue x = mlirOperationGetOperand(first, 0);
   MlirOperation fused =
-      moe__op(&b, "mx_quantize.quantize", 2, types, MOE__VALUES(x), NULL, 0, NULL);
+      moe__op(&b, moe__op_id_name(MOE__OP_QUANTIZE), 2, types, MOE__VALUES(x), NULL, 0, NULL);
   for (intptr_t i = 0; i < mlirOperationGetNumAttributes(op); i++) {
     MlirNamedAttribute attribute = mlirOperationGetAttribute(op, i);
     mlirOperationSetAttributeByName(fused, mlirIdentifierStr(attribute.name), attribute.attribute);
@@ -155,20 +157,23 @@ static void fuse(MlirOperation op) {
 
 /* What is quantized in one direction, and the op that does both at once. */
 typedef struct kind_t {
-  const char *one, *both;
+  moe__op_id_t one, both;
   int multiple;              /* of which the last two dimensions are in the kernel */
   const char *attributes[2]; /* that are those of both; besides them there is the axis */
   bool has_granularity;      /* and a granularity */
 } kind_t;
 
 static const kind_t KINDS[] = {
-    {"mx_quantize.quantize", "mx_quantize.quantize_dual", 32, {"block", "mode"}, false},
-    {"mx_quantize.quantize_fp8", "mx_quantize.quantize_fp8_dual", 16, {"pow2", "sanitize"}, true},
+    {MOE__OP_QUANTIZE, MOE__OP_QUANTIZE_DUAL, MOE_MX_BLOCK, {"block", "mode"}, false},
+    {MOE__OP_QUANTIZE_FP8, MOE__OP_QUANTIZE_FP8_DUAL, 16, {"pow2", "sanitize"}, true},
 };
+
+/* The results of one op, which the op that does both has twice. */
+static const moe__role_t HALF_ROLES[] = {MOE__Q, MOE__SCALES};
 
 static const kind_t *kind_of(MlirOperation op) {
   for (size_t i = 0; i < sizeof KINDS / sizeof *KINDS; i++)
-    if (moe__op_is(op, KINDS[i].one))
+    if (moe__is(op, KINDS[i].one))
       return &KINDS[i];
   return NULL;
 }
@@ -176,16 +181,16 @@ static const kind_t *kind_of(MlirOperation op) {
 /* Which direction of the op that does both this one is: 0 along the last dimension, 1 along the one
  * before it; -1 where its kernel would not be one of these two. */
 static int direction_of(MlirOperation op, const kind_t *kind) {
-  MlirType x = mlirValueGetType(mlirOperationGetOperand(op, 0));
-  MlirType q = mlirValueGetType(mlirOperationGetResult(op, 0));
+  MlirType x = moe__tensor_type(op, MOE__X), q = moe__tensor_type(op, MOE__Q);
   int64_t rank = mlirShapedTypeGetRank(x), direction = rank - 1 - moe__op_integer(op, "axis");
   if (rank < 2 || rank > 3 || direction > 1 || !moe__is_row_major(x) ||
-      !moe__is_row_major(mlirValueGetType(mlirOperationGetResult(op, 1))) ||
+      !moe__is_row_major(moe__tensor_type(op, MOE__SCALES)) ||
       !(direction == 0 ? moe__is_row_major(q) : moe__is_column_major(q)))
     return -1;
   if (kind->has_granularity && moe__op_granularity(op) != MOE__ROW)
     return -1;
-  for (int64_t d = rank - 2; d < rank; d++)
+  /* Tokens in groups may be as many as they like. */
+  for (int64_t d = rank - 2 + (kind->has_granularity && rank == 2); d < rank; d++)
     if (!mlirShapedTypeIsDynamicDim(x, d) && mlirShapedTypeGetDimSize(x, d) % kind->multiple)
       return -1;
   return (int)direction;
@@ -196,8 +201,8 @@ static bool have_same_element(MlirValue a, MlirValue b) {
                        mlirShapedTypeGetElementType(mlirValueGetType(b)));
 }
 
-/* Whether two ops have the same attributes of these names, and `others` besides: one that has a schedule
- * or an attribute of somebody else is left alone. */
+/* Whether two ops have the same attributes of these names, and `others` besides: one that has a
+ * schedule or an attribute of somebody else is left alone. */
 static bool have_same_attributes(MlirOperation a, MlirOperation b, int count,
                                  const char *const *names, int others) {
   if (mlirOperationGetNumAttributes(a) != count + others ||
@@ -212,37 +217,40 @@ static bool have_same_attributes(MlirOperation a, MlirOperation b, int count,
 /* Whether two ops of one kind say the same but for their axis. */
 static bool differ_in_axis_only(MlirOperation a, MlirOperation b, const kind_t *kind) {
   return have_same_attributes(a, b, 2, kind->attributes, 1 + kind->has_granularity) &&
-         mlirValueEqual(mlirOperationGetOperand(a, 0), mlirOperationGetOperand(b, 0)) &&
-         have_same_element(mlirOperationGetResult(a, 0), mlirOperationGetResult(b, 0));
+         mlirValueEqual(moe__operand(a, MOE__X), moe__operand(b, MOE__X)) &&
+         have_same_element(moe__result(a, MOE__Q), moe__result(b, MOE__Q));
 }
 
 static bool is_there_before(MlirValue value, MlirOperation op) {
   return mlirValueIsABlockArgument(value) || moe__op_is_before(mlirOpResultGetOwner(value), op);
 }
 
-/* Whether nobody reads more of `value` than the rows in the groups of offs: all its uses are operand
- * number `number` of products of such groups of rows. */
-static bool is_read_in_groups_only(MlirValue value, intptr_t number, MlirValue offs) {
+static bool is_operand(MlirOpOperand use, moe__role_t role) {
+  return (int)mlirOpOperandGetOperandNumber(use) ==
+         moe__operand_number(mlirOpOperandGetOwner(use), role);
+}
+
+/* Whether nobody reads more of `value` than the rows in the groups of offs: in all its uses it
+ * is the operand of this role of a product of such groups of rows. */
+static bool is_read_in_groups_only(MlirValue value, moe__role_t role, MlirValue offs) {
   for (MlirOpOperand use = mlirValueGetFirstUse(value); !mlirOpOperandIsNull(use);
        use = mlirOpOperandGetNextUse(use)) {
     MlirOperation user = mlirOpOperandGetOwner(use);
-    if (!moe__is_scaled_mm(user) || mlirOpOperandGetOperandNumber(use) != number ||
-        moe__mm_case(user) != MOE__FORWARD ||
-        !mlirValueEqual(mlirOperationGetOperand(user, moe__mm_offs_operand(user)), offs))
+    if (!moe__is_scaled_mm(user) || !is_operand(use, role) || moe__mm_case(user) != MOE__FORWARD ||
+        !mlirValueEqual(moe__operand(user, MOE__OFFS), offs))
       return false;
   }
   return true;
 }
 
-/* With groups the op that does both leaves alone what is in no group, also along the last dimension,
- * where it takes no groups to quantize alone. */
+/* With groups the op that does both leaves alone what is in no group, also along the last
+ * dimension, where it takes no groups to quantize alone. */
 static bool may_take_groups(MlirOperation first, const MlirOperation by_direction[2],
                             MlirValue offs) {
-  enum { QA = 0, SA = 2 };
   return mlirValueIsNull(offs) ||
          (is_there_before(offs, first) &&
-          is_read_in_groups_only(mlirOperationGetResult(by_direction[0], 0), QA, offs) &&
-          is_read_in_groups_only(mlirOperationGetResult(by_direction[0], 1), SA, offs));
+          is_read_in_groups_only(moe__result(by_direction[0], MOE__Q), MOE__QA, offs) &&
+          is_read_in_groups_only(moe__result(by_direction[0], MOE__SCALES), MOE__SA, offs));
 }
 
 /* Makes one op of two, at the place of the first. by_direction: the two. */
@@ -253,15 +261,15 @@ static void merge(MlirOperation first, const MlirOperation by_direction[2], cons
   b.before = first;
   MlirType types[4];
   for (int i = 0; i < 4; i++)
-    types[i] = mlirValueGetType(mlirOperationGetResult(by_direction[i / 2], i % 2));
-  MlirValue offs = moe__op_operand(by_direction[1], 1);
-  MlirValue operands[2] = {mlirOperationGetOperand(first, 0), offs};
-  MlirOperation dual =
-      moe__op(&b, kind->both, 4, types, mlirValueIsNull(offs) ? 1 : 2, operands, NULL, 0, NULL);
+    types[i] = moe__tensor_type(by_direction[i / 2], HALF_ROLES[i % 2]);
+  MlirValue offs = moe__operand(by_direction[1], MOE__OFFS);
+  MlirValue operands[2] = {moe__operand(first, MOE__X), offs};
+  MlirOperation dual = moe__op(&b, moe__op_id_name(kind->both), 4, types,
+                               mlirValueIsNull(offs) ? 1 : 2, operands, NULL, 0, NULL);
   for (int i = 0; i < 2; i++)
     moe__op_set_attribute(dual, kind->attributes[i], moe__op_attribute(first, kind->attributes[i]));
   for (int i = 0; i < 4; i++)
-    mlirValueReplaceAllUsesOfWith(mlirOperationGetResult(by_direction[i / 2], i % 2),
+    mlirValueReplaceAllUsesOfWith(moe__result(by_direction[i / 2], HALF_ROLES[i % 2]),
                                   mlirOperationGetResult(dual, i));
 }
 
@@ -286,7 +294,7 @@ static void merge_with_later(MlirOperation first) {
     MlirOperation by_direction[2];
     by_direction[direction] = first;
     by_direction[1 - direction] = op;
-    if (!may_take_groups(first, by_direction, moe__op_operand(by_direction[1], 1)))
+    if (!may_take_groups(first, by_direction, moe__operand(by_direction[1], MOE__OFFS)))
       continue;
     merge(first, by_direction, kind);
     return;
@@ -297,11 +305,10 @@ static void merge_with_later(MlirOperation first) {
 
 /* Whether quantize_fp8_pair has a kernel for this op and a like one. */
 static bool is_half_of_pair(MlirOperation op) {
-  MlirType q = mlirValueGetType(mlirOperationGetResult(op, 0));
+  MlirType q = moe__tensor_type(op, MOE__Q);
   return moe__op_granularity(op) == MOE__ROW && moe__op_integer(op, "axis") == 0 &&
-         moe__is_row_major(mlirValueGetType(mlirOperationGetOperand(op, 0))) &&
-         moe__is_row_major(mlirValueGetType(mlirOperationGetResult(op, 1))) &&
-         moe__is_column_major(q);
+         moe__is_row_major(moe__tensor_type(op, MOE__X)) &&
+         moe__is_row_major(moe__tensor_type(op, MOE__SCALES)) && moe__is_column_major(q);
 }
 
 /* Whether a weight gradient reduces the rows of both: those of `left` as it is transposed. */
@@ -317,9 +324,8 @@ static bool are_reduced(MlirValue left, MlirValue right) {
     for (MlirOpOperand of = mlirValueGetFirstUse(result); !mlirOpOperandIsNull(of);
          of = mlirOpOperandGetNextUse(of)) {
       MlirOperation product = mlirOpOperandGetOwner(of);
-      if (moe__op_is(product, "scaled_grouped_mm.scaled_mm") &&
-          mlirOpOperandGetOperandNumber(of) == 0 &&
-          mlirValueEqual(mlirOperationGetOperand(product, 1), right))
+      if (moe__is(product, MOE__OP_SCALED_MM) && is_operand(of, MOE__QA) &&
+          mlirValueEqual(moe__operand(product, MOE__QB), right))
         return true;
     }
   }
@@ -327,26 +333,24 @@ static bool are_reduced(MlirValue left, MlirValue right) {
 }
 
 static bool have_same_rows(MlirOperation a, MlirOperation b) {
-  MlirType x = mlirValueGetType(mlirOperationGetOperand(a, 0)),
-           y = mlirValueGetType(mlirOperationGetOperand(b, 0));
+  MlirType x = moe__tensor_type(a, MOE__X), y = moe__tensor_type(b, MOE__X);
   bool dynamic = mlirShapedTypeIsDynamicDim(x, 0);
   if (dynamic != mlirShapedTypeIsDynamicDim(y, 0))
     return false;
   if (!dynamic)
     return mlirShapedTypeGetDimSize(x, 0) == mlirShapedTypeGetDimSize(y, 0);
-  MlirValue q_a = mlirOperationGetResult(a, 0), q_b = mlirOperationGetResult(b, 0);
+  MlirValue q_a = moe__result(a, MOE__Q), q_b = moe__result(b, MOE__Q);
   return are_reduced(q_a, q_b) || are_reduced(q_b, q_a);
 }
 
 /* Whether two such ops say the same of different tensors. */
 static bool differ_in_tensor_only(MlirOperation a, MlirOperation b) {
   const char *const names[] = {"granularity", "axis", "pow2", "sanitize"};
-  MlirValue x = mlirOperationGetOperand(a, 0), y = mlirOperationGetOperand(b, 0);
+  MlirValue x = moe__operand(a, MOE__X), y = moe__operand(b, MOE__X);
   return have_same_attributes(a, b, 4, names, 0) && !mlirValueEqual(x, y) &&
-         mlirValueEqual(mlirOperationGetOperand(a, 1), mlirOperationGetOperand(b, 1)) &&
+         mlirValueEqual(moe__operand(a, MOE__OFFS), moe__operand(b, MOE__OFFS)) &&
          have_same_element(x, y) &&
-         have_same_element(mlirOperationGetResult(a, 0), mlirOperationGetResult(b, 0)) &&
-         have_same_rows(a, b);
+         have_same_element(moe__result(a, MOE__Q), moe__result(b, MOE__Q)) && have_same_rows(a, b);
 }
 
 /* Whether something between `op` and `end`, of the same block, uses a result of `op`. */
@@ -364,10 +368,10 @@ static bool is_used_before(MlirOperation op, MlirOperation end) {
   return false;
 }
 
-/* Makes one op of two, at the place of one of them where all operands are there and no result has been
- * used yet. False where there is none. */
+/* Makes one op of two, at the place of one of them where all operands are there and no result
+ * has been used yet. False where there is none. */
 static bool pair(MlirOperation first, MlirOperation second) {
-  MlirValue x = mlirOperationGetOperand(first, 0), y = mlirOperationGetOperand(second, 0);
+  MlirValue x = moe__operand(first, MOE__X), y = moe__operand(second, MOE__X);
   MlirOperation place = first;
   if (!is_there_before(y, first)) {
     if (is_used_before(first, second))
@@ -381,13 +385,13 @@ static bool pair(MlirOperation first, MlirOperation second) {
   const MlirOperation halves[2] = {first, second};
   MlirType types[4];
   for (int i = 0; i < 4; i++)
-    types[i] = mlirValueGetType(mlirOperationGetResult(halves[i / 2], i % 2));
-  MlirOperation both = moe__op(&b, "mx_quantize.quantize_fp8_pair", 4, types,
-                               MOE__VALUES(x, y, mlirOperationGetOperand(first, 1)), NULL, 0, NULL);
+    types[i] = moe__tensor_type(halves[i / 2], HALF_ROLES[i % 2]);
+  MlirOperation both = moe__op(&b, moe__op_id_name(MOE__OP_QUANTIZE_FP8_PAIR), 4, types,
+                               MOE__VALUES(x, y, moe__operand(first, MOE__OFFS)), NULL, 0, NULL);
   moe__op_set_attribute(both, "pow2", moe__op_attribute(first, "pow2"));
   moe__op_set_attribute(both, "sanitize", moe__op_attribute(first, "sanitize"));
   for (int i = 0; i < 4; i++)
-    mlirValueReplaceAllUsesOfWith(mlirOperationGetResult(halves[i / 2], i % 2),
+    mlirValueReplaceAllUsesOfWith(moe__result(halves[i / 2], HALF_ROLES[i % 2]),
                                   mlirOperationGetResult(both, i));
   return true;
 }
@@ -398,7 +402,7 @@ static void pair_with_later(MlirOperation first) {
     return;
   for (MlirOperation op = mlirOperationGetNextInBlock(first); !mlirOperationIsNull(op);
        op = mlirOperationGetNextInBlock(op))
-    if (moe__op_is(op, "mx_quantize.quantize_fp8") && has_uses(op) && is_half_of_pair(op) &&
+    if (moe__is(op, MOE__OP_QUANTIZE_FP8) && has_uses(op) && is_half_of_pair(op) &&
         differ_in_tensor_only(first, op) && pair(first, op))
       return;
 }
@@ -406,8 +410,7 @@ static void pair_with_later(MlirOperation first) {
 /* ---- The pass ---- */
 
 static bool is_removable(MlirOperation op) {
-  return moe__op_in_dialect(op, "mx_quantize") || moe__op_in_dialect(op, "scaled_grouped_mm") ||
-         moe__op_is(op, "linalg.transpose") || moe__makes_destination(op);
+  return moe__op_id(op) || moe__op_is(op, "linalg.transpose") || moe__makes_destination(op);
 }
 
 static bool is_dead(MlirOperation op) {
@@ -433,23 +436,23 @@ static void remove_dead(MlirBlock block) {
   }
 }
 
-static void for_each(MlirBlock block, const char *name, void (*visit)(MlirOperation)) {
+static void for_each(MlirBlock block, moe__op_id_t id, void (*visit)(MlirOperation)) {
   for (MlirOperation op = mlirBlockGetFirstOperation(block); !mlirOperationIsNull(op);
        op = mlirOperationGetNextInBlock(op))
-    if (moe__op_is(op, name))
+    if (moe__is(op, id))
       visit(op);
 }
 
 static bool fuse_body(MlirBlock body) {
-  for_each(body, "mx_quantize.quantize", fuse);
+  for_each(body, MOE__OP_QUANTIZE, fuse);
   for (size_t i = 0; i < sizeof KINDS / sizeof *KINDS; i++)
     for_each(body, KINDS[i].one, merge_with_later);
-  for_each(body, "mx_quantize.quantize_fp8", pair_with_later);
+  for_each(body, MOE__OP_QUANTIZE_FP8, pair_with_later);
   remove_dead(body);
   return true;
 }
 
-bool moe__run_fuse_quantize(MlirOperation module, const moe__pass_t *pass) {
-  return moe__run_verify(module, pass) && /* the rest relies on it */
+bool moe__pass_fuse_quantize(MlirOperation module, const moe__pass_t *pass) {
+  return moe__pass_verify(module, pass) && /* the rest relies on it */
          moe__walk_functions(module, fuse_body);
 }

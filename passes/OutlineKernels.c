@@ -1,14 +1,15 @@
-/* OutlineKernels.c - makes a kernel of each op: the function becomes the launch plan, a gpu.module
- * holds the kernels.
+/* OutlineKernels.c - makes a kernel of each op: the function becomes the launch plan, a
+ * gpu.module holds the kernels.
  *
- * The plan is the function itself: its ops, in order, are the launches, and each names its kernel
- * in the attribute `kernel`. Values are buffers: arguments and returned values are the caller's,
- * all others lie in the workspace. Besides launches the plan holds views (lib/Builder/Views.h), which
- * are other names for buffers. A kernel is a func.func that holds a copy of the op, until a
- * conversion writes its body.
+ * The plan is the function itself: its ops, in order, are the launches, and each names its
+ * kernel in the attribute `kernel`. Values are buffers: arguments and returned values are the
+ * caller's, all others lie in the workspace. Besides launches the plan holds views
+ * (lib/Builder/Views.h), which are other names for buffers. A kernel is a func.func that holds a
+ * copy of the op, until a conversion writes its body.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Builder/Views.h"
+#include "lib/Dialect/Dialect.h"
 #include "passes/Passes.h"
 
 #include "mlir-c/BuiltinAttributes.h"
@@ -19,7 +20,7 @@
 #include <stdlib.h>
 
 static bool is_ours(MlirOperation op) {
-  return moe__op_in_dialect(op, "mx_quantize") || moe__op_in_dialect(op, "scaled_grouped_mm");
+  return moe__op_id(op) != MOE__NO_OP;
 }
 
 /* ---- What a function may hold ---- */
@@ -243,7 +244,7 @@ static void outline(MlirOperation function, MlirOperation op, MlirOperation gpu_
   free(name);
 }
 
-bool moe__run_outline_kernels(MlirOperation module, const moe__pass_t *pass) {
+bool moe__pass_outline_kernels(MlirOperation module, const moe__pass_t *pass) {
   (void)pass;
   MlirOperation gpu_module = find_gpu_module(module);
   for (MlirOperation function = mlirBlockGetFirstOperation(moe__body(module));

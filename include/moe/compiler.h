@@ -31,6 +31,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -91,6 +92,21 @@ typedef void (*moe_diagnostic_callback_t)(const moe_diagnostic_t *diagnostic, vo
 
 typedef struct moe_compiler_t moe_compiler_t;
 
+/* How IR is printed, by moe_module_print and between passes; as mlir-opt's flags of these names. */
+typedef struct moe_printing_t {
+  bool generic;             /* every op in its generic form */
+  bool debug_info;          /* locations */
+  bool pretty_debug_info;   /* locations in a form that cannot be parsed */
+  bool local_scope;         /* types and attributes in place, without aliases */
+  bool skip_regions;        /* ops without their regions */
+  bool assume_verified;     /* custom forms without a look whether the op is valid */
+  bool name_prefix;         /* values are called by their name locations */
+  bool has_elide_elements;  /* whether the next counts */
+  size_t elide_elements;    /* elements attributes of more elements appear as a placeholder */
+  bool has_elide_resources; /* whether the next counts */
+  size_t elide_resources;   /* resource strings of more characters are left out */
+} moe_printing_t;
+
 /* Strings are copied by moe_compiler_create. */
 typedef struct moe_compiler_options_t {
   const char *target;                      /* "sm_90a", the only one; NULL: the same */
@@ -101,6 +117,17 @@ typedef struct moe_compiler_options_t {
   bool print_ir_before_all;                /* IR to stderr before each pass */
   bool print_ir_after_all;                 /* IR to stderr after each pass */
   bool timing;                             /* time of each pass and artifact to stderr */
+  bool print_ir_after_change;              /* IR to stderr after each pass that changed it */
+  bool print_ir_after_failure;             /* IR to stderr after a pass that fails */
+  bool print_ir_module_scope;              /* the whole module, and not what the pass ran on */
+  bool pass_statistics;                    /* the passes' own counts to stderr */
+  bool no_verify_each;                     /* no verifier after each pass of MLIR */
+  bool allow_unregistered_dialects;        /* ops of dialects that nobody has loaded */
+  const char *print_ir_tree_dir; /* IR into files of this folder instead of stderr; or NULL */
+  const char
+      *line_info; /* a file that gets the IR of stage "nvvm", whose lines the PTX and the cubin
+                            name as their source, without quotes and braces in its name; or NULL */
+  moe_printing_t printing;
 } moe_compiler_options_t;
 
 /* sm_90a, level 3, everything else off. */
@@ -172,12 +199,16 @@ MOE_API const moe_dialect_info_t *moe_compiler_dialects(size_t *out_count);
 
 typedef struct moe_module_t moe_module_t;
 
-/* Parses and verifies `length` bytes of MLIR. `name` is the file name of diagnostics. Both are
- * copied. Arguments and results of functions that have no `moe.name` get one from the text: the
- * launch plan and the manifest call them so. MOE_INVALID_INPUT where the text is wrong. *out_module
- * is owned by the caller. */
+/* Parses and verifies `length` bytes of MLIR, text or bytecode. `name` is the file name of
+ * diagnostics. Both are copied. Arguments and results of functions that have no `moe.name` get
+ * one from the text: the launch plan and the manifest call them so. MOE_INVALID_INPUT where the
+ * text is wrong. *out_module is owned by the caller. */
 MOE_API moe_status_t moe_module_parse(moe_compiler_t *compiler, const char *name, const char *text,
                                       size_t length, moe_module_t **out_module);
+
+/* Whether the text has kernels of its own, in a gpu.module: it is then in stage "outlined" or
+ * later. What cannot be compiled of these is the input's fault and no bug. */
+MOE_API bool moe_module_has_kernels(const moe_module_t *module);
 
 /* NULL is allowed. */
 MOE_API void moe_module_destroy(moe_module_t *module);
@@ -190,15 +221,21 @@ MOE_API moe_status_t moe_module_run(moe_module_t *module, const char *pipeline);
 
 /* Runs every stage up to `stage`. The module may already be in any IR stage: the passes before it
  * find nothing to do. MOE_USAGE: no such stage. MOE_INVALID_INPUT: a pass rejected the module; for
- * "cubin" also: no ptxas. MOE_INTERNAL: a stage failed that must not fail. The stage "bundle" makes
+ * "cubin" also: no ptxas. MOE_INTERNAL: a stage failed that must not fail; where the
+ * module has kernels of its own that is MOE_INVALID_INPUT, too. The stage "bundle" makes
  * all artifacts; moe_module_write_bundle writes them. After a failure the module is of no use but
  * to be destroyed. */
 MOE_API moe_status_t moe_module_lower(moe_module_t *module, const char *stage);
 
-/* Prints the IR. `generic` asks for the generic form of every op. *out_text is NUL-terminated,
- * owned by the module and valid until its next call. */
+/* Prints the IR as the compiler's options say. `generic` asks for the generic form of every op.
+ * *out_text is NUL-terminated, owned by the module and valid until its next call. */
 MOE_API moe_status_t moe_module_print(moe_module_t *module, bool generic, const char **out_text,
                                       size_t *out_length);
+
+/* The IR as MLIR bytecode, which moe_module_parse and mlir-opt read. *out_data is owned by the
+ * module and valid until its next call. */
+MOE_API moe_status_t moe_module_bytecode(moe_module_t *module, const char **out_data,
+                                         size_t *out_length);
 
 /* An artifact, "ptx", "cubin" or "manifest", made by moe_module_lower. *out_data is owned by the
  * module. MOE_USAGE where it has not been made; a cubin that could not be made for want of a ptxas
@@ -206,16 +243,38 @@ MOE_API moe_status_t moe_module_print(moe_module_t *module, bool generic, const 
 MOE_API moe_status_t moe_module_artifact(moe_module_t *module, const char *name,
                                          const char **out_data, size_t *out_length);
 
-/* Writes manifest.json, kernels.ptx and, where there is one, kernels.cubin into `directory`, which
- * is created. Nothing is left half-written. The module must be in stage "bundle". */
+/* What a kernel takes of a multiprocessor. */
+typedef struct moe_kernel_resources_t {
+  const char *kernel;
+  int threads;           /* of a CTA */
+  int registers;         /* of a thread */
+  int spill_bytes;       /* stored and loaded, of a thread */
+  int stack_bytes;       /* of a thread */
+  int64_t shared_memory; /* of a CTA, bytes: the launcher's and the kernel's own */
+  int instructions;      /* in its code */
+  int ctas_per_sm;       /* that fit a multiprocessor of the target at once */
+} moe_kernel_resources_t;
+
+/* The kernels of a module whose cubin has been made, as ptxas and the cubin say. *out_kernels is
+ * owned by the module. MOE_USAGE where there is no cubin. */
+MOE_API moe_status_t moe_module_resources(moe_module_t *module,
+                                          const moe_kernel_resources_t **out_kernels,
+                                          size_t *out_count);
+
+/* Writes the folder `directory` with manifest.json, kernels.ptx and, where there is one,
+ * kernels.cubin, and the folders above it that are missing. It is written beside its place and
+ * renamed: after a failure the bundle that was there is there still. A folder that holds other
+ * files too keeps them; its files are then renamed one after another, once all are complete. The
+ * module must be in stage "bundle". */
 MOE_API moe_status_t moe_module_write_bundle(moe_module_t *module, const char *directory);
 
-/* Compiles the module once for each candidate schedule of its ops, for moe-run --tune to choose from:
- * a bundle each in `directory`/0, `directory`/1, ..., and beside it source.mlir, the module in stage
- * "scheduled". 0 has the default schedules; in candidate N each op has number N of those known for it,
- * or its default where fewer are known. An op that has a schedule keeps it; where all have one, there
- * is one candidate. The module must be in stage "source" to "scheduled"; it is left in stage "fused".
- * Nothing is written before all are compiled; candidates of an earlier call beyond the last one are
+/* Compiles the module once for each candidate schedule of its ops, for moe-run --tune to choose
+ * from: a bundle each in `directory`/0, `directory`/1, ..., and beside it source.mlir, the
+ * module in stage "scheduled". 0 has the default schedules; in candidate N each op has number N
+ * of those known for it, or its default where fewer are known. An op that has a schedule keeps
+ * it; where all have one, there is one candidate. The module must be in stage "source" to
+ * "scheduled"; it is left in stage "fused". Nothing is written before all are compiled, and none
+ * takes its place before all are written; candidates of an earlier call beyond the last one are
  * removed. Errors are those of moe_module_lower, and MOE_IO_ERROR. */
 MOE_API moe_status_t moe_module_write_candidates(moe_module_t *module, const char *directory);
 

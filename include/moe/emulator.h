@@ -32,7 +32,7 @@ typedef enum moe_emu_status_t {
   MOE_EMU_INVALID_PTX,      /* the text is not PTX that the emulator knows */
   MOE_EMU_INVALID_ARGUMENT, /* a launch that no device would take */
   MOE_EMU_FAULT,            /* the kernel did something wrong */
-  MOE_EMU_TIMEOUT,          /* the time limit has passed */
+  MOE_EMU_LIMIT,            /* a cluster has reached the limit of steps */
   MOE_EMU_OUT_OF_MEMORY,
 } moe_emu_status_t;
 
@@ -56,6 +56,15 @@ MOE_API void moe_emu_module_destroy(moe_emu_module_t *module);
 /* Whether the module has a kernel of this name. */
 MOE_API bool moe_emu_module_has(const moe_emu_module_t *module, const char *kernel);
 
+/* Whether the launches before a launch that may start early still use a buffer. */
+typedef enum moe_emu_pending_t {
+  MOE_EMU_NOT_PENDING,
+  MOE_EMU_PENDING,        /* until griddepcontrol.wait: a thread must know that one of its block has
+                           * come back from it before it touches the buffer */
+  MOE_EMU_PENDING_BEYOND, /* and longer: the launch that uses it is not one that griddepcontrol.wait
+                           * waits for, and so is any touch an error */
+} moe_emu_pending_t;
+
 /* Global memory that a launch may touch: [address, address + bytes), memory of this process.
  * Nothing outside of all buffers is ever read or written. Buffers must not overlap. */
 typedef struct moe_emu_buffer_t {
@@ -63,8 +72,7 @@ typedef struct moe_emu_buffer_t {
   uint64_t bytes;
   bool writable;
   const char *name; /* for reports; borrowed; NULL: none */
-  bool pending;     /* the launch may start early, and launches before it use this buffer: a block
-                     * must execute griddepcontrol.wait before it touches it */
+  moe_emu_pending_t pending;
 } moe_emu_buffer_t;
 
 typedef struct moe_emu_launch_t {
@@ -78,20 +86,24 @@ typedef struct moe_emu_launch_t {
   int parameter_count;
   const moe_emu_buffer_t *buffers;
   int buffer_count;
+  bool *out_has_waited; /* NULL, or set: whether a thread has executed griddepcontrol.wait */
 } moe_emu_launch_t;
 
 typedef struct moe_emu_options_t {
-  uint64_t schedule; /* 0: warps in turn, asynchronous work done soon. Otherwise the seed of a
+  uint64_t schedule;   /* 0: warps in turn, asynchronous work done soon. Otherwise the seed of a
                       * random schedule: warps in any order, asynchronous work late and out of
                       * order. A right kernel gives the same results. */
-  int threads;       /* clusters at once; 0: one per processor */
-  double time_limit; /* seconds; 0: none */
-  bool skip_order;   /* do not check that accesses to shared memory are ordered and fenced */
+  int threads;         /* clusters at once; 0: one per processor */
+  uint64_t step_limit; /* instructions of a warp that each cluster may run; 0: no limit */
+  bool skip_order;     /* do not check that accesses are ordered and fenced */
+  /* Clusters take turns on one thread, and reads may return any value that the memory model allows,
+   * also where nothing in the kernel could order CTAs. */
+  bool interleave;
 } moe_emu_options_t;
 
-/* Runs all blocks and returns when they are done, or at the first error: that of the cluster with the
- * lowest number. Shared memory of each block starts filled with 0xFF. options may be NULL: all
- * zero. */
+/* Runs all blocks and returns when they are done, or at the first error: that of the cluster
+ * with the lowest number. Shared memory of each block starts filled with 0xFF. options may be
+ * NULL: all zero. */
 MOE_API moe_emu_status_t moe_emu_launch(const moe_emu_module_t *module,
                                         const moe_emu_launch_t *launch,
                                         const moe_emu_options_t *options,

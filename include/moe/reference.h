@@ -21,61 +21,28 @@
 extern "C" {
 #endif
 
-/* Element types, by the name MLIR gives them. X(constant, name, bits). */
-#define MOE_REF_DTYPES(X)                                                                          \
-  X(MOE_REF_F32, "f32", 32)                                                                        \
-  X(MOE_REF_BF16, "bf16", 16)                                                                      \
-  X(MOE_REF_F16, "f16", 16)                                                                        \
-  X(MOE_REF_E4M3, "f8E4M3FN", 8)                                                                   \
-  X(MOE_REF_E5M2, "f8E5M2", 8)                                                                     \
-  X(MOE_REF_E8M0, "f8E8M0FNU", 8)                                                                  \
-  X(MOE_REF_I32, "i32", 32)
-
+/* Element types: MOE_REF_F32, ... */
 typedef enum moe_ref_dtype_t {
-#define MOE_REF_DTYPE(constant, name, bits) constant,
-  MOE_REF_DTYPES(MOE_REF_DTYPE)
-#undef MOE_REF_DTYPE
+#define MOE_DTYPE(symbol, name, bits, dlpack, safetensors) MOE_REF_##symbol,
+#include "moe/dtypes.def"
 } moe_ref_dtype_t;
 
-/* How an MX block's scale follows from its absolute maximum. X(constant, name). */
-#define MOE_REF_MX_MODES(X)                                                                        \
-  X(MOE_REF_FLOOR, "floor")                                                                        \
-  X(MOE_REF_RCEIL, "rceil")                                                                        \
-  X(MOE_REF_CEIL, "ceil")                                                                          \
-  X(MOE_REF_EVEN, "even")
-
+/* How an MX block's scale follows from its absolute maximum: MOE_REF_FLOOR, ... */
 typedef enum moe_ref_mx_mode_t {
-#define MOE_REF_MX_MODE(constant, name) constant,
-  MOE_REF_MX_MODES(MOE_REF_MX_MODE)
-#undef MOE_REF_MX_MODE
+#define MOE_MX_MODE(symbol, name) MOE_REF_##symbol,
+#include "moe/mx_modes.def"
 } moe_ref_mx_mode_t;
 
-/* Which elements of a tensor share an fp32 scale: those along the axis, all, all of an expert, all
- * of a group of tokens, or a block. X(constant, name). */
-#define MOE_REF_FP8_GRANULARITIES(X)                                                               \
-  X(MOE_REF_ROW, "row")                                                                            \
-  X(MOE_REF_TENSOR, "tensor")                                                                      \
-  X(MOE_REF_EXPERT, "expert")                                                                      \
-  X(MOE_REF_GROUP, "group")                                                                        \
-  X(MOE_REF_1X128, "1x128")                                                                        \
-  X(MOE_REF_128X128, "128x128")
-
+/* Which elements of a tensor share an fp32 scale: MOE_REF_ROW, ... */
 typedef enum moe_ref_fp8_granularity_t {
-#define MOE_REF_FP8_GRANULARITY(constant, name) constant,
-  MOE_REF_FP8_GRANULARITIES(MOE_REF_FP8_GRANULARITY)
-#undef MOE_REF_FP8_GRANULARITY
+#define MOE_GRANULARITY(symbol, name) MOE_REF_##symbol,
+#include "moe/granularities.def"
 } moe_ref_fp8_granularity_t;
 
-/* How a kernel sums the products of a matrix product: in the tensor core's own accumulator over all
- * of K, or there over 128 of K at a time and in fp32 beyond. X(constant, name). */
-#define MOE_REF_ACCUMULATIONS(X)                                                                   \
-  X(MOE_REF_FAST, "fast")                                                                          \
-  X(MOE_REF_PROMOTED, "promoted")
-
+/* How a kernel sums the products of a matrix product: MOE_REF_FAST, MOE_REF_PROMOTED. */
 typedef enum moe_ref_accumulation_t {
-#define MOE_REF_ACCUMULATION(constant, name) constant,
-  MOE_REF_ACCUMULATIONS(MOE_REF_ACCUMULATION)
-#undef MOE_REF_ACCUMULATION
+#define MOE_ACCUMULATION(symbol, name) MOE_REF_##symbol,
+#include "moe/accumulations.def"
 } moe_ref_accumulation_t;
 
 typedef enum moe_ref_status_t {
@@ -276,26 +243,26 @@ enum { MOE_REF_PACKED_ROWS = 128, MOE_REF_PACKED_COLUMNS = 4 };
  *   packed  (Rp,Cp): Cp = 4 ceil(C/4); Rp = 128 ceil(R/128), with offs 128 (ceil(R/128) + G)
  *
  * Counted row-major, byte ((i * Cp/4) + j) * 512 + (r % 32) * 16 + (r / 32) * 4 + c of packed is
- * the scale in row r and column c of tile (i, j). Bytes of no scale are 0, so are tiles behind the last
- * group. */
+ * the scale in row r and column c of tile (i, j). Bytes of no scale are 0, so are tiles behind
+ * the last group. */
 MOE_API moe_ref_status_t moe_ref_pack_scales(const moe_ref_tensor_t *scales,
                                              const moe_ref_tensor_t *offs,
                                              const moe_ref_tensor_t *packed);
 
 /* ---- Products of quantized matrices, in groups of tokens ---- */
 
-/* The operands and the result of a scaled product. a and b are E4M3 or E5M2, each its own; sa and
- * sb are F32; offs is I32; out is F32, BF16 or F16, and so is bias, which may be NULL. Which of
- * three cases it is follows from the ranks of a and b:
+/* The operands and the result of a scaled product. a and b are E4M3 or E5M2, each its own; sa
+ * and sb are F32; offs is I32; out is F32, BF16 or F16, and so is bias, which may be NULL. Which
+ * of three cases it is follows from the ranks of a and b:
  *
  *   case     a        b        sa           sb           offs   out      bias
  *   rows     (M,K)    (E,K,N)  (M) or (1)   (E,N) or (E) (E)    (M,N)    (E,N)
  *   depth    (N,M)    (M,K)    (E,N) or (E) (E,K) or (E) (E)    (E,N,K)  NULL
  *   batched  (E,M,K)  (E,K,N)  (E,M) or (E) (E,N) or (E) NULL   (E,M,N)  (E,N)
  *
- * Group g is rows of a and of out, or in the depth case a piece of the sum. A scale is that of a row
- * or a column, or the one of all. Strides are any. Groups are of the M tokens; in the rows case rows
- * of out that are in no group are not written. */
+ * Group g is rows of a and of out, or in the depth case a piece of the sum. A scale is that of a
+ * row or a column, or the one of all. Strides are any. Groups are of the M tokens; in the rows
+ * case rows of out that are in no group are not written. */
 typedef struct moe_ref_scaled_mm_t {
   const moe_ref_tensor_t *a, *b, *sa, *sb;
   const moe_ref_tensor_t *offs; /* NULL: batched */
@@ -357,9 +324,10 @@ MOE_API moe_ref_status_t moe_ref_scaled_mm_judge(const moe_ref_scaled_mm_t *mm,
                                                  moe_ref_accumulation_t accumulation, int64_t begin,
                                                  int64_t end, moe_ref_score_t *score);
 
-/* What quantizing cost: compares rows [begin, end) of mm->out, which a kernel wrote, with the product of
- * a and b, of which mm's operands are quantizations: F32 or BF16, of their shapes, any strides. Sums
- * are exact. Adds elements, signal and noise to the score; there is no bound to fail. */
+/* What quantizing cost: compares rows [begin, end) of mm->out, which a kernel wrote, with the
+ * product of a and b, of which mm's operands are quantizations: F32 or BF16, of their shapes,
+ * any strides. Sums are exact. Adds elements, signal and noise to the score; there is no bound
+ * to fail. */
 MOE_API moe_ref_status_t moe_ref_scaled_mm_quality(const moe_ref_scaled_mm_t *mm,
                                                    const moe_ref_tensor_t *a,
                                                    const moe_ref_tensor_t *b, int64_t begin,

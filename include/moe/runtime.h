@@ -5,16 +5,22 @@
  * everywhere. This library does it once, correctly, and depends on neither LLVM nor CUDA: the
  * driver is opened with dlopen.
  *
- * The three calls that matter:
+ * Tensors that stay where they are, step after step:
  *   moe_rt_program_load    once per bundle and device
  *   moe_rt_call_prepare    once per set of tensors: every check, every allocation, every tensor map
  *   moe_rt_call_launch     per step: no allocation, no synchronization, legal under graph capture
+ *
+ * Tensors that change at every step, as frameworks have them:
+ *   moe_rt_program_read    once per bundle, for all devices
+ *   moe_rt_call_results    what results the arguments ask for, and how much workspace
+ *   moe_rt_call_run        per step: checks and launches, legal under graph capture
  *
  * Errors: every function that can fail returns a moe_rt_status_t and never aborts. The reason, in
  * words, is moe_rt_last_message() of the same thread. Output pointers are set to NULL (or zero)
  * first.
  *
- * Threads: devices and programs may be shared between threads. One moe_rt_call_t may be launched
+ * Threads: devices and programs may be shared between threads, and moe_rt_call_run may run in
+ * several threads and on several streams at once. One moe_rt_call_t may be launched
  * from several threads at once (on different streams, say, when the function has no temporaries but
  * its status word: they are in the call's workspace); it must not be destroyed while another thread
  * uses it.
@@ -47,7 +53,9 @@ extern "C" {
   X(MOE_RT_DEVICE_ERROR, 8, "device error")                                                        \
   X(MOE_RT_DEVICE_LOST, 9, "device lost to an earlier error")                                      \
   X(MOE_RT_NOT_PREPARED, 10, "not prepared")                                                       \
-  X(MOE_RT_IO_ERROR, 11, "input/output error")
+  X(MOE_RT_IO_ERROR, 11, "input/output error")                                                     \
+  X(MOE_RT_OLD_ASSEMBLER, 12, "assembler too old")                                                 \
+  X(MOE_RT_LIMIT_REACHED, 13, "limit reached")
 
 typedef enum moe_rt_status_t {
 #define MOE_RT_STATUS(constant, number, text) constant = number,
@@ -85,15 +93,22 @@ typedef struct moe_rt_device_t moe_rt_device_t;
 MOE_API moe_rt_status_t moe_rt_device_open(const char *name, moe_rt_device_t **out_device);
 
 typedef struct moe_rt_emulator_options_t {
-  uint64_t schedule; /* 0: warps in turn; otherwise the seed of a random order of warps and of
+  uint64_t schedule;   /* 0: warps in turn; otherwise the seed of a random order of warps and of
                         asynchronous work */
-  int threads;       /* blocks at once, or clusters of them; 0: one per processor */
-  double time_limit; /* seconds of a launch; 0: none */
+  int threads;         /* blocks at once, or clusters of them; 0: one per processor */
+  uint64_t step_limit; /* instructions of a warp that each cluster of a launch may run; 0: no
+                          limit. A launch that reaches it fails with MOE_RT_LIMIT_REACHED */
 } moe_rt_emulator_options_t;
 
 /* Opens the emulator with options. */
 MOE_API moe_rt_status_t moe_rt_device_open_emulator(const moe_rt_emulator_options_t *options,
                                                     moe_rt_device_t **out_device);
+
+/* The process's own device for tensors with this DLPack device: "cuda:N" for kDLCUDA,
+ * kDLCUDAManaged and number N, "emu" for kDLCPU and kDLCUDAHost, whose number does not matter.
+ * Opened when first asked for, and never closed: *out_device is borrowed. MOE_RT_UNSUPPORTED for
+ * any other kind, else the errors of moe_rt_device_open. */
+MOE_API moe_rt_status_t moe_rt_device_shared(DLDevice place, moe_rt_device_t **out_device);
 
 /* Closes the device. Programs and calls made on it must be gone. NULL is allowed. */
 MOE_API void moe_rt_device_close(moe_rt_device_t *device);
@@ -158,16 +173,54 @@ typedef struct moe_rt_program_t moe_rt_program_t;
 /* Reads and validates the bundle in directory `path` (docs/manifest.md), without a device. The
  * manifest is untrusted: every field is checked, artifact names may not leave the directory, and
  * sizes and hashes of the artifacts must match. MOE_RT_IO_ERROR where a file cannot be read,
- * MOE_RT_INVALID_BUNDLE where one is damaged. */
+ * MOE_RT_INVALID_BUNDLE where one is damaged.
+ *
+ * The program keeps the code. moe_rt_call_run loads it on the device of the tensors when it first
+ * needs it there, and moe_rt_program_on does so in advance. */
 MOE_API moe_rt_status_t moe_rt_program_read(const char *path, moe_rt_program_t **out_program);
 
-/* moe_rt_program_read, then loads the code on `device`: the cubin when it fits the device, else the
- * PTX through the driver's compiler. MOE_RT_UNSUPPORTED where the device is not of the bundle's
- * target. The device must outlive the program. */
+/* A bundle in memory. Borrowed for the time of the call only. */
+typedef struct moe_rt_bundle_t {
+  const char *name;     /* stands for the path in messages; NULL: "bundle" */
+  const char *manifest; /* the text of manifest.json */
+  size_t manifest_bytes;
+  const void *ptx; /* the file that the manifest names */
+  size_t ptx_bytes;
+  const void *cubin; /* NULL where the manifest names none */
+  size_t cubin_bytes;
+} moe_rt_bundle_t;
+
+/* moe_rt_program_read of a bundle in memory. The same checks and errors; a cubin that the manifest
+ * names and the caller does not give, or the other way round, is MOE_RT_INVALID_BUNDLE. */
+MOE_API moe_rt_status_t moe_rt_program_read_memory(const moe_rt_bundle_t *bundle,
+                                                   moe_rt_program_t **out_program);
+
+/* moe_rt_program_read, then loads the code on `device`: the cubin when it fits the device, else
+ * the PTX through the driver's compiler. MOE_RT_UNSUPPORTED where the device is not of the
+ * bundle's target. MOE_RT_OLD_ASSEMBLER where neither the assembler of the cubin nor the
+ * driver's compiler is as new as a kernel needs: the code would be wrong. The device must
+ * outlive the program. */
 MOE_API moe_rt_status_t moe_rt_program_load(moe_rt_device_t *device, const char *path,
                                             moe_rt_program_t **out_program);
 
-/* Frees the program. Calls prepared from it must be gone. NULL is allowed. */
+/* moe_rt_program_load of a bundle in memory. */
+MOE_API moe_rt_status_t moe_rt_program_load_memory(moe_rt_device_t *device,
+                                                   const moe_rt_bundle_t *bundle,
+                                                   moe_rt_program_t **out_program);
+
+/* The program on the process's device for tensors with this DLPack device
+ * (moe_rt_device_shared), loaded there if it was not. *out_loaded belongs to `program` and lives
+ * as long; its functions are those of `program`. A program of moe_rt_program_load gives itself
+ * where the tensors are on its device, else MOE_RT_INVALID_ARGUMENT. Errors as of
+ * moe_rt_program_load.
+ *
+ * Loading allocates and waits. It is not legal while a stream of the device is captured, so call
+ * this before a capture. */
+MOE_API moe_rt_status_t moe_rt_program_on(const moe_rt_program_t *program, DLDevice place,
+                                          const moe_rt_program_t **out_loaded);
+
+/* Frees the program. Calls prepared from it must be gone, launches of moe_rt_call_run must have
+ * finished. NULL is allowed. */
 MOE_API void moe_rt_program_destroy(moe_rt_program_t *program);
 
 /* ---- What a program contains (borrowed from the program, immutable) ---- */
@@ -190,8 +243,8 @@ typedef struct moe_rt_tensor_info_t {
   int64_t alignment;          /* bytes */
 } moe_rt_tensor_info_t;
 
-/* A tensor as a launch reads it: dimension i of the operand is dimension permutation[i] of the tensor,
- * in the same memory. */
+/* A tensor as a launch reads it: dimension i of the operand is dimension permutation[i] of the
+ * tensor, in the same memory. */
 typedef struct moe_rt_operand_t {
   const char *tensor; /* name of an argument, result or temporary */
   int rank;
@@ -206,6 +259,9 @@ typedef struct moe_rt_launch_info_t {
   int operand_count, result_count;
   const moe_rt_operand_t *operands;
   const char *const *results; /* names of results or temporaries */
+  /* What the op calls its operands, then its results: "x", "offs", "q", "scales". NULL where the
+   * manifest does not say. */
+  const char *const *roles;
 } moe_rt_launch_info_t;
 
 typedef struct moe_rt_function_info_t {
@@ -278,15 +334,153 @@ typedef enum moe_rt_report_t {
 #undef MOE_RT_REPORT
 } moe_rt_report_t;
 
-/* Waits for the stream and gives what the call's launches have reported since the last time: bits of
- * moe_rt_report_t, 0 where all was well or the function reports nothing. Then clears it. Not while
- * the call is launched elsewhere; never needed for a right result, and not legal under graph
- * capture, because it waits. */
+/* Waits for the stream and gives what the call's launches have reported since the last time:
+ * bits of moe_rt_report_t, 0 where all was well or the function reports nothing. Then clears it.
+ * Not while the call is launched elsewhere; never needed for a right result, and not legal under
+ * graph capture, because it waits. */
 MOE_API moe_rt_status_t moe_rt_call_status(const moe_rt_call_t *call, void *stream,
                                            uint32_t *out_bits);
 
+/* Waits for the stream and looks at the temporaries that start as zero, which each launch of the
+ * call must leave zero: *out_name is that of the first one that is not, NULL where all are;
+ * *out_count, how many there are. Copies them from the device: for tests. */
+MOE_API moe_rt_status_t moe_rt_call_check_zeroed(const moe_rt_call_t *call, void *stream,
+                                                 const char **out_name, int *out_count);
+
 /* Frees the call. Its launches must have finished. NULL is allowed. */
 MOE_API void moe_rt_call_destroy(moe_rt_call_t *call);
+
+/* ---- Calls whose tensors change at every step ---- */
+
+/* A result that a call would write: a tensor without data. */
+typedef struct moe_rt_result_t {
+  DLTensor tensor; /* data is NULL; shape and strides point to the two arrays below */
+  int64_t shape[MOE_RT_MAX_RANK];
+  int64_t strides[MOE_RT_MAX_RANK]; /* elements; compact in the manifest's memory order */
+} moe_rt_result_t;
+
+/* Describes the results that `arguments` ask for, out_results[function->result_count], and how much
+ * workspace the call takes, 0 where it takes none. Either may be NULL. The arguments are checked as
+ * moe_rt_call_run checks them, but need no data. Results have the device of the first argument and
+ * the element type of the manifest, 8-bit floats as DLPack's own types.
+ *
+ * The size of the workspace depends on the shapes and on the device: the program is loaded on the
+ * arguments' device if it was not. */
+MOE_API moe_rt_status_t moe_rt_call_results(const moe_rt_program_t *program,
+                                            const moe_rt_function_info_t *function,
+                                            const DLTensor *const *arguments, int argument_count,
+                                            moe_rt_result_t *out_results,
+                                            size_t *out_workspace_bytes);
+
+/* Where a call has its temporaries. Either memory of the tensors' device, or a function that
+ * gives some: it is called at most once by moe_rt_call_run, in the calling thread, when the size
+ * is known and is not 0.
+ *
+ * The memory is aligned to 256 bytes, and the call's alone until its launches have ended. An
+ * allocator that orders its memory by streams, such as PyTorch's, may have it back as soon as
+ * moe_rt_call_run has returned. */
+typedef struct moe_rt_workspace_t {
+  void *data; /* NULL: ask `allocate` */
+  size_t bytes;
+  /* `bytes` of memory for use on `stream`; NULL where there is none left. */
+  void *(*allocate)(void *context, size_t bytes, void *stream);
+  void *context; /* given to `allocate` */
+} moe_rt_workspace_t;
+
+/* Checks the tensors, then launches the function's kernels on `stream` (CUstream; NULL is the
+ * default stream), in order. Asynchronous on a GPU; on the emulator the results are there when
+ * it returns.
+ *
+ * Tensors are as for moe_rt_call_prepare: the arguments, then the results. They, their shapes
+ * and strides are borrowed for the time of this call; the memory they point to must stay valid
+ * until the launches have ended. They decide the device: all are on one. A program without a
+ * device is loaded there by the first call; MOE_RT_NOT_PREPARED where that call is made while
+ * `stream` is captured.
+ *
+ * The workspace has at least the bytes that moe_rt_call_results gives, else
+ * MOE_RT_INVALID_ARGUMENT. NULL: the runtime takes memory from the device's own stream-ordered
+ * pool and gives it back behind the last launch. MOE_RT_OUT_OF_MEMORY where an allocator has
+ * none.
+ *
+ * Nothing waits for the device, and the only things put on the stream are the kernels and, where
+ * the function has temporaries that start as zero, one memset of them before the first. So each
+ * call has a state of its own: calls may run on several streams at once and may be captured into
+ * graphs, and a graph may be replayed while others run, as long as each has its own workspace.
+ *
+ * What follows from shapes and strides, and tensor maps by address, are remembered for the next
+ * call with the same (the last 64 shapes of a function, and some thousand maps). Any thread may
+ * call; the context that is current before is current after. */
+MOE_API moe_rt_status_t moe_rt_call_run(const moe_rt_program_t *program,
+                                        const moe_rt_function_info_t *function,
+                                        const DLTensor *const *tensors, int tensor_count,
+                                        const moe_rt_workspace_t *workspace, void *stream);
+
+enum { MOE_RT_MAX_OBJECTS = 32 };
+
+/* A call whose tensors are objects of a Python framework. One struct, because a Python program
+ * fills it faster than it passes four arguments. */
+typedef struct moe_rt_object_call_t {
+  const moe_rt_program_t *program;
+  const moe_rt_function_info_t *function;
+  /* The framework's own C functions, from the capsule type(tensor).__dlpack_c_exchange_api__
+   * (DLPack 1.3). */
+  const DLPackExchangeAPI *framework;
+  /* PyObject pointers: the arguments, then the results. What is behind them is not read. */
+  void *objects[MOE_RT_MAX_OBJECTS];
+} moe_rt_object_call_t;
+
+/* moe_rt_call_run of such a call: the framework says where the tensors are and which stream of
+ * their device is current, and its allocator gives the workspace.
+ *
+ * The caller holds Python's global lock and keeps the objects alive. When the framework refuses
+ * an object, its Python exception is set and the status is MOE_RT_INVALID_ARGUMENT, which is
+ * also that of a table without views of tensors or of another major version of DLPack. Other
+ * errors are those of moe_rt_call_run. */
+MOE_API moe_rt_status_t moe_rt_call_run_objects(const moe_rt_object_call_t *call);
+
+/* ---- tvm-ffi ---- */
+
+/* The functions below are for libtvm_ffi 0.1 and newer, which is neither linked nor opened: it
+ * has to be in the process already, as it is when somebody asks for a function of it. A tvm-ffi
+ * function of a program takes tensors (DLTensor pointers or tvm-ffi's Tensor), the arguments and
+ * then the results, and returns nothing. It runs on the stream that tvm-ffi's environment has
+ * for the device of the first tensor. Workspace comes from the environment's allocator, or where
+ * there is none from the device's own pool. Errors are raised as tvm-ffi raises them: ValueError
+ * for tensors that do not fit, else RuntimeError, with the text of moe_rt_last_message. */
+
+/* Registers a function of a program as a global function of tvm-ffi, say "my.grouped_mm", and
+ * replaces one of that name. The program must live as long as the process. MOE_RT_UNSUPPORTED
+ * where there is no tvm-ffi in the process. */
+MOE_API moe_rt_status_t moe_rt_tvm_ffi_register(const moe_rt_program_t *program,
+                                                const moe_rt_function_info_t *function,
+                                                const char *name);
+
+/* A bundle that is part of a program's own data, for code that python -m moe_opt.tvm_ffi writes. */
+typedef struct moe_rt_embedded_t {
+  moe_rt_bundle_t bundle;
+  moe_rt_program_t *program; /* NULL; set by the first call, for the rest of the process */
+} moe_rt_embedded_t;
+
+/* Calls the function `name` of the bundle as a TVMFFISafeCallType does: `args` are num_args
+ * values of type TVMFFIAny, `result` is one. 0, or -1 with an error raised. */
+MOE_API int moe_rt_tvm_ffi_call_embedded(moe_rt_embedded_t *embedded, const char *name,
+                                         const void *args, int32_t num_args, void *result);
+
+/* Handlers of XLA's typed FFI, for the platforms "cpu" (the emulator) and "CUDA": they take an
+ * XLA_FFI_CallFrame and give an XLA_FFI_Error, NULL where all is well, as XLA's ffi/api/c_api.h
+ * declares them. The attributes `bundle`, the folder of a bundle, and `function` say what runs;
+ * the arguments and results are the function's, each with the layout of its memory order. A
+ * bundle is read once in the process, and the workspace comes from the device's own
+ * stream-ordered pool. */
+MOE_API void *moe_rt_xla_cpu(void *call_frame);
+MOE_API void *moe_rt_xla_cuda(void *call_frame);
+
+/* Waits for the stream and gives what runs of the function on the device of `place` have
+ * reported since the last time, as moe_rt_call_status does for a call. All runs of a function on
+ * a device, on whatever stream, report in one word. 0 where the program was not loaded there. */
+MOE_API moe_rt_status_t moe_rt_function_status(const moe_rt_program_t *program,
+                                               const moe_rt_function_info_t *function,
+                                               DLDevice place, void *stream, uint32_t *out_bits);
 
 #ifdef __cplusplus
 }

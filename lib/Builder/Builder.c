@@ -62,6 +62,7 @@ static MlirOperation create(moe__builder_t *b, MlirOperationState *state, const 
   MlirOperation op = mlirOperationCreate(state);
   if (mlirOperationIsNull(op))
     fail("cannot create op", name);
+  b->closed = (MlirOperation){NULL};
   if (mlirOperationIsNull(b->before))
     mlirBlockAppendOwnedOperation(b->block, op);
   else
@@ -134,9 +135,26 @@ static MlirValue binary(moe__builder_t *b, const char *name, MlirValue x, MlirVa
   return moe__op1(b, name, mlirValueGetType(x), MOE__VALUES(x, y), NULL);
 }
 
+/* A constant of the type of x. */
+static MlirValue constant_like(moe__builder_t *b, MlirValue x, int64_t value) {
+  MlirType type = mlirValueGetType(x);
+  if (mlirTypeEqual(type, b->i32))
+    value = (int32_t)value;
+  return constant(b, type, mlirIntegerAttrGet(type, value));
+}
+
+MlirValue moe__same(moe__builder_t *b, MlirValue x) {
+  (void)b;
+  return x;
+}
+
+/* In parentheses, since macros of the same names take integers. */
 #define MOE__BINARY(function, name)                                                                \
-  MlirValue function(moe__builder_t *b, MlirValue x, MlirValue y) {                                \
+  MlirValue(function)(moe__builder_t * b, MlirValue x, MlirValue y) {                              \
     return binary(b, name, x, y);                                                                  \
+  }                                                                                                \
+  MlirValue function##_integer(moe__builder_t *b, MlirValue x, int64_t y) {                        \
+    return binary(b, name, x, constant_like(b, x, y));                                             \
   }
 MOE__BINARY(moe__add, "arith.addi")
 MOE__BINARY(moe__sub, "arith.subi")
@@ -150,14 +168,18 @@ MOE__BINARY(moe__smax, "arith.maxsi")
 MOE__BINARY(moe__and, "arith.andi")
 MOE__BINARY(moe__or, "arith.ori")
 MOE__BINARY(moe__xor, "arith.xori")
-MOE__BINARY(moe__fmul, "arith.mulf")
-MOE__BINARY(moe__fadd, "arith.addf")
-MOE__BINARY(moe__fdiv, "arith.divf")
 #undef MOE__BINARY
 
-static MlirValue constant_like(moe__builder_t *b, MlirValue x, int64_t value) {
-  MlirType type = mlirValueGetType(x);
-  return constant(b, type, mlirIntegerAttrGet(type, value));
+MlirValue moe__fmul(moe__builder_t *b, MlirValue x, MlirValue y) {
+  return binary(b, "arith.mulf", x, y);
+}
+
+MlirValue moe__fadd(moe__builder_t *b, MlirValue x, MlirValue y) {
+  return binary(b, "arith.addf", x, y);
+}
+
+MlirValue moe__fdiv(moe__builder_t *b, MlirValue x, MlirValue y) {
+  return binary(b, "arith.divf", x, y);
 }
 
 MlirValue moe__shl(moe__builder_t *b, MlirValue x, int bits) {
@@ -179,25 +201,22 @@ static MlirValue compare(moe__builder_t *b, int predicate, MlirValue x, MlirValu
   return moe__op1(b, "arith.cmpi", b->i1, MOE__VALUES(x, y), attributes);
 }
 
-/* The numbers of arith.cmpi's predicates. */
-MlirValue moe__eq(moe__builder_t *b, MlirValue x, MlirValue y) {
-  return compare(b, 0, x, y);
-}
-MlirValue moe__ne(moe__builder_t *b, MlirValue x, MlirValue y) {
-  return compare(b, 1, x, y);
-}
-MlirValue moe__ult(moe__builder_t *b, MlirValue x, MlirValue y) {
-  return compare(b, 6, x, y);
-}
-MlirValue moe__ule(moe__builder_t *b, MlirValue x, MlirValue y) {
-  return compare(b, 7, x, y);
-}
+/* With the numbers of arith.cmpi's predicates. */
+#define MOE__COMPARISON(function, predicate)                                                       \
+  MlirValue(function)(moe__builder_t * b, MlirValue x, MlirValue y) {                              \
+    return compare(b, predicate, x, y);                                                            \
+  }                                                                                                \
+  MlirValue function##_integer(moe__builder_t *b, MlirValue x, int64_t y) {                        \
+    return compare(b, predicate, x, constant_like(b, x, y));                                       \
+  }
+MOE__COMPARISON(moe__eq, 0)
+MOE__COMPARISON(moe__ne, 1)
+MOE__COMPARISON(moe__slt, 2)
+MOE__COMPARISON(moe__ult, 6)
+MOE__COMPARISON(moe__ule, 7)
+#undef MOE__COMPARISON
 
-MlirValue moe__slt(moe__builder_t *b, MlirValue x, MlirValue y) {
-  return compare(b, 2, x, y);
-}
-
-MlirValue moe__select(moe__builder_t *b, MlirValue condition, MlirValue x, MlirValue y) {
+MlirValue(moe__select)(moe__builder_t *b, MlirValue condition, MlirValue x, MlirValue y) {
   return moe__op1(b, "arith.select", mlirValueGetType(x), MOE__VALUES(condition, x, y), NULL);
 }
 
@@ -338,111 +357,135 @@ MlirValue moe__atomic_exchange(moe__builder_t *b, MlirValue pointer, MlirValue v
 
 /* ---- Structured control flow ---- */
 
-moe__for_t moe__for_begin(moe__builder_t *b, MlirValue lower, MlirValue upper, MlirValue step,
-                          intptr_t carried_count, const MlirValue *carried) {
-  if (carried_count > MOE__MAX_CARRIED)
-    fail("too many carried values", "scf.for");
-  moe__for_t loop = {.outer = b->block, .carried_count = carried_count};
-  MlirType types[1 + MOE__MAX_CARRIED] = {mlirValueGetType(lower)};
-  MlirLocation locations[1 + MOE__MAX_CARRIED] = {b->location};
-  MlirValue operands[3 + MOE__MAX_CARRIED] = {lower, upper, step};
-  for (intptr_t i = 0; i < carried_count; i++) {
-    types[1 + i] = mlirValueGetType(carried[i]);
-    locations[1 + i] = b->location;
-    operands[3 + i] = carried[i];
+static moe__scope_t new_scope(moe__builder_t *b, int count, MlirValue *const *carried) {
+  moe__scope_t scope = {.b = b, .outer = b->block};
+  for (int i = 1; i <= count; i++) {
+    if (!carried[i])
+      continue;
+    if (scope.count == MOE__MAX_CARRIED)
+      fail("too many carried values", "a loop");
+    scope.carried[scope.count++] = carried[i];
   }
-  MlirBlock body = mlirBlockCreate(1 + carried_count, types, locations);
-  MlirRegion region = mlirRegionCreate();
-  mlirRegionAppendOwnedBlock(region, body);
-  loop.op = moe__op(b, "scf.for", carried_count, types + 1, 3 + carried_count, operands, NULL, 1,
-                    &region);
-  b->block = body;
-  loop.index = mlirBlockGetArgument(body, 0);
-  for (intptr_t i = 0; i < carried_count; i++)
-    loop.carried[i] = mlirBlockGetArgument(body, 1 + i);
-  return loop;
+  return scope;
 }
 
-void moe__for_end(moe__builder_t *b, moe__for_t *loop, const MlirValue *next) {
-  moe__op0(b, "scf.yield", loop->carried_count, next, NULL);
-  b->block = loop->outer;
-  for (intptr_t i = 0; i < loop->carried_count; i++)
-    loop->carried[i] = mlirOperationGetResult(loop->op, i);
+/* The carried variables become the arguments of the block from number `first` on. */
+static void take_arguments(moe__scope_t *scope, MlirBlock block, int first) {
+  for (int i = 0; i < scope->count; i++)
+    *scope->carried[i] = mlirBlockGetArgument(block, first + i);
 }
 
-/* A block with arguments of i32, in a region of its own. */
-static MlirBlock block_of_i32(moe__builder_t *b, intptr_t count, MlirRegion region) {
-  MlirType types[MOE__MAX_CARRIED];
-  MlirLocation locations[MOE__MAX_CARRIED];
-  for (intptr_t i = 0; i < count; i++) {
-    types[i] = b->i32;
-    locations[i] = b->location;
-  }
-  MlirBlock block = mlirBlockCreate(count, types, locations);
+/* A block with an argument for each carried variable, behind the loop's index if there is one. */
+static MlirBlock loop_block(moe__scope_t *scope, MlirRegion region, const MlirType *index_type) {
+  MlirType types[1 + MOE__MAX_CARRIED];
+  MlirLocation locations[1 + MOE__MAX_CARRIED];
+  int first = index_type ? 1 : 0;
+  if (index_type)
+    types[0] = *index_type;
+  for (int i = 0; i < scope->count; i++)
+    types[first + i] = mlirValueGetType(*scope->carried[i]);
+  for (int i = 0; i < first + scope->count; i++)
+    locations[i] = scope->b->location;
+  MlirBlock block = mlirBlockCreate(first + scope->count, types, locations);
   mlirRegionAppendOwnedBlock(region, block);
   return block;
 }
 
-static void take_arguments(moe__while_t *loop, MlirBlock block, intptr_t count) {
-  for (intptr_t i = 0; i < count; i++)
-    loop->carried[i] = mlirBlockGetArgument(block, i);
-}
-
-moe__while_t moe__while_begin(moe__builder_t *b, intptr_t carried_count, const MlirValue *carried,
-                              intptr_t passed_count) {
-  if (carried_count > MOE__MAX_CARRIED || passed_count > MOE__MAX_CARRIED)
-    fail("too many carried values", "scf.while");
-  moe__while_t loop = {
-      .outer = b->block, .carried_count = carried_count, .passed_count = passed_count};
-  MlirRegion regions[] = {mlirRegionCreate(), mlirRegionCreate()};
-  MlirBlock test = block_of_i32(b, carried_count, regions[0]);
-  loop.body = block_of_i32(b, passed_count, regions[1]);
+/* Creates the loop, which starts with the operands and then the carried variables. */
+static void create_loop(moe__scope_t *scope, const char *name, int count, const MlirValue *operands,
+                        int region_count, MlirRegion *regions) {
+  MlirValue all[3 + MOE__MAX_CARRIED];
   MlirType types[MOE__MAX_CARRIED];
-  for (intptr_t i = 0; i < passed_count; i++)
-    types[i] = b->i32;
-  loop.op = moe__op(b, "scf.while", passed_count, types, carried_count, carried, NULL, 2, regions);
-  b->block = test;
-  take_arguments(&loop, test, carried_count);
-  return loop;
-}
-
-void moe__while_test(moe__builder_t *b, moe__while_t *loop, MlirValue condition,
-                     const MlirValue *passed) {
-  MlirValue operands[1 + MOE__MAX_CARRIED] = {condition};
-  for (intptr_t i = 0; i < loop->passed_count; i++)
-    operands[1 + i] = passed[i];
-  moe__op0(b, "scf.condition", 1 + loop->passed_count, operands, NULL);
-  b->block = loop->body;
-  take_arguments(loop, loop->body, loop->passed_count);
-}
-
-void moe__while_end(moe__builder_t *b, moe__while_t *loop, const MlirValue *next) {
-  moe__op0(b, "scf.yield", loop->carried_count, next, NULL);
-  b->block = loop->outer;
-  for (intptr_t i = 0; i < loop->passed_count; i++)
-    loop->carried[i] = mlirOperationGetResult(loop->op, i);
-}
-
-moe__if_t moe__if_begin(moe__builder_t *b, MlirValue condition, bool with_else) {
-  moe__if_t branch = {.outer = b->block};
-  MlirRegion regions[2] = {mlirRegionCreate(), mlirRegionCreate()};
-  MlirBlock then = mlirBlockCreate(0, NULL, NULL);
-  mlirRegionAppendOwnedBlock(regions[0], then);
-  if (with_else) {
-    branch.otherwise = mlirBlockCreate(0, NULL, NULL);
-    mlirRegionAppendOwnedBlock(regions[1], branch.otherwise);
+  for (int i = 0; i < count; i++)
+    all[i] = operands[i];
+  for (int i = 0; i < scope->count; i++) {
+    all[count + i] = *scope->carried[i];
+    types[i] = mlirValueGetType(*scope->carried[i]);
   }
-  moe__op(b, "scf.if", 0, NULL, MOE__VALUES(condition), NULL, 2, regions);
-  b->block = then;
-  return branch;
+  scope->op = moe__op(scope->b, name, scope->count, types, count + scope->count, all, NULL,
+                      region_count, regions);
 }
 
-void moe__else(moe__builder_t *b, moe__if_t *branch) {
-  moe__op0(b, "scf.yield", MOE__NO_VALUES, NULL);
-  b->block = branch->otherwise;
+moe__scope_t moe__for_open(moe__builder_t *b, MlirValue lower, MlirValue upper, MlirValue step,
+                           int count, MlirValue *const *carried) {
+  moe__scope_t scope = new_scope(b, count, carried);
+  MlirRegion region = mlirRegionCreate();
+  MlirType index_type = mlirValueGetType(lower);
+  scope.body = loop_block(&scope, region, &index_type);
+  create_loop(&scope, "scf.for", 3, (MlirValue[]){lower, upper, step}, 1, &region);
+  b->block = scope.body;
+  scope.index = mlirBlockGetArgument(scope.body, 0);
+  take_arguments(&scope, scope.body, 1);
+  return scope;
 }
 
-void moe__if_end(moe__builder_t *b, moe__if_t *branch) {
-  moe__op0(b, "scf.yield", MOE__NO_VALUES, NULL);
-  b->block = branch->outer;
+moe__scope_t moe__while_open(moe__builder_t *b, int count, MlirValue *const *carried) {
+  moe__scope_t scope = new_scope(b, count, carried);
+  MlirRegion regions[] = {mlirRegionCreate(), mlirRegionCreate()};
+  MlirBlock test = loop_block(&scope, regions[0], NULL);
+  scope.body = loop_block(&scope, regions[1], NULL);
+  create_loop(&scope, "scf.while", 0, NULL, 2, regions);
+  b->block = test;
+  take_arguments(&scope, test, 0);
+  return scope;
+}
+
+void moe__while_test(moe__scope_t *scope, MlirValue condition) {
+  MlirValue operands[1 + MOE__MAX_CARRIED] = {condition};
+  for (int i = 0; i < scope->count; i++)
+    operands[1 + i] = *scope->carried[i];
+  moe__op0(scope->b, "scf.condition", 1 + scope->count, operands, NULL);
+  scope->b->block = scope->body;
+  take_arguments(scope, scope->body, 0);
+}
+
+moe__scope_t moe__if_open(moe__builder_t *b, MlirValue condition) {
+  moe__scope_t scope = new_scope(b, 0, NULL);
+  if (mlirValueIsNull(condition))
+    return scope;
+  MlirRegion regions[] = {mlirRegionCreate(), mlirRegionCreate()};
+  scope.body = mlirBlockCreate(0, NULL, NULL);
+  mlirRegionAppendOwnedBlock(regions[0], scope.body);
+  scope.op = moe__op(b, "scf.if", 0, NULL, MOE__VALUES(condition), NULL, 2, regions);
+  b->block = scope.body;
+  return scope;
+}
+
+moe__scope_t moe__else_open(moe__builder_t *b) {
+  moe__scope_t scope = new_scope(b, 0, NULL);
+  if (mlirOperationIsNull(b->closed))
+    fail("no branch stands right before this", "MOE__ELSE");
+  scope.op = b->closed;
+  scope.body = mlirBlockCreate(0, NULL, NULL);
+  mlirRegionAppendOwnedBlock(mlirOperationGetRegion(scope.op, 1), scope.body);
+  b->block = scope.body;
+  return scope;
+}
+
+bool moe__scope_enter(moe__scope_t *scope) {
+  bool enters = scope->state == MOE__NOT_ENTERED;
+  if (enters)
+    scope->state = MOE__OPEN;
+  return enters;
+}
+
+void moe__scope_close(moe__scope_t *scope) {
+  scope->state = MOE__CLOSED;
+  if (mlirOperationIsNull(scope->op))
+    return;
+  MlirValue next[MOE__MAX_CARRIED];
+  for (int i = 0; i < scope->count; i++)
+    next[i] = *scope->carried[i];
+  moe__op0(scope->b, "scf.yield", scope->count, next, NULL);
+  scope->b->block = scope->outer;
+  for (int i = 0; i < scope->count; i++)
+    *scope->carried[i] = mlirOperationGetResult(scope->op, i);
+  bool has_else = mlirOperationGetNumRegions(scope->op) == 2 &&
+                  !mlirBlockIsNull(mlirRegionGetFirstBlock(mlirOperationGetRegion(scope->op, 1)));
+  scope->b->closed = has_else ? (MlirOperation){NULL} : scope->op;
+}
+
+void moe__scope_check(moe__scope_t *scope) {
+  if (scope->state == MOE__OPEN)
+    fail("a scope was left by break, return or goto", "MOE__FOR, MOE__WHILE, MOE__IF");
 }

@@ -3,7 +3,7 @@
  *
  * Why it exists: a lowering should read like its algorithm. MLIR's C API takes a page to create one
  * op; these functions take a line. They know nothing of any kernel; idioms made of several ops live
- * in lib/Kernel.
+ * in lib/Device.
  *
  * A malformed op is a bug of this project, never of the user: the functions abort with the op's
  * name.
@@ -23,6 +23,7 @@ typedef struct moe__builder_t {
   MlirLocation location;
   MlirBlock block;      /* ops are appended here, */
   MlirOperation before; /* or inserted before this op of the block, where it is not null */
+  MlirOperation closed; /* the branch that has just been closed, for MOE__ELSE; else null */
   MlirType i1, i8, i16, i32, i64, f32;
   MlirType ptr, global_ptr, shared_ptr, cluster_ptr; /* !llvm.ptr of address space 0, 1, 3, 7 */
 } moe__builder_t;
@@ -97,14 +98,62 @@ MlirValue moe__trunc(moe__builder_t *b, MlirValue x, MlirType to);
 /* The i64 product of two i32 that are not negative. */
 MlirValue moe__wide_mul(moe__builder_t *b, MlirValue x, MlirValue y);
 
-/* The same i32, made where this stands: what is computed from it is not moved out of a loop, where it
- * would take registers. */
+/* The same i32, made where this stands: what is computed from it is not moved out of a loop,
+ * where it would take registers. */
 MlirValue moe__fresh(moe__builder_t *b, MlirValue x);
 
 /* Vectors of `count` elements. */
 MlirType moe__vector_type(moe__builder_t *b, int count, MlirType element);
 MlirValue moe__vector(moe__builder_t *b, intptr_t count, const MlirValue *elements);
 MlirValue moe__extract(moe__builder_t *b, MlirValue vector, int index);
+
+/* ---- Integers as operands ----
+ *
+ * A plain integer may stand for an operand of these functions: moe__add(b, x, 4). It is a
+ * constant of the type of the operand on its left; on the left side itself it is an i32. */
+
+/* The i32 constant of an integer; a value stays as it is. */
+#define MOE__I32(b, x) _Generic((x), MlirValue : moe__same, default : moe__i32)((b), (x))
+MlirValue moe__same(moe__builder_t *b, MlirValue x);
+
+#define MOE__OR_INTEGER(function, b, x, y)                                                         \
+  _Generic((y), MlirValue : function, default : function##_integer)((b), MOE__I32((b), (x)), (y))
+MlirValue moe__add_integer(moe__builder_t *b, MlirValue x, int64_t y);
+MlirValue moe__sub_integer(moe__builder_t *b, MlirValue x, int64_t y);
+MlirValue moe__mul_integer(moe__builder_t *b, MlirValue x, int64_t y);
+MlirValue moe__udiv_integer(moe__builder_t *b, MlirValue x, int64_t y);
+MlirValue moe__urem_integer(moe__builder_t *b, MlirValue x, int64_t y);
+MlirValue moe__umin_integer(moe__builder_t *b, MlirValue x, int64_t y);
+MlirValue moe__umax_integer(moe__builder_t *b, MlirValue x, int64_t y);
+MlirValue moe__smin_integer(moe__builder_t *b, MlirValue x, int64_t y);
+MlirValue moe__smax_integer(moe__builder_t *b, MlirValue x, int64_t y);
+MlirValue moe__and_integer(moe__builder_t *b, MlirValue x, int64_t y);
+MlirValue moe__or_integer(moe__builder_t *b, MlirValue x, int64_t y);
+MlirValue moe__xor_integer(moe__builder_t *b, MlirValue x, int64_t y);
+MlirValue moe__eq_integer(moe__builder_t *b, MlirValue x, int64_t y);
+MlirValue moe__ne_integer(moe__builder_t *b, MlirValue x, int64_t y);
+MlirValue moe__ult_integer(moe__builder_t *b, MlirValue x, int64_t y);
+MlirValue moe__ule_integer(moe__builder_t *b, MlirValue x, int64_t y);
+MlirValue moe__slt_integer(moe__builder_t *b, MlirValue x, int64_t y);
+#define moe__add(b, x, y) MOE__OR_INTEGER(moe__add, b, x, y)
+#define moe__sub(b, x, y) MOE__OR_INTEGER(moe__sub, b, x, y)
+#define moe__mul(b, x, y) MOE__OR_INTEGER(moe__mul, b, x, y)
+#define moe__udiv(b, x, y) MOE__OR_INTEGER(moe__udiv, b, x, y)
+#define moe__urem(b, x, y) MOE__OR_INTEGER(moe__urem, b, x, y)
+#define moe__umin(b, x, y) MOE__OR_INTEGER(moe__umin, b, x, y)
+#define moe__umax(b, x, y) MOE__OR_INTEGER(moe__umax, b, x, y)
+#define moe__smin(b, x, y) MOE__OR_INTEGER(moe__smin, b, x, y)
+#define moe__smax(b, x, y) MOE__OR_INTEGER(moe__smax, b, x, y)
+#define moe__and(b, x, y) MOE__OR_INTEGER(moe__and, b, x, y)
+#define moe__or(b, x, y) MOE__OR_INTEGER(moe__or, b, x, y)
+#define moe__xor(b, x, y) MOE__OR_INTEGER(moe__xor, b, x, y)
+#define moe__eq(b, x, y) MOE__OR_INTEGER(moe__eq, b, x, y)
+#define moe__ne(b, x, y) MOE__OR_INTEGER(moe__ne, b, x, y)
+#define moe__ult(b, x, y) MOE__OR_INTEGER(moe__ult, b, x, y)
+#define moe__ule(b, x, y) MOE__OR_INTEGER(moe__ule, b, x, y)
+#define moe__slt(b, x, y) MOE__OR_INTEGER(moe__slt, b, x, y)
+#define moe__select(b, condition, x, y)                                                            \
+  moe__select((b), (condition), MOE__I32((b), (x)), MOE__I32((b), (y)))
 
 /* ---- Memory ---- */
 
@@ -119,9 +168,10 @@ void moe__store(moe__builder_t *b, MlirValue value, MlirValue pointer);
 MlirValue moe__load_aligned(moe__builder_t *b, MlirValue pointer, MlirType type, int alignment);
 void moe__store_aligned(moe__builder_t *b, MlirValue value, MlirValue pointer, int alignment);
 
-/* Atomics on an i32 or i64 of global memory, as all blocks of the device see it; they give the old
- * value. Relaxed: nothing else is ordered. Acquire-release: what this thread did before is visible to
- * those that see the new value, and what others did before they wrote the old one is visible here. */
+/* Atomics on an i32 or i64 of global memory, as all blocks of the device see it; they give the
+ * old value. Relaxed: nothing else is ordered. Acquire-release: what this thread did before is
+ * visible to those that see the new value, and what others did before they wrote the old one is
+ * visible here. */
 typedef enum moe__order_t { MOE__RELAXED, MOE__ACQUIRE_RELEASE } moe__order_t;
 
 MlirValue moe__atomic_add(moe__builder_t *b, MlirValue pointer, MlirValue value,
@@ -137,48 +187,76 @@ MlirValue moe__atomic_exchange(moe__builder_t *b, MlirValue pointer, MlirValue v
  * relaxed one, of one thread. */
 void moe__fence_device(moe__builder_t *b);
 
-/* ---- Structured control flow ---- */
+/* ---- Structured control flow ----
+ *
+ * The braces behind these macros are those of the op's region:
+ *
+ *   MOE__FOR(b, row, 0, rows, 1, &sum) {
+ *     sum = moe__add(b, sum, row);
+ *   }
+ *
+ * Variables that are carried are given by address. Inside the braces they are the values of this
+ * iteration, and what they are at the closing brace is carried on; behind it they are the final
+ * ones. Bounds, as operands, may be plain integers. An address that is NULL is passed over.
+ *
+ * `continue` is a jump to the closing brace. To leave the braces by break, return or goto is a
+ * bug: the function aborts. */
 
 #define MOE__MAX_CARRIED 8
 
-/* for (index = lower; index < upper; index += step) with `carried` values. Between begin and end,
- * `carried` are the values of this iteration; after end they are the final ones. */
-typedef struct moe__for_t {
-  MlirOperation op;
-  MlirBlock outer;
-  MlirValue index;
-  intptr_t carried_count;
-  MlirValue carried[MOE__MAX_CARRIED];
-} moe__for_t;
+/* for (index = lower; index < upper; index += step), with the addresses of the carried
+ * variables. */
+#define MOE__FOR(b, index, lower, upper, step, ...)                                                \
+  MOE__FOR_SCOPE(index, moe__for_open((b), MOE__I32((b), (lower)), MOE__I32((b), (upper)),         \
+                                      MOE__I32((b), (step)), MOE__CARRIED(__VA_ARGS__)))
 
-moe__for_t moe__for_begin(moe__builder_t *b, MlirValue lower, MlirValue upper, MlirValue step,
-                          intptr_t carried_count, const MlirValue *carried);
-void moe__for_end(moe__builder_t *b, moe__for_t *loop, const MlirValue *next);
+/* while (condition) with carried variables, which are i32. The expression `condition` is built
+ * where the loop tests, from the variables as they are carried. */
+#define MOE__WHILE(b, condition, ...)                                                              \
+  MOE__SCOPE(moe__while_open((b), MOE__CARRIED(__VA_ARGS__)),                                      \
+             (moe__while_test(&moe__scope, (condition)), true))
 
-/* while (condition) with `carried` i32 values. Between begin and test they are those that the condition
- * is made of; moe__while_test passes `passed` i32 values on, which are carried then; those that
- * moe__while_end is given are the next ones to be tested. After end, carried are the passed ones of the
- * test that failed. */
-typedef struct moe__while_t {
-  MlirOperation op;
+/* if (condition) { ... } MOE__ELSE(b) { ... }, the latter where it is needed. Where the
+ * condition is null, there is no branch, and the braces are always reached. */
+#define MOE__IF(b, condition) MOE__SCOPE(moe__if_open((b), (condition)), true)
+#define MOE__ELSE(b) MOE__SCOPE(moe__else_open((b)), true)
+
+/* What the macros are made of. */
+typedef struct moe__scope_t {
+  moe__builder_t *b;
+  MlirOperation op; /* null where there is no branch */
   MlirBlock outer, body;
-  intptr_t carried_count, passed_count;
-  MlirValue carried[MOE__MAX_CARRIED];
-} moe__while_t;
+  MlirValue index;
+  int count;
+  MlirValue *carried[MOE__MAX_CARRIED];
+  enum { MOE__NOT_ENTERED, MOE__OPEN, MOE__CLOSED } state;
+} moe__scope_t;
 
-moe__while_t moe__while_begin(moe__builder_t *b, intptr_t carried_count, const MlirValue *carried,
-                              intptr_t passed_count);
-void moe__while_test(moe__builder_t *b, moe__while_t *loop, MlirValue condition,
-                     const MlirValue *passed);
-void moe__while_end(moe__builder_t *b, moe__while_t *loop, const MlirValue *next);
+/* `carried` begins with NULL, and has `count` addresses behind it. */
+moe__scope_t moe__for_open(moe__builder_t *b, MlirValue lower, MlirValue upper, MlirValue step,
+                           int count, MlirValue *const *carried);
+moe__scope_t moe__while_open(moe__builder_t *b, int count, MlirValue *const *carried);
+void moe__while_test(moe__scope_t *scope, MlirValue condition);
+moe__scope_t moe__if_open(moe__builder_t *b, MlirValue condition);
+moe__scope_t moe__else_open(moe__builder_t *b);
+/* True once. */
+bool moe__scope_enter(moe__scope_t *scope);
+void moe__scope_close(moe__scope_t *scope);
+/* Aborts where the scope is open still. */
+void moe__scope_check(moe__scope_t *scope);
 
-/* if (condition) { ... } else { ... }; call moe__else only when created with an else. */
-typedef struct moe__if_t {
-  MlirBlock outer, otherwise;
-} moe__if_t;
-
-moe__if_t moe__if_begin(moe__builder_t *b, MlirValue condition, bool with_else);
-void moe__else(moe__builder_t *b, moe__if_t *branch);
-void moe__if_end(moe__builder_t *b, moe__if_t *branch);
+#define MOE__CARRIED(...)                                                                          \
+  (int)(sizeof((MlirValue *const[]){NULL, __VA_ARGS__}) / sizeof(MlirValue *)) - 1,                \
+      (MlirValue *const[]) {                                                                       \
+    NULL, __VA_ARGS__                                                                              \
+  }
+#define MOE__SCOPE(open, tested)                                                                   \
+  for (moe__scope_t moe__scope __attribute__((cleanup(moe__scope_check))) = open;                  \
+       moe__scope_enter(&moe__scope) && tested; moe__scope_close(&moe__scope))
+#define MOE__FOR_SCOPE(index_name, open)                                                           \
+  for (moe__scope_t moe__scope __attribute__((cleanup(moe__scope_check))) = open;                  \
+       moe__scope.state == MOE__NOT_ENTERED; moe__scope_check(&moe__scope))                        \
+    for (MlirValue index_name __attribute__((unused)) = moe__scope.index;                          \
+         moe__scope_enter(&moe__scope); moe__scope_close(&moe__scope))
 
 #endif /* MOE_BUILDER_BUILDER_H */

@@ -58,6 +58,13 @@ MlirStringRef moe__op_string(MlirOperation op, const char *name) {
   return mlirStringAttrGetValue(moe__op_attribute(op, name));
 }
 
+bool moe__attribute_is_integer(MlirAttribute attribute) {
+  if (mlirAttributeIsNull(attribute) || !mlirAttributeIsAInteger(attribute))
+    return false;
+  MlirType type = mlirAttributeGetType(attribute);
+  return mlirTypeIsAIndex(type) || mlirIntegerTypeGetWidth(type) <= 64;
+}
+
 int64_t moe__dictionary_integer(MlirAttribute dictionary, const char *key, int64_t fallback) {
   MlirAttribute value = mlirDictionaryAttrGetElementByName(dictionary, string_ref(key));
   return mlirAttributeIsNull(value) ? fallback : mlirIntegerAttrGetValueInt(value);

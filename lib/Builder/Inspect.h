@@ -24,6 +24,10 @@ int64_t moe__op_integer(MlirOperation op, const char *name);
 bool moe__op_bool(MlirOperation op, const char *name);
 MlirStringRef moe__op_string(MlirOperation op, const char *name);
 
+/* Whether the attribute, which may be null, is an integer that fits 64 bits: of that type, of a
+ * narrower one, or an index. */
+bool moe__attribute_is_integer(MlirAttribute attribute);
+
 /* The integer `key` of the dictionary, or fallback where it is missing. */
 int64_t moe__dictionary_integer(MlirAttribute dictionary, const char *key, int64_t fallback);
 
@@ -45,7 +49,8 @@ MlirBlock moe__body(MlirOperation op);
 typedef bool (*moe__visit_t)(MlirOperation op, void *user);
 bool moe__walk(MlirOperation op, moe__visit_t visit, void *user);
 
-/* Visits the body of each function of a module that has one; false after the first visit that is. */
+/* Visits the body of each function of a module that has one; false after the first visit that
+ * is. */
 bool moe__walk_functions(MlirOperation module, bool (*visit)(MlirBlock body));
 
 /* Visits the ops of a block, each of which may be destroyed by its visit; the same. */

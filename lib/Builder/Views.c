@@ -111,6 +111,30 @@ bool moe__is_view(MlirOperation op) {
   return true;
 }
 
+/* Whether the op is a view by p that gives `type`. */
+static bool is_view_by(MlirOperation op, const moe__permutation_t *p, MlirType type) {
+  moe__permutation_t found;
+  return moe__is_view(op) && moe__permutation_of(op, &found) &&
+         moe__permutations_equal(&found, p) &&
+         mlirTypeEqual(mlirValueGetType(mlirOperationGetResult(op, 0)), type);
+}
+
+MlirValue moe__swapped_view(moe__builder_t *b, MlirValue value) {
+  MlirType type = mlirValueGetType(value);
+  moe__permutation_t swap = moe__swap_last_two((int)mlirShapedTypeGetRank(type));
+  if (mlirValueIsAOpResult(value) && is_view_by(mlirOpResultGetOwner(value), &swap, type))
+    return mlirOperationGetOperand(mlirOpResultGetOwner(value), 0);
+  MlirType view = moe__transposed(type, &swap, true);
+  for (MlirOpOperand use = mlirValueGetFirstUse(value); !mlirOpOperandIsNull(use);
+       use = mlirOpOperandGetNextUse(use)) {
+    MlirOperation user = mlirOpOperandGetOwner(use);
+    if (mlirOpOperandGetOperandNumber(use) == 0 && is_view_by(user, &swap, view) &&
+        moe__op_is_before(user, b->before))
+      return mlirOperationGetResult(user, 0);
+  }
+  return moe__transpose(b, value, view, &swap);
+}
+
 MlirValue moe__view_source(MlirValue value, moe__permutation_t *out) {
   int64_t rank = mlirShapedTypeGetRank(mlirValueGetType(value));
   *out = identity(rank <= MOE__MAX_RANK ? (int)rank : 0); /* what has more is no view */

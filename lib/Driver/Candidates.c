@@ -5,7 +5,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Driver/Driver.h"
-#include "passes/Schedule.h"
+#include "lib/Kernels/Kernels.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +17,7 @@ static moe_module_t copy_module(const moe_module_t *module) {
   return (moe_module_t){.compiler = module->compiler,
                         .name = module->name,
                         .text = module->text,
+                        .has_kernels = module->has_kernels,
                         .ir = mlirModuleFromOperation(copy)};
 }
 
@@ -25,14 +26,6 @@ static void drop_copy(moe_module_t *copy) {
     mlirModuleDestroy(copy->ir);
   moe__module_drop_artifacts(copy);
   moe__text_free(&copy->printed);
-}
-
-/* How many candidates the module has, which is in stage "fused". */
-static moe_status_t count_candidates(const moe_module_t *module, int *out_count) {
-  moe_module_t copy = copy_module(module);
-  bool ok = moe__select_schedules(mlirModuleGetOperation(copy.ir), 0, out_count);
-  drop_copy(&copy);
-  return ok ? MOE_OK : MOE_INVALID_INPUT;
 }
 
 /* Takes the copy to stage "bundle"; its text is that of stage "scheduled". */
@@ -46,12 +39,6 @@ static moe_status_t compile(moe_module_t *copy, int candidate) {
   if (status == MOE_OK)
     status = moe_module_print(copy, false, &text, &length);
   return status == MOE_OK ? moe_module_lower(copy, "bundle") : status;
-}
-
-static moe_status_t write_copy(const moe_module_t *copy, const char *directory) {
-  moe__bytes_t source = {copy->printed.data, copy->printed.length};
-  return moe__target_write_bundle(mlirModuleGetOperation(copy->ir), directory, copy->ptx,
-                                  copy->cubin, source, copy->manifest);
 }
 
 /* What another source left there is no candidate of this one. */
@@ -70,25 +57,43 @@ static moe_status_t remove_stale(const moe_module_t *module, int count, const ch
   return status;
 }
 
-static moe_status_t write_all(const moe_module_t *copies, int count, const char *directory) {
-  moe_status_t status = MOE_OK;
+static char *candidate_path(const char *directory, int number) {
   moe__text_t path = {0};
-  for (int i = 0; i < count && status == MOE_OK; i++) {
-    moe__text_clear(&path);
-    moe__text_printf(&path, "%s/%d", directory, i);
-    status = write_copy(&copies[i], path.data);
+  moe__text_printf(&path, "%s/%d", directory, number);
+  return path.data;
+}
+
+/* All are staged before the first is put into its place: a disk that is full leaves the old
+ * ones. */
+static moe_status_t write_all(const moe_module_t *copies, int count, const char *directory) {
+  moe__staged_bundle_t *bundles = moe__allocate((size_t)count * sizeof *bundles);
+  int staged = 0;
+  bool ok = true;
+  while (ok && staged < count) {
+    const moe_module_t *copy = &copies[staged];
+    char *path = candidate_path(directory, staged);
+    ok = moe__target_stage_bundle(mlirModuleGetOperation(copy->ir), path, copy->ptx, copy->cubin,
+                                  (moe__bytes_t){copy->printed.data, copy->printed.length},
+                                  copy->manifest, &bundles[staged]);
+    staged++;
+    free(path);
   }
-  moe__text_free(&path);
-  return status == MOE_OK ? remove_stale(&copies[0], count, directory) : status;
+  for (int i = 0; ok && i < count; i++) {
+    char *path = candidate_path(directory, i);
+    ok = moe__target_commit_bundle(mlirModuleGetOperation(copies[i].ir), path, &bundles[i]);
+    free(path);
+  }
+  while (staged > 0)
+    moe__target_discard_bundle(&bundles[--staged]);
+  free(bundles);
+  return ok ? remove_stale(&copies[0], count, directory) : MOE_IO_ERROR;
 }
 
 moe_status_t moe_module_write_candidates(moe_module_t *module, const char *directory) {
-  int count = 0;
   moe_status_t status = moe_module_lower(module, "fused");
-  if (status == MOE_OK)
-    status = count_candidates(module, &count);
   if (status != MOE_OK)
     return status;
+  int count = moe__kernels_count_candidates(mlirModuleGetOperation(module->ir));
   /* All before the first is written: a candidate that fails leaves nothing behind. */
   moe_module_t *copies = moe__allocate((size_t)count * sizeof *copies);
   int made = 0;

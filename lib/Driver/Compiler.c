@@ -59,6 +59,14 @@ static bool check_options(moe_compiler_t *compiler) {
     moe__report(compiler, MOE_ERROR, NULL, 0, 0, "optimization level %d is not in 0..3", level);
     return false;
   }
+  const char *file = compiler->options.line_info;
+  if (file && (!*file || strpbrk(file, "'\"{}"))) {
+    moe__report(compiler, MOE_ERROR, NULL, 0, 0,
+                "'%s' cannot hold the lines of line information: its name is empty, or has quotes "
+                "or braces",
+                file);
+    return false;
+  }
   return check_target(compiler);
 }
 
@@ -89,6 +97,8 @@ static moe_status_t initialize(moe_compiler_t *compiler) {
   /* One thread: a kernel is too small to be worth a pool, and our passes share the compiler. */
   compiler->context = mlirContextCreateWithRegistry(registry, false);
   mlirDialectRegistryDestroy(registry);
+  mlirContextSetAllowUnregisteredDialects(compiler->context,
+                                          compiler->options.allow_unregistered_dialects);
   mlirRegisterAllLLVMTranslations(compiler->context);
   mlirContextAttachDiagnosticHandler(compiler->context, moe__handle_diagnostic, compiler, NULL);
   return load_dialects(compiler) ? MOE_OK : MOE_INTERNAL;
@@ -102,9 +112,12 @@ moe_status_t moe_compiler_create(const moe_compiler_options_t *options,
   const char *target = compiler->options.target ? compiler->options.target : targets[0];
   compiler->options.target = moe__copy_string(target);
   compiler->options.ptxas = moe__copy_string(compiler->options.ptxas);
+  compiler->options.print_ir_tree_dir = moe__copy_string(compiler->options.print_ir_tree_dir);
+  compiler->options.line_info = moe__copy_string(compiler->options.line_info);
   compiler->target = (moe__target_options_t){.chip = compiler->options.target,
                                              .opt_level = compiler->options.opt_level,
-                                             .ptxas = compiler->options.ptxas};
+                                             .ptxas = compiler->options.ptxas,
+                                             .line_info = compiler->options.line_info};
   moe_status_t status = initialize(compiler);
   if (status == MOE_OK)
     *out_compiler = compiler;
@@ -120,6 +133,8 @@ void moe_compiler_destroy(moe_compiler_t *compiler) {
     mlirContextDestroy(compiler->context);
   free((char *)compiler->options.target);
   free((char *)compiler->options.ptxas);
+  free((char *)compiler->options.print_ir_tree_dir);
+  free((char *)compiler->options.line_info);
   moe__text_free(&compiler->answer);
   free(compiler);
 }
@@ -170,32 +185,50 @@ moe_status_t moe_compiler_stage_pipeline(moe_compiler_t *compiler, const char *s
   if (index == moe__num_stages)
     return MOE_USAGE;
   moe__text_clear(&compiler->answer);
-  moe__stage_pipeline(index, &compiler->answer);
+  moe__stage_pipeline(compiler, index, &compiler->answer);
   *out_pipeline = compiler->answer.data;
   return MOE_OK;
 }
 
 /* ---- Modules ---- */
 
-static moe_status_t parse(moe_module_t *module, size_t length) {
+/* Kernels of the input are its author's to answer for; those of the stages are ours. */
+static bool has_kernels(MlirModule ir) {
+  MlirOperation op = mlirBlockGetFirstOperation(mlirModuleGetBody(ir));
+  while (!mlirOperationIsNull(op) &&
+         !mlirStringRefEqual(mlirIdentifierStr(mlirOperationGetName(op)), moe__ref("gpu.module")))
+    op = mlirOperationGetNextInBlock(op);
+  return !mlirOperationIsNull(op);
+}
+
+static moe_status_t parse(moe_module_t *module, const char *text, size_t length) {
   moe_compiler_t *compiler = module->compiler;
   compiler->source = (moe__source_t){module->name, module->text};
+  static const char bytecode[] = "ML\xefR";
+  bool is_bytecode = length >= strlen(bytecode) && !memcmp(text, bytecode, strlen(bytecode));
   size_t text_length = strlen(module->text);
-  if (text_length != length) {
+  if (!is_bytecode && text_length != length) {
     moe__report(compiler, MOE_ERROR, &compiler->source, 0, 0,
                 "byte %zu is 0: this is not MLIR text", text_length);
     return MOE_INVALID_INPUT;
   }
+  if (!moe__check_nesting(compiler))
+    return MOE_INVALID_INPUT;
   size_t errors_before = compiler->num_errors;
   compiler->parsing = true;
-  module->ir = mlirModuleCreateParse(compiler->context, mlirStringRefCreate(module->text, length));
+  module->ir = mlirModuleCreateParse(compiler->context, mlirStringRefCreate(text, length));
   compiler->parsing = false;
   if (mlirModuleIsNull(module->ir)) {
     if (compiler->num_errors == errors_before)
       moe__explain_silent_failure(compiler);
     return MOE_INVALID_INPUT;
   }
+  module->has_kernels = has_kernels(module->ir);
   return moe__name_values(module) ? MOE_OK : MOE_INVALID_INPUT;
+}
+
+bool moe_module_has_kernels(const moe_module_t *module) {
+  return module->has_kernels;
 }
 
 moe_status_t moe_module_parse(moe_compiler_t *compiler, const char *name, const char *text,
@@ -204,7 +237,7 @@ moe_status_t moe_module_parse(moe_compiler_t *compiler, const char *name, const 
   moe_module_t *module = moe__allocate(sizeof *module);
   *module = (moe_module_t){
       .compiler = compiler, .name = moe__copy_string(name), .text = moe__copy(text, length)};
-  moe_status_t status = parse(module, length);
+  moe_status_t status = parse(module, text, length);
   if (status == MOE_OK)
     *out_module = module;
   else
@@ -225,12 +258,41 @@ void moe_module_destroy(moe_module_t *module) {
   free(module);
 }
 
+MlirOpPrintingFlags moe__printing_flags(const moe_printing_t *printing) {
+  MlirOpPrintingFlags flags = mlirOpPrintingFlagsCreate();
+  if (printing->generic)
+    mlirOpPrintingFlagsPrintGenericOpForm(flags);
+  if (printing->debug_info || printing->pretty_debug_info)
+    mlirOpPrintingFlagsEnableDebugInfo(flags, true, printing->pretty_debug_info);
+  if (printing->local_scope)
+    mlirOpPrintingFlagsUseLocalScope(flags);
+  if (printing->skip_regions)
+    mlirOpPrintingFlagsSkipRegions(flags);
+  if (printing->assume_verified)
+    mlirOpPrintingFlagsAssumeVerified(flags);
+  if (printing->name_prefix)
+    mlirOpPrintingFlagsPrintNameLocAsPrefix(flags);
+  if (printing->has_elide_elements)
+    mlirOpPrintingFlagsElideLargeElementsAttrs(flags, (intptr_t)printing->elide_elements);
+  if (printing->has_elide_resources)
+    mlirOpPrintingFlagsElideLargeResourceString(flags, (intptr_t)printing->elide_resources);
+  return flags;
+}
+
+moe_status_t moe_module_bytecode(moe_module_t *module, const char **out_data, size_t *out_length) {
+  moe__text_clear(&module->printed);
+  mlirOperationWriteBytecode(mlirModuleGetOperation(module->ir), moe__append_ref, &module->printed);
+  *out_data = module->printed.data;
+  *out_length = module->printed.length;
+  return MOE_OK;
+}
+
 moe_status_t moe_module_print(moe_module_t *module, bool generic, const char **out_text,
                               size_t *out_length) {
   moe__text_clear(&module->printed);
-  MlirOpPrintingFlags flags = mlirOpPrintingFlagsCreate();
-  if (generic)
-    mlirOpPrintingFlagsPrintGenericOpForm(flags);
+  moe_printing_t printing = module->compiler->options.printing;
+  printing.generic |= generic;
+  MlirOpPrintingFlags flags = moe__printing_flags(&printing);
   mlirOperationPrintWithFlags(mlirModuleGetOperation(module->ir), flags, moe__append_ref,
                               &module->printed);
   mlirOpPrintingFlagsDestroy(flags);

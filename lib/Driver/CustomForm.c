@@ -6,6 +6,7 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Driver/Dialects.h"
 #include "lib/Driver/Driver.h"
+#include "lib/Driver/Render.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -99,4 +100,47 @@ void moe__explain_unknown_op(moe_compiler_t *compiler, const char *message, int 
   moe__text_free(&word);
   moe__text_free(&names);
   moe__text_free(&list);
+}
+
+/* The names of attributes in the braces that follow the op at `text`, each with its NUL. */
+static void list_attributes(const char *text, moe__text_t *out_names) {
+  int depth = 0;
+  for (size_t i = 0; text[i] && !(depth == 0 && text[i] == ':'); i++) {
+    if (text[i] == '"') {
+      for (i++; text[i] && text[i] != '"'; i++)
+        i += text[i] == '\\' && text[i + 1];
+      if (!text[i])
+        return;
+    }
+    depth += (text[i] == '{') - (text[i] == '}');
+    bool begins = isalpha((unsigned char)text[i]) && !is_name_character(text[i - 1]);
+    size_t length = begins ? name_length(text + i) : 0;
+    if (depth == 1 && length && text[i + length + strspn(text + i + length, " ")] == '=') {
+      moe__text_append(out_names, text + i, length);
+      moe__text_append(out_names, "", 1);
+    }
+    i += length ? length - 1 : 0;
+  }
+}
+
+void moe__explain_missing_attribute(moe_compiler_t *compiler, const char *message, int line,
+                                    int column) {
+  static const char before[] = "op attribute \"", after[] = "\" is expected but not provided";
+  const char *name = strstr(message, before);
+  const char *end = name ? strstr(name, after) : NULL;
+  const char *text = compiler->source.text ? moe__find_line(compiler->source.text, line) : NULL;
+  if (!end || !text || column < 1 || (size_t)column > strcspn(text, "\n"))
+    return;
+  name += strlen(before);
+  moe__text_t word = {0}, names = {0};
+  moe__text_append(&word, name, (size_t)(end - name));
+  moe__nearest_t nearest = {.word = word.data};
+  list_attributes(text + column - 1, &names);
+  for (size_t i = 0; i < names.length; i += strlen(names.data + i) + 1)
+    moe__nearest_offer(&nearest, names.data + i);
+  if (nearest.best)
+    moe__report(compiler, MOE_NOTE, &compiler->source, line, column, "did you mean '%s' by '%s'?",
+                word.data, nearest.best);
+  moe__text_free(&word);
+  moe__text_free(&names);
 }

@@ -58,13 +58,17 @@ const char *moe__text_at(const moe__source_t *source, MlirLocation location, moe
   place_t place;
   if (!source->name || !find_place(location, &place) || !is_text_name(place.file))
     return NULL;
-  bool goes_on = line->number && line->number <= place.line;
-  const char *start = goes_on ? moe__find_line(line->start, place.line - line->number + 1)
-                              : moe__find_line(source->text, place.line);
-  if (!start || place.column < 1 || (size_t)place.column > strcspn(start, "\n") + 1)
+  if (line->number != place.line) {
+    bool goes_on = line->number && line->number < place.line;
+    const char *start = goes_on ? moe__find_line(line->start, place.line - line->number + 1)
+                                : moe__find_line(source->text, place.line);
+    if (!start)
+      return NULL;
+    *line = (moe__line_t){place.line, start, strcspn(start, "\n")};
+  }
+  if (place.column < 1 || (size_t)place.column > line->length + 1)
     return NULL;
-  *line = (moe__line_t){place.line, start};
-  return start + place.column - 1;
+  return line->start + place.column - 1;
 }
 
 /* `text` is what the place points into, or NULL. */
@@ -163,8 +167,10 @@ MlirLogicalResult moe__handle_diagnostic(MlirDiagnostic mlir_diagnostic, void *u
   }
   if (!(compiler->parsing && diagnostic.severity == MOE_NOTE && repeats_operation(message.data))) {
     deliver(compiler, diagnostic, text);
-    if (compiler->parsing && diagnostic.severity == MOE_ERROR)
+    if (compiler->parsing && diagnostic.severity == MOE_ERROR) {
       moe__explain_unknown_op(compiler, message.data, diagnostic.line, diagnostic.column);
+      moe__explain_missing_attribute(compiler, message.data, diagnostic.line, diagnostic.column);
+    }
   }
   moe__text_free(&message);
   moe__text_free(&file);

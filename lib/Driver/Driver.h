@@ -3,6 +3,7 @@
  *   Compiler.c     the two structs, and moe/compiler.h except for what the others implement
  *   Diagnostics.c  MLIR's diagnostics, and ours, rendered with their place
  *   CustomForm.c   explains parse errors about our dialects that MLIR leaves unexplained
+ *   Nesting.c      refuses text that would exhaust the stack
  *   Names.c        `moe.name` of arguments and results, from the source text
  *   Pass.c         a pass of ours as a pass of MLIR
  *   Pipeline.c     pipeline text to pass manager
@@ -14,9 +15,9 @@
 #define MOE_DRIVER_DRIVER_H
 
 #include "lib/Driver/Text.h"
+#include "lib/Pass/Pass.h"
 #include "lib/Target/Target.h"
 #include "moe/compiler.h"
-#include "passes/Passes.h"
 
 #include <mlir-c/Diagnostics.h>
 #include <mlir-c/IR.h>
@@ -33,6 +34,7 @@ typedef struct moe__source_t {
 typedef struct moe__line_t {
   int number; /* from 1; 0: nothing found yet */
   const char *start;
+  size_t length;
 } moe__line_t;
 
 struct moe_compiler_t {
@@ -52,9 +54,13 @@ struct moe_module_t {
   char *name;
   char *text;
   MlirModule ir;
+  bool has_kernels; /* came with the text */
   moe__text_t printed;
   moe__bytes_t ptx, cubin, manifest;
-  char *assembler;   /* what made the cubin, or NULL */
+  char *assembler; /* what made the cubin, or NULL */
+  char *log;       /* what that said */
+  moe_kernel_resources_t *resources;
+  size_t num_resources;
   size_t num_stages; /* how many rows of the table of stages it has gone through; 0 after other
                         passes */
 };
@@ -65,6 +71,11 @@ static inline MlirStringRef moe__ref(const char *string) {
 
 /* MlirStringCallback that appends to a moe__text_t. */
 void moe__append_ref(MlirStringRef string, void *text);
+
+/* ---- Compiler.c ---- */
+
+/* The flags of MLIR's printer; the caller destroys them. */
+MlirOpPrintingFlags moe__printing_flags(const moe_printing_t *printing);
 
 /* ---- Diagnostics.c ---- */
 
@@ -92,6 +103,16 @@ void moe__explain_silent_failure(moe_compiler_t *compiler);
 /* Adds a note to an error about an unknown op of one of our dialects. */
 void moe__explain_unknown_op(moe_compiler_t *compiler, const char *message, int line, int column);
 
+/* Adds a note to an error about an attribute that is not there, where one of nearly its name is. */
+void moe__explain_missing_attribute(moe_compiler_t *compiler, const char *message, int line,
+                                    int column);
+
+/* ---- Nesting.c ---- */
+
+/* Whether the source at work is nested so deeply only that MLIR has stack enough; reports where
+ * it is not. */
+bool moe__check_nesting(moe_compiler_t *compiler);
+
 /* ---- Names.c ---- */
 
 /* Gives every argument and result of every function a `moe.name`. False: names given in the text
@@ -99,11 +120,6 @@ void moe__explain_unknown_op(moe_compiler_t *compiler, const char *message, int 
 bool moe__name_values(moe_module_t *module);
 
 /* ---- Pass.c ---- */
-
-extern const moe_pass_info_t moe__passes[];
-extern const size_t moe__num_passes;
-extern const moe_pass_option_info_t moe__pass_options[];
-extern const size_t moe__num_pass_options;
 
 /* Makes an instance of moe__passes[index]. values[i] is the value of moe__pass_options[i] or NULL;
  * copied. */
@@ -130,6 +146,6 @@ size_t moe__stage_find(moe_compiler_t *compiler, const char *name);
 void moe__module_drop_artifacts(moe_module_t *module);
 
 /* Appends the pipeline that leads to a stage: "builtin.module(...)". */
-void moe__stage_pipeline(size_t stage, moe__text_t *out_text);
+void moe__stage_pipeline(const moe_compiler_t *compiler, size_t stage, moe__text_t *out_text);
 
 #endif /* MOE_DRIVER_DRIVER_H */

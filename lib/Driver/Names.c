@@ -10,6 +10,7 @@
 #include <ctype.h>
 #include <mlir-c/BuiltinAttributes.h>
 #include <mlir-c/BuiltinTypes.h>
+#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,18 +20,24 @@ static const char NAME_ATTRIBUTE[] = "moe.name";
 typedef struct names_t {
   char **names;
   size_t count;
+  struct hsearch_data taken; /* those of `names` */
 } names_t;
 
 static bool is_operation(MlirOperation op, const char *name) {
   return mlirStringRefEqual(mlirIdentifierStr(mlirOperationGetName(op)), moe__ref(name));
 }
 
-static bool is_taken(const names_t *names, const char *name) {
-  for (size_t i = 0; i < names->count; i++) {
-    if (names->names[i] && !strcmp(names->names[i], name))
-      return true;
-  }
-  return false;
+static bool is_taken(names_t *names, const char *name) {
+  ENTRY *found;
+  return hsearch_r((ENTRY){.key = (char *)name}, FIND, &found, &names->taken);
+}
+
+/* Gives a name that is free; owned by *names from now on. */
+static void give(names_t *names, size_t index, char *name) {
+  ENTRY *entered;
+  names->names[index] = name;
+  if (!hsearch_r((ENTRY){.key = name}, ENTER, &entered, &names->taken))
+    abort();
 }
 
 /* The identifier of `%name` at the text, or NULL where it is a number or has characters that are
@@ -49,19 +56,19 @@ static char *value_name(const char *text) {
 /* Takes a name if it is free; else frees it. */
 static void take(names_t *names, size_t index, char *name) {
   if (name && !names->names[index] && !is_taken(names, name))
-    names->names[index] = name;
+    give(names, index, name);
   else
     free(name);
 }
 
 static void take_numbered(names_t *names, size_t index, const char *prefix, size_t number) {
+  if (names->names[index])
+    return;
   moe__text_t name = {0};
   moe__text_printf(&name, "%s%zu", prefix, number);
   while (is_taken(names, name.data))
     moe__text_put(&name, "_");
-  if (!names->names[index])
-    names->names[index] = moe__copy(name.data, name.length);
-  moe__text_free(&name);
+  give(names, index, name.data);
 }
 
 /* The dictionary of argument or result `index`, or a null attribute. */
@@ -156,7 +163,7 @@ static bool name_function(const moe__source_t *source, MlirOperation function, m
   size_t num_results = (size_t)mlirFunctionTypeGetNumResults(type);
   names_t names = {.count = num_arguments + num_results};
   names.names = calloc(names.count + 1, sizeof *names.names);
-  if (!names.names)
+  if (!names.names || !hcreate_r(2 * names.count + 1, &names.taken))
     abort();
 
   bool ok = take_given(function, "arg_attrs", "argument", &names, 0, num_arguments) &&
@@ -183,6 +190,7 @@ static bool name_function(const moe__source_t *source, MlirOperation function, m
   for (size_t i = 0; i < names.count; i++)
     free(names.names[i]);
   free(names.names);
+  hdestroy_r(&names.taken);
   return ok;
 }
 

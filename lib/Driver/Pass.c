@@ -9,51 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOE_PASS(symbol, argument, summary) {argument, summary},
-#define MOE_PASS_OPTION(symbol, name, default_value, description)
-const moe_pass_info_t moe__passes[] = {
-#include "passes/Passes.def"
-};
-#undef MOE_PASS
-#undef MOE_PASS_OPTION
-
-const size_t moe__num_passes = sizeof moe__passes / sizeof moe__passes[0];
-
-#define MOE_PASS(symbol, argument, summary) moe__run_##symbol,
-#define MOE_PASS_OPTION(symbol, name, default_value, description)
-static const moe__pass_run_t runs[] = {
-#include "passes/Passes.def"
-};
-#undef MOE_PASS
-#undef MOE_PASS_OPTION
-
-/* Numbers the passes, so that an option's row can name its pass. */
-enum {
-#define MOE_PASS(symbol, argument, summary) PASS_##symbol,
-#define MOE_PASS_OPTION(symbol, name, default_value, description)
-#include "passes/Passes.def"
-#undef MOE_PASS
-#undef MOE_PASS_OPTION
-};
-
-#define MOE_PASS(symbol, argument, summary)
-#define MOE_PASS_OPTION(symbol, name, default_value, description)                                  \
-  {PASS_##symbol, name, default_value, description},
-const moe_pass_option_info_t moe__pass_options[] = {
-#include "passes/Passes.def"
-    {0}, /* C has no empty arrays */
-};
-#undef MOE_PASS
-#undef MOE_PASS_OPTION
-
-const size_t moe__num_pass_options = sizeof moe__pass_options / sizeof moe__pass_options[0] - 1;
-
 /* What our passes make ops of. MLIR wants dialects loaded before a pass runs. */
 static const char *const created_dialects[] = {"arith", "cf",   "func", "gpu",   "linalg",
                                                "llvm",  "nvvm", "scf",  "tensor"};
 
 /* MLIR identifies a pass by the address of an 8-byte aligned object. */
-static const struct { _Alignas(8) char c; } type_ids[sizeof moe__passes / sizeof moe__passes[0]];
+static const struct { _Alignas(8) char c; } type_ids[MOE__MAX_PASSES];
 
 struct moe__pass_t {
   moe_compiler_t *compiler;
@@ -111,7 +72,7 @@ static void on_run(MlirOperation module, MlirExternalPass external, void *user) 
   const moe__pass_t *pass = user;
   moe_compiler_t *compiler = pass->compiler;
   size_t errors_before = compiler->num_errors;
-  bool ok = runs[pass->index](module, pass);
+  bool ok = moe__pass_runs[pass->index](module, pass);
   const char *bug = find_bug(compiler, module, ok, errors_before);
   if (bug) {
     compiler->internal = true;

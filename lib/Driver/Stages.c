@@ -18,7 +18,7 @@ static moe_status_t make_ptx(moe_module_t *module) {
 
 static moe_status_t make_cubin(moe_module_t *module) {
   return moe__target_assemble(mlirModuleGetOperation(module->ir), &module->compiler->target,
-                              module->ptx, &module->cubin, &module->assembler);
+                              module->ptx, &module->cubin, &module->assembler, &module->log);
 }
 
 static moe_status_t make_manifest(moe_module_t *module) {
@@ -43,7 +43,7 @@ static moe_status_t make_nothing_more(moe_module_t *module) {
     "convert-mx-quantize-to-nvvm,convert-scaled-grouped-mm-to-nvvm", NULL)                         \
   X("llvm", "kernel bodies in the LLVM dialect",                                                   \
     "gpu.module(canonicalize,cse,convert-scf-to-cf,convert-nvvm-to-llvm,convert-arith-to-llvm),"   \
-    "convert-cf-to-llvm,reconcile-unrealized-casts",                                               \
+    "convert-cf-to-llvm,reconcile-unrealized-casts,gpu.module(canonicalize,cse)",                  \
     NULL)                                                                                          \
   X("ptx", "PTX text", NULL, make_ptx)                                                             \
   X("cubin", "machine code, by ptxas", NULL, make_cubin)                                           \
@@ -77,7 +77,21 @@ size_t moe__stage_find(moe_compiler_t *compiler, const char *name) {
   return stage;
 }
 
-void moe__stage_pipeline(size_t stage, moe__text_t *out_text) {
+/* Passes for line information. The first makes the printed IR the place of its ops, the second puts
+ * functions around these places, which LLVM wants. */
+static void append_line_info(const moe_compiler_t *compiler, const char *stage,
+                             moe__text_t *out_text) {
+  if (!compiler->options.line_info)
+    return;
+  if (!strcmp(stage, "nvvm"))
+    moe__text_printf(out_text, ",snapshot-op-locations{filename=\"%s\"}",
+                     compiler->options.line_info);
+  if (!strcmp(stage, "llvm"))
+    moe__text_put(out_text,
+                  ",ensure-debug-info-scope-on-llvm-func{emission-kind=DebugDirectivesOnly}");
+}
+
+void moe__stage_pipeline(const moe_compiler_t *compiler, size_t stage, moe__text_t *out_text) {
   moe__text_put(out_text, "builtin.module(");
   const char *separator = "";
   for (size_t i = 0; i <= stage; i++) {
@@ -85,20 +99,27 @@ void moe__stage_pipeline(size_t stage, moe__text_t *out_text) {
       continue;
     moe__text_printf(out_text, "%s%s", separator, moe__stages[i].passes);
     separator = ",";
+    append_line_info(compiler, moe__stages[i].name, out_text);
   }
   moe__text_put(out_text, ")");
 }
 
 static void configure(const moe_compiler_t *compiler, MlirPassManager manager) {
   const moe_compiler_options_t *options = &compiler->options;
-  mlirPassManagerEnableVerifier(manager, true);
-  if (options->print_ir_before_all || options->print_ir_after_all) {
-    MlirOpPrintingFlags flags = mlirOpPrintingFlagsCreate();
-    mlirPassManagerEnableIRPrinting(manager, options->print_ir_before_all,
-                                    options->print_ir_after_all, false, false, false, flags,
-                                    mlirStringRefCreate(NULL, 0));
+  mlirPassManagerEnableVerifier(manager, !options->no_verify_each);
+  bool after = options->print_ir_after_all || options->print_ir_after_change ||
+               options->print_ir_after_failure;
+  if (options->print_ir_before_all || after) {
+    const char *folder = options->print_ir_tree_dir;
+    MlirOpPrintingFlags flags = moe__printing_flags(&options->printing);
+    mlirPassManagerEnableIRPrinting(manager, options->print_ir_before_all, after,
+                                    options->print_ir_module_scope, options->print_ir_after_change,
+                                    options->print_ir_after_failure, flags,
+                                    folder ? moe__ref(folder) : mlirStringRefCreate(NULL, 0));
     mlirOpPrintingFlagsDestroy(flags);
   }
+  if (options->pass_statistics)
+    mlirPassManagerEnableStatistics(manager, MLIR_PASS_DISPLAY_MODE_PIPELINE);
   if (options->timing)
     mlirPassManagerEnableTiming(manager);
 }
@@ -132,10 +153,10 @@ moe_status_t moe_module_run(moe_module_t *module, const char *pipeline) {
 static moe_status_t run_stages(moe_module_t *module, size_t stage) {
   moe_compiler_t *compiler = module->compiler;
   moe__text_t pipeline = {0};
-  moe__stage_pipeline(stage, &pipeline);
+  moe__stage_pipeline(compiler, stage, &pipeline);
   moe_status_t status = run_pipeline(module, pipeline.data);
   /* The module was valid and our passes had nothing against it: then the stages must not fail. */
-  if (status != MOE_OK && status != MOE_INTERNAL && !compiler->rejected) {
+  if (status != MOE_OK && status != MOE_INTERNAL && !compiler->rejected && !module->has_kernels) {
     moe__report(compiler, MOE_ERROR, NULL, 0, 0, "internal error: one of the passes %s failed",
                 pipeline.data);
     status = MOE_INTERNAL;
@@ -156,6 +177,8 @@ static moe_status_t make_artifact(moe_module_t *module, size_t stage) {
   size_t errors_before = compiler->num_errors;
   double start = milliseconds();
   moe_status_t status = makers[stage](module);
+  if (status == MOE_INTERNAL && module->has_kernels)
+    status = MOE_INVALID_INPUT;
   if (compiler->options.timing)
     fprintf(stderr, "  %8.4f s  %s\n", (milliseconds() - start) / 1e3, name);
   if (status == MOE_INTERNAL)
@@ -170,8 +193,14 @@ void moe__module_drop_artifacts(moe_module_t *module) {
   free(module->cubin.data);
   free(module->manifest.data);
   free(module->assembler);
+  free(module->log);
+  for (size_t i = 0; i < module->num_resources; i++)
+    free((char *)module->resources[i].kernel);
+  free(module->resources);
   module->ptx = module->cubin = module->manifest = (moe__bytes_t){0};
-  module->assembler = NULL;
+  module->assembler = module->log = NULL;
+  module->resources = NULL;
+  module->num_resources = 0;
   module->num_stages = 0;
 }
 
@@ -226,6 +255,23 @@ moe_status_t moe_module_artifact(moe_module_t *module, const char *name, const c
   return MOE_OK;
 }
 
+moe_status_t moe_module_resources(moe_module_t *module, const moe_kernel_resources_t **out_kernels,
+                                  size_t *out_count) {
+  *out_kernels = NULL;
+  *out_count = 0;
+  if (!module->cubin.data) {
+    moe__report(module->compiler, MOE_ERROR, NULL, 0, 0, "no cubin has been made");
+    return MOE_USAGE;
+  }
+  if (!module->resources)
+    module->resources =
+        moe__target_resources(mlirModuleGetOperation(module->ir), module->cubin,
+                              module->log ? module->log : "", &module->num_resources);
+  *out_kernels = module->resources;
+  *out_count = module->num_resources;
+  return MOE_OK;
+}
+
 moe_status_t moe_module_write_bundle(moe_module_t *module, const char *directory) {
   moe_compiler_t *compiler = module->compiler;
   if (module->num_stages != moe__num_stages) {
@@ -233,6 +279,11 @@ moe_status_t moe_module_write_bundle(moe_module_t *module, const char *directory
     return MOE_USAGE;
   }
   compiler->source = (moe__source_t){module->name, module->text};
-  return moe__target_write_bundle(mlirModuleGetOperation(module->ir), directory, module->ptx,
-                                  module->cubin, (moe__bytes_t){0}, module->manifest);
+  MlirOperation ir = mlirModuleGetOperation(module->ir);
+  moe__staged_bundle_t bundle;
+  bool ok = moe__target_stage_bundle(ir, directory, module->ptx, module->cubin, (moe__bytes_t){0},
+                                     module->manifest, &bundle) &&
+            moe__target_commit_bundle(ir, directory, &bundle);
+  moe__target_discard_bundle(&bundle);
+  return ok ? MOE_OK : MOE_IO_ERROR;
 }

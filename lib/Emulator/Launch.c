@@ -4,13 +4,15 @@
  * threads as wanted.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
-#include "lib/Emulator/Machine.h"
+#include "lib/Emulator/Machine/Tma.h"
+#include "lib/Emulator/Ptx/Parser.h"
+#include "lib/Emulator/Scheduler.h"
 
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
+#include <string.h>
 #include <unistd.h>
 
 enum {
@@ -195,13 +197,26 @@ static void *run_clusters(void *argument) {
 
 static int choose_threads(const moe__emu_machine_t *machine) {
   long wanted = machine->options.threads;
-  if (wanted <= 0)
+  if (machine->races)
+    wanted = MOE__EMU_MAX_RUNNING;
+  else if (wanted <= 0)
     wanted = sysconf(_SC_NPROCESSORS_ONLN);
   if (wanted > MAX_THREADS)
     wanted = MAX_THREADS;
   if (wanted > 0 && (uint64_t)wanted > machine->cluster_count)
     wanted = (long)machine->cluster_count;
   return wanted < 1 ? 1 : (int)wanted;
+}
+
+/* Runs clusters that may learn of each other: in turns, on this thread. */
+static moe_emu_status_t run_in_turns(moe__emu_machine_t *machine, moe__emu_cluster_t *clusters,
+                                     int count, moe_emu_report_t *report) {
+  const moe__emu_cluster_t *failed =
+      moe__emu_clusters_run(clusters, (uint32_t)count, machine->cluster_count);
+  if (!failed)
+    return MOE_EMU_OK;
+  *report = failed->report;
+  return failed->status;
 }
 
 static moe_emu_status_t run_all(moe__emu_machine_t *machine, moe_emu_report_t *report) {
@@ -216,6 +231,10 @@ static moe_emu_status_t run_all(moe__emu_machine_t *machine, moe_emu_report_t *r
     count++;
   if (count == 0)
     goto done;
+  if (machine->races) {
+    status = run_in_turns(machine, clusters, count, report);
+    goto done;
+  }
   int started = 1;
   while (started < count &&
          !pthread_create(&threads[started], NULL, run_clusters, &clusters[started]))
@@ -237,6 +256,53 @@ done:
   free(clusters);
   free(threads);
   return status == MOE_EMU_OUT_OF_MEMORY ? fail(report, status, "out of memory") : status;
+}
+
+static bool begins(const char *name, const char *word) {
+  return strncmp(name, word, strlen(word)) == 0;
+}
+
+/* Whether blocks of a kernel may learn of each other through global memory: it has a fence, an
+ * access that is ordered or strong, or an atomic whose result it uses. */
+static bool may_communicate(const moe__emu_kernel_t *kernel) {
+  static const char *const words[] = {".volatile", ".relaxed", ".acquire", ".release", ".acq_rel"};
+  for (uint32_t i = 0; i < kernel->instruction_count; i++) {
+    const moe__emu_instruction_t *instruction = &kernel->instructions[i];
+    const char *name = instruction->name;
+    bool is_shared = strstr(name, ".shared") != NULL;
+    if (begins(name, "membar.") ||
+        (begins(name, "fence.") && !begins(name, "fence.proxy") && !begins(name, "fence.mbarrier")))
+      return true;
+    if (is_shared || !(begins(name, "ld.") || begins(name, "st.") || begins(name, "atom.") ||
+                       begins(name, "red.")))
+      continue;
+    if (instruction->is_result_used)
+      return true;
+    for (size_t w = begins(name, "atom.") || begins(name, "red.") ? 2 : 0;
+         w < sizeof words / sizeof words[0]; w++) {
+      if (strstr(name, words[w]))
+        return true;
+    }
+  }
+  return false;
+}
+
+/* Makes the record of global memory where clusters may learn of each other. */
+static moe_emu_status_t make_races(moe__emu_machine_t *machine, moe_emu_report_t *report) {
+  const moe_emu_options_t *options = &machine->options;
+  uint64_t blocks = machine->cluster_count * machine->cluster_size;
+  if (!options->interleave && !may_communicate(machine->kernel))
+    return MOE_EMU_OK;
+  if (machine->cluster_count >> MOE__EMU_CLUSTER_BITS)
+    return fail(report, MOE_EMU_INVALID_ARGUMENT,
+                "kernel '%s': %llu clusters that may communicate; the limit is %d",
+                machine->kernel->name, (unsigned long long)machine->cluster_count,
+                1 << MOE__EMU_CLUSTER_BITS);
+  machine->races = calloc(1, sizeof *machine->races);
+  if (!machine->races || !moe__emu_races_create(machine->races, blocks, machine->cluster_count,
+                                                options->schedule != 0))
+    return fail(report, MOE_EMU_OUT_OF_MEMORY, "out of memory");
+  return MOE_EMU_OK;
 }
 
 static moe_emu_status_t prepare(moe__emu_machine_t *machine, const moe_emu_module_t *module,
@@ -264,7 +330,7 @@ static moe_emu_status_t prepare(moe__emu_machine_t *machine, const moe_emu_modul
   count_registers(machine);
   status = moe__emu_global_create(&machine->global, &module->module, launch, &error);
   return status == MOE_EMU_OK
-             ? status
+             ? make_races(machine, report)
              : fail(report, status, "kernel '%s': %s", launch->kernel,
                     status == MOE_EMU_OUT_OF_MEMORY ? "out of memory" : error.text);
 }
@@ -279,16 +345,15 @@ moe_emu_status_t moe_emu_launch(const moe_emu_module_t *module, const moe_emu_la
   machine->cluster_size = 1;
   if (options)
     machine->options = *options;
-  if (machine->options.time_limit > 0) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    machine->deadline =
-        (double)now.tv_sec + (double)now.tv_nsec * 1e-9 + machine->options.time_limit;
-  }
   moe_emu_status_t status = prepare(machine, module, out_report);
   if (status == MOE_EMU_OK)
     status = run_all(machine, out_report);
+  if (launch->out_has_waited)
+    *launch->out_has_waited = atomic_load(&machine->has_waited);
   moe__emu_global_free(&machine->global);
+  if (machine->races)
+    moe__emu_races_free(machine->races);
+  free(machine->races);
   free(machine);
   return status;
 }

@@ -1,36 +1,38 @@
 /* Fp8.c - FP8 with fp32 scales: section 3 of the numerics contract.
  *
  * Why it exists: it says what the quantizer kernels must compute, bit for bit. All granularities
- * are one thing here: a tensor is a row of sheets, matrices that are its experts or its groups of
- * rows, and a sheet is cut into cells, whose elements share a scale. Sheets are walked in tiles, each of
- * which lies in one cell, or in cells that are all one row or all one column wide.
+ * are one thing here: a tensor is a row of sheets, matrices that are its experts or its groups
+ * of rows, and a sheet is cut into cells, whose elements share a scale. Sheets are walked in
+ * tiles, each of which lies in one cell, or in cells that are all one row or all one column
+ * wide.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Reference/Tiles.h"
 
-enum { ROWS = MOE__TILE_HEIGHT, LANES = MOE__TILE_LANES, BLOCK = 128 };
+#include "moe/limits.h"
+
+enum { ROWS = MOE__REF_TILE_HEIGHT, LANES = MOE__REF_TILE_LANES, BLOCK = MOE_FP8_BLOCK };
 _Static_assert(BLOCK % ROWS == 0 && BLOCK % LANES == 0, "a tile must not meet two blocks");
 
 /* ---- The factor of one slice ---- */
 
 float moe_ref_fp8_factor(float amax, bool pow2, moe_ref_dtype_t element) {
-  const moe__small_float_t format = element == MOE_REF_E5M2 ? moe__e5m2 : moe__e4m3;
-  const double max_finite = moe__f32_from_fp8((uint8_t)format.max_code, format);
+  const moe__ref_small_float_t format = element == MOE_REF_E5M2 ? moe__ref_e5m2 : moe__ref_e4m3;
+  const double max_finite = moe__ref_f32_from_fp8((uint8_t)format.max_code, format);
   const double bounded = amax < 1e-12 ? 1e-12 : amax;
   const float factor = (float)(max_finite / bounded);
-  if (!pow2 || moe__magnitude(factor) > MOE__F32_INF)
+  if (!pow2 || moe__ref_magnitude(factor) > MOE__REF_F32_INF)
     return factor;
-  return moe__f32_from_bits(moe__bits_from_f32(factor) & MOE__F32_INF);
+  return moe__ref_f32_from_bits(moe__ref_bits_from_f32(factor) & MOE__REF_F32_INF);
 }
 
 int moe_ref_fp8_granularity_from_name(const char *name) {
   if (name == NULL)
     return -1;
-#define MOE_REF_FP8_GRANULARITY(constant, text)                                                    \
+#define MOE_GRANULARITY(symbol, text)                                                              \
   if (strcmp(name, text) == 0)                                                                     \
-    return constant;
-  MOE_REF_FP8_GRANULARITIES(MOE_REF_FP8_GRANULARITY)
-#undef MOE_REF_FP8_GRANULARITY
+    return MOE_REF_##symbol;
+#include "moe/granularities.def"
   return -1;
 }
 
@@ -86,12 +88,12 @@ static int64_t cell_along(const moe_ref_fp8_scaling_t *scaling, int rank, int di
 /* Groups first, then the dimensions of x that cells cut; one scale where nothing is cut. */
 int moe_ref_fp8_scale_shape(const moe_ref_tensor_t *x, const moe_ref_fp8_scaling_t *scaling,
                             int64_t *shape) {
-  if (!moe__has_shape(x) || scaling == NULL || !is_scaling(scaling, x->rank))
+  if (!moe__ref_has_shape(x) || scaling == NULL || !is_scaling(scaling, x->rank))
     return -1;
   const moe_ref_tensor_t *const offs = scaling->offs;
   int rank = 0;
   if (offs != NULL) {
-    if (!moe__has_shape(offs) || offs->dtype != MOE_REF_I32 || offs->rank != 1)
+    if (!moe__ref_has_shape(offs) || offs->dtype != MOE_REF_I32 || offs->rank != 1)
       return -1;
     shape[rank++] = offs->shape[0];
   }
@@ -140,7 +142,8 @@ static sheet_t sheet_at(const moe_ref_tensor_t *x, const moe_ref_fp8_scaling_t *
   if (scaling->offs != NULL) {
     sheet.group = i;
     sheet.first_row = i > 0 ? previous->first_row + previous->rows : 0;
-    sheet.rows = moe__group_end(scaling->offs, i, sheet.first_row, x->shape[0]) - sheet.first_row;
+    sheet.rows =
+        moe__ref_group_end(scaling->offs, i, sheet.first_row, x->shape[0]) - sheet.first_row;
   } else if (x->rank == 3) {
     sheet.expert = i;
   }
@@ -170,7 +173,7 @@ static cells_t sheet_cells(const moe_ref_tensor_t *x, const moe_ref_fp8_scaling_
       cells.column_step = step;
     }
   }
-  cells.data = moe__element_address(scales, index);
+  cells.data = moe__ref_element_address(scales, index);
   return cells;
 }
 
@@ -179,19 +182,19 @@ static cells_t sheet_cells(const moe_ref_tensor_t *x, const moe_ref_fp8_scaling_
 /* A tile, and where it begins in its sheet. */
 typedef struct {
   int64_t row, column;
-  moe__tile_t tile;
+  moe__ref_tile_t tile;
 } piece_t;
 
-static moe__place_t piece_place(const piece_t *piece, const sheet_t *sheet,
-                                const moe_ref_tensor_t *tensor) {
+static moe__ref_place_t piece_place(const piece_t *piece, const sheet_t *sheet,
+                                    const moe_ref_tensor_t *tensor) {
   const int row = tensor->rank - 2, column = tensor->rank - 1;
   const int64_t expert = tensor->rank == 3 ? sheet->expert * tensor->strides[0] : 0;
   const int64_t index = expert + (sheet->first_row + piece->row) * tensor->strides[row] +
                         piece->column * tensor->strides[column];
-  return (moe__place_t){.dtype = tensor->dtype,
-                        .data = moe__element_address(tensor, index),
-                        .row = tensor->strides[row],
-                        .lane = tensor->strides[column]};
+  return (moe__ref_place_t){.dtype = tensor->dtype,
+                            .data = moe__ref_element_address(tensor, index),
+                            .row = tensor->strides[row],
+                            .lane = tensor->strides[column]};
 }
 
 /* The scale of the first element in row r of the piece. That of lane l is l * column_step behind it
@@ -202,11 +205,11 @@ static float *row_scales(const piece_t *piece, const cells_t *cells, int r) {
 }
 
 static float max_finite_of(moe_ref_dtype_t dtype) {
-  return dtype == MOE_REF_BF16 ? moe__f32_from_bf16(0x7F7F) : FLT_MAX;
+  return dtype == MOE_REF_BF16 ? moe__ref_f32_from_bf16(0x7F7F) : FLT_MAX;
 }
 
 /* NaN -> +0, +-Inf -> +-max_finite. */
-static void sanitize_tile(moe__tile_t *tile, float max_finite) {
+static void sanitize_tile(moe__ref_tile_t *tile, float max_finite) {
   for (int r = 0; r < tile->rows; r++)
     for (int l = 0; l < tile->lanes; l++) {
       const float x = tile->values[r][l];
@@ -220,7 +223,7 @@ static void sanitize_tile(moe__tile_t *tile, float max_finite) {
  * before the first. */
 static bool next_piece(piece_t *piece, const sheet_t *sheet, const moe_ref_tensor_t *x,
                        bool sanitize) {
-  moe__tile_t *const tile = &piece->tile;
+  moe__ref_tile_t *const tile = &piece->tile;
   if (sheet->rows == 0 || sheet->columns == 0)
     return false;
   if (tile->rows > 0)
@@ -234,8 +237,8 @@ static bool next_piece(piece_t *piece, const sheet_t *sheet, const moe_ref_tenso
   const int64_t rows = sheet->rows - piece->row, lanes = sheet->columns - piece->column;
   tile->rows = (int)(rows < ROWS ? rows : ROWS);
   tile->lanes = (int)(lanes < LANES ? lanes : LANES);
-  const moe__place_t place = piece_place(piece, sheet, x);
-  moe__tile_read(&place, tile);
+  const moe__ref_place_t place = piece_place(piece, sheet, x);
+  moe__ref_tile_read(&place, tile);
   if (sanitize)
     sanitize_tile(tile, max_finite_of(x->dtype));
   return true;
@@ -250,19 +253,19 @@ static void raise_amax(const int32_t lanes[LANES], int count, float *amax, bool 
   int32_t largest = 0;
   for (int l = 0; l < count; l++)
     largest = lanes[l] > largest ? lanes[l] : largest;
-  if (!column_cells && largest > moe__bits_from_f32(*amax))
-    *amax = moe__f32_from_bits(largest);
+  if (!column_cells && largest > moe__ref_bits_from_f32(*amax))
+    *amax = moe__ref_f32_from_bits(largest);
   for (int l = 0; column_cells && l < count; l++)
-    if (lanes[l] > moe__bits_from_f32(amax[l * column_step]))
-      amax[l * column_step] = moe__f32_from_bits(lanes[l]);
+    if (lanes[l] > moe__ref_bits_from_f32(amax[l * column_step]))
+      amax[l * column_step] = moe__ref_f32_from_bits(lanes[l]);
 }
 
 static void piece_amax(const piece_t *piece, const sheet_t *sheet, const cells_t *amax) {
-  const moe__tile_t *const tile = &piece->tile;
+  const moe__ref_tile_t *const tile = &piece->tile;
   int32_t lanes[LANES] = {0};
   for (int r = 0; r < tile->rows; r++) {
     for (int l = 0; l < tile->lanes; l++) {
-      const int32_t magnitude = moe__magnitude(tile->values[r][l]);
+      const int32_t magnitude = moe__ref_magnitude(tile->values[r][l]);
       lanes[l] = magnitude > lanes[l] ? magnitude : lanes[l];
     }
     if (!sheet->row_cells && r < tile->rows - 1)
@@ -297,7 +300,7 @@ static void row_factors(const piece_t *piece, const sheet_t *sheet, const factor
 }
 
 static void piece_multiply(piece_t *piece, const sheet_t *sheet, const factors_t *factors) {
-  moe__tile_t *const tile = &piece->tile;
+  moe__ref_tile_t *const tile = &piece->tile;
   float lanes[LANES] = {0};
   for (int r = 0; r < tile->rows; r++) {
     if (r == 0 || sheet->row_cells)
@@ -330,12 +333,12 @@ static float *scale_at(const moe_ref_tensor_t *scales, const int64_t *index) {
 static void find_amax(const moe_ref_tensor_t *x, const moe_ref_fp8_scaling_t *scaling,
                       const moe_ref_tensor_t *amax) {
   int64_t index[MOE_REF_MAX_RANK] = {0};
-  if (moe__is_empty(amax))
+  if (moe__ref_is_empty(amax))
     return;
   do
     *scale_at(amax, index) = 0;
   while (next_index(amax, index));
-  if (moe__is_empty(x))
+  if (moe__ref_is_empty(x))
     return;
   sheet_t sheet = {0};
   for (int64_t i = 0; i < sheet_count(x, scaling); i++) {
@@ -351,7 +354,7 @@ static void find_amax(const moe_ref_tensor_t *x, const moe_ref_fp8_scaling_t *sc
 static void finish_scales(const moe_ref_fp8_scaling_t *scaling, moe_ref_dtype_t element,
                           const moe_ref_tensor_t *scales, const moe_ref_tensor_t *factors) {
   int64_t index[MOE_REF_MAX_RANK] = {0};
-  if (moe__is_empty(scales))
+  if (moe__ref_is_empty(scales))
     return;
   do {
     float *const scale = scale_at(scales, index);
@@ -366,7 +369,7 @@ static void finish_scales(const moe_ref_fp8_scaling_t *scaling, moe_ref_dtype_t 
 static void rescale(const moe_ref_tensor_t *from, const moe_ref_fp8_scaling_t *scaling,
                     bool sanitize, const moe_ref_tensor_t *values, bool are_amaxes,
                     const moe_ref_tensor_t *to) {
-  if (moe__is_empty(from))
+  if (moe__ref_is_empty(from))
     return;
   factors_t factors = {.are_amaxes = are_amaxes, .pow2 = scaling->pow2, .element = to->dtype};
   sheet_t sheet = {0};
@@ -376,8 +379,8 @@ static void rescale(const moe_ref_tensor_t *from, const moe_ref_fp8_scaling_t *s
     piece_t piece = {0};
     while (next_piece(&piece, &sheet, from, sanitize)) {
       piece_multiply(&piece, &sheet, &factors);
-      const moe__place_t target = piece_place(&piece, &sheet, to);
-      moe__tile_write(&target, &piece.tile);
+      const moe__ref_place_t target = piece_place(&piece, &sheet, to);
+      moe__ref_tile_write(&target, &piece.tile);
     }
   }
 }
@@ -385,7 +388,7 @@ static void rescale(const moe_ref_tensor_t *from, const moe_ref_fp8_scaling_t *s
 /* ---- Checks ---- */
 
 static bool is_high(const moe_ref_tensor_t *x) {
-  return moe__is_tensor(x) && (x->dtype == MOE_REF_F32 || x->dtype == MOE_REF_BF16);
+  return moe__ref_is_tensor(x) && (x->dtype == MOE_REF_F32 || x->dtype == MOE_REF_BF16);
 }
 
 static bool is_fp8(moe_ref_dtype_t dtype) {
@@ -397,14 +400,14 @@ static bool are_scales(const moe_ref_tensor_t *scales, const moe_ref_tensor_t *x
                        const moe_ref_fp8_scaling_t *scaling) {
   int64_t shape[MOE_REF_MAX_RANK];
   const int rank = moe_ref_fp8_scale_shape(x, scaling, shape);
-  return rank > 0 && moe__is_tensor(scales) && scales->dtype == MOE_REF_F32 &&
+  return rank > 0 && moe__ref_is_tensor(scales) && scales->dtype == MOE_REF_F32 &&
          scales->rank == rank && memcmp(scales->shape, shape, (size_t)rank * sizeof *shape) == 0 &&
-         (scaling->offs == NULL || moe__is_offsets(scaling->offs));
+         (scaling->offs == NULL || moe__ref_is_offsets(scaling->offs));
 }
 
 /* Whether q can be x quantized. */
 static bool is_low(const moe_ref_tensor_t *q, const moe_ref_tensor_t *x) {
-  return moe__is_tensor(q) && is_fp8(q->dtype) && q->rank == x->rank &&
+  return moe__ref_is_tensor(q) && is_fp8(q->dtype) && q->rank == x->rank &&
          memcmp(q->shape, x->shape, (size_t)x->rank * sizeof *x->shape) == 0;
 }
 

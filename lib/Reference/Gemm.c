@@ -37,15 +37,15 @@ static bool has_shape(const moe_ref_tensor_t *tensor, int rank, const int64_t *s
 }
 
 static bool have_shapes(const moe_ref_scaled_mm_t *mm) {
-  return mm != NULL && moe__has_shape(mm->a) && moe__has_shape(mm->b) && moe__has_shape(mm->sa) &&
-         moe__has_shape(mm->sb) && moe__has_shape(mm->out) &&
-         (mm->bias == NULL || moe__has_shape(mm->bias));
+  return mm != NULL && moe__ref_has_shape(mm->a) && moe__ref_has_shape(mm->b) &&
+         moe__ref_has_shape(mm->sa) && moe__ref_has_shape(mm->sb) && moe__ref_has_shape(mm->out) &&
+         (mm->bias == NULL || moe__ref_has_shape(mm->bias));
 }
 
 static bool have_data(const moe_ref_scaled_mm_t *mm) {
-  return moe__is_tensor(mm->a) && moe__is_tensor(mm->b) && moe__is_tensor(mm->sa) &&
-         moe__is_tensor(mm->sb) && moe__is_tensor(mm->out) &&
-         (mm->bias == NULL || moe__is_tensor(mm->bias));
+  return moe__ref_is_tensor(mm->a) && moe__ref_is_tensor(mm->b) && moe__ref_is_tensor(mm->sa) &&
+         moe__ref_is_tensor(mm->sb) && moe__ref_is_tensor(mm->out) &&
+         (mm->bias == NULL || moe__ref_is_tensor(mm->bias));
 }
 
 /* A scale for each row or column, or one for them all. */
@@ -59,7 +59,7 @@ static bool are_scales(const moe_ref_tensor_t *scales, int rank, const int64_t *
 static int64_t count_groups(const moe_ref_scaled_mm_t *mm) {
   if (!have_shapes(mm))
     return -1;
-  if (mm->offs != NULL && !moe__is_offsets(mm->offs))
+  if (mm->offs != NULL && !moe__ref_is_offsets(mm->offs))
     return -1;
   if (!is_fp8(mm->a->dtype) || !is_fp8(mm->b->dtype) || !is_result(mm->out->dtype) ||
       mm->sa->dtype != MOE_REF_F32 || mm->sb->dtype != MOE_REF_F32)
@@ -100,82 +100,85 @@ static int64_t count_groups(const moe_ref_scaled_mm_t *mm) {
 
 /* The matrix in dimensions `row` and `column` of a tensor, from element `index` on; one without
  * elements may have no data. */
-static moe__matrix_t matrix_of(const moe_ref_tensor_t *tensor, int row, int column, int64_t index) {
-  return (moe__matrix_t){.dtype = tensor->dtype,
-                         .data = tensor->data != NULL ? moe__element_address(tensor, index) : NULL,
-                         .row = tensor->strides[row],
-                         .column = tensor->strides[column]};
+static moe__ref_matrix_t matrix_of(const moe_ref_tensor_t *tensor, int row, int column,
+                                   int64_t index) {
+  return (moe__ref_matrix_t){.dtype = tensor->dtype,
+                             .data = tensor->data != NULL ? moe__ref_element_address(tensor, index)
+                                                          : NULL,
+                             .row = tensor->strides[row],
+                             .column = tensor->strides[column]};
 }
 
 /* Of group g: its row of a matrix, or for all its elements the one that the group has. */
-static moe__vector_t vector_of(const moe_ref_tensor_t *tensor, int64_t g) {
-  return (moe__vector_t){
-      .dtype = tensor->dtype,
-      .data = tensor->data != NULL ? moe__element_address(tensor, g * tensor->strides[0]) : NULL,
-      .step = tensor->rank == 2 ? tensor->strides[1] : 0};
+static moe__ref_vector_t vector_of(const moe_ref_tensor_t *tensor, int64_t g) {
+  return (moe__ref_vector_t){.dtype = tensor->dtype,
+                             .data = tensor->data != NULL
+                                         ? moe__ref_element_address(tensor, g * tensor->strides[0])
+                                         : NULL,
+                             .step = tensor->rank == 2 ? tensor->strides[1] : 0};
 }
 
 /* The scales of tokens from `start` on, or the one that all tokens share. */
-static moe__vector_t token_scales(const moe_ref_scaled_mm_t *mm, int64_t start) {
+static moe__ref_vector_t token_scales(const moe_ref_scaled_mm_t *mm, int64_t start) {
   const moe_ref_tensor_t *const sa = mm->sa;
   const bool shared = sa->shape[0] == 1;
-  return (moe__vector_t){.dtype = sa->dtype,
-                         .data = sa->data != NULL
-                                     ? moe__element_address(sa, shared ? 0 : start * sa->strides[0])
-                                     : NULL,
-                         .step = shared ? 0 : sa->strides[0]};
+  return (moe__ref_vector_t){
+      .dtype = sa->dtype,
+      .data = sa->data != NULL ? moe__ref_element_address(sa, shared ? 0 : start * sa->strides[0])
+                               : NULL,
+      .step = shared ? 0 : sa->strides[0]};
 }
 
-static moe__vector_t bias_of(const moe_ref_scaled_mm_t *mm, int64_t g) {
-  return mm->bias != NULL ? vector_of(mm->bias, g) : (moe__vector_t){.dtype = mm->out->dtype};
+static moe__ref_vector_t bias_of(const moe_ref_scaled_mm_t *mm, int64_t g) {
+  return mm->bias != NULL ? vector_of(mm->bias, g) : (moe__ref_vector_t){.dtype = mm->out->dtype};
 }
 
-float moe__vector_at(const moe__vector_t *vector, int64_t i) {
-  return vector->data != NULL ? moe__element_load(vector->dtype, vector->data, i * vector->step)
+float moe__ref_vector_at(const moe__ref_vector_t *vector, int64_t i) {
+  return vector->data != NULL ? moe__ref_element_load(vector->dtype, vector->data, i * vector->step)
                               : 0;
 }
 
 /* The product of group g, which is tokens [start, end) unless batched. */
-static moe__product_t product_of(const moe_ref_scaled_mm_t *mm, int64_t g, int64_t start,
-                                 int64_t end) {
+static moe__ref_product_t product_of(const moe_ref_scaled_mm_t *mm, int64_t g, int64_t start,
+                                     int64_t end) {
   const moe_ref_tensor_t *a = mm->a, *b = mm->b, *sa = mm->sa, *sb = mm->sb, *out = mm->out;
   switch (case_of(mm)) {
   case GROUPED_ROWS:
-    return (moe__product_t){.a = matrix_of(a, 0, 1, start * a->strides[0]),
-                            .b = matrix_of(b, 1, 2, g * b->strides[0]),
-                            .out = matrix_of(out, 0, 1, start * out->strides[0]),
-                            .sa = token_scales(mm, start),
-                            .sb = vector_of(sb, g),
-                            .bias = bias_of(mm, g),
-                            .rows = end - start,
-                            .columns = b->shape[2],
-                            .depth = b->shape[1],
-                            .first_row = start};
+    return (moe__ref_product_t){.a = matrix_of(a, 0, 1, start * a->strides[0]),
+                                .b = matrix_of(b, 1, 2, g * b->strides[0]),
+                                .out = matrix_of(out, 0, 1, start * out->strides[0]),
+                                .sa = token_scales(mm, start),
+                                .sb = vector_of(sb, g),
+                                .bias = bias_of(mm, g),
+                                .rows = end - start,
+                                .columns = b->shape[2],
+                                .depth = b->shape[1],
+                                .first_row = start};
   case GROUPED_DEPTH:
-    return (moe__product_t){.a = matrix_of(a, 0, 1, start * a->strides[1]),
-                            .b = matrix_of(b, 0, 1, start * b->strides[0]),
-                            .out = matrix_of(out, 1, 2, g * out->strides[0]),
-                            .sa = vector_of(sa, g),
-                            .sb = vector_of(sb, g),
-                            .bias = bias_of(mm, g),
-                            .rows = a->shape[0],
-                            .columns = b->shape[1],
-                            .depth = end - start,
-                            .first_row = g * a->shape[0]};
+    return (moe__ref_product_t){.a = matrix_of(a, 0, 1, start * a->strides[1]),
+                                .b = matrix_of(b, 0, 1, start * b->strides[0]),
+                                .out = matrix_of(out, 1, 2, g * out->strides[0]),
+                                .sa = vector_of(sa, g),
+                                .sb = vector_of(sb, g),
+                                .bias = bias_of(mm, g),
+                                .rows = a->shape[0],
+                                .columns = b->shape[1],
+                                .depth = end - start,
+                                .first_row = g * a->shape[0]};
   case BATCHED:
   case NO_CASE:
     break;
   }
-  return (moe__product_t){.a = matrix_of(a, 1, 2, g * a->strides[0]),
-                          .b = matrix_of(b, 1, 2, g * b->strides[0]),
-                          .out = matrix_of(out, 1, 2, g * out->strides[0]),
-                          .sa = vector_of(sa, g),
-                          .sb = vector_of(sb, g),
-                          .bias = bias_of(mm, g),
-                          .rows = a->shape[1],
-                          .columns = b->shape[2],
-                          .depth = a->shape[2],
-                          .first_row = g * a->shape[1]};
+  return (moe__ref_product_t){.a = matrix_of(a, 1, 2, g * a->strides[0]),
+                              .b = matrix_of(b, 1, 2, g * b->strides[0]),
+                              .out = matrix_of(out, 1, 2, g * out->strides[0]),
+                              .sa = vector_of(sa, g),
+                              .sb = vector_of(sb, g),
+                              .bias = bias_of(mm, g),
+                              .rows = a->shape[1],
+                              .columns = b->shape[2],
+                              .depth = a->shape[2],
+                              .first_row = g * a->shape[1]};
 }
 
 /* Tokens of the case, that offsets are clamped to. */
@@ -194,12 +197,12 @@ typedef struct {
 
 static void make_decoder(moe_ref_dtype_t dtype, decoder_t *out) {
   out->dtype = dtype;
-  const moe__small_float_t format = dtype == MOE_REF_E4M3 ? moe__e4m3 : moe__e5m2;
+  const moe__ref_small_float_t format = dtype == MOE_REF_E4M3 ? moe__ref_e4m3 : moe__ref_e5m2;
   for (int byte = 0; byte < 256; byte++) {
     const int field = (byte & 0x7F) >> format.mantissa_bits;
     const int exponent = (field > 0 ? field : 1) - format.bias;
-    out->value[byte] = moe__f32_from_fp8((uint8_t)byte, format);
-    out->ulp[byte] = moe__power_of_two(exponent - format.mantissa_bits);
+    out->value[byte] = moe__ref_f32_from_fp8((uint8_t)byte, format);
+    out->ulp[byte] = moe__ref_power_of_two(exponent - format.mantissa_bits);
   }
 }
 
@@ -211,9 +214,10 @@ typedef struct {
 
 /* One piece of a tile's sums: decoded operands, and what they give. */
 typedef struct {
-  double a[MOE__TILE_ROWS][MOE__PIECE];
-  double b[MOE__PIECE][MOE__TILE_COLUMNS];
-  double sum[MOE__TILE_ROWS][MOE__TILE_COLUMNS], rest[MOE__TILE_ROWS][MOE__TILE_COLUMNS];
+  double a[MOE__REF_TILE_ROWS][MOE__REF_PIECE];
+  double b[MOE__REF_PIECE][MOE__REF_TILE_COLUMNS];
+  double sum[MOE__REF_TILE_ROWS][MOE__REF_TILE_COLUMNS],
+      rest[MOE__REF_TILE_ROWS][MOE__REF_TILE_COLUMNS];
   int depth;
 } piece_t;
 
@@ -222,7 +226,7 @@ static inline double decode(const decoder_t *decoder, const void *data, int64_t 
                             range_t *range) {
   if (!is_fp8(decoder->dtype)) {
     range->least_ulp = 0;
-    return moe__element_load(decoder->dtype, data, index);
+    return moe__ref_element_load(decoder->dtype, data, index);
   }
   const uint8_t byte = ((const uint8_t *)data)[index];
   const double value = decoder->value[byte], magnitude = fabs(value);
@@ -233,8 +237,8 @@ static inline double decode(const decoder_t *decoder, const void *data, int64_t 
   return value;
 }
 
-static range_t decode_a(const moe__product_t *product, const moe__sums_t *tile, int64_t first,
-                        const decoder_t *decoder, piece_t *piece) {
+static range_t decode_a(const moe__ref_product_t *product, const moe__ref_sums_t *tile,
+                        int64_t first, const decoder_t *decoder, piece_t *piece) {
   range_t range = {0, INFINITY};
   for (int i = 0; i < tile->rows; i++) {
     const int64_t from = (tile->row + i) * product->a.row + first * product->a.column;
@@ -246,11 +250,11 @@ static range_t decode_a(const moe__product_t *product, const moe__sums_t *tile, 
 
 /* b is often column-major. A few columns at a time read its memory in order and still write whole
  * cache lines. Columns past the tile's are zeros. */
-static range_t decode_b(const moe__product_t *product, const moe__sums_t *tile, int64_t first,
-                        const decoder_t *decoder, piece_t *piece) {
+static range_t decode_b(const moe__ref_product_t *product, const moe__ref_sums_t *tile,
+                        int64_t first, const decoder_t *decoder, piece_t *piece) {
   enum { TOGETHER = 8 };
   range_t range = {0, INFINITY};
-  for (int j0 = 0; j0 < MOE__TILE_COLUMNS; j0 += TOGETHER)
+  for (int j0 = 0; j0 < MOE__REF_TILE_COLUMNS; j0 += TOGETHER)
     for (int k = 0; k < piece->depth; k++) {
       const int64_t from = (first + k) * product->b.row + tile->column * product->b.column;
       for (int j = j0; j < j0 + TOGETHER; j++) {
@@ -270,7 +274,7 @@ static void multiply(int rows, piece_t *piece) {
     memset(piece->rest[i], 0, sizeof piece->rest[i]);
     for (int k = 0; k < piece->depth; k++) {
       const double a = piece->a[i][k];
-      for (int j = 0; j < MOE__TILE_COLUMNS; j++)
+      for (int j = 0; j < MOE__REF_TILE_COLUMNS; j++)
         sum[j] += a * piece->b[k][j];
     }
   }
@@ -290,7 +294,7 @@ static void multiply_exactly(int rows, piece_t *piece) {
     memset(piece->sum[i], 0, sizeof piece->sum[i]);
     memset(piece->rest[i], 0, sizeof piece->rest[i]);
     for (int k = 0; k < piece->depth; k++)
-      for (int j = 0; j < MOE__TILE_COLUMNS; j++)
+      for (int j = 0; j < MOE__REF_TILE_COLUMNS; j++)
         add_exactly(piece->a[i][k] * piece->b[k][j], &piece->sum[i][j], &piece->rest[i][j]);
   }
 }
@@ -298,15 +302,15 @@ static void multiply_exactly(int rows, piece_t *piece) {
 /* Sums of multiples of one quantum that stay below 2^53 of it are exact in any order. */
 static bool is_narrow(range_t a, range_t b) {
   return a.least_ulp * b.least_ulp > 0 &&
-         MOE__PIECE * (a.largest * b.largest) <= 0x1p53 * (a.least_ulp * b.least_ulp);
+         MOE__REF_PIECE * (a.largest * b.largest) <= 0x1p53 * (a.least_ulp * b.least_ulp);
 }
 
-static void add_magnitudes(piece_t *piece, moe__sums_t *sums) {
+static void add_magnitudes(piece_t *piece, moe__ref_sums_t *sums) {
   for (int i = 0; i < sums->rows; i++)
     for (int k = 0; k < piece->depth; k++)
       piece->a[i][k] = fabs(piece->a[i][k]);
   for (int k = 0; k < piece->depth; k++)
-    for (int j = 0; j < MOE__TILE_COLUMNS; j++)
+    for (int j = 0; j < MOE__REF_TILE_COLUMNS; j++)
       piece->b[k][j] = fabs(piece->b[k][j]);
   multiply(sums->rows, piece);
   for (int i = 0; i < sums->rows; i++)
@@ -322,20 +326,20 @@ static void add_magnitudes(piece_t *piece, moe__sums_t *sums) {
 typedef struct {
   decoder_t a, b;
   piece_t piece;
-  moe__sums_t sums;
+  moe__ref_sums_t sums;
   bool magnitudes;
 } work_t;
 
-static void sum_tile(work_t *work, const moe__product_t *product) {
-  moe__sums_t *const sums = &work->sums;
+static void sum_tile(work_t *work, const moe__ref_product_t *product) {
+  moe__ref_sums_t *const sums = &work->sums;
   piece_t *const piece = &work->piece;
   memset(sums->sum, 0, sizeof sums->sum);
   memset(sums->rest, 0, sizeof sums->rest);
   memset(sums->magnitude, 0, sizeof sums->magnitude);
   memset(sums->squares, 0, sizeof sums->squares);
-  for (int64_t first = 0; first < product->depth; first += MOE__PIECE) {
+  for (int64_t first = 0; first < product->depth; first += MOE__REF_PIECE) {
     const int64_t left = product->depth - first;
-    piece->depth = (int)(left < MOE__PIECE ? left : MOE__PIECE);
+    piece->depth = (int)(left < MOE__REF_PIECE ? left : MOE__REF_PIECE);
     const range_t a = decode_a(product, sums, first, &work->a, piece);
     const range_t b = decode_b(product, sums, first, &work->b, piece);
     if (is_narrow(a, b))
@@ -353,26 +357,26 @@ static void sum_tile(work_t *work, const moe__product_t *product) {
 }
 
 /* Rows [begin, end) of the product. */
-static void product_tiles(work_t *work, const moe__product_t *product, int64_t begin, int64_t end,
-                          moe__tile_t tile, void *context) {
-  moe__sums_t *const sums = &work->sums;
-  for (sums->row = begin; sums->row < end; sums->row += MOE__TILE_ROWS)
-    for (sums->column = 0; sums->column < product->columns; sums->column += MOE__TILE_COLUMNS) {
+static void product_tiles(work_t *work, const moe__ref_product_t *product, int64_t begin,
+                          int64_t end, moe__ref_tile_t tile, void *context) {
+  moe__ref_sums_t *const sums = &work->sums;
+  for (sums->row = begin; sums->row < end; sums->row += MOE__REF_TILE_ROWS)
+    for (sums->column = 0; sums->column < product->columns; sums->column += MOE__REF_TILE_COLUMNS) {
       const int64_t rows = end - sums->row, columns = product->columns - sums->column;
-      sums->rows = (int)(rows < MOE__TILE_ROWS ? rows : MOE__TILE_ROWS);
-      sums->columns = (int)(columns < MOE__TILE_COLUMNS ? columns : MOE__TILE_COLUMNS);
+      sums->rows = (int)(rows < MOE__REF_TILE_ROWS ? rows : MOE__REF_TILE_ROWS);
+      sums->columns = (int)(columns < MOE__REF_TILE_COLUMNS ? columns : MOE__REF_TILE_COLUMNS);
       sum_tile(work, product);
       tile(context, product, sums);
     }
 }
 
-moe_ref_status_t moe__gemm_tiles_of(const moe_ref_scaled_mm_t *mm, const moe_ref_tensor_t *a,
-                                    const moe_ref_tensor_t *b, int64_t begin, int64_t end,
-                                    bool magnitudes, moe__tile_t tile, void *context) {
+moe_ref_status_t moe__ref_gemm_tiles_of(const moe_ref_scaled_mm_t *mm, const moe_ref_tensor_t *a,
+                                        const moe_ref_tensor_t *b, int64_t begin, int64_t end,
+                                        bool magnitudes, moe__ref_tile_t tile, void *context) {
   const int64_t groups = count_groups(mm);
   if (groups < 0 || !have_data(mm) || begin < 0 || end < begin || end > moe_ref_scaled_mm_rows(mm))
     return MOE_REF_INVALID_ARGUMENT;
-  if (begin == end || moe__is_empty(mm->out))
+  if (begin == end || moe__ref_is_empty(mm->out))
     return MOE_REF_OK;
   work_t *const work = malloc(sizeof *work);
   if (work == NULL)
@@ -387,8 +391,8 @@ moe_ref_status_t moe__gemm_tiles_of(const moe_ref_scaled_mm_t *mm, const moe_ref
   int64_t group_start = 0;
   for (int64_t g = 0; g < groups; g++) {
     const int64_t stop =
-        mm->offs != NULL ? moe__group_end(mm->offs, g, group_start, token_count(mm)) : 0;
-    const moe__product_t product = product_of(&of, g, group_start, stop);
+        mm->offs != NULL ? moe__ref_group_end(mm->offs, g, group_start, token_count(mm)) : 0;
+    const moe__ref_product_t product = product_of(&of, g, group_start, stop);
     const int64_t first = begin - product.first_row, last = end - product.first_row;
     product_tiles(work, &product, first > 0 ? first : 0, last < product.rows ? last : product.rows,
                   tile, context);
@@ -398,10 +402,11 @@ moe_ref_status_t moe__gemm_tiles_of(const moe_ref_scaled_mm_t *mm, const moe_ref
   return MOE_REF_OK;
 }
 
-moe_ref_status_t moe__gemm_tiles(const moe_ref_scaled_mm_t *mm, int64_t begin, int64_t end,
-                                 bool magnitudes, moe__tile_t tile, void *context) {
-  return mm == NULL ? MOE_REF_INVALID_ARGUMENT
-                    : moe__gemm_tiles_of(mm, mm->a, mm->b, begin, end, magnitudes, tile, context);
+moe_ref_status_t moe__ref_gemm_tiles(const moe_ref_scaled_mm_t *mm, int64_t begin, int64_t end,
+                                     bool magnitudes, moe__ref_tile_t tile, void *context) {
+  return mm == NULL
+             ? MOE_REF_INVALID_ARGUMENT
+             : moe__ref_gemm_tiles_of(mm, mm->a, mm->b, begin, end, magnitudes, tile, context);
 }
 
 /* ---- The result ---- */
@@ -422,33 +427,35 @@ static float f32_of_sum(double sum, double rest) {
   return (float)total;
 }
 
-float moe__gemm_value(const moe__product_t *product, const moe__sums_t *sums, int i, int j) {
+float moe__ref_gemm_value(const moe__ref_product_t *product, const moe__ref_sums_t *sums, int i,
+                          int j) {
   float value = 0;
   if (product->depth > 0) {
-    const float sa = moe__vector_at(&product->sa, sums->row + i);
-    const float sb = moe__vector_at(&product->sb, sums->column + j);
+    const float sa = moe__ref_vector_at(&product->sa, sums->row + i);
+    const float sb = moe__ref_vector_at(&product->sb, sums->column + j);
     value = sb * (sa * f32_of_sum(sums->sum[i][j], sums->rest[i][j]));
   }
-  return product->bias.data != NULL ? value + moe__vector_at(&product->bias, sums->column + j)
+  return product->bias.data != NULL ? value + moe__ref_vector_at(&product->bias, sums->column + j)
                                     : value;
 }
 
-static void store_tile(void *context, const moe__product_t *product, const moe__sums_t *sums) {
+static void store_tile(void *context, const moe__ref_product_t *product,
+                       const moe__ref_sums_t *sums) {
   (void)context;
-  const moe__matrix_t *const out = &product->out;
+  const moe__ref_matrix_t *const out = &product->out;
   if (out->data == NULL) /* then it has no elements */
     return;
   for (int i = 0; i < sums->rows; i++)
     for (int j = 0; j < sums->columns; j++)
-      moe__element_store(out->dtype, out->data,
-                         (sums->row + i) * out->row + (sums->column + j) * out->column,
-                         moe__gemm_value(product, sums, i, j));
+      moe__ref_element_store(out->dtype, out->data,
+                             (sums->row + i) * out->row + (sums->column + j) * out->column,
+                             moe__ref_gemm_value(product, sums, i, j));
 }
 
 /* ---- Public functions ---- */
 
 moe_ref_status_t moe_ref_scaled_mm(const moe_ref_scaled_mm_t *mm, int64_t begin, int64_t end) {
-  return moe__gemm_tiles(mm, begin, end, false, store_tile, NULL);
+  return moe__ref_gemm_tiles(mm, begin, end, false, store_tile, NULL);
 }
 
 int64_t moe_ref_scaled_mm_rows(const moe_ref_scaled_mm_t *mm) {
@@ -471,7 +478,7 @@ int64_t moe_ref_scaled_mm_tokens(const moe_ref_scaled_mm_t *mm) {
     return groups < 0 ? -1 : groups * mm->a->shape[1];
   int64_t end = 0;
   for (int64_t g = 0; g < groups; g++)
-    end = moe__group_end(mm->offs, g, end, token_count(mm));
+    end = moe__ref_group_end(mm->offs, g, end, token_count(mm));
   return end;
 }
 

@@ -12,59 +12,62 @@
 #include <stdbool.h>
 
 enum {
-  MOE__TILE_ROWS = 64,
-  MOE__TILE_COLUMNS = 64,
-  MOE__PIECE = 128, /* of the sum; what a promoted kernel leaves to the tensor core */
+  MOE__REF_TILE_ROWS = 64,
+  MOE__REF_TILE_COLUMNS = 64,
+  MOE__REF_PIECE = 128, /* of the sum; what a promoted kernel leaves to the tensor core */
 };
 
 /* (i, j) is at data[i * row + j * column]. */
-typedef struct moe__matrix_t {
+typedef struct moe__ref_matrix_t {
   moe_ref_dtype_t dtype;
   void *data;
   int64_t row, column;
-} moe__matrix_t;
+} moe__ref_matrix_t;
 
 /* Element i is data[i * step]. */
-typedef struct moe__vector_t {
+typedef struct moe__ref_vector_t {
   moe_ref_dtype_t dtype;
   const void *data; /* NULL: all zeros */
   int64_t step;     /* 0: one element for all */
-} moe__vector_t;
+} moe__ref_vector_t;
 
 /* out = cast(sb * (sa * (a b)) + bias) for one group: a is (rows, depth), b is (depth, columns). */
-typedef struct moe__product_t {
-  moe__matrix_t a, b, out;
-  moe__vector_t sa, sb, bias;
+typedef struct moe__ref_product_t {
+  moe__ref_matrix_t a, b, out;
+  moe__ref_vector_t sa, sb, bias;
   int64_t rows, columns, depth;
   int64_t first_row; /* its row 0, among those of all groups */
-} moe__product_t;
+} moe__ref_product_t;
 
 /* The sums of a tile of a product. */
-typedef struct moe__sums_t {
+typedef struct moe__ref_sums_t {
   int64_t row, column; /* where the tile begins in the product */
   int rows, columns;
   /* sum + rest is the exact sum. */
-  double sum[MOE__TILE_ROWS][MOE__TILE_COLUMNS];
-  double rest[MOE__TILE_ROWS][MOE__TILE_COLUMNS];
+  double sum[MOE__REF_TILE_ROWS][MOE__REF_TILE_COLUMNS];
+  double rest[MOE__REF_TILE_ROWS][MOE__REF_TILE_COLUMNS];
   /* Where asked for: sum |p|, and the sum over pieces of (sum |p|)^2. */
-  double magnitude[MOE__TILE_ROWS][MOE__TILE_COLUMNS];
-  double squares[MOE__TILE_ROWS][MOE__TILE_COLUMNS];
-} moe__sums_t;
+  double magnitude[MOE__REF_TILE_ROWS][MOE__REF_TILE_COLUMNS];
+  double squares[MOE__REF_TILE_ROWS][MOE__REF_TILE_COLUMNS];
+} moe__ref_sums_t;
 
-typedef void (*moe__tile_t)(void *context, const moe__product_t *product, const moe__sums_t *sums);
+typedef void (*moe__ref_tile_t)(void *context, const moe__ref_product_t *product,
+                                const moe__ref_sums_t *sums);
 
 /* Calls tile(context, ...) for tiles that cover rows [begin, end) of all groups, group by group. */
-moe_ref_status_t moe__gemm_tiles(const moe_ref_scaled_mm_t *mm, int64_t begin, int64_t end,
-                                 bool magnitudes, moe__tile_t tile, void *context);
+moe_ref_status_t moe__ref_gemm_tiles(const moe_ref_scaled_mm_t *mm, int64_t begin, int64_t end,
+                                     bool magnitudes, moe__ref_tile_t tile, void *context);
 
-/* The same for the product of a and b, of the shapes of mm's operands and of any type of numbers. */
-moe_ref_status_t moe__gemm_tiles_of(const moe_ref_scaled_mm_t *mm, const moe_ref_tensor_t *a,
-                                    const moe_ref_tensor_t *b, int64_t begin, int64_t end,
-                                    bool magnitudes, moe__tile_t tile, void *context);
+/* The same for the product of a and b, of the shapes of mm's operands and of any type of
+ * numbers. */
+moe_ref_status_t moe__ref_gemm_tiles_of(const moe_ref_scaled_mm_t *mm, const moe_ref_tensor_t *a,
+                                        const moe_ref_tensor_t *b, int64_t begin, int64_t end,
+                                        bool magnitudes, moe__ref_tile_t tile, void *context);
 
-float moe__vector_at(const moe__vector_t *vector, int64_t i);
+float moe__ref_vector_at(const moe__ref_vector_t *vector, int64_t i);
 
 /* The fp32 value of element (i, j) of the tile, before the cast: sb * (sa * acc) + bias. */
-float moe__gemm_value(const moe__product_t *product, const moe__sums_t *sums, int i, int j);
+float moe__ref_gemm_value(const moe__ref_product_t *product, const moe__ref_sums_t *sums, int i,
+                          int j);
 
 #endif /* MOE_LIB_REFERENCE_GEMM_H */

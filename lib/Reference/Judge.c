@@ -38,17 +38,17 @@ typedef struct {
   double exact, bound;
 } judged_t;
 
-static judged_t judge_element(const moe__product_t *product, const moe__sums_t *sums,
+static judged_t judge_element(const moe__ref_product_t *product, const moe__ref_sums_t *sums,
                               moe_ref_accumulation_t accumulation, int i, int j) {
-  const float value = moe__gemm_value(product, sums, i, j);
+  const float value = moe__ref_gemm_value(product, sums, i, j);
   if (product->depth == 0 || !isfinite(value))
     return (judged_t){value, 0};
-  const double sa = moe__vector_at(&product->sa, sums->row + i);
-  const double sb = moe__vector_at(&product->sb, sums->column + j);
-  const double bias = moe__vector_at(&product->bias, sums->column + j);
+  const double sa = moe__ref_vector_at(&product->sa, sums->row + i);
+  const double sb = moe__ref_vector_at(&product->sb, sums->column + j);
+  const double bias = moe__ref_vector_at(&product->bias, sums->column + j);
   const double scaled = sb * (sa * (sums->sum[i][j] + sums->rest[i][j]));
   const double exact = scaled + bias;
-  const double pieces = ceil((double)product->depth / MOE__PIECE);
+  const double pieces = ceil((double)product->depth / MOE__REF_PIECE);
   double sum_error = tensor_core_error * sums->magnitude[i][j];
   if (accumulation == MOE_REF_PROMOTED)
     sum_error =
@@ -68,7 +68,8 @@ typedef struct {
   double *exact, *bound;
 } exact_t;
 
-static void exact_tile(void *context, const moe__product_t *product, const moe__sums_t *sums) {
+static void exact_tile(void *context, const moe__ref_product_t *product,
+                       const moe__ref_sums_t *sums) {
   const exact_t *const to = context;
   for (int i = 0; i < sums->rows; i++)
     for (int j = 0; j < sums->columns; j++) {
@@ -82,9 +83,8 @@ static void exact_tile(void *context, const moe__product_t *product, const moe__
 
 static bool is_accumulation(moe_ref_accumulation_t accumulation) {
   switch (accumulation) {
-#define MOE_REF_ACCUMULATION(constant, text) case constant:
-    MOE_REF_ACCUMULATIONS(MOE_REF_ACCUMULATION)
-#undef MOE_REF_ACCUMULATION
+#define MOE_ACCUMULATION(symbol, text) case MOE_REF_##symbol:
+#include "moe/accumulations.def"
     return true;
   }
   return false;
@@ -100,7 +100,7 @@ moe_ref_status_t moe_ref_scaled_mm_exact(const moe_ref_scaled_mm_t *mm,
                 .columns = mm->out->shape[mm->out->rank - 1],
                 .exact = exact,
                 .bound = bound};
-  return moe__gemm_tiles(mm, begin, end, true, exact_tile, &to);
+  return moe__ref_gemm_tiles(mm, begin, end, true, exact_tile, &to);
 }
 
 /* ---- The score of a result ---- */
@@ -146,15 +146,16 @@ typedef struct {
   moe_ref_score_t *score;
 } judge_t;
 
-static void judge_tile(void *context, const moe__product_t *product, const moe__sums_t *sums) {
+static void judge_tile(void *context, const moe__ref_product_t *product,
+                       const moe__ref_sums_t *sums) {
   const judge_t *const judge = context;
-  const moe__matrix_t *const out = &product->out;
+  const moe__ref_matrix_t *const out = &product->out;
   const cast_t cast = cast_of(out->dtype);
   for (int i = 0; i < sums->rows; i++)
     for (int j = 0; j < sums->columns; j++) {
       const int64_t row = sums->row + i, column = sums->column + j;
       const double found =
-          moe__element_load(out->dtype, out->data, row * out->row + column * out->column);
+          moe__ref_element_load(out->dtype, out->data, row * out->row + column * out->column);
       const judged_t judged = judge_element(product, sums, judge->accumulation, i, j);
       moe_ref_score_t element = {.elements = 1,
                                  .worst = error_of(found, judged, &cast),
@@ -177,7 +178,7 @@ moe_ref_status_t moe_ref_scaled_mm_judge(const moe_ref_scaled_mm_t *mm,
   if (!is_accumulation(accumulation))
     return MOE_REF_INVALID_ARGUMENT;
   judge_t judge = {.accumulation = accumulation, .score = score};
-  return moe__gemm_tiles(mm, begin, end, true, judge_tile, &judge);
+  return moe__ref_gemm_tiles(mm, begin, end, true, judge_tile, &judge);
 }
 
 double moe_ref_score_sqnr(const moe_ref_score_t *score) {
@@ -187,10 +188,9 @@ double moe_ref_score_sqnr(const moe_ref_score_t *score) {
 int moe_ref_accumulation_from_name(const char *name) {
   if (name == NULL)
     return -1;
-#define MOE_REF_ACCUMULATION(constant, text)                                                       \
+#define MOE_ACCUMULATION(symbol, text)                                                             \
   if (strcmp(name, text) == 0)                                                                     \
-    return constant;
-  MOE_REF_ACCUMULATIONS(MOE_REF_ACCUMULATION)
-#undef MOE_REF_ACCUMULATION
+    return MOE_REF_##symbol;
+#include "moe/accumulations.def"
   return -1;
 }

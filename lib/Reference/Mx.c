@@ -8,53 +8,53 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Reference/Tiles.h"
 
-enum { ROWS = MOE__TILE_HEIGHT, LANES = MOE__TILE_LANES };
+enum { ROWS = MOE__REF_TILE_HEIGHT, LANES = MOE__REF_TILE_LANES };
 
 /* ---- The scale of one block ---- */
 
 /* The E8M0 byte of d >= 0, toward zero: an E8M0 byte has the bias of fp32's exponent, so it is that
  * field. */
 static uint8_t e8m0_toward_zero(float d) {
-  return (uint8_t)(moe__magnitude(d) >> MOE__F32_MANTISSA_BITS);
+  return (uint8_t)(moe__ref_magnitude(d) >> MOE__REF_F32_MANTISSA_BITS);
 }
 
 /* The E8M0 byte of d >= 0, toward +inf. Below 2^-126 fp32 is subnormal, and 2^-127 itself is byte
  * 0. */
 static uint8_t e8m0_toward_inf(float d) {
-  const int32_t bits = moe__magnitude(d);
-  const int32_t mantissa = bits & ((1 << MOE__F32_MANTISSA_BITS) - 1);
-  const int32_t exponent = bits >> MOE__F32_MANTISSA_BITS;
+  const int32_t bits = moe__ref_magnitude(d);
+  const int32_t mantissa = bits & ((1 << MOE__REF_F32_MANTISSA_BITS) - 1);
+  const int32_t exponent = bits >> MOE__REF_F32_MANTISSA_BITS;
   if (exponent == 0)
-    return d > moe__f32_from_e8m0(0);
+    return d > moe__ref_f32_from_e8m0(0);
   return (uint8_t)(exponent + (mantissa != 0));
 }
 
-static uint8_t scale_floor(float amax, moe__small_float_t format) {
-  return e8m0_toward_zero(amax * moe__power_of_two(-format.max_exponent));
+static uint8_t scale_floor(float amax, moe__ref_small_float_t format) {
+  return e8m0_toward_zero(amax * moe__ref_power_of_two(-format.max_exponent));
 }
 
-static uint8_t scale_rceil(float amax, moe__small_float_t format) {
-  const float max_finite = moe__f32_from_fp8((uint8_t)format.max_code, format);
+static uint8_t scale_rceil(float amax, moe__ref_small_float_t format) {
+  const float max_finite = moe__ref_f32_from_fp8((uint8_t)format.max_code, format);
   return e8m0_toward_inf(amax * (1.0f / max_finite));
 }
 
-static uint8_t scale_ceil(float amax, moe__small_float_t format) {
-  const int32_t bits = moe__magnitude(amax);
-  const int32_t mantissa = bits & ((1 << MOE__F32_MANTISSA_BITS) - 1);
-  const int32_t exponent = (bits >> MOE__F32_MANTISSA_BITS) + (mantissa != 0);
+static uint8_t scale_ceil(float amax, moe__ref_small_float_t format) {
+  const int32_t bits = moe__ref_magnitude(amax);
+  const int32_t mantissa = bits & ((1 << MOE__REF_F32_MANTISSA_BITS) - 1);
+  const int32_t exponent = (bits >> MOE__REF_F32_MANTISSA_BITS) + (mantissa != 0);
   return (uint8_t)(exponent > format.max_exponent ? exponent - format.max_exponent : 0);
 }
 
-static uint8_t scale_even(float amax, moe__small_float_t format) {
-  const int32_t half = 1 << (MOE__F32_MANTISSA_BITS - format.mantissa_bits - 1);
-  const int32_t rounded = (moe__magnitude(amax) + half) & MOE__F32_INF;
-  return scale_floor(moe__f32_from_bits(rounded), format);
+static uint8_t scale_even(float amax, moe__ref_small_float_t format) {
+  const int32_t half = 1 << (MOE__REF_F32_MANTISSA_BITS - format.mantissa_bits - 1);
+  const int32_t rounded = (moe__ref_magnitude(amax) + half) & MOE__REF_F32_INF;
+  return scale_floor(moe__ref_f32_from_bits(rounded), format);
 }
 
 uint8_t moe_ref_mx_scale(float amax, moe_ref_mx_mode_t mode, moe_ref_dtype_t element) {
-  if (moe__magnitude(amax) >= MOE__F32_INF)
+  if (moe__ref_magnitude(amax) >= MOE__REF_F32_INF)
     return 255;
-  const moe__small_float_t format = element == MOE_REF_E5M2 ? moe__e5m2 : moe__e4m3;
+  const moe__ref_small_float_t format = element == MOE_REF_E5M2 ? moe__ref_e5m2 : moe__ref_e4m3;
   switch (mode) {
   case MOE_REF_FLOOR:
     return scale_floor(amax, format);
@@ -69,14 +69,13 @@ uint8_t moe_ref_mx_scale(float amax, moe_ref_mx_mode_t mode, moe_ref_dtype_t ele
 }
 
 float moe_ref_mx_reciprocal(uint8_t scale) {
-  return moe__f32_from_e8m0(scale == 255 ? 255 : (uint8_t)(254 - scale));
+  return moe__ref_f32_from_e8m0(scale == 255 ? 255 : (uint8_t)(254 - scale));
 }
 
 static bool is_mode(moe_ref_mx_mode_t mode) {
   switch (mode) {
-#define MOE_REF_MX_MODE(constant, text) case constant:
-    MOE_REF_MX_MODES(MOE_REF_MX_MODE)
-#undef MOE_REF_MX_MODE
+#define MOE_MX_MODE(symbol, text) case MOE_REF_##symbol:
+#include "moe/mx_modes.def"
     return true;
   }
   return false;
@@ -85,11 +84,10 @@ static bool is_mode(moe_ref_mx_mode_t mode) {
 int moe_ref_mx_mode_from_name(const char *name) {
   if (name == NULL)
     return -1;
-#define MOE_REF_MX_MODE(constant, text)                                                            \
+#define MOE_MX_MODE(symbol, text)                                                                  \
   if (strcmp(name, text) == 0)                                                                     \
-    return constant;
-  MOE_REF_MX_MODES(MOE_REF_MX_MODE)
-#undef MOE_REF_MX_MODE
+    return MOE_REF_##symbol;
+#include "moe/mx_modes.def"
   return -1;
 }
 
@@ -97,15 +95,15 @@ int moe_ref_mx_mode_from_name(const char *name) {
 
 /* Raises amax[l] to the largest magnitude of lane l. In the order of integers NaN is above Inf, so
  * NaN propagates. */
-static void tile_amax(const moe__tile_t *tile, int32_t amax[LANES]) {
+static void tile_amax(const moe__ref_tile_t *tile, int32_t amax[LANES]) {
   for (int r = 0; r < tile->rows; r++)
     for (int l = 0; l < tile->lanes; l++) {
-      const int32_t magnitude = moe__magnitude(tile->values[r][l]);
+      const int32_t magnitude = moe__ref_magnitude(tile->values[r][l]);
       amax[l] = magnitude > amax[l] ? magnitude : amax[l];
     }
 }
 
-static void tile_multiply(moe__tile_t *tile, const float factors[LANES]) {
+static void tile_multiply(moe__ref_tile_t *tile, const float factors[LANES]) {
   for (int r = 0; r < tile->rows; r++)
     for (int l = 0; l < tile->lanes; l++)
       tile->values[r][l] *= factors[l];
@@ -140,8 +138,8 @@ static run_t run_first(const moe_ref_tensor_t *source, const moe_ref_tensor_t *s
                        int64_t block) {
   run_t run = {.scales = scales, .axis = axis, .block = block, .lane_dim = axis};
   for (int d = 0; d < scales->rank; d++) {
-    const bool nearer = moe__distance(block_stride(&run, source, d)) <
-                        moe__distance(block_stride(&run, source, run.lane_dim));
+    const bool nearer = moe__ref_distance(block_stride(&run, source, d)) <
+                        moe__ref_distance(block_stride(&run, source, run.lane_dim));
     if (scales->shape[d] > 1 && (nearer || scales->shape[run.lane_dim] == 1))
       run.lane_dim = d;
   }
@@ -163,14 +161,15 @@ static bool run_next(run_t *run) {
 }
 
 /* Where the tile that begins with element `first` of the run's blocks lies in `tensor`. */
-static moe__place_t tile_place(const run_t *run, const moe_ref_tensor_t *tensor, int64_t first) {
+static moe__ref_place_t tile_place(const run_t *run, const moe_ref_tensor_t *tensor,
+                                   int64_t first) {
   int64_t index = first * tensor->strides[run->axis];
   for (int d = 0; d < tensor->rank; d++)
     index += run->index[d] * block_stride(run, tensor, d);
-  return (moe__place_t){.dtype = tensor->dtype,
-                        .data = moe__element_address(tensor, index),
-                        .row = tensor->strides[run->axis],
-                        .lane = block_stride(run, tensor, run->lane_dim)};
+  return (moe__ref_place_t){.dtype = tensor->dtype,
+                            .data = moe__ref_element_address(tensor, index),
+                            .row = tensor->strides[run->axis],
+                            .lane = block_stride(run, tensor, run->lane_dim)};
 }
 
 /* The scale of the run's block 0; that of block l lies l * scales->strides[lane_dim] bytes on. */
@@ -178,7 +177,7 @@ static uint8_t *run_scales(const run_t *run) {
   int64_t index = 0;
   for (int d = 0; d < run->scales->rank; d++)
     index += run->index[d] * run->scales->strides[d];
-  return moe__element_address(run->scales, index);
+  return moe__ref_element_address(run->scales, index);
 }
 
 static int tile_rows(const run_t *run, int64_t first) {
@@ -187,12 +186,12 @@ static int tile_rows(const run_t *run, int64_t first) {
 
 /* amax[l] = the largest magnitude of block l of the run, as bits. */
 static void run_amax(const run_t *run, const moe_ref_tensor_t *x, int32_t amax[LANES]) {
-  moe__tile_t tile = {.lanes = run->lanes};
+  moe__ref_tile_t tile = {.lanes = run->lanes};
   memset(amax, 0, LANES * sizeof *amax);
   for (int64_t first = 0; first < run->block; first += ROWS) {
-    const moe__place_t source = tile_place(run, x, first);
+    const moe__ref_place_t source = tile_place(run, x, first);
     tile.rows = tile_rows(run, first);
-    moe__tile_read(&source, &tile);
+    moe__ref_tile_read(&source, &tile);
     tile_amax(&tile, amax);
   }
 }
@@ -200,13 +199,14 @@ static void run_amax(const run_t *run, const moe_ref_tensor_t *x, int32_t amax[L
 /* to = from * factors, tile by tile. */
 static void rescale_run(const run_t *run, const moe_ref_tensor_t *from, const float factors[LANES],
                         const moe_ref_tensor_t *to) {
-  moe__tile_t tile = {.lanes = run->lanes};
+  moe__ref_tile_t tile = {.lanes = run->lanes};
   for (int64_t first = 0; first < run->block; first += ROWS) {
-    const moe__place_t source = tile_place(run, from, first), target = tile_place(run, to, first);
+    const moe__ref_place_t source = tile_place(run, from, first),
+                           target = tile_place(run, to, first);
     tile.rows = tile_rows(run, first);
-    moe__tile_read(&source, &tile);
+    moe__ref_tile_read(&source, &tile);
     tile_multiply(&tile, factors);
-    moe__tile_write(&target, &tile);
+    moe__ref_tile_write(&target, &tile);
   }
 }
 
@@ -215,7 +215,7 @@ static void rescale_run(const run_t *run, const moe_ref_tensor_t *from, const fl
 /* Whether high (F32 or BF16), low (E4M3 or E5M2) and their scales belong together. */
 static bool is_quantized_pair(const moe_ref_tensor_t *high, const moe_ref_tensor_t *low,
                               const moe_ref_tensor_t *scales, int axis, int64_t block) {
-  if (!moe__is_tensor(high) || !moe__is_tensor(low) || !moe__is_tensor(scales))
+  if (!moe__ref_is_tensor(high) || !moe__ref_is_tensor(low) || !moe__ref_is_tensor(scales))
     return false;
   if (high->dtype != MOE_REF_F32 && high->dtype != MOE_REF_BF16)
     return false;
@@ -242,7 +242,7 @@ moe_ref_status_t moe_ref_mx_quantize(const moe_ref_tensor_t *x, int axis, int64_
                                      const moe_ref_tensor_t *scales) {
   if (!is_quantized_pair(x, q, scales, axis, block) || !is_mode(mode))
     return MOE_REF_INVALID_ARGUMENT;
-  if (moe__is_empty(x))
+  if (moe__ref_is_empty(x))
     return MOE_REF_OK;
 
   run_t run = run_first(x, scales, axis, block);
@@ -252,7 +252,7 @@ moe_ref_status_t moe_ref_mx_quantize(const moe_ref_tensor_t *x, int axis, int64_
     run_amax(&run, x, amax);
     uint8_t *scale = run_scales(&run);
     for (int l = 0; l < run.lanes; l++, scale += scales->strides[run.lane_dim]) {
-      *scale = moe_ref_mx_scale(moe__f32_from_bits(amax[l]), mode, q->dtype);
+      *scale = moe_ref_mx_scale(moe__ref_f32_from_bits(amax[l]), mode, q->dtype);
       reciprocals[l] = moe_ref_mx_reciprocal(*scale);
     }
     rescale_run(&run, x, reciprocals, q);
@@ -264,7 +264,7 @@ moe_ref_status_t moe_ref_mx_dequantize(const moe_ref_tensor_t *q, const moe_ref_
                                        int axis, int64_t block, const moe_ref_tensor_t *x) {
   if (!is_quantized_pair(x, q, scales, axis, block))
     return MOE_REF_INVALID_ARGUMENT;
-  if (moe__is_empty(q))
+  if (moe__ref_is_empty(q))
     return MOE_REF_OK;
 
   run_t run = run_first(q, scales, axis, block);
@@ -272,7 +272,7 @@ moe_ref_status_t moe_ref_mx_dequantize(const moe_ref_tensor_t *q, const moe_ref_
     float factors[LANES] = {0};
     const uint8_t *scale = run_scales(&run);
     for (int l = 0; l < run.lanes; l++, scale += scales->strides[run.lane_dim])
-      factors[l] = moe__f32_from_e8m0(*scale);
+      factors[l] = moe__ref_f32_from_e8m0(*scale);
     rescale_run(&run, q, factors, x);
   } while (run_next(&run));
   return MOE_REF_OK;

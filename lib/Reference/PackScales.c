@@ -21,14 +21,14 @@ typedef struct {
 static uint8_t scale_at(const moe_ref_tensor_t *scales, rows_t rows, int64_t row, int64_t column) {
   if (row >= rows.end || column >= scales->shape[1])
     return 0;
-  return *(const uint8_t *)moe__element_address(scales, row * scales->strides[0] +
-                                                            column * scales->strides[1]);
+  return *(const uint8_t *)moe__ref_element_address(scales, row * scales->strides[0] +
+                                                                column * scales->strides[1]);
 }
 
 /* Byte number `position` of packed, counted row-major. */
 static uint8_t *byte_at(const moe_ref_tensor_t *packed, int64_t position) {
   const int64_t row = position / packed->shape[1], column = position % packed->shape[1];
-  return moe__element_address(packed, row * packed->strides[0] + column * packed->strides[1]);
+  return moe__ref_element_address(packed, row * packed->strides[0] + column * packed->strides[1]);
 }
 
 /* Packs up to 128 rows of scales as row number `tile_row` of tiles. */
@@ -44,12 +44,12 @@ static void pack_rows(const moe_ref_tensor_t *scales, rows_t rows, int64_t tile_
 }
 
 static bool is_matrix(const moe_ref_tensor_t *tensor) {
-  return moe__is_tensor(tensor) && tensor->rank == 2 && tensor->dtype == MOE_REF_E8M0;
+  return moe__ref_is_tensor(tensor) && tensor->rank == 2 && tensor->dtype == MOE_REF_E8M0;
 }
 
 moe_ref_status_t moe_ref_pack_scales(const moe_ref_tensor_t *scales, const moe_ref_tensor_t *offs,
                                      const moe_ref_tensor_t *packed) {
-  if (!is_matrix(scales) || !is_matrix(packed) || (offs != NULL && !moe__is_offsets(offs)))
+  if (!is_matrix(scales) || !is_matrix(packed) || (offs != NULL && !moe__ref_is_offsets(offs)))
     return MOE_REF_INVALID_ARGUMENT;
   const int64_t rows = scales->shape[0], groups = offs != NULL ? offs->shape[0] : 1;
   const int64_t more_tiles = offs != NULL ? groups : 0;
@@ -59,7 +59,7 @@ moe_ref_status_t moe_ref_pack_scales(const moe_ref_tensor_t *scales, const moe_r
 
   int64_t start = 0, tile_row = 0;
   for (int64_t g = 0; g < groups; g++) {
-    const int64_t end = offs != NULL ? moe__group_end(offs, g, start, rows) : rows;
+    const int64_t end = offs != NULL ? moe__ref_group_end(offs, g, start, rows) : rows;
     for (; start < end; start += ROWS)
       pack_rows(scales, (rows_t){start, end}, tile_row++, packed);
     start = end;

@@ -15,7 +15,7 @@
 #include <stddef.h>
 
 /* A rank in range, and no negative size. */
-static inline bool moe__has_shape(const moe_ref_tensor_t *tensor) {
+static inline bool moe__ref_has_shape(const moe_ref_tensor_t *tensor) {
   if (tensor == NULL || tensor->rank < 1 || tensor->rank > MOE_REF_MAX_RANK)
     return false;
   for (int d = 0; d < tensor->rank; d++)
@@ -24,7 +24,7 @@ static inline bool moe__has_shape(const moe_ref_tensor_t *tensor) {
   return true;
 }
 
-static inline bool moe__is_empty(const moe_ref_tensor_t *tensor) {
+static inline bool moe__ref_is_empty(const moe_ref_tensor_t *tensor) {
   for (int d = 0; d < tensor->rank; d++)
     if (tensor->shape[d] == 0)
       return true;
@@ -32,42 +32,42 @@ static inline bool moe__is_empty(const moe_ref_tensor_t *tensor) {
 }
 
 /* Whether it can be used at all: a shape, and data where it has elements. */
-static inline bool moe__is_tensor(const moe_ref_tensor_t *tensor) {
-  return moe__has_shape(tensor) && (moe__is_empty(tensor) || tensor->data != NULL);
+static inline bool moe__ref_is_tensor(const moe_ref_tensor_t *tensor) {
+  return moe__ref_has_shape(tensor) && (moe__ref_is_empty(tensor) || tensor->data != NULL);
 }
 
-static inline bool moe__is_offsets(const moe_ref_tensor_t *offs) {
-  return moe__is_tensor(offs) && offs->dtype == MOE_REF_I32 && offs->rank == 1;
+static inline bool moe__ref_is_offsets(const moe_ref_tensor_t *offs) {
+  return moe__ref_is_tensor(offs) && offs->dtype == MOE_REF_I32 && offs->rank == 1;
 }
 
 /* Where group g ends, if the one before it ends at `previous`. */
-static inline int64_t moe__group_end(const moe_ref_tensor_t *offs, int64_t g, int64_t previous,
-                                     int64_t rows) {
+static inline int64_t moe__ref_group_end(const moe_ref_tensor_t *offs, int64_t g, int64_t previous,
+                                         int64_t rows) {
   const int64_t end = ((const int32_t *)offs->data)[g * offs->strides[0]];
   const int64_t not_before = end > previous ? end : previous;
   return not_before < rows ? not_before : rows;
 }
 
 /* Of the element `index` elements behind the first one. */
-static inline void *moe__element_address(const moe_ref_tensor_t *tensor, int64_t index) {
+static inline void *moe__ref_element_address(const moe_ref_tensor_t *tensor, int64_t index) {
   return (char *)tensor->data + index * (moe_ref_dtype_bits(tensor->dtype) / 8);
 }
 
 /* An element as fp32, exact; I32 has no part in arithmetic. */
-static inline float moe__element_load(moe_ref_dtype_t dtype, const void *data, int64_t index) {
+static inline float moe__ref_element_load(moe_ref_dtype_t dtype, const void *data, int64_t index) {
   switch (dtype) {
   case MOE_REF_F32:
     return ((const float *)data)[index];
   case MOE_REF_BF16:
-    return moe__f32_from_bf16(((const uint16_t *)data)[index]);
+    return moe__ref_f32_from_bf16(((const uint16_t *)data)[index]);
   case MOE_REF_F16:
-    return moe__f32_from_f16(((const uint16_t *)data)[index]);
+    return moe__ref_f32_from_f16(((const uint16_t *)data)[index]);
   case MOE_REF_E4M3:
-    return moe__f32_from_fp8(((const uint8_t *)data)[index], moe__e4m3);
+    return moe__ref_f32_from_fp8(((const uint8_t *)data)[index], moe__ref_e4m3);
   case MOE_REF_E5M2:
-    return moe__f32_from_fp8(((const uint8_t *)data)[index], moe__e5m2);
+    return moe__ref_f32_from_fp8(((const uint8_t *)data)[index], moe__ref_e5m2);
   case MOE_REF_E8M0:
-    return moe__f32_from_e8m0(((const uint8_t *)data)[index]);
+    return moe__ref_f32_from_e8m0(((const uint8_t *)data)[index]);
   case MOE_REF_I32:
     break;
   }
@@ -76,23 +76,23 @@ static inline float moe__element_load(moe_ref_dtype_t dtype, const void *data, i
 
 /* Casts an fp32 value to an element. Scales and offsets are integers from the start, and nothing
  * is cast to them. */
-static inline void moe__element_store(moe_ref_dtype_t dtype, void *data, int64_t index,
-                                      float value) {
+static inline void moe__ref_element_store(moe_ref_dtype_t dtype, void *data, int64_t index,
+                                          float value) {
   switch (dtype) {
   case MOE_REF_F32:
     ((float *)data)[index] = value;
     return;
   case MOE_REF_BF16:
-    ((uint16_t *)data)[index] = moe__bf16_from_f32(value);
+    ((uint16_t *)data)[index] = moe__ref_bf16_from_f32(value);
     return;
   case MOE_REF_F16:
-    ((uint16_t *)data)[index] = moe__f16_from_f32(value);
+    ((uint16_t *)data)[index] = moe__ref_f16_from_f32(value);
     return;
   case MOE_REF_E4M3:
-    ((uint8_t *)data)[index] = moe__fp8_from_f32(value, moe__e4m3);
+    ((uint8_t *)data)[index] = moe__ref_fp8_from_f32(value, moe__ref_e4m3);
     return;
   case MOE_REF_E5M2:
-    ((uint8_t *)data)[index] = moe__fp8_from_f32(value, moe__e5m2);
+    ((uint8_t *)data)[index] = moe__ref_fp8_from_f32(value, moe__ref_e5m2);
     return;
   case MOE_REF_E8M0:
   case MOE_REF_I32:

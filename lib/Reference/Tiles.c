@@ -27,41 +27,42 @@
     break;                                                                                         \
   }
 
-static inline void read_as(moe_ref_dtype_t dtype, const moe__place_t *from, moe__tile_t *tile) {
+static inline void read_as(moe_ref_dtype_t dtype, const moe__ref_place_t *from,
+                           moe__ref_tile_t *tile) {
   const void *const data = from->data;
   const int64_t row = from->row, lane = from->lane;
   const int rows = tile->rows, lanes = tile->lanes;
-  if (moe__distance(lane) < moe__distance(row)) {
+  if (moe__ref_distance(lane) < moe__ref_distance(row)) {
     for (int r = 0; r < rows; r++)
       for (int l = 0; l < lanes; l++)
-        tile->values[r][l] = moe__element_load(dtype, data, r * row + l * lane);
+        tile->values[r][l] = moe__ref_element_load(dtype, data, r * row + l * lane);
   } else {
     for (int l = 0; l < lanes; l++)
       for (int r = 0; r < rows; r++)
-        tile->values[r][l] = moe__element_load(dtype, data, r * row + l * lane);
+        tile->values[r][l] = moe__ref_element_load(dtype, data, r * row + l * lane);
   }
 }
 
-static inline void write_as(moe_ref_dtype_t dtype, const moe__place_t *to,
-                            const moe__tile_t *tile) {
+static inline void write_as(moe_ref_dtype_t dtype, const moe__ref_place_t *to,
+                            const moe__ref_tile_t *tile) {
   void *const data = to->data;
   const int64_t row = to->row, lane = to->lane;
   const int rows = tile->rows, lanes = tile->lanes;
-  if (moe__distance(lane) < moe__distance(row)) {
+  if (moe__ref_distance(lane) < moe__ref_distance(row)) {
     for (int r = 0; r < rows; r++)
       for (int l = 0; l < lanes; l++)
-        moe__element_store(dtype, data, r * row + l * lane, tile->values[r][l]);
+        moe__ref_element_store(dtype, data, r * row + l * lane, tile->values[r][l]);
   } else {
     for (int l = 0; l < lanes; l++)
       for (int r = 0; r < rows; r++)
-        moe__element_store(dtype, data, r * row + l * lane, tile->values[r][l]);
+        moe__ref_element_store(dtype, data, r * row + l * lane, tile->values[r][l]);
   }
 }
 
-void moe__tile_read(const moe__place_t *from, moe__tile_t *tile) {
+void moe__ref_tile_read(const moe__ref_place_t *from, moe__ref_tile_t *tile) {
   WITH_CONSTANT_DTYPE(from->dtype, read_as, from, tile)
 }
 
-void moe__tile_write(const moe__place_t *to, const moe__tile_t *tile) {
+void moe__ref_tile_write(const moe__ref_place_t *to, const moe__ref_tile_t *tile) {
   WITH_CONSTANT_DTYPE(to->dtype, write_as, to, tile)
 }

@@ -10,18 +10,18 @@
 #include <stddef.h>
 
 /* All zero is an empty arena. */
-typedef struct moe__arena_t {
-  struct moe__arena_block_t *blocks;
-} moe__arena_t;
+typedef struct moe__rt_arena_t {
+  struct moe__rt_arena_block_t *blocks;
+} moe__rt_arena_t;
 
 /* `count` zeroed objects of `size` bytes, aligned for any type; NULL when memory is out. Never NULL
  * for a count of 0. */
-void *moe__arena_allocate(moe__arena_t *arena, size_t count, size_t size);
+void *moe__rt_arena_allocate(moe__rt_arena_t *arena, size_t count, size_t size);
 
 /* A copy of `text`; NULL when memory is out. */
-char *moe__arena_string(moe__arena_t *arena, const char *text);
+char *moe__rt_arena_string(moe__rt_arena_t *arena, const char *text);
 
 /* Frees everything; the arena is empty again. */
-void moe__arena_free(moe__arena_t *arena);
+void moe__rt_arena_free(moe__rt_arena_t *arena);
 
 #endif /* MOE_RUNTIME_ARENA_H */

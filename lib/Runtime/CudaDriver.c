@@ -9,12 +9,12 @@
 #include <dlfcn.h>
 #include <stdio.h>
 
-typedef moe__cu_result_t (*get_proc_address_t)(const char *name, void **out_address, int version,
-                                               uint64_t flags, int *out_status);
+typedef moe__rt_cu_result_t (*get_proc_address_t)(const char *name, void **out_address, int version,
+                                                  uint64_t flags, int *out_status);
 
 /* The outcome of the only attempt; every later open repeats it. */
 static struct {
-  moe__cuda_driver_t driver;
+  moe__rt_cuda_driver_t driver;
   moe_rt_status_t status;
   char message[512];
 } opened;
@@ -25,44 +25,46 @@ static void *find_entry(void *library, get_proc_address_t get_proc_address, cons
   void *address = NULL;
   int found = 0;
   if (get_proc_address &&
-      get_proc_address(name, &address, version, MOE__CU_GET_PROC_ADDRESS_LEGACY_STREAM, &found) ==
-          MOE__CU_SUCCESS &&
+      get_proc_address(name, &address, version, MOE__RT_CU_GET_PROC_ADDRESS_LEGACY_STREAM,
+                       &found) == MOE__RT_CU_SUCCESS &&
       address)
     return address;
   return dlsym(library, symbol);
 }
 
-static moe_rt_status_t find_entries(void *library, moe__cuda_driver_t *driver) {
+static moe_rt_status_t find_entries(void *library, moe__rt_cuda_driver_t *driver) {
   get_proc_address_t get_proc_address = (get_proc_address_t)dlsym(library, "cuGetProcAddress_v2");
   const char *missing = NULL;
-#define MOE__CUDA_OPTIONAL(name, version, symbol, parameters)                                      \
-  driver->name = (moe__cu_result_t(*) parameters)find_entry(library, get_proc_address, #name,      \
-                                                            version, symbol);
-#define MOE__CUDA(name, version, symbol, parameters)                                               \
-  MOE__CUDA_OPTIONAL(name, version, symbol, parameters)                                            \
+#define MOE__RT_CUDA_OPTIONAL(name, version, symbol, parameters)                                   \
+  driver->name = (moe__rt_cu_result_t(*) parameters)find_entry(library, get_proc_address, #name,   \
+                                                               version, symbol);
+#define MOE__RT_CUDA(name, version, symbol, parameters)                                            \
+  MOE__RT_CUDA_OPTIONAL(name, version, symbol, parameters)                                         \
   if (!driver->name && !missing)                                                                   \
     missing = #name;
 #include "lib/Runtime/Cuda.def"
-#undef MOE__CUDA
-#undef MOE__CUDA_OPTIONAL
+#undef MOE__RT_CUDA
+#undef MOE__RT_CUDA_OPTIONAL
   if (missing) {
-    return moe__fail(MOE_RT_NO_DRIVER,
-                     "libcuda.so.1 has no %s; the driver must be of CUDA 12.0 or newer", missing);
+    return moe__rt_fail(MOE_RT_NO_DRIVER,
+                        "libcuda.so.1 has no %s; the driver must be of CUDA 12.0 or newer",
+                        missing);
   }
   return MOE_RT_OK;
 }
 
-static moe_rt_status_t open_driver(moe__cuda_driver_t *driver) {
+static moe_rt_status_t open_driver(moe__rt_cuda_driver_t *driver) {
   /* Never closed: the driver has threads and exit handlers of its own. */
   void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (!library)
-    return moe__fail(MOE_RT_NO_DRIVER, "no CUDA driver: %s", dlerror());
-  MOE__TRY(find_entries(library, driver));
-  moe__cu_result_t result = driver->cuInit(0);
-  if (result == MOE__CU_SUCCESS)
+    return moe__rt_fail(MOE_RT_NO_DRIVER, "no CUDA driver: %s", dlerror());
+  MOE__RT_TRY(find_entries(library, driver));
+  moe__rt_cu_result_t result = driver->cuInit(0);
+  if (result == MOE__RT_CU_SUCCESS)
     return MOE_RT_OK;
-  return moe__cuda_fail(driver, result == MOE__CU_NO_DEVICE ? MOE_RT_NO_DEVICE : MOE_RT_NO_DRIVER,
-                        "cuInit", result);
+  return moe__rt_cuda_fail(driver,
+                           result == MOE__RT_CU_NO_DEVICE ? MOE_RT_NO_DEVICE : MOE_RT_NO_DRIVER,
+                           "cuInit", result);
 }
 
 static void open_once(void) {
@@ -70,22 +72,22 @@ static void open_once(void) {
   snprintf(opened.message, sizeof opened.message, "%s", moe_rt_last_message());
 }
 
-moe_rt_status_t moe__cuda_driver_open(const moe__cuda_driver_t **out_driver) {
+moe_rt_status_t moe__rt_cuda_driver_open(const moe__rt_cuda_driver_t **out_driver) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, open_once);
   if (opened.status != MOE_RT_OK)
-    return moe__fail(opened.status, "%s", opened.message);
+    return moe__rt_fail(opened.status, "%s", opened.message);
   *out_driver = &opened.driver;
   return MOE_RT_OK;
 }
 
-moe_rt_status_t moe__cuda_fail(const moe__cuda_driver_t *driver, moe_rt_status_t status,
-                               const char *what, moe__cu_result_t result) {
+moe_rt_status_t moe__rt_cuda_fail(const moe__rt_cuda_driver_t *driver, moe_rt_status_t status,
+                                  const char *what, moe__rt_cu_result_t result) {
   const char *name = NULL;
   const char *text = NULL;
-  if (driver->cuGetErrorName(result, &name) != MOE__CU_SUCCESS || !name)
+  if (driver->cuGetErrorName(result, &name) != MOE__RT_CU_SUCCESS || !name)
     name = "unknown error";
-  if (driver->cuGetErrorString(result, &text) != MOE__CU_SUCCESS || !text)
+  if (driver->cuGetErrorString(result, &text) != MOE__RT_CU_SUCCESS || !text)
     text = "no description";
-  return moe__fail(status, "%s: %s (%d): %s", what, name, result, text);
+  return moe__rt_fail(status, "%s: %s (%d): %s", what, name, result, text);
 }

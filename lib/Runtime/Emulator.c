@@ -43,11 +43,11 @@ static moe_rt_status_t emulator_allocate(moe_rt_device_t *device, size_t bytes,
                                          void **out_pointer) {
   (void)device;
   if (bytes > SIZE_MAX - ALIGNMENT)
-    return moe__fail(MOE_RT_OUT_OF_MEMORY, "allocation of %zu bytes", bytes);
+    return moe__rt_fail(MOE_RT_OUT_OF_MEMORY, "allocation of %zu bytes", bytes);
   size_t size = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
   *out_pointer = aligned_alloc(ALIGNMENT, size);
   if (!*out_pointer)
-    return moe__fail(MOE_RT_OUT_OF_MEMORY, "allocation of %zu bytes", bytes);
+    return moe__rt_fail(MOE_RT_OUT_OF_MEMORY, "allocation of %zu bytes", bytes);
   memset(*out_pointer, FILL, size);
   return MOE_RT_OK;
 }
@@ -77,6 +77,18 @@ static moe_rt_status_t emulator_copy(moe_rt_device_t *device, void *to, const vo
   return emulator_transfer(device, to, from, bytes);
 }
 
+static moe_rt_status_t emulator_allocate_on(moe_rt_device_t *device, size_t bytes, void *stream,
+                                            void **out_pointer) {
+  (void)stream;
+  return emulator_allocate(device, bytes, out_pointer);
+}
+
+static moe_rt_status_t emulator_free_on(moe_rt_device_t *device, void *pointer, void *stream) {
+  (void)stream;
+  emulator_free(device, pointer);
+  return MOE_RT_OK;
+}
+
 /* ---- Streams and events ---- */
 
 static moe_rt_status_t emulator_stream_create(moe_rt_device_t *device, void **out_stream) {
@@ -93,10 +105,17 @@ static moe_rt_status_t emulator_stream_synchronize(moe_rt_device_t *device, void
   return MOE_RT_OK;
 }
 
+static moe_rt_status_t emulator_stream_is_capturing(moe_rt_device_t *device, void *stream,
+                                                    bool *out_capturing) {
+  (void)device, (void)stream;
+  *out_capturing = false;
+  return MOE_RT_OK;
+}
+
 static moe_rt_status_t emulator_event_create(moe_rt_device_t *device, void **out_event) {
   (void)device;
   *out_event = calloc(1, sizeof(event_t));
-  return *out_event ? MOE_RT_OK : moe__fail_memory();
+  return *out_event ? MOE_RT_OK : moe__rt_fail_memory();
 }
 
 static void emulator_event_destroy(moe_rt_device_t *device, void *event) {
@@ -127,17 +146,17 @@ static moe_rt_status_t fail(moe_emu_status_t status, const moe_emu_report_t *rep
       [MOE_EMU_INVALID_PTX] = MOE_RT_UNSUPPORTED,
       [MOE_EMU_INVALID_ARGUMENT] = MOE_RT_INVALID_ARGUMENT,
       [MOE_EMU_FAULT] = MOE_RT_DEVICE_ERROR,
-      [MOE_EMU_TIMEOUT] = MOE_RT_DEVICE_ERROR,
+      [MOE_EMU_LIMIT] = MOE_RT_LIMIT_REACHED,
       [MOE_EMU_OUT_OF_MEMORY] = MOE_RT_OUT_OF_MEMORY,
   };
-  return moe__fail(statuses[status], "%s", report->text);
+  return moe__rt_fail(statuses[status], "%s", report->text);
 }
 
-static moe_rt_status_t emulator_load_code(moe_rt_device_t *device, moe__code_kind_t kind,
-                                          const moe__bytes_t *bytes, void **out_code) {
+static moe_rt_status_t emulator_load_code(moe_rt_device_t *device, moe__rt_code_kind_t kind,
+                                          const moe__rt_bytes_t *bytes, void **out_code) {
   (void)device;
-  if (kind != MOE__PTX)
-    return moe__fail(MOE_RT_UNSUPPORTED, "the emulator runs PTX only");
+  if (kind != MOE__RT_PTX)
+    return moe__rt_fail(MOE_RT_UNSUPPORTED, "the emulator runs PTX only");
   moe_emu_report_t report;
   moe_emu_module_t *module = NULL;
   moe_emu_status_t status =
@@ -152,39 +171,40 @@ static void emulator_unload_code(moe_rt_device_t *device, void *code) {
 }
 
 static moe_rt_status_t emulator_load_kernel(moe_rt_device_t *device, void *code,
-                                            const moe__kernel_t *kernel, void **out_kernel) {
+                                            const moe__rt_kernel_t *kernel, void **out_kernel) {
   (void)device;
   if (!moe_emu_module_has(code, kernel->name))
-    return moe__fail(MOE_RT_INVALID_BUNDLE, "the code has no such entry point");
+    return moe__rt_fail(MOE_RT_INVALID_BUNDLE, "the code has no such entry point");
   *out_kernel = code; /* a launch has the name */
   return MOE_RT_OK;
 }
 
 /* Clusters run one after the other; a kernel sees several where it has work for them. */
-static moe_rt_status_t emulator_count_clusters(moe_rt_device_t *device, const moe__kernel_t *kernel,
-                                               void *loaded, int64_t *out_count) {
+static moe_rt_status_t emulator_count_clusters(moe_rt_device_t *device,
+                                               const moe__rt_kernel_t *kernel, void *loaded,
+                                               int64_t *out_count) {
   (void)device, (void)loaded;
-  int64_t blocks = moe__kernel_cluster_blocks(kernel);
+  int64_t blocks = moe__rt_kernel_cluster_blocks(kernel);
   *out_count = NUM_SMS > blocks ? NUM_SMS / blocks : 1;
   return MOE_RT_OK;
 }
 
 /* ---- Calls ---- */
 
-static moe_rt_status_t emulator_encode_map(moe_rt_device_t *device, const moe__tensor_map_t *map,
-                                           moe__encoded_map_t *out_encoded) {
+static moe_rt_status_t emulator_encode_map(moe_rt_device_t *device, const moe__rt_tensor_map_t *map,
+                                           moe__rt_encoded_map_t *out_encoded) {
   (void)device;
   static const moe_emu_map_type_t types[] = {
-#define MOE__MAP_ELEMENT(constant, name, bytes, driver) (moe_emu_map_type_t) driver,
-      MOE__MAP_ELEMENTS(MOE__MAP_ELEMENT)
-#undef MOE__MAP_ELEMENT
+#define MOE__RT_MAP_ELEMENT(constant, name, bytes, driver) (moe_emu_map_type_t) driver,
+      MOE__RT_MAP_ELEMENTS(MOE__RT_MAP_ELEMENT)
+#undef MOE__RT_MAP_ELEMENT
   };
   moe_emu_tensor_map_t encoded = {
       .type = types[map->box.element],
       .rank = map->box.rank,
       .address = map->address,
       .swizzle = (int)map->box.swizzle,
-      .fill_nan = map->box.fill == MOE__FILL_NAN,
+      .fill_nan = map->box.fill == MOE__RT_FILL_NAN,
   };
   memcpy(encoded.dims, map->dims, sizeof encoded.dims);
   memcpy(encoded.strides, map->strides, sizeof encoded.strides);
@@ -194,21 +214,42 @@ static moe_rt_status_t emulator_encode_map(moe_rt_device_t *device, const moe__t
   return status == MOE_EMU_OK ? MOE_RT_OK : fail(status, &report);
 }
 
-static moe_rt_status_t emulator_launch(moe_rt_device_t *device, const moe__ready_launch_t *launch,
-                                       void *stream) {
+/* Which launches of the call, bit by bit, have ended when this one comes back from
+ * griddepcontrol.wait, and when it ends. A launch that does not wait may end before those before
+ * it. */
+static _Thread_local uint64_t ended_with_last;
+
+static uint64_t ended_after_wait(const moe__rt_ready_launch_t *launch) {
+  uint64_t before = launch->number < 64 ? (UINT64_C(1) << launch->number) - 1 : UINT64_MAX;
+  if (!launch->programmatic)
+    return before;
+  return ended_with_last | (before & ~(before >> 1));
+}
+
+static moe_emu_pending_t pending_of(const moe__rt_ready_launch_t *launch,
+                                    const moe__rt_ready_buffer_t *buffer) {
+  if (!launch->programmatic || !buffer->used_by)
+    return MOE_EMU_NOT_PENDING;
+  return buffer->used_by & ~ended_after_wait(launch) ? MOE_EMU_PENDING_BEYOND : MOE_EMU_PENDING;
+}
+
+static moe_rt_status_t emulator_launch(moe_rt_device_t *device,
+                                       const moe__rt_ready_launch_t *launch, void *stream) {
   (void)stream;
   moe_emu_buffer_t *buffers = calloc((size_t)launch->buffer_count + 1, sizeof *buffers);
   if (!buffers)
-    return moe__fail_memory();
+    return moe__rt_fail_memory();
   for (int i = 0; i < launch->buffer_count; i++) {
-    const moe__ready_buffer_t *buffer = &launch->buffers[i];
+    const moe__rt_ready_buffer_t *buffer = &launch->buffers[i];
     buffers[i] = (moe_emu_buffer_t){.address = buffer->address,
                                     .bytes = buffer->bytes,
                                     .writable = buffer->is_written,
                                     .name = buffer->name,
-                                    .pending = buffer->is_pending};
+                                    .pending = pending_of(launch, buffer)};
   }
+  bool has_waited = false;
   moe_emu_launch_t emulated = {
+      .out_has_waited = &has_waited,
       .kernel = launch->kernel_name,
       .grid = {launch->grid[0], launch->grid[1], launch->grid[2]},
       .block = {launch->block[0], launch->block[1], launch->block[2]},
@@ -224,6 +265,7 @@ static moe_rt_status_t emulator_launch(moe_rt_device_t *device, const moe__ready
   moe_emu_status_t status =
       moe_emu_launch(launch->kernel, &emulated, &as_emulator(device)->options, &report);
   free(buffers);
+  ended_with_last = has_waited || !launch->programmatic ? ended_after_wait(launch) : 0;
   if (status == MOE_EMU_OK)
     return MOE_RT_OK;
   /* The caller names the kernel, too. */
@@ -237,11 +279,11 @@ static moe_rt_status_t emulator_launch(moe_rt_device_t *device, const moe__ready
 /* ---- Opening and closing ---- */
 
 static void emulator_close(moe_rt_device_t *device) {
-  moe__device_fini(device);
+  moe__rt_device_fini(device);
   free(device);
 }
 
-static const moe__backend_t emulator_backend = {
+static const moe__rt_backend_t emulator_backend = {
     .close = emulator_close,
     .owns = emulator_owns,
     .allocate = emulator_allocate,
@@ -250,9 +292,12 @@ static const moe__backend_t emulator_backend = {
     .from_device = emulator_transfer,
     .fill = emulator_fill,
     .copy = emulator_copy,
+    .allocate_on = emulator_allocate_on,
+    .free_on = emulator_free_on,
     .stream_create = emulator_stream_create,
     .stream_destroy = emulator_stream_destroy,
     .stream_synchronize = emulator_stream_synchronize,
+    .stream_is_capturing = emulator_stream_is_capturing,
     .event_create = emulator_event_create,
     .event_destroy = emulator_event_destroy,
     .event_record = emulator_event_record,
@@ -265,16 +310,16 @@ static const moe__backend_t emulator_backend = {
     .launch = emulator_launch,
 };
 
-moe_rt_status_t moe__emulator_open(const moe_rt_emulator_options_t *options,
-                                   moe_rt_device_t **out_device) {
+moe_rt_status_t moe__rt_emulator_open(const moe_rt_emulator_options_t *options,
+                                      moe_rt_device_t **out_device) {
   emulator_t *emulator = calloc(1, sizeof *emulator);
   if (!emulator)
-    return moe__fail_memory();
-  moe__device_init(&emulator->base, &emulator_backend, "emu", 0);
+    return moe__rt_fail_memory();
+  moe__rt_device_init(&emulator->base, &emulator_backend, "emu", 0);
   emulator->options = (moe_emu_options_t){
       .schedule = options->schedule,
       .threads = options->threads,
-      .time_limit = options->time_limit,
+      .step_limit = options->step_limit,
   };
   moe_rt_device_info_t *info = &emulator->base.info;
   strcpy(info->name, "moe-opt emulator of sm_90a");

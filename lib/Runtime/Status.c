@@ -42,7 +42,7 @@ static void set_message(const char *text) {
   last_message[length] = '\0';
 }
 
-moe_rt_status_t moe__fail(moe_rt_status_t status, const char *format, ...) {
+moe_rt_status_t moe__rt_fail(moe_rt_status_t status, const char *format, ...) {
   char text[MESSAGE_SIZE] = "";
   va_list arguments;
   va_start(arguments, format);
@@ -52,7 +52,7 @@ moe_rt_status_t moe__fail(moe_rt_status_t status, const char *format, ...) {
   return status;
 }
 
-moe_rt_status_t moe__fail_in(moe_rt_status_t status, const char *format, ...) {
+moe_rt_status_t moe__rt_fail_in(moe_rt_status_t status, const char *format, ...) {
   char context[MESSAGE_SIZE] = "";
   va_list arguments;
   va_start(arguments, format);
@@ -64,6 +64,6 @@ moe_rt_status_t moe__fail_in(moe_rt_status_t status, const char *format, ...) {
   return status;
 }
 
-moe_rt_status_t moe__fail_memory(void) {
-  return moe__fail(MOE_RT_OUT_OF_MEMORY, "the host has no memory left");
+moe_rt_status_t moe__rt_fail_memory(void) {
+  return moe__rt_fail(MOE_RT_OUT_OF_MEMORY, "the host has no memory left");
 }

@@ -10,23 +10,23 @@
 #include "moe/runtime.h"
 
 /* Returns from the calling function when `expression` is not MOE_RT_OK. */
-#define MOE__TRY(expression)                                                                       \
+#define MOE__RT_TRY(expression)                                                                    \
   do {                                                                                             \
-    moe_rt_status_t moe__status = (expression);                                                    \
-    if (moe__status != MOE_RT_OK)                                                                  \
-      return moe__status;                                                                          \
+    moe_rt_status_t moe__rt_status = (expression);                                                 \
+    if (moe__rt_status != MOE_RT_OK)                                                               \
+      return moe__rt_status;                                                                       \
   } while (0)
 
 /* Sets the thread's message and returns `status`. The arguments may point into the current message.
  */
-__attribute__((format(printf, 2, 3))) moe_rt_status_t moe__fail(moe_rt_status_t status,
-                                                                const char *format, ...);
-
-/* Puts "CONTEXT: " before the thread's message and returns `status`. */
-__attribute__((format(printf, 2, 3))) moe_rt_status_t moe__fail_in(moe_rt_status_t status,
+__attribute__((format(printf, 2, 3))) moe_rt_status_t moe__rt_fail(moe_rt_status_t status,
                                                                    const char *format, ...);
 
+/* Puts "CONTEXT: " before the thread's message and returns `status`. */
+__attribute__((format(printf, 2, 3))) moe_rt_status_t moe__rt_fail_in(moe_rt_status_t status,
+                                                                      const char *format, ...);
+
 /* The host has no memory left. */
-moe_rt_status_t moe__fail_memory(void);
+moe_rt_status_t moe__rt_fail_memory(void);
 
 #endif /* MOE_RUNTIME_STATUS_H */

@@ -1,15 +1,15 @@
 /* Manifest.c - writes the manifest (docs/manifest.md) of a compiled module.
  *
  * What it joins: the launch plan, which is the functions with one op per launch; the record
- * `moe.kernel` that each kernel carries (lib/Kernel/Kernel.h); and the artifacts. Shapes are
+ * `moe.kernel` that each kernel carries (lib/Device/Kernel.h); and the artifacts. Shapes are
  * followed from the arguments through the ops, so that every size in the manifest is a number or an
  * expression over the shape symbols of its function.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Target/Target.h"
 
-#include "lib/Builder/Shapes.h"
 #include "lib/Builder/Views.h"
+#include "lib/Dialect/Shapes.h"
 #include "lib/Target/Record.h"
 
 #include "mlir-c/BuiltinAttributes.h"
@@ -25,7 +25,7 @@
 #define MAX_DIMENSION 2147483647
 /* Tensor maps need 16; kernels that load vectors through pointers need no more. */
 #define ALIGNMENT 16
-#define COUNTERS 2 /* of a launch; as in lib/Kernel/Kernel.h */
+#define COUNTERS 2 /* of a launch; as in lib/Device/Kernel.h */
 
 /* A tensor of the function: an argument, a result, or a temporary: between two launches, state of
  * kernels, or the status word. */
@@ -43,8 +43,8 @@ typedef struct function_t {
   json_t *symbols; /* list of {name, multiple_of, min, max} */
   tensor_t *tensors;
   size_t tensor_count;
-  /* Names of what all launches share, NULL where no kernel has it: the status word, and the counters by
-   * which the blocks of a launch share their work. */
+  /* Names of what all launches share, NULL where no kernel has it: the status word, and the
+   * counters by which the blocks of a launch share their work. */
   char *status, *counters;
 } function_t;
 
@@ -157,8 +157,8 @@ static void add_arguments(function_t *function) {
   }
 }
 
-/* Tensor number n of a launch: its operands, then its results. An operand may be a view: dimension i
- * of it is dimension out->at[i] of the tensor. */
+/* Tensor number n of a launch: its operands, then its results. An operand may be a view:
+ * dimension i of it is dimension out->at[i] of the tensor. */
 static tensor_t *viewed_tensor(function_t *function, MlirOperation launch, intptr_t n,
                                moe__permutation_t *out) {
   intptr_t operands = mlirOperationGetNumOperands(launch);
@@ -181,7 +181,7 @@ static json_t *launch_dimension(function_t *function, MlirOperation launch, intp
   return json_array_get(tensor->shape, (size_t)p.at[dimension]);
 }
 
-/* multiple * (ceil(size / divisor) + groups): see lib/Builder/Shapes.h. */
+/* multiple * (ceil(size / divisor) + groups): see lib/Dialect/Shapes.h. */
 static json_t *size_expression(function_t *function, MlirOperation op, const moe__size_t *size) {
   json_t *value = size->operand < 0
                       ? json_integer(1)
@@ -244,8 +244,8 @@ static void add_made_tensors(function_t *function) {
   }
 }
 
-/* The name of a tensor of `count` i32 that all launches share, which is added where it is first asked
- * for. */
+/* The name of a tensor of `count` i32 that all launches share, which is added where it is first
+ * asked for. */
 static const char *shared_name(function_t *function, char **name, const char *wanted, int count) {
   if (!*name) {
     MlirContext context = mlirOperationGetContext(function->op);
@@ -382,6 +382,68 @@ static void replace_symbol(json_t *json, const json_t *symbol, json_t *expressio
   }
 }
 
+/* What is known of a symbol: a multiple of `multiple`, `least` to `most`. */
+typedef struct range_t {
+  int64_t multiple, least, most;
+} range_t;
+
+/* A size that is rounded up: multiple * ceil(symbol / divisor). */
+typedef struct rounded_t {
+  json_t *symbol; /* borrowed */
+  int64_t divisor, multiple;
+} rounded_t;
+
+static bool read_rounded(const json_t *size, rounded_t *out) {
+  json_t *quotient = NULL;
+  json_int_t divisor = 0, multiple = 0;
+  if (json_unpack((json_t *)size, "{s[oI!]!}", "mul", &quotient, &multiple) ||
+      json_unpack(quotient, "{s[oI!]!}", "ceildiv", &out->symbol, &divisor) ||
+      !json_is_string(out->symbol))
+    return false;
+  out->divisor = divisor;
+  out->multiple = multiple;
+  return true;
+}
+
+static void restrict_symbol(function_t *function, const char *name, const range_t *range) {
+  json_t *symbol = json_array_get(function->symbols, find_symbol(function, name));
+  json_t *multiple = json_object_get(symbol, "multiple_of"),
+         *least = json_object_get(symbol, "min"), *most = json_object_get(symbol, "max");
+  json_integer_set(multiple, least_common_multiple(json_integer_value(multiple), range->multiple));
+  if (range->least > json_integer_value(least))
+    json_integer_set(least, range->least);
+  if (range->most < json_integer_value(most))
+    json_integer_set(most, range->most);
+}
+
+/* What is required of a size is required of its symbol. Static sizes were checked by passes. Of
+ * one that is rounded up kernels require what its multiple has, and that it is at least that:
+ * the symbol is not zero then. */
+static void restrict_size(function_t *function, const json_t *size, const range_t *range) {
+  rounded_t rounded;
+  if (json_is_string(size))
+    restrict_symbol(function, json_string_value(size), range);
+  else if (read_rounded(size, &rounded) && range->least > 0)
+    restrict_symbol(
+        function, json_string_value(rounded.symbol),
+        &(range_t){1, range->least > rounded.multiple ? range->least - rounded.multiple + 1 : 1,
+                   MAX_DIMENSION});
+}
+
+/* Takes a symbol out of the function's: wherever it is there is `expression` from now on. */
+static void replace_everywhere(function_t *function, json_t *symbol, json_t *expression) {
+  size_t index = find_symbol(function, json_string_value(symbol));
+  json_int_t multiple = 1, least = 0, most = MAX_DIMENSION;
+  json_unpack(json_array_get(function->symbols, index), "{s:I, s:I, s:I}", "multiple_of", &multiple,
+              "min", &least, "max", &most);
+  json_incref(symbol);
+  json_array_remove(function->symbols, index);
+  for (size_t i = 0; i < function->tensor_count; i++)
+    replace_symbol(function->tensors[i].shape, symbol, expression);
+  json_decref(symbol);
+  restrict_size(function, expression, &(range_t){multiple, least, most});
+}
+
 /* A symbol that must be the quotient of another size is none of its own. */
 static void apply_quotient(function_t *function, MlirOperation launch, MlirAttribute requirement,
                            json_t *symbol) {
@@ -390,48 +452,60 @@ static void apply_quotient(function_t *function, MlirOperation launch, MlirAttri
     return;
   json_t *expression = json_pack("{s[OI]}", "ceildiv", other,
                                  (json_int_t)moe__dictionary_integer(requirement, "divisor", 1));
-  json_incref(symbol);
-  json_array_remove(function->symbols, find_symbol(function, json_string_value(symbol)));
-  for (size_t i = 0; i < function->tensor_count; i++)
-    replace_symbol(function->tensors[i].shape, symbol, expression);
-  json_decref(symbol);
+  replace_everywhere(function, symbol, expression);
   json_decref(expression);
 }
 
-/* What a kernel requires of a dimension is required of its symbol. Static dimensions were checked
- * by passes. */
+/* One symbol for both. Every use of a symbol is the same JSON string, so that renaming it here
+ * renames it everywhere. */
+static void unite_symbols(function_t *function, const char *name, json_t *other) {
+  if (strcmp(json_string_value(other), name) == 0)
+    return;
+  size_t index = find_symbol(function, json_string_value(other));
+  json_array_remove(function->symbols, index);
+  json_string_set(other, name);
+}
+
+/* The symbol must be `rounded`, as `expression` has it. */
+static void round_symbol(function_t *function, json_t *symbol, json_t *expression,
+                         const rounded_t *rounded) {
+  if (json_equal(symbol, rounded->symbol))
+    restrict_symbol(function, json_string_value(symbol),
+                    &(range_t){rounded->multiple, 0, MAX_DIMENSION});
+  else
+    replace_everywhere(function, symbol, expression);
+}
+
+/* Two sizes must be the same. One that is rounded up stands for a symbol that must be as large;
+ * two that are rounded up in the same way are so of one symbol. */
+static void apply_same(function_t *function, json_t *size, json_t *other) {
+  rounded_t a, b;
+  if (json_is_string(size) && json_is_string(other))
+    unite_symbols(function, json_string_value(size), other);
+  else if (json_is_string(size) && read_rounded(other, &b))
+    round_symbol(function, size, other, &b);
+  else if (json_is_string(other) && read_rounded(size, &a))
+    round_symbol(function, other, size, &a);
+  else if (read_rounded(size, &a) && read_rounded(other, &b) && a.divisor == b.divisor &&
+           a.multiple == b.multiple)
+    unite_symbols(function, json_string_value(a.symbol), b.symbol);
+}
+
+/* Static dimensions were checked by passes. */
 static void apply_requirement(function_t *function, MlirOperation launch,
                               MlirAttribute requirement) {
   json_t *size = required_dimension(function, launch, requirement, "dim");
-  if (!json_is_string(size))
-    return;
-  const char *name = json_string_value(size);
   if (!mlirAttributeIsNull(element(requirement, "quotient_of"))) {
-    apply_quotient(function, launch, requirement, size);
-    return;
+    if (json_is_string(size))
+      apply_quotient(function, launch, requirement, size);
+  } else if (!mlirAttributeIsNull(element(requirement, "same_as"))) {
+    apply_same(function, size, required_dimension(function, launch, requirement, "same_as"));
+  } else {
+    restrict_size(function, size,
+                  &(range_t){moe__dictionary_integer(requirement, "multiple_of", 1),
+                             moe__dictionary_integer(requirement, "at_least", 0),
+                             moe__dictionary_integer(requirement, "at_most", MAX_DIMENSION)});
   }
-  if (mlirAttributeIsNull(element(requirement, "same_as"))) {
-    json_t *symbol = json_array_get(function->symbols, find_symbol(function, name));
-    json_t *multiple = json_object_get(symbol, "multiple_of"),
-           *least = json_object_get(symbol, "min"), *most = json_object_get(symbol, "max");
-    json_integer_set(multiple,
-                     least_common_multiple(json_integer_value(multiple),
-                                           moe__dictionary_integer(requirement, "multiple_of", 1)));
-    int64_t at_least = moe__dictionary_integer(requirement, "at_least", json_integer_value(least));
-    int64_t at_most = moe__dictionary_integer(requirement, "at_most", json_integer_value(most));
-    if (at_least > json_integer_value(least))
-      json_integer_set(least, at_least);
-    if (at_most < json_integer_value(most))
-      json_integer_set(most, at_most);
-    return;
-  }
-  json_t *other = required_dimension(function, launch, requirement, "same_as");
-  if (!json_is_string(other) || strcmp(json_string_value(other), name) == 0)
-    return;
-  /* One symbol for both. Every use of a symbol is the same JSON string, so that renaming it here
-   * renames it everywhere. */
-  json_array_remove(function->symbols, find_symbol(function, json_string_value(other)));
-  json_string_set(other, name);
 }
 
 /* All launches' come first: they decide what the symbols are. */
@@ -475,7 +549,8 @@ static json_t *describe_operand(function_t *function, MlirOperation op, intptr_t
 }
 
 static json_t *describe_op(function_t *function, MlirOperation op) {
-  json_t *attributes = json_object(), *operands = json_array(), *results = json_array();
+  json_t *attributes = json_object(), *operands = json_array(), *results = json_array(),
+         *roles = json_array();
   for (intptr_t i = 0; i < mlirOperationGetNumAttributes(op); i++) {
     MlirNamedAttribute entry = mlirOperationGetAttribute(op, i);
     MlirStringRef name = mlirIdentifierStr(entry.name);
@@ -483,14 +558,18 @@ static json_t *describe_op(function_t *function, MlirOperation op) {
       json_object_setn_new(attributes, name.data, name.length,
                            json_from_attribute(entry.attribute));
   }
-  for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++)
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) {
     json_array_append_new(operands, describe_operand(function, op, i));
-  for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++)
+    json_array_append_new(roles, json_string(moe__role_name(moe__operand_role(op, (int)i))));
+  }
+  for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++) {
     json_array_append_new(
         results,
         json_string(launch_tensor(function, op, mlirOperationGetNumOperands(op) + i)->name));
-  return json_pack("{so so so so}", "name", json_text(moe__op_name(op)), "attributes", attributes,
-                   "operands", operands, "results", results);
+    json_array_append_new(roles, json_string(moe__role_name(moe__result_role(op, (int)i))));
+  }
+  return json_pack("{so so so so so}", "name", json_text(moe__op_name(op)), "attributes",
+                   attributes, "operands", operands, "results", results, "roles", roles);
 }
 
 /* first: the function's first launch, which waits for all before it: a programmatic one could start
@@ -625,14 +704,25 @@ static json_t *list_functions(MlirOperation module) {
   return list;
 }
 
+typedef struct kernels_t {
+  json_t *list;         /* of the manifest */
+  json_t *requirements; /* of assemblers */
+} kernels_t;
+
 static bool add_kernel(MlirOperation op, void *user) {
+  kernels_t *kernels = user;
   MlirAttribute record = moe__op_attribute(op, "moe.kernel");
-  if (moe__op_is(op, "llvm.func") && !mlirAttributeIsNull(record))
-    json_array_append_new(
-        user, json_pack("{so so so so}", "name", json_text(moe__symbol(op)), "block",
-                        json_from_attribute(element(record, "block")), "cluster",
-                        json_from_attribute(element(record, "cluster")), "shared_memory",
-                        json_from_attribute(element(record, "shared_memory"))));
+  if (!moe__op_is(op, "llvm.func") || mlirAttributeIsNull(record))
+    return true;
+  MlirStringRef name = moe__symbol(op);
+  json_t *kernel = json_pack("{so so so so}", "name", json_text(name), "block",
+                             json_from_attribute(element(record, "block")), "cluster",
+                             json_from_attribute(element(record, "cluster")), "shared_memory",
+                             json_from_attribute(element(record, "shared_memory")));
+  json_t *least = json_object_getn(kernels->requirements, name.data, name.length);
+  if (least)
+    json_object_set(kernel, "min_assembler", least);
+  json_array_append_new(kernels->list, kernel);
   return true;
 }
 
@@ -661,8 +751,10 @@ moe_status_t moe__target_manifest(MlirOperation module, const moe__target_option
   json_t *functions = list_functions(module);
   if (!functions)
     return MOE_INVALID_INPUT;
-  json_t *kernels = json_array(), *artifacts = json_object();
-  moe__walk(module, add_kernel, kernels);
+  kernels_t kernels = {json_array(), moe__target_requirements(ptx)};
+  json_t *artifacts = json_object();
+  moe__walk(module, add_kernel, &kernels);
+  json_decref(kernels.requirements);
   json_t *ptx_artifact = describe_artifact("kernels.ptx", ptx);
   json_object_set_new(ptx_artifact, "isa", ptx_isa(ptx.data));
   json_object_set_new(artifacts, "ptx", ptx_artifact);
@@ -671,9 +763,10 @@ moe_status_t moe__target_manifest(MlirOperation module, const moe__target_option
     json_object_set_new(cubin_artifact, "assembler", json_string(assembler));
     json_object_set_new(artifacts, "cubin", cubin_artifact);
   }
-  json_t *manifest = json_pack("{ss si ss ss so so so}", "format", "moe-opt-bundle", "version", 1,
-                               "producer", "moe-opt " MOE_VERSION, "target", options->chip,
-                               "artifacts", artifacts, "kernels", kernels, "functions", functions);
+  json_t *manifest =
+      json_pack("{ss si ss ss so so so}", "format", "moe-opt-bundle", "version", 1, "producer",
+                "moe-opt " MOE_VERSION, "target", options->chip, "artifacts", artifacts, "kernels",
+                kernels.list, "functions", functions);
   out_json->data = manifest ? json_dumps(manifest, JSON_INDENT(2)) : NULL;
   json_decref(manifest);
   if (!out_json->data)

@@ -8,6 +8,8 @@
 #include "mlir-c/Target/LLVMIR.h"
 
 #include "llvm-c/Analysis.h"
+#include "llvm-c/BitReader.h"
+#include "llvm-c/BitWriter.h"
 #include "llvm-c/Core.h"
 #include "llvm-c/Error.h"
 #include "llvm-c/Linker.h"
@@ -16,6 +18,8 @@
 #include "llvm-c/Transforms/PassBuilder.h"
 
 #include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,28 +38,32 @@ static void initialize_backend(void) {
 /* LLVM reports some errors as diagnostics and goes on; without a handler it would end the process.
  */
 typedef struct diagnostics_t {
-  MlirOperation module;
+  char *text; /* of the first error; owned */
   int errors;
 } diagnostics_t;
+
+static void note_error(diagnostics_t *diagnostics, const char *what, const char *text) {
+  if (diagnostics->errors++ == 0 && asprintf(&diagnostics->text, "%s: %s", what, text) < 0)
+    abort();
+}
 
 static void on_diagnostic(LLVMDiagnosticInfoRef info, void *user) {
   diagnostics_t *diagnostics = user;
   if (LLVMGetDiagInfoSeverity(info) != LLVMDSError)
     return;
-  diagnostics->errors++;
   char *text = LLVMGetDiagInfoDescription(info);
-  moe__error(diagnostics->module, "LLVM: %s", text);
+  note_error(diagnostics, "LLVM", text);
   LLVMDisposeMessage(text);
 }
 
-static LLVMTargetMachineRef create_machine(MlirOperation module,
-                                           const moe__target_options_t *options) {
+static LLVMTargetMachineRef create_machine(const moe__target_options_t *options,
+                                           diagnostics_t *diagnostics) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, initialize_backend);
   LLVMTargetRef target = NULL;
   char *message = NULL;
   if (LLVMGetTargetFromTriple(TRIPLE, &target, &message)) {
-    moe__error(module, "LLVM has no NVPTX backend: %s", message);
+    note_error(diagnostics, "LLVM has no NVPTX backend", message);
     LLVMDisposeMessage(message);
     return NULL;
   }
@@ -101,16 +109,19 @@ static LLVMModuleRef translate(MlirOperation module, LLVMContextRef context) {
   return all;
 }
 
-static bool optimize_and_emit(MlirOperation module, LLVMModuleRef llvm_module,
-                              LLVMTargetMachineRef machine, int opt_level,
-                              const diagnostics_t *diagnostics, moe__bytes_t *out_ptx) {
+static void prepare(LLVMModuleRef llvm_module, LLVMTargetMachineRef machine) {
   LLVMSetTarget(llvm_module, TRIPLE);
   LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(machine);
   LLVMSetModuleDataLayout(llvm_module, layout);
   LLVMDisposeTargetData(layout);
+}
+
+/* Errors go to `diagnostics`: this may be a thread of its own, and MLIR has one. */
+static bool optimize_and_emit(LLVMModuleRef llvm_module, LLVMTargetMachineRef machine,
+                              int opt_level, diagnostics_t *diagnostics, moe__bytes_t *out_ptx) {
   char *message = NULL;
   if (LLVMVerifyModule(llvm_module, LLVMReturnStatusAction, &message)) {
-    moe__error(module, "invalid LLVM IR: %s", message);
+    note_error(diagnostics, "invalid LLVM IR", message);
     LLVMDisposeMessage(message);
     return false;
   }
@@ -123,7 +134,7 @@ static bool optimize_and_emit(MlirOperation module, LLVMModuleRef llvm_module,
   LLVMDisposePassBuilderOptions(pass_options);
   if (error) {
     char *text = LLVMGetErrorMessage(error);
-    moe__error(module, "LLVM: %s", text);
+    note_error(diagnostics, "LLVM", text);
     LLVMDisposeErrorMessage(text);
     return false;
   }
@@ -131,7 +142,7 @@ static bool optimize_and_emit(MlirOperation module, LLVMModuleRef llvm_module,
   LLVMMemoryBufferRef buffer = NULL;
   if (LLVMTargetMachineEmitToMemoryBuffer(machine, llvm_module, LLVMAssemblyFile, &message,
                                           &buffer)) {
-    moe__error(module, "LLVM: %s", message);
+    note_error(diagnostics, "LLVM", message);
     LLVMDisposeMessage(message);
     return false;
   }
@@ -150,6 +161,155 @@ static bool optimize_and_emit(MlirOperation module, LLVMModuleRef llvm_module,
   return ok;
 }
 
+/* ---- Kernels side by side ---- */
+
+/* A kernel of the module, compiled by a thread of its own in a context of its own. */
+typedef struct job_t {
+  pthread_t thread;
+  LLVMMemoryBufferRef bitcode; /* of all kernels; borrowed */
+  const moe__target_options_t *options;
+  size_t kernel; /* its number among the functions with a body */
+  diagnostics_t diagnostics;
+  moe__bytes_t ptx;
+  bool ok;
+} job_t;
+
+static void keep_one(LLVMModuleRef module, size_t kernel) {
+  size_t number = 0;
+  for (LLVMValueRef next, function = LLVMGetFirstFunction(module); function; function = next) {
+    next = LLVMGetNextFunction(function);
+    if (!LLVMIsDeclaration(function) && number++ != kernel)
+      LLVMDeleteFunction(function);
+  }
+}
+
+static void *run_job(void *user) {
+  job_t *job = user;
+  LLVMContextRef context = LLVMContextCreate();
+  LLVMContextSetDiagnosticHandler(context, on_diagnostic, &job->diagnostics);
+  LLVMTargetMachineRef machine = create_machine(job->options, &job->diagnostics);
+  LLVMModuleRef module = NULL;
+  if (machine && !LLVMParseBitcodeInContext2(context, job->bitcode, &module)) {
+    keep_one(module, job->kernel);
+    job->ok =
+        optimize_and_emit(module, machine, job->options->opt_level, &job->diagnostics, &job->ptx);
+    LLVMDisposeModule(module);
+  }
+  if (machine)
+    LLVMDisposeTargetMachine(machine);
+  LLVMContextDispose(context);
+  return NULL;
+}
+
+/* The end of the line after the first one that begins with `start`; NULL where there is none. */
+static const char *behind_line(const char *text, const char *start) {
+  const char *line = strstr(text, start);
+  const char *end = line ? strchr(line, '\n') : NULL;
+  return end ? end + 1 : NULL;
+}
+
+/* Appends a kernel's PTX as LLVM writes it behind others: without the head, without the declaration
+ * of shared memory, which the first has made, and with labels of its own. False: it has another
+ * form. */
+static bool append_kernel(FILE *out, const char *ptx, size_t number) {
+  static const char head[] = ".address_size 64\n", shared[] = ".extern .shared",
+                    label[] = "$L__BB0_";
+  const char *begin = behind_line(ptx, head);
+  if (!begin || (number && strstr(begin, "__local_depot")))
+    return false;
+  if (number == 0) {
+    fputs(ptx, out);
+    return true;
+  }
+  begin += *begin == '\n';
+  const char *declared = strstr(begin, shared), *entry = strstr(begin, ".visible .entry");
+  if (!entry || (declared && declared > entry))
+    return false;
+  if (declared) { /* one line and an empty one */
+    const char *end = strchr(declared, '\n');
+    if (!end || end[1] != '\n' || end + 2 != entry)
+      return false;
+    fwrite(begin, 1, (size_t)(declared - begin), out);
+    begin = entry;
+  }
+  for (const char *next; (next = strstr(begin, label)); begin = next + strlen(label)) {
+    fwrite(begin, 1, (size_t)(next - begin), out);
+    fprintf(out, "$L__BB%zu_", number);
+  }
+  fputs(begin, out);
+  return true;
+}
+
+static size_t count_kernels(LLVMModuleRef module) {
+  size_t count = 0;
+  for (LLVMValueRef function = LLVMGetFirstFunction(module); function;
+       function = LLVMGetNextFunction(function))
+    count += !LLVMIsDeclaration(function);
+  return count;
+}
+
+/* Whether all that the kernels share is declared in each of them. */
+static bool can_be_split(LLVMModuleRef module) {
+  for (LLVMValueRef global = LLVMGetFirstGlobal(module); global; global = LLVMGetNextGlobal(global))
+    if (!LLVMIsDeclaration(global))
+      return false;
+  for (LLVMValueRef function = LLVMGetFirstFunction(module); function;
+       function = LLVMGetNextFunction(function))
+    if (!LLVMIsDeclaration(function) && LLVMGetFirstUse(function))
+      return false;
+  return true;
+}
+
+/* Those that this process may use. */
+static long count_processors(void) {
+  cpu_set_t set;
+  return sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
+}
+
+/* The PTX of all kernels, byte for byte what one module gives, by as many threads as there are
+ * kernels and processors. False: nothing has been made, and one module must. */
+static bool emit_side_by_side(LLVMModuleRef module, const moe__target_options_t *options,
+                              moe__bytes_t *out_ptx) {
+  size_t count = count_kernels(module);
+  long processors = count_processors();
+  if (count < 2 || processors < 2 || options->line_info || !can_be_split(module))
+    return false;
+  LLVMMemoryBufferRef bitcode = LLVMWriteBitcodeToMemoryBuffer(module);
+  job_t *jobs = calloc(count, sizeof *jobs);
+  if (!jobs)
+    abort();
+  bool ok = true;
+  for (size_t first = 0; first < count && ok; first += (size_t)processors) {
+    size_t end = first + (size_t)processors < count ? first + (size_t)processors : count;
+    size_t started = first;
+    for (; started < end && ok; started++) {
+      jobs[started] = (job_t){.bitcode = bitcode, .options = options, .kernel = started};
+      ok = !pthread_create(&jobs[started].thread, NULL, run_job, &jobs[started]);
+      started -= !ok;
+    }
+    for (size_t i = first; i < started; i++) {
+      pthread_join(jobs[i].thread, NULL);
+      ok = ok && jobs[i].ok;
+    }
+  }
+  FILE *out = ok ? open_memstream(&out_ptx->data, &out_ptx->length) : NULL;
+  for (size_t i = 0; i < count && ok && out; i++)
+    ok = append_kernel(out, jobs[i].ptx.data, i);
+  if (out)
+    fclose(out);
+  if (!ok) {
+    free(out_ptx->data);
+    *out_ptx = (moe__bytes_t){0};
+  }
+  for (size_t i = 0; i < count; i++) {
+    free(jobs[i].ptx.data);
+    free(jobs[i].diagnostics.text);
+  }
+  free(jobs);
+  LLVMDisposeMemoryBuffer(bitcode);
+  return ok;
+}
+
 moe_status_t moe__target_emit_ptx(MlirOperation module, const moe__target_options_t *options,
                                   moe__bytes_t *out_ptx) {
   *out_ptx = (moe__bytes_t){0};
@@ -157,14 +317,19 @@ moe_status_t moe__target_emit_ptx(MlirOperation module, const moe__target_option
     return MOE_INVALID_INPUT;
   bool ok = false;
   LLVMContextRef context = LLVMContextCreate();
-  diagnostics_t diagnostics = {.module = module};
+  diagnostics_t diagnostics = {0};
   LLVMContextSetDiagnosticHandler(context, on_diagnostic, &diagnostics);
-  LLVMTargetMachineRef machine = create_machine(module, options);
+  LLVMTargetMachineRef machine = create_machine(options, &diagnostics);
   LLVMModuleRef llvm_module = machine ? translate(module, context) : NULL;
   if (llvm_module) {
-    ok = optimize_and_emit(module, llvm_module, machine, options->opt_level, &diagnostics, out_ptx);
+    prepare(llvm_module, machine);
+    ok = emit_side_by_side(llvm_module, options, out_ptx) ||
+         optimize_and_emit(llvm_module, machine, options->opt_level, &diagnostics, out_ptx);
     LLVMDisposeModule(llvm_module);
   }
+  if (diagnostics.text)
+    moe__error(module, "%s", diagnostics.text);
+  free(diagnostics.text);
   if (machine)
     LLVMDisposeTargetMachine(machine);
   LLVMContextDispose(context);

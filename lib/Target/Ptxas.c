@@ -9,6 +9,7 @@
 
 #include "lib/Builder/Inspect.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -27,14 +28,26 @@ static bool is_executable(const char *path) {
   return stat(path, &status) == 0 && S_ISREG(status.st_mode) && access(path, X_OK) == 0;
 }
 
+/* Where ./dev puts the ptxas that the kernels are tested with, seen from a library in the build: no
+ * path of the build stands in what is installed. Empty where that is not known. */
+static void own_folder(char *out, size_t size) {
+  Dl_info info;
+  *out = '\0';
+  if (!dladdr((void *)own_folder, &info) || !info.dli_fname)
+    return;
+  const char *slash = strrchr(info.dli_fname, '/');
+  snprintf(out, size, "%.*s/../../.deps/ptxas/bin", slash ? (int)(slash - info.dli_fname) : 1,
+           slash ? info.dli_fname : ".");
+}
+
 const char *moe__ptxas_find(const char *path) {
   static _Thread_local char found[PATH_MAX];
   if (path)
     return is_executable(path) ? path : NULL;
   const char *search = getenv("PATH");
-  char folders[8192];
-  snprintf(folders, sizeof folders, "%s:%s:/usr/local/cuda/bin", MOE_PTXAS_DIR,
-           search ? search : "");
+  char own[PATH_MAX], folders[PATH_MAX + 8192];
+  own_folder(own, sizeof own);
+  snprintf(folders, sizeof folders, "%s:%s:/usr/local/cuda/bin", own, search ? search : "");
   char *state = NULL;
   for (char *folder = strtok_r(folders, ":", &state); folder; folder = strtok_r(NULL, ":", &state))
     if (snprintf(found, sizeof found, "%s/ptxas", folder) < (int)sizeof found &&
@@ -95,17 +108,27 @@ static char *assembler_version(const char *ptxas) {
   return version;
 }
 
-static bool write_all(int file, const char *data, size_t length) {
-  while (length) {
-    ssize_t count = write(file, data, length);
-    if (count < 0 && errno != EINTR)
-      return false;
-    if (count > 0) {
-      data += count;
-      length -= (size_t)count;
+/* "13.3.73" */
+static const char *version_of(const char *assembler) {
+  return assembler + strlen("ptxas ");
+}
+
+/* Whether the assembler is new enough for every kernel. */
+static bool fits(MlirOperation module, moe__bytes_t ptx, const char *ptxas, const char *assembler) {
+  json_t *kernels = moe__target_requirements(ptx), *least;
+  const char *name;
+  bool ok = true;
+  json_object_foreach(kernels, name, least) {
+    if (moe__target_is_older(version_of(assembler), json_string_value(least))) {
+      ok = moe__error(module,
+                      "kernel '%s' has wgmma operands in registers and needs ptxas %s or newer, "
+                      "because older ones make wrong code of it without a word; '%s' is %s",
+                      name, json_string_value(least), ptxas, assembler);
+      break;
     }
   }
-  return true;
+  json_decref(kernels);
+  return ok;
 }
 
 /* What ptxas wrote; false where that is nothing. */
@@ -123,45 +146,63 @@ static bool read_all(int file, moe__bytes_t *out) {
   return true;
 }
 
-/* A line of ptxas's output that makes the code unfit, NULL if there is none. */
+/* A line of ptxas's output that makes the code unfit, NULL if there is none. The lines that name a
+ * kernel say nothing else. */
 static const char *unfit(const char *text) {
   static const char *const signs[] = {"(C75", "warning", "error"};
-  for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
-    if (strstr(text, signs[i]))
-      return strstr(text, signs[i]);
+  static const char *const names[] = {"Compiling entry function '", "Function properties for "};
+  for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n') {
+    size_t length = strcspn(line, "\n");
+    bool is_name = false, is_unfit = false;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+      is_name |= memmem(line, length, names[i], strlen(names[i])) != NULL;
+    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
+      is_unfit |= memmem(line, length, signs[i], strlen(signs[i])) != NULL;
+    if (is_unfit && !is_name)
+      return line;
+  }
   return NULL;
 }
 
 /* files[0] holds the PTX; ptxas writes to files[1]. */
-static moe_status_t assemble(MlirOperation module, const char *ptxas, const char *chip,
-                             const int files[2], moe__bytes_t *out_cubin) {
+static moe_status_t assemble(MlirOperation module, const char *ptxas,
+                             const moe__target_options_t *options, bool splits, const int files[2],
+                             moe__bytes_t *out_cubin, char **out_log) {
   char input[32], output[32], arch[32];
   snprintf(input, sizeof input, "/proc/self/fd/%d", files[0]);
   snprintf(output, sizeof output, "/proc/self/fd/%d", files[1]);
-  snprintf(arch, sizeof arch, "-arch=%s", chip);
+  snprintf(arch, sizeof arch, "-arch=%s", options->chip);
   char *text = NULL;
-  int code = run((char *[]){(char *)ptxas, arch, "-Werror", "-warn-spills", "-warn-lmem-usage",
-                            "-o", output, input, NULL},
-                 files, 2, &text);
-  moe_status_t status = MOE_INTERNAL;
-  if (code < 0 && !text) {
+  char *arguments[12] = {(char *)ptxas,      arch, "-v",   "-Werror", "-warn-spills",
+                         "-warn-lmem-usage", "-o", output, input};
+  int count = 9;
+  if (options->line_info)
+    arguments[count++] = "-lineinfo";
+  if (splits)
+    arguments[count++] = "-split-compile=0"; /* as many threads as processors; the same code */
+  int code = run(arguments, files, 2, &text);
+  const char *line = text ? unfit(text) : NULL;
+  /* Whichever it is, another ptxas may do, or another schedule: no bug of this compiler. */
+  moe_status_t status = MOE_INVALID_INPUT;
+  if (code < 0 && !text)
     moe__error(module, "ptxas '%s' cannot be run: %s", ptxas, strerror(errno));
-    status = MOE_INVALID_INPUT;
-  } else if (code != 0 || (text && unfit(text))) {
+  else if (line)
+    moe__error(module, "%s rejects the generated PTX: %.*s", ptxas, (int)strcspn(line, "\n"), line);
+  else if (code != 0)
     moe__error(module, "%s rejects the generated PTX: %s", ptxas, text ? text : "(no output)");
-  } else if (!read_all(files[1], out_cubin)) {
+  else if (!read_all(files[1], out_cubin))
     moe__error(module, "%s wrote no cubin", ptxas);
-  } else {
+  else
     status = MOE_OK;
-  }
-  free(text);
+  *out_log = text;
   return status;
 }
 
 moe_status_t moe__target_assemble(MlirOperation module, const moe__target_options_t *options,
-                                  moe__bytes_t ptx, moe__bytes_t *out_cubin, char **out_assembler) {
+                                  moe__bytes_t ptx, moe__bytes_t *out_cubin, char **out_assembler,
+                                  char **out_log) {
   *out_cubin = (moe__bytes_t){0};
-  *out_assembler = NULL;
+  *out_assembler = *out_log = NULL;
   const char *ptxas = moe__ptxas_find(options->ptxas);
   if (!ptxas) {
     if (!options->ptxas)
@@ -169,17 +210,27 @@ moe_status_t moe__target_assemble(MlirOperation module, const moe__target_option
     moe__error(module, "ptxas '%s' is not an executable file", options->ptxas);
     return MOE_INVALID_INPUT;
   }
+  char *assembler = assembler_version(ptxas);
+  if (!assembler)
+    abort();
+  if (!fits(module, ptx, ptxas, assembler)) {
+    free(assembler);
+    return MOE_INVALID_INPUT;
+  }
   /* Files in memory: nothing to clean up where the process is interrupted. */
   int files[] = {memfd_create("ptx", MFD_CLOEXEC), memfd_create("cubin", MFD_CLOEXEC)};
   moe_status_t status = MOE_IO_ERROR;
-  if (files[0] < 0 || files[1] < 0 || !write_all(files[0], ptx.data, ptx.length))
+  if (files[0] < 0 || files[1] < 0 || !moe__file_write_bytes(files[0], ptx.data, ptx.length))
     moe__error(module, "cannot write the PTX for ptxas: %s", strerror(errno));
   else
-    status = assemble(module, ptxas, options->chip, files, out_cubin);
+    status = assemble(module, ptxas, options, !moe__target_is_older(version_of(assembler), "13.0"),
+                      files, out_cubin, out_log);
   for (int i = 0; i < 2; i++)
     if (files[i] >= 0)
       close(files[i]);
   if (status == MOE_OK)
-    *out_assembler = assembler_version(ptxas);
+    *out_assembler = assembler;
+  else
+    free(assembler);
   return status;
 }

@@ -1,4 +1,4 @@
-/* Record.c - checks the record that a kernel carries (`moe.kernel`, lib/Kernel/Kernel.h) before the
+/* Record.c - checks the record that a kernel carries (`moe.kernel`, lib/Device/Kernel.h) before the
  * manifest is written from it.
  *
  * Why: a stage may have been edited by hand. What the record says of sizes and parameters is the
@@ -19,8 +19,7 @@ static bool is_array(MlirAttribute attribute, intptr_t length) {
 }
 
 static bool is_integer(MlirAttribute attribute, int64_t least, int64_t most) {
-  return !mlirAttributeIsNull(attribute) && mlirAttributeIsAInteger(attribute) &&
-         mlirIntegerAttrGetValueInt(attribute) >= least &&
+  return moe__attribute_is_integer(attribute) && mlirIntegerAttrGetValueInt(attribute) >= least &&
          mlirIntegerAttrGetValueInt(attribute) <= most;
 }
 
@@ -54,7 +53,7 @@ static bool is_dim(MlirOperation launch, MlirAttribute dim) {
 
 /* An integer, a string, an array of expressions, or {dim = [...]} or {<operator> = [...]}. */
 static bool is_expression(MlirOperation launch, MlirAttribute expression) {
-  if (mlirAttributeIsAInteger(expression) || mlirAttributeIsAString(expression))
+  if (moe__attribute_is_integer(expression) || mlirAttributeIsAString(expression))
     return true;
   if (mlirAttributeIsADictionary(expression)) {
     if (mlirDictionaryAttrGetNumElements(expression) != 1)

@@ -212,7 +212,7 @@ static void candidates_are_written(void **state) {
   assert_false(exists(directory, "1"));
 
   assert_int_equal(moe_module_write_candidates(module, "/dev/null"), MOE_IO_ERROR);
-  assert_string_equal(seen.message, "cannot create the folder '/dev/null/0': Not a directory");
+  assert_string_equal(seen.message, "cannot write the bundle '/dev/null/0': Not a directory");
   moe_module_destroy(module);
 
   module = parse(compiler, "module {}");
@@ -244,13 +244,17 @@ static void tables_are_complete(void **state) {
   assert_int_equal(num_dialects, 2);
   assert_string_equal(dialects[0].name, "mx_quantize");
 
-  /* Each of our passes runs in exactly one stage. */
+  /* Each of our passes runs in exactly one stage, but for the one that a user asks for. */
   seen_t seen;
   moe_compiler_t *compiler = create(&seen);
   const char *pipeline;
   assert_int_equal(moe_compiler_stage_pipeline(compiler, "llvm", &pipeline), MOE_OK);
   for (size_t i = 0; i < num_passes; i++) {
     const char *found = strstr(pipeline, passes[i].argument);
+    if (!strcmp(passes[i].argument, "moe-differentiate")) {
+      assert_null(found);
+      continue;
+    }
     assert_non_null(found);
     assert_null(strstr(found + 1, passes[i].argument));
   }

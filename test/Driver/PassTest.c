@@ -4,9 +4,9 @@
  * lib/Driver are compiled into this program with test/Driver/Inputs/passes/Passes.def.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Kernels/Kernels.h"
 #include "lib/Target/Target.h"
 #include "passes/Passes.h"
-#include "passes/Schedule.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,7 +25,7 @@ static MlirStringRef ref(const char *string) {
 
 /* ---- The passes ---- */
 
-bool moe__run_echo(MlirOperation module, const moe__pass_t *pass) {
+bool moe__pass_echo(MlirOperation module, const moe__pass_t *pass) {
   static const char *const names[] = {"tile", "mode"};
   for (size_t i = 0; i < 2; i++) {
     char attribute[32];
@@ -37,13 +37,13 @@ bool moe__run_echo(MlirOperation module, const moe__pass_t *pass) {
   return true;
 }
 
-bool moe__run_reject(MlirOperation module, const moe__pass_t *pass) {
+bool moe__pass_reject(MlirOperation module, const moe__pass_t *pass) {
   (void)pass;
   mlirEmitError(mlirOperationGetLocation(module), "not this one");
   return false;
 }
 
-bool moe__run_damage(MlirOperation module, const moe__pass_t *pass) {
+bool moe__pass_damage(MlirOperation module, const moe__pass_t *pass) {
   (void)pass;
   MlirOperation function =
       mlirBlockGetFirstOperation(mlirRegionGetFirstBlock(mlirOperationGetRegion(module, 0)));
@@ -51,14 +51,14 @@ bool moe__run_damage(MlirOperation module, const moe__pass_t *pass) {
   return true;
 }
 
-bool moe__run_give_up(MlirOperation module, const moe__pass_t *pass) {
+bool moe__pass_give_up(MlirOperation module, const moe__pass_t *pass) {
   (void)module;
   (void)pass;
   return false;
 }
 
-bool moe__run_contradict(MlirOperation module, const moe__pass_t *pass) {
-  moe__run_reject(module, pass);
+bool moe__pass_contradict(MlirOperation module, const moe__pass_t *pass) {
+  moe__pass_reject(module, pass);
   return true;
 }
 
@@ -73,10 +73,21 @@ moe_status_t moe__target_emit_ptx(MlirOperation module, const moe__target_option
 }
 
 moe_status_t moe__target_assemble(MlirOperation module, const moe__target_options_t *options,
-                                  moe__bytes_t ptx, moe__bytes_t *out_cubin, char **out_assembler) {
+                                  moe__bytes_t ptx, moe__bytes_t *out_cubin, char **out_assembler,
+                                  char **out_log) {
   (void)ptx;
+  (void)out_log;
   (void)out_assembler;
   return moe__target_emit_ptx(module, options, out_cubin);
+}
+
+moe_kernel_resources_t *moe__target_resources(MlirOperation module, moe__bytes_t cubin,
+                                              const char *log, size_t *out_count) {
+  (void)module;
+  (void)cubin;
+  (void)log;
+  *out_count = 0;
+  return NULL;
 }
 
 moe_status_t moe__target_manifest(MlirOperation module, const moe__target_options_t *options,
@@ -88,14 +99,26 @@ moe_status_t moe__target_manifest(MlirOperation module, const moe__target_option
   return moe__target_emit_ptx(module, options, out_json);
 }
 
-moe_status_t moe__target_write_bundle(MlirOperation module, const char *directory, moe__bytes_t ptx,
-                                      moe__bytes_t cubin, moe__bytes_t source,
-                                      moe__bytes_t manifest) {
-  (void)directory;
+bool moe__target_stage_bundle(MlirOperation module, const char *directory, moe__bytes_t ptx,
+                              moe__bytes_t cubin, moe__bytes_t source, moe__bytes_t manifest,
+                              moe__staged_bundle_t *out_bundle) {
   (void)ptx;
   (void)cubin;
   (void)source;
-  return moe__target_emit_ptx(module, NULL, &manifest);
+  (void)manifest;
+  return moe__target_commit_bundle(module, directory, out_bundle);
+}
+
+bool moe__target_commit_bundle(MlirOperation module, const char *directory,
+                               moe__staged_bundle_t *bundle) {
+  (void)module;
+  (void)directory;
+  (void)bundle;
+  return false;
+}
+
+void moe__target_discard_bundle(moe__staged_bundle_t *bundle) {
+  (void)bundle;
 }
 
 moe_status_t moe__target_remove_bundle(MlirOperation module, const char *directory) {
@@ -103,11 +126,9 @@ moe_status_t moe__target_remove_bundle(MlirOperation module, const char *directo
   return moe__target_emit_ptx(module, NULL, NULL);
 }
 
-bool moe__select_schedules(MlirOperation module, int candidate, int *out_count) {
+int moe__kernels_count_candidates(MlirOperation module) {
   (void)module;
-  (void)candidate;
-  (void)out_count;
-  return false;
+  return 1;
 }
 
 /* ---- The tests ---- */

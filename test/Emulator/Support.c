@@ -72,7 +72,7 @@ moe_emu_status_t emu_run(const emu_kernel_t *kernel, const void *in, size_t in_b
   };
   moe_emu_options_t options = {.schedule = kernel->schedule,
                                .threads = 1,
-                               .time_limit = kernel->time_limit != 0 ? kernel->time_limit : 20};
+                               .step_limit = kernel->step_limit ? kernel->step_limit : 10000000};
   status = moe_emu_launch(module, &launch, &options, out_report);
   moe_emu_module_destroy(module);
   return status;

@@ -28,11 +28,11 @@ typedef struct emu_kernel_t {
   uint32_t rows_of_blocks;  /* of the grid; 0: 1 */
   uint32_t shared;          /* bytes; 0: 16 KiB */
   uint64_t schedule;
-  double time_limit;                /* 0: 20 seconds */
+  uint64_t step_limit;              /* 0: 10 million */
   const moe_emu_tensor_map_t *maps; /* parameters map0, map1, ...; an address below 1 MiB is an
                                      * offset in `out` */
   int map_count;
-  bool pending; /* launches before this one use `in` and `out` */
+  moe_emu_pending_t pending; /* launches before this one use `in` and `out` */
 } emu_kernel_t;
 
 /* Runs it. `in` is read only, `out` may be written. */

@@ -15,12 +15,14 @@
 
 #include <cmocka.h>
 
-#define X_NAME(constant, name) name,
-static const char *const mode_names[] = {MOE_REF_MX_MODES(X_NAME)};
-#undef X_NAME
-#define X_MODE(constant, name) constant,
-static const moe_ref_mx_mode_t modes[] = {MOE_REF_MX_MODES(X_MODE)};
-#undef X_MODE
+#define MOE_MX_MODE(symbol, name) name,
+static const char *const mode_names[] = {
+#include "moe/mx_modes.def"
+};
+#define MOE_MX_MODE(symbol, name) MOE_REF_##symbol,
+static const moe_ref_mx_mode_t modes[] = {
+#include "moe/mx_modes.def"
+};
 enum { MODES = sizeof modes / sizeof *modes };
 
 static const moe_ref_dtype_t elements[] = {MOE_REF_E4M3, MOE_REF_E5M2};

@@ -13,7 +13,7 @@
 #include <string.h>
 
 static void fake_close(moe_rt_device_t *device) {
-  moe__device_fini(device);
+  moe__rt_device_fini(device);
 }
 
 static bool fake_owns(const moe_rt_device_t *device, DLDevice place) {
@@ -23,21 +23,24 @@ static bool fake_owns(const moe_rt_device_t *device, DLDevice place) {
 static moe_rt_status_t fake_allocate(moe_rt_device_t *device, size_t bytes, void **out_pointer) {
   fake_device_t *fake = (fake_device_t *)device;
   if (fake->allocate_status != MOE_RT_OK)
-    return moe__fail(fake->allocate_status, "fake allocation");
+    return moe__rt_fail(fake->allocate_status, "fake allocation");
   fake->allocated = bytes;
   fake->live_allocations++;
-  fake->workspace = *out_pointer = (void *)0x7000000000;
+  fake->workspace = *out_pointer = (char *)0x7000000000 + (fake->allocations++ << 24);
   return MOE_RT_OK;
 }
 
 static void fake_free(moe_rt_device_t *device, void *pointer) {
   fake_device_t *fake = (fake_device_t *)device;
-  require(pointer == fake->workspace, "freed what was not allocated");
+  size_t number = ((size_t)pointer - 0x7000000000) >> 24;
+  require(pointer && number < fake->allocations, "freed what was not allocated");
   fake->live_allocations--;
 }
 
 __attribute__((format(printf, 2, 3))) static void note(fake_device_t *fake, const char *format,
                                                        ...) {
+  if (fake->is_quiet)
+    return;
   size_t length = strlen(fake->events);
   va_list arguments;
   va_start(arguments, format);
@@ -53,11 +56,23 @@ static moe_rt_status_t fake_fill(moe_rt_device_t *device, void *to, uint8_t byte
                                  void *stream) {
   fake_device_t *fake = (fake_device_t *)device;
   note(fake, "fill %lld+%zu with %d on %p; ", offset(fake, to), bytes, byte, stream);
-  return fake->fill_status == MOE_RT_OK ? MOE_RT_OK : moe__fail(fake->fill_status, "fake fill");
+  return fake->fill_status == MOE_RT_OK ? MOE_RT_OK : moe__rt_fail(fake->fill_status, "fake fill");
 }
 
 static moe_rt_status_t fake_stream_synchronize(moe_rt_device_t *device, void *stream) {
   note((fake_device_t *)device, "wait for %p; ", stream);
+  return MOE_RT_OK;
+}
+
+static moe_rt_status_t fake_allocate_on(moe_rt_device_t *device, size_t bytes, void *stream,
+                                        void **out_pointer) {
+  note((fake_device_t *)device, "take %zu on %p; ", bytes, stream);
+  return fake_allocate(device, bytes, out_pointer);
+}
+
+static moe_rt_status_t fake_free_on(moe_rt_device_t *device, void *pointer, void *stream) {
+  note((fake_device_t *)device, "give back on %p; ", stream);
+  fake_free(device, pointer);
   return MOE_RT_OK;
 }
 
@@ -79,13 +94,13 @@ static moe_rt_status_t fake_from_device(moe_rt_device_t *device, void *to, const
   return MOE_RT_OK;
 }
 
-static moe_rt_status_t fake_load_code(moe_rt_device_t *device, moe__code_kind_t kind,
-                                      const moe__bytes_t *bytes, void **out_code) {
+static moe_rt_status_t fake_load_code(moe_rt_device_t *device, moe__rt_code_kind_t kind,
+                                      const moe__rt_bytes_t *bytes, void **out_code) {
   fake_device_t *fake = (fake_device_t *)device;
   require(bytes->data[bytes->size] == '\0', "code does not end with NUL");
-  moe_rt_status_t status = kind == MOE__CUBIN ? fake->cubin_status : fake->ptx_status;
+  moe_rt_status_t status = kind == MOE__RT_CUBIN ? fake->cubin_status : fake->ptx_status;
   if (status != MOE_RT_OK)
-    return moe__fail(status, "fake refusal of %s", kind == MOE__CUBIN ? "cubin" : "ptx");
+    return moe__rt_fail(status, "fake refusal of %s", kind == MOE__RT_CUBIN ? "cubin" : "ptx");
   fake->live_code++;
   *out_code = fake;
   return MOE_RT_OK;
@@ -97,42 +112,49 @@ static void fake_unload_code(moe_rt_device_t *device, void *code) {
 }
 
 static moe_rt_status_t fake_load_kernel(moe_rt_device_t *device, void *code,
-                                        const moe__kernel_t *kernel, void **out_kernel) {
+                                        const moe__rt_kernel_t *kernel, void **out_kernel) {
   require(code == device, "kernel of code that was not loaded");
   ((fake_device_t *)device)->kernel_count++;
   *out_kernel = (void *)kernel;
   return MOE_RT_OK;
 }
 
-static moe_rt_status_t fake_count_clusters(moe_rt_device_t *device, const moe__kernel_t *kernel,
+static moe_rt_status_t fake_count_clusters(moe_rt_device_t *device, const moe__rt_kernel_t *kernel,
                                            void *loaded, int64_t *out_count) {
   require(loaded == kernel, "clusters of a kernel that was not loaded");
-  *out_count = device->info.num_sms / (int)moe__kernel_cluster_blocks(kernel) - 1;
+  *out_count = device->info.num_sms / (int)moe__rt_kernel_cluster_blocks(kernel) - 1;
   return MOE_RT_OK;
 }
 
-static moe_rt_status_t fake_encode_map(moe_rt_device_t *device, const moe__tensor_map_t *map,
-                                       moe__encoded_map_t *out_encoded) {
+static moe_rt_status_t fake_encode_map(moe_rt_device_t *device, const moe__rt_tensor_map_t *map,
+                                       moe__rt_encoded_map_t *out_encoded) {
   fake_device_t *fake = (fake_device_t *)device;
-  require(fake->map_count < FAKE_MAX_MAPS, "too many maps");
-  fake->maps[fake->map_count] = *map;
+  if (fake->map_count < FAKE_MAX_MAPS)
+    fake->maps[fake->map_count] = *map;
   memset(out_encoded, 0xA0 + fake->map_count, sizeof *out_encoded);
+  if (fake->on_launch) { /* which compares them with the rest of the launch */
+    memcpy(out_encoded->bytes, &map->address, sizeof map->address);
+    memcpy(out_encoded->bytes + sizeof map->address, map->dims, 3 * sizeof *map->dims);
+  }
   fake->map_count++;
   return MOE_RT_OK;
 }
 
-static moe_rt_status_t fake_launch(moe_rt_device_t *device, const moe__ready_launch_t *launch,
+static moe_rt_status_t fake_launch(moe_rt_device_t *device, const moe__rt_ready_launch_t *launch,
                                    void *stream) {
   fake_device_t *fake = (fake_device_t *)device;
   if (fake->launch_status != MOE_RT_OK) {
-    moe__fail(fake->launch_status, "fake fault");
-    return fake->launch_status == MOE_RT_DEVICE_LOST ? moe__device_lose(device)
+    moe__rt_fail(fake->launch_status, "fake fault");
+    return fake->launch_status == MOE_RT_DEVICE_LOST ? moe__rt_device_lose(device)
                                                      : fake->launch_status;
   }
+  note(fake, "%s on %p; ", launch->kernel_name, stream);
+  if (fake->on_launch)
+    fake->on_launch(launch);
   int index = atomic_fetch_add(&fake->launch_count, 1);
   if (index >= FAKE_MAX_LAUNCHES)
     return MOE_RT_OK;
-  const moe__kernel_t *kernel = launch->kernel;
+  const moe__rt_kernel_t *kernel = launch->kernel;
   snprintf(fake->launches[index].kernel, sizeof fake->launches[index].kernel, "%s", kernel->name);
   memcpy(fake->launches[index].grid, launch->grid, sizeof launch->grid);
   memcpy(fake->launches[index].block, launch->block, sizeof launch->block);
@@ -141,7 +163,7 @@ static moe_rt_status_t fake_launch(moe_rt_device_t *device, const moe__ready_lau
   fake->launches[index].programmatic = launch->programmatic;
   for (int i = 0; i < launch->buffer_count; i++) {
     char *names = fake->launches[index].pending;
-    if (launch->buffers[i].is_pending)
+    if (launch->programmatic && launch->buffers[i].used_by)
       strncat(names, launch->buffers[i].name,
               sizeof fake->launches[index].pending - 1 - strlen(names));
   }
@@ -154,13 +176,15 @@ static moe_rt_status_t fake_launch(moe_rt_device_t *device, const moe__ready_lau
   return MOE_RT_OK;
 }
 
-static const moe__backend_t fake_backend = {
+static const moe__rt_backend_t fake_backend = {
     .close = fake_close,
     .owns = fake_owns,
     .allocate = fake_allocate,
     .free = fake_free,
     .to_device = fake_to_device,
     .from_device = fake_from_device,
+    .allocate_on = fake_allocate_on,
+    .free_on = fake_free_on,
     .fill = fake_fill,
     .stream_synchronize = fake_stream_synchronize,
     .load_code = fake_load_code,
@@ -173,7 +197,7 @@ static const moe__backend_t fake_backend = {
 
 void fake_device_init(fake_device_t *fake) {
   memset(fake, 0, sizeof *fake);
-  moe__device_init(&fake->base, &fake_backend, "fake", 0);
+  moe__rt_device_init(&fake->base, &fake_backend, "fake", 0);
   fake->base.info.compute_major = 9;
   fake->base.info.num_sms = 132;
   fake->base.info.shared_memory_per_block = 232448;

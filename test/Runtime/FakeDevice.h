@@ -15,15 +15,19 @@ typedef struct fake_device_t {
   moe_rt_device_t base;
   /* What it shall do. */
   moe_rt_status_t cubin_status, ptx_status, launch_status, allocate_status, fill_status;
+  void (*on_launch)(const moe__rt_ready_launch_t *launch); /* from any thread */
   /* What it was asked to do. */
   int live_allocations, live_code;
   size_t allocated;
-  void *workspace;
-  uint32_t word;    /* what from_device reads, and to_device writes */
-  char events[512]; /* fills, transfers and waits in order, with offsets in the workspace */
+  size_t allocations;
+  void *workspace; /* the last allocation */
+  uint32_t word;   /* what from_device reads, and to_device writes */
+  bool is_quiet;   /* several threads use it: it takes no notes of events */
+  char events
+      [512]; /* fills, transfers, waits and launches in order, with offsets in the workspace */
   int kernel_count;
   int map_count;
-  moe__tensor_map_t maps[FAKE_MAX_MAPS];
+  moe__rt_tensor_map_t maps[FAKE_MAX_MAPS];
   atomic_int launch_count; /* notes are taken of the first FAKE_MAX_LAUNCHES */
   struct {
     char kernel[64];

@@ -19,7 +19,7 @@ except ImportError:
     print("skipped: the python package jsonschema is not installed")
     sys.exit(77)
 
-OPTIONAL = {"cubin", "ceildiv", "mul", "add", "min"}
+OPTIONAL = {"cubin", "ceildiv", "mul", "add", "min", "roles"}
 # A function may have no status; a launch that is not its first may be programmatic.
 ALLOWED = {("status", None), ("programmatic", True)}
 

@@ -4,7 +4,7 @@ Why: ptxas returns success where it has dropped a setmaxnreg or spilled register
 hardware's copies is wrong or slow without any test of numbers failing. Checked per kernel:
 
   ptxas says nothing of C75xx (ignored directives), spills, local memory or a stack
-  registers fit blocks_per_sm blocks into a multiprocessor, and stay within the budget below
+  registers fit ctas_per_sm CTAs into a multiprocessor, and stay within the budget below
   the code has as many tensor copies (UTMALDG, UTMASTG), casts (F2FP) and matrix products (QGMMA) as the schedule says,
   and no local memory (LDL, STL)
 
@@ -31,7 +31,7 @@ BENCH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "be
 sys.path.append(BENCH)  # variants.py imports its neighbors
 from products import Product  # noqa: E402
 
-FIELDS = ("tile_n", "tile_k", "stages", "output_stages", "warps", "blocks_per_sm", "band")
+FIELDS = ("tile_n", "tile_k", "stages", "output_stages", "warps", "ctas_per_sm", "band")
 MODES = ("floor", "rceil", "ceil", "even")
 TYPES = ("f8E4M3FN", "f8E5M2")
 # Beside the candidates: the schedules with the fewest registers that the compiler allows.
@@ -45,13 +45,13 @@ MORE_SCHEDULES = [
 # should be looked at before this table is changed.
 BUDGET = {"bf16": 128, "f32": 88}
 REGISTERS = 65536
-PRODUCT_FIELDS = ("swap_operands", "tile_n", "stages", "band", "cluster")
+PRODUCT_FIELDS = ("swap_operands", "tile_n", "stages", "band", "cluster", "pingpong", "beside")
 PRODUCTS = tuple(itertools.product(("forward", "gradient", "batched"), ("fast", "promoted")))
 # M, N, K, E where sizes are static: as usual, and the tokens of which moe-select-schedule takes tiles as narrow as the groups.
 STATIC = (1024, 1408, 7168, 8)
 FEW_TOKENS = ((128, 1408, 7168, 8), (256, 1408, 7168, 8), (512, 1408, 7168, 8))
 # Beside the candidates: clusters, by whether sums are promoted.
-CLUSTERS = {"fast": (0, 256, 4, 8, 2), "promoted": (0, 192, 4, 8, 2)}
+CLUSTERS = {"fast": (0, 256, 4, 8, 2, 0, 0), "promoted": (0, 192, 4, 8, 2, 0, 0)}
 # Of a thread when the kernel starts: 384 threads share all. The roles then move them by setmaxnreg.
 PRODUCT_REGISTERS = 168
 SIGNS = re.compile(r"\(C75\d\d\)|warning|error|[1-9]\d* bytes (stack frame|spill|lmem)", re.IGNORECASE)
@@ -104,7 +104,7 @@ def quantize_counts(x, schedule):
 
 def check_quantize(moe_opt, ptxas, x, schedule):
     field = dict(zip(FIELDS, schedule))
-    threads = (field["warps"] + 1) * 32 * field["blocks_per_sm"]
+    threads = (field["warps"] + 1) * 32 * field["ctas_per_sm"]
     limit = min(REGISTERS // threads // 8 * 8, BUDGET[x])
     return check(moe_opt, ptxas, *quantize_source(x, schedule), quantize_counts(x, schedule), limit)
 
@@ -133,16 +133,22 @@ def product_counts(case, out, schedule):
     halves, shares = out != "f32", field["cluster"] > 1
     # Twice as many where K is static: the loader's loop is unrolled.
     copies = (1, 2) if shares else (2, 4)
+    # In ping-pong ptxas keeps copies of what a warpgroup does with its tile, by where it comes from.
+    gradient, tiles = case == "gradient", 1
+    if field["pingpong"]:
+        tiles = 2 if gradient else 3
+        copies = ((3,) if shares else (6,)) if gradient else copies
     return {
         # Four for 128 of the reduction; the first 128 stand before the loop. Those of the gradient may be less: one, and a loop over
         # the others, which ptxas unrolls.
-        "QGMMA": 13 if case == "gradient" else 8,
+        # A warpgroup in ping-pong has 128 rows, twice as many.
+        "QGMMA": (34 if gradient else 36) if field["pingpong"] else 13 if gradient else 8,
         # Blocks of a cluster share what they read of one of the operands.
         "UTMALDG": copies,
         "UTMALDG (multicast)": copies if shares else 0,
         # A warp's 16 rows: 16 columns a store, two values a cast.
-        "STSM": field["tile_n"] // 16 * halves,
-        "F2FP": field["tile_n"] // 4 * halves,
+        "STSM": field["tile_n"] // 16 * halves * tiles,
+        "F2FP": field["tile_n"] // 4 * halves * tiles,
         "USETMAXREG": 2,
     }
 
@@ -165,7 +171,7 @@ def product_checks(moe_opt):
         schedules = candidates(moe_opt, product_source(case, accumulate, "bf16", [{"sizes": sizes}], None)[0], PRODUCT_FIELDS)
         for schedule in [*schedules, CLUSTERS[accumulate]]:
             field = dict(zip(PRODUCT_FIELDS, schedule))
-            words = ["swapped"] * field["swap_operands"] + ["cluster"] * (field["cluster"] > 1)
+            words = ["swapped"] * field["swap_operands"] + ["cluster"] * (field["cluster"] > 1) + ["ping-pong"] * field["pingpong"]
             name = " ".join([case, accumulate, str(field["tile_n"]), *words])
             checks.setdefault(name, (case, accumulate, sizes or STATIC, schedule))
     return checks

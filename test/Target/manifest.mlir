@@ -19,6 +19,7 @@
 // CHECK-NEXT: result q f8E4M3FN ["w.0", "w.1", "w.2"] order [0, 2, 1] alignment 16
 // CHECK-NEXT: result s f8E8M0FNU ["w.0", {"ceildiv": ["w.1", 32]}, "w.2"] order [0, 1, 2] alignment 16
 // CHECK-NEXT: launch dynamic_0 mx_quantize.quantize {"axis": 1, "block": 32, "mode": "rceil"} ["w"] -> ["q", "s"]
+// CHECK-NEXT: roles x q scales
 // CHECK-NEXT: grid [{"min": [{"mul": ["w.0", {"ceildiv": ["w.1", 128]}, {"ceildiv": ["w.2", 128]}]}, {"mul": ["num_sms", 2]}]}, 1, 1]
 // CHECK-NEXT: {"kind": "scalar", "type": "i32", "value": "w.0"}
 // CHECK-NEXT: {"kind": "scalar", "type": "i32", "value": "w.1"}
@@ -43,11 +44,13 @@ func.func @dynamic(%w: tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major
 // CHECK-NEXT: result qg f8E5M2 [2, 64, 48] order [0, 2, 1] alignment 16
 // CHECK-NEXT: temporary temporary0 f8E8M0FNU [2, 2, "up.2"] order [0, 1, 2] alignment 16 initial none
 // CHECK-NEXT: launch static_0 mx_quantize.quantize {"axis": 1, "block": 32, "mode": "even", "note.by": "me", "note.off": false, "note.on": true} ["gate"] -> ["qg", "scales"]
+// CHECK-NEXT: roles
 // CHECK-NEXT: grid [{"min": [{"mul": [2, {"ceildiv": [64, 128]}, {"ceildiv": [48, 64]}]}, {"mul": ["num_sms", 2]}]}, 1, 1]
 // CHECK-NEXT: "tensor": "gate"
 // CHECK-NEXT: "tensor": "qg"
 // CHECK-NEXT: {"kind": "pointer", "tensor": "scales"}
 // CHECK-NEXT: launch static_1 {{.*}} ["up"] -> ["qu", "temporary0"]
+// CHECK-NEXT: roles
 // CHECK-NEXT: grid
 // CHECK-NEXT: {"kind": "scalar", "type": "i32", "value": "up.2"}
 // CHECK-NEXT: "tensor": "up"

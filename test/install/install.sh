@@ -37,6 +37,34 @@ for file in include/dlpack/dlpack.h share/moe-opt/manifest.schema.json share/doc
   [[ -s $prefix/$file ]] || fail "$file is not installed"
 done
 
+# Documents lie as in the source; no link of theirs is broken.
+for file in README.md CHANGELOG.md docs/manifest.md docs/performance/quantize.md examples/grouped_mm.mlir; do
+  [[ -s $prefix/share/doc/moe-opt/$file ]] || fail "share/doc/moe-opt/$file is not installed"
+done
+find "$prefix/share/doc/moe-opt" -name '*.md' | while read -r page; do
+  { grep -oE '\]\([A-Za-z0-9_./:-]+[)#]' "$page" || true; } | sed 's/^](//; s/[)#]$//' | { grep -v '^[a-z]*:' || true; } | while read -r link; do
+    [[ -z $link || -e $(dirname "$page")/$link ]] || echo "$page: $link"
+  done
+done > "$work/broken-links"
+[[ ! -s $work/broken-links ]] || fail "broken links: $(cat "$work/broken-links")"
+
+# Man pages and completions know the flags of --help.
+for tool in moe-opt moe-run; do
+  for page in man/man1/$tool.1 bash-completion/completions/$tool zsh/vendor-completions/_$tool fish/vendor_completions.d/$tool.fish; do
+    "$prefix/bin/$tool" --help | grep -oE '^ +(-., )?--[a-z][a-z-]*' | grep -o '[a-z][a-z-]*$' | while read -r flag; do
+      grep -qF -e "$flag" <(sed 's/\\-/-/g' "$prefix/share/$page") || echo "$page has no --$flag"
+    done
+  done
+done > "$work/missing-flags"
+[[ ! -s $work/missing-flags ]] || fail "$(cat "$work/missing-flags")"
+bash -n "$prefix/share/bash-completion/completions/moe-opt" || fail "the completion of bash does not parse"
+
+# No path of the build, but in debug information.
+for file in "$prefix"/bin/* "$prefix/$LIBDIR"/lib*.so; do
+  strip -o "$work/stripped" "$file"
+  ! grep -qF -e "$SOURCE" "$work/stripped" || fail "$(basename "$file") names $SOURCE"
+done
+
 # Every public header compiles alone, in the oldest languages we promise.
 for header in "$prefix"/include/moe/*.h; do
   name=moe/$(basename "$header")
@@ -83,6 +111,7 @@ uses() {
   expect "w[1,70,9] = 0.180664 became 96 * 0.00195312 = 0.1875" \
     env LD_LIBRARY_PATH="$FAKE_CUDA" "$1/launch_bundle" "$inputs/sample.bundle" quantize
   local output
+  expect "w[1,70,9] = 0.180664 became 96 * 0.00195312 = 0.1875" "$1/launch_bundle" "$work/bundle" quantize_expert_weights emu
   if ! output=$("$1/launch_bundle" "$work/bundle" 2>&1) && [[ $output != "launch_bundle: "*CUDA* ]]; then
     fail "launch_bundle failed without naming CUDA: $output"
   fi

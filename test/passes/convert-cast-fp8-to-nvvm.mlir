@@ -78,7 +78,7 @@ func.func @sanitized(%x: tensor<?x?xbf16>, %f: tensor<1xf32>) -> tensor<?x?xf8E4
 // RECORD-LABEL: llvm.func @groups_0(
 // RECORD-SAME: {kind = "status"}
 // RECORD-SAME: programmatic = true
-// RECORD-SAME: requires = [{at_least = 1 : i64, dim = [2, 0]}, {at_most = 1024 : i64, dim = [2, 0]}, {dim = [2, 0], same_as = [1, 0]}, {dim = [0, 1], same_as = [1, 1]}, {dim = [0, 0], multiple_of = 16 : i64}, {dim = [0, 1], multiple_of = 16 : i64}]
+// RECORD-SAME: requires = [{at_least = 1 : i64, dim = [2, 0]}, {at_most = 1024 : i64, dim = [2, 0]}, {dim = [2, 0], same_as = [1, 0]}, {dim = [0, 1], same_as = [1, 1]}, {dim = [0, 1], multiple_of = 16 : i64}]
 #col_major = affine_map<(m, k) -> (k, m)>
 func.func @groups(%x: tensor<?x?xbf16>, %f: tensor<?x?xf32>, %offs: tensor<?xi32>) -> tensor<?x?xf8E4M3FN, #col_major> {
   %q = "mx_quantize.cast_fp8"(%x, %f, %offs) {axis = 0 : i64, granularity = "row", sanitize = false}
@@ -120,7 +120,7 @@ func.func @groups(%x: tensor<?x?xbf16>, %f: tensor<?x?xf32>, %offs: tensor<?xi32
 // RECORD-SAME: tensor = 5 : i64}
 // RECORD-SAME: tensor = 1 : i64}
 // RECORD-SAME: tensor = 6 : i64}
-// RECORD-SAME: {dim = [4, 0], same_as = [2, 0]}, {dim = [0, 1], same_as = [2, 1]}, {dim = [4, 0], same_as = [3, 0]}, {dim = [1, 1], same_as = [3, 1]}, {dim = [0, 0], multiple_of = 16 : i64}, {dim = [0, 1], multiple_of = 16 : i64}, {dim = [1, 1], multiple_of = 16 : i64}, {dim = [0, 0], same_as = [1, 0]}]
+// RECORD-SAME: {dim = [0, 0], same_as = [1, 0]}, {dim = [4, 0], same_as = [2, 0]}, {dim = [0, 1], same_as = [2, 1]}, {dim = [4, 0], same_as = [3, 0]}, {dim = [1, 1], same_as = [3, 1]}, {dim = [0, 1], multiple_of = 16 : i64}, {dim = [1, 1], multiple_of = 16 : i64}]
 //
 // A map stays a parameter: what is chosen is its address, and nothing is copied to local memory.
 // PTX-LABEL: .entry pair_0(

@@ -223,13 +223,13 @@
 // RECORD-SAME: {box = [128, 128], dims = [{dim = [0, 1]}, {dim = [0, 0]}], element = "u8", fill = "zero", kind = "tensor_map", l2_promotion = "256B", strides = [{dim = [0, 1]}], swizzle = "128B", tensor = 0
 // RECORD-SAME: {box = [128, 256, 1], dims = [{dim = [0, 1]}, {dim = [1, 2]}, {dim = [1, 0]}], element = "u8", fill = "zero", kind = "tensor_map", l2_promotion = "256B", strides = [{dim = [0, 1]}, {mul = [{dim = [1, 2]}, {dim = [0, 1]}]}], swizzle = "128B", tensor = 1
 // RECORD-SAME: {kind = "pointer", tensor = 2{{[^}]*}}}, {kind = "pointer", tensor = 3{{[^}]*}}}, {kind = "pointer", tensor = 4{{[^}]*}}}, {kind = "pointer", tensor = 5{{[^}]*}}}, {kind = "status"}]
-// RECORD-SAME: requires = [{dim = [0, 1], same_as = [1, 1]}, {dim = [1, 0], same_as = [4, 0]}, {dim = [0, 0], same_as = [2, 0]}, {dim = [1, 0], same_as = [3, 0]}, {dim = [1, 2], same_as = [3, 1]},
+// RECORD-SAME: requires = [{dim = [0, 1], same_as = [1, 1]}, {dim = [0, 0], same_as = [2, 0]}, {dim = [1, 0], same_as = [3, 0]}, {dim = [1, 2], same_as = [3, 1]}, {dim = [1, 0], same_as = [4, 0]},
 // RECORD-SAME: {dim = [1, 2], multiple_of = 16 : i64}, {at_least = 16 : i64, dim = [0, 1]}, {dim = [0, 1], multiple_of = 16 : i64}, {at_least = 1 : i64, dim = [4, 0]}, {at_most = 1024 : i64, dim = [4, 0]}]
 // RECORD-SAME: shared_memory = 224256
 // RECORD-SAME: nvvm.minctasm = 1 : i32, nvvm.reqntid = array<i32: 384>
 func.func @forward(%qa: tensor<?x?xf8E4M3FN>, %qb: tensor<?x?x?xf8E4M3FN, #col_major>, %sa: tensor<?xf32>, %sb: tensor<?x?xf32>,
                    %offs: tensor<?xi32>) -> tensor<?x?xbf16> {
-  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {tile_n = 256, stages = 4, band = 8, pingpong = 0}}
       : (tensor<?x?xf8E4M3FN>, tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?xf32>, tensor<?x?xf32>, tensor<?xi32>) -> tensor<?x?xbf16>
   return %out : tensor<?x?xbf16>
 }
@@ -324,6 +324,8 @@ func.func @promoted(%qa: tensor<?x208xf8E5M2>, %qb: tensor<8x208x320xf8E4M3FN, #
 // CHECK-NOT: nvvm.fence.proxy
 // CHECK: llvm.inline_asm has_side_effects asm_dialect = att "wgmma.fence.sync.aligned;", "=f,
 // CHECK: nvvm.wgmma.mma_async {{.*}}<m = 64, n = 256, k = 32>, D[<f32>, <zero>], A[<e5m2>, <one>, <row>], B[<e4m3>, <one>, <col>]
+// CHECK-NEXT: arith.constant 1 : i32
+// CHECK-NEXT: arith.constant 1 : i32
 // CHECK-NEXT: scf.for
 // CHECK: nvvm.wgmma.fence.aligned
 // CHECK: nvvm.wgmma.mma_async {{.*}}D[<f32>, <one>]
@@ -426,7 +428,7 @@ func.func @promoted(%qa: tensor<?x208xf8E5M2>, %qb: tensor<8x208x320xf8E4M3FN, #
 // RECORD-SAME: {dim = [1, 1], multiple_of = 16 : i64}, {at_least = 16 : i64, dim = [0, 1]}, {dim = [0, 1], multiple_of = 16 : i64}, {at_least = 1 : i64, dim = [4, 0]}, {at_most = 1024 : i64, dim = [4, 0]}]
 func.func @gradient(%qa: tensor<?x?xf8E5M2>, %qb: tensor<?x?xf8E4M3FN, #col_major>, %sa: tensor<?x?xf32>, %sb: tensor<?x?xf32>,
                     %offs: tensor<?xi32>) -> tensor<?x?x?xbf16> {
-  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {tile_n = 256, stages = 4, band = 8, pingpong = 0}}
       : (tensor<?x?xf8E5M2>, tensor<?x?xf8E4M3FN, #col_major>, tensor<?x?xf32>, tensor<?x?xf32>, tensor<?xi32>) -> tensor<?x?x?xbf16>
   return %out : tensor<?x?x?xbf16>
 }
@@ -496,10 +498,10 @@ func.func @static(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<64x32xf8E4M3FN, #col_
 // RECORD-SAME: {box = [128, 128, 1], dims = [{dim = [0, 2]}, {dim = [0, 1]}, {dim = [1, 0]}],
 // RECORD-SAME: {box = [128, 256, 1], dims = [{dim = [0, 2]}, {dim = [1, 2]}, {dim = [1, 0]}],
 // RECORD-SAME: {kind = "pointer", tensor = 2{{[^}]*}}}, {kind = "pointer", tensor = 3{{[^}]*}}}, {kind = "pointer", tensor = 4{{[^}]*}}}, {kind = "pointer", tensor = 5{{[^}]*}}}]
-// RECORD-SAME: requires = [{dim = [0, 2], same_as = [1, 1]}, {dim = [0, 0], same_as = [1, 0]}, {dim = [0, 0], same_as = [2, 0]}, {dim = [1, 0], same_as = [3, 0]}, {dim = [1, 0], same_as = [4, 0]}, {dim = [1, 2], same_as = [4, 1]},
+// RECORD-SAME: requires = [{dim = [0, 0], same_as = [1, 0]}, {dim = [0, 2], same_as = [1, 1]}, {dim = [0, 0], same_as = [2, 0]}, {dim = [0, 0], same_as = [3, 0]}, {dim = [0, 0], same_as = [4, 0]}, {dim = [1, 2], same_as = [4, 1]},
 func.func @batched(%qa: tensor<?x?x?xf8E4M3FN>, %qb: tensor<?x?x?xf8E4M3FN, #col_major>, %sa: tensor<?xf32>, %sb: tensor<?xf32>,
                    %bias: tensor<?x?xf32>) -> tensor<?x?x?xf32> {
-  %out = "scaled_grouped_mm.scaled_mm_bias"(%qa, %qb, %sa, %sb, %bias) {accumulate = "fast"}
+  %out = "scaled_grouped_mm.scaled_mm_bias"(%qa, %qb, %sa, %sb, %bias) {accumulate = "fast", schedule = {tile_n = 256, stages = 4, band = 8, pingpong = 0}}
       : (tensor<?x?x?xf8E4M3FN>, tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?xf32>, tensor<?xf32>, tensor<?x?xf32>) -> tensor<?x?x?xf32>
   return %out : tensor<?x?x?xf32>
 }
@@ -558,7 +560,7 @@ func.func @batched(%qa: tensor<?x?x?xf8E4M3FN>, %qb: tensor<?x?x?xf8E4M3FN, #col
 func.func @swapped(%qa: tensor<?x?xf8E5M2>, %qb: tensor<?x?x?xf8E4M3FN, #col_major>, %sa: tensor<?xf32>, %sb: tensor<?x?xf32>,
                    %offs: tensor<?xi32>, %bias: tensor<?x?xf16>) -> tensor<?x?xf16> {
   %out = "scaled_grouped_mm.scaled_mm_bias"(%qa, %qb, %sa, %sb, %offs, %bias)
-      {accumulate = "fast", schedule = {swap_operands = 1, tile_n = 32, stages = 9, band = 8, cluster = 1}}
+      {accumulate = "fast", schedule = {swap_operands = 1, tile_n = 32, stages = 9, band = 8, cluster = 1, pingpong = 0}}
       : (tensor<?x?xf8E5M2>, tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?xf32>, tensor<?x?xf32>, tensor<?xi32>, tensor<?x?xf16>)
       -> tensor<?x?xf16>
   return %out : tensor<?x?xf16>
@@ -613,12 +615,60 @@ func.func @swapped(%qa: tensor<?x?xf8E5M2>, %qb: tensor<?x?x?xf8E4M3FN, #col_maj
 // RECORD: cluster = [2, 1, 1], grid = [{mul = [{min = [{mul = [{dim = [0, 0]}, {ceildiv = [{dim = [1, 2]}, 256]}]}, "num_clusters"]}, 2]}, 1, 1]
 // RECORD-SAME: {box = [128, 128], dims = [{dim = [0, 1]}, {dim = [0, 0]}],
 // RECORD-SAME: {box = [128, 128, 1], dims = [{dim = [0, 1]}, {dim = [1, 2]}, {dim = [1, 0]}],
-// RECORD-SAME: requires = [{dim = [0, 1], same_as = [1, 1]}, {dim = [1, 0], same_as = [4, 0]}, {dim = [1, 0], same_as = [3, 0]}, {dim = [1, 2], multiple_of = 16 : i64},
+// RECORD-SAME: requires = [{dim = [0, 1], same_as = [1, 1]}, {dim = [1, 0], same_as = [3, 0]}, {dim = [1, 0], same_as = [4, 0]}, {dim = [1, 2], multiple_of = 16 : i64},
 // RECORD-SAME: nvvm.cluster_dim = array<i32: 2>
 func.func @cluster(%qa: tensor<?x?xf8E4M3FN>, %qb: tensor<?x?x?xf8E4M3FN, #col_major>, %sa: tensor<1xf32>, %sb: tensor<?xf32>,
                    %offs: tensor<?xi32>) -> tensor<?x?xbf16> {
   %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs)
-      {accumulate = "fast", schedule = {swap_operands = 0, tile_n = 256, stages = 4, band = 8, cluster = 2}}
+      {accumulate = "fast", schedule = {swap_operands = 0, tile_n = 256, stages = 4, band = 8, cluster = 2, pingpong = 0}}
       : (tensor<?x?xf8E4M3FN>, tensor<?x?x?xf8E4M3FN, #col_major>, tensor<1xf32>, tensor<?xf32>, tensor<?xi32>) -> tensor<?x?xbf16>
+  return %out : tensor<?x?xbf16>
+}
+
+// -----
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
+
+// Ping-pong, the default of fast sums. Shared memory: 6 stages of 32 KB, 6 + 6 barriers, at 196704 8 slots of 48 bytes, their barriers at
+// 197088, those of the turns at 197152. A stage is empty after the arrivals of the 4 warps of one warpgroup, and a turn is passed by as
+// many.
+//
+// CHECK-LABEL: llvm.func @pingpong_0(
+// CHECK: %[[SHARED:.*]] = llvm.mlir.addressof @dynamic_shared_memory
+// CHECK: %[[EMPTY_0:.*]] = llvm.getelementptr %[[SHARED]][196656]
+// CHECK: nvvm.mbarrier.init %[[EMPTY_0]], %c4_i32{{(_[0-9]+)?}} :
+// CHECK: %[[SLOT_0:.*]] = llvm.getelementptr %[[SHARED]][197088]
+// CHECK: nvvm.mbarrier.init %[[SLOT_0]], %c1_i32{{(_[0-9]+)?}} :
+// CHECK: llvm.getelementptr %{{.*}}[197152]
+// CHECK: nvvm.mbarrier.init %{{.*}}, %c4_i32{{(_[0-9]+)?}} :
+//
+// The multiplying warpgroups: the slot, then the turn, then the first stage; both halves of the tile at each 32 bytes of K.
+// CHECK: nvvm.setmaxregister increase 216
+// CHECK: scf.while
+// CHECK: llvm.getelementptr %{{.*}}[197088]
+// CHECK: nvvm.mbarrier.try_wait.parity
+// CHECK: llvm.getelementptr %{{.*}}[197152]
+// CHECK: nvvm.mbarrier.try_wait.parity
+// CHECK: llvm.getelementptr %{{.*}}[196608]
+// CHECK: nvvm.mbarrier.try_wait.parity
+// CHECK: nvvm.mbarrier.arrive
+// CHECK-COUNT-8: nvvm.wgmma.mma_async {{.*}} <m = 64, n = 128, k = 32>
+// CHECK-NOT: nvvm.wgmma.mma_async
+// CHECK: nvvm.wgmma.commit.group.sync.aligned
+// CHECK: scf.for
+// CHECK: nvvm.mbarrier.try_wait.parity
+// CHECK: nvvm.wgmma.fence.aligned
+// CHECK-COUNT-8: nvvm.wgmma.mma_async {{.*}} <m = 64, n = 128, k = 32>
+// CHECK: nvvm.wgmma.wait.group.sync.aligned 1
+// CHECK: nvvm.mbarrier.arrive
+// CHECK: nvvm.setmaxregister decrease 72
+// CHECK: llvm.return
+//
+// RECORD-LABEL: llvm.func @pingpong_0(
+// RECORD: grid = [{min = [{mul = [{dim = [0, 0]}, {ceildiv = [{dim = [1, 2]}, 128]}]}, "num_sms"]}, 1, 1]
+func.func @pingpong(%qa: tensor<?x?xf8E4M3FN>, %qb: tensor<?x?x?xf8E4M3FN, #col_major>, %sa: tensor<?xf32>, %sb: tensor<?x?xf32>,
+                    %offs: tensor<?xi32>) -> tensor<?x?xbf16> {
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<?x?xf8E4M3FN>, tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?xf32>, tensor<?x?xf32>, tensor<?xi32>) -> tensor<?x?xbf16>
   return %out : tensor<?x?xbf16>
 }

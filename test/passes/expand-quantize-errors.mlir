@@ -23,11 +23,11 @@ func.func @dual_schedule(%w: tensor<4x64x48xf32>) {
 // -----
 
 #columns = affine_map<(m, k) -> (k, m)>
-func.func @pair_schedule(%x: tensor<64x48xf32>, %y: tensor<64x32xf32>, %offs: tensor<4xi32>) {
+func.func @pair_schedule(%x: tensor<128x48xf32>, %y: tensor<128x32xf32>, %offs: tensor<4xi32>) {
   // expected-error@below {{and this takes two passes; write mx_quantize.scale_fp8_pair and cast_fp8_pair, with a schedule each}}
   %q, %s, %qy, %sy = "mx_quantize.quantize_fp8_pair"(%x, %y, %offs) {pow2 = true, sanitize = false, schedule = {band = 1}}
-      : (tensor<64x48xf32>, tensor<64x32xf32>, tensor<4xi32>)
-      -> (tensor<64x48xf8E5M2, #columns>, tensor<4x48xf32>, tensor<64x32xf8E5M2, #columns>, tensor<4x32xf32>)
+      : (tensor<128x48xf32>, tensor<128x32xf32>, tensor<4xi32>)
+      -> (tensor<128x48xf8E5M2, #columns>, tensor<4x48xf32>, tensor<128x32xf8E5M2, #columns>, tensor<4x32xf32>)
   return
 }
 

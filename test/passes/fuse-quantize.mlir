@@ -528,20 +528,20 @@ func.func @not_both(%a: tensor<?x?xbf16>, %b: tensor<?x?xbf16>, %c: tensor<?x?xb
 // Two tensors with rows in the same groups are quantized by one op, where the first of the two stood.
 #columns = affine_map<(m, k) -> (k, m)>
 // CHECK-LABEL: func.func @pair
-// CHECK-SAME: (%[[X:[^:]*]]: tensor<64x32xbf16> {{[^%]*}}%[[Y:[^:]*]]: tensor<64x48xbf16> {{[^%]*}}%[[OFFS:[^:]*]]: tensor<4xi32>
+// CHECK-SAME: (%[[X:[^:]*]]: tensor<128x32xbf16> {{[^%]*}}%[[Y:[^:]*]]: tensor<128x48xbf16> {{[^%]*}}%[[OFFS:[^:]*]]: tensor<4xi32>
 // CHECK-NEXT: %[[P:.*]]:4 = "mx_quantize.quantize_fp8_pair"(%[[X]], %[[Y]], %[[OFFS]]) {pow2 = true, sanitize = false}
-// CHECK-SAME: : (tensor<64x32xbf16>, tensor<64x48xbf16>, tensor<4xi32>) -> (tensor<64x32xf8E4M3FN, #{{.*}}>, tensor<4x32xf32>, tensor<64x48xf8E4M3FN, #{{.*}}>, tensor<4x48xf32>)
+// CHECK-SAME: : (tensor<128x32xbf16>, tensor<128x48xbf16>, tensor<4xi32>) -> (tensor<128x32xf8E4M3FN, #{{.*}}>, tensor<4x32xf32>, tensor<128x48xf8E4M3FN, #{{.*}}>, tensor<4x48xf32>)
 // CHECK-NEXT: "mx_quantize.dequantize_fp8"(%[[P]]#0, %[[P]]#1, %[[OFFS]])
 // CHECK-NEXT: return %{{.*}}, %[[P]]#2, %[[P]]#3
-func.func @pair(%x: tensor<64x32xbf16>, %y: tensor<64x48xbf16>, %offs: tensor<4xi32>)
-    -> (tensor<64x32xbf16>, tensor<64x48xf8E4M3FN, #columns>, tensor<4x48xf32>) {
+func.func @pair(%x: tensor<128x32xbf16>, %y: tensor<128x48xbf16>, %offs: tensor<4xi32>)
+    -> (tensor<128x32xbf16>, tensor<128x48xf8E4M3FN, #columns>, tensor<4x48xf32>) {
   %q, %s = "mx_quantize.quantize_fp8"(%x, %offs) {granularity = "row", axis = 0 : i64, pow2 = true, sanitize = false}
-      : (tensor<64x32xbf16>, tensor<4xi32>) -> (tensor<64x32xf8E4M3FN, #columns>, tensor<4x32xf32>)
+      : (tensor<128x32xbf16>, tensor<4xi32>) -> (tensor<128x32xf8E4M3FN, #columns>, tensor<4x32xf32>)
   %b = "mx_quantize.dequantize_fp8"(%q, %s, %offs) {granularity = "row", axis = 0 : i64}
-      : (tensor<64x32xf8E4M3FN, #columns>, tensor<4x32xf32>, tensor<4xi32>) -> tensor<64x32xbf16>
+      : (tensor<128x32xf8E4M3FN, #columns>, tensor<4x32xf32>, tensor<4xi32>) -> tensor<128x32xbf16>
   %qy, %sy = "mx_quantize.quantize_fp8"(%y, %offs) {granularity = "row", axis = 0 : i64, pow2 = true, sanitize = false}
-      : (tensor<64x48xbf16>, tensor<4xi32>) -> (tensor<64x48xf8E4M3FN, #columns>, tensor<4x48xf32>)
-  return %b, %qy, %sy : tensor<64x32xbf16>, tensor<64x48xf8E4M3FN, #columns>, tensor<4x48xf32>
+      : (tensor<128x48xbf16>, tensor<4xi32>) -> (tensor<128x48xf8E4M3FN, #columns>, tensor<4x48xf32>)
+  return %b, %qy, %sy : tensor<128x32xbf16>, tensor<128x48xf8E4M3FN, #columns>, tensor<4x48xf32>
 }
 
 // -----
@@ -552,15 +552,15 @@ func.func @pair(%x: tensor<64x32xbf16>, %y: tensor<64x48xbf16>, %offs: tensor<4x
 // CHECK-NEXT: %[[Y:.*]] = "mx_quantize.dequantize_fp8"
 // CHECK-NEXT: "mx_quantize.quantize_fp8_pair"(%{{.*}}, %[[Y]], %{{.*}})
 // CHECK-NEXT: return
-func.func @pair_is_late(%x: tensor<64x32xbf16>, %z: tensor<64x48xf8E4M3FN>, %t: tensor<64xf32>, %offs: tensor<4xi32>)
-    -> (tensor<64x32xf8E4M3FN, #columns>, tensor<64x48xf8E4M3FN, #columns>) {
+func.func @pair_is_late(%x: tensor<128x32xbf16>, %z: tensor<128x48xf8E4M3FN>, %t: tensor<128xf32>, %offs: tensor<4xi32>)
+    -> (tensor<128x32xf8E4M3FN, #columns>, tensor<128x48xf8E4M3FN, #columns>) {
   %q, %s = "mx_quantize.quantize_fp8"(%x, %offs) {granularity = "row", axis = 0 : i64, pow2 = true, sanitize = false}
-      : (tensor<64x32xbf16>, tensor<4xi32>) -> (tensor<64x32xf8E4M3FN, #columns>, tensor<4x32xf32>)
+      : (tensor<128x32xbf16>, tensor<4xi32>) -> (tensor<128x32xf8E4M3FN, #columns>, tensor<4x32xf32>)
   %y = "mx_quantize.dequantize_fp8"(%z, %t) {granularity = "row", axis = 1 : i64}
-      : (tensor<64x48xf8E4M3FN>, tensor<64xf32>) -> tensor<64x48xbf16>
+      : (tensor<128x48xf8E4M3FN>, tensor<128xf32>) -> tensor<128x48xbf16>
   %qy, %sy = "mx_quantize.quantize_fp8"(%y, %offs) {granularity = "row", axis = 0 : i64, pow2 = true, sanitize = false}
-      : (tensor<64x48xbf16>, tensor<4xi32>) -> (tensor<64x48xf8E4M3FN, #columns>, tensor<4x48xf32>)
-  return %q, %qy : tensor<64x32xf8E4M3FN, #columns>, tensor<64x48xf8E4M3FN, #columns>
+      : (tensor<128x48xbf16>, tensor<4xi32>) -> (tensor<128x48xf8E4M3FN, #columns>, tensor<4x48xf32>)
+  return %q, %qy : tensor<128x32xf8E4M3FN, #columns>, tensor<128x48xf8E4M3FN, #columns>
 }
 
 // -----
@@ -570,14 +570,14 @@ func.func @pair_is_late(%x: tensor<64x32xbf16>, %z: tensor<64x48xf8E4M3FN>, %t: 
 // CHECK-LABEL: func.func @no_place
 // CHECK-NOT: quantize_fp8_pair
 // CHECK: return
-func.func @no_place(%x: tensor<64x32xbf16>, %offs: tensor<4xi32>) -> tensor<64x32xf8E4M3FN, #columns> {
+func.func @no_place(%x: tensor<128x32xbf16>, %offs: tensor<4xi32>) -> tensor<128x32xf8E4M3FN, #columns> {
   %q, %s = "mx_quantize.quantize_fp8"(%x, %offs) {granularity = "row", axis = 0 : i64, pow2 = true, sanitize = false}
-      : (tensor<64x32xbf16>, tensor<4xi32>) -> (tensor<64x32xf8E4M3FN, #columns>, tensor<4x32xf32>)
+      : (tensor<128x32xbf16>, tensor<4xi32>) -> (tensor<128x32xf8E4M3FN, #columns>, tensor<4x32xf32>)
   %y = "mx_quantize.dequantize_fp8"(%q, %s, %offs) {granularity = "row", axis = 0 : i64}
-      : (tensor<64x32xf8E4M3FN, #columns>, tensor<4x32xf32>, tensor<4xi32>) -> tensor<64x32xbf16>
+      : (tensor<128x32xf8E4M3FN, #columns>, tensor<4x32xf32>, tensor<4xi32>) -> tensor<128x32xbf16>
   %qy, %sy = "mx_quantize.quantize_fp8"(%y, %offs) {granularity = "row", axis = 0 : i64, pow2 = true, sanitize = false}
-      : (tensor<64x32xbf16>, tensor<4xi32>) -> (tensor<64x32xf8E4M3FN, #columns>, tensor<4x32xf32>)
-  return %qy : tensor<64x32xf8E4M3FN, #columns>
+      : (tensor<128x32xbf16>, tensor<4xi32>) -> (tensor<128x32xf8E4M3FN, #columns>, tensor<4x32xf32>)
+  return %qy : tensor<128x32xf8E4M3FN, #columns>
 }
 
 // -----
@@ -636,35 +636,35 @@ func.func @gradient(%dy: tensor<?x48xbf16>, %x: tensor<?x32xbf16>, %offs: tensor
 // CHECK-COUNT-9: "mx_quantize.quantize_fp8"(
 // CHECK-NOT: mx_quantize
 // CHECK: return
-func.func @no_pairs(%x: tensor<64x32xbf16>, %a: tensor<64x32xbf16>, %f: tensor<64x32xf32>, %b: tensor<32x32xbf16>, %offs: tensor<4xi32>,
+func.func @no_pairs(%x: tensor<128x32xbf16>, %a: tensor<128x32xbf16>, %f: tensor<128x32xf32>, %b: tensor<256x32xbf16>, %offs: tensor<4xi32>,
                     %others: tensor<4xi32>)
-    -> (tensor<64x32xf8E4M3FN, #columns>, tensor<64x32xf8E4M3FN, #columns>, tensor<64x32xf8E4M3FN, #columns>, tensor<64x32xf8E5M2, #columns>,
-        tensor<64x32xf8E4M3FN, #columns>, tensor<32x32xf8E4M3FN, #columns>, tensor<64x32xf8E4M3FN, #columns>, tensor<64x32xf8E4M3FN>,
-        tensor<64x32xf8E4M3FN, #columns>) {
+    -> (tensor<128x32xf8E4M3FN, #columns>, tensor<128x32xf8E4M3FN, #columns>, tensor<128x32xf8E4M3FN, #columns>, tensor<128x32xf8E5M2, #columns>,
+        tensor<128x32xf8E4M3FN, #columns>, tensor<256x32xf8E4M3FN, #columns>, tensor<128x32xf8E4M3FN, #columns>, tensor<128x32xf8E4M3FN>,
+        tensor<128x32xf8E4M3FN, #columns>) {
   %q, %s = "mx_quantize.quantize_fp8"(%x, %offs) {granularity = "row", axis = 0 : i64, pow2 = true, sanitize = false}
-      : (tensor<64x32xbf16>, tensor<4xi32>) -> (tensor<64x32xf8E4M3FN, #columns>, tensor<4x32xf32>)
+      : (tensor<128x32xbf16>, tensor<4xi32>) -> (tensor<128x32xf8E4M3FN, #columns>, tensor<4x32xf32>)
   %q1, %s1 = "mx_quantize.quantize_fp8"(%a, %others) {granularity = "row", axis = 0 : i64, pow2 = true, sanitize = false}
-      : (tensor<64x32xbf16>, tensor<4xi32>) -> (tensor<64x32xf8E4M3FN, #columns>, tensor<4x32xf32>)
+      : (tensor<128x32xbf16>, tensor<4xi32>) -> (tensor<128x32xf8E4M3FN, #columns>, tensor<4x32xf32>)
   %q2, %s2 = "mx_quantize.quantize_fp8"(%a, %offs) {granularity = "row", axis = 0 : i64, pow2 = false, sanitize = false}
-      : (tensor<64x32xbf16>, tensor<4xi32>) -> (tensor<64x32xf8E4M3FN, #columns>, tensor<4x32xf32>)
+      : (tensor<128x32xbf16>, tensor<4xi32>) -> (tensor<128x32xf8E4M3FN, #columns>, tensor<4x32xf32>)
   %q3, %s3 = "mx_quantize.quantize_fp8"(%a, %offs) {granularity = "row", axis = 0 : i64, pow2 = true, sanitize = false}
-      : (tensor<64x32xbf16>, tensor<4xi32>) -> (tensor<64x32xf8E5M2, #columns>, tensor<4x32xf32>)
+      : (tensor<128x32xbf16>, tensor<4xi32>) -> (tensor<128x32xf8E5M2, #columns>, tensor<4x32xf32>)
   %q4, %s4 = "mx_quantize.quantize_fp8"(%f, %offs) {granularity = "row", axis = 0 : i64, pow2 = true, sanitize = false}
-      : (tensor<64x32xf32>, tensor<4xi32>) -> (tensor<64x32xf8E4M3FN, #columns>, tensor<4x32xf32>)
+      : (tensor<128x32xf32>, tensor<4xi32>) -> (tensor<128x32xf8E4M3FN, #columns>, tensor<4x32xf32>)
   %q5, %s5 = "mx_quantize.quantize_fp8"(%b, %offs) {granularity = "row", axis = 0 : i64, pow2 = true, sanitize = false}
-      : (tensor<32x32xbf16>, tensor<4xi32>) -> (tensor<32x32xf8E4M3FN, #columns>, tensor<4x32xf32>)
+      : (tensor<256x32xbf16>, tensor<4xi32>) -> (tensor<256x32xf8E4M3FN, #columns>, tensor<4x32xf32>)
   %q6, %s6 = "mx_quantize.quantize_fp8"(%a, %offs) {granularity = "group", axis = 0 : i64, pow2 = true, sanitize = false}
-      : (tensor<64x32xbf16>, tensor<4xi32>) -> (tensor<64x32xf8E4M3FN, #columns>, tensor<4xf32>)
+      : (tensor<128x32xbf16>, tensor<4xi32>) -> (tensor<128x32xf8E4M3FN, #columns>, tensor<4xf32>)
   %q7, %s7 = "mx_quantize.quantize_fp8"(%a, %offs) {granularity = "row", axis = 0 : i64, pow2 = true, sanitize = false}
-      : (tensor<64x32xbf16>, tensor<4xi32>) -> (tensor<64x32xf8E4M3FN>, tensor<4x32xf32>)
+      : (tensor<128x32xbf16>, tensor<4xi32>) -> (tensor<128x32xf8E4M3FN>, tensor<4x32xf32>)
   %unused, %s8 = "mx_quantize.quantize_fp8"(%a, %offs) {granularity = "row", axis = 0 : i64, pow2 = true, sanitize = false}
-      : (tensor<64x32xbf16>, tensor<4xi32>) -> (tensor<64x32xf8E4M3FN, #columns>, tensor<4x32xf32>)
+      : (tensor<128x32xbf16>, tensor<4xi32>) -> (tensor<128x32xf8E4M3FN, #columns>, tensor<4x32xf32>)
   %q9, %s9 = "mx_quantize.quantize_fp8"(%x, %offs) {granularity = "row", axis = 0 : i64, pow2 = true, sanitize = false}
-      : (tensor<64x32xbf16>, tensor<4xi32>) -> (tensor<64x32xf8E4M3FN, #columns>, tensor<4x32xf32>)
+      : (tensor<128x32xbf16>, tensor<4xi32>) -> (tensor<128x32xf8E4M3FN, #columns>, tensor<4x32xf32>)
   return %q, %q1, %q2, %q3, %q4, %q5, %q6, %q7, %q9
-      : tensor<64x32xf8E4M3FN, #columns>, tensor<64x32xf8E4M3FN, #columns>, tensor<64x32xf8E4M3FN, #columns>, tensor<64x32xf8E5M2, #columns>,
-        tensor<64x32xf8E4M3FN, #columns>, tensor<32x32xf8E4M3FN, #columns>, tensor<64x32xf8E4M3FN, #columns>, tensor<64x32xf8E4M3FN>,
-        tensor<64x32xf8E4M3FN, #columns>
+      : tensor<128x32xf8E4M3FN, #columns>, tensor<128x32xf8E4M3FN, #columns>, tensor<128x32xf8E4M3FN, #columns>, tensor<128x32xf8E5M2, #columns>,
+        tensor<128x32xf8E4M3FN, #columns>, tensor<256x32xf8E4M3FN, #columns>, tensor<128x32xf8E4M3FN, #columns>, tensor<128x32xf8E4M3FN>,
+        tensor<128x32xf8E4M3FN, #columns>
 }
 
 // -----
@@ -672,22 +672,22 @@ func.func @no_pairs(%x: tensor<64x32xbf16>, %a: tensor<64x32xbf16>, %f: tensor<6
 // Of three, two are a pair, and one with a schedule is left alone.
 #columns = affine_map<(m, k) -> (k, m)>
 // CHECK-LABEL: func.func @three
-// CHECK-SAME: (%[[X:[^:]*]]: tensor<64x32xbf16> {{[^%]*}}%[[Y:[^:]*]]: tensor<64x32xbf16> {{[^%]*}}%[[Z:[^:]*]]: tensor<64x32xbf16> {{[^%]*}}%[[OFFS:[^:]*]]: tensor<4xi32>
+// CHECK-SAME: (%[[X:[^:]*]]: tensor<128x32xbf16> {{[^%]*}}%[[Y:[^:]*]]: tensor<128x32xbf16> {{[^%]*}}%[[Z:[^:]*]]: tensor<128x32xbf16> {{[^%]*}}%[[OFFS:[^:]*]]: tensor<4xi32>
 // CHECK-NEXT: "mx_quantize.quantize_fp8"(%[[Z]], %[[OFFS]]) {{.*}}schedule
 // CHECK-NEXT: "mx_quantize.quantize_fp8_pair"(%[[X]], %[[Y]], %[[OFFS]])
 // CHECK-NEXT: "mx_quantize.quantize_fp8"(%[[Z]], %[[OFFS]])
 // CHECK-NEXT: return
-func.func @three(%x: tensor<64x32xbf16>, %y: tensor<64x32xbf16>, %z: tensor<64x32xbf16>, %offs: tensor<4xi32>)
-    -> (tensor<64x32xf8E4M3FN, #columns>, tensor<64x32xf8E4M3FN, #columns>, tensor<64x32xf8E4M3FN, #columns>,
-        tensor<64x32xf8E4M3FN, #columns>) {
+func.func @three(%x: tensor<128x32xbf16>, %y: tensor<128x32xbf16>, %z: tensor<128x32xbf16>, %offs: tensor<4xi32>)
+    -> (tensor<128x32xf8E4M3FN, #columns>, tensor<128x32xf8E4M3FN, #columns>, tensor<128x32xf8E4M3FN, #columns>,
+        tensor<128x32xf8E4M3FN, #columns>) {
   %q0, %s0 = "mx_quantize.quantize_fp8"(%z, %offs) {granularity = "row", axis = 0 : i64, pow2 = true, sanitize = false, schedule = {band = 1}}
-      : (tensor<64x32xbf16>, tensor<4xi32>) -> (tensor<64x32xf8E4M3FN, #columns>, tensor<4x32xf32>)
+      : (tensor<128x32xbf16>, tensor<4xi32>) -> (tensor<128x32xf8E4M3FN, #columns>, tensor<4x32xf32>)
   %q, %s = "mx_quantize.quantize_fp8"(%x, %offs) {granularity = "row", axis = 0 : i64, pow2 = true, sanitize = false}
-      : (tensor<64x32xbf16>, tensor<4xi32>) -> (tensor<64x32xf8E4M3FN, #columns>, tensor<4x32xf32>)
+      : (tensor<128x32xbf16>, tensor<4xi32>) -> (tensor<128x32xf8E4M3FN, #columns>, tensor<4x32xf32>)
   %qy, %sy = "mx_quantize.quantize_fp8"(%y, %offs) {granularity = "row", axis = 0 : i64, pow2 = true, sanitize = false}
-      : (tensor<64x32xbf16>, tensor<4xi32>) -> (tensor<64x32xf8E4M3FN, #columns>, tensor<4x32xf32>)
+      : (tensor<128x32xbf16>, tensor<4xi32>) -> (tensor<128x32xf8E4M3FN, #columns>, tensor<4x32xf32>)
   %qz, %sz = "mx_quantize.quantize_fp8"(%z, %offs) {granularity = "row", axis = 0 : i64, pow2 = true, sanitize = false}
-      : (tensor<64x32xbf16>, tensor<4xi32>) -> (tensor<64x32xf8E4M3FN, #columns>, tensor<4x32xf32>)
-  return %q0, %q, %qy, %qz : tensor<64x32xf8E4M3FN, #columns>, tensor<64x32xf8E4M3FN, #columns>, tensor<64x32xf8E4M3FN, #columns>,
-      tensor<64x32xf8E4M3FN, #columns>
+      : (tensor<128x32xbf16>, tensor<4xi32>) -> (tensor<128x32xf8E4M3FN, #columns>, tensor<4x32xf32>)
+  return %q0, %q, %qy, %qz : tensor<128x32xf8E4M3FN, #columns>, tensor<128x32xf8E4M3FN, #columns>, tensor<128x32xf8E4M3FN, #columns>,
+      tensor<128x32xf8E4M3FN, #columns>
 }

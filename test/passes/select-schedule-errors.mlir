@@ -203,17 +203,6 @@ func.func @unit(%w: tensor<?x?x?xbf16>) {
 // -----
 
 #col_major = affine_map<(e, n, k) -> (e, k, n)>
-func.func @empty(%w: tensor<?x?x?xbf16>) {
-  // expected-error@below {{'schedule' lacks the field 'tile_n'}}
-  %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
-      schedule = {}}
-      : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
-  return
-}
-
-// -----
-
-#col_major = affine_map<(e, n, k) -> (e, k, n)>
 func.func @unknown_field(%w: tensor<?x?x?xbf16>) {
   // expected-error@below {{'schedule' has no field 'cluster'}}
   %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
@@ -236,87 +225,21 @@ func.func @typo(%w: tensor<?x?x?xbf16>) {
 // -----
 
 #col_major = affine_map<(e, n, k) -> (e, k, n)>
+func.func @field_is_wide(%w: tensor<?x?x?xbf16>) {
+  // expected-error@below {{'schedule.warps' must be an integer of at most 64 bits}}
+  %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
+      schedule = {tile_n = 128, tile_k = 128, stages = 2, output_stages = 1, warps = 18446744073709551624 : i128, blocks_per_sm = 1, band = 64}}
+      : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, n, k) -> (e, k, n)>
 func.func @field_is_string(%w: tensor<?x?x?xbf16>) {
-  // expected-error@below {{'schedule.warps' must be an integer}}
+  // expected-error@below {{'schedule.warps' must be an integer of at most 64 bits}}
   %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
       schedule = {tile_n = 128, tile_k = 128, stages = 2, output_stages = 1, warps = "8", blocks_per_sm = 1, band = 64}}
-      : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
-  return
-}
-
-// -----
-
-#col_major = affine_map<(e, n, k) -> (e, k, n)>
-func.func @no_tile_n(%w: tensor<?x?x?xbf16>) {
-  // expected-error@below {{'schedule' lacks the field 'tile_n'}}
-  %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
-      schedule = {tile_k = 128, stages = 2, output_stages = 1, warps = 8, blocks_per_sm = 1, band = 64}}
-      : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
-  return
-}
-
-// -----
-
-#col_major = affine_map<(e, n, k) -> (e, k, n)>
-func.func @no_tile_k(%w: tensor<?x?x?xbf16>) {
-  // expected-error@below {{'schedule' lacks the field 'tile_k'}}
-  %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
-      schedule = {tile_n = 128, stages = 2, output_stages = 1, warps = 8, blocks_per_sm = 1, band = 64}}
-      : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
-  return
-}
-
-// -----
-
-#col_major = affine_map<(e, n, k) -> (e, k, n)>
-func.func @no_stages(%w: tensor<?x?x?xbf16>) {
-  // expected-error@below {{'schedule' lacks the field 'stages'}}
-  %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
-      schedule = {tile_n = 128, tile_k = 128, output_stages = 1, warps = 8, blocks_per_sm = 1, band = 64}}
-      : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
-  return
-}
-
-// -----
-
-#col_major = affine_map<(e, n, k) -> (e, k, n)>
-func.func @no_output_stages(%w: tensor<?x?x?xbf16>) {
-  // expected-error@below {{'schedule' lacks the field 'output_stages'}}
-  %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
-      schedule = {tile_n = 128, tile_k = 128, stages = 2, warps = 8, blocks_per_sm = 1, band = 64}}
-      : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
-  return
-}
-
-// -----
-
-#col_major = affine_map<(e, n, k) -> (e, k, n)>
-func.func @no_warps(%w: tensor<?x?x?xbf16>) {
-  // expected-error@below {{'schedule' lacks the field 'warps'}}
-  %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
-      schedule = {tile_n = 128, tile_k = 128, stages = 2, output_stages = 1, blocks_per_sm = 1, band = 64}}
-      : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
-  return
-}
-
-// -----
-
-#col_major = affine_map<(e, n, k) -> (e, k, n)>
-func.func @no_blocks_per_sm(%w: tensor<?x?x?xbf16>) {
-  // expected-error@below {{'schedule' lacks the field 'blocks_per_sm'}}
-  %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
-      schedule = {tile_n = 128, tile_k = 128, stages = 2, output_stages = 1, warps = 8, band = 64}}
-      : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
-  return
-}
-
-// -----
-
-#col_major = affine_map<(e, n, k) -> (e, k, n)>
-func.func @no_band(%w: tensor<?x?x?xbf16>) {
-  // expected-error@below {{'schedule' lacks the field 'band'}}
-  %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
-      schedule = {tile_n = 128, tile_k = 128, stages = 2, output_stages = 1, warps = 8, blocks_per_sm = 1}}
       : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
   return
 }
@@ -546,7 +469,7 @@ func.func @warps_exceed(%w: tensor<?x?x?xbf16>) {
 // 7 stages of 32 KB and an output of 16 KB are more than the 227 KB of a block.
 #col_major = affine_map<(e, n, k) -> (e, k, n)>
 func.func @shared_memory_of_block(%w: tensor<?x?x?xbf16>) {
-  // expected-error@below {{'schedule' needs 246016 bytes of shared memory in each of 1 blocks; a multiprocessor has 233472}}
+  // expected-error@below {{'schedule' needs 245872 bytes of shared memory in each of 1 CTAs; a multiprocessor has 233472, and reserves 1024 for each CTA}}
   %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
       schedule = {tile_n = 128, tile_k = 128, stages = 7, output_stages = 1, warps = 8, blocks_per_sm = 1, band = 64}}
       : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
@@ -558,7 +481,7 @@ func.func @shared_memory_of_block(%w: tensor<?x?x?xbf16>) {
 // 80 KB fit into a block, but not three times into a multiprocessor.
 #col_major = affine_map<(e, n, k) -> (e, k, n)>
 func.func @shared_memory_of_sm(%w: tensor<?x?x?xbf16>) {
-  // expected-error@below {{'schedule' needs 82176 bytes of shared memory in each of 3 blocks; a multiprocessor has 233472}}
+  // expected-error@below {{'schedule' needs 81952 bytes of shared memory in each of 3 CTAs; a multiprocessor has 233472, and reserves 1024 for each CTA}}
   %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
       schedule = {tile_n = 128, tile_k = 128, stages = 2, output_stages = 1, warps = 8, blocks_per_sm = 3, band = 64}}
       : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
@@ -768,56 +691,6 @@ func.func @product_schedule_is_array(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x
 // -----
 
 #col_major = affine_map<(e, k, n) -> (e, n, k)>
-func.func @product_no_swap_operands(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
-  // expected-error@below {{'schedule' lacks the field 'swap_operands'}}
-  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {tile_n = 256, stages = 4, band = 8, cluster = 1}}
-      : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
-  return
-}
-
-// -----
-
-#col_major = affine_map<(e, k, n) -> (e, n, k)>
-func.func @product_no_tile_n(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
-  // expected-error@below {{'schedule' lacks the field 'tile_n'}}
-  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {swap_operands = 0, stages = 4, band = 8, cluster = 1}}
-      : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
-  return
-}
-
-// -----
-
-#col_major = affine_map<(e, k, n) -> (e, n, k)>
-func.func @product_no_stages(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
-  // expected-error@below {{'schedule' lacks the field 'stages'}}
-  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {swap_operands = 0, tile_n = 256, band = 8, cluster = 1}}
-      : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
-  return
-}
-
-// -----
-
-#col_major = affine_map<(e, k, n) -> (e, n, k)>
-func.func @product_no_band(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
-  // expected-error@below {{'schedule' lacks the field 'band'}}
-  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {swap_operands = 0, tile_n = 256, stages = 4, cluster = 1}}
-      : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
-  return
-}
-
-// -----
-
-#col_major = affine_map<(e, k, n) -> (e, n, k)>
-func.func @product_no_cluster(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
-  // expected-error@below {{'schedule' lacks the field 'cluster'}}
-  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {swap_operands = 0, tile_n = 256, stages = 4, band = 8}}
-      : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
-  return
-}
-
-// -----
-
-#col_major = affine_map<(e, k, n) -> (e, n, k)>
 func.func @product_unknown_field(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
   // expected-error@below {{'schedule' has no field 'warps'}}
   %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {swap_operands = 0, tile_n = 256, stages = 4, band = 8, warps = 8, cluster = 1}}
@@ -840,7 +713,7 @@ func.func @product_field_is_string(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32
 #col_major = affine_map<(e, k, n) -> (e, n, k)>
 func.func @product_tile_n_too_small(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
   // expected-error@below {{'schedule.tile_n' is 15; it must be between 16 and 256}}
-  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {swap_operands = 0, tile_n = 15, stages = 4, band = 8, cluster = 1}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {swap_operands = 0, tile_n = 15, stages = 4, band = 8, cluster = 1, pingpong = 0}}
       : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
   return
 }
@@ -850,7 +723,7 @@ func.func @product_tile_n_too_small(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x3
 #col_major = affine_map<(e, k, n) -> (e, n, k)>
 func.func @product_tile_n_too_large(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
   // expected-error@below {{'schedule.tile_n' is 257; it must be between 16 and 256}}
-  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {swap_operands = 0, tile_n = 257, stages = 4, band = 8, cluster = 1}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {swap_operands = 0, tile_n = 257, stages = 4, band = 8, cluster = 1, pingpong = 0}}
       : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
   return
 }
@@ -860,7 +733,7 @@ func.func @product_tile_n_too_large(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x3
 #col_major = affine_map<(e, k, n) -> (e, n, k)>
 func.func @product_stages_too_small(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
   // expected-error@below {{'schedule.stages' is 1; it must be between 2 and 12}}
-  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {swap_operands = 0, tile_n = 256, stages = 1, band = 8, cluster = 1}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {swap_operands = 0, tile_n = 256, stages = 1, band = 8, cluster = 1, pingpong = 0}}
       : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
   return
 }
@@ -870,7 +743,7 @@ func.func @product_stages_too_small(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x3
 #col_major = affine_map<(e, k, n) -> (e, n, k)>
 func.func @product_stages_too_large(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
   // expected-error@below {{'schedule.stages' is 13; it must be between 2 and 12}}
-  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {swap_operands = 0, tile_n = 256, stages = 13, band = 8, cluster = 1}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {swap_operands = 0, tile_n = 256, stages = 13, band = 8, cluster = 1, pingpong = 0}}
       : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
   return
 }
@@ -880,7 +753,7 @@ func.func @product_stages_too_large(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x3
 #col_major = affine_map<(e, k, n) -> (e, n, k)>
 func.func @product_band_too_small(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
   // expected-error@below {{'schedule.band' is 0; it must be between 1 and 4096}}
-  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {swap_operands = 0, tile_n = 256, stages = 4, band = 0, cluster = 1}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {swap_operands = 0, tile_n = 256, stages = 4, band = 0, cluster = 1, pingpong = 0}}
       : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
   return
 }
@@ -890,7 +763,7 @@ func.func @product_band_too_small(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x
 #col_major = affine_map<(e, k, n) -> (e, n, k)>
 func.func @product_band_too_large(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
   // expected-error@below {{'schedule.band' is 4097; it must be between 1 and 4096}}
-  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {swap_operands = 0, tile_n = 256, stages = 4, band = 4097, cluster = 1}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {swap_operands = 0, tile_n = 256, stages = 4, band = 4097, cluster = 1, pingpong = 0}}
       : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
   return
 }
@@ -910,7 +783,7 @@ func.func @product_swap_operands(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x1
 #col_major = affine_map<(e, k, n) -> (e, n, k)>
 func.func @product_cluster_too_small(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
   // expected-error@below {{'schedule.cluster' is 0; it must be between 1 and 2}}
-  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {swap_operands = 0, tile_n = 256, stages = 4, band = 8, cluster = 0}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {swap_operands = 0, tile_n = 256, stages = 4, band = 8, cluster = 0, pingpong = 0}}
       : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
   return
 }
@@ -920,7 +793,7 @@ func.func @product_cluster_too_small(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x
 #col_major = affine_map<(e, k, n) -> (e, n, k)>
 func.func @product_cluster_too_large(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
   // expected-error@below {{'schedule.cluster' is 4; it must be between 1 and 2}}
-  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {swap_operands = 0, tile_n = 256, stages = 4, band = 8, cluster = 4}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {swap_operands = 0, tile_n = 256, stages = 4, band = 8, cluster = 4, pingpong = 0}}
       : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
   return
 }
@@ -930,7 +803,47 @@ func.func @product_cluster_too_large(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x
 #col_major = affine_map<(e, k, n) -> (e, n, k)>
 func.func @product_tile_n_multiple(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
   // expected-error@below {{'schedule.tile_n' is 96; it must be a multiple of 64}}
-  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {swap_operands = 0, tile_n = 96, stages = 4, band = 8, cluster = 1}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {swap_operands = 0, tile_n = 96, stages = 4, band = 8, cluster = 1, pingpong = 0}}
+      : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
+func.func @pingpong_promoted(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{'schedule.pingpong' is 1; it must be 0 where sums are promoted}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "promoted", schedule = {swap_operands = 0, tile_n = 128, stages = 4, band = 8, cluster = 1, pingpong = 1}}
+      : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
+func.func @pingpong_swapped(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{'schedule.pingpong' is 1; it must be 0 where operands are swapped}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {swap_operands = 1, tile_n = 64, stages = 4, band = 8, cluster = 1, pingpong = 1}}
+      : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
+func.func @pingpong_tile_n(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{'schedule.tile_n' is 192; it must be at most 128 with pingpong = 1}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {swap_operands = 0, tile_n = 192, stages = 4, band = 8, cluster = 1, pingpong = 1}}
+      : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
+func.func @beside_alone(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{'schedule.beside' is 1; it must be 0 where there is no cluster}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {swap_operands = 0, tile_n = 128, stages = 4, band = 8, cluster = 1, beside = 1}}
       : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
   return
 }
@@ -940,7 +853,7 @@ func.func @product_tile_n_multiple(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32
 #col_major = affine_map<(e, k, n) -> (e, n, k)>
 func.func @swapped_tile_n_multiple(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
   // expected-error@below {{'schedule.tile_n' is 24; it must be a multiple of 16}}
-  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {swap_operands = 1, tile_n = 24, stages = 4, band = 8, cluster = 1}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {swap_operands = 1, tile_n = 24, stages = 4, band = 8, cluster = 1, pingpong = 0}}
       : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
   return
 }
@@ -950,7 +863,7 @@ func.func @swapped_tile_n_multiple(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32
 #col_major = affine_map<(m, k) -> (k, m)>
 func.func @swapped_gradient(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<64x16xf8E4M3FN, #col_major>, %sa: tensor<2x48xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
   // expected-error@below {{'schedule.swap_operands' is 1; it must be 0 where groups are ranges of the reduction}}
-  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {swap_operands = 1, tile_n = 64, stages = 4, band = 8, cluster = 1}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {swap_operands = 1, tile_n = 64, stages = 4, band = 8, cluster = 1, pingpong = 0}}
       : (tensor<48x64xf8E4M3FN>, tensor<64x16xf8E4M3FN, #col_major>, tensor<2x48xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<2x48x16xbf16>
   return
 }
@@ -960,7 +873,7 @@ func.func @swapped_gradient(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<64x16xf8E4M
 #col_major = affine_map<(e, k, n) -> (e, n, k)>
 func.func @swapped_cluster(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
   // expected-error@below {{'schedule.cluster' is 2; it must be 1 where operands are swapped}}
-  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {swap_operands = 1, tile_n = 64, stages = 4, band = 8, cluster = 2}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {swap_operands = 1, tile_n = 64, stages = 4, band = 8, cluster = 2, pingpong = 0}}
       : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
   return
 }
@@ -971,7 +884,7 @@ func.func @swapped_cluster(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4
 #col_major = affine_map<(e, k, n) -> (e, n, k)>
 func.func @promoted_tile_n(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
   // expected-error@below {{'schedule.tile_n' is 256; with promoted sums it must be at most 192}}
-  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "promoted", schedule = {swap_operands = 0, tile_n = 256, stages = 4, band = 8, cluster = 1}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "promoted", schedule = {swap_operands = 0, tile_n = 256, stages = 4, band = 8, cluster = 1, pingpong = 0}}
       : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
   return
 }
@@ -981,7 +894,7 @@ func.func @promoted_tile_n(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4
 #col_major = affine_map<(m, k) -> (k, m)>
 func.func @promoted_gradient_tile_n(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<64x16xf8E4M3FN, #col_major>, %sa: tensor<2x48xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
   // expected-error@below {{'schedule.tile_n' is 256; with promoted sums it must be at most 192}}
-  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "promoted", schedule = {swap_operands = 0, tile_n = 256, stages = 4, band = 8, cluster = 1}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "promoted", schedule = {swap_operands = 0, tile_n = 256, stages = 4, band = 8, cluster = 1, pingpong = 0}}
       : (tensor<48x64xf8E4M3FN>, tensor<64x16xf8E4M3FN, #col_major>, tensor<2x48xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<2x48x16xbf16>
   return
 }
@@ -991,7 +904,7 @@ func.func @promoted_gradient_tile_n(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<64x
 #col_major = affine_map<(e, k, n) -> (e, n, k)>
 func.func @promoted_swapped_tile_n(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
   // expected-error@below {{'schedule.tile_n' is 208; with promoted sums it must be at most 192}}
-  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "promoted", schedule = {swap_operands = 1, tile_n = 208, stages = 2, band = 8, cluster = 1}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "promoted", schedule = {swap_operands = 1, tile_n = 208, stages = 2, band = 8, cluster = 1, pingpong = 0}}
       : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
   return
 }
@@ -1001,8 +914,8 @@ func.func @promoted_swapped_tile_n(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32
 // 5 stages of 48 KB, the barriers, 20 KB for the epilogue, 6 slots that say where tiles are, and the table of 2 groups.
 #col_major = affine_map<(e, k, n) -> (e, n, k)>
 func.func @product_shared_memory(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
-  // expected-error@below {{'schedule' needs 267712 bytes of shared memory in each of 1 blocks; a multiprocessor has 233472}}
-  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {swap_operands = 0, tile_n = 256, stages = 5, band = 8, cluster = 1}}
+  // expected-error@below {{'schedule' needs 265472 bytes of shared memory in each of 1 CTAs; a multiprocessor has 233472, and reserves 1024 for each CTA}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {swap_operands = 0, tile_n = 256, stages = 5, band = 8, cluster = 1, pingpong = 0}}
       : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
   return
 }
@@ -1031,7 +944,7 @@ func.func @strips(%x: tensor<?x?xbf16>, %f: tensor<1xf32>) {
 
 #col_major = affine_map<(m, k) -> (k, m)>
 func.func @dual_shared_memory(%x: tensor<?x?xbf16>) {
-  // expected-error@below {{'schedule' needs 133376 bytes of shared memory in each of 2 blocks; a multiprocessor has 233472}}
+  // expected-error@below {{'schedule' needs 133168 bytes of shared memory in each of 2 CTAs; a multiprocessor has 233472, and reserves 1024 for each CTA}}
   %q, %s, %qt, %st = "mx_quantize.quantize_dual"(%x) {block = 32 : i64, mode = "rceil",
       schedule = {tile_n = 128, tile_k = 128, stages = 3, output_stages = 1, warps = 8, blocks_per_sm = 2, band = 1}} : (tensor<?x?xbf16>)
       -> (tensor<?x?xf8E4M3FN>, tensor<?x?xf8E8M0FNU>, tensor<?x?xf8E4M3FN, #col_major>, tensor<?x?xf8E8M0FNU>)
@@ -1053,7 +966,7 @@ func.func @cast_registers(%x: tensor<?x?xbf16>, %f: tensor<?x?xf32>, %offs: tens
 
 #col_major = affine_map<(m, k) -> (k, m)>
 func.func @cast_table(%x: tensor<?x?xbf16>, %f: tensor<?x?xf32>, %offs: tensor<?xi32>) {
-  // expected-error@below {{'schedule' needs 123136 bytes of shared memory in each of 2 blocks; a multiprocessor has 233472}}
+  // expected-error@below {{'schedule' needs 122928 bytes of shared memory in each of 2 CTAs; a multiprocessor has 233472, and reserves 1024 for each CTA}}
   %q = "mx_quantize.cast_fp8"(%x, %f, %offs) {axis = 0 : i64, granularity = "row", sanitize = false,
       schedule = {tile_n = 128, tile_k = 128, stages = 3, output_stages = 1, warps = 8, blocks_per_sm = 2, band = 1}}
       : (tensor<?x?xbf16>, tensor<?x?xf32>, tensor<?xi32>) -> tensor<?x?xf8E4M3FN, #col_major>
@@ -1123,70 +1036,70 @@ func.func @cast_dual_output_stages(%x: tensor<?x?x?xbf16>, %f: tensor<?x?xf32>, 
 // -----
 
 #columns = affine_map<(m, k) -> (k, m)>
-func.func @cast_pair_q_types(%a0: tensor<64x128xbf16>, %a1: tensor<64x32xbf16>, %a2: tensor<4x128xf32>, %a3: tensor<4x32xf32>, %a4: tensor<4xi32>) {
+func.func @cast_pair_q_types(%a0: tensor<128x128xbf16>, %a1: tensor<128x32xbf16>, %a2: tensor<4x128xf32>, %a3: tensor<4x32xf32>, %a4: tensor<4xi32>) {
   // expected-error@below {{the kernel writes 'q' and 'q_y' with one element type; give both the same, or use a quantize_fp8 for each}}
   %r:2 = "mx_quantize.cast_fp8_pair"(%a0, %a1, %a2, %a3, %a4) {sanitize = false}
-      : (tensor<64x128xbf16>, tensor<64x32xbf16>, tensor<4x128xf32>, tensor<4x32xf32>, tensor<4xi32>) -> (tensor<64x128xf8E4M3FN, #columns>, tensor<64x32xf8E5M2, #columns>)
+      : (tensor<128x128xbf16>, tensor<128x32xbf16>, tensor<4x128xf32>, tensor<4x32xf32>, tensor<4xi32>) -> (tensor<128x128xf8E4M3FN, #columns>, tensor<128x32xf8E5M2, #columns>)
   return
 }
 
 // -----
 
 #columns = affine_map<(m, k) -> (k, m)>
-func.func @cast_pair_types(%a0: tensor<64x128xbf16>, %a1: tensor<64x32xf32>, %a2: tensor<4x128xf32>, %a3: tensor<4x32xf32>, %a4: tensor<4xi32>) {
+func.func @cast_pair_types(%a0: tensor<128x128xbf16>, %a1: tensor<128x32xf32>, %a2: tensor<4x128xf32>, %a3: tensor<4x32xf32>, %a4: tensor<4xi32>) {
   // expected-error@below {{the kernel reads 'x' and 'y' with one element type; give both the same, or use a quantize_fp8 for each}}
   %r:2 = "mx_quantize.cast_fp8_pair"(%a0, %a1, %a2, %a3, %a4) {sanitize = false}
-      : (tensor<64x128xbf16>, tensor<64x32xf32>, tensor<4x128xf32>, tensor<4x32xf32>, tensor<4xi32>) -> (tensor<64x128xf8E4M3FN, #columns>, tensor<64x32xf8E4M3FN, #columns>)
+      : (tensor<128x128xbf16>, tensor<128x32xf32>, tensor<4x128xf32>, tensor<4x32xf32>, tensor<4xi32>) -> (tensor<128x128xf8E4M3FN, #columns>, tensor<128x32xf8E4M3FN, #columns>)
   return
 }
 
 // -----
 
 #columns = affine_map<(m, k) -> (k, m)>
-func.func @cast_pair_y(%a0: tensor<64x128xbf16>, %a1: tensor<64x32xbf16, #columns>, %a2: tensor<4x128xf32>, %a3: tensor<4x32xf32>, %a4: tensor<4xi32>) {
+func.func @cast_pair_y(%a0: tensor<128x128xbf16>, %a1: tensor<128x32xbf16, #columns>, %a2: tensor<4x128xf32>, %a3: tensor<4x32xf32>, %a4: tensor<4xi32>) {
   // expected-error@below {{the kernel has 'y' row-major; remove its encoding}}
   %r:2 = "mx_quantize.cast_fp8_pair"(%a0, %a1, %a2, %a3, %a4) {sanitize = false}
-      : (tensor<64x128xbf16>, tensor<64x32xbf16, #columns>, tensor<4x128xf32>, tensor<4x32xf32>, tensor<4xi32>) -> (tensor<64x128xf8E4M3FN, #columns>, tensor<64x32xf8E4M3FN, #columns>)
+      : (tensor<128x128xbf16>, tensor<128x32xbf16, #columns>, tensor<4x128xf32>, tensor<4x32xf32>, tensor<4xi32>) -> (tensor<128x128xf8E4M3FN, #columns>, tensor<128x32xf8E4M3FN, #columns>)
   return
 }
 
 // -----
 
 #columns = affine_map<(m, k) -> (k, m)>
-func.func @cast_pair_factors_y(%a0: tensor<64x128xbf16>, %a1: tensor<64x32xbf16>, %a2: tensor<4x128xf32>, %a3: tensor<4x32xf32, #columns>, %a4: tensor<4xi32>) {
+func.func @cast_pair_factors_y(%a0: tensor<128x128xbf16>, %a1: tensor<128x32xbf16>, %a2: tensor<4x128xf32>, %a3: tensor<4x32xf32, #columns>, %a4: tensor<4xi32>) {
   // expected-error@below {{the kernel has 'factors_y' row-major; remove its encoding}}
   %r:2 = "mx_quantize.cast_fp8_pair"(%a0, %a1, %a2, %a3, %a4) {sanitize = false}
-      : (tensor<64x128xbf16>, tensor<64x32xbf16>, tensor<4x128xf32>, tensor<4x32xf32, #columns>, tensor<4xi32>) -> (tensor<64x128xf8E4M3FN, #columns>, tensor<64x32xf8E4M3FN, #columns>)
+      : (tensor<128x128xbf16>, tensor<128x32xbf16>, tensor<4x128xf32>, tensor<4x32xf32, #columns>, tensor<4xi32>) -> (tensor<128x128xf8E4M3FN, #columns>, tensor<128x32xf8E4M3FN, #columns>)
   return
 }
 
 // -----
 
 #columns = affine_map<(m, k) -> (k, m)>
-func.func @cast_pair_q_y(%a0: tensor<64x128xbf16>, %a1: tensor<64x32xbf16>, %a2: tensor<4x128xf32>, %a3: tensor<4x32xf32>, %a4: tensor<4xi32>) {
+func.func @cast_pair_q_y(%a0: tensor<128x128xbf16>, %a1: tensor<128x32xbf16>, %a2: tensor<4x128xf32>, %a3: tensor<4x32xf32>, %a4: tensor<4xi32>) {
   // expected-error@below {{the kernel writes 'q_y' column-major; give it the encoding affine_map<(m, k) -> (k, m)>}}
   %r:2 = "mx_quantize.cast_fp8_pair"(%a0, %a1, %a2, %a3, %a4) {sanitize = false}
-      : (tensor<64x128xbf16>, tensor<64x32xbf16>, tensor<4x128xf32>, tensor<4x32xf32>, tensor<4xi32>) -> (tensor<64x128xf8E4M3FN, #columns>, tensor<64x32xf8E4M3FN>)
+      : (tensor<128x128xbf16>, tensor<128x32xbf16>, tensor<4x128xf32>, tensor<4x32xf32>, tensor<4xi32>) -> (tensor<128x128xf8E4M3FN, #columns>, tensor<128x32xf8E4M3FN>)
   return
 }
 
 // -----
 
 #columns = affine_map<(m, k) -> (k, m)>
-func.func @cast_pair_q(%a0: tensor<64x128xbf16>, %a1: tensor<64x32xbf16>, %a2: tensor<4x128xf32>, %a3: tensor<4x32xf32>, %a4: tensor<4xi32>) {
+func.func @cast_pair_q(%a0: tensor<128x128xbf16>, %a1: tensor<128x32xbf16>, %a2: tensor<4x128xf32>, %a3: tensor<4x32xf32>, %a4: tensor<4xi32>) {
   // expected-error@below {{the kernel writes 'q' column-major; give it the encoding affine_map<(m, k) -> (k, m)>}}
   %r:2 = "mx_quantize.cast_fp8_pair"(%a0, %a1, %a2, %a3, %a4) {sanitize = false}
-      : (tensor<64x128xbf16>, tensor<64x32xbf16>, tensor<4x128xf32>, tensor<4x32xf32>, tensor<4xi32>) -> (tensor<64x128xf8E4M3FN>, tensor<64x32xf8E4M3FN, #columns>)
+      : (tensor<128x128xbf16>, tensor<128x32xbf16>, tensor<4x128xf32>, tensor<4x32xf32>, tensor<4xi32>) -> (tensor<128x128xf8E4M3FN>, tensor<128x32xf8E4M3FN, #columns>)
   return
 }
 
 // -----
 
 #columns = affine_map<(m, k) -> (k, m)>
-func.func @cast_pair_columns(%a0: tensor<64x128xbf16>, %a1: tensor<64x24xbf16>, %a2: tensor<4x128xf32>, %a3: tensor<4x24xf32>, %a4: tensor<4xi32>) {
+func.func @cast_pair_columns(%a0: tensor<128x128xbf16>, %a1: tensor<128x24xbf16>, %a2: tensor<4x128xf32>, %a3: tensor<4x24xf32>, %a4: tensor<4xi32>) {
   // expected-error@below {{operand 'y' has dimension 1 of size 24; the kernel needs a multiple of 16}}
   %r:2 = "mx_quantize.cast_fp8_pair"(%a0, %a1, %a2, %a3, %a4) {sanitize = false}
-      : (tensor<64x128xbf16>, tensor<64x24xbf16>, tensor<4x128xf32>, tensor<4x24xf32>, tensor<4xi32>) -> (tensor<64x128xf8E4M3FN, #columns>, tensor<64x24xf8E4M3FN, #columns>)
+      : (tensor<128x128xbf16>, tensor<128x24xbf16>, tensor<4x128xf32>, tensor<4x24xf32>, tensor<4xi32>) -> (tensor<128x128xf8E4M3FN, #columns>, tensor<128x24xf8E4M3FN, #columns>)
   return
 }
 
@@ -1194,7 +1107,7 @@ func.func @cast_pair_columns(%a0: tensor<64x128xbf16>, %a1: tensor<64x24xbf16>, 
 
 #columns = affine_map<(m, k) -> (k, m)>
 func.func @cast_pair_rows(%a0: tensor<24x128xbf16>, %a1: tensor<24x32xbf16>, %a2: tensor<4x128xf32>, %a3: tensor<4x32xf32>, %a4: tensor<4xi32>) {
-  // expected-error@below {{operand 'x' has dimension 0 of size 24; the kernel needs a multiple of 16}}
+  // expected-error@below {{result 'q' has dimension 0 of size 24; it must be 128}}
   %r:2 = "mx_quantize.cast_fp8_pair"(%a0, %a1, %a2, %a3, %a4) {sanitize = false}
       : (tensor<24x128xbf16>, tensor<24x32xbf16>, tensor<4x128xf32>, tensor<4x32xf32>, tensor<4xi32>) -> (tensor<24x128xf8E4M3FN, #columns>, tensor<24x32xf8E4M3FN, #columns>)
   return

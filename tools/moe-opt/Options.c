@@ -8,9 +8,12 @@
 #include "tools/moe-opt/Options.h"
 
 #include "tools/moe-opt/LlvmFlags.h"
+#include "tools/moe-opt/Output.h"
 
 #include <argp.h>
+#include <errno.h>
 #include <llvm-c/Core.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,24 +21,73 @@
 enum {
   KEY_EMIT = 0x100,
   KEY_PIPELINE,
-  KEY_GENERIC,
-  KEY_SPLIT,
   KEY_TARGET,
   KEY_PTXAS,
+  KEY_LINE_INFO,
   KEY_LLVM,
-  KEY_LIST_PASSES,
-  KEY_LIST_STAGES,
-  KEY_SHOW_DIALECTS,
-  KEY_DUMP_PIPELINE,
-  KEY_BEFORE_ALL,
-  KEY_AFTER_ALL,
-  KEY_TIMING,
-  KEY_VERIFY,
+  KEY_TREE_DIR,
+  KEY_ELIDE_ELEMENTS,
+  KEY_ELIDE_RESOURCES,
+  KEY_VERIFY_EACH,
   KEY_REPRODUCER,
-  KEY_RUN_REPRODUCER,
+  KEY_SWITCH = 0x200, /* and on: what only turns something on, in the order of `switches` */
 };
 
-static const struct argp_option flags[] = {
+/* Flags that only turn something on. X(name, field of options_t, group, flags of argp, help) */
+#define SWITCHES(X)                                                                                \
+  X("split-input-file", split_input, 1, 0, "Treat the parts between '// -----' lines separately")  \
+  X("emit-bytecode", emit_bytecode, 2, 0, "Write MLIR bytecode instead of text")                   \
+  X("mlir-print-op-generic", compiler.printing.generic, 2, 0,                                      \
+    "Print every op in its generic form")                                                          \
+  X("mlir-print-debuginfo", compiler.printing.debug_info, 2, OPTION_HIDDEN, "Print locations")     \
+  X("mlir-pretty-debuginfo", compiler.printing.pretty_debug_info, 2, OPTION_HIDDEN,                \
+    "Print locations in a form for readers")                                                       \
+  X("mlir-print-local-scope", compiler.printing.local_scope, 2, OPTION_HIDDEN,                     \
+    "Print without aliases")                                                                       \
+  X("mlir-print-skip-regions", compiler.printing.skip_regions, 2, OPTION_HIDDEN,                   \
+    "Print ops without their regions")                                                             \
+  X("mlir-print-assume-verified", compiler.printing.assume_verified, 2, OPTION_HIDDEN,             \
+    "Print custom forms without a look whether the op is valid")                                   \
+  X("mlir-use-nameloc-as-prefix", compiler.printing.name_prefix, 2, OPTION_HIDDEN,                 \
+    "Print values by their name locations")                                                        \
+  X("allow-unregistered-dialect", compiler.allow_unregistered_dialects, 3, OPTION_HIDDEN,          \
+    "Accept ops of dialects that moe-opt does not have")                                           \
+  X("resources", resources, 4, 0,                                                                  \
+    "Print what each kernel takes of a multiprocessor, as ptxas and its cubin say")                \
+  X("list-passes", list_passes, 4, 0, "List the passes of moe-opt and their options")              \
+  X("list-stages", list_stages, 4, 0, "List the stages and the passes between them")               \
+  X("show-dialects", show_dialects, 4, 0, "Print the dialects of moe-opt as IRDL")                 \
+  X("dump-pass-pipeline", dump_pipeline, 4, 0, "Print the pipeline to stderr before running it")   \
+  X("mlir-print-ir-before-all", compiler.print_ir_before_all, 4, 0,                                \
+    "Print the IR to stderr before each pass")                                                     \
+  X("mlir-print-ir-after-all", compiler.print_ir_after_all, 4, 0,                                  \
+    "Print the IR to stderr after each pass")                                                      \
+  X("mlir-print-ir-after-change", compiler.print_ir_after_change, 4, 0,                            \
+    "Print the IR to stderr after each pass that changed it")                                      \
+  X("mlir-print-ir-after-failure", compiler.print_ir_after_failure, 4, OPTION_HIDDEN,              \
+    "Print the IR to stderr after a pass that fails")                                              \
+  X("mlir-print-ir-module-scope", compiler.print_ir_module_scope, 4, OPTION_HIDDEN,                \
+    "Print the whole module, and not what the pass ran on")                                        \
+  X("mlir-timing", compiler.timing, 4, 0, "Print the time of each pass and artifact to stderr")    \
+  X("mlir-pass-statistics", compiler.pass_statistics, 4, OPTION_HIDDEN,                            \
+    "Print the passes' own counts to stderr")                                                      \
+  X("verify-diagnostics", verify_diagnostics, 5, 0,                                                \
+    "Compare diagnostics with the expected-error {{...}} comments of the source")                  \
+  X("verify-roundtrip", verify_roundtrip, 5, OPTION_HIDDEN,                                        \
+    "Print what was parsed, parse that, and compare the two")                                      \
+  X("run-reproducer", run_reproducer, 5, 0, "Run the input as the reproducer that it is")
+
+enum {
+  NUM_SWITCHES = 0
+#define SWITCH_COUNT(name, field, group, flags, help) +1
+  SWITCHES(SWITCH_COUNT)
+};
+
+static const size_t switches[] = {
+#define SWITCH_FIELD(name, field, group, flags, help) offsetof(options_t, field),
+    SWITCHES(SWITCH_FIELD)};
+
+static const struct argp_option values[] = {
     {.doc = "What to do:", .group = 1},
     {"emit", KEY_EMIT, "STAGE", 0,
      "Run everything up to STAGE and print it; candidates: a bundle for each schedule that "
@@ -44,42 +96,82 @@ static const struct argp_option flags[] = {
     {"pass-pipeline", KEY_PIPELINE, "TEXT", 0,
      "Run 'builtin.module(pass,pass{option=value},op(pass))'; passes of MLIR may be mixed in", 1},
     {"--PASS[=OPTIONS]", 0, NULL, OPTION_DOC,
-     "Run this pass, of moe-opt or MLIR; several run in the order given", 1},
-    {"split-input-file", KEY_SPLIT, NULL, 0, "Treat the parts between '// -----' lines separately",
+     "Run this pass, of moe-opt or MLIR; several run in the order given, before those of --emit",
      1},
 
     {.doc = "Output:", .group = 2},
     {"output", 'o', "FILE", 0,
      "Write to FILE, for bundle and candidates a folder, instead of stdout", 2},
-    {"mlir-print-op-generic", KEY_GENERIC, NULL, 0, "Print every op in its generic form", 2},
+    {"mlir-elide-elementsattrs-if-larger", KEY_ELIDE_ELEMENTS, "N", OPTION_HIDDEN,
+     "Print a placeholder for elements attributes of more than N elements", 2},
+    {"mlir-elide-resource-strings-if-larger", KEY_ELIDE_RESOURCES, "N", OPTION_HIDDEN,
+     "Leave out resources of more than N characters", 2},
 
     {.doc = "Code generation:", .group = 3},
     {"target", KEY_TARGET, "CHIP", 0, "GPU to compile for (sm_90a)", 3},
     {NULL, 'O', "LEVEL", 0, "Optimization level of LLVM, 0 to 3 (3)", 3},
     {"ptxas", KEY_PTXAS, "PATH", 0, "Assembler to use instead of the one found", 3},
+    {"lineinfo", KEY_LINE_INFO, "FILE", 0,
+     "Write the IR of stage nvvm to FILE, and its lines into PTX and cubin for profilers", 3},
     {"llvm", KEY_LLVM, "FLAGS", 0, "Flags for LLVM itself, separated by spaces", 3},
+    {"verify-each", KEY_VERIFY_EACH, "BOOL", OPTION_ARG_OPTIONAL | OPTION_HIDDEN,
+     "Verify the IR after each pass of MLIR (true)", 3},
 
     {.doc = "Look inside:", .group = 4},
-    {"list-passes", KEY_LIST_PASSES, NULL, 0, "List the passes of moe-opt and their options", 4},
-    {"list-stages", KEY_LIST_STAGES, NULL, 0, "List the stages and the passes between them", 4},
-    {"show-dialects", KEY_SHOW_DIALECTS, NULL, 0, "Print the dialects of moe-opt as IRDL", 4},
-    {"dump-pass-pipeline", KEY_DUMP_PIPELINE, NULL, 0,
-     "Print the pipeline to stderr before running it", 4},
-    {"mlir-print-ir-before-all", KEY_BEFORE_ALL, NULL, 0, "Print the IR to stderr before each pass",
-     4},
-    {"mlir-print-ir-after-all", KEY_AFTER_ALL, NULL, 0, "Print the IR to stderr after each pass",
-     4},
-    {"mlir-timing", KEY_TIMING, NULL, 0, "Print the time of each pass and artifact to stderr", 4},
+    {"mlir-print-ir-tree-dir", KEY_TREE_DIR, "FOLDER", OPTION_HIDDEN,
+     "Print IR into files of FOLDER instead of stderr", 4},
 
     {.doc = "Tests and bug reports:", .group = 5},
-    {"verify-diagnostics", KEY_VERIFY, NULL, 0,
-     "Compare diagnostics with the expected-error {{...}} comments of the source", 5},
     {"reproducer", KEY_REPRODUCER, "FILE", 0, "Where to write a reproducer after an internal error",
      5},
-    {"run-reproducer", KEY_RUN_REPRODUCER, NULL, 0, "Run the input as the reproducer that it is",
-     5},
-    {0},
 };
+enum { NUM_VALUES = sizeof values / sizeof values[0] };
+
+/* What mlir-opt has and MLIR's C API does not offer, and what comes near. */
+static const struct {
+  const char *flag, *instead;
+} elsewhere[] = {
+    {"mlir-print-ir-before", "--mlir-print-ir-before-all"},
+    {"mlir-print-ir-after", "--mlir-print-ir-after-all or --mlir-print-ir-after-change"},
+    {"mlir-pass-pipeline-crash-reproducer", "--reproducer=FILE"},
+    {"mlir-generate-reproducer", "--reproducer=FILE"},
+    {"mlir-pass-pipeline-local-reproducer", "--reproducer=FILE"},
+    {"mlir-timing-display", "--mlir-timing"},
+    {"mlir-output-format", "--mlir-timing"},
+    {"mlir-pass-statistics-display", "--mlir-pass-statistics"},
+    {"mlir-disable-threading", "nothing: passes run in one thread"},
+    {"mlir-print-op-on-diagnostic", "nothing: a diagnostic shows its line of the source"},
+    {"mlir-print-stacktrace-on-diagnostic", "nothing: a diagnostic shows its line of the source"},
+    {"mlir-print-value-users", "--mlir-print-op-generic"},
+    {"mlir-print-unique-ssa-ids", "--mlir-print-local-scope"},
+    {"mlir-print-elementsattrs-with-hex-if-larger", "--mlir-elide-elementsattrs-if-larger=N"},
+    {"emit-bytecode-version", "--emit-bytecode"},
+    {"no-implicit-module", "nothing: passes run on a module"},
+    {"irdl-file", "mlir-opt --irdl-file; the dialects of moe-opt are there without it"},
+    {"load-dialect-plugin", "mlir-opt"},
+    {"load-pass-plugin", "mlir-opt"},
+    {"debug", "--mlir-print-ir-after-all, or --llvm=--debug with an LLVM that has it"},
+    {"debug-only",
+     "--mlir-print-ir-after-all, or --llvm=--debug-only=TYPE with an LLVM that has it"},
+    {"print-after-all", "--llvm=--print-after-all"},
+    {"print-before-all", "--llvm=--print-before-all"},
+    {"help-list", "--help"},
+    {"help-hidden", "--help, and docs/moe-opt.md for the printing flags of mlir-opt"},
+    {"verbose", "--mlir-print-ir-after-all or --mlir-timing"},
+};
+
+/* All flags, for argp: those with values, then the switches. */
+static struct argp_option flags[NUM_VALUES + NUM_SWITCHES + 1];
+
+static void collect_flags(void) {
+  static const struct argp_option on[] = {
+#define SWITCH_OPTION(name, field, group, flags, help) {name, 0, NULL, flags, help, group},
+      SWITCHES(SWITCH_OPTION)};
+  memcpy(flags, values, sizeof values);
+  memcpy(flags + NUM_VALUES, on, sizeof on);
+  for (int i = 0; i < NUM_SWITCHES; i++)
+    flags[NUM_VALUES + i].key = KEY_SWITCH + i;
+}
 
 _Noreturn void options_fail(const char *format, ...) {
   va_list arguments;
@@ -98,20 +190,36 @@ bool options_parse_level(const char *text, int *out_level) {
   return true;
 }
 
+static size_t parse_count(const char *flag, const char *value) {
+  char *end;
+  errno = 0;
+  unsigned long count = strtoul(value, &end, 10);
+  if (*value < '0' || *value > '9' || *end || errno)
+    options_fail("--%s=%s: a number is needed", flag, value);
+  return count;
+}
+
+static bool parse_bool(const char *flag, const char *value) {
+  if (!value || !strcmp(value, "true") || !strcmp(value, "1"))
+    return true;
+  if (strcmp(value, "false") != 0 && strcmp(value, "0") != 0)
+    options_fail("--%s=%s: true or false is needed", flag, value);
+  return false;
+}
+
 static error_t on_flag(int key, char *value, struct argp_state *state) {
   options_t *options = state->input;
+  moe_printing_t *printing = &options->compiler.printing;
+  if (key >= KEY_SWITCH && key < KEY_SWITCH + NUM_SWITCHES) {
+    *(bool *)((char *)options + switches[key - KEY_SWITCH]) = true;
+    return 0;
+  }
   switch (key) {
   case KEY_EMIT:
     options->emit = value;
     break;
   case KEY_PIPELINE:
     options->pipeline = value;
-    break;
-  case KEY_GENERIC:
-    options->print_generic = true;
-    break;
-  case KEY_SPLIT:
-    options->split_input = true;
     break;
   case 'o':
     options->output = value;
@@ -126,38 +234,29 @@ static error_t on_flag(int key, char *value, struct argp_state *state) {
   case KEY_PTXAS:
     options->compiler.ptxas = value;
     break;
+  case KEY_LINE_INFO:
+    options->compiler.line_info = value;
+    break;
   case KEY_LLVM:
     llvm_flags_parse(value);
+    options->llvm = value;
     break;
-  case KEY_LIST_PASSES:
-    options->list_passes = true;
+  case KEY_TREE_DIR:
+    options->compiler.print_ir_tree_dir = value;
     break;
-  case KEY_LIST_STAGES:
-    options->list_stages = true;
+  case KEY_ELIDE_ELEMENTS:
+    printing->has_elide_elements = true;
+    printing->elide_elements = parse_count("mlir-elide-elementsattrs-if-larger", value);
     break;
-  case KEY_SHOW_DIALECTS:
-    options->show_dialects = true;
+  case KEY_ELIDE_RESOURCES:
+    printing->has_elide_resources = true;
+    printing->elide_resources = parse_count("mlir-elide-resource-strings-if-larger", value);
     break;
-  case KEY_DUMP_PIPELINE:
-    options->dump_pipeline = true;
-    break;
-  case KEY_BEFORE_ALL:
-    options->compiler.print_ir_before_all = true;
-    break;
-  case KEY_AFTER_ALL:
-    options->compiler.print_ir_after_all = true;
-    break;
-  case KEY_TIMING:
-    options->compiler.timing = true;
-    break;
-  case KEY_VERIFY:
-    options->verify_diagnostics = true;
+  case KEY_VERIFY_EACH:
+    options->compiler.no_verify_each = !parse_bool("verify-each", value);
     break;
   case KEY_REPRODUCER:
     options->reproducer = value;
-    break;
-  case KEY_RUN_REPRODUCER:
-    options->run_reproducer = true;
     break;
   case ARGP_KEY_ARG:
     if (options->input)
@@ -188,7 +287,25 @@ static const struct argp_option *find_flag(const char *name, size_t length) {
   return NULL;
 }
 
+/* What does here what a flag of mlir-opt does there, or NULL. */
+static const char *find_elsewhere(const char *flag) {
+  const char *name = flag + strspn(flag, "-");
+  for (size_t i = 0; i < sizeof elsewhere / sizeof elsewhere[0]; i++) {
+    if (!strcmp(elsewhere[i].flag, name))
+      return elsewhere[i].instead;
+  }
+  return NULL;
+}
+
 void options_report_unknown_flag(const char *flag) {
+  const char *instead = find_elsewhere(flag);
+  if (instead) {
+    fprintf(stderr,
+            "moe-opt: error: there is no '%s' here; what comes near is %s\n"
+            "moe-opt --help lists the flags, --list-passes the passes.\n",
+            flag, instead);
+    return;
+  }
   moe__text_t passes = {0};
   size_t count;
   const moe_pass_info_t *own = moe_compiler_passes(&count);
@@ -258,7 +375,8 @@ static int take_pass_flags(int argc, char **argv, options_t *options) {
     size_t length = strcspn(argument + 2, "=");
     const struct argp_option *flag = find_flag(argument + 2, length);
     if (flag) {
-      is_value = flag->arg && !argument[2 + length];
+      bool needs_value = flag->arg && !(flag->flags & OPTION_ARG_OPTIONAL);
+      is_value = needs_value && !argument[2 + length];
       argv[kept++] = argv[i];
     } else {
       add_pass_flag(options, argument + 2, length);
@@ -278,6 +396,15 @@ bool options_emits_candidates(const options_t *options) {
   return options->emit && !strcmp(options->emit, "candidates");
 }
 
+bool options_emits_artifact(const options_t *options) {
+  size_t count;
+  const moe_stage_info_t *stages = moe_compiler_stages(&count);
+  bool is_artifact = options_emits_candidates(options);
+  for (size_t i = 0; i < count; i++)
+    is_artifact |= options->emit && !stages[i].passes && !strcmp(stages[i].name, options->emit);
+  return is_artifact;
+}
+
 bool options_emits_folder(const options_t *options) {
   return options_emits_candidates(options) || (options->emit && !strcmp(options->emit, "bundle"));
 }
@@ -286,9 +413,11 @@ static void check_combinations(const options_t *options) {
   bool is_question = options->list_passes || options->list_stages || options->show_dialects;
   if (is_question && (options->emit || options->pipeline || options->num_pass_flags))
     options_fail("--list-passes, --list-stages and --show-dialects run nothing");
-  if (options->emit && (options->pipeline || options->num_pass_flags))
-    options_fail(
-        "--emit runs its own passes; it cannot be combined with --pass-pipeline or --PASS");
+  if (options->resources && options->emit && strcmp(options->emit, "cubin") != 0)
+    options_fail("--resources makes the cubin; it cannot be combined with --emit=%s",
+                 options->emit);
+  if (options->emit_bytecode && options->emit && options_emits_artifact(options))
+    options_fail("--emit=%s writes no IR; --emit-bytecode does not go with it", options->emit);
   if (options->pipeline && options->num_pass_flags)
     options_fail("--pass-pipeline and --%s cannot be combined", options->pass_flags[0].name);
   if (options->run_reproducer &&
@@ -300,9 +429,13 @@ static void check_combinations(const options_t *options) {
   if (is_folder && options->split_input)
     options_fail("--emit=%s writes one folder; it cannot be combined with --split-input-file",
                  options->emit);
+  if (options->output && strcmp(options->input, "-") != 0 &&
+      output_is_input(options->output, is_folder, options->input))
+    options_fail("-o %s would overwrite the input, '%s'", options->output, options->input);
 }
 
 void options_parse(int argc, char **argv, options_t *out_options) {
+  collect_flags();
   *out_options = (options_t){.compiler = moe_compiler_options_default()};
   argp_program_version_hook = print_version;
   argp_err_exit_status = EXIT_USAGE;
@@ -320,6 +453,8 @@ void options_parse(int argc, char **argv, options_t *out_options) {
   argp_parse(&parser, argc, argv, 0, NULL, out_options);
   if (!out_options->input)
     out_options->input = "-";
+  if (out_options->resources && !out_options->emit)
+    out_options->emit = "cubin";
   check_combinations(out_options);
 }
 

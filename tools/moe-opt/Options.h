@@ -27,12 +27,15 @@ typedef struct options_t {
   pass_flag_t *pass_flags;
   size_t num_pass_flags;
   moe_compiler_options_t compiler;
-  bool print_generic;
   bool split_input;
+  bool verify_roundtrip;
+  bool emit_bytecode;
+  bool resources; /* a table of what the kernels take */
   bool verify_diagnostics;
   bool dump_pipeline;
   bool list_passes, list_stages, show_dialects;
   bool run_reproducer;
+  const char *llvm;       /* LLVM's flags, or NULL */
   const char *reproducer; /* where to write one, or NULL: a fresh name in the current directory */
 } options_t;
 
@@ -43,9 +46,10 @@ void options_parse(int argc, char **argv, options_t *out_options);
 /* Frees the pass flags. */
 void options_free(options_t *options);
 
-/* Whether a bundle for each candidate is asked for, which is no stage; whether what is asked for is a
- * folder. */
+/* Whether a bundle for each candidate is asked for, which is no stage; whether what is asked for
+ * is no IR; whether it is a folder. */
 bool options_emits_candidates(const options_t *options);
+bool options_emits_artifact(const options_t *options);
 bool options_emits_folder(const options_t *options);
 
 /* Says that no flag and no pass has this name, and what may have been meant. */

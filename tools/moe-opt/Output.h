@@ -13,4 +13,8 @@
  * has been said on stderr. */
 bool output_write(const char *path, const moe__text_t *text);
 
+/* Whether the output would take the place of the input: it is the same file, or one that a
+ * bundle or candidates in the folder `path` have. */
+bool output_is_input(const char *path, bool is_folder, const char *input);
+
 #endif /* MOE_OPT_OUTPUT_H */

@@ -17,13 +17,16 @@
 
 static const char FIRST_LINE[] = "// moe-opt reproducer\n";
 static const char ARGUMENT[] = "// argument: ";
+static const char WITH[] = "// with: ";
 static const char LAST_LINE[] = "// end\n";
 
 /* What a handler needs. There is one process and one source at a time. */
 static struct {
   const options_t *options;
   const char *text; /* NULL: no source at work */
+  bool has_kernels; /* the source has: then it is to blame */
   moe__text_t header;
+  moe__text_t with; /* flags that are no part of a reproducer, as a shell reads them */
 } state;
 
 static void write_text(int file, const char *text) {
@@ -72,14 +75,18 @@ _Noreturn void reproducer_fail(const char *what) {
   write_text(STDERR_FILENO,
              "moe-opt: this is a bug of moe-opt; to see it again: moe-opt --run-reproducer ");
   write_text(STDERR_FILENO, path);
+  write_text(STDERR_FILENO, state.with.length ? state.with.data : "");
   write_text(STDERR_FILENO, "\n");
   _exit(EXIT_BUG);
 }
 
 static void on_fatal_error(const char *message) {
-  write_text(STDERR_FILENO, "moe-opt: internal error: LLVM: ");
+  write_text(STDERR_FILENO,
+             state.has_kernels ? "moe-opt: error: LLVM: " : "moe-opt: internal error: LLVM: ");
   write_text(STDERR_FILENO, message);
   write_text(STDERR_FILENO, "\n");
+  if (state.has_kernels)
+    _exit(EXIT_INPUT);
   reproducer_fail(message);
 }
 
@@ -107,8 +114,21 @@ static void on_crash(int signal_number) {
   reproducer_fail(what);
 }
 
+/* Appends " --flag='value'". */
+static void append_word(moe__text_t *out, const char *flag, const char *value) {
+  moe__text_printf(out, " --%s='", flag);
+  for (; *value; value++)
+    moe__text_printf(out, *value == '\'' ? "'\\''" : "%c", *value == '\n' ? ' ' : *value);
+  moe__text_put(out, "'");
+}
+
 void reproducer_install(const options_t *options) {
   state.options = options;
+  moe__text_put(&state.with, "");
+  if (options->compiler.ptxas)
+    append_word(&state.with, "ptxas", options->compiler.ptxas);
+  if (options->llvm)
+    append_word(&state.with, "llvm", options->llvm);
   LLVMInstallFatalErrorHandler(on_fatal_error);
   /* A stack of its own, so that running out of stack can be reported. */
   static char stack[1 << 16];
@@ -133,8 +153,13 @@ static void append_argument(moe__text_t *out, const char *flag, const char *valu
   moe__text_put(out, "\n");
 }
 
+void reproducer_blame_kernels(bool has_kernels) {
+  state.has_kernels = has_kernels;
+}
+
 void reproducer_watch(const char *name, const char *text, const char *pipeline, const char *emit) {
   state.text = NULL; /* the handler must not see half of it */
+  state.has_kernels = false;
   moe__text_t *header = &state.header;
   moe__text_clear(header);
   if (!name)
@@ -148,6 +173,8 @@ void reproducer_watch(const char *name, const char *text, const char *pipeline, 
     append_argument(header, "--emit=", emit);
   append_argument(header, "--target=", state.options->compiler.target);
   moe__text_printf(header, "%s-O%d\n", ARGUMENT, state.options->compiler.opt_level);
+  if (state.with.length)
+    moe__text_printf(header, "%s%s\n", WITH, state.with.data + 1);
   state.text = text + strspn(text, "\n"); /* without the lines of earlier pieces */
 }
 
@@ -176,6 +203,10 @@ bool reproducer_read(const char *name, const char *text, options_t *options, moe
   char *rest = NULL;
   for (char *line = strtok_r(storage->data, "\n", &rest); line;
        line = strtok_r(NULL, "\n", &rest)) {
+    bool missing = !options->compiler.ptxas && !options->llvm;
+    if (missing && !strncmp(line, WITH, strlen(WITH)))
+      fprintf(stderr, "moe-opt: note: '%s' was made with %s; it may need them again\n", name,
+              line + strlen(WITH));
     if (strncmp(line, ARGUMENT, strlen(ARGUMENT)) != 0)
       continue;
     if (!take_argument(line + strlen(ARGUMENT), options)) {

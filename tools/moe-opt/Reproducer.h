@@ -1,12 +1,13 @@
-/* Reproducer.h - what moe-opt does when it fails through a fault of its own: a file that shows it
- * again, and exit code 70.
+/* Reproducer.h - what moe-opt does when it fails through a fault of its own: a file that shows
+ * it again, and exit code 70.
  *
  * A reproducer is MLIR text that begins with comments:
  *   // moe-opt reproducer
  *   // argument: --emit=ptx
  *   // end
- * Only arguments that say what to compile are taken from it: a file from elsewhere must not choose
- * what is run or written.
+ * Only arguments that say what to compile are taken from it: a file from elsewhere must not
+ * choose what is run or written. The assembler and LLVM's flags stand in it as a comment, `//
+ * with:`, and in the command that is printed.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #ifndef MOE_OPT_REPRODUCER_H
@@ -21,6 +22,10 @@ void reproducer_install(const options_t *options);
 /* Names the source at work and what is done to it: `pipeline`, or the stage `emit`, or nothing. All
  * borrowed until the next call; name NULL: no source. */
 void reproducer_watch(const char *name, const char *text, const char *pipeline, const char *emit);
+
+/* Says that the source at work has kernels of its own. A fatal error of LLVM is then the fault
+ * of the input. */
+void reproducer_blame_kernels(bool has_kernels);
 
 /* Writes the reproducer of the source at work, says where it is, and exits with EXIT_BUG. */
 _Noreturn void reproducer_fail(const char *what);

@@ -123,51 +123,110 @@ static moe_status_t take_pass_flags(session_t *session) {
   return MOE_OK;
 }
 
-/* Looks at pipeline and stage before the input is read: a typo there is a matter of usage. */
-static moe_status_t check_plan(session_t *session) {
-  moe_status_t status = take_pass_flags(session);
-  const char *pipeline = session->options.pipeline, *shown = NULL;
-  const char *stage =
-      options_emits_candidates(&session->options) ? "bundle" : session->options.emit;
-  if (status == MOE_OK && stage)
-    status = moe_compiler_stage_pipeline(session->compiler, stage, &pipeline);
+/* Checks a pipeline, which is copied, and shows it where that is asked for. */
+static moe_status_t check_pipeline(session_t *session, const char *pipeline) {
   moe__text_t copy = {0}; /* the compiler's next call ends the life of its answer */
-  if (status == MOE_OK && pipeline) {
-    moe__text_put(&copy, pipeline);
-    status = moe_compiler_check_pipeline(session->compiler, copy.data, &shown);
-  }
+  const char *shown = NULL;
+  moe__text_put(&copy, pipeline);
+  moe_status_t status = moe_compiler_check_pipeline(session->compiler, copy.data, &shown);
   if (status == MOE_OK && session->options.dump_pipeline)
-    fprintf(stderr, "%s\n", shown ? shown : "builtin.module()");
+    fprintf(stderr, "%s\n", shown);
   moe__text_free(&copy);
   return status;
 }
 
-/* Runs the passes or stages over a module and appends what is asked for to the result. */
+/* Looks at pipeline and stage before the input is read: a typo there is a matter of usage. */
+static moe_status_t check_plan(session_t *session) {
+  const options_t *options = &session->options;
+  moe_status_t status = take_pass_flags(session);
+  const char *stage = options_emits_candidates(options) ? "bundle" : options->emit, *pipeline;
+  if (status == MOE_OK && options->pipeline)
+    status = check_pipeline(session, options->pipeline);
+  if (status == MOE_OK && stage)
+    status = moe_compiler_stage_pipeline(session->compiler, stage, &pipeline);
+  if (status == MOE_OK && stage)
+    status = check_pipeline(session, pipeline);
+  if (status == MOE_OK && !stage && !options->pipeline && options->dump_pipeline)
+    fputs("builtin.module()\n", stderr);
+  return status;
+}
+
+/* A table of what the kernels take. */
+static moe_status_t append_resources(session_t *session, moe_module_t *module) {
+  const moe_kernel_resources_t *kernels;
+  size_t count, width = strlen("kernel");
+  moe_status_t status = moe_module_resources(module, &kernels, &count);
+  for (size_t i = 0; i < count; i++)
+    width = strlen(kernels[i].kernel) > width ? strlen(kernels[i].kernel) : width;
+  if (status == MOE_OK)
+    moe__text_printf(&session->result, "%-*s %7s %9s %6s %6s %13s %12s %7s\n", (int)width, "kernel",
+                     "threads", "registers", "spills", "stack", "shared memory", "instructions",
+                     "CTAs/SM");
+  for (size_t i = 0; i < count; i++)
+    moe__text_printf(
+        &session->result, "%-*s %7d %9d %6d %6d %13lld %12d %7d\n", (int)width, kernels[i].kernel,
+        kernels[i].threads, kernels[i].registers, kernels[i].spill_bytes, kernels[i].stack_bytes,
+        (long long)kernels[i].shared_memory, kernels[i].instructions, kernels[i].ctas_per_sm);
+  return status;
+}
+
+/* What the compiler hands out, appended to the result. */
+static moe_status_t append_output(session_t *session, moe_module_t *module) {
+  const options_t *options = &session->options;
+  const char *data;
+  size_t length;
+  moe_status_t status;
+  if (options->resources)
+    return append_resources(session, module);
+  if (options_emits_artifact(options))
+    status = moe_module_artifact(module, options->emit, &data, &length);
+  else if (options->emit_bytecode)
+    status = moe_module_bytecode(module, &data, &length);
+  else
+    status = moe_module_print(module, false, &data, &length);
+  if (status == MOE_OK)
+    moe__text_append(&session->result, data, length);
+  return status;
+}
+
+/* Runs the passes and stages over a module and appends what is asked for to the result. */
 static moe_status_t compile(session_t *session, moe_module_t *module) {
   const options_t *options = &session->options;
   moe_status_t status = MOE_OK;
-  if (options_emits_candidates(options))
-    return moe_module_write_candidates(module, options->output);
   if (options->pipeline)
     status = moe_module_run(module, options->pipeline);
-  else if (options->emit)
+  if (status != MOE_OK)
+    return status;
+  if (options_emits_candidates(options))
+    return moe_module_write_candidates(module, options->output);
+  if (options->emit)
     status = moe_module_lower(module, options->emit);
   if (status != MOE_OK)
     return status;
-  if (options_emits_folder(options))
-    return moe_module_write_bundle(module, options->output);
+  return options_emits_folder(options) ? moe_module_write_bundle(module, options->output)
+                                       : append_output(session, module);
+}
 
-  const char *text;
+/* Prints the module, parses that, and prints it again: the same must come of it. */
+static moe_status_t check_roundtrip(session_t *session, const char *name, moe_module_t *module) {
+  const char *data;
   size_t length;
-  size_t num_stages;
-  const moe_stage_info_t *stages = moe_compiler_stages(&num_stages);
-  bool is_artifact = false;
-  for (size_t i = 0; i < num_stages; i++)
-    is_artifact |= options->emit && !stages[i].passes && !strcmp(stages[i].name, options->emit);
-  status = is_artifact ? moe_module_artifact(module, options->emit, &text, &length)
-                       : moe_module_print(module, options->print_generic, &text, &length);
+  moe__text_t first = {0};
+  moe_module_t *again = NULL;
+  moe_status_t status = moe_module_print(module, true, &data, &length);
+  if (status == MOE_OK) {
+    moe__text_append(&first, data, length);
+    status = moe_module_parse(session->compiler, name, first.data, first.length, &again);
+  }
   if (status == MOE_OK)
-    moe__text_append(&session->result, text, length);
+    status = moe_module_print(again, true, &data, &length);
+  if (status == MOE_OK && (length != first.length || memcmp(data, first.data, length) != 0)) {
+    fprintf(stderr, "moe-opt: error: '%s' is not the same after it was printed and parsed again\n",
+            name);
+    status = MOE_INVALID_INPUT;
+  }
+  moe_module_destroy(again);
+  moe__text_free(&first);
   return status;
 }
 
@@ -181,6 +240,9 @@ static moe_status_t run_piece(session_t *session, const char *name, const moe__t
   moe_module_t *module;
   moe_status_t status =
       moe_module_parse(session->compiler, name, piece->data, piece->length, &module);
+  reproducer_blame_kernels(status == MOE_OK && moe_module_has_kernels(module));
+  if (status == MOE_OK && session->options.verify_roundtrip)
+    status = check_roundtrip(session, name, module);
   if (status == MOE_OK)
     status = compile(session, module);
   if (status == MOE_INTERNAL) {
@@ -217,9 +279,10 @@ static moe_status_t write_result(const session_t *session) {
   const options_t *options = &session->options;
   if (options_emits_folder(options))
     return MOE_OK;
-  bool is_binary = options->emit && !strcmp(options->emit, "cubin");
-  if (is_binary && !options->output && isatty(STDOUT_FILENO))
-    options_fail("a cubin is not for a terminal; name a file with -o");
+  bool is_cubin = options->emit && !strcmp(options->emit, "cubin") && !options->resources;
+  if ((is_cubin || options->emit_bytecode) && !options->output && isatty(STDOUT_FILENO))
+    options_fail("%s is not for a terminal; name a file with -o",
+                 is_cubin ? "a cubin" : "bytecode");
   return output_write(options->output, &session->result) ? MOE_OK : MOE_IO_ERROR;
 }
 

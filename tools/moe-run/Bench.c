@@ -27,8 +27,8 @@ typedef struct lane_t {
 } lane_t;
 
 typedef struct bench_t {
-  const moe__target_t *target;
-  moe__device_call_t call;
+  const moe__run_target_t *target;
+  moe__run_device_call_t call;
   lane_t *lanes; /* of the functions, and at the end of the copy, which has nothing prepared */
   int lane_count;
   size_t bytes;
@@ -70,7 +70,7 @@ static moe_rt_status_t time_once(bench_t *bench, lane_t *lane, int slot) {
 /* The copy's source gets the largest argument's data, over and over: constant data would cost less
  * energy to move. */
 static moe_rt_status_t fill_source(bench_t *bench) {
-  const moe__call_t *host = bench->call.host;
+  const moe__run_call_t *host = bench->call.host;
   int largest = 0;
   for (int i = 1; i < host->function->argument_count; i++)
     if (host->arguments[i].bytes > host->arguments[largest].bytes)
@@ -79,7 +79,7 @@ static moe_rt_status_t fill_source(bench_t *bench) {
   moe_rt_status_t status = MOE_RT_OK;
   for (size_t at = 0; at < size && !status; at += period)
     status = moe_rt_memory_copy(bench->target->device, (char *)bench->from + at,
-                                moe__device_call_data(&bench->call, largest),
+                                moe__run_device_call_data(&bench->call, largest),
                                 size - at < period ? size - at : period, bench->call.stream);
   return status;
 }
@@ -106,13 +106,13 @@ static moe_rt_status_t set_up(bench_t *bench) {
 
 static moe_rt_status_t measure(bench_t *bench, int repeat) {
   moe_rt_status_t status = MOE_RT_OK;
-  moe__progress_begin("timing");
+  moe__run_progress_begin("timing");
   for (int i = -WARM_UP; i < repeat && !status; i++) {
     for (int lane = 0; lane < bench->lane_count && !status; lane++)
       status = time_once(bench, &bench->lanes[lane], i < 0 ? 0 : i);
-    moe__progress_update((double)(i + WARM_UP) / (repeat + WARM_UP));
+    moe__run_progress_update((double)(i + WARM_UP) / (repeat + WARM_UP));
   }
-  moe__progress_end();
+  moe__run_progress_end();
   return status;
 }
 
@@ -132,7 +132,7 @@ static void tear_down(bench_t *bench) {
     free(bench->lanes[i].milliseconds);
   }
   free(bench->lanes);
-  moe__device_call_free(&bench->call);
+  moe__run_device_call_free(&bench->call);
 }
 
 static int by_value(const void *a, const void *b) {
@@ -149,7 +149,7 @@ static void summarize(float *milliseconds, int count, double *out_median, double
 }
 
 /* Allocates the lanes, and prepares the functions of those that are not the call itself. */
-static int make_lanes(bench_t *bench, const moe__timed_t *timed, int count, int repeat) {
+static int make_lanes(bench_t *bench, const moe__run_timed_t *timed, int count, int repeat) {
   bench->lane_count = count + 1;
   bench->lanes = calloc((size_t)bench->lane_count, sizeof *bench->lanes);
   bool enough = bench->lanes != NULL;
@@ -158,39 +158,40 @@ static int make_lanes(bench_t *bench, const moe__timed_t *timed, int count, int 
     enough = bench->lanes[i].milliseconds != NULL;
   }
   if (!enough)
-    return moe__input_error("out of memory");
+    return moe__run_input_error("out of memory");
   moe_rt_status_t status = MOE_RT_OK;
   for (int i = 0; i < count && !status; i++) {
     if (timed[i].program == bench->target->program)
       bench->lanes[i].prepared = bench->call.prepared;
     else
-      status = moe__device_call_prepare(&bench->call, timed[i].program, timed[i].function,
-                                        &bench->lanes[i].prepared);
+      status = moe__run_device_call_prepare(&bench->call, timed[i].program, timed[i].function,
+                                            &bench->lanes[i].prepared);
   }
-  return status ? moe__runtime_error(status) : MOE__OK;
+  return status ? moe__run_runtime_error(status) : MOE__RUN_OK;
 }
 
-static int count_bytes(const moe__call_t *call, size_t *out_bytes) {
+static int count_bytes(const moe__run_call_t *call, size_t *out_bytes) {
   *out_bytes = 0;
   for (int i = 0; i < call->function->argument_count; i++)
     *out_bytes += call->arguments[i].bytes;
   for (int i = 0; i < call->function->result_count; i++)
     *out_bytes += call->results[i].bytes;
   if (call->function->argument_count && *out_bytes >= 2)
-    return MOE__OK;
-  return moe__input_error("function '%s': there is nothing to time in a call that moves no bytes",
-                          call->function->name);
+    return MOE__RUN_OK;
+  return moe__run_input_error(
+      "function '%s': there is nothing to time in a call that moves no bytes",
+      call->function->name);
 }
 
-int moe__bench_time(const moe__target_t *target, const moe__call_t *call, int repeat,
-                    moe__timed_t *timed, int count, moe__timing_t *out_timing) {
-  *out_timing = (moe__timing_t){0};
+int moe__run_bench_time(const moe__run_target_t *target, const moe__run_call_t *call, int repeat,
+                        moe__run_timed_t *timed, int count, moe__run_timing_t *out_timing) {
+  *out_timing = (moe__run_timing_t){0};
   bench_t bench = {.target = target};
   int rc = count_bytes(call, &bench.bytes);
   if (!rc)
-    rc = moe__reference_flops(call, &out_timing->has_flops, &out_timing->flops);
+    rc = moe__run_reference_flops(call, &out_timing->has_flops, &out_timing->flops);
   if (!rc)
-    rc = moe__device_call_make(target, call, &bench.call);
+    rc = moe__run_device_call_make(target, call, &bench.call);
   if (!rc)
     rc = make_lanes(&bench, timed, count, repeat);
   if (!rc) {
@@ -198,7 +199,7 @@ int moe__bench_time(const moe__target_t *target, const moe__call_t *call, int re
     if (!status)
       status = measure(&bench, repeat);
     if (status)
-      rc = moe__runtime_error(status);
+      rc = moe__run_runtime_error(status);
   }
   out_timing->bytes = bench.bytes;
   for (int i = 0; i < count && !rc; i++)
@@ -210,15 +211,16 @@ int moe__bench_time(const moe__target_t *target, const moe__call_t *call, int re
   return rc;
 }
 
-static void report(const moe__target_t *target, const moe__call_t *call, const moe__timed_t *timed,
-                   const moe__timing_t *timing, int repeat, bool json, json_t *cases) {
+static void report(const moe__run_target_t *target, const moe__run_call_t *call,
+                   const moe__run_timed_t *timed, const moe__run_timing_t *timing, int repeat,
+                   bool json, json_t *cases) {
   double gigabytes = (double)timing->bytes / 1e9;
   double rate = gigabytes / (timed->median * 1e-6);
   double copy_rate = gigabytes / (timing->copy_median * 1e-6);
   double fraction = timing->copy_median / timed->median;
   double teraflops = timing->flops / (timed->median * 1e-6) / 1e12;
   if (!json) {
-    char *arguments = moe__describe_arguments(call);
+    char *arguments = moe__run_describe_arguments(call);
     if (json_array_size(cases) == 0)
       printf("%s on %s: median of %d calls; the copy moves as many bytes\n"
              "%-24s %12s %10s %10s %8s %10s %8s %8s%s\n",
@@ -234,11 +236,12 @@ static void report(const moe__target_t *target, const moe__call_t *call, const m
     fflush(stdout);
     free(arguments);
   }
-  json_t *object = json_pack(
-      "{s:o, s:I, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "arguments", moe__describe_shapes(call),
-      "bytes", (json_int_t)timing->bytes, "calls", repeat, "median_us", timed->median, "least_us",
-      timed->least, "gb_per_s", rate, "copy_median_us", timing->copy_median, "copy_least_us",
-      timing->copy_least, "copy_gb_per_s", copy_rate, "fraction", fraction);
+  json_t *object =
+      json_pack("{s:o, s:I, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "arguments",
+                moe__run_describe_shapes(call), "bytes", (json_int_t)timing->bytes, "calls", repeat,
+                "median_us", timed->median, "least_us", timed->least, "gb_per_s", rate,
+                "copy_median_us", timing->copy_median, "copy_least_us", timing->copy_least,
+                "copy_gb_per_s", copy_rate, "fraction", fraction);
   if (timing->has_flops) {
     json_object_set_new(object, "flops", json_integer((json_int_t)timing->flops));
     json_object_set_new(object, "tflops_per_s", json_real(teraflops));
@@ -246,11 +249,11 @@ static void report(const moe__target_t *target, const moe__call_t *call, const m
   json_array_append_new(cases, object);
 }
 
-int moe__bench(const moe__target_t *target, const moe__call_t *call, int repeat, bool json,
-               json_t *cases) {
-  moe__timed_t timed = {.program = target->program, .function = call->function};
-  moe__timing_t timing;
-  int rc = moe__bench_time(target, call, repeat, &timed, 1, &timing);
+int moe__run_bench(const moe__run_target_t *target, const moe__run_call_t *call, int repeat,
+                   bool json, json_t *cases) {
+  moe__run_timed_t timed = {.program = target->program, .function = call->function};
+  moe__run_timing_t timing;
+  int rc = moe__run_bench_time(target, call, repeat, &timed, 1, &timing);
   if (!rc)
     report(target, call, &timed, &timing, repeat, json, cases);
   return rc;

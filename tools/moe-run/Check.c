@@ -21,10 +21,12 @@ static const uint8_t fills[2] = {0xA5, 0x5A};
 
 enum { CHUNK = 1 << 20 };
 
+#define MAX_DISTURBED_SECONDS 0.2
+
 /* What is known of a result after all runs. */
 typedef struct verdict_t {
-  moe__difference_t difference;
-  moe__judgment_t judgment;
+  moe__run_difference_t difference;
+  moe__run_judgment_t judgment;
   bool by_bound; /* of a product whose sums have no certain bits */
   int64_t written_rows;
   int64_t touched; /* position of an element of no group that was written; -1: none */
@@ -33,7 +35,7 @@ typedef struct verdict_t {
 
 /* ---- Elements ---- */
 
-static uint32_t load(const moe__tensor_t *tensor, int64_t position) {
+static uint32_t load(const moe__run_tensor_t *tensor, int64_t position) {
   uint32_t bits = 0;
   size_t bytes = (size_t)tensor->dtype->bits / 8;
   memcpy(&bits, tensor->data + (size_t)position * bytes, bytes);
@@ -53,17 +55,18 @@ static bool is_nan(const char *dtype, uint32_t bits) {
 }
 
 /* The bits of the same byte, over and over. */
-static uint32_t filled(const moe__tensor_t *tensor, uint8_t fill) {
+static uint32_t filled(const moe__run_tensor_t *tensor, uint8_t fill) {
   return (uint32_t)fill * 0x01010101u >> (32 - tensor->dtype->bits);
 }
 
-static int64_t row_of(const moe__tensor_t *tensor, int64_t position) {
+static int64_t row_of(const moe__run_tensor_t *tensor, int64_t position) {
   return position / tensor->strides[0] % tensor->shape[0];
 }
 
-moe__difference_t moe__compare(const moe__tensor_t *got, const moe__tensor_t *expected,
-                               int64_t begin_row, int64_t end_row) {
-  moe__difference_t difference = {0};
+moe__run_difference_t moe__run_compare(const moe__run_tensor_t *got,
+                                       const moe__run_tensor_t *expected, int64_t begin_row,
+                                       int64_t end_row) {
+  moe__run_difference_t difference = {0};
   size_t element = (size_t)got->dtype->bits / 8;
   for (size_t begin = 0; begin < got->bytes; begin += CHUNK) {
     size_t length = got->bytes - begin < CHUNK ? got->bytes - begin : CHUNK;
@@ -78,14 +81,15 @@ moe__difference_t moe__compare(const moe__tensor_t *got, const moe__tensor_t *ex
         continue;
       difference.got = a;
       difference.expected = b;
-      moe__tensor_index(got, (int64_t)i, difference.first);
+      moe__run_tensor_index(got, (int64_t)i, difference.first);
     }
   }
   return difference;
 }
 
 /* Whether two runs wrote the same bits; rows from `written` on are none of theirs. */
-static bool is_same(const moe__tensor_t *first, const moe__tensor_t *second, int64_t written) {
+static bool is_same(const moe__run_tensor_t *first, const moe__run_tensor_t *second,
+                    int64_t written) {
   if (written == first->shape[0])
     return !memcmp(first->data, second->data, first->bytes);
   for (int64_t i = 0; i < first->elements; i++)
@@ -95,7 +99,7 @@ static bool is_same(const moe__tensor_t *first, const moe__tensor_t *second, int
 }
 
 /* The first element in rows from `written` on that is not what it was filled with; -1 if none. */
-static int64_t find_touched(const moe__tensor_t *tensor, uint8_t fill, int64_t written) {
+static int64_t find_touched(const moe__run_tensor_t *tensor, uint8_t fill, int64_t written) {
   if (written == tensor->shape[0])
     return -1;
   const uint32_t untouched = filled(tensor, fill);
@@ -107,19 +111,34 @@ static int64_t find_touched(const moe__tensor_t *tensor, uint8_t fill, int64_t w
 
 /* ---- Running ---- */
 
+/* Where calls share a state, runs the call on other data; not where that takes long. */
+static int disturb(moe__run_device_call_t *device_call) {
+  int zeroed = 0;
+  int rc = moe__run_device_call_check_zeroed(device_call, &zeroed);
+  bool is_long = device_call->target->is_emulator && device_call->expected > MAX_DISTURBED_SECONDS;
+  return rc || zeroed == 0 || is_long ? rc : moe__run_device_call_disturb(device_call);
+}
+
 /* Runs the call into `results`. */
-static int run_once(const moe__target_t *target, moe__device_call_t *device_call, moe__call_t *call,
-                    moe__tensor_t *results, uint8_t fill, int threads, verdict_t *verdicts) {
+static int run_once(const moe__run_target_t *target, moe__run_device_call_t *device_call,
+                    moe__run_call_t *call, moe__run_tensor_t *results, uint8_t fill, int threads,
+                    verdict_t *verdicts) {
   const int count = call->function->result_count;
   if (!target->device) {
     for (int i = 0; i < count; i++)
       memset(results[i].data, fill, results[i].bytes);
-    return moe__reference_run(call, results, threads);
+    return moe__run_reference_run(call, results, threads);
   }
-  int rc = moe__device_call_run(device_call, fill);
+  int zeroed = 0, rc = MOE__RUN_OK;
+  if (fill != fills[0])
+    rc = disturb(device_call);
+  if (!rc)
+    rc = moe__run_device_call_run(device_call, fill);
+  if (!rc)
+    rc = moe__run_device_call_check_zeroed(device_call, &zeroed);
   for (int i = 0; i < count && !rc; i++) {
     bool intact;
-    rc = moe__device_call_fetch(device_call, i, results[i].data, &intact);
+    rc = moe__run_device_call_fetch(device_call, i, results[i].data, &intact);
     verdicts[i].guards_intact = verdicts[i].guards_intact && !rc && intact;
   }
   return rc;
@@ -127,22 +146,23 @@ static int run_once(const moe__target_t *target, moe__device_call_t *device_call
 
 /* Computes what is expected of call->results, which the first run wrote, and judges them. Without a
  * device, compares the sliced computation with the plain one. */
-static int judge(const moe__target_t *target, const moe__call_t *call,
-                 const moe__options_t *options, moe__tensor_t *expected, verdict_t *verdicts) {
+static int judge(const moe__run_target_t *target, const moe__run_call_t *call,
+                 const moe__run_options_t *options, moe__run_tensor_t *expected,
+                 verdict_t *verdicts) {
   const int count = call->function->result_count;
-  moe__judgment_t *judgments = calloc((size_t)count + 1, sizeof *judgments);
+  moe__run_judgment_t *judgments = calloc((size_t)count + 1, sizeof *judgments);
   if (!judgments)
-    return moe__input_error("out of memory");
-  int rc = moe__reference_judge(call, expected, call->results,
-                                target->device ? options->threads : 1, judgments);
+    return moe__run_input_error("out of memory");
+  int rc = moe__run_reference_judge(call, expected, call->results,
+                                    target->device ? options->threads : 1, judgments);
   for (int i = 0; i < count && !rc; i++) {
-    const moe__tensor_t *result = &call->results[i];
+    const moe__run_tensor_t *result = &call->results[i];
     verdict_t *verdict = &verdicts[i];
     verdict->judgment = judgments[i];
     verdict->by_bound = judgments[i].is_product && !options->exact && !options->one_hot;
     verdict->written_rows = judgments[i].written_rows;
     if (!verdict->by_bound || !target->device)
-      verdict->difference = moe__compare(result, &expected[i], 0, verdict->written_rows);
+      verdict->difference = moe__run_compare(result, &expected[i], 0, verdict->written_rows);
     verdict->touched = find_touched(result, fills[0], verdict->written_rows);
   }
   free(judgments);
@@ -150,7 +170,7 @@ static int judge(const moe__target_t *target, const moe__call_t *call,
 }
 
 /* Compares another run, which started from `fill`, with the first. */
-static void compare_run(const moe__call_t *call, const moe__tensor_t *again, uint8_t fill,
+static void compare_run(const moe__run_call_t *call, const moe__run_tensor_t *again, uint8_t fill,
                         verdict_t *verdicts) {
   for (int i = 0; i < call->function->result_count; i++) {
     verdict_t *verdict = &verdicts[i];
@@ -163,7 +183,8 @@ static void compare_run(const moe__call_t *call, const moe__tensor_t *again, uin
 /* ---- Reporting ---- */
 
 /* The logical index of the element that the score names. */
-static void worst_index(const moe__tensor_t *result, const moe_ref_score_t *score, int64_t *index) {
+static void worst_index(const moe__run_tensor_t *result, const moe_ref_score_t *score,
+                        int64_t *index) {
   int rank = result->info->rank;
   index[0] = rank == 3 ? score->row / result->shape[1] : score->row;
   index[1] = rank == 3 ? score->row % result->shape[1] : score->column;
@@ -171,50 +192,55 @@ static void worst_index(const moe__tensor_t *result, const moe_ref_score_t *scor
 }
 
 /* Its bits. */
-static uint32_t worst_bits(const moe__tensor_t *result, const int64_t *index) {
+static uint32_t worst_bits(const moe__run_tensor_t *result, const int64_t *index) {
   int64_t position = 0;
   for (int d = 0; d < result->info->rank; d++)
     position += index[d] * result->strides[d];
   return load(result, position);
 }
 
-static int report_score(const moe__tensor_t *result, const moe_ref_score_t *score,
-                        const moe__target_t *target) {
-  char list[MOE__LIST_TEXT];
+static int report_score(const moe__run_tensor_t *result, const moe_ref_score_t *score,
+                        const moe__run_target_t *target) {
+  char list[MOE__RUN_LIST_TEXT];
   int64_t index[MOE_RT_MAX_RANK] = {0};
   worst_index(result, score, index);
-  return moe__input_error("%s[%s]: got 0x%0*" PRIx32
-                          ", which is %.3g times as far from %.9g as it may be (%" PRId64
-                          " of %" PRId64 " elements are too far; ran on %s)",
-                          result->info->name, moe__list_text(result->info->rank, index, ",", list),
-                          result->dtype->bits / 4, worst_bits(result, index), score->worst,
-                          score->exact, score->failures, score->elements, target->words);
+  return moe__run_input_error(
+      "%s[%s]: got 0x%0*" PRIx32 ", which is %.3g times as far from %.9g as it may be (%" PRId64
+      " of %" PRId64 " elements are too far; ran on %s)",
+      result->info->name, moe__run_list_text(result->info->rank, index, ",", list),
+      result->dtype->bits / 4, worst_bits(result, index), score->worst, score->exact,
+      score->failures, score->elements, target->words);
 }
 
-static int report(const moe__tensor_t *result, const verdict_t *verdict,
-                  const moe__target_t *target) {
-  char list[MOE__LIST_TEXT];
+static int report(const moe__run_tensor_t *result, const verdict_t *verdict,
+                  const moe__run_target_t *target) {
+  char list[MOE__RUN_LIST_TEXT];
   int64_t index[MOE_RT_MAX_RANK] = {0};
-  const moe__difference_t *difference = &verdict->difference;
+  const moe__run_difference_t *difference = &verdict->difference;
   const char *name = result->info->name;
-  int digits = result->dtype->bits / 4, rank = result->info->rank, rc = MOE__OK;
+  int digits = result->dtype->bits / 4, rank = result->info->rank, rc = MOE__RUN_OK;
   if (difference->count)
-    rc = moe__input_error("%s[%s]: got 0x%0*" PRIx32 ", expected 0x%0*" PRIx32 " (%" PRId64
-                          " of %" PRId64 " elements differ; ran on %s)",
-                          name, moe__list_text(rank, difference->first, ",", list), digits,
-                          difference->got, digits, difference->expected, difference->count,
-                          result->elements, target->words);
+    rc = moe__run_input_error("%s[%s]: got 0x%0*" PRIx32 ", expected 0x%0*" PRIx32 " (%" PRId64
+                              " of %" PRId64 " elements differ; ran on %s)",
+                              name, moe__run_list_text(rank, difference->first, ",", list), digits,
+                              difference->got, digits, difference->expected, difference->count,
+                              result->elements, target->words);
   if (verdict->by_bound && verdict->judgment.score.failures)
     rc = report_score(result, &verdict->judgment.score, target);
+  const moe_ref_score_t *score = &verdict->judgment.score;
+  if (verdict->by_bound && score->elements && score->signal == 0)
+    rc = moe__run_input_error("%s: the exact result is zero in all %" PRId64
+                              " elements: there is nothing to judge, other data are needed",
+                              name, score->elements);
   if (verdict->touched >= 0) {
-    moe__tensor_index(result, verdict->touched, index);
-    rc = moe__input_error("%s[%s]: is in no group, and was written (ran on %s)", name,
-                          moe__list_text(rank, index, ",", list), target->words);
+    moe__run_tensor_index(result, verdict->touched, index);
+    rc = moe__run_input_error("%s[%s]: is in no group, and was written (ran on %s)", name,
+                              moe__run_list_text(rank, index, ",", list), target->words);
   }
   if (!verdict->guards_intact)
-    rc = moe__input_error("%s: the call wrote outside of it (ran on %s)", name, target->words);
+    rc = moe__run_input_error("%s: the call wrote outside of it (ran on %s)", name, target->words);
   if (!verdict->same_always)
-    rc = moe__input_error("%s: two runs gave different bits (ran on %s)", name, target->words);
+    rc = moe__run_input_error("%s: two runs gave different bits (ran on %s)", name, target->words);
   return rc;
 }
 
@@ -223,31 +249,32 @@ static json_t *number(double x) {
   return isfinite(x) ? json_real(x) : json_null();
 }
 
-static json_t *describe_worst(const moe__tensor_t *result, const moe_ref_score_t *score) {
+static json_t *describe_worst(const moe__run_tensor_t *result, const moe_ref_score_t *score) {
   if (score->elements == 0)
     return json_null();
   int64_t index[MOE_RT_MAX_RANK] = {0};
   worst_index(result, score, index);
-  return json_pack("{s:o, s:I, s:o, s:o}", "index", moe__describe_list(result->info->rank, index),
-                   "got", (json_int_t)worst_bits(result, index), "exact", number(score->exact),
-                   "bound", number(score->bound));
+  return json_pack("{s:o, s:I, s:o, s:o}", "index",
+                   moe__run_describe_list(result->info->rank, index), "got",
+                   (json_int_t)worst_bits(result, index), "exact", number(score->exact), "bound",
+                   number(score->bound));
 }
 
-static json_t *describe(const moe__tensor_t *result, const verdict_t *verdict, bool on_device) {
-  const moe__difference_t *difference = &verdict->difference;
+static json_t *describe(const moe__run_tensor_t *result, const verdict_t *verdict, bool on_device) {
+  const moe__run_difference_t *difference = &verdict->difference;
   const moe_ref_score_t *score = &verdict->judgment.score;
   json_t *first = json_null();
   if (difference->count)
     first = json_pack("{s:o, s:I, s:I}", "index",
-                      moe__describe_list(result->info->rank, difference->first), "got",
+                      moe__run_describe_list(result->info->rank, difference->first), "got",
                       (json_int_t)difference->got, "expected", (json_int_t)difference->expected);
-  json_t *object =
-      json_pack("{s:s, s:s, s:o, s:I, s:I, s:o, s:o, s:b}", "name", result->info->name, "dtype",
-                result->info->dtype, "shape", moe__describe_list(result->info->rank, result->shape),
-                "elements", (json_int_t)result->elements, "differences",
-                (json_int_t)difference->count, "first_difference", first, "guards_intact",
-                on_device ? json_boolean(verdict->guards_intact) : json_null(), "same_twice",
-                verdict->same_always);
+  json_t *object = json_pack(
+      "{s:s, s:s, s:o, s:I, s:I, s:o, s:o, s:b}", "name", result->info->name, "dtype",
+      result->info->dtype, "shape", moe__run_describe_list(result->info->rank, result->shape),
+      "elements", (json_int_t)result->elements, "differences", (json_int_t)difference->count,
+      "first_difference", first, "guards_intact",
+      on_device ? json_boolean(verdict->guards_intact) : json_null(), "same_twice",
+      verdict->same_always);
   if (verdict->judgment.is_product || verdict->judgment.has_groups)
     json_object_set_new(object, "groups_only", json_boolean(verdict->touched < 0));
   if (verdict->judgment.is_product) {
@@ -264,7 +291,7 @@ static json_t *describe(const moe__tensor_t *result, const verdict_t *verdict, b
 }
 
 /* "check w=2x64x48: q, scales equal the C reference in every bit, in two runs on ..." */
-static void print_verdicts(const moe__target_t *target, const moe__call_t *call,
+static void print_verdicts(const moe__run_target_t *target, const moe__run_call_t *call,
                            const char *arguments, int runs, const verdict_t *verdicts) {
   const int count = call->function->result_count;
   int named = 0;
@@ -277,7 +304,7 @@ static void print_verdicts(const moe__target_t *target, const moe__call_t *call,
   else if (named)
     printf(" equal the C reference in every bit");
   for (int i = 0; i < count; i++) {
-    const moe__judgment_t *judgment = &verdicts[i].judgment;
+    const moe__run_judgment_t *judgment = &verdicts[i].judgment;
     if (!verdicts[i].by_bound)
       continue;
     printf("%s%s is within %.2f of its bound, SQNR %.1f dB", named++ ? "; " : "",
@@ -293,38 +320,39 @@ static void print_verdicts(const moe__target_t *target, const moe__call_t *call,
   putchar('\n');
 }
 
-static int conclude(const moe__target_t *target, const moe__call_t *call,
-                    const moe__device_call_t *device_call, const moe__options_t *options,
+static int conclude(const moe__run_target_t *target, const moe__run_call_t *call,
+                    const moe__run_device_call_t *device_call, const moe__run_options_t *options,
                     const verdict_t *verdicts, json_t *cases) {
-  char *shapes = moe__describe_arguments(call);
+  char *shapes = moe__run_describe_arguments(call);
   json_t *results = json_array();
-  int rc = target->device ? moe__device_call_verify(device_call) : MOE__OK;
+  int rc = target->device ? moe__run_device_call_verify(device_call) : MOE__RUN_OK;
   for (int i = 0; i < call->function->result_count; i++) {
     rc |= report(&call->results[i], &verdicts[i], target);
     json_array_append_new(results, describe(&call->results[i], &verdicts[i], target->device));
   }
-  json_array_append_new(cases, json_pack("{s:o, s:b, s:o}", "arguments", moe__describe_shapes(call),
-                                         "ok", rc == MOE__OK, "results", results));
+  json_array_append_new(cases,
+                        json_pack("{s:o, s:b, s:o}", "arguments", moe__run_describe_shapes(call),
+                                  "ok", rc == MOE__RUN_OK, "results", results));
   if (!rc && !options->json)
     print_verdicts(target, call, shapes ? shapes : "", options->runs, verdicts);
   free(shapes);
   return rc;
 }
 
-int moe__check(const moe__target_t *target, moe__call_t *call, const moe__options_t *options,
-               json_t *cases) {
-  int count = call->function->result_count, rc = MOE__INPUT;
-  moe__device_call_t device_call = {0};
-  moe__tensor_t *expected = moe__tensors_like(call->results, count);
-  moe__tensor_t *again = moe__tensors_like(call->results, count);
+int moe__run_check(const moe__run_target_t *target, moe__run_call_t *call,
+                   const moe__run_options_t *options, json_t *cases) {
+  int count = call->function->result_count, rc = MOE__RUN_INPUT;
+  moe__run_device_call_t device_call = {0};
+  moe__run_tensor_t *expected = moe__run_tensors_like(call->results, count);
+  moe__run_tensor_t *again = moe__run_tensors_like(call->results, count);
   verdict_t *verdicts = calloc((size_t)count + 1, sizeof *verdicts);
   if (!verdicts)
-    moe__input_error("out of memory");
+    moe__run_input_error("out of memory");
   if (!expected || !again || !verdicts)
     goto done;
   for (int i = 0; i < count; i++)
     verdicts[i].guards_intact = verdicts[i].same_always = true;
-  rc = target->device ? moe__device_call_make(target, call, &device_call) : MOE__OK;
+  rc = target->device ? moe__run_device_call_make(target, call, &device_call) : MOE__RUN_OK;
   if (!rc)
     rc = run_once(target, &device_call, call, call->results, fills[0], options->threads, verdicts);
   if (!rc)
@@ -338,9 +366,9 @@ int moe__check(const moe__target_t *target, moe__call_t *call, const moe__option
   if (!rc)
     rc = conclude(target, call, &device_call, options, verdicts, cases);
 done:
-  moe__device_call_free(&device_call);
+  moe__run_device_call_free(&device_call);
   free(verdicts);
-  moe__tensors_free(again, count);
-  moe__tensors_free(expected, count);
+  moe__run_tensors_free(again, count);
+  moe__run_tensors_free(expected, count);
   return rc;
 }

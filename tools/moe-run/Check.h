@@ -12,22 +12,23 @@
 #include <jansson.h>
 
 /* How two tensors differ. */
-typedef struct moe__difference_t {
+typedef struct moe__run_difference_t {
   int64_t count;                  /* of elements */
   int64_t first[MOE_RT_MAX_RANK]; /* logical index of the first one in memory */
   uint32_t got, expected;         /* its bits */
-} moe__difference_t;
+} moe__run_difference_t;
 
 /* Compares two tensors of one layout, in rows [begin, end) of dimension 0. NaNs are equal whatever
  * their payload and sign, but an E5M2 NaN only as 0x7F or 0xFF, and E8M0 has only one. */
-moe__difference_t moe__compare(const moe__tensor_t *got, const moe__tensor_t *expected,
-                               int64_t begin, int64_t end);
+moe__run_difference_t moe__run_compare(const moe__run_tensor_t *got,
+                                       const moe__run_tensor_t *expected, int64_t begin,
+                                       int64_t end);
 
 /* Runs the call twice on the target and once on the C reference and compares all three, and on a
  * device the guard zones too. Products are judged by their bounds unless the data are --exact; rows
  * of results that are in no group must not be written. call->results get the first run's data.
  * Appends an object to `cases`, and prints a line unless `json`. */
-int moe__check(const moe__target_t *target, moe__call_t *call, const moe__options_t *options,
-               json_t *cases);
+int moe__run_check(const moe__run_target_t *target, moe__run_call_t *call,
+                   const moe__run_options_t *options, json_t *cases);
 
 #endif /* MOE_RUN_CHECK_H */

@@ -9,33 +9,33 @@
 #include <stdlib.h>
 #include <string.h>
 
-json_t *moe__describe_list(int count, const int64_t *values) {
+json_t *moe__run_describe_list(int count, const int64_t *values) {
   json_t *list = json_array();
   for (int i = 0; i < count; i++)
     json_array_append_new(list, json_integer(values[i]));
   return list;
 }
 
-json_t *moe__describe_shapes(const moe__call_t *call) {
+json_t *moe__run_describe_shapes(const moe__run_call_t *call) {
   json_t *shapes = json_object();
   for (int i = 0; i < call->function->argument_count; i++) {
-    const moe__tensor_t *argument = &call->arguments[i];
+    const moe__run_tensor_t *argument = &call->arguments[i];
     json_object_set_new(shapes, argument->info->name,
-                        moe__describe_list(argument->info->rank, argument->shape));
+                        moe__run_describe_list(argument->info->rank, argument->shape));
   }
   return shapes;
 }
 
-char *moe__describe_arguments(const moe__call_t *call) {
-  char *text = NULL, list[MOE__LIST_TEXT];
+char *moe__run_describe_arguments(const moe__run_call_t *call) {
+  char *text = NULL, list[MOE__RUN_LIST_TEXT];
   size_t size;
   FILE *stream = open_memstream(&text, &size);
   if (!stream)
     return NULL;
   for (int i = 0; i < call->function->argument_count; i++) {
-    const moe__tensor_t *argument = &call->arguments[i];
+    const moe__run_tensor_t *argument = &call->arguments[i];
     fprintf(stream, "%s%s=%s", i ? " " : "", argument->info->name,
-            moe__list_text(argument->info->rank, argument->shape, "x", list));
+            moe__run_list_text(argument->info->rank, argument->shape, "x", list));
   }
   fclose(stream);
   return text;
@@ -54,17 +54,21 @@ static json_t *describe_path(const char *path) {
   return text;
 }
 
-json_t *moe__describe_outcome(const moe__options_t *options, const moe__target_t *target,
-                              const moe_rt_function_info_t *function, bool ok) {
-  static const char *const modes[] = {
-      [MOE__RUN] = "run", [MOE__CHECK] = "check", [MOE__BENCH] = "bench", [MOE__TUNE] = "tune"};
+json_t *moe__run_describe_outcome(const moe__run_options_t *options,
+                                  const moe__run_target_t *target,
+                                  const moe_rt_function_info_t *function, bool ok) {
+  static const char *const modes[] = {[MOE__RUN_RUN] = "run",
+                                      [MOE__RUN_CHECK] = "check",
+                                      [MOE__RUN_BENCH] = "bench",
+                                      [MOE__RUN_TUNE] = "tune",
+                                      [MOE__RUN_CONTENTS] = "contents"};
   return json_pack("{s:s, s:o, s:s, s:s, s:s?, s:s, s:b}", "mode", modes[options->mode], "bundle",
                    describe_path(options->bundle), "function", function->name, "device",
                    target->name, "device_name", target->device ? target->info.name : NULL, "code",
                    moe_rt_program_code(target->program), "ok", ok);
 }
 
-void moe__describe_print(json_t *root) {
+void moe__run_describe_print(json_t *root) {
   json_dumpf(root, stdout, JSON_COMPACT | JSON_REAL_PRECISION(6));
   putchar('\n');
   json_decref(root);

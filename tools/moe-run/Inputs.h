@@ -11,11 +11,13 @@
 
 /* Fails where the command line names an argument that the function does not have, or leaves one
  * without data. */
-int moe__inputs_verify(const moe__options_t *options, const moe_rt_function_info_t *function);
+int moe__run_inputs_verify(const moe__run_options_t *options,
+                           const moe_rt_function_info_t *function);
 
 /* Lays out call number `index` of the command line and gives its arguments memory and data.
- * moe__call_free also after an error. */
-int moe__inputs_make(const moe__options_t *options, const moe_rt_program_t *program,
-                     const moe_rt_function_info_t *function, int index, moe__call_t *out_call);
+ * moe__run_call_free also after an error. */
+int moe__run_inputs_make(const moe__run_options_t *options, const moe_rt_program_t *program,
+                         const moe_rt_function_info_t *function, int index,
+                         moe__run_call_t *out_call);
 
 #endif /* MOE_RUN_INPUTS_H */

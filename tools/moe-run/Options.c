@@ -1,6 +1,7 @@
 /* Options.c - the command line of moe-run.
  *
- * Usage: moe-run BUNDLE [--function NAME] --in ARG=FILE[:TENSOR] ... --out FILE
+ * Usage: moe-run BUNDLE
+ *        moe-run BUNDLE [--function NAME] --in ARG=FILE[:TENSOR] ... --out FILE
  *        moe-run BUNDLE --check --random SEED --shape ARG=ExNxK
  *        moe-run BUNDLE --bench --shape ARG=ExNxK,ExNxK,...
  *        moe-run FOLDER --tune --shape ARG=ExNxK,ExNxK,... --out tuned.mlir
@@ -21,11 +22,11 @@
 
 enum {
   MAX_THREADS = 1024,
-  MIN_REPEAT = 20,
+  MIN_REPEAT = 1,
   MAX_REPEAT = 100000,
   DEFAULT_REPEAT = 50,
   DEFAULT_RUNS = 2,
-  MAX_TIME_LIMIT = 1000000
+  MAX_STEP_LIMIT = INT32_MAX
 };
 
 enum {
@@ -42,7 +43,7 @@ enum {
   OPTION_OUT,
   OPTION_DEVICE,
   OPTION_SCHEDULE,
-  OPTION_TIME_LIMIT,
+  OPTION_STEP_LIMIT,
   OPTION_THREADS,
   OPTION_CHECK,
   OPTION_BENCH,
@@ -61,13 +62,16 @@ static const struct argp_option argp_options[] = {
      0},
     {"schedule", OPTION_SCHEDULE, "SEED", 0,
      "Order of warps and of asynchronous work on emu (default: 0, warps in turn)", 0},
-    {"time-limit", OPTION_TIME_LIMIT, "SECONDS", 0, "Of a launch on emu (default: none)", 0},
+    {"step-limit", OPTION_STEP_LIMIT, "N", 0,
+     "Instructions of a warp that each block, or cluster of blocks, may run on emu (default: none)",
+     0},
     {0, 0, 0, 0, "Inputs:", 2},
     {"in", OPTION_IN, "ARG=FILE[:TENSOR]", 0,
      "Take an argument from a safetensors file: its only tensor, else the one named like the "
      "argument",
      0},
-    {"random", OPTION_RANDOM, "SEED", 0, "Make random data for the other arguments", 0},
+    {"random", OPTION_RANDOM, "SEED", 0,
+     "Seed of the random data that arguments without --in get (default: 0)", 0},
     {"edge-blocks", OPTION_EDGE_BLOCKS, 0, 0,
      "Plant blocks of zeros, NaN, Inf, subnormals and extremes in random data", 0},
     {"exact", OPTION_EXACT, 0, 0,
@@ -128,7 +132,7 @@ static bool parse_integer(const char *text, uint64_t least, uint64_t most, uint6
 static void *grow(struct argp_state *state, void *list, int count, size_t size) {
   void *more = realloc(list, (size_t)(count + 1) * size);
   if (!more)
-    argp_failure(state, MOE__INPUT, 0, "out of memory");
+    argp_failure(state, MOE__RUN_INPUT, 0, "out of memory");
   return more;
 }
 
@@ -141,21 +145,21 @@ static char *split(struct argp_state *state, const char *option, const char *tex
   *out_rest = equals + 1;
   char *name = strndup(text, (size_t)(equals - text));
   if (!name)
-    argp_failure(state, MOE__INPUT, 0, "out of memory");
+    argp_failure(state, MOE__RUN_INPUT, 0, "out of memory");
   return name;
 }
 
-static void add_input(struct argp_state *state, moe__options_t *options, const char *text) {
+static void add_input(struct argp_state *state, moe__run_options_t *options, const char *text) {
   const char *file;
   options->inputs = grow(state, options->inputs, options->input_count, sizeof *options->inputs);
-  moe__input_t *input = &options->inputs[options->input_count];
+  moe__run_input_t *input = &options->inputs[options->input_count];
   char *argument = split(state, "--in", text, &file);
-  if (moe__options_input(options, argument))
+  if (moe__run_options_input(options, argument))
     argp_error(state, "--in '%s': argument '%s' already has an input", text, argument);
-  *input = (moe__input_t){argument, strdup(file), NULL};
+  *input = (moe__run_input_t){argument, strdup(file), NULL};
   options->input_count++;
   if (!input->file)
-    argp_failure(state, MOE__INPUT, 0, "out of memory");
+    argp_failure(state, MOE__RUN_INPUT, 0, "out of memory");
   /* A colon may be part of the file's name. */
   /* NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): argp_failure does not return */
   char *colon = strrchr(input->file, ':');
@@ -167,8 +171,8 @@ static void add_input(struct argp_state *state, moe__options_t *options, const c
     argp_error(state, "--in '%s': not of the form ARG=FILE[:TENSOR]", text);
 }
 
-static const char *parse_shape(const char *text, moe__shape_t *out) {
-  *out = (moe__shape_t){0};
+static const char *parse_shape(const char *text, moe__run_shape_t *out) {
+  *out = (moe__run_shape_t){0};
   for (;;) {
     char *end;
     errno = 0;
@@ -182,14 +186,14 @@ static const char *parse_shape(const char *text, moe__shape_t *out) {
   }
 }
 
-static void add_shapes(struct argp_state *state, moe__options_t *options, const char *text) {
+static void add_shapes(struct argp_state *state, moe__run_options_t *options, const char *text) {
   const char *rest;
   char *argument = split(state, "--shape", text, &rest);
   options->shapes = grow(state, options->shapes, options->shape_count, sizeof *options->shapes);
-  moe__shape_list_t *list = &options->shapes[options->shape_count];
-  if (moe__options_shape(options, argument, 0))
+  moe__run_shape_list_t *list = &options->shapes[options->shape_count];
+  if (moe__run_options_shape(options, argument, 0))
     argp_error(state, "--shape '%s': argument '%s' already has a shape", text, argument);
-  *list = (moe__shape_list_t){.argument = argument};
+  *list = (moe__run_shape_list_t){.argument = argument};
   options->shape_count++;
   for (;; rest++) {
     list->shapes = grow(state, list->shapes, list->count, sizeof *list->shapes);
@@ -204,8 +208,8 @@ static void add_shapes(struct argp_state *state, moe__options_t *options, const 
   }
 }
 
-static void set_mode(struct argp_state *state, moe__options_t *options, moe__mode_t mode) {
-  if (options->mode != MOE__RUN && options->mode != mode)
+static void set_mode(struct argp_state *state, moe__run_options_t *options, moe__run_mode_t mode) {
+  if (options->mode != MOE__RUN_RUN && options->mode != mode)
     argp_error(state, "--check, --bench and --tune exclude each other");
   options->mode = mode;
 }
@@ -217,32 +221,35 @@ static bool is_device(const char *name) {
          (!strncmp(name, "cuda:", 5) && parse_integer(name + 5, 0, 1023, &number));
 }
 
-static bool parse_groups(const char *text, moe__groups_t *out) {
-  static const char *const names[] = {[MOE__GROUPS_EQUAL] = "equal",
-                                      [MOE__GROUPS_RAGGED] = "ragged",
-                                      [MOE__GROUPS_EDGE] = "edge",
-                                      [MOE__GROUPS_ONE] = "one",
-                                      [MOE__GROUPS_NONE] = "none"};
+static bool parse_groups(const char *text, moe__run_groups_t *out) {
+  static const char *const names[] = {[MOE__RUN_GROUPS_EQUAL] = "equal",
+                                      [MOE__RUN_GROUPS_RAGGED] = "ragged",
+                                      [MOE__RUN_GROUPS_EDGE] = "edge",
+                                      [MOE__RUN_GROUPS_ONE] = "one",
+                                      [MOE__RUN_GROUPS_NONE] = "none"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (!strcmp(names[i], text)) {
-      *out = (moe__groups_t)i;
+      *out = (moe__run_groups_t)i;
       return true;
     }
   return false;
 }
 
 /* What no single option can tell. */
-static void check_whole(struct argp_state *state, moe__options_t *options) {
+static void check_whole(struct argp_state *state, moe__run_options_t *options) {
   if (!options->bundle || !*options->bundle)
     argp_error(state, "no bundle given");
   if (options->out && !*options->out)
     argp_error(state, "--out needs the name of a file");
-  if (options->mode == MOE__RUN && !options->out)
-    argp_error(state, "nothing to do: give --out, --check, --bench or --tune");
-  if (options->mode == MOE__BENCH && options->out)
+  if (options->mode == MOE__RUN_RUN && !options->out) {
+    if (options->input_count || options->shape_count || options->seed_given)
+      argp_error(state, "nothing to do: give --out, --check, --bench or --tune");
+    options->mode = MOE__RUN_CONTENTS;
+  }
+  if (options->mode == MOE__RUN_BENCH && options->out)
     argp_error(state, "--bench writes no --out");
-  bool times = options->mode == MOE__BENCH || options->mode == MOE__TUNE;
-  const char *name = options->mode == MOE__BENCH ? "bench" : "tune";
+  bool times = options->mode == MOE__RUN_BENCH || options->mode == MOE__RUN_TUNE;
+  const char *name = options->mode == MOE__RUN_BENCH ? "bench" : "tune";
   if (times && !strcmp(options->device, "reference"))
     argp_error(state, "--%s times a GPU, not the C reference", name);
   if (times && !strcmp(options->device, "emu"))
@@ -255,34 +262,20 @@ static void check_whole(struct argp_state *state, moe__options_t *options) {
                  count);
     options->case_count = count > options->case_count ? count : options->case_count;
   }
-  if (options->case_count > 1 && options->out && options->mode != MOE__TUNE)
+  if (options->case_count > 1 && options->out && options->mode != MOE__RUN_TUNE)
     argp_error(state, "--out takes the results of one shape, there are %d", options->case_count);
-  if (times)
-    options->random = true;
-  if (options->edge_blocks && !options->random)
-    argp_error(state, "--edge-blocks needs --random");
-  if (options->exact && !options->random)
-    argp_error(state, "--exact needs --random");
   if (options->exact && options->edge_blocks)
     argp_error(state, "--exact and --edge-blocks exclude each other");
-  if (options->one_hot && !options->random)
-    argp_error(state, "--one-hot needs --random");
   if (options->one_hot && (options->exact || options->edge_blocks))
     argp_error(state, "--one-hot excludes --exact and --edge-blocks");
-  if (options->normal && !options->random)
-    argp_error(state, "--normal needs --random");
   if (options->normal && (options->exact || options->one_hot))
     argp_error(state, "--normal excludes --exact and --one-hot");
-  if (options->nan_groups && !options->random)
-    argp_error(state, "--nan-groups needs --random");
-  if (options->runs != DEFAULT_RUNS && options->mode != MOE__CHECK)
+  if (options->runs != DEFAULT_RUNS && options->mode != MOE__RUN_CHECK)
     argp_error(state, "--runs needs --check");
-  if (options->groups_given && !options->random)
-    argp_error(state, "--groups needs --random");
 }
 
 static error_t parse_option(int key, char *text, struct argp_state *state) {
-  moe__options_t *options = state->input;
+  moe__run_options_t *options = state->input;
   uint64_t number = 0;
   switch (key) {
   case OPTION_FUNCTION:
@@ -292,7 +285,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state) {
     add_input(state, options, text);
     return 0;
   case OPTION_RANDOM:
-    options->random = true;
+    options->seed_given = true;
     if (!parse_integer(text, 0, UINT64_MAX, &options->seed))
       argp_error(state, "--random '%s': not a number from 0 to 2^64-1", text);
     return 0;
@@ -331,10 +324,10 @@ static error_t parse_option(int key, char *text, struct argp_state *state) {
     if (!parse_integer(text, 0, UINT64_MAX, &options->schedule))
       argp_error(state, "--schedule '%s': not a number from 0 to 2^64-1", text);
     return 0;
-  case OPTION_TIME_LIMIT:
-    if (!parse_integer(text, 1, MAX_TIME_LIMIT, &number))
-      argp_error(state, "--time-limit '%s': not a number from 1 to %d", text, MAX_TIME_LIMIT);
-    options->time_limit = (int)number;
+  case OPTION_STEP_LIMIT:
+    if (!parse_integer(text, 1, MAX_STEP_LIMIT, &number))
+      argp_error(state, "--step-limit '%s': not a number from 1 to %d", text, MAX_STEP_LIMIT);
+    options->step_limit = number;
     return 0;
   case OPTION_THREADS:
     if (!parse_integer(text, 1, MAX_THREADS, &number))
@@ -342,13 +335,13 @@ static error_t parse_option(int key, char *text, struct argp_state *state) {
     options->threads = (int)number;
     return 0;
   case OPTION_CHECK:
-    set_mode(state, options, MOE__CHECK);
+    set_mode(state, options, MOE__RUN_CHECK);
     return 0;
   case OPTION_BENCH:
-    set_mode(state, options, MOE__BENCH);
+    set_mode(state, options, MOE__RUN_BENCH);
     return 0;
   case OPTION_TUNE:
-    set_mode(state, options, MOE__TUNE);
+    set_mode(state, options, MOE__RUN_TUNE);
     return 0;
   case OPTION_REPEAT:
     if (!parse_integer(text, MIN_REPEAT, MAX_REPEAT, &number))
@@ -376,20 +369,21 @@ static error_t parse_option(int key, char *text, struct argp_state *state) {
   }
 }
 
-void moe__options_parse(int argc, char **argv, moe__options_t *out_options) {
+void moe__run_options_parse(int argc, char **argv, moe__run_options_t *out_options) {
   long processors = sysconf(_SC_NPROCESSORS_ONLN);
-  *out_options = (moe__options_t){.device = "auto", .repeat = DEFAULT_REPEAT, .runs = DEFAULT_RUNS};
+  *out_options =
+      (moe__run_options_t){.device = "auto", .repeat = DEFAULT_REPEAT, .runs = DEFAULT_RUNS};
   out_options->threads = processors < 1             ? 1
                          : processors > MAX_THREADS ? MAX_THREADS
                                                     : (int)processors;
   static const struct argp argp = {
       .options = argp_options, .parser = parse_option, .args_doc = "BUNDLE", .doc = documentation};
   argp_program_version = "moe-run " MOE_VERSION;
-  argp_err_exit_status = MOE__USAGE;
+  argp_err_exit_status = MOE__RUN_USAGE;
   argp_parse(&argp, argc, argv, 0, NULL, out_options);
 }
 
-void moe__options_free(moe__options_t *options) {
+void moe__run_options_free(moe__run_options_t *options) {
   for (int i = 0; i < options->input_count; i++) {
     free(options->inputs[i].argument);
     free(options->inputs[i].file);
@@ -402,17 +396,18 @@ void moe__options_free(moe__options_t *options) {
   free(options->shapes);
 }
 
-const moe__input_t *moe__options_input(const moe__options_t *options, const char *argument) {
+const moe__run_input_t *moe__run_options_input(const moe__run_options_t *options,
+                                               const char *argument) {
   for (int i = 0; i < options->input_count; i++)
     if (!strcmp(options->inputs[i].argument, argument))
       return &options->inputs[i];
   return NULL;
 }
 
-const moe__shape_t *moe__options_shape(const moe__options_t *options, const char *argument,
-                                       int index) {
+const moe__run_shape_t *moe__run_options_shape(const moe__run_options_t *options,
+                                               const char *argument, int index) {
   for (int i = 0; i < options->shape_count; i++) {
-    const moe__shape_list_t *list = &options->shapes[i];
+    const moe__run_shape_list_t *list = &options->shapes[i];
     if (!strcmp(list->argument, argument))
       return &list->shapes[list->count == 1 ? 0 : index];
   }

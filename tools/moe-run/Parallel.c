@@ -14,7 +14,7 @@
 enum { MAX_THREADS = 1024 };
 
 typedef struct loop_t {
-  moe__task_t task;
+  moe__run_task_t task;
   void *context;
   int64_t count;
   atomic_int_fast64_t next, done;
@@ -35,17 +35,18 @@ static void *worker(void *argument) {
   return NULL;
 }
 
-void moe__parallel(const char *what, int threads, int64_t count, moe__task_t task, void *context) {
+void moe__run_parallel(const char *what, int threads, int64_t count, moe__run_task_t task,
+                       void *context) {
   loop_t loop = {.task = task, .context = context, .count = count};
   pthread_t others[MAX_THREADS];
   int started = 0;
   while (started < threads - 1 && started < MAX_THREADS && started < count - 1 &&
          pthread_create(&others[started], NULL, worker, &loop) == 0)
     started++;
-  moe__progress_begin(what);
+  moe__run_progress_begin(what);
   while (step(&loop))
-    moe__progress_update((double)atomic_load(&loop.done) / (double)count);
+    moe__run_progress_update((double)atomic_load(&loop.done) / (double)count);
   for (int i = 0; i < started; i++)
     pthread_join(others[i], NULL);
-  moe__progress_end();
+  moe__run_progress_end();
 }

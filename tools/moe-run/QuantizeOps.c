@@ -14,25 +14,24 @@ typedef struct direction_t {
   moe_ref_tensor_t x, q, scales;
 } direction_t;
 
-static bool is_dual(const moe__launch_t *launch) {
-  return launch->op == &moe__op_quantize_dual;
+static bool is_dual(const moe__run_launch_t *launch) {
+  return moe__run_tensor(launch, "q_t") != NULL;
 }
 
 /* Of a dual op number 0 is along the last dimension, number 1 along the one before. */
-static direction_t direction_of(const moe__launch_t *launch, int number) {
-  const moe_ref_tensor_t *tensors = launch->tensors;
-  if (launch->op == &moe__op_dequantize)
-    return (direction_t){launch->mx.axis, tensors[2], tensors[0], tensors[1]};
-  const int axis = is_dual(launch) ? tensors[0].rank - 1 - number : launch->mx.axis;
-  return (direction_t){axis, tensors[0], tensors[1 + 2 * number], tensors[2 + 2 * number]};
+static direction_t direction_of(const moe__run_launch_t *launch, int number) {
+  const moe_ref_tensor_t *x = moe__run_tensor(launch, "x");
+  return (direction_t){is_dual(launch) ? x->rank - 1 - number : launch->mx.axis, *x,
+                       *moe__run_tensor(launch, number ? "q_t" : "q"),
+                       *moe__run_tensor(launch, number ? "scales_t" : "scales")};
 }
 
-static int direction_count(const moe__launch_t *launch) {
+static int direction_count(const moe__run_launch_t *launch) {
   return is_dual(launch) ? 2 : 1;
 }
 
 /* All tensors have the rank of x and, but for the axis, its shape. */
-static int check_shapes(const moe__launch_t *launch) {
+static int check_shapes(const moe__run_launch_t *launch) {
   for (int number = 0; number < direction_count(launch); number++) {
     const direction_t direction = direction_of(launch, number);
     const moe_ref_tensor_t *x = &direction.x, *others[] = {&direction.q, &direction.scales};
@@ -40,49 +39,49 @@ static int check_shapes(const moe__launch_t *launch) {
       for (int d = 0; d < x->rank; d++)
         if (others[i]->rank != x->rank ||
             (d != direction.axis && others[i]->shape[d] != x->shape[d]))
-          return moe__input_error("%s: the shapes of its tensors do not agree in dimension %d",
-                                  launch->name, d);
+          return moe__run_input_error("%s: the shapes of its tensors do not agree in dimension %d",
+                                      launch->name, d);
   }
-  return MOE__OK;
+  return MOE__RUN_OK;
 }
 
-static int prepare_block(moe__launch_t *launch, const json_t *attributes) {
-  launch->mx.block = MOE__DEFAULT_BLOCK;
+static int prepare_block(moe__run_launch_t *launch, const json_t *attributes) {
+  launch->mx.block = MOE_MX_BLOCK;
   if (!json_object_get(attributes, "block"))
-    return MOE__OK;
-  return moe__attribute_integer(launch, attributes, "block", 1, INT64_MAX, &launch->mx.block);
+    return MOE__RUN_OK;
+  return moe__run_attribute_integer(launch, attributes, "block", 1, INT64_MAX, &launch->mx.block);
 }
 
-static int prepare_axis(moe__launch_t *launch, const json_t *attributes) {
+static int prepare_axis(moe__run_launch_t *launch, const json_t *attributes) {
   int64_t axis = 0;
-  int rc =
-      moe__attribute_integer(launch, attributes, "axis", 0, launch->tensors[0].rank - 1, &axis);
+  int rc = moe__run_attribute_integer(launch, attributes, "axis", 0,
+                                      moe__run_first_operand(launch)->rank - 1, &axis);
   launch->mx.axis = (int)axis;
   return rc;
 }
 
-static int prepare_mode(moe__launch_t *launch, const json_t *attributes) {
+static int prepare_mode(moe__run_launch_t *launch, const json_t *attributes) {
   int number = -1;
-  int rc = moe__attribute_name(launch, attributes, "mode", moe_ref_mx_mode_from_name, &number);
+  int rc = moe__run_attribute_name(launch, attributes, "mode", moe_ref_mx_mode_from_name, &number);
   launch->mx.mode = (moe_ref_mx_mode_t)number;
   return rc;
 }
 
-static int prepare(moe__launch_t *launch, const json_t *attributes) {
-  int rc = MOE__OK;
-  if (is_dual(launch) && launch->tensors[0].rank < 2)
-    rc = moe__input_error("%s: x has one dimension", launch->name);
+static int prepare(moe__run_launch_t *launch, const json_t *attributes) {
+  int rc = MOE__RUN_OK;
+  if (is_dual(launch) && moe__run_first_operand(launch)->rank < 2)
+    rc = moe__run_input_error("%s: x has one dimension", launch->name);
   if (!rc && !is_dual(launch))
     rc = prepare_axis(launch, attributes);
   if (!rc)
     rc = prepare_block(launch, attributes);
-  if (!rc && launch->op != &moe__op_dequantize)
+  if (!rc && moe__run_makes(launch, "scales"))
     rc = prepare_mode(launch, attributes);
   return rc ? rc : check_shapes(launch);
 }
 
 /* Cuts each direction along the longest dimension that is not its axis. */
-static void cut(moe__launch_t *launch, int threads) {
+static void cut(moe__run_launch_t *launch, int threads) {
   launch->slices = 0;
   for (int number = 0; number < direction_count(launch); number++) {
     const direction_t direction = direction_of(launch, number);
@@ -91,39 +90,39 @@ static void cut(moe__launch_t *launch, int threads) {
     for (int d = 0; d < x->rank; d++)
       if (d != direction.axis && (best < 0 || x->shape[d] > x->shape[best]))
         best = d;
-    launch->cuts[number] = moe__cut(best, best < 0 ? 1 : x->shape[best], 1, threads);
+    launch->cuts[number] = moe__run_cut(best, best < 0 ? 1 : x->shape[best], 1, threads);
     launch->slices += launch->cuts[number].slices;
   }
 }
 
 /* The direction that the slice is of, cut to it. */
-static direction_t slice_direction(const moe__launch_t *launch, int64_t slice) {
+static direction_t slice_direction(const moe__run_launch_t *launch, int64_t slice) {
   int64_t begin, end;
-  const int number = moe__slice(launch, slice, &begin, &end);
+  const int number = moe__run_slice(launch, slice, &begin, &end);
   const int dimension = launch->cuts[number].dimension;
   direction_t direction = direction_of(launch, number);
-  direction.x = moe__part(&direction.x, dimension, begin, end);
-  direction.q = moe__part(&direction.q, dimension, begin, end);
-  direction.scales = moe__part(&direction.scales, dimension, begin, end);
+  direction.x = moe__run_part(&direction.x, dimension, begin, end);
+  direction.q = moe__run_part(&direction.q, dimension, begin, end);
+  direction.scales = moe__run_part(&direction.scales, dimension, begin, end);
   return direction;
 }
 
-static moe_ref_status_t run_quantize(const moe__launch_t *launch, int64_t slice) {
+static moe_ref_status_t run_quantize(const moe__run_launch_t *launch, int64_t slice) {
   const direction_t direction = slice_direction(launch, slice);
   return moe_ref_mx_quantize(&direction.x, direction.axis, launch->mx.block, launch->mx.mode,
                              &direction.q, &direction.scales);
 }
 
-static moe_ref_status_t run_dequantize(const moe__launch_t *launch, int64_t slice) {
+static moe_ref_status_t run_dequantize(const moe__run_launch_t *launch, int64_t slice) {
   const direction_t direction = slice_direction(launch, slice);
   return moe_ref_mx_dequantize(&direction.q, &direction.scales, direction.axis, launch->mx.block,
                                &direction.x);
 }
 
 /* All operands are seen in the same blocks, if not of the same length. */
-static void use(const moe__launch_t *launch, int operand, moe__use_t *out_use) {
-  (void)operand;
-  const int rank = launch->tensors[0].rank;
+static void use(const moe__run_launch_t *launch, const char *role, moe__run_use_t *out_use) {
+  (void)role;
+  const int rank = moe__run_first_operand(launch)->rank;
   for (int d = 0; d < rank; d++)
     out_use->cell[d] = d == launch->mx.axis ? launch->mx.block : 1;
   if (is_dual(launch)) {
@@ -132,29 +131,15 @@ static void use(const moe__launch_t *launch, int operand, moe__use_t *out_use) {
   }
 }
 
-const moe__op_t moe__op_quantize = {.name = "mx_quantize.quantize",
-                                    .least_operands = 1,
-                                    .most_operands = 1,
-                                    .result_count = 2,
-                                    .prepare = prepare,
-                                    .cut = cut,
-                                    .run = run_quantize,
-                                    .use = use};
+#define MX_OP(op_name, roles, runs)                                                                \
+  {                                                                                                \
+    .name = "mx_quantize." op_name, .tensors = (roles), .prepare = prepare, .cut = cut,            \
+    .run = (runs), .use = use                                                                      \
+  }
 
-const moe__op_t moe__op_quantize_dual = {.name = "mx_quantize.quantize_dual",
-                                         .least_operands = 1,
-                                         .most_operands = 1,
-                                         .result_count = 4,
-                                         .prepare = prepare,
-                                         .cut = cut,
-                                         .run = run_quantize,
-                                         .use = use};
-
-const moe__op_t moe__op_dequantize = {.name = "mx_quantize.dequantize",
-                                      .least_operands = 2,
-                                      .most_operands = 2,
-                                      .result_count = 1,
-                                      .prepare = prepare,
-                                      .cut = cut,
-                                      .run = run_dequantize,
-                                      .use = use};
+const moe__run_op_t moe__run_quantize_ops[] = {
+    MX_OP("quantize", "x -> q scales", run_quantize),
+    MX_OP("quantize_dual", "x -> q scales q_t scales_t", run_quantize),
+    MX_OP("dequantize", "q scales -> x", run_dequantize),
+    {0},
+};

@@ -36,8 +36,8 @@ static const patterns_t all_patterns[] = {
 };
 
 typedef struct fill_t {
-  const moe__random_t *random;
-  const moe__tensor_t *tensor;
+  const moe__run_random_t *random;
+  const moe__run_tensor_t *tensor;
   const patterns_t *patterns;
   moe_ref_dtype_t dtype;
   uint64_t element_key, block_key;
@@ -155,7 +155,7 @@ static uint32_t edge_element(const fill_t *fill, int kind, int64_t at, int64_t l
 
 /* Products and sums of these are exact in every format on the way, in any order. */
 static uint32_t exact_element(const fill_t *fill, uint64_t bits) {
-  const bool is_scale = fill->random->use.role == MOE__SCALES || fill->dtype == MOE_REF_E8M0;
+  const bool is_scale = fill->random->use.role == MOE__RUN_SCALES || fill->dtype == MOE_REF_E8M0;
   const int number = (int)(bits % 5) - 2;
   return encode(fill->dtype, is_scale ? power_of_two(number) : (float)number);
 }
@@ -164,11 +164,11 @@ static uint32_t exact_element(const fill_t *fill, uint64_t bits) {
 static uint32_t one_hot_element(const fill_t *fill, int64_t index, uint64_t bits) {
   const patterns_t *p = fill->patterns;
   const int64_t row = index / fill->row_length, column = index % fill->row_length;
-  if (fill->random->use.role == MOE__SELECTOR) {
+  if (fill->random->use.role == MOE__RUN_SELECTOR) {
     const uint64_t chosen = draw(fill->block_key, row) % (uint64_t)fill->row_length;
     return encode(fill->dtype, (uint64_t)column == chosen ? 1.0f : 0.0f);
   }
-  if (fill->random->use.role == MOE__OPERAND && fill->tensor->dtype->bits == 8)
+  if (fill->random->use.role == MOE__RUN_OPERAND && fill->tensor->dtype->bits == 8)
     return (uint32_t)(bits % (p->greatest + 1)) | (bits >> 63 ? p->sign : 0);
   return exact_element(fill, bits);
 }
@@ -194,18 +194,18 @@ static uint32_t element(const fill_t *fill, int64_t index, int64_t block, int64_
     return one_hot_element(fill, index, bits);
   if (fill->random->exact)
     return exact_element(fill, bits);
-  if (fill->random->use.role == MOE__BYTES)
+  if (fill->random->use.role == MOE__RUN_BYTES)
     return (uint32_t)(bits & 0xFF);
-  if (fill->random->use.role == MOE__SCALES)
+  if (fill->random->use.role == MOE__RUN_SCALES)
     return encode(fill->dtype, scale(bits));
-  if (fill->random->use.role == MOE__OPERAND || fill->random->use.role == MOE__SELECTOR ||
+  if (fill->random->use.role == MOE__RUN_OPERAND || fill->random->use.role == MOE__RUN_SELECTOR ||
       fill->random->normal)
     return encode(fill->dtype, normal(bits));
   int exponent = (int)(draw(fill->block_key, block) % 33) - 20;
   return encode(fill->dtype, normal(bits) * shrink(bits) * power_of_two(exponent));
 }
 
-static void store(const moe__tensor_t *tensor, int64_t position, uint32_t bits) {
+static void store(const moe__run_tensor_t *tensor, int64_t position, uint32_t bits) {
   uint16_t half = (uint16_t)bits;
   switch (tensor->dtype->bits) {
   case 8:
@@ -227,7 +227,7 @@ static int64_t extent(const fill_t *fill, int d, int64_t i) {
 }
 
 static void fill_row(const fill_t *fill, int64_t row) {
-  const moe__tensor_t *tensor = fill->tensor;
+  const moe__run_tensor_t *tensor = fill->tensor;
   const int64_t *cell = fill->random->use.cell;
   const int last = tensor->info->rank - 1, nan = fill->random->use.nan_dimension;
   int64_t rest = row, position = 0, first_block = 0, at = 0, length = 1;
@@ -264,7 +264,8 @@ static int by_value(const void *a, const void *b) {
 }
 
 /* Ends of groups. */
-static void fill_offsets(const moe__random_t *random, uint64_t key, int64_t count, int32_t *ends) {
+static void fill_offsets(const moe__run_random_t *random, uint64_t key, int64_t count,
+                         int32_t *ends) {
   static const int edge_sizes[] = {0, 1, 15, 16, 31, 63, 64, 65, 127, 128, 129};
   enum { EDGE_SIZES = sizeof edge_sizes / sizeof *edge_sizes };
   const int64_t tokens = random->use.tokens;
@@ -272,19 +273,19 @@ static void fill_offsets(const moe__random_t *random, uint64_t key, int64_t coun
   int64_t end = 0;
   for (int64_t g = 0; g < count; g++) {
     switch (random->groups) {
-    case MOE__GROUPS_EQUAL:
+    case MOE__RUN_GROUPS_EQUAL:
       end = tokens * (g + 1) / count;
       break;
-    case MOE__GROUPS_RAGGED:
+    case MOE__RUN_GROUPS_RAGGED:
       end = g < count - 1 ? (int64_t)(draw(key, g) % ((uint64_t)tokens + 1)) : tokens;
       break;
-    case MOE__GROUPS_EDGE:
+    case MOE__RUN_GROUPS_EDGE:
       end += edge_sizes[(first + g) % EDGE_SIZES];
       break;
-    case MOE__GROUPS_ONE:
+    case MOE__RUN_GROUPS_ONE:
       end = g < count / 2 ? 0 : tokens;
       break;
-    case MOE__GROUPS_NONE:
+    case MOE__RUN_GROUPS_NONE:
       break;
     }
     ends[g] = (int32_t)(end < tokens ? end : tokens);
@@ -293,91 +294,93 @@ static void fill_offsets(const moe__random_t *random, uint64_t key, int64_t coun
 }
 
 /* Offsets of either kind. */
-static int fill_i32(const moe__random_t *random, uint64_t key, const moe__tensor_t *tensor) {
+static int fill_i32(const moe__run_random_t *random, uint64_t key,
+                    const moe__run_tensor_t *tensor) {
   const char *name = tensor->info->name;
-  const moe__use_t *use = &random->use;
+  const moe__run_use_t *use = &random->use;
   if (use->tokens > INT32_MAX)
-    return moe__input_error("argument '%s': i32 offsets do not reach %" PRId64 " tokens", name,
-                            use->tokens);
-  if (use->role == MOE__OFFSETS) {
+    return moe__run_input_error("argument '%s': i32 offsets do not reach %" PRId64 " tokens", name,
+                                use->tokens);
+  if (use->role == MOE__RUN_OFFSETS) {
     fill_offsets(random, key, tensor->elements, (int32_t *)(void *)tensor->data);
-    return MOE__OK;
+    return MOE__RUN_OK;
   }
-  const moe_ref_tensor_t padded = moe__tensor_view(tensor);
+  const moe_ref_tensor_t padded = moe__run_tensor_view(tensor);
   if (!use->offs.data ||
       moe_ref_pad_offsets(&use->offs, use->tokens, use->align, &padded) != MOE_REF_OK)
-    return moe__input_error("argument '%s': --random cannot pad what it follows from; give "
-                            "--in %s=FILE",
-                            name, name);
-  return MOE__OK;
+    return moe__run_input_error("argument '%s': --random cannot pad what it follows from; give "
+                                "--in %s=FILE",
+                                name, name);
+  return MOE__RUN_OK;
 }
 
 /* ---- NaN where it must not matter ---- */
 
-bool moe__random_follows(const moe__random_t *random) {
-  const moe__use_t *use = &random->use;
-  return use->role == MOE__PADDED_OFFSETS ||
-         (random->nan_groups && (use->nan == MOE__NAN_TOKENS || use->nan == MOE__NAN_EMPTY_GROUPS));
+bool moe__run_random_follows(const moe__run_random_t *random) {
+  const moe__run_use_t *use = &random->use;
+  return use->role == MOE__RUN_PADDED_OFFSETS ||
+         (random->nan_groups &&
+          (use->nan == MOE__RUN_NAN_TOKENS || use->nan == MOE__RUN_NAN_EMPTY_GROUPS));
 }
 
-static bool is_chosen(const moe__random_t *random, int64_t group) {
+static bool is_chosen(const moe__run_random_t *random, int64_t group) {
   return (uint64_t)group % NAN_PERIOD == random->seed % NAN_PERIOD;
 }
 
 /* What is spoiled of `size` tokens or groups, by the ends of groups. */
-static void spoil(const moe__random_t *random, const int64_t *ends, int64_t groups, bool *spoiled,
-                  int64_t size) {
+static void spoil(const moe__run_random_t *random, const int64_t *ends, int64_t groups,
+                  bool *spoiled, int64_t size) {
   int64_t start = 0;
   for (int64_t g = 0; g < groups; start = ends[g++]) {
-    if (random->use.nan == MOE__NAN_EMPTY_GROUPS)
+    if (random->use.nan == MOE__RUN_NAN_EMPTY_GROUPS)
       spoiled[g] = ends[g] == start;
-    for (int64_t i = start; random->use.nan == MOE__NAN_TOKENS && i < ends[g]; i++)
+    for (int64_t i = start; random->use.nan == MOE__RUN_NAN_TOKENS && i < ends[g]; i++)
       spoiled[i] = is_chosen(random, g);
   }
-  for (int64_t i = start; random->use.nan == MOE__NAN_TOKENS && i < size; i++)
+  for (int64_t i = start; random->use.nan == MOE__RUN_NAN_TOKENS && i < size; i++)
     spoiled[i] = true;
 }
 
-static int find_spoiled(const moe__random_t *random, const moe__tensor_t *tensor,
+static int find_spoiled(const moe__run_random_t *random, const moe__run_tensor_t *tensor,
                         bool **out_spoiled) {
-  const moe__use_t *use = &random->use;
+  const moe__run_use_t *use = &random->use;
   const char *name = tensor->info->name;
   const int64_t size = tensor->shape[use->nan_dimension];
-  if (moe__random_follows(random) && !use->offs.data)
-    return moe__input_error("argument '%s': --nan-groups does not know its groups; give --in "
-                            "%s=FILE",
-                            name, name);
-  const int64_t groups = moe__random_follows(random) ? use->offs.shape[0] : 0;
+  if (moe__run_random_follows(random) && !use->offs.data)
+    return moe__run_input_error("argument '%s': --nan-groups does not know its groups; give --in "
+                                "%s=FILE",
+                                name, name);
+  const int64_t groups = moe__run_random_follows(random) ? use->offs.shape[0] : 0;
   int64_t *ends = calloc((size_t)groups + 1, sizeof *ends);
   /* A manifest may say that there are more tokens, or groups, than along the dimension. */
-  const int64_t room = size + groups + (moe__random_follows(random) ? use->tokens : 0);
+  const int64_t room = size + groups + (moe__run_random_follows(random) ? use->tokens : 0);
   *out_spoiled = calloc((size_t)room + 1, sizeof **out_spoiled);
   if (!ends || !*out_spoiled) {
     free(ends);
-    return moe__input_error("out of memory");
+    return moe__run_input_error("out of memory");
   }
-  for (int64_t g = 0; g < size && use->nan == MOE__NAN_GROUPS; g++)
+  for (int64_t g = 0; g < size && use->nan == MOE__RUN_NAN_GROUPS; g++)
     (*out_spoiled)[g] = is_chosen(random, g);
   if (groups && moe_ref_group_ends(&use->offs, use->tokens, ends) == MOE_REF_OK)
     spoil(random, ends, groups, *out_spoiled, size);
   free(ends);
-  return MOE__OK;
+  return MOE__RUN_OK;
 }
 
-int moe__random_fill(const moe__random_t *random, const moe__tensor_t *tensor) {
+int moe__run_random_fill(const moe__run_random_t *random, const moe__run_tensor_t *tensor) {
   const moe_rt_tensor_info_t *info = tensor->info;
-  const moe__role_t role = random->use.role;
+  const moe__run_role_t role = random->use.role;
   fill_t fill = {.random = random, .tensor = tensor, .blocks = 1};
   for (size_t i = 0; i < sizeof all_patterns / sizeof *all_patterns; i++)
     if (!strcmp(all_patterns[i].dtype, info->dtype))
       fill.patterns = &all_patterns[i];
   const bool is_offsets =
-      (role == MOE__OFFSETS || role == MOE__PADDED_OFFSETS) && !strcmp(info->dtype, "i32");
+      (role == MOE__RUN_OFFSETS || role == MOE__RUN_PADDED_OFFSETS) && !strcmp(info->dtype, "i32");
   if (!fill.patterns && !is_offsets)
-    return moe__input_error("argument '%s': --random does not make %s; give --in %s=FILE",
-                            info->name, info->dtype, info->name);
+    return moe__run_input_error("argument '%s': --random does not make %s; give --in %s=FILE",
+                                info->name, info->dtype, info->name);
   if (tensor->elements == 0)
-    return MOE__OK;
+    return MOE__RUN_OK;
   fill.dtype = (moe_ref_dtype_t)moe_ref_dtype_from_name(info->dtype);
   fill.element_key = mix(mix(random->seed) + (uint64_t)(2 * random->argument));
   if (is_offsets)
@@ -390,12 +393,12 @@ int moe__random_fill(const moe__random_t *random, const moe__tensor_t *tensor) {
   }
   fill.row_length = tensor->shape[info->rank - 1];
   fill.rows = tensor->elements / fill.row_length;
-  const int rc = random->nan_groups && random->use.nan != MOE__NAN_NONE
+  const int rc = random->nan_groups && random->use.nan != MOE__RUN_NAN_NONE
                      ? find_spoiled(random, tensor, &fill.spoiled)
-                     : MOE__OK;
+                     : MOE__RUN_OK;
   if (!rc)
-    moe__parallel("making random data", random->threads,
-                  (fill.rows + ROWS_PER_TASK - 1) / ROWS_PER_TASK, fill_rows, &fill);
+    moe__run_parallel("making random data", random->threads,
+                      (fill.rows + ROWS_PER_TASK - 1) / ROWS_PER_TASK, fill_rows, &fill);
   free(fill.spoiled);
   return rc;
 }

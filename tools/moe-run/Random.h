@@ -11,54 +11,54 @@
 #include "tools/moe-run/Tensor.h"
 
 /* What an argument is to the op that reads it. */
-typedef enum moe__role_t {
-  MOE__BLOCKS,         /* blocks of many magnitudes, for a quantizer */
-  MOE__OPERAND,        /* of a product: normal */
-  MOE__SELECTOR,       /* its first operand: the same, or one-hot along the last dimension */
-  MOE__SCALES,         /* of a product's rows or columns: positive */
-  MOE__BYTES,          /* scales that are only moved: any byte */
-  MOE__OFFSETS,        /* i32 ends of groups of tokens */
-  MOE__PADDED_OFFSETS, /* i32 ends of those groups after they were padded */
-} moe__role_t;
+typedef enum moe__run_role_t {
+  MOE__RUN_BLOCKS,         /* blocks of many magnitudes, for a quantizer */
+  MOE__RUN_OPERAND,        /* of a product: normal */
+  MOE__RUN_SELECTOR,       /* its first operand: the same, or one-hot along the last dimension */
+  MOE__RUN_SCALES,         /* of a product's rows or columns: positive */
+  MOE__RUN_BYTES,          /* scales that are only moved: any byte */
+  MOE__RUN_OFFSETS,        /* i32 ends of groups of tokens */
+  MOE__RUN_PADDED_OFFSETS, /* i32 ends of those groups after they were padded */
+} moe__run_role_t;
 
 /* What --nan-groups makes NaN of an argument, by the index along a dimension of it: groups to
  * spoil, their tokens and those of no group, or groups without tokens. */
-typedef enum moe__nan_t {
-  MOE__NAN_NONE,
-  MOE__NAN_GROUPS,
-  MOE__NAN_TOKENS,
-  MOE__NAN_EMPTY_GROUPS,
-} moe__nan_t;
+typedef enum moe__run_nan_t {
+  MOE__RUN_NAN_NONE,
+  MOE__RUN_NAN_GROUPS,
+  MOE__RUN_NAN_TOKENS,
+  MOE__RUN_NAN_EMPTY_GROUPS,
+} moe__run_nan_t;
 
-typedef struct moe__use_t {
-  moe__role_t role;
+typedef struct moe__run_use_t {
+  moe__run_role_t role;
   int64_t cell[MOE_RT_MAX_RANK]; /* elements of a block along each dimension */
   int64_t tokens;                /* OFFSETS: that are cut into groups */
-  moe__nan_t nan;
+  moe__run_nan_t nan;
   int nan_dimension;
   /* PADDED_OFFSETS: the ends before; NAN_TOKENS, NAN_EMPTY_GROUPS: those of the groups. Without
    * data if not known. */
   moe_ref_tensor_t offs;
   int64_t align;
-} moe__use_t;
+} moe__run_use_t;
 
-typedef struct moe__random_t {
+typedef struct moe__run_random_t {
   uint64_t seed;
   int argument; /* its number in the function: arguments differ although they share the seed */
-  moe__use_t use;
-  moe__groups_t groups;
+  moe__run_use_t use;
+  moe__run_groups_t groups;
   bool edge_blocks; /* plant blocks of special values */
   bool exact;       /* small integers, and powers of two as scales */
   bool one_hot;     /* a product's result is elements of its second operand */
   bool normal;      /* what has magnitudes of its own has not */
   bool nan_groups;  /* plant NaN as the use says */
   int threads;
-} moe__random_t;
+} moe__run_random_t;
 
 /* Whether the tensor's data depend on those of use->offs. */
-bool moe__random_follows(const moe__random_t *random);
+bool moe__run_random_follows(const moe__run_random_t *random);
 
 /* Fills the tensor's data. Fails for a dtype that has no random data. */
-int moe__random_fill(const moe__random_t *random, const moe__tensor_t *tensor);
+int moe__run_random_fill(const moe__run_random_t *random, const moe__run_tensor_t *tensor);
 
 #endif /* MOE_RUN_RANDOM_H */

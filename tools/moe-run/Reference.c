@@ -12,23 +12,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const moe__op_t *const ops[] = {
-    &moe__op_quantize,          &moe__op_quantize_dual,  &moe__op_dequantize,
-    &moe__op_quantize_fp8,      &moe__op_scale_fp8,      &moe__op_cast_fp8,
-    &moe__op_quantize_fp8_dual, &moe__op_scale_fp8_dual, &moe__op_cast_fp8_dual,
-    &moe__op_quantize_fp8_pair, &moe__op_scale_fp8_pair, &moe__op_cast_fp8_pair,
-    &moe__op_dequantize_fp8,    &moe__op_pack_scales,    &moe__op_pad_groups,
-    &moe__op_unpad_groups,      &moe__op_scaled_mm,      &moe__op_scaled_mm_bias,
-};
+static const moe__run_op_t *const tables[] = {moe__run_quantize_ops, moe__run_fp8_ops,
+                                              moe__run_layout_ops, moe__run_product_ops};
 
-static const moe__op_t *find_op(const char *name) {
-  for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
-    if (!strcmp(ops[i]->name, name))
-      return ops[i];
+static const moe__run_op_t *find_op(const char *name) {
+  for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
+    for (const moe__run_op_t *op = tables[i]; op->name; op++)
+      if (!strcmp(op->name, name))
+        return op;
   return NULL;
 }
 
-static const moe__tensor_t *find(const moe__tensor_t *tensors, int count, const char *name) {
+static const moe__run_tensor_t *find(const moe__run_tensor_t *tensors, int count,
+                                     const char *name) {
   for (int i = 0; i < count; i++)
     if (!strcmp(tensors[i].info->name, name))
       return &tensors[i];
@@ -45,44 +41,42 @@ static moe_ref_tensor_t permuted(const moe_ref_tensor_t *tensor, const int *perm
   return view;
 }
 
-static bool has_operands(const moe__op_t *op, const moe_rt_launch_info_t *info) {
-  return info->operand_count >= op->least_operands && info->operand_count <= op->most_operands &&
-         info->result_count == op->result_count;
-}
-
 /* Finds the launch's op and the tensors that it names. `results` and `temporaries` may be without
  * data. */
-static int bind_tensors(moe__launch_t *launch, const moe_rt_launch_info_t *info,
-                        const moe__call_t *call, const moe__tensor_t *results,
-                        const moe__tensor_t *temporaries) {
+static int bind_tensors(moe__run_launch_t *launch, const moe_rt_launch_info_t *info,
+                        const moe__run_call_t *call, const moe__run_tensor_t *results,
+                        const moe__run_tensor_t *temporaries) {
   const moe_rt_function_info_t *function = call->function;
   launch->name = info->op;
   launch->op = find_op(info->op);
+  launch->roles = info->roles;
   launch->operand_count = info->operand_count;
-  const moe__op_t *op = launch->op;
+  launch->tensor_count = info->operand_count + info->result_count;
+  const moe__run_op_t *op = launch->op;
   if (!op)
-    return moe__input_error("function '%s': the C reference does not know the op '%s'",
-                            function->name, info->op);
-  if (!has_operands(op, info))
-    return moe__input_error("%s: has %d operands and %d results instead of %d to %d and %d",
-                            info->op, info->operand_count, info->result_count, op->least_operands,
-                            op->most_operands, op->result_count);
-  for (int i = 0; i < info->operand_count + info->result_count; i++) {
+    return moe__run_input_error("function '%s': the C reference does not know the op '%s'",
+                                function->name, info->op);
+  if (!info->roles)
+    return moe__run_input_error("%s: the manifest does not name the roles of its tensors",
+                                info->op);
+  if (launch->tensor_count > MOE__RUN_MAX_LAUNCH_TENSORS || moe__run_check_roles(launch))
+    return MOE__RUN_INPUT;
+  for (int i = 0; i < launch->tensor_count; i++) {
     bool is_operand = i < info->operand_count;
     const char *name =
         is_operand ? info->operands[i].tensor : info->results[i - info->operand_count];
-    const moe__tensor_t *tensor = find(temporaries, function->temporary_count, name);
+    const moe__run_tensor_t *tensor = find(temporaries, function->temporary_count, name);
     if (!tensor)
       tensor = find(results, function->result_count, name);
     if (!tensor && is_operand)
       tensor = find(call->arguments, function->argument_count, name);
     if (!tensor)
-      return moe__input_error("%s: there is no tensor '%s' for it to %s", info->op, name,
-                              is_operand ? "read" : "write");
+      return moe__run_input_error("%s: there is no tensor '%s' for it to %s", info->op, name,
+                                  is_operand ? "read" : "write");
     if (moe_ref_dtype_from_name(tensor->info->dtype) < 0)
-      return moe__input_error("%s: the C reference does not take %s, the dtype of '%s'", info->op,
-                              tensor->info->dtype, name);
-    launch->tensors[i] = moe__tensor_view(tensor);
+      return moe__run_input_error("%s: the C reference does not take %s, the dtype of '%s'",
+                                  info->op, tensor->info->dtype, name);
+    launch->tensors[i] = moe__run_tensor_view(tensor);
     if (is_operand)
       launch->tensors[i] = permuted(&launch->tensors[i], info->operands[i].permutation);
   }
@@ -93,13 +87,13 @@ static int bind_tensors(moe__launch_t *launch, const moe_rt_launch_info_t *info,
 }
 
 static int refused(const moe_rt_launch_info_t *info) {
-  return moe__input_error(
+  return moe__run_input_error(
       "%s: the C reference does not take these dtypes, shapes and attributes %s", info->op,
       info->attributes_json);
 }
 
 static void run_slice(void *context, int64_t slice) {
-  moe__launch_t *launch = context;
+  moe__run_launch_t *launch = context;
   if (launch->op->run(launch, slice) != MOE_REF_OK)
     atomic_store(&launch->failed, 1);
 }
@@ -107,14 +101,14 @@ static void run_slice(void *context, int64_t slice) {
 /* ---- Judging ---- */
 
 typedef struct judging_t {
-  moe__launch_t *launch;
+  moe__run_launch_t *launch;
   const moe_ref_tensor_t *factors; /* what the operands were before they were quantized, or NULL */
   moe_ref_score_t *scores, *qualities; /* of each slice */
 } judging_t;
 
 static void judge_slice(void *context, int64_t slice) {
   judging_t *judging = context;
-  const moe__launch_t *launch = judging->launch;
+  const moe__run_launch_t *launch = judging->launch;
   moe_ref_status_t status = launch->op->judge(launch, slice, &judging->scores[slice]);
   if (!status && judging->factors)
     status = launch->op->compare(launch, judging->factors, slice, &judging->qualities[slice]);
@@ -122,40 +116,50 @@ static void judge_slice(void *context, int64_t slice) {
     atomic_store(&judging->launch->failed, 1);
 }
 
-/* Finds what an operand of launch number `number` was before an earlier launch quantized it. */
-static bool find_unquantized(const moe__call_t *call, const moe__tensor_t *results,
-                             const moe__tensor_t *temporaries, int number, int operand,
+/* The operand of this role, which is there. */
+static const moe_rt_operand_t *operand_of(const moe_rt_launch_info_t *info, const char *role) {
+  int i = 0;
+  while (strcmp(info->roles[i], role))
+    i++;
+  return &info->operands[i];
+}
+
+/* Finds what the operand `role` of launch number `number` was before an earlier launch quantized
+ * it. */
+static bool find_unquantized(const moe__run_call_t *call, const moe__run_tensor_t *results,
+                             const moe__run_tensor_t *temporaries, int number, const char *role,
                              moe_ref_tensor_t *out) {
   const moe_rt_launch_info_t *launches = call->function->launches;
-  const moe_rt_operand_t *wanted = &launches[number].operands[operand];
+  const moe_rt_operand_t *wanted = operand_of(&launches[number], role);
   for (int i = 0; i < number; i++)
     for (int j = 0; j < launches[i].result_count; j++) {
-      moe__launch_t maker = {0};
+      moe__run_launch_t maker = {0};
       if (strcmp(launches[i].results[j], wanted->tensor) ||
           bind_tensors(&maker, &launches[i], call, results, temporaries))
         continue;
-      const int from = maker.op->quantized_from ? maker.op->quantized_from(&maker, j) : -1;
-      if (from >= 0)
-        *out = permuted(&maker.tensors[from], wanted->permutation);
-      return from >= 0;
+      const char *made = maker.roles[maker.operand_count + j];
+      const char *from = maker.op->quantized_from ? maker.op->quantized_from(&maker, made) : NULL;
+      if (from)
+        *out = permuted(moe__run_tensor(&maker, from), wanted->permutation);
+      return from != NULL;
     }
   return false;
 }
 
 /* Judges what was found as the launch's result, if it is a result of the function. */
-static int judge(moe__launch_t *launch, const moe_rt_launch_info_t *info, const moe__call_t *call,
-                 const moe__tensor_t *found, const moe_ref_tensor_t *factors, int threads,
-                 moe__judgment_t *judgments) {
-  const moe__tensor_t *result = find(found, call->function->result_count, info->results[0]);
+static int judge(moe__run_launch_t *launch, const moe_rt_launch_info_t *info,
+                 const moe__run_call_t *call, const moe__run_tensor_t *found,
+                 const moe_ref_tensor_t *factors, int threads, moe__run_judgment_t *judgments) {
+  const moe__run_tensor_t *result = find(found, call->function->result_count, info->results[0]);
   if (!result)
-    return MOE__OK;
-  moe__judgment_t *judgment = &judgments[result - found];
+    return MOE__RUN_OK;
+  moe__run_judgment_t *judgment = &judgments[result - found];
   moe_ref_score_t *scores = calloc(2 * (size_t)launch->slices, sizeof *scores);
   if (!scores)
-    return moe__input_error("out of memory");
+    return moe__run_input_error("out of memory");
   judging_t judging = {launch, factors, scores, scores + launch->slices};
-  launch->tensors[launch->operand_count] = moe__tensor_view(result);
-  moe__parallel("judging by the C reference", threads, launch->slices, judge_slice, &judging);
+  launch->tensors[launch->operand_count] = moe__run_tensor_view(result);
+  moe__run_parallel("judging by the C reference", threads, launch->slices, judge_slice, &judging);
   judgment->is_product = true;
   judgment->is_quantized = factors != NULL;
   for (int64_t i = 0; i < launch->slices; i++) {
@@ -163,16 +167,16 @@ static int judge(moe__launch_t *launch, const moe_rt_launch_info_t *info, const 
     moe_ref_score_add(&judgment->quality, &judging.qualities[i]);
   }
   free(scores);
-  return atomic_load(&launch->failed) ? refused(info) : MOE__OK;
+  return atomic_load(&launch->failed) ? refused(info) : MOE__RUN_OK;
 }
 
 /* Which rows of the launch's results are written, of those that are results of the function. */
-static void judge_rows(const moe__launch_t *launch, const moe_rt_launch_info_t *info,
-                       const moe__call_t *call, const moe__tensor_t *found,
-                       moe__judgment_t *judgments) {
+static void judge_rows(const moe__run_launch_t *launch, const moe_rt_launch_info_t *info,
+                       const moe__run_call_t *call, const moe__run_tensor_t *found,
+                       moe__run_judgment_t *judgments) {
   for (int i = 0; i < info->result_count; i++) {
-    const moe__tensor_t *result = find(found, call->function->result_count, info->results[i]);
-    const int64_t rows = launch->op->written_rows(launch, i);
+    const moe__run_tensor_t *result = find(found, call->function->result_count, info->results[i]);
+    const int64_t rows = launch->op->written_rows(launch, launch->roles[info->operand_count + i]);
     if (!result || rows < 0)
       continue;
     judgments[result - found].has_groups = true;
@@ -180,80 +184,82 @@ static void judge_rows(const moe__launch_t *launch, const moe_rt_launch_info_t *
   }
 }
 
-int moe__reference_judge(const moe__call_t *call, moe__tensor_t *results,
-                         const moe__tensor_t *found, int threads, moe__judgment_t *judgments) {
+int moe__run_reference_judge(const moe__run_call_t *call, moe__run_tensor_t *results,
+                             const moe__run_tensor_t *found, int threads,
+                             moe__run_judgment_t *judgments) {
   const moe_rt_function_info_t *function = call->function;
   for (int i = 0; found && i < function->result_count; i++)
     judgments[i].written_rows = found[i].shape[0];
-  moe__tensor_t *temporaries = moe__tensors_like(call->temporaries, function->temporary_count);
+  moe__run_tensor_t *temporaries =
+      moe__run_tensors_like(call->temporaries, function->temporary_count);
   if (!temporaries)
-    return MOE__INPUT;
-  int rc = MOE__OK;
+    return MOE__RUN_INPUT;
+  int rc = MOE__RUN_OK;
   for (int i = 0; i < function->launch_count && !rc; i++) {
     const moe_rt_launch_info_t *info = &function->launches[i];
-    moe__launch_t launch = {0};
+    moe__run_launch_t launch = {0};
     rc = bind_tensors(&launch, info, call, results, temporaries);
     if (rc)
       break;
     launch.op->cut(&launch, threads);
-    moe__parallel("computing with the C reference", threads, launch.slices, run_slice, &launch);
+    moe__run_parallel("computing with the C reference", threads, launch.slices, run_slice, &launch);
     if (atomic_load(&launch.failed))
       rc = refused(info);
     if (!rc && found && launch.op->written_rows)
       judge_rows(&launch, info, call, found, judgments);
     if (!rc && found && launch.op->judge) {
       moe_ref_tensor_t factors[2];
-      const bool are_known = find_unquantized(call, results, temporaries, i, 0, &factors[0]) &&
-                             find_unquantized(call, results, temporaries, i, 1, &factors[1]);
+      const bool are_known = find_unquantized(call, results, temporaries, i, "qa", &factors[0]) &&
+                             find_unquantized(call, results, temporaries, i, "qb", &factors[1]);
       rc = judge(&launch, info, call, found, are_known ? factors : NULL, threads, judgments);
     }
   }
-  moe__tensors_free(temporaries, function->temporary_count);
+  moe__run_tensors_free(temporaries, function->temporary_count);
   return rc;
 }
 
-int moe__reference_run(const moe__call_t *call, moe__tensor_t *results, int threads) {
-  return moe__reference_judge(call, results, NULL, threads, NULL);
+int moe__run_reference_run(const moe__run_call_t *call, moe__run_tensor_t *results, int threads) {
+  return moe__run_reference_judge(call, results, NULL, threads, NULL);
 }
 
 /* ---- What can be told from shapes ---- */
 
-int moe__reference_use(const moe__call_t *call, const moe_rt_tensor_info_t *argument,
-                       moe__use_t *out_use) {
-  *out_use = (moe__use_t){.role = MOE__BLOCKS};
+int moe__run_reference_use(const moe__run_call_t *call, const moe_rt_tensor_info_t *argument,
+                           moe__run_use_t *out_use) {
+  *out_use = (moe__run_use_t){.role = MOE__RUN_BLOCKS};
   for (int d = 0; d < argument->rank; d++)
-    out_use->cell[d] = d == argument->rank - 1 ? MOE__DEFAULT_BLOCK : 1;
+    out_use->cell[d] = d == argument->rank - 1 ? MOE_MX_BLOCK : 1;
   for (int i = 0; i < call->function->launch_count; i++) {
     const moe_rt_launch_info_t *info = &call->function->launches[i];
     for (int j = 0; j < info->operand_count; j++) {
       if (strcmp(info->operands[j].tensor, argument->name) || !find_op(info->op))
         continue;
-      moe__launch_t launch = {0};
-      moe__use_t use = *out_use;
+      moe__run_launch_t launch = {0};
+      moe__run_use_t use = *out_use;
       int rc = bind_tensors(&launch, info, call, call->results, call->temporaries);
       if (rc)
         return rc;
-      launch.op->use(&launch, j, &use);
+      launch.op->use(&launch, launch.roles[j], &use);
       *out_use = use;
       for (int d = 0; d < argument->rank; d++)
         out_use->cell[info->operands[j].permutation[d]] = use.cell[d];
       out_use->nan_dimension = info->operands[j].permutation[use.nan_dimension];
-      return MOE__OK;
+      return MOE__RUN_OK;
     }
   }
-  return MOE__OK;
+  return MOE__RUN_OK;
 }
 
-int moe__reference_flops(const moe__call_t *call, bool *out_known, double *out_flops) {
+int moe__run_reference_flops(const moe__run_call_t *call, bool *out_known, double *out_flops) {
   *out_known = false;
   *out_flops = 0;
-  int rc = MOE__OK;
+  int rc = MOE__RUN_OK;
   for (int i = 0; i < call->function->launch_count && !rc; i++) {
     const moe_rt_launch_info_t *info = &call->function->launches[i];
-    const moe__op_t *op = find_op(info->op);
+    const moe__run_op_t *op = find_op(info->op);
     if (!op || !op->flops)
       continue;
-    moe__launch_t launch = {0};
+    moe__run_launch_t launch = {0};
     rc = bind_tensors(&launch, info, call, call->results, call->temporaries);
     const double flops = rc ? 0 : op->flops(&launch);
     if (flops < 0)

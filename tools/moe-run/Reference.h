@@ -13,30 +13,31 @@
 /* Computes the launches of the call's function, in order. Reads call->arguments and writes
  * `results`, which have the layout of call->results; both have data. Work is cut into slices on
  * `threads` threads; with 1 each launch is one plain call of libmoe_ref, two if it is dual. */
-int moe__reference_run(const moe__call_t *call, moe__tensor_t *results, int threads);
+int moe__run_reference_run(const moe__run_call_t *call, moe__run_tensor_t *results, int threads);
 
 /* What is to be known of a result beyond the reference's bits. */
-typedef struct moe__judgment_t {
+typedef struct moe__run_judgment_t {
   bool has_groups;         /* rows of dimension 0 are in groups, or in none */
   int64_t written_rows;    /* rows from this one on are not to be written; else all there are */
   bool is_product;         /* the rest holds; bits are compared otherwise */
   moe_ref_score_t score;   /* of what was found */
   bool is_quantized;       /* by launches of the function, both operands of the product: then */
   moe_ref_score_t quality; /* compares with the product of what they were before */
-} moe__judgment_t;
+} moe__run_judgment_t;
 
 /* The same, and judges those tensors of `found`, laid out like `results`, that are products by
  * their bounds; judgments are one per result, and zero at first. Without `found` there are none. */
-int moe__reference_judge(const moe__call_t *call, moe__tensor_t *results,
-                         const moe__tensor_t *found, int threads, moe__judgment_t *judgments);
+int moe__run_reference_judge(const moe__run_call_t *call, moe__run_tensor_t *results,
+                             const moe__run_tensor_t *found, int threads,
+                             moe__run_judgment_t *judgments);
 
 /* What an argument is to the function's first launch of a known op that reads it; blocks of 32
  * along the last dimension where there is none. No tensor needs data. */
-int moe__reference_use(const moe__call_t *call, const moe_rt_tensor_info_t *argument,
-                       moe__use_t *out_use);
+int moe__run_reference_use(const moe__run_call_t *call, const moe_rt_tensor_info_t *argument,
+                           moe__run_use_t *out_use);
 
 /* Floating-point operations of the call's products, in whose arguments the offsets have data.
  * *out_known is false where it has no product. */
-int moe__reference_flops(const moe__call_t *call, bool *out_known, double *out_flops);
+int moe__run_reference_flops(const moe__run_call_t *call, bool *out_known, double *out_flops);
 
 #endif /* MOE_RUN_REFERENCE_H */

@@ -13,43 +13,45 @@
 
 #include "tools/moe-run/Tensor.h"
 
-typedef struct moe__stored_t {
+typedef struct moe__run_stored_t {
   const char *name;  /* borrowed from the file, like the rest */
   const char *dtype; /* "BF16" */
   int rank;
   int64_t *shape;
   uint64_t begin, end; /* bytes from the start of the data */
-} moe__stored_t;
+} moe__run_stored_t;
 
-typedef struct moe__safetensors_t moe__safetensors_t;
+typedef struct moe__run_safetensors_t moe__run_safetensors_t;
 
 /* Opens the file and checks its header. *out_file is owned by the caller. */
-int moe__safetensors_open(const char *path, moe__safetensors_t **out_file);
-void moe__safetensors_close(moe__safetensors_t *file); /* NULL is allowed */
+int moe__run_safetensors_open(const char *path, moe__run_safetensors_t **out_file);
+void moe__run_safetensors_close(moe__run_safetensors_t *file); /* NULL is allowed */
 
 /* The tensor of this name, NULL if there is none. */
-const moe__stored_t *moe__safetensors_find(const moe__safetensors_t *file, const char *name);
+const moe__run_stored_t *moe__run_safetensors_find(const moe__run_safetensors_t *file,
+                                                   const char *name);
 
 /* The tensor, where the file has exactly one; else NULL. */
-const moe__stored_t *moe__safetensors_only(const moe__safetensors_t *file);
+const moe__run_stored_t *moe__run_safetensors_only(const moe__run_safetensors_t *file);
 
 /* Writes the names of the file's tensors, as many as fit, to `text`, which it returns. */
-const char *moe__safetensors_names(const moe__safetensors_t *file, char *text, size_t size);
+const char *moe__run_safetensors_names(const moe__run_safetensors_t *file, char *text, size_t size);
 
 /* The value of "<tensor>.<key>" in the metadata, NULL if there is none. */
-const char *moe__safetensors_metadata(const moe__safetensors_t *file, const moe__stored_t *tensor,
-                                      const char *key);
+const char *moe__run_safetensors_metadata(const moe__run_safetensors_t *file,
+                                          const moe__run_stored_t *tensor, const char *key);
 
 /* Reads the tensor's bytes to `to`. */
-int moe__safetensors_read(const moe__safetensors_t *file, const moe__stored_t *tensor, void *to);
+int moe__run_safetensors_read(const moe__run_safetensors_t *file, const moe__run_stored_t *tensor,
+                              void *to);
 
-/* Fails where `path` could not be written by moe__safetensors_write or is the same file as one of
- * `inputs` (`count` paths; those that do not exist are passed over). */
-int moe__safetensors_may_write(const char *path, const char *const *inputs, int count);
+/* Fails where `path` could not be written by moe__run_safetensors_write or is the same file as
+ * one of `inputs` (`count` paths; those that do not exist are passed over). */
+int moe__run_safetensors_may_write(const char *path, const char *const *inputs, int count);
 
 /* Writes the tensors to `path`, in memory order; for a permuted one the metadata has
  * "<name>.logical_shape" and "<name>.order". A regular file appears under its name only once it is
  * complete. */
-int moe__safetensors_write(const char *path, const moe__tensor_t *tensors, int count);
+int moe__run_safetensors_write(const char *path, const moe__run_tensor_t *tensors, int count);
 
 #endif /* MOE_RUN_SAFETENSORS_H */

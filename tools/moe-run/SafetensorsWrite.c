@@ -5,7 +5,7 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "tools/moe-run/Safetensors.h"
 
-#include "tools/moe-run/Replace.h"
+#include "lib/Files/Files.h"
 #include "tools/moe-run/Report.h"
 
 #include <errno.h>
@@ -17,14 +17,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAX_BITS = 64 };
+enum { MAX_BITS = 64, WRITE_CHUNK = 16 << 20 };
 
 /* The metadata of a permuted tensor: what its shape in the file does not say. */
-static int add_metadata(json_t *metadata, const moe__tensor_t *tensor) {
-  char list[MOE__LIST_TEXT], *shape_key = NULL, *order_key = NULL;
+static int add_metadata(json_t *metadata, const moe__run_tensor_t *tensor) {
+  char list[MOE__RUN_LIST_TEXT], *shape_key = NULL, *order_key = NULL;
   int64_t order[MOE_RT_MAX_RANK];
   int rank = tensor->info->rank;
-  if (!moe__tensor_is_permuted(tensor->info))
+  if (!moe__run_tensor_is_permuted(tensor->info))
     return 0;
   for (int i = 0; i < rank; i++)
     order[i] = tensor->info->order[i];
@@ -32,19 +32,20 @@ static int add_metadata(json_t *metadata, const moe__tensor_t *tensor) {
                asprintf(&order_key, "%s.order", tensor->info->name) < 0;
   if (!failed)
     failed = json_object_set_new(
-        metadata, shape_key, json_sprintf("[%s]", moe__list_text(rank, tensor->shape, ",", list)));
+        metadata, shape_key,
+        json_sprintf("[%s]", moe__run_list_text(rank, tensor->shape, ",", list)));
   if (!failed)
     failed = json_object_set_new(metadata, order_key,
-                                 json_sprintf("[%s]", moe__list_text(rank, order, ",", list)));
+                                 json_sprintf("[%s]", moe__run_list_text(rank, order, ",", list)));
   free(shape_key);
   free(order_key);
   return failed;
 }
 
-static json_t *describe(const moe__tensor_t *tensor, json_int_t offset) {
+static json_t *describe(const moe__run_tensor_t *tensor, json_int_t offset) {
   int64_t shape[MOE_RT_MAX_RANK];
   json_t *list = json_array();
-  moe__tensor_memory_shape(tensor, shape);
+  moe__run_tensor_memory_shape(tensor, shape);
   for (int i = 0; i < tensor->info->rank; i++)
     json_array_append_new(list, json_integer(shape[i]));
   return json_pack("{s:s, s:o, s:[I, I]}", "dtype", tensor->dtype->file_name, "shape", list,
@@ -53,7 +54,7 @@ static json_t *describe(const moe__tensor_t *tensor, json_int_t offset) {
 
 /* The whole header with its length and padding; NULL when out of memory. `ordered` are the tensors
  * as their data follows. */
-static char *make_header(const moe__tensor_t *const *ordered, int count, size_t *out_size) {
+static char *make_header(const moe__run_tensor_t *const *ordered, int count, size_t *out_size) {
   json_t *root = json_object(), *metadata = json_object();
   json_int_t offset = 0;
   int failed = json_object_set_new(metadata, "producer", json_string("moe-run " MOE_VERSION));
@@ -83,56 +84,67 @@ static char *make_header(const moe__tensor_t *const *ordered, int count, size_t 
 
 /* The tensors as their data follows. */
 typedef struct content_t {
-  const moe__tensor_t **ordered;
+  const moe__run_tensor_t **ordered;
   int count;
 } content_t;
 
-static int write_content(int fd, const void *user) {
+static bool write_tensor(int file, const moe__run_tensor_t *tensor) {
+  bool ok = true;
+  moe__run_progress_begin(tensor->info->name);
+  for (size_t done = 0; ok && done < tensor->bytes;) {
+    size_t rest = tensor->bytes - done, count = rest < WRITE_CHUNK ? rest : WRITE_CHUNK;
+    ok = moe__file_write_bytes(file, (const char *)tensor->data + done, count);
+    done += count;
+    moe__run_progress_update((double)done / (double)tensor->bytes);
+  }
+  int error = errno;
+  moe__run_progress_end();
+  errno = error;
+  return ok;
+}
+
+static bool write_content(int file, const void *user) {
   const content_t *content = user;
   size_t size = 0;
   char *header = make_header(content->ordered, content->count, &size);
-  int failed = header ? moe__write_bytes(fd, header, size) : -1;
+  bool ok = header && moe__file_write_bytes(file, header, size);
   free(header);
-  for (int i = 0; i < content->count && !failed; i++) {
-    const moe__tensor_t *tensor = content->ordered[i];
-    moe__progress_begin(tensor->info->name);
-    failed = moe__write_bytes(fd, tensor->data, tensor->bytes);
-    int error = errno;
-    moe__progress_end();
-    errno = error;
-  }
-  return failed;
+  for (int i = 0; i < content->count && ok; i++)
+    ok = write_tensor(file, content->ordered[i]);
+  return ok;
 }
 
-int moe__safetensors_may_write(const char *path, const char *const *inputs, int count) {
+int moe__run_safetensors_may_write(const char *path, const char *const *inputs, int count) {
   struct stat target, input;
   if (stat(path, &target)) {
     char *copy = strdup(path);
     const char *folder = copy ? dirname(copy) : ".";
-    int rc = access(folder, W_OK | X_OK)
-                 ? moe__input_error("%s: cannot write to '%s': %s", path, folder, strerror(errno))
-                 : MOE__OK;
+    int rc = access(folder, W_OK | X_OK) ? moe__run_input_error("%s: cannot write to '%s': %s",
+                                                                path, folder, strerror(errno))
+                                         : MOE__RUN_OK;
     free(copy);
     return rc;
   }
   if (S_ISDIR(target.st_mode))
-    return moe__input_error("%s: is a directory", path);
+    return moe__run_input_error("%s: is a directory", path);
   for (int i = 0; i < count; i++)
     if (!stat(inputs[i], &input) && input.st_dev == target.st_dev && input.st_ino == target.st_ino)
-      return moe__input_error("%s: is also an input, '%s'", path, inputs[i]);
-  return MOE__OK;
+      return moe__run_input_error("%s: is also an input, '%s'", path, inputs[i]);
+  return MOE__RUN_OK;
 }
 
-int moe__safetensors_write(const char *path, const moe__tensor_t *tensors, int count) {
-  content_t content = {.ordered = calloc((size_t)count + 1, sizeof(moe__tensor_t *))};
+int moe__run_safetensors_write(const char *path, const moe__run_tensor_t *tensors, int count) {
+  content_t content = {.ordered = calloc((size_t)count + 1, sizeof(moe__run_tensor_t *))};
   if (!content.ordered)
-    return moe__input_error("%s: out of memory", path);
+    return moe__run_input_error("%s: out of memory", path);
   /* Wide elements first: then each tensor's data is aligned to its element. */
   for (int bits = MAX_BITS; bits >= 8; bits /= 2)
     for (int i = 0; i < count; i++)
       if (tensors[i].dtype->bits == bits)
         content.ordered[content.count++] = &tensors[i];
-  int rc = moe__replace(path, write_content, &content);
+  int rc = moe__file_replace(path, write_content, &content)
+               ? MOE__RUN_OK
+               : moe__run_input_error("%s: cannot write: %s", path, strerror(errno));
   free(content.ordered);
   return rc;
 }

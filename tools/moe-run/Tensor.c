@@ -14,72 +14,71 @@
 
 enum { HOST_ALIGNMENT = 64 };
 
-static const moe__dtype_t dtypes[] = {
-#define DTYPE(name, file_name, code, bits) {name, file_name, code, bits},
-    MOE__DTYPES(DTYPE)
-#undef DTYPE
+static const moe__run_dtype_t dtypes[] = {
+#define MOE_DTYPE(symbol, name, bits, dlpack, safetensors) {name, safetensors, dlpack, bits},
+#include "moe/dtypes.def"
 };
 
-static const moe__dtype_t *find_dtype(const char *name) {
+static const moe__run_dtype_t *find_dtype(const char *name) {
   for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
     if (!strcmp(dtypes[i].name, name))
       return &dtypes[i];
   return NULL;
 }
 
-const char *moe__dtype_file_name(const char *name) {
-  const moe__dtype_t *dtype = find_dtype(name);
+const char *moe__run_dtype_file_name(const char *name) {
+  const moe__run_dtype_t *dtype = find_dtype(name);
   return dtype ? dtype->file_name : NULL;
 }
 
-static int layout(const moe_rt_tensor_info_t *info, const int64_t *shape, moe__tensor_t *out) {
-  *out = (moe__tensor_t){.info = info, .dtype = find_dtype(info->dtype), .elements = 1};
+static int layout(const moe_rt_tensor_info_t *info, const int64_t *shape, moe__run_tensor_t *out) {
+  *out = (moe__run_tensor_t){.info = info, .dtype = find_dtype(info->dtype), .elements = 1};
   if (!out->dtype)
-    return moe__input_error("tensor '%s': moe-run knows no dtype %s", info->name, info->dtype);
+    return moe__run_input_error("tensor '%s': moe-run knows no dtype %s", info->name, info->dtype);
   /* NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): counts are not negative */
   memcpy(out->shape, shape, (size_t)info->rank * sizeof *shape);
   for (int i = info->rank - 1; i >= 0; i--) {
     int dimension = info->order[i];
     out->strides[dimension] = out->elements;
     if (__builtin_mul_overflow(out->elements, shape[dimension], &out->elements))
-      return moe__input_error("tensor '%s': its number of elements does not fit 63 bits",
-                              info->name);
+      return moe__run_input_error("tensor '%s': its number of elements does not fit 63 bits",
+                                  info->name);
   }
   int64_t bytes;
   if (__builtin_mul_overflow(out->elements, out->dtype->bits / 8, &bytes))
-    return moe__input_error("tensor '%s': its size in bytes does not fit 63 bits", info->name);
+    return moe__run_input_error("tensor '%s': its size in bytes does not fit 63 bits", info->name);
   out->bytes = (size_t)bytes;
-  return MOE__OK;
+  return MOE__RUN_OK;
 }
 
 static int layout_all(const moe_rt_tensor_info_t *infos, int count, const int64_t *const *shapes,
-                      moe__tensor_t **out_tensors) {
+                      moe__run_tensor_t **out_tensors) {
   *out_tensors = calloc((size_t)count + 1, sizeof **out_tensors);
   if (!*out_tensors)
-    return moe__input_error("out of memory");
+    return moe__run_input_error("out of memory");
   for (int i = 0; i < count; i++) {
     int rc = layout(&infos[i], shapes[i], &(*out_tensors)[i]);
     if (rc)
       return rc;
   }
-  return MOE__OK;
+  return MOE__RUN_OK;
 }
 
-int moe__call_layout(const moe_rt_program_t *program, const moe_rt_function_info_t *function,
-                     const int64_t *const *argument_shapes, moe__call_t *out_call) {
-  *out_call = (moe__call_t){.function = function};
+int moe__run_call_layout(const moe_rt_program_t *program, const moe_rt_function_info_t *function,
+                         const int64_t *const *argument_shapes, moe__run_call_t *out_call) {
+  *out_call = (moe__run_call_t){.function = function};
   int results = function->result_count, temporaries = function->temporary_count;
   int64_t(*shapes)[MOE_RT_MAX_RANK] = calloc((size_t)(results + temporaries) + 1, sizeof *shapes);
   const int64_t **rows = calloc((size_t)(results + temporaries) + 1, sizeof *rows);
-  int rc = MOE__OK;
+  int rc = MOE__RUN_OK;
   if (!shapes || !rows) {
-    rc = moe__input_error("out of memory");
+    rc = moe__run_input_error("out of memory");
     goto done;
   }
   moe_rt_status_t status =
       moe_rt_function_shapes(program, function, argument_shapes, shapes, shapes + results);
   if (status) {
-    rc = moe__runtime_error(status);
+    rc = moe__run_runtime_error(status);
     goto done;
   }
   for (int i = 0; i < results + temporaries; i++)
@@ -96,19 +95,19 @@ done:
   return rc;
 }
 
-void moe__call_free(moe__call_t *call) {
+void moe__run_call_free(moe__run_call_t *call) {
   if (!call->function)
     return;
-  moe__tensors_free(call->arguments, call->function->argument_count);
-  moe__tensors_free(call->results, call->function->result_count);
-  moe__tensors_free(call->temporaries, call->function->temporary_count);
-  *call = (moe__call_t){0};
+  moe__run_tensors_free(call->arguments, call->function->argument_count);
+  moe__run_tensors_free(call->results, call->function->result_count);
+  moe__run_tensors_free(call->temporaries, call->function->temporary_count);
+  *call = (moe__run_call_t){0};
 }
 
-moe__tensor_t *moe__tensors_like(const moe__tensor_t *tensors, int count) {
-  moe__tensor_t *copies = calloc((size_t)count + 1, sizeof *copies);
+moe__run_tensor_t *moe__run_tensors_like(const moe__run_tensor_t *tensors, int count) {
+  moe__run_tensor_t *copies = calloc((size_t)count + 1, sizeof *copies);
   if (!copies) {
-    moe__input_error("out of memory");
+    moe__run_input_error("out of memory");
     return NULL;
   }
   for (int i = 0; i < count; i++) {
@@ -116,41 +115,41 @@ moe__tensor_t *moe__tensors_like(const moe__tensor_t *tensors, int count) {
     copies[i].data = NULL;
   }
   for (int i = 0; i < count; i++)
-    if (moe__tensor_allocate(&copies[i])) {
-      moe__tensors_free(copies, count);
+    if (moe__run_tensor_allocate(&copies[i])) {
+      moe__run_tensors_free(copies, count);
       return NULL;
     }
   return copies;
 }
 
-void moe__tensors_free(moe__tensor_t *tensors, int count) {
+void moe__run_tensors_free(moe__run_tensor_t *tensors, int count) {
   for (int i = 0; tensors && i < count; i++)
     free(tensors[i].data);
   free(tensors);
 }
 
-int moe__tensor_allocate(moe__tensor_t *tensor) {
+int moe__run_tensor_allocate(moe__run_tensor_t *tensor) {
   size_t bytes = (tensor->bytes / HOST_ALIGNMENT + 1) * HOST_ALIGNMENT;
   tensor->data = aligned_alloc(HOST_ALIGNMENT, bytes);
   if (!tensor->data)
-    return moe__input_error("tensor '%s': no memory for its %zu bytes", tensor->info->name,
-                            tensor->bytes);
-  return MOE__OK;
+    return moe__run_input_error("tensor '%s': no memory for its %zu bytes", tensor->info->name,
+                                tensor->bytes);
+  return MOE__RUN_OK;
 }
 
-void moe__tensor_memory_shape(const moe__tensor_t *tensor, int64_t *out_shape) {
+void moe__run_tensor_memory_shape(const moe__run_tensor_t *tensor, int64_t *out_shape) {
   for (int i = 0; i < tensor->info->rank; i++)
     out_shape[i] = tensor->shape[tensor->info->order[i]];
 }
 
-bool moe__tensor_is_permuted(const moe_rt_tensor_info_t *info) {
+bool moe__run_tensor_is_permuted(const moe_rt_tensor_info_t *info) {
   for (int i = 0; i < info->rank; i++)
     if (info->order[i] != i)
       return true;
   return false;
 }
 
-void moe__tensor_index(const moe__tensor_t *tensor, int64_t position, int64_t *out_index) {
+void moe__run_tensor_index(const moe__run_tensor_t *tensor, int64_t position, int64_t *out_index) {
   for (int i = tensor->info->rank - 1; i >= 0; i--) {
     int dimension = tensor->info->order[i];
     out_index[dimension] = position % tensor->shape[dimension];
@@ -158,7 +157,7 @@ void moe__tensor_index(const moe__tensor_t *tensor, int64_t position, int64_t *o
   }
 }
 
-moe_ref_tensor_t moe__tensor_view(const moe__tensor_t *tensor) {
+moe_ref_tensor_t moe__run_tensor_view(const moe__run_tensor_t *tensor) {
   moe_ref_tensor_t view = {.data = tensor->data,
                            .dtype = (moe_ref_dtype_t)moe_ref_dtype_from_name(tensor->dtype->name),
                            .rank = tensor->info->rank};
@@ -167,12 +166,12 @@ moe_ref_tensor_t moe__tensor_view(const moe__tensor_t *tensor) {
   return view;
 }
 
-char *moe__list_text(int rank, const int64_t *values, const char *separator,
-                     char text[MOE__LIST_TEXT]) {
+char *moe__run_list_text(int rank, const int64_t *values, const char *separator,
+                         char text[MOE__RUN_LIST_TEXT]) {
   size_t used = 0;
   text[0] = '\0';
-  for (int i = 0; i < rank && used + 32 < MOE__LIST_TEXT; i++)
-    used += (size_t)snprintf(text + used, MOE__LIST_TEXT - used, "%s%" PRId64, i ? separator : "",
-                             values[i]);
+  for (int i = 0; i < rank && used + 32 < MOE__RUN_LIST_TEXT; i++)
+    used += (size_t)snprintf(text + used, MOE__RUN_LIST_TEXT - used, "%s%" PRId64,
+                             i ? separator : "", values[i]);
   return text;
 }

@@ -1,16 +1,16 @@
 /* Tune.c - chooses among the candidates that moe-opt --emit=candidates wrote.
  *
- * Why it exists: see Tune.h. All candidates work on the same tensors and take turns, so that clocks and
- * temperature, which drift, are the same for each.
+ * Why it exists: see Tune.h. All candidates work on the same tensors and take turns, so that
+ * clocks and temperature, which drift, are the same for each.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "tools/moe-run/Tune.h"
 
+#include "lib/Files/Files.h"
 #include "tools/moe-run/Bench.h"
 #include "tools/moe-run/Check.h"
 #include "tools/moe-run/Describe.h"
 #include "tools/moe-run/Inputs.h"
-#include "tools/moe-run/Replace.h"
 #include "tools/moe-run/Report.h"
 
 #include <dirent.h>
@@ -34,8 +34,8 @@ typedef struct candidate_t {
 } candidate_t;
 
 typedef struct tune_t {
-  const moe__options_t *options;
-  moe__target_t target;
+  const moe__run_options_t *options;
+  moe__run_target_t target;
   candidate_t *candidates;
   int count;
 } tune_t;
@@ -53,7 +53,7 @@ static int parse_number(const char *text) {
 static int count_candidates(const char *folder, int *out_count) {
   DIR *stream = opendir(folder);
   if (!stream)
-    return moe__input_error("%s: cannot open: %s", folder, strerror(errno));
+    return moe__run_input_error("%s: cannot open: %s", folder, strerror(errno));
   *out_count = 0;
   for (const struct dirent *entry = readdir(stream); entry; entry = readdir(stream)) {
     int number = parse_number(entry->d_name);
@@ -62,11 +62,12 @@ static int count_candidates(const char *folder, int *out_count) {
   }
   closedir(stream);
   if (*out_count == 0)
-    return moe__input_error("%s: has no candidates; moe-opt --emit=candidates writes them", folder);
+    return moe__run_input_error("%s: has no candidates; moe-opt --emit=candidates writes them",
+                                folder);
   if (*out_count > MAX_CANDIDATES)
-    return moe__input_error("%s: has a candidate %d; there may be %d", folder, *out_count - 1,
-                            MAX_CANDIDATES);
-  return MOE__OK;
+    return moe__run_input_error("%s: has a candidate %d; there may be %d", folder, *out_count - 1,
+                                MAX_CANDIDATES);
+  return MOE__RUN_OK;
 }
 
 /* Reads what is left of the file. False: errno says why it cannot be read. */
@@ -88,13 +89,13 @@ static bool read_all(FILE *file, char **out_text, size_t *out_bytes) {
 static int read_source(candidate_t *candidate) {
   char *path = NULL;
   if (asprintf(&path, "%s/source.mlir", candidate->path) < 0)
-    return moe__input_error("out of memory");
+    return moe__run_input_error("out of memory");
   FILE *file = fopen(path, "rb");
-  int rc = MOE__OK;
+  int rc = MOE__RUN_OK;
   if (!file || !read_all(file, &candidate->source, &candidate->source_bytes))
-    rc = moe__input_error("%s: cannot read: %s", path, strerror(errno));
+    rc = moe__run_input_error("%s: cannot read: %s", path, strerror(errno));
   else if (!candidate->source_bytes)
-    rc = moe__input_error("%s: is empty", path);
+    rc = moe__run_input_error("%s: is empty", path);
   if (file)
     fclose(file);
   free(path);
@@ -132,12 +133,12 @@ static bool is_same_function(const moe_rt_function_info_t *a, const moe_rt_funct
 static int load(tune_t *tune, int number) {
   candidate_t *candidate = &tune->candidates[number];
   if (asprintf(&candidate->path, "%s/%d", tune->options->bundle, number) < 0)
-    return candidate->path = NULL, moe__input_error("out of memory");
+    return candidate->path = NULL, moe__run_input_error("out of memory");
   moe_rt_status_t status = MOE_RT_OK;
   if (number == 0) {
-    moe__options_t options = *tune->options;
+    moe__run_options_t options = *tune->options;
     options.bundle = candidate->path;
-    int rc = moe__target_open(&options, &tune->target);
+    int rc = moe__run_target_open(&options, &tune->target);
     if (rc)
       return rc;
     candidate->program = tune->target.program;
@@ -147,10 +148,10 @@ static int load(tune_t *tune, int number) {
   if (!status)
     status = moe_rt_program_find(candidate->program, tune->options->function, &candidate->function);
   if (status)
-    return moe__input_error("%s: %s", candidate->path, moe_rt_last_message());
+    return moe__run_input_error("%s: %s", candidate->path, moe_rt_last_message());
   if (!is_same_function(candidate->function, tune->candidates[0].function))
-    return moe__input_error("%s: is no candidate of what %s is one of: their functions differ",
-                            candidate->path, tune->candidates[0].path);
+    return moe__run_input_error("%s: is no candidate of what %s is one of: their functions differ",
+                                candidate->path, tune->candidates[0].path);
   return read_source(candidate);
 }
 
@@ -160,11 +161,11 @@ static int load_all(tune_t *tune) {
     return rc;
   tune->candidates = calloc((size_t)tune->count + 1, sizeof *tune->candidates);
   if (!tune->candidates)
-    return moe__input_error("out of memory");
+    return moe__run_input_error("out of memory");
   rc = load(tune, 0);
   for (int i = 1; i < tune->count && !rc; i++)
     rc = load(tune, i);
-  return rc ? rc : moe__inputs_verify(tune->options, tune->candidates[0].function);
+  return rc ? rc : moe__run_inputs_verify(tune->options, tune->candidates[0].function);
 }
 
 static void unload(tune_t *tune) {
@@ -175,19 +176,20 @@ static void unload(tune_t *tune) {
     free(tune->candidates[i].source);
   }
   free(tune->candidates);
-  moe__target_close(&tune->target);
+  moe__run_target_close(&tune->target);
 }
 
 /* ---- Check ---- */
 
 /* The call with the least data: the reference takes its time. */
-static int smallest_case(const moe__options_t *options) {
+static int smallest_case(const moe__run_options_t *options) {
   int smallest = 0;
   double least = INFINITY;
   for (int i = 0; i < options->case_count; i++) {
     double elements = 0;
     for (int a = 0; a < options->shape_count; a++) {
-      const moe__shape_t *shape = moe__options_shape(options, options->shapes[a].argument, i);
+      const moe__run_shape_t *shape =
+          moe__run_options_shape(options, options->shapes[a].argument, i);
       double product = 1;
       for (int d = 0; d < shape->rank; d++)
         product *= (double)shape->sizes[d];
@@ -203,42 +205,43 @@ static int smallest_case(const moe__options_t *options) {
 
 /* Compares the candidate with the C reference. One that is wrong is marked, and no error. */
 static int check(const tune_t *tune, candidate_t *candidate) {
-  moe__options_t options = *tune->options;
+  moe__run_options_t options = *tune->options;
   options.json = true; /* nothing is said of what is right */
-  moe__target_t target = tune->target;
+  moe__run_target_t target = tune->target;
   target.program = candidate->program;
-  moe__call_t call = {0};
+  moe__run_call_t call = {0};
   json_t *cases = json_array();
-  int rc = moe__inputs_make(&options, target.program, candidate->function, smallest_case(&options),
-                            &call);
+  int rc = moe__run_inputs_make(&options, target.program, candidate->function,
+                                smallest_case(&options), &call);
   for (int i = 0; i < candidate->function->result_count && !rc; i++)
-    rc = moe__tensor_allocate(&call.results[i]);
+    rc = moe__run_tensor_allocate(&call.results[i]);
   if (!rc)
-    rc = moe__check(&target, &call, &options, cases);
-  candidate->wrong = rc == MOE__INPUT && json_array_size(cases) > 0;
+    rc = moe__run_check(&target, &call, &options, cases);
+  candidate->wrong = rc == MOE__RUN_INPUT && json_array_size(cases) > 0;
   if (candidate->wrong)
-    rc = MOE__OK, moe__input_error("%s: the candidate is wrong; it is left out", candidate->path);
+    rc = MOE__RUN_OK,
+    moe__run_input_error("%s: the candidate is wrong; it is left out", candidate->path);
   json_decref(cases);
-  moe__call_free(&call);
+  moe__run_call_free(&call);
   return rc;
 }
 
 static int check_all(const tune_t *tune, int *out_right) {
-  int rc = MOE__OK;
+  int rc = MOE__RUN_OK;
   *out_right = 0;
   for (int i = 0; i < tune->count && !rc; i++) {
     rc = check(tune, &tune->candidates[i]);
     *out_right += !tune->candidates[i].wrong;
   }
   if (!rc && !*out_right)
-    rc = moe__input_error("%s: no candidate is right", tune->options->bundle);
+    rc = moe__run_input_error("%s: no candidate is right", tune->options->bundle);
   return rc;
 }
 
 /* ---- Timing ---- */
 
-static json_t *describe_case(const tune_t *tune, const moe__call_t *call,
-                             const moe__timing_t *timing, const moe__timed_t *timed) {
+static json_t *describe_case(const tune_t *tune, const moe__run_call_t *call,
+                             const moe__run_timing_t *timing, const moe__run_timed_t *timed) {
   json_t *list = json_array();
   for (int i = 0; i < tune->count; i++) {
     if (tune->candidates[i].wrong)
@@ -248,15 +251,15 @@ static json_t *describe_case(const tune_t *tune, const moe__call_t *call,
                                           timing->copy_median / timed->median));
     timed++;
   }
-  return json_pack("{s:o, s:I, s:i, s:f, s:f, s:o}", "arguments", moe__describe_shapes(call),
+  return json_pack("{s:o, s:I, s:i, s:f, s:f, s:o}", "arguments", moe__run_describe_shapes(call),
                    "bytes", (json_int_t)timing->bytes, "calls", tune->options->repeat,
                    "copy_median_us", timing->copy_median, "copy_least_us", timing->copy_least,
                    "candidates", list);
 }
 
-static void print_case(const tune_t *tune, const moe__call_t *call, const moe__timing_t *timing,
-                       const moe__timed_t *timed) {
-  char *arguments = moe__describe_arguments(call);
+static void print_case(const tune_t *tune, const moe__run_call_t *call,
+                       const moe__run_timing_t *timing, const moe__run_timed_t *timed) {
+  char *arguments = moe__run_describe_arguments(call);
   for (int i = 0; i < tune->count; i++) {
     if (tune->candidates[i].wrong)
       continue;
@@ -270,20 +273,20 @@ static void print_case(const tune_t *tune, const moe__call_t *call, const moe__t
 
 /* Times the candidates that are right on the call with this number. */
 static int time_case(const tune_t *tune, int index, int right, json_t *cases) {
-  moe__call_t call = {0};
-  moe__timing_t timing;
-  moe__timed_t *timed = calloc((size_t)right + 1, sizeof *timed);
+  moe__run_call_t call = {0};
+  moe__run_timing_t timing;
+  moe__run_timed_t *timed = calloc((size_t)right + 1, sizeof *timed);
   if (!timed)
-    return moe__input_error("out of memory");
+    return moe__run_input_error("out of memory");
   for (int i = 0, next = 0; i < tune->count; i++) {
     const candidate_t *candidate = &tune->candidates[i];
     if (!candidate->wrong)
-      timed[next++] = (moe__timed_t){candidate->program, candidate->function, 0, 0};
+      timed[next++] = (moe__run_timed_t){candidate->program, candidate->function, 0, 0};
   }
-  int rc = moe__inputs_make(tune->options, tune->target.program, tune->candidates[0].function,
-                            index, &call);
+  int rc = moe__run_inputs_make(tune->options, tune->target.program, tune->candidates[0].function,
+                                index, &call);
   if (!rc)
-    rc = moe__bench_time(&tune->target, &call, tune->options->repeat, timed, right, &timing);
+    rc = moe__run_bench_time(&tune->target, &call, tune->options->repeat, timed, right, &timing);
   for (int i = 0, next = 0; i < tune->count && !rc; i++)
     if (!tune->candidates[i].wrong)
       tune->candidates[i].logarithms += log(timing.copy_median / timed[next++].median);
@@ -291,7 +294,7 @@ static int time_case(const tune_t *tune, int index, int right, json_t *cases) {
     json_array_append_new(cases, describe_case(tune, &call, &timing, timed));
   else if (!rc)
     print_case(tune, &call, &timing, timed);
-  moe__call_free(&call);
+  moe__run_call_free(&call);
   free(timed);
   return rc;
 }
@@ -334,8 +337,8 @@ static void print_best(const tune_t *tune, int best) {
 }
 
 static void print_json(const tune_t *tune, int best, int rc, json_t *cases) {
-  json_t *root = moe__describe_outcome(tune->options, &tune->target, tune->candidates[0].function,
-                                       rc == MOE__OK);
+  json_t *root = moe__run_describe_outcome(tune->options, &tune->target,
+                                           tune->candidates[0].function, rc == MOE__RUN_OK);
   json_t *list = json_array();
   for (int i = 0; i < tune->count; i++) {
     bool wrong = tune->candidates[i].wrong;
@@ -345,15 +348,15 @@ static void print_json(const tune_t *tune, int best, int rc, json_t *cases) {
   json_object_set(root, "cases", cases);
   json_object_set_new(root, "candidates", list);
   json_object_set_new(root, "best", json_integer(best));
-  moe__describe_print(root);
+  moe__run_describe_print(root);
 }
 
-static int write_source(int fd, const void *user) {
+static bool write_source(int file, const void *user) {
   const candidate_t *candidate = user;
-  return moe__write_bytes(fd, candidate->source, candidate->source_bytes);
+  return moe__file_write_bytes(file, candidate->source, candidate->source_bytes);
 }
 
-int moe__tune(const moe__options_t *options) {
+int moe__run_tune(const moe__run_options_t *options) {
   tune_t tune = {.options = options};
   json_t *cases = json_array();
   int right = 0;
@@ -365,10 +368,10 @@ int moe__tune(const moe__options_t *options) {
   for (int i = 0; i < options->case_count && !rc; i++)
     rc = time_case(&tune, i, right, cases);
   int best = rc ? -1 : find_best(&tune);
-  if (!rc && options->out)
-    rc = moe__replace(options->out, write_source, &tune.candidates[best]);
+  if (!rc && options->out && !moe__file_replace(options->out, write_source, &tune.candidates[best]))
+    rc = moe__run_input_error("%s: cannot write: %s", options->out, strerror(errno));
   if (!rc) {
-    rc = right == tune.count ? MOE__OK : MOE__INPUT;
+    rc = right == tune.count ? MOE__RUN_OK : MOE__RUN_INPUT;
     if (options->json)
       print_json(&tune, best, rc, cases);
     else

@@ -8,10 +8,10 @@
 
 #include "tools/moe-run/Options.h"
 
-/* Checks the candidates in the folder options->bundle on the smallest of the shapes, and times those
- * that are right on all shapes, in turns. The best one has the greatest geometric mean of its
- * fractions of a copy; its source.mlir goes to options->out. MOE__INPUT also where a candidate is wrong;
- * it is left out. */
-int moe__tune(const moe__options_t *options);
+/* Checks the candidates in the folder options->bundle on the smallest of the shapes, and times
+ * those that are right on all shapes, in turns. The best one has the greatest geometric mean of
+ * its fractions of a copy; its source.mlir goes to options->out. MOE__RUN_INPUT also where a
+ * candidate is wrong; it is left out. */
+int moe__run_tune(const moe__run_options_t *options);
 
 #endif /* MOE_RUN_TUNE_H */

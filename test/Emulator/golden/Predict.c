@@ -5,9 +5,9 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "test/Emulator/golden/Predict.h"
 
-#include "lib/Emulator/Half.h"
-#include "lib/Emulator/Tma.h"
-#include "lib/Emulator/Wgmma.h"
+#include "lib/Emulator/Machine/Half.h"
+#include "lib/Emulator/Machine/Tma.h"
+#include "lib/Emulator/Machine/Wgmma.h"
 #include "moe/reference.h"
 #include "test/Emulator/golden/Codes.h"
 

@@ -37,6 +37,7 @@ for function in manifest["functions"]:
         print("programmatic " if launch["programmatic"] else "", end="")
         print("launch", launch["kernel"], op["name"], show(op["attributes"]), show(op["operands"]), end=" ")
         print("->", show(op["results"]))
+        print("roles", *op["roles"])
         print("grid", show(launch["grid"]))
         for parameter in launch["parameters"]:
             print(show(parameter))

@@ -4,7 +4,10 @@
 #
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 if [ "$1" = --version ]; then
-  echo "Cuda compilation tools, release 0.0, V0.0.1"
+  case ${0##*/} in
+  v*) echo "Cuda compilation tools, release, V${0##*/v}" ;;
+  *) echo "Cuda compilation tools, release 0.0, V0.0.1" ;;
+  esac
   exit 0
 fi
 while [ $# -gt 0 ]; do

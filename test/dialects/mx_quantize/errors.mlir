@@ -1027,19 +1027,19 @@ func.func @row_scales_of_experts(%a0: tensor<4x64x128xbf16>) {
 
 // -----
 
-func.func @row_scales_of_groups(%a0: tensor<64x128xbf16>, %a1: tensor<4xi32>) {
-  // expected-error@below {{result 'scales' has dimension 0 of size 64; it must be 4}}
+func.func @row_scales_of_groups(%a0: tensor<128x128xbf16>, %a1: tensor<4xi32>) {
+  // expected-error@below {{result 'scales' has dimension 0 of size 128; it must be 4}}
   %r:2 = "mx_quantize.quantize_fp8"(%a0, %a1) {granularity = "row", axis = 0 : i64, pow2 = true, sanitize = false}
-      : (tensor<64x128xbf16>, tensor<4xi32>) -> (tensor<64x128xf8E4M3FN>, tensor<64x128xf32>)
+      : (tensor<128x128xbf16>, tensor<4xi32>) -> (tensor<128x128xf8E4M3FN>, tensor<128x128xf32>)
   return
 }
 
 // -----
 
-func.func @row_scales_of_groups_dynamic(%a0: tensor<64x128xbf16>, %a1: tensor<?xi32>) {
+func.func @row_scales_of_groups_dynamic(%a0: tensor<128x128xbf16>, %a1: tensor<?xi32>) {
   // expected-error@below {{result 'scales' has dimension 0 of size 4; it must be ?}}
   %r:2 = "mx_quantize.quantize_fp8"(%a0, %a1) {granularity = "row", axis = 0 : i64, pow2 = true, sanitize = false}
-      : (tensor<64x128xbf16>, tensor<?xi32>) -> (tensor<64x128xf8E4M3FN>, tensor<4x128xf32>)
+      : (tensor<128x128xbf16>, tensor<?xi32>) -> (tensor<128x128xf8E4M3FN>, tensor<4x128xf32>)
   return
 }
 
@@ -1163,10 +1163,10 @@ func.func @fp8_dual_q_t(%a0: tensor<4x64x128xbf16>) {
 
 // -----
 
-func.func @fp8_dual_scales_t_of_groups(%a0: tensor<64x128xbf16>, %a1: tensor<4xi32>) {
+func.func @fp8_dual_scales_t_of_groups(%a0: tensor<128x128xbf16>, %a1: tensor<4xi32>) {
   // expected-error@below {{result 'scales_t' has dimension 0 of size 5; it must be 4}}
   %r:4 = "mx_quantize.quantize_fp8_dual"(%a0, %a1) {pow2 = true, sanitize = false}
-      : (tensor<64x128xbf16>, tensor<4xi32>) -> (tensor<64x128xf8E4M3FN>, tensor<64xf32>, tensor<64x128xf8E4M3FN>, tensor<5x128xf32>)
+      : (tensor<128x128xbf16>, tensor<4xi32>) -> (tensor<128x128xf8E4M3FN>, tensor<128xf32>, tensor<128x128xf8E4M3FN>, tensor<5x128xf32>)
   return
 }
 
@@ -1245,37 +1245,37 @@ func.func @pair_granularity(%a0: tensor<64x128xbf16>, %a1: tensor<64x32xbf16>, %
 
 // -----
 
-func.func @pair_q(%a0: tensor<64x128xbf16>, %a1: tensor<64x32xbf16>, %a2: tensor<4xi32>) {
+func.func @pair_q(%a0: tensor<128x128xbf16>, %a1: tensor<128x32xbf16>, %a2: tensor<4xi32>) {
   // expected-error@below {{result 'q' has dimension 1 of size 32; it must be 128}}
   %r:4 = "mx_quantize.quantize_fp8_pair"(%a0, %a1, %a2) {pow2 = true, sanitize = false}
-      : (tensor<64x128xbf16>, tensor<64x32xbf16>, tensor<4xi32>) -> (tensor<64x32xf8E4M3FN>, tensor<4x128xf32>, tensor<64x32xf8E4M3FN>, tensor<4x32xf32>)
+      : (tensor<128x128xbf16>, tensor<128x32xbf16>, tensor<4xi32>) -> (tensor<128x32xf8E4M3FN>, tensor<4x128xf32>, tensor<128x32xf8E4M3FN>, tensor<4x32xf32>)
   return
 }
 
 // -----
 
-func.func @pair_scales(%a0: tensor<64x128xbf16>, %a1: tensor<64x32xbf16>, %a2: tensor<4xi32>) {
+func.func @pair_scales(%a0: tensor<128x128xbf16>, %a1: tensor<128x32xbf16>, %a2: tensor<4xi32>) {
   // expected-error@below {{result 'scales' has dimension 1 of size 32; it must be 128}}
   %r:4 = "mx_quantize.quantize_fp8_pair"(%a0, %a1, %a2) {pow2 = true, sanitize = false}
-      : (tensor<64x128xbf16>, tensor<64x32xbf16>, tensor<4xi32>) -> (tensor<64x128xf8E4M3FN>, tensor<4x32xf32>, tensor<64x32xf8E4M3FN>, tensor<4x32xf32>)
+      : (tensor<128x128xbf16>, tensor<128x32xbf16>, tensor<4xi32>) -> (tensor<128x128xf8E4M3FN>, tensor<4x32xf32>, tensor<128x32xf8E4M3FN>, tensor<4x32xf32>)
   return
 }
 
 // -----
 
-func.func @pair_q_y(%a0: tensor<64x128xbf16>, %a1: tensor<64x32xbf16>, %a2: tensor<4xi32>) {
+func.func @pair_q_y(%a0: tensor<128x128xbf16>, %a1: tensor<128x32xbf16>, %a2: tensor<4xi32>) {
   // expected-error@below {{result 'q_y' has dimension 1 of size 128; it must be 32}}
   %r:4 = "mx_quantize.quantize_fp8_pair"(%a0, %a1, %a2) {pow2 = true, sanitize = false}
-      : (tensor<64x128xbf16>, tensor<64x32xbf16>, tensor<4xi32>) -> (tensor<64x128xf8E4M3FN>, tensor<4x128xf32>, tensor<64x128xf8E4M3FN>, tensor<4x32xf32>)
+      : (tensor<128x128xbf16>, tensor<128x32xbf16>, tensor<4xi32>) -> (tensor<128x128xf8E4M3FN>, tensor<4x128xf32>, tensor<128x128xf8E4M3FN>, tensor<4x32xf32>)
   return
 }
 
 // -----
 
-func.func @pair_scales_y(%a0: tensor<64x128xbf16>, %a1: tensor<64x32xbf16>, %a2: tensor<4xi32>) {
-  // expected-error@below {{result 'scales_y' has dimension 0 of size 64; it must be 4}}
+func.func @pair_scales_y(%a0: tensor<128x128xbf16>, %a1: tensor<128x32xbf16>, %a2: tensor<4xi32>) {
+  // expected-error@below {{result 'scales_y' has dimension 0 of size 128; it must be 4}}
   %r:4 = "mx_quantize.quantize_fp8_pair"(%a0, %a1, %a2) {pow2 = true, sanitize = false}
-      : (tensor<64x128xbf16>, tensor<64x32xbf16>, tensor<4xi32>) -> (tensor<64x128xf8E4M3FN>, tensor<4x128xf32>, tensor<64x32xf8E4M3FN>, tensor<64x32xf32>)
+      : (tensor<128x128xbf16>, tensor<128x32xbf16>, tensor<4xi32>) -> (tensor<128x128xf8E4M3FN>, tensor<4x128xf32>, tensor<128x32xf8E4M3FN>, tensor<128x32xf32>)
   return
 }
 
@@ -1507,10 +1507,10 @@ func.func @cast_pair_factors_y(%a0: tensor<64x128xbf16>, %a1: tensor<64x32xbf16>
 
 // -----
 
-func.func @cast_pair_q_y(%a0: tensor<64x128xbf16>, %a1: tensor<64x32xbf16>, %a2: tensor<4x128xf32>, %a3: tensor<4x32xf32>, %a4: tensor<4xi32>) {
+func.func @cast_pair_q_y(%a0: tensor<128x128xbf16>, %a1: tensor<128x32xbf16>, %a2: tensor<4x128xf32>, %a3: tensor<4x32xf32>, %a4: tensor<4xi32>) {
   // expected-error@below {{result 'q_y' has dimension 1 of size 128; it must be 32}}
   %r:2 = "mx_quantize.cast_fp8_pair"(%a0, %a1, %a2, %a3, %a4) {sanitize = false}
-      : (tensor<64x128xbf16>, tensor<64x32xbf16>, tensor<4x128xf32>, tensor<4x32xf32>, tensor<4xi32>) -> (tensor<64x128xf8E4M3FN>, tensor<64x128xf8E4M3FN>)
+      : (tensor<128x128xbf16>, tensor<128x32xbf16>, tensor<4x128xf32>, tensor<4x32xf32>, tensor<4xi32>) -> (tensor<128x128xf8E4M3FN>, tensor<128x128xf8E4M3FN>)
   return
 }
 

@@ -549,7 +549,7 @@ func.func @gradient_sb_k(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<64x16xf8E4M3FN
 // -----
 
 func.func @gradient_offs_e(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<64x16xf8E4M3FN>, %sa: tensor<2x48xf32>, %sb: tensor<2x16xf32>, %offs: tensor<3xi32>) {
-  // expected-error@below {{operand 'offs' has dimension 0 of size 3; it must be 2}}
+  // expected-error@below {{operand 'sa' has dimension 0 of size 2; it must be 3}}
   %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
       : (tensor<48x64xf8E4M3FN>, tensor<64x16xf8E4M3FN>, tensor<2x48xf32>, tensor<2x16xf32>, tensor<3xi32>) -> tensor<2x48x16xbf16>
   return
@@ -731,7 +731,7 @@ func.func @offs_static(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<?x32x16xf8E4M3FN
 // -----
 
 func.func @gradient_offs_dynamic(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<64x16xf8E4M3FN>, %sa: tensor<2x48xf32>, %sb: tensor<2x16xf32>, %offs: tensor<?xi32>) {
-  // expected-error@below {{operand 'offs' has dimension 0 of size ?; it must be 2}}
+  // expected-error@below {{operand 'sa' has dimension 0 of size 2; it must be ?}}
   %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
       : (tensor<48x64xf8E4M3FN>, tensor<64x16xf8E4M3FN>, tensor<2x48xf32>, tensor<2x16xf32>, tensor<?xi32>) -> tensor<2x48x16xbf16>
   return
@@ -933,7 +933,7 @@ func.func @forward_sa_dynamic(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf
 // -----
 
 func.func @gradient_sa_of_all(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<64x16xf8E4M3FN>, %sa: tensor<1xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
-  // expected-error@below {{operand 'sb' has dimension 0 of size 2; it must be 1}}
+  // expected-error@below {{operand 'sa' has dimension 0 of size 1; it must be 2}}
   %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
       : (tensor<48x64xf8E4M3FN>, tensor<64x16xf8E4M3FN>, tensor<1xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<2x48x16xbf16>
   return

@@ -4,7 +4,9 @@ Usage: mutants.py BUNDLE SCRATCH          run all; fails where one is not caught
        mutants.py BUNDLE SCRATCH --table  print what caught each as a Markdown table
        mutants.py BUNDLE SCRATCH --rows   run those of the kernel that writes tiles in rows; BUNDLE is of rows.mlir
                                  --stream, --fp8-rows, --fp8-scales, --fp8-pair   those of the file of this name
-                                 --products, --clusters, --gradients   those of scaled_mm
+                                 --products, --clusters, --pingpong, --gradients   those of scaled_mm
+                                 --order   the order between blocks in two scale_fp8_dual; BUNDLE as of --fp8-scales
+                                 --chain   five launches: both operands quantized in two passes each, and the product
 
 A mutant changes the PTX (a regular expression, which must match) or the manifest. `caught` is a part of what moe-run must say.
 
@@ -125,7 +127,7 @@ MUTANTS = [
     ("store with swapped coordinates", ptx(STORE, r"\1\3, \2, \4}], [dynamic_shared_memory];"), "differ|another block"),
     ("store of a tile past the tensor", ptx(STORE, r"\1\2, \3, 3}], [dynamic_shared_memory];"), DIFFERENT),
     # Addresses
-    ("bounds of the scales not checked", ptx(r"@%p15 bra\s+\$L__BB0_11;"), "written by another block|after the end of|outside"),
+    ("bounds of the scales not checked", ptx(r"@%p15 bra\s+\$L__BB0_11;"), "another block|after the end of|outside"),
     ("scales stored past the end", ptx(r"(st\.global\.b16\s+\[%rd\d+)\]", r"\1+1048576]"), "after the end of 'scales'"),
     ("scales stored before the start", ptx(r"(st\.global\.b16\s+\[%rd\d+)\]", r"\1+-1048576]"), "bytes before|after the end of"),
     ("scales stored misaligned", ptx(r"(st\.global\.b16\s+\[%rd\d+)\]", r"\1+1]"), "not a multiple of 2"),
@@ -137,7 +139,7 @@ MUTANTS = [
     # Registers and control flow
     ("a register not initialized", ptx(r"mov\.b32 \s*%r\d+, 0;(\s*setp\.ne\.b32)", r"\1"), "read before it is written"),
     ("the producer stops early", ptx(r"@%p\d+ bra\s+\$L__BB0_18;"), "deadlock"),
-    ("an endless loop", ptx(r"(div\.u32[^;]*;)", r"SPIN: bra.uni SPIN; \1"), "the time limit has passed"),
+    ("an endless loop", ptx(r"(div\.u32[^;]*;)", r"SPIN: bra.uni SPIN; \1"), "the limit of \\d+ steps"),
     ("a uniform branch that is not", ptx(r"@(%p\d+) bra\s+(\S+;\s*cp\.async\.bulk\.wait_group)", r"@\1 bra.uni \2"), "uniform branch"),
     # The manifest
     ("input map without its swizzle", manifest(*LAUNCH, 3, "swizzle", "none"), DIFFERENT),
@@ -203,9 +205,7 @@ FP8_ROW_MUTANTS = [
     ("the factor is stored for the scale", ptx(r"div\.rn\.f32 (\s*%r\d+), 0f3F800000, (%r\d+);|rcp\.rn\.f32 (\s*%r\d+), (%r\d+);", r"mov.b32 \1\3, \2\4;"), DIFFERENT),
 ]
 
-# Two scale_fp8_dual of different tensors that share a state. Where a block counts itself before all of its warps have raised, or without its
-# fences, another block may be too early: blocks run one after the other here, and nothing shows. test/passes/mx_quantize/scale-fp8.mlir
-# says that barrier and fences are there.
+# Two scale_fp8_dual of different tensors that share a state.
 ATOMIC_MAX = r"atom\.global\.max\.u32 \s*(%r\d+), (\[%rd\d+\]), (%r\d+);"
 COUNT = r"atom\.global\.add\.u32 \s*(%r\d+), (\[%rd\d+\]), 1;"
 FP8_SCALE_MUTANTS = [
@@ -217,15 +217,15 @@ FP8_SCALE_MUTANTS = [
     ("the largest is not taken out of the state", ptx(r"atom\.global\.exch\.b32 (\s*%r\d+), (\[%rd\d+\]), 0;", r"ld.global.b32 \1, \2;"), DIFFERENT),
     ("columns' largest are not taken out of the state",
      ptx(r"atom\.global\.exch\.b32 (\s*%r\d+), (\[%rd\d+\]), 0;", r"ld.global.b32 \1, \2;", which=2), DIFFERENT),
-    ("the counter of rows is left as it is", ptx(r"st\.global\.b32\s+\[%rd\d+\], 0;"), DIFFERENT),
-    ("the counter of columns is left as it is", ptx(r"st\.global\.b32\s+\[%rd\d+\], 0;", which=1), DIFFERENT),
-    ("blocks count themselves twice", ptx(COUNT, r"atom.global.add.u32 \1, \2, 2;"), "differ|another block"),
-    ("the second but last block is the last", ptx(r"(atom\.global\.add\.u32[^;]*;[^;]*;\s*add\.s32 \s*%r\d+, %r\d+), 1;", r"\1, 2;"), "differ|another block"),
+    ("the counter of rows is left as it is", ptx(r"st\.global\.b32\s+\[%rd\d+\], 0;"), "must leave it zero"),
+    ("the counter of columns is left as it is", ptx(r"st\.global\.b32\s+\[%rd\d+\], 0;", which=1), "must leave it zero"),
+    ("blocks count themselves twice", ptx(COUNT, r"atom.global.add.u32 \1, \2, 2;"), "nothing orders"),
+    ("the second but last block is the last", ptx(r"(atom\.global\.add\.u32[^;]*;[^;]*;\s*add\.s32 \s*%r\d+, %r\d+), 1;", r"\1, 2;"), "nothing orders"),
     ("what warps found is read too early", ptx(r"bar\.sync\s+0;"), "races|uninitialized"),
     ("whether it was the last is read too early", ptx(r"bar\.sync\s+0;", which=2), "races|uninitialized"),
     ("rows past the end of an expert are raised", ptx(r"setp\.ge\.u32\s+(%p\d+), %r\d+, (%r\d+);(\s*or\.pred)", r"setp.ne.b32 \1, 0, 0;\3"),
-     "differ|after the end"),
-    ("columns past the end are raised", ptx(r"setp\.le\.u32\s+(%p\d+), %r\d+, %r\d+;", r"setp.ne.b32 \1, 0, 0;"), "differ|uninitialized|after the end|another block"),
+     "differ|after the end|nothing orders"),
+    ("columns past the end are raised", ptx(r"setp\.le\.u32\s+(%p\d+), %r\d+, %r\d+;", r"setp.ne.b32 \1, 0, 0;"), "differ|uninitialized|after the end|another block|nothing orders"),
     ("a lane gives away what it should keep", ptx(r"shfl\.sync\.bfly\.b32 (\s*%r\d+, %r\d+), 8, 31, -1;", r"shfl.sync.bfly.b32 \1, 4, 31, -1;"), DIFFERENT),
     ("a warp's last step is left out", ptx(r"shfl\.sync\.bfly\.b32 (\s*%r\d+), (%r\d+), 1, 31, -1;", r"mov.b32 \1, \2;"), DIFFERENT),
     ("factors of columns from 112, not 448", ptx(r"0f43E00000", "0f42E00000", which=1), DIFFERENT),
@@ -317,6 +317,28 @@ CLUSTER_MUTANTS = [
     ("stages overwritten that either reads", stage_wait(196640, 0), "arrivals|races|land"),
 ]
 
+
+# Ping-pong: slots, turns, stages that one warpgroup reads, and what comes while a tile is multiplied.
+PINGPONG_MUTANTS = [
+    ("a slot not waited for", stage_wait(197088, 0), "races|uninitialized"),
+    ("a stage not waited for", stage_wait(196608, 0), "not been waited for|uninitialized|races"),
+    ("the next stage not waited for", stage_wait(196608, 1), "not been waited for|uninitialized|races"),
+    ("stages overwritten that are read", stage_wait(196656, 0), "arrivals in phase|races"),
+    ("turns are passed by fewer warps", ptx(r"(mbarrier\.init\.shared\.b64 \s*\[dynamic_shared_memory\+197152\], )%r\d+;", r"{ .reg .b32 N; mov.b32 N, 3; \1N; }"), "arrivals in phase|races|deadlock|not been waited for"),
+    ("turns wait for more warps", ptx(r"(mbarrier\.init\.shared\.b64 \s*\[dynamic_shared_memory\+197152\], )%r\d+;", r"{ .reg .b32 N; mov.b32 N, 5; \1N; }"), "deadlock"),
+    ("a stage is free after fewer warps", ptx(r"(mbarrier\.init\.shared\.b64 \s*\[dynamic_shared_memory\+196656\], )%r\d+;", r"{ .reg .b32 N; mov.b32 N, 3; \1N; }"), "arrivals in phase|races|deadlock"),
+    ("a slot not announced", ptx(r"mbarrier\.arrive\.shared\.b64 \s*%rd\d+, \[%rd\d+\+197088\];"), "deadlock"),
+    ("the end not announced", ptx(r"mbarrier\.arrive\.shared\.b64 \s*%rd\d+, \[%rd\d+\+197088\];", which=2), "deadlock"),
+    ("a stage released while it is read", ptx(r"(wgmma\.wait_group\.sync\.aligned\s+)1;", r"\g<1>2;", count=0), "races"),
+    ("sums read before they are there", ptx(r"wgmma\.wait_group\.sync\.aligned\s+0;", count=0), "wgmma"),
+    ("products not committed", ptx(r"wgmma\.commit_group\.sync\.aligned;", count=0), "wgmma"),
+    ("column scales read before they are there", ptx(r"bar\.sync \s*%r\d+, 128;", which=1), "races|uninitialized"),
+    ("weights of the next column", ptx(WEIGHTS_LOAD, r"{ .reg .b32 OFF; add.s32 OFF, \2, 1; \1OFF, \3\4 }"), DIFFERENT),
+    ("rows off by one", ptx(ROWS_LOAD, r"{ .reg .b32 OFF; add.s32 OFF, \2, 1; \1OFF\3 }"), DIFFERENT),
+    ("fewer bytes announced than land", ptx(r"(mov\.b32 \s*%r\d+), 32768;(\s*mbarrier)", r"\1, 32752;\2"), "more bytes land|fewer bytes"),
+    ("both scales ignored", ptx(SCALED, r"mov.b32 \1, \3; mov.b32 \4, \5;", count=0), DIFFERENT),
+]
+
 # The gradient. Outside of the group are other tokens, or NaN: it is not enough to clear one of the operands. What clears stands in the
 # code four times: before the start of a group and behind its end, in the loop and behind it. 32 rows at once, the first 128 are those of
 # the first operand; pieces of 16 tokens of which some stay, and whole ones.
@@ -339,7 +361,7 @@ GRADIENT_MUTANTS = [
      "deadlock|differ|arrivals|races"),
     ("a stage that has been cleared is not said to be full", ptx(r"mbarrier\.arrive\.shared\.b64[^;]*;", which=2), "deadlock"),
     ("an empty group sums nothing", ptx(r"max\.u32 (\s*%r\d+), (%r\d+), 1;(\s*add\.s32)", r"mov.b32 \1, \2;\3", count=0), "differ|deadlock|not been waited for"),
-    ("the first tokens of a group left out", ptx(r"and\.b32 (\s*%r\d+), (%r\d+), -32;", r"\g<0> add.s32 \1, \1, 32;", count=0), "differ|deadlock|time limit|races"),
+    ("the first tokens of a group left out", ptx(r"and\.b32 (\s*%r\d+), (%r\d+), -32;", r"\g<0> add.s32 \1, \1, 32;", count=0), "differ|deadlock|the limit of|races"),
     ("all zeros", ptx(r"cvt\.rn\.bf16x2\.f32 (\s*%r\d+), %r\d+, %r\d+;", r"mov.b32 \1, 0;", count=0), DIFFERENT),
     ("both scales ignored", ptx(SCALED, r"mov.b32 \1, \3; mov.b32 \4, \5;", count=0), DIFFERENT),
     ("the last group skipped", parameter(2, r"add.s32 \1, \1, -1;"), DIFFERENT),
@@ -347,8 +369,56 @@ GRADIENT_MUTANTS = [
     ("columns off by one", ptx(ROWS_LOAD, r"{ .reg .b32 OFF; add.s32 OFF, \2, 1; \1OFF\3 }", which=1), DIFFERENT),
 ]
 
+# What orders the blocks of a first pass: each raises maxima, then counts itself; the last one takes them out. The counts of rows and columns
+# follow each other, so that the two fences between them are not needed.
+FENCE = r"fence\.acq_rel\.gpu;"
+EXCHANGE = r"atom\.global\.exch\.b32 (\s*%r\d+), (\[%rd\d+\]), 0;"
+UNORDERED = "nothing orders"
+ORDER_MUTANTS = [
+    *[(f"fence {n} of the counts dropped", ptx(FENCE, which=n), UNORDERED) for n in (0, 3)],
+    *[(f"fence {n} of the counts for the block only", ptx(FENCE, "fence.acq_rel.cta;", which=n), UNORDERED) for n in (0, 3)],
+    *[(f"fence {n} of the counts for the cluster only", ptx(FENCE, "fence.acq_rel.cluster;", which=n), UNORDERED) for n in (0, 3)],
+    ("no fence at all", ptx(FENCE, count=0), UNORDERED),
+    ("all fences for the block only", ptx(FENCE, "fence.acq_rel.cta;", count=0), UNORDERED),
+    ("the fences stand behind the count", ptx(r"(fence\.acq_rel\.gpu;)(\s*atom[^;]*;)", r"\2 \1"), UNORDERED),
+    ("the barrier before the count dropped", ptx(r"bar\.sync\s+0;", which=1), UNORDERED),
+    ("rows counted for the block only", ptx(r"atom\.global\.add", "atom.relaxed.cta.global.add"), "races with"),
+    ("columns counted for the block only", ptx(r"atom\.global\.add", "atom.relaxed.cta.global.add", which=1), "races with"),
+    ("rows' maxima raised for the block only", ptx(r"atom\.global\.max", "atom.relaxed.cta.global.max"), "races with"),
+    ("columns' maxima raised for the block only", ptx(r"atom\.global\.max", "atom.relaxed.cta.global.max", which=1), "races with"),
+    ("maxima raised by a load and a store", ptx(ATOMIC_MAX, r"ld.global.u32 \1, \2; st.global.u32 \2, \3;"), "races with"),
+]
+
+WAIT_GRID = r"griddepcontrol\.wait;"
+BY_SOME = r"{ .reg .pred SOME; .reg .b32 ID; mov.u32 ID, %%tid.x; setp.%s SOME, ID, %d; @SOME griddepcontrol.wait; }"
+LEFT = "must leave it zero"
+COUNTER = r"st\.global\.b32\s+\[%rd\d+(\+4)?\], 0;"
+CHAIN_MUTANTS = [
+    ("the second launch does not wait", ptx(WAIT_GRID, which=1), "without a griddepcontrol.wait"),
+    ("a middle launch, which needs nothing of those before, does not wait", ptx(WAIT_GRID, which=2), "a launch uses that may go on"),
+    ("the fourth launch does not wait", ptx(WAIT_GRID, which=3), "without a griddepcontrol.wait"),
+    ("the last launch does not wait", ptx(WAIT_GRID, which=4), "without a griddepcontrol.wait"),
+    ("only thread 0 waits for the launches before, and no barrier follows",
+     ptx(WAIT_GRID + r"\s*bar\.sync\s+0;", BY_SOME % ("eq.u32", 0), which=1), "before it knows that a thread of its block"),
+    ("only the second warp waits for the launches before, and no barrier follows",
+     ptx(WAIT_GRID + r"\s*bar\.sync\s+0;", BY_SOME % ("eq.u32", 32), which=1), "griddepcontrol.wait"),
+    ("nobody waits, and all go on", ptx(WAIT_GRID, count=0), "without a griddepcontrol.wait"),
+    ("the barrier after the wait of one thread dropped", ptx(WAIT_GRID + r"\s*bar\.sync\s+0;", BY_SOME % ("eq.u32", 0)), "griddepcontrol.wait|before it knows"),
+    ("the counter of a is left as it is", ptx(COUNTER), LEFT),
+    ("the counter of b is left as it is", ptx(COUNTER, which=1), LEFT),
+    ("the maximum of a is left as it is", ptx(EXCHANGE, r"ld.global.b32 \1, \2;"), LEFT + "|races"),
+    ("the maximum of b is left as it is", ptx(EXCHANGE, r"ld.global.b32 \1, \2;", which=1), LEFT + "|races"),
+    ("the maximum of a is replaced by 1", ptx(EXCHANGE, r"atom.global.exch.b32 \1, \2, 1;"), LEFT),
+    *[(f"fence {n} of the chain dropped", ptx(FENCE, which=n), UNORDERED) for n in range(4)],
+    *[(f"barrier {n} of lanes dropped", ptx(r"bar\.warp\.sync\s+-1;", which=n), "of the same warp|races") for n in range(4, 14)],
+    ("a barrier of half of the lanes", ptx(r"bar\.warp\.sync\s+-1;", "bar.warp.sync 65535;"), "the mask names"),
+    ("a product that may be fused with a sum", ptx(r"mul\.rn\.f32", "mul.f32"), "ptxas may contract"),
+    ("a sum that may be fused with a product", ptx(r"(add|sub)\.rn\.(f32|bf16x2|f16x2)", r"\1.\2"), "ptxas may contract"),
+]
+
+CHAIN_SHAPES = ["a=100x272", "b=3x272x144", "offs=3"]
 PRODUCT_SHAPES = ["qa=700x272", "qb=11x272x336", "sa=700", "sb=11x336", "offs=11"]
-GRADIENT_SHAPES = ["qa=144x704", "qb=704x336", "sa=11x144", "sb=11x336", "offs=11"]
+GRADIENT_SHAPES = ["qa=144x1104", "qb=1104x336", "sa=17x144", "sb=17x336", "offs=17"]
 
 
 def shapes(arguments):
@@ -362,8 +432,11 @@ SUITES = {
     "--fp8-rows": (["--shape", FP8_ROW_SHAPE, "--edge-blocks"], FP8_ROW_MUTANTS),
     "--products": ([*shapes(PRODUCT_SHAPES), "--exact", "--nan-groups", "--groups", "edge"], PRODUCT_MUTANTS),
     "--clusters": ([*shapes(PRODUCT_SHAPES), "--exact", "--nan-groups", "--groups", "edge"], CLUSTER_MUTANTS),
+    "--pingpong": ([*shapes(PRODUCT_SHAPES), "--exact", "--nan-groups", "--groups", "edge"], PINGPONG_MUTANTS),
     "--gradients": ([*shapes(GRADIENT_SHAPES), "--exact", "--nan-groups", "--groups", "edge"], GRADIENT_MUTANTS),
     "--fp8-scales": (["--shape", FP8_SCALE_SHAPE, "--shape", FP8_SCALE_SHAPE.replace("x=", "y="), "--edge-blocks"], FP8_SCALE_MUTANTS),
+    "--order": (["--shape", FP8_SCALE_SHAPE, "--shape", FP8_SCALE_SHAPE.replace("x=", "y="), "--edge-blocks"], ORDER_MUTANTS),
+    "--chain": ([*shapes(CHAIN_SHAPES), "--normal", "--groups", "edge"], CHAIN_MUTANTS),
     "--fp8-pair": (["--shape", FP8_PAIR_SHAPE, "--shape", "y=304x528,96x32,288x16", "--shape", "offs=9,4,3", "--groups", "edge"], FP8_PAIR_MUTANTS),
 }
 ARGUMENTS, CHOSEN = next((SUITES[flag] for flag in SUITES if flag in sys.argv), (["--shape", SHAPE], MUTANTS))
@@ -371,7 +444,7 @@ ARGUMENTS, CHOSEN = next((SUITES[flag] for flag in SUITES if flag in sys.argv), 
 
 def run(bundle):
     """What moe-run says about a bundle; its exit code."""
-    command = ["moe-run", bundle, "--device", "emu", "--check", "--random", "1", *ARGUMENTS, "--time-limit", "3", "--threads", "1"]
+    command = ["moe-run", bundle, "--device", "emu", "--check", "--random", "1", *ARGUMENTS, "--step-limit", "3000000", "--threads", "1"]
     done = subprocess.run(command, capture_output=True, text=True)
     return done.returncode, (done.stdout + done.stderr).strip()
 
@@ -400,6 +473,7 @@ def shorten(said):
         return "the bits differ from the C reference's"
     said = re.sub(r"^.*?block \(\d+,\d+,\d+\)(, warp \d+)?(, lane \d+)?: ", "", said.splitlines()[0])
     said = re.sub(r"^moe-run: .*kernel '[^']*': ", "", said)
+    said = re.sub(r" by another block, \(.*", " by another block", said)
     said = re.sub(r"; warp 0, lanes 0x\w+, waits at line \d+ \((\S+)\).*", r": `\1` waits", said)
     said = re.sub(r"global address \S+ lies \d+ bytes .*", "an address outside of every buffer", said)
     said = re.sub(r" (at|at shared address|address) (address )?0x[0-9a-f]+", "", said)

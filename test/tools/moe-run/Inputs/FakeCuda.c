@@ -86,6 +86,12 @@ ENTRY cuMemAlloc_v2(uint64_t *pointer, size_t bytes) {
 ENTRY cuMemFree_v2(uint64_t pointer) {
   return free((void *)pointer), SUCCESS;
 }
+ENTRY cuMemAllocAsync(uint64_t *pointer, size_t bytes, void *stream) {
+  return (void)stream, cuMemAlloc_v2(pointer, bytes);
+}
+ENTRY cuMemFreeAsync(uint64_t pointer, void *stream) {
+  return (void)stream, cuMemFree_v2(pointer);
+}
 ENTRY cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t bytes) {
   return memcpy((void *)to, from, bytes), SUCCESS;
 }
@@ -103,6 +109,9 @@ ENTRY cuStreamCreate(void **stream, unsigned flags) {
 }
 ENTRY cuStreamDestroy_v2(void *stream) {
   return free(stream), SUCCESS;
+}
+ENTRY cuStreamIsCapturing(void *stream, int *status) {
+  return *status = 0, (void)stream, SUCCESS;
 }
 ENTRY cuStreamSynchronize(void *stream) {
   return (void)stream, SUCCESS;

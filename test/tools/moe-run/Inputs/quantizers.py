@@ -231,15 +231,37 @@ def tensor_entry(tensor, **more):
     return {"name": name, "dtype": dtype, "shape": list(shape), "order": list(order), "alignment": 16, **more}
 
 
+# What the ops call their tensors; offs is the last operand where there are groups.
+ROLES = {
+    "quantize": ("x", "q scales"),
+    "quantize_dual": ("x", "q scales q_t scales_t"),
+    "dequantize": ("q scales", "x"),
+    "quantize_fp8": ("x offs", "q scales"),
+    "quantize_fp8_dual": ("x offs", "q scales q_t scales_t"),
+    "quantize_fp8_pair": ("x y offs", "q scales q_y scales_y"),
+    "dequantize_fp8": ("q scales offs", "x"),
+    "scale_fp8": ("x offs", "scales factors state"),
+    "scale_fp8_dual": ("x offs", "scales factors state scales_t factors_t state_t"),
+    "scale_fp8_pair": ("x y offs", "scales factors state scales_y factors_y state_y"),
+    "cast_fp8": ("x factors offs", "q"),
+    "cast_fp8_dual": ("x factors factors_t offs", "q q_t"),
+    "cast_fp8_pair": ("x y factors factors_y offs", "q q_y"),
+    "pack_scales": ("scales offs", "packed"),
+    "pad_groups": ("x offs", "padded padded_offs"),
+    "unpad_groups": ("padded offs padded_offs", "x"),
+}
+
+
 def launch_entry(entry, launch, kernel):
     op, attributes, operands, results = launch
+    roles = ROLES[op][0].split()[: len(operands)] + ROLES[op][1].split()
     parameters = []
     if kernel == "touch":  # a byte of the second column in a column-major result
         name, _, shape, _ = entry["results"][0]
         parameters = [{"kind": "pointer", "tensor": name}, {"kind": "scalar", "type": "i64", "value": shape[0] + 7}]
     return {
         "kernel": kernel,
-        "op": {"name": f"mx_quantize.{op}", "attributes": attributes, "operands": operands, "results": results},
+        "op": {"name": f"mx_quantize.{op}", "attributes": attributes, "operands": operands, "results": results, "roles": roles},
         "grid": [1, 1, 1],
         "parameters": parameters,
         "programmatic": False,

@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+"""Says whether two builds of moe-opt generate the same code: for every variant of variants.py and every example, with every
+candidate schedule, the PTX and the manifest.
+
+    bench/same_code.py record MOE-OPT FILE [--only PATTERN]   writes hashes of the PTX and the manifests to FILE, JSON
+    bench/same_code.py compare FILE FILE [--only PATTERN]      prints what differs; exit code 1 where anything does
+
+A refactoring records before and after, and compares. The assembler is left out: equal PTX gives equal machine code.
+
+SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""
+import argparse
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+BENCH = Path(__file__).resolve().parent
+EXAMPLES = BENCH.parent / "examples"
+
+# Stands in for ptxas: what it writes is no machine code, and always the same.
+ASSEMBLER = """#!/bin/sh
+[ "$1" = --version ] && { echo "Cuda compilation tools, release 0.0, V0.0.0"; exit 0; }
+while [ $# -gt 0 ]; do [ "$1" = -o ] && echo none > "$2"; shift; done
+exit 0
+"""
+
+
+def sources(pattern):
+    """Names and MLIR texts."""
+    found = {f"examples/{path.name}": path.read_text() for path in sorted(EXAMPLES.glob("*.mlir"))}
+    variants = [sys.executable, str(BENCH / "variants.py")]
+    names = subprocess.run([*variants, "list"], check=True, capture_output=True, text=True).stdout.split()
+    found = {name: text for name, text in found.items() if re.search(pattern, name)}
+    for name in filter(re.compile(pattern).search, names):
+        found[name] = subprocess.run([*variants, "source", name], check=True, capture_output=True, text=True).stdout
+    return found
+
+
+def record_one(moe_opt, assembler, name, text):
+    """Entries "NAME candidate I": [hash of the PTX, the manifest less the hashes of the artifacts]."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [moe_opt, "-", f"--ptxas={assembler}", "--emit=candidates", "-o", f"{folder}/out"]
+        done = subprocess.run(command, input=text, capture_output=True, text=True)
+        if done.returncode:
+            return {name: ["failed", done.stderr]}
+        entries = {}
+        for bundle in sorted(Path(folder, "out").iterdir(), key=lambda path: int(path.name)):
+            manifest = json.loads((bundle / "manifest.json").read_text())
+            del manifest["artifacts"]
+            ptx = hashlib.sha256((bundle / "kernels.ptx").read_bytes()).hexdigest()
+            entries[f"{name} candidate {bundle.name}"] = [ptx, manifest]
+        return entries
+
+
+def record(moe_opt, pattern):
+    found = sources(pattern)
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(os.cpu_count()) as pool:
+        assembler = Path(folder, "ptxas")
+        assembler.write_text(ASSEMBLER)
+        assembler.chmod(0o755)
+        parts = pool.map(lambda item: record_one(moe_opt, assembler, *item), found.items())
+        return {name: entry for part in parts for name, entry in part.items()}
+
+
+def differences(before, after):
+    for name in sorted(before.keys() | after.keys()):
+        if name not in before or name not in after:
+            yield f"{name}: only {'after' if name in after else 'before'}"
+        elif before[name][0] != after[name][0]:
+            yield f"{name}: other PTX"
+        elif before[name][1] != after[name][1]:
+            yield f"{name}: other manifest"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    recording = commands.add_parser("record")
+    recording.add_argument("moe_opt")
+    recording.add_argument("file", type=Path)
+    recording.add_argument("--only", default=".")
+    comparing = commands.add_parser("compare")
+    comparing.add_argument("files", type=Path, nargs=2)
+    comparing.add_argument("--only", default=".")
+    arguments = parser.parse_args()
+    if arguments.command == "record":
+        entries = record(arguments.moe_opt, arguments.only)
+        arguments.file.write_text(json.dumps(entries, indent=1))
+        print(f"{len(entries)} modules")
+        return 0
+    before, after = (
+        {name: entry for name, entry in json.loads(path.read_text()).items() if re.search(arguments.only, name)}
+        for path in arguments.files
+    )
+    found = list(differences(before, after))
+    print(*found, sep="\n", end="\n" if found else "")
+    print(f"{len(before.keys() | after.keys())} modules, {len(found)} differ")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,24 @@
+/* moe/limits.h - the sizes that the ops are defined with, for the compiler, the runtime, the
+ * reference and the tools.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#ifndef MOE_LIMITS_H
+#define MOE_LIMITS_H
+
+/* Elements of an MX block: they share one E8M0 scale. */
+#define MOE_MX_BLOCK 32
+
+/* Elements of a side of an FP8 block: granularities 1x128 and 128x128. */
+#define MOE_FP8_BLOCK 128
+
+/* Groups, or experts, of an op. Kernels keep a table of them in shared memory. */
+#define MOE_MAX_GROUPS 1024
+
+/* Rows that groups may be padded to a multiple of. */
+#define MOE_MAX_ALIGN 4096
+
+/* Of tokens that were quantized along their dimension, a tensor in groups, there is room for a
+ * multiple of this: its rows in memory, of a byte for each token, are whole lines of L2. */
+#define MOE_TOKEN_MULTIPLE 128
+
+#endif /* MOE_LIMITS_H */

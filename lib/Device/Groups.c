@@ -1,0 +1,226 @@
+/* Groups.c - see Groups.h.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Device/Groups.h"
+
+#include "lib/Device/Tiles.h"
+#include "lib/Device/Warp.h"
+
+static int32_t table_bytes(int32_t max_groups) {
+  return (max_groups + MOE__WARP - 1) / MOE__WARP * MOE__WARP * 4;
+}
+
+moe__groups_layout_t moe__groups_reserve(moe__layout_t *layout, int32_t max_groups, bool sorted) {
+  moe__groups_layout_t groups = {.max_groups = max_groups};
+  if (max_groups == 0)
+    return groups;
+  groups.ends = moe__layout_shared(layout, table_bytes(max_groups), 16);
+  groups.tile_ends = moe__layout_shared(layout, table_bytes(max_groups), 16);
+  if (sorted)
+    groups.order = moe__layout_shared(layout, table_bytes(max_groups), 16);
+  return groups;
+}
+
+moe__groups_t moe__groups_create(moe__kernel_t *kernel, const moe__groups_layout_t *layout,
+                                 MlirValue count, int32_t tile_m, MlirValue columns, int32_t band) {
+  return (moe__groups_t){
+      .kernel = kernel,
+      .layout = *layout,
+      .count = count,
+      .tile_m = tile_m,
+      .band = band,
+      .columns = columns,
+  };
+}
+
+static MlirValue entry(moe__groups_t *groups, int32_t table, MlirValue index) {
+  moe__builder_t *b = &groups->kernel->builder;
+  return moe__offset_by(b, moe__offset(b, groups->kernel->shared, moe__shl(b, index, 2)), table);
+}
+
+/* The bits for an offset and the one before it. */
+static MlirValue find_faults(moe__builder_t *b, MlirValue offset, MlirValue before,
+                             MlirValue rows) {
+  MlirValue zero = moe__i32(b, 0);
+  MlirValue decreases = moe__select(b, moe__slt(b, offset, before), MOE__OFFSETS_DECREASE, zero);
+  MlirValue is_beyond = moe__select(b, moe__slt(b, rows, offset), MOE__OFFSETS_BEYOND, zero);
+  return moe__or(b, decreases, is_beyond);
+}
+
+/* One atomic of the warp, and none where all is well. */
+static void report_faults(moe__builder_t *b, MlirValue faults, MlirValue lane, MlirValue status) {
+  MlirValue zero = moe__i32(b, 0);
+  MlirValue all = moe__warp_or(b, faults);
+  MOE__IF (b, moe__and(b, moe__ne(b, all, zero), moe__eq(b, lane, zero))) {
+    moe__atomic_or(b, status, all, MOE__RELAXED);
+  }
+}
+
+void moe__groups_initialize(moe__groups_t *groups, MlirValue offs, MlirValue rows, MlirValue lane,
+                            MlirValue status) {
+  moe__builder_t *b = &groups->kernel->builder;
+  MlirValue zero = moe__i32(b, 0), last_lane = moe__i32(b, MOE__WARP - 1);
+  MlirValue is_first = moe__eq(b, lane, zero);
+  /* Carried from one 32 groups to the next: where the last one ended, how many tiles there were,
+   * the last offset as it was given, and what this lane found wrong. */
+  MlirValue last_end = zero, last_tile_end = zero, last_offset = zero, faults = zero;
+  MOE__FOR (b, base, zero, groups->count, MOE__WARP, &last_end, &last_tile_end, &last_offset,
+            &faults) {
+    MlirValue group = moe__add(b, base, lane);
+    MlirValue index = moe__umin(b, group, moe__sub(b, groups->count, 1));
+    MlirValue offset =
+        moe__load(b, moe__offset(b, offs, moe__shl(b, moe__zext(b, index, b->i64), 2)), b->i32);
+    MlirValue before = moe__select(b, is_first, last_offset, moe__shuffle_up(b, offset, 1));
+    faults = moe__or(b, faults, find_faults(b, offset, before, rows));
+    MlirValue end = moe__smin(b, moe__smax(b, offset, last_end), rows);
+    end = moe__warp_scan(b, end, lane, moe__smax);
+    MlirValue start = moe__shuffle_up(b, end, 1);
+    start = moe__select(b, is_first, last_end, start);
+    MlirValue tiles = moe__ceil_div(b, moe__sub(b, end, start), groups->tile_m);
+    /* Lanes beyond the last group repeat its end, and so have no tiles. */
+    MlirValue tile_end = moe__add(b, moe__warp_scan(b, tiles, lane, moe__add), last_tile_end);
+    moe__store(b, end, entry(groups, groups->layout.ends, group));
+    moe__store(b, tile_end, entry(groups, groups->layout.tile_ends, group));
+    last_end = moe__shuffle(b, end, last_lane);
+    last_tile_end = moe__shuffle(b, tile_end, last_lane);
+    last_offset = moe__shuffle(b, offset, last_lane);
+  }
+  report_faults(b, faults, lane, status);
+}
+
+#define MAX_SORTED 256
+
+/* How many rows a group has. */
+static MlirValue size_of(moe__groups_t *groups, MlirValue group) {
+  MlirValue start, end;
+  moe__groups_range(groups, group, &start, &end);
+  return moe__sub(&groups->kernel->builder, end, start);
+}
+
+void moe__groups_sort(moe__groups_t *groups) {
+  moe__kernel_t *kernel = groups->kernel;
+  moe__builder_t *b = &kernel->builder;
+  MlirValue zero = moe__i32(b, 0), one = moe__i32(b, 1);
+  MlirValue is_sorted = moe__ule(b, groups->count, MAX_SORTED);
+  MlirValue others = moe__select(b, is_sorted, groups->count, zero);
+  /* All threads go through all iterations: where threads have gone apart, ptxas keeps nothing in
+   * uniform registers from then on. */
+  MOE__FOR (b, base, zero, groups->count, kernel->layout.threads) {
+    MlirValue number = moe__add(b, base, kernel->thread);
+    MlirValue group = moe__umin(b, number, moe__sub(b, groups->count, one));
+    MlirValue own = size_of(groups, group);
+    /* Its place is the number of those that come before it. */
+    MlirValue before = zero;
+    MOE__FOR (b, other, 0, others, 1, &before) {
+      MlirValue size = size_of(groups, other);
+      MlirValue is_before = moe__or(b, moe__ult(b, own, size),
+                                    moe__and(b, moe__eq(b, own, size), moe__ult(b, other, group)));
+      before = moe__add(b, before, moe__zext(b, is_before, b->i32));
+    }
+    MlirValue place = moe__select(b, is_sorted, before, group);
+    MOE__IF (b, moe__ult(b, number, groups->count)) {
+      moe__store(b, group, entry(groups, groups->layout.order, place));
+    }
+  }
+}
+
+MlirValue moe__groups_by_size(moe__groups_t *groups, MlirValue index) {
+  moe__builder_t *b = &groups->kernel->builder;
+  return moe__load(b, entry(groups, groups->layout.order, index), b->i32);
+}
+
+MlirValue moe__groups_total(moe__groups_t *groups) {
+  moe__builder_t *b = &groups->kernel->builder;
+  MlirValue last = moe__sub(b, groups->count, 1);
+  return moe__mul(b, moe__load(b, entry(groups, groups->layout.tile_ends, last), b->i32),
+                  groups->columns);
+}
+
+/* The value of `table` before `index`: 0 for the first group. */
+static MlirValue entry_before(moe__groups_t *groups, int32_t table, MlirValue index) {
+  moe__builder_t *b = &groups->kernel->builder;
+  MlirValue is_first = moe__eq(b, index, 0);
+  MlirValue previous = moe__select(b, is_first, index, moe__sub(b, index, 1));
+  return moe__select(b, is_first, 0, moe__load(b, entry(groups, table, previous), b->i32));
+}
+
+/* The first group whose entry in `table`, times `unit`, is above `value`; groups that have nothing
+ * are passed over. Their count where there is none. unit: null for 1. */
+static MlirValue search(moe__groups_t *groups, int32_t table, MlirValue unit, MlirValue value) {
+  moe__builder_t *b = &groups->kernel->builder;
+  MlirValue low = moe__i32(b, 0);
+  for (int step = 1 << 30; step; step >>= 1) {
+    if (step >= 2 * groups->layout.max_groups)
+      continue;
+    MlirValue probe = moe__add(b, low, step - 1);
+    MlirValue last = moe__sub(b, groups->count, 1);
+    MlirValue inside = moe__ult(b, probe, groups->count);
+    MlirValue found = moe__load(b, entry(groups, table, moe__umin(b, probe, last)), b->i32);
+    MlirValue behind = moe__ule(b, unit.ptr ? moe__mul(b, found, unit) : found, value);
+    low = moe__select(b, moe__and(b, inside, behind), moe__add(b, low, step), low);
+  }
+  return low;
+}
+
+MlirValue moe__groups_end(moe__groups_t *groups) {
+  moe__builder_t *b = &groups->kernel->builder;
+  MlirValue last = moe__sub(b, groups->count, 1);
+  return moe__load(b, entry(groups, groups->layout.ends, last), b->i32);
+}
+
+MlirValue moe__groups_find(moe__groups_t *groups, MlirValue row) {
+  return search(groups, groups->layout.ends, (MlirValue){NULL}, row);
+}
+
+MlirValue moe__groups_find_tile(moe__groups_t *groups, MlirValue tile) {
+  return search(groups, groups->layout.tile_ends, (MlirValue){NULL}, tile);
+}
+
+static moe__group_tile_t tile_in(moe__groups_t *groups, MlirValue low, MlirValue index) {
+  moe__builder_t *b = &groups->kernel->builder;
+  moe__group_tile_t tile = {.group = low};
+  MlirValue first_tile = entry_before(groups, groups->layout.tile_ends, low);
+  MlirValue tile_end = moe__load(b, entry(groups, groups->layout.tile_ends, low), b->i32);
+  moe__tiles_t in_group = moe__tiles_create(b, moe__i32(b, 1), moe__sub(b, tile_end, first_tile),
+                                            groups->columns, groups->band);
+  moe__tile_t at = moe__tile_in_batch(b, &in_group,
+                                      moe__sub(b, index, moe__mul(b, first_tile, groups->columns)));
+  tile.row = moe__add(b, entry_before(groups, groups->layout.ends, low),
+                      moe__mul(b, at.row, groups->tile_m));
+  tile.row_end = moe__load(b, entry(groups, groups->layout.ends, low), b->i32);
+  tile.column = at.column;
+  return tile;
+}
+
+moe__group_tile_t moe__groups_tile(moe__groups_t *groups, MlirValue index) {
+  return tile_in(groups, search(groups, groups->layout.tile_ends, groups->columns, index), index);
+}
+
+/* Whether tile number `index` lies behind those of the group and the ones before it. */
+static MlirValue is_behind(moe__groups_t *groups, MlirValue index, MlirValue group) {
+  moe__builder_t *b = &groups->kernel->builder;
+  MlirValue tile_end = moe__load(b, entry(groups, groups->layout.tile_ends, group), b->i32);
+  return moe__ule(b, moe__mul(b, tile_end, groups->columns), index);
+}
+
+moe__group_tile_t moe__groups_tile_from(moe__groups_t *groups, MlirValue index, MlirValue *group) {
+  moe__builder_t *b = &groups->kernel->builder;
+  MOE__WHILE (b, is_behind(groups, index, *group), group) {
+    *group = moe__add(b, *group, 1);
+  }
+  return tile_in(groups, *group, index);
+}
+
+void moe__groups_range(moe__groups_t *groups, MlirValue group, MlirValue *out_start,
+                       MlirValue *out_end) {
+  *out_start = entry_before(groups, groups->layout.ends, group);
+  *out_end = moe__load(&groups->kernel->builder, entry(groups, groups->layout.ends, group),
+                       groups->kernel->builder.i32);
+}
+
+void moe__groups_tile_range(moe__groups_t *groups, MlirValue group, MlirValue *out_start,
+                            MlirValue *out_end) {
+  *out_start = entry_before(groups, groups->layout.tile_ends, group);
+  *out_end = moe__load(&groups->kernel->builder, entry(groups, groups->layout.tile_ends, group),
+                       groups->kernel->builder.i32);
+}

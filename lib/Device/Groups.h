@@ -1,0 +1,97 @@
+/* Groups.h - the tiles of ragged groups: a work list made on the device, from offsets that only the
+ * device knows.
+ *
+ * Group g is rows [offs[g-1], offs[g]) of the tokens. Its rows are cut into tiles of tile_m of its
+ * own; no tile holds rows of two groups, and no group is padded. At the start of the kernel one
+ * warp turns the offsets into a table in shared memory; afterwards every role finds its next tile
+ * by a binary search there.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#ifndef MOE_DEVICE_GROUPS_H
+#define MOE_DEVICE_GROUPS_H
+
+#include "lib/Device/Kernel.h"
+
+/* Where the table is: offsets in shared memory. */
+typedef struct moe__groups_layout_t {
+  int32_t max_groups; /* its capacity; 0: there is no table */
+  int32_t ends;       /* the row where each group ends */
+  int32_t tile_ends;  /* the tiles of all groups up to each */
+  int32_t order;      /* the groups, the largest first (moe__groups_sort) */
+} moe__groups_layout_t;
+
+typedef struct moe__groups_t {
+  moe__kernel_t *kernel;
+  moe__groups_layout_t layout;
+  MlirValue count; /* i32: groups */
+  int32_t tile_m, band;
+  MlirValue columns; /* i32: tiles along N */
+} moe__groups_t;
+
+/* A tile of a group. */
+typedef struct moe__group_tile_t {
+  MlirValue group;   /* i32 */
+  MlirValue row;     /* i32: its first row */
+  MlirValue row_end; /* i32: where the group ends; row_end - row may exceed tile_m */
+  MlirValue column;  /* i32, in tiles */
+} moe__group_tile_t;
+
+/* Reserves the table for so many groups; with 0 groups nothing. sorted: moe__groups_sort will be
+ * called. */
+moe__groups_layout_t moe__groups_reserve(moe__layout_t *layout, int32_t max_groups, bool sorted);
+
+/* columns: tiles along N. band: see Tiles.h. */
+moe__groups_t moe__groups_create(moe__kernel_t *kernel, const moe__groups_layout_t *layout,
+                                 MlirValue count, int32_t tile_m, MlirValue columns, int32_t band);
+
+/* Bits of the function's status word (docs/manifest.md). */
+enum {
+  MOE__OFFSETS_DECREASE = 1, /* one is below the one before it; the first: negative */
+  MOE__OFFSETS_BEYOND = 2,   /* one is beyond the rows */
+};
+
+/* Fills the table; the 32 lanes of one warp call it, and a block barrier follows. offs: i32 ends in
+ * global memory; they are clamped to non-decreasing values of at most `rows`, so that bad ones
+ * cannot lead outside, and what is wrong with them is set in the i32 at `status`. */
+void moe__groups_initialize(moe__groups_t *groups, MlirValue offs, MlirValue rows, MlirValue lane,
+                            MlirValue status);
+
+/* Orders the groups by size. All threads of the block call it, after the barrier; another one
+ * follows. */
+void moe__groups_sort(moe__groups_t *groups);
+
+/* The group that has `index` (i32) larger ones, of equal ones those before it counted as such;
+ * after the barrier behind moe__groups_sort. With more than 256 groups it is number `index`: to
+ * order them would take longer than what an order gains. */
+MlirValue moe__groups_by_size(moe__groups_t *groups, MlirValue index);
+
+/* Number of tiles of all groups, after the barrier. */
+MlirValue moe__groups_total(moe__groups_t *groups);
+
+/* Tile number `index`, below the total. */
+moe__group_tile_t moe__groups_tile(moe__groups_t *groups, MlirValue index);
+
+/* The same where tiles are asked for in ascending order: looks from group *group (i32) on, which
+ * is 0 at first and becomes the tile's, and so takes less time than the search in the whole
+ * table. */
+moe__group_tile_t moe__groups_tile_from(moe__groups_t *groups, MlirValue index, MlirValue *group);
+
+/* The group of number `tile` among the tiles of one column; the number of groups behind the
+ * last. */
+MlirValue moe__groups_find_tile(moe__groups_t *groups, MlirValue tile);
+
+/* How many tiles, of one column, the groups before this one have, and those up to it. */
+void moe__groups_tile_range(moe__groups_t *groups, MlirValue group, MlirValue *out_start,
+                            MlirValue *out_end);
+
+/* Where a group starts and ends, after the barrier. */
+void moe__groups_range(moe__groups_t *groups, MlirValue group, MlirValue *out_start,
+                       MlirValue *out_end);
+
+/* Where the last group ends, after the barrier: rows from there on are in no group. */
+MlirValue moe__groups_end(moe__groups_t *groups);
+
+/* The group that a row is in (i32), after the barrier; their count for a row in none. */
+MlirValue moe__groups_find(moe__groups_t *groups, MlirValue row);
+
+#endif /* MOE_DEVICE_GROUPS_H */

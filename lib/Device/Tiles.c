@@ -1,0 +1,47 @@
+/* Tiles.c - see Tiles.h.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Device/Tiles.h"
+
+moe__tiles_t moe__tiles_create(moe__builder_t *b, MlirValue batches, MlirValue rows,
+                               MlirValue columns, int32_t band) {
+  return (moe__tiles_t){
+      .total = moe__mul(b, batches, moe__mul(b, rows, columns)),
+      .rows = rows,
+      .columns = columns,
+      .band = band,
+  };
+}
+
+moe__tile_t moe__tile_at(moe__builder_t *b, const moe__tiles_t *tiles, MlirValue index) {
+  MlirValue batch_tiles = moe__mul(b, tiles->rows, tiles->columns);
+  moe__tile_t tile = moe__tile_in_batch(b, tiles, moe__urem(b, index, batch_tiles));
+  tile.batch = moe__udiv(b, index, batch_tiles);
+  return tile;
+}
+
+moe__tile_t moe__tile_in_batch(moe__builder_t *b, const moe__tiles_t *tiles, MlirValue index) {
+  moe__tile_t tile = {0};
+  if (tiles->band == 1) {
+    tile.row = moe__udiv(b, index, tiles->columns);
+    tile.column = moe__urem(b, index, tiles->columns);
+    return tile;
+  }
+  MlirValue band = moe__i32(b, tiles->band);
+  MlirValue band_tiles = moe__mul(b, band, tiles->columns);
+  MlirValue first_row = moe__mul(b, moe__udiv(b, index, band_tiles), band);
+  MlirValue in_band = moe__urem(b, index, band_tiles);
+  /* The last band may have fewer rows. */
+  MlirValue height = moe__umin(b, band, moe__sub(b, tiles->rows, first_row));
+  tile.row = moe__add(b, first_row, moe__urem(b, in_band, height));
+  tile.column = moe__udiv(b, in_band, height);
+  return tile;
+}
+
+MlirValue moe__tiles_first(const moe__kernel_t *kernel) {
+  return kernel->cluster_size > 1 ? kernel->cluster : kernel->block;
+}
+
+MlirValue moe__tiles_step(const moe__kernel_t *kernel) {
+  return kernel->cluster_size > 1 ? kernel->cluster_count : kernel->block_count;
+}

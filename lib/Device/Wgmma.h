@@ -1,0 +1,69 @@
+/* Wgmma.h - the warpgroup matrix product of Hopper on FP8 tiles in shared memory.
+ *
+ * Both operands are K-major tiles of 128-byte rows in the 128-byte swizzle, as the TMA leaves them.
+ * An accumulator is a fragment: thread t of the warpgroup holds, of the 64 x n result, rows
+ * 16*(t/32) + (t%32)/4 and that + 8; register 4*j + i holds column 8*j + 2*(t%4) + i%2 of the first
+ * row (i < 2) or the second.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#ifndef MOE_DEVICE_WGMMA_H
+#define MOE_DEVICE_WGMMA_H
+
+#include "lib/Device/Fp8.h"
+#include "lib/Device/Kernel.h"
+
+#define MOE__WGMMA_M 64
+#define MOE__WGMMA_MAX_N 256
+
+typedef struct moe__accumulator_t {
+  int n;           /* columns; n / 2 registers a thread */
+  MlirValue value; /* !llvm.struct of n / 2 f32 */
+} moe__accumulator_t;
+
+moe__accumulator_t moe__wgmma_zero(moe__builder_t *b, int n);
+
+/* The descriptor of the tile that starts at `shared` (aligned to 1024). */
+MlirValue moe__wgmma_descriptor(moe__builder_t *b, MlirValue shared);
+
+/* accumulator += a * b^T over the 128 bytes of K of the two tiles; fresh: accumulator = a * b^T.
+ * Issued, not complete: between wgmma_fence and wgmma_commit. */
+moe__accumulator_t moe__wgmma_k128(moe__builder_t *b, moe__accumulator_t accumulator, bool fresh,
+                                   MlirValue a_descriptor, MlirValue b_descriptor,
+                                   moe__fp8_t a_type, moe__fp8_t b_type);
+
+/* The same for `count` tiles of a, below one another, with one tile of b: accumulators[i] +=
+ * a[i] * b^T, in turn at each 32 bytes of K. */
+void moe__wgmma_k128_below(moe__builder_t *b, int count, moe__accumulator_t *accumulators,
+                           bool fresh, const MlirValue *a_descriptors, MlirValue b_descriptor,
+                           moe__fp8_t a_type, moe__fp8_t b_type);
+
+/* The same over the first `steps` (i32, 1 to 4; moe__warp_uniform) times 32 bytes. */
+moe__accumulator_t moe__wgmma_steps(moe__builder_t *b, moe__accumulator_t accumulator, bool fresh,
+                                    MlirValue a_descriptor, MlirValue b_descriptor,
+                                    moe__fp8_t a_type, moe__fp8_t b_type, MlirValue steps);
+
+void moe__wgmma_fence(moe__builder_t *b);
+
+/* The same before a product into a cleared accumulator: whatever clears it stays in front of the
+ * fence. */
+moe__accumulator_t moe__wgmma_fence_fresh(moe__builder_t *b, moe__accumulator_t accumulator);
+void moe__wgmma_commit(moe__builder_t *b);
+
+/* Waits until at most `pending` groups are in flight. */
+void moe__wgmma_wait(moe__builder_t *b, int pending);
+
+/* Waits for all and gives the accumulator's registers, n / 2 values f32: only these may be read. */
+/* The registers of an accumulator whose product is complete or was never started, and back. */
+void moe__accumulator_unpack(moe__builder_t *b, moe__accumulator_t accumulator,
+                             MlirValue registers[MOE__WGMMA_MAX_N / 2]);
+moe__accumulator_t moe__accumulator_pack(moe__builder_t *b, int n,
+                                         const MlirValue registers[MOE__WGMMA_MAX_N / 2]);
+
+void moe__wgmma_finish(moe__builder_t *b, moe__accumulator_t accumulator,
+                       MlirValue registers[MOE__WGMMA_MAX_N / 2]);
+
+/* setmaxnreg: moves registers between the warpgroups of a block. */
+void moe__registers_decrease(moe__builder_t *b, int count);
+void moe__registers_increase(moe__builder_t *b, int count);
+
+#endif /* MOE_DEVICE_WGMMA_H */

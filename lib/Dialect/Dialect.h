@@ -1,0 +1,120 @@
+/* Dialect.h - the ops of the project's dialects, and their tensors by name.
+ *
+ * Why it exists: passes and kernels name an op, an operand or a result, and never count. What an
+ * op is stands in its row (Row.h).
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#ifndef MOE_DIALECT_DIALECT_H
+#define MOE_DIALECT_DIALECT_H
+
+#include "lib/Builder/Inspect.h"
+#include "moe/limits.h"
+
+/* The roles of operands and results: their names in the IRDL text and in the manifest. One role
+ * means the same in every op. EACH(constant, name) */
+#define MOE__ROLES(EACH)                                                                           \
+  EACH(X, "x")                                                                                     \
+  EACH(Y, "y")       /* a second tensor with the same rows */                                      \
+  EACH(OFFS, "offs") /* the ends of the groups, i32 */                                             \
+  EACH(Q, "q")                                                                                     \
+  EACH(SCALES, "scales")                                                                           \
+  EACH(FACTORS, "factors") /* what elements are multiplied by: the inverse of scales */            \
+  EACH(STATE, "state")     /* belongs to the kernel; zero before and after each call */            \
+  EACH(Q_T, "q_t")         /* _t: along the dimension before the last */                           \
+  EACH(SCALES_T, "scales_t")                                                                       \
+  EACH(FACTORS_T, "factors_t")                                                                     \
+  EACH(STATE_T, "state_t")                                                                         \
+  EACH(Q_Y, "q_y") /* _y: of y */                                                                  \
+  EACH(SCALES_Y, "scales_y")                                                                       \
+  EACH(FACTORS_Y, "factors_y")                                                                     \
+  EACH(STATE_Y, "state_y")                                                                         \
+  EACH(PACKED, "packed")                                                                           \
+  EACH(PADDED, "padded")                                                                           \
+  EACH(PADDED_OFFS, "padded_offs")                                                                 \
+  EACH(A, "a")                                                                                     \
+  EACH(B, "b")                                                                                     \
+  EACH(QA, "qa")                                                                                   \
+  EACH(QB, "qb")                                                                                   \
+  EACH(SA, "sa") /* the scales of qa */                                                            \
+  EACH(SB, "sb") /* the scales of qb */                                                            \
+  EACH(BIAS, "bias")                                                                               \
+  EACH(W, "w")                                                                                     \
+  EACH(OUT, "out")
+
+typedef enum moe__role_t {
+  MOE__NO_ROLE,
+#define MOE__ROLE(symbol, name) MOE__##symbol,
+  MOE__ROLES(MOE__ROLE)
+#undef MOE__ROLE
+} moe__role_t;
+
+/* "offs"; NULL for MOE__NO_ROLE. */
+const char *moe__role_name(moe__role_t role);
+
+/* The ops: MOE__OP_QUANTIZE, ... */
+typedef enum moe__op_id_t {
+  MOE__NO_OP,
+#define MOE_DIALECT(...)
+#define MOE_OP(symbol, ...) MOE__OP_##symbol,
+#include "lib/Dialect/Dialects.def"
+  MOE__NUM_OPS
+} moe__op_id_t;
+
+/* Which op of ours it is; MOE__NO_OP for an op of another dialect. */
+moe__op_id_t moe__op_id(MlirOperation op);
+bool moe__is(MlirOperation op, moe__op_id_t id);
+
+/* "mx_quantize.quantize"; and "quantize", for messages. */
+const char *moe__op_id_name(moe__op_id_t id);
+const char *moe__op_id_short_name(moe__op_id_t id);
+
+/* The operand or result of this role; null where the op has none of it, or where an optional one is
+ * missing. */
+MlirValue moe__operand(MlirOperation op, moe__role_t role);
+MlirValue moe__result(MlirOperation op, moe__role_t role);
+
+/* The type of the operand or result of this role, which must be there. No op has one role twice. */
+MlirType moe__tensor_type(MlirOperation op, moe__role_t role);
+
+/* Its number among the operands, or the results; -1 where it is not there. */
+int moe__operand_number(MlirOperation op, moe__role_t role);
+int moe__result_number(MlirOperation op, moe__role_t role);
+
+/* Its number as kernels' records count: operands, then results; -1 where it is not there. */
+int moe__tensor_number(MlirOperation op, moe__role_t role);
+
+/* The role of operand, or result, number `number` of an op of ours. */
+moe__role_t moe__operand_role(MlirOperation op, int number);
+moe__role_t moe__result_role(MlirOperation op, int number);
+
+/* Which case of its row an op is; -1 where the ranks are those of none. */
+int moe__op_case(MlirOperation op);
+
+/* ---- What attributes mean ---- */
+
+/* What a quantizer of FP8 has one scale for. */
+typedef enum moe__granularity_t {
+#define MOE_GRANULARITY(symbol, name) MOE__##symbol,
+#include "moe/granularities.def"
+} moe__granularity_t;
+
+/* The granularity of an op that has the attribute and is verified, and its name. */
+moe__granularity_t moe__op_granularity(MlirOperation op);
+const char *moe__granularity_name(moe__granularity_t granularity);
+
+/* Which of its three sums a product of scaled_grouped_mm is: its case. Forward: tokens (M,K) in
+ * ragged groups times (E,K,N). Gradient: (N,M) times (M,K), summed over the tokens of each
+ * group. Batched: (E,M,K) times (E,K,N). */
+typedef enum moe__mm_case_t {
+  MOE__FORWARD,
+  MOE__GRADIENT,
+  MOE__BATCHED,
+  MOE__NO_CASE
+} moe__mm_case_t;
+
+moe__mm_case_t moe__mm_case(MlirOperation op);
+
+/* Whether the op is scaled_mm or scaled_mm_bias. */
+bool moe__is_scaled_mm(MlirOperation op);
+
+#endif /* MOE_DIALECT_DIALECT_H */

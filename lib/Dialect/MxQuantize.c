@@ -1,0 +1,198 @@
+/* MxQuantize.c - what the letters of MxQuantize.def cannot say: what follows from attributes,
+ * and room for groups.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Dialect/RowFunctions.h"
+#include "lib/Dialect/Verify.h"
+
+#include "mlir-c/BuiltinTypes.h"
+
+/* ---- MX ---- */
+
+static bool check_block(MlirOperation op) {
+  int64_t block = moe__op_integer(op, "block");
+  return block == MOE_MX_BLOCK ||
+         moe__error(op, "attribute 'block' is %lld; it must be %d", (long long)block, MOE_MX_BLOCK);
+}
+
+static bool check_rank(MlirOperation op, const char *kind, const char *name, MlirType type,
+                       int rank) {
+  int found = (int)mlirShapedTypeGetRank(type);
+  return found == rank || moe__error(op, "%s '%s' has rank %d; it must be %d, as the other tensors",
+                                     kind, name, found, rank);
+}
+
+/* x, q and scales along `axis`; the kinds say which of them are operands. */
+static bool check_blocks(MlirOperation op, MlirType x, const char *kind, MlirType q,
+                         MlirType scales) {
+  int rank = (int)mlirShapedTypeGetRank(x);
+  int64_t axis = moe__op_integer(op, "axis");
+  if (axis < 0 || axis >= rank)
+    return moe__error(op, "attribute 'axis' is %lld; it must be 0 to %d", (long long)axis,
+                      rank - 1);
+  if (!check_block(op) || !check_rank(op, kind, "q", q, rank) ||
+      !check_rank(op, kind, "scales", scales, rank))
+    return false;
+  for (int i = 0; i < rank; i++) {
+    int64_t size = moe__static_dimension(x, i);
+    if (!moe__verify_dimension(op, kind, "q", q, i, size))
+      return false;
+    if (i == axis && size >= 0) {
+      if (size % MOE_MX_BLOCK)
+        return moe__error(op, "dimension %d, the axis, has size %lld; it must be a multiple of %d",
+                          i, (long long)size, MOE_MX_BLOCK);
+      size /= MOE_MX_BLOCK;
+    }
+    if (!moe__verify_dimension(op, kind, "scales", scales, i, size))
+      return false;
+  }
+  return true;
+}
+
+bool moe__check_mx_quantize(MlirOperation op) {
+  return check_blocks(op, moe__tensor_type(op, MOE__X), "result", moe__tensor_type(op, MOE__Q),
+                      moe__tensor_type(op, MOE__SCALES));
+}
+
+bool moe__check_mx_dequantize(MlirOperation op) {
+  return check_blocks(op, moe__tensor_type(op, MOE__X), "operand", moe__tensor_type(op, MOE__Q),
+                      moe__tensor_type(op, MOE__SCALES));
+}
+
+bool moe__check_mx_quantize_dual(MlirOperation op) {
+  MlirType x = moe__tensor_type(op, MOE__X);
+  if (!check_block(op))
+    return false;
+  int rank = (int)mlirShapedTypeGetRank(x);
+  for (int i = rank - 2; i < rank; i++)
+    if (moe__static_dimension(x, i) > 0 && moe__static_dimension(x, i) % MOE_MX_BLOCK)
+      return moe__error(op,
+                        "dimension %d has size %lld; both axes must have a multiple of %d, the "
+                        "size of a block",
+                        i, (long long)moe__static_dimension(x, i), MOE_MX_BLOCK);
+  return true;
+}
+
+/* The tensor that is scaled is operand 0 of every op: x, or of a dequantize q. */
+static int scaled_rank(MlirOperation op) {
+  return (int)mlirShapedTypeGetRank(mlirValueGetType(mlirOperationGetOperand(op, 0)));
+}
+
+void moe__mx_scales_shape(MlirOperation op, moe__role_t role, moe__shape_t *out) {
+  (void)role;
+  for (int d = 0; d < scaled_rank(op); d++)
+    moe__append_blocks(out, 0, d, d == moe__op_integer(op, "axis") ? MOE_MX_BLOCK : 1);
+}
+
+/* ---- FP8 with f32 scales ---- */
+
+/* What the ranks, the axis and the groups of each granularity are. */
+bool moe__check_granularity(MlirOperation op) {
+  moe__granularity_t granularity = moe__op_granularity(op);
+  const char *name = moe__granularity_name(granularity);
+  int rank = scaled_rank(op);
+  int64_t axis = moe__op_integer(op, "axis");
+  bool grouped = !mlirValueIsNull(moe__operand(op, MOE__OFFS));
+  if (axis < rank - 2 || axis >= rank)
+    return moe__error(op, "attribute 'axis' is %lld; it must be %d or %d, one of the last two",
+                      (long long)axis, rank - 2, rank - 1);
+  if ((granularity == MOE__1X128 || granularity == MOE__128X128) && axis != rank - 1)
+    return moe__error(op,
+                      "attribute 'axis' is %lld; with granularity \"%s\" it must be %d, the last",
+                      (long long)axis, name, rank - 1);
+  if (granularity == MOE__EXPERT && rank != 3)
+    return moe__error(op, "the tensor has rank %d; with granularity \"expert\" it must be 3", rank);
+  if ((granularity == MOE__GROUP || granularity == MOE__1X128) && rank != 2)
+    return moe__error(op, "the tensor has rank %d; with granularity \"%s\" it must be 2", rank,
+                      name);
+  bool needs_groups = granularity == MOE__GROUP || (granularity == MOE__ROW && axis == 0);
+  if (needs_groups && !grouped)
+    return moe__error(op,
+                      "operand 'offs' is missing; with granularity \"%s\" and axis %lld there is "
+                      "a scale for each group",
+                      name, (long long)axis);
+  return needs_groups || !grouped ||
+         moe__error(op,
+                    "operand 'offs' must not be there: with granularity \"%s\" and axis %lld no "
+                    "scale belongs to a group",
+                    name, (long long)axis);
+}
+
+/* One scale for each slice along the axis. Groups cut dimension 0. */
+static void append_rows(MlirOperation op, int offs, moe__shape_t *out) {
+  int axis = (int)moe__op_integer(op, "axis");
+  if (axis == 0 && offs >= 0)
+    moe__append_copy(out, offs, 0);
+  for (int d = 0; d < scaled_rank(op); d++)
+    if (d != axis)
+      moe__append_copy(out, 0, d);
+}
+
+/* Of tokens in groups, along which q is quantized, there is room for a multiple. */
+static void append_quantized(MlirOperation op, int offs, moe__shape_t *out) {
+  for (int d = 0; d < scaled_rank(op); d++)
+    if (d == 0 && offs >= 0 && moe__op_integer(op, "axis") == 0)
+      moe__append_padded(out, 0, d, MOE_TOKEN_MULTIPLE, -1);
+    else
+      moe__append_copy(out, 0, d);
+}
+
+/* The state of a first pass has a maximum and a counter for each scale. */
+void moe__fp8_shape(MlirOperation op, moe__role_t role, moe__shape_t *out) {
+  int rank = scaled_rank(op), offs = moe__operand_number(op, MOE__OFFS);
+  moe__granularity_t granularity = moe__op_granularity(op);
+  if (role == MOE__Q) {
+    append_quantized(op, offs, out);
+    return;
+  }
+  if (role == MOE__STATE)
+    moe__append_constant(out, 2);
+  switch (granularity) {
+  case MOE__ROW:
+    append_rows(op, offs, out);
+    return;
+  case MOE__TENSOR:
+    moe__append_constant(out, 1);
+    return;
+  case MOE__EXPERT:
+    moe__append_copy(out, 0, 0);
+    return;
+  case MOE__GROUP:
+    moe__append_copy(out, offs, 0);
+    return;
+  case MOE__1X128:
+  case MOE__128X128:
+    for (int d = 0; d < rank; d++) {
+      bool square = granularity == MOE__128X128 && d == rank - 2;
+      moe__append_blocks(out, 0, d, d == rank - 1 || square ? MOE_FP8_BLOCK : 1);
+    }
+    return;
+  }
+}
+
+/* ---- Layouts ---- */
+
+bool moe__check_groups_moved(MlirOperation op) {
+  int64_t align = moe__op_integer(op, "align");
+  if (align < 1 || align > MOE_MAX_ALIGN)
+    return moe__error(op, "attribute 'align' is %lld; it must be 1 to %d", (long long)align,
+                      MOE_MAX_ALIGN);
+  MlirType from = mlirValueGetType(mlirOperationGetOperand(op, 0)),
+           to = mlirValueGetType(mlirOperationGetResult(op, 0));
+  return mlirTypeEqual(mlirShapedTypeGetElementType(from), mlirShapedTypeGetElementType(to)) ||
+         moe__error(op, "the rows that come out must have the element type of those that go in");
+}
+
+/* Layout "128x4". */
+void moe__packed_shape(MlirOperation op, moe__role_t role, moe__shape_t *out) {
+  enum { TILE_ROWS = 128, TILE_COLUMNS = 4 };
+  (void)role;
+  moe__append_padded(out, 0, 0, TILE_ROWS, moe__operand_number(op, MOE__OFFS));
+  moe__append_padded(out, 0, 1, TILE_COLUMNS, -1);
+}
+
+void moe__padded_shape(MlirOperation op, moe__role_t role, moe__shape_t *out) {
+  (void)role;
+  moe__append_padded(out, 0, 0, moe__op_integer(op, "align"), moe__operand_number(op, MOE__OFFS));
+  moe__append_copy(out, 0, 1);
+}

@@ -1,0 +1,27 @@
+/* RowFunctions.h - what the rows say by a function, since letters cannot. Row.h says when they
+ * are called.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#ifndef MOE_DIALECT_ROW_FUNCTIONS_H
+#define MOE_DIALECT_ROW_FUNCTIONS_H
+
+#include "lib/Dialect/Shapes.h"
+
+/* MxQuantize.c: the axis and the block of MX; which axes and groups a granularity has; what moves
+ * groups. */
+bool moe__check_mx_quantize(MlirOperation op);
+bool moe__check_mx_dequantize(MlirOperation op);
+bool moe__check_mx_quantize_dual(MlirOperation op);
+bool moe__check_granularity(MlirOperation op);
+bool moe__check_groups_moved(MlirOperation op);
+
+/* Scales along `axis`; q, scales, factors and state by granularity; packed scales; padded rows. */
+void moe__mx_scales_shape(MlirOperation op, moe__role_t role, moe__shape_t *out);
+void moe__fp8_shape(MlirOperation op, moe__role_t role, moe__shape_t *out);
+void moe__packed_shape(MlirOperation op, moe__role_t role, moe__shape_t *out);
+void moe__padded_shape(MlirOperation op, moe__role_t role, moe__shape_t *out);
+
+/* ScaledGroupedMm.c: element types that must agree. */
+bool moe__check_scaled_mm(MlirOperation op);
+
+#endif /* MOE_DIALECT_ROW_FUNCTIONS_H */

@@ -1,0 +1,109 @@
+/* Rows.c - the table of the ops, of MxQuantize.def and ScaledGroupedMm.def, and the words that
+ * their rows are written in.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Dialect/Row.h"
+#include "lib/Dialect/RowFunctions.h"
+
+#include <stddef.h>
+
+/* ---- Element types ---- */
+
+#define F32                                                                                        \
+  { MOE__DTYPE_F32 }
+#define BF16                                                                                       \
+  { MOE__DTYPE_BF16 }
+#define E8M0                                                                                       \
+  { MOE__DTYPE_E8M0 }
+#define I32                                                                                        \
+  { MOE__DTYPE_I32 }
+#define I4                                                                                         \
+  { MOE__DTYPE_I4 }
+#define FP8                                                                                        \
+  { MOE__DTYPE_E4M3, MOE__DTYPE_E5M2 }
+#define HALF                                                                                       \
+  { MOE__DTYPE_BF16, MOE__DTYPE_F16 }
+#define HIGH_PRECISION                                                                             \
+  { MOE__DTYPE_BF16, MOE__DTYPE_F32 }
+#define ANY_ROWS                                                                                   \
+  { MOE__DTYPE_BF16, MOE__DTYPE_F32, MOE__DTYPE_E4M3, MOE__DTYPE_E5M2 }
+#define PRODUCT                                                                                    \
+  { MOE__DTYPE_BF16, MOE__DTYPE_F16, MOE__DTYPE_F32 }
+#define SCALES_OF_PRODUCT                                                                          \
+  { MOE__DTYPE_F32, MOE__DTYPE_E8M0 }
+
+/* ---- Why offs must be there, or must not ---- */
+
+#define GROUPS_OF_COLUMNS                                                                          \
+  .needed = "columns have a scale for each group", .unwanted = "experts are the groups"
+#define GROUPS_OF_PRODUCT .needed = "it gives the groups", .unwanted = "the batches are the groups"
+
+/* ---- Attributes ---- */
+
+#define NAME_OF(symbol, name) name,
+#define MOE_MX_MODE NAME_OF
+#define MOE_GRANULARITY NAME_OF
+#define MOE_ACCUMULATION NAME_OF
+static const char *const MODES[] = {
+#include "moe/mx_modes.def"
+    NULL};
+static const char *const GRANULARITIES[] = {
+#include "moe/granularities.def"
+    NULL};
+static const char *const ACCUMULATIONS[] = {
+#include "moe/accumulations.def"
+    NULL};
+static const char *const ELEMENTS[] = {"f8E4M3FN", "f8E5M2", NULL};
+static const char *const LAYOUTS[] = {"128x4", NULL};
+static const char *const RECIPES[] = {"fp8_rowwise", "fp8_tensorwise", "mxfp8", NULL};
+
+#define AXIS                                                                                       \
+  { "axis", MOE__INTEGER }
+#define BLOCK                                                                                      \
+  { "block", MOE__INTEGER }
+#define ALIGN                                                                                      \
+  { "align", MOE__INTEGER }
+#define GROUP_SIZE                                                                                 \
+  { "group_size", MOE__INTEGER }
+#define POW2                                                                                       \
+  { "pow2", MOE__BOOL }
+#define SANITIZE                                                                                   \
+  { "sanitize", MOE__BOOL }
+#define MODE                                                                                       \
+  { "mode", MOE__STRING, MODES }
+#define GRANULARITY                                                                                \
+  { "granularity", MOE__STRING, GRANULARITIES }
+#define ELEMENT                                                                                    \
+  { "element", MOE__STRING, ELEMENTS }
+#define LAYOUT                                                                                     \
+  { "layout", MOE__STRING, LAYOUTS }
+#define RECIPE                                                                                     \
+  { "recipe", MOE__STRING, RECIPES }
+#define ACCUMULATE                                                                                 \
+  { "accumulate", MOE__STRING, ACCUMULATIONS }
+#define OPTIONAL_ACCUMULATE                                                                        \
+  { "accumulate", MOE__STRING, ACCUMULATIONS, .optional = true }
+
+/* ---- The tables ---- */
+
+/* The program that prints the IRDL text has no use for functions, which need MLIR. */
+#ifdef MOE_ROWS_WITHOUT_FUNCTIONS
+#define CHECK(function)
+#define SHAPE(function)
+#else
+#define CHECK(function) .check = function,
+#define SHAPE(function) .shape = function,
+#endif
+
+const moe__op_row_t moe__op_rows[] = {
+    [MOE__NO_OP] = {0},
+#define MOE_DIALECT(...)
+#define MOE_OP(symbol, op_name, ...) [MOE__OP_##symbol] = {.name = op_name, __VA_ARGS__},
+#include "lib/Dialect/Dialects.def"
+};
+
+const moe__dialect_row_t moe__dialect_rows[] = {
+#define MOE_DIALECT(dialect, text) {#dialect, text},
+#define MOE_OP(...)
+#include "lib/Dialect/Dialects.def"
+    {NULL, NULL}};

@@ -1,0 +1,237 @@
+/* Shadow.c - what each byte of shared memory remembers, and the checks of accesses against it.
+ *
+ * Why it exists: see Shadow.h. Two words a byte: the event of the last write, and the set of reads
+ * since.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Emulator/Checks/Shadow.h"
+
+enum { SETS_BEFORE_SWEEP = 1 << 15, MAX_READERS = 1024, ALL = 32 };
+
+/* ---- Sets of readers ---- */
+
+/* Where the number of the set of these lanes alone is kept; NULL: nowhere. */
+static uint32_t *single_of(const moe__emu_access_t *access) {
+  moe__emu_order_warp_t *state = &access->order->warps[access->warp];
+  uint32_t lanes = access->lanes;
+  if (access->kind != MOE__EMU_READ || (lanes & (lanes - 1) && lanes != UINT32_MAX))
+    return NULL;
+  if (state->single_event != access->as) {
+    state->single_event = access->as;
+    for (int i = 0; i <= ALL; i++)
+      state->single_sets[i] = 0;
+  }
+  return &state->single_sets[lanes == UINT32_MAX ? ALL : (uint32_t)__builtin_ctz(lanes)];
+}
+
+/* The number of the set `set` and this access, less those that are known to be done: whoever comes
+ * after this access comes after those. 0 when there is no memory. */
+static uint32_t add_reader(const moe__emu_access_t *access, uint32_t set) {
+  moe__emu_order_t *order = access->order;
+  moe__emu_reader_sets_t *sets = &order->sets;
+  uint32_t *single = single_of(access);
+  if (single && *single && (set == 0 || set == *single))
+    return *single;
+  moe__emu_reader_t readers[MAX_READERS + 1];
+  moe__emu_reader_t added = {access->as, access->kind == MOE__EMU_READ ? access->lanes : 0, 0};
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < sets->sets[set].count && count < MAX_READERS; i++) {
+    const moe__emu_reader_t *old = &sets->readers[sets->sets[set].first + i];
+    if (old->event == added.event)
+      added.lanes |= old->lanes;
+    else if (!moe__emu_order_knows_lanes(order, access->warp, access->party, access->lanes, old))
+      readers[count++] = *old;
+  }
+  readers[count++] = added;
+  uint32_t number = moe__emu_readers_number(sets, readers, count);
+  if (single && set == 0)
+    *single = number;
+  return number;
+}
+
+/* ---- Checks ---- */
+
+static bool is_async(const moe__emu_access_t *access) {
+  return access->kind == MOE__EMU_ASYNC_READ || access->kind == MOE__EMU_ASYNC_WRITE;
+}
+
+static bool conflict(moe__emu_access_t *access, moe__emu_conflict_t conflict, uint32_t index,
+                     moe__emu_event_t other) {
+  access->finding = (moe__emu_finding_t){conflict, access->order->base + index, other};
+  return false;
+}
+
+/* Whether a fence has handed a write to the async proxy. */
+static bool is_fenced(const moe__emu_access_t *access, uint32_t agent, moe__emu_event_t writer) {
+  const moe__emu_view_t *view = &access->party->view;
+  uint32_t clock = MOE__EMU_EVENT_CLOCK(writer);
+  if (view->fenced[agent] >= clock)
+    return true;
+  for (uint32_t i = 0; i < view->extra_count; i++) {
+    const moe__emu_extra_t *extra = &view->extras[i];
+    if (extra->agent == agent && extra->lane == MOE__EMU_EVENT_LANE(writer) &&
+        extra->fenced >= clock)
+      return true;
+  }
+  return false;
+}
+
+static bool check_writer(moe__emu_access_t *access, uint32_t index, moe__emu_event_t writer) {
+  const moe__emu_order_t *order = access->order;
+  uint32_t agent = MOE__EMU_EVENT_AGENT(writer);
+  if (writer == MOE__EMU_EVENT_OBJECT)
+    return conflict(access, MOE__EMU_OBJECT, index, writer);
+  if (!(access->is_collective && agent == access->warp) &&
+      !moe__emu_order_knows(order, access->warp, access->party, access->lanes, writer))
+    return conflict(access, MOE__EMU_AFTER_WRITE, index, writer);
+  if (is_async(access) && order->kinds[agent] == MOE__EMU_AGENT_WARP &&
+      !is_fenced(access, agent, writer))
+    return conflict(access, MOE__EMU_NOT_FENCED, index, writer);
+  return true;
+}
+
+static bool check_readers(moe__emu_access_t *access, uint32_t index, uint32_t set) {
+  const moe__emu_reader_sets_t *sets = &access->order->sets;
+  for (uint32_t i = 0; i < sets->sets[set].count; i++) {
+    const moe__emu_reader_t *reader = &sets->readers[sets->sets[set].first + i];
+    if (!moe__emu_order_knows_lanes(access->order, access->warp, access->party, access->lanes,
+                                    reader)) {
+      uint64_t lane = reader->lanes & ~access->lanes;
+      lane = lane ? (uint64_t)__builtin_ctzll(lane) : 0;
+      return conflict(access, MOE__EMU_AFTER_READ, index,
+                      reader->event | lane << MOE__EMU_CLOCK_BITS);
+    }
+  }
+  return true;
+}
+
+static bool read_bytes(moe__emu_access_t *access, uint32_t address, uint32_t bytes,
+                       uint32_t *out_missing) {
+  moe__emu_order_t *order = access->order;
+  uint32_t first = address - order->base;
+  for (uint32_t i = first; i < first + bytes; i++) {
+    moe__emu_event_t writer = order->writers[i];
+    uint32_t readers = order->readers[i];
+    if (!access->has_last || writer != access->writer) {
+      if (writer == 0) {
+        if (!out_missing)
+          return conflict(access, MOE__EMU_UNINITIALIZED, i, 0);
+        *out_missing |= 1U << (i - first);
+      } else if (order->enabled && !check_writer(access, i, writer)) {
+        return false;
+      } else {
+        access->writer = writer;
+      }
+    }
+    if (!order->enabled)
+      continue;
+    if (!access->has_last || readers != access->readers) {
+      access->readers = readers;
+      access->new_readers = add_reader(access, readers);
+      if (access->new_readers == 0)
+        return conflict(access, MOE__EMU_ORDER_MEMORY, i, 0);
+    }
+    access->has_last = writer != 0;
+    order->readers[i] = access->new_readers;
+  }
+  return true;
+}
+
+/* Whether lanes of a warp write the same value, between the same two barriers: whichever is the
+ * last, that is what is there. */
+static bool is_same_again(const moe__emu_access_t *access, uint32_t at, moe__emu_event_t writer) {
+  uint64_t lane_bits = UINT64_C(63) << MOE__EMU_CLOCK_BITS;
+  return access->kind == MOE__EMU_WRITE && access->value && (writer & ~lane_bits) == access->as &&
+         access->value[at] == access->memory[at];
+}
+
+static bool write_bytes(moe__emu_access_t *access, uint32_t address, uint32_t bytes) {
+  moe__emu_order_t *order = access->order;
+  uint32_t first = address - order->base;
+  moe__emu_event_t as = access->as;
+  if (!is_async(access))
+    as |= (uint64_t)__builtin_ctz(access->lanes) << MOE__EMU_CLOCK_BITS;
+  for (uint32_t i = first; i < first + bytes; i++) {
+    moe__emu_event_t writer = order->writers[i];
+    uint32_t readers = order->readers[i];
+    bool is_new = !access->has_last || writer != access->writer || readers != access->readers;
+    if (is_new && (order->enabled || writer == MOE__EMU_EVENT_OBJECT)) {
+      if (writer && !is_same_again(access, i - first, writer) && !check_writer(access, i, writer))
+        return false;
+      if (readers && !check_readers(access, i, readers))
+        return false;
+      access->writer = writer;
+      access->readers = readers;
+      access->has_last = true;
+    }
+    order->writers[i] = as;
+    order->readers[i] = 0;
+  }
+  return true;
+}
+
+static bool touch_atomically(moe__emu_access_t *access, uint32_t address, uint32_t bytes) {
+  moe__emu_order_t *order = access->order;
+  uint32_t first = address - order->base;
+  for (uint32_t i = first; i < first + bytes; i++) {
+    if (order->writers[i] == 0 || order->writers[i] == MOE__EMU_EVENT_OBJECT)
+      return conflict(access, order->writers[i] ? MOE__EMU_OBJECT : MOE__EMU_UNINITIALIZED, i,
+                      order->writers[i]);
+    order->writers[i] = access->as | (uint64_t)__builtin_ctz(access->lanes) << MOE__EMU_CLOCK_BITS;
+    order->readers[i] = 0;
+  }
+  return true;
+}
+
+moe__emu_access_t moe__emu_access_begin(moe__emu_order_t *order, uint32_t warp, uint32_t active,
+                                        moe__emu_access_kind_t kind, moe__emu_event_t as) {
+  uint32_t first = (uint32_t)__builtin_ctz(active);
+  moe__emu_access_t access = {
+      .order = order,
+      .party = moe__emu_order_party(order, warp, first),
+      .warp = warp,
+      .lanes = 1U << first,
+      .kind = kind,
+      .as = as,
+  };
+  if (!is_async(&access)) {
+    order->warps[warp].touched |= active;
+    access.as = MOE__EMU_EVENT_OF(0, warp, 0, order->warps[warp].clock);
+  }
+  return access;
+}
+
+bool moe__emu_access_bytes(moe__emu_access_t *access, uint32_t lanes, uint32_t address,
+                           uint32_t bytes, uint32_t *out_missing) {
+  moe__emu_order_t *order = access->order;
+  /* A sweep renumbers the sets, also those of the byte before. */
+  if (order->sets.count > SETS_BEFORE_SWEEP) {
+    access->has_last = false;
+    for (uint32_t w = 0; w < order->warp_count; w++)
+      order->warps[w].single_event = 0;
+    if (!moe__emu_readers_sweep(&order->sets, order->readers, order->bytes))
+      return conflict(access, MOE__EMU_ORDER_MEMORY, 0, 0);
+  }
+  if (lanes != access->lanes) {
+    access->lanes = lanes;
+    access->has_last = false;
+    if (!(access->party->lanes & lanes))
+      access->party = moe__emu_order_party(order, access->warp, (uint32_t)__builtin_ctz(lanes));
+  }
+  switch (access->kind) {
+  case MOE__EMU_READ:
+  case MOE__EMU_ASYNC_READ:
+    return read_bytes(access, address, bytes, out_missing);
+  case MOE__EMU_ATOMIC:
+    return touch_atomically(access, address, bytes);
+  default:
+    return write_bytes(access, address, bytes);
+  }
+}
+
+void moe__emu_order_object(moe__emu_order_t *order, uint32_t address, bool is_object) {
+  for (uint32_t i = 0; i < 8; i++) {
+    order->writers[address - order->base + i] = is_object ? MOE__EMU_EVENT_OBJECT : 0;
+    order->readers[address - order->base + i] = 0;
+  }
+}

@@ -1,0 +1,163 @@
+/* Cluster.c - the cluster's barrier, and access to the shared memory of other blocks.
+ *
+ * Why it exists: see Cluster.h.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Emulator/Instructions/Cluster.h"
+
+#include "lib/Emulator/Instructions/Lanes.h"
+#include "lib/Emulator/Machine/Address.h"
+#include "lib/Emulator/Machine/Registers.h"
+#include "lib/Emulator/Machine/Report.h"
+#include "lib/Emulator/Ptx/Opcodes.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+void moe__emu_cluster_reset(moe__emu_cluster_t *cluster) {
+  uint32_t blocks = cluster->machine->cluster_size, threads = cluster->machine->thread_count;
+  cluster->barrier = (moe__emu_cluster_barrier_t){.alive = blocks * threads};
+  for (uint32_t r = 0; r < blocks; r++) {
+    /* A block alone is reached by no other. */
+    if (blocks > 1)
+      memset(&cluster->blocks[r].residence, 0, sizeof cluster->blocks[r].residence);
+    cluster->blocks[r].residence.alive = threads;
+  }
+}
+
+/* ---- The barrier ---- */
+
+static void try_complete(moe__emu_cluster_t *cluster) {
+  moe__emu_cluster_barrier_t *barrier = &cluster->barrier;
+  if (barrier->arrived == 0 || barrier->arrived != barrier->alive)
+    return;
+  moe__emu_view_move(&cluster->order, &barrier->completed, &barrier->gathered);
+  barrier->generation++;
+  barrier->arrived = 0;
+  cluster->events++;
+}
+
+static bool check_aligned(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
+                          uint32_t active) {
+  if (instruction->choice[1] == 0 || active == warp->alive)
+    return true;
+  moe__emu_fault(warp, instruction, moe__emu_first_lane(active),
+                 "executed by lanes 0x%08x of the warp's 0x%08x: all must come together", active,
+                 warp->alive);
+  return false;
+}
+
+enum { ARRIVE_RELAXED = 2 };
+
+static moe__emu_step_t arrive(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
+                              uint32_t active) {
+  moe__emu_block_t *block = warp->block;
+  moe__emu_cluster_barrier_t *barrier = &block->cluster->barrier;
+  uint32_t again = active & (warp->came[0] | warp->came[1]);
+  if (!check_aligned(warp, instruction, active))
+    return MOE__EMU_FAILED;
+  if (again)
+    return moe__emu_fault(warp, instruction, moe__emu_first_lane(again),
+                          "comes to the cluster's barrier a second time without a wait");
+  if (instruction->choice[0] == ARRIVE_RELAXED) {
+    /* Says that the block has begun, and no more. */
+    uint32_t *done = &barrier->gathered.done[warp->agent];
+    *done = *done ? *done : 1;
+  } else {
+    moe__emu_order_sync(block->order, warp->agent, active, warp->alive);
+    moe__emu_order_release(block->order, warp->agent, active, warp->alive, &barrier->gathered);
+  }
+  warp->came[barrier->generation & 1] |= active;
+  barrier->arrived += (uint32_t)__builtin_popcount(active);
+  try_complete(block->cluster);
+  return MOE__EMU_ADVANCE;
+}
+
+static moe__emu_step_t wait(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
+                            uint32_t active) {
+  moe__emu_block_t *block = warp->block;
+  const moe__emu_cluster_barrier_t *barrier = &block->cluster->barrier;
+  uint32_t missing = active & ~(warp->came[0] | warp->came[1]);
+  if (!check_aligned(warp, instruction, active))
+    return MOE__EMU_FAILED;
+  if (missing)
+    return moe__emu_fault(warp, instruction, moe__emu_first_lane(missing),
+                          "waits at the cluster's barrier without having arrived");
+  if (active & warp->came[barrier->generation & 1])
+    return MOE__EMU_BLOCKED;
+  warp->came[~barrier->generation & 1] &= ~active;
+  moe__emu_order_acquire(block->order, warp->agent, active, warp->alive, &barrier->completed);
+  return MOE__EMU_ADVANCE;
+}
+
+/* ---- The end ---- */
+
+moe__emu_step_t moe__emu_cluster_exit(moe__emu_warp_t *warp,
+                                      const moe__emu_instruction_t *instruction, uint32_t lanes) {
+  moe__emu_block_t *block = warp->block;
+  moe__emu_cluster_barrier_t *barrier = &block->cluster->barrier;
+  moe__emu_residence_t *residence = &block->residence;
+  const moe__emu_order_t *order = block->order;
+  residence->alive -= (uint32_t)__builtin_popcount(lanes);
+  barrier->alive -= (uint32_t)__builtin_popcount(lanes);
+  barrier->arrived -= (uint32_t)__builtin_popcount(lanes & warp->came[barrier->generation & 1]);
+  try_complete(block->cluster);
+  if (block->machine->cluster_size == 1)
+    return MOE__EMU_ADVANCE;
+  MOE__EMU_FOR_LANES(lane, lanes)
+  moe__emu_view_join(order, &residence->left, moe__emu_order_view(order, warp->agent, lane));
+  if (residence->alive || !order->enabled)
+    return MOE__EMU_ADVANCE;
+  for (uint32_t agent = 0; agent < order->agent_count; agent++) {
+    if (residence->touched[agent] <= residence->left.done[agent])
+      continue;
+    char who[160];
+    moe__emu_describe_event(block, MOE__EMU_EVENT(agent, residence->touched[agent]), who,
+                            sizeof who);
+    return moe__emu_fault(warp, instruction, -1,
+                          "the block exits while its shared memory may still be touched by %s",
+                          who);
+  }
+  return MOE__EMU_ADVANCE;
+}
+
+/* ---- mapa ---- */
+
+enum { MAPA_GENERIC = 0, MAPA_32 = 0 };
+
+static moe__emu_step_t map_address(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
+                                   uint32_t active) {
+  const moe__emu_operand_t *operands = moe__emu_operand(warp->kernel, instruction, 0);
+  uint64_t window = instruction->choice[0] == MAPA_GENERIC ? MOE__EMU_SHARED_WINDOW : 0;
+  uint32_t blocks = warp->block->machine->cluster_size;
+  if (moe__emu_check_operands(warp, instruction, active) == MOE__EMU_FAILED)
+    return MOE__EMU_FAILED;
+  MOE__EMU_FOR_LANES(lane, active) {
+    uint64_t address = moe__emu_lane_value(warp, &operands[1], (int)lane) - window;
+    uint32_t rank = (uint32_t)moe__emu_lane_value(warp, &operands[2], (int)lane);
+    if (rank >= blocks)
+      return moe__emu_fault(warp, instruction, (int)lane,
+                            "the cluster has no block of rank %u; it has %u", rank, blocks);
+    if (address >> MOE__EMU_RANK_SHIFT > blocks)
+      return moe__emu_fault(warp, instruction, (int)lane,
+                            "0x%" PRIx64 " is no address of shared memory", address);
+    address &= (UINT64_C(1) << MOE__EMU_RANK_SHIFT) - 1;
+    moe__emu_set_lane(warp, operands, (int)lane,
+                      window + moe__emu_cluster_address(rank, (uint32_t)address));
+  }
+  return MOE__EMU_ADVANCE;
+}
+
+static bool verify_map(const moe__emu_kernel_t *kernel, const moe__emu_instruction_t *instruction,
+                       moe__emu_error_t *error) {
+  (void)kernel;
+  return instruction->choice[0] != MAPA_GENERIC || instruction->choice[1] != MAPA_32 ||
+         moe__emu_error(error, "generic addresses have 64 bits");
+}
+
+const moe__emu_opcode_t moe__emu_cluster_opcodes[] = {
+    MOE__EMU_EXECUTE("barrier.cluster.arrive[.release|.relaxed][.aligned]", "", arrive),
+    MOE__EMU_EXECUTE("barrier.cluster.wait[.acquire][.aligned]", "", wait),
+    MOE__EMU_VERIFIED("mapa[.shared::cluster]{.u32|.u64}", "E1e1r", map_address, verify_map),
+    MOE__EMU_END_OF_TABLE,
+};

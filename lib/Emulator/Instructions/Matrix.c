@@ -1,0 +1,471 @@
+/* Matrix.c - wgmma.
+ *
+ * Why it exists: see Matrix.h. The four warps of a warpgroup start a product one after the other;
+ * when the last has, it is queued, and done in order. What the operands' bytes mean is Wgmma.h's.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Emulator/Instructions/Matrix.h"
+
+#include "lib/Emulator/Instructions/Lanes.h"
+#include "lib/Emulator/Machine/Address.h"
+#include "lib/Emulator/Machine/Async.h"
+#include "lib/Emulator/Machine/Registers.h"
+#include "lib/Emulator/Machine/Report.h"
+#include "lib/Emulator/Machine/Wgmma.h"
+#include "lib/Emulator/Ptx/Opcodes.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WARPS = 4, ALL_WARPS = (1 << WARPS) - 1 };
+
+/* ---- State ---- */
+
+bool moe__emu_matrix_create(moe__emu_block_t *block) {
+  enum { A = MOE__EMU_WGMMA_M * MOE__EMU_WGMMA_MAX_K };
+  enum { B = MOE__EMU_WGMMA_MAX_K * MOE__EMU_WGMMA_MAX_N };
+  enum { D = MOE__EMU_WGMMA_M * MOE__EMU_WGMMA_MAX_N };
+  uint32_t warps = block->machine->warp_count;
+  moe__emu_matrix_t *matrix = block->matrix = calloc(1, sizeof *matrix);
+  if (!matrix)
+    return false;
+  matrix->count = (warps + WARPS - 1) / WARPS;
+  matrix->groups = calloc(matrix->count, sizeof *matrix->groups);
+  matrix->warps = calloc(warps, sizeof *matrix->warps);
+  matrix->a = malloc((A + B + D) * sizeof *matrix->a);
+  matrix->b = matrix->a ? matrix->a + A : NULL;
+  matrix->d = matrix->a ? matrix->b + B : NULL;
+  for (uint32_t w = 0; matrix->warps && w < warps; w++)
+    block->warps[w].matrix = &matrix->warps[w];
+  return matrix->groups && matrix->warps && matrix->a;
+}
+
+void moe__emu_matrix_free(moe__emu_block_t *block) {
+  moe__emu_matrix_t *matrix = block->matrix;
+  if (!matrix)
+    return;
+  for (uint32_t w = 0; matrix->warps && w < block->machine->warp_count; w++)
+    free(matrix->warps[w].ends);
+  free(matrix->groups);
+  free(matrix->warps);
+  free(matrix->a);
+  free(matrix);
+  block->matrix = NULL;
+}
+
+void moe__emu_matrix_reset(moe__emu_block_t *block) {
+  moe__emu_matrix_t *matrix = block->matrix;
+  for (uint32_t i = 0; i < matrix->count; i++) {
+    matrix->groups[i].started = matrix->groups[i].done = 0;
+    matrix->groups[i].agent = -1;
+  }
+  for (uint32_t w = 0; w < block->machine->warp_count; w++) {
+    moe__emu_matrix_warp_t *warp = &matrix->warps[w];
+    *warp = (moe__emu_matrix_warp_t){.ends = warp->ends, .capacity = warp->capacity};
+  }
+}
+
+static moe__emu_warpgroup_t *group_of(moe__emu_warp_t *warp) {
+  return &warp->block->matrix->groups[warp->number / WARPS];
+}
+
+static moe__emu_product_t *product_at(moe__emu_warpgroup_t *group, uint32_t number) {
+  return &group->products[number % MOE__EMU_MAX_PRODUCTS];
+}
+
+/* ---- Instructions ---- */
+
+enum { CHOICE_A = 1, CHOICE_B = 2 };
+
+/* What follows the registers of D, by number of operand. */
+typedef struct layout_t {
+  moe__emu_wgmma_shape_t shape;
+  int a, a_registers; /* 0: a descriptor */
+  int b, scale_d, scale_a, scale_b;
+} layout_t;
+
+static bool read_layout(const moe__emu_kernel_t *kernel, const moe__emu_instruction_t *instruction,
+                        layout_t *out, moe__emu_error_t *error) {
+  const moe__emu_operand_t *operands = moe__emu_operand(kernel, instruction, 0);
+  int results = instruction->result_count, count = instruction->operand_count;
+  *out = (layout_t){.a = results};
+  moe__emu_wgmma_shape_t *shape = &out->shape;
+  shape->a = (moe__emu_wgmma_type_t)instruction->choice[CHOICE_A];
+  shape->b = (moe__emu_wgmma_type_t)instruction->choice[CHOICE_B];
+  bool is_narrow = shape->a <= MOE__EMU_WGMMA_E5M2;
+  shape->n = results * 2;
+  shape->k = is_narrow ? 32 : 16;
+  if (results < count && operands[results].bytes == 4)
+    out->a_registers = MOE__EMU_WGMMA_A_REGISTERS;
+  out->b = results + (out->a_registers ? out->a_registers : 1);
+  out->scale_d = out->b + 1;
+  out->scale_a = out->b + 2;
+  out->scale_b = out->b + 3;
+  /* Each operand in shared memory of 16-bit types has one more: whether it is transposed. */
+  int transposes = is_narrow ? 0 : out->a_registers ? 1 : 2;
+  char expected[32];
+  int length = snprintf(expected, sizeof expected, ".m64n%dk%d.", shape->n, shape->k);
+  const char *words = instruction->name + strlen("wgmma.mma_async.sync.aligned");
+  if (strncmp(words, expected, (size_t)length) != 0)
+    return moe__emu_error(error, "%d registers of D are those of %.*s", results, length - 2,
+                          expected + 1);
+  if (count != out->scale_b + 1 + transposes || operands[out->b].bytes != 8)
+    return moe__emu_error(error, "%d operands after D; %d are taken", count - results,
+                          out->scale_b + 1 + transposes - results);
+  for (int i = out->scale_a; i < count; i++) {
+    int32_t value = operands[i].addend;
+    if (i <= out->scale_b ? value != 1 && value != -1 : value != 0 && value != 1)
+      return moe__emu_error(error, "an immediate of %d", value);
+  }
+  if (transposes == 2)
+    shape->a_mn_major = operands[out->scale_b + 1].addend;
+  if (transposes)
+    shape->b_mn_major = operands[out->scale_b + transposes].addend;
+  return moe__emu_wgmma_shape_check(shape, error);
+}
+
+static bool verify(const moe__emu_kernel_t *kernel, const moe__emu_instruction_t *instruction,
+                   moe__emu_error_t *error) {
+  layout_t layout;
+  return read_layout(kernel, instruction, &layout, error);
+}
+
+/* The instruction is one of whole warps, and of whole warpgroups. */
+static bool check_warp(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
+                       uint32_t active) {
+  if (active != UINT32_MAX) {
+    moe__emu_fault(warp, instruction, moe__emu_first_lane(active),
+                   "executed by lanes 0x%08x: all of the warp must come together", active);
+    return false;
+  }
+  if (warp->number / WARPS * WARPS + WARPS > warp->block->machine->warp_count) {
+    moe__emu_fault(warp, instruction, -1, "the warp is not one of four");
+    return false;
+  }
+  return true;
+}
+
+/* A source of all lanes alike; false after a fault. */
+static bool uniform(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
+                    const moe__emu_operand_t *operand, uint64_t *out_value) {
+  *out_value = moe__emu_lane_value(warp, operand, 0);
+  for (int lane = 1; lane < MOE__EMU_LANES; lane++) {
+    if (moe__emu_lane_value(warp, operand, lane) != *out_value) {
+      moe__emu_fault(warp, instruction, lane, "lanes give different descriptors");
+      return false;
+    }
+  }
+  return true;
+}
+
+/* The registers of D and A must be at rest, or belong to products before this one. */
+static bool check_registers(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
+                            const layout_t *layout, bool accumulate) {
+  const moe__emu_operand_t *operands = moe__emu_operand(warp->kernel, instruction, 0);
+  int end = layout->a + layout->a_registers;
+  for (int i = 0; i < end; i++) {
+    const moe__emu_shadow_t *shadow = &warp->shadows[operands[i].shadow];
+    bool is_d = i < layout->a;
+    if (shadow->in_flight == (is_d ? MOE__EMU_READ_ONLY : MOE__EMU_WRITTEN)) {
+      moe__emu_fault_operand(warp, instruction, &operands[i], UINT32_MAX);
+      return false;
+    }
+    if (shadow->in_flight)
+      continue;
+    if ((!is_d || accumulate) && shadow->initialized != UINT32_MAX) {
+      moe__emu_fault_operand(warp, instruction, &operands[i], UINT32_MAX);
+      return false;
+    }
+    if (shadow->is_dirty || !warp->matrix->is_fenced) {
+      moe__emu_fault(warp, instruction, -1,
+                     "register %s was written before it without a wgmma.fence in between",
+                     warp->kernel->rows[operands[i].shadow].name);
+      return false;
+    }
+  }
+  return true;
+}
+
+static void mark_registers(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
+                           const layout_t *layout) {
+  const moe__emu_operand_t *operands = moe__emu_operand(warp->kernel, instruction, 0);
+  for (int i = 0; i < layout->a; i++)
+    warp->shadows[operands[i].shadow].in_flight = MOE__EMU_WRITTEN;
+  for (int i = layout->a; i < layout->a + layout->a_registers; i++)
+    warp->shadows[operands[i].shadow].in_flight = MOE__EMU_READ_ONLY;
+}
+
+/* Decodes a descriptor, checks that its bytes are there and, for this warp, in order. */
+static bool check_operand(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
+                          const layout_t *layout, bool is_b, uint64_t descriptor,
+                          moe__emu_event_t as) {
+  moe__emu_wgmma_operand_t operand;
+  moe__emu_error_t why;
+  if (!moe__emu_wgmma_descriptor(&layout->shape, is_b, descriptor, &operand, &why)) {
+    moe__emu_fault(warp, instruction, -1, "%s: %s", is_b ? "B" : "A", why.text);
+    return false;
+  }
+  moe__emu_access_t access =
+      moe__emu_access_begin(warp->block->order, warp->agent, UINT32_MAX, MOE__EMU_ASYNC_READ, as);
+  access.is_collective = true;
+  int chunks = moe__emu_wgmma_chunk_count(&operand);
+  for (int c = 0; c < chunks; c++) {
+    uint32_t at, address = moe__emu_wgmma_chunk_address(&operand, c);
+    if (!moe__emu_shared_offset(warp, instruction, -1, address, MOE__EMU_CHUNK, 1, &at))
+      return false;
+    if (!moe__emu_access_bytes(&access, 1, moe__emu_order_address(warp->block, at), MOE__EMU_CHUNK,
+                               NULL)) {
+      moe__emu_fault_order(warp, instruction, -1, is_b ? "wgmma's B" : "wgmma's A",
+                           &access.finding);
+      return false;
+    }
+  }
+  return true;
+}
+
+/* ---- The product ---- */
+
+static void gather(const moe__emu_block_t *block, const layout_t *layout, bool is_b,
+                   uint64_t descriptor, float *matrix) {
+  moe__emu_wgmma_operand_t operand;
+  moe__emu_error_t ignored; /* checked when the product was started */
+  moe__emu_wgmma_descriptor(&layout->shape, is_b, descriptor, &operand, &ignored);
+  int chunks = moe__emu_wgmma_chunk_count(&operand);
+  for (int c = 0; c < chunks; c++) {
+    uint32_t address = moe__emu_wgmma_chunk_address(&operand, c);
+    moe__emu_wgmma_unpack_chunk(&operand, is_b, c, block->shared + (address - MOE__EMU_SHARED_BASE),
+                                matrix);
+  }
+}
+
+/* Moves D between the registers of the four warps and a matrix. */
+static void move_d(moe__emu_block_t *block, uint32_t warpgroup,
+                   const moe__emu_instruction_t *instruction, const layout_t *layout,
+                   bool to_registers) {
+  float *d = block->matrix->d;
+  for (int w = 0; w < WARPS; w++) {
+    moe__emu_warp_t *warp = &block->warps[warpgroup * WARPS + (uint32_t)w];
+    const moe__emu_operand_t *operands = moe__emu_operand(warp->kernel, instruction, 0);
+    for (int r = 0; r < layout->a; r++) {
+      float *row = moe__emu_row(warp, &operands[r]);
+      for (int lane = 0; lane < MOE__EMU_LANES; lane++) {
+        int i, j;
+        moe__emu_wgmma_d_element(w * MOE__EMU_LANES + lane, r, &i, &j);
+        float *element = &d[i * layout->shape.n + j];
+        if (to_registers)
+          row[lane] = *element;
+        else
+          *element = row[lane];
+      }
+    }
+  }
+}
+
+static void gather_registers(moe__emu_block_t *block, uint32_t warpgroup,
+                             const moe__emu_instruction_t *instruction, const layout_t *layout) {
+  for (int thread = 0; thread < MOE__EMU_WGMMA_THREADS; thread++) {
+    const moe__emu_warp_t *warp =
+        &block->warps[warpgroup * WARPS + (uint32_t)thread / MOE__EMU_LANES];
+    uint32_t registers[MOE__EMU_WGMMA_A_REGISTERS];
+    for (int i = 0; i < MOE__EMU_WGMMA_A_REGISTERS; i++)
+      registers[i] = (uint32_t)moe__emu_lane_value(
+          warp, moe__emu_operand(warp->kernel, instruction, layout->a + i),
+          thread % MOE__EMU_LANES);
+    moe__emu_wgmma_unpack_registers(layout->shape.a, thread, registers, block->matrix->a);
+  }
+}
+
+static bool multiply(moe__emu_block_t *block, moe__emu_task_t *task) {
+  moe__emu_matrix_t *matrix = block->matrix;
+  moe__emu_warpgroup_t *group = &matrix->groups[task->warpgroup];
+  const moe__emu_product_t *product = product_at(group, task->product);
+  const moe__emu_instruction_t *instruction = product->instruction;
+  const moe__emu_kernel_t *kernel = block->machine->kernel;
+  layout_t layout;
+  moe__emu_error_t ignored;
+  if (task->product != group->done) {
+    /* The ones before come first. */
+    return moe__emu_async_add(block, task);
+  }
+  read_layout(kernel, instruction, &layout, &ignored);
+  if (layout.a_registers)
+    gather_registers(block, task->warpgroup, instruction, &layout);
+  else
+    gather(block, &layout, false, product->a, matrix->a);
+  gather(block, &layout, true, product->b, matrix->b);
+  if (product->accumulate)
+    move_d(block, task->warpgroup, instruction, &layout, false);
+  moe__emu_wgmma_multiply(&layout.shape, matrix->a, matrix->b, product->accumulate,
+                          moe__emu_operand(kernel, instruction, layout.scale_a)->addend,
+                          moe__emu_operand(kernel, instruction, layout.scale_b)->addend, matrix->d);
+  move_d(block, task->warpgroup, instruction, &layout, true);
+  group->done++;
+  return true;
+}
+
+/* Starts the warp's part of a product; queues it when all four warps have. */
+static bool start(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
+                  const moe__emu_product_t *mine) {
+  moe__emu_warpgroup_t *group = group_of(warp);
+  uint32_t number = warp->matrix->started;
+  moe__emu_product_t *product = product_at(group, number);
+  if (number == group->started) {
+    *product = *mine;
+    group->started++;
+  } else if (product->instruction != mine->instruction || product->a != mine->a ||
+             product->b != mine->b || product->accumulate != mine->accumulate) {
+    moe__emu_fault(warp, instruction, -1,
+                   "the warps of a warpgroup start different products (line %u, or other "
+                   "descriptors)",
+                   product->instruction->line);
+    return false;
+  }
+  product->warps |= mine->warps;
+  warp->matrix->started++;
+  if (product->warps != ALL_WARPS)
+    return true;
+  moe__emu_task_t task = {
+      .run = multiply,
+      .warp = warp,
+      .instruction = instruction,
+      .lane = -1,
+      .warpgroup = warp->number / WARPS,
+      .product = number,
+  };
+  return moe__emu_async_add(warp->block, &task);
+}
+
+static moe__emu_step_t product(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
+                               uint32_t active) {
+  const moe__emu_operand_t *operands = moe__emu_operand(warp->kernel, instruction, 0);
+  moe__emu_warpgroup_t *group = group_of(warp);
+  layout_t layout;
+  moe__emu_error_t ignored;
+  if (!check_warp(warp, instruction, active))
+    return MOE__EMU_FAILED;
+  read_layout(warp->kernel, instruction, &layout, &ignored);
+  for (int i = layout.a_registers ? layout.b : layout.a; i < instruction->operand_count; i++) {
+    if (!moe__emu_is_ready(warp, &operands[i], active))
+      return moe__emu_fault_operand(warp, instruction, &operands[i], active);
+  }
+  if (warp->matrix->started - warp->matrix->waited == MOE__EMU_MAX_PRODUCTS)
+    return moe__emu_fault(warp, instruction, -1, "more than %d products without a wait",
+                          MOE__EMU_MAX_PRODUCTS);
+  uint32_t scale = *(const uint32_t *)moe__emu_row(warp, &operands[layout.scale_d]);
+  if (scale != 0 && scale != UINT32_MAX)
+    return moe__emu_fault(warp, instruction, -1, "lanes give different scales of D");
+  moe__emu_product_t mine = {
+      .instruction = instruction, .warps = 1U << warp->number % WARPS, .accumulate = scale != 0};
+  if ((!layout.a_registers && !uniform(warp, instruction, &operands[layout.a], &mine.a)) ||
+      !uniform(warp, instruction, &operands[layout.b], &mine.b) ||
+      !check_registers(warp, instruction, &layout, mine.accumulate))
+    return MOE__EMU_FAILED;
+  if (group->agent < 0) {
+    group->agent = moe__emu_order_agent(warp->block->order, MOE__EMU_AGENT_MATRIX,
+                                        warp->block->rank, warp->number / WARPS);
+    if (group->agent < 0)
+      return moe__emu_fault(warp, instruction, -1, "too many warps, mbarriers and bulk groups");
+  }
+  moe__emu_event_t as = MOE__EMU_EVENT(group->agent, warp->matrix->started + 1);
+  if ((!layout.a_registers && !check_operand(warp, instruction, &layout, false, mine.a, as)) ||
+      !check_operand(warp, instruction, &layout, true, mine.b, as) ||
+      !start(warp, instruction, &mine))
+    return MOE__EMU_FAILED;
+  mark_registers(warp, instruction, &layout);
+  return MOE__EMU_ADVANCE;
+}
+
+/* ---- fence, commit, wait ---- */
+
+static moe__emu_step_t fence(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
+                             uint32_t active) {
+  if (!check_warp(warp, instruction, active))
+    return MOE__EMU_FAILED;
+  for (uint32_t r = 0; r < warp->kernel->row_count; r++)
+    warp->shadows[r].is_dirty = 0;
+  warp->matrix->is_fenced = true;
+  return MOE__EMU_ADVANCE;
+}
+
+static moe__emu_step_t commit(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
+                              uint32_t active) {
+  moe__emu_matrix_warp_t *matrix = warp->matrix;
+  if (!check_warp(warp, instruction, active))
+    return MOE__EMU_FAILED;
+  if (matrix->groups == matrix->capacity) {
+    uint32_t capacity = matrix->capacity * 2 + 16;
+    uint32_t *grown = realloc(matrix->ends, capacity * sizeof *grown);
+    if (!grown) {
+      moe__emu_fault_block(warp->block, MOE_EMU_OUT_OF_MEMORY, "out of memory");
+      return MOE__EMU_FAILED;
+    }
+    matrix->ends = grown;
+    matrix->capacity = capacity;
+  }
+  matrix->ends[matrix->groups++] = matrix->committed = matrix->started;
+  return MOE__EMU_ADVANCE;
+}
+
+/* The registers of products [first, end) are the warp's again, unless a later one has them too. */
+static void release_registers(moe__emu_warp_t *warp, uint32_t first, uint32_t end) {
+  moe__emu_warpgroup_t *group = group_of(warp);
+  moe__emu_error_t ignored;
+  layout_t layout;
+  for (uint32_t p = first; p < end; p++) {
+    const moe__emu_instruction_t *instruction = product_at(group, p)->instruction;
+    const moe__emu_operand_t *operands = moe__emu_operand(warp->kernel, instruction, 0);
+    read_layout(warp->kernel, instruction, &layout, &ignored);
+    for (int i = 0; i < layout.a + layout.a_registers; i++) {
+      moe__emu_shadow_t *shadow = &warp->shadows[operands[i].shadow];
+      *shadow = (moe__emu_shadow_t){.initialized = UINT32_MAX};
+    }
+  }
+  for (uint32_t p = end; p < warp->matrix->started; p++) {
+    const moe__emu_instruction_t *instruction = product_at(group, p)->instruction;
+    read_layout(warp->kernel, instruction, &layout, &ignored);
+    mark_registers(warp, instruction, &layout);
+  }
+}
+
+static moe__emu_step_t wait(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
+                            uint32_t active) {
+  moe__emu_matrix_warp_t *matrix = warp->matrix;
+  moe__emu_warpgroup_t *group = group_of(warp);
+  uint32_t pending = (uint32_t)moe__emu_operand(warp->kernel, instruction, 0)->addend;
+  if (!check_warp(warp, instruction, active))
+    return MOE__EMU_FAILED;
+  if (matrix->groups <= pending)
+    return MOE__EMU_ADVANCE;
+  uint32_t end = matrix->ends[matrix->groups - pending - 1];
+  if (end <= matrix->waited)
+    return MOE__EMU_ADVANCE;
+  if (group->done < end)
+    return MOE__EMU_BLOCKED;
+  release_registers(warp, matrix->waited, end);
+  matrix->waited = end;
+  moe__emu_order_learn(warp->block->order, warp->agent, active, warp->alive, (uint32_t)group->agent,
+                       end, false);
+  return MOE__EMU_ADVANCE;
+}
+
+moe__emu_step_t moe__emu_matrix_exit(moe__emu_warp_t *warp,
+                                     const moe__emu_instruction_t *instruction) {
+  const moe__emu_matrix_warp_t *matrix = warp->matrix;
+  if (matrix->waited == matrix->started)
+    return MOE__EMU_ADVANCE;
+  return moe__emu_fault(warp, instruction, -1,
+                        "the warp exits with %u products that it has not waited for",
+                        matrix->started - matrix->waited);
+}
+
+#define TYPES "{.e4m3|.e5m2|.bf16|.f16}"
+
+const moe__emu_opcode_t moe__emu_matrix_opcodes[] = {
+    MOE__EMU_VERIFIED("wgmma.mma_async.sync.aligned{*}.f32" TYPES TYPES, "Gwlpnn?n?n", product,
+                      verify),
+    MOE__EMU_EXECUTE("wgmma.fence.sync.aligned", "", fence),
+    MOE__EMU_EXECUTE("wgmma.commit_group.sync.aligned", "", commit),
+    MOE__EMU_EXECUTE("wgmma.wait_group.sync.aligned", "n", wait),
+    MOE__EMU_END_OF_TABLE,
+};

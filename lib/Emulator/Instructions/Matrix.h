@@ -1,0 +1,55 @@
+/* Matrix.h - wgmma: products that four warps start together.
+ *
+ * Why it exists: the registers of a product belong to it from wgmma.mma_async to the
+ * wgmma.wait_group that covers it; this is the record of who started what.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#ifndef MOE_EMULATOR_INSTRUCTIONS_MATRIX_H
+#define MOE_EMULATOR_INSTRUCTIONS_MATRIX_H
+
+#include "lib/Emulator/Machine/State.h"
+
+enum { MOE__EMU_MAX_PRODUCTS = 64 }; /* of a warpgroup, not yet done */
+
+struct moe__emu_matrix_warp_t {
+  uint32_t started;   /* products */
+  uint32_t committed; /* of them in a group */
+  uint32_t groups;    /* committed */
+  uint32_t *ends;     /* products committed with each group; index: group number */
+  uint32_t capacity;
+  uint32_t waited; /* products known to be done */
+  bool is_fenced;  /* a wgmma.fence has come */
+};
+
+/* A product that some warps of the warpgroup have started. */
+typedef struct moe__emu_product_t {
+  const moe__emu_instruction_t *instruction;
+  uint32_t warps; /* mask of the four */
+  uint64_t a, b;  /* descriptors */
+  bool accumulate;
+} moe__emu_product_t;
+
+typedef struct moe__emu_warpgroup_t {
+  moe__emu_product_t products[MOE__EMU_MAX_PRODUCTS]; /* a ring */
+  uint32_t started;                                   /* by the warp that is furthest */
+  uint32_t done;
+  int agent; /* -1: none yet */
+} moe__emu_warpgroup_t;
+
+struct moe__emu_matrix_t {
+  moe__emu_warpgroup_t *groups;
+  uint32_t count;
+  moe__emu_matrix_warp_t *warps; /* of the block */
+  float *a, *b, *d;              /* room for one product */
+};
+
+/* A block's record, and its warps': false when there is no memory. */
+bool moe__emu_matrix_create(moe__emu_block_t *block);
+void moe__emu_matrix_free(moe__emu_block_t *block);
+void moe__emu_matrix_reset(moe__emu_block_t *block);
+
+/* A warp's products must be waited for before it exits. */
+moe__emu_step_t moe__emu_matrix_exit(moe__emu_warp_t *warp,
+                                     const moe__emu_instruction_t *instruction);
+
+#endif /* MOE_EMULATOR_INSTRUCTIONS_MATRIX_H */

@@ -1,0 +1,55 @@
+/* Mbarrier.h - the mbarriers of a block.
+ *
+ * Why it exists: an mbarrier counts arrivals and the bytes of loads, and hands on what the arriving
+ * ones knew.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#ifndef MOE_EMULATOR_INSTRUCTIONS_MBARRIER_H
+#define MOE_EMULATOR_INSTRUCTIONS_MBARRIER_H
+
+#include "lib/Emulator/Machine/State.h"
+
+typedef struct moe__emu_mbarrier_t {
+  moe__emu_block_t *block;
+  uint32_t address; /* 0: not in use */
+  uint32_t count;   /* arrivals of a phase */
+  uint32_t pending; /* arrivals that are still to come */
+  int32_t bytes;    /* announced and not yet landed; negative: landed and not yet announced */
+  uint32_t phase;   /* phases completed */
+  uint32_t agent;
+  moe__emu_event_t initialized; /* by which warp, when */
+  bool is_fenced;               /* a fence has handed the initialization on */
+  moe__emu_view_t gathered, completed;
+} moe__emu_mbarrier_t;
+
+struct moe__emu_mbarriers_t {
+  moe__emu_mbarrier_t *list;
+  uint32_t count, capacity;
+};
+
+/* A block's mbarriers: none; false when there is no memory. */
+bool moe__emu_mbarriers_create(moe__emu_block_t *block);
+void moe__emu_mbarriers_free(moe__emu_block_t *block);
+void moe__emu_mbarriers_reset(moe__emu_block_t *block);
+
+/* The mbarrier at an address of the block's, NULL where there is none. */
+moe__emu_mbarrier_t *moe__emu_mbarrier_at(moe__emu_block_t *block, uint64_t address);
+
+/* Bytes of a load land, which it announced in phase `phase`. False, with the error, where the phase
+ * is over. */
+bool moe__emu_mbarrier_land(moe__emu_mbarrier_t *mbarrier, uint32_t phase, uint32_t bytes,
+                            moe__emu_error_t *error);
+
+/* The mbarrier that an instruction of a lane names, checked; NULL after a fault. is_cluster: by an
+ * address of the window shared::cluster. */
+moe__emu_mbarrier_t *moe__emu_mbarrier_use(moe__emu_warp_t *warp,
+                                           const moe__emu_instruction_t *instruction, int lane,
+                                           uint64_t address, bool is_cluster);
+
+/* fence.mbarrier_init or fence.proxy.async by a warp: what it has initialized, loads may use. */
+void moe__emu_mbarriers_fence(moe__emu_block_t *block, uint32_t warp);
+
+/* The block ends: no mbarrier may wait for bytes. False after a fault. */
+bool moe__emu_mbarriers_end(moe__emu_block_t *block);
+
+#endif /* MOE_EMULATOR_INSTRUCTIONS_MBARRIER_H */

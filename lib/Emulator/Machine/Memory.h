@@ -1,0 +1,62 @@
+/* Memory.h - global memory: the buffers of a launch.
+ *
+ * Why it exists: a kernel's addresses are addresses of this process. Each is checked against the
+ * buffers that the launch named before it is used.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#ifndef MOE_EMULATOR_MACHINE_MEMORY_H
+#define MOE_EMULATOR_MACHINE_MEMORY_H
+
+#include "lib/Emulator/Ptx/Program.h"
+#include "moe/emulator.h"
+
+#include <stdatomic.h>
+
+typedef struct moe__emu_region_t {
+  uint64_t address, bytes;
+  bool writable;
+  moe_emu_pending_t pending;
+  const char *name; /* NULL: none */
+  /* Of each byte: who wrote and who read it, as tags; NULL: not kept. */
+  _Atomic uint32_t *writers, *readers;
+  atomic_bool *is_written; /* in this launch; NULL: it may not be */
+} moe__emu_region_t;
+
+/* An access of a block to a byte. */
+typedef struct moe__emu_mark_t {
+  uint64_t block, address;
+  uint32_t instruction; /* number */
+  bool is_write;
+} moe__emu_mark_t;
+
+typedef struct moe__emu_global_t {
+  moe__emu_region_t *regions; /* by address, no overlap */
+  uint32_t count;
+} moe__emu_global_t;
+
+/* The region that an address was in last. */
+typedef struct moe__emu_global_cache_t {
+  const moe__emu_region_t *region;
+} moe__emu_global_cache_t;
+
+/* The launch's buffers and the module's variables. */
+moe_emu_status_t moe__emu_global_create(moe__emu_global_t *global, const moe__emu_module_t *module,
+                                        const moe_emu_launch_t *launch, moe__emu_error_t *error);
+void moe__emu_global_free(moe__emu_global_t *global);
+
+/* The region that holds all bytes, NULL where none does. */
+const moe__emu_region_t *moe__emu_global_find(const moe__emu_global_t *global,
+                                              moe__emu_global_cache_t *cache, uint64_t address,
+                                              uint64_t bytes);
+
+/* Says why no region holds the bytes. */
+void moe__emu_global_explain(const moe__emu_global_t *global, uint64_t address, uint64_t bytes,
+                             moe__emu_error_t *error);
+
+/* Marks bytes as written or read by a block. False where another block has accessed one of them in
+ * this launch, and one of the two writes: *out_other is one such access. */
+bool moe__emu_global_mark(const moe__emu_region_t *region, uint64_t address, uint64_t bytes,
+                          uint64_t block, uint32_t instruction, bool is_write,
+                          moe__emu_mark_t *out_other);
+
+#endif /* MOE_EMULATOR_MACHINE_MEMORY_H */

@@ -1,0 +1,155 @@
+/* File.c - writes a file whole or not at all.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Files/Files.h"
+#include "lib/Files/Temporary.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MAX_LINKS = 40, MODE_BITS = 07777 };
+
+/* The unfinished file, for the signal handler, which is set only while there is one. */
+static char unfinished[PATH_MAX];
+static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+enum { SIGNAL_COUNT = sizeof signals / sizeof *signals };
+
+static void remove_and_die(int signal_number) {
+  unlink(unfinished);
+  signal(signal_number, SIG_DFL);
+  raise(signal_number);
+}
+
+bool moe__file_write_bytes(int file, const void *data, size_t length) {
+  for (size_t done = 0; done < length;) {
+    ssize_t count = write(file, (const char *)data + done, length - done);
+    if (count < 0 && errno != EINTR)
+      return false;
+    done += count > 0 ? (size_t)count : 0;
+  }
+  return true;
+}
+
+bool moe__file_is_same(const char *path, const char *other) {
+  struct stat a, b;
+  return !stat(path, &a) && !stat(other, &b) && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+bool moe__file_temporary_name(const char *folder, size_t length, char *out, size_t size) {
+  static atomic_uint next;
+  unsigned number = (unsigned)getpid() * 1000 + atomic_fetch_add(&next, 1);
+  int written = snprintf(out, size, "%.*s%s.moe-%06u", (int)length, folder, length ? "/" : "",
+                         number % 1000000);
+  if (written > 0 && (size_t)written < size)
+    return true;
+  errno = ENAMETOOLONG;
+  return false;
+}
+
+int moe__file_create(const char *path, const char *model) {
+  struct stat status;
+  bool replaces = !stat(model, &status);
+  /* Nobody else may read it before it has its mode. Without a model the umask decides, which a
+   * library cannot ask for without changing it for other threads. */
+  int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, replaces ? 0600 : 0666);
+  if (file < 0 || !replaces)
+    return file;
+  bool is_own = status.st_uid == geteuid() && status.st_gid == getegid();
+  if (!is_own && fchown(file, status.st_uid, status.st_gid))
+    errno = 0; /* only root may; the mode counts all the same */
+  if (!fchmod(file, status.st_mode & MODE_BITS))
+    return file;
+  int error = errno;
+  close(file);
+  unlink(path);
+  errno = error;
+  return -1;
+}
+
+/* Where the bytes go that are written to `path`: behind all symbolic links. */
+static bool follow_links(const char *path, char out[PATH_MAX]) {
+  if (snprintf(out, PATH_MAX, "%s", path) >= PATH_MAX) {
+    errno = ENAMETOOLONG;
+    return false;
+  }
+  for (int i = 0; i < MAX_LINKS; i++) {
+    char link[PATH_MAX];
+    ssize_t length = readlink(out, link, sizeof link - 1);
+    if (length < 0)
+      return true; /* no link, or nothing there */
+    link[length] = '\0';
+    char *slash = strrchr(out, '/');
+    size_t folder = link[0] == '/' || !slash ? 0 : (size_t)(slash - out) + 1;
+    if (folder + (size_t)length >= PATH_MAX) {
+      errno = ENAMETOOLONG;
+      return false;
+    }
+    memcpy(out + folder, link, (size_t)length + 1);
+  }
+  errno = ELOOP;
+  return false;
+}
+
+/* Calls `write` and closes the file. */
+static bool write_and_close(int file, moe__file_write_t write, const void *user) {
+  bool ok = write(file, user);
+  int error = errno;
+  if (close(file) && ok)
+    return false;
+  errno = error;
+  return ok;
+}
+
+static bool write_and_rename(const char *target, moe__file_write_t write, const void *user) {
+  const char *slash = strrchr(target, '/');
+  size_t folder = slash == target ? 1 : slash ? (size_t)(slash - target) : 0;
+  int file = -1;
+  do {
+    if (!moe__file_temporary_name(target, folder, unfinished, sizeof unfinished))
+      return false;
+    file = moe__file_create(unfinished, target);
+  } while (file < 0 && errno == EEXIST);
+  if (file < 0)
+    return false;
+  bool ok = write_and_close(file, write, user) && !rename(unfinished, target);
+  if (!ok) {
+    int error = errno;
+    unlink(unfinished);
+    errno = error;
+  }
+  return ok;
+}
+
+static bool replace(const char *path, moe__file_write_t write, const void *user) {
+  char target[PATH_MAX];
+  if (!follow_links(path, target))
+    return false;
+  unfinished[0] = '\0';
+  struct sigaction action = {.sa_handler = remove_and_die}, before[SIGNAL_COUNT];
+  for (int i = 0; i < SIGNAL_COUNT; i++) {
+    sigaction(signals[i], NULL, &before[i]);
+    if (before[i].sa_handler != SIG_IGN)
+      sigaction(signals[i], &action, NULL);
+  }
+  bool ok = write_and_rename(target, write, user);
+  int error = errno;
+  for (int i = 0; i < SIGNAL_COUNT; i++)
+    sigaction(signals[i], &before[i], NULL);
+  errno = error;
+  return ok;
+}
+
+bool moe__file_replace(const char *path, moe__file_write_t write, const void *user) {
+  struct stat status;
+  if (stat(path, &status) || S_ISREG(status.st_mode))
+    return replace(path, write, user);
+  int file = open(path, O_WRONLY | O_CLOEXEC);
+  return file >= 0 && write_and_close(file, write, user);
+}

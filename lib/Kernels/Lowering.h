@@ -1,0 +1,37 @@
+/* Lowering.h - what kernels ask of an op, and require of a launcher.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#ifndef MOE_KERNELS_LOWERING_H
+#define MOE_KERNELS_LOWERING_H
+
+#include "lib/Device/Kernel.h"
+#include "lib/Dialect/Dialect.h"
+
+#include "mlir-c/IR.h"
+
+#include <stdbool.h>
+
+/* Whether the tensor has this memory order, of which `count` positions are given; its rank may be
+ * less. */
+bool moe__is_order(MlirType type, int count, const int *expected);
+
+/* Whether the tensor is row-major. */
+bool moe__is_row_major(MlirType type);
+
+/* Whether its last two dimensions are swapped in memory. */
+bool moe__is_column_major(MlirType type);
+
+/* The most groups that the op may have; 0 where it has no offs. */
+int moe__max_groups(MlirOperation op);
+
+/* States what the op's row says of the shapes of its operands: a launcher refuses others. */
+void moe__require_shapes(moe__kernel_t *kernel, MlirOperation op);
+
+/* An error where a dimension of the operand is static and not a multiple of `divisor`, or of 16. */
+bool moe__needs_multiple(MlirOperation op, moe__role_t role, int dimension, int64_t divisor);
+bool moe__needs_multiple_of_16(MlirOperation op, moe__role_t role, int dimension);
+
+/* Whether operands 'x' and 'y' of a pair have one element type; an error where they do not. */
+bool moe__needs_one_element(MlirOperation op);
+
+#endif /* MOE_KERNELS_LOWERING_H */

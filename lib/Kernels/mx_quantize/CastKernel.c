@@ -1,0 +1,49 @@
+/* CastKernel.c - see CastKernel.h.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Kernels/mx_quantize/CastKernel.h"
+
+#include "lib/Builder/Inspect.h"
+#include "lib/Device/Warp.h"
+#include "lib/Kernels/Lowering.h"
+
+#include "mlir-c/BuiltinTypes.h"
+
+bool moe__needs_row_major(MlirOperation op, moe__role_t role) {
+  return moe__is_row_major(moe__tensor_type(op, role)) ||
+         moe__error(op, "the kernel has '%s' row-major; remove its encoding", moe__role_name(role));
+}
+
+bool moe__needs_column_major(MlirOperation op, moe__role_t role) {
+  MlirType type = moe__tensor_type(op, role);
+  return moe__is_column_major(type) ||
+         moe__error(op, "the kernel writes '%s' column-major; give it the encoding affine_map<%s>",
+                    moe__role_name(role),
+                    mlirShapedTypeGetRank(type) == 2 ? "(m, k) -> (k, m)"
+                                                     : "(e, n, k) -> (e, k, n)");
+}
+
+void moe__cast_kernel_begin(moe__kernel_t *kernel, moe__cast_tiles_t *tiles,
+                            const moe__lowering_t *lowering, const bool writes[2]) {
+  const moe__cast_layout_t *layout = lowering->layout;
+  const moe__cast_schedule_t *schedule = lowering->schedule;
+  moe__kernel_begin(kernel, mlirOperationGetContext(lowering->op),
+                    mlirOperationGetLocation(lowering->op), &layout->cta);
+  *tiles = (moe__cast_tiles_t){
+      .kernel = kernel,
+      .writes = {writes[MOE__ROWS], writes[MOE__COLUMNS]},
+      .schedule = *schedule,
+      .layout = *layout,
+  };
+}
+
+void moe__cast_kernel_end(moe__cast_tiles_t *tiles, const moe__cast_t *cast,
+                          const moe__lowering_t *lowering) {
+  moe__kernel_prologue(tiles->kernel);
+  moe__kernel_programmatic(tiles->kernel);
+  moe__cast_tiles_run(tiles, cast);
+  char grid[MOE__EXPRESSION_SIZE];
+  moe__cast_tiles_grid(tiles, grid);
+  moe__kernel_end(tiles->kernel, lowering->gpu_module_body, moe__symbol(lowering->function),
+                  (const char *const[]){grid, "1", "1"});
+}

@@ -1,0 +1,31 @@
+/* CastKernel.h - what the lowerings to the pipeline of CastTiles.h share: from the op's
+ * schedule to the pipeline, and the end of the kernel.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#ifndef MOE_KERNELS_MX_QUANTIZE_CAST_KERNEL_H
+#define MOE_KERNELS_MX_QUANTIZE_CAST_KERNEL_H
+
+#include "lib/Dialect/Dialect.h"
+#include "lib/Kernels/Kernels.h"
+#include "lib/Kernels/mx_quantize/CastTiles.h"
+
+/* Whether the tensor of this role lies as the kernels have it; an error says how to get there. */
+bool moe__needs_row_major(MlirOperation op, moe__role_t role);
+bool moe__needs_column_major(MlirOperation op, moe__role_t role);
+
+/* Whether a kernel covers this quantize, a stream or tiles. */
+bool moe__quantize_has_kernel(MlirOperation op);
+
+/* Whether a kernel covers this FP8 quantizer that is not row by row: with 1x128 a stream, with
+ * 128x128 blocks. */
+bool moe__quantize_blocks_has_kernel(MlirOperation op);
+
+/* Starts the kernel, and sets what of `tiles` follows from its schedule and its layout. */
+void moe__cast_kernel_begin(moe__kernel_t *kernel, moe__cast_tiles_t *tiles,
+                            const moe__lowering_t *lowering, const bool writes[2]);
+
+/* Builds the body, and appends the kernel under the function's name. */
+void moe__cast_kernel_end(moe__cast_tiles_t *tiles, const moe__cast_t *cast,
+                          const moe__lowering_t *lowering);
+
+#endif /* MOE_KERNELS_MX_QUANTIZE_CAST_KERNEL_H */

@@ -1,0 +1,314 @@
+/* Dequantize.c - the kernels of mx_quantize.dequantize and mx_quantize.dequantize_fp8: each
+ * element times its scale, rounded once.
+ *
+ * Why both are here: they differ in where the scale of an element is, and in nothing else. There
+ * are two bodies, one for each memory order of q.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Kernels/mx_quantize/Dequantize.h"
+
+#include "lib/Device/Async.h"
+#include "lib/Device/Warp.h"
+#include "lib/Kernels/Lowering.h"
+
+#include "mlir-c/BuiltinAttributes.h"
+#include "mlir-c/BuiltinTypes.h"
+
+#include <stdio.h>
+
+#define MULTIPLE 16 /* of K, and of N where q is column-major: 16 bytes of q */
+
+/* ---- Scales ---- */
+
+/* x * y + z in i64, of i32 values. */
+static MlirValue mul_add(moe__builder_t *b, MlirValue x, MlirValue y, MlirValue z) {
+  return moe__add(b, moe__mul(b, moe__zext(b, x, b->i64), moe__zext(b, y, b->i64)),
+                  moe__zext(b, z, b->i64));
+}
+
+/* x * y + z in i64, where x is one already. */
+static MlirValue mul_add64(moe__builder_t *b, MlirValue x, MlirValue y, MlirValue z) {
+  return moe__add(b, moe__mul(b, x, moe__zext(b, y, b->i64)), moe__zext(b, z, b->i64));
+}
+
+/* Whether each column has a scale of its own. */
+static bool has_column_scales(const moe__dequantize_t *s) {
+  return s->column_major && (s->mx || s->granularity == MOE__ROW);
+}
+
+/* Number of the scale in memory, i64; of the first column's where each has one. */
+static MlirValue scale_index(moe__dequantize_t *s, const moe__place_t *at) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue n = s->n.value, k = s->k.value;
+  if (s->mx && s->column_major) {
+    MlirValue blocks = moe__udiv(b, n, MOE_MX_BLOCK);
+    return mul_add64(b, mul_add(b, at->expert, blocks, moe__lshr(b, at->row, 5)), k, at->column);
+  }
+  if (s->mx)
+    return mul_add64(b, mul_add(b, at->expert, n, at->row), moe__udiv(b, k, MOE_MX_BLOCK),
+                     moe__lshr(b, at->column, 5));
+  switch (s->granularity) {
+  case MOE__ROW:
+    if (s->column_major)
+      return mul_add(b, s->grouped ? at->group : at->expert, k, at->column);
+    return mul_add(b, at->expert, n, at->row);
+  case MOE__TENSOR:
+    return moe__i64(b, 0);
+  case MOE__EXPERT:
+    return moe__zext(b, at->expert, b->i64);
+  case MOE__GROUP:
+    return moe__zext(b, at->group, b->i64);
+  case MOE__1X128:
+    return mul_add(b, at->row, moe__ceil_div(b, k, MOE_FP8_BLOCK), moe__lshr(b, at->column, 7));
+  case MOE__128X128:
+    return mul_add64(
+        b, mul_add(b, at->expert, moe__ceil_div(b, n, MOE_FP8_BLOCK), moe__lshr(b, at->row, 7)),
+        moe__ceil_div(b, k, MOE_FP8_BLOCK), moe__lshr(b, at->column, 7));
+  }
+  __builtin_unreachable();
+}
+
+/* The scales of consecutive columns: of E8M0 in one load, of f32 in loads of 16 bytes. */
+static void load_column_scales(moe__dequantize_t *s, MlirValue address,
+                               MlirValue out[MOE__MAX_COLUMNS]) {
+  moe__builder_t *b = &s->kernel.builder;
+  if (s->mx) {
+    MlirValue bytes =
+        moe__load_aligned(b, address, moe__vector_type(b, s->columns, b->i8), s->columns);
+    for (int i = 0; i < s->columns; i++)
+      out[i] = moe__e8m0_value(b, moe__zext(b, moe__extract(b, bytes, i), b->i32));
+    return;
+  }
+  for (int i = 0; i < s->columns; i++) {
+    if (i % 4 == 0)
+      out[i] = moe__load_aligned(b, moe__offset_by(b, address, 4 * i),
+                                 moe__vector_type(b, 4, b->f32), 16);
+    else
+      out[i] = out[i - i % 4];
+  }
+  for (int i = s->columns - 1; i >= 0; i--)
+    out[i] = moe__extract(b, out[i], i % 4);
+}
+
+void moe__dequantize_scales(moe__dequantize_t *s, const moe__place_t *at,
+                            MlirValue out[MOE__MAX_COLUMNS]) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue index = scale_index(s, at);
+  MlirValue address = moe__offset(b, s->scales, s->mx ? index : moe__shl(b, index, 2));
+  if (has_column_scales(s)) {
+    load_column_scales(s, address, out);
+    return;
+  }
+  out[0] = s->mx ? moe__e8m0_value(b, moe__zext(b, moe__load(b, address, b->i8), b->i32))
+                 : moe__load(b, address, b->f32);
+  for (int i = 1; i < s->columns; i++)
+    out[i] = out[0];
+}
+
+/* ---- What the bodies share ---- */
+
+MlirValue moe__dequantize_offset(moe__dequantize_t *s, MlirValue expert, MlirValue row,
+                                 MlirValue column) {
+  moe__builder_t *b = &s->kernel.builder;
+  return mul_add64(b, mul_add(b, expert, s->n.value, row), s->k.value, column);
+}
+
+void moe__dequantize_store(moe__dequantize_t *s, const MlirValue values[MOE__MAX_COLUMNS],
+                           const MlirValue scales[MOE__MAX_COLUMNS], MlirValue offset) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue words[MOE__VECTOR_BYTES / 4];
+  for (int i = 0; i < MOE__VECTOR_BYTES / 4; i++) {
+    MlirValue products[2];
+    for (int j = 0; j < s->elements.per_word; j++) {
+      int column = i * s->elements.per_word + j;
+      products[j] = moe__fmul(b, values[column], scales[column]);
+    }
+    words[i] = moe__word_of(b, &s->elements, products);
+  }
+  MlirValue bytes = moe__mul(b, offset, s->elements.bytes);
+  moe__store(b, moe__vector(b, MOE__VECTOR_BYTES / 4, words), moe__offset(b, s->x, bytes));
+}
+
+void moe__dequantize_groups(moe__dequantize_t *s) {
+  moe__kernel_t *kernel = &s->kernel;
+  moe__builder_t *b = &kernel->builder;
+  MOE__IF (b, moe__ult(b, kernel->thread, MOE__WARP)) {
+    moe__groups_initialize(&s->groups, s->offs, s->n.value, kernel->thread, s->status);
+  }
+}
+
+/* ---- The kernel ---- */
+
+static bool has_kernel(MlirOperation op) {
+  MlirType q = moe__tensor_type(op, MOE__Q);
+  MlirType scales = moe__tensor_type(op, MOE__SCALES);
+  MlirType x = moe__tensor_type(op, MOE__X);
+  int rank = (int)mlirShapedTypeGetRank(q), axis = (int)moe__op_integer(op, "axis");
+  if (rank < 2 || rank > 3 || axis < rank - 2)
+    return moe__error(op,
+                      "no kernel dequantizes a tensor of rank %d along axis %d; there are some for "
+                      "rank 2 and 3 along the last two dimensions",
+                      rank, axis);
+  if (!moe__is_row_major(scales) || !moe__is_row_major(x))
+    return moe__error(op, "the kernel takes scales and writes x row-major; remove their encoding");
+  bool last = axis == rank - 1;
+  if (last && !moe__is_row_major(q))
+    return moe__error(op, "the kernel takes q row-major along axis %d; remove its encoding", axis);
+  if (!last && !moe__is_column_major(q))
+    return moe__error(
+        op, "the kernel takes q column-major along axis %d; give it the encoding %s", axis,
+        rank == 2 ? "affine_map<(m, k) -> (k, m)>" : "affine_map<(e, n, k) -> (e, k, n)>");
+  return moe__needs_multiple_of_16(op, MOE__Q, rank - 1) &&
+         (last || moe__needs_multiple_of_16(op, MOE__Q, rank - 2));
+}
+
+/* What a launcher has to check: the sizes of the scales, and whole vectors. */
+static void add_requirements(moe__dequantize_t *s, MlirOperation op, int rank) {
+  moe__kernel_t *kernel = &s->kernel;
+  moe__require_shapes(kernel, op);
+  int along = s->mx ? MOE_MX_BLOCK : MULTIPLE, q = moe__tensor_number(op, MOE__Q),
+      offs = moe__tensor_number(op, MOE__OFFS);
+  moe__kernel_require(kernel, q, rank - 1, "multiple_of", s->column_major ? MULTIPLE : along);
+  if (s->column_major)
+    moe__kernel_require(kernel, q, rank - 2, "multiple_of", along);
+  if (s->grouped) {
+    moe__kernel_require(kernel, offs, 0, "at_least", 1);
+    moe__kernel_require(kernel, offs, 0, "at_most", MOE_MAX_GROUPS);
+  }
+}
+
+static void add_parameters(moe__dequantize_t *s, MlirOperation op) {
+  moe__kernel_t *kernel = &s->kernel;
+  MlirType q = moe__tensor_type(op, MOE__Q);
+  int number = moe__tensor_number(op, MOE__Q);
+  int rank = (int)mlirShapedTypeGetRank(q);
+  s->e =
+      rank == 3
+          ? moe__kernel_extent(kernel, number, 0, q)
+          : (moe__extent_t){.size = 1, .value = moe__i32(&kernel->builder, 1), .expression = "1"};
+  s->n = moe__kernel_extent(kernel, number, rank - 2, q);
+  s->k = moe__kernel_extent(kernel, number, rank - 1, q);
+  s->q = moe__kernel_pointer(kernel, number);
+  s->scales = moe__kernel_pointer(kernel, moe__tensor_number(op, MOE__SCALES));
+  if (s->grouped) {
+    MlirType offs = moe__tensor_type(op, MOE__OFFS);
+    s->groups.count = moe__kernel_extent(kernel, moe__tensor_number(op, MOE__OFFS), 0, offs).value;
+    s->offs = moe__kernel_pointer(kernel, moe__tensor_number(op, MOE__OFFS));
+    s->status = moe__kernel_status(kernel);
+  }
+  s->x = moe__kernel_pointer(kernel, moe__tensor_number(op, MOE__X));
+  add_requirements(s, op, rank);
+}
+
+/* As many blocks as are resident, and no more than there may be tiles: each group may have one
+ * that is not full. */
+static void grid_expression(const moe__dequantize_t *s, char *out) {
+  char rows[MOE__EXPRESSION_SIZE], columns[MOE__EXPRESSION_SIZE], tiles[MOE__EXPRESSION_SIZE],
+      with_groups[MOE__EXPRESSION_SIZE];
+  moe__expression_ceildiv(rows, s->n.expression, s->schedule.tile_n);
+  if (s->grouped && !s->column_major) {
+    moe__expression_add(with_groups, 2, (const char *[]){rows, "{dim = [2, 0]}"});
+    snprintf(rows, sizeof rows, "%s", with_groups);
+  }
+  moe__expression_ceildiv(columns, s->k.expression, s->schedule.tile_k);
+  moe__expression_mul(tiles, 3, (const char *[]){s->e.expression, rows, columns});
+  moe__expression_persistent(out, tiles, s->schedule.ctas_per_sm);
+}
+
+/* ---- The schedule ---- */
+
+MOE__SCHEDULE_KIND(moe__dequantize_schedule, moe__dequantize_schedule_t, MOE__DEQUANTIZE_SCHEDULE,
+                   "dequantize", "dequantize, dequantize_fp8");
+
+/* Long runs of x, of 2 KB, fill the DRAM pages they open: most of the traffic is writes. */
+static const moe__dequantize_schedule_t ROWS_BF16[] = {
+    {.tile_n = 16, .tile_k = 1024}, {.tile_n = 16, .tile_k = 1024, .band = 8},
+    {.tile_n = 32, .tile_k = 512},  {.tile_n = 8, .tile_k = 1024},
+    {.tile_n = 8, .tile_k = 2048},  {.tile_n = 16, .tile_k = 2048, .ctas_per_sm = 2},
+};
+static const moe__dequantize_schedule_t ROWS_F32[] = {
+    {.tile_n = 16, .tile_k = 512}, {.tile_n = 16, .tile_k = 512, .band = 8},
+    {.tile_n = 32, .tile_k = 256}, {.tile_n = 8, .tile_k = 512},
+    {.tile_n = 8, .tile_k = 1024}, {.tile_n = 16, .tile_k = 1024, .ctas_per_sm = 2},
+};
+/* Through shared memory a tile is 32 KB of q, in runs of 256 bytes of q and of x. */
+static const moe__dequantize_schedule_t COLUMNS[] = {
+    {.tile_n = 256, .tile_k = 128, .band = 8},
+    {.tile_n = 256, .tile_k = 128},
+    {.tile_n = 256, .tile_k = 128, .band = 64},
+    {.tile_n = 128, .tile_k = 128, .band = 8},
+    {.tile_n = 128, .tile_k = 256, .band = 8},
+    {.tile_n = 256, .tile_k = 256, .warps = 16, .ctas_per_sm = 2, .band = 8},
+};
+
+static bool is_column_major(MlirOperation op) {
+  MlirType q = moe__tensor_type(op, MOE__Q);
+  return moe__op_integer(op, "axis") != mlirShapedTypeGetRank(q) - 1;
+}
+
+static int element_bytes(MlirOperation op) {
+  return moe__elements_of(moe__tensor_type(op, MOE__X), false).bytes;
+}
+
+static moe__candidates_t candidates(MlirOperation op) {
+  if (is_column_major(op))
+    return MOE__CANDIDATES(COLUMNS);
+  return element_bytes(op) == 2 ? MOE__CANDIDATES(ROWS_BF16) : MOE__CANDIDATES(ROWS_F32);
+}
+
+static bool lay_out(MlirOperation op, const void *schedule, void *out) {
+  const moe__dequantize_schedule_t *s = schedule;
+  moe__dequantize_layout_t *l = out;
+  l->cta.threads = s->warps * MOE__WARP;
+  l->cta.ctas_per_sm = s->ctas_per_sm;
+  l->groups = moe__groups_reserve(&l->cta, moe__max_groups(op), false);
+  return (is_column_major(op) ? moe__dequantize_columns_layout : moe__dequantize_rows_layout)(
+      op, s, MOE__VECTOR_BYTES / element_bytes(op), l);
+}
+
+/* ---- The kernel ---- */
+
+static bool lower(const moe__lowering_t *lowering) {
+  MlirOperation op = lowering->op;
+  const moe__dequantize_layout_t *layout = lowering->layout;
+  const moe__dequantize_schedule_t *schedule = lowering->schedule;
+  MlirType q = moe__tensor_type(op, MOE__Q);
+  moe__dequantize_t s = {
+      .schedule = *schedule,
+      .layout = *layout,
+      .element = moe__fp8_of(q),
+      .elements = moe__elements_of(moe__tensor_type(op, MOE__X), false),
+      .mx = moe__is(op, MOE__OP_DEQUANTIZE),
+      .column_major = is_column_major(op),
+      .grouped = layout->groups.max_groups > 0,
+  };
+  s.columns = MOE__VECTOR_BYTES / s.elements.bytes;
+  if (!s.mx)
+    s.granularity = moe__op_granularity(op);
+  moe__kernel_t *kernel = &s.kernel;
+  moe__kernel_begin(kernel, mlirOperationGetContext(op), mlirOperationGetLocation(op),
+                    &layout->cta);
+  add_parameters(&s, op);
+  moe__kernel_prologue(kernel);
+  moe__kernel_await_launches(kernel);
+  if (s.grouped)
+    s.groups = moe__groups_create(kernel, &layout->groups, s.groups.count, s.schedule.tile_n,
+                                  moe__ceil_div(&kernel->builder, s.k.value, s.schedule.tile_k),
+                                  s.schedule.band);
+  (s.column_major ? moe__dequantize_columns : moe__dequantize_rows)(&s);
+  char grid[MOE__EXPRESSION_SIZE];
+  grid_expression(&s, grid);
+  moe__kernel_end(kernel, lowering->gpu_module_body, moe__symbol(lowering->function),
+                  (const char *const[]){grid, "1", "1"});
+  return true;
+}
+
+const moe__kernel_definition_t moe__dequantize_kernel = {
+    .ops = {MOE__OP_DEQUANTIZE, MOE__OP_DEQUANTIZE_FP8},
+    .has_kernel = has_kernel,
+    .schedule = &moe__dequantize_schedule,
+    .candidates = candidates,
+    .layout_size = sizeof(moe__dequantize_layout_t),
+    .layout = lay_out,
+    .lower = lower,
+};

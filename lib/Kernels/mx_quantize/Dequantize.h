@@ -1,0 +1,85 @@
+/* Dequantize.h - what the two kernels that dequantize, from MX and from FP8 with f32 scales,
+ * share: DequantizeRows.c for q row-major, DequantizeColumns.c for q column-major.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#ifndef MOE_KERNELS_MX_QUANTIZE_DEQUANTIZE_H
+#define MOE_KERNELS_MX_QUANTIZE_DEQUANTIZE_H
+
+#include "lib/Device/Groups.h"
+#include "lib/Device/Tiles.h"
+#include "lib/Device/Vectors.h"
+#include "lib/Dialect/Dialect.h"
+#include "lib/Kernels/Kernels.h"
+
+#define MOE__DEQUANTIZE_SCHEDULE(X, T)                                                             \
+  X(T, tile_n, 1, 512, 16, "rows of a tile; a multiple of 128 where q is column-major")            \
+  X(T, tile_k, 32, 4096, 1024, "columns of a tile")                                                \
+  X(T, warps, 1, 32, 8, "warps of a CTA")                                                          \
+  X(T, ctas_per_sm, 1, 16, 4, "CTAs that share a multiprocessor")                                  \
+  X(T, band, 1, 4096, 1, "rows of tiles that are worked off together")
+
+typedef struct moe__dequantize_schedule_t {
+  MOE__DEQUANTIZE_SCHEDULE(MOE__SCHEDULE_MEMBER, )
+} moe__dequantize_schedule_t;
+
+/* What a CTA has in shared memory: offsets. */
+typedef struct moe__dequantize_layout_t {
+  moe__layout_t cta;
+  moe__groups_layout_t groups;
+  int32_t buffer;     /* where q is column-major: the tile, panels of tile_k columns */
+  int32_t row_groups; /* and the group of each of its rows, i32 */
+} moe__dequantize_layout_t;
+
+/* How the schedule divides the work among the threads, and what of the layout the body needs. False
+ * after an error. columns: of a vector of x. */
+bool moe__dequantize_rows_layout(MlirOperation op, const moe__dequantize_schedule_t *schedule,
+                                 int columns, moe__dequantize_layout_t *out);
+bool moe__dequantize_columns_layout(MlirOperation op, const moe__dequantize_schedule_t *schedule,
+                                    int columns, moe__dequantize_layout_t *out);
+
+#define MOE__MAX_COLUMNS 8 /* of a vector of x, which a thread converts at once */
+
+/* Tensors are seen as (E,N,K), those of rank 2 with E = 1. */
+typedef struct moe__dequantize_t {
+  moe__kernel_t kernel;
+  moe__dequantize_schedule_t schedule;
+  moe__dequantize_layout_t layout;
+  moe__fp8_t element;       /* of q */
+  moe__elements_t elements; /* of x */
+  int columns;              /* that are MOE__VECTOR_BYTES of x */
+  bool mx;                  /* scales are E8M0, one for 32 elements; else f32, by granularity */
+  moe__granularity_t granularity;
+  bool column_major; /* q; then a product sums over N */
+  bool grouped;      /* rows are in groups; those in none are not written */
+  moe__extent_t e, n, k;
+  MlirValue q, scales, offs, status, x;
+  moe__groups_t groups;
+} moe__dequantize_t;
+
+/* The bodies; the parameters are there, and the groups' table is not. */
+void moe__dequantize_rows(moe__dequantize_t *s);
+void moe__dequantize_columns(moe__dequantize_t *s);
+
+/* Where a scale is looked up; all i32. group: that of the row, where there are groups. column: the
+ * first of a vector. */
+typedef struct moe__place_t {
+  MlirValue expert, group, row, column;
+} moe__place_t;
+
+/* The scales of a vector's columns, as f32: `columns` of them, which are all the same unless they
+ * belong to columns. */
+void moe__dequantize_scales(moe__dequantize_t *s, const moe__place_t *at,
+                            MlirValue out[MOE__MAX_COLUMNS]);
+
+/* Number of an element of x in memory, i64; where q is row-major, of q too. */
+MlirValue moe__dequantize_offset(moe__dequantize_t *s, MlirValue expert, MlirValue row,
+                                 MlirValue column);
+
+/* Writes a vector of x, which starts with element number `offset`: values times scales. */
+void moe__dequantize_store(moe__dequantize_t *s, const MlirValue values[MOE__MAX_COLUMNS],
+                           const MlirValue scales[MOE__MAX_COLUMNS], MlirValue offset);
+
+/* Makes the groups' table, with tiles of tile_n rows; a block barrier follows. */
+void moe__dequantize_groups(moe__dequantize_t *s);
+
+#endif /* MOE_KERNELS_MX_QUANTIZE_DEQUANTIZE_H */

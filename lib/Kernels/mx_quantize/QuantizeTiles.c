@@ -1,0 +1,346 @@
+/* QuantizeTiles.c - the kernels of mx_quantize.quantize along the dimension before the last, and
+ * of mx_quantize.quantize_dual: along that and the last one from one read.
+ *
+ * Why kernels of their own: people transpose, copy, quantize along the last axis and transpose
+ * back. Here every byte moves once, by the pipeline of CastTiles.h. What is left for this file
+ * is a block: find amax and scale, cast, and store the scale.
+ *
+ * In columns a block is a lane's part of a strip, the 32 rows of one column. In rows it is a
+ * half (bf16) or all (fp32) of a lane's 128 bytes; the lanes that have the pieces of one row
+ * next to each other put their scales together, so that few stores write them.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Builder/Inspect.h"
+#include "lib/Device/Warp.h"
+#include "lib/Kernels/Lowering.h"
+#include "lib/Kernels/mx_quantize/CastKernel.h"
+
+#include "mlir-c/BuiltinTypes.h"
+
+#define BLOCK MOE_MX_BLOCK /* elements that share a scale */
+#define BLOCK_BITS 5
+/* Scales of a row that a CTA stores at once where both directions are written: half of the least
+ * that memory moves. They are kept in shared memory until then. */
+#define RUN_SCALES 16
+#define MULTIPLE 16 /* strides of tensor maps are multiples of 16 bytes */
+
+typedef struct quantize_t {
+  moe__kernel_t kernel;
+  moe__cast_tiles_t tiles;
+  moe__mx_mode_t mode;
+  MlirValue scales[2]; /* by direction */
+} quantize_t;
+
+/* ---- A block ---- */
+
+static MlirValue pack(quantize_t *s, const MlirValue elements[4], MlirValue reciprocal) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue scaled[4];
+  for (int i = 0; i < 4; i++)
+    scaled[i] = moe__fmul(b, elements[i], reciprocal);
+  return moe__fp8_pack4(b, scaled, s->tiles.element);
+}
+
+/* Address of the scale of row `row` of the scales and column `column`, of `rows` and `columns`. */
+static MlirValue scale_address(quantize_t *s, const moe__cast_unit_t *unit, MlirValue rows,
+                               MlirValue columns, MlirValue row, MlirValue column) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue line = moe__zext(b, row, b->i64);
+  if (s->tiles.rank == 3)
+    line = moe__add(b, moe__mul(b, moe__zext(b, unit->batch, b->i64), moe__zext(b, rows, b->i64)),
+                    line);
+  MlirValue index =
+      moe__add(b, moe__mul(b, line, moe__zext(b, columns, b->i64)), moe__zext(b, column, b->i64));
+  return moe__offset(b, s->scales[unit->direction], index);
+}
+
+/* ---- Columns ---- */
+
+/* Writes the scales of the lane's columns, where they lie inside the tensor. */
+static void store_column_scales(quantize_t *s, const moe__cast_unit_t *unit,
+                                const MlirValue *scales) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue rows = moe__lshr(b, s->tiles.n.value, BLOCK_BITS),
+            columns = s->tiles.tensors[0].k.value;
+  MlirValue row = moe__lshr(b, unit->row, BLOCK_BITS);
+  bool pair = s->tiles.elements.per_word == 2;
+  /* K is a multiple of 16: the two columns of a lane are both inside or both outside. */
+  MOE__IF (b, moe__and(b, moe__ult(b, row, rows), moe__ult(b, unit->column, columns))) {
+    MlirValue bytes = scales[0];
+    if (pair)
+      bytes = moe__or(b, bytes, moe__shl(b, scales[1], 8));
+    moe__store(b, moe__trunc(b, bytes, pair ? b->i16 : b->i8),
+               scale_address(s, unit, rows, columns, row, unit->column));
+  }
+}
+
+static void quantize_columns(quantize_t *s, const moe__cast_unit_t *unit, const MlirValue *words) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue amax = moe__words_amax(b, &s->tiles.elements, words, MOE__CAST_WORDS),
+            scales[2] = {{NULL}};
+  for (int c = 0; c < s->tiles.elements.per_word; c++) {
+    scales[c] = moe__mx_scale(b, moe__word_element(b, &s->tiles.elements, amax, c), s->mode,
+                              s->tiles.element);
+    MlirValue reciprocal = moe__mx_reciprocal(b, scales[c]), packed[MOE__CAST_WORDS / 4];
+    for (int i = 0; i < MOE__CAST_WORDS / 4; i++) {
+      MlirValue elements[4];
+      for (int j = 0; j < 4; j++)
+        elements[j] = moe__word_element(b, &s->tiles.elements, words[4 * i + j], c);
+      packed[i] = pack(s, elements, reciprocal);
+    }
+    moe__cast_store(&s->tiles, unit, c, packed);
+  }
+  store_column_scales(s, unit, scales);
+}
+
+/* ---- Rows ---- */
+
+/* The scales of all pieces of a row, in the lanes that have the first ones. */
+static MlirValue join_scales(quantize_t *s, MlirValue scales) {
+  moe__builder_t *b = &s->kernel.builder;
+  int single = s->tiles.elements.per_word, pieces = moe__cast_pieces(&s->tiles);
+  MlirValue joint = scales;
+  for (int i = 1; i < pieces; i++) {
+    MlirValue lane = moe__add(b, s->tiles.lane, i * MOE__WARP / pieces);
+    joint = moe__or(b, joint, moe__shl(b, moe__shuffle(b, scales, lane), 8 * single * i));
+  }
+  return joint;
+}
+
+/* ---- Row scales of a run ----
+ *
+ * A tile has four bytes of scales for each of its rows, in lines of their own: stores of so
+ * little cost the memory as much as whole ones. A block therefore takes the tiles of 512 columns
+ * in turn, keeps their scales, and stores 16 bytes for each row. With 1024 columns they are
+ * whole sectors, but there are half as many runs, which divide worse among the blocks. */
+
+/* Puts the unit's scales down. */
+static void stage_row_scales(quantize_t *s, const moe__cast_unit_t *unit, MlirValue scales) {
+  moe__builder_t *b = &s->kernel.builder;
+  int pieces = moe__cast_pieces(&s->tiles), count = pieces * s->tiles.elements.per_word;
+  MlirValue joint = join_scales(s, scales);
+  MlirValue offset = moe__add(b, moe__mul(b, unit->tile_row, RUN_SCALES),
+                              moe__lshr(b, unit->run_column, BLOCK_BITS));
+  MOE__IF (b, moe__ult(b, s->tiles.lane, MOE__WARP / pieces)) {
+    MlirType type = count == 4 ? b->i32 : count == 2 ? b->i16 : b->i8;
+    moe__store(
+        b, count == 4 ? joint : moe__trunc(b, joint, type),
+        moe__offset_by(b, moe__offset(b, s->kernel.shared, offset), s->tiles.layout.staging));
+  }
+}
+
+/* Copies `bytes` (i32) by elements of this type. */
+static void copy_scales(moe__builder_t *b, MlirType type, int element_bytes, MlirValue bytes,
+                        MlirValue from, MlirValue to) {
+  MOE__FOR (b, index, 0, bytes, element_bytes) {
+    moe__store(b, moe__load(b, moe__offset(b, from, index), type), moe__offset(b, to, index));
+  }
+}
+
+/* Stores what has been put down: a thread for each row. */
+static void store_run_scales(void *user, MlirValue batch, MlirValue row, MlirValue column) {
+  quantize_t *s = user;
+  moe__builder_t *b = &s->kernel.builder;
+  moe__cast_tiles_t *tiles = &s->tiles;
+  MlirValue blocks = moe__lshr(b, tiles->tensors[0].k.value, BLOCK_BITS);
+  MlirValue first = moe__lshr(b, column, BLOCK_BITS);
+  MlirValue bytes =
+      moe__umin(b, moe__sub(b, blocks, first), tiles->run * tiles->schedule.tile_k / BLOCK);
+  MlirValue rows = moe__umin(b, moe__sub(b, tiles->n.value, row), tiles->schedule.tile_n);
+  MOE__FOR (b, index, s->kernel.thread, rows, tiles->schedule.warps * MOE__WARP) {
+    moe__cast_unit_t unit = {.direction = MOE__ROWS, .batch = batch};
+    MlirValue to = scale_address(s, &unit, tiles->n.value, blocks, moe__add(b, row, index), first);
+    MlirValue offset = moe__mul(b, index, RUN_SCALES);
+    MlirValue from =
+        moe__offset_by(b, moe__offset(b, s->kernel.shared, offset), s->tiles.layout.staging);
+    /* Where rows and runs of scales begin at multiples of so many bytes. */
+    MlirValue begins = moe__or(b, blocks, moe__or(b, first, bytes));
+    MlirValue by_16 = moe__eq(b, moe__and(b, begins, 15), 0);
+    MlirValue by_4 = moe__eq(b, moe__and(b, begins, 3), 0);
+    MOE__IF (b, by_16) {
+      copy_scales(b, moe__vector_type(b, 4, b->i32), 16, bytes, from, to);
+    }
+    MOE__ELSE (b) {
+      MOE__IF (b, by_4) {
+        copy_scales(b, b->i32, 4, bytes, from, to);
+      }
+      MOE__ELSE (b) {
+        copy_scales(b, b->i8, 1, bytes, from, to);
+      }
+    }
+  }
+}
+
+static void quantize_rows(quantize_t *s, const moe__cast_unit_t *unit, const MlirValue *words) {
+  moe__builder_t *b = &s->kernel.builder;
+  const moe__elements_t *elements = &s->tiles.elements;
+  int count = BLOCK / elements->per_word; /* words of a block */
+  MlirValue packed[MOE__CAST_WORDS / 2], scales = {NULL};
+  for (int block = 0; block < elements->per_word; block++) {
+    const MlirValue *own = words + (ptrdiff_t)block * count;
+    MlirValue amax = moe__bitcast(
+        b, moe__word_amax(b, elements, moe__words_amax(b, elements, own, count)), b->f32);
+    MlirValue scale = moe__mx_scale(b, amax, s->mode, s->tiles.element);
+    scales = block == 0 ? scale : moe__or(b, scales, moe__shl(b, scale, 8 * block));
+    MlirValue reciprocal = moe__mx_reciprocal(b, scale);
+    for (int i = 0; i < BLOCK / 4; i++) {
+      MlirValue four[4];
+      for (int j = 0; j < 4; j++) {
+        int element = 4 * i + j;
+        four[j] = moe__word_element(b, elements, own[element / elements->per_word],
+                                    element % elements->per_word);
+      }
+      packed[block * BLOCK / 4 + i] = pack(s, four, reciprocal);
+    }
+  }
+  moe__cast_store(&s->tiles, unit, 0, packed);
+  stage_row_scales(s, unit, scales);
+}
+
+static void quantize_unit(void *user, const moe__cast_unit_t *unit,
+                          const MlirValue words[MOE__CAST_WORDS]) {
+  quantize_t *s = user;
+  if (unit->direction == MOE__COLUMNS)
+    quantize_columns(s, unit, words);
+  else
+    quantize_rows(s, unit, words);
+}
+
+/* ---- The kernels ---- */
+
+static bool is_dual(MlirOperation op) {
+  return moe__is(op, MOE__OP_QUANTIZE_DUAL);
+}
+
+bool moe__quantize_has_kernel(MlirOperation op) {
+  MlirType x = moe__tensor_type(op, MOE__X);
+  int rank = (int)mlirShapedTypeGetRank(x), axis = (int)moe__op_integer(op, "axis");
+  if (rank < 2 || rank > 3 || axis < rank - 2)
+    return moe__error(
+        op,
+        "no kernel quantizes a tensor of rank %d along axis %d yet; there are kernels "
+        "for rank 2 and 3 along the last dimension and the one before it",
+        rank, axis);
+  return moe__needs_multiple_of_16(op, MOE__X, rank - 1) && moe__needs_row_major(op, MOE__X) &&
+         moe__needs_row_major(op, MOE__SCALES) &&
+         (axis == rank - 1 ? moe__needs_row_major(op, MOE__Q)
+                           : moe__needs_column_major(op, MOE__Q));
+}
+
+static bool has_dual_kernel(MlirOperation op) {
+  if (moe__fp8_of(moe__tensor_type(op, MOE__Q)) != moe__fp8_of(moe__tensor_type(op, MOE__Q_T)))
+    return moe__error(op, "the kernel writes 'q' and 'q_t' with one element type; give both the "
+                          "same, or use a quantize for each");
+  return moe__needs_row_major(op, MOE__X) && moe__needs_row_major(op, MOE__Q) &&
+         moe__needs_row_major(op, MOE__SCALES) && moe__needs_column_major(op, MOE__Q_T) &&
+         moe__needs_row_major(op, MOE__SCALES_T);
+}
+
+static bool has_kernel(MlirOperation op) {
+  return is_dual(op) ? has_dual_kernel(op) : moe__quantize_has_kernel(op);
+}
+
+static void add_parameters(quantize_t *s, MlirOperation op) {
+  moe__kernel_t *kernel = &s->kernel;
+  moe__cast_tiles_t *tiles = &s->tiles;
+  const moe__role_t q[2] = {[MOE__ROWS] = MOE__Q, [MOE__COLUMNS] = is_dual(op) ? MOE__Q_T : MOE__Q};
+  const moe__role_t scales[2] = {
+      [MOE__ROWS] = MOE__SCALES, [MOE__COLUMNS] = is_dual(op) ? MOE__SCALES_T : MOE__SCALES};
+  int x = moe__tensor_number(op, MOE__X),
+      last = (int)mlirShapedTypeGetRank(moe__tensor_type(op, MOE__X)) - 1;
+  tiles->tensor_count = 1;
+  tiles->tensors[0] = (moe__cast_tensor_t){
+      .type = moe__tensor_type(op, MOE__X),
+      .q = {[MOE__ROWS] = moe__tensor_number(op, q[MOE__ROWS]),
+            [MOE__COLUMNS] = moe__tensor_number(op, q[MOE__COLUMNS])},
+  };
+  moe__cast_tiles_parameters(tiles, moe__tensor_type(op, MOE__Q));
+  for (int direction = 0; direction < 2; direction++)
+    if (tiles->writes[direction])
+      s->scales[direction] = moe__kernel_pointer(kernel, moe__tensor_number(op, scales[direction]));
+  moe__kernel_require(kernel, x, last - 1, "multiple_of", BLOCK);
+  moe__kernel_require(kernel, x, last, "multiple_of", tiles->writes[MOE__ROWS] ? BLOCK : MULTIPLE);
+}
+
+/* ---- Schedules ---- */
+
+static const moe__cast_schedule_t COLUMNS_BF16[] = {
+    {.tile_n = 128, .tile_k = 128, .stages = 3, .output_stages = 1, .band = 1024},
+    {.tile_n = 128, .tile_k = 128, .stages = 3, .output_stages = 1, .band = 64},
+    {.tile_n = 128, .tile_k = 128, .stages = 5, .output_stages = 2, .ctas_per_sm = 1, .band = 1024},
+    {.tile_n = 128, .tile_k = 128, .stages = 2, .output_stages = 2, .band = 1024},
+    {.tile_n = 256, .tile_k = 64, .stages = 3, .output_stages = 1, .band = 1024},
+    {.tile_n = 256, .tile_k = 128, .warps = 16, .ctas_per_sm = 1, .band = 1024},
+};
+static const moe__cast_schedule_t COLUMNS_F32[] = {
+    {.tile_n = 128, .tile_k = 64, .stages = 2, .output_stages = 2, .band = 1024},
+    {.tile_n = 128, .tile_k = 64, .stages = 2, .output_stages = 2, .band = 64},
+    {.tile_n = 128, .tile_k = 64, .stages = 5, .output_stages = 2, .ctas_per_sm = 1, .band = 1024},
+    {.tile_n = 128, .tile_k = 64, .stages = 3, .output_stages = 1, .band = 1024},
+    {.tile_n = 256, .tile_k = 32, .stages = 2, .output_stages = 2, .band = 1024},
+    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .warps = 16, .ctas_per_sm = 1, .band = 1024},
+};
+static const moe__cast_schedule_t BOTH_BF16[] = {
+    {.tile_n = 128, .tile_k = 256, .warps = 16, .ctas_per_sm = 1},
+    {.tile_n = 128, .tile_k = 256, .warps = 16, .ctas_per_sm = 1, .band = 16},
+    {.tile_n = 128, .tile_k = 128},
+    {.tile_n = 128, .tile_k = 128, .stages = 4, .ctas_per_sm = 1},
+    {.tile_n = 256, .tile_k = 64, .band = 16},
+    {.tile_n = 256, .tile_k = 128, .warps = 16, .ctas_per_sm = 1, .band = 16},
+};
+static const moe__cast_schedule_t BOTH_F32[] = {
+    {.tile_n = 128, .tile_k = 128, .warps = 16, .ctas_per_sm = 1},
+    {.tile_n = 128, .tile_k = 128, .warps = 16, .ctas_per_sm = 1, .band = 16},
+    {.tile_n = 128, .tile_k = 64, .band = 16},
+    {.tile_n = 128, .tile_k = 64, .stages = 5, .ctas_per_sm = 1, .band = 16},
+    {.tile_n = 128, .tile_k = 32, .stages = 4, .warps = 4, .band = 16},
+};
+
+/* Two persistent CTAs per multiprocessor, so that one quantizes while the other waits, with 64
+ * or 96 KB each in flight. Tiles are ordered down the columns of q in bands of 1024 where
+ * columns are written: a wave of CTAs then writes long runs of q, and fills each DRAM page that
+ * it opens. */
+static moe__candidates_t candidates(MlirOperation op) {
+  bool bf16 = moe__elements_of(moe__tensor_type(op, MOE__X), false).bytes == 2;
+  if (is_dual(op))
+    return bf16 ? MOE__CANDIDATES(BOTH_BF16) : MOE__CANDIDATES(BOTH_F32);
+  return bf16 ? MOE__CANDIDATES(COLUMNS_BF16) : MOE__CANDIDATES(COLUMNS_F32);
+}
+
+static bool lay_out(MlirOperation op, const void *schedule, void *out) {
+  const moe__cast_schedule_t *s = schedule;
+  moe__cast_layout_t *l = out;
+  int bytes = moe__elements_of(moe__tensor_type(op, MOE__X), false).bytes;
+  l->cta.registers = 64;
+  if (is_dual(op))
+    l->staging = moe__layout_shared(&l->cta, s->tile_n * RUN_SCALES, 16);
+  return moe__cast_layout(op, s, (const bool[]){is_dual(op), true}, bytes, 0, l);
+}
+
+/* ---- The kernel ---- */
+
+static bool lower(const moe__lowering_t *lowering) {
+  MlirOperation op = lowering->op;
+  quantize_t s = {0};
+  if (!moe__mx_mode_from_name(moe__op_string(op, "mode"), &s.mode))
+    return false;
+  moe__cast_kernel_begin(&s.kernel, &s.tiles, lowering, (const bool[]){is_dual(op), true});
+  add_parameters(&s, op);
+  moe__cast_t cast = {.user = &s, .cast = quantize_unit};
+  if (is_dual(op)) {
+    s.tiles.run = RUN_SCALES * BLOCK / s.tiles.schedule.tile_k;
+    cast.finish = store_run_scales;
+  }
+  moe__cast_kernel_end(&s.tiles, &cast, lowering);
+  return true;
+}
+
+const moe__kernel_definition_t moe__quantize_tiles_kernel = {
+    .ops = {MOE__OP_QUANTIZE, MOE__OP_QUANTIZE_DUAL},
+    .has_kernel = has_kernel,
+    .schedule = &moe__cast_schedule,
+    .candidates = candidates,
+    .layout_size = sizeof(moe__cast_layout_t),
+    .layout = lay_out,
+    .lower = lower,
+};

@@ -1,0 +1,253 @@
+/* Clear.c - what lies outside a group in the stages of a gradient: see ScaledMm.h.
+ *
+ * A gradient sums over the tokens of a group, and groups begin and end anywhere, while stages
+ * begin at multiples of 32 tokens and are multiplied in steps of 32. What lies outside is
+ * cleared in shared memory, in both operands: it must contribute nothing, not even a NaN. The
+ * warp that loads does so: those that multiply find every stage as it should be, and never wait
+ * for each other.
+ *
+ * Only the first and the last stage of a tile need it. Their copies complete on barriers beside
+ * those of the ring, and a request says which stage it is. When the copies of the stage behind
+ * it are under way, the warp waits for those of the first, clears, and makes the arrival that
+ * the ring's barrier waits for. With two stages, and behind the last tile, it does not wait for
+ * a next one. There are as many requests as stages: when the loader comes round, the stage of
+ * the old one has been cleared, read and released.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Kernels/scaled_grouped_mm/ScaledMm.h"
+
+#include "lib/Device/Warp.h"
+
+#define PIECE 16 /* tokens that a lane clears at once in a row */
+#define PIECE_BITS 4
+#define REQUEST_BYTES 16 /* stage, its first token, start and end of the group: i32 each */
+
+/* With ping-pong a warpgroup clears the first stages of its own tiles, which are those that need
+ * it, while the other one multiplies: with tiles of half the work, clearing would take the
+ * loader too long. Copies of these stages complete on barriers of a ring of their own. A
+ * warpgroup may wait for two of them before they are under way: with two barriers more than
+ * stages, the copies before on the same barrier have landed then. */
+#define OWN_STAGES 2
+
+static int barriers(const moe__mm_schedule_t *schedule) {
+  return schedule->stages + (schedule->pingpong ? OWN_STAGES : 0);
+}
+
+void moe__mm_clear_reserve(moe__mm_layout_t *layout, const moe__mm_schedule_t *schedule) {
+  layout->requests = moe__layout_shared(&layout->cta, schedule->stages * REQUEST_BYTES, 16);
+  layout->landed = moe__layout_shared(&layout->cta, barriers(schedule) * 8, 8);
+}
+
+void moe__mm_clear_initialize(moe__scaled_mm_t *s) {
+  moe__builder_t *b = &s->kernel.builder;
+  for (int i = 0; i < barriers(&s->schedule); i++)
+    moe__mbarrier_initialize(b, moe__offset_by(b, s->kernel.shared, s->layout.landed + 8 * i), 1);
+  moe__fence_mbarriers(b);
+}
+
+static MlirValue landed_at(moe__scaled_mm_t *s, MlirValue request) {
+  moe__builder_t *b = &s->kernel.builder;
+  return moe__offset_by(b, moe__offset(b, s->kernel.shared, moe__shl(b, request, 3)),
+                        s->layout.landed);
+}
+
+static MlirValue request_at(moe__scaled_mm_t *s, MlirValue request) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue offset = moe__mul(b, request, REQUEST_BYTES);
+  return moe__offset_by(b, moe__offset(b, s->kernel.shared, offset), s->layout.requests);
+}
+
+/* A stage's part of a group, i32: its first token; the start and the end of the group, which is
+ * at most that of the stage; the first token of the last step that is multiplied. ends, i1:
+ * whether that has tokens behind the group. */
+typedef struct part_t {
+  MlirValue at, start, end, last, ends;
+} part_t;
+
+static part_t part_of(moe__builder_t *b, MlirValue at, MlirValue start, MlirValue end) {
+  part_t part = {.at = at, .start = start};
+  part.end = moe__smin(b, end, moe__add(b, at, MOE__MM_DEPTH));
+  /* Of an empty group the first step is the last one. */
+  MlirValue one = moe__i32(b, 1), count = moe__smax(b, moe__sub(b, part.end, at), one);
+  MlirValue before = moe__and(b, moe__sub(b, count, one), -MOE__MM_STEP);
+  part.last = moe__add(b, at, before);
+  part.ends = moe__slt(b, part.end, moe__add(b, part.last, MOE__MM_STEP));
+  return part;
+}
+
+moe__mm_requests_t moe__mm_requests_start(moe__builder_t *b) {
+  return (moe__mm_requests_t){.next = moe__i32(b, 0), .oldest = moe__cursor_start(b)};
+}
+
+MlirValue moe__mm_request(moe__scaled_mm_t *s, const moe__mm_reduction_t *reduction, MlirValue at,
+                          moe__cursor_t cursor, moe__mm_requests_t *requests) {
+  moe__builder_t *b = &s->kernel.builder;
+  part_t part = part_of(b, at, reduction->start, reduction->end);
+  MlirValue needed = moe__or(b, moe__slt(b, at, part.start), part.ends), request = requests->next;
+  MOE__IF (b, moe__and(b, needed, s->loads)) {
+    MlirValue words[] = {cursor.stage, at, part.start, part.end};
+    moe__store_aligned(b, moe__vector(b, 4, words), request_at(s, request), REQUEST_BYTES);
+  }
+  MlirValue next = moe__add(b, request, 1);
+  MlirValue wraps = moe__eq(b, next, s->schedule.stages);
+  requests->next = moe__select(b, needed, moe__select(b, wraps, 0, next), request);
+  return moe__select(b, needed, landed_at(s, request),
+                     moe__ring_full(&s->kernel, &s->layout.ring, cursor));
+}
+
+/* The word whose lowest `bytes` bytes are set; bytes is clamped to 0..4. */
+static MlirValue low_bytes(moe__builder_t *b, MlirValue bytes) {
+  MlirValue clamped = moe__smin(b, moe__smax(b, bytes, 0), 4);
+  MlirValue bits = moe__zext(b, moe__shl(b, clamped, 3), b->i64);
+  MlirValue bit = moe__op1(b, "arith.shli", b->i64, MOE__VALUES(moe__i64(b, 1), bits), NULL);
+  return moe__trunc(b, moe__sub(b, bit, 1), b->i32);
+}
+
+/* The tokens of a word that stay: those not in [begin, end). word: its first token. */
+static MlirValue mask_of(moe__builder_t *b, MlirValue begin, MlirValue end, MlirValue word) {
+  MlirValue before_end = low_bytes(b, moe__sub(b, end, word));
+  MlirValue before_begin = low_bytes(b, moe__sub(b, begin, word));
+  return moe__or(b, before_begin, moe__xor(b, before_end, -1));
+}
+
+/* How many threads clear a stage together. */
+static int clearers(const moe__scaled_mm_t *s) {
+  return s->schedule.pingpong ? MOE__MM_WARPGROUP : MOE__WARP;
+}
+
+/* In a piece of all rows of both tiles, keeps the bits of the words, or stores the words. A thread
+ * takes a row. */
+static void clear_piece(moe__scaled_mm_t *s, MlirValue buffer, MlirValue piece,
+                        const MlirValue words[4], bool keeps) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue mask = keeps ? moe__vector(b, 4, words) : (MlirValue){NULL};
+  MlirValue lane = moe__and(b, s->kernel.thread, clearers(s) - 1);
+  MlirValue swizzled = moe__xor(b, piece, moe__and(b, lane, 7));
+  MlirValue own = moe__shl(b, swizzled, PIECE_BITS), first = moe__i32(b, 0);
+  if (s->schedule.pingpong) /* more threads than rows, maybe */
+    first = lane;
+  else
+    own = moe__add(b, moe__mul(b, lane, MOE__MM_DEPTH), own);
+  MOE__FOR (b, row, first, MOE__MM_TILE_ROWS + s->schedule.tile_n, clearers(s)) {
+    MlirValue address =
+        moe__offset(b, moe__offset(b, buffer, own), moe__mul(b, row, MOE__MM_DEPTH));
+    if (keeps) {
+      MlirValue found = moe__load_aligned(b, address, mlirValueGetType(mask), PIECE);
+      moe__store_aligned(b, moe__and(b, found, mask), address, PIECE);
+    } else {
+      moe__store_aligned(b, moe__vector(b, 4, words), address, PIECE);
+    }
+  }
+}
+
+/* Clears the tokens [begin, end) of a stage in all rows of both tiles. */
+static void clear_tokens(moe__scaled_mm_t *s, MlirValue buffer, MlirValue begin, MlirValue end) {
+  moe__builder_t *b = &s->kernel.builder;
+  MOE__FOR (b, piece, moe__lshr(b, begin, PIECE_BITS), moe__ceil_div(b, end, PIECE), 1) {
+    MlirValue token = moe__shl(b, piece, PIECE_BITS), words[4];
+    MlirValue is_whole =
+        moe__and(b, moe__ule(b, begin, token), moe__ule(b, moe__add(b, token, PIECE), end));
+    MOE__IF (b, is_whole) {
+      for (int i = 0; i < 4; i++)
+        words[i] = moe__i32(b, 0);
+      clear_piece(s, buffer, piece, words, false);
+    }
+    MOE__ELSE (b) {
+      for (int i = 0; i < 4; i++)
+        words[i] = mask_of(b, begin, end, moe__add(b, token, 4 * i));
+      clear_piece(s, buffer, piece, words, true);
+    }
+  }
+}
+
+/* Clears what lies outside the group in the stage in `buffer`. */
+static void clear_part(moe__scaled_mm_t *s, const part_t *part, MlirValue buffer) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue zero = moe__i32(b, 0), step = moe__i32(b, MOE__MM_STEP);
+  clear_tokens(s, buffer, zero, moe__smax(b, zero, moe__sub(b, part->start, part->at)));
+  MOE__IF (b, part->ends) {
+    clear_tokens(s, buffer, moe__sub(b, part->end, part->at),
+                 moe__sub(b, moe__add(b, part->last, step), part->at));
+  }
+  moe__fence_shared_to_async(b);
+}
+
+/* Clears the stage of a request, when it has landed, and says that it is full. */
+static void clear_stage(moe__scaled_mm_t *s, moe__cursor_t request) {
+  moe__kernel_t *kernel = &s->kernel;
+  moe__builder_t *b = &kernel->builder;
+  moe__warp_barrier(b); /* one lane has written the request */
+  MlirValue words = moe__load_aligned(b, request_at(s, request.stage),
+                                      moe__vector_type(b, 4, b->i32), REQUEST_BYTES);
+  moe__cursor_t cursor = {.stage = moe__extract(b, words, 0)};
+  part_t part =
+      part_of(b, moe__extract(b, words, 1), moe__extract(b, words, 2), moe__extract(b, words, 3));
+  MlirValue buffer = moe__ring_buffer(kernel, &s->layout.ring, cursor);
+  moe__mbarrier_wait(b, landed_at(s, request.stage), request.phase);
+  clear_part(s, &part, buffer);
+  moe__warp_barrier(b);
+  MOE__IF (b, s->loads) {
+    moe__mbarrier_arrive(b, moe__ring_full(kernel, &s->layout.ring, cursor));
+  }
+}
+
+void moe__mm_clear(moe__scaled_mm_t *s, MlirValue end, moe__mm_requests_t *requests) {
+  moe__builder_t *b = &s->kernel.builder;
+  moe__cursor_t oldest = requests->oldest, next = moe__cursor_next(b, &s->layout.ring, oldest);
+  MlirValue is_open = moe__ne(b, oldest.stage, end);
+  MOE__IF (b, is_open) {
+    clear_stage(s, oldest);
+  }
+  requests->oldest = (moe__cursor_t){moe__select(b, is_open, next.stage, oldest.stage),
+                                     moe__select(b, is_open, next.phase, oldest.phase)};
+}
+
+/* ---- Ping-pong ---- */
+
+static moe__cursor_t next_barrier(moe__scaled_mm_t *s, moe__cursor_t barrier) {
+  return moe__cursor_next(&s->kernel.builder, &(moe__ring_t){.stages = barriers(&s->schedule)},
+                          barrier);
+}
+
+MlirValue moe__mm_landed(moe__scaled_mm_t *s, MlirValue index, moe__cursor_t cursor,
+                         moe__cursor_t *barrier) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue is_own = moe__ult(b, index, OWN_STAGES);
+  moe__cursor_t now = *barrier, next = next_barrier(s, now);
+  *barrier = (moe__cursor_t){moe__select(b, is_own, next.stage, now.stage),
+                             moe__select(b, is_own, next.phase, now.phase)};
+  return moe__select(b, is_own, landed_at(s, now.stage),
+                     moe__ring_full(&s->kernel, &s->layout.ring, cursor));
+}
+
+/* Waits for stage number `index` of the warpgroup's tile and clears in it what lies outside the
+ * group. */
+static void clear_own_stage(moe__scaled_mm_t *s, const moe__mm_reduction_t *reduction,
+                            MlirValue index, moe__cursor_t barrier, moe__cursor_t cursor) {
+  moe__builder_t *b = &s->kernel.builder;
+  part_t part = part_of(b, moe__mm_block_at(s, reduction, index), reduction->start, reduction->end);
+  moe__mbarrier_wait(b, landed_at(s, barrier.stage), barrier.phase);
+  clear_part(s, &part, moe__ring_buffer(&s->kernel, &s->layout.ring, cursor));
+}
+
+void moe__mm_clear_own(moe__scaled_mm_t *s, const moe__mm_position_t *self,
+                       const moe__mm_reduction_t *reduction, moe__cursor_t cursor,
+                       moe__cursor_t barrier) {
+  moe__kernel_t *kernel = &s->kernel;
+  moe__builder_t *b = &kernel->builder;
+  MlirValue zero = moe__i32(b, 0), one = moe__i32(b, 1);
+  moe__cursor_t next = moe__cursor_next(b, &s->layout.ring, cursor);
+  MlirValue has_second = moe__ult(b, one, reduction->blocks);
+  clear_own_stage(s, reduction, zero, barrier, cursor);
+  MOE__IF (b, has_second) {
+    clear_own_stage(s, reduction, one, next_barrier(s, barrier), next);
+  }
+  moe__mm_warpgroup_barrier(s, self);
+  MlirValue thread = moe__and(b, kernel->thread, MOE__MM_WARPGROUP - 1);
+  MOE__IF (b, moe__eq(b, thread, zero)) {
+    moe__mbarrier_arrive(b, moe__ring_full(kernel, &s->layout.ring, cursor));
+    MOE__IF (b, has_second) {
+      moe__mbarrier_arrive(b, moe__ring_full(kernel, &s->layout.ring, next));
+    }
+  }
+}

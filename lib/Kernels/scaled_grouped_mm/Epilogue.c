@@ -1,0 +1,382 @@
+/* Epilogue.c - from the sums of a tile of scaled_mm to out: see ScaledMm.h.
+ *
+ *   out = cast(sb * (sa * sum) + bias)
+ *
+ * What it takes is fetched while the first product runs: scales of rows into registers, those of
+ * columns into shared memory, unless one scale does for all of them. A warp brings its 16 rows
+ * of the tile in order in a part of shared memory of its own and writes rows of 128 bytes; where
+ * operands are swapped the tile leaves transposed, in pieces of a sector, 32 bytes.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Kernels/scaled_grouped_mm/ScaledMm.h"
+
+#include "lib/Device/Elements.h"
+#include "lib/Device/Warp.h"
+
+#include "mlir-c/BuiltinTypes.h"
+
+#define WARP_ROWS 16
+#define STAGED_BYTES 128 /* of a row, at once */
+#define STAGING_BYTES (WARP_ROWS * STAGED_BYTES)
+#define SECTOR 32
+
+static int out_bytes(const moe__scaled_mm_t *s) {
+  return mlirTypeIsAF32(s->out_type) ? 4 : 2;
+}
+
+static bool is_swapped(const moe__scaled_mm_t *s) {
+  return s->side[0] == &s->operands[MOE__MM_QB];
+}
+
+/* ---- What the epilogue takes ---- */
+
+void moe__mm_epilogue_reserve(moe__mm_layout_t *layout, const moe__mm_schedule_t *schedule,
+                              MlirOperation op) {
+  int32_t columns = MOE__MM_WARPGROUPS * schedule->tile_n * 4;
+  int of_columns = schedule->swap_operands ? MOE__MM_QA : MOE__MM_QB;
+  layout->staging =
+      moe__layout_shared(&layout->cta, MOE__MM_THREADS / MOE__WARP * STAGING_BYTES, 1024);
+  if (moe__mm_scales(op, of_columns) == MOE__SCALE_OF_ROW)
+    layout->column_scales = moe__layout_shared(&layout->cta, columns, 16);
+  if (moe__operand_number(op, MOE__BIAS) >= 0 && !schedule->swap_operands)
+    layout->column_bias = moe__layout_shared(&layout->cta, columns, 16);
+}
+
+/* The place of row `position` of an operand's part of a tile among all its rows: for qa a row of
+ * out, for qb a column of all experts (i64). Where it lies behind the last that is stored, that
+ * of the last. */
+static MlirValue place(moe__scaled_mm_t *s, const moe__mm_operand_t *operand,
+                       const moe__group_tile_t *tile, MlirValue position) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue one = moe__i32(b, 1);
+  if (operand == &s->operands[MOE__MM_QA]) {
+    MlirValue row = moe__umin(b, moe__add(b, tile->row, position), moe__sub(b, tile->row_end, one));
+    return moe__zext(b, row, b->i64);
+  }
+  MlirValue first = moe__mul(b, tile->column, operand->tile);
+  MlirValue column = moe__umin(b, moe__add(b, first, position), moe__sub(b, s->columns.value, one));
+  return moe__add(b, moe__wide_mul(b, tile->group, s->columns.value), moe__zext(b, column, b->i64));
+}
+
+static MlirValue load_scale(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e,
+                            const moe__mm_operand_t *operand, MlirValue position) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue at = operand->scales;
+  if (operand->granularity == MOE__SCALE_OF_EXPERT)
+    at = moe__offset(b, at, moe__shl(b, moe__zext(b, e->tile->group, b->i64), 2));
+  else if (operand->granularity == MOE__SCALE_OF_ROW)
+    at = moe__offset(b, at, moe__shl(b, place(s, operand, e->tile, position), 2));
+  MlirValue scale = moe__load(b, at, b->f32);
+  return e->is_empty.ptr ? moe__select(b, e->is_empty, moe__f32(b, 0), scale) : scale;
+}
+
+/* The bias of column `position` of out in the tile. */
+static MlirValue load_bias(moe__scaled_mm_t *s, const moe__group_tile_t *tile, MlirValue position) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue at = place(s, &s->operands[MOE__MM_QB], tile, position);
+  bool wide = mlirTypeIsAF32(s->bias_type);
+  MlirValue bias =
+      moe__load(b, moe__offset(b, s->bias, moe__shl(b, at, wide ? 2 : 1)), s->bias_type);
+  return wide ? bias : moe__op1(b, "llvm.fpext", b->f32, MOE__VALUES(bias), NULL);
+}
+
+/* The warpgroup's part of `part`, which has one for each. */
+static MlirValue of_warpgroup(moe__scaled_mm_t *s, const moe__mm_position_t *self, int32_t part) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue bytes = moe__mul(b, self->warpgroup, s->schedule.tile_n * 4);
+  return moe__offset_by(b, moe__offset(b, s->kernel.shared, bytes), part);
+}
+
+void moe__mm_warpgroup_barrier(moe__scaled_mm_t *s, const moe__mm_position_t *self) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue id = moe__add(b, self->warpgroup, MOE__MM_WARPGROUP_BARRIER);
+  moe__barrier_of(b, id, moe__i32(b, MOE__MM_WARPGROUP));
+}
+
+/* Asks for what belongs to a column of the tile, a column for each thread: they are as many, or
+ * more. */
+static moe__mm_column_t fetch_column(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e) {
+  moe__builder_t *b = &s->kernel.builder;
+  moe__mm_column_t column = {0};
+  column.position = moe__and(b, s->kernel.thread, MOE__MM_WARPGROUP - 1);
+  if (e->column_scales.ptr)
+    column.scale = load_scale(s, e, s->side[1], column.position);
+  if (e->column_bias.ptr)
+    column.bias = load_bias(s, e->tile, column.position);
+  return column;
+}
+
+static void store_column(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e,
+                         const moe__mm_column_t *column) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue at = moe__shl(b, column->position, 2);
+  if (column->scale.ptr)
+    moe__store(b, column->scale, moe__offset(b, e->column_scales, at));
+  if (column->bias.ptr)
+    moe__store(b, column->bias, moe__offset(b, e->column_bias, at));
+}
+
+static MlirValue is_column(moe__scaled_mm_t *s, MlirValue position) {
+  return moe__ult(&s->kernel.builder, position, s->schedule.tile_n);
+}
+
+/* Brings the scales and the bias of the tile's columns into shared memory. */
+static void fetch_columns(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e) {
+  moe__builder_t *b = &s->kernel.builder;
+  if (!e->column_scales.ptr && !e->column_bias.ptr)
+    return;
+  MlirValue thread = moe__and(b, s->kernel.thread, MOE__MM_WARPGROUP - 1);
+  moe__mm_warpgroup_barrier(s, e->self); /* those of the tile before have been read */
+  for (int i = 0; i < s->schedule.tile_n; i += MOE__MM_WARPGROUP) {
+    MlirValue position = moe__add(b, thread, i);
+    MOE__IF (b, is_column(s, position)) {
+      MlirValue at = moe__shl(b, position, 2);
+      if (e->column_scales.ptr)
+        moe__store(b, load_scale(s, e, s->side[1], position), moe__offset(b, e->column_scales, at));
+      if (e->column_bias.ptr)
+        moe__store(b, load_bias(s, e->tile, position), moe__offset(b, e->column_bias, at));
+    }
+  }
+  moe__mm_warpgroup_barrier(s, e->self);
+}
+
+void moe__mm_epilogue_settle(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e) {
+  moe__builder_t *b = &s->kernel.builder;
+  if (!e->column_scales.ptr && !e->column_bias.ptr)
+    return;
+  moe__mm_warpgroup_barrier(s, e->self); /* those of the tile before have been read */
+  MOE__IF (b, is_column(s, e->column.position)) {
+    store_column(s, e, &e->column);
+  }
+  moe__mm_warpgroup_barrier(s, e->self);
+}
+
+/* The scales and the bias of the lane's two rows. */
+static void fetch_rows(moe__scaled_mm_t *s, moe__mm_epilogue_t *e) {
+  moe__builder_t *b = &s->kernel.builder;
+  for (int h = 0; h < 2; h++) {
+    MlirValue position = moe__add(b, e->self->row, 8 * h);
+    e->row_scale[h] = load_scale(s, e, s->side[0], position);
+    if (s->has_bias && is_swapped(s))
+      e->row_bias[h] = load_bias(s, e->tile, position);
+  }
+}
+
+moe__mm_epilogue_t moe__mm_epilogue_prepare(moe__scaled_mm_t *s, const moe__mm_position_t *self,
+                                            const moe__group_tile_t *tile, MlirValue is_empty) {
+  moe__builder_t *b = &s->kernel.builder;
+  moe__mm_epilogue_t e = {.self = self, .tile = tile, .is_empty = is_empty};
+  MlirValue warp = moe__lshr(b, s->kernel.thread, 5);
+  e.staging = moe__offset_by(b, moe__offset(b, s->kernel.shared, moe__mul(b, warp, STAGING_BYTES)),
+                             s->layout.staging);
+  fetch_rows(s, &e);
+  if (s->side[1]->granularity == MOE__SCALE_OF_ROW)
+    e.column_scales = of_warpgroup(s, self, s->layout.column_scales);
+  else
+    e.column_scale = load_scale(s, &e, s->side[1], (MlirValue){NULL});
+  if (s->has_bias && !is_swapped(s))
+    e.column_bias = of_warpgroup(s, self, s->layout.column_bias);
+  if (s->schedule.pingpong)
+    e.column = fetch_column(s, &e);
+  else
+    fetch_columns(s, &e);
+  return e;
+}
+
+moe__mm_epilogue_t moe__mm_epilogue_below(moe__scaled_mm_t *s, const moe__mm_epilogue_t *first,
+                                          const moe__mm_position_t *self) {
+  moe__mm_epilogue_t e = *first;
+  e.self = self;
+  fetch_rows(s, &e);
+  return e;
+}
+
+/* ---- Values of out ---- */
+
+/* The values of columns 8*j + 2*(lane % 4) and the next, in the lane's rows: [row][column]. */
+static void finish_pair(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e, int j,
+                        const moe__mm_fragment_t registers, MlirValue out[2][2]) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirType f32x2 = moe__vector_type(b, 2, b->f32);
+  MlirValue at = moe__shl(b, moe__and(b, e->self->lane, 3), 3);
+  MlirValue scales = {NULL}, biases = {NULL};
+  if (e->column_scales.ptr)
+    scales = moe__load(b, moe__offset_by(b, moe__offset(b, e->column_scales, at), 32 * j), f32x2);
+  if (e->column_bias.ptr)
+    biases = moe__load(b, moe__offset_by(b, moe__offset(b, e->column_bias, at), 32 * j), f32x2);
+  for (int h = 0; h < 2; h++)
+    for (int c = 0; c < 2; c++) {
+      MlirValue of_row = e->row_scale[h];
+      MlirValue of_column = scales.ptr ? moe__extract(b, scales, c) : e->column_scale;
+      MlirValue sa = is_swapped(s) ? of_column : of_row;
+      MlirValue sb = is_swapped(s) ? of_row : of_column;
+      MlirValue x = moe__fmul(b, sb, moe__fmul(b, sa, registers[4 * j + 2 * h + c]));
+      if (biases.ptr)
+        x = moe__fadd(b, x, moe__extract(b, biases, c));
+      else if (e->row_bias[h].ptr)
+        x = moe__fadd(b, x, e->row_bias[h]);
+      out[h][c] = x;
+    }
+}
+
+/* The address of row `row`, column `column` of out. */
+static MlirValue address_of(moe__scaled_mm_t *s, MlirValue row, MlirValue column) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue index =
+      moe__add(b, moe__wide_mul(b, row, s->columns.value), moe__zext(b, column, b->i64));
+  return moe__offset(b, s->out, moe__shl(b, index, out_bytes(s) == 4 ? 2 : 1));
+}
+
+/* ---- Rows of a tile are rows of out ---- */
+
+/* The place of 16-byte piece `chunk` of a staged row. Rows of 128 bytes in the 128-byte swizzle: no
+ * bank conflicts. */
+static MlirValue staged(moe__builder_t *b, MlirValue staging, MlirValue row, MlirValue chunk) {
+  MlirValue swizzled = moe__xor(b, chunk, moe__and(b, row, 7));
+  return moe__offset(b, staging, moe__add(b, moe__shl(b, row, 7), moe__shl(b, swizzled, 4)));
+}
+
+/* Two times 8 columns of 16 bits, of which the first is number 8*j of the tile and 8*position of
+ * those that are staged. */
+static void stage_halves(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e, int j, int position,
+                         const moe__mm_fragment_t registers) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue words[4];
+  for (int i = 0; i < 2; i++) {
+    MlirValue pair[2][2];
+    finish_pair(s, e, j + i, registers, pair);
+    for (int h = 0; h < 2; h++)
+      words[2 * i + h] = moe__pack_halves(b, s->out_type, pair[h]);
+  }
+  /* Of the four 8 x 8 matrices of a store, lane l addresses row l % 8 of matrix l / 8: rows first,
+   * then columns. */
+  MlirValue row = moe__and(b, e->self->lane, 15);
+  MlirValue chunk = moe__add(b, moe__lshr(b, e->self->lane, 4), position);
+  moe__store_matrix(b, staged(b, e->staging, row, chunk), words, false);
+}
+
+/* The same in 32 bits. */
+static void stage_words(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e, int j, int position,
+                        const moe__mm_fragment_t registers) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue lane = e->self->lane;
+  for (int i = 0; i < 2; i++) {
+    MlirValue pair[2][2];
+    finish_pair(s, e, j + i, registers, pair);
+    for (int h = 0; h < 2; h++) {
+      MlirValue row = moe__add(b, moe__lshr(b, lane, 2), 8 * h);
+      MlirValue chunk = moe__add(b, moe__lshr(b, moe__and(b, lane, 3), 1), 2 * (position + i));
+      MlirValue half = moe__shl(b, moe__and(b, lane, 1), 3);
+      moe__store(b, moe__vector(b, 2, pair[h]),
+                 moe__offset(b, staged(b, e->staging, row, chunk), half));
+    }
+  }
+}
+
+/* Writes the staged columns, the first of which is number `first` of the tile, as far as they
+ * belong to the group and to out. */
+static void store_rows(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e, int first) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue lane = e->self->lane, chunk = moe__and(b, lane, 7);
+  MlirValue first_column = moe__add(b, moe__mul(b, e->tile->column, s->schedule.tile_n), first);
+  MlirValue column = moe__add(b, moe__mul(b, chunk, 16 / out_bytes(s)), first_column);
+  MlirValue column_inside = moe__ult(b, column, s->columns.value);
+  for (int i = 0; i < WARP_ROWS; i += 4) {
+    MlirValue in_warp = moe__add(b, moe__lshr(b, lane, 3), i);
+    MlirValue row = moe__add(b, moe__add(b, e->tile->row, e->self->warp_row), in_warp);
+    MlirValue inside = moe__and(b, moe__ult(b, row, e->tile->row_end), column_inside);
+    MOE__IF (b, inside) {
+      MlirValue piece = moe__load_aligned(b, staged(b, e->staging, in_warp, chunk),
+                                          moe__vector_type(b, 4, b->i32), 16);
+      moe__store_aligned(b, piece, address_of(s, row, column), 16);
+    }
+  }
+}
+
+static void store_straight(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e,
+                           const moe__mm_fragment_t registers) {
+  moe__builder_t *b = &s->kernel.builder;
+  int at_once = STAGED_BYTES / out_bytes(s);
+  for (int first = 0; first < s->schedule.tile_n; first += at_once) {
+    for (int j = 0; j < at_once / 8; j += 2)
+      (out_bytes(s) == 4 ? stage_words : stage_halves)(s, e, first / 8 + j, j, registers);
+    moe__warp_barrier(b);
+    store_rows(s, e, first);
+    moe__warp_barrier(b);
+  }
+}
+
+/* ---- Rows of a tile are columns of out ---- */
+
+/* Writes 16 bytes of a token: lane l has half l % 2 of the warp's 16 columns, of token l / 2. */
+static void store_tokens(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e, int first) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue lane = e->self->lane, half = moe__and(b, lane, 1);
+  MlirValue token = moe__lshr(b, lane, 1);
+  MlirValue row = moe__add(b, moe__add(b, e->tile->row, first), token);
+  MlirValue warp_column =
+      moe__add(b, moe__mul(b, e->tile->column, MOE__MM_TILE_ROWS), e->self->warp_row);
+  MlirValue column = moe__add(b, warp_column, moe__shl(b, half, 3));
+  MlirValue inside =
+      moe__and(b, moe__ult(b, row, e->tile->row_end), moe__ult(b, column, s->columns.value));
+  MOE__IF (b, inside) {
+    MlirValue from = moe__offset(b, e->staging, moe__shl(b, lane, 4));
+    moe__store_aligned(b, moe__load_aligned(b, from, moe__vector_type(b, 4, b->i32), 16),
+                       address_of(s, row, column), 16);
+  }
+}
+
+/* 16 tokens x 16 columns of 16 bits, from token 8*j of the tile. */
+static void store_transposed_halves(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e, int j,
+                                    const moe__mm_fragment_t registers) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue words[4], lane = e->self->lane;
+  for (int i = 0; i < 2; i++) {
+    MlirValue pair[2][2];
+    finish_pair(s, e, j + i, registers, pair);
+    for (int h = 0; h < 2; h++)
+      words[2 * i + h] = moe__pack_halves(b, s->out_type, pair[h]);
+  }
+  /* Matrix 2*i + h, transposed, is tokens 8*i to 8*i + 7 of columns 8*h to 8*h + 7. */
+  MlirValue token = moe__add(b, moe__and(b, lane, 7), moe__shl(b, moe__lshr(b, lane, 4), 3));
+  MlirValue half = moe__and(b, moe__lshr(b, lane, 3), 1);
+  MlirValue address =
+      moe__offset(b, e->staging, moe__add(b, moe__mul(b, token, SECTOR), moe__shl(b, half, 4)));
+  moe__store_matrix(b, address, words, true);
+  moe__warp_barrier(b);
+  store_tokens(s, e, 8 * j);
+  moe__warp_barrier(b);
+}
+
+/* 8 tokens x 16 columns of 32 bits: each 8 lanes write 8 columns of a token, a sector. */
+static void store_transposed_words(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e, int j,
+                                   const moe__mm_fragment_t registers) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue pair[2][2];
+  finish_pair(s, e, j, registers, pair);
+  MlirValue first = moe__shl(b, moe__and(b, e->self->lane, 3), 1);
+  for (int h = 0; h < 2; h++) {
+    MlirValue column = moe__add(b, moe__mul(b, e->tile->column, MOE__MM_TILE_ROWS),
+                                moe__add(b, e->self->row, 8 * h));
+    MlirValue column_inside = moe__ult(b, column, s->columns.value);
+    for (int c = 0; c < 2; c++) {
+      MlirValue row = moe__add(b, e->tile->row, moe__add(b, first, 8 * j + c));
+      MlirValue inside = moe__and(b, moe__ult(b, row, e->tile->row_end), column_inside);
+      MOE__IF (b, inside) {
+        moe__store(b, pair[h][c], address_of(s, row, column));
+      }
+    }
+  }
+}
+
+static void store_transposed(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e,
+                             const moe__mm_fragment_t registers) {
+  bool wide = out_bytes(s) == 4;
+  for (int j = 0; j < s->schedule.tile_n / 8; j += wide ? 1 : 2)
+    (wide ? store_transposed_words : store_transposed_halves)(s, e, j, registers);
+}
+
+void moe__mm_epilogue_store(moe__scaled_mm_t *s, const moe__mm_epilogue_t *epilogue,
+                            const moe__mm_fragment_t registers) {
+  (is_swapped(s) ? store_transposed : store_straight)(s, epilogue, registers);
+}

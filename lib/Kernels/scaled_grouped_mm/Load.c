@@ -1,0 +1,151 @@
+/* Load.c - the loading warpgroup of scaled_mm: see ScaledMm.h.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Kernels/scaled_grouped_mm/ScaledMm.h"
+
+#include "lib/Device/Warp.h"
+
+/* Where an operand's part of a tile starts. */
+static MlirValue first_row(moe__scaled_mm_t *s, const moe__mm_operand_t *operand,
+                           const moe__group_tile_t *tile) {
+  moe__builder_t *b = &s->kernel.builder;
+  if (operand == &s->operands[MOE__MM_QB])
+    return moe__mul(b, tile->column, operand->tile);
+  if (s->which == MOE__FORWARD)
+    return tile->row;
+  return moe__sub(b, tile->row, moe__mul(b, tile->group, s->rows.value));
+}
+
+/* Loads what a tile takes of an operand, from `at` of the reduction on, to `buffer`. What the
+ * blocks of a cluster share each of them loads a part of, for all. */
+static void load_operand(moe__scaled_mm_t *s, const moe__mm_operand_t *operand,
+                         const moe__group_tile_t *tile, MlirValue at, MlirValue buffer,
+                         MlirValue landed) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue row = first_row(s, operand, tile);
+  if (s->schedule.cluster == 1 || operand != s->side[s->schedule.beside ? 0 : 1]) {
+    moe__tma_load(b, operand->map, buffer, landed, operand->map_rank,
+                  (MlirValue[]){at, row, tile->group});
+    return;
+  }
+  MlirValue part = moe__mul(b, s->kernel.cluster_rank, operand->box);
+  MlirValue all = moe__trunc(b, moe__i32(b, (1 << s->schedule.cluster) - 1), b->i16);
+  buffer = moe__offset(b, buffer, moe__mul(b, part, MOE__MM_DEPTH));
+  moe__tma_load_multicast(b, operand->map, buffer, landed, operand->map_rank,
+                          (MlirValue[]){at, moe__add(b, row, part), tile->group}, all);
+}
+
+/* Where the loader stands: the stage it fills next, and of a gradient what is to be cleared. */
+typedef struct loader_t {
+  moe__cursor_t cursor;
+  moe__mm_requests_t requests;
+} loader_t;
+
+/* It among the variables that a loop carries. */
+#define CARRY_LOADER(loader)                                                                       \
+  MOE__CARRY_CURSOR((loader).cursor), &(loader).requests.next,                                     \
+      MOE__CARRY_CURSOR((loader).requests.oldest)
+
+/* Loads block number `index` of a tile. */
+static void load_block(moe__scaled_mm_t *s, const moe__mm_work_t *work,
+                       const moe__mm_reduction_t *reduction, MlirValue index, loader_t *loader) {
+  moe__kernel_t *kernel = &s->kernel;
+  moe__builder_t *b = &kernel->builder;
+  int32_t row_bytes = MOE__MM_TILE_ROWS * MOE__MM_DEPTH;
+  int32_t column_bytes = s->schedule.tile_n * MOE__MM_DEPTH;
+  MlirValue at = moe__mm_block_at(s, reduction, index), newest = loader->requests.next;
+  moe__ring_wait_empty(kernel, &s->layout.ring, loader->cursor);
+  bool clears = s->which == MOE__GRADIENT && !s->schedule.pingpong;
+  MlirValue landed = s->which == MOE__GRADIENT && s->schedule.pingpong
+                         ? moe__mm_landed(s, index, loader->cursor, &loader->requests.oldest)
+                     : clears ? moe__mm_request(s, reduction, at, loader->cursor, &loader->requests)
+                              : moe__ring_full(kernel, &s->layout.ring, loader->cursor);
+  MOE__IF (b, s->loads) {
+    moe__mbarrier_arrive_expect(b, landed, moe__i32(b, row_bytes + column_bytes));
+    MlirValue buffer = moe__ring_buffer(kernel, &s->layout.ring, loader->cursor);
+    load_operand(s, s->side[0], &work->tile, at, buffer, landed);
+    load_operand(s, s->side[1], &work->tile, at, moe__offset_by(b, buffer, row_bytes), landed);
+  }
+  /* Whoever multiplies gives a stage back when the next one is full. With two stages the next
+   * one cannot be loaded before: to wait for it here would be a deadlock. */
+  if (clears)
+    moe__mm_clear(s, s->schedule.stages > 2 ? newest : loader->requests.next, &loader->requests);
+  loader->cursor = moe__cursor_next(b, &s->layout.ring, loader->cursor);
+}
+
+/* Loads all of a tile. */
+static void load_tile(moe__scaled_mm_t *s, const moe__mm_work_t *work, loader_t *loader) {
+  moe__builder_t *b = &s->kernel.builder;
+  moe__mm_reduction_t reduction = moe__mm_reduction_of(s, work);
+  MOE__FOR (b, block, 0, reduction.blocks, 1, CARRY_LOADER(*loader)) {
+    load_block(s, work, &reduction, block, loader);
+  }
+}
+
+/* Announces slots that the thread which loads has written: `count` of them from `slot` on. */
+static void announce(moe__scaled_mm_t *s, MlirValue slot, int count) {
+  moe__builder_t *b = &s->kernel.builder;
+  if (s->which == MOE__GRADIENT)
+    moe__warp_barrier(b); /* all lanes go on together: they wait for phases by parity */
+  if (!s->schedule.pingpong)
+    return;
+  MOE__IF (b, s->loads) {
+    for (int i = 0; i < count; i++, slot = moe__mm_next_slot(s, slot))
+      moe__mm_announce_slot(s, slot);
+  }
+}
+
+/* Says that there are no more tiles: to each warpgroup, or to both by one more stage with
+ * nothing in it. */
+static void write_ends(moe__scaled_mm_t *s, MlirValue slot, moe__cursor_t cursor) {
+  moe__builder_t *b = &s->kernel.builder;
+  MOE__IF (b, s->loads) {
+    moe__mm_write_end(s, slot);
+    if (s->schedule.pingpong)
+      moe__mm_write_end(s, moe__mm_next_slot(s, slot));
+    else
+      moe__ring_acquire(&s->kernel, &s->layout.ring, cursor, moe__i32(b, 0));
+    moe__mm_finish_counting(s);
+  }
+  if (s->schedule.pingpong)
+    announce(s, slot, MOE__MM_WARPGROUPS);
+}
+
+static void load_tiles(moe__scaled_mm_t *s) {
+  moe__kernel_t *kernel = &s->kernel;
+  moe__builder_t *b = &kernel->builder;
+  MlirValue total = moe__mm_tile_count(s);
+  loader_t loader = {moe__cursor_start(b), moe__mm_requests_start(b)};
+  MlirValue slot = moe__i32(b, 0), index = moe__tiles_first(kernel), group = moe__i32(b, 0);
+  MOE__WHILE (b, moe__ult(b, index, total), CARRY_LOADER(loader), &slot, &index,
+              moe__mm_looks_from(s) ? &group : NULL) {
+    MlirValue next = moe__mm_next_tile(s, index); /* early: it takes its time */
+    moe__mm_work_t work = moe__mm_work_at(s, index, &group);
+    MOE__IF (b, s->loads) {
+      moe__mm_write_slot(s, slot, &work);
+      if (s->schedule.pingpong)
+        moe__mm_write_first(s, slot, loader.cursor, loader.requests.oldest);
+    }
+    announce(s, slot, 1);
+    load_tile(s, &work, &loader);
+    slot = moe__mm_next_slot(s, slot);
+    index = moe__mm_counts_tiles(s) ? moe__shuffle(b, next, moe__i32(b, 0)) : next;
+  }
+  if (s->which == MOE__GRADIENT && !s->schedule.pingpong)
+    moe__mm_clear(s, loader.requests.next, &loader.requests);
+  write_ends(s, slot, loader.cursor);
+}
+
+/* The loading warpgroup: one thread is here, or of a gradient one warp, of which one thread
+ * loads. */
+void moe__mm_load(moe__scaled_mm_t *s) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue end = moe__i32(b, MOE__MM_THREADS + MOE__WARP), is_here = s->loads;
+  if (s->which == MOE__GRADIENT)
+    is_here = moe__ult(b, s->kernel.thread, end);
+  else
+    s->loads = moe__op1(b, "arith.constant", b->i1, MOE__NO_VALUES, "value = true");
+  MOE__IF (b, is_here) {
+    load_tiles(s);
+  }
+}

@@ -1,0 +1,154 @@
+/* Multiply.c - the products of a tile of scaled_mm: see ScaledMm.h.
+ *
+ * For each 128 of the reduction a warpgroup waits for the stage, issues wgmma, and releases the
+ * stage before.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Kernels/scaled_grouped_mm/ScaledMm.h"
+
+/* A warp's arrival, at all blocks whose copies fill the stage. */
+static void release(moe__scaled_mm_t *s, const moe__mm_position_t *self, moe__cursor_t cursor) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue blocks = moe__i32(b, s->schedule.cluster);
+  MOE__IF (b, moe__ult(b, self->lane, blocks)) {
+    if (s->schedule.cluster > 1)
+      moe__ring_release_remote(&s->kernel, &s->layout.ring, cursor, self->lane);
+    else
+      moe__ring_release(&s->kernel, &s->layout.ring, cursor);
+  }
+}
+
+/* Waits for stage number `index` (i32) of a tile, and gives the descriptors of its parts: of the
+ * rows of each fragment, and of the columns. */
+static MlirValue wait_for_stage(moe__scaled_mm_t *s, const moe__mm_position_t *self,
+                                const moe__mm_reduction_t *reduction,
+                                const moe__mm_beside_t *beside, MlirValue index, moe__cursor_t now,
+                                int count, MlirValue rows[MOE__MM_MAX_FRAGMENTS]) {
+  moe__kernel_t *kernel = &s->kernel;
+  moe__builder_t *b = &kernel->builder;
+  moe__ring_wait(kernel, &s->layout.ring, now);
+  if (beside->landed)
+    beside->landed(beside->user, moe__eq(b, moe__add(b, index, 1), reduction->blocks));
+  MlirValue buffer = moe__ring_buffer(kernel, &s->layout.ring, now);
+  if (s->schedule.pingpong)
+    for (int i = 0; i < count; i++)
+      rows[i] = moe__offset_by(b, buffer, i * MOE__WGMMA_M * MOE__MM_DEPTH);
+  else
+    rows[0] = moe__offset(b, buffer, moe__mul(b, self->warpgroup, MOE__WGMMA_M * MOE__MM_DEPTH));
+  return moe__offset_by(b, buffer, MOE__MM_TILE_ROWS * MOE__MM_DEPTH);
+}
+
+/* Waits for the stage at `now` and issues the products of its tiles; steps: as of the reduction,
+ * null for all of them. */
+static void multiply_stage(moe__scaled_mm_t *s, const moe__mm_position_t *self,
+                           const moe__mm_reduction_t *reduction, const moe__mm_beside_t *beside,
+                           MlirValue index, moe__cursor_t now, int count,
+                           moe__accumulator_t *accumulators, bool fresh, MlirValue steps) {
+  moe__builder_t *b = &s->kernel.builder;
+  moe__fp8_t row_type = s->side[0]->element, column_type = s->side[1]->element;
+  MlirValue rows[MOE__MM_MAX_FRAGMENTS];
+  MlirValue columns = wait_for_stage(s, self, reduction, beside, index, now, count, rows);
+  if (!fresh)
+    moe__wgmma_fence(b);
+  for (int i = 0; i < count; i++) {
+    if (fresh)
+      accumulators[i] = moe__wgmma_fence_fresh(b, accumulators[i]);
+    rows[i] = moe__wgmma_descriptor(b, rows[i]);
+  }
+  columns = moe__wgmma_descriptor(b, columns);
+  if (!steps.ptr)
+    moe__wgmma_k128_below(b, count, accumulators, fresh, rows, columns, row_type, column_type);
+  for (int i = 0; steps.ptr && i < count; i++)
+    accumulators[i] =
+        moe__wgmma_steps(b, accumulators[i], fresh, rows[i], columns, row_type, column_type, steps);
+  moe__wgmma_commit(b);
+}
+
+/* The products of the first stage of a tile. */
+static void multiply_first(moe__scaled_mm_t *s, const moe__mm_position_t *self,
+                           const moe__mm_reduction_t *reduction, const moe__mm_beside_t *beside,
+                           moe__cursor_t cursor, int count, moe__accumulator_t *accumulators) {
+  moe__builder_t *b = &s->kernel.builder;
+  for (int i = 0; i < count; i++)
+    accumulators[i] = moe__wgmma_zero(b, s->schedule.tile_n);
+  multiply_stage(s, self, reduction, beside, moe__i32(b, 0), cursor, count, accumulators, true,
+                 reduction->last_steps);
+}
+
+static void call_first(const moe__mm_beside_t *beside) {
+  if (beside->first)
+    beside->first(beside->user);
+}
+
+/* One product is in flight while the next is issued. The first stands before the loop, since an
+ * accumulator that other instructions clear would make ptxas wait for each product. */
+static void multiply_fast(moe__scaled_mm_t *s, const moe__mm_position_t *self,
+                          const moe__mm_reduction_t *reduction, moe__cursor_t cursor,
+                          const moe__mm_beside_t *beside, int count,
+                          moe__mm_fragment_t *fragments) {
+  moe__builder_t *b = &s->kernel.builder;
+  moe__accumulator_t sums[MOE__MM_MAX_FRAGMENTS];
+  multiply_first(s, self, reduction, beside, cursor, count, sums);
+  call_first(beside);
+  MOE__FOR (b, block, 1, reduction->blocks, 1, MOE__CARRY_CURSOR(cursor), &sums[0].value,
+            count > 1 ? &sums[1].value : NULL) {
+    moe__cursor_t before = cursor;
+    cursor = moe__cursor_next(b, &s->layout.ring, before);
+    multiply_stage(s, self, reduction, beside, block, cursor, count, sums, false,
+                   (MlirValue){NULL});
+    moe__wgmma_wait(b, 1); /* the product before this one is done, and its stage free */
+    release(s, self, before);
+  }
+  for (int i = 0; i < count; i++)
+    moe__wgmma_finish(b, sums[i], fragments[i]);
+  release(s, self, cursor);
+}
+
+/* Sums over at most 128 of the reduction from the tensor core, added up in fp32 while the other
+ * warpgroup multiplies. */
+static void multiply_promoted(moe__scaled_mm_t *s, const moe__mm_position_t *self,
+                              const moe__mm_reduction_t *reduction, moe__cursor_t cursor,
+                              const moe__mm_beside_t *beside, moe__mm_fragment_t registers) {
+  moe__builder_t *b = &s->kernel.builder;
+  moe__accumulator_t part;
+  multiply_first(s, self, reduction, beside, cursor, 1, &part);
+  call_first(beside);
+  moe__mm_fragment_t parts;
+  moe__wgmma_finish(b, part, parts);
+  release(s, self, cursor);
+  moe__accumulator_t sum = moe__accumulator_pack(b, s->schedule.tile_n, parts);
+  cursor = moe__cursor_next(b, &s->layout.ring, cursor);
+  MOE__FOR (b, block, 1, reduction->blocks, 1, MOE__CARRY_CURSOR(cursor), &sum.value) {
+    part = moe__wgmma_zero(b, s->schedule.tile_n);
+    multiply_stage(s, self, reduction, beside, block, cursor, 1, &part, true, (MlirValue){NULL});
+    moe__wgmma_finish(b, part, parts);
+    release(s, self, cursor);
+    moe__accumulator_unpack(b, sum, registers);
+    for (int i = 0; i < s->schedule.tile_n / 2; i++)
+      registers[i] = moe__fadd(b, registers[i], parts[i]);
+    sum = moe__accumulator_pack(b, s->schedule.tile_n, registers);
+    cursor = moe__cursor_next(b, &s->layout.ring, cursor);
+  }
+  moe__accumulator_unpack(b, sum, registers);
+}
+
+void moe__mm_multiply(moe__scaled_mm_t *s, const moe__mm_position_t *self,
+                      const moe__mm_reduction_t *reduction, moe__cursor_t cursor,
+                      const moe__mm_beside_t *beside, int count, moe__mm_fragment_t *fragments) {
+  if (s->promoted)
+    multiply_promoted(s, self, reduction, cursor, beside, fragments[0]);
+  else
+    multiply_fast(s, self, reduction, cursor, beside, count, fragments);
+}
+
+void moe__mm_pass_over(moe__scaled_mm_t *s, const moe__mm_position_t *self,
+                       const moe__mm_reduction_t *reduction, moe__cursor_t cursor) {
+  moe__kernel_t *kernel = &s->kernel;
+  moe__builder_t *b = &kernel->builder;
+  MOE__FOR (b, block, 0, reduction->blocks, 1, MOE__CARRY_CURSOR(cursor)) {
+    moe__ring_wait(kernel, &s->layout.ring, cursor);
+    moe__warp_barrier(b);
+    release(s, self, cursor);
+    cursor = moe__cursor_next(b, &s->layout.ring, cursor);
+  }
+}

@@ -1,0 +1,392 @@
+/* ScaledMm.c - the kernel of scaled_grouped_mm.scaled_mm: products of FP8 matrices over ragged
+ * groups of tokens, or in batches.
+ *
+ * One kernel for all cases. Forward: the tokens (M,K) of group e times the weights (K,N) of
+ * expert e; a group is a range of rows. Gradient: for each e, (N,M) times (M,K) over the tokens
+ * of group e; a group is a range of the reduction, and every expert has the same tiles. Batched:
+ * the same tiles, and the whole reduction.
+ *
+ * - A table of the groups is made from the offsets, in shared memory, by one warp.
+ * - One warp loads. For each tile, for each 128 of the reduction, it waits until a stage is free,
+ * and one
+ * thread fetches two boxes by TMA. Of a gradient all of the warp clears what lies outside the
+ * group (Clear.c).
+ * - In a cluster two blocks have tiles below one another. Of the columns' operand each of them
+ * loads one
+ * half, into both. Or the tiles lie side by side, and the rows' operand is shared.
+ * - Two warpgroups multiply, 64 rows of each tile (Multiply.c); then they scale, round and store
+ * (Epilogue.c). Forward, one whose rows all lie behind the end of the group multiplies nothing.
+ * Or each has tiles of its own, and stores one while the other multiplies (PingPong.c).
+ *
+ * Forward, a tile that reaches past the end of its group multiplies rows of the next one and
+ * drops them: a row depends on nothing but itself, so that even a NaN there does no harm.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Kernels/scaled_grouped_mm/ScaledMm.h"
+
+#include "lib/Builder/Inspect.h"
+#include "lib/Device/Warp.h"
+#include "lib/Dialect/Dialect.h"
+#include "lib/Kernels/Kernels.h"
+#include "lib/Kernels/Lowering.h"
+
+#include "mlir-c/BuiltinAttributes.h"
+#include "mlir-c/BuiltinTypes.h"
+
+/* Of qa and qb, by MOE__MM_QA and MOE__MM_QB. */
+static const moe__role_t FACTOR_ROLES[] = {MOE__QA, MOE__QB}, SCALE_ROLES[] = {MOE__SA, MOE__SB};
+
+/* Batches are experts; tokens are in groups. */
+static bool has_groups(const moe__scaled_mm_t *s) {
+  return s->which != MOE__BATCHED;
+}
+
+/* ---- Parameters ---- */
+
+/* How an operand lies in memory: its rows, the dimension along them, and where its matrices are
+ * many, these. */
+static void add_map(moe__scaled_mm_t *s, MlirOperation op, int of, const moe__extent_t *inner,
+                    const moe__extent_t *rows, const moe__extent_t *matrices) {
+  char matrix[MOE__EXPRESSION_SIZE];
+  moe__mm_operand_t *operand = &s->operands[of];
+  moe__tensor_map_t map = {.tensor = moe__tensor_number(op, FACTOR_ROLES[of]),
+                           .element = "u8",
+                           .rank = 2,
+                           .swizzle = "128B"};
+  map.dims[0] = map.strides[0] = inner->expression;
+  map.dims[1] = rows->expression;
+  map.box[0] = MOE__MM_DEPTH;
+  map.box[1] = operand->box;
+  if (matrices) {
+    moe__expression_mul(matrix, 2, (const char *[]){rows->expression, inner->expression});
+    map.rank = 3;
+    map.dims[2] = matrices->expression;
+    map.strides[1] = matrix;
+    map.box[2] = 1;
+  }
+  operand->map_rank = map.rank;
+  operand->map = moe__kernel_tensor_map(&s->kernel, &map);
+}
+
+static void add_extents(moe__scaled_mm_t *s, MlirOperation op) {
+  moe__kernel_t *kernel = &s->kernel;
+  MlirType qa = moe__tensor_type(op, MOE__QA), qb = moe__tensor_type(op, MOE__QB);
+  int qa_rank = (int)mlirShapedTypeGetRank(qa), qb_rank = (int)mlirShapedTypeGetRank(qb);
+  int qa_number = moe__tensor_number(op, MOE__QA), qb_number = moe__tensor_number(op, MOE__QB);
+  s->rows = moe__kernel_extent(kernel, qa_number, qa_rank - 2, qa);
+  s->depth = moe__kernel_extent(kernel, qa_number, qa_rank - 1, qa);
+  if (s->which == MOE__GRADIENT)
+    s->experts = moe__kernel_extent(kernel, moe__tensor_number(op, MOE__OFFS), 0,
+                                    moe__tensor_type(op, MOE__OFFS));
+  else
+    s->experts = moe__kernel_extent(kernel, qb_number, 0, qb);
+  s->columns = moe__kernel_extent(kernel, qb_number, qb_rank - 1, qb);
+}
+
+static void add_parameters(moe__scaled_mm_t *s, MlirOperation op) {
+  moe__kernel_t *kernel = &s->kernel;
+  add_extents(s, op);
+  add_map(s, op, MOE__MM_QA, &s->depth, &s->rows, s->which == MOE__BATCHED ? &s->experts : NULL);
+  add_map(s, op, MOE__MM_QB, &s->depth, &s->columns,
+          s->which == MOE__GRADIENT ? NULL : &s->experts);
+  for (int i = 0; i < 2; i++)
+    s->operands[i].scales = moe__kernel_pointer(kernel, moe__tensor_number(op, SCALE_ROLES[i]));
+  if (has_groups(s))
+    s->offs = moe__kernel_pointer(kernel, moe__tensor_number(op, MOE__OFFS));
+  if (s->has_bias)
+    s->bias = moe__kernel_pointer(kernel, moe__tensor_number(op, MOE__BIAS));
+  s->out = moe__kernel_pointer(kernel, moe__tensor_number(op, MOE__OUT));
+  if (has_groups(s))
+    s->status = moe__kernel_status(kernel);
+  if (moe__mm_counts_tiles(s))
+    s->counters = moe__kernel_counters(kernel);
+}
+
+/* What a launcher has to check: sizes that belong together, strides of tensor maps and rows of out
+ * in multiples of 16 bytes. */
+static void add_requirements(moe__scaled_mm_t *s, MlirOperation op) {
+  moe__kernel_t *kernel = &s->kernel;
+  int qa_last = s->which == MOE__BATCHED ? 2 : 1, qb_last = s->which == MOE__GRADIENT ? 1 : 2;
+  int qa = moe__tensor_number(op, MOE__QA), qb = moe__tensor_number(op, MOE__QB),
+      offs = moe__tensor_number(op, MOE__OFFS);
+  moe__require_shapes(kernel, op);
+  moe__kernel_require(kernel, qb, qb_last, "multiple_of", 16);
+  moe__kernel_require(kernel, qa, qa_last, "at_least", 16);
+  moe__kernel_require(kernel, qa, qa_last, "multiple_of", 16);
+  if (has_groups(s)) {
+    moe__kernel_require(kernel, offs, 0, "at_least", 1);
+    moe__kernel_require(kernel, offs, 0, "at_most", MOE_MAX_GROUPS);
+  }
+}
+
+/* ---- The multiplying warpgroups ---- */
+
+/* What is prepared while the first product of a tile runs. */
+typedef struct preparation_t {
+  moe__scaled_mm_t *s;
+  const moe__mm_position_t *self;
+  const moe__group_tile_t *tile;
+  MlirValue is_empty; /* i1: the gradient is that of no tokens; null but for the gradient */
+  moe__mm_epilogue_t epilogue;
+} preparation_t;
+
+static void prepare(void *user) {
+  preparation_t *p = user;
+  p->epilogue = moe__mm_epilogue_prepare(p->s, p->self, p->tile, p->is_empty);
+}
+
+/* Whether any of the warpgroup's rows are stored. */
+static MlirValue has_rows(moe__scaled_mm_t *s, const moe__mm_position_t *self,
+                          const moe__group_tile_t *tile) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue first = moe__mul(b, self->warpgroup, MOE__WGMMA_M);
+  if (s->side[0] == &s->operands[MOE__MM_QA])
+    return moe__ult(b, moe__add(b, tile->row, first), tile->row_end);
+  MlirValue column = moe__mul(b, tile->column, MOE__MM_TILE_ROWS);
+  return moe__ult(b, moe__add(b, column, first), s->columns.value);
+}
+
+static void multiply_and_store(moe__scaled_mm_t *s, preparation_t *preparation,
+                               const moe__mm_reduction_t *reduction, moe__cursor_t cursor) {
+  moe__mm_fragment_t registers;
+  moe__mm_beside_t beside = {.user = preparation, .first = prepare};
+  moe__mm_multiply(s, preparation->self, reduction, cursor, &beside, 1, &registers);
+  moe__mm_epilogue_store(s, &preparation->epilogue, registers);
+}
+
+/* Multiplies and stores a tile whose first stage has landed; gives the cursor behind it. Of a
+ * gradient, whose rows of out end once for each expert and not once for each group, both
+ * warpgroups multiply all tiles: another branch costs promoted sums more than it saves. */
+static moe__cursor_t multiply_tile(moe__scaled_mm_t *s, const moe__mm_position_t *self,
+                                   const moe__mm_work_t *work, moe__cursor_t cursor) {
+  moe__builder_t *b = &s->kernel.builder;
+  moe__mm_reduction_t reduction = moe__mm_reduction_of(s, work);
+  preparation_t preparation = {.s = s, .self = self, .tile = &work->tile};
+  reduction.blocks = moe__warp_uniform(b, reduction.blocks);
+  if (s->which == MOE__GRADIENT) {
+    preparation.is_empty = moe__eq(b, work->start, work->end);
+    reduction.last_steps = moe__warp_uniform(b, reduction.last_steps);
+    multiply_and_store(s, &preparation, &reduction, cursor);
+  } else {
+    MlirValue works = moe__warp_uniform(b, moe__zext(b, has_rows(s, self, &work->tile), b->i32));
+    MOE__IF (b, moe__ne(b, works, 0)) {
+      multiply_and_store(s, &preparation, &reduction, cursor);
+    }
+    MOE__ELSE (b) {
+      moe__mm_pass_over(s, self, &reduction, cursor);
+    }
+  }
+  return moe__cursor_advance(b, &s->layout.ring, cursor, reduction.blocks);
+}
+
+/* Waits for the first stage of a tile; gives whether there is one. */
+static MlirValue has_tile(moe__scaled_mm_t *s, moe__cursor_t cursor, MlirValue slot) {
+  moe__builder_t *b = &s->kernel.builder;
+  moe__ring_wait(&s->kernel, &s->layout.ring, cursor);
+  MlirValue group = moe__warp_uniform(b, moe__mm_read_group(s, slot));
+  return moe__ne(b, group, MOE__MM_NO_GROUP);
+}
+
+static void multiply_tiles(moe__scaled_mm_t *s) {
+  moe__kernel_t *kernel = &s->kernel;
+  moe__builder_t *b = &kernel->builder;
+  MlirValue warp = moe__and(b, moe__lshr(b, kernel->thread, 5), 3);
+  moe__mm_position_t self = {.warpgroup = moe__lshr(b, kernel->thread, 7),
+                             .lane = moe__and(b, kernel->thread, MOE__WARP - 1)};
+  self.warp_row = moe__add(b, moe__mul(b, self.warpgroup, MOE__WGMMA_M), moe__shl(b, warp, 4));
+  self.row = moe__add(b, self.warp_row, moe__lshr(b, self.lane, 2));
+  moe__cursor_t cursor = moe__cursor_start(b);
+  MlirValue slot = moe__i32(b, 0);
+  MOE__WHILE (b, has_tile(s, cursor, slot), MOE__CARRY_CURSOR(cursor), &slot) {
+    moe__mm_work_t work = moe__mm_read_slot(s, slot);
+    cursor = multiply_tile(s, &self, &work, cursor);
+    slot = moe__mm_next_slot(s, slot);
+  }
+}
+
+/* ---- The kernel ---- */
+
+/* Registers of a thread of the loading warpgroup, and of one that multiplies: of 504 that three
+ * of them have together. Promoted sums take two accumulators. What the gradient's loader needs
+ * to clear is more than the others', whose speed does not depend on it. */
+static int loader_registers(const moe__scaled_mm_t *s) {
+  return s->promoted ? 56 : 72;
+}
+
+static int multiplier_registers(const moe__scaled_mm_t *s) {
+  return (504 - loader_registers(s)) / MOE__MM_WARPGROUPS;
+}
+
+static bool has_kernel(MlirOperation op) {
+  static const char *const qb_orders[] = {
+      [MOE__FORWARD] = "column-major per expert; give it the encoding "
+                       "affine_map<(e, k, n) -> (e, n, k)>",
+      [MOE__GRADIENT] = "column-major; give it the encoding affine_map<(m, k) -> (k, m)>",
+      [MOE__BATCHED] = "column-major per expert; give it the encoding "
+                       "affine_map<(e, k, n) -> (e, n, k)>"};
+  MlirType qa = moe__tensor_type(op, MOE__QA);
+  MlirType qb = moe__tensor_type(op, MOE__QB);
+  MlirType sa = moe__tensor_type(op, MOE__SA);
+  if (!mlirTypeIsAF32(mlirShapedTypeGetElementType(sa)))
+    return moe__error(op, "the kernel takes f32 scales");
+  bool row_major = moe__is_row_major(moe__tensor_type(op, MOE__OUT));
+  for (int i = 0; i < mlirOperationGetNumOperands(op); i++)
+    row_major &= moe__operand_role(op, i) == MOE__QB ||
+                 moe__is_row_major(mlirValueGetType(mlirOperationGetOperand(op, i)));
+  if (!row_major)
+    return moe__error(op, "the kernel takes all tensors but qb row-major; remove their encoding");
+  if (!moe__is_column_major(qb))
+    return moe__error(op, "the kernel takes qb %s", qb_orders[moe__mm_case(op)]);
+  return moe__needs_multiple_of_16(op, MOE__QA, (int)mlirShapedTypeGetRank(qa) - 1) &&
+         moe__needs_multiple_of_16(op, MOE__QB, (int)mlirShapedTypeGetRank(qb) - 1);
+}
+
+bool moe__mm_is_promoted(MlirOperation op) {
+  return mlirStringRefEqual(moe__op_string(op, "accumulate"),
+                            mlirStringRefCreateFromCString("promoted"));
+}
+
+moe__mm_scales_t moe__mm_scales(MlirOperation op, int operand) {
+  MlirType type = moe__tensor_type(op, SCALE_ROLES[operand]);
+  bool is_forward = moe__mm_case(op) == MOE__FORWARD, is_qa = operand == MOE__MM_QA;
+  if (is_qa && is_forward && mlirShapedTypeGetDimSize(type, 0) == 1)
+    return MOE__SCALE_OF_ALL;
+  bool of_experts = mlirShapedTypeGetRank(type) == 1 && !(is_qa && is_forward);
+  return of_experts ? MOE__SCALE_OF_EXPERT : MOE__SCALE_OF_ROW;
+}
+
+/* What the op and its schedule say. */
+static void read_op(moe__scaled_mm_t *s, MlirOperation op) {
+  s->which = moe__mm_case(op);
+  s->promoted = moe__mm_is_promoted(op);
+  s->has_bias = !mlirValueIsNull(moe__operand(op, MOE__BIAS));
+  s->out_type = mlirShapedTypeGetElementType(moe__tensor_type(op, MOE__OUT));
+  if (s->has_bias)
+    s->bias_type = mlirShapedTypeGetElementType(moe__tensor_type(op, MOE__BIAS));
+  for (int i = 0; i < 2; i++) {
+    s->operands[i].granularity = moe__mm_scales(op, i);
+    s->operands[i].element = moe__fp8_of(moe__tensor_type(op, FACTOR_ROLES[i]));
+  }
+  s->side[0] = &s->operands[s->schedule.swap_operands ? MOE__MM_QB : MOE__MM_QA];
+  s->side[1] = &s->operands[s->schedule.swap_operands ? MOE__MM_QA : MOE__MM_QB];
+  int shared = s->schedule.beside ? 0 : 1; /* by the blocks of a cluster */
+  s->side[0]->tile = MOE__MM_TILE_ROWS;
+  s->side[1]->tile = s->schedule.tile_n;
+  for (int i = 0; i < 2; i++) {
+    s->side[i]->rows = s->side[i]->tile * (i == shared ? 1 : s->schedule.cluster);
+    s->side[i]->box = s->side[i]->tile / (i == shared ? s->schedule.cluster : 1);
+  }
+}
+
+/* Makes the table of groups, in the first warp; the gradient's experts are ordered by all
+ * threads. */
+static void initialize_groups(moe__scaled_mm_t *s) {
+  moe__kernel_t *kernel = &s->kernel;
+  moe__builder_t *b = &kernel->builder;
+  MlirValue tokens = s->which == MOE__GRADIENT ? s->depth.value : s->rows.value;
+  MOE__IF (b, moe__ult(b, kernel->thread, MOE__WARP)) {
+    moe__groups_initialize(&s->groups, s->offs, tokens, kernel->thread, s->status);
+  }
+  if (s->which != MOE__GRADIENT)
+    return;
+  moe__block_barrier(b);
+  moe__groups_sort(&s->groups);
+}
+
+/* What all threads have prepared is seen, and no other block of the cluster is reached before it
+ * has begun, or behind its end. */
+static void begin_together(moe__scaled_mm_t *s) {
+  (s->schedule.cluster > 1 ? moe__cluster_barrier : moe__block_barrier)(&s->kernel.builder);
+}
+
+static void end_together(moe__scaled_mm_t *s) {
+  if (s->schedule.cluster == 1)
+    return;
+  moe__warp_barrier(&s->kernel.builder);
+  moe__cluster_barrier(&s->kernel.builder);
+}
+
+/* No more blocks than tiles, where forward each token may be a group of its own; none for an
+ * empty result. */
+static void write_grid(const moe__scaled_mm_t *s, char *grid) {
+  char columns[MOE__EXPRESSION_SIZE], rows[MOE__EXPRESSION_SIZE], tiles[MOE__EXPRESSION_SIZE];
+  moe__expression_ceildiv(columns, s->columns.expression, s->operands[MOE__MM_QB].rows);
+  if (s->which == MOE__FORWARD) {
+    moe__expression_mul(tiles, 2, (const char *[]){s->rows.expression, columns});
+  } else {
+    moe__expression_ceildiv(rows, s->rows.expression, s->operands[MOE__MM_QA].rows);
+    moe__expression_mul(tiles, 3, (const char *[]){s->experts.expression, rows, columns});
+  }
+  if (s->schedule.cluster > 1)
+    moe__expression_persistent_clusters(grid, tiles, s->schedule.cluster);
+  else
+    moe__expression_min(grid, tiles, "\"num_sms\"");
+}
+
+static bool lower(const moe__lowering_t *lowering) {
+  MlirOperation op = lowering->op;
+  const moe__mm_layout_t *layout = lowering->layout;
+  const moe__mm_schedule_t *schedule = lowering->schedule;
+  moe__scaled_mm_t s = {.schedule = *schedule, .layout = *layout};
+  read_op(&s, op);
+  moe__kernel_t *kernel = &s.kernel;
+  moe__builder_t *b = &kernel->builder;
+  moe__kernel_begin(kernel, mlirOperationGetContext(op), mlirOperationGetLocation(op),
+                    &layout->cta);
+  add_parameters(&s, op);
+  add_requirements(&s, op);
+  moe__kernel_cluster(kernel, s.schedule.cluster);
+  moe__kernel_prologue(kernel);
+  moe__kernel_await_launches(kernel);
+  if (has_groups(&s))
+    s.groups = moe__groups_create(
+        kernel, &layout->groups, s.experts.value, s.operands[MOE__MM_QA].rows,
+        moe__ceil_div(b, s.columns.value, s.operands[MOE__MM_QB].rows), s.schedule.band);
+
+  MlirValue loader = moe__i32(b, MOE__MM_THREADS);
+  s.loads = moe__eq(b, kernel->thread, loader);
+  MOE__IF (b, s.loads) {
+    moe__tma_prefetch_map(b, s.operands[MOE__MM_QA].map);
+    moe__tma_prefetch_map(b, s.operands[MOE__MM_QB].map);
+    int readers = s.schedule.pingpong ? 1 : MOE__MM_WARPGROUPS; /* warpgroups that read a stage */
+    moe__ring_initialize(kernel, &s.layout.ring,
+                         readers * MOE__MM_WARPGROUP / MOE__WARP * s.schedule.cluster);
+    if (s.schedule.pingpong) {
+      moe__mm_slots_initialize(&s);
+      moe__mm_turns_initialize(&s);
+    }
+    if (s.which == MOE__GRADIENT)
+      moe__mm_clear_initialize(&s);
+  }
+  if (has_groups(&s))
+    initialize_groups(&s);
+  begin_together(&s);
+
+  MOE__IF (b, moe__ult(b, kernel->thread, loader)) {
+    moe__registers_increase(b, multiplier_registers(&s));
+    if (s.schedule.pingpong)
+      moe__mm_multiply_in_turn(&s);
+    else
+      multiply_tiles(&s);
+  }
+  MOE__ELSE (b) {
+    moe__registers_decrease(b, loader_registers(&s));
+    moe__mm_load(&s);
+  }
+  end_together(&s);
+  char grid[MOE__EXPRESSION_SIZE];
+  write_grid(&s, grid);
+  moe__kernel_end(kernel, lowering->gpu_module_body, moe__symbol(lowering->function),
+                  (const char *const[]){grid, "1", "1"});
+  return true;
+}
+
+const moe__kernel_definition_t moe__scaled_mm_kernel = {
+    .ops = {MOE__OP_SCALED_MM, MOE__OP_SCALED_MM_BIAS},
+    .has_kernel = has_kernel,
+    .schedule = &moe__mm_schedule,
+    .candidates = moe__mm_candidates,
+    .layout_size = sizeof(moe__mm_layout_t),
+    .layout = moe__mm_lay_out,
+    .lower = lower,
+};

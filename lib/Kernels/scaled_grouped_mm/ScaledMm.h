@@ -1,0 +1,265 @@
+/* ScaledMm.h - the kernel of scaled_grouped_mm.scaled_mm under construction: what its parts
+ * share.
+ *
+ * ScaledMm.c has the kernel: its parameters, and what warps are there for. Tiles.c has the
+ * tiles, Load.c the loading warpgroup, Multiply.c the products of the multiplying warpgroups,
+ * Epilogue.c what follows them; PingPong.c the warpgroups that have tiles of their own. Clear.c
+ * has what a gradient needs besides, where its groups begin and end inside of a stage.
+ *
+ * Two operands meet in a tile. Of one, 128 rows are the rows of the tile, 64 for each warpgroup;
+ * of the other, tile_n are its columns. The rows are those of qa, unless the schedule swaps the
+ * operands: then tokens are columns, of which a tile may have as few as 16, and the tile is
+ * transposed when it is stored.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#ifndef MOE_KERNELS_SCALED_GROUPED_MM_SCALED_MM_H
+#define MOE_KERNELS_SCALED_GROUPED_MM_SCALED_MM_H
+
+#include "lib/Device/Async.h"
+#include "lib/Device/Groups.h"
+#include "lib/Device/Tiles.h"
+#include "lib/Device/Wgmma.h"
+#include "lib/Dialect/Dialect.h"
+#include "lib/Kernels/scaled_grouped_mm/Schedule.h"
+
+#define MOE__MM_TILE_ROWS 128
+#define MOE__MM_WARPGROUP 128 /* threads */
+#define MOE__MM_WARPGROUPS 2  /* that multiply, 64 rows each; one more loads */
+#define MOE__MM_THREADS (MOE__MM_WARPGROUPS * MOE__MM_WARPGROUP) /* that multiply */
+#define MOE__MM_DEPTH 128 /* of the reduction in a stage: FP8 elements in a row of shared memory */
+
+#define MOE__MM_STEP 32 /* of those in one wgmma */
+
+/* The named barrier of the first multiplying warpgroup; that of the second has the next number. */
+#define MOE__MM_WARPGROUP_BARRIER 1
+
+/* The operands that are multiplied. */
+enum { MOE__MM_QA, MOE__MM_QB };
+
+/* How many scales an operand has: one, one for each expert, one for each of its rows. */
+typedef enum moe__mm_scales_t {
+  MOE__SCALE_OF_ALL,
+  MOE__SCALE_OF_EXPERT,
+  MOE__SCALE_OF_ROW
+} moe__mm_scales_t;
+
+/* How many the op has of operand MOE__MM_QA or MOE__MM_QB, and whether its sums are promoted. */
+moe__mm_scales_t moe__mm_scales(MlirOperation op, int operand);
+bool moe__mm_is_promoted(MlirOperation op);
+
+/* qa or qb. Its rows are those of out if it is qa, and the columns of out if it is qb. */
+typedef struct moe__mm_operand_t {
+  int rows; /* in the tiles of a cluster */
+  int tile; /* of those, in the tile of a block */
+  int box;  /* of those, in one copy */
+  moe__fp8_t element;
+  MlirValue map;
+  int map_rank;
+  moe__mm_scales_t granularity;
+  MlirValue scales; /* !llvm.ptr<1> */
+} moe__mm_operand_t;
+
+typedef struct moe__scaled_mm_t {
+  moe__kernel_t kernel;
+  moe__mm_schedule_t schedule;
+  moe__mm_layout_t layout;
+  moe__mm_case_t which;
+  bool promoted, has_bias;
+  moe__mm_operand_t operands[2];  /* qa, qb */
+  moe__mm_operand_t *side[2];     /* those whose rows are the tile's rows, its columns */
+  moe__extent_t experts, columns; /* of out; experts: groups, batches */
+  moe__extent_t rows;             /* of out: tokens, or of an expert if not forward */
+  moe__extent_t depth;            /* of the reduction; of the gradient all tokens */
+  MlirValue offs, status, counters, bias, out; /* !llvm.ptr<1> */
+  MlirType out_type, bias_type;                /* of elements */
+  moe__groups_t groups;                        /* not of batched products */
+  MlirValue
+      loads; /* i1: of the threads that are in the loader, whether this is the one that loads */
+} moe__scaled_mm_t;
+
+/* What a warpgroup multiplies of a tile: 64 rows of it, or where each has tiles of its own, both
+ * halves. */
+#define MOE__MM_MAX_FRAGMENTS 2
+typedef MlirValue moe__mm_fragment_t[MOE__WGMMA_MAX_N / 2]; /* its registers, f32 */
+
+/* Where a multiplying thread stands; in the first fragment, if there are two. */
+typedef struct moe__mm_position_t {
+  MlirValue warpgroup, lane;
+  MlirValue warp_row; /* in the tile: the first of the warp's 16 rows */
+  MlirValue row;      /* and the first of the lane's two rows, 8 apart */
+} moe__mm_position_t;
+
+/* What a tile sums over: `blocks` blocks of 128 from `first`, of which [start, end) counts. In the
+ * gradient the last block is the first to be multiplied, and of it only `last_steps` times 32. */
+typedef struct moe__mm_reduction_t {
+  MlirValue first, blocks;          /* i32 */
+  MlirValue start, end, last_steps; /* i32; null but for the gradient */
+} moe__mm_reduction_t;
+
+/* ---- Tiles.c ---- */
+
+/* A tile and the range of tokens that it sums over, which is that of the gradient's group. */
+typedef struct moe__mm_work_t {
+  moe__group_tile_t tile;
+  MlirValue start, end; /* i32; null but for the gradient */
+} moe__mm_work_t;
+
+/* Whether blocks share tiles by a counter. */
+bool moe__mm_counts_tiles(const moe__scaled_mm_t *s);
+
+/* How many tiles there are (i32); the number of the one that the loading thread takes behind
+ * number `index`; and, behind the last one, what leaves the counters as they were. */
+MlirValue moe__mm_tile_count(moe__scaled_mm_t *s);
+MlirValue moe__mm_next_tile(moe__scaled_mm_t *s, MlirValue index);
+void moe__mm_finish_counting(moe__scaled_mm_t *s);
+
+/* Whether the loader looks for a tile from the last one's group on. */
+bool moe__mm_looks_from(const moe__scaled_mm_t *s);
+
+/* group_from: if so, that group (i32); it becomes this tile's. */
+moe__mm_work_t moe__mm_work_at(moe__scaled_mm_t *s, MlirValue index, MlirValue *group_from);
+moe__mm_reduction_t moe__mm_reduction_of(moe__scaled_mm_t *s, const moe__mm_work_t *work);
+
+/* Where block number `index`, in the order of multiplication, starts in the reduction. */
+MlirValue moe__mm_block_at(moe__scaled_mm_t *s, const moe__mm_reduction_t *reduction,
+                           MlirValue index);
+
+/* The ring of slots in which the loader says where the tiles are that it loads, numbers i32. The
+ * end, in place of a tile, is one of MOE__MM_NO_GROUP. */
+#define MOE__MM_NO_GROUP (-1)
+void moe__mm_slots_reserve(moe__mm_layout_t *layout, const moe__mm_schedule_t *schedule);
+MlirValue moe__mm_next_slot(moe__scaled_mm_t *s, MlirValue slot);
+void moe__mm_write_slot(moe__scaled_mm_t *s, MlirValue slot, const moe__mm_work_t *work);
+void moe__mm_write_end(moe__scaled_mm_t *s, MlirValue slot);
+
+/* Where each warpgroup has tiles of its own, it does not know where the stages of one begin: the
+ * slot says so, and has a barrier. One thread initializes these; the loader writes a slot, then
+ * announces it. Readers have a cursor over the ring of slots. barrier: of the gradient, as of
+ * moe__mm_landed. */
+void moe__mm_slots_initialize(moe__scaled_mm_t *s);
+void moe__mm_write_first(moe__scaled_mm_t *s, MlirValue slot, moe__cursor_t first,
+                         moe__cursor_t barrier);
+void moe__mm_announce_slot(moe__scaled_mm_t *s, MlirValue slot);
+moe__cursor_t moe__mm_slots_from(moe__scaled_mm_t *s, MlirValue warpgroup);
+moe__cursor_t moe__mm_slot_after_next(moe__scaled_mm_t *s, moe__cursor_t slot);
+void moe__mm_wait_for_slot(moe__scaled_mm_t *s, moe__cursor_t slot);
+void moe__mm_read_first(moe__scaled_mm_t *s, MlirValue slot, moe__cursor_t *first,
+                        moe__cursor_t *barrier);
+MlirValue moe__mm_read_group(moe__scaled_mm_t *s, MlirValue slot);
+moe__mm_work_t moe__mm_read_slot(moe__scaled_mm_t *s, MlirValue slot);
+
+/* ---- Load.c ---- */
+
+/* Loads all tiles of the block. Called by the threads of the loading warpgroup. */
+void moe__mm_load(moe__scaled_mm_t *s);
+
+/* ---- Multiply.c ---- */
+
+/* What is done beside a tile's products, where it is not NULL. */
+typedef struct moe__mm_beside_t {
+  void *user;
+  void (*first)(void *user); /* while the first of them runs */
+  /* When another stage has landed; is_last, i1: whether it is the last one. */
+  void (*landed)(void *user, MlirValue is_last);
+} moe__mm_beside_t;
+
+/* Multiplies `count` fragments of a tile: over all of the reduction in the tensor core's own
+ * accumulator, or in sums of 128 that are added in registers. */
+void moe__mm_multiply(moe__scaled_mm_t *s, const moe__mm_position_t *self,
+                      const moe__mm_reduction_t *reduction, moe__cursor_t cursor,
+                      const moe__mm_beside_t *beside, int count, moe__mm_fragment_t *fragments);
+
+/* The same, but for a gradient, for a warpgroup none of whose rows are stored: it only keeps up
+ * with the others. */
+void moe__mm_pass_over(moe__scaled_mm_t *s, const moe__mm_position_t *self,
+                       const moe__mm_reduction_t *reduction, moe__cursor_t cursor);
+
+/* ---- Clear.c, for the gradient: the loading warp calls these, all of its lanes ---- */
+
+/* Stages that are to be cleared, as numbers of requests: of the next one, and the oldest that is
+ * open. */
+typedef struct moe__mm_requests_t {
+  MlirValue next; /* i32 */
+  moe__cursor_t oldest;
+} moe__mm_requests_t;
+
+moe__mm_requests_t moe__mm_requests_start(moe__builder_t *b);
+
+/* Reserves shared memory, and initializes its barriers: one thread calls the latter, and a block
+ * barrier must follow. */
+void moe__mm_clear_reserve(moe__mm_layout_t *layout, const moe__mm_schedule_t *schedule);
+void moe__mm_clear_initialize(moe__scaled_mm_t *s);
+
+/* Gives the barrier on which the copies to the free stage at `cursor` are to complete, whose
+ * first token is `at`; makes a request where there is something to clear in it. */
+MlirValue moe__mm_request(moe__scaled_mm_t *s, const moe__mm_reduction_t *reduction, MlirValue at,
+                          moe__cursor_t cursor, moe__mm_requests_t *requests);
+
+/* Clears what the oldest request asks for, unless that is number `end` (i32), which is left for
+ * later or has not been made yet. */
+void moe__mm_clear(moe__scaled_mm_t *s, MlirValue end, moe__mm_requests_t *requests);
+
+/* With ping-pong: the barrier on which the copies of stage number `index` of a tile complete, at
+ * the cursor; *barrier is a cursor over those of the stages that warpgroups clear. And what all
+ * threads of a warpgroup call before they multiply a tile, whose first such barrier is at
+ * `barrier`: waits for its first two stages and clears what lies outside the group. */
+MlirValue moe__mm_landed(moe__scaled_mm_t *s, MlirValue index, moe__cursor_t cursor,
+                         moe__cursor_t *barrier);
+void moe__mm_clear_own(moe__scaled_mm_t *s, const moe__mm_position_t *self,
+                       const moe__mm_reduction_t *reduction, moe__cursor_t cursor,
+                       moe__cursor_t barrier);
+
+/* ---- Epilogue.c ---- */
+
+/* What a thread has fetched of a column: its position in the tile (i32), its scale and its bias
+ * (f32) or null. */
+typedef struct moe__mm_column_t {
+  MlirValue position, scale, bias;
+} moe__mm_column_t;
+
+typedef struct moe__mm_epilogue_t {
+  const moe__mm_position_t *self;
+  const moe__group_tile_t *tile;
+  MlirValue is_empty;
+  MlirValue row_scale[2], row_bias[2]; /* f32, of the lane's two rows; bias only if swapped */
+  MlirValue column_scale;              /* f32, where all columns share it, else null */
+  MlirValue column_scales;             /* else !llvm.ptr<3>: tile_n of them */
+  MlirValue column_bias;   /* !llvm.ptr<3>, if there is one and operands are not swapped */
+  moe__mm_column_t column; /* with ping-pong, until it is settled */
+  MlirValue staging;       /* !llvm.ptr<3>: the warp's */
+} moe__mm_epilogue_t;
+
+/* The named barrier of the thread's warpgroup. */
+void moe__mm_warpgroup_barrier(moe__scaled_mm_t *s, const moe__mm_position_t *self);
+
+/* Reserves shared memory. */
+void moe__mm_epilogue_reserve(moe__mm_layout_t *layout, const moe__mm_schedule_t *schedule,
+                              MlirOperation op);
+
+/* Fetches the scales and the bias of a tile. is_empty: i1, whether the tile sums over nothing,
+ * in which case it is zero whatever the scales are; null where it always sums. */
+moe__mm_epilogue_t moe__mm_epilogue_prepare(moe__scaled_mm_t *s, const moe__mm_position_t *self,
+                                            const moe__group_tile_t *tile, MlirValue is_empty);
+
+/* With ping-pong: brings what has been fetched of the columns into shared memory, before the
+ * first fragment is stored. */
+void moe__mm_epilogue_settle(moe__scaled_mm_t *s, const moe__mm_epilogue_t *epilogue);
+
+/* The same for the rows of `self` in a tile whose first fragment has been prepared. */
+moe__mm_epilogue_t moe__mm_epilogue_below(moe__scaled_mm_t *s, const moe__mm_epilogue_t *first,
+                                          const moe__mm_position_t *self);
+
+/* Scales, adds the bias, rounds and stores what belongs to the group and to out. */
+void moe__mm_epilogue_store(moe__scaled_mm_t *s, const moe__mm_epilogue_t *epilogue,
+                            const moe__mm_fragment_t registers);
+
+/* ---- PingPong.c ---- */
+
+/* Multiplies and stores the tiles of one warpgroup, every other one of the block. */
+void moe__mm_multiply_in_turn(moe__scaled_mm_t *s);
+
+/* Reserves shared memory, and initializes its barriers: one thread calls the latter. */
+void moe__mm_turns_reserve(moe__mm_layout_t *layout);
+void moe__mm_turns_initialize(moe__scaled_mm_t *s);
+
+#endif /* MOE_KERNELS_SCALED_GROUPED_MM_SCALED_MM_H */

@@ -1,0 +1,150 @@
+/* Schedule.c - see Schedule.h. Why the numbers are what they are:
+ * docs/performance/grouped_product.md.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Kernels/scaled_grouped_mm/Schedule.h"
+
+#include "lib/Builder/Inspect.h"
+#include "lib/Dialect/Dialect.h"
+#include "lib/Kernels/Lowering.h"
+#include "lib/Kernels/scaled_grouped_mm/ScaledMm.h"
+
+#include "mlir-c/BuiltinTypes.h"
+
+MOE__SCHEDULE_KIND(moe__mm_schedule, moe__mm_schedule_t, MOE__MM_SCHEDULE, "products",
+                   "scaled_mm, scaled_mm_bias");
+
+/* ---- Candidates ---- */
+
+/* Fast sums: a tile of 128 x 128 for each warpgroup, of which one stores while the other
+ * multiplies. In bands of 16 rows of tiles, which keep what concurrent CTAs read in L2. Where
+ * both warpgroups multiply one tile, 128 x 256 is as much as they can accumulate; with promoted
+ * sums a second accumulator takes a part of it. */
+#define PINGPONG .pingpong = 1, .tile_n = 128, .stages = 6
+static const moe__mm_schedule_t GRADIENT_FAST[] = {
+    {PINGPONG, .band = 16},
+    {PINGPONG},
+    {PINGPONG, .cluster = 2},
+    {PINGPONG, .band = 16, .cluster = 2, .beside = 1},
+    {.tile_n = 256},
+    {.tile_n = 256, .band = 16},
+    {.tile_n = 128, .stages = 6},
+};
+static const moe__mm_schedule_t GRADIENT_PROMOTED[] = {
+    {.tile_n = 192},
+    {.tile_n = 192, .band = 4},
+    {.tile_n = 192, .band = 16},
+    {.tile_n = 192, .stages = 3},
+    {.tile_n = 128, .stages = 6},
+};
+/* The same where groups are rows: operands may be swapped. */
+static const moe__mm_schedule_t ROWS_FAST[] = {
+    {PINGPONG, .band = 16},
+    {PINGPONG},
+    {PINGPONG, .cluster = 2},
+    {PINGPONG, .band = 16, .cluster = 2, .beside = 1},
+    {.tile_n = 256},
+    {.tile_n = 256, .band = 16},
+    {.tile_n = 128, .stages = 6},
+    {.swap_operands = 1, .tile_n = 16, .stages = 10},
+    {.swap_operands = 1, .tile_n = 32, .stages = 9},
+    {.swap_operands = 1, .tile_n = 64, .stages = 7},
+};
+static const moe__mm_schedule_t ROWS_PROMOTED[] = {
+    {.tile_n = 192},
+    {.tile_n = 192, .band = 4},
+    {.tile_n = 192, .band = 16},
+    {.tile_n = 128, .stages = 6},
+    {.swap_operands = 1, .tile_n = 16, .stages = 10},
+    {.swap_operands = 1, .tile_n = 32, .stages = 9},
+    {.swap_operands = 1, .tile_n = 64, .stages = 7},
+};
+/* Few tokens for each expert, at most as many as a tile has columns: all is reading the weights,
+ * and tiles are as narrow as the groups. */
+static const moe__mm_schedule_t TOKENS_16[] = {
+    {.swap_operands = 1, .tile_n = 16, .stages = 10},
+    {.swap_operands = 1, .tile_n = 32, .stages = 9},
+    {.swap_operands = 1, .tile_n = 16, .stages = 6},
+};
+static const moe__mm_schedule_t TOKENS_32[] = {
+    {.swap_operands = 1, .tile_n = 32, .stages = 9},
+    {.swap_operands = 1, .tile_n = 16, .stages = 10},
+    {.swap_operands = 1, .tile_n = 64, .stages = 7},
+};
+static const moe__mm_schedule_t TOKENS_64[] = {
+    {.swap_operands = 1, .tile_n = 64, .stages = 7},
+    {.swap_operands = 1, .tile_n = 32, .stages = 9},
+    {.swap_operands = 1, .tile_n = 128, .stages = 5},
+};
+
+/* The tokens that each expert has on average; INT64_MAX where they are not known. */
+static int64_t tokens_per_expert(MlirOperation op) {
+  MlirType qa = moe__tensor_type(op, MOE__QA);
+  MlirType qb = moe__tensor_type(op, MOE__QB);
+  int rows = mlirShapedTypeGetRank(qa) == 3 ? 1 : 0;
+  if (mlirShapedTypeIsDynamicDim(qa, rows) || mlirShapedTypeIsDynamicDim(qb, 0))
+    return INT64_MAX;
+  return mlirShapedTypeGetDimSize(qa, rows) / (rows ? 1 : mlirShapedTypeGetDimSize(qb, 0));
+}
+
+moe__candidates_t moe__mm_candidates(MlirOperation op) {
+  bool promoted = moe__mm_is_promoted(op);
+  if (moe__mm_case(op) == MOE__GRADIENT)
+    return promoted ? MOE__CANDIDATES(GRADIENT_PROMOTED) : MOE__CANDIDATES(GRADIENT_FAST);
+  int64_t tokens = tokens_per_expert(op);
+  if (tokens <= 16)
+    return MOE__CANDIDATES(TOKENS_16);
+  if (tokens <= 32)
+    return MOE__CANDIDATES(TOKENS_32);
+  if (tokens <= 64)
+    return MOE__CANDIDATES(TOKENS_64);
+  return promoted ? MOE__CANDIDATES(ROWS_PROMOTED) : MOE__CANDIDATES(ROWS_FAST);
+}
+
+/* ---- The layout ---- */
+
+static bool check(MlirOperation op, const moe__mm_schedule_t *schedule) {
+  bool is_gradient = moe__mm_case(op) == MOE__GRADIENT;
+  int unit = schedule->swap_operands ? 16 : 64;
+  if (schedule->tile_n % unit)
+    return moe__error(op, "'schedule.tile_n' is %d; it must be a multiple of %d", schedule->tile_n,
+                      unit);
+  if (schedule->swap_operands && is_gradient)
+    return moe__error(op, "'schedule.swap_operands' is 1; it must be 0 where groups are ranges of "
+                          "the reduction");
+  if (schedule->pingpong && (schedule->swap_operands || moe__mm_is_promoted(op)))
+    return moe__error(op, "'schedule.pingpong' is 1; it must be 0 where %s",
+                      schedule->swap_operands ? "operands are swapped" : "sums are promoted");
+  if (schedule->pingpong && schedule->tile_n > 128)
+    return moe__error(op, "'schedule.tile_n' is %d; it must be at most 128 with pingpong = 1",
+                      schedule->tile_n);
+  if (schedule->beside && schedule->cluster == 1)
+    return moe__error(op, "'schedule.beside' is 1; it must be 0 where there is no cluster");
+  if (schedule->swap_operands && schedule->cluster > 1)
+    return moe__error(op, "'schedule.cluster' is %d; it must be 1 where operands are swapped",
+                      schedule->cluster);
+  /* Two accumulators of 64 x tile_n in 224 registers a thread, with room for addresses. */
+  return !moe__mm_is_promoted(op) || schedule->tile_n <= 192 ||
+         moe__error(op, "'schedule.tile_n' is %d; with promoted sums it must be at most 192",
+                    schedule->tile_n);
+}
+
+bool moe__mm_lay_out(MlirOperation op, const void *schedule, void *out) {
+  const moe__mm_schedule_t *s = schedule;
+  moe__mm_layout_t *l = out;
+  if (!check(op, s))
+    return false;
+  bool is_gradient = moe__mm_case(op) == MOE__GRADIENT;
+  /* Registers are not checked: setmaxnreg divides them among the warpgroups (ScaledMm.c). */
+  l->cta.threads = MOE__MM_THREADS + MOE__MM_WARPGROUP;
+  l->cta.ctas_per_sm = 1;
+  l->ring = moe__ring_reserve(&l->cta, s->stages, (MOE__MM_TILE_ROWS + s->tile_n) * MOE__MM_DEPTH);
+  moe__mm_slots_reserve(l, s);
+  if (s->pingpong)
+    moe__mm_turns_reserve(l);
+  if (is_gradient)
+    moe__mm_clear_reserve(l, s);
+  moe__mm_epilogue_reserve(l, s, op);
+  l->groups = moe__groups_reserve(&l->cta, moe__max_groups(op), is_gradient);
+  return true;
+}

@@ -1,0 +1,51 @@
+/* Schedule.h - the schedule of scaled_mm, and the layout that follows from it.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#ifndef MOE_KERNELS_SCALED_GROUPED_MM_SCHEDULE_H
+#define MOE_KERNELS_SCALED_GROUPED_MM_SCHEDULE_H
+
+#include "lib/Device/Async.h"
+#include "lib/Device/Groups.h"
+#include "lib/Kernels/Schedule.h"
+
+#define MOE__MM_SCHEDULE(X, T)                                                                     \
+  X(T, swap_operands, 0, 1, 0,                                                                     \
+    "1: the rows of a tile are columns of qb, its columns rows of qa: for few tokens; 0 in the "   \
+    "weight gradient")                                                                             \
+  X(T, tile_n, 16, 256, 256,                                                                       \
+    "columns of a tile of 128 rows, a multiple of 64; if swapped, of 16; at most 192 with "        \
+    "promoted sums")                                                                               \
+  X(T, stages, 2, 12, 4, "pairs of tiles in flight, 128 of the reduction deep")                    \
+  X(T, band, 1, 4096, 8, "rows of tiles, of clusters, that are worked off together")               \
+  X(T, cluster, 1, 2, 1,                                                                           \
+    "CTAs with tiles below one another, which share what they read of qb; 1 if swapped")           \
+  X(T, pingpong, 0, 1, 0,                                                                          \
+    "1: each warpgroup multiplies tiles of its own, while the other stores; 0 with promoted "      \
+    "sums, and if swapped")                                                                        \
+  X(T, beside, 0, 1, 0, "1: the tiles of a cluster lie side by side, and share what is read of qa")
+
+typedef struct moe__mm_schedule_t {
+  MOE__MM_SCHEDULE(MOE__SCHEDULE_MEMBER, )
+} moe__mm_schedule_t;
+
+extern const moe__schedule_kind_t moe__mm_schedule;
+
+/* What a CTA has in shared memory: offsets. */
+typedef struct moe__mm_layout_t {
+  moe__layout_t cta;
+  moe__ring_t ring;
+  int32_t slots;             /* where the loader says which tiles it loads */
+  int32_t slots_full, turns; /* with pingpong: barriers of each slot, of each warpgroup */
+  /* Of the gradient, where the loader notes what to clear; barriers, one for each. */
+  int32_t requests, landed;
+  /* For each warp a part to bring results in order, for each warpgroup the scales and the bias
+   * of its columns. */
+  int32_t staging, column_scales, column_bias;
+  moe__groups_layout_t groups; /* not of batched products */
+} moe__mm_layout_t;
+
+/* The functions of the kernel's definition (lib/Kernels/Kernels.h). */
+moe__candidates_t moe__mm_candidates(MlirOperation op);
+bool moe__mm_lay_out(MlirOperation op, const void *schedule, void *out);
+
+#endif /* MOE_KERNELS_SCALED_GROUPED_MM_SCHEDULE_H */

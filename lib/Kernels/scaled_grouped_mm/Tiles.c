@@ -1,0 +1,269 @@
+/* Tiles.c - which tiles the kernel of scaled_mm has, what each sums over, and how warps tell
+ * each other: see ScaledMm.h.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Kernels/scaled_grouped_mm/ScaledMm.h"
+
+#define STEPS (MOE__MM_DEPTH / MOE__MM_STEP)
+/* Of a block's first token: a sector of L2, of which the TMA then fetches none twice. The TMA
+ * itself would take multiples of 16. */
+#define TOKEN_ALIGNMENT 32
+/* With ping-pong a line of L2: a multiprocessor asks for a third more of them, and rows that cut
+ * two lines would double that. */
+#define PINGPONG_TOKEN_ALIGNMENT 128
+
+bool moe__mm_counts_tiles(const moe__scaled_mm_t *s) {
+  return s->which == MOE__GRADIENT && s->schedule.cluster == 1;
+}
+
+/* With tiles of half the work a search in the whole table would take the loader longer than what
+ * has been loaded lasts. */
+bool moe__mm_looks_from(const moe__scaled_mm_t *s) {
+  return s->which == MOE__FORWARD && s->schedule.pingpong;
+}
+
+/* Those that each expert has, where they do not depend on the groups. */
+static moe__tiles_t equal_tiles(moe__scaled_mm_t *s) {
+  moe__builder_t *b = &s->kernel.builder;
+  return moe__tiles_create(
+      b, s->experts.value, moe__ceil_div(b, s->rows.value, s->operands[MOE__MM_QA].rows),
+      moe__ceil_div(b, s->columns.value, s->operands[MOE__MM_QB].rows), s->schedule.band);
+}
+
+MlirValue moe__mm_tile_count(moe__scaled_mm_t *s) {
+  return s->which == MOE__FORWARD ? moe__groups_total(&s->groups) : equal_tiles(s).total;
+}
+
+/* Tiles are taken in turn; but those of the gradient, which are as long as their group, by a
+ * counter: whoever is done takes the next one. The longest come first, so that all end at about
+ * the same time. Only the thread that loads gets the number: the counter takes its time, and no
+ * other one waits here. */
+MlirValue moe__mm_next_tile(moe__scaled_mm_t *s, MlirValue index) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue step = moe__tiles_step(&s->kernel), zero = moe__i32(b, 0), one = moe__i32(b, 1);
+  if (!moe__mm_counts_tiles(s))
+    return moe__add(b, index, step);
+  MlirValue count = zero;
+  MOE__FOR (b, once, moe__select(b, s->loads, zero, one), 1, 1, &count) {
+    count = moe__atomic_add(b, s->counters, one, MOE__RELAXED);
+  }
+  return moe__add(b, count, step);
+}
+
+/* Counts the blocks that are done; the last one leaves both counters zero. */
+void moe__mm_finish_counting(moe__scaled_mm_t *s) {
+  moe__builder_t *b = &s->kernel.builder;
+  if (!moe__mm_counts_tiles(s))
+    return;
+  MlirValue zero = moe__i32(b, 0), one = moe__i32(b, 1);
+  MlirValue done = moe__offset_by(b, s->counters, 4);
+  MlirValue before = moe__atomic_add(b, done, one, MOE__ACQUIRE_RELEASE);
+  MlirValue is_last = moe__eq(b, moe__add(b, before, one), s->kernel.block_count);
+  MOE__IF (b, is_last) {
+    moe__atomic_exchange(b, s->counters, zero, MOE__RELAXED);
+    moe__atomic_exchange(b, done, zero, MOE__RELAXED);
+  }
+}
+
+/* Where each expert has the same tiles, one is that of a group of `rows` rows of out, seen as a
+ * matrix. */
+static moe__group_tile_t tile_at(moe__scaled_mm_t *s, MlirValue index, MlirValue *group_from) {
+  moe__builder_t *b = &s->kernel.builder;
+  if (moe__mm_looks_from(s))
+    return moe__groups_tile_from(&s->groups, index, group_from);
+  if (s->which == MOE__FORWARD)
+    return moe__groups_tile(&s->groups, index);
+  moe__tiles_t tiles = equal_tiles(s);
+  moe__tile_t at = moe__tile_at(b, &tiles, index);
+  MlirValue group =
+      s->which == MOE__GRADIENT ? moe__groups_by_size(&s->groups, at.batch) : at.batch;
+  MlirValue first = moe__mul(b, group, s->rows.value);
+  MlirValue row = moe__mul(b, at.row, s->operands[MOE__MM_QA].rows);
+  return (moe__group_tile_t){.group = group,
+                             .row = moe__add(b, first, row),
+                             .row_end = moe__add(b, first, s->rows.value),
+                             .column = at.column};
+}
+
+moe__mm_work_t moe__mm_work_at(moe__scaled_mm_t *s, MlirValue index, MlirValue *group_from) {
+  moe__builder_t *b = &s->kernel.builder;
+  moe__mm_work_t work = {.tile = tile_at(s, index, group_from)};
+  if (s->which == MOE__GRADIENT)
+    moe__groups_range(&s->groups, work.tile.group, &work.start, &work.end);
+  if (s->schedule.beside) {
+    MlirValue first = moe__mul(b, work.tile.column, s->schedule.cluster);
+    work.tile.column = moe__add(b, first, s->kernel.cluster_rank);
+  } else if (s->schedule.cluster > 1) {
+    MlirValue above = moe__mul(b, s->kernel.cluster_rank, MOE__MM_TILE_ROWS);
+    work.tile.row = moe__add(b, work.tile.row, above);
+  }
+  return work;
+}
+
+moe__mm_reduction_t moe__mm_reduction_of(moe__scaled_mm_t *s, const moe__mm_work_t *work) {
+  moe__builder_t *b = &s->kernel.builder;
+  moe__mm_reduction_t r = {.first = moe__i32(b, 0), .start = work->start, .end = work->end};
+  if (s->which != MOE__GRADIENT) {
+    r.blocks = moe__ceil_div(b, s->depth.value, MOE__MM_DEPTH);
+    return r;
+  }
+  int alignment = s->schedule.pingpong ? PINGPONG_TOKEN_ALIGNMENT : TOKEN_ALIGNMENT;
+  r.first = moe__and(b, r.start, -alignment);
+  /* An empty group has one step, all of it cleared: its gradient is zero. */
+  MlirValue one = moe__i32(b, 1);
+  MlirValue steps = moe__ceil_div(b, moe__sub(b, r.end, r.first), MOE__MM_STEP);
+  steps = moe__smax(b, steps, one);
+  r.blocks = moe__ceil_div(b, steps, STEPS);
+  MlirValue before = moe__mul(b, moe__sub(b, r.blocks, one), STEPS);
+  r.last_steps = moe__sub(b, steps, before);
+  return r;
+}
+
+MlirValue moe__mm_block_at(moe__scaled_mm_t *s, const moe__mm_reduction_t *reduction,
+                           MlirValue index) {
+  moe__builder_t *b = &s->kernel.builder;
+  if (s->which == MOE__GRADIENT) { /* the last one first */
+    MlirValue is_first = moe__eq(b, index, 0);
+    MlirValue number = moe__select(b, is_first, reduction->blocks, index);
+    index = moe__sub(b, number, 1);
+  }
+  return moe__add(b, reduction->first, moe__mul(b, index, MOE__MM_DEPTH));
+}
+
+/* ---- What the loader tells the others of a tile ---- */
+
+/* It writes where a tile is into one of a ring of slots, before it announces the tile's first
+ * stage: who has waited for that stage can read it, and looks for no tile itself. Readers do so
+ * before they release the stage. One slot more than stages: when the loader comes round, that
+ * release has been seen. */
+#define SLOT_BYTES 32
+#define PINGPONG_SLOT_BYTES 48
+
+/* Where each warpgroup has tiles of its own there are two ends. */
+static int slots(const moe__mm_schedule_t *schedule) {
+  return schedule->stages + (schedule->pingpong ? MOE__MM_WARPGROUPS : 1);
+}
+
+static int slot_bytes(const moe__mm_schedule_t *schedule) {
+  return schedule->pingpong ? PINGPONG_SLOT_BYTES : SLOT_BYTES;
+}
+
+void moe__mm_slots_reserve(moe__mm_layout_t *layout, const moe__mm_schedule_t *schedule) {
+  layout->slots = moe__layout_shared(&layout->cta, slots(schedule) * slot_bytes(schedule), 16);
+  if (schedule->pingpong)
+    layout->slots_full = moe__layout_shared(&layout->cta, slots(schedule) * 8, 8);
+}
+
+static MlirValue slot_at(moe__scaled_mm_t *s, MlirValue slot) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue offset = moe__mul(b, slot, slot_bytes(&s->schedule));
+  return moe__offset_by(b, moe__offset(b, s->kernel.shared, offset), s->layout.slots);
+}
+
+MlirValue moe__mm_next_slot(moe__scaled_mm_t *s, MlirValue slot) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue next = moe__add(b, slot, 1);
+  return moe__select(b, moe__eq(b, next, slots(&s->schedule)), 0, next);
+}
+
+void moe__mm_write_slot(moe__scaled_mm_t *s, MlirValue slot, const moe__mm_work_t *work) {
+  moe__builder_t *b = &s->kernel.builder;
+  const moe__group_tile_t *tile = &work->tile;
+  MlirValue address = slot_at(s, slot);
+  MlirValue where[] = {tile->group, tile->row, tile->row_end, tile->column};
+  moe__store_aligned(b, moe__vector(b, 4, where), address, 16);
+  if (!work->start.ptr)
+    return;
+  MlirValue range = moe__offset_by(b, address, 16), zero = moe__i32(b, 0);
+  if (s->schedule.pingpong) /* whole: LLVM reads what lies between two words beside them */
+    moe__store_aligned(b, moe__vector(b, 4, (MlirValue[]){work->start, work->end, zero, zero}),
+                       range, 16);
+  else
+    moe__store_aligned(b, moe__vector(b, 2, (MlirValue[]){work->start, work->end}), range, 8);
+}
+
+void moe__mm_write_end(moe__scaled_mm_t *s, MlirValue slot) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue none = moe__i32(b, MOE__MM_NO_GROUP);
+  moe__mm_write_slot(s, slot, &(moe__mm_work_t){.tile = {none, none, none, none}});
+}
+
+MlirValue moe__mm_read_group(moe__scaled_mm_t *s, MlirValue slot) {
+  return moe__load(&s->kernel.builder, slot_at(s, slot), s->kernel.builder.i32);
+}
+
+moe__mm_work_t moe__mm_read_slot(moe__scaled_mm_t *s, MlirValue slot) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue address = slot_at(s, slot);
+  MlirValue where = moe__load_aligned(b, address, moe__vector_type(b, 4, b->i32), 16);
+  moe__mm_work_t work = {.tile = {.group = moe__extract(b, where, 0),
+                                  .row = moe__extract(b, where, 1),
+                                  .row_end = moe__extract(b, where, 2),
+                                  .column = moe__extract(b, where, 3)}};
+  if (s->which == MOE__GRADIENT) {
+    MlirValue range =
+        moe__load_aligned(b, moe__offset_by(b, address, 16), moe__vector_type(b, 2, b->i32), 8);
+    work.start = moe__extract(b, range, 0);
+    work.end = moe__extract(b, range, 1);
+  }
+  moe__warp_barrier(b);
+  return work;
+}
+
+/* ---- Slots of warpgroups that have tiles of their own ---- */
+
+/* Offset in a slot: stage and phase where the tile's stages begin, and where its barriers do. */
+#define SLOT_FIRST 32
+
+static MlirValue slot_full(moe__scaled_mm_t *s, MlirValue slot) {
+  moe__builder_t *b = &s->kernel.builder;
+  return moe__offset_by(b, moe__offset(b, s->kernel.shared, moe__shl(b, slot, 3)),
+                        s->layout.slots_full);
+}
+
+void moe__mm_slots_initialize(moe__scaled_mm_t *s) {
+  moe__builder_t *b = &s->kernel.builder;
+  for (int i = 0; i < slots(&s->schedule); i++)
+    moe__mbarrier_initialize(b, moe__offset_by(b, s->kernel.shared, s->layout.slots_full + 8 * i),
+                             1);
+  moe__fence_mbarriers(b);
+}
+
+void moe__mm_write_first(moe__scaled_mm_t *s, MlirValue slot, moe__cursor_t first,
+                         moe__cursor_t barrier) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue cursors =
+      moe__vector(b, 4, (MlirValue[]){first.stage, first.phase, barrier.stage, barrier.phase});
+  moe__store_aligned(b, cursors, moe__offset_by(b, slot_at(s, slot), SLOT_FIRST), 16);
+}
+
+void moe__mm_announce_slot(moe__scaled_mm_t *s, MlirValue slot) {
+  moe__mbarrier_arrive(&s->kernel.builder, slot_full(s, slot));
+}
+
+moe__cursor_t moe__mm_slots_from(moe__scaled_mm_t *s, MlirValue warpgroup) {
+  return (moe__cursor_t){warpgroup, moe__i32(&s->kernel.builder, 0)};
+}
+
+moe__cursor_t moe__mm_slot_after_next(moe__scaled_mm_t *s, moe__cursor_t slot) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue next = moe__add(b, slot.stage, MOE__MM_WARPGROUPS);
+  MlirValue wraps = moe__ule(b, slots(&s->schedule), next);
+  return (moe__cursor_t){
+      moe__select(b, wraps, moe__sub(b, next, slots(&s->schedule)), next),
+      moe__xor(b, slot.phase, moe__zext(b, wraps, b->i32)),
+  };
+}
+
+void moe__mm_wait_for_slot(moe__scaled_mm_t *s, moe__cursor_t slot) {
+  moe__mbarrier_wait(&s->kernel.builder, slot_full(s, slot.stage), slot.phase);
+}
+
+void moe__mm_read_first(moe__scaled_mm_t *s, MlirValue slot, moe__cursor_t *first,
+                        moe__cursor_t *barrier) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue cursors = moe__load_aligned(b, moe__offset_by(b, slot_at(s, slot), SLOT_FIRST),
+                                        moe__vector_type(b, 4, b->i32), 16);
+  *first = (moe__cursor_t){moe__extract(b, cursors, 0), moe__extract(b, cursors, 1)};
+  *barrier = (moe__cursor_t){moe__extract(b, cursors, 2), moe__extract(b, cursors, 3)};
+}

@@ -1,0 +1,239 @@
+#!/usr/bin/env python3
+"""Compiles the bundles that the wheel ships: each op and each recipe with dynamic shapes, a folder each, and index.json.
+
+    python/make_bundles.py FOLDER [--moe-opt PATH] [--jobs N] [--only REGEX] [--list]
+
+index.json holds `bundles`, a list of
+
+    bundle      name of the folder
+    op          the op, such as "mx_quantize.quantize_fp8" or "scaled_grouped_mm.grouped_mm"
+    attributes  of the op: granularity, axis, mode, recipe ...
+    operands    in order: name, dtype, rank and order (order[i]: the dimension at memory position i, outermost first)
+    results     the same
+    functions   of the bundle, by what they are: {"call": NAME}, or {"forward": NAME, "backward": NAME}
+
+The names of arguments and results join forward and backward: an argument of the backward function is an argument or a result of the
+forward function of that name, or grad_X, the gradient of its result X. Results are named grad_X after the argument X.
+
+SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""
+import argparse
+import concurrent.futures
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+FLOATS = ("bf16", "f32")
+FP8 = ("f8E4M3FN", "f8E5M2")
+MODES = ("rceil", "floor", "ceil", "even")
+RECIPES = ("fp8_rowwise", "fp8_tensorwise")
+OUTPUTS = ("bf16", "f16", "f32")
+
+
+class Tensor:
+    """A tensor of dynamic sizes; `swapped`: its last two dimensions are swapped in memory."""
+
+    def __init__(self, dtype, rank, swapped=False, shape=None):
+        self.dtype, self.rank, self.swapped = dtype, rank, swapped
+        self.shape = shape or ["?"] * rank
+
+    def order(self):
+        order = list(range(self.rank))
+        return order[:-2] + order[:-3:-1] if self.swapped else order
+
+    def __str__(self):
+        dimensions = [f"d{i}" for i in range(self.rank)]
+        encoding = f", affine_map<({', '.join(dimensions)}) -> ({', '.join(f'd{i}' for i in self.order())})>" if self.swapped else ""
+        return f"tensor<{'x'.join([*map(str, self.shape), self.dtype])}{encoding}>"
+
+    def describe(self, name):
+        return {"name": name, "dtype": self.dtype, "rank": self.rank, "order": self.order()}
+
+
+OFFS = Tensor("i32", 1)
+
+
+def text(attributes):
+    """The dictionary of attributes as MLIR."""
+    def value(v):
+        return str(v).lower() if isinstance(v, bool) else f"{v} : i64" if isinstance(v, int) else f'"{v}"'
+    return "{" + ", ".join(f"{name} = {value(v)}" for name, v in attributes.items()) + "}"
+
+
+def call(op, attributes, operands, results):
+    """`%results = "op"(%operands) attributes : types`; operands and results are dictionaries from names to tensors."""
+    return (f"  {', '.join('%' + name for name in results)} = \"{op}\"({', '.join('%' + name for name in operands)}) {text(attributes)}"
+            f" : ({', '.join(map(str, operands.values()))}) -> ({', '.join(map(str, results.values()))})\n")
+
+
+def function(name, arguments, body, results):
+    types = ", ".join(map(str, results.values()))
+    return (f"func.func @{name}({', '.join(f'%{n}: {t}' for n, t in arguments.items())}) -> ({types}) {{\n{body}"
+            f"  return {', '.join('%' + n for n in results)} : {types}\n}}\n")
+
+
+class Bundle:
+    """A function that is one op."""
+
+    def __init__(self, name, op, attributes, operands, results):
+        self.name, self.op, self.attributes, self.operands, self.results = name, op, attributes, operands, results
+
+    def title(self):
+        return self.op.split(".")[1]
+
+    def functions(self):
+        return {"call": self.title()}
+
+    def source(self):
+        return function(self.title(), self.operands, call(self.op, self.attributes, self.operands, self.results), self.results)
+
+    def passes(self):
+        """What is done to the source before it is compiled: flags of moe-opt."""
+        return []
+
+    def entry(self):
+        return {"bundle": self.name, "op": self.op, "attributes": self.attributes,
+                "operands": [t.describe(n) for n, t in self.operands.items()],
+                "results": [t.describe(n) for n, t in self.results.items()], "functions": self.functions()}
+
+
+class Differentiated(Bundle):
+    """The same with its gradient."""
+
+    def functions(self):
+        return {"forward": f"{self.title()}_forward", "backward": f"{self.title()}_backward"}
+
+    def passes(self):
+        return ["--moe-differentiate"]
+
+
+def along(rank, axis):
+    return "row" if axis == rank - 1 else "col"
+
+
+def mx():
+    """MX casts along the last two dimensions, or both from one read."""
+    for x in FLOATS:
+        for q in FP8:
+            for mode in MODES:
+                for rank in (2, 3):
+                    operands, scales = {"x": Tensor(x, rank)}, Tensor("f8E8M0FNU", rank)
+                    common = {"block": 32, "mode": mode}
+                    suffix = f"{rank}d-{mode}-{x}-{q}"
+                    for axis in (rank - 1, rank - 2):
+                        results = {"q": Tensor(q, rank, axis == rank - 2), "scales": scales}
+                        yield Bundle(f"quantize-{along(rank, axis)}-{suffix}", "mx_quantize.quantize", {"axis": axis} | common, operands, results)
+                    results = {"q": Tensor(q, rank), "scales": scales, "q_t": Tensor(q, rank, True), "scales_t": scales}
+                    yield Bundle(f"quantize_dual-{suffix}", "mx_quantize.quantize_dual", common, operands, results)
+
+
+# Granularity, rank of x, axis, groups, rank of the scales.
+GRANULARITIES = (
+    ("row", 2, 1, False, 1), ("row", 2, 0, True, 2), ("row", 3, 2, False, 2), ("row", 3, 1, False, 2),
+    ("tensor", 2, 1, False, 0), ("tensor", 2, 0, False, 0), ("tensor", 3, 2, False, 0), ("tensor", 3, 1, False, 0),
+    ("expert", 3, 2, False, 1), ("expert", 3, 1, False, 1), ("group", 2, 1, True, 1), ("group", 2, 0, True, 1),
+    ("1x128", 2, 1, False, 2), ("128x128", 2, 1, False, 2), ("128x128", 3, 2, False, 3),
+)
+
+
+def fp8():
+    """FP8 with fp32 scales."""
+    for x in FLOATS:
+        for q in FP8:
+            for pow2, sanitize in ((True, False), (False, False), (True, True)):
+                flags = {"pow2": pow2, "sanitize": sanitize}
+                suffix = f"{x}-{q}" + ("-pow2" if pow2 else "") + ("-sanitize" if sanitize else "")
+                for granularity, rank, axis, grouped, scales_rank in GRANULARITIES:
+                    scales = Tensor("f32", scales_rank) if scales_rank else Tensor("f32", 1, shape=[1])
+                    yield Bundle(f"quantize_fp8-{granularity}-{along(rank, axis)}-{rank}d-{suffix}", "mx_quantize.quantize_fp8",
+                                 {"granularity": granularity, "axis": axis} | flags, {"x": Tensor(x, rank)} | ({"offs": OFFS} if grouped else {}),
+                                 {"q": Tensor(q, rank, axis == rank - 2), "scales": scales})
+                for rank in (2, 3):
+                    yield Bundle(f"quantize_fp8_dual-{rank}d-{suffix}", "mx_quantize.quantize_fp8_dual", flags,
+                                 {"x": Tensor(x, rank)} | ({"offs": OFFS} if rank == 2 else {}),
+                                 {"q": Tensor(q, rank), "scales": Tensor("f32", rank - 1), "q_t": Tensor(q, rank, True), "scales_t": Tensor("f32", 2)})
+
+
+def products():
+    """Products of operands that are quantized already: forward, gradient of the weights, batched."""
+    cases = {
+        "forward": (Tensor("f8E4M3FN", 2), Tensor("f8E4M3FN", 3, True), True),
+        "gradient": (Tensor("f8E4M3FN", 2), Tensor("f8E4M3FN", 2, True), True),
+        "batched": (Tensor("f8E4M3FN", 3), Tensor("f8E4M3FN", 3, True), False),
+    }
+    for case, (qa, qb, grouped) in cases.items():
+        for shared in (False, True):
+            if not shared:
+                sa, sb = Tensor("f32", 1 if case == "forward" else 2), Tensor("f32", 2)
+            else:
+                sa, sb = Tensor("f32", 1, shape=[1] if case == "forward" else None), Tensor("f32", 1)
+            for accumulate in ("fast", "promoted"):
+                for out in OUTPUTS:
+                    operands = {"qa": qa, "qb": qb, "sa": sa, "sb": sb} | ({"offs": OFFS} if grouped else {})
+                    yield Bundle(f"scaled_mm-{case}-{'shared' if shared else 'rows'}-{accumulate}-{out}", "scaled_grouped_mm.scaled_mm",
+                                 {"accumulate": accumulate}, operands, {"out": Tensor(out, 2 if case == "forward" else 3)})
+
+
+def trained():
+    """Products of bf16 tensors, alone, which quantizes along one axis only, and with gradients."""
+    forward = {"a": Tensor("bf16", 2), "b": Tensor("bf16", 3, True), "offs": OFFS}
+    row_major = forward | {"b": Tensor("bf16", 3)}
+    batched = {"a": Tensor("bf16", 3), "b": Tensor("bf16", 3, True)}
+    for recipe in RECIPES:
+        for name, operands in (
+            (f"grouped_mm-{recipe}", forward), (f"grouped_mm-row_major-{recipe}", row_major), (f"grouped_mm-batched-{recipe}", batched),
+        ):
+            for kind, suffix in ((Differentiated, ""), (Bundle, "-inference")):
+                yield kind(name + suffix, "scaled_grouped_mm.grouped_mm", {"recipe": recipe}, operands,
+                           {"out": Tensor("bf16", operands["a"].rank)})
+
+
+def bundles():
+    return [*trained(), *products(), *fp8(), *mx()]
+
+
+def build(bundle, moe_opt, folder):
+    """Compiles one bundle; what is there already is replaced."""
+    target = folder / bundle.name
+    shutil.rmtree(target, ignore_errors=True)
+    command = [moe_opt, "-", *bundle.passes(), "--emit=bundle", "-o", str(target)]
+    run = subprocess.run(command, input=bundle.source(), capture_output=True, text=True, check=False)
+    if run.returncode:
+        raise RuntimeError(f"{bundle.name}: {' '.join(command)} failed:\n{run.stderr}\n{bundle.source()}")
+    return bundle.entry()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("folder", nargs="?", type=pathlib.Path)
+    default = pathlib.Path(__file__).resolve().parent.parent / "build/bin/moe-opt"
+    parser.add_argument("--moe-opt", default=str(default), help="the compiler (default: %(default)s)")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="bundles that are compiled at a time (default: all processors)")
+    parser.add_argument("--only", default="", help="bundles with such a name")
+    parser.add_argument("--list", action="store_true", help="print the names and stop")
+    arguments = parser.parse_args()
+    chosen = [bundle for bundle in bundles() if re.search(arguments.only, bundle.name)]
+    if arguments.list:
+        print("\n".join(bundle.name for bundle in chosen))
+        return
+    if not arguments.folder:
+        parser.error("name a folder")
+    arguments.folder.mkdir(parents=True, exist_ok=True)
+    index = arguments.folder / "index.json"
+    index.unlink(missing_ok=True)  # it stands for what is complete
+    with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+        futures = [pool.submit(build, bundle, arguments.moe_opt, arguments.folder) for bundle in chosen]
+        try:
+            entries = [future.result() for future in futures]
+        except (RuntimeError, OSError) as error:
+            pool.shutdown(cancel_futures=True)
+            sys.exit(str(error))
+    index.write_text(json.dumps({"version": 1, "bundles": entries}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,66 @@
+"""The bundles that come with the package: each op and recipe, with dynamic shapes.
+
+SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""
+from __future__ import annotations
+
+import functools
+import json
+import pathlib
+from typing import Any, Iterable, Mapping, Optional, Sequence
+
+from moe_opt._library import NotFound
+
+
+@functools.lru_cache(maxsize=None)
+def folder() -> pathlib.Path:
+    """The folder of the bundles: in the wheel, or those that ./dev wheel has made in a source tree. NotFound where there is none."""
+    package = pathlib.Path(__file__).resolve().parent
+    choices = (package / "bundles", package.parent.parent / "build-wheel" / "bundles")
+    for choice in choices:
+        if (choice / "index.json").exists():
+            return choice
+    raise NotFound(f"no bundles in {' or '.join(map(str, choices))}; ./dev wheel makes them in a source tree")
+
+
+@functools.lru_cache(maxsize=None)
+def index() -> list[dict[str, Any]]:
+    """The entries of index.json, which python/make_bundles.py describes."""
+    content = json.loads((folder() / "index.json").read_text(encoding="utf-8"))
+    if content.get("version") != 1:
+        raise NotFound(f"{folder() / 'index.json'}: has version {content.get('version')}; this package knows 1")
+    return content["bundles"]
+
+
+def bundles() -> list[dict[str, Any]]:
+    """What is there: of each bundle its name, op, attributes, operands, results and functions. `moe_opt.load(name)` loads one."""
+    return json.loads(json.dumps(index()))
+
+
+def _fits(entry: Mapping[str, Any], attributes: Mapping[str, Any], operands: Sequence[tuple[str, int]], results: Iterable[str]) -> bool:
+    return (
+        all(entry["attributes"].get(name) == value for name, value in attributes.items())
+        and [(operand["dtype"], operand["rank"]) for operand in entry["operands"]] == list(operands)
+        and all(wanted in [result["dtype"] for result in entry["results"]] for wanted in results)
+    )
+
+
+def find(op: str, attributes: Mapping[str, Any], operands: Sequence[tuple[str, int]], results: Iterable[str] = (), kind: str = "call", orders: Optional[Mapping[str, Sequence[int]]] = None) -> tuple[str, str]:
+    """The bundle of an op with these attributes, element types and ranks of operands, element types among the results, and memory orders of
+    operands by name: its name and that of its function of this kind. NotFound says what was wanted."""
+    results = tuple(results)
+    for entry in index():
+        lies = {operand["name"]: operand["order"] for operand in entry["operands"]}
+        ordered = all(lies.get(name) == list(order) for name, order in (orders or {}).items())
+        if entry["op"] == op and kind in entry["functions"] and ordered and _fits(entry, attributes, operands, results):
+            return entry["bundle"], entry["functions"][kind]
+    wanted = ", ".join(f"{name} = {value}" for name, value in attributes.items())
+    types = ", ".join(f"{dtype} of rank {rank}" for dtype, rank in operands)
+    raise NotFound(f"no bundle of {op} with {wanted or 'no attributes'} for operands {types}" + (f" and results {', '.join(results)}" if results else ""))
+
+
+def path(name: str) -> Optional[pathlib.Path]:
+    """The folder of the bundle of this name; None where there is none."""
+    if any(entry["bundle"] == name for entry in index()):
+        return folder() / name
+    return None

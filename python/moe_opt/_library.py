@@ -1,0 +1,221 @@
+"""libmoe_rt by ctypes: where it is, its structs, its functions, and its statuses as exceptions.
+
+SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import pathlib
+from typing import Any
+
+from moe_opt import _dlpack
+
+MAX_RANK = 5
+
+
+class MoeError(Exception):
+    """A function of libmoe_rt failed; the text names the place, the value found and the value allowed."""
+
+
+class InvalidArgument(MoeError, ValueError):
+    """A tensor or another argument does not fit the function."""
+
+
+class NotFound(MoeError, LookupError):
+    """There is no function, or bundle, of that name."""
+
+
+class InvalidBundle(MoeError, ValueError):
+    """A bundle is damaged."""
+
+
+class Unsupported(MoeError):
+    """The device cannot run this code."""
+
+
+class NoDriver(MoeError):
+    """There is no CUDA driver on this machine."""
+
+
+class NoDevice(MoeError):
+    """There is no such device."""
+
+
+class OutOfMemory(MoeError, MemoryError):
+    """The device or the host has no memory left."""
+
+
+class DeviceError(MoeError):
+    """The device, or the emulator, found a fault in a kernel."""
+
+
+class DeviceLost(MoeError):
+    """An earlier fault left the device unusable for this process."""
+
+
+class NotPrepared(MoeError):
+    """The program must be loaded on the device first, before the stream is captured."""
+
+
+class InputOutputError(MoeError, OSError):
+    """A file cannot be read."""
+
+
+_EXCEPTIONS: dict[int, type[MoeError]] = {
+    1: InvalidArgument,
+    2: NotFound,
+    3: InvalidBundle,
+    4: Unsupported,
+    5: NoDriver,
+    6: NoDevice,
+    7: OutOfMemory,
+    8: DeviceError,
+    9: DeviceLost,
+    10: NotPrepared,
+    11: InputOutputError,
+}
+
+
+class Result(ctypes.Structure):
+    """moe_rt_result_t"""
+
+    _fields_ = [("tensor", _dlpack.Tensor), ("shape", ctypes.c_int64 * MAX_RANK), ("strides", ctypes.c_int64 * MAX_RANK)]
+
+
+class DimensionInfo(ctypes.Structure):
+    """moe_rt_dimension_t"""
+
+    _fields_ = [("size", ctypes.c_int64), ("symbol", ctypes.c_char_p)]
+
+
+class TensorInfo(ctypes.Structure):
+    """moe_rt_tensor_info_t"""
+
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("dtype", ctypes.c_char_p),
+        ("dtype_bits", ctypes.c_int),
+        ("rank", ctypes.c_int),
+        ("shape", DimensionInfo * MAX_RANK),
+        ("order", ctypes.c_int * MAX_RANK),
+        ("alignment", ctypes.c_int64),
+    ]
+
+
+class FunctionInfo(ctypes.Structure):
+    """moe_rt_function_info_t"""
+
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("argument_count", ctypes.c_int),
+        ("result_count", ctypes.c_int),
+        ("temporary_count", ctypes.c_int),
+        ("launch_count", ctypes.c_int),
+        ("arguments", ctypes.POINTER(TensorInfo)),
+        ("results", ctypes.POINTER(TensorInfo)),
+        ("temporaries", ctypes.POINTER(TensorInfo)),
+        ("launches", ctypes.c_void_p),
+    ]
+
+
+def _folders() -> list[pathlib.Path]:
+    """Where the libraries may be: in the wheel, or in the build folder of a source tree."""
+    package = pathlib.Path(__file__).resolve().parent
+    return [package / "lib", package.parent.parent / "build" / "lib"]
+
+
+def library_path(name: str) -> str:
+    """The path of a library; its soname, for the loader to find, where it is neither in the wheel nor in a source tree."""
+    soname = f"lib{name}.so.0"
+    for folder in _folders():
+        if (folder / soname).exists():
+            return str(folder / soname)
+    return soname
+
+
+def runtime_path() -> str:
+    """The path of libmoe_rt, or the name by which the loader finds it."""
+    return library_path("moe_rt")
+
+
+_SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
+    "moe_rt_last_message": (ctypes.c_char_p, []),
+    "moe_rt_version": (ctypes.c_char_p, []),
+    "moe_rt_program_read": (ctypes.c_int, [ctypes.c_char_p, ctypes.POINTER(ctypes.c_void_p)]),
+    "moe_rt_program_destroy": (None, [ctypes.c_void_p]),
+    "moe_rt_program_on": (ctypes.c_int, [ctypes.c_void_p, _dlpack.Device, ctypes.POINTER(ctypes.c_void_p)]),
+    "moe_rt_program_function_count": (ctypes.c_int, [ctypes.c_void_p]),
+    "moe_rt_program_function": (ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_int]),
+    "moe_rt_program_find": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_char_p, ctypes.POINTER(ctypes.c_void_p)]),
+    "moe_rt_call_results": (
+        ctypes.c_int,
+        [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(ctypes.c_size_t)],
+    ),
+    "moe_rt_call_run": (
+        ctypes.c_int,
+        [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p],
+    ),
+    "moe_rt_function_status": (
+        ctypes.c_int,
+        [ctypes.c_void_p, ctypes.c_void_p, _dlpack.Device, ctypes.c_void_p, ctypes.POINTER(ctypes.c_uint32)],
+    ),
+}
+
+
+def bind(library: ctypes.CDLL, signatures: dict[str, tuple[Any, list[Any]]]) -> ctypes.CDLL:
+    """Gives the functions of a library their types."""
+    for name, (result, arguments) in signatures.items():
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
+    return library
+
+
+def _open() -> ctypes.CDLL:
+    path = runtime_path()
+    try:
+        return bind(ctypes.CDLL(path), _SIGNATURES)
+    except OSError as error:
+        raise ImportError(f"moe_opt cannot load libmoe_rt: {error}; ./dev build makes it in a source tree") from error
+
+
+lib = _open()
+
+
+def check(status: int) -> None:
+    """Raises the exception of a status that is not 0, with the message of the last call of this thread."""
+    if status:
+        message = lib.moe_rt_last_message().decode(errors="replace")
+        raise _EXCEPTIONS.get(status, MoeError)(message)
+
+
+def version() -> str:
+    """The version of libmoe_rt, "0.1.0"."""
+    return lib.moe_rt_version().decode()
+
+
+class ProgramHandle:
+    """A program of libmoe_rt, for all devices. It is destroyed with the last reference."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        handle = ctypes.c_void_p()
+        check(lib.moe_rt_program_read(os.fsencode(path), ctypes.byref(handle)))
+        self.handle: int = handle.value or 0
+        self._destroy = lib.moe_rt_program_destroy
+
+    def __del__(self) -> None:
+        if getattr(self, "handle", 0):
+            self._destroy(self.handle)
+
+    def function(self, name: str) -> int:
+        """The address of the function's moe_rt_function_info_t. NotFound names those there are."""
+        function = ctypes.c_void_p()
+        check(lib.moe_rt_program_find(self.handle, name.encode(), ctypes.byref(function)))
+        return function.value or 0
+
+
+@functools.lru_cache(maxsize=None)
+def program(path: str | os.PathLike[str]) -> ProgramHandle:
+    """The program in a folder that does not change, read once in the process."""
+    return ProgramHandle(path)

@@ -1,0 +1,125 @@
+"""The ops as functions of tensors, over the bundles that come with the package.
+
+Each op has a bundle for each combination of attributes and element types; NotFound says which was wanted. Shapes are dynamic. Tensors
+are numpy arrays, or those of torch or cupy; results are of the same framework. Names of element types are MLIR's: bf16, f16, f32,
+f8E4M3FN, f8E5M2, f8E8M0FNU.
+
+SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""
+from __future__ import annotations
+
+import functools
+from typing import Any, Mapping, Optional
+
+from moe_opt import _bundles, _dlpack, _library
+from moe_opt._library import InvalidArgument
+from moe_opt._program import Function
+
+_ELEMENTS = {name: element for element, e in _dlpack.ELEMENT_TYPES.items() for name in e.numpy_names[:1]} | {"uint16": "bf16"}
+
+
+@functools.lru_cache(maxsize=None)
+def _function(op: str, attributes: tuple[tuple[str, Any], ...], operands: tuple[tuple[str, int], ...], results: tuple[str, ...]) -> Function:
+    bundle, name = _bundles.find(op, dict(attributes), operands, results)
+    program = _library.program(_bundles.folder() / bundle)
+    return Function(program, program.function(name))
+
+
+def _element(tensor: Any, name: str, byte: str) -> str:
+    """The element type of a tensor of any framework; `byte` is that of uint8."""
+    dtype = str(getattr(tensor, "dtype", None)).rpartition(".")[2]
+    if dtype in _dlpack.ELEMENT_TYPES:
+        return dtype
+    element = byte if dtype == "uint8" and byte else _ELEMENTS.get(dtype)
+    if element is None:
+        raise InvalidArgument(f"{name} has elements of {dtype}; they must be one of {', '.join(sorted(_ELEMENTS))}")
+    return element
+
+
+def _call(op: str, attributes: Mapping[str, Any], tensors: Mapping[str, Any], results: tuple[str, ...], byte: str = "") -> Any:
+    present = {name: tensor for name, tensor in tensors.items() if tensor is not None}
+    operands = tuple((_element(tensor, name, byte), tensor.ndim) for name, tensor in present.items())
+    return _function(op, tuple(attributes.items()), operands, results)(*present.values())
+
+
+def _axis(x: Any, axis: int) -> int:
+    if x.ndim not in (2, 3):
+        raise InvalidArgument(f"x has rank {x.ndim}; it must be 2 or 3")
+    if not -2 <= axis < x.ndim or axis % x.ndim < x.ndim - 2:
+        raise InvalidArgument(f"axis is {axis}; it must be one of the last two dimensions")
+    return axis % x.ndim
+
+
+def quantize(x: Any, axis: int = -1, dtype: str = "f8E4M3FN", mode: str = "rceil") -> tuple[Any, Any]:
+    """MX: 32 elements along `axis` share a scale that is a power of two (E8M0).
+
+    x: (M, K) or (E, N, K), bf16 or f32, row-major. The size of `axis` is a multiple of 32.
+    axis: the last dimension or the one before it.
+    dtype: f8E4M3FN or f8E5M2.
+    mode: how scales are rounded: floor, rceil, ceil or even.
+
+    Gives q, of the shape of x, and scales, with size / 32 in the place of `axis`. x is q times its scale, rounded. Along the dimension
+    before the last, q lies in memory with the last two dimensions swapped.
+    """
+    return _call("mx_quantize.quantize", {"axis": _axis(x, axis), "block": 32, "mode": mode}, {"x": x}, (dtype, "f8E8M0FNU"))
+
+
+def quantize_dual(x: Any, dtype: str = "f8E4M3FN", mode: str = "rceil") -> tuple[Any, Any, Any, Any]:
+    """MX along both of the last two dimensions, from one read of x. Gives q, scales, q_t, scales_t: along the last dimension, then along the
+    one before it, as `quantize` does."""
+    return _call("mx_quantize.quantize_dual", {"block": 32, "mode": mode}, {"x": x}, (dtype, "f8E8M0FNU"))
+
+
+def quantize_fp8(
+    x: Any,
+    offs: Optional[Any] = None,
+    granularity: str = "row",
+    axis: int = -1,
+    dtype: str = "f8E4M3FN",
+    pow2: bool = False,
+    sanitize: bool = False,
+) -> tuple[Any, Any]:
+    """FP8 with fp32 scales.
+
+    x: (M, K) or (E, N, K), bf16 or f32, row-major.
+    offs: (G,), int32: the end of each group of rows, where the granularity has groups.
+    granularity: row (vectors along `axis`; along the rows of a matrix, those of each group), tensor, expert, group, 1x128 or 128x128.
+    pow2: scales are powers of two. sanitize: NaN becomes 0, and Inf the largest number, before anything else.
+
+    Gives q, of the shape of x, and scales; x is q times its scale, rounded.
+    """
+    attributes = {"granularity": granularity, "axis": _axis(x, axis), "pow2": pow2, "sanitize": sanitize}
+    return _call("mx_quantize.quantize_fp8", attributes, {"x": x, "offs": offs}, (dtype, "f32"))
+
+
+def quantize_fp8_dual(
+    x: Any, offs: Optional[Any] = None, dtype: str = "f8E4M3FN", pow2: bool = False, sanitize: bool = False
+) -> tuple[Any, Any, Any, Any]:
+    """FP8 by rows and by columns, from two reads of x together: q, scales, q_t, scales_t. x of rank 2 has groups of rows, whose ends are in
+    `offs`, and its columns have a scale for each group."""
+    return _call("mx_quantize.quantize_fp8_dual", {"pow2": pow2, "sanitize": sanitize}, {"x": x, "offs": offs}, (dtype, "f32"))
+
+
+def scaled_mm(qa: Any, qb: Any, sa: Any, sb: Any, offs: Optional[Any] = None, accumulate: str = "fast", dtype: str = "bf16") -> Any:
+    """Products of FP8 operands (f8E4M3FN, or uint8) with fp32 scales.
+
+    qa (M, K), qb (E, K, N), offs (E,): out (M, N), the rows of group e times qb[e]. sa (M,), sb (E, N); or one scale, (1,) and (E,).
+    qa (N, M), qb (M, K), offs (E,): out (E, N, K), the sum over the rows of each group: the gradient of weights. sa (E, N), sb (E, K); or (E,).
+    qa (E, M, K), qb (E, K, N), no offs: out (E, M, N). sa (E, M), sb (E, N); or (E,).
+
+    qb lies in memory with its last two dimensions swapped. offs (int32) are the ends of the groups, which may have any size;
+    rows behind the last are neither read nor written.
+    accumulate: fast or promoted sums (docs/numerics.md). dtype: of the result, bf16, f16 or f32.
+    """
+    tensors = {"qa": qa, "qb": qb, "sa": sa, "sb": sb, "offs": offs}
+    return _call("scaled_grouped_mm.scaled_mm", {"accumulate": accumulate}, tensors, (dtype,), "f8E4M3FN")
+
+
+def grouped_mm(a: Any, b: Any, offs: Any, recipe: str = "fp8_rowwise") -> Any:
+    """out (M, N): the rows of a (M, K) that are in group e times b[e], of b (E, K, N), both quantized on the way.
+
+    a, b: bf16. b lies in memory as (E, N, K), as models keep weights: `weights.swapaxes(1, 2)`.
+    offs: (E,), int32: the end of each group of rows. Groups may have any size; rows behind the last are not written.
+    recipe: fp8_rowwise or fp8_tensorwise.
+    """
+    return _call("scaled_grouped_mm.grouped_mm", {"recipe": recipe}, {"a": a, "b": b, "offs": offs}, ("bf16",))

@@ -1,0 +1,185 @@
+"""JAX over moe-opt's kernels: grouped products with gradients, and quantizers.
+
+    import moe_opt.jax as moe
+
+    y = moe.grouped_mm(tokens, weights.transpose(0, 2, 1), offs)  # bf16 in and out, FP8 inside; differentiable
+
+Calls go through XLA's FFI, so they can be traced, jitted and differentiated. On CUDA they run on XLA's stream; on the CPU the emulator
+runs the same kernels, which is slow and exact: for tests. Shapes: M tokens, E experts, K and N the sizes of a layer, multiples of 16.
+
+SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""
+from __future__ import annotations
+
+import ctypes
+import functools
+from typing import Any, NamedTuple, Optional
+
+import jax
+import jax.numpy as jnp
+import numpy
+
+from moe_opt import _bundles, _library, _shapes
+
+__all__ = ["RECIPES", "Quantized", "grouped_mm", "quantize_fp8", "quantize_mx"]
+
+RECIPES = ("fp8_rowwise", "fp8_tensorwise")
+DTYPES = {
+    "bf16": jnp.bfloat16,
+    "f16": jnp.float16,
+    "f32": jnp.float32,
+    "f8E4M3FN": jnp.float8_e4m3fn,
+    "f8E5M2": jnp.float8_e5m2,
+    "f8E8M0FNU": jnp.float8_e8m0fnu,
+    "i32": jnp.int32,
+}
+_NAMES = {jnp.dtype(dtype): name for name, dtype in DTYPES.items()}
+_TARGET = "moe_opt_run"
+
+
+class Quantized(NamedTuple):
+    """An eight-bit tensor and its scales."""
+
+    q: jax.Array
+    scales: jax.Array
+
+
+@functools.lru_cache(maxsize=None)
+def _register() -> None:
+    """Tells XLA the handlers of libmoe_rt."""
+    for platform, handler in (("cpu", _library.lib.moe_rt_xla_cpu), ("CUDA", _library.lib.moe_rt_xla_cuda)):
+        jax.ffi.register_ffi_target(_TARGET, jax.ffi.pycapsule(ctypes.cast(handler, ctypes.c_void_p).value), platform=platform)
+
+
+class _Function:
+    """One function of a bundle, of JAX arrays."""
+
+    def __init__(self, bundle: str, name: str) -> None:
+        self.description = _shapes.description(bundle, name)
+        self._shapes = _shapes.results(self.description)
+        self._attributes = {"bundle": str(_bundles.folder() / bundle), "function": name}
+        self._layouts = {
+            f"{what}_layouts": [tuple(tensor["order"]) for tensor in self.description[key]]
+            for what, key in (("input", "arguments"), ("output", "results"))
+        }
+
+    def __call__(self, *arguments: jax.Array) -> list[jax.Array]:
+        _register()
+        results = [
+            jax.ShapeDtypeStruct(size, DTYPES[result["dtype"]])
+            for (size, _), result in zip(self._shapes(*[argument.shape for argument in arguments]), self.description["results"])
+        ]
+        return jax.ffi.ffi_call(_TARGET, results, vmap_method="sequential", **self._layouts)(*arguments, **self._attributes)
+
+
+@functools.lru_cache(maxsize=None)
+def _function(op: str, kind: str, attributes: tuple, operands: tuple, results: tuple) -> _Function:
+    return _Function(*_bundles.find(op, dict(attributes), operands, results, kind))
+
+
+def _kinds(*arrays: jax.Array) -> tuple:
+    return tuple((_NAMES.get(array.dtype, str(array.dtype)), array.ndim) for array in arrays)
+
+
+# ---- Grouped products ----
+
+
+def _grouped_mm_function(kind: str, recipe: str) -> _Function:
+    operands = (("bf16", 2), ("bf16", 3), ("i32", 1))
+    return _function("scaled_grouped_mm.grouped_mm", kind, (("recipe", recipe),), operands, ("bf16",))
+
+
+def _result(x: jax.Array, offs: jax.Array, recipe: str) -> jax.Array:
+    """x as it is returned. Where a scale of all tokens covers the rows of no group, which kernels do not write, they become zero."""
+    return jnp.where(jnp.arange(x.shape[0])[:, None] < offs[-1], x, 0) if recipe == "fp8_tensorwise" else x
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(3,))
+def _product(a: jax.Array, b: jax.Array, offs: jax.Array, recipe: str) -> jax.Array:
+    return _result(_grouped_mm_function("call", recipe)(a, b, offs)[0], offs, recipe)
+
+
+def _forward(a: jax.Array, b: jax.Array, offs: jax.Array, recipe: str) -> tuple[jax.Array, Any]:
+    out, *saved = _grouped_mm_function("forward", recipe)(a, b, offs)
+    return _result(out, offs, recipe), (offs, saved)
+
+
+def _backward(recipe: str, saved: Any, grad: jax.Array) -> tuple[jax.Array, jax.Array, Any]:
+    offs, tensors = saved
+    function = _grouped_mm_function("backward", recipe)
+    grad_a, grad_b = function(offs, *tensors, grad)
+    if function.description["results"][1]["order"] == [0, 1, 2]:  # (E, N, K), which is how b lies in memory
+        grad_b = grad_b.transpose(0, 2, 1)
+    return _result(grad_a, offs, recipe), grad_b, numpy.zeros(offs.shape, jax.dtypes.float0)
+
+
+_product.defvjp(_forward, _backward)
+
+
+def grouped_mm(a: jax.Array, b: jax.Array, offs: jax.Array, recipe: str = "fp8_rowwise") -> jax.Array:
+    """The product of each group of tokens with its expert's weights, quantized on the way; differentiable in a and b.
+
+    a: (M, K) bf16, tokens in the order of their experts.
+    b: (E, K, N) bf16. The kernels read it as (E, N, K) in memory: give weights of that shape as w.transpose(0, 2, 1), which XLA then
+       does not move; another order is copied.
+    offs: (E) int32: group e is the rows offs[e-1] to offs[e] - 1 of a. Groups may have any size, 0 too. Rows from offs[E-1] on are in
+       no group. With fp8_rowwise they are not read, and what the result and the gradient of a hold there is not defined. With
+       fp8_tensorwise the scale of all rows covers them, and the result and the gradient are zero there.
+    recipe: how operands become FP8, of the product and of both products of the gradient: one of RECIPES.
+
+    Returns (M, N) bf16. For the gradient, FP8 copies of a and b are kept, not a and b. Raises ValueError where shapes or types do not fit.
+    """
+    if recipe not in RECIPES:
+        raise ValueError(f"recipe is {recipe!r}; it must be one of {', '.join(RECIPES)}")
+    if a.ndim != 2 or b.ndim != 3 or offs.ndim != 1:
+        raise ValueError(f"a, b, offs have ranks {a.ndim}, {b.ndim}, {offs.ndim}; they must have 2, 3 and 1: (M, K), (E, K, N), (E)")
+    if a.dtype != jnp.bfloat16 or b.dtype != jnp.bfloat16 or offs.dtype != jnp.int32:
+        raise ValueError(f"a, b, offs are {a.dtype}, {b.dtype}, {offs.dtype}; they must be bfloat16, bfloat16 and int32")
+    if a.shape[1] != b.shape[1] or offs.shape[0] != b.shape[0]:
+        raise ValueError(f"a is {a.shape}, b {b.shape} and offs {offs.shape}; they must be (M, K), (E, K, N) and (E)")
+    if b.shape[1] % 16 or b.shape[2] % 16:
+        raise ValueError(f"b is {b.shape}; K and N must be multiples of 16")
+    return _product(a, b, offs, recipe)
+
+
+# ---- Quantizers ----
+
+
+def _axis(x: jax.Array, axis: int) -> int:
+    if not -x.ndim <= axis < x.ndim:
+        raise ValueError(f"axis is {axis}; x has rank {x.ndim}")
+    return axis % x.ndim
+
+
+def quantize_mx(x: jax.Array, axis: int = -1, dtype: Any = jnp.float8_e4m3fn, mode: str = "rceil") -> Quantized:
+    """MXFP8: 32 elements along `axis` share a scale that is a power of two (E8M0).
+
+    x: (M, K) or (E, N, K), bf16 or fp32; axis: the last dimension or the one before, a multiple of 32 long. mode: how a scale follows
+    from the largest element: rceil, floor, ceil or even (docs/numerics.md). Not differentiable.
+
+    Returns q of x's shape and scales of x's shape with that dimension divided by 32.
+    """
+    attributes = (("axis", _axis(x, axis)), ("mode", mode))
+    return Quantized(*_function("mx_quantize.quantize", "call", attributes, _kinds(x), (_NAMES[jnp.dtype(dtype)],))(x))
+
+
+def quantize_fp8(
+    x: jax.Array,
+    granularity: str = "row",
+    axis: int = -1,
+    offs: Optional[jax.Array] = None,
+    dtype: Any = jnp.float8_e4m3fn,
+    pow2: bool = True,
+    sanitize: bool = False,
+) -> Quantized:
+    """FP8 with fp32 scales.
+
+    x: (M, K) or (E, N, K), bf16 or fp32. granularity: what shares a scale: row, tensor, expert, group, 1x128 or 128x128. Rows run along
+    `axis`; with offs (E) int32 their pieces within a group do. pow2: scales are powers of two. sanitize: NaN and Inf are replaced.
+
+    Returns q of x's shape, and the scales that multiply q; docs/dialects/mx_quantize.md has their shapes. Not differentiable.
+    """
+    attributes = (("granularity", granularity), ("axis", _axis(x, axis)), ("pow2", pow2), ("sanitize", sanitize))
+    arguments = (x,) if offs is None else (x, offs)
+    found = _function("mx_quantize.quantize_fp8", "call", attributes, _kinds(*arguments), (_NAMES[jnp.dtype(dtype)],))
+    return Quantized(*found(*arguments))

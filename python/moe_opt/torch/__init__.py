@@ -1,0 +1,174 @@
+"""PyTorch over moe-opt's kernels: grouped products with gradients, quantizers, and experts of a model converted in place.
+
+    import moe_opt.torch as moe
+
+    y = moe.grouped_mm(tokens, weights.transpose(1, 2), offs)  # bf16 in and out, FP8 inside; differentiable
+
+Tensors on a CUDA device run there, on the current stream, and never make the host wait. Tensors on the CPU run on the emulator, which
+is slow and exact: for tests. Every function is an op of torch (torch.ops.moe_opt), so that torch.compile, CUDA graphs and activation
+checkpointing take it. Shapes: M tokens, E experts, K and N the sizes of a layer, multiples of 16.
+
+SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""
+from __future__ import annotations
+
+from typing import NamedTuple, Optional
+
+import torch
+from torch import Tensor
+
+from moe_opt.torch._ops import RECIPES, scaled_mm_direct
+from moe_opt.torch._convert import convert_experts_
+
+__all__ = [
+    "RECIPES", "Quantized", "QuantizedDual", "convert_experts_", "grouped_mm", "quantize_fp8", "quantize_fp8_dual", "quantize_mx",
+    "quantize_mx_dual", "scaled_grouped_mm", "to_fp8_rowwise_then_scaled_grouped_mm",
+]  # fmt: skip
+
+_OPS = torch.ops.moe_opt
+_GROUPED_MM, _GROUPED_MM_FORWARD, _SCALED_MM = _OPS.grouped_mm.default, _OPS.grouped_mm_forward.default, _OPS.scaled_mm.default
+
+
+class Quantized(NamedTuple):
+    """An eight-bit tensor and its scales."""
+
+    q: Tensor
+    scales: Tensor
+
+
+class QuantizedDual(NamedTuple):
+    """A tensor quantized along its last dimension (q, scales) and along the one before (q_t, scales_t), from one read."""
+
+    q: Tensor
+    scales: Tensor
+    q_t: Tensor
+    scales_t: Tensor
+
+
+def _check_product(a: Tensor, b: Tensor, offs: Tensor) -> None:
+    """What can be said better here than by a kernel's manifest."""
+    if a.dim() != 2 or b.dim() != 3 or offs.dim() != 1:
+        raise ValueError(f"a, b, offs have ranks {a.dim()}, {b.dim()}, {offs.dim()}; they must have 2, 3 and 1: (M, K), (E, K, N), (E)")
+    if a.dtype != torch.bfloat16 or b.dtype != torch.bfloat16:
+        raise ValueError(f"a and b are {a.dtype} and {b.dtype}; both must be torch.bfloat16")
+    if offs.dtype != torch.int32:
+        raise ValueError(f"offs is {offs.dtype}; it must be torch.int32")
+    if a.shape[1] != b.shape[1]:
+        raise ValueError(f"a is {tuple(a.shape)} and b is {tuple(b.shape)}; the second dimension of both is summed over")
+    if offs.shape[0] != b.shape[0]:
+        raise ValueError(f"offs has {offs.shape[0]} ends of groups; b has {b.shape[0]} experts")
+    if b.shape[1] % 16 or b.shape[2] % 16:
+        raise ValueError(f"b is {tuple(b.shape)}; K and N must be multiples of 16")
+
+
+def grouped_mm(a: Tensor, b: Tensor, offs: Tensor, recipe: str = "fp8_rowwise") -> Tensor:
+    """The product of each group of tokens with its expert's weights, quantized on the way; differentiable in a and b.
+
+    a: (M, K) bf16, tokens in the order of their experts.
+    b: (E, K, N) bf16, contiguous, or w.transpose(1, 2) of contiguous weights w (E, N, K). Any other b is copied first.
+    offs: (E) int32 on the same device: group e is the rows offs[e-1] to offs[e] - 1 of a. Groups may have any size, 0 too. Rows from
+       offs[E-1] on are in no group. With fp8_rowwise they are not read, and what the result and the gradient of a hold there is not
+       defined. With fp8_tensorwise the scale of all rows covers them, and the result and the gradient are zero there.
+    recipe: how operands become FP8, of the product and of both products of the gradient: one of RECIPES.
+
+    Returns (M, N) bf16. For the gradient, FP8 copies of a and b are kept, not a and b. Raises ValueError where shapes or types do not fit, RuntimeError for what the device reports.
+    """
+    _check_product(a, b, offs)
+    if torch.is_grad_enabled() and (a.requires_grad or b.requires_grad):
+        return _GROUPED_MM_FORWARD(a, b, offs, recipe)[0]
+    return _GROUPED_MM(a, b, offs, recipe)
+
+
+def to_fp8_rowwise_then_scaled_grouped_mm(
+    A: Tensor,
+    B_t: Tensor,
+    offs: Tensor,
+    out_dtype: Optional[torch.dtype] = torch.bfloat16,
+    float8_dtype: torch.dtype = torch.float8_e4m3fn,
+    pad_token_groups_for_grouped_mm: bool = True,
+) -> Tensor:
+    """torchao's _to_fp8_rowwise_then_scaled_grouped_mm, with the same arguments: grouped_mm(A, B_t, offs, "fp8_rowwise").
+
+    Groups may have any size, so pad_token_groups_for_grouped_mm changes nothing. A and B_t may be fp32; they are rounded to bf16
+    first. The only float8_dtype is torch.float8_e4m3fn.
+    """
+    if float8_dtype != torch.float8_e4m3fn:
+        raise ValueError(f"float8_dtype is {float8_dtype}; it must be torch.float8_e4m3fn")
+    out = grouped_mm(A.to(torch.bfloat16), B_t.to(torch.bfloat16), offs, "fp8_rowwise")
+    return out if out_dtype is None else out.to(out_dtype)
+
+
+def scaled_grouped_mm(
+    qa: Tensor,
+    qb: Tensor,
+    sa: Tensor,
+    sb: Tensor,
+    offs: Optional[Tensor] = None,
+    accumulate: str = "fast",
+    out_dtype: torch.dtype = torch.bfloat16,
+) -> Tensor:
+    """The product of operands that are FP8 (E4M3) already, times their fp32 scales. Not differentiable.
+
+    | case            | qa        | qb        | sa          | sb          | offs | result    |
+    | forward         | (M, K)    | (E, K, N) | (M)         | (E, N)      | (E)  | (M, N)    |
+    | weight gradient | (N, M)    | (M, K)    | (E, N)      | (E, K)      | (E)  | (E, N, K) |
+    | batched         | (E, M, K) | (E, K, N) | (E, M)      | (E, N)      | none | (E, M, N) |
+
+    With scales sb of (E), one for an expert, sa is (1), (E) and (E). The last two dimensions of qb are swapped in memory, all else is
+    row-major. accumulate: "fast" or "promoted" (sums over 128 are added in fp32). out_dtype: bf16, f16 or fp32.
+
+    Raises ValueError for a case that has no kernels, and MoeError for tensors that do not fit.
+    """
+    out = scaled_mm_direct(qa, qb, sa, sb, offs, accumulate, out_dtype)
+    return _SCALED_MM(qa, qb, sa, sb, offs, accumulate, out_dtype) if out is None else out
+
+
+def _axis(x: Tensor, axis: int) -> int:
+    if not -x.dim() <= axis < x.dim():
+        raise ValueError(f"axis is {axis}; x has rank {x.dim()}")
+    return axis % x.dim()
+
+
+def quantize_mx(x: Tensor, axis: int = -1, dtype: torch.dtype = torch.float8_e4m3fn, mode: str = "rceil") -> Quantized:
+    """MXFP8: 32 elements along `axis` share a scale that is a power of two (E8M0).
+
+    x: (M, K) or (E, N, K), bf16 or fp32, contiguous or copied; axis: the last dimension or the one before, a multiple of 32 long.
+    mode: how a scale follows from the largest element: rceil, floor, ceil or even (docs/numerics.md).
+
+    Returns q of x's shape, with the last two dimensions swapped in memory where axis is not the last, and scales of x's shape with
+    that dimension divided by 32.
+    """
+    return Quantized(*_OPS.quantize.default(x, _axis(x, axis), mode, dtype))
+
+
+def quantize_mx_dual(x: Tensor, dtype: torch.dtype = torch.float8_e4m3fn, mode: str = "rceil") -> QuantizedDual:
+    """quantize_mx along both of the last two dimensions of x, which is read once."""
+    return QuantizedDual(*_OPS.quantize_dual.default(x, mode, dtype))
+
+
+def quantize_fp8(
+    x: Tensor,
+    granularity: str = "row",
+    axis: int = -1,
+    offs: Optional[Tensor] = None,
+    dtype: torch.dtype = torch.float8_e4m3fn,
+    pow2: bool = True,
+    sanitize: bool = False,
+) -> Quantized:
+    """FP8 with fp32 scales.
+
+    x: (M, K) or (E, N, K), bf16 or fp32. granularity: what shares a scale: row, tensor, expert, group, 1x128 or 128x128. Rows run along
+    `axis`; with offs (E) int32 their pieces within a group do. pow2: scales are powers of two. sanitize: NaN and Inf are replaced.
+
+    Returns q of x's shape, with the last two dimensions swapped in memory where axis is not the last, and the scales that multiply q.
+    Tokens (M, K) quantized along M by groups have room behind the last one, up to a multiple of 128 rows, which is not written.
+    docs/dialects/mx_quantize.md has the shapes.
+    """
+    return Quantized(*_OPS.quantize_fp8.default(x, offs, granularity, _axis(x, axis), pow2, sanitize, dtype))
+
+
+def quantize_fp8_dual(
+    x: Tensor, offs: Optional[Tensor] = None, dtype: torch.dtype = torch.float8_e4m3fn, pow2: bool = True, sanitize: bool = False
+) -> QuantizedDual:
+    """quantize_fp8 by rows along both of the last two dimensions of x; of tokens (M, K) the columns are cut by groups, and offs is needed."""
+    return QuantizedDual(*_OPS.quantize_fp8_dual.default(x, offs, pow2, sanitize, dtype))

@@ -1,0 +1,118 @@
+"""convert_experts_: the products of a model's expert weights by a recipe, while its code stays as it is.
+
+The weights become tensors of a subclass that answers torch._grouped_mm itself. All else treats them as plain tensors: optimizers,
+state_dict, checkpoints.
+
+SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""
+from __future__ import annotations
+
+import functools
+import sys
+from typing import Callable, Optional
+
+import torch
+from torch import Tensor, nn
+
+from moe_opt.torch._ops import RECIPES, check_recipe
+
+# torch's names of the product.
+_PRODUCTS = {torch._grouped_mm} | {f for f in [getattr(nn.functional, "grouped_mm", None)] if f is not None}
+# What gives the same weights in another type, order or place; its result answers products as the weights do.
+_KEEPING = {
+    Tensor.bfloat16, Tensor.to, Tensor.type, Tensor.transpose, Tensor.permute, Tensor.mT.__get__, Tensor.contiguous, Tensor.detach,
+    Tensor.clone, Tensor.cuda, Tensor.cpu, Tensor.view, Tensor.requires_grad_, Tensor.__deepcopy__, Tensor.type_as, Tensor.swapaxes,
+    torch.transpose, torch.permute, torch.swapaxes, torch.clone, torch.detach, Tensor.float, Tensor.half, torch.empty_like, Tensor.data.__get__,
+}  # fmt: skip
+
+
+class ExpertWeights(Tensor):
+    """Weights whose products go through moe_opt.torch.grouped_mm by the recipe of the subclass."""
+
+    recipe: str
+
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if function in _PRODUCTS:
+            return _product(cls, *args, **kwargs)
+        with torch._C.DisableTorchFunctionSubclass():
+            result = function(*args, **kwargs)
+        if function in _KEEPING and isinstance(args[0], cls) and not isinstance(result, ExpertWeights):
+            return result.as_subclass(cls)
+        return result
+
+    def __reduce_ex__(self, protocol):
+        """Saved as a plain tensor: a checkpoint needs no moe_opt."""
+        return _plain(self).__reduce_ex__(protocol)
+
+
+def _plain(weights: Tensor) -> Tensor:
+    with torch._C.DisableTorchFunctionSubclass():
+        plain = weights.detach().as_subclass(Tensor).requires_grad_(weights.requires_grad)
+        return nn.Parameter(plain, weights.requires_grad) if isinstance(weights, nn.Parameter) else plain
+
+
+def _product(cls: type, a: Tensor, b: Tensor, offs: Optional[Tensor] = None, bias: Optional[Tensor] = None, out_dtype=None) -> Tensor:
+    """torch._grouped_mm: by the recipe where b is expert weights and the product is one of groups of tokens, else torch's own."""
+    from moe_opt.torch import grouped_mm
+
+    with torch._C.DisableTorchFunctionSubclass():
+        if not isinstance(b, cls) or offs is None or bias is not None or a.dim() != 2:
+            return torch._grouped_mm(a, b, offs=offs, bias=bias, out_dtype=out_dtype)
+        out = grouped_mm(a, b, offs, cls.recipe)
+        return out if out_dtype is None else out.to(out_dtype)
+
+
+@functools.lru_cache(maxsize=None)
+def _subclass(recipe: str) -> type:
+    """The type knows the recipe, so that what is made of the weights knows it too."""
+    return type(f"ExpertWeights_{recipe}", (ExpertWeights,), {"recipe": recipe, "__module__": __name__})
+
+
+globals().update({f"ExpertWeights_{recipe}": _subclass(recipe) for recipe in RECIPES})
+
+
+@functools.lru_cache(maxsize=None)
+def _tell_dynamo() -> None:
+    """torch.compile asks tensors only about functions in torch's list of those that can be overridden, which has no private names.
+
+    It keeps a set of the list from its first compilation on."""
+    torch.overrides.get_overridable_functions()[torch].append(torch._grouped_mm)
+    dynamo = sys.modules.get("torch._dynamo.variables.torch")
+    if dynamo is not None:
+        dynamo.get_overridable_functions().add(torch._grouped_mm)
+
+
+def _is_experts(name: str, parameter: nn.Parameter) -> bool:
+    return parameter.dim() == 3
+
+
+def convert_experts_(
+    module: nn.Module, recipe: str = "fp8_rowwise", filter: Optional[Callable[[str, nn.Parameter], bool]] = None
+) -> nn.Module:
+    """After this, torch._grouped_mm with an expert weight of the module goes through moe_opt.torch.grouped_mm by the recipe.
+
+    module: any module whose code calls torch._grouped_mm(tokens, weights, offs=offs), weights being parameters or casts and transposes
+       of them. It is changed in place and returned.
+    filter: of the name and the parameter, true for those to convert; all of rank 3 by default.
+
+    Parameters keep names, values, gradients and requires_grad; what state_dict saves is plain tensors, and either kind can be loaded.
+    Make the optimizer afterwards, because it holds the parameters. Raises ValueError for an unknown recipe or if nothing is converted.
+    """
+    check_recipe(recipe)
+    _tell_dynamo()
+    chosen = filter or _is_experts
+    converted: dict[nn.Parameter, nn.Parameter] = {}
+    for prefix, owner in module.named_modules():
+        for name, parameter in owner.named_parameters(recurse=False):
+            if not chosen(f"{prefix}.{name}" if prefix else name, parameter):
+                continue
+            if parameter not in converted:  # shared parameters stay shared
+                weights = nn.Parameter(parameter.detach().as_subclass(_subclass(recipe)), parameter.requires_grad)
+                weights.grad = parameter.grad
+                converted[parameter] = weights
+            setattr(owner, name, converted[parameter])
+    if not converted:
+        raise ValueError(f"{type(module).__name__} has no parameters to convert: none of rank 3, or none that the filter chooses")
+    return module

@@ -1,0 +1,139 @@
+/* Idioms.c - prints a module whose kernel is made of idioms that no kernel of its own tests show.
+ *
+ * Why it exists: what becomes of them in PTX matters, and that is LLVM's; idioms.test reads it
+ * there.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Device/Async.h"
+#include "lib/Device/Warp.h"
+
+#include "mlir-c/RegisterEverything.h"
+
+#include <stdio.h>
+
+static void print_text(MlirStringRef text, void *user) {
+  (void)user;
+  fwrite(text.data, 1, text.length, stdout);
+}
+
+/* Tensors: 0, the input; 1, the result; 2, state. */
+static void build_body(moe__kernel_t *kernel) {
+  moe__builder_t *b = &kernel->builder;
+  MlirValue in = moe__kernel_pointer(kernel, 0), out = moe__kernel_pointer(kernel, 1);
+  MlirValue state = moe__kernel_pointer(kernel, 2), status = moe__kernel_status(kernel);
+  moe__kernel_zeroed(kernel, 2);
+  moe__kernel_programmatic(kernel);
+  moe__kernel_prologue(kernel);
+  moe__ring_t ring = moe__ring_reserve(&kernel->layout, 1, 1024);
+  moe__ring_initialize(kernel, &ring, 1);
+
+  moe__grid_launch_dependents(b);
+  moe__grid_wait(b);
+  moe__cursor_t cursor = moe__cursor_start(b);
+  MlirValue bytes = moe__load(b, moe__offset_by(b, in, 4096), b->i32);
+  MlirValue barrier = moe__ring_acquire(kernel, &ring, cursor, bytes);
+  moe__bulk_load(b, moe__ring_buffer(kernel, &ring, cursor), in, bytes, barrier);
+  moe__ring_wait(kernel, &ring, cursor);
+
+  MlirValue all = moe__warp_or(b, kernel->thread);
+  moe__atomic_umax(b, out, all, MOE__RELAXED);
+  moe__store(b, all, moe__offset_by(b, out, 4));
+  moe__fence_device(b);
+  MlirValue count = moe__atomic_add(b, state, moe__i32(b, 1), MOE__ACQUIRE_RELEASE);
+  moe__store(b, count, moe__offset_by(b, out, 8));
+  moe__atomic_or(b, status, moe__i32(b, 4), MOE__RELAXED);
+}
+
+/* In clusters of two. Tensor 0: a matrix of bytes. */
+static void build_cluster_body(moe__kernel_t *kernel) {
+  moe__builder_t *b = &kernel->builder;
+  MlirValue map = moe__kernel_tensor_map(kernel, &(moe__tensor_map_t){.element = "u8",
+                                                                      .rank = 2,
+                                                                      .dims = {"64", "64"},
+                                                                      .strides = {"64"},
+                                                                      .box = {64, 16},
+                                                                      .swizzle = "none"});
+  moe__kernel_cluster(kernel, 2);
+  moe__kernel_prologue(kernel);
+  moe__ring_t ring = moe__ring_reserve(&kernel->layout, 1, 1024);
+  int32_t word = moe__layout_shared(&kernel->layout, 4, 4);
+  moe__ring_initialize(kernel, &ring, 2);
+  moe__cluster_arrive(b);
+  moe__cluster_wait(b);
+
+  MlirValue other = moe__xor(b, kernel->cluster_rank, 1);
+  moe__cursor_t cursor = moe__cursor_start(b);
+  MlirValue barrier = moe__ring_acquire(kernel, &ring, cursor, moe__i32(b, 1024));
+  MlirValue both = moe__trunc(b, moe__i32(b, 3), b->i16);
+  moe__tma_load_multicast(b, map, moe__ring_buffer(kernel, &ring, cursor), barrier, 2,
+                          (MlirValue[]){moe__i32(b, 0), moe__i32(b, 0)}, both);
+  moe__ring_wait(kernel, &ring, cursor);
+  moe__store(b, kernel->cluster,
+             moe__shared_of_rank(b, moe__offset_by(b, kernel->shared, word), other));
+  moe__ring_release_remote(kernel, &ring, cursor, other);
+  moe__cluster_barrier(b);
+}
+
+/* How many stages the tile takes. */
+static MlirValue stages_of(moe__builder_t *b, MlirValue in, MlirValue tile) {
+  MlirValue at = moe__offset(b, in, moe__shl(b, moe__zext(b, tile, b->i64), 2));
+  return moe__warp_uniform(b, moe__load(b, at, b->i32));
+}
+
+/* A loop over tiles, each of which takes several stages of a ring; what a warp has in common; a transposed
+ * matrix. Tensors: 0, how many stages each tile takes, 0 behind the last one; 1, the result. */
+static void build_loop_body(moe__kernel_t *kernel) {
+  moe__builder_t *b = &kernel->builder;
+  MlirValue in = moe__kernel_pointer(kernel, 0), out = moe__kernel_pointer(kernel, 1);
+  moe__kernel_prologue(kernel);
+  moe__ring_t ring = moe__ring_reserve(&kernel->layout, 3, 1024);
+
+  moe__cursor_t cursor = moe__cursor_start(b);
+  MlirValue tile = moe__i32(b, 0);
+  MOE__WHILE (b, moe__ne(b, stages_of(b, in, tile), 0), &tile, MOE__CARRY_CURSOR(cursor)) {
+    cursor = moe__cursor_advance(b, &ring, cursor, stages_of(b, in, tile));
+    tile = moe__add(b, tile, 1);
+  }
+  moe__store(b, cursor.stage, out);
+  moe__store(b, cursor.phase, moe__offset_by(b, out, 4));
+
+  MlirValue words[] = {tile, cursor.stage, cursor.phase, tile};
+  moe__store_matrix(b, moe__offset(b, kernel->shared, moe__shl(b, kernel->thread, 4)), words, true);
+}
+
+static void build_kernel(MlirBlock module_body, MlirContext context, MlirLocation location,
+                         const char *name, void (*build)(moe__kernel_t *), const char *grid) {
+  moe__kernel_t kernel;
+  moe__kernel_begin(&kernel, context, location, &(moe__layout_t){.threads = 32, .ctas_per_sm = 1});
+  build(&kernel);
+  moe__kernel_end(&kernel, module_body, mlirStringRefCreateFromCString(name),
+                  (const char *const[]){grid, "1", "1"});
+}
+
+int main(void) {
+  MlirContext context = mlirContextCreate();
+  MlirDialectRegistry registry = mlirDialectRegistryCreate();
+  mlirRegisterAllDialects(registry);
+  mlirContextAppendDialectRegistry(context, registry);
+  mlirContextLoadAllAvailableDialects(context);
+  mlirDialectRegistryDestroy(registry);
+  MlirLocation location = mlirLocationUnknownGet(context);
+  MlirModule module = mlirModuleCreateEmpty(location);
+  moe__builder_t b = moe__builder_create(context, location);
+  b.block = mlirModuleGetBody(module);
+  MlirRegion region = mlirRegionCreate();
+  MlirBlock body = mlirBlockCreate(0, NULL, NULL);
+  mlirRegionAppendOwnedBlock(region, body);
+  moe__op(&b, "gpu.module", 0, NULL, MOE__NO_VALUES, "sym_name = \"kernels\"", 1, &region);
+
+  char grid[MOE__EXPRESSION_SIZE];
+  moe__expression_add(grid, 2, (const char *const[]){"{dim = [0, 0]}", "3"});
+  build_kernel(body, context, location, "idioms", build_body, grid);
+  moe__expression_persistent_clusters(grid, "{dim = [0, 0]}", 2);
+  build_kernel(body, context, location, "clusters", build_cluster_body, grid);
+  build_kernel(body, context, location, "loops", build_loop_body, "1");
+  mlirOperationPrint(mlirModuleGetOperation(module), print_text, NULL);
+  mlirModuleDestroy(module);
+  mlirContextDestroy(context);
+  return 0;
+}

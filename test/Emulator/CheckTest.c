@@ -1,0 +1,408 @@
+/* CheckTest.c - kernels that do something wrong, and what the emulator says.
+ *
+ * Why it exists: each check has a kernel here that only it can catch; without the check the kernel
+ * would run.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "test/Emulator/Support.h"
+
+typedef struct wrong_t {
+  const char *body, *report;
+  uint32_t threads, blocks;
+  const char *directives;
+  bool pending;
+} wrong_t;
+
+static void expect(const wrong_t *wrong, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    emu_expect_fault(&(emu_kernel_t){.body = wrong[i].body,
+                                     .directives = wrong[i].directives,
+                                     .threads = wrong[i].threads,
+                                     .blocks = wrong[i].blocks,
+                                     .pending = wrong[i].pending,
+                                     .step_limit = 100000},
+                     wrong[i].report);
+}
+
+#define EXPECT_ALL(rows) expect(rows, sizeof(rows) / sizeof(rows)[0])
+
+/* ---- Memory ---- */
+
+static void test_addresses(void **state) {
+  (void)state;
+  static const wrong_t rows[] = {
+      {.body = "st.global.b32 [%out+4096], %tid;", .report = "lies 0 bytes after the end of 'out'"},
+      {.body = "st.global.b32 [%out+-4], %tid;", .report = "lies 4 bytes before 'out'"},
+      {.body = "ld.global.v2.b32 {%r1, %r2}, [%in+4092];", .report = "is not a multiple of 8"},
+      {.body = "mov.b64 %l1, 4093;\nadd.s64 %l1, %l1, %in;\nld.global.b32 %r1, [%l1];",
+       .report = "is not a multiple of 4"},
+      {.body = "mov.b64 %l1, 4;\nld.global.b32 %r1, [%l1];", .report = "global address 0x4 lies"},
+      {.body = "st.global.b32 [%in], %tid;", .report = "is in 'in', which is read only"},
+      {.body = "st.global.b32 [%out], %tid;",
+       .report = "in 'out' races with a write by another block, (",
+       .blocks = 2},
+      {.body = "st.shared.b32 [smem+16384], %tid;", .report = "are outside of the block's"},
+      {.body = "mov.b64 %l1, 0;\nst.shared.b32 [%l1], %tid;",
+       .report = "are outside of the block's"},
+      {.body = "st.shared.v4.b32 [smem+8], {%tid, %tid, %tid, %tid};",
+       .report = "is not a multiple of 16"},
+      {.body = "ld.param.b32 %r1, [out+8];", .report = "bytes at 0x10 of the parameters"},
+      {.body = "mov.b64 %l1, smem;\nst.global.b32 [%l1], %tid;", .report = "global address 0x400"},
+  };
+  EXPECT_ALL(rows);
+}
+
+static void test_initialization(void **state) {
+  (void)state;
+  static const wrong_t rows[] = {
+      {.body = "add.s32 %r2, %r1, 1;", .report = "register %r1 is read before it is written"},
+      {.body = "setp.lt.u32 %p1, %tid, 16;\n@%p1 mov.b32 %r1, 1;\nadd.s32 %r2, %r1, 1;",
+       .report = "lane 16: register %r1 is read before it is written"},
+      {.body = "@%p1 ret;", .report = "register %p1 is read before it is written"},
+      {.body = "@%p1 bra A;\nA:\n", .report = "register %p1 is read before it is written"},
+      {.body = "st.shared.b32 [smem], %r1;", .report = "register %r1 is read before it is written"},
+      {.body = "st.shared.b16 [smem], 1;\nbar.sync 0;\nld.shared.b32 %r1, [smem];\n"
+               "st.global.b32 [%out], %r1;",
+       .report = "uses %r1, which depends on uninitialized shared memory: 0x402, loaded at line"},
+      {.body = "atom.shared.add.u32 %r1, [smem], 1;", .report = "uninitialized shared memory"},
+  };
+  EXPECT_ALL(rows);
+}
+
+/* ---- Order ---- */
+
+#define MINE                                                                                       \
+  "shl.b32 %r1, %tid, 2;\ncvt.u64.u32 %l1, %r1;\nmov.b64 %l2, smem;\nadd.s64 %l1, %l1, %l2;\n"
+
+static void test_races(void **state) {
+  (void)state;
+  static const wrong_t rows[] = {
+      {.body = "st.shared.b32 [smem], 1;",
+       .report = "races at shared address 0x400 with a write by",
+       .threads = 64},
+      {.body =
+           MINE "st.shared.b32 [%l1], 1;\nbar.warp.sync -1;\n"
+                "ld.shared.b32 %r2, [smem+132];\nadd.s32 %r2, %r2, 1;\nst.global.b32 [%out], %r2;",
+       .report = "uninitialized",
+       .threads = 33},
+      {.body = MINE
+       "st.shared.b32 [%l1], 1;\nbar.sync 0;\nsetp.lt.u32 %p1, %tid, 32;\n"
+       "@%p1 bra A;\nst.shared.b32 [smem], 2;\nbra B;\nA:\nld.shared.b32 %r2, [smem];\nB:\n",
+       .report = "races at shared address 0x400 with a",
+       .threads = 64},
+      /* bar.arrive hands on, but does not wait. */
+      {.body = MINE
+       "setp.lt.u32 %p1, %tid, 32;\n@%p1 bra A;\nbar.arrive 1, 64;\n"
+       "st.shared.b32 [smem], 2;\nbra B;\nA:\nst.shared.b32 [smem], 1;\nbar.sync 1, 64;\nB:\n",
+       .report = "races at shared address 0x400 with a write",
+       .threads = 64},
+  };
+  EXPECT_ALL(rows);
+}
+
+#define ONE "setp.ne.b32 %p1, %tid, 0;\n"
+#define INIT ONE "@%p1 bra I;\nmbarrier.init.shared.b64 [smem], 1;\nI:\n"
+#define WAIT(label, parity)                                                                        \
+  label ":\nmbarrier.try_wait.parity.shared.b64 %p2, [smem], " parity ";\n@!%p2 bra " label ";\n"
+
+/* Long enough for what the other warp does first, but no order. */
+#define LATER                                                                                      \
+  "setp.lt.u32 %p3, %tid, 32;\n@%p3 bra LATE;\nmov.b32 %r9, 0;\nLATER:\nadd.s32 %r9, %r9, 1;\n"    \
+  "setp.lt.u32 %p3, %r9, 3000;\n@%p3 bra LATER;\nLATE:\n"
+
+static void test_mbarriers(void **state) {
+  (void)state;
+  static const wrong_t rows[] = {
+      {.body = "mbarrier.arrive.shared.b64 _, [smem];",
+       .report = "no mbarrier has been initialized"},
+      {.body = INIT LATER "mbarrier.arrive.shared.b64 _, [smem];",
+       .report = "without order after its initialization by warp 0",
+       .threads = 33},
+      {.body = INIT "bar.warp.sync -1;\nld.shared.b32 %r1, [smem+4];",
+       .report = "touches an mbarrier"},
+      {.body = INIT "bar.warp.sync -1;\nst.shared.b32 [smem+4], 1;",
+       .report = "touches an mbarrier"},
+      {.body = ONE "@%p1 ret;\nmbarrier.init.shared.b64 [smem], 0;", .report = "a count of 0"},
+      {.body = ONE "@%p1 ret;\nmbarrier.init.shared.b64 [smem+4], 1;",
+       .report = "not a multiple of 8"},
+      {.body = INIT "@%p1 ret;\nmbarrier.init.shared.b64 [smem], 1;",
+       .report = "holds an mbarrier already"},
+      {.body = INIT "@%p1 ret;\nmbarrier.arrive.shared.b64 _, [smem], 2;",
+       .report = "2 arrivals in phase 0 of the mbarrier at shared address 0x400, which waits for 1 "
+                 "of its 1"},
+      {.body = INIT "bar.warp.sync -1;\n" WAIT("W", "0"),
+       .report = "deadlock, no warp can go on; warp 0, lanes 0xffffffff, waits at line"},
+      {.body =
+           INIT "@%p1 ret;\nmbarrier.arrive.expect_tx.shared.b64 _, [smem], 64;\n" WAIT("W", "0"),
+       .report = "phase 0 has 0 of 1 arrivals to come and 64 bytes to land"},
+      {.body = INIT "@%p1 ret;\nmbarrier.arrive.expect_tx.shared.b64 _, [smem], 64;",
+       .report = "has announced 64 bytes that have not landed"},
+      {.body = INIT "bar.warp.sync -1;\n" WAIT("W", "2"), .report = "a parity of 2"},
+      {.body = INIT "@%p1 ret;\nmbarrier.expect_tx.shared.b64 [smem], 1048575;\n"
+                    "mbarrier.expect_tx.shared.b64 [smem], 1;",
+       .report = "the limit is 1048575"},
+      /* The wait of one lane is not that of the others until they meet at a barrier. */
+      {.body = INIT "bar.sync 0;\nsetp.ge.u32 %p3, %tid, 32;\n@%p3 bra P;\n@%p1 bra R;\n" WAIT(
+           "W", "0") "R:\nld.shared.b32 %r1, [smem+64];\nret;\n"
+                     "P:\nsetp.ne.b32 %p4, %tid, 32;\n@%p4 ret;\nst.shared.b32 [smem+64], 1;\n"
+                     "mbarrier.arrive.shared.b64 _, [smem];\n",
+       .report = " 0x440",
+       .threads = 64},
+  };
+  EXPECT_ALL(rows);
+}
+
+/* ---- Bulk copies without a map ---- */
+
+#define FIRST ONE "@%p1 ret;\nmov.b64 %l1, smem;\n"
+#define LOAD(to, from, bytes)                                                                      \
+  "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%l1+" to "], [%in+" from     \
+  "], " bytes ", [smem];\n"
+#define STORE(to, from, bytes)                                                                     \
+  "cp.async.bulk.global.shared::cta.bulk_group [" to "], [%l1+" from "], " bytes ";\n"
+#define READY                                                                                      \
+  FIRST "mbarrier.init.shared.b64 [smem], 1;\nfence.mbarrier_init.release.cluster;\n"              \
+        "mbarrier.arrive.expect_tx.shared.b64 _, [smem], 64;\n"
+#define WRITTEN FIRST "st.shared.v4.b32 [smem+64], {%tid, %tid, %tid, %tid};\n"
+#define TAKEN "cp.async.bulk.commit_group;\ncp.async.bulk.wait_group 0;\n"
+
+static void test_plain_bulk_copies(void **state) {
+  (void)state;
+  static const wrong_t rows[] = {
+      {.body = READY LOAD("64", "0", "24"), .report = "24 bytes at global address"},
+      {.body = READY LOAD("64", "0", "0"), .report = "and the bytes not 0"},
+      {.body = READY LOAD("64", "8", "64"), .report = "both must be multiples of 16"},
+      {.body = READY LOAD("72", "0", "64"), .report = "is not a multiple of 16"},
+      {.body = READY LOAD("16352", "0", "64"), .report = "are outside of the block's"},
+      {.body = READY LOAD("64", "4048", "64"), .report = "reaches past the end of 'in'"},
+      {.body = READY LOAD("64", "4096", "64"), .report = "lies 0 bytes after the end of 'in'"},
+      {.body = READY LOAD("64", "0", "64") "ld.shared.b32 %r1, [smem+64];",
+       .report = "the load races"},
+      {.body = READY LOAD("64", "0", "80"), .report = "more bytes land than phase 0"},
+      {.body = READY LOAD("64", "0", "48"),
+       .report = "has announced 16 bytes that have not landed"},
+      {.body = FIRST "mbarrier.init.shared.b64 [smem], 1;\n" LOAD("64", "0", "64"),
+       .report = "fence.mbarrier_init is missing"},
+      {.body = FIRST LOAD("64", "0", "64"), .report = "no mbarrier has been initialized"},
+      {.body = WRITTEN STORE("%out", "64", "16") TAKEN, .report = "without a fence.proxy.async"},
+      {.body = WRITTEN "fence.proxy.async.shared::cta;\n" STORE("%out", "64", "32") TAKEN,
+       .report = "uninitialized"},
+      {.body = WRITTEN "fence.proxy.async.shared::cta;\n" STORE("%in", "64", "16") TAKEN,
+       .report = "is in 'in', which is read only"},
+      {.body = WRITTEN "fence.proxy.async.shared::cta;\n" STORE("%out", "64", "16"),
+       .report = "with 1 bulk stores that no cp.async.bulk.commit_group follows"},
+      {.body = WRITTEN "fence.proxy.async.shared::cta;\n" STORE(
+           "%out", "64", "16") "cp.async.bulk.commit_group;\nst.shared.b32 [smem+64], 1;\n"
+                               "cp.async.bulk.wait_group 0;\n",
+       .report = "with a read by bulk group 0 of warp 0, lane 0"},
+      {.body = WRITTEN "fence.proxy.async.shared::cta;\n" STORE("%out", "64", "16") TAKEN,
+       .report = "races with a write by another block, (",
+       .blocks = 2},
+  };
+  EXPECT_ALL(rows);
+}
+
+/* ---- Launches that start early ---- */
+
+#define TOUCHES(name) "touches '" name "', which a launch before this one uses"
+
+static void test_early_launches(void **state) {
+  (void)state;
+  static const wrong_t rows[] = {
+      {.body = "ld.global.b32 %r1, [%in];", .report = TOUCHES("in"), .pending = true},
+      {.body = "st.global.b32 [%out], 1;\ngriddepcontrol.wait;",
+       .report = TOUCHES("out"),
+       .pending = true},
+      {.body = "griddepcontrol.launch_dependents;\nred.global.add.u32 [%out], 1;",
+       .report = TOUCHES("out"),
+       .pending = true},
+      {.body = READY LOAD("64", "0", "64"), .report = TOUCHES("in"), .pending = true},
+      /* Each block waits for itself. */
+      {.body = "mov.u32 %r1, %ctaid.x;\nsetp.ne.b32 %p1, %r1, 0;\n@%p1 bra A;\n"
+               "griddepcontrol.wait;\nA:\nld.global.b32 %r1, [%in];",
+       .report = "block (1,0,0)",
+       .pending = true,
+       .blocks = 2},
+  };
+  EXPECT_ALL(rows);
+  static uint32_t in[1024], out[1024];
+  emu_expect_ok(&(emu_kernel_t){.body =
+                                    "griddepcontrol.wait;\nld.global.b32 %r1, [%in];\n"
+                                    "setp.eq.b32 %p1, %tid, 0;\n@%p1 st.global.b32 [%out], %r1;",
+                                .blocks = 1,
+                                .pending = true},
+                in, sizeof in, out, sizeof out);
+}
+
+static void test_barriers(void **state) {
+  (void)state;
+  static const wrong_t rows[] = {
+      {.body = "setp.lt.u32 %p1, %tid, 32;\n@%p1 ret;\nbar.sync 0;",
+       .report = "for barrier 0: 32 of 64 threads have come",
+       .threads = 64},
+      {.body = "setp.lt.u32 %p1, %tid, 16;\n@%p1 bra A;\nbar.sync 0;\nA:\n",
+       .report = "all must come together"},
+      {.body = "bar.sync 16;", .report = "barrier 16 of 32 threads: there are 16 barriers"},
+      {.body = "bar.sync 1, 40;", .report = "barrier 1 of 40 threads", .threads = 64},
+      {.body = "setp.lt.u32 %p1, %tid, 32;\nselp.b32 %r1, 64, 96, %p1;\nbar.sync 1, %r1;",
+       .report = "to the barrier with",
+       .threads = 96},
+      {.body = "bar.arrive 1, 64;\nbar.arrive 1, 64;",
+       .report = "a second time before it is complete",
+       .threads = 64 - 32 + 1},
+      {.body = "setp.ge.u32 %p1, %tid, 32;\n@%p1 ret;\nbar.arrive 1, 64;",
+       .report = "the block ends while barrier 1 has 32 of 64 threads",
+       .threads = 64},
+      {.body = "setp.lt.u32 %p1, %tid, 16;\n@%p1 bra A;\nbar.warp.sync -1;\nA:\n",
+       .report = "the mask names lanes 0xffffffff, lanes 0xffff0000 execute it"},
+      {.body = "setp.lt.u32 %p1, %tid, 16;\n@%p1 bra.uni A;\nA:\n",
+       .report = "a uniform branch that lanes"},
+      {.body = "L:\nbra.uni L;", .report = "the limit of 100000 steps of its cluster is reached"},
+      {.body = "trap;", .report = "the kernel gave up"},
+  };
+  EXPECT_ALL(rows);
+}
+
+static void test_registers(void **state) {
+  (void)state;
+  static const wrong_t rows[] = {
+      {.body = "setmaxnreg.inc.sync.aligned.u32 96;", .report = "fixes no number of registers"},
+      {.body = "setmaxnreg.inc.sync.aligned.u32 96;",
+       .directives = ".maxnreg 64\n",
+       .report = "for registers: 2048 of 2048 are in use"},
+      {.body = "setmaxnreg.dec.sync.aligned.u32 96;",
+       .directives = ".maxnreg 64\n",
+       .report = "the warp has 64 registers a thread, not at least 96"},
+      {.body = "setp.lt.u32 %p1, %tid, 16;\n@%p1 setmaxnreg.dec.sync.aligned.u32 32;",
+       .directives = ".maxnreg 64\n",
+       .report = "executed by a part of the warp's lanes"},
+  };
+  EXPECT_ALL(rows);
+}
+
+/* ---- Products ---- */
+
+#define ZERO "mov.b32 %r1, 0;\nmov.b32 %r2, 0;\nmov.b32 %r3, 0;\nmov.b32 %r4, 0;\n"
+#define FILL                                                                                       \
+  "mul.wide.u32 %l1, %tid, 32;\nmov.b64 %l2, smem;\nadd.s64 %l1, %l1, %l2;\nmov.b32 %r5, 0;\n"     \
+  "st.shared.v4.b32 [%l1], {%r5, %r5, %r5, %r5};\nst.shared.v4.b32 [%l1+16], {%r5, %r5, %r5, "     \
+  "%r5};\n"
+#define VISIBLE "fence.proxy.async.shared::cta;\nbar.sync 0;\n"
+/* No swizzle, rows of 8 every 128 bytes. */
+#define DESCRIPTOR "mov.b64 %l3, 0x0000000800080040;\nsetp.eq.b32 %p1, %r5, 0;\n"
+#define MMA                                                                                        \
+  "wgmma.mma_async.sync.aligned.m64n8k32.f32.e4m3.e4m3 {%r1, %r2, %r3, %r4}, %l3, %l3, %p1, 1, "   \
+  "1;\n"
+#define COMMIT "wgmma.commit_group.sync.aligned;\n"
+#define DONE "wgmma.wait_group.sync.aligned 0;\n"
+#define FENCE "wgmma.fence.sync.aligned;\n"
+#define ROWS .threads = 128
+
+static void test_products(void **state) {
+  (void)state;
+  static const wrong_t rows[] = {
+      {.body = ZERO FILL VISIBLE DESCRIPTOR FENCE MMA COMMIT "add.rn.f32 %r1, %r1, %r1;\n" DONE,
+       .report = "register %r1 belongs to a wgmma that no wgmma.wait_group has waited for",
+       ROWS},
+      {.body = ZERO FILL VISIBLE DESCRIPTOR FENCE MMA COMMIT "mov.b32 %r4, 1;\n" DONE,
+       .report = "register %r4 belongs to a wgmma",
+       ROWS},
+      {.body = ZERO FILL VISIBLE DESCRIPTOR MMA COMMIT DONE,
+       .report = "without a wgmma.fence",
+       ROWS},
+      {.body =
+           ZERO FILL VISIBLE DESCRIPTOR FENCE MMA COMMIT DONE "mov.b32 %r2, 1;\n" MMA COMMIT DONE,
+       .report = "register %r2 was written before it without a wgmma.fence",
+       ROWS},
+      {.body = FILL VISIBLE DESCRIPTOR FENCE MMA COMMIT DONE,
+       .report = "register %r1 is read before it is written",
+       ROWS},
+      {.body = ZERO FILL "bar.sync 0;\n" DESCRIPTOR FENCE MMA COMMIT DONE,
+       .report = "without a fence.proxy.async in between",
+       ROWS},
+      {.body = ZERO FILL "fence.proxy.async.shared::cta;\n" DESCRIPTOR FENCE MMA COMMIT DONE,
+       .report = "wgmma's",
+       ROWS},
+      {.body = ZERO FILL VISIBLE DESCRIPTOR FENCE MMA COMMIT "st.shared.b32 [smem], 1;\n" DONE,
+       .report = "with a read by a wgmma of warpgroup 0 that has not been waited for",
+       ROWS},
+      {.body = ZERO FILL VISIBLE DESCRIPTOR FENCE MMA COMMIT,
+       .report = "exits with 1 products",
+       ROWS},
+      {.body = ZERO FILL VISIBLE DESCRIPTOR
+       "setp.lt.u32 %p2, %tid, 32;\n@%p2 ret;\n" FENCE MMA COMMIT DONE,
+       .report = "for products that not all four warps have started",
+       ROWS},
+      {.body = ZERO FILL VISIBLE DESCRIPTOR
+       "setp.lt.u32 %p2, %tid, 32;\nselp.b64 %l4, 1, 0, %p2;\nxor.b64 %l3, %l3, %l4;\n" FENCE MMA
+           COMMIT DONE,
+       .report = "start different products",
+       ROWS},
+      {.body = ZERO FILL VISIBLE
+       "setp.eq.b32 %p1, %r5, 0;\nmov.b64 %l3, 0x0000000800083FFF;\n" FENCE MMA COMMIT DONE,
+       .report = "outside of the block's",
+       ROWS},
+      {.body = ZERO FILL VISIBLE
+       "setp.eq.b32 %p1, %r5, 0;\nmov.b64 %l3, 0x0000000800088040;\n" FENCE MMA COMMIT DONE,
+       .report = "descriptor",
+       ROWS},
+      {.body = ZERO DESCRIPTOR, .report = "register %r5", ROWS},
+  };
+  EXPECT_ALL(rows);
+}
+
+/* ---- Launches ---- */
+
+static void test_launches(void **state) {
+  (void)state;
+  static const char ptx[] = ".version 8.0\n.target sm_90a\n.address_size 64\n"
+                            ".visible .entry k(.param .u32 n)\n.reqntid 64\n{\nret;\n}\n";
+  moe_emu_module_t *module = NULL;
+  moe_emu_report_t report;
+  assert_int_equal(moe_emu_module_load(ptx, strlen(ptx), &module, &report), MOE_EMU_OK);
+  assert_true(moe_emu_module_has(module, "k"));
+  assert_false(moe_emu_module_has(module, "x"));
+  uint32_t n = 3, bytes = 4;
+  const void *parameters[] = {&n};
+  const moe_emu_launch_t good = {.kernel = "k",
+                                 .grid = {1, 1, 1},
+                                 .block = {64, 1, 1},
+                                 .cluster = {1, 1, 1},
+                                 .parameters = parameters,
+                                 .parameter_bytes = &bytes,
+                                 .parameter_count = 1};
+  assert_int_equal(moe_emu_launch(module, &good, NULL, &report), MOE_EMU_OK);
+#define EXPECT_INVALID(change, expected)                                                           \
+  do {                                                                                             \
+    moe_emu_launch_t bad = good;                                                                   \
+    change;                                                                                        \
+    assert_int_equal(moe_emu_launch(module, &bad, NULL, &report), MOE_EMU_INVALID_ARGUMENT);       \
+    assert_string_equal(report.text, expected);                                                    \
+  } while (0)
+  uint32_t eight = 8;
+  EXPECT_INVALID(bad.kernel = "x", "the module has no kernel 'x'");
+  EXPECT_INVALID(bad.block[0] = 32, "kernel 'k': block.x is 32; .reqntid says 64");
+  EXPECT_INVALID(bad.grid[1] = 0, "kernel 'k': grid.y is 0 and block.y is 1");
+  EXPECT_INVALID(bad.parameter_count = 0, "kernel 'k': 0 parameters given; it has 1");
+  EXPECT_INVALID(bad.parameter_bytes = &eight,
+                 "kernel 'k': parameter 0 has 8 bytes; the PTX declares 4");
+  EXPECT_INVALID(bad.dynamic_shared = 232449,
+                 "kernel 'k': 232449 bytes of shared memory; the limit is 232448");
+  moe_emu_module_destroy(module);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_addresses),
+      cmocka_unit_test(test_initialization),
+      cmocka_unit_test(test_races),
+      cmocka_unit_test(test_mbarriers),
+      cmocka_unit_test(test_plain_bulk_copies),
+      cmocka_unit_test(test_early_launches),
+      cmocka_unit_test(test_barriers),
+      cmocka_unit_test(test_registers),
+      cmocka_unit_test(test_products),
+      cmocka_unit_test(test_launches),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,394 @@
+"""moe_opt without any framework but numpy: what it computes, on the emulator, and what it refuses.
+
+    python3 test/python/core_test.py
+
+Results are compared in every bit with libmoe_ref, and MX casts with a formula in numpy that shares nothing with it.
+
+SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""
+import ctypes
+import importlib.util
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+from unittest import mock
+
+import numpy
+
+import moe_opt
+from moe_opt import _compiler, _dlpack, _library
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+MODES = {"floor": 0, "rceil": 1, "ceil": 2, "even": 3}
+F32, BF16, E4M3, E8M0 = 0, 1, 3, 5
+
+
+class Reference(ctypes.Structure):
+    """moe_ref_tensor_t"""
+
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("dtype", ctypes.c_int),
+        ("rank", ctypes.c_int),
+        ("shape", ctypes.c_int64 * 5),
+        ("strides", ctypes.c_int64 * 5),
+    ]
+
+
+def reference(array, dtype):
+    """The view of an array."""
+    strides = [stride // array.itemsize for stride in array.strides]
+    size = ctypes.c_int64 * 5
+    return Reference(array.ctypes.data, dtype, array.ndim, size(*array.shape), size(*strides))
+
+
+def reference_quantize(x, axis, mode):
+    """q and scales of libmoe_ref, as bytes."""
+    library = ctypes.CDLL(_library.library_path("moe_ref"))
+    pointer = ctypes.POINTER(Reference)
+    library.moe_ref_mx_quantize.argtypes = [pointer, ctypes.c_int, ctypes.c_int64, ctypes.c_int, pointer, pointer]
+    shape = list(x.shape)
+    shape[axis] //= 32
+    q, scales = numpy.empty(x.shape, numpy.uint8), numpy.empty(shape, numpy.uint8)
+    tensors = [reference(x, BF16 if x.dtype == numpy.uint16 else F32), reference(q, E4M3), reference(scales, E8M0)]
+    status = library.moe_ref_mx_quantize(tensors[0], axis, 32, MODES[mode], tensors[1], tensors[2])
+    assert status == 0, status
+    return q, scales
+
+
+def numpy_quantize(x):
+    """MX along the last axis with mode rceil, of finite values: q and scales, as bytes."""
+    blocks = x.reshape(*x.shape[:-1], -1, 32).astype(numpy.float64)
+    amax = numpy.abs(blocks).max(-1)
+    # The product is rounded to fp32 once; frexp gives m * 2^e with 0.5 <= m < 1.
+    mantissa, exponent = numpy.frexp((amax.astype(numpy.float32) * numpy.float32(1 / 448)).astype(numpy.float64))
+    power = numpy.where(mantissa == 0.5, exponent - 1, exponent)
+    scales = numpy.where(amax == 0, 0, numpy.clip(power + 127, 0, 254)).astype(numpy.uint8)
+    values = numpy.clip(numpy.ldexp(blocks, (127 - scales.astype(int))[..., None]), -448, 448)
+    # Every E4M3 magnitude; the nearest, and of two the one whose byte is even.
+    codes = numpy.arange(0x7F)
+    table = numpy.where(codes < 8, codes / 512.0, (1 + codes % 8 / 8) * 2.0 ** (codes // 8 - 7))
+    above = numpy.searchsorted(table, numpy.abs(values)).clip(1, 0x7E)
+    low, high = numpy.abs(values) - table[above - 1], table[above] - numpy.abs(values)
+    byte = numpy.where((low < high) | ((low == high) & (above % 2 == 1)), above - 1, above)
+    byte = byte | numpy.where(numpy.signbit(values), 0x80, 0)
+    return byte.astype(numpy.uint8).reshape(x.shape), scales
+
+
+def data(*shape, seed=0):
+    """fp32 of all sizes, with zeros and a block of zeros."""
+    random = numpy.random.default_rng(seed)
+    x = random.standard_normal(shape, dtype=numpy.float32) * numpy.exp2(random.integers(-40, 40, shape)).astype(numpy.float32)
+    x.reshape(-1)[::97] = 0
+    x.reshape(-1)[:64] = 0
+    return x
+
+
+def as_bytes(array):
+    return array.view(numpy.uint8)
+
+
+class Exported:
+    """A tensor of a framework that this package does not know."""
+
+    def __init__(self, array, **device):
+        self.array = array
+        self.device = device.get("device")
+
+    def __dlpack__(self, **options):
+        return self.array.__dlpack__()
+
+    def __dlpack_device__(self):
+        return self.device or self.array.__dlpack_device__()
+
+
+class Casts(unittest.TestCase):
+    def test_mx_is_the_reference(self):
+        for shape in ((64, 256), (3, 32, 64)):
+            x = data(*shape)
+            for axis in (len(shape) - 1, len(shape) - 2):
+                with self.subTest(shape=shape, axis=axis):
+                    q, scales = moe_opt.quantize(x, axis)
+                    expected = reference_quantize(x, axis, "rceil")
+                    self.assertTrue(numpy.array_equal(as_bytes(numpy.ascontiguousarray(q)), expected[0]))
+                    self.assertTrue(numpy.array_equal(as_bytes(scales), expected[1]))
+
+    def test_mx_is_the_formula(self):
+        x = data(64, 512, seed=1)
+        q, scales = moe_opt.quantize(x)
+        expected = numpy_quantize(x)
+        self.assertTrue(numpy.array_equal(as_bytes(scales), expected[1]))
+        self.assertTrue(numpy.array_equal(as_bytes(q), expected[0]))
+        # The formula would see a wrong cast: the reference's modes differ from each other.
+        other = reference_quantize(x, 1, "floor")
+        self.assertFalse(numpy.array_equal(other[0], expected[0]))
+
+    def test_bf16_bits(self):
+        bits = (data(32, 64).view(numpy.uint32) >> 16).astype(numpy.uint16)
+        q, scales = moe_opt.quantize(bits)
+        expected = reference_quantize(bits, 1, "rceil")
+        self.assertTrue(numpy.array_equal(as_bytes(q), expected[0]))
+        self.assertTrue(numpy.array_equal(as_bytes(scales), expected[1]))
+
+    def test_no_tokens(self):
+        q, scales = moe_opt.quantize(numpy.empty((0, 64), numpy.float32))
+        self.assertEqual((q.shape, scales.shape), ((0, 64), (0, 2)))
+
+    def test_product(self):
+        random = numpy.random.default_rng(2)
+        qa = (0x38 + random.integers(0, 2, (48, 64)) * 0x80).astype(numpy.uint8)  # 1 and -1
+        qb = (0x38 + random.integers(0, 2, (2, 32, 64)) * 0x80).astype(numpy.uint8)
+        sa, sb = numpy.full(48, 0.5, numpy.float32), numpy.full((2, 32), 2, numpy.float32)
+        offs = numpy.array([17, 40], numpy.int32)
+        out = moe_opt.scaled_mm(qa, qb.swapaxes(1, 2), sa, sb, offs, dtype="f32")
+        a, b = 1 - (qa >> 7) * 2.0, 1 - (qb >> 7) * 2.0
+        self.assertTrue(numpy.array_equal(out[:17], a[:17] @ b[0].T))
+        self.assertTrue(numpy.array_equal(out[17:40], a[17:40] @ b[1].T))
+
+    def test_reports(self):
+        name, _ = moe_opt._bundles.find(
+            "scaled_grouped_mm.scaled_mm",
+            {"accumulate": "fast"},
+            [("f8E4M3FN", 2), ("f8E4M3FN", 3), ("f32", 1), ("f32", 2), ("i32", 1)],
+            ["f32"],
+        )
+        (function,) = moe_opt.load(name)
+        qa, qb = numpy.zeros((16, 64), numpy.uint8), numpy.zeros((2, 32, 64), numpy.uint8).swapaxes(1, 2)
+        scales = numpy.ones(16, numpy.float32), numpy.ones((2, 32), numpy.float32)
+        function(qa, qb, *scales, numpy.array([8, 16], numpy.int32))
+        self.assertEqual(function.reports(qa), [])
+        function(qa, qb, *scales, numpy.array([8, 99], numpy.int32))
+        self.assertEqual(function.reports(qa), ["an offset is beyond the rows"])
+        self.assertEqual(function.reports(qa), [])
+
+
+class Programs(unittest.TestCase):
+    def setUp(self):
+        name, _ = moe_opt._bundles.find("mx_quantize.quantize", {"axis": 1, "block": 32, "mode": "rceil"}, [("f32", 2)], ["f8E4M3FN"])
+        self.folder = moe_opt._bundles.folder() / name
+        self.program = moe_opt.load(name)
+        self.x = data(32, 64)
+
+    def refuses(self, error, text, call):
+        with self.assertRaises(error) as caught:
+            call()
+        self.assertIn(text, str(caught.exception))
+
+    def test_signature(self):
+        (function,) = self.program
+        self.assertEqual(function.arguments[0].shape, ("x.0", "x.1"))
+        self.assertEqual(function.arguments[0].dtype, "f32")
+        self.assertEqual([result.dtype for result in function.results], ["f8E4M3FN", "f8E8M0FNU"])
+        self.assertEqual(function.results[1].shape, ("x.0", None))
+        self.assertIs(self.program[function.name], function)
+        self.assertIs(getattr(self.program, function.name), function)
+        self.assertEqual(len(self.program), 1)
+
+    def test_out(self):
+        expected = self.program(self.x)
+        out = numpy.empty((32, 64), numpy.uint8), numpy.empty((32, 2), numpy.uint8)
+        result = self.program(self.x, out=out)
+        self.assertIs(result[0], out[0])
+        for got, want in zip(out, expected):
+            self.assertTrue(numpy.array_equal(got, as_bytes(want)))
+
+    def test_dlpack(self):
+        expected = self.program(self.x)
+        out = numpy.empty((32, 64), numpy.uint8), numpy.empty((32, 2), numpy.uint8)
+        self.program(Exported(self.x), out=tuple(map(Exported, out)))
+        self.assertTrue(numpy.array_equal(out[0], as_bytes(expected[0])))
+        self.refuses(TypeError, "give `out`", lambda: self.program(Exported(self.x)))
+
+    def test_memory(self):
+        expected = self.program(self.x)
+        out = numpy.empty((32, 64), numpy.uint8), numpy.empty((32, 2), numpy.uint8)
+        dtypes = "f8E4M3FN", "f8E8M0FNU"
+        tensors = [moe_opt.Memory(array.ctypes.data, array.shape, dtype, device=None) for array, dtype in zip(out, dtypes)]
+        self.program(moe_opt.Memory(self.x.ctypes.data, (32, 64), "f32", device=None), out=tensors)
+        self.assertTrue(numpy.array_equal(out[0], as_bytes(expected[0])))
+        turned = moe_opt.Memory(self.x.ctypes.data, (32, 64), "f32", device=None, order=(1, 0))
+        self.refuses(moe_opt.InvalidArgument, "has stride 32; it must be 1", lambda: self.program(turned, out=tensors))
+        self.refuses(moe_opt.InvalidArgument, "has the order (1, 1)", lambda: self.program(turned._replace(order=(1, 1)), out=tensors))
+        self.refuses(moe_opt.InvalidArgument, "has elements of f64", lambda: self.program(turned._replace(dtype="f64"), out=tensors))
+
+    def test_bf16_bits_of_others(self):
+        bits = (self.x.view(numpy.uint32) >> 16).astype(numpy.uint16)
+        expected = moe_opt.quantize(bits)
+        name, _ = moe_opt._bundles.find("mx_quantize.quantize", {"axis": 1, "block": 32, "mode": "rceil"}, [("bf16", 2)], ["f8E4M3FN"])
+        out = numpy.empty((32, 64), numpy.uint8), numpy.empty((32, 2), numpy.uint8)
+        moe_opt.load(name)(Exported(bits), out=out)
+        self.assertTrue(numpy.array_equal(out[0], as_bytes(expected[0])))
+
+    def test_refusals(self):
+        x, program = self.x, self.program
+        name = next(iter(program)).name
+        self.refuses(moe_opt.InvalidArgument, "argument 'x': dimension 1 has stride 2", lambda: program(x[:, ::2]))
+        self.refuses(moe_opt.InvalidArgument, "must be a multiple of 32", lambda: program(numpy.ascontiguousarray(x[:, :40])))
+        self.refuses(moe_opt.InvalidArgument, "has elements of float64; they must be f32", lambda: program(x.astype(numpy.float64)))
+        self.refuses(moe_opt.InvalidArgument, "of another byte order", lambda: program(x.astype(">f4")))
+        self.refuses(moe_opt.InvalidArgument, "has elements of complex64", lambda: program(x.astype(numpy.complex64)))
+        self.refuses(moe_opt.InvalidArgument, "has rank 1; it must be 2", lambda: program(x[0]))
+        self.refuses(TypeError, "argument 'x': is a int", lambda: program(3))
+        self.refuses(moe_opt.InvalidArgument, "got 2 arguments; it takes 1: x", lambda: program(x, x))
+        self.refuses(moe_opt.InvalidArgument, "got 0 arguments", program)
+        self.refuses(moe_opt.InvalidArgument, "out has 1 tensors; there are 2 results", lambda: program(x, out=[x]))
+        self.refuses(moe_opt.NotFound, f"there are: '{name}'", lambda: program["nothing"])
+        self.refuses(AttributeError, name, lambda: program.nothing)
+        self.refuses(moe_opt.NotFound, "no bundle of mx_quantize.quantize with axis = 1, block = 32, mode = up", lambda: moe_opt.quantize(x, mode="up"))
+        self.refuses(moe_opt.InvalidArgument, "axis is 2", lambda: moe_opt.quantize(x, 2))
+        fixed = numpy.empty((32, 64), numpy.uint8)
+        fixed.flags.writeable = False
+        self.refuses(moe_opt.InvalidArgument, "result 'q': is read-only", lambda: program(x, out=(fixed, numpy.empty((32, 2), numpy.uint8))))
+        own = x.view(numpy.uint8).reshape(-1)[: x.size].reshape(x.shape)
+        self.refuses(moe_opt.InvalidArgument, "overlaps argument 'x'", lambda: program(x, out=(own, numpy.empty((32, 2), numpy.uint8))))
+
+    def test_cuda_without_a_driver(self):
+        # On a machine with a driver the address is one of the host, which the runtime cannot know: nothing is launched there.
+        class Far(Exported):
+            def __dlpack__(self, **options):
+                self.stream = options["stream"]
+                raise BufferError("cannot export")
+
+        far = Far(self.x, device=(2, 0))
+        self.refuses(moe_opt.InvalidArgument, "argument 'x': cannot export", lambda: self.program(far))
+        self.assertEqual(far.stream, 1)
+        self.refuses(moe_opt.InvalidArgument, "cannot export", lambda: self.program(far, stream=77))
+        self.assertEqual(far.stream, 77)
+        stream = mock.Mock(__cuda_stream__=lambda: (0, 78))
+        self.refuses(moe_opt.InvalidArgument, "cannot export", lambda: self.program(far, stream=stream))
+        self.assertEqual(far.stream, 78)
+        self.refuses(TypeError, "stream is a str", lambda: self.program(far, stream="7"))
+
+    def test_damaged(self):
+        with tempfile.TemporaryDirectory() as temporary:
+            copy = pathlib.Path(temporary) / "bundle"
+            shutil.copytree(self.folder, copy)
+            (copy / "kernels.ptx").write_bytes((copy / "kernels.ptx").read_bytes()[:-1])
+            self.refuses(moe_opt.InvalidBundle, "kernels.ptx: has", lambda: moe_opt.load(copy))
+            (copy / "kernels.ptx").unlink()
+            self.refuses(OSError, "No such file", lambda: moe_opt.load(copy))
+        self.refuses(moe_opt.InputOutputError, "manifest.json", lambda: moe_opt.load("/nowhere"))
+
+    def test_threads(self):
+        expected = as_bytes(self.program(self.x)[0])
+        wrong = []
+
+        def work():
+            for _ in range(20):
+                if not numpy.array_equal(as_bytes(self.program(self.x)[0]), expected):
+                    wrong.append(1)
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(wrong, [])
+
+    def test_lifetime(self):
+        function = next(iter(moe_opt.load(self.folder)))  # the program is gone
+        self.assertTrue(numpy.array_equal(as_bytes(function(self.x)[1]), as_bytes(self.program(self.x)[1])))
+
+
+class Tables(unittest.TestCase):
+    @unittest.skipUnless((ROOT / "include/moe/dtypes.def").exists(), "needs the source tree")
+    def test_element_types(self):
+        text = (ROOT / "include/moe/dtypes.def").read_text()
+        rows = re.findall(r'^MOE_DTYPE\(\w+, "(\w+)", (\d+), kDL(\w+),', text, re.MULTILINE)
+        codes = {"Int": 0, "Float": 2, "Bfloat": 4, "Float8_e4m3fn": 10, "Float8_e5m2": 12, "Float8_e8m0fnu": 14}
+        self.assertEqual(
+            {name: (codes[code], int(bits)) for name, bits, code in rows},
+            {name: (element.code, element.bits) for name, element in _dlpack.ELEMENT_TYPES.items()},
+        )
+
+    def test_numpy_types(self):
+        with mock.patch.dict(sys.modules, {"ml_dtypes": None}):
+            self.assertEqual(_dlpack.numpy_dtype("f8E4M3FN"), numpy.uint8)
+            self.assertEqual(_dlpack.numpy_dtype("bf16"), numpy.uint16)
+        if importlib.util.find_spec("ml_dtypes"):
+            self.assertEqual(_dlpack.numpy_dtype("f8E4M3FN").name, "float8_e4m3fn")
+
+    def test_bundles(self):
+        entries = moe_opt.bundles()
+        self.assertTrue(entries)
+        for entry in entries:
+            program = moe_opt.load(entry["bundle"])
+            for name in entry["functions"].values():
+                self.assertIn(name, [function.name for function in program])
+
+
+SOURCE = """
+func.func @twice(%x: tensor<?x64xf32>) -> (tensor<?x64xf8E4M3FN>, tensor<?x2xf8E8M0FNU>) {
+  %q, %s = "mx_quantize.quantize"(%x) {axis = 1 : i64, block = 32 : i64, mode = "floor"}
+      : (tensor<?x64xf32>) -> (tensor<?x64xf8E4M3FN>, tensor<?x2xf8E8M0FNU>)
+  return %q, %s : tensor<?x64xf8E4M3FN>, tensor<?x2xf8E8M0FNU>
+}
+"""
+
+
+def has_compiler():
+    try:
+        _compiler._library_of_compiler()
+        return True
+    except moe_opt.CompileError:
+        return False
+
+
+class Compiling(unittest.TestCase):
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(self.temporary.cleanup)
+        self.cache = pathlib.Path(self.temporary.name) / "cache"
+
+    @unittest.skipIf(has_compiler(), "there is a libmoe_compiler")
+    def test_without_compiler(self):
+        with self.assertRaises(moe_opt.CompileError) as caught:
+            moe_opt.compile(SOURCE, cache=self.cache)
+        self.assertIn("libmoe_compiler is not installed", str(caught.exception))
+
+    @unittest.skipUnless(has_compiler(), "needs libmoe_compiler")
+    def test_cache(self):
+        x = data(32, 64)
+        q, scales = moe_opt.compile(SOURCE, cache=self.cache)(x)
+        expected = reference_quantize(x, 1, "floor")
+        self.assertTrue(numpy.array_equal(as_bytes(q), expected[0]))
+        self.assertTrue(numpy.array_equal(as_bytes(scales), expected[1]))
+        (entry,) = self.cache.iterdir()
+        with mock.patch.object(_compiler, "_write_bundle", side_effect=AssertionError("compiled again")):
+            moe_opt.compile(SOURCE, cache=self.cache)
+        moe_opt.compile(SOURCE, cache=self.cache, opt_level=2)
+        self.assertEqual(len(list(self.cache.iterdir())), 2)
+        (entry / "kernels.ptx").write_text("damaged")
+        moe_opt.compile(SOURCE, cache=self.cache)
+        self.assertNotEqual((entry / "kernels.ptx").read_text(), "damaged")
+
+    @unittest.skipUnless(has_compiler(), "needs libmoe_compiler")
+    def test_errors(self):
+        with self.assertRaises(moe_opt.CompileError) as caught:
+            moe_opt.compile("func.func @f(", name="mine.mlir", cache=self.cache)
+        self.assertIn("mine.mlir:1:", str(caught.exception))
+        self.assertEqual(list(self.cache.iterdir()), [])
+
+    @unittest.skipUnless(has_compiler(), "needs libmoe_compiler")
+    def test_two_processes(self):
+        code = f"import moe_opt; moe_opt.compile({SOURCE!r}, cache={str(self.cache)!r}).load_on(__import__('numpy').zeros(1))"
+        environment = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path))
+        processes = [subprocess.Popen([sys.executable, "-c", code], env=environment) for _ in range(3)]
+        self.assertEqual([process.wait() for process in processes], [0, 0, 0])
+        self.assertEqual(len(list(self.cache.iterdir())), 1)
+
+    def test_cache_folder(self):
+        with mock.patch.dict(os.environ, {"XDG_CACHE_HOME": "/somewhere"}):
+            self.assertEqual(str(_compiler.cache_folder()), "/somewhere/moe-opt")
+        with mock.patch.dict(os.environ, {"XDG_CACHE_HOME": "relative", "HOME": "/home/me"}):
+            self.assertEqual(str(_compiler.cache_folder()), "/home/me/.cache/moe-opt")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,142 @@
+"""moe_opt.jax: products, gradients and quantizers, on JAX's default device; on the CPU that is the emulator.
+
+    python3 test/python/jax_test.py
+
+SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""
+import contextlib
+import io
+import pathlib
+import re
+import unittest
+
+import jax
+import jax.numpy as jnp
+import numpy
+
+import moe_opt
+import moe_opt.jax as moe
+from core_test import reference_quantize
+
+NEAR = 0.045  # docs/numerics.md: an FP8 product keeps 28.5 dB, 0.0376 of the norm
+E, M, N, K = 3, 64, 48, 32
+
+
+def operands(rows=M, seed=0):
+    keys = jax.random.split(jax.random.key(seed), 3)
+    x, w, g = (jax.random.normal(key, shape, jnp.bfloat16) for key, shape in zip(keys, ((rows, K), (E, N, K), (rows, N))))
+    return x, w, g
+
+
+def ends(*sizes):
+    return jnp.cumsum(jnp.array(sizes, jnp.int32), dtype=jnp.int32)
+
+
+def reference(x, w, offs):
+    start, pieces = 0, []
+    for expert, end in zip(w, offs.tolist()):
+        pieces.append(x[start:end].astype(jnp.float32) @ expert.astype(jnp.float32).T)
+        start = end
+    return jnp.concatenate(pieces)
+
+
+def distance(found, expected):
+    found, expected = found.astype(jnp.float32), expected.astype(jnp.float32)
+    return float(jnp.linalg.norm((found - expected).ravel()) / jnp.linalg.norm(expected.ravel()))
+
+
+def ours(x, w, offs, recipe="fp8_rowwise"):
+    return moe.grouped_mm(x, w.transpose(0, 2, 1), offs, recipe)
+
+
+def documented(page):
+    """What the first example of a page prints, and what the page says."""
+    text = (pathlib.Path(__file__).resolve().parent.parent.parent / "docs" / page).read_text(encoding="utf-8")
+    code, said = re.match(r".*?```python\n(.*?)```.*?```\n(.*?)```", text, re.S).groups()
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(code, {})
+    return printed.getvalue().split(), said.split()
+
+
+class Documentation(unittest.TestCase):
+    def test_example(self):
+        printed, said = documented("jax.md")
+        self.assertEqual((len(printed), len(said)), (20, 20))
+        for found, expected in zip(printed[3::4], said[3::4]):
+            self.assertLess(abs(float(found) / float(expected) - 1), 0.01)
+
+
+class Product(unittest.TestCase):
+    def test_gradients_are_those_of_the_product(self):
+        for recipe in moe.RECIPES:
+            for sizes in ((16, 32, 16), (1, 0, 63), (0, 0, 64)):
+                with self.subTest(recipe=recipe, sizes=sizes):
+                    self.check(recipe, M, ends(*sizes))
+
+    def test_any_number_of_tokens(self):
+        self.check("fp8_rowwise", M - 3, ends(20, 0, M - 23))
+
+    def check(self, recipe, rows, offs):
+        x, w, g = operands(rows)
+        y, pull = jax.vjp(lambda x, w: ours(x, w, offs, recipe), x, w)
+        expected, pull_expected = jax.vjp(lambda x, w: reference(x, w, offs), x, w)
+        self.assertEqual((y.shape, y.dtype), ((rows, N), jnp.bfloat16))
+        self.assertLess(distance(y, expected), NEAR)
+        for found, wanted in zip(pull(g), pull_expected(g.astype(jnp.float32))):
+            self.assertEqual(found.shape, wanted.shape)
+            self.assertLess(distance(found, wanted), NEAR)
+
+    def test_jit_has_the_bits_of_eager(self):
+        x, w, g = operands()
+        offs = ends(10, 22, 32)
+
+        def step(x, w, offs):
+            y, pull = jax.vjp(lambda x, w: ours(x, w, offs), x, w)
+            return y, *pull(g)
+
+        for found, expected in zip(jax.jit(step)(x, w, offs), step(x, w, offs)):
+            numpy.testing.assert_array_equal(numpy.asarray(found).view(numpy.uint16), numpy.asarray(expected).view(numpy.uint16))
+
+    def test_jit_of_weights_in_the_other_order(self):
+        x, w, _ = operands()
+        offs = ends(10, 22, 32)
+        b = jnp.asarray(numpy.ascontiguousarray(numpy.asarray(w).transpose(0, 2, 1)))
+        same = jax.jit(moe.grouped_mm, static_argnums=3)(x, b, offs, "fp8_rowwise")
+        numpy.testing.assert_array_equal(numpy.asarray(same).view(numpy.uint16), numpy.asarray(ours(x, w, offs)).view(numpy.uint16))
+
+    def test_messages_name_what_is_wrong(self):
+        x, w, _ = operands()
+        with self.assertRaisesRegex(ValueError, "recipe is 'fp4'; it must be one of"):
+            ours(x, w, ends(16, 32, 16), "fp4")
+        with self.assertRaisesRegex(ValueError, "must be bfloat16, bfloat16 and int32"):
+            ours(x.astype(jnp.float32), w, ends(16, 32, 16))
+        with self.assertRaisesRegex(ValueError, "multiples of 16"):
+            ours(x[:, :24], w[:, :, :24], ends(16, 32, 16))
+        with self.assertRaisesRegex(moe_opt.NotFound, "mode = round"):
+            moe.quantize_mx(x, mode="round")
+        with self.assertRaisesRegex(Exception, "it must be a multiple of 32"):
+            jax.block_until_ready(moe.quantize_mx(x[:, :16]))
+
+
+class Quantizers(unittest.TestCase):
+    def same_bits(self, found, expected):
+        for one, other in zip(found, expected, strict=True):
+            numpy.testing.assert_array_equal(numpy.asarray(one).view(numpy.uint8), numpy.asarray(other).view(numpy.uint8))
+
+    def test_mx_has_the_bits_of_the_reference(self):
+        x, w, _ = operands()
+        for array, axis in ((x, -1), (x, 0), (w, -1)):
+            values = numpy.asarray(array)
+            found = jax.jit(lambda array, axis=axis: moe.quantize_mx(array, axis))(array)
+            self.assertEqual(found.q.dtype, jnp.float8_e4m3fn)
+            self.same_bits(found, reference_quantize(values.view(numpy.uint16), axis % values.ndim, "rceil"))
+
+    def test_fp8_dequantizes(self):
+        x, _, _ = operands()
+        q, scales = moe.quantize_fp8(x)
+        self.assertLess(distance(q.astype(jnp.float32) * scales[:, None], x), 0.04)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,536 @@
+"""moe_opt.torch: each thing that its documentation promises, one test each.
+
+    python3 -m pytest test/python/torch_test.py
+
+With a CUDA device the tests run there, else on the CPU, by the emulator; those that need a GPU are skipped then.
+
+SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""
+import contextlib
+import copy
+import io
+import pathlib
+import re
+import threading
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import moe_opt.torch as moe  # noqa: E402
+
+GPU = torch.cuda.is_available()
+DEVICE = "cuda" if GPU else "cpu"
+BF16, FP8 = torch.bfloat16, torch.float8_e4m3fn
+on_gpu = pytest.mark.skipif(not GPU, reason="needs a CUDA device")
+RECIPES = pytest.mark.parametrize("recipe", moe.RECIPES)
+# An FP8 product keeps 28.5 dB of normal data (docs/numerics.md), of each operand 31.5 dB: 0.0376 of the norm.
+NEAR = 0.045
+
+E, M, N, K = (8, 512, 256, 128) if GPU else (3, 64, 48, 32)
+SIZES = {
+    "equal": [M // E // 16 * 16] * (E - 1),
+    "odd": [1, 0, 17, 3, 0, 1, 2][: E - 1],
+    "first empty": [0] * (E - 1),
+}
+
+
+def ends(kind="equal", rows=M, device=DEVICE):
+    """The ends of the groups, up to the last row."""
+    sizes = SIZES[kind]
+    return torch.tensor([*sizes, rows - sum(sizes)]).cumsum(0).to(torch.int32).to(device)
+
+
+def operands(rows=M, device=DEVICE, seed=0):
+    """Tokens (M, K) and weights (E, N, K), both with gradients."""
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(rows, K, generator=generator).to(BF16).to(device).requires_grad_()
+    w = torch.randn(E, N, K, generator=generator).to(BF16).to(device).requires_grad_()
+    return x, w
+
+
+def reference(x, w, offs):
+    """The product in fp32, group by group."""
+    pieces = x.float().tensor_split(offs[:-1].tolist())
+    return torch.cat([piece @ expert.float().t() for piece, expert in zip(pieces, w)])
+
+
+def distance(found, expected):
+    """The part of the norm that differs. NaN is far from everything."""
+    found, expected = found.detach().float(), expected.detach().float()
+    return float((found - expected).norm() / expected.norm())
+
+
+def step(x, w, offs, recipe="fp8_rowwise", seed=1):
+    """The product and both gradients for a random gradient of it."""
+    y = moe.grouped_mm(x, w.transpose(1, 2), offs, recipe)
+    grad = torch.randn(y.shape, generator=torch.Generator().manual_seed(seed)).to(BF16).to(y.device)
+    return y, *torch.autograd.grad(y, (x, w), grad)
+
+
+def same_bits(found, expected):
+    for one, other in zip(found, expected, strict=True):
+        assert one.shape == other.shape and one.dtype == other.dtype
+        assert torch.equal(one.contiguous().view(torch.uint8), other.contiguous().view(torch.uint8))
+
+
+# ---- The product and its gradient ----
+
+
+@RECIPES
+@pytest.mark.parametrize("kind", SIZES)
+def test_gradients_are_those_of_the_product(recipe, kind):
+    x, w = operands()
+    offs = ends(kind)
+    y, dx, dw = step(x, w, offs, recipe)
+    expected = reference(x, w, offs)
+    grad = torch.randn(y.shape, generator=torch.Generator().manual_seed(1)).to(BF16).to(DEVICE)
+    expected_dx, expected_dw = torch.autograd.grad(expected, (x, w), grad.float())
+    assert distance(y, expected) < NEAR
+    assert distance(dx, expected_dx) < NEAR
+    assert distance(dw, expected_dw) < NEAR
+    assert dx.shape == x.shape and dw.shape == w.shape and dw.is_contiguous()
+    empty = [e for e, size in enumerate(SIZES[kind]) if size == 0]
+    assert not dw[empty].any()
+
+
+@RECIPES
+def test_inference_has_the_bits_of_training(recipe):
+    x, w = operands()
+    with torch.no_grad():
+        alone = moe.grouped_mm(x, w.transpose(1, 2), ends(), recipe)
+    assert not alone.requires_grad
+    same_bits([alone], [moe.grouped_mm(x, w.transpose(1, 2), ends(), recipe)])
+
+
+@pytest.mark.parametrize("rows", [M - 1, M - 15, M - 8])
+def test_any_number_of_tokens(rows):
+    x, w = operands(rows)
+    offs = ends(rows=rows)
+    y, dx, dw = step(x, w, offs)
+    assert y.shape == (rows, N) and dx.shape == (rows, K)
+    assert distance(y, reference(x, w, offs)) < NEAR
+    grad = torch.randn(y.shape, generator=torch.Generator().manual_seed(1)).to(BF16).to(DEVICE)
+    for found, expected in zip((dx, dw), torch.autograd.grad(reference(x, w, offs), (x, w), grad.float())):
+        assert distance(found, expected) < NEAR
+
+
+@RECIPES
+def test_rows_of_no_group(recipe):
+    """They change nothing, and layers can follow one another: with one scale of all tokens they must not hold what was there before."""
+    x, w = operands()
+    offs = ends() - 16
+    found = step(x, w, offs, recipe)
+    rows = int(offs[-1])
+    y, dx, _ = (tensor.detach() for tensor in found)
+    if recipe == "fp8_tensorwise":
+        assert not y[rows:].any() and not dx[rows:].any()
+    assert distance(y[:rows], reference(x, w, offs)[:rows]) < NEAR
+
+
+def test_weights_in_either_order():
+    x, w = operands()
+    y = moe.grouped_mm(x, w.transpose(1, 2), ends())
+    other = w.detach().transpose(1, 2).contiguous().requires_grad_()  # (E, K, N), row-major
+    same = moe.grouped_mm(x, other, ends())
+    same_bits([same], [y])
+    same_bits([torch.autograd.grad(same.sum(), other)[0].transpose(1, 2)], torch.autograd.grad(y.sum(), w))
+
+
+def test_one_gradient_alone():
+    x, w = operands()
+    y = moe.grouped_mm(x, w.detach().transpose(1, 2), ends())
+    same_bits(torch.autograd.grad(y.sum(), x), step_of_ones(x, w)[:1])
+    y = moe.grouped_mm(x.detach(), w.transpose(1, 2), ends())
+    same_bits(torch.autograd.grad(y.sum(), w), step_of_ones(x, w)[1:])
+
+
+def step_of_ones(x, w):
+    return torch.autograd.grad(moe.grouped_mm(x, w.transpose(1, 2), ends()).sum(), (x, w))
+
+
+def test_no_second_derivative():
+    x, w = operands()
+    y = moe.grouped_mm(x, w.transpose(1, 2), ends())
+    (dx,) = torch.autograd.grad((y * y).sum(), x, create_graph=True)
+    with pytest.raises(NotImplementedError, match="no second derivative"):
+        dx.sum().backward()
+
+
+def test_messages_name_what_is_wrong():
+    x, w = operands()
+    b = w.transpose(1, 2)
+    with pytest.raises(ValueError, match="recipe is 'fp4'; it must be one of"):
+        moe.grouped_mm(x, b, ends(), "fp4")
+    with pytest.raises(ValueError, match="both must be torch.bfloat16"):
+        moe.grouped_mm(x.float(), b, ends())
+    with pytest.raises(ValueError, match="it must be torch.int32"):
+        moe.grouped_mm(x, b, ends().long())
+    with pytest.raises(ValueError, match=f"offs has {E - 1} ends of groups; b has {E} experts"):
+        moe.grouped_mm(x, b, ends()[:-1])
+    with pytest.raises(ValueError, match="multiples of 16"):
+        moe.grouped_mm(x[:, :24].contiguous(), b[:, :24], ends())
+
+
+def test_saved_bytes():
+    """At most 55 % of what the bf16 product saves."""
+    x, w = operands()
+    saved = {}
+
+    def count(key):
+        def keep(tensor):
+            saved[key] = saved.get(key, 0) + tensor.numel() * tensor.element_size()
+            return tensor
+
+        return torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor)
+
+    # Long sums: the scales weigh as in practice.
+    rows, n, k = (4096, 1024, 1024) if GPU else (128, 128, 128)
+    x = torch.randn(rows, k, device=DEVICE, dtype=BF16, requires_grad=True)
+    w = torch.randn(2, n, k, device=DEVICE, dtype=BF16, requires_grad=True)
+    offs = torch.tensor([rows // 2, rows], dtype=torch.int32, device=DEVICE)
+    with count("bf16"):
+        torch._grouped_mm(x, w.transpose(1, 2), offs=offs)
+    with count("ours"):
+        moe.grouped_mm(x, w.transpose(1, 2), offs)
+    assert saved["bf16"] >= 2 * (x.numel() + w.numel())
+    assert saved["ours"] <= 0.55 * saved["bf16"]
+
+
+# ---- Ops of torch ----
+
+
+@RECIPES
+def test_opcheck(recipe):
+    rows = -(-M // 128) * 128  # of others the tensors that are saved have room behind the last token, and opcheck compares that too
+    x, w = operands(rows)
+    b, offs = w.transpose(1, 2), ends(rows=rows)
+    torch.library.opcheck(torch.ops.moe_opt.grouped_mm_forward.default, (x, b, offs, recipe))
+    with torch.no_grad():
+        torch.library.opcheck(torch.ops.moe_opt.grouped_mm.default, (x, b, offs, recipe))
+        _, *saved = torch.ops.moe_opt.grouped_mm_forward.default(x, b, offs, recipe)
+        grad = torch.randn(rows, N, device=DEVICE).to(BF16)
+        torch.library.opcheck(torch.ops.moe_opt.grouped_mm_backward.default, (offs, *saved, grad, recipe))
+
+
+def test_opcheck_of_quantizers_and_products():
+    x, w = (tensor.detach() for tensor in operands())
+    ops = torch.ops.moe_opt
+    a, b = moe.quantize_fp8(x), moe.quantize_fp8(w)
+    # The other checks compute with inputs and results; torch has no arithmetic for eight-bit floats.
+    tests = ("test_autograd_registration", "test_faketensor")
+    for op, arguments in (
+        (ops.quantize, (x, 1, "rceil", FP8)),
+        (ops.quantize_dual, (x, "rceil", FP8)),
+        (ops.quantize_fp8, (x, None, "row", 1, True, False, FP8)),
+        (ops.quantize_fp8_dual, (x, ends(), True, False, FP8)),
+        (ops.scaled_mm, (a.q, b.q.transpose(1, 2), a.scales, b.scales, ends())),
+    ):
+        torch.library.opcheck(op.default, arguments, test_utils=tests)
+
+
+def test_compile_fullgraph():
+    backend = "inductor" if GPU else "aot_eager"
+    x, w = operands()
+
+    def layer(x, w, offs):
+        return torch.nn.functional.silu(moe.grouped_mm(x, w.transpose(1, 2), offs)).square().sum()
+
+    eager = torch.autograd.grad(layer(x, w, ends()), (x, w))
+    compiled = torch.compile(layer, fullgraph=True, backend=backend)
+    for found, expected in zip(torch.autograd.grad(compiled(x, w, ends()), (x, w)), eager):
+        assert distance(found, expected) < 0.01  # elementwise code rounds to bf16 at other places
+
+
+def test_compile_dynamic_tokens():
+    compiled = torch.compile(moe.grouped_mm, fullgraph=True, dynamic=True, backend="aot_eager")
+    for rows in (M, M - 16, M - 32):
+        x, w = operands(rows)
+        same_bits([compiled(x, w.transpose(1, 2), ends(rows=rows))], [moe.grouped_mm(x, w.transpose(1, 2), ends(rows=rows))])
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_activation_checkpointing(reentrant):
+    x, w = operands()
+
+    def layer(x, w):
+        return moe.grouped_mm(x, w.transpose(1, 2), ends())
+
+    y = torch.utils.checkpoint.checkpoint(layer, x, w, use_reentrant=reentrant)
+    same_bits(torch.autograd.grad(y.sum(), (x, w)) if not reentrant else backward_of(y.sum(), x, w), step_of_ones(x, w))
+
+
+def backward_of(loss, *tensors):
+    loss.backward()
+    return [tensor.grad for tensor in tensors]
+
+
+@on_gpu
+def test_cuda_graph():
+    x, w = operands()
+    offs, grad = ends(), torch.randn(M, N, device="cuda", dtype=BF16)
+
+    def run():
+        y = moe.grouped_mm(x, w.transpose(1, 2), offs)
+        return y, *torch.autograd.grad(y, (x, w), grad)
+
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        run()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = run()
+    for seed in range(3):
+        with torch.no_grad():
+            for mine, other in zip((x, w), operands(seed=seed + 5)):
+                mine.copy_(other)
+        grad.normal_()
+        for tensor in captured:
+            tensor.fill_(float("nan"))
+        graph.replay()
+        same_bits(captured, run())
+
+
+@on_gpu
+def test_no_host_synchronization():
+    x, w = operands()
+    step(x, w, ends())
+    offs, grad = ends(), torch.randn(M, N, device="cuda", dtype=BF16)
+    torch.cuda.synchronize()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        y = moe.grouped_mm(x, w.transpose(1, 2), offs)
+        torch.autograd.grad(y, (x, w), grad)
+        moe.quantize_mx(x)
+        moe.quantize_fp8(w, axis=1)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+@on_gpu
+def test_streams():
+    """Steps on several streams at once, from several threads, have the bits of steps alone."""
+    cases = [operands(seed=seed) for seed in range(4)]
+    expected = [step(x, w, ends()) for x, w in cases]
+    torch.cuda.synchronize()
+    found = [None] * len(cases)
+
+    def work(index):
+        stream = torch.cuda.Stream()
+        with torch.cuda.stream(stream):
+            for _ in range(20):
+                found[index] = step(*cases[index], ends())
+        stream.synchronize()
+
+    threads = [threading.Thread(target=work, args=(index,)) for index in range(len(cases))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for one, other in zip(found, expected):
+        same_bits(one, other)
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two CUDA devices")
+def test_devices():
+    """Tensors say where a step runs, whatever device is current."""
+    expected = step(*operands(), ends())
+    x, w = (tensor.detach().to("cuda:1").requires_grad_() for tensor in operands())
+    found = step(x, w, ends().to("cuda:1"))
+    assert all(tensor.device == torch.device("cuda:1") for tensor in found)
+    same_bits([tensor.cpu() for tensor in found], [tensor.cpu() for tensor in expected])
+
+
+@on_gpu
+def test_cpu_and_gpu_have_the_same_bits():
+    """The emulator runs what the GPU runs."""
+    x, w = operands(64)
+    offs = ends("odd", 64)
+    found = step(x, w, offs)
+    x, w = (tensor.detach().cpu().requires_grad_() for tensor in (x, w))
+    emulated = step(x, w, offs.cpu())
+    assert max(distance(one.cpu(), other) for one, other in zip(found, emulated)) < 1e-3
+
+
+# ---- Quantizers ----
+
+
+def mx_reference(x):
+    """MXFP8 along the last dimension, RCEIL."""
+    blocks = x.float().unflatten(-1, (-1, 32))
+    scaled = blocks.abs().amax(-1) * torch.tensor(1 / 448, dtype=torch.float32, device=x.device)
+    bits = scaled.view(torch.int32)
+    scales = torch.where(bits <= 0x400000, 0, (bits + 0x7FFFFF) >> 23)
+    q = (blocks * ((254 - scales) << 23).view(torch.float32)[..., None]).to(FP8)
+    return q.flatten(-2), scales.to(torch.uint8).view(torch.float8_e8m0fnu)
+
+
+@pytest.mark.parametrize("axis", [-1, -2])
+def test_mx_quantizer_has_the_bits_of_the_formula(axis):
+    for x in (tensor.detach() for tensor in operands()):
+        if x.shape[axis] % 32:
+            continue
+        q, scales = mx_reference(x if axis == -1 else x.transpose(-1, -2).contiguous())
+        found = moe.quantize_mx(x, axis)
+        if axis == -2:
+            q, scales = q.transpose(-1, -2), scales.transpose(-1, -2)
+        same_bits(found, (q, scales))
+
+
+def test_dual_quantizers_have_the_bits_of_single_ones():
+    x = operands()[0].detach()
+    both = moe.quantize_mx_dual(x)
+    same_bits(both, (*moe.quantize_mx(x), *moe.quantize_mx(x, axis=0)))
+    both, alone = moe.quantize_fp8_dual(x, ends()), moe.quantize_fp8(x, axis=0, offs=ends())
+    assert both.q_t.shape == alone.q.shape and both.q_t.shape[0] % 128 == 0
+    same_bits((*both[:2], both.q_t[:M], both.scales_t), (*moe.quantize_fp8(x), alone.q[:M], alone.scales))
+
+
+def test_product_of_quantized_operands():
+    x, w = (tensor.detach() for tensor in operands())
+    a, b = moe.quantize_fp8(x), moe.quantize_fp8(w)
+    y = moe.scaled_grouped_mm(a.q, b.q.transpose(1, 2), a.scales, b.scales, ends())
+    same_bits([y], [moe.grouped_mm(x, w.transpose(1, 2), ends())])
+
+
+# ---- Drop-ins ----
+
+
+def test_takes_the_place_of_torchao():
+    x, w = operands()
+    b = w.transpose(1, 2)
+    y = moe.to_fp8_rowwise_then_scaled_grouped_mm(x, b, ends(), BF16, FP8, False)
+    same_bits([y], [moe.grouped_mm(x, b, ends())])
+    odd = moe.to_fp8_rowwise_then_scaled_grouped_mm(A=x, B_t=b, offs=ends("odd"))
+    assert distance(odd, reference(x, w, ends("odd"))) < NEAR
+
+
+@on_gpu
+def test_has_the_bits_of_torchao():
+    """y and dx of the same bits; sums over tokens come in another order, which is 0.2 % of the norm of dw."""
+    torchao = pytest.importorskip("torchao.prototype.moe_training")
+    x, w = operands()
+    grad = torch.randn(M, N, device="cuda", dtype=BF16)
+    y = torchao._to_fp8_rowwise_then_scaled_grouped_mm(x, w.transpose(1, 2), ends(), pad_token_groups_for_grouped_mm=False)
+    theirs = torch.autograd.grad(y, (x, w), grad)
+    ours = moe.to_fp8_rowwise_then_scaled_grouped_mm(x, w.transpose(1, 2), ends())
+    grads = torch.autograd.grad(ours, (x, w), grad)
+    same_bits((ours, grads[0]), (y, theirs[0]))
+    assert distance(grads[1], theirs[1]) < 0.01
+
+
+class Experts(torch.nn.Module):
+    """As models have them: fp32 weights, cast and transposed in forward."""
+
+    def __init__(self):
+        super().__init__()
+        generator = torch.Generator().manual_seed(2)
+        self.w1 = torch.nn.Parameter(torch.randn(E, N, K, generator=generator) * 0.1)
+        self.w2 = torch.nn.Parameter(torch.randn(E, K, N, generator=generator) * 0.1)
+        self.gate = torch.nn.Linear(K, E)
+
+    def forward(self, x, offs):
+        h = torch._grouped_mm(x, self.w1.bfloat16().transpose(-2, -1), offs=offs)
+        return torch._grouped_mm(torch.nn.functional.silu(h), self.w2.bfloat16().transpose(-2, -1), offs=offs)
+
+
+def by_hand(model, x, offs, recipe):
+    h = moe.grouped_mm(x, model.w1.bfloat16().transpose(-2, -1), offs, recipe)
+    return moe.grouped_mm(torch.nn.functional.silu(h), model.w2.bfloat16().transpose(-2, -1), offs, recipe)
+
+
+@RECIPES
+def test_converted_experts_use_the_recipe(recipe):
+    plain = Experts().to(DEVICE)
+    model = moe.convert_experts_(copy.deepcopy(plain), recipe)
+    assert type(model.gate.weight) is torch.nn.Parameter
+    x = operands()[0].detach()
+    y, expected = model(x, ends()), by_hand(plain, x, ends(), recipe)
+    same_bits([y], [expected])
+    y.sum().backward()
+    expected.sum().backward()
+    same_bits((model.w1.grad, model.w2.grad), (plain.w1.grad, plain.w2.grad))
+    assert type(model.w1.grad) is torch.Tensor
+
+
+def test_filter_chooses_experts():
+    model = moe.convert_experts_(Experts(), filter=lambda name, _: name == "w2")
+    assert type(model.w1) is torch.nn.Parameter and type(model.w2) is not torch.nn.Parameter
+    with pytest.raises(ValueError, match="no parameters to convert"):
+        moe.convert_experts_(torch.nn.Linear(2, 2))
+
+
+def test_converted_experts_are_saved_as_plain_tensors():
+    plain = Experts()
+    model = moe.convert_experts_(copy.deepcopy(plain))
+    file = io.BytesIO()
+    torch.save(model.state_dict(), file)
+    file.seek(0)
+    state = torch.load(file, weights_only=True)
+    assert list(state) == list(plain.state_dict())
+    assert all(type(tensor) is torch.Tensor for tensor in state.values())
+    same_bits(state.values(), plain.state_dict().values())
+    with torch.no_grad():
+        model.w1.zero_()
+    model.load_state_dict(state)
+    same_bits([model.w1], [plain.w1])
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_converted_experts_are_trained(fused):
+    plain = Experts().to(DEVICE)
+    model = moe.convert_experts_(copy.deepcopy(plain))
+    x = operands()[0].detach()
+    optimizers = [torch.optim.AdamW(each.parameters(), lr=1e-2, fused=fused) for each in (model, plain)]
+    for _ in range(2):
+        for each, run, optimizer in zip((model, plain), (model, lambda x, o: by_hand(plain, x, o, "fp8_rowwise")), optimizers):
+            optimizer.zero_grad()
+            run(x, ends()).float().square().mean().backward()
+            optimizer.step()
+    same_bits((model.w1, model.w2), (plain.w1, plain.w2))
+    assert isinstance(model.w1, torch.nn.Parameter) and type(model.w1) is not torch.nn.Parameter
+
+
+def test_converted_experts_with_checkpointing():
+    model = moe.convert_experts_(Experts().to(DEVICE))
+    x = operands()[0].detach()
+    torch.utils.checkpoint.checkpoint(model, x, ends(), use_reentrant=False).sum().backward()
+    found = [model.w1.grad.clone(), model.w2.grad.clone()]
+    model.zero_grad()
+    model(x, ends()).sum().backward()
+    same_bits(found, (model.w1.grad, model.w2.grad))
+
+
+def test_converted_experts_compile():
+    model = moe.convert_experts_(Experts().to(DEVICE))
+    x = operands()[0].detach()
+    compiled = torch.compile(model, fullgraph=True, backend="inductor" if GPU else "aot_eager")
+    found, expected = compiled(x, ends()), model(x, ends())
+    assert distance(found, expected) < 0.02  # silu of the compiled code rounds elsewhere
+    found.sum().backward()
+    gradient = model.w1.grad.clone()
+    model.zero_grad()
+    expected.sum().backward()
+    assert distance(gradient, model.w1.grad) < 0.02
+
+
+def documented(page):
+    """What the first example of a page prints, and what the page says."""
+    text = (pathlib.Path(__file__).resolve().parent.parent.parent / "docs" / page).read_text(encoding="utf-8")
+    code, said = re.match(r".*?```python\n(.*?)```.*?```\n(.*?)```", text, re.S).groups()
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(code, {})
+    return printed.getvalue().split(), said.split()
+
+
+def test_documentation():
+    printed, said = documented("pytorch.md")
+    assert len(printed) == len(said) == 20
+    for found, expected in zip(printed[3::4], said[3::4]):
+        assert float(found) == pytest.approx(float(expected), rel=0.01)
+
+
+if __name__ == "__main__":
+    raise SystemExit(pytest.main([__file__, "-q"]))
