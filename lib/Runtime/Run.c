@@ -276,16 +276,17 @@ static moe_rt_status_t run_plan(const moe_rt_program_t *program, const moe__rt_p
 static moe_rt_status_t find_loaded(const moe_rt_program_t *program, const DLTensor *const *tensors,
                                    int tensor_count, void *stream,
                                    const moe_rt_program_t **out_loaded) {
-  if (program->device) {
-    *out_loaded = program;
+  *out_loaded = program;
+  if (program->device)
     return MOE_RT_OK;
-  }
   if (!tensors || tensor_count < 1 || !tensors[0])
     return moe__rt_fail(MOE_RT_INVALID_ARGUMENT, "there is no first tensor to tell the device");
   DLDevice place = tensors[0]->device;
-  *out_loaded = moe__rt_program_loaded(program, place);
-  if (*out_loaded)
+  const moe_rt_program_t *loaded = moe__rt_program_loaded(program, place);
+  if (loaded) {
+    *out_loaded = loaded;
     return MOE_RT_OK;
+  }
   moe_rt_device_t *device = NULL;
   MOE__RT_TRY(moe_rt_device_shared(place, &device));
   bool is_capturing = false;
