@@ -110,7 +110,7 @@ void moe__ring_release(moe__kernel_t *kernel, const moe__ring_t *ring, moe__curs
 }
 
 /* Who empties a stage has read it, and hands nothing on: the order that an arrival makes within
- * its block is enough. One with the cluster's scope would wait until all of the thread's
+ * its CTA is enough. One with the cluster's scope would wait until all of the thread's
  * accesses to memory are seen by the device, at every stage. */
 void moe__ring_release_remote(moe__kernel_t *kernel, const moe__ring_t *ring, moe__cursor_t cursor,
                               MlirValue cluster_rank) {
@@ -121,7 +121,7 @@ void moe__ring_release_remote(moe__kernel_t *kernel, const moe__ring_t *ring, mo
 
 /* ---- Tensor memory accelerator ---- */
 
-/* Loads take a cluster address, as the form with a block's needs more than PTX 8.0; the block's own
+/* Loads take a cluster address, as the form with a CTA's needs more than PTX 8.0; the CTA's own
  * address is valid in it. */
 static MlirValue in_cluster(moe__builder_t *b, MlirValue shared) {
   return moe__op1(b, "llvm.addrspacecast", b->cluster_ptr, MOE__VALUES(shared), NULL);
@@ -191,7 +191,7 @@ void moe__fence_shared_to_async(moe__builder_t *b) {
            "kind = #nvvm.proxy_kind<async.shared>, space = #nvvm.shared_space<cta>");
 }
 
-void moe__block_barrier(moe__builder_t *b) {
+void moe__cta_barrier(moe__builder_t *b) {
   moe__op0(b, "nvvm.barrier", MOE__NO_VALUES, "operandSegmentSizes = array<i32: 0, 0, 0>");
 }
 

@@ -28,7 +28,7 @@ typedef struct moe__cursor_t {
 /* ---- mbarriers ---- */
 
 /* Makes `barrier` (!llvm.ptr<3>) an mbarrier whose phases end after so many arrivals, and makes
- * those that this thread has made visible to the TMA; a barrier of the block, or of the cluster,
+ * those that this thread has made visible to the TMA; a barrier of the CTA, or of the cluster,
  * must follow. */
 void moe__mbarrier_initialize(moe__builder_t *b, MlirValue barrier, int32_t arrivals);
 void moe__fence_mbarriers(moe__builder_t *b);
@@ -47,7 +47,7 @@ void moe__mbarrier_arrive_expect(moe__builder_t *b, MlirValue barrier, MlirValue
 moe__ring_t moe__ring_reserve(moe__layout_t *layout, int stages, int32_t stage_bytes);
 
 /* Initializes the barriers; consumers: how many arrivals empty a stage. One thread calls it; a
- * block barrier must follow. */
+ * CTA barrier must follow. */
 void moe__ring_initialize(moe__kernel_t *kernel, const moe__ring_t *ring, int32_t consumers);
 
 moe__cursor_t moe__cursor_start(moe__builder_t *b);
@@ -73,7 +73,7 @@ MlirValue moe__ring_full(moe__kernel_t *kernel, const moe__ring_t *ring, moe__cu
 /* Consumer: waits until the stage has landed; later, one arrival of those that empty it. */
 void moe__ring_wait(moe__kernel_t *kernel, const moe__ring_t *ring, moe__cursor_t cursor);
 void moe__ring_release(moe__kernel_t *kernel, const moe__ring_t *ring, moe__cursor_t cursor);
-/* The same arrival, at the ring of block `cluster_rank` (i32) of the cluster. */
+/* The same arrival, at the ring of CTA `cluster_rank` (i32) of the cluster. */
 void moe__ring_release_remote(moe__kernel_t *kernel, const moe__ring_t *ring, moe__cursor_t cursor,
                               MlirValue cluster_rank);
 
@@ -84,7 +84,7 @@ void moe__ring_release_remote(moe__kernel_t *kernel, const moe__ring_t *ring, mo
 void moe__tma_load(moe__builder_t *b, MlirValue map, MlirValue shared, MlirValue barrier, int rank,
                    const MlirValue *coordinates);
 
-/* The same into all blocks of the cluster that the bits of `mask` (i16) name: at the offset of
+/* The same into all CTAs of the cluster that the bits of `mask` (i16) name: at the offset of
  * `shared` in each one's shared memory, completing on its barrier at the offset of `barrier`. */
 void moe__tma_load_multicast(moe__builder_t *b, MlirValue map, MlirValue shared, MlirValue barrier,
                              int rank, const MlirValue *coordinates, MlirValue mask);
@@ -110,14 +110,14 @@ void moe__tma_prefetch_map(moe__builder_t *b, MlirValue map);
  * barrier must follow. */
 void moe__fence_shared_to_async(moe__builder_t *b);
 
-/* Barriers: of the whole block, of `threads` threads on barrier `id` (1..15), of a warp. */
-void moe__block_barrier(moe__builder_t *b);
+/* Barriers: of the whole CTA, of `threads` threads on barrier `id` (1..15), of a warp. */
+void moe__cta_barrier(moe__builder_t *b);
 void moe__named_barrier(moe__builder_t *b, int32_t id, int32_t threads);
 void moe__barrier_of(moe__builder_t *b, MlirValue id, MlirValue threads); /* known at run time */
 void moe__warp_barrier(moe__builder_t *b);
 
-/* Clusters, of kernels that say moe__kernel_cluster. The address of the same place in block
- * `rank` (i32): !llvm.ptr<7>, also of this block. A block may use it only after a barrier of the
+/* Clusters, of kernels that say moe__kernel_cluster. The address of the same place in CTA
+ * `rank` (i32): !llvm.ptr<7>, also of this CTA. A CTA may use it only after a barrier of the
  * cluster, which says that all have begun; and it may exit only when the others are done with
  * its shared memory. */
 MlirValue moe__shared_of_rank(moe__builder_t *b, MlirValue shared, MlirValue rank);
@@ -130,7 +130,7 @@ void moe__cluster_wait(moe__builder_t *b);
 
 /* Programmatic dependent launch, of kernels that say moe__kernel_programmatic. moe__grid_wait:
  * until the launches before this one have ended and what they wrote is visible; every thread
- * that needs it calls it. moe__grid_launch_dependents: the next launch may start once each block
+ * that needs it calls it. moe__grid_launch_dependents: the next launch may start once each CTA
  * of this one has called it or has ended; it promises nothing of what has been written. */
 void moe__grid_wait(moe__builder_t *b);
 /* Both for a kernel that has nothing to prepare: says that it may start early, and waits. */

@@ -50,13 +50,13 @@ enum {
   MOE__OFFSETS_BEYOND = 2,   /* one is beyond the rows */
 };
 
-/* Fills the table; the 32 lanes of one warp call it, and a block barrier follows. offs: i32 ends in
+/* Fills the table; the 32 lanes of one warp call it, and a CTA barrier follows. offs: i32 ends in
  * global memory; they are clamped to non-decreasing values of at most `rows`, so that bad ones
  * cannot lead outside, and what is wrong with them is set in the i32 at `status`. */
 void moe__groups_initialize(moe__groups_t *groups, MlirValue offs, MlirValue rows, MlirValue lane,
                             MlirValue status);
 
-/* Orders the groups by size. All threads of the block call it, after the barrier; another one
+/* Orders the groups by size. All threads of the CTA call it, after the barrier; another one
  * follows. */
 void moe__groups_sort(moe__groups_t *groups);
 

@@ -126,8 +126,8 @@ void moe__kernel_programmatic(moe__kernel_t *kernel) {
   kernel->programmatic = true;
 }
 
-void moe__kernel_cluster(moe__kernel_t *kernel, int32_t blocks) {
-  kernel->cluster_size = blocks;
+void moe__kernel_cluster(moe__kernel_t *kernel, int32_t ctas) {
+  kernel->cluster_size = ctas;
 }
 
 static MlirValue special_register(moe__kernel_t *kernel, const char *name) {
@@ -137,8 +137,8 @@ static MlirValue special_register(moe__kernel_t *kernel, const char *name) {
 void moe__kernel_prologue(moe__kernel_t *kernel) {
   moe__builder_t *b = &kernel->builder;
   kernel->thread = special_register(kernel, "nvvm.read.ptx.sreg.tid.x");
-  kernel->block = special_register(kernel, "nvvm.read.ptx.sreg.ctaid.x");
-  kernel->block_count = special_register(kernel, "nvvm.read.ptx.sreg.nctaid.x");
+  kernel->cta = special_register(kernel, "nvvm.read.ptx.sreg.ctaid.x");
+  kernel->cta_count = special_register(kernel, "nvvm.read.ptx.sreg.nctaid.x");
   if (kernel->cluster_size > 1) {
     kernel->cluster_rank = special_register(kernel, "nvvm.read.ptx.sreg.cluster.ctarank");
     kernel->cluster = special_register(kernel, "nvvm.read.ptx.sreg.clusterid.x");
@@ -242,21 +242,21 @@ void moe__expression_min(char *out, const char *x, const char *y) {
   write_expression(out, "min", 2, (const char *[]){x, y});
 }
 
-void moe__expression_resident(char *out, int blocks_per_sm) {
-  char blocks[16];
-  snprintf(blocks, sizeof blocks, "%d", blocks_per_sm);
-  moe__expression_mul(out, 2, (const char *[]){"\"num_sms\"", blocks});
+void moe__expression_resident(char *out, int ctas_per_sm) {
+  char ctas[16];
+  snprintf(ctas, sizeof ctas, "%d", ctas_per_sm);
+  moe__expression_mul(out, 2, (const char *[]){"\"num_sms\"", ctas});
 }
 
-void moe__expression_persistent(char *out, const char *work, int blocks_per_sm) {
+void moe__expression_persistent(char *out, const char *work, int ctas_per_sm) {
   char resident[MOE__EXPRESSION_SIZE];
-  moe__expression_resident(resident, blocks_per_sm);
+  moe__expression_resident(resident, ctas_per_sm);
   moe__expression_min(out, work, resident);
 }
 
 void moe__expression_persistent_clusters(char *out, const char *work, int32_t cluster_size) {
-  char clusters[MOE__EXPRESSION_SIZE], blocks[16];
+  char clusters[MOE__EXPRESSION_SIZE], ctas[16];
   moe__expression_min(clusters, work, "\"num_clusters\"");
-  snprintf(blocks, sizeof blocks, "%d", cluster_size);
-  moe__expression_mul(out, 2, (const char *[]){clusters, blocks});
+  snprintf(ctas, sizeof ctas, "%d", cluster_size);
+  moe__expression_mul(out, 2, (const char *[]){clusters, ctas});
 }

@@ -36,9 +36,9 @@ typedef struct moe__kernel_t {
   moe__builder_t builder;
   MlirBlock entry;
   MlirValue shared; /* !llvm.ptr<3>: start of dynamic shared memory, aligned to 1024 */
-  MlirValue thread, block, block_count; /* i32: %tid.x, %ctaid.x, %nctaid.x */
-  int32_t cluster_size;                 /* blocks, along x; 1: no clusters */
-  /* i32, of kernels with clusters: the block's number in its cluster, %clusterid.x,
+  MlirValue thread, cta, cta_count; /* i32: %tid.x, %ctaid.x, %nctaid.x */
+  int32_t cluster_size;             /* CTAs, along x; 1: no clusters */
+  /* i32, of kernels with clusters: the CTA's number in its cluster, %clusterid.x,
    * %nclusterid.x. */
   MlirValue cluster_rank, cluster, cluster_count;
   moe__layout_t layout;
@@ -86,7 +86,7 @@ MlirValue moe__kernel_tensor_map(moe__kernel_t *kernel,
  * (Groups.h); at most once. !llvm.ptr<1>. */
 MlirValue moe__kernel_status(moe__kernel_t *kernel);
 
-/* Adds the address of two i32 by which the blocks of a launch share their work; at most once.
+/* Adds the address of two i32 by which the CTAs of a launch share their work; at most once.
  * They are zero before the launch, and it leaves them zero, for the next one. !llvm.ptr<1>. */
 MlirValue moe__kernel_counters(moe__kernel_t *kernel);
 
@@ -115,10 +115,10 @@ void moe__kernel_zeroed(moe__kernel_t *kernel, int tensor);
  * moe__grid_wait (Async.h) before it touches memory that an earlier launch reads or writes. */
 void moe__kernel_programmatic(moe__kernel_t *kernel);
 
-/* States that `blocks` blocks side by side along x, 1 to 8, are a cluster: they run at the same
+/* States that `ctas` CTAs side by side along x, 1 to 8, are a cluster: they run at the same
  * time, and reach each other's shared memory (Async.h). Grids are multiples of it. Before the
  * prologue. */
-void moe__kernel_cluster(moe__kernel_t *kernel, int32_t blocks);
+void moe__kernel_cluster(moe__kernel_t *kernel, int32_t ctas);
 
 /* Reads the special registers and the base of shared memory; call once, after the parameters. */
 void moe__kernel_prologue(moe__kernel_t *kernel);
@@ -133,11 +133,11 @@ void moe__expression_mul(char *out, int count, const char *const *factors);
 void moe__expression_add(char *out, int count, const char *const *terms);
 void moe__expression_min(char *out, const char *x, const char *y);
 
-/* The blocks that are resident at once, and as many of them as there is work for: grids of
+/* The CTAs that are resident at once, and as many of them as there is work for: grids of
  * persistent kernels. */
-void moe__expression_resident(char *out, int blocks_per_sm);
-void moe__expression_persistent(char *out, const char *work, int blocks_per_sm);
-/* The same where `work` is for clusters of so many blocks: as many as the device holds at once. */
+void moe__expression_resident(char *out, int ctas_per_sm);
+void moe__expression_persistent(char *out, const char *work, int ctas_per_sm);
+/* The same where `work` is for clusters of so many CTAs: as many as the device holds at once. */
 void moe__expression_persistent_clusters(char *out, const char *work, int32_t cluster_size);
 
 #endif /* MOE_DEVICE_KERNEL_H */

@@ -39,9 +39,9 @@ moe__tile_t moe__tile_in_batch(moe__builder_t *b, const moe__tiles_t *tiles, Mli
 }
 
 MlirValue moe__tiles_first(const moe__kernel_t *kernel) {
-  return kernel->cluster_size > 1 ? kernel->cluster : kernel->block;
+  return kernel->cluster_size > 1 ? kernel->cluster : kernel->cta;
 }
 
 MlirValue moe__tiles_step(const moe__kernel_t *kernel) {
-  return kernel->cluster_size > 1 ? kernel->cluster_count : kernel->block_count;
+  return kernel->cluster_size > 1 ? kernel->cluster_count : kernel->cta_count;
 }

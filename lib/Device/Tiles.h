@@ -1,8 +1,8 @@
-/* Tiles.h - the work list of a persistent kernel: which tile a block takes next.
+/* Tiles.h - the work list of a persistent kernel: which tile a CTA takes next.
  *
- * Blocks stride through one list of tiles: block i takes tiles i, i + blocks, ... Where a kernel
- * has clusters, these do: all blocks of a cluster get the same. The order of the list decides
- * which DRAM pages and L2 lines are shared by the blocks that run at the same time.
+ * CTAs stride through one list of tiles: CTA i takes tiles i, i + CTAs, ... Where a kernel
+ * has clusters, these do: all CTAs of a cluster get the same. The order of the list decides
+ * which DRAM pages and L2 lines are shared by the CTAs that run at the same time.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #ifndef MOE_DEVICE_TILES_H
@@ -12,7 +12,7 @@
 
 /* batches x rows x columns tiles, batch by batch. Within a batch, bands of `band` tile rows, and
  * within a band column by column: band = 1 is row-major order; a larger band keeps concurrent
- * blocks on a squarer patch. */
+ * CTAs on a squarer patch. */
 typedef struct moe__tiles_t {
   MlirValue total;         /* i32: how many tiles there are */
   MlirValue rows, columns; /* i32 */
@@ -31,7 +31,7 @@ moe__tile_t moe__tile_at(moe__builder_t *b, const moe__tiles_t *tiles, MlirValue
 /* The same for an index inside a batch; batch is not set. */
 moe__tile_t moe__tile_in_batch(moe__builder_t *b, const moe__tiles_t *tiles, MlirValue index);
 
-/* The tile that this block takes first, and how many tiles further the next one is; in kernels with
+/* The tile that this CTA takes first, and how many tiles further the next one is; in kernels with
  * clusters those of its cluster. */
 MlirValue moe__tiles_first(const moe__kernel_t *kernel);
 MlirValue moe__tiles_step(const moe__kernel_t *kernel);

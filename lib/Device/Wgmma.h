@@ -62,7 +62,7 @@ moe__accumulator_t moe__accumulator_pack(moe__builder_t *b, int n,
 void moe__wgmma_finish(moe__builder_t *b, moe__accumulator_t accumulator,
                        MlirValue registers[MOE__WGMMA_MAX_N / 2]);
 
-/* setmaxnreg: moves registers between the warpgroups of a block. */
+/* setmaxnreg: moves registers between the warpgroups of a CTA. */
 void moe__registers_decrease(moe__builder_t *b, int count);
 void moe__registers_increase(moe__builder_t *b, int count);
 

@@ -44,7 +44,7 @@ typedef struct function_t {
   tensor_t *tensors;
   size_t tensor_count;
   /* Names of what all launches share, NULL where no kernel has it: the status word, and the
-   * counters by which the blocks of a launch share their work. */
+   * counters by which the CTAs of a launch share their work. */
   char *status, *counters;
 } function_t;
 
@@ -187,9 +187,9 @@ static json_t *size_expression(function_t *function, MlirOperation op, const moe
                       ? json_integer(1)
                       : json_incref(launch_dimension(function, op, size->operand, size->dimension));
   if (json_is_integer(value) && size->divisor > 1) {
-    json_int_t blocks = (json_integer_value(value) + size->divisor - 1) / size->divisor;
+    json_int_t quotient = (json_integer_value(value) + size->divisor - 1) / size->divisor;
     json_decref(value);
-    value = json_integer(blocks);
+    value = json_integer(quotient);
   } else if (size->divisor > 1) {
     value = json_pack("{s[oI]}", "ceildiv", value, (json_int_t)size->divisor);
   }

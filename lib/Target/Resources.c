@@ -102,15 +102,15 @@ static bool add_kernel(MlirOperation op, void *user) {
   MlirAttribute record = moe__op_attribute(op, "moe.kernel");
   if (!moe__op_is(op, "llvm.func") || mlirAttributeIsNull(record))
     return true;
-  MlirAttribute block =
+  MlirAttribute threads =
       mlirDictionaryAttrGetElementByName(record, mlirStringRefCreateFromCString("block"));
   MlirStringRef name = moe__symbol(op);
   moe_kernel_resources_t kernel = {.kernel = strndup(name.data, name.length),
                                    .threads = 1,
                                    .shared_memory =
                                        moe__dictionary_integer(record, "shared_memory", 0)};
-  for (int i = 0; i < 3 && !mlirAttributeIsNull(block) && mlirAttributeIsAArray(block); i++)
-    kernel.threads *= (int)mlirIntegerAttrGetValueInt(mlirArrayAttrGetElement(block, i));
+  for (int i = 0; i < 3 && !mlirAttributeIsNull(threads) && mlirAttributeIsAArray(threads); i++)
+    kernel.threads *= (int)mlirIntegerAttrGetValueInt(mlirArrayAttrGetElement(threads, i));
   list->kernels = realloc(list->kernels, (list->count + 1) * sizeof *list->kernels);
   if (!list->kernels || !kernel.kernel)
     abort();

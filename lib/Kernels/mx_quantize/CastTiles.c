@@ -796,7 +796,7 @@ static void set_up(moe__cast_tiles_t *tiles, MlirValue is_loader) {
                              moe__sub(b, kernel->thread, loader), tiles->status);
     }
   }
-  moe__block_barrier(b);
+  moe__cta_barrier(b);
 }
 
 /* The tiles of the tensors lie side by side. */

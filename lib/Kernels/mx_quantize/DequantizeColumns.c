@@ -186,7 +186,7 @@ void moe__dequantize_columns(moe__dequantize_t *s) {
   columns_t c = {.s = s};
   if (s->grouped) {
     moe__dequantize_groups(s);
-    moe__block_barrier(b);
+    moe__cta_barrier(b);
   }
   c.warp = moe__udiv(b, kernel->thread, MOE__WARP);
   c.lane = moe__and(b, kernel->thread, MOE__WARP - 1);
@@ -201,10 +201,10 @@ void moe__dequantize_columns(moe__dequantize_t *s) {
     load_tile(&c);
     if (s->grouped)
       find_groups(&c);
-    moe__block_barrier(b);
+    moe__cta_barrier(b);
     int items = schedule->tile_n / CHUNK * (schedule->tile_k / (ITEM_VECTORS * s->columns));
     for (int i = 0; i < items / schedule->warps; i++)
       dequantize_item(&c, moe__add(b, c.warp, i * schedule->warps));
-    moe__block_barrier(b); /* before the tile is written over */
+    moe__cta_barrier(b); /* before the tile is written over */
   }
 }

@@ -106,7 +106,7 @@ void moe__dequantize_rows(moe__dequantize_t *s) {
   moe__tiles_t tiles = plain_tiles(s);
   if (s->grouped) {
     moe__dequantize_groups(s);
-    moe__block_barrier(b);
+    moe__cta_barrier(b);
     tiles.total = moe__groups_total(&s->groups);
   }
   MlirValue lane_row = moe__udiv(b, kernel->thread, lanes);

@@ -174,8 +174,8 @@ static void move_rows(move_t *s) {
   moe__kernel_t *kernel = &s->kernel;
   moe__builder_t *b = &kernel->builder;
   MlirValue warp =
-      moe__add(b, moe__mul(b, kernel->block, s->schedule.warps), moe__lshr(b, kernel->thread, 5));
-  MlirValue warps = moe__mul(b, kernel->block_count, s->schedule.warps);
+      moe__add(b, moe__mul(b, kernel->cta, s->schedule.warps), moe__lshr(b, kernel->thread, 5));
+  MlirValue warps = moe__mul(b, kernel->cta_count, s->schedule.warps);
   MlirValue lane = moe__and(b, kernel->thread, MOE__WARP - 1);
   /* There may be more pieces than an i32 counts. */
   MlirValue pieces = moe__zext(b, s->pieces, b->i64);
@@ -193,7 +193,7 @@ static void move_rows(move_t *s) {
 static void store_padded_offs(move_t *s) {
   moe__kernel_t *kernel = &s->kernel;
   moe__builder_t *b = &kernel->builder;
-  MOE__IF (b, moe__eq(b, kernel->block, 0)) {
+  MOE__IF (b, moe__eq(b, kernel->cta, 0)) {
     MOE__FOR (b, index, kernel->thread, s->groups.count, kernel->layout.threads) {
       MlirValue first_tile = {NULL}, tile_end = {NULL};
       moe__groups_tile_range(&s->groups, index, &first_tile, &tile_end);
@@ -270,7 +270,7 @@ static void initialize_groups(move_t *s) {
       moe__groups_initialize(&s->padded_groups, s->padded_offs, s->rows.value, kernel->thread,
                              s->status);
   }
-  moe__block_barrier(b);
+  moe__cta_barrier(b);
 }
 
 static bool lower(const moe__lowering_t *lowering) {

@@ -241,7 +241,7 @@ static void pack(pack_t *s) {
   MlirValue is_aligned = moe__eq(b, moe__and(b, s->columns.value, VECTOR - 1), 0);
   MlirValue warp = moe__lshr(b, kernel->thread, 5);
   MlirValue lane = moe__and(b, kernel->thread, MOE__WARP - 1);
-  MOE__FOR (b, index, kernel->block, total, kernel->block_count) {
+  MOE__FOR (b, index, kernel->cta, total, kernel->cta_count) {
     patch_t patch = rows_of(s, moe__udiv(b, index, patches));
     patch.column = moe__mul(b, moe__urem(b, index, patches), s->schedule.tile_columns);
     MOE__IF (b, moe__ult(b, patch.row, patch.row_end)) {
@@ -255,10 +255,10 @@ static void pack(pack_t *s) {
     MOE__ELSE (b) {
       clear_patch(s);
     }
-    moe__block_barrier(b);
+    moe__cta_barrier(b);
     for (int i = 0; i < s->schedule.tile_columns / TILE_COLUMNS; i += s->schedule.warps)
       store_tile(s, &patch, moe__add(b, warp, i), lane);
-    moe__block_barrier(b); /* before the patch is written over */
+    moe__cta_barrier(b); /* before the patch is written over */
   }
 }
 
@@ -312,7 +312,7 @@ static bool lower(const moe__lowering_t *lowering) {
     MOE__IF (b, moe__ult(b, kernel->thread, MOE__WARP)) {
       moe__groups_initialize(&s.groups, s.offs, s.rows.value, kernel->thread, s.status);
     }
-    moe__block_barrier(b);
+    moe__cta_barrier(b);
   }
   pack(&s);
   char grid[MOE__EXPRESSION_SIZE];

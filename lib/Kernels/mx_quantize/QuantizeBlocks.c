@@ -164,7 +164,7 @@ static MlirValue block_amax(blocks_t *s, const part_t *part, MlirValue slot) {
   MOE__IF (b, is_first) {
     moe__store(b, amax, moe__offset(b, set, moe__shl(b, moe__lshr(b, thread, 5), 2)));
   }
-  moe__block_barrier(b);
+  moe__cta_barrier(b);
   amax = moe__load(b, set, b->i32);
   for (int i = 1; i < s->schedule.warps; i++)
     amax = moe__umax(b, amax, moe__load(b, moe__offset_by(b, set, 4 * i), b->i32));

@@ -214,14 +214,14 @@ static MlirValue buffer_of(rows_t *s, moe__cursor_t cursor) {
 /* Rows of this block. */
 static MlirValue block_rows(rows_t *s) {
   moe__builder_t *b = &s->kernel.builder;
-  MlirValue left = moe__sub(b, s->rows, moe__umin(b, s->rows, s->kernel.block));
-  MlirValue others = moe__sub(b, s->kernel.block_count, 1);
-  return moe__udiv(b, moe__add(b, left, others), s->kernel.block_count);
+  MlirValue left = moe__sub(b, s->rows, moe__umin(b, s->rows, s->kernel.cta));
+  MlirValue others = moe__sub(b, s->kernel.cta_count, 1);
+  return moe__udiv(b, moe__add(b, left, others), s->kernel.cta_count);
 }
 
 static MlirValue row_number(rows_t *s, MlirValue number) {
   moe__builder_t *b = &s->kernel.builder;
-  return moe__add(b, s->kernel.block, moe__mul(b, number, s->kernel.block_count));
+  return moe__add(b, s->kernel.cta, moe__mul(b, number, s->kernel.cta_count));
 }
 
 static void load_rows(rows_t *s) {
@@ -324,7 +324,7 @@ static bool lower(const moe__lowering_t *lowering) {
   MOE__IF (b, is_loader) {
     moe__ring_initialize(kernel, &s.layout.ring, 1);
   }
-  moe__block_barrier(b);
+  moe__cta_barrier(b);
 
   MlirValue fits = moe__ult(b, 1, fitting);
   /* Warps that are left over when the teams have been formed do nothing; the last one loads. */

@@ -258,7 +258,7 @@ static void quantize_spans(stream_t *s) {
   moe__kernel_t *kernel = &s->kernel;
   moe__builder_t *b = &kernel->builder;
   MlirValue warps = moe__i32(b, s->schedule.warps);
-  MlirValue warp = moe__add(b, moe__mul(b, kernel->block, warps), moe__lshr(b, kernel->thread, 5));
+  MlirValue warp = moe__add(b, moe__mul(b, kernel->cta, warps), moe__lshr(b, kernel->thread, 5));
   s->lane = moe__and(b, kernel->thread, MOE__WARP - 1);
   if (!s->schedule.persistent) {
     MOE__IF (b, moe__ult(b, warp, s->count)) {
@@ -266,7 +266,7 @@ static void quantize_spans(stream_t *s) {
     }
     return;
   }
-  MlirValue step = moe__mul(b, kernel->block_count, warps);
+  MlirValue step = moe__mul(b, kernel->cta_count, warps);
   MOE__FOR (b, index, warp, s->count, step) {
     quantize_span(s, index);
   }

@@ -360,7 +360,7 @@ static void share(scale_t *s, MlirValue warp, MlirValue lane, const found_t *fou
       moe__store(b, bits, shared_at(s, s->layout.partials, moe__shl(b, warp, 2)));
     }
   }
-  moe__block_barrier(b);
+  moe__cta_barrier(b);
 }
 
 /* ---- From maxima to scales ---- */
@@ -410,7 +410,7 @@ static MlirValue parts_of(scale_t *s, const output_t *output, const part_t *part
 /* Counts this block for each output, and notes in shared memory where it was the last. */
 static void count(scale_t *s, const part_t *part) {
   moe__builder_t *b = &s->kernel.builder;
-  moe__block_barrier(b);
+  moe__cta_barrier(b);
   MOE__IF (b, is_thread(s, 0)) {
     for (int i = 0; i < s->output_count; i++) {
       const output_t *output = &part->tensor.outputs[i];
@@ -424,7 +424,7 @@ static void count(scale_t *s, const part_t *part) {
       }
     }
   }
-  moe__block_barrier(b);
+  moe__cta_barrier(b);
 }
 
 static void finish(scale_t *s, const part_t *part) {
@@ -509,7 +509,7 @@ static void scale_parts(scale_t *s) {
   MlirValue warp = moe__lshr(b, s->kernel.thread, 5);
   MlirValue lane = moe__and(b, s->kernel.thread, MOE__WARP - 1);
   MlirValue total = s->grouped ? moe__groups_total(&s->groups) : s->tiles.total;
-  MOE__FOR (b, index, s->kernel.block, total, s->kernel.block_count) {
+  MOE__FOR (b, index, s->kernel.cta, total, s->kernel.cta_count) {
     part_t part = part_at(s, index);
     found_t found = {0};
     read_part(s, &part, warp, lane, &found);
@@ -543,7 +543,7 @@ static void fill(scale_t *s, const output_t *output, MlirValue first, MlirValue 
 /* Groups without rows have no parts; the blocks share them. */
 static void fill_empty_groups(scale_t *s) {
   moe__builder_t *b = &s->kernel.builder;
-  MOE__FOR (b, index, s->kernel.block, s->group_count.value, s->kernel.block_count) {
+  MOE__FOR (b, index, s->kernel.cta, s->group_count.value, s->kernel.cta_count) {
     MlirValue start, end;
     moe__groups_range(&s->groups, index, &start, &end);
     MOE__IF (b, moe__eq(b, start, end)) {
@@ -566,8 +566,8 @@ static void fill_empty_tensor(scale_t *s) {
   moe__builder_t *b = &s->kernel.builder;
   MOE__IF (b, moe__eq(b, s->tiles.total, 0)) {
     MlirValue threads = moe__i32(b, s->kernel.layout.threads);
-    MlirValue from = moe__add(b, moe__mul(b, s->kernel.block, threads), s->kernel.thread);
-    MlirValue step = moe__mul(b, s->kernel.block_count, threads);
+    MlirValue from = moe__add(b, moe__mul(b, s->kernel.cta, threads), s->kernel.thread);
+    MlirValue step = moe__mul(b, s->kernel.cta_count, threads);
     for (int i = 0; i < s->output_count; i++)
       fill(s, &s->tensors[0].outputs[i], moe__i32(b, 0), s->tensors[0].outputs[i].cells, from,
            step);
@@ -671,7 +671,7 @@ static void set_up(scale_t *s) {
   MOE__IF (b, moe__ult(b, kernel->thread, MOE__WARP)) {
     moe__groups_initialize(&s->groups, s->offs, s->rows, kernel->thread, s->status);
   }
-  moe__block_barrier(b);
+  moe__cta_barrier(b);
 }
 
 /* What is scaled. */

@@ -289,14 +289,14 @@ static void initialize_groups(moe__scaled_mm_t *s) {
   }
   if (s->which != MOE__GRADIENT)
     return;
-  moe__block_barrier(b);
+  moe__cta_barrier(b);
   moe__groups_sort(&s->groups);
 }
 
 /* What all threads have prepared is seen, and no other block of the cluster is reached before it
  * has begun, or behind its end. */
 static void begin_together(moe__scaled_mm_t *s) {
-  (s->schedule.cluster > 1 ? moe__cluster_barrier : moe__block_barrier)(&s->kernel.builder);
+  (s->schedule.cluster > 1 ? moe__cluster_barrier : moe__cta_barrier)(&s->kernel.builder);
 }
 
 static void end_together(moe__scaled_mm_t *s) {

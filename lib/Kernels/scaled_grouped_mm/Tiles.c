@@ -58,7 +58,7 @@ void moe__mm_finish_counting(moe__scaled_mm_t *s) {
   MlirValue zero = moe__i32(b, 0), one = moe__i32(b, 1);
   MlirValue done = moe__offset_by(b, s->counters, 4);
   MlirValue before = moe__atomic_add(b, done, one, MOE__ACQUIRE_RELEASE);
-  MlirValue is_last = moe__eq(b, moe__add(b, before, one), s->kernel.block_count);
+  MlirValue is_last = moe__eq(b, moe__add(b, before, one), s->kernel.cta_count);
   MOE__IF (b, is_last) {
     moe__atomic_exchange(b, s->counters, zero, MOE__RELAXED);
     moe__atomic_exchange(b, done, zero, MOE__RELAXED);
