@@ -9,7 +9,7 @@
  * own.
  *
  * Errors: a status, and a report: one line without a newline that names kernel, line of the PTX,
- * instruction, block, warp, lane and address, as far as they are known.
+ * instruction, CTA, warp, lane and address, as far as they are known.
  *
  * Threads: a module may be launched from several threads at once.
  *
@@ -59,7 +59,7 @@ MOE_API bool moe_emu_module_has(const moe_emu_module_t *module, const char *kern
 /* Whether the launches before a launch that may start early still use a buffer. */
 typedef enum moe_emu_pending_t {
   MOE_EMU_NOT_PENDING,
-  MOE_EMU_PENDING,        /* until griddepcontrol.wait: a thread must know that one of its block has
+  MOE_EMU_PENDING,        /* until griddepcontrol.wait: a thread must know that one of its CTA has
                            * come back from it before it touches the buffer */
   MOE_EMU_PENDING_BEYOND, /* and longer: the launch that uses it is not one that griddepcontrol.wait
                            * waits for, and so is any touch an error */
@@ -101,8 +101,8 @@ typedef struct moe_emu_options_t {
   bool interleave;
 } moe_emu_options_t;
 
-/* Runs all blocks and returns when they are done, or at the first error: that of the cluster
- * with the lowest number. Shared memory of each block starts filled with 0xFF. options may be
+/* Runs all CTAs and returns when they are done, or at the first error: that of the cluster
+ * with the lowest number. Shared memory of each CTA starts filled with 0xFF. options may be
  * NULL: all zero. */
 MOE_API moe_emu_status_t moe_emu_launch(const moe_emu_module_t *module,
                                         const moe_emu_launch_t *launch,

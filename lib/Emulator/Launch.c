@@ -1,6 +1,6 @@
 /* Launch.c - the public functions: modules, and launches over threads.
  *
- * Why it exists: a launch is checked as a driver would check it, then its blocks run on as many
+ * Why it exists: a launch is checked as a driver would check it, then its CTAs run on as many
  * threads as wanted.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 enum {
-  MAX_BLOCK_THREADS = 1024,
-  MAX_SHARED = 227 * 1024, /* of a block, the 1024 bytes of the system aside */
+  MAX_CTA_THREADS = 1024,
+  MAX_SHARED = 227 * 1024, /* of a CTA, the 1024 bytes of the system aside */
   REGISTERS_PER_SM = 65536,
   MAX_REGISTERS = 255,
   REGISTER_UNIT = 8,
@@ -78,13 +78,13 @@ bool moe_emu_module_has(const moe_emu_module_t *module, const char *kernel) {
 
 /* ---- Checks of a launch ---- */
 
-static moe_emu_status_t check_block(const moe__emu_kernel_t *kernel, const moe_emu_launch_t *launch,
-                                    moe_emu_report_t *report) {
+static moe_emu_status_t check_cta(const moe__emu_kernel_t *kernel, const moe_emu_launch_t *launch,
+                                  moe_emu_report_t *report) {
   static const char axes[] = "xyz";
   uint64_t threads = 1;
   for (int i = 0; i < 3; i++) {
     uint32_t required = kernel->required_block[i];
-    if (launch->grid[i] == 0 || launch->block[i] == 0 || launch->block[i] > MAX_BLOCK_THREADS)
+    if (launch->grid[i] == 0 || launch->block[i] == 0 || launch->block[i] > MAX_CTA_THREADS)
       return fail(report, MOE_EMU_INVALID_ARGUMENT, "kernel '%s': grid.%c is %u and block.%c is %u",
                   kernel->name, axes[i], launch->grid[i], axes[i], launch->block[i]);
     if (required && launch->block[i] != required)
@@ -92,15 +92,15 @@ static moe_emu_status_t check_block(const moe__emu_kernel_t *kernel, const moe_e
                   kernel->name, axes[i], launch->block[i], required);
     threads *= launch->block[i];
   }
-  if (threads > MAX_BLOCK_THREADS || (kernel->max_threads && threads > kernel->max_threads))
+  if (threads > MAX_CTA_THREADS || (kernel->max_threads && threads > kernel->max_threads))
     return fail(report, MOE_EMU_INVALID_ARGUMENT,
-                "kernel '%s': a block of %llu threads; the limit is %u", kernel->name,
+                "kernel '%s': a CTA of %llu threads; the limit is %u", kernel->name,
                 (unsigned long long)threads,
-                kernel->max_threads ? kernel->max_threads : MAX_BLOCK_THREADS);
+                kernel->max_threads ? kernel->max_threads : MAX_CTA_THREADS);
   return MOE_EMU_OK;
 }
 
-/* A launch that names no cluster of more than one block gets the kernel's. */
+/* A launch that names no cluster of more than one CTA gets the kernel's. */
 static moe_emu_status_t check_cluster(const moe__emu_kernel_t *kernel,
                                       const moe_emu_launch_t *launch, uint32_t *out_size,
                                       moe_emu_report_t *report) {
@@ -118,7 +118,7 @@ static moe_emu_status_t check_cluster(const moe__emu_kernel_t *kernel,
   }
   if (size[0] == 0 || size[0] > MOE__EMU_MAX_CLUSTER || size[1] != 1 || size[2] != 1)
     return fail(report, MOE_EMU_INVALID_ARGUMENT,
-                "kernel '%s': clusters of %u x %u x %u blocks; 1 to %d along x are modeled",
+                "kernel '%s': clusters of %u x %u x %u CTAs; 1 to %d along x are modeled",
                 kernel->name, size[0], size[1], size[2], MOE__EMU_MAX_CLUSTER);
   if (launch->grid[0] % size[0])
     return fail(report, MOE_EMU_INVALID_ARGUMENT,
@@ -160,14 +160,14 @@ static moe_emu_status_t copy_parameters(moe__emu_machine_t *machine, moe_emu_rep
   return MOE_EMU_OK;
 }
 
-/* The registers of a thread as ptxas would choose them, and of all threads of a block: what
+/* The registers of a thread as ptxas would choose them, and of all threads of a CTA: what
  * setmaxnreg can move between warps. 0 where the PTX does not fix them. */
 static void count_registers(moe__emu_machine_t *machine) {
   const moe__emu_kernel_t *kernel = machine->kernel;
   uint32_t registers = kernel->max_registers;
-  if (!registers && kernel->max_threads && kernel->min_blocks_per_sm) {
+  if (!registers && kernel->max_threads && kernel->min_ctas_per_sm) {
     uint32_t warps = (kernel->max_threads + MOE__EMU_LANES - 1) / MOE__EMU_LANES;
-    registers = REGISTERS_PER_SM / (kernel->min_blocks_per_sm * warps * MOE__EMU_LANES);
+    registers = REGISTERS_PER_SM / (kernel->min_ctas_per_sm * warps * MOE__EMU_LANES);
     registers = registers > MAX_REGISTERS ? MAX_REGISTERS : registers;
   }
   machine->first_registers = registers / REGISTER_UNIT * REGISTER_UNIT;
@@ -262,7 +262,7 @@ static bool begins(const char *name, const char *word) {
   return strncmp(name, word, strlen(word)) == 0;
 }
 
-/* Whether blocks of a kernel may learn of each other through global memory: it has a fence, an
+/* Whether CTAs of a kernel may learn of each other through global memory: it has a fence, an
  * access that is ordered or strong, or an atomic whose result it uses. */
 static bool may_communicate(const moe__emu_kernel_t *kernel) {
   static const char *const words[] = {".volatile", ".relaxed", ".acquire", ".release", ".acq_rel"};
@@ -290,7 +290,7 @@ static bool may_communicate(const moe__emu_kernel_t *kernel) {
 /* Makes the record of global memory where clusters may learn of each other. */
 static moe_emu_status_t make_races(moe__emu_machine_t *machine, moe_emu_report_t *report) {
   const moe_emu_options_t *options = &machine->options;
-  uint64_t blocks = machine->cluster_count * machine->cluster_size;
+  uint64_t ctas = machine->cluster_count * machine->cluster_size;
   if (!options->interleave && !may_communicate(machine->kernel))
     return MOE_EMU_OK;
   if (machine->cluster_count >> MOE__EMU_CLUSTER_BITS)
@@ -299,8 +299,8 @@ static moe_emu_status_t make_races(moe__emu_machine_t *machine, moe_emu_report_t
                 machine->kernel->name, (unsigned long long)machine->cluster_count,
                 1 << MOE__EMU_CLUSTER_BITS);
   machine->races = calloc(1, sizeof *machine->races);
-  if (!machine->races || !moe__emu_races_create(machine->races, blocks, machine->cluster_count,
-                                                options->schedule != 0))
+  if (!machine->races ||
+      !moe__emu_races_create(machine->races, ctas, machine->cluster_count, options->schedule != 0))
     return fail(report, MOE_EMU_OUT_OF_MEMORY, "out of memory");
   return MOE_EMU_OK;
 }
@@ -312,7 +312,7 @@ static moe_emu_status_t prepare(moe__emu_machine_t *machine, const moe_emu_modul
   machine->kernel = find_kernel(module, launch->kernel);
   if (!machine->kernel)
     return fail(report, MOE_EMU_INVALID_ARGUMENT, "the module has no kernel '%s'", launch->kernel);
-  moe_emu_status_t status = check_block(machine->kernel, launch, report);
+  moe_emu_status_t status = check_cta(machine->kernel, launch, report);
   if (status == MOE_EMU_OK)
     status = check_cluster(machine->kernel, launch, &machine->cluster_size, report);
   if (status == MOE_EMU_OK)

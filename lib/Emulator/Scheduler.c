@@ -31,42 +31,42 @@ enum {
 
 /* ---- Memory ---- */
 
-static bool create_block(moe__emu_cluster_t *cluster, uint32_t rank) {
+static bool create_cta(moe__emu_cluster_t *cluster, uint32_t rank) {
   moe__emu_machine_t *machine = cluster->machine;
-  moe__emu_block_t *block = &cluster->blocks[rank];
+  moe__emu_cta_t *cta = &cluster->ctas[rank];
   const moe__emu_kernel_t *kernel = machine->kernel;
   uint32_t warps = machine->warp_count;
   size_t file = ((size_t)kernel->file_bytes + 63) / 64 * 64;
-  *block = (moe__emu_block_t){.machine = machine,
-                              .cluster = cluster,
-                              .rank = rank,
-                              .shared_bytes = machine->shared_bytes,
-                              .order = &cluster->order};
-  block->warps = calloc(warps, sizeof *block->warps);
-  block->files = aligned_alloc(64, file * warps);
-  block->shadows = calloc((size_t)kernel->row_count * warps, sizeof *block->shadows);
-  block->shared = aligned_alloc(64, ((size_t)block->shared_bytes + 128) / 64 * 64);
-  if (!block->warps || !block->files || !block->shadows || !block->shared ||
-      !moe__emu_barriers_create(block) || !moe__emu_mbarriers_create(block) ||
-      !moe__emu_async_create(block) || !moe__emu_matrix_create(block))
+  *cta = (moe__emu_cta_t){.machine = machine,
+                          .cluster = cluster,
+                          .rank = rank,
+                          .shared_bytes = machine->shared_bytes,
+                          .order = &cluster->order};
+  cta->warps = calloc(warps, sizeof *cta->warps);
+  cta->files = aligned_alloc(64, file * warps);
+  cta->shadows = calloc((size_t)kernel->row_count * warps, sizeof *cta->shadows);
+  cta->shared = aligned_alloc(64, ((size_t)cta->shared_bytes + 128) / 64 * 64);
+  if (!cta->warps || !cta->files || !cta->shadows || !cta->shared ||
+      !moe__emu_barriers_create(cta) || !moe__emu_mbarriers_create(cta) ||
+      !moe__emu_async_create(cta) || !moe__emu_matrix_create(cta))
     return false;
   for (uint32_t w = 0; w < warps; w++) {
-    block->warps[w].kernel = kernel;
-    block->warps[w].agent = rank * warps + w;
-    block->warps[w].file = block->files + w * file;
-    block->warps[w].shadows = block->shadows + (size_t)w * kernel->row_count;
+    cta->warps[w].kernel = kernel;
+    cta->warps[w].agent = rank * warps + w;
+    cta->warps[w].file = cta->files + w * file;
+    cta->warps[w].shadows = cta->shadows + (size_t)w * kernel->row_count;
   }
   return true;
 }
 
 bool moe__emu_cluster_create(moe__emu_cluster_t *cluster, moe__emu_machine_t *machine) {
   *cluster = (moe__emu_cluster_t){.machine = machine};
-  cluster->blocks = calloc(machine->cluster_size, sizeof *cluster->blocks);
-  bool is_ok = cluster->blocks &&
+  cluster->ctas = calloc(machine->cluster_size, sizeof *cluster->ctas);
+  bool is_ok = cluster->ctas &&
                moe__emu_order_create(&cluster->order, machine->cluster_size, machine->warp_count,
                                      MOE__EMU_SHARED_BASE, machine->shared_bytes);
   for (uint32_t r = 0; is_ok && r < machine->cluster_size; r++)
-    is_ok = create_block(cluster, r);
+    is_ok = create_cta(cluster, r);
   cluster->order.enabled = !machine->options.skip_order;
   cluster->order.arena = machine->races ? &machine->races->arena : NULL;
   if (!is_ok)
@@ -74,50 +74,50 @@ bool moe__emu_cluster_create(moe__emu_cluster_t *cluster, moe__emu_machine_t *ma
   return is_ok;
 }
 
-static void free_block(moe__emu_block_t *block) {
-  moe__emu_barriers_free(block);
-  moe__emu_mbarriers_free(block);
-  moe__emu_async_free(block);
-  moe__emu_matrix_free(block);
-  for (uint32_t w = 0; block->warps && w < block->machine->warp_count; w++)
-    free(block->warps[w].poison);
-  free(block->warps);
-  free(block->files);
-  free(block->shadows);
-  free(block->shared);
+static void free_cta(moe__emu_cta_t *cta) {
+  moe__emu_barriers_free(cta);
+  moe__emu_mbarriers_free(cta);
+  moe__emu_async_free(cta);
+  moe__emu_matrix_free(cta);
+  for (uint32_t w = 0; cta->warps && w < cta->machine->warp_count; w++)
+    free(cta->warps[w].poison);
+  free(cta->warps);
+  free(cta->files);
+  free(cta->shadows);
+  free(cta->shared);
 }
 
 void moe__emu_cluster_free(moe__emu_cluster_t *cluster) {
-  for (uint32_t r = 0; cluster->blocks && r < cluster->machine->cluster_size; r++)
-    free_block(&cluster->blocks[r]);
-  free(cluster->blocks);
+  for (uint32_t r = 0; cluster->ctas && r < cluster->machine->cluster_size; r++)
+    free_cta(&cluster->ctas[r]);
+  free(cluster->ctas);
   moe__emu_order_free(&cluster->order);
 }
 
 /* ---- The start ---- */
 
-static void begin_block(moe__emu_block_t *block) {
-  const moe_emu_launch_t *launch = block->machine->launch;
-  uint64_t number = block->cluster->number * block->machine->cluster_size + block->rank;
+static void begin_cta(moe__emu_cta_t *cta) {
+  const moe_emu_launch_t *launch = cta->machine->launch;
+  uint64_t number = cta->cluster->number * cta->machine->cluster_size + cta->rank;
   uint64_t x = launch->grid[0], y = launch->grid[1];
-  block->number = number;
-  block->index[0] = (uint32_t)(number % x);
-  block->index[1] = (uint32_t)(number / x % y);
-  block->index[2] = (uint32_t)(number / (x * y));
-  block->resumes = 0;
-  memset(block->shared, NAN_BYTE, block->shared_bytes);
-  moe__emu_barriers_reset(block);
-  moe__emu_mbarriers_reset(block);
-  moe__emu_async_reset(block);
-  moe__emu_matrix_reset(block);
-  block->registers_used = block->machine->first_registers * block->machine->warp_count;
-  for (uint32_t w = 0; w < block->machine->warp_count; w++) {
-    block->warps[w].cache = (moe__emu_global_cache_t){0};
-    moe__emu_warp_begin(&block->warps[w], block, w);
+  cta->number = number;
+  cta->index[0] = (uint32_t)(number % x);
+  cta->index[1] = (uint32_t)(number / x % y);
+  cta->index[2] = (uint32_t)(number / (x * y));
+  cta->resumes = 0;
+  memset(cta->shared, NAN_BYTE, cta->shared_bytes);
+  moe__emu_barriers_reset(cta);
+  moe__emu_mbarriers_reset(cta);
+  moe__emu_async_reset(cta);
+  moe__emu_matrix_reset(cta);
+  cta->registers_used = cta->machine->first_registers * cta->machine->warp_count;
+  for (uint32_t w = 0; w < cta->machine->warp_count; w++) {
+    cta->warps[w].cache = (moe__emu_global_cache_t){0};
+    moe__emu_warp_begin(&cta->warps[w], cta, w);
   }
 }
 
-/* The blocks of a cluster lie side by side along x, of which the grid has a multiple: their numbers
+/* The CTAs of a cluster lie side by side along x, of which the grid has a multiple: their numbers
  * follow each other. */
 static void begin(moe__emu_cluster_t *cluster, uint64_t number) {
   cluster->number = number;
@@ -128,68 +128,68 @@ static void begin(moe__emu_cluster_t *cluster, uint64_t number) {
   moe__emu_order_reset(&cluster->order, (uint32_t)number);
   moe__emu_cluster_reset(cluster);
   for (uint32_t r = 0; r < cluster->machine->cluster_size; r++)
-    begin_block(&cluster->blocks[r]);
+    begin_cta(&cluster->ctas[r]);
 }
 
 /* ---- Running ---- */
 
-/* Gives each warp of a block a turn, in the schedule's order; whether any has done something. */
-static bool run_warps(moe__emu_block_t *block, uint32_t *alive) {
-  uint32_t warps = block->machine->warp_count;
-  uint32_t first = moe__emu_random(block, warps);
-  bool is_random = block->machine->options.schedule != 0, is_done = false;
-  for (uint32_t i = 0; i < warps && block->cluster->status == MOE_EMU_OK; i++) {
-    moe__emu_warp_t *warp = &block->warps[(first + i) % warps];
+/* Gives each warp of a CTA a turn, in the schedule's order; whether any has done something. */
+static bool run_warps(moe__emu_cta_t *cta, uint32_t *alive) {
+  uint32_t warps = cta->machine->warp_count;
+  uint32_t first = moe__emu_random(cta, warps);
+  bool is_random = cta->machine->options.schedule != 0, is_done = false;
+  for (uint32_t i = 0; i < warps && cta->cluster->status == MOE_EMU_OK; i++) {
+    moe__emu_warp_t *warp = &cta->warps[(first + i) % warps];
     *alive += warp->split_count != 0;
     /* A random schedule skips some warps, and interrupts the others early. */
-    if (is_random && moe__emu_random(block, 4) == 0) {
+    if (is_random && moe__emu_random(cta, 4) == 0) {
       is_done |= warp->split_count != 0;
       continue;
     }
     /* Clusters that may learn of each other are interrupted often. */
-    bool is_short = block->machine->races && moe__emu_random(block, 2);
+    bool is_short = cta->machine->races && moe__emu_random(cta, 2);
     uint32_t most = is_short ? MAX_SHORT_TURN : MAX_RANDOM_TURN;
-    is_done |= moe__emu_warp_run(warp, is_random ? 1 + moe__emu_random(block, most) : TURN);
+    is_done |= moe__emu_warp_run(warp, is_random ? 1 + moe__emu_random(cta, most) : TURN);
   }
   return is_done;
 }
 
-/* Whether a random schedule holds the block back, so that the others of its cluster run ahead as
+/* Whether a random schedule holds the CTA back, so that the others of its cluster run ahead as
  * far as they can. */
-static bool is_late(moe__emu_block_t *block) {
-  uint64_t now = block->cluster->now;
-  if (block->machine->cluster_size == 1)
+static bool is_late(moe__emu_cta_t *cta) {
+  uint64_t now = cta->cluster->now;
+  if (cta->machine->cluster_size == 1)
     return false;
-  if (now >= block->resumes && moe__emu_random(block, LATE_EVERY) == 1)
-    block->resumes = now + moe__emu_random(block, MAX_LATE);
-  return now < block->resumes;
+  if (now >= cta->resumes && moe__emu_random(cta, LATE_EVERY) == 1)
+    cta->resumes = now + moe__emu_random(cta, MAX_LATE);
+  return now < cta->resumes;
 }
 
-/* The same of all blocks. */
-static bool run_blocks(moe__emu_cluster_t *cluster, uint32_t *out_alive) {
-  uint32_t blocks = cluster->machine->cluster_size;
-  uint32_t first = moe__emu_random(cluster->blocks, blocks);
+/* The same of all CTAs. */
+static bool run_ctas(moe__emu_cluster_t *cluster, uint32_t *out_alive) {
+  uint32_t ctas = cluster->machine->cluster_size;
+  uint32_t first = moe__emu_random(cluster->ctas, ctas);
   bool is_done = false;
   *out_alive = 0;
-  for (uint32_t i = 0; i < blocks; i++) {
-    moe__emu_block_t *block = &cluster->blocks[(first + i) % blocks];
-    if (is_late(block)) {
+  for (uint32_t i = 0; i < ctas; i++) {
+    moe__emu_cta_t *cta = &cluster->ctas[(first + i) % ctas];
+    if (is_late(cta)) {
       is_done = true;
       ++*out_alive;
     } else {
-      is_done |= run_warps(block, out_alive);
+      is_done |= run_warps(cta, out_alive);
     }
   }
   return is_done;
 }
 
-/* Does what is due in all blocks. False after a fault. */
+/* Does what is due in all CTAs. False after a fault. */
 static bool run_async(moe__emu_cluster_t *cluster, uint32_t *out_left) {
   *out_left = 0;
   for (uint32_t r = 0; r < cluster->machine->cluster_size; r++) {
-    if (!moe__emu_async_run(&cluster->blocks[r]))
+    if (!moe__emu_async_run(&cluster->ctas[r]))
       return false;
-    *out_left += cluster->blocks[r].async->count;
+    *out_left += cluster->ctas[r].async->count;
   }
   return true;
 }
@@ -198,7 +198,7 @@ static bool run_async(moe__emu_cluster_t *cluster, uint32_t *out_left) {
 static uint64_t next_due(const moe__emu_cluster_t *cluster) {
   uint64_t first = 0;
   for (uint32_t r = 0; r < cluster->machine->cluster_size; r++) {
-    uint64_t next = moe__emu_async_next(cluster->blocks[r].async);
+    uint64_t next = moe__emu_async_next(cluster->ctas[r].async);
     if (next && (first == 0 || next < first))
       first = next;
   }
@@ -207,16 +207,16 @@ static uint64_t next_due(const moe__emu_cluster_t *cluster) {
 
 static void end(moe__emu_cluster_t *cluster) {
   for (uint32_t r = 0; r < cluster->machine->cluster_size; r++) {
-    if (!moe__emu_barriers_end(&cluster->blocks[r]) || !moe__emu_mbarriers_end(&cluster->blocks[r]))
+    if (!moe__emu_barriers_end(&cluster->ctas[r]) || !moe__emu_mbarriers_end(&cluster->ctas[r]))
       return;
   }
 }
 
-/* Gives every block a turn; false when the cluster has ended. */
+/* Gives every CTA a turn; false when the cluster has ended. */
 static bool run_turn(moe__emu_cluster_t *cluster) {
   uint32_t alive = 0, left = 0;
   uint64_t events = cluster->events, limit = cluster->machine->options.step_limit;
-  bool is_done = run_blocks(cluster, &alive);
+  bool is_done = run_ctas(cluster, &alive);
   cluster->now++;
   if (cluster->status != MOE_EMU_OK || !run_async(cluster, &left))
     return false;
@@ -232,9 +232,9 @@ static bool run_turn(moe__emu_cluster_t *cluster) {
       cluster->now = next;
   }
   if (limit && cluster->steps > limit)
-    moe__emu_fault_block(cluster->blocks, MOE_EMU_LIMIT,
-                         "the limit of %llu steps of its cluster is reached",
-                         (unsigned long long)limit);
+    moe__emu_fault_cta(cluster->ctas, MOE_EMU_LIMIT,
+                       "the limit of %llu steps of its cluster is reached",
+                       (unsigned long long)limit);
   return cluster->status == MOE_EMU_OK;
 }
 
@@ -248,7 +248,7 @@ void moe__emu_cluster_run(moe__emu_cluster_t *cluster, uint64_t number) {
 static uint32_t choose_turns(moe__emu_cluster_t *cluster) {
   if (cluster->machine->options.schedule == 0)
     return MAX_TURNS;
-  return 1 + moe__emu_random(cluster->blocks, moe__emu_random(cluster->blocks, 4) ? 1 : MAX_TURNS);
+  return 1 + moe__emu_random(cluster->ctas, moe__emu_random(cluster->ctas, 4) ? 1 : MAX_TURNS);
 }
 
 moe__emu_cluster_t *moe__emu_clusters_run(moe__emu_cluster_t *clusters, uint32_t count,
@@ -262,8 +262,7 @@ moe__emu_cluster_t *moe__emu_clusters_run(moe__emu_cluster_t *clusters, uint32_t
     begin(list[running], next++);
   }
   while (running) {
-    uint32_t chosen =
-        options->schedule ? moe__emu_random(list[0]->blocks, running) : last % running;
+    uint32_t chosen = options->schedule ? moe__emu_random(list[0]->ctas, running) : last % running;
     moe__emu_cluster_t *cluster = list[chosen];
     bool is_running = true;
     for (uint32_t turns = choose_turns(cluster); is_running && turns; turns--)

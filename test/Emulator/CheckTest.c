@@ -8,7 +8,7 @@
 
 typedef struct wrong_t {
   const char *body, *report;
-  uint32_t threads, blocks;
+  uint32_t threads, ctas;
   const char *directives;
   bool pending;
 } wrong_t;
@@ -18,7 +18,7 @@ static void expect(const wrong_t *wrong, size_t count) {
     emu_expect_fault(&(emu_kernel_t){.body = wrong[i].body,
                                      .directives = wrong[i].directives,
                                      .threads = wrong[i].threads,
-                                     .blocks = wrong[i].blocks,
+                                     .ctas = wrong[i].ctas,
                                      .pending = wrong[i].pending,
                                      .step_limit = 100000},
                      wrong[i].report);
@@ -39,11 +39,10 @@ static void test_addresses(void **state) {
       {.body = "mov.b64 %l1, 4;\nld.global.b32 %r1, [%l1];", .report = "global address 0x4 lies"},
       {.body = "st.global.b32 [%in], %tid;", .report = "is in 'in', which is read only"},
       {.body = "st.global.b32 [%out], %tid;",
-       .report = "in 'out' races with a write by another block, (",
-       .blocks = 2},
-      {.body = "st.shared.b32 [smem+16384], %tid;", .report = "are outside of the block's"},
-      {.body = "mov.b64 %l1, 0;\nst.shared.b32 [%l1], %tid;",
-       .report = "are outside of the block's"},
+       .report = "in 'out' races with a write by another CTA, (",
+       .ctas = 2},
+      {.body = "st.shared.b32 [smem+16384], %tid;", .report = "are outside of the CTA's"},
+      {.body = "mov.b64 %l1, 0;\nst.shared.b32 [%l1], %tid;", .report = "are outside of the CTA's"},
       {.body = "st.shared.v4.b32 [smem+8], {%tid, %tid, %tid, %tid};",
        .report = "is not a multiple of 16"},
       {.body = "ld.param.b32 %r1, [out+8];", .report = "bytes at 0x10 of the parameters"},
@@ -173,7 +172,7 @@ static void test_plain_bulk_copies(void **state) {
       {.body = READY LOAD("64", "0", "0"), .report = "and the bytes not 0"},
       {.body = READY LOAD("64", "8", "64"), .report = "both must be multiples of 16"},
       {.body = READY LOAD("72", "0", "64"), .report = "is not a multiple of 16"},
-      {.body = READY LOAD("16352", "0", "64"), .report = "are outside of the block's"},
+      {.body = READY LOAD("16352", "0", "64"), .report = "are outside of the CTA's"},
       {.body = READY LOAD("64", "4048", "64"), .report = "reaches past the end of 'in'"},
       {.body = READY LOAD("64", "4096", "64"), .report = "lies 0 bytes after the end of 'in'"},
       {.body = READY LOAD("64", "0", "64") "ld.shared.b32 %r1, [smem+64];",
@@ -196,8 +195,8 @@ static void test_plain_bulk_copies(void **state) {
                                "cp.async.bulk.wait_group 0;\n",
        .report = "with a read by bulk group 0 of warp 0, lane 0"},
       {.body = WRITTEN "fence.proxy.async.shared::cta;\n" STORE("%out", "64", "16") TAKEN,
-       .report = "races with a write by another block, (",
-       .blocks = 2},
+       .report = "races with a write by another CTA, (",
+       .ctas = 2},
   };
   EXPECT_ALL(rows);
 }
@@ -217,19 +216,19 @@ static void test_early_launches(void **state) {
        .report = TOUCHES("out"),
        .pending = true},
       {.body = READY LOAD("64", "0", "64"), .report = TOUCHES("in"), .pending = true},
-      /* Each block waits for itself. */
+      /* Each CTA waits for itself. */
       {.body = "mov.u32 %r1, %ctaid.x;\nsetp.ne.b32 %p1, %r1, 0;\n@%p1 bra A;\n"
                "griddepcontrol.wait;\nA:\nld.global.b32 %r1, [%in];",
-       .report = "block (1,0,0)",
+       .report = "CTA (1,0,0)",
        .pending = true,
-       .blocks = 2},
+       .ctas = 2},
   };
   EXPECT_ALL(rows);
   static uint32_t in[1024], out[1024];
   emu_expect_ok(&(emu_kernel_t){.body =
                                     "griddepcontrol.wait;\nld.global.b32 %r1, [%in];\n"
                                     "setp.eq.b32 %p1, %tid, 0;\n@%p1 st.global.b32 [%out], %r1;",
-                                .blocks = 1,
+                                .ctas = 1,
                                 .pending = true},
                 in, sizeof in, out, sizeof out);
 }
@@ -251,7 +250,7 @@ static void test_barriers(void **state) {
        .report = "a second time before it is complete",
        .threads = 64 - 32 + 1},
       {.body = "setp.ge.u32 %p1, %tid, 32;\n@%p1 ret;\nbar.arrive 1, 64;",
-       .report = "the block ends while barrier 1 has 32 of 64 threads",
+       .report = "the CTA ends while barrier 1 has 32 of 64 threads",
        .threads = 64},
       {.body = "setp.lt.u32 %p1, %tid, 16;\n@%p1 bra A;\nbar.warp.sync -1;\nA:\n",
        .report = "the mask names lanes 0xffffffff, lanes 0xffff0000 execute it"},
@@ -340,7 +339,7 @@ static void test_products(void **state) {
        ROWS},
       {.body = ZERO FILL VISIBLE
        "setp.eq.b32 %p1, %r5, 0;\nmov.b64 %l3, 0x0000000800083FFF;\n" FENCE MMA COMMIT DONE,
-       .report = "outside of the block's",
+       .report = "outside of the CTA's",
        ROWS},
       {.body = ZERO FILL VISIBLE
        "setp.eq.b32 %p1, %r5, 0;\nmov.b64 %l3, 0x0000000800088040;\n" FENCE MMA COMMIT DONE,

@@ -1,6 +1,6 @@
-/* ClusterTest.c - clusters: blocks that reach each other's shared memory, and those that must not.
+/* ClusterTest.c - clusters: CTAs that reach each other's shared memory, and those that must not.
  *
- * Why it exists: blocks of a cluster are right only if they wait for each other, at the start, at
+ * Why it exists: CTAs of a cluster are right only if they wait for each other, at the start, at
  * each exchange and at the end; every kernel runs under several schedules, and each check has a
  * kernel that only it can catch.
  *
@@ -14,8 +14,8 @@ enum { SCHEDULES = 12, WORDS = 1024 };
 static alignas(256) uint32_t out[WORDS];
 static alignas(256) uint32_t in[WORDS];
 
-/* %r30 is the rank, %r31 that of the other block of a pair, %l30 its shared memory; %l0 is the
- * thread's word of `out`, %l31 and %l32 its words of the block's own memory and of the other's. */
+/* %r30 is the rank, %r31 that of the other CTA of a pair, %l30 its shared memory; %l0 is the
+ * thread's word of `out`, %l31 and %l32 its words of the CTA's own memory and of the other's. */
 #define PLACES                                                                                     \
   "mov.u32 %r30, %cluster_ctarank;\nxor.b32 %r31, %r30, 1;\nmov.b64 %l29, smem;\n"                 \
   "mapa.shared::cluster.u64 %l30, %l29, %r31;\nmul.wide.u32 %l28, %tid, 4;\n"                      \
@@ -27,14 +27,14 @@ static alignas(256) uint32_t in[WORDS];
 #define TOGETHER ARRIVE WAIT
 #define PAIR ".reqnctapercluster 2\n"
 
-static void run(const char *body, const char *directives, uint32_t threads, uint32_t blocks,
+static void run(const char *body, const char *directives, uint32_t threads, uint32_t ctas,
                 const moe_emu_tensor_map_t *map) {
   for (uint64_t schedule = 0; schedule < SCHEDULES; schedule++) {
     memset(out, 0xA5, sizeof out);
     emu_expect_ok(&(emu_kernel_t){.body = body,
                                   .directives = directives,
                                   .threads = threads,
-                                  .blocks = blocks,
+                                  .ctas = ctas,
                                   .schedule = schedule,
                                   .maps = map,
                                   .map_count = map != NULL},
@@ -60,7 +60,7 @@ static void test_places(void **state) {
   EXPECT(6, 33200 + t / 3 * 10 + t % 3 * 2);
 }
 
-/* Each block writes to the other's memory, and reads it back from its own. */
+/* Each CTA writes to the other's memory, and reads it back from its own. */
 static void test_remote_stores(void **state) {
   (void)state;
   run(PLACES TOGETHER
@@ -80,7 +80,7 @@ static void test_remote_loads(void **state) {
   EXPECT(128, (t / 64 ^ 1) * 100 + t % 64);
 }
 
-/* The warps of both blocks arrive at the first one's mbarrier, three times, with what they have
+/* The warps of both CTAs arrive at the first one's mbarrier, three times, with what they have
  * stored; the first one's arrivals let them go on. */
 static void test_remote_arrivals(void **state) {
   (void)state;
@@ -133,7 +133,7 @@ static moe_emu_tensor_map_t rows_at(uint64_t address) {
 #define EXPECT_BYTES(bytes) "mbarrier.arrive.expect_tx.shared.b64 _, [smem+1024], " bytes ";\n"
 #define LANDED "W:\nmbarrier.try_wait.parity.shared.b64 %p2, [smem+1024], 0;\n@!%p2 bra W;\n"
 
-/* Each block loads a row into all of them. */
+/* Each CTA loads a row into all of them. */
 static void test_multicast(void **state) {
   (void)state;
   moe_emu_tensor_map_t map = rows_at((uint64_t)(uintptr_t)in);
@@ -146,7 +146,7 @@ static void test_multicast(void **state) {
       ".reqnctapercluster 4\n", 32, 4, &map);
 #define ROW(r) (3 * ((r)*32 + t % 32))
   EXPECT(128, ((ROW(0) * 10 + ROW(1)) * 10 + ROW(2)) * 10 + ROW(3));
-  /* The last block gets nothing of the first three; the others nothing of the last. */
+  /* The last CTA gets nothing of the first three; the others nothing of the last. */
   run(PLACES BARRIER TOGETHER "@%p1 bra L;\nsetp.eq.b32 %p4, %r30, 3;\n"
                               "selp.b32 %r5, 8, 7, %p4;\ncvt.u16.u32 %h2, %r5;\nselp.b32 %r6, 128, "
                               "384, %p4;\n" EXPECT_BYTES("%r6")
@@ -163,7 +163,7 @@ static void test_multicast(void **state) {
 typedef struct wrong_t {
   const char *body, *report;
   const char *directives;
-  uint32_t threads, blocks;
+  uint32_t threads, ctas;
 } wrong_t;
 
 static void expect(const wrong_t *wrong, size_t count) {
@@ -172,7 +172,7 @@ static void expect(const wrong_t *wrong, size_t count) {
     emu_expect_fault(&(emu_kernel_t){.body = wrong[i].body,
                                      .directives = wrong[i].directives ? wrong[i].directives : PAIR,
                                      .threads = wrong[i].threads,
-                                     .blocks = wrong[i].blocks ? wrong[i].blocks : 2,
+                                     .ctas = wrong[i].ctas ? wrong[i].ctas : 2,
                                      .maps = &map,
                                      .map_count = 1,
                                      .step_limit = 100000},
@@ -194,14 +194,14 @@ static void test_lifetimes(void **state) {
       {.body = PLACES TOGETHER ONLY(0) "ld.shared::cluster.b32 %r1, [%l32];\n"
                                        "st.global.b32 [%l0], %r1;\nE:\n" TOGETHER,
        .report = "uses %r1, which depends on uninitialized shared memory: 0x4",
-       .blocks = 4},
+       .ctas = 4},
       {.body = PLACES
        "st.shared.b32 [%l31], 1;\n" TOGETHER ONLY(0) "ld.shared::cluster.b32 %r1, [%l32];\nE:\n",
        .report = "exit"},
       {.body = PLACES "st.shared.b32 [%l31], 1;\n" TOGETHER "setp.eq.b32 %p5, %r30, 1;\n@%p5 ret;\n"
                       "mov.b32 %r1, 0;\nL:\nadd.s32 %r1, %r1, 1;\nsetp.lt.u32 %p5, %r1, 30000;\n"
                       "@%p5 bra L;\nld.shared::cluster.b32 %r1, [%l32];",
-       .report = "reaches for the shared memory of block (1,0,0), which has exited"},
+       .report = "reaches for the shared memory of CTA (1,0,0), which has exited"},
       /* The arrival is not waited for. */
       {.body = PLACES BARRIER TOGETHER ONLY(
            0) "@%p1 bra E;\nmbarrier.arrive.release.cluster.shared::cluster.b64 _, [%l30+1024];\n"
@@ -224,10 +224,10 @@ static void test_races(void **state) {
               "setp.ne.b32 %p5, %r30, 1;\n@%p5 bra F;\nld.shared.b32 %r1, [%l31];\n"
               "F:\n" TOGETHER,
        .report = "shared"},
-      /* A relaxed arrival says that the block has begun, and hands on nothing. */
+      /* A relaxed arrival says that the CTA has begun, and hands on nothing. */
       {.body = PLACES "st.shared.b32 [%l31], 1;\nbarrier.cluster.arrive.relaxed.aligned;\n" WAIT
                       "ld.shared::cluster.b32 %r1, [%l32];\n" TOGETHER,
-       .report = "with a write by block ("},
+       .report = "with a write by CTA ("},
       /* What only one of two warps has waited for. */
       {.body = PLACES BARRIER TOGETHER "setp.lt.u32 %p6, %tid, 32;\n@!%p6 bra R;\n" ONLY(
            1) "@%p1 bra E;\nst.shared::cluster.b32 [%l30], 1;\n"
@@ -236,9 +236,9 @@ static void test_races(void **state) {
                   0) "mov.b32 %r9, 0;\nL:\nadd.s32 %r9, %r9, 1;\n"
                      "setp.lt.u32 %p5, %r9, 30000;\n@%p5 bra L;\nld.shared.b32 %r1, [smem];\n"
                      "E:\n" TOGETHER,
-       .report = "races at shared address 0x400 with a write by block (1,0,0), warp 0",
+       .report = "races at shared address 0x400 with a write by CTA (1,0,0), warp 0",
        .threads = 64},
-      /* The other block may still read where the copy lands. */
+      /* The other CTA may still read where the copy lands. */
       {.body = PLACES BARRIER "st.shared.b32 [%l31], 1;\nfence.proxy.async.shared::cta;\n" TOGETHER
                               "ld.shared.b32 %r9, [%l31];\n@%p1 bra E;\n" EXPECT_BYTES("256")
                                   MULTICAST("3") "E:\n" LANDED TOGETHER,
@@ -262,15 +262,15 @@ static void test_instructions(void **state) {
       {.body = "setp.lt.u32 %p1, %tid, 16;\n@%p1 bra A;\n" ARRIVE "A:\n",
        .report = "all must come together"},
       {.body = PLACES BARRIER TOGETHER ONLY(1) LANDED "E:\n" TOGETHER,
-       .report = "for the cluster's barrier: 32 of 64 threads have come; block (1,0,0); warp 0"},
-      {.body = PLACES "mapa.shared::cluster.u64 %l1, %l29, 2;", .report = "no block of rank 2"},
+       .report = "for the cluster's barrier: 32 of 64 threads have come; CTA (1,0,0); warp 0"},
+      {.body = PLACES "mapa.shared::cluster.u64 %l1, %l29, 2;", .report = "no CTA of rank 2"},
       {.body = PLACES "mov.b64 %l1, 5;\nmapa.u64 %l1, %l1, 1;",
        .report = "is no address of shared"},
-      {.body = PLACES TOGETHER "st.shared.b32 [%l32], 1;", .report = "outside of the block's"},
+      {.body = PLACES TOGETHER "st.shared.b32 [%l32], 1;", .report = "outside of the CTA's"},
       {.body = PLACES TOGETHER "st.shared::cluster.b32 [%l30+16384], 1;",
-       .report = "outside of the block's"},
+       .report = "outside of the CTA's"},
       {.body = PLACES TOGETHER "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%l30];",
-       .report = "no mbarrier has been initialized at shared address 0x400 of block ("},
+       .report = "no mbarrier has been initialized at shared address 0x400 of CTA ("},
       {.body = PLACES BARRIER TOGETHER
        "@%p1 bra E;\n"
        "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%l30+1024], 2;\nE:\n" TOGETHER,
@@ -280,14 +280,14 @@ static void test_instructions(void **state) {
        "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%l30+1024];\nE:\n" TOGETHER,
        .report = "without order after its initialization"},
       {.body = PLACES BARRIER TOGETHER "@%p1 bra E;\n" MULTICAST("4") "E:\n" TOGETHER,
-       .report = "the mask 0x4 of blocks; the cluster has 2"},
+       .report = "the mask 0x4 of CTAs; the cluster has 2"},
       {.body = PLACES BARRIER TOGETHER "@%p1 bra E;\n" MULTICAST("0") "E:\n" TOGETHER,
-       .report = "the mask 0x0 of blocks"},
+       .report = "the mask 0x0 of CTAs"},
       {.body = PLACES BARRIER TOGETHER
        "@%p1 bra E;\nmov.b32 %r1, 0;\n"
        "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
        "[%l30], [%l1, {%r1, %r1}], [smem+1024];\nE:\n" TOGETHER,
-       .report = "the destination and the mbarrier are of different blocks"},
+       .report = "the destination and the mbarrier are of different CTAs"},
   };
   EXPECT_ALL(rows);
 }
@@ -314,12 +314,9 @@ static void test_launches(void **state) {
       {"c", "", 4, {2, 1, 1}},
       {"c", "kernel 'c': cluster.x is 4; .reqnctapercluster says 2", 4, {4, 1, 1}},
       {"c", "kernel 'c': grid.x is 5; it must be a multiple of the cluster's 2", 5, {1, 1, 1}},
-      {"k",
-       "kernel 'k': clusters of 16 x 1 x 1 blocks; 1 to 8 along x are modeled",
-       16,
-       {16, 1, 1}},
-      {"k", "kernel 'k': clusters of 1 x 1 x 2 blocks; 1 to 8 along x are modeled", 2, {1, 1, 2}},
-      {"y", "kernel 'y': clusters of 1 x 2 x 1 blocks; 1 to 8 along x are modeled", 2, {1, 1, 1}},
+      {"k", "kernel 'k': clusters of 16 x 1 x 1 CTAs; 1 to 8 along x are modeled", 16, {16, 1, 1}},
+      {"k", "kernel 'k': clusters of 1 x 1 x 2 CTAs; 1 to 8 along x are modeled", 2, {1, 1, 2}},
+      {"y", "kernel 'y': clusters of 1 x 2 x 1 CTAs; 1 to 8 along x are modeled", 2, {1, 1, 1}},
   };
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     moe_emu_launch_t launch = {

@@ -22,7 +22,7 @@ static void list_registers(FILE *file) {
   fputs("}", file);
 }
 
-/* One block computes a tile of 64 x 128; ctaid.x counts tiles of M, ctaid.y of N. */
+/* One CTA computes a tile of 64 x 128; ctaid.x counts tiles of M, ctaid.y of N. */
 static char *write_body(void) {
   char *text = NULL;
   size_t size = 0;
@@ -104,8 +104,8 @@ static void test_product(void **state) {
     memset(product, 0xA5, sizeof product);
     emu_expect_ok(&(emu_kernel_t){.body = body,
                                   .threads = 128,
-                                  .blocks = M / TILE_M,
-                                  .rows_of_blocks = N / TILE_N,
+                                  .ctas = M / TILE_M,
+                                  .rows_of_ctas = N / TILE_N,
                                   .shared = 24576 + 8,
                                   .schedule = schedule,
                                   .maps = maps,

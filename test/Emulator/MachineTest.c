@@ -14,7 +14,7 @@ static alignas(256) uint32_t out[MAX_WORDS];
 static alignas(256) uint32_t in[MAX_WORDS];
 
 /* Runs the body, which stores to %l0, the thread's own word of `out`, under every schedule. */
-static void run(const char *body, uint32_t threads, uint32_t blocks) {
+static void run(const char *body, uint32_t threads, uint32_t ctas) {
   char text[4096];
   snprintf(text, sizeof text,
            "mov.u32 %%r38, %%ctaid.x;\nmov.u32 %%r39, %%ntid.x;\n"
@@ -24,8 +24,8 @@ static void run(const char *body, uint32_t threads, uint32_t blocks) {
   for (uint64_t schedule = 0; schedule < SCHEDULES; schedule++) {
     memset(out, 0xA5, sizeof out);
     emu_expect_ok(
-        &(emu_kernel_t){.body = text, .threads = threads, .blocks = blocks, .schedule = schedule},
-        in, sizeof in, out, sizeof out);
+        &(emu_kernel_t){.body = text, .threads = threads, .ctas = ctas, .schedule = schedule}, in,
+        sizeof in, out, sizeof out);
   }
 }
 
@@ -117,8 +117,8 @@ static void test_votes(void **state) {
   EXPECT(32, t & 1 ? 0xAAAAAAAA : 0x55555555);
 }
 
-/* Words go round the block through shared memory, twice. */
-static void test_block_barrier(void **state) {
+/* Words go round the CTA through shared memory, twice. */
+static void test_cta_barrier(void **state) {
   (void)state;
   run("shl.b32 %r1, %tid, 2;\ncvt.u64.u32 %l1, %r1;\nmov.b64 %l2, smem;\nadd.s64 %l1, %l1, %l2;\n"
       "mov.b32 %r5, %tid;\nmov.b32 %r6, 0;\n"
@@ -176,7 +176,7 @@ static void test_atomics(void **state) {
       "ld.shared.b32 %r2, [smem];\nst.global.b32 [%l0], %r2;",
       96, 1);
   EXPECT(96, 96 * 4);
-  /* Of global memory, by all blocks. */
+  /* Of global memory, by all CTAs. */
   run("add.s64 %l1, %out, 8192;\nsetp.eq.b32 %p1, %r38, 0;\n"
       "red.global.max.s32 [%l1], %r38;\natom.global.cas.b32 %r1, [%l1+4], 0xA5A5A5A5, 5;\n"
       "red.global.add.u32 [%l1+8], 2;\nst.global.b32 [%l0], %r38;",
@@ -263,9 +263,9 @@ static void test_plain_bulk_copies(void **state) {
   }
 }
 
-/* Each block adds to a word and hands on what it wrote; the last one sums it up, and leaves zero:
+/* Each CTA adds to a word and hands on what it wrote; the last one sums it up, and leaves zero:
  * the fences and atomics that LLVM writes. */
-static void test_last_block(void **state) {
+static void test_last_cta(void **state) {
   (void)state;
   for (uint64_t schedule = 0; schedule < SCHEDULES; schedule++) {
     memset(out, 0, sizeof out);
@@ -283,7 +283,7 @@ static void test_last_block(void **state) {
                 "L:\nld.global.b32 %r7, [%l2];\nadd.s32 %r6, %r6, %r7;\n"
                 "add.s64 %l2, %l2, 4;\nadd.s32 %r5, %r5, 1;\nsetp.lt.u32 %p3, %r5, 8;\n"
                 "@%p3 bra L;\nst.global.b32 [%out+12], %r6;\nst.global.b32 [%out], 0;",
-            .blocks = 8,
+            .ctas = 8,
             .schedule = schedule},
         in, sizeof in, out, sizeof out);
     assert_int_equal(out[0], 0);
@@ -348,13 +348,13 @@ int main(void) {
       cmocka_unit_test(test_lanes_are_independent),
       cmocka_unit_test(test_shuffles),
       cmocka_unit_test(test_votes),
-      cmocka_unit_test(test_block_barrier),
+      cmocka_unit_test(test_cta_barrier),
       cmocka_unit_test(test_named_barriers),
       cmocka_unit_test(test_memory),
       cmocka_unit_test(test_atomics),
       cmocka_unit_test(test_bulk_copies),
       cmocka_unit_test(test_plain_bulk_copies),
-      cmocka_unit_test(test_last_block),
+      cmocka_unit_test(test_last_cta),
       cmocka_unit_test(test_no_effect),
       cmocka_unit_test(test_store_matrix),
       cmocka_unit_test(test_registers_move),

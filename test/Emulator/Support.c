@@ -60,8 +60,7 @@ moe_emu_status_t emu_run(const emu_kernel_t *kernel, const void *in, size_t in_b
   };
   moe_emu_launch_t launch = {
       .kernel = "test",
-      .grid = {kernel->blocks ? kernel->blocks : 1,
-               kernel->rows_of_blocks ? kernel->rows_of_blocks : 1, 1},
+      .grid = {kernel->ctas ? kernel->ctas : 1, kernel->rows_of_ctas ? kernel->rows_of_ctas : 1, 1},
       .block = {kernel->threads ? kernel->threads : 32, 1, 1},
       .cluster = {1, 1, 1},
       .dynamic_shared = kernel->shared ? kernel->shared : SHARED,

@@ -21,12 +21,12 @@
  * buffers) and 16 KiB of shared memory at `smem`. */
 typedef struct emu_kernel_t {
   const char *body;
-  const char *directives;   /* after the parameters; NULL: none */
-  bool loads_sources;       /* the first three 64-bit words of `in` are loaded into %l1..3, %r1..3,
+  const char *directives; /* after the parameters; NULL: none */
+  bool loads_sources;     /* the first three 64-bit words of `in` are loaded into %l1..3, %r1..3,
                              * %h1..3, and bit 0 of the first into %p1 */
-  uint32_t threads, blocks; /* 0: 32 and 1 */
-  uint32_t rows_of_blocks;  /* of the grid; 0: 1 */
-  uint32_t shared;          /* bytes; 0: 16 KiB */
+  uint32_t threads, ctas; /* 0: 32 and 1 */
+  uint32_t rows_of_ctas;  /* of the grid; 0: 1 */
+  uint32_t shared;        /* bytes; 0: 16 KiB */
   uint64_t schedule;
   uint64_t step_limit;              /* 0: 10 million */
   const moe_emu_tensor_map_t *maps; /* parameters map0, map1, ...; an address below 1 MiB is an

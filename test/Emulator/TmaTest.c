@@ -118,7 +118,7 @@ static void test_rules(void **state) {
   moe__emu_tma_map_t map = sample();
   map.box[1] = 256;
   map.box[2] = 8;
-  check_refused(map, "the box takes 262144 bytes; a block has at most 232448");
+  check_refused(map, "the box takes 262144 bytes; a CTA has at most 232448");
 }
 
 static void test_instruction_rules(void **state) {

@@ -22,7 +22,7 @@ enum {
 };
 
 /* Cluster, agent, lane and clock in one word; 0 is no event. Clocks begin at 1; that of a warp says
- * that its block has begun, and its accesses come later. */
+ * that its CTA has begun, and its accesses come later. */
 typedef uint64_t moe__emu_event_t;
 
 #define MOE__EMU_EVENT_OF(cluster, agent, lane, clock)                                             \

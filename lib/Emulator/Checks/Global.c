@@ -58,11 +58,11 @@ typedef struct moe__emu_word_t word_t;
 
 /* ---- Creation ---- */
 
-bool moe__emu_races_create(moe__emu_races_t *races, uint64_t blocks, uint64_t clusters,
+bool moe__emu_races_create(moe__emu_races_t *races, uint64_t ctas, uint64_t clusters,
                            bool keeps_values) {
-  *races = (moe__emu_races_t){.block_count = blocks, .keeps_values = keeps_values};
-  races->block_fences = calloc(blocks + clusters, sizeof *races->block_fences);
-  return races->block_fences && moe__emu_readers_create(&races->sets);
+  *races = (moe__emu_races_t){.cta_count = ctas, .keeps_values = keeps_values};
+  races->cta_fences = calloc(ctas + clusters, sizeof *races->cta_fences);
+  return races->cta_fences && moe__emu_readers_create(&races->sets);
 }
 
 void moe__emu_races_free(moe__emu_races_t *races) {
@@ -70,7 +70,7 @@ void moe__emu_races_free(moe__emu_races_t *races) {
   moe__emu_arena_free(&races->arena);
   free(races->pages);
   free(races->words);
-  free((void *)races->block_fences);
+  free((void *)races->cta_fences);
   *races = (moe__emu_races_t){0};
 }
 
@@ -562,9 +562,9 @@ uint64_t moe__emu_races_update(moe__emu_races_t *races, const moe__emu_toucher_t
 static uint32_t shared_lists(moe__emu_races_t *races, const moe__emu_toucher_t *toucher,
                              const moe__emu_foreign_t **out[3]) {
   uint32_t count = 0;
-  out[count++] = &races->block_fences[toucher->block];
+  out[count++] = &races->cta_fences[toucher->cta];
   if (toucher->scope >= MOE__EMU_CLUSTER)
-    out[count++] = &races->block_fences[races->block_count + toucher->order->cluster];
+    out[count++] = &races->cta_fences[races->cta_count + toucher->order->cluster];
   if (toucher->scope >= MOE__EMU_GPU)
     out[count++] = &races->fences;
   return count;

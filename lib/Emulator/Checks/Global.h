@@ -1,10 +1,10 @@
-/* Global.h - order in global memory: races between threads of any blocks, and what a read may
+/* Global.h - order in global memory: races between threads of any CTAs, and what a read may
  * return.
  *
  * Why it exists: the memory consistency model of PTX allows a read to return what was there
  * before a write that it is not ordered after, and hardware does so when nobody looks. Launches
- * whose blocks may communicate run on one thread, and each access is compared with those of all
- * blocks.
+ * whose CTAs may communicate run on one thread, and each access is compared with those of all
+ * CTAs.
  *
  * An access is weak, or strong with a scope. Two accesses of different threads to a byte, of
  * which one writes, race unless one is known to be done when the other comes, or both are strong
@@ -48,9 +48,9 @@ typedef struct moe__emu_races_t {
   struct moe__emu_race_page_t *last_page;
   struct moe__emu_word_t **words; /* a hash table, by address */
   uint32_t word_count, word_capacity;
-  const moe__emu_foreign_t *fences;        /* of fence.sc of the widest scope */
-  const moe__emu_foreign_t **block_fences; /* of each block; then of each cluster */
-  uint64_t block_count;
+  const moe__emu_foreign_t *fences;      /* of fence.sc of the widest scope */
+  const moe__emu_foreign_t **cta_fences; /* of each CTA; then of each cluster */
+  uint64_t cta_count;
   bool keeps_values; /* reads may return old values */
 } moe__emu_races_t;
 
@@ -62,9 +62,9 @@ enum { MOE__EMU_ATOMIC_USED = 16, MOE__EMU_MAX_ATOMIC = 31 };
 typedef struct moe__emu_toucher_t {
   moe__emu_order_t *order; /* of its cluster */
   uint32_t warp, lane, alive;
-  uint32_t rank;  /* of its block in the cluster */
-  uint64_t block; /* its block's number */
-  uint32_t line;  /* of the instruction */
+  uint32_t rank; /* of its CTA in the cluster */
+  uint64_t cta;  /* its CTA's number */
+  uint32_t line; /* of the instruction */
   moe__emu_scope_t scope;
   uint32_t operation;  /* of an atomic: its number */
   moe__emu_event_t as; /* of asynchronous work; 0: the lane's own */
@@ -80,7 +80,7 @@ typedef struct moe__emu_race_t {
   uint64_t address; /* of the byte */
 } moe__emu_race_t;
 
-bool moe__emu_races_create(moe__emu_races_t *races, uint64_t blocks, uint64_t clusters,
+bool moe__emu_races_create(moe__emu_races_t *races, uint64_t ctas, uint64_t clusters,
                            bool keeps_values);
 void moe__emu_races_free(moe__emu_races_t *races);
 

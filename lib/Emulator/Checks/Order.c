@@ -101,16 +101,16 @@ static uint32_t extra_done(const moe__emu_view_t *view, uint32_t agent, uint32_t
 
 /* ---- Creation ---- */
 
-bool moe__emu_order_create(moe__emu_order_t *order, uint32_t blocks, uint32_t warps, uint32_t base,
+bool moe__emu_order_create(moe__emu_order_t *order, uint32_t ctas, uint32_t warps, uint32_t base,
                            uint32_t bytes) {
   *order = (moe__emu_order_t){
       .base = base,
-      .bytes = blocks * bytes,
-      .writers = calloc((size_t)blocks * bytes + 1, sizeof *order->writers),
-      .readers = calloc((size_t)blocks * bytes + 1, sizeof *order->readers),
-      .warps = calloc((size_t)blocks * warps, sizeof *order->warps),
-      .warp_count = blocks * warps,
-      .warps_per_block = warps,
+      .bytes = ctas * bytes,
+      .writers = calloc((size_t)ctas * bytes + 1, sizeof *order->writers),
+      .readers = calloc((size_t)ctas * bytes + 1, sizeof *order->readers),
+      .warps = calloc((size_t)ctas * warps, sizeof *order->warps),
+      .warp_count = ctas * warps,
+      .warps_per_cta = warps,
       .enabled = true,
   };
   bool is_ok =
@@ -142,8 +142,8 @@ void moe__emu_order_reset(moe__emu_order_t *order, uint32_t cluster) {
   order->agent_count = 0;
   for (uint32_t w = 0; w < order->warp_count; w++) {
     moe__emu_order_warp_t *warp = &order->warps[w];
-    moe__emu_order_agent(order, MOE__EMU_AGENT_WARP, w / order->warps_per_block,
-                         w % order->warps_per_block);
+    moe__emu_order_agent(order, MOE__EMU_AGENT_WARP, w / order->warps_per_cta,
+                         w % order->warps_per_cta);
     memset(warp->parties[0], 0, sizeof *warp->parties[0]);
     warp->parties[0]->lanes = UINT32_MAX;
     for (uint32_t i = 0; i < LANES; i++)

@@ -60,7 +60,7 @@ typedef struct moe__emu_party_t {
   moe__emu_view_t view;
 } moe__emu_party_t;
 
-enum { MOE__EMU_DISTANCES = 3 }; /* same block, same cluster, anywhere */
+enum { MOE__EMU_DISTANCES = 3 }; /* same CTA, same cluster, anywhere */
 
 /* What fences make of a lane's relaxed accesses to global memory. Index: the least scope that is
  * wide enough. */
@@ -82,7 +82,7 @@ typedef struct moe__emu_order_warp_t {
 } moe__emu_order_warp_t;
 
 typedef struct moe__emu_order_t {
-  uint32_t base, bytes;      /* of shared memory: that of the blocks, one after the other */
+  uint32_t base, bytes;      /* of shared memory: that of the CTAs, one after the other */
   moe__emu_event_t *writers; /* of each byte; 0: none */
   uint32_t *readers;         /* of each byte: number of a set */
   moe__emu_reader_sets_t sets;
@@ -90,23 +90,23 @@ typedef struct moe__emu_order_t {
   uint32_t cluster; /* its number */
   moe__emu_agent_kind_t kinds[MOE__EMU_MAX_AGENTS];
   uint32_t owners[MOE__EMU_MAX_AGENTS]; /* a warp's number, an mbarrier's address, ... */
-  uint32_t ranks[MOE__EMU_MAX_AGENTS];  /* of the block that it belongs to */
+  uint32_t ranks[MOE__EMU_MAX_AGENTS];  /* of the CTA that it belongs to */
   uint32_t agent_count;
   moe__emu_order_warp_t *warps; /* the agents of the same numbers */
   uint32_t warp_count;
-  uint32_t warps_per_block;
+  uint32_t warps_per_cta;
   moe__emu_arena_t *arena; /* of the launch; NULL: nothing comes from other clusters */
   bool enabled;
 } moe__emu_order_t;
 
-/* warps, bytes: of each of the blocks. False when there is no memory. */
-bool moe__emu_order_create(moe__emu_order_t *order, uint32_t blocks, uint32_t warps, uint32_t base,
+/* warps, bytes: of each of the CTAs. False when there is no memory. */
+bool moe__emu_order_create(moe__emu_order_t *order, uint32_t ctas, uint32_t warps, uint32_t base,
                            uint32_t bytes);
 void moe__emu_order_free(moe__emu_order_t *order);
 /* Back to the start of a cluster. */
 void moe__emu_order_reset(moe__emu_order_t *order, uint32_t cluster);
 
-/* A new agent of block `rank`; -1 where there are too many. */
+/* A new agent of CTA `rank`; -1 where there are too many. */
 int moe__emu_order_agent(moe__emu_order_t *order, moe__emu_agent_kind_t kind, uint32_t rank,
                          uint32_t owner);
 

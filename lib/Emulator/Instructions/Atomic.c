@@ -1,6 +1,6 @@
 /* Atomic.c - atom and red.
  *
- * Why it exists: blocks run on several threads, so an atomic of global memory is one of the host.
+ * Why it exists: CTAs run on several threads, so an atomic of global memory is one of the host.
  * Lanes take turns, lowest first.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
@@ -105,10 +105,9 @@ static uint64_t update_contested(moe__emu_warp_t *warp, const moe__emu_instructi
   int semantics = instruction->choice[0];
   moe__emu_toucher_t toucher =
       moe__emu_toucher(warp, instruction, (int)lane, scope_of(instruction));
-  return moe__emu_races_update(warp->block->machine->races, &toucher,
-                               semantics == ACQUIRE || semantics == ACQUIRE_RELEASE,
-                               semantics >= RELEASE, address, is_wide(what->type) ? 8 : 4, change,
-                               what, choose, warp->block);
+  return moe__emu_races_update(
+      warp->cta->machine->races, &toucher, semantics == ACQUIRE || semantics == ACQUIRE_RELEASE,
+      semantics >= RELEASE, address, is_wide(what->type) ? 8 : 4, change, what, choose, warp->cta);
 }
 
 static moe__emu_step_t atomic(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
@@ -139,7 +138,7 @@ static moe__emu_step_t atomic(moe__emu_warp_t *warp, const moe__emu_instruction_
     if (instruction->result_count)
       moe__emu_set_lane(warp, operands, (int)lane, old);
   }
-  warp->block->cluster->events++;
+  warp->cta->cluster->events++;
   return MOE__EMU_ADVANCE;
 }
 

@@ -14,27 +14,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool moe__emu_barriers_create(moe__emu_block_t *block) {
-  block->barriers = calloc(MOE__EMU_NAMED_BARRIERS, sizeof *block->barriers);
-  return block->barriers != NULL;
+bool moe__emu_barriers_create(moe__emu_cta_t *cta) {
+  cta->barriers = calloc(MOE__EMU_NAMED_BARRIERS, sizeof *cta->barriers);
+  return cta->barriers != NULL;
 }
 
-void moe__emu_barriers_free(moe__emu_block_t *block) {
-  free(block->barriers);
-  block->barriers = NULL;
+void moe__emu_barriers_free(moe__emu_cta_t *cta) {
+  free(cta->barriers);
+  cta->barriers = NULL;
 }
 
-void moe__emu_barriers_reset(moe__emu_block_t *block) {
-  memset(block->barriers, 0, MOE__EMU_NAMED_BARRIERS * sizeof *block->barriers);
+void moe__emu_barriers_reset(moe__emu_cta_t *cta) {
+  memset(cta->barriers, 0, MOE__EMU_NAMED_BARRIERS * sizeof *cta->barriers);
 }
 
-bool moe__emu_barriers_end(moe__emu_block_t *block) {
+bool moe__emu_barriers_end(moe__emu_cta_t *cta) {
   for (uint32_t i = 0; i < MOE__EMU_NAMED_BARRIERS; i++) {
-    const moe__emu_named_barrier_t *barrier = &block->barriers[i];
+    const moe__emu_named_barrier_t *barrier = &cta->barriers[i];
     if (barrier->expected) {
-      moe__emu_fault_block(block, MOE_EMU_FAULT,
-                           "the block ends while barrier %u has %u of %u threads (line %u)", i,
-                           barrier->arrived, barrier->expected, barrier->line);
+      moe__emu_fault_cta(cta, MOE_EMU_FAULT,
+                         "the CTA ends while barrier %u has %u of %u threads (line %u)", i,
+                         barrier->arrived, barrier->expected, barrier->line);
       return false;
     }
   }
@@ -63,7 +63,7 @@ static moe__emu_named_barrier_t *choose(moe__emu_warp_t *warp,
                                         uint32_t *out_threads) {
   const moe__emu_operand_t *operands = moe__emu_operand(warp->kernel, instruction, 0);
   uint32_t id;
-  *out_threads = warp->block->machine->warp_count * MOE__EMU_LANES;
+  *out_threads = warp->cta->machine->warp_count * MOE__EMU_LANES;
   if (moe__emu_check_operands(warp, instruction, active) == MOE__EMU_FAILED ||
       !uniform(warp, instruction, &operands[0], active, &id) ||
       (instruction->operand_count > 1 &&
@@ -76,22 +76,21 @@ static moe__emu_named_barrier_t *choose(moe__emu_warp_t *warp,
     return NULL;
   }
   if (id >= MOE__EMU_NAMED_BARRIERS || *out_threads == 0 || *out_threads % MOE__EMU_LANES ||
-      *out_threads > warp->block->machine->warp_count * MOE__EMU_LANES) {
-    moe__emu_fault(
-        warp, instruction, -1,
-        "barrier %u of %u threads: there are %d barriers, for whole warps of the block's "
-        "%u threads",
-        id, *out_threads, MOE__EMU_NAMED_BARRIERS,
-        warp->block->machine->warp_count * MOE__EMU_LANES);
+      *out_threads > warp->cta->machine->warp_count * MOE__EMU_LANES) {
+    moe__emu_fault(warp, instruction, -1,
+                   "barrier %u of %u threads: there are %d barriers, for whole warps of the CTA's "
+                   "%u threads",
+                   id, *out_threads, MOE__EMU_NAMED_BARRIERS,
+                   warp->cta->machine->warp_count * MOE__EMU_LANES);
     return NULL;
   }
-  return &warp->block->barriers[id];
+  return &warp->cta->barriers[id];
 }
 
 /* The warp arrives. */
 static bool arrive(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
                    moe__emu_named_barrier_t *barrier, uint32_t active, uint32_t threads) {
-  moe__emu_block_t *block = warp->block;
+  moe__emu_cta_t *cta = warp->cta;
   if (barrier->expected == 0) {
     barrier->expected = threads;
     barrier->line = instruction->line;
@@ -107,15 +106,15 @@ static bool arrive(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruct
                    barrier->arrived, barrier->expected);
     return false;
   }
-  moe__emu_order_sync(block->order, warp->agent, active, warp->alive);
-  moe__emu_order_release(block->order, warp->agent, active, warp->alive, &barrier->gathered);
+  moe__emu_order_sync(cta->order, warp->agent, active, warp->alive);
+  moe__emu_order_release(cta->order, warp->agent, active, warp->alive, &barrier->gathered);
   barrier->warps |= 1U << warp->number;
   barrier->arrived += MOE__EMU_LANES;
   if (barrier->arrived == barrier->expected) {
-    moe__emu_view_move(block->order, &barrier->completed, &barrier->gathered);
+    moe__emu_view_move(cta->order, &barrier->completed, &barrier->gathered);
     barrier->generation++;
     barrier->expected = barrier->arrived = barrier->warps = 0;
-    block->cluster->events++;
+    cta->cluster->events++;
   }
   return true;
 }
@@ -144,7 +143,7 @@ static moe__emu_step_t barrier_sync(moe__emu_warp_t *warp,
   if (barrier->generation == split->generation)
     return MOE__EMU_BLOCKED;
   split->has_arrived = false;
-  moe__emu_order_acquire(warp->block->order, warp->agent, active, warp->alive, &barrier->completed);
+  moe__emu_order_acquire(warp->cta->order, warp->agent, active, warp->alive, &barrier->completed);
   return MOE__EMU_ADVANCE;
 }
 
@@ -156,15 +155,15 @@ static moe__emu_step_t fence_async(moe__emu_warp_t *warp, const moe__emu_instruc
                                    uint32_t active) {
   if (instruction->choice[0] == FENCE_GLOBAL)
     return MOE__EMU_ADVANCE;
-  moe__emu_order_fence(warp->block->order, warp->agent, active, warp->alive);
-  moe__emu_mbarriers_fence(warp->block, warp->agent);
+  moe__emu_order_fence(warp->cta->order, warp->agent, active, warp->alive);
+  moe__emu_mbarriers_fence(warp->cta, warp->agent);
   return MOE__EMU_ADVANCE;
 }
 
 static moe__emu_step_t fence_mbarrier(moe__emu_warp_t *warp,
                                       const moe__emu_instruction_t *instruction, uint32_t active) {
   (void)instruction, (void)active;
-  moe__emu_mbarriers_fence(warp->block, warp->agent);
+  moe__emu_mbarriers_fence(warp->cta, warp->agent);
   return MOE__EMU_ADVANCE;
 }
 

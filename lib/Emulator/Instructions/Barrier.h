@@ -1,4 +1,4 @@
-/* Barrier.h - the named barriers of a block.
+/* Barrier.h - the named barriers of a CTA.
  *
  * Why it exists: a barrier lets warps go on when enough have arrived, and hands on what the
  * arriving ones knew.
@@ -20,12 +20,12 @@ struct moe__emu_named_barrier_t {
   moe__emu_view_t gathered, completed; /* of the phase that gathers; of the last completed */
 };
 
-/* A block's named barriers: false when there is no memory. */
-bool moe__emu_barriers_create(moe__emu_block_t *block);
-void moe__emu_barriers_free(moe__emu_block_t *block);
-void moe__emu_barriers_reset(moe__emu_block_t *block);
+/* A CTA's named barriers: false when there is no memory. */
+bool moe__emu_barriers_create(moe__emu_cta_t *cta);
+void moe__emu_barriers_free(moe__emu_cta_t *cta);
+void moe__emu_barriers_reset(moe__emu_cta_t *cta);
 
-/* The block ends: no barrier may be half complete. False after a fault. */
-bool moe__emu_barriers_end(moe__emu_block_t *block);
+/* The CTA ends: no barrier may be half complete. False after a fault. */
+bool moe__emu_barriers_end(moe__emu_cta_t *cta);
 
 #endif /* MOE_EMULATOR_INSTRUCTIONS_BARRIER_H */

@@ -25,7 +25,7 @@
 /* The 128 bytes that a lane's address stands for: a parameter, or a constant of the module. */
 static bool read_map(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction, int lane,
                      uint64_t address, moe__emu_tma_map_t *out_map) {
-  moe__emu_machine_t *machine = warp->block->machine;
+  moe__emu_machine_t *machine = warp->cta->machine;
   const uint8_t *bytes = NULL;
   uint64_t offset = address - MOE__EMU_PARAM_WINDOW;
   uint64_t end = machine->kernel->parameter_bytes;
@@ -52,7 +52,7 @@ static bool read_map(moe__emu_warp_t *warp, const moe__emu_instruction_t *instru
 static const moe__emu_region_t *tensor_region(moe__emu_warp_t *warp,
                                               const moe__emu_instruction_t *instruction, int lane,
                                               const moe__emu_tma_map_t *map, bool is_store) {
-  const moe__emu_global_t *global = &warp->block->machine->global;
+  const moe__emu_global_t *global = &warp->cta->machine->global;
   uint64_t bytes = map->dims[0] * moe__emu_tma_type_bytes(map->type);
   for (int i = 1; i < map->rank; i++) {
     uint64_t step;
@@ -77,10 +77,10 @@ static const moe__emu_region_t *tensor_region(moe__emu_warp_t *warp,
   return region;
 }
 
-/* Where the shared side of a copy lies: that of a load may be another block's. */
+/* Where the shared side of a copy lies: that of a load may be another CTA's. */
 static bool find_target(moe__emu_task_t *task, uint64_t address, uint32_t bytes, uint32_t alignment,
                         bool is_store) {
-  task->target = task->warp->block;
+  task->target = task->warp->cta;
   if (is_store)
     return moe__emu_shared_offset(task->warp, task->instruction, task->lane, address, bytes,
                                   alignment, &task->shared);
@@ -120,7 +120,7 @@ static bool read_copy(moe__emu_warp_t *warp, const moe__emu_instruction_t *instr
 static bool read_plain(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction, int lane,
                        bool is_store, moe__emu_task_t *out_task) {
   const moe__emu_operand_t *operands = moe__emu_operand(warp->kernel, instruction, 0);
-  const moe__emu_global_t *global = &warp->block->machine->global;
+  const moe__emu_global_t *global = &warp->cta->machine->global;
   uint64_t at = moe__emu_lane_address(warp, &operands[is_store ? 0 : 1], lane);
   uint64_t shared = moe__emu_lane_address(warp, &operands[is_store ? 1 : 0], lane);
   uint32_t bytes = (uint32_t)moe__emu_lane_value(warp, &operands[2], lane);
@@ -162,7 +162,7 @@ static bool read_plain(moe__emu_warp_t *warp, const moe__emu_instruction_t *inst
 /* ---- Walking a box ---- */
 
 typedef struct walk_t {
-  moe__emu_block_t *block;
+  moe__emu_cta_t *cta;
   const moe__emu_task_t *task;
   moe__emu_access_t access;
   bool inside_only;
@@ -185,7 +185,7 @@ static bool check_box(moe__emu_warp_t *warp, const moe__emu_instruction_t *instr
                       const moe__emu_task_t *task, moe__emu_access_kind_t kind,
                       moe__emu_event_t as) {
   walk_t walk = {
-      .access = moe__emu_access_begin(warp->block->order, warp->agent, 1U << task->lane, kind, as),
+      .access = moe__emu_access_begin(warp->cta->order, warp->agent, 1U << task->lane, kind, as),
       .task = task,
       .inside_only = kind == MOE__EMU_ASYNC_READ,
   };
@@ -197,8 +197,8 @@ static bool check_box(moe__emu_warp_t *warp, const moe__emu_instruction_t *instr
   return false;
 }
 
-static uint8_t *shared_byte(const moe__emu_block_t *block, uint32_t address) {
-  return block->shared + (address - MOE__EMU_SHARED_BASE);
+static uint8_t *shared_byte(const moe__emu_cta_t *cta, uint32_t address) {
+  return cta->shared + (address - MOE__EMU_SHARED_BASE);
 }
 
 /* Checks the bytes of global memory that a copy touches, as its thread knows them when it starts
@@ -218,17 +218,17 @@ static bool touch_run(void *context, const moe__emu_tma_run_t *run) {
 
 static bool touch_box(moe__emu_task_t *task, moe__emu_global_kind_t kind, uint32_t agent,
                       uint32_t clock) {
-  const moe__emu_block_t *block = task->warp->block;
+  const moe__emu_cta_t *cta = task->warp->cta;
   walk_t walk = {.task = task, .kind = kind};
   walk.region =
-      moe__emu_global_find(&block->machine->global, &task->warp->cache, task->map.address, 1);
-  /* Bulk reads of what no block has written yet are many, and go unchecked. */
+      moe__emu_global_find(&cta->machine->global, &task->warp->cache, task->map.address, 1);
+  /* Bulk reads of what no CTA has written yet are many, and go unchecked. */
   if (!walk.region->writable ||
       (kind == MOE__EMU_GLOBAL_READ &&
        !(walk.region->is_written && atomic_load(walk.region->is_written))))
     return true;
   walk.toucher = moe__emu_toucher(task->warp, task->instruction, task->lane, MOE__EMU_WEAK);
-  walk.toucher.as = MOE__EMU_EVENT_OF(block->order->cluster, agent, MOE__EMU_NO_LANE, clock);
+  walk.toucher.as = MOE__EMU_EVENT_OF(cta->order->cluster, agent, MOE__EMU_NO_LANE, clock);
   return moe__emu_tma_walk(&task->map, task->coordinates, task->shared, touch_run, &walk);
 }
 
@@ -236,7 +236,7 @@ static bool touch_box(moe__emu_task_t *task, moe__emu_global_kind_t kind, uint32
 
 static bool load_run(void *context, const moe__emu_tma_run_t *run) {
   const walk_t *walk = context;
-  uint8_t *to = shared_byte(walk->block, run->shared);
+  uint8_t *to = shared_byte(walk->cta, run->shared);
   if (run->inside)
     memcpy(to, (const void *)(uintptr_t)run->global, run->bytes);
   else
@@ -244,11 +244,11 @@ static bool load_run(void *context, const moe__emu_tma_run_t *run) {
   return true;
 }
 
-static bool finish_load(moe__emu_block_t *block, moe__emu_task_t *task) {
-  walk_t walk = {.block = block, .task = task};
+static bool finish_load(moe__emu_cta_t *cta, moe__emu_task_t *task) {
+  walk_t walk = {.cta = cta, .task = task};
   moe__emu_error_t why;
   moe__emu_tma_walk(&task->map, task->coordinates, task->shared, load_run, &walk);
-  moe__emu_mbarrier_t *mbarrier = &block->mbarriers->list[task->mbarrier];
+  moe__emu_mbarrier_t *mbarrier = &cta->mbarriers->list[task->mbarrier];
   if (moe__emu_mbarrier_land(mbarrier, task->phase, moe__emu_tma_box_bytes(&task->map), &why))
     return true;
   moe__emu_fault(task->warp, task->instruction, task->lane, "%s", why.text);
@@ -258,17 +258,17 @@ static bool finish_load(moe__emu_block_t *block, moe__emu_task_t *task) {
 /* Starts a load into task->target that completes on the mbarrier at `address`. */
 static bool load_into(moe__emu_task_t *task, uint64_t address) {
   moe__emu_warp_t *warp = task->warp;
-  moe__emu_block_t *block = task->target;
+  moe__emu_cta_t *cta = task->target;
   moe__emu_mbarrier_t *mbarrier =
       moe__emu_mbarrier_use(warp, task->instruction, task->lane, address, true);
   if (!mbarrier)
     return false;
-  if (mbarrier->block != block) {
+  if (mbarrier->cta != cta) {
     moe__emu_fault(warp, task->instruction, task->lane,
-                   "the destination and the mbarrier are of different blocks");
+                   "the destination and the mbarrier are of different CTAs");
     return false;
   }
-  if (!mbarrier->is_fenced && block->order->enabled) {
+  if (!mbarrier->is_fenced && cta->order->enabled) {
     moe__emu_fault(warp, task->instruction, task->lane,
                    "the initialization of the mbarrier at shared address 0x%x is not "
                    "visible to the async proxy: fence.mbarrier_init is missing",
@@ -276,13 +276,13 @@ static bool load_into(moe__emu_task_t *task, uint64_t address) {
     return false;
   }
   task->run = finish_load;
-  task->mbarrier = (uint32_t)(mbarrier - block->mbarriers->list);
+  task->mbarrier = (uint32_t)(mbarrier - cta->mbarriers->list);
   task->phase = mbarrier->phase;
   moe__emu_event_t as = MOE__EMU_EVENT(mbarrier->agent, mbarrier->phase + 1);
-  moe__emu_cluster_touch(block, warp->block, as);
+  moe__emu_cluster_touch(cta, warp->cta, as);
   return check_box(warp, task->instruction, task, MOE__EMU_ASYNC_WRITE, as) &&
          touch_box(task, MOE__EMU_GLOBAL_READ, mbarrier->agent, mbarrier->phase + 1) &&
-         moe__emu_async_add(block, task);
+         moe__emu_async_add(cta, task);
 }
 
 /* Starts a load that completes on the mbarrier which operand number `barrier` names. */
@@ -292,23 +292,23 @@ static bool start_load(moe__emu_task_t *task, int barrier) {
   return load_into(task, moe__emu_lane_address(task->warp, operand, task->lane));
 }
 
-/* The same into all blocks that the mask after the mbarrier names: at the same place of each, with
+/* The same into all CTAs that the mask after the mbarrier names: at the same place of each, with
  * the mbarrier at the same place. */
 static bool start_multicast(moe__emu_task_t *task, int barrier) {
   moe__emu_warp_t *warp = task->warp;
   const moe__emu_operand_t *operands = moe__emu_operand(warp->kernel, task->instruction, barrier);
   uint64_t address = moe__emu_lane_address(warp, &operands[0], task->lane);
   uint32_t mask = (uint16_t)moe__emu_lane_value(warp, &operands[1], task->lane);
-  uint32_t blocks = warp->block->machine->cluster_size;
-  if (mask == 0 || mask >> blocks) {
-    moe__emu_fault(warp, task->instruction, task->lane,
-                   "the mask 0x%x of blocks; the cluster has %u", mask, blocks);
+  uint32_t ctas = warp->cta->machine->cluster_size;
+  if (mask == 0 || mask >> ctas) {
+    moe__emu_fault(warp, task->instruction, task->lane, "the mask 0x%x of CTAs; the cluster has %u",
+                   mask, ctas);
     return false;
   }
   address &= (UINT64_C(1) << MOE__EMU_RANK_SHIFT) - 1;
-  for (uint32_t rank = 0; rank < blocks; rank++) {
+  for (uint32_t rank = 0; rank < ctas; rank++) {
     moe__emu_task_t part = *task;
-    part.target = &warp->block->cluster->blocks[rank];
+    part.target = &warp->cta->cluster->ctas[rank];
     if (mask >> rank & 1 &&
         (!moe__emu_cluster_reach(warp, task->instruction, task->lane, part.target) ||
          !load_into(&part, moe__emu_cluster_address(rank, (uint32_t)address))))
@@ -366,7 +366,7 @@ static moe__emu_bulk_thread_t *find_thread(const moe__emu_async_t *async, uint32
 /* The thread's record, made where there is none; NULL after a fault. */
 static moe__emu_bulk_thread_t *need_thread(moe__emu_warp_t *warp,
                                            const moe__emu_instruction_t *instruction, int lane) {
-  moe__emu_async_t *async = warp->block->async;
+  moe__emu_async_t *async = warp->cta->async;
   uint32_t thread = warp->number * MOE__EMU_LANES + (uint32_t)lane;
   moe__emu_bulk_thread_t *found = find_thread(async, thread);
   if (found)
@@ -375,15 +375,14 @@ static moe__emu_bulk_thread_t *need_thread(moe__emu_warp_t *warp,
     uint32_t capacity = async->thread_capacity + 4;
     moe__emu_bulk_thread_t *grown = realloc(async->threads, capacity * sizeof *grown);
     if (!grown) {
-      moe__emu_fault_block(warp->block, MOE_EMU_OUT_OF_MEMORY, "out of memory");
+      moe__emu_fault_cta(warp->cta, MOE_EMU_OUT_OF_MEMORY, "out of memory");
       return NULL;
     }
     memset(grown + async->thread_capacity, 0, 4 * sizeof *grown);
     async->threads = grown;
     async->thread_capacity = capacity;
   }
-  int agent =
-      moe__emu_order_agent(warp->block->order, MOE__EMU_AGENT_BULK, warp->block->rank, thread);
+  int agent = moe__emu_order_agent(warp->cta->order, MOE__EMU_AGENT_BULK, warp->cta->rank, thread);
   if (agent < 0) {
     moe__emu_fault(warp, instruction, lane,
                    "a cluster may have at most %d warps, mbarriers and threads with bulk groups",
@@ -397,12 +396,12 @@ static moe__emu_bulk_thread_t *need_thread(moe__emu_warp_t *warp,
 }
 
 /* One more copy in the group that is open. */
-static bool count_copy(moe__emu_block_t *block, moe__emu_bulk_thread_t *thread) {
+static bool count_copy(moe__emu_cta_t *cta, moe__emu_bulk_thread_t *thread) {
   if (thread->committed >= thread->capacity) {
     uint32_t capacity = thread->committed * 2 + 16;
     uint32_t *grown = realloc(thread->left, capacity * sizeof *grown);
     if (!grown) {
-      moe__emu_fault_block(block, MOE_EMU_OUT_OF_MEMORY, "out of memory");
+      moe__emu_fault_cta(cta, MOE_EMU_OUT_OF_MEMORY, "out of memory");
       return false;
     }
     thread->left = grown;
@@ -427,7 +426,7 @@ static moe__emu_step_t commit(moe__emu_warp_t *warp, const moe__emu_instruction_
       return MOE__EMU_FAILED;
     /* An empty group is a group too. */
     if (thread->open == 0) {
-      if (!count_copy(warp->block, thread))
+      if (!count_copy(warp->cta, thread))
         return MOE__EMU_FAILED;
       thread->left[thread->committed] = 0;
     }
@@ -443,7 +442,7 @@ enum { WAIT_READ = 1 };
 static moe__emu_step_t wait(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
                             uint32_t active) {
   uint32_t pending = (uint32_t)moe__emu_operand(warp->kernel, instruction, 0)->addend;
-  moe__emu_async_t *async = warp->block->async;
+  moe__emu_async_t *async = warp->cta->async;
   MOE__EMU_FOR_LANES(lane, active) {
     const moe__emu_bulk_thread_t *thread = find_thread(async, warp->number * MOE__EMU_LANES + lane);
     if (thread && thread->committed > pending && thread->completed < thread->committed - pending)
@@ -455,7 +454,7 @@ static moe__emu_step_t wait(moe__emu_warp_t *warp, const moe__emu_instruction_t 
       continue;
     uint32_t done = thread->committed - pending;
     thread->waited = done > thread->waited ? done : thread->waited;
-    moe__emu_order_learn(warp->block->order, warp->agent, 1U << lane, warp->alive, thread->agent,
+    moe__emu_order_learn(warp->cta->order, warp->agent, 1U << lane, warp->alive, thread->agent,
                          done, instruction->choice[0] != WAIT_READ);
   }
   return MOE__EMU_ADVANCE;
@@ -463,7 +462,7 @@ static moe__emu_step_t wait(moe__emu_warp_t *warp, const moe__emu_instruction_t 
 
 moe__emu_step_t moe__emu_bulk_exit(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
                                    uint32_t lanes) {
-  const moe__emu_async_t *async = warp->block->async;
+  const moe__emu_async_t *async = warp->cta->async;
   for (uint32_t i = 0; i < async->thread_count; i++) {
     const moe__emu_bulk_thread_t *thread = &async->threads[i];
     uint32_t lane = thread->thread % MOE__EMU_LANES;
@@ -494,14 +493,14 @@ static bool store_run(void *context, const moe__emu_tma_run_t *run) {
   if (run->global + run->bytes > region->address + region->bytes) {
     return false;
   }
-  memcpy((void *)(uintptr_t)run->global, shared_byte(walk->block, run->shared), run->bytes);
+  memcpy((void *)(uintptr_t)run->global, shared_byte(walk->cta, run->shared), run->bytes);
   return true;
 }
 
-static bool finish_store(moe__emu_block_t *block, moe__emu_task_t *task) {
-  walk_t walk = {.block = block, .task = task};
+static bool finish_store(moe__emu_cta_t *cta, moe__emu_task_t *task) {
+  walk_t walk = {.cta = cta, .task = task};
   walk.region =
-      moe__emu_global_find(&block->machine->global, &task->warp->cache, task->map.address, 1);
+      moe__emu_global_find(&cta->machine->global, &task->warp->cache, task->map.address, 1);
   bool is_done = moe__emu_tma_walk(&task->map, task->coordinates, task->shared, store_run, &walk);
   if (!is_done) {
     moe__emu_fault(task->warp, task->instruction, task->lane,
@@ -510,7 +509,7 @@ static bool finish_store(moe__emu_block_t *block, moe__emu_task_t *task) {
                    task->coordinates[0]);
     return false;
   }
-  moe__emu_bulk_thread_t *thread = find_thread(block->async, task->thread);
+  moe__emu_bulk_thread_t *thread = find_thread(cta->async, task->thread);
   thread->left[task->group]--;
   advance(thread);
   return true;
@@ -520,7 +519,7 @@ static bool finish_store(moe__emu_block_t *block, moe__emu_task_t *task) {
 static bool start_store(moe__emu_task_t *task) {
   moe__emu_warp_t *warp = task->warp;
   moe__emu_bulk_thread_t *thread = need_thread(warp, task->instruction, task->lane);
-  if (!thread || !count_copy(warp->block, thread))
+  if (!thread || !count_copy(warp->cta, thread))
     return false;
   task->run = finish_store;
   task->thread = thread->thread;
@@ -528,7 +527,7 @@ static bool start_store(moe__emu_task_t *task) {
   return check_box(warp, task->instruction, task, MOE__EMU_ASYNC_READ,
                    MOE__EMU_EVENT(thread->agent, thread->committed + 1)) &&
          touch_box(task, MOE__EMU_GLOBAL_WRITE, thread->agent, thread->committed + 1) &&
-         moe__emu_async_add(warp->block, task);
+         moe__emu_async_add(warp->cta, task);
 }
 
 static moe__emu_step_t store(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,

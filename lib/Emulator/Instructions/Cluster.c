@@ -1,4 +1,4 @@
-/* Cluster.c - the cluster's barrier, and access to the shared memory of other blocks.
+/* Cluster.c - the cluster's barrier, and access to the shared memory of other CTAs.
  *
  * Why it exists: see Cluster.h.
  *
@@ -15,13 +15,13 @@
 #include <string.h>
 
 void moe__emu_cluster_reset(moe__emu_cluster_t *cluster) {
-  uint32_t blocks = cluster->machine->cluster_size, threads = cluster->machine->thread_count;
-  cluster->barrier = (moe__emu_cluster_barrier_t){.alive = blocks * threads};
-  for (uint32_t r = 0; r < blocks; r++) {
-    /* A block alone is reached by no other. */
-    if (blocks > 1)
-      memset(&cluster->blocks[r].residence, 0, sizeof cluster->blocks[r].residence);
-    cluster->blocks[r].residence.alive = threads;
+  uint32_t ctas = cluster->machine->cluster_size, threads = cluster->machine->thread_count;
+  cluster->barrier = (moe__emu_cluster_barrier_t){.alive = ctas * threads};
+  for (uint32_t r = 0; r < ctas; r++) {
+    /* A CTA alone is reached by no other. */
+    if (ctas > 1)
+      memset(&cluster->ctas[r].residence, 0, sizeof cluster->ctas[r].residence);
+    cluster->ctas[r].residence.alive = threads;
   }
 }
 
@@ -51,8 +51,8 @@ enum { ARRIVE_RELAXED = 2 };
 
 static moe__emu_step_t arrive(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
                               uint32_t active) {
-  moe__emu_block_t *block = warp->block;
-  moe__emu_cluster_barrier_t *barrier = &block->cluster->barrier;
+  moe__emu_cta_t *cta = warp->cta;
+  moe__emu_cluster_barrier_t *barrier = &cta->cluster->barrier;
   uint32_t again = active & (warp->came[0] | warp->came[1]);
   if (!check_aligned(warp, instruction, active))
     return MOE__EMU_FAILED;
@@ -60,23 +60,23 @@ static moe__emu_step_t arrive(moe__emu_warp_t *warp, const moe__emu_instruction_
     return moe__emu_fault(warp, instruction, moe__emu_first_lane(again),
                           "comes to the cluster's barrier a second time without a wait");
   if (instruction->choice[0] == ARRIVE_RELAXED) {
-    /* Says that the block has begun, and no more. */
+    /* Says that the CTA has begun, and no more. */
     uint32_t *done = &barrier->gathered.done[warp->agent];
     *done = *done ? *done : 1;
   } else {
-    moe__emu_order_sync(block->order, warp->agent, active, warp->alive);
-    moe__emu_order_release(block->order, warp->agent, active, warp->alive, &barrier->gathered);
+    moe__emu_order_sync(cta->order, warp->agent, active, warp->alive);
+    moe__emu_order_release(cta->order, warp->agent, active, warp->alive, &barrier->gathered);
   }
   warp->came[barrier->generation & 1] |= active;
   barrier->arrived += (uint32_t)__builtin_popcount(active);
-  try_complete(block->cluster);
+  try_complete(cta->cluster);
   return MOE__EMU_ADVANCE;
 }
 
 static moe__emu_step_t wait(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
                             uint32_t active) {
-  moe__emu_block_t *block = warp->block;
-  const moe__emu_cluster_barrier_t *barrier = &block->cluster->barrier;
+  moe__emu_cta_t *cta = warp->cta;
+  const moe__emu_cluster_barrier_t *barrier = &cta->cluster->barrier;
   uint32_t missing = active & ~(warp->came[0] | warp->came[1]);
   if (!check_aligned(warp, instruction, active))
     return MOE__EMU_FAILED;
@@ -86,7 +86,7 @@ static moe__emu_step_t wait(moe__emu_warp_t *warp, const moe__emu_instruction_t 
   if (active & warp->came[barrier->generation & 1])
     return MOE__EMU_BLOCKED;
   warp->came[~barrier->generation & 1] &= ~active;
-  moe__emu_order_acquire(block->order, warp->agent, active, warp->alive, &barrier->completed);
+  moe__emu_order_acquire(cta->order, warp->agent, active, warp->alive, &barrier->completed);
   return MOE__EMU_ADVANCE;
 }
 
@@ -94,15 +94,15 @@ static moe__emu_step_t wait(moe__emu_warp_t *warp, const moe__emu_instruction_t 
 
 moe__emu_step_t moe__emu_cluster_exit(moe__emu_warp_t *warp,
                                       const moe__emu_instruction_t *instruction, uint32_t lanes) {
-  moe__emu_block_t *block = warp->block;
-  moe__emu_cluster_barrier_t *barrier = &block->cluster->barrier;
-  moe__emu_residence_t *residence = &block->residence;
-  const moe__emu_order_t *order = block->order;
+  moe__emu_cta_t *cta = warp->cta;
+  moe__emu_cluster_barrier_t *barrier = &cta->cluster->barrier;
+  moe__emu_residence_t *residence = &cta->residence;
+  const moe__emu_order_t *order = cta->order;
   residence->alive -= (uint32_t)__builtin_popcount(lanes);
   barrier->alive -= (uint32_t)__builtin_popcount(lanes);
   barrier->arrived -= (uint32_t)__builtin_popcount(lanes & warp->came[barrier->generation & 1]);
-  try_complete(block->cluster);
-  if (block->machine->cluster_size == 1)
+  try_complete(cta->cluster);
+  if (cta->machine->cluster_size == 1)
     return MOE__EMU_ADVANCE;
   MOE__EMU_FOR_LANES(lane, lanes)
   moe__emu_view_join(order, &residence->left, moe__emu_order_view(order, warp->agent, lane));
@@ -112,11 +112,9 @@ moe__emu_step_t moe__emu_cluster_exit(moe__emu_warp_t *warp,
     if (residence->touched[agent] <= residence->left.done[agent])
       continue;
     char who[160];
-    moe__emu_describe_event(block, MOE__EMU_EVENT(agent, residence->touched[agent]), who,
-                            sizeof who);
+    moe__emu_describe_event(cta, MOE__EMU_EVENT(agent, residence->touched[agent]), who, sizeof who);
     return moe__emu_fault(warp, instruction, -1,
-                          "the block exits while its shared memory may still be touched by %s",
-                          who);
+                          "the CTA exits while its shared memory may still be touched by %s", who);
   }
   return MOE__EMU_ADVANCE;
 }
@@ -129,16 +127,16 @@ static moe__emu_step_t map_address(moe__emu_warp_t *warp, const moe__emu_instruc
                                    uint32_t active) {
   const moe__emu_operand_t *operands = moe__emu_operand(warp->kernel, instruction, 0);
   uint64_t window = instruction->choice[0] == MAPA_GENERIC ? MOE__EMU_SHARED_WINDOW : 0;
-  uint32_t blocks = warp->block->machine->cluster_size;
+  uint32_t ctas = warp->cta->machine->cluster_size;
   if (moe__emu_check_operands(warp, instruction, active) == MOE__EMU_FAILED)
     return MOE__EMU_FAILED;
   MOE__EMU_FOR_LANES(lane, active) {
     uint64_t address = moe__emu_lane_value(warp, &operands[1], (int)lane) - window;
     uint32_t rank = (uint32_t)moe__emu_lane_value(warp, &operands[2], (int)lane);
-    if (rank >= blocks)
+    if (rank >= ctas)
       return moe__emu_fault(warp, instruction, (int)lane,
-                            "the cluster has no block of rank %u; it has %u", rank, blocks);
-    if (address >> MOE__EMU_RANK_SHIFT > blocks)
+                            "the cluster has no CTA of rank %u; it has %u", rank, ctas);
+    if (address >> MOE__EMU_RANK_SHIFT > ctas)
       return moe__emu_fault(warp, instruction, (int)lane,
                             "0x%" PRIx64 " is no address of shared memory", address);
     address &= (UINT64_C(1) << MOE__EMU_RANK_SHIFT) - 1;

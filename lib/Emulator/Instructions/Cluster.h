@@ -1,6 +1,6 @@
-/* Cluster.h - what blocks of a cluster do together.
+/* Cluster.h - what CTAs of a cluster do together.
  *
- * Why it exists: a block may reach the shared memory of the others only from when they have begun
+ * Why it exists: a CTA may reach the shared memory of the others only from when they have begun
  * until they end, and nothing but the kernel sees to that: by the cluster's barrier, or by arrivals
  * at each other's mbarriers.
  *
@@ -13,7 +13,7 @@
 /* Back to the start of a cluster. */
 void moe__emu_cluster_reset(moe__emu_cluster_t *cluster);
 
-/* Lanes exit: when they are a block's last ones, no other block may still touch its memory. */
+/* Lanes exit: when they are a CTA's last ones, no other CTA may still touch its memory. */
 moe__emu_step_t moe__emu_cluster_exit(moe__emu_warp_t *warp,
                                       const moe__emu_instruction_t *instruction, uint32_t lanes);
 

@@ -48,15 +48,15 @@ static moe__emu_step_t nothing(moe__emu_warp_t *warp, const moe__emu_instruction
 static moe__emu_step_t wait_grid(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
                                  uint32_t active) {
   (void)instruction;
-  atomic_store(&warp->block->machine->has_waited, true);
-  moe__emu_order_wait_launches(warp->block->order, warp->agent, active, warp->alive);
+  atomic_store(&warp->cta->machine->has_waited, true);
+  moe__emu_order_wait_launches(warp->cta->order, warp->agent, active, warp->alive);
   return MOE__EMU_ADVANCE;
 }
 
 static moe__emu_step_t fence_memory(moe__emu_warp_t *warp,
                                     const moe__emu_instruction_t *instruction, uint32_t active,
                                     moe__emu_scope_t scope, bool is_sc) {
-  moe__emu_races_t *races = warp->block->machine->races;
+  moe__emu_races_t *races = warp->cta->machine->races;
   if (races) {
     moe__emu_toucher_t toucher =
         moe__emu_toucher(warp, instruction, moe__emu_first_lane(active), scope);
@@ -88,28 +88,27 @@ static moe__emu_step_t sleep(moe__emu_warp_t *warp, const moe__emu_instruction_t
                                                                                : MOE__EMU_YIELD;
 }
 
-/* Registers move between the warps of a block: what one gives up, another may take. */
+/* Registers move between the warps of a CTA: what one gives up, another may take. */
 static moe__emu_step_t give_registers(moe__emu_warp_t *warp,
                                       const moe__emu_instruction_t *instruction, uint32_t active) {
-  moe__emu_block_t *block = warp->block;
+  moe__emu_cta_t *cta = warp->cta;
   uint32_t wanted = (uint32_t)moe__emu_operand(warp->kernel, instruction, 0)->addend;
   bool is_increase = instruction->choice[0] == 0;
   if (active != warp->alive || warp->alive != warp->first_lanes)
     return moe__emu_fault(warp, instruction, moe__emu_first_lane(active),
                           "executed by a part of the warp's lanes");
-  if (block->machine->register_pool == 0)
+  if (cta->machine->register_pool == 0)
     return moe__emu_fault(warp, instruction, -1,
                           "the kernel fixes no number of registers: it needs .maxnreg, or .maxntid "
                           "with .minnctapersm");
   if (is_increase != (wanted >= warp->registers) && wanted != warp->registers)
     return moe__emu_fault(warp, instruction, -1, "the warp has %u registers a thread, not %s %u",
                           warp->registers, is_increase ? "at most" : "at least", wanted);
-  if (is_increase &&
-      block->registers_used - warp->registers + wanted > block->machine->register_pool)
+  if (is_increase && cta->registers_used - warp->registers + wanted > cta->machine->register_pool)
     return MOE__EMU_BLOCKED;
-  block->registers_used = block->registers_used - warp->registers + wanted;
+  cta->registers_used = cta->registers_used - warp->registers + wanted;
   warp->registers = wanted;
-  block->cluster->events++;
+  cta->cluster->events++;
   return MOE__EMU_ADVANCE;
 }
 

@@ -91,7 +91,7 @@ static bool is_one_place(const moe__emu_warp_t *warp, const moe__emu_operand_t *
     if (moe__emu_lane_address(warp, address, (int)lane) != place)
       return false;
   }
-  return !(active & ~moe__emu_order_party(warp->block->order, warp->agent, (uint32_t)first)->lanes);
+  return !(active & ~moe__emu_order_party(warp->cta->order, warp->agent, (uint32_t)first)->lanes);
 }
 
 /* Reads the value of a lane that other threads may have written. */
@@ -100,8 +100,8 @@ static bool read_contested(moe__emu_warp_t *warp, const moe__emu_instruction_t *
   uint8_t value[MAX_BYTES];
   moe__emu_toucher_t toucher =
       moe__emu_toucher(warp, instruction, (int)lane, scope_of(instruction));
-  moe__emu_races_read(warp->block->machine->races, &toucher, is_ordered(instruction), address,
-                      bytes, value, choose, warp->block);
+  moe__emu_races_read(warp->cta->machine->races, &toucher, is_ordered(instruction), address, bytes,
+                      value, choose, warp->cta);
   return put(warp, instruction, lane, value, 0);
 }
 
@@ -116,9 +116,9 @@ static bool finish_load(moe__emu_warp_t *warp, const moe__emu_deferred_t *deferr
 
 /* Whether the schedule lets later accesses come before a load. */
 static bool is_deferred(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction) {
-  return warp->block->machine->races->keeps_values && !is_ordered(instruction) &&
+  return warp->cta->machine->races->keeps_values && !is_ordered(instruction) &&
          warp->deferred_count < MOE__EMU_MAX_DEFERRED && instruction->result_count == 1 &&
-         moe__emu_random(warp->block, 2);
+         moe__emu_random(warp->cta, 2);
 }
 
 static moe__emu_step_t load(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
@@ -198,14 +198,14 @@ static moe__emu_step_t store(moe__emu_warp_t *warp, const moe__emu_instruction_t
       return MOE__EMU_FAILED;
     if (reach.is_contested) {
       moe__emu_toucher_t toucher = moe__emu_toucher(warp, instruction, (int)lane, reach.scope);
-      moe__emu_races_write(warp->block->machine->races, &toucher, is_ordered(instruction), address,
-                           reach.bytes, value, choose, warp->block);
+      moe__emu_races_write(warp->cta->machine->races, &toucher, is_ordered(instruction), address,
+                           reach.bytes, value, choose, warp->cta);
     } else {
       memcpy(to, value, reach.bytes);
     }
   }
   /* Another lane may spin on it. */
-  warp->block->cluster->events++;
+  warp->cta->cluster->events++;
   return MOE__EMU_ADVANCE;
 }
 
@@ -275,7 +275,7 @@ static moe__emu_step_t store_matrix(moe__emu_warp_t *warp,
       memcpy(to + sizeof element * other, &element, sizeof element);
     }
   }
-  warp->block->cluster->events++;
+  warp->cta->cluster->events++;
   return MOE__EMU_ADVANCE;
 }
 

@@ -22,12 +22,12 @@ enum { WARPS = 4, ALL_WARPS = (1 << WARPS) - 1 };
 
 /* ---- State ---- */
 
-bool moe__emu_matrix_create(moe__emu_block_t *block) {
+bool moe__emu_matrix_create(moe__emu_cta_t *cta) {
   enum { A = MOE__EMU_WGMMA_M * MOE__EMU_WGMMA_MAX_K };
   enum { B = MOE__EMU_WGMMA_MAX_K * MOE__EMU_WGMMA_MAX_N };
   enum { D = MOE__EMU_WGMMA_M * MOE__EMU_WGMMA_MAX_N };
-  uint32_t warps = block->machine->warp_count;
-  moe__emu_matrix_t *matrix = block->matrix = calloc(1, sizeof *matrix);
+  uint32_t warps = cta->machine->warp_count;
+  moe__emu_matrix_t *matrix = cta->matrix = calloc(1, sizeof *matrix);
   if (!matrix)
     return false;
   matrix->count = (warps + WARPS - 1) / WARPS;
@@ -37,37 +37,37 @@ bool moe__emu_matrix_create(moe__emu_block_t *block) {
   matrix->b = matrix->a ? matrix->a + A : NULL;
   matrix->d = matrix->a ? matrix->b + B : NULL;
   for (uint32_t w = 0; matrix->warps && w < warps; w++)
-    block->warps[w].matrix = &matrix->warps[w];
+    cta->warps[w].matrix = &matrix->warps[w];
   return matrix->groups && matrix->warps && matrix->a;
 }
 
-void moe__emu_matrix_free(moe__emu_block_t *block) {
-  moe__emu_matrix_t *matrix = block->matrix;
+void moe__emu_matrix_free(moe__emu_cta_t *cta) {
+  moe__emu_matrix_t *matrix = cta->matrix;
   if (!matrix)
     return;
-  for (uint32_t w = 0; matrix->warps && w < block->machine->warp_count; w++)
+  for (uint32_t w = 0; matrix->warps && w < cta->machine->warp_count; w++)
     free(matrix->warps[w].ends);
   free(matrix->groups);
   free(matrix->warps);
   free(matrix->a);
   free(matrix);
-  block->matrix = NULL;
+  cta->matrix = NULL;
 }
 
-void moe__emu_matrix_reset(moe__emu_block_t *block) {
-  moe__emu_matrix_t *matrix = block->matrix;
+void moe__emu_matrix_reset(moe__emu_cta_t *cta) {
+  moe__emu_matrix_t *matrix = cta->matrix;
   for (uint32_t i = 0; i < matrix->count; i++) {
     matrix->groups[i].started = matrix->groups[i].done = 0;
     matrix->groups[i].agent = -1;
   }
-  for (uint32_t w = 0; w < block->machine->warp_count; w++) {
+  for (uint32_t w = 0; w < cta->machine->warp_count; w++) {
     moe__emu_matrix_warp_t *warp = &matrix->warps[w];
     *warp = (moe__emu_matrix_warp_t){.ends = warp->ends, .capacity = warp->capacity};
   }
 }
 
 static moe__emu_warpgroup_t *group_of(moe__emu_warp_t *warp) {
-  return &warp->block->matrix->groups[warp->number / WARPS];
+  return &warp->cta->matrix->groups[warp->number / WARPS];
 }
 
 static moe__emu_product_t *product_at(moe__emu_warpgroup_t *group, uint32_t number) {
@@ -139,7 +139,7 @@ static bool check_warp(moe__emu_warp_t *warp, const moe__emu_instruction_t *inst
                    "executed by lanes 0x%08x: all of the warp must come together", active);
     return false;
   }
-  if (warp->number / WARPS * WARPS + WARPS > warp->block->machine->warp_count) {
+  if (warp->number / WARPS * WARPS + WARPS > warp->cta->machine->warp_count) {
     moe__emu_fault(warp, instruction, -1, "the warp is not one of four");
     return false;
   }
@@ -207,14 +207,14 @@ static bool check_operand(moe__emu_warp_t *warp, const moe__emu_instruction_t *i
     return false;
   }
   moe__emu_access_t access =
-      moe__emu_access_begin(warp->block->order, warp->agent, UINT32_MAX, MOE__EMU_ASYNC_READ, as);
+      moe__emu_access_begin(warp->cta->order, warp->agent, UINT32_MAX, MOE__EMU_ASYNC_READ, as);
   access.is_collective = true;
   int chunks = moe__emu_wgmma_chunk_count(&operand);
   for (int c = 0; c < chunks; c++) {
     uint32_t at, address = moe__emu_wgmma_chunk_address(&operand, c);
     if (!moe__emu_shared_offset(warp, instruction, -1, address, MOE__EMU_CHUNK, 1, &at))
       return false;
-    if (!moe__emu_access_bytes(&access, 1, moe__emu_order_address(warp->block, at), MOE__EMU_CHUNK,
+    if (!moe__emu_access_bytes(&access, 1, moe__emu_order_address(warp->cta, at), MOE__EMU_CHUNK,
                                NULL)) {
       moe__emu_fault_order(warp, instruction, -1, is_b ? "wgmma's B" : "wgmma's A",
                            &access.finding);
@@ -226,7 +226,7 @@ static bool check_operand(moe__emu_warp_t *warp, const moe__emu_instruction_t *i
 
 /* ---- The product ---- */
 
-static void gather(const moe__emu_block_t *block, const layout_t *layout, bool is_b,
+static void gather(const moe__emu_cta_t *cta, const layout_t *layout, bool is_b,
                    uint64_t descriptor, float *matrix) {
   moe__emu_wgmma_operand_t operand;
   moe__emu_error_t ignored; /* checked when the product was started */
@@ -234,18 +234,18 @@ static void gather(const moe__emu_block_t *block, const layout_t *layout, bool i
   int chunks = moe__emu_wgmma_chunk_count(&operand);
   for (int c = 0; c < chunks; c++) {
     uint32_t address = moe__emu_wgmma_chunk_address(&operand, c);
-    moe__emu_wgmma_unpack_chunk(&operand, is_b, c, block->shared + (address - MOE__EMU_SHARED_BASE),
+    moe__emu_wgmma_unpack_chunk(&operand, is_b, c, cta->shared + (address - MOE__EMU_SHARED_BASE),
                                 matrix);
   }
 }
 
 /* Moves D between the registers of the four warps and a matrix. */
-static void move_d(moe__emu_block_t *block, uint32_t warpgroup,
+static void move_d(moe__emu_cta_t *cta, uint32_t warpgroup,
                    const moe__emu_instruction_t *instruction, const layout_t *layout,
                    bool to_registers) {
-  float *d = block->matrix->d;
+  float *d = cta->matrix->d;
   for (int w = 0; w < WARPS; w++) {
-    moe__emu_warp_t *warp = &block->warps[warpgroup * WARPS + (uint32_t)w];
+    moe__emu_warp_t *warp = &cta->warps[warpgroup * WARPS + (uint32_t)w];
     const moe__emu_operand_t *operands = moe__emu_operand(warp->kernel, instruction, 0);
     for (int r = 0; r < layout->a; r++) {
       float *row = moe__emu_row(warp, &operands[r]);
@@ -262,44 +262,44 @@ static void move_d(moe__emu_block_t *block, uint32_t warpgroup,
   }
 }
 
-static void gather_registers(moe__emu_block_t *block, uint32_t warpgroup,
+static void gather_registers(moe__emu_cta_t *cta, uint32_t warpgroup,
                              const moe__emu_instruction_t *instruction, const layout_t *layout) {
   for (int thread = 0; thread < MOE__EMU_WGMMA_THREADS; thread++) {
     const moe__emu_warp_t *warp =
-        &block->warps[warpgroup * WARPS + (uint32_t)thread / MOE__EMU_LANES];
+        &cta->warps[warpgroup * WARPS + (uint32_t)thread / MOE__EMU_LANES];
     uint32_t registers[MOE__EMU_WGMMA_A_REGISTERS];
     for (int i = 0; i < MOE__EMU_WGMMA_A_REGISTERS; i++)
       registers[i] = (uint32_t)moe__emu_lane_value(
           warp, moe__emu_operand(warp->kernel, instruction, layout->a + i),
           thread % MOE__EMU_LANES);
-    moe__emu_wgmma_unpack_registers(layout->shape.a, thread, registers, block->matrix->a);
+    moe__emu_wgmma_unpack_registers(layout->shape.a, thread, registers, cta->matrix->a);
   }
 }
 
-static bool multiply(moe__emu_block_t *block, moe__emu_task_t *task) {
-  moe__emu_matrix_t *matrix = block->matrix;
+static bool multiply(moe__emu_cta_t *cta, moe__emu_task_t *task) {
+  moe__emu_matrix_t *matrix = cta->matrix;
   moe__emu_warpgroup_t *group = &matrix->groups[task->warpgroup];
   const moe__emu_product_t *product = product_at(group, task->product);
   const moe__emu_instruction_t *instruction = product->instruction;
-  const moe__emu_kernel_t *kernel = block->machine->kernel;
+  const moe__emu_kernel_t *kernel = cta->machine->kernel;
   layout_t layout;
   moe__emu_error_t ignored;
   if (task->product != group->done) {
     /* The ones before come first. */
-    return moe__emu_async_add(block, task);
+    return moe__emu_async_add(cta, task);
   }
   read_layout(kernel, instruction, &layout, &ignored);
   if (layout.a_registers)
-    gather_registers(block, task->warpgroup, instruction, &layout);
+    gather_registers(cta, task->warpgroup, instruction, &layout);
   else
-    gather(block, &layout, false, product->a, matrix->a);
-  gather(block, &layout, true, product->b, matrix->b);
+    gather(cta, &layout, false, product->a, matrix->a);
+  gather(cta, &layout, true, product->b, matrix->b);
   if (product->accumulate)
-    move_d(block, task->warpgroup, instruction, &layout, false);
+    move_d(cta, task->warpgroup, instruction, &layout, false);
   moe__emu_wgmma_multiply(&layout.shape, matrix->a, matrix->b, product->accumulate,
                           moe__emu_operand(kernel, instruction, layout.scale_a)->addend,
                           moe__emu_operand(kernel, instruction, layout.scale_b)->addend, matrix->d);
-  move_d(block, task->warpgroup, instruction, &layout, true);
+  move_d(cta, task->warpgroup, instruction, &layout, true);
   group->done++;
   return true;
 }
@@ -333,7 +333,7 @@ static bool start(moe__emu_warp_t *warp, const moe__emu_instruction_t *instructi
       .warpgroup = warp->number / WARPS,
       .product = number,
   };
-  return moe__emu_async_add(warp->block, &task);
+  return moe__emu_async_add(warp->cta, &task);
 }
 
 static moe__emu_step_t product(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
@@ -362,8 +362,8 @@ static moe__emu_step_t product(moe__emu_warp_t *warp, const moe__emu_instruction
       !check_registers(warp, instruction, &layout, mine.accumulate))
     return MOE__EMU_FAILED;
   if (group->agent < 0) {
-    group->agent = moe__emu_order_agent(warp->block->order, MOE__EMU_AGENT_MATRIX,
-                                        warp->block->rank, warp->number / WARPS);
+    group->agent = moe__emu_order_agent(warp->cta->order, MOE__EMU_AGENT_MATRIX, warp->cta->rank,
+                                        warp->number / WARPS);
     if (group->agent < 0)
       return moe__emu_fault(warp, instruction, -1, "too many warps, mbarriers and bulk groups");
   }
@@ -397,7 +397,7 @@ static moe__emu_step_t commit(moe__emu_warp_t *warp, const moe__emu_instruction_
     uint32_t capacity = matrix->capacity * 2 + 16;
     uint32_t *grown = realloc(matrix->ends, capacity * sizeof *grown);
     if (!grown) {
-      moe__emu_fault_block(warp->block, MOE_EMU_OUT_OF_MEMORY, "out of memory");
+      moe__emu_fault_cta(warp->cta, MOE_EMU_OUT_OF_MEMORY, "out of memory");
       return MOE__EMU_FAILED;
     }
     matrix->ends = grown;
@@ -444,7 +444,7 @@ static moe__emu_step_t wait(moe__emu_warp_t *warp, const moe__emu_instruction_t 
     return MOE__EMU_BLOCKED;
   release_registers(warp, matrix->waited, end);
   matrix->waited = end;
-  moe__emu_order_learn(warp->block->order, warp->agent, active, warp->alive, (uint32_t)group->agent,
+  moe__emu_order_learn(warp->cta->order, warp->agent, active, warp->alive, (uint32_t)group->agent,
                        end, false);
   return MOE__EMU_ADVANCE;
 }

@@ -39,14 +39,14 @@ typedef struct moe__emu_warpgroup_t {
 struct moe__emu_matrix_t {
   moe__emu_warpgroup_t *groups;
   uint32_t count;
-  moe__emu_matrix_warp_t *warps; /* of the block */
+  moe__emu_matrix_warp_t *warps; /* of the CTA */
   float *a, *b, *d;              /* room for one product */
 };
 
-/* A block's record, and its warps': false when there is no memory. */
-bool moe__emu_matrix_create(moe__emu_block_t *block);
-void moe__emu_matrix_free(moe__emu_block_t *block);
-void moe__emu_matrix_reset(moe__emu_block_t *block);
+/* A CTA's record, and its warps': false when there is no memory. */
+bool moe__emu_matrix_create(moe__emu_cta_t *cta);
+void moe__emu_matrix_free(moe__emu_cta_t *cta);
+void moe__emu_matrix_reset(moe__emu_cta_t *cta);
 
 /* A warp's products must be waited for before it exits. */
 moe__emu_step_t moe__emu_matrix_exit(moe__emu_warp_t *warp,

@@ -22,38 +22,38 @@ enum { BYTES = 8, MAX_COUNT = (1 << 20) - 1 };
 
 /* ---- State ---- */
 
-bool moe__emu_mbarriers_create(moe__emu_block_t *block) {
-  block->mbarriers = calloc(1, sizeof *block->mbarriers);
-  return block->mbarriers != NULL;
+bool moe__emu_mbarriers_create(moe__emu_cta_t *cta) {
+  cta->mbarriers = calloc(1, sizeof *cta->mbarriers);
+  return cta->mbarriers != NULL;
 }
 
-void moe__emu_mbarriers_free(moe__emu_block_t *block) {
-  if (block->mbarriers)
-    free(block->mbarriers->list);
-  free(block->mbarriers);
-  block->mbarriers = NULL;
+void moe__emu_mbarriers_free(moe__emu_cta_t *cta) {
+  if (cta->mbarriers)
+    free(cta->mbarriers->list);
+  free(cta->mbarriers);
+  cta->mbarriers = NULL;
 }
 
-void moe__emu_mbarriers_reset(moe__emu_block_t *block) {
-  block->mbarriers->count = 0;
+void moe__emu_mbarriers_reset(moe__emu_cta_t *cta) {
+  cta->mbarriers->count = 0;
 }
 
-bool moe__emu_mbarriers_end(moe__emu_block_t *block) {
-  for (uint32_t i = 0; i < block->mbarriers->count; i++) {
-    const moe__emu_mbarrier_t *mbarrier = &block->mbarriers->list[i];
+bool moe__emu_mbarriers_end(moe__emu_cta_t *cta) {
+  for (uint32_t i = 0; i < cta->mbarriers->count; i++) {
+    const moe__emu_mbarrier_t *mbarrier = &cta->mbarriers->list[i];
     if (mbarrier->address && mbarrier->bytes) {
-      moe__emu_fault_block(block, MOE_EMU_FAULT,
-                           "the block ends while the mbarrier at shared address 0x%x has announced "
-                           "%d bytes that have not landed",
-                           mbarrier->address, mbarrier->bytes);
+      moe__emu_fault_cta(cta, MOE_EMU_FAULT,
+                         "the CTA ends while the mbarrier at shared address 0x%x has announced "
+                         "%d bytes that have not landed",
+                         mbarrier->address, mbarrier->bytes);
       return false;
     }
   }
   return true;
 }
 
-moe__emu_mbarrier_t *moe__emu_mbarrier_at(moe__emu_block_t *block, uint64_t address) {
-  moe__emu_mbarriers_t *barriers = block->mbarriers;
+moe__emu_mbarrier_t *moe__emu_mbarrier_at(moe__emu_cta_t *cta, uint64_t address) {
+  moe__emu_mbarriers_t *barriers = cta->mbarriers;
   for (uint32_t i = 0; i < barriers->count; i++) {
     if (barriers->list[i].address == address && address)
       return &barriers->list[i];
@@ -62,7 +62,7 @@ moe__emu_mbarrier_t *moe__emu_mbarrier_at(moe__emu_block_t *block, uint64_t addr
 }
 
 static void try_complete(moe__emu_mbarrier_t *mbarrier) {
-  moe__emu_cluster_t *cluster = mbarrier->block->cluster;
+  moe__emu_cluster_t *cluster = mbarrier->cta->cluster;
   if (mbarrier->pending || mbarrier->bytes)
     return;
   mbarrier->phase++;
@@ -90,9 +90,9 @@ bool moe__emu_mbarrier_land(moe__emu_mbarrier_t *mbarrier, uint32_t phase, uint3
   return true;
 }
 
-void moe__emu_mbarriers_fence(moe__emu_block_t *block, uint32_t warp) {
-  for (uint32_t i = 0; i < block->mbarriers->count; i++) {
-    moe__emu_mbarrier_t *mbarrier = &block->mbarriers->list[i];
+void moe__emu_mbarriers_fence(moe__emu_cta_t *cta, uint32_t warp) {
+  for (uint32_t i = 0; i < cta->mbarriers->count; i++) {
+    moe__emu_mbarrier_t *mbarrier = &cta->mbarriers->list[i];
     mbarrier->is_fenced |= MOE__EMU_EVENT_AGENT(mbarrier->initialized) == warp;
   }
 }
@@ -109,21 +109,21 @@ moe__emu_mbarrier_t *moe__emu_mbarrier_use(moe__emu_warp_t *warp,
                                            const moe__emu_instruction_t *instruction, int lane,
                                            uint64_t address, bool is_cluster) {
   uint32_t at;
-  moe__emu_block_t *block = warp->block;
+  moe__emu_cta_t *cta = warp->cta;
   if (is_cluster)
-    block = moe__emu_shared_find(warp, instruction, lane, address, BYTES, BYTES, &at);
+    cta = moe__emu_shared_find(warp, instruction, lane, address, BYTES, BYTES, &at);
   else if (!moe__emu_shared_offset(warp, instruction, lane, address, BYTES, BYTES, &at))
-    block = NULL;
-  if (!block)
+    cta = NULL;
+  if (!cta)
     return NULL;
-  moe__emu_mbarrier_t *mbarrier = moe__emu_mbarrier_at(block, at);
+  moe__emu_mbarrier_t *mbarrier = moe__emu_mbarrier_at(cta, at);
   if (!mbarrier) {
     char where[48];
     moe__emu_fault(warp, instruction, lane, "no mbarrier has been initialized at shared address %s",
-                   moe__emu_describe_address(warp, block, at, where, sizeof where));
+                   moe__emu_describe_address(warp, cta, at, where, sizeof where));
     return NULL;
   }
-  const moe__emu_order_t *order = warp->block->order;
+  const moe__emu_order_t *order = warp->cta->order;
   uint32_t agent = MOE__EMU_EVENT_AGENT(mbarrier->initialized);
   const moe__emu_view_t *view = moe__emu_order_view(order, warp->agent, (uint32_t)lane);
   if (agent != warp->agent && order->enabled &&
@@ -132,7 +132,7 @@ moe__emu_mbarrier_t *moe__emu_mbarrier_use(moe__emu_warp_t *warp,
     moe__emu_fault(warp, instruction, lane,
                    "the mbarrier at shared address %s is used without order after its "
                    "initialization by warp %u",
-                   moe__emu_describe_address(warp, block, at, where, sizeof where),
+                   moe__emu_describe_address(warp, cta, at, where, sizeof where),
                    order->owners[agent]);
     return NULL;
   }
@@ -143,12 +143,12 @@ moe__emu_mbarrier_t *moe__emu_mbarrier_use(moe__emu_warp_t *warp,
 
 static bool initialize(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction, int lane,
                        uint64_t address, uint32_t count) {
-  moe__emu_block_t *block = warp->block;
-  moe__emu_mbarriers_t *barriers = block->mbarriers;
+  moe__emu_cta_t *cta = warp->cta;
+  moe__emu_mbarriers_t *barriers = cta->mbarriers;
   uint32_t at;
   if (!moe__emu_shared_offset(warp, instruction, lane, address, BYTES, BYTES, &at))
     return false;
-  if (moe__emu_mbarrier_at(block, address)) {
+  if (moe__emu_mbarrier_at(cta, address)) {
     moe__emu_fault(warp, instruction, lane,
                    "shared address 0x%x holds an mbarrier already; mbarrier.inval ends it", at);
     return false;
@@ -158,8 +158,8 @@ static bool initialize(moe__emu_warp_t *warp, const moe__emu_instruction_t *inst
     return false;
   }
   moe__emu_access_t access =
-      moe__emu_access_begin(block->order, warp->agent, 1U << lane, MOE__EMU_WRITE, 0);
-  if (!moe__emu_access_bytes(&access, 1U << lane, moe__emu_order_address(block, at), BYTES, NULL)) {
+      moe__emu_access_begin(cta->order, warp->agent, 1U << lane, MOE__EMU_WRITE, 0);
+  if (!moe__emu_access_bytes(&access, 1U << lane, moe__emu_order_address(cta, at), BYTES, NULL)) {
     moe__emu_fault_order(warp, instruction, lane, "the initialization", &access.finding);
     return false;
   }
@@ -167,13 +167,13 @@ static bool initialize(moe__emu_warp_t *warp, const moe__emu_instruction_t *inst
     uint32_t capacity = barriers->capacity ? barriers->capacity * 2 : 16;
     moe__emu_mbarrier_t *grown = realloc(barriers->list, capacity * sizeof *grown);
     if (!grown) {
-      moe__emu_fault_block(block, MOE_EMU_OUT_OF_MEMORY, "out of memory");
+      moe__emu_fault_cta(cta, MOE_EMU_OUT_OF_MEMORY, "out of memory");
       return false;
     }
     barriers->list = grown;
     barriers->capacity = capacity;
   }
-  int agent = moe__emu_order_agent(block->order, MOE__EMU_AGENT_MBARRIER, block->rank, at);
+  int agent = moe__emu_order_agent(cta->order, MOE__EMU_AGENT_MBARRIER, cta->rank, at);
   if (agent < 0) {
     moe__emu_fault(warp, instruction, lane,
                    "a cluster may have at most %d warps, mbarriers and threads with bulk groups",
@@ -182,12 +182,12 @@ static bool initialize(moe__emu_warp_t *warp, const moe__emu_instruction_t *inst
   }
   moe__emu_mbarrier_t *mbarrier = &barriers->list[barriers->count++];
   memset(mbarrier, 0, sizeof *mbarrier);
-  mbarrier->block = block;
+  mbarrier->cta = cta;
   mbarrier->address = at;
   mbarrier->count = mbarrier->pending = count;
   mbarrier->agent = (uint32_t)agent;
   mbarrier->initialized = access.as;
-  moe__emu_order_object(block->order, moe__emu_order_address(block, at), true);
+  moe__emu_order_object(cta->order, moe__emu_order_address(cta, at), true);
   return true;
 }
 
@@ -220,8 +220,8 @@ static moe__emu_step_t inval(moe__emu_warp_t *warp, const moe__emu_instruction_t
       return moe__emu_fault(warp, instruction, (int)lane,
                             "the mbarrier at shared address 0x%x still waits for %d bytes",
                             mbarrier->address, mbarrier->bytes);
-    moe__emu_order_object(warp->block->order,
-                          moe__emu_order_address(warp->block, mbarrier->address), false);
+    moe__emu_order_object(warp->cta->order, moe__emu_order_address(warp->cta, mbarrier->address),
+                          false);
     mbarrier->address = 0;
   }
   return MOE__EMU_ADVANCE;
@@ -299,12 +299,11 @@ static moe__emu_step_t arrive_all(moe__emu_warp_t *warp, const moe__emu_instruct
     if (!mbarrier)
       return MOE__EMU_FAILED;
     moe__emu_cluster_touch(
-        mbarrier->block, warp->block,
-        MOE__EMU_EVENT(warp->agent, moe__emu_order_own_clock(warp->block->order, warp->agent, same,
-                                                             warp->alive)));
+        mbarrier->cta, warp->cta,
+        MOE__EMU_EVENT(warp->agent,
+                       moe__emu_order_own_clock(warp->cta->order, warp->agent, same, warp->alive)));
     if (what & ARRIVE)
-      moe__emu_order_release(warp->block->order, warp->agent, same, warp->alive,
-                             &mbarrier->gathered);
+      moe__emu_order_release(warp->cta->order, warp->agent, same, warp->alive, &mbarrier->gathered);
     MOE__EMU_FOR_LANES(lane, same) {
       uint32_t number = has_number ? (uint32_t)moe__emu_lane_value(warp, &where[1], (int)lane) : 1;
       if (instruction->result_count)
@@ -351,7 +350,7 @@ static moe__emu_step_t arrive_early(moe__emu_warp_t *warp,
   return arrive_all(warp, instruction, active, ARRIVE | NO_COMPLETE);
 }
 
-/* The state of another block's mbarrier cannot be had. */
+/* The state of another CTA's mbarrier cannot be had. */
 static bool verify_arrive(const moe__emu_kernel_t *kernel,
                           const moe__emu_instruction_t *instruction, moe__emu_error_t *error) {
   return instruction->choice[2] != SPACE_CLUSTER ||
@@ -406,13 +405,13 @@ static bool is_over(const moe__emu_mbarrier_t *mbarrier, bool is_parity, uint64_
 static bool may_come_later(moe__emu_warp_t *warp, const moe__emu_mbarrier_t *mbarrier,
                            uint32_t lanes) {
   const moe__emu_view_t *view =
-      moe__emu_order_view(warp->block->order, warp->agent, (uint32_t)moe__emu_first_lane(lanes));
+      moe__emu_order_view(warp->cta->order, warp->agent, (uint32_t)moe__emu_first_lane(lanes));
   return view->done[mbarrier->agent] < mbarrier->completed.done[mbarrier->agent] &&
-         warp->split->failed_pc != warp->split->pc && moe__emu_random(warp->block, 2) == 0;
+         warp->split->failed_pc != warp->split->pc && moe__emu_random(warp->cta, 2) == 0;
 }
 
 static moe__emu_step_t wait(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
-                            uint32_t active, bool may_block, bool is_parity) {
+                            uint32_t active, bool may_cta, bool is_parity) {
   const moe__emu_operand_t *operands = moe__emu_operand(warp->kernel, instruction, 0);
   moe__emu_split_t *split = warp->split;
   if (moe__emu_check_operands(warp, instruction, active) == MOE__EMU_FAILED)
@@ -432,10 +431,10 @@ static moe__emu_step_t wait(moe__emu_warp_t *warp, const moe__emu_instruction_t 
         return moe__emu_fault(warp, instruction, (int)lane, "a parity of %" PRIu64, asked);
       done |= (uint32_t)is_over(mbarrier, is_parity, asked) << lane;
     }
-    if (done && may_block && may_come_later(warp, mbarrier, done))
+    if (done && may_cta && may_come_later(warp, mbarrier, done))
       done = 0;
     if (done)
-      moe__emu_order_acquire(warp->block->order, warp->agent, done, warp->alive,
+      moe__emu_order_acquire(warp->cta->order, warp->agent, done, warp->alive,
                              &mbarrier->completed);
     if (done != same)
       unfinished = mbarrier->address ^ mbarrier->phase << 18;
@@ -444,7 +443,7 @@ static moe__emu_step_t wait(moe__emu_warp_t *warp, const moe__emu_instruction_t 
   /* The first time it may fail, as on hardware, so that a kernel that does not try again is found.
    * Then it waits. */
   bool is_again = split->failed_pc == split->pc && split->failed_phase == unfinished;
-  if (over != active && may_block && is_again)
+  if (over != active && may_cta && is_again)
     return MOE__EMU_BLOCKED;
   moe__emu_set_predicate(warp, operands, active, over);
   split->failed_pc = over == active ? MOE__EMU_NOWHERE : split->pc;

@@ -1,4 +1,4 @@
-/* Mbarrier.h - the mbarriers of a block.
+/* Mbarrier.h - the mbarriers of a CTA.
  *
  * Why it exists: an mbarrier counts arrivals and the bytes of loads, and hands on what the arriving
  * ones knew.
@@ -10,7 +10,7 @@
 #include "lib/Emulator/Machine/State.h"
 
 typedef struct moe__emu_mbarrier_t {
-  moe__emu_block_t *block;
+  moe__emu_cta_t *cta;
   uint32_t address; /* 0: not in use */
   uint32_t count;   /* arrivals of a phase */
   uint32_t pending; /* arrivals that are still to come */
@@ -27,13 +27,13 @@ struct moe__emu_mbarriers_t {
   uint32_t count, capacity;
 };
 
-/* A block's mbarriers: none; false when there is no memory. */
-bool moe__emu_mbarriers_create(moe__emu_block_t *block);
-void moe__emu_mbarriers_free(moe__emu_block_t *block);
-void moe__emu_mbarriers_reset(moe__emu_block_t *block);
+/* A CTA's mbarriers: none; false when there is no memory. */
+bool moe__emu_mbarriers_create(moe__emu_cta_t *cta);
+void moe__emu_mbarriers_free(moe__emu_cta_t *cta);
+void moe__emu_mbarriers_reset(moe__emu_cta_t *cta);
 
-/* The mbarrier at an address of the block's, NULL where there is none. */
-moe__emu_mbarrier_t *moe__emu_mbarrier_at(moe__emu_block_t *block, uint64_t address);
+/* The mbarrier at an address of the CTA's, NULL where there is none. */
+moe__emu_mbarrier_t *moe__emu_mbarrier_at(moe__emu_cta_t *cta, uint64_t address);
 
 /* Bytes of a load land, which it announced in phase `phase`. False, with the error, where the phase
  * is over. */
@@ -47,9 +47,9 @@ moe__emu_mbarrier_t *moe__emu_mbarrier_use(moe__emu_warp_t *warp,
                                            uint64_t address, bool is_cluster);
 
 /* fence.mbarrier_init or fence.proxy.async by a warp: what it has initialized, loads may use. */
-void moe__emu_mbarriers_fence(moe__emu_block_t *block, uint32_t warp);
+void moe__emu_mbarriers_fence(moe__emu_cta_t *cta, uint32_t warp);
 
-/* The block ends: no mbarrier may wait for bytes. False after a fault. */
-bool moe__emu_mbarriers_end(moe__emu_block_t *block);
+/* The CTA ends: no mbarrier may wait for bytes. False after a fault. */
+bool moe__emu_mbarriers_end(moe__emu_cta_t *cta);
 
 #endif /* MOE_EMULATOR_INSTRUCTIONS_MBARRIER_H */

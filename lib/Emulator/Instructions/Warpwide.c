@@ -232,7 +232,7 @@ static moe__emu_step_t warp_barrier(moe__emu_warp_t *warp,
                                     const moe__emu_instruction_t *instruction, uint32_t active) {
   if (!begin(warp, instruction, 0, active))
     return MOE__EMU_FAILED;
-  moe__emu_order_sync(warp->block->order, warp->agent, active, warp->alive);
+  moe__emu_order_sync(warp->cta->order, warp->agent, active, warp->alive);
   return MOE__EMU_ADVANCE;
 }
 

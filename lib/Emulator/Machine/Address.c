@@ -20,7 +20,7 @@ moe__emu_reach_t moe__emu_reach(moe__emu_warp_t *warp, const moe__emu_instructio
       .space = space,
       .bytes = bytes,
       .alignment = bytes,
-      .access = moe__emu_access_begin(warp->block->order, warp->agent, active, kind, 0),
+      .access = moe__emu_access_begin(warp->cta->order, warp->agent, active, kind, 0),
   };
 }
 
@@ -31,13 +31,13 @@ static bool is_read(const moe__emu_reach_t *reach) {
 bool moe__emu_shared_offset(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
                             int lane, uint64_t address, uint32_t bytes, uint32_t alignment,
                             uint32_t *out_address) {
-  const moe__emu_block_t *block = warp->block;
-  uint64_t end = MOE__EMU_SHARED_BASE + block->shared_bytes;
+  const moe__emu_cta_t *cta = warp->cta;
+  uint64_t end = MOE__EMU_SHARED_BASE + cta->shared_bytes;
   *out_address = (uint32_t)address;
   if (address < MOE__EMU_SHARED_BASE || address > end || bytes > end - address) {
     moe__emu_fault(warp, instruction, lane,
                    "%u bytes at shared address 0x%" PRIx64
-                   " are outside of the block's [0x%x, 0x%" PRIx64 ")",
+                   " are outside of the CTA's [0x%x, 0x%" PRIx64 ")",
                    bytes, address, MOE__EMU_SHARED_BASE, end);
     return false;
   }
@@ -49,20 +49,20 @@ bool moe__emu_shared_offset(moe__emu_warp_t *warp, const moe__emu_instruction_t 
   return true;
 }
 
-moe__emu_block_t *moe__emu_shared_find(moe__emu_warp_t *warp,
-                                       const moe__emu_instruction_t *instruction, int lane,
-                                       uint64_t address, uint32_t bytes, uint32_t alignment,
-                                       uint32_t *out_address) {
-  moe__emu_block_t *block = warp->block;
+moe__emu_cta_t *moe__emu_shared_find(moe__emu_warp_t *warp,
+                                     const moe__emu_instruction_t *instruction, int lane,
+                                     uint64_t address, uint32_t bytes, uint32_t alignment,
+                                     uint32_t *out_address) {
+  moe__emu_cta_t *cta = warp->cta;
   uint64_t rank = (address >> MOE__EMU_RANK_SHIFT) - 1;
-  if (rank < block->machine->cluster_size) {
-    block = &block->cluster->blocks[rank];
+  if (rank < cta->machine->cluster_size) {
+    cta = &cta->cluster->ctas[rank];
     address -= moe__emu_cluster_address((uint32_t)rank, 0);
   }
-  /* All blocks have as much. */
+  /* All CTAs have as much. */
   return moe__emu_shared_offset(warp, instruction, lane, address, bytes, alignment, out_address) &&
-                 moe__emu_cluster_reach(warp, instruction, lane, block)
-             ? block
+                 moe__emu_cluster_reach(warp, instruction, lane, cta)
+             ? cta
              : NULL;
 }
 
@@ -70,19 +70,19 @@ static uint8_t *resolve_shared(moe__emu_reach_t *reach, uint32_t lanes, uint64_t
                                bool is_cluster) {
   moe__emu_warp_t *warp = reach->warp;
   int lane = moe__emu_first_lane(lanes);
-  moe__emu_block_t *block = warp->block;
+  moe__emu_cta_t *cta = warp->cta;
   uint32_t at, bytes = reach->bytes;
   if (is_cluster)
-    block = moe__emu_shared_find(warp, reach->instruction, lane, address, bytes, bytes, &at);
+    cta = moe__emu_shared_find(warp, reach->instruction, lane, address, bytes, bytes, &at);
   else if (!moe__emu_shared_offset(warp, reach->instruction, lane, address, bytes, bytes, &at))
-    block = NULL;
-  if (!block)
+    cta = NULL;
+  if (!cta)
     return NULL;
-  moe__emu_cluster_touch(block, warp->block, reach->access.as);
+  moe__emu_cluster_touch(cta, warp->cta, reach->access.as);
   reach->missing = 0;
   reach->access.value = reach->value;
-  reach->access.memory = block->shared + (at - MOE__EMU_SHARED_BASE);
-  if (!moe__emu_access_bytes(&reach->access, lanes, moe__emu_order_address(block, at), bytes,
+  reach->access.memory = cta->shared + (at - MOE__EMU_SHARED_BASE);
+  if (!moe__emu_access_bytes(&reach->access, lanes, moe__emu_order_address(cta, at), bytes,
                              &reach->missing)) {
     uint32_t others = lanes & ~(1U << (MOE__EMU_EVENT_LANE(reach->access.finding.other) & 31));
     lane = others ? moe__emu_first_lane(others) : lane;
@@ -90,11 +90,11 @@ static uint8_t *resolve_shared(moe__emu_reach_t *reach, uint32_t lanes, uint64_t
                          is_read(reach) ? "the load" : "the store", &reach->access.finding);
     return NULL;
   }
-  return block->shared + (at - MOE__EMU_SHARED_BASE);
+  return cta->shared + (at - MOE__EMU_SHARED_BASE);
 }
 
 static uint8_t *resolve_parameter(moe__emu_reach_t *reach, int lane, uint64_t address) {
-  moe__emu_machine_t *machine = reach->warp->block->machine;
+  moe__emu_machine_t *machine = reach->warp->cta->machine;
   uint32_t end = machine->kernel->parameter_bytes;
   if (!is_read(reach) || address > end || reach->bytes > end - address) {
     moe__emu_fault(reach->warp, reach->instruction, lane,
@@ -110,12 +110,12 @@ bool moe__emu_may_touch(moe__emu_warp_t *warp, const moe__emu_instruction_t *ins
   if (!region->pending)
     return true;
   const char *name = region->name ? region->name : "a buffer";
-  if (!moe__emu_order_view(warp->block->order, warp->agent, (uint32_t)(lane < 0 ? 0 : lane))
+  if (!moe__emu_order_view(warp->cta->order, warp->agent, (uint32_t)(lane < 0 ? 0 : lane))
            ->has_waited) {
-    bool has_waited = atomic_load(&warp->block->machine->has_waited);
+    bool has_waited = atomic_load(&warp->cta->machine->has_waited);
     moe__emu_fault(warp, instruction, lane, "touches '%s', which a launch before this one uses, %s",
                    name,
-                   has_waited ? "before it knows that a thread of its block has come back from "
+                   has_waited ? "before it knows that a thread of its CTA has come back from "
                                 "griddepcontrol.wait"
                               : "without a griddepcontrol.wait");
     return false;
@@ -137,15 +137,15 @@ moe__emu_toucher_t moe__emu_toucher(const moe__emu_warp_t *warp,
                                     const moe__emu_instruction_t *instruction, int lane,
                                     moe__emu_scope_t scope) {
   return (moe__emu_toucher_t){
-      .order = warp->block->order,
+      .order = warp->cta->order,
       .warp = warp->agent,
       .lane = (uint32_t)(lane < 0 ? 0 : lane),
       .alive = warp->alive,
-      .rank = warp->block->rank,
-      .block = warp->block->number,
+      .rank = warp->cta->rank,
+      .cta = warp->cta->number,
       .line = instruction->line,
       .scope = scope,
-      .skips_races = !warp->block->order->enabled,
+      .skips_races = !warp->cta->order->enabled,
   };
 }
 
@@ -157,20 +157,20 @@ static const char *name_at(const moe__emu_kernel_t *kernel, uint32_t line) {
   return "?";
 }
 
-/* "block (1,0,0), warp 3, lane 0, at line 57 (st.global.b32)" */
+/* "CTA (1,0,0), warp 3, lane 0, at line 57 (st.global.b32)" */
 static void describe_other(const moe__emu_warp_t *warp, const moe__emu_race_t *race, char *text,
                            size_t size) {
-  const moe__emu_machine_t *machine = warp->block->machine;
+  const moe__emu_machine_t *machine = warp->cta->machine;
   uint32_t agent = MOE__EMU_EVENT_AGENT(race->event), lane = MOE__EMU_EVENT_LANE(race->event);
   uint32_t cluster = MOE__EMU_EVENT_CLUSTER(race->event);
   bool is_warp = agent < machine->cluster_size * machine->warp_count;
-  const moe__emu_order_t *order = warp->block->order;
+  const moe__emu_order_t *order = warp->cta->order;
   uint32_t rank = is_warp                     ? agent / machine->warp_count
                   : cluster == order->cluster ? order->ranks[agent]
                                               : 0;
   uint64_t number = (uint64_t)cluster * machine->cluster_size + rank;
   const uint32_t *grid = machine->launch->grid;
-  int used = snprintf(text, size, "block (%u,%u,%u), ", (unsigned)(number % grid[0]),
+  int used = snprintf(text, size, "CTA (%u,%u,%u), ", (unsigned)(number % grid[0]),
                       (unsigned)(number / grid[0] % grid[1]),
                       (unsigned)(number / ((uint64_t)grid[0] * grid[1])));
   text += used, size -= (size_t)used;
@@ -185,7 +185,7 @@ static void describe_other(const moe__emu_warp_t *warp, const moe__emu_race_t *r
 bool moe__emu_touch_global(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
                            const moe__emu_toucher_t *toucher, const moe__emu_region_t *region,
                            moe__emu_global_kind_t kind, uint64_t address, uint64_t bytes) {
-  moe__emu_machine_t *machine = warp->block->machine;
+  moe__emu_machine_t *machine = warp->cta->machine;
   moe__emu_race_t race;
   char other[192];
   if (!region->writable)
@@ -217,7 +217,7 @@ bool moe__emu_touch_global(moe__emu_warp_t *warp, const moe__emu_instruction_t *
   }
   moe__emu_mark_t mark;
   if (kind == MOE__EMU_GLOBAL_UPDATE || toucher->skips_races ||
-      moe__emu_global_mark(region, address, bytes, warp->block->number,
+      moe__emu_global_mark(region, address, bytes, warp->cta->number,
                            (uint32_t)(instruction - warp->kernel->instructions),
                            kind == MOE__EMU_GLOBAL_WRITE, &mark))
     return true;
@@ -225,18 +225,18 @@ bool moe__emu_touch_global(moe__emu_warp_t *warp, const moe__emu_instruction_t *
   const moe__emu_instruction_t *there = &warp->kernel->instructions[mark.instruction];
   snprintf(other, sizeof other, "at line %u (%s)", there->line, there->name);
   moe__emu_fault(warp, instruction, (int)toucher->lane,
-                 "%s at global address 0x%" PRIx64 " in '%s' races with a %s by another block, "
-                 "(%u,%u,%u), %s: blocks of this kernel do not wait for each other",
+                 "%s at global address 0x%" PRIx64 " in '%s' races with a %s by another CTA, "
+                 "(%u,%u,%u), %s: CTAs of this kernel do not wait for each other",
                  what, mark.address, name, mark.is_write ? "write" : "read",
-                 (unsigned)(mark.block % grid[0]), (unsigned)(mark.block / grid[0] % grid[1]),
-                 (unsigned)(mark.block / ((uint64_t)grid[0] * grid[1])), other);
+                 (unsigned)(mark.cta % grid[0]), (unsigned)(mark.cta / grid[0] % grid[1]),
+                 (unsigned)(mark.cta / ((uint64_t)grid[0] * grid[1])), other);
   return false;
 }
 
 static uint8_t *resolve_global(moe__emu_reach_t *reach, uint32_t lanes, uint64_t address) {
   int lane = moe__emu_first_lane(lanes);
   moe__emu_warp_t *warp = reach->warp;
-  const moe__emu_global_t *global = &warp->block->machine->global;
+  const moe__emu_global_t *global = &warp->cta->machine->global;
   const moe__emu_region_t *region =
       moe__emu_global_find(global, &warp->cache, address, reach->bytes);
   moe__emu_error_t why;
@@ -259,7 +259,7 @@ static uint8_t *resolve_global(moe__emu_reach_t *reach, uint32_t lanes, uint64_t
       [MOE__EMU_WRITE] = MOE__EMU_GLOBAL_WRITE,
       [MOE__EMU_ATOMIC] = MOE__EMU_GLOBAL_UPDATE,
   };
-  reach->is_contested = region->writable && warp->block->machine->races;
+  reach->is_contested = region->writable && warp->cta->machine->races;
   for (uint32_t rest = region->writable ? lanes : 0; rest; rest &= rest - 1) {
     moe__emu_toucher_t toucher =
         moe__emu_toucher(warp, reach->instruction, moe__emu_first_lane(rest), reach->scope);

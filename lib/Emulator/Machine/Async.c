@@ -13,13 +13,13 @@
 
 enum { SHORT_DELAY = 32, LONG_DELAY = 512, LONG_EVERY = 8 };
 
-bool moe__emu_async_create(moe__emu_block_t *block) {
-  block->async = calloc(1, sizeof *block->async);
-  return block->async != NULL;
+bool moe__emu_async_create(moe__emu_cta_t *cta) {
+  cta->async = calloc(1, sizeof *cta->async);
+  return cta->async != NULL;
 }
 
-void moe__emu_async_free(moe__emu_block_t *block) {
-  moe__emu_async_t *async = block->async;
+void moe__emu_async_free(moe__emu_cta_t *cta) {
+  moe__emu_async_t *async = cta->async;
   for (uint32_t i = 0; async && i < async->thread_capacity; i++)
     free(async->threads[i].left);
   if (async) {
@@ -27,46 +27,46 @@ void moe__emu_async_free(moe__emu_block_t *block) {
     free(async->tasks);
   }
   free(async);
-  block->async = NULL;
+  cta->async = NULL;
 }
 
-void moe__emu_async_reset(moe__emu_block_t *block) {
-  block->async->count = 0;
-  block->async->thread_count = 0;
+void moe__emu_async_reset(moe__emu_cta_t *cta) {
+  cta->async->count = 0;
+  cta->async->thread_count = 0;
 }
 
-bool moe__emu_async_add(moe__emu_block_t *block, const moe__emu_task_t *task) {
-  moe__emu_async_t *async = block->async;
+bool moe__emu_async_add(moe__emu_cta_t *cta, const moe__emu_task_t *task) {
+  moe__emu_async_t *async = cta->async;
   if (async->count == async->capacity) {
     uint32_t capacity = async->capacity ? async->capacity * 2 : 16;
     moe__emu_task_t *grown = realloc(async->tasks, capacity * sizeof *grown);
     if (!grown) {
-      moe__emu_fault_block(block, MOE_EMU_OUT_OF_MEMORY, "out of memory");
+      moe__emu_fault_cta(cta, MOE_EMU_OUT_OF_MEMORY, "out of memory");
       return false;
     }
     async->tasks = grown;
     async->capacity = capacity;
   }
-  uint32_t delay = moe__emu_random(block, LONG_EVERY) == 1 ? LONG_DELAY : SHORT_DELAY;
+  uint32_t delay = moe__emu_random(cta, LONG_EVERY) == 1 ? LONG_DELAY : SHORT_DELAY;
   moe__emu_task_t *added = &async->tasks[async->count++];
   *added = *task;
-  added->due = block->cluster->now + 1 + moe__emu_random(block, delay);
+  added->due = cta->cluster->now + 1 + moe__emu_random(cta, delay);
   return true;
 }
 
-bool moe__emu_async_run(moe__emu_block_t *block) {
-  moe__emu_async_t *async = block->async;
+bool moe__emu_async_run(moe__emu_cta_t *cta) {
+  moe__emu_async_t *async = cta->async;
   for (uint32_t i = 0; i < async->count;) {
     moe__emu_task_t task = async->tasks[i];
-    if (task.due > block->cluster->now) {
+    if (task.due > cta->cluster->now) {
       i++;
       continue;
     }
     /* What is due leaves the queue; the rest keeps its order. */
     memmove(&async->tasks[i], &async->tasks[i + 1], (async->count - i - 1) * sizeof task);
     async->count--;
-    block->cluster->events++;
-    if (!task.run(block, &task))
+    cta->cluster->events++;
+    if (!task.run(cta, &task))
       return false;
   }
   return true;

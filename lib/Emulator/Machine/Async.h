@@ -13,7 +13,7 @@
 typedef struct moe__emu_task_t moe__emu_task_t;
 
 /* Does the work; false after a fault. */
-typedef bool (*moe__emu_task_run_t)(moe__emu_block_t *block, moe__emu_task_t *task);
+typedef bool (*moe__emu_task_run_t)(moe__emu_cta_t *cta, moe__emu_task_t *task);
 
 struct moe__emu_task_t {
   moe__emu_task_run_t run;
@@ -25,9 +25,9 @@ struct moe__emu_task_t {
   moe__emu_tma_map_t map; /* of a plain copy: a row of bytes, which is the box */
   bool is_plain;
   int32_t coordinates[MOE__EMU_TMA_MAX_RANK];
-  moe__emu_block_t *target; /* whose shared memory it is */
-  uint32_t shared;          /* address there */
-  uint32_t mbarrier;        /* of a load: its number in the block; phase: when it was announced */
+  moe__emu_cta_t *target; /* whose shared memory it is */
+  uint32_t shared;        /* address there */
+  uint32_t mbarrier;      /* of a load: its number in the CTA; phase: when it was announced */
   uint32_t phase;
   uint32_t thread, group; /* of a store: whose bulk group, and which */
   /* A product. */
@@ -36,7 +36,7 @@ struct moe__emu_task_t {
 
 /* A thread's bulk groups. */
 typedef struct moe__emu_bulk_thread_t {
-  uint32_t thread; /* number in the block */
+  uint32_t thread; /* number in the CTA */
   uint32_t agent;
   uint32_t committed; /* groups */
   uint32_t open;      /* copies that are in no group yet */
@@ -53,15 +53,15 @@ struct moe__emu_async_t {
   uint32_t thread_count, thread_capacity;
 };
 
-/* A block's queue: made empty; false when there is no memory. */
-bool moe__emu_async_create(moe__emu_block_t *block);
-void moe__emu_async_free(moe__emu_block_t *block);
-void moe__emu_async_reset(moe__emu_block_t *block);
+/* A CTA's queue: made empty; false when there is no memory. */
+bool moe__emu_async_create(moe__emu_cta_t *cta);
+void moe__emu_async_free(moe__emu_cta_t *cta);
+void moe__emu_async_reset(moe__emu_cta_t *cta);
 
 /* Adds a task, due at a time of the schedule's choice; false when there is no memory. */
-bool moe__emu_async_add(moe__emu_block_t *block, const moe__emu_task_t *task);
+bool moe__emu_async_add(moe__emu_cta_t *cta, const moe__emu_task_t *task);
 /* Does what is due. False after a fault. */
-bool moe__emu_async_run(moe__emu_block_t *block);
+bool moe__emu_async_run(moe__emu_cta_t *cta);
 /* When the next task is due; 0 when there is none. */
 uint64_t moe__emu_async_next(const moe__emu_async_t *async);
 

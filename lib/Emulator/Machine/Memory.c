@@ -125,24 +125,24 @@ void moe__emu_global_explain(const moe__emu_global_t *global, uint64_t address, 
     moe__emu_error(error, "is %" PRIu64 " bytes of no buffer", bytes);
 }
 
-enum { INSTRUCTION_BITS = 16, MAX_BLOCK = 0xFFFD, MANY = 0xFFFF };
+enum { INSTRUCTION_BITS = 16, MAX_CTA = 0xFFFD, MANY = 0xFFFF };
 
-static uint32_t tag_of(uint64_t block, uint32_t instruction) {
+static uint32_t tag_of(uint64_t cta, uint32_t instruction) {
   uint32_t place = instruction & ((1 << INSTRUCTION_BITS) - 1);
-  return (uint32_t)(block % MAX_BLOCK + 1) << INSTRUCTION_BITS | place;
+  return (uint32_t)(cta % MAX_CTA + 1) << INSTRUCTION_BITS | place;
 }
 
-/* Whether a tag is of another block. */
+/* Whether a tag is of another CTA. */
 static bool is_other(uint32_t tag, uint32_t mine) {
   return tag && tag >> INSTRUCTION_BITS != mine >> INSTRUCTION_BITS;
 }
 
 bool moe__emu_global_mark(const moe__emu_region_t *region, uint64_t address, uint64_t bytes,
-                          uint64_t block, uint32_t instruction, bool is_write,
+                          uint64_t cta, uint32_t instruction, bool is_write,
                           moe__emu_mark_t *out_other) {
   if (!region->writers)
     return true;
-  uint32_t tag = tag_of(block, instruction);
+  uint32_t tag = tag_of(cta, instruction);
   uint64_t first = address - region->address;
   _Atomic uint32_t *mine = (is_write ? region->writers : region->readers) + first;
   _Atomic uint32_t *others = (is_write ? region->readers : region->writers) + first;
@@ -156,12 +156,12 @@ bool moe__emu_global_mark(const moe__emu_region_t *region, uint64_t address, uin
                                      found & ((1 << INSTRUCTION_BITS) - 1), was_write};
       return false;
     }
-    /* A byte that several blocks read keeps a block that the writer is not. */
+    /* A byte that several CTAs read keeps a CTA that the writer is not. */
     if (!is_write && is_other(old, tag))
       tag = (uint32_t)MANY << INSTRUCTION_BITS | (tag & ((1 << INSTRUCTION_BITS) - 1));
     if (old != tag)
       atomic_store_explicit(&mine[i], tag, memory_order_relaxed);
-    tag = tag_of(block, instruction);
+    tag = tag_of(cta, instruction);
   }
   return true;
 }

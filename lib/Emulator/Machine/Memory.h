@@ -22,9 +22,9 @@ typedef struct moe__emu_region_t {
   atomic_bool *is_written; /* in this launch; NULL: it may not be */
 } moe__emu_region_t;
 
-/* An access of a block to a byte. */
+/* An access of a CTA to a byte. */
 typedef struct moe__emu_mark_t {
-  uint64_t block, address;
+  uint64_t cta, address;
   uint32_t instruction; /* number */
   bool is_write;
 } moe__emu_mark_t;
@@ -53,10 +53,10 @@ const moe__emu_region_t *moe__emu_global_find(const moe__emu_global_t *global,
 void moe__emu_global_explain(const moe__emu_global_t *global, uint64_t address, uint64_t bytes,
                              moe__emu_error_t *error);
 
-/* Marks bytes as written or read by a block. False where another block has accessed one of them in
+/* Marks bytes as written or read by a CTA. False where another CTA has accessed one of them in
  * this launch, and one of the two writes: *out_other is one such access. */
 bool moe__emu_global_mark(const moe__emu_region_t *region, uint64_t address, uint64_t bytes,
-                          uint64_t block, uint32_t instruction, bool is_write,
+                          uint64_t cta, uint32_t instruction, bool is_write,
                           moe__emu_mark_t *out_other);
 
 #endif /* MOE_EMULATOR_MACHINE_MEMORY_H */

@@ -28,7 +28,7 @@ static bool need_poison(moe__emu_warp_t *warp) {
   if (!warp->poison)
     warp->poison = calloc(1, warp->kernel->file_bytes);
   if (!warp->poison)
-    moe__emu_fault_block(warp->block, MOE_EMU_OUT_OF_MEMORY, "out of memory");
+    moe__emu_fault_cta(warp->cta, MOE_EMU_OUT_OF_MEMORY, "out of memory");
   return warp->poison != NULL;
 }
 

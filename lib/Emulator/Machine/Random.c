@@ -3,8 +3,8 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Emulator/Machine/Random.h"
 
-uint32_t moe__emu_random(moe__emu_block_t *block, uint32_t limit) {
-  moe__emu_cluster_t *cluster = block->cluster;
+uint32_t moe__emu_random(moe__emu_cta_t *cta, uint32_t limit) {
+  moe__emu_cluster_t *cluster = cta->cluster;
   if (cluster->machine->options.schedule == 0 || limit < 2)
     return 0;
   /* splitmix64 */

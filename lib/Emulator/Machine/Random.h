@@ -9,6 +9,6 @@
 #include "lib/Emulator/Machine/State.h"
 
 /* A number below `limit` from the cluster's schedule; 0 in schedule 0. */
-uint32_t moe__emu_random(moe__emu_block_t *block, uint32_t limit);
+uint32_t moe__emu_random(moe__emu_cta_t *cta, uint32_t limit);
 
 #endif /* MOE_EMULATOR_MACHINE_RANDOM_H */

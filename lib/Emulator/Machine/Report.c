@@ -9,82 +9,80 @@
 #include <stdio.h>
 #include <string.h>
 
-static void append_list(moe__emu_block_t *block, const char *format, va_list arguments) {
-  moe_emu_report_t *report = &block->cluster->report;
+static void append_list(moe__emu_cta_t *cta, const char *format, va_list arguments) {
+  moe_emu_report_t *report = &cta->cluster->report;
   char *text = report->text;
   size_t used = strlen(text);
   vsnprintf(text + used, sizeof report->text - used, format, arguments);
 }
 
-void moe__emu_report_append(moe__emu_block_t *block, const char *format, ...) {
+void moe__emu_report_append(moe__emu_cta_t *cta, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  append_list(block, format, arguments);
+  append_list(cta, format, arguments);
   va_end(arguments);
 }
 
-bool moe__emu_report_begin(moe__emu_block_t *block, moe_emu_status_t status) {
-  if (block->cluster->status != MOE_EMU_OK)
+bool moe__emu_report_begin(moe__emu_cta_t *cta, moe_emu_status_t status) {
+  if (cta->cluster->status != MOE_EMU_OK)
     return false;
-  block->cluster->status = status;
-  moe__emu_report_append(block, "kernel '%s', ", block->machine->kernel->name);
+  cta->cluster->status = status;
+  moe__emu_report_append(cta, "kernel '%s', ", cta->machine->kernel->name);
   return true;
 }
 
-void moe__emu_report_block(moe__emu_block_t *block) {
-  moe__emu_report_append(block, "block (%u,%u,%u)", block->index[0], block->index[1],
-                         block->index[2]);
+void moe__emu_report_cta(moe__emu_cta_t *cta) {
+  moe__emu_report_append(cta, "CTA (%u,%u,%u)", cta->index[0], cta->index[1], cta->index[2]);
 }
 
 moe__emu_step_t moe__emu_fault(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
                                int lane, const char *format, ...) {
-  moe__emu_block_t *block = warp->block;
+  moe__emu_cta_t *cta = warp->cta;
   va_list arguments;
-  if (!moe__emu_report_begin(block, MOE_EMU_FAULT))
+  if (!moe__emu_report_begin(cta, MOE_EMU_FAULT))
     return MOE__EMU_FAILED;
-  moe__emu_report_append(block, "line %u (%s), ", instruction->line, instruction->name);
-  moe__emu_report_block(block);
-  moe__emu_report_append(block, ", warp %u", warp->number);
+  moe__emu_report_append(cta, "line %u (%s), ", instruction->line, instruction->name);
+  moe__emu_report_cta(cta);
+  moe__emu_report_append(cta, ", warp %u", warp->number);
   if (lane >= 0)
-    moe__emu_report_append(block, ", lane %d", lane);
-  moe__emu_report_append(block, ": ");
+    moe__emu_report_append(cta, ", lane %d", lane);
+  moe__emu_report_append(cta, ": ");
   va_start(arguments, format);
-  append_list(block, format, arguments);
+  append_list(cta, format, arguments);
   va_end(arguments);
   return MOE__EMU_FAILED;
 }
 
-void moe__emu_fault_block(moe__emu_block_t *block, moe_emu_status_t status, const char *format,
-                          ...) {
+void moe__emu_fault_cta(moe__emu_cta_t *cta, moe_emu_status_t status, const char *format, ...) {
   va_list arguments;
-  if (!moe__emu_report_begin(block, status))
+  if (!moe__emu_report_begin(cta, status))
     return;
-  moe__emu_report_block(block);
-  moe__emu_report_append(block, ": ");
+  moe__emu_report_cta(cta);
+  moe__emu_report_append(cta, ": ");
   va_start(arguments, format);
-  append_list(block, format, arguments);
+  append_list(cta, format, arguments);
   va_end(arguments);
 }
 
 /* ---- Order ---- */
 
-const char *moe__emu_describe_address(const moe__emu_warp_t *warp, const moe__emu_block_t *block,
+const char *moe__emu_describe_address(const moe__emu_warp_t *warp, const moe__emu_cta_t *cta,
                                       uint32_t address, char *text, size_t size) {
-  const uint32_t *index = block->index;
-  if (block == warp->block)
+  const uint32_t *index = cta->index;
+  if (cta == warp->cta)
     snprintf(text, size, "0x%x", address);
   else
-    snprintf(text, size, "0x%x of block (%u,%u,%u)", address, index[0], index[1], index[2]);
+    snprintf(text, size, "0x%x of CTA (%u,%u,%u)", address, index[0], index[1], index[2]);
   return text;
 }
 
-void moe__emu_describe_event(const moe__emu_block_t *block, moe__emu_event_t event, char *text,
+void moe__emu_describe_event(const moe__emu_cta_t *cta, moe__emu_event_t event, char *text,
                              size_t size) {
-  const moe__emu_order_t *order = block->order;
+  const moe__emu_order_t *order = cta->order;
   uint32_t agent = MOE__EMU_EVENT_AGENT(event), owner = order->owners[agent];
-  const uint32_t *index = block->cluster->blocks[order->ranks[agent]].index;
-  if (order->ranks[agent] != block->rank) {
-    int used = snprintf(text, size, "block (%u,%u,%u), ", index[0], index[1], index[2]);
+  const uint32_t *index = cta->cluster->ctas[order->ranks[agent]].index;
+  if (order->ranks[agent] != cta->rank) {
+    int used = snprintf(text, size, "CTA (%u,%u,%u), ", index[0], index[1], index[2]);
     text += used, size -= (size_t)used;
   }
   switch (order->kinds[agent]) {
@@ -110,17 +108,17 @@ void moe__emu_describe_event(const moe__emu_block_t *block, moe__emu_event_t eve
 moe__emu_step_t moe__emu_fault_order(moe__emu_warp_t *warp,
                                      const moe__emu_instruction_t *instruction, int lane,
                                      const char *what, const moe__emu_finding_t *finding) {
-  moe__emu_block_t *block = warp->block;
+  moe__emu_cta_t *cta = warp->cta;
   char who[192] = "", where[48];
   bool is_own = MOE__EMU_EVENT_AGENT(finding->other) == warp->agent;
   if (finding->conflict >= MOE__EMU_AFTER_WRITE && finding->conflict <= MOE__EMU_NOT_FENCED)
-    moe__emu_describe_event(block, finding->other, who, sizeof who);
+    moe__emu_describe_event(cta, finding->other, who, sizeof who);
   if (is_own &&
       (finding->conflict == MOE__EMU_AFTER_WRITE || finding->conflict == MOE__EMU_AFTER_READ))
     snprintf(who, sizeof who, "lane %u of the same warp: no bar.warp.sync is in between",
              MOE__EMU_EVENT_LANE(finding->other));
-  uint32_t offset = finding->address - MOE__EMU_SHARED_BASE, bytes = block->shared_bytes;
-  moe__emu_describe_address(warp, &block->cluster->blocks[bytes ? offset / bytes : 0],
+  uint32_t offset = finding->address - MOE__EMU_SHARED_BASE, bytes = cta->shared_bytes;
+  moe__emu_describe_address(warp, &cta->cluster->ctas[bytes ? offset / bytes : 0],
                             MOE__EMU_SHARED_BASE + (bytes ? offset % bytes : 0), where,
                             sizeof where);
   switch (finding->conflict) {
@@ -142,7 +140,7 @@ moe__emu_step_t moe__emu_fault_order(moe__emu_warp_t *warp,
                           "fence.proxy.async in between",
                           what, where, who);
   default:
-    moe__emu_fault_block(warp->block, MOE_EMU_OUT_OF_MEMORY, "out of memory");
+    moe__emu_fault_cta(warp->cta, MOE_EMU_OUT_OF_MEMORY, "out of memory");
     return MOE__EMU_FAILED;
   }
 }

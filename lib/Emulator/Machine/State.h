@@ -1,4 +1,4 @@
-/* State.h - a cluster of blocks that run: warps, their lanes and their registers.
+/* State.h - a cluster of CTAs that run: warps, their lanes and their registers.
  *
  * Why it exists: the state that instructions work on, and what they may ask of the machine.
  *
@@ -52,10 +52,10 @@ typedef struct moe__emu_shadow_t {
   uint8_t is_dirty;  /* written since the last wgmma.fence, not by a matrix product */
 } moe__emu_shadow_t;
 
-typedef struct moe__emu_block_t moe__emu_block_t;
+typedef struct moe__emu_cta_t moe__emu_cta_t;
 typedef struct moe__emu_cluster_t moe__emu_cluster_t;
 
-/* What a block owns, each described where it is worked on. */
+/* What a CTA owns, each described where it is worked on. */
 typedef struct moe__emu_named_barrier_t moe__emu_named_barrier_t; /* Instructions/Barrier.h */
 typedef struct moe__emu_mbarriers_t moe__emu_mbarriers_t;         /* Instructions/Mbarrier.h */
 typedef struct moe__emu_async_t moe__emu_async_t;                 /* Machine/Async.h */
@@ -64,8 +64,8 @@ typedef struct moe__emu_matrix_warp_t moe__emu_matrix_warp_t;
 
 enum {
   MOE__EMU_MAX_CLUSTER = 8,
-  /* In the window shared::cluster the address 0x400 of the block of rank r is 0x400 + (r + 1 <<
-   * this). Below lies the block's own shared::cta window. */
+  /* In the window shared::cluster the address 0x400 of the CTA of rank r is 0x400 + (r + 1 <<
+   * this). Below lies the CTA's own shared::cta window. */
   MOE__EMU_RANK_SHIFT = 24,
 };
 
@@ -77,12 +77,12 @@ typedef struct moe__emu_cluster_barrier_t {
   moe__emu_view_t gathered, completed;
 } moe__emu_cluster_barrier_t;
 
-/* A block's shared memory, as the other blocks use it. */
+/* A CTA's shared memory, as the other CTAs use it. */
 typedef struct moe__emu_residence_t {
-  uint32_t alive;       /* threads of the block */
+  uint32_t alive;       /* threads of the CTA */
   moe__emu_view_t left; /* what the threads that have exited knew */
   uint32_t
-      touched[MOE__EMU_MAX_AGENTS]; /* the clock of each agent of another block that touched it */
+      touched[MOE__EMU_MAX_AGENTS]; /* the clock of each agent of another CTA that touched it */
 } moe__emu_residence_t;
 
 /* A load of global memory whose value is chosen when it is used, so that later accesses of the
@@ -98,9 +98,9 @@ struct moe__emu_deferred_t {
 enum { MOE__EMU_MAX_DEFERRED = 4 };
 
 struct moe__emu_warp_t {
-  moe__emu_block_t *block;
+  moe__emu_cta_t *cta;
   const moe__emu_kernel_t *kernel;
-  uint32_t number;            /* in the block */
+  uint32_t number;            /* in the CTA */
   uint32_t agent;             /* in the cluster's order */
   uint32_t alive;             /* lanes that have not exited */
   uint32_t first_lanes;       /* lanes that the warp began with */
@@ -110,7 +110,7 @@ struct moe__emu_warp_t {
   uint32_t split_count, next_split;
   moe__emu_split_t *split; /* the one that runs */
   moe__emu_meeting_t meetings[2 * MOE__EMU_LANES];
-  moe__emu_matrix_warp_t *matrix; /* the block owns it */
+  moe__emu_matrix_warp_t *matrix; /* the CTA owns it */
   uint32_t came[2]; /* lanes that have come to the cluster's barrier and not waited: by the phase's
                      * parity */
   uint32_t registers; /* of each thread, for setmaxnreg */
@@ -123,17 +123,17 @@ struct moe__emu_warp_t {
   uint32_t poison_address; /* in shared memory */
 };
 
-/* What all blocks of a launch share. */
+/* What all CTAs of a launch share. */
 typedef struct moe__emu_machine_t {
   const moe__emu_kernel_t *kernel;
   const moe_emu_launch_t *launch;
   moe_emu_options_t options;
   moe__emu_global_t global;
   uint8_t parameters[4096];
-  uint32_t thread_count, warp_count; /* of a block */
-  uint32_t cluster_size;             /* blocks of a cluster, along x */
+  uint32_t thread_count, warp_count; /* of a CTA */
+  uint32_t cluster_size;             /* CTAs of a cluster, along x */
   uint32_t shared_bytes;
-  uint32_t register_pool, first_registers; /* of a block; of a thread */
+  uint32_t register_pool, first_registers; /* of a CTA; of a thread */
   moe__emu_races_t *races; /* NULL: clusters cannot learn of each other, and run on their own */
   atomic_bool has_waited;  /* a thread has waited for the launches before this one */
   atomic_uint_least64_t next_cluster;
@@ -141,7 +141,7 @@ typedef struct moe__emu_machine_t {
   atomic_uint_least64_t failed_cluster; /* the lowest one, cluster_count: none */
 } moe__emu_machine_t;
 
-struct moe__emu_block_t {
+struct moe__emu_cta_t {
   moe__emu_machine_t *machine;
   moe__emu_cluster_t *cluster;
   uint32_t rank; /* in the cluster */
@@ -162,11 +162,11 @@ struct moe__emu_block_t {
   uint64_t resumes; /* the turn until which a random schedule holds it back */
 };
 
-/* Blocks that run together and reach each other's shared memory. Most clusters are of one. */
+/* CTAs that run together and reach each other's shared memory. Most clusters are of one. */
 struct moe__emu_cluster_t {
   moe__emu_machine_t *machine;
   uint64_t number;
-  moe__emu_block_t *blocks; /* machine->cluster_size of them, by rank */
+  moe__emu_cta_t *ctas; /* machine->cluster_size of them, by rank */
   moe__emu_order_t order;
   moe__emu_cluster_barrier_t barrier;
   uint64_t random;

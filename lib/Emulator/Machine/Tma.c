@@ -27,7 +27,7 @@ static const uint64_t magic = UINT64_C(0x70616D2D756D6520); /* " emu-map" */
 
 enum {
   MAX_BOX = 256,
-  MAX_SHARED = 232448, /* of a block of sm_90 */
+  MAX_SHARED = 232448, /* of a CTA of sm_90 */
   GLOBAL_ALIGNMENT = 16,
 };
 
@@ -90,7 +90,7 @@ static bool check_box(const moe__emu_tma_map_t *map, moe__emu_error_t *error) {
   }
   uint64_t shared = row_count(map) * row_pitch(map);
   if (shared > MAX_SHARED) {
-    return moe__emu_error(error, "the box takes %llu bytes; a block has at most %d", (ull_t)shared,
+    return moe__emu_error(error, "the box takes %llu bytes; a CTA has at most %d", (ull_t)shared,
                           MAX_SHARED);
   }
   return true;

@@ -15,8 +15,8 @@ enum { NO_MEETING = -1 };
 
 /* ---- The start ---- */
 
-static uint32_t special_value(const moe__emu_block_t *block, uint32_t special, uint32_t thread) {
-  const moe_emu_launch_t *launch = block->machine->launch;
+static uint32_t special_value(const moe__emu_cta_t *cta, uint32_t special, uint32_t thread) {
+  const moe_emu_launch_t *launch = cta->machine->launch;
   uint32_t lane = thread % MOE__EMU_LANES;
   uint32_t x = launch->block[0], y = launch->block[1];
   switch ((moe__emu_special_t)special) {
@@ -33,27 +33,27 @@ static uint32_t special_value(const moe__emu_block_t *block, uint32_t special, u
   case MOE__EMU_CTAID_X:
   case MOE__EMU_CTAID_Y:
   case MOE__EMU_CTAID_Z:
-    return block->index[special - MOE__EMU_CTAID_X];
+    return cta->index[special - MOE__EMU_CTAID_X];
   case MOE__EMU_NCTAID_X:
   case MOE__EMU_NCTAID_Y:
   case MOE__EMU_NCTAID_Z:
     return launch->grid[special - MOE__EMU_NCTAID_X];
   case MOE__EMU_CLUSTERID_X:
-    return block->index[0] / block->machine->cluster_size;
+    return cta->index[0] / cta->machine->cluster_size;
   case MOE__EMU_CLUSTERID_Y:
   case MOE__EMU_CLUSTERID_Z:
-    return block->index[special - MOE__EMU_CLUSTERID_X];
+    return cta->index[special - MOE__EMU_CLUSTERID_X];
   case MOE__EMU_NCLUSTERID_X:
-    return launch->grid[0] / block->machine->cluster_size;
+    return launch->grid[0] / cta->machine->cluster_size;
   case MOE__EMU_NCLUSTERID_Y:
   case MOE__EMU_NCLUSTERID_Z:
     return launch->grid[special - MOE__EMU_NCLUSTERID_X];
   case MOE__EMU_CLUSTER_CTAID_X:
   case MOE__EMU_CLUSTER_CTARANK:
-    return block->rank;
+    return cta->rank;
   case MOE__EMU_CLUSTER_NCTAID_X:
   case MOE__EMU_CLUSTER_NCTARANK:
-    return block->machine->cluster_size;
+    return cta->machine->cluster_size;
   case MOE__EMU_CLUSTER_NCTAID_Y:
   case MOE__EMU_CLUSTER_NCTAID_Z:
   case MOE__EMU_NSMID:
@@ -63,7 +63,7 @@ static uint32_t special_value(const moe__emu_block_t *block, uint32_t special, u
   case MOE__EMU_WARPID:
     return thread / MOE__EMU_LANES;
   case MOE__EMU_NWARPID:
-    return block->machine->warp_count;
+    return cta->machine->warp_count;
   case MOE__EMU_LANEMASK_EQ:
     return 1U << lane;
   case MOE__EMU_LANEMASK_LT:
@@ -77,7 +77,7 @@ static uint32_t special_value(const moe__emu_block_t *block, uint32_t special, u
   case MOE__EMU_DYNAMIC_SMEM_SIZE:
     return launch->dynamic_shared;
   case MOE__EMU_TOTAL_SMEM_SIZE:
-    return block->shared_bytes;
+    return cta->shared_bytes;
   default: /* the place in the cluster along y and z, the SM */
     return 0;
   }
@@ -87,7 +87,7 @@ static void fill_row(moe__emu_warp_t *warp, const moe__emu_row_t *row) {
   for (uint32_t lane = 0; lane < MOE__EMU_LANES; lane++) {
     uint64_t value = row->value[0];
     if (row->kind == MOE__EMU_ROW_SPECIAL)
-      value = special_value(warp->block, (uint32_t)value, warp->number * MOE__EMU_LANES + lane);
+      value = special_value(warp->cta, (uint32_t)value, warp->number * MOE__EMU_LANES + lane);
     uint8_t *at = warp->file + row->offset + (size_t)lane * (row->bytes >= 8 ? 8 : 4);
     memcpy(at, &value, row->bytes >= 8 ? 8 : 4);
     if (row->bytes == 16)
@@ -95,10 +95,10 @@ static void fill_row(moe__emu_warp_t *warp, const moe__emu_row_t *row) {
   }
 }
 
-void moe__emu_warp_begin(moe__emu_warp_t *warp, moe__emu_block_t *block, uint32_t number) {
+void moe__emu_warp_begin(moe__emu_warp_t *warp, moe__emu_cta_t *cta, uint32_t number) {
   const moe__emu_kernel_t *kernel = warp->kernel;
-  uint32_t threads = block->machine->thread_count - number * MOE__EMU_LANES;
-  warp->block = block;
+  uint32_t threads = cta->machine->thread_count - number * MOE__EMU_LANES;
+  warp->cta = cta;
   warp->number = number;
   warp->alive = threads >= MOE__EMU_LANES ? UINT32_MAX : (1U << threads) - 1;
   warp->first_lanes = warp->alive;
@@ -106,7 +106,7 @@ void moe__emu_warp_begin(moe__emu_warp_t *warp, moe__emu_block_t *block, uint32_
       .lanes = warp->alive, .meeting = NO_MEETING, .failed_pc = MOE__EMU_NOWHERE};
   warp->split_count = 1;
   warp->next_split = 0;
-  warp->registers = block->machine->first_registers;
+  warp->registers = cta->machine->first_registers;
   warp->has_poison = false;
   warp->deferred_count = 0;
   memset(warp->came, 0, sizeof warp->came);
@@ -189,7 +189,7 @@ moe__emu_step_t moe__emu_warp_exit(moe__emu_warp_t *warp, uint32_t lanes) {
   warp->alive &= ~lanes;
   split->lanes &= ~lanes;
   split->pc++;
-  warp->block->cluster->events++;
+  warp->cta->cluster->events++;
   if (split->lanes == 0)
     remove_split(warp, split);
   for (int outer; meeting != NO_MEETING; meeting = outer) {
@@ -277,14 +277,14 @@ static moe__emu_step_t step(moe__emu_warp_t *warp) {
   if (!read_guard(warp, instruction, &active))
     return MOE__EMU_FAILED;
   if (instruction->is_branch) {
-    warp->block->cluster->steps++;
+    warp->cta->cluster->steps++;
     return instruction->execute(warp, instruction, active);
   }
   if (!active) {
     warp->split->pc++;
     return MOE__EMU_JUMPED;
   }
-  warp->block->cluster->steps++;
+  warp->cta->cluster->steps++;
   bool is_poisoned =
       warp->has_poison && instruction->is_pure && moe__emu_has_poison(warp, instruction, active);
   moe__emu_step_t done = is_poisoned ? moe__emu_execute_poisoned(warp, instruction, active)
@@ -296,10 +296,10 @@ static moe__emu_step_t step(moe__emu_warp_t *warp) {
 
 /* The next split that may go on; NULL where all wait for something that has not happened. */
 static moe__emu_split_t *choose_split(moe__emu_warp_t *warp) {
-  uint32_t first = warp->next_split++ + moe__emu_random(warp->block, warp->split_count);
+  uint32_t first = warp->next_split++ + moe__emu_random(warp->cta, warp->split_count);
   for (uint32_t i = 0; i < warp->split_count; i++) {
     moe__emu_split_t *split = &warp->splits[(first + i) % warp->split_count];
-    if (!split->is_blocked || split->blocked_at != warp->block->cluster->events)
+    if (!split->is_blocked || split->blocked_at != warp->cta->cluster->events)
       return split;
   }
   return NULL;
@@ -326,7 +326,7 @@ bool moe__emu_warp_run(moe__emu_warp_t *warp, uint32_t limit) {
       return true;
     case MOE__EMU_BLOCKED:
       warp->split->is_blocked = true;
-      warp->split->blocked_at = warp->block->cluster->events;
+      warp->split->blocked_at = warp->cta->cluster->events;
       return is_done;
     case MOE__EMU_REGROUPED:
     case MOE__EMU_FAILED:

@@ -8,7 +8,7 @@
 
 #include "lib/Emulator/Machine/State.h"
 
-void moe__emu_warp_begin(moe__emu_warp_t *warp, moe__emu_block_t *block, uint32_t number);
+void moe__emu_warp_begin(moe__emu_warp_t *warp, moe__emu_cta_t *cta, uint32_t number);
 /* Runs a split of the warp for at most `limit` instructions; whether anything was done. */
 bool moe__emu_warp_run(moe__emu_warp_t *warp, uint32_t limit);
 /* Separates the lanes of the running split at a branch, or moves them. */

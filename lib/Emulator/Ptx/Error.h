@@ -1,7 +1,7 @@
 /* Error.h - one line of text that says what a check found.
  *
  * Why it exists: the modules that know the rules of an instruction do not know the kernel, line,
- * block and warp that broke them. They say what is wrong; the machine adds where.
+ * CTA and warp that broke them. They say what is wrong; the machine adds where.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #ifndef MOE_EMULATOR_PTX_ERROR_H

@@ -384,7 +384,7 @@ static bool parse_kernel_directives(moe__emu_parser_t *parser) {
     } else if (moe__emu_parse_accept(parser, ".minnctapersm")) {
       if (!moe__emu_parse_integer(parser, 1, 32, &value))
         return false;
-      kernel->min_blocks_per_sm = (uint32_t)value;
+      kernel->min_ctas_per_sm = (uint32_t)value;
     } else if (moe__emu_parse_accept(parser, ".maxnreg")) {
       if (!moe__emu_parse_integer(parser, 1, 255, &value))
         return false;

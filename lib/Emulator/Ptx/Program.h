@@ -153,7 +153,7 @@ typedef struct moe__emu_kernel_t {
   uint32_t parameter_count, parameter_bytes;
   uint32_t required_block[3]; /* .reqntid; 0: not given */
   uint32_t max_threads;       /* .maxntid, or of .reqntid; 0: not given */
-  uint32_t min_blocks_per_sm; /* .minnctapersm; 0: not given */
+  uint32_t min_ctas_per_sm;   /* .minnctapersm; 0: not given */
   uint32_t max_registers;     /* .maxnreg; 0: not given */
   uint32_t cluster[3];        /* .reqnctapercluster; 0: not given */
 

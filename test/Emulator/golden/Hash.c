@@ -16,12 +16,12 @@ int main(int argc, char **argv) {
     fprintf(stderr, "usage: golden_hash FILE\n");
     return 2;
   }
-  static char block[1 << 16];
+  static char cta[1 << 16];
   XXH3_state_t *state = XXH3_createState();
   if (!state || XXH3_128bits_reset(state) != XXH_OK)
     return 1;
-  for (size_t size = 0; (size = fread(block, 1, sizeof block, file)) > 0;)
-    XXH3_128bits_update(state, block, size);
+  for (size_t size = 0; (size = fread(cta, 1, sizeof cta, file)) > 0;)
+    XXH3_128bits_update(state, cta, size);
   const int failed = ferror(file);
   fclose(file);
   XXH128_canonical_t canonical;

@@ -95,12 +95,12 @@ static moe_emu_status_t run(const moe_emu_module_t *module, const test_t *test, 
   const moe_emu_buffer_t buffers[] = {
       {(uint64_t)(uintptr_t)variables, sizeof variables, true, "vars", MOE_EMU_NOT_PENDING},
       {(uint64_t)(uintptr_t)results, sizeof results, true, "out", MOE_EMU_NOT_PENDING}};
-  bool is_block = !strcmp(test->place, "warp");
+  bool is_cta = !strcmp(test->place, "warp");
   uint32_t threads = (uint32_t)test->threads;
   moe_emu_launch_t launch = {
       .kernel = "litmus",
-      .grid = {is_block ? 1 : threads, 1, 1},
-      .block = {is_block ? LANES * threads : LANES, 1, 1},
+      .grid = {is_cta ? 1 : threads, 1, 1},
+      .block = {is_cta ? LANES * threads : LANES, 1, 1},
       .cluster = {1, 1, 1},
       .parameters = parameters,
       .parameter_count = 2,

@@ -3,7 +3,7 @@
 Usage: run_gpu.py [--seconds S] [--out FILE]   runs all, S seconds in all, and writes what was seen as JSON; needs CuPy
        run_gpu.py --compare FILE               compares what was seen before with what is allowed
 
-A launch runs many instances of a test, each with variables of its own; the blocks of an instance are neighbors, so that they run at the
+A launch runs many instances of a test, each with variables of its own; the CTAs of an instance are neighbors, so that they run at the
 same time. Launches differ in the number of instances and in what runs before them.
 
 SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

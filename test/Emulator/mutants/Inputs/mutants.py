@@ -118,22 +118,22 @@ MUTANTS = [
     ("load to a misaligned place", ptx(r"add\.s64 \s*(%rd\d+), (%rd\d+), 32768;", r"add.s64 \1, \2, 32832;"), "multiple of"),
     ("load into the next stage", ptx(r"add\.s64 \s*(%rd\d+), (%rd\d+), 32768;", r"add.s64 \1, \2, 49152;"), "races|uninitialized"),
     ("load past the end of shared memory", ptx(r"add\.s64 \s*(%rd\d+), (%rd\d+), 32768;", r"add.s64 \1, \2, 131072;"),
-     "outside of the block's"),
+     "outside of the CTA's"),
     ("load completes on the empty mbarrier", ptx(r"(cp\.async\.bulk\.tensor\.3d\.shared::cluster[^;]*)\+114688\];", r"\1+114712];"),
      "land|deadlock"),
     ("load from the tile beside", ptx(r"or\.b32 \s*(%r\d+), (%r\d+), 64;(\s*add\.s64)", r"mov.b32 \1, \2;\3"), DIFFERENT),
     ("store before the tile is complete", ptx(r"(?s)(st\.shared\.v4\.b32\s+\[)(%rd\d+)(\].*?st\.shared\.v4\.b32\s+\[)%rd\d+\]", r"\1\2\3\2]"), "uninitialized|differ"),
     ("store from the loads' buffer", ptx(STORE, r"\1\2, \3, \4}], [dynamic_shared_memory+16384];"), "the bulk store"),
-    ("store with swapped coordinates", ptx(STORE, r"\1\3, \2, \4}], [dynamic_shared_memory];"), "differ|another block"),
+    ("store with swapped coordinates", ptx(STORE, r"\1\3, \2, \4}], [dynamic_shared_memory];"), "differ|another CTA"),
     ("store of a tile past the tensor", ptx(STORE, r"\1\2, \3, 3}], [dynamic_shared_memory];"), DIFFERENT),
     # Addresses
-    ("bounds of the scales not checked", ptx(r"@%p15 bra\s+\$L__BB0_11;"), "another block|after the end of|outside"),
+    ("bounds of the scales not checked", ptx(r"@%p15 bra\s+\$L__BB0_11;"), "another CTA|after the end of|outside"),
     ("scales stored past the end", ptx(r"(st\.global\.b16\s+\[%rd\d+)\]", r"\1+1048576]"), "after the end of 'scales'"),
     ("scales stored before the start", ptx(r"(st\.global\.b16\s+\[%rd\d+)\]", r"\1+-1048576]"), "bytes before|after the end of"),
     ("scales stored misaligned", ptx(r"(st\.global\.b16\s+\[%rd\d+)\]", r"\1+1]"), "not a multiple of 2"),
     ("shared store misaligned", ptx(r"(st\.shared\.v4\.b32\s+\[%rd\d+)\]", r"\1+4]"), "not a multiple of 16"),
     ("warps write each other's part", ptx(r"and\.b32 \s*(%r\d+), %r\d+, 64;", r"mov.b32 \1, 0;"), "the store races"),
-    ("shared load past the stages", ptx(r"(ld\.shared\.b32\s+%r\d+, \[%rd\d+\+)16384\]", r"\g<1>999999]"), "outside of the block's|not a multiple"),
+    ("shared load past the stages", ptx(r"(ld\.shared\.b32\s+%r\d+, \[%rd\d+\+)16384\]", r"\g<1>999999]"), "outside of the CTA's|not a multiple"),
     ("shared load of another stage", ptx(r"(ld\.shared\.b32\s+%r\d+, \[%rd\d+\+)16384\]", r"\g<1>49152]"),
      "not been waited for|uninitialized"),
     # Registers and control flow
@@ -145,7 +145,7 @@ MUTANTS = [
     ("input map without its swizzle", manifest(*LAUNCH, 3, "swizzle", "none"), DIFFERENT),
     ("output map without its swizzle", manifest(*LAUNCH, 4, "swizzle", "none"), DIFFERENT),
     ("input box too small", manifest(*LAUNCH, 3, "box", lambda box: [box[0], box[1] // 2, box[2]]), "deadlock"),
-    ("too little shared memory", manifest("kernels", 0, "shared_memory", lambda size: size - 16384), "outside of the block's"),
+    ("too little shared memory", manifest("kernels", 0, "shared_memory", lambda size: size - 16384), "outside of the CTA's"),
     ("one warp too few", manifest("kernels", 0, "block", lambda block: [block[0] - 32, 1, 1]), ".reqntid"),
 ]
 
@@ -166,10 +166,10 @@ STREAM_MUTANTS = [
     ("a vector is another one", ptx(LOAD_VECTOR, r"\1+528]"), DIFFERENT),
     ("a vector of the last chunk is past the end", ptx(r"min\.u32 (\s*%r\d+), (%r\d+), %r\d+;", r"mov.b32 \1, \2;"), "after the end|uninitialized"),
     ("the last chunk is taken for a whole one", ptx(r"setp\.lt\.u64 (\s*%p\d+), %rd\d+, 1024;", r"setp.ne.b32 \1, 0, 0;"), "after the end|uninitialized"),
-    ("results past the end", ptx(r"setp\.ge\.u32 (\s*%p\d+), %r\d+, %r\d+;", r"setp.ne.b32 \1, 0, 0;", which=1, count=4), "after the end|another block"),
+    ("results past the end", ptx(r"setp\.ge\.u32 (\s*%p\d+), %r\d+, %r\d+;", r"setp.ne.b32 \1, 0, 0;", which=1, count=4), "after the end|another CTA"),
     ("scales past the end", ptx(r"setp\.ge\.u32 (\s*%p\d+), %r\d+, %r\d+;", r"setp.ne.b32 \1, 0, 0;"), "after the end"),
     ("warps take one chunk only", ptx(r"setp\.lt\.s32 (\s*%p\d+), %r\d+, %r\d+;", r"setp.ne.b32 \1, 0, 0;"), DIFFERENT),
-    ("all blocks take the same chunks", ptx(r"mov\.u32 (\s*%r\d+), %ctaid\.x;", r"mov.b32 \1, 0;"), "another block|differ"),
+    ("all blocks take the same chunks", ptx(r"mov\.u32 (\s*%r\d+), %ctaid\.x;", r"mov.b32 \1, 0;"), "another CTA|differ"),
     ("blocks go on by more chunks than all of them take", ptx(r"mov\.u32 (\s*%r\d+), %nctaid\.x;", r"mov.b32 \1, 16;"), DIFFERENT),
     ("the largest of half of a block", ptx(r"shfl\.sync\.bfly\.b32 (\s*%r\d+), (%r\d+), 1, 31, -1;", r"mov.b32 \1, \2;"), DIFFERENT),
     ("a lane gives away what it should keep", ptx(r"(shfl\.sync\.bfly\.b32 \s*%r\d+, %r\d+), 2, 31, -1;", r"\1, 1, 31, -1;"), DIFFERENT),
@@ -196,7 +196,7 @@ FP8_ROW_MUTANTS = [
     ("16 bytes of a row announced", ptx(r"(mbarrier\.arrive\.expect_tx\S+ \S+, \[\S+\]), %r\d+;", r"\1, 16;"), "more bytes land|fewer bytes|not been waited for"),
     ("a row lands 16 bytes on", ptx(r"(cp\.async\.bulk\.shared::cluster\S+ \[%rd\d+)\]", r"\1+16]"), "races|uninitialized|not been waited for"),
     ("the end of a row is not looked for", ptx(r"setp\.ge\.u32\s+(%p\d+), %r\d+, %r\d+;(\s*@%p\d+ bra)", r"setp.ne.b32 \1, 0, 0;\2"),
-     "another block|after the end|uninitialized|differ|races"),
+     "another CTA|after the end|uninitialized|differ|races"),
     ("the largest of the other warps is lost", ptx(r"max\.u32 (\s*%r\d+), (%r\d+), %r\d+;(\s*add\.s32[^;]*;\s*setp[^;]*;\s*@%p\d+ bra)", r"mov.b32 \1, \2;\3"), DIFFERENT),
     ("the largest of half of a warp", ptx(r"shfl\.sync\.bfly\.b32 (\s*%r\d+), (%r\d+), 16, 31, -1;", r"mov.b32 \1, \2;"), DIFFERENT),
     ("NaN is no maximum", ptx(r"max\.NaN\.bf16x2", "max.bf16x2", count=0), DIFFERENT),
@@ -211,8 +211,8 @@ COUNT = r"atom\.global\.add\.u32 \s*(%r\d+), (\[%rd\d+\]), 1;"
 FP8_SCALE_MUTANTS = [
     ("rows' maxima are not raised", ptx(ATOMIC_MAX), DIFFERENT),
     ("some columns' maxima are not raised", ptx(ATOMIC_MAX, which=2), DIFFERENT),
-    ("rows' maxima are stored", ptx(ATOMIC_MAX, r"st.global.b32 \2, \3;"), "differ|races|another block"),
-    ("columns' maxima are stored", ptx(ATOMIC_MAX, r"st.global.b32 \2, \3;", which=1), "differ|races|another block"),
+    ("rows' maxima are stored", ptx(ATOMIC_MAX, r"st.global.b32 \2, \3;"), "differ|races|another CTA"),
+    ("columns' maxima are stored", ptx(ATOMIC_MAX, r"st.global.b32 \2, \3;", which=1), "differ|races|another CTA"),
     ("NaN is no maximum", ptx(r"max\.NaN\.bf16x2", "max.bf16x2", count=0), DIFFERENT),
     ("the largest is not taken out of the state", ptx(r"atom\.global\.exch\.b32 (\s*%r\d+), (\[%rd\d+\]), 0;", r"ld.global.b32 \1, \2;"), DIFFERENT),
     ("columns' largest are not taken out of the state",
@@ -225,7 +225,7 @@ FP8_SCALE_MUTANTS = [
     ("whether it was the last is read too early", ptx(r"bar\.sync\s+0;", which=2), "races|uninitialized"),
     ("rows past the end of an expert are raised", ptx(r"setp\.ge\.u32\s+(%p\d+), %r\d+, (%r\d+);(\s*or\.pred)", r"setp.ne.b32 \1, 0, 0;\3"),
      "differ|after the end|nothing orders"),
-    ("columns past the end are raised", ptx(r"setp\.le\.u32\s+(%p\d+), %r\d+, %r\d+;", r"setp.ne.b32 \1, 0, 0;"), "differ|uninitialized|after the end|another block|nothing orders"),
+    ("columns past the end are raised", ptx(r"setp\.le\.u32\s+(%p\d+), %r\d+, %r\d+;", r"setp.ne.b32 \1, 0, 0;"), "differ|uninitialized|after the end|another CTA|nothing orders"),
     ("a lane gives away what it should keep", ptx(r"shfl\.sync\.bfly\.b32 (\s*%r\d+, %r\d+), 8, 31, -1;", r"shfl.sync.bfly.b32 \1, 4, 31, -1;"), DIFFERENT),
     ("a warp's last step is left out", ptx(r"shfl\.sync\.bfly\.b32 (\s*%r\d+), (%r\d+), 1, 31, -1;", r"mov.b32 \1, \2;"), DIFFERENT),
     ("factors of columns from 112, not 448", ptx(r"0f43E00000", "0f42E00000", which=1), DIFFERENT),
@@ -233,7 +233,7 @@ FP8_SCALE_MUTANTS = [
 
 # Both passes of a pair: what a tile takes of its tensor, one by one, is that of the other one.
 OF_TENSOR = r"selp\.b64 (\s*%rd\d+), (%rd\d+), (%rd\d+), %p\d+;"
-ELSEWHERE = "differ|global address|another block"
+ELSEWHERE = "differ|global address|another CTA"
 FP8_PAIR_MUTANTS = [
     ("maxima of y are those of x", ptx(OF_TENSOR, r"mov.b64 \1, \2;"), ELSEWHERE),
     ("x is read as wide as y", ptx(r"(selp\.b64[^;]*;\s*)selp\.b32 (\s*%r\d+), (%r\d+), (%r\d+), %p\d+;", r"\1mov.b32 \2, \4;"),
@@ -278,8 +278,8 @@ PRODUCT_MUTANTS = [
     ("rows off by one", ptx(ROWS_LOAD, r"{ .reg .b32 OFF; add.s32 OFF, \2, 1; \1OFF\3 }"), DIFFERENT),
     ("the tail of K dropped", parameter(1, r"and.b32 \1, \1, -128;"), DIFFERENT),
     ("the last group skipped", parameter(2, r"add.s32 \1, \1, -1;"), DIFFERENT),
-    ("the last columns skipped", parameter(3, r"and.b32 \1, \1, -64;"), "differ|after the end|another block"),
-    ("rows behind the group stored", ptx(r"(setp\.ge\.u32 \s*%p\d+, %r\d+, )%r\d+;(\s*or\.pred)", r"\1-1;\2", which=1), "differ|no group|another block"),
+    ("the last columns skipped", parameter(3, r"and.b32 \1, \1, -64;"), "differ|after the end|another CTA"),
+    ("rows behind the group stored", ptx(r"(setp\.ge\.u32 \s*%p\d+, %r\d+, )%r\d+;(\s*or\.pred)", r"\1-1;\2", which=1), "differ|no group|another CTA"),
     ("rows of the next tile stored", ptx(r"(bfe\.u32 \s*%r\d+, %r1, 2), 3;", r"\1, 2;"), DIFFERENT),
     ("operands in the other format", ptx(r"e4m3\.e4m3", "e5m2.e5m2", count=0), DIFFERENT),
     ("the sum started anew in the middle", ptx(r"setp\.ne\.b32 p, 1, 0;", "setp.ne.b32 p, 0, 0;", which=1), DIFFERENT),
@@ -399,7 +399,7 @@ CHAIN_MUTANTS = [
     ("the fourth launch does not wait", ptx(WAIT_GRID, which=3), "without a griddepcontrol.wait"),
     ("the last launch does not wait", ptx(WAIT_GRID, which=4), "without a griddepcontrol.wait"),
     ("only thread 0 waits for the launches before, and no barrier follows",
-     ptx(WAIT_GRID + r"\s*bar\.sync\s+0;", BY_SOME % ("eq.u32", 0), which=1), "before it knows that a thread of its block"),
+     ptx(WAIT_GRID + r"\s*bar\.sync\s+0;", BY_SOME % ("eq.u32", 0), which=1), "before it knows that a thread of its CTA"),
     ("only the second warp waits for the launches before, and no barrier follows",
      ptx(WAIT_GRID + r"\s*bar\.sync\s+0;", BY_SOME % ("eq.u32", 32), which=1), "griddepcontrol.wait"),
     ("nobody waits, and all go on", ptx(WAIT_GRID, count=0), "without a griddepcontrol.wait"),
@@ -471,9 +471,9 @@ def shorten(said):
     """What is wrong, without where; where only the bits differ, that."""
     if DIFFERENT in said:
         return "the bits differ from the C reference's"
-    said = re.sub(r"^.*?block \(\d+,\d+,\d+\)(, warp \d+)?(, lane \d+)?: ", "", said.splitlines()[0])
+    said = re.sub(r"^.*?CTA \(\d+,\d+,\d+\)(, warp \d+)?(, lane \d+)?: ", "", said.splitlines()[0])
     said = re.sub(r"^moe-run: .*kernel '[^']*': ", "", said)
-    said = re.sub(r" by another block, \(.*", " by another block", said)
+    said = re.sub(r" by another CTA, \(.*", " by another CTA", said)
     said = re.sub(r"; warp 0, lanes 0x\w+, waits at line \d+ \((\S+)\).*", r": `\1` waits", said)
     said = re.sub(r"global address \S+ lies \d+ bytes .*", "an address outside of every buffer", said)
     said = re.sub(r" (at|at shared address|address) (address )?0x[0-9a-f]+", "", said)
