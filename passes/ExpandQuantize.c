@@ -1,13 +1,13 @@
 /* ExpandQuantize.c - splits quantizations that take two passes over their input into these.
  *
- * A scale that belongs to more than one block of threads can hold on chip is known only when all
- * of the input has been read. Then quantize_fp8 becomes
+ * A scale of more elements than one CTA can hold on chip is known only when all of the input has
+ * been read. Then quantize_fp8 becomes
  *
  *   scales, factors, state = mx_quantize.scale_fp8 x     reads x, finds the scales
  *   q                      = mx_quantize.cast_fp8 x, factors
  *
  * and quantize_fp8_dual the same with both directions in each pass, quantize_fp8_pair with both
- * tensors. Along the last dimension, row by row or in blocks of 128, one kernel does both, and
+ * tensors. Along the last dimension, row by row or in FP8 blocks, one kernel does both, and
  * the op stays.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */

@@ -168,7 +168,7 @@ void moe__store(moe__builder_t *b, MlirValue value, MlirValue pointer);
 MlirValue moe__load_aligned(moe__builder_t *b, MlirValue pointer, MlirType type, int alignment);
 void moe__store_aligned(moe__builder_t *b, MlirValue value, MlirValue pointer, int alignment);
 
-/* Atomics on an i32 or i64 of global memory, as all blocks of the device see it; they give the
+/* Atomics on an i32 or i64 of global memory, as all CTAs of the device see it; they give the
  * old value. Relaxed: nothing else is ordered. Acquire-release: what this thread did before is
  * visible to those that see the new value, and what others did before they wrote the old one is
  * visible here. */
@@ -182,7 +182,7 @@ MlirValue moe__atomic_or(moe__builder_t *b, MlirValue pointer, MlirValue value, 
 MlirValue moe__atomic_exchange(moe__builder_t *b, MlirValue pointer, MlirValue value,
                                moe__order_t order);
 
-/* Orders this thread's accesses to memory before it and behind it, for all of the device. A block
+/* Orders this thread's accesses to memory before it and behind it, for all of the device. A CTA
  * hands on what all its threads wrote by a barrier, then an acquire-release atomic or a fence and a
  * relaxed one, of one thread. */
 void moe__fence_device(moe__builder_t *b);

@@ -9,7 +9,7 @@
 
 /* ---- MX ---- */
 
-static bool check_block(MlirOperation op) {
+static bool check_mx_block(MlirOperation op) {
   int64_t block = moe__op_integer(op, "block");
   return block == MOE_MX_BLOCK ||
          moe__error(op, "attribute 'block' is %lld; it must be %d", (long long)block, MOE_MX_BLOCK);
@@ -23,14 +23,14 @@ static bool check_rank(MlirOperation op, const char *kind, const char *name, Mli
 }
 
 /* x, q and scales along `axis`; the kinds say which of them are operands. */
-static bool check_blocks(MlirOperation op, MlirType x, const char *kind, MlirType q,
-                         MlirType scales) {
+static bool check_mx_shapes(MlirOperation op, MlirType x, const char *kind, MlirType q,
+                            MlirType scales) {
   int rank = (int)mlirShapedTypeGetRank(x);
   int64_t axis = moe__op_integer(op, "axis");
   if (axis < 0 || axis >= rank)
     return moe__error(op, "attribute 'axis' is %lld; it must be 0 to %d", (long long)axis,
                       rank - 1);
-  if (!check_block(op) || !check_rank(op, kind, "q", q, rank) ||
+  if (!check_mx_block(op) || !check_rank(op, kind, "q", q, rank) ||
       !check_rank(op, kind, "scales", scales, rank))
     return false;
   for (int i = 0; i < rank; i++) {
@@ -50,25 +50,25 @@ static bool check_blocks(MlirOperation op, MlirType x, const char *kind, MlirTyp
 }
 
 bool moe__check_mx_quantize(MlirOperation op) {
-  return check_blocks(op, moe__tensor_type(op, MOE__X), "result", moe__tensor_type(op, MOE__Q),
-                      moe__tensor_type(op, MOE__SCALES));
+  return check_mx_shapes(op, moe__tensor_type(op, MOE__X), "result", moe__tensor_type(op, MOE__Q),
+                         moe__tensor_type(op, MOE__SCALES));
 }
 
 bool moe__check_mx_dequantize(MlirOperation op) {
-  return check_blocks(op, moe__tensor_type(op, MOE__X), "operand", moe__tensor_type(op, MOE__Q),
-                      moe__tensor_type(op, MOE__SCALES));
+  return check_mx_shapes(op, moe__tensor_type(op, MOE__X), "operand", moe__tensor_type(op, MOE__Q),
+                         moe__tensor_type(op, MOE__SCALES));
 }
 
 bool moe__check_mx_quantize_dual(MlirOperation op) {
   MlirType x = moe__tensor_type(op, MOE__X);
-  if (!check_block(op))
+  if (!check_mx_block(op))
     return false;
   int rank = (int)mlirShapedTypeGetRank(x);
   for (int i = rank - 2; i < rank; i++)
     if (moe__static_dimension(x, i) > 0 && moe__static_dimension(x, i) % MOE_MX_BLOCK)
       return moe__error(op,
                         "dimension %d has size %lld; both axes must have a multiple of %d, the "
-                        "size of a block",
+                        "size of an MX block",
                         i, (long long)moe__static_dimension(x, i), MOE_MX_BLOCK);
   return true;
 }
@@ -81,7 +81,7 @@ static int scaled_rank(MlirOperation op) {
 void moe__mx_scales_shape(MlirOperation op, moe__role_t role, moe__shape_t *out) {
   (void)role;
   for (int d = 0; d < scaled_rank(op); d++)
-    moe__append_blocks(out, 0, d, d == moe__op_integer(op, "axis") ? MOE_MX_BLOCK : 1);
+    moe__append_divided(out, 0, d, d == moe__op_integer(op, "axis") ? MOE_MX_BLOCK : 1);
 }
 
 /* ---- FP8 with f32 scales ---- */
@@ -164,7 +164,7 @@ void moe__fp8_shape(MlirOperation op, moe__role_t role, moe__shape_t *out) {
   case MOE__128X128:
     for (int d = 0; d < rank; d++) {
       bool square = granularity == MOE__128X128 && d == rank - 2;
-      moe__append_blocks(out, 0, d, d == rank - 1 || square ? MOE_FP8_BLOCK : 1);
+      moe__append_divided(out, 0, d, d == rank - 1 || square ? MOE_FP8_BLOCK : 1);
     }
     return;
   }

@@ -15,21 +15,17 @@
  *   "qa:MK qb:EKN offs:E sa:1|M|MK/32 sb:E|EN|EK/32N -> out:MN"
  *
  *   letter   a dimension; one letter is one size in all tensors. The first operand of the string
- *   that
- *            has the letter defines its size. There are at most MOE_MAX_GROUPS of E (experts) and
- *            of G
- *            (groups).
+ *            that has the letter defines its size. There are at most MOE_MAX_GROUPS of E (experts)
+ *            and of G (groups).
  *   number   a dimension of this size
  *   K/32     a dimension with one element for each 32 of K: scales of MX blocks, of type f8E8M0FNU.
- *   K
- *            must be a multiple of 32.
+ *            K must be a multiple of 32.
  *   K/128    the same for each 128, rounded up: f32 scales
  *   M%128    M, rounded up to a multiple of 128
  *   *        the shape of the first operand of the string that has a star
  *   @        what the row's function SHAPE says
- *   a|b      one of several, each f32 or f8E8M0FNU as its blocks are: the first whose rank fits,
- *   and
- *            "1" where the size is 1; none fits: the last
+ *   a|b      one of several, with scales of MX blocks if the element type is f8E8M0FNU, else
+ *            others: the first whose rank fits, and "1" where the size is 1; none fits: the last
  *   name?:   the tensor may be missing; one that the string does not name must be missing
  *
  * The ranks of the first `selectors` operands say which case an op is.

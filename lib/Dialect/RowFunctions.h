@@ -7,8 +7,8 @@
 
 #include "lib/Dialect/Shapes.h"
 
-/* MxQuantize.c: the axis and the block of MX; which axes and groups a granularity has; what moves
- * groups. */
+/* MxQuantize.c: the axis and the block size of MX; which axes and groups a granularity has; what
+ * moves groups. */
 bool moe__check_mx_quantize(MlirOperation op);
 bool moe__check_mx_dequantize(MlirOperation op);
 bool moe__check_mx_quantize_dual(MlirOperation op);

@@ -39,13 +39,13 @@ void moe__append_padded(moe__shape_t *shape, int operand, int dimension, int64_t
                                               .multiple = multiple};
 }
 
-void moe__append_blocks(moe__shape_t *shape, int operand, int dimension, int64_t block) {
-  moe__append_padded(shape, operand, dimension, block, -1);
+void moe__append_divided(moe__shape_t *shape, int operand, int dimension, int64_t divisor) {
+  moe__append_padded(shape, operand, dimension, divisor, -1);
   shape->sizes[shape->rank - 1].multiple = 1;
 }
 
 void moe__append_copy(moe__shape_t *shape, int operand, int dimension) {
-  moe__append_blocks(shape, operand, dimension, 1);
+  moe__append_divided(shape, operand, dimension, 1);
 }
 
 void moe__append_constant(moe__shape_t *shape, int64_t value) {
@@ -55,11 +55,11 @@ void moe__append_constant(moe__shape_t *shape, int64_t value) {
 
 /* ---- Reading letters ---- */
 
-/* One dimension of a tensor: a letter, in blocks of `block` or up to a multiple of `multiple`, or a
- * number. */
+/* One dimension of a tensor: a letter, divided by `divisor` or up to a multiple of `multiple`, both
+ * rounded up, or a number. */
 typedef struct dimension_t {
   char letter; /* 0: a number */
-  int number, block, multiple;
+  int number, divisor, multiple;
 } dimension_t;
 
 static int read_number(const char **at) {
@@ -71,7 +71,7 @@ static int read_number(const char **at) {
 
 /* False behind the last dimension of an alternative. */
 static bool next_dimension(const char **at, dimension_t *out) {
-  *out = (dimension_t){.block = 1, .multiple = 1};
+  *out = (dimension_t){.divisor = 1, .multiple = 1};
   if (isdigit((unsigned char)**at)) {
     /* "2EK" is 2, E, K. */
     out->number = read_number(at);
@@ -81,7 +81,7 @@ static bool next_dimension(const char **at, dimension_t *out) {
     return false;
   out->letter = *(*at)++;
   if (**at == '/' || **at == '%') {
-    int *which = **at == '/' ? &out->block : &out->multiple;
+    int *which = **at == '/' ? &out->divisor : &out->multiple;
     ++*at;
     *which = read_number(at);
   }
@@ -136,7 +136,7 @@ static bool has_element_of(const char *alternative, MlirType type) {
   dimension_t dimension;
   bool mx = false;
   while (next_dimension(&alternative, &dimension))
-    mx |= dimension.block == MOE_MX_BLOCK;
+    mx |= dimension.divisor == MOE_MX_BLOCK;
   return mx == mlirTypeIsAFloat8E8M0FNU(mlirShapedTypeGetElementType(type));
 }
 
@@ -179,7 +179,7 @@ static bool owns(const char *alternatives, char letter, int *out_dimension) {
   if (letter == '*')
     return *alternatives == '*';
   for (; next_dimension(&alternatives, &dimension); ++*out_dimension)
-    if (dimension.letter == letter && dimension.block == 1 && dimension.multiple == 1)
+    if (dimension.letter == letter && dimension.divisor == 1 && dimension.multiple == 1)
       return true;
   return false;
 }
@@ -224,7 +224,7 @@ void moe__tensor_shape(MlirOperation op, moe__role_t role, moe__shape_t *out) {
       moe__role_t owner = moe__letter_owner(op, dimension.letter, &of);
       int number = moe__operand_number(op, owner);
       if (dimension.multiple == 1)
-        moe__append_blocks(out, number, of, dimension.block);
+        moe__append_divided(out, number, of, dimension.divisor);
       else
         moe__append_padded(out, number, of, dimension.multiple, -1);
     } else {

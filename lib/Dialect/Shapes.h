@@ -43,12 +43,12 @@ int64_t moe__static_dimension(MlirType type, int i);
 
 /* ---- For the functions of rows ---- */
 
-/* Append a dimension: that of an operand, a constant, one for each `block` of it, and the
- * dimension up to a multiple with room for one more in each group of operand number
+/* Append a dimension: that of an operand, a constant, one for each `divisor` of it, rounded up, and
+ * the dimension up to a multiple with room for one more in each group of operand number
  * `groups_operand` (-1: no groups). */
 void moe__append_copy(moe__shape_t *shape, int operand, int dimension);
 void moe__append_constant(moe__shape_t *shape, int64_t value);
-void moe__append_blocks(moe__shape_t *shape, int operand, int dimension, int64_t block);
+void moe__append_divided(moe__shape_t *shape, int operand, int dimension, int64_t divisor);
 void moe__append_padded(moe__shape_t *shape, int operand, int dimension, int64_t multiple,
                         int groups_operand);
 

@@ -1,6 +1,6 @@
 /* Formats.h - the number formats as inline functions.
  *
- * Why it exists: the block quantizer converts hundreds of millions of elements, and a call for each
+ * Why it exists: the MX quantizer converts hundreds of millions of elements, and a call for each
  * would cost more than the conversion. Formats.c gives the same functions their public names.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */

@@ -11,8 +11,9 @@
 
 #include "moe/limits.h"
 
-enum { ROWS = MOE__REF_TILE_HEIGHT, LANES = MOE__REF_TILE_LANES, BLOCK = MOE_FP8_BLOCK };
-_Static_assert(BLOCK % ROWS == 0 && BLOCK % LANES == 0, "a tile must not meet two blocks");
+enum { ROWS = MOE__REF_TILE_HEIGHT, LANES = MOE__REF_TILE_LANES, FP8_BLOCK = MOE_FP8_BLOCK };
+_Static_assert(FP8_BLOCK % ROWS == 0 && FP8_BLOCK % LANES == 0,
+               "a tile must not meet two FP8 blocks");
 
 /* ---- The factor of one slice ---- */
 
@@ -46,9 +47,9 @@ int64_t moe_ref_fp8_cell(moe_ref_fp8_granularity_t granularity, int axis, int ra
   case MOE_REF_EXPERT:
     return is_expert ? 1 : 0;
   case MOE_REF_1X128:
-    return is_last ? BLOCK : 1;
+    return is_last ? FP8_BLOCK : 1;
   case MOE_REF_128X128:
-    return is_expert ? 1 : BLOCK;
+    return is_expert ? 1 : FP8_BLOCK;
   case MOE_REF_TENSOR:
   case MOE_REF_GROUP:
     break;

@@ -1,16 +1,16 @@
 /* Mx.c - MX block scaling of the numerics contract, section 2.
  *
  * Why it exists: it says what the quantizer kernels must compute, bit for bit, and checks tensors
- * of hundreds of millions of elements in seconds. For the second, a tensor is walked in runs of
- * neighboring blocks, and each run goes through small tiles, in which rows are elements of a block
- * and lanes are blocks.
+ * of hundreds of millions of elements in seconds. To be fast, it walks a tensor in runs of
+ * neighboring MX blocks; each run goes through small tiles, in which rows are elements of an MX
+ * block and lanes are MX blocks.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Reference/Tiles.h"
 
 enum { ROWS = MOE__REF_TILE_HEIGHT, LANES = MOE__REF_TILE_LANES };
 
-/* ---- The scale of one block ---- */
+/* ---- The scale of one MX block ---- */
 
 /* The E8M0 byte of d >= 0, toward zero: an E8M0 byte has the bias of fp32's exponent, so it is that
  * field. */
@@ -109,20 +109,20 @@ static void tile_multiply(moe__ref_tile_t *tile, const float factors[LANES]) {
       tile->values[r][l] *= factors[l];
 }
 
-/* ---- Runs of blocks ---- */
+/* ---- Runs of MX blocks ---- */
 
-/* The tensors as a grid of blocks, which has the shape of the scales, and a position in it: a run
- * of up to LANES blocks that are neighbors along lane_dim. */
+/* The tensors as a grid of MX blocks, which has the shape of the scales, and a position in it: a
+ * run of up to LANES of them that are neighbors along lane_dim. */
 typedef struct {
   const moe_ref_tensor_t *scales;
   int axis;
   int64_t block;
   int lane_dim;
-  int64_t index[MOE_REF_MAX_RANK]; /* of the first block of the run */
+  int64_t index[MOE_REF_MAX_RANK]; /* of the first MX block of the run */
   int lanes;
 } run_t;
 
-/* The step of `tensor` (one with elements) from a block to the next along dimension d of the grid.
+/* The step of `tensor` (one with elements) from an MX block to the next along grid dimension d.
  */
 static int64_t block_stride(const run_t *run, const moe_ref_tensor_t *tensor, int d) {
   return tensor->strides[d] * (d == run->axis ? run->block : 1);
@@ -133,7 +133,7 @@ static int lanes_left(const run_t *run) {
   return (int)(left < LANES ? left : LANES);
 }
 
-/* The first run. Its lanes are neighbors in the memory of `source`, as far as blocks can be. */
+/* The first run. Its lanes are neighbors in the memory of `source`, as far as MX blocks can be. */
 static run_t run_first(const moe_ref_tensor_t *source, const moe_ref_tensor_t *scales, int axis,
                        int64_t block) {
   run_t run = {.scales = scales, .axis = axis, .block = block, .lane_dim = axis};
@@ -160,7 +160,7 @@ static bool run_next(run_t *run) {
   return false;
 }
 
-/* Where the tile that begins with element `first` of the run's blocks lies in `tensor`. */
+/* Where the tile that begins with element `first` of the run's MX blocks lies in `tensor`. */
 static moe__ref_place_t tile_place(const run_t *run, const moe_ref_tensor_t *tensor,
                                    int64_t first) {
   int64_t index = first * tensor->strides[run->axis];
@@ -172,7 +172,8 @@ static moe__ref_place_t tile_place(const run_t *run, const moe_ref_tensor_t *ten
                             .lane = block_stride(run, tensor, run->lane_dim)};
 }
 
-/* The scale of the run's block 0; that of block l lies l * scales->strides[lane_dim] bytes on. */
+/* The scale of the run's MX block 0; that of MX block l lies l * scales->strides[lane_dim] bytes
+ * on. */
 static uint8_t *run_scales(const run_t *run) {
   int64_t index = 0;
   for (int d = 0; d < run->scales->rank; d++)
@@ -184,7 +185,7 @@ static int tile_rows(const run_t *run, int64_t first) {
   return (int)(run->block - first < ROWS ? run->block - first : ROWS);
 }
 
-/* amax[l] = the largest magnitude of block l of the run, as bits. */
+/* amax[l] = the largest magnitude of MX block l of the run, as bits. */
 static void run_amax(const run_t *run, const moe_ref_tensor_t *x, int32_t amax[LANES]) {
   moe__ref_tile_t tile = {.lanes = run->lanes};
   memset(amax, 0, LANES * sizeof *amax);

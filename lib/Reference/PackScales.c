@@ -1,7 +1,7 @@
-/* PackScales.c - block scales in the order in which tensor cores read them.
+/* PackScales.c - scales of MX blocks in the order in which tensor cores read them.
  *
- * Why it exists: a product that scales blocks by itself reads 128 rows and 4 columns of scales as
- * 512 consecutive bytes. docs/numerics.md shows the tile.
+ * Why it exists: a product of MX tensors on later tensor cores reads 128 rows and 4 columns of
+ * scales as 512 consecutive bytes. docs/numerics.md shows the tile.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Reference/Tensors.h"

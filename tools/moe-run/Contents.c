@@ -234,14 +234,14 @@ static void print_kernels(const json_t *manifest) {
   printf("  %-28s %7s %7s %9s %13s\n", "kernel", "threads", "cluster", "registers",
          "shared memory");
   json_array_foreach(json_object_get(manifest, "kernels"), i, kernel) {
-    json_int_t threads = 1, blocks = 1;
+    json_int_t threads = 1, ctas = 1;
     for (size_t d = 0; d < 3; d++) {
       threads *= json_integer_value(json_array_get(json_object_get(kernel, "block"), d));
-      blocks *= json_integer_value(json_array_get(json_object_get(kernel, "cluster"), d));
+      ctas *= json_integer_value(json_array_get(json_object_get(kernel, "cluster"), d));
     }
     const json_t *registers = json_object_get(kernel, "registers");
     printf("  %-28s %7" JSON_INTEGER_FORMAT " %7" JSON_INTEGER_FORMAT, text_of(kernel, "name"),
-           threads, blocks);
+           threads, ctas);
     if (registers)
       printf(" %9" JSON_INTEGER_FORMAT, json_integer_value(registers));
     else

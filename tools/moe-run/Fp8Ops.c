@@ -13,8 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Rows of a block of random data where the op's slices are groups, which may be of any size. */
-enum { GROUP_BLOCK = 64 };
+/* Rows of a cell of random data where the op's slices are groups, which may be of any size. */
+enum { GROUP_CELL = 64 };
 
 /* ---- What the ops have in common ---- */
 
@@ -288,10 +288,10 @@ static moe_ref_status_t run_scale(const moe__run_launch_t *launch, int64_t slice
 
 /* ---- Random data ---- */
 
-static int64_t block_along(const direction_t *direction, int dimension) {
+static int64_t random_cell_along(const direction_t *direction, int dimension) {
   const int64_t cell = cell_along(direction, dimension);
   const int64_t whole =
-      direction->scaling.offs && dimension == 0 ? GROUP_BLOCK : direction->x.shape[dimension];
+      direction->scaling.offs && dimension == 0 ? GROUP_CELL : direction->x.shape[dimension];
   return cell > 0 ? cell : whole;
 }
 
@@ -302,14 +302,14 @@ static void use(const moe__run_launch_t *launch, const char *role, moe__run_use_
   const bool is_input = is_y || !strcmp(role, launch->roles[0]);
   out_use->tokens = row_count(launch);
   out_use->role = !strcmp(role, "offs") ? MOE__RUN_OFFSETS
-                  : is_input            ? MOE__RUN_BLOCKS
+                  : is_input            ? MOE__RUN_CELLS
                                         : MOE__RUN_SCALES;
   if (!is_input)
     return;
   const direction_t direction = direction_of(launch, is_y);
   for (int d = 0; d < rank; d++)
     out_use->cell[d] =
-        is_dual(launch) ? (d < rank - 2 ? 1 : GROUP_BLOCK) : block_along(&direction, d);
+        is_dual(launch) ? (d < rank - 2 ? 1 : GROUP_CELL) : random_cell_along(&direction, d);
 }
 
 /* ---- Groups ---- */

@@ -44,8 +44,8 @@ typedef struct moe__run_op_t {
   /* Decides launch->slices for so many threads; 1 for one. */
   void (*cut)(moe__run_launch_t *launch, int threads);
   moe_ref_status_t (*run)(const moe__run_launch_t *launch, int64_t slice);
-  /* What the operand of this role is; the tensors need no data. Blocks of the last dimension
-   * otherwise. */
+  /* What the operand of this role is; the tensors need no data. Without it, MX
+   * blocks of the last dimension are cells. */
   void (*use)(const moe__run_launch_t *launch, const char *role, moe__run_use_t *out_use);
   /* Judges a slice of a product's result, which the launch's tensors name. */
   moe_ref_status_t (*judge)(const moe__run_launch_t *launch, int64_t slice, moe_ref_score_t *score);
@@ -73,7 +73,7 @@ struct moe__run_launch_t {
       cuts[2]; /* a dual op has two directions, a pair two tensors, with slices of their own */
   struct {
     int axis;
-    int64_t block;
+    int64_t block_size;
     moe_ref_mx_mode_t mode;
   } mx;
   struct {

@@ -61,7 +61,7 @@ static moe_ref_status_t run_pad(const moe__run_launch_t *launch, int64_t slice) 
 }
 
 static void use_pad(const moe__run_launch_t *launch, const char *role, moe__run_use_t *out_use) {
-  out_use->role = is(role, "x") ? MOE__RUN_BLOCKS : MOE__RUN_OFFSETS;
+  out_use->role = is(role, "x") ? MOE__RUN_CELLS : MOE__RUN_OFFSETS;
   out_use->tokens = moe__run_tensor(launch, "x")->shape[0];
 }
 
@@ -85,7 +85,7 @@ static void use_unpad(const moe__run_launch_t *launch, const char *role, moe__ru
   const moe_ref_tensor_t *offs = moe__run_tensor(launch, "offs");
   const int64_t rows = moe__run_tensor(launch, "padded")->shape[0];
   const int64_t tokens = rows - launch->align * offs->shape[0];
-  out_use->role = is(role, "padded") ? MOE__RUN_BLOCKS
+  out_use->role = is(role, "padded") ? MOE__RUN_CELLS
                   : is(role, "offs") ? MOE__RUN_OFFSETS
                                      : MOE__RUN_PADDED_OFFSETS;
   out_use->tokens = tokens > 0 ? tokens : 0;

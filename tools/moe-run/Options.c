@@ -63,8 +63,7 @@ static const struct argp_option argp_options[] = {
     {"schedule", OPTION_SCHEDULE, "SEED", 0,
      "Order of warps and of asynchronous work on emu (default: 0, warps in turn)", 0},
     {"step-limit", OPTION_STEP_LIMIT, "N", 0,
-     "Instructions of a warp that each block, or cluster of blocks, may run on emu (default: none)",
-     0},
+     "Instructions of a warp that each CTA, or cluster of CTAs, may run on emu (default: none)", 0},
     {0, 0, 0, 0, "Inputs:", 2},
     {"in", OPTION_IN, "ARG=FILE[:TENSOR]", 0,
      "Take an argument from a safetensors file: its only tensor, else the one named like the "
@@ -73,7 +72,7 @@ static const struct argp_option argp_options[] = {
     {"random", OPTION_RANDOM, "SEED", 0,
      "Seed of the random data that arguments without --in get (default: 0)", 0},
     {"edge-blocks", OPTION_EDGE_BLOCKS, 0, 0,
-     "Plant blocks of zeros, NaN, Inf, subnormals and extremes in random data", 0},
+     "Plant scale blocks of zeros, NaN, Inf, subnormals and extremes in random data", 0},
     {"exact", OPTION_EXACT, 0, 0,
      "Make random data that any order of summation gives one sum of; --check then compares the "
      "bits "

@@ -1,7 +1,7 @@
 /* QuantizeOps.c - the ops of the mx_quantize dialect with MX scales, on the C reference.
  *
- * Why it exists: see Launch.h. Blocks are computed apart from each other, so that slices are plain
- * calls of libmoe_ref on parts of the tensors. A dual op is two plain ones.
+ * Why it exists: see Launch.h. MX blocks are computed apart from each other, so that slices are
+ * plain calls of libmoe_ref on parts of the tensors. A dual op is two plain ones.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "tools/moe-run/Launch.h"
@@ -45,11 +45,12 @@ static int check_shapes(const moe__run_launch_t *launch) {
   return MOE__RUN_OK;
 }
 
-static int prepare_block(moe__run_launch_t *launch, const json_t *attributes) {
-  launch->mx.block = MOE_MX_BLOCK;
+static int prepare_mx_block(moe__run_launch_t *launch, const json_t *attributes) {
+  launch->mx.block_size = MOE_MX_BLOCK;
   if (!json_object_get(attributes, "block"))
     return MOE__RUN_OK;
-  return moe__run_attribute_integer(launch, attributes, "block", 1, INT64_MAX, &launch->mx.block);
+  return moe__run_attribute_integer(launch, attributes, "block", 1, INT64_MAX,
+                                    &launch->mx.block_size);
 }
 
 static int prepare_axis(moe__run_launch_t *launch, const json_t *attributes) {
@@ -74,7 +75,7 @@ static int prepare(moe__run_launch_t *launch, const json_t *attributes) {
   if (!rc && !is_dual(launch))
     rc = prepare_axis(launch, attributes);
   if (!rc)
-    rc = prepare_block(launch, attributes);
+    rc = prepare_mx_block(launch, attributes);
   if (!rc && moe__run_makes(launch, "scales"))
     rc = prepare_mode(launch, attributes);
   return rc ? rc : check_shapes(launch);
@@ -109,25 +110,25 @@ static direction_t slice_direction(const moe__run_launch_t *launch, int64_t slic
 
 static moe_ref_status_t run_quantize(const moe__run_launch_t *launch, int64_t slice) {
   const direction_t direction = slice_direction(launch, slice);
-  return moe_ref_mx_quantize(&direction.x, direction.axis, launch->mx.block, launch->mx.mode,
+  return moe_ref_mx_quantize(&direction.x, direction.axis, launch->mx.block_size, launch->mx.mode,
                              &direction.q, &direction.scales);
 }
 
 static moe_ref_status_t run_dequantize(const moe__run_launch_t *launch, int64_t slice) {
   const direction_t direction = slice_direction(launch, slice);
-  return moe_ref_mx_dequantize(&direction.q, &direction.scales, direction.axis, launch->mx.block,
-                               &direction.x);
+  return moe_ref_mx_dequantize(&direction.q, &direction.scales, direction.axis,
+                               launch->mx.block_size, &direction.x);
 }
 
-/* All operands are seen in the same blocks, if not of the same length. */
+/* All operands are seen in the same cells, if not of the same length. */
 static void use(const moe__run_launch_t *launch, const char *role, moe__run_use_t *out_use) {
   (void)role;
   const int rank = moe__run_first_operand(launch)->rank;
   for (int d = 0; d < rank; d++)
-    out_use->cell[d] = d == launch->mx.axis ? launch->mx.block : 1;
+    out_use->cell[d] = d == launch->mx.axis ? launch->mx.block_size : 1;
   if (is_dual(launch)) {
     out_use->cell[0] = 1;
-    out_use->cell[rank - 2] = out_use->cell[rank - 1] = launch->mx.block;
+    out_use->cell[rank - 2] = out_use->cell[rank - 1] = launch->mx.block_size;
   }
 }
 

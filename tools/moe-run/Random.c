@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Every EDGE_PERIOD-th run of EDGE_KINDS blocks is special; a prime, so that they fall on all
- * places of a tile. Where there are fewer blocks, which kinds there are depends on the seed. */
+/* Every EDGE_PERIOD-th run of EDGE_KINDS cells is special; a prime, so that they fall on all
+ * places of a tile. Where there are fewer cells, which kinds there are depends on the seed. */
 enum { EDGE_KINDS = 16, EDGE_PERIOD = 61, FEW_STEP = 7, ROWS_PER_TASK = 64 };
 /* Every so many groups one is spoiled by --nan-groups. */
 enum { NAN_PERIOD = 3 };
@@ -40,10 +40,10 @@ typedef struct fill_t {
   const moe__run_tensor_t *tensor;
   const patterns_t *patterns;
   moe_ref_dtype_t dtype;
-  uint64_t element_key, block_key;
+  uint64_t element_key, cell_key;
   int64_t rows, row_length; /* a row is the last logical dimension */
-  int64_t blocks;
-  int64_t block_strides[MOE_RT_MAX_RANK]; /* of a block's number, by block coordinate */
+  int64_t cells;
+  int64_t cell_strides[MOE_RT_MAX_RANK]; /* of a cell's number, by cell coordinate */
   bool *spoiled; /* NULL: nothing is; else by index along use.nan_dimension; owned */
 } fill_t;
 
@@ -76,8 +76,8 @@ static float normal(uint64_t bits) {
   return (float)sum * inverse_deviation;
 }
 
-/* One element in four is smaller than its block by a power of two, so that some quantize to
- * subnormals and to zero. */
+/* One element in four is smaller than the rest of its cell by a power of two, so that some quantize
+ * to subnormals and to zero. */
 static float shrink(uint64_t bits) {
   static const int exponents[16] = {[12] = -4, [13] = -7, [14] = -10, [15] = -16};
   return power_of_two(exponents[bits >> 60]);
@@ -110,7 +110,7 @@ static uint32_t next_to(moe_ref_dtype_t dtype, float x, int step) {
   return bits > 0 ? bits + (uint32_t)step : 0;
 }
 
-/* Element `at` of a special block. `bits` is the element's own draw; `length` the block's. */
+/* Element `at` of a special cell. `bits` is the element's own draw; `length` the cell's. */
 static uint32_t edge_element(const fill_t *fill, int kind, int64_t at, int64_t length,
                              uint64_t bits) {
   const patterns_t *p = fill->patterns;
@@ -165,7 +165,7 @@ static uint32_t one_hot_element(const fill_t *fill, int64_t index, uint64_t bits
   const patterns_t *p = fill->patterns;
   const int64_t row = index / fill->row_length, column = index % fill->row_length;
   if (fill->random->use.role == MOE__RUN_SELECTOR) {
-    const uint64_t chosen = draw(fill->block_key, row) % (uint64_t)fill->row_length;
+    const uint64_t chosen = draw(fill->cell_key, row) % (uint64_t)fill->row_length;
     return encode(fill->dtype, (uint64_t)column == chosen ? 1.0f : 0.0f);
   }
   if (fill->random->use.role == MOE__RUN_OPERAND && fill->tensor->dtype->bits == 8)
@@ -178,18 +178,18 @@ static float scale(uint64_t bits) {
   return power_of_two((int)((bits >> 32) % 9) - 4) * (1.0f + (float)(bits & 0x7FFFFF) * 0x1p-23f);
 }
 
-/* Which kind of special block it is; EDGE_KINDS and more are none. */
-static int edge_kind(const fill_t *fill, int64_t block) {
-  if (fill->blocks >= EDGE_PERIOD)
-    return (int)(block % EDGE_PERIOD);
-  return (int)((fill->random->seed + (uint64_t)block * FEW_STEP) % (uint64_t)(2 * EDGE_KINDS));
+/* Which kind of special cell it is; EDGE_KINDS and more are none. */
+static int edge_kind(const fill_t *fill, int64_t cell) {
+  if (fill->cells >= EDGE_PERIOD)
+    return (int)(cell % EDGE_PERIOD);
+  return (int)((fill->random->seed + (uint64_t)cell * FEW_STEP) % (uint64_t)(2 * EDGE_KINDS));
 }
 
-static uint32_t element(const fill_t *fill, int64_t index, int64_t block, int64_t at,
+static uint32_t element(const fill_t *fill, int64_t index, int64_t cell, int64_t at,
                         int64_t length) {
   uint64_t bits = draw(fill->element_key, index);
-  if (fill->random->edge_blocks && edge_kind(fill, block) < EDGE_KINDS)
-    return edge_element(fill, edge_kind(fill, block), at, length, bits);
+  if (fill->random->edge_blocks && edge_kind(fill, cell) < EDGE_KINDS)
+    return edge_element(fill, edge_kind(fill, cell), at, length, bits);
   if (fill->random->one_hot)
     return one_hot_element(fill, index, bits);
   if (fill->random->exact)
@@ -201,7 +201,7 @@ static uint32_t element(const fill_t *fill, int64_t index, int64_t block, int64_
   if (fill->random->use.role == MOE__RUN_OPERAND || fill->random->use.role == MOE__RUN_SELECTOR ||
       fill->random->normal)
     return encode(fill->dtype, normal(bits));
-  int exponent = (int)(draw(fill->block_key, block) % 33) - 20;
+  int exponent = (int)(draw(fill->cell_key, cell) % 33) - 20;
   return encode(fill->dtype, normal(bits) * shrink(bits) * power_of_two(exponent));
 }
 
@@ -219,8 +219,7 @@ static void store(const moe__run_tensor_t *tensor, int64_t position, uint32_t bi
   }
 }
 
-/* How long the block is along dimension d that has element i in it: the tensor may end within it.
- */
+/* How long the cell with element i is along dimension d: the tensor may end within it. */
 static int64_t extent(const fill_t *fill, int d, int64_t i) {
   const int64_t cell = fill->random->use.cell[d], left = fill->tensor->shape[d] - i / cell * cell;
   return left < cell ? left : cell;
@@ -230,15 +229,15 @@ static void fill_row(const fill_t *fill, int64_t row) {
   const moe__run_tensor_t *tensor = fill->tensor;
   const int64_t *cell = fill->random->use.cell;
   const int last = tensor->info->rank - 1, nan = fill->random->use.nan_dimension;
-  int64_t rest = row, position = 0, first_block = 0, at = 0, length = 1;
+  int64_t rest = row, position = 0, first_cell = 0, at = 0, length = 1;
   bool is_spoiled = false;
   for (int d = last - 1; d >= 0; d--) {
     const int64_t i = rest % tensor->shape[d];
     is_spoiled |= fill->spoiled && d == nan && fill->spoiled[i];
     rest /= tensor->shape[d];
     position += i * tensor->strides[d];
-    first_block += i / cell[d] * fill->block_strides[d];
-    at += i % cell[d] * length; /* row-major in the block, in rows of it */
+    first_cell += i / cell[d] * fill->cell_strides[d];
+    at += i % cell[d] * length; /* row-major in the cell, in rows of it */
     length *= extent(fill, d, i);
   }
   for (int64_t i = 0; i < fill->row_length; i++, position += tensor->strides[last]) {
@@ -246,7 +245,7 @@ static void fill_row(const fill_t *fill, int64_t row) {
     const bool is_nan = is_spoiled || (fill->spoiled && last == nan && fill->spoiled[i]);
     store(tensor, position,
           is_nan ? fill->patterns->nan
-                 : element(fill, row * fill->row_length + i, first_block + i / cell[last],
+                 : element(fill, row * fill->row_length + i, first_cell + i / cell[last],
                            at * columns + i % cell[last], length * columns));
   }
 }
@@ -370,7 +369,7 @@ static int find_spoiled(const moe__run_random_t *random, const moe__run_tensor_t
 int moe__run_random_fill(const moe__run_random_t *random, const moe__run_tensor_t *tensor) {
   const moe_rt_tensor_info_t *info = tensor->info;
   const moe__run_role_t role = random->use.role;
-  fill_t fill = {.random = random, .tensor = tensor, .blocks = 1};
+  fill_t fill = {.random = random, .tensor = tensor, .cells = 1};
   for (size_t i = 0; i < sizeof all_patterns / sizeof *all_patterns; i++)
     if (!strcmp(all_patterns[i].dtype, info->dtype))
       fill.patterns = &all_patterns[i];
@@ -385,11 +384,11 @@ int moe__run_random_fill(const moe__run_random_t *random, const moe__run_tensor_
   fill.element_key = mix(mix(random->seed) + (uint64_t)(2 * random->argument));
   if (is_offsets)
     return fill_i32(random, fill.element_key, tensor);
-  fill.block_key = mix(mix(random->seed) + (uint64_t)(2 * random->argument) + 1);
+  fill.cell_key = mix(mix(random->seed) + (uint64_t)(2 * random->argument) + 1);
   for (int d = info->rank - 1; d >= 0; d--) {
     const int64_t cell = random->use.cell[d];
-    fill.block_strides[d] = fill.blocks;
-    fill.blocks *= (tensor->shape[d] + cell - 1) / cell;
+    fill.cell_strides[d] = fill.cells;
+    fill.cells *= (tensor->shape[d] + cell - 1) / cell;
   }
   fill.row_length = tensor->shape[info->rank - 1];
   fill.rows = tensor->elements / fill.row_length;

@@ -12,7 +12,7 @@
 
 /* What an argument is to the op that reads it. */
 typedef enum moe__run_role_t {
-  MOE__RUN_BLOCKS,         /* blocks of many magnitudes, for a quantizer */
+  MOE__RUN_CELLS,          /* cells of many magnitudes, for a quantizer */
   MOE__RUN_OPERAND,        /* of a product: normal */
   MOE__RUN_SELECTOR,       /* its first operand: the same, or one-hot along the last dimension */
   MOE__RUN_SCALES,         /* of a product's rows or columns: positive */
@@ -32,7 +32,7 @@ typedef enum moe__run_nan_t {
 
 typedef struct moe__run_use_t {
   moe__run_role_t role;
-  int64_t cell[MOE_RT_MAX_RANK]; /* elements of a block along each dimension */
+  int64_t cell[MOE_RT_MAX_RANK]; /* elements of a cell, which share a scale, along each dimension */
   int64_t tokens;                /* OFFSETS: that are cut into groups */
   moe__run_nan_t nan;
   int nan_dimension;
@@ -47,7 +47,7 @@ typedef struct moe__run_random_t {
   int argument; /* its number in the function: arguments differ although they share the seed */
   moe__run_use_t use;
   moe__run_groups_t groups;
-  bool edge_blocks; /* plant blocks of special values */
+  bool edge_blocks; /* plant cells of special values */
   bool exact;       /* small integers, and powers of two as scales */
   bool one_hot;     /* a product's result is elements of its second operand */
   bool normal;      /* what has magnitudes of its own has not */

@@ -226,7 +226,7 @@ int moe__run_reference_run(const moe__run_call_t *call, moe__run_tensor_t *resul
 
 int moe__run_reference_use(const moe__run_call_t *call, const moe_rt_tensor_info_t *argument,
                            moe__run_use_t *out_use) {
-  *out_use = (moe__run_use_t){.role = MOE__RUN_BLOCKS};
+  *out_use = (moe__run_use_t){.role = MOE__RUN_CELLS};
   for (int d = 0; d < argument->rank; d++)
     out_use->cell[d] = d == argument->rank - 1 ? MOE_MX_BLOCK : 1;
   for (int i = 0; i < call->function->launch_count; i++) {

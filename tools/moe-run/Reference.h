@@ -31,8 +31,8 @@ int moe__run_reference_judge(const moe__run_call_t *call, moe__run_tensor_t *res
                              const moe__run_tensor_t *found, int threads,
                              moe__run_judgment_t *judgments);
 
-/* What an argument is to the function's first launch of a known op that reads it; blocks of 32
- * along the last dimension where there is none. No tensor needs data. */
+/* What an argument is to the function's first launch of a known op that reads it; where there
+ * is none, cells are MX blocks along the last dimension. No tensor needs data. */
 int moe__run_reference_use(const moe__run_call_t *call, const moe_rt_tensor_info_t *argument,
                            moe__run_use_t *out_use);
 

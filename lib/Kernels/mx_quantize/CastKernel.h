@@ -17,7 +17,7 @@ bool moe__needs_column_major(MlirOperation op, moe__role_t role);
 bool moe__quantize_has_kernel(MlirOperation op);
 
 /* Whether a kernel covers this FP8 quantizer that is not row by row: with 1x128 a stream, with
- * 128x128 blocks. */
+ * 128x128 tiles that are FP8 blocks. */
 bool moe__quantize_blocks_has_kernel(MlirOperation op);
 
 /* Starts the kernel, and sets what of `tiles` follows from its schedule and its layout. */

@@ -167,7 +167,7 @@ static void add_maps(moe__cast_tiles_t *tiles, moe__cast_tensor_t *tensor, int n
 
 /* n, rounded up as results along tokens are. */
 static moe__extent_t rounded_up(moe__builder_t *b, const moe__extent_t *n) {
-  char blocks[MOE__EXPRESSION_SIZE], multiple[16];
+  char multiples[MOE__EXPRESSION_SIZE], multiple[16];
   moe__extent_t up = *n;
   if (n->size >= 0) {
     up.size = (n->size + MOE_TOKEN_MULTIPLE - 1) / MOE_TOKEN_MULTIPLE * MOE_TOKEN_MULTIPLE;
@@ -176,9 +176,9 @@ static moe__extent_t rounded_up(moe__builder_t *b, const moe__extent_t *n) {
     return up;
   }
   up.value = moe__mul(b, moe__ceil_div(b, n->value, MOE_TOKEN_MULTIPLE), MOE_TOKEN_MULTIPLE);
-  moe__expression_ceildiv(blocks, n->expression, MOE_TOKEN_MULTIPLE);
+  moe__expression_ceildiv(multiples, n->expression, MOE_TOKEN_MULTIPLE);
   snprintf(multiple, sizeof multiple, "%d", MOE_TOKEN_MULTIPLE);
-  moe__expression_mul(up.expression, 2, (const char *[]){blocks, multiple});
+  moe__expression_mul(up.expression, 2, (const char *[]){multiples, multiple});
   return up;
 }
 

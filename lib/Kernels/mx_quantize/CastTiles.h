@@ -133,7 +133,7 @@ typedef struct moe__cast_tiles_t {
   bool writes[2]; /* by direction */
   moe__cast_schedule_t schedule;
   moe__cast_layout_t layout;
-  int run;         /* tiles of a row of tiles that a block takes one after the other; 0: 1 */
+  int run;         /* tiles of a row of tiles that a CTA takes one after the other; 0: 1 */
   bool pads_rows;  /* what is written in columns has n rounded up to MOE_TOKEN_MULTIPLE; rank 2 */
   bool last_first; /* walk the tiles backwards: what an earlier launch read last is still in L2 */
 
@@ -168,7 +168,7 @@ void moe__cast_tiles_groups(moe__cast_tiles_t *tiles, int offs, MlirType offs_ty
 /* Builds the body of the kernel. After moe__kernel_prologue. */
 void moe__cast_tiles_run(moe__cast_tiles_t *tiles, const moe__cast_t *cast);
 
-/* The blocks to launch, an expression (MOE__EXPRESSION_SIZE). */
+/* The CTAs to launch, an expression (MOE__EXPRESSION_SIZE). */
 void moe__cast_tiles_grid(const moe__cast_tiles_t *tiles, char *out);
 
 /* Of values that each tensor has one of, that of the unit's tensor. */

@@ -41,8 +41,8 @@ static MlirValue scale_index(moe__dequantize_t *s, const moe__place_t *at) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue n = s->n.value, k = s->k.value;
   if (s->mx && s->column_major) {
-    MlirValue blocks = moe__udiv(b, n, MOE_MX_BLOCK);
-    return mul_add64(b, mul_add(b, at->expert, blocks, moe__lshr(b, at->row, 5)), k, at->column);
+    MlirValue mx_blocks = moe__udiv(b, n, MOE_MX_BLOCK);
+    return mul_add64(b, mul_add(b, at->expert, mx_blocks, moe__lshr(b, at->row, 5)), k, at->column);
   }
   if (s->mx)
     return mul_add64(b, mul_add(b, at->expert, n, at->row), moe__udiv(b, k, MOE_MX_BLOCK),
@@ -200,7 +200,7 @@ static void add_parameters(moe__dequantize_t *s, MlirOperation op) {
   add_requirements(s, op, rank);
 }
 
-/* As many blocks as are resident, and no more than there may be tiles: each group may have one
+/* As many CTAs as are resident, and no more than there may be tiles: each group may have one tile
  * that is not full. */
 static void grid_expression(const moe__dequantize_t *s, char *out) {
   char rows[MOE__EXPRESSION_SIZE], columns[MOE__EXPRESSION_SIZE], tiles[MOE__EXPRESSION_SIZE],

@@ -79,7 +79,7 @@ MlirValue moe__dequantize_offset(moe__dequantize_t *s, MlirValue expert, MlirVal
 void moe__dequantize_store(moe__dequantize_t *s, const MlirValue values[MOE__MAX_COLUMNS],
                            const MlirValue scales[MOE__MAX_COLUMNS], MlirValue offset);
 
-/* Makes the groups' table, with tiles of tile_n rows; a block barrier follows. */
+/* Makes the groups' table, with tiles of tile_n rows; a barrier of the CTA must follow. */
 void moe__dequantize_groups(moe__dequantize_t *s);
 
 #endif /* MOE_KERNELS_MX_QUANTIZE_DEQUANTIZE_H */

@@ -2,7 +2,7 @@
  *
  * A stream: a thread loads one vector of each of several rows, all of them before it uses the
  * first, converts, and stores 16 bytes of x for each. Neighboring threads have neighboring
- * vectors, in q and in x. Persistent blocks stride through the tiles. A tile has rows of one
+ * vectors, in q and in x. Persistent CTAs stride through the tiles. A tile has rows of one
  * group, so that a scale of the group is one of the tile.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */

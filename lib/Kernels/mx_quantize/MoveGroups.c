@@ -189,7 +189,7 @@ static void move_rows(move_t *s) {
   }
 }
 
-/* The first block writes the padded ends. */
+/* The first CTA writes the padded ends. */
 static void store_padded_offs(move_t *s) {
   moe__kernel_t *kernel = &s->kernel;
   moe__builder_t *b = &kernel->builder;
@@ -243,16 +243,16 @@ static void add_parameters(move_t *s, MlirOperation op) {
   moe__require_shapes(kernel, op);
 }
 
-/* Blocks for all pieces, as far as they are resident; at least one, which writes the offsets. */
+/* CTAs for all pieces, as many as are resident; at least one, which writes the offsets. */
 static void grid_expression(const move_t *s, char *out) {
-  char pieces[MOE__EXPRESSION_SIZE], all[MOE__EXPRESSION_SIZE], blocks[MOE__EXPRESSION_SIZE],
+  char pieces[MOE__EXPRESSION_SIZE], all[MOE__EXPRESSION_SIZE], ctas[MOE__EXPRESSION_SIZE],
       some[MOE__EXPRESSION_SIZE];
   int piece = s->schedule.vectors * MOE__WARP * VECTOR_BYTES / s->element_bytes;
   moe__expression_ceildiv(pieces, s->columns.expression, piece);
   moe__expression_mul(all, 2, (const char *[]){s->padded_rows.expression, pieces});
-  moe__expression_ceildiv(blocks, all, s->schedule.warps);
-  moe__expression_add(some, 2, (const char *[]){blocks, "1"});
-  moe__expression_persistent(out, s->unpad ? blocks : some, s->schedule.ctas_per_sm);
+  moe__expression_ceildiv(ctas, all, s->schedule.warps);
+  moe__expression_add(some, 2, (const char *[]){ctas, "1"});
+  moe__expression_persistent(out, s->unpad ? ctas : some, s->schedule.ctas_per_sm);
 }
 
 /* The tables, by one warp. */

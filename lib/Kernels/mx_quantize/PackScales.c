@@ -1,7 +1,7 @@
-/* PackScales.c - the kernel of mx_quantize.pack_scales: block scales in the layout that
- * block-scaled products read, tiles of 128 rows x 4 columns, zero-filled.
+/* PackScales.c - the kernel of mx_quantize.pack_scales: scales of MX blocks in the layout
+ * that block-scaled products read, tiles of 128 rows x 4 columns, zero-filled.
  *
- * A block brings 128 rows of tile_columns scales into shared memory, in vectors of 16 bytes
+ * A CTA brings 128 rows of tile_columns scales into shared memory, in vectors of 16 bytes
  * where rows are a multiple of that long, else byte by byte, neighboring threads neighboring
  * bytes. Then a warp takes a tile of 128 x 4: a lane has rows lane, lane + 32, lane + 64 and
  * lane + 96, 4 bytes of each, which are 16 consecutive bytes of the packed tile. A row of shared
@@ -107,7 +107,7 @@ typedef struct pack_t {
   moe__groups_t groups;
 } pack_t;
 
-/* What a block does at once: scales [row, row_end) and the tile_columns from `column` on, which go
+/* What a CTA does at once: scales [row, row_end) and the tile_columns from `column` on, which go
  * to tile row `tile_row`. */
 typedef struct patch_t {
   MlirValue row, row_end, column, tile_row; /* i32 */

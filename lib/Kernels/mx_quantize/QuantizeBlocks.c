@@ -1,11 +1,12 @@
-/* QuantizeBlocks.c - the kernel of mx_quantize.quantize_fp8 in blocks of 128 x 128: one read.
+/* QuantizeBlocks.c - the kernel of mx_quantize.quantize_fp8 in FP8 blocks of 128 x 128: one
+ * read.
  *
  * A thread loads one vector, 16 bytes of x, of each of several rows, all of them before it uses
- * the first; they stay in its registers while the largest magnitude of their block is found.
- * Neighboring threads have neighboring vectors. A block is all of what a thread block has: its
- * warps put what they found into shared memory.
+ * the first; they stay in its registers while the largest magnitude of their FP8 block is
+ * found. Neighboring threads have neighboring vectors. A tile is one FP8 block: the warps of a CTA
+ * put what they found into shared memory.
  *
- * Past the end of rows and columns the last vector inside counts once more: it is in the same
+ * Past the end of rows and columns the last vector inside counts once more: it is in the same FP8
  * block, and a maximum does not change.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
@@ -23,15 +24,14 @@
 
 #include <stdio.h>
 
-#define BLOCK MOE_FP8_BLOCK
 #define K_MULTIPLE 16
 
 /* ---- The schedule ---- */
 
 #define BLOCKS_SCHEDULE(X, T)                                                                      \
-  X(T, warps, 1, 32, 8, "warps of a CTA; divides the vectors of a block's lanes")                  \
+  X(T, warps, 1, 32, 8, "warps of a CTA; divides the vectors of an FP8 block")                     \
   X(T, ctas_per_sm, 1, 16, 4, "CTAs that share a multiprocessor")                                  \
-  X(T, band, 1, 4096, 1, "rows of blocks that are worked off together")
+  X(T, band, 1, 4096, 1, "rows of FP8 blocks that are worked off together")
 
 typedef struct blocks_schedule_t {
   BLOCKS_SCHEDULE(MOE__SCHEDULE_MEMBER, )
@@ -69,7 +69,7 @@ typedef struct blocks_layout_t {
 static bool lay_out(MlirOperation op, const void *schedule, void *out) {
   const blocks_schedule_t *s = schedule;
   blocks_layout_t *l = out;
-  int vectors = BLOCK * BLOCK * element_bytes(op) / MOE__VECTOR_BYTES / MOE__WARP;
+  int vectors = MOE_FP8_BLOCK * MOE_FP8_BLOCK * element_bytes(op) / MOE__VECTOR_BYTES / MOE__WARP;
   if (vectors % s->warps)
     return moe__error(op,
                       "'schedule.warps' is %d; it must divide the %d vectors of the lanes of a "
@@ -147,9 +147,9 @@ static void load_part(blocks_t *s, part_t *part) {
 
 /* ---- Its largest magnitudes ---- */
 
-/* The bits of the largest magnitude that the thread block has. slot: 0 or 1, alternating: who is
+/* The bits of the largest magnitude that the CTA has. slot: 0 or 1, alternating: who is
  * a tile ahead writes to the other set, and nobody is two ahead, for the barrier in between. */
-static MlirValue block_amax(blocks_t *s, const part_t *part, MlirValue slot) {
+static MlirValue cta_amax(blocks_t *s, const part_t *part, MlirValue slot) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue thread = s->kernel.thread;
   MlirValue words = moe__vector_magnitudes(b, &s->elements, part->vectors[0]);
@@ -187,7 +187,7 @@ static void store_vector(blocks_t *s, const part_t *part, int i, MlirValue facto
   }
 }
 
-/* The first thread stores the scale of the tile, which is a block and lies at least in part
+/* The first thread stores the scale of the tile, which is an FP8 block and lies at least in part
  * inside. */
 static void store_scale(blocks_t *s, const moe__tile_t *tile, const moe__tiles_t *tiles,
                         MlirValue factor) {
@@ -207,18 +207,19 @@ static void quantize_tiles(blocks_t *s) {
   MlirValue lanes = moe__i32(b, s->lanes);
   MlirValue thread_row = moe__udiv(b, kernel->thread, lanes);
   MlirValue thread_column = moe__mul(b, moe__urem(b, kernel->thread, lanes), s->columns);
-  moe__tiles_t tiles = moe__tiles_create(b, s->e.value, moe__ceil_div(b, s->n.value, BLOCK),
-                                         moe__ceil_div(b, s->k.value, BLOCK), s->schedule.band);
+  moe__tiles_t tiles =
+      moe__tiles_create(b, s->e.value, moe__ceil_div(b, s->n.value, MOE_FP8_BLOCK),
+                        moe__ceil_div(b, s->k.value, MOE_FP8_BLOCK), s->schedule.band);
   MlirValue slot = moe__i32(b, 0);
   MOE__FOR_TILES (kernel, &tiles, index, &slot) {
     moe__tile_t tile = moe__tile_at(b, &tiles, index);
     part_t part = {
         .expert = tile.batch,
-        .row = moe__add(b, moe__mul(b, tile.row, BLOCK), thread_row),
-        .column = moe__add(b, moe__mul(b, tile.column, BLOCK), thread_column),
+        .row = moe__add(b, moe__mul(b, tile.row, MOE_FP8_BLOCK), thread_row),
+        .column = moe__add(b, moe__mul(b, tile.column, MOE_FP8_BLOCK), thread_column),
     };
     load_part(s, &part);
-    MlirValue factor = moe__fp8_factor(b, block_amax(s, &part, slot), s->element, s->pow2);
+    MlirValue factor = moe__fp8_factor(b, cta_amax(s, &part, slot), s->element, s->pow2);
     store_scale(s, &tile, &tiles, factor);
     for (int i = 0; i < s->count; i++)
       store_vector(s, &part, i, factor);
@@ -247,8 +248,8 @@ static void add_parameters(blocks_t *s, MlirOperation op) {
 
 static void grid_expression(const blocks_t *s, char *out) {
   char rows[MOE__EXPRESSION_SIZE], columns[MOE__EXPRESSION_SIZE], tiles[MOE__EXPRESSION_SIZE];
-  moe__expression_ceildiv(rows, s->n.expression, BLOCK);
-  moe__expression_ceildiv(columns, s->k.expression, BLOCK);
+  moe__expression_ceildiv(rows, s->n.expression, MOE_FP8_BLOCK);
+  moe__expression_ceildiv(columns, s->k.expression, MOE_FP8_BLOCK);
   moe__expression_mul(tiles, 3, (const char *[]){s->e.expression, rows, columns});
   moe__expression_persistent(out, tiles, s->schedule.ctas_per_sm);
 }
@@ -267,9 +268,9 @@ static bool lower(const moe__lowering_t *lowering) {
   moe__kernel_begin(kernel, mlirOperationGetContext(op), mlirOperationGetLocation(op),
                     &layout->cta);
   s.columns = MOE__VECTOR_BYTES / s.elements.bytes;
-  s.lanes = BLOCK / s.columns;
+  s.lanes = MOE_FP8_BLOCK / s.columns;
   s.step = kernel->layout.threads / s.lanes;
-  s.count = BLOCK / s.step;
+  s.count = MOE_FP8_BLOCK / s.step;
   add_parameters(&s, op);
   moe__kernel_prologue(kernel);
   moe__kernel_await_launches(kernel);

@@ -197,7 +197,7 @@ static void quantize_row(rows_t *s, MlirValue from, MlirValue row) {
 
 /* ---- Rows on chip ---- */
 
-/* The cursor of this block's row number `number`. */
+/* The cursor of this CTA's row number `number`. */
 static moe__cursor_t cursor_of(rows_t *s, MlirValue number) {
   moe__builder_t *b = &s->kernel.builder;
   return (moe__cursor_t){moe__urem(b, number, s->stages),
@@ -211,8 +211,8 @@ static MlirValue buffer_of(rows_t *s, moe__cursor_t cursor) {
                         s->layout.buffers);
 }
 
-/* Rows of this block. */
-static MlirValue block_rows(rows_t *s) {
+/* Rows of this CTA. */
+static MlirValue cta_rows(rows_t *s) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue left = moe__sub(b, s->rows, moe__umin(b, s->rows, s->kernel.cta));
   MlirValue others = moe__sub(b, s->kernel.cta_count, 1);
@@ -226,7 +226,7 @@ static MlirValue row_number(rows_t *s, MlirValue number) {
 
 static void load_rows(rows_t *s) {
   moe__builder_t *b = &s->kernel.builder;
-  MOE__FOR (b, index, 0, block_rows(s), 1) {
+  MOE__FOR (b, index, 0, cta_rows(s), 1) {
     moe__cursor_t cursor = cursor_of(s, index);
     MlirValue landed = moe__ring_acquire(&s->kernel, &s->layout.ring, cursor, s->row_bytes);
     MlirValue row = row_number(s, index);
@@ -238,7 +238,7 @@ static void load_rows(rows_t *s) {
 
 static void quantize_rows(rows_t *s) {
   moe__builder_t *b = &s->kernel.builder;
-  MOE__FOR (b, index, s->team, block_rows(s), s->teams) {
+  MOE__FOR (b, index, s->team, cta_rows(s), s->teams) {
     moe__cursor_t cursor = cursor_of(s, index);
     moe__ring_wait(&s->kernel, &s->layout.ring, cursor);
     quantize_row(s, buffer_of(s, cursor), row_number(s, index));
@@ -253,7 +253,7 @@ static void quantize_rows(rows_t *s) {
 
 static void quantize_long_rows(rows_t *s) {
   moe__builder_t *b = &s->kernel.builder;
-  MOE__FOR (b, index, s->team, block_rows(s), s->teams) {
+  MOE__FOR (b, index, s->team, cta_rows(s), s->teams) {
     MlirValue row = row_number(s, index);
     quantize_row(s, moe__offset(b, s->x, row_offset(s, row, s->elements.bytes)), row);
     team_barrier(s); /* its stage and the partials are written again */

@@ -1,16 +1,18 @@
 /* QuantizeStream.c - the kernels of mx_quantize.quantize along the last dimension, and of
- * mx_quantize.quantize_fp8 in blocks of 1 x 128.
+ * mx_quantize.quantize_fp8 in FP8 blocks of 1 x 128.
  *
- * x, q and scales are row-major. Where rows are whole blocks, the tensor is one row, in which
+ * A scale block is what shares a scale: an MX block or an FP8 block.
+ *
+ * x, q and scales are row-major. Where rows are whole scale blocks, the tensor is one row, in which
  * element i has scale i / 32, or i / 128, whatever its shape is. So this is a copy that casts. A
  * warp takes chunks of 1024 elements; a lane loads vectors of 16 bytes of them, 512 bytes apart,
- * all before the first is used. Loads and stores of a warp are consecutive bytes. Only where
- * blocks of 128 end with a row before they are full do chunks, too.
+ * all before the first is used. Loads and stores of a warp are consecutive bytes. Where an
+ * FP8 block ends with its row before it is full, so does the chunk.
  *
- * In a vector of all lanes, neighboring lanes share a block: in MX as many of them, 4 (bf16) or
- * 8 (f32), as a lane has vectors of a chunk, with blocks of 128 four times as many. The shuffles
- * that find the largest magnitudes leave each lane with that of one block. It makes the block's
- * scale and gives the others what they multiply by; the scales of a chunk are 32 bytes, a
+ * In a vector of all lanes, neighboring lanes share a scale block: in MX as many of them, 4 (bf16)
+ * or 8 (f32), as a lane has vectors of a chunk, in FP8 four times as many. The shuffles that find
+ * the largest magnitudes leave each lane with that of one scale block. The lane makes the scale and
+ * gives the others what they multiply by; the scales of a chunk are 32 bytes, a
  * sector.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
@@ -103,10 +105,10 @@ typedef struct stream_t {
   bool mx; /* else FP8 with f32 scales */
   moe__mx_mode_t mode;
   bool pow2;
-  int columns; /* of a vector */
-  int vectors; /* of a lane in a chunk */
-  int block;   /* elements that share a scale */
-  int lanes;   /* that share a block */
+  int columns;     /* of a vector */
+  int vectors;     /* of a lane in a chunk */
+  int scale_block; /* elements that share a scale */
+  int lanes;       /* that share a scale block */
   char spans[MOE__EXPRESSION_SIZE];
   MlirValue x, q, scales;
   /* Of a row, or of the whole tensor where that is one: elements and scales, i64; spans, i32,
@@ -141,7 +143,7 @@ static void load_span(stream_t *s, span_t *span) {
   for (int i = 0; i < s->schedule.chunks * s->vectors; i++) {
     MlirValue element = element_of(s, i);
     /* Past the end the last vector is loaded once more: no load depends on a branch, and the
-     * largest of a block that it is in does not change. */
+     * largest of the scale block that it is in does not change. */
     if (span->left.ptr)
       element = moe__umin(b, element, moe__sub(b, span->left, s->columns));
     span->vectors[i] =
@@ -156,13 +158,14 @@ static MlirValue is_inside(stream_t *s, const span_t *span, MlirValue element) {
   return span->left.ptr ? moe__ult(&s->kernel.builder, element, span->left) : (MlirValue){NULL};
 }
 
-/* Lanes that have the same block after the shuffles. */
+/* Lanes that have the same scale block after the shuffles. */
 static int sharing(const stream_t *s) {
   return s->lanes / s->vectors;
 }
 
-/* The bits of the largest magnitude of the lane's block of a chunk, from the lane's vectors of
- * it. The block is in vector number `lane % lanes / sharing`, where it is number `lane / lanes`. */
+/* The bits of the largest magnitude of the lane's scale block of a chunk, from the lane's vectors
+ * of the chunk. The scale block is in vector `lane % lanes / sharing`, and is number
+ * `lane / lanes` there. */
 static MlirValue chunk_amax(stream_t *s, const MlirValue *vectors) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue words[MOE__MAX_VECTORS];
@@ -173,27 +176,27 @@ static MlirValue chunk_amax(stream_t *s, const MlirValue *vectors) {
   return moe__word_amax(b, &s->elements, word);
 }
 
-/* Stores the scale of the lane's block of chunk number `chunk`. */
+/* Stores the scale of the lane's scale block of chunk number `chunk`. */
 static void store_scale(stream_t *s, const span_t *span, int chunk, MlirValue scale) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue in_group = moe__urem(b, s->lane, s->lanes);
   MlirValue vector = moe__udiv(b, in_group, sharing(s));
-  MlirValue block =
+  MlirValue scale_block =
       moe__add(b, moe__mul(b, vector, MOE__WARP / s->lanes),
-               moe__add(b, moe__udiv(b, s->lane, s->lanes), chunk * (CHUNK / s->block)));
+               moe__add(b, moe__udiv(b, s->lane, s->lanes), chunk * (CHUNK / s->scale_block)));
   MlirValue is_first = {NULL}; /* of the lanes that have the scale */
   if (sharing(s) > 1)
     is_first = moe__eq(b, moe__urem(b, s->lane, sharing(s)), 0);
   MOE__IF (b, is_first) {
-    MOE__IF (b, is_inside(s, span, moe__mul(b, block, s->block))) {
-      MlirValue index = moe__add(b, span->scale, moe__zext(b, block, b->i64));
+    MOE__IF (b, is_inside(s, span, moe__mul(b, scale_block, s->scale_block))) {
+      MlirValue index = moe__add(b, span->scale, moe__zext(b, scale_block, b->i64));
       moe__store(b, scale, moe__offset(b, s->scales, s->mx ? index : moe__shl(b, index, 2)));
     }
   }
 }
 
-/* Stores the scale that follows from a block's largest magnitude, and gives what its elements are
- * multiplied by. */
+/* Stores the scale that follows from a scale block's largest magnitude, and gives what its
+ * elements are multiplied by. */
 static MlirValue scale_chunk(stream_t *s, const span_t *span, int chunk, MlirValue amax) {
   moe__builder_t *b = &s->kernel.builder;
   if (!s->mx) {
@@ -236,9 +239,9 @@ static void quantize_span(stream_t *s, MlirValue number) {
     in_row = moe__urem(b, number, s->row_spans);
   }
   MlirValue column = moe__wide_mul(b, in_row, moe__i32(b, span_elements(s)));
-  MlirValue block = moe__udiv(b, column, s->block);
+  MlirValue scale_block = moe__udiv(b, column, s->scale_block);
   span_t span = {.first = moe__add(b, moe__mul(b, row, s->length), column),
-                 .scale = moe__add(b, moe__mul(b, row, s->row_scales), block)};
+                 .scale = moe__add(b, moe__mul(b, row, s->row_scales), scale_block)};
   MlirValue left = moe__sub(b, s->length, column), whole = moe__i64(b, span_elements(s));
   MOE__IF (b, moe__ule(b, whole, left)) {
     quantize_vectors(s, span);
@@ -283,7 +286,7 @@ static MlirValue ceil_div64(moe__builder_t *b, MlirValue x, int divisor) {
 static MlirValue set_length(stream_t *s, MlirValue length) {
   moe__builder_t *b = &s->kernel.builder;
   s->length = length;
-  s->row_scales = ceil_div64(b, length, s->block);
+  s->row_scales = ceil_div64(b, length, s->scale_block);
   return moe__trunc(b, ceil_div64(b, length, span_elements(s)), b->i32);
 }
 
@@ -302,10 +305,10 @@ static void set_flat(stream_t *s, int rank, const moe__extent_t *extents) {
   moe__expression_ceildiv(s->spans, elements, span_elements(s));
 }
 
-/* It is one row where at run time rows are whole blocks; the grid has room for both. */
+/* It is one row where at run time rows are whole scale blocks; the grid has room for both. */
 static void set_rows(stream_t *s, const moe__extent_t *rows, const moe__extent_t *columns) {
   moe__builder_t *b = &s->kernel.builder;
-  MlirValue rest = moe__urem(b, columns->value, s->block);
+  MlirValue rest = moe__urem(b, columns->value, s->scale_block);
   MlirValue is_flat = moe__eq(b, rest, 0);
   MlirValue all = moe__wide_mul(b, rows->value, columns->value);
   s->row_spans = set_length(s, moe__select(b, is_flat, all, moe__zext(b, columns->value, b->i64)));
@@ -328,19 +331,19 @@ static void add_parameters(stream_t *s, MlirOperation op) {
   s->scales = moe__kernel_pointer(kernel, moe__tensor_number(op, MOE__SCALES));
   moe__kernel_require(kernel, number, rank - 1, "multiple_of", s->mx ? MOE_MX_BLOCK : FP8_MULTIPLE);
   int64_t columns = extents[rank - 1].size;
-  if (s->mx || (columns >= 0 && columns % s->block == 0))
+  if (s->mx || (columns >= 0 && columns % s->scale_block == 0))
     set_flat(s, rank, extents);
   else
     set_rows(s, &extents[0], &extents[1]);
 }
 
 static void grid_expression(const stream_t *s, char *out) {
-  char blocks[MOE__EXPRESSION_SIZE];
-  moe__expression_ceildiv(blocks, s->spans, s->schedule.warps);
+  char ctas[MOE__EXPRESSION_SIZE];
+  moe__expression_ceildiv(ctas, s->spans, s->schedule.warps);
   if (s->schedule.persistent)
-    moe__expression_persistent(out, blocks, s->schedule.ctas_per_sm);
+    moe__expression_persistent(out, ctas, s->schedule.ctas_per_sm);
   else
-    snprintf(out, MOE__EXPRESSION_SIZE, "%s", blocks);
+    snprintf(out, MOE__EXPRESSION_SIZE, "%s", ctas);
 }
 
 static bool is_mx(MlirOperation op) {
@@ -373,8 +376,8 @@ static bool lower(const moe__lowering_t *lowering) {
                     &layout->cta);
   s.columns = MOE__VECTOR_BYTES / s.elements.bytes;
   s.vectors = CHUNK / MOE__WARP / s.columns;
-  s.block = s.mx ? MOE_MX_BLOCK : MOE_FP8_BLOCK;
-  s.lanes = s.block / s.columns;
+  s.scale_block = s.mx ? MOE_MX_BLOCK : MOE_FP8_BLOCK;
+  s.lanes = s.scale_block / s.columns;
   add_parameters(&s, op);
   moe__kernel_prologue(kernel);
   moe__kernel_await_launches(kernel);

@@ -3,9 +3,9 @@
  *
  * Why kernels of their own: people transpose, copy, quantize along the last axis and transpose
  * back. Here every byte moves once, by the pipeline of CastTiles.h. What is left for this file
- * is a block: find amax and scale, cast, and store the scale.
+ * is an MX block: find amax and scale, cast, and store the scale.
  *
- * In columns a block is a lane's part of a strip, the 32 rows of one column. In rows it is a
+ * In columns an MX block is a lane's part of a strip, the 32 rows of one column. In rows it is a
  * half (bf16) or all (fp32) of a lane's 128 bytes; the lanes that have the pieces of one row
  * next to each other put their scales together, so that few stores write them.
  *
@@ -17,8 +17,7 @@
 
 #include "mlir-c/BuiltinTypes.h"
 
-#define BLOCK MOE_MX_BLOCK /* elements that share a scale */
-#define BLOCK_BITS 5
+#define MX_BLOCK_BITS 5
 /* Scales of a row that a CTA stores at once where both directions are written: half of the least
  * that memory moves. They are kept in shared memory until then. */
 #define RUN_SCALES 16
@@ -31,7 +30,7 @@ typedef struct quantize_t {
   MlirValue scales[2]; /* by direction */
 } quantize_t;
 
-/* ---- A block ---- */
+/* ---- An MX block ---- */
 
 static MlirValue pack(quantize_t *s, const MlirValue elements[4], MlirValue reciprocal) {
   moe__builder_t *b = &s->kernel.builder;
@@ -60,9 +59,9 @@ static MlirValue scale_address(quantize_t *s, const moe__cast_unit_t *unit, Mlir
 static void store_column_scales(quantize_t *s, const moe__cast_unit_t *unit,
                                 const MlirValue *scales) {
   moe__builder_t *b = &s->kernel.builder;
-  MlirValue rows = moe__lshr(b, s->tiles.n.value, BLOCK_BITS),
+  MlirValue rows = moe__lshr(b, s->tiles.n.value, MX_BLOCK_BITS),
             columns = s->tiles.tensors[0].k.value;
-  MlirValue row = moe__lshr(b, unit->row, BLOCK_BITS);
+  MlirValue row = moe__lshr(b, unit->row, MX_BLOCK_BITS);
   bool pair = s->tiles.elements.per_word == 2;
   /* K is a multiple of 16: the two columns of a lane are both inside or both outside. */
   MOE__IF (b, moe__and(b, moe__ult(b, row, rows), moe__ult(b, unit->column, columns))) {
@@ -110,9 +109,9 @@ static MlirValue join_scales(quantize_t *s, MlirValue scales) {
 /* ---- Row scales of a run ----
  *
  * A tile has four bytes of scales for each of its rows, in lines of their own: stores of so
- * little cost the memory as much as whole ones. A block therefore takes the tiles of 512 columns
+ * little cost the memory as much as whole ones. A CTA therefore takes the tiles of 512 columns
  * in turn, keeps their scales, and stores 16 bytes for each row. With 1024 columns they are
- * whole sectors, but there are half as many runs, which divide worse among the blocks. */
+ * whole sectors, but there are half as many runs, which divide worse among the CTAs. */
 
 /* Puts the unit's scales down. */
 static void stage_row_scales(quantize_t *s, const moe__cast_unit_t *unit, MlirValue scales) {
@@ -120,7 +119,7 @@ static void stage_row_scales(quantize_t *s, const moe__cast_unit_t *unit, MlirVa
   int pieces = moe__cast_pieces(&s->tiles), count = pieces * s->tiles.elements.per_word;
   MlirValue joint = join_scales(s, scales);
   MlirValue offset = moe__add(b, moe__mul(b, unit->tile_row, RUN_SCALES),
-                              moe__lshr(b, unit->run_column, BLOCK_BITS));
+                              moe__lshr(b, unit->run_column, MX_BLOCK_BITS));
   MOE__IF (b, moe__ult(b, s->tiles.lane, MOE__WARP / pieces)) {
     MlirType type = count == 4 ? b->i32 : count == 2 ? b->i16 : b->i8;
     moe__store(
@@ -142,19 +141,20 @@ static void store_run_scales(void *user, MlirValue batch, MlirValue row, MlirVal
   quantize_t *s = user;
   moe__builder_t *b = &s->kernel.builder;
   moe__cast_tiles_t *tiles = &s->tiles;
-  MlirValue blocks = moe__lshr(b, tiles->tensors[0].k.value, BLOCK_BITS);
-  MlirValue first = moe__lshr(b, column, BLOCK_BITS);
-  MlirValue bytes =
-      moe__umin(b, moe__sub(b, blocks, first), tiles->run * tiles->schedule.tile_k / BLOCK);
+  MlirValue mx_blocks = moe__lshr(b, tiles->tensors[0].k.value, MX_BLOCK_BITS);
+  MlirValue first = moe__lshr(b, column, MX_BLOCK_BITS);
+  MlirValue bytes = moe__umin(b, moe__sub(b, mx_blocks, first),
+                              tiles->run * tiles->schedule.tile_k / MOE_MX_BLOCK);
   MlirValue rows = moe__umin(b, moe__sub(b, tiles->n.value, row), tiles->schedule.tile_n);
   MOE__FOR (b, index, s->kernel.thread, rows, tiles->schedule.warps * MOE__WARP) {
     moe__cast_unit_t unit = {.direction = MOE__ROWS, .batch = batch};
-    MlirValue to = scale_address(s, &unit, tiles->n.value, blocks, moe__add(b, row, index), first);
+    MlirValue to =
+        scale_address(s, &unit, tiles->n.value, mx_blocks, moe__add(b, row, index), first);
     MlirValue offset = moe__mul(b, index, RUN_SCALES);
     MlirValue from =
         moe__offset_by(b, moe__offset(b, s->kernel.shared, offset), s->tiles.layout.staging);
     /* Where rows and runs of scales begin at multiples of so many bytes. */
-    MlirValue begins = moe__or(b, blocks, moe__or(b, first, bytes));
+    MlirValue begins = moe__or(b, mx_blocks, moe__or(b, first, bytes));
     MlirValue by_16 = moe__eq(b, moe__and(b, begins, 15), 0);
     MlirValue by_4 = moe__eq(b, moe__and(b, begins, 3), 0);
     MOE__IF (b, by_16) {
@@ -174,23 +174,23 @@ static void store_run_scales(void *user, MlirValue batch, MlirValue row, MlirVal
 static void quantize_rows(quantize_t *s, const moe__cast_unit_t *unit, const MlirValue *words) {
   moe__builder_t *b = &s->kernel.builder;
   const moe__elements_t *elements = &s->tiles.elements;
-  int count = BLOCK / elements->per_word; /* words of a block */
+  int count = MOE_MX_BLOCK / elements->per_word; /* words of an MX block */
   MlirValue packed[MOE__CAST_WORDS / 2], scales = {NULL};
-  for (int block = 0; block < elements->per_word; block++) {
-    const MlirValue *own = words + (ptrdiff_t)block * count;
+  for (int mx_block = 0; mx_block < elements->per_word; mx_block++) {
+    const MlirValue *own = words + (ptrdiff_t)mx_block * count;
     MlirValue amax = moe__bitcast(
         b, moe__word_amax(b, elements, moe__words_amax(b, elements, own, count)), b->f32);
     MlirValue scale = moe__mx_scale(b, amax, s->mode, s->tiles.element);
-    scales = block == 0 ? scale : moe__or(b, scales, moe__shl(b, scale, 8 * block));
+    scales = mx_block == 0 ? scale : moe__or(b, scales, moe__shl(b, scale, 8 * mx_block));
     MlirValue reciprocal = moe__mx_reciprocal(b, scale);
-    for (int i = 0; i < BLOCK / 4; i++) {
+    for (int i = 0; i < MOE_MX_BLOCK / 4; i++) {
       MlirValue four[4];
       for (int j = 0; j < 4; j++) {
         int element = 4 * i + j;
         four[j] = moe__word_element(b, elements, own[element / elements->per_word],
                                     element % elements->per_word);
       }
-      packed[block * BLOCK / 4 + i] = pack(s, four, reciprocal);
+      packed[mx_block * MOE_MX_BLOCK / 4 + i] = pack(s, four, reciprocal);
     }
   }
   moe__cast_store(&s->tiles, unit, 0, packed);
@@ -258,8 +258,9 @@ static void add_parameters(quantize_t *s, MlirOperation op) {
   for (int direction = 0; direction < 2; direction++)
     if (tiles->writes[direction])
       s->scales[direction] = moe__kernel_pointer(kernel, moe__tensor_number(op, scales[direction]));
-  moe__kernel_require(kernel, x, last - 1, "multiple_of", BLOCK);
-  moe__kernel_require(kernel, x, last, "multiple_of", tiles->writes[MOE__ROWS] ? BLOCK : MULTIPLE);
+  moe__kernel_require(kernel, x, last - 1, "multiple_of", MOE_MX_BLOCK);
+  moe__kernel_require(kernel, x, last, "multiple_of",
+                      tiles->writes[MOE__ROWS] ? MOE_MX_BLOCK : MULTIPLE);
 }
 
 /* ---- Schedules ---- */
@@ -328,7 +329,7 @@ static bool lower(const moe__lowering_t *lowering) {
   add_parameters(&s, op);
   moe__cast_t cast = {.user = &s, .cast = quantize_unit};
   if (is_dual(op)) {
-    s.tiles.run = RUN_SCALES * BLOCK / s.tiles.schedule.tile_k;
+    s.tiles.run = RUN_SCALES * MOE_MX_BLOCK / s.tiles.schedule.tile_k;
     cast.finish = store_run_scales;
   }
   moe__cast_kernel_end(&s.tiles, &cast, lowering);

@@ -1,10 +1,10 @@
 /* ScaleFp8.c - the kernel of mx_quantize.scale_fp8, scale_fp8_dual and scale_fp8_pair, the first
- * of two passes: it reads x, and finds the scales of slices that no block of threads sees whole.
+ * of two passes: it reads x, and finds the scales of slices that no CTA sees whole.
  *
  * A tile is some rows of one expert or group, a vector of 16 bytes wide for each lane of a warp.
- * A block finds the largest magnitudes of its columns, of its rows, or of the whole tile,
+ * A CTA finds the largest magnitudes of its columns, of its rows, or of the whole tile,
  * whatever there are scales for, and raises the maxima in `state` by atomics on their bits. Then
- * it counts itself there; the block that finds that it is the last one of a slice turns the
+ * it counts itself there; the CTA that finds that it is the last one of a slice turns the
  * maxima into scales and leaves zeros, so that no launch has to clear anything.
  *
  * Two tensors with the same rows are one list of tiles: those of the second one lie behind those
@@ -43,7 +43,7 @@ typedef struct output_t {
   slices_t slices;
   MlirValue scales, factors, state; /* pointers */
   MlirValue cells; /* i32: scales; the state's counters lie behind as many maxima */
-  MlirValue done;  /* shared: whether this block is the slice's last */
+  MlirValue done;  /* shared: whether this CTA is the slice's last */
 } output_t;
 
 /* A tensor that is read. */
@@ -150,7 +150,7 @@ typedef struct scale_t {
   moe__groups_t groups;
 } scale_t;
 
-/* A tile of this block. */
+/* A tile of this CTA. */
 typedef struct part_t {
   tensor_t tensor;        /* the part's */
   MlirValue batch;        /* i32: expert or group */
@@ -293,7 +293,7 @@ static MlirValue combined(scale_t *s, MlirValue column) {
                      moe__word_magnitude(b, &s->elements, largest, 0));
 }
 
-/* Calls `visit` for each of the block's threads' columns of the part that are columns of x. */
+/* Calls `visit` for each column of the part that this thread has and that is a column of x. */
 static void for_columns(scale_t *s, const output_t *output, const part_t *part,
                         void (*visit)(scale_t *s, const output_t *output, MlirValue cell,
                                       MlirValue column)) {
@@ -407,7 +407,7 @@ static MlirValue parts_of(scale_t *s, const output_t *output, const part_t *part
                                        : moe__mul(b, part->siblings, part->tensor.column_tiles);
 }
 
-/* Counts this block for each output, and notes in shared memory where it was the last. */
+/* Counts this CTA for each output, and notes in shared memory where it was the last. */
 static void count(scale_t *s, const part_t *part) {
   moe__builder_t *b = &s->kernel.builder;
   moe__cta_barrier(b);
@@ -452,7 +452,7 @@ static void finish(scale_t *s, const part_t *part) {
   }
 }
 
-/* ---- The parts of a block ---- */
+/* ---- The parts of a CTA ---- */
 
 /* The tensor that the tile is of; *column, in tiles, then counts from its start. */
 static tensor_t tensor_at(scale_t *s, MlirValue *column) {
@@ -540,7 +540,7 @@ static void fill(scale_t *s, const output_t *output, MlirValue first, MlirValue 
   }
 }
 
-/* Groups without rows have no parts; the blocks share them. */
+/* Groups without rows have no parts; the CTAs share them. */
 static void fill_empty_groups(scale_t *s) {
   moe__builder_t *b = &s->kernel.builder;
   MOE__FOR (b, index, s->kernel.cta, s->group_count.value, s->kernel.cta_count) {

@@ -66,7 +66,7 @@ typedef struct part_t {
 
 static part_t part_of(moe__builder_t *b, MlirValue at, MlirValue start, MlirValue end) {
   part_t part = {.at = at, .start = start};
-  part.end = moe__smin(b, end, moe__add(b, at, MOE__MM_DEPTH));
+  part.end = moe__smin(b, end, moe__add(b, at, MOE__MM_TILE_K));
   /* Of an empty group the first step is the last one. */
   MlirValue one = moe__i32(b, 1), count = moe__smax(b, moe__sub(b, part.end, at), one);
   MlirValue before = moe__and(b, moe__sub(b, count, one), -MOE__MM_STEP);
@@ -127,10 +127,10 @@ static void clear_piece(moe__scaled_mm_t *s, MlirValue buffer, MlirValue piece,
   if (s->schedule.pingpong) /* more threads than rows, maybe */
     first = lane;
   else
-    own = moe__add(b, moe__mul(b, lane, MOE__MM_DEPTH), own);
+    own = moe__add(b, moe__mul(b, lane, MOE__MM_TILE_K), own);
   MOE__FOR (b, row, first, MOE__MM_TILE_ROWS + s->schedule.tile_n, clearers(s)) {
     MlirValue address =
-        moe__offset(b, moe__offset(b, buffer, own), moe__mul(b, row, MOE__MM_DEPTH));
+        moe__offset(b, moe__offset(b, buffer, own), moe__mul(b, row, MOE__MM_TILE_K));
     if (keeps) {
       MlirValue found = moe__load_aligned(b, address, mlirValueGetType(mask), PIECE);
       moe__store_aligned(b, moe__and(b, found, mask), address, PIECE);
@@ -225,7 +225,8 @@ MlirValue moe__mm_landed(moe__scaled_mm_t *s, MlirValue index, moe__cursor_t cur
 static void clear_own_stage(moe__scaled_mm_t *s, const moe__mm_reduction_t *reduction,
                             MlirValue index, moe__cursor_t barrier, moe__cursor_t cursor) {
   moe__builder_t *b = &s->kernel.builder;
-  part_t part = part_of(b, moe__mm_block_at(s, reduction, index), reduction->start, reduction->end);
+  part_t part =
+      part_of(b, moe__mm_k_tile_at(s, reduction, index), reduction->start, reduction->end);
   moe__mbarrier_wait(b, landed_at(s, barrier.stage), barrier.phase);
   clear_part(s, &part, moe__ring_buffer(&s->kernel, &s->layout.ring, cursor));
 }
@@ -237,7 +238,7 @@ void moe__mm_clear_own(moe__scaled_mm_t *s, const moe__mm_position_t *self,
   moe__builder_t *b = &kernel->builder;
   MlirValue zero = moe__i32(b, 0), one = moe__i32(b, 1);
   moe__cursor_t next = moe__cursor_next(b, &s->layout.ring, cursor);
-  MlirValue has_second = moe__ult(b, one, reduction->blocks);
+  MlirValue has_second = moe__ult(b, one, reduction->k_tiles);
   clear_own_stage(s, reduction, zero, barrier, cursor);
   MOE__IF (b, has_second) {
     clear_own_stage(s, reduction, one, next_barrier(s, barrier), next);

@@ -16,8 +16,8 @@ static MlirValue first_row(moe__scaled_mm_t *s, const moe__mm_operand_t *operand
   return moe__sub(b, tile->row, moe__mul(b, tile->group, s->rows.value));
 }
 
-/* Loads what a tile takes of an operand, from `at` of the reduction on, to `buffer`. What the
- * blocks of a cluster share each of them loads a part of, for all. */
+/* Loads what a tile takes of an operand, from `at` of the reduction on, to `buffer`. Of
+ * what the CTAs of a cluster share, each of them loads a part, for all. */
 static void load_operand(moe__scaled_mm_t *s, const moe__mm_operand_t *operand,
                          const moe__group_tile_t *tile, MlirValue at, MlirValue buffer,
                          MlirValue landed) {
@@ -30,7 +30,7 @@ static void load_operand(moe__scaled_mm_t *s, const moe__mm_operand_t *operand,
   }
   MlirValue part = moe__mul(b, s->kernel.cluster_rank, operand->box);
   MlirValue all = moe__trunc(b, moe__i32(b, (1 << s->schedule.cluster) - 1), b->i16);
-  buffer = moe__offset(b, buffer, moe__mul(b, part, MOE__MM_DEPTH));
+  buffer = moe__offset(b, buffer, moe__mul(b, part, MOE__MM_TILE_K));
   moe__tma_load_multicast(b, operand->map, buffer, landed, operand->map_rank,
                           (MlirValue[]){at, moe__add(b, row, part), tile->group}, all);
 }
@@ -46,14 +46,14 @@ typedef struct loader_t {
   MOE__CARRY_CURSOR((loader).cursor), &(loader).requests.next,                                     \
       MOE__CARRY_CURSOR((loader).requests.oldest)
 
-/* Loads block number `index` of a tile. */
-static void load_block(moe__scaled_mm_t *s, const moe__mm_work_t *work,
-                       const moe__mm_reduction_t *reduction, MlirValue index, loader_t *loader) {
+/* Loads k-tile number `index` of a tile. */
+static void load_k_tile(moe__scaled_mm_t *s, const moe__mm_work_t *work,
+                        const moe__mm_reduction_t *reduction, MlirValue index, loader_t *loader) {
   moe__kernel_t *kernel = &s->kernel;
   moe__builder_t *b = &kernel->builder;
-  int32_t row_bytes = MOE__MM_TILE_ROWS * MOE__MM_DEPTH;
-  int32_t column_bytes = s->schedule.tile_n * MOE__MM_DEPTH;
-  MlirValue at = moe__mm_block_at(s, reduction, index), newest = loader->requests.next;
+  int32_t row_bytes = MOE__MM_TILE_ROWS * MOE__MM_TILE_K;
+  int32_t column_bytes = s->schedule.tile_n * MOE__MM_TILE_K;
+  MlirValue at = moe__mm_k_tile_at(s, reduction, index), newest = loader->requests.next;
   moe__ring_wait_empty(kernel, &s->layout.ring, loader->cursor);
   bool clears = s->which == MOE__GRADIENT && !s->schedule.pingpong;
   MlirValue landed = s->which == MOE__GRADIENT && s->schedule.pingpong
@@ -77,8 +77,8 @@ static void load_block(moe__scaled_mm_t *s, const moe__mm_work_t *work,
 static void load_tile(moe__scaled_mm_t *s, const moe__mm_work_t *work, loader_t *loader) {
   moe__builder_t *b = &s->kernel.builder;
   moe__mm_reduction_t reduction = moe__mm_reduction_of(s, work);
-  MOE__FOR (b, block, 0, reduction.blocks, 1, CARRY_LOADER(*loader)) {
-    load_block(s, work, &reduction, block, loader);
+  MOE__FOR (b, k_tile, 0, reduction.k_tiles, 1, CARRY_LOADER(*loader)) {
+    load_k_tile(s, work, &reduction, k_tile, loader);
   }
 }
 

@@ -1,16 +1,15 @@
 /* Multiply.c - the products of a tile of scaled_mm: see ScaledMm.h.
  *
- * For each 128 of the reduction a warpgroup waits for the stage, issues wgmma, and releases the
- * stage before.
+ * For each k-tile a warpgroup waits for the stage, issues wgmma, and releases the stage before.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Kernels/scaled_grouped_mm/ScaledMm.h"
 
-/* A warp's arrival, at all blocks whose copies fill the stage. */
+/* A warp's arrival, at all CTAs whose copies fill the stage. */
 static void release(moe__scaled_mm_t *s, const moe__mm_position_t *self, moe__cursor_t cursor) {
   moe__builder_t *b = &s->kernel.builder;
-  MlirValue blocks = moe__i32(b, s->schedule.cluster);
-  MOE__IF (b, moe__ult(b, self->lane, blocks)) {
+  MlirValue ctas = moe__i32(b, s->schedule.cluster);
+  MOE__IF (b, moe__ult(b, self->lane, ctas)) {
     if (s->schedule.cluster > 1)
       moe__ring_release_remote(&s->kernel, &s->layout.ring, cursor, self->lane);
     else
@@ -28,14 +27,14 @@ static MlirValue wait_for_stage(moe__scaled_mm_t *s, const moe__mm_position_t *s
   moe__builder_t *b = &kernel->builder;
   moe__ring_wait(kernel, &s->layout.ring, now);
   if (beside->landed)
-    beside->landed(beside->user, moe__eq(b, moe__add(b, index, 1), reduction->blocks));
+    beside->landed(beside->user, moe__eq(b, moe__add(b, index, 1), reduction->k_tiles));
   MlirValue buffer = moe__ring_buffer(kernel, &s->layout.ring, now);
   if (s->schedule.pingpong)
     for (int i = 0; i < count; i++)
-      rows[i] = moe__offset_by(b, buffer, i * MOE__WGMMA_M * MOE__MM_DEPTH);
+      rows[i] = moe__offset_by(b, buffer, i * MOE__WGMMA_M * MOE__MM_TILE_K);
   else
-    rows[0] = moe__offset(b, buffer, moe__mul(b, self->warpgroup, MOE__WGMMA_M * MOE__MM_DEPTH));
-  return moe__offset_by(b, buffer, MOE__MM_TILE_ROWS * MOE__MM_DEPTH);
+    rows[0] = moe__offset(b, buffer, moe__mul(b, self->warpgroup, MOE__WGMMA_M * MOE__MM_TILE_K));
+  return moe__offset_by(b, buffer, MOE__MM_TILE_ROWS * MOE__MM_TILE_K);
 }
 
 /* Waits for the stage at `now` and issues the products of its tiles; steps: as of the reduction,
@@ -90,11 +89,11 @@ static void multiply_fast(moe__scaled_mm_t *s, const moe__mm_position_t *self,
   moe__accumulator_t sums[MOE__MM_MAX_FRAGMENTS];
   multiply_first(s, self, reduction, beside, cursor, count, sums);
   call_first(beside);
-  MOE__FOR (b, block, 1, reduction->blocks, 1, MOE__CARRY_CURSOR(cursor), &sums[0].value,
+  MOE__FOR (b, k_tile, 1, reduction->k_tiles, 1, MOE__CARRY_CURSOR(cursor), &sums[0].value,
             count > 1 ? &sums[1].value : NULL) {
     moe__cursor_t before = cursor;
     cursor = moe__cursor_next(b, &s->layout.ring, before);
-    multiply_stage(s, self, reduction, beside, block, cursor, count, sums, false,
+    multiply_stage(s, self, reduction, beside, k_tile, cursor, count, sums, false,
                    (MlirValue){NULL});
     moe__wgmma_wait(b, 1); /* the product before this one is done, and its stage free */
     release(s, self, before);
@@ -118,9 +117,9 @@ static void multiply_promoted(moe__scaled_mm_t *s, const moe__mm_position_t *sel
   release(s, self, cursor);
   moe__accumulator_t sum = moe__accumulator_pack(b, s->schedule.tile_n, parts);
   cursor = moe__cursor_next(b, &s->layout.ring, cursor);
-  MOE__FOR (b, block, 1, reduction->blocks, 1, MOE__CARRY_CURSOR(cursor), &sum.value) {
+  MOE__FOR (b, k_tile, 1, reduction->k_tiles, 1, MOE__CARRY_CURSOR(cursor), &sum.value) {
     part = moe__wgmma_zero(b, s->schedule.tile_n);
-    multiply_stage(s, self, reduction, beside, block, cursor, 1, &part, true, (MlirValue){NULL});
+    multiply_stage(s, self, reduction, beside, k_tile, cursor, 1, &part, true, (MlirValue){NULL});
     moe__wgmma_finish(b, part, parts);
     release(s, self, cursor);
     moe__accumulator_unpack(b, sum, registers);
@@ -145,7 +144,7 @@ void moe__mm_pass_over(moe__scaled_mm_t *s, const moe__mm_position_t *self,
                        const moe__mm_reduction_t *reduction, moe__cursor_t cursor) {
   moe__kernel_t *kernel = &s->kernel;
   moe__builder_t *b = &kernel->builder;
-  MOE__FOR (b, block, 0, reduction->blocks, 1, MOE__CARRY_CURSOR(cursor)) {
+  MOE__FOR (b, k_tile, 0, reduction->k_tiles, 1, MOE__CARRY_CURSOR(cursor)) {
     moe__ring_wait(kernel, &s->layout.ring, cursor);
     moe__warp_barrier(b);
     release(s, self, cursor);

@@ -107,13 +107,13 @@ static void multiply_tile(making_t *m, const moe__mm_work_t *work) {
   if (s->which == MOE__GRADIENT) {
     moe__mm_clear_own(s, m->self, &reduction, m->cursor, m->barrier);
     m->is_empty = moe__eq(b, work->start, work->end);
-    reduction.blocks = moe__warp_uniform(b, reduction.blocks);
+    reduction.k_tiles = moe__warp_uniform(b, reduction.k_tiles);
     reduction.last_steps = moe__warp_uniform(b, reduction.last_steps);
     multiply_and_store(m, MOE__MM_MAX_FRAGMENTS);
     m->reduction = NULL;
     return;
   }
-  reduction.blocks = moe__warp_uniform(b, reduction.blocks);
+  reduction.k_tiles = moe__warp_uniform(b, reduction.k_tiles);
   bool always = s->schedule.cluster == 1 || s->schedule.beside;
   MOE__IF (b, has_rows(s, &work->tile, 1)) {
     multiply_and_store(m, 2);

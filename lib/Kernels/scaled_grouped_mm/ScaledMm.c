@@ -7,16 +7,15 @@
  * the same tiles, and the whole reduction.
  *
  * - A table of the groups is made from the offsets, in shared memory, by one warp.
- * - One warp loads. For each tile, for each 128 of the reduction, it waits until a stage is free,
- * and one
- * thread fetches two boxes by TMA. Of a gradient all of the warp clears what lies outside the
- * group (Clear.c).
- * - In a cluster two blocks have tiles below one another. Of the columns' operand each of them
- * loads one
- * half, into both. Or the tiles lie side by side, and the rows' operand is shared.
+ * - One warp loads. For each k-tile of each tile it waits until a stage is free, and one thread
+ *   fetches two boxes by TMA. For the gradient the whole warp clears what lies outside the group
+ *   (Clear.c).
+ * - In a cluster two CTAs have tiles below one another. Each of them loads one half of the columns'
+ *   operand, into both. Or the tiles lie side by side, and the rows' operand is shared.
  * - Two warpgroups multiply, 64 rows of each tile (Multiply.c); then they scale, round and store
- * (Epilogue.c). Forward, one whose rows all lie behind the end of the group multiplies nothing.
- * Or each has tiles of its own, and stores one while the other multiplies (PingPong.c).
+ *   (Epilogue.c). Forward, a warpgroup whose rows all lie behind the end of the group multiplies
+ *   nothing. Or each warpgroup has tiles of its own, and stores one while the other multiplies
+ *   (PingPong.c).
  *
  * Forward, a tile that reaches past the end of its group multiplies rows of the next one and
  * drops them: a row depends on nothing but itself, so that even a NaN there does no harm.
@@ -55,7 +54,7 @@ static void add_map(moe__scaled_mm_t *s, MlirOperation op, int of, const moe__ex
                            .swizzle = "128B"};
   map.dims[0] = map.strides[0] = inner->expression;
   map.dims[1] = rows->expression;
-  map.box[0] = MOE__MM_DEPTH;
+  map.box[0] = MOE__MM_TILE_K;
   map.box[1] = operand->box;
   if (matrices) {
     moe__expression_mul(matrix, 2, (const char *[]){rows->expression, inner->expression});
@@ -162,7 +161,7 @@ static moe__cursor_t multiply_tile(moe__scaled_mm_t *s, const moe__mm_position_t
   moe__builder_t *b = &s->kernel.builder;
   moe__mm_reduction_t reduction = moe__mm_reduction_of(s, work);
   preparation_t preparation = {.s = s, .self = self, .tile = &work->tile};
-  reduction.blocks = moe__warp_uniform(b, reduction.blocks);
+  reduction.k_tiles = moe__warp_uniform(b, reduction.k_tiles);
   if (s->which == MOE__GRADIENT) {
     preparation.is_empty = moe__eq(b, work->start, work->end);
     reduction.last_steps = moe__warp_uniform(b, reduction.last_steps);
@@ -176,7 +175,7 @@ static moe__cursor_t multiply_tile(moe__scaled_mm_t *s, const moe__mm_position_t
       moe__mm_pass_over(s, self, &reduction, cursor);
     }
   }
-  return moe__cursor_advance(b, &s->layout.ring, cursor, reduction.blocks);
+  return moe__cursor_advance(b, &s->layout.ring, cursor, reduction.k_tiles);
 }
 
 /* Waits for the first stage of a tile; gives whether there is one. */
@@ -269,7 +268,7 @@ static void read_op(moe__scaled_mm_t *s, MlirOperation op) {
   }
   s->side[0] = &s->operands[s->schedule.swap_operands ? MOE__MM_QB : MOE__MM_QA];
   s->side[1] = &s->operands[s->schedule.swap_operands ? MOE__MM_QA : MOE__MM_QB];
-  int shared = s->schedule.beside ? 0 : 1; /* by the blocks of a cluster */
+  int shared = s->schedule.beside ? 0 : 1; /* by the CTAs of a cluster */
   s->side[0]->tile = MOE__MM_TILE_ROWS;
   s->side[1]->tile = s->schedule.tile_n;
   for (int i = 0; i < 2; i++) {
@@ -293,12 +292,13 @@ static void initialize_groups(moe__scaled_mm_t *s) {
   moe__groups_sort(&s->groups);
 }
 
-/* What all threads have prepared is seen, and no other block of the cluster is reached before it
- * has begun, or behind its end. */
+/* After it every thread sees what all have prepared, and every CTA of the cluster has begun, so
+ * that the others may reach it. */
 static void begin_together(moe__scaled_mm_t *s) {
   (s->schedule.cluster > 1 ? moe__cluster_barrier : moe__cta_barrier)(&s->kernel.builder);
 }
 
+/* No CTA of a cluster ends while another may still reach it. */
 static void end_together(moe__scaled_mm_t *s) {
   if (s->schedule.cluster == 1)
     return;
@@ -306,8 +306,8 @@ static void end_together(moe__scaled_mm_t *s) {
   moe__cluster_barrier(&s->kernel.builder);
 }
 
-/* No more blocks than tiles, where forward each token may be a group of its own; none for an
- * empty result. */
+/* No more CTAs than tiles, where forward each token may be a group of its own; none for an empty
+ * result. */
 static void write_grid(const moe__scaled_mm_t *s, char *grid) {
   char columns[MOE__EXPRESSION_SIZE], rows[MOE__EXPRESSION_SIZE], tiles[MOE__EXPRESSION_SIZE];
   moe__expression_ceildiv(columns, s->columns.expression, s->operands[MOE__MM_QB].rows);

@@ -26,9 +26,10 @@
 #define MOE__MM_WARPGROUP 128 /* threads */
 #define MOE__MM_WARPGROUPS 2  /* that multiply, 64 rows each; one more loads */
 #define MOE__MM_THREADS (MOE__MM_WARPGROUPS * MOE__MM_WARPGROUP) /* that multiply */
-#define MOE__MM_DEPTH 128 /* of the reduction in a stage: FP8 elements in a row of shared memory */
-
-#define MOE__MM_STEP 32 /* of those in one wgmma */
+/* Elements of the reduction in a k-tile, which fills a stage: a row of it in shared memory has as
+ * many bytes. One wgmma multiplies MOE__MM_STEP of them. */
+#define MOE__MM_TILE_K 128
+#define MOE__MM_STEP 32
 
 /* The named barrier of the first multiplying warpgroup; that of the second has the next number. */
 #define MOE__MM_WARPGROUP_BARRIER 1
@@ -50,7 +51,7 @@ bool moe__mm_is_promoted(MlirOperation op);
 /* qa or qb. Its rows are those of out if it is qa, and the columns of out if it is qb. */
 typedef struct moe__mm_operand_t {
   int rows; /* in the tiles of a cluster */
-  int tile; /* of those, in the tile of a block */
+  int tile; /* of those, in the tile of a CTA */
   int box;  /* of those, in one copy */
   moe__fp8_t element;
   MlirValue map;
@@ -89,10 +90,10 @@ typedef struct moe__mm_position_t {
   MlirValue row;      /* and the first of the lane's two rows, 8 apart */
 } moe__mm_position_t;
 
-/* What a tile sums over: `blocks` blocks of 128 from `first`, of which [start, end) counts. In the
- * gradient the last block is the first to be multiplied, and of it only `last_steps` times 32. */
+/* What a tile sums over: `k_tiles` k-tiles from `first` on, of which [start, end) counts. In the
+ * gradient the last k-tile is multiplied first, and only the first `last_steps` steps of it. */
 typedef struct moe__mm_reduction_t {
-  MlirValue first, blocks;          /* i32 */
+  MlirValue first, k_tiles;         /* i32 */
   MlirValue start, end, last_steps; /* i32; null but for the gradient */
 } moe__mm_reduction_t;
 
@@ -104,7 +105,7 @@ typedef struct moe__mm_work_t {
   MlirValue start, end; /* i32; null but for the gradient */
 } moe__mm_work_t;
 
-/* Whether blocks share tiles by a counter. */
+/* Whether CTAs take their tiles by a counter. */
 bool moe__mm_counts_tiles(const moe__scaled_mm_t *s);
 
 /* How many tiles there are (i32); the number of the one that the loading thread takes behind
@@ -120,9 +121,9 @@ bool moe__mm_looks_from(const moe__scaled_mm_t *s);
 moe__mm_work_t moe__mm_work_at(moe__scaled_mm_t *s, MlirValue index, MlirValue *group_from);
 moe__mm_reduction_t moe__mm_reduction_of(moe__scaled_mm_t *s, const moe__mm_work_t *work);
 
-/* Where block number `index`, in the order of multiplication, starts in the reduction. */
-MlirValue moe__mm_block_at(moe__scaled_mm_t *s, const moe__mm_reduction_t *reduction,
-                           MlirValue index);
+/* Where k-tile number `index`, in the order of multiplication, starts in the reduction. */
+MlirValue moe__mm_k_tile_at(moe__scaled_mm_t *s, const moe__mm_reduction_t *reduction,
+                            MlirValue index);
 
 /* The ring of slots in which the loader says where the tiles are that it loads, numbers i32. The
  * end, in place of a tile, is one of MOE__MM_NO_GROUP. */
@@ -150,7 +151,7 @@ moe__mm_work_t moe__mm_read_slot(moe__scaled_mm_t *s, MlirValue slot);
 
 /* ---- Load.c ---- */
 
-/* Loads all tiles of the block. Called by the threads of the loading warpgroup. */
+/* Loads all tiles of the CTA. Called by the threads of the loading warpgroup. */
 void moe__mm_load(moe__scaled_mm_t *s);
 
 /* ---- Multiply.c ---- */
@@ -185,8 +186,8 @@ typedef struct moe__mm_requests_t {
 
 moe__mm_requests_t moe__mm_requests_start(moe__builder_t *b);
 
-/* Reserves shared memory, and initializes its barriers: one thread calls the latter, and a block
- * barrier must follow. */
+/* Reserves shared memory, and initializes its barriers: one thread calls the latter, and a barrier
+ * of the CTA must follow. */
 void moe__mm_clear_reserve(moe__mm_layout_t *layout, const moe__mm_schedule_t *schedule);
 void moe__mm_clear_initialize(moe__scaled_mm_t *s);
 
@@ -255,7 +256,7 @@ void moe__mm_epilogue_store(moe__scaled_mm_t *s, const moe__mm_epilogue_t *epilo
 
 /* ---- PingPong.c ---- */
 
-/* Multiplies and stores the tiles of one warpgroup, every other one of the block. */
+/* Multiplies and stores the tiles of one warpgroup, every other one of the CTA. */
 void moe__mm_multiply_in_turn(moe__scaled_mm_t *s);
 
 /* Reserves shared memory, and initializes its barriers: one thread calls the latter. */

@@ -138,7 +138,7 @@ bool moe__mm_lay_out(MlirOperation op, const void *schedule, void *out) {
   /* Registers are not checked: setmaxnreg divides them among the warpgroups (ScaledMm.c). */
   l->cta.threads = MOE__MM_THREADS + MOE__MM_WARPGROUP;
   l->cta.ctas_per_sm = 1;
-  l->ring = moe__ring_reserve(&l->cta, s->stages, (MOE__MM_TILE_ROWS + s->tile_n) * MOE__MM_DEPTH);
+  l->ring = moe__ring_reserve(&l->cta, s->stages, (MOE__MM_TILE_ROWS + s->tile_n) * MOE__MM_TILE_K);
   moe__mm_slots_reserve(l, s);
   if (s->pingpong)
     moe__mm_turns_reserve(l);

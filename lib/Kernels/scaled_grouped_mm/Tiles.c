@@ -4,11 +4,11 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Kernels/scaled_grouped_mm/ScaledMm.h"
 
-#define STEPS (MOE__MM_DEPTH / MOE__MM_STEP)
-/* Of a block's first token: a sector of L2, of which the TMA then fetches none twice. The TMA
- * itself would take multiples of 16. */
+#define K_TILE_STEPS (MOE__MM_TILE_K / MOE__MM_STEP)
+/* The first token of a group is rounded down to a 32-byte sector of L2, so that the TMA fetches no
+ * sector twice. The TMA itself would take multiples of 16. */
 #define TOKEN_ALIGNMENT 32
-/* With ping-pong a line of L2: a multiprocessor asks for a third more of them, and rows that cut
+/* With ping-pong to a line of L2: a multiprocessor asks for a third more of them, and rows that cut
  * two lines would double that. */
 #define PINGPONG_TOKEN_ALIGNMENT 128
 
@@ -50,7 +50,7 @@ MlirValue moe__mm_next_tile(moe__scaled_mm_t *s, MlirValue index) {
   return moe__add(b, count, step);
 }
 
-/* Counts the blocks that are done; the last one leaves both counters zero. */
+/* Counts the CTAs that are done; the last one leaves both counters zero. */
 void moe__mm_finish_counting(moe__scaled_mm_t *s) {
   moe__builder_t *b = &s->kernel.builder;
   if (!moe__mm_counts_tiles(s))
@@ -104,7 +104,7 @@ moe__mm_reduction_t moe__mm_reduction_of(moe__scaled_mm_t *s, const moe__mm_work
   moe__builder_t *b = &s->kernel.builder;
   moe__mm_reduction_t r = {.first = moe__i32(b, 0), .start = work->start, .end = work->end};
   if (s->which != MOE__GRADIENT) {
-    r.blocks = moe__ceil_div(b, s->depth.value, MOE__MM_DEPTH);
+    r.k_tiles = moe__ceil_div(b, s->depth.value, MOE__MM_TILE_K);
     return r;
   }
   int alignment = s->schedule.pingpong ? PINGPONG_TOKEN_ALIGNMENT : TOKEN_ALIGNMENT;
@@ -113,21 +113,21 @@ moe__mm_reduction_t moe__mm_reduction_of(moe__scaled_mm_t *s, const moe__mm_work
   MlirValue one = moe__i32(b, 1);
   MlirValue steps = moe__ceil_div(b, moe__sub(b, r.end, r.first), MOE__MM_STEP);
   steps = moe__smax(b, steps, one);
-  r.blocks = moe__ceil_div(b, steps, STEPS);
-  MlirValue before = moe__mul(b, moe__sub(b, r.blocks, one), STEPS);
+  r.k_tiles = moe__ceil_div(b, steps, K_TILE_STEPS);
+  MlirValue before = moe__mul(b, moe__sub(b, r.k_tiles, one), K_TILE_STEPS);
   r.last_steps = moe__sub(b, steps, before);
   return r;
 }
 
-MlirValue moe__mm_block_at(moe__scaled_mm_t *s, const moe__mm_reduction_t *reduction,
-                           MlirValue index) {
+MlirValue moe__mm_k_tile_at(moe__scaled_mm_t *s, const moe__mm_reduction_t *reduction,
+                            MlirValue index) {
   moe__builder_t *b = &s->kernel.builder;
   if (s->which == MOE__GRADIENT) { /* the last one first */
     MlirValue is_first = moe__eq(b, index, 0);
-    MlirValue number = moe__select(b, is_first, reduction->blocks, index);
+    MlirValue number = moe__select(b, is_first, reduction->k_tiles, index);
     index = moe__sub(b, number, 1);
   }
-  return moe__add(b, reduction->first, moe__mul(b, index, MOE__MM_DEPTH));
+  return moe__add(b, reduction->first, moe__mul(b, index, MOE__MM_TILE_K));
 }
 
 /* ---- What the loader tells the others of a tile ---- */

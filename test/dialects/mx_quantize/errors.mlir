@@ -694,7 +694,7 @@ func.func @dual_rank_4(%a0: tensor<1x1x64x128xbf16>) {
 // -----
 
 func.func @dual_rows(%a0: tensor<48x128xbf16>) {
-  // expected-error@below {{dimension 0 has size 48; both axes must have a multiple of 32, the size of a block}}
+  // expected-error@below {{dimension 0 has size 48; both axes must have a multiple of 32, the size of an MX block}}
   %r:4 = "mx_quantize.quantize_dual"(%a0) {block = 32 : i64, mode = "rceil"}
       : (tensor<48x128xbf16>) -> (tensor<64x128xf8E4M3FN>, tensor<64x4xf8E8M0FNU>, tensor<64x128xf8E4M3FN>, tensor<2x128xf8E8M0FNU>)
   return
@@ -703,7 +703,7 @@ func.func @dual_rows(%a0: tensor<48x128xbf16>) {
 // -----
 
 func.func @dual_columns(%a0: tensor<4x64x16xbf16>) {
-  // expected-error@below {{dimension 2 has size 16; both axes must have a multiple of 32, the size of a block}}
+  // expected-error@below {{dimension 2 has size 16; both axes must have a multiple of 32, the size of an MX block}}
   %r:4 = "mx_quantize.quantize_dual"(%a0) {block = 32 : i64, mode = "rceil"}
       : (tensor<4x64x16xbf16>) -> (tensor<64x128xf8E4M3FN>, tensor<64x4xf8E8M0FNU>, tensor<64x128xf8E4M3FN>, tensor<2x128xf8E8M0FNU>)
   return
