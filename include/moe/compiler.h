@@ -107,6 +107,13 @@ typedef struct moe_printing_t {
   size_t elide_resources;   /* resource strings of more characters are left out */
 } moe_printing_t;
 
+/* When IR is verified. A pass of moe-opt is always followed by the verifier. */
+typedef enum moe_verify_t {
+  MOE_VERIFY_STAGES, /* after each pass of a pipeline from outside, and once behind the stages */
+  MOE_VERIFY_EACH,   /* after each pass of MLIR in the stages, too */
+  MOE_VERIFY_OWN,    /* after no pass of MLIR */
+} moe_verify_t;
+
 /* Strings are copied by moe_compiler_create. */
 typedef struct moe_compiler_options_t {
   const char *target;                      /* "sm_90a", the only one; NULL: the same */
@@ -121,7 +128,7 @@ typedef struct moe_compiler_options_t {
   bool print_ir_after_failure;             /* IR to stderr after a pass that fails */
   bool print_ir_module_scope;              /* the whole module, and not what the pass ran on */
   bool pass_statistics;                    /* the passes' own counts to stderr */
-  bool no_verify_each;                     /* no verifier after each pass of MLIR */
+  moe_verify_t verify;                     /* 0: MOE_VERIFY_STAGES */
   bool allow_unregistered_dialects;        /* ops of dialects that nobody has loaded */
   const char *print_ir_tree_dir; /* IR into files of this folder instead of stderr; or NULL */
   const char

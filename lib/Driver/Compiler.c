@@ -292,6 +292,8 @@ moe_status_t moe_module_print(moe_module_t *module, bool generic, const char **o
   moe__text_clear(&module->printed);
   moe_printing_t printing = module->compiler->options.printing;
   printing.generic |= generic;
+  if (printing.debug_info || printing.pretty_debug_info)
+    moe__name_places(module);
   MlirOpPrintingFlags flags = moe__printing_flags(&printing);
   mlirOperationPrintWithFlags(mlirModuleGetOperation(module->ir), flags, moe__append_ref,
                               &module->printed);

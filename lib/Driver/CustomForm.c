@@ -73,18 +73,64 @@ static void list_ops(const moe_dialect_info_t *dialect, moe__text_t *out_names) 
   }
 }
 
+/* The dialect whose name is nearest to that of an op; NULL where none is near. */
+static const moe_dialect_info_t *nearest_dialect(const char *name, size_t length) {
+  const char *dot = memchr(name, '.', length);
+  if (!dot)
+    return NULL;
+  moe__text_t word = {0};
+  moe__text_append(&word, name, (size_t)(dot - name));
+  moe__nearest_t nearest = {.word = word.data};
+  const moe_dialect_info_t *found = NULL;
+  for (size_t i = 0; i < moe__num_dialects; i++) {
+    moe__nearest_offer(&nearest, moe__dialects[i].name);
+    if (nearest.best == moe__dialects[i].name)
+      found = &moe__dialects[i];
+  }
+  moe__text_free(&word);
+  return found;
+}
+
+/* The name of the op that an error is about, of *out_length; NULL where there is none. */
+static const char *unknown_op(const moe_compiler_t *compiler, const char *message, int line,
+                              int column, size_t *out_length) {
+  static const char *const before[] = {"custom op '", "unregistered operation '",
+                                       "not found for custom op '"};
+  for (size_t i = 0; i < sizeof before / sizeof before[0]; i++) {
+    const char *found = strstr(message, before[i]);
+    if (found) {
+      *out_length = name_length(found + strlen(before[i]));
+      return found + strlen(before[i]);
+    }
+  }
+  /* This one does not say the name; it stands in quotes before the place. */
+  static const char dialect[] = "operation being parsed with an unregistered dialect";
+  const char *text = compiler->source.text ? moe__find_line(compiler->source.text, line) : NULL;
+  if (strncmp(message, dialect, strlen(dialect)) != 0 || !text || column < 1 ||
+      (size_t)column > strcspn(text, "\n"))
+    return NULL;
+  const char *end = text + column - 1;
+  while (end > text && *end != '"')
+    end--;
+  const char *start = end;
+  while (start > text && start[-1] != '"')
+    start--;
+  *out_length = (size_t)(end - start);
+  return start;
+}
+
 void moe__explain_unknown_op(moe_compiler_t *compiler, const char *message, int line, int column) {
-  static const char custom[] = "custom op '", generic[] = "unregistered operation '";
-  size_t start = !strncmp(message, custom, strlen(custom))     ? strlen(custom)
-                 : !strncmp(message, generic, strlen(generic)) ? strlen(generic)
-                                                               : 0;
-  size_t length = name_length(message + start);
-  const moe_dialect_info_t *dialect = find_dialect(message + start, length);
-  if (!start || !dialect)
+  size_t length = 0;
+  const char *op = unknown_op(compiler, message, line, column, &length);
+  const moe_dialect_info_t *dialect = op ? find_dialect(op, length) : NULL;
+  if (op && !dialect)
+    dialect = nearest_dialect(op, length);
+  if (!dialect)
     return;
 
   moe__text_t word = {0}, names = {0}, list = {0};
-  moe__text_append(&word, message + start, length);
+  const char *dot = memchr(op, '.', length);
+  moe__text_printf(&word, "%s%.*s", dialect->name, (int)(op + length - dot), dot);
   list_ops(dialect, &names);
   moe__nearest_t nearest = {.word = word.data};
   for (size_t i = 0; i < names.length; i += strlen(names.data + i) + 1) {

@@ -54,6 +54,11 @@ static bool is_text_name(MlirStringRef file) {
   return file.length == strlen(TEXT_NAME) && !memcmp(file.data, TEXT_NAME, file.length);
 }
 
+bool moe__is_in_text(MlirLocation location) {
+  return mlirLocationIsAFileLineColRange(location) &&
+         is_text_name(mlirIdentifierStr(mlirLocationFileLineColRangeGetFilename(location)));
+}
+
 const char *moe__text_at(const moe__source_t *source, MlirLocation location, moe__line_t *line) {
   place_t place;
   if (!source->name || !find_place(location, &place) || !is_text_name(place.file))

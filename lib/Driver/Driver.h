@@ -5,6 +5,7 @@
  *   CustomForm.c   explains parse errors about our dialects that MLIR leaves unexplained
  *   Nesting.c      refuses text that would exhaust the stack
  *   Names.c        `moe.name` of arguments and results, from the source text
+ *   Places.c       the name of the source, in the locations of IR that is printed
  *   Pass.c         a pass of ours as a pass of MLIR
  *   Pipeline.c     pipeline text to pass manager
  *   Stages.c       the table of stages, and how a module is taken down it
@@ -94,6 +95,14 @@ void moe__report_at(moe_compiler_t *compiler, moe_severity_t severity, const moe
 /* The text at a location, if the location lies in `source`; else NULL. *line is where the last
  * question ended. */
 const char *moe__text_at(const moe__source_t *source, MlirLocation location, moe__line_t *line);
+
+/* Whether the location lies in the text that was parsed, whatever that is called. */
+bool moe__is_in_text(MlirLocation location);
+
+/* ---- Places.c ---- */
+
+/* Names the source in all locations that lie in it. */
+void moe__name_places(const moe_module_t *module);
 
 /* ---- CustomForm.c ---- */
 

@@ -104,9 +104,9 @@ void moe__stage_pipeline(const moe_compiler_t *compiler, size_t stage, moe__text
   moe__text_put(out_text, ")");
 }
 
-static void configure(const moe_compiler_t *compiler, MlirPassManager manager) {
+static void configure(const moe_compiler_t *compiler, MlirPassManager manager, bool verify) {
   const moe_compiler_options_t *options = &compiler->options;
-  mlirPassManagerEnableVerifier(manager, !options->no_verify_each);
+  mlirPassManagerEnableVerifier(manager, verify);
   bool after = options->print_ir_after_all || options->print_ir_after_change ||
                options->print_ir_after_failure;
   if (options->print_ir_before_all || after) {
@@ -124,12 +124,12 @@ static void configure(const moe_compiler_t *compiler, MlirPassManager manager) {
     mlirPassManagerEnableTiming(manager);
 }
 
-static moe_status_t run_pipeline(moe_module_t *module, const char *pipeline) {
+static moe_status_t run_pipeline(moe_module_t *module, const char *pipeline, bool verify) {
   moe_compiler_t *compiler = module->compiler;
   MlirPassManager manager = moe__pipeline_parse(compiler, pipeline);
   if (mlirPassManagerIsNull(manager))
     return MOE_USAGE;
-  configure(compiler, manager);
+  configure(compiler, manager, verify);
   compiler->rejected = compiler->internal = false;
   bool ok = mlirLogicalResultIsSuccess(
       mlirPassManagerRunOnOp(manager, mlirModuleGetOperation(module->ir)));
@@ -143,7 +143,8 @@ moe_status_t moe_module_run(moe_module_t *module, const char *pipeline) {
   module->compiler->source = (moe__source_t){module->name, module->text};
   moe__module_drop_artifacts(module);
   size_t errors_before = module->compiler->num_errors;
-  moe_status_t status = run_pipeline(module, pipeline);
+  moe_status_t status =
+      run_pipeline(module, pipeline, module->compiler->options.verify != MOE_VERIFY_OWN);
   if (status == MOE_INVALID_INPUT && module->compiler->num_errors == errors_before)
     moe__report(module->compiler, MOE_ERROR, &module->compiler->source, 0, 0,
                 "a pass of %s failed without saying why", pipeline);
@@ -154,7 +155,12 @@ static moe_status_t run_stages(moe_module_t *module, size_t stage) {
   moe_compiler_t *compiler = module->compiler;
   moe__text_t pipeline = {0};
   moe__stage_pipeline(compiler, stage, &pipeline);
-  moe_status_t status = run_pipeline(module, pipeline.data);
+  moe_verify_t verify = compiler->options.verify;
+  moe_status_t status = run_pipeline(module, pipeline.data, verify == MOE_VERIFY_EACH);
+  /* Behind each pass of MLIR it would take as long as the passes themselves. */
+  if (status == MOE_OK && verify == MOE_VERIFY_STAGES &&
+      !mlirOperationVerify(mlirModuleGetOperation(module->ir)))
+    status = MOE_INVALID_INPUT;
   /* The module was valid and our passes had nothing against it: then the stages must not fail. */
   if (status != MOE_OK && status != MOE_INTERNAL && !compiler->rejected && !module->has_kernels) {
     moe__report(compiler, MOE_ERROR, NULL, 0, 0, "internal error: one of the passes %s failed",

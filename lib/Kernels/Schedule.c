@@ -8,6 +8,7 @@
 #include "mlir-c/BuiltinAttributes.h"
 #include "mlir-c/BuiltinTypes.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* What fields were called before. */
@@ -44,6 +45,17 @@ void moe__schedule_candidate(const moe__schedule_kind_t *kind, moe__candidates_t
       set(&kind->fields[i], out, kind->fields[i].initial);
 }
 
+static bool report_unknown_field(MlirOperation op, const moe__schedule_kind_t *kind,
+                                 MlirStringRef name) {
+  char fields[MOE__MAX_FIELDS * 32] = "";
+  size_t length = 0;
+  for (int i = 0; i < kind->count && length < sizeof fields; i++)
+    length += (size_t)snprintf(fields + length, sizeof fields - length, "%s%s", i ? ", " : "",
+                               kind->fields[i].name);
+  return moe__error(op, "'schedule' has no field '%.*s'; the fields here are %s", (int)name.length,
+                    name.data, fields);
+}
+
 bool moe__schedule_read(MlirOperation op, const moe__schedule_kind_t *kind, void *out) {
   MlirAttribute dictionary = moe__op_attribute(op, "schedule");
   if (mlirAttributeIsNull(dictionary) || !mlirAttributeIsADictionary(dictionary))
@@ -54,7 +66,7 @@ bool moe__schedule_read(MlirOperation op, const moe__schedule_kind_t *kind, void
     MlirStringRef name = mlirIdentifierStr(entry.name);
     const moe__schedule_field_t *field = find_field(kind, name);
     if (!field)
-      return moe__error(op, "'schedule' has no field '%.*s'", (int)name.length, name.data);
+      return report_unknown_field(op, kind, name);
     if (given[field - kind->fields])
       return moe__error(op, "'schedule.%s' is given twice, by two names", field->name);
     given[field - kind->fields] = true;

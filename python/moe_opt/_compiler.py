@@ -66,7 +66,7 @@ class _Options(ctypes.Structure):
         ("print_ir_after_failure", ctypes.c_bool),
         ("print_ir_module_scope", ctypes.c_bool),
         ("pass_statistics", ctypes.c_bool),
-        ("no_verify_each", ctypes.c_bool),
+        ("verify", ctypes.c_int),
         ("allow_unregistered_dialects", ctypes.c_bool),
         ("print_ir_tree_dir", ctypes.c_char_p),
         ("line_info", ctypes.c_char_p),

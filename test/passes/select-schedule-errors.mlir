@@ -204,7 +204,7 @@ func.func @unit(%w: tensor<?x?x?xbf16>) {
 
 #col_major = affine_map<(e, n, k) -> (e, k, n)>
 func.func @unknown_field(%w: tensor<?x?x?xbf16>) {
-  // expected-error@below {{'schedule' has no field 'cluster'}}
+  // expected-error@below {{'schedule' has no field 'cluster'; the fields here are tile_n, tile_k, stages, output_stages, warps, ctas_per_sm, band}}
   %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
       schedule = {tile_n = 128, tile_k = 128, stages = 2, output_stages = 1, warps = 8, blocks_per_sm = 1, band = 64, cluster = 1}}
       : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)

@@ -115,7 +115,7 @@ static const struct argp_option values[] = {
      "Write the IR of stage nvvm to FILE, and its lines into PTX and cubin for profilers", 3},
     {"llvm", KEY_LLVM, "FLAGS", 0, "Flags for LLVM itself, separated by spaces", 3},
     {"verify-each", KEY_VERIFY_EACH, "BOOL", OPTION_ARG_OPTIONAL | OPTION_HIDDEN,
-     "Verify the IR after each pass of MLIR (true)", 3},
+     "Verify the IR after each pass of MLIR, in the stages too", 3},
 
     {.doc = "Look inside:", .group = 4},
     {"mlir-print-ir-tree-dir", KEY_TREE_DIR, "FOLDER", OPTION_HIDDEN,
@@ -253,7 +253,7 @@ static error_t on_flag(int key, char *value, struct argp_state *state) {
     printing->elide_resources = parse_count("mlir-elide-resource-strings-if-larger", value);
     break;
   case KEY_VERIFY_EACH:
-    options->compiler.no_verify_each = !parse_bool("verify-each", value);
+    options->compiler.verify = parse_bool("verify-each", value) ? MOE_VERIFY_EACH : MOE_VERIFY_OWN;
     break;
   case KEY_REPRODUCER:
     options->reproducer = value;

@@ -63,12 +63,17 @@ static void list_passes(void) {
   size_t num_passes, num_options;
   const moe_pass_info_t *passes = moe_compiler_passes(&num_passes);
   const moe_pass_option_info_t *options = moe_compiler_pass_options(&num_options);
+  int width = 0;
+  for (size_t i = 0; i < num_passes; i++)
+    if ((int)strlen(passes[i].argument) > width)
+      width = (int)strlen(passes[i].argument);
   for (size_t i = 0; i < num_passes; i++) {
-    printf("%-28s %s\n", passes[i].argument, passes[i].summary);
+    printf("%-*s %s\n", width, passes[i].argument, passes[i].summary);
     for (size_t j = 0; j < num_options; j++) {
+      int rest = width - (int)strlen("  =") - (int)strlen(options[j].name);
       if (options[j].pass == i)
-        printf("  %s=%-*s %s\n", options[j].name, (int)(25 - strlen(options[j].name)),
-               options[j].default_value, options[j].description);
+        printf("  %s=%-*s %s\n", options[j].name, rest > 0 ? rest : 0, options[j].default_value,
+               options[j].description);
     }
   }
   printf("Passes of MLIR can be used as well: mlir-opt --help lists them.\n");
