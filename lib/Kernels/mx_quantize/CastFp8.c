@@ -60,13 +60,13 @@ static void load_factors(cast_t *s, const moe__cast_unit_t *unit, MlirValue part
   MlirValue index = moe__zext(b, part, b->i64);
   if (factors->slice != WHOLE) {
     bool row = factors->slice == OF_ROW;
-    MlirValue size = row ? s->tiles.n.value : moe__cast_columns(&s->tiles, unit);
+    MlirValue size = row ? s->tiles.n.value : moe__cast_columns(&s->tiles, unit->is_first);
     MlirValue inner =
         row ? clamped(b, unit->row, s->tiles.row_end, 1) : clamped(b, unit->column, size, count);
     index =
         moe__add(b, moe__mul(b, index, moe__zext(b, size, b->i64)), moe__zext(b, inner, b->i64));
   }
-  MlirValue pointer = moe__cast_of_tensor(&s->tiles, unit, factors->pointers);
+  MlirValue pointer = moe__cast_of_tensor(&s->tiles, unit->is_first, factors->pointers);
   MlirValue address = moe__offset(b, pointer, moe__shl(b, index, 2));
   if (count == 1) {
     out[0] = out[1] = moe__load(b, address, b->f32);

@@ -171,12 +171,11 @@ void moe__cast_tiles_run(moe__cast_tiles_t *tiles, const moe__cast_t *cast);
 /* The CTAs to launch, an expression (MOE__EXPRESSION_SIZE). */
 void moe__cast_tiles_grid(const moe__cast_tiles_t *tiles, char *out);
 
-/* Of values that each tensor has one of, that of the unit's tensor. */
-MlirValue moe__cast_of_tensor(moe__cast_tiles_t *tiles, const moe__cast_unit_t *unit,
+/* Of values that each tensor has one of, that of the tensor which a unit is of; its columns (i32).
+ * is_first: the unit's. */
+MlirValue moe__cast_of_tensor(moe__cast_tiles_t *tiles, MlirValue is_first,
                               const MlirValue values[MOE__CAST_MAX_TENSORS]);
-
-/* The columns (i32) of the unit's tensor. */
-MlirValue moe__cast_columns(moe__cast_tiles_t *tiles, const moe__cast_unit_t *unit);
+MlirValue moe__cast_columns(moe__cast_tiles_t *tiles, MlirValue is_first);
 
 /* How many pieces of a row a unit has side by side in rows: 1, 2 or 4, in lanes that are
  * MOE__WARP / pieces apart. */

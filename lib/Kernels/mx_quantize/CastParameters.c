@@ -1,0 +1,200 @@
+/* CastParameters.c - the pipeline of CastTiles.h as a launch sees it: its schedule, its shared
+ * memory, its tensor maps and its grid.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Kernels/mx_quantize/CastParts.h"
+
+#include "moe/limits.h"
+
+#include "lib/Builder/Inspect.h"
+
+#include "mlir-c/BuiltinTypes.h"
+
+/* ---- Sizes ---- */
+
+int moe__cast_box_k(const moe__cast_tiles_t *tiles) {
+  return MOE__CAST_ROW_BYTES / tiles->elements.bytes;
+}
+
+int moe__cast_boxes(const moe__cast_tiles_t *tiles) {
+  return tiles->schedule.tile_k / moe__cast_box_k(tiles);
+}
+
+int32_t moe__cast_tile_elements(const moe__cast_tiles_t *tiles) {
+  return tiles->schedule.tile_n * tiles->schedule.tile_k;
+}
+
+int moe__cast_units(const moe__cast_schedule_t *schedule, int element_bytes) {
+  return schedule->tile_n * schedule->tile_k * element_bytes / MOE__CAST_UNIT_BYTES /
+         schedule->warps;
+}
+
+int moe__cast_run(const moe__cast_tiles_t *tiles) {
+  return tiles->run ? tiles->run : 1;
+}
+
+/* ---- The schedule ---- */
+
+MOE__SCHEDULE_KIND(moe__cast_schedule, moe__cast_schedule_t, MOE__CAST_SCHEDULE, "tiles",
+                   "quantize along the dimension before the last, quantize_dual, cast_fp8, "
+                   "cast_fp8_dual, cast_fp8_pair");
+
+#define MAX_BOX 256 /* rows and columns of a box of a tensor map */
+
+/* Whether the tile can be cut into strips that the warps share. */
+static bool check_schedule(MlirOperation op, const moe__cast_schedule_t *schedule,
+                           const bool writes[2], int element_bytes) {
+  int width = MOE__CAST_ROW_BYTES / element_bytes,
+      height = writes[MOE__COLUMNS] ? MOE__CAST_ROW_BYTES : MOE__CAST_STRIP_ROWS;
+  if (schedule->tile_n % height)
+    return moe__error(op, "'schedule.tile_n' is %d; it must be a multiple of %d", schedule->tile_n,
+                      height);
+  if (writes[MOE__COLUMNS] && schedule->tile_k > MAX_BOX)
+    return moe__error(op,
+                      "'schedule.tile_k' is %d; with a column-major result it must be at most %d",
+                      schedule->tile_k, MAX_BOX);
+  if (schedule->tile_k % width)
+    return moe__error(op, "'schedule.tile_k' is %d; it must be a multiple of %d", schedule->tile_k,
+                      width);
+  int strips = schedule->tile_n / MOE__CAST_STRIP_ROWS * (schedule->tile_k / width);
+  if (strips % schedule->warps)
+    return moe__error(
+        op, "'schedule.warps' is %d; it must divide the tile's %d strips of 32 rows and 128 bytes",
+        schedule->warps, strips);
+  if (writes[MOE__ROWS] && writes[MOE__COLUMNS] && schedule->output_stages != 1)
+    return moe__error(op,
+                      "'schedule.output_stages' is %d; it must be 1 where both results are "
+                      "written, which take turns",
+                      schedule->output_stages);
+  return strips / schedule->warps <= MOE__MAX_UNITS ||
+         moe__error(op,
+                    "'schedule.warps' is %d; a warp may have at most %d of the tile's %d strips",
+                    schedule->warps, MOE__MAX_UNITS, strips);
+}
+
+bool moe__cast_layout(MlirOperation op, const moe__cast_schedule_t *schedule, const bool writes[2],
+                      int element_bytes, int max_groups, moe__cast_layout_t *out) {
+  if (!check_schedule(op, schedule, writes, element_bytes))
+    return false;
+  int32_t elements = schedule->tile_n * schedule->tile_k;
+  out->cta.threads = (schedule->warps + 1) * MOE__WARP;
+  out->cta.ctas_per_sm = schedule->ctas_per_sm;
+  for (int direction = 0; direction < 2; direction++)
+    if (writes[direction])
+      out->outputs[direction] =
+          moe__layout_shared(&out->cta, schedule->output_stages * elements, 1024);
+  out->ring = moe__ring_reserve(&out->cta, schedule->stages, elements * element_bytes);
+  out->groups = moe__groups_reserve(&out->cta, max_groups, false);
+  return true;
+}
+
+/* ---- Parameters ---- */
+
+/* A map of tensor number `number`, of the shape of `tensor`, over rows x columns of each batch,
+ * in the order of memory. */
+static MlirValue add_map(moe__cast_tiles_t *tiles, const moe__cast_tensor_t *tensor, int number,
+                         const char *element, int bytes, const moe__extent_t *rows,
+                         const moe__extent_t *columns, int box_rows, int box_columns) {
+  static const char *const swizzles[] = {"32B", "64B", "128B"};
+  char row[MOE__EXPRESSION_SIZE], batch[MOE__EXPRESSION_SIZE], size[8];
+  snprintf(size, sizeof size, "%d", bytes);
+  const char *n = tiles->n.expression, *k = tensor->k.expression;
+  if (bytes == 1)
+    snprintf(row, sizeof row, "%s", columns->expression);
+  else
+    moe__expression_mul(row, 2, (const char *[]){columns->expression, size});
+  moe__expression_mul(batch, bytes == 1 ? 2 : 3, (const char *[]){n, k, size});
+  return moe__kernel_tensor_map(
+      tiles->kernel, &(moe__tensor_map_t){
+                         .tensor = number,
+                         .element = element,
+                         .rank = tiles->rank,
+                         .dims = {columns->expression, rows->expression, tiles->batches.expression},
+                         .strides = {row, batch},
+                         .box = {box_columns, box_rows, 1},
+                         .swizzle = swizzles[box_columns * bytes / 64],
+                     });
+}
+
+static void add_maps(moe__cast_tiles_t *tiles, moe__cast_tensor_t *tensor, int number) {
+  const moe__extent_t *n = &tiles->n, *k = &tensor->k;
+  int bytes = tiles->elements.bytes, tile_n = tiles->schedule.tile_n;
+  tensor->x_map = add_map(tiles, tensor, number, bytes == 2 ? "bf16" : "f32", bytes, n, k, tile_n,
+                          moe__cast_box_k(tiles));
+  if (tiles->writes[MOE__ROWS])
+    tensor->maps[MOE__ROWS] =
+        add_map(tiles, tensor, tensor->q[MOE__ROWS], "u8", 1, n, k, tile_n, moe__cast_panel(tiles));
+  if (tiles->writes[MOE__COLUMNS])
+    tensor->maps[MOE__COLUMNS] =
+        add_map(tiles, tensor, tensor->q[MOE__COLUMNS], "u8", 1, k, &tiles->written_n,
+                tiles->schedule.tile_k, MOE__CAST_ROW_BYTES);
+}
+
+/* n, rounded up as results along tokens are. */
+static moe__extent_t rounded_up(moe__builder_t *b, const moe__extent_t *n) {
+  char multiples[MOE__EXPRESSION_SIZE], multiple[16];
+  moe__extent_t up = *n;
+  if (n->size >= 0) {
+    up.size = (n->size + MOE_TOKEN_MULTIPLE - 1) / MOE_TOKEN_MULTIPLE * MOE_TOKEN_MULTIPLE;
+    up.value = moe__i32(b, (int32_t)up.size);
+    snprintf(up.expression, sizeof up.expression, "%lld", (long long)up.size);
+    return up;
+  }
+  up.value = moe__mul(b, moe__ceil_div(b, n->value, MOE_TOKEN_MULTIPLE), MOE_TOKEN_MULTIPLE);
+  moe__expression_ceildiv(multiples, n->expression, MOE_TOKEN_MULTIPLE);
+  snprintf(multiple, sizeof multiple, "%d", MOE_TOKEN_MULTIPLE);
+  moe__expression_mul(up.expression, 2, (const char *[]){multiples, multiple});
+  return up;
+}
+
+void moe__cast_tiles_parameters(moe__cast_tiles_t *tiles, MlirType q_type) {
+  moe__kernel_t *kernel = tiles->kernel;
+  MlirType x_type = tiles->tensors[0].type;
+  tiles->elements = moe__elements_of(x_type, tiles->elements.sanitize);
+  tiles->element = moe__fp8_of(q_type);
+  tiles->rank = (int)mlirShapedTypeGetRank(x_type);
+  /* Extents come first: the tensor maps are written in terms of them. Their parameters do too. */
+  int last = tiles->rank - 1;
+  if (tiles->rank == 3)
+    tiles->batches = moe__kernel_extent(kernel, 0, 0, x_type);
+  else
+    tiles->batches =
+        (moe__extent_t){.size = 1, .value = moe__i32(&kernel->builder, 1), .expression = "1"};
+  tiles->n = moe__kernel_extent(kernel, 0, last - 1, x_type);
+  tiles->written_n = tiles->pads_rows ? rounded_up(&kernel->builder, &tiles->n) : tiles->n;
+  for (int i = 0; i < tiles->tensor_count; i++)
+    tiles->tensors[i].k = moe__kernel_extent(kernel, i, last, tiles->tensors[i].type);
+  for (int i = 0; i < tiles->tensor_count; i++)
+    add_maps(tiles, &tiles->tensors[i], i);
+}
+
+void moe__cast_tiles_groups(moe__cast_tiles_t *tiles, int offs, MlirType offs_type) {
+  moe__kernel_t *kernel = tiles->kernel;
+  tiles->grouped = true;
+  tiles->groups = moe__kernel_extent(kernel, offs, 0, offs_type);
+  moe__kernel_require(kernel, offs, 0, "at_least", 1);
+  moe__kernel_require(kernel, offs, 0, "at_most", MOE_MAX_GROUPS);
+  tiles->offs = moe__kernel_pointer(kernel, offs);
+  tiles->status = moe__kernel_status(kernel);
+  for (int i = 0; i < tiles->tensor_count; i++) {
+    moe__cast_tensor_t *tensor = &tiles->tensors[i];
+    for (int direction = 0; direction < 2; direction++)
+      if (tiles->writes[direction])
+        tensor->pointers[direction] = moe__kernel_pointer(kernel, tensor->q[direction]);
+  }
+}
+
+void moe__cast_tiles_grid(const moe__cast_tiles_t *tiles, char *out) {
+  char rows[MOE__EXPRESSION_SIZE], total[MOE__EXPRESSION_SIZE];
+  char columns[MOE__CAST_MAX_TENSORS][MOE__EXPRESSION_SIZE], all_columns[MOE__EXPRESSION_SIZE];
+  moe__expression_ceildiv(rows, tiles->n.expression, tiles->schedule.tile_n);
+  for (int i = 0; i < tiles->tensor_count; i++)
+    moe__expression_ceildiv(columns[i], tiles->tensors[i].k.expression,
+                            (int64_t)moe__cast_run(tiles) * tiles->schedule.tile_k);
+  if (tiles->tensor_count == 2)
+    moe__expression_add(all_columns, 2, (const char *[]){columns[0], columns[1]});
+  else
+    snprintf(all_columns, sizeof all_columns, "%s", columns[0]);
+  moe__expression_mul(total, 3, (const char *[]){tiles->batches.expression, rows, all_columns});
+  moe__expression_persistent(out, total, tiles->schedule.ctas_per_sm);
+}

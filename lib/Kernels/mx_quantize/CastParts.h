@@ -1,0 +1,101 @@
+/* CastParts.h - what the parts of the pipeline of CastTiles.h share.
+ *
+ * CastTiles.c has the pipeline. CastParameters.c has its schedule, its shared memory and what a
+ * launch must know. CastRows.c and CastColumns.c have the two directions: which part of a tile a
+ * unit is, how its words come in, and how its results go out.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#ifndef MOE_KERNELS_MX_QUANTIZE_CAST_PARTS_H
+#define MOE_KERNELS_MX_QUANTIZE_CAST_PARTS_H
+
+#include "lib/Device/Warp.h"
+#include "lib/Kernels/mx_quantize/CastTiles.h"
+
+/* In shared memory a tile of x lies in boxes, whose rows have 128 bytes, in the 128-byte swizzle.
+ * A swizzle moves chunks of 16 bytes. */
+#define MOE__CAST_ROW_BYTES 128
+#define MOE__CAST_CHUNK 16
+#define MOE__CAST_CHUNK_BITS 4
+#define MOE__CAST_STRIP_ROWS 32 /* of a unit in columns */
+#define MOE__CAST_UNIT_BYTES (MOE__CAST_STRIP_ROWS * MOE__CAST_ROW_BYTES)
+
+/* The place of a tile, in elements of its tensor. */
+typedef struct moe__cast_place_t {
+  MlirValue is_first;           /* i1: whether that is the first of two; null where there is one */
+  MlirValue batch, row, column; /* i32 */
+  MlirValue run_column;         /* i32: the column, counted from the start of the run */
+} moe__cast_place_t;
+
+/* ---- CastTiles.c ---- */
+
+/* The result of this direction, where a kernel writes it with ordinary stores: !llvm.ptr<1>. */
+MlirValue moe__cast_result(moe__cast_tiles_t *tiles, const moe__cast_place_t *place,
+                           moe__direction_t direction);
+
+/* The number (i32) of the warp's unit `index` in the tile. */
+MlirValue moe__cast_unit_number(moe__cast_tiles_t *tiles, int index);
+
+/* The address in shared memory of chunk `chunk` of 8 of a swizzled row, whose first chunk lies at
+ * `first` (i32) from the ring's buffers. It is made anew for each unit: kept, it would take
+ * registers. */
+MlirValue moe__cast_chunk_address(moe__cast_tiles_t *tiles, MlirValue first, int chunk);
+
+/* For each chunk of an output tile, with ordinary stores: all casting threads. */
+#define MOE__CAST_FOR_CHUNKS(tiles, index)                                                         \
+  MOE__FOR (&(tiles)->kernel->builder, index, (tiles)->kernel->thread,                             \
+            moe__cast_tile_elements(tiles) / MOE__CAST_CHUNK, (tiles)->schedule.warps * MOE__WARP)
+
+/* Copies a chunk; the address of element (row, column) of a matrix of bytes. */
+void moe__cast_copy_chunk(moe__builder_t *b, MlirValue from, MlirValue to);
+MlirValue moe__cast_byte_address(moe__builder_t *b, MlirValue matrix, MlirValue row,
+                                 MlirValue columns, MlirValue column);
+
+/* ---- CastParameters.c ---- */
+
+/* Columns of x in a box, boxes side by side in a tile, elements of a tile, tiles of a run. */
+int moe__cast_box_k(const moe__cast_tiles_t *tiles);
+int moe__cast_boxes(const moe__cast_tiles_t *tiles);
+int32_t moe__cast_tile_elements(const moe__cast_tiles_t *tiles);
+int moe__cast_run(const moe__cast_tiles_t *tiles);
+
+/* ---- CastRows.c: a unit is 32 pieces of rows, 128 bytes each ---- */
+
+/* Bytes of a row of the boxes in which a tile goes out: 32, 64 or 128. */
+int moe__cast_panel(const moe__cast_tiles_t *tiles);
+
+/* Says where the unit lies in its tile. */
+void moe__cast_place_pieces(moe__cast_tiles_t *tiles, moe__cast_unit_t *unit);
+
+/* The lane's 128 bytes of a row. input: i32, the stage from the ring's buffers. */
+void moe__cast_load_row(moe__cast_tiles_t *tiles, const moe__cast_unit_t *unit, MlirValue input,
+                        MlirValue words[MOE__CAST_WORDS]);
+void moe__cast_store_row(moe__cast_tiles_t *tiles, const moe__cast_unit_t *unit,
+                         const MlirValue *packed);
+
+/* Sends an output tile off by TMA: one thread. */
+void moe__cast_send_rows(moe__cast_tiles_t *tiles, const moe__cast_place_t *place, MlirValue map,
+                         MlirValue output);
+
+/* Copies the rows of an output tile that are in groups: all casting threads. */
+void moe__cast_copy_rows(moe__cast_tiles_t *tiles, const moe__cast_place_t *place,
+                         MlirValue output);
+
+/* ---- CastColumns.c: a unit is a strip of 32 rows x 128 bytes; the same for it ---- */
+
+/* Says which half of a strip the lane takes first. */
+void moe__cast_find_halves(moe__cast_tiles_t *tiles);
+void moe__cast_place_strip(moe__cast_tiles_t *tiles, moe__cast_unit_t *unit);
+
+/* The lane's 32 words of a strip, in the order in which it will store them. */
+void moe__cast_load_columns(moe__cast_tiles_t *tiles, const moe__cast_unit_t *unit, MlirValue input,
+                            MlirValue words[MOE__CAST_WORDS]);
+void moe__cast_store_column(moe__cast_tiles_t *tiles, const moe__cast_unit_t *unit, int part,
+                            const MlirValue *packed);
+void moe__cast_send_columns(moe__cast_tiles_t *tiles, const moe__cast_place_t *place, MlirValue map,
+                            MlirValue output);
+
+/* Groups end anywhere: the last chunk of a column is written byte by byte. */
+void moe__cast_copy_columns(moe__cast_tiles_t *tiles, const moe__cast_place_t *place,
+                            MlirValue output);
+
+#endif /* MOE_KERNELS_MX_QUANTIZE_CAST_PARTS_H */
