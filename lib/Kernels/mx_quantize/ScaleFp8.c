@@ -13,66 +13,24 @@
  * Integer maxima have no order, so that the result is the same in every run.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Kernels/mx_quantize/ScaleFp8.h"
+
 #include "lib/Builder/Inspect.h"
 #include "lib/Device/Async.h"
-#include "lib/Device/Elements.h"
-#include "lib/Device/Fp8.h"
-#include "lib/Device/Groups.h"
-#include "lib/Device/Tiles.h"
-#include "lib/Device/Vectors.h"
 #include "lib/Device/Warp.h"
-#include "lib/Dialect/Dialect.h"
 #include "lib/Kernels/Kernels.h"
 #include "lib/Kernels/Lowering.h"
 
 #include "mlir-c/BuiltinAttributes.h"
 #include "mlir-c/BuiltinTypes.h"
 
-#define VECTOR_BYTES 16 /* of x that a lane loads at once */
-#define VECTOR_WORDS 4
-#define ROW_BYTES (MOE__WARP * VECTOR_BYTES) /* of a tile */
-#define MAX_ROWS 32                          /* of a warp */
-#define MAX_TENSORS 2
-#define MAX_OUTPUTS 2 /* of a tensor */
-
-/* What a scale is for. */
-typedef enum slices_t { OF_COLUMNS, OF_ROWS, WHOLE } slices_t;
-
-/* The results for one of them. */
-typedef struct output_t {
-  slices_t slices;
-  MlirValue scales, factors, state; /* pointers */
-  MlirValue cells; /* i32: scales; the state's counters lie behind as many maxima */
-  MlirValue done;  /* shared: whether this CTA is the slice's last */
-} output_t;
-
-/* A tensor that is read. */
-typedef struct tensor_t {
-  MlirValue x;       /* pointer */
-  MlirValue columns; /* i32 */
-  MlirValue column_tiles;
-  output_t outputs[MAX_OUTPUTS];
-} tensor_t;
-
 /* ---- The schedule ---- */
 
-#define SCALE_SCHEDULE(X, T)                                                                       \
-  X(T, rows_per_warp, 1, 32, 16,                                                                   \
-    "rows of a warp in a tile, a power of two; the tile has warps * rows_per_warp rows of 512 "    \
-    "bytes")                                                                                       \
-  X(T, warps, 1, 32, 16, "warps of a CTA")                                                         \
-  X(T, ctas_per_sm, 1, 8, 1, "CTAs that share a multiprocessor")                                   \
-  X(T, band, 1, 4096, 1, "rows of tiles that are worked off together")
-
-typedef struct scale_schedule_t {
-  SCALE_SCHEDULE(MOE__SCHEDULE_MEMBER, )
-} scale_schedule_t;
-
-MOE__SCHEDULE_KIND(moe__scale_schedule, scale_schedule_t, SCALE_SCHEDULE, "scales",
+MOE__SCHEDULE_KIND(moe__scale_schedule, moe__scale_schedule_t, MOE__SCALE_SCHEDULE, "scales",
                    "scale_fp8, scale_fp8_dual, scale_fp8_pair");
 
 /* 128 KB in flight per multiprocessor; tiles of 256 rows, so that there are few maxima to raise. */
-static const scale_schedule_t SCALE[] = {
+static const moe__scale_schedule_t SCALE[] = {
     {.rows_per_warp = 16, .warps = 16, .ctas_per_sm = 1},
     {.rows_per_warp = 16, .warps = 16, .ctas_per_sm = 1, .band = 8},
     {.rows_per_warp = 16, .warps = 8, .ctas_per_sm = 2},
@@ -81,7 +39,7 @@ static const scale_schedule_t SCALE[] = {
     {.rows_per_warp = 16, .warps = 4, .ctas_per_sm = 4},
 };
 /* Where rows are scaled too, a CTA has more to do with a tile, and two take turns. */
-static const scale_schedule_t SCALE_DUAL[] = {
+static const moe__scale_schedule_t SCALE_DUAL[] = {
     {.rows_per_warp = 16, .warps = 8, .ctas_per_sm = 2},
     {.rows_per_warp = 16, .warps = 8, .ctas_per_sm = 2, .band = 8},
     {.rows_per_warp = 16, .warps = 16, .ctas_per_sm = 1},
@@ -106,59 +64,20 @@ static moe__candidates_t candidates(MlirOperation op) {
   return is_dual(op) ? MOE__CANDIDATES(SCALE_DUAL) : MOE__CANDIDATES(SCALE);
 }
 
-typedef struct scale_layout_t {
-  moe__layout_t cta;
-  int32_t partials; /* offset of what the warps found */
-  int32_t flags;    /* offset of a word for each output */
-  moe__groups_layout_t groups;
-} scale_layout_t;
-
 static bool lay_out(MlirOperation op, const void *schedule, void *out) {
-  const scale_schedule_t *s = schedule;
-  scale_layout_t *l = out;
+  const moe__scale_schedule_t *s = schedule;
+  moe__scale_layout_t *l = out;
   if (s->rows_per_warp & (s->rows_per_warp - 1))
     return moe__error(op, "'schedule.rows_per_warp' is %d; it must be a power of two",
                       s->rows_per_warp);
   l->cta.threads = s->warps * MOE__WARP;
   l->cta.ctas_per_sm = s->ctas_per_sm;
   l->cta.registers = moe__vector_registers(s->rows_per_warp); /* a vector of each row */
-  l->partials = moe__layout_shared(&l->cta, s->warps * ROW_BYTES, 16);
+  l->partials = moe__layout_shared(&l->cta, s->warps * MOE__SCALE_ROW_BYTES, 16);
   l->flags = moe__layout_shared(&l->cta, is_dual(op) ? 8 : 4, 4);
   l->groups = moe__groups_reserve(&l->cta, is_grouped(op) ? MOE_MAX_GROUPS : 0, false);
   return true;
 }
-
-/* ---- The kernel under construction ---- */
-
-typedef struct scale_t {
-  moe__kernel_t kernel;
-  scale_schedule_t schedule;
-  scale_layout_t layout;
-  moe__elements_t elements;
-  moe__fp8_t element;
-  moe__granularity_t granularity;
-  bool pow2, grouped;
-  int rank;
-  MlirValue offs, status;
-  moe__extent_t group_count;
-  tensor_t tensors[MAX_TENSORS];
-  int tensor_count, output_count; /* output_count: of each tensor */
-  int32_t tile_rows, tile_columns;
-  MlirValue batches, rows; /* i32: of x; batches: experts, else 1 */
-  MlirValue row_tiles;     /* of an expert, or of x */
-  moe__tiles_t tiles;
-  moe__groups_t groups;
-} scale_t;
-
-/* A tile of this CTA. */
-typedef struct part_t {
-  tensor_t tensor;        /* the part's */
-  MlirValue batch;        /* i32: expert or group */
-  MlirValue first_row;    /* of x that the batch's rows count from */
-  MlirValue row, row_end; /* of the batch */
-  MlirValue column;       /* first one */
-  MlirValue siblings;     /* row tiles of the same batch */
-} part_t;
 
 /* ---- What there is a kernel for ---- */
 
@@ -168,7 +87,7 @@ static bool reads(MlirOperation op, moe__role_t role) {
     return moe__error(op, "the kernel takes %s row-major; remove its encoding",
                       moe__role_name(role));
   return moe__needs_multiple(op, role, (int)mlirShapedTypeGetRank(x) - 1,
-                             VECTOR_BYTES / moe__elements_of(x, false).bytes);
+                             MOE__VECTOR_BYTES / moe__elements_of(x, false).bytes);
 }
 
 static bool has_plain_kernel(MlirOperation op) {
@@ -190,217 +109,91 @@ static bool has_kernel(MlirOperation op) {
 
 /* ---- Addresses ---- */
 
-static MlirValue pointer_to(moe__builder_t *b, MlirValue base, MlirValue index, int bytes) {
+MlirValue moe__scale_pointer(moe__builder_t *b, MlirValue base, MlirValue index, int bytes) {
   return moe__offset(b, base, moe__mul(b, moe__zext(b, index, b->i64), bytes));
 }
 
-static MlirValue counter(scale_t *s, const output_t *output, MlirValue cell) {
+static MlirValue counter(moe__scale_t *s, const moe__scale_output_t *output, MlirValue cell) {
   moe__builder_t *b = &s->kernel.builder;
-  return pointer_to(b, pointer_to(b, output->state, output->cells, 4), cell, 4);
+  return moe__scale_pointer(b, moe__scale_pointer(b, output->state, output->cells, 4), cell, 4);
 }
 
-/* The scale of the part's first row, column, or of all of it. */
-static MlirValue first_cell(scale_t *s, const output_t *output, const part_t *part) {
+MlirValue moe__scale_first_cell(moe__scale_t *s, const moe__scale_output_t *output,
+                                const moe__scale_part_t *part) {
   moe__builder_t *b = &s->kernel.builder;
   switch (output->slices) {
-  case OF_COLUMNS:
+  case MOE__OF_COLUMNS:
     return moe__add(b, moe__mul(b, part->batch, part->tensor.columns), part->column);
-  case OF_ROWS:
+  case MOE__OF_ROWS:
     return moe__add(b, part->first_row, part->row);
-  case WHOLE:
+  case MOE__OF_WHOLE:
     break;
   }
   return s->granularity == MOE__TENSOR ? moe__i32(b, 0) : part->batch;
 }
 
-/* ---- Reading ---- */
-
-/* What a warp found in its rows of a part. */
-typedef struct found_t {
-  MlirValue columns[VECTOR_WORDS]; /* magnitudes of the lane's columns */
-  MlirValue row;                   /* bits of the largest of row number lane / (32 / rows) */
-} found_t;
-
-/* The tensors have outputs for the same slices. */
-static bool has_slices(const scale_t *s, slices_t slices) {
-  for (int i = 0; i < s->output_count; i++)
-    if (s->tensors[0].outputs[i].slices == slices)
-      return true;
-  return false;
-}
-
-/* Past the end, rows and columns that are there are read once more: maxima do not change. */
-static void read_part(scale_t *s, const part_t *part, MlirValue warp, MlirValue lane,
-                      found_t *found) {
-  moe__builder_t *b = &s->kernel.builder;
-  int rows = s->schedule.rows_per_warp, vector = VECTOR_BYTES / s->elements.bytes;
-  MlirValue column = moe__umin(b, moe__add(b, part->column, moe__mul(b, lane, vector)),
-                               moe__sub(b, part->tensor.columns, vector));
-  MlirValue row_bytes = moe__mul(b, moe__zext(b, part->tensor.columns, b->i64), s->elements.bytes);
-  MlirValue base = pointer_to(b, part->tensor.x, column, s->elements.bytes);
-  MlirValue first = moe__add(b, part->row, moe__mul(b, warp, rows));
-  MlirValue last = moe__sub(b, part->row_end, 1);
-  MlirValue vectors[MAX_ROWS];
-  for (int i = 0; i < rows; i++) {
-    MlirValue row = moe__umin(b, moe__add(b, first, i), last);
-    MlirValue index = moe__zext(b, moe__add(b, part->first_row, row), b->i64);
-    vectors[i] = moe__load(b, moe__offset(b, base, moe__mul(b, index, row_bytes)),
-                           moe__vector_type(b, VECTOR_WORDS, b->i32));
-  }
-  MlirValue row_words[MAX_ROWS];
-  for (int i = 0; i < rows; i++) {
-    MlirValue words[VECTOR_WORDS];
-    for (int j = 0; j < VECTOR_WORDS; j++) {
-      words[j] = moe__word_magnitudes(b, &s->elements, moe__extract(b, vectors[i], j));
-      found->columns[j] =
-          i ? moe__word_max(b, &s->elements, found->columns[j], words[j]) : words[j];
-    }
-    row_words[i] = words[0];
-    for (int j = 1; j < VECTOR_WORDS && has_slices(s, OF_ROWS); j++)
-      row_words[i] = moe__word_max(b, &s->elements, row_words[i], words[j]);
-  }
-  if (has_slices(s, OF_ROWS))
-    found->row = moe__word_amax(b, &s->elements,
-                                moe__warp_reduce_many(b, rows, row_words, MOE__WARP, lane,
-                                                      moe__larger_words, &s->elements));
-}
-
-/* ---- Raising the maxima ---- */
-
-static void raise(scale_t *s, const output_t *output, MlirValue cell, MlirValue bits) {
-  moe__builder_t *b = &s->kernel.builder;
-  moe__atomic_umax(b, pointer_to(b, output->state, cell, 4), bits, MOE__RELAXED);
-}
-
-static MlirValue shared_at(scale_t *s, int32_t offset, MlirValue bytes) {
-  moe__builder_t *b = &s->kernel.builder;
-  return moe__offset_by(b, moe__offset(b, s->kernel.shared, bytes), offset);
-}
-
-/* Element `index` of the words that all warps have put down at `word`: the largest. */
-static MlirValue combined(scale_t *s, MlirValue column) {
-  moe__builder_t *b = &s->kernel.builder;
-  MlirValue word = moe__shl(b, s->elements.per_word == 2 ? moe__lshr(b, column, 1) : column, 2);
-  MlirValue address = shared_at(s, s->layout.partials, word), largest = {NULL};
-  for (int warp = 0; warp < s->schedule.warps; warp++) {
-    MlirValue words = moe__load(b, moe__offset_by(b, address, warp * ROW_BYTES), b->i32);
-    largest = warp ? moe__word_max(b, &s->elements, largest, words) : words;
-  }
-  if (s->elements.per_word == 1)
-    return largest;
-  MlirValue odd = moe__eq(b, moe__and(b, column, 1), 1);
-  return moe__select(b, odd, moe__word_magnitude(b, &s->elements, largest, 1),
-                     moe__word_magnitude(b, &s->elements, largest, 0));
-}
-
-/* Calls `visit` for each column of the part that this thread has and that is a column of x. */
-static void for_columns(scale_t *s, const output_t *output, const part_t *part,
-                        void (*visit)(scale_t *s, const output_t *output, MlirValue cell,
-                                      MlirValue column)) {
+void moe__scale_for_columns(moe__scale_t *s, const moe__scale_output_t *output,
+                            const moe__scale_part_t *part,
+                            void (*visit)(moe__scale_t *s, const moe__scale_output_t *output,
+                                          MlirValue cell, MlirValue column)) {
   moe__builder_t *b = &s->kernel.builder;
   for (int first = 0; first < s->tile_columns; first += s->kernel.layout.threads) {
     MlirValue column = moe__add(b, s->kernel.thread, first);
     MlirValue left = moe__sub(b, part->tensor.columns, part->column);
     MlirValue inside = moe__ult(b, column, moe__umin(b, left, s->tile_columns));
     MOE__IF (b, inside) {
-      visit(s, output, moe__add(b, first_cell(s, output, part), column), column);
+      visit(s, output, moe__add(b, moe__scale_first_cell(s, output, part), column), column);
     }
   }
 }
 
-static void raise_column(scale_t *s, const output_t *output, MlirValue cell, MlirValue column) {
-  raise(s, output, cell, combined(s, column));
-}
-
-static void raise_rows(scale_t *s, const output_t *output, const part_t *part, MlirValue warp,
-                       MlirValue lane, const found_t *found) {
-  moe__builder_t *b = &s->kernel.builder;
-  int rows = s->schedule.rows_per_warp, lanes = MOE__WARP / rows;
-  MlirValue row = moe__udiv(b, lane, lanes);
-  MlirValue offset = moe__add(b, moe__mul(b, warp, rows), row);
-  MlirValue is_first = moe__eq(b, moe__urem(b, lane, lanes), 0);
-  MlirValue inside =
-      moe__and(b, is_first, moe__ult(b, moe__add(b, part->row, offset), part->row_end));
-  MOE__IF (b, inside) {
-    raise(s, output, moe__add(b, first_cell(s, output, part), offset), found->row);
-  }
-}
-
-static MlirValue is_thread(scale_t *s, int32_t thread) {
+MlirValue moe__scale_is_thread(moe__scale_t *s, int32_t thread) {
   moe__builder_t *b = &s->kernel.builder;
   return moe__eq(b, s->kernel.thread, thread);
 }
 
-/* The warps' maxima of all their columns lie at `partials`, one behind the other. */
-static void raise_whole(scale_t *s, const output_t *output, const part_t *part) {
-  moe__builder_t *b = &s->kernel.builder;
-  MOE__IF (b, is_thread(s, 0)) {
-    MlirValue largest = moe__i32(b, 0);
-    for (int warp = 0; warp < s->schedule.warps; warp++)
-      largest = moe__umax(
-          b, largest,
-          moe__load(b, moe__offset_by(b, s->kernel.shared, s->layout.partials + 4 * warp), b->i32));
-    raise(s, output, first_cell(s, output, part), largest);
-  }
-}
-
-/* Puts down what the warps found, for the other warps. */
-static void share(scale_t *s, MlirValue warp, MlirValue lane, const found_t *found) {
-  moe__builder_t *b = &s->kernel.builder;
-  if (has_slices(s, OF_COLUMNS)) {
-    MlirValue offset = moe__add(b, moe__mul(b, warp, ROW_BYTES), moe__mul(b, lane, VECTOR_BYTES));
-    moe__store(b, moe__vector(b, VECTOR_WORDS, found->columns),
-               shared_at(s, s->layout.partials, offset));
-  } else if (has_slices(s, WHOLE)) {
-    MlirValue word = found->columns[0];
-    for (int j = 1; j < VECTOR_WORDS; j++)
-      word = moe__word_max(b, &s->elements, word, found->columns[j]);
-    MlirValue bits = moe__warp_reduce(b, moe__word_amax(b, &s->elements, word), moe__umax);
-    MOE__IF (b, moe__eq(b, lane, 0)) {
-      moe__store(b, bits, shared_at(s, s->layout.partials, moe__shl(b, warp, 2)));
-    }
-  }
-  moe__cta_barrier(b);
-}
-
 /* ---- From maxima to scales ---- */
 
-static void write_scale(scale_t *s, const output_t *output, MlirValue cell, MlirValue bits) {
+static void write_scale(moe__scale_t *s, const moe__scale_output_t *output, MlirValue cell,
+                        MlirValue bits) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue factor = moe__fp8_factor(b, bits, s->element, s->pow2);
-  moe__store(b, factor, pointer_to(b, output->factors, cell, 4));
-  moe__store(b, moe__fp8_inverse(b, factor), pointer_to(b, output->scales, cell, 4));
+  moe__store(b, factor, moe__scale_pointer(b, output->factors, cell, 4));
+  moe__store(b, moe__fp8_inverse(b, factor), moe__scale_pointer(b, output->scales, cell, 4));
 }
 
 /* Takes the maximum out of the state, and leaves zero. */
-static void finish_cell(scale_t *s, const output_t *output, MlirValue cell, MlirValue column) {
+static void finish_cell(moe__scale_t *s, const moe__scale_output_t *output, MlirValue cell,
+                        MlirValue column) {
   moe__builder_t *b = &s->kernel.builder;
   (void)column;
-  MlirValue bits =
-      moe__atomic_exchange(b, pointer_to(b, output->state, cell, 4), moe__i32(b, 0), MOE__RELAXED);
+  MlirValue bits = moe__atomic_exchange(b, moe__scale_pointer(b, output->state, cell, 4),
+                                        moe__i32(b, 0), MOE__RELAXED);
   write_scale(s, output, cell, bits);
 }
 
-static void finish_rows(scale_t *s, const output_t *output, const part_t *part) {
+static void finish_rows(moe__scale_t *s, const moe__scale_output_t *output,
+                        const moe__scale_part_t *part) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue rows = moe__umin(b, moe__sub(b, part->row_end, part->row), s->tile_rows);
   for (int first = 0; first < s->tile_rows; first += s->kernel.layout.threads) {
     MlirValue row = moe__add(b, s->kernel.thread, first);
     MOE__IF (b, moe__ult(b, row, rows)) {
-      finish_cell(s, output, moe__add(b, first_cell(s, output, part), row), row);
+      finish_cell(s, output, moe__add(b, moe__scale_first_cell(s, output, part), row), row);
     }
   }
 }
 
 /* How many parts there are to the slices of this one. */
-static MlirValue parts_of(scale_t *s, const output_t *output, const part_t *part) {
+static MlirValue parts_of(moe__scale_t *s, const moe__scale_output_t *output,
+                          const moe__scale_part_t *part) {
   moe__builder_t *b = &s->kernel.builder;
   switch (output->slices) {
-  case OF_COLUMNS:
+  case MOE__OF_COLUMNS:
     return part->siblings;
-  case OF_ROWS:
+  case MOE__OF_ROWS:
     return part->tensor.column_tiles;
-  case WHOLE:
+  case MOE__OF_WHOLE:
     break;
   }
   return s->granularity == MOE__TENSOR ? s->tiles.total
@@ -408,13 +201,13 @@ static MlirValue parts_of(scale_t *s, const output_t *output, const part_t *part
 }
 
 /* Counts this CTA for each output, and notes in shared memory where it was the last. */
-static void count(scale_t *s, const part_t *part) {
+static void count(moe__scale_t *s, const moe__scale_part_t *part) {
   moe__builder_t *b = &s->kernel.builder;
   moe__cta_barrier(b);
-  MOE__IF (b, is_thread(s, 0)) {
+  MOE__IF (b, moe__scale_is_thread(s, 0)) {
     for (int i = 0; i < s->output_count; i++) {
-      const output_t *output = &part->tensor.outputs[i];
-      MlirValue cell = counter(s, output, first_cell(s, output, part));
+      const moe__scale_output_t *output = &part->tensor.outputs[i];
+      MlirValue cell = counter(s, output, moe__scale_first_cell(s, output, part));
       MlirValue before = moe__atomic_add(b, cell, moe__i32(b, 1), MOE__ACQUIRE_RELEASE);
       MlirValue all = parts_of(s, output, part);
       MlirValue is_last = moe__eq(b, moe__add(b, before, 1), all);
@@ -427,22 +220,22 @@ static void count(scale_t *s, const part_t *part) {
   moe__cta_barrier(b);
 }
 
-static void finish(scale_t *s, const part_t *part) {
+static void finish(moe__scale_t *s, const moe__scale_part_t *part) {
   moe__builder_t *b = &s->kernel.builder;
   for (int i = 0; i < s->output_count; i++) {
-    const output_t *output = &part->tensor.outputs[i];
+    const moe__scale_output_t *output = &part->tensor.outputs[i];
     MlirValue is_last = moe__ne(b, moe__load(b, output->done, b->i32), 0);
     MOE__IF (b, is_last) {
       switch (output->slices) {
-      case OF_COLUMNS:
-        for_columns(s, output, part, finish_cell);
+      case MOE__OF_COLUMNS:
+        moe__scale_for_columns(s, output, part, finish_cell);
         break;
-      case OF_ROWS:
+      case MOE__OF_ROWS:
         finish_rows(s, output, part);
         break;
-      case WHOLE: {
-        MOE__IF (b, is_thread(s, 0)) {
-          MlirValue cell = first_cell(s, output, part);
+      case MOE__OF_WHOLE: {
+        MOE__IF (b, moe__scale_is_thread(s, 0)) {
+          MlirValue cell = moe__scale_first_cell(s, output, part);
           finish_cell(s, output, cell, cell);
         }
         break;
@@ -455,74 +248,64 @@ static void finish(scale_t *s, const part_t *part) {
 /* ---- The parts of a CTA ---- */
 
 /* The tensor that the tile is of; *column, in tiles, then counts from its start. */
-static tensor_t tensor_at(scale_t *s, MlirValue *column) {
+static moe__scale_tensor_t tensor_at(moe__scale_t *s, MlirValue *column) {
   moe__builder_t *b = &s->kernel.builder;
-  const tensor_t *x = &s->tensors[0], *y = &s->tensors[1];
+  const moe__scale_tensor_t *x = &s->tensors[0], *y = &s->tensors[1];
   if (s->tensor_count == 1)
     return *x;
   MlirValue is_first = moe__ult(b, *column, x->column_tiles);
   *column = moe__sub(b, *column, moe__select(b, is_first, 0, x->column_tiles));
-  tensor_t tensor = {.x = moe__select(b, is_first, x->x, y->x),
-                     .columns = moe__select(b, is_first, x->columns, y->columns),
-                     .column_tiles = moe__select(b, is_first, x->column_tiles, y->column_tiles)};
+  moe__scale_tensor_t tensor = {.x = moe__select(b, is_first, x->x, y->x),
+                                .columns = moe__select(b, is_first, x->columns, y->columns),
+                                .column_tiles =
+                                    moe__select(b, is_first, x->column_tiles, y->column_tiles)};
   for (int i = 0; i < s->output_count; i++) {
-    const output_t *of_x = &x->outputs[i], *of_y = &y->outputs[i];
+    const moe__scale_output_t *of_x = &x->outputs[i], *of_y = &y->outputs[i];
     tensor.outputs[i] =
-        (output_t){.slices = of_x->slices,
-                   .scales = moe__select(b, is_first, of_x->scales, of_y->scales),
-                   .factors = moe__select(b, is_first, of_x->factors, of_y->factors),
-                   .state = moe__select(b, is_first, of_x->state, of_y->state),
-                   .cells = moe__select(b, is_first, of_x->cells, of_y->cells),
-                   .done = of_x->done};
+        (moe__scale_output_t){.slices = of_x->slices,
+                              .scales = moe__select(b, is_first, of_x->scales, of_y->scales),
+                              .factors = moe__select(b, is_first, of_x->factors, of_y->factors),
+                              .state = moe__select(b, is_first, of_x->state, of_y->state),
+                              .cells = moe__select(b, is_first, of_x->cells, of_y->cells),
+                              .done = of_x->done};
   }
   return tensor;
 }
 
-static part_t part_at(scale_t *s, MlirValue index) {
+static moe__scale_part_t part_at(moe__scale_t *s, MlirValue index) {
   moe__builder_t *b = &s->kernel.builder;
   if (s->grouped) {
     moe__group_tile_t tile = moe__groups_tile(&s->groups, index);
     MlirValue start, end;
     moe__groups_range(&s->groups, tile.group, &start, &end);
-    tensor_t tensor = tensor_at(s, &tile.column);
-    return (part_t){.tensor = tensor,
-                    .batch = tile.group,
-                    .first_row = moe__i32(b, 0),
-                    .row = tile.row,
-                    .row_end = tile.row_end,
-                    .column = moe__mul(b, tile.column, s->tile_columns),
-                    .siblings = moe__ceil_div(b, moe__sub(b, end, start), s->tile_rows)};
+    moe__scale_tensor_t tensor = tensor_at(s, &tile.column);
+    return (moe__scale_part_t){.tensor = tensor,
+                               .batch = tile.group,
+                               .first_row = moe__i32(b, 0),
+                               .row = tile.row,
+                               .row_end = tile.row_end,
+                               .column = moe__mul(b, tile.column, s->tile_columns),
+                               .siblings = moe__ceil_div(b, moe__sub(b, end, start), s->tile_rows)};
   }
   moe__tile_t tile = moe__tile_at(b, &s->tiles, index);
-  tensor_t tensor = tensor_at(s, &tile.column);
-  return (part_t){.tensor = tensor,
-                  .batch = tile.batch,
-                  .first_row = moe__mul(b, tile.batch, s->rows),
-                  .row = moe__mul(b, tile.row, s->tile_rows),
-                  .row_end = s->rows,
-                  .column = moe__mul(b, tile.column, s->tile_columns),
-                  .siblings = s->row_tiles};
+  moe__scale_tensor_t tensor = tensor_at(s, &tile.column);
+  return (moe__scale_part_t){.tensor = tensor,
+                             .batch = tile.batch,
+                             .first_row = moe__mul(b, tile.batch, s->rows),
+                             .row = moe__mul(b, tile.row, s->tile_rows),
+                             .row_end = s->rows,
+                             .column = moe__mul(b, tile.column, s->tile_columns),
+                             .siblings = s->row_tiles};
 }
 
-static void scale_parts(scale_t *s) {
+static void scale_parts(moe__scale_t *s) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue warp = moe__lshr(b, s->kernel.thread, 5);
   MlirValue lane = moe__and(b, s->kernel.thread, MOE__WARP - 1);
   MlirValue total = s->grouped ? moe__groups_total(&s->groups) : s->tiles.total;
   MOE__FOR (b, index, s->kernel.cta, total, s->kernel.cta_count) {
-    part_t part = part_at(s, index);
-    found_t found = {0};
-    read_part(s, &part, warp, lane, &found);
-    share(s, warp, lane, &found);
-    for (int i = 0; i < s->output_count; i++) {
-      const output_t *output = &part.tensor.outputs[i];
-      if (output->slices == OF_COLUMNS)
-        for_columns(s, output, &part, raise_column);
-      else if (output->slices == OF_ROWS)
-        raise_rows(s, output, &part, warp, lane, &found);
-      else
-        raise_whole(s, output, &part);
-    }
+    moe__scale_part_t part = part_at(s, index);
+    moe__scale_amax(s, &part, warp, lane);
     count(s, &part);
     finish(s, &part);
   }
@@ -532,8 +315,8 @@ static void scale_parts(scale_t *s) {
 
 /* Gives `cells` scales from `first` on the value for nothing but zeros; threads `from`, `from +
  * step`, ... share them. */
-static void fill(scale_t *s, const output_t *output, MlirValue first, MlirValue cells,
-                 MlirValue from, MlirValue step) {
+static void fill(moe__scale_t *s, const moe__scale_output_t *output, MlirValue first,
+                 MlirValue cells, MlirValue from, MlirValue step) {
   moe__builder_t *b = &s->kernel.builder;
   MOE__FOR (b, index, from, cells, step) {
     write_scale(s, output, moe__add(b, first, index), moe__i32(b, 0));
@@ -541,20 +324,20 @@ static void fill(scale_t *s, const output_t *output, MlirValue first, MlirValue 
 }
 
 /* Groups without rows have no parts; the CTAs share them. */
-static void fill_empty_groups(scale_t *s) {
+static void fill_empty_groups(moe__scale_t *s) {
   moe__builder_t *b = &s->kernel.builder;
   MOE__FOR (b, index, s->kernel.cta, s->group_count.value, s->kernel.cta_count) {
     MlirValue start, end;
     moe__groups_range(&s->groups, index, &start, &end);
     MOE__IF (b, moe__eq(b, start, end)) {
       for (int i = 0; i < s->tensor_count * s->output_count; i++) {
-        const tensor_t *tensor = &s->tensors[i / s->output_count];
-        const output_t *output = &tensor->outputs[i % s->output_count];
+        const moe__scale_tensor_t *tensor = &s->tensors[i / s->output_count];
+        const moe__scale_output_t *output = &tensor->outputs[i % s->output_count];
         MlirValue threads = moe__i32(b, s->kernel.layout.threads);
-        if (output->slices == OF_COLUMNS)
+        if (output->slices == MOE__OF_COLUMNS)
           fill(s, output, moe__mul(b, index, tensor->columns), tensor->columns, s->kernel.thread,
                threads);
-        else if (output->slices == WHOLE)
+        else if (output->slices == MOE__OF_WHOLE)
           fill(s, output, index, moe__i32(b, 1), s->kernel.thread, threads);
       }
     }
@@ -562,7 +345,7 @@ static void fill_empty_groups(scale_t *s) {
 }
 
 /* A tensor without elements has no parts at all. Without groups there is one tensor. */
-static void fill_empty_tensor(scale_t *s) {
+static void fill_empty_tensor(moe__scale_t *s) {
   moe__builder_t *b = &s->kernel.builder;
   MOE__IF (b, moe__eq(b, s->tiles.total, 0)) {
     MlirValue threads = moe__i32(b, s->kernel.layout.threads);
@@ -581,7 +364,7 @@ typedef struct output_roles_t {
   moe__role_t scales, factors, state;
 } output_roles_t;
 
-static void add_output(scale_t *s, MlirOperation op, output_t *output,
+static void add_output(moe__scale_t *s, MlirOperation op, moe__scale_output_t *output,
                        const output_roles_t *roles) {
   int state = moe__tensor_number(op, roles->state);
   output->scales = moe__kernel_pointer(&s->kernel, moe__tensor_number(op, roles->scales));
@@ -590,7 +373,7 @@ static void add_output(scale_t *s, MlirOperation op, output_t *output,
   moe__kernel_zeroed(&s->kernel, state);
 }
 
-static void add_outputs(scale_t *s, MlirOperation op) {
+static void add_outputs(moe__scale_t *s, MlirOperation op) {
   static const output_roles_t FIRST = {MOE__SCALES, MOE__FACTORS, MOE__STATE},
                               COLUMNS = {MOE__SCALES_T, MOE__FACTORS_T, MOE__STATE_T},
                               OF_Y = {MOE__SCALES_Y, MOE__FACTORS_Y, MOE__STATE_Y};
@@ -599,7 +382,7 @@ static void add_outputs(scale_t *s, MlirOperation op) {
       add_output(s, op, &s->tensors[i].outputs[j], i ? &OF_Y : j ? &COLUMNS : &FIRST);
 }
 
-static void add_groups(scale_t *s, MlirOperation op) {
+static void add_groups(moe__scale_t *s, MlirOperation op) {
   moe__kernel_t *kernel = &s->kernel;
   int offs = moe__tensor_number(op, MOE__OFFS);
   s->offs = moe__kernel_pointer(kernel, offs);
@@ -609,12 +392,12 @@ static void add_groups(scale_t *s, MlirOperation op) {
   moe__kernel_require(kernel, offs, 0, "at_most", MOE_MAX_GROUPS);
 }
 
-static void add_parameters(scale_t *s, MlirOperation op) {
+static void add_parameters(moe__scale_t *s, MlirOperation op) {
   static const moe__role_t XS[] = {MOE__X, MOE__Y};
   moe__kernel_t *kernel = &s->kernel;
   MlirType x_type = moe__tensor_type(op, MOE__X);
   int last = s->rank - 1, x = moe__tensor_number(op, MOE__X);
-  for (int i = 0; i < s->tensor_count && i < MAX_TENSORS; i++)
+  for (int i = 0; i < s->tensor_count && i < MOE__SCALE_MAX_TENSORS; i++)
     s->tensors[i].x = moe__kernel_pointer(kernel, moe__tensor_number(op, XS[i]));
   if (s->grouped)
     add_groups(s, op);
@@ -622,32 +405,33 @@ static void add_parameters(scale_t *s, MlirOperation op) {
   s->batches =
       s->rank == 3 ? moe__kernel_extent(kernel, x, 0, x_type).value : moe__i32(&kernel->builder, 1);
   s->rows = moe__kernel_extent(kernel, x, last - 1, x_type).value;
-  for (int i = 0; i < s->tensor_count && i < MAX_TENSORS; i++) {
+  for (int i = 0; i < s->tensor_count && i < MOE__SCALE_MAX_TENSORS; i++) {
     int number = moe__tensor_number(op, XS[i]);
     MlirType type = moe__tensor_type(op, XS[i]);
     s->tensors[i].columns = moe__kernel_extent(kernel, number, last, type).value;
-    moe__kernel_require(kernel, number, last, "multiple_of", VECTOR_BYTES / s->elements.bytes);
+    moe__kernel_require(kernel, number, last, "multiple_of", MOE__VECTOR_BYTES / s->elements.bytes);
     moe__kernel_require(kernel, number, last, "at_least", 1);
   }
   moe__require_shapes(kernel, op);
 }
 
-static MlirValue cells_of(scale_t *s, const tensor_t *tensor, slices_t slices) {
+static MlirValue cells_of(moe__scale_t *s, const moe__scale_tensor_t *tensor,
+                          moe__slices_t slices) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue batches = s->grouped ? s->group_count.value : s->batches;
   switch (slices) {
-  case OF_COLUMNS:
+  case MOE__OF_COLUMNS:
     return moe__mul(b, batches, tensor->columns);
-  case OF_ROWS:
+  case MOE__OF_ROWS:
     return moe__mul(b, s->batches, s->rows);
-  case WHOLE:
+  case MOE__OF_WHOLE:
     break;
   }
   return s->granularity == MOE__TENSOR ? moe__i32(b, 1) : batches;
 }
 
 /* What does not change from tile to tile. */
-static void set_up(scale_t *s) {
+static void set_up(moe__scale_t *s) {
   moe__kernel_t *kernel = &s->kernel;
   moe__builder_t *b = &kernel->builder;
   s->row_tiles = moe__ceil_div(b, s->rows, s->tile_rows);
@@ -658,7 +442,7 @@ static void set_up(scale_t *s) {
     column_tiles = moe__add(b, column_tiles, s->tensors[1].column_tiles);
   for (int i = 0; i < s->tensor_count; i++)
     for (int j = 0; j < s->output_count; j++) {
-      output_t *output = &s->tensors[i].outputs[j];
+      moe__scale_output_t *output = &s->tensors[i].outputs[j];
       output->cells = cells_of(s, &s->tensors[i], output->slices);
       output->done = moe__offset_by(b, kernel->shared, s->layout.flags + 4 * j);
     }
@@ -675,22 +459,22 @@ static void set_up(scale_t *s) {
 }
 
 /* What is scaled. */
-static void set_outputs(scale_t *s, MlirOperation op) {
+static void set_outputs(moe__scale_t *s, MlirOperation op) {
   s->granularity = is_dual(op) || is_pair(op) ? MOE__ROW : moe__op_granularity(op);
   s->tensor_count = is_pair(op) ? 2 : 1;
   s->output_count = is_dual(op) ? 2 : 1;
-  slices_t slices = s->granularity == MOE__ROW ? OF_COLUMNS : WHOLE;
+  moe__slices_t slices = s->granularity == MOE__ROW ? MOE__OF_COLUMNS : MOE__OF_WHOLE;
   for (int i = 0; i < s->tensor_count; i++)
     s->tensors[i].outputs[s->output_count - 1].slices = slices;
   if (is_dual(op))
-    s->tensors[0].outputs[0].slices = OF_ROWS;
+    s->tensors[0].outputs[0].slices = MOE__OF_ROWS;
 }
 
 static bool lower(const moe__lowering_t *lowering) {
   MlirOperation op = lowering->op;
-  const scale_layout_t *layout = lowering->layout;
-  const scale_schedule_t *schedule = lowering->schedule;
-  scale_t kernel_of_op = {.schedule = *schedule, .layout = *layout}, *s = &kernel_of_op;
+  const moe__scale_layout_t *layout = lowering->layout;
+  const moe__scale_schedule_t *schedule = lowering->schedule;
+  moe__scale_t kernel_of_op = {.schedule = *schedule, .layout = *layout}, *s = &kernel_of_op;
   moe__kernel_t *kernel = &s->kernel;
   moe__builder_t *b = &kernel->builder;
   MlirType x_type = moe__tensor_type(op, MOE__X);
@@ -704,7 +488,7 @@ static bool lower(const moe__lowering_t *lowering) {
   s->rank = (int)mlirShapedTypeGetRank(x_type);
   s->grouped = is_grouped(op);
   s->tile_rows = s->schedule.warps * s->schedule.rows_per_warp;
-  s->tile_columns = ROW_BYTES / s->elements.bytes;
+  s->tile_columns = MOE__SCALE_ROW_BYTES / s->elements.bytes;
   moe__kernel_begin(kernel, mlirOperationGetContext(op), mlirOperationGetLocation(op),
                     &s->layout.cta);
   add_parameters(s, op);
@@ -729,7 +513,7 @@ const moe__kernel_definition_t moe__scale_fp8_kernel = {
     .has_kernel = has_kernel,
     .schedule = &moe__scale_schedule,
     .candidates = candidates,
-    .layout_size = sizeof(scale_layout_t),
+    .layout_size = sizeof(moe__scale_layout_t),
     .layout = lay_out,
     .lower = lower,
 };
