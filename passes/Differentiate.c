@@ -14,7 +14,7 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Builder/Views.h"
 #include "lib/Dialect/Shapes.h"
-#include "lib/Kernels/Lowering.h"
+#include "lib/Kernels/Requirements.h"
 #include "passes/CutFunction.h"
 #include "passes/Passes.h"
 #include "passes/Values.h"

@@ -39,7 +39,7 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Builder/Views.h"
 #include "lib/Dialect/Dialect.h"
-#include "lib/Kernels/Lowering.h"
+#include "lib/Kernels/Requirements.h"
 #include "passes/Passes.h"
 
 #include "mlir-c/BuiltinAttributes.h"

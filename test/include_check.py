@@ -30,7 +30,7 @@ ROOMS = {
     "lib/Dialect": ["lib/Builder"],
     "lib/Device": ["lib/Builder"],
     "lib/Kernels": ["lib/Builder", "lib/Device", "lib/Dialect"],
-    "lib/Target": ["lib/Builder", "lib/Dialect", "lib/Files"],
+    "lib/Target": ["lib/Builder", "lib/Device", "lib/Dialect", "lib/Files"],
     "lib/Driver": ["lib/Builder", "lib/Dialect", "lib/Files", "lib/Kernels", "lib/Pass", "lib/Target"],
     "passes": ["lib/Builder", "lib/Dialect", "lib/Kernels", "lib/Pass"],
     "tools/moe-opt": ["lib/Driver", "lib/Files"],

@@ -263,7 +263,8 @@ typedef struct moe_kernel_resources_t {
 } moe_kernel_resources_t;
 
 /* The kernels of a module whose cubin has been made, as ptxas and the cubin say. *out_kernels is
- * owned by the module. MOE_USAGE where there is no cubin. */
+ * owned by the module. MOE_USAGE where there is no cubin, MOE_INVALID_INPUT where what a kernel
+ * says of itself is malformed. */
 MOE_API moe_status_t moe_module_resources(moe_module_t *module,
                                           const moe_kernel_resources_t **out_kernels,
                                           size_t *out_count);

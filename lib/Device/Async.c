@@ -3,6 +3,8 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Device/Async.h"
 
+#include <stdio.h>
+
 /* How long try_wait may sleep before it looks again, in nanoseconds; only a hint. */
 #define WAIT_NANOSECONDS 10000000
 

@@ -8,9 +8,8 @@
 #include "mlir-c/BuiltinAttributes.h"
 #include "mlir-c/BuiltinTypes.h"
 
-#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* One symbol per gpu.module for the dynamic shared memory of all its kernels. 1024 is what 128-byte
  * swizzles need. */
@@ -23,107 +22,82 @@ void moe__kernel_begin(moe__kernel_t *kernel, MlirContext context, MlirLocation 
                             .layout = *layout,
                             .cluster_size = 1};
   kernel->builder.block = kernel->entry;
-  kernel->parameters = open_memstream(&kernel->parameters_text, &kernel->parameters_length);
-  kernel->requirements = open_memstream(&kernel->requirements_text, &kernel->requirements_length);
-  if (!kernel->parameters || !kernel->requirements)
-    abort();
 }
 
-/* A kernel that does not fit is a bug of this project, as in lib/Builder. */
-static _Noreturn void overflow(const char *what) {
-  fprintf(stderr, "moe: internal error: too many or too long: %s\n", what);
-  abort();
+static MlirType parameter_type(const moe__kernel_t *kernel, moe__parameter_kind_t kind) {
+  const moe__builder_t *b = &kernel->builder;
+  if (kind == MOE__PARAMETER_TENSOR_MAP)
+    return b->ptr;
+  return kind == MOE__PARAMETER_SCALAR ? b->i32 : b->global_ptr;
 }
 
-static MlirValue add_parameter(moe__kernel_t *kernel, MlirType type, bool by_value) {
-  if (kernel->parameter_count >= MOE__MAX_PARAMETERS)
-    overflow("parameters");
-  int index = kernel->parameter_count++;
-  kernel->parameter_types[index] = type;
-  kernel->by_value[index] = by_value;
-  fputs(index ? ", " : "", kernel->parameters);
-  return mlirBlockAddArgument(kernel->entry, type, kernel->builder.location);
+static MlirValue add_parameter(moe__kernel_t *kernel, const moe__parameter_t *parameter) {
+  moe__record_parameter(&kernel->record, parameter);
+  return mlirBlockAddArgument(kernel->entry, parameter_type(kernel, parameter->kind),
+                              kernel->builder.location);
 }
 
 MlirValue moe__kernel_pointer(moe__kernel_t *kernel, int tensor) {
-  MlirValue value = add_parameter(kernel, kernel->builder.global_ptr, false);
-  fprintf(kernel->parameters, "{kind = \"pointer\", tensor = %d}", tensor);
-  return value;
+  return add_parameter(kernel,
+                       &(moe__parameter_t){.kind = MOE__PARAMETER_POINTER, .tensor = tensor});
 }
 
 MlirValue moe__kernel_tensor_map(moe__kernel_t *kernel, const moe__tensor_map_t *map) {
-  MlirValue value = add_parameter(kernel, kernel->builder.ptr, true);
-  FILE *out = kernel->parameters;
-  fprintf(out, "{kind = \"tensor_map\", tensor = %d, element = \"%s\", dims = [", map->tensor,
-          map->element);
-  for (int i = 0; i < map->rank; i++)
-    fprintf(out, "%s%s", i ? ", " : "", map->dims[i]);
-  fputs("], strides = [", out);
-  for (int i = 0; i + 1 < map->rank; i++)
-    fprintf(out, "%s%s", i ? ", " : "", map->strides[i]);
-  fputs("], box = [", out);
-  for (int i = 0; i < map->rank; i++)
-    fprintf(out, "%s%d", i ? ", " : "", map->box[i]);
-  fprintf(out, "], swizzle = \"%s\", l2_promotion = \"256B\", fill = \"zero\"}", map->swizzle);
-  return value;
+  return add_parameter(kernel, &(moe__parameter_t){.kind = MOE__PARAMETER_TENSOR_MAP, .map = *map});
+}
+
+moe__extent_t moe__kernel_constant_extent(moe__kernel_t *kernel, int64_t size) {
+  return (moe__extent_t){.size = size,
+                         .value = moe__i32(&kernel->builder, (int32_t)size),
+                         .expression = moe__expression_constant(&kernel->record, size)};
 }
 
 moe__extent_t moe__kernel_extent(moe__kernel_t *kernel, int tensor, int dimension, MlirType type) {
-  moe__extent_t extent = {.size = -1};
-  if (!mlirShapedTypeIsDynamicDim(type, dimension)) {
-    extent.size = mlirShapedTypeGetDimSize(type, dimension);
-    extent.value = moe__i32(&kernel->builder, (int32_t)extent.size);
-    snprintf(extent.expression, sizeof extent.expression, "%" PRId64, extent.size);
-    return extent;
-  }
-  extent.value = add_parameter(kernel, kernel->builder.i32, false);
-  snprintf(extent.expression, sizeof extent.expression, "{dim = [%d, %d]}", tensor, dimension);
-  fprintf(kernel->parameters, "{kind = \"scalar\", type = \"i32\", value = %s}", extent.expression);
-  return extent;
+  if (!mlirShapedTypeIsDynamicDim(type, dimension))
+    return moe__kernel_constant_extent(kernel, mlirShapedTypeGetDimSize(type, dimension));
+  const moe__expression_t *dim = moe__expression_dim(&kernel->record, tensor, dimension);
+  moe__parameter_t parameter = {.kind = MOE__PARAMETER_SCALAR, .value = dim};
+  return (moe__extent_t){.size = -1, .value = add_parameter(kernel, &parameter), .expression = dim};
 }
 
 MlirValue moe__kernel_status(moe__kernel_t *kernel) {
-  MlirValue value = add_parameter(kernel, kernel->builder.global_ptr, false);
-  fputs("{kind = \"status\"}", kernel->parameters);
-  return value;
+  return add_parameter(kernel, &(moe__parameter_t){.kind = MOE__PARAMETER_STATUS});
 }
 
 MlirValue moe__kernel_counters(moe__kernel_t *kernel) {
-  MlirValue value = add_parameter(kernel, kernel->builder.global_ptr, false);
-  fputs("{kind = \"counters\"}", kernel->parameters);
-  return value;
+  return add_parameter(kernel, &(moe__parameter_t){.kind = MOE__PARAMETER_COUNTERS});
 }
 
-static const char *requirement_separator(moe__kernel_t *kernel) {
-  return ftell(kernel->requirements) == 0 ? "" : ", ";
-}
-
-void moe__kernel_require(moe__kernel_t *kernel, int tensor, int dimension, const char *what,
-                         int64_t value) {
-  fprintf(kernel->requirements, "%s{dim = [%d, %d], %s = %" PRId64 "}",
-          requirement_separator(kernel), tensor, dimension, what, value);
+void moe__kernel_require(moe__kernel_t *kernel, int tensor, int dimension,
+                         moe__requirement_kind_t kind, int64_t value) {
+  moe__record_require(
+      &kernel->record,
+      &(moe__requirement_t){.kind = kind, .dim = {tensor, dimension}, .value = value});
 }
 
 void moe__kernel_require_same(moe__kernel_t *kernel, int tensor, int dimension, int other_tensor,
                               int other_dimension) {
-  fprintf(kernel->requirements, "%s{dim = [%d, %d], same_as = [%d, %d]}",
-          requirement_separator(kernel), tensor, dimension, other_tensor, other_dimension);
+  moe__record_require(&kernel->record,
+                      &(moe__requirement_t){.kind = MOE__SAME_AS,
+                                            .dim = {tensor, dimension},
+                                            .other = {other_tensor, other_dimension}});
 }
 
 void moe__kernel_require_quotient(moe__kernel_t *kernel, int tensor, int dimension,
                                   int other_tensor, int other_dimension, int64_t divisor) {
-  fprintf(kernel->requirements, "%s{dim = [%d, %d], quotient_of = [%d, %d], divisor = %" PRId64 "}",
-          requirement_separator(kernel), tensor, dimension, other_tensor, other_dimension, divisor);
+  moe__record_require(&kernel->record,
+                      &(moe__requirement_t){.kind = MOE__QUOTIENT_OF,
+                                            .dim = {tensor, dimension},
+                                            .other = {other_tensor, other_dimension},
+                                            .value = divisor});
 }
 
 void moe__kernel_zeroed(moe__kernel_t *kernel, int tensor) {
-  if (kernel->zeroed_count >= MOE__MAX_ZEROED)
-    overflow("zeroed tensors");
-  kernel->zeroed[kernel->zeroed_count++] = tensor;
+  moe__record_zeroed(&kernel->record, tensor);
 }
 
 void moe__kernel_programmatic(moe__kernel_t *kernel) {
-  kernel->programmatic = true;
+  kernel->record.programmatic = true;
 }
 
 void moe__kernel_cluster(moe__kernel_t *kernel, int32_t ctas) {
@@ -157,12 +131,28 @@ static bool declares_shared_memory(MlirBlock body) {
   return false;
 }
 
+/* The types of the parameters, and their attributes. */
+static void print_parameters(const moe__kernel_t *kernel, FILE *out) {
+  const moe__record_t *record = &kernel->record;
+  fputs("function_type = !llvm.func<void (", out);
+  for (int i = 0; i < record->parameter_count; i++) {
+    moe__parameter_kind_t kind = record->parameters[i].kind;
+    bool map = kind == MOE__PARAMETER_TENSOR_MAP, scalar = kind == MOE__PARAMETER_SCALAR;
+    fprintf(out, "%s%s", i ? ", " : "", map ? "ptr" : scalar ? "i32" : "ptr<1>");
+  }
+  fputs(")>, arg_attrs = [", out);
+  for (int i = 0; i < record->parameter_count; i++)
+    fprintf(out, "%s%s", i ? ", " : "",
+            record->parameters[i].kind == MOE__PARAMETER_TENSOR_MAP
+                ? "{llvm.byval = !llvm.array<128 x i8>, nvvm.grid_constant, llvm.align = 64 : i64}"
+                : "{}");
+  fputs("], ", out);
+}
+
 void moe__kernel_end(moe__kernel_t *kernel, MlirBlock gpu_module_body, MlirStringRef name,
-                     const char *const grid[3]) {
+                     const moe__expression_t *grid) {
   moe__builder_t *b = &kernel->builder;
   moe__op0(b, "llvm.return", MOE__NO_VALUES, NULL);
-  fclose(kernel->parameters);
-  fclose(kernel->requirements);
 
   b->block = gpu_module_body;
   if (!declares_shared_memory(gpu_module_body)) {
@@ -178,85 +168,29 @@ void moe__kernel_end(moe__kernel_t *kernel, MlirBlock gpu_module_body, MlirStrin
   FILE *out = open_memstream(&text, &length);
   if (!out)
     abort();
-  fprintf(out, "sym_name = \"%.*s\", function_type = !llvm.func<void (", (int)name.length,
-          name.data);
-  for (int i = 0; i < kernel->parameter_count; i++) {
-    MlirType type = kernel->parameter_types[i];
-    bool pointer = mlirTypeEqual(type, b->ptr), global = mlirTypeEqual(type, b->global_ptr);
-    fprintf(out, "%s%s", i ? ", " : "", pointer ? "ptr" : global ? "ptr<1>" : "i32");
-  }
-  fputs(")>, arg_attrs = [", out);
-  for (int i = 0; i < kernel->parameter_count; i++)
-    fprintf(out, "%s%s", i ? ", " : "",
-            kernel->by_value[i] ? "{llvm.byval = !llvm.array<128 x i8>, nvvm.grid_constant, "
-                                  "llvm.align = 64 : i64}"
-                                : "{}");
-  fprintf(out,
-          "], linkage = #llvm.linkage<external>, CConv = #llvm.cconv<ccc>, visibility_ = 0 : i64, "
-          "nvvm.kernel, nvvm.reqntid = array<i32: %d>, nvvm.minctasm = %d : i32, ",
-          kernel->layout.threads, kernel->layout.ctas_per_sm);
+  fprintf(out, "sym_name = \"%.*s\", ", (int)name.length, name.data);
+  print_parameters(kernel, out);
   if (kernel->cluster_size > 1)
     fprintf(out, "nvvm.cluster_dim = array<i32: %d>, ", kernel->cluster_size);
   fprintf(out,
-          "moe.kernel = {block = [%d, 1, 1], cluster = [%d, 1, 1], shared_memory = %d, "
-          "grid = [%s, %s, %s], parameters = [%s], requires = [%s], zeroed = [",
-          kernel->layout.threads, kernel->cluster_size, kernel->layout.shared_bytes, grid[0],
-          grid[1], grid[2], kernel->parameters_text, kernel->requirements_text);
-  for (int i = 0; i < kernel->zeroed_count; i++)
-    fprintf(out, "%s%d", i ? ", " : "", kernel->zeroed[i]);
-  fprintf(out, "], programmatic = %s}", kernel->programmatic ? "true" : "false");
+          "linkage = #llvm.linkage<external>, CConv = #llvm.cconv<ccc>, visibility_ = 0 : i64, "
+          "nvvm.kernel, nvvm.reqntid = array<i32: %d>, nvvm.minctasm = %d : i32",
+          kernel->layout.threads, kernel->layout.ctas_per_sm);
   fclose(out);
   MlirRegion body = mlirRegionCreate();
   mlirRegionAppendOwnedBlock(body, kernel->entry);
-  moe__op(b, "llvm.func", 0, NULL, MOE__NO_VALUES, text, 1, &body);
+  MlirOperation function = moe__op(b, "llvm.func", 0, NULL, MOE__NO_VALUES, text, 1, &body);
   free(text);
-  free(kernel->parameters_text);
-  free(kernel->requirements_text);
-}
 
-static void write_expression(char *out, const char *name, int count, const char *const *values) {
-  int length = snprintf(out, MOE__EXPRESSION_SIZE, "{%s = [", name);
-  for (int i = 0; i < count && length < MOE__EXPRESSION_SIZE; i++)
-    length += snprintf(out + length, MOE__EXPRESSION_SIZE - (size_t)length, "%s%s", i ? ", " : "",
-                       values[i]);
-  if (length + (int)sizeof "]}" > MOE__EXPRESSION_SIZE)
-    overflow("expression");
-  memcpy(out + length, "]}", sizeof "]}");
-}
-
-void moe__expression_ceildiv(char *out, const char *value, int64_t divisor) {
-  char text[24];
-  snprintf(text, sizeof text, "%" PRId64, divisor);
-  write_expression(out, "ceildiv", 2, (const char *[]){value, text});
-}
-
-void moe__expression_mul(char *out, int count, const char *const *factors) {
-  write_expression(out, "mul", count, factors);
-}
-
-void moe__expression_add(char *out, int count, const char *const *terms) {
-  write_expression(out, "add", count, terms);
-}
-
-void moe__expression_min(char *out, const char *x, const char *y) {
-  write_expression(out, "min", 2, (const char *[]){x, y});
-}
-
-void moe__expression_resident(char *out, int ctas_per_sm) {
-  char ctas[16];
-  snprintf(ctas, sizeof ctas, "%d", ctas_per_sm);
-  moe__expression_mul(out, 2, (const char *[]){"\"num_sms\"", ctas});
-}
-
-void moe__expression_persistent(char *out, const char *work, int ctas_per_sm) {
-  char resident[MOE__EXPRESSION_SIZE];
-  moe__expression_resident(resident, ctas_per_sm);
-  moe__expression_min(out, work, resident);
-}
-
-void moe__expression_persistent_clusters(char *out, const char *work, int32_t cluster_size) {
-  char clusters[MOE__EXPRESSION_SIZE], ctas[16];
-  moe__expression_min(clusters, work, "\"num_clusters\"");
-  snprintf(ctas, sizeof ctas, "%d", cluster_size);
-  moe__expression_mul(out, 2, (const char *[]){clusters, ctas});
+  moe__record_t *record = &kernel->record;
+  record->cta[0] = kernel->layout.threads;
+  record->cluster[0] = kernel->cluster_size;
+  record->shared_memory = kernel->layout.shared_bytes;
+  record->grid[0] = grid;
+  for (int i = 1; i < 3; i++) {
+    record->cta[i] = record->cluster[i] = 1;
+    record->grid[i] = moe__expression_constant(record, 1);
+  }
+  moe__op_set_attribute(function, "moe.kernel", moe__record_attribute(b->context, record));
+  moe__record_destroy(record);
 }

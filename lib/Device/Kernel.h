@@ -1,22 +1,8 @@
 /* Kernel.h - a kernel under construction: its parameters, its shared memory, its launch bounds.
  *
  * Why it exists: everything a launcher must know of a kernel is recorded where the kernel uses it,
- * so that the manifest can never disagree with the code. moe__kernel_end writes the record to the
- * kernel as the attribute `moe.kernel`:
- *
- *   moe.kernel = {block = [288, 1, 1], cluster = [1, 1, 1], shared_memory = 98432,
- *                 grid = [<expression>, <expression>, <expression>],
- *                 parameters = [{kind = "tensor_map", tensor = 0, ...}, ...],
- *                 requires = [{dim = [0, 1], multiple_of = 32}, {dim = [1, 0], at_most = 1024},
- *                             {dim = [0, 0], same_as = [2, 0]},
- *                             {dim = [1, 1], quotient_of = [0, 1], divisor = 32}, ...],
- *                 zeroed = [5], programmatic = false}
- *
- * `tensor` counts the operands of the op, then its results. An expression is an integer, "num_sms",
- * "num_clusters" (in grids),
- * {dim = [tensor, dimension]}, or {ceildiv | mul | add | min = [<expression>, ...]}:
- * docs/manifest.md, with `dim` in place of symbols. The parameter {kind = "status"} is the
- * function's status word, {kind = "counters"} its counters.
+ * so that the manifest can never disagree with the code. moe__kernel_end writes the record
+ * (Record.h) to the kernel as the attribute `moe.kernel`.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #ifndef MOE_DEVICE_KERNEL_H
@@ -24,13 +10,7 @@
 
 #include "lib/Builder/Builder.h"
 #include "lib/Device/Layout.h"
-
-#include <stddef.h>
-#include <stdio.h>
-
-#define MOE__MAX_PARAMETERS 16
-#define MOE__MAX_ZEROED 4
-#define MOE__EXPRESSION_SIZE 512
+#include "lib/Device/Record.h"
 
 typedef struct moe__kernel_t {
   moe__builder_t builder;
@@ -42,35 +22,15 @@ typedef struct moe__kernel_t {
    * %nclusterid.x. */
   MlirValue cluster_rank, cluster, cluster_count;
   moe__layout_t layout;
-  int parameter_count;
-  MlirType parameter_types[MOE__MAX_PARAMETERS];
-  bool by_value[MOE__MAX_PARAMETERS]; /* a tensor map */
-  int zeroed_count;
-  int zeroed[MOE__MAX_ZEROED];     /* numbers of the tensors that are state */
-  bool programmatic;               /* may start before the launch before it has ended */
-  FILE *parameters, *requirements; /* text of the record, in memory */
-  char *parameters_text, *requirements_text;
-  size_t parameters_length, requirements_length;
+  moe__record_t record;
 } moe__kernel_t;
 
 /* A dimension inside a kernel: a constant where the type says so, else a scalar parameter. */
 typedef struct moe__extent_t {
-  int64_t size;                          /* -1 when dynamic */
-  MlirValue value;                       /* i32 */
-  char expression[MOE__EXPRESSION_SIZE]; /* for grids and tensor maps */
+  int64_t size;                        /* -1 when dynamic */
+  MlirValue value;                     /* i32 */
+  const moe__expression_t *expression; /* for grids and tensor maps */
 } moe__extent_t;
-
-/* How memory is cut for the tensor memory accelerator. dims and strides are expressions, innermost
- * first. */
-typedef struct moe__tensor_map_t {
-  int tensor;
-  const char *element; /* "u8", "bf16", "f32" */
-  int rank;
-  const char *dims[5];
-  const char *strides[5]; /* bytes; strides[i] belongs to dims[i + 1] */
-  int box[5];
-  const char *swizzle; /* "none", "32B", "64B", "128B" */
-} moe__tensor_map_t;
 
 /* Starts a kernel of this layout, with CTAs of threads x 1 x 1. Parameters are added before the
  * body is built. */
@@ -94,10 +54,13 @@ MlirValue moe__kernel_counters(moe__kernel_t *kernel);
  * only when dynamic. */
 moe__extent_t moe__kernel_extent(moe__kernel_t *kernel, int tensor, int dimension, MlirType type);
 
-/* States what the kernel needs of a dimension; a launcher refuses other sizes. what: "multiple_of",
- * "at_least", "at_most". */
-void moe__kernel_require(moe__kernel_t *kernel, int tensor, int dimension, const char *what,
-                         int64_t value);
+/* An extent that is a constant. */
+moe__extent_t moe__kernel_constant_extent(moe__kernel_t *kernel, int64_t size);
+
+/* States what the kernel needs of a dimension; a launcher refuses other sizes. kind:
+ * MOE__MULTIPLE_OF, MOE__AT_LEAST, MOE__AT_MOST. */
+void moe__kernel_require(moe__kernel_t *kernel, int tensor, int dimension,
+                         moe__requirement_kind_t kind, int64_t value);
 
 /* States that two dimensions must have one size. */
 void moe__kernel_require_same(moe__kernel_t *kernel, int tensor, int dimension, int other_tensor,
@@ -123,21 +86,9 @@ void moe__kernel_cluster(moe__kernel_t *kernel, int32_t ctas);
 /* Reads the special registers and the base of shared memory; call once, after the parameters. */
 void moe__kernel_prologue(moe__kernel_t *kernel);
 
-/* Ends the body and appends the function `name` to gpu_module_body. grid: three expressions. */
+/* Ends the body and appends the function `name` to gpu_module_body. grid: the CTAs of a launch,
+ * along x. The kernel's expressions are gone then. */
 void moe__kernel_end(moe__kernel_t *kernel, MlirBlock gpu_module_body, MlirStringRef name,
-                     const char *const grid[3]);
-
-/* Expressions, written to `out` (MOE__EXPRESSION_SIZE). */
-void moe__expression_ceildiv(char *out, const char *value, int64_t divisor);
-void moe__expression_mul(char *out, int count, const char *const *factors);
-void moe__expression_add(char *out, int count, const char *const *terms);
-void moe__expression_min(char *out, const char *x, const char *y);
-
-/* The CTAs that are resident at once, and as many of them as there is work for: grids of
- * persistent kernels. */
-void moe__expression_resident(char *out, int ctas_per_sm);
-void moe__expression_persistent(char *out, const char *work, int ctas_per_sm);
-/* The same where `work` is for clusters of so many CTAs: as many as the device holds at once. */
-void moe__expression_persistent_clusters(char *out, const char *work, int32_t cluster_size);
+                     const moe__expression_t *grid);
 
 #endif /* MOE_DEVICE_KERNEL_H */

@@ -269,10 +269,10 @@ moe_status_t moe_module_resources(moe_module_t *module, const moe_kernel_resourc
     moe__report(module->compiler, MOE_ERROR, NULL, 0, 0, "no cubin has been made");
     return MOE_USAGE;
   }
-  if (!module->resources)
-    module->resources =
-        moe__target_resources(mlirModuleGetOperation(module->ir), module->cubin,
-                              module->log ? module->log : "", &module->num_resources);
+  if (!module->resources && !moe__target_resources(mlirModuleGetOperation(module->ir),
+                                                   module->cubin, module->log ? module->log : "",
+                                                   &module->resources, &module->num_resources))
+    return MOE_INVALID_INPUT;
   *out_kernels = module->resources;
   *out_count = module->num_resources;
   return MOE_OK;

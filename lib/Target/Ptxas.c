@@ -115,7 +115,7 @@ static const char *version_of(const char *assembler) {
 
 /* Whether the assembler is new enough for every kernel. */
 static bool fits(MlirOperation module, moe__bytes_t ptx, const char *ptxas, const char *assembler) {
-  json_t *kernels = moe__target_requirements(ptx), *least;
+  json_t *kernels = moe__target_min_assemblers(ptx), *least;
   const char *name;
   bool ok = true;
   json_object_foreach(kernels, name, least) {

@@ -5,6 +5,7 @@
 #include "lib/Target/Target.h"
 
 #include "lib/Builder/Inspect.h"
+#include "lib/Device/Record.h"
 
 #include "mlir-c/BuiltinAttributes.h"
 
@@ -99,35 +100,37 @@ static int count_instructions(moe__bytes_t cubin, const char *kernel) {
 
 static bool add_kernel(MlirOperation op, void *user) {
   list_t *list = user;
-  MlirAttribute record = moe__op_attribute(op, "moe.kernel");
-  if (!moe__op_is(op, "llvm.func") || mlirAttributeIsNull(record))
+  MlirAttribute attribute = moe__op_attribute(op, "moe.kernel");
+  if (!moe__op_is(op, "llvm.func") || mlirAttributeIsNull(attribute))
     return true;
-  MlirAttribute threads =
-      mlirDictionaryAttrGetElementByName(record, mlirStringRefCreateFromCString("block"));
+  moe__record_t record;
+  bool ok = moe__record_read(op, attribute, &record);
+  moe__record_destroy(&record);
+  if (!ok)
+    return false;
   MlirStringRef name = moe__symbol(op);
-  moe_kernel_resources_t kernel = {.kernel = strndup(name.data, name.length),
-                                   .threads = 1,
-                                   .shared_memory =
-                                       moe__dictionary_integer(record, "shared_memory", 0)};
-  for (int i = 0; i < 3 && !mlirAttributeIsNull(threads) && mlirAttributeIsAArray(threads); i++)
-    kernel.threads *= (int)mlirIntegerAttrGetValueInt(mlirArrayAttrGetElement(threads, i));
   list->kernels = realloc(list->kernels, (list->count + 1) * sizeof *list->kernels);
-  if (!list->kernels || !kernel.kernel)
+  char *kernel = strndup(name.data, name.length);
+  if (!list->kernels || !kernel)
     abort();
-  list->kernels[list->count++] = kernel;
+  list->kernels[list->count++] =
+      (moe_kernel_resources_t){.kernel = kernel,
+                               .threads = record.cta[0] * record.cta[1] * record.cta[2],
+                               .shared_memory = record.shared_memory};
   return true;
 }
 
-moe_kernel_resources_t *moe__target_resources(MlirOperation module, moe__bytes_t cubin,
-                                              const char *log, size_t *out_count) {
+bool moe__target_resources(MlirOperation module, moe__bytes_t cubin, const char *log,
+                           moe_kernel_resources_t **out_kernels, size_t *out_count) {
   list_t list = {0};
-  moe__walk(module, add_kernel, &list);
+  bool ok = moe__walk(module, add_kernel, &list);
   for (size_t i = 0; i < list.count; i++) {
     moe_kernel_resources_t *kernel = &list.kernels[i];
     read_log(log, kernel);
     kernel->instructions = count_instructions(cubin, kernel->kernel);
     kernel->ctas_per_sm = count_ctas(kernel);
   }
+  *out_kernels = list.kernels;
   *out_count = list.count;
-  return list.kernels;
+  return ok;
 }

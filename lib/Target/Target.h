@@ -37,7 +37,7 @@ moe_status_t moe__target_emit_ptx(MlirOperation module, const moe__target_option
 
 /* The kernels of the PTX that not every ptxas assembles rightly: an object from their names to the
  * oldest version that does. The caller owns it. */
-json_t *moe__target_requirements(moe__bytes_t ptx);
+json_t *moe__target_min_assemblers(moe__bytes_t ptx);
 
 /* Whether a version, "13.0.88", is before another, "13.3". */
 bool moe__target_is_older(const char *version, const char *least);
@@ -50,10 +50,10 @@ moe_status_t moe__target_assemble(MlirOperation module, const moe__target_option
                                   moe__bytes_t ptx, moe__bytes_t *out_cubin, char **out_assembler,
                                   char **out_log);
 
-/* What the kernels of the module take, from the cubin and from what ptxas said of it. The caller
- * frees the list and the names in it. */
-moe_kernel_resources_t *moe__target_resources(MlirOperation module, moe__bytes_t cubin,
-                                              const char *log, size_t *out_count);
+/* What the kernels of the module take, from the cubin and from what ptxas said of it. False after
+ * an error: a kernel's record is malformed. The caller frees the list and the names in it. */
+bool moe__target_resources(MlirOperation module, moe__bytes_t cubin, const char *log,
+                           moe_kernel_resources_t **out_kernels, size_t *out_count);
 
 /* The ptxas to use: `path` if given and executable, else the first of the project's own, PATH and
  * the CUDA toolkit. Static storage; NULL if there is none. */

@@ -17,7 +17,7 @@ static void print_text(MlirStringRef text, void *user) {
 }
 
 /* Tensors: 0, the input; 1, the result; 2, state. */
-static void build_body(moe__kernel_t *kernel) {
+static const moe__expression_t *build_body(moe__kernel_t *kernel) {
   moe__builder_t *b = &kernel->builder;
   MlirValue in = moe__kernel_pointer(kernel, 0), out = moe__kernel_pointer(kernel, 1);
   MlirValue state = moe__kernel_pointer(kernel, 2), status = moe__kernel_status(kernel);
@@ -42,17 +42,23 @@ static void build_body(moe__kernel_t *kernel) {
   MlirValue count = moe__atomic_add(b, state, moe__i32(b, 1), MOE__ACQUIRE_RELEASE);
   moe__store(b, count, moe__offset_by(b, out, 8));
   moe__atomic_or(b, status, moe__i32(b, 4), MOE__RELAXED);
+  moe__record_t *record = &kernel->record;
+  const moe__expression_t *rows = moe__expression_dim(record, 0, 0);
+  return moe__expression_add(record, MOE__EXPRESSIONS(rows, moe__expression_constant(record, 3)));
 }
 
 /* In clusters of two. Tensor 0: a matrix of bytes. */
-static void build_cluster_body(moe__kernel_t *kernel) {
+static const moe__expression_t *build_cluster_body(moe__kernel_t *kernel) {
   moe__builder_t *b = &kernel->builder;
-  MlirValue map = moe__kernel_tensor_map(kernel, &(moe__tensor_map_t){.element = "u8",
-                                                                      .rank = 2,
-                                                                      .dims = {"64", "64"},
-                                                                      .strides = {"64"},
-                                                                      .box = {64, 16},
-                                                                      .swizzle = "none"});
+  moe__record_t *record = &kernel->record;
+  const moe__expression_t *size = moe__expression_constant(record, 64);
+  MlirValue map =
+      moe__kernel_tensor_map(kernel, &(moe__tensor_map_t){.element = MOE__MAP_U8,
+                                                          .rank = 2,
+                                                          .dims = {size, size},
+                                                          .strides = {size},
+                                                          .box = {64, 16},
+                                                          .swizzle = MOE__SWIZZLE_NONE});
   moe__kernel_cluster(kernel, 2);
   moe__kernel_prologue(kernel);
   moe__ring_t ring = moe__ring_reserve(&kernel->layout, 1, 1024);
@@ -72,6 +78,7 @@ static void build_cluster_body(moe__kernel_t *kernel) {
              moe__shared_of_rank(b, moe__offset_by(b, kernel->shared, word), other));
   moe__ring_release_remote(kernel, &ring, cursor, other);
   moe__cluster_barrier(b);
+  return moe__expression_persistent_clusters(record, moe__expression_dim(record, 0, 0), 2);
 }
 
 /* How many stages the tile takes. */
@@ -82,7 +89,7 @@ static MlirValue stages_of(moe__builder_t *b, MlirValue in, MlirValue tile) {
 
 /* A loop over tiles, each of which takes several stages of a ring; what a warp has in common; a transposed
  * matrix. Tensors: 0, how many stages each tile takes, 0 behind the last one; 1, the result. */
-static void build_loop_body(moe__kernel_t *kernel) {
+static const moe__expression_t *build_loop_body(moe__kernel_t *kernel) {
   moe__builder_t *b = &kernel->builder;
   MlirValue in = moe__kernel_pointer(kernel, 0), out = moe__kernel_pointer(kernel, 1);
   moe__kernel_prologue(kernel);
@@ -99,15 +106,15 @@ static void build_loop_body(moe__kernel_t *kernel) {
 
   MlirValue words[] = {tile, cursor.stage, cursor.phase, tile};
   moe__store_matrix(b, moe__offset(b, kernel->shared, moe__shl(b, kernel->thread, 4)), words, true);
+  return moe__expression_constant(&kernel->record, 1);
 }
 
 static void build_kernel(MlirBlock module_body, MlirContext context, MlirLocation location,
-                         const char *name, void (*build)(moe__kernel_t *), const char *grid) {
+                         const char *name, const moe__expression_t *(*build)(moe__kernel_t *)) {
   moe__kernel_t kernel;
   moe__kernel_begin(&kernel, context, location, &(moe__layout_t){.threads = 32, .ctas_per_sm = 1});
-  build(&kernel);
-  moe__kernel_end(&kernel, module_body, mlirStringRefCreateFromCString(name),
-                  (const char *const[]){grid, "1", "1"});
+  const moe__expression_t *grid = build(&kernel);
+  moe__kernel_end(&kernel, module_body, mlirStringRefCreateFromCString(name), grid);
 }
 
 int main(void) {
@@ -126,12 +133,9 @@ int main(void) {
   mlirRegionAppendOwnedBlock(region, body);
   moe__op(&b, "gpu.module", 0, NULL, MOE__NO_VALUES, "sym_name = \"kernels\"", 1, &region);
 
-  char grid[MOE__EXPRESSION_SIZE];
-  moe__expression_add(grid, 2, (const char *const[]){"{dim = [0, 0]}", "3"});
-  build_kernel(body, context, location, "idioms", build_body, grid);
-  moe__expression_persistent_clusters(grid, "{dim = [0, 0]}", 2);
-  build_kernel(body, context, location, "clusters", build_cluster_body, grid);
-  build_kernel(body, context, location, "loops", build_loop_body, "1");
+  build_kernel(body, context, location, "idioms", build_body);
+  build_kernel(body, context, location, "clusters", build_cluster_body);
+  build_kernel(body, context, location, "loops", build_loop_body);
   mlirOperationPrint(mlirModuleGetOperation(module), print_text, NULL);
   mlirModuleDestroy(module);
   mlirContextDestroy(context);

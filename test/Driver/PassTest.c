@@ -81,13 +81,14 @@ moe_status_t moe__target_assemble(MlirOperation module, const moe__target_option
   return moe__target_emit_ptx(module, options, out_cubin);
 }
 
-moe_kernel_resources_t *moe__target_resources(MlirOperation module, moe__bytes_t cubin,
-                                              const char *log, size_t *out_count) {
+bool moe__target_resources(MlirOperation module, moe__bytes_t cubin, const char *log,
+                           moe_kernel_resources_t **out_kernels, size_t *out_count) {
   (void)module;
   (void)cubin;
   (void)log;
+  *out_kernels = NULL;
   *out_count = 0;
-  return NULL;
+  return true;
 }
 
 moe_status_t moe__target_manifest(MlirOperation module, const moe__target_options_t *options,

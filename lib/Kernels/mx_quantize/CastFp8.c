@@ -10,7 +10,7 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Builder/Inspect.h"
 #include "lib/Device/Warp.h"
-#include "lib/Kernels/Lowering.h"
+#include "lib/Kernels/Requirements.h"
 #include "lib/Kernels/mx_quantize/CastKernel.h"
 
 #include "mlir-c/BuiltinTypes.h"
@@ -301,9 +301,9 @@ static void add_parameters(cast_t *s, MlirOperation op) {
     }
   moe__require_shapes(kernel, op);
   if (tiles->writes[MOE__COLUMNS] && !is_grouped(op))
-    moe__kernel_require(kernel, x, last - 1, "multiple_of", MULTIPLE);
+    moe__kernel_require(kernel, x, last - 1, MOE__MULTIPLE_OF, MULTIPLE);
   for (int i = 0; i < tiles->tensor_count && i < MOE__CAST_MAX_TENSORS; i++)
-    moe__kernel_require(kernel, moe__tensor_number(op, XS[i]), last, "multiple_of", MULTIPLE);
+    moe__kernel_require(kernel, moe__tensor_number(op, XS[i]), last, MOE__MULTIPLE_OF, MULTIPLE);
 }
 
 /* ---- Schedules ---- */

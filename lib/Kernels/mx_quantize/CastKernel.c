@@ -5,7 +5,7 @@
 
 #include "lib/Builder/Inspect.h"
 #include "lib/Device/Warp.h"
-#include "lib/Kernels/Lowering.h"
+#include "lib/Kernels/Requirements.h"
 
 #include "mlir-c/BuiltinTypes.h"
 
@@ -42,8 +42,6 @@ void moe__cast_kernel_end(moe__cast_tiles_t *tiles, const moe__cast_t *cast,
   moe__kernel_prologue(tiles->kernel);
   moe__kernel_programmatic(tiles->kernel);
   moe__cast_tiles_run(tiles, cast);
-  char grid[MOE__EXPRESSION_SIZE];
-  moe__cast_tiles_grid(tiles, grid);
   moe__kernel_end(tiles->kernel, lowering->gpu_module_body, moe__symbol(lowering->function),
-                  (const char *const[]){grid, "1", "1"});
+                  moe__cast_tiles_grid(tiles));
 }

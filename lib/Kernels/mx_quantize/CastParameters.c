@@ -7,6 +7,7 @@
 #include "moe/limits.h"
 
 #include "lib/Builder/Inspect.h"
+#include "lib/Kernels/Requirements.h"
 
 #include "mlir-c/BuiltinTypes.h"
 
@@ -93,58 +94,58 @@ bool moe__cast_layout(MlirOperation op, const moe__cast_schedule_t *schedule, co
 /* A map of tensor number `number`, of the shape of `tensor`, over rows x columns of each batch,
  * in the order of memory. */
 static MlirValue add_map(moe__cast_tiles_t *tiles, const moe__cast_tensor_t *tensor, int number,
-                         const char *element, int bytes, const moe__extent_t *rows,
+                         moe__map_element_t element, int bytes, const moe__extent_t *rows,
                          const moe__extent_t *columns, int box_rows, int box_columns) {
-  static const char *const swizzles[] = {"32B", "64B", "128B"};
-  char row[MOE__EXPRESSION_SIZE], batch[MOE__EXPRESSION_SIZE], size[8];
-  snprintf(size, sizeof size, "%d", bytes);
-  const char *n = tiles->n.expression, *k = tensor->k.expression;
-  if (bytes == 1)
-    snprintf(row, sizeof row, "%s", columns->expression);
-  else
-    moe__expression_mul(row, 2, (const char *[]){columns->expression, size});
-  moe__expression_mul(batch, bytes == 1 ? 2 : 3, (const char *[]){n, k, size});
+  static const moe__swizzle_t swizzles[] = {MOE__SWIZZLE_32B, MOE__SWIZZLE_64B, MOE__SWIZZLE_128B};
+  moe__record_t *record = &tiles->kernel->record;
+  const moe__expression_t *n = tiles->n.expression, *k = tensor->k.expression,
+                          *size = moe__expression_constant(record, bytes),
+                          *row = columns->expression;
+  if (bytes != 1)
+    row = moe__expression_mul(record, MOE__EXPRESSIONS(row, size));
   return moe__kernel_tensor_map(
-      tiles->kernel, &(moe__tensor_map_t){
-                         .tensor = number,
-                         .element = element,
-                         .rank = tiles->rank,
-                         .dims = {columns->expression, rows->expression, tiles->batches.expression},
-                         .strides = {row, batch},
-                         .box = {box_columns, box_rows, 1},
-                         .swizzle = swizzles[box_columns * bytes / 64],
-                     });
+      tiles->kernel,
+      &(moe__tensor_map_t){
+          .tensor = number,
+          .element = element,
+          .rank = tiles->rank,
+          .dims = {columns->expression, rows->expression, tiles->batches.expression},
+          .strides = {row, moe__expression_mul(record, bytes == 1 ? 2 : 3,
+                                               (const moe__expression_t *[]){n, k, size})},
+          .box = {box_columns, box_rows, 1},
+          .swizzle = swizzles[box_columns * bytes / 64],
+      });
 }
 
 static void add_maps(moe__cast_tiles_t *tiles, moe__cast_tensor_t *tensor, int number) {
   const moe__extent_t *n = &tiles->n, *k = &tensor->k;
   int bytes = tiles->elements.bytes, tile_n = tiles->schedule.tile_n;
-  tensor->x_map = add_map(tiles, tensor, number, bytes == 2 ? "bf16" : "f32", bytes, n, k, tile_n,
-                          moe__cast_box_k(tiles));
+  tensor->x_map = add_map(tiles, tensor, number, bytes == 2 ? MOE__MAP_BF16 : MOE__MAP_F32, bytes,
+                          n, k, tile_n, moe__cast_box_k(tiles));
   if (tiles->writes[MOE__ROWS])
-    tensor->maps[MOE__ROWS] =
-        add_map(tiles, tensor, tensor->q[MOE__ROWS], "u8", 1, n, k, tile_n, moe__cast_panel(tiles));
+    tensor->maps[MOE__ROWS] = add_map(tiles, tensor, tensor->q[MOE__ROWS], MOE__MAP_U8, 1, n, k,
+                                      tile_n, moe__cast_panel(tiles));
   if (tiles->writes[MOE__COLUMNS])
     tensor->maps[MOE__COLUMNS] =
-        add_map(tiles, tensor, tensor->q[MOE__COLUMNS], "u8", 1, k, &tiles->written_n,
+        add_map(tiles, tensor, tensor->q[MOE__COLUMNS], MOE__MAP_U8, 1, k, &tiles->written_n,
                 tiles->schedule.tile_k, MOE__CAST_ROW_BYTES);
 }
 
 /* n, rounded up as results along tokens are. */
-static moe__extent_t rounded_up(moe__builder_t *b, const moe__extent_t *n) {
-  char multiples[MOE__EXPRESSION_SIZE], multiple[16];
-  moe__extent_t up = *n;
-  if (n->size >= 0) {
-    up.size = (n->size + MOE_TOKEN_MULTIPLE - 1) / MOE_TOKEN_MULTIPLE * MOE_TOKEN_MULTIPLE;
-    up.value = moe__i32(b, (int32_t)up.size);
-    snprintf(up.expression, sizeof up.expression, "%lld", (long long)up.size);
-    return up;
-  }
-  up.value = moe__mul(b, moe__ceil_div(b, n->value, MOE_TOKEN_MULTIPLE), MOE_TOKEN_MULTIPLE);
-  moe__expression_ceildiv(multiples, n->expression, MOE_TOKEN_MULTIPLE);
-  snprintf(multiple, sizeof multiple, "%d", MOE_TOKEN_MULTIPLE);
-  moe__expression_mul(up.expression, 2, (const char *[]){multiples, multiple});
-  return up;
+static moe__extent_t rounded_up(moe__kernel_t *kernel, const moe__extent_t *n) {
+  if (n->size >= 0)
+    return moe__kernel_constant_extent(kernel, (n->size + MOE_TOKEN_MULTIPLE - 1) /
+                                                   MOE_TOKEN_MULTIPLE * MOE_TOKEN_MULTIPLE);
+  moe__builder_t *b = &kernel->builder;
+  moe__record_t *record = &kernel->record;
+  const moe__expression_t *multiple = moe__expression_constant(record, MOE_TOKEN_MULTIPLE),
+                          *quotient =
+                              moe__expression_ceildiv(record, n->expression, MOE_TOKEN_MULTIPLE);
+  return (moe__extent_t){
+      .size = -1,
+      .value = moe__mul(b, moe__ceil_div(b, n->value, MOE_TOKEN_MULTIPLE), MOE_TOKEN_MULTIPLE),
+      .expression = moe__expression_mul(record, MOE__EXPRESSIONS(quotient, multiple)),
+  };
 }
 
 void moe__cast_tiles_parameters(moe__cast_tiles_t *tiles, MlirType q_type) {
@@ -158,10 +159,9 @@ void moe__cast_tiles_parameters(moe__cast_tiles_t *tiles, MlirType q_type) {
   if (tiles->rank == 3)
     tiles->batches = moe__kernel_extent(kernel, 0, 0, x_type);
   else
-    tiles->batches =
-        (moe__extent_t){.size = 1, .value = moe__i32(&kernel->builder, 1), .expression = "1"};
+    tiles->batches = moe__kernel_constant_extent(kernel, 1);
   tiles->n = moe__kernel_extent(kernel, 0, last - 1, x_type);
-  tiles->written_n = tiles->pads_rows ? rounded_up(&kernel->builder, &tiles->n) : tiles->n;
+  tiles->written_n = tiles->pads_rows ? rounded_up(kernel, &tiles->n) : tiles->n;
   for (int i = 0; i < tiles->tensor_count; i++)
     tiles->tensors[i].k = moe__kernel_extent(kernel, i, last, tiles->tensors[i].type);
   for (int i = 0; i < tiles->tensor_count; i++)
@@ -172,8 +172,7 @@ void moe__cast_tiles_groups(moe__cast_tiles_t *tiles, int offs, MlirType offs_ty
   moe__kernel_t *kernel = tiles->kernel;
   tiles->grouped = true;
   tiles->groups = moe__kernel_extent(kernel, offs, 0, offs_type);
-  moe__kernel_require(kernel, offs, 0, "at_least", 1);
-  moe__kernel_require(kernel, offs, 0, "at_most", MOE_MAX_GROUPS);
+  moe__require_groups(kernel, offs);
   tiles->offs = moe__kernel_pointer(kernel, offs);
   tiles->status = moe__kernel_status(kernel);
   for (int i = 0; i < tiles->tensor_count; i++) {
@@ -184,17 +183,18 @@ void moe__cast_tiles_groups(moe__cast_tiles_t *tiles, int offs, MlirType offs_ty
   }
 }
 
-void moe__cast_tiles_grid(const moe__cast_tiles_t *tiles, char *out) {
-  char rows[MOE__EXPRESSION_SIZE], total[MOE__EXPRESSION_SIZE];
-  char columns[MOE__CAST_MAX_TENSORS][MOE__EXPRESSION_SIZE], all_columns[MOE__EXPRESSION_SIZE];
-  moe__expression_ceildiv(rows, tiles->n.expression, tiles->schedule.tile_n);
+const moe__expression_t *moe__cast_tiles_grid(moe__cast_tiles_t *tiles) {
+  moe__record_t *record = &tiles->kernel->record;
+  const moe__expression_t *columns[MOE__CAST_MAX_TENSORS];
   for (int i = 0; i < tiles->tensor_count; i++)
-    moe__expression_ceildiv(columns[i], tiles->tensors[i].k.expression,
-                            (int64_t)moe__cast_run(tiles) * tiles->schedule.tile_k);
-  if (tiles->tensor_count == 2)
-    moe__expression_add(all_columns, 2, (const char *[]){columns[0], columns[1]});
-  else
-    snprintf(all_columns, sizeof all_columns, "%s", columns[0]);
-  moe__expression_mul(total, 3, (const char *[]){tiles->batches.expression, rows, all_columns});
-  moe__expression_persistent(out, total, tiles->schedule.ctas_per_sm);
+    columns[i] = moe__expression_ceildiv(record, tiles->tensors[i].k.expression,
+                                         (int64_t)moe__cast_run(tiles) * tiles->schedule.tile_k);
+  const moe__expression_t *rows =
+      moe__expression_ceildiv(record, tiles->n.expression, tiles->schedule.tile_n);
+  const moe__expression_t *all_columns =
+      tiles->tensor_count == 1 ? columns[0]
+                               : moe__expression_add(record, tiles->tensor_count, columns);
+  const moe__expression_t *total =
+      moe__expression_mul(record, MOE__EXPRESSIONS(tiles->batches.expression, rows, all_columns));
+  return moe__expression_persistent(record, total, tiles->schedule.ctas_per_sm);
 }

@@ -168,8 +168,8 @@ void moe__cast_tiles_groups(moe__cast_tiles_t *tiles, int offs, MlirType offs_ty
 /* Builds the body of the kernel. After moe__kernel_prologue. */
 void moe__cast_tiles_run(moe__cast_tiles_t *tiles, const moe__cast_t *cast);
 
-/* The CTAs to launch, an expression (MOE__EXPRESSION_SIZE). */
-void moe__cast_tiles_grid(const moe__cast_tiles_t *tiles, char *out);
+/* The CTAs to launch. */
+const moe__expression_t *moe__cast_tiles_grid(moe__cast_tiles_t *tiles);
 
 /* Of values that each tensor has one of, that of the tensor which a unit is of; its columns (i32).
  * is_first: the unit's. */

@@ -9,7 +9,7 @@
 
 #include "lib/Device/Async.h"
 #include "lib/Device/Warp.h"
-#include "lib/Kernels/Lowering.h"
+#include "lib/Kernels/Requirements.h"
 
 #include "mlir-c/BuiltinAttributes.h"
 #include "mlir-c/BuiltinTypes.h"
@@ -168,12 +168,11 @@ static void add_requirements(moe__dequantize_t *s, MlirOperation op, int rank) {
   moe__require_shapes(kernel, op);
   int along = s->mx ? MOE_MX_BLOCK : MULTIPLE, q = moe__tensor_number(op, MOE__Q),
       offs = moe__tensor_number(op, MOE__OFFS);
-  moe__kernel_require(kernel, q, rank - 1, "multiple_of", s->column_major ? MULTIPLE : along);
+  moe__kernel_require(kernel, q, rank - 1, MOE__MULTIPLE_OF, s->column_major ? MULTIPLE : along);
   if (s->column_major)
-    moe__kernel_require(kernel, q, rank - 2, "multiple_of", along);
+    moe__kernel_require(kernel, q, rank - 2, MOE__MULTIPLE_OF, along);
   if (s->grouped) {
-    moe__kernel_require(kernel, offs, 0, "at_least", 1);
-    moe__kernel_require(kernel, offs, 0, "at_most", MOE_MAX_GROUPS);
+    moe__require_groups(kernel, offs);
   }
 }
 
@@ -183,9 +182,7 @@ static void add_parameters(moe__dequantize_t *s, MlirOperation op) {
   int number = moe__tensor_number(op, MOE__Q);
   int rank = (int)mlirShapedTypeGetRank(q);
   s->e =
-      rank == 3
-          ? moe__kernel_extent(kernel, number, 0, q)
-          : (moe__extent_t){.size = 1, .value = moe__i32(&kernel->builder, 1), .expression = "1"};
+      rank == 3 ? moe__kernel_extent(kernel, number, 0, q) : moe__kernel_constant_extent(kernel, 1);
   s->n = moe__kernel_extent(kernel, number, rank - 2, q);
   s->k = moe__kernel_extent(kernel, number, rank - 1, q);
   s->q = moe__kernel_pointer(kernel, number);
@@ -202,17 +199,20 @@ static void add_parameters(moe__dequantize_t *s, MlirOperation op) {
 
 /* As many CTAs as are resident, and no more than there may be tiles: each group may have one tile
  * that is not full. */
-static void grid_expression(const moe__dequantize_t *s, char *out) {
-  char rows[MOE__EXPRESSION_SIZE], columns[MOE__EXPRESSION_SIZE], tiles[MOE__EXPRESSION_SIZE],
-      with_groups[MOE__EXPRESSION_SIZE];
-  moe__expression_ceildiv(rows, s->n.expression, s->schedule.tile_n);
+static const moe__expression_t *grid_expression(moe__dequantize_t *s, MlirOperation op) {
+  moe__record_t *record = &s->kernel.record;
+  const moe__expression_t *rows =
+                              moe__expression_ceildiv(record, s->n.expression, s->schedule.tile_n),
+                          *columns =
+                              moe__expression_ceildiv(record, s->k.expression, s->schedule.tile_k);
   if (s->grouped && !s->column_major) {
-    moe__expression_add(with_groups, 2, (const char *[]){rows, "{dim = [2, 0]}"});
-    snprintf(rows, sizeof rows, "%s", with_groups);
+    const moe__expression_t *groups =
+        moe__expression_dim(record, moe__tensor_number(op, MOE__OFFS), 0);
+    rows = moe__expression_add(record, MOE__EXPRESSIONS(rows, groups));
   }
-  moe__expression_ceildiv(columns, s->k.expression, s->schedule.tile_k);
-  moe__expression_mul(tiles, 3, (const char *[]){s->e.expression, rows, columns});
-  moe__expression_persistent(out, tiles, s->schedule.ctas_per_sm);
+  return moe__expression_persistent(
+      record, moe__expression_mul(record, MOE__EXPRESSIONS(s->e.expression, rows, columns)),
+      s->schedule.ctas_per_sm);
 }
 
 /* ---- The schedule ---- */
@@ -296,10 +296,8 @@ static bool lower(const moe__lowering_t *lowering) {
                                   moe__ceil_div(&kernel->builder, s.k.value, s.schedule.tile_k),
                                   s.schedule.band);
   (s.column_major ? moe__dequantize_columns : moe__dequantize_rows)(&s);
-  char grid[MOE__EXPRESSION_SIZE];
-  grid_expression(&s, grid);
   moe__kernel_end(kernel, lowering->gpu_module_body, moe__symbol(lowering->function),
-                  (const char *const[]){grid, "1", "1"});
+                  grid_expression(&s, op));
   return true;
 }
 

@@ -16,7 +16,7 @@
 #include "lib/Device/Warp.h"
 #include "lib/Dialect/Dialect.h"
 #include "lib/Kernels/Kernels.h"
-#include "lib/Kernels/Lowering.h"
+#include "lib/Kernels/Requirements.h"
 
 #include "mlir-c/BuiltinTypes.h"
 
@@ -237,22 +237,22 @@ static void add_parameters(move_t *s, MlirOperation op) {
   s->padded_offs = moe__kernel_pointer(kernel, moe__tensor_number(op, MOE__PADDED_OFFS));
   s->to = moe__kernel_pointer(kernel, to_number);
   s->status = moe__kernel_status(kernel);
-  moe__kernel_require(kernel, from_number, 1, "multiple_of", VECTOR_BYTES / s->element_bytes);
-  moe__kernel_require(kernel, offs_number, 0, "at_least", 1);
-  moe__kernel_require(kernel, offs_number, 0, "at_most", MOE_MAX_GROUPS);
+  moe__kernel_require(kernel, from_number, 1, MOE__MULTIPLE_OF, VECTOR_BYTES / s->element_bytes);
+  moe__require_groups(kernel, offs_number);
   moe__require_shapes(kernel, op);
 }
 
 /* CTAs for all pieces, as many as are resident; at least one, which writes the offsets. */
-static void grid_expression(const move_t *s, char *out) {
-  char pieces[MOE__EXPRESSION_SIZE], all[MOE__EXPRESSION_SIZE], ctas[MOE__EXPRESSION_SIZE],
-      some[MOE__EXPRESSION_SIZE];
+static const moe__expression_t *grid_expression(move_t *s) {
+  moe__record_t *record = &s->kernel.record;
   int piece = s->schedule.vectors * MOE__WARP * VECTOR_BYTES / s->element_bytes;
-  moe__expression_ceildiv(pieces, s->columns.expression, piece);
-  moe__expression_mul(all, 2, (const char *[]){s->padded_rows.expression, pieces});
-  moe__expression_ceildiv(ctas, all, s->schedule.warps);
-  moe__expression_add(some, 2, (const char *[]){ctas, "1"});
-  moe__expression_persistent(out, s->unpad ? ctas : some, s->schedule.ctas_per_sm);
+  const moe__expression_t *pieces = moe__expression_ceildiv(record, s->columns.expression, piece);
+  const moe__expression_t *all =
+      moe__expression_mul(record, MOE__EXPRESSIONS(s->padded_rows.expression, pieces));
+  const moe__expression_t *ctas = moe__expression_ceildiv(record, all, s->schedule.warps);
+  if (!s->unpad)
+    ctas = moe__expression_add(record, MOE__EXPRESSIONS(ctas, moe__expression_constant(record, 1)));
+  return moe__expression_persistent(record, ctas, s->schedule.ctas_per_sm);
 }
 
 /* The tables, by one warp. */
@@ -295,10 +295,8 @@ static bool lower(const moe__lowering_t *lowering) {
   if (!s.unpad)
     store_padded_offs(&s);
   move_rows(&s);
-  char grid[MOE__EXPRESSION_SIZE];
-  grid_expression(&s, grid);
   moe__kernel_end(kernel, lowering->gpu_module_body, moe__symbol(lowering->function),
-                  (const char *const[]){grid, "1", "1"});
+                  grid_expression(&s));
   return true;
 }
 

@@ -16,7 +16,7 @@
 #include "lib/Device/Warp.h"
 #include "lib/Dialect/Dialect.h"
 #include "lib/Kernels/Kernels.h"
-#include "lib/Kernels/Lowering.h"
+#include "lib/Kernels/Requirements.h"
 
 #include "mlir-c/BuiltinTypes.h"
 
@@ -276,22 +276,21 @@ static void add_parameters(pack_t *s, MlirOperation op) {
     s->group_count = moe__kernel_extent(kernel, offs_number, 0, moe__tensor_type(op, MOE__OFFS));
     s->offs = moe__kernel_pointer(kernel, offs_number);
     s->status = moe__kernel_status(kernel);
-    moe__kernel_require(kernel, offs_number, 0, "at_least", 1);
-    moe__kernel_require(kernel, offs_number, 0, "at_most", MOE_MAX_GROUPS);
+    moe__require_groups(kernel, offs_number);
   }
   s->packed = moe__kernel_pointer(kernel, moe__tensor_number(op, MOE__PACKED));
 }
 
-static void grid_expression(const pack_t *s, char *out) {
-  char rows[MOE__EXPRESSION_SIZE], tile_rows[MOE__EXPRESSION_SIZE], columns[MOE__EXPRESSION_SIZE],
-      patches[MOE__EXPRESSION_SIZE];
-  moe__expression_ceildiv(rows, s->rows.expression, TILE_ROWS);
-  moe__expression_ceildiv(columns, s->columns.expression, s->schedule.tile_columns);
+static const moe__expression_t *grid_expression(pack_t *s) {
+  moe__record_t *record = &s->kernel.record;
+  const moe__expression_t *rows = moe__expression_ceildiv(record, s->rows.expression, TILE_ROWS);
   if (s->layout.groups.max_groups)
-    moe__expression_add(tile_rows, 2, (const char *[]){rows, s->group_count.expression});
-  moe__expression_mul(patches, 2,
-                      (const char *[]){s->layout.groups.max_groups ? tile_rows : rows, columns});
-  moe__expression_persistent(out, patches, s->schedule.ctas_per_sm);
+    rows = moe__expression_add(record, MOE__EXPRESSIONS(rows, s->group_count.expression));
+  const moe__expression_t *columns =
+      moe__expression_ceildiv(record, s->columns.expression, s->schedule.tile_columns);
+  return moe__expression_persistent(record,
+                                    moe__expression_mul(record, MOE__EXPRESSIONS(rows, columns)),
+                                    s->schedule.ctas_per_sm);
 }
 
 static bool lower(const moe__lowering_t *lowering) {
@@ -315,10 +314,8 @@ static bool lower(const moe__lowering_t *lowering) {
     moe__cta_barrier(b);
   }
   pack(&s);
-  char grid[MOE__EXPRESSION_SIZE];
-  grid_expression(&s, grid);
   moe__kernel_end(kernel, lowering->gpu_module_body, moe__symbol(lowering->function),
-                  (const char *const[]){grid, "1", "1"});
+                  grid_expression(&s));
   return true;
 }
 

@@ -16,7 +16,7 @@
 #include "lib/Device/Warp.h"
 #include "lib/Dialect/Dialect.h"
 #include "lib/Kernels/Kernels.h"
-#include "lib/Kernels/Lowering.h"
+#include "lib/Kernels/Requirements.h"
 #include "lib/Kernels/mx_quantize/CastKernel.h"
 
 #include "mlir-c/BuiltinAttributes.h"
@@ -235,23 +235,23 @@ static void add_parameters(blocks_t *s, MlirOperation op) {
   moe__kernel_t *kernel = &s->kernel;
   int rank = (int)mlirShapedTypeGetRank(x);
   s->e =
-      rank == 3
-          ? moe__kernel_extent(kernel, number, 0, x)
-          : (moe__extent_t){.size = 1, .value = moe__i32(&kernel->builder, 1), .expression = "1"};
+      rank == 3 ? moe__kernel_extent(kernel, number, 0, x) : moe__kernel_constant_extent(kernel, 1);
   s->n = moe__kernel_extent(kernel, number, rank - 2, x);
   s->k = moe__kernel_extent(kernel, number, rank - 1, x);
   s->x = moe__kernel_pointer(kernel, number);
   s->q = moe__kernel_pointer(kernel, moe__tensor_number(op, MOE__Q));
   s->scales = moe__kernel_pointer(kernel, moe__tensor_number(op, MOE__SCALES));
-  moe__kernel_require(kernel, number, rank - 1, "multiple_of", K_MULTIPLE);
+  moe__kernel_require(kernel, number, rank - 1, MOE__MULTIPLE_OF, K_MULTIPLE);
 }
 
-static void grid_expression(const blocks_t *s, char *out) {
-  char rows[MOE__EXPRESSION_SIZE], columns[MOE__EXPRESSION_SIZE], tiles[MOE__EXPRESSION_SIZE];
-  moe__expression_ceildiv(rows, s->n.expression, MOE_FP8_BLOCK);
-  moe__expression_ceildiv(columns, s->k.expression, MOE_FP8_BLOCK);
-  moe__expression_mul(tiles, 3, (const char *[]){s->e.expression, rows, columns});
-  moe__expression_persistent(out, tiles, s->schedule.ctas_per_sm);
+static const moe__expression_t *grid_expression(blocks_t *s) {
+  moe__record_t *record = &s->kernel.record;
+  const moe__expression_t *rows = moe__expression_ceildiv(record, s->n.expression, MOE_FP8_BLOCK),
+                          *columns =
+                              moe__expression_ceildiv(record, s->k.expression, MOE_FP8_BLOCK);
+  return moe__expression_persistent(
+      record, moe__expression_mul(record, MOE__EXPRESSIONS(s->e.expression, rows, columns)),
+      s->schedule.ctas_per_sm);
 }
 
 static bool lower(const moe__lowering_t *lowering) {
@@ -275,10 +275,8 @@ static bool lower(const moe__lowering_t *lowering) {
   moe__kernel_prologue(kernel);
   moe__kernel_await_launches(kernel);
   quantize_tiles(&s);
-  char grid[MOE__EXPRESSION_SIZE];
-  grid_expression(&s, grid);
   moe__kernel_end(kernel, lowering->gpu_module_body, moe__symbol(lowering->function),
-                  (const char *const[]){grid, "1", "1"});
+                  grid_expression(&s));
   return true;
 }
 

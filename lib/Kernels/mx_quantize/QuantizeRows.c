@@ -16,7 +16,7 @@
 #include "lib/Device/Warp.h"
 #include "lib/Dialect/Dialect.h"
 #include "lib/Kernels/Kernels.h"
-#include "lib/Kernels/Lowering.h"
+#include "lib/Kernels/Requirements.h"
 
 #include "mlir-c/BuiltinAttributes.h"
 #include "mlir-c/BuiltinTypes.h"
@@ -271,16 +271,16 @@ static void add_parameters(rows_t *s, MlirOperation op) {
   s->scales = moe__kernel_pointer(kernel, moe__tensor_number(op, MOE__SCALES));
   for (int i = 0; i < s->rank; i++)
     s->extents[i] = moe__kernel_extent(kernel, number, i, x_type);
-  moe__kernel_require(kernel, number, s->rank - 1, "multiple_of",
+  moe__kernel_require(kernel, number, s->rank - 1, MOE__MULTIPLE_OF,
                       MOE__VECTOR_BYTES / s->elements.bytes);
-  moe__kernel_require(kernel, number, s->rank - 1, "at_least", 1); /* no bulk copy has 0 bytes */
+  moe__kernel_require(kernel, number, s->rank - 1, MOE__AT_LEAST, 1); /* no bulk copy has 0 bytes */
 }
 
-static void grid_expression(const rows_t *s, char *out) {
-  char rows[MOE__EXPRESSION_SIZE];
-  const char *factors[2] = {s->extents[0].expression, s->rank == 3 ? s->extents[1].expression : ""};
-  moe__expression_mul(rows, s->rank - 1, factors);
-  moe__expression_persistent(out, rows, s->schedule.ctas_per_sm);
+static const moe__expression_t *grid_expression(rows_t *s) {
+  moe__record_t *record = &s->kernel.record;
+  const moe__expression_t *factors[] = {s->extents[0].expression, s->extents[1].expression};
+  return moe__expression_persistent(record, moe__expression_mul(record, s->rank - 1, factors),
+                                    s->schedule.ctas_per_sm);
 }
 
 static bool takes(MlirOperation op) {
@@ -344,10 +344,8 @@ static bool lower(const moe__lowering_t *lowering) {
     }
   }
 
-  char grid[MOE__EXPRESSION_SIZE];
-  grid_expression(&s, grid);
   moe__kernel_end(kernel, lowering->gpu_module_body, moe__symbol(lowering->function),
-                  (const char *const[]){grid, "1", "1"});
+                  grid_expression(&s));
   return true;
 }
 

@@ -22,7 +22,7 @@
 #include "lib/Device/Warp.h"
 #include "lib/Dialect/Dialect.h"
 #include "lib/Kernels/Kernels.h"
-#include "lib/Kernels/Lowering.h"
+#include "lib/Kernels/Requirements.h"
 #include "lib/Kernels/mx_quantize/CastKernel.h"
 
 #include "mlir-c/BuiltinTypes.h"
@@ -109,7 +109,7 @@ typedef struct stream_t {
   int vectors;     /* of a lane in a chunk */
   int scale_block; /* elements that share a scale */
   int lanes;       /* that share a scale block */
-  char spans[MOE__EXPRESSION_SIZE];
+  const moe__expression_t *spans;
   MlirValue x, q, scales;
   /* Of a row, or of the whole tensor where that is one: elements and scales, i64; spans, i32,
    * null where it is known to be one. */
@@ -293,16 +293,16 @@ static MlirValue set_length(stream_t *s, MlirValue length) {
 /* All of `rank` dimensions is one row. */
 static void set_flat(stream_t *s, int rank, const moe__extent_t *extents) {
   moe__builder_t *b = &s->kernel.builder;
-  char elements[MOE__EXPRESSION_SIZE];
-  const char *sizes[MOE__MAX_RANK];
+  moe__record_t *record = &s->kernel.record;
+  const moe__expression_t *sizes[MOE__MAX_RANK];
   MlirValue length = moe__i64(b, 1);
   for (int i = 0; i < rank; i++) {
     sizes[i] = extents[i].expression;
     length = moe__mul(b, length, moe__zext(b, extents[i].value, b->i64));
   }
   s->count = set_length(s, length);
-  moe__expression_mul(elements, rank, sizes);
-  moe__expression_ceildiv(s->spans, elements, span_elements(s));
+  s->spans =
+      moe__expression_ceildiv(record, moe__expression_mul(record, rank, sizes), span_elements(s));
 }
 
 /* It is one row where at run time rows are whole scale blocks; the grid has room for both. */
@@ -313,9 +313,10 @@ static void set_rows(stream_t *s, const moe__extent_t *rows, const moe__extent_t
   MlirValue all = moe__wide_mul(b, rows->value, columns->value);
   s->row_spans = set_length(s, moe__select(b, is_flat, all, moe__zext(b, columns->value, b->i64)));
   s->count = moe__mul(b, s->row_spans, moe__select(b, is_flat, 1, rows->value));
-  char row_spans[MOE__EXPRESSION_SIZE];
-  moe__expression_ceildiv(row_spans, columns->expression, span_elements(s));
-  moe__expression_mul(s->spans, 2, (const char *[]){rows->expression, row_spans});
+  moe__record_t *record = &s->kernel.record;
+  const moe__expression_t *row_spans =
+      moe__expression_ceildiv(record, columns->expression, span_elements(s));
+  s->spans = moe__expression_mul(record, MOE__EXPRESSIONS(rows->expression, row_spans));
 }
 
 static void add_parameters(stream_t *s, MlirOperation op) {
@@ -329,7 +330,8 @@ static void add_parameters(stream_t *s, MlirOperation op) {
   s->x = moe__kernel_pointer(kernel, number);
   s->q = moe__kernel_pointer(kernel, moe__tensor_number(op, MOE__Q));
   s->scales = moe__kernel_pointer(kernel, moe__tensor_number(op, MOE__SCALES));
-  moe__kernel_require(kernel, number, rank - 1, "multiple_of", s->mx ? MOE_MX_BLOCK : FP8_MULTIPLE);
+  moe__kernel_require(kernel, number, rank - 1, MOE__MULTIPLE_OF,
+                      s->mx ? MOE_MX_BLOCK : FP8_MULTIPLE);
   int64_t columns = extents[rank - 1].size;
   if (s->mx || (columns >= 0 && columns % s->scale_block == 0))
     set_flat(s, rank, extents);
@@ -337,13 +339,11 @@ static void add_parameters(stream_t *s, MlirOperation op) {
     set_rows(s, &extents[0], &extents[1]);
 }
 
-static void grid_expression(const stream_t *s, char *out) {
-  char ctas[MOE__EXPRESSION_SIZE];
-  moe__expression_ceildiv(ctas, s->spans, s->schedule.warps);
-  if (s->schedule.persistent)
-    moe__expression_persistent(out, ctas, s->schedule.ctas_per_sm);
-  else
-    snprintf(out, MOE__EXPRESSION_SIZE, "%s", ctas);
+static const moe__expression_t *grid_expression(stream_t *s) {
+  moe__record_t *record = &s->kernel.record;
+  const moe__expression_t *ctas = moe__expression_ceildiv(record, s->spans, s->schedule.warps);
+  return s->schedule.persistent ? moe__expression_persistent(record, ctas, s->schedule.ctas_per_sm)
+                                : ctas;
 }
 
 static bool is_mx(MlirOperation op) {
@@ -382,10 +382,8 @@ static bool lower(const moe__lowering_t *lowering) {
   moe__kernel_prologue(kernel);
   moe__kernel_await_launches(kernel);
   quantize_spans(&s);
-  char grid[MOE__EXPRESSION_SIZE];
-  grid_expression(&s, grid);
   moe__kernel_end(kernel, lowering->gpu_module_body, moe__symbol(lowering->function),
-                  (const char *const[]){grid, "1", "1"});
+                  grid_expression(&s));
   return true;
 }
 

@@ -12,7 +12,7 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Builder/Inspect.h"
 #include "lib/Device/Warp.h"
-#include "lib/Kernels/Lowering.h"
+#include "lib/Kernels/Requirements.h"
 #include "lib/Kernels/mx_quantize/CastKernel.h"
 
 #include "mlir-c/BuiltinTypes.h"
@@ -258,8 +258,8 @@ static void add_parameters(quantize_t *s, MlirOperation op) {
   for (int direction = 0; direction < 2; direction++)
     if (tiles->writes[direction])
       s->scales[direction] = moe__kernel_pointer(kernel, moe__tensor_number(op, scales[direction]));
-  moe__kernel_require(kernel, x, last - 1, "multiple_of", MOE_MX_BLOCK);
-  moe__kernel_require(kernel, x, last, "multiple_of",
+  moe__kernel_require(kernel, x, last - 1, MOE__MULTIPLE_OF, MOE_MX_BLOCK);
+  moe__kernel_require(kernel, x, last, MOE__MULTIPLE_OF,
                       tiles->writes[MOE__ROWS] ? MOE_MX_BLOCK : MULTIPLE);
 }
 

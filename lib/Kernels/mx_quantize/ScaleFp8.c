@@ -19,7 +19,7 @@
 #include "lib/Device/Async.h"
 #include "lib/Device/Warp.h"
 #include "lib/Kernels/Kernels.h"
-#include "lib/Kernels/Lowering.h"
+#include "lib/Kernels/Requirements.h"
 
 #include "mlir-c/BuiltinAttributes.h"
 #include "mlir-c/BuiltinTypes.h"
@@ -388,8 +388,7 @@ static void add_groups(moe__scale_t *s, MlirOperation op) {
   s->offs = moe__kernel_pointer(kernel, offs);
   s->status = moe__kernel_status(kernel);
   s->group_count = moe__kernel_extent(kernel, offs, 0, moe__tensor_type(op, MOE__OFFS));
-  moe__kernel_require(kernel, offs, 0, "at_least", 1);
-  moe__kernel_require(kernel, offs, 0, "at_most", MOE_MAX_GROUPS);
+  moe__require_groups(kernel, offs);
 }
 
 static void add_parameters(moe__scale_t *s, MlirOperation op) {
@@ -409,8 +408,9 @@ static void add_parameters(moe__scale_t *s, MlirOperation op) {
     int number = moe__tensor_number(op, XS[i]);
     MlirType type = moe__tensor_type(op, XS[i]);
     s->tensors[i].columns = moe__kernel_extent(kernel, number, last, type).value;
-    moe__kernel_require(kernel, number, last, "multiple_of", MOE__VECTOR_BYTES / s->elements.bytes);
-    moe__kernel_require(kernel, number, last, "at_least", 1);
+    moe__kernel_require(kernel, number, last, MOE__MULTIPLE_OF,
+                        MOE__VECTOR_BYTES / s->elements.bytes);
+    moe__kernel_require(kernel, number, last, MOE__AT_LEAST, 1);
   }
   moe__require_shapes(kernel, op);
 }
@@ -501,10 +501,8 @@ static bool lower(const moe__lowering_t *lowering) {
     fill_empty_groups(s);
   else
     fill_empty_tensor(s);
-  char grid[MOE__EXPRESSION_SIZE];
-  moe__expression_resident(grid, s->schedule.ctas_per_sm);
   moe__kernel_end(kernel, lowering->gpu_module_body, moe__symbol(lowering->function),
-                  (const char *const[]){grid, "1", "1"});
+                  moe__expression_resident(&kernel->record, s->schedule.ctas_per_sm));
   return true;
 }
 

@@ -27,7 +27,7 @@
 #include "lib/Device/Warp.h"
 #include "lib/Dialect/Dialect.h"
 #include "lib/Kernels/Kernels.h"
-#include "lib/Kernels/Lowering.h"
+#include "lib/Kernels/Requirements.h"
 
 #include "mlir-c/BuiltinAttributes.h"
 #include "mlir-c/BuiltinTypes.h"
@@ -46,21 +46,20 @@ static bool has_groups(const moe__scaled_mm_t *s) {
  * many, these. */
 static void add_map(moe__scaled_mm_t *s, MlirOperation op, int of, const moe__extent_t *inner,
                     const moe__extent_t *rows, const moe__extent_t *matrices) {
-  char matrix[MOE__EXPRESSION_SIZE];
   moe__mm_operand_t *operand = &s->operands[of];
   moe__tensor_map_t map = {.tensor = moe__tensor_number(op, FACTOR_ROLES[of]),
-                           .element = "u8",
+                           .element = MOE__MAP_U8,
                            .rank = 2,
-                           .swizzle = "128B"};
+                           .swizzle = MOE__SWIZZLE_128B};
   map.dims[0] = map.strides[0] = inner->expression;
   map.dims[1] = rows->expression;
   map.box[0] = MOE__MM_TILE_K;
   map.box[1] = operand->box;
   if (matrices) {
-    moe__expression_mul(matrix, 2, (const char *[]){rows->expression, inner->expression});
     map.rank = 3;
     map.dims[2] = matrices->expression;
-    map.strides[1] = matrix;
+    map.strides[1] = moe__expression_mul(&s->kernel.record,
+                                         MOE__EXPRESSIONS(rows->expression, inner->expression));
     map.box[2] = 1;
   }
   operand->map_rank = map.rank;
@@ -109,12 +108,11 @@ static void add_requirements(moe__scaled_mm_t *s, MlirOperation op) {
   int qa = moe__tensor_number(op, MOE__QA), qb = moe__tensor_number(op, MOE__QB),
       offs = moe__tensor_number(op, MOE__OFFS);
   moe__require_shapes(kernel, op);
-  moe__kernel_require(kernel, qb, qb_last, "multiple_of", 16);
-  moe__kernel_require(kernel, qa, qa_last, "at_least", 16);
-  moe__kernel_require(kernel, qa, qa_last, "multiple_of", 16);
+  moe__kernel_require(kernel, qb, qb_last, MOE__MULTIPLE_OF, 16);
+  moe__kernel_require(kernel, qa, qa_last, MOE__AT_LEAST, 16);
+  moe__kernel_require(kernel, qa, qa_last, MOE__MULTIPLE_OF, 16);
   if (has_groups(s)) {
-    moe__kernel_require(kernel, offs, 0, "at_least", 1);
-    moe__kernel_require(kernel, offs, 0, "at_most", MOE_MAX_GROUPS);
+    moe__require_groups(kernel, offs);
   }
 }
 
@@ -308,19 +306,20 @@ static void end_together(moe__scaled_mm_t *s) {
 
 /* No more CTAs than tiles, where forward each token may be a group of its own; none for an empty
  * result. */
-static void write_grid(const moe__scaled_mm_t *s, char *grid) {
-  char columns[MOE__EXPRESSION_SIZE], rows[MOE__EXPRESSION_SIZE], tiles[MOE__EXPRESSION_SIZE];
-  moe__expression_ceildiv(columns, s->columns.expression, s->operands[MOE__MM_QB].rows);
+static const moe__expression_t *grid_expression(moe__scaled_mm_t *s) {
+  moe__record_t *record = &s->kernel.record;
+  const moe__expression_t *tiles, *columns = moe__expression_ceildiv(record, s->columns.expression,
+                                                                     s->operands[MOE__MM_QB].rows);
   if (s->which == MOE__FORWARD) {
-    moe__expression_mul(tiles, 2, (const char *[]){s->rows.expression, columns});
+    tiles = moe__expression_mul(record, MOE__EXPRESSIONS(s->rows.expression, columns));
   } else {
-    moe__expression_ceildiv(rows, s->rows.expression, s->operands[MOE__MM_QA].rows);
-    moe__expression_mul(tiles, 3, (const char *[]){s->experts.expression, rows, columns});
+    const moe__expression_t *rows =
+        moe__expression_ceildiv(record, s->rows.expression, s->operands[MOE__MM_QA].rows);
+    tiles = moe__expression_mul(record, MOE__EXPRESSIONS(s->experts.expression, rows, columns));
   }
-  if (s->schedule.cluster > 1)
-    moe__expression_persistent_clusters(grid, tiles, s->schedule.cluster);
-  else
-    moe__expression_min(grid, tiles, "\"num_sms\"");
+  return s->schedule.cluster > 1
+             ? moe__expression_persistent_clusters(record, tiles, s->schedule.cluster)
+             : moe__expression_min(record, tiles, moe__expression_num_sms(record));
 }
 
 static bool lower(const moe__lowering_t *lowering) {
@@ -374,10 +373,8 @@ static bool lower(const moe__lowering_t *lowering) {
     moe__mm_load(&s);
   }
   end_together(&s);
-  char grid[MOE__EXPRESSION_SIZE];
-  write_grid(&s, grid);
   moe__kernel_end(kernel, lowering->gpu_module_body, moe__symbol(lowering->function),
-                  (const char *const[]){grid, "1", "1"});
+                  grid_expression(&s));
   return true;
 }
 

@@ -6,7 +6,7 @@
 
 #include "lib/Builder/Inspect.h"
 #include "lib/Dialect/Dialect.h"
-#include "lib/Kernels/Lowering.h"
+#include "lib/Kernels/Requirements.h"
 #include "lib/Kernels/scaled_grouped_mm/ScaledMm.h"
 
 #include "mlir-c/BuiltinTypes.h"

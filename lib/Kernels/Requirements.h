@@ -1,8 +1,8 @@
-/* Lowering.h - what kernels ask of an op, and require of a launcher.
+/* Requirements.h - what kernels ask of an op, and require of a launcher.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
-#ifndef MOE_KERNELS_LOWERING_H
-#define MOE_KERNELS_LOWERING_H
+#ifndef MOE_KERNELS_REQUIREMENTS_H
+#define MOE_KERNELS_REQUIREMENTS_H
 
 #include "lib/Device/Kernel.h"
 #include "lib/Dialect/Dialect.h"
@@ -27,6 +27,9 @@ int moe__max_groups(MlirOperation op);
 /* States what the op's row says of the shapes of its operands: a launcher refuses others. */
 void moe__require_shapes(moe__kernel_t *kernel, MlirOperation op);
 
+/* States how many groups there may be; offs: the number of the tensor of their ends. */
+void moe__require_groups(moe__kernel_t *kernel, int offs);
+
 /* An error where a dimension of the operand is static and not a multiple of `divisor`, or of 16. */
 bool moe__needs_multiple(MlirOperation op, moe__role_t role, int dimension, int64_t divisor);
 bool moe__needs_multiple_of_16(MlirOperation op, moe__role_t role, int dimension);
@@ -34,4 +37,4 @@ bool moe__needs_multiple_of_16(MlirOperation op, moe__role_t role, int dimension
 /* Whether operands 'x' and 'y' of a pair have one element type; an error where they do not. */
 bool moe__needs_one_element(MlirOperation op);
 
-#endif /* MOE_KERNELS_LOWERING_H */
+#endif /* MOE_KERNELS_REQUIREMENTS_H */

@@ -1,4 +1,4 @@
-/* Requirements.c - what kernels need of the assembler, read from their PTX.
+/* MinAssembler.c - the oldest assembler that each kernel needs, read from their PTX.
  *
  * Why from the PTX: kernels may be written by hand in any stage, and only what is assembled counts.
  *
@@ -25,7 +25,7 @@ static bool has_register_operand(const char *instruction) {
   return *comma == ',' && *skip_spaces(comma + 1) == '{';
 }
 
-json_t *moe__target_requirements(moe__bytes_t ptx) {
+json_t *moe__target_min_assemblers(moe__bytes_t ptx) {
   static const char entry[] = ".entry ", product[] = "wgmma.mma_async";
   json_t *kernels = json_object();
   const char *kernel = ptx.data ? strstr(ptx.data, entry) : NULL;

@@ -1,7 +1,7 @@
-/* Lowering.c - see Lowering.h.
+/* Requirements.c - see Requirements.h.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
-#include "lib/Kernels/Lowering.h"
+#include "lib/Kernels/Requirements.h"
 
 #include "lib/Dialect/Shapes.h"
 
@@ -53,6 +53,11 @@ static void require_shape(moe__kernel_t *kernel, MlirOperation op, int operand) 
 void moe__require_shapes(moe__kernel_t *kernel, MlirOperation op) {
   for (int i = 0; i < mlirOperationGetNumOperands(op); i++)
     require_shape(kernel, op, i);
+}
+
+void moe__require_groups(moe__kernel_t *kernel, int offs) {
+  moe__kernel_require(kernel, offs, 0, MOE__AT_LEAST, 1);
+  moe__kernel_require(kernel, offs, 0, MOE__AT_MOST, MOE_MAX_GROUPS);
 }
 
 bool moe__needs_multiple(MlirOperation op, moe__role_t role, int dimension, int64_t divisor) {

@@ -1,0 +1,182 @@
+/* Symbols.c - see Symbols.h.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Target/Symbols.h"
+
+#include <string.h>
+
+static int64_t least_common_multiple(int64_t x, int64_t y) {
+  int64_t a = x, b = y;
+  while (b) {
+    int64_t rest = a % b;
+    a = b;
+    b = rest;
+  }
+  return x / a * y;
+}
+
+/* The position of the symbol of this name. */
+static size_t find_symbol(const moe__plan_t *plan, const char *name) {
+  size_t index = 0;
+  json_t *symbol = NULL;
+  json_array_foreach(plan->symbols, index, symbol) {
+    if (strcmp(json_string_value(json_object_get(symbol, "name")), name) == 0)
+      break;
+  }
+  return index;
+}
+
+/* Puts `expression` in the place of a symbol, wherever it is inside `json`. */
+static void replace_symbol(json_t *json, const json_t *symbol, json_t *expression) {
+  size_t index = 0;
+  const char *key = NULL;
+  json_t *value = NULL;
+  json_array_foreach(json, index, value) {
+    if (value == symbol)
+      json_array_set(json, index, expression);
+    else if (value != expression)
+      replace_symbol(value, symbol, expression);
+  }
+  json_object_foreach(json, key, value) {
+    replace_symbol(value, symbol, expression); /* the operands of an expression: a list */
+  }
+}
+
+/* What is known of a symbol: a multiple of `multiple`, `least` to `most`. */
+typedef struct range_t {
+  int64_t multiple, least, most;
+} range_t;
+
+/* A size that is rounded up: multiple * ceil(symbol / divisor). */
+typedef struct rounded_t {
+  json_t *symbol; /* borrowed */
+  int64_t divisor, multiple;
+} rounded_t;
+
+static bool read_rounded(const json_t *size, rounded_t *out) {
+  json_t *quotient = NULL;
+  json_int_t divisor = 0, multiple = 0;
+  if (json_unpack((json_t *)size, "{s[oI!]!}", "mul", &quotient, &multiple) ||
+      json_unpack(quotient, "{s[oI!]!}", "ceildiv", &out->symbol, &divisor) ||
+      !json_is_string(out->symbol))
+    return false;
+  out->divisor = divisor;
+  out->multiple = multiple;
+  return true;
+}
+
+static void restrict_symbol(moe__plan_t *plan, const char *name, const range_t *range) {
+  json_t *symbol = json_array_get(plan->symbols, find_symbol(plan, name));
+  json_t *multiple = json_object_get(symbol, "multiple_of"),
+         *least = json_object_get(symbol, "min"), *most = json_object_get(symbol, "max");
+  json_integer_set(multiple, least_common_multiple(json_integer_value(multiple), range->multiple));
+  if (range->least > json_integer_value(least))
+    json_integer_set(least, range->least);
+  if (range->most < json_integer_value(most))
+    json_integer_set(most, range->most);
+}
+
+/* What is required of a size is required of its symbol. Static sizes were checked by passes. Of
+ * one that is rounded up kernels require what its multiple has, and that it is at least that:
+ * the symbol is not zero then. */
+static void restrict_size(moe__plan_t *plan, const json_t *size, const range_t *range) {
+  rounded_t rounded;
+  if (json_is_string(size))
+    restrict_symbol(plan, json_string_value(size), range);
+  else if (read_rounded(size, &rounded) && range->least > 0)
+    restrict_symbol(
+        plan, json_string_value(rounded.symbol),
+        &(range_t){1, range->least > rounded.multiple ? range->least - rounded.multiple + 1 : 1,
+                   MOE__MAX_DIMENSION});
+}
+
+/* Takes a symbol out of the function's: wherever it is there is `expression` from now on. */
+static void replace_everywhere(moe__plan_t *plan, json_t *symbol, json_t *expression) {
+  size_t index = find_symbol(plan, json_string_value(symbol));
+  json_int_t multiple = 1, least = 0, most = MOE__MAX_DIMENSION;
+  json_unpack(json_array_get(plan->symbols, index), "{s:I, s:I, s:I}", "multiple_of", &multiple,
+              "min", &least, "max", &most);
+  json_incref(symbol);
+  json_array_remove(plan->symbols, index);
+  for (size_t i = 0; i < plan->tensor_count; i++)
+    replace_symbol(plan->tensors[i].shape, symbol, expression);
+  json_decref(symbol);
+  restrict_size(plan, expression, &(range_t){multiple, least, most});
+}
+
+/* A symbol that must be the quotient of another size is none of its own. */
+static void apply_quotient(moe__plan_t *plan, json_t *symbol, json_t *other, int64_t divisor) {
+  if (!json_is_string(symbol) || json_is_integer(other)) /* passes compare static sizes */
+    return;
+  json_t *expression = json_pack("{s[OI]}", "ceildiv", other, (json_int_t)divisor);
+  replace_everywhere(plan, symbol, expression);
+  json_decref(expression);
+}
+
+/* One symbol for both: every use of it is the same JSON string. */
+static void unite_symbols(moe__plan_t *plan, const char *name, json_t *other) {
+  if (strcmp(json_string_value(other), name) == 0)
+    return;
+  size_t index = find_symbol(plan, json_string_value(other));
+  json_array_remove(plan->symbols, index);
+  json_string_set(other, name);
+}
+
+/* The symbol must be `rounded`, as `expression` has it. */
+static void round_symbol(moe__plan_t *plan, json_t *symbol, json_t *expression,
+                         const rounded_t *rounded) {
+  if (json_equal(symbol, rounded->symbol))
+    restrict_symbol(plan, json_string_value(symbol),
+                    &(range_t){rounded->multiple, 0, MOE__MAX_DIMENSION});
+  else
+    replace_everywhere(plan, symbol, expression);
+}
+
+/* Two sizes must be the same. One that is rounded up stands for a symbol that must be as large;
+ * two that are rounded up in the same way are so of one symbol. */
+static void apply_same(moe__plan_t *plan, json_t *size, json_t *other) {
+  rounded_t a, b;
+  if (json_is_string(size) && json_is_string(other))
+    unite_symbols(plan, json_string_value(size), other);
+  else if (json_is_string(size) && read_rounded(other, &b))
+    round_symbol(plan, size, other, &b);
+  else if (json_is_string(other) && read_rounded(size, &a))
+    round_symbol(plan, other, size, &a);
+  else if (read_rounded(size, &a) && read_rounded(other, &b) && a.divisor == b.divisor &&
+           a.multiple == b.multiple)
+    unite_symbols(plan, json_string_value(a.symbol), b.symbol);
+}
+
+/* Static dimensions were checked by passes. */
+static void apply_requirement(moe__plan_t *plan, MlirOperation launch,
+                              const moe__requirement_t *requirement) {
+  json_t *size = moe__plan_size(plan, launch, &requirement->dim);
+  range_t range = {1, 0, MOE__MAX_DIMENSION};
+  switch (requirement->kind) {
+  case MOE__MULTIPLE_OF:
+    range.multiple = requirement->value;
+    break;
+  case MOE__AT_LEAST:
+    range.least = requirement->value;
+    break;
+  case MOE__AT_MOST:
+    range.most = requirement->value;
+    break;
+  case MOE__SAME_AS:
+    apply_same(plan, size, moe__plan_size(plan, launch, &requirement->other));
+    return;
+  case MOE__QUOTIENT_OF:
+    apply_quotient(plan, size, moe__plan_size(plan, launch, &requirement->other),
+                   requirement->value);
+    return;
+  }
+  restrict_size(plan, size, &range);
+}
+
+void moe__symbols_restrict(moe__plan_t *plan) {
+  for (size_t i = 0; i < plan->launch_count; i++) {
+    const moe__plan_launch_t *launch = &plan->launches[i];
+    for (int j = 0; j < launch->record.requirement_count; j++)
+      apply_requirement(plan, launch->op, &launch->record.requirements[j]);
+  }
+}
