@@ -1,5 +1,8 @@
-/* Schedule.h - the schedule of an op: every constant of its kernel that is a choice and not a
- * consequence.
+/* Schedule.h - how schedules are described and read. A schedule is every constant of a kernel that
+ * is a choice and not a consequence.
+ *
+ * The fields of a kernel's schedule are a table in Schedule.h of its family: mx_quantize/Schedule.h,
+ * scaled_grouped_mm/Schedule.h. To add a field, add a row there and use it in the kernel.
  *
  * moe-select-schedule writes it as the attribute `schedule`, and the kernel's lowering reads it.
  * A schedule that is in the source already is kept.
@@ -12,8 +15,6 @@
  *
  *   initial: what a candidate has that leaves the field 0. Where 0 is a value, it is the initial
  *   one.
- *
- * To add a field: a row in the table, and the kernel that reads it.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #ifndef MOE_KERNELS_SCHEDULE_H

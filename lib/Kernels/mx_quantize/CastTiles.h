@@ -28,7 +28,7 @@
 #include "lib/Device/Fp8.h"
 #include "lib/Device/Groups.h"
 #include "lib/Device/Tiles.h"
-#include "lib/Kernels/Schedule.h"
+#include "lib/Kernels/mx_quantize/Schedule.h"
 
 #define MOE__CAST_WORDS 32 /* that a lane has of a unit, 4 bytes each */
 #define MOE__MAX_UNITS 16  /* of a warp in a tile: code is written for each */
@@ -38,24 +38,6 @@
 typedef enum moe__direction_t { MOE__ROWS, MOE__COLUMNS } moe__direction_t;
 
 /* ---- The schedule ---- */
-
-#define MOE__CAST_SCHEDULE(X, T)                                                                   \
-  X(T, tile_n, 32, 256, 128,                                                                       \
-    "rows of a tile, a multiple of 32; of 128 where a result is column-major")                     \
-  X(T, tile_k, 32, 1024, 128,                                                                      \
-    "columns of a tile, a multiple of 64 (bf16) or 32 (f32); at most 256 where a result is "       \
-    "column-major")                                                                                \
-  X(T, stages, 1, 8, 2, "tiles in flight into shared memory")                                      \
-  X(T, output_stages, 1, 2, 1,                                                                     \
-    "tiles in flight out of it; 1 where there are two results of one x, which take turns")         \
-  X(T, warps, 1, 16, 8,                                                                            \
-    "warps that quantize, and one more loads; divides the tile's strips of 32 rows and 128 bytes") \
-  X(T, ctas_per_sm, 1, 4, 2, "CTAs that share a multiprocessor")                                   \
-  X(T, band, 1, 4096, 1, "rows of tiles that are worked off together")
-
-typedef struct moe__cast_schedule_t {
-  MOE__CAST_SCHEDULE(MOE__SCHEDULE_MEMBER, )
-} moe__cast_schedule_t;
 
 extern const moe__schedule_kind_t moe__cast_schedule;
 

@@ -10,17 +10,7 @@
 #include "lib/Device/Vectors.h"
 #include "lib/Dialect/Dialect.h"
 #include "lib/Kernels/Kernels.h"
-
-#define MOE__DEQUANTIZE_SCHEDULE(X, T)                                                             \
-  X(T, tile_n, 1, 512, 16, "rows of a tile; a multiple of 128 where q is column-major")            \
-  X(T, tile_k, 32, 4096, 1024, "columns of a tile")                                                \
-  X(T, warps, 1, 32, 8, "warps of a CTA")                                                          \
-  X(T, ctas_per_sm, 1, 16, 4, "CTAs that share a multiprocessor")                                  \
-  X(T, band, 1, 4096, 1, "rows of tiles that are worked off together")
-
-typedef struct moe__dequantize_schedule_t {
-  MOE__DEQUANTIZE_SCHEDULE(MOE__SCHEDULE_MEMBER, )
-} moe__dequantize_schedule_t;
+#include "lib/Kernels/mx_quantize/Schedule.h"
 
 /* What a CTA has in shared memory: offsets. */
 typedef struct moe__dequantize_layout_t {

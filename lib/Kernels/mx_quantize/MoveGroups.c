@@ -17,6 +17,7 @@
 #include "lib/Dialect/Dialect.h"
 #include "lib/Kernels/Kernels.h"
 #include "lib/Kernels/Requirements.h"
+#include "lib/Kernels/mx_quantize/Schedule.h"
 
 #include "mlir-c/BuiltinTypes.h"
 
@@ -27,20 +28,11 @@
 
 /* ---- The schedule ---- */
 
-#define MOVE_SCHEDULE(X, T)                                                                        \
-  X(T, vectors, 1, 16, 4, "vectors of 16 bytes that a lane moves at once")                         \
-  X(T, warps, 1, 32, 8, "warps of a CTA")                                                          \
-  X(T, ctas_per_sm, 1, 16, 5, "CTAs that share a multiprocessor")
-
-typedef struct move_schedule_t {
-  MOVE_SCHEDULE(MOE__SCHEDULE_MEMBER, )
-} move_schedule_t;
-
-MOE__SCHEDULE_KIND(moe__move_schedule, move_schedule_t, MOVE_SCHEDULE, "move",
+MOE__SCHEDULE_KIND(moe__move_schedule, moe__move_schedule_t, MOE__MOVE_SCHEDULE, "move",
                    "pad_groups, unpad_groups");
 
 /* Pieces of 2 KB: of most rows none is left over. 64 bytes in flight for each of 1280 threads. */
-static const move_schedule_t MOVE[] = {
+static const moe__move_schedule_t MOVE[] = {
     {.vectors = 4, .ctas_per_sm = 5},
     {.vectors = 4, .ctas_per_sm = 4},
     {.vectors = 8, .ctas_per_sm = 4},
@@ -73,7 +65,7 @@ typedef struct move_layout_t {
 } move_layout_t;
 
 static bool lay_out(MlirOperation op, const void *schedule, void *out) {
-  const move_schedule_t *s = schedule;
+  const moe__move_schedule_t *s = schedule;
   move_layout_t *l = out;
   l->cta.threads = s->warps * MOE__WARP;
   l->cta.ctas_per_sm = s->ctas_per_sm;
@@ -88,7 +80,7 @@ static bool lay_out(MlirOperation op, const void *schedule, void *out) {
 
 typedef struct move_t {
   moe__kernel_t kernel;
-  move_schedule_t schedule;
+  moe__move_schedule_t schedule;
   move_layout_t layout;
   bool unpad;
   int align;
@@ -276,7 +268,7 @@ static void initialize_groups(move_t *s) {
 static bool lower(const moe__lowering_t *lowering) {
   MlirOperation op = lowering->op;
   const move_layout_t *layout = lowering->layout;
-  const move_schedule_t *schedule = lowering->schedule;
+  const moe__move_schedule_t *schedule = lowering->schedule;
   move_t s = {.schedule = *schedule,
               .layout = *layout,
               .unpad = is_unpad(op),

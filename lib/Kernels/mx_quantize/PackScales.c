@@ -17,6 +17,7 @@
 #include "lib/Dialect/Dialect.h"
 #include "lib/Kernels/Kernels.h"
 #include "lib/Kernels/Requirements.h"
+#include "lib/Kernels/mx_quantize/Schedule.h"
 
 #include "mlir-c/BuiltinTypes.h"
 
@@ -29,17 +30,8 @@
 
 /* ---- The schedule ---- */
 
-#define PACK_SCHEDULE(X, T)                                                                        \
-  X(T, tile_columns, 16, 512, 64,                                                                  \
-    "columns of scales that a CTA brings in at once, a multiple of 16")                            \
-  X(T, warps, 1, 32, 8, "warps of a CTA; divides its tiles of 128 x 4")                            \
-  X(T, ctas_per_sm, 1, 16, 5, "CTAs that share a multiprocessor")
-
-typedef struct pack_schedule_t {
-  PACK_SCHEDULE(MOE__SCHEDULE_MEMBER, )
-} pack_schedule_t;
-
-MOE__SCHEDULE_KIND(moe__pack_schedule, pack_schedule_t, PACK_SCHEDULE, "pack", "pack_scales");
+MOE__SCHEDULE_KIND(moe__pack_schedule, moe__pack_schedule_t, MOE__PACK_SCHEDULE, "pack",
+                   "pack_scales");
 
 #define CANDIDATES(...)                                                                            \
   {                                                                                                \
@@ -47,11 +39,11 @@ MOE__SCHEDULE_KIND(moe__pack_schedule, pack_schedule_t, PACK_SCHEDULE, "pack", "
         {.tile_columns = 64, .warps = 16, .ctas_per_sm = 2},                                       \
         {.tile_columns = 64, .warps = 4, .ctas_per_sm = 8},                                        \
   }
-static const pack_schedule_t PACK[] = CANDIDATES(.tile_columns = 64);
+static const moe__pack_schedule_t PACK[] = CANDIDATES(.tile_columns = 64);
 /* By the length of a row, of more than 64 scales and at most 320: a CTA takes whole rows, as
  * parts of them would leave threads idle. */
 #define ROW_STEP 32
-static const pack_schedule_t PACK_ROWS[][sizeof PACK / sizeof PACK[0]] = {
+static const moe__pack_schedule_t PACK_ROWS[][sizeof PACK / sizeof PACK[0]] = {
     CANDIDATES(.tile_columns = 96, .ctas_per_sm = 4),
     CANDIDATES(.tile_columns = 128, .ctas_per_sm = 4),
     CANDIDATES(.tile_columns = 160, .ctas_per_sm = 4),
@@ -79,7 +71,7 @@ typedef struct pack_layout_t {
 } pack_layout_t;
 
 static bool lay_out(MlirOperation op, const void *schedule, void *out) {
-  const pack_schedule_t *s = schedule;
+  const moe__pack_schedule_t *s = schedule;
   pack_layout_t *l = out;
   if (s->tile_columns % 16)
     return moe__error(op, "'schedule.tile_columns' is %d; it must be a multiple of 16",
@@ -100,7 +92,7 @@ static bool lay_out(MlirOperation op, const void *schedule, void *out) {
 
 typedef struct pack_t {
   moe__kernel_t kernel;
-  pack_schedule_t schedule;
+  moe__pack_schedule_t schedule;
   pack_layout_t layout;
   moe__extent_t rows, columns, group_count;
   MlirValue scales, offs, status, packed;
@@ -296,7 +288,7 @@ static const moe__expression_t *grid_expression(pack_t *s) {
 static bool lower(const moe__lowering_t *lowering) {
   MlirOperation op = lowering->op;
   const pack_layout_t *layout = lowering->layout;
-  const pack_schedule_t *schedule = lowering->schedule;
+  const moe__pack_schedule_t *schedule = lowering->schedule;
   pack_t s = {.schedule = *schedule, .layout = *layout};
   moe__kernel_t *kernel = &s.kernel;
   moe__builder_t *b = &kernel->builder;

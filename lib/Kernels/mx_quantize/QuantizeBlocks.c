@@ -18,6 +18,7 @@
 #include "lib/Kernels/Kernels.h"
 #include "lib/Kernels/Requirements.h"
 #include "lib/Kernels/mx_quantize/CastKernel.h"
+#include "lib/Kernels/mx_quantize/Schedule.h"
 
 #include "mlir-c/BuiltinAttributes.h"
 #include "mlir-c/BuiltinTypes.h"
@@ -28,25 +29,16 @@
 
 /* ---- The schedule ---- */
 
-#define BLOCKS_SCHEDULE(X, T)                                                                      \
-  X(T, warps, 1, 32, 8, "warps of a CTA; divides the vectors of an FP8 block")                     \
-  X(T, ctas_per_sm, 1, 16, 4, "CTAs that share a multiprocessor")                                  \
-  X(T, band, 1, 4096, 1, "rows of FP8 blocks that are worked off together")
-
-typedef struct blocks_schedule_t {
-  BLOCKS_SCHEDULE(MOE__SCHEDULE_MEMBER, )
-} blocks_schedule_t;
-
-MOE__SCHEDULE_KIND(moe__blocks_schedule, blocks_schedule_t, BLOCKS_SCHEDULE, "blocks",
+MOE__SCHEDULE_KIND(moe__blocks_schedule, moe__blocks_schedule_t, MOE__BLOCKS_SCHEDULE, "blocks",
                    "quantize_fp8 with 128x128");
 
 /* 128 bytes of x in flight for each of 1024 threads, or 256 for 512. */
-static const blocks_schedule_t BLOCKS_BF16[] = {
+static const moe__blocks_schedule_t BLOCKS_BF16[] = {
     {.warps = 8, .ctas_per_sm = 4},  {.warps = 8, .ctas_per_sm = 4, .band = 8},
     {.warps = 8, .ctas_per_sm = 3},  {.warps = 4, .ctas_per_sm = 4},
     {.warps = 16, .ctas_per_sm = 2},
 };
-static const blocks_schedule_t BLOCKS_F32[] = {
+static const moe__blocks_schedule_t BLOCKS_F32[] = {
     {.warps = 16, .ctas_per_sm = 2},
     {.warps = 16, .ctas_per_sm = 2, .band = 8},
     {.warps = 8, .ctas_per_sm = 2},
@@ -67,7 +59,7 @@ typedef struct blocks_layout_t {
 } blocks_layout_t;
 
 static bool lay_out(MlirOperation op, const void *schedule, void *out) {
-  const blocks_schedule_t *s = schedule;
+  const moe__blocks_schedule_t *s = schedule;
   blocks_layout_t *l = out;
   int vectors = MOE_FP8_BLOCK * MOE_FP8_BLOCK * element_bytes(op) / MOE__VECTOR_BYTES / MOE__WARP;
   if (vectors % s->warps)
@@ -86,7 +78,7 @@ static bool lay_out(MlirOperation op, const void *schedule, void *out) {
 
 typedef struct blocks_t {
   moe__kernel_t kernel;
-  blocks_schedule_t schedule;
+  moe__blocks_schedule_t schedule;
   blocks_layout_t layout;
   moe__elements_t elements;
   moe__fp8_t element;
@@ -257,7 +249,7 @@ static const moe__expression_t *grid_expression(blocks_t *s) {
 static bool lower(const moe__lowering_t *lowering) {
   MlirOperation op = lowering->op;
   const blocks_layout_t *layout = lowering->layout;
-  const blocks_schedule_t *schedule = lowering->schedule;
+  const moe__blocks_schedule_t *schedule = lowering->schedule;
   MlirType x = moe__tensor_type(op, MOE__X);
   blocks_t s = {.schedule = *schedule,
                 .layout = *layout,

@@ -17,6 +17,7 @@
 #include "lib/Dialect/Dialect.h"
 #include "lib/Kernels/Kernels.h"
 #include "lib/Kernels/Requirements.h"
+#include "lib/Kernels/mx_quantize/Schedule.h"
 
 #include "mlir-c/BuiltinAttributes.h"
 #include "mlir-c/BuiltinTypes.h"
@@ -26,21 +27,11 @@
 
 /* ---- The schedule ---- */
 
-#define ROWS_SCHEDULE(X, T)                                                                        \
-  X(T, buffer_kb, 1, 224, 208, "KB of shared memory for rows in flight and at work")               \
-  X(T, stages, 2, 128, 64, "such rows, at most")                                                   \
-  X(T, warps, 1, 31, 16, "warps that quantize; one more loads")                                    \
-  X(T, ctas_per_sm, 1, 4, 1, "CTAs that share a multiprocessor")
-
-typedef struct rows_schedule_t {
-  ROWS_SCHEDULE(MOE__SCHEDULE_MEMBER, )
-} rows_schedule_t;
-
-MOE__SCHEDULE_KIND(moe__rows_schedule, rows_schedule_t, ROWS_SCHEDULE, "rows",
+MOE__SCHEDULE_KIND(moe__rows_schedule, moe__rows_schedule_t, MOE__ROWS_SCHEDULE, "rows",
                    "quantize_fp8 row by row along the last dimension");
 
 /* Most of the shared memory for rows: half of it waits to be read, half is being read. */
-static const rows_schedule_t ROWS[] = {
+static const moe__rows_schedule_t ROWS[] = {
     {.buffer_kb = 208, .warps = 16},
     {.buffer_kb = 208, .warps = 8},
     {.buffer_kb = 104, .warps = 8, .ctas_per_sm = 2},
@@ -62,7 +53,7 @@ typedef struct rows_layout_t {
 } rows_layout_t;
 
 static bool lay_out(MlirOperation op, const void *schedule, void *out) {
-  const rows_schedule_t *s = schedule;
+  const moe__rows_schedule_t *s = schedule;
   rows_layout_t *l = out;
   (void)op;
   l->cta.threads = (s->warps + 1) * MOE__WARP;
@@ -77,7 +68,7 @@ static bool lay_out(MlirOperation op, const void *schedule, void *out) {
 
 typedef struct rows_t {
   moe__kernel_t kernel;
-  rows_schedule_t schedule;
+  moe__rows_schedule_t schedule;
   rows_layout_t layout;
   moe__elements_t elements;
   moe__fp8_t element;
@@ -292,7 +283,7 @@ static bool takes(MlirOperation op) {
 static bool lower(const moe__lowering_t *lowering) {
   MlirOperation op = lowering->op;
   const rows_layout_t *layout = lowering->layout;
-  const rows_schedule_t *schedule = lowering->schedule;
+  const moe__rows_schedule_t *schedule = lowering->schedule;
   MlirType x_type = moe__tensor_type(op, MOE__X);
   rows_t s = {.schedule = *schedule,
               .layout = *layout,

@@ -24,6 +24,7 @@
 #include "lib/Kernels/Kernels.h"
 #include "lib/Kernels/Requirements.h"
 #include "lib/Kernels/mx_quantize/CastKernel.h"
+#include "lib/Kernels/mx_quantize/Schedule.h"
 
 #include "mlir-c/BuiltinTypes.h"
 
@@ -32,25 +33,13 @@
 
 /* ---- The schedule ---- */
 
-#define STREAM_SCHEDULE(X, T)                                                                      \
-  X(T, chunks, 1, 4, 1, "chunks of 1024 elements that a warp has in flight")                       \
-  X(T, warps, 1, 32, 8, "warps of a CTA")                                                          \
-  X(T, ctas_per_sm, 1, 32, 6, "CTAs that share a multiprocessor")                                  \
-  X(T, persistent, 0, 1, 0,                                                                        \
-    "1: as many CTAs as are resident stride through all chunks; 0: each takes chunks * warps of "  \
-    "them, once")
-
-typedef struct stream_schedule_t {
-  STREAM_SCHEDULE(MOE__SCHEDULE_MEMBER, )
-} stream_schedule_t;
-
-MOE__SCHEDULE_KIND(moe__stream_schedule, stream_schedule_t, STREAM_SCHEDULE, "stream",
+MOE__SCHEDULE_KIND(moe__stream_schedule, moe__stream_schedule_t, MOE__STREAM_SCHEDULE, "stream",
                    "quantize along the last dimension, quantize_fp8 with 1x128");
 
 /* 64 KB of x in flight per multiprocessor, or more. The default is not persistent: CTAs that
  * take their chunks once are dealt out until the end, whether or not they divide among
  * multiprocessors. */
-static const stream_schedule_t STREAM_BF16[] = {
+static const moe__stream_schedule_t STREAM_BF16[] = {
     {.chunks = 1, .warps = 8, .ctas_per_sm = 6},
     {.chunks = 2, .warps = 8, .ctas_per_sm = 4},
     {.chunks = 1, .warps = 4, .ctas_per_sm = 12},
@@ -60,7 +49,7 @@ static const stream_schedule_t STREAM_BF16[] = {
     {.chunks = 1, .warps = 8, .ctas_per_sm = 6, .persistent = 1},
     {.chunks = 2, .warps = 8, .ctas_per_sm = 4, .persistent = 1},
 };
-static const stream_schedule_t STREAM_F32[] = {
+static const moe__stream_schedule_t STREAM_F32[] = {
     {.chunks = 1, .warps = 8, .ctas_per_sm = 4},
     {.chunks = 2, .warps = 8, .ctas_per_sm = 2},
     {.chunks = 1, .warps = 4, .ctas_per_sm = 8},
@@ -86,7 +75,7 @@ typedef struct stream_layout_t {
 } stream_layout_t;
 
 static bool lay_out(MlirOperation op, const void *schedule, void *out) {
-  const stream_schedule_t *s = schedule;
+  const moe__stream_schedule_t *s = schedule;
   stream_layout_t *l = out;
   l->vectors = s->chunks * CHUNK / MOE__WARP * element_bytes(op) / MOE__VECTOR_BYTES;
   l->cta.threads = s->warps * MOE__WARP;
@@ -99,7 +88,7 @@ static bool lay_out(MlirOperation op, const void *schedule, void *out) {
 
 typedef struct stream_t {
   moe__kernel_t kernel;
-  stream_schedule_t schedule;
+  moe__stream_schedule_t schedule;
   moe__elements_t elements;
   moe__fp8_t element;
   bool mx; /* else FP8 with f32 scales */
@@ -363,7 +352,7 @@ static bool has_kernel(MlirOperation op) {
 static bool lower(const moe__lowering_t *lowering) {
   MlirOperation op = lowering->op;
   const stream_layout_t *layout = lowering->layout;
-  const stream_schedule_t *schedule = lowering->schedule;
+  const moe__stream_schedule_t *schedule = lowering->schedule;
   MlirType x = moe__tensor_type(op, MOE__X);
   stream_t s = {
       .schedule = *schedule, .element = moe__fp8_of(moe__tensor_type(op, MOE__Q)), .mx = is_mx(op)};

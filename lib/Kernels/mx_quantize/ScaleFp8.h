@@ -14,23 +14,11 @@
 #include "lib/Device/Tiles.h"
 #include "lib/Device/Vectors.h"
 #include "lib/Dialect/Dialect.h"
-#include "lib/Kernels/Schedule.h"
+#include "lib/Kernels/mx_quantize/Schedule.h"
 
 #define MOE__SCALE_ROW_BYTES (MOE__WARP * MOE__VECTOR_BYTES) /* of a tile */
 #define MOE__SCALE_MAX_TENSORS 2
 #define MOE__SCALE_MAX_OUTPUTS 2 /* of a tensor */
-
-#define MOE__SCALE_SCHEDULE(X, T)                                                                  \
-  X(T, rows_per_warp, 1, 32, 16,                                                                   \
-    "rows of a warp in a tile, a power of two; the tile has warps * rows_per_warp rows of 512 "    \
-    "bytes")                                                                                       \
-  X(T, warps, 1, 32, 16, "warps of a CTA")                                                         \
-  X(T, ctas_per_sm, 1, 8, 1, "CTAs that share a multiprocessor")                                   \
-  X(T, band, 1, 4096, 1, "rows of tiles that are worked off together")
-
-typedef struct moe__scale_schedule_t {
-  MOE__SCALE_SCHEDULE(MOE__SCHEDULE_MEMBER, )
-} moe__scale_schedule_t;
 
 typedef struct moe__scale_layout_t {
   moe__layout_t cta;

@@ -1,4 +1,6 @@
-/* Schedule.h - the schedule of scaled_mm, and the layout that follows from it.
+/* Schedule.h - the fields of the schedule of products (scaled_mm): range, default and what each is;
+ * and the layout of shared memory that follows from them. lib/Kernels/Schedule.h says how the table
+ * is written.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #ifndef MOE_KERNELS_SCALED_GROUPED_MM_SCHEDULE_H
