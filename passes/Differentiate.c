@@ -3,7 +3,7 @@
  * those of the results.
  *
  * In three steps. First the gradients are appended to the function itself, by the rules of
- * DifferentiationRules.def, from its end to its start. The products among them are grouped_mm,
+ * Gradients.def, from its end to its start. The products among them are grouped_mm,
  * as people write them. Then moe-expand-recipes turns all products into quantizers and products
  * of what these make; tensors that two products quantize in the same way are quantized once,
  * whether the products belong to the function or to a gradient. At last the function is cut in
@@ -235,9 +235,9 @@ typedef struct rule_t {
 } rule_t;
 
 static const rule_t RULES[] = {
-#define MOE_DIFFERENTIATION_RULE(op, operands, rule) {op, operands, differentiate_##rule},
-#include "passes/DifferentiationRules.def"
-#undef MOE_DIFFERENTIATION_RULE
+#define MOE_GRADIENT(op, operands, rule) {op, operands, differentiate_##rule},
+#include "passes/Gradients.def"
+#undef MOE_GRADIENT
 };
 
 static const rule_t *find_rule(MlirOperation op) {

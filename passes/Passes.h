@@ -1,6 +1,7 @@
 /* Passes.h - what a pass of moe-opt is.
  *
- * A pass is one C file with one function, declared here from Passes.def. lib/Driver wraps it for
+ * A pass is one function, declared here from Passes.def, in a file of its own; only the passes that
+ * lower ops to kernels share one. lib/Driver wraps it for
  * MLIR's pass manager, parses its options, verifies the module after it, and turns its failures
  * into statuses.
  *

@@ -36,7 +36,7 @@ typedef enum moe_ref_mx_mode_t {
 /* Which elements of a tensor share an fp32 scale: MOE_REF_ROW, ... */
 typedef enum moe_ref_fp8_granularity_t {
 #define MOE_GRANULARITY(symbol, name) MOE_REF_##symbol,
-#include "moe/granularities.def"
+#include "moe/fp8_granularities.def"
 } moe_ref_fp8_granularity_t;
 
 /* How a kernel sums the products of a matrix product: MOE_REF_FAST, MOE_REF_PROMOTED. */

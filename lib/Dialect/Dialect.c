@@ -131,7 +131,7 @@ int moe__op_case(MlirOperation op) {
 
 static const char *const GRANULARITIES[] = {
 #define MOE_GRANULARITY(symbol, name) [MOE__##symbol] = (name),
-#include "moe/granularities.def"
+#include "moe/fp8_granularities.def"
 };
 
 moe__granularity_t moe__op_granularity(MlirOperation op) {

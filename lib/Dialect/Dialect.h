@@ -95,7 +95,7 @@ int moe__op_case(MlirOperation op);
 /* What a quantizer of FP8 has one scale for. */
 typedef enum moe__granularity_t {
 #define MOE_GRANULARITY(symbol, name) MOE__##symbol,
-#include "moe/granularities.def"
+#include "moe/fp8_granularities.def"
 } moe__granularity_t;
 
 /* The granularity of an op that has the attribute and is verified, and its name. */

@@ -48,7 +48,7 @@ static const char *const MODES[] = {
 #include "moe/mx_modes.def"
     NULL};
 static const char *const GRANULARITIES[] = {
-#include "moe/granularities.def"
+#include "moe/fp8_granularities.def"
     NULL};
 static const char *const ACCUMULATIONS[] = {
 #include "moe/accumulations.def"

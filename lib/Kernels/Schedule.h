@@ -1,8 +1,9 @@
 /* Schedule.h - how schedules are described and read. A schedule is every constant of a kernel that
  * is a choice and not a consequence.
  *
- * The fields of a kernel's schedule are a table in Schedule.h of its family: mx_quantize/Schedule.h,
- * scaled_grouped_mm/Schedule.h. To add a field, add a row there and use it in the kernel.
+ * The fields of a kernel's schedule are a table in Schedule.h of its family:
+ * mx_quantize/Schedule.h, scaled_grouped_mm/Schedule.h. To add a field, add a row there and use it
+ * in the kernel.
  *
  * moe-select-schedule writes it as the attribute `schedule`, and the kernel's lowering reads it.
  * A schedule that is in the source already is kept.

@@ -1,4 +1,4 @@
-/* Formats.h - the number formats as inline functions.
+/* Formats.h - the element types as inline functions: each format's conversion to fp32 and back.
  *
  * Why it exists: the MX quantizer converts hundreds of millions of elements, and a call for each
  * would cost more than the conversion. Formats.c gives the same functions their public names.
@@ -6,6 +6,8 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #ifndef MOE_LIB_REFERENCE_FORMATS_H
 #define MOE_LIB_REFERENCE_FORMATS_H
+
+#include "moe/reference.h"
 
 #include <float.h>
 #include <stdbool.h>
@@ -151,6 +153,55 @@ static inline float moe__ref_f32_from_e8m0(uint8_t byte) {
   if (byte == 255)
     return moe__ref_f32_from_bits(MOE__REF_F32_NAN);
   return moe__ref_f32_from_bits((int32_t)byte << MOE__REF_F32_MANTISSA_BITS);
+}
+
+/* ---- By element type ---- */
+
+/* An element as fp32, exact; I32 has no part in arithmetic. */
+static inline float moe__ref_element_load(moe_ref_dtype_t dtype, const void *data, int64_t index) {
+  switch (dtype) {
+  case MOE_REF_F32:
+    return ((const float *)data)[index];
+  case MOE_REF_BF16:
+    return moe__ref_f32_from_bf16(((const uint16_t *)data)[index]);
+  case MOE_REF_F16:
+    return moe__ref_f32_from_f16(((const uint16_t *)data)[index]);
+  case MOE_REF_E4M3:
+    return moe__ref_f32_from_fp8(((const uint8_t *)data)[index], moe__ref_e4m3);
+  case MOE_REF_E5M2:
+    return moe__ref_f32_from_fp8(((const uint8_t *)data)[index], moe__ref_e5m2);
+  case MOE_REF_E8M0:
+    return moe__ref_f32_from_e8m0(((const uint8_t *)data)[index]);
+  case MOE_REF_I32:
+    break;
+  }
+  return 0;
+}
+
+/* Casts an fp32 value to an element. Scales and offsets are integers from the start, and nothing
+ * is cast to them. */
+static inline void moe__ref_element_store(moe_ref_dtype_t dtype, void *data, int64_t index,
+                                          float value) {
+  switch (dtype) {
+  case MOE_REF_F32:
+    ((float *)data)[index] = value;
+    return;
+  case MOE_REF_BF16:
+    ((uint16_t *)data)[index] = moe__ref_bf16_from_f32(value);
+    return;
+  case MOE_REF_F16:
+    ((uint16_t *)data)[index] = moe__ref_f16_from_f32(value);
+    return;
+  case MOE_REF_E4M3:
+    ((uint8_t *)data)[index] = moe__ref_fp8_from_f32(value, moe__ref_e4m3);
+    return;
+  case MOE_REF_E5M2:
+    ((uint8_t *)data)[index] = moe__ref_fp8_from_f32(value, moe__ref_e5m2);
+    return;
+  case MOE_REF_E8M0:
+  case MOE_REF_I32:
+    return;
+  }
 }
 
 #endif /* MOE_LIB_REFERENCE_FORMATS_H */

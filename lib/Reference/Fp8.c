@@ -33,7 +33,7 @@ int moe_ref_fp8_granularity_from_name(const char *name) {
 #define MOE_GRANULARITY(symbol, text)                                                              \
   if (strcmp(name, text) == 0)                                                                     \
     return MOE_REF_##symbol;
-#include "moe/granularities.def"
+#include "moe/fp8_granularities.def"
   return -1;
 }
 

@@ -1,7 +1,7 @@
-/* Tensors.h - elements and addresses of tensors, for every operation of the reference.
+/* Tensors.h - shapes, groups and addresses of tensors, for every operation of the reference.
  *
- * Why it exists: the quantizers and the products read and write the same views, and an element must
- * be cast in one way only.
+ * Why it exists: the quantizers and the products read and write the same views. Formats.h has the
+ * elements.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #ifndef MOE_LIB_REFERENCE_TENSORS_H
@@ -51,53 +51,6 @@ static inline int64_t moe__ref_group_end(const moe_ref_tensor_t *offs, int64_t g
 /* Of the element `index` elements behind the first one. */
 static inline void *moe__ref_element_address(const moe_ref_tensor_t *tensor, int64_t index) {
   return (char *)tensor->data + index * (moe_ref_dtype_bits(tensor->dtype) / 8);
-}
-
-/* An element as fp32, exact; I32 has no part in arithmetic. */
-static inline float moe__ref_element_load(moe_ref_dtype_t dtype, const void *data, int64_t index) {
-  switch (dtype) {
-  case MOE_REF_F32:
-    return ((const float *)data)[index];
-  case MOE_REF_BF16:
-    return moe__ref_f32_from_bf16(((const uint16_t *)data)[index]);
-  case MOE_REF_F16:
-    return moe__ref_f32_from_f16(((const uint16_t *)data)[index]);
-  case MOE_REF_E4M3:
-    return moe__ref_f32_from_fp8(((const uint8_t *)data)[index], moe__ref_e4m3);
-  case MOE_REF_E5M2:
-    return moe__ref_f32_from_fp8(((const uint8_t *)data)[index], moe__ref_e5m2);
-  case MOE_REF_E8M0:
-    return moe__ref_f32_from_e8m0(((const uint8_t *)data)[index]);
-  case MOE_REF_I32:
-    break;
-  }
-  return 0;
-}
-
-/* Casts an fp32 value to an element. Scales and offsets are integers from the start, and nothing
- * is cast to them. */
-static inline void moe__ref_element_store(moe_ref_dtype_t dtype, void *data, int64_t index,
-                                          float value) {
-  switch (dtype) {
-  case MOE_REF_F32:
-    ((float *)data)[index] = value;
-    return;
-  case MOE_REF_BF16:
-    ((uint16_t *)data)[index] = moe__ref_bf16_from_f32(value);
-    return;
-  case MOE_REF_F16:
-    ((uint16_t *)data)[index] = moe__ref_f16_from_f32(value);
-    return;
-  case MOE_REF_E4M3:
-    ((uint8_t *)data)[index] = moe__ref_fp8_from_f32(value, moe__ref_e4m3);
-    return;
-  case MOE_REF_E5M2:
-    ((uint8_t *)data)[index] = moe__ref_fp8_from_f32(value, moe__ref_e5m2);
-    return;
-  case MOE_REF_E8M0:
-  case MOE_REF_I32:
-    return;
-  }
 }
 
 #endif /* MOE_LIB_REFERENCE_TENSORS_H */

@@ -1,4 +1,4 @@
-/* Launch.c - what the files of ops share: attributes, and slices of work.
+/* Launch.c - what the files in ops/ share: attributes, and slices of work.
  *
  * Why it exists: see Launch.h.
  *

@@ -1,10 +1,9 @@
 /* Launch.h - a launch of the manifest, as the C reference computes it; internal to Reference.c
- * and the files of ops.
+ * and the files in ops/.
  *
  * Why it exists: what differs from op to op is what it takes, how its work is cut for threads,
  * which rows it writes, and whether its results have certain bits. Tensors are called by their
- * roles in the op. To support a new op, write a moe__run_op_t into the table of the file that it
- * belongs to.
+ * roles in the op. A new op is a moe__run_op_t in the table of a file in ops/.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #ifndef MOE_RUN_LAUNCH_H

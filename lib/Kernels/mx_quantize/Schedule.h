@@ -1,4 +1,5 @@
-/* Schedule.h - the fields of the schedules of mx_quantize's kernels: range, default and what each is.
+/* Schedule.h - the fields of the schedules of mx_quantize's kernels: range, default and what each
+ * is.
  *
  * lib/Kernels/Schedule.h says how a table is written. The candidates, which are schedules worth
  * measuring, stand in the kernels' files; the first one is the default.

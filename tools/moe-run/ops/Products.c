@@ -1,4 +1,4 @@
-/* ProductOps.c - the ops of the scaled_grouped_mm dialect on the C reference.
+/* Products.c - the ops of the scaled_grouped_mm dialect on the C reference.
  *
  * Why it exists: see Launch.h. A product's kernel sums in its own order, so that its result is
  * judged by a bound, and not by bits.
@@ -76,7 +76,7 @@ static bool has_grouped_rows(const moe__run_launch_t *launch) {
   return has_offsets(launch) && moe__run_tensor(launch, "qb")->rank == 3;
 }
 
-/* Quantized tokens that are summed over may be more than there were (Fp8Ops.c); those behind are
+/* Quantized tokens that are summed over may be more than there were (Fp8.c); those behind are
  * in no group. */
 static moe_ref_status_t compare(const moe__run_launch_t *launch, const moe_ref_tensor_t factors[2],
                                 int64_t slice, moe_ref_score_t *score) {

@@ -1,4 +1,4 @@
-/* LayoutOps.c - the ops of the mx_quantize dialect that only move data, on the C reference.
+/* Layouts.c - the ops of the mx_quantize dialect that only move data, on the C reference.
  *
  * Why it exists: see Launch.h. They are quick: each is one slice.
  *

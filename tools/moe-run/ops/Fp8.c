@@ -1,4 +1,4 @@
-/* Fp8Ops.c - the ops of the mx_quantize dialect with fp32 scales, on the C reference.
+/* Fp8.c - the ops of the mx_quantize dialect with fp32 scales, on the C reference.
  *
  * Why it exists: see Launch.h. Slices are plain calls of libmoe_ref on parts of the tensors:
  * between scales where amaxes are found, anywhere where elements are only multiplied. A dual op

@@ -1,4 +1,4 @@
-/* QuantizeOps.c - the ops of the mx_quantize dialect with MX scales, on the C reference.
+/* Mx.c - the ops of the mx_quantize dialect with MX scales, on the C reference.
  *
  * Why it exists: see Launch.h. MX blocks are computed apart from each other, so that slices are
  * plain calls of libmoe_ref on parts of the tensors. A dual op is two plain ones.
