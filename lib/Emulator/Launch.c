@@ -64,16 +64,8 @@ void moe_emu_module_destroy(moe_emu_module_t *module) {
   free(module);
 }
 
-static const moe__emu_kernel_t *find_kernel(const moe_emu_module_t *module, const char *name) {
-  for (uint32_t i = 0; i < module->module.kernel_count; i++) {
-    if (!strcmp(module->module.kernels[i].name, name))
-      return &module->module.kernels[i];
-  }
-  return NULL;
-}
-
 bool moe_emu_module_has(const moe_emu_module_t *module, const char *kernel) {
-  return find_kernel(module, kernel) != NULL;
+  return moe__emu_find_kernel(&module->module, kernel) != NULL;
 }
 
 /* ---- Checks of a launch ---- */
@@ -309,7 +301,7 @@ static moe_emu_status_t prepare(moe__emu_machine_t *machine, const moe_emu_modul
                                 moe_emu_report_t *report) {
   const moe_emu_launch_t *launch = machine->launch;
   moe__emu_error_t error = {""};
-  machine->kernel = find_kernel(module, launch->kernel);
+  machine->kernel = moe__emu_find_kernel(&module->module, launch->kernel);
   if (!machine->kernel)
     return fail(report, MOE_EMU_INVALID_ARGUMENT, "the module has no kernel '%s'", launch->kernel);
   moe_emu_status_t status = check_cta(machine->kernel, launch, report);

@@ -5,6 +5,10 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "test/Emulator/Support.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
 #define HEAD ".version 8.0\n.target sm_90a\n.address_size 64\n"
 #define KERNEL(body)                                                                               \
   HEAD ".visible .entry k()\n{\n.reg .pred %p<4>;\n.reg .b16 %h<4>;\n.reg .b32 %r<4>;\n.reg .b64 " \
@@ -163,11 +167,37 @@ static void test_variables(void **state) {
   moe_emu_module_destroy(module);
 }
 
+/* Kernels are found by name, not one by one: that takes a second here, and else minutes. */
+static void test_many_kernels(void **state) {
+  (void)state;
+  enum { KERNELS = 32000, QUESTIONS = 20 * KERNELS, SECONDS = 20 };
+  char *text = NULL;
+  size_t size = 0;
+  FILE *out = open_memstream(&text, &size);
+  fputs(HEAD, out);
+  for (int i = 0; i < KERNELS; i++)
+    fprintf(out, ".visible .entry k%d() { ret; }\n", i);
+  fclose(out);
+  moe_emu_module_t *module;
+  moe_emu_report_t report;
+  clock_t start = clock();
+  assert_int_equal(moe_emu_module_load(text, size, &module, &report), MOE_EMU_OK);
+  for (int i = 0; i < QUESTIONS; i++) {
+    char name[16];
+    snprintf(name, sizeof name, "k%d", i % KERNELS);
+    assert_true(moe_emu_module_has(module, name));
+  }
+  assert_false(moe_emu_module_has(module, "k"));
+  assert_true((clock() - start) / CLOCKS_PER_SEC < SECONDS);
+  moe_emu_module_destroy(module);
+  free(text);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_directives),          cmocka_unit_test(test_statements),
       cmocka_unit_test(test_constant_predicates), cmocka_unit_test(test_scopes),
-      cmocka_unit_test(test_variables),
+      cmocka_unit_test(test_variables),           cmocka_unit_test(test_many_kernels),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

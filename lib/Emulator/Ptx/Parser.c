@@ -11,6 +11,7 @@
 #include "lib/Emulator/Ptx/Operands.h"
 #include "lib/Emulator/Ptx/Symbols.h"
 
+#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -399,6 +400,32 @@ static bool parse_kernel_directives(moe__emu_parser_t *parser) {
   return true;
 }
 
+static int compare_names(const void *a, const void *b) {
+  return strcmp(((const moe__emu_kernel_name_t *)a)->name,
+                ((const moe__emu_kernel_name_t *)b)->name);
+}
+
+const moe__emu_kernel_t *moe__emu_find_kernel(const moe__emu_module_t *module, const char *name) {
+  moe__emu_kernel_name_t key = {.name = name};
+  moe__emu_kernel_name_t *const *found = tfind(&key, &module->kernel_names, compare_names);
+  return found ? &module->kernels[(*found)->kernel] : NULL;
+}
+
+/* Enters the name of the next kernel. */
+static bool enter_kernel(moe__emu_parser_t *parser, const char *name) {
+  moe__emu_module_t *module = parser->module;
+  moe__emu_kernel_name_t *entry = malloc(sizeof *entry);
+  if (!entry)
+    return moe__emu_parse_fail(parser, "out of memory");
+  *entry = (moe__emu_kernel_name_t){name, module->kernel_count};
+  moe__emu_kernel_name_t *const *found = tsearch(entry, &module->kernel_names, compare_names);
+  if (found && *found == entry)
+    return true;
+  free(entry);
+  return found ? moe__emu_parse_fail(parser, "kernel '%.64s' is defined twice", name)
+               : moe__emu_parse_fail(parser, "out of memory");
+}
+
 static bool parse_kernel(moe__emu_parser_t *parser) {
   moe__emu_module_t *module = parser->module;
   const char *name = take_name(parser, "a kernel");
@@ -408,10 +435,8 @@ static bool parse_kernel(moe__emu_parser_t *parser) {
   if (!grown)
     return moe__emu_parse_fail(parser, "out of memory");
   module->kernels = grown;
-  for (uint32_t i = 0; i < module->kernel_count; i++) {
-    if (!strcmp(grown[i].name, name))
-      return moe__emu_parse_fail(parser, "kernel '%.64s' is defined twice", name);
-  }
+  if (!enter_kernel(parser, name))
+    return false;
   parser->kernel = &grown[module->kernel_count++];
   *parser->kernel = (moe__emu_kernel_t){.name = name};
   parser->instruction_capacity = parser->operand_capacity = parser->row_capacity = 0;
@@ -505,6 +530,7 @@ void moe__emu_module_free(moe__emu_module_t *module) {
   }
   for (uint32_t i = 0; i < module->variable_count; i++)
     free(module->variables[i].data);
+  tdestroy(module->kernel_names, free);
   moe__emu_texts_free(module);
   free(module->kernels);
   free(module->variables);

@@ -12,6 +12,10 @@
  * any case. */
 bool moe__emu_module_parse(const char *text, size_t size, moe__emu_module_t *out_module,
                            moe__emu_error_t *error);
+
+/* The kernel of this name, or NULL. */
+const moe__emu_kernel_t *moe__emu_find_kernel(const moe__emu_module_t *module, const char *name);
+
 /* Frees what the module owns. */
 void moe__emu_module_free(moe__emu_module_t *module);
 

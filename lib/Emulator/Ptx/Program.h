@@ -177,11 +177,18 @@ typedef struct moe__emu_variable_t {
   bool is_constant;
 } moe__emu_variable_t;
 
+/* A kernel's place in the module, to be found by its name. */
+typedef struct moe__emu_kernel_name_t {
+  const char *name;
+  uint32_t kernel;
+} moe__emu_kernel_name_t;
+
 typedef struct moe__emu_text_t moe__emu_text_t;
 
 typedef struct moe__emu_module_t {
   moe__emu_kernel_t *kernels;
   uint32_t kernel_count;
+  void *kernel_names; /* a tree (search.h) of moe__emu_kernel_name_t, owned */
   moe__emu_variable_t *variables;
   uint32_t variable_count;
   moe__emu_text_t *texts; /* every string above lies here */
