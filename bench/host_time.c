@@ -2,20 +2,21 @@
  *
  * Usage: host_time BUNDLE SHAPE... [--device=cuda:0] [--function=NAME] [--rounds=N]
  *
- * SHAPE, such as 128x512, is that of an argument, in order; all are zero, so that offsets make empty
- * groups and kernels are short. Prints JSON, in microseconds of host time for one call of the function:
+ * SHAPE, such as 128x512, is that of an argument, in order; all are zero, so that offsets make
+ * empty groups and kernels are short. Prints JSON, in microseconds of host time for one call of the
+ * function:
  *   driver       cuLaunchKernelEx for each of its kernels, with ready parameters, and nothing else
  *   launch       moe_rt_call_launch
  *   run          moe_rt_call_run with shapes and addresses that it remembers
- *   run_moved    moe_rt_call_run with addresses that no call had before: all tensor maps are encoded
+ *   run_moved    moe_rt_call_run with addresses that no call had before: encodes all tensor maps
  *   run_pool     moe_rt_call_run with a workspace of the driver's pool
  *   plan         what a shape that was not seen before costs on top
  *   results      moe_rt_call_results
  *   prepare      moe_rt_call_prepare and moe_rt_call_destroy
  * Each is the median of rounds of 100 calls; the device has nothing left to do before each round.
  *
- * With LD_LIBRARY_PATH=build/test/Runtime/fake_cuda the driver is the tests' own, which returns at once:
- * what is left is the runtime's share.
+ * With LD_LIBRARY_PATH=build/test/Runtime/fake_cuda the driver is the tests' own, which returns at
+ * once: what is left is the runtime's share.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Runtime/CudaDriver.h"

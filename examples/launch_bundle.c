@@ -1,5 +1,5 @@
-/* launch_bundle.c - quantizes expert weights with the three calls of libmoe_rt, and reads an element
- * back.
+/* launch_bundle.c - quantizes expert weights with the three calls of libmoe_rt, and reads an
+ * element back.
  *
  *   moe-opt quantize_expert_weights.mlir --emit=bundle -o bundle
  *   cc launch_bundle.c $(pkg-config --cflags --libs moe_rt moe_ref) -o launch_bundle

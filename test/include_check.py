@@ -5,20 +5,26 @@
 
 Each finding names a file, a line and the rule that it breaks; the exit code is 1 where there are any. The rules:
 
-  arrow      a room includes only itself and the rooms that ROOMS allows it; of include/ all may include all
+  arrow      a room includes only itself and the rooms that ROOMS allows it; all may include what is in include/
   circle     no file includes itself by way of others
   header     a source includes the header of its name, if there is one; a header has users besides its own source
   columns    lines of C have at most 100 columns, comments too; tables (.def) may have more
 
+The rooms of the tests and of bench/ are in it as well. No room may include them.
+
 SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
+import posixpath
 import re
 import sys
 from pathlib import Path
 
 COLUMNS = 100
 
-# Who may include whom. docs/architecture.md draws it; tools/moe-run sees the libraries by their public headers alone.
+FOLDERS = ("bench", "cmake", "examples", "include", "lib", "passes", "test", "tools")  # where C is
+
+# Who may include whom. docs/architecture.md draws it; tools/moe-run and the examples see the libraries by their public
+# headers alone. A test sees the room that it tests, and those of which it is the other side.
 ROOMS = {
     "include": [],
     "lib/Files": [],
@@ -35,6 +41,18 @@ ROOMS = {
     "passes": ["lib/Builder", "lib/Dialect", "lib/Kernels", "lib/Pass"],
     "tools/moe-opt": ["lib/Driver", "lib/Files"],
     "tools/moe-run": ["lib/Files"],
+    "bench": ["lib/Runtime"],
+    "cmake": [],
+    "examples": [],
+    "test/Builder": ["lib/Builder"],
+    "test/Device": ["lib/Device"],
+    "test/Driver": ["lib/Driver", "lib/Kernels", "lib/Target", "passes"],
+    "test/Emulator": ["lib/Emulator"],
+    "test/Kernels": ["lib/Kernels"],
+    "test/Reference": [],
+    "test/Runtime": ["lib/Runtime"],
+    "test/fuzz": [],
+    "test/tools": [],
 }
 
 # Includes that break an arrow and are meant to: the including room, the file, and why.
@@ -47,7 +65,7 @@ INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+["<]([^">]+)[">]', re.MULTILIN
 
 def room_of(path):
     parts = path.split("/")
-    return "/".join(parts[:2]) if parts[0] in ("lib", "tools") else parts[0]
+    return "/".join(parts[:2]) if parts[0] in ("lib", "test", "tools") else parts[0]
 
 
 def lines_of_includes(text):
@@ -58,7 +76,7 @@ def lines_of_includes(text):
 
 def read(top):
     """The texts of the C files, by path."""
-    files = [path for folder in ("include", "lib", "passes", "tools") for path in sorted((top / folder).rglob("*"))]
+    files = [path for folder in FOLDERS for path in sorted((top / folder).rglob("*"))]
     return {str(path.relative_to(top)): path.read_text() for path in files if path.suffix in (".c", ".h", ".def")}
 
 
@@ -68,7 +86,8 @@ def included_files(texts):
     for path, text in texts.items():
         found = []
         for line, name in lines_of_includes(text):
-            for target in (name, f"include/{name}"):
+            beside = posixpath.normpath(posixpath.join(posixpath.dirname(path), name))
+            for target in dict.fromkeys((name, f"include/{name}", beside)):
                 if target in texts:
                     found.append((line, target))
         included[path] = found

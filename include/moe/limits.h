@@ -11,6 +11,10 @@
 /* Elements of a side of an FP8 block: granularities 1x128 and 128x128. */
 #define MOE_FP8_BLOCK 128
 
+/* Rows and columns of a tile of scales in the layout "128x4": its bytes are consecutive. */
+#define MOE_PACKED_ROWS 128
+#define MOE_PACKED_COLUMNS 4
+
 /* Groups, or experts, of an op. Kernels keep a table of them in shared memory. */
 #define MOE_MAX_GROUPS 1024
 

@@ -13,6 +13,7 @@
 #define MOE_REFERENCE_H
 
 #include "moe/export.h"
+#include "moe/limits.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -234,7 +235,7 @@ MOE_API moe_ref_status_t moe_ref_fp8_dequantize(const moe_ref_tensor_t *q,
 /* ---- The layout of block scales ---- */
 
 /* Rows and columns of a packed tile. */
-enum { MOE_REF_PACKED_ROWS = 128, MOE_REF_PACKED_COLUMNS = 4 };
+enum { MOE_REF_PACKED_ROWS = MOE_PACKED_ROWS, MOE_REF_PACKED_COLUMNS = MOE_PACKED_COLUMNS };
 
 /* Packs the scales of an MX product, E8M0, as tensor cores read them (layout "128x4": PTX ISA,
  * tcgen05.mma with block scaling; cuBLAS, "1D block scaling factors layout").

@@ -29,6 +29,15 @@ moe__fp8_t moe__fp8_of(MlirType tensor) {
   return mlirTypeIsAFloat8E4M3FN(mlirShapedTypeGetElementType(tensor)) ? MOE__E4M3 : MOE__E5M2;
 }
 
+bool moe__fp8_from_name(MlirStringRef name, moe__fp8_t *out) {
+  for (int i = 0; i < (int)(sizeof FORMATS / sizeof *FORMATS); i++)
+    if (mlirStringRefEqual(name, mlirStringRefCreateFromCString(FORMATS[i].mlir_type))) {
+      *out = (moe__fp8_t)i;
+      return true;
+    }
+  return false;
+}
+
 bool moe__mx_mode_from_name(MlirStringRef name, moe__mx_mode_t *out) {
   static const char *const names[] = {
 #define MOE_MX_MODE(symbol, name) [MOE__##symbol] = (name),

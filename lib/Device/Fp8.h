@@ -21,6 +21,9 @@ typedef enum moe__mx_mode_t {
 /* The element type of an FP8 tensor. */
 moe__fp8_t moe__fp8_of(MlirType tensor);
 
+/* The FP8 type of this name in MLIR; false if there is none. */
+bool moe__fp8_from_name(MlirStringRef name, moe__fp8_t *out);
+
 /* The mode of this name; false if there is none. */
 bool moe__mx_mode_from_name(MlirStringRef name, moe__mx_mode_t *out);
 

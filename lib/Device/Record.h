@@ -194,6 +194,12 @@ MlirAttribute moe__record_attribute(MlirContext context, const moe__record_t *re
  * have been edited by hand. moe__record_destroy comes after it, also where it failed. */
 bool moe__record_read(MlirOperation op, MlirAttribute attribute, moe__record_t *out);
 
+/* Calls visit for each kernel in the module, with its record. False after a record that is
+ * malformed, for which there has been an error. */
+bool moe__walk_records(MlirOperation module,
+                       void (*visit)(MlirOperation kernel, const moe__record_t *record, void *user),
+                       void *user);
+
 /* Whether the launch has all tensors and dimensions that the record names; an error at the launch
  * where it has not. */
 bool moe__record_check(MlirOperation launch, const moe__record_t *record);

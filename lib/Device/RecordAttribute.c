@@ -366,6 +366,31 @@ bool moe__record_read(MlirOperation op, MlirAttribute attribute, moe__record_t *
          moe__error(op, "'%s' of the kernel's 'moe.kernel' is missing or malformed", wrong);
 }
 
+typedef struct walk_t {
+  void (*visit)(MlirOperation kernel, const moe__record_t *record, void *user);
+  void *user;
+} walk_t;
+
+static bool visit_record(MlirOperation op, void *user) {
+  const walk_t *walk = user;
+  MlirAttribute attribute = moe__op_attribute(op, "moe.kernel");
+  if (!moe__op_is(op, "llvm.func") || mlirAttributeIsNull(attribute))
+    return true;
+  moe__record_t record;
+  bool ok = moe__record_read(op, attribute, &record);
+  if (ok)
+    walk->visit(op, &record, walk->user);
+  moe__record_destroy(&record);
+  return ok;
+}
+
+bool moe__walk_records(MlirOperation module,
+                       void (*visit)(MlirOperation kernel, const moe__record_t *record, void *user),
+                       void *user) {
+  walk_t walk = {visit, user};
+  return moe__walk(module, visit_record, &walk);
+}
+
 /* ---- Checking ---- */
 
 /* The type of tensor number n: operands of the launch, then results; null where there is none. */

@@ -185,10 +185,9 @@ bool moe__check_groups_moved(MlirOperation op) {
 
 /* Layout "128x4". */
 void moe__packed_shape(MlirOperation op, moe__role_t role, moe__shape_t *out) {
-  enum { TILE_ROWS = 128, TILE_COLUMNS = 4 };
   (void)role;
-  moe__append_padded(out, 0, 0, TILE_ROWS, moe__operand_number(op, MOE__OFFS));
-  moe__append_padded(out, 0, 1, TILE_COLUMNS, -1);
+  moe__append_padded(out, 0, 0, MOE_PACKED_ROWS, moe__operand_number(op, MOE__OFFS));
+  moe__append_padded(out, 0, 1, MOE_PACKED_COLUMNS, -1);
 }
 
 void moe__padded_shape(MlirOperation op, moe__role_t role, moe__shape_t *out) {

@@ -225,25 +225,16 @@ typedef struct kernels_t {
   json_t *min_assemblers; /* by name, of those that have one */
 } kernels_t;
 
-static bool add_kernel(MlirOperation op, void *user) {
+static void add_kernel(MlirOperation function, const moe__record_t *record, void *user) {
   kernels_t *kernels = user;
-  MlirAttribute attribute = moe__op_attribute(op, "moe.kernel");
-  if (!moe__op_is(op, "llvm.func") || mlirAttributeIsNull(attribute))
-    return true;
-  moe__record_t record;
-  bool ok = moe__record_read(op, attribute, &record);
-  moe__record_destroy(&record);
-  if (!ok)
-    return false;
-  MlirStringRef name = moe__symbol(op);
+  MlirStringRef name = moe__symbol(function);
   json_t *kernel = json_pack(
-      "{so so so si}", "name", json_text(name), "block", describe_integers(3, record.cta),
-      "cluster", describe_integers(3, record.cluster), "shared_memory", record.shared_memory);
+      "{so so so si}", "name", json_text(name), "block", describe_integers(3, record->cta),
+      "cluster", describe_integers(3, record->cluster), "shared_memory", record->shared_memory);
   json_t *least = json_object_getn(kernels->min_assemblers, name.data, name.length);
   if (least)
     json_object_set(kernel, "min_assembler", least);
   json_array_append_new(kernels->list, kernel);
-  return true;
 }
 
 /* ---- Artifacts ---- */
@@ -272,7 +263,7 @@ moe_status_t moe__target_manifest(MlirOperation module, const moe__target_option
   if (!functions)
     return MOE_INVALID_INPUT;
   kernels_t kernels = {json_array(), moe__target_min_assemblers(ptx)};
-  bool ok = moe__walk(module, add_kernel, &kernels);
+  bool ok = moe__walk_records(module, add_kernel, &kernels);
   json_decref(kernels.min_assemblers);
   if (!ok) {
     json_decref(kernels.list);

@@ -98,32 +98,23 @@ static int count_instructions(moe__bytes_t cubin, const char *kernel) {
   return 0;
 }
 
-static bool add_kernel(MlirOperation op, void *user) {
+static void add_kernel(MlirOperation function, const moe__record_t *record, void *user) {
   list_t *list = user;
-  MlirAttribute attribute = moe__op_attribute(op, "moe.kernel");
-  if (!moe__op_is(op, "llvm.func") || mlirAttributeIsNull(attribute))
-    return true;
-  moe__record_t record;
-  bool ok = moe__record_read(op, attribute, &record);
-  moe__record_destroy(&record);
-  if (!ok)
-    return false;
-  MlirStringRef name = moe__symbol(op);
+  MlirStringRef name = moe__symbol(function);
   list->kernels = realloc(list->kernels, (list->count + 1) * sizeof *list->kernels);
   char *kernel = strndup(name.data, name.length);
   if (!list->kernels || !kernel)
     abort();
   list->kernels[list->count++] =
       (moe_kernel_resources_t){.kernel = kernel,
-                               .threads = record.cta[0] * record.cta[1] * record.cta[2],
-                               .shared_memory = record.shared_memory};
-  return true;
+                               .threads = record->cta[0] * record->cta[1] * record->cta[2],
+                               .shared_memory = record->shared_memory};
 }
 
 bool moe__target_resources(MlirOperation module, moe__bytes_t cubin, const char *log,
                            moe_kernel_resources_t **out_kernels, size_t *out_count) {
   list_t list = {0};
-  bool ok = moe__walk(module, add_kernel, &list);
+  bool ok = moe__walk_records(module, add_kernel, &list);
   for (size_t i = 0; i < list.count; i++) {
     moe_kernel_resources_t *kernel = &list.kernels[i];
     read_log(log, kernel);

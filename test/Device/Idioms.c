@@ -87,8 +87,9 @@ static MlirValue stages_of(moe__builder_t *b, MlirValue in, MlirValue tile) {
   return moe__warp_uniform(b, moe__load(b, at, b->i32));
 }
 
-/* A loop over tiles, each of which takes several stages of a ring; what a warp has in common; a transposed
- * matrix. Tensors: 0, how many stages each tile takes, 0 behind the last one; 1, the result. */
+/* A loop over tiles, each of which takes several stages of a ring; what a warp has in common; a
+ * transposed matrix. Tensors: 0, how many stages each tile takes, 0 behind the last one; 1, the
+ * result. */
 static const moe__expression_t *build_loop_body(moe__kernel_t *kernel) {
   moe__builder_t *b = &kernel->builder;
   MlirValue in = moe__kernel_pointer(kernel, 0), out = moe__kernel_pointer(kernel, 1);

@@ -304,8 +304,8 @@ static void test_no_effect(void **state) {
   EXPECT(32, t);
 }
 
-/* Four 8 x 8 matrices, of which element (row, column) of matrix i is number 64 * i + 8 * row + column: in
- * shared memory rows lie one after the other, or columns where they are transposed. */
+/* Four 8 x 8 matrices, of which element (row, column) of matrix i is number 64 * i + 8 * row +
+ * column: in shared memory rows lie one after the other, or columns where they are transposed. */
 static void test_store_matrix(void **state) {
   (void)state;
   static const char body[] =

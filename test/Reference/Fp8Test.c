@@ -2,8 +2,8 @@
  * orders and groups.
  *
  * Why it exists: the library walks sheets, cells and tiles. Here the slice of an element is found
- * by index arithmetic alone, and whole buffers are compared, so that a byte written beside the tensor,
- * or in a row of no group, is found too.
+ * by index arithmetic alone, and whole buffers are compared, so that a byte written beside the
+ * tensor, or in a row of no group, is found too.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "test/Reference/Buffers.h"

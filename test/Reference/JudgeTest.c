@@ -289,8 +289,8 @@ static moe_ref_score_t quality(const gemm_t *gemm, const moe_ref_tensor_t *a,
   return total;
 }
 
-/* Quantized without a loss, a product has the quality of its type; an operand that is one percent off
- * leaves 40 dB. */
+/* Quantized without a loss, a product has the quality of its type; an operand that is one percent
+ * off leaves 40 dB. */
 static void tells_quality(void **state) {
   (void)state;
   for (int which = ROWS_CASE; which <= BATCHED_CASE; which++) {

@@ -167,8 +167,9 @@ static void test_launches(void **state) {
   assert_true(fake->launches[1].programmatic);
 }
 
-/* Temporaries that start as zero are zeroed, and no others, and that is done before prepare returns;
- * launches write nothing. The status words of runs are zeroed when the program is loaded. */
+/* Temporaries that start as zero are zeroed, and no others, and that is done before prepare
+ * returns; launches write nothing. The status words of runs are zeroed when the program is
+ * loaded. */
 static void test_zeroed(void **state) {
   fixture_t *fixture = *state;
   expect_launches(fixture, 2);
@@ -275,7 +276,8 @@ static void test_maps(void **state) {
   assert_int_equal(q->box.fill, MOE__RT_FILL_ZERO);
 }
 
-/* More than 2^32 elements: every product is 64-bit. And more work than the device holds clusters. */
+/* More than 2^32 elements: every product is 64-bit. And more work than the device holds
+ * clusters. */
 static void test_large(void **state) {
   fixture_t *fixture = *state;
   set_tensors(fixture, 64, 16384, 8192);

@@ -1,4 +1,5 @@
-/* ExchangeTest.c - tensors that are objects of a framework: its table is asked for all there is to know.
+/* ExchangeTest.c - tensors that are objects of a framework: its table is asked for all there is
+ * to know.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "test/Runtime/FakeDevice.h"

@@ -260,8 +260,8 @@ static void test_load_policy(void **state) {
   }
 }
 
-/* Kernels that older assemblers make wrong code of: an old cubin is not loaded, and PTX is not given to
- * a driver that is as old. */
+/* Kernels that older assemblers make wrong code of: an old cubin is not loaded, and PTX is not
+ * given to a driver that is as old. */
 static void test_load_needs_a_new_assembler(void **state) {
   const bundle_t *bundle = *state;
   static const struct {

@@ -23,9 +23,7 @@
 
 #include <stdio.h>
 
-#define TILE_ROWS 128
-#define TILE_COLUMNS 4
-#define TILE_BYTES ((int64_t)(TILE_ROWS * TILE_COLUMNS))
+#define TILE_BYTES ((int64_t)(MOE_PACKED_ROWS * MOE_PACKED_COLUMNS))
 #define VECTOR 16
 
 /* ---- The schedule ---- */
@@ -65,7 +63,7 @@ static moe__candidates_t candidates(MlirOperation op) {
 
 typedef struct pack_layout_t {
   moe__layout_t cta;
-  int32_t buffer; /* offset of TILE_ROWS rows of row_bytes */
+  int32_t buffer; /* offset of MOE_PACKED_ROWS rows of row_bytes */
   int row_bytes;
   moe__groups_layout_t groups;
 } pack_layout_t;
@@ -76,14 +74,14 @@ static bool lay_out(MlirOperation op, const void *schedule, void *out) {
   if (s->tile_columns % 16)
     return moe__error(op, "'schedule.tile_columns' is %d; it must be a multiple of 16",
                       s->tile_columns);
-  if (s->tile_columns / TILE_COLUMNS % s->warps)
+  if (s->tile_columns / MOE_PACKED_COLUMNS % s->warps)
     return moe__error(op, "'schedule.warps' is %d; it must divide the %d tiles of 128 x 4",
-                      s->warps, s->tile_columns / TILE_COLUMNS);
+                      s->warps, s->tile_columns / MOE_PACKED_COLUMNS);
   l->cta.threads = s->warps * MOE__WARP;
   l->cta.ctas_per_sm = s->ctas_per_sm;
   l->cta.registers = 48;
   l->row_bytes = s->tile_columns + 4; /* an odd number of words */
-  l->buffer = moe__layout_shared(&l->cta, TILE_ROWS * l->row_bytes, 16);
+  l->buffer = moe__layout_shared(&l->cta, MOE_PACKED_ROWS * l->row_bytes, 16);
   l->groups = moe__groups_reserve(&l->cta, moe__max_groups(op), false);
   return true;
 }
@@ -147,7 +145,7 @@ static void load_patch(pack_t *s, const patch_t *patch, int bytes) {
   MlirValue zero = moe__i32(b, 0), nothing = moe__trunc(b, zero, b->i8);
   if (bytes > 1)
     nothing = moe__vector(b, VECTOR / 4, (MlirValue[]){zero, zero, zero, zero});
-  MlirValue total = moe__i32(b, TILE_ROWS * across);
+  MlirValue total = moe__i32(b, MOE_PACKED_ROWS * across);
   MlirValue last_row = moe__sub(b, patch->row_end, 1);
   MlirValue last_column = moe__sub(b, s->columns.value, bytes);
   MOE__FOR (b, number, s->kernel.thread, total, UNROLL * threads) {
@@ -175,7 +173,7 @@ static void load_patch(pack_t *s, const patch_t *patch, int bytes) {
 /* Fills the patch with zeros. */
 static void clear_patch(pack_t *s) {
   moe__builder_t *b = &s->kernel.builder;
-  MOE__FOR (b, index, s->kernel.thread, TILE_ROWS * s->layout.row_bytes / 4,
+  MOE__FOR (b, index, s->kernel.thread, MOE_PACKED_ROWS * s->layout.row_bytes / 4,
             s->kernel.layout.threads) {
     moe__store(b, moe__i32(b, 0), shared_address(s, moe__i32(b, 0), moe__shl(b, index, 2)));
   }
@@ -186,20 +184,21 @@ static void clear_patch(pack_t *s) {
 /* Writes one of the patch's tiles: `index` counts them from the left. */
 static void store_tile(pack_t *s, const patch_t *patch, MlirValue index, MlirValue lane) {
   moe__builder_t *b = &s->kernel.builder;
-  MlirValue tiles_across = moe__ceil_div(b, s->columns.value, TILE_COLUMNS);
+  MlirValue tiles_across = moe__ceil_div(b, s->columns.value, MOE_PACKED_COLUMNS);
   MlirValue first = moe__lshr(b, patch->column, 2);
   MlirValue tile = moe__add(b, first, index);
   MOE__IF (b, moe__ult(b, tile, tiles_across)) {
-    MlirValue words[TILE_ROWS / MOE__WARP];
+    MlirValue words[MOE_PACKED_ROWS / MOE__WARP];
     MlirValue from = shared_address(s, lane, moe__shl(b, index, 2));
-    for (int i = 0; i < TILE_ROWS / MOE__WARP; i++)
+    for (int i = 0; i < MOE_PACKED_ROWS / MOE__WARP; i++)
       words[i] = moe__load(b, moe__offset_by(b, from, i * MOE__WARP * s->layout.row_bytes), b->i32);
     MlirValue number = moe__add(
         b, moe__mul(b, moe__zext(b, patch->tile_row, b->i64), moe__zext(b, tiles_across, b->i64)),
         moe__zext(b, tile, b->i64));
     MlirValue offset =
         moe__add(b, moe__mul(b, number, TILE_BYTES), moe__zext(b, moe__shl(b, lane, 4), b->i64));
-    moe__store(b, moe__vector(b, TILE_ROWS / MOE__WARP, words), moe__offset(b, s->packed, offset));
+    moe__store(b, moe__vector(b, MOE_PACKED_ROWS / MOE__WARP, words),
+               moe__offset(b, s->packed, offset));
   }
 }
 
@@ -209,8 +208,9 @@ static void store_tile(pack_t *s, const patch_t *patch, MlirValue index, MlirVal
 static patch_t rows_of(pack_t *s, MlirValue tile_row) {
   moe__builder_t *b = &s->kernel.builder;
   if (!s->layout.groups.max_groups)
-    return (patch_t){
-        .row = moe__mul(b, tile_row, TILE_ROWS), .row_end = s->rows.value, .tile_row = tile_row};
+    return (patch_t){.row = moe__mul(b, tile_row, MOE_PACKED_ROWS),
+                     .row_end = s->rows.value,
+                     .tile_row = tile_row};
   /* Tile rows behind the last group count as its own: they lie behind its last row, and are
    * zero. */
   MlirValue group =
@@ -218,7 +218,7 @@ static patch_t rows_of(pack_t *s, MlirValue tile_row) {
   MlirValue first_tile = {NULL}, tile_end = {NULL}, start = {NULL}, end = {NULL};
   moe__groups_tile_range(&s->groups, group, &first_tile, &tile_end);
   moe__groups_range(&s->groups, group, &start, &end);
-  MlirValue before = moe__mul(b, moe__sub(b, tile_row, first_tile), TILE_ROWS);
+  MlirValue before = moe__mul(b, moe__sub(b, tile_row, first_tile), MOE_PACKED_ROWS);
   return (patch_t){.row = moe__add(b, start, before), .row_end = end, .tile_row = tile_row};
 }
 
@@ -226,7 +226,7 @@ static void pack(pack_t *s) {
   moe__kernel_t *kernel = &s->kernel;
   moe__builder_t *b = &kernel->builder;
   MlirValue patches = moe__ceil_div(b, s->columns.value, s->schedule.tile_columns);
-  MlirValue tile_rows = moe__ceil_div(b, s->rows.value, TILE_ROWS);
+  MlirValue tile_rows = moe__ceil_div(b, s->rows.value, MOE_PACKED_ROWS);
   if (s->layout.groups.max_groups)
     tile_rows = moe__add(b, tile_rows, s->groups.count);
   MlirValue total = moe__mul(b, tile_rows, patches);
@@ -248,7 +248,7 @@ static void pack(pack_t *s) {
       clear_patch(s);
     }
     moe__cta_barrier(b);
-    for (int i = 0; i < s->schedule.tile_columns / TILE_COLUMNS; i += s->schedule.warps)
+    for (int i = 0; i < s->schedule.tile_columns / MOE_PACKED_COLUMNS; i += s->schedule.warps)
       store_tile(s, &patch, moe__add(b, warp, i), lane);
     moe__cta_barrier(b); /* before the patch is written over */
   }
@@ -275,7 +275,8 @@ static void add_parameters(pack_t *s, MlirOperation op) {
 
 static const moe__expression_t *grid_expression(pack_t *s) {
   moe__record_t *record = &s->kernel.record;
-  const moe__expression_t *rows = moe__expression_ceildiv(record, s->rows.expression, TILE_ROWS);
+  const moe__expression_t *rows =
+      moe__expression_ceildiv(record, s->rows.expression, MOE_PACKED_ROWS);
   if (s->layout.groups.max_groups)
     rows = moe__expression_add(record, MOE__EXPRESSIONS(rows, s->group_count.expression));
   const moe__expression_t *columns =
@@ -298,7 +299,7 @@ static bool lower(const moe__lowering_t *lowering) {
   moe__kernel_prologue(kernel);
   moe__kernel_await_launches(kernel);
   if (layout->groups.max_groups) {
-    s.groups = moe__groups_create(kernel, &layout->groups, s.group_count.value, TILE_ROWS,
+    s.groups = moe__groups_create(kernel, &layout->groups, s.group_count.value, MOE_PACKED_ROWS,
                                   moe__i32(b, 1), 1);
     MOE__IF (b, moe__ult(b, kernel->thread, MOE__WARP)) {
       moe__groups_initialize(&s.groups, s.offs, s.rows.value, kernel->thread, s.status);

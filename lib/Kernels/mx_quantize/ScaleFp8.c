@@ -480,10 +480,8 @@ static bool lower(const moe__lowering_t *lowering) {
   MlirType x_type = moe__tensor_type(op, MOE__X);
   set_outputs(s, op);
   s->elements = moe__elements_of(x_type, moe__op_bool(op, "sanitize"));
-  s->element =
-      mlirStringRefEqual(moe__op_string(op, "element"), mlirStringRefCreateFromCString("f8E4M3FN"))
-          ? MOE__E4M3
-          : MOE__E5M2;
+  if (!moe__fp8_from_name(moe__op_string(op, "element"), &s->element))
+    return false;
   s->pow2 = moe__op_bool(op, "pow2");
   s->rank = (int)mlirShapedTypeGetRank(x_type);
   s->grouped = is_grouped(op);

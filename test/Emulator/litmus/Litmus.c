@@ -1,5 +1,5 @@
-/* Litmus.c - runs litmus tests on the emulator over many schedules, and compares what comes out with
- * what is allowed.
+/* Litmus.c - runs litmus tests on the emulator over many schedules, and compares what comes out
+ * with what is allowed.
  *
  * Usage: emulator_litmus SEEDS FILE...
  *

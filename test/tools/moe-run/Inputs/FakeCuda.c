@@ -5,13 +5,14 @@
  * GPU. "Device" memory is host memory, and a launch computes, by the kernel's name, what the C
  * reference does. Kernels take pointers to their tensors, then the extents (E, N, K) of the
  * high-precision one; the quantized one is column-major per expert. Those of products take E, M, K
- * and N, in that order. quantize_slow takes 3 ms longer than quantize, and quantize_wrong has a wrong
- * byte.
+ * and N, in that order. quantize_slow takes 3 ms longer than quantize, and quantize_wrong has a
+ * wrong byte.
  *
  * FAKE_CUDA names a fault to build in: `element` (a wrong byte), `guard` (a byte past the end),
- * `unwritten` (a byte is left as it was), `random` (a byte differs from launch to launch), `rare` (only
- * the fifth launch has a wrong byte), `nan` (NaNs with another sign: no fault), `old` (another GPU), `crash` (the launch fails). Products
- * know the faults of the table `product_faults` too.
+ * `unwritten` (a byte is left as it was), `random` (a byte differs from launch to launch), `rare`
+ * (only the fifth launch has a wrong byte), `nan` (NaNs with another sign: no fault), `old`
+ * (another GPU), `crash` (the launch fails). Products know the faults of the table `product_faults`
+ * too.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "moe/reference.h"
