@@ -27,6 +27,7 @@ BALANCE = 1e-3  # how fast the router's bias answers to load
 EVALUATED = 48  # batches
 HELD_OUT = 16  # the last part of so many
 SMOOTH = 0.97
+PLOT_EVERY = 5  # steps; the losses are smoothed over more
 
 
 def make_model(device):
@@ -207,6 +208,7 @@ def plot(arguments):
 
     matplotlib.use("svg")
     matplotlib.rcParams["svg.hashsalt"] = "moe-opt"
+    matplotlib.rcParams["svg.fonttype"] = "none"  # text stays text: a small file
     from matplotlib import pyplot
 
     with open(arguments.files[0], encoding="utf-8") as file:
@@ -216,8 +218,10 @@ def plot(arguments):
     for color, recipe in zip(("black", "tab:blue", "tab:orange", "tab:green"), finals):
         for index, run in enumerate(run for run in results["runs"] if run["recipe"] == recipe):
             label = f"{recipe}, held out {finals[recipe]:.4f}" if index == 0 else None
-            axes.plot(smoothed(run["losses"]), color=color, linewidth=0.8, label=label)
-    axes.set(xlabel="step", ylabel="loss, nats a byte", ylim=(0.8, 3.0))
+            losses = smoothed(run["losses"])
+            steps = [*range(0, len(losses) - 1, PLOT_EVERY), len(losses) - 1]
+            axes.plot(steps, [losses[step] for step in steps], color=color, linewidth=0.8, label=label)
+    axes.set(xlabel="step", ylabel="loss, nats a byte", xlim=(-0.05 * len(losses), 1.05 * len(losses)), ylim=(0.8, 3.0))
     axes.set_title(f"{results['parameters'] / 1e6:.0f} M parameters, {len(results['runs']) // len(finals)} seeds each", fontsize="medium")
     axes.legend(frameon=False)
     figure.tight_layout()

@@ -149,24 +149,25 @@ def roles(name, title, lanes, spans, unit, legend):
 
 
 def product_roles():
+    k_tiles, wgmma, store = 4, 1.1, 2.0
     spans = []
-    for k in range(10):
-        spans.append((0, k * 1.15, 1.05, f"k{k % 5}", BLUE if k < 5 else ORANGE))
-    for lane in (1, 2):
-        for k in range(5):
-            spans.append((lane, 1.4 + k * 1.15, 1.1, f"wgmma k{k}", GREEN))
-        spans.append((lane, 7.2, 1.5, "scale, store", VIOLET))
-        for k in range(2):
-            spans.append((lane, 8.75 + k * 1.15, 1.1, f"wgmma k{k}", GREEN))
+    for k in range(3 * k_tiles):
+        spans.append((0, k * wgmma, wgmma - 0.06, f"k{k % k_tiles}", (BLUE, ORANGE, BLUE)[k // k_tiles]))
+    for tile in range(3):
+        lane, start = 1 + tile % 2, 1.3 + tile * k_tiles * wgmma
+        for k in range(k_tiles if tile < 2 else 1):
+            spans.append((lane, start + k * wgmma, wgmma - 0.06, f"wgmma k{k}", GREEN))
+        if tile < 2:
+            spans.append((lane, start + k_tiles * wgmma, store, "scale, store", VIOLET))
     roles(
         "product_roles.svg",
-        "Roles of the product's warpgroups over time",
+        "Roles of the product's warpgroups over time, with ping-pong",
         ["loader, 1 warp", "warpgroup 0", "warpgroup 1"],
         spans,
-        78,
+        70,
         [
-            "Blue, orange: two tiles. The loader runs ahead by as many k-tiles as the ring has stages, across the end of a tile.",
-            "Each multiplying warpgroup has 64 rows of the tile. Both store at the same time; the tensor cores wait meanwhile.",
+            "Blue, orange: tiles in turn. The loader runs ahead by as many k-tiles as the ring has stages, across the end of a tile.",
+            "Each multiplying warpgroup has tiles of its own, and stores one while the other multiplies.",
         ],
     )
 
@@ -186,15 +187,18 @@ def memory(name, title, parts, total):
 
 
 def product_memory():
-    stage = (128 + 256) * 128
-    parts = []
-    for i in range(4):
-        parts.append((f"stage {i}: qa 128 x 128, then qb 256 x 128,\n128-byte swizzle", stage, BLUE if i % 2 == 0 else GREEN))
+    """The default of a forward product: ping-pong, with scales for rows and columns."""
+    tile_n, stages, groups = 128, 6, 1024
+    parts = [
+        (f"stage {i}: qa 128 x 128, then qb {tile_n} x 128,\n128-byte swizzle", (128 + tile_n) * 128, (BLUE, GREEN)[i % 2])
+        for i in range(stages)
+    ]
     parts.append(("barriers of the ring; slots with the tiles to come", 1024, GRAY))
     parts.append(("staging: for each of 8 warps 16 rows of 128 bytes", 8 * 2048, VIOLET))
-    parts.append(("scales of the columns, for each warpgroup", 2 * 256 * 4, ORANGE))
-    parts.append(("table of groups: 8 bytes each", 1024 * 8, GRAY))
-    memory("product_memory.svg", "Shared memory of a product, tile 128 x 256, 4 stages, 1024 groups", parts, 224256)
+    parts.append(("scales of the columns, for each warpgroup", 2 * tile_n * 4, ORANGE))
+    parts.append(("table of groups: 8 bytes each", groups * 8, GRAY))
+    total = sum(size for _, size, _ in parts)
+    memory("product_memory.svg", f"Shared memory of a product, tile 128 x {tile_n}, {stages} stages, {groups} groups", parts, total)
 
 
 def product_fragment():
