@@ -4,8 +4,7 @@
  * one.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
-#include "test/Runtime/FakeDevice.h"
-#include "test/Runtime/Support.h"
+#include "test/Runtime/Fixture.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,85 +14,18 @@
 
 #include <cmocka.h>
 
-static const char ptx_text[] = ".version 8.0\n.target sm_90a\n";
 static const char *inputs;
 
 /* What a program of quantize.json allocates: the status words of runs. */
 enum { STATUSES = 1 };
 
-/* quantize.json loaded on a fake device, and tensors that fit it: E = 3, N = 96, K = 416. */
-typedef struct fixture_t {
-  fake_device_t fake;
-  moe_rt_program_t *program;
-  const moe_rt_function_info_t *function;
-  int64_t shapes[3][3];
-  int64_t strides[3][3];
-  DLTensor tensors[3];
-  const DLTensor *pointers[3];
-} fixture_t;
-
-static void load(fixture_t *fixture, json_t *manifest) {
-  char *folder = folder_make();
-  bundle_write(folder, manifest, ptx_text, NULL, 0);
-  moe_rt_status_t status = moe_rt_program_load(&fixture->fake.base, folder, &fixture->program);
-  folder_remove(folder);
-  require(status == MOE_RT_OK, moe_rt_last_message());
-  fixture->function = moe_rt_program_function(fixture->program, 0);
-}
-
-static json_t *read_manifest(void) {
-  char path[512];
-  snprintf(path, sizeof path, "%s/quantize.json", inputs);
-  return read_json(path);
-}
-
-static void set_tensor(fixture_t *fixture, int index, uintptr_t address, DLDataType dtype,
-                       const int64_t shape[3], const int64_t strides[3]) {
-  memcpy(fixture->shapes[index], shape, sizeof fixture->shapes[index]);
-  memcpy(fixture->strides[index], strides, sizeof fixture->strides[index]);
-  fixture->tensors[index] = (DLTensor){
-      .data = (void *)address,
-      .device = {kDLCUDA, 0},
-      .ndim = 3,
-      .dtype = dtype,
-      .shape = fixture->shapes[index],
-      .strides = fixture->strides[index],
-  };
-  fixture->pointers[index] = &fixture->tensors[index];
-}
-
-/* Tensors of a size, one after the other from 4 GiB on. */
-static void set_tensors(fixture_t *fixture, int64_t e, int64_t n, int64_t k) {
-  uintptr_t address = UINT64_C(1) << 32;
-  set_tensor(fixture, 0, address, (DLDataType){kDLBfloat, 16, 1}, (int64_t[]){e, n, k},
-             (int64_t[]){n * k, k, 1});
-  address += (uintptr_t)(2 * e * n * k);
-  set_tensor(fixture, 1, address, (DLDataType){kDLFloat8_e4m3fn, 8, 1}, (int64_t[]){e, n, k},
-             (int64_t[]){n * k, 1, n});
-  address += (uintptr_t)(e * n * k);
-  set_tensor(fixture, 2, address, (DLDataType){kDLFloat8_e8m0fnu, 8, 1}, (int64_t[]){e, n / 32, k},
-             (int64_t[]){n / 32 * k, k, 1});
-}
-
 static int set_up(void **state) {
-  fixture_t *fixture = calloc(1, sizeof *fixture);
-  require(fixture != NULL, "calloc");
-  fake_device_init(&fixture->fake);
-  json_t *manifest = read_manifest();
-  load(fixture, manifest);
-  json_decref(manifest);
-  set_tensors(fixture, 3, 96, 416);
-  *state = fixture;
+  *state = fixture_create(inputs);
   return 0;
 }
 
 static int tear_down(void **state) {
-  fixture_t *fixture = *state;
-  moe_rt_program_destroy(fixture->program);
-  require(fixture->fake.live_allocations == 0, "a workspace was not freed");
-  require(fixture->fake.live_code == 0, "code was not unloaded");
-  moe_rt_device_close(&fixture->fake.base);
-  free(fixture);
+  fixture_destroy(*state);
   return 0;
 }
 
@@ -213,7 +145,7 @@ static void test_status(void **state) {
  * word. */
 static void test_pending(void **state) {
   fixture_t *fixture = *state;
-  json_t *manifest = read_manifest();
+  json_t *manifest = fixture_manifest(inputs);
   json_t *path = json_pack("[s,i,s,i,s]", "functions", 0, "launches", 0, "parameters");
   static const char *const names[] = {"w", "report", "amax", "s"};
   json_t *parameters = json_array();
@@ -222,7 +154,7 @@ static void test_pending(void **state) {
                           json_pack("{s:s,s:s}", "kind", "pointer", "tensor", names[i]));
   json_damage(manifest, path, parameters);
   moe_rt_program_destroy(fixture->program);
-  load(fixture, manifest);
+  fixture_load(fixture, manifest);
   expect_launches(fixture, 2);
   assert_string_equal(fixture->fake.launches[0].pending, "");
   assert_string_equal(fixture->fake.launches[1].pending, "s");
@@ -234,12 +166,12 @@ static void test_pending(void **state) {
 /* A launch is ordinary where all before it are left out: what it would overlap is the caller's. */
 static void test_programmatic_without_predecessor(void **state) {
   fixture_t *fixture = *state;
-  json_t *manifest = read_manifest();
+  json_t *manifest = fixture_manifest(inputs);
   json_t *path = json_pack("[s,i,s,i,s,i]", "functions", 0, "launches", 0, "grid", 0);
   json_t *zero = json_integer(0);
   json_damage(manifest, path, zero);
   moe_rt_program_destroy(fixture->program);
-  load(fixture, manifest);
+  fixture_load(fixture, manifest);
   expect_launches(fixture, 1);
   assert_string_equal(fixture->fake.launches[0].kernel, "quantize");
   assert_false(fixture->fake.launches[0].programmatic);
@@ -280,7 +212,7 @@ static void test_maps(void **state) {
  * clusters. */
 static void test_large(void **state) {
   fixture_t *fixture = *state;
-  set_tensors(fixture, 64, 16384, 8192);
+  fixture_set_tensors(fixture, FIXTURE_BASE, 64, 16384, 8192);
   expect_launches(fixture, 2);
   assert_int_equal(fixture->fake.launches[1].grid[0], 2 * 65);
   assert_int_equal(fixture->fake.launches[1].parameters[3], INT64_C(64) * 16384 * 8192);
@@ -289,7 +221,7 @@ static void test_large(void **state) {
 
 static void test_empty(void **state) {
   fixture_t *fixture = *state;
-  set_tensors(fixture, 0, 96, 416);
+  fixture_set_tensors(fixture, FIXTURE_BASE, 0, 96, 416);
   for (int i = 0; i < 3; i++)
     fixture->tensors[i].data = NULL;
   expect_launches(fixture, 1);
@@ -340,7 +272,7 @@ static void test_accepted(void **state) {
   assert_int_equal(fixture->fake.maps[2].address, UINT64_C(1) << 32);
 
   /* A dimension of size 1 may have any stride, and makes orders equal. */
-  set_tensors(fixture, 1, 32, 16);
+  fixture_set_tensors(fixture, FIXTURE_BASE, 1, 32, 16);
   fixture->strides[0][0] = 7;
   fixture->strides[1][0] = -7;
   fixture->strides[2][1] = 0;
@@ -382,11 +314,11 @@ static void test_kinds(void **state) {
       {2, {200, 8, 1}, "result 's': has elements of code 200 of 8 bits"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-    set_tensors(fixture, 3, 96, 416);
+    fixture_set_tensors(fixture, FIXTURE_BASE, 3, 96, 416);
     fixture->tensors[cases[i].tensor].dtype = cases[i].dtype;
     expect_failure(fixture, MOE_RT_INVALID_ARGUMENT, cases[i].message);
   }
-  set_tensors(fixture, 3, 96, 416);
+  fixture_set_tensors(fixture, FIXTURE_BASE, 3, 96, 416);
   fixture->tensors[0].device = (DLDevice){kDLCPU, 0};
   expect_failure(fixture, MOE_RT_INVALID_ARGUMENT,
                  "argument 'w': is on DLPack device (1, 0), which is not memory of fake:0");
@@ -411,12 +343,12 @@ static void test_shapes(void **state) {
       {2, 1, 4, "result 's': dimension 1 is 4; it must be 3"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-    set_tensors(fixture, 3, 96, 416);
+    fixture_set_tensors(fixture, FIXTURE_BASE, 3, 96, 416);
     fixture->shapes[cases[i].tensor][cases[i].dimension] = cases[i].size;
     fixture->tensors[0].strides = cases[i].tensor == 0 ? NULL : fixture->strides[0];
     expect_failure(fixture, MOE_RT_INVALID_ARGUMENT, cases[i].message);
   }
-  set_tensors(fixture, 3, 96, 416);
+  fixture_set_tensors(fixture, FIXTURE_BASE, 3, 96, 416);
   fixture->tensors[2].ndim = 2;
   expect_failure(fixture, MOE_RT_INVALID_ARGUMENT, "result 's': has rank 2; it must be 3");
   fixture->tensors[2].ndim = 3;
@@ -429,14 +361,14 @@ static void test_memory(void **state) {
   fixture->strides[0][1] = 417;
   expect_failure(fixture, MOE_RT_INVALID_ARGUMENT,
                  "argument 'w': dimension 1 has stride 417; it must be 416");
-  set_tensors(fixture, 3, 96, 416);
+  fixture_set_tensors(fixture, FIXTURE_BASE, 3, 96, 416);
   fixture->tensors[1].strides = NULL;
   expect_failure(fixture, MOE_RT_INVALID_ARGUMENT,
                  "result 'q': dimension 1 has stride 416; it must be 1");
-  set_tensors(fixture, 3, 96, 416);
+  fixture_set_tensors(fixture, FIXTURE_BASE, 3, 96, 416);
   fixture->tensors[0].data = NULL;
   expect_failure(fixture, MOE_RT_INVALID_ARGUMENT, "argument 'w': has no data");
-  set_tensors(fixture, 3, 96, 416);
+  fixture_set_tensors(fixture, FIXTURE_BASE, 3, 96, 416);
   fixture->tensors[0].byte_offset = 8;
   expect_failure(fixture, MOE_RT_INVALID_ARGUMENT,
                  "argument 'w': is at 0x100000008; it must be aligned to 16 bytes");
@@ -497,7 +429,7 @@ static void test_bad_launches(void **state) {
       {"tensor", -1, "\"q\"", MOE_RT_INVALID_BUNDLE, "tensor map of 'q': dims and strides reach"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-    json_t *manifest = read_manifest();
+    json_t *manifest = fixture_manifest(inputs);
     json_t *launch = json_array_get(
         json_object_get(json_array_get(json_object_get(manifest, "functions"), 0), "launches"), 1);
     json_t *owner = json_object_get(launch, cases[i].field)
@@ -510,7 +442,7 @@ static void test_bad_launches(void **state) {
       json_array_set(json_object_get(owner, cases[i].field), (size_t)cases[i].index, value);
     json_decref(value);
     moe_rt_program_destroy(fixture->program);
-    load(fixture, manifest);
+    fixture_load(fixture, manifest);
     json_decref(manifest);
     expect_failure(fixture, cases[i].status, cases[i].message);
   }
@@ -519,15 +451,15 @@ static void test_bad_launches(void **state) {
 /* A scalar that fits its type in the manifest and not with these shapes. */
 static void test_scalar_overflow(void **state) {
   fixture_t *fixture = *state;
-  json_t *manifest = read_manifest();
+  json_t *manifest = fixture_manifest(inputs);
   json_t *path =
       json_pack("[s,i,s,i,s,i,s]", "functions", 0, "launches", 1, "parameters", 3, "type");
   json_t *type = json_string("i32");
   json_damage(manifest, path, type);
   moe_rt_program_destroy(fixture->program);
-  load(fixture, manifest);
+  fixture_load(fixture, manifest);
   expect_launches(fixture, 2);
-  set_tensors(fixture, 64, 16384, 8192);
+  fixture_set_tensors(fixture, FIXTURE_BASE, 64, 16384, 8192);
   expect_failure(fixture, MOE_RT_INVALID_ARGUMENT, "parameter 3: 8589934592 does not fit i32");
   json_decref(type);
   json_decref(path);

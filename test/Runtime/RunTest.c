@@ -4,8 +4,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Runtime/MapCache.h"
-#include "test/Runtime/FakeDevice.h"
-#include "test/Runtime/Support.h"
+#include "test/Runtime/Fixture.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,7 +14,6 @@
 
 #include <cmocka.h>
 
-static const char ptx_text[] = ".version 8.0\n.target sm_90a\n";
 static const char *inputs;
 
 enum {
@@ -24,77 +22,16 @@ enum {
   WORKSPACE = PLAIN + ZEROED,
 };
 
-/* quantize.json on a fake device, and tensors that fit it. */
-typedef struct fixture_t {
-  fake_device_t fake;
-  char *folder;
-  moe_rt_program_t *program;
-  const moe_rt_function_info_t *function;
-  int64_t shapes[3][3];
-  int64_t strides[3][3];
-  DLTensor tensors[3];
-  const DLTensor *pointers[3];
-  moe_rt_workspace_t workspace;
-} fixture_t;
-
-static void set_tensor(fixture_t *fixture, int index, uintptr_t address, DLDataType dtype,
-                       const int64_t shape[3], const int64_t strides[3]) {
-  memcpy(fixture->shapes[index], shape, sizeof fixture->shapes[index]);
-  memcpy(fixture->strides[index], strides, sizeof fixture->strides[index]);
-  fixture->tensors[index] = (DLTensor){
-      .data = (void *)address,
-      .device = {kDLCUDA, 0},
-      .ndim = 3,
-      .dtype = dtype,
-      .shape = fixture->shapes[index],
-      .strides = fixture->strides[index],
-  };
-  fixture->pointers[index] = &fixture->tensors[index];
-}
-
-/* Tensors of a size, one after the other from an address on. */
-static void set_tensors(fixture_t *fixture, uintptr_t address, int64_t e, int64_t n, int64_t k) {
-  set_tensor(fixture, 0, address, (DLDataType){kDLBfloat, 16, 1}, (int64_t[]){e, n, k},
-             (int64_t[]){n * k, k, 1});
-  address += (uintptr_t)(2 * e * n * k);
-  set_tensor(fixture, 1, address, (DLDataType){kDLFloat8_e4m3fn, 8, 1}, (int64_t[]){e, n, k},
-             (int64_t[]){n * k, 1, n});
-  address += (uintptr_t)(e * n * k);
-  set_tensor(fixture, 2, address, (DLDataType){kDLFloat8_e8m0fnu, 8, 1}, (int64_t[]){e, n / 32, k},
-             (int64_t[]){n / 32 * k, k, 1});
-}
-
-static const uintptr_t BASE = UINT64_C(1) << 32;
-
 static int set_up(void **state) {
-  fixture_t *fixture = calloc(1, sizeof *fixture);
-  require(fixture != NULL, "calloc");
-  fake_device_init(&fixture->fake);
-  char path[512];
-  snprintf(path, sizeof path, "%s/quantize.json", inputs);
-  json_t *manifest = read_json(path);
-  fixture->folder = folder_make();
-  bundle_write(fixture->folder, manifest, ptx_text, NULL, 0);
-  json_decref(manifest);
-  moe_rt_status_t status =
-      moe_rt_program_load(&fixture->fake.base, fixture->folder, &fixture->program);
-  require(status == MOE_RT_OK, moe_rt_last_message());
-  fixture->function = moe_rt_program_function(fixture->program, 0);
+  fixture_t *fixture = fixture_create(inputs);
   fixture->workspace = (moe_rt_workspace_t){.data = (void *)0x6000000000, .bytes = WORKSPACE};
-  set_tensors(fixture, BASE, 3, 96, 416);
   fixture->fake.events[0] = '\0';
   *state = fixture;
   return 0;
 }
 
 static int tear_down(void **state) {
-  fixture_t *fixture = *state;
-  moe_rt_program_destroy(fixture->program);
-  require(fixture->fake.live_allocations == 0, "memory was not freed");
-  require(fixture->fake.live_code == 0, "code was not unloaded");
-  moe_rt_device_close(&fixture->fake.base);
-  folder_remove(fixture->folder);
-  free(fixture);
+  fixture_destroy(*state);
   return 0;
 }
 
@@ -173,20 +110,20 @@ static void test_maps_remembered(void **state) {
   assert_int_equal(fake->launches[3].parameters[0], UINT64_C(0xA0A0A0A0A0A0A0A0));
   assert_int_equal(fake->launches[3].parameters[1], UINT64_C(0xA1A1A1A1A1A1A1A1));
 
-  set_tensors(fixture, 2 * BASE, 3, 96, 416);
+  fixture_set_tensors(fixture, 2 * FIXTURE_BASE, 3, 96, 416);
   expect_run(fixture);
   assert_int_equal(fake->map_count, 4);
-  assert_int_equal(fake->maps[2].address, 2 * BASE);
+  assert_int_equal(fake->maps[2].address, 2 * FIXTURE_BASE);
   assert_int_equal(fake->launches[5].parameters[0], UINT64_C(0xA2A2A2A2A2A2A2A2));
   assert_int_equal(fake->launches[5].parameters[2], (uintptr_t)fixture->tensors[2].data);
 
-  set_tensors(fixture, BASE, 3, 96, 416);
+  fixture_set_tensors(fixture, FIXTURE_BASE, 3, 96, 416);
   expect_run(fixture);
   assert_int_equal(fake->map_count, 4);
   assert_int_equal(fake->launches[7].parameters[0], UINT64_C(0xA0A0A0A0A0A0A0A0));
 
   /* Another shape at the same address is another map. */
-  set_tensors(fixture, BASE, 3, 96, 432);
+  fixture_set_tensors(fixture, FIXTURE_BASE, 3, 96, 432);
   expect_run(fixture);
   assert_int_equal(fake->map_count, 6);
   assert_int_equal(fake->maps[4].dims[0], 432);
@@ -201,15 +138,15 @@ static void test_many_shapes(void **state) {
   fixture_t *fixture = *state;
   fake_device_t *fake = &fixture->fake;
   for (int i = 0; i < 200; i++) {
-    set_tensors(fixture, BASE, 1, 32, 16 * (i + 1));
+    fixture_set_tensors(fixture, FIXTURE_BASE, 1, 32, 16 * (i + 1));
     expect_run(fixture);
   }
   assert_int_equal(fake->map_count, 400);
-  set_tensors(fixture, BASE, 1, 32, 16 * 200);
+  fixture_set_tensors(fixture, FIXTURE_BASE, 1, 32, 16 * 200);
   expect_run(fixture);
   assert_int_equal(fake->map_count, 400);
   fake->launch_count = 0;
-  set_tensors(fixture, BASE, 1, 32, 16);
+  fixture_set_tensors(fixture, FIXTURE_BASE, 1, 32, 16);
   expect_run(fixture);
   assert_int_equal(fake->map_count, 402);
   assert_int_equal(fake->launches[1].parameters[3], 32 * 16);
@@ -222,37 +159,37 @@ static void test_checks_after_success(void **state) {
   fixture->tensors[0].data = NULL;
   expect_failure(fixture, MOE_RT_INVALID_ARGUMENT,
                  "function 'quantize_expert_weights': argument 'w': has no data");
-  set_tensors(fixture, BASE + 8, 3, 96, 416);
+  fixture_set_tensors(fixture, FIXTURE_BASE + 8, 3, 96, 416);
   expect_failure(fixture, MOE_RT_INVALID_ARGUMENT, "it must be aligned to 16 bytes");
-  set_tensors(fixture, BASE, 3, 96, 416);
+  fixture_set_tensors(fixture, FIXTURE_BASE, 3, 96, 416);
   fixture->tensors[1].data = fixture->tensors[0].data;
   expect_failure(fixture, MOE_RT_INVALID_ARGUMENT, "result 'q' overlaps argument 'w'");
-  set_tensors(fixture, BASE, 3, 96, 416);
+  fixture_set_tensors(fixture, FIXTURE_BASE, 3, 96, 416);
   fixture->strides[0][1] = 417;
   expect_failure(fixture, MOE_RT_INVALID_ARGUMENT, "dimension 1 has stride 417; it must be 416");
-  set_tensors(fixture, BASE, 3, 96, 416);
+  fixture_set_tensors(fixture, FIXTURE_BASE, 3, 96, 416);
   fixture->tensors[0].strides = NULL; /* row-major: the same */
   expect_run(fixture);
   fixture->tensors[1].strides = NULL; /* which the result is not */
   expect_failure(fixture, MOE_RT_INVALID_ARGUMENT, "result 'q': dimension 1 has stride");
-  set_tensors(fixture, BASE, 3, 96, 416);
+  fixture_set_tensors(fixture, FIXTURE_BASE, 3, 96, 416);
   fixture->tensors[2].device = (DLDevice){kDLCUDA, 1};
   expect_failure(fixture, MOE_RT_INVALID_ARGUMENT,
                  "result 's': is on DLPack device (2, 1), which is not memory of fake:0");
-  set_tensors(fixture, BASE, 3, 96, 416);
+  fixture_set_tensors(fixture, FIXTURE_BASE, 3, 96, 416);
   fixture->tensors[0].dtype.code = kDLFloat;
   expect_failure(fixture, MOE_RT_INVALID_ARGUMENT, "has elements of float16; they must be bf16");
-  set_tensors(fixture, BASE, 3, 96, 416);
+  fixture_set_tensors(fixture, FIXTURE_BASE, 3, 96, 416);
   fixture->tensors[0].ndim = 2;
   expect_failure(fixture, MOE_RT_INVALID_ARGUMENT, "has rank 2; it must be 3");
   fixture->tensors[0].ndim = 1 << 30;
   expect_failure(fixture, MOE_RT_INVALID_ARGUMENT, "has rank 1073741824; it must be 3");
   fixture->tensors[0].ndim = -1;
   expect_failure(fixture, MOE_RT_INVALID_ARGUMENT, "has rank -1; it must be 3");
-  set_tensors(fixture, BASE, 3, 96, 416);
+  fixture_set_tensors(fixture, FIXTURE_BASE, 3, 96, 416);
   fixture->pointers[1] = NULL;
   expect_failure(fixture, MOE_RT_INVALID_ARGUMENT, "result 'q': is NULL");
-  set_tensors(fixture, BASE, 3, 96, 416);
+  fixture_set_tensors(fixture, FIXTURE_BASE, 3, 96, 416);
   expect_run(fixture);
   assert_int_equal(moe_rt_call_run(fixture->program, fixture->function, fixture->pointers, 2,
                                    &fixture->workspace, NULL),
@@ -365,7 +302,7 @@ static void test_own_workspace(void **state) {
 /* No tokens: what has nothing to launch is left out, and nothing is asked of the memory. */
 static void test_empty(void **state) {
   fixture_t *fixture = *state;
-  set_tensors(fixture, BASE, 0, 96, 416);
+  fixture_set_tensors(fixture, FIXTURE_BASE, 0, 96, 416);
   for (int i = 0; i < 3; i++)
     fixture->tensors[i].data = NULL;
   expect_run(fixture);
@@ -377,7 +314,7 @@ static void test_empty(void **state) {
 
 static void test_large(void **state) {
   fixture_t *fixture = *state;
-  set_tensors(fixture, BASE, 64, 16384, 8192);
+  fixture_set_tensors(fixture, FIXTURE_BASE, 64, 16384, 8192);
   fixture->workspace.bytes = 1 << 20;
   expect_run(fixture);
   assert_int_equal(fixture->fake.launches[1].parameters[3], INT64_C(64) * 16384 * 8192);
@@ -465,8 +402,8 @@ static void test_memory_bundle(void **state) {
   moe_rt_bundle_t bundle = {.name = "mine",
                             .manifest = manifest,
                             .manifest_bytes = size,
-                            .ptx = ptx_text,
-                            .ptx_bytes = strlen(ptx_text)};
+                            .ptx = fixture_ptx,
+                            .ptx_bytes = strlen(fixture_ptx)};
   moe_rt_program_t *program = NULL;
   assert_int_equal(moe_rt_program_read_memory(&bundle, &program), MOE_RT_OK);
   assert_string_equal(moe_rt_program_function(program, 0)->name, "quantize_expert_weights");
@@ -513,8 +450,8 @@ typedef struct worker_t {
 static void *run_often(void *argument) {
   worker_t *worker = argument;
   for (int i = 0; i < ROUNDS; i++) {
-    set_tensors(&worker->own, BASE * (uintptr_t)(1 + (i + worker->number) % 7), 3, 96,
-                16 * (1 + (i * (1 + worker->number)) % 100));
+    fixture_set_tensors(&worker->own, FIXTURE_BASE * (uintptr_t)(1 + (i + worker->number) % 7), 3,
+                        96, 16 * (1 + (i * (1 + worker->number)) % 100));
     worker->failed |=
         moe_rt_call_run(worker->shared->program, worker->shared->function, worker->own.pointers, 3,
                         &worker->shared->workspace, NULL) != MOE_RT_OK;
