@@ -132,6 +132,16 @@ static bool lower_gpu_module(MlirOperation gpu_module, const char *dialect) {
   return true;
 }
 
+void moe__lowering_begin(const moe__lowering_t *lowering, moe__kernel_t *kernel) {
+  moe__kernel_begin(kernel, mlirOperationGetContext(lowering->op),
+                    mlirOperationGetLocation(lowering->op), lowering->layout);
+}
+
+void moe__lowering_end(const moe__lowering_t *lowering, moe__kernel_t *kernel,
+                       const moe__expression_t *grid) {
+  moe__kernel_end(kernel, lowering->gpu_module_body, moe__symbol(lowering->function), grid);
+}
+
 bool moe__lower_kernels(MlirOperation module, const char *dialect) {
   for (MlirOperation op = mlirBlockGetFirstOperation(moe__body(module)); !mlirOperationIsNull(op);
        op = mlirOperationGetNextInBlock(op))

@@ -6,6 +6,7 @@
 #ifndef MOE_KERNELS_KERNELS_H
 #define MOE_KERNELS_KERNELS_H
 
+#include "lib/Device/Kernel.h"
 #include "lib/Dialect/Dialect.h"
 #include "lib/Kernels/Schedule.h"
 
@@ -21,6 +22,11 @@ typedef struct moe__lowering_t {
   const void *schedule; /* the struct of the definition's kind of schedule */
   const void *layout;   /* what the definition's layout() made of it */
 } moe__lowering_t;
+
+/* Starts the kernel, with its layout; and ends it, under the function's name. */
+void moe__lowering_begin(const moe__lowering_t *lowering, moe__kernel_t *kernel);
+void moe__lowering_end(const moe__lowering_t *lowering, moe__kernel_t *kernel,
+                       const moe__expression_t *grid);
 
 #define MOE__MAX_KERNEL_OPS 3
 

@@ -27,8 +27,7 @@ void moe__cast_kernel_begin(moe__kernel_t *kernel, moe__cast_tiles_t *tiles,
                             const moe__lowering_t *lowering, const bool writes[2]) {
   const moe__cast_layout_t *layout = lowering->layout;
   const moe__cast_schedule_t *schedule = lowering->schedule;
-  moe__kernel_begin(kernel, mlirOperationGetContext(lowering->op),
-                    mlirOperationGetLocation(lowering->op), &layout->cta);
+  moe__lowering_begin(lowering, kernel);
   *tiles = (moe__cast_tiles_t){
       .kernel = kernel,
       .writes = {writes[MOE__ROWS], writes[MOE__COLUMNS]},
@@ -42,6 +41,5 @@ void moe__cast_kernel_end(moe__cast_tiles_t *tiles, const moe__cast_t *cast,
   moe__kernel_prologue(tiles->kernel);
   moe__kernel_programmatic(tiles->kernel);
   moe__cast_tiles_run(tiles, cast);
-  moe__kernel_end(tiles->kernel, lowering->gpu_module_body, moe__symbol(lowering->function),
-                  moe__cast_tiles_grid(tiles));
+  moe__lowering_end(lowering, tiles->kernel, moe__cast_tiles_grid(tiles));
 }

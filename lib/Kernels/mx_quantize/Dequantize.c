@@ -286,8 +286,7 @@ static bool lower(const moe__lowering_t *lowering) {
   if (!s.mx)
     s.granularity = moe__op_granularity(op);
   moe__kernel_t *kernel = &s.kernel;
-  moe__kernel_begin(kernel, mlirOperationGetContext(op), mlirOperationGetLocation(op),
-                    &layout->cta);
+  moe__lowering_begin(lowering, kernel);
   add_parameters(&s, op);
   moe__kernel_prologue(kernel);
   moe__kernel_await_launches(kernel);
@@ -296,8 +295,7 @@ static bool lower(const moe__lowering_t *lowering) {
                                   moe__ceil_div(&kernel->builder, s.k.value, s.schedule.tile_k),
                                   s.schedule.band);
   (s.column_major ? moe__dequantize_columns : moe__dequantize_rows)(&s);
-  moe__kernel_end(kernel, lowering->gpu_module_body, moe__symbol(lowering->function),
-                  grid_expression(&s, op));
+  moe__lowering_end(lowering, kernel, grid_expression(&s, op));
   return true;
 }
 

@@ -293,8 +293,7 @@ static bool lower(const moe__lowering_t *lowering) {
   pack_t s = {.schedule = *schedule, .layout = *layout};
   moe__kernel_t *kernel = &s.kernel;
   moe__builder_t *b = &kernel->builder;
-  moe__kernel_begin(kernel, mlirOperationGetContext(op), mlirOperationGetLocation(op),
-                    &layout->cta);
+  moe__lowering_begin(lowering, kernel);
   add_parameters(&s, op);
   moe__kernel_prologue(kernel);
   moe__kernel_await_launches(kernel);
@@ -307,8 +306,7 @@ static bool lower(const moe__lowering_t *lowering) {
     moe__cta_barrier(b);
   }
   pack(&s);
-  moe__kernel_end(kernel, lowering->gpu_module_body, moe__symbol(lowering->function),
-                  grid_expression(&s));
+  moe__lowering_end(lowering, kernel, grid_expression(&s));
   return true;
 }
 

@@ -257,8 +257,7 @@ static bool lower(const moe__lowering_t *lowering) {
                 .element = moe__fp8_of(moe__tensor_type(op, MOE__Q)),
                 .pow2 = moe__op_bool(op, "pow2")};
   moe__kernel_t *kernel = &s.kernel;
-  moe__kernel_begin(kernel, mlirOperationGetContext(op), mlirOperationGetLocation(op),
-                    &layout->cta);
+  moe__lowering_begin(lowering, kernel);
   s.columns = MOE__VECTOR_BYTES / s.elements.bytes;
   s.lanes = MOE_FP8_BLOCK / s.columns;
   s.step = kernel->layout.threads / s.lanes;
@@ -267,8 +266,7 @@ static bool lower(const moe__lowering_t *lowering) {
   moe__kernel_prologue(kernel);
   moe__kernel_await_launches(kernel);
   quantize_tiles(&s);
-  moe__kernel_end(kernel, lowering->gpu_module_body, moe__symbol(lowering->function),
-                  grid_expression(&s));
+  moe__lowering_end(lowering, kernel, grid_expression(&s));
   return true;
 }
 

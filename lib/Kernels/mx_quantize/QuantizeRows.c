@@ -293,8 +293,7 @@ static bool lower(const moe__lowering_t *lowering) {
               .rank = (int)mlirShapedTypeGetRank(x_type)};
   moe__kernel_t *kernel = &s.kernel;
   moe__builder_t *b = &kernel->builder;
-  moe__kernel_begin(kernel, mlirOperationGetContext(op), mlirOperationGetLocation(op),
-                    &layout->cta);
+  moe__lowering_begin(lowering, kernel);
   add_parameters(&s, op);
   moe__kernel_prologue(kernel);
   moe__kernel_await_launches(kernel);
@@ -335,8 +334,7 @@ static bool lower(const moe__lowering_t *lowering) {
     }
   }
 
-  moe__kernel_end(kernel, lowering->gpu_module_body, moe__symbol(lowering->function),
-                  grid_expression(&s));
+  moe__lowering_end(lowering, kernel, grid_expression(&s));
   return true;
 }
 

@@ -351,7 +351,6 @@ static bool has_kernel(MlirOperation op) {
 
 static bool lower(const moe__lowering_t *lowering) {
   MlirOperation op = lowering->op;
-  const stream_layout_t *layout = lowering->layout;
   const moe__stream_schedule_t *schedule = lowering->schedule;
   MlirType x = moe__tensor_type(op, MOE__X);
   stream_t s = {
@@ -361,8 +360,7 @@ static bool lower(const moe__lowering_t *lowering) {
     return false;
   s.pow2 = !s.mx && moe__op_bool(op, "pow2");
   moe__kernel_t *kernel = &s.kernel;
-  moe__kernel_begin(kernel, mlirOperationGetContext(op), mlirOperationGetLocation(op),
-                    &layout->cta);
+  moe__lowering_begin(lowering, kernel);
   s.columns = MOE__VECTOR_BYTES / s.elements.bytes;
   s.vectors = CHUNK / MOE__WARP / s.columns;
   s.scale_block = s.mx ? MOE_MX_BLOCK : MOE_FP8_BLOCK;
@@ -371,8 +369,7 @@ static bool lower(const moe__lowering_t *lowering) {
   moe__kernel_prologue(kernel);
   moe__kernel_await_launches(kernel);
   quantize_spans(&s);
-  moe__kernel_end(kernel, lowering->gpu_module_body, moe__symbol(lowering->function),
-                  grid_expression(&s));
+  moe__lowering_end(lowering, kernel, grid_expression(&s));
   return true;
 }
 

@@ -487,8 +487,7 @@ static bool lower(const moe__lowering_t *lowering) {
   s->grouped = is_grouped(op);
   s->tile_rows = s->schedule.warps * s->schedule.rows_per_warp;
   s->tile_columns = MOE__SCALE_ROW_BYTES / s->elements.bytes;
-  moe__kernel_begin(kernel, mlirOperationGetContext(op), mlirOperationGetLocation(op),
-                    &s->layout.cta);
+  moe__lowering_begin(lowering, kernel);
   add_parameters(s, op);
   moe__kernel_prologue(kernel);
   moe__kernel_await_launches(kernel);
@@ -499,8 +498,8 @@ static bool lower(const moe__lowering_t *lowering) {
     fill_empty_groups(s);
   else
     fill_empty_tensor(s);
-  moe__kernel_end(kernel, lowering->gpu_module_body, moe__symbol(lowering->function),
-                  moe__expression_resident(&kernel->record, s->schedule.ctas_per_sm));
+  moe__lowering_end(lowering, kernel,
+                    moe__expression_resident(&kernel->record, s->schedule.ctas_per_sm));
   return true;
 }
 

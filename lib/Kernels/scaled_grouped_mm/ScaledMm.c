@@ -330,8 +330,7 @@ static bool lower(const moe__lowering_t *lowering) {
   read_op(&s, op);
   moe__kernel_t *kernel = &s.kernel;
   moe__builder_t *b = &kernel->builder;
-  moe__kernel_begin(kernel, mlirOperationGetContext(op), mlirOperationGetLocation(op),
-                    &layout->cta);
+  moe__lowering_begin(lowering, kernel);
   add_parameters(&s, op);
   add_requirements(&s, op);
   moe__kernel_cluster(kernel, s.schedule.cluster);
@@ -373,8 +372,7 @@ static bool lower(const moe__lowering_t *lowering) {
     moe__mm_load(&s);
   }
   end_together(&s);
-  moe__kernel_end(kernel, lowering->gpu_module_body, moe__symbol(lowering->function),
-                  grid_expression(&s));
+  moe__lowering_end(lowering, kernel, grid_expression(&s));
   return true;
 }
 
