@@ -25,7 +25,7 @@ expect() {
   [[ $output == *"$text"* ]] || fail "$* printed no '$text': ${output:0:400}"
 }
 
-rm -rf "$work/staged" "$prefix" "$work/cmake" "$work/pkg-config" "$work/bundle"
+rm -rf "$work/staged" "$prefix" "$work/cmake" "$work/pkg-config" "$work/by-docs" "$work/bundle"
 "$CMAKE" --install "$BUILD" --prefix "$work/staged" > "$work/install.log"
 mv "$work/staged" "$prefix"
 export LD_LIBRARY_PATH=
@@ -138,6 +138,12 @@ build() {
 build launch_bundle moe_rt moe_ref
 [[ $COMPILER != ON ]] || build embed_compiler moe_compiler
 uses "$work/pkg-config"
+# The line of docs/building.md, as it stands there.
+line=$(grep '^cc program\.c ' "$SOURCE/docs/building.md") || fail "docs/building.md has no line that compiles program.c"
+cp "$SOURCE/examples/launch_bundle.c" "$work/pkg-config/program.c"
+(cd "$work/pkg-config" && eval "$line") || fail "the line of docs/building.md does not compile: $line"
+mkdir "$work/by-docs" && mv "$work/pkg-config/a.out" "$work/by-docs/launch_bundle"
+expect "w[1,70,9] = 0.180664 became 96 * 0.00195312 = 0.1875" "$work/by-docs/launch_bundle" "$work/bundle" quantize_expert_weights emu
 expect "$("$prefix/bin/moe-run" --version | grep -oE '[0-9.]+$')" "$PKG_CONFIG" --modversion moe_rt
 
 exit $failed
