@@ -19,6 +19,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -163,9 +164,8 @@ static bool optimize_and_emit(LLVMModuleRef llvm_module, LLVMTargetMachineRef ma
 
 /* ---- Kernels side by side ---- */
 
-/* A kernel of the module, compiled by a thread of its own in a context of its own. */
+/* A kernel of the module, compiled in a context of its own. */
 typedef struct job_t {
-  pthread_t thread;
   LLVMMemoryBufferRef bitcode; /* of all kernels; borrowed */
   const moe__target_options_t *options;
   size_t kernel; /* its number among the functions with a body */
@@ -183,8 +183,14 @@ static void keep_one(LLVMModuleRef module, size_t kernel) {
   }
 }
 
-static void *run_job(void *user) {
-  job_t *job = user;
+/* The jobs that several threads work off, each taking the next one. */
+typedef struct jobs_t {
+  job_t *jobs;
+  size_t count;
+  atomic_size_t next;
+} jobs_t;
+
+static void run_job(job_t *job) {
   LLVMContextRef context = LLVMContextCreate();
   LLVMContextSetDiagnosticHandler(context, on_diagnostic, &job->diagnostics);
   LLVMTargetMachineRef machine = create_machine(job->options, &job->diagnostics);
@@ -198,7 +204,31 @@ static void *run_job(void *user) {
   if (machine)
     LLVMDisposeTargetMachine(machine);
   LLVMContextDispose(context);
+}
+
+static void *work(void *user) {
+  jobs_t *jobs = user;
+  for (size_t i; (i = atomic_fetch_add(&jobs->next, 1)) < jobs->count;) {
+    run_job(&jobs->jobs[i]);
+    if (!jobs->jobs[i].ok) /* the others are for nothing */
+      atomic_store(&jobs->next, jobs->count);
+  }
   return NULL;
+}
+
+/* Runs all jobs, in this thread and in up to num_threads - 1 others. */
+static void run_jobs(job_t *jobs, size_t count, size_t num_threads) {
+  jobs_t all = {.jobs = jobs, .count = count};
+  pthread_t *threads = calloc(num_threads, sizeof *threads);
+  if (!threads)
+    abort();
+  size_t started = 0;
+  while (started + 1 < num_threads && !pthread_create(&threads[started], NULL, work, &all))
+    started++;
+  work(&all);
+  for (size_t i = 0; i < started; i++)
+    pthread_join(threads[i], NULL);
+  free(threads);
 }
 
 /* The end of the line after the first one that begins with `start`; NULL where there is none. */
@@ -278,20 +308,12 @@ static bool emit_side_by_side(LLVMModuleRef module, const moe__target_options_t 
   job_t *jobs = calloc(count, sizeof *jobs);
   if (!jobs)
     abort();
+  for (size_t i = 0; i < count; i++)
+    jobs[i] = (job_t){.bitcode = bitcode, .options = options, .kernel = i};
+  run_jobs(jobs, count, count < (size_t)processors ? count : (size_t)processors);
   bool ok = true;
-  for (size_t first = 0; first < count && ok; first += (size_t)processors) {
-    size_t end = first + (size_t)processors < count ? first + (size_t)processors : count;
-    size_t started = first;
-    for (; started < end && ok; started++) {
-      jobs[started] = (job_t){.bitcode = bitcode, .options = options, .kernel = started};
-      ok = !pthread_create(&jobs[started].thread, NULL, run_job, &jobs[started]);
-      started -= !ok;
-    }
-    for (size_t i = first; i < started; i++) {
-      pthread_join(jobs[i].thread, NULL);
-      ok = ok && jobs[i].ok;
-    }
-  }
+  for (size_t i = 0; i < count; i++)
+    ok = ok && jobs[i].ok;
   FILE *out = ok ? open_memstream(&out_ptx->data, &out_ptx->length) : NULL;
   for (size_t i = 0; i < count && ok && out; i++)
     ok = append_kernel(out, jobs[i].ptx.data, i);

@@ -189,7 +189,8 @@ static moe_status_t assemble(MlirOperation module, const char *ptxas,
   else if (line)
     moe__error(module, "%s rejects the generated PTX: %.*s", ptxas, (int)strcspn(line, "\n"), line);
   else if (code != 0)
-    moe__error(module, "%s rejects the generated PTX: %s", ptxas, text ? text : "(no output)");
+    moe__error(module, "%s rejects the generated PTX: %s", ptxas,
+               text && *text ? text : "it says nothing");
   else if (!read_all(files[1], out_cubin))
     moe__error(module, "%s wrote no cubin", ptxas);
   else
