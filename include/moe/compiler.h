@@ -223,15 +223,14 @@ MOE_API void moe_module_destroy(moe_module_t *module);
 /* Runs a textual pipeline, "builtin.module(moe-verify,canonicalize)", over the module. Passes of
  * ours and of MLIR may be mixed at any depth. MOE_USAGE: the pipeline is wrong. MOE_INVALID_INPUT:
  * a pass rejected the module. MOE_INTERNAL: a pass of ours left the module invalid. After a failure
- * the module is of no use but to be destroyed. */
+ * the module can only be destroyed. */
 MOE_API moe_status_t moe_module_run(moe_module_t *module, const char *pipeline);
 
 /* Runs every stage up to `stage`. The module may already be in any IR stage: the passes before it
  * find nothing to do. MOE_USAGE: no such stage. MOE_INVALID_INPUT: a pass rejected the module; for
- * "cubin" also: no ptxas. MOE_INTERNAL: a stage failed that must not fail; where the
- * module has kernels of its own that is MOE_INVALID_INPUT, too. The stage "bundle" makes
- * all artifacts; moe_module_write_bundle writes them. After a failure the module is of no use but
- * to be destroyed. */
+ * "cubin" also: no ptxas. MOE_INTERNAL: a stage failed that must not fail; where the module
+ * has kernels of its own that is MOE_INVALID_INPUT, too. The stage "bundle" makes all artifacts;
+ * moe_module_write_bundle writes them. After a failure the module can only be destroyed. */
 MOE_API moe_status_t moe_module_lower(moe_module_t *module, const char *stage);
 
 /* Prints the IR as the compiler's options say. `generic` asks for the generic form of every op.
@@ -271,7 +270,7 @@ MOE_API moe_status_t moe_module_resources(moe_module_t *module,
 
 /* Writes the folder `directory` with manifest.json, kernels.ptx and, where there is one,
  * kernels.cubin, and the folders above it that are missing. It is written beside its place and
- * renamed: after a failure the bundle that was there is there still. A folder that holds other
+ * renamed: after a failure the old bundle is still there. A folder that holds other
  * files too keeps them; its files are then renamed one after another, once all are complete. The
  * module must be in stage "bundle". */
 MOE_API moe_status_t moe_module_write_bundle(moe_module_t *module, const char *directory);

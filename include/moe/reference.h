@@ -48,7 +48,7 @@ typedef enum moe_ref_accumulation_t {
 
 typedef enum moe_ref_status_t {
   MOE_REF_OK = 0,
-  MOE_REF_INVALID_ARGUMENT, /* a dtype, shape, axis or block the operation does not take */
+  MOE_REF_INVALID_ARGUMENT, /* a dtype, shape, axis or block size that the operation does not take */
   MOE_REF_OUT_OF_MEMORY,
 } moe_ref_status_t;
 
@@ -91,7 +91,7 @@ MOE_API uint16_t moe_ref_f16_from_f32(float x);
 
 /* ---- MX block scaling (OCP MX v1.0 section 6.3; RCEIL as in PyTorch's MoE training) ---- */
 
-/* The E8M0 scale of a block whose largest magnitude is amax (>= 0, Inf or NaN). element is
+/* The E8M0 scale of an MX block whose largest magnitude is amax (>= 0, Inf or NaN). element is
  * MOE_REF_E4M3 or MOE_REF_E5M2. A NaN or Inf amax gives 255. */
 MOE_API uint8_t moe_ref_mx_scale(float amax, moe_ref_mx_mode_t mode, moe_ref_dtype_t element);
 
@@ -99,7 +99,7 @@ MOE_API uint8_t moe_ref_mx_scale(float amax, moe_ref_mx_mode_t mode, moe_ref_dty
  * 255. */
 MOE_API float moe_ref_mx_reciprocal(uint8_t scale);
 
-/* Quantizes x along axis in blocks of `block` consecutive elements.
+/* Quantizes x along axis in MX blocks of `block` consecutive elements.
  *   x      any rank 1..5; F32 or BF16
  *   q      the shape of x; E4M3 or E5M2; any strides
  *   scales the shape of x with dimension `axis` divided by block; E8M0; any strides
@@ -232,7 +232,7 @@ MOE_API moe_ref_status_t moe_ref_fp8_dequantize(const moe_ref_tensor_t *q,
                                                 const moe_ref_fp8_scaling_t *scaling,
                                                 const moe_ref_tensor_t *x);
 
-/* ---- The layout of block scales ---- */
+/* ---- The layout of scales of MX blocks ---- */
 
 /* Rows and columns of a packed tile. */
 enum { MOE_REF_PACKED_ROWS = MOE_PACKED_ROWS, MOE_REF_PACKED_COLUMNS = MOE_PACKED_COLUMNS };

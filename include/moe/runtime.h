@@ -95,7 +95,7 @@ MOE_API moe_rt_status_t moe_rt_device_open(const char *name, moe_rt_device_t **o
 typedef struct moe_rt_emulator_options_t {
   uint64_t schedule;   /* 0: warps in turn; otherwise the seed of a random order of warps and of
                         asynchronous work */
-  int threads;         /* blocks at once, or clusters of them; 0: one per processor */
+  int threads;         /* CTAs at once, or clusters of them; 0: one per processor */
   uint64_t step_limit; /* instructions of a warp that each cluster of a launch may run; 0: no
                           limit. A launch that reaches it fails with MOE_RT_LIMIT_REACHED */
 } moe_rt_emulator_options_t;
@@ -303,9 +303,9 @@ MOE_API const char *moe_rt_program_code(const moe_rt_program_t *program);
 typedef struct moe_rt_call_t moe_rt_call_t;
 
 /* Checks the tensors against the function, allocates workspace, zeroes what must start as zero,
- * encodes tensor maps. `tensors` are
- * the function's arguments, then its results, in order. They are borrowed for the time of this
- * call; the memory they point to must stay valid as long as the call is launched.
+ * encodes tensor maps. `tensors` are the function's arguments, then its results, in order. They are
+ * borrowed for the time of this call; the memory they point to must stay valid as long as the call
+ * is launched.
  *
  * Each tensor is memory of the program's device and has the manifest's element type; 8-bit floats
  * may also come as uint8. Its strides are compact in the manifest's memory order (NULL: compact

@@ -133,8 +133,10 @@ void moe__cluster_wait(moe__builder_t *b);
  * that needs it calls it. moe__grid_launch_dependents: the next launch may start once each CTA
  * of this one has called it or has ended; it promises nothing of what has been written. */
 void moe__grid_wait(moe__builder_t *b);
-/* Both for a kernel that has nothing to prepare: says that it may start early, and waits. */
-void moe__kernel_await_launches(moe__kernel_t *kernel);
 void moe__grid_launch_dependents(moe__builder_t *b);
+
+/* For a kernel that has nothing to prepare: says that it may start early, and calls
+ * moe__grid_wait. */
+void moe__kernel_await_launches(moe__kernel_t *kernel);
 
 #endif /* MOE_DEVICE_ASYNC_H */

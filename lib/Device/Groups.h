@@ -60,9 +60,9 @@ void moe__groups_initialize(moe__groups_t *groups, MlirValue offs, MlirValue row
  * follows. */
 void moe__groups_sort(moe__groups_t *groups);
 
-/* The group that has `index` (i32) larger ones, of equal ones those before it counted as such;
- * after the barrier behind moe__groups_sort. With more than 256 groups it is number `index`: to
- * order them would take longer than what an order gains. */
+/* The group with exactly `index` (i32) larger ones, where of equal groups an earlier one counts as
+ * larger; after the barrier behind moe__groups_sort. With more than 256 groups it is number
+ * `index`: to order them would take longer than what an order gains. */
 MlirValue moe__groups_by_size(moe__groups_t *groups, MlirValue index);
 
 /* Number of tiles of all groups, after the barrier. */

@@ -14,8 +14,8 @@ MlirValue moe__shuffle(moe__builder_t *b, MlirValue value, MlirValue lane);
 MlirValue moe__shuffle_up(moe__builder_t *b, MlirValue value, int distance);
 MlirValue moe__shuffle_xor(moe__builder_t *b, MlirValue value, int mask);
 
-/* The i32 or f32 of lane `index` of the `lanes` neighboring ones, a power of two, that have the
- * asking lane. */
+/* The i32 or f32 of lane `index` among the `lanes` neighboring lanes, a power of two, to which the
+ * asking lane belongs. */
 MlirValue moe__shuffle_among(moe__builder_t *b, MlirValue value, int index, int lanes);
 
 /* The bits that are set in the i32 of any lane. */

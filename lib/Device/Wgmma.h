@@ -52,13 +52,13 @@ void moe__wgmma_commit(moe__builder_t *b);
 /* Waits until at most `pending` groups are in flight. */
 void moe__wgmma_wait(moe__builder_t *b, int pending);
 
-/* Waits for all and gives the accumulator's registers, n / 2 values f32: only these may be read. */
 /* The registers of an accumulator whose product is complete or was never started, and back. */
 void moe__accumulator_unpack(moe__builder_t *b, moe__accumulator_t accumulator,
                              MlirValue registers[MOE__WGMMA_MAX_N / 2]);
 moe__accumulator_t moe__accumulator_pack(moe__builder_t *b, int n,
                                          const MlirValue registers[MOE__WGMMA_MAX_N / 2]);
 
+/* Waits for all and gives the accumulator's registers, n / 2 values f32: only these may be read. */
 void moe__wgmma_finish(moe__builder_t *b, moe__accumulator_t accumulator,
                        MlirValue registers[MOE__WGMMA_MAX_N / 2]);
 

@@ -4,9 +4,8 @@
  * requirements of a launch, the IRDL text of dialects/ and the roles in the manifest are made
  * from it.
  *
- *   MOE_OP(SYMBOL, "dialect.name", .doc = "...", .operands = {...}, .results = {...}, .attributes =
- *   {...},
- *          .cases = {...}, CHECK(function), SHAPE(function))
+  *   MOE_OP(SYMBOL, "dialect.name", .doc = "...", .operands = {...}, .results = {...},
+ *          .attributes = {...}, .cases = {...}, CHECK(function), SHAPE(function))
  *
  * makes MOE__OP_<SYMBOL> (Dialect.h) and the row of type moe__op_row_t below.
  *
@@ -24,8 +23,9 @@
  *   M%128    M, rounded up to a multiple of 128
  *   *        the shape of the first operand of the string that has a star
  *   @        what the row's function SHAPE says
- *   a|b      one of several, with scales of MX blocks if the element type is f8E8M0FNU, else
- *            others: the first whose rank fits, and "1" where the size is 1; none fits: the last
+  *   a|b      one of several. Those with a /32 are for element type f8E8M0FNU, the others for other
+ *            types. Of these the first whose rank fits counts, "1" only where the size is 1; where
+ *            none fits, the last
  *   name?:   the tensor may be missing; one that the string does not name must be missing
  *
  * The ranks of the first `selectors` operands say which case an op is.
