@@ -1,8 +1,7 @@
 /* launch_from_manifest.c - launches a function of a bundle with its manifest, jansson and the CUDA
- * driver alone, as docs/manifest.md says. The bundle is trusted: see there what a reader must
- * check.
+ * driver alone, as docs/manifest.md says. It trusts the bundle; that page says what to check.
  *
- *   cc launch_from_manifest.c -ljansson -lcuda -o launch_from_manifest
+ *   cc launch_from_manifest.c -I/usr/local/cuda/include -ljansson -lcuda -o launch_from_manifest
  *   ./launch_from_manifest bundle quantize_expert_weights w=2x128x256=w.raw > q_and_s.raw
  *
  * Arguments are NAME=SHAPE=FILE; files and stdout hold tensors as they lie in memory.
