@@ -110,6 +110,10 @@ MOE_API moe_rt_status_t moe_rt_device_open_emulator(const moe_rt_emulator_option
  * any other kind, else the errors of moe_rt_device_open. */
 MOE_API moe_rt_status_t moe_rt_device_shared(DLDevice place, moe_rt_device_t **out_device);
 
+/* Gives the process's own emulator other options, for every launch that begins from now on. All
+ * zeros are what it starts with. */
+MOE_API moe_rt_status_t moe_rt_emulator_configure(const moe_rt_emulator_options_t *options);
+
 /* Closes the device. Programs and calls made on it must be gone. NULL is allowed. */
 MOE_API void moe_rt_device_close(moe_rt_device_t *device);
 

@@ -146,4 +146,7 @@ moe_rt_status_t moe__rt_cuda_open(int ordinal, moe_rt_device_t **out_device);
 moe_rt_status_t moe__rt_emulator_open(const moe_rt_emulator_options_t *options,
                                       moe_rt_device_t **out_device);
 
+/* Gives an emulator other options; other threads may launch on it. */
+void moe__rt_emulator_configure(moe_rt_device_t *device, const moe_rt_emulator_options_t *options);
+
 #endif /* MOE_RUNTIME_BACKEND_H */

@@ -175,6 +175,15 @@ moe_rt_status_t moe_rt_device_open_emulator(const moe_rt_emulator_options_t *opt
   return moe__rt_emulator_open(options, out_device);
 }
 
+moe_rt_status_t moe_rt_emulator_configure(const moe_rt_emulator_options_t *options) {
+  if (!options)
+    return moe__rt_fail(MOE_RT_INVALID_ARGUMENT, "%s: options is NULL", __func__);
+  moe_rt_device_t *device;
+  MOE__RT_TRY(moe_rt_device_shared((DLDevice){kDLCPU, 0}, &device));
+  moe__rt_emulator_configure(device, options);
+  return MOE_RT_OK;
+}
+
 void moe_rt_device_close(moe_rt_device_t *device) {
   if (device)
     device->backend->close(device);

@@ -8,6 +8,7 @@
 
 #include "moe/emulator.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,7 @@ enum {
 
 typedef struct emulator_t {
   moe_rt_device_t base;
+  pthread_mutex_t mutex; /* of the options */
   moe_emu_options_t options;
 } emulator_t;
 
@@ -233,6 +235,13 @@ static moe_emu_pending_t pending_of(const moe__rt_ready_launch_t *launch,
   return buffer->used_by & ~ended_after_wait(launch) ? MOE_EMU_PENDING_BEYOND : MOE_EMU_PENDING;
 }
 
+static moe_emu_options_t options_of(emulator_t *emulator) {
+  pthread_mutex_lock(&emulator->mutex);
+  const moe_emu_options_t options = emulator->options;
+  pthread_mutex_unlock(&emulator->mutex);
+  return options;
+}
+
 static moe_rt_status_t emulator_launch(moe_rt_device_t *device,
                                        const moe__rt_ready_launch_t *launch, void *stream) {
   (void)stream;
@@ -261,9 +270,9 @@ static moe_rt_status_t emulator_launch(moe_rt_device_t *device,
       .buffers = buffers,
       .buffer_count = launch->buffer_count,
   };
+  const moe_emu_options_t options = options_of(as_emulator(device));
   moe_emu_report_t report;
-  moe_emu_status_t status =
-      moe_emu_launch(launch->kernel, &emulated, &as_emulator(device)->options, &report);
+  moe_emu_status_t status = moe_emu_launch(launch->kernel, &emulated, &options, &report);
   free(buffers);
   ended_with_last = has_waited || !launch->programmatic ? ended_after_wait(launch) : 0;
   if (status == MOE_EMU_OK)
@@ -280,6 +289,7 @@ static moe_rt_status_t emulator_launch(moe_rt_device_t *device,
 
 static void emulator_close(moe_rt_device_t *device) {
   moe__rt_device_fini(device);
+  pthread_mutex_destroy(&as_emulator(device)->mutex);
   free(device);
 }
 
@@ -310,17 +320,25 @@ static const moe__rt_backend_t emulator_backend = {
     .launch = emulator_launch,
 };
 
+void moe__rt_emulator_configure(moe_rt_device_t *device, const moe_rt_emulator_options_t *options) {
+  emulator_t *emulator = as_emulator(device);
+  pthread_mutex_lock(&emulator->mutex);
+  emulator->options = (moe_emu_options_t){
+      .schedule = options->schedule,
+      .threads = options->threads,
+      .step_limit = options->step_limit,
+  };
+  pthread_mutex_unlock(&emulator->mutex);
+}
+
 moe_rt_status_t moe__rt_emulator_open(const moe_rt_emulator_options_t *options,
                                       moe_rt_device_t **out_device) {
   emulator_t *emulator = calloc(1, sizeof *emulator);
   if (!emulator)
     return moe__rt_fail_memory();
   moe__rt_device_init(&emulator->base, &emulator_backend, "emu", 0);
-  emulator->options = (moe_emu_options_t){
-      .schedule = options->schedule,
-      .threads = options->threads,
-      .step_limit = options->step_limit,
-  };
+  pthread_mutex_init(&emulator->mutex, NULL);
+  moe__rt_emulator_configure(&emulator->base, options);
   moe_rt_device_info_t *info = &emulator->base.info;
   strcpy(info->name, "moe-opt emulator of sm_90a");
   info->compute_major = 9;

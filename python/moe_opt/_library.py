@@ -63,6 +63,14 @@ class InputOutputError(MoeError, OSError):
     """A file cannot be read."""
 
 
+class OldAssembler(MoeError):
+    """The assembler of a bundle's code, or the compiler of the driver, is older than its kernels need."""
+
+
+class LimitReached(MoeError):
+    """A launch on the emulator came to the step limit of `set_emulator`, and was ended."""
+
+
 _EXCEPTIONS: dict[int, type[MoeError]] = {
     1: InvalidArgument,
     2: NotFound,
@@ -75,7 +83,15 @@ _EXCEPTIONS: dict[int, type[MoeError]] = {
     9: DeviceLost,
     10: NotPrepared,
     11: InputOutputError,
+    12: OldAssembler,
+    13: LimitReached,
 }
+
+
+class EmulatorOptions(ctypes.Structure):
+    """moe_rt_emulator_options_t"""
+
+    _fields_ = [("schedule", ctypes.c_uint64), ("threads", ctypes.c_int), ("step_limit", ctypes.c_uint64)]
 
 
 class Result(ctypes.Structure):
@@ -143,6 +159,7 @@ def runtime_path() -> str:
 _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "moe_rt_last_message": (ctypes.c_char_p, []),
     "moe_rt_version": (ctypes.c_char_p, []),
+    "moe_rt_emulator_configure": (ctypes.c_int, [ctypes.POINTER(EmulatorOptions)]),
     "moe_rt_program_read": (ctypes.c_int, [ctypes.c_char_p, ctypes.POINTER(ctypes.c_void_p)]),
     "moe_rt_program_destroy": (None, [ctypes.c_void_p]),
     "moe_rt_program_on": (ctypes.c_int, [ctypes.c_void_p, _dlpack.Device, ctypes.POINTER(ctypes.c_void_p)]),
@@ -193,6 +210,20 @@ def check(status: int) -> None:
 def version() -> str:
     """The version of libmoe_rt, "0.1.0"."""
     return lib.moe_rt_version().decode()
+
+
+def set_emulator(*, schedule: int = 0, threads: int = 0, step_limit: int = 0) -> None:
+    """Says how the emulator runs in this process, for every call from now on; without arguments as at the start.
+
+    schedule: 0 gives warps turns in order; another number is the seed of a random order of warps and of asynchronous work.
+    threads: how many run the blocks of a launch; 0: one for each processor.
+    step_limit: instructions of a warp that each block, or cluster of blocks, of a launch may run; 0: no limit. A launch that reaches it
+        raises LimitReached, and its results are undefined.
+    """
+    for name, value, most in (("schedule", schedule, 2**64 - 1), ("threads", threads, 2**31 - 1), ("step_limit", step_limit, 2**64 - 1)):
+        if not 0 <= value <= most:
+            raise InvalidArgument(f"set_emulator: {name} is {value}; it must be 0 to {most}")
+    check(lib.moe_rt_emulator_configure(EmulatorOptions(schedule, threads, step_limit)))
 
 
 class ProgramHandle:

@@ -275,6 +275,18 @@ class Programs(unittest.TestCase):
             self.refuses(OSError, "No such file", lambda: moe_opt.load(copy))
         self.refuses(moe_opt.InputOutputError, "manifest.json", lambda: moe_opt.load("/nowhere"))
 
+    def test_emulator(self):
+        self.addCleanup(moe_opt.set_emulator)
+        expected = as_bytes(self.program(self.x)[0])
+        moe_opt.set_emulator(step_limit=10)
+        self.refuses(moe_opt.LimitReached, "the limit of 10 steps", lambda: self.program(self.x))
+        moe_opt.set_emulator(schedule=3, threads=1, step_limit=10**6)
+        self.assertTrue(numpy.array_equal(as_bytes(self.program(self.x)[0]), expected))
+        self.refuses(moe_opt.InvalidArgument, "step_limit is -1; it must be 0 to", lambda: moe_opt.set_emulator(step_limit=-1))
+        self.refuses(moe_opt.InvalidArgument, "threads is 2147483648", lambda: moe_opt.set_emulator(threads=2**31))
+        moe_opt.set_emulator()
+        self.assertTrue(numpy.array_equal(as_bytes(self.program(self.x)[0]), expected))
+
     def test_threads(self):
         expected = as_bytes(self.program(self.x)[0])
         wrong = []
@@ -297,6 +309,15 @@ class Programs(unittest.TestCase):
 
 
 class Tables(unittest.TestCase):
+    @unittest.skipUnless((ROOT / "include/moe/runtime.h").exists(), "needs the source tree")
+    def test_statuses(self):
+        text = (ROOT / "include/moe/runtime.h").read_text()
+        names = {int(number): name for name, number in re.findall(r'X\(MOE_RT_(\w+), (\d+), "[^"]*"\)', text.split("MOE_RT_REPORTS(X)")[0])}
+        found = {0: "OK"}
+        for number, error in _library._EXCEPTIONS.items():
+            found[number] = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", error.__name__).upper().replace("INPUT_OUTPUT", "IO")
+        self.assertEqual(found, names)
+
     @unittest.skipUnless((ROOT / "include/moe/dtypes.def").exists(), "needs the source tree")
     def test_element_types(self):
         text = (ROOT / "include/moe/dtypes.def").read_text()

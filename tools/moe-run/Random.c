@@ -16,7 +16,11 @@
 
 /* Every EDGE_PERIOD-th run of EDGE_KINDS cells is special; a prime, so that they fall on all
  * places of a tile. Where there are fewer cells, which kinds there are depends on the seed. */
-enum { EDGE_KINDS = 16, EDGE_PERIOD = 61, FEW_STEP = 7, ROWS_PER_TASK = 64 };
+enum { EDGE_KINDS = 22, EDGE_PERIOD = 61, FEW_STEP = 7, ROWS_PER_TASK = 64 };
+/* The kinds from here on have an amax next to where a scale changes. */
+enum { THRESHOLD_KINDS = 16 };
+/* With --exact some of every so many scales are nearly as small, or as great, as fp32 has them. */
+enum { EXTREME_PERIOD = 61, TINY_SCALE = 20, HUGE_SCALE = 40 };
 /* Every so many groups one is spoiled by --nan-groups. */
 enum { NAN_PERIOD = 3 };
 
@@ -104,16 +108,47 @@ static uint32_t encode(moe_ref_dtype_t dtype, float x) {
   return bits;
 }
 
-/* x > 0 and its neighbors, `step` numbers of the dtype away; zero where x is less than those. */
-static uint32_t next_to(moe_ref_dtype_t dtype, float x, int step) {
-  const uint32_t bits = encode(dtype, x);
-  return bits > 0 ? bits + (uint32_t)step : 0;
+/* x > 0 and its neighbors, `step` numbers of the dtype away, none beyond the greatest; zero where
+ * x is less than those. */
+static uint32_t next_to(const fill_t *fill, float x, int step) {
+  const uint32_t bits = encode(fill->dtype, x), greatest = fill->patterns->greatest;
+  if (bits == 0)
+    return 0;
+  return bits + (uint32_t)step < greatest ? bits + (uint32_t)step : greatest;
 }
 
-/* Element `at` of a special cell. `bits` is the element's own draw; `length` the cell's. */
-static uint32_t edge_element(const fill_t *fill, int kind, int64_t at, int64_t length,
-                             uint64_t bits) {
+/* Where an element lies: in cell number `cell`, in its row and column there; rows have `columns`
+ * elements, the cell `length`. */
+typedef struct place_t {
+  int64_t cell, row, column, columns, length;
+} place_t;
+
+/* Cells whose amax is next to a number where a formula of docs/numerics.md takes another branch:
+ * by kind the exponents at which the scales of E4M3 and E5M2 become 2^-127 and 2^-126, the
+ * greatest, and an ordinary one; and in turn from cell to cell each mantissa at which some mode
+ * goes to the next scale, and its neighbors. Where rows and columns of a cell have scales of
+ * their own, each has such an element: they lie on the diagonal. */
+static uint32_t threshold_element(const fill_t *fill, int kind, const place_t *place, float x) {
+  static const uint32_t fields[] = {8, 9, 15, 16, 135, 254};
+  static const uint32_t mantissas[] = {0, 0x600000, 0x700000, 0x780000};
+  const uint64_t seed = fill->random->seed;
+  const uint32_t field = fields[kind - THRESHOLD_KINDS];
+  const bool is_amax = fill->random->use.is_crossed ? place->row == place->column
+                                                    : place->row == 0 && place->column == 0;
+  if (!is_amax)
+    return encode(fill->dtype, x * power_of_two((int)field - 127 - 3));
+  const uint64_t turn = (uint64_t)(place->cell / EDGE_PERIOD) + (uint64_t)place->row + seed +
+                        seed / (uint64_t)(2 * EDGE_KINDS);
+  const uint32_t bits = field << 23 | mantissas[turn % 4];
+  float at;
+  memcpy(&at, &bits, sizeof at);
+  return next_to(fill, at, (int)(turn / 4 % 4) - 1);
+}
+
+/* Element of a special cell; `bits` is its own draw. */
+static uint32_t edge_element(const fill_t *fill, int kind, const place_t *place, uint64_t bits) {
   const patterns_t *p = fill->patterns;
+  const int64_t at = place->row * place->columns + place->column;
   uint32_t alternating = at % 2 ? p->sign : 0;
   float x = normal(bits);
   switch (kind) {
@@ -128,7 +163,7 @@ static uint32_t edge_element(const fill_t *fill, int kind, int64_t at, int64_t l
   case 4: /* Inf first */
     return at == 0 ? p->infinity : encode(fill->dtype, x);
   case 5: /* -Inf last */
-    return at == length - 1 ? p->infinity | p->sign : encode(fill->dtype, x);
+    return at == place->length - 1 ? p->infinity | p->sign : encode(fill->dtype, x);
   case 6: /* subnormals of both signs */
     return (p->least + (uint32_t)(bits % (p->greatest_subnormal - p->least + 1))) | alternating;
   case 7: /* the least subnormal, of both signs */
@@ -145,19 +180,38 @@ static uint32_t edge_element(const fill_t *fill, int kind, int64_t at, int64_t l
     return encode(fill->dtype, at == 5 ? 450.0f : x);
   case 13: /* ... and rounds up to the next power of two */
     return encode(fill->dtype, at == 9 ? -480.0f : x);
-  case 14: /* halfway between neighbors of E4M3 */
-    return encode(fill->dtype, at == 0 ? 256.0f : 1.0f + (float)(2 * (at % 8) + 1) / 16.0f);
-  default: /* amax next to 1e-12, the least that fp32 scales take */
-    return at == 0 ? next_to(fill->dtype, 1e-12f, (int)(bits % 3) - 1)
+  case 14: /* halfway between neighbors of E4M3, and of E5M2 */
+    if (at == 0)
+      return encode(fill->dtype, 256.0f);
+    return encode(fill->dtype, at % 16 < 8 ? 1.0f + (float)(2 * (at % 8) + 1) / 16.0f
+                                           : 1.0f + (float)(2 * (at % 4) + 1) / 8.0f);
+  case 15: /* amax next to 1e-12, the least that fp32 scales take */
+    return at == 0 ? next_to(fill, 1e-12f, (int)(bits % 3) - 1)
                    : encode(fill->dtype, x * power_of_two(-44));
+  default:
+    return threshold_element(fill, kind, place, x);
   }
 }
 
-/* Products and sums of these are exact in every format on the way, in any order. */
-static uint32_t exact_element(const fill_t *fill, uint64_t bits) {
-  const bool is_scale = fill->random->use.role == MOE__RUN_SCALES || fill->dtype == MOE_REF_E8M0;
+/* A scale of a whole sum, next to an odd number of 4 bits times a power of two: results are often
+ * next to where they round, so that they show in which order the scales were multiplied. */
+static uint32_t exact_scale(const fill_t *fill, int64_t index, uint64_t bits) {
+  if (fill->tensor->elements >= EXTREME_PERIOD && index % EXTREME_PERIOD == TINY_SCALE)
+    return encode(fill->dtype, 0x1p-140f);
+  if (fill->tensor->elements >= EXTREME_PERIOD && index % EXTREME_PERIOD == HUGE_SCALE)
+    return encode(fill->dtype, 0x1p100f);
+  const float odd = (float)(2 * (bits % 8) + 1);
+  return next_to(fill, odd * power_of_two((int)((bits >> 32) % 5) - 6), bits >> 63 ? 1 : -1);
+}
+
+/* Sums of products of these are exact in every format on the way, in any order. */
+static uint32_t exact_element(const fill_t *fill, int64_t index, uint64_t bits) {
   const int number = (int)(bits % 5) - 2;
-  return encode(fill->dtype, is_scale ? power_of_two(number) : (float)number);
+  if (fill->dtype == MOE_REF_E8M0)
+    return encode(fill->dtype, power_of_two(number));
+  if (fill->random->use.role == MOE__RUN_SCALES)
+    return exact_scale(fill, index, bits);
+  return encode(fill->dtype, (float)number);
 }
 
 /* In the selector each row has one 1. Any finite number is an operand: of these each is exact. */
@@ -170,7 +224,7 @@ static uint32_t one_hot_element(const fill_t *fill, int64_t index, uint64_t bits
   }
   if (fill->random->use.role == MOE__RUN_OPERAND && fill->tensor->dtype->bits == 8)
     return (uint32_t)(bits % (p->greatest + 1)) | (bits >> 63 ? p->sign : 0);
-  return exact_element(fill, bits);
+  return exact_element(fill, index, bits);
 }
 
 /* Uniform mantissa, exponents -4 to 4. */
@@ -185,15 +239,14 @@ static int edge_kind(const fill_t *fill, int64_t cell) {
   return (int)((fill->random->seed + (uint64_t)cell * FEW_STEP) % (uint64_t)(2 * EDGE_KINDS));
 }
 
-static uint32_t element(const fill_t *fill, int64_t index, int64_t cell, int64_t at,
-                        int64_t length) {
+static uint32_t element(const fill_t *fill, int64_t index, const place_t *place) {
   uint64_t bits = draw(fill->element_key, index);
-  if (fill->random->edge_blocks && edge_kind(fill, cell) < EDGE_KINDS)
-    return edge_element(fill, edge_kind(fill, cell), at, length, bits);
+  if (fill->random->edge_blocks && edge_kind(fill, place->cell) < EDGE_KINDS)
+    return edge_element(fill, edge_kind(fill, place->cell), place, bits);
   if (fill->random->one_hot)
     return one_hot_element(fill, index, bits);
   if (fill->random->exact)
-    return exact_element(fill, bits);
+    return exact_element(fill, index, bits);
   if (fill->random->use.role == MOE__RUN_BYTES)
     return (uint32_t)(bits & 0xFF);
   if (fill->random->use.role == MOE__RUN_SCALES)
@@ -201,7 +254,7 @@ static uint32_t element(const fill_t *fill, int64_t index, int64_t cell, int64_t
   if (fill->random->use.role == MOE__RUN_OPERAND || fill->random->use.role == MOE__RUN_SELECTOR ||
       fill->random->normal)
     return encode(fill->dtype, normal(bits));
-  int exponent = (int)(draw(fill->cell_key, cell) % 33) - 20;
+  int exponent = (int)(draw(fill->cell_key, place->cell) % 33) - 20;
   return encode(fill->dtype, normal(bits) * shrink(bits) * power_of_two(exponent));
 }
 
@@ -242,11 +295,11 @@ static void fill_row(const fill_t *fill, int64_t row) {
   }
   for (int64_t i = 0; i < fill->row_length; i++, position += tensor->strides[last]) {
     const int64_t columns = extent(fill, last, i);
+    const place_t place = {first_cell + i / cell[last], at, i % cell[last], columns,
+                           length * columns};
     const bool is_nan = is_spoiled || (fill->spoiled && last == nan && fill->spoiled[i]);
     store(tensor, position,
-          is_nan ? fill->patterns->nan
-                 : element(fill, row * fill->row_length + i, first_cell + i / cell[last],
-                           at * columns + i % cell[last], length * columns));
+          is_nan ? fill->patterns->nan : element(fill, row * fill->row_length + i, &place));
   }
 }
 

@@ -33,6 +33,7 @@ typedef enum moe__run_nan_t {
 typedef struct moe__run_use_t {
   moe__run_role_t role;
   int64_t cell[MOE_RT_MAX_RANK]; /* elements of a cell, which share a scale, along each dimension */
+  bool is_crossed;               /* rows and columns of a cell have scales of their own */
   int64_t tokens;                /* OFFSETS: that are cut into groups */
   moe__run_nan_t nan;
   int nan_dimension;
@@ -48,7 +49,7 @@ typedef struct moe__run_random_t {
   moe__run_use_t use;
   moe__run_groups_t groups;
   bool edge_blocks; /* plant cells of special values */
-  bool exact;       /* small integers, and powers of two as scales */
+  bool exact;       /* small integers, whose products have exact sums */
   bool one_hot;     /* a product's result is elements of its second operand */
   bool normal;      /* what has magnitudes of its own has not */
   bool nan_groups;  /* plant NaN as the use says */

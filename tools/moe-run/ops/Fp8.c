@@ -307,6 +307,7 @@ static void use(const moe__run_launch_t *launch, const char *role, moe__run_use_
   if (!is_input)
     return;
   const direction_t direction = direction_of(launch, is_y);
+  out_use->is_crossed = is_dual(launch);
   for (int d = 0; d < rank; d++)
     out_use->cell[d] =
         is_dual(launch) ? (d < rank - 2 ? 1 : GROUP_CELL) : random_cell_along(&direction, d);

@@ -126,6 +126,7 @@ static void use(const moe__run_launch_t *launch, const char *role, moe__run_use_
   const int rank = moe__run_first_operand(launch)->rank;
   for (int d = 0; d < rank; d++)
     out_use->cell[d] = d == launch->mx.axis ? launch->mx.block_size : 1;
+  out_use->is_crossed = is_dual(launch);
   if (is_dual(launch)) {
     out_use->cell[0] = 1;
     out_use->cell[rank - 2] = out_use->cell[rank - 1] = launch->mx.block_size;

@@ -73,9 +73,21 @@ def make(path, seed, m, k, n, groups, kind, *words):
     def element_b(bits):
         return bytes([bits % 0x7F | bits >> 63 << 7]) if one_hot else operand(bits)
 
-    def scale(bits):
-        power = 2.0 ** (bits % 5 - 2) if exact else 2.0 ** ((bits >> 32) % 9 - 4)
-        return struct.pack("<f", power if exact else power * (1 + (bits & 0x7FFFFF) / 2**23))
+    def exact_scale(i, count, bits):
+        if count >= 61 and i % 61 in (20, 40):
+            return struct.pack("<f", 2.0**-140 if i % 61 == 20 else 2.0**100)
+        odd = (2 * (bits % 8) + 1) * 2.0 ** ((bits >> 32) % 5 - 6)
+        (number,) = struct.unpack("<I", struct.pack("<f", odd))
+        return struct.pack("<I", number + (1 if bits >> 63 else -1))
+
+    def scale(i, count, bits):
+        if exact:
+            return exact_scale(i, count, bits)
+        return struct.pack("<f", 2.0 ** ((bits >> 32) % 9 - 4) * (1 + (bits & 0x7FFFFF) / 2**23))
+
+    def scales(key, shape, is_nan):
+        count = math.prod(shape)
+        return b"".join(nan if is_nan[i] else scale(i, count, draw(key, i)) for i in range(count))
 
     nan = struct.pack("<I", 0x7FC00000)
     # Numbered by the logical index, stored in memory order: b is column-major.
@@ -83,9 +95,8 @@ def make(path, seed, m, k, n, groups, kind, *words):
     tensors = {
         "qa": ("F8_E4M3", [m, k], b"".join(map(element_a, range(m * k)))),
         "qb": ("F8_E4M3", [groups, n, k], b"".join(b)),
-        "sa": ("F32", scale_shapes[0], b"".join(nan if is_nan[i] and not bias else scale(draw(keys[2], i))
-                                                for i in range(math.prod(scale_shapes[0])))),
-        "sb": ("F32", scale_shapes[1], b"".join(scale(draw(keys[3], i)) for i in range(math.prod(scale_shapes[1])))),
+        "sa": ("F32", scale_shapes[0], scales(keys[2], scale_shapes[0], [False] if bias else is_nan)),
+        "sb": ("F32", scale_shapes[1], scales(keys[3], scale_shapes[1], [False] * math.prod(scale_shapes[1]))),
         "offs": ("I32", [groups], struct.pack(f"<{groups}i", *ends)),
     }
     if bias:  # small integers

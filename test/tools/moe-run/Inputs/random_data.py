@@ -13,13 +13,29 @@ import safetensors
 from random_numbers import bf16, draw, mix, normal
 
 BLOCK = 32
+KINDS = 22
 
 
-def edge(kind, at, bits):
+def fp32_of(bits):
+    return struct.unpack("<f", struct.pack("<I", bits))[0]
+
+
+def threshold(kind, block, at, seed, x):
+    field = [8, 9, 15, 16, 135, 254][kind - 16]
+    if at > 0:
+        return bf16(x * 2.0 ** (field - 130))
+    turn = block // 61 + seed + seed // (2 * KINDS)
+    mantissa = [0, 0x600000, 0x700000, 0x780000][turn % 4]
+    return bf16(fp32_of(field << 23 | mantissa)) + turn // 4 % 4 - 1
+
+
+def edge(kind, block, at, seed, bits):
     odd = at % 2 == 1
     sign = 0x8000 if odd else 0
     x = normal(bits)
-    tie = 256.0 if at == 0 else 1 + (2 * (at % 8) + 1) / 16
+    tie = 256.0 if at == 0 else 1 + (2 * (at % 8) + 1) / 16 if at % 16 < 8 else 1 + (2 * (at % 4) + 1) / 8
+    if kind >= 16:
+        return threshold(kind, block, at, seed, x)
     return [
         0,
         0x8000,
@@ -49,8 +65,8 @@ def main(path, seed, shape, edges=""):
             for k in range(columns):
                 bits = draw(element_key, (e * rows + n) * columns + k)
                 block = (e * rows // BLOCK + n // BLOCK) * columns + k
-                if edges and block % 61 < 16:
-                    data += struct.pack("<H", edge(block % 61, n % BLOCK, bits))
+                if edges and block % 61 < KINDS:
+                    data += struct.pack("<H", edge(block % 61, block, n % BLOCK, int(seed), bits))
                     continue
                 exponent = draw(block_key, block) % 33 - 20
                 shrink = {12: -4, 13: -7, 14: -10, 15: -16}.get(bits >> 60, 0)

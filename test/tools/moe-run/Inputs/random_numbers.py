@@ -2,13 +2,17 @@
 
 SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
+import math
 import struct
 
 MASK = (1 << 64) - 1
 
 
 def fp32(x):
-    return struct.unpack("<f", struct.pack("<f", x))[0]
+    try:
+        return struct.unpack("<f", struct.pack("<f", x))[0]
+    except OverflowError:  # what struct says of a finite number that is rounded to Inf
+        return math.copysign(math.inf, x)
 
 
 def bf16(x):
