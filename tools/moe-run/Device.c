@@ -214,8 +214,39 @@ int moe__run_device_call_check_zeroed(const moe__run_device_call_t *call, int *o
       name, call->target->words);
 }
 
-/* Copies an argument to the device: as it is, or its elements in reverse order. */
-static moe_rt_status_t upload(const moe__run_device_call_t *call, int index, bool is_reversed) {
+/* What is done to a number of an argument: nothing, or its exponent goes up or down by two. */
+typedef enum change_t { AS_IT_IS, GREATER, LESS } change_t;
+
+/* The changed number's bits. What is no number, or would be none, stays. */
+static uint32_t changed(uint32_t bits, int width, int mantissa_bits, change_t change) {
+  const uint32_t sign = 1u << (width - 1), step = 2u << mantissa_bits;
+  const uint32_t magnitude = bits & (sign - 1), infinity = sign - (1u << mantissa_bits);
+  if (magnitude == 0 || magnitude >= infinity)
+    return bits;
+  if (change == GREATER)
+    return magnitude + step < infinity ? bits + step : bits;
+  return magnitude > step ? bits - step : bits;
+}
+
+static int mantissa_bits_of(const char *dtype) {
+  switch ((moe_ref_dtype_t)moe_ref_dtype_from_name(dtype)) {
+  case MOE_REF_F32:
+    return 23;
+  case MOE_REF_F16:
+    return 10;
+  case MOE_REF_BF16:
+    return 7;
+  case MOE_REF_E4M3:
+    return 3;
+  case MOE_REF_E5M2:
+    return 2;
+  default:
+    return 0;
+  }
+}
+
+/* Copies an argument to the device: as it is, or its elements changed and in reverse order. */
+static moe_rt_status_t upload(const moe__run_device_call_t *call, int index, change_t change) {
   const moe__run_tensor_t *tensor = tensor_of(call->host, index);
   size_t element = (size_t)tensor->dtype->bits / 8;
   moe_rt_device_t *device = call->target->device;
@@ -223,27 +254,36 @@ static moe_rt_status_t upload(const moe__run_device_call_t *call, int index, boo
   /* What says where groups end is not data. */
   if (tensor->bytes == 0 || element == 0 || !strncmp(tensor->info->dtype, "i", 1))
     return MOE_RT_OK;
-  if (!is_reversed)
+  if (change == AS_IT_IS)
     return moe_rt_memory_to_device(device, to, tensor->data, tensor->bytes);
   uint8_t *copy = malloc(tensor->bytes);
   if (!copy)
     return MOE_RT_OUT_OF_MEMORY;
-  for (size_t at = 0; at < tensor->bytes; at += element)
-    memcpy(copy + at, tensor->data + (tensor->bytes - element - at), element);
+  const int mantissa_bits = mantissa_bits_of(tensor->info->dtype);
+  for (size_t at = 0; at < tensor->bytes; at += element) {
+    uint32_t bits = 0;
+    memcpy(&bits, tensor->data + (tensor->bytes - element - at), element);
+    bits = changed(bits, tensor->dtype->bits, mantissa_bits, change);
+    memcpy(copy + at, &bits, element);
+  }
   moe_rt_status_t status = moe_rt_memory_to_device(device, to, copy, tensor->bytes);
   free(copy);
   return status;
 }
 
 int moe__run_device_call_disturb(moe__run_device_call_t *call) {
-  int arguments = call->host->function->argument_count;
+  static const change_t changes[] = {GREATER, LESS, AS_IT_IS};
+  int arguments = call->host->function->argument_count, rc = MOE__RUN_OK;
   moe_rt_status_t status = MOE_RT_OK;
-  for (int i = 0; i < arguments && !status; i++)
-    status = upload(call, i, true);
-  int rc = status ? moe__run_runtime_error(status) : moe__run_device_call_run(call, call->guard);
-  for (int i = 0; i < arguments && !status; i++)
-    status = upload(call, i, false);
-  return status ? moe__run_runtime_error(status) : rc;
+  for (size_t turn = 0; turn < sizeof changes / sizeof *changes && !rc; turn++) {
+    for (int i = 0; i < arguments && !status; i++)
+      status = upload(call, i, changes[turn]);
+    if (status)
+      return moe__run_runtime_error(status);
+    if (changes[turn] != AS_IT_IS)
+      rc = moe__run_device_call_run(call, call->guard);
+  }
+  return rc;
 }
 
 int moe__run_device_call_verify(const moe__run_device_call_t *call) {

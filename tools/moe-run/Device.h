@@ -60,8 +60,9 @@ int moe__run_device_call_run(moe__run_device_call_t *call, uint8_t byte);
  * where it has not. *out_count: how many there are. */
 int moe__run_device_call_check_zeroed(const moe__run_device_call_t *call, int *out_count);
 
-/* Runs the call on other data, which are the same in another order, and gives it back its own:
- * what a run leaves behind does not fit the next one. What it computes is not looked at. */
+/* Runs the call twice on other data, greater and less than its own and in another order, and gives
+ * it back its own: what a run leaves behind does not fit the next one. What it computes is not
+ * looked at. */
 int moe__run_device_call_disturb(moe__run_device_call_t *call);
 
 /* Says what the kernels reported in the runs so far: MOE__RUN_INPUT where there is something. */

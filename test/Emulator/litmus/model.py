@@ -6,6 +6,9 @@ The model is the axiomatic one of the PTX ISA (chapter "Memory Consistency Model
 read reads from, the coherence order of each place and the order of fence.sc, and those that contradict an axiom are dropped. It knows
 nothing of the emulator.
 
+The coherence order of the PTX ISA is partial: it does not relate writes that race. Here it is total, one execution for each way to complete
+it. Only the writes of atomic-cta race, and its outcomes are the same either way: nothing reads the place once both have written it.
+
 SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
 import itertools
