@@ -270,7 +270,23 @@ FAULT_CASES = [
     for which, chosen in FAULT_MUTANTS.items()
 ]
 
-CASES = MX_CASES + FP8_CASES + PRODUCT_CASES + SEARCH_CASES + FAULT_CASES
+
+# ---- What a call leaves to the next one ----
+# A factor that only ever becomes less, or greater, is right as long as the data stay the same: the call must run on others in between.
+FACTOR = r"st\.global\.b32 \s*(\[%rd\d+\]), (%r\d+);((?:[^;]*;)?\s*rcp)"
+BOUNDED = r"{ .reg .b32 OLD; ld.global.b32 OLD, \1; BOUND st.global.b32 \1, OLD; }\3"
+# New memory holds 0xA5A5A5A5.
+BOUNDS = {
+    "less": "min.u32 OLD, OLD, \\2;",
+    "greater": "{ .reg .pred NEW; setp.eq.b32 NEW, OLD, 0xA5A5A5A5; selp.b32 OLD, 0, OLD, NEW; } max.u32 OLD, OLD, \\2;",
+}
+STATE_CASES = [
+    ("state-tensorwise", [sys.executable, str(VARIANTS), "source", "recipe-forward-tensorwise"],
+     ["--normal", "--groups", "edge", *mutants.shapes(["a=100x272", "b=3x272x144", "offs=3"])],
+     [(f"factors only become {which}", ptx(FACTOR, BOUNDED.replace("BOUND", bound), count=0)) for which, bound in BOUNDS.items()])
+]
+
+CASES = MX_CASES + FP8_CASES + PRODUCT_CASES + SEARCH_CASES + FAULT_CASES + STATE_CASES
 
 
 def write_offsets(scratch):
@@ -283,7 +299,7 @@ def write_offsets(scratch):
 
 
 # Where a tile is taken for one of another group, CTAs also meet where they should not.
-WRONG = f"{mutants.DIFFERENT}|nothing orders|races with|must leave it zero|after the end of"
+WRONG = f"{mutants.DIFFERENT}|two runs gave different bits|nothing orders|races with|must leave it zero|after the end of"
 
 
 def say(bundle, arguments):
