@@ -237,6 +237,10 @@ SEARCH_CASES = [
     search_case("quantize_fp8", [FP8_SOURCE, "quantize", "row", 2, 0, BF16, E4M3, "true", "false"], ["x=208x16", "offs=1024"], 2),
     search_case("dequantize_fp8", [KERNELS / "dequantize_fp8/Inputs/source.py", "row", 2, 0, E4M3, BF16],
                 ["q=208x16", "s=1024x16", "offs=1024"], 1),
+    # The first step, over all of them, is taken by rows of no group alone; other kernels have none, or take the last group for them.
+    ("search-none", [sys.executable, str(KERNELS / "dequantize_fp8/Inputs/source.py"), "row", "2", "0", E4M3, BF16],
+     ["--groups", "none", *mutants.shapes(["q=208x16", "s=1024x16", "offs=1024"])],
+     [("step 1024 of search 0", ptx(r"(selp\.b32 \s*%r\d+), 1024, 0,", r"\1, 0, 0,"))]),
     search_case("product", [VARIANTS, "source", "product-forward-fast", PLAIN],
                 ["qa=208x16", "qb=1024x16x16", "sa=208", "sb=1024x16", "offs=1024"], 1),
 ]
@@ -299,7 +303,7 @@ def write_offsets(scratch):
 
 
 # Where a tile is taken for one of another group, CTAs also meet where they should not.
-WRONG = f"{mutants.DIFFERENT}|two runs gave different bits|nothing orders|races with|must leave it zero|after the end of"
+WRONG = f"{mutants.DIFFERENT}|two runs gave different bits|is in no group|nothing orders|races with|must leave it zero|after the end of"
 
 
 def say(bundle, arguments):
