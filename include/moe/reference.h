@@ -48,7 +48,7 @@ typedef enum moe_ref_accumulation_t {
 
 typedef enum moe_ref_status_t {
   MOE_REF_OK = 0,
-  MOE_REF_INVALID_ARGUMENT, /* a dtype, shape, axis or block size that the operation does not take */
+  MOE_REF_INVALID_ARGUMENT, /* a dtype, shape, axis or block size it does not take */
   MOE_REF_OUT_OF_MEMORY,
 } moe_ref_status_t;
 
