@@ -10,7 +10,7 @@
 
 #include "lib/Kernels/Schedule.h"
 
-/* QuantizeStream.c: quantize along the last dimension, quantize_fp8 with 1x128. */
+/* Of QuantizeStream.c. */
 #define MOE__STREAM_SCHEDULE(X, T)                                                                 \
   X(T, chunks, 1, 4, 1, "chunks of 1024 elements that a warp has in flight")                       \
   X(T, warps, 1, 32, 8, "warps of a CTA")                                                          \
@@ -23,8 +23,7 @@ typedef struct moe__stream_schedule_t {
   MOE__STREAM_SCHEDULE(MOE__SCHEDULE_MEMBER, )
 } moe__stream_schedule_t;
 
-/* CastTiles.h: quantize along the dimension before the last, quantize_dual, cast_fp8 and its dual
- * and pair. */
+/* Of CastTiles.h. */
 #define MOE__CAST_SCHEDULE(X, T)                                                                   \
   X(T, tile_n, 32, 256, 128,                                                                       \
     "rows of a tile, a multiple of 32; of 128 where a result is column-major")                     \
@@ -43,7 +42,7 @@ typedef struct moe__cast_schedule_t {
   MOE__CAST_SCHEDULE(MOE__SCHEDULE_MEMBER, )
 } moe__cast_schedule_t;
 
-/* QuantizeRows.c: quantize_fp8 row by row along the last dimension. */
+/* Of QuantizeRows.c. */
 #define MOE__ROWS_SCHEDULE(X, T)                                                                   \
   X(T, buffer_kb, 1, 224, 208, "KB of shared memory for rows in flight and at work")               \
   X(T, stages, 2, 128, 64, "such rows, at most")                                                   \
@@ -54,7 +53,7 @@ typedef struct moe__rows_schedule_t {
   MOE__ROWS_SCHEDULE(MOE__SCHEDULE_MEMBER, )
 } moe__rows_schedule_t;
 
-/* QuantizeBlocks.c: quantize_fp8 with 128x128. */
+/* Of QuantizeBlocks.c. */
 #define MOE__BLOCKS_SCHEDULE(X, T)                                                                 \
   X(T, warps, 1, 32, 8, "warps of a CTA; divides the vectors of an FP8 block")                     \
   X(T, ctas_per_sm, 1, 16, 4, "CTAs that share a multiprocessor")                                  \
@@ -64,7 +63,7 @@ typedef struct moe__blocks_schedule_t {
   MOE__BLOCKS_SCHEDULE(MOE__SCHEDULE_MEMBER, )
 } moe__blocks_schedule_t;
 
-/* ScaleFp8.h: scale_fp8 and its dual and pair. */
+/* Of ScaleFp8.h. */
 #define MOE__SCALE_SCHEDULE(X, T)                                                                  \
   X(T, rows_per_warp, 1, 32, 16,                                                                   \
     "rows of a warp in a tile, a power of two; the tile has warps * rows_per_warp rows of 512 "    \
@@ -77,7 +76,7 @@ typedef struct moe__scale_schedule_t {
   MOE__SCALE_SCHEDULE(MOE__SCHEDULE_MEMBER, )
 } moe__scale_schedule_t;
 
-/* Dequantize.h: dequantize, dequantize_fp8. */
+/* Of Dequantize.h. */
 #define MOE__DEQUANTIZE_SCHEDULE(X, T)                                                             \
   X(T, tile_n, 1, 512, 16, "rows of a tile; a multiple of 128 where q is column-major")            \
   X(T, tile_k, 32, 4096, 1024, "columns of a tile")                                                \
@@ -89,7 +88,7 @@ typedef struct moe__dequantize_schedule_t {
   MOE__DEQUANTIZE_SCHEDULE(MOE__SCHEDULE_MEMBER, )
 } moe__dequantize_schedule_t;
 
-/* PackScales.c: pack_scales. */
+/* Of PackScales.c. */
 #define MOE__PACK_SCHEDULE(X, T)                                                                   \
   X(T, tile_columns, 16, 512, 64,                                                                  \
     "columns of scales that a CTA brings in at once, a multiple of 16")                            \
@@ -100,7 +99,7 @@ typedef struct moe__pack_schedule_t {
   MOE__PACK_SCHEDULE(MOE__SCHEDULE_MEMBER, )
 } moe__pack_schedule_t;
 
-/* MoveGroups.c: pad_groups, unpad_groups. */
+/* Of MoveGroups.c. */
 #define MOE__MOVE_SCHEDULE(X, T)                                                                   \
   X(T, vectors, 1, 16, 4, "vectors of 16 bytes that a lane moves at once")                         \
   X(T, warps, 1, 32, 8, "warps of a CTA")                                                          \
