@@ -125,12 +125,13 @@ static moe_emu_status_t check_shared(const moe__emu_kernel_t *kernel,
                                      moe_emu_report_t *report) {
   uint32_t end = MOE__EMU_SHARED_BASE + kernel->static_shared_bytes;
   uint32_t dynamic = kernel->dynamic_shared ? kernel->dynamic_shared : end;
-  uint64_t bytes = (uint64_t)dynamic - MOE__EMU_SHARED_BASE + launch->dynamic_shared;
+  uint64_t bytes = (uint64_t)dynamic - kernel->dynamic_padding - MOE__EMU_SHARED_BASE +
+                   launch->dynamic_shared;
   if (bytes > MAX_SHARED)
     return fail(report, MOE_EMU_INVALID_ARGUMENT,
                 "kernel '%s': %llu bytes of shared memory; the limit is %d", kernel->name,
                 (unsigned long long)bytes, MAX_SHARED);
-  *out_bytes = (uint32_t)bytes;
+  *out_bytes = (uint32_t)bytes + kernel->dynamic_padding;
   return MOE_EMU_OK;
 }
 

@@ -292,6 +292,14 @@ static void test_registers(void **state) {
 #define MMA                                                                                        \
   "wgmma.mma_async.sync.aligned.m64n8k32.f32.e4m3.e4m3 {%r1, %r2, %r3, %r4}, %l3, %l3, %p1, 1, "   \
   "1;\n"
+#define MORE_ZERO "mov.b32 %r14, 0;\nmov.b32 %r15, 0;\nmov.b32 %r16, 0;\nmov.b32 %r17, 0;\n"
+#define MMA_WIDE                                                                                   \
+  "wgmma.mma_async.sync.aligned.m64n16k32.f32.e4m3.e4m3 {%r1, %r2, %r3, %r4, %r14, %r15, %r16, "   \
+  "%r17}, %l3, %l3, %p1, 1, 1;\n"
+#define A_REGISTERS "mov.b32 %r10, 0;\nmov.b32 %r11, 0;\nmov.b32 %r12, 0;\nmov.b32 %r13, 0;\n"
+#define MMA_A                                                                                      \
+  "wgmma.mma_async.sync.aligned.m64n8k32.f32.e4m3.e4m3 {%r1, %r2, %r3, %r4}, {%r10, %r11, %r12, "  \
+  "%r13}, %l3, %p1, 1, 1;\n"
 #define COMMIT "wgmma.commit_group.sync.aligned;\n"
 #define DONE "wgmma.wait_group.sync.aligned 0;\n"
 #define FENCE "wgmma.fence.sync.aligned;\n"
@@ -311,7 +319,45 @@ static void test_products(void **state) {
        ROWS},
       {.body =
            ZERO FILL VISIBLE DESCRIPTOR FENCE MMA COMMIT DONE "mov.b32 %r2, 1;\n" MMA COMMIT DONE,
-       .report = "register %r2 was written before it without a wgmma.fence",
+       .report = "register %r2 was written before it, at line 32, without a wgmma.fence in between",
+       ROWS},
+      {.body = ZERO FILL VISIBLE DESCRIPTOR FENCE MMA COMMIT DONE
+       "add.rn.f32 %r6, %r2, %r2;\n" MMA COMMIT DONE,
+       .report = "register %r2 was read before it, at line 32, without a wgmma.fence in between",
+       ROWS},
+      {.body =
+           ZERO FILL VISIBLE DESCRIPTOR FENCE MMA COMMIT "st.shared.b32 [smem+8192], %r2;\n" DONE,
+       .report = "register %r2 belongs to a wgmma",
+       ROWS},
+      /* Accumulators of the other shape. */
+      {.body = ZERO MORE_ZERO FILL VISIBLE DESCRIPTOR FENCE MMA MMA_WIDE COMMIT DONE,
+       .report = "register %r1 was written by a product of another shape, without a wgmma.fence",
+       ROWS},
+      {.body = ZERO MORE_ZERO FILL VISIBLE DESCRIPTOR FENCE MMA COMMIT DONE MMA_WIDE COMMIT DONE,
+       .report = "register %r1 was written by a product of another shape, without a wgmma.fence",
+       ROWS},
+      /* A in registers: written and read without a fence, written and read in flight. */
+      {.body =
+           ZERO FILL A_REGISTERS VISIBLE DESCRIPTOR FENCE "mov.b32 %r13, 0;\n" MMA_A COMMIT DONE,
+       .report = "register %r13 was written before it",
+       ROWS},
+      {.body = ZERO FILL A_REGISTERS VISIBLE DESCRIPTOR FENCE MMA_A COMMIT DONE
+       "mov.b32 %r6, %r11;\n" MMA_A COMMIT DONE,
+       .report = "register %r11 was read before it",
+       ROWS},
+      {.body =
+           ZERO FILL A_REGISTERS VISIBLE DESCRIPTOR FENCE MMA_A COMMIT "mov.b32 %r12, 0;\n" DONE,
+       .report = "register %r12 belongs to a wgmma",
+       ROWS},
+      {.body =
+           ZERO FILL A_REGISTERS VISIBLE DESCRIPTOR FENCE MMA_A COMMIT "mov.b32 %r6, %r12;\n" DONE,
+       .report = "register %r12 belongs to a wgmma",
+       ROWS},
+      /* What one product computes is the other's A. */
+      {.body = ZERO FILL A_REGISTERS VISIBLE DESCRIPTOR FENCE MMA COMMIT DONE
+       "wgmma.mma_async.sync.aligned.m64n8k32.f32.e4m3.e4m3 {%r10, %r11, %r12, %r13}, "
+       "{%r1, %r2, %r3, %r4}, %l3, %p1, 1, 1;\n" COMMIT DONE,
+       .report = "register %r1 was written by a product before it, without a wgmma.fence",
        ROWS},
       {.body = FILL VISIBLE DESCRIPTOR FENCE MMA COMMIT DONE,
        .report = "register %r1 is read before it is written",
@@ -348,6 +394,26 @@ static void test_products(void **state) {
       {.body = ZERO DESCRIPTOR, .report = "register %r5", ROWS},
   };
   EXPECT_ALL(rows);
+}
+
+/* What needs no fence: accumulators of the same shape, registers that nobody has accessed since,
+ * and A of two products. */
+static void test_products_without_fences(void **state) {
+  (void)state;
+  static const char *const rows[] = {
+      ZERO FILL VISIBLE DESCRIPTOR FENCE MMA MMA COMMIT MMA COMMIT DONE,
+      ZERO FILL VISIBLE DESCRIPTOR FENCE MMA COMMIT DONE MMA COMMIT DONE,
+      ZERO FILL VISIBLE DESCRIPTOR FENCE MMA COMMIT DONE
+      "mov.b32 %r6, %r1;\n" FENCE MMA COMMIT DONE,
+      ZERO MORE_ZERO FILL VISIBLE DESCRIPTOR FENCE MMA FENCE MMA_WIDE COMMIT DONE,
+      ZERO FILL A_REGISTERS VISIBLE DESCRIPTOR FENCE MMA_A MMA_A COMMIT DONE MMA_A COMMIT DONE,
+  };
+  static uint8_t in[4096], out[4096];
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (uint64_t schedule = 0; schedule < 4; schedule++)
+      emu_expect_ok(&(emu_kernel_t){.body = rows[i], .threads = 128, .schedule = schedule}, in,
+                    sizeof in, out, sizeof out);
+  }
 }
 
 /* ---- Launches ---- */
@@ -401,6 +467,7 @@ int main(void) {
       cmocka_unit_test(test_barriers),
       cmocka_unit_test(test_registers),
       cmocka_unit_test(test_products),
+      cmocka_unit_test(test_products_without_fences),
       cmocka_unit_test(test_launches),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -341,6 +341,55 @@ static void test_registers_move(void **state) {
                   in, sizeof in, out, sizeof out);
 }
 
+/* Dynamic shared memory lies at a multiple of its alignment, and of no more. */
+static void test_dynamic_shared_memory(void **state) {
+  (void)state;
+  for (uint32_t alignment = 4; alignment <= 2048; alignment *= 2) {
+    emu_expect_ok(&(emu_kernel_t){.body = "mov.b64 %l1, smem;\nst.global.b64 [%out], %l1;\n"
+                                          "mov.u32 %r1, %total_smem_size;\n"
+                                          "st.global.b32 [%out+8], %r1;",
+                                  .threads = 1,
+                                  .alignment = alignment},
+                  in, sizeof in, out, sizeof out);
+    assert_int_equal(out[0] & (2 * alignment - 1), alignment);
+    assert_int_equal(out[2], (alignment == 2048 ? 1024 : 0) + 16384);
+  }
+}
+
+/* A tile of 8 rows of 128 bytes, swizzled by offsets in the tile, which is right only where the
+ * tile begins at a multiple of 1024. */
+static void test_swizzle_needs_alignment(void **state) {
+  (void)state;
+  const moe_emu_tensor_map_t map = {.type = MOE_EMU_MAP_U8,
+                                    .rank = 2,
+                                    .dims = {128, 8},
+                                    .strides = {128},
+                                    .box = {128, 8},
+                                    .swizzle = 3};
+  for (uint32_t alignment = 128; alignment <= 1024; alignment *= 2) {
+    memset(out, 0xA5, sizeof out);
+    emu_expect_ok(
+        &(emu_kernel_t){
+            .body = "shr.u32 %r1, %tid, 3;\nand.b32 %r2, %tid, 7;\nxor.b32 %r2, %r2, %r1;\n"
+                    "shl.b32 %r1, %r1, 7;\nshl.b32 %r2, %r2, 4;\nadd.s32 %r1, %r1, %r2;\n"
+                    "cvt.u64.u32 %l1, %r1;\nmov.b64 %l2, smem;\nadd.s64 %l1, %l1, %l2;\n"
+                    "st.shared.v4.b32 [%l1], {%tid, %tid, %tid, %tid};\n"
+                    "fence.proxy.async.shared::cta;\nbar.sync 0;\nsetp.ne.b32 %p1, %tid, 0;\n"
+                    "@%p1 ret;\nmov.b64 %l3, map0;\ncvta.param.u64 %l3, %l3;\n"
+                    "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%l3, {0, 0}], "
+                    "[%l2];\ncp.async.bulk.commit_group;\ncp.async.bulk.wait_group 0;",
+            .threads = 64,
+            .alignment = alignment,
+            .maps = &map,
+            .map_count = 1},
+        in, sizeof in, out, sizeof out);
+    bool is_right = true;
+    for (uint32_t i = 0; i < 256; i++)
+      is_right = is_right && out[i] == i / 4;
+    assert_int_equal(is_right, alignment == 1024);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_divergent_loop),
@@ -358,6 +407,8 @@ int main(void) {
       cmocka_unit_test(test_no_effect),
       cmocka_unit_test(test_store_matrix),
       cmocka_unit_test(test_registers_move),
+      cmocka_unit_test(test_dynamic_shared_memory),
+      cmocka_unit_test(test_swizzle_needs_alignment),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

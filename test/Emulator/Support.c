@@ -22,9 +22,11 @@ static char *write_ptx(const emu_kernel_t *kernel) {
   size_t size = 0;
   FILE *file = open_memstream(&text, &size);
   assert_non_null(file);
-  fprintf(file, ".version 8.0\n.target sm_90a\n.address_size 64\n"
-                ".extern .shared .align 1024 .b8 smem[];\n"
-                ".visible .entry test(.param .u64 in, .param .u64 out");
+  fprintf(file,
+          ".version 8.0\n.target sm_90a\n.address_size 64\n"
+          ".extern .shared .align %u .b8 smem[];\n"
+          ".visible .entry test(.param .u64 in, .param .u64 out",
+          kernel->alignment ? kernel->alignment : 1024);
   for (int i = 0; i < kernel->map_count; i++)
     fprintf(file, ", .param .align 64 .b8 map%d[128]", i);
   fprintf(file, ")\n%s{\n", kernel->directives ? kernel->directives : "");

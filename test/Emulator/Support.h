@@ -27,6 +27,7 @@ typedef struct emu_kernel_t {
   uint32_t threads, ctas; /* 0: 32 and 1 */
   uint32_t rows_of_ctas;  /* of the grid; 0: 1 */
   uint32_t shared;        /* bytes; 0: 16 KiB */
+  uint32_t alignment;     /* that `smem` declares; 0: 1024 */
   uint64_t schedule;
   uint64_t step_limit;              /* 0: 10 million */
   const moe_emu_tensor_map_t *maps; /* parameters map0, map1, ...; an address below 1 MiB is an

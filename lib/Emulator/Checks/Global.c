@@ -291,7 +291,7 @@ static bool touch_set(moe__emu_races_t *races, const moe__emu_toucher_t *toucher
   }
   if (!is_plain)
     list[count++] = added;
-  *out_set = is_plain ? 0 : moe__emu_readers_number(sets, list, count);
+  *out_set = is_plain ? 0 : moe__emu_readers_change(sets, set, list, count);
   return true;
 }
 
@@ -460,12 +460,19 @@ void moe__emu_races_read(moe__emu_races_t *races, const moe__emu_toucher_t *touc
   }
 }
 
+/* Room for a write to a word: that of the last one where older values are not kept. */
+static record_t *new_record(moe__emu_races_t *races, word_t *word) {
+  if (word->newest && !races->keeps_values)
+    return word->newest;
+  return moe__emu_arena_allocate(&races->arena, sizeof(record_t));
+}
+
 /* Adds a write to a word: on top of the others, or below those that need not come before it. */
 static void record_write(moe__emu_races_t *races, const moe__emu_toucher_t *toucher, word_t *word,
                          const message_t *messages, uint32_t first, uint32_t bytes,
                          const uint8_t *value, moe__emu_choose_t choose, void *context) {
   uint64_t address = word->address;
-  record_t *record = moe__emu_arena_allocate(&races->arena, sizeof *record);
+  record_t *record = new_record(races, word);
   uint32_t depth = 0, below = 0;
   if (record && races->keeps_values && choose(context, 3) == 1) {
     const moe__emu_party_t *party = party_of(toucher);
@@ -535,10 +542,11 @@ uint64_t moe__emu_races_update(moe__emu_races_t *races, const moe__emu_toucher_t
   if (word && !is_atomic && bytes == WORD) {
     record_write(races, toucher, word, own_messages(races, toucher, is_release, NULL), 0, bytes,
                  (const uint8_t *)&value, choose, context);
-    moe__emu_order_tick(toucher->order, toucher->warp);
+    if (is_release)
+      moe__emu_order_tick(toucher->order, toucher->warp);
     return old;
   }
-  record_t *record = word ? moe__emu_arena_allocate(&races->arena, sizeof *record) : NULL;
+  record_t *record = word ? new_record(races, word) : NULL;
   if (record) {
     *record = (record_t){
         .older = races->keeps_values ? last : NULL,
@@ -552,7 +560,9 @@ uint64_t moe__emu_races_update(moe__emu_races_t *races, const moe__emu_toucher_t
     word->newest = record;
   }
   memcpy((void *)(uintptr_t)address, &value, bytes);
-  moe__emu_order_tick(toucher->order, toucher->warp);
+  /* What comes later was not handed on. */
+  if (is_release)
+    moe__emu_order_tick(toucher->order, toucher->warp);
   return old;
 }
 

@@ -92,13 +92,9 @@ static bool rehash(moe__emu_reader_sets_t *sets) {
   return true;
 }
 
-uint32_t moe__emu_readers_number(moe__emu_reader_sets_t *sets, const moe__emu_reader_t *readers,
-                                 uint32_t count) {
-  if (count == 0)
-    return 0;
-  uint32_t *slot = slot_of(sets, readers, count);
-  if (*slot)
-    return *slot;
+/* Adds a set; 0 when there is no memory. */
+static uint32_t add(moe__emu_reader_sets_t *sets, const moe__emu_reader_t *readers,
+                    uint32_t count) {
   if (!grow((void **)&sets->sets, &sets->capacity, sets->count + 1, sizeof *sets->sets) ||
       !grow((void **)&sets->readers, &sets->reader_capacity, sets->reader_count + count,
             sizeof *sets->readers))
@@ -106,7 +102,24 @@ uint32_t moe__emu_readers_number(moe__emu_reader_sets_t *sets, const moe__emu_re
   sets->sets[sets->count] = (moe__emu_readers_t){sets->reader_count, count};
   memcpy(&sets->readers[sets->reader_count], readers, count * sizeof *readers);
   sets->reader_count += count;
-  uint32_t number = *slot = sets->count++;
+  return sets->count++;
+}
+
+uint32_t moe__emu_readers_change(moe__emu_reader_sets_t *sets, uint32_t set,
+                                 const moe__emu_reader_t *readers, uint32_t count) {
+  if (is_same(sets, set, readers, count))
+    return set;
+  return count ? add(sets, readers, count) : 0;
+}
+
+uint32_t moe__emu_readers_number(moe__emu_reader_sets_t *sets, const moe__emu_reader_t *readers,
+                                 uint32_t count) {
+  if (count == 0)
+    return 0;
+  uint32_t *slot = slot_of(sets, readers, count);
+  if (*slot)
+    return *slot;
+  uint32_t number = *slot = add(sets, readers, count);
   if (sets->count * 4 > sets->table_capacity && !rehash(sets))
     return 0;
   return number;

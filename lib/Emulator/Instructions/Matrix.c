@@ -22,6 +22,28 @@ enum { WARPS = 4, ALL_WARPS = (1 << WARPS) - 1 };
 
 /* ---- State ---- */
 
+static moe__emu_step_t product(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
+                               uint32_t active);
+
+/* Lists the rows of registers that products use, each once. */
+static bool list_rows(moe__emu_matrix_t *matrix, const moe__emu_kernel_t *kernel) {
+  bool *is_listed = calloc(kernel->row_count + 1, sizeof *is_listed);
+  matrix->rows = calloc(kernel->row_count + 1, sizeof *matrix->rows);
+  for (uint32_t i = 0; is_listed && matrix->rows && i < kernel->instruction_count; i++) {
+    const moe__emu_instruction_t *instruction = &kernel->instructions[i];
+    const moe__emu_operand_t *operands = moe__emu_operand(kernel, instruction, 0);
+    for (int o = 0; instruction->execute == product && o < instruction->operand_count; o++) {
+      /* D and A; what else a product has is no register of 32 bits. */
+      if (operands[o].bytes != 4 || is_listed[operands[o].shadow])
+        continue;
+      is_listed[operands[o].shadow] = true;
+      matrix->rows[matrix->row_count++] = operands[o].shadow;
+    }
+  }
+  free(is_listed);
+  return is_listed && matrix->rows;
+}
+
 bool moe__emu_matrix_create(moe__emu_cta_t *cta) {
   enum { A = MOE__EMU_WGMMA_M * MOE__EMU_WGMMA_MAX_K };
   enum { B = MOE__EMU_WGMMA_MAX_K * MOE__EMU_WGMMA_MAX_N };
@@ -38,7 +60,7 @@ bool moe__emu_matrix_create(moe__emu_cta_t *cta) {
   matrix->d = matrix->a ? matrix->b + B : NULL;
   for (uint32_t w = 0; matrix->warps && w < warps; w++)
     cta->warps[w].matrix = &matrix->warps[w];
-  return matrix->groups && matrix->warps && matrix->a;
+  return matrix->groups && matrix->warps && matrix->a && list_rows(matrix, cta->machine->kernel);
 }
 
 void moe__emu_matrix_free(moe__emu_cta_t *cta) {
@@ -50,6 +72,7 @@ void moe__emu_matrix_free(moe__emu_cta_t *cta) {
   free(matrix->groups);
   free(matrix->warps);
   free(matrix->a);
+  free(matrix->rows);
   free(matrix);
   cta->matrix = NULL;
 }
@@ -159,6 +182,35 @@ static bool uniform(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruc
   return true;
 }
 
+/* What the accumulators of two products that need no wgmma.fence between them have in common. */
+static uint8_t shape_of(const layout_t *layout) {
+  enum { WIDE = 128 };
+  return (uint8_t)(layout->shape.n / 8 | (layout->shape.k == 16 ? WIDE : 0));
+}
+
+/* A register must be fenced: since the last wgmma.fence the warp has not accessed it, and no product
+ * has written it, but one of the same shape that had the same accumulator. */
+static bool check_fence(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
+                        const moe__emu_operand_t *operand, uint8_t shape) {
+  const moe__emu_shadow_t *shadow = &warp->shadows[operand->shadow];
+  const char *name = warp->kernel->rows[operand->shadow].name;
+  if (shadow->matrix == MOE__EMU_NO_MATRIX && shadow->line)
+    moe__emu_fault(warp, instruction, -1,
+                   "register %s was %s before it, at line %u, without a wgmma.fence in between",
+                   name, shadow->was_written ? "written" : "read", shadow->line);
+  else if (shadow->matrix == MOE__EMU_NO_MATRIX)
+    moe__emu_fault(warp, instruction, -1,
+                   "register %s: a product of the warp comes without a wgmma.fence before it",
+                   name);
+  else if (shadow->shape && shadow->shape != shape)
+    moe__emu_fault(warp, instruction, -1,
+                   "register %s was written by a product %s, without a wgmma.fence in between",
+                   name, shape ? "of another shape" : "before it");
+  else
+    return true;
+  return false;
+}
+
 /* The registers of D and A must be at rest, or belong to products before this one. */
 static bool check_registers(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
                             const layout_t *layout, bool accumulate) {
@@ -167,22 +219,14 @@ static bool check_registers(moe__emu_warp_t *warp, const moe__emu_instruction_t 
   for (int i = 0; i < end; i++) {
     const moe__emu_shadow_t *shadow = &warp->shadows[operands[i].shadow];
     bool is_d = i < layout->a;
-    if (shadow->in_flight == (is_d ? MOE__EMU_READ_ONLY : MOE__EMU_WRITTEN)) {
+    bool is_in_flight = shadow->matrix > MOE__EMU_FENCED;
+    if (shadow->matrix == (is_d ? MOE__EMU_READ_ONLY : MOE__EMU_WRITTEN) ||
+        (!is_in_flight && (!is_d || accumulate) && shadow->initialized != UINT32_MAX)) {
       moe__emu_fault_operand(warp, instruction, &operands[i], UINT32_MAX);
       return false;
     }
-    if (shadow->in_flight)
-      continue;
-    if ((!is_d || accumulate) && shadow->initialized != UINT32_MAX) {
-      moe__emu_fault_operand(warp, instruction, &operands[i], UINT32_MAX);
+    if (!check_fence(warp, instruction, &operands[i], is_d ? shape_of(layout) : 0))
       return false;
-    }
-    if (shadow->is_dirty || !warp->matrix->is_fenced) {
-      moe__emu_fault(warp, instruction, -1,
-                     "register %s was written before it without a wgmma.fence in between",
-                     warp->kernel->rows[operands[i].shadow].name);
-      return false;
-    }
   }
   return true;
 }
@@ -191,9 +235,9 @@ static void mark_registers(moe__emu_warp_t *warp, const moe__emu_instruction_t *
                            const layout_t *layout) {
   const moe__emu_operand_t *operands = moe__emu_operand(warp->kernel, instruction, 0);
   for (int i = 0; i < layout->a; i++)
-    warp->shadows[operands[i].shadow].in_flight = MOE__EMU_WRITTEN;
+    warp->shadows[operands[i].shadow].matrix = MOE__EMU_WRITTEN;
   for (int i = layout->a; i < layout->a + layout->a_registers; i++)
-    warp->shadows[operands[i].shadow].in_flight = MOE__EMU_READ_ONLY;
+    warp->shadows[operands[i].shadow].matrix = MOE__EMU_READ_ONLY;
 }
 
 /* Decodes a descriptor, checks that its bytes are there and, for this warp, in order. */
@@ -373,6 +417,8 @@ static moe__emu_step_t product(moe__emu_warp_t *warp, const moe__emu_instruction
       !start(warp, instruction, &mine))
     return MOE__EMU_FAILED;
   mark_registers(warp, instruction, &layout);
+  for (int i = 0; i < layout.a; i++)
+    warp->shadows[operands[i].shadow].shape = shape_of(&layout);
   return MOE__EMU_ADVANCE;
 }
 
@@ -382,9 +428,13 @@ static moe__emu_step_t fence(moe__emu_warp_t *warp, const moe__emu_instruction_t
                              uint32_t active) {
   if (!check_warp(warp, instruction, active))
     return MOE__EMU_FAILED;
-  for (uint32_t r = 0; r < warp->kernel->row_count; r++)
-    warp->shadows[r].is_dirty = 0;
-  warp->matrix->is_fenced = true;
+  const moe__emu_matrix_t *matrix = warp->cta->matrix;
+  for (uint32_t r = 0; r < matrix->row_count; r++) {
+    moe__emu_shadow_t *shadow = &warp->shadows[matrix->rows[r]];
+    shadow->shape = 0;
+    if (shadow->matrix == MOE__EMU_NO_MATRIX)
+      shadow->matrix = MOE__EMU_FENCED;
+  }
   return MOE__EMU_ADVANCE;
 }
 
@@ -418,7 +468,8 @@ static void release_registers(moe__emu_warp_t *warp, uint32_t first, uint32_t en
     read_layout(warp->kernel, instruction, &layout, &ignored);
     for (int i = 0; i < layout.a + layout.a_registers; i++) {
       moe__emu_shadow_t *shadow = &warp->shadows[operands[i].shadow];
-      *shadow = (moe__emu_shadow_t){.initialized = UINT32_MAX};
+      *shadow = (moe__emu_shadow_t){
+          .initialized = UINT32_MAX, .matrix = MOE__EMU_FENCED, .shape = shadow->shape};
     }
   }
   for (uint32_t p = end; p < warp->matrix->started; p++) {

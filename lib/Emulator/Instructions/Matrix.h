@@ -18,7 +18,6 @@ struct moe__emu_matrix_warp_t {
   uint32_t *ends;     /* products committed with each group; index: group number */
   uint32_t capacity;
   uint32_t waited; /* products known to be done */
-  bool is_fenced;  /* a wgmma.fence has come */
 };
 
 /* A product that some warps of the warpgroup have started. */
@@ -41,6 +40,8 @@ struct moe__emu_matrix_t {
   uint32_t count;
   moe__emu_matrix_warp_t *warps; /* of the CTA */
   float *a, *b, *d;              /* room for one product */
+  uint32_t *rows;                /* the kernel's rows of registers that products use */
+  uint32_t row_count;
 };
 
 /* A CTA's record, and its warps': false when there is no memory. */

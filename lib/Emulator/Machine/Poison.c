@@ -179,8 +179,10 @@ moe__emu_step_t moe__emu_execute_poisoned(moe__emu_warp_t *warp,
     }
     save(warp, operands, results, after);
   }
-  for (int i = results; i < count; i++)
-    warp->shadows[operands[i].shadow] = shadows[i];
+  for (int i = results; i < count; i++) {
+    warp->shadows[operands[i].shadow].initialized = shadows[i].initialized;
+    warp->shadows[operands[i].shadow].poisoned = shadows[i].poisoned;
+  }
   for (int i = 0; i < results; i++) {
     moe__emu_written(warp, &operands[i], active);
     MOE__EMU_FOR_LANES(lane, active) {

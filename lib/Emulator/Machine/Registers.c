@@ -12,7 +12,7 @@ moe__emu_step_t moe__emu_fault_operand(moe__emu_warp_t *warp,
                                        const moe__emu_operand_t *operand, uint32_t active) {
   const moe__emu_shadow_t *shadow = &warp->shadows[operand->shadow];
   const char *name = warp->kernel->rows[operand->shadow].name;
-  if (shadow->in_flight)
+  if (shadow->matrix > MOE__EMU_FENCED)
     return moe__emu_fault(warp, instruction, moe__emu_first_lane(active),
                           "register %s belongs to a wgmma that no wgmma.wait_group has waited for",
                           name);
@@ -26,17 +26,35 @@ moe__emu_step_t moe__emu_fault_operand(moe__emu_warp_t *warp,
                         "register %s is read before it is written", name);
 }
 
+/* Notes that an instruction other than a product accesses a register of products. False where it may
+ * not. */
+static bool touch_matrix(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
+                         const moe__emu_operand_t *operand, bool is_write, uint32_t active) {
+  moe__emu_shadow_t *shadow = &warp->shadows[operand->shadow];
+  if (shadow->matrix > MOE__EMU_FENCED) {
+    moe__emu_fault_operand(warp, instruction, operand, active);
+    return false;
+  }
+  shadow->matrix = MOE__EMU_NO_MATRIX;
+  shadow->was_written = is_write;
+  shadow->line = instruction->line;
+  return true;
+}
+
 moe__emu_step_t moe__emu_check_operands(moe__emu_warp_t *warp,
                                         const moe__emu_instruction_t *instruction,
                                         uint32_t active) {
   const moe__emu_operand_t *operands = moe__emu_operand(warp->kernel, instruction, 0);
   for (int i = 0; i < instruction->result_count; i++) {
-    if (warp->shadows[operands[i].shadow].in_flight)
-      return moe__emu_fault_operand(warp, instruction, &operands[i], active);
+    if (warp->shadows[operands[i].shadow].matrix &&
+        !touch_matrix(warp, instruction, &operands[i], true, active))
+      return MOE__EMU_FAILED;
   }
   for (int i = instruction->result_count; i < instruction->operand_count; i++) {
-    if (!moe__emu_is_ready(warp, &operands[i], active) ||
-        warp->shadows[operands[i].shadow].in_flight == MOE__EMU_WRITTEN)
+    if (warp->shadows[operands[i].shadow].matrix &&
+        !touch_matrix(warp, instruction, &operands[i], false, active))
+      return MOE__EMU_FAILED;
+    if (!moe__emu_is_ready(warp, &operands[i], active))
       return moe__emu_fault_operand(warp, instruction, &operands[i], active);
   }
   return MOE__EMU_ADVANCE;
@@ -46,7 +64,6 @@ void moe__emu_written(moe__emu_warp_t *warp, const moe__emu_operand_t *result, u
   moe__emu_shadow_t *shadow = &warp->shadows[result->shadow];
   shadow->initialized |= active;
   shadow->poisoned &= ~active;
-  shadow->is_dirty = 1;
 }
 
 void moe__emu_set_lane(moe__emu_warp_t *warp, const moe__emu_operand_t *result, int lane,

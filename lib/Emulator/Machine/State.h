@@ -42,14 +42,23 @@ typedef struct moe__emu_meeting_t {
   int outer;                  /* the meeting that the lanes go on to, -1: none */
 } moe__emu_meeting_t;
 
-enum { MOE__EMU_WRITTEN = 1, MOE__EMU_READ_ONLY = 2 }; /* values of in_flight */
+/* What matrix products have to do with a register. Most registers, and those that the warp has
+ * accessed since its last wgmma.fence, are NO_MATRIX. */
+typedef enum moe__emu_matrix_use_t {
+  MOE__EMU_NO_MATRIX,
+  MOE__EMU_FENCED,    /* a wgmma.fence has come since the warp's last access to it */
+  MOE__EMU_WRITTEN,   /* a product in flight will write it */
+  MOE__EMU_READ_ONLY, /* a product in flight reads it */
+} moe__emu_matrix_use_t;
 
-/* What a register's lanes went through; a word each, so that the fast path looks at one. */
+/* What a register's lanes went through. */
 typedef struct moe__emu_shadow_t {
   uint32_t initialized; /* lanes */
   uint32_t poisoned; /* lanes that hold bits of uninitialized memory, and count as uninitialized */
-  uint8_t in_flight; /* a matrix product will write, or still reads, it */
-  uint8_t is_dirty;  /* written since the last wgmma.fence, not by a matrix product */
+  uint8_t matrix;    /* moe__emu_matrix_use_t */
+  uint8_t shape;     /* of the product that wrote it since the last wgmma.fence; 0: none did */
+  bool was_written;  /* by the access at `line`, the first one since the last wgmma.fence */
+  uint32_t line;     /* 0: there was none */
 } moe__emu_shadow_t;
 
 typedef struct moe__emu_cta_t moe__emu_cta_t;

@@ -77,7 +77,7 @@ static uint32_t special_value(const moe__emu_cta_t *cta, uint32_t special, uint3
   case MOE__EMU_DYNAMIC_SMEM_SIZE:
     return launch->dynamic_shared;
   case MOE__EMU_TOTAL_SMEM_SIZE:
-    return cta->shared_bytes;
+    return cta->shared_bytes - cta->machine->kernel->dynamic_padding;
   default: /* the place in the cluster along y and z, the SM */
     return 0;
   }

@@ -73,8 +73,11 @@ static bool symbol_address(const moe__emu_parser_t *parser, const moe__emu_symbo
   case MOE__EMU_SYMBOL_DYNAMIC:
     if (parser->kernel->dynamic_shared == 0) {
       uint32_t end = MOE__EMU_SHARED_BASE + parser->kernel->static_shared_bytes;
-      uint32_t mask = parser->dynamic_alignment - 1;
-      parser->kernel->dynamic_shared = (end + mask) & ~mask;
+      uint32_t alignment = parser->dynamic_alignment;
+      uint32_t at = (end + alignment - 1) & ~(alignment - 1);
+      /* At an address that is aligned to no more than what is promised. */
+      parser->kernel->dynamic_padding = at & alignment ? 0 : alignment;
+      parser->kernel->dynamic_shared = at + parser->kernel->dynamic_padding;
     }
     *out_value = parser->kernel->dynamic_shared;
     return true;

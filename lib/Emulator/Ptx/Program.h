@@ -167,6 +167,7 @@ typedef struct moe__emu_kernel_t {
 
   uint32_t static_shared_bytes; /* of .shared variables with a size */
   uint32_t dynamic_shared;      /* where the dynamic part begins, an address */
+  uint32_t dynamic_padding;     /* bytes before it that no device has */
 } moe__emu_kernel_t;
 
 /* A .global or .const variable. */
