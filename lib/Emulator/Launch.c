@@ -125,8 +125,8 @@ static moe_emu_status_t check_shared(const moe__emu_kernel_t *kernel,
                                      moe_emu_report_t *report) {
   uint32_t end = MOE__EMU_SHARED_BASE + kernel->static_shared_bytes;
   uint32_t dynamic = kernel->dynamic_shared ? kernel->dynamic_shared : end;
-  uint64_t bytes = (uint64_t)dynamic - kernel->dynamic_padding - MOE__EMU_SHARED_BASE +
-                   launch->dynamic_shared;
+  uint64_t bytes =
+      (uint64_t)dynamic - kernel->dynamic_padding - MOE__EMU_SHARED_BASE + launch->dynamic_shared;
   if (bytes > MAX_SHARED)
     return fail(report, MOE_EMU_INVALID_ARGUMENT,
                 "kernel '%s': %llu bytes of shared memory; the limit is %d", kernel->name,
@@ -280,11 +280,11 @@ static bool may_communicate(const moe__emu_kernel_t *kernel) {
   return false;
 }
 
-/* Makes the record of global memory where clusters may learn of each other. */
+/* Makes the record of global memory where clusters may learn of each other, or all is looked at. */
 static moe_emu_status_t make_races(moe__emu_machine_t *machine, moe_emu_report_t *report) {
   const moe_emu_options_t *options = &machine->options;
   uint64_t ctas = machine->cluster_count * machine->cluster_size;
-  if (!options->interleave && !may_communicate(machine->kernel))
+  if (!options->interleave && !machine->is_second_run && !may_communicate(machine->kernel))
     return MOE_EMU_OK;
   if (machine->cluster_count >> MOE__EMU_CLUSTER_BITS)
     return fail(report, MOE_EMU_INVALID_ARGUMENT,
@@ -298,10 +298,30 @@ static moe_emu_status_t make_races(moe__emu_machine_t *machine, moe_emu_report_t
   return MOE_EMU_OK;
 }
 
+/* Whether a kernel has bulk copies from or to global memory. */
+static bool has_bulk(const moe__emu_kernel_t *kernel) {
+  for (uint32_t i = 0; i < kernel->instruction_count; i++) {
+    const char *name = kernel->instructions[i].name;
+    if (begins(name, "cp.async.bulk.") && strstr(name, ".global"))
+      return true;
+  }
+  return false;
+}
+
+static moe_emu_status_t make_global(moe__emu_machine_t *machine, const moe_emu_module_t *module,
+                                    moe_emu_report_t *report) {
+  moe__emu_error_t error = {""};
+  moe_emu_status_t status =
+      moe__emu_global_create(&machine->global, &module->module, machine->launch, &error);
+  return status == MOE_EMU_OK
+             ? make_races(machine, report)
+             : fail(report, status, "kernel '%s': %s", machine->launch->kernel,
+                    status == MOE_EMU_OUT_OF_MEMORY ? "out of memory" : error.text);
+}
+
 static moe_emu_status_t prepare(moe__emu_machine_t *machine, const moe_emu_module_t *module,
                                 moe_emu_report_t *report) {
   const moe_emu_launch_t *launch = machine->launch;
-  moe__emu_error_t error = {""};
   machine->kernel = moe__emu_find_kernel(&module->module, launch->kernel);
   if (!machine->kernel)
     return fail(report, MOE_EMU_INVALID_ARGUMENT, "the module has no kernel '%s'", launch->kernel);
@@ -318,14 +338,83 @@ static moe_emu_status_t prepare(moe__emu_machine_t *machine, const moe_emu_modul
   machine->warp_count = (machine->thread_count + MOE__EMU_LANES - 1) / MOE__EMU_LANES;
   machine->cluster_count =
       (uint64_t)launch->grid[0] / machine->cluster_size * launch->grid[1] * launch->grid[2];
-  atomic_init(&machine->next_cluster, 0);
-  atomic_init(&machine->failed_cluster, machine->cluster_count);
+  machine->has_bulk = has_bulk(machine->kernel);
   count_registers(machine);
-  status = moe__emu_global_create(&machine->global, &module->module, launch, &error);
-  return status == MOE_EMU_OK
-             ? make_races(machine, report)
-             : fail(report, status, "kernel '%s': %s", launch->kernel,
-                    status == MOE_EMU_OUT_OF_MEMORY ? "out of memory" : error.text);
+  return make_global(machine, module, report);
+}
+
+static void free_global(moe__emu_machine_t *machine) {
+  moe__emu_global_free(&machine->global);
+  if (machine->races)
+    moe__emu_races_free(machine->races);
+  free(machine->races);
+  machine->races = NULL;
+}
+
+static moe_emu_status_t run(moe__emu_machine_t *machine, moe_emu_report_t *report) {
+  atomic_store(&machine->next_cluster, 0);
+  atomic_store(&machine->failed_cluster, machine->cluster_count);
+  return run_all(machine, report);
+}
+
+/* ---- A second run ---- */
+
+/* Whether the launch's buffers can be put back, which only those with marks are. */
+static bool may_run_twice(const moe__emu_machine_t *machine) {
+  const moe__emu_global_t *global = &machine->global;
+  for (uint32_t i = 0; i < global->count; i++) {
+    if (global->regions[i].writable && !global->regions[i].use)
+      return false;
+  }
+  return machine->has_bulk && !machine->options.skip_order &&
+         !(machine->cluster_count >> MOE__EMU_CLUSTER_BITS);
+}
+
+/* What may be written, one region after the other; NULL when there is no memory. */
+static uint8_t *save_global(const moe__emu_global_t *global) {
+  size_t total = 1, at = 0;
+  for (uint32_t i = 0; i < global->count; i++)
+    total += global->regions[i].writable ? global->regions[i].bytes : 0;
+  uint8_t *saved = malloc(total);
+  for (uint32_t i = 0; saved && i < global->count; i++) {
+    const moe__emu_region_t *region = &global->regions[i];
+    if (!region->writable)
+      continue;
+    memcpy(saved + at, (const void *)(uintptr_t)region->address, region->bytes);
+    at += region->bytes;
+  }
+  return saved;
+}
+
+static void restore_global(const moe__emu_global_t *global, const uint8_t *saved) {
+  for (uint32_t i = 0; i < global->count; i++) {
+    const moe__emu_region_t *region = &global->regions[i];
+    if (!region->writable)
+      continue;
+    memcpy((void *)(uintptr_t)region->address, saved, region->bytes);
+    saved += region->bytes;
+  }
+}
+
+/* Runs the launch; and once more, from what was there before, where bulk copies and ordinary
+ * accesses have met in global memory. That is seldom, and to look at every access costs much. */
+static moe_emu_status_t run_launch(moe__emu_machine_t *machine, const moe_emu_module_t *module,
+                                   moe_emu_report_t *report) {
+  bool may_repeat = may_run_twice(machine);
+  uint8_t *saved = may_repeat ? save_global(&machine->global) : NULL;
+  if (may_repeat && !saved)
+    return fail(report, MOE_EMU_OUT_OF_MEMORY, "out of memory");
+  moe_emu_status_t status = run(machine, report);
+  if (status == MOE_EMU_OK && saved && atomic_load(&machine->wants_again)) {
+    restore_global(&machine->global, saved);
+    free_global(machine);
+    machine->is_second_run = true;
+    status = make_global(machine, module, report);
+    if (status == MOE_EMU_OK)
+      status = run(machine, report);
+  }
+  free(saved);
+  return status;
 }
 
 moe_emu_status_t moe_emu_launch(const moe_emu_module_t *module, const moe_emu_launch_t *launch,
@@ -340,13 +429,10 @@ moe_emu_status_t moe_emu_launch(const moe_emu_module_t *module, const moe_emu_la
     machine->options = *options;
   moe_emu_status_t status = prepare(machine, module, out_report);
   if (status == MOE_EMU_OK)
-    status = run_all(machine, out_report);
+    status = run_launch(machine, module, out_report);
   if (launch->out_has_waited)
     *launch->out_has_waited = atomic_load(&machine->has_waited);
-  moe__emu_global_free(&machine->global);
-  if (machine->races)
-    moe__emu_races_free(machine->races);
-  free(machine->races);
+  free_global(machine);
   free(machine);
   return status;
 }

@@ -26,7 +26,8 @@ enum {
   LATE_EVERY = 64,
   MAX_LATE = 512,
   MAX_TURNS = 16,
-  NAN_BYTE = 0xFF
+  NAN_BYTE = 0xFF,
+  MAX_PROXIES = 192 /* warps of a cluster of which each can be two agents */
 };
 
 /* ---- Memory ---- */
@@ -69,6 +70,8 @@ bool moe__emu_cluster_create(moe__emu_cluster_t *cluster, moe__emu_machine_t *ma
     is_ok = create_cta(cluster, r);
   cluster->order.enabled = !machine->options.skip_order;
   cluster->order.arena = machine->races ? &machine->races->arena : NULL;
+  cluster->order.has_proxies =
+      machine->races && machine->has_bulk && cluster->order.warp_count <= MAX_PROXIES;
   if (!is_ok)
     moe__emu_cluster_free(cluster);
   return is_ok;

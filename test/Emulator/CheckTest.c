@@ -201,6 +201,111 @@ static void test_plain_bulk_copies(void **state) {
   EXPECT_ALL(rows);
 }
 
+/* ---- Ordinary accesses and bulk copies of the same global memory ---- */
+
+#define FILL_OUT                                                                                   \
+  "st.global.v4.b32 [%out], {%tid, %tid, %tid, %tid};\n"                                           \
+  "st.global.v4.b32 [%out+16], {%tid, %tid, %tid, %tid};\n"                                        \
+  "st.global.v4.b32 [%out+32], {%tid, %tid, %tid, %tid};\n"                                        \
+  "st.global.v4.b32 [%out+48], {%tid, %tid, %tid, %tid};\n"
+#define LOAD_OUT                                                                                   \
+  "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%l1+64], [%out], 64, "       \
+  "[smem];\n"
+#define LANDED "W:\nmbarrier.try_wait.parity.shared.b64 %p2, [smem], 0;\n@!%p2 bra W;\n"
+/* Warp 0 fills, then the first thread of warp 1 loads. */
+#define TWO_WARPS(by_writer, by_reader)                                                            \
+  "mov.b64 %l1, smem;\nsetp.ne.b32 %p1, %tid, 0;\n@%p1 bra READ;\n" FILL_OUT by_writer             \
+  "READ:\nbar.sync 0;\nsetp.ne.b32 %p1, %tid, 32;\n@%p1 ret;\n"                                    \
+  "mbarrier.init.shared.b64 [smem], 1;\nfence.mbarrier_init.release.cluster;\n"                    \
+  "mbarrier.arrive.expect_tx.shared.b64 _, [smem], 64;\n" by_reader LOAD_OUT LANDED
+/* CTA 0 fills and raises a flag, for which CTA 1 waits. */
+#define TWO_CTAS(by_writer, by_reader)                                                             \
+  READY "mov.u32 %r1, %ctaid.x;\nsetp.ne.b32 %p3, %r1, 0;\n@%p3 bra READ;\n" FILL_OUT by_writer    \
+        "fence.acq_rel.gpu;\nst.relaxed.gpu.global.b32 [%out+128], 1;\n" LOAD_OWN LANDED "ret;\n"  \
+        "READ:\nld.relaxed.gpu.global.b32 %r2, [%out+128];\nsetp.ne.b32 %p3, %r2, 1;\n"            \
+        "@%p3 bra READ;\nfence.acq_rel.gpu;\n" by_reader LOAD_OUT                                  \
+        "V:\nmbarrier.try_wait.parity.shared.b64 %p2, [smem], 0;\n@!%p2 bra V;\n"
+#define LOAD_OWN LOAD("64", "0", "64")
+#define UNFENCED "comes after an ordinary write by CTA (0,0,0), warp 0, lane 0, at line "
+
+static void test_global_proxies(void **state) {
+  (void)state;
+  static const wrong_t rows[] = {
+      {.body = READY FILL_OUT LOAD_OUT LANDED, .report = UNFENCED},
+      {.body = READY FILL_OUT "fence.proxy.async.shared::cta;\n" LOAD_OUT LANDED,
+       .report = "without a fence.proxy.async for global memory in between"},
+      {.body = READY "fence.proxy.async;\n" FILL_OUT LOAD_OUT LANDED, .report = UNFENCED},
+      {.body = READY "red.global.add.u32 [%out+16], 1;\n" LOAD_OUT LANDED, .report = UNFENCED},
+      {.body = TWO_WARPS("", ""), .report = UNFENCED, .threads = 64},
+      {.body = READY FILL_OUT LOAD_OWN LANDED
+       "fence.proxy.async.shared::cta;\n" STORE("%out", "64", "16") TAKEN,
+       .report = UNFENCED},
+      {.body = READY LOAD_OWN LANDED STORE("%out", "64",
+                                           "64") "cp.async.bulk.commit_group;\nld.global.b32 %r1, "
+                                                 "[%out+16];\ncp.async.bulk.wait_group 0;\n",
+       .report = "races with a write by CTA (0,0,0), a bulk copy, at line "},
+      {.body = READY LOAD_OWN LANDED STORE(
+           "%out", "64", "64") "cp.async.bulk.commit_group;\ncp.async.bulk.wait_group.read 0;\n"
+                               "ld.global.b32 %r1, [%out+16];\n",
+       .report = "races with a write by CTA (0,0,0), a bulk copy, at line "},
+      /* Nobody had written it when it was loaded. */
+      {.body = READY LOAD_OUT FILL_OUT LANDED,
+       .report = "races with a read by CTA (0,0,0), a bulk copy, at line "},
+  };
+  EXPECT_ALL(rows);
+}
+
+/* A kernel under several schedules that waits for a flag of the other CTA. */
+static void test_global_proxies_of_two_ctas(void **state) {
+  (void)state;
+  static uint8_t in[4096], out[4096];
+  static const struct {
+    const char *body, *report;
+  } rows[] = {
+      {TWO_CTAS("", ""), UNFENCED},
+      {TWO_CTAS("", "fence.proxy.async.shared::cta;\n"), UNFENCED},
+      {TWO_CTAS("fence.proxy.async.global;\n", ""), NULL},
+      {TWO_CTAS("", "fence.proxy.async;\n"), NULL},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (uint64_t schedule = 0; schedule < 6; schedule++) {
+      memset(out, 0, sizeof out);
+      moe_emu_report_t report;
+      moe_emu_status_t status =
+          emu_run(&(emu_kernel_t){.body = rows[i].body, .ctas = 2, .schedule = schedule}, in,
+                  sizeof in, out, sizeof out, &report);
+      if (rows[i].report ? !strstr(report.text, rows[i].report) : status != MOE_EMU_OK)
+        fail_msg("row %zu, schedule %d: '%s'", i, (int)schedule, report.text);
+    }
+  }
+}
+
+static void test_global_proxies_in_order(void **state) {
+  (void)state;
+  static const char *const rows[] = {
+      READY FILL_OUT "fence.proxy.async;\n" LOAD_OUT LANDED,
+      READY FILL_OUT "fence.proxy.async.global;\n" LOAD_OUT LANDED,
+      READY "red.global.add.u32 [%out+16], 1;\nfence.proxy.async.global;\n" LOAD_OUT LANDED,
+      TWO_WARPS("fence.proxy.async.global;\n", ""),
+      TWO_WARPS("", "fence.proxy.async.global;\n"),
+      READY LOAD_OWN LANDED STORE("%out", "64", "64") TAKEN "ld.global.b32 %r1, [%out+16];\n"
+                                                            "st.global.b32 [%out+20], %r1;\n",
+      READY LOAD_OUT LANDED FILL_OUT,
+  };
+  static uint8_t in[4096], out[4096];
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (uint64_t schedule = 0; schedule < 4; schedule++)
+      emu_expect_ok(&(emu_kernel_t){.body = rows[i], .threads = 64, .schedule = schedule}, in,
+                    sizeof in, out, sizeof out);
+  }
+  /* A second run begins with what was there before the first one. */
+  uint32_t word = 5;
+  memcpy(out + 16, &word, sizeof word);
+  emu_expect_ok(&(emu_kernel_t){.body = rows[2]}, in, sizeof in, out, sizeof out);
+  memcpy(&word, out + 16, sizeof word);
+  assert_int_equal(word, 6);
+}
+
 /* ---- Launches that start early ---- */
 
 #define TOUCHES(name) "touches '" name "', which a launch before this one uses"
@@ -463,6 +568,9 @@ int main(void) {
       cmocka_unit_test(test_races),
       cmocka_unit_test(test_mbarriers),
       cmocka_unit_test(test_plain_bulk_copies),
+      cmocka_unit_test(test_global_proxies),
+      cmocka_unit_test(test_global_proxies_of_two_ctas),
+      cmocka_unit_test(test_global_proxies_in_order),
       cmocka_unit_test(test_early_launches),
       cmocka_unit_test(test_barriers),
       cmocka_unit_test(test_registers),

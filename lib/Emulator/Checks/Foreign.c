@@ -162,6 +162,41 @@ const moe__emu_foreign_t *moe__emu_foreign_join(moe__emu_arena_t *arena,
   return both;
 }
 
+static const moe__emu_snapshot_t *repeat(moe__emu_arena_t *arena, const moe__emu_snapshot_t *of,
+                                         uint32_t count) {
+  uint32_t agents = of->agent_count > 2 * count ? of->agent_count : 2 * count;
+  moe__emu_snapshot_t *more = moe__emu_arena_allocate(arena, sizeof *more);
+  uint32_t *done = moe__emu_arena_allocate(arena, agents * sizeof *done);
+  size_t extras = 2 * of->extra_count * sizeof *more->extras;
+  void *list = extras ? moe__emu_arena_allocate(arena, extras) : NULL;
+  if (!more || !done || (extras && !list))
+    return of;
+  *more = (moe__emu_snapshot_t){.agent_count = agents, .done = done, .extras = list};
+  for (uint32_t i = 0; i < agents; i++)
+    done[i] = done_of(of, i >= count && i < 2 * count ? i - count : i);
+  for (uint32_t i = 0; list && i < of->extra_count; i++) {
+    more->extras[more->extra_count++] = of->extras[i];
+    more->extras[more->extra_count] = of->extras[i];
+    if (of->extras[i].agent < count)
+      more->extras[more->extra_count++].agent += count;
+  }
+  return covers(of, more) ? of : more;
+}
+
+const moe__emu_foreign_t *moe__emu_foreign_repeat(moe__emu_arena_t *arena,
+                                                  const moe__emu_foreign_t *foreign,
+                                                  uint32_t count) {
+  moe__emu_foreign_t *more = foreign ? new_list(arena, foreign->count) : NULL;
+  if (!more)
+    return foreign;
+  more->count = foreign->count;
+  for (uint32_t i = 0; i < foreign->count; i++) {
+    more->entries[i].cluster = foreign->entries[i].cluster;
+    more->entries[i].snapshot = repeat(arena, foreign->entries[i].snapshot, count);
+  }
+  return more;
+}
+
 const moe__emu_snapshot_t *moe__emu_foreign_find(const moe__emu_foreign_t *foreign,
                                                  uint32_t cluster) {
   uint32_t low = 0, high = foreign ? foreign->count : 0;

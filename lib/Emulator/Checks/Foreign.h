@@ -79,6 +79,9 @@ const moe__emu_foreign_t *moe__emu_foreign_make(moe__emu_arena_t *arena, uint32_
 const moe__emu_foreign_t *moe__emu_foreign_join(moe__emu_arena_t *arena,
                                                 const moe__emu_foreign_t *a,
                                                 const moe__emu_foreign_t *b);
+/* The same, where of each cluster agent `count` + i knows what agent i < count does. */
+const moe__emu_foreign_t *
+moe__emu_foreign_repeat(moe__emu_arena_t *arena, const moe__emu_foreign_t *foreign, uint32_t count);
 /* What it says of a cluster; NULL: nothing. */
 const moe__emu_snapshot_t *moe__emu_foreign_find(const moe__emu_foreign_t *foreign,
                                                  uint32_t cluster);

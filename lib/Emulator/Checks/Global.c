@@ -197,6 +197,29 @@ static bool knows_event(const moe__emu_toucher_t *toucher, const moe__emu_party_
   return knows(toucher, party, &other);
 }
 
+/* Whether the async proxy sees what lanes of a warp wrote, or one of them: a fence.proxy.async has
+ * come since. */
+static bool is_handed_on(const moe__emu_toucher_t *toucher, const moe__emu_party_t *party,
+                         moe__emu_event_t event, uint32_t lanes) {
+  const moe__emu_order_t *order = toucher->order;
+  uint32_t cluster = MOE__EMU_EVENT_CLUSTER(event), agent = MOE__EMU_EVENT_AGENT(event);
+  uint32_t clock = MOE__EMU_EVENT_CLOCK(event);
+  if (!order->has_proxies || agent >= order->warp_count)
+    return true;
+  agent += order->warp_count;
+  const moe__emu_snapshot_t *snapshot =
+      cluster == order->cluster ? NULL : moe__emu_foreign_find(party->view.foreign, cluster);
+  for (uint32_t rest = lanes; rest; rest &= rest - 1) {
+    uint32_t lane = (uint32_t)__builtin_ctz(rest);
+    if (cluster == order->cluster
+            ? !moe__emu_order_knows(order, toucher->warp, party, lane_bit(toucher),
+                                    MOE__EMU_EVENT_OF(cluster, agent, lane, clock))
+            : !snapshot || !moe__emu_snapshot_knows(snapshot, agent, lane, clock))
+      return false;
+  }
+  return true;
+}
+
 /* The least scope that has both the thread and another one. */
 static moe__emu_scope_t needed_scope(const moe__emu_toucher_t *toucher, uint32_t cluster,
                                      uint32_t rank) {
@@ -232,6 +255,18 @@ static bool race(moe__emu_race_t *out, moe__emu_event_t event, uint32_t line, bo
                  uint64_t address) {
   *out = (moe__emu_race_t){.event = event, .line = line, .is_write = is_write, .address = address};
   return false;
+}
+
+/* The event of the first of an access's lanes. */
+static moe__emu_event_t first_event(const moe__emu_reader_t *access) {
+  uint64_t lane = access->lanes ? (uint64_t)__builtin_ctz(access->lanes) : MOE__EMU_NO_LANE;
+  return (access->event & ~(UINT64_C(63) << MOE__EMU_CLOCK_BITS)) | lane << MOE__EMU_CLOCK_BITS;
+}
+
+/* Whether a bulk copy comes after a write that the async proxy need not see. */
+static bool is_unfenced(const moe__emu_toucher_t *toucher, const moe__emu_party_t *party,
+                        moe__emu_event_t writer, uint32_t lanes) {
+  return toucher->as && !toucher->skips_races && !is_handed_on(toucher, party, writer, lanes);
 }
 
 /* How many of a set's accesses come before an atomic that the thread knows, and whose result is
@@ -271,6 +306,11 @@ static bool touch_set(moe__emu_races_t *races, const moe__emu_toucher_t *toucher
       continue;
     }
     bool is_known = knows(toucher, party, old);
+    if (is_known && was_write && is_unfenced(toucher, party, old->event, old->lanes)) {
+      race(out_race, first_event(old), old->how >> LINE_SHIFT, true, 0);
+      out_race->is_unfenced = true;
+      return false;
+    }
     if (is_known && (is_write || !was_write))
       continue;
     bool is_conflict = !is_known && (is_write || was_write) && !toucher->skips_races;
@@ -280,9 +320,7 @@ static bool touch_set(moe__emu_races_t *races, const moe__emu_toucher_t *toucher
     is_conflict =
         is_conflict && !are_strong(toucher, old->event, (moe__emu_scope_t)(old->how & SCOPE_BITS));
     if (is_conflict || is_free) {
-      uint64_t lane = old->lanes ? (uint64_t)__builtin_ctz(old->lanes) : MOE__EMU_NO_LANE;
-      moe__emu_event_t other = (old->event & ~lane_bits) | lane << MOE__EMU_CLOCK_BITS;
-      race(out_race, other, old->how >> LINE_SHIFT, was_write, 0);
+      race(out_race, first_event(old), old->how >> LINE_SHIFT, was_write, 0);
       out_race->is_atomic = !is_conflict;
       return false;
     }
@@ -312,6 +350,12 @@ bool moe__emu_races_touch(moe__emu_races_t *races, const moe__emu_toucher_t *tou
     if (byte->writer != last_writer || byte->others != last_set) {
       if (byte->writer && !toucher->skips_races && !knows_event(toucher, party, byte->writer))
         return race(out_race, byte->writer, byte->line, true, at);
+      uint32_t lane = MOE__EMU_EVENT_LANE(byte->writer);
+      if (byte->writer && is_unfenced(toucher, party, byte->writer, lane < 32 ? 1U << lane : 0)) {
+        race(out_race, byte->writer, byte->line, true, at);
+        out_race->is_unfenced = true;
+        return false;
+      }
       if (!touch_set(races, toucher, party, kind, byte->others, &new_set, out_race)) {
         out_race->address = at;
         return false;

@@ -77,6 +77,7 @@ typedef struct moe__emu_race_t {
   uint32_t line;
   bool is_write;
   bool is_atomic;   /* both are atomics, and their order makes a difference */
+  bool is_unfenced; /* ordered, but a fence.proxy.async is missing */
   uint64_t address; /* of the byte */
 } moe__emu_race_t;
 

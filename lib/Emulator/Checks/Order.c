@@ -154,6 +154,8 @@ void moe__emu_order_reset(moe__emu_order_t *order, uint32_t cluster) {
     warp->single_event = 0;
     memset(warp->fences, 0, sizeof warp->fences);
   }
+  for (uint32_t w = 0; order->has_proxies && w < order->warp_count; w++)
+    moe__emu_order_agent(order, MOE__EMU_AGENT_PROXY, order->ranks[w], w);
 }
 
 int moe__emu_order_agent(moe__emu_order_t *order, moe__emu_agent_kind_t kind, uint32_t rank,
@@ -419,11 +421,40 @@ void moe__emu_order_sync(moe__emu_order_t *order, uint32_t warp, uint32_t active
   tick(state);
 }
 
-void moe__emu_order_fence(moe__emu_order_t *order, uint32_t warp, uint32_t active, uint32_t alive) {
+/* Hands what a view knows of accesses to global memory to the async proxy. */
+static void fence_global(moe__emu_order_t *order, const moe__emu_order_warp_t *state,
+                         const moe__emu_party_t *party, uint32_t warp, uint32_t active,
+                         uint32_t alive, moe__emu_view_t *view) {
+  uint32_t warps = order->warp_count, count = view->extra_count;
+  uint32_t common = common_clock(state, party, active, alive);
+  moe__emu_extra_t extras[MOE__EMU_MAX_EXTRAS];
+  memcpy(extras, view->extras, count * sizeof *extras);
+  for (uint32_t w = 0; w < warps; w++)
+    view->done[warps + w] = larger(view->done[warps + w], view->done[w]);
+  view->done[warps + warp] = larger(view->done[warps + warp], common);
+  for (uint32_t i = 0; i < count; i++) {
+    extras[i].agent = (uint16_t)(extras[i].agent + warps);
+    if (extras[i].agent < 2 * warps)
+      add_extra(view, &extras[i]);
+  }
+  for (uint32_t lanes = common == state->clock ? 0 : state->touched & alive; lanes;
+       lanes &= lanes - 1) {
+    uint32_t lane = (uint32_t)__builtin_ctz(lanes), clock = clock_of(state, party, active, lane);
+    add_extra(view, &(moe__emu_extra_t){(uint16_t)(warps + warp), (uint16_t)lane, clock, 0});
+  }
+  view->foreign = moe__emu_foreign_repeat(order->arena, view->foreign, warps);
+}
+
+void moe__emu_order_fence(moe__emu_order_t *order, uint32_t warp, uint32_t active, uint32_t alive,
+                          bool is_shared, bool is_global) {
   moe__emu_order_warp_t *state = &order->warps[warp];
   for (uint32_t rest = active; rest;) {
     moe__emu_party_t *party = next(order, state, &rest, alive);
     moe__emu_view_t *view = &party->view;
+    if (is_global && order->has_proxies)
+      fence_global(order, state, party, warp, active, alive, view);
+    if (!is_shared)
+      continue;
     uint32_t common = common_clock(state, party, active, alive);
     for (uint32_t i = 0; i < order->agent_count; i++) {
       if (order->kinds[i] == MOE__EMU_AGENT_WARP)

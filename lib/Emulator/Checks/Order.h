@@ -12,6 +12,8 @@
  *   - A view says, for each agent, up to which clock its work is known to be done: `done`; and up
  *   to
  *     which a fence has handed it to the async proxy: `fenced`.
+ *   - Where bulk copies and ordinary accesses meet in global memory, each warp is two agents: as the
+ *     second one, its clock says what a fence has handed to the async proxy there.
  *   - The lanes of a warp that know the same share a view: they are a party. Lanes know of each
  *   other
  *     only what a barrier has told them.
@@ -34,6 +36,7 @@ typedef enum moe__emu_agent_kind_t {
   MOE__EMU_AGENT_BULK,     /* a thread's bulk stores: `done` says that a group has read its bytes,
                             * `fenced` that it has written them, too */
   MOE__EMU_AGENT_MATRIX,   /* reads of a warpgroup's matrix products */
+  MOE__EMU_AGENT_PROXY,    /* a warp's accesses to global memory, for the async proxy */
 } moe__emu_agent_kind_t;
 
 enum { MOE__EMU_MAX_EXTRAS = 64 };
@@ -95,6 +98,7 @@ typedef struct moe__emu_order_t {
   moe__emu_order_warp_t *warps; /* the agents of the same numbers */
   uint32_t warp_count;
   uint32_t warps_per_cta;
+  bool has_proxies;        /* each warp has an agent PROXY: that of its number and warp_count */
   moe__emu_arena_t *arena; /* of the launch; NULL: nothing comes from other clusters */
   bool enabled;
 } moe__emu_order_t;
@@ -147,8 +151,9 @@ void moe__emu_order_wait_launches(moe__emu_order_t *order, uint32_t warp, uint32
                                   uint32_t alive);
 /* A barrier of the lanes `active`. */
 void moe__emu_order_sync(moe__emu_order_t *order, uint32_t warp, uint32_t active, uint32_t alive);
-/* fence.proxy.async by the lanes. */
-void moe__emu_order_fence(moe__emu_order_t *order, uint32_t warp, uint32_t active, uint32_t alive);
+/* fence.proxy.async by the lanes: for shared memory, for global memory, or both. */
+void moe__emu_order_fence(moe__emu_order_t *order, uint32_t warp, uint32_t active, uint32_t alive,
+                          bool is_shared, bool is_global);
 /* The clock of a warp goes on: what comes later is not part of what was handed on. */
 void moe__emu_order_tick(moe__emu_order_t *order, uint32_t warp);
 

@@ -43,10 +43,12 @@ static uint32_t add_reader(const moe__emu_access_t *access, uint32_t set) {
       readers[count++] = *old;
   }
   readers[count++] = added;
-  uint32_t number = moe__emu_readers_number(sets, readers, count);
-  if (single && set == 0)
-    *single = number;
-  return number;
+  if (!single || count > 1 || added.lanes != access->lanes)
+    return moe__emu_readers_number(sets, readers, count);
+  /* Of this reader alone. The first one need not be looked for: there is none like it. */
+  if (!*single)
+    *single = moe__emu_readers_change(sets, 0, readers, count);
+  return *single;
 }
 
 /* ---- Checks ---- */
@@ -105,18 +107,29 @@ static bool check_readers(moe__emu_access_t *access, uint32_t index, uint32_t se
   return true;
 }
 
+/* The end of the bytes from `first` that have the same history. */
+static uint32_t end_of_run(const moe__emu_order_t *order, uint32_t first, uint32_t end) {
+  moe__emu_event_t writer = order->writers[first];
+  uint32_t readers = order->readers[first], i = first + 1;
+  while (i < end && order->writers[i] == writer && order->readers[i] == readers)
+    i++;
+  return i;
+}
+
 static bool read_bytes(moe__emu_access_t *access, uint32_t address, uint32_t bytes,
                        uint32_t *out_missing) {
   moe__emu_order_t *order = access->order;
-  uint32_t first = address - order->base;
-  for (uint32_t i = first; i < first + bytes; i++) {
+  uint32_t first = address - order->base, end = first + bytes;
+  for (uint32_t i = first, next; i < end; i = next) {
     moe__emu_event_t writer = order->writers[i];
     uint32_t readers = order->readers[i];
+    next = end_of_run(order, i, end);
     if (!access->has_last || writer != access->writer) {
       if (writer == 0) {
         if (!out_missing)
           return conflict(access, MOE__EMU_UNINITIALIZED, i, 0);
-        *out_missing |= 1U << (i - first);
+        for (uint32_t missing = i; missing < next; missing++)
+          *out_missing |= 1U << (missing - first);
       } else if (order->enabled && !check_writer(access, i, writer)) {
         return false;
       } else {
@@ -132,7 +145,10 @@ static bool read_bytes(moe__emu_access_t *access, uint32_t address, uint32_t byt
         return conflict(access, MOE__EMU_ORDER_MEMORY, i, 0);
     }
     access->has_last = writer != 0;
-    order->readers[i] = access->new_readers;
+    if (readers == access->new_readers)
+      continue;
+    for (uint32_t byte = i; byte < next; byte++)
+      order->readers[byte] = access->new_readers;
   }
   return true;
 }

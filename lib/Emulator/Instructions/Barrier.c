@@ -149,14 +149,15 @@ static moe__emu_step_t barrier_sync(moe__emu_warp_t *warp,
 
 /* ---- Fences of the async proxy ---- */
 
-enum { FENCE_GLOBAL = 3 };
+enum { FENCE_ALL = 0, FENCE_GLOBAL = 3 };
 
 static moe__emu_step_t fence_async(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
                                    uint32_t active) {
-  if (instruction->choice[0] == FENCE_GLOBAL)
-    return MOE__EMU_ADVANCE;
-  moe__emu_order_fence(warp->cta->order, warp->agent, active, warp->alive);
-  moe__emu_mbarriers_fence(warp->cta, warp->agent);
+  int space = instruction->choice[0];
+  moe__emu_order_fence(warp->cta->order, warp->agent, active, warp->alive, space != FENCE_GLOBAL,
+                       space == FENCE_ALL || space == FENCE_GLOBAL);
+  if (space != FENCE_GLOBAL)
+    moe__emu_mbarriers_fence(warp->cta, warp->agent);
   return MOE__EMU_ADVANCE;
 }
 

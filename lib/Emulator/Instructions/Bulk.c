@@ -222,11 +222,17 @@ static bool touch_box(moe__emu_task_t *task, moe__emu_global_kind_t kind, uint32
   walk_t walk = {.task = task, .kind = kind};
   walk.region =
       moe__emu_global_find(&cta->machine->global, &task->warp->cache, task->map.address, 1);
-  /* Bulk reads of what no CTA has written yet are many, and go unchecked. */
-  if (!walk.region->writable ||
-      (kind == MOE__EMU_GLOBAL_READ &&
-       !(walk.region->is_written && atomic_load(walk.region->is_written))))
+  if (!walk.region->writable)
     return true;
+  /* Bulk reads of what no CTA has written yet are many. They are looked at in a second run, if any
+   * CTA does write it. */
+  moe__emu_use_t *use = walk.region->use;
+  if (kind == MOE__EMU_GLOBAL_READ && !cta->machine->is_second_run &&
+      !(use && atomic_load_explicit(&use->is_written, memory_order_relaxed))) {
+    if (use)
+      atomic_store_explicit(&use->is_bulk_read, true, memory_order_relaxed);
+    return true;
+  }
   walk.toucher = moe__emu_toucher(task->warp, task->instruction, task->lane, MOE__EMU_WEAK);
   walk.toucher.as = MOE__EMU_EVENT_OF(cta->order->cluster, agent, MOE__EMU_NO_LANE, clock);
   return moe__emu_tma_walk(&task->map, task->coordinates, task->shared, touch_run, &walk);

@@ -182,6 +182,29 @@ static void describe_other(const moe__emu_warp_t *warp, const moe__emu_race_t *r
            name_at(warp->kernel, race->line));
 }
 
+static void set_flag(atomic_bool *flag) {
+  if (!atomic_load_explicit(flag, memory_order_relaxed))
+    atomic_store_explicit(flag, true, memory_order_relaxed);
+}
+
+/* Notes what is done with a region; where that asks for more than this run looks at, a second run
+ * will look at all. */
+static void note_use(moe__emu_machine_t *machine, const moe__emu_toucher_t *toucher,
+                     const moe__emu_region_t *region, moe__emu_global_kind_t kind) {
+  moe__emu_use_t *use = region->use;
+  if (!use)
+    return;
+  if (kind != MOE__EMU_GLOBAL_READ) {
+    set_flag(&use->is_written);
+    if (atomic_load_explicit(&use->is_bulk_read, memory_order_relaxed))
+      set_flag(&machine->wants_again);
+  }
+  if (kind == MOE__EMU_GLOBAL_UPDATE)
+    set_flag(&use->is_updated);
+  if (toucher->as && atomic_load_explicit(&use->is_updated, memory_order_relaxed))
+    set_flag(&machine->wants_again);
+}
+
 bool moe__emu_touch_global(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
                            const moe__emu_toucher_t *toucher, const moe__emu_region_t *region,
                            moe__emu_global_kind_t kind, uint64_t address, uint64_t bytes) {
@@ -190,9 +213,7 @@ bool moe__emu_touch_global(moe__emu_warp_t *warp, const moe__emu_instruction_t *
   char other[192];
   if (!region->writable)
     return true;
-  if (kind != MOE__EMU_GLOBAL_READ && region->is_written &&
-      !atomic_load_explicit(region->is_written, memory_order_relaxed))
-    atomic_store_explicit(region->is_written, true, memory_order_relaxed);
+  note_use(machine, toucher, region, kind);
   const char *name = region->name ? region->name : "a buffer";
   const char *what = kind == MOE__EMU_GLOBAL_READ    ? "a read"
                      : kind == MOE__EMU_GLOBAL_WRITE ? "a write"
@@ -201,6 +222,14 @@ bool moe__emu_touch_global(moe__emu_warp_t *warp, const moe__emu_instruction_t *
     if (moe__emu_races_touch(machine->races, toucher, kind, address, (uint32_t)bytes, &race))
       return true;
     describe_other(warp, &race, other, sizeof other);
+    if (race.is_unfenced) {
+      moe__emu_fault(warp, instruction, (int)toucher->lane,
+                     "%s by the async proxy at global address 0x%" PRIx64
+                     " in '%s' comes after an ordinary write by %s without a fence.proxy.async "
+                     "for global memory in between",
+                     what, race.address, name, other);
+      return false;
+    }
     if (race.is_atomic) {
       moe__emu_fault(warp, instruction, (int)toucher->lane,
                      "nothing orders this atomic at global address 0x%" PRIx64
@@ -215,11 +244,17 @@ bool moe__emu_touch_global(moe__emu_warp_t *warp, const moe__emu_instruction_t *
                    what, race.address, name, race.is_write ? "write" : "read", other);
     return false;
   }
+  if (kind == MOE__EMU_GLOBAL_UPDATE || toucher->skips_races)
+    return true;
   moe__emu_mark_t mark;
-  if (kind == MOE__EMU_GLOBAL_UPDATE || toucher->skips_races ||
-      moe__emu_global_mark(region, address, bytes, warp->cta->number,
-                           (uint32_t)(instruction - warp->kernel->instructions),
-                           kind == MOE__EMU_GLOBAL_WRITE, &mark))
+  const moe__emu_marking_t marking = {warp->cta->number,
+                                      (uint32_t)(instruction - warp->kernel->instructions),
+                                      kind == MOE__EMU_GLOBAL_WRITE, toucher->as != 0};
+  bool is_mixed = false;
+  bool is_alone = moe__emu_global_mark(region, address, bytes, &marking, &is_mixed, &mark);
+  if (is_mixed)
+    set_flag(&machine->wants_again);
+  if (is_alone)
     return true;
   const uint32_t *grid = machine->launch->grid;
   const moe__emu_instruction_t *there = &warp->kernel->instructions[mark.instruction];

@@ -59,8 +59,8 @@ moe_emu_status_t moe__emu_global_create(moe__emu_global_t *global, const moe__em
     if (region->writable && region->bytes <= MAX_MARKED_BYTES) {
       region->writers = calloc(region->bytes, sizeof *region->writers);
       region->readers = calloc(region->bytes, sizeof *region->readers);
-      region->is_written = calloc(1, sizeof *region->is_written);
-      if (!region->writers || !region->readers || !region->is_written)
+      region->use = calloc(1, sizeof *region->use);
+      if (!region->writers || !region->readers || !region->use)
         return MOE_EMU_OUT_OF_MEMORY;
     }
   }
@@ -71,7 +71,7 @@ void moe__emu_global_free(moe__emu_global_t *global) {
   for (uint32_t i = 0; i < global->count; i++) {
     free((void *)global->regions[i].writers);
     free((void *)global->regions[i].readers);
-    free((void *)global->regions[i].is_written);
+    free(global->regions[i].use);
   }
   free(global->regions);
   *global = (moe__emu_global_t){0};
@@ -125,24 +125,32 @@ void moe__emu_global_explain(const moe__emu_global_t *global, uint64_t address, 
     moe__emu_error(error, "is %" PRIu64 " bytes of no buffer", bytes);
 }
 
-enum { INSTRUCTION_BITS = 16, MAX_CTA = 0xFFFD, MANY = 0xFFFF };
+/* A tag is a CTA, whether the access is a bulk copy, and an instruction. */
+enum { BULK_BIT = 15, CTA_SHIFT = 16, MAX_CTA = 0xFFFD, MANY = 0xFFFF };
+enum { PLACE = (1 << BULK_BIT) - 1 };
 
-static uint32_t tag_of(uint64_t cta, uint32_t instruction) {
-  uint32_t place = instruction & ((1 << INSTRUCTION_BITS) - 1);
-  return (uint32_t)(cta % MAX_CTA + 1) << INSTRUCTION_BITS | place;
+static uint32_t tag_of(const moe__emu_marking_t *marking) {
+  return (uint32_t)(marking->cta % MAX_CTA + 1) << CTA_SHIFT |
+         (uint32_t)marking->is_bulk << BULK_BIT | (marking->instruction & PLACE);
 }
 
 /* Whether a tag is of another CTA. */
 static bool is_other(uint32_t tag, uint32_t mine) {
-  return tag && tag >> INSTRUCTION_BITS != mine >> INSTRUCTION_BITS;
+  return tag && tag >> CTA_SHIFT != mine >> CTA_SHIFT;
+}
+
+/* Whether a tag is of this CTA, but of the other proxy. */
+static bool is_mixed(uint32_t tag, uint32_t mine) {
+  return tag && tag >> CTA_SHIFT == mine >> CTA_SHIFT && (tag ^ mine) >> BULK_BIT & 1;
 }
 
 bool moe__emu_global_mark(const moe__emu_region_t *region, uint64_t address, uint64_t bytes,
-                          uint64_t cta, uint32_t instruction, bool is_write,
+                          const moe__emu_marking_t *marking, bool *out_is_mixed,
                           moe__emu_mark_t *out_other) {
   if (!region->writers)
     return true;
-  uint32_t tag = tag_of(cta, instruction);
+  bool is_write = marking->is_write;
+  uint32_t tag = tag_of(marking);
   uint64_t first = address - region->address;
   _Atomic uint32_t *mine = (is_write ? region->writers : region->readers) + first;
   _Atomic uint32_t *others = (is_write ? region->readers : region->writers) + first;
@@ -152,16 +160,17 @@ bool moe__emu_global_mark(const moe__emu_region_t *region, uint64_t address, uin
     if (is_other(other, tag) || (is_write && is_other(old, tag))) {
       bool was_write = !is_write || is_other(old, tag);
       uint32_t found = is_write && was_write ? old : other;
-      *out_other = (moe__emu_mark_t){(found >> INSTRUCTION_BITS) - 1, address + i,
-                                     found & ((1 << INSTRUCTION_BITS) - 1), was_write};
+      *out_other =
+          (moe__emu_mark_t){(found >> CTA_SHIFT) - 1, address + i, found & PLACE, was_write};
       return false;
     }
+    *out_is_mixed |= is_mixed(other, tag) || (is_write && is_mixed(old, tag));
     /* A byte that several CTAs read keeps a CTA that the writer is not. */
     if (!is_write && is_other(old, tag))
-      tag = (uint32_t)MANY << INSTRUCTION_BITS | (tag & ((1 << INSTRUCTION_BITS) - 1));
+      tag = (uint32_t)MANY << CTA_SHIFT | (tag & ((1U << CTA_SHIFT) - 1));
     if (old != tag)
       atomic_store_explicit(&mine[i], tag, memory_order_relaxed);
-    tag = tag_of(cta, instruction);
+    tag = tag_of(marking);
   }
   return true;
 }

@@ -12,6 +12,13 @@
 
 #include <stdatomic.h>
 
+/* What a launch has done with a region. */
+typedef struct moe__emu_use_t {
+  atomic_bool is_written;
+  atomic_bool is_updated;   /* by atomics */
+  atomic_bool is_bulk_read; /* when nobody had written it: those reads have not been looked at */
+} moe__emu_use_t;
+
 typedef struct moe__emu_region_t {
   uint64_t address, bytes;
   bool writable;
@@ -19,7 +26,7 @@ typedef struct moe__emu_region_t {
   const char *name; /* NULL: none */
   /* Of each byte: who wrote and who read it, as tags; NULL: not kept. */
   _Atomic uint32_t *writers, *readers;
-  atomic_bool *is_written; /* in this launch; NULL: it may not be */
+  moe__emu_use_t *use; /* NULL: not kept */
 } moe__emu_region_t;
 
 /* An access of a CTA to a byte. */
@@ -53,10 +60,18 @@ const moe__emu_region_t *moe__emu_global_find(const moe__emu_global_t *global,
 void moe__emu_global_explain(const moe__emu_global_t *global, uint64_t address, uint64_t bytes,
                              moe__emu_error_t *error);
 
+/* An access to mark. */
+typedef struct moe__emu_marking_t {
+  uint64_t cta;
+  uint32_t instruction; /* number */
+  bool is_write, is_bulk;
+} moe__emu_marking_t;
+
 /* Marks bytes as written or read by a CTA. False where another CTA has accessed one of them in
- * this launch, and one of the two writes: *out_other is one such access. */
+ * this launch, and one of the two writes: *out_other is one such access. Sets *out_is_mixed where
+ * this CTA has, and one of the two is a bulk copy, and one writes. */
 bool moe__emu_global_mark(const moe__emu_region_t *region, uint64_t address, uint64_t bytes,
-                          uint64_t cta, uint32_t instruction, bool is_write,
+                          const moe__emu_marking_t *marking, bool *out_is_mixed,
                           moe__emu_mark_t *out_other);
 
 #endif /* MOE_EMULATOR_MACHINE_MEMORY_H */

@@ -102,6 +102,8 @@ void moe__emu_describe_event(const moe__emu_cta_t *cta, moe__emu_event_t event, 
   case MOE__EMU_AGENT_MATRIX:
     snprintf(text, size, "a wgmma of warpgroup %u that has not been waited for", owner);
     break;
+  case MOE__EMU_AGENT_PROXY: /* has no accesses of its own */
+    break;
   }
 }
 

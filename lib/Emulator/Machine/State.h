@@ -144,6 +144,9 @@ typedef struct moe__emu_machine_t {
   uint32_t shared_bytes;
   uint32_t register_pool, first_registers; /* of a CTA; of a thread */
   moe__emu_races_t *races; /* NULL: clusters cannot learn of each other, and run on their own */
+  bool has_bulk;           /* the kernel has bulk copies from or to global memory */
+  bool is_second_run;      /* in which all accesses to global memory are looked at */
+  atomic_bool wants_again; /* the first run has seen that there should be a second one */
   atomic_bool has_waited;  /* a thread has waited for the launches before this one */
   atomic_uint_least64_t next_cluster;
   uint64_t cluster_count;
