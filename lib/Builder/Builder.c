@@ -178,6 +178,10 @@ MlirValue moe__fadd(moe__builder_t *b, MlirValue x, MlirValue y) {
   return binary(b, "arith.addf", x, y);
 }
 
+MlirValue moe__fma(moe__builder_t *b, MlirValue x, MlirValue y, MlirValue z) {
+  return moe__op1(b, "llvm.intr.fma", mlirValueGetType(x), MOE__VALUES(x, y, z), NULL);
+}
+
 MlirValue moe__fdiv(moe__builder_t *b, MlirValue x, MlirValue y) {
   return binary(b, "arith.divf", x, y);
 }

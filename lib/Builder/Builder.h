@@ -80,6 +80,8 @@ MlirValue moe__lshr(moe__builder_t *b, MlirValue x, int bits);
 MlirValue moe__ceil_div(moe__builder_t *b, MlirValue x, int32_t divisor);
 MlirValue moe__fmul(moe__builder_t *b, MlirValue x, MlirValue y);
 MlirValue moe__fadd(moe__builder_t *b, MlirValue x, MlirValue y);
+/* x * y + z, rounded once. */
+MlirValue moe__fma(moe__builder_t *b, MlirValue x, MlirValue y, MlirValue z);
 MlirValue moe__fdiv(moe__builder_t *b, MlirValue x, MlirValue y);
 MlirValue moe__umax(moe__builder_t *b, MlirValue x, MlirValue y);
 
