@@ -154,3 +154,9 @@ moe__mm_case_t moe__mm_case(MlirOperation op) {
 bool moe__is_scaled_mm(MlirOperation op) {
   return moe__is(op, MOE__OP_SCALED_MM) || moe__is(op, MOE__OP_SCALED_MM_BIAS);
 }
+
+bool moe__has_block_scales(MlirOperation op) {
+  MlirType qa = moe__tensor_type(op, MOE__QA), sa = moe__tensor_type(op, MOE__SA);
+  return moe__mm_case(op) != MOE__GRADIENT && mlirTypeIsAF32(mlirShapedTypeGetElementType(sa)) &&
+         mlirShapedTypeGetRank(sa) == mlirShapedTypeGetRank(qa);
+}

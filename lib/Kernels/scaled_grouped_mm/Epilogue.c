@@ -2,6 +2,8 @@
  *
  *   out = cast(sb * (sa * sum) + bias)
  *
+ * Scales of blocks are in the sum already: out = cast(sum + bias).
+ *
  * What it takes is fetched while the first product runs: scales of rows into registers, those of
  * columns into shared memory, unless one scale does for all of them. A warp brings its 16 rows
  * of the tile in order in a part of shared memory of its own and writes rows of 128 bytes; where
@@ -156,7 +158,8 @@ static void fetch_rows(moe__scaled_mm_t *s, moe__mm_epilogue_t *e) {
   moe__builder_t *b = &s->kernel.builder;
   for (int h = 0; h < 2; h++) {
     MlirValue position = moe__add(b, e->self->row, 8 * h);
-    e->row_scale[h] = load_scale(s, e, s->side[0], position);
+    if (!moe__mm_has_block_scales(s))
+      e->row_scale[h] = load_scale(s, e, s->side[0], position);
     if (s->has_bias && is_swapped(s))
       e->row_bias[h] = load_bias(s, e->tile, position);
   }
@@ -172,7 +175,7 @@ moe__mm_epilogue_t moe__mm_epilogue_prepare(moe__scaled_mm_t *s, const moe__mm_p
   fetch_rows(s, &e);
   if (s->side[1]->granularity == MOE__SCALE_OF_ROW)
     e.column_scales = of_warpgroup(s, self, s->layout.column_scales);
-  else
+  else if (!moe__mm_has_block_scales(s))
     e.column_scale = load_scale(s, &e, s->side[1], (MlirValue){NULL});
   if (s->has_bias && !is_swapped(s))
     e.column_bias = of_warpgroup(s, self, s->layout.column_bias);
@@ -210,7 +213,9 @@ static void finish_pair(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e, int j,
       MlirValue of_column = scales.ptr ? moe__extract(b, scales, c) : e->column_scale;
       MlirValue sa = is_swapped(s) ? of_column : of_row;
       MlirValue sb = is_swapped(s) ? of_row : of_column;
-      MlirValue x = moe__fmul(b, sb, moe__fmul(b, sa, registers[4 * j + 2 * h + c]));
+      MlirValue x = registers[4 * j + 2 * h + c];
+      if (!moe__mm_has_block_scales(s))
+        x = moe__fmul(b, sb, moe__fmul(b, sa, x));
       if (biases.ptr)
         x = moe__fadd(b, x, moe__extract(b, biases, c));
       else if (e->row_bias[h].ptr)

@@ -39,12 +39,18 @@ static void load_operand(moe__scaled_mm_t *s, const moe__mm_operand_t *operand,
 typedef struct loader_t {
   moe__cursor_t cursor;
   moe__mm_requests_t requests;
+  moe__mm_block_loads_t scales; /* of the tile; with scales of blocks */
 } loader_t;
 
-/* It among the variables that a loop carries. */
+/* It among the variables that a loop carries: over tiles, and over the k-tiles of one. No product
+ * has both requests and scales of blocks. */
 #define CARRY_LOADER(loader)                                                                       \
   MOE__CARRY_CURSOR((loader).cursor), &(loader).requests.next,                                     \
       MOE__CARRY_CURSOR((loader).requests.oldest)
+#define CARRY_BLOCK_LOADER(loader)                                                                 \
+  MOE__CARRY_CURSOR((loader).cursor), &(loader).scales.next[0], &(loader).scales.after[0],         \
+      (loader).scales.next[1].ptr ? &(loader).scales.next[1] : NULL,                               \
+      (loader).scales.next[1].ptr ? &(loader).scales.after[1] : NULL
 
 /* Loads k-tile number `index` of a tile. */
 static void load_k_tile(moe__scaled_mm_t *s, const moe__mm_work_t *work,
@@ -60,12 +66,20 @@ static void load_k_tile(moe__scaled_mm_t *s, const moe__mm_work_t *work,
                          ? moe__mm_landed(s, index, loader->cursor, &loader->requests.oldest)
                      : clears ? moe__mm_request(s, reduction, at, loader->cursor, &loader->requests)
                               : moe__ring_full(kernel, &s->layout.ring, loader->cursor);
+  bool scales = moe__mm_has_block_scales(s);
+  int32_t scale_bytes = scales ? moe__mm_block_scales_bytes(s) : 0;
   MOE__IF (b, s->loads) {
-    moe__mbarrier_arrive_expect(b, landed, moe__i32(b, row_bytes + column_bytes));
+    if (scales)
+      moe__mm_block_write(s, &loader->scales, index, loader->cursor);
+    moe__mbarrier_arrive_expect(b, landed, moe__i32(b, row_bytes + column_bytes + scale_bytes));
     MlirValue buffer = moe__ring_buffer(kernel, &s->layout.ring, loader->cursor);
     load_operand(s, s->side[0], &work->tile, at, buffer, landed);
     load_operand(s, s->side[1], &work->tile, at, moe__offset_by(b, buffer, row_bytes), landed);
+    if (scales)
+      moe__mm_block_load(s, &loader->scales, index, loader->cursor, landed);
   }
+  if (scales)
+    moe__mm_block_fetch(s, &loader->scales, moe__add(b, index, 2));
   /* Whoever multiplies gives a stage back when the next one is full. With two stages the next
    * one cannot be loaded before: to wait for it here would be a deadlock. */
   if (clears)
@@ -77,6 +91,13 @@ static void load_k_tile(moe__scaled_mm_t *s, const moe__mm_work_t *work,
 static void load_tile(moe__scaled_mm_t *s, const moe__mm_work_t *work, loader_t *loader) {
   moe__builder_t *b = &s->kernel.builder;
   moe__mm_reduction_t reduction = moe__mm_reduction_of(s, work);
+  if (moe__mm_has_block_scales(s)) {
+    loader->scales = moe__mm_block_loads(s, &work->tile);
+    MOE__FOR (b, k_tile, 0, reduction.k_tiles, 1, CARRY_BLOCK_LOADER(*loader)) {
+      load_k_tile(s, work, &reduction, k_tile, loader);
+    }
+    return;
+  }
   MOE__FOR (b, k_tile, 0, reduction.k_tiles, 1, CARRY_LOADER(*loader)) {
     load_k_tile(s, work, &reduction, k_tile, loader);
   }
@@ -115,7 +136,7 @@ static void load_tiles(moe__scaled_mm_t *s) {
   moe__kernel_t *kernel = &s->kernel;
   moe__builder_t *b = &kernel->builder;
   MlirValue total = moe__mm_tile_count(s);
-  loader_t loader = {moe__cursor_start(b), moe__mm_requests_start(b)};
+  loader_t loader = {.cursor = moe__cursor_start(b), .requests = moe__mm_requests_start(b)};
   MlirValue slot = moe__i32(b, 0), index = moe__tiles_first(kernel), group = moe__i32(b, 0);
   MOE__WHILE (b, moe__ult(b, index, total), CARRY_LOADER(loader), &slot, &index,
               moe__mm_looks_from(s) ? &group : NULL) {

@@ -103,28 +103,47 @@ static void multiply_fast(moe__scaled_mm_t *s, const moe__mm_position_t *self,
   release(s, self, cursor);
 }
 
+/* What a promoted sum is made of: the sums over at most 128 of the reduction, from the tensor core,
+ * and with scales of blocks the factor of each. */
+typedef struct part_t {
+  moe__mm_fragment_t sums, factors;
+} part_t;
+
+/* Waits for the product of the stage at `cursor`, and releases that. */
+static void finish_part(moe__scaled_mm_t *s, const moe__mm_position_t *self, moe__cursor_t cursor,
+                        moe__accumulator_t accumulator, part_t *part) {
+  moe__builder_t *b = &s->kernel.builder;
+  if (moe__mm_has_block_scales(s)) /* while it runs */
+    moe__mm_block_factors(s, self, cursor, part->factors);
+  moe__wgmma_finish(b, accumulator, part->sums);
+  release(s, self, cursor);
+}
+
 /* Sums over at most 128 of the reduction from the tensor core, added up in fp32 while the other
  * warpgroup multiplies. */
 static void multiply_promoted(moe__scaled_mm_t *s, const moe__mm_position_t *self,
                               const moe__mm_reduction_t *reduction, moe__cursor_t cursor,
                               const moe__mm_beside_t *beside, moe__mm_fragment_t registers) {
   moe__builder_t *b = &s->kernel.builder;
-  moe__accumulator_t part;
-  multiply_first(s, self, reduction, beside, cursor, 1, &part);
+  bool scales = moe__mm_has_block_scales(s);
+  moe__accumulator_t accumulator;
+  multiply_first(s, self, reduction, beside, cursor, 1, &accumulator);
   call_first(beside);
-  moe__mm_fragment_t parts;
-  moe__wgmma_finish(b, part, parts);
-  release(s, self, cursor);
-  moe__accumulator_t sum = moe__accumulator_pack(b, s->schedule.tile_n, parts);
+  part_t part;
+  finish_part(s, self, cursor, accumulator, &part);
+  for (int i = 0; scales && i < s->schedule.tile_n / 2; i++)
+    part.sums[i] = moe__fmul(b, part.sums[i], part.factors[i]);
+  moe__accumulator_t sum = moe__accumulator_pack(b, s->schedule.tile_n, part.sums);
   cursor = moe__cursor_next(b, &s->layout.ring, cursor);
   MOE__FOR (b, k_tile, 1, reduction->k_tiles, 1, MOE__CARRY_CURSOR(cursor), &sum.value) {
-    part = moe__wgmma_zero(b, s->schedule.tile_n);
-    multiply_stage(s, self, reduction, beside, k_tile, cursor, 1, &part, true, (MlirValue){NULL});
-    moe__wgmma_finish(b, part, parts);
-    release(s, self, cursor);
+    accumulator = moe__wgmma_zero(b, s->schedule.tile_n);
+    multiply_stage(s, self, reduction, beside, k_tile, cursor, 1, &accumulator, true,
+                   (MlirValue){NULL});
+    finish_part(s, self, cursor, accumulator, &part);
     moe__accumulator_unpack(b, sum, registers);
     for (int i = 0; i < s->schedule.tile_n / 2; i++)
-      registers[i] = moe__fadd(b, registers[i], parts[i]);
+      registers[i] = scales ? moe__fma(b, part.sums[i], part.factors[i], registers[i])
+                            : moe__fadd(b, registers[i], part.sums[i]);
     sum = moe__accumulator_pack(b, s->schedule.tile_n, registers);
     cursor = moe__cursor_next(b, &s->layout.ring, cursor);
   }

@@ -87,7 +87,9 @@ static void add_parameters(moe__scaled_mm_t *s, MlirOperation op) {
   add_map(s, op, MOE__MM_QA, &s->depth, &s->rows, s->which == MOE__BATCHED ? &s->experts : NULL);
   add_map(s, op, MOE__MM_QB, &s->depth, &s->columns,
           s->which == MOE__GRADIENT ? NULL : &s->experts);
-  for (int i = 0; i < 2; i++)
+  if (moe__mm_has_block_scales(s))
+    moe__mm_block_scales_parameters(s, op);
+  for (int i = 0; i < 2 && !moe__mm_has_block_scales(s); i++)
     s->operands[i].scales = moe__kernel_pointer(kernel, moe__tensor_number(op, SCALE_ROLES[i]));
   if (has_groups(s))
     s->offs = moe__kernel_pointer(kernel, moe__tensor_number(op, MOE__OFFS));
@@ -214,6 +216,20 @@ static int multiplier_registers(const moe__scaled_mm_t *s) {
   return (504 - loader_registers(s)) / MOE__MM_WARPGROUPS;
 }
 
+/* The memory orders of scales of blocks. */
+static bool takes_block_scales(MlirOperation op) {
+  MlirType sa = moe__tensor_type(op, MOE__SA), sb = moe__tensor_type(op, MOE__SB);
+  if (!moe__is_column_major(sa))
+    return moe__error(op,
+                      "the kernel takes scales of 1x128 blocks with the tokens side by side; give "
+                      "sa the encoding affine_map<%s>",
+                      moe__mm_case(op) == MOE__FORWARD ? "(m, k) -> (k, m)"
+                                                       : "(e, m, k) -> (e, k, m)");
+  return moe__is_row_major(sb) || moe__is_column_major(sb) ||
+         moe__error(op, "the kernel takes sb row-major or column-major per expert; remove its "
+                        "encoding, or give it affine_map<(e, k, n) -> (e, n, k)>");
+}
+
 static bool has_kernel(MlirOperation op) {
   static const char *const qb_orders[] = {
       [MOE__FORWARD] = "column-major per expert; give it the encoding "
@@ -226,10 +242,15 @@ static bool has_kernel(MlirOperation op) {
   MlirType sa = moe__tensor_type(op, MOE__SA);
   if (!mlirTypeIsAF32(mlirShapedTypeGetElementType(sa)))
     return moe__error(op, "the kernel takes f32 scales");
+  if (moe__has_block_scales(op) && !takes_block_scales(op))
+    return false;
   bool row_major = moe__is_row_major(moe__tensor_type(op, MOE__OUT));
-  for (int i = 0; i < mlirOperationGetNumOperands(op); i++)
-    row_major &= moe__operand_role(op, i) == MOE__QB ||
-                 moe__is_row_major(mlirValueGetType(mlirOperationGetOperand(op, i)));
+  for (int i = 0; i < mlirOperationGetNumOperands(op); i++) {
+    moe__role_t role = moe__operand_role(op, i);
+    bool other =
+        role == MOE__QB || (moe__has_block_scales(op) && (role == MOE__SA || role == MOE__SB));
+    row_major &= other || moe__is_row_major(mlirValueGetType(mlirOperationGetOperand(op, i)));
+  }
   if (!row_major)
     return moe__error(op, "the kernel takes all tensors but qb row-major; remove their encoding");
   if (!moe__is_column_major(qb))
@@ -246,6 +267,8 @@ bool moe__mm_is_promoted(MlirOperation op) {
 moe__mm_scales_t moe__mm_scales(MlirOperation op, int operand) {
   MlirType type = moe__tensor_type(op, SCALE_ROLES[operand]);
   bool is_forward = moe__mm_case(op) == MOE__FORWARD, is_qa = operand == MOE__MM_QA;
+  if (moe__has_block_scales(op))
+    return MOE__SCALE_OF_BLOCK;
   if (is_qa && is_forward && mlirShapedTypeGetDimSize(type, 0) == 1)
     return MOE__SCALE_OF_ALL;
   bool of_experts = mlirShapedTypeGetRank(type) == 1 && !(is_qa && is_forward);

@@ -4,7 +4,8 @@
  * ScaledMm.c has the kernel: its parameters, and what warps are there for. Tiles.c has the
  * tiles, Load.c the loading warpgroup, Multiply.c the products of the multiplying warpgroups,
  * Epilogue.c what follows them; PingPong.c the warpgroups that have tiles of their own. Clear.c
- * has what a gradient needs besides, where its groups begin and end inside of a stage.
+ * has what a gradient needs besides, where its groups begin and end inside of a stage;
+ * BlockScales.c what products need whose operands have scales for blocks.
  *
  * Two operands meet in a tile. Of one, 128 rows are the rows of the tile, 64 for each warpgroup;
  * of the other, tile_n are its columns. The rows are those of qa, unless the schedule swaps the
@@ -37,11 +38,13 @@
 /* The operands that are multiplied. */
 enum { MOE__MM_QA, MOE__MM_QB };
 
-/* How many scales an operand has: one, one for each expert, one for each of its rows. */
+/* How many scales an operand has: one, one for each expert, one for each of its rows; of qa one
+ * for each 128 of a row, of qb one for each 128 x 128. Either both have blocks or none. */
 typedef enum moe__mm_scales_t {
   MOE__SCALE_OF_ALL,
   MOE__SCALE_OF_EXPERT,
-  MOE__SCALE_OF_ROW
+  MOE__SCALE_OF_ROW,
+  MOE__SCALE_OF_BLOCK
 } moe__mm_scales_t;
 
 /* How many the op has of operand MOE__MM_QA or MOE__MM_QB, and whether its sums are promoted. */
@@ -57,7 +60,7 @@ typedef struct moe__mm_operand_t {
   MlirValue map;
   int map_rank;
   moe__mm_scales_t granularity;
-  MlirValue scales; /* !llvm.ptr<1> */
+  MlirValue scales; /* !llvm.ptr<1>; null for qa with blocks */
 } moe__mm_operand_t;
 
 typedef struct moe__scaled_mm_t {
@@ -66,6 +69,8 @@ typedef struct moe__scaled_mm_t {
   moe__mm_layout_t layout;
   moe__mm_case_t which;
   bool promoted, has_bias;
+  bool sb_is_row_major;           /* with blocks: else those along the reduction lie side by side */
+  MlirValue sa_map;               /* with blocks */
   moe__mm_operand_t operands[2];  /* qa, qb */
   moe__mm_operand_t *side[2];     /* those whose rows are the tile's rows, its columns */
   moe__extent_t experts, columns; /* of out; experts: groups, batches */
@@ -175,6 +180,47 @@ void moe__mm_multiply(moe__scaled_mm_t *s, const moe__mm_position_t *self,
 void moe__mm_pass_over(moe__scaled_mm_t *s, const moe__mm_position_t *self,
                        const moe__mm_reduction_t *reduction, moe__cursor_t cursor);
 
+/* ---- BlockScales.c, where operands have scales for blocks ---- */
+
+bool moe__mm_has_block_scales(const moe__scaled_mm_t *s);
+
+/* Reserves shared memory; gives the bytes that a stage has besides, behind its tiles. */
+int32_t moe__mm_block_scales_reserve(moe__mm_layout_t *layout, const moe__mm_schedule_t *schedule);
+
+/* Adds the parameters sa and sb. Those of the operands' extents come before. */
+void moe__mm_block_scales_parameters(moe__scaled_mm_t *s, MlirOperation op);
+
+/* The bytes of sa that land with a stage. */
+int32_t moe__mm_block_scales_bytes(const moe__scaled_mm_t *s);
+
+/* What the loader knows of a tile's scales: those of sb for its next k-tile and the one after it,
+ * in the block of the tile's first column and in the next one; where they come from. */
+typedef struct moe__mm_block_loads_t {
+  /* f32; the second ones are null where a tile has columns of one block. */
+  MlirValue next[2], after[2];
+  MlirValue from[2];    /* !llvm.ptr<1>: those of the first k-tile */
+  MlirValue step, last; /* i32: from one k-tile to the next, in scales; the last k-tile */
+  MlirValue straddles;  /* i1: the tile's second 64 columns are in the next block */
+  MlirValue token;      /* i32: the place in sa of the first token's scale in the first k-tile */
+} moe__mm_block_loads_t;
+
+/* Begins a tile; what was fetched last becomes that of the next k-tile, and that of k-tile `index`,
+ * or of the last one, is fetched. */
+moe__mm_block_loads_t moe__mm_block_loads(moe__scaled_mm_t *s, const moe__group_tile_t *tile);
+void moe__mm_block_fetch(moe__scaled_mm_t *s, moe__mm_block_loads_t *loads, MlirValue index);
+
+/* For the free stage at `cursor`, which k-tile `index` gets: writes what has been fetched, before
+ * the stage's arrival; copies what the tile takes of sa, completing on `landed`. */
+void moe__mm_block_write(moe__scaled_mm_t *s, const moe__mm_block_loads_t *loads, MlirValue index,
+                         moe__cursor_t cursor);
+void moe__mm_block_load(moe__scaled_mm_t *s, const moe__mm_block_loads_t *loads, MlirValue index,
+                        moe__cursor_t cursor, MlirValue landed);
+
+/* What the sums of the stage at `cursor`, which has landed, are to be multiplied by: a factor for
+ * each register. */
+void moe__mm_block_factors(moe__scaled_mm_t *s, const moe__mm_position_t *self,
+                           moe__cursor_t cursor, moe__mm_fragment_t factors);
+
 /* ---- Clear.c, for the gradient: the loading warp calls these, all of its lanes ---- */
 
 /* Stages that are to be cleared, as numbers of requests: of the next one, and the oldest that is
@@ -222,9 +268,10 @@ typedef struct moe__mm_epilogue_t {
   const moe__mm_position_t *self;
   const moe__group_tile_t *tile;
   MlirValue is_empty;
-  MlirValue row_scale[2], row_bias[2]; /* f32, of the lane's two rows; bias only if swapped */
-  MlirValue column_scale;              /* f32, where all columns share it, else null */
-  MlirValue column_scales;             /* else !llvm.ptr<3>: tile_n of them */
+  /* f32, of the lane's two rows; scales unless they are of blocks, bias only if swapped. */
+  MlirValue row_scale[2], row_bias[2];
+  MlirValue column_scale;  /* f32, where all columns share it, else null */
+  MlirValue column_scales; /* !llvm.ptr<3>, where each has its own: tile_n of them */
   MlirValue column_bias;   /* !llvm.ptr<3>, if there is one and operands are not swapped */
   moe__mm_column_t column; /* with ping-pong, until it is settled */
   MlirValue staging;       /* !llvm.ptr<3>: the warp's */

@@ -138,7 +138,10 @@ bool moe__mm_lay_out(MlirOperation op, const void *schedule, void *out) {
   /* Registers are not checked: setmaxnreg divides them among the warpgroups (ScaledMm.c). */
   l->cta.threads = MOE__MM_THREADS + MOE__MM_WARPGROUP;
   l->cta.ctas_per_sm = 1;
-  l->ring = moe__ring_reserve(&l->cta, s->stages, (MOE__MM_TILE_ROWS + s->tile_n) * MOE__MM_TILE_K);
+  int32_t stage_bytes = (MOE__MM_TILE_ROWS + s->tile_n) * MOE__MM_TILE_K;
+  if (moe__mm_scales(op, MOE__MM_QA) == MOE__SCALE_OF_BLOCK)
+    stage_bytes += moe__mm_block_scales_reserve(l, s);
+  l->ring = moe__ring_reserve(&l->cta, s->stages, stage_bytes);
   moe__mm_slots_reserve(l, s);
   if (s->pingpong)
     moe__mm_turns_reserve(l);

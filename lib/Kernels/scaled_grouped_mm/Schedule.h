@@ -43,6 +43,7 @@ typedef struct moe__mm_layout_t {
   /* For each warp a part to bring results in order, for each warpgroup the scales and the bias
    * of its columns. */
   int32_t staging, column_scales, column_bias;
+  int32_t block_scales;        /* where operands have scales for blocks: those of qb */
   moe__groups_layout_t groups; /* not of batched products */
 } moe__mm_layout_t;
 
