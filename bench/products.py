@@ -39,23 +39,30 @@ REPEAT = (2048, 528, 1040, 12)
 REPEATED_RUNS = 1000
 
 MAPS = {"forward": "(e, k, n) -> (e, n, k)", "gradient": "(m, k) -> (k, m)", "batched": "(e, k, n) -> (e, n, k)"}
+# Of the scales of 1x128 blocks.
+TOKEN_MAPS = {"forward": "(m, k) -> (k, m)", "batched": "(e, m, k) -> (e, k, m)"}
+
+
+def blocks_of(size):
+    return size if isinstance(size, str) else -(-size // 128)
 
 
 class Product:
     """The product of one case, forward, gradient or batched, with these element types. Of the scales `shared` there is one for each
-    expert, or for all tokens of a forward product; `sizes` (M, N, K, E) where they are static."""
+    expert, or for all tokens of a forward product; `sizes` (M, N, K, E) where they are static. blocks: scales are of 1x128 and
+    128x128 blocks, the latter "checkpoint" as with weights (E, N, K), or "row-major"."""
 
     grouped = True
 
-    def __init__(self, case, accumulate, a="f8E4M3FN", b="f8E4M3FN", out="bf16", shared=(), bias=False, sizes=None):
-        self.case, self.accumulate, self.sizes = case, accumulate, sizes
+    def __init__(self, case, accumulate, a="f8E4M3FN", b="f8E4M3FN", out="bf16", shared=(), bias=False, sizes=None, blocks=None):
+        self.case, self.accumulate, self.sizes, self.blocks = case, accumulate, sizes, blocks
         self.elements = {"qa": a, "qb": b, "sa": "f32", "sb": "f32"}
         if case != "batched":
             self.elements["offs"] = "i32"
         if bias:
             self.elements["bias"] = out
         self.out, self.shared, self.op = out, shared, "scaled_mm_bias" if bias else "scaled_mm"
-        self.is_usual = (a, b, out, tuple(shared), bias) == ("f8E4M3FN", "f8E4M3FN", "bf16", (), False)
+        self.is_usual = (a, b, out, tuple(shared), bias) == ("f8E4M3FN", "f8E4M3FN", "bf16", (), False) and blocks != "row-major"
 
     def shapes(self, m, n, k, e):
         """The shapes of all tensors for this many tokens, rows, columns and experts."""
@@ -66,6 +73,9 @@ class Product:
         else:
             each = m if isinstance(m, str) else m // e
             shapes = {"qa": (e, each, k), "qb": (e, k, n), "sa": (e, each), "sb": (e, n), "out": (e, each, n)}
+        if self.blocks:
+            tokens = shapes["qa"][:-1]
+            shapes |= {"sa": (*tokens, blocks_of(k)), "sb": (e, blocks_of(k), blocks_of(n))}
         one = {"sa": (1,) if self.case == "forward" else (e,), "sb": (e,)}
         return shapes | {name: one[name] for name in self.shared} | {"offs": (e,), "bias": (e, n)}
 
@@ -73,8 +83,9 @@ class Product:
         shapes = self.shapes(*(self.sizes or "????"))
 
         def tensor(name, element):
-            order = f", affine_map<{MAPS[self.case]}>" if name == "qb" else ""
-            return f"tensor<{'x'.join(map(str, shapes[name]))}x{element}{order}>"
+            order = MAPS[self.case] if name == "qb" or (name == "sb" and self.blocks == "checkpoint") else None
+            order = TOKEN_MAPS[self.case] if name == "sa" and self.blocks else order
+            return f"tensor<{'x'.join(map(str, shapes[name]))}x{element}{f', affine_map<{order}>' if order else ''}>"
 
         types = [tensor(name, element) for name, element in self.elements.items()]
         names = [f"%{name}" for name in self.elements]
@@ -145,6 +156,13 @@ def products():
         add(case, "fast", bias=True)
         add(case, "promoted", out="f32", bias=True)
         add(case, "fast", "E5M2", "E4M3FN", out="f16", shared=("sa", "sb"), bias=True)
+    for case in ("forward", "batched"):
+        for name, form in {
+            "": {}, "-e5m2-f16": {"a": "f8E5M2", "b": "f8E5M2", "out": "f16"}, "-bias-f32": {"out": "f32", "bias": True},
+            "-row-major": {"blocks": "row-major"},
+        }.items():  # fmt: skip
+            table[f"product-{case}-blocks{name}"] = Product(case, "promoted", **{"blocks": "checkpoint", **form})
     for sizes in SMALL:
         table[small_name(sizes)] = Product("forward", "fast", sizes=sizes)
+        table[small_name(sizes).replace("small", "blocks-small")] = Product("forward", "promoted", sizes=sizes, blocks="checkpoint")
     return table

@@ -263,7 +263,10 @@ MOE_API moe_ref_status_t moe_ref_pack_scales(const moe_ref_tensor_t *scales,
  *
  * Group g is rows of a and of out, or in the depth case a piece of the sum. A scale is that of a
  * row or a column, or the one of all. Strides are any. Groups are of the M tokens; in the rows
- * case rows of out that are in no group are not written. */
+ * case rows of out that are in no group are not written.
+ *
+ * Or scales are of blocks of 128, the last of which may be short, with k = ceil(K / 128) and
+ * n = ceil(N / 128): sa (M,k) and sb (E,k,n) of rows, sa (E,M,k) and sb (E,k,n) batched. */
 typedef struct moe_ref_scaled_mm_t {
   const moe_ref_tensor_t *a, *b, *sa, *sb;
   const moe_ref_tensor_t *offs; /* NULL: batched */
@@ -288,7 +291,12 @@ MOE_API double moe_ref_scaled_mm_flops(const moe_ref_scaled_mm_t *mm);
  *   out = cast(sb * (sa * acc) + bias)    fp32, each product and the sum rounded
  *
  * where acc is the exact sum, rounded once, whatever way a kernel accumulates. An empty sum is +0,
- * whatever its scales are. */
+ * whatever its scales are. With scales of blocks
+ *
+ *   out = cast(sum over j of (sa_j * sb_j) * acc_j + bias)
+ *
+ * acc_j is the exact sum over block j, rounded once; sa_j * sb_j is rounded; the first term is
+ * a product, rounded, and each other one is added by one fma, in order of j. */
 MOE_API moe_ref_status_t moe_ref_scaled_mm(const moe_ref_scaled_mm_t *mm, int64_t begin,
                                            int64_t end);
 
@@ -302,6 +310,9 @@ MOE_API moe_ref_status_t moe_ref_scaled_mm(const moe_ref_scaled_mm_t *mm, int64_
  *                          + pieces 2^-24 sum |p|)
  *   bound     D + (|R| + D) (u + 2^-22) + half of out's least subnormal + 2^-149 (1 + |sb|)
  *             and, with a bias, 2^-22 |R - bias|
+ *
+ * With scales of blocks each product p has its scales in it, |sb sa| is left out, pieces are one
+ * more, and (1 + |sb|) is the number of pieces + sum |p| without scales.
  *
  * docs/numerics.md says where the constants come from. Where the fp32 value that is cast is Inf or
  * NaN, it is the exact result, and the bound is 0. */

@@ -48,6 +48,25 @@ static bool have_data(const moe_ref_scaled_mm_t *mm) {
          (mm->bias == NULL || moe__ref_is_tensor(mm->bias));
 }
 
+/* Whether scales are those of 1 x 128 and 128 x 128 blocks, by their ranks. */
+static bool in_blocks(const moe_ref_scaled_mm_t *mm) {
+  return case_of(mm) != GROUPED_DEPTH && mm->sa->rank == mm->a->rank && mm->sb->rank == mm->b->rank;
+}
+
+static int64_t blocks_of(int64_t size) {
+  return (size + MOE__REF_PIECE - 1) / MOE__REF_PIECE;
+}
+
+static bool are_block_scales(const moe_ref_scaled_mm_t *mm) {
+  const moe_ref_tensor_t *const a = mm->a, *const b = mm->b;
+  int64_t of_a[MOE_REF_MAX_RANK];
+  memcpy(of_a, a->shape, sizeof of_a);
+  of_a[a->rank - 1] = blocks_of(of_a[a->rank - 1]);
+  return has_shape(mm->sa, a->rank, of_a) &&
+         has_shape(mm->sb, 3,
+                   (int64_t[]){b->shape[0], blocks_of(b->shape[1]), blocks_of(b->shape[2])});
+}
+
 /* A scale for each row or column, or one for them all. */
 static bool are_scales(const moe_ref_tensor_t *scales, int rank, const int64_t *each,
                        const int64_t *shared) {
@@ -76,8 +95,10 @@ static int64_t count_groups(const moe_ref_scaled_mm_t *mm) {
   int64_t rows; /* over all groups: must be countable */
   switch (case_of(mm)) {
   case GROUPED_ROWS:
-    fits = b[0] == groups && b[1] == a[1] && are_scales(mm->sa, 1, a, &one) &&
-           are_scales(mm->sb, 2, of_columns, &groups) &&
+    fits = b[0] == groups && b[1] == a[1] &&
+           (in_blocks(mm)
+                ? are_block_scales(mm)
+                : are_scales(mm->sa, 1, a, &one) && are_scales(mm->sb, 2, of_columns, &groups)) &&
            has_shape(mm->out, 2, (int64_t[]){a[0], b[2]});
     break;
   case GROUPED_DEPTH:
@@ -87,9 +108,10 @@ static int64_t count_groups(const moe_ref_scaled_mm_t *mm) {
            has_shape(mm->out, 3, (int64_t[]){groups, a[0], b[1]});
     break;
   case BATCHED:
-    fits = b[0] == groups && b[1] == a[2] && are_scales(mm->sa, 2, a, &groups) &&
-           !__builtin_mul_overflow(groups, a[1], &rows) &&
-           are_scales(mm->sb, 2, of_columns, &groups) &&
+    fits = b[0] == groups && b[1] == a[2] && !__builtin_mul_overflow(groups, a[1], &rows) &&
+           (in_blocks(mm) ? are_block_scales(mm)
+                          : are_scales(mm->sa, 2, a, &groups) &&
+                                are_scales(mm->sb, 2, of_columns, &groups)) &&
            has_shape(mm->out, 3, (int64_t[]){groups, a[1], b[2]});
     break;
   case NO_CASE:
@@ -129,6 +151,15 @@ static moe__ref_vector_t token_scales(const moe_ref_scaled_mm_t *mm, int64_t sta
       .step = shared ? 0 : sa->strides[0]};
 }
 
+/* The scales of the blocks of group g, whose first row of a has the index `row` in sa. */
+static void add_block_scales(const moe_ref_scaled_mm_t *mm, int64_t g, int64_t row,
+                             moe__ref_product_t *product) {
+  const int last = mm->sa->rank - 1;
+  product->in_blocks = true;
+  product->block_sa = matrix_of(mm->sa, last - 1, last, row);
+  product->block_sb = matrix_of(mm->sb, 1, 2, g * mm->sb->strides[0]);
+}
+
 static moe__ref_vector_t bias_of(const moe_ref_scaled_mm_t *mm, int64_t g) {
   return mm->bias != NULL ? vector_of(mm->bias, g) : (moe__ref_vector_t){.dtype = mm->out->dtype};
 }
@@ -138,9 +169,9 @@ float moe__ref_vector_at(const moe__ref_vector_t *vector, int64_t i) {
                               : 0;
 }
 
-/* The product of group g, which is tokens [start, end) unless batched. */
-static moe__ref_product_t product_of(const moe_ref_scaled_mm_t *mm, int64_t g, int64_t start,
-                                     int64_t end) {
+/* The product of group g, which is tokens [start, end) unless batched; but for scales of blocks. */
+static moe__ref_product_t product_but_blocks(const moe_ref_scaled_mm_t *mm, int64_t g,
+                                             int64_t start, int64_t end) {
   const moe_ref_tensor_t *a = mm->a, *b = mm->b, *sa = mm->sa, *sb = mm->sb, *out = mm->out;
   switch (case_of(mm)) {
   case GROUPED_ROWS:
@@ -179,6 +210,16 @@ static moe__ref_product_t product_of(const moe_ref_scaled_mm_t *mm, int64_t g, i
                               .columns = b->shape[2],
                               .depth = a->shape[2],
                               .first_row = g * a->shape[1]};
+}
+
+static moe__ref_product_t product_of(const moe_ref_scaled_mm_t *mm, int64_t g, int64_t start,
+                                     int64_t end) {
+  moe__ref_product_t product = product_but_blocks(mm, g, start, end);
+  if (in_blocks(mm) && is_fp8(mm->a->dtype)) {
+    const int64_t row = case_of(mm) == BATCHED ? g : start;
+    add_block_scales(mm, g, row * mm->sa->strides[0], &product);
+  }
+  return product;
 }
 
 /* Tokens of the case, that offsets are clamped to. */
@@ -305,7 +346,25 @@ static bool is_narrow(range_t a, range_t b) {
          MOE__REF_PIECE * (a.largest * b.largest) <= 0x1p53 * (a.least_ulp * b.least_ulp);
 }
 
-static void add_magnitudes(piece_t *piece, moe__ref_sums_t *sums) {
+/* The scales of element (i, j) of a tile in the block whose first product is number `first`: exact
+ * in double; in fp32 sa * sb is rounded. 1 where they are not of blocks. */
+static double block_scale(const moe__ref_product_t *product, const moe__ref_sums_t *sums, int i,
+                          int j, int64_t first, float *rounded) {
+  const moe__ref_matrix_t *const a = &product->block_sa, *const b = &product->block_sb;
+  *rounded = 1;
+  if (!product->in_blocks)
+    return 1;
+  const int64_t block = first / MOE__REF_PIECE;
+  const float sa =
+      moe__ref_element_load(a->dtype, a->data, (sums->row + i) * a->row + block * a->column);
+  const float sb = moe__ref_element_load(
+      b->dtype, b->data, block * b->row + (sums->column + j) / MOE__REF_PIECE * b->column);
+  *rounded = sa * sb;
+  return (double)sa * sb;
+}
+
+static void add_magnitudes(const moe__ref_product_t *product, int64_t first, piece_t *piece,
+                           moe__ref_sums_t *sums) {
   for (int i = 0; i < sums->rows; i++)
     for (int k = 0; k < piece->depth; k++)
       piece->a[i][k] = fabs(piece->a[i][k]);
@@ -315,12 +374,32 @@ static void add_magnitudes(piece_t *piece, moe__ref_sums_t *sums) {
   multiply(sums->rows, piece);
   for (int i = 0; i < sums->rows; i++)
     for (int j = 0; j < sums->columns; j++) {
-      sums->magnitude[i][j] += piece->sum[i][j];
-      sums->squares[i][j] += piece->sum[i][j] * piece->sum[i][j];
+      float ignored;
+      const double scaled =
+          fabs(block_scale(product, sums, i, j, first, &ignored)) * piece->sum[i][j];
+      sums->magnitude[i][j] += scaled;
+      sums->squares[i][j] += scaled * scaled;
+      sums->unscaled[i][j] += piece->sum[i][j];
     }
 }
 
 /* ---- Tiles ---- */
+
+/* sum + rest, rounded to fp32 once. */
+static float f32_of_sum(double sum, double rest) {
+  if (!isfinite(sum))
+    return (float)sum;
+  double total = sum, left = 0;
+  add_exactly(rest, &total, &left);
+  /* Rounding to double first would round twice. Of the two doubles around the exact value the odd
+   * one rounds to fp32 as the exact value does. */
+  int64_t bits;
+  memcpy(&bits, &total, sizeof bits);
+  if (left != 0 && (bits & 1) == 0)
+    bits += (left > 0) == (total > 0) ? 1 : -1;
+  memcpy(&total, &bits, sizeof total);
+  return (float)total;
+}
 
 /* What all tiles of a call share. */
 typedef struct {
@@ -330,6 +409,21 @@ typedef struct {
   bool magnitudes;
 } work_t;
 
+static void add_piece(const moe__ref_product_t *product, int64_t first, const piece_t *piece,
+                      moe__ref_sums_t *sums) {
+  for (int i = 0; i < sums->rows; i++)
+    for (int j = 0; j < sums->columns; j++) {
+      float rounded;
+      const double scale = block_scale(product, sums, i, j, first, &rounded);
+      add_exactly(scale * piece->sum[i][j], &sums->sum[i][j], &sums->rest[i][j]);
+      sums->rest[i][j] += scale * piece->rest[i][j];
+      if (!product->in_blocks)
+        continue;
+      const float dot = f32_of_sum(piece->sum[i][j], piece->rest[i][j]);
+      sums->rounded[i][j] = first == 0 ? rounded * dot : fmaf(rounded, dot, sums->rounded[i][j]);
+    }
+}
+
 static void sum_tile(work_t *work, const moe__ref_product_t *product) {
   moe__ref_sums_t *const sums = &work->sums;
   piece_t *const piece = &work->piece;
@@ -337,6 +431,7 @@ static void sum_tile(work_t *work, const moe__ref_product_t *product) {
   memset(sums->rest, 0, sizeof sums->rest);
   memset(sums->magnitude, 0, sizeof sums->magnitude);
   memset(sums->squares, 0, sizeof sums->squares);
+  memset(sums->unscaled, 0, sizeof sums->unscaled);
   for (int64_t first = 0; first < product->depth; first += MOE__REF_PIECE) {
     const int64_t left = product->depth - first;
     piece->depth = (int)(left < MOE__REF_PIECE ? left : MOE__REF_PIECE);
@@ -346,13 +441,9 @@ static void sum_tile(work_t *work, const moe__ref_product_t *product) {
       multiply(sums->rows, piece);
     else
       multiply_exactly(sums->rows, piece);
-    for (int i = 0; i < sums->rows; i++)
-      for (int j = 0; j < sums->columns; j++) {
-        add_exactly(piece->sum[i][j], &sums->sum[i][j], &sums->rest[i][j]);
-        sums->rest[i][j] += piece->rest[i][j];
-      }
+    add_piece(product, first, piece, sums);
     if (work->magnitudes)
-      add_magnitudes(piece, sums);
+      add_magnitudes(product, first, piece, sums);
   }
 }
 
@@ -411,26 +502,12 @@ moe_ref_status_t moe__ref_gemm_tiles(const moe_ref_scaled_mm_t *mm, int64_t begi
 
 /* ---- The result ---- */
 
-/* sum + rest, rounded to fp32 once. */
-static float f32_of_sum(double sum, double rest) {
-  if (!isfinite(sum))
-    return (float)sum;
-  double total = sum, left = 0;
-  add_exactly(rest, &total, &left);
-  /* Rounding to double first would round twice. Of the two doubles around the exact value the odd
-   * one rounds to fp32 as the exact value does. */
-  int64_t bits;
-  memcpy(&bits, &total, sizeof bits);
-  if (left != 0 && (bits & 1) == 0)
-    bits += (left > 0) == (total > 0) ? 1 : -1;
-  memcpy(&total, &bits, sizeof total);
-  return (float)total;
-}
-
 float moe__ref_gemm_value(const moe__ref_product_t *product, const moe__ref_sums_t *sums, int i,
                           int j) {
   float value = 0;
-  if (product->depth > 0) {
+  if (product->depth > 0 && product->in_blocks) {
+    value = sums->rounded[i][j];
+  } else if (product->depth > 0) {
     const float sa = moe__ref_vector_at(&product->sa, sums->row + i);
     const float sb = moe__ref_vector_at(&product->sb, sums->column + j);
     value = sb * (sa * f32_of_sum(sums->sum[i][j], sums->rest[i][j]));

@@ -34,12 +34,16 @@ typedef struct moe__ref_vector_t {
 /* out = cast(sb * (sa * (a b)) + bias) for one group: a is (rows, depth), b is (depth, columns). */
 typedef struct moe__ref_product_t {
   moe__ref_matrix_t a, b, out;
-  moe__ref_vector_t sa, sb, bias;
+  moe__ref_vector_t sa, sb, bias; /* scales: of rows, columns or all */
+  /* Else of blocks: (rows, depth / 128), (depth / 128, columns / 128), rounded up. */
+  bool in_blocks;
+  moe__ref_matrix_t block_sa, block_sb;
   int64_t rows, columns, depth;
   int64_t first_row; /* its row 0, among those of all groups */
 } moe__ref_product_t;
 
-/* The sums of a tile of a product. */
+/* The sums of a tile of a product. With scales of blocks a piece is a block, whose scales are in
+ * all of them: sa sb, exact, in the doubles. */
 typedef struct moe__ref_sums_t {
   int64_t row, column; /* where the tile begins in the product */
   int rows, columns;
@@ -49,6 +53,10 @@ typedef struct moe__ref_sums_t {
   /* Where asked for: sum |p|, and the sum over pieces of (sum |p|)^2. */
   double magnitude[MOE__REF_TILE_ROWS][MOE__REF_TILE_COLUMNS];
   double squares[MOE__REF_TILE_ROWS][MOE__REF_TILE_COLUMNS];
+  /* With scales of blocks: the sum as fp32 rounds it, block after block; where asked for, sum |p|
+   * without the scales. */
+  float rounded[MOE__REF_TILE_ROWS][MOE__REF_TILE_COLUMNS];
+  double unscaled[MOE__REF_TILE_ROWS][MOE__REF_TILE_COLUMNS];
 } moe__ref_sums_t;
 
 typedef void (*moe__ref_tile_t)(void *context, const moe__ref_product_t *product,
@@ -66,7 +74,8 @@ moe_ref_status_t moe__ref_gemm_tiles_of(const moe_ref_scaled_mm_t *mm, const moe
 
 float moe__ref_vector_at(const moe__ref_vector_t *vector, int64_t i);
 
-/* The fp32 value of element (i, j) of the tile, before the cast: sb * (sa * acc) + bias. */
+/* The fp32 value of element (i, j) of the tile, before the cast: sb * (sa * acc) + bias; with scales
+ * of blocks, the rounded sum + bias. */
 float moe__ref_gemm_value(const moe__ref_product_t *product, const moe__ref_sums_t *sums, int i,
                           int j);
 

@@ -43,22 +43,26 @@ static judged_t judge_element(const moe__ref_product_t *product, const moe__ref_
   const float value = moe__ref_gemm_value(product, sums, i, j);
   if (product->depth == 0 || !isfinite(value))
     return (judged_t){value, 0};
-  const double sa = moe__ref_vector_at(&product->sa, sums->row + i);
-  const double sb = moe__ref_vector_at(&product->sb, sums->column + j);
+  const bool in_blocks = product->in_blocks; /* then scales are in the sums already */
+  const double sa = in_blocks ? 1 : moe__ref_vector_at(&product->sa, sums->row + i);
+  const double sb = in_blocks ? 1 : moe__ref_vector_at(&product->sb, sums->column + j);
   const double bias = moe__ref_vector_at(&product->bias, sums->column + j);
   const double scaled = sb * (sa * (sums->sum[i][j] + sums->rest[i][j]));
   const double exact = scaled + bias;
   const double pieces = ceil((double)product->depth / MOE__REF_PIECE);
+  /* fp32 additions; with scales of blocks also one rounding of each product of two scales. */
+  const double roundings = pieces + in_blocks;
+  const double underflow = in_blocks ? pieces + sums->unscaled[i][j] : 1 + fabs(sb);
   double sum_error = tensor_core_error * sums->magnitude[i][j];
   if (accumulation == MOE_REF_PROMOTED)
     sum_error =
-        tensor_core_error * sqrt(sums->squares[i][j]) + pieces * 0x1p-24 * sums->magnitude[i][j];
+        tensor_core_error * sqrt(sums->squares[i][j]) + roundings * 0x1p-24 * sums->magnitude[i][j];
   const cast_t cast = cast_of(product->out.dtype);
   const double before_cast = fabs(sb * sa) * sum_error;
   const double before_bias = product->bias.data != NULL ? epilogue_error * fabs(scaled) : 0;
   const double bound = before_cast + before_bias +
                        (fabs(exact) + before_cast) * (cast.unit_roundoff + epilogue_error) +
-                       cast.half_least_subnormal + 0x1p-149 * (1 + fabs(sb));
+                       cast.half_least_subnormal + 0x1p-149 * underflow;
   return (judged_t){exact, bound};
 }
 

@@ -188,4 +188,5 @@ void moe__mm_block_factors(moe__scaled_mm_t *s, const moe__mm_position_t *self,
   MlirValue distance = moe__bitcast(b, moe__extract(b, slot, MAX_PIECES), b->i32);
   MlirValue sa = moe__offset(b, sa_at(s, cursor), distance);
   (s->schedule.swap_operands ? factors_of_columns : factors_of_rows)(s, self, sa, slot, factors);
+  moe__warp_barrier(b); /* one lane releases the stage, for all that have read it */
 }

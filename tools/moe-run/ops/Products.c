@@ -106,6 +106,9 @@ static void use_nan(const moe__run_launch_t *launch, const char *role, moe__run_
     out_use->nan = MOE__RUN_NAN_TOKENS;
   if (is_gradient && (is(role, "sa") || is(role, "sb")))
     out_use->nan = MOE__RUN_NAN_EMPTY_GROUPS;
+  /* With scales of blocks, those of experts that have no tokens. */
+  if (has_grouped_rows(launch) && is(role, "sb") && moe__run_tensor(launch, "sb")->rank == 3)
+    out_use->nan = MOE__RUN_NAN_EMPTY_GROUPS;
   /* One scale is that of all tokens. */
   if (has_grouped_rows(launch) && is(role, "sa") &&
       moe__run_tensor(launch, "sa")->shape[0] == out_use->tokens)
