@@ -79,8 +79,8 @@ moe__mm_block_loads_t moe__mm_block_loads(moe__scaled_mm_t *s, const moe__group_
   /* Where the matrix of the expert begins in sb, and where the tile's columns do in it. */
   MlirValue matrix = moe__mul(b, moe__mul(b, tile->group, blocks), of_columns);
   for (int i = 0; i <= has_two(s); i++) {
-    MlirValue of =
-        i == 0 ? first : moe__umin(b, moe__add(b, first, one), moe__sub(b, of_columns, one));
+    /* Behind the last block there are no columns of out. */
+    MlirValue of = moe__umin(b, moe__add(b, first, i), moe__sub(b, of_columns, one));
     MlirValue at = s->sb_is_row_major ? of : moe__mul(b, of, blocks);
     loads.from[i] = moe__offset(b, s->operands[MOE__MM_QB].scales,
                                 moe__shl(b, moe__zext(b, moe__add(b, matrix, at), b->i64), 2));

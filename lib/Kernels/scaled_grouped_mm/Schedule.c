@@ -123,6 +123,12 @@ static bool check(MlirOperation op, const moe__mm_schedule_t *schedule) {
   if (schedule->swap_operands && schedule->cluster > 1)
     return moe__error(op, "'schedule.cluster' is %d; it must be 1 where operands are swapped",
                       schedule->cluster);
+  /* A factor for each two elements of a column besides the two accumulators. */
+  if (schedule->swap_operands && schedule->tile_n > 128 && moe__has_block_scales(op))
+    return moe__error(op,
+                      "'schedule.tile_n' is %d; with scales of blocks it must be at most 128 where "
+                      "operands are swapped",
+                      schedule->tile_n);
   /* Two accumulators of 64 x tile_n in 224 registers a thread, with room for addresses. */
   return !moe__mm_is_promoted(op) || schedule->tile_n <= 192 ||
          moe__error(op, "'schedule.tile_n' is %d; with promoted sums it must be at most 192",
