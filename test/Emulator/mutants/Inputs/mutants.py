@@ -4,7 +4,7 @@ Usage: mutants.py BUNDLE SCRATCH          run all; fails where one is not caught
        mutants.py BUNDLE SCRATCH --table  print what caught each as a Markdown table
        mutants.py BUNDLE SCRATCH --rows   run those of the kernel that writes tiles in rows; BUNDLE is of rows.mlir
                                  --stream, --fp8-rows, --fp8-scales, --fp8-pair   those of the file of this name
-                                 --products, --clusters, --pingpong, --gradients   those of scaled_mm
+                                 --products, --clusters, --pingpong, --gradients, --blocks   those of scaled_mm
                                  --order   the order between blocks in two scale_fp8_dual; BUNDLE as of --fp8-scales
                                  --chain   five launches: both operands quantized in two passes each, and the product
 
@@ -417,6 +417,41 @@ CHAIN_MUTANTS = [
 ]
 
 CHAIN_SHAPES = ["a=100x272", "b=3x272x144", "offs=3"]
+# Scales of blocks, in tiles of 192 columns: those of tokens lie in the stage from byte 41984 on.
+TOKEN_SCALE = r"ld\.shared\.b32 \s*(%r\d+), \[(%rd\d+)\+(41984|42016)\];"
+WEIGHT_SCALES = r"(st\.shared\.v4\.b32 \s*\[%rd\d+\], \{)(%r\d+), (%r\d+), (%r\d+)(, %r\d+\};\s*mov\.b32 [^;]*;\s*mbarrier\.arrive\.expect)"
+LATER_SCALE = r"min\.u32 \s*(%r\d+), (%r\d+), %r\d+;(\s*mul\.wide\.u32)"
+OF_COLUMNS = r"min\.u32 \s*(%r\d+), (%r\d+), %r\d+;(\s*mad\.lo)"
+BLOCK_MUTANTS = [
+    ("scales of tokens ignored", ptx(TOKEN_SCALE, r"mov.b32 \1, 0f3F800000;", count=0), DIFFERENT),
+    ("scales of the next token", ptx(TOKEN_SCALE, r"add.s64 \2, \2, 4; \g<0>", count=0), DIFFERENT),
+    ("the second row scaled as the first", ptx(r"\+42016\];", "+41984];", count=0), DIFFERENT),
+    ("the second row's scale 16 rows below", ptx(r"\+42016\];", "+42048];", count=0), "differ|uninitialized"),
+    ("tokens before the group not skipped", ptx(r"and\.b32 (\s*%r\d+), %r\d+, 12;", r"mov.b32 \1, 0;"), DIFFERENT),
+    ("the box of tokens begins where the group does", ptx(r"and\.b32 (\s*%r\d+), (%r\d+), -4;", r"mov.b32 \1, \2;"), "multiple of 16"),
+    ("the box of tokens begins four tokens early", ptx(r"and\.b32 (\s*%r\d+), (%r\d+), -4;", r"add.s32 \1, \2, -4; and.b32 \1, \1, -4;"), DIFFERENT),
+    ("scales of tokens of the next block", ptx(r"mad\.lo\.s32 \s*(%r\d+), (%r\d+), (%r\d+), (%r\d+);(\s*selp\.f32)", r"mad.lo.s32 \1, \2, \3, \4; add.s32 \1, \1, \3;\5"), DIFFERENT),
+    ("scales of weights ignored", ptx(WEIGHT_SCALES, r"\g<1>0f3F800000, 0f3F800000, 0f3F800000\5"), DIFFERENT),
+    ("all columns in the tile's first block", ptx(WEIGHT_SCALES, r"\1\2, \2, \2\5"), DIFFERENT),
+    ("the last columns in the first block", ptx(WEIGHT_SCALES, r"\1\2, \3, \2\5"), DIFFERENT),
+    ("the middle columns never in the second block", ptx(r"selp\.f32 (\s*%r\d+), (%r\d+), %r\d+, %p\d+;", r"mov.b32 \1, \2;"), DIFFERENT),
+    ("the middle columns always in the second block", ptx(r"selp\.f32 (\s*%r\d+), %r\d+, (%r\d+), %p\d+;", r"mov.b32 \1, \2;"), DIFFERENT),
+    ("scales of weights of the first expert", ptx(r"mul\.lo\.s32 \s*(%r\d+), %r\d+, (%r\d+);(\s*min\.u32)", r"mov.b32 \1, 0;\3"), DIFFERENT),
+    ("scales of weights of the first block for all of K", ptx(LATER_SCALE, r"mov.b32 \1, 0;\3"), DIFFERENT),
+    ("scales of weights one block ahead", ptx(LATER_SCALE, r"add.s32 \1, \2, 1;\3"), "differ|global address"),
+    ("scales behind the last of K read", ptx(LATER_SCALE, r"mov.b32 \1, \2;\3"), "global address"),
+    ("scales behind the last column read", ptx(OF_COLUMNS, r"mov.b32 \1, \2;\3", which=1), "global address"),
+    ("sums added without their scales", ptx(r"fma\.rn\.f32 (\s*%r\d+), (%r\d+), (%r\d+), (%r\d+);", r"add.rn.f32 \1, \2, \4;", count=0), DIFFERENT),
+    ("all but the last block forgotten", ptx(r"fma\.rn\.f32 (\s*%r\d+), (%r\d+), (%r\d+), (%r\d+);", r"mul.rn.f32 \1, \2, \3;", count=0), DIFFERENT),
+    ("scales of tokens end with the first block", manifest(*LAUNCH, 6, "dims", ["qa.0"]), DIFFERENT),
+    ("a box of tokens without room for an early beginning", manifest(*LAUNCH, 6, "box", [128]), "deadlock"),
+    ("the bytes of the scales not announced", ptx(r"(mov\.b32 \s*%r\d+), 41488;", r"\1, 40960;"), "more bytes land|fewer bytes|races|not been waited for"),
+    ("scales of weights written behind the arrival", ptx(r"(st\.shared\.v4\.b32[^;]*;)(\s*mov\.b32 [^;]*;\s*mbarrier\.arrive\.expect[^;]*;)", r"\2 \1"), "races|uninitialized"),
+    ("a stage released before all lanes have read its scales", ptx(r"bar\.warp\.sync\s+-1;(\s*// begin inline asm\s*wgmma\.wait_group)", r"\1", count=0), "races"),
+    ("stage not waited for", stage_wait(168960, 0), "not been waited for|uninitialized"),
+]
+BLOCK_SHAPES = ["qa=701x272", "qb=11x272x400", "sa=701x3", "sb=11x3x4", "offs=11"]
+
 PRODUCT_SHAPES = ["qa=700x272", "qb=11x272x336", "sa=700", "sb=11x336", "offs=11"]
 GRADIENT_SHAPES = ["qa=144x1104", "qb=1104x336", "sa=17x144", "sb=17x336", "offs=17"]
 
@@ -433,6 +468,7 @@ SUITES = {
     "--products": ([*shapes(PRODUCT_SHAPES), "--exact", "--nan-groups", "--groups", "edge"], PRODUCT_MUTANTS),
     "--clusters": ([*shapes(PRODUCT_SHAPES), "--exact", "--nan-groups", "--groups", "edge"], CLUSTER_MUTANTS),
     "--pingpong": ([*shapes(PRODUCT_SHAPES), "--exact", "--nan-groups", "--groups", "edge"], PINGPONG_MUTANTS),
+    "--blocks": ([*shapes(BLOCK_SHAPES), "--exact", "--nan-groups", "--groups", "edge"], BLOCK_MUTANTS),
     "--gradients": ([*shapes(GRADIENT_SHAPES), "--exact", "--nan-groups", "--groups", "edge"], GRADIENT_MUTANTS),
     "--fp8-scales": (["--shape", FP8_SCALE_SHAPE, "--shape", FP8_SCALE_SHAPE.replace("x=", "y="), "--edge-blocks"], FP8_SCALE_MUTANTS),
     "--order": (["--shape", FP8_SCALE_SHAPE, "--shape", FP8_SCALE_SHAPE.replace("x=", "y="), "--edge-blocks"], ORDER_MUTANTS),
