@@ -27,8 +27,8 @@ bool moe__check_scaled_mm(MlirOperation op) {
   MlirStringRef promoted = mlirStringRefCreateFromCString("promoted");
   if (blocks != has_square_blocks(op))
     return moe__error(op,
-                      "operand '%s' has scales of blocks and operand '%s' has not; it must be "
-                      "both or none",
+                      "operand '%s' has scales of blocks and operand '%s' has none; both must have "
+                      "them, or neither",
                       blocks ? "sa" : "sb", blocks ? "sb" : "sa");
   if (blocks && !mlirStringRefEqual(moe__op_string(op, "accumulate"), promoted))
     return moe__error(op, "attribute 'accumulate' is \"fast\"; it must be promoted with scales of "

@@ -514,6 +514,46 @@ func.func @product_with_mx_scales(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x
 // -----
 
 #col_major = affine_map<(e, k, n) -> (e, n, k)>
+func.func @blocks_sa_order(%qa: tensor<64x144xf8E4M3FN>, %qb: tensor<2x144x16xf8E4M3FN, #col_major>, %sa: tensor<64x2xf32>, %sb: tensor<2x2x1xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{the kernel takes scales of 1x128 blocks with the tokens side by side; give sa the encoding affine_map<(m, k) -> (k, m)>}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "promoted"}
+      : (tensor<64x144xf8E4M3FN>, tensor<2x144x16xf8E4M3FN, #col_major>, tensor<64x2xf32>, tensor<2x2x1xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
+func.func @batched_blocks_sa_order(%qa: tensor<2x64x144xf8E4M3FN>, %qb: tensor<2x144x16xf8E4M3FN, #col_major>, %sa: tensor<2x64x2xf32>, %sb: tensor<2x2x1xf32>) {
+  // expected-error@below {{the kernel takes scales of 1x128 blocks with the tokens side by side; give sa the encoding affine_map<(e, m, k) -> (e, k, m)>}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb) {accumulate = "promoted"}
+      : (tensor<2x64x144xf8E4M3FN>, tensor<2x144x16xf8E4M3FN, #col_major>, tensor<2x64x2xf32>, tensor<2x2x1xf32>) -> tensor<2x64x16xbf16>
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
+func.func @blocks_sb_order(%qa: tensor<64x144xf8E4M3FN>, %qb: tensor<2x144x16xf8E4M3FN, #col_major>, %sa: tensor<64x2xf32, affine_map<(m, k) -> (k, m)>>, %sb: tensor<2x2x1xf32, affine_map<(e, k, n) -> (k, e, n)>>, %offs: tensor<2xi32>) {
+  // expected-error@below {{the kernel takes sb row-major or column-major per expert; remove its encoding, or give it affine_map<(e, k, n) -> (e, n, k)>}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "promoted"}
+      : (tensor<64x144xf8E4M3FN>, tensor<2x144x16xf8E4M3FN, #col_major>, tensor<64x2xf32, affine_map<(m, k) -> (k, m)>>, tensor<2x2x1xf32, affine_map<(e, k, n) -> (k, e, n)>>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
+func.func @blocks_swapped_tile_n(%qa: tensor<64x144xf8E4M3FN>, %qb: tensor<2x144x16xf8E4M3FN, #col_major>, %sa: tensor<64x2xf32, affine_map<(m, k) -> (k, m)>>, %sb: tensor<2x2x1xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{'schedule.tile_n' is 144; with scales of blocks it must be at most 128 where operands are swapped}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "promoted", schedule = {swap_operands = 1, tile_n = 144, stages = 2}}
+      : (tensor<64x144xf8E4M3FN>, tensor<2x144x16xf8E4M3FN, #col_major>, tensor<64x2xf32, affine_map<(m, k) -> (k, m)>>, tensor<2x2x1xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
 func.func @product_qa_order(%qa: tensor<64x32xf8E4M3FN, affine_map<(m, n) -> (n, m)>>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
   // expected-error@below {{the kernel takes all tensors but qb row-major; remove their encoding}}
   %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}

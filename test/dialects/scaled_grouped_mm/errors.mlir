@@ -347,6 +347,106 @@ func.func @only_sb_is_mx(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3
 
 // -----
 
+// Scales of 1x128 and 128x128 blocks: (M,K/128) (E,K/128,N/128), and batched (E,M,K/128) (E,K/128,N/128).
+func.func @only_sa_is_in_blocks(%qa: tensor<64x144xf8E4M3FN>, %qb: tensor<2x144x272xf8E4M3FN>, %sa: tensor<64x2xf32>, %sb: tensor<2x272xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'sa' has scales of blocks and operand 'sb' has none; both must have them, or neither}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "promoted"}
+      : (tensor<64x144xf8E4M3FN>, tensor<2x144x272xf8E4M3FN>, tensor<64x2xf32>, tensor<2x272xf32>, tensor<2xi32>) -> tensor<64x272xbf16>
+  return
+}
+
+// -----
+
+func.func @only_sb_is_in_blocks(%qa: tensor<64x144xf8E4M3FN>, %qb: tensor<2x144x272xf8E4M3FN>, %sa: tensor<64xf32>, %sb: tensor<2x2x3xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'sb' has scales of blocks and operand 'sa' has none; both must have them, or neither}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "promoted"}
+      : (tensor<64x144xf8E4M3FN>, tensor<2x144x272xf8E4M3FN>, tensor<64xf32>, tensor<2x2x3xf32>, tensor<2xi32>) -> tensor<64x272xbf16>
+  return
+}
+
+// -----
+
+func.func @batched_only_sa_is_in_blocks(%qa: tensor<2x64x144xf8E4M3FN>, %qb: tensor<2x144x272xf8E4M3FN>, %sa: tensor<2x64x2xf32>, %sb: tensor<2xf32>) {
+  // expected-error@below {{operand 'sa' has scales of blocks and operand 'sb' has none; both must have them, or neither}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb) {accumulate = "promoted"}
+      : (tensor<2x64x144xf8E4M3FN>, tensor<2x144x272xf8E4M3FN>, tensor<2x64x2xf32>, tensor<2xf32>) -> tensor<2x64x272xbf16>
+  return
+}
+
+// -----
+
+func.func @blocks_fast(%qa: tensor<64x144xf8E4M3FN>, %qb: tensor<2x144x272xf8E4M3FN>, %sa: tensor<64x2xf32>, %sb: tensor<2x2x3xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{attribute 'accumulate' is "fast"; it must be promoted with scales of blocks}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<64x144xf8E4M3FN>, tensor<2x144x272xf8E4M3FN>, tensor<64x2xf32>, tensor<2x2x3xf32>, tensor<2xi32>) -> tensor<64x272xbf16>
+  return
+}
+
+// -----
+
+func.func @blocks_sa_tokens(%qa: tensor<64x144xf8E4M3FN>, %qb: tensor<2x144x272xf8E4M3FN>, %sa: tensor<65x2xf32>, %sb: tensor<2x2x3xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'sa' has dimension 0 of size 65; it must be 64}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "promoted"}
+      : (tensor<64x144xf8E4M3FN>, tensor<2x144x272xf8E4M3FN>, tensor<65x2xf32>, tensor<2x2x3xf32>, tensor<2xi32>) -> tensor<64x272xbf16>
+  return
+}
+
+// -----
+
+func.func @blocks_sa_reduction(%qa: tensor<64x144xf8E4M3FN>, %qb: tensor<2x144x272xf8E4M3FN>, %sa: tensor<64x1xf32>, %sb: tensor<2x2x3xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'sa' has dimension 1 of size 1; it must be 2}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "promoted"}
+      : (tensor<64x144xf8E4M3FN>, tensor<2x144x272xf8E4M3FN>, tensor<64x1xf32>, tensor<2x2x3xf32>, tensor<2xi32>) -> tensor<64x272xbf16>
+  return
+}
+
+// -----
+
+func.func @blocks_sb_experts(%qa: tensor<64x144xf8E4M3FN>, %qb: tensor<2x144x272xf8E4M3FN>, %sa: tensor<64x2xf32>, %sb: tensor<3x2x3xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'sb' has dimension 0 of size 3; it must be 2}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "promoted"}
+      : (tensor<64x144xf8E4M3FN>, tensor<2x144x272xf8E4M3FN>, tensor<64x2xf32>, tensor<3x2x3xf32>, tensor<2xi32>) -> tensor<64x272xbf16>
+  return
+}
+
+// -----
+
+func.func @blocks_sb_reduction(%qa: tensor<64x144xf8E4M3FN>, %qb: tensor<2x144x272xf8E4M3FN>, %sa: tensor<64x2xf32>, %sb: tensor<2x3x2xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'sb' has dimension 1 of size 3; it must be 2}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "promoted"}
+      : (tensor<64x144xf8E4M3FN>, tensor<2x144x272xf8E4M3FN>, tensor<64x2xf32>, tensor<2x3x2xf32>, tensor<2xi32>) -> tensor<64x272xbf16>
+  return
+}
+
+// -----
+
+func.func @blocks_sb_columns(%qa: tensor<64x144xf8E4M3FN>, %qb: tensor<2x144x272xf8E4M3FN>, %sa: tensor<64x2xf32>, %sb: tensor<2x2x2xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'sb' has dimension 2 of size 2; it must be 3}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "promoted"}
+      : (tensor<64x144xf8E4M3FN>, tensor<2x144x272xf8E4M3FN>, tensor<64x2xf32>, tensor<2x2x2xf32>, tensor<2xi32>) -> tensor<64x272xbf16>
+  return
+}
+
+// -----
+
+func.func @batched_blocks_sa_reduction(%qa: tensor<2x64x144xf8E4M3FN>, %qb: tensor<2x144x272xf8E4M3FN>, %sa: tensor<2x64x1xf32>, %sb: tensor<2x2x3xf32>) {
+  // expected-error@below {{operand 'sa' has dimension 2 of size 1; it must be 2}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb) {accumulate = "promoted"}
+      : (tensor<2x64x144xf8E4M3FN>, tensor<2x144x272xf8E4M3FN>, tensor<2x64x1xf32>, tensor<2x2x3xf32>) -> tensor<2x64x272xbf16>
+  return
+}
+
+// -----
+
+func.func @batched_blocks_sb_columns(%qa: tensor<2x64x144xf8E4M3FN>, %qb: tensor<2x144x272xf8E4M3FN>, %sa: tensor<2x64x2xf32>, %sb: tensor<2x2x4xf32>) {
+  // expected-error@below {{operand 'sb' has dimension 2 of size 4; it must be 3}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb) {accumulate = "promoted"}
+      : (tensor<2x64x144xf8E4M3FN>, tensor<2x144x272xf8E4M3FN>, tensor<2x64x2xf32>, tensor<2x2x4xf32>) -> tensor<2x64x272xbf16>
+  return
+}
+
+// -----
+
 // Offsets where there are groups of tokens, and only there.
 func.func @forward_without_offs(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>) {
   // expected-error@below {{operand 'offs' is missing; it gives the groups}}
@@ -376,19 +476,19 @@ func.func @batched_with_offs(%qa: tensor<2x64x32xf8E4M3FN>, %qb: tensor<2x32x16x
 // -----
 
 // Forward: (M,K) (E,K,N) (M) (E,N) (E) -> (M,N).
-func.func @forward_sa_rank(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN>, %sa: tensor<64x1xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
-  // expected-error@below {{operand 'sa' has rank 2; it must be 1}}
+func.func @forward_sa_rank(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN>, %sa: tensor<64x1x1xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'sa' has rank 3; it must be 1}}
   %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
-      : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN>, tensor<64x1xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
+      : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN>, tensor<64x1x1xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
   return
 }
 
 // -----
 
-func.func @forward_sb_rank(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN>, %sa: tensor<64xf32>, %sb: tensor<2x16x1xf32>, %offs: tensor<2xi32>) {
-  // expected-error@below {{operand 'sb' has rank 3; it must be 2}}
+func.func @forward_sb_rank(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN>, %sa: tensor<64xf32>, %sb: tensor<2x16x1x1xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'sb' has rank 4; it must be 2}}
   %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
-      : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN>, tensor<64xf32>, tensor<2x16x1xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
+      : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN>, tensor<64xf32>, tensor<2x16x1x1xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
   return
 }
 
@@ -585,19 +685,19 @@ func.func @gradient_out_k(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<64x16xf8E4M3F
 // -----
 
 // Batched: (E,M,K) (E,K,N) (E,M) (E,N) -> (E,M,N).
-func.func @batched_sa_rank(%qa: tensor<2x64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN>, %sa: tensor<2x64x1xf32>, %sb: tensor<2x16xf32>) {
-  // expected-error@below {{operand 'sa' has rank 3; it must be 2}}
+func.func @batched_sa_rank(%qa: tensor<2x64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN>, %sa: tensor<2x64x1x1xf32>, %sb: tensor<2x16xf32>) {
+  // expected-error@below {{operand 'sa' has rank 4; it must be 2}}
   %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb) {accumulate = "fast"}
-      : (tensor<2x64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN>, tensor<2x64x1xf32>, tensor<2x16xf32>) -> tensor<2x64x16xbf16>
+      : (tensor<2x64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN>, tensor<2x64x1x1xf32>, tensor<2x16xf32>) -> tensor<2x64x16xbf16>
   return
 }
 
 // -----
 
-func.func @batched_sb_rank(%qa: tensor<2x64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN>, %sa: tensor<2x64xf32>, %sb: tensor<2x16x1xf32>) {
-  // expected-error@below {{operand 'sb' has rank 3; it must be 2}}
+func.func @batched_sb_rank(%qa: tensor<2x64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN>, %sa: tensor<2x64xf32>, %sb: tensor<2x16x1x1xf32>) {
+  // expected-error@below {{operand 'sb' has rank 4; it must be 2}}
   %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb) {accumulate = "fast"}
-      : (tensor<2x64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN>, tensor<2x64xf32>, tensor<2x16x1xf32>) -> tensor<2x64x16xbf16>
+      : (tensor<2x64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN>, tensor<2x64xf32>, tensor<2x16x1x1xf32>) -> tensor<2x64x16xbf16>
   return
 }
 

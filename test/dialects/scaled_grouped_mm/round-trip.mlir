@@ -45,6 +45,21 @@ func.func @scaled_mm(%qa: tensor<?x64xf8E4M3FN>, %qb: tensor<8x64x32xf8E4M3FN, #
   return %out, %batched : tensor<?x32xbf16>, tensor<8x16x32xbf16>
 }
 
+// Scales of blocks, the last of which are short, as checkpoints have those of weights.
+// CHECK-LABEL: func.func @block_scales
+// CHECK-COUNT-2: "scaled_grouped_mm.scaled_mm"
+func.func @block_scales(%qa: tensor<?x272xf8E4M3FN>, %qb: tensor<8x272x144xf8E4M3FN, #col_major>, %sa: tensor<?x3xf32>,
+                        %sb: tensor<8x3x2xf32, #col_major>, %offs: tensor<8xi32>, %qa3: tensor<8x16x272xf8E4M3FN>,
+                        %sa3: tensor<8x16x3xf32, #col_major>) -> (tensor<?x144xbf16>, tensor<8x16x144xf32>) {
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "promoted"}
+      : (tensor<?x272xf8E4M3FN>, tensor<8x272x144xf8E4M3FN, #col_major>, tensor<?x3xf32>, tensor<8x3x2xf32, #col_major>,
+         tensor<8xi32>) -> tensor<?x144xbf16>
+  %batched = "scaled_grouped_mm.scaled_mm"(%qa3, %qb, %sa3, %sb) {accumulate = "promoted"}
+      : (tensor<8x16x272xf8E4M3FN>, tensor<8x272x144xf8E4M3FN, #col_major>, tensor<8x16x3xf32, #col_major>,
+         tensor<8x3x2xf32, #col_major>) -> tensor<8x16x144xf32>
+  return %out, %batched : tensor<?x144xbf16>, tensor<8x16x144xf32>
+}
+
 // Weight gradient, and E8M0 scales: static, and of a dynamic number of tokens. 1024 experts are as many as there may be.
 // CHECK-LABEL: func.func @scaled_mm_other_cases
 // CHECK-COUNT-3: "scaled_grouped_mm.scaled_mm"
