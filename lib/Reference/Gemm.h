@@ -74,8 +74,8 @@ moe_ref_status_t moe__ref_gemm_tiles_of(const moe_ref_scaled_mm_t *mm, const moe
 
 float moe__ref_vector_at(const moe__ref_vector_t *vector, int64_t i);
 
-/* The fp32 value of element (i, j) of the tile, before the cast: sb * (sa * acc) + bias; with scales
- * of blocks, the rounded sum + bias. */
+/* The fp32 value of element (i, j) of the tile, before the cast: sb * (sa * acc) + bias; with
+ * scales of blocks, the rounded sum + bias. */
 float moe__ref_gemm_value(const moe__ref_product_t *product, const moe__ref_sums_t *sums, int i,
                           int j);
 

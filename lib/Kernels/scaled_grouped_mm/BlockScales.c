@@ -15,7 +15,7 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Kernels/scaled_grouped_mm/ScaledMm.h"
 
-#include "lib/Kernels/Lowering.h"
+#include "lib/Kernels/Requirements.h"
 
 #define BLOCK MOE__MM_TILE_K
 #define PIECE 64      /* columns of a tile: they are in one block */
@@ -41,17 +41,18 @@ static int sa_box(const moe__scaled_mm_t *s) {
 }
 
 void moe__mm_block_scales_parameters(moe__scaled_mm_t *s, MlirOperation op) {
-  char blocks[MOE__EXPRESSION_SIZE], all[MOE__EXPRESSION_SIZE];
-  moe__expression_ceildiv(blocks, s->depth.expression, BLOCK);
-  /* Of a batched product there are as many for each expert. */
-  moe__expression_mul(all, s->which == MOE__BATCHED ? 3 : 2,
-                      (const char *[]){blocks, s->rows.expression, s->experts.expression});
+  moe__record_t *record = &s->kernel.record;
+  const moe__expression_t *blocks = moe__expression_ceildiv(record, s->depth.expression, BLOCK);
+  const moe__expression_t *all =
+      moe__expression_mul(record, MOE__EXPRESSIONS(blocks, s->rows.expression));
+  if (s->which == MOE__BATCHED) /* as many for each expert */
+    all = moe__expression_mul(record, MOE__EXPRESSIONS(s->experts.expression, all));
   moe__tensor_map_t map = {.tensor = moe__tensor_number(op, MOE__SA),
-                           .element = "f32",
+                           .element = MOE__MAP_F32,
                            .rank = 1,
                            .dims = {all},
                            .box = {sa_box(s)},
-                           .swizzle = "none"};
+                           .swizzle = MOE__SWIZZLE_NONE};
   s->sa_map = moe__kernel_tensor_map(&s->kernel, &map);
   s->operands[MOE__MM_QB].scales = moe__kernel_pointer(&s->kernel, moe__tensor_number(op, MOE__SB));
   s->sb_is_row_major = moe__is_row_major(moe__tensor_type(op, MOE__SB));
