@@ -76,6 +76,16 @@ static int64_t index_sb(const gemm_t *x, int64_t g, int64_t j) {
   return at2(&x->sb, g, j);
 }
 
+static int64_t blocks_of(int64_t size) {
+  return size / 128 + (size % 128 != 0);
+}
+
+static int64_t index_block_sa(const gemm_t *x, int64_t g, int64_t i, int64_t block) {
+  if (x->spec.which == ROWS_CASE)
+    return at2(&x->sa, oracle_group_end(&x->spec, g - 1) + i, block);
+  return at3(&x->sa, g, i, block);
+}
+
 static int64_t index_out(const gemm_t *x, int64_t g, int64_t i, int64_t j) {
   if (x->spec.which == ROWS_CASE)
     return at2(&x->out, oracle_group_end(&x->spec, g - 1) + i, j);
@@ -111,10 +121,16 @@ static void fill_operands(gemm_t *x, bool wide) {
       for (int64_t j = 0; j < columns_of(spec); j++)
         ((uint8_t *)x->b.tensor.data)[index_b(x, g, k, j)] = random_byte(&random, spec->b, wide);
     }
-    for (int64_t i = 0; i < rows_of(spec, g); i++)
+    for (int64_t i = 0; i < rows_of(spec, g) && !spec->in_blocks; i++)
       element_set(&x->sa.tensor, index_sa(x, g, i), random_scale(&random, wide));
-    for (int64_t j = 0; j < columns_of(spec); j++)
+    for (int64_t j = 0; j < columns_of(spec) && !spec->in_blocks; j++)
       element_set(&x->sb.tensor, index_sb(x, g, j), random_scale(&random, wide));
+    for (int64_t block = 0; block < blocks_of(spec->k) && spec->in_blocks; block++) {
+      for (int64_t i = 0; i < rows_of(spec, g); i++)
+        element_set(&x->sa.tensor, index_block_sa(x, g, i, block), random_scale(&random, wide));
+      for (int64_t n = 0; n < blocks_of(spec->n); n++)
+        element_set(&x->sb.tensor, at3(&x->sb, g, block, n), random_scale(&random, wide));
+    }
     /* As large as what it is added to, and of both signs. */
     for (int64_t j = 0; spec->biased && j < spec->n; j++)
       element_set(&x->bias.tensor, at2(&x->bias, g, j),
@@ -170,6 +186,15 @@ void gemm_make(gemm_t *x, const gemm_spec_t *spec, bool wide) {
     x->sb = make_scales(spec, SCALES_SHARED, 2, (int64_t[]){e, n}, e, (turn + 1) % 3);
     x->out = buffer_make(spec->out, 3, (int64_t[]){e, m, n}, turn % 4, 3);
     break;
+  }
+  if (spec->in_blocks) {
+    const bool rows = spec->which == ROWS_CASE;
+    buffer_free(&x->sa);
+    buffer_free(&x->sb);
+    x->sa = make_operand(MOE_REF_F32, rows ? 2 : 3,
+                         rows ? (int64_t[]){m, blocks_of(k)} : (int64_t[]){e, m, blocks_of(k)},
+                         turn % 3);
+    x->sb = make_operand(MOE_REF_F32, 3, (int64_t[]){e, blocks_of(k), blocks_of(n)}, turn % 4);
   }
   x->mm = (moe_ref_scaled_mm_t){&x->a.tensor, &x->b.tensor,   &x->sa.tensor, &x->sb.tensor,
                                 NULL,         &x->out.tensor, NULL};
@@ -258,6 +283,58 @@ static float sum_of(const gemm_t *x, int64_t g, int64_t i, int64_t j, gemm_way_t
                                        : f32_of_exact(exact);
 }
 
+/* The sum over one block times its scales, added to what the blocks before give by one fma. */
+static float add_block(const gemm_t *x, int64_t g, int64_t i, int64_t j, int64_t block,
+                       gemm_way_t way, float before) {
+  const int64_t depth = x->spec.k - (way == TAIL_DROPPED ? x->spec.k % 16 : 0);
+  const int64_t expert = way == EXPERTS_SWAPPED ? (g + 1) % x->spec.e : g;
+  const int64_t shift = way == ROWS_OFF_BY_ONE && i + 1 < rows_of(&x->spec, g) ? 1 : 0;
+  __int128 exact = 0;
+  double accumulator = 0, products[32];
+  for (int64_t k = 128 * block; k < depth && k < 128 * block + 128; k++) {
+    const __int128 product =
+        exact_product(x, index_a(x, g, i + shift, k), index_b(x, expert, k, j));
+    exact += product;
+    products[k % 32] = ldexp((double)product, -32);
+    if (k % 32 == 31 || k == depth - 1)
+      accumulator = tensor_core_step(accumulator, products, (int)(k % 32) + 1);
+  }
+  const int64_t of_k = way == FIRST_BLOCK_OF_K ? 0 : block;
+  const int64_t of_n = way == FIRST_BLOCK_OF_N ? 0 : j / 128;
+  const float sa = way == SCALES_IGNORED || way == SCALE_A_IGNORED
+                       ? 1
+                       : element_get(&x->sa.tensor, index_block_sa(x, g, i, of_k));
+  const float sb = way == SCALES_IGNORED || way == SCALE_B_IGNORED
+                       ? 1
+                       : element_get(&x->sb.tensor, at3(&x->sb, g, of_k, of_n));
+  const float dot = way == TENSOR_CORE_PROMOTED ? (float)accumulator : f32_of_exact(exact);
+  /* The product of the scales is rounded; what it is multiplied by is exact in long double, and the
+   * sum keeps 40 bits more than fp32 has. */
+  const float scale = (float)((long double)sa * sb);
+  return (float)((long double)scale * dot + before);
+}
+
+static float sum_of_blocks(const gemm_t *x, int64_t g, int64_t i, int64_t j, gemm_way_t way) {
+  float sum = 0;
+  for (int64_t block = 0; block < blocks_of(x->spec.k); block++)
+    sum = add_block(x, g, i, j, block, way, sum);
+  return sum;
+}
+
+void oracle_block_sums(const gemm_t *x, int64_t g, int64_t i, int64_t j, int64_t block, double *sum,
+                       double *magnitude, double *scale) {
+  __int128 exact = 0, exact_magnitude = 0;
+  for (int64_t k = 128 * block; k < x->spec.k && k < 128 * block + 128; k++) {
+    const __int128 product = exact_product(x, index_a(x, g, i, k), index_b(x, g, k, j));
+    exact += product;
+    exact_magnitude += product < 0 ? -product : product;
+  }
+  *sum = ldexp((double)exact, -32);
+  *magnitude = ldexp((double)exact_magnitude, -32);
+  *scale = (double)element_get(&x->sa.tensor, index_block_sa(x, g, i, block)) *
+           element_get(&x->sb.tensor, at3(&x->sb, g, block, j / 128));
+}
+
 void oracle_sums(const gemm_t *x, int64_t g, int64_t i, int64_t j, double *sum, double *magnitude) {
   __int128 exact = 0, exact_magnitude = 0;
   for (int64_t k = 0; k < depth_of(&x->spec, g); k++) {
@@ -281,8 +358,9 @@ void oracle_gemm(gemm_t *x, gemm_way_t way) {
   for (int64_t g = 0; g < spec->e; g++)
     for (int64_t i = 0; i < rows_of(spec, g); i++)
       for (int64_t j = 0; j < columns_of(spec); j++) {
-        float sa = element_get(&x->sa.tensor, index_sa(x, g, i));
-        float sb = element_get(&x->sb.tensor, index_sb(x, g, j));
+        const bool each = !spec->in_blocks;
+        float sa = each ? element_get(&x->sa.tensor, index_sa(x, g, i)) : 1;
+        float sb = each ? element_get(&x->sb.tensor, index_sb(x, g, j)) : 1;
         if (way == SCALES_IGNORED || way == SCALE_A_IGNORED)
           sa = 1;
         if (way == SCALES_IGNORED || way == SCALE_B_IGNORED)
@@ -290,7 +368,8 @@ void oracle_gemm(gemm_t *x, gemm_way_t way) {
         float value = 0;
         if (way != ALL_ZEROS && !(way == LAST_GROUP_SKIPPED && g == spec->e - 1) &&
             depth_of(spec, g) > 0)
-          value = multiply(sb, multiply(sa, sum_of(x, g, i, j, way)));
+          value = each ? multiply(sb, multiply(sa, sum_of(x, g, i, j, way)))
+                       : sum_of_blocks(x, g, i, j, way);
         if (spec->biased && way != BIAS_IGNORED && way != ALL_ZEROS) {
           const float bias = element_get(&x->bias.tensor, at2(&x->bias, g, j));
           /* The sum is exact in long double, unless one of them is too small to matter. */

@@ -24,6 +24,7 @@ typedef struct {
   const int32_t *offs; /* e of them; NULL: batched */
   int turn;            /* picks memory orders */
   gemm_scaling_t scaling;
+  bool in_blocks; /* instead: scales of 1x128 and 128x128; not of DEPTH_CASE */
   bool biased;
   uint64_t seed;
 } gemm_spec_t;
@@ -57,6 +58,10 @@ typedef enum {
   ROWS_OFF_BY_ONE,
   ALL_ZEROS,
   WAYS,
+  /* With scales of blocks. */
+  FIRST_BLOCK_OF_K = WAYS, /* its scales for all of them */
+  FIRST_BLOCK_OF_N,
+  BLOCK_WAYS,
 } gemm_way_t;
 
 /* Writes x->out, the rows of groups only. */
@@ -65,7 +70,10 @@ void oracle_gemm(gemm_t *x, gemm_way_t way);
 /* The end of group g, from the definition in the header. */
 int64_t oracle_group_end(const gemm_spec_t *spec, int64_t g);
 
-/* The exact sum of |a b| of one element, and the sum itself. */
+/* The exact sum of |a b| of one element, and the sum itself; over one block of 128, and the product
+ * of its scales. */
 void oracle_sums(const gemm_t *x, int64_t g, int64_t i, int64_t j, double *sum, double *magnitude);
+void oracle_block_sums(const gemm_t *x, int64_t g, int64_t i, int64_t j, int64_t block, double *sum,
+                       double *magnitude, double *scale);
 
 #endif /* MOE_TEST_REFERENCE_GEMM_ORACLE_H */

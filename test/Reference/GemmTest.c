@@ -94,6 +94,23 @@ static void takes_scales_of_any_shape(void **state) {
       }
 }
 
+/* Blocks end within tiles; the last ones of K and N are short, or there is only one. */
+static void takes_scales_of_blocks(void **state) {
+  (void)state;
+  static const int64_t sizes[][2] = {{37, 139}, {130, 272}, {16, 384}, {128, 16}};
+  for (int which = ROWS_CASE; which <= BATCHED_CASE; which += BATCHED_CASE - ROWS_CASE)
+    for (int variant = 0; variant < 6; variant++) {
+      gemm_spec_t spec = spec_of((gemm_case_t)which, ragged, variant);
+      spec.in_blocks = true;
+      spec.biased = variant % 5 == 4;
+      spec.n = sizes[variant % 4][0];
+      spec.k = sizes[variant % 4][1];
+      check(&spec, variant % 2 == 1, variant % 3 == 2 ? 50 : 0);
+      spec.k = 0;
+      check(&spec, false, 0);
+    }
+}
+
 static void adds_a_bias(void **state) {
   (void)state;
   for (int which = ROWS_CASE; which <= BATCHED_CASE; which += BATCHED_CASE - ROWS_CASE)
@@ -296,6 +313,52 @@ static void scales_in_order(void **state) {
   assert_int_equal(dot.out.half, 0x4780);
 }
 
+/* One fma a block, in order: what is added first is rounded first. */
+static void adds_blocks_in_order(void **state) {
+  (void)state;
+  enum { K = 384 };
+  uint8_t a[K] = {0}, b[K] = {0};
+  float sa[3] = {1, 1, 1}, sb[3] = {1, 1, 1}, out;
+  const moe_ref_tensor_t views[] = {{a, MOE_REF_E4M3, 3, {1, 1, K}, {K, K, 1}},
+                                    {b, MOE_REF_E4M3, 3, {1, K, 1}, {K, 1, K}},
+                                    {sa, MOE_REF_F32, 3, {1, 1, 3}, {3, 3, 1}},
+                                    {sb, MOE_REF_F32, 3, {1, 3, 1}, {3, 1, 1}},
+                                    {&out, MOE_REF_F32, 3, {1, 1, 1}, {1, 1, 1}}};
+  const moe_ref_scaled_mm_t mm = {&views[0], &views[1], &views[2], &views[3],
+                                  NULL,      &views[4], NULL};
+  a[0] = a[128] = a[256] = oracle_fp8_from_f32(MOE_REF_E4M3, 1);
+  b[0] = b[128] = b[256] = a[0];
+  /* 2^24 + 1 - 2^24 is 0, and 2^24 - 2^24 + 1 is 1. */
+  sa[0] = 0x1p24f;
+  sa[2] = -0x1p24f;
+  assert_int_equal(moe_ref_scaled_mm(&mm, 0, 1), MOE_REF_OK);
+  assert_true(out == 0);
+  sa[1] = -0x1p24f;
+  sa[2] = 1;
+  assert_int_equal(moe_ref_scaled_mm(&mm, 0, 1), MOE_REF_OK);
+  assert_true(out == 1);
+  /* sa * sb is rounded: (1 + 2^-12)^2 - 1 has no 2^-24. What it is multiplied by is not. */
+  sa[0] = sb[0] = 1 + 0x1p-12f;
+  sa[1] = -1;
+  sa[2] = 0;
+  assert_int_equal(moe_ref_scaled_mm(&mm, 0, 1), MOE_REF_OK);
+  assert_true(out == 0x1p-11f);
+  sb[0] = 1;
+  a[0] = b[0] = oracle_fp8_from_f32(MOE_REF_E4M3, 1.125f);
+  sa[0] = -1.265625f;   /* 1.125^2 */
+  sa[1] = 1 + 0x1p-23f; /* the second block: (1 + 2^-23) 1.265625 - 1.265625^2 */
+  a[128] = b[128] = a[0];
+  assert_int_equal(moe_ref_scaled_mm(&mm, 0, 1), MOE_REF_OK);
+  assert_true(out == (float)((1 + 0x1p-23) * 1.265625 - (double)(1.265625f * 1.265625f)));
+  /* Inf where the product of the scales overflows, NaN where a scale is one. */
+  sa[0] = sb[0] = 0x1p100f;
+  assert_int_equal(moe_ref_scaled_mm(&mm, 0, 1), MOE_REF_OK);
+  assert_true(out == INFINITY);
+  sa[2] = NAN;
+  assert_int_equal(moe_ref_scaled_mm(&mm, 0, 1), MOE_REF_OK);
+  assert_true(isnan(out));
+}
+
 /* The bias comes last: after the scales, in fp32, before the cast. */
 static void adds_the_bias_in_fp32(void **state) {
   (void)state;
@@ -409,9 +472,11 @@ static void refuses_the_bias_of_a_gradient(void **state) {
 
 static void refuses_bad_arguments(void **state) {
   (void)state;
-  for (int which = ROWS_CASE; which <= BATCHED_CASE; which++) {
+  for (int turn = 0; turn < 2 * (BATCHED_CASE + 1); turn++) {
+    const int which = turn / 2;
     gemm_spec_t spec = spec_of((gemm_case_t)which, ragged, 0);
     spec.biased = which != DEPTH_CASE;
+    spec.in_blocks = turn % 2 == 1 && which != DEPTH_CASE;
     gemm_t gemm;
     gemm_make(&gemm, &spec, false);
     const int64_t rows = moe_ref_scaled_mm_rows(&gemm.mm);
@@ -452,6 +517,7 @@ int main(void) {
       cmocka_unit_test(computes_every_case_type_and_order),
       cmocka_unit_test(computes_in_slices),
       cmocka_unit_test(takes_scales_of_any_shape),
+      cmocka_unit_test(takes_scales_of_blocks),
       cmocka_unit_test(adds_a_bias),
       cmocka_unit_test(takes_groups_of_any_size),
       cmocka_unit_test(clamps_offsets),
@@ -460,6 +526,7 @@ int main(void) {
       cmocka_unit_test(keeps_nan_and_inf),
       cmocka_unit_test(confines_nan),
       cmocka_unit_test(scales_in_order),
+      cmocka_unit_test(adds_blocks_in_order),
       cmocka_unit_test(adds_the_bias_in_fp32),
       cmocka_unit_test(broadcasts_scales),
       cmocka_unit_test(empty_groups_give_zeros),

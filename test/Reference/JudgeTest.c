@@ -20,7 +20,7 @@
 static const int32_t ragged[] = {0, 1, 16, 47, 47, 180, 309};
 enum { GROUPS = sizeof ragged / sizeof *ragged, TOKENS = 320, N = 24, K = 171 };
 
-static const char *const way_names[WAYS] = {
+static const char *const way_names[BLOCK_WAYS] = {
     [EXACT] = "exact",
     [TENSOR_CORE_FAST] = "fast",
     [TENSOR_CORE_PROMOTED] = "promoted",
@@ -34,6 +34,8 @@ static const char *const way_names[WAYS] = {
     [LAST_GROUP_SKIPPED] = "last group skipped",
     [ROWS_OFF_BY_ONE] = "rows off by one",
     [ALL_ZEROS] = "all zeros",
+    [FIRST_BLOCK_OF_K] = "scales of the first block of K",
+    [FIRST_BLOCK_OF_N] = "scales of the first block of N",
 };
 
 static gemm_spec_t spec_of(int which, moe_ref_dtype_t out) {
@@ -98,6 +100,64 @@ static void tells_right_from_wrong(void **state) {
           fail_msg("%s, case %d, out %d: %g dB", way_names[way], which, out, sqnr);
         gemm_free(&gemm);
       }
+}
+
+/* The same with scales of blocks, whose sums are always promoted. */
+static void tells_right_from_wrong_blocks(void **state) {
+  (void)state;
+  static const moe_ref_dtype_t outs[] = {MOE_REF_BF16, MOE_REF_F32, MOE_REF_F16};
+  for (int way = 0; way < BLOCK_WAYS; way++) {
+    gemm_spec_t spec = spec_of(way % 2 ? BATCHED_CASE : ROWS_CASE, outs[way % 3]);
+    if (way == TENSOR_CORE_FAST || way == BIAS_SCALED) /* of one scale */
+      continue;
+    spec.in_blocks = true;
+    spec.n = 132;
+    spec.k = 144;
+    spec.biased = way == BIAS_IGNORED;
+    gemm_t gemm;
+    gemm_make(&gemm, &spec, false);
+    oracle_gemm(&gemm, (gemm_way_t)way);
+    const moe_ref_score_t score = judge(&gemm, MOE_REF_PROMOTED);
+    const bool right = way == EXACT || way == TENSOR_CORE_PROMOTED;
+    if ((score.failures == 0) != right || (score.worst <= 1) != right)
+      fail_msg("%s: %lld failures, worst %g", way_names[way], (long long)score.failures,
+               score.worst);
+    gemm_free(&gemm);
+  }
+}
+
+/* The formula of the header for scales of blocks. */
+static void gives_bounds_of_blocks(void **state) {
+  (void)state;
+  gemm_spec_t spec = spec_of(BATCHED_CASE, MOE_REF_F32);
+  spec.in_blocks = true;
+  spec.n = 150;
+  spec.k = 300;
+  gemm_t gemm;
+  gemm_make(&gemm, &spec, false);
+  enum { ROWS = 70, COLUMNS = 150, PIECES = 3 };
+  static double exact[ROWS * COLUMNS], bound[ROWS * COLUMNS];
+  assert_int_equal(
+      moe_ref_scaled_mm_exact(&gemm.mm, MOE_REF_PROMOTED, ROWS, 2 * ROWS, exact, bound),
+      MOE_REF_OK);
+  for (int64_t i = 0; i < ROWS; i++)
+    for (int64_t j = 0; j < COLUMNS; j++) {
+      double r = 0, all = 0, squares = 0, unscaled = 0;
+      for (int64_t block = 0; block < PIECES; block++) {
+        double sum, magnitude, scale;
+        oracle_block_sums(&gemm, 1, i, j, block, &sum, &magnitude, &scale);
+        r += scale * sum;
+        all += scale * magnitude;
+        squares += scale * magnitude * scale * magnitude;
+        unscaled += magnitude;
+      }
+      const double d = 0x1p-10 * sqrt(squares) + (PIECES + 1) * 0x1p-24 * all;
+      const double expected =
+          d + (fabs(r) + d) * (0x1p-24 + 0x1p-22) + 0x1p-150 + 0x1p-149 * (PIECES + unscaled);
+      assert_true(fabs(exact[i * COLUMNS + j] - r) <= 0x1p-48 * all);
+      assert_true(fabs(bound[i * COLUMNS + j] / expected - 1) < 1e-12);
+    }
+  gemm_free(&gemm);
 }
 
 /* The difference between fast and promoted is what promotion is for. */
@@ -386,6 +446,8 @@ static void refuses_bad_arguments(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(tells_right_from_wrong),
+      cmocka_unit_test(tells_right_from_wrong_blocks),
+      cmocka_unit_test(gives_bounds_of_blocks),
       cmocka_unit_test(promoted_is_stricter),
       cmocka_unit_test(gives_exact_results_and_bounds),
       cmocka_unit_test(finds_the_worst),
