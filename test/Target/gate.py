@@ -46,12 +46,13 @@ MORE_SCHEDULES = [
 BUDGET = {"bf16": 128, "f32": 88}
 REGISTERS = 65536
 PRODUCT_FIELDS = ("swap_operands", "tile_n", "stages", "band", "cluster", "pingpong", "beside")
-PRODUCTS = tuple(itertools.product(("forward", "gradient", "batched"), ("fast", "promoted")))
+# By case and how it sums; "blocks": promoted, with scales of blocks.
+PRODUCTS = (*itertools.product(("forward", "gradient", "batched"), ("fast", "promoted")), ("forward", "blocks"), ("batched", "blocks"))
 # M, N, K, E where sizes are static: as usual, and the tokens of which moe-select-schedule takes tiles as narrow as the groups.
 STATIC = (1024, 1408, 7168, 8)
 FEW_TOKENS = ((128, 1408, 7168, 8), (256, 1408, 7168, 8), (512, 1408, 7168, 8))
 # Beside the candidates: clusters, by whether sums are promoted.
-CLUSTERS = {"fast": (0, 256, 4, 8, 2, 0, 0), "promoted": (0, 192, 4, 8, 2, 0, 0)}
+CLUSTERS = {"fast": (0, 256, 4, 8, 2, 0, 0), "promoted": (0, 192, 4, 8, 2, 0, 0), "blocks": (0, 192, 4, 8, 2, 0, 0)}
 # Of a thread when the kernel starts: 384 threads share all. The roles then move them by setmaxnreg.
 PRODUCT_REGISTERS = 168
 SIGNS = re.compile(r"\(C75\d\d\)|warning|error|[1-9]\d* bytes (stack frame|spill|lmem)", re.IGNORECASE)
@@ -109,9 +110,12 @@ def check_quantize(moe_opt, ptxas, x, schedule):
     return check(moe_opt, ptxas, *quantize_source(x, schedule), quantize_counts(x, schedule), limit)
 
 
-def product_forms(case, sizes):
+def product_forms(case, accumulate, sizes):
     """By type of out: element types of the operands, in bf16 all of them, sizes dynamic and static, shared scales, a bias."""
     has_bias = case != "gradient"
+    if accumulate == "blocks":
+        return {"bf16": [{}, {"sizes": sizes, "bias": True}, {"a": TYPES[1], "b": TYPES[1], "blocks": "row-major"}],
+                "f16": [{"sizes": sizes}], "f32": [{"bias": True}]}
     return {
         "bf16": [{"a": a, "b": b, "sizes": s} for a, b, s in itertools.product(TYPES, TYPES, (None, sizes))]
         + [{"shared": ("sa", "sb")}, {"bias": has_bias, "sizes": sizes}],
@@ -123,21 +127,27 @@ def product_forms(case, sizes):
 def product_source(case, accumulate, out, forms, schedule):
     """One function for each form."""
     text = ", ".join(f"{name} = {value}" for name, value in zip(PRODUCT_FIELDS, schedule)) if schedule else None
+    if accumulate == "blocks":
+        accumulate, forms = "promoted", [{"blocks": "checkpoint", **form} for form in forms]
     functions = [Product(case, accumulate, out=out, **form).source(text).replace("@product(", f"@product{i}(")
                  for i, form in enumerate(forms)]
     return "".join(functions), len(functions)
 
 
-def product_counts(case, out, schedule):
+def product_counts(case, accumulate, out, schedule):
     field = dict(zip(PRODUCT_FIELDS, schedule))
     halves, shares = out != "f32", field["cluster"] > 1
     # Twice as many where K is static: the loader's loop is unrolled.
     copies = (1, 2) if shares else (2, 4)
+    multicast = copies if shares else 0
+    if accumulate == "blocks":  # a box of scales besides
+        copies = (2, 4) if shares else (3, 6)
     # In ping-pong ptxas keeps copies of what a warpgroup does with its tile, by where it comes from.
     gradient, tiles = case == "gradient", 1
     if field["pingpong"]:
         tiles = 2 if gradient else 3
         copies = ((3,) if shares else (6,)) if gradient else copies
+        multicast = copies if shares else 0
     return {
         # Four for 128 of the reduction; the first 128 stand before the loop. Those of the gradient may be less: one, and a loop over
         # the others, which ptxas unrolls.
@@ -145,7 +155,7 @@ def product_counts(case, out, schedule):
         "QGMMA": (34 if gradient else 36) if field["pingpong"] else 13 if gradient else 8,
         # Blocks of a cluster share what they read of one of the operands.
         "UTMALDG": copies,
-        "UTMALDG (multicast)": copies if shares else 0,
+        "UTMALDG (multicast)": multicast,
         # A warp's 16 rows: 16 columns a store, two values a cast.
         "STSM": field["tile_n"] // 16 * halves * tiles,
         "F2FP": field["tile_n"] // 4 * halves * tiles,
@@ -155,9 +165,9 @@ def product_counts(case, out, schedule):
 
 def check_product(moe_opt, ptxas, case, accumulate, sizes, schedule):
     """Number of kernels, the largest number of registers, and all problems, of all types of out."""
-    results = [check(moe_opt, ptxas, *product_source(case, accumulate, out, forms, schedule), product_counts(case, out, schedule),
+    results = [check(moe_opt, ptxas, *product_source(case, accumulate, out, forms, schedule), product_counts(case, accumulate, out, schedule),
                      PRODUCT_REGISTERS)
-               for out, forms in product_forms(case, sizes).items()]
+               for out, forms in product_forms(case, accumulate, sizes).items()]
     counts, registers, problems = zip(*results)
     return sum(counts), max(registers), sum(problems, [])
 
