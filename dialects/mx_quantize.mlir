@@ -8,7 +8,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 irdl.dialect @mx_quantize {
-  // x -> q, scales: blocks of `block` consecutive elements along `axis` share one E8M0 scale.
+  // x -> q, scales: MX blocks of `block` consecutive elements along `axis` share one E8M0 scale.
   irdl.operation @quantize {
     %x = irdl.base "!builtin.tensor"
     %q = irdl.base "!builtin.tensor"

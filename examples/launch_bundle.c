@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Experts, then the two sizes of a weight matrix; blocks of 32 along N. */
+/* Experts, then the two sizes of a weight matrix; MX blocks along N. */
 enum { E = 2, N = 128, K = 64, BLOCK = 32, WEIGHTS = E * N * K, SCALES = WEIGHTS / BLOCK };
 
 static void check(moe_rt_status_t status) {

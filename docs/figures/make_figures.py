@@ -276,8 +276,8 @@ def stream_fragment():
         f.text(60, y + 21, f"load {row}", 11, "end", QUIET)
         for lane in range(8):
             f.box(70 + 90 * lane, y, 90, 30, f"lane {lane}" if lane < 7 else "... lane 31", (BLUE, GREEN)[(lane // 4) % 2], 11)
-    f.text(20, 205, "bf16: 4 neighboring lanes share a block of 32 in each load. A shuffle that halves the vectors with each step leaves every", 12)
-    f.text(20, 223, "lane with the amax of one block; 32 lanes make the 32 scales of the chunk, which leave as one sector of 32 bytes.", 12)
+    f.text(20, 205, "bf16: 4 neighboring lanes share an MX block in each load. A shuffle that halves the vectors with each step leaves every", 12)
+    f.text(20, 223, "lane with the amax of one MX block; 32 lanes make the 32 scales of the chunk, which leave as one sector of 32 bytes.", 12)
     f.write("stream_fragment.svg")
 
 
