@@ -3,9 +3,15 @@
 candidate schedule, the PTX and the manifest.
 
     bench/same_code.py record MOE-OPT FILE [--only PATTERN]   writes hashes of the PTX and the manifests to FILE, JSON
-    bench/same_code.py compare FILE FILE [--only PATTERN]      prints what differs; exit code 1 where anything does
+    bench/same_code.py compare FILE FILE [--only PATTERN] [--intended FILE]
+                                       prints what differs and is not intended; exit code 1 where anything does
 
 A refactoring records before and after, and compares. The assembler is left out: equal PTX gives equal machine code.
+
+--intended: a list, in JSON, of the differences that are meant:
+    [{"modules": PATTERN, "differs": PATTERN, "reason": "..."}, ...]
+A difference is `only before`, `only after`, `PTX`, or the path of a part of the manifest, such as `functions.launches.op.roles`. Both
+patterns are searched for. Prints for each row how many modules it is about; a row that is about none is an error, too.
 
 SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
@@ -68,14 +74,51 @@ def record(moe_opt, pattern):
         return {name: entry for part in parts for name, entry in part.items()}
 
 
+def parts(before, after, path=""):
+    """The paths of what differs between two manifests; positions in lists are left out."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key in before.keys() | after.keys():
+            below = f"{path}.{key}" if path else key
+            if key in before and key in after:
+                yield from parts(before[key], after[key], below)
+            else:
+                yield below
+    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        for one, other in zip(before, after):
+            yield from parts(one, other, path)
+    elif before != after:
+        yield path
+
+
 def differences(before, after):
+    """Pairs of a module's name and what differs."""
     for name in sorted(before.keys() | after.keys()):
         if name not in before or name not in after:
-            yield f"{name}: only {'after' if name in after else 'before'}"
-        elif before[name][0] != after[name][0]:
-            yield f"{name}: other PTX"
-        elif before[name][1] != after[name][1]:
-            yield f"{name}: other manifest"
+            yield name, "only after" if name in after else "only before"
+            continue
+        if before[name][0] != after[name][0]:
+            yield name, "PTX"
+        for path in sorted(set(parts(before[name][1], after[name][1]))):
+            yield name, path
+
+
+def compare(before, after, intended):
+    """Prints the report; whether nothing differs but what is intended."""
+    found = {row["reason"]: set() for row in intended}
+    others = {}
+    for name, difference in differences(before, after):
+        rows = [row for row in intended if re.search(row["modules"], name) and re.search(row["differs"], difference)]
+        for row in rows:
+            found[row["reason"]].add(name)
+        if not rows:
+            others.setdefault(name, []).append(difference)
+    for name, differing in others.items():
+        print(f"{name}: {', '.join(differing)}")
+    for reason, names in found.items():
+        print(f"{len(names)} modules as intended: {reason}")
+    touched = set(others).union(*found.values())
+    print(f"{len(before.keys() | after.keys())} modules, {len(touched)} differ, {len(others)} of them not as intended")
+    return not others and all(found.values())
 
 
 def main():
@@ -88,6 +131,7 @@ def main():
     comparing = commands.add_parser("compare")
     comparing.add_argument("files", type=Path, nargs=2)
     comparing.add_argument("--only", default=".")
+    comparing.add_argument("--intended", type=Path, help="JSON")
     arguments = parser.parse_args()
     if arguments.command == "record":
         entries = record(arguments.moe_opt, arguments.only)
@@ -98,10 +142,8 @@ def main():
         {name: entry for name, entry in json.loads(path.read_text()).items() if re.search(arguments.only, name)}
         for path in arguments.files
     )
-    found = list(differences(before, after))
-    print(*found, sep="\n", end="\n" if found else "")
-    print(f"{len(before.keys() | after.keys())} modules, {len(found)} differ")
-    return 1 if found else 0
+    intended = json.loads(arguments.intended.read_text()) if arguments.intended else []
+    return 0 if compare(before, after, intended) else 1
 
 
 if __name__ == "__main__":
