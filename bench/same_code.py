@@ -10,8 +10,9 @@ A refactoring records before and after, and compares. The assembler is left out:
 
 --intended: a list, in JSON, of the differences that are meant:
     [{"modules": PATTERN, "differs": PATTERN, "reason": "..."}, ...]
-A difference is `only before`, `only after`, `PTX`, or the path of a part of the manifest, such as `functions.launches.op.roles`. Both
-patterns are searched for. Prints for each row how many modules it is about; a row that is about none is an error, too.
+A difference is `only before`, `only after`, `number` (of a candidate that is there under another one), `PTX`, or the path of a part of
+the manifest, such as `functions.launches.op.roles`. Both patterns are searched for. Prints for each row how many modules it is about; a row that is about none is an error, too. intended.json has
+those between commit 4640928, from before the folders became what they are, and now.
 
 SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
@@ -90,15 +91,40 @@ def parts(before, after, path=""):
         yield path
 
 
+def pairs(before, after):
+    """Pairs of names: each entry and what it is afterwards, None where there is none. A candidate whose PTX another
+    candidate of its source has now is that one."""
+    found = [(name, name) for name in before if name in after and before[name][0] == after[name][0]]
+    left = {name: before[name][0] for name in before.keys() - {name for name, _ in found}}
+    added = {}
+    for name in sorted(after.keys() - {name for name, _ in found}):
+        added.setdefault((source_of(name), after[name][0]), []).append(name)
+    for name in sorted(left):
+        others = added.get((source_of(name), left[name]))
+        if others:
+            found.append((name, others.pop(0)))
+            del left[name]
+    rest = {name for names in added.values() for name in names}
+    found += [(name, name if name in rest else None) for name in left]
+    found += [(None, name) for name in rest - left.keys()]
+    return sorted(found, key=lambda pair: pair[0] or pair[1])
+
+
+def source_of(name):
+    return name.partition(" candidate ")[0]
+
+
 def differences(before, after):
     """Pairs of a module's name and what differs."""
-    for name in sorted(before.keys() | after.keys()):
-        if name not in before or name not in after:
-            yield name, "only after" if name in after else "only before"
+    for name, other in pairs(before, after):
+        if not name or not other:
+            yield name or other, "only after" if other else "only before"
             continue
-        if before[name][0] != after[name][0]:
+        if name != other:
+            yield name, "number"
+        if before[name][0] != after[other][0]:
             yield name, "PTX"
-        for path in sorted(set(parts(before[name][1], after[name][1]))):
+        for path in sorted(set(parts(before[name][1], after[other][1]))):
             yield name, path
 
 
@@ -117,7 +143,7 @@ def compare(before, after, intended):
     for reason, names in found.items():
         print(f"{len(names)} modules as intended: {reason}")
     touched = set(others).union(*found.values())
-    print(f"{len(before.keys() | after.keys())} modules, {len(touched)} differ, {len(others)} of them not as intended")
+    print(f"{len(pairs(before, after))} modules, {len(touched)} differ, {len(others)} of them not as intended")
     return not others and all(found.values())
 
 
