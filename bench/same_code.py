@@ -11,8 +11,9 @@ A refactoring records before and after, and compares. The assembler is left out:
 --intended: a list, in JSON, of the differences that are meant:
     [{"modules": PATTERN, "differs": PATTERN, "reason": "..."}, ...]
 A difference is `only before`, `only after`, `number` (of a candidate that is there under another one), `PTX`, or the path of a part of
-the manifest, such as `functions.launches.op.roles`. Both patterns are searched for. Prints for each row how many modules it is about; a row that is about none is an error, too. intended.json has
-those between commit 4640928, from before the folders became what they are, and now.
+the manifest, such as `functions.launches.op.roles`. Both patterns are searched for. Prints for each row how many modules it is about; a
+row that is about none is an error, too. intended.json has those between commit 4640928, from before the folders became what they are,
+and now.
 
 SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
