@@ -12,8 +12,8 @@
  *   - A view says, for each agent, up to which clock its work is known to be done: `done`; and up
  *   to
  *     which a fence has handed it to the async proxy: `fenced`.
- *   - Where bulk copies and ordinary accesses meet in global memory, each warp is two agents: as the
- *     second one, its clock says what a fence has handed to the async proxy there.
+ *   - Where bulk copies and ordinary accesses meet in global memory, each warp is two agents: as
+ *     the second one, its clock says what a fence has handed to the async proxy there.
  *   - The lanes of a warp that know the same share a view: they are a party. Lanes know of each
  *   other
  *     only what a barrier has told them.

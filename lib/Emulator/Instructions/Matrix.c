@@ -188,8 +188,8 @@ static uint8_t shape_of(const layout_t *layout) {
   return (uint8_t)(layout->shape.n / 8 | (layout->shape.k == 16 ? WIDE : 0));
 }
 
-/* A register must be fenced: since the last wgmma.fence the warp has not accessed it, and no product
- * has written it, but one of the same shape that had the same accumulator. */
+/* A register must be fenced: since the last wgmma.fence the warp has not accessed it, and no
+ * product has written it, but one of the same shape that had the same accumulator. */
 static bool check_fence(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
                         const moe__emu_operand_t *operand, uint8_t shape) {
   const moe__emu_shadow_t *shadow = &warp->shadows[operand->shadow];

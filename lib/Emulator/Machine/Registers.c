@@ -26,8 +26,8 @@ moe__emu_step_t moe__emu_fault_operand(moe__emu_warp_t *warp,
                         "register %s is read before it is written", name);
 }
 
-/* Notes that an instruction other than a product accesses a register of products. False where it may
- * not. */
+/* Notes that an instruction other than a product accesses a register of products. False where it
+ * may not. */
 static bool touch_matrix(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
                          const moe__emu_operand_t *operand, bool is_write, uint32_t active) {
   moe__emu_shadow_t *shadow = &warp->shadows[operand->shadow];
