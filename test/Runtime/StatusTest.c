@@ -172,6 +172,7 @@ static void test_null_arguments(void **state) {
   const moe_rt_function_info_t *function = NULL;
   assert_int_equal(moe_rt_device_open(NULL, &device), MOE_RT_INVALID_ARGUMENT);
   assert_int_equal(moe_rt_device_open("cuda", NULL), MOE_RT_INVALID_ARGUMENT);
+  assert_int_equal(moe_rt_emulator_configure(NULL), MOE_RT_INVALID_ARGUMENT);
   assert_int_equal(moe_rt_device_info(NULL, &info), MOE_RT_INVALID_ARGUMENT);
   assert_int_equal(info.ordinal, 0);
   assert_int_equal(moe_rt_memory_allocate(NULL, 1, &pointer), MOE_RT_INVALID_ARGUMENT);
