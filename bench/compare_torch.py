@@ -17,7 +17,8 @@ groups, torch._scaled_mm with one scale for a tensor or one for each row. MHz an
 each repeated for a while.
 
 The rows "sweep" are about our schedules: every bundle in BUNDLES/tune/product-CASE-SUMS/ (TUNE=1 bench/gpu compile) is a candidate
-beside torch's, DeepGEMM and a product without groups. Each of them also runs alone for a while: TFLOP/s, MHz and W.
+beside torch's, DeepGEMM and a product without groups. Each of them also runs alone for a while: TFLOP/s, MHz and W. Those of
+"sweep forward blocks" have scales of 1x128 and 128x128 blocks, and stand beside ours with scales of rows.
 
 The rows "small" are bound by reading the weights. Their time is compared with that of reading the weights once, at the bandwidth of
 a device copy of as many bytes, which is measured with them; L2 is cleared before each.
@@ -25,6 +26,7 @@ a device copy of as many bytes, which is measured with them; L2 is cleared befor
 SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
 import argparse
+import itertools
 import json
 import pathlib
 import re
@@ -43,6 +45,8 @@ from torch_timing import EDGE_SIZES, captured, clearing_l2, group_ends, times  #
 
 FP8, BF16 = torch.float8_e4m3fn, torch.bfloat16
 SUMS = ("fast", "promoted")
+# Sweeps: also promoted sums with scales of 1x128 and 128x128 blocks, which are forward.
+SWEPT = (*SUMS, "blocks")
 CHECKED = [(2048, 1024, 512, 8), (2048, 528, 1040, 12), (700, 256, 64, 24), (4096, 512, 256, 256), (512, 256, 128, 1)]
 CHECKED_GRADIENTS = [(2048, 1024, 512, 8), (2048, 200, 272, 12), (1024, 128, 64, 24), (512, 256, 128, 1)]
 KINDS = ("equal", "ragged", "edge", "one")
@@ -370,9 +374,14 @@ def sweep(run, case, sums, by_itself, shape, kind):
         operands = normal(n, m), normal(k, m).t(), scales(experts, n), scales(experts, k)
     else:
         operands = normal(m, k), weights(normal, n, k, experts), scales(m), scales(experts, n)
+    of_rows = operands
+    if sums == "blocks":  # as the kernel reads them, and DeepGEMM
+        operands = *operands[:2], scales(k // 128, m).t(), scales(experts, n // 128, k // 128).transpose(1, 2)
     candidates = {name: lambda name=name: run.bundle(f"tune/product-{case}-{sums}/{name}")(*operands, ends)[0] for name in names}
     others = grouped(run, case, *operands, ends)
     others = {name: function for name, function in others.items() if name == f"torch {sums}"}
+    if sums == "blocks":
+        others["ours promoted"] = lambda: run.bundle(f"product-{case}-promoted")(*of_rows, ends)[0]
     if kind == "equal" and case == "forward":
         others |= {name: function for name, function in dense(m, n, k).items() if name == f"dense row {sums}"}
         others |= deep_gemm(m, n, k, experts)
@@ -451,8 +460,8 @@ def tasks():
         add("cost", compare_cost, shape, "both", "cost")
     for shape in BENCH:
         add("batched", compare_batched, shape, "equal", "batched")
-    for case in ("forward", "gradient"):
-        for sums in SUMS:
+    for case, sums in itertools.product(("forward", "gradient"), SWEPT):
+        if (case, sums) != ("gradient", "blocks"):
             for shape in (*BENCH, *SWEEP):
                 for kind in ("equal", "ragged"):
                     by_itself = kind == "equal" and shape in (BENCH[0], BENCH[-1])
@@ -500,7 +509,7 @@ def summarize(rows):
                     if there:
                         print(f"{what} {sums}, {kind} groups, to {name}: {mean(there)}")
     for case in ("forward", "gradient"):
-        for sums in SUMS:
+        for sums in SWEPT:
             for kind in ("equal", "ragged"):
                 summarize_sweep(rows, case, sums, kind)
     costs = [row["costs"] for row in rows if "costs" in row]
