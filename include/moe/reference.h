@@ -192,8 +192,8 @@ MOE_API int64_t moe_ref_fp8_cell(moe_ref_fp8_granularity_t granularity, int axis
 MOE_API int moe_ref_fp8_scale_shape(const moe_ref_tensor_t *x, const moe_ref_fp8_scaling_t *scaling,
                                     int64_t *shape);
 
-/* What elements of a slice are multiplied by, whose largest magnitude is amax (>= 0, Inf or NaN; 0
- * for an empty slice), with MAX the largest finite number of `element` (MOE_REF_E4M3: 448,
+/* What the elements of a slice are multiplied by. amax is the slice's largest magnitude (>= 0, Inf
+ * or NaN; 0 for an empty slice), and MAX the largest finite number of `element` (MOE_REF_E4M3: 448,
  * MOE_REF_E5M2: 57344):
  *
  *   fp32(MAX / double(amax < 1e-12 ? 1e-12 : amax))      pow2: its mantissa cleared
@@ -330,8 +330,9 @@ typedef struct moe_ref_score_t {
 } moe_ref_score_t;
 
 /* Judges rows [begin, end) of mm->out, which a kernel wrote, and adds them to the score. An element
- * fails that is further from the exact result than its bound. Inf and NaN must meet their like; but
- * Inf is right too where the exact result, with its bound, reaches past out's largest number. */
+ * fails if it is further from the exact result than its bound. Inf and NaN must meet their like;
+ * but Inf is right too where the exact result, with its bound, reaches past out's largest number.
+ */
 MOE_API moe_ref_status_t moe_ref_scaled_mm_judge(const moe_ref_scaled_mm_t *mm,
                                                  moe_ref_accumulation_t accumulation, int64_t begin,
                                                  int64_t end, moe_ref_score_t *score);
