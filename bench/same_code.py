@@ -11,9 +11,9 @@ A refactoring records before and after, and compares. The assembler is left out:
 --intended: a list, in JSON, of the differences that are meant:
     [{"modules": PATTERN, "differs": PATTERN, "reason": "..."}, ...]
 A difference is `only before`, `only after`, `number` (of a candidate that is there under another one), `PTX`, or the path of a part of
-the manifest, such as `functions.launches.op.roles`. Both patterns are searched for. Prints for each row how many modules it is about; a
-row that is about none is an error, too. intended.json has those between commit 4640928, from before the folders became what they are,
-and now.
+the manifest, such as `functions.launches.op.roles`. Both patterns are searched for. Prints for each row how many modules it is about;
+without --only, a row that is about none is an error, too. intended.json has the differences between commit 4640928, from before the
+folders became what they are, and now.
 
 SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
@@ -130,7 +130,7 @@ def differences(before, after):
 
 
 def compare(before, after, intended):
-    """Prints the report; whether nothing differs but what is intended."""
+    """Prints the report. Gives whether nothing differs but what is intended, and whether all that is intended differs."""
     found = {row["reason"]: set() for row in intended}
     others = {}
     for name, difference in differences(before, after):
@@ -145,7 +145,7 @@ def compare(before, after, intended):
         print(f"{len(names)} modules as intended: {reason}")
     touched = set(others).union(*found.values())
     print(f"{len(pairs(before, after))} modules, {len(touched)} differ, {len(others)} of them not as intended")
-    return not others and all(found.values())
+    return not others, all(found.values())
 
 
 def main():
@@ -170,7 +170,8 @@ def main():
         for path in arguments.files
     )
     intended = json.loads(arguments.intended.read_text()) if arguments.intended else []
-    return 0 if compare(before, after, intended) else 1
+    same, all_found = compare(before, after, intended)
+    return 0 if same and (all_found or arguments.only != ".") else 1
 
 
 if __name__ == "__main__":
