@@ -366,7 +366,7 @@ static bool may_run_twice(const moe__emu_machine_t *machine) {
     if (global->regions[i].writable && !global->regions[i].use)
       return false;
   }
-  return machine->has_bulk && !machine->options.skip_order &&
+  return (machine->has_bulk || !machine->races) && !machine->options.skip_order &&
          !(machine->cluster_count >> MOE__EMU_CLUSTER_BITS);
 }
 
@@ -396,8 +396,9 @@ static void restore_global(const moe__emu_global_t *global, const uint8_t *saved
   }
 }
 
-/* Runs the launch; and once more, from what was there before, where bulk copies and ordinary
- * accesses have met in global memory. That is seldom, and to look at every access costs much. */
+/* Runs the launch; and once more, from what was there before, where threads of a CTA have met in
+ * global memory, or a bulk copy and a later write. That is seldom, and to look at every access
+ * costs much. */
 static moe_emu_status_t run_launch(moe__emu_machine_t *machine, const moe_emu_module_t *module,
                                    moe_emu_report_t *report) {
   bool may_repeat = may_run_twice(machine);

@@ -248,6 +248,15 @@ static void test_global_proxies(void **state) {
            "%out", "64", "64") "cp.async.bulk.commit_group;\ncp.async.bulk.wait_group.read 0;\n"
                                "ld.global.b32 %r1, [%out+16];\n",
        .report = "races with a write by CTA (0,0,0), a bulk copy, at line "},
+      /* Threads of one CTA, where nothing in the kernel could order CTAs. */
+      {.body = "setp.eq.b32 %p1, %tid, 0;\n@%p1 st.global.b32 [%out], 1;\n"
+               "setp.eq.b32 %p1, %tid, 32;\n@%p1 ld.global.b32 %r1, [%out];\n",
+       .report = "by CTA (0,0,0), warp ",
+       .threads = 64},
+      {.body = "setp.eq.b32 %p1, %tid, 0;\n@%p1 red.global.add.u32 [%out], 1;\n"
+               "setp.eq.b32 %p1, %tid, 32;\n@%p1 ld.global.b32 %r1, [%out];\n",
+       .report = "by CTA (0,0,0), warp ",
+       .threads = 64},
       /* Nobody had written it when it was loaded. */
       {.body = READY LOAD_OUT FILL_OUT LANDED,
        .report = "races with a read by CTA (0,0,0), a bulk copy, at line "},
@@ -291,6 +300,9 @@ static void test_global_proxies_in_order(void **state) {
       READY LOAD_OWN LANDED STORE("%out", "64", "64") TAKEN "ld.global.b32 %r1, [%out+16];\n"
                                                             "st.global.b32 [%out+20], %r1;\n",
       READY LOAD_OUT LANDED FILL_OUT,
+      "setp.eq.b32 %p1, %tid, 0;\n@%p1 st.global.b32 [%out], 1;\n@%p1 red.global.add.u32 [%out], "
+      "1;\n"
+      "bar.sync 0;\nld.global.b32 %r1, [%out];\n",
   };
   static uint8_t in[4096], out[4096];
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -321,6 +333,12 @@ static void test_early_launches(void **state) {
        .report = TOUCHES("out"),
        .pending = true},
       {.body = READY LOAD("64", "0", "64"), .report = TOUCHES("in"), .pending = true},
+      /* A tensor map that a launch before may be writing. */
+      {.body = READY "mov.b32 %r1, 0;\n"
+                     "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::"
+                     "bytes [%l1], [%in, {%r1, %r1}], [smem];\n",
+       .report = TOUCHES("in"),
+       .pending = true},
       /* Each CTA waits for itself. */
       {.body = "mov.u32 %r1, %ctaid.x;\nsetp.ne.b32 %p1, %r1, 0;\n@%p1 bra A;\n"
                "griddepcontrol.wait;\nA:\nld.global.b32 %r1, [%in];",
@@ -336,6 +354,20 @@ static void test_early_launches(void **state) {
                                 .ctas = 1,
                                 .pending = true},
                 in, sizeof in, out, sizeof out);
+}
+
+/* What is not modeled is said. */
+static void test_not_modeled(void **state) {
+  (void)state;
+  static const wrong_t rows[] = {
+      {.body = "st.release.cta.shared.b32 [smem], 1;",
+       .report = "acquires or releases by an access to shared memory, which is not modeled"},
+      {.body = "st.shared.b32 [smem], 1;\nld.acquire.cta.shared.b32 %r1, [smem];",
+       .report = "acquires or releases by an access to shared memory, which is not modeled"},
+      {.body = "st.shared.b32 [smem], 1;\natom.acq_rel.cta.shared.add.u32 %r1, [smem], 1;",
+       .report = "acquires or releases by an access to shared memory, which is not modeled"},
+  };
+  EXPECT_ALL(rows);
 }
 
 static void test_barriers(void **state) {
@@ -572,6 +604,7 @@ int main(void) {
       cmocka_unit_test(test_global_proxies_of_two_ctas),
       cmocka_unit_test(test_global_proxies_in_order),
       cmocka_unit_test(test_early_launches),
+      cmocka_unit_test(test_not_modeled),
       cmocka_unit_test(test_barriers),
       cmocka_unit_test(test_registers),
       cmocka_unit_test(test_products),

@@ -228,6 +228,13 @@ static void test_races(void **state) {
       {.body = PLACES "st.shared.b32 [%l31], 1;\nbarrier.cluster.arrive.relaxed.aligned;\n" WAIT
                       "ld.shared::cluster.b32 %r1, [%l32];\n" TOGETHER,
        .report = "with a write by CTA ("},
+      /* A release whose scope does not have the other CTA. */
+      {.body = PLACES BARRIER TOGETHER
+       "setp.eq.u32 %p6, %r30, 0;\n@%p6 bra R;\n@%p1 bra E;\nst.shared::cluster.b32 [%l30], 1;\n"
+       "mbarrier.arrive.release.cta.shared::cluster.b64 _, [%l30+1024];\nbra E;\n"
+       "R:\nmbarrier.try_wait.parity.shared.b64 %p5, [smem+1024], 0;\n@!%p5 bra R;\n"
+       "ld.shared.b32 %r1, [smem];\nE:\n" TOGETHER,
+       .report = "races at shared address 0x400 with a write by CTA (1,0,0), warp 0"},
       /* What only one of two warps has waited for. */
       {.body = PLACES BARRIER TOGETHER "setp.lt.u32 %p6, %tid, 32;\n@!%p6 bra R;\n" ONLY(
            1) "@%p1 bra E;\nst.shared::cluster.b32 [%l30], 1;\n"

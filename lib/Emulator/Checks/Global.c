@@ -49,7 +49,7 @@ typedef struct record_t {
 } record_t;
 
 struct moe__emu_word_t {
-  uint64_t address;
+  uint64_t address; /* 0: none */
   record_t *newest;
 };
 
@@ -114,18 +114,18 @@ static page_t *find_page(moe__emu_races_t *races, uint64_t number) {
   return races->last_page = races->pages[at];
 }
 
-/* The word at an address, NULL where there is none. */
+/* The word at an address, NULL where there is none. It stays where it is until one is made. */
 static word_t *find_word(moe__emu_races_t *races, uint64_t address, bool is_made) {
   if (is_made && races->word_count * 2 >= races->word_capacity) {
     uint32_t capacity = races->word_capacity ? races->word_capacity * 2 : 256;
-    word_t **grown = calloc(capacity, sizeof *grown);
+    word_t *grown = calloc(capacity, sizeof *grown);
     if (!grown)
       return NULL;
     for (uint32_t i = 0; i < races->word_capacity; i++) {
-      if (!races->words[i])
+      if (!races->words[i].address)
         continue;
-      uint32_t at = hash(races->words[i]->address) & (capacity - 1);
-      while (grown[at])
+      uint32_t at = hash(races->words[i].address) & (capacity - 1);
+      while (grown[at].address)
         at = (at + 1) & (capacity - 1);
       grown[at] = races->words[i];
     }
@@ -136,17 +136,15 @@ static word_t *find_word(moe__emu_races_t *races, uint64_t address, bool is_made
   if (races->word_count == 0 && !is_made)
     return NULL;
   uint32_t at = hash(address) & (races->word_capacity - 1);
-  while (races->words[at] && races->words[at]->address != address)
+  while (races->words[at].address && races->words[at].address != address)
     at = (at + 1) & (races->word_capacity - 1);
-  if (!races->words[at] && is_made) {
-    word_t *word = moe__emu_arena_allocate(&races->arena, sizeof *word);
-    if (!word)
+  if (!races->words[at].address) {
+    if (!is_made)
       return NULL;
-    word->address = address;
-    races->words[at] = word;
+    races->words[at].address = address;
     races->word_count++;
   }
-  return races->words[at];
+  return &races->words[at];
 }
 
 /* ---- Who knows what ---- */

@@ -46,7 +46,7 @@ typedef struct moe__emu_races_t {
   struct moe__emu_race_page_t **pages; /* a hash table, by address */
   uint32_t page_count, page_capacity;
   struct moe__emu_race_page_t *last_page;
-  struct moe__emu_word_t **words; /* a hash table, by address */
+  struct moe__emu_word_t *words; /* a hash table, by address */
   uint32_t word_count, word_capacity;
   const moe__emu_foreign_t *fences;      /* of fence.sc of the widest scope */
   const moe__emu_foreign_t **cta_fences; /* of each CTA; then of each cluster */

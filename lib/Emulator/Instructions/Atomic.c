@@ -124,6 +124,7 @@ static moe__emu_step_t atomic(moe__emu_warp_t *warp, const moe__emu_instruction_
                      is_wide(type) ? 8 : 4, MOE__EMU_ATOMIC, active);
   reach.scope = scope_of(instruction);
   reach.operation = operation_of(instruction);
+  reach.is_ordered = instruction->choice[0] >= ACQUIRE;
   MOE__EMU_FOR_LANES(lane, active) {
     uint64_t address = moe__emu_lane_address(warp, where, (int)lane);
     void *at = moe__emu_resolve(&reach, 1U << lane, address);

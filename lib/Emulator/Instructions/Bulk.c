@@ -27,12 +27,17 @@ static bool read_map(moe__emu_warp_t *warp, const moe__emu_instruction_t *instru
                      uint64_t address, moe__emu_tma_map_t *out_map) {
   moe__emu_machine_t *machine = warp->cta->machine;
   const uint8_t *bytes = NULL;
+  const moe__emu_region_t *region;
   uint64_t offset = address - MOE__EMU_PARAM_WINDOW;
   uint64_t end = machine->kernel->parameter_bytes;
-  if (offset <= end && end - offset >= MOE__EMU_TMA_MAP_BYTES)
+  if (offset <= end && end - offset >= MOE__EMU_TMA_MAP_BYTES) {
     bytes = machine->parameters + offset;
-  else if (moe__emu_global_find(&machine->global, &warp->cache, address, MOE__EMU_TMA_MAP_BYTES))
+  } else if ((region = moe__emu_global_find(&machine->global, &warp->cache, address,
+                                            MOE__EMU_TMA_MAP_BYTES))) {
+    if (!moe__emu_may_touch(warp, instruction, lane, region))
+      return false;
     bytes = (const uint8_t *)(uintptr_t)address;
+  }
   moe__emu_error_t why;
   if (!bytes || address % 64) {
     moe__emu_fault(warp, instruction, lane,

@@ -132,6 +132,7 @@ static moe__emu_step_t load(moe__emu_warp_t *warp, const moe__emu_instruction_t 
       moe__emu_reach(warp, instruction, (moe__emu_space_t)instruction->choice[LOAD_SPACE],
                      bytes * count, MOE__EMU_READ, active);
   reach.scope = scope_of(instruction);
+  reach.is_ordered = is_ordered(instruction);
   uint64_t addresses[MOE__EMU_LANES];
   uint32_t contested = 0;
   bool is_same = is_one_place(warp, &operands[count], active);
@@ -183,6 +184,7 @@ static moe__emu_step_t store(moe__emu_warp_t *warp, const moe__emu_instruction_t
       moe__emu_reach(warp, instruction, (moe__emu_space_t)instruction->choice[STORE_SPACE],
                      bytes * count, MOE__EMU_WRITE, active);
   reach.scope = scope_of(instruction);
+  reach.is_ordered = is_ordered(instruction);
   MOE__EMU_FOR_LANES(lane, active) {
     uint64_t address = moe__emu_lane_address(warp, &operands[0], (int)lane);
     uint8_t value[MAX_BYTES], *at = value;

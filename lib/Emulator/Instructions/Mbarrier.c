@@ -281,6 +281,7 @@ static uint64_t state_of(const moe__emu_mbarrier_t *mbarrier) {
 /* What an instruction of this family does. */
 enum { ARRIVE = 1, EXPECT = 2, DROP = 4, NO_COMPLETE = 8 };
 
+enum { SCOPE_CTA = 1 };     /* choice 1 */
 enum { SPACE_CLUSTER = 3 }; /* choice 2 */
 
 static moe__emu_step_t arrive_all(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
@@ -302,7 +303,9 @@ static moe__emu_step_t arrive_all(moe__emu_warp_t *warp, const moe__emu_instruct
         mbarrier->cta, warp->cta,
         MOE__EMU_EVENT(warp->agent,
                        moe__emu_order_own_clock(warp->cta->order, warp->agent, same, warp->alive)));
-    if (what & ARRIVE)
+    /* A scope that has no thread of the mbarrier's CTA hands on nothing. */
+    bool is_narrow = instruction->choice[1] == SCOPE_CTA && mbarrier->cta != warp->cta;
+    if (what & ARRIVE && !is_narrow)
       moe__emu_order_release(warp->cta->order, warp->agent, same, warp->alive, &mbarrier->gathered);
     MOE__EMU_FOR_LANES(lane, same) {
       uint32_t number = has_number ? (uint32_t)moe__emu_lane_value(warp, &where[1], (int)lane) : 1;

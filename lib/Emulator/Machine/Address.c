@@ -72,6 +72,12 @@ static uint8_t *resolve_shared(moe__emu_reach_t *reach, uint32_t lanes, uint64_t
   int lane = moe__emu_first_lane(lanes);
   moe__emu_cta_t *cta = warp->cta;
   uint32_t at, bytes = reach->bytes;
+  if (reach->is_ordered) {
+    moe__emu_fault(warp, reach->instruction, lane,
+                   "acquires or releases by an access to shared memory, which is not modeled: "
+                   "mbarriers and barriers order accesses there");
+    return NULL;
+  }
   if (is_cluster)
     cta = moe__emu_shared_find(warp, reach->instruction, lane, address, bytes, bytes, &at);
   else if (!moe__emu_shared_offset(warp, reach->instruction, lane, address, bytes, bytes, &at))
@@ -189,8 +195,8 @@ static void set_flag(atomic_bool *flag) {
 
 /* Notes what is done with a region; where that asks for more than this run looks at, a second run
  * will look at all. */
-static void note_use(moe__emu_machine_t *machine, const moe__emu_toucher_t *toucher,
-                     const moe__emu_region_t *region, moe__emu_global_kind_t kind) {
+static void note_use(moe__emu_machine_t *machine, const moe__emu_region_t *region,
+                     moe__emu_global_kind_t kind) {
   moe__emu_use_t *use = region->use;
   if (!use)
     return;
@@ -199,9 +205,11 @@ static void note_use(moe__emu_machine_t *machine, const moe__emu_toucher_t *touc
     if (atomic_load_explicit(&use->is_bulk_read, memory_order_relaxed))
       set_flag(&machine->wants_again);
   }
-  if (kind == MOE__EMU_GLOBAL_UPDATE)
-    set_flag(&use->is_updated);
-  if (toucher->as && atomic_load_explicit(&use->is_updated, memory_order_relaxed))
+  /* Marks know nothing of atomics. */
+  bool is_update = kind == MOE__EMU_GLOBAL_UPDATE;
+  set_flag(is_update ? &use->is_updated : &use->is_accessed);
+  if (!machine->races &&
+      atomic_load_explicit(is_update ? &use->is_accessed : &use->is_updated, memory_order_relaxed))
     set_flag(&machine->wants_again);
 }
 
@@ -213,7 +221,7 @@ bool moe__emu_touch_global(moe__emu_warp_t *warp, const moe__emu_instruction_t *
   char other[192];
   if (!region->writable)
     return true;
-  note_use(machine, toucher, region, kind);
+  note_use(machine, region, kind);
   const char *name = region->name ? region->name : "a buffer";
   const char *what = kind == MOE__EMU_GLOBAL_READ    ? "a read"
                      : kind == MOE__EMU_GLOBAL_WRITE ? "a write"
@@ -249,10 +257,10 @@ bool moe__emu_touch_global(moe__emu_warp_t *warp, const moe__emu_instruction_t *
   moe__emu_mark_t mark;
   const moe__emu_marking_t marking = {warp->cta->number,
                                       (uint32_t)(instruction - warp->kernel->instructions),
-                                      kind == MOE__EMU_GLOBAL_WRITE, toucher->as != 0};
-  bool is_mixed = false;
-  bool is_alone = moe__emu_global_mark(region, address, bytes, &marking, &is_mixed, &mark);
-  if (is_mixed)
+                                      kind == MOE__EMU_GLOBAL_WRITE};
+  bool is_again = false;
+  bool is_alone = moe__emu_global_mark(region, address, bytes, &marking, &is_again, &mark);
+  if (is_again)
     set_flag(&machine->wants_again);
   if (is_alone)
     return true;

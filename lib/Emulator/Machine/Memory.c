@@ -125,13 +125,11 @@ void moe__emu_global_explain(const moe__emu_global_t *global, uint64_t address, 
     moe__emu_error(error, "is %" PRIu64 " bytes of no buffer", bytes);
 }
 
-/* A tag is a CTA, whether the access is a bulk copy, and an instruction. */
-enum { BULK_BIT = 15, CTA_SHIFT = 16, MAX_CTA = 0xFFFD, MANY = 0xFFFF };
-enum { PLACE = (1 << BULK_BIT) - 1 };
+/* A tag is a CTA and an instruction. */
+enum { CTA_SHIFT = 16, PLACE = (1 << CTA_SHIFT) - 1, MAX_CTA = 0xFFFD, MANY = 0xFFFF };
 
 static uint32_t tag_of(const moe__emu_marking_t *marking) {
-  return (uint32_t)(marking->cta % MAX_CTA + 1) << CTA_SHIFT |
-         (uint32_t)marking->is_bulk << BULK_BIT | (marking->instruction & PLACE);
+  return (uint32_t)(marking->cta % MAX_CTA + 1) << CTA_SHIFT | (marking->instruction & PLACE);
 }
 
 /* Whether a tag is of another CTA. */
@@ -139,13 +137,13 @@ static bool is_other(uint32_t tag, uint32_t mine) {
   return tag && tag >> CTA_SHIFT != mine >> CTA_SHIFT;
 }
 
-/* Whether a tag is of this CTA, but of the other proxy. */
-static bool is_mixed(uint32_t tag, uint32_t mine) {
-  return tag && tag >> CTA_SHIFT == mine >> CTA_SHIFT && (tag ^ mine) >> BULK_BIT & 1;
+/* Whether it is of this CTA. */
+static bool is_own(uint32_t tag, uint32_t mine) {
+  return tag >> CTA_SHIFT == mine >> CTA_SHIFT;
 }
 
 bool moe__emu_global_mark(const moe__emu_region_t *region, uint64_t address, uint64_t bytes,
-                          const moe__emu_marking_t *marking, bool *out_is_mixed,
+                          const moe__emu_marking_t *marking, bool *out_is_again,
                           moe__emu_mark_t *out_other) {
   if (!region->writers)
     return true;
@@ -164,7 +162,7 @@ bool moe__emu_global_mark(const moe__emu_region_t *region, uint64_t address, uin
           (moe__emu_mark_t){(found >> CTA_SHIFT) - 1, address + i, found & PLACE, was_write};
       return false;
     }
-    *out_is_mixed |= is_mixed(other, tag) || (is_write && is_mixed(old, tag));
+    *out_is_again |= is_own(other, tag) || (is_write && is_own(old, tag));
     /* A byte that several CTAs read keeps a CTA that the writer is not. */
     if (!is_write && is_other(old, tag))
       tag = (uint32_t)MANY << CTA_SHIFT | (tag & ((1U << CTA_SHIFT) - 1));

@@ -15,6 +15,7 @@
 /* What a launch has done with a region. */
 typedef struct moe__emu_use_t {
   atomic_bool is_written;
+  atomic_bool is_accessed;  /* but by atomics */
   atomic_bool is_updated;   /* by atomics */
   atomic_bool is_bulk_read; /* when nobody had written it: those reads have not been looked at */
 } moe__emu_use_t;
@@ -64,14 +65,14 @@ void moe__emu_global_explain(const moe__emu_global_t *global, uint64_t address, 
 typedef struct moe__emu_marking_t {
   uint64_t cta;
   uint32_t instruction; /* number */
-  bool is_write, is_bulk;
+  bool is_write;
 } moe__emu_marking_t;
 
 /* Marks bytes as written or read by a CTA. False where another CTA has accessed one of them in
- * this launch, and one of the two writes: *out_other is one such access. Sets *out_is_mixed where
- * this CTA has, and one of the two is a bulk copy, and one writes. */
+ * this launch, and one of the two writes: *out_other is one such access. Sets *out_is_again where
+ * this CTA has. */
 bool moe__emu_global_mark(const moe__emu_region_t *region, uint64_t address, uint64_t bytes,
-                          const moe__emu_marking_t *marking, bool *out_is_mixed,
+                          const moe__emu_marking_t *marking, bool *out_is_again,
                           moe__emu_mark_t *out_other);
 
 #endif /* MOE_EMULATOR_MACHINE_MEMORY_H */
