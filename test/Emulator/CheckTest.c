@@ -347,7 +347,19 @@ static void test_early_launches(void **state) {
        .ctas = 2},
   };
   EXPECT_ALL(rows);
+  /* A launch before the last one, which has not waited for it. */
+  emu_expect_fault(&(emu_kernel_t){.body = "griddepcontrol.wait;\nld.global.b32 %r1, [%in];",
+                                   .pending = MOE_EMU_PENDING_BEYOND,
+                                   .step_limit = 100000},
+                   "touches 'in', which a launch uses that may go on");
   static uint32_t in[1024], out[1024];
+  /* One thread waits, the others hear of it. */
+  emu_expect_ok(&(emu_kernel_t){.body = "setp.ne.b32 %p1, %tid, 0;\n@%p1 bra A;\n"
+                                        "griddepcontrol.wait;\nA:\nbar.sync 0;\n"
+                                        "ld.global.b32 %r1, [%in];",
+                                .threads = 64,
+                                .pending = MOE_EMU_PENDING},
+                in, sizeof in, out, sizeof out);
   emu_expect_ok(&(emu_kernel_t){.body =
                                     "griddepcontrol.wait;\nld.global.b32 %r1, [%in];\n"
                                     "setp.eq.b32 %p1, %tid, 0;\n@%p1 st.global.b32 [%out], %r1;",

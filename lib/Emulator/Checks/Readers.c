@@ -112,10 +112,12 @@ uint32_t moe__emu_readers_change(moe__emu_reader_sets_t *sets, uint32_t set,
   return count ? add(sets, readers, count) : 0;
 }
 
-uint32_t moe__emu_readers_number(moe__emu_reader_sets_t *sets, const moe__emu_reader_t *readers,
-                                 uint32_t count) {
+uint32_t moe__emu_readers_number(moe__emu_reader_sets_t *sets, uint32_t likely,
+                                 const moe__emu_reader_t *readers, uint32_t count) {
   if (count == 0)
     return 0;
+  if (is_same(sets, likely, readers, count))
+    return likely;
   uint32_t *slot = slot_of(sets, readers, count);
   if (*slot)
     return *slot;

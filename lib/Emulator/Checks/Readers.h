@@ -35,11 +35,12 @@ bool moe__emu_readers_create(moe__emu_reader_sets_t *sets);
 void moe__emu_readers_free(moe__emu_reader_sets_t *sets);
 void moe__emu_readers_reset(moe__emu_reader_sets_t *sets);
 
-/* The number of a set; 0 for one that is not empty when there is no memory. */
-uint32_t moe__emu_readers_number(moe__emu_reader_sets_t *sets, const moe__emu_reader_t *readers,
-                                 uint32_t count);
-/* The number of a set that takes the place of `set`. Of sets that few bytes have in common: one
- * that is the same may have another number. */
+/* The number of a set, which is likely to be `likely`; 0 for one that is not empty when there is no
+ * memory. */
+uint32_t moe__emu_readers_number(moe__emu_reader_sets_t *sets, uint32_t likely,
+                                 const moe__emu_reader_t *readers, uint32_t count);
+/* The number of a set that takes the place of `set`, for sets that few bytes have in common: equal
+ * ones may have several numbers. */
 uint32_t moe__emu_readers_change(moe__emu_reader_sets_t *sets, uint32_t set,
                                  const moe__emu_reader_t *readers, uint32_t count);
 /* Drops the sets that numbers[0..count) do not name, and changes those to the new numbers. False

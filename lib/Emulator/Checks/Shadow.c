@@ -44,7 +44,7 @@ static uint32_t add_reader(const moe__emu_access_t *access, uint32_t set) {
   }
   readers[count++] = added;
   if (!single || count > 1 || added.lanes != access->lanes)
-    return moe__emu_readers_number(sets, readers, count);
+    return moe__emu_readers_number(sets, set, readers, count);
   /* Of this reader alone. The first one need not be looked for: there is none like it. */
   if (!*single)
     *single = moe__emu_readers_change(sets, 0, readers, count);

@@ -148,13 +148,17 @@ bool moe__emu_global_mark(const moe__emu_region_t *region, uint64_t address, uin
   if (!region->writers)
     return true;
   bool is_write = marking->is_write;
-  uint32_t tag = tag_of(marking);
+  const uint32_t own = tag_of(marking);
   uint64_t first = address - region->address;
   _Atomic uint32_t *mine = (is_write ? region->writers : region->readers) + first;
   _Atomic uint32_t *others = (is_write ? region->readers : region->writers) + first;
   for (uint64_t i = 0; i < bytes; i++) {
     uint32_t old = atomic_load_explicit(&mine[i], memory_order_relaxed);
-    uint32_t other = atomic_load_explicit(&others[i], memory_order_relaxed);
+    uint32_t other = atomic_load_explicit(&others[i], memory_order_relaxed), tag = own;
+    if (!(old | other)) {
+      atomic_store_explicit(&mine[i], tag, memory_order_relaxed);
+      continue;
+    }
     if (is_other(other, tag) || (is_write && is_other(old, tag))) {
       bool was_write = !is_write || is_other(old, tag);
       uint32_t found = is_write && was_write ? old : other;
@@ -168,7 +172,6 @@ bool moe__emu_global_mark(const moe__emu_region_t *region, uint64_t address, uin
       tag = (uint32_t)MANY << CTA_SHIFT | (tag & ((1U << CTA_SHIFT) - 1));
     if (old != tag)
       atomic_store_explicit(&mine[i], tag, memory_order_relaxed);
-    tag = tag_of(marking);
   }
   return true;
 }
