@@ -19,6 +19,10 @@
 enum { EDGE_KINDS = 22, EDGE_PERIOD = 61, FEW_STEP = 7, ROWS_PER_TASK = 64 };
 /* The kinds from here on have an amax next to where a scale changes. */
 enum { THRESHOLD_KINDS = 16 };
+/* By how much the rest of a row is less than its greatest element. */
+enum { OUTLIER_EXPONENT = 4 };
+/* Rows of a cell have their greatest element at that many magnitudes. */
+enum { ROW_MAGNITUDES = 5 };
 /* With --exact some of every so many scales are nearly as small, or as great, as fp32 has them. */
 enum { EXTREME_PERIOD = 61, TINY_SCALE = 20, HUGE_SCALE = 40 };
 /* Every so many groups one is spoiled by --nan-groups. */
@@ -239,6 +243,47 @@ static int edge_kind(const fill_t *fill, int64_t cell) {
   return (int)((fill->random->seed + (uint64_t)cell * FEW_STEP) % (uint64_t)(2 * EDGE_KINDS));
 }
 
+/* The greatest element of a row of a cell: its exponent, relative to the cell's, and its column. */
+typedef struct outlier_t {
+  int exponent;
+  int64_t column; /* -1: none is greater than the others */
+} outlier_t;
+
+/* Who misses the greatest element of what shares a scale takes a maximum of at most a fourth: one
+ * element of the cell is greater than all others. The other rows have one too, of one magnitude in
+ * half of them, of the next in half of the rest, and so on: a few rows, which may be a group, mostly
+ * have one that is greatest. Where rows and columns of a cell have scales of their own, each has
+ * one. */
+static outlier_t outlier_of_row(const fill_t *fill, const place_t *place, int64_t row,
+                                uint64_t of_cell) {
+  const int64_t chosen = (int64_t)((of_cell >> 8) % (uint64_t)place->length);
+  if (fill->random->use.is_crossed)
+    return (outlier_t){0, (place->row + chosen) % place->columns};
+  if (chosen / place->columns == place->row)
+    return (outlier_t){0, chosen % place->columns};
+  if (place->columns == 1)
+    return (outlier_t){0, -1};
+  const uint64_t of_row = draw(fill->cell_key, fill->cells + row);
+  int steps = ROW_MAGNITUDES;
+  while (steps > 1 && (of_row >> (ROW_MAGNITUDES - steps) & 1) == 0)
+    steps--;
+  return (outlier_t){-2 * steps, (int64_t)((of_row >> 8) % (uint64_t)place->columns)};
+}
+
+/* An element of a cell that has a magnitude of its own. */
+static float cell_element(const fill_t *fill, int64_t index, const place_t *place, uint64_t bits) {
+  const uint64_t of_cell = draw(fill->cell_key, place->cell);
+  const int exponent = fill->random->normal ? 0 : (int)(of_cell % 33) - 20;
+  const float x = fill->random->normal ? normal(bits) : normal(bits) * shrink(bits);
+  if (!fill->random->edge_blocks || of_cell >> 62 == 0)
+    return x * power_of_two(exponent);
+  const outlier_t outlier = outlier_of_row(fill, place, index / fill->row_length, of_cell);
+  const float greatest = power_of_two(exponent + outlier.exponent);
+  if (outlier.column != place->column)
+    return x * greatest * power_of_two(-OUTLIER_EXPONENT);
+  return (bits >> 63 ? -greatest : greatest) * (1.0f + (float)(bits & 0x7FFFFF) * 0x1p-23f);
+}
+
 static uint32_t element(const fill_t *fill, int64_t index, const place_t *place) {
   uint64_t bits = draw(fill->element_key, index);
   if (fill->random->edge_blocks && edge_kind(fill, place->cell) < EDGE_KINDS)
@@ -251,11 +296,9 @@ static uint32_t element(const fill_t *fill, int64_t index, const place_t *place)
     return (uint32_t)(bits & 0xFF);
   if (fill->random->use.role == MOE__RUN_SCALES || fill->random->use.role == MOE__RUN_PART_SCALES)
     return encode(fill->dtype, scale(bits));
-  if (fill->random->use.role == MOE__RUN_OPERAND || fill->random->use.role == MOE__RUN_SELECTOR ||
-      fill->random->normal)
+  if (fill->random->use.role == MOE__RUN_OPERAND || fill->random->use.role == MOE__RUN_SELECTOR)
     return encode(fill->dtype, normal(bits));
-  int exponent = (int)(draw(fill->cell_key, place->cell) % 33) - 20;
-  return encode(fill->dtype, normal(bits) * shrink(bits) * power_of_two(exponent));
+  return encode(fill->dtype, cell_element(fill, index, place, bits));
 }
 
 static void store(const moe__run_tensor_t *tensor, int64_t position, uint32_t bits) {

@@ -56,6 +56,17 @@ def edge(kind, block, at, seed, bits):
     ][kind]
 
 
+def small(bits):
+    return normal(bits) * 2.0 ** {12: -4, 13: -7, 14: -10, 15: -16}.get(bits >> 60, 0)
+
+
+def of_outliers(chosen, at, exponent, bits):
+    if chosen % BLOCK != at:
+        return bf16(small(bits) * 2.0 ** (exponent - 4))
+    outlier = 1 + bits % 2**23 / 2**23
+    return bf16((-outlier if bits >> 63 else outlier) * 2.0**exponent)
+
+
 def main(path, seed, shape, edges=""):
     experts, rows, columns = (int(d) for d in shape.split("x"))
     element_key, block_key = mix(mix(int(seed))), mix(mix(int(seed)) + 1)
@@ -68,9 +79,12 @@ def main(path, seed, shape, edges=""):
                 if edges and block % 61 < KINDS:
                     data += struct.pack("<H", edge(block % 61, block, n % BLOCK, int(seed), bits))
                     continue
-                exponent = draw(block_key, block) % 33 - 20
-                shrink = {12: -4, 13: -7, 14: -10, 15: -16}.get(bits >> 60, 0)
-                data += struct.pack("<H", bf16(normal(bits) * 2.0 ** (exponent + shrink)))
+                of_block = draw(block_key, block)
+                exponent = of_block % 33 - 20
+                if edges and of_block >> 62:
+                    data += struct.pack("<H", of_outliers(of_block >> 8, n % BLOCK, exponent, bits))
+                    continue
+                data += struct.pack("<H", bf16(small(bits) * 2.0**exponent))
     header = {"w": {"dtype": "BF16", "shape": [experts, rows, columns], "data_offsets": [0, len(data)]}}
     safetensors.write(path, header, bytes(data))
 
