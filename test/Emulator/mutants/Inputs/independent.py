@@ -179,6 +179,19 @@ SUITES = {
             ("vectors that end with the row begin anywhere", ptx(rf"(add\.s32\s+{R}, {R}), -8;", r"\1, -7;"), at(r"ld\.global\.v4", "is not a multiple of 16")),
         ],
     ),
+    # One element in 2, in 16, in 128 does not count as it should: it shows where that one alone is the greatest.
+    "columns": (
+        [*shapes(x=(700, 272), offs=(30,)), "--groups", "edge", "--edge-blocks"],
+        [("half of the columns do not count", ptx(r"(shfl\.sync\.bfly\.b32[^;]*), 2, 31, -1;", r"\1, 1, 31, -1;"), DIFFERENT)],
+    ),
+    "warps": (
+        [*shapes(x=(16384, 16), offs=(64,)), "--edge-blocks", "--random", "2"],
+        [("the last of 16 warps does not count", ptx(rf"max\.u32(\s+{R}), ({R}), {R};(\s*add\.s64[^;]*;\s*atom\.global\.max)", r"mov.b32\1, \2;\3"), DIFFERENT)],
+    ),
+    "words": (
+        [*shapes(x=(400, 64), offs=(250,)), *RAGGED, "--edge-blocks", "--random", "8"],
+        [("a word keeps its sign", ptx(rf"and\.b32(\s+{R}), ({R}), 2147450879;", r"mov.b32\1, \2;", 5), DIFFERENT)],
+    ),
     "both_scales": (
         [*shapes(x=(700, 272), offs=(4,)), *RAGGED, "--edge-blocks"],
         [
@@ -209,6 +222,7 @@ SUITES = {
         [
             ("a team's maxima read too early", drop(r"bar\.sync \s*%r\d+, %r\d+;", 0), at(r"ld\.shared", SAME_WARP + "|with a write by warp")),
             ("all teams meet at one barrier", ptx(rf"add\.s32(\s+{R}), {R}, 1;(?=\s*mul\.lo)", r"mov.b32\1, 1;"), "depends on uninitialized shared memory"),
+            ("the last of eight warps does not count", ptx(rf"add\.s32(\s+{R}, {R}), {R};(?=\s*cvt\.u64\.u32[^;]*;\s*setp\.le)", r"add.s32\1, 7;"), DIFFERENT),
         ],
     ),
     "stream": (
@@ -217,6 +231,13 @@ SUITES = {
             ("values behind the end of a chunk stored", ptx(r"setp\.ge\.u32(\s+%p\d+, %r\d+, %r\d+;\s*@%p\d+ bra[^;]*;\s*cvt)", r"setp.gt.u32\1", 0, 0), at(r"st\.global", f"{PAST} 'q'")),
             ("lanes of other blocks give the factor", ptx(", 7199, -1", ", 4127, -1", 0, 0), DIFFERENT),
             ("stores four bytes beside", ptx(r"(st\.global\.v4\.b16\s+\[%rd\d+\+)256\]", r"\g<1>252]"), at(r"st\.global", "is not a multiple of 8")),
+        ],
+    ),
+    "least_scales": (
+        [*shapes(x=(70, 416)), "--edge-blocks"],
+        [
+            ("the least scale one number too early", ptx(", 4194305;", ", 4194304;"), DIFFERENT),
+            ("what gives the least scales flushed", ptx(rf"mul\.rn\.f32(\s+{R}, {R}, 0f3B124925)", r"mul.rn.ftz.f32\1"), DIFFERENT),
         ],
     ),
     "blocks": (
