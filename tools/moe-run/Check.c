@@ -313,6 +313,8 @@ static void print_verdicts(const moe__run_target_t *target, const moe__run_call_
     if (judgment->is_quantized)
       printf(", %.1f dB from unquantized operands", moe_ref_score_sqnr(&judgment->quality));
   }
+  if (target->device && call->mistakes)
+    printf(", wrong offsets are reported");
   if (target->device && runs == 2)
     printf(", in two runs on %s", target->words);
   else if (target->device)
@@ -325,7 +327,7 @@ static int conclude(const moe__run_target_t *target, const moe__run_call_t *call
                     const verdict_t *verdicts, json_t *cases) {
   char *shapes = moe__run_describe_arguments(call);
   json_t *results = json_array();
-  int rc = target->device ? moe__run_device_call_verify(device_call) : MOE__RUN_OK;
+  int rc = target->device ? moe__run_device_call_verify(device_call, call->mistakes) : MOE__RUN_OK;
   for (int i = 0; i < call->function->result_count; i++) {
     rc |= report(&call->results[i], &verdicts[i], target);
     json_array_append_new(results, describe(&call->results[i], &verdicts[i], target->device));

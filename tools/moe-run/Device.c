@@ -286,7 +286,7 @@ int moe__run_device_call_disturb(moe__run_device_call_t *call) {
   return rc;
 }
 
-int moe__run_device_call_verify(const moe__run_device_call_t *call) {
+int moe__run_device_call_verify(const moe__run_device_call_t *call, uint32_t expected) {
   static const struct {
     uint32_t bit;
     const char *text;
@@ -298,9 +298,13 @@ int moe__run_device_call_verify(const moe__run_device_call_t *call) {
   uint32_t unknown = call->reports;
   int rc = MOE__RUN_OK;
   for (size_t i = 0; i < sizeof reports / sizeof reports[0]; i++) {
-    if (call->reports & reports[i].bit)
+    const bool is_found = call->reports & reports[i].bit, is_expected = expected & reports[i].bit;
+    if (is_found && !is_expected)
       rc = moe__run_input_error("function '%s': %s (found on %s)", call->host->function->name,
                                 reports[i].text, call->target->words);
+    if (is_expected && !is_found)
+      rc = moe__run_input_error("function '%s' does not report that %s (ran on %s)",
+                                call->host->function->name, reports[i].text, call->target->words);
     unknown &= ~reports[i].bit;
   }
   if (unknown)

@@ -65,8 +65,9 @@ int moe__run_device_call_check_zeroed(const moe__run_device_call_t *call, int *o
  * looked at. */
 int moe__run_device_call_disturb(moe__run_device_call_t *call);
 
-/* Says what the kernels reported in the runs so far: MOE__RUN_INPUT where there is something. */
-int moe__run_device_call_verify(const moe__run_device_call_t *call);
+/* Says what the kernels reported in the runs so far but should not have, or did not but should:
+ * `expected` has bits of moe_rt_report_t. MOE__RUN_INPUT where there is something. */
+int moe__run_device_call_verify(const moe__run_device_call_t *call, uint32_t expected);
 
 /* Device address of tensor number `index`: arguments, then results. */
 void *moe__run_device_call_data(const moe__run_device_call_t *call, int index);

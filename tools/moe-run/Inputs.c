@@ -138,8 +138,14 @@ static int find_shape(const moe__run_options_t *options, const moe_rt_tensor_inf
   return rc;
 }
 
+static uint32_t mistakes_of(moe__run_groups_t groups) {
+  if (groups == MOE__RUN_GROUPS_DECREASING)
+    return MOE_RT_OFFSETS_DECREASE;
+  return groups == MOE__RUN_GROUPS_BEYOND ? MOE_RT_OFFSETS_BEYOND : 0;
+}
+
 /* Makes the data of an argument that no file gives, in this turn or in the other. */
-static int make_random(const moe__run_options_t *options, const moe__run_call_t *call, int argument,
+static int make_random(const moe__run_options_t *options, moe__run_call_t *call, int argument,
                        int turn) {
   const moe__run_tensor_t *tensor = &call->arguments[argument];
   moe__run_random_t random = {.seed = options->seed,
@@ -154,12 +160,13 @@ static int make_random(const moe__run_options_t *options, const moe__run_call_t 
   int rc = moe__run_reference_use(call, tensor->info, &random.use);
   if (!rc && moe__run_random_follows(&random) == (turn == 1))
     rc = moe__run_random_fill(&random, tensor);
+  if (random.use.role == MOE__RUN_OFFSETS && tensor->elements > 0)
+    call->mistakes |= mistakes_of(options->groups);
   return rc;
 }
 
 /* Gives all arguments their data, those last that follow from others. */
-static int fill(const moe__run_options_t *options, const moe__run_call_t *call,
-                const source_t *sources) {
+static int fill(const moe__run_options_t *options, moe__run_call_t *call, const source_t *sources) {
   const int count = call->function->argument_count;
   int rc = MOE__RUN_OK;
   for (int i = 0; i < count && !rc; i++)

@@ -87,7 +87,8 @@ static const struct argp_option argp_options[] = {
      "Make NaN of what a product must not read, and of the tokens of every third group", 0},
     {"groups", OPTION_GROUPS, "SIZES", 0,
      "Random group offsets: equal, ragged, edge, which are 0, 1, 15, 16, 31, 63 ... 129 in turn, "
-     "one, which has all tokens in one group, or none (default: equal)",
+     "one, which has all tokens in one group, or none; or wrong ones, which --check expects to be "
+     "reported: decreasing or beyond (default: equal)",
      0},
     {"shape", OPTION_SHAPE, "ARG=SHAPE[,SHAPE...]", 0,
      "Shape of an argument, such as 8x8192x5120; --check, --bench and --tune take "
@@ -221,11 +222,11 @@ static bool is_device(const char *name) {
 }
 
 static bool parse_groups(const char *text, moe__run_groups_t *out) {
-  static const char *const names[] = {[MOE__RUN_GROUPS_EQUAL] = "equal",
-                                      [MOE__RUN_GROUPS_RAGGED] = "ragged",
-                                      [MOE__RUN_GROUPS_EDGE] = "edge",
-                                      [MOE__RUN_GROUPS_ONE] = "one",
-                                      [MOE__RUN_GROUPS_NONE] = "none"};
+  static const char *const names[] = {
+      [MOE__RUN_GROUPS_EQUAL] = "equal",  [MOE__RUN_GROUPS_RAGGED] = "ragged",
+      [MOE__RUN_GROUPS_EDGE] = "edge",    [MOE__RUN_GROUPS_ONE] = "one",
+      [MOE__RUN_GROUPS_NONE] = "none",    [MOE__RUN_GROUPS_DECREASING] = "decreasing",
+      [MOE__RUN_GROUPS_BEYOND] = "beyond"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (!strcmp(names[i], text)) {
       *out = (moe__run_groups_t)i;

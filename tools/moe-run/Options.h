@@ -33,7 +33,9 @@ typedef enum moe__run_groups_t {
   MOE__RUN_GROUPS_RAGGED,
   MOE__RUN_GROUPS_EDGE,
   MOE__RUN_GROUPS_ONE,
-  MOE__RUN_GROUPS_NONE
+  MOE__RUN_GROUPS_NONE,
+  MOE__RUN_GROUPS_DECREASING, /* these two are mistakes that kernels report */
+  MOE__RUN_GROUPS_BEYOND
 } moe__run_groups_t;
 
 typedef enum moe__run_mode_t {

@@ -358,6 +358,17 @@ static int by_value(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
+/* Makes one group's end wrong, or beyond the tokens all from one on: which one is by the seed. */
+static void spoil_offsets(const moe__run_random_t *random, int64_t count, int32_t *ends) {
+  const int64_t first = (int64_t)(random->seed % (uint64_t)count);
+  if (random->groups == MOE__RUN_GROUPS_DECREASING)
+    ends[first] = (first > 0 ? ends[first - 1] : 0) - 1;
+  for (int64_t g = first; g < count && random->groups == MOE__RUN_GROUPS_BEYOND; g++) {
+    const int64_t end = random->use.tokens + 1 + g - first;
+    ends[g] = (int32_t)(end < INT32_MAX ? end : INT32_MAX);
+  }
+}
+
 /* Ends of groups. */
 static void fill_offsets(const moe__run_random_t *random, uint64_t key, int64_t count,
                          int32_t *ends) {
@@ -369,6 +380,8 @@ static void fill_offsets(const moe__run_random_t *random, uint64_t key, int64_t 
   for (int64_t g = 0; g < count; g++) {
     switch (random->groups) {
     case MOE__RUN_GROUPS_EQUAL:
+    case MOE__RUN_GROUPS_DECREASING:
+    case MOE__RUN_GROUPS_BEYOND:
       end = tokens * (g + 1) / count;
       break;
     case MOE__RUN_GROUPS_RAGGED:
@@ -386,6 +399,7 @@ static void fill_offsets(const moe__run_random_t *random, uint64_t key, int64_t 
     ends[g] = (int32_t)(end < tokens ? end : tokens);
   }
   qsort(ends, (size_t)count, sizeof *ends, by_value);
+  spoil_offsets(random, count, ends);
 }
 
 /* Offsets of either kind. */

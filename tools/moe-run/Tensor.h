@@ -31,6 +31,7 @@ typedef struct moe__run_tensor_t {
 typedef struct moe__run_call_t {
   const moe_rt_function_info_t *function; /* borrowed */
   moe__run_tensor_t *arguments, *results, *temporaries;
+  uint32_t mistakes; /* bits of moe_rt_report_t: what is wrong in the arguments on purpose */
 } moe__run_call_t;
 
 /* What a safetensors file calls the dtype of this name in the manifest; NULL for one that moe-run

@@ -72,7 +72,7 @@ static int run(const moe__run_options_t *options, const moe__run_target_t *targe
                                 call->results[i].info->name, target->words);
     }
     if (!rc)
-      rc = moe__run_device_call_verify(&device_call);
+      rc = moe__run_device_call_verify(&device_call, 0);
     moe__run_device_call_free(&device_call);
   }
   if (!rc)

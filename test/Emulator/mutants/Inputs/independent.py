@@ -109,6 +109,23 @@ SUITES = {
             ("factors of columns overwritten while others read", drop(r"bar\.sync \s*%r\d+, 128;", 0), at(r"st\.shared", "the store races .* with a read by warp")),
         ],
     ),
+    # Data that are wrong on purpose.
+    "reports": (
+        product((150, 272), (4, 272, 528), "--groups", "decreasing"),
+        [("nothing is reported", drop(r"atom\.global\.or\.b32[^;]*;"), "does not report that an offset is below")],
+    ),
+    "reports_beyond": (
+        product((150, 272), (4, 272, 528), "--groups", "beyond"),
+        [("an offset is taken for one that decreases", ptx(r"selp\.b32(\s+%r\d+), 2,", r"selp.b32\1, 1,"), "does not report that an offset is beyond|an offset is below")],
+    ),
+    "carried": (
+        product((80, 16), (40, 16, 64), "--groups", "decreasing", "--random", "32"),
+        [("the last of 32 offsets is not carried to the next", drop(CARRIED, 2), "does not report that an offset is below")],
+    ),
+    "flushed": (
+        product((150, 272), (4, 272, 528), *RAGGED, "--exact"),
+        [("products with the scales flushed", ptx(r"mul\.rn\.f32", "mul.rn.ftz.f32", 0, 0), DIFFERENT)],
+    ),
     "slots": (
         product((64, 16), (2, 16, 5120)),
         [
