@@ -307,7 +307,8 @@ static error_t parse_option(int key, char *text, struct argp_state *state) {
   case OPTION_GROUPS:
     options->groups_given = true;
     if (!parse_groups(text, &options->groups))
-      argp_error(state, "--groups '%s': not equal, ragged, edge, one or none", text);
+      argp_error(state, "--groups '%s': not equal, ragged, edge, one, none, decreasing or beyond",
+                 text);
     return 0;
   case OPTION_SHAPE:
     add_shapes(state, options, text);

@@ -249,10 +249,10 @@ typedef struct outlier_t {
   int64_t column; /* -1: none is greater than the others */
 } outlier_t;
 
-/* Who misses the greatest element of what shares a scale takes a maximum of at most a fourth: one
+/* Who misses the greatest element of what shares a scale takes a maximum of less than a half: one
  * element of the cell is greater than all others. The other rows have one too, of one magnitude in
- * half of them, of the next in half of the rest, and so on: a few rows, which may be a group, mostly
- * have one that is greatest. Where rows and columns of a cell have scales of their own, each has
+ * half of them, of the next in half of the rest, and so on: of a few rows, which may be a group,
+ * mostly one has the greatest. Where rows and columns of a cell have scales of their own, each has
  * one. */
 static outlier_t outlier_of_row(const fill_t *fill, const place_t *place, int64_t row,
                                 uint64_t of_cell) {
