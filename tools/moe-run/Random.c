@@ -211,7 +211,7 @@ static uint32_t exact_scale(const fill_t *fill, int64_t index, uint64_t bits) {
 /* Sums of products of these are exact in every format on the way, in any order. */
 static uint32_t exact_element(const fill_t *fill, int64_t index, uint64_t bits) {
   const int number = (int)(bits % 5) - 2;
-  if (fill->dtype == MOE_REF_E8M0 || fill->random->use.role == MOE__RUN_PART_SCALES)
+  if (fill->dtype == MOE_REF_E8M0)
     return encode(fill->dtype, power_of_two(number));
   if (fill->random->use.role == MOE__RUN_SCALES)
     return exact_scale(fill, index, bits);
@@ -294,7 +294,7 @@ static uint32_t element(const fill_t *fill, int64_t index, const place_t *place)
     return exact_element(fill, index, bits);
   if (fill->random->use.role == MOE__RUN_BYTES)
     return (uint32_t)(bits & 0xFF);
-  if (fill->random->use.role == MOE__RUN_SCALES || fill->random->use.role == MOE__RUN_PART_SCALES)
+  if (fill->random->use.role == MOE__RUN_SCALES)
     return encode(fill->dtype, scale(bits));
   if (fill->random->use.role == MOE__RUN_OPERAND || fill->random->use.role == MOE__RUN_SELECTOR)
     return encode(fill->dtype, normal(bits));

@@ -118,9 +118,8 @@ static void use_nan(const moe__run_launch_t *launch, const char *role, moe__run_
 static void use(const moe__run_launch_t *launch, const char *role, moe__run_use_t *out_use) {
   const moe_ref_tensor_t *qa = moe__run_tensor(launch, "qa");
   out_use->role = is(role, "qa") ? MOE__RUN_SELECTOR : MOE__RUN_OPERAND;
-  if (is(role, "sa") || is(role, "sb")) /* those of blocks are multiplied with parts of a sum */
-    out_use->role =
-        moe__run_tensor(launch, "sb")->rank == 3 ? MOE__RUN_PART_SCALES : MOE__RUN_SCALES;
+  if (is(role, "sa") || is(role, "sb"))
+    out_use->role = MOE__RUN_SCALES;
   if (is(role, "offs"))
     out_use->role = MOE__RUN_OFFSETS;
   out_use->tokens = qa->shape[has_grouped_rows(launch) || qa->rank == 1 ? 0 : 1];
