@@ -28,6 +28,8 @@ static void expect(const wrong_t *wrong, size_t count) {
 
 /* ---- Memory ---- */
 
+#define ONE_LANE "setp.ne.b32 %p1, %tid, 0;\n@%p1 ret;\n"
+
 static void test_addresses(void **state) {
   (void)state;
   static const wrong_t rows[] = {
@@ -49,6 +51,25 @@ static void test_addresses(void **state) {
       {.body = "mov.b64 %l1, smem;\nst.global.b32 [%l1], %tid;", .report = "global address 0x400"},
   };
   EXPECT_ALL(rows);
+}
+
+/* .nc is for what nothing writes while the kernel runs, be it ordered or not. */
+static void test_constants(void **state) {
+  (void)state;
+  static const wrong_t rows[] = {
+      {.body = ONE_LANE "ld.global.nc.b32 %r1, [%out+4];\nst.global.b32 [%out+4], 1;",
+       .report = "in 'out', which line 16 (ld.global.nc.b32) reads by .nc"},
+      {.body = ONE_LANE "st.global.b32 [%out+4], 1;\nld.global.nc.v2.b32 {%r1, %r2}, [%out];",
+       .report = "in 'out' by .nc, which line 16 (st.global.b32) writes"},
+      {.body = ONE_LANE "red.global.add.u32 [%out], 1;\nld.global.nc.b32 %r1, [%out];",
+       .report = "by .nc, which line 16 (red.global.add.u32) writes"},
+  };
+  EXPECT_ALL(rows);
+  static uint32_t in[1024], out[1024];
+  emu_expect_ok(&(emu_kernel_t){.body = ONE_LANE "ld.global.nc.b32 %r1, [%in];\n"
+                                                 "ld.global.nc.b32 %r1, [%out+8];\n"
+                                                 "st.global.b32 [%out+4], %r1;"},
+                in, sizeof in, out, sizeof out);
 }
 
 static void test_initialization(void **state) {
@@ -140,6 +161,18 @@ static void test_mbarriers(void **state) {
       {.body = INIT "@%p1 ret;\nmbarrier.expect_tx.shared.b64 [smem], 1048575;\n"
                     "mbarrier.expect_tx.shared.b64 [smem], 1;",
        .report = "the limit is 1048575"},
+      /* A second phase is over before the wait for the first one has come back. */
+      {.body = INIT "bar.sync 0;\nsetp.ge.u32 %p3, %tid, 32;\n@%p3 bra P;\n@%p1 ret;\n"
+                    "mbarrier.arrive.shared.b64 _, [smem];\nmbarrier.arrive.shared.b64 _, [smem];\n"
+                    "ret;\nP:\n" WAIT("W", "0"),
+       .report = "phases two apart have the same parity",
+       .threads = 64},
+      /* A wait for phase 1 that does not know of phase 0 comes back for the one before. */
+      {.body = INIT "bar.sync 0;\nsetp.ge.u32 %p3, %tid, 32;\n@%p3 bra P;\n@%p1 ret;\n"
+                    "mbarrier.arrive.shared.b64 _, [smem];\nmbarrier.arrive.shared.b64 _, [smem];\n"
+                    "ret;\nP:\n" WAIT("W", "1"),
+       .report = "phases two apart have the same parity",
+       .threads = 64},
       /* The wait of one lane is not that of the others until they meet at a barrier. */
       {.body = INIT "bar.sync 0;\nsetp.ge.u32 %p3, %tid, 32;\n@%p3 bra P;\n@%p1 bra R;\n" WAIT(
            "W", "0") "R:\nld.shared.b32 %r1, [smem+64];\nret;\n"
@@ -177,9 +210,12 @@ static void test_plain_bulk_copies(void **state) {
       {.body = READY LOAD("64", "4096", "64"), .report = "lies 0 bytes after the end of 'in'"},
       {.body = READY LOAD("64", "0", "64") "ld.shared.b32 %r1, [smem+64];",
        .report = "the load races"},
-      {.body = READY LOAD("64", "0", "80"), .report = "more bytes land than phase 0"},
-      {.body = READY LOAD("64", "0", "48"),
-       .report = "has announced 16 bytes that have not landed"},
+      {.body = READY LOAD("64", "0", "80") WAIT("W", "0"),
+       .report = "more bytes land than phase 0"},
+      {.body = READY LOAD("64", "0", "48") WAIT("W", "0"), .report = "16 bytes to land"},
+      {.body = READY LOAD("64", "0", "64"),
+       .report = "exits while bulk loads may still write its shared memory: nobody has waited for "
+                 "phase 0 of the mbarrier at shared address 0x400"},
       {.body = FIRST "mbarrier.init.shared.b64 [smem], 1;\n" LOAD("64", "0", "64"),
        .report = "fence.mbarrier_init is missing"},
       {.body = FIRST LOAD("64", "0", "64"), .report = "no mbarrier has been initialized"},
@@ -339,6 +375,9 @@ static void test_early_launches(void **state) {
                      "bytes [%l1], [%in, {%r1, %r1}], [smem];\n",
        .report = TOUCHES("in"),
        .pending = true},
+      {.body = "griddepcontrol.wait;\nld.global.nc.b32 %r1, [%in];",
+       .report = "reads 'in', which a launch before this one uses, by .nc",
+       .pending = true},
       /* Each CTA waits for itself. */
       {.body = "mov.u32 %r1, %ctaid.x;\nsetp.ne.b32 %p1, %r1, 0;\n@%p1 bra A;\n"
                "griddepcontrol.wait;\nA:\nld.global.b32 %r1, [%in];",
@@ -424,6 +463,15 @@ static void test_registers(void **state) {
       {.body = "setp.lt.u32 %p1, %tid, 16;\n@%p1 setmaxnreg.dec.sync.aligned.u32 32;",
        .directives = ".maxnreg 64\n",
        .report = "executed by a part of the warp's lanes"},
+      {.body = "setp.lt.u32 %p1, %tid, 32;\n@%p1 setmaxnreg.dec.sync.aligned.u32 32;\n"
+               "@!%p1 setmaxnreg.dec.sync.aligned.u32 40;",
+       .directives = ".maxnreg 64\n",
+       .report = "in its place: all four must execute the same",
+       .threads = 128},
+      {.body = "setp.lt.u32 %p1, %tid, 32;\n@%p1 setmaxnreg.dec.sync.aligned.u32 32;",
+       .directives = ".maxnreg 64\n",
+       .report = "all four must execute the same",
+       .threads = 128},
   };
   EXPECT_ALL(rows);
 }
@@ -452,6 +500,7 @@ static void test_registers(void **state) {
 #define COMMIT "wgmma.commit_group.sync.aligned;\n"
 #define DONE "wgmma.wait_group.sync.aligned 0;\n"
 #define FENCE "wgmma.fence.sync.aligned;\n"
+#define ONE_OF_FOUR "setp.lt.u32 %p2, %tid, 32;\n"
 #define ROWS .threads = 128
 
 static void test_products(void **state) {
@@ -524,8 +573,21 @@ static void test_products(void **state) {
        .report = "exits with 1 products",
        ROWS},
       {.body = ZERO FILL VISIBLE DESCRIPTOR
-       "setp.lt.u32 %p2, %tid, 32;\n@%p2 ret;\n" FENCE MMA COMMIT DONE,
+       "setp.lt.u32 %p2, %tid, 32;\n@!%p2 bra A;\nbar.sync 1, 128;\nA:\n" FENCE MMA COMMIT DONE,
        .report = "for products that not all four warps have started",
+       ROWS},
+      /* What one warp of four leaves out. */
+      {.body = ZERO FILL VISIBLE DESCRIPTOR ONE_OF_FOUR "@%p2 ret;\n" FENCE MMA COMMIT DONE,
+       .report = "all four must execute the same",
+       ROWS},
+      {.body = ZERO FILL VISIBLE DESCRIPTOR FENCE ONE_OF_FOUR "@!%p2 " FENCE MMA COMMIT DONE,
+       .report = "(wgmma.fence.sync.aligned) in its place: all four must execute the same",
+       ROWS},
+      {.body = ZERO FILL VISIBLE DESCRIPTOR FENCE MMA ONE_OF_FOUR "@!%p2 " COMMIT DONE,
+       .report = "in its place: all four must execute the same",
+       ROWS},
+      {.body = ZERO FILL VISIBLE DESCRIPTOR FENCE MMA COMMIT ONE_OF_FOUR "@!%p2 " DONE FENCE DONE,
+       .report = "in its place: all four must execute the same",
        ROWS},
       {.body = ZERO FILL VISIBLE DESCRIPTOR
        "setp.lt.u32 %p2, %tid, 32;\nselp.b64 %l4, 1, 0, %p2;\nxor.b64 %l3, %l3, %l4;\n" FENCE MMA
@@ -608,6 +670,7 @@ static void test_launches(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_addresses),
+      cmocka_unit_test(test_constants),
       cmocka_unit_test(test_initialization),
       cmocka_unit_test(test_races),
       cmocka_unit_test(test_mbarriers),

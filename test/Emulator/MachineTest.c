@@ -332,11 +332,11 @@ static void test_registers_move(void **state) {
   (void)state;
   for (uint64_t schedule = 0; schedule < SCHEDULES; schedule++)
     emu_expect_ok(&(emu_kernel_t){.directives = ".maxnreg 64\n",
-                                  .body = "setp.lt.u32 %p1, %tid, 32;\n@%p1 bra GIVE;\n"
+                                  .body = "setp.lt.u32 %p1, %tid, 128;\n@%p1 bra GIVE;\n"
                                           "setmaxnreg.inc.sync.aligned.u32 96;\nbra END;\n"
                                           "GIVE:\nnanosleep.u32 10;\n"
                                           "setmaxnreg.dec.sync.aligned.u32 32;\nEND:\n",
-                                  .threads = 64,
+                                  .threads = 256,
                                   .schedule = schedule},
                   in, sizeof in, out, sizeof out);
 }

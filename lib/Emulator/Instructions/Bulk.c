@@ -289,6 +289,8 @@ static bool load_into(moe__emu_task_t *task, uint64_t address) {
   task->run = finish_load;
   task->mbarrier = (uint32_t)(mbarrier - cta->mbarriers->list);
   task->phase = mbarrier->phase;
+  mbarrier->loaded = mbarrier->phase + 1;
+  mbarrier->loaded_line = task->instruction->line;
   moe__emu_event_t as = MOE__EMU_EVENT(mbarrier->agent, mbarrier->phase + 1);
   moe__emu_cluster_touch(cta, warp->cta, as);
   return check_box(warp, task->instruction, task, MOE__EMU_ASYNC_WRITE, as) &&

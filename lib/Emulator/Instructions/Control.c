@@ -7,6 +7,7 @@
 #include "lib/Emulator/Instructions/Cluster.h"
 #include "lib/Emulator/Instructions/Lanes.h"
 #include "lib/Emulator/Instructions/Matrix.h"
+#include "lib/Emulator/Instructions/Mbarrier.h"
 #include "lib/Emulator/Machine/Address.h"
 #include "lib/Emulator/Machine/Registers.h"
 #include "lib/Emulator/Machine/Report.h"
@@ -30,6 +31,8 @@ static moe__emu_step_t leave(moe__emu_warp_t *warp, const moe__emu_instruction_t
   if (!(warp->alive & ~active) && moe__emu_matrix_exit(warp, instruction) == MOE__EMU_FAILED)
     return MOE__EMU_FAILED;
   if (moe__emu_cluster_exit(warp, instruction, active) == MOE__EMU_FAILED)
+    return MOE__EMU_FAILED;
+  if (!warp->cta->residence.alive && moe__emu_mbarriers_exit(warp, instruction) == MOE__EMU_FAILED)
     return MOE__EMU_FAILED;
   return moe__emu_warp_exit(warp, active);
 }
@@ -106,6 +109,8 @@ static moe__emu_step_t give_registers(moe__emu_warp_t *warp,
                           warp->registers, is_increase ? "at most" : "at least", wanted);
   if (is_increase && cta->registers_used - warp->registers + wanted > cta->machine->register_pool)
     return MOE__EMU_BLOCKED;
+  if (!moe__emu_warpgroup_execute(warp, instruction))
+    return MOE__EMU_FAILED;
   cta->registers_used = cta->registers_used - warp->registers + wanted;
   warp->registers = wanted;
   cta->cluster->events++;

@@ -16,7 +16,7 @@
 /* ---- ld and st ---- */
 
 enum { MAX_BYTES = 16 }; /* of a lane */
-enum { LOAD_SPACE = 2, LOAD_VECTOR = 6, LOAD_TYPE = 7 };
+enum { LOAD_SPACE = 2, LOAD_CONSTANT = 4, LOAD_VECTOR = 6, LOAD_TYPE = 7 };
 enum { STORE_SPACE = 2, STORE_VECTOR = 5, STORE_TYPE = 6 };
 
 #define TYPES ".b8|.b16|.b32|.b64|.b128|.u8|.u16|.u32|.u64|.s8|.s16|.s32|.s64|.f16|.bf16|.f32|.f64"
@@ -131,6 +131,7 @@ static moe__emu_step_t load(moe__emu_warp_t *warp, const moe__emu_instruction_t 
   moe__emu_reach_t reach =
       moe__emu_reach(warp, instruction, (moe__emu_space_t)instruction->choice[LOAD_SPACE],
                      bytes * count, MOE__EMU_READ, active);
+  reach.is_constant = instruction->choice[LOAD_CONSTANT];
   reach.scope = scope_of(instruction);
   reach.is_ordered = is_ordered(instruction);
   uint64_t addresses[MOE__EMU_LANES];

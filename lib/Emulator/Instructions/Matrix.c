@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WARPS = 4, ALL_WARPS = (1 << WARPS) - 1 };
+enum { WARPS = 4, ALL_WARPS = (1 << WARPS) - 1, FIRST_COMMON = 64 /* a power of two */ };
 
 /* ---- State ---- */
 
@@ -69,6 +69,8 @@ void moe__emu_matrix_free(moe__emu_cta_t *cta) {
     return;
   for (uint32_t w = 0; matrix->warps && w < cta->machine->warp_count; w++)
     free(matrix->warps[w].ends);
+  for (uint32_t i = 0; matrix->groups && i < matrix->count; i++)
+    free((void *)matrix->groups[i].common);
   free(matrix->groups);
   free(matrix->warps);
   free(matrix->a);
@@ -81,6 +83,7 @@ void moe__emu_matrix_reset(moe__emu_cta_t *cta) {
   moe__emu_matrix_t *matrix = cta->matrix;
   for (uint32_t i = 0; i < matrix->count; i++) {
     matrix->groups[i].started = matrix->groups[i].done = 0;
+    matrix->groups[i].common_count = 0;
     matrix->groups[i].agent = -1;
   }
   for (uint32_t w = 0; w < cta->machine->warp_count; w++) {
@@ -414,7 +417,7 @@ static moe__emu_step_t product(moe__emu_warp_t *warp, const moe__emu_instruction
   moe__emu_event_t as = MOE__EMU_EVENT(group->agent, warp->matrix->started + 1);
   if ((!layout.a_registers && !check_operand(warp, instruction, &layout, false, mine.a, as)) ||
       !check_operand(warp, instruction, &layout, true, mine.b, as) ||
-      !start(warp, instruction, &mine))
+      !start(warp, instruction, &mine) || !moe__emu_warpgroup_execute(warp, instruction))
     return MOE__EMU_FAILED;
   mark_registers(warp, instruction, &layout);
   for (int i = 0; i < layout.a; i++)
@@ -422,11 +425,75 @@ static moe__emu_step_t product(moe__emu_warp_t *warp, const moe__emu_instruction
   return MOE__EMU_ADVANCE;
 }
 
+/* ---- What all warps of a warpgroup execute ---- */
+
+/* The warps of a warp's warpgroup; returns the first one. */
+static moe__emu_matrix_warp_t *warps_of(const moe__emu_warp_t *warp, uint32_t *out_count) {
+  uint32_t first = warp->number / WARPS * WARPS, all = warp->cta->machine->warp_count;
+  *out_count = all - first < WARPS ? all - first : WARPS;
+  return &warp->cta->matrix->warps[first];
+}
+
+static const moe__emu_instruction_t *common_at(const moe__emu_warpgroup_t *group, uint32_t number) {
+  return group->common[number & (group->common_capacity - 1)];
+}
+
+/* Makes room for one more: what the slowest warp has yet to execute must be kept. */
+static bool reserve_common(moe__emu_warpgroup_t *group, uint32_t slowest) {
+  if (group->common_count - slowest < group->common_capacity)
+    return true;
+  uint32_t capacity = group->common_capacity ? group->common_capacity * 2 : FIRST_COMMON;
+  const moe__emu_instruction_t **grown =
+      (const moe__emu_instruction_t **)calloc(capacity, sizeof *grown);
+  if (!grown)
+    return false;
+  for (uint32_t i = slowest; i < group->common_count; i++)
+    grown[i & (capacity - 1)] = common_at(group, i);
+  free((void *)group->common);
+  group->common = grown;
+  group->common_capacity = capacity;
+  return true;
+}
+
+bool moe__emu_warpgroup_execute(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction) {
+  moe__emu_warpgroup_t *group = group_of(warp);
+  uint32_t count, number = warp->matrix->common, slowest = number;
+  const moe__emu_matrix_warp_t *warps = warps_of(warp, &count);
+  if (number < group->common_count) {
+    const moe__emu_instruction_t *other = common_at(group, number);
+    if (other != instruction) {
+      moe__emu_fault(warp, instruction, -1,
+                     "another warp of its warpgroup has executed line %u (%s) in its place: all "
+                     "four must execute the same",
+                     other->line, other->name);
+      return false;
+    }
+    warp->matrix->common++;
+    return true;
+  }
+  for (uint32_t w = 0; w < count; w++) {
+    slowest = warps[w].common < slowest ? warps[w].common : slowest;
+    if (!warps[w].has_left)
+      continue;
+    moe__emu_fault(warp, instruction, -1,
+                   "warp %u of its warpgroup has exited without it: all four must execute the same",
+                   warp->number / WARPS * WARPS + w);
+    return false;
+  }
+  if (!reserve_common(group, slowest)) {
+    moe__emu_fault_cta(warp->cta, MOE_EMU_OUT_OF_MEMORY, "out of memory");
+    return false;
+  }
+  group->common[group->common_count++ & (group->common_capacity - 1)] = instruction;
+  warp->matrix->common++;
+  return true;
+}
+
 /* ---- fence, commit, wait ---- */
 
 static moe__emu_step_t fence(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
                              uint32_t active) {
-  if (!check_warp(warp, instruction, active))
+  if (!check_warp(warp, instruction, active) || !moe__emu_warpgroup_execute(warp, instruction))
     return MOE__EMU_FAILED;
   const moe__emu_matrix_t *matrix = warp->cta->matrix;
   for (uint32_t r = 0; r < matrix->row_count; r++) {
@@ -441,7 +508,7 @@ static moe__emu_step_t fence(moe__emu_warp_t *warp, const moe__emu_instruction_t
 static moe__emu_step_t commit(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
                               uint32_t active) {
   moe__emu_matrix_warp_t *matrix = warp->matrix;
-  if (!check_warp(warp, instruction, active))
+  if (!check_warp(warp, instruction, active) || !moe__emu_warpgroup_execute(warp, instruction))
     return MOE__EMU_FAILED;
   if (matrix->groups == matrix->capacity) {
     uint32_t capacity = matrix->capacity * 2 + 16;
@@ -479,8 +546,8 @@ static void release_registers(moe__emu_warp_t *warp, uint32_t first, uint32_t en
   }
 }
 
-static moe__emu_step_t wait(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
-                            uint32_t active) {
+static moe__emu_step_t wait_groups(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
+                                   uint32_t active) {
   moe__emu_matrix_warp_t *matrix = warp->matrix;
   moe__emu_warpgroup_t *group = group_of(warp);
   uint32_t pending = (uint32_t)moe__emu_operand(warp->kernel, instruction, 0)->addend;
@@ -500,9 +567,25 @@ static moe__emu_step_t wait(moe__emu_warp_t *warp, const moe__emu_instruction_t 
   return MOE__EMU_ADVANCE;
 }
 
+static moe__emu_step_t wait(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
+                            uint32_t active) {
+  moe__emu_step_t step = wait_groups(warp, instruction, active);
+  bool is_same = step != MOE__EMU_ADVANCE || moe__emu_warpgroup_execute(warp, instruction);
+  return is_same ? step : MOE__EMU_FAILED;
+}
+
 moe__emu_step_t moe__emu_matrix_exit(moe__emu_warp_t *warp,
                                      const moe__emu_instruction_t *instruction) {
-  const moe__emu_matrix_warp_t *matrix = warp->matrix;
+  moe__emu_matrix_warp_t *matrix = warp->matrix;
+  const moe__emu_warpgroup_t *group = group_of(warp);
+  matrix->has_left = true;
+  if (matrix->common < group->common_count) {
+    const moe__emu_instruction_t *other = common_at(group, matrix->common);
+    return moe__emu_fault(warp, instruction, -1,
+                          "the warp exits without line %u (%s), which another warp of its "
+                          "warpgroup has executed: all four must execute the same",
+                          other->line, other->name);
+  }
   if (matrix->waited == matrix->started)
     return MOE__EMU_ADVANCE;
   return moe__emu_fault(warp, instruction, -1,

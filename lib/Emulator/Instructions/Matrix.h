@@ -18,6 +18,8 @@ struct moe__emu_matrix_warp_t {
   uint32_t *ends;     /* products committed with each group; index: group number */
   uint32_t capacity;
   uint32_t waited; /* products known to be done */
+  uint32_t common; /* instructions of the whole warpgroup that it has executed */
+  bool has_left;
 };
 
 /* A product that some warps of the warpgroup have started. */
@@ -33,6 +35,9 @@ typedef struct moe__emu_warpgroup_t {
   uint32_t started;                                   /* by the warp that is furthest */
   uint32_t done;
   int agent; /* -1: none yet */
+  /* Instructions that all its warps must execute, those of the warp that is furthest: a ring. */
+  const moe__emu_instruction_t **common;
+  uint32_t common_count, common_capacity;
 } moe__emu_warpgroup_t;
 
 struct moe__emu_matrix_t {
@@ -49,7 +54,12 @@ bool moe__emu_matrix_create(moe__emu_cta_t *cta);
 void moe__emu_matrix_free(moe__emu_cta_t *cta);
 void moe__emu_matrix_reset(moe__emu_cta_t *cta);
 
-/* A warp's products must be waited for before it exits. */
+/* Notes that a warp executes an instruction that all warps of its warpgroup must. False after a
+ * fault: another warp has executed another one in its place. */
+bool moe__emu_warpgroup_execute(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction);
+
+/* A warp's products must be waited for before it exits, and it must have executed what the others
+ * of its warpgroup have. */
 moe__emu_step_t moe__emu_matrix_exit(moe__emu_warp_t *warp,
                                      const moe__emu_instruction_t *instruction);
 

@@ -52,6 +52,21 @@ bool moe__emu_mbarriers_end(moe__emu_cta_t *cta) {
   return true;
 }
 
+moe__emu_step_t moe__emu_mbarriers_exit(moe__emu_warp_t *warp,
+                                        const moe__emu_instruction_t *instruction) {
+  const moe__emu_mbarriers_t *barriers = warp->cta->mbarriers;
+  for (uint32_t i = 0; i < barriers->count; i++) {
+    const moe__emu_mbarrier_t *mbarrier = &barriers->list[i];
+    if (mbarrier->loaded > mbarrier->heard)
+      return moe__emu_fault(warp, instruction, -1,
+                            "the CTA exits while bulk loads may still write its shared memory: "
+                            "nobody has waited for phase %u of the mbarrier at shared address "
+                            "0x%x, which those of line %u complete on",
+                            mbarrier->loaded - 1, mbarrier->address, mbarrier->loaded_line);
+  }
+  return MOE__EMU_ADVANCE;
+}
+
 moe__emu_mbarrier_t *moe__emu_mbarrier_at(moe__emu_cta_t *cta, uint64_t address) {
   moe__emu_mbarriers_t *barriers = cta->mbarriers;
   for (uint32_t i = 0; i < barriers->count; i++) {
@@ -61,16 +76,82 @@ moe__emu_mbarrier_t *moe__emu_mbarrier_at(moe__emu_cta_t *cta, uint64_t address)
   return NULL;
 }
 
-static void try_complete(moe__emu_mbarrier_t *mbarrier) {
+/* ---- Parities ----
+ *
+ * A parity tells a phase from the ones next to it alone. So a wait is for the phase that comes
+ * after those that the thread knows to be complete, or for the last of them; and the phase after
+ * that one may be complete only when the wait is known to have come back. */
+
+static uint32_t known_phases(const moe__emu_warp_t *warp, const moe__emu_mbarrier_t *mbarrier,
+                             uint32_t lane) {
+  return moe__emu_order_view(warp->cta->order, warp->agent, lane)->done[mbarrier->agent];
+}
+
+/* How many phases are complete when the wait of a lane is meant to come back. */
+static uint32_t awaited_phases(const moe__emu_warp_t *warp, const moe__emu_mbarrier_t *mbarrier,
+                               uint32_t lane, uint32_t parity) {
+  uint32_t known = known_phases(warp, mbarrier, lane);
+  return known + ((known & 1) == parity);
+}
+
+/* Notes that the wait of a lane comes back. */
+static void note_wait(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
+                      const moe__emu_mbarrier_t *mbarrier, uint32_t phases) {
+  uint32_t i = 0;
+  while (i < warp->waited_count && warp->waited[i].agent != mbarrier->agent)
+    i++;
+  if (i == MOE__EMU_MAX_WAITED)
+    return;
+  if (i == warp->waited_count)
+    warp->waited[warp->waited_count++] = (moe__emu_waited_t){.agent = mbarrier->agent};
+  if (warp->waited[i].phases <= phases)
+    warp->waited[i] = (moe__emu_waited_t){
+        mbarrier->agent, phases, warp->cta->order->warps[warp->agent].clock, instruction->line};
+}
+
+/* Up to which clock the work of any lane of a warp is known. */
+static uint32_t known_clock(const moe__emu_view_t *view, uint32_t agent) {
+  uint32_t clock = view->done[agent];
+  for (uint32_t i = 0; i < view->extra_count; i++) {
+    if (view->extras[i].agent == agent && view->extras[i].done > clock)
+      clock = view->extras[i].done;
+  }
+  return clock;
+}
+
+/* Whether all waits for the phase before the one that completes are known to have come back. */
+static bool check_waits(const moe__emu_mbarrier_t *mbarrier, moe__emu_error_t *error) {
+  const moe__emu_cta_t *cta = mbarrier->cta;
+  for (uint32_t w = 0; cta->order->enabled && w < cta->machine->warp_count; w++) {
+    const moe__emu_warp_t *warp = &cta->warps[w];
+    for (uint32_t i = 0; i < warp->waited_count; i++) {
+      const moe__emu_waited_t *waited = &warp->waited[i];
+      if (waited->agent != mbarrier->agent || waited->phases != mbarrier->phase ||
+          known_clock(&mbarrier->gathered, warp->agent) >= waited->clock)
+        continue;
+      return moe__emu_error(error,
+                            "phase %u of the mbarrier at shared address 0x%x is complete while "
+                            "warp %u may still wait for the one before, at line %u: phases two "
+                            "apart have the same parity",
+                            mbarrier->phase, mbarrier->address, w, waited->line);
+    }
+  }
+  return true;
+}
+
+static bool try_complete(moe__emu_mbarrier_t *mbarrier, moe__emu_error_t *error) {
   moe__emu_cluster_t *cluster = mbarrier->cta->cluster;
   if (mbarrier->pending || mbarrier->bytes)
-    return;
+    return true;
+  if (!check_waits(mbarrier, error))
+    return false;
   mbarrier->phase++;
   mbarrier->pending = mbarrier->count;
   moe__emu_view_move(&cluster->order, &mbarrier->completed, &mbarrier->gathered);
   mbarrier->completed.done[mbarrier->agent] =
       mbarrier->phase < MOE__EMU_MAX_CLOCK ? mbarrier->phase : MOE__EMU_MAX_CLOCK;
   cluster->events++;
+  return true;
 }
 
 bool moe__emu_mbarrier_land(moe__emu_mbarrier_t *mbarrier, uint32_t phase, uint32_t bytes,
@@ -86,8 +167,7 @@ bool moe__emu_mbarrier_land(moe__emu_mbarrier_t *mbarrier, uint32_t phase, uint3
                           "%d more bytes land than phase %u of the mbarrier at shared address 0x%x "
                           "has announced",
                           -mbarrier->bytes, phase, mbarrier->address);
-  try_complete(mbarrier);
-  return true;
+  return try_complete(mbarrier, error);
 }
 
 void moe__emu_mbarriers_fence(moe__emu_cta_t *cta, uint32_t warp) {
@@ -259,8 +339,11 @@ static bool arrive(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruct
                    -mbarrier->bytes, mbarrier->phase, mbarrier->address);
     return false;
   }
-  try_complete(mbarrier);
-  return true;
+  moe__emu_error_t why;
+  if (try_complete(mbarrier, &why))
+    return true;
+  moe__emu_fault(warp, instruction, lane, "%s", why.text);
+  return false;
 }
 
 /* The lanes of `rest` that name the same mbarrier as the lowest of them. */
@@ -427,18 +510,35 @@ static moe__emu_step_t wait(moe__emu_warp_t *warp, const moe__emu_instruction_t 
     moe__emu_mbarrier_t *mbarrier = moe__emu_mbarrier_use(warp, instruction, first, address, false);
     if (!mbarrier)
       return MOE__EMU_FAILED;
-    uint32_t done = 0;
+    uint32_t done = 0, phases[MOE__EMU_LANES];
+    bool is_checked =
+        is_parity && warp->cta->order->enabled && mbarrier->phase < MOE__EMU_MAX_CLOCK;
     MOE__EMU_FOR_LANES(lane, same) {
       uint64_t asked = moe__emu_lane_value(warp, &operands[2], (int)lane);
       if (is_parity && asked > 1)
         return moe__emu_fault(warp, instruction, (int)lane, "a parity of %" PRIu64, asked);
       done |= (uint32_t)is_over(mbarrier, is_parity, asked) << lane;
+      if (!is_checked)
+        continue;
+      phases[lane] = awaited_phases(warp, mbarrier, lane, (uint32_t)asked);
+      if (mbarrier->phase > phases[lane])
+        return moe__emu_fault(
+            warp, instruction, (int)lane,
+            "waits for parity %u at the mbarrier at shared address 0x%x, of which "
+            "it knows %u phases to be complete, and %u are: phases two apart have "
+            "the same parity",
+            (uint32_t)asked, mbarrier->address, known_phases(warp, mbarrier, lane),
+            mbarrier->phase);
     }
     if (done && may_cta && may_come_later(warp, mbarrier, done))
       done = 0;
-    if (done)
+    if (done) {
+      mbarrier->heard = mbarrier->phase;
       moe__emu_order_acquire(warp->cta->order, warp->agent, done, warp->alive,
                              &mbarrier->completed);
+      MOE__EMU_FOR_LANES(lane, is_checked ? done : 0)
+      note_wait(warp, instruction, mbarrier, phases[lane]);
+    }
     if (done != same)
       unfinished = mbarrier->address ^ mbarrier->phase << 18;
     over |= done;

@@ -19,6 +19,9 @@ typedef struct moe__emu_mbarrier_t {
   uint32_t agent;
   moe__emu_event_t initialized; /* by which warp, when */
   bool is_fenced;               /* a fence has handed the initialization on */
+  uint32_t loaded;              /* phases up to the last one that bulk loads complete on */
+  uint32_t loaded_line;         /* of the last load */
+  uint32_t heard;               /* phases that a thread knows to be complete */
   moe__emu_view_t gathered, completed;
 } moe__emu_mbarrier_t;
 
@@ -48,6 +51,10 @@ moe__emu_mbarrier_t *moe__emu_mbarrier_use(moe__emu_warp_t *warp,
 
 /* fence.mbarrier_init or fence.proxy.async by a warp: what it has initialized, loads may use. */
 void moe__emu_mbarriers_fence(moe__emu_cta_t *cta, uint32_t warp);
+
+/* The last thread of the CTA exits: what bulk loads write there must have been waited for. */
+moe__emu_step_t moe__emu_mbarriers_exit(moe__emu_warp_t *warp,
+                                        const moe__emu_instruction_t *instruction);
 
 /* The CTA ends: no mbarrier may wait for bytes. False after a fault. */
 bool moe__emu_mbarriers_end(moe__emu_cta_t *cta);

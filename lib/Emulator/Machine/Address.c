@@ -213,6 +213,33 @@ static void note_use(moe__emu_machine_t *machine, const moe__emu_region_t *regio
     set_flag(&machine->wants_again);
 }
 
+/* Checks that nothing writes what .nc reads. False after a fault. */
+static bool mark_constant(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
+                          int lane, const moe__emu_region_t *region, uint64_t address,
+                          uint64_t bytes, bool is_write) {
+  const char *name = region->name ? region->name : "a buffer";
+  uint32_t line;
+  if (!warp->cta->order->enabled)
+    return true;
+  if (!is_write && region->pending) {
+    moe__emu_fault(warp, instruction, lane,
+                   "reads '%s', which a launch before this one uses, by .nc: that is only for what "
+                   "nothing writes while the kernel runs, and it may have begun before that launch "
+                   "ended",
+                   name);
+    return false;
+  }
+  if (moe__emu_global_mark_constant(region, address, bytes, instruction->line, is_write, &line))
+    return true;
+  moe__emu_fault(warp, instruction, lane,
+                 "%s global address 0x%" PRIx64
+                 " in '%s'%s, which line %u (%s) %s: .nc is only for "
+                 "what nothing writes while the kernel runs",
+                 is_write ? "writes" : "reads", address, name, is_write ? "" : " by .nc", line,
+                 name_at(warp->kernel, line), is_write ? "reads by .nc" : "writes");
+  return false;
+}
+
 bool moe__emu_touch_global(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
                            const moe__emu_toucher_t *toucher, const moe__emu_region_t *region,
                            moe__emu_global_kind_t kind, uint64_t address, uint64_t bytes) {
@@ -221,6 +248,9 @@ bool moe__emu_touch_global(moe__emu_warp_t *warp, const moe__emu_instruction_t *
   char other[192];
   if (!region->writable)
     return true;
+  if (kind != MOE__EMU_GLOBAL_READ && region->constants &&
+      !mark_constant(warp, instruction, (int)toucher->lane, region, address, bytes, true))
+    return false;
   note_use(machine, region, kind);
   const char *name = region->name ? region->name : "a buffer";
   const char *what = kind == MOE__EMU_GLOBAL_READ    ? "a read"
@@ -297,6 +327,9 @@ static uint8_t *resolve_global(moe__emu_reach_t *reach, uint32_t lanes, uint64_t
                    region->name ? region->name : "a buffer");
     return NULL;
   }
+  if (reach->is_constant &&
+      !mark_constant(warp, reach->instruction, lane, region, address, reach->bytes, false))
+    return NULL;
   static const moe__emu_global_kind_t kinds[] = {
       [MOE__EMU_READ] = MOE__EMU_GLOBAL_READ,
       [MOE__EMU_WRITE] = MOE__EMU_GLOBAL_WRITE,

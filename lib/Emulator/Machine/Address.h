@@ -32,6 +32,7 @@ typedef struct moe__emu_reach_t {
   uint32_t alignment;       /* of the address */
   moe__emu_scope_t scope;   /* of an access to global memory; weak unless set */
   bool is_ordered;          /* it acquires or releases */
+  bool is_constant;         /* ld.global.nc: nothing writes the bytes while the kernel runs */
   uint32_t operation;       /* of an atomic: Global.h */
   const uint8_t *value;     /* of a store: the bytes that the lane stores */
   moe__emu_access_t access; /* to shared memory; its kind holds for global memory too */

@@ -5,6 +5,8 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Emulator/Machine/Memory.h"
 
+#include "lib/Emulator/Ptx/Parser.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,9 +23,19 @@ static const char *name_of(const moe__emu_region_t *region) {
   return region->name ? region->name : "a buffer";
 }
 
+static bool has_constants(const moe__emu_kernel_t *kernel) {
+  for (uint32_t i = 0; kernel && i < kernel->instruction_count; i++) {
+    const char *name = kernel->instructions[i].name;
+    if (strncmp(name, "ld.", strlen("ld.")) == 0 && strstr(name, ".nc."))
+      return true;
+  }
+  return false;
+}
+
 moe_emu_status_t moe__emu_global_create(moe__emu_global_t *global, const moe__emu_module_t *module,
                                         const moe_emu_launch_t *launch, moe__emu_error_t *error) {
   uint32_t buffers = (uint32_t)launch->buffer_count;
+  bool is_watched = has_constants(moe__emu_find_kernel(module, launch->kernel));
   *global = (moe__emu_global_t){0};
   global->regions = calloc(buffers + module->variable_count + 1, sizeof *global->regions);
   if (!global->regions)
@@ -56,6 +68,11 @@ moe_emu_status_t moe__emu_global_create(moe__emu_global_t *global, const moe__em
                      name_of(region), region->address);
       return MOE_EMU_INVALID_ARGUMENT;
     }
+    if (is_watched && region->writable && region->bytes <= MAX_MARKED_BYTES) {
+      region->constants = calloc(region->bytes, sizeof *region->constants);
+      if (!region->constants)
+        return MOE_EMU_OUT_OF_MEMORY;
+    }
     if (region->writable && region->bytes <= MAX_MARKED_BYTES) {
       region->writers = calloc(region->bytes, sizeof *region->writers);
       region->readers = calloc(region->bytes, sizeof *region->readers);
@@ -71,6 +88,7 @@ void moe__emu_global_free(moe__emu_global_t *global) {
   for (uint32_t i = 0; i < global->count; i++) {
     free((void *)global->regions[i].writers);
     free((void *)global->regions[i].readers);
+    free((void *)global->regions[i].constants);
     free(global->regions[i].use);
   }
   free(global->regions);
@@ -172,6 +190,26 @@ bool moe__emu_global_mark(const moe__emu_region_t *region, uint64_t address, uin
       tag = (uint32_t)MANY << CTA_SHIFT | (tag & ((1U << CTA_SHIFT) - 1));
     if (old != tag)
       atomic_store_explicit(&mine[i], tag, memory_order_relaxed);
+  }
+  return true;
+}
+
+/* A line, and whether it writes. */
+static uint32_t constant_tag(uint32_t line, bool is_write) {
+  return line << 1 | is_write;
+}
+
+bool moe__emu_global_mark_constant(const moe__emu_region_t *region, uint64_t address,
+                                   uint64_t bytes, uint32_t line, bool is_write,
+                                   uint32_t *out_other) {
+  _Atomic uint32_t *tags = region->constants;
+  uint64_t first = address - region->address;
+  for (uint64_t i = first; tags && i < first + bytes; i++) {
+    uint32_t old = atomic_exchange(&tags[i], constant_tag(line, is_write));
+    if (old && (old & 1) != is_write) {
+      *out_other = old >> 1;
+      return false;
+    }
   }
   return true;
 }

@@ -25,6 +25,9 @@ typedef struct moe__emu_region_t {
   bool writable;
   moe_emu_pending_t pending;
   const char *name; /* NULL: none */
+  /* Of each byte: the line that reads it by .nc, or writes it, as a tag; NULL: the kernel has no .nc,
+   * or the bytes are too many. */
+  _Atomic uint32_t *constants;
   /* Of each byte: who wrote and who read it, as tags; NULL: not kept. */
   _Atomic uint32_t *writers, *readers;
   moe__emu_use_t *use; /* NULL: not kept */
@@ -74,5 +77,11 @@ typedef struct moe__emu_marking_t {
 bool moe__emu_global_mark(const moe__emu_region_t *region, uint64_t address, uint64_t bytes,
                           const moe__emu_marking_t *marking, bool *out_is_again,
                           moe__emu_mark_t *out_other);
+
+/* Marks bytes as read by .nc, or as written, at a line. False where the other has been done to one
+ * of them in this launch, by line *out_other. */
+bool moe__emu_global_mark_constant(const moe__emu_region_t *region, uint64_t address,
+                                   uint64_t bytes, uint32_t line, bool is_write,
+                                   uint32_t *out_other);
 
 #endif /* MOE_EMULATOR_MACHINE_MEMORY_H */

@@ -104,7 +104,15 @@ struct moe__emu_deferred_t {
   uint64_t addresses[MOE__EMU_LANES];
 };
 
-enum { MOE__EMU_MAX_DEFERRED = 4 };
+enum { MOE__EMU_MAX_DEFERRED = 4, MOE__EMU_MAX_WAITED = 64 };
+
+/* What a warp has waited for last at an mbarrier, by parity. */
+typedef struct moe__emu_waited_t {
+  uint32_t agent;  /* the mbarrier's */
+  uint32_t phases; /* so many were complete when the wait came back */
+  uint32_t clock;  /* of the warp then */
+  uint32_t line;   /* of the wait */
+} moe__emu_waited_t;
 
 struct moe__emu_warp_t {
   moe__emu_cta_t *cta;
@@ -126,6 +134,8 @@ struct moe__emu_warp_t {
   moe__emu_global_cache_t cache;
   moe__emu_deferred_t deferred[MOE__EMU_MAX_DEFERRED];
   uint32_t deferred_count;
+  moe__emu_waited_t waited[MOE__EMU_MAX_WAITED];
+  uint32_t waited_count;
   uint8_t *poison;      /* as the register file: its undefined bits; NULL: there never were any */
   bool has_poison;      /* some may be there now */
   uint32_t poison_line; /* of the load that brought the last of them */

@@ -109,6 +109,7 @@ void moe__emu_warp_begin(moe__emu_warp_t *warp, moe__emu_cta_t *cta, uint32_t nu
   warp->registers = cta->machine->first_registers;
   warp->has_poison = false;
   warp->deferred_count = 0;
+  warp->waited_count = 0;
   memset(warp->came, 0, sizeof warp->came);
   memset(warp->meetings, 0, sizeof warp->meetings);
   for (uint32_t r = 0; r < kernel->row_count; r++) {

@@ -18,6 +18,8 @@ FAR = r"out\[\d+.*times as far from"
 DIFFERENT = "elements differ"
 LEFT = "starts as zero, and a call must leave it zero"
 PAST = "after the end of"
+DIVIDED = r"(has executed|exits without) line \d+ \(%s[^)]*\).*all four must execute the same"
+BLOCKING_WAIT = r"(?s)\{\s*\.reg \.pred\s+P1;\s*LAB_WAIT:.*?DONE:\s*\}"
 
 
 def at(instruction, reason):
@@ -36,6 +38,12 @@ def both(*changes):
         return text
 
     return change
+
+
+def by_three_warps(pattern):
+    """Warp 0 of each warpgroup leaves an instruction out."""
+    part = "mov.u32 OWN, %tid.x; and.b32 OWN, OWN, 127; setp.gt.u32 PART, OWN, 31;"
+    return ptx(f"({pattern})", r"{ .reg .b32 OWN; .reg .pred PART; " + part + r" @PART \1 }")
 
 
 def product(qa, qb, *more):
@@ -80,6 +88,7 @@ SUITES = {
                 drop(r"mbarrier\.arrive\.shared\.b64[^;]*;(?=\s*\$L__BB0_\d+:\s*ret;)"),
                 DEADLOCK + r".*mbarrier\.try_wait",
             ),
+            ("registers asked for by three warps of four", by_three_warps(r"setmaxnreg\.inc[^;]*;"), DIVIDED % "setmaxnreg"),
             ("the loader keeps its registers", drop(r"setmaxnreg\.dec[^;]*;"), r"waits at line \d+ \(setmaxnreg\.inc\S*\) for registers"),
             ("rows and columns stored up to their end, and it too", ptx(BOUND, r"setp.gt.u32\1", 0, 0), at(r"st\.global", f"{PAST} 'out'|races with a write by")),
             ("the last row's factor not clamped", ptx(CLAMPED_LOAD, r"mov.b32\1, \2;\3", 1), at(r"ld\.global\.b32", f"{PAST} 'sa'")),
@@ -137,6 +146,18 @@ SUITES = {
         product((128, 128), (1, 128, 2048)),
         [("the turn is not passed on", ptx(r"(or\.pred[^;]*;\s*@%p\d+ bra[^;]*;\s*)mbarrier\.arrive\.shared\.b64[^;]*;", r"\1"), DEADLOCK)],
     ),
+    "older_phases": (
+        product((128, 512), (1, 512, 4096)),
+        [("turns are not waited for", both(drop(BLOCKING_WAIT, 4), drop(BLOCKING_WAIT, 1)), at(r"mbarrier\.try_wait", "phases two apart have the same parity"))],
+    ),
+    "three_warps": (
+        product((128, 784), (1, 784, 2048)),
+        [
+            ("a commit by three warps of four", by_three_warps(r"wgmma\.commit_group[^;]*;"), DIVIDED % "wgmma"),
+            ("a wait by three warps of four", by_three_warps(r"wgmma\.wait_group\.sync\.aligned\s+1;"), DIVIDED % "wgmma"),
+            ("a fence by three warps of four", by_three_warps(r"wgmma\.fence[^;]*;"), DIVIDED % "wgmma"),
+        ],
+    ),
     "clusters": (
         product((300, 272), (4, 272, 272), *RAGGED),
         [
@@ -148,7 +169,7 @@ SUITES = {
             ("a copy to CTA 0 alone", ptx(r"mov\.b16(\s+%rs\d+), 3;", r"mov.b16\1, 1;"), DEADLOCK),
             ("both CTAs load into the first half", ptx(r"mul\.wide\.u32(\s+%rd\d+, %r\d+), 8192;", r"mul.wide.u32\1, 0;"), at(r"cp\.async\.bulk\.tensor", "the bulk load races")),
             ("a CTA announces only what it loads itself", ptx(r"mov\.b32(\s+%r\d+), 32768;(?=\s*mbarrier\.arrive\.expect_tx)", r"mov.b32\1, 24576;"), "bytes land in phase 1 .* they belong to phase 0"),
-            ("stages are free when one CTA has read them", ptx(r"mov\.b32(\s+%r\d+), 8;(?=\s*mbarrier\.init)", r"mov.b32\1, 4;"), at(r"cp\.async\.bulk\.tensor", "the bulk load races")),
+            ("stages are free when one CTA has read them", ptx(r"mov\.b32(\s+%r\d+), 8;(?=\s*mbarrier\.init)", r"mov.b32\1, 4;"), "the bulk load races|phases two apart have the same parity"),
             ("stages are given back to CTA 0 alone", ptx(r"(mapa\.shared::cluster\.u64[^;]*, )%r\d+;", r"\g<1>0;", 0, 0), at(r"cp\.async\.bulk\.tensor", "the bulk load races")),
             ("a tile for each CTA", ptx(r"%clusterid\.x", "%ctaid.x"), at(r"st\.global", "in 'out' races with a write by")),
             ("clusters counted as CTAs", ptx(r"%nclusterid\.x", "%nctaid.x"), FAR),
@@ -192,6 +213,7 @@ SUITES = {
             ("the maxima of warps are read too early", drop(r"bar\.sync \s*0;", 1), at(r"ld\.shared", "the load races .* with a write by warp")),
             ("who is last is asked too late", drop(r"bar\.sync \s*0;", 3), at(r"st\.shared", "the store races .* with a read by warp")),
             ("one CTA fewer counted", ptx(r"(atom\.global\.add[^;]*;\s*fence[^;]*;\s*mul[^;]*;\s*add\.s32[^;]*, )1;", r"\g<1>2;"), "nothing orders this atomic"),
+            ("the maximum is read by .nc", ptx(rf"atom\.global\.exch\.b32(\s+{R}), (\[%rd\d+\]), 0;", r"ld.global.nc.b32\1, \2; st.global.b32 \2, 0;"), at(r"(ld\.global\.nc|st\.global)", ".nc is only for what nothing writes")),
             ("the maximum is left", ptx(rf"atom\.global\.exch\.b32(\s+{R}), (\[%rd\d+\]), 0;", r"ld.global.b32\1, \2;"), LEFT),
             ("vectors that end with the row begin anywhere", ptx(rf"(add\.s32\s+{R}, {R}), -8;", r"\1, -7;"), at(r"ld\.global\.v4", "is not a multiple of 16")),
         ],
@@ -221,6 +243,7 @@ SUITES = {
         [
             ("the launch in the middle does not wait", drop(WAIT_GRID, 1), at(r"cp\.async\.bulk\.tensor", "a launch uses that may go on")),
             ("the product does not wait", drop(WAIT_GRID, 2), at(r"cp\.async\.bulk\.tensor", "a launch before this one uses, without a griddepcontrol.wait")),
+            ("scales of the launch before by .nc", ptx(r"ld\.global\.b32", "ld.global.nc.b32", 0, 0), at(r"ld\.global\.nc", "which a launch before this one uses, by .nc")),
             ("factors for scales", ptx(rf"rcp\.rn\.f32(\s+{R}), ({R});", r"mov.b32\1, \2;", 0), FAR),
         ],
     ),
@@ -233,6 +256,10 @@ SUITES = {
             ("the CTA does not wait for its last store", drop(r"cp\.async\.bulk\.wait_group\.read[^;]*;", 2), at("ret", "exits while 1 bulk groups may still read")),
             ("scales of a block behind the last", ptx(BOUND, r"setp.gt.u32\1", 0, 0), "in 'st' races with a write by another"),
         ],
+    ),
+    "loads": (
+        [*shapes(x=(96, 416)), "--edge-blocks"],
+        [("a tile more is loaded than there are", ptx(rf"setp\.lt\.s32(\s+%p\d+, {R}, {R};\s*@%p\d+ bra[^;]*;\s*bra\.uni)", r"setp.le.s32\1", 1), at("ret", "exits while bulk loads may still write its shared memory"))],
     ),
     "rows": (
         [*shapes(x=(20, 20000)), "--edge-blocks"],
