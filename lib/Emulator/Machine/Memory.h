@@ -25,8 +25,8 @@ typedef struct moe__emu_region_t {
   bool writable;
   moe_emu_pending_t pending;
   const char *name; /* NULL: none */
-  /* Of each byte: the line that reads it by .nc, or writes it, as a tag; NULL: the kernel has no .nc,
-   * or the bytes are too many. */
+  /* Of each byte: the line that reads it by .nc, or writes it, as a tag; NULL: the kernel has no
+   * .nc, or the bytes are too many. */
   _Atomic uint32_t *constants;
   /* Of each byte: who wrote and who read it, as tags; NULL: not kept. */
   _Atomic uint32_t *writers, *readers;
