@@ -167,7 +167,7 @@ static const moe__emu_snapshot_t *repeat(moe__emu_arena_t *arena, const moe__emu
   uint32_t agents = of->agent_count > 2 * count ? of->agent_count : 2 * count;
   moe__emu_snapshot_t *more = moe__emu_arena_allocate(arena, sizeof *more);
   uint32_t *done = moe__emu_arena_allocate(arena, agents * sizeof *done);
-  size_t extras = 2 * of->extra_count * sizeof *more->extras;
+  size_t extras = 2 * (size_t)of->extra_count * sizeof *more->extras;
   void *list = extras ? moe__emu_arena_allocate(arena, extras) : NULL;
   if (!more || !done || (extras && !list))
     return of;
