@@ -511,8 +511,9 @@ static moe__emu_step_t wait(moe__emu_warp_t *warp, const moe__emu_instruction_t 
     if (!mbarrier)
       return MOE__EMU_FAILED;
     uint32_t done = 0, phases[MOE__EMU_LANES];
+    /* test_wait asks how things are, and either answer may be wanted; try_wait waits. */
     bool is_checked =
-        is_parity && warp->cta->order->enabled && mbarrier->phase < MOE__EMU_MAX_CLOCK;
+        is_parity && may_cta && warp->cta->order->enabled && mbarrier->phase < MOE__EMU_MAX_CLOCK;
     MOE__EMU_FOR_LANES(lane, same) {
       uint64_t asked = moe__emu_lane_value(warp, &operands[2], (int)lane);
       if (is_parity && asked > 1)
