@@ -231,20 +231,11 @@ static void test_empty(void **state) {
 
 static void test_no_workspace(void **state) {
   fixture_t *fixture = *state;
-  fixture->function = moe_rt_program_function(fixture->program, 1);
-  int64_t shape[] = {128, 64};
-  DLTensor x = {.data = (void *)0x1001,
-                .device = {kDLCUDA, 0},
-                .ndim = 2,
-                .dtype = {kDLFloat8_e5m2, 8, 1},
-                .shape = shape};
-  DLTensor y = x;
-  y.data = (void *)0x9002;
-  y.dtype = (DLDataType){kDLBfloat, 16, 1};
-  const DLTensor *tensors[] = {&x, &y};
+  fixture_without_workspace(fixture);
   moe_rt_call_t *call = NULL;
-  assert_int_equal(moe_rt_call_prepare(fixture->program, fixture->function, tensors, 2, &call),
-                   MOE_RT_OK);
+  assert_int_equal(
+      moe_rt_call_prepare(fixture->program, fixture->function, fixture->pointers, 2, &call),
+      MOE_RT_OK);
   assert_int_equal(fixture->fake.live_allocations, STATUSES);
   assert_int_equal(moe_rt_call_launch(call, NULL), MOE_RT_OK);
   assert_int_equal(fixture->fake.launches[0].grid[0], INT32_MAX);

@@ -52,6 +52,20 @@ void fixture_set_tensors(fixture_t *fixture, uintptr_t address, int64_t e, int64
              (int64_t[]){n / 32 * k, k, 1});
 }
 
+void fixture_without_workspace(fixture_t *fixture) {
+  fixture->function = moe_rt_program_function(fixture->program, 1);
+  fixture->shapes[0][0] = 128;
+  fixture->shapes[0][1] = 64;
+  fixture->tensors[0] = (DLTensor){.data = (void *)0x1001,
+                                   .device = {kDLCUDA, 0},
+                                   .ndim = 2,
+                                   .dtype = {kDLFloat8_e5m2, 8, 1},
+                                   .shape = fixture->shapes[0]};
+  fixture->tensors[1] = fixture->tensors[0];
+  fixture->tensors[1].data = (void *)0x9002;
+  fixture->tensors[1].dtype = (DLDataType){kDLBfloat, 16, 1};
+}
+
 fixture_t *fixture_create(const char *inputs) {
   fixture_t *fixture = calloc(1, sizeof *fixture);
   require(fixture != NULL, "calloc");

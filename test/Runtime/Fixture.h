@@ -32,6 +32,10 @@ void fixture_load(fixture_t *fixture, json_t *manifest);
 /* Makes the tensors those of this size, one after the other from an address on. */
 void fixture_set_tensors(fixture_t *fixture, uintptr_t address, int64_t e, int64_t n, int64_t k);
 
+/* Makes the second function of the manifest, which needs no workspace, the fixture's, and its two
+ * tensors of (128, 64) the first ones. */
+void fixture_without_workspace(fixture_t *fixture);
+
 /* A fixture with E = 3, N = 96, K = 416. destroy requires that nothing is left on the device. */
 fixture_t *fixture_create(const char *inputs);
 void fixture_destroy(fixture_t *fixture);

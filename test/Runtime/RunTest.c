@@ -237,23 +237,14 @@ static void test_allocator(void **state) {
   expect_failure(fixture, MOE_RT_INVALID_ARGUMENT,
                  "workspace: is at 0x5000000010; it must be aligned to 256 bytes");
   /* A call that takes none asks for none. */
-  fixture->function = moe_rt_program_function(fixture->program, 1);
-  int64_t shape[] = {128, 64};
-  DLTensor x = {.data = (void *)0x1001,
-                .device = {kDLCUDA, 0},
-                .ndim = 2,
-                .dtype = {kDLFloat8_e5m2, 8, 1},
-                .shape = shape};
-  DLTensor y = x;
-  y.data = (void *)0x9002;
-  y.dtype = (DLDataType){kDLBfloat, 16, 1};
-  const DLTensor *tensors[] = {&x, &y};
+  fixture_without_workspace(fixture);
   asked.times = 0;
-  assert_int_equal(
-      moe_rt_call_run(fixture->program, fixture->function, tensors, 2, &fixture->workspace, NULL),
-      MOE_RT_OK);
-  assert_int_equal(moe_rt_call_run(fixture->program, fixture->function, tensors, 2, NULL, NULL),
+  assert_int_equal(moe_rt_call_run(fixture->program, fixture->function, fixture->pointers, 2,
+                                   &fixture->workspace, NULL),
                    MOE_RT_OK);
+  assert_int_equal(
+      moe_rt_call_run(fixture->program, fixture->function, fixture->pointers, 2, NULL, NULL),
+      MOE_RT_OK);
   assert_int_equal(asked.times, 0);
 }
 
