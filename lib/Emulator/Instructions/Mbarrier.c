@@ -497,7 +497,7 @@ static bool may_come_later(moe__emu_warp_t *warp, const moe__emu_mbarrier_t *mba
 }
 
 static moe__emu_step_t wait(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
-                            uint32_t active, bool may_cta, bool is_parity) {
+                            uint32_t active, bool may_suspend, bool is_parity) {
   const moe__emu_operand_t *operands = moe__emu_operand(warp->kernel, instruction, 0);
   moe__emu_split_t *split = warp->split;
   if (moe__emu_check_operands(warp, instruction, active) == MOE__EMU_FAILED)
@@ -512,8 +512,8 @@ static moe__emu_step_t wait(moe__emu_warp_t *warp, const moe__emu_instruction_t 
       return MOE__EMU_FAILED;
     uint32_t done = 0, phases[MOE__EMU_LANES];
     /* test_wait asks how things are, and either answer may be wanted; try_wait waits. */
-    bool is_checked =
-        is_parity && may_cta && warp->cta->order->enabled && mbarrier->phase < MOE__EMU_MAX_CLOCK;
+    bool is_checked = is_parity && may_suspend && warp->cta->order->enabled &&
+                      mbarrier->phase < MOE__EMU_MAX_CLOCK;
     MOE__EMU_FOR_LANES(lane, same) {
       uint64_t asked = moe__emu_lane_value(warp, &operands[2], (int)lane);
       if (is_parity && asked > 1)
@@ -531,7 +531,7 @@ static moe__emu_step_t wait(moe__emu_warp_t *warp, const moe__emu_instruction_t 
             (uint32_t)asked, mbarrier->address, known_phases(warp, mbarrier, lane),
             mbarrier->phase);
     }
-    if (done && may_cta && may_come_later(warp, mbarrier, done))
+    if (done && may_suspend && may_come_later(warp, mbarrier, done))
       done = 0;
     if (done) {
       mbarrier->heard = mbarrier->phase;
@@ -547,7 +547,7 @@ static moe__emu_step_t wait(moe__emu_warp_t *warp, const moe__emu_instruction_t 
   /* The first time it may fail, as on hardware, so that a kernel that does not try again is found.
    * Then it waits. */
   bool is_again = split->failed_pc == split->pc && split->failed_phase == unfinished;
-  if (over != active && may_cta && is_again)
+  if (over != active && may_suspend && is_again)
     return MOE__EMU_BLOCKED;
   moe__emu_set_predicate(warp, operands, active, over);
   split->failed_pc = over == active ? MOE__EMU_NOWHERE : split->pc;
