@@ -3,6 +3,8 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Device/Wgmma.h"
 
+#include "mlir-c/BuiltinTypes.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -10,20 +12,24 @@
 #define TILE_K_BYTES 128
 #define SWIZZLE_128B (INT64_C(1) << 62)
 #define STRIDE_8_ROWS ((INT64_C(1024) >> 4) << 32) /* distance of two groups of 8 rows */
-#define LEADING_IGNORED                                                                            \
-  (INT64_C(1)                                                                                      \
-   << 16) /* not used by swizzled K-major tiles; 1 by convention                        \
-                      */
+/* Not used by swizzled K-major tiles; 1 by convention. */
+#define LEADING_IGNORED (INT64_C(1) << 16)
 
-static MlirType accumulator_type(moe__builder_t *b, int n) {
-  char *text = NULL;
-  size_t length = 0;
-  FILE *out = open_memstream(&text, &length);
+static FILE *open_text(char **text, size_t *length) {
+  FILE *out = open_memstream(text, length);
   if (!out)
     abort();
+  return out;
+}
+
+/* !llvm.struct of `sums` f32 and `words` i32. */
+static MlirType registers_type(moe__builder_t *b, int sums, int words) {
+  char *text = NULL;
+  size_t length = 0;
+  FILE *out = open_text(&text, &length);
   fputs("!llvm.struct<(", out);
-  for (int i = 0; i < n / 2; i++)
-    fputs(i ? ", f32" : "f32", out);
+  for (int i = 0; i < sums + words; i++)
+    fprintf(out, "%s%s", i ? ", " : "", i < sums ? "f32" : "i32");
   fputs(")>", out);
   fclose(out);
   MlirType type = moe__type(b, text);
@@ -31,34 +37,62 @@ static MlirType accumulator_type(moe__builder_t *b, int n) {
   return type;
 }
 
+static MlirType accumulator_type(moe__builder_t *b, int n) {
+  return registers_type(b, n / 2, 0);
+}
+
 moe__accumulator_t moe__wgmma_zero(moe__builder_t *b, int n) {
   return (moe__accumulator_t){
       n, moe__op1(b, "llvm.mlir.zero", accumulator_type(b, n), MOE__NO_VALUES, NULL)};
 }
 
-MlirValue moe__wgmma_descriptor(moe__builder_t *b, MlirValue shared) {
+static MlirValue descriptor(moe__builder_t *b, MlirValue shared, int64_t leading) {
   MlirValue address = moe__op1(b, "llvm.ptrtoint", b->i32, MOE__VALUES(shared), NULL);
   return moe__or(b, moe__zext(b, moe__lshr(b, address, 4), b->i64),
-                 SWIZZLE_128B | STRIDE_8_ROWS | LEADING_IGNORED);
+                 SWIZZLE_128B | STRIDE_8_ROWS | leading);
 }
+
+MlirValue moe__wgmma_descriptor(moe__builder_t *b, MlirValue shared) {
+  return descriptor(b, shared, LEADING_IGNORED);
+}
+
+MlirValue moe__wgmma_descriptor_mn(moe__builder_t *b, MlirValue shared, int leading) {
+  return descriptor(b, shared, (int64_t)(leading >> 4) << 16);
+}
+
+MlirValue moe__wgmma_advance(moe__builder_t *b, MlirValue descriptor, int bytes) {
+  return moe__add(b, descriptor, moe__i64(b, bytes >> 4));
+}
+
+/* What the instructions of one product have in common. */
+typedef struct product_t {
+  const char *a, *b; /* the operands' types */
+  int k;
+  bool b_mn_major; /* of 16-bit types only */
+} product_t;
 
 /* One instruction, 32 bytes of K deep. */
 static moe__accumulator_t issue(moe__builder_t *b, moe__accumulator_t accumulator, bool fresh,
-                                MlirValue a_descriptor, MlirValue b_descriptor, moe__fp8_t a_type,
-                                moe__fp8_t b_type) {
-  static const char *const names[] = {[MOE__E4M3] = "e4m3", [MOE__E5M2] = "e5m2"};
+                                MlirValue a_descriptor, MlirValue b_descriptor,
+                                const product_t *product) {
   char attributes[512];
   snprintf(attributes, sizeof attributes,
-           "shape = #nvvm.shape<m = 64, n = %d, k = 32>, typeA = #nvvm.wgmma_type<%s>, "
+           "shape = #nvvm.shape<m = 64, n = %d, k = %d>, typeA = #nvvm.wgmma_type<%s>, "
            "typeB = #nvvm.wgmma_type<%s>, typeD = #nvvm.wgmma_type<f32>, "
            "scaleD = #nvvm.wgmma_scale_out<%s>, scaleA = #nvvm.wgmma_scale_in<one>, "
            "scaleB = #nvvm.wgmma_scale_in<one>, layoutA = #nvvm.mma_layout<row>, "
-           "layoutB = #nvvm.mma_layout<col>",
-           accumulator.n, names[a_type], names[b_type], fresh ? "zero" : "one");
+           "layoutB = #nvvm.mma_layout<%s>",
+           accumulator.n, product->k, product->a, product->b, fresh ? "zero" : "one",
+           product->b_mn_major ? "row" : "col");
   accumulator.value =
       moe__op1(b, "nvvm.wgmma.mma_async", mlirValueGetType(accumulator.value),
                MOE__VALUES(accumulator.value, a_descriptor, b_descriptor), attributes);
   return accumulator;
+}
+
+static product_t fp8_product(moe__fp8_t a, moe__fp8_t b) {
+  static const char *const names[] = {[MOE__E4M3] = "e4m3", [MOE__E5M2] = "e5m2"};
+  return (product_t){.a = names[a], .b = names[b], .k = K_BYTES};
 }
 
 /* A step along K inside the swizzle is a step of the start address. */
@@ -67,10 +101,11 @@ static moe__accumulator_t issue(moe__builder_t *b, moe__accumulator_t accumulato
 moe__accumulator_t moe__wgmma_k128(moe__builder_t *b, moe__accumulator_t accumulator, bool fresh,
                                    MlirValue a_descriptor, MlirValue b_descriptor,
                                    moe__fp8_t a_type, moe__fp8_t b_type) {
+  product_t product = fp8_product(a_type, b_type);
   for (int i = 0; i < TILE_K_BYTES / K_BYTES; i++) {
     MlirValue step = moe__i64(b, (int64_t)i * STEP);
     accumulator = issue(b, accumulator, fresh && i == 0, moe__add(b, a_descriptor, step),
-                        moe__add(b, b_descriptor, step), a_type, b_type);
+                        moe__add(b, b_descriptor, step), &product);
   }
   return accumulator;
 }
@@ -78,24 +113,77 @@ moe__accumulator_t moe__wgmma_k128(moe__builder_t *b, moe__accumulator_t accumul
 void moe__wgmma_k128_below(moe__builder_t *b, int count, moe__accumulator_t *accumulators,
                            bool fresh, const MlirValue *a_descriptors, MlirValue b_descriptor,
                            moe__fp8_t a_type, moe__fp8_t b_type) {
+  product_t product = fp8_product(a_type, b_type);
   for (int i = 0; i < TILE_K_BYTES / K_BYTES; i++) {
     MlirValue step = moe__i64(b, (int64_t)i * STEP), columns = moe__add(b, b_descriptor, step);
     for (int j = 0; j < count; j++)
       accumulators[j] = issue(b, accumulators[j], fresh && i == 0,
-                              moe__add(b, a_descriptors[j], step), columns, a_type, b_type);
+                              moe__add(b, a_descriptors[j], step), columns, &product);
   }
 }
 
 moe__accumulator_t moe__wgmma_steps(moe__builder_t *b, moe__accumulator_t accumulator, bool fresh,
                                     MlirValue a_descriptor, MlirValue b_descriptor,
                                     moe__fp8_t a_type, moe__fp8_t b_type, MlirValue steps) {
-  accumulator = issue(b, accumulator, fresh, a_descriptor, b_descriptor, a_type, b_type);
+  product_t product = fp8_product(a_type, b_type);
+  accumulator = issue(b, accumulator, fresh, a_descriptor, b_descriptor, &product);
   MOE__FOR (b, number, 1, steps, 1, &accumulator.value) {
     MlirValue step = moe__zext(b, moe__mul(b, number, STEP), b->i64);
     moe__wgmma_fence(b);
     accumulator = issue(b, accumulator, false, moe__add(b, a_descriptor, step),
-                        moe__add(b, b_descriptor, step), a_type, b_type);
+                        moe__add(b, b_descriptor, step), &product);
   }
+  return accumulator;
+}
+
+static product_t wide_product(MlirType element, bool b_mn_major) {
+  const char *name = mlirTypeIsABF16(element) ? "bf16" : "f16";
+  return (product_t){.a = name, .b = name, .k = K_BYTES / 2, .b_mn_major = b_mn_major};
+}
+
+moe__accumulator_t moe__wgmma_k16(moe__builder_t *b, moe__accumulator_t accumulator, bool fresh,
+                                  MlirValue a_descriptor, MlirValue b_descriptor, MlirType element,
+                                  bool b_mn_major) {
+  product_t product = wide_product(element, b_mn_major);
+  return issue(b, accumulator, fresh, a_descriptor, b_descriptor, &product);
+}
+
+/* NVVM has no op for a in registers. */
+moe__accumulator_t moe__wgmma_k16_fragment(moe__builder_t *b, moe__accumulator_t accumulator,
+                                           bool fresh, const MlirValue a[MOE__WGMMA_A_REGISTERS],
+                                           MlirValue b_descriptor, MlirType element,
+                                           bool b_mn_major) {
+  product_t product = wide_product(element, b_mn_major);
+  int sums = accumulator.n / 2, count = sums;
+  MlirValue operands[MOE__WGMMA_MAX_N / 2 + MOE__WGMMA_A_REGISTERS + 1];
+  moe__accumulator_unpack(b, accumulator, operands);
+  for (int i = 0; i < MOE__WGMMA_A_REGISTERS; i++)
+    operands[count++] = a[i];
+  operands[count++] = b_descriptor;
+
+  char *attributes = NULL;
+  size_t length = 0;
+  FILE *out = open_text(&attributes, &length);
+  fprintf(out,
+          "has_side_effects, asm_dialect = 0 : i64, asm_string = \"{ .reg .pred p; "
+          "setp.ne.b32 p, %d, 0; wgmma.mma_async.sync.aligned.m64n%dk%d.f32.%s.%s {",
+          !fresh, accumulator.n, product.k, product.a, product.b);
+  for (int i = 0; i < sums; i++)
+    fprintf(out, "%s$%d", i ? ", " : "", i);
+  fputs("}, {", out);
+  for (int i = 0; i < MOE__WGMMA_A_REGISTERS; i++)
+    fprintf(out, "%s$%d", i ? ", " : "", 2 * sums + i);
+  fprintf(out, "}, $%d, p, 1, 1, %d; }\", constraints = \"", 2 * sums + MOE__WGMMA_A_REGISTERS,
+          product.b_mn_major);
+  for (int i = 0; i < sums; i++)
+    fputs("=f,", out);
+  for (int i = 0; i < sums; i++)
+    fprintf(out, "%d,", i);
+  fputs("r,r,r,r,l\"", out);
+  fclose(out);
+  accumulator.value = moe__op1(b, "llvm.inline_asm", mlirValueGetType(accumulator.value), count,
+                               operands, attributes);
+  free(attributes);
   return accumulator;
 }
 
@@ -113,16 +201,16 @@ void moe__wgmma_wait(moe__builder_t *b, int pending) {
   moe__op0(b, "nvvm.wgmma.wait.group.sync.aligned", MOE__NO_VALUES, attributes);
 }
 
-static MlirValue extract(moe__builder_t *b, MlirValue structure, int position) {
+static MlirValue extract(moe__builder_t *b, MlirValue structure, int position, MlirType type) {
   char attributes[48];
   snprintf(attributes, sizeof attributes, "position = array<i64: %d>", position);
-  return moe__op1(b, "llvm.extractvalue", b->f32, MOE__VALUES(structure), attributes);
+  return moe__op1(b, "llvm.extractvalue", type, MOE__VALUES(structure), attributes);
 }
 
 void moe__accumulator_unpack(moe__builder_t *b, moe__accumulator_t accumulator,
                              MlirValue registers[MOE__WGMMA_MAX_N / 2]) {
   for (int i = 0; i < accumulator.n / 2; i++)
-    registers[i] = extract(b, accumulator.value, i);
+    registers[i] = extract(b, accumulator.value, i, b->f32);
 }
 
 moe__accumulator_t moe__accumulator_pack(moe__builder_t *b, int n,
@@ -138,39 +226,70 @@ moe__accumulator_t moe__accumulator_pack(moe__builder_t *b, int n,
   return accumulator;
 }
 
-/* An instruction through which all registers of the accumulator pass, unchanged: what defines them
- * stays before it, what uses them behind it. */
-static moe__accumulator_t pass_through(moe__builder_t *b, moe__accumulator_t accumulator,
-                                       const char *instruction) {
-  MlirValue registers[MOE__WGMMA_MAX_N / 2];
-  int count = accumulator.n / 2;
+/* An instruction through which all registers of the accumulators pass, and `words` i32 more,
+ * unchanged: what defines them stays before it, what uses them behind it. */
+static void pass_through(moe__builder_t *b, const char *instruction, int count,
+                         moe__accumulator_t *accumulators, int words, MlirValue *registers) {
+  int sums = 0;
+  for (int i = 0; i < count; i++)
+    sums += accumulators[i].n / 2;
+  int total = sums + words;
+  MlirValue *values = malloc((size_t)total * sizeof *values);
+  if (!values)
+    abort();
+  for (int i = 0, first = 0; i < count; first += accumulators[i++].n / 2)
+    moe__accumulator_unpack(b, accumulators[i], values + first);
+  for (int i = 0; i < words; i++)
+    values[sums + i] = registers[i];
+
   char *attributes = NULL;
   size_t length = 0;
-  FILE *out = open_memstream(&attributes, &length);
-  if (!out)
-    abort();
+  FILE *out = open_text(&attributes, &length);
   fprintf(out, "has_side_effects, asm_dialect = 0 : i64, asm_string = \"%s\", constraints = \"",
           instruction);
-  for (int i = 0; i < count; i++)
-    fputs("=f,", out);
-  for (int i = 0; i < count; i++)
-    fprintf(out, "%d%s", i, i + 1 < count ? "," : "\"");
+  for (int i = 0; i < total; i++)
+    fputs(i < sums ? "=f," : "=r,", out);
+  for (int i = 0; i < total; i++)
+    fprintf(out, "%d%s", i, i + 1 < total ? "," : "\"");
   fclose(out);
-  moe__accumulator_unpack(b, accumulator, registers);
-  accumulator.value = moe__op1(b, "llvm.inline_asm", mlirValueGetType(accumulator.value), count,
-                               registers, attributes);
+  MlirValue passed =
+      moe__op1(b, "llvm.inline_asm", registers_type(b, sums, words), total, values, attributes);
   free(attributes);
-  return accumulator;
+
+  if (count == 1 && words == 0) {
+    accumulators[0].value = passed;
+  } else {
+    for (int i = 0; i < total; i++)
+      values[i] = extract(b, passed, i, i < sums ? b->f32 : b->i32);
+    for (int i = 0, first = 0; i < count; first += accumulators[i++].n / 2)
+      accumulators[i] = moe__accumulator_pack(b, accumulators[i].n, values + first);
+    for (int i = 0; i < words; i++)
+      registers[i] = values[sums + i];
+  }
+  free(values);
 }
 
 moe__accumulator_t moe__wgmma_fence_fresh(moe__builder_t *b, moe__accumulator_t accumulator) {
-  return pass_through(b, accumulator, "wgmma.fence.sync.aligned;");
+  moe__wgmma_fence_through(b, 1, &accumulator, 0, NULL);
+  return accumulator;
+}
+
+void moe__wgmma_fence_through(moe__builder_t *b, int count, moe__accumulator_t *accumulators,
+                              int words, MlirValue *fragments) {
+  pass_through(b, "wgmma.fence.sync.aligned;", count, accumulators, words, fragments);
+}
+
+void moe__wgmma_wait_through(moe__builder_t *b, int pending, int count,
+                             moe__accumulator_t *accumulators, int words, MlirValue *fragments) {
+  char instruction[48];
+  snprintf(instruction, sizeof instruction, "wgmma.wait_group.sync.aligned %d;", pending);
+  pass_through(b, instruction, count, accumulators, words, fragments);
 }
 
 void moe__wgmma_finish(moe__builder_t *b, moe__accumulator_t accumulator,
                        MlirValue registers[MOE__WGMMA_MAX_N / 2]) {
-  moe__accumulator_unpack(b, pass_through(b, accumulator, "wgmma.wait_group.sync.aligned 0;"),
-                          registers);
+  moe__wgmma_wait_through(b, 0, 1, &accumulator, 0, NULL);
+  moe__accumulator_unpack(b, accumulator, registers);
 }
 
 static void set_registers(moe__builder_t *b, const char *action, int count) {

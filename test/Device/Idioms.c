@@ -6,6 +6,7 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Device/Async.h"
 #include "lib/Device/Warp.h"
+#include "lib/Device/Wgmma.h"
 
 #include "mlir-c/RegisterEverything.h"
 
@@ -110,10 +111,75 @@ static const moe__expression_t *build_loop_body(moe__kernel_t *kernel) {
   return moe__expression_constant(&kernel->record, 1);
 }
 
+enum { COLUMNS = 16, GROUPS = 6, STEPS = 4 }; /* a group: 64 of K, 4 products */
+
+/* Loads the fragments of a group: 16 words of a thread, side by side. */
+static void load_fragments(moe__kernel_t *kernel, MlirValue a, MlirValue group,
+                           MlirValue words[STEPS * MOE__WGMMA_A_REGISTERS]) {
+  enum { BYTES = 4 * STEPS * MOE__WGMMA_A_REGISTERS };
+  moe__builder_t *b = &kernel->builder;
+  MlirValue row = moe__add(b, moe__mul(b, group, 128), kernel->thread);
+  MlirValue first = moe__offset(b, a, moe__mul(b, row, BYTES));
+  for (int i = 0; i < STEPS * MOE__WGMMA_A_REGISTERS; i++)
+    words[i] = moe__xor(b, moe__load(b, moe__offset_by(b, first, 4 * i), b->i32), 0x1C1C1C1C);
+}
+
+/* Sums of groups of 64 of K: bf16 fragments of a, which pass through an XOR, times b in shared
+ * memory; each sum is multiplied by the number of its group and added up. The sum of a group is
+ * awaited when the products of the next one have begun. Tensors: 0, the fragments; 1, b, a K-major
+ * tile of 128-byte rows with its swizzle applied, for all groups; 2, the result, 64 x 16. */
+static const moe__expression_t *build_fragments_body(moe__kernel_t *kernel) {
+  moe__builder_t *b = &kernel->builder;
+  MlirValue a = moe__kernel_pointer(kernel, 0), x = moe__kernel_pointer(kernel, 1);
+  MlirValue out = moe__kernel_pointer(kernel, 2);
+  moe__kernel_prologue(kernel);
+  moe__layout_shared(&kernel->layout, COLUMNS * 128, 1024);
+  MlirValue at = moe__shl(b, kernel->thread, 4); /* 128 threads, 16 bytes each: all of the tile */
+  MlirType words4 = moe__vector_type(b, 4, b->i32);
+  moe__store_aligned(b, moe__load(b, moe__offset(b, x, at), words4),
+                     moe__offset(b, kernel->shared, at), 16);
+  moe__fence_shared_to_async(b);
+  moe__cta_barrier(b);
+
+  MlirType bf16 = moe__type(b, "bf16");
+  MlirValue tile = moe__wgmma_descriptor(b, kernel->shared);
+  MlirValue sums[COLUMNS / 2], words[2][STEPS * MOE__WGMMA_A_REGISTERS];
+  moe__accumulator_t parts[2];
+  for (int i = 0; i < COLUMNS / 2; i++)
+    sums[i] = moe__f32(b, 0.0F);
+  for (int group = 0; group <= GROUPS; group++) {
+    int now = group % 2, before = 1 - now;
+    if (group < GROUPS) {
+      load_fragments(kernel, a, moe__i32(b, group), words[now]);
+      parts[now] = moe__wgmma_zero(b, COLUMNS);
+      moe__wgmma_fence_through(b, 1, &parts[now], STEPS * MOE__WGMMA_A_REGISTERS, words[now]);
+      for (int i = 0; i < STEPS; i++)
+        parts[now] =
+            moe__wgmma_k16_fragment(b, parts[now], i == 0, words[now] + i * MOE__WGMMA_A_REGISTERS,
+                                    moe__wgmma_advance(b, tile, i * 32), bf16, false);
+      moe__wgmma_commit(b);
+    }
+    if (group == 0)
+      continue;
+    MlirValue part[MOE__WGMMA_MAX_N / 2];
+    moe__wgmma_wait_through(b, group < GROUPS, 1, &parts[before], STEPS * MOE__WGMMA_A_REGISTERS,
+                            words[before]);
+    moe__accumulator_unpack(b, parts[before], part);
+    for (int i = 0; i < COLUMNS / 2; i++)
+      sums[i] = moe__fma(b, part[i], moe__f32(b, (float)group), sums[i]);
+  }
+  MlirValue row = moe__offset(b, out, moe__mul(b, kernel->thread, COLUMNS / 2 * 4));
+  for (int i = 0; i < COLUMNS / 2; i++)
+    moe__store(b, sums[i], moe__offset_by(b, row, 4 * i));
+  return moe__expression_constant(&kernel->record, 1);
+}
+
 static void build_kernel(MlirBlock module_body, MlirContext context, MlirLocation location,
-                         const char *name, const moe__expression_t *(*build)(moe__kernel_t *)) {
+                         const char *name, int32_t threads,
+                         const moe__expression_t *(*build)(moe__kernel_t *)) {
   moe__kernel_t kernel;
-  moe__kernel_begin(&kernel, context, location, &(moe__layout_t){.threads = 32, .ctas_per_sm = 1});
+  moe__kernel_begin(&kernel, context, location,
+                    &(moe__layout_t){.threads = threads, .ctas_per_sm = 1});
   const moe__expression_t *grid = build(&kernel);
   moe__kernel_end(&kernel, module_body, mlirStringRefCreateFromCString(name), grid);
 }
@@ -134,9 +200,10 @@ int main(void) {
   mlirRegionAppendOwnedBlock(region, body);
   moe__op(&b, "gpu.module", 0, NULL, MOE__NO_VALUES, "sym_name = \"kernels\"", 1, &region);
 
-  build_kernel(body, context, location, "idioms", build_body);
-  build_kernel(body, context, location, "clusters", build_cluster_body);
-  build_kernel(body, context, location, "loops", build_loop_body);
+  build_kernel(body, context, location, "idioms", 32, build_body);
+  build_kernel(body, context, location, "clusters", 32, build_cluster_body);
+  build_kernel(body, context, location, "loops", 32, build_loop_body);
+  build_kernel(body, context, location, "fragments", 128, build_fragments_body);
   mlirOperationPrint(mlirModuleGetOperation(module), print_text, NULL);
   mlirModuleDestroy(module);
   mlirContextDestroy(context);
