@@ -47,13 +47,18 @@ SAMPLE_SECONDS = 6e-3  # of steps in a sample, at least one step
 PAUSE_CYCLES = 3_000_000  # before a sample: 1.5 ms
 
 
+def by_recipe(recipe):
+    """Closes over the recipe: torch.compile tells functions of one code apart by what they close over, not by their defaults."""
+    return lambda x, w, offs: moe.grouped_mm(x, w.transpose(1, 2), offs, recipe)
+
+
 def products():
     """How each candidate multiplies tokens (M, K) by weights (E, N, K)."""
     candidates = {"bf16": lambda x, w, offs: torch._grouped_mm(x, w.transpose(1, 2), offs=offs)}
     if torchao_mm:
         candidates["torchao"] = lambda x, w, offs: torchao_mm(x, w.transpose(1, 2), offs, pad_token_groups_for_grouped_mm=False)
     for recipe in moe.RECIPES:
-        candidates[recipe] = lambda x, w, offs, recipe=recipe: moe.grouped_mm(x, w.transpose(1, 2), offs, recipe)
+        candidates[recipe] = by_recipe(recipe)
     return candidates
 
 
