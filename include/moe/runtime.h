@@ -421,26 +421,32 @@ MOE_API moe_rt_status_t moe_rt_call_run(const moe_rt_program_t *program,
 
 enum { MOE_RT_MAX_OBJECTS = 32 };
 
-/* A call whose tensors are objects of a Python framework. One struct, because a Python program
- * fills it faster than it passes four arguments. */
+/* What all calls of a function with tensors of one Python framework share. */
 typedef struct moe_rt_object_call_t {
   const moe_rt_program_t *program;
   const moe_rt_function_info_t *function;
   /* The framework's own C functions, from the capsule type(tensor).__dlpack_c_exchange_api__
    * (DLPack 1.3). */
   const DLPackExchangeAPI *framework;
-  /* PyObject pointers: the arguments, then the results. What is behind them is not read. */
-  void *objects[MOE_RT_MAX_OBJECTS];
 } moe_rt_object_call_t;
 
-/* moe_rt_call_run of such a call: the framework says where the tensors are and which stream of
- * their device is current, and its allocator gives the workspace.
+/* moe_rt_call_run of such a call. `objects` are PyObject pointers, the arguments and then the
+ * results; what is behind them is not read. The framework says where the tensors are and which
+ * stream of their device is current, and its allocator gives the workspace.
  *
  * The caller holds Python's global lock and keeps the objects alive. When the framework refuses
  * an object, its Python exception is set and the status is MOE_RT_INVALID_ARGUMENT, which is
  * also that of a table without views of tensors or of another major version of DLPack. Other
  * errors are those of moe_rt_call_run. */
-MOE_API moe_rt_status_t moe_rt_call_run_objects(const moe_rt_object_call_t *call);
+MOE_API moe_rt_status_t moe_rt_call_run_objects(const moe_rt_object_call_t *call,
+                                                void *const *objects, int object_count);
+
+/* The same as a function of CPython with the calling convention METH_FASTCALL, for
+ * PyCFunction_NewEx: Python calls it without ctypes in between. `self` is a Python integer, the
+ * address of a moe_rt_object_call_t that lives as long as the function; `objects` and their count
+ * are Python's. Returns a new Python integer, the status; NULL where the framework has set a
+ * Python exception. Only for processes that Python runs in. */
+MOE_API void *moe_rt_python_run(void *self, void *const *objects, intptr_t object_count);
 
 /* ---- tvm-ffi ---- */
 

@@ -8,7 +8,7 @@ import ctypes
 import functools
 import os
 import pathlib
-from typing import Any
+from typing import Any, Callable
 
 from moe_opt import _dlpack
 
@@ -244,6 +244,40 @@ class ProgramHandle:
         function = ctypes.c_void_p()
         check(lib.moe_rt_program_find(self.handle, name.encode(), ctypes.byref(function)))
         return function.value or 0
+
+
+class _ObjectCall(ctypes.Structure):
+    """moe_rt_object_call_t"""
+
+    _fields_ = [("program", ctypes.c_void_p), ("function", ctypes.c_void_p), ("framework", ctypes.c_void_p)]
+
+
+class _MethodDef(ctypes.Structure):
+    """PyMethodDef"""
+
+    _fields_ = [("name", ctypes.c_char_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p)]
+
+
+_FASTCALL = 0x80  # METH_FASTCALL
+_object_calls: list[Any] = []  # what Python's functions point to, which may be called as long as the process lives
+
+
+def object_call(program: ProgramHandle, function: int, exchange_table: Any) -> Callable[..., int]:
+    """moe_rt_python_run of a function of the program: called with the arguments and results, tensors of one framework, it runs the function
+    and returns a status for `check`. It is a function as those of C extensions are: calling one through ctypes takes longer than the checks.
+
+    exchange_table: DLPack's capsule with the functions of the framework, __dlpack_c_exchange_api__ of the type of its tensors."""
+    call = _ObjectCall(program.handle, function, _capsule_pointer(exchange_table, b"dlpack_exchange_api"))
+    run = ctypes.cast(lib.moe_rt_python_run, ctypes.c_void_p).value
+    method = _MethodDef(b"moe_rt_python_run", run, _FASTCALL, None)
+    _object_calls.append((program, call, method))
+    return _new_function(ctypes.byref(method), ctypes.addressof(call), None)
+
+
+_capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_capsule_pointer.restype, _capsule_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+_new_function = ctypes.pythonapi.PyCFunction_NewEx
+_new_function.restype, _new_function.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
 
 
 @functools.lru_cache(maxsize=None)

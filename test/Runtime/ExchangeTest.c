@@ -100,6 +100,11 @@ enum { E = 3, N = 96, K = 416 };
 
 static DLTensor tensors[3];
 static moe_rt_object_call_t call;
+static void *objects[MOE_RT_MAX_OBJECTS];
+
+static moe_rt_status_t run(void) {
+  return moe_rt_call_run_objects(&call, objects, 3);
+}
 
 static void set_tensors(void) {
   call = (moe_rt_object_call_t){.program = program, .function = function, .framework = &framework};
@@ -114,7 +119,7 @@ static void set_tensors(void) {
                             .dtype = dtypes[i],
                             .shape = shapes[i],
                             .strides = strides[i]};
-    call.objects[i] = &tensors[i];
+    objects[i] = &tensors[i];
   }
 }
 
@@ -129,7 +134,7 @@ static void test_run(void **state) {
   (void)state;
   set_tensors();
   fake.workspace = (void *)0x6000000100;
-  if (moe_rt_call_run_objects(&call) != MOE_RT_OK)
+  if (run() != MOE_RT_OK)
     fail_msg("%s", moe_rt_last_message());
   assert_string_equal(fake.events,
                       "fill 768+1792 with 0 on 0x5151; clear on 0x5151; quantize on 0x5151; ");
@@ -145,19 +150,23 @@ static void test_errors(void **state) {
   DLPackExchangeAPI other = framework;
   other.header.version.major = DLPACK_MAJOR_VERSION + 1;
   call.framework = &other;
-  expect_failure(moe_rt_call_run_objects(&call), MOE_RT_INVALID_ARGUMENT,
-                 "no exchange table of DLPack 1");
+  expect_failure(run(), MOE_RT_INVALID_ARGUMENT, "no exchange table of DLPack 1");
   call.framework = NULL;
-  expect_failure(moe_rt_call_run_objects(&call), MOE_RT_INVALID_ARGUMENT, "no exchange table");
+  expect_failure(run(), MOE_RT_INVALID_ARGUMENT, "no exchange table");
   set_tensors();
   call.function = NULL;
-  expect_failure(moe_rt_call_run_objects(&call), MOE_RT_INVALID_ARGUMENT, "function is NULL");
+  expect_failure(run(), MOE_RT_INVALID_ARGUMENT, "function is NULL");
   set_tensors();
-  call.objects[1] = NULL;
-  expect_failure(moe_rt_call_run_objects(&call), MOE_RT_INVALID_ARGUMENT, "tensor 1 has no view");
+  expect_failure(moe_rt_call_run_objects(&call, objects, 2), MOE_RT_INVALID_ARGUMENT,
+                 "got 2 tensors; it takes 1 arguments and 2 results");
+  expect_failure(moe_rt_call_run_objects(&call, objects, MOE_RT_MAX_OBJECTS + 1),
+                 MOE_RT_INVALID_ARGUMENT, "got 33 tensors; it must be 1 to 32");
+  expect_failure(moe_rt_call_run_objects(&call, NULL, 3), MOE_RT_INVALID_ARGUMENT, "got 0 tensors");
+  objects[1] = NULL;
+  expect_failure(run(), MOE_RT_INVALID_ARGUMENT, "tensor 1 has no view");
   set_tensors();
   is_out_of_memory = true;
-  expect_failure(moe_rt_call_run_objects(&call), MOE_RT_OUT_OF_MEMORY, "MemoryError: all is taken");
+  expect_failure(run(), MOE_RT_OUT_OF_MEMORY, "MemoryError: all is taken");
   assert_int_equal(releases, 0);
 }
 
@@ -168,7 +177,7 @@ static void test_older_table(void **state) {
   DLPackExchangeAPI newer = {.header = {.version = {DLPACK_MAJOR_VERSION + 1, 0},
                                         .prev_api = (DLPackExchangeAPIHeader *)&framework.header}};
   call.framework = &newer;
-  assert_int_equal(moe_rt_call_run_objects(&call), MOE_RT_OK);
+  assert_int_equal(run(), MOE_RT_OK);
   assert_int_equal(fake.launch_count, 2);
 }
 

@@ -151,6 +151,20 @@ class Casts(unittest.TestCase):
         self.assertTrue(numpy.array_equal(out[:17], a[:17] @ b[0].T))
         self.assertTrue(numpy.array_equal(out[17:40], a[17:40] @ b[1].T))
 
+    def test_product_of_few_tokens(self):
+        """No tokens at all, none that chose an expert, one expert: only rows of groups are written."""
+        weights = numpy.full((3, 32, 64), 0x3F80, numpy.uint16)  # ones
+        for rows, sizes in ((0, [0, 0, 0]), (5, [0, 0, 0]), (5, [5]), (0, [0])):
+            with self.subTest(rows=rows, sizes=sizes):
+                tokens, offs = numpy.full((rows, 64), 0x4000, numpy.uint16), numpy.cumsum(sizes, dtype=numpy.int32)
+                (function,) = moe_opt.load("grouped_mm-fp8_rowwise-inference")
+                out = numpy.full((rows, 32), 7, numpy.uint16)
+                function(tokens, weights[: len(sizes)].swapaxes(1, 2), offs, out=[out])
+                expected = numpy.full((rows, 32), 7, numpy.uint16)
+                expected[: sum(sizes)] = 0x4300  # 64 times 2
+                self.assertTrue(numpy.array_equal(out, expected))
+                self.assertEqual(function.reports(tokens), [])
+
     def test_reports(self):
         name, _ = moe_opt._bundles.find(
             "scaled_grouped_mm.scaled_mm",
@@ -306,6 +320,72 @@ class Programs(unittest.TestCase):
     def test_lifetime(self):
         function = next(iter(moe_opt.load(self.folder)))  # the program is gone
         self.assertTrue(numpy.array_equal(as_bytes(function(self.x)[1]), as_bytes(self.program(self.x)[1])))
+
+
+class ExchangeTable(ctypes.Structure):
+    """DLPackExchangeAPI"""
+
+    _fields_ = [
+        ("version", ctypes.c_uint32 * 2),
+        ("prev_api", ctypes.c_void_p),
+        ("managed_tensor_allocator", ctypes.c_void_p),
+        ("managed_tensor_from_py_object_no_sync", ctypes.c_void_p),
+        ("managed_tensor_to_py_object_no_sync", ctypes.c_void_p),
+        ("dltensor_from_py_object_no_sync", ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(_dlpack.Tensor))),
+        ("current_work_stream", ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_void_p)),
+    ]
+
+
+class Objects(unittest.TestCase):
+    """Calls by a framework's exchange table, which here is one of numpy arrays."""
+
+    def setUp(self):
+        self.views = []
+
+        def view(array, out):
+            if not isinstance(array, numpy.ndarray):
+                return -1
+            self.views.append(_dlpack.view_numpy(array, "", False))
+            out[0] = self.views[-1].tensor
+            return 0
+
+        kinds = dict(ExchangeTable._fields_)
+        self.view = kinds["dltensor_from_py_object_no_sync"](view)
+        # Nobody asks for memory here: the function has no temporaries.
+        self.table = ExchangeTable(
+            (ctypes.c_uint32 * 2)(1, 3), None, 1, None, None, self.view, kinds["current_work_stream"](lambda *_: -1)
+        )
+        new_capsule = ctypes.pythonapi.PyCapsule_New
+        new_capsule.restype, new_capsule.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+        self.name = b"dlpack_exchange_api"  # the capsule points to it
+        capsule = new_capsule(ctypes.addressof(self.table), self.name, None)
+        bundle, function = moe_opt._bundles.find("mx_quantize.quantize", {"axis": 1, "block": 32, "mode": "rceil"}, [("f32", 2)], ["f8E4M3FN"])
+        program = _library.program(moe_opt._bundles.folder() / bundle)
+        self.run_objects = _library.object_call(program, program.function(function), capsule)
+        self.x, self.q, self.scales = data(32, 64), numpy.empty((32, 64), numpy.uint8), numpy.empty((32, 2), numpy.uint8)
+
+    def test_call(self):
+        tensors = [self.x, self.q, self.scales]
+        counts = [sys.getrefcount(tensor) for tensor in tensors]
+        for _ in range(3):
+            self.q[:] = 0
+            self.assertEqual(self.run_objects(*tensors), 0)
+            self.views.clear()
+            self.assertTrue(numpy.array_equal(self.q, reference_quantize(self.x, 1, "rceil")[0]))
+        self.assertEqual([sys.getrefcount(tensor) for tensor in tensors], counts)
+
+    def test_refusals(self):
+        for wrong, message in (
+            ([], "got 0 tensors; it must be 1 to 32"),
+            ([self.x], "got 1 tensors; it takes 1 arguments and 2 results"),
+            ([self.x] * 33, "got 33 tensors; it must be 1 to 32"),
+            ([self.x, "q", self.scales], "tensor 1 has no view in DLPack"),
+            ([self.x, self.q, self.x], "result 'scales': has elements of float32"),
+        ):
+            with self.assertRaisesRegex(moe_opt.InvalidArgument, message):
+                _library.check(self.run_objects(*wrong))
+        with self.assertRaisesRegex(TypeError, "no keyword arguments"):
+            self.run_objects(x=self.x)
 
 
 class Tables(unittest.TestCase):

@@ -17,7 +17,7 @@ from typing import NamedTuple, Optional
 import torch
 from torch import Tensor
 
-from moe_opt.torch._ops import RECIPES, scaled_mm_direct
+from moe_opt.torch._ops import DIRECT_PRODUCTS, RECIPES
 from moe_opt.torch._convert import convert_experts_
 
 __all__ = [
@@ -26,7 +26,15 @@ __all__ = [
 ]  # fmt: skip
 
 _OPS = torch.ops.moe_opt
-_GROUPED_MM, _GROUPED_MM_FORWARD, _SCALED_MM = _OPS.grouped_mm.default, _OPS.grouped_mm_forward.default, _OPS.scaled_mm.default
+_is_compiling, _dispatch_modes, _function_modes = torch.compiler.is_compiling, torch._C._len_torch_dispatch_stack, torch._C._len_torch_function_stack
+_transform = torch._C._functorch.peek_interpreter_stack
+_GROUPED_MM, _SCALED_MM = _OPS.grouped_mm.default, _OPS.scaled_mm.default
+# By which of a and b have gradients.
+_GROUPED_MM_FORWARD = {
+    (True, True): _OPS.grouped_mm_forward.default,
+    (True, False): _OPS.grouped_mm_forward_a.default,
+    (False, True): _OPS.grouped_mm_forward_b.default,
+}
 
 
 class Quantized(NamedTuple):
@@ -71,11 +79,11 @@ def grouped_mm(a: Tensor, b: Tensor, offs: Tensor, recipe: str = "fp8_rowwise") 
        defined. With fp8_tensorwise the scale of all rows covers them, and the result and the gradient are zero there.
     recipe: how operands become FP8, of the product and of both products of the gradient: one of RECIPES.
 
-    Returns (M, N) bf16. For the gradient, FP8 copies of a and b are kept, not a and b. Raises ValueError where shapes or types do not fit, RuntimeError for what the device reports.
+    Returns (M, N) bf16. For the gradient of a an FP8 copy of b is kept, for that of b one of a, and neither a nor b. Raises ValueError where shapes or types do not fit, RuntimeError for what the device reports.
     """
     _check_product(a, b, offs)
     if torch.is_grad_enabled() and (a.requires_grad or b.requires_grad):
-        return _GROUPED_MM_FORWARD(a, b, offs, recipe)[0]
+        return _GROUPED_MM_FORWARD[a.requires_grad, b.requires_grad](a, b, offs, recipe)[0]
     return _GROUPED_MM(a, b, offs, recipe)
 
 
@@ -119,8 +127,19 @@ def scaled_grouped_mm(
 
     Raises ValueError for a case that has no kernels, and MoeError for tensors that do not fit.
     """
-    out = scaled_mm_direct(qa, qb, sa, sb, offs, accumulate, out_dtype)
-    return _SCALED_MM(qa, qb, sa, sb, offs, accumulate, out_dtype) if out is None else out
+    # torch's dispatcher takes as long as the launch. It is asked where it has something to say: while code is traced, for tensors of
+    # subclasses, under modes and transforms.
+    if not (
+        _is_compiling()
+        or not (type(qa) is type(qb) is type(sa) is type(sb) is type(offs) is Tensor)
+        or _dispatch_modes()
+        or _function_modes()
+        or _transform()
+    ):
+        direct = DIRECT_PRODUCTS.get((qa.dim(), qb.dim(), sb.dim(), accumulate, out_dtype))
+        if direct is not None:
+            return direct(qa, qb, sa, sb, offs)
+    return _SCALED_MM(qa, qb, sa, sb, offs, accumulate, out_dtype)
 
 
 def _axis(x: Tensor, axis: int) -> int:

@@ -7,10 +7,7 @@ SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
 from __future__ import annotations
 
-import ctypes
-import functools
-import struct
-from typing import Any, Callable
+from typing import Any, Callable, Union
 
 import torch
 
@@ -27,40 +24,23 @@ DTYPES = {
 }
 
 
-@functools.lru_cache(maxsize=None)
-def _exchange_table() -> int:
-    """The address of torch's table of C functions."""
-    capsule = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
-    if capsule is None:
-        raise RuntimeError(f"moe_opt.torch needs PyTorch 2.10 or newer; this is {torch.__version__}")
-    pointer = ctypes.pythonapi.PyCapsule_GetPointer
-    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    return pointer(capsule, b"dlpack_exchange_api")
-
-
-@functools.lru_cache(maxsize=None)
-def _run_objects() -> Callable[..., int]:
-    """moe_rt_call_run_objects. It touches Python objects, so it keeps the interpreter's lock."""
-    function = ctypes.PyDLL(_library.runtime_path()).moe_rt_call_run_objects
-    function.restype = ctypes.c_int
-    function.argtypes = [ctypes.c_char_p]
-    return function
-
-
 try:
     # What compiled code allocates with: a third of the time of torch.empty_strided. On the current device.
     from torch._C import _cuda_getDevice as _current_device
     from torch._C._dynamo.guards import _empty_strided_cuda as _fast_empty
 except ImportError:
 
-    def _current_device() -> int:
-        return -2
+    def _fast_empty(size: tuple, stride: tuple, dtype: torch.dtype) -> torch.Tensor:
+        return torch.empty_strided(size, stride, dtype=dtype, device="cuda")
 
-    _fast_empty = None
+    _current_device = torch.cuda.current_device
+
+
+Results = Union[torch.Tensor, "tuple[torch.Tensor, ...]"]
 
 
 class Function:
-    """One function of a bundle; calling it with torch tensors gives the results as a tuple.
+    """One function of a bundle; calling it with torch tensors gives the result, or the results as a tuple.
 
     Tensors are on one device, CUDA or CPU (the emulator), and lie in memory as the manifest says. Results are new. Work goes to the
     current stream of the device.
@@ -75,46 +55,44 @@ class Function:
         self.results = _shapes.results(self.description)
         dtypes = [DTYPES[result["dtype"]] for result in self.description["results"]]
         self.dtypes = [torch.uint8 if saving and dtype.itemsize == 1 else dtype for dtype in dtypes]
-        self.call: Callable[..., tuple[torch.Tensor, ...]] = self._open
+        self.call: Callable[..., Results] = self._open
 
-    def __call__(self, *arguments: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    def __call__(self, *arguments: torch.Tensor) -> Results:
         return self.call(*arguments)
 
-    def _open(self, *arguments: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    def _open(self, *arguments: torch.Tensor) -> Results:
         """The first call. It reads the bundle; code is loaded on a device when the first tensors come from there."""
+        table = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
+        if table is None:
+            raise RuntimeError(f"moe_opt.torch needs PyTorch 2.10 or newer; this is {torch.__version__}")
         program = _library.program(_bundles.folder() / self._bundle)
-        prefix = struct.pack("3P", program.handle, program.function(self._function), _exchange_table())
-        self.call = self._compiled(prefix)
+        self.call = self._compiled(_library.object_call(program, program.function(self._function), table))
         return self.call(*arguments)
 
-    def _compiled(self, prefix: bytes) -> Callable[..., tuple[torch.Tensor, ...]]:
-        """The call as straight Python: a loop over five tensors takes as long as the launch.
-
-        prefix: the beginning of the moe_rt_object_call_t that the library is given; addresses of the tensors follow. They live as long as
-        the frame of the call."""
+    def _compiled(self, run: Callable[..., int]) -> Callable[..., Results]:
+        """The call as straight Python: a loop over five tensors takes as long as the launch. run: of the arguments and results."""
         texts = _shapes.result_texts(self.description)
         count = len(self.description["arguments"])
         arguments = [f"a{index}" for index in range(count)]
         results = [f"r{index}" for index in range(len(texts))]
         shapes = [f"    s{index} = a{index}.shape" for index in range(count) if any(f"s{index}[" in text for pair in texts for text in pair)]
+        is_current = "device == 0" if torch.cuda.device_count() == 1 else "device >= 0 and device == current_device()"  # -1 is the CPU
         lines = [
             f"def call({', '.join(arguments)}):",
             *shapes,
-            "    device = a0.get_device()",  # -1 is the CPU
-            "    if device >= 0 and device == current_device():",
+            "    device = a0.get_device()",
+            f"    if {is_current}:",
             *[f"        r{index} = fast_empty({sizes}, {strides}, d{index})" for index, (sizes, strides) in enumerate(texts)],
             "    else:",
             *[f"        r{index} = empty({sizes}, {strides}, dtype=d{index}, device=a0.device)" for index, (sizes, strides) in enumerate(texts)],
             *["    r0.zero_()"] * self._cleared,
-            f"    status = run(prefix + pack({', '.join(f'id({name})' for name in arguments + results)}))",
+            f"    status = run({', '.join(arguments + results)})",
             "    if status:",
             "        check(status)",
-            f"    return {', '.join(results)},",
+            f"    return {', '.join(results)}",
         ]
         names: dict[str, Any] = {f"d{index}": dtype for index, dtype in enumerate(self.dtypes)} | {
-            "prefix": prefix,
-            "pack": struct.Struct(f"{count + len(results)}P").pack,
-            "run": _run_objects(),
+            "run": run,
             "check": _library.check,
             "empty": torch.empty_strided,
             "fast_empty": _fast_empty,
@@ -123,10 +101,16 @@ class Function:
         exec("\n".join(lines), names)  # only names and integers of the manifest
         return names["call"]
 
-    def empty(self, *arguments: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    def empty(self, *arguments: torch.Tensor) -> Results:
         """The results before they are computed; arguments may be fake."""
         device = arguments[0].device
         shapes = self.results(*[argument.shape for argument in arguments])
-        return tuple([
-            torch.empty_strided(size, stride, dtype=dtype, device=device) for (size, stride), dtype in zip(shapes, self.dtypes)
-        ])  # fmt: skip
+        tensors = [torch.empty_strided(size, stride, dtype=dtype, device=device) for (size, stride), dtype in zip(shapes, self.dtypes)]
+        return tuple(tensors) if len(tensors) > 1 else tensors[0]
+
+    def zeros(self, *arguments: torch.Tensor) -> Results:
+        """Results of zeros: what sums over no tokens are. No kernel sums over a dimension of size 0."""
+        found = self.empty(*arguments)
+        for tensor in (found,) if isinstance(found, torch.Tensor) else found:
+            tensor.zero_()
+        return found

@@ -16,9 +16,6 @@ from torch import Tensor
 from moe_opt import _bundles
 from moe_opt.torch._functions import DTYPES, Function
 
-_dispatch_modes, _function_modes = torch._C._len_torch_dispatch_stack, torch._C._len_torch_function_stack
-_transform = torch._C._functorch.peek_interpreter_stack
-
 LIBRARY = torch.library.Library("moe_opt", "DEF")
 RECIPES = ("fp8_rowwise", "fp8_tensorwise")
 _NAMES = {dtype: name for name, dtype in DTYPES.items()}
@@ -43,8 +40,9 @@ def function(op: str, kind: str, attributes: tuple, operands: tuple, results: tu
     """The function of the bundle of an op: attributes and orders are pairs, operands (element type, rank), results element types."""
     bundle, name = _bundles.find(op, dict(attributes), operands, results, kind, dict(orders))
     # A scale of all tokens covers those of no group too. Were they left as they are, what one layer leaves there would be the next one's.
-    cleared = ("recipe", "fp8_tensorwise") in attributes
-    return Function(bundle, name, saving=kind == "forward", cleared=cleared)
+    # The gradient of weights has no rows of tokens.
+    cleared = ("recipe", "fp8_tensorwise") in attributes and kind != "backward_b"
+    return Function(bundle, name, saving=kind.startswith("forward"), cleared=cleared)
 
 
 def _kinds(*tensors: Optional[Tensor]) -> tuple:
@@ -59,16 +57,21 @@ _GROUPED_MM = "scaled_grouped_mm.grouped_mm"
 
 @functools.lru_cache(maxsize=None)
 def grouped_mm_function(kind: str, recipe: str, swapped: bool) -> Function:
-    """The function of a recipe that is `kind`: call, forward or backward. swapped: b (E, K, N) lies in memory as (E, N, K)."""
+    """The function of a recipe that is `kind`: call, forward or backward, the latter two with _a or _b behind where only that operand has a
+    gradient. swapped: b (E, K, N) lies in memory as (E, N, K)."""
     check_recipe(recipe)
     operands = (("bf16", 2), ("bf16", 3), ("i32", 1))
     orders = (("b", (0, 2, 1) if swapped else (0, 1, 2)),)
     return function(_GROUPED_MM, kind, (("recipe", recipe),), operands, ("bf16",), orders)
 
 
-def arranged(b: Tensor) -> tuple[Tensor, bool]:
-    """b (E, K, N) as kernels read it, and whether it lies in memory as (E, N, K), as the weights of most networks do. Where it lies neither
-    so nor as (E, K, N), a copy."""
+def _is_swapped(b: Tensor) -> bool:
+    """Whether kernels read b (E, K, N) as it lies in memory as (E, N, K), as the weights of most networks do."""
+    return b.transpose(1, 2).is_contiguous() or not b.is_contiguous()
+
+
+def _arranged(b: Tensor) -> tuple[Tensor, bool]:
+    """b as kernels read it, and _is_swapped(b). Where it lies in neither order, a copy."""
     rows = b.transpose(1, 2)
     if rows.is_contiguous():
         return b, True
@@ -76,120 +79,111 @@ def arranged(b: Tensor) -> tuple[Tensor, bool]:
 
 
 def _grouped_mm(a: Tensor, b: Tensor, offs: Tensor, recipe: str) -> Tensor:
-    b, swapped = arranged(b)
-    return grouped_mm_function("call", recipe, swapped)(a.contiguous(), b, offs)[0]
+    b, swapped = _arranged(b)
+    return grouped_mm_function("call", recipe, swapped)(a.contiguous(), b, offs)
 
 
 def _grouped_mm_fake(a: Tensor, b: Tensor, offs: Tensor, recipe: str) -> Tensor:
     return a.new_empty((a.shape[0], b.shape[2]))
 
 
-def _forward(a: Tensor, b: Tensor, offs: Tensor, recipe: str) -> tuple[Tensor, ...]:
-    b, swapped = arranged(b)
-    return grouped_mm_function("forward", recipe, swapped)(a.contiguous(), b, offs)
-
-
-def _forward_fake(a: Tensor, b: Tensor, offs: Tensor, recipe: str) -> tuple[Tensor, ...]:
-    b, swapped = arranged(b)
-    return grouped_mm_function("forward", recipe, swapped).empty(a, b, offs)
-
-
-def _backward_function(recipe: str, b_q: Tensor) -> tuple[Function, bool]:
-    """The function for the gradient, and whether it gives that of b as (E, N, K). What was saved of b lies in memory as b does."""
-    swapped = not b_q.is_contiguous()
-    found = grouped_mm_function("backward", recipe, swapped)
-    return found, swapped and found.description["results"][1]["order"] == [0, 1, 2]
-
-
-def _backward(offs, a_q, a_scales, b_q, b_scales, grad_out, recipe):
-    run, is_turned = _backward_function(recipe, b_q)
-    grad_a, grad_b = run(offs, a_q, a_scales, b_q, b_scales, grad_out.contiguous())
-    return grad_a, grad_b.transpose(1, 2) if is_turned else grad_b
-
-
-def _backward_fake(offs, a_q, a_scales, b_q, b_scales, grad_out, recipe):
-    run, is_turned = _backward_function(recipe, b_q)
-    grad_a, grad_b = run.empty(offs, a_q, a_scales, b_q, b_scales, grad_out)
-    return grad_a, grad_b.transpose(1, 2) if is_turned else grad_b
-
-
 define("grouped_mm(Tensor a, Tensor b, Tensor offs, str recipe) -> Tensor", _grouped_mm, _grouped_mm_fake)
-define(
-    "grouped_mm_forward(Tensor a, Tensor b, Tensor offs, str recipe)"
-    " -> (Tensor out, Tensor a_q, Tensor a_scales, Tensor b_q, Tensor b_scales)",
-    _forward,
-    _forward_fake,
-)
-define(
-    "grouped_mm_backward(Tensor offs, Tensor a_q, Tensor a_scales, Tensor b_q, Tensor b_scales, Tensor grad_out, str recipe)"
-    " -> (Tensor grad_a, Tensor grad_b)",
-    _backward,
-    _backward_fake,
-)
+
+
+def _with_gradients(wanted: str, kept: str) -> None:
+    """Defines the two ops of a product whose operands `wanted` have gradients. Of those in `kept` forward saves what these need: a gradient
+    is a product with the other operand, quantized along another dimension."""
+    suffix = "" if len(wanted) == 2 else f"_{wanted}"
+    saved = [f"{operand}_{what}" for operand in kept for what in ("q", "scales")]
+
+    def forward(a, b, offs, recipe):
+        b, swapped = _arranged(b)
+        return grouped_mm_function(f"forward{suffix}", recipe, swapped)(a.contiguous(), b, offs)
+
+    def forward_fake(a, b, offs, recipe):
+        b, swapped = _arranged(b)
+        return grouped_mm_function(f"forward{suffix}", recipe, swapped).empty(a, b, offs)
+
+    def turned(results, swapped):
+        """The gradient of b, the last one, as b lies."""
+        if not swapped or "b" not in wanted:
+            return results
+        return (results[0], results[1].transpose(1, 2)) if len(wanted) == 2 else results.transpose(1, 2)
+
+    def backward(offs, *rest):
+        *tensors, grad_out, recipe, swapped = rest
+        found = grouped_mm_function(f"backward{suffix}", recipe, swapped)
+        run = found if grad_out.shape[0] else found.zeros
+        return turned(run(offs, *tensors, grad_out.contiguous()), swapped)
+
+    def backward_fake(offs, *rest):
+        *tensors, grad_out, recipe, swapped = rest
+        return turned(grouped_mm_function(f"backward{suffix}", recipe, swapped).empty(offs, *tensors, grad_out), swapped)
+
+    results = ", ".join(f"Tensor {name}" for name in ["out", *saved])
+    define(f"grouped_mm_forward{suffix}(Tensor a, Tensor b, Tensor offs, str recipe) -> ({results})", forward, forward_fake)
+    arguments = ", ".join(f"Tensor {name}" for name in ["offs", *saved, "grad_out"])
+    gradients = ", ".join(f"Tensor grad_{operand}" for operand in wanted)
+    define(f"grouped_mm_backward{suffix}({arguments}, str recipe, bool swapped) -> ({gradients})", backward, backward_fake)
+    torch.library.register_autograd(f"moe_opt::grouped_mm_forward{suffix}", _differentiate, setup_context=_save, lib=LIBRARY)
+    torch.library.register_autograd(f"moe_opt::grouped_mm_backward{suffix}", _refuse, lib=LIBRARY)
 
 
 def _save(ctx, inputs, output) -> None:
-    _, _, offs, recipe = inputs
+    _, b, offs, recipe = inputs
     _, *saved = output
     ctx.set_materialize_grads(False)
     ctx.mark_non_differentiable(*saved)
     ctx.save_for_backward(offs, *saved)
-    ctx.recipe = recipe
+    ctx.recipe, ctx.swapped = recipe, _is_swapped(b)
 
 
 def _differentiate(ctx, grad_out, *_):
-    if grad_out is None:
+    """The gradients that are asked for. What is saved suffices for them, and may suffice for another one: weights may need a gradient while
+    only that of the tokens is asked for now."""
+    wants_a, wants_b, *_ = ctx.needs_input_grad
+    if grad_out is None or not (wants_a or wants_b):
         return None, None, None, None
-    grad_a, grad_b = torch.ops.moe_opt.grouped_mm_backward.default(*ctx.saved_tensors, grad_out, ctx.recipe)
-    return grad_a if ctx.needs_input_grad[0] else None, grad_b if ctx.needs_input_grad[1] else None, None, None
+    offs, *saved = ctx.saved_tensors
+    ops, rest = torch.ops.moe_opt, (grad_out, ctx.recipe, ctx.swapped)
+    if not wants_b:
+        return ops.grouped_mm_backward_a.default(offs, *saved[-2:], *rest), None, None, None
+    if not wants_a:
+        return None, ops.grouped_mm_backward_b.default(offs, *saved[:2], *rest), None, None
+    return *ops.grouped_mm_backward.default(offs, *saved, *rest), None, None
 
 
 def _refuse(ctx, *_):
     raise NotImplementedError("moe_opt: a product by a recipe has no second derivative")
 
 
-torch.library.register_autograd("moe_opt::grouped_mm_forward", _differentiate, setup_context=_save, lib=LIBRARY)
-torch.library.register_autograd("moe_opt::grouped_mm_backward", _refuse, lib=LIBRARY)
+_with_gradients("ab", "ab")
+_with_gradients("a", "b")
+_with_gradients("b", "a")
 
 # ---- The product of quantized operands ----
 
-_PRODUCTS: dict[tuple, Function] = {}
+# The calls of products of groups by what tells them apart, once they have been found.
+DIRECT_PRODUCTS: dict[tuple, Callable[..., Tensor]] = {}
 
 
 def _scaled_mm_function(qa, qb, sa, sb, offs, accumulate, out_dtype) -> Function:
-    """Looks the function up by what tells products apart; the rest is the runtime's to check."""
-    key = (qa.dim(), qb.dim(), sb.dim(), accumulate, out_dtype)
-    found = _PRODUCTS.get(key)
-    if found is None:
-        attributes = (("accumulate", accumulate),)
-        found = function("scaled_grouped_mm.scaled_mm", "call", attributes, _kinds(qa, qb, sa, sb, offs), (_NAMES.get(out_dtype),))
-        _PRODUCTS[key] = found
-    return found
+    attributes = (("accumulate", accumulate),)
+    return function("scaled_grouped_mm.scaled_mm", "call", attributes, _kinds(qa, qb, sa, sb, offs), (_NAMES.get(out_dtype),))
 
 
 def _scaled_mm(qa, qb, sa, sb, offs=None, accumulate="fast", out_dtype=torch.bfloat16):
     found = _scaled_mm_function(qa, qb, sa, sb, offs, accumulate, out_dtype)
-    return (found(qa, qb, sa, sb) if offs is None else found(qa, qb, sa, sb, offs))[0]
-
-
-def scaled_mm_direct(qa, qb, sa, sb, offs, accumulate, out_dtype) -> Optional[Tensor]:
-    """The product without torch's dispatcher, which takes longer than the launch. None where it has something to say: while code is
-    traced, under modes and transforms, or for tensors of subclasses."""
-    if (
-        torch.compiler.is_compiling()
-        or not type(qa) is type(qb) is type(sa) is type(sb) is type(offs) is Tensor
-        or _dispatch_modes()
-        or _function_modes()
-        or _transform() is not None
-    ):
-        return None
-    found = _PRODUCTS.get((qa.dim(), qb.dim(), sb.dim(), accumulate, out_dtype))
-    return None if found is None else found.call(qa, qb, sa, sb, offs)[0]
+    if offs is None:
+        return found(qa, qb, sa, sb)
+    out = found(qa, qb, sa, sb, offs)
+    DIRECT_PRODUCTS[qa.dim(), qb.dim(), sb.dim(), accumulate, out_dtype] = found.call  # all else is the runtime's to check
+    return out
 
 
 def _scaled_mm_fake(qa, qb, sa, sb, offs=None, accumulate="fast", out_dtype=torch.bfloat16):
     found = _scaled_mm_function(qa, qb, sa, sb, offs, accumulate, out_dtype)
-    return (found.empty(qa, qb, sa, sb) if offs is None else found.empty(qa, qb, sa, sb, offs))[0]
+    return found.empty(qa, qb, sa, sb) if offs is None else found.empty(qa, qb, sa, sb, offs)
 
 
 define(
