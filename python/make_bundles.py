@@ -10,7 +10,8 @@ index.json holds `bundles`, a list of
     attributes  of the op: granularity, axis, mode, recipe ...
     operands    in order: name, dtype, rank and order (order[i]: the dimension at memory position i, outermost first)
     results     the same
-    functions   of the bundle, by what they are: {"call": NAME}, or {"forward": NAME, "backward": NAME}
+    functions   of the bundle, by what they are: {"call": NAME}, or {"forward": NAME, "backward": NAME}; with "_X" behind both kinds where
+                only operand X has a gradient
 
 The names of arguments and results join forward and backward: an argument of the backward function is an argument or a result of the
 forward function of that name, or grad_X, the gradient of its result X. Results are named grad_X after the argument X.
@@ -70,9 +71,11 @@ def call(op, attributes, operands, results):
             f" : ({', '.join(map(str, operands.values()))}) -> ({', '.join(map(str, results.values()))})\n")
 
 
-def function(name, arguments, body, results):
+def function(name, arguments, body, results, constant=()):
+    """`constant`: arguments without a gradient, of those that could have one."""
     types = ", ".join(map(str, results.values()))
-    return (f"func.func @{name}({', '.join(f'%{n}: {t}' for n, t in arguments.items())}) -> ({types}) {{\n{body}"
+    given = [f"%{n}: {t}{' {moe.differentiable = false}' if n in constant else ''}" for n, t in arguments.items()]
+    return (f"func.func @{name}({', '.join(given)}) -> ({types}) {{\n{body}"
             f"  return {', '.join('%' + n for n in results)} : {types}\n}}\n")
 
 
@@ -102,10 +105,19 @@ class Bundle:
 
 
 class Differentiated(Bundle):
-    """The same with its gradient."""
+    """The same with its gradient; `wanted`: the one operand that has one, or "" for both."""
+
+    def __init__(self, *arguments, wanted=""):
+        super().__init__(*arguments)
+        self.wanted = wanted
 
     def functions(self):
-        return {"forward": f"{self.title()}_forward", "backward": f"{self.title()}_backward"}
+        suffix = f"_{self.wanted}" if self.wanted else ""
+        return {kind + suffix: f"{self.title()}_{kind}" for kind in ("forward", "backward")}
+
+    def source(self):
+        constant = {"a", "b"} - {self.wanted} if self.wanted else ()
+        return function(self.title(), self.operands, call(self.op, self.attributes, self.operands, self.results), self.results, constant)
 
     def passes(self):
         return ["--moe-differentiate"]
@@ -179,7 +191,7 @@ def products():
 
 
 def trained():
-    """Products of bf16 tensors, alone, which quantizes along one axis only, and with gradients."""
+    """Products of bf16 tensors, alone, which quantizes along one axis only, and with gradients; those of groups also with one gradient."""
     forward = {"a": Tensor("bf16", 2), "b": Tensor("bf16", 3, True), "offs": OFFS}
     row_major = forward | {"b": Tensor("bf16", 3)}
     batched = {"a": Tensor("bf16", 3), "b": Tensor("bf16", 3, True)}
@@ -187,9 +199,11 @@ def trained():
         for name, operands in (
             (f"grouped_mm-{recipe}", forward), (f"grouped_mm-row_major-{recipe}", row_major), (f"grouped_mm-batched-{recipe}", batched),
         ):
-            for kind, suffix in ((Differentiated, ""), (Bundle, "-inference")):
-                yield kind(name + suffix, "scaled_grouped_mm.grouped_mm", {"recipe": recipe}, operands,
-                           {"out": Tensor("bf16", operands["a"].rank)})
+            description = ("scaled_grouped_mm.grouped_mm", {"recipe": recipe}, operands, {"out": Tensor("bf16", operands["a"].rank)})
+            yield Differentiated(name, *description)
+            yield Bundle(f"{name}-inference", *description)
+            for wanted in "ab" if "offs" in operands else "":  # frozen experts; a first layer
+                yield Differentiated(f"{name}-grad_{wanted}", *description, wanted=wanted)
 
 
 def bundles():

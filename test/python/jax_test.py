@@ -87,6 +87,43 @@ class Product(unittest.TestCase):
             self.assertEqual(found.shape, wanted.shape)
             self.assertLess(distance(found, wanted), NEAR)
 
+    def test_few_tokens_and_experts(self):
+        """No tokens at all, none that chose an expert, one token, one expert."""
+        for recipe in moe.RECIPES:
+            for rows, sizes in ((0, [0] * E), (17, [0] * E), (17, [17]), (17, [0]), (0, [0]), (17, [0, 1])):
+                with self.subTest(recipe=recipe, rows=rows, sizes=sizes):
+                    x, w, g = operands(max(rows, 1))
+                    x, w, g, offs, used = x[:rows], w[: len(sizes)], g[:rows], ends(*sizes), sum(sizes)
+                    y, pull = jax.vjp(lambda x, w: ours(x, w, offs, recipe), x, w)
+                    dx, dw = pull(g)
+                    self.assertEqual((y.shape, dx.shape, dw.shape), ((rows, N), (rows, K), w.shape))
+                    if used:
+                        expected, pull = jax.vjp(lambda x, w: reference(x, w, offs), x[:used], w)
+                        for found, wanted in zip((y[:used], dx[:used], dw), (expected, *pull(g[:used].astype(jnp.float32)))):
+                            self.assertLess(distance(found, wanted), NEAR if used > 1 else 2 * NEAR)  # errors of one row do not average
+                    else:
+                        self.assertFalse(numpy.asarray(dw, numpy.float32).any())
+                    if recipe == "fp8_tensorwise":
+                        self.assertFalse(numpy.asarray(y[used:], numpy.float32).any() or numpy.asarray(dx[used:], numpy.float32).any())
+
+    def test_one_gradient_alone(self):
+        """Of an operand without a gradient, none is computed, and nothing is saved for it."""
+        x, w, g = operands()
+        offs = ends(10, 22, 32)
+        for recipe in moe.RECIPES:
+            _, pull = jax.vjp(lambda x, w: ours(x, w, offs, recipe), x, w)
+            both = pull(g)
+            for gradient, found in ((0, "a"), (1, "b")):
+                with self.subTest(recipe=recipe, gradient=found):
+                    alone = (lambda x: ours(x, w, offs, recipe)) if gradient == 0 else (lambda w: ours(x, w, offs, recipe))
+                    argument = (x, w)[gradient]
+                    numpy.testing.assert_array_equal(
+                        numpy.asarray(jax.vjp(alone, argument)[1](g)[0]).view(numpy.uint16), numpy.asarray(both[gradient]).view(numpy.uint16)
+                    )
+                    text = str(jax.make_jaxpr(lambda argument, alone=alone: jax.vjp(alone, argument)[1](g))(argument))
+                    functions = re.findall(r"bundles/grouped_mm-(\w+-grad_[ab])", text)
+                    self.assertEqual(functions, [f"{recipe}-grad_{found}"] * 2)
+
     def test_jit_has_the_bits_of_eager(self):
         x, w, g = operands()
         offs = ends(10, 22, 32)

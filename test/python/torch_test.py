@@ -128,6 +128,40 @@ def test_rows_of_no_group(recipe):
     assert distance(y[:rows], reference(x, w, offs)[:rows]) < NEAR
 
 
+@RECIPES
+@pytest.mark.parametrize("rows,experts,sizes", [(0, E, [0] * E), (17, E, [0] * E), (17, 1, [17]), (17, 1, [0]), (0, 1, [0]), (17, 2, [0, 1])])
+def test_few_tokens_and_experts(recipe, rows, experts, sizes):
+    """No tokens at all, none that chose an expert, one token, one expert: with both gradients, and with each alone."""
+    x, w = (tensor.detach()[:count].requires_grad_() for tensor, count in zip(operands(max(rows, 1)), (rows, experts)))
+    offs = torch.tensor(sizes, device=DEVICE).cumsum(0).to(torch.int32)
+    y, dx, dw = step(x, w, offs, recipe)
+    used = sum(sizes)
+    expected = reference(x[:used], w, offs)
+    grad = torch.randn(y.shape, generator=torch.Generator().manual_seed(1)).to(BF16).to(DEVICE)
+    expected_dx, expected_dw = torch.autograd.grad(expected, (x, w), grad[:used].float())
+    assert y.shape == (rows, N) and dx.shape == (rows, K) and dw.shape == (experts, N, K)
+    if used:
+        for found, wanted in ((y, expected), (dx, expected_dx)):
+            assert distance(found[:used], wanted[:used]) < (NEAR if used > 1 else 2 * NEAR)
+        assert distance(dw, expected_dw) < (NEAR if used > 1 else 2 * NEAR)  # errors of one row do not average
+    else:
+        assert not dw.any()
+    if recipe == "fp8_tensorwise":
+        assert not y[used:].any() and not dx[used:].any()
+    alone = moe.grouped_mm(x, w.detach().transpose(1, 2), offs, recipe)
+    same_bits(torch.autograd.grad(alone, x, grad)[0][:used], dx[:used])
+    alone = moe.grouped_mm(x.detach(), w.transpose(1, 2), offs, recipe)
+    same_bits(torch.autograd.grad(alone, w, grad), [dw])
+
+
+def test_quantizers_of_no_tokens():
+    x, offs = torch.empty(0, K, dtype=BF16, device=DEVICE), torch.zeros(E, dtype=torch.int32, device=DEVICE)
+    assert [tuple(tensor.shape) for tensor in moe.quantize_mx(x)] == [(0, K), (0, K // 32)]
+    assert [tuple(tensor.shape) for tensor in moe.quantize_fp8(x)] == [(0, K), (0,)]
+    both = moe.quantize_fp8_dual(x, offs)
+    assert [tuple(tensor.shape) for tensor in both] == [(0, K), (0,), (0, K), (E, K)]
+
+
 def test_weights_in_either_order():
     x, w = operands()
     y = moe.grouped_mm(x, w.transpose(1, 2), ends())
@@ -137,12 +171,52 @@ def test_weights_in_either_order():
     same_bits([torch.autograd.grad(same.sum(), other)[0].transpose(1, 2)], torch.autograd.grad(y.sum(), w))
 
 
-def test_one_gradient_alone():
+@pytest.fixture(name="kinds")
+def _kinds(monkeypatch):
+    """Which functions of bundles products run, in order."""
+    found, original = [], moe._ops.grouped_mm_function
+
+    def record(kind, recipe, swapped):
+        found.append(kind)
+        return original(kind, recipe, swapped)
+
+    monkeypatch.setattr(moe._ops, "grouped_mm_function", record)
+    return found
+
+
+def weights_of(w, order):
+    """The leaf, and it as (E, K, N): weights (E, N, K), (E, K, N), or in an order of memory that is copied."""
+    if order == "swapped":
+        return w, w.transpose(1, 2)
+    leaf = w.detach().transpose(1, 2).contiguous().requires_grad_()
+    if order == "row-major":
+        return leaf, leaf
+    leaf = w.detach().permute(2, 0, 1).contiguous().requires_grad_()
+    return leaf, leaf.permute(1, 0, 2)
+
+
+@RECIPES
+@pytest.mark.parametrize("order", ["swapped", "row-major", "copied"])
+def test_one_gradient_alone(recipe, order, kinds):
+    """Of an operand without a gradient, none is computed, and nothing is saved for it."""
     x, w = operands()
-    y = moe.grouped_mm(x, w.detach().transpose(1, 2), ends())
-    same_bits(torch.autograd.grad(y.sum(), x), step_of_ones(x, w)[:1])
-    y = moe.grouped_mm(x.detach(), w.transpose(1, 2), ends())
-    same_bits(torch.autograd.grad(y.sum(), w), step_of_ones(x, w)[1:])
+    leaf, b = weights_of(w, order)
+    offs, grad = ends("odd"), torch.randn(M, N, generator=torch.Generator().manual_seed(1)).to(BF16).to(DEVICE)
+    both = torch.autograd.grad(moe.grouped_mm(x, b, offs, recipe), (x, leaf), grad)
+    assert kinds == ["forward", "backward"]
+    saved = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda tensor: saved.append(tensor) or tensor, lambda tensor: tensor):
+        of_tokens = moe.grouped_mm(x, b.detach(), offs, recipe)
+        assert sorted(tensor.dim() for tensor in saved if tensor.dtype == torch.uint8) == [3]  # of the weights
+        saved.clear()
+        of_weights = moe.grouped_mm(x.detach(), b, offs, recipe)
+        assert sorted(tensor.dim() for tensor in saved if tensor.dtype == torch.uint8) == [2]  # of the tokens
+    kinds.clear()
+    same_bits(torch.autograd.grad(of_tokens, x, grad), both[:1])
+    same_bits(torch.autograd.grad(of_weights, leaf, grad), both[1:])
+    assert kinds == ["backward_a", "backward_b"]
+    for wanted, expected in ((x, both[:1]), (leaf, both[1:])):
+        same_bits(torch.autograd.grad(moe.grouped_mm(x, b, offs, recipe), wanted, grad), expected)
 
 
 def step_of_ones(x, w):
@@ -210,7 +284,11 @@ def test_opcheck(recipe):
         torch.library.opcheck(torch.ops.moe_opt.grouped_mm.default, (x, b, offs, recipe))
         _, *saved = torch.ops.moe_opt.grouped_mm_forward.default(x, b, offs, recipe)
         grad = torch.randn(rows, N, device=DEVICE).to(BF16)
-        torch.library.opcheck(torch.ops.moe_opt.grouped_mm_backward.default, (offs, *saved, grad, recipe))
+        torch.library.opcheck(torch.ops.moe_opt.grouped_mm_backward.default, (offs, *saved, grad, recipe, True))
+        torch.library.opcheck(torch.ops.moe_opt.grouped_mm_backward_a.default, (offs, *saved[2:], grad, recipe, True))
+        torch.library.opcheck(torch.ops.moe_opt.grouped_mm_backward_b.default, (offs, *saved[:2], grad, recipe, True))
+    torch.library.opcheck(torch.ops.moe_opt.grouped_mm_forward_a.default, (x, b.detach(), offs, recipe))
+    torch.library.opcheck(torch.ops.moe_opt.grouped_mm_forward_b.default, (x.detach(), b, offs, recipe))
 
 
 def test_opcheck_of_quantizers_and_products():
@@ -240,6 +318,20 @@ def test_compile_fullgraph():
     compiled = torch.compile(layer, fullgraph=True, backend=backend)
     for found, expected in zip(torch.autograd.grad(compiled(x, w, ends()), (x, w)), eager):
         assert distance(found, expected) < 0.01  # elementwise code rounds to bf16 at other places
+
+
+def test_compile_product_of_quantized_operands():
+    """Eager calls go past torch's dispatcher; traced ones do not."""
+    x, w = (tensor.detach() for tensor in operands())
+    a, b = moe.quantize_fp8(x), moe.quantize_fp8(w)
+
+    def product(qa, qb, sa, sb, offs):
+        return moe.scaled_grouped_mm(qa, qb.transpose(1, 2), sa, sb, offs)
+
+    arguments = (a.q, b.q, a.scales, b.scales, ends())
+    eager = [product(*arguments) for _ in range(2)]  # by the dispatcher, then directly
+    same_bits(eager[:1], eager[1:])
+    same_bits([torch.compile(product, fullgraph=True, backend="aot_eager")(*arguments)], eager[:1])
 
 
 def test_compile_dynamic_tokens():

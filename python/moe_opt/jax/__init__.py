@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, Optional
 import jax
 import jax.numpy as jnp
 import numpy
+from jax.custom_derivatives import SymbolicZero
 
 from moe_opt import _bundles, _library, _shapes
 
@@ -63,12 +64,16 @@ class _Function:
             for what, key in (("input", "arguments"), ("output", "results"))
         }
 
-    def __call__(self, *arguments: jax.Array) -> list[jax.Array]:
-        _register()
-        results = [
+    def results(self, *arguments: jax.Array) -> list[jax.ShapeDtypeStruct]:
+        """Shapes and types of the results."""
+        return [
             jax.ShapeDtypeStruct(size, DTYPES[result["dtype"]])
             for (size, _), result in zip(self._shapes(*[argument.shape for argument in arguments]), self.description["results"])
         ]
+
+    def __call__(self, *arguments: jax.Array) -> list[jax.Array]:
+        _register()
+        results = self.results(*arguments)
         return jax.ffi.ffi_call(_TARGET, results, vmap_method="sequential", **self._layouts)(*arguments, **self._attributes)
 
 
@@ -99,21 +104,30 @@ def _product(a: jax.Array, b: jax.Array, offs: jax.Array, recipe: str) -> jax.Ar
     return _result(_grouped_mm_function("call", recipe)(a, b, offs)[0], offs, recipe)
 
 
-def _forward(a: jax.Array, b: jax.Array, offs: jax.Array, recipe: str) -> tuple[jax.Array, Any]:
-    out, *saved = _grouped_mm_function("forward", recipe)(a, b, offs)
-    return _result(out, offs, recipe), (offs, saved)
+def _forward(a: Any, b: Any, offs: Any, recipe: str) -> tuple[jax.Array, Any]:
+    """What is saved is a dictionary, whose key says for which gradients: "" for both, or "_a" or "_b". What JAX differentiates is perturbed."""
+    suffix = {(True, False): "_a", (False, True): "_b"}.get((a.perturbed, b.perturbed), "")
+    out, *saved = _grouped_mm_function(f"forward{suffix}", recipe)(a.value, b.value, offs.value)
+    return _result(out, offs.value, recipe), (offs.value, {suffix: saved})
 
 
-def _backward(recipe: str, saved: Any, grad: jax.Array) -> tuple[jax.Array, jax.Array, Any]:
+def _backward(recipe: str, saved: Any, grad: Any) -> tuple[Optional[jax.Array], Optional[jax.Array], Any]:
     offs, tensors = saved
-    function = _grouped_mm_function("backward", recipe)
-    grad_a, grad_b = function(offs, *tensors, grad)
-    if function.description["results"][1]["order"] == [0, 1, 2]:  # (E, N, K), which is how b lies in memory
-        grad_b = grad_b.transpose(0, 2, 1)
-    return _result(grad_a, offs, recipe), grad_b, numpy.zeros(offs.shape, jax.dtypes.float0)
+    ((suffix, operands),) = tensors.items()
+    none = numpy.zeros(offs.shape, jax.dtypes.float0)
+    if isinstance(grad, SymbolicZero):
+        return None, None, none
+    function = _grouped_mm_function(f"backward{suffix}", recipe)
+    if grad.shape[0]:
+        found = function(offs, *operands, grad)
+    else:  # no kernel sums over a dimension of size 0
+        found = [jnp.zeros(result.shape, result.dtype) for result in function.results(offs, *operands, grad)]
+    grad_a = None if suffix == "_b" else _result(found[0], offs, recipe)
+    grad_b = None if suffix == "_a" else found[-1].transpose(0, 2, 1)  # (E, N, K), which is how b lies in memory
+    return grad_a, grad_b, none
 
 
-_product.defvjp(_forward, _backward)
+_product.defvjp(_forward, _backward, symbolic_zeros=True)
 
 
 def grouped_mm(a: jax.Array, b: jax.Array, offs: jax.Array, recipe: str = "fp8_rowwise") -> jax.Array:
@@ -127,7 +141,7 @@ def grouped_mm(a: jax.Array, b: jax.Array, offs: jax.Array, recipe: str = "fp8_r
        fp8_tensorwise the scale of all rows covers them, and the result and the gradient are zero there.
     recipe: how operands become FP8, of the product and of both products of the gradient: one of RECIPES.
 
-    Returns (M, N) bf16. For the gradient, FP8 copies of a and b are kept, not a and b. Raises ValueError where shapes or types do not fit.
+    Returns (M, N) bf16. For the gradient of a an FP8 copy of b is kept, for that of b one of a, and neither a nor b. Raises ValueError where shapes or types do not fit.
     """
     if recipe not in RECIPES:
         raise ValueError(f"recipe is {recipe!r}; it must be one of {', '.join(RECIPES)}")
