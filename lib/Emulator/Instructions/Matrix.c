@@ -109,52 +109,56 @@ typedef struct layout_t {
   moe__emu_wgmma_shape_t shape;
   int a, a_registers; /* 0: a descriptor */
   int b, scale_d, scale_a, scale_b;
+  int transposes; /* immediates after scale_b */
 } layout_t;
 
-static bool read_layout(const moe__emu_kernel_t *kernel, const moe__emu_instruction_t *instruction,
-                        layout_t *out, moe__emu_error_t *error) {
+static layout_t read_layout(const moe__emu_kernel_t *kernel,
+                            const moe__emu_instruction_t *instruction) {
   const moe__emu_operand_t *operands = moe__emu_operand(kernel, instruction, 0);
   int results = instruction->result_count, count = instruction->operand_count;
-  *out = (layout_t){.a = results};
-  moe__emu_wgmma_shape_t *shape = &out->shape;
+  layout_t layout = {.a = results};
+  moe__emu_wgmma_shape_t *shape = &layout.shape;
   shape->a = (moe__emu_wgmma_type_t)instruction->choice[CHOICE_A];
   shape->b = (moe__emu_wgmma_type_t)instruction->choice[CHOICE_B];
   bool is_narrow = shape->a <= MOE__EMU_WGMMA_E5M2;
   shape->n = results * 2;
   shape->k = is_narrow ? 32 : 16;
   if (results < count && operands[results].bytes == 4)
-    out->a_registers = MOE__EMU_WGMMA_A_REGISTERS;
-  out->b = results + (out->a_registers ? out->a_registers : 1);
-  out->scale_d = out->b + 1;
-  out->scale_a = out->b + 2;
-  out->scale_b = out->b + 3;
+    layout.a_registers = MOE__EMU_WGMMA_A_REGISTERS;
+  layout.b = results + (layout.a_registers ? layout.a_registers : 1);
+  layout.scale_d = layout.b + 1;
+  layout.scale_a = layout.b + 2;
+  layout.scale_b = layout.b + 3;
   /* Each operand in shared memory of 16-bit types has one more: whether it is transposed. */
-  int transposes = is_narrow ? 0 : out->a_registers ? 1 : 2;
+  layout.transposes = is_narrow ? 0 : layout.a_registers ? 1 : 2;
+  if (count == layout.scale_b + 1 + layout.transposes && layout.transposes) {
+    shape->a_mn_major = layout.transposes == 2 && operands[layout.scale_b + 1].addend;
+    shape->b_mn_major = operands[layout.scale_b + layout.transposes].addend;
+  }
+  return layout;
+}
+
+static bool verify(const moe__emu_kernel_t *kernel, const moe__emu_instruction_t *instruction,
+                   moe__emu_error_t *error) {
+  const moe__emu_operand_t *operands = moe__emu_operand(kernel, instruction, 0);
+  int results = instruction->result_count, count = instruction->operand_count;
+  const layout_t layout = read_layout(kernel, instruction);
+  const moe__emu_wgmma_shape_t *shape = &layout.shape;
   char expected[32];
   int length = snprintf(expected, sizeof expected, ".m64n%dk%d.", shape->n, shape->k);
   const char *words = instruction->name + strlen("wgmma.mma_async.sync.aligned");
   if (strncmp(words, expected, (size_t)length) != 0)
     return moe__emu_error(error, "%d registers of D are those of %.*s", results, length - 2,
                           expected + 1);
-  if (count != out->scale_b + 1 + transposes || operands[out->b].bytes != 8)
+  if (count != layout.scale_b + 1 + layout.transposes || operands[layout.b].bytes != 8)
     return moe__emu_error(error, "%d operands after D; %d are taken", count - results,
-                          out->scale_b + 1 + transposes - results);
-  for (int i = out->scale_a; i < count; i++) {
+                          layout.scale_b + 1 + layout.transposes - results);
+  for (int i = layout.scale_a; i < count; i++) {
     int32_t value = operands[i].addend;
-    if (i <= out->scale_b ? value != 1 && value != -1 : value != 0 && value != 1)
+    if (i <= layout.scale_b ? value != 1 && value != -1 : value != 0 && value != 1)
       return moe__emu_error(error, "an immediate of %d", value);
   }
-  if (transposes == 2)
-    shape->a_mn_major = operands[out->scale_b + 1].addend;
-  if (transposes)
-    shape->b_mn_major = operands[out->scale_b + transposes].addend;
   return moe__emu_wgmma_shape_check(shape, error);
-}
-
-static bool verify(const moe__emu_kernel_t *kernel, const moe__emu_instruction_t *instruction,
-                   moe__emu_error_t *error) {
-  layout_t layout;
-  return read_layout(kernel, instruction, &layout, error);
 }
 
 /* The instruction is one of whole warps, and of whole warpgroups. */
@@ -286,25 +290,31 @@ static void gather(const moe__emu_cta_t *cta, const layout_t *layout, bool is_b,
   }
 }
 
+/* Where the element of D lies that a register of a thread holds. */
+static int d_offset(int thread, int index, int n) {
+  int row, column;
+  moe__emu_wgmma_d_element(thread, index, &row, &column);
+  return row * n + column;
+}
+
 /* Moves D between the registers of the four warps and a matrix. */
 static void move_d(moe__emu_cta_t *cta, uint32_t warpgroup,
                    const moe__emu_instruction_t *instruction, const layout_t *layout,
                    bool to_registers) {
   float *d = cta->matrix->d;
+  int offsets[MOE__EMU_LANES]; /* of a register's elements, from that of lane 0 */
+  for (int lane = 0; lane < MOE__EMU_LANES; lane++)
+    offsets[lane] = d_offset(lane, 0, layout->shape.n);
   for (int w = 0; w < WARPS; w++) {
     moe__emu_warp_t *warp = &cta->warps[warpgroup * WARPS + (uint32_t)w];
     const moe__emu_operand_t *operands = moe__emu_operand(warp->kernel, instruction, 0);
     for (int r = 0; r < layout->a; r++) {
       float *row = moe__emu_row(warp, &operands[r]);
-      for (int lane = 0; lane < MOE__EMU_LANES; lane++) {
-        int i, j;
-        moe__emu_wgmma_d_element(w * MOE__EMU_LANES + lane, r, &i, &j);
-        float *element = &d[i * layout->shape.n + j];
-        if (to_registers)
-          row[lane] = *element;
-        else
-          *element = row[lane];
-      }
+      float *first = d + d_offset(w * MOE__EMU_LANES, r, layout->shape.n);
+      for (int lane = 0; to_registers && lane < MOE__EMU_LANES; lane++)
+        row[lane] = first[offsets[lane]];
+      for (int lane = 0; !to_registers && lane < MOE__EMU_LANES; lane++)
+        first[offsets[lane]] = row[lane];
     }
   }
 }
@@ -329,13 +339,11 @@ static bool multiply(moe__emu_cta_t *cta, moe__emu_task_t *task) {
   const moe__emu_product_t *product = product_at(group, task->product);
   const moe__emu_instruction_t *instruction = product->instruction;
   const moe__emu_kernel_t *kernel = cta->machine->kernel;
-  layout_t layout;
-  moe__emu_error_t ignored;
   if (task->product != group->done) {
     /* The ones before come first. */
     return moe__emu_async_add(cta, task);
   }
-  read_layout(kernel, instruction, &layout, &ignored);
+  const layout_t layout = read_layout(kernel, instruction);
   if (layout.a_registers)
     gather_registers(cta, task->warpgroup, instruction, &layout);
   else
@@ -387,11 +395,9 @@ static moe__emu_step_t product(moe__emu_warp_t *warp, const moe__emu_instruction
                                uint32_t active) {
   const moe__emu_operand_t *operands = moe__emu_operand(warp->kernel, instruction, 0);
   moe__emu_warpgroup_t *group = group_of(warp);
-  layout_t layout;
-  moe__emu_error_t ignored;
   if (!check_warp(warp, instruction, active))
     return MOE__EMU_FAILED;
-  read_layout(warp->kernel, instruction, &layout, &ignored);
+  const layout_t layout = read_layout(warp->kernel, instruction);
   for (int i = layout.a_registers ? layout.b : layout.a; i < instruction->operand_count; i++) {
     if (!moe__emu_is_ready(warp, &operands[i], active))
       return moe__emu_fault_operand(warp, instruction, &operands[i], active);
@@ -527,12 +533,10 @@ static moe__emu_step_t commit(moe__emu_warp_t *warp, const moe__emu_instruction_
 /* The registers of products [first, end) are the warp's again, unless a later one has them too. */
 static void release_registers(moe__emu_warp_t *warp, uint32_t first, uint32_t end) {
   moe__emu_warpgroup_t *group = group_of(warp);
-  moe__emu_error_t ignored;
-  layout_t layout;
   for (uint32_t p = first; p < end; p++) {
     const moe__emu_instruction_t *instruction = product_at(group, p)->instruction;
     const moe__emu_operand_t *operands = moe__emu_operand(warp->kernel, instruction, 0);
-    read_layout(warp->kernel, instruction, &layout, &ignored);
+    const layout_t layout = read_layout(warp->kernel, instruction);
     for (int i = 0; i < layout.a + layout.a_registers; i++) {
       moe__emu_shadow_t *shadow = &warp->shadows[operands[i].shadow];
       *shadow = (moe__emu_shadow_t){
@@ -541,7 +545,7 @@ static void release_registers(moe__emu_warp_t *warp, uint32_t first, uint32_t en
   }
   for (uint32_t p = end; p < warp->matrix->started; p++) {
     const moe__emu_instruction_t *instruction = product_at(group, p)->instruction;
-    read_layout(warp->kernel, instruction, &layout, &ignored);
+    const layout_t layout = read_layout(warp->kernel, instruction);
     mark_registers(warp, instruction, &layout);
   }
 }

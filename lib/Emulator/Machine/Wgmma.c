@@ -9,6 +9,7 @@
 #include "lib/Emulator/Machine/Half.h"
 #include "moe/reference.h"
 
+#include <pthread.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -126,23 +127,34 @@ static uint16_t load16(const uint8_t *bytes) {
   return (uint16_t)(bytes[0] | bytes[1] << 8);
 }
 
+/* The values of all bytes, by type. */
+static float byte_values[MOE__EMU_WGMMA_E5M2 + 1][UINT8_MAX + 1];
+
+static void fill_byte_values(void) {
+  for (int byte = 0; byte <= UINT8_MAX; byte++) {
+    byte_values[MOE__EMU_WGMMA_E4M3][byte] = moe_ref_f32_from_e4m3((uint8_t)byte);
+    byte_values[MOE__EMU_WGMMA_E5M2][byte] = moe_ref_f32_from_e5m2((uint8_t)byte);
+  }
+}
+
 /* 16 bytes, or 4, as numbers. */
 static void convert(moe__emu_wgmma_type_t type, const uint8_t *bytes, int count, float *out) {
-  for (int i = 0; i < count; i++) {
-    switch (type) {
-    case MOE__EMU_WGMMA_E4M3:
-      out[i] = moe_ref_f32_from_e4m3(bytes[i]);
-      break;
-    case MOE__EMU_WGMMA_E5M2:
-      out[i] = moe_ref_f32_from_e5m2(bytes[i]);
-      break;
-    case MOE__EMU_WGMMA_BF16:
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  switch (type) {
+  case MOE__EMU_WGMMA_E4M3:
+  case MOE__EMU_WGMMA_E5M2:
+    pthread_once(&once, fill_byte_values);
+    for (int i = 0; i < count; i++)
+      out[i] = byte_values[type][bytes[i]];
+    break;
+  case MOE__EMU_WGMMA_BF16:
+    for (int i = 0; i < count; i++)
       out[i] = moe_ref_f32_from_bf16(load16(bytes + (size_t)2 * i));
-      break;
-    case MOE__EMU_WGMMA_F16:
+    break;
+  case MOE__EMU_WGMMA_F16:
+    for (int i = 0; i < count; i++)
       out[i] = moe__emu_f32_from_f16(load16(bytes + (size_t)2 * i));
-      break;
-    }
+    break;
   }
 }
 
@@ -162,16 +174,10 @@ void moe__emu_wgmma_unpack_chunk(const moe__emu_wgmma_operand_t *operand, bool i
 
 /* ---- Operands and results in registers ---- */
 
-/* A warp holds 16 rows; four lanes share a row, and a second register pair holds the row 8 below.
- */
-static int first_row(int thread) {
-  return thread / 32 * 16 + thread % 32 / 4;
-}
-
 void moe__emu_wgmma_a_element(moe__emu_wgmma_type_t type, int thread, int index, int part,
                               int *out_row, int *out_k) {
   const int parts = 32 / types[type].bits;
-  *out_row = first_row(thread) + index % 2 * 8;
+  *out_row = moe__emu_wgmma_first_row(thread) + index % 2 * 8;
   *out_k = index / 2 * 4 * parts + thread % 4 * parts + part;
 }
 
@@ -199,11 +205,6 @@ int moe__emu_wgmma_d_registers(int n) {
   return n / 2;
 }
 
-void moe__emu_wgmma_d_element(int thread, int index, int *out_row, int *out_column) {
-  *out_row = first_row(thread) + index / 2 % 2 * 8;
-  *out_column = index / 4 * 8 + thread % 4 * 2 + index % 2;
-}
-
 /* ---- The product ---- */
 
 static float round_to_f32(double x) {
@@ -214,21 +215,64 @@ static float round_to_f32(double x) {
   return result;
 }
 
+enum { BLOCK_ROWS = 4, BLOCK_COLUMNS = 8 };
+typedef double sums_t __attribute__((vector_size(BLOCK_COLUMNS * sizeof(double))));
+typedef float columns_t __attribute__((vector_size(BLOCK_COLUMNS * sizeof(float))));
+
+/* Four rows by eight columns of D. Each element is the sum of its products in order, however wide
+ * the vectors of the processor are. */
+static inline __attribute__((always_inline)) void
+multiply_block(const moe__emu_wgmma_shape_t *shape, const float *a, const float *b, bool accumulate,
+               double sign, float *d) {
+  sums_t sums[BLOCK_ROWS] = {{0}};
+  for (int k = 0; k < shape->k; k++) {
+    columns_t columns;
+    memcpy(&columns, b + (size_t)k * shape->n, sizeof columns);
+    const sums_t b_row = __builtin_convertvector(columns, sums_t);
+    for (int row = 0; row < BLOCK_ROWS; row++)
+      sums[row] += sign * a[row * shape->k + k] * b_row;
+  }
+  for (int row = 0; row < BLOCK_ROWS; row++) {
+    float *d_row = d + (size_t)row * shape->n;
+    for (int column = 0; column < BLOCK_COLUMNS; column++)
+      d_row[column] =
+          round_to_f32(accumulate ? d_row[column] + sums[row][column] : sums[row][column]);
+  }
+}
+
+static inline __attribute__((always_inline)) void
+multiply_blocks(const moe__emu_wgmma_shape_t *shape, const float *a, const float *b,
+                bool accumulate, double sign, float *d) {
+  for (int row = 0; row < MOE__EMU_WGMMA_M; row += BLOCK_ROWS)
+    for (int column = 0; column < shape->n; column += BLOCK_COLUMNS)
+      multiply_block(shape, a + (size_t)row * shape->k, b + column, accumulate, sign,
+                     d + (size_t)row * shape->n + column);
+}
+
+#ifdef __x86_64__
+#define MOE__EMU_MULTIPLY_FOR(name, features)                                                      \
+  static __attribute__((target(features))) void name(const moe__emu_wgmma_shape_t *shape,          \
+                                                     const float *a, const float *b,               \
+                                                     bool accumulate, double sign, float *d) {     \
+    multiply_blocks(shape, a, b, accumulate, sign, d);                                             \
+  }
+MOE__EMU_MULTIPLY_FOR(multiply_avx2, "avx2")
+MOE__EMU_MULTIPLY_FOR(multiply_avx512, "avx512f")
+#undef MOE__EMU_MULTIPLY_FOR
+#endif
+
 void moe__emu_wgmma_multiply(const moe__emu_wgmma_shape_t *shape, const float *a, const float *b,
                              bool accumulate, int scale_a, int scale_b, float *d) {
   const double sign = scale_a * scale_b;
-  double sums[MOE__EMU_WGMMA_MAX_N];
-  for (int row = 0; row < MOE__EMU_WGMMA_M; row++) {
-    float *d_row = d + (size_t)row * shape->n;
-    for (int column = 0; column < shape->n; column++)
-      sums[column] = 0.0;
-    for (int k = 0; k < shape->k; k++) {
-      const double x = sign * a[row * shape->k + k];
-      const float *b_row = b + (size_t)k * shape->n;
-      for (int column = 0; column < shape->n; column++)
-        sums[column] += x * b_row[column];
-    }
-    for (int column = 0; column < shape->n; column++)
-      d_row[column] = round_to_f32(accumulate ? d_row[column] + sums[column] : sums[column]);
+#ifdef __x86_64__
+  if (__builtin_cpu_supports("avx512f")) {
+    multiply_avx512(shape, a, b, accumulate, sign, d);
+    return;
   }
+  if (__builtin_cpu_supports("avx2")) {
+    multiply_avx2(shape, a, b, accumulate, sign, d);
+    return;
+  }
+#endif
+  multiply_blocks(shape, a, b, accumulate, sign, d);
 }

@@ -97,6 +97,12 @@ void moe__emu_wgmma_unpack_chunk(const moe__emu_wgmma_operand_t *operand, bool i
 
 /* ---- Operands and results in registers ---- */
 
+/* The first row that a thread holds. A warp holds 16 rows; four lanes share a row, and a second
+ * register pair holds the row 8 below. */
+static inline int moe__emu_wgmma_first_row(int thread) {
+  return thread / 32 * 16 + thread % 32 / 4;
+}
+
 /* Which element of A the piece `part` (0..3 of 8-bit types, 0..1 of 16-bit types, lowest bits
  * first) of A's register `index` (0..3) of thread `thread` (0..127) holds. */
 void moe__emu_wgmma_a_element(moe__emu_wgmma_type_t type, int thread, int index, int part,
@@ -111,7 +117,10 @@ void moe__emu_wgmma_unpack_registers(moe__emu_wgmma_type_t type, int thread,
 int moe__emu_wgmma_d_registers(int n);
 
 /* Which element of D register `index` of thread `thread` holds. */
-void moe__emu_wgmma_d_element(int thread, int index, int *out_row, int *out_column);
+static inline void moe__emu_wgmma_d_element(int thread, int index, int *out_row, int *out_column) {
+  *out_row = moe__emu_wgmma_first_row(thread) + index / 2 % 2 * 8;
+  *out_column = index / 4 * 8 + thread % 4 * 2 + index % 2;
+}
 
 /* ---- The product ---- */
 
