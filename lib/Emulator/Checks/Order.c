@@ -101,20 +101,28 @@ static uint32_t extra_done(const moe__emu_view_t *view, uint32_t agent, uint32_t
 
 /* ---- Creation ---- */
 
+/* One more than needed: there may be no shared memory. */
+static size_t history_count(uint32_t bytes) {
+  return bytes / MOE__EMU_HISTORY_BYTES + 1;
+}
+
 bool moe__emu_order_create(moe__emu_order_t *order, uint32_t ctas, uint32_t warps, uint32_t base,
                            uint32_t bytes) {
   *order = (moe__emu_order_t){
       .base = base,
       .bytes = ctas * bytes,
-      .writers = calloc((size_t)ctas * bytes + 1, sizeof *order->writers),
-      .readers = calloc((size_t)ctas * bytes + 1, sizeof *order->readers),
+      .histories = calloc(history_count(ctas * bytes), sizeof *order->histories),
+      .writers =
+          malloc(history_count(ctas * bytes) * MOE__EMU_HISTORY_BYTES * sizeof *order->writers),
+      .readers =
+          malloc(history_count(ctas * bytes) * MOE__EMU_HISTORY_BYTES * sizeof *order->readers),
       .warps = calloc((size_t)ctas * warps, sizeof *order->warps),
       .warp_count = ctas * warps,
       .warps_per_cta = warps,
       .enabled = true,
   };
-  bool is_ok =
-      moe__emu_readers_create(&order->sets) && order->writers && order->readers && order->warps;
+  bool is_ok = moe__emu_readers_create(&order->sets) && order->histories && order->writers &&
+               order->readers && order->warps;
   for (uint32_t w = 0; is_ok && w < order->warp_count; w++) {
     order->warps[w].parties[0] = calloc(1, sizeof *order->warps[w].parties[0]);
     is_ok = order->warps[w].parties[0] != NULL;
@@ -127,6 +135,7 @@ void moe__emu_order_free(moe__emu_order_t *order) {
     for (uint32_t p = 0; p < LANES; p++)
       free(order->warps[w].parties[p]);
   }
+  free(order->histories);
   free(order->writers);
   free(order->readers);
   moe__emu_readers_free(&order->sets);
@@ -135,8 +144,7 @@ void moe__emu_order_free(moe__emu_order_t *order) {
 }
 
 void moe__emu_order_reset(moe__emu_order_t *order, uint32_t cluster) {
-  memset(order->writers, 0, order->bytes * sizeof *order->writers);
-  memset(order->readers, 0, order->bytes * sizeof *order->readers);
+  memset(order->histories, 0, history_count(order->bytes) * sizeof *order->histories);
   moe__emu_readers_reset(&order->sets);
   order->cluster = cluster;
   order->agent_count = 0;

@@ -84,10 +84,21 @@ typedef struct moe__emu_order_warp_t {
   moe__emu_fences_t fences[32];
 } moe__emu_order_warp_t;
 
+enum { MOE__EMU_HISTORY_BYTES = 16 };
+
+/* What bytes that lie together remember. */
+typedef struct moe__emu_history_t {
+  moe__emu_event_t writer; /* 0: none */
+  uint32_t readers;        /* number of a set */
+  bool is_split;           /* each byte has its own */
+} moe__emu_history_t;
+
 typedef struct moe__emu_order_t {
-  uint32_t base, bytes;      /* of shared memory: that of the CTAs, one after the other */
-  moe__emu_event_t *writers; /* of each byte; 0: none */
-  uint32_t *readers;         /* of each byte: number of a set */
+  uint32_t base, bytes;          /* of shared memory: that of the CTAs, one after the other */
+  moe__emu_history_t *histories; /* of each MOE__EMU_HISTORY_BYTES */
+  /* Of each byte, where the history is split; anything elsewhere. */
+  moe__emu_event_t *writers;
+  uint32_t *readers;
   moe__emu_reader_sets_t sets;
 
   uint32_t cluster; /* its number */

@@ -1,12 +1,12 @@
 /* Shadow.c - what each byte of shared memory remembers, and the checks of accesses against it.
  *
- * Why it exists: see Shadow.h. Two words a byte: the event of the last write, and the set of reads
- * since.
+ * Why it exists: see Shadow.h. A byte remembers the event of the last write, and the set of reads
+ * since; bytes that lie together and have the same history remember it once.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Emulator/Checks/Shadow.h"
 
-enum { SETS_BEFORE_SWEEP = 1 << 15, MAX_READERS = 1024, ALL = 32 };
+enum { SETS_BEFORE_SWEEP = 1 << 15, MAX_READERS = 1024, ALL = 32, OBJECT_BYTES = 8 };
 
 /* ---- Sets of readers ---- */
 
@@ -107,48 +107,86 @@ static bool check_readers(moe__emu_access_t *access, uint32_t index, uint32_t se
   return true;
 }
 
-/* The end of the bytes from `first` that have the same history. */
-static uint32_t end_of_run(const moe__emu_order_t *order, uint32_t first, uint32_t end) {
-  moe__emu_event_t writer = order->writers[first];
-  uint32_t readers = order->readers[first], i = first + 1;
-  while (i < end && order->writers[i] == writer && order->readers[i] == readers)
-    i++;
-  return i;
+/* ---- What bytes remember ---- */
+
+/* Bytes [first, end), which have one history, and lie in one piece of MOE__EMU_HISTORY_BYTES. */
+typedef struct run_t {
+  uint32_t first, end;
+  moe__emu_event_t writer;
+  uint32_t readers;
+} run_t;
+
+static run_t run_at(const moe__emu_order_t *order, uint32_t first, uint32_t end) {
+  const moe__emu_history_t *history = &order->histories[first / MOE__EMU_HISTORY_BYTES];
+  uint32_t limit = (first / MOE__EMU_HISTORY_BYTES + 1) * MOE__EMU_HISTORY_BYTES;
+  end = end < limit ? end : limit;
+  if (!history->is_split)
+    return (run_t){first, end, history->writer, history->readers};
+  run_t run = {first, first + 1, order->writers[first], order->readers[first]};
+  while (run.end < end && order->writers[run.end] == run.writer &&
+         order->readers[run.end] == run.readers)
+    run.end++;
+  return run;
 }
+
+/* Gives every byte of a piece its own history. */
+static void split(moe__emu_order_t *order, uint32_t piece) {
+  moe__emu_history_t *history = &order->histories[piece];
+  if (history->is_split)
+    return;
+  history->is_split = true;
+  for (uint32_t i = 0; i < MOE__EMU_HISTORY_BYTES; i++) {
+    order->writers[piece * MOE__EMU_HISTORY_BYTES + i] = history->writer;
+    order->readers[piece * MOE__EMU_HISTORY_BYTES + i] = history->readers;
+  }
+}
+
+static void set_run(moe__emu_order_t *order, const run_t *run, moe__emu_event_t writer,
+                    uint32_t readers) {
+  uint32_t piece = run->first / MOE__EMU_HISTORY_BYTES;
+  if (run->end - run->first == MOE__EMU_HISTORY_BYTES) {
+    order->histories[piece] = (moe__emu_history_t){writer, readers, false};
+    return;
+  }
+  split(order, piece);
+  for (uint32_t i = run->first; i < run->end; i++) {
+    order->writers[i] = writer;
+    order->readers[i] = readers;
+  }
+}
+
+/* ---- Accesses ---- */
 
 static bool read_bytes(moe__emu_access_t *access, uint32_t address, uint32_t bytes,
                        uint32_t *out_missing) {
   moe__emu_order_t *order = access->order;
   uint32_t first = address - order->base, end = first + bytes;
-  for (uint32_t i = first, next; i < end; i = next) {
-    moe__emu_event_t writer = order->writers[i];
-    uint32_t readers = order->readers[i];
-    next = end_of_run(order, i, end);
-    if (!access->has_last || writer != access->writer) {
-      if (writer == 0) {
+  run_t run;
+  for (uint32_t i = first; i < end; i = run.end) {
+    run = run_at(order, i, end);
+    if (!access->has_last || run.writer != access->writer) {
+      if (run.writer == 0) {
         if (!out_missing)
           return conflict(access, MOE__EMU_UNINITIALIZED, i, 0);
-        for (uint32_t missing = i; missing < next; missing++)
+        for (uint32_t missing = i; missing < run.end; missing++)
           *out_missing |= 1U << (missing - first);
-      } else if (order->enabled && !check_writer(access, i, writer)) {
+      } else if (order->enabled && !check_writer(access, i, run.writer)) {
         return false;
       } else {
-        access->writer = writer;
+        access->writer = run.writer;
       }
     }
     if (!order->enabled)
       continue;
-    if (!access->has_last || readers != access->readers) {
-      access->readers = readers;
-      access->new_readers = add_reader(access, readers);
+    if (!access->has_last || run.readers != access->readers) {
+      access->readers = run.readers;
+      access->new_readers = add_reader(access, run.readers);
       if (access->new_readers == 0)
         return conflict(access, MOE__EMU_ORDER_MEMORY, i, 0);
     }
-    access->has_last = writer != 0;
-    if (readers == access->new_readers)
-      continue;
-    for (uint32_t byte = i; byte < next; byte++)
-      order->readers[byte] = access->new_readers;
+    access->has_last = run.writer != 0;
+    if (run.readers != access->new_readers)
+      set_run(order, &run, run.writer, access->new_readers);
   }
   return true;
 }
@@ -167,21 +205,22 @@ static bool write_bytes(moe__emu_access_t *access, uint32_t address, uint32_t by
   moe__emu_event_t as = access->as;
   if (!is_async(access))
     as |= (uint64_t)__builtin_ctz(access->lanes) << MOE__EMU_CLOCK_BITS;
-  for (uint32_t i = first; i < first + bytes; i++) {
-    moe__emu_event_t writer = order->writers[i];
-    uint32_t readers = order->readers[i];
-    bool is_new = !access->has_last || writer != access->writer || readers != access->readers;
-    if (is_new && (order->enabled || writer == MOE__EMU_EVENT_OBJECT)) {
-      if (writer && !is_same_again(access, i - first, writer) && !check_writer(access, i, writer))
+  run_t run;
+  for (uint32_t i = first; i < first + bytes; i = run.end) {
+    run = run_at(order, i, first + bytes);
+    bool is_new =
+        !access->has_last || run.writer != access->writer || run.readers != access->readers;
+    if (is_new && (order->enabled || run.writer == MOE__EMU_EVENT_OBJECT)) {
+      if (run.writer && !is_same_again(access, i - first, run.writer) &&
+          !check_writer(access, i, run.writer))
         return false;
-      if (readers && !check_readers(access, i, readers))
+      if (run.readers && !check_readers(access, i, run.readers))
         return false;
-      access->writer = writer;
-      access->readers = readers;
+      access->writer = run.writer;
+      access->readers = run.readers;
       access->has_last = true;
     }
-    order->writers[i] = as;
-    order->readers[i] = 0;
+    set_run(order, &run, as, 0);
   }
   return true;
 }
@@ -189,12 +228,13 @@ static bool write_bytes(moe__emu_access_t *access, uint32_t address, uint32_t by
 static bool touch_atomically(moe__emu_access_t *access, uint32_t address, uint32_t bytes) {
   moe__emu_order_t *order = access->order;
   uint32_t first = address - order->base;
-  for (uint32_t i = first; i < first + bytes; i++) {
-    if (order->writers[i] == 0 || order->writers[i] == MOE__EMU_EVENT_OBJECT)
-      return conflict(access, order->writers[i] ? MOE__EMU_OBJECT : MOE__EMU_UNINITIALIZED, i,
-                      order->writers[i]);
-    order->writers[i] = access->as | (uint64_t)__builtin_ctz(access->lanes) << MOE__EMU_CLOCK_BITS;
-    order->readers[i] = 0;
+  moe__emu_event_t as = access->as | (uint64_t)__builtin_ctz(access->lanes) << MOE__EMU_CLOCK_BITS;
+  run_t run;
+  for (uint32_t i = first; i < first + bytes; i = run.end) {
+    run = run_at(order, i, first + bytes);
+    if (run.writer == 0 || run.writer == MOE__EMU_EVENT_OBJECT)
+      return conflict(access, run.writer ? MOE__EMU_OBJECT : MOE__EMU_UNINITIALIZED, i, run.writer);
+    set_run(order, &run, as, 0);
   }
   return true;
 }
@@ -225,6 +265,8 @@ bool moe__emu_access_bytes(moe__emu_access_t *access, uint32_t lanes, uint32_t a
     access->has_last = false;
     for (uint32_t w = 0; w < order->warp_count; w++)
       order->warps[w].single_event = 0;
+    for (uint32_t piece = 0; piece <= order->bytes / MOE__EMU_HISTORY_BYTES; piece++)
+      split(order, piece);
     if (!moe__emu_readers_sweep(&order->sets, order->readers, order->bytes))
       return conflict(access, MOE__EMU_ORDER_MEMORY, 0, 0);
   }
@@ -246,8 +288,10 @@ bool moe__emu_access_bytes(moe__emu_access_t *access, uint32_t lanes, uint32_t a
 }
 
 void moe__emu_order_object(moe__emu_order_t *order, uint32_t address, bool is_object) {
-  for (uint32_t i = 0; i < 8; i++) {
-    order->writers[address - order->base + i] = is_object ? MOE__EMU_EVENT_OBJECT : 0;
-    order->readers[address - order->base + i] = 0;
+  uint32_t first = address - order->base, end = first + OBJECT_BYTES;
+  run_t run;
+  for (uint32_t i = first; i < end; i = run.end) {
+    run = run_at(order, i, end);
+    set_run(order, &run, is_object ? MOE__EMU_EVENT_OBJECT : 0, 0);
   }
 }
