@@ -17,11 +17,6 @@ typedef struct byte_t {
   uint32_t others;
 } byte_t;
 
-struct moe__emu_race_page_t {
-  uint64_t number;
-  byte_t bytes[PAGE];
-};
-
 /* What a thread knew when it released a value. */
 typedef struct message_t {
   const struct message_t *next;
@@ -48,13 +43,13 @@ typedef struct record_t {
   observation_t *observations;
 } record_t;
 
-struct moe__emu_word_t {
-  uint64_t address; /* 0: none */
-  record_t *newest;
+struct moe__emu_race_page_t {
+  uint64_t number;
+  byte_t bytes[PAGE];
+  record_t *words[PAGE / WORD]; /* the newest write to each; NULL: none */
 };
 
 typedef struct moe__emu_race_page_t page_t;
-typedef struct moe__emu_word_t word_t;
 
 /* ---- Creation ---- */
 
@@ -69,12 +64,11 @@ void moe__emu_races_free(moe__emu_races_t *races) {
   moe__emu_readers_free(&races->sets);
   moe__emu_arena_free(&races->arena);
   free(races->pages);
-  free(races->words);
   free((void *)races->cta_fences);
   *races = (moe__emu_races_t){0};
 }
 
-/* ---- Hash tables by address ---- */
+/* ---- Pages by address ---- */
 
 static uint32_t hash(uint64_t key) {
   return (uint32_t)(key * UINT64_C(0x9E3779B97F4A7C15) >> 32);
@@ -114,37 +108,10 @@ static page_t *find_page(moe__emu_races_t *races, uint64_t number) {
   return races->last_page = races->pages[at];
 }
 
-/* The word at an address, NULL where there is none. It stays where it is until one is made. */
-static word_t *find_word(moe__emu_races_t *races, uint64_t address, bool is_made) {
-  if (is_made && races->word_count * 2 >= races->word_capacity) {
-    uint32_t capacity = races->word_capacity ? races->word_capacity * 2 : 256;
-    word_t *grown = calloc(capacity, sizeof *grown);
-    if (!grown)
-      return NULL;
-    for (uint32_t i = 0; i < races->word_capacity; i++) {
-      if (!races->words[i].address)
-        continue;
-      uint32_t at = hash(races->words[i].address) & (capacity - 1);
-      while (grown[at].address)
-        at = (at + 1) & (capacity - 1);
-      grown[at] = races->words[i];
-    }
-    free(races->words);
-    races->words = grown;
-    races->word_capacity = capacity;
-  }
-  if (races->word_count == 0 && !is_made)
-    return NULL;
-  uint32_t at = hash(address) & (races->word_capacity - 1);
-  while (races->words[at].address && races->words[at].address != address)
-    at = (at + 1) & (races->word_capacity - 1);
-  if (!races->words[at].address) {
-    if (!is_made)
-      return NULL;
-    races->words[at].address = address;
-    races->word_count++;
-  }
-  return &races->words[at];
+/* Where the newest write to a word is noted, NULL where there is no memory. */
+static record_t **find_word(moe__emu_races_t *races, uint64_t address) {
+  page_t *page = find_page(races, address / PAGE);
+  return page ? &page->words[address % PAGE / WORD] : NULL;
 }
 
 /* ---- Who knows what ---- */
@@ -463,15 +430,15 @@ static void observe(moe__emu_races_t *races, const moe__emu_toucher_t *toucher, 
 static uint32_t choose_value(moe__emu_races_t *races, const moe__emu_toucher_t *toucher,
                              uint64_t address, record_t **out_record, moe__emu_choose_t choose,
                              void *context) {
-  word_t *word = find_word(races, address, false);
-  *out_record = word ? word->newest : NULL;
+  record_t **word = find_word(races, address), *newest = word ? *word : NULL;
+  *out_record = newest;
   uint32_t value = load_word(address);
-  if (!word || !races->keeps_values)
+  if (!newest || !races->keeps_values)
     return value;
   const moe__emu_party_t *party = party_of(toucher);
-  record_t *records[MAX_VALUES + 1] = {word->newest};
+  record_t *records[MAX_VALUES + 1] = {newest};
   uint32_t values[MAX_VALUES + 1] = {value}, count = 1;
-  for (record_t *at = word->newest; at && count <= MAX_VALUES; at = at->older, count++) {
+  for (record_t *at = newest; at && count <= MAX_VALUES; at = at->older, count++) {
     if (is_floor(toucher, party, at))
       break;
     records[count] = at->older;
@@ -491,7 +458,7 @@ void moe__emu_races_read(moe__emu_races_t *races, const moe__emu_toucher_t *touc
     uint64_t begin = at < address ? address : at;
     uint64_t end = at + WORD < address + bytes ? at + WORD : address + bytes;
     /* A word that reaches out of the bytes may reach out of their buffer. */
-    if (races->word_count == 0) {
+    if (!races->has_records) {
       memcpy(out_value + (begin - address), (const void *)(uintptr_t)begin, end - begin);
       continue;
     }
@@ -503,22 +470,23 @@ void moe__emu_races_read(moe__emu_races_t *races, const moe__emu_toucher_t *touc
 }
 
 /* Room for a write to a word: that of the last one where older values are not kept. */
-static record_t *new_record(moe__emu_races_t *races, word_t *word) {
-  if (word->newest && !races->keeps_values)
-    return word->newest;
+static record_t *new_record(moe__emu_races_t *races, record_t *newest) {
+  races->has_records = true;
+  if (newest && !races->keeps_values)
+    return newest;
   return moe__emu_arena_allocate(&races->arena, sizeof(record_t));
 }
 
 /* Adds a write to a word: on top of the others, or below those that need not come before it. */
-static void record_write(moe__emu_races_t *races, const moe__emu_toucher_t *toucher, word_t *word,
-                         const message_t *messages, uint32_t first, uint32_t bytes,
-                         const uint8_t *value, moe__emu_choose_t choose, void *context) {
-  uint64_t address = word->address;
-  record_t *record = new_record(races, word);
+static void record_write(moe__emu_races_t *races, const moe__emu_toucher_t *toucher,
+                         record_t **word, uint64_t address, const message_t *messages,
+                         uint32_t first, uint32_t bytes, const uint8_t *value,
+                         moe__emu_choose_t choose, void *context) {
+  record_t *record = new_record(races, *word);
   uint32_t depth = 0, below = 0;
   if (record && races->keeps_values && choose(context, 3) == 1) {
     const moe__emu_party_t *party = party_of(toucher);
-    for (const record_t *at = word->newest; at; at = at->older, below++) {
+    for (const record_t *at = *word; at; at = at->older, below++) {
       /* Nothing comes between an atomic and what it has read. */
       if (is_floor(toucher, party, at) ||
           (at->is_update && are_strong(toucher, at->event, at->scope)))
@@ -531,11 +499,11 @@ static void record_write(moe__emu_races_t *races, const moe__emu_toucher_t *touc
     return;
   }
   *record = (record_t){.event = event_of(toucher), .scope = toucher->scope, .messages = messages};
-  record_t *above = word->newest;
+  record_t *above = *word;
   if (depth == 0 || !above) {
     record->before = load_word(address);
-    record->older = races->keeps_values ? word->newest : NULL;
-    word->newest = record;
+    record->older = races->keeps_values ? *word : NULL;
+    *word = record;
     memcpy((uint8_t *)(uintptr_t)address + first, value, bytes);
     return;
   }
@@ -555,10 +523,10 @@ void moe__emu_races_write(moe__emu_races_t *races, const moe__emu_toucher_t *tou
   for (uint64_t at = address / WORD * WORD; at < address + bytes; at += WORD) {
     uint64_t begin = at < address ? address : at;
     uint64_t end = at + WORD < address + bytes ? at + WORD : address + bytes;
-    word_t *word = find_word(races, at, is_recorded);
-    if (word)
-      record_write(races, toucher, word, messages, (uint32_t)(begin - at), (uint32_t)(end - begin),
-                   value + (begin - address), choose, context);
+    record_t **word = find_word(races, at);
+    if (word && (*word || is_recorded))
+      record_write(races, toucher, word, at, messages, (uint32_t)(begin - at),
+                   (uint32_t)(end - begin), value + (begin - address), choose, context);
     else
       memcpy((void *)(uintptr_t)begin, value + (begin - address), end - begin);
   }
@@ -570,8 +538,8 @@ uint64_t moe__emu_races_update(moe__emu_races_t *races, const moe__emu_toucher_t
                                bool is_acquire, bool is_release, uint64_t address, uint32_t bytes,
                                moe__emu_update_t update, const void *update_context,
                                moe__emu_choose_t choose, void *context) {
-  word_t *word = find_word(races, address, true);
-  record_t *last = word ? word->newest : NULL, *read = last;
+  record_t **word = find_word(races, address);
+  record_t *last = word ? *word : NULL, *read = last;
   bool is_atomic = !last || are_strong(toucher, last->event, last->scope);
   uint64_t old = 0;
   memcpy(&old, (const void *)(uintptr_t)address, bytes);
@@ -582,13 +550,13 @@ uint64_t moe__emu_races_update(moe__emu_races_t *races, const moe__emu_toucher_t
   observe(races, toucher, read);
   uint64_t value = update(update_context, old);
   if (word && !is_atomic && bytes == WORD) {
-    record_write(races, toucher, word, own_messages(races, toucher, is_release, NULL), 0, bytes,
-                 (const uint8_t *)&value, choose, context);
+    record_write(races, toucher, word, address, own_messages(races, toucher, is_release, NULL), 0,
+                 bytes, (const uint8_t *)&value, choose, context);
     if (is_release)
       moe__emu_order_tick(toucher->order, toucher->warp);
     return old;
   }
-  record_t *record = word ? new_record(races, word) : NULL;
+  record_t *record = word ? new_record(races, *word) : NULL;
   if (record) {
     *record = (record_t){
         .older = races->keeps_values ? last : NULL,
@@ -599,7 +567,7 @@ uint64_t moe__emu_races_update(moe__emu_races_t *races, const moe__emu_toucher_t
         .messages =
             own_messages(races, toucher, is_release, is_atomic && last ? last->messages : NULL),
     };
-    word->newest = record;
+    *word = record;
   }
   memcpy((void *)(uintptr_t)address, &value, bytes);
   /* What comes later was not handed on. */

@@ -46,12 +46,11 @@ typedef struct moe__emu_races_t {
   struct moe__emu_race_page_t **pages; /* a hash table, by address */
   uint32_t page_count, page_capacity;
   struct moe__emu_race_page_t *last_page;
-  struct moe__emu_word_t *words; /* a hash table, by address */
-  uint32_t word_count, word_capacity;
   const moe__emu_foreign_t *fences;      /* of fence.sc of the widest scope */
   const moe__emu_foreign_t **cta_fences; /* of each CTA; then of each cluster */
   uint64_t cta_count;
   bool keeps_values; /* reads may return old values */
+  bool has_records;  /* of writes */
 } moe__emu_races_t;
 
 /* Atomics that give the same result in any order have the same number. That of one whose result is
