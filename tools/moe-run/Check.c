@@ -307,6 +307,10 @@ static void print_verdicts(const moe__run_target_t *target, const moe__run_call_
     const moe__run_judgment_t *judgment = &verdicts[i].judgment;
     if (!verdicts[i].by_bound)
       continue;
+    if (judgment->score.elements == 0) { /* no tokens, or none in a group */
+      printf("%s%s has no elements to judge", named++ ? "; " : "", call->results[i].info->name);
+      continue;
+    }
     printf("%s%s is within %.2f of its bound, SQNR %.1f dB", named++ ? "; " : "",
            call->results[i].info->name, judgment->score.worst,
            moe_ref_score_sqnr(&judgment->score));
