@@ -1,7 +1,6 @@
 // The scaled_grouped_mm dialect: matrix products of quantized operands, over groups of tokens given by offsets.
 //
-// scaled_mm has kernels, and grouped_mm becomes quantizers and scaled_mm; mixed_mm is declared as far as the design fixes it, and
-// moe-select-schedule refuses it.
+// scaled_mm and mixed_mm have kernels, and grouped_mm becomes quantizers and scaled_mm.
 // docs/dialects/scaled_grouped_mm.md is the reference. Stock mlir-opt reads this file with --irdl-file=.
 //
 // Generated from lib/Dialect. Do not edit: change the rows, then `cmake --build build --target dialects`.
@@ -52,16 +51,29 @@ irdl.dialect @scaled_grouped_mm {
     irdl.attributes {"accumulate" = %accumulate}
   }
 
-  // w (i4), scales, x [, offs] -> out: `group_size` weights along K share one scale.
+  // w -> packed: four-bit weights, two to a byte along K, in the order in which mixed_mm reads them. `layout` names the order.
+  irdl.operation @pack_weights {
+    %w = irdl.base "!builtin.tensor"
+    %packed = irdl.base "!builtin.tensor"
+    %layout = irdl.base "#builtin.string"
+    irdl.operands(w: %w)
+    irdl.results(packed: %packed)
+    irdl.attributes {"layout" = %layout}
+  }
+
+  // w, scales, x [, offs] -> out: four-bit weights times 16-bit tokens. `group_size` weights along K share one scale, or with -1
+  // the whole row does. Whether there are experts follows from the rank of scales.
   irdl.operation @mixed_mm {
     %w = irdl.base "!builtin.tensor"
     %scales = irdl.base "!builtin.tensor"
     %x = irdl.base "!builtin.tensor"
     %offs = irdl.base "!builtin.tensor"
     %out = irdl.base "!builtin.tensor"
+    %format = irdl.base "#builtin.string"
     %group_size = irdl.base "#builtin.integer"
+    %layout = irdl.base "#builtin.string"
     irdl.operands(w: %w, scales: %scales, x: %x, offs: optional %offs)
     irdl.results(out: %out)
-    irdl.attributes {"group_size" = %group_size}
+    irdl.attributes {"format" = %format, "group_size" = %group_size, "layout" = %layout}
   }
 }

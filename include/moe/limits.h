@@ -15,6 +15,12 @@
 #define MOE_PACKED_ROWS 128
 #define MOE_PACKED_COLUMNS 4
 
+/* Rows and columns of a tile of four-bit weights in the layout "16x64", and its bytes, which are
+ * consecutive. */
+#define MOE_WEIGHT_ROWS 16
+#define MOE_WEIGHT_COLUMNS 64
+#define MOE_WEIGHT_BYTES 512
+
 /* Groups, or experts, of an op. Kernels keep a table of them in shared memory. */
 #define MOE_MAX_GROUPS 1024
 

@@ -46,6 +46,12 @@ typedef enum moe_ref_accumulation_t {
 #include "moe/accumulations.def"
 } moe_ref_accumulation_t;
 
+/* What four bits of a weight stand for: MOE_REF_WEIGHT_I4, ... */
+typedef enum moe_ref_weight_format_t {
+#define MOE_WEIGHT_FORMAT(symbol, name) MOE_REF_WEIGHT_##symbol,
+#include "moe/weight_formats.def"
+} moe_ref_weight_format_t;
+
 typedef enum moe_ref_status_t {
   MOE_REF_OK = 0,
   MOE_REF_INVALID_ARGUMENT, /* a dtype, shape, axis or block size it does not take */
@@ -354,13 +360,68 @@ MOE_API void moe_ref_score_add(moe_ref_score_t *total, const moe_ref_score_t *pa
  * nothing differs. */
 MOE_API double moe_ref_score_sqnr(const moe_ref_score_t *score);
 
+/* ---- Four-bit weights ---- */
+
+/* What the lowest four of `bits` stand for, exact. */
+MOE_API double moe_ref_weight_value(moe_ref_weight_format_t format, int bits);
+
+/* Brings four-bit weights into the layout "16x64".
+ *   w       (N,K/2) or (E,N,K/2), U8: two columns to a byte, the first in its lower half; N a
+ *           multiple of 16
+ *   packed  (N/16,k,512) or (E,N/16,k,512), U8, k = ceil(K / 64)
+ *
+ * A tile of 16 rows and 64 columns is 512 bytes: lane l of a warp has 16 of them, byte 16 l on. Word
+ * w of these, little-endian, has the lane's columns 16 w + c: nibble i (i < 4) is row
+ * l / 4 + 8 (i % 2), c = 2 (l % 4) + 8 (i / 2), and nibble i + 4 is the column behind it. Columns
+ * from K on are zero bits. */
+MOE_API moe_ref_status_t moe_ref_pack_weights(const moe_ref_tensor_t *w,
+                                              const moe_ref_tensor_t *packed);
+
+/* The operands and the result of a product of tokens with four-bit weights.
+ *   w       as moe_ref_pack_weights takes it, or as it writes it
+ *   scales  (N,K/g) or (E,N,K/g), BF16, F16, F32 or E8M0; (N,1) or (E,N,1) where group_size is -1
+ *   x       (M,K), BF16 or F16; K a multiple of 32
+ *   offs    (E), I32: the ends of the experts' tokens; NULL where there are no experts
+ *   out     (M,N), BF16, F16 or F32
+ * Strides are any but for offs, whose first one counts. */
+typedef struct moe_ref_mixed_mm_t {
+  const moe_ref_tensor_t *w, *scales, *x;
+  const moe_ref_tensor_t *offs; /* NULL: no experts */
+  const moe_ref_tensor_t *out;
+  moe_ref_weight_format_t format;
+  int64_t group_size; /* g; -1: K */
+} moe_ref_mixed_mm_t;
+
+/* Tokens that are in groups, or all; products and additions, two for each pair of elements that
+ * meet. -1 where the tensors do not belong together. No data is needed but that of offs. */
+MOE_API int64_t moe_ref_mixed_mm_tokens(const moe_ref_mixed_mm_t *mm);
+MOE_API double moe_ref_mixed_mm_flops(const moe_ref_mixed_mm_t *mm);
+
+/* Computes rows [begin, end) of out, of those that are in a group:
+ *
+ *   out[m,n] = cast(sum over j of scales[n,j] * dot_j)     fp32, each term added by one fma
+ *
+ * where dot_j is the sum over the columns of group j of w[n,k] x[m,k], in doubles, rounded to fp32.
+ */
+MOE_API moe_ref_status_t moe_ref_mixed_mm(const moe_ref_mixed_mm_t *mm, int64_t begin, int64_t end);
+
+/* Judges rows [begin, end) of mm->out, which a kernel wrote, and adds them to the score, as
+ * moe_ref_scaled_mm_judge does. With p the products that an element sums, scales in them, R the
+ * exact result, u the unit roundoff of out's type and P = 1 + K / min(g, 128):
+ *
+ *   D      = (2^-19 + P 2^-24) sum |p| + 2^-149 (P + sum |p| without scales)
+ *   bound    D + (|R| + D) (u + 2^-22) + half of out's least subnormal */
+MOE_API moe_ref_status_t moe_ref_mixed_mm_judge(const moe_ref_mixed_mm_t *mm, int64_t begin,
+                                                int64_t end, moe_ref_score_t *score);
+
 /* ---- Names ---- */
 
-/* The dtype, mode, granularity or accumulation of this name, -1 if there is none. */
+/* The dtype, mode, granularity, accumulation or format of this name, -1 if there is none. */
 MOE_API int moe_ref_dtype_from_name(const char *name);
 MOE_API int moe_ref_mx_mode_from_name(const char *name);
 MOE_API int moe_ref_fp8_granularity_from_name(const char *name);
 MOE_API int moe_ref_accumulation_from_name(const char *name);
+MOE_API int moe_ref_weight_format_from_name(const char *name);
 
 /* Bits of one element of dtype. */
 MOE_API int moe_ref_dtype_bits(moe_ref_dtype_t dtype);

@@ -160,3 +160,7 @@ bool moe__has_block_scales(MlirOperation op) {
   return moe__mm_case(op) != MOE__GRADIENT && mlirTypeIsAF32(mlirShapedTypeGetElementType(sa)) &&
          mlirShapedTypeGetRank(sa) == mlirShapedTypeGetRank(qa);
 }
+
+bool moe__has_plain_weights(MlirOperation op) {
+  return mlirStringRefEqual(moe__op_string(op, "layout"), ref("plain"));
+}

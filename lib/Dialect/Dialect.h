@@ -120,4 +120,7 @@ bool moe__is_scaled_mm(MlirOperation op);
 /* Of these: whether sa has a scale for each 1 x 128 of qa, and sb one for each 128 x 128. */
 bool moe__has_block_scales(MlirOperation op);
 
+/* Of mixed_mm: whether its weights are not packed. */
+bool moe__has_plain_weights(MlirOperation op);
+
 #endif /* MOE_DIALECT_DIALECT_H */

@@ -18,7 +18,6 @@ const char *moe__dtype_name(moe__dtype_t dtype) {
       [MOE__NO_DTYPE] = NULL,
 #define MOE_DTYPE(symbol, name, bits, dlpack, safetensors) [MOE__DTYPE_##symbol] = (name),
 #include "moe/dtypes.def"
-      [MOE__DTYPE_I4] = "i4",
   };
   return NAMES[dtype];
 }

@@ -42,13 +42,11 @@
 #define MOE__MAX_ROW_ATTRIBUTES 5
 #define MOE__MAX_CASES 3
 
-/* The element types of the dialects: those of moe/dtypes.def, and i4, for which there are no
- * kernels. */
+/* The element types of the dialects. */
 typedef enum moe__dtype_t {
   MOE__NO_DTYPE,
 #define MOE_DTYPE(symbol, name, bits, dlpack, safetensors) MOE__DTYPE_##symbol,
 #include "moe/dtypes.def"
-  MOE__DTYPE_I4,
 } moe__dtype_t;
 
 /* An operand or result. */

@@ -24,4 +24,10 @@ void moe__padded_shape(MlirOperation op, moe__role_t role, moe__shape_t *out);
 /* ScaledGroupedMm.c: element types that must agree. */
 bool moe__check_scaled_mm(MlirOperation op);
 
+/* The same: four-bit weights, as their layout says, and what is packed of them. */
+bool moe__check_pack_weights(MlirOperation op);
+bool moe__check_mixed_mm(MlirOperation op);
+void moe__packed_weights_shape(MlirOperation op, moe__role_t role, moe__shape_t *out);
+void moe__mixed_weights_shape(MlirOperation op, moe__role_t role, moe__shape_t *out);
+
 #endif /* MOE_DIALECT_ROW_FUNCTIONS_H */

@@ -17,8 +17,8 @@
   { MOE__DTYPE_E8M0 }
 #define I32                                                                                        \
   { MOE__DTYPE_I32 }
-#define I4                                                                                         \
-  { MOE__DTYPE_I4 }
+#define BYTES                                                                                      \
+  { MOE__DTYPE_U8 }
 #define FP8                                                                                        \
   { MOE__DTYPE_E4M3, MOE__DTYPE_E5M2 }
 #define HALF                                                                                       \
@@ -29,6 +29,8 @@
   { MOE__DTYPE_BF16, MOE__DTYPE_F32, MOE__DTYPE_E4M3, MOE__DTYPE_E5M2 }
 #define PRODUCT                                                                                    \
   { MOE__DTYPE_BF16, MOE__DTYPE_F16, MOE__DTYPE_F32 }
+#define SCALES_OF_WEIGHTS                                                                          \
+  { MOE__DTYPE_BF16, MOE__DTYPE_F16, MOE__DTYPE_F32, MOE__DTYPE_E8M0 }
 #define SCALES_OF_PRODUCT                                                                          \
   { MOE__DTYPE_F32, MOE__DTYPE_E8M0 }
 
@@ -36,6 +38,7 @@
 
 #define GROUPS_OF_COLUMNS                                                                          \
   .needed = "columns have a scale for each group", .unwanted = "experts are the groups"
+#define GROUPS_OF_TOKENS .needed = "it gives the groups", .unwanted = "there are no experts"
 #define GROUPS_OF_PRODUCT .needed = "it gives the groups", .unwanted = "the batches are the groups"
 
 /* ---- Attributes ---- */
@@ -44,6 +47,7 @@
 #define MOE_MX_MODE NAME_OF
 #define MOE_GRANULARITY NAME_OF
 #define MOE_ACCUMULATION NAME_OF
+#define MOE_WEIGHT_FORMAT NAME_OF
 static const char *const MODES[] = {
 #include "moe/mx_modes.def"
     NULL};
@@ -55,6 +59,11 @@ static const char *const ACCUMULATIONS[] = {
     NULL};
 static const char *const ELEMENTS[] = {"f8E4M3FN", "f8E5M2", NULL};
 static const char *const LAYOUTS[] = {"128x4", NULL};
+static const char *const LAYOUTS_OF_WEIGHTS[] = {"plain", "16x64", NULL};
+static const char *const PACKED_LAYOUTS[] = {"16x64", NULL};
+static const char *const FORMATS[] = {
+#include "moe/weight_formats.def"
+    NULL};
 static const char *const RECIPES[] = {"fp8_rowwise", "fp8_tensorwise", "mxfp8", NULL};
 
 #define AXIS                                                                                       \
@@ -77,6 +86,12 @@ static const char *const RECIPES[] = {"fp8_rowwise", "fp8_tensorwise", "mxfp8", 
   { "element", MOE__STRING, ELEMENTS }
 #define LAYOUT                                                                                     \
   { "layout", MOE__STRING, LAYOUTS }
+#define LAYOUT_OF_WEIGHTS                                                                          \
+  { "layout", MOE__STRING, LAYOUTS_OF_WEIGHTS }
+#define PACKED_LAYOUT                                                                              \
+  { "layout", MOE__STRING, PACKED_LAYOUTS }
+#define FORMAT                                                                                     \
+  { "format", MOE__STRING, FORMATS }
 #define RECIPE                                                                                     \
   { "recipe", MOE__STRING, RECIPES }
 #define ACCUMULATE                                                                                 \

@@ -3,6 +3,8 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Dialect/RowFunctions.h"
 
+#include "moe/limits.h"
+
 #include "mlir-c/BuiltinTypes.h"
 
 static MlirType element_of(MlirType type) {
@@ -35,4 +37,77 @@ bool moe__check_scaled_mm(MlirOperation op) {
                           "blocks");
   return mlirValueIsNull(bias) || mlirTypeEqual(element_of(mlirValueGetType(bias)), out) ||
          moe__error(op, "operand 'bias' must have the element type of 'out'");
+}
+
+/* ---- Four-bit weights ---- */
+
+/* The static size of a dimension must be a multiple; a dynamic one is left to the launcher. */
+static bool is_multiple(MlirOperation op, moe__role_t role, int dimension, int64_t of) {
+  int64_t size = moe__static_dimension(moe__tensor_type(op, role), dimension);
+  return size < 0 || size % of == 0 ||
+         moe__error(op, "operand '%s' has dimension %d of size %lld; it must be a multiple of %lld",
+                    moe__role_name(role), dimension, (long long)size, (long long)of);
+}
+
+bool moe__check_pack_weights(MlirOperation op) {
+  int rank = (int)mlirShapedTypeGetRank(moe__tensor_type(op, MOE__W));
+  return is_multiple(op, MOE__W, rank - 2, MOE_WEIGHT_ROWS) &&
+         is_multiple(op, MOE__W, rank - 1, MOE_MX_BLOCK / 2);
+}
+
+/* Of scales whose weights' depth has a scale for each `group` of it. */
+static bool has_groups_of(MlirOperation op, int64_t group) {
+  MlirType scales = moe__tensor_type(op, MOE__SCALES), x = moe__tensor_type(op, MOE__X);
+  int last = (int)mlirShapedTypeGetRank(scales) - 1;
+  int64_t depth = moe__static_dimension(x, 1), found = moe__static_dimension(scales, last);
+  int64_t expected = group < 0 ? 1 : depth < 0 ? -1 : depth / group;
+  return found < 0 || expected < 0 || found == expected ||
+         moe__error(op, "operand 'scales' has dimension %d of size %lld; it must be %lld", last,
+                    (long long)found, (long long)expected);
+}
+
+bool moe__check_mixed_mm(MlirOperation op) {
+  MlirType scales = moe__tensor_type(op, MOE__SCALES);
+  int64_t group = moe__op_integer(op, "group_size");
+  bool is_e8m0 = mlirTypeIsAFloat8E8M0FNU(element_of(scales));
+  if (group != -1 && group != 32 && group != 64 && group != 128)
+    return moe__error(op,
+                      "attribute 'group_size' is %lld; it must be 32, 64, 128, or -1 for the whole "
+                      "row",
+                      (long long)group);
+  if (is_e8m0 && group != MOE_MX_BLOCK)
+    return moe__error(op, "attribute 'group_size' is %lld; it must be %d with scales of f8E8M0FNU",
+                      (long long)group, MOE_MX_BLOCK);
+  return is_multiple(op, MOE__SCALES, (int)mlirShapedTypeGetRank(scales) - 2, MOE_WEIGHT_ROWS) &&
+         is_multiple(op, MOE__X, 1, group < 0 ? MOE_MX_BLOCK : group) && has_groups_of(op, group);
+}
+
+/* [experts,] rows / 16, columns / 64, bytes of a tile: experts and rows from operand rows_of, whose
+ * rank is `rank`; columns from a dimension of columns_of, of which `of_tile` are a tile's. */
+static void append_tiles(moe__shape_t *out, int rows_of, int columns_of, int columns,
+                         int64_t of_tile, int rank) {
+  if (rank == 3)
+    moe__append_copy(out, rows_of, 0);
+  moe__append_divided(out, rows_of, rank - 2, MOE_WEIGHT_ROWS);
+  moe__append_divided(out, columns_of, columns, of_tile);
+  moe__append_constant(out, MOE_WEIGHT_BYTES);
+}
+
+void moe__packed_weights_shape(MlirOperation op, moe__role_t role, moe__shape_t *out) {
+  (void)role;
+  int rank = (int)mlirShapedTypeGetRank(moe__tensor_type(op, MOE__W));
+  append_tiles(out, 0, 0, rank - 1, MOE_WEIGHT_COLUMNS / 2, rank);
+}
+
+void moe__mixed_weights_shape(MlirOperation op, moe__role_t role, moe__shape_t *out) {
+  (void)role;
+  int scales = moe__operand_number(op, MOE__SCALES), x = moe__operand_number(op, MOE__X);
+  int rank = (int)mlirShapedTypeGetRank(moe__tensor_type(op, MOE__SCALES));
+  if (!moe__has_plain_weights(op)) {
+    append_tiles(out, scales, x, 1, MOE_WEIGHT_COLUMNS, rank);
+    return;
+  }
+  for (int d = 0; d < rank - 1; d++)
+    moe__append_copy(out, scales, d);
+  moe__append_divided(out, x, 1, 2);
 }

@@ -227,8 +227,7 @@ static bool refuse_ranks_of_two(MlirOperation op, const moe__op_row_t *row) {
 }
 
 /* The same for one operand. The cases are in the order of its rank. */
-static bool refuse_rank(MlirOperation op, const moe__op_row_t *row) {
-  moe__role_t role = row->operands[0].role;
+static bool refuse_rank(MlirOperation op, const moe__op_row_t *row, moe__role_t role) {
   int last = 0, found = rank_of_operand(op, role);
   while (last + 1 < MOE__MAX_CASES && row->cases[last + 1])
     last++;
@@ -239,6 +238,15 @@ static bool refuse_rank(MlirOperation op, const moe__op_row_t *row) {
                       least);
   return moe__error(op, "operand '%s' has rank %d; it must be %d to %d", moe__role_name(role),
                     found, least, most);
+}
+
+/* Where a function says the first one's shape, the second alone selects. */
+static bool refuse_ranks(MlirOperation op, const moe__op_row_t *row) {
+  if (row->selectors != 2)
+    return refuse_rank(op, row, row->operands[0].role);
+  if (moe__letters_rank(row->cases[0], row->operands[0].role) < 0)
+    return refuse_rank(op, row, row->operands[1].role);
+  return refuse_ranks_of_two(op, row);
 }
 
 /* Whether the operands are there that the case has, and no others. */
@@ -319,7 +327,7 @@ static bool verify_at_most(MlirOperation op, char letter, const char *what) {
 static bool verify_case(MlirOperation op, const moe__op_row_t *row) {
   int which = moe__op_case(op);
   if (which < 0)
-    return row->selectors == 2 ? refuse_ranks_of_two(op, row) : refuse_rank(op, row);
+    return refuse_ranks(op, row);
   return verify_presence(op, row, row->cases[which]) && (!row->check || row->check(op)) &&
          verify_operand_shapes(op) && verify_at_most(op, 'E', "experts") &&
          verify_at_most(op, 'G', "groups") && verify_result_shapes(op, row);

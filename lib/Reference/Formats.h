@@ -157,7 +157,7 @@ static inline float moe__ref_f32_from_e8m0(uint8_t byte) {
 
 /* ---- By element type ---- */
 
-/* An element as fp32, exact; I32 has no part in arithmetic. */
+/* An element as fp32, exact; I32 and U8 have no part in arithmetic. */
 static inline float moe__ref_element_load(moe_ref_dtype_t dtype, const void *data, int64_t index) {
   switch (dtype) {
   case MOE_REF_F32:
@@ -173,13 +173,14 @@ static inline float moe__ref_element_load(moe_ref_dtype_t dtype, const void *dat
   case MOE_REF_E8M0:
     return moe__ref_f32_from_e8m0(((const uint8_t *)data)[index]);
   case MOE_REF_I32:
+  case MOE_REF_U8:
     break;
   }
   return 0;
 }
 
-/* Casts an fp32 value to an element. Scales and offsets are integers from the start, and nothing
- * is cast to them. */
+/* Casts an fp32 value to an element. Scales, offsets and bytes are integers from the start, and
+ * nothing is cast to them. */
 static inline void moe__ref_element_store(moe_ref_dtype_t dtype, void *data, int64_t index,
                                           float value) {
   switch (dtype) {
@@ -200,6 +201,7 @@ static inline void moe__ref_element_store(moe_ref_dtype_t dtype, void *data, int
     return;
   case MOE_REF_E8M0:
   case MOE_REF_I32:
+  case MOE_REF_U8:
     return;
   }
 }

@@ -5,6 +5,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Reference/Gemm.h"
+#include "lib/Reference/Judged.h"
 #include "lib/Reference/Tensors.h"
 
 #include <math.h>
@@ -34,15 +35,17 @@ static cast_t cast_of(moe_ref_dtype_t dtype) {
 
 /* ---- The exact result and its bound ---- */
 
-typedef struct {
-  double exact, bound;
-} judged_t;
+double moe__ref_cast_error(moe_ref_dtype_t out, double exact, double error) {
+  const cast_t cast = cast_of(out);
+  return (fabs(exact) + error) * (cast.unit_roundoff + epilogue_error) + cast.half_least_subnormal;
+}
 
-static judged_t judge_element(const moe__ref_product_t *product, const moe__ref_sums_t *sums,
-                              moe_ref_accumulation_t accumulation, int i, int j) {
+static moe__ref_judged_t judge_element(const moe__ref_product_t *product,
+                                       const moe__ref_sums_t *sums,
+                                       moe_ref_accumulation_t accumulation, int i, int j) {
   const float value = moe__ref_gemm_value(product, sums, i, j);
   if (product->depth == 0 || !isfinite(value))
-    return (judged_t){value, 0};
+    return (moe__ref_judged_t){value, 0};
   const bool in_blocks = product->in_blocks; /* then scales are in the sums already */
   const double sa = in_blocks ? 1 : moe__ref_vector_at(&product->sa, sums->row + i);
   const double sb = in_blocks ? 1 : moe__ref_vector_at(&product->sb, sums->column + j);
@@ -57,13 +60,12 @@ static judged_t judge_element(const moe__ref_product_t *product, const moe__ref_
   if (accumulation == MOE_REF_PROMOTED)
     sum_error =
         tensor_core_error * sqrt(sums->squares[i][j]) + roundings * 0x1p-24 * sums->magnitude[i][j];
-  const cast_t cast = cast_of(product->out.dtype);
   const double before_cast = fabs(sb * sa) * sum_error;
   const double before_bias = product->bias.data != NULL ? epilogue_error * fabs(scaled) : 0;
   const double bound = before_cast + before_bias +
-                       (fabs(exact) + before_cast) * (cast.unit_roundoff + epilogue_error) +
-                       cast.half_least_subnormal + 0x1p-149 * underflow;
-  return (judged_t){exact, bound};
+                       moe__ref_cast_error(product->out.dtype, exact, before_cast) +
+                       0x1p-149 * underflow;
+  return (moe__ref_judged_t){exact, bound};
 }
 
 typedef struct {
@@ -79,7 +81,7 @@ static void exact_tile(void *context, const moe__ref_product_t *product,
     for (int j = 0; j < sums->columns; j++) {
       const int64_t row = product->first_row + sums->row + i - to->begin;
       const int64_t at = row * to->columns + sums->column + j;
-      const judged_t judged = judge_element(product, sums, to->accumulation, i, j);
+      const moe__ref_judged_t judged = judge_element(product, sums, to->accumulation, i, j);
       to->exact[at] = judged.exact;
       to->bound[at] = judged.bound;
     }
@@ -110,7 +112,7 @@ moe_ref_status_t moe_ref_scaled_mm_exact(const moe_ref_scaled_mm_t *mm,
 /* ---- The score of a result ---- */
 
 /* The error of an element in bounds. */
-static double error_of(double found, judged_t judged, const cast_t *cast) {
+static double error_of(double found, moe__ref_judged_t judged, const cast_t *cast) {
   if (isnan(judged.exact) || isinf(judged.exact))
     return isnan(judged.exact) ? (isnan(found) ? 0 : INFINITY)
                                : (found == judged.exact ? 0 : INFINITY);
@@ -150,29 +152,35 @@ typedef struct {
   moe_ref_score_t *score;
 } judge_t;
 
+void moe__ref_score_element(double found, const moe__ref_judged_t *judged, moe_ref_dtype_t out,
+                            int64_t row, int64_t column, moe_ref_score_t *score) {
+  const cast_t cast = cast_of(out);
+  moe_ref_score_t element = {.elements = 1,
+                             .worst = error_of(found, *judged, &cast),
+                             .row = row,
+                             .column = column,
+                             .exact = judged->exact,
+                             .bound = judged->bound};
+  element.failures = element.worst > 1;
+  if (isfinite(judged->exact) && isfinite(found)) {
+    element.signal = judged->exact * judged->exact;
+    element.noise = (found - judged->exact) * (found - judged->exact);
+  }
+  moe_ref_score_add(score, &element);
+}
+
 static void judge_tile(void *context, const moe__ref_product_t *product,
                        const moe__ref_sums_t *sums) {
   const judge_t *const judge = context;
   const moe__ref_matrix_t *const out = &product->out;
-  const cast_t cast = cast_of(out->dtype);
   for (int i = 0; i < sums->rows; i++)
     for (int j = 0; j < sums->columns; j++) {
       const int64_t row = sums->row + i, column = sums->column + j;
       const double found =
           moe__ref_element_load(out->dtype, out->data, row * out->row + column * out->column);
-      const judged_t judged = judge_element(product, sums, judge->accumulation, i, j);
-      moe_ref_score_t element = {.elements = 1,
-                                 .worst = error_of(found, judged, &cast),
-                                 .row = product->first_row + row,
-                                 .column = column,
-                                 .exact = judged.exact,
-                                 .bound = judged.bound};
-      element.failures = element.worst > 1;
-      if (isfinite(judged.exact) && isfinite(found)) {
-        element.signal = judged.exact * judged.exact;
-        element.noise = (found - judged.exact) * (found - judged.exact);
-      }
-      moe_ref_score_add(judge->score, &element);
+      const moe__ref_judged_t judged = judge_element(product, sums, judge->accumulation, i, j);
+      moe__ref_score_element(found, &judged, out->dtype, product->first_row + row, column,
+                             judge->score);
     }
 }
 

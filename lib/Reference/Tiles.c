@@ -24,6 +24,7 @@
   case MOE_REF_F16:                                                                                \
   case MOE_REF_E8M0:                                                                               \
   case MOE_REF_I32:                                                                                \
+  case MOE_REF_U8:                                                                                 \
     break;                                                                                         \
   }
 

@@ -81,11 +81,15 @@ struct moe__run_launch_t {
   } fp8;
   int64_t align; /* of groups that are padded */
   moe_ref_accumulation_t accumulation;
+  struct {
+    moe_ref_weight_format_t format;
+    int64_t group_size; /* -1: the whole row */
+  } weights;
 };
 
 /* The ops of each file, up to one without a name. */
 extern const moe__run_op_t moe__run_quantize_ops[], moe__run_fp8_ops[], moe__run_layout_ops[],
-    moe__run_product_ops[];
+    moe__run_product_ops[], moe__run_weight_ops[];
 
 /* ---- Tensors ---- */
 

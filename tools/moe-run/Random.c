@@ -41,6 +41,7 @@ static const patterns_t all_patterns[] = {
     {"f8E4M3FN", 0x80, 0x7F, 0x7F, 0x01, 0x07, 0x08, 0x7E},
     {"f8E5M2", 0x80, 0x7F, 0x7C, 0x01, 0x03, 0x04, 0x7B},
     {"f8E8M0FNU", 0, 0xFF, 0xFF, 0x00, 0x00, 0x00, 0xFE},
+    {"ui8", 0, 0xFF, 0xFF, 0x01, 0x01, 0x01, 0xFF}, /* any byte is a number */
 };
 
 typedef struct fill_t {
@@ -105,6 +106,7 @@ static uint32_t encode(moe_ref_dtype_t dtype, float x) {
     return moe_ref_e5m2_from_f32(x);
   case MOE_REF_E8M0: /* its exponent */
     return bits >> 23 & 0xFF;
+  case MOE_REF_U8: /* bytes are drawn */
   case MOE_REF_F32:
   case MOE_REF_I32: /* offsets are made otherwise */
     break;
@@ -208,9 +210,18 @@ static uint32_t exact_scale(const fill_t *fill, int64_t index, uint64_t bits) {
   return next_to(fill, odd * power_of_two((int)((bits >> 32) % 5) - 6), bits >> 63 ? 1 : -1);
 }
 
+/* A scale of a part of a sum: sums of these, times small integers, are exact. */
+static uint32_t exact_group_scale(const fill_t *fill, uint64_t bits) {
+  if (fill->dtype == MOE_REF_E8M0)
+    return encode(fill->dtype, power_of_two((int)(bits % 4) - 3));
+  return encode(fill->dtype, (float)(2 * (bits % 8) + 1) * power_of_two((int)(bits >> 32 & 3) - 6));
+}
+
 /* Sums of products of these are exact in every format on the way, in any order. */
 static uint32_t exact_element(const fill_t *fill, int64_t index, uint64_t bits) {
   const int number = (int)(bits % 5) - 2;
+  if (fill->random->use.role == MOE__RUN_GROUP_SCALES)
+    return exact_group_scale(fill, bits);
   if (fill->dtype == MOE_REF_E8M0)
     return encode(fill->dtype, power_of_two(number));
   if (fill->random->use.role == MOE__RUN_SCALES)
@@ -288,13 +299,13 @@ static uint32_t element(const fill_t *fill, int64_t index, const place_t *place)
   uint64_t bits = draw(fill->element_key, index);
   if (fill->random->edge_blocks && edge_kind(fill, place->cell) < EDGE_KINDS)
     return edge_element(fill, edge_kind(fill, place->cell), place, bits);
+  if (fill->random->use.role == MOE__RUN_BYTES)
+    return (uint32_t)(bits & 0xFF);
   if (fill->random->one_hot)
     return one_hot_element(fill, index, bits);
   if (fill->random->exact)
     return exact_element(fill, index, bits);
-  if (fill->random->use.role == MOE__RUN_BYTES)
-    return (uint32_t)(bits & 0xFF);
-  if (fill->random->use.role == MOE__RUN_SCALES)
+  if (fill->random->use.role == MOE__RUN_SCALES || fill->random->use.role == MOE__RUN_GROUP_SCALES)
     return encode(fill->dtype, scale(bits));
   if (fill->random->use.role == MOE__RUN_OPERAND || fill->random->use.role == MOE__RUN_SELECTOR)
     return encode(fill->dtype, normal(bits));

@@ -16,7 +16,8 @@ typedef enum moe__run_role_t {
   MOE__RUN_OPERAND,        /* of a product: normal */
   MOE__RUN_SELECTOR,       /* its first operand: the same, or one-hot along the last dimension */
   MOE__RUN_SCALES,         /* of a product's rows or columns: positive */
-  MOE__RUN_BYTES,          /* scales that are only moved: any byte */
+  MOE__RUN_GROUP_SCALES,   /* of groups of its sum: the same, and exact ones of few bits */
+  MOE__RUN_BYTES,          /* scales that are only moved, four-bit weights: any byte */
   MOE__RUN_OFFSETS,        /* i32 ends of groups of tokens */
   MOE__RUN_PADDED_OFFSETS, /* i32 ends of those groups after they were padded */
 } moe__run_role_t;

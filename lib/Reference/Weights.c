@@ -1,0 +1,307 @@
+/* Weights.c - four-bit weights: the order in which a kernel reads them, and their products with
+ * tokens.
+ *
+ * Why it exists: every kernel of mixed_mm and pack_weights is compared with it. docs/numerics.md
+ * has the formula and the picture of a tile.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Reference/Judged.h"
+#include "lib/Reference/Tensors.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+  TILE_ROWS = MOE_WEIGHT_ROWS,
+  TILE_COLUMNS = MOE_WEIGHT_COLUMNS,
+  TILE_BYTES = MOE_WEIGHT_BYTES,
+  LONGEST_DOT = 128, /* of a sum that the tensor core has alone */
+};
+
+/* ---- The layout "16x64" ---- */
+
+/* Where element (row, column) of a tile is: the byte, and the lowest bit in it. A lane has 16 bytes,
+ * a word of them for 16 columns; the word's nibbles are in the order of the lane's registers. */
+static int nibble_of(int row, int column, int *out_bit) {
+  const int lane = row % 8 * 4 + column % 8 / 2, word = column / 16;
+  const int register_ = row / 8 + column % 16 / 8 * 2, nibble = register_ + column % 2 * 4;
+  *out_bit = nibble % 2 * 4;
+  return lane * 16 + word * 4 + nibble / 2;
+}
+
+/* The element offset of a matrix of `tensor`, whose first dimension counts them if it has more
+ * than `rank`. */
+static int64_t matrix_at(const moe_ref_tensor_t *tensor, int rank, int64_t number) {
+  return tensor->rank > rank ? number * tensor->strides[0] : 0;
+}
+
+/* The four bits in row n and column k of matrix number e. */
+static int plain_at(const moe_ref_tensor_t *w, int64_t e, int64_t n, int64_t k) {
+  const int64_t index =
+      matrix_at(w, 2, e) + n * w->strides[w->rank - 2] + k / 2 * w->strides[w->rank - 1];
+  return *(const uint8_t *)moe__ref_element_address(w, index) >> (k % 2 * 4) & 0xF;
+}
+
+static uint8_t *packed_byte(const moe_ref_tensor_t *packed, int64_t e, int64_t n, int64_t k,
+                            int *out_bit) {
+  const int64_t *const strides = packed->strides + packed->rank - 3;
+  const int byte = nibble_of((int)(n % TILE_ROWS), (int)(k % TILE_COLUMNS), out_bit);
+  return moe__ref_element_address(packed, matrix_at(packed, 3, e) + n / TILE_ROWS * strides[0] +
+                                              k / TILE_COLUMNS * strides[1] + byte * strides[2]);
+}
+
+static int packed_at(const moe_ref_tensor_t *packed, int64_t e, int64_t n, int64_t k) {
+  int bit;
+  const uint8_t byte = *packed_byte(packed, e, n, k, &bit);
+  return byte >> bit & 0xF;
+}
+
+moe_ref_status_t moe_ref_pack_weights(const moe_ref_tensor_t *w, const moe_ref_tensor_t *packed) {
+  if (!moe__ref_is_tensor(w) || !moe__ref_is_tensor(packed) || w->dtype != MOE_REF_U8 ||
+      packed->dtype != MOE_REF_U8 || w->rank < 2 || w->rank > 3 || packed->rank != w->rank + 1)
+    return MOE_REF_INVALID_ARGUMENT;
+  const int64_t experts = w->rank == 3 ? w->shape[0] : 1;
+  const int64_t rows = w->shape[w->rank - 2], columns = 2 * w->shape[w->rank - 1];
+  const int64_t padded = moe_ref_padded(columns, TILE_COLUMNS);
+  const int64_t *const shape = packed->shape + packed->rank - 3;
+  if ((w->rank == 3 && packed->shape[0] != experts) || rows % TILE_ROWS ||
+      shape[0] != rows / TILE_ROWS || shape[1] != padded / TILE_COLUMNS || shape[2] != TILE_BYTES)
+    return MOE_REF_INVALID_ARGUMENT;
+  for (int64_t e = 0; e < experts; e++)
+    for (int64_t n = 0; n < rows; n++)
+      for (int64_t k = 0; k < padded; k++) {
+        int bit;
+        uint8_t *const byte = packed_byte(packed, e, n, k, &bit);
+        const int value = k < columns ? plain_at(w, e, n, k) : 0;
+        *byte = (uint8_t)((*byte & ~(0xF << bit)) | value << bit);
+      }
+  return MOE_REF_OK;
+}
+
+/* ---- Formats ---- */
+
+int moe_ref_weight_format_from_name(const char *name) {
+  if (name == NULL)
+    return -1;
+#define MOE_WEIGHT_FORMAT(symbol, text)                                                            \
+  if (strcmp(name, text) == 0)                                                                     \
+    return MOE_REF_WEIGHT_##symbol;
+#include "moe/weight_formats.def"
+  return -1;
+}
+
+double moe_ref_weight_value(moe_ref_weight_format_t format, int bits) {
+  static const double magnitudes[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
+  switch (format) {
+  case MOE_REF_WEIGHT_I4:
+    return (bits ^ 8) - 8;
+  case MOE_REF_WEIGHT_UINT4B8:
+    return bits - 8;
+  case MOE_REF_WEIGHT_E2M1:
+    break;
+  }
+  return bits & 8 ? -magnitudes[bits & 7] : magnitudes[bits & 7];
+}
+
+/* ---- Products ---- */
+
+/* The sizes of a product; experts: 1 where it has none. */
+typedef struct sizes_t {
+  int64_t experts, tokens, rows, depth, group, groups;
+  bool packed;
+} sizes_t;
+
+static bool has_types(const moe_ref_mixed_mm_t *mm) {
+  const moe_ref_dtype_t scales = mm->scales->dtype, x = mm->x->dtype, out = mm->out->dtype;
+  return mm->w->dtype == MOE_REF_U8 &&
+         (scales == MOE_REF_BF16 || scales == MOE_REF_F16 || scales == MOE_REF_F32 ||
+          scales == MOE_REF_E8M0) &&
+         (x == MOE_REF_BF16 || x == MOE_REF_F16) &&
+         (out == MOE_REF_BF16 || out == MOE_REF_F16 || out == MOE_REF_F32);
+}
+
+/* Whether the weights have the shape of `s`; plain or packed by their rank. */
+static bool has_weights(const moe_ref_tensor_t *w, bool experts, sizes_t *s) {
+  const int64_t *const shape = w->shape + experts;
+  s->packed = w->rank == 3 + experts;
+  if (experts && w->shape[0] != s->experts)
+    return false;
+  if (s->packed)
+    return shape[0] == s->rows / TILE_ROWS &&
+           shape[1] == moe_ref_padded(s->depth, TILE_COLUMNS) / TILE_COLUMNS &&
+           shape[2] == TILE_BYTES;
+  return w->rank == 2 + experts && shape[0] == s->rows && shape[1] == s->depth / 2;
+}
+
+static bool find_sizes(const moe_ref_mixed_mm_t *mm, sizes_t *out) {
+  if (mm == NULL || !moe__ref_has_shape(mm->w) || !moe__ref_has_shape(mm->scales) ||
+      !moe__ref_has_shape(mm->x) || !moe__ref_has_shape(mm->out) || !has_types(mm) ||
+      (mm->offs != NULL && !moe__ref_is_offsets(mm->offs)))
+    return false;
+  const bool experts = mm->offs != NULL;
+  if (mm->scales->rank != 2 + experts || mm->x->rank != 2 || mm->out->rank != 2)
+    return false;
+  *out = (sizes_t){.experts = experts ? mm->scales->shape[0] : 1,
+                   .tokens = mm->x->shape[0],
+                   .rows = mm->scales->shape[experts],
+                   .depth = mm->x->shape[1]};
+  out->group = mm->group_size < 0 ? out->depth : mm->group_size;
+  out->groups = mm->scales->shape[1 + experts];
+  if (out->group < 1 || out->depth % out->group || out->depth / out->group != out->groups ||
+      out->rows % TILE_ROWS || out->depth % MOE_MX_BLOCK)
+    return false;
+  return (!experts || mm->offs->shape[0] == out->experts) && mm->out->shape[0] == out->tokens &&
+         mm->out->shape[1] == out->rows && has_weights(mm->w, experts, out);
+}
+
+static bool has_data(const moe_ref_mixed_mm_t *mm) {
+  return moe__ref_is_tensor(mm->w) && moe__ref_is_tensor(mm->scales) && moe__ref_is_tensor(mm->x) &&
+         moe__ref_is_tensor(mm->out);
+}
+
+/* A row of one expert's weights, decoded, and the scales of its groups. */
+typedef struct row_t {
+  double *weights;
+  float *scales;
+} row_t;
+
+static void decode_row(const moe_ref_mixed_mm_t *mm, const sizes_t *s, int64_t e, int64_t n,
+                       const row_t *row) {
+  for (int64_t k = 0; k < s->depth; k++)
+    row->weights[k] = moe_ref_weight_value(mm->format, s->packed ? packed_at(mm->w, e, n, k)
+                                                                 : plain_at(mm->w, e, n, k));
+  const moe_ref_tensor_t *const scales = mm->scales;
+  const int64_t *const strides = scales->strides + scales->rank - 2;
+  const int64_t first = matrix_at(scales, 2, e) + n * strides[0];
+  for (int64_t j = 0; j < s->groups; j++)
+    row->scales[j] = moe__ref_element_load(scales->dtype, scales->data, first + j * strides[1]);
+}
+
+/* What a row of weights and a token give: the sum as fp32 rounds it, group after group; without
+ * rounding; and of magnitudes. */
+typedef struct sum_t {
+  float rounded;
+  double exact, magnitude, unscaled;
+} sum_t;
+
+static sum_t sum_of(const sizes_t *s, const row_t *row, const double *x) {
+  sum_t sum = {0};
+  for (int64_t j = 0; j < s->groups; j++) {
+    double dot = 0, magnitude = 0;
+    for (int64_t k = j * s->group; k < (j + 1) * s->group; k++) {
+      const double product = row->weights[k] * x[k];
+      dot += product;
+      magnitude += fabs(product);
+    }
+    sum.rounded = fmaf(row->scales[j], (float)dot, sum.rounded);
+    sum.exact += row->scales[j] * dot;
+    sum.magnitude += fabs((double)row->scales[j]) * magnitude;
+    sum.unscaled += magnitude;
+  }
+  return sum;
+}
+
+/* What is done with each sum: it is stored, or judged. */
+typedef void (*visit_t)(const moe_ref_mixed_mm_t *mm, const sizes_t *s, int64_t token, int64_t n,
+                        const sum_t *sum, moe_ref_score_t *score);
+
+/* The products of tokens [begin, end), all of expert e. */
+static void products(const moe_ref_mixed_mm_t *mm, const sizes_t *s, int64_t e, int64_t begin,
+                     int64_t end, const row_t *row, double *x, visit_t visit,
+                     moe_ref_score_t *score) {
+  for (int64_t m = begin; m < end; m++)
+    for (int64_t k = 0; k < s->depth; k++)
+      x[(m - begin) * s->depth + k] = moe__ref_element_load(
+          mm->x->dtype, mm->x->data, m * mm->x->strides[0] + k * mm->x->strides[1]);
+  for (int64_t n = 0; n < s->rows && begin < end; n++) {
+    decode_row(mm, s, e, n, row);
+    for (int64_t m = begin; m < end; m++) {
+      const sum_t sum = sum_of(s, row, x + (m - begin) * s->depth);
+      visit(mm, s, m, n, &sum, score);
+    }
+  }
+}
+
+static moe_ref_status_t visit_products(const moe_ref_mixed_mm_t *mm, int64_t begin, int64_t end,
+                                       visit_t visit, moe_ref_score_t *score) {
+  sizes_t s;
+  if (!find_sizes(mm, &s) || !has_data(mm) || begin < 0 || end < begin || end > s.tokens)
+    return MOE_REF_INVALID_ARGUMENT;
+  if (begin == end || moe__ref_is_empty(mm->out))
+    return MOE_REF_OK;
+  const row_t row = {calloc((size_t)s.depth, sizeof *row.weights),
+                     calloc((size_t)s.groups, sizeof *row.scales)};
+  double *const x = calloc((size_t)(end - begin) * (size_t)s.depth, sizeof *x);
+  const bool ok = row.weights != NULL && row.scales != NULL && x != NULL;
+  int64_t start = 0;
+  for (int64_t e = 0; e < s.experts && ok; e++) {
+    const int64_t stop =
+        mm->offs != NULL ? moe__ref_group_end(mm->offs, e, start, s.tokens) : s.tokens;
+    products(mm, &s, e, start > begin ? start : begin, stop < end ? stop : end, &row, x, visit,
+             score);
+    start = stop;
+  }
+  free(row.weights);
+  free(row.scales);
+  free(x);
+  return ok ? MOE_REF_OK : MOE_REF_OUT_OF_MEMORY;
+}
+
+static int64_t out_at(const moe_ref_mixed_mm_t *mm, int64_t token, int64_t n) {
+  return token * mm->out->strides[0] + n * mm->out->strides[1];
+}
+
+static void store(const moe_ref_mixed_mm_t *mm, const sizes_t *s, int64_t token, int64_t n,
+                  const sum_t *sum, moe_ref_score_t *score) {
+  (void)s;
+  (void)score;
+  moe__ref_element_store(mm->out->dtype, mm->out->data, out_at(mm, token, n), sum->rounded);
+}
+
+/* What a tensor core may lose of 16-bit operands, as a part of the magnitudes of at most 128
+ * products. */
+static const double tensor_core_error = 0x1p-19;
+
+static void judge(const moe_ref_mixed_mm_t *mm, const sizes_t *s, int64_t token, int64_t n,
+                  const sum_t *sum, moe_ref_score_t *score) {
+  moe__ref_judged_t judged = {.exact = sum->rounded};
+  const double found = moe__ref_element_load(mm->out->dtype, mm->out->data, out_at(mm, token, n));
+  if (isfinite(sum->rounded)) {
+    const double pieces =
+        (double)(s->depth / (s->group < LONGEST_DOT ? s->group : LONGEST_DOT)) + 1;
+    const double error = (tensor_core_error + pieces * 0x1p-24) * sum->magnitude +
+                         0x1p-149 * (pieces + sum->unscaled);
+    judged.exact = sum->exact;
+    judged.bound = error + moe__ref_cast_error(mm->out->dtype, sum->exact, error);
+  }
+  moe__ref_score_element(found, &judged, mm->out->dtype, token, n, score);
+}
+
+/* ---- Public functions ---- */
+
+moe_ref_status_t moe_ref_mixed_mm(const moe_ref_mixed_mm_t *mm, int64_t begin, int64_t end) {
+  return visit_products(mm, begin, end, store, NULL);
+}
+
+moe_ref_status_t moe_ref_mixed_mm_judge(const moe_ref_mixed_mm_t *mm, int64_t begin, int64_t end,
+                                        moe_ref_score_t *score) {
+  return visit_products(mm, begin, end, judge, score);
+}
+
+int64_t moe_ref_mixed_mm_tokens(const moe_ref_mixed_mm_t *mm) {
+  sizes_t s;
+  if (!find_sizes(mm, &s))
+    return -1;
+  int64_t end = mm->offs == NULL ? s.tokens : 0;
+  for (int64_t g = 0; mm->offs != NULL && g < s.experts; g++)
+    end = moe__ref_group_end(mm->offs, g, end, s.tokens);
+  return end;
+}
+
+double moe_ref_mixed_mm_flops(const moe_ref_mixed_mm_t *mm) {
+  sizes_t s;
+  const int64_t tokens = moe_ref_mixed_mm_tokens(mm);
+  return tokens < 0 || !find_sizes(mm, &s) ? -1
+                                           : 2 * (double)tokens * (double)s.rows * (double)s.depth;
+}

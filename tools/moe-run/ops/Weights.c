@@ -1,0 +1,143 @@
+/* Weights.c - the ops of four-bit weights on the C reference.
+ *
+ * Why it exists: see Launch.h. A product's kernel sums in its own order, so that its result is
+ * judged by a bound, and not by bits.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "tools/moe-run/Launch.h"
+
+#include "tools/moe-run/Report.h"
+
+#include <string.h>
+
+enum { SLICE_ROWS = 16 };
+
+static bool is(const char *role, const char *other) {
+  return !strcmp(role, other);
+}
+
+/* ---- pack_weights ---- */
+
+static int prepare_pack(moe__run_launch_t *launch, const json_t *attributes) {
+  const char *layout = json_string_value(json_object_get(attributes, "layout"));
+  if (!layout || strcmp(layout, "16x64"))
+    return moe__run_input_error("%s: attribute 'layout' is not '16x64'", launch->name);
+  return MOE__RUN_OK;
+}
+
+static void cut_pack(moe__run_launch_t *launch, int threads) {
+  (void)threads;
+  launch->slices = 1;
+}
+
+static moe_ref_status_t run_pack(const moe__run_launch_t *launch, int64_t slice) {
+  (void)slice;
+  return moe_ref_pack_weights(moe__run_tensor(launch, "w"), moe__run_tensor(launch, "packed"));
+}
+
+static void use_pack(const moe__run_launch_t *launch, const char *role, moe__run_use_t *out_use) {
+  (void)launch;
+  (void)role;
+  out_use->role = MOE__RUN_BYTES;
+}
+
+/* ---- mixed_mm ---- */
+
+static moe_ref_mixed_mm_t product(const moe__run_launch_t *launch) {
+  return (moe_ref_mixed_mm_t){.w = moe__run_tensor(launch, "w"),
+                              .scales = moe__run_tensor(launch, "scales"),
+                              .x = moe__run_tensor(launch, "x"),
+                              .offs = moe__run_tensor(launch, "offs"),
+                              .out = moe__run_tensor(launch, "out"),
+                              .format = launch->weights.format,
+                              .group_size = launch->weights.group_size};
+}
+
+/* The reference knows the layout by the rank of w. */
+static int prepare(moe__run_launch_t *launch, const json_t *attributes) {
+  int format = -1;
+  int rc = moe__run_attribute_name(launch, attributes, "format", moe_ref_weight_format_from_name,
+                                   &format);
+  launch->weights.format = (moe_ref_weight_format_t)format;
+  return rc ? rc
+            : moe__run_attribute_integer(launch, attributes, "group_size", -1, 128,
+                                         &launch->weights.group_size);
+}
+
+static int64_t row_count(const moe__run_launch_t *launch) {
+  const moe_ref_tensor_t *out = moe__run_tensor(launch, "out");
+  return out->rank > 0 ? out->shape[0] : 0;
+}
+
+static void cut(moe__run_launch_t *launch, int threads) {
+  const int64_t rows = row_count(launch);
+  launch->slices = rows <= 0 || threads == 1 ? 1 : (rows + SLICE_ROWS - 1) / SLICE_ROWS;
+}
+
+static void slice_rows(const moe__run_launch_t *launch, int64_t slice, int64_t *begin,
+                       int64_t *end) {
+  const int64_t rows = row_count(launch);
+  *begin = launch->slices == 1 ? 0 : slice * SLICE_ROWS;
+  *end = launch->slices == 1 || *begin + SLICE_ROWS > rows ? rows : *begin + SLICE_ROWS;
+}
+
+static moe_ref_status_t run(const moe__run_launch_t *launch, int64_t slice) {
+  const moe_ref_mixed_mm_t mm = product(launch);
+  int64_t begin, end;
+  slice_rows(launch, slice, &begin, &end);
+  return moe_ref_mixed_mm(&mm, begin, end);
+}
+
+static moe_ref_status_t judge(const moe__run_launch_t *launch, int64_t slice,
+                              moe_ref_score_t *score) {
+  const moe_ref_mixed_mm_t mm = product(launch);
+  int64_t begin, end;
+  slice_rows(launch, slice, &begin, &end);
+  return moe_ref_mixed_mm_judge(&mm, begin, end, score);
+}
+
+/* What may be NaN and must not matter: tokens of no group, and scales of experts without tokens. */
+static void use(const moe__run_launch_t *launch, const char *role, moe__run_use_t *out_use) {
+  const moe_ref_tensor_t *offs = moe__run_tensor(launch, "offs");
+  out_use->role = is(role, "w")        ? MOE__RUN_BYTES
+                  : is(role, "scales") ? MOE__RUN_GROUP_SCALES
+                  : is(role, "x")      ? MOE__RUN_SELECTOR
+                                       : MOE__RUN_OFFSETS;
+  out_use->tokens = moe__run_tensor(launch, "x")->shape[0];
+  if (!offs)
+    return;
+  out_use->offs = *offs;
+  out_use->nan = is(role, "x")        ? MOE__RUN_NAN_TOKENS
+                 : is(role, "scales") ? MOE__RUN_NAN_EMPTY_GROUPS
+                                      : MOE__RUN_NAN_NONE;
+}
+
+static double flops(const moe__run_launch_t *launch) {
+  const moe_ref_mixed_mm_t mm = product(launch);
+  return moe_ref_mixed_mm_flops(&mm);
+}
+
+static int64_t written_rows(const moe__run_launch_t *launch, const char *role) {
+  (void)role;
+  const moe_ref_mixed_mm_t mm = product(launch);
+  return moe_ref_mixed_mm_tokens(&mm);
+}
+
+const moe__run_op_t moe__run_weight_ops[] = {
+    {.name = "scaled_grouped_mm.pack_weights",
+     .tensors = "w -> packed",
+     .prepare = prepare_pack,
+     .cut = cut_pack,
+     .run = run_pack,
+     .use = use_pack},
+    {.name = "scaled_grouped_mm.mixed_mm",
+     .tensors = "w scales x [offs] -> out",
+     .prepare = prepare,
+     .cut = cut,
+     .run = run,
+     .use = use,
+     .judge = judge,
+     .flops = flops,
+     .written_rows = written_rows},
+    {0},
+};
