@@ -370,8 +370,8 @@ MOE_API double moe_ref_weight_value(moe_ref_weight_format_t format, int bits);
  *           multiple of 16
  *   packed  (N/16,k,512) or (E,N/16,k,512), U8, k = ceil(K / 64)
  *
- * A tile of 16 rows and 64 columns is 512 bytes: lane l of a warp has 16 of them, byte 16 l on. Word
- * w of these, little-endian, has the lane's columns 16 w + c: nibble i (i < 4) is row
+ * A tile of 16 rows and 64 columns is 512 bytes: lane l of a warp has 16 of them, byte 16 l on.
+ * Word w of these, little-endian, has the lane's columns 16 w + c: nibble i (i < 4) is row
  * l / 4 + 8 (i % 2), c = 2 (l % 4) + 8 (i / 2), and nibble i + 4 is the column behind it. Columns
  * from K on are zero bits. */
 MOE_API moe_ref_status_t moe_ref_pack_weights(const moe_ref_tensor_t *w,

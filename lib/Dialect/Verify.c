@@ -273,11 +273,12 @@ static bool verify_rank(MlirOperation op, const char *kind, moe__role_t role, Ml
 
 static bool verify_sizes(MlirOperation op, const char *kind, moe__role_t role, MlirType type,
                          const moe__shape_t *shape) {
+  bool is_mx = mlirTypeIsAFloat8E8M0FNU(mlirShapedTypeGetElementType(type));
   for (int i = 0; i < shape->rank; i++) {
     moe__size_t whole = shape->sizes[i];
     whole.divisor = 1;
     int64_t size = moe__static_size(op, &whole);
-    if (shape->sizes[i].divisor == MOE_MX_BLOCK && size > 0 && size % MOE_MX_BLOCK)
+    if (is_mx && shape->sizes[i].divisor == MOE_MX_BLOCK && size > 0 && size % MOE_MX_BLOCK)
       return moe__error(op,
                         "the dimension of size %lld that '%s' has a scale for each %d of must be a "
                         "multiple of %d",

@@ -21,8 +21,9 @@ enum {
 
 /* ---- The layout "16x64" ---- */
 
-/* Where element (row, column) of a tile is: the byte, and the lowest bit in it. A lane has 16 bytes,
- * a word of them for 16 columns; the word's nibbles are in the order of the lane's registers. */
+/* Where element (row, column) of a tile is: the byte, and the lowest bit in it. A lane has 16
+ * bytes, a word of them for 16 columns; the word's nibbles are in the order of the lane's
+ * registers. */
 static int nibble_of(int row, int column, int *out_bit) {
   const int lane = row % 8 * 4 + column % 8 / 2, word = column / 16;
   const int register_ = row / 8 + column % 16 / 8 * 2, nibble = register_ + column % 2 * 4;
@@ -268,8 +269,9 @@ static void judge(const moe_ref_mixed_mm_t *mm, const sizes_t *s, int64_t token,
   moe__ref_judged_t judged = {.exact = sum->rounded};
   const double found = moe__ref_element_load(mm->out->dtype, mm->out->data, out_at(mm, token, n));
   if (isfinite(sum->rounded)) {
-    const double pieces =
-        (double)(s->depth / (s->group < LONGEST_DOT ? s->group : LONGEST_DOT)) + 1;
+    const int64_t longest = s->group < LONGEST_DOT ? s->group : LONGEST_DOT;
+    const int64_t terms = s->depth / longest + 1;
+    const double pieces = (double)terms;
     const double error = (tensor_core_error + pieces * 0x1p-24) * sum->magnitude +
                          0x1p-149 * (pieces + sum->unscaled);
     judged.exact = sum->exact;

@@ -1206,63 +1206,265 @@ func.func @gradient_experts(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<64x16xf8E4M
 // -----
 
 // mixed_mm
-func.func @w_element(%w: tensor<2x32x16xi8>, %scales: tensor<2x1x16xbf16>, %x: tensor<64x32xbf16>, %offs: tensor<2xi32>) {
-  // expected-error@below {{operand 'w' has element type i8; it must be i4}}
-  %out = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x, %offs) {group_size = 32 : i64}
-      : (tensor<2x32x16xi8>, tensor<2x1x16xbf16>, tensor<64x32xbf16>, tensor<2xi32>) -> tensor<64x16xbf16>
+func.func @w_element(%w: tensor<2x16x16xi8>, %scales: tensor<2x16x1xbf16>, %x: tensor<64x32xbf16>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'w' has element type i8; it must be ui8}}
+  %out = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x, %offs) {format = "i4", group_size = 32 : i64, layout = "plain"}
+      : (tensor<2x16x16xi8>, tensor<2x16x1xbf16>, tensor<64x32xbf16>, tensor<2xi32>) -> tensor<64x16xbf16>
   return
 }
 
 // -----
 
-func.func @w_element_unsigned(%w: tensor<2x32x16xui4>, %scales: tensor<2x1x16xbf16>, %x: tensor<64x32xbf16>, %offs: tensor<2xi32>) {
-  // expected-error@below {{operand 'w' has element type ui4; it must be i4}}
-  %out = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x, %offs) {group_size = 32 : i64}
-      : (tensor<2x32x16xui4>, tensor<2x1x16xbf16>, tensor<64x32xbf16>, tensor<2xi32>) -> tensor<64x16xbf16>
+func.func @scales_element(%w: tensor<2x16x16xui8>, %scales: tensor<2x16x1xf8E4M3FN>, %x: tensor<64x32xbf16>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'scales' has element type f8E4M3FN; it must be bf16, f16, f32 or f8E8M0FNU}}
+  %out = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x, %offs) {format = "i4", group_size = 32 : i64, layout = "plain"}
+      : (tensor<2x16x16xui8>, tensor<2x16x1xf8E4M3FN>, tensor<64x32xbf16>, tensor<2xi32>) -> tensor<64x16xbf16>
   return
 }
 
 // -----
 
-func.func @scales_element(%w: tensor<2x32x16xi4>, %scales: tensor<2x1x16xf32>, %x: tensor<64x32xbf16>, %offs: tensor<2xi32>) {
-  // expected-error@below {{operand 'scales' has element type f32; it must be bf16 or f16}}
-  %out = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x, %offs) {group_size = 32 : i64}
-      : (tensor<2x32x16xi4>, tensor<2x1x16xf32>, tensor<64x32xbf16>, tensor<2xi32>) -> tensor<64x16xbf16>
+func.func @x_element(%w: tensor<2x16x16xui8>, %scales: tensor<2x16x1xbf16>, %x: tensor<64x32xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'x' has element type f32; it must be bf16 or f16}}
+  %out = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x, %offs) {format = "i4", group_size = 32 : i64, layout = "plain"}
+      : (tensor<2x16x16xui8>, tensor<2x16x1xbf16>, tensor<64x32xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
   return
 }
 
 // -----
 
-func.func @x_element(%w: tensor<2x32x16xi4>, %scales: tensor<2x1x16xbf16>, %x: tensor<64x32xf8E4M3FN>, %offs: tensor<2xi32>) {
-  // expected-error@below {{operand 'x' has element type f8E4M3FN; it must be bf16 or f16}}
-  %out = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x, %offs) {group_size = 32 : i64}
-      : (tensor<2x32x16xi4>, tensor<2x1x16xbf16>, tensor<64x32xf8E4M3FN>, tensor<2xi32>) -> tensor<64x16xbf16>
+func.func @mixed_out_element(%w: tensor<2x16x16xui8>, %scales: tensor<2x16x1xbf16>, %x: tensor<64x32xbf16>, %offs: tensor<2xi32>) {
+  // expected-error@below {{result 'out' has element type f8E4M3FN; it must be bf16, f16 or f32}}
+  %out = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x, %offs) {format = "i4", group_size = 32 : i64, layout = "plain"}
+      : (tensor<2x16x16xui8>, tensor<2x16x1xbf16>, tensor<64x32xbf16>, tensor<2xi32>) -> tensor<64x16xf8E4M3FN>
   return
 }
 
 // -----
 
-func.func @mixed_out_element(%w: tensor<2x32x16xi4>, %scales: tensor<2x1x16xbf16>, %x: tensor<64x32xbf16>, %offs: tensor<2xi32>) {
-  // expected-error@below {{result 'out' has element type f32; it must be bf16 or f16}}
-  %out = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x, %offs) {group_size = 32 : i64}
-      : (tensor<2x32x16xi4>, tensor<2x1x16xbf16>, tensor<64x32xbf16>, tensor<2xi32>) -> tensor<64x16xf32>
-  return
-}
-
-// -----
-
-func.func @group_size_is_i32(%w: tensor<2x32x16xi4>, %scales: tensor<2x1x16xbf16>, %x: tensor<64x32xbf16>, %offs: tensor<2xi32>) {
+func.func @group_size_is_i32(%w: tensor<2x16x16xui8>, %scales: tensor<2x16x1xbf16>, %x: tensor<64x32xbf16>, %offs: tensor<2xi32>) {
   // expected-error@below {{attribute 'group_size' has type i32; it must be i64}}
-  %out = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x, %offs) {group_size = 32 : i32}
-      : (tensor<2x32x16xi4>, tensor<2x1x16xbf16>, tensor<64x32xbf16>, tensor<2xi32>) -> tensor<64x16xbf16>
+  %out = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x, %offs) {format = "i4", group_size = 32 : i32, layout = "plain"}
+      : (tensor<2x16x16xui8>, tensor<2x16x1xbf16>, tensor<64x32xbf16>, tensor<2xi32>) -> tensor<64x16xbf16>
   return
 }
 
 // -----
 
-func.func @group_size_is_string(%w: tensor<2x32x16xi4>, %scales: tensor<2x1x16xbf16>, %x: tensor<64x32xbf16>, %offs: tensor<2xi32>) {
+func.func @group_size_is_string(%w: tensor<2x16x16xui8>, %scales: tensor<2x16x1xbf16>, %x: tensor<64x32xbf16>, %offs: tensor<2xi32>) {
   // expected-error@below {{expected base attribute 'builtin.integer' but got 'builtin.string'}}
-  %out = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x, %offs) {group_size = "32"}
-      : (tensor<2x32x16xi4>, tensor<2x1x16xbf16>, tensor<64x32xbf16>, tensor<2xi32>) -> tensor<64x16xbf16>
+  %out = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x, %offs) {format = "i4", group_size = "32", layout = "plain"}
+      : (tensor<2x16x16xui8>, tensor<2x16x1xbf16>, tensor<64x32xbf16>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @group_size_is_16(%w: tensor<2x16x16xui8>, %scales: tensor<2x16x1xbf16>, %x: tensor<64x32xbf16>, %offs: tensor<2xi32>) {
+  // expected-error@below {{attribute 'group_size' is 16; it must be 32, 64, 128, or -1 for the whole row}}
+  %out = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x, %offs) {format = "i4", group_size = 16 : i64, layout = "plain"}
+      : (tensor<2x16x16xui8>, tensor<2x16x1xbf16>, tensor<64x32xbf16>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @e8m0_of_64(%w: tensor<2x16x16xui8>, %scales: tensor<2x16x1xf8E8M0FNU>, %x: tensor<64x32xbf16>, %offs: tensor<2xi32>) {
+  // expected-error@below {{attribute 'group_size' is 64; it must be 32 with scales of f8E8M0FNU}}
+  %out = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x, %offs) {format = "i4", group_size = 64 : i64, layout = "plain"}
+      : (tensor<2x16x16xui8>, tensor<2x16x1xf8E8M0FNU>, tensor<64x32xbf16>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @format_is_unknown(%w: tensor<2x16x16xui8>, %scales: tensor<2x16x1xbf16>, %x: tensor<64x32xbf16>, %offs: tensor<2xi32>) {
+  // expected-error@below {{attribute 'format' is "ui4"; it must be i4, uint4b8 or f4E2M1FN}}
+  %out = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x, %offs) {format = "ui4", group_size = 32 : i64, layout = "plain"}
+      : (tensor<2x16x16xui8>, tensor<2x16x1xbf16>, tensor<64x32xbf16>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @layout_is_unknown(%w: tensor<2x16x16xui8>, %scales: tensor<2x16x1xbf16>, %x: tensor<64x32xbf16>, %offs: tensor<2xi32>) {
+  // expected-error@below {{attribute 'layout' is "64x16"; it must be plain or 16x64}}
+  %out = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x, %offs) {format = "i4", group_size = 32 : i64, layout = "64x16"}
+      : (tensor<2x16x16xui8>, tensor<2x16x1xbf16>, tensor<64x32xbf16>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @rows_of_8(%w: tensor<2x24x16xui8>, %scales: tensor<2x24x1xbf16>, %x: tensor<64x32xbf16>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'scales' has dimension 1 of size 24; it must be a multiple of 16}}
+  %out = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x, %offs) {format = "i4", group_size = 32 : i64, layout = "plain"}
+      : (tensor<2x24x16xui8>, tensor<2x24x1xbf16>, tensor<64x32xbf16>, tensor<2xi32>) -> tensor<64x24xbf16>
+  return
+}
+
+// -----
+
+func.func @depth_of_48(%w: tensor<2x16x16xui8>, %scales: tensor<2x16x1xbf16>, %x: tensor<64x48xbf16>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'x' has dimension 1 of size 48; it must be a multiple of 32}}
+  %out = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x, %offs) {format = "i4", group_size = 32 : i64, layout = "plain"}
+      : (tensor<2x16x16xui8>, tensor<2x16x1xbf16>, tensor<64x48xbf16>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @row_depth_of_48(%w: tensor<2x16x16xui8>, %scales: tensor<2x16x1xbf16>, %x: tensor<64x48xbf16>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'x' has dimension 1 of size 48; it must be a multiple of 32}}
+  %out = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x, %offs) {format = "i4", group_size = -1 : i64, layout = "plain"}
+      : (tensor<2x16x16xui8>, tensor<2x16x1xbf16>, tensor<64x48xbf16>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @number_of_groups(%w: tensor<2x16x32xui8>, %scales: tensor<2x16x3xbf16>, %x: tensor<64x64xbf16>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'scales' has dimension 2 of size 3; it must be 2}}
+  %out = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x, %offs) {format = "i4", group_size = 32 : i64, layout = "plain"}
+      : (tensor<2x16x32xui8>, tensor<2x16x3xbf16>, tensor<64x64xbf16>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @one_scale_of_a_row(%w: tensor<2x16x32xui8>, %scales: tensor<2x16x2xbf16>, %x: tensor<64x64xbf16>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'scales' has dimension 2 of size 2; it must be 1}}
+  %out = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x, %offs) {format = "i4", group_size = -1 : i64, layout = "plain"}
+      : (tensor<2x16x32xui8>, tensor<2x16x2xbf16>, tensor<64x64xbf16>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @scales_rank(%w: tensor<2x16x16xui8>, %scales: tensor<16xbf16>, %x: tensor<64x32xbf16>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'scales' has rank 1; it must be 2 to 3}}
+  %out = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x, %offs) {format = "i4", group_size = 32 : i64, layout = "plain"}
+      : (tensor<2x16x16xui8>, tensor<16xbf16>, tensor<64x32xbf16>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @w_rank(%w: tensor<16x16xui8>, %scales: tensor<2x16x1xbf16>, %x: tensor<64x32xbf16>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'w' has rank 2; it must be 3}}
+  %out = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x, %offs) {format = "i4", group_size = 32 : i64, layout = "plain"}
+      : (tensor<16x16xui8>, tensor<2x16x1xbf16>, tensor<64x32xbf16>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @w_depth(%w: tensor<2x16x32xui8>, %scales: tensor<2x16x1xbf16>, %x: tensor<64x32xbf16>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'w' has dimension 2 of size 32; it must be 16}}
+  %out = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x, %offs) {format = "i4", group_size = 32 : i64, layout = "plain"}
+      : (tensor<2x16x32xui8>, tensor<2x16x1xbf16>, tensor<64x32xbf16>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @packed_rank(%w: tensor<2x16x16xui8>, %scales: tensor<2x16x1xbf16>, %x: tensor<64x32xbf16>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'w' has rank 3; it must be 4}}
+  %out = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x, %offs) {format = "i4", group_size = 32 : i64, layout = "16x64"}
+      : (tensor<2x16x16xui8>, tensor<2x16x1xbf16>, tensor<64x32xbf16>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @packed_tile(%w: tensor<2x1x1x256xui8>, %scales: tensor<2x16x1xbf16>, %x: tensor<64x32xbf16>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'w' has dimension 3 of size 256; it must be 512}}
+  %out = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x, %offs) {format = "i4", group_size = 32 : i64, layout = "16x64"}
+      : (tensor<2x1x1x256xui8>, tensor<2x16x1xbf16>, tensor<64x32xbf16>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @no_offsets(%w: tensor<2x16x16xui8>, %scales: tensor<2x16x1xbf16>, %x: tensor<64x32xbf16>) {
+  // expected-error@below {{operand 'offs' is missing; it gives the groups}}
+  %out = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x) {format = "i4", group_size = 32 : i64, layout = "plain"}
+      : (tensor<2x16x16xui8>, tensor<2x16x1xbf16>, tensor<64x32xbf16>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @offsets_of_no_experts(%w: tensor<16x16xui8>, %scales: tensor<16x1xbf16>, %x: tensor<64x32xbf16>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'offs' must not be there: there are no experts}}
+  %out = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x, %offs) {format = "i4", group_size = 32 : i64, layout = "plain"}
+      : (tensor<16x16xui8>, tensor<16x1xbf16>, tensor<64x32xbf16>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @number_of_offsets(%w: tensor<2x16x16xui8>, %scales: tensor<2x16x1xbf16>, %x: tensor<64x32xbf16>, %offs: tensor<3xi32>) {
+  // expected-error@below {{operand 'offs' has dimension 0 of size 3; it must be 2}}
+  %out = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x, %offs) {format = "i4", group_size = 32 : i64, layout = "plain"}
+      : (tensor<2x16x16xui8>, tensor<2x16x1xbf16>, tensor<64x32xbf16>, tensor<3xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @mixed_out_rows(%w: tensor<2x16x16xui8>, %scales: tensor<2x16x1xbf16>, %x: tensor<64x32xbf16>, %offs: tensor<2xi32>) {
+  // expected-error@below {{result 'out' has dimension 1 of size 32; it must be 16}}
+  %out = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x, %offs) {format = "i4", group_size = 32 : i64, layout = "plain"}
+      : (tensor<2x16x16xui8>, tensor<2x16x1xbf16>, tensor<64x32xbf16>, tensor<2xi32>) -> tensor<64x32xbf16>
+  return
+}
+
+// -----
+
+// pack_weights
+func.func @pack_element(%w: tensor<32x16xi8>) {
+  // expected-error@below {{operand 'w' has element type i8; it must be ui8}}
+  %packed = "scaled_grouped_mm.pack_weights"(%w) {layout = "16x64"} : (tensor<32x16xi8>) -> tensor<2x1x512xui8>
+  return
+}
+
+// -----
+
+func.func @pack_layout(%w: tensor<32x16xui8>) {
+  // expected-error@below {{attribute 'layout' is "plain"; it must be 16x64}}
+  %packed = "scaled_grouped_mm.pack_weights"(%w) {layout = "plain"} : (tensor<32x16xui8>) -> tensor<2x1x512xui8>
+  return
+}
+
+// -----
+
+func.func @pack_rank(%w: tensor<32xui8>) {
+  // expected-error@below {{operand 'w' has rank 1; it must be 2 to 3}}
+  %packed = "scaled_grouped_mm.pack_weights"(%w) {layout = "16x64"} : (tensor<32xui8>) -> tensor<2x1x512xui8>
+  return
+}
+
+// -----
+
+func.func @pack_rows(%w: tensor<24x16xui8>) {
+  // expected-error@below {{operand 'w' has dimension 0 of size 24; it must be a multiple of 16}}
+  %packed = "scaled_grouped_mm.pack_weights"(%w) {layout = "16x64"} : (tensor<24x16xui8>) -> tensor<2x1x512xui8>
+  return
+}
+
+// -----
+
+func.func @pack_bytes(%w: tensor<32x24xui8>) {
+  // expected-error@below {{operand 'w' has dimension 1 of size 24; it must be a multiple of 16}}
+  %packed = "scaled_grouped_mm.pack_weights"(%w) {layout = "16x64"} : (tensor<32x24xui8>) -> tensor<2x1x512xui8>
+  return
+}
+
+// -----
+
+func.func @pack_result(%w: tensor<32x16xui8>) {
+  // expected-error@below {{result 'packed' has dimension 1 of size 2; it must be 1}}
+  %packed = "scaled_grouped_mm.pack_weights"(%w) {layout = "16x64"} : (tensor<32x16xui8>) -> tensor<2x2x512xui8>
   return
 }

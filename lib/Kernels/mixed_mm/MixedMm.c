@@ -1,0 +1,437 @@
+/* MixedMm.c - the kernel of scaled_grouped_mm.mixed_mm: four-bit weights times tokens of 16 bits.
+ *
+ * Rows of weights are the rows of the tensor core's tiles, tokens their columns, so that few tokens
+ * waste little. The weights are its first operand and come from registers, where four bits become
+ * 16; the tokens are its second one and come from shared memory.
+ *
+ * - One warp loads. For each k-tile it waits until a stage is free, and one thread fetches by TMA
+ *   the weights, their scales and the tokens.
+ * - Each warpgroup multiplies 64 rows of weights with all tokens of the tile (Multiply.c).
+ * - Where there are fewer tiles than multiprocessors, the CTAs of a cluster divide the columns of
+ *   the weights (Store.c).
+ * - With experts a table of their tokens is made from the offsets, in shared memory, by one warp.
+ *
+ * A tile that reaches past the end of its expert's tokens multiplies those of the next one and
+ * drops them: a token depends on nothing but itself.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Kernels/mixed_mm/MixedMm.h"
+
+#include "lib/Builder/Inspect.h"
+#include "lib/Device/Tiles.h"
+#include "lib/Kernels/Kernels.h"
+#include "lib/Kernels/Requirements.h"
+
+#include "mlir-c/BuiltinTypes.h"
+
+MOE__SCHEDULE_KIND(moe__mixed_schedule, moe__mixed_schedule_t, MOE__MIXED_SCHEDULE, "mixed",
+                   "mixed_mm");
+
+/* ---- Sizes ---- */
+
+int moe__mixed_warps(const moe__mixed_schedule_t *schedule) {
+  return MOE__MIXED_WARPS * schedule->warpgroups;
+}
+
+int moe__mixed_rows(const moe__mixed_schedule_t *schedule) {
+  return MOE_WEIGHT_ROWS * moe__mixed_warps(schedule);
+}
+
+int moe__mixed_scale_bytes(MlirType scale) {
+  return mlirTypeIsAF32(scale) ? 4 : mlirTypeIsAFloat8E8M0FNU(scale) ? 1 : 2;
+}
+
+/* Columns that share a scale; 0: all. */
+static int group_of(MlirOperation op) {
+  int64_t group = moe__op_integer(op, "group_size");
+  return group < 0 ? 0 : (int)group;
+}
+
+/* The scales that a row has in a stage. */
+static int scales_of_stage(int group, int depth) {
+  return group ? depth / group : 1;
+}
+
+static MlirType element_of(MlirOperation op, moe__role_t role) {
+  return mlirShapedTypeGetElementType(moe__tensor_type(op, role));
+}
+
+/* ---- Schedules ---- */
+
+static moe__candidates_t candidates(MlirOperation op) {
+  static const moe__mixed_schedule_t TOKENS_8[] = {{.tile_n = 8}, {.tile_n = 8, .split = 2}};
+  static const moe__mixed_schedule_t TOKENS_16[] = {{.tile_n = 16}, {.tile_n = 16, .split = 2}};
+  static const moe__mixed_schedule_t TOKENS_64[] = {{.tile_n = 64}, {.tile_n = 32}};
+  MlirType x = moe__tensor_type(op, MOE__X), scales = moe__tensor_type(op, MOE__SCALES);
+  bool experts = mlirShapedTypeGetRank(scales) == 3;
+  if (mlirShapedTypeIsDynamicDim(x, 0) || (experts && mlirShapedTypeIsDynamicDim(scales, 0)))
+    return MOE__CANDIDATES(TOKENS_64);
+  int64_t tokens =
+      mlirShapedTypeGetDimSize(x, 0) / (experts ? mlirShapedTypeGetDimSize(scales, 0) : 1);
+  if (tokens <= 8)
+    return MOE__CANDIDATES(TOKENS_8);
+  return tokens <= 16 ? MOE__CANDIDATES(TOKENS_16) : MOE__CANDIDATES(TOKENS_64);
+}
+
+static bool check(MlirOperation op, const moe__mixed_schedule_t *s) {
+  if (s->tile_n % 8)
+    return moe__error(op, "'schedule.tile_n' is %d; it must be a multiple of 8", s->tile_n);
+  if (s->depth % 128)
+    return moe__error(op, "'schedule.depth' is %d; it must be a multiple of 128", s->depth);
+  return moe__mixed_warps(s) % s->split == 0 ||
+         moe__error(op, "'schedule.split' is %d; it must divide the %d warps that multiply",
+                    s->split, moe__mixed_warps(s));
+}
+
+static bool lay_out(MlirOperation op, const void *schedule, void *out) {
+  const moe__mixed_schedule_t *s = schedule;
+  moe__mixed_layout_t *l = out;
+  if (!check(op, s))
+    return false;
+  l->cta.threads = (moe__mixed_warps(s) + 1) * MOE__WARP;
+  l->cta.ctas_per_sm = s->ctas_per_sm;
+  /* Two accumulators, two pieces of weights, and what addresses take. */
+  l->cta.registers = s->tile_n + 72;
+  int chunks = s->depth / MOE_WEIGHT_COLUMNS, rows = moe__mixed_rows(s);
+  l->weights = chunks * s->tile_n * MOE__MIXED_CHUNK_BYTES;
+  l->scales = l->weights + moe__mixed_warps(s) * chunks * MOE_WEIGHT_BYTES;
+  int32_t bytes = l->scales + scales_of_stage(group_of(op), s->depth) * rows *
+                                  moe__mixed_scale_bytes(element_of(op, MOE__SCALES));
+  l->ring = moe__ring_reserve(&l->cta, s->stages, bytes);
+  moe__mixed_store_reserve(l, s);
+  l->groups = moe__groups_reserve(&l->cta, moe__max_groups(op), false);
+  return true;
+}
+
+static bool has_kernel(MlirOperation op) {
+  if (moe__has_plain_weights(op))
+    return moe__error(op, "the kernel takes packed weights; pack them by "
+                          "scaled_grouped_mm.pack_weights, and give 'layout' its value");
+  if (!moe__is_column_major(moe__tensor_type(op, MOE__SCALES)))
+    return moe__error(op,
+                      "the kernel takes the scales of a group side by side; give 'scales' the "
+                      "encoding affine_map<%s>",
+                      mlirShapedTypeGetRank(moe__tensor_type(op, MOE__SCALES)) == 2
+                          ? "(n, j) -> (j, n)"
+                          : "(e, n, j) -> (e, j, n)");
+  return (moe__is_row_major(moe__tensor_type(op, MOE__W)) &&
+          moe__is_row_major(moe__tensor_type(op, MOE__X)) &&
+          moe__is_row_major(moe__tensor_type(op, MOE__OUT))) ||
+         moe__error(op, "the kernel takes all tensors but scales row-major; remove their encoding");
+}
+
+/* ---- Parameters ---- */
+
+static const moe__expression_t *product_of(moe__mixed_mm_t *s, const moe__expression_t *x,
+                                           int64_t y) {
+  moe__record_t *record = &s->kernel.record;
+  return moe__expression_mul(record, MOE__EXPRESSIONS(x, moe__expression_constant(record, y)));
+}
+
+/* Adds the dimension of experts, where there are some, behind matrices of so many bytes. */
+static void add_experts(moe__mixed_mm_t *s, moe__tensor_map_t *map,
+                        const moe__expression_t *matrix_bytes) {
+  if (s->experts.size == 1 && mlirValueIsNull(s->offs))
+    return;
+  map->dims[map->rank] = s->experts.expression;
+  map->strides[map->rank - 1] = matrix_bytes;
+  map->box[map->rank++] = 1;
+}
+
+static MlirValue add_weights(moe__mixed_mm_t *s, MlirOperation op) {
+  moe__record_t *record = &s->kernel.record;
+  const moe__expression_t *chunks =
+      moe__expression_ceildiv(record, s->depth.expression, MOE_WEIGHT_COLUMNS);
+  const moe__expression_t *panels =
+      moe__expression_ceildiv(record, s->rows.expression, MOE_WEIGHT_ROWS);
+  const moe__expression_t *panel = product_of(s, chunks, MOE_WEIGHT_BYTES);
+  moe__tensor_map_t map = {
+      .tensor = moe__tensor_number(op, MOE__W),
+      .element = MOE__MAP_F32,
+      .rank = 3,
+      .dims = {moe__expression_constant(record, MOE_WEIGHT_BYTES / 4), chunks, panels},
+      .strides = {moe__expression_constant(record, MOE_WEIGHT_BYTES), panel},
+      .box = {MOE_WEIGHT_BYTES / 4, s->schedule.depth / MOE_WEIGHT_COLUMNS,
+              moe__mixed_warps(&s->schedule)}};
+  add_experts(s, &map, moe__expression_mul(record, MOE__EXPRESSIONS(panels, panel)));
+  return moe__kernel_tensor_map(&s->kernel, &map);
+}
+
+static MlirValue add_scales(moe__mixed_mm_t *s, MlirOperation op) {
+  moe__record_t *record = &s->kernel.record;
+  int bytes = moe__mixed_scale_bytes(s->scale_type);
+  const moe__expression_t *groups =
+      s->group ? moe__expression_ceildiv(record, s->depth.expression, s->group)
+               : moe__expression_constant(record, 1);
+  const moe__expression_t *row = product_of(s, s->rows.expression, bytes);
+  moe__tensor_map_t map = {
+      .tensor = moe__tensor_number(op, MOE__SCALES),
+      .element = bytes == 4   ? MOE__MAP_F32
+                 : bytes == 2 ? MOE__MAP_BF16
+                              : MOE__MAP_U8,
+      .rank = 2,
+      .dims = {s->rows.expression, groups},
+      .strides = {row},
+      .box = {moe__mixed_rows(&s->schedule), scales_of_stage(s->group, s->schedule.depth)}};
+  add_experts(s, &map, moe__expression_mul(record, MOE__EXPRESSIONS(groups, row)));
+  return moe__kernel_tensor_map(&s->kernel, &map);
+}
+
+static MlirValue add_tokens(moe__mixed_mm_t *s, MlirOperation op) {
+  moe__tensor_map_t map = {.tensor = moe__tensor_number(op, MOE__X),
+                           .element = MOE__MAP_BF16,
+                           .rank = 2,
+                           .dims = {s->depth.expression, s->tokens.expression},
+                           .strides = {product_of(s, s->depth.expression, 2)},
+                           .box = {MOE_WEIGHT_COLUMNS, s->schedule.tile_n},
+                           .swizzle = MOE__SWIZZLE_128B};
+  return moe__kernel_tensor_map(&s->kernel, &map);
+}
+
+static void add_parameters(moe__mixed_mm_t *s, MlirOperation op) {
+  moe__kernel_t *kernel = &s->kernel;
+  MlirType scales = moe__tensor_type(op, MOE__SCALES), x = moe__tensor_type(op, MOE__X);
+  int scales_number = moe__tensor_number(op, MOE__SCALES),
+      x_number = moe__tensor_number(op, MOE__X);
+  int rank = (int)mlirShapedTypeGetRank(scales), offs = moe__tensor_number(op, MOE__OFFS);
+  s->experts = rank == 3 ? moe__kernel_extent(kernel, scales_number, 0, scales)
+                         : moe__kernel_constant_extent(kernel, 1);
+  s->rows = moe__kernel_extent(kernel, scales_number, rank - 2, scales);
+  s->tokens = moe__kernel_extent(kernel, x_number, 0, x);
+  s->depth = moe__kernel_extent(kernel, x_number, 1, x);
+  if (rank == 3) {
+    s->offs = moe__kernel_pointer(kernel, offs);
+    s->status = moe__kernel_status(kernel);
+    moe__require_groups(kernel, offs);
+  }
+  s->w_map = add_weights(s, op);
+  s->scale_map = add_scales(s, op);
+  s->x_map = add_tokens(s, op);
+  s->out = moe__kernel_pointer(kernel, moe__tensor_number(op, MOE__OUT));
+  moe__require_shapes(kernel, op);
+  moe__kernel_require(kernel, scales_number, rank - 2, MOE__MULTIPLE_OF, MOE_WEIGHT_ROWS);
+  moe__kernel_require(kernel, x_number, 1, MOE__AT_LEAST, MOE_MX_BLOCK);
+  moe__kernel_require(kernel, x_number, 1, MOE__MULTIPLE_OF, s->group ? s->group : MOE_MX_BLOCK);
+  if (s->group)
+    moe__kernel_require_quotient(kernel, scales_number, rank - 1, x_number, 1, s->group);
+}
+
+/* ---- Tiles ---- */
+
+static MlirValue row_tiles(moe__mixed_mm_t *s) {
+  return moe__ceil_div(&s->kernel.builder, s->rows.value, moe__mixed_rows(&s->schedule));
+}
+
+static MlirValue tile_count(moe__mixed_mm_t *s) {
+  moe__builder_t *b = &s->kernel.builder;
+  if (!mlirValueIsNull(s->offs))
+    return moe__groups_total(&s->groups);
+  return moe__mul(b, moe__ceil_div(b, s->tokens.value, s->schedule.tile_n), row_tiles(s));
+}
+
+/* Tiles of the same weights come one after another. */
+static moe__mixed_tile_t tile_at(moe__mixed_mm_t *s, MlirValue index) {
+  moe__builder_t *b = &s->kernel.builder;
+  int rows = moe__mixed_rows(&s->schedule);
+  if (!mlirValueIsNull(s->offs)) {
+    moe__group_tile_t tile = moe__groups_tile(&s->groups, index);
+    return (moe__mixed_tile_t){.expert = tile.group,
+                               .row = moe__mul(b, tile.column, rows),
+                               .token = tile.row,
+                               .token_end = tile.row_end};
+  }
+  MlirValue across = moe__ceil_div(b, s->tokens.value, s->schedule.tile_n);
+  return (moe__mixed_tile_t){.expert = moe__i32(b, 0),
+                             .row = moe__mul(b, moe__udiv(b, index, across), rows),
+                             .token = moe__mul(b, moe__urem(b, index, across), s->schedule.tile_n),
+                             .token_end = s->tokens.value};
+}
+
+static moe__mixed_reduction_t reduction_of(moe__mixed_mm_t *s) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue all = moe__ceil_div(b, s->depth.value, s->schedule.depth);
+  if (s->schedule.split == 1)
+    return (moe__mixed_reduction_t){moe__i32(b, 0), all};
+  MlirValue rank = s->kernel.cluster_rank;
+  MlirValue first = moe__udiv(b, moe__mul(b, all, rank), s->schedule.split);
+  MlirValue end = moe__udiv(b, moe__mul(b, all, moe__add(b, rank, 1)), s->schedule.split);
+  return (moe__mixed_reduction_t){first, moe__sub(b, end, first)};
+}
+
+/* Between two tiles of a cluster: the sums of the one before have been read. */
+static void end_tile(moe__mixed_mm_t *s, MlirValue index, MlirValue total) {
+  moe__builder_t *b = &s->kernel.builder;
+  if (s->schedule.split == 1)
+    return;
+  MOE__IF (b, moe__ult(b, moe__add(b, index, moe__tiles_step(&s->kernel)), total)) {
+    moe__cluster_barrier(b);
+  }
+}
+
+/* ---- The warp that loads ---- */
+
+static void load_k_tile(moe__mixed_mm_t *s, const moe__mixed_tile_t *tile, MlirValue index,
+                        moe__cursor_t cursor) {
+  moe__kernel_t *kernel = &s->kernel;
+  moe__builder_t *b = &kernel->builder;
+  const moe__mixed_schedule_t *schedule = &s->schedule;
+  const moe__mixed_layout_t *l = &s->layout;
+  int chunks = schedule->depth / MOE_WEIGHT_COLUMNS;
+  int scales = scales_of_stage(s->group, schedule->depth);
+  int bytes =
+      l->scales + scales * moe__mixed_rows(schedule) * moe__mixed_scale_bytes(s->scale_type);
+  MlirValue landed = moe__ring_acquire(kernel, &l->ring, cursor, moe__i32(b, bytes));
+  MlirValue buffer = moe__ring_buffer(kernel, &l->ring, cursor);
+  bool experts = !mlirValueIsNull(s->offs);
+  moe__tma_load(b, s->w_map, moe__offset_by(b, buffer, l->weights), landed, experts ? 4 : 3,
+                (MlirValue[]){moe__i32(b, 0), moe__mul(b, index, chunks),
+                              moe__lshr(b, tile->row, 4), tile->expert});
+  moe__tma_load(b, s->scale_map, moe__offset_by(b, buffer, l->scales), landed, experts ? 3 : 2,
+                (MlirValue[]){tile->row, s->group ? moe__mul(b, index, scales) : moe__i32(b, 0),
+                              tile->expert});
+  for (int i = 0; i < chunks; i++)
+    moe__tma_load(
+        b, s->x_map, moe__offset_by(b, buffer, i * schedule->tile_n * MOE__MIXED_CHUNK_BYTES),
+        landed, 2,
+        (MlirValue[]){moe__add(b, moe__mul(b, index, schedule->depth), i * MOE_WEIGHT_COLUMNS),
+                      tile->token});
+}
+
+static void load_tile(moe__mixed_mm_t *s, const moe__mixed_tile_t *tile,
+                      const moe__mixed_reduction_t *reduction, moe__cursor_t cursor) {
+  moe__builder_t *b = &s->kernel.builder;
+  MOE__FOR (b, k_tile, 0, reduction->count, 1, MOE__CARRY_CURSOR(cursor)) {
+    load_k_tile(s, tile, moe__add(b, reduction->first, k_tile), cursor);
+    cursor = moe__cursor_next(b, &s->layout.ring, cursor);
+  }
+}
+
+static void load_tiles(moe__mixed_mm_t *s, MlirValue lane) {
+  moe__kernel_t *kernel = &s->kernel;
+  moe__builder_t *b = &kernel->builder;
+  moe__mixed_reduction_t reduction = reduction_of(s);
+  moe__cursor_t cursor = moe__cursor_start(b);
+  MlirValue total = tile_count(s);
+  MOE__FOR (b, index, moe__tiles_first(kernel), total, moe__tiles_step(kernel),
+            MOE__CARRY_CURSOR(cursor)) {
+    moe__mixed_tile_t tile = tile_at(s, index);
+    MOE__IF (b, moe__eq(b, lane, 0)) {
+      load_tile(s, &tile, &reduction, cursor);
+    }
+    cursor = moe__cursor_advance(b, &s->layout.ring, cursor, reduction.count);
+    if (s->schedule.split > 1) {
+      moe__warp_barrier(b);
+      moe__cluster_barrier(b); /* that of moe__mixed_store */
+    }
+    end_tile(s, index, total);
+  }
+}
+
+/* ---- The warps that multiply ---- */
+
+static void multiply_tiles(moe__mixed_mm_t *s) {
+  moe__kernel_t *kernel = &s->kernel;
+  moe__builder_t *b = &kernel->builder;
+  moe__mixed_position_t self = {.warp = moe__lshr(b, kernel->thread, 5),
+                                .lane = moe__and(b, kernel->thread, MOE__WARP - 1)};
+  moe__mixed_reduction_t reduction = reduction_of(s);
+  moe__cursor_t cursor = moe__cursor_start(b);
+  MlirValue total = tile_count(s);
+  MOE__FOR (b, index, moe__tiles_first(kernel), total, moe__tiles_step(kernel),
+            MOE__CARRY_CURSOR(cursor)) {
+    moe__mixed_tile_t tile = tile_at(s, index);
+    moe__mixed_fragment_t sums;
+    moe__mixed_multiply(s, &self, &reduction, cursor, sums);
+    moe__mixed_store(s, &self, &tile, sums);
+    cursor = moe__cursor_advance(b, &s->layout.ring, cursor, reduction.count);
+    end_tile(s, index, total);
+  }
+}
+
+/* ---- The kernel ---- */
+
+static moe__weight_format_t format_of(MlirOperation op) {
+  static const char *const NAMES[] = {
+#define MOE_WEIGHT_FORMAT(symbol, name) [MOE__WEIGHT_##symbol] = (name),
+#include "moe/weight_formats.def"
+  };
+  MlirStringRef name = moe__op_string(op, "format");
+  int i = (int)(sizeof NAMES / sizeof *NAMES) - 1;
+  while (i > 0 && !mlirStringRefEqual(name, mlirStringRefCreateFromCString(NAMES[i])))
+    i--;
+  return (moe__weight_format_t)i;
+}
+
+/* No more CTAs than tiles, where each token may be a tile of its own with experts. */
+static const moe__expression_t *grid_expression(moe__mixed_mm_t *s) {
+  moe__record_t *record = &s->kernel.record;
+  const moe__expression_t *rows =
+      moe__expression_ceildiv(record, s->rows.expression, moe__mixed_rows(&s->schedule));
+  const moe__expression_t *tokens = s->tokens.expression;
+  if (mlirValueIsNull(s->offs))
+    tokens = moe__expression_ceildiv(record, tokens, s->schedule.tile_n);
+  const moe__expression_t *tiles = moe__expression_mul(record, MOE__EXPRESSIONS(tokens, rows));
+  return s->schedule.split > 1
+             ? moe__expression_persistent_clusters(record, tiles, s->schedule.split)
+             : moe__expression_persistent(record, tiles, s->schedule.ctas_per_sm);
+}
+
+static void initialize(moe__mixed_mm_t *s, MlirValue loader) {
+  moe__kernel_t *kernel = &s->kernel;
+  moe__builder_t *b = &kernel->builder;
+  MOE__IF (b, moe__eq(b, kernel->thread, loader)) {
+    moe__tma_prefetch_map(b, s->w_map);
+    moe__tma_prefetch_map(b, s->scale_map);
+    moe__tma_prefetch_map(b, s->x_map);
+    moe__ring_initialize(kernel, &s->layout.ring, moe__mixed_warps(&s->schedule));
+  }
+  if (!mlirValueIsNull(s->offs)) {
+    s->groups = moe__groups_create(kernel, &s->layout.groups, s->experts.value, s->schedule.tile_n,
+                                   row_tiles(s), s->schedule.band);
+    MOE__IF (b, moe__ult(b, kernel->thread, MOE__WARP)) {
+      moe__groups_initialize(&s->groups, s->offs, s->tokens.value, kernel->thread, s->status);
+    }
+  }
+  /* After it every CTA of the cluster has begun, so that the others may reach it. */
+  (s->schedule.split > 1 ? moe__cluster_barrier : moe__cta_barrier)(b);
+}
+
+static bool lower(const moe__lowering_t *lowering) {
+  MlirOperation op = lowering->op;
+  const moe__mixed_schedule_t *schedule = lowering->schedule;
+  const moe__mixed_layout_t *layout = lowering->layout;
+  moe__mixed_mm_t s = {.schedule = *schedule,
+                       .layout = *layout,
+                       .format = format_of(op),
+                       .group = group_of(op),
+                       .x_type = element_of(op, MOE__X),
+                       .scale_type = element_of(op, MOE__SCALES),
+                       .out_type = element_of(op, MOE__OUT)};
+  moe__kernel_t *kernel = &s.kernel;
+  moe__builder_t *b = &kernel->builder;
+  moe__lowering_begin(lowering, kernel);
+  add_parameters(&s, op);
+  moe__kernel_cluster(kernel, s.schedule.split);
+  moe__kernel_prologue(kernel);
+  moe__kernel_await_launches(kernel);
+  MlirValue loader = moe__i32(b, moe__mixed_warps(&s.schedule) * MOE__WARP);
+  initialize(&s, loader);
+  MOE__IF (b, moe__ult(b, kernel->thread, loader)) {
+    multiply_tiles(&s);
+  }
+  MOE__ELSE (b) {
+    load_tiles(&s, moe__sub(b, kernel->thread, loader));
+  }
+  moe__lowering_end(lowering, kernel, grid_expression(&s));
+  return true;
+}
+
+const moe__kernel_definition_t moe__mixed_mm_kernel = {
+    .ops = {MOE__OP_MIXED_MM},
+    .has_kernel = has_kernel,
+    .schedule = &moe__mixed_schedule,
+    .candidates = candidates,
+    .layout_size = sizeof(moe__mixed_layout_t),
+    .layout = lay_out,
+    .lower = lower,
+};

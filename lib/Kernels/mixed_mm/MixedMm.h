@@ -1,0 +1,96 @@
+/* MixedMm.h - the kernel of scaled_grouped_mm.mixed_mm under construction: what its parts share.
+ *
+ * MixedMm.c has the kernel: its parameters, its tiles, and the warp that loads. Weights.c turns
+ * four bits into numbers of the tokens' type; Multiply.c has the warpgroups that multiply, and
+ * Store.c what follows.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#ifndef MOE_KERNELS_MIXED_MM_MIXED_MM_H
+#define MOE_KERNELS_MIXED_MM_MIXED_MM_H
+
+#include "lib/Device/Async.h"
+#include "lib/Device/Groups.h"
+#include "lib/Device/Warp.h"
+#include "lib/Device/Wgmma.h"
+#include "lib/Dialect/Dialect.h"
+#include "lib/Kernels/mixed_mm/Schedule.h"
+
+#define MOE__MIXED_WARPS 4         /* of a warpgroup; each has a panel of MOE_WEIGHT_ROWS rows */
+#define MOE__MIXED_STEP 16         /* columns of one wgmma: a word of a lane's weights */
+#define MOE__MIXED_CHUNK_BYTES 128 /* of MOE_WEIGHT_COLUMNS columns of a token */
+
+typedef enum moe__weight_format_t {
+#define MOE_WEIGHT_FORMAT(symbol, name) MOE__WEIGHT_##symbol,
+#include "moe/weight_formats.def"
+} moe__weight_format_t;
+
+typedef struct moe__mixed_layout_t {
+  moe__layout_t cta;
+  moe__ring_t ring;
+  int32_t weights, scales; /* offsets in a stage, which begins with the tokens */
+  int32_t parts;           /* with split: where the sums of all CTAs arrive */
+  moe__groups_layout_t groups;
+} moe__mixed_layout_t;
+
+typedef struct moe__mixed_mm_t {
+  moe__kernel_t kernel;
+  moe__mixed_schedule_t schedule;
+  moe__mixed_layout_t layout;
+  moe__weight_format_t format;
+  int group;                             /* columns that share a scale; 0: all */
+  MlirType x_type, scale_type, out_type; /* of elements */
+  moe__extent_t experts, rows;           /* of the weights; rows: N */
+  moe__extent_t tokens, depth;           /* M and K */
+  MlirValue w_map, scale_map, x_map;     /* !llvm.ptr */
+  MlirValue offs, status, out;           /* !llvm.ptr<1>; the first two are null without experts */
+  moe__groups_t groups;
+} moe__mixed_mm_t;
+
+/* What a CTA, or a cluster of them, multiplies at once: i32. */
+typedef struct moe__mixed_tile_t {
+  MlirValue expert, row;      /* row: the first one of the weights */
+  MlirValue token, token_end; /* token_end may be more than a tile further */
+} moe__mixed_tile_t;
+
+/* Where a thread that multiplies stands; i32. */
+typedef struct moe__mixed_position_t {
+  MlirValue warp, lane; /* warp: its number among all that multiply */
+} moe__mixed_position_t;
+
+/* The k-tiles of this CTA: `count` from `first` on, i32. */
+typedef struct moe__mixed_reduction_t {
+  MlirValue first, count;
+} moe__mixed_reduction_t;
+
+/* The registers of a warp's rows of a tile, as of an accumulator: tile_n / 2 f32. */
+typedef MlirValue moe__mixed_fragment_t[MOE__WGMMA_MAX_N / 2];
+
+int moe__mixed_warps(const moe__mixed_schedule_t *schedule); /* that multiply */
+int moe__mixed_rows(const moe__mixed_schedule_t *schedule);  /* of a tile */
+
+int moe__mixed_scale_bytes(MlirType scale); /* of one */
+
+/* ---- Weights.c ---- */
+
+/* The four registers of a wgmma's operand that a word of a lane's weights stands for: integers, or
+ * E2M1 values, exact in the tokens' type. */
+void moe__mixed_convert(moe__mixed_mm_t *s, MlirValue word, MlirValue out[MOE__WGMMA_A_REGISTERS]);
+
+/* ---- Multiply.c ---- */
+
+/* The sums of a tile over this CTA's k-tiles. */
+void moe__mixed_multiply(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
+                         const moe__mixed_reduction_t *reduction, moe__cursor_t cursor,
+                         moe__mixed_fragment_t sums);
+
+/* ---- Store.c ---- */
+
+/* Reserves shared memory. */
+void moe__mixed_store_reserve(moe__mixed_layout_t *layout, const moe__mixed_schedule_t *schedule);
+
+/* Adds what the CTAs of the cluster have, rounds and stores. With split there is a barrier of the
+ * cluster in it. */
+void moe__mixed_store(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
+                      const moe__mixed_tile_t *tile, const moe__mixed_fragment_t sums);
+
+#endif /* MOE_KERNELS_MIXED_MM_MIXED_MM_H */

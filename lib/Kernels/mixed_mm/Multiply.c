@@ -1,0 +1,126 @@
+/* Multiply.c - the warpgroups that multiply: see MixedMm.h.
+ *
+ * A piece is a group of columns, or 64 of a longer one. Its weights become a fragment in registers,
+ * its products a sum in the tensor core; that, times the scale of the row, is added by one fma. The
+ * next piece is turned into numbers while the tensor core multiplies.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Kernels/mixed_mm/MixedMm.h"
+
+#include "mlir-c/BuiltinTypes.h"
+
+#define MAX_STEPS (MOE_WEIGHT_COLUMNS / MOE__MIXED_STEP) /* of a piece */
+
+/* A piece's weights, as wgmma takes them. */
+typedef MlirValue piece_t[MAX_STEPS * MOE__WGMMA_A_REGISTERS];
+
+static int piece_columns(const moe__mixed_mm_t *s) {
+  return s->group && s->group < MOE_WEIGHT_COLUMNS ? s->group : MOE_WEIGHT_COLUMNS;
+}
+
+/* The weights of piece number `index` of the stage in `buffer`. */
+static void convert_piece(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue buffer,
+                          int index, piece_t out) {
+  moe__builder_t *b = &s->kernel.builder;
+  int columns = piece_columns(s), chunk = index * columns / MOE_WEIGHT_COLUMNS;
+  int chunks = s->schedule.depth / MOE_WEIGHT_COLUMNS;
+  MlirValue panel = moe__mul(b, self->warp, chunks * MOE_WEIGHT_BYTES);
+  MlirValue own = moe__offset(b, buffer, moe__add(b, panel, moe__shl(b, self->lane, 4)));
+  MlirValue words =
+      moe__load_aligned(b, moe__offset_by(b, own, s->layout.weights + chunk * MOE_WEIGHT_BYTES),
+                        moe__vector_type(b, MAX_STEPS, b->i32), 16);
+  int first = index * columns % MOE_WEIGHT_COLUMNS / MOE__MIXED_STEP;
+  for (int i = 0; i < columns / MOE__MIXED_STEP; i++)
+    moe__mixed_convert(s, moe__extract(b, words, first + i),
+                       out + (ptrdiff_t)i * MOE__WGMMA_A_REGISTERS);
+}
+
+/* A scale in shared memory, as f32. */
+static MlirValue load_scale(moe__mixed_mm_t *s, MlirValue from) {
+  moe__builder_t *b = &s->kernel.builder;
+  if (mlirTypeIsAF32(s->scale_type))
+    return moe__load(b, from, b->f32);
+  if (mlirTypeIsABF16(s->scale_type))
+    return moe__bitcast(b, moe__shl(b, moe__zext(b, moe__load(b, from, b->i16), b->i32), 16),
+                        b->f32);
+  if (mlirTypeIsAF16(s->scale_type))
+    return moe__op1(b, "llvm.fpext", b->f32, MOE__VALUES(moe__load(b, from, s->scale_type)), NULL);
+  return moe__e8m0_value(b, moe__zext(b, moe__load(b, from, b->i8), b->i32));
+}
+
+/* The scales of the lane's two rows for piece number `index`. */
+static void load_scales(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue buffer,
+                        int index, MlirValue out[2]) {
+  moe__builder_t *b = &s->kernel.builder;
+  int bytes = moe__mixed_scale_bytes(s->scale_type);
+  int number = s->group ? index * piece_columns(s) / s->group : 0;
+  MlirValue row =
+      moe__add(b, moe__mul(b, self->warp, MOE_WEIGHT_ROWS), moe__lshr(b, self->lane, 2));
+  MlirValue own = moe__offset_by(b, moe__offset(b, buffer, moe__mul(b, row, bytes)),
+                                 s->layout.scales + number * moe__mixed_rows(&s->schedule) * bytes);
+  for (int h = 0; h < 2; h++)
+    out[h] = load_scale(s, moe__offset_by(b, own, 8 * h * bytes));
+}
+
+/* Issues the products of a piece; gives what is to be waited for. */
+static moe__accumulator_t issue_piece(moe__mixed_mm_t *s, MlirValue tokens, int index,
+                                      piece_t piece) {
+  moe__builder_t *b = &s->kernel.builder;
+  int columns = piece_columns(s), steps = columns / MOE__MIXED_STEP;
+  int chunk = index * columns / MOE_WEIGHT_COLUMNS;
+  int first = index * columns % MOE_WEIGHT_COLUMNS / MOE__MIXED_STEP;
+  int start = chunk * s->schedule.tile_n * MOE__MIXED_CHUNK_BYTES;
+  moe__accumulator_t sum = moe__wgmma_zero(b, s->schedule.tile_n);
+  moe__wgmma_fence_through(b, 1, &sum, steps * MOE__WGMMA_A_REGISTERS, piece);
+  for (int i = 0; i < steps; i++)
+    sum = moe__wgmma_k16_fragment(
+        b, sum, i == 0, piece + (ptrdiff_t)i * MOE__WGMMA_A_REGISTERS,
+        moe__wgmma_advance(b, tokens, start + (first + i) * 2 * MOE__MIXED_STEP), s->x_type, false);
+  moe__wgmma_commit(b);
+  return sum;
+}
+
+static void multiply_stage(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
+                           moe__cursor_t cursor, moe__mixed_fragment_t sums) {
+  moe__builder_t *b = &s->kernel.builder;
+  int pieces = s->schedule.depth / piece_columns(s);
+  int words = piece_columns(s) / MOE__MIXED_STEP * MOE__WGMMA_A_REGISTERS;
+  MlirValue buffer = moe__ring_buffer(&s->kernel, &s->layout.ring, cursor);
+  MlirValue tokens = moe__wgmma_descriptor(b, buffer);
+  piece_t now, next;
+  convert_piece(s, self, buffer, 0, now);
+  for (int p = 0; p < pieces; p++) {
+    moe__accumulator_t products = issue_piece(s, tokens, p, now);
+    MlirValue scales[2];
+    load_scales(s, self, buffer, p, scales);
+    if (p + 1 < pieces)
+      convert_piece(s, self, buffer, p + 1, next);
+    moe__wgmma_wait_through(b, 0, 1, &products, words, now);
+    moe__mixed_fragment_t part;
+    moe__accumulator_unpack(b, products, part);
+    for (int i = 0; i < s->schedule.tile_n / 2; i++)
+      sums[i] = moe__fma(b, part[i], scales[i % 4 / 2], sums[i]);
+    for (int i = 0; i < words && p + 1 < pieces; i++)
+      now[i] = next[i];
+  }
+}
+
+void moe__mixed_multiply(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
+                         const moe__mixed_reduction_t *reduction, moe__cursor_t cursor,
+                         moe__mixed_fragment_t sums) {
+  moe__kernel_t *kernel = &s->kernel;
+  moe__builder_t *b = &kernel->builder;
+  moe__accumulator_t sum = moe__wgmma_zero(b, s->schedule.tile_n);
+  MOE__FOR (b, k_tile, 0, reduction->count, 1, MOE__CARRY_CURSOR(cursor), &sum.value) {
+    moe__ring_wait(kernel, &s->layout.ring, cursor);
+    moe__accumulator_unpack(b, sum, sums);
+    multiply_stage(s, self, cursor, sums);
+    sum = moe__accumulator_pack(b, s->schedule.tile_n, sums);
+    moe__warp_barrier(b);
+    MOE__IF (b, moe__eq(b, self->lane, 0)) {
+      moe__ring_release(kernel, &s->layout.ring, cursor);
+    }
+    cursor = moe__cursor_next(b, &s->layout.ring, cursor);
+  }
+  moe__accumulator_unpack(b, sum, sums);
+}

@@ -1,0 +1,35 @@
+/* Schedule.h - the fields of the schedules of four-bit weights: range, default and what each is.
+ * lib/Kernels/Schedule.h says how a table is written.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#ifndef MOE_KERNELS_MIXED_MM_SCHEDULE_H
+#define MOE_KERNELS_MIXED_MM_SCHEDULE_H
+
+#include "lib/Kernels/Schedule.h"
+
+/* Of MixedMm.h. */
+#define MOE__MIXED_SCHEDULE(X, T)                                                                  \
+  X(T, tile_n, 8, 128, 16, "tokens of a tile, a multiple of 8")                                    \
+  X(T, warpgroups, 1, 4, 2, "warpgroups that multiply, 64 rows of weights each")                   \
+  X(T, depth, 128, 512, 128, "columns of weights in a stage, a multiple of 128")                   \
+  X(T, stages, 2, 32, 8, "stages in flight")                                                       \
+  X(T, split, 1, 8, 1,                                                                             \
+    "CTAs of a cluster that divide the columns of weights; it must divide the warps that "         \
+    "multiply")                                                                                    \
+  X(T, ctas_per_sm, 1, 4, 1, "CTAs that share a multiprocessor")                                   \
+  X(T, band, 1, 4096, 4096, "tiles of tokens of an expert that are worked off together")
+
+typedef struct moe__mixed_schedule_t {
+  MOE__MIXED_SCHEDULE(MOE__SCHEDULE_MEMBER, )
+} moe__mixed_schedule_t;
+
+/* Of PackWeights.c. */
+#define MOE__PACK_WEIGHTS_SCHEDULE(X, T)                                                           \
+  X(T, warps, 1, 32, 8, "warps of a CTA")                                                          \
+  X(T, ctas_per_sm, 1, 16, 8, "CTAs that share a multiprocessor")
+
+typedef struct moe__pack_weights_schedule_t {
+  MOE__PACK_WEIGHTS_SCHEDULE(MOE__SCHEDULE_MEMBER, )
+} moe__pack_weights_schedule_t;
+
+#endif /* MOE_KERNELS_MIXED_MM_SCHEDULE_H */

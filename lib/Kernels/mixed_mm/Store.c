@@ -1,0 +1,118 @@
+/* Store.c - the sums of a tile become results: see MixedMm.h.
+ *
+ * Where the CTAs of a cluster have divided the columns of the weights, each warp's rows belong to
+ * one of them. All write their sums into its shared memory; behind a barrier of the cluster its
+ * warp adds them in the order of the CTAs, so that each run gives the same bits.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Kernels/mixed_mm/MixedMm.h"
+
+#include "lib/Device/Elements.h"
+
+#include "mlir-c/BuiltinTypes.h"
+
+#define VECTOR 4 /* sums that are moved at once */
+
+/* Warps whose rows belong to one CTA. */
+static int warps_of_cta(const moe__mixed_schedule_t *schedule) {
+  return moe__mixed_warps(schedule) / schedule->split;
+}
+
+/* The bytes of one warp's sums. */
+static int part_bytes(const moe__mixed_schedule_t *schedule) {
+  return schedule->tile_n / 2 * MOE__WARP * 4;
+}
+
+void moe__mixed_store_reserve(moe__mixed_layout_t *layout, const moe__mixed_schedule_t *schedule) {
+  if (schedule->split > 1)
+    layout->parts = moe__layout_shared(
+        &layout->cta, warps_of_cta(schedule) * schedule->split * part_bytes(schedule), 16);
+}
+
+/* ---- The sums of all CTAs ---- */
+
+/* Where the sums of CTA `rank` for the warp's rows are, in the shared memory of who owns these. */
+static MlirValue part_at(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue rank) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue number = moe__urem(b, self->warp, warps_of_cta(&s->schedule));
+  MlirValue slot = moe__add(b, moe__mul(b, number, s->schedule.split), rank);
+  MlirValue bytes =
+      moe__add(b, moe__mul(b, slot, part_bytes(&s->schedule)), moe__shl(b, self->lane, 4));
+  return moe__offset_by(b, moe__offset(b, s->kernel.shared, bytes), s->layout.parts);
+}
+
+static void send(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue owner,
+                 const moe__mixed_fragment_t sums) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue own = part_at(s, self, s->kernel.cluster_rank);
+  MlirValue to = moe__shared_of_rank(b, own, owner);
+  for (int i = 0; i < s->schedule.tile_n / 2; i += VECTOR)
+    moe__store_aligned(b, moe__vector(b, VECTOR, sums + i),
+                       moe__offset_by(b, to, i * MOE__WARP * 4), 16);
+}
+
+static void add_parts(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
+                      moe__mixed_fragment_t sums) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirType type = moe__vector_type(b, VECTOR, b->f32);
+  for (int i = 0; i < s->schedule.tile_n / 2; i += VECTOR)
+    for (int rank = 0; rank < s->schedule.split; rank++) {
+      MlirValue from = moe__offset_by(b, part_at(s, self, moe__i32(b, rank)), i * MOE__WARP * 4);
+      MlirValue part = moe__load_aligned(b, from, type, 16);
+      for (int j = 0; j < VECTOR; j++) {
+        MlirValue value = moe__extract(b, part, j);
+        sums[i + j] = rank > 0 ? moe__fadd(b, sums[i + j], value) : value;
+      }
+    }
+}
+
+/* ---- Results ---- */
+
+/* Stores a value for each of the lane's two rows of one token. */
+static void store_pair(moe__mixed_mm_t *s, const MlirValue values[2], MlirValue to) {
+  moe__builder_t *b = &s->kernel.builder;
+  if (mlirTypeIsAF32(s->out_type)) {
+    for (int h = 0; h < 2; h++)
+      moe__store(b, values[h], moe__offset_by(b, to, 8 * h * 4));
+    return;
+  }
+  MlirValue pair = moe__pack_halves(b, s->out_type, values);
+  moe__store(b, moe__trunc(b, pair, b->i16), to);
+  moe__store(b, moe__trunc(b, moe__lshr(b, pair, 16), b->i16), moe__offset_by(b, to, 8 * 2));
+}
+
+static void store_rows(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
+                       const moe__mixed_tile_t *tile, const moe__mixed_fragment_t sums) {
+  moe__builder_t *b = &s->kernel.builder;
+  int bytes = mlirTypeIsAF32(s->out_type) ? 4 : 2;
+  MlirValue panel = moe__add(b, tile->row, moe__mul(b, self->warp, MOE_WEIGHT_ROWS));
+  MlirValue row = moe__zext(b, moe__add(b, panel, moe__lshr(b, self->lane, 2)), b->i64);
+  MlirValue first = moe__add(b, tile->token, moe__shl(b, moe__and(b, self->lane, 3), 1));
+  MlirValue has_rows = moe__ult(b, panel, s->rows.value); /* N is a multiple of a panel's rows */
+  for (int j = 0; j < s->schedule.tile_n / 8; j++)
+    for (int c = 0; c < 2; c++) {
+      MlirValue token = moe__add(b, first, 8 * j + c);
+      MOE__IF (b, moe__and(b, has_rows, moe__ult(b, token, tile->token_end))) {
+        MlirValue at = moe__add(b, moe__wide_mul(b, token, s->rows.value), row);
+        MlirValue values[] = {sums[4 * j + c], sums[4 * j + 2 + c]};
+        store_pair(s, values, moe__offset(b, s->out, moe__mul(b, at, bytes)));
+      }
+    }
+}
+
+void moe__mixed_store(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
+                      const moe__mixed_tile_t *tile, const moe__mixed_fragment_t sums) {
+  moe__builder_t *b = &s->kernel.builder;
+  if (s->schedule.split == 1) {
+    store_rows(s, self, tile, sums);
+    return;
+  }
+  MlirValue owner = moe__udiv(b, self->warp, warps_of_cta(&s->schedule));
+  send(s, self, owner, sums);
+  moe__cluster_barrier(b);
+  MOE__IF (b, moe__eq(b, owner, s->kernel.cluster_rank)) {
+    moe__mixed_fragment_t all = {{NULL}};
+    add_parts(s, self, all);
+    store_rows(s, self, tile, all);
+  }
+}

@@ -1,0 +1,185 @@
+/* WeightsTest.c - four-bit weights of the reference: the layout "16x64", the formats, and products
+ * against sums that are written out here.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "moe/reference.h"
+
+// clang-format off
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <cmocka.h>
+// clang-format on
+
+#include <math.h>
+#include <string.h>
+
+enum { N = 32, K = 96, CHUNKS = 2, TOKENS = 3, EXPERTS = 2 };
+
+static moe_ref_tensor_t tensor_of(void *data, moe_ref_dtype_t dtype, int rank,
+                                  const int64_t *shape) {
+  moe_ref_tensor_t tensor = {.data = data, .dtype = dtype, .rank = rank};
+  int64_t stride = 1;
+  for (int d = rank - 1; d >= 0; d--) {
+    tensor.shape[d] = shape[d];
+    tensor.strides[d] = stride;
+    stride *= shape[d];
+  }
+  return tensor;
+}
+
+#define TENSOR(data, dtype, ...)                                                                   \
+  tensor_of((data), (dtype), (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)),            \
+            (int64_t[]){__VA_ARGS__})
+
+static uint8_t w[EXPERTS][N][K / 2], packed[EXPERTS][N / 16][CHUNKS][512];
+static float scales[EXPERTS][N][K / 32];
+static uint16_t x[TOKENS][K];
+static float out[TOKENS][N];
+
+static int bits_at(int e, int n, int k) {
+  return w[e][n][k / 2] >> (k % 2 * 4) & 15;
+}
+
+static int fill(void **state) {
+  (void)state;
+  uint32_t seed = 1;
+  for (size_t i = 0; i < sizeof w; i++) {
+    seed = seed * 1664525 + 1013904223;
+    ((uint8_t *)w)[i] = (uint8_t)(seed >> 24);
+  }
+  for (int i = 0; i < EXPERTS * N * (K / 32); i++)
+    ((float *)scales)[i] = (float)(i % 7 + 1) * 0.25f;
+  for (int i = 0; i < TOKENS * K; i++)
+    ((uint16_t *)x)[i] = moe_ref_bf16_from_f32((float)(i * 5 % 9 - 4));
+  memset(packed, 0x77, sizeof packed);
+  memset(out, 0x77, sizeof out);
+  return 0;
+}
+
+/* The picture in docs/numerics.md: lane 5 has rows 1 and 9, columns 2 and 3 of each 8. */
+static void test_layout(void **state) {
+  (void)state;
+  const moe_ref_tensor_t from = TENSOR(w, MOE_REF_U8, EXPERTS, N, K / 2),
+                         to = TENSOR(packed, MOE_REF_U8, EXPERTS, N / 16, CHUNKS, 512);
+  assert_int_equal(moe_ref_pack_weights(&from, &to), MOE_REF_OK);
+  static const int rows[] = {1, 9, 1, 9}, columns[] = {2, 2, 10, 10};
+  for (int word = 0; word < 4; word++) {
+    const uint8_t *bytes = &packed[1][1][0][5 * 16 + word * 4];
+    const uint32_t value =
+        bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
+    for (int i = 0; i < 8; i++)
+      assert_int_equal(value >> (4 * i) & 15,
+                       bits_at(1, 16 + rows[i % 4], 16 * word + columns[i % 4] + i / 4));
+  }
+  /* Columns from K on: words 2 and 3 of the second tile. */
+  for (int lane = 0; lane < 32; lane++)
+    for (int i = 8; i < 16; i++)
+      assert_int_equal(packed[0][1][1][lane * 16 + i], 0);
+}
+
+static void test_formats(void **state) {
+  (void)state;
+  static const double e2m1[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
+  for (int bits = 0; bits < 16; bits++) {
+    assert_true(moe_ref_weight_value(MOE_REF_WEIGHT_I4, bits) == (bits < 8 ? bits : bits - 16));
+    assert_true(moe_ref_weight_value(MOE_REF_WEIGHT_UINT4B8, bits) == bits - 8);
+    const double value = moe_ref_weight_value(MOE_REF_WEIGHT_E2M1, bits);
+    assert_true(value == (bits < 8 ? e2m1[bits] : -e2m1[bits - 8]));
+  }
+  assert_int_equal(moe_ref_weight_format_from_name("f4E2M1FN"), MOE_REF_WEIGHT_E2M1);
+  assert_int_equal(moe_ref_weight_format_from_name("i8"), -1);
+  assert_int_equal(moe_ref_weight_format_from_name(NULL), -1);
+}
+
+static double sum_of(int e, int token, int n, moe_ref_weight_format_t format) {
+  double sum = 0;
+  for (int k = 0; k < K; k++)
+    sum += (double)scales[e][n][k / 32] * moe_ref_weight_value(format, bits_at(e, n, k)) *
+           moe_ref_f32_from_bf16(x[token][k]);
+  return sum;
+}
+
+/* Token 0 belongs to expert 0, token 1 to expert 1, token 2 to none. */
+static void test_experts(void **state) {
+  (void)state;
+  int32_t ends[] = {1, 2};
+  const moe_ref_tensor_t plain = TENSOR(w, MOE_REF_U8, EXPERTS, N, K / 2),
+                         tiles = TENSOR(packed, MOE_REF_U8, EXPERTS, N / 16, CHUNKS, 512),
+                         s = TENSOR(scales, MOE_REF_F32, EXPERTS, N, K / 32),
+                         tokens = TENSOR(x, MOE_REF_BF16, TOKENS, K),
+                         offs = TENSOR(ends, MOE_REF_I32, EXPERTS),
+                         result = TENSOR(out, MOE_REF_F32, TOKENS, N);
+  assert_int_equal(moe_ref_pack_weights(&plain, &tiles), MOE_REF_OK);
+  for (int format = MOE_REF_WEIGHT_I4; format <= MOE_REF_WEIGHT_E2M1; format++)
+    for (int is_packed = 0; is_packed < 2; is_packed++) {
+      const moe_ref_mixed_mm_t mm = {.w = is_packed ? &tiles : &plain,
+                                     .scales = &s,
+                                     .x = &tokens,
+                                     .offs = &offs,
+                                     .out = &result,
+                                     .format = (moe_ref_weight_format_t)format,
+                                     .group_size = 32};
+      float untouched;
+      memset(&untouched, 0x77, sizeof untouched);
+      memset(out, 0x77, sizeof out);
+      assert_int_equal(moe_ref_mixed_mm(&mm, 0, TOKENS), MOE_REF_OK);
+      for (int token = 0; token < TOKENS; token++)
+        for (int n = 0; n < N; n++)
+          assert_true(out[token][n] ==
+                      (token < 2 ? (float)sum_of(token, token, n, mm.format) : untouched));
+      moe_ref_score_t score = {0};
+      assert_int_equal(moe_ref_mixed_mm_judge(&mm, 0, TOKENS, &score), MOE_REF_OK);
+      assert_int_equal(score.elements, 2 * N);
+      assert_int_equal(score.failures, 0);
+      out[1][7] += 0.01f * fabsf(out[1][7]) + 0.01f;
+      score = (moe_ref_score_t){0};
+      assert_int_equal(moe_ref_mixed_mm_judge(&mm, 0, TOKENS, &score), MOE_REF_OK);
+      assert_int_equal(score.failures, 1);
+      assert_int_equal(score.row, 1);
+      assert_int_equal(score.column, 7);
+      assert_int_equal(moe_ref_mixed_mm_tokens(&mm), 2);
+      assert_true(moe_ref_mixed_mm_flops(&mm) == 2.0 * 2 * N * K);
+    }
+}
+
+/* What does not belong together is refused: one thing at a time. */
+static void test_refused(void **state) {
+  (void)state;
+  const moe_ref_tensor_t plain = TENSOR(w[0], MOE_REF_U8, N, K / 2),
+                         s = TENSOR(scales[0], MOE_REF_F32, N, K / 32),
+                         tokens = TENSOR(x, MOE_REF_BF16, TOKENS, K),
+                         result = TENSOR(out, MOE_REF_F32, TOKENS, N);
+  const moe_ref_mixed_mm_t right = {
+      .w = &plain, .scales = &s, .x = &tokens, .out = &result, .group_size = 32};
+  assert_int_equal(moe_ref_mixed_mm(&right, 0, TOKENS), MOE_REF_OK);
+  moe_ref_mixed_mm_t mm = right;
+  mm.group_size = 64;
+  assert_int_equal(moe_ref_mixed_mm(&mm, 0, TOKENS), MOE_REF_INVALID_ARGUMENT);
+  mm = right;
+  mm.group_size = -1; /* the scales are those of groups */
+  assert_int_equal(moe_ref_mixed_mm(&mm, 0, TOKENS), MOE_REF_INVALID_ARGUMENT);
+  moe_ref_tensor_t other = plain;
+  other.shape[0] = N - 16;
+  mm = right;
+  mm.w = &other;
+  assert_int_equal(moe_ref_mixed_mm(&mm, 0, TOKENS), MOE_REF_INVALID_ARGUMENT);
+  other = tokens;
+  other.dtype = MOE_REF_F32;
+  mm = right;
+  mm.x = &other;
+  assert_int_equal(moe_ref_mixed_mm(&mm, 0, TOKENS), MOE_REF_INVALID_ARGUMENT);
+  assert_int_equal(moe_ref_mixed_mm(&right, 0, TOKENS + 1), MOE_REF_INVALID_ARGUMENT);
+  const moe_ref_tensor_t tiles = TENSOR(packed, MOE_REF_U8, N / 16, 1, 512);
+  assert_int_equal(moe_ref_pack_weights(&plain, &tiles), MOE_REF_INVALID_ARGUMENT);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup(test_layout, fill),
+      cmocka_unit_test_setup(test_formats, fill),
+      cmocka_unit_test_setup(test_experts, fill),
+      cmocka_unit_test_setup(test_refused, fill),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
