@@ -24,6 +24,12 @@ static uint32_t *single_of(const moe__emu_access_t *access) {
   return &state->single_sets[lanes == UINT32_MAX ? ALL : (uint32_t)__builtin_ctz(lanes)];
 }
 
+/* Whether lanes that read now are the ones that read before. */
+static bool is_own(const moe__emu_access_t *access, const moe__emu_reader_t *old) {
+  return access->kind == MOE__EMU_READ && MOE__EMU_EVENT_AGENT(old->event) == access->warp &&
+         !(old->lanes & ~access->lanes);
+}
+
 /* The number of the set `set` and this access, less those that are known to be done: whoever comes
  * after this access comes after those. 0 when there is no memory. */
 static uint32_t add_reader(const moe__emu_access_t *access, uint32_t set) {
@@ -39,7 +45,8 @@ static uint32_t add_reader(const moe__emu_access_t *access, uint32_t set) {
     const moe__emu_reader_t *old = &sets->readers[sets->sets[set].first + i];
     if (old->event == added.event)
       added.lanes |= old->lanes;
-    else if (!moe__emu_order_knows_lanes(order, access->warp, access->party, access->lanes, old))
+    else if (!is_own(access, old) &&
+             !moe__emu_order_knows_lanes(order, access->warp, access->party, access->lanes, old))
       readers[count++] = *old;
   }
   readers[count++] = added;

@@ -54,6 +54,16 @@ static uint32_t choose(void *context, uint32_t limit) {
   return moe__emu_random(context, limit);
 }
 
+/* A copy of few bytes; those that are usual without a call. */
+static void copy_bytes(void *to, const void *from, uint32_t bytes) {
+  if (bytes == 4)
+    memcpy(to, from, 4);
+  else if (bytes == 8)
+    memcpy(to, from, 8);
+  else
+    memcpy(to, from, bytes);
+}
+
 /* Puts loaded bytes into a lane of the results. `missing` are those that nobody has written. */
 static bool put(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction, uint32_t lane,
                 const uint8_t *from, uint32_t missing) {
@@ -64,7 +74,7 @@ static bool put(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction
   for (uint32_t i = 0; i < count; i++, from += bytes, missing >>= bytes) {
     uint8_t *row = moe__emu_row(warp, &operands[i]);
     uint64_t value = 0, undefined = 0;
-    memcpy(&value, from, bytes < 8 ? bytes : 8);
+    copy_bytes(&value, from, bytes < 8 ? bytes : 8);
     value = extend(value, bytes, is_signed);
     if (operands[i].bytes >= 8)
       memcpy(row + (size_t)lane * 8, &value, 8);
@@ -82,16 +92,13 @@ static bool put(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction
   return true;
 }
 
-/* Whether the lanes all load from one place, and know the same. */
-static bool is_one_place(const moe__emu_warp_t *warp, const moe__emu_operand_t *address,
-                         uint32_t active) {
-  int first = moe__emu_first_lane(active);
-  uint64_t place = moe__emu_lane_address(warp, address, first);
-  MOE__EMU_FOR_LANES(lane, active & (active - 1)) {
-    if (moe__emu_lane_address(warp, address, (int)lane) != place)
-      return false;
-  }
-  return !(active & ~moe__emu_order_party(warp->cta->order, warp->agent, (uint32_t)first)->lanes);
+/* Those of some lanes that load from the same place as the first one, and know the same. */
+static uint32_t lanes_of_place(const moe__emu_warp_t *warp, const uint64_t *addresses,
+                               uint32_t lanes) {
+  uint32_t first = (uint32_t)moe__emu_first_lane(lanes), same = 0;
+  for (uint32_t lane = 0; lane < MOE__EMU_LANES; lane++)
+    same |= (uint32_t)(addresses[lane] == addresses[first]) << lane;
+  return same & lanes & moe__emu_order_party(warp->cta->order, warp->agent, first)->lanes;
 }
 
 /* Reads the value of a lane that other threads may have written. */
@@ -136,13 +143,12 @@ static moe__emu_step_t load(moe__emu_warp_t *warp, const moe__emu_instruction_t 
   reach.is_ordered = is_ordered(instruction);
   uint64_t addresses[MOE__EMU_LANES];
   uint32_t contested = 0;
-  bool is_same = is_one_place(warp, &operands[count], active);
-  MOE__EMU_FOR_LANES(lane, active)
-  addresses[lane] = moe__emu_lane_address(warp, &operands[count], (int)lane);
+  for (int lane = 0; lane < MOE__EMU_LANES; lane++)
+    addresses[lane] = moe__emu_lane_address(warp, &operands[count], lane);
   for (uint32_t i = 0; i < count; i++)
     moe__emu_written(warp, &operands[i], active);
   for (uint32_t rest = active, lanes; rest; rest &= ~lanes) {
-    lanes = is_same ? active : rest & -rest;
+    lanes = lanes_of_place(warp, addresses, rest);
     int first = moe__emu_first_lane(lanes);
     const uint8_t *from = moe__emu_resolve(&reach, lanes, addresses[first]);
     if (!from)
@@ -191,7 +197,7 @@ static moe__emu_step_t store(moe__emu_warp_t *warp, const moe__emu_instruction_t
     uint8_t value[MAX_BYTES], *at = value;
     for (uint32_t i = 1; i <= count; i++, at += bytes) {
       const uint8_t *row = moe__emu_row(warp, &operands[i]);
-      memcpy(at, row + (size_t)lane * (operands[i].bytes >= 8 ? 8 : 4), bytes < 8 ? bytes : 8);
+      copy_bytes(at, row + (size_t)lane * (operands[i].bytes >= 8 ? 8 : 4), bytes < 8 ? bytes : 8);
       if (bytes == MAX_BYTES)
         memcpy(at + 8, row + (size_t)(MOE__EMU_LANES + lane) * 8, 8);
     }
@@ -204,7 +210,7 @@ static moe__emu_step_t store(moe__emu_warp_t *warp, const moe__emu_instruction_t
       moe__emu_races_write(warp->cta->machine->races, &toucher, is_ordered(instruction), address,
                            reach.bytes, value, choose, warp->cta);
     } else {
-      memcpy(to, value, reach.bytes);
+      copy_bytes(to, value, reach.bytes);
     }
   }
   /* Another lane may spin on it. */
