@@ -1,0 +1,342 @@
+"""Four-bit weights of checkpoints as plain tensors, in the form that scaled_grouped_mm.mixed_mm takes.
+
+    python -m moe_opt.convert IN.safetensors... OUT.safetensors --from gptq
+
+reads safetensors files of one of the formats below and writes one file. Of each quantized tensor P it has
+
+    P.weight       U8 (N, K/2): two weights to a byte along K, the first in the low four bits
+    P.scales       (N, K/group) in the type of the checkpoint; F8_E8M0 of MXFP4
+    P.zero_points  U8 (N, K/group), where the checkpoint has zero points that differ from the middle
+
+A weight is worth (w - zero point) * scale. The metadata of the file say `P.weight.format`: "i4", two's complement, -8 to 7; "uint4", 0 to 15,
+with zero points 0 to 16; or "f4E2M1FN". `P.weight.group_size` says how many weights along K share a scale. Tensors ...experts.I.Q are stacked
+to ...experts.Q, of shapes (E, N, K/2) and (E, N, K/group). All other tensors are copied as they are.
+
+| --from             | tensors of P that are read                                          |
+| gptq, gptq_v2      | P.qweight, P.qzeros, P.scales [, P.g_idx]; v2 stores zero points as they are, the older format less 1 |
+| awq                | P.qweight, P.qzeros, P.scales                                       |
+| compressed-tensors | P.weight_packed, P.weight_scale, P.weight_shape [, P.weight_zero_point, P.weight_g_idx] of pack-quantized |
+| gpt-oss            | P_blocks, P_scales (or P.blocks, P.scales): MXFP4                   |
+
+It needs safetensors and ml_dtypes, and memory for the files and the result: pip install moe_opt[convert].
+
+SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""
+from __future__ import annotations
+
+import argparse
+import os
+import pathlib
+import re
+import sys
+import tempfile
+from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence
+
+import numpy
+
+Array = numpy.ndarray[Any, Any]
+Tensors = Mapping[str, Array]
+
+AWQ_ORDER = (0, 2, 4, 6, 1, 3, 5, 7)  # nibble i of a word is column AWQ_ORDER[i] of its eight
+MIDDLE = 8  # the zero point of symmetric weights that are stored as 0 to 15
+GROUP_SIZES = (32, 64, 128)
+
+
+class ConvertError(ValueError):
+    """A file is not of the format, or of a form of it that mixed_mm has no place for; the text names the tensor."""
+
+
+class Quantized(NamedTuple):
+    """Weights as they are written. Of integers the nibbles are 0 to 15, also where they are symmetric."""
+
+    weight: Array
+    scales: Array
+    zero_points: Optional[Array]  # None of MXFP4
+
+
+# ---- The formats ----
+
+
+def _require(condition: bool, name: str, text: str) -> None:
+    if not condition:
+        raise ConvertError(f"tensor '{name}': {text}")
+
+
+def _take(tensors: Tensors, name: str, rank: int, *dtypes: str) -> Array:
+    _require(name in tensors, name, "is missing")
+    tensor = tensors[name]
+    _require(tensor.dtype.name in dtypes, name, f"has elements of {tensor.dtype.name}; they must be {' or '.join(dtypes)}")
+    _require(tensor.ndim == rank, name, f"has rank {tensor.ndim}; it must be {rank}")
+    return tensor
+
+
+_SCALES = ("float16", "bfloat16", "float32")
+
+
+def _nibbles(words: Array) -> Array:
+    """The eight nibbles of each int32, lowest first, along a new last dimension."""
+    return ((words.astype("<u4")[..., None] >> numpy.arange(0, 32, 4, dtype=numpy.uint32)) & 15).astype(numpy.uint8)
+
+
+def _pack(nibbles: Array) -> Array:
+    """Two nibbles to a byte along the last dimension, the first in the low four bits."""
+    return nibbles[..., ::2] | nibbles[..., 1::2] << 4
+
+
+def _bytes(words: Array) -> Array:
+    """int32 (N, K/8), of which nibble i is column i of its eight: the bytes in memory are the weights as they are written."""
+    return numpy.ascontiguousarray(words, "<i4").view(numpy.uint8)
+
+
+def _check_order(tensors: Tensors, name: str, k: int, groups: int) -> None:
+    """Groups must be runs of columns."""
+    if name in tensors:
+        order = _take(tensors, name, 1, "int32")
+        _require(order.shape == (k,), name, f"has {order.size} elements; it must have {k}")
+        # Checkpoints that were never reordered may have -1 throughout.
+        is_run = numpy.array_equal(order, numpy.arange(k) // (k // groups)) or bool((order == -1).all())
+        _require(is_run, name, "puts columns into groups out of order (act-order), which is not supported")
+
+
+def _gptq(tensors: Tensors, prefix: str, less: int = 1) -> Quantized:
+    words = _take(tensors, f"{prefix}.qweight", 2, "int32")
+    scales = _take(tensors, f"{prefix}.scales", 2, *_SCALES)
+    zeros = _take(tensors, f"{prefix}.qzeros", 2, "int32")
+    k, (groups, n) = words.shape[0] * 8, scales.shape
+    _require(words.shape[1] == n, f"{prefix}.qweight", f"is {words.shape}, with scales {scales.shape}; it must be (K/8, {n}), four bits each")
+    _require(zeros.shape == (groups, n // 8), f"{prefix}.qzeros", f"is {zeros.shape}; it must be {(groups, n // 8)}, four bits each")
+    _require(groups > 0 and k % groups == 0, f"{prefix}.scales", f"has {groups} groups of {k} columns")
+    _check_order(tensors, f"{prefix}.g_idx", k, groups)
+    return Quantized(_bytes(words.T), scales.T, _nibbles(zeros).reshape(groups, n).T + numpy.uint8(less))
+
+
+def _gptq_v2(tensors: Tensors, prefix: str) -> Quantized:
+    return _gptq(tensors, prefix, 0)
+
+
+def _awq(tensors: Tensors, prefix: str) -> Quantized:
+    words = _take(tensors, f"{prefix}.qweight", 2, "int32")
+    scales = _take(tensors, f"{prefix}.scales", 2, *_SCALES)
+    zeros = _take(tensors, f"{prefix}.qzeros", 2, "int32")
+    k, (groups, n) = words.shape[0], scales.shape
+    _require(words.shape[1] * 8 == n, f"{prefix}.qweight", f"is {words.shape}, with scales {scales.shape}; it must be (K, {n} / 8), four bits each")
+    _require(zeros.shape == (groups, n // 8), f"{prefix}.qzeros", f"is {zeros.shape}; it must be {(groups, n // 8)}, four bits each")
+    _require(groups > 0 and k % groups == 0, f"{prefix}.scales", f"has {groups} groups of {k} columns")
+    _require(k % 2 == 0, f"{prefix}.qweight", f"is {words.shape}; K must be even")
+
+    def columns(packed: Array) -> Array:
+        return _nibbles(packed)[..., numpy.argsort(AWQ_ORDER)].reshape(packed.shape[0], n).T
+
+    return Quantized(_pack(columns(words)), scales.T, columns(zeros))
+
+
+def _compressed_tensors(tensors: Tensors, prefix: str) -> Quantized:
+    words = _take(tensors, f"{prefix}.weight_packed", 2, "int32")
+    scales = _take(tensors, f"{prefix}.weight_scale", 2, *_SCALES)
+    shape = tuple(_take(tensors, f"{prefix}.weight_shape", 1, "int64", "int32").tolist())
+    n, k = words.shape[0], words.shape[1] * 8
+    _require(shape == (n, k), f"{prefix}.weight_packed", f"is {words.shape}, of weights {shape}; it must be (N, K/8), four bits each")
+    groups = scales.shape[1]
+    _require(scales.shape[0] == n and groups > 0 and k % groups == 0, f"{prefix}.weight_scale", f"is {scales.shape}, of weights {shape}")
+    _check_order(tensors, f"{prefix}.weight_g_idx", k, groups)
+    zero_points, name = numpy.full((n, groups), MIDDLE, numpy.uint8), f"{prefix}.weight_zero_point"
+    if name in tensors:  # packed along N; in older files as they are, -8 to 7
+        zeros = _take(tensors, name, 2, "int32", "int8")
+        expected = (n, groups) if zeros.dtype == numpy.int8 else (-(-n // 8), groups)
+        _require(zeros.shape == expected, name, f"is {zeros.shape}; it must be {expected}")
+        if zeros.dtype == numpy.int8:
+            zero_points = (zeros + MIDDLE).astype(numpy.uint8)
+        else:
+            zero_points = _nibbles(zeros).transpose(0, 2, 1).reshape(-1, groups)[:n]
+    return Quantized(_bytes(words), scales, zero_points)
+
+
+def _gpt_oss(tensors: Tensors, prefix: str) -> Quantized:
+    between = "_" if f"{prefix}_blocks" in tensors else "."
+    blocks = _take(tensors, f"{prefix}{between}blocks", 4, "uint8")
+    scales = _take(tensors, f"{prefix}{between}scales", 3, "uint8")
+    _require(blocks.shape[3] == 16, f"{prefix}{between}blocks", f"is {blocks.shape}; the last dimension must be 16, the bytes of 32 weights")
+    _require(scales.shape == blocks.shape[:3], f"{prefix}{between}scales", f"is {scales.shape}; it must be {blocks.shape[:3]}")
+    return Quantized(blocks.reshape(*blocks.shape[:2], -1), scales, None)
+
+
+class Format(NamedTuple):
+    """How a checkpoint stores a tensor P: what its names end in, the first of which tells that P is there, and what reads it."""
+
+    endings: tuple[str, ...]
+    read: Callable[[Tensors, str], Quantized]
+
+
+_GPTQ_ENDINGS = (".qweight", ".qzeros", ".scales", ".g_idx")
+_COMPRESSED_ENDINGS = (".weight_packed", ".weight_scale", ".weight_shape", ".weight_zero_point", ".weight_g_idx")
+FORMATS = {
+    "gptq": Format(_GPTQ_ENDINGS, _gptq),
+    "gptq_v2": Format(_GPTQ_ENDINGS, _gptq_v2),
+    "awq": Format(_GPTQ_ENDINGS[:3], _awq),
+    "compressed-tensors": Format(_COMPRESSED_ENDINGS, _compressed_tensors),
+    "gpt-oss": Format(("_blocks", "_scales"), _gpt_oss),
+}
+
+
+# ---- All tensors of a checkpoint ----
+
+
+def _stacked(prefixes: Sequence[str]) -> dict[str, list[str]]:
+    """The prefixes that become one tensor, by its name: the experts of a layer, in order, or one alone."""
+    found: dict[str, dict[int, str]] = {}
+    for prefix in prefixes:
+        match = re.fullmatch(r"(.*\bexperts)\.(\d+)\.(.+)", prefix)
+        name, index = (f"{match[1]}.{match[3]}", int(match[2])) if match else (prefix, -1)
+        found.setdefault(name, {})[index] = prefix
+    for name, parts in found.items():
+        missing = sorted(set(range(max(parts) + 1)) - set(parts)) if max(parts) >= 0 else []
+        if missing or (len(parts) > 1 and -1 in parts):
+            raise ConvertError(f"tensor '{name}': of {max(parts) + 1} experts, expert {missing[0] if missing else 0} is missing; give all files of the layer")
+    return {name: [parts[index] for index in sorted(parts)] for name, parts in found.items()}
+
+
+def _join(name: str, parts: Sequence[Quantized]) -> Quantized:
+    if len(parts) == 1:
+        return parts[0]
+    for what in ("weight", "scales"):
+        kinds = {(getattr(part, what).shape, getattr(part, what).dtype.name) for part in parts}
+        _require(len(kinds) == 1, name, f"the experts' {what} differ in shape or type: {', '.join(map(str, sorted(kinds)))}")
+    zero_points = None if parts[0].zero_points is None else numpy.stack([part.zero_points for part in parts])
+    return Quantized(numpy.stack([part.weight for part in parts]), numpy.stack([part.scales for part in parts]), zero_points)
+
+
+def _check_sizes(name: str, found: Quantized) -> int:
+    """What mixed_mm asks for. Gives the size of a group."""
+    n, k, groups = found.weight.shape[-2], found.weight.shape[-1] * 2, found.scales.shape[-1]
+    size = k // groups
+    _require(groups == 1 or size in GROUP_SIZES, name, f"has groups of {size}; they must be of {', '.join(map(str, GROUP_SIZES))} or a whole row")
+    _require(n % 16 == 0 and k % 32 == 0, name, f"is {n} x {k}; N must be a multiple of 16 and K of 32")
+    return size
+
+
+def convert(tensors: Tensors, source: str) -> tuple[dict[str, Array], dict[str, str]]:
+    """The tensors of a checkpoint of the format `source`, a key of FORMATS, in the form that this module describes, and the metadata.
+
+    ConvertError names the tensor that does not fit."""
+    endings, read = FORMATS[source]
+    if source == "gpt-oss" and not any(name.endswith("_blocks") for name in tensors):
+        endings = (".blocks", ".scales")
+    prefixes = [name[: -len(endings[0])] for name in tensors if name.endswith(endings[0])]
+    if not prefixes:
+        raise ConvertError(f"there is no tensor '*{endings[0]}', as {source} has them")
+    used = {prefix + ending for prefix in prefixes for ending in endings}
+    results = {name: tensor for name, tensor in tensors.items() if name not in used}
+    metadata: dict[str, str] = {}
+    for name, members in _stacked(prefixes).items():
+        found = _join(name, [read(tensors, member) for member in members])
+        size = _check_sizes(name, found)
+        written = {"weight": found.weight, "scales": found.scales}
+        if found.zero_points is None:
+            kind, written["scales"] = "f4E2M1FN", found.scales.view(_e8m0())
+        elif (found.zero_points == MIDDLE).all():
+            kind, written["weight"] = "i4", found.weight ^ numpy.uint8(0x88)  # w - 8 in two's complement
+        else:
+            kind, written["zero_points"] = "uint4", found.zero_points
+        for what, tensor in written.items():
+            _require(f"{name}.{what}" not in results, f"{name}.{what}", "is in the checkpoint already, and would be overwritten")
+            results[f"{name}.{what}"] = numpy.ascontiguousarray(tensor)
+        metadata |= {f"{name}.weight.format": kind, f"{name}.weight.group_size": str(size)}
+    return results, metadata
+
+
+# ---- Files ----
+
+_INSTALL = "moe_opt.convert needs {}: pip install moe_opt[convert]"
+
+
+def _e8m0() -> Any:
+    try:
+        import ml_dtypes  # pylint: disable=import-outside-toplevel
+    except ImportError as error:
+        raise ImportError(_INSTALL.format("ml_dtypes")) from error
+    return ml_dtypes.float8_e8m0fnu
+
+
+def _numpy_dtype(name: str) -> Any:
+    """The numpy type of a type of safetensors: "BF16"."""
+    plain = {"BOOL": "bool", "F": "float", "I": "int", "U": "uint"}
+    match = re.fullmatch(r"([FIU])(8|16|32|64)", name)
+    if name in plain or (match and name != "F8"):
+        return numpy.dtype(plain.get(name) or f"{plain[match[1]]}{match[2]}")  # type: ignore[index]
+    try:
+        import ml_dtypes  # pylint: disable=import-outside-toplevel
+    except ImportError as error:
+        raise ImportError(_INSTALL.format("ml_dtypes")) from error
+    others = {"BF16": "bfloat16", "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2", "F8_E8M0": "float8_e8m0fnu"}
+    if name not in others:
+        raise ConvertError(f"has elements of {name}, which are not known")
+    return numpy.dtype(getattr(ml_dtypes, others[name]))
+
+
+def _read(path: pathlib.Path, into: dict[str, Array]) -> None:
+    """Adds the tensors of a file."""
+    import safetensors  # pylint: disable=import-outside-toplevel
+
+    try:
+        found = safetensors.deserialize(path.read_bytes())
+    except safetensors.SafetensorError as error:
+        raise ConvertError(f"is no safetensors file: {error}") from error
+    for name, description in found:
+        if name in into:
+            raise ConvertError(f"tensor '{name}': is in another file, too")
+        dtype = _numpy_dtype(description["dtype"])
+        into[name] = numpy.frombuffer(description["data"], dtype).reshape(description["shape"])
+
+
+def convert_files(inputs: Sequence[str | os.PathLike[str]], output: str | os.PathLike[str], source: str) -> dict[str, str]:
+    """Converts safetensors files, the parts of one checkpoint or one alone, of the format `source` into one file, and gives its metadata.
+
+    The file is there whole or not at all. ConvertError names file and tensor; ImportError where safetensors or ml_dtypes is missing."""
+    try:
+        from safetensors.numpy import save_file  # pylint: disable=import-outside-toplevel
+    except ImportError as error:
+        raise ImportError(_INSTALL.format("safetensors")) from error
+    target, tensors = pathlib.Path(output), {}  # type: ignore[var-annotated]
+    for path in map(pathlib.Path, inputs):
+        if target.exists() and target.samefile(path):
+            raise ConvertError(f"{path}: is an input, and would be overwritten")
+        try:
+            _read(path, tensors)
+        except ConvertError as error:
+            raise ConvertError(f"{path}: {error}") from error
+    try:
+        results, metadata = convert(tensors, source)
+    except ConvertError as error:
+        raise ConvertError(f"{', '.join(map(str, inputs))}: {error}") from error
+    handle, temporary = tempfile.mkstemp(dir=target.resolve().parent, prefix=f".{target.name}.")
+    os.close(handle)
+    try:
+        save_file(results, temporary, metadata={"format": "pt"} | metadata)
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(temporary, 0o666 & ~mask)
+        os.replace(temporary, target)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+    return metadata
+
+
+def _main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m moe_opt.convert", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("input", nargs="+", help="a safetensors file, or all files of the layers that are converted")
+    parser.add_argument("output", help="the file to write")
+    parser.add_argument("--from", dest="source", required=True, choices=FORMATS, help="the format of the input")
+    arguments = parser.parse_args()
+    try:
+        metadata = convert_files(arguments.input, arguments.output, arguments.source)
+    except (ConvertError, ImportError, OSError) as error:
+        sys.exit(f"moe_opt.convert: {error}")
+    kinds = [value for key, value in metadata.items() if key.endswith(".format")]
+    print(f"{arguments.output}: {len(kinds)} tensors of weights ({', '.join(f'{kinds.count(kind)} {kind}' for kind in sorted(set(kinds)))})")
+
+
+if __name__ == "__main__":
+    _main()

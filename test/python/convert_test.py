@@ -1,0 +1,291 @@
+"""moe_opt.convert on small files that are written here as each format's documentation says; needs safetensors and ml_dtypes.
+
+    python3 test/python/convert_test.py
+
+Weights, zero points and scales are chosen first. The formats are packed from them one number at a time, by code that shares nothing with
+the converter, and what it writes is dequantized one number at a time.
+
+SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+from unittest import mock
+
+import numpy
+
+try:
+    import ml_dtypes
+    import safetensors
+    from safetensors.numpy import save_file
+except ImportError as error:
+    sys.exit(f"skipped: {error}")
+
+from moe_opt import convert
+
+N, K = 16, 96
+E2M1 = [0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6]
+
+
+def words(nibbles):
+    """Rows of nibbles, a multiple of eight, as int32, the first lowest."""
+    rows = []
+    for row in nibbles:
+        rows.append([sum(int(row[8 * j + i]) << 4 * i for i in range(8)) for j in range(len(row) // 8)])
+    return numpy.array(rows, numpy.int64).astype(numpy.uint32).view(numpy.int32)
+
+
+class Weights:
+    """Weights 0 to 15, a zero point and a scale for each group of a row, and the numbers that they stand for."""
+
+    def __init__(self, seed=0, group=32, symmetric=False, dtype=numpy.float16, least=1, n=N, k=K):
+        random = numpy.random.default_rng(seed)
+        self.w = random.integers(0, 16, (n, k))
+        self.z = numpy.full((n, k // group), 8) if symmetric else random.integers(least, 16, (n, k // group))
+        self.s = random.uniform(0.5, 2, (n, k // group)).astype(dtype)
+        self.values = numpy.empty((n, k))
+        for row in range(n):
+            for column in range(k):
+                j = column // group
+                self.values[row, column] = (int(self.w[row, column]) - int(self.z[row, j])) * float(self.s[row, j])
+        self.group = group
+
+    def gptq(self, prefix, less=1):
+        """AutoGPTQ: a word of qweight has eight rows of K, one of qzeros eight columns of N; a zero point is stored less 1."""
+        return {
+            f"{prefix}.qweight": numpy.ascontiguousarray(words(self.w).T),
+            f"{prefix}.qzeros": words(self.z.T - less),
+            f"{prefix}.scales": numpy.ascontiguousarray(self.s.T),
+            f"{prefix}.g_idx": numpy.array([k // self.group for k in range(self.w.shape[1])], numpy.int32),
+        }
+
+    def awq(self, prefix):
+        """AutoAWQ, GEMM: qweight (K, N/8); the nibbles of a word, lowest first, are the columns 0, 2, 4, 6, 1, 3, 5, 7 of its eight."""
+        def pack(matrix):
+            mixed = matrix.copy()
+            for first in range(0, matrix.shape[1], 8):
+                for place, column in enumerate((0, 2, 4, 6, 1, 3, 5, 7)):
+                    mixed[:, first + place] = matrix[:, first + column]
+            return words(mixed)
+
+        return {f"{prefix}.qweight": pack(self.w.T), f"{prefix}.qzeros": pack(self.z.T), f"{prefix}.scales": numpy.ascontiguousarray(self.s.T)}
+
+    def compressed(self, prefix, zeros="packed"):
+        """compressed-tensors, pack-quantized: -8 to 7, plus 8, along K; zero points likewise, along N."""
+        tensors = {
+            f"{prefix}.weight_packed": words(self.w),
+            f"{prefix}.weight_scale": self.s,
+            f"{prefix}.weight_shape": numpy.array(self.w.shape, numpy.int64),
+        }
+        if zeros == "packed":
+            tensors[f"{prefix}.weight_zero_point"] = numpy.ascontiguousarray(words(self.z.T).T)
+        elif zeros == "bytes":
+            tensors[f"{prefix}.weight_zero_point"] = (self.z - 8).astype(numpy.int8)
+        return tensors
+
+
+def values(tensors, metadata, name):
+    """What a converted tensor stands for, one number at a time."""
+    weight, scales, zeros = tensors[f"{name}.weight"], tensors[f"{name}.scales"], tensors.get(f"{name}.zero_points")
+    kind, group = metadata[f"{name}.weight.format"], int(metadata[f"{name}.weight.group_size"])
+    assert weight.dtype == numpy.uint8 and (zeros is None) == (kind != "uint4")
+    found = numpy.empty((*weight.shape[:-1], weight.shape[-1] * 2))
+    for index in numpy.ndindex(found.shape):
+        *row, k = index
+        code = int(weight[(*row, k // 2)]) >> (4 if k % 2 else 0) & 15
+        place = (*row, k // group)
+        if kind == "f4E2M1FN":
+            number = E2M1[code]
+        elif kind == "i4":
+            number = code - 16 if code > 7 else code
+        else:
+            number = code - int(zeros[place])
+        found[index] = number * float(scales[place])
+    return found
+
+
+def read(path):
+    """Tensors and metadata of a file."""
+    into = {}
+    convert._read(pathlib.Path(path), into)
+    with safetensors.safe_open(path, "np") as file:
+        return into, file.metadata()
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.folder = pathlib.Path(temporary.name)
+
+    def converted(self, tensors, source):
+        """By way of files."""
+        save_file(tensors, self.folder / "in.safetensors")
+        convert.convert_files([self.folder / "in.safetensors"], self.folder / "out.safetensors", source)
+        return read(self.folder / "out.safetensors")
+
+    def check(self, tensors, source, expected, kind):
+        """expected: the numbers of each converted tensor."""
+        found, metadata = self.converted(tensors, source)
+        for name, numbers in expected.items():
+            self.assertEqual(metadata[f"{name}.weight.format"], kind)
+            numpy.testing.assert_array_equal(values(found, metadata, name), numbers)
+        return found, metadata
+
+
+class Formats(Case):
+    def test_gptq(self):
+        for group in (32, K):
+            one = Weights(group=group)
+            found, _ = self.check(one.gptq("q_proj") | {"norm": numpy.ones(3, numpy.float32)}, "gptq", {"q_proj": one.values}, "uint4")
+            self.assertEqual(set(found), {"q_proj.weight", "q_proj.scales", "q_proj.zero_points", "norm"})
+            self.assertEqual(found["q_proj.zero_points"].shape, (N, K // group))
+        one = Weights(symmetric=True)
+        found, _ = self.check(one.gptq("q_proj"), "gptq", {"q_proj": one.values}, "i4")
+        self.assertEqual(set(found), {"q_proj.weight", "q_proj.scales"})
+
+    def test_gptq_zero_points(self):
+        """The older format reaches 16, the newer one 0. Each read as the other is another number."""
+        old, new = Weights(), Weights(least=0)
+        old.z[0, 0], new.z[0, 0] = 16, 0
+        old.values[0, :32], new.values[0, :32] = (old.w[0, :32] - 16) * float(old.s[0, 0]), new.w[0, :32] * float(new.s[0, 0])
+        self.check(old.gptq("x"), "gptq", {"x": old.values}, "uint4")
+        self.check(new.gptq("x", less=0), "gptq_v2", {"x": new.values}, "uint4")
+        found, metadata = self.converted(new.gptq("x", less=0), "gptq")
+        self.assertFalse((values(found, metadata, "x") == new.values).any())
+
+    def test_awq(self):
+        one = Weights(least=0)
+        self.check(one.awq("q_proj"), "awq", {"q_proj": one.values}, "uint4")
+        one = Weights(symmetric=True)
+        self.check(one.awq("q_proj"), "awq", {"q_proj": one.values}, "i4")
+
+    def test_compressed_tensors(self):
+        for zeros in ("packed", "bytes"):
+            one = Weights(least=0, dtype=ml_dtypes.bfloat16)
+            self.check(one.compressed("q_proj", zeros), "compressed-tensors", {"q_proj": one.values}, "uint4")
+        one = Weights(symmetric=True, group=32, dtype=ml_dtypes.bfloat16)
+        found, _ = self.check(one.compressed("q_proj", None), "compressed-tensors", {"q_proj": one.values}, "i4")
+        self.assertEqual(found["q_proj.scales"].dtype, ml_dtypes.bfloat16)
+
+    def test_gpt_oss(self):
+        random = numpy.random.default_rng(0)
+        experts, codes = 3, random.integers(0, 16, (3, N, K))
+        exponents = random.integers(120, 134, (experts, N, K // 32)).astype(numpy.uint8)
+        blocks, expected = numpy.empty((experts, N, K // 32, 16), numpy.uint8), numpy.empty(codes.shape)
+        for e, n, k in numpy.ndindex(codes.shape):
+            expected[e, n, k] = E2M1[codes[e, n, k]] * 2.0 ** (int(exponents[e, n, k // 32]) - 127)
+            if k % 2 == 0:  # the low four bits come first
+                blocks[e, n, k // 32, k % 32 // 2] = codes[e, n, k] | codes[e, n, k + 1] << 4
+        for between in "_.":
+            tensors = {f"experts.gate_up_proj{between}blocks": blocks, f"experts.gate_up_proj{between}scales": exponents}
+            bias = {"experts.gate_up_proj_bias": numpy.ones((experts, N), ml_dtypes.bfloat16)}
+            found, _ = self.check(tensors | bias, "gpt-oss", {"experts.gate_up_proj": expected}, "f4E2M1FN")
+            self.assertEqual((found["experts.gate_up_proj.scales"].dtype, len(found)), (ml_dtypes.float8_e8m0fnu, 3))
+
+    def test_experts_are_stacked(self):
+        """From several files, in the order of their numbers; where one has zero points all have."""
+        ones = [Weights(seed, symmetric=seed != 10) for seed in range(12)]
+        tensors = {}
+        for index in (11, 2, 1, 10, 0, 9, 3, 4, 8, 7, 5, 6):
+            tensors |= ones[index].gptq(f"layers.0.mlp.experts.{index}.down_proj")
+        half = dict(list(tensors.items())[:20])
+        save_file(half, self.folder / "1.safetensors")
+        save_file({name: tensor for name, tensor in tensors.items() if name not in half}, self.folder / "2.safetensors")
+        convert.convert_files([self.folder / "1.safetensors", self.folder / "2.safetensors"], self.folder / "out.safetensors", "gptq")
+        found, metadata = read(self.folder / "out.safetensors")
+        name = "layers.0.mlp.experts.down_proj"
+        self.assertEqual({key: tensor.shape for key, tensor in found.items()}, {
+            f"{name}.weight": (12, N, K // 2), f"{name}.scales": (12, N, K // 32), f"{name}.zero_points": (12, N, K // 32)
+        })  # fmt: skip
+        numpy.testing.assert_array_equal(values(found, metadata, name), numpy.stack([one.values for one in ones]))
+
+
+class Refusals(Case):
+    def refuses(self, tensors, source, message):
+        save_file(tensors, self.folder / "in.safetensors")
+        with self.assertRaisesRegex(convert.ConvertError, "in.safetensors: .*" + message):
+            convert.convert_files([self.folder / "in.safetensors"], self.folder / "out.safetensors", source)
+        self.assertEqual([path.name for path in self.folder.iterdir()], ["in.safetensors"])
+
+    def test_act_order(self):
+        tensors = Weights().gptq("x")
+        tensors["x.g_idx"] = tensors["x.g_idx"][::-1].copy()
+        self.refuses(tensors, "gptq", r"'x.g_idx': puts columns into groups out of order \(act-order\), which is not supported")
+        tensors = Weights().compressed("x") | {"x.weight_g_idx": tensors["x.g_idx"]}
+        self.refuses(tensors, "compressed-tensors", r"'x.weight_g_idx': puts columns into groups out of order")
+        tensors["x.weight_g_idx"] = numpy.full(K, -1, numpy.int32)  # of a checkpoint that was never reordered
+        self.converted(tensors, "compressed-tensors")
+
+    def test_other_bits_and_formats(self):
+        one = Weights()
+        eight = one.gptq("x") | {"x.qweight": numpy.zeros((K // 4, N), numpy.int32), "x.qzeros": numpy.zeros((3, N // 4), numpy.int32)}
+        del eight["x.g_idx"]
+        self.refuses(eight, "gptq", r"'x.qzeros': is \(3, 4\); it must be \(3, 2\), four bits each")
+        self.refuses(one.awq("x"), "gptq", "'x.qweight': is .*four bits each")
+        self.refuses(one.gptq("x"), "awq", "'x.qweight': is .*four bits each")
+        self.refuses(one.compressed("x") | {"x.weight_shape": numpy.array([N, K // 2])}, "compressed-tensors", "'x.weight_packed': is .*four bits each")
+        self.refuses(one.gptq("x"), "compressed-tensors", r"there is no tensor '\*.weight_packed', as compressed-tensors has them")
+        self.refuses({"x_blocks": numpy.zeros((2, N, 3, 8), numpy.uint8), "x_scales": numpy.zeros((2, N, 3), numpy.uint8)}, "gpt-oss",
+                     "'x_blocks': is .*; the last dimension must be 16")  # fmt: skip
+
+    def test_missing_and_wrong_tensors(self):
+        tensors = Weights().gptq("x")
+        del tensors["x.qzeros"]
+        self.refuses(tensors, "gptq", "'x.qzeros': is missing")
+        tensors = Weights().gptq("x")
+        self.refuses(tensors | {"x.scales": tensors["x.scales"].astype(numpy.float64)}, "gptq", "'x.scales': has elements of float64; they must be")
+        self.refuses(tensors | {"x.weight": numpy.ones(1)}, "gptq", "'x.weight': is in the checkpoint already")
+        self.refuses(Weights(group=16).gptq("x"), "gptq", "'x': has groups of 16; they must be of 32, 64, 128 or a whole row")
+        self.refuses(Weights(n=8).gptq("x"), "gptq", "'x': is 8 x 96; N must be a multiple of 16 and K of 32")
+
+    def test_experts(self):
+        two = Weights().gptq("a.experts.0.up") | Weights().gptq("a.experts.2.up")
+        self.refuses(two, "gptq", "'a.experts.up': of 3 experts, expert 1 is missing; give all files of the layer")
+        two = Weights().gptq("a.experts.0.up") | Weights(k=64).gptq("a.experts.1.up")
+        self.refuses(two, "gptq", "'a.experts.up': the experts' weight differ in shape or type")
+
+    def test_a_full_disk(self):
+        """What was there before stays."""
+        save_file(Weights().gptq("x"), self.folder / "in.safetensors")
+        (self.folder / "out.safetensors").write_bytes(b"before")
+
+        def fail(tensors, path, metadata):
+            pathlib.Path(path).write_bytes(b"half")
+            raise OSError(28, "No space left on device")
+
+        with mock.patch("safetensors.numpy.save_file", fail), self.assertRaisesRegex(OSError, "No space left"):
+            convert.convert_files([self.folder / "in.safetensors"], self.folder / "out.safetensors", "gptq")
+        self.assertEqual((self.folder / "out.safetensors").read_bytes(), b"before")
+        self.assertEqual({path.name for path in self.folder.iterdir()}, {"in.safetensors", "out.safetensors"})
+
+    def test_command(self):
+        def run(*arguments):
+            environment = os.environ | {"PYTHONPATH": str(pathlib.Path(convert.__file__).parents[1])}
+            command = [sys.executable, "-m", "moe_opt.convert", *arguments]
+            return subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True, check=False)
+
+        save_file(Weights().gptq("x"), self.folder / "in.safetensors")
+        good = run("in.safetensors", "out.safetensors", "--from", "gptq")
+        self.assertEqual((good.returncode, good.stdout), (0, "out.safetensors: 1 tensors of weights (1 uint4)\n"), good.stderr)
+        before = (self.folder / "out.safetensors").read_bytes()
+        (self.folder / "bad").write_bytes(b"no tensors")
+        for arguments, message in (
+            (("bad", "out.safetensors", "--from", "gptq"), "moe_opt.convert: bad: is no safetensors file"),
+            (("nowhere", "out.safetensors", "--from", "gptq"), "No such file or directory: 'nowhere'"),
+            (("in.safetensors", "in.safetensors", "--from", "gptq"), "in.safetensors: is an input, and would be overwritten"),
+            (("in.safetensors", "in.safetensors", "out.safetensors", "--from", "gptq"), "is in another file, too"),
+        ):
+            failed = run(*arguments)
+            self.assertEqual((failed.returncode, failed.stdout, failed.stderr.count("\n")), (1, "", 1))
+            self.assertIn(message, failed.stderr)
+        self.assertEqual(run("in.safetensors", "out.safetensors").returncode, 2)
+        self.assertEqual((self.folder / "out.safetensors").read_bytes(), before)
+        self.assertEqual({path.name for path in self.folder.iterdir()}, {"in.safetensors", "out.safetensors", "bad"})
+
+
+if __name__ == "__main__":
+    unittest.main()
