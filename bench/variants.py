@@ -123,6 +123,10 @@ SCALES = {
 }
 
 
+# FP8 blocks besides: by granularity, rank of x and axis.
+BLOCKS = [("1x128", 2, 1), ("1x128", 3, 2), ("1x128", 2, 0), ("1x128", 3, 1), ("128x128", 2, 0), ("128x128", 3, 1)]
+
+
 def fp8(granularity, rank, axis, element, q, pow2=True, sanitize=False):
     operands = {"x": tensor(rank, element)}
     if granularity == "group" or (granularity == "row" and axis == 0):
@@ -130,6 +134,21 @@ def fp8(granularity, rank, axis, element, q, pow2=True, sanitize=False):
     scales = "tensor<1xf32>" if granularity == "tensor" else tensor(SCALES[granularity, rank, axis], "f32")
     return Variant("quantize_fp8", operands, {"q": tensor(rank, q, axis == rank - 2), "s": scales},
                    f'axis = {axis} : i64, granularity = "{granularity}", {flags(pow2, sanitize)}')
+
+
+def fp8_blocks(granularity, rank, axis, element, q, pow2=False, sanitize=False):
+    """quantize_fp8 in FP8 blocks along the dimension before the last; or of 1x128 along the last one, with the rows of scales side by
+    side, as products read them."""
+    operands = {"x": tensor(rank, element)} | ({"offs": "tensor<?xi32>"} if axis == 0 and granularity == "1x128" else {})
+    return Variant("quantize_fp8", operands, {"q": tensor(rank, q, axis == rank - 2), "s": tensor(rank, "f32", axis == rank - 1)},
+                   f'axis = {axis} : i64, granularity = "{granularity}", {flags(pow2, sanitize)}')
+
+
+def fp8_blocks_dual(granularity, rank, element, q, pow2=False, sanitize=False):
+    operands = {"x": tensor(rank, element)} | ({"offs": "tensor<?xi32>"} if rank == 2 else {})
+    results = {"q": tensor(rank, q), "s": tensor(rank, "f32", granularity == "1x128"), "qt": tensor(rank, q, True),
+               "st": tensor(rank, "f32")}
+    return Variant("quantize_fp8_dual", operands, results, f'granularity = "{granularity}", {flags(pow2, sanitize)}')
 
 
 def fp8_dual(rank, element, q, pow2=True, sanitize=False):
@@ -289,6 +308,14 @@ def quantizers():
         for rank, name in ((3, "weights"), (2, "tokens")):
             table[f"fp8-dual-{name}-{suffix}"] = fp8_dual(rank, element, q, pow2=q == "f8E4M3FN", sanitize=q == "f8E5M2")
         table[f"fp8-pair-tokens-{suffix}"] = fp8_pair(element, q, pow2=q == "f8E4M3FN", sanitize=q == "f8E5M2")
+        for granularity, rank, axis in BLOCKS:
+            name, along = "weights" if rank == 3 else "tokens", "side" if axis == rank - 1 else "col"
+            table[f"fp8-{granularity}-{name}-{along}-{suffix}"] = fp8_blocks(
+                granularity, rank, axis, element, q, pow2=q == "f8E5M2", sanitize=q == "f8E5M2")
+        for granularity, rank in (("1x128", 2), ("1x128", 3), ("128x128", 3)):
+            name = "weights" if rank == 3 else "tokens"
+            table[f"fp8-dual-{granularity}-{name}-{suffix}"] = fp8_blocks_dual(
+                granularity, rank, element, q, pow2=q == "f8E5M2", sanitize=q == "f8E5M2")
     for element, q in types:
         suffix = f"{element}-{q}"
         for rank, name in ((3, "weights"), (2, "tokens")):

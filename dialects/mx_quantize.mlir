@@ -63,8 +63,9 @@ irdl.dialect @mx_quantize {
     irdl.attributes {"granularity" = %granularity, "axis" = %axis, "pow2" = %pow2, "sanitize" = %sanitize}
   }
 
-  // x [, offs] -> q, scales, q_t, scales_t: quantize_fp8 with granularity "row" along the last dimension (q) and along the one
-  // before it (q_t), from one read of x for the scales and one for the casts.
+  // x [, offs] -> q, scales, q_t, scales_t: quantize_fp8 along the last dimension (q) and along the one before it (q_t). The
+  // string `granularity` is optional, which IRDL cannot say: "row" if it is not there, with one read of x for the scales and one
+  // for the casts, or "1x128" or "128x128", with one read in all.
   irdl.operation @quantize_fp8_dual {
     %x = irdl.base "!builtin.tensor"
     %offs = irdl.base "!builtin.tensor"

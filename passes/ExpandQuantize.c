@@ -40,9 +40,9 @@ static const expansion_t *find_expansion(MlirOperation op) {
 }
 
 static bool takes_two_passes(MlirOperation op) {
-  if (!moe__is(op, MOE__OP_QUANTIZE_FP8))
-    return true; /* in both directions, or of two tensors */
   moe__granularity_t granularity = moe__op_granularity(op);
+  if (!moe__is(op, MOE__OP_QUANTIZE_FP8))
+    return granularity == MOE__ROW; /* in both directions, or of two tensors */
   bool last =
       moe__op_integer(op, "axis") == mlirShapedTypeGetRank(moe__tensor_type(op, MOE__X)) - 1;
   return granularity == MOE__TENSOR || granularity == MOE__EXPERT || granularity == MOE__GROUP ||

@@ -176,10 +176,16 @@ MOE_API moe_ref_status_t moe_ref_unpad_groups(const moe_ref_tensor_t *padded,
  *   expert       (E,N,K)           one before    no    (E)
  *   group        (M,K)                           yes   (G)
  *   1x128        (M,K)             1             no    (M, ceil(K/128))
- *   128x128      (M,K)             1             no    (ceil(M/128), ceil(K/128))
- *   128x128      (E,N,K)           2             no    (E, ceil(N/128), ceil(K/128))
+ *   1x128        (M,K)             0             yes   (ceil(M/128) + G, K)
+ *   1x128        (E,N,K)           2             no    (E, N, ceil(K/128))
+ *   1x128        (E,N,K)           1             no    (E, ceil(N/128), K)
+ *   128x128      (M,K)             last, or the  no    (ceil(M/128), ceil(K/128))
+ *   128x128      (E,N,K)           one before    no    (E, ceil(N/128), ceil(K/128))
  *
- * The axis is the one that a product sums over; only for granularity row do scales depend on it. */
+ * The axis is the one that a product sums over; only for granularities row and 1x128 do scales
+ * depend on it. Blocks of 1x128 along tokens are counted from the start of each group. Those of
+ * group g, which begins at token t, have the rows of scales from t / 128 + g on; rows in between
+ * are not written. */
 typedef struct moe_ref_fp8_scaling_t {
   moe_ref_fp8_granularity_t granularity;
   int axis;

@@ -135,6 +135,8 @@ static const char *const GRANULARITIES[] = {
 };
 
 moe__granularity_t moe__op_granularity(MlirOperation op) {
+  if (mlirAttributeIsNull(moe__op_attribute(op, "granularity")))
+    return MOE__ROW;
   MlirStringRef name = moe__op_string(op, "granularity");
   int i = (int)(sizeof GRANULARITIES / sizeof *GRANULARITIES) - 1;
   while (i > 0 && !mlirStringRefEqual(name, ref(GRANULARITIES[i])))

@@ -98,7 +98,7 @@ typedef enum moe__granularity_t {
 #include "moe/fp8_granularities.def"
 } moe__granularity_t;
 
-/* The granularity of an op that has the attribute and is verified, and its name. */
+/* The granularity of an op that is verified, "row" where it does not say; and its name. */
 moe__granularity_t moe__op_granularity(MlirOperation op);
 const char *moe__granularity_name(moe__granularity_t granularity);
 

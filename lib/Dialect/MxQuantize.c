@@ -96,16 +96,12 @@ bool moe__check_granularity(MlirOperation op) {
   if (axis < rank - 2 || axis >= rank)
     return moe__error(op, "attribute 'axis' is %lld; it must be %d or %d, one of the last two",
                       (long long)axis, rank - 2, rank - 1);
-  if ((granularity == MOE__1X128 || granularity == MOE__128X128) && axis != rank - 1)
-    return moe__error(op,
-                      "attribute 'axis' is %lld; with granularity \"%s\" it must be %d, the last",
-                      (long long)axis, name, rank - 1);
   if (granularity == MOE__EXPERT && rank != 3)
     return moe__error(op, "the tensor has rank %d; with granularity \"expert\" it must be 3", rank);
-  if ((granularity == MOE__GROUP || granularity == MOE__1X128) && rank != 2)
-    return moe__error(op, "the tensor has rank %d; with granularity \"%s\" it must be 2", rank,
-                      name);
-  bool needs_groups = granularity == MOE__GROUP || (granularity == MOE__ROW && axis == 0);
+  if (granularity == MOE__GROUP && rank != 2)
+    return moe__error(op, "the tensor has rank %d; with granularity \"group\" it must be 2", rank);
+  bool along_axis = granularity == MOE__ROW || granularity == MOE__1X128;
+  bool needs_groups = granularity == MOE__GROUP || (along_axis && axis == 0);
   if (needs_groups && !grouped)
     return moe__error(op,
                       "operand 'offs' is missing; with granularity \"%s\" and axis %lld there is "
@@ -119,8 +115,7 @@ bool moe__check_granularity(MlirOperation op) {
 }
 
 /* One scale for each slice along the axis. Groups cut dimension 0. */
-static void append_rows(MlirOperation op, int offs, moe__shape_t *out) {
-  int axis = (int)moe__op_integer(op, "axis");
+static void append_rows(MlirOperation op, int axis, int offs, moe__shape_t *out) {
   if (axis == 0 && offs >= 0)
     moe__append_copy(out, offs, 0);
   for (int d = 0; d < scaled_rank(op); d++)
@@ -128,28 +123,34 @@ static void append_rows(MlirOperation op, int offs, moe__shape_t *out) {
       moe__append_copy(out, 0, d);
 }
 
+/* One scale for each FP8 block, of 1x128 along the axis. Those of tokens in groups begin with their
+ * group: each group has room for one more. */
+static void append_blocks(MlirOperation op, moe__granularity_t granularity, int axis, int offs,
+                          moe__shape_t *out) {
+  int rank = scaled_rank(op);
+  for (int d = 0; d < rank; d++) {
+    bool is_cut = d == axis || (granularity == MOE__128X128 && d >= rank - 2);
+    moe__append_divided(out, 0, d, is_cut ? MOE_FP8_BLOCK : 1);
+    if (d == 0 && axis == 0 && offs >= 0)
+      out->sizes[out->rank - 1].groups_operand = offs;
+  }
+}
+
 /* Of tokens in groups, along which q is quantized, there is room for a multiple. */
-static void append_quantized(MlirOperation op, int offs, moe__shape_t *out) {
+static void append_quantized(MlirOperation op, int axis, int offs, moe__shape_t *out) {
   for (int d = 0; d < scaled_rank(op); d++)
-    if (d == 0 && offs >= 0 && moe__op_integer(op, "axis") == 0)
+    if (d == 0 && offs >= 0 && axis == 0)
       moe__append_padded(out, 0, d, MOE_TOKEN_MULTIPLE, -1);
     else
       moe__append_copy(out, 0, d);
 }
 
-/* The state of a first pass has a maximum and a counter for each scale. */
-void moe__fp8_shape(MlirOperation op, moe__role_t role, moe__shape_t *out) {
-  int rank = scaled_rank(op), offs = moe__operand_number(op, MOE__OFFS);
-  moe__granularity_t granularity = moe__op_granularity(op);
-  if (role == MOE__Q) {
-    append_quantized(op, offs, out);
-    return;
-  }
-  if (role == MOE__STATE)
-    moe__append_constant(out, 2);
+/* The scales along this axis. offs: number of the operand, -1 where no groups cut it. */
+static void append_scales(MlirOperation op, moe__granularity_t granularity, int axis, int offs,
+                          moe__shape_t *out) {
   switch (granularity) {
   case MOE__ROW:
-    append_rows(op, offs, out);
+    append_rows(op, axis, offs, out);
     return;
   case MOE__TENSOR:
     moe__append_constant(out, 1);
@@ -162,12 +163,44 @@ void moe__fp8_shape(MlirOperation op, moe__role_t role, moe__shape_t *out) {
     return;
   case MOE__1X128:
   case MOE__128X128:
-    for (int d = 0; d < rank; d++) {
-      bool square = granularity == MOE__128X128 && d == rank - 2;
-      moe__append_divided(out, 0, d, d == rank - 1 || square ? MOE_FP8_BLOCK : 1);
-    }
+    append_blocks(op, granularity, axis, offs, out);
     return;
   }
+}
+
+/* The state of a first pass has a maximum and a counter for each scale. */
+void moe__fp8_shape(MlirOperation op, moe__role_t role, moe__shape_t *out) {
+  int offs = moe__operand_number(op, MOE__OFFS), axis = (int)moe__op_integer(op, "axis");
+  if (role == MOE__Q) {
+    append_quantized(op, axis, offs, out);
+    return;
+  }
+  if (role == MOE__STATE)
+    moe__append_constant(out, 2);
+  append_scales(op, moe__op_granularity(op), axis, offs, out);
+}
+
+/* Along the last dimension (scales), and along the one before it (_t), which groups cut. */
+void moe__fp8_dual_shape(MlirOperation op, moe__role_t role, moe__shape_t *out) {
+  int last = scaled_rank(op) - 1, offs = moe__operand_number(op, MOE__OFFS);
+  bool is_scale = role == MOE__SCALES || role == MOE__SCALES_T;
+  bool is_last = role == MOE__SCALES || role == MOE__Q;
+  int axis = is_last ? last : last - 1, groups = is_last ? -1 : offs;
+  if (is_scale)
+    append_scales(op, moe__op_granularity(op), axis, groups, out);
+  else
+    append_quantized(op, axis, groups, out);
+}
+
+bool moe__check_fp8_dual(MlirOperation op) {
+  moe__granularity_t granularity = moe__op_granularity(op);
+  if (granularity != MOE__ROW && granularity != MOE__1X128 && granularity != MOE__128X128)
+    return moe__error(op,
+                      "granularity \"%s\" has the same scales along both axes; quantize once for "
+                      "each",
+                      moe__granularity_name(granularity));
+  return granularity != MOE__128X128 || scaled_rank(op) == 3 ||
+         moe__error(op, "the tensor has rank 2; with granularity \"128x128\" it must be 3");
 }
 
 /* ---- Layouts ---- */

@@ -13,11 +13,13 @@ bool moe__check_mx_quantize(MlirOperation op);
 bool moe__check_mx_dequantize(MlirOperation op);
 bool moe__check_mx_quantize_dual(MlirOperation op);
 bool moe__check_granularity(MlirOperation op);
+bool moe__check_fp8_dual(MlirOperation op);
 bool moe__check_groups_moved(MlirOperation op);
 
 /* Scales along `axis`; q, scales, factors and state by granularity; packed scales; padded rows. */
 void moe__mx_scales_shape(MlirOperation op, moe__role_t role, moe__shape_t *out);
 void moe__fp8_shape(MlirOperation op, moe__role_t role, moe__shape_t *out);
+void moe__fp8_dual_shape(MlirOperation op, moe__role_t role, moe__shape_t *out);
 void moe__packed_shape(MlirOperation op, moe__role_t role, moe__shape_t *out);
 void moe__padded_shape(MlirOperation op, moe__role_t role, moe__shape_t *out);
 

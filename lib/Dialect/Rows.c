@@ -82,6 +82,10 @@ static const char *const RECIPES[] = {"fp8_rowwise", "fp8_tensorwise", "mxfp8", 
   { "mode", MOE__STRING, MODES }
 #define GRANULARITY                                                                                \
   { "granularity", MOE__STRING, GRANULARITIES }
+#define OPTIONAL_GRANULARITY                                                                       \
+  { "granularity", MOE__STRING, GRANULARITIES, .optional = true }
+#define OPTIONAL_GRANULARITY                                                                       \
+  { "granularity", MOE__STRING, GRANULARITIES, .optional = true }
 #define ELEMENT                                                                                    \
   { "element", MOE__STRING, ELEMENTS }
 #define LAYOUT                                                                                     \

@@ -40,14 +40,14 @@ int moe_ref_fp8_granularity_from_name(const char *name) {
 /* ---- Granularities ---- */
 
 int64_t moe_ref_fp8_cell(moe_ref_fp8_granularity_t granularity, int axis, int rank, int dimension) {
-  const bool is_expert = dimension < rank - 2, is_last = dimension == rank - 1;
+  const bool is_expert = dimension < rank - 2;
   switch (granularity) {
   case MOE_REF_ROW:
     return dimension == axis ? 0 : 1;
   case MOE_REF_EXPERT:
     return is_expert ? 1 : 0;
   case MOE_REF_1X128:
-    return is_last ? FP8_BLOCK : 1;
+    return dimension == axis ? FP8_BLOCK : 1;
   case MOE_REF_128X128:
     return is_expert ? 1 : FP8_BLOCK;
   case MOE_REF_TENSOR:
@@ -62,11 +62,12 @@ static bool is_scaling(const moe_ref_fp8_scaling_t *scaling, int rank) {
   if (rank < 2 || rank > 3)
     return false;
   const int axis = scaling->axis;
-  const bool is_last = axis == rank - 1, grouped = scaling->offs != NULL;
-  if (!is_last && axis != rank - 2)
+  const bool grouped = scaling->offs != NULL;
+  if (axis != rank - 1 && axis != rank - 2)
     return false;
   switch (scaling->granularity) {
   case MOE_REF_ROW:
+  case MOE_REF_1X128:
     return grouped == (axis == 0);
   case MOE_REF_TENSOR:
     return !grouped;
@@ -74,16 +75,20 @@ static bool is_scaling(const moe_ref_fp8_scaling_t *scaling, int rank) {
     return rank == 3 && !grouped;
   case MOE_REF_GROUP:
     return rank == 2 && grouped;
-  case MOE_REF_1X128:
-    return rank == 2 && is_last && !grouped;
   case MOE_REF_128X128:
-    return is_last && !grouped;
+    return !grouped;
   }
   return false;
 }
 
 static int64_t cell_along(const moe_ref_fp8_scaling_t *scaling, int rank, int dimension) {
   return moe_ref_fp8_cell(scaling->granularity, scaling->axis, rank, dimension);
+}
+
+/* Whether groups cut tokens into FP8 blocks of their own. Scales of group g then begin in row
+ * first_token / 128 + g; rows in between belong to nobody. */
+static bool has_token_blocks(const moe_ref_fp8_scaling_t *scaling) {
+  return scaling->offs != NULL && scaling->granularity == MOE_REF_1X128;
 }
 
 /* Groups first, then the dimensions of x that cells cut; one scale where nothing is cut. */
@@ -96,13 +101,16 @@ int moe_ref_fp8_scale_shape(const moe_ref_tensor_t *x, const moe_ref_fp8_scaling
   if (offs != NULL) {
     if (!moe__ref_has_shape(offs) || offs->dtype != MOE_REF_I32 || offs->rank != 1)
       return -1;
-    shape[rank++] = offs->shape[0];
+    if (!has_token_blocks(scaling))
+      shape[rank++] = offs->shape[0];
   }
   for (int d = 0; d < x->rank; d++) {
     const int64_t cell = cell_along(scaling, x->rank, d);
     if (cell > 0)
       shape[rank++] = moe_ref_padded(x->shape[d], cell) / cell;
   }
+  if (has_token_blocks(scaling))
+    shape[0] += offs->shape[0];
   if (rank == 0)
     shape[rank++] = 1;
   return rank;
@@ -157,7 +165,9 @@ static cells_t sheet_cells(const moe_ref_tensor_t *x, const moe_ref_fp8_scaling_
   cells_t cells = {.cell_rows = 1, .cell_columns = 1};
   int64_t index = 0;
   int d = 0; /* of scales */
-  if (scaling->offs != NULL)
+  if (has_token_blocks(scaling))
+    index += (sheet->first_row / FP8_BLOCK + sheet->group) * scales->strides[0];
+  else if (scaling->offs != NULL)
     index += sheet->group * scales->strides[d++];
   for (int i = 0; i < x->rank; i++) {
     const int64_t cell = cell_along(scaling, x->rank, i);
@@ -330,20 +340,44 @@ static float *scale_at(const moe_ref_tensor_t *scales, const int64_t *index) {
   return (float *)scales->data + at;
 }
 
+/* Sets all of a tensor of scales, or of a part of one. */
+static void clear(const moe_ref_tensor_t *scales) {
+  int64_t index[MOE_REF_MAX_RANK] = {0};
+  if (moe__ref_is_empty(scales))
+    return;
+  do
+    *scale_at(scales, index) = 0;
+  while (next_index(scales, index));
+}
+
+/* The rows of scales that are those of a sheet; all rows where no sheet has rows of its own. */
+static moe_ref_tensor_t sheet_scales(const moe_ref_fp8_scaling_t *scaling, const sheet_t *sheet,
+                                     const moe_ref_tensor_t *scales) {
+  moe_ref_tensor_t part = *scales;
+  if (!has_token_blocks(scaling))
+    return part;
+  const int64_t first = sheet->first_row / FP8_BLOCK + sheet->group;
+  part.data = moe__ref_element_address(scales, first * scales->strides[0]);
+  part.shape[0] = moe_ref_padded(sheet->rows, FP8_BLOCK) / FP8_BLOCK;
+  return part;
+}
+
 /* amax = the largest magnitude of each slice of x, 0 for an empty one. */
 static void find_amax(const moe_ref_tensor_t *x, const moe_ref_fp8_scaling_t *scaling,
                       const moe_ref_tensor_t *amax) {
-  int64_t index[MOE_REF_MAX_RANK] = {0};
   if (moe__ref_is_empty(amax))
     return;
-  do
-    *scale_at(amax, index) = 0;
-  while (next_index(amax, index));
+  if (!has_token_blocks(scaling))
+    clear(amax);
   if (moe__ref_is_empty(x))
     return;
   sheet_t sheet = {0};
   for (int64_t i = 0; i < sheet_count(x, scaling); i++) {
     sheet = sheet_at(x, scaling, i, &sheet);
+    if (has_token_blocks(scaling)) {
+      const moe_ref_tensor_t own = sheet_scales(scaling, &sheet, amax);
+      clear(&own);
+    }
     const cells_t cells = sheet_cells(x, scaling, &sheet, amax);
     piece_t piece = {0};
     while (next_piece(&piece, &sheet, x, scaling->sanitize))
@@ -352,8 +386,8 @@ static void find_amax(const moe_ref_tensor_t *x, const moe_ref_fp8_scaling_t *sc
 }
 
 /* Replaces each amax by the slice's scale, and gives its factor too unless factors is NULL. */
-static void finish_scales(const moe_ref_fp8_scaling_t *scaling, moe_ref_dtype_t element,
-                          const moe_ref_tensor_t *scales, const moe_ref_tensor_t *factors) {
+static void finish_part(const moe_ref_fp8_scaling_t *scaling, moe_ref_dtype_t element,
+                        const moe_ref_tensor_t *scales, const moe_ref_tensor_t *factors) {
   int64_t index[MOE_REF_MAX_RANK] = {0};
   if (moe__ref_is_empty(scales))
     return;
@@ -364,6 +398,21 @@ static void finish_scales(const moe_ref_fp8_scaling_t *scaling, moe_ref_dtype_t 
     if (factors != NULL)
       *scale_at(factors, index) = factor;
   } while (next_index(scales, index));
+}
+
+/* The same for the scales of all sheets of x. */
+static void finish_scales(const moe_ref_tensor_t *x, const moe_ref_fp8_scaling_t *scaling,
+                          moe_ref_dtype_t element, const moe_ref_tensor_t *scales,
+                          const moe_ref_tensor_t *factors) {
+  const int64_t parts = has_token_blocks(scaling) ? sheet_count(x, scaling) : 1;
+  sheet_t sheet = {0};
+  for (int64_t i = 0; i < parts; i++) {
+    sheet = sheet_at(x, scaling, i, &sheet);
+    const moe_ref_tensor_t own = sheet_scales(scaling, &sheet, scales);
+    const moe_ref_tensor_t own_factors =
+        sheet_scales(scaling, &sheet, factors != NULL ? factors : scales);
+    finish_part(scaling, element, &own, factors != NULL ? &own_factors : NULL);
+  }
 }
 
 /* to = cast(from * factor), where `values` are the factors, or the amaxes that they follow from. */
@@ -426,7 +475,7 @@ moe_ref_status_t moe_ref_fp8_scale(const moe_ref_tensor_t *x, const moe_ref_fp8_
       !are_scales(factors, x, scaling))
     return MOE_REF_INVALID_ARGUMENT;
   find_amax(x, scaling, scales);
-  finish_scales(scaling, element, scales, factors);
+  finish_scales(x, scaling, element, scales, factors);
   return MOE_REF_OK;
 }
 
@@ -446,7 +495,7 @@ moe_ref_status_t moe_ref_fp8_quantize(const moe_ref_tensor_t *x,
   /* The amax of a slice waits where its scale will be. */
   find_amax(x, scaling, scales);
   rescale(x, scaling, scaling->sanitize, scales, true, q);
-  finish_scales(scaling, q->dtype, scales, NULL);
+  finish_scales(x, scaling, q->dtype, scales, NULL);
   return MOE_REF_OK;
 }
 

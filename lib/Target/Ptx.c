@@ -238,21 +238,35 @@ static const char *behind_line(const char *text, const char *start) {
   return end ? end + 1 : NULL;
 }
 
+static const char SHARED[] = ".extern .shared", ENTRY[] = ".visible .entry";
+
+/* Writes the first kernel's PTX, with the declaration of shared memory that is in `other`, where it
+ * has none itself; other: NULL where no kernel has one. */
+static void write_first(FILE *out, const char *ptx, const char *other) {
+  const char *declared = other ? strstr(other, SHARED) : NULL, *entry = strstr(ptx, ENTRY);
+  if (declared && entry && !strstr(ptx, SHARED)) {
+    fwrite(ptx, 1, (size_t)(entry - ptx) - 1, out); /* in place of an empty line */
+    fwrite(declared, 1, strcspn(declared, "\n"), out);
+    fputs("\n\n", out);
+    ptx = entry;
+  }
+  fputs(ptx, out);
+}
+
 /* Appends a kernel's PTX as LLVM writes it behind others: without the head, without the declaration
  * of shared memory, which the first has made, and with labels of its own. False: it has another
  * form. */
-static bool append_kernel(FILE *out, const char *ptx, size_t number) {
-  static const char head[] = ".address_size 64\n", shared[] = ".extern .shared",
-                    label[] = "$L__BB0_";
+static bool append_kernel(FILE *out, const char *ptx, size_t number, const char *other) {
+  static const char head[] = ".address_size 64\n", label[] = "$L__BB0_";
   const char *begin = behind_line(ptx, head);
   if (!begin || (number && strstr(begin, "__local_depot")))
     return false;
   if (number == 0) {
-    fputs(ptx, out);
+    write_first(out, ptx, other);
     return true;
   }
   begin += *begin == '\n';
-  const char *declared = strstr(begin, shared), *entry = strstr(begin, ".visible .entry");
+  const char *declared = strstr(begin, SHARED), *entry = strstr(begin, ENTRY);
   if (!entry || (declared && declared > entry))
     return false;
   if (declared) { /* one line and an empty one */
@@ -315,8 +329,11 @@ static bool emit_side_by_side(LLVMModuleRef module, const moe__target_options_t 
   for (size_t i = 0; i < count; i++)
     ok = ok && jobs[i].ok;
   FILE *out = ok ? open_memstream(&out_ptx->data, &out_ptx->length) : NULL;
+  const char *with_shared = NULL;
+  for (size_t i = 0; i < count && ok && !with_shared; i++)
+    with_shared = strstr(jobs[i].ptx.data, SHARED);
   for (size_t i = 0; i < count && ok && out; i++)
-    ok = append_kernel(out, jobs[i].ptx.data, i);
+    ok = append_kernel(out, jobs[i].ptx.data, i, with_shared);
   if (out)
     fclose(out);
   if (!ok) {

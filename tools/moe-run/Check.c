@@ -29,6 +29,7 @@ typedef struct verdict_t {
   moe__run_judgment_t judgment;
   bool by_bound; /* of a product whose sums have no certain bits */
   int64_t written_rows;
+  bool has_gaps;   /* rows before it may be nobody's */
   int64_t touched; /* position of an element of no group that was written; -1: none */
   bool guards_intact, same_always;
 } verdict_t;
@@ -87,14 +88,18 @@ moe__run_difference_t moe__run_compare(const moe__run_tensor_t *got,
   return difference;
 }
 
-/* Whether two runs wrote the same bits; rows from `written` on are none of theirs. */
-static bool is_same(const moe__run_tensor_t *first, const moe__run_tensor_t *second,
-                    int64_t written) {
-  if (written == first->shape[0])
+/* Whether two runs, of which the second started from `fill`, wrote the same bits. Rows from those
+ * on that are written are none of theirs; where there are gaps neither is what both left alone. */
+static bool is_same(const moe__run_tensor_t *first, const moe__run_tensor_t *second, uint8_t fill,
+                    const verdict_t *verdict) {
+  if (verdict->written_rows == first->shape[0] && !verdict->has_gaps)
     return !memcmp(first->data, second->data, first->bytes);
-  for (int64_t i = 0; i < first->elements; i++)
-    if (row_of(first, i) < written && load(first, i) != load(second, i))
+  for (int64_t i = 0; i < first->elements; i++) {
+    const bool is_left = verdict->has_gaps && load(first, i) == filled(first, fills[0]) &&
+                         load(second, i) == filled(second, fill);
+    if (row_of(first, i) < verdict->written_rows && !is_left && load(first, i) != load(second, i))
       return false;
+  }
   return true;
 }
 
@@ -153,6 +158,9 @@ static int judge(const moe__run_target_t *target, const moe__run_call_t *call,
   moe__run_judgment_t *judgments = calloc((size_t)count + 1, sizeof *judgments);
   if (!judgments)
     return moe__run_input_error("out of memory");
+  /* What the reference leaves alone is what the first run started from. */
+  for (int i = 0; i < count; i++)
+    memset(expected[i].data, fills[0], expected[i].bytes);
   int rc = moe__run_reference_judge(call, expected, call->results,
                                     target->device ? options->threads : 1, judgments);
   for (int i = 0; i < count && !rc; i++) {
@@ -161,6 +169,7 @@ static int judge(const moe__run_target_t *target, const moe__run_call_t *call,
     verdict->judgment = judgments[i];
     verdict->by_bound = judgments[i].is_product && !options->exact && !options->one_hot;
     verdict->written_rows = judgments[i].written_rows;
+    verdict->has_gaps = judgments[i].has_gaps;
     if (!verdict->by_bound || !target->device)
       verdict->difference = moe__run_compare(result, &expected[i], 0, verdict->written_rows);
     verdict->touched = find_touched(result, fills[0], verdict->written_rows);
@@ -176,7 +185,7 @@ static void compare_run(const moe__run_call_t *call, const moe__run_tensor_t *ag
     verdict_t *verdict = &verdicts[i];
     if (verdict->touched < 0)
       verdict->touched = find_touched(&again[i], fill, verdict->written_rows);
-    verdict->same_always &= is_same(&call->results[i], &again[i], verdict->written_rows);
+    verdict->same_always &= is_same(&call->results[i], &again[i], fill, verdict);
   }
 }
 

@@ -58,6 +58,8 @@ typedef struct moe__run_op_t {
   /* Rows of dimension 0 of the result of this role from this one on are in no group, and not
    * written; -1 where it has no such rows. Called after all slices have run. */
   int64_t (*written_rows)(const moe__run_launch_t *launch, const char *role);
+  /* Whether rows in between are not written either: those that the reference leaves as they are. */
+  bool (*has_gaps)(const moe__run_launch_t *launch, const char *role);
 } moe__run_op_t;
 
 struct moe__run_launch_t {

@@ -177,7 +177,10 @@ static void judge_rows(const moe__run_launch_t *launch, const moe_rt_launch_info
                        moe__run_judgment_t *judgments) {
   for (int i = 0; i < info->result_count; i++) {
     const moe__run_tensor_t *result = find(found, call->function->result_count, info->results[i]);
-    const int64_t rows = launch->op->written_rows(launch, launch->roles[info->operand_count + i]);
+    const char *const role = launch->roles[info->operand_count + i];
+    const int64_t rows = launch->op->written_rows(launch, role);
+    if (result && launch->op->has_gaps)
+      judgments[result - found].has_gaps = launch->op->has_gaps(launch, role);
     if (!result || rows < 0)
       continue;
     judgments[result - found].has_groups = true;

@@ -19,6 +19,7 @@ int moe__run_reference_run(const moe__run_call_t *call, moe__run_tensor_t *resul
 typedef struct moe__run_judgment_t {
   bool has_groups;         /* rows of dimension 0 are in groups, or in none */
   int64_t written_rows;    /* rows from this one on are not to be written; else all there are */
+  bool has_gaps;           /* rows before it may be nobody's, and are not to be written either */
   bool is_product;         /* the rest holds; bits are compared otherwise */
   moe_ref_score_t score;   /* of what was found */
   bool is_quantized;       /* by launches of the function, both operands of the product: then */

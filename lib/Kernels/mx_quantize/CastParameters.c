@@ -36,9 +36,11 @@ int moe__cast_run(const moe__cast_tiles_t *tiles) {
 
 /* ---- The schedule ---- */
 
-MOE__SCHEDULE_KIND(moe__cast_schedule, moe__cast_schedule_t, MOE__CAST_SCHEDULE, "tiles",
-                   "quantize along the dimension before the last, quantize_dual, cast_fp8, "
-                   "cast_fp8_dual, cast_fp8_pair");
+MOE__SCHEDULE_KIND(
+    moe__cast_schedule, moe__cast_schedule_t, MOE__CAST_SCHEDULE, "tiles",
+    "quantize along the dimension before the last, quantize_dual, quantize_fp8 in FP8 "
+    "blocks along it, quantize_fp8_dual in FP8 blocks, cast_fp8, cast_fp8_dual, "
+    "cast_fp8_pair");
 
 #define MAX_BOX 256 /* rows and columns of a box of a tensor map */
 
@@ -191,6 +193,10 @@ const moe__expression_t *moe__cast_tiles_grid(moe__cast_tiles_t *tiles) {
                                          (int64_t)moe__cast_run(tiles) * tiles->schedule.tile_k);
   const moe__expression_t *rows =
       moe__expression_ceildiv(record, tiles->n.expression, tiles->schedule.tile_n);
+  if (tiles->by_group) { /* each group may have a tile that is not full; none is empty */
+    rows = moe__expression_add(record, MOE__EXPRESSIONS(rows, tiles->groups.expression));
+    rows = moe__expression_min(record, rows, tiles->n.expression);
+  }
   const moe__expression_t *all_columns =
       tiles->tensor_count == 1 ? columns[0]
                                : moe__expression_add(record, tiles->tensor_count, columns);

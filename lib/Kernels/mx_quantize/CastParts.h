@@ -24,6 +24,7 @@ typedef struct moe__cast_place_t {
   MlirValue is_first;           /* i1: whether that is the first of two; null where there is one */
   MlirValue batch, row, column; /* i32 */
   MlirValue run_column;         /* i32: the column, counted from the start of the run */
+  MlirValue group, row_end;     /* i32: that of the tile, where it ends; null but with by_group */
 } moe__cast_place_t;
 
 /* ---- CastTiles.c ---- */
@@ -31,6 +32,9 @@ typedef struct moe__cast_place_t {
 /* The result of this direction, where a kernel writes it with ordinary stores: !llvm.ptr<1>. */
 MlirValue moe__cast_result(moe__cast_tiles_t *tiles, const moe__cast_place_t *place,
                            moe__direction_t direction);
+
+/* Where the rows end that are written, i32. */
+MlirValue moe__cast_row_end(const moe__cast_tiles_t *tiles, const moe__cast_place_t *place);
 
 /* The number (i32) of the warp's unit `index` in the tile. */
 MlirValue moe__cast_unit_number(moe__cast_tiles_t *tiles, int index);
@@ -97,5 +101,9 @@ void moe__cast_send_columns(moe__cast_tiles_t *tiles, const moe__cast_place_t *p
 /* Groups end anywhere: the last chunk of a column is written byte by byte. */
 void moe__cast_copy_columns(moe__cast_tiles_t *tiles, const moe__cast_place_t *place,
                             MlirValue output);
+
+/* The same for a tile that begins with any row, up to the end of its group. */
+void moe__cast_copy_group_columns(moe__cast_tiles_t *tiles, const moe__cast_place_t *place,
+                                  MlirValue output);
 
 #endif /* MOE_KERNELS_MX_QUANTIZE_CAST_PARTS_H */

@@ -91,13 +91,14 @@ void moe__cast_copy_rows(moe__cast_tiles_t *tiles, const moe__cast_place_t *plac
   moe__builder_t *b = &tiles->kernel->builder;
   MlirValue columns = moe__cast_columns(tiles, place->is_first);
   MlirValue q = moe__cast_result(tiles, place, MOE__ROWS);
+  MlirValue row_end = moe__cast_row_end(tiles, place);
   MlirValue across = moe__i32(b, tiles->schedule.tile_k / MOE__CAST_CHUNK);
   MOE__CAST_FOR_CHUNKS (tiles, index) {
     MlirValue tile_row = moe__udiv(b, index, across);
     MlirValue tile_column = moe__shl(b, moe__urem(b, index, across), MOE__CAST_CHUNK_BITS);
     MlirValue row = moe__add(b, place->row, tile_row);
     MlirValue column = moe__add(b, place->column, tile_column);
-    MOE__IF (b, moe__and(b, moe__ult(b, row, tiles->row_end), moe__ult(b, column, columns))) {
+    MOE__IF (b, moe__and(b, moe__ult(b, row, row_end), moe__ult(b, column, columns))) {
       moe__cast_copy_chunk(b, moe__offset(b, output, row_chunk(tiles, tile_row, tile_column)),
                            moe__cast_byte_address(b, q, row, columns, column));
     }

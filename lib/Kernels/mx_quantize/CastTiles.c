@@ -53,8 +53,25 @@ MlirValue moe__cast_result(moe__cast_tiles_t *tiles, const moe__cast_place_t *pl
       (MlirValue[]){tiles->tensors[0].pointers[direction], tiles->tensors[1].pointers[direction]});
 }
 
+MlirValue moe__cast_row_end(const moe__cast_tiles_t *tiles, const moe__cast_place_t *place) {
+  return tiles->by_group ? place->row_end : tiles->row_end;
+}
+
+static moe__cast_place_t place_in_group(moe__cast_tiles_t *tiles, MlirValue index) {
+  moe__builder_t *b = &tiles->kernel->builder;
+  moe__group_tile_t tile = moe__groups_tile(&tiles->table, index);
+  return (moe__cast_place_t){.batch = moe__i32(b, 0),
+                             .row = tile.row,
+                             .column = moe__mul(b, tile.column, tiles->schedule.tile_k),
+                             .run_column = moe__i32(b, 0),
+                             .group = tile.group,
+                             .row_end = tile.row_end};
+}
+
 static moe__cast_place_t place_of(moe__cast_tiles_t *tiles, MlirValue index) {
   moe__builder_t *b = &tiles->kernel->builder;
+  if (tiles->by_group)
+    return place_in_group(tiles, index);
   if (tiles->last_first)
     index = moe__sub(b, moe__sub(b, tiles->tiles.total, 1), index);
   moe__tile_t tile = tile_at(tiles, index);
@@ -65,8 +82,11 @@ static moe__cast_place_t place_of(moe__cast_tiles_t *tiles, MlirValue index) {
     tile.column = moe__sub(b, tile.column, before);
   }
   return (moe__cast_place_t){
-      is_first, tile.batch, moe__mul(b, tile.row, tiles->schedule.tile_n),
-      moe__mul(b, tile.column, moe__cast_run(tiles) * tiles->schedule.tile_k), moe__i32(b, 0)};
+      .is_first = is_first,
+      .batch = tile.batch,
+      .row = moe__mul(b, tile.row, tiles->schedule.tile_n),
+      .column = moe__mul(b, tile.column, moe__cast_run(tiles) * tiles->schedule.tile_k),
+      .run_column = moe__i32(b, 0)};
 }
 
 /* Where the columns of the run that starts at `place` end, counted from its start. */
@@ -140,8 +160,12 @@ static void find_lane(moe__cast_tiles_t *tiles) {
 static moe__cast_unit_t unit_of(moe__cast_tiles_t *tiles, const moe__cast_place_t *place,
                                 moe__direction_t direction, int index) {
   moe__builder_t *b = &tiles->kernel->builder;
-  moe__cast_unit_t unit = {
-      .direction = direction, .index = index, .is_first = place->is_first, .batch = place->batch};
+  moe__cast_unit_t unit = {.direction = direction,
+                           .index = index,
+                           .is_first = place->is_first,
+                           .batch = place->batch,
+                           .group = place->group,
+                           .row_end = place->row_end};
   if (tiles->grouped)
     find_lane(tiles);
   if (direction == MOE__COLUMNS)
@@ -194,11 +218,34 @@ static void send_by_tma(moe__cast_tiles_t *tiles, const moe__cast_place_t *place
   }
 }
 
+/* TMA begins at a multiple of 16 bytes in memory, and writes whole boxes. */
+static void send_of_group(moe__cast_tiles_t *tiles, const moe__cast_place_t *place,
+                          MlirValue is_sender, moe__direction_t direction, MlirValue output) {
+  moe__builder_t *b = &tiles->kernel->builder;
+  MlirValue tile_end = moe__add(b, place->row, tiles->schedule.tile_n);
+  MlirValue by_tma = moe__ule(b, tile_end, place->row_end);
+  if (direction == MOE__COLUMNS)
+    by_tma = moe__and(b, by_tma, moe__eq(b, moe__and(b, place->row, MOE__CAST_CHUNK - 1), 0));
+  MOE__IF (b, by_tma) {
+    send_by_tma(tiles, place, is_sender, direction, output);
+  }
+  MOE__ELSE (b) {
+    if (direction == MOE__ROWS)
+      moe__cast_copy_rows(tiles, place, output);
+    else
+      moe__cast_copy_group_columns(tiles, place, output);
+  }
+}
+
 static void send(moe__cast_tiles_t *tiles, const moe__cast_place_t *place, MlirValue is_sender,
                  moe__direction_t direction, MlirValue output) {
   moe__builder_t *b = &tiles->kernel->builder;
   if (!tiles->grouped) {
     send_by_tma(tiles, place, is_sender, direction, output);
+    return;
+  }
+  if (tiles->by_group) {
+    send_of_group(tiles, place, is_sender, direction, output);
     return;
   }
   /* Rows that were added behind the last one are in no group either. */
@@ -243,6 +290,20 @@ static void cast_units(moe__cast_tiles_t *tiles, const moe__cast_t *cast, moe__c
   }
 }
 
+/* What the warp's units in columns have to say before any is cast. */
+static void find_in_units(moe__cast_tiles_t *tiles, const moe__cast_t *cast, moe__cursor_t cursor,
+                          const moe__cast_place_t *place) {
+  moe__builder_t *b = &tiles->kernel->builder;
+  MlirValue input = moe__mul(b, cursor.stage, tiles->layout.ring.stage_bytes);
+  for (int i = 0; i < units(tiles); i++) {
+    MlirValue words[MOE__CAST_WORDS];
+    moe__cast_unit_t unit = unit_of(tiles, place, MOE__COLUMNS, i);
+    moe__cast_load_columns(tiles, &unit, input, words);
+    cast->find(cast->user, &unit, words);
+  }
+  moe__named_barrier(b, CONSUMER_BARRIER_2, tiles->schedule.warps * MOE__WARP);
+}
+
 static void wait_until_sent(moe__builder_t *b, MlirValue is_sender) {
   MOE__IF (b, is_sender) {
     moe__tma_wait_read(b, 0);
@@ -267,9 +328,12 @@ static void cast_one_way(moe__cast_tiles_t *tiles, const moe__cast_t *cast, moe_
   if (tiles->schedule.output_stages == 1) {
     /* The only slot must have been read before it is written again. */
     wait_until_sent(b, is_sender);
-    moe__named_barrier(b, CONSUMER_BARRIER_2, threads);
+    if (!cast->find)
+      moe__named_barrier(b, CONSUMER_BARRIER_2, threads);
   }
   moe__ring_wait(tiles->kernel, &tiles->layout.ring, cursor);
+  if (cast->find)
+    find_in_units(tiles, cast, cursor, place);
   cast_units(tiles, cast, cursor, place, direction, output, true);
   moe__fence_shared_to_async(b);
   if (tiles->schedule.output_stages == 2)
@@ -284,6 +348,8 @@ static void cast_both_ways(moe__cast_tiles_t *tiles, const moe__cast_t *cast, mo
                            const moe__cast_place_t *place, MlirValue is_sender) {
   moe__builder_t *b = &tiles->kernel->builder;
   moe__ring_wait(tiles->kernel, &tiles->layout.ring, cursor);
+  if (cast->find)
+    find_in_units(tiles, cast, cursor, place);
   for (moe__direction_t direction = MOE__ROWS; direction <= MOE__COLUMNS; direction++) {
     MlirValue output = output_of(tiles, direction, moe__i32(b, 0));
     cast_units(tiles, cast, cursor, place, direction, output, direction == MOE__COLUMNS);
@@ -378,6 +444,10 @@ static void set_up(moe__cast_tiles_t *tiles, MlirValue is_loader) {
 /* The tiles of the tensors lie side by side. */
 static void create_tiles(moe__cast_tiles_t *tiles) {
   moe__builder_t *b = &tiles->kernel->builder;
+  if (tiles->by_group) {
+    tiles->tiles.total = moe__groups_total(&tiles->table);
+    return;
+  }
   MlirValue columns[MOE__CAST_MAX_TENSORS] = {{NULL}};
   for (int i = 0; i < tiles->tensor_count; i++)
     columns[i] =
@@ -391,7 +461,11 @@ static void create_tiles(moe__cast_tiles_t *tiles) {
 void moe__cast_tiles_run(moe__cast_tiles_t *tiles, const moe__cast_t *cast) {
   moe__kernel_t *kernel = tiles->kernel;
   moe__builder_t *b = &kernel->builder;
-  if (tiles->grouped)
+  if (tiles->by_group)
+    tiles->table = moe__groups_create(
+        kernel, &tiles->layout.groups, tiles->groups.value, tiles->schedule.tile_n,
+        moe__ceil_div(b, tiles->tensors[0].k.value, tiles->schedule.tile_k), tiles->schedule.band);
+  else if (tiles->grouped)
     tiles->table = moe__groups_create(kernel, &tiles->layout.groups, tiles->groups.value,
                                       tiles->schedule.tile_n, moe__i32(b, 1), 1);
   int32_t loader = tiles->schedule.warps * MOE__WARP; /* the first thread of the last warp */

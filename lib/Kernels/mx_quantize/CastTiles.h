@@ -17,7 +17,9 @@
  *   unit (moe__cast_t). At the end one thread sends the tile off by TMA.
  *
  * Where rows are in groups, those behind the last group are not written: tiles of only such rows
- * are left out, and a tile that holds some is written with ordinary stores.
+ * are left out, and a tile that holds some is written with ordinary stores. Tiles may also begin
+ * with their group; then one that holds rows of the next group, or that TMA cannot address, is
+ * written with ordinary stores.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #ifndef MOE_KERNELS_MX_QUANTIZE_CAST_TILES_H
@@ -44,7 +46,7 @@ extern const moe__schedule_kind_t moe__cast_schedule;
 /* What a CTA has in shared memory: offsets. */
 typedef struct moe__cast_layout_t {
   moe__layout_t cta;
-  int32_t staging;    /* row scales of a run (QuantizeTiles.c) */
+  int32_t staging;    /* row scales of a run (QuantizeTiles.c); maxima (QuantizeColumns.c) */
   int32_t outputs[2]; /* output tiles, by direction */
   moe__ring_t ring;
   moe__groups_layout_t groups;
@@ -71,7 +73,9 @@ typedef struct moe__cast_unit_t {
   MlirValue tile_row;    /* i32: the same, counted from the start of the tile */
   MlirValue tile_column; /* i32 */
   MlirValue run_column;  /* i32: the column, counted from the start of the run */
-  MlirValue output;      /* !llvm.ptr<3>: the tile of this direction's results */
+  MlirValue group;       /* i32: that of the tile, and where it ends; null but with by_group */
+  MlirValue row_end;
+  MlirValue output; /* !llvm.ptr<3>: the tile of this direction's results */
 } moe__cast_unit_t;
 
 /* What is built for each unit; user is moe__cast_t's. */
@@ -84,6 +88,10 @@ typedef struct moe__cast_t {
   /* For all units of a tile, before the tile has been waited for: the place to load what casting
    * needs. NULL: nothing. */
   moe__cast_prepare_t prepare;
+  /* For all units of a tile in columns, which is written in columns, before any is cast: the place
+   * to find what units have in common. All casting threads have been here before any goes on to
+   * cast, and have cast before any comes here for the next tile. NULL: nothing. */
+  moe__cast_words_t find;
   /* Casts the words of a unit and stores them by moe__cast_store. In rows they are the lane's 128
    * bytes in their order; in columns, a word for each row of the strip. */
   moe__cast_words_t cast;
@@ -117,6 +125,7 @@ typedef struct moe__cast_tiles_t {
   moe__cast_layout_t layout;
   int run;         /* tiles of a row of tiles that a CTA takes one after the other; 0: 1 */
   bool pads_rows;  /* what is written in columns has n rounded up to MOE_TOKEN_MULTIPLE; rank 2 */
+  bool by_group;   /* tiles begin with their group; of one tensor of rank 2 */
   bool last_first; /* walk the tiles backwards: what an earlier launch read last is still in L2 */
 
   /* Set by moe__cast_tiles_parameters. */

@@ -59,7 +59,10 @@ static MlirValue scale_index(moe__dequantize_t *s, const moe__place_t *at) {
   case MOE__GROUP:
     return moe__zext(b, at->group, b->i64);
   case MOE__1X128:
-    return mul_add(b, at->row, moe__ceil_div(b, k, MOE_FP8_BLOCK), moe__lshr(b, at->column, 7));
+    if (s->e.size == 1)
+      return mul_add(b, at->row, moe__ceil_div(b, k, MOE_FP8_BLOCK), moe__lshr(b, at->column, 7));
+    return mul_add64(b, mul_add(b, at->expert, n, at->row), moe__ceil_div(b, k, MOE_FP8_BLOCK),
+                     moe__lshr(b, at->column, 7));
   case MOE__128X128:
     return mul_add64(
         b, mul_add(b, at->expert, moe__ceil_div(b, n, MOE_FP8_BLOCK), moe__lshr(b, at->row, 7)),
@@ -152,6 +155,11 @@ static bool has_kernel(MlirOperation op) {
   if (!moe__is_row_major(scales) || !moe__is_row_major(x))
     return moe__error(op, "the kernel takes scales and writes x row-major; remove their encoding");
   bool last = axis == rank - 1;
+  if (!last && moe__is(op, MOE__OP_DEQUANTIZE_FP8) && moe__op_granularity(op) == MOE__1X128)
+    return moe__error(op,
+                      "no kernel dequantizes FP8 blocks of 1x128 along axis %d yet; there is one "
+                      "along the last dimension",
+                      axis);
   if (last && !moe__is_row_major(q))
     return moe__error(op, "the kernel takes q row-major along axis %d; remove its encoding", axis);
   if (!last && !moe__is_column_major(q))

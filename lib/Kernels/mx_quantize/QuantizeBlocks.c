@@ -107,8 +107,15 @@ bool moe__quantize_blocks_has_kernel(MlirOperation op) {
   MlirType x = moe__tensor_type(op, MOE__X);
   if (!moe__is_row_major(x) || !moe__is_row_major(moe__tensor_type(op, MOE__Q)))
     return moe__error(op, "the kernel takes x and writes q row-major; remove their encoding");
-  if (!moe__is_row_major(moe__tensor_type(op, MOE__SCALES)))
+  MlirType scales = moe__tensor_type(op, MOE__SCALES);
+  if (granularity == MOE__128X128 && !moe__is_row_major(scales))
     return moe__error(op, "the kernel writes scales row-major; remove their encoding");
+  if (!moe__is_row_major(scales) && !moe__is_column_major(scales))
+    return moe__error(op,
+                      "the kernel writes scales row-major, or with the rows side by side; remove "
+                      "their encoding, or give them affine_map<%s>",
+                      mlirShapedTypeGetRank(x) == 2 ? "(m, k) -> (k, m)"
+                                                    : "(e, m, k) -> (e, k, m)");
   return moe__needs_multiple_of_16(op, MOE__X, (int)mlirShapedTypeGetRank(x) - 1);
 }
 

@@ -100,6 +100,10 @@ typedef struct stream_t {
   int lanes;       /* that share a scale block */
   const moe__expression_t *spans;
   MlirValue x, q, scales;
+  /* Where scales lie with the rows side by side: rows of x, or of an expert of it, and the scales of
+   * a row, i32; else null. */
+  MlirValue side_rows, side_scales;
+  bool has_experts;
   /* Of a row, or of the whole tensor where that is one: elements and scales, i64; spans, i32,
    * null where it is known to be one. */
   MlirValue length, row_scales, row_spans;
@@ -165,6 +169,24 @@ static MlirValue chunk_amax(stream_t *s, const MlirValue *vectors) {
   return moe__word_amax(b, &s->elements, word);
 }
 
+/* The place in memory of scale number `index` (i64), counted row by row. With the rows side by side
+ * scales fill their sectors together with those of the next rows, which other warps have; L2 joins
+ * them. There are fewer than 2^32 scales: so many have 2^39 elements. */
+static MlirValue place_of_scale(stream_t *s, MlirValue index) {
+  moe__builder_t *b = &s->kernel.builder;
+  if (!s->side_rows.ptr)
+    return index;
+  MlirValue number = moe__trunc(b, index, b->i32);
+  MlirValue row = moe__udiv(b, number, s->side_scales);
+  MlirValue line = moe__urem(b, number, s->side_scales);
+  if (s->has_experts) {
+    MlirValue expert = moe__udiv(b, row, s->side_rows);
+    row = moe__urem(b, row, s->side_rows);
+    line = moe__add(b, moe__mul(b, expert, s->side_scales), line);
+  }
+  return moe__add(b, moe__wide_mul(b, line, s->side_rows), moe__zext(b, row, b->i64));
+}
+
 /* Stores the scale of the lane's scale block of chunk number `chunk`. */
 static void store_scale(stream_t *s, const span_t *span, int chunk, MlirValue scale) {
   moe__builder_t *b = &s->kernel.builder;
@@ -178,7 +200,8 @@ static void store_scale(stream_t *s, const span_t *span, int chunk, MlirValue sc
     is_first = moe__eq(b, moe__urem(b, s->lane, sharing(s)), 0);
   MOE__IF (b, is_first) {
     MOE__IF (b, is_inside(s, span, moe__mul(b, scale_block, s->scale_block))) {
-      MlirValue index = moe__add(b, span->scale, moe__zext(b, scale_block, b->i64));
+      MlirValue index =
+          place_of_scale(s, moe__add(b, span->scale, moe__zext(b, scale_block, b->i64)));
       moe__store(b, scale, moe__offset(b, s->scales, s->mx ? index : moe__shl(b, index, 2)));
     }
   }
@@ -308,6 +331,16 @@ static void set_rows(stream_t *s, const moe__extent_t *rows, const moe__extent_t
   s->spans = moe__expression_mul(record, MOE__EXPRESSIONS(rows->expression, row_spans));
 }
 
+/* As many as both have together. */
+static moe__extent_t product(stream_t *s, const moe__extent_t *x, const moe__extent_t *y) {
+  return (moe__extent_t){
+      .size = x->size < 0 || y->size < 0 ? -1 : x->size * y->size,
+      .value = moe__mul(&s->kernel.builder, x->value, y->value),
+      .expression =
+          moe__expression_mul(&s->kernel.record, MOE__EXPRESSIONS(x->expression, y->expression)),
+  };
+}
+
 static void add_parameters(stream_t *s, MlirOperation op) {
   MlirType x = moe__tensor_type(op, MOE__X);
   int number = moe__tensor_number(op, MOE__X);
@@ -322,10 +355,17 @@ static void add_parameters(stream_t *s, MlirOperation op) {
   moe__kernel_require(kernel, number, rank - 1, MOE__MULTIPLE_OF,
                       s->mx ? MOE_MX_BLOCK : FP8_MULTIPLE);
   int64_t columns = extents[rank - 1].size;
-  if (s->mx || (columns >= 0 && columns % s->scale_block == 0))
+  if (s->mx || (columns >= 0 && columns % s->scale_block == 0)) {
     set_flat(s, rank, extents);
-  else
-    set_rows(s, &extents[0], &extents[1]);
+  } else {
+    moe__extent_t rows = rank == 3 ? product(s, &extents[0], &extents[1]) : extents[0];
+    set_rows(s, &rows, &extents[rank - 1]);
+  }
+  if (!moe__is_row_major(moe__tensor_type(op, MOE__SCALES))) {
+    s->side_rows = extents[rank - 2].value;
+    s->side_scales = moe__ceil_div(&kernel->builder, extents[rank - 1].value, s->scale_block);
+    s->has_experts = rank == 3;
+  }
 }
 
 static const moe__expression_t *grid_expression(stream_t *s) {
@@ -342,7 +382,8 @@ static bool is_mx(MlirOperation op) {
 static bool takes(MlirOperation op) {
   MlirType x = moe__tensor_type(op, MOE__X);
   return is_mx(op) ? moe__op_integer(op, "axis") == mlirShapedTypeGetRank(x) - 1
-                   : moe__op_granularity(op) == MOE__1X128;
+                   : moe__op_granularity(op) == MOE__1X128 &&
+                         moe__op_integer(op, "axis") == mlirShapedTypeGetRank(x) - 1;
 }
 
 static bool has_kernel(MlirOperation op) {

@@ -865,8 +865,8 @@ func.func @fp8_axis_0_of_3(%a0: tensor<4x64x128xbf16>) {
 
 // -----
 
-func.func @axis_1x128(%a0: tensor<64x128xbf16>) {
-  // expected-error@below {{attribute 'axis' is 0; with granularity "1x128" it must be 1, the last}}
+func.func @blocks_of_tokens_without_offs(%a0: tensor<64x128xbf16>) {
+  // expected-error@below {{operand 'offs' is missing; with granularity "1x128" and axis 0 there is a scale for each group}}
   %r:2 = "mx_quantize.quantize_fp8"(%a0) {granularity = "1x128", axis = 0 : i64, pow2 = true, sanitize = false}
       : (tensor<64x128xbf16>) -> (tensor<64x128xf8E4M3FN>, tensor<64x1xf32>)
   return
@@ -874,10 +874,48 @@ func.func @axis_1x128(%a0: tensor<64x128xbf16>) {
 
 // -----
 
-func.func @axis_128x128(%a0: tensor<4x64x128xbf16>) {
-  // expected-error@below {{attribute 'axis' is 1; with granularity "128x128" it must be 2, the last}}
+func.func @blocks_of_rows_with_offs(%a0: tensor<64x128xbf16>, %a1: tensor<4xi32>) {
+  // expected-error@below {{operand 'offs' must not be there: with granularity "1x128" and axis 1 no scale belongs to a group}}
+  %r:2 = "mx_quantize.quantize_fp8"(%a0, %a1) {granularity = "1x128", axis = 1 : i64, pow2 = true, sanitize = false}
+      : (tensor<64x128xbf16>, tensor<4xi32>) -> (tensor<64x128xf8E4M3FN>, tensor<64x1xf32>)
+  return
+}
+
+// -----
+
+// Each group has room for a block more.
+func.func @blocks_of_tokens(%a0: tensor<320x128xbf16>, %a1: tensor<4xi32>) {
+  // expected-error@below {{result 'scales' has dimension 0 of size 3; it must be 7}}
+  %r:2 = "mx_quantize.quantize_fp8"(%a0, %a1) {granularity = "1x128", axis = 0 : i64, pow2 = true, sanitize = false}
+      : (tensor<320x128xbf16>, tensor<4xi32>) -> (tensor<384x128xf8E4M3FN>, tensor<3x128xf32>)
+  return
+}
+
+// -----
+
+func.func @squares_of_columns(%a0: tensor<4x320x144xbf16>) {
+  // expected-error@below {{result 'scales' has dimension 1 of size 320; it must be 3}}
   %r:2 = "mx_quantize.quantize_fp8"(%a0) {granularity = "128x128", axis = 1 : i64, pow2 = true, sanitize = false}
-      : (tensor<4x64x128xbf16>) -> (tensor<4x64x128xf8E4M3FN>, tensor<4x1x1xf32>)
+      : (tensor<4x320x144xbf16>) -> (tensor<4x320x144xf8E4M3FN>, tensor<4x320x2xf32>)
+  return
+}
+
+// -----
+
+func.func @dual_of_experts(%a0: tensor<4x64x128xbf16>) {
+  // expected-error@below {{granularity "expert" has the same scales along both axes; quantize once for each}}
+  %r:4 = "mx_quantize.quantize_fp8_dual"(%a0) {granularity = "expert", pow2 = true, sanitize = false} : (tensor<4x64x128xbf16>)
+      -> (tensor<4x64x128xf8E4M3FN>, tensor<4xf32>, tensor<4x64x128xf8E4M3FN>, tensor<4xf32>)
+  return
+}
+
+// -----
+
+func.func @dual_squares_of_tokens(%a0: tensor<64x128xbf16>, %a1: tensor<4xi32>) {
+  // expected-error@below {{the tensor has rank 2; with granularity "128x128" it must be 3}}
+  %r:4 = "mx_quantize.quantize_fp8_dual"(%a0, %a1) {granularity = "128x128", pow2 = true, sanitize = false}
+      : (tensor<64x128xbf16>, tensor<4xi32>)
+      -> (tensor<64x128xf8E4M3FN>, tensor<1x1xf32>, tensor<128x128xf8E4M3FN>, tensor<1x1xf32>)
   return
 }
 
@@ -896,15 +934,6 @@ func.func @group_rank(%a0: tensor<4x64x128xbf16>, %a1: tensor<4xi32>) {
   // expected-error@below {{the tensor has rank 3; with granularity "group" it must be 2}}
   %r:2 = "mx_quantize.quantize_fp8"(%a0, %a1) {granularity = "group", axis = 2 : i64, pow2 = true, sanitize = false}
       : (tensor<4x64x128xbf16>, tensor<4xi32>) -> (tensor<4x64x128xf8E4M3FN>, tensor<4xf32>)
-  return
-}
-
-// -----
-
-func.func @rank_1x128(%a0: tensor<4x64x128xbf16>) {
-  // expected-error@below {{the tensor has rank 3; with granularity "1x128" it must be 2}}
-  %r:2 = "mx_quantize.quantize_fp8"(%a0) {granularity = "1x128", axis = 2 : i64, pow2 = true, sanitize = false}
-      : (tensor<4x64x128xbf16>) -> (tensor<4x64x128xf8E4M3FN>, tensor<4x64x1xf32>)
   return
 }
 
@@ -1127,9 +1156,9 @@ func.func @fp8_dual_rank(%a0: tensor<64xbf16>) {
 
 // -----
 
-func.func @fp8_dual_granularity(%a0: tensor<4x64x128xbf16>) {
-  // expected-error@below {{unknown attribute 'granularity'; the op has pow2, sanitize or schedule}}
-  %r:4 = "mx_quantize.quantize_fp8_dual"(%a0) {pow2 = true, sanitize = false, granularity = "row"}
+func.func @fp8_dual_axis(%a0: tensor<4x64x128xbf16>) {
+  // expected-error@below {{unknown attribute 'axis'; the op has granularity, pow2, sanitize or schedule}}
+  %r:4 = "mx_quantize.quantize_fp8_dual"(%a0) {pow2 = true, sanitize = false, axis = 1 : i64}
       : (tensor<4x64x128xbf16>) -> (tensor<4x64x128xf8E4M3FN>, tensor<4x64xf32>, tensor<4x64x128xf8E4M3FN>, tensor<4x128xf32>)
   return
 }
@@ -1572,8 +1601,8 @@ func.func @dequantize_fp8_rank(%a0: tensor<64xf8E4M3FN>, %a1: tensor<64xf32>) {
 // -----
 
 func.func @dequantize_fp8_axis(%a0: tensor<64x128xf8E4M3FN>, %a1: tensor<1x1xf32>) {
-  // expected-error@below {{attribute 'axis' is 0; with granularity "128x128" it must be 1, the last}}
-  %r = "mx_quantize.dequantize_fp8"(%a0, %a1) {granularity = "128x128", axis = 0 : i64}
+  // expected-error@below {{attribute 'axis' is 2; it must be 0 or 1, one of the last two}}
+  %r = "mx_quantize.dequantize_fp8"(%a0, %a1) {granularity = "128x128", axis = 2 : i64}
       : (tensor<64x128xf8E4M3FN>, tensor<1x1xf32>) -> tensor<64x128xbf16>
   return
 }

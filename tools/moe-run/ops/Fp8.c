@@ -95,7 +95,6 @@ static direction_t direction_of(const moe__run_launch_t *launch, int number) {
   direction_t direction = {.scaling = launch->fp8.scaling};
   direction.scaling.offs = offs_of(launch);
   if (is_dual(launch)) {
-    direction.scaling.granularity = MOE_REF_ROW;
     direction.scaling.axis = moe__run_first_operand(launch)->rank - 1 - number;
     direction.scaling.offs = number == 0 ? NULL : offs_of(launch);
   } else if (is_pair(launch)) {
@@ -139,12 +138,15 @@ static int check_shapes(const moe__run_launch_t *launch) {
   return MOE__RUN_OK;
 }
 
+/* A dual op and a pair are row by row where they do not say, and have no axis. */
 static int prepare_granularity(moe__run_launch_t *launch, const json_t *attributes) {
-  int granularity = 0;
+  const bool has_axis = direction_count(launch) == 1;
+  int granularity = MOE_REF_ROW, rc = MOE__RUN_OK;
   int64_t axis = 0;
-  int rc = moe__run_attribute_name(launch, attributes, "granularity",
-                                   moe_ref_fp8_granularity_from_name, &granularity);
-  if (!rc)
+  if (has_axis || json_object_get(attributes, "granularity"))
+    rc = moe__run_attribute_name(launch, attributes, "granularity",
+                                 moe_ref_fp8_granularity_from_name, &granularity);
+  if (!rc && has_axis)
     rc = moe__run_attribute_integer(launch, attributes, "axis", 0,
                                     moe__run_first_operand(launch)->rank - 1, &axis);
   launch->fp8.scaling.granularity = (moe_ref_fp8_granularity_t)granularity;
@@ -154,8 +156,7 @@ static int prepare_granularity(moe__run_launch_t *launch, const json_t *attribut
 
 static int prepare(moe__run_launch_t *launch, const json_t *attributes) {
   moe_ref_fp8_scaling_t *scaling = &launch->fp8.scaling;
-  int rc = direction_count(launch) == 2 ? MOE__RUN_OK : prepare_granularity(launch, attributes);
-  int element = 0;
+  int rc = prepare_granularity(launch, attributes), element = 0;
   if (!rc && (is_quantize(launch) || is_scale(launch)))
     rc = moe__run_attribute_flag(launch, attributes, "pow2", &scaling->pow2);
   if (!rc && !moe__run_makes(launch, "x"))
@@ -171,6 +172,12 @@ static int prepare(moe__run_launch_t *launch, const json_t *attributes) {
 static int64_t cell_along(const direction_t *direction, int dimension) {
   return moe_ref_fp8_cell(direction->scaling.granularity, direction->scaling.axis,
                           direction->x.rank, dimension);
+}
+
+/* Whether tokens are cut into blocks of 128 from the start of each group: scales of groups then have
+ * no dimension of their own, and there are rows of nobody between them. */
+static bool has_token_blocks(const direction_t *direction) {
+  return direction->scaling.offs && direction->scaling.granularity == MOE_REF_1X128;
 }
 
 /* What direction 0 of a dual op sees of a tensor with rows: those that are in groups. */
@@ -222,7 +229,7 @@ static void cut(moe__run_launch_t *launch, int threads) {
 static moe_ref_tensor_t part_of_scales(const direction_t *direction, const moe_ref_tensor_t *scales,
                                        int dimension, int64_t begin, int64_t end) {
   const int64_t cell = dimension < 0 ? 0 : cell_along(direction, dimension);
-  int own = direction->scaling.offs ? 1 : 0; /* the dimension of the scales */
+  int own = direction->scaling.offs && !has_token_blocks(direction); /* dimension of the scales */
   if (cell == 0)
     return *scales;
   for (int d = 0; d < dimension; d++)
@@ -335,6 +342,12 @@ static int64_t written_rows(const moe__run_launch_t *launch, const char *role) {
   return moe_ref_grouped_rows(offs, row_count(launch));
 }
 
+static bool has_gaps(const moe__run_launch_t *launch, const char *role) {
+  const direction_t direction = direction_of(launch, direction_count(launch) - 1);
+  return starts_with(role, "scales") && has_token_blocks(&direction) &&
+         (!is_dual(launch) || strstr(role, "_t"));
+}
+
 static const char *quantized_from(const moe__run_launch_t *launch, const char *role) {
   if (!moe__run_makes(launch, "q") || !starts_with(role, "q"))
     return NULL;
@@ -346,7 +359,8 @@ static const char *quantized_from(const moe__run_launch_t *launch, const char *r
 #define FP8_OP(op_name, roles, runs)                                                               \
   {                                                                                                \
     .name = "mx_quantize." op_name, .tensors = (roles), .prepare = prepare, .cut = cut,            \
-    .run = (runs), .use = use, .quantized_from = quantized_from, .written_rows = written_rows      \
+    .run = (runs), .use = use, .quantized_from = quantized_from, .written_rows = written_rows,     \
+    .has_gaps = has_gaps                                                                           \
   }
 
 const moe__run_op_t moe__run_fp8_ops[] = {
