@@ -106,11 +106,10 @@ int moe_ref_fp8_scale_shape(const moe_ref_tensor_t *x, const moe_ref_fp8_scaling
   }
   for (int d = 0; d < x->rank; d++) {
     const int64_t cell = cell_along(scaling, x->rank, d);
+    const int64_t more = d == 0 && has_token_blocks(scaling) ? offs->shape[0] : 0;
     if (cell > 0)
-      shape[rank++] = moe_ref_padded(x->shape[d], cell) / cell;
+      shape[rank++] = moe_ref_padded(x->shape[d], cell) / cell + more;
   }
-  if (has_token_blocks(scaling))
-    shape[0] += offs->shape[0];
   if (rank == 0)
     shape[rank++] = 1;
   return rank;

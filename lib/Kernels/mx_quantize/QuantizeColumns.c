@@ -1,10 +1,10 @@
 /* QuantizeColumns.c - the kernels of mx_quantize.quantize_fp8 in FP8 blocks along the dimension
  * before the last, and of mx_quantize.quantize_fp8_dual in FP8 blocks: along both from one read.
  *
- * Why kernels of their own: a product reads FP8 with the reduction innermost, so that what sums over
- * tokens, or over rows of weights, has to be transposed. Here every byte moves once, by the pipeline
- * of CastTiles.h. A tile has 128 rows, as an FP8 block has, and all of its scales follow from what
- * is in it.
+ * Why kernels of their own: a product reads FP8 with the reduction innermost, so that what sums
+ * over tokens, or over rows of weights, has to be transposed. Here every byte moves once, by the
+ * pipeline of CastTiles.h. A tile has 128 rows, as an FP8 block has, and all of its scales follow
+ * from what is in it.
  *
  * - Blocks of 128x128: a tile is one. The largest magnitudes of the strips meet in shared memory.
  * - Blocks of 1x128 along the rows of a column: a tile has one for each column. The strips that lie

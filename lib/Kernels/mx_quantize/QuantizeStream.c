@@ -100,8 +100,8 @@ typedef struct stream_t {
   int lanes;       /* that share a scale block */
   const moe__expression_t *spans;
   MlirValue x, q, scales;
-  /* Where scales lie with the rows side by side: rows of x, or of an expert of it, and the scales of
-   * a row, i32; else null. */
+  /* Where scales lie with the rows side by side: rows of x, or of an expert of it, and the scales
+   * of a row, i32; else null. */
   MlirValue side_rows, side_scales;
   bool has_experts;
   /* Of a row, or of the whole tensor where that is one: elements and scales, i64; spans, i32,

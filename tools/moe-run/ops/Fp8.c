@@ -174,8 +174,8 @@ static int64_t cell_along(const direction_t *direction, int dimension) {
                           direction->x.rank, dimension);
 }
 
-/* Whether tokens are cut into blocks of 128 from the start of each group: scales of groups then have
- * no dimension of their own, and there are rows of nobody between them. */
+/* Whether tokens are cut into blocks of 128 from the start of each group: scales of groups then
+ * have no dimension of their own, and there are rows of nobody between them. */
 static bool has_token_blocks(const direction_t *direction) {
   return direction->scaling.offs && direction->scaling.granularity == MOE_REF_1X128;
 }
