@@ -60,7 +60,7 @@ class Recipe:
     def arguments(self, what):
         """Lists of arguments, a call each."""
         cases = {"check": CHECK, "sanitize": SANITIZE, "bench": BENCH}[what]
-        if what == "bench" and (self.out, self.accumulate) != ("bf16", "fast"):
+        if what == "bench" and (self.out != "bf16" or self.accumulate != ("promoted" if self.recipe == "fp8_blockwise" else "fast")):
             return []
         lists = {
             name: ",".join("x".join(map(str, self.shapes(*case)[name])) for case in cases)
@@ -83,5 +83,9 @@ def recipes():
         ("batched", "fp8_tensorwise"): ("bf16", "fast"),
         ("batched-swapped", "fp8_rowwise"): ("bf16", "promoted"),
         ("batched-swapped", "fp8_tensorwise"): ("f32", "fast"),
+        ("forward", "fp8_blockwise"): ("bf16", "promoted"),
+        ("dgrad", "fp8_blockwise"): ("bf16", "promoted"),
+        ("batched", "fp8_blockwise"): ("f32", "promoted"),
+        ("batched-swapped", "fp8_blockwise"): ("f16", "promoted"),
     }
     return {f"recipe-{case}-{recipe.removeprefix('fp8_')}": Recipe(case, recipe, *words) for (case, recipe), words in rest.items()}

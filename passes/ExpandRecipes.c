@@ -35,7 +35,8 @@ enum { A, B };
 typedef struct recipe_t {
   const char *name;
   moe__granularity_t granularities[MOE__NO_CASE][2];
-  bool sanitize;
+  bool pow2, sanitize;
+  bool promoted; /* sums are, since scales change along them */
 } recipe_t;
 
 static const recipe_t RECIPES[] = {
@@ -43,12 +44,18 @@ static const recipe_t RECIPES[] = {
      {[MOE__FORWARD] = {MOE__ROW, MOE__ROW},
       [MOE__GRADIENT] = {MOE__ROW, MOE__ROW},
       [MOE__BATCHED] = {MOE__ROW, MOE__ROW}},
-     .sanitize = false},
+     .pow2 = true},
     {"fp8_tensorwise",
      {[MOE__FORWARD] = {MOE__TENSOR, MOE__EXPERT},
       [MOE__GRADIENT] = {MOE__GROUP, MOE__GROUP},
       [MOE__BATCHED] = {MOE__EXPERT, MOE__EXPERT}},
+     .pow2 = true,
      .sanitize = true},
+    {"fp8_blockwise",
+     {[MOE__FORWARD] = {MOE__1X128, MOE__128X128},
+      [MOE__GRADIENT] = {MOE__1X128, MOE__1X128},
+      [MOE__BATCHED] = {MOE__1X128, MOE__128X128}},
+     .promoted = true},
 };
 
 static const recipe_t *find_recipe(MlirOperation op) {
@@ -56,7 +63,9 @@ static const recipe_t *find_recipe(MlirOperation op) {
   for (size_t i = 0; i < sizeof RECIPES / sizeof *RECIPES; i++)
     if (mlirStringRefEqual(name, mlirStringRefCreateFromCString(RECIPES[i].name)))
       return &RECIPES[i];
-  moe__error(op, "recipe \"%.*s\" has no kernels yet; fp8_rowwise and fp8_tensorwise have",
+  moe__error(op,
+             "recipe \"%.*s\" has no kernels yet; fp8_rowwise, fp8_tensorwise and "
+             "fp8_blockwise have",
              (int)name.length, name.data);
   return NULL;
 }
@@ -167,9 +176,43 @@ static int64_t size_of(MlirType type, int64_t dimension) {
                                                      : mlirShapedTypeGetDimSize(type, dimension);
 }
 
+static bool has_blocks(const quantized_t *s) {
+  return s->granularity == MOE__1X128 || s->granularity == MOE__128X128;
+}
+
+/* One for each FP8 block; tokens in groups have room for one more each. Along rows those of 1x128
+ * lie with the rows side by side, as a product reads them. */
+static MlirType block_scales_type(const quantized_t *s) {
+  MlirType x = mlirValueGetType(s->x), f32 = mlirF32TypeGet(mlirTypeGetContext(x));
+  int rank = (int)mlirShapedTypeGetRank(x);
+  int64_t shape[MOE__MAX_RANK];
+  bool dynamic_groups =
+      !mlirValueIsNull(s->offs) && mlirShapedTypeIsDynamicDim(mlirValueGetType(s->offs), 0);
+  for (int d = 0; d < rank; d++) {
+    bool is_cut = d == s->axis || (s->granularity == MOE__128X128 && d >= rank - 2);
+    shape[d] = size_of(x, d);
+    if (is_cut && !mlirShapedTypeIsDynamicDim(x, d))
+      shape[d] = (shape[d] + MOE_FP8_BLOCK - 1) / MOE_FP8_BLOCK;
+  }
+  if (!mlirValueIsNull(s->offs) && (dynamic_groups || mlirShapedTypeIsDynamicDim(x, 0)))
+    shape[0] = mlirShapedTypeGetDynamicSize();
+  else if (!mlirValueIsNull(s->offs))
+    shape[0] += size_of(mlirValueGetType(s->offs), 0);
+  moe__permutation_t swap = moe__swap_last_two(rank);
+  if (s->granularity == MOE__128X128 || s->axis != rank - 1)
+    return mlirRankedTensorTypeGet(rank, shape, f32, mlirAttributeGetNull());
+  int64_t in_memory[MOE__MAX_RANK];
+  for (int d = 0; d < rank; d++)
+    in_memory[d] = shape[swap.at[d]];
+  return moe__transposed(mlirRankedTensorTypeGet(rank, in_memory, f32, mlirAttributeGetNull()),
+                         &swap, true);
+}
+
 static MlirType scales_type(const quantized_t *s) {
   MlirType x = mlirValueGetType(s->x);
   int64_t shape[MOE__MAX_RANK], rank = 0;
+  if (has_blocks(s))
+    return block_scales_type(s);
   if (!mlirValueIsNull(s->offs))
     shape[rank++] = size_of(mlirValueGetType(s->offs), 0);
   if (s->granularity == MOE__TENSOR)
@@ -207,7 +250,7 @@ static void quantize(moe__builder_t *b, quantized_t *s, const recipe_t *recipe) 
   moe__op_set_attribute(op, "granularity",
                         mlirStringAttrGet(b->context, mlirStringRefCreateFromCString(
                                                           moe__granularity_name(s->granularity))));
-  moe__op_set_attribute(op, "pow2", mlirBoolAttrGet(b->context, true));
+  moe__op_set_attribute(op, "pow2", mlirBoolAttrGet(b->context, recipe->pow2));
   moe__op_set_attribute(op, "sanitize", mlirBoolAttrGet(b->context, recipe->sanitize));
   op = share(op);
   s->q = moe__result(op, MOE__Q);
@@ -223,18 +266,25 @@ static void build(MlirOperation op, const recipe_t *recipe, quantized_t s[2]) {
     s[i].x = s[i].swapped ? moe__swapped_view(&b, s[i].operand) : s[i].operand;
   for (int i = A; i <= B; i++)
     quantize(&b, &s[i], recipe);
-  for (int i = A; i <= B; i++)
+  bool is_gradient = moe__mm_case(op) == MOE__GRADIENT;
+  for (int i = A; i <= B; i++) {
     if (s[i].swapped)
       s[i].q = moe__swapped_view(&b, s[i].q);
+    /* Those of blocks have the dimensions of q; but in a gradient tokens come first on both sides. */
+    if (s[i].swapped && has_blocks(&s[i]) && !is_gradient)
+      s[i].scales = moe__swapped_view(&b, s[i].scales);
+  }
   MlirValue operands[5] = {s[A].q, s[B].q, s[A].scales, s[B].scales, moe__operand(op, MOE__OFFS)};
   MlirType out = moe__tensor_type(op, MOE__OUT);
   MlirOperation product = moe__op(&b, moe__op_id_name(MOE__OP_SCALED_MM), 1, &out,
                                   mlirValueIsNull(operands[4]) ? 4 : 5, operands, NULL, 0, NULL);
   MlirAttribute accumulate = moe__op_attribute(op, "accumulate");
-  moe__op_set_attribute(product, "accumulate",
-                        mlirAttributeIsNull(accumulate)
-                            ? mlirStringAttrGet(b.context, mlirStringRefCreateFromCString("fast"))
-                            : accumulate);
+  moe__op_set_attribute(
+      product, "accumulate",
+      mlirAttributeIsNull(accumulate)
+          ? mlirStringAttrGet(
+                b.context, mlirStringRefCreateFromCString(recipe->promoted ? "promoted" : "fast"))
+          : accumulate);
   mlirValueReplaceAllUsesOfWith(moe__result(op, MOE__OUT), moe__result(product, MOE__OUT));
   mlirOperationDestroy(op);
 }
@@ -248,6 +298,17 @@ static bool expand(MlirOperation op) {
   const recipe_t *recipe = find_recipe(op);
   moe__mm_case_t product = moe__mm_case(op);
   quantized_t quantized[2];
+  if (recipe && recipe->promoted && product == MOE__GRADIENT)
+    return moe__error(op, "recipe \"%s\" has no kernels for the gradient of weights yet",
+                      recipe->name);
+  MlirAttribute accumulate = moe__op_attribute(op, "accumulate");
+  if (recipe && recipe->promoted && !mlirAttributeIsNull(accumulate) &&
+      !mlirStringRefEqual(mlirStringAttrGetValue(accumulate),
+                          mlirStringRefCreateFromCString("promoted")))
+    return moe__error(op,
+                      "recipe \"%s\" has scales that change along the sum; accumulate must be "
+                      "\"promoted\"",
+                      recipe->name);
   if (!recipe || !plan(op, recipe, product, A, &quantized[A]) ||
       !plan(op, recipe, product, B, &quantized[B]))
     return false;

@@ -22,7 +22,7 @@
  *   q', s' = mx_quantize.quantize x, axis = last - 1   ->
  *
  * where both have the layouts of the kernels. One that has a schedule of its own is left alone.
- * The same with quantize_fp8, row by row, which becomes quantize_fp8_dual. Then the operands of
+ * The same with quantize_fp8, row by row or in FP8 blocks, which becomes quantize_fp8_dual. Then the operands of
  * a weight gradient share their launches:
  *
  *   q, s   = mx_quantize.quantize_fp8 x, offs       q, s, q', s' = mx_quantize.quantize_fp8_pair x,
@@ -158,14 +158,20 @@ static void fuse(MlirOperation op) {
 /* What is quantized in one direction, and the op that does both at once. */
 typedef struct kind_t {
   moe__op_id_t one, both;
-  int multiple;              /* of which the last two dimensions are in the kernel */
-  const char *attributes[2]; /* that are those of both; besides them there is the axis */
-  bool has_granularity;      /* and a granularity */
+  int multiple; /* of which the last two dimensions are in the kernel */
+  int attribute_count;
+  const char *attributes[3]; /* that are those of both; besides them there is the axis */
+  bool has_granularity;
 } kind_t;
 
 static const kind_t KINDS[] = {
-    {MOE__OP_QUANTIZE, MOE__OP_QUANTIZE_DUAL, MOE_MX_BLOCK, {"block", "mode"}, false},
-    {MOE__OP_QUANTIZE_FP8, MOE__OP_QUANTIZE_FP8_DUAL, 16, {"pow2", "sanitize"}, true},
+    {MOE__OP_QUANTIZE, MOE__OP_QUANTIZE_DUAL, MOE_MX_BLOCK, 2, {"block", "mode"}, false},
+    {MOE__OP_QUANTIZE_FP8,
+     MOE__OP_QUANTIZE_FP8_DUAL,
+     16,
+     3,
+     {"pow2", "sanitize", "granularity"},
+     true},
 };
 
 /* The results of one op, which the op that does both has twice. */
@@ -183,11 +189,15 @@ static const kind_t *kind_of(MlirOperation op) {
 static int direction_of(MlirOperation op, const kind_t *kind) {
   MlirType x = moe__tensor_type(op, MOE__X), q = moe__tensor_type(op, MOE__Q);
   int64_t rank = mlirShapedTypeGetRank(x), direction = rank - 1 - moe__op_integer(op, "axis");
+  MlirType scales = moe__tensor_type(op, MOE__SCALES);
+  moe__granularity_t granularity = kind->has_granularity ? moe__op_granularity(op) : MOE__ROW;
+  bool side_by_side = granularity == MOE__1X128 && direction == 0; /* rows of the scales */
   if (rank < 2 || rank > 3 || direction > 1 || !moe__is_row_major(x) ||
-      !moe__is_row_major(moe__tensor_type(op, MOE__SCALES)) ||
+      !(side_by_side ? moe__is_column_major(scales) : moe__is_row_major(scales)) ||
       !(direction == 0 ? moe__is_row_major(q) : moe__is_column_major(q)))
     return -1;
-  if (kind->has_granularity && moe__op_granularity(op) != MOE__ROW)
+  if (granularity != MOE__ROW && granularity != MOE__1X128 &&
+      !(granularity == MOE__128X128 && rank == 3))
     return -1;
   /* Tokens in groups may be as many as they like. */
   for (int64_t d = rank - 2 + (kind->has_granularity && rank == 2); d < rank; d++)
@@ -216,7 +226,7 @@ static bool have_same_attributes(MlirOperation a, MlirOperation b, int count,
 
 /* Whether two ops of one kind say the same but for their axis. */
 static bool differ_in_axis_only(MlirOperation a, MlirOperation b, const kind_t *kind) {
-  return have_same_attributes(a, b, 2, kind->attributes, 1 + kind->has_granularity) &&
+  return have_same_attributes(a, b, kind->attribute_count, kind->attributes, 1) &&
          mlirValueEqual(moe__operand(a, MOE__X), moe__operand(b, MOE__X)) &&
          have_same_element(moe__result(a, MOE__Q), moe__result(b, MOE__Q));
 }
@@ -266,7 +276,8 @@ static void merge(MlirOperation first, const MlirOperation by_direction[2], cons
   MlirValue operands[2] = {moe__operand(first, MOE__X), offs};
   MlirOperation dual = moe__op(&b, moe__op_id_name(kind->both), 4, types,
                                mlirValueIsNull(offs) ? 1 : 2, operands, NULL, 0, NULL);
-  for (int i = 0; i < 2; i++)
+  bool by_row = kind->has_granularity && moe__op_granularity(first) == MOE__ROW;
+  for (int i = 0; i < kind->attribute_count - by_row; i++) /* "row" need not be said */
     moe__op_set_attribute(dual, kind->attributes[i], moe__op_attribute(first, kind->attributes[i]));
   for (int i = 0; i < 4; i++)
     mlirValueReplaceAllUsesOfWith(moe__result(by_direction[i / 2], HALF_ROLES[i % 2]),

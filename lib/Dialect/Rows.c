@@ -64,7 +64,8 @@ static const char *const PACKED_LAYOUTS[] = {"16x64", NULL};
 static const char *const FORMATS[] = {
 #include "moe/weight_formats.def"
     NULL};
-static const char *const RECIPES[] = {"fp8_rowwise", "fp8_tensorwise", "mxfp8", NULL};
+static const char *const RECIPES[] = {"fp8_rowwise", "fp8_tensorwise", "fp8_blockwise", "mxfp8",
+                                      NULL};
 
 #define AXIS                                                                                       \
   { "axis", MOE__INTEGER }

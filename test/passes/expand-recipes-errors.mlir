@@ -3,7 +3,7 @@
 // RUN: moe-opt %s --split-input-file --moe-expand-recipes --verify-diagnostics
 
 func.func @mxfp8(%a: tensor<64x32xbf16>, %b: tensor<2x32x16xbf16>, %offs: tensor<2xi32>) -> tensor<64x16xbf16> {
-  // expected-error@below {{recipe "mxfp8" has no kernels yet; fp8_rowwise and fp8_tensorwise have}}
+  // expected-error@below {{recipe "mxfp8" has no kernels yet; fp8_rowwise, fp8_tensorwise and fp8_blockwise have}}
   %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "mxfp8"}
       : (tensor<64x32xbf16>, tensor<2x32x16xbf16>, tensor<2xi32>) -> tensor<64x16xbf16>
   return %out : tensor<64x16xbf16>
@@ -63,4 +63,23 @@ func.func @not_verified(%a: tensor<64x32xbf16>, %b: tensor<2x16x32xbf16>, %offs:
   %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "fp8_rowwise"}
       : (tensor<64x32xbf16>, tensor<2x16x32xbf16>, tensor<2xi32>) -> tensor<64x16xbf16>
   return %out : tensor<64x16xbf16>
+}
+
+// -----
+
+func.func @blockwise_fast(%a: tensor<64x32xbf16>, %b: tensor<2x32x16xbf16>, %offs: tensor<2xi32>) -> tensor<64x16xbf16> {
+  // expected-error@below {{recipe "fp8_blockwise" has scales that change along the sum; accumulate must be "promoted"}}
+  %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "fp8_blockwise", accumulate = "fast"}
+      : (tensor<64x32xbf16>, tensor<2x32x16xbf16>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return %out : tensor<64x16xbf16>
+}
+
+// -----
+
+#columns = affine_map<(n, m) -> (m, n)>
+func.func @blockwise_gradient(%a: tensor<32x64xbf16, #columns>, %b: tensor<64x16xbf16>, %offs: tensor<2xi32>) -> tensor<2x32x16xbf16> {
+  // expected-error@below {{recipe "fp8_blockwise" has no kernels for the gradient of weights yet}}
+  %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "fp8_blockwise"}
+      : (tensor<32x64xbf16, #columns>, tensor<64x16xbf16>, tensor<2xi32>) -> tensor<2x32x16xbf16>
+  return %out : tensor<2x32x16xbf16>
 }

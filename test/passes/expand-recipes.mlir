@@ -128,6 +128,38 @@ func.func @tensorwise_batched(%a: tensor<?x?x?xbf16>, %b: tensor<?x?x?xbf16>) ->
 
 // -----
 
+// fp8_blockwise: 1x128 of the tokens, with the rows of their scales side by side, 128x128 of the weights, which lie as a checkpoint has
+// them or are seen so; sums are promoted.
+// CHECK-LABEL: func.func @blockwise
+// CHECK: {axis = 1 : i64, granularity = "1x128", pow2 = false, sanitize = false} : (tensor<?x272xbf16>) -> (tensor<?x272xf8E4M3FN>, tensor<?x3xf32, #[[SIDE:.*]]>)
+// CHECK: {axis = 2 : i64, granularity = "128x128", pow2 = false, sanitize = false} : (tensor<4x144x272xbf16>) -> (tensor<4x144x272xf8E4M3FN>, tensor<4x2x3xf32>)
+// CHECK: "scaled_grouped_mm.scaled_mm"{{.*}} {accumulate = "promoted"} : {{.*}} tensor<?x3xf32, #[[SIDE]]>, tensor<4x3x2xf32, #{{.*}}>, tensor<4xi32>) -> tensor<?x144xbf16>
+// CHECK-LABEL: func.func @blockwise_dgrad
+// CHECK: {axis = 1 : i64, granularity = "128x128", pow2 = false, sanitize = false} : (tensor<4x144x272xbf16>) -> (tensor<4x144x272xf8E4M3FN, #{{.*}}>, tensor<4x2x3xf32>)
+// CHECK: "scaled_grouped_mm.scaled_mm"{{.*}} {accumulate = "promoted"} : {{.*}} tensor<4x2x3xf32>, tensor<4xi32>) -> tensor<?x272xbf16>
+// CHECK-LABEL: func.func @blockwise_batched
+// CHECK: {axis = 1 : i64, granularity = "1x128", pow2 = false, sanitize = false} : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #[[SWAPPED:.*]]>, tensor<?x?x?xf32>)
+// CHECK: {axis = 1 : i64, granularity = "128x128"
+// CHECK: "scaled_grouped_mm.scaled_mm"{{.*}} tensor<?x?x?xf32, #[[SWAPPED]]>, tensor<?x?x?xf32>) -> tensor<?x?x?xbf16>
+#ekn = affine_map<(e, k, n) -> (e, n, k)>
+func.func @blockwise(%a: tensor<?x272xbf16>, %b: tensor<4x272x144xbf16, #ekn>, %offs: tensor<4xi32>) -> tensor<?x144xbf16> {
+  %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "fp8_blockwise"}
+      : (tensor<?x272xbf16>, tensor<4x272x144xbf16, #ekn>, tensor<4xi32>) -> tensor<?x144xbf16>
+  return %out : tensor<?x144xbf16>
+}
+func.func @blockwise_dgrad(%a: tensor<?x144xbf16>, %b: tensor<4x144x272xbf16>, %offs: tensor<4xi32>) -> tensor<?x272xbf16> {
+  %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "fp8_blockwise", accumulate = "promoted"}
+      : (tensor<?x144xbf16>, tensor<4x144x272xbf16>, tensor<4xi32>) -> tensor<?x272xbf16>
+  return %out : tensor<?x272xbf16>
+}
+func.func @blockwise_batched(%a: tensor<?x?x?xbf16, #ekn>, %b: tensor<?x?x?xbf16>) -> tensor<?x?x?xbf16> {
+  %out = "scaled_grouped_mm.grouped_mm"(%a, %b) {recipe = "fp8_blockwise"}
+      : (tensor<?x?x?xbf16, #ekn>, tensor<?x?x?xbf16>) -> tensor<?x?x?xbf16>
+  return %out : tensor<?x?x?xbf16>
+}
+
+// -----
+
 // What is quantized already in the same way is not quantized again: the tokens and the weights of two products, by the same view; nor is
 // what the source has quantized. Another axis, other flags or a later op are something else.
 // CHECK-LABEL: func.func @shared

@@ -133,3 +133,40 @@ func.func @view(%w: tensor<64x32xbf16, #km>) -> tensor<64x32xf8E4M3FN, #km> {
   %q = linalg.transpose ins(%qt : tensor<32x64xf8E4M3FN>) outs(%qe : tensor<64x32xf8E4M3FN, #km>) permutation = [1, 0]
   return %q : tensor<64x32xf8E4M3FN, #km>
 }
+
+// -----
+
+// In FP8 blocks too: squares of experts; 1x128 of tokens, where the rows of the scales lie side by side and one product reads both. Scales
+// in another order, or two granularities, stay apart.
+// CHECK-LABEL: func.func @blocks
+// CHECK: "mx_quantize.quantize_fp8_dual"(%{{.*}}) {granularity = "128x128", pow2 = false, sanitize = false} : (tensor<2x32x64xbf16>) -> (tensor<2x32x64xf8E4M3FN>, tensor<2x1x1xf32>, tensor<2x32x64xf8E4M3FN, #{{.*}}>, tensor<2x1x1xf32>)
+// CHECK: "mx_quantize.quantize_fp8_dual"(%{{.*}}, %{{.*}}) {granularity = "1x128", pow2 = false, sanitize = false} : (tensor<?x64xbf16>, tensor<2xi32>) -> (tensor<?x64xf8E4M3FN>, tensor<?x1xf32, #{{.*}}>, tensor<?x64xf8E4M3FN, #{{.*}}>, tensor<?x64xf32>)
+// CHECK-LABEL: func.func @blocks_apart
+// CHECK-NOT: _dual
+#enk = affine_map<(e, n, k) -> (e, k, n)>
+#mk = affine_map<(m, k) -> (k, m)>
+#ekn = affine_map<(e, k, n) -> (e, n, k)>
+func.func @blocks(%w: tensor<2x32x64xbf16>, %x: tensor<?x64xbf16>, %qw: tensor<2x64x32xf8E4M3FN, #ekn>, %sw: tensor<2x1x1xf32>, %offs: tensor<2xi32>)
+    -> (tensor<2x32x64xf8E4M3FN>, tensor<2x32x64xf8E4M3FN, #enk>, tensor<?x32xbf16>, tensor<?x64xf8E4M3FN, #mk>, tensor<?x64xf32>) {
+  %q0, %s0 = "mx_quantize.quantize_fp8"(%w) {axis = 2 : i64, granularity = "128x128", pow2 = false, sanitize = false}
+      : (tensor<2x32x64xbf16>) -> (tensor<2x32x64xf8E4M3FN>, tensor<2x1x1xf32>)
+  %q1, %s1 = "mx_quantize.quantize_fp8"(%w) {axis = 1 : i64, granularity = "128x128", pow2 = false, sanitize = false}
+      : (tensor<2x32x64xbf16>) -> (tensor<2x32x64xf8E4M3FN, #enk>, tensor<2x1x1xf32>)
+  %q, %s = "mx_quantize.quantize_fp8"(%x) {axis = 1 : i64, granularity = "1x128", pow2 = false, sanitize = false}
+      : (tensor<?x64xbf16>) -> (tensor<?x64xf8E4M3FN>, tensor<?x1xf32, #mk>)
+  %y = "scaled_grouped_mm.scaled_mm"(%q, %qw, %s, %sw, %offs) {accumulate = "promoted"}
+      : (tensor<?x64xf8E4M3FN>, tensor<2x64x32xf8E4M3FN, #ekn>, tensor<?x1xf32, #mk>, tensor<2x1x1xf32>, tensor<2xi32>) -> tensor<?x32xbf16>
+  %qt, %st = "mx_quantize.quantize_fp8"(%x, %offs) {axis = 0 : i64, granularity = "1x128", pow2 = false, sanitize = false}
+      : (tensor<?x64xbf16>, tensor<2xi32>) -> (tensor<?x64xf8E4M3FN, #mk>, tensor<?x64xf32>)
+  return %q0, %q1, %y, %qt, %st
+      : tensor<2x32x64xf8E4M3FN>, tensor<2x32x64xf8E4M3FN, #enk>, tensor<?x32xbf16>, tensor<?x64xf8E4M3FN, #mk>, tensor<?x64xf32>
+}
+func.func @blocks_apart(%w: tensor<2x32x64xbf16>) -> (tensor<2x32x64xf8E4M3FN>, tensor<2x32x1xf32>, tensor<2x32x64xf8E4M3FN, #enk>, tensor<2x1x64xf32>, tensor<2x32x64xf8E4M3FN>) {
+  %q0, %s0 = "mx_quantize.quantize_fp8"(%w) {axis = 2 : i64, granularity = "1x128", pow2 = false, sanitize = false}
+      : (tensor<2x32x64xbf16>) -> (tensor<2x32x64xf8E4M3FN>, tensor<2x32x1xf32>)
+  %q1, %s1 = "mx_quantize.quantize_fp8"(%w) {axis = 1 : i64, granularity = "1x128", pow2 = false, sanitize = false}
+      : (tensor<2x32x64xbf16>) -> (tensor<2x32x64xf8E4M3FN, #enk>, tensor<2x1x64xf32>)
+  %q2, %s2 = "mx_quantize.quantize_fp8"(%w) {axis = 2 : i64, granularity = "128x128", pow2 = false, sanitize = false}
+      : (tensor<2x32x64xbf16>) -> (tensor<2x32x64xf8E4M3FN>, tensor<2x1x1xf32>)
+  return %q0, %s0, %q1, %s1, %q2 : tensor<2x32x64xf8E4M3FN>, tensor<2x32x1xf32>, tensor<2x32x64xf8E4M3FN, #enk>, tensor<2x1x64xf32>, tensor<2x32x64xf8E4M3FN>
+}
