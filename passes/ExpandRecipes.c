@@ -180,32 +180,30 @@ static bool has_blocks(const quantized_t *s) {
   return s->granularity == MOE__1X128 || s->granularity == MOE__128X128;
 }
 
-/* One for each FP8 block; tokens in groups have room for one more each. Along rows those of 1x128
- * lie with the rows side by side, as a product reads them. */
+/* Scales of FP8 blocks along dimension d of x; tokens in groups have room for one more each. */
+static int64_t count_blocks(const quantized_t *s, int d) {
+  MlirType x = mlirValueGetType(s->x);
+  int rank = (int)mlirShapedTypeGetRank(x);
+  bool is_cut = d == s->axis || (s->granularity == MOE__128X128 && d >= rank - 2);
+  int64_t size = size_of(x, d), unknown = mlirShapedTypeGetDynamicSize(), more = 0;
+  if (d == 0 && !mlirValueIsNull(s->offs))
+    more = size_of(mlirValueGetType(s->offs), 0);
+  if (size == unknown || more == unknown)
+    return unknown;
+  return is_cut ? (size + MOE_FP8_BLOCK - 1) / MOE_FP8_BLOCK + more : size;
+}
+
+/* Those of 1x128 along rows lie with the rows side by side, as a product reads them. */
 static MlirType block_scales_type(const quantized_t *s) {
   MlirType x = mlirValueGetType(s->x), f32 = mlirF32TypeGet(mlirTypeGetContext(x));
   int rank = (int)mlirShapedTypeGetRank(x);
-  int64_t shape[MOE__MAX_RANK];
-  bool dynamic_groups =
-      !mlirValueIsNull(s->offs) && mlirShapedTypeIsDynamicDim(mlirValueGetType(s->offs), 0);
-  for (int d = 0; d < rank; d++) {
-    bool is_cut = d == s->axis || (s->granularity == MOE__128X128 && d >= rank - 2);
-    shape[d] = size_of(x, d);
-    if (is_cut && !mlirShapedTypeIsDynamicDim(x, d))
-      shape[d] = (shape[d] + MOE_FP8_BLOCK - 1) / MOE_FP8_BLOCK;
-  }
-  if (!mlirValueIsNull(s->offs) && (dynamic_groups || mlirShapedTypeIsDynamicDim(x, 0)))
-    shape[0] = mlirShapedTypeGetDynamicSize();
-  else if (!mlirValueIsNull(s->offs))
-    shape[0] += size_of(mlirValueGetType(s->offs), 0);
+  bool is_side = s->granularity == MOE__1X128 && s->axis == rank - 1;
   moe__permutation_t swap = moe__swap_last_two(rank);
-  if (s->granularity == MOE__128X128 || s->axis != rank - 1)
-    return mlirRankedTensorTypeGet(rank, shape, f32, mlirAttributeGetNull());
-  int64_t in_memory[MOE__MAX_RANK];
+  int64_t shape[MOE__MAX_RANK];
   for (int d = 0; d < rank; d++)
-    in_memory[d] = shape[swap.at[d]];
-  return moe__transposed(mlirRankedTensorTypeGet(rank, in_memory, f32, mlirAttributeGetNull()),
-                         &swap, true);
+    shape[d] = count_blocks(s, is_side ? swap.at[d] : d);
+  MlirType in_memory = mlirRankedTensorTypeGet(rank, shape, f32, mlirAttributeGetNull());
+  return is_side ? moe__transposed(in_memory, &swap, true) : in_memory;
 }
 
 static MlirType scales_type(const quantized_t *s) {
@@ -270,7 +268,7 @@ static void build(MlirOperation op, const recipe_t *recipe, quantized_t s[2]) {
   for (int i = A; i <= B; i++) {
     if (s[i].swapped)
       s[i].q = moe__swapped_view(&b, s[i].q);
-    /* Those of blocks have the dimensions of q; but in a gradient tokens come first on both sides. */
+    /* Those of blocks have the dimensions of q; in a gradient tokens come first on both sides. */
     if (s[i].swapped && has_blocks(&s[i]) && !is_gradient)
       s[i].scales = moe__swapped_view(&b, s[i].scales);
   }

@@ -22,8 +22,8 @@
  *   q', s' = mx_quantize.quantize x, axis = last - 1   ->
  *
  * where both have the layouts of the kernels. One that has a schedule of its own is left alone.
- * The same with quantize_fp8, row by row or in FP8 blocks, which becomes quantize_fp8_dual. Then the operands of
- * a weight gradient share their launches:
+ * The same with quantize_fp8, row by row or in FP8 blocks, which becomes quantize_fp8_dual. Then
+ * the operands of a weight gradient share their launches:
  *
  *   q, s   = mx_quantize.quantize_fp8 x, offs       q, s, q', s' = mx_quantize.quantize_fp8_pair x,
  *   y, offs
