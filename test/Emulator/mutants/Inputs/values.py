@@ -336,11 +336,11 @@ def run_case(scratch, case):
     return len(chosen) - len(missed), len(chosen), missed
 
 
-def main():
+def main(all_cases):
     scratch, names = Path(sys.argv[1]).resolve(), sys.argv[2:]
     scratch.mkdir(exist_ok=True)
     write_offsets(scratch)
-    cases = [case for case in CASES if not names or any(re.fullmatch(pattern, case[0]) for pattern in names)]
+    cases = [case for case in all_cases if not names or any(re.fullmatch(pattern, case[0]) for pattern in names)]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         results = list(pool.map(lambda case: run_case(scratch, case), cases))
     for case, (caught, count, missed) in zip(cases, results):
@@ -351,4 +351,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(CASES))

@@ -1,0 +1,104 @@
+"""Damages mixed_mm, one constant, place or instruction at a time, and asks moe-run whether its data reach it, or the emulator whether it sees it.
+
+Usage: weights.py SCRATCH [NAME...]   as values.py, which has the machinery
+
+SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""
+import sys
+
+import mutants
+import values
+from mutants import ptx
+
+SOURCE = values.ROOT / "test/Kernels/mixed_mm/Inputs/source.py"
+
+
+def signed(half):
+    """The constant with this half twice, as PTX has it."""
+    word = half << 16 | half
+    return str(word - (1 << 32) if word >> 31 else word)
+
+
+def constant(instruction, before, after, which=0, count=1):
+    return ptx(rf"({instruction} \s*%r\d+, %r\d+, ){before};", rf"\g<1>{after};", which, count)
+
+
+LOAD = r"(cp\.async\.bulk\.tensor\.{rank}d[^;]*\{{){place}"
+FMA = r"fma\.rn\.f32 \s*(%r\d+), (%r\d+), (%r\d+), (%r\d+);"
+PARTS = r"add\.rn\.f32 (\s*%r\d+), (%r\d+), (%r\d+);"
+PRODUCT = r"setp\.ne\.b32 p, {fresh}, 0; wgmma"
+
+# Integers in bf16, experts, two CTAs that divide the columns.
+INTEGERS = [
+    ("two's complement taken for an excess", constant(r"xor\.b32", signed(0x4308), signed(0x4300), count=0)),
+    ("an excess of 7", ptx(rf"mov\.b32 (\s*%r\d+), {signed(0xC308)};", rf"mov.b32 \1, {signed(0xC307)};")),
+    ("a bit of a weight lost", constant(r"and\.b32", signed(0xF), signed(0x7))),
+    ("the lower of two weights lost", constant(r"and\.b32", signed(0xF), str(0xF0000))),
+    ("a weight of the columns beside", constant(r"shr\.u32", "4", "8", which=2)),
+    ("two words of weights exchanged", ptx(r"(ld\.shared\.v4\.b32 \s*\{%r\d+, %r\d+), (%r\d+), (%r\d+)(\}, \[%rd\d+\+2560\];)",
+                                           r"\1, \3, \2\4")),
+    ("weights of the 64 columns before", ptx(r"(ld\.shared\.v4\.b32 [^;]*)\+2560\];", r"\g<1>+2048];")),
+    ("tokens' columns of the 16 before", ptx(rf"(or\.b64 \s*%rd\d+, %rd\d+, )({(1 << 62) + (1 << 38) + (1 << 16) + 6});",
+                                             rf"\g<1>{(1 << 62) + (1 << 38) + (1 << 16) + 4};")),
+    ("a product begins a fresh sum", ptx(PRODUCT.format(fresh=1), PRODUCT.format(fresh=0).replace("\\", ""), which=1)),
+    ("the scale of the row beside", ptx(r"(ld\.shared\.b16 [^;]*)\+6160\];", r"\g<1>+6162];")),
+    ("the scale of the group before", ptx(r"(ld\.shared\.b16 [^;]*)\+6288\];", r"\g<1>+6160];")),
+    ("the scale of the rows above", ptx(r"(ld\.shared\.b16 [^;]*)\+6160\];", r"\g<1>+6144];")),
+    ("a scale of half its size", constant(r"shl\.b32", "16", "15")),
+    ("a group left out", ptx(FMA, r"mov.b32 \1, \4;", which=5)),
+    ("the groups before left out", ptx(FMA, r"mul.rn.f32 \1, \2, \3;", which=2)),
+    ("a scale left out", ptx(FMA, r"add.rn.f32 \1, \2, \4;", which=1)),
+    ("the sums of one CTA", ptx(PARTS, r"mov.b32 \1, \2;")),
+    ("the sums of one CTA twice", ptx(PARTS, r"add.rn.f32 \1, \2, \2;", which=2)),
+    ("weights of the first rows", ptx(LOAD.format(rank=4, place=r"(%r\d+, %r\d+, )%r\d+"), r"\1\g<2>0")),
+    ("weights of the first expert", ptx(LOAD.format(rank=4, place=r"(%r\d+, %r\d+, %r\d+, )%r\d+"), r"\1\g<2>0")),
+    ("scales of the first expert", ptx(LOAD.format(rank=3, place=r"(%r\d+, %r\d+, )%r\d+"), r"\1\g<2>0")),
+    ("scales of the first groups", ptx(LOAD.format(rank=3, place=r"(%r\d+, )%r\d+"), r"\1\g<2>0")),
+    ("tokens of the first columns", ptx(LOAD.format(rank=2, place=r"%r\d+"), r"\g<1>0")),
+    ("tokens of the first group", ptx(LOAD.format(rank=2, place=r"(%r\d+, )%r\d+"), r"\1\g<2>0")),
+    ("one more token", ptx(r"setp\.ge\.u32 (\s*%p\d+), (%r\d+), (%r\d+);(\s*or\.pred)", r"setp.gt.u32 \1, \2, \3;\4", which=1)),
+]
+# What the emulator sees, and says so.
+values.WRONG += "|belongs to a wgmma|without a wgmma.fence|: deadlock|depends on uninitialized shared memory"
+HAZARDS = [
+    ("no wait for the products", ptx(r"wgmma\.wait_group\.sync\.aligned 0;", "wgmma.wait_group.sync.aligned 1;")),
+    ("no fence before the products", ptx(r"wgmma\.fence\.sync\.aligned;", "")),
+    ("products that are not committed", ptx(r"wgmma\.commit_group\.sync\.aligned;", "", which=1)),
+    ("a stage that is not given back", ptx(r"mbarrier\.arrive\.shared\.b64 \s*%rd\d+, \[%rd\d+\];", "")),
+    ("a stage read before it has landed", ptx(r"@P1 bra\.uni DONE;", "bra.uni DONE;")),
+    ("sums read before all CTAs have written them", ptx(r"(st\.shared::cluster[^;]*;\s*)barrier\.cluster\.arrive\.aligned;\s*barrier\.cluster\.wait\.aligned;", r"\1")),
+]
+# E2M1 values in bf16, E8M0 scales.
+FLOATS = [
+    ("signs lost", constant(r"and\.b32", signed(0x8000), "0")),
+    ("the highest bit of the exponent lost", constant(r"and\.b32", signed(0x01C0), signed(0x00C0))),
+    ("the mantissa lost", constant(r"and\.b32", signed(0x01C0), signed(0x0180))),
+    ("twice the values", ptx(rf"mov\.b32 (\s*%r\d+), {signed(0x7E80)};", rf"mov.b32 \1, {signed(0x7F00)};")),
+    ("subnormals lost", constant(r"and\.b32", signed(0x01C0), signed(0x0180), count=0)),
+    ("scales of half their size", ptx(r"shl\.b32 (\s*%r\d+, %r\d+), 23;", r"shl.b32 \1, 22;")),
+]
+# Integers in f16: weights at two places of a half.
+HALVES = [
+    ("the upper place 8 fold", ptx(rf"mov\.b32 (\s*%r\d+), {signed(0x2C00)};", rf"mov.b32 \1, {signed(0x3000)};")),
+    ("the upper place with the excess of the lower", ptx(rf"mov\.b32 (\s*%r\d+), {signed(0xD480)};", rf"mov.b32 \1, {signed(0xD400)};")),
+    ("a sign at the upper place", constant(r"xor\.b32", signed(0x6480), signed(0x6400))),
+]
+
+EXPERTS = ["--exact", "--groups", "ragged", *mutants.shapes(["w=3x9x5x512", "x=30x320", "offs=3"])]
+
+
+def case(name, keys, chosen, scales="3x144x5"):
+    schedule = "schedule=tile_n=8,warpgroups=1,stages=2,split=2"
+    source = [sys.executable, str(SOURCE), "experts=1", schedule, *keys]
+    return f"weights-{name}", source, [*EXPERTS, "--shape", f"scales={scales}"], chosen
+
+
+CASES = [
+    case("integers", [], INTEGERS),
+    case("hazards", [], HAZARDS),
+    case("floats", ["format=f4E2M1FN", "group=32", "scales=f8E8M0FNU"], FLOATS, "3x144x10"),
+    case("halves", ["x=f16"], HALVES),
+]
+
+if __name__ == "__main__":
+    sys.exit(values.main(CASES))
