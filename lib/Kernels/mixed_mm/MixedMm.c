@@ -4,8 +4,8 @@
  * waste little. The weights are its first operand and come from registers, where four bits become
  * 16; the tokens are its second one and come from shared memory.
  *
- * - One warp loads. For each k-tile it waits until a stage is free, and one thread fetches by TMA
- *   the weights, their scales and the tokens.
+ * - One thread loads. For each k-tile it waits until a stage is free, and fetches by TMA the
+ *   weights, their scales and the tokens. The first ones it fetches before anything else.
  * - Each warpgroup multiplies 64 rows of weights with all tokens of the tile (Multiply.c).
  * - Where there are fewer tiles than multiprocessors, the CTAs of a cluster divide the columns of
  *   the weights (Store.c).
@@ -78,9 +78,34 @@ static bool check(MlirOperation op, const moe__mixed_schedule_t *s) {
     return moe__error(op, "'schedule.tile_n' is %d; it must be a multiple of 8", s->tile_n);
   if (s->depth % 128)
     return moe__error(op, "'schedule.depth' is %d; it must be a multiple of 128", s->depth);
+  if (s->share > 1 && s->split > 1)
+    return moe__error(op, "'schedule.share' is %d; it must be 1 with split", s->share);
+  if (s->tile_n % (8 * s->share))
+    return moe__error(op, "'schedule.share' is %d; each must load a multiple of 8 of %d tokens",
+                      s->share, s->tile_n);
   return moe__mixed_warps(s) % s->split == 0 ||
          moe__error(op, "'schedule.split' is %d; it must divide the %d warps that multiply",
                     s->split, moe__mixed_warps(s));
+}
+
+/* Registers of a thread that loads, and how those of the CTA are divided: setmaxnreg gives the
+ * loader's to the warpgroups that multiply. */
+#define LOADER_REGISTERS 56
+#define MOST_REGISTERS 240
+#define SM_REGISTERS 65536
+
+static bool divide_registers(MlirOperation op, const moe__mixed_schedule_t *s,
+                             moe__mixed_layout_t *l) {
+  int each = SM_REGISTERS / (l->cta.threads * s->ctas_per_sm) / 8 * 8;
+  int left = (each * (s->warpgroups + 1) - LOADER_REGISTERS) / s->warpgroups / 8 * 8;
+  l->divides = each < MOST_REGISTERS; /* else each thread has all that it may */
+  l->registers = left < MOST_REGISTERS ? left : MOST_REGISTERS;
+  l->overlaps = l->registers >= moe__mixed_registers(s, 2);
+  return l->registers >= moe__mixed_registers(s, 1) ||
+         moe__error(op,
+                    "'schedule' leaves %d registers to each thread that multiplies; the kernel "
+                    "needs %d",
+                    l->registers, moe__mixed_registers(s, 1));
 }
 
 static bool lay_out(MlirOperation op, const void *schedule, void *out) {
@@ -88,10 +113,10 @@ static bool lay_out(MlirOperation op, const void *schedule, void *out) {
   moe__mixed_layout_t *l = out;
   if (!check(op, s))
     return false;
-  l->cta.threads = (moe__mixed_warps(s) + 1) * MOE__WARP;
+  l->cta.threads = (s->warpgroups + 1) * MOE__MIXED_WARPGROUP;
   l->cta.ctas_per_sm = s->ctas_per_sm;
-  /* Two accumulators, two pieces of weights, and what addresses take. */
-  l->cta.registers = s->tile_n + 72;
+  if (!divide_registers(op, s, l))
+    return false;
   int chunks = s->depth / MOE_WEIGHT_COLUMNS, rows = moe__mixed_rows(s);
   l->weights = chunks * s->tile_n * MOE__MIXED_CHUNK_BYTES;
   l->scales = l->weights + moe__mixed_warps(s) * chunks * MOE_WEIGHT_BYTES;
@@ -183,7 +208,7 @@ static MlirValue add_tokens(moe__mixed_mm_t *s, MlirOperation op) {
                            .rank = 2,
                            .dims = {s->depth.expression, s->tokens.expression},
                            .strides = {product_of(s, s->depth.expression, 2)},
-                           .box = {MOE_WEIGHT_COLUMNS, s->schedule.tile_n},
+                           .box = {MOE_WEIGHT_COLUMNS, s->schedule.tile_n / s->schedule.share},
                            .swizzle = MOE__SWIZZLE_128B};
   return moe__kernel_tensor_map(&s->kernel, &map);
 }
@@ -218,8 +243,13 @@ static void add_parameters(moe__mixed_mm_t *s, MlirOperation op) {
 
 /* ---- Tiles ---- */
 
+/* The rows of a tile, of all CTAs that share its tokens. */
+static int tile_rows(const moe__mixed_mm_t *s) {
+  return moe__mixed_rows(&s->schedule) * s->schedule.share;
+}
+
 static MlirValue row_tiles(moe__mixed_mm_t *s) {
-  return moe__ceil_div(&s->kernel.builder, s->rows.value, moe__mixed_rows(&s->schedule));
+  return moe__ceil_div(&s->kernel.builder, s->rows.value, tile_rows(s));
 }
 
 static MlirValue tile_count(moe__mixed_mm_t *s) {
@@ -229,20 +259,28 @@ static MlirValue tile_count(moe__mixed_mm_t *s) {
   return moe__mul(b, moe__ceil_div(b, s->tokens.value, s->schedule.tile_n), row_tiles(s));
 }
 
+/* The first row of this CTA in row tile `index`. */
+static MlirValue first_row(moe__mixed_mm_t *s, MlirValue index) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue row = moe__mul(b, index, tile_rows(s));
+  if (s->schedule.share == 1)
+    return row;
+  return moe__add(b, row, moe__mul(b, s->kernel.cluster_rank, moe__mixed_rows(&s->schedule)));
+}
+
 /* Tiles of the same weights come one after another. */
 static moe__mixed_tile_t tile_at(moe__mixed_mm_t *s, MlirValue index) {
   moe__builder_t *b = &s->kernel.builder;
-  int rows = moe__mixed_rows(&s->schedule);
   if (!mlirValueIsNull(s->offs)) {
     moe__group_tile_t tile = moe__groups_tile(&s->groups, index);
     return (moe__mixed_tile_t){.expert = tile.group,
-                               .row = moe__mul(b, tile.column, rows),
+                               .row = first_row(s, tile.column),
                                .token = tile.row,
                                .token_end = tile.row_end};
   }
   MlirValue across = moe__ceil_div(b, s->tokens.value, s->schedule.tile_n);
   return (moe__mixed_tile_t){.expert = moe__i32(b, 0),
-                             .row = moe__mul(b, moe__udiv(b, index, across), rows),
+                             .row = first_row(s, moe__udiv(b, index, across)),
                              .token = moe__mul(b, moe__urem(b, index, across), s->schedule.tile_n),
                              .token_end = s->tokens.value};
 }
@@ -255,7 +293,10 @@ static moe__mixed_reduction_t reduction_of(moe__mixed_mm_t *s) {
   MlirValue rank = s->kernel.cluster_rank;
   MlirValue first = moe__udiv(b, moe__mul(b, all, rank), s->schedule.split);
   MlirValue end = moe__udiv(b, moe__mul(b, all, moe__add(b, rank, 1)), s->schedule.split);
-  return (moe__mixed_reduction_t){first, moe__sub(b, end, first)};
+  /* Who has none takes one behind the last, which is all zeros: warps need not ask. */
+  MlirValue has_none = moe__eq(b, first, end);
+  return (moe__mixed_reduction_t){moe__select(b, has_none, all, first),
+                                  moe__umax(b, moe__sub(b, end, first), 1)};
 }
 
 /* Between two tiles of a cluster: the sums of the one before have been read. */
@@ -268,7 +309,23 @@ static void end_tile(moe__mixed_mm_t *s, MlirValue index, MlirValue total) {
   }
 }
 
-/* ---- The warp that loads ---- */
+/* ---- The warpgroup that loads: one thread does ---- */
+
+/* Loads a tile's tokens, from `column` on, to `to`; of those that the CTAs of a cluster share, each
+ * loads a part, for all. */
+static void load_tokens(moe__mixed_mm_t *s, MlirValue token, MlirValue column, MlirValue to,
+                        MlirValue landed) {
+  moe__builder_t *b = &s->kernel.builder;
+  if (s->schedule.share == 1) {
+    moe__tma_load(b, s->x_map, to, landed, 2, (MlirValue[]){column, token});
+    return;
+  }
+  MlirValue part = moe__mul(b, s->kernel.cluster_rank, s->schedule.tile_n / s->schedule.share);
+  MlirValue all = moe__trunc(b, moe__i32(b, (1 << s->schedule.share) - 1), b->i16);
+  moe__tma_load_multicast(b, s->x_map,
+                          moe__offset(b, to, moe__mul(b, part, MOE__MIXED_CHUNK_BYTES)), landed, 2,
+                          (MlirValue[]){column, moe__add(b, token, part)}, all);
+}
 
 static void load_k_tile(moe__mixed_mm_t *s, const moe__mixed_tile_t *tile, MlirValue index,
                         moe__cursor_t cursor) {
@@ -289,35 +346,61 @@ static void load_k_tile(moe__mixed_mm_t *s, const moe__mixed_tile_t *tile, MlirV
   moe__tma_load(b, s->scale_map, moe__offset_by(b, buffer, l->scales), landed, experts ? 3 : 2,
                 (MlirValue[]){tile->row, s->group ? moe__mul(b, index, scales) : moe__i32(b, 0),
                               tile->expert});
+  MlirValue column = moe__mul(b, index, schedule->depth);
   for (int i = 0; i < chunks; i++)
-    moe__tma_load(
-        b, s->x_map, moe__offset_by(b, buffer, i * schedule->tile_n * MOE__MIXED_CHUNK_BYTES),
-        landed, 2,
-        (MlirValue[]){moe__add(b, moe__mul(b, index, schedule->depth), i * MOE_WEIGHT_COLUMNS),
-                      tile->token});
+    load_tokens(s, tile->token, moe__add(b, column, i * MOE_WEIGHT_COLUMNS),
+                moe__offset_by(b, buffer, i * schedule->tile_n * MOE__MIXED_CHUNK_BYTES), landed);
 }
 
-static void load_tile(moe__mixed_mm_t *s, const moe__mixed_tile_t *tile,
-                      const moe__mixed_reduction_t *reduction, moe__cursor_t cursor) {
+/* Loads the k-tiles of a tile from number `from` to `to` of this CTA's. */
+static void load_k_tiles(moe__mixed_mm_t *s, const moe__mixed_tile_t *tile,
+                         const moe__mixed_reduction_t *reduction, MlirValue from, MlirValue to,
+                         moe__cursor_t cursor) {
   moe__builder_t *b = &s->kernel.builder;
-  MOE__FOR (b, k_tile, 0, reduction->count, 1, MOE__CARRY_CURSOR(cursor)) {
+  MOE__FOR (b, k_tile, from, to, 1, MOE__CARRY_CURSOR(cursor)) {
     load_k_tile(s, tile, moe__add(b, reduction->first, k_tile), cursor);
     cursor = moe__cursor_next(b, &s->layout.ring, cursor);
   }
 }
 
-static void load_tiles(moe__mixed_mm_t *s, MlirValue lane) {
+/* Where nothing has to be known for them but the CTA's number, the first loads are issued before all
+ * threads have come together: gives how many k-tiles of the first tile are on their way. */
+static bool loads_early(const moe__mixed_mm_t *s) {
+  return mlirValueIsNull(s->offs) && s->schedule.share == 1;
+}
+
+static MlirValue early_count(moe__mixed_mm_t *s, const moe__mixed_reduction_t *reduction) {
+  moe__builder_t *b = &s->kernel.builder;
+  if (!loads_early(s))
+    return moe__i32(b, 0);
+  return moe__umin(b, reduction->count, s->schedule.stages);
+}
+
+static void load_early(moe__mixed_mm_t *s) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue first = moe__tiles_first(&s->kernel);
+  moe__mixed_reduction_t reduction = reduction_of(s);
+  MOE__IF (b, moe__ult(b, first, tile_count(s))) {
+    moe__mixed_tile_t tile = tile_at(s, first);
+    load_k_tiles(s, &tile, &reduction, moe__i32(b, 0), early_count(s, &reduction),
+                 moe__cursor_start(b));
+  }
+}
+
+static void load_tiles(moe__mixed_mm_t *s, MlirValue loads) {
   moe__kernel_t *kernel = &s->kernel;
   moe__builder_t *b = &kernel->builder;
   moe__mixed_reduction_t reduction = reduction_of(s);
   moe__cursor_t cursor = moe__cursor_start(b);
-  MlirValue total = tile_count(s);
+  MlirValue total = tile_count(s), done = early_count(s, &reduction);
   MOE__FOR (b, index, moe__tiles_first(kernel), total, moe__tiles_step(kernel),
-            MOE__CARRY_CURSOR(cursor)) {
+            MOE__CARRY_CURSOR(cursor), &done) {
     moe__mixed_tile_t tile = tile_at(s, index);
-    MOE__IF (b, moe__eq(b, lane, 0)) {
-      load_tile(s, &tile, &reduction, cursor);
+    MOE__IF (b, loads) {
+      load_k_tiles(s, &tile, &reduction, done, reduction.count,
+                   moe__cursor_advance(b, &s->layout.ring, cursor, done));
     }
+    done = moe__i32(b, 0);
     cursor = moe__cursor_advance(b, &s->layout.ring, cursor, reduction.count);
     if (s->schedule.split > 1) {
       moe__warp_barrier(b);
@@ -336,7 +419,8 @@ static void multiply_tiles(moe__mixed_mm_t *s) {
                                 .lane = moe__and(b, kernel->thread, MOE__WARP - 1)};
   moe__mixed_reduction_t reduction = reduction_of(s);
   moe__cursor_t cursor = moe__cursor_start(b);
-  MlirValue total = tile_count(s);
+  MlirValue total = moe__warp_uniform(b, tile_count(s));
+  reduction.count = moe__warp_uniform(b, reduction.count);
   MOE__FOR (b, index, moe__tiles_first(kernel), total, moe__tiles_step(kernel),
             MOE__CARRY_CURSOR(cursor)) {
     moe__mixed_tile_t tile = tile_at(s, index);
@@ -365,25 +449,33 @@ static moe__weight_format_t format_of(MlirOperation op) {
 /* No more CTAs than tiles, where each token may be a tile of its own with experts. */
 static const moe__expression_t *grid_expression(moe__mixed_mm_t *s) {
   moe__record_t *record = &s->kernel.record;
-  const moe__expression_t *rows =
-      moe__expression_ceildiv(record, s->rows.expression, moe__mixed_rows(&s->schedule));
+  const moe__expression_t *rows = moe__expression_ceildiv(record, s->rows.expression, tile_rows(s));
   const moe__expression_t *tokens = s->tokens.expression;
   if (mlirValueIsNull(s->offs))
     tokens = moe__expression_ceildiv(record, tokens, s->schedule.tile_n);
   const moe__expression_t *tiles = moe__expression_mul(record, MOE__EXPRESSIONS(tokens, rows));
-  return s->schedule.split > 1
-             ? moe__expression_persistent_clusters(record, tiles, s->schedule.split)
+  return s->kernel.cluster_size > 1
+             ? moe__expression_persistent_clusters(record, tiles, s->kernel.cluster_size)
              : moe__expression_persistent(record, tiles, s->schedule.ctas_per_sm);
 }
 
-static void initialize(moe__mixed_mm_t *s, MlirValue loader) {
+/* After it every CTA of the cluster has begun, so that the others may reach it; no CTA of a cluster
+ * ends while another may still reach it. */
+static void come_together(moe__mixed_mm_t *s) {
+  (s->kernel.cluster_size > 1 ? moe__cluster_barrier : moe__cta_barrier)(&s->kernel.builder);
+}
+
+static void initialize(moe__mixed_mm_t *s, MlirValue loads) {
   moe__kernel_t *kernel = &s->kernel;
   moe__builder_t *b = &kernel->builder;
-  MOE__IF (b, moe__eq(b, kernel->thread, loader)) {
+  MOE__IF (b, loads) {
     moe__tma_prefetch_map(b, s->w_map);
     moe__tma_prefetch_map(b, s->scale_map);
     moe__tma_prefetch_map(b, s->x_map);
-    moe__ring_initialize(kernel, &s->layout.ring, moe__mixed_warps(&s->schedule));
+    moe__ring_initialize(kernel, &s->layout.ring,
+                         moe__mixed_warps(&s->schedule) * s->schedule.share);
+    if (loads_early(s))
+      load_early(s);
   }
   if (!mlirValueIsNull(s->offs)) {
     s->groups = moe__groups_create(kernel, &s->layout.groups, s->experts.value, s->schedule.tile_n,
@@ -392,8 +484,8 @@ static void initialize(moe__mixed_mm_t *s, MlirValue loader) {
       moe__groups_initialize(&s->groups, s->offs, s->tokens.value, kernel->thread, s->status);
     }
   }
-  /* After it every CTA of the cluster has begun, so that the others may reach it. */
-  (s->schedule.split > 1 ? moe__cluster_barrier : moe__cta_barrier)(b);
+  moe__warp_barrier(b);
+  come_together(s);
 }
 
 static bool lower(const moe__lowering_t *lowering) {
@@ -411,16 +503,25 @@ static bool lower(const moe__lowering_t *lowering) {
   moe__builder_t *b = &kernel->builder;
   moe__lowering_begin(lowering, kernel);
   add_parameters(&s, op);
-  moe__kernel_cluster(kernel, s.schedule.split);
+  moe__kernel_cluster(kernel, s.schedule.split * s.schedule.share);
   moe__kernel_prologue(kernel);
   moe__kernel_await_launches(kernel);
-  MlirValue loader = moe__i32(b, moe__mixed_warps(&s.schedule) * MOE__WARP);
-  initialize(&s, loader);
+  MlirValue loader = moe__i32(b, s.schedule.warpgroups * MOE__MIXED_WARPGROUP);
+  MlirValue loads = moe__eq(b, kernel->thread, loader);
+  initialize(&s, loads);
   MOE__IF (b, moe__ult(b, kernel->thread, loader)) {
+    if (layout->divides)
+      moe__registers_increase(b, layout->registers);
     multiply_tiles(&s);
   }
   MOE__ELSE (b) {
-    load_tiles(&s, moe__sub(b, kernel->thread, loader));
+    if (layout->divides)
+      moe__registers_decrease(b, LOADER_REGISTERS);
+    load_tiles(&s, loads);
+  }
+  if (s.schedule.share > 1) {
+    moe__warp_barrier(b);
+    come_together(&s);
   }
   moe__lowering_end(lowering, kernel, grid_expression(&s));
   return true;

@@ -15,6 +15,7 @@
 #include "lib/Dialect/Dialect.h"
 #include "lib/Kernels/mixed_mm/Schedule.h"
 
+#define MOE__MIXED_WARPGROUP 128   /* threads */
 #define MOE__MIXED_WARPS 4         /* of a warpgroup; each has a panel of MOE_WEIGHT_ROWS rows */
 #define MOE__MIXED_STEP 16         /* columns of one wgmma: a word of a lane's weights */
 #define MOE__MIXED_CHUNK_BYTES 128 /* of MOE_WEIGHT_COLUMNS columns of a token */
@@ -29,6 +30,9 @@ typedef struct moe__mixed_layout_t {
   moe__ring_t ring;
   int32_t weights, scales; /* offsets in a stage, which begins with the tokens */
   int32_t parts;           /* with split: where the sums of all CTAs arrive */
+  int registers;           /* of a thread that multiplies */
+  bool divides;            /* it gets them from the warpgroup that loads */
+  bool overlaps;           /* two products of a warpgroup are in flight */
   moe__groups_layout_t groups;
 } moe__mixed_layout_t;
 
@@ -77,6 +81,9 @@ int moe__mixed_scale_bytes(MlirType scale); /* of one */
 void moe__mixed_convert(moe__mixed_mm_t *s, MlirValue word, MlirValue out[MOE__WGMMA_A_REGISTERS]);
 
 /* ---- Multiply.c ---- */
+
+/* The registers that a thread needs which multiplies, with so many products in flight. */
+int moe__mixed_registers(const moe__mixed_schedule_t *schedule, int in_flight);
 
 /* The sums of a tile over this CTA's k-tiles. */
 void moe__mixed_multiply(moe__mixed_mm_t *s, const moe__mixed_position_t *self,

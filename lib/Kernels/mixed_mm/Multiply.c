@@ -9,6 +9,8 @@
 
 #include "mlir-c/BuiltinTypes.h"
 
+#include <string.h>
+
 #define MAX_STEPS (MOE_WEIGHT_COLUMNS / MOE__MIXED_STEP) /* of a piece */
 
 /* A piece's weights, as wgmma takes them. */
@@ -62,65 +64,125 @@ static void load_scales(moe__mixed_mm_t *s, const moe__mixed_position_t *self, M
     out[h] = load_scale(s, moe__offset_by(b, own, 8 * h * bytes));
 }
 
-/* Issues the products of a piece; gives what is to be waited for. */
-static moe__accumulator_t issue_piece(moe__mixed_mm_t *s, MlirValue tokens, int index,
-                                      piece_t piece) {
-  moe__builder_t *b = &s->kernel.builder;
-  int columns = piece_columns(s), steps = columns / MOE__MIXED_STEP;
-  int chunk = index * columns / MOE_WEIGHT_COLUMNS;
-  int first = index * columns % MOE_WEIGHT_COLUMNS / MOE__MIXED_STEP;
-  int start = chunk * s->schedule.tile_n * MOE__MIXED_CHUNK_BYTES;
-  moe__accumulator_t sum = moe__wgmma_zero(b, s->schedule.tile_n);
-  moe__wgmma_fence_through(b, 1, &sum, steps * MOE__WGMMA_A_REGISTERS, piece);
-  for (int i = 0; i < steps; i++)
-    sum = moe__wgmma_k16_fragment(
-        b, sum, i == 0, piece + (ptrdiff_t)i * MOE__WGMMA_A_REGISTERS,
-        moe__wgmma_advance(b, tokens, start + (first + i) * 2 * MOE__MIXED_STEP), s->x_type, false);
-  moe__wgmma_commit(b);
-  return sum;
+/* A piece whose products are in flight. */
+typedef struct flight_t {
+  moe__accumulator_t products;
+  piece_t weights;
+  MlirValue scales[2];
+} flight_t;
+
+static int piece_words(const moe__mixed_mm_t *s) {
+  return piece_columns(s) / MOE__MIXED_STEP * MOE__WGMMA_A_REGISTERS;
 }
 
-static void multiply_stage(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
-                           moe__cursor_t cursor, moe__mixed_fragment_t sums) {
+/* Issues the products of a piece, whose weights the flight has. */
+static void issue_piece(moe__mixed_mm_t *s, MlirValue tokens, int index, flight_t *flight) {
   moe__builder_t *b = &s->kernel.builder;
-  int pieces = s->schedule.depth / piece_columns(s);
-  int words = piece_columns(s) / MOE__MIXED_STEP * MOE__WGMMA_A_REGISTERS;
-  MlirValue buffer = moe__ring_buffer(&s->kernel, &s->layout.ring, cursor);
-  MlirValue tokens = moe__wgmma_descriptor(b, buffer);
-  piece_t now, next;
-  convert_piece(s, self, buffer, 0, now);
-  for (int p = 0; p < pieces; p++) {
-    moe__accumulator_t products = issue_piece(s, tokens, p, now);
-    MlirValue scales[2];
-    load_scales(s, self, buffer, p, scales);
-    if (p + 1 < pieces)
-      convert_piece(s, self, buffer, p + 1, next);
-    moe__wgmma_wait_through(b, 0, 1, &products, words, now);
-    moe__mixed_fragment_t part;
-    moe__accumulator_unpack(b, products, part);
-    for (int i = 0; i < s->schedule.tile_n / 2; i++)
-      sums[i] = moe__fma(b, part[i], scales[i % 4 / 2], sums[i]);
-    for (int i = 0; i < words && p + 1 < pieces; i++)
-      now[i] = next[i];
+  int columns = piece_columns(s), chunk = index * columns / MOE_WEIGHT_COLUMNS;
+  int first = index * columns % MOE_WEIGHT_COLUMNS / MOE__MIXED_STEP;
+  int start = chunk * s->schedule.tile_n * MOE__MIXED_CHUNK_BYTES;
+  flight->products = moe__wgmma_zero(b, s->schedule.tile_n);
+  moe__wgmma_fence_through(b, 1, &flight->products, piece_words(s), flight->weights);
+  for (int i = 0; i < columns / MOE__MIXED_STEP; i++)
+    flight->products = moe__wgmma_k16_fragment(
+        b, flight->products, i == 0, flight->weights + (ptrdiff_t)i * MOE__WGMMA_A_REGISTERS,
+        moe__wgmma_advance(b, tokens, start + (first + i) * 2 * MOE__MIXED_STEP), s->x_type, false);
+  moe__wgmma_commit(b);
+}
+
+/* Waits until no more than `pending` pieces are in flight, and adds this one's. */
+static void finish_piece(moe__mixed_mm_t *s, flight_t *flight, int pending,
+                         moe__mixed_fragment_t sums) {
+  moe__builder_t *b = &s->kernel.builder;
+  moe__wgmma_wait_through(b, pending, 1, &flight->products, piece_words(s), flight->weights);
+  moe__mixed_fragment_t part;
+  moe__accumulator_unpack(b, flight->products, part);
+  for (int i = 0; i < s->schedule.tile_n / 2; i++)
+    sums[i] = moe__fma(b, part[i], flight->scales[i % 4 / 2], sums[i]);
+}
+
+/* A warp's arrival, at all CTAs whose copies fill the stage. */
+static void release(moe__mixed_mm_t *s, const moe__mixed_position_t *self, moe__cursor_t cursor) {
+  moe__builder_t *b = &s->kernel.builder;
+  moe__warp_barrier(b);
+  MOE__IF (b, moe__ult(b, self->lane, s->schedule.share)) {
+    if (s->schedule.share > 1)
+      moe__ring_release_remote(&s->kernel, &s->layout.ring, cursor, self->lane);
+    else
+      moe__ring_release(&s->kernel, &s->layout.ring, cursor);
   }
+}
+
+/* Waits for a stage and turns its first piece into numbers. */
+static void begin_stage(moe__mixed_mm_t *s, const moe__mixed_position_t *self, moe__cursor_t cursor,
+                        piece_t first) {
+  moe__ring_wait(&s->kernel, &s->layout.ring, cursor);
+  convert_piece(s, self, moe__ring_buffer(&s->kernel, &s->layout.ring, cursor), 0, first);
+}
+
+/* Multiplies the stage at `cursor`, whose first piece has been turned into numbers; what follows a
+ * piece is, while its products run: the next piece, or that of the next stage, if there is one. */
+static void multiply_stage(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
+                           moe__cursor_t cursor, piece_t first, bool has_next,
+                           moe__mixed_fragment_t sums) {
+  moe__kernel_t *kernel = &s->kernel;
+  moe__builder_t *b = &kernel->builder;
+  int pieces = s->schedule.depth / piece_columns(s);
+  bool overlaps = s->layout.overlaps;
+  MlirValue buffer = moe__ring_buffer(kernel, &s->layout.ring, cursor);
+  MlirValue tokens = moe__wgmma_descriptor(b, buffer);
+  flight_t flights[2];
+  memcpy(flights[0].weights, first, sizeof flights[0].weights);
+  for (int p = 0; p < pieces; p++) {
+    flight_t *now = &flights[p % 2], *other = &flights[(p + 1) % 2];
+    issue_piece(s, tokens, p, now);
+    load_scales(s, self, buffer, p, now->scales);
+    if (overlaps && p > 0)
+      finish_piece(s, other, 1, sums);
+    if (p + 1 < pieces)
+      convert_piece(s, self, buffer, p + 1, other->weights);
+    else if (has_next)
+      begin_stage(s, self, moe__cursor_next(b, &s->layout.ring, cursor), first);
+    if (!overlaps || p + 1 == pieces)
+      finish_piece(s, now, 0, sums);
+  }
+  release(s, self, cursor);
+}
+
+/* The words of a piece among the variables that a loop carries. */
+static MlirValue pack_piece(moe__mixed_mm_t *s, const piece_t piece) {
+  return moe__vector(&s->kernel.builder, piece_words(s), piece);
+}
+
+static void unpack_piece(moe__mixed_mm_t *s, MlirValue packed, piece_t out) {
+  for (int i = 0; i < piece_words(s); i++)
+    out[i] = moe__extract(&s->kernel.builder, packed, i);
+}
+
+int moe__mixed_registers(const moe__mixed_schedule_t *schedule, int in_flight) {
+  /* The sums, those in flight, two pieces of weights, and what addresses take. */
+  return schedule->tile_n / 2 * (1 + in_flight) + (in_flight > 1 ? 84 : 72);
 }
 
 void moe__mixed_multiply(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
                          const moe__mixed_reduction_t *reduction, moe__cursor_t cursor,
                          moe__mixed_fragment_t sums) {
-  moe__kernel_t *kernel = &s->kernel;
-  moe__builder_t *b = &kernel->builder;
+  moe__builder_t *b = &s->kernel.builder;
   moe__accumulator_t sum = moe__wgmma_zero(b, s->schedule.tile_n);
-  MOE__FOR (b, k_tile, 0, reduction->count, 1, MOE__CARRY_CURSOR(cursor), &sum.value) {
-    moe__ring_wait(kernel, &s->layout.ring, cursor);
+  moe__accumulator_unpack(b, sum, sums);
+  MlirValue last = moe__sub(b, reduction->count, 1);
+  piece_t piece;
+  begin_stage(s, self, cursor, piece);
+  MlirValue packed = pack_piece(s, piece);
+  MOE__FOR (b, k_tile, 0, last, 1, MOE__CARRY_CURSOR(cursor), &sum.value, &packed) {
     moe__accumulator_unpack(b, sum, sums);
-    multiply_stage(s, self, cursor, sums);
+    unpack_piece(s, packed, piece);
+    multiply_stage(s, self, cursor, piece, true, sums);
     sum = moe__accumulator_pack(b, s->schedule.tile_n, sums);
-    moe__warp_barrier(b);
-    MOE__IF (b, moe__eq(b, self->lane, 0)) {
-      moe__ring_release(kernel, &s->layout.ring, cursor);
-    }
+    packed = pack_piece(s, piece);
     cursor = moe__cursor_next(b, &s->layout.ring, cursor);
   }
   moe__accumulator_unpack(b, sum, sums);
+  unpack_piece(s, packed, piece);
+  multiply_stage(s, self, cursor, piece, false, sums);
 }

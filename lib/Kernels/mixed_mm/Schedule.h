@@ -16,6 +16,9 @@
   X(T, split, 1, 8, 1,                                                                             \
     "CTAs of a cluster that divide the columns of weights; it must divide the warps that "         \
     "multiply")                                                                                    \
+  X(T, share, 1, 4, 1,                                                                             \
+    "CTAs of a cluster that have other rows of the same tokens, which each loads a part of for "   \
+    "all; 1 with split")                                                                           \
   X(T, ctas_per_sm, 1, 4, 1, "CTAs that share a multiprocessor")                                   \
   X(T, band, 1, 4096, 4096, "tiles of tokens of an expert that are worked off together")
 

@@ -91,7 +91,7 @@ static void store_rows(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
   MlirValue has_rows = moe__ult(b, panel, s->rows.value); /* N is a multiple of a panel's rows */
   for (int j = 0; j < s->schedule.tile_n / 8; j++)
     for (int c = 0; c < 2; c++) {
-      MlirValue token = moe__add(b, first, 8 * j + c);
+      MlirValue token = moe__add(b, moe__fresh(b, first), 8 * j + c);
       MOE__IF (b, moe__and(b, has_rows, moe__ult(b, token, tile->token_end))) {
         MlirValue at = moe__add(b, moe__wide_mul(b, token, s->rows.value), row);
         MlirValue values[] = {sums[4 * j + c], sums[4 * j + 2 + c]};
