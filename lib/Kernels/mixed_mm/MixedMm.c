@@ -363,8 +363,8 @@ static void load_k_tiles(moe__mixed_mm_t *s, const moe__mixed_tile_t *tile,
   }
 }
 
-/* Where nothing has to be known for them but the CTA's number, the first loads are issued before all
- * threads have come together: gives how many k-tiles of the first tile are on their way. */
+/* Where nothing has to be known for them but the CTA's number, the first loads are issued before
+ * all threads have come together: gives how many k-tiles of the first tile are on their way. */
 static bool loads_early(const moe__mixed_mm_t *s) {
   return mlirValueIsNull(s->offs) && s->schedule.share == 1;
 }
