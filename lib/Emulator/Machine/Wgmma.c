@@ -207,72 +207,218 @@ int moe__emu_wgmma_d_registers(int n) {
 
 /* ---- The product ---- */
 
-static float round_to_f32(double x) {
-  static const uint32_t canonical = 0x7FFFFFFF;
-  float result = (float)x;
-  if (x != x)
-    memcpy(&result, &canonical, sizeof result);
+/* Of zero: neither it nor the sum of it and another is the largest. */
+enum { NO_EXPONENT = -4096 };
+
+static inline __attribute__((always_inline)) uint32_t bits_of(float x) {
+  uint32_t bits = 0;
+  memcpy(&bits, &x, sizeof bits);
+  return bits;
+}
+
+static inline __attribute__((always_inline)) bool is_finite(float x) {
+  return (bits_of(x) & 0x7F800000) != 0x7F800000;
+}
+
+/* The exponent as the hardware takes it: a subnormal number has the least normal one. */
+static inline __attribute__((always_inline)) int16_t exponent_of(float x, int least) {
+  const int exponent = (int)(bits_of(x) >> 23 & 0xFF) - 127;
+  if (x == 0.0F)
+    return NO_EXPONENT;
+  return (int16_t)(exponent > least ? exponent : least);
+}
+
+/* The numbers of an operand, with 0 in place of what is not finite, and their exponents. False
+ * where there is such a number. */
+static bool read_operand(moe__emu_wgmma_type_t type, const float *x, int count, float *out_numbers,
+                         int16_t *out_exponents) {
+  static const int least[] = {[MOE__EMU_WGMMA_E4M3] = -6,
+                              [MOE__EMU_WGMMA_E5M2] = -14,
+                              [MOE__EMU_WGMMA_BF16] = -126,
+                              [MOE__EMU_WGMMA_F16] = -14};
+  bool finite = true;
+  for (int i = 0; i < count; i++) {
+    out_numbers[i] = is_finite(x[i]) ? x[i] : 0.0F;
+    out_exponents[i] = exponent_of(out_numbers[i], least[type]);
+    finite = finite && is_finite(x[i]);
+  }
+  return finite;
+}
+
+static inline __attribute__((always_inline)) double power_of_two(int exponent) {
+  const uint64_t bits = (uint64_t)(exponent + 1023) << 52;
+  double result = 0.0;
+  memcpy(&result, &bits, sizeof result);
   return result;
 }
 
-enum { BLOCK_ROWS = 4, BLOCK_COLUMNS = 8 };
-typedef double sums_t __attribute__((vector_size(BLOCK_COLUMNS * sizeof(double))));
-typedef float columns_t __attribute__((vector_size(BLOCK_COLUMNS * sizeof(float))));
-
-/* Four rows by eight columns of D. Each element is the sum of its products in order, however wide
- * the vectors of the processor are. */
-static inline __attribute__((always_inline)) void
-multiply_block(const moe__emu_wgmma_shape_t *shape, const float *a, const float *b, bool accumulate,
-               double sign, float *d) {
-  sums_t sums[BLOCK_ROWS] = {{0}};
-  for (int k = 0; k < shape->k; k++) {
-    columns_t columns;
-    memcpy(&columns, b + (size_t)k * shape->n, sizeof columns);
-    const sums_t b_row = __builtin_convertvector(columns, sums_t);
-    for (int row = 0; row < BLOCK_ROWS; row++)
-      sums[row] += sign * a[row * shape->k + k] * b_row;
+/* x cut toward zero to `significant` bits and to fp32; Inf from 2^128 on. */
+static inline __attribute__((always_inline)) void cut(int n, const double *x, int significant,
+                                                      float *out) {
+  uint64_t subnormals = 0;
+  for (int j = 0; j < n; j++) {
+    uint64_t bits = 0;
+    double left = 0.0;
+    memcpy(&bits, &x[j], sizeof bits);
+    bits &= ~UINT64_C(0) << (53 - significant);
+    memcpy(&left, &bits, sizeof left);
+    const uint64_t exponent = bits >> 52 & 0x7FF;
+    subnormals |= exponent < 1023 - 126 ? exponent : 0;
+    out[j] = (float)left;
   }
-  for (int row = 0; row < BLOCK_ROWS; row++) {
-    float *d_row = d + (size_t)row * shape->n;
-    for (int column = 0; column < BLOCK_COLUMNS; column++)
-      d_row[column] =
-          round_to_f32(accumulate ? d_row[column] + sums[row][column] : sums[row][column]);
+  for (int j = 0; subnormals && j < n; j++)
+    if (x[j] < 0x1p-126 && x[j] > -0x1p-126)
+      out[j] = (float)((double)(int64_t)(x[j] * 0x1p149) * 0x1p-149);
+}
+
+/* What the sums of a row are made of. */
+typedef struct row_t {
+  const moe__emu_wgmma_shape_t *shape;
+  const float *a, *b; /* a[k] and b[k][n], all finite */
+  const int16_t *a_exponents, *b_exponents;
+} row_t;
+
+/* The largest exponents of the addends, d among them. */
+static inline __attribute__((always_inline)) void find_largest(const row_t *row, const float *d,
+                                                               int16_t *largest) {
+  const int n = row->shape->n;
+  for (int j = 0; j < n; j++)
+    largest[j] = exponent_of(d[j], -126);
+  for (int k = 0; k < row->shape->k; k++) {
+    const int16_t mine = row->a_exponents[k], *others = row->b_exponents + (size_t)k * n;
+    for (int j = 0; j < n; j++) {
+      const int16_t exponent = (int16_t)(mine + others[j]);
+      largest[j] = exponent > largest[j] ? exponent : largest[j];
+    }
   }
 }
 
-static inline __attribute__((always_inline)) void
-multiply_blocks(const moe__emu_wgmma_shape_t *shape, const float *a, const float *b,
-                bool accumulate, double sign, float *d) {
-  for (int row = 0; row < MOE__EMU_WGMMA_M; row += BLOCK_ROWS)
-    for (int column = 0; column < shape->n; column += BLOCK_COLUMNS)
-      multiply_block(shape, a + (size_t)row * shape->k, b + column, accumulate, sign,
-                     d + (size_t)row * shape->n + column);
+/* d = d + the sum over k of a[k] * b[k][.]: see moe__emu_wgmma_multiply. An addend, in units of the
+ * last bit that is kept, is below 2^27, and a conversion to an integer cuts it. */
+static inline __attribute__((always_inline)) void sum_wide(const row_t *row, float *d) {
+  enum { BELOW = 25, SIGNIFICANT = 24 };
+  const int n = row->shape->n;
+  int16_t largest[MOE__EMU_WGMMA_MAX_N];
+  double scale[MOE__EMU_WGMMA_MAX_N], sums[MOE__EMU_WGMMA_MAX_N];
+  find_largest(row, d, largest);
+  for (int j = 0; j < n; j++) {
+    largest[j] = largest[j] <= NO_EXPONENT / 2 ? 0 : largest[j];
+    scale[j] = power_of_two(BELOW - largest[j]);
+    sums[j] = (double)(int32_t)(d[j] * scale[j]);
+  }
+  for (int k = 0; k < row->shape->k; k++) {
+    const double x = row->a[k];
+    const float *b = row->b + (size_t)k * n;
+    for (int j = 0; x != 0.0 && j < n; j++)
+      sums[j] += (double)(int32_t)(x * scale[j] * (double)b[j]);
+  }
+  for (int j = 0; j < n; j++)
+    sums[j] *= power_of_two(largest[j] - BELOW);
+  cut(n, sums, SIGNIFICANT, d);
 }
 
+/* The same for 8-bit operands, whose products are fp32 numbers above 2^-33. Where d is far below
+ * that, and so all products are 0, it is alone. */
+static inline __attribute__((always_inline)) void sum_narrow(const row_t *row, float *d) {
+  enum { BELOW = 13, SIGNIFICANT = 14, LEAST = -64 };
+  const int n = row->shape->n;
+  int16_t largest[MOE__EMU_WGMMA_MAX_N];
+  float scale[MOE__EMU_WGMMA_MAX_N];
+  int32_t sums[MOE__EMU_WGMMA_MAX_N];
+  find_largest(row, d, largest);
+  for (int j = 0; j < n; j++) {
+    scale[j] = (float)power_of_two(BELOW - (largest[j] < LEAST ? LEAST : largest[j]));
+    sums[j] = (int32_t)(d[j] * scale[j]);
+  }
+  for (int k = 0; k < row->shape->k; k++) {
+    const float x = row->a[k], *b = row->b + (size_t)k * n;
+    for (int j = 0; x != 0.0F && j < n; j++)
+      sums[j] += (int32_t)(x * b[j] * scale[j]);
+  }
+  double values[MOE__EMU_WGMMA_MAX_N];
+  for (int j = 0; j < n; j++)
+    values[j] = largest[j] < LEAST ? (double)d[j] : sums[j] * power_of_two(largest[j] - BELOW);
+  cut(n, values, SIGNIFICANT, d);
+}
+
+/* Stores d + the sum over k of a[k] * b[k] where that is NaN or Inf, because one of them is. */
+static void sum_specials(const moe__emu_wgmma_shape_t *shape, double sign, const float *a,
+                         const float *b, float d, float *out) {
+  static const uint32_t canonical = 0x7FFFFFFF;
+  double sum = d;
+  for (int k = 0; k < shape->k; k++)
+    sum += sign * a[k] * b[(size_t)k * shape->n];
+  if (sum != sum)
+    memcpy(out, &canonical, sizeof *out);
+  else if (sum - sum != 0.0)
+    *out = (float)sum;
+}
+
+/* The operands of a product, all finite, and their exponents. */
+typedef struct operands_t {
+  float a[MOE__EMU_WGMMA_M * MOE__EMU_WGMMA_MAX_K];
+  float b[MOE__EMU_WGMMA_MAX_K * MOE__EMU_WGMMA_MAX_N];
+  int16_t a_exponents[MOE__EMU_WGMMA_M * MOE__EMU_WGMMA_MAX_K];
+  int16_t b_exponents[MOE__EMU_WGMMA_MAX_K * MOE__EMU_WGMMA_MAX_N];
+} operands_t;
+
+static inline __attribute__((always_inline)) void
+sum_row(const moe__emu_wgmma_shape_t *shape, const operands_t *operands, int i, float *d) {
+  const size_t first = (size_t)i * shape->k;
+  const row_t row = {shape, operands->a + first, operands->b, operands->a_exponents + first,
+                     operands->b_exponents};
+  if (types[shape->a].bits == 8)
+    sum_narrow(&row, d);
+  else
+    sum_wide(&row, d);
+}
+
+/* The same with wider vectors, which change no rounding. */
 #ifdef __x86_64__
-#define MOE__EMU_MULTIPLY_FOR(name, features)                                                      \
-  static __attribute__((target(features))) void name(const moe__emu_wgmma_shape_t *shape,          \
-                                                     const float *a, const float *b,               \
-                                                     bool accumulate, double sign, float *d) {     \
-    multiply_blocks(shape, a, b, accumulate, sign, d);                                             \
+#define MOE__EMU_SUM_FOR(name, features)                                                           \
+  static __attribute__((target(features))) void name(                                              \
+      const moe__emu_wgmma_shape_t *shape, const operands_t *operands, int i, float *d) {          \
+    sum_row(shape, operands, i, d);                                                                \
   }
-MOE__EMU_MULTIPLY_FOR(multiply_avx2, "avx2")
-MOE__EMU_MULTIPLY_FOR(multiply_avx512, "avx512f")
-#undef MOE__EMU_MULTIPLY_FOR
+MOE__EMU_SUM_FOR(sum_row_avx2, "avx2")
+MOE__EMU_SUM_FOR(sum_row_avx512, "avx512f")
+#undef MOE__EMU_SUM_FOR
 #endif
 
-void moe__emu_wgmma_multiply(const moe__emu_wgmma_shape_t *shape, const float *a, const float *b,
-                             bool accumulate, int scale_a, int scale_b, float *d) {
-  const double sign = scale_a * scale_b;
+static void sum_row_fast(const moe__emu_wgmma_shape_t *shape, const operands_t *operands, int i,
+                         float *d) {
 #ifdef __x86_64__
   if (__builtin_cpu_supports("avx512f")) {
-    multiply_avx512(shape, a, b, accumulate, sign, d);
+    sum_row_avx512(shape, operands, i, d);
     return;
   }
   if (__builtin_cpu_supports("avx2")) {
-    multiply_avx2(shape, a, b, accumulate, sign, d);
+    sum_row_avx2(shape, operands, i, d);
     return;
   }
 #endif
-  multiply_blocks(shape, a, b, accumulate, sign, d);
+  sum_row(shape, operands, i, d);
+}
+
+void moe__emu_wgmma_multiply(const moe__emu_wgmma_shape_t *shape, const float *a, const float *b,
+                             bool accumulate, int scale_a, int scale_b, float *d) {
+  operands_t operands = {0};
+  float start[MOE__EMU_WGMMA_MAX_N];
+  const int n = shape->n, a_count = MOE__EMU_WGMMA_M * shape->k, sign = scale_a * scale_b;
+  const bool a_finite = read_operand(shape->a, a, a_count, operands.a, operands.a_exponents);
+  const bool b_finite = read_operand(shape->b, b, shape->k * n, operands.b, operands.b_exponents);
+  for (int i = 0; sign < 0 && i < a_count; i++)
+    operands.a[i] = -operands.a[i];
+  for (int i = 0; i < MOE__EMU_WGMMA_M; i++) {
+    float *d_row = d + (size_t)i * n;
+    bool finite = a_finite && b_finite;
+    for (int j = 0; j < n; j++) {
+      start[j] = accumulate ? d_row[j] : 0.0F;
+      finite = finite && is_finite(start[j]);
+      d_row[j] = is_finite(start[j]) ? start[j] : 0.0F;
+    }
+    sum_row_fast(shape, &operands, i, d_row);
+    for (int j = 0; !finite && j < n; j++)
+      sum_specials(shape, sign, a + (size_t)i * shape->k, b + j, start[j], &d_row[j]);
+  }
 }

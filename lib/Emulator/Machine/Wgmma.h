@@ -127,12 +127,13 @@ static inline void moe__emu_wgmma_d_element(int thread, int index, int *out_row,
 /* d[64][n] = (accumulate ? d : 0) + scale_a * scale_b * (a * b); the scales are the instruction's
  * immediates, 1 or -1.
  *
- * Numeric model: products are exact, the k products of an element are summed in fp64, and the sum
- * and the accumulator are added with one rounding to fp32. It is exact wherever the true result
- * needs no rounding and fits what a tensor core keeps. That one rounds more: it aligns products and
- * accumulator to the largest exponent, cuts each toward zero (13 bits below the leading one for
- * e4m3, 25 for bf16, measured on an H200) and cuts the sum to 14 (e4m3) or 24 (bf16) significant
- * bits. A NaN result is 0x7FFFFFFF. */
+ * The sum is the one that an H200 gives, in every bit (test/Emulator/golden):
+ *   - d and the k products are exact; a product's exponent is the sum of its factors' exponents,
+ *     that of a subnormal number the least normal one of its type, and zeros have none;
+ *   - each is cut toward zero to 13 bits (8-bit types) or 25 bits (16-bit types) below the largest
+ *     exponent among them, and what is left is added up exactly;
+ *   - the sum is cut toward zero to 14 or 24 significant bits, and to fp32; it is never -0.
+ * A NaN result is 0x7FFFFFFF. */
 void moe__emu_wgmma_multiply(const moe__emu_wgmma_shape_t *shape, const float *a, const float *b,
                              bool accumulate, int scale_a, int scale_b, float *d);
 

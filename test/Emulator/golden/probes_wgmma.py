@@ -215,7 +215,6 @@ def precision(name, dtype, start, first, second, negative, steps):
 
     The terms are D's first value, A[r][0] and A[r][1] * B[1][j]. `start` is bits, `first` and `second`
     are powers of two, `first` may be None. In column 7 of e4m3 there is no second term.
-    Informative: the emulator does not model lost bits.
     """
     bias, mantissa = FORMATS[dtype]
     size = 2 if dtype in WIDE else 1
@@ -250,7 +249,56 @@ def precision(name, dtype, start, first, second, negative, steps):
     body += load_descriptor(1, 0, descriptor(16, 1024, "128B"))
     body += load_descriptor(2, SELECTOR, descriptor(16, 1024, "128B"))
     body += multiply((dtype, dtype), n, "%d1", [0, 0], True)
-    return probe(f"wgmma_precision_{dtype}_{name}", n, body, "informative", {})
+    return probe(f"wgmma_precision_{dtype}_{name}", n, body, "wgmma_sums", {})
+
+
+# Bits that random elements keep, and bits that they all have: exponents of 2^-7 to 1, of e4m3 all up to 1, so subnormal ones too.
+SPREADS = {"bf16": (0x83FF, 0x3C00), "f16": (0x9FFF, 0x2000), "e4m3": (0xBF, 0), "e5m2": (0x9F, 0x20), "f32": (0x83FFFFFF, 0x3C000000)}
+
+
+def random_word(source, to, dtype, spread):
+    """PTX that makes a random word of %`source`; without `spread` of any bits, Inf and NaN among them."""
+    keep, have = 0xFFFFFFFF, 0
+    if spread:
+        times = 1 if dtype == "f32" else 0x10001 if dtype in WIDE else 0x1010101
+        keep, have = (bits * times for bits in SPREADS[dtype])
+    return f"""\
+    mul.lo.u32 %{to}, %{source}, 0x9E3779B1;
+    shr.u32 %b0, %{to}, 15;
+    xor.b32 %{to}, %{to}, %b0;
+    mul.lo.u32 %{to}, %{to}, 0x85EBCA77;
+    shr.u32 %b0, %{to}, 13;
+    xor.b32 %{to}, %{to}, %b0;
+    and.b32 %{to}, %{to}, 0x{keep:x};
+    or.b32 %{to}, %{to}, 0x{have:x};
+"""
+
+
+def random_sums(types, from_registers, spread):
+    """D + A * B of random numbers: what is cut, in sums of all K products and D."""
+    n = 32
+    body = fill(0, SELECTOR // 4, random_word("r1", "r2", types[0], spread))
+    body += fill(SELECTOR // 4, SHARED // 4, random_word("r1", "r2", types[1], spread))
+    for i in range(4):
+        body += f"    mad.lo.u32 %r1, %thread, 4, {0x20000 + i};\n" + random_word("r1", f"a{i}", types[0], spread)
+    for i in range(n // 2):
+        body += f"    mad.lo.u32 %r1, %thread, {n // 2}, {0x10000 + i};\n" + random_word("r1", "r2", "f32", spread)
+        body += f"    mov.b32 %f{i}, %r2;\n"
+    body += load_descriptor(1, 0, descriptor(16, 1024, "128B")) + load_descriptor(2, SELECTOR, descriptor(16, 1024, "128B"))
+    body += multiply(types, n, "{%a0, %a1, %a2, %a3}" if from_registers else "%d1", [0, 0], True)
+    name = "_".join(["wgmma_sums", *dict.fromkeys(types), "a" if from_registers else "s", "spread" if spread else "any"])
+    return probe(name, n, body, "wgmma_sums", {})
+
+
+def constant_sums(name, a, b):
+    """D + A * B of bf16 with one magnitude each; A of either sign, by row, and D zeros of either sign, by column."""
+    n = 8
+    body = fill(0, SHARED // 4, f"    mov.u32 %r2, 0x{b * 0x10001:x};\n")
+    body += "".join(f"    mov.u32 %a{i}, 0x{(a | i % 2 << 15) * 0x10001:x};\n" for i in range(4))
+    body += "".join(f"    mov.b32 %f{i}, 0x{i % 2 << 31:x};\n" for i in range(n // 2))
+    body += load_descriptor(2, SELECTOR, descriptor(16, 1024, "128B"))
+    body += multiply(("bf16", "bf16"), n, "{%a0, %a1, %a2, %a3}", [0, 0], True)
+    return probe(f"wgmma_sums_bf16_{name}", n, body, "wgmma_sums", {})
 
 
 def probes():
@@ -284,6 +332,13 @@ def probes():
                 ("accumulator_2e24", 0x4B800000, None, top, False)):
             least = steps if second == top else 7
             result.append(precision(name, dtype, start, first, second, negative, least))
+    for types in (("bf16", "bf16"), ("f16", "f16"), ("e4m3", "e4m3"), ("e5m2", "e5m2"), ("e4m3", "e5m2")):
+        for from_registers in (True, False):
+            for spread in (True, False):
+                result.append(random_sums(types, from_registers, spread))
+    # Zeros of both signs; sums below the least subnormal number; the least one itself.
+    for name, a, b in (("zero", 0, 0x3F80), ("below", 127 - 100 << 7, 127 - 60 << 7), ("least", 127 - 100 << 7, 127 - 53 << 7)):
+        result.append(constant_sums(name, a, b))
     # Last, so that a device that faults here has answered everything else.
     for swizzle, advance in (("128B", 384), ("64B", 128), ("32B", 128)):
         result.append(layout("bf16", "b", "k", 64, swizzle, advance, advance // 128))
