@@ -5,7 +5,8 @@
  * SHAPE, such as 128x512, is that of an argument, in order; all are zero, so that offsets make
  * empty groups and kernels are short. Prints JSON, in microseconds of host time for one call of the
  * function:
- *   driver       cuLaunchKernelEx for each of its kernels, with ready parameters, and nothing else
+ *   driver       what the driver is asked for, with ready parameters, and nothing else: a memset where
+ *                temporaries start as zero, and cuLaunchKernelEx for each of its kernels
  *   launch       moe_rt_call_launch
  *   run          moe_rt_call_run with shapes and addresses that it remembers
  *   run_moved    moe_rt_call_run with addresses that no call had before: encodes all tensor maps
@@ -169,6 +170,13 @@ static void make_frame(bench_t *bench) {
 /* ---- What is timed ---- */
 
 static void time_driver(bench_t *bench) {
+  int64_t zeroed = bench->plan->status_offset - bench->plan->zero_begin;
+  if (zeroed > 0) {
+    uintptr_t begin = (uintptr_t)bench->workspace.data + (uintptr_t)bench->plan->zero_begin;
+    require(bench->driver->cuMemsetD8Async((moe__rt_cu_pointer_t)begin, 0, (size_t)zeroed,
+                                           bench->stream) == 0,
+            "cuMemsetD8Async failed");
+  }
   for (int l = 0; l < bench->plan->launch_count; l++) {
     const moe__rt_ready_launch_t *launch = &bench->launches[l];
     moe__rt_cu_launch_attribute_t attributes[2] = {0};

@@ -3,8 +3,8 @@
 
     bench/host_time.py [--fake] [--build build] [--bundles build/bundles]
 
-Missing bundles are compiled into the folder first. What the numbers are is in bench/host_time.c. `ours` is what a run takes more than the
-driver's launches; with --fake it is the runtime's own work, else also that of the memset, where there is one.
+Missing bundles are compiled into the folder first. What the numbers are is in bench/host_time.c. `ours` is what a run takes more than
+what it asks the driver for.
 
 SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
