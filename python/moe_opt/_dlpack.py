@@ -74,6 +74,7 @@ ELEMENT_TYPES = {
     "f8E8M0FNU": ElementType(14, 8, ("float8_e8m0fnu", "uint8")),
     "i32": ElementType(0, 32, ("int32",)),
     "ui8": ElementType(1, 8, ("uint8",)),
+    "ui8": ElementType(1, 8, ("uint8",)),
 }
 _NUMPY_CODES = {name: (e.code, e.bits) for e in ELEMENT_TYPES.values() for name in e.numpy_names[:1]}
 _NUMPY_KINDS = {"i": 0, "u": 1, "f": 2, "b": 6}

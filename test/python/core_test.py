@@ -402,7 +402,7 @@ class Tables(unittest.TestCase):
     def test_element_types(self):
         text = (ROOT / "include/moe/dtypes.def").read_text()
         rows = re.findall(r'^MOE_DTYPE\(\w+, "(\w+)", (\d+), kDL(\w+),', text, re.MULTILINE)
-        codes = {"Int": 0, "Float": 2, "Bfloat": 4, "Float8_e4m3fn": 10, "Float8_e5m2": 12, "Float8_e8m0fnu": 14}
+        codes = {"Int": 0, "UInt": 1, "Float": 2, "Bfloat": 4, "Float8_e4m3fn": 10, "Float8_e5m2": 12, "Float8_e8m0fnu": 14}
         self.assertEqual(
             {name: (codes[code], int(bits)) for name, bits, code in rows},
             {name: (element.code, element.bits) for name, element in _dlpack.ELEMENT_TYPES.items()},

@@ -33,6 +33,7 @@ DTYPES = {
     "f8E5M2": jnp.float8_e5m2,
     "f8E8M0FNU": jnp.float8_e8m0fnu,
     "i32": jnp.int32,
+    "ui8": jnp.uint8,
 }
 _NAMES = {jnp.dtype(dtype): name for name, dtype in DTYPES.items()}
 _TARGET = "moe_opt_run"

@@ -21,6 +21,7 @@ DTYPES = {
     "f8E5M2": torch.float8_e5m2,
     "f8E8M0FNU": torch.float8_e8m0fnu,
     "i32": torch.int32,
+    "ui8": torch.uint8,
 }
 
 
