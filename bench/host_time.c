@@ -5,8 +5,8 @@
  * SHAPE, such as 128x512, is that of an argument, in order; all are zero, so that offsets make
  * empty groups and kernels are short. Prints JSON, in microseconds of host time for one call of the
  * function:
- *   driver       what the driver is asked for, with ready parameters, and nothing else: a memset where
- *                temporaries start as zero, and cuLaunchKernelEx for each of its kernels
+ *   driver       what the driver is asked for, with ready parameters, and nothing else: a memset
+ *                where temporaries start as zero, and cuLaunchKernelEx for each of the kernels
  *   launch       moe_rt_call_launch
  *   run          moe_rt_call_run with shapes and addresses that it remembers
  *   run_moved    moe_rt_call_run with addresses that no call had before: encodes all tensor maps
