@@ -43,26 +43,29 @@ MAPS = {"forward": "(e, k, n) -> (e, n, k)", "gradient": "(m, k) -> (k, m)", "ba
 TOKEN_MAPS = {"forward": "(m, k) -> (k, m)", "batched": "(e, m, k) -> (e, k, m)"}
 
 
-def blocks_of(size):
-    return size if isinstance(size, str) else -(-size // 128)
+def blocks_of(size, block=128):
+    return size if isinstance(size, str) else -(-size // block)
 
 
 class Product:
     """The product of one case, forward, gradient or batched, with these element types. Of the scales `shared` there is one for each
     expert, or for all tokens of a forward product; `sizes` (M, N, K, E) where they are static. blocks: scales are of 1x128 and
-    128x128 blocks, the latter "checkpoint" as with weights (E, N, K), or "row-major"."""
+    128x128 blocks, the latter "checkpoint" as with weights (E, N, K), or "row-major"; "mx" and "mx-row-major": of MX blocks, in the
+    same two orders."""
 
     grouped = True
 
     def __init__(self, case, accumulate, a="f8E4M3FN", b="f8E4M3FN", out="bf16", shared=(), bias=False, sizes=None, blocks=None):
         self.case, self.accumulate, self.sizes, self.blocks = case, accumulate, sizes, blocks
-        self.elements = {"qa": a, "qb": b, "sa": "f32", "sb": "f32"}
+        self.is_mx = bool(blocks) and blocks.startswith("mx")
+        scales = "f8E8M0FNU" if self.is_mx else "f32"
+        self.elements = {"qa": a, "qb": b, "sa": scales, "sb": scales}
         if case != "batched":
             self.elements["offs"] = "i32"
         if bias:
             self.elements["bias"] = out
         self.out, self.shared, self.op = out, shared, "scaled_mm_bias" if bias else "scaled_mm"
-        self.is_usual = (a, b, out, tuple(shared), bias) == ("f8E4M3FN", "f8E4M3FN", "bf16", (), False) and blocks != "row-major"
+        self.is_usual = (a, b, out, tuple(shared), bias) == ("f8E4M3FN", "f8E4M3FN", "bf16", (), False) and blocks not in ("row-major", "mx-row-major")
 
     def shapes(self, m, n, k, e):
         """The shapes of all tensors for this many tokens, rows, columns and experts."""
@@ -73,7 +76,10 @@ class Product:
         else:
             each = m if isinstance(m, str) else m // e
             shapes = {"qa": (e, each, k), "qb": (e, k, n), "sa": (e, each), "sb": (e, n), "out": (e, each, n)}
-        if self.blocks:
+        if self.is_mx:
+            tokens = shapes["qa"][:-1]
+            shapes |= {"sa": (*tokens, blocks_of(k, 32)), "sb": (e, blocks_of(k, 32), n)}
+        elif self.blocks:
             tokens = shapes["qa"][:-1]
             shapes |= {"sa": (*tokens, blocks_of(k)), "sb": (e, blocks_of(k), blocks_of(n))}
         one = {"sa": (1,) if self.case == "forward" else (e,), "sb": (e,)}
@@ -83,8 +89,8 @@ class Product:
         shapes = self.shapes(*(self.sizes or "????"))
 
         def tensor(name, element):
-            order = MAPS[self.case] if name == "qb" or (name == "sb" and self.blocks == "checkpoint") else None
-            order = TOKEN_MAPS[self.case] if name == "sa" and self.blocks else order
+            order = MAPS[self.case] if name == "qb" or (name == "sb" and self.blocks in ("checkpoint", "mx")) else None
+            order = TOKEN_MAPS[self.case] if name == "sa" and self.blocks and not self.is_mx else order
             return f"tensor<{'x'.join(map(str, shapes[name]))}x{element}{f', affine_map<{order}>' if order else ''}>"
 
         types = [tensor(name, element) for name, element in self.elements.items()]
@@ -111,6 +117,8 @@ class Product:
             cases, data = [self.sizes], {"check": data[:1], "sanitize": []}.get(what, data)
         # Dimensions of tensor maps, and of rows of a result, are multiples of 16 bytes; tokens are one only in the gradient.
         cases = [(-(-m // 16) * 16, *rest) if self.case == "gradient" else (m, *rest) for m, *rest in cases]
+        if self.is_mx:
+            cases = [(m, n, -(-k // 32) * 32, e) for m, n, k, e in cases]
         action = {"bench": "--bench", "tune": "--tune"}.get(what, "--check")
         lines = [f"{action} {self.shape_arguments(cases)} {words}" for words in data]
         if what == "check" and self.is_usual and not self.sizes:
@@ -162,7 +170,13 @@ def products():
             "-row-major": {"blocks": "row-major"},
         }.items():  # fmt: skip
             table[f"product-{case}-blocks{name}"] = Product(case, "promoted", **{"blocks": "checkpoint", **form})
+        for name, form in {
+            "": {}, "-e5m2-f16": {"a": "f8E5M2", "b": "f8E5M2", "out": "f16"}, "-e4m3-e5m2": {"b": "f8E5M2"},
+            "-bias-f32": {"out": "f32", "bias": True}, "-row-major": {"blocks": "mx-row-major"},
+        }.items():  # fmt: skip
+            table[f"product-{case}-mx{name}"] = Product(case, "promoted", **{"blocks": "mx", **form})
     for sizes in SMALL:
         table[small_name(sizes)] = Product("forward", "fast", sizes=sizes)
         table[small_name(sizes).replace("small", "blocks-small")] = Product("forward", "promoted", sizes=sizes, blocks="checkpoint")
+        table[small_name(sizes).replace("small", "mx-small")] = Product("forward", "promoted", sizes=sizes, blocks="mx")
     return table

@@ -45,9 +45,14 @@ moe__ring_t moe__ring_reserve(moe__layout_t *layout, int stages, int32_t stage_b
 }
 
 void moe__ring_initialize(moe__kernel_t *kernel, const moe__ring_t *ring, int32_t consumers) {
+  moe__ring_initialize_filled(kernel, ring, 1, consumers);
+}
+
+void moe__ring_initialize_filled(moe__kernel_t *kernel, const moe__ring_t *ring, int32_t fillers,
+                                 int32_t consumers) {
   moe__builder_t *b = &kernel->builder;
   for (int i = 0; i < ring->stages; i++) {
-    moe__mbarrier_initialize(b, moe__offset_by(b, kernel->shared, ring->full + 8 * i), 1);
+    moe__mbarrier_initialize(b, moe__offset_by(b, kernel->shared, ring->full + 8 * i), fillers);
     moe__mbarrier_initialize(b, moe__offset_by(b, kernel->shared, ring->empty + 8 * i), consumers);
   }
   moe__fence_mbarriers(b);

@@ -50,6 +50,10 @@ moe__ring_t moe__ring_reserve(moe__layout_t *layout, int stages, int32_t stage_b
  * CTA barrier must follow. */
 void moe__ring_initialize(moe__kernel_t *kernel, const moe__ring_t *ring, int32_t consumers);
 
+/* The same for stages that are full after `fillers` arrivals, of which the bytes come with one. */
+void moe__ring_initialize_filled(moe__kernel_t *kernel, const moe__ring_t *ring, int32_t fillers,
+                                 int32_t consumers);
+
 moe__cursor_t moe__cursor_start(moe__builder_t *b);
 moe__cursor_t moe__cursor_next(moe__builder_t *b, const moe__ring_t *ring, moe__cursor_t cursor);
 

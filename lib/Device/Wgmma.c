@@ -98,6 +98,13 @@ static product_t fp8_product(moe__fp8_t a, moe__fp8_t b) {
 /* A step along K inside the swizzle is a step of the start address. */
 #define STEP (K_BYTES >> 4)
 
+moe__accumulator_t moe__wgmma_k32(moe__builder_t *b, moe__accumulator_t accumulator, bool fresh,
+                                  MlirValue a_descriptor, MlirValue b_descriptor,
+                                  moe__fp8_t a_type, moe__fp8_t b_type) {
+  product_t product = fp8_product(a_type, b_type);
+  return issue(b, accumulator, fresh, a_descriptor, b_descriptor, &product);
+}
+
 moe__accumulator_t moe__wgmma_k128(moe__builder_t *b, moe__accumulator_t accumulator, bool fresh,
                                    MlirValue a_descriptor, MlirValue b_descriptor,
                                    moe__fp8_t a_type, moe__fp8_t b_type) {

@@ -166,3 +166,7 @@ bool moe__has_block_scales(MlirOperation op) {
 bool moe__has_plain_weights(MlirOperation op) {
   return mlirStringRefEqual(moe__op_string(op, "layout"), ref("plain"));
 }
+
+bool moe__has_mx_scales(MlirOperation op) {
+  return mlirTypeIsAFloat8E8M0FNU(mlirShapedTypeGetElementType(moe__tensor_type(op, MOE__SA)));
+}

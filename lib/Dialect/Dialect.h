@@ -123,4 +123,7 @@ bool moe__has_block_scales(MlirOperation op);
 /* Of mixed_mm: whether its weights are not packed. */
 bool moe__has_plain_weights(MlirOperation op);
 
+/* Whether a product's scales are those of MX blocks. */
+bool moe__has_mx_scales(MlirOperation op);
+
 #endif /* MOE_DIALECT_DIALECT_H */

@@ -48,7 +48,12 @@ static bool have_data(const moe_ref_scaled_mm_t *mm) {
          (mm->bias == NULL || moe__ref_is_tensor(mm->bias));
 }
 
-/* Whether scales are those of 1 x 128 and 128 x 128 blocks, by their ranks. */
+/* Whether scales are those of MX blocks, by their type. */
+static bool in_mx_blocks(const moe_ref_scaled_mm_t *mm) {
+  return case_of(mm) != GROUPED_DEPTH && mm->sa->dtype == MOE_REF_E8M0;
+}
+
+/* Whether scales are those of 1 x 128 and 128 x 128 blocks, by their ranks; or of MX blocks. */
 static bool in_blocks(const moe_ref_scaled_mm_t *mm) {
   return case_of(mm) != GROUPED_DEPTH && mm->sa->rank == mm->a->rank && mm->sb->rank == mm->b->rank;
 }
@@ -61,6 +66,11 @@ static bool are_block_scales(const moe_ref_scaled_mm_t *mm) {
   const moe_ref_tensor_t *const a = mm->a, *const b = mm->b;
   int64_t of_a[MOE_REF_MAX_RANK];
   memcpy(of_a, a->shape, sizeof of_a);
+  if (in_mx_blocks(mm)) {
+    of_a[a->rank - 1] /= MOE_MX_BLOCK;
+    return b->shape[1] % MOE_MX_BLOCK == 0 && has_shape(mm->sa, a->rank, of_a) &&
+           has_shape(mm->sb, 3, (int64_t[]){b->shape[0], b->shape[1] / MOE_MX_BLOCK, b->shape[2]});
+  }
   of_a[a->rank - 1] = blocks_of(of_a[a->rank - 1]);
   return has_shape(mm->sa, a->rank, of_a) &&
          has_shape(mm->sb, 3,
@@ -81,7 +91,9 @@ static int64_t count_groups(const moe_ref_scaled_mm_t *mm) {
   if (mm->offs != NULL && !moe__ref_is_offsets(mm->offs))
     return -1;
   if (!is_fp8(mm->a->dtype) || !is_fp8(mm->b->dtype) || !is_result(mm->out->dtype) ||
-      mm->sa->dtype != MOE_REF_F32 || mm->sb->dtype != MOE_REF_F32)
+      mm->sa->dtype != mm->sb->dtype || (mm->sa->dtype != MOE_REF_F32 && !in_mx_blocks(mm)))
+    return -1;
+  if (in_mx_blocks(mm) && !in_blocks(mm))
     return -1;
 
   const int64_t *const a = mm->a->shape, *const b = mm->b->shape;
@@ -156,6 +168,9 @@ static void add_block_scales(const moe_ref_scaled_mm_t *mm, int64_t g, int64_t r
                              moe__ref_product_t *product) {
   const int last = mm->sa->rank - 1;
   product->in_blocks = true;
+  product->in_mx_blocks = in_mx_blocks(mm);
+  if (product->in_mx_blocks)
+    product->piece = MOE_MX_BLOCK;
   product->block_sa = matrix_of(mm->sa, last - 1, last, row);
   product->block_sb = matrix_of(mm->sb, 1, 2, g * mm->sb->strides[0]);
 }
@@ -215,6 +230,7 @@ static moe__ref_product_t product_but_blocks(const moe_ref_scaled_mm_t *mm, int6
 static moe__ref_product_t product_of(const moe_ref_scaled_mm_t *mm, int64_t g, int64_t start,
                                      int64_t end) {
   moe__ref_product_t product = product_but_blocks(mm, g, start, end);
+  product.piece = MOE__REF_PIECE;
   if (in_blocks(mm) && is_fp8(mm->a->dtype)) {
     const int64_t row = case_of(mm) == BATCHED ? g : start;
     add_block_scales(mm, g, row * mm->sa->strides[0], &product);
@@ -346,21 +362,34 @@ static bool is_narrow(range_t a, range_t b) {
          MOE__REF_PIECE * (a.largest * b.largest) <= 0x1p53 * (a.least_ulp * b.least_ulp);
 }
 
-/* The scales of element (i, j) of a tile in the block whose first product is number `first`: exact
- * in double; in fp32 sa * sb is rounded. 1 where they are not of blocks. */
+/* The scales of element (i, j) of a tile in the block whose first product is number `first`. */
+static void scales_at(const moe__ref_product_t *product, const moe__ref_sums_t *sums, int i, int j,
+                      int64_t first, float *sa, float *sb) {
+  const moe__ref_matrix_t *const a = &product->block_sa, *const b = &product->block_sb;
+  const int64_t block = first / product->piece, row = sums->row + i, column = sums->column + j;
+  const int64_t across = product->in_mx_blocks ? column : column / MOE__REF_PIECE;
+  *sa = moe__ref_element_load(a->dtype, a->data, row * a->row + block * a->column);
+  *sb = moe__ref_element_load(b->dtype, b->data, block * b->row + across * b->column);
+}
+
+/* Their product: exact in double; in fp32 sa * sb is rounded. 1 where they are not of blocks. */
 static double block_scale(const moe__ref_product_t *product, const moe__ref_sums_t *sums, int i,
                           int j, int64_t first, float *rounded) {
-  const moe__ref_matrix_t *const a = &product->block_sa, *const b = &product->block_sb;
+  float sa, sb;
   *rounded = 1;
   if (!product->in_blocks)
     return 1;
-  const int64_t block = first / MOE__REF_PIECE;
-  const float sa =
-      moe__ref_element_load(a->dtype, a->data, (sums->row + i) * a->row + block * a->column);
-  const float sb = moe__ref_element_load(
-      b->dtype, b->data, block * b->row + (sums->column + j) / MOE__REF_PIECE * b->column);
+  scales_at(product, sums, i, j, first, &sa, &sb);
   *rounded = sa * sb;
   return (double)sa * sb;
+}
+
+/* Adds the sum of the MX block whose first product is number `first` to element (i, j). */
+static void add_mx_block(const moe__ref_product_t *product, int64_t first, float dot,
+                         moe__ref_sums_t *sums, int i, int j) {
+  float sa, sb;
+  scales_at(product, sums, i, j, first, &sa, &sb);
+  sums->rounded[i][j] = fmaf(sb * dot, sa, first == 0 ? 0 : sums->rounded[i][j]);
 }
 
 static void add_magnitudes(const moe__ref_product_t *product, int64_t first, piece_t *piece,
@@ -420,7 +449,10 @@ static void add_piece(const moe__ref_product_t *product, int64_t first, const pi
       if (!product->in_blocks)
         continue;
       const float dot = f32_of_sum(piece->sum[i][j], piece->rest[i][j]);
-      sums->rounded[i][j] = first == 0 ? rounded * dot : fmaf(rounded, dot, sums->rounded[i][j]);
+      if (product->in_mx_blocks)
+        add_mx_block(product, first, dot, sums, i, j);
+      else
+        sums->rounded[i][j] = first == 0 ? rounded * dot : fmaf(rounded, dot, sums->rounded[i][j]);
     }
 }
 
@@ -432,9 +464,9 @@ static void sum_tile(work_t *work, const moe__ref_product_t *product) {
   memset(sums->magnitude, 0, sizeof sums->magnitude);
   memset(sums->squares, 0, sizeof sums->squares);
   memset(sums->unscaled, 0, sizeof sums->unscaled);
-  for (int64_t first = 0; first < product->depth; first += MOE__REF_PIECE) {
+  for (int64_t first = 0; first < product->depth; first += product->piece) {
     const int64_t left = product->depth - first;
-    piece->depth = (int)(left < MOE__REF_PIECE ? left : MOE__REF_PIECE);
+    piece->depth = (int)(left < product->piece ? left : product->piece);
     const range_t a = decode_a(product, sums, first, &work->a, piece);
     const range_t b = decode_b(product, sums, first, &work->b, piece);
     if (is_narrow(a, b))

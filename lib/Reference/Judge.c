@@ -52,7 +52,7 @@ static moe__ref_judged_t judge_element(const moe__ref_product_t *product,
   const double bias = moe__ref_vector_at(&product->bias, sums->column + j);
   const double scaled = sb * (sa * (sums->sum[i][j] + sums->rest[i][j]));
   const double exact = scaled + bias;
-  const double pieces = ceil((double)product->depth / MOE__REF_PIECE);
+  const double pieces = ceil((double)product->depth / product->piece);
   /* fp32 additions; with scales of blocks also one rounding of each product of two scales. */
   const double roundings = pieces + in_blocks;
   const double underflow = in_blocks ? pieces + sums->unscaled[i][j] : 1 + fabs(sb);

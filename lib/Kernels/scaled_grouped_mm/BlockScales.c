@@ -55,7 +55,6 @@ void moe__mm_block_scales_parameters(moe__scaled_mm_t *s, MlirOperation op) {
                            .swizzle = MOE__SWIZZLE_NONE};
   s->sa_map = moe__kernel_tensor_map(&s->kernel, &map);
   s->operands[MOE__MM_QB].scales = moe__kernel_pointer(&s->kernel, moe__tensor_number(op, MOE__SB));
-  s->sb_is_row_major = moe__is_row_major(moe__tensor_type(op, MOE__SB));
 }
 
 int32_t moe__mm_block_scales_bytes(const moe__scaled_mm_t *s) {

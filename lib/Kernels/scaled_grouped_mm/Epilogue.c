@@ -55,7 +55,7 @@ static MlirValue place(moe__scaled_mm_t *s, const moe__mm_operand_t *operand,
     MlirValue row = moe__umin(b, moe__add(b, tile->row, position), moe__sub(b, tile->row_end, one));
     return moe__zext(b, row, b->i64);
   }
-  MlirValue first = moe__mul(b, tile->column, operand->tile);
+  MlirValue first = moe__mul(b, tile->column, operand == s->side[1] ? s->fragment_n : operand->tile);
   MlirValue column = moe__umin(b, moe__add(b, first, position), moe__sub(b, s->columns.value, one));
   return moe__add(b, moe__wide_mul(b, tile->group, s->columns.value), moe__zext(b, column, b->i64));
 }
@@ -119,7 +119,7 @@ static void store_column(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e,
 }
 
 static MlirValue is_column(moe__scaled_mm_t *s, MlirValue position) {
-  return moe__ult(&s->kernel.builder, position, s->schedule.tile_n);
+  return moe__ult(&s->kernel.builder, position, s->fragment_n);
 }
 
 /* Brings the scales and the bias of the tile's columns into shared memory. */
@@ -129,7 +129,7 @@ static void fetch_columns(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e) {
     return;
   MlirValue thread = moe__and(b, s->kernel.thread, MOE__MM_WARPGROUP - 1);
   moe__mm_warpgroup_barrier(s, e->self); /* those of the tile before have been read */
-  for (int i = 0; i < s->schedule.tile_n; i += MOE__MM_WARPGROUP) {
+  for (int i = 0; i < s->fragment_n; i += MOE__MM_WARPGROUP) {
     MlirValue position = moe__add(b, thread, i);
     MOE__IF (b, is_column(s, position)) {
       MlirValue at = moe__shl(b, position, 2);
@@ -158,7 +158,7 @@ static void fetch_rows(moe__scaled_mm_t *s, moe__mm_epilogue_t *e) {
   moe__builder_t *b = &s->kernel.builder;
   for (int h = 0; h < 2; h++) {
     MlirValue position = moe__add(b, e->self->row, 8 * h);
-    if (!moe__mm_has_block_scales(s))
+    if (!moe__mm_scales_sums(s))
       e->row_scale[h] = load_scale(s, e, s->side[0], position);
     if (s->has_bias && is_swapped(s))
       e->row_bias[h] = load_bias(s, e->tile, position);
@@ -175,7 +175,7 @@ moe__mm_epilogue_t moe__mm_epilogue_prepare(moe__scaled_mm_t *s, const moe__mm_p
   fetch_rows(s, &e);
   if (s->side[1]->granularity == MOE__SCALE_OF_ROW)
     e.column_scales = of_warpgroup(s, self, s->layout.column_scales);
-  else if (!moe__mm_has_block_scales(s))
+  else if (!moe__mm_scales_sums(s))
     e.column_scale = load_scale(s, &e, s->side[1], (MlirValue){NULL});
   if (s->has_bias && !is_swapped(s))
     e.column_bias = of_warpgroup(s, self, s->layout.column_bias);
@@ -214,7 +214,7 @@ static void finish_pair(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e, int j,
       MlirValue sa = is_swapped(s) ? of_column : of_row;
       MlirValue sb = is_swapped(s) ? of_row : of_column;
       MlirValue x = registers[4 * j + 2 * h + c];
-      if (!moe__mm_has_block_scales(s))
+      if (!moe__mm_scales_sums(s))
         x = moe__fmul(b, sb, moe__fmul(b, sa, x));
       if (biases.ptr)
         x = moe__fadd(b, x, moe__extract(b, biases, c));
@@ -278,14 +278,17 @@ static void stage_words(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e, int j,
   }
 }
 
-/* Writes the staged columns, the first of which is number `first` of the tile, as far as they
- * belong to the group and to out. */
-static void store_rows(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e, int first) {
+/* Writes the `columns` staged columns, the first of which is number `first` of the tile, as far as
+ * they belong to the group and to out. */
+static void store_rows(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e, int first, int columns) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue lane = e->self->lane, chunk = moe__and(b, lane, 7);
-  MlirValue first_column = moe__add(b, moe__mul(b, e->tile->column, s->schedule.tile_n), first);
+  MlirValue first_column = moe__add(b, moe__mul(b, e->tile->column, s->fragment_n), first);
   MlirValue column = moe__add(b, moe__mul(b, chunk, 16 / out_bytes(s)), first_column);
   MlirValue column_inside = moe__ult(b, column, s->columns.value);
+  int chunks = columns * out_bytes(s) / 16;
+  if (chunks < STAGED_BYTES / 16)
+    column_inside = moe__and(b, column_inside, moe__ult(b, chunk, chunks));
   for (int i = 0; i < WARP_ROWS; i += 4) {
     MlirValue in_warp = moe__add(b, moe__lshr(b, lane, 3), i);
     MlirValue row = moe__add(b, moe__add(b, e->tile->row, e->self->warp_row), in_warp);
@@ -302,11 +305,12 @@ static void store_straight(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e,
                            const moe__mm_fragment_t registers) {
   moe__builder_t *b = &s->kernel.builder;
   int at_once = STAGED_BYTES / out_bytes(s);
-  for (int first = 0; first < s->schedule.tile_n; first += at_once) {
-    for (int j = 0; j < at_once / 8; j += 2)
+  for (int first = 0; first < s->fragment_n; first += at_once) {
+    int columns = s->fragment_n - first < at_once ? s->fragment_n - first : at_once;
+    for (int j = 0; j < columns / 8; j += 2)
       (out_bytes(s) == 4 ? stage_words : stage_halves)(s, e, first / 8 + j, j, registers);
     moe__warp_barrier(b);
-    store_rows(s, e, first);
+    store_rows(s, e, first, columns);
     moe__warp_barrier(b);
   }
 }
@@ -377,7 +381,7 @@ static void store_transposed_words(moe__scaled_mm_t *s, const moe__mm_epilogue_t
 static void store_transposed(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e,
                              const moe__mm_fragment_t registers) {
   bool wide = out_bytes(s) == 4;
-  for (int j = 0; j < s->schedule.tile_n / 8; j += wide ? 1 : 2)
+  for (int j = 0; j < s->fragment_n / 8; j += wide ? 1 : 2)
     (wide ? store_transposed_words : store_transposed_halves)(s, e, j, registers);
 }
 

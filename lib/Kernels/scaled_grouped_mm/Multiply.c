@@ -5,8 +5,7 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Kernels/scaled_grouped_mm/ScaledMm.h"
 
-/* A warp's arrival, at all CTAs whose copies fill the stage. */
-static void release(moe__scaled_mm_t *s, const moe__mm_position_t *self, moe__cursor_t cursor) {
+void moe__mm_release(moe__scaled_mm_t *s, const moe__mm_position_t *self, moe__cursor_t cursor) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue ctas = moe__i32(b, s->schedule.cluster);
   MOE__IF (b, moe__ult(b, self->lane, ctas)) {
@@ -96,11 +95,11 @@ static void multiply_fast(moe__scaled_mm_t *s, const moe__mm_position_t *self,
     multiply_stage(s, self, reduction, beside, k_tile, cursor, count, sums, false,
                    (MlirValue){NULL});
     moe__wgmma_wait(b, 1); /* the product before this one is done, and its stage free */
-    release(s, self, before);
+    moe__mm_release(s, self, before);
   }
   for (int i = 0; i < count; i++)
     moe__wgmma_finish(b, sums[i], fragments[i]);
-  release(s, self, cursor);
+  moe__mm_release(s, self, cursor);
 }
 
 /* What a promoted sum is made of: the sums over at most 128 of the reduction, from the tensor core,
@@ -116,7 +115,7 @@ static void finish_part(moe__scaled_mm_t *s, const moe__mm_position_t *self, moe
   if (moe__mm_has_block_scales(s)) /* while it runs */
     moe__mm_block_factors(s, self, cursor, part->factors);
   moe__wgmma_finish(b, accumulator, part->sums);
-  release(s, self, cursor);
+  moe__mm_release(s, self, cursor);
 }
 
 /* Sums over at most 128 of the reduction from the tensor core, added up in fp32 while the other
@@ -166,7 +165,7 @@ void moe__mm_pass_over(moe__scaled_mm_t *s, const moe__mm_position_t *self,
   MOE__FOR (b, k_tile, 0, reduction->k_tiles, 1, MOE__CARRY_CURSOR(cursor)) {
     moe__ring_wait(kernel, &s->layout.ring, cursor);
     moe__warp_barrier(b);
-    release(s, self, cursor);
+    moe__mm_release(s, self, cursor);
     cursor = moe__cursor_next(b, &s->layout.ring, cursor);
   }
 }

@@ -141,17 +141,22 @@ static MlirValue has_tile(moe__scaled_mm_t *s, moe__cursor_t slot) {
   return moe__ne(b, group, MOE__MM_NO_GROUP);
 }
 
-void moe__mm_multiply_in_turn(moe__scaled_mm_t *s) {
+void moe__mm_positions(moe__scaled_mm_t *s, moe__mm_position_t self[MOE__MM_MAX_FRAGMENTS]) {
   moe__kernel_t *kernel = &s->kernel;
   moe__builder_t *b = &kernel->builder;
   MlirValue warp = moe__and(b, moe__lshr(b, kernel->thread, 5), 3);
-  moe__mm_position_t self[MOE__MM_MAX_FRAGMENTS];
   for (int i = 0; i < MOE__MM_MAX_FRAGMENTS; i++) {
     self[i].warpgroup = moe__lshr(b, kernel->thread, 7);
     self[i].lane = moe__and(b, kernel->thread, MOE__WARP - 1);
     self[i].warp_row = moe__add(b, moe__shl(b, warp, 4), i * MOE__WGMMA_M);
     self[i].row = moe__add(b, self[i].warp_row, moe__lshr(b, self[i].lane, 2));
   }
+}
+
+void moe__mm_multiply_in_turn(moe__scaled_mm_t *s) {
+  moe__builder_t *b = &s->kernel.builder;
+  moe__mm_position_t self[MOE__MM_MAX_FRAGMENTS];
+  moe__mm_positions(s, self);
   moe__cursor_t slot = moe__mm_slots_from(s, moe__warp_uniform(b, self[0].warpgroup));
   MlirValue turn = moe__i32(b, 0);
   MOE__WHILE (b, has_tile(s, slot), MOE__CARRY_CURSOR(slot), &turn) {

@@ -89,6 +89,7 @@ static void add_parameters(moe__scaled_mm_t *s, MlirOperation op) {
           s->which == MOE__GRADIENT ? NULL : &s->experts);
   if (moe__mm_has_block_scales(s))
     moe__mm_block_scales_parameters(s, op);
+  s->sb_is_row_major = moe__is_row_major(moe__tensor_type(op, MOE__SB));
   for (int i = 0; i < 2 && !moe__mm_has_block_scales(s); i++)
     s->operands[i].scales = moe__kernel_pointer(kernel, moe__tensor_number(op, SCALE_ROLES[i]));
   if (has_groups(s))
@@ -111,8 +112,9 @@ static void add_requirements(moe__scaled_mm_t *s, MlirOperation op) {
       offs = moe__tensor_number(op, MOE__OFFS);
   moe__require_shapes(kernel, op);
   moe__kernel_require(kernel, qb, qb_last, MOE__MULTIPLE_OF, 16);
-  moe__kernel_require(kernel, qa, qa_last, MOE__AT_LEAST, 16);
-  moe__kernel_require(kernel, qa, qa_last, MOE__MULTIPLE_OF, 16);
+  int unit = moe__mm_has_mx_scales(s) ? MOE_MX_BLOCK : 16;
+  moe__kernel_require(kernel, qa, qa_last, MOE__AT_LEAST, unit);
+  moe__kernel_require(kernel, qa, qa_last, MOE__MULTIPLE_OF, unit);
   if (has_groups(s)) {
     moe__require_groups(kernel, offs);
   }
@@ -178,8 +180,7 @@ static moe__cursor_t multiply_tile(moe__scaled_mm_t *s, const moe__mm_position_t
   return moe__cursor_advance(b, &s->layout.ring, cursor, reduction.k_tiles);
 }
 
-/* Waits for the first stage of a tile; gives whether there is one. */
-static MlirValue has_tile(moe__scaled_mm_t *s, moe__cursor_t cursor, MlirValue slot) {
+MlirValue moe__mm_has_tile(moe__scaled_mm_t *s, moe__cursor_t cursor, MlirValue slot) {
   moe__builder_t *b = &s->kernel.builder;
   moe__ring_wait(&s->kernel, &s->layout.ring, cursor);
   MlirValue group = moe__warp_uniform(b, moe__mm_read_group(s, slot));
@@ -196,7 +197,7 @@ static void multiply_tiles(moe__scaled_mm_t *s) {
   self.row = moe__add(b, self.warp_row, moe__lshr(b, self.lane, 2));
   moe__cursor_t cursor = moe__cursor_start(b);
   MlirValue slot = moe__i32(b, 0);
-  MOE__WHILE (b, has_tile(s, cursor, slot), MOE__CARRY_CURSOR(cursor), &slot) {
+  MOE__WHILE (b, moe__mm_has_tile(s, cursor, slot), MOE__CARRY_CURSOR(cursor), &slot) {
     moe__mm_work_t work = moe__mm_read_slot(s, slot);
     cursor = multiply_tile(s, &self, &work, cursor);
     slot = moe__mm_next_slot(s, slot);
@@ -209,6 +210,8 @@ static void multiply_tiles(moe__scaled_mm_t *s) {
  * of them have together. Promoted sums take two accumulators. What the gradient's loader needs
  * to clear is more than the others', whose speed does not depend on it. */
 static int loader_registers(const moe__scaled_mm_t *s) {
+  if (moe__mm_has_mx_scales(s)) /* two fragments of each */
+    return s->fragment_n > 80 ? 40 : 56;
   return s->promoted ? 56 : 72;
 }
 
@@ -230,6 +233,13 @@ static bool takes_block_scales(MlirOperation op) {
                         "encoding, or give it affine_map<(e, k, n) -> (e, n, k)>");
 }
 
+static bool takes_mx_scales(MlirOperation op) {
+  MlirType sb = moe__tensor_type(op, MOE__SB);
+  return moe__is_row_major(sb) || moe__is_column_major(sb) ||
+         moe__error(op, "the kernel takes sb row-major or column-major per expert; remove its "
+                        "encoding, or give it affine_map<(e, k, n) -> (e, n, k)>");
+}
+
 static bool has_kernel(MlirOperation op) {
   static const char *const qb_orders[] = {
       [MOE__FORWARD] = "column-major per expert; give it the encoding "
@@ -239,16 +249,19 @@ static bool has_kernel(MlirOperation op) {
                        "affine_map<(e, k, n) -> (e, n, k)>"};
   MlirType qa = moe__tensor_type(op, MOE__QA);
   MlirType qb = moe__tensor_type(op, MOE__QB);
-  MlirType sa = moe__tensor_type(op, MOE__SA);
-  if (!mlirTypeIsAF32(mlirShapedTypeGetElementType(sa)))
-    return moe__error(op, "the kernel takes f32 scales");
+  bool mx = moe__has_mx_scales(op);
+  if (mx && moe__mm_case(op) == MOE__GRADIENT)
+    return moe__error(op, "the kernel takes f32 scales in a weight gradient");
   if (moe__has_block_scales(op) && !takes_block_scales(op))
+    return false;
+  if (mx && !takes_mx_scales(op))
     return false;
   bool row_major = moe__is_row_major(moe__tensor_type(op, MOE__OUT));
   for (int i = 0; i < mlirOperationGetNumOperands(op); i++) {
     moe__role_t role = moe__operand_role(op, i);
     bool other =
-        role == MOE__QB || (moe__has_block_scales(op) && (role == MOE__SA || role == MOE__SB));
+        role == MOE__QB || (moe__has_block_scales(op) && (role == MOE__SA || role == MOE__SB)) ||
+        (mx && role == MOE__SB);
     row_major &= other || moe__is_row_major(mlirValueGetType(mlirOperationGetOperand(op, i)));
   }
   if (!row_major)
@@ -269,6 +282,8 @@ moe__mm_scales_t moe__mm_scales(MlirOperation op, int operand) {
   bool is_forward = moe__mm_case(op) == MOE__FORWARD, is_qa = operand == MOE__MM_QA;
   if (moe__has_block_scales(op))
     return MOE__SCALE_OF_BLOCK;
+  if (moe__has_mx_scales(op))
+    return MOE__SCALE_OF_MX_BLOCK;
   if (is_qa && is_forward && mlirShapedTypeGetDimSize(type, 0) == 1)
     return MOE__SCALE_OF_ALL;
   bool of_experts = mlirShapedTypeGetRank(type) == 1 && !(is_qa && is_forward);
@@ -292,6 +307,7 @@ static void read_op(moe__scaled_mm_t *s, MlirOperation op) {
   int shared = s->schedule.beside ? 0 : 1; /* by the CTAs of a cluster */
   s->side[0]->tile = MOE__MM_TILE_ROWS;
   s->side[1]->tile = s->schedule.tile_n;
+  s->fragment_n = s->schedule.tile_n / (moe__mm_has_mx_scales(s) ? MOE__MM_WARPGROUPS : 1);
   for (int i = 0; i < 2; i++) {
     s->side[i]->rows = s->side[i]->tile * (i == shared ? 1 : s->schedule.cluster);
     s->side[i]->box = s->side[i]->tile / (i == shared ? s->schedule.cluster : 1);
@@ -370,8 +386,9 @@ static bool lower(const moe__lowering_t *lowering) {
     moe__tma_prefetch_map(b, s.operands[MOE__MM_QA].map);
     moe__tma_prefetch_map(b, s.operands[MOE__MM_QB].map);
     int readers = s.schedule.pingpong ? 1 : MOE__MM_WARPGROUPS; /* warpgroups that read a stage */
-    moe__ring_initialize(kernel, &s.layout.ring,
-                         readers * MOE__MM_WARPGROUP / MOE__WARP * s.schedule.cluster);
+    moe__ring_initialize_filled(kernel, &s.layout.ring,
+                                1 + (moe__mm_has_mx_scales(&s) ? MOE__MM_MX_WARPS : 0),
+                                readers * MOE__MM_WARPGROUP / MOE__WARP * s.schedule.cluster);
     if (s.schedule.pingpong) {
       moe__mm_slots_initialize(&s);
       moe__mm_turns_initialize(&s);
@@ -385,13 +402,21 @@ static bool lower(const moe__lowering_t *lowering) {
 
   MOE__IF (b, moe__ult(b, kernel->thread, loader)) {
     moe__registers_increase(b, multiplier_registers(&s));
-    if (s.schedule.pingpong)
+    if (moe__mm_has_mx_scales(&s))
+      moe__mm_multiply_mx(&s);
+    else if (s.schedule.pingpong)
       moe__mm_multiply_in_turn(&s);
     else
       multiply_tiles(&s);
   }
   MOE__ELSE (b) {
     moe__registers_decrease(b, loader_registers(&s));
+    if (moe__mm_has_mx_scales(&s)) {
+      MlirValue writers = moe__i32(b, MOE__MM_THREADS + MOE__WARP);
+      MOE__IF (b, moe__ule(b, writers, kernel->thread)) {
+        moe__mm_mx_write_factors(&s);
+      }
+    }
     moe__mm_load(&s);
   }
   end_together(&s);

@@ -5,7 +5,8 @@
  * tiles, Load.c the loading warpgroup, Multiply.c the products of the multiplying warpgroups,
  * Epilogue.c what follows them; PingPong.c the warpgroups that have tiles of their own. Clear.c
  * has what a gradient needs besides, where its groups begin and end inside of a stage;
- * BlockScales.c what products need whose operands have scales for blocks.
+ * BlockScales.c what products need whose operands have scales for blocks; MxScales.c and
+ * MxMultiply.c those with scales for MX blocks.
  *
  * Two operands meet in a tile. Of one, 128 rows are the rows of the tile, 64 for each warpgroup;
  * of the other, tile_n are its columns. The rows are those of qa, unless the schedule swaps the
@@ -39,12 +40,14 @@
 enum { MOE__MM_QA, MOE__MM_QB };
 
 /* How many scales an operand has: one, one for each expert, one for each of its rows; of qa one
- * for each 128 of a row, of qb one for each 128 x 128. Either both have blocks or none. */
+ * for each 128 of a row, of qb one for each 128 x 128; one for each 32 of a row. Either both have
+ * blocks or none, and both MX blocks or none. */
 typedef enum moe__mm_scales_t {
   MOE__SCALE_OF_ALL,
   MOE__SCALE_OF_EXPERT,
   MOE__SCALE_OF_ROW,
-  MOE__SCALE_OF_BLOCK
+  MOE__SCALE_OF_BLOCK,
+  MOE__SCALE_OF_MX_BLOCK
 } moe__mm_scales_t;
 
 /* How many the op has of operand MOE__MM_QA or MOE__MM_QB, and whether its sums are promoted. */
@@ -69,9 +72,10 @@ typedef struct moe__scaled_mm_t {
   moe__mm_layout_t layout;
   moe__mm_case_t which;
   bool promoted, has_bias;
-  bool sb_is_row_major;           /* with blocks: else those along the reduction lie side by side */
+  bool sb_is_row_major;           /* with blocks of any kind: else those along the reduction lie side by side */
   MlirValue sa_map;               /* with blocks */
   moe__mm_operand_t operands[2];  /* qa, qb */
+  int fragment_n;                 /* columns of the tile that a warpgroup multiplies */
   moe__mm_operand_t *side[2];     /* those whose rows are the tile's rows, its columns */
   moe__extent_t experts, columns; /* of out; experts: groups, batches */
   moe__extent_t rows;             /* of out: tokens, or of an expert if not forward */
@@ -83,8 +87,8 @@ typedef struct moe__scaled_mm_t {
       loads; /* i1: of the threads that are in the loader, whether this is the one that loads */
 } moe__scaled_mm_t;
 
-/* What a warpgroup multiplies of a tile: 64 rows of it, or where each has tiles of its own, both
- * halves. */
+/* What a warpgroup multiplies of a tile: 64 rows of it, or where each has tiles or columns of its
+ * own, both halves. */
 #define MOE__MM_MAX_FRAGMENTS 2
 typedef MlirValue moe__mm_fragment_t[MOE__WGMMA_MAX_N / 2]; /* its registers, f32 */
 
@@ -179,6 +183,38 @@ void moe__mm_multiply(moe__scaled_mm_t *s, const moe__mm_position_t *self,
  * with the others. */
 void moe__mm_pass_over(moe__scaled_mm_t *s, const moe__mm_position_t *self,
                        const moe__mm_reduction_t *reduction, moe__cursor_t cursor);
+
+/* A warp's arrival, at all CTAs whose copies fill the stage. */
+void moe__mm_release(moe__scaled_mm_t *s, const moe__mm_position_t *self, moe__cursor_t cursor);
+
+/* Whether sums have their scales in them before the epilogue. */
+bool moe__mm_scales_sums(const moe__scaled_mm_t *s);
+
+/* ---- MxScales.c, where operands have scales for MX blocks ---- */
+
+bool moe__mm_has_mx_scales(const moe__scaled_mm_t *s);
+
+/* Bytes that a stage has besides, behind its tiles, for factors: the scales as fp32. */
+int32_t moe__mm_mx_factor_bytes(const moe__mm_schedule_t *schedule);
+
+/* Warps that write factors, of the loading warpgroup: all but the one that loads. Each arrives at
+ * each stage. They call the function. */
+#define MOE__MM_MX_WARPS 3
+void moe__mm_mx_write_factors(moe__scaled_mm_t *s);
+
+/* The factors of MX block `index`, 0 to 3, of the k-tile in the stage at `cursor`, that belong to
+ * the elements of a lane's fragments: of its columns, fragment_n / 4, and of its rows, two of each
+ * fragment. f32. */
+typedef struct moe__mm_mx_factors_t {
+  MlirValue columns[MOE__WGMMA_MAX_N / 4], rows[2 * MOE__MM_MAX_FRAGMENTS];
+} moe__mm_mx_factors_t;
+void moe__mm_mx_read_factors(moe__scaled_mm_t *s, const moe__mm_position_t *self,
+                             moe__cursor_t cursor, int index, moe__mm_mx_factors_t *out);
+
+/* ---- MxMultiply.c ---- */
+
+/* Multiplies and stores all tiles of the CTA, each warpgroup one half of their columns. */
+void moe__mm_multiply_mx(moe__scaled_mm_t *s);
 
 /* ---- BlockScales.c, where operands have scales for blocks ---- */
 
@@ -301,10 +337,18 @@ moe__mm_epilogue_t moe__mm_epilogue_below(moe__scaled_mm_t *s, const moe__mm_epi
 void moe__mm_epilogue_store(moe__scaled_mm_t *s, const moe__mm_epilogue_t *epilogue,
                             const moe__mm_fragment_t registers);
 
+/* ---- ScaledMm.c ---- */
+
+/* Waits for the first stage of a tile; gives whether there is one. */
+MlirValue moe__mm_has_tile(moe__scaled_mm_t *s, moe__cursor_t cursor, MlirValue slot);
+
 /* ---- PingPong.c ---- */
 
 /* Multiplies and stores the tiles of one warpgroup, every other one of the CTA. */
 void moe__mm_multiply_in_turn(moe__scaled_mm_t *s);
+
+/* Where a multiplying thread stands in each fragment, where its warpgroup has all rows of a tile. */
+void moe__mm_positions(moe__scaled_mm_t *s, moe__mm_position_t self[MOE__MM_MAX_FRAGMENTS]);
 
 /* Reserves shared memory, and initializes its barriers: one thread calls the latter. */
 void moe__mm_turns_reserve(moe__mm_layout_t *layout);

@@ -61,6 +61,24 @@ static const moe__mm_schedule_t ROWS_PROMOTED[] = {
 };
 /* Few tokens for each expert, at most as many as a tile has columns: all is reading the weights,
  * and tiles are as narrow as the groups. */
+/* With scales of MX blocks the instructions that add products take the time: a tile has as many
+ * columns as registers allow. */
+static const moe__mm_schedule_t ROWS_MX[] = {
+    {.tile_n = 160},
+    {.tile_n = 160, .band = 16},
+    {.tile_n = 160, .cluster = 2},
+    {.tile_n = 128, .stages = 5},
+    {.swap_operands = 1, .tile_n = 32, .stages = 8},
+    {.swap_operands = 1, .tile_n = 64, .stages = 6},
+};
+static const moe__mm_schedule_t TOKENS_32_MX[] = {
+    {.swap_operands = 1, .tile_n = 32, .stages = 8},
+    {.swap_operands = 1, .tile_n = 64, .stages = 6},
+};
+static const moe__mm_schedule_t TOKENS_64_MX[] = {
+    {.swap_operands = 1, .tile_n = 64, .stages = 6},
+    {.swap_operands = 1, .tile_n = 32, .stages = 8},
+};
 static const moe__mm_schedule_t TOKENS_16[] = {
     {.swap_operands = 1, .tile_n = 16, .stages = 10},
     {.swap_operands = 1, .tile_n = 32, .stages = 9},
@@ -92,6 +110,10 @@ moe__candidates_t moe__mm_candidates(MlirOperation op) {
   if (moe__mm_case(op) == MOE__GRADIENT)
     return promoted ? MOE__CANDIDATES(GRADIENT_PROMOTED) : MOE__CANDIDATES(GRADIENT_FAST);
   int64_t tokens = tokens_per_expert(op);
+  if (moe__has_mx_scales(op))
+    return tokens <= 32   ? MOE__CANDIDATES(TOKENS_32_MX)
+           : tokens <= 64 ? MOE__CANDIDATES(TOKENS_64_MX)
+                          : MOE__CANDIDATES(ROWS_MX);
   if (tokens <= 16)
     return MOE__CANDIDATES(TOKENS_16);
   if (tokens <= 32)
@@ -105,7 +127,8 @@ moe__candidates_t moe__mm_candidates(MlirOperation op) {
 
 static bool check(MlirOperation op, const moe__mm_schedule_t *schedule) {
   bool is_gradient = moe__mm_case(op) == MOE__GRADIENT;
-  int unit = schedule->swap_operands ? 16 : 64;
+  bool mx = moe__has_mx_scales(op);
+  int unit = mx ? 32 : schedule->swap_operands ? 16 : 64;
   if (schedule->tile_n % unit)
     return moe__error(op, "'schedule.tile_n' is %d; it must be a multiple of %d", schedule->tile_n,
                       unit);
@@ -118,6 +141,8 @@ static bool check(MlirOperation op, const moe__mm_schedule_t *schedule) {
   if (schedule->pingpong && schedule->tile_n > 128)
     return moe__error(op, "'schedule.tile_n' is %d; it must be at most 128 with pingpong = 1",
                       schedule->tile_n);
+  if (schedule->pingpong && mx)
+    return moe__error(op, "'schedule.pingpong' is 1; it must be 0 with scales of MX blocks");
   if (schedule->beside && schedule->cluster == 1)
     return moe__error(op, "'schedule.beside' is 1; it must be 0 where there is no cluster");
   if (schedule->swap_operands && schedule->cluster > 1)
@@ -147,6 +172,8 @@ bool moe__mm_lay_out(MlirOperation op, const void *schedule, void *out) {
   int32_t stage_bytes = (MOE__MM_TILE_ROWS + s->tile_n) * MOE__MM_TILE_K;
   if (moe__mm_scales(op, MOE__MM_QA) == MOE__SCALE_OF_BLOCK)
     stage_bytes += moe__mm_block_scales_reserve(l, s);
+  if (moe__has_mx_scales(op))
+    stage_bytes += moe__mm_mx_factor_bytes(s);
   l->ring = moe__ring_reserve(&l->cta, s->stages, stage_bytes);
   moe__mm_slots_reserve(l, s);
   if (s->pingpong)
