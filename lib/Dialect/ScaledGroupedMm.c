@@ -32,9 +32,6 @@ bool moe__check_scaled_mm(MlirOperation op) {
                       "operand '%s' has scales of blocks and operand '%s' has none; both must have "
                       "them, or neither",
                       blocks ? "sa" : "sb", blocks ? "sb" : "sa");
-  if (moe__has_mx_scales(op) && !mlirStringRefEqual(moe__op_string(op, "accumulate"), promoted))
-    return moe__error(op, "attribute 'accumulate' is \"fast\"; it must be promoted with scales of "
-                          "MX blocks");
   if (blocks && !mlirStringRefEqual(moe__op_string(op, "accumulate"), promoted))
     return moe__error(op, "attribute 'accumulate' is \"fast\"; it must be promoted with scales of "
                           "blocks");

@@ -504,10 +504,60 @@ func.func @registers(%w: tensor<?x?x?xbf16>) {
 
 // Products without a kernel.
 #col_major = affine_map<(e, k, n) -> (e, n, k)>
-func.func @product_with_mx_scales(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64x1xf8E8M0FNU>, %sb: tensor<2x1x16xf8E8M0FNU>, %offs: tensor<2xi32>) {
-  // expected-error@below {{the kernel takes f32 scales}}
+func.func @fast_product_with_mx_scales(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64x1xf8E8M0FNU>, %sb: tensor<2x1x16xf8E8M0FNU>, %offs: tensor<2xi32>) {
+  // expected-error@below {{the kernel adds sums of MX blocks in fp32; give 'accumulate' the value "promoted"}}
   %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
       : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64x1xf8E8M0FNU>, tensor<2x1x16xf8E8M0FNU>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
+func.func @mx_sb_order(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64x1xf8E8M0FNU>, %sb: tensor<2x1x16xf8E8M0FNU, affine_map<(e, k, n) -> (n, e, k)>>, %offs: tensor<2xi32>) {
+  // expected-error@below {{the kernel takes sb row-major or column-major per expert; remove its encoding, or give it affine_map<(e, k, n) -> (e, n, k)>}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "promoted"}
+      : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64x1xf8E8M0FNU>, tensor<2x1x16xf8E8M0FNU, affine_map<(e, k, n) -> (n, e, k)>>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
+func.func @mx_pingpong(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64x1xf8E8M0FNU>, %sb: tensor<2x1x16xf8E8M0FNU>, %offs: tensor<2xi32>) {
+  // expected-error@below {{'schedule.pingpong' is 1; it must be 0 where sums are promoted}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "promoted", schedule = {swap_operands = 0, tile_n = 128, pingpong = 1}}
+      : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64x1xf8E8M0FNU>, tensor<2x1x16xf8E8M0FNU>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
+func.func @mx_tile(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64x1xf8E8M0FNU>, %sb: tensor<2x1x16xf8E8M0FNU>, %offs: tensor<2xi32>) {
+  // expected-error@below {{'schedule.tile_n' is 144; it must be a multiple of 32}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "promoted", schedule = {swap_operands = 0, tile_n = 144}}
+      : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64x1xf8E8M0FNU>, tensor<2x1x16xf8E8M0FNU>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
+func.func @mx_wide_tile(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64x1xf8E8M0FNU>, %sb: tensor<2x1x16xf8E8M0FNU>, %offs: tensor<2xi32>) {
+  // expected-error@below {{'schedule.tile_n' is 192; with scales of MX blocks it must be at most 160}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "promoted", schedule = {swap_operands = 0, tile_n = 192}}
+      : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64x1xf8E8M0FNU>, tensor<2x1x16xf8E8M0FNU>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+#columns = affine_map<(m, k) -> (k, m)>
+func.func @mx_gradient(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<32x16xf8E4M3FN, #columns>, %sa: tensor<64x1xf8E8M0FNU>, %sb: tensor<1x16xf8E8M0FNU>, %offs: tensor<2xi32>) {
+  // expected-error@below {{the kernel takes f32 scales in a weight gradient}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "promoted"}
+      : (tensor<64x32xf8E4M3FN>, tensor<32x16xf8E4M3FN, #columns>, tensor<64x1xf8E8M0FNU>, tensor<1x16xf8E8M0FNU>, tensor<2xi32>) -> tensor<2x64x16xbf16>
   return
 }
 

@@ -210,8 +210,6 @@ static void multiply_tiles(moe__scaled_mm_t *s) {
  * of them have together. Promoted sums take two accumulators. What the gradient's loader needs
  * to clear is more than the others', whose speed does not depend on it. */
 static int loader_registers(const moe__scaled_mm_t *s) {
-  if (moe__mm_has_mx_scales(s)) /* two fragments of each */
-    return s->fragment_n > 80 ? 40 : 56;
   return s->promoted ? 56 : 72;
 }
 
@@ -233,8 +231,14 @@ static bool takes_block_scales(MlirOperation op) {
                         "encoding, or give it affine_map<(e, k, n) -> (e, n, k)>");
 }
 
+/* Whether a product has a kernel as far as its scales are those of MX blocks. */
 static bool takes_mx_scales(MlirOperation op) {
   MlirType sb = moe__tensor_type(op, MOE__SB);
+  if (moe__mm_case(op) == MOE__GRADIENT)
+    return moe__error(op, "the kernel takes f32 scales in a weight gradient");
+  if (!moe__mm_is_promoted(op))
+    return moe__error(op, "the kernel adds sums of MX blocks in fp32; give 'accumulate' the value "
+                          "\"promoted\"");
   return moe__is_row_major(sb) || moe__is_column_major(sb) ||
          moe__error(op, "the kernel takes sb row-major or column-major per expert; remove its "
                         "encoding, or give it affine_map<(e, k, n) -> (e, n, k)>");
@@ -250,8 +254,6 @@ static bool has_kernel(MlirOperation op) {
   MlirType qa = moe__tensor_type(op, MOE__QA);
   MlirType qb = moe__tensor_type(op, MOE__QB);
   bool mx = moe__has_mx_scales(op);
-  if (mx && moe__mm_case(op) == MOE__GRADIENT)
-    return moe__error(op, "the kernel takes f32 scales in a weight gradient");
   if (moe__has_block_scales(op) && !takes_block_scales(op))
     return false;
   if (mx && !takes_mx_scales(op))

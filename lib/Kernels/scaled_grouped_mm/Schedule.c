@@ -141,8 +141,6 @@ static bool check(MlirOperation op, const moe__mm_schedule_t *schedule) {
   if (schedule->pingpong && schedule->tile_n > 128)
     return moe__error(op, "'schedule.tile_n' is %d; it must be at most 128 with pingpong = 1",
                       schedule->tile_n);
-  if (schedule->pingpong && mx)
-    return moe__error(op, "'schedule.pingpong' is 1; it must be 0 with scales of MX blocks");
   if (schedule->beside && schedule->cluster == 1)
     return moe__error(op, "'schedule.beside' is 1; it must be 0 where there is no cluster");
   if (schedule->swap_operands && schedule->cluster > 1)
@@ -153,6 +151,10 @@ static bool check(MlirOperation op, const moe__mm_schedule_t *schedule) {
     return moe__error(op,
                       "'schedule.tile_n' is %d; with scales of blocks it must be at most 128 where "
                       "operands are swapped",
+                      schedule->tile_n);
+  if (mx && schedule->tile_n > 160)
+    return moe__error(op,
+                      "'schedule.tile_n' is %d; with scales of MX blocks it must be at most 160",
                       schedule->tile_n);
   /* Two accumulators of 64 x tile_n in 224 registers a thread, with room for addresses. */
   return !moe__mm_is_promoted(op) || schedule->tile_n <= 192 ||

@@ -15,8 +15,9 @@
     "1: the rows of a tile are columns of qb, its columns rows of qa: for few tokens; 0 in the "   \
     "weight gradient")                                                                             \
   X(T, tile_n, 16, 256, 256,                                                                       \
-    "columns of a tile of 128 rows, a multiple of 64; if swapped, of 16; at most 192 with "        \
-    "promoted sums, 128 with pingpong, 128 if swapped with scales of blocks")                      \
+    "columns of a tile of 128 rows, a multiple of 64; if swapped, of 16; with scales of MX "       \
+    "blocks, of 32; at most 192 with promoted sums, 160 with scales of MX blocks, 128 with "       \
+    "pingpong, 128 if swapped with scales of blocks")                                              \
   X(T, stages, 2, 12, 4, "pairs of tiles in flight, 128 of the reduction deep")                    \
   X(T, band, 1, 4096, 8, "rows of tiles, of clusters, that are worked off together")               \
   X(T, cluster, 1, 2, 1,                                                                           \
