@@ -265,8 +265,8 @@ MOE_API moe_ref_status_t moe_ref_pack_scales(const moe_ref_tensor_t *scales,
 /* ---- Products of quantized matrices, in groups of tokens ---- */
 
 /* The operands and the result of a scaled product. a and b are E4M3 or E5M2, each its own; sa
- * and sb are F32; offs is I32; out is F32, BF16 or F16, and so is bias, which may be NULL. Which
- * of three cases it is follows from the ranks of a and b:
+ * and sb are F32, but see below; offs is I32; out is F32, BF16 or F16, and so is bias, which may
+ * be NULL. Which of three cases it is follows from the ranks of a and b:
  *
  *   case     a        b        sa           sb           offs   out      bias
  *   rows     (M,K)    (E,K,N)  (M) or (1)   (E,N) or (E) (E)    (M,N)    (E,N)
@@ -278,7 +278,10 @@ MOE_API moe_ref_status_t moe_ref_pack_scales(const moe_ref_tensor_t *scales,
  * case rows of out that are in no group are not written.
  *
  * Or scales are of blocks of 128, the last of which may be short, with k = ceil(K / 128) and
- * n = ceil(N / 128): sa (M,k) and sb (E,k,n) of rows, sa (E,M,k) and sb (E,k,n) batched. */
+ * n = ceil(N / 128): sa (M,k) and sb (E,k,n) of rows, sa (E,M,k) and sb (E,k,n) batched.
+ *
+ * Or sa and sb are E8M0, scales of MX blocks of 32, with k = K / 32: sa (M,k) and sb (E,k,N) of
+ * rows, sa (E,M,k) and sb (E,k,N) batched. */
 typedef struct moe_ref_scaled_mm_t {
   const moe_ref_tensor_t *a, *b, *sa, *sb;
   const moe_ref_tensor_t *offs; /* NULL: batched */
@@ -308,7 +311,12 @@ MOE_API double moe_ref_scaled_mm_flops(const moe_ref_scaled_mm_t *mm);
  *   out = cast(sum over j of (sa_j * sb_j) * acc_j + bias)
  *
  * acc_j is the exact sum over block j, rounded once; sa_j * sb_j is rounded; the first term is
- * a product, rounded, and each other one is added by one fma, in order of j. */
+ * a product, rounded, and each other one is added by one fma, in order of j. With scales of MX
+ * blocks
+ *
+ *   out = cast(sum over j of sa_j * (sb_j * acc_j) + bias)
+ *
+ * sb_j * acc_j is rounded; the terms are added to +0, each by one fma, in order of j. */
 MOE_API moe_ref_status_t moe_ref_scaled_mm(const moe_ref_scaled_mm_t *mm, int64_t begin,
                                            int64_t end);
 
@@ -324,7 +332,7 @@ MOE_API moe_ref_status_t moe_ref_scaled_mm(const moe_ref_scaled_mm_t *mm, int64_
  *             and, with a bias, 2^-22 |R - bias|
  *
  * With scales of blocks each product p has its scales in it, |sb sa| is left out, pieces are one
- * more, and (1 + |sb|) is the number of pieces + sum |p| without scales.
+ * more, and (1 + |sb|) is the number of pieces + sum |p| without scales. The pieces are the blocks.
  *
  * docs/numerics.md says where the constants come from. Where the fp32 value that is cast is Inf or
  * NaN, it is the exact result, and the bound is 0. */

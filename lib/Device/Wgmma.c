@@ -99,8 +99,8 @@ static product_t fp8_product(moe__fp8_t a, moe__fp8_t b) {
 #define STEP (K_BYTES >> 4)
 
 moe__accumulator_t moe__wgmma_k32(moe__builder_t *b, moe__accumulator_t accumulator, bool fresh,
-                                  MlirValue a_descriptor, MlirValue b_descriptor,
-                                  moe__fp8_t a_type, moe__fp8_t b_type) {
+                                  MlirValue a_descriptor, MlirValue b_descriptor, moe__fp8_t a_type,
+                                  moe__fp8_t b_type) {
   product_t product = fp8_product(a_type, b_type);
   return issue(b, accumulator, fresh, a_descriptor, b_descriptor, &product);
 }

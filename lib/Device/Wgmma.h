@@ -54,8 +54,8 @@ void moe__wgmma_k128_below(moe__builder_t *b, int count, moe__accumulator_t *acc
 
 /* The same over 32 bytes of K, one instruction. */
 moe__accumulator_t moe__wgmma_k32(moe__builder_t *b, moe__accumulator_t accumulator, bool fresh,
-                                  MlirValue a_descriptor, MlirValue b_descriptor,
-                                  moe__fp8_t a_type, moe__fp8_t b_type);
+                                  MlirValue a_descriptor, MlirValue b_descriptor, moe__fp8_t a_type,
+                                  moe__fp8_t b_type);
 
 /* The same over the first `steps` (i32, 1 to 4; moe__warp_uniform) times 32 bytes. */
 moe__accumulator_t moe__wgmma_steps(moe__builder_t *b, moe__accumulator_t accumulator, bool fresh,

@@ -7,6 +7,7 @@
 
 #include "test/Reference/Oracle.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -80,6 +81,10 @@ float element_get(const moe_ref_tensor_t *tensor, int64_t offset) {
     return f32_of((uint32_t)((const uint16_t *)tensor->data)[offset] << 16);
   if (tensor->dtype == MOE_REF_F16)
     return (float)oracle_f16_value(((const uint16_t *)tensor->data)[offset]);
+  if (tensor->dtype == MOE_REF_E8M0) {
+    const uint8_t byte = ((const uint8_t *)tensor->data)[offset];
+    return byte == 255 ? NAN : ldexpf(1, byte - 127);
+  }
   return (float)oracle_fp8_value(tensor->dtype, ((const uint8_t *)tensor->data)[offset]);
 }
 
@@ -88,6 +93,8 @@ void element_set(const moe_ref_tensor_t *tensor, int64_t offset, float value) {
     ((float *)tensor->data)[offset] = value;
   else if (tensor->dtype == MOE_REF_F16)
     ((uint16_t *)tensor->data)[offset] = oracle_f16_from_f32(value);
+  else if (tensor->dtype == MOE_REF_E8M0) /* of a power of two */
+    ((uint8_t *)tensor->data)[offset] = (uint8_t)(ilogbf(value) + 127);
   else
     ((uint16_t *)tensor->data)[offset] = oracle_bf16_from_f32(value);
 }

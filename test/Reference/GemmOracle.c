@@ -76,8 +76,25 @@ static int64_t index_sb(const gemm_t *x, int64_t g, int64_t j) {
   return at2(&x->sb, g, j);
 }
 
-static int64_t blocks_of(int64_t size) {
-  return size / 128 + (size % 128 != 0);
+/* What shares a scale along K, and along N. */
+static int64_t block_depth(const gemm_spec_t *spec) {
+  return spec->in_mx ? 32 : 128;
+}
+
+static int64_t block_width(const gemm_spec_t *spec) {
+  return spec->in_mx ? 1 : 128;
+}
+
+static int64_t blocks_of(int64_t size, int64_t block) {
+  return size / block + (size % block != 0);
+}
+
+static int64_t blocks_of_k(const gemm_spec_t *spec) {
+  return blocks_of(spec->k, block_depth(spec));
+}
+
+static int64_t blocks_of_n(const gemm_spec_t *spec) {
+  return blocks_of(spec->n, block_width(spec));
 }
 
 static int64_t index_block_sa(const gemm_t *x, int64_t g, int64_t i, int64_t block) {
@@ -111,6 +128,12 @@ static float random_scale(uint64_t *random, bool wide) {
   return ldexpf(1 + (float)(r >> 41) * 0x1p-23f, exponent);
 }
 
+/* A power of two for MX blocks. */
+static float random_block_scale(uint64_t *random, const gemm_spec_t *spec, bool wide) {
+  const float scale = random_scale(random, wide);
+  return spec->in_mx ? ldexpf(1, ilogbf(scale)) : scale;
+}
+
 static void fill_operands(gemm_t *x, bool wide) {
   const gemm_spec_t *spec = &x->spec;
   uint64_t random = spec->seed;
@@ -125,11 +148,13 @@ static void fill_operands(gemm_t *x, bool wide) {
       element_set(&x->sa.tensor, index_sa(x, g, i), random_scale(&random, wide));
     for (int64_t j = 0; j < columns_of(spec) && !spec->in_blocks; j++)
       element_set(&x->sb.tensor, index_sb(x, g, j), random_scale(&random, wide));
-    for (int64_t block = 0; block < blocks_of(spec->k) && spec->in_blocks; block++) {
+    for (int64_t block = 0; block < blocks_of_k(spec) && spec->in_blocks; block++) {
       for (int64_t i = 0; i < rows_of(spec, g); i++)
-        element_set(&x->sa.tensor, index_block_sa(x, g, i, block), random_scale(&random, wide));
-      for (int64_t n = 0; n < blocks_of(spec->n); n++)
-        element_set(&x->sb.tensor, at3(&x->sb, g, block, n), random_scale(&random, wide));
+        element_set(&x->sa.tensor, index_block_sa(x, g, i, block),
+                    random_block_scale(&random, spec, wide));
+      for (int64_t n = 0; n < blocks_of_n(spec); n++)
+        element_set(&x->sb.tensor, at3(&x->sb, g, block, n),
+                    random_block_scale(&random, spec, wide));
     }
     /* As large as what it is added to, and of both signs. */
     for (int64_t j = 0; spec->biased && j < spec->n; j++)
@@ -138,10 +163,10 @@ static void fill_operands(gemm_t *x, bool wide) {
   }
 }
 
-/* A buffer of NaN: 0x7F bytes are NaN in E4M3 and E5M2, and 0xFF bytes in F32. */
+/* A buffer of NaN: 0x7F bytes are NaN in E4M3 and E5M2, and 0xFF bytes in F32 and E8M0. */
 static buffer_t make_operand(moe_ref_dtype_t dtype, int rank, const int64_t *shape, int turn) {
   buffer_t buffer = buffer_make(dtype, rank, shape, turn, 3);
-  memset(buffer.bytes, dtype == MOE_REF_F32 ? 0xFF : 0x7F, buffer.size);
+  memset(buffer.bytes, dtype == MOE_REF_F32 || dtype == MOE_REF_E8M0 ? 0xFF : 0x7F, buffer.size);
   return buffer;
 }
 
@@ -191,10 +216,11 @@ void gemm_make(gemm_t *x, const gemm_spec_t *spec, bool wide) {
     const bool rows = spec->which == ROWS_CASE;
     buffer_free(&x->sa);
     buffer_free(&x->sb);
-    x->sa = make_operand(MOE_REF_F32, rows ? 2 : 3,
-                         rows ? (int64_t[]){m, blocks_of(k)} : (int64_t[]){e, m, blocks_of(k)},
+    const moe_ref_dtype_t dtype = spec->in_mx ? MOE_REF_E8M0 : MOE_REF_F32;
+    const int64_t of_k = blocks_of_k(spec), of_n = blocks_of_n(spec);
+    x->sa = make_operand(dtype, rows ? 2 : 3, rows ? (int64_t[]){m, of_k} : (int64_t[]){e, m, of_k},
                          turn % 3);
-    x->sb = make_operand(MOE_REF_F32, 3, (int64_t[]){e, blocks_of(k), blocks_of(n)}, turn % 4);
+    x->sb = make_operand(dtype, 3, (int64_t[]){e, of_k, of_n}, turn % 4);
   }
   x->mm = (moe_ref_scaled_mm_t){&x->a.tensor, &x->b.tensor,   &x->sa.tensor, &x->sb.tensor,
                                 NULL,         &x->out.tensor, NULL};
@@ -291,7 +317,8 @@ static float add_block(const gemm_t *x, int64_t g, int64_t i, int64_t j, int64_t
   const int64_t shift = way == ROWS_OFF_BY_ONE && i + 1 < rows_of(&x->spec, g) ? 1 : 0;
   __int128 exact = 0;
   double accumulator = 0, products[32];
-  for (int64_t k = 128 * block; k < depth && k < 128 * block + 128; k++) {
+  const int64_t first = block_depth(&x->spec) * block, end = first + block_depth(&x->spec);
+  for (int64_t k = first; k < depth && k < end; k++) {
     const __int128 product =
         exact_product(x, index_a(x, g, i + shift, k), index_b(x, expert, k, j));
     exact += product;
@@ -300,7 +327,7 @@ static float add_block(const gemm_t *x, int64_t g, int64_t i, int64_t j, int64_t
       accumulator = tensor_core_step(accumulator, products, (int)(k % 32) + 1);
   }
   const int64_t of_k = way == FIRST_BLOCK_OF_K ? 0 : block;
-  const int64_t of_n = way == FIRST_BLOCK_OF_N ? 0 : j / 128;
+  const int64_t of_n = way == FIRST_BLOCK_OF_N ? 0 : j / block_width(&x->spec);
   const float sa = way == SCALES_IGNORED || way == SCALE_A_IGNORED
                        ? 1
                        : element_get(&x->sa.tensor, index_block_sa(x, g, i, of_k));
@@ -308,6 +335,8 @@ static float add_block(const gemm_t *x, int64_t g, int64_t i, int64_t j, int64_t
                        ? 1
                        : element_get(&x->sb.tensor, at3(&x->sb, g, of_k, of_n));
   const float dot = way == TENSOR_CORE_PROMOTED ? (float)accumulator : f32_of_exact(exact);
+  if (x->spec.in_mx) /* sb first, then one fma from +0 on */
+    return (float)((long double)(float)((long double)sb * dot) * sa + before);
   /* The product of the scales is rounded; what it is multiplied by is exact in long double, and the
    * sum keeps 40 bits more than fp32 has. */
   const float scale = (float)((long double)sa * sb);
@@ -316,7 +345,7 @@ static float add_block(const gemm_t *x, int64_t g, int64_t i, int64_t j, int64_t
 
 static float sum_of_blocks(const gemm_t *x, int64_t g, int64_t i, int64_t j, gemm_way_t way) {
   float sum = 0;
-  for (int64_t block = 0; block < blocks_of(x->spec.k); block++)
+  for (int64_t block = 0; block < blocks_of_k(&x->spec); block++)
     sum = add_block(x, g, i, j, block, way, sum);
   return sum;
 }
@@ -324,7 +353,8 @@ static float sum_of_blocks(const gemm_t *x, int64_t g, int64_t i, int64_t j, gem
 void oracle_block_sums(const gemm_t *x, int64_t g, int64_t i, int64_t j, int64_t block, double *sum,
                        double *magnitude, double *scale) {
   __int128 exact = 0, exact_magnitude = 0;
-  for (int64_t k = 128 * block; k < x->spec.k && k < 128 * block + 128; k++) {
+  const int64_t first = block_depth(&x->spec) * block, end = first + block_depth(&x->spec);
+  for (int64_t k = first; k < x->spec.k && k < end; k++) {
     const __int128 product = exact_product(x, index_a(x, g, i, k), index_b(x, g, k, j));
     exact += product;
     exact_magnitude += product < 0 ? -product : product;
@@ -332,7 +362,7 @@ void oracle_block_sums(const gemm_t *x, int64_t g, int64_t i, int64_t j, int64_t
   *sum = ldexp((double)exact, -32);
   *magnitude = ldexp((double)exact_magnitude, -32);
   *scale = (double)element_get(&x->sa.tensor, index_block_sa(x, g, i, block)) *
-           element_get(&x->sb.tensor, at3(&x->sb, g, block, j / 128));
+           element_get(&x->sb.tensor, at3(&x->sb, g, block, j / block_width(&x->spec)));
 }
 
 void oracle_sums(const gemm_t *x, int64_t g, int64_t i, int64_t j, double *sum, double *magnitude) {

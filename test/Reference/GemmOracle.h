@@ -25,6 +25,7 @@ typedef struct {
   int turn;            /* picks memory orders */
   gemm_scaling_t scaling;
   bool in_blocks; /* instead: scales of 1x128 and 128x128; not of DEPTH_CASE */
+  bool in_mx;     /* besides: those of MX blocks; K is a multiple of 32 */
   bool biased;
   uint64_t seed;
 } gemm_spec_t;

@@ -111,6 +111,48 @@ static void takes_scales_of_blocks(void **state) {
     }
 }
 
+static void takes_scales_of_mx_blocks(void **state) {
+  (void)state;
+  static const int64_t sizes[][2] = {{37, 160}, {130, 256}, {16, 32}};
+  for (int which = ROWS_CASE; which <= BATCHED_CASE; which += BATCHED_CASE - ROWS_CASE)
+    for (int variant = 0; variant < 6; variant++) {
+      gemm_spec_t spec = spec_of((gemm_case_t)which, ragged, variant);
+      spec.in_blocks = spec.in_mx = true;
+      spec.biased = variant % 5 == 4;
+      spec.n = sizes[variant % 3][0];
+      spec.k = sizes[variant % 3][1];
+      check(&spec, variant % 2 == 1, variant % 3 == 2 ? 50 : 0);
+      spec.k = 0;
+      check(&spec, false, 0);
+    }
+}
+
+/* Scale 255 makes NaN of all that it reaches, zeros too; the extremes do not spoil what is between
+ * them: sb is multiplied by the sum first, and sa by that. */
+static void multiplies_extreme_mx_scales(void **state) {
+  (void)state;
+  uint8_t a[2 * 64] = {0}, b[64 * 3] = {0}, sa[2 * 2] = {127, 127, 254, 127},
+                sb[2 * 3] = {127, 255, 0, 127, 127, 127};
+  float out[2 * 3];
+  const int32_t end = 2;
+  for (int i = 0; i < 2; i++)
+    a[64 * i] = 0x38; /* 1 */
+  for (int j = 0; j < 3; j++)
+    b[j] = j == 1 ? 0 : 0x38;
+  const moe_ref_tensor_t ta = {a, MOE_REF_E4M3, 2, {2, 64}, {64, 1}},
+                         tb = {b, MOE_REF_E4M3, 3, {1, 64, 3}, {192, 3, 1}},
+                         tsa = {sa, MOE_REF_E8M0, 2, {2, 2}, {2, 1}},
+                         tsb = {sb, MOE_REF_E8M0, 3, {1, 2, 3}, {6, 3, 1}},
+                         toffs = {(void *)&end, MOE_REF_I32, 1, {1}, {1}},
+                         tout = {out, MOE_REF_F32, 2, {2, 3}, {3, 1}};
+  const moe_ref_scaled_mm_t mm = {&ta, &tb, &tsa, &tsb, &toffs, &tout, NULL};
+  assert_int_equal(moe_ref_scaled_mm(&mm, 0, 2), MOE_REF_OK);
+  const float expected[2][3] = {{1, NAN, 0x1p-127f}, {0x1p127f, NAN, 1}};
+  for (int i = 0; i < 2; i++)
+    for (int j = 0; j < 3; j++)
+      assert_true(j == 1 ? isnan(out[3 * i + j]) : out[3 * i + j] == expected[i][j]);
+}
+
 static void adds_a_bias(void **state) {
   (void)state;
   for (int which = ROWS_CASE; which <= BATCHED_CASE; which += BATCHED_CASE - ROWS_CASE)
@@ -518,6 +560,8 @@ int main(void) {
       cmocka_unit_test(computes_in_slices),
       cmocka_unit_test(takes_scales_of_any_shape),
       cmocka_unit_test(takes_scales_of_blocks),
+      cmocka_unit_test(takes_scales_of_mx_blocks),
+      cmocka_unit_test(multiplies_extreme_mx_scales),
       cmocka_unit_test(adds_a_bias),
       cmocka_unit_test(takes_groups_of_any_size),
       cmocka_unit_test(clamps_offsets),

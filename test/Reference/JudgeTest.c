@@ -106,11 +106,16 @@ static void tells_right_from_wrong(void **state) {
 static void tells_right_from_wrong_blocks(void **state) {
   (void)state;
   static const moe_ref_dtype_t outs[] = {MOE_REF_BF16, MOE_REF_F32, MOE_REF_F16};
-  for (int way = 0; way < BLOCK_WAYS; way++) {
+  for (int turn = 0; turn < 2 * BLOCK_WAYS; turn++) {
+    const int way = turn / 2;
     gemm_spec_t spec = spec_of(way % 2 ? BATCHED_CASE : ROWS_CASE, outs[way % 3]);
     if (way == TENSOR_CORE_FAST || way == BIAS_SCALED) /* of one scale */
       continue;
     spec.in_blocks = true;
+    spec.in_mx = turn % 2;
+    if (spec.in_mx && way == TAIL_DROPPED) /* there is none */
+      continue;
+    spec.k = spec.in_mx ? 288 : spec.k;
     spec.n = 132;
     spec.biased = way == BIAS_IGNORED;
     gemm_t gemm;

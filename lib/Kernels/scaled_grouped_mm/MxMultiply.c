@@ -18,7 +18,7 @@
 /* A tile in the making. */
 typedef struct making_t {
   moe__scaled_mm_t *s;
-  const moe__mm_position_t *self; /* of each fragment */
+  const moe__mm_position_t *self;     /* of each fragment */
   MlirValue rows[FRAGMENTS], columns; /* descriptors of the stage whose products come next */
   moe__accumulator_t dots[FRAGMENTS], sums[FRAGMENTS];
 } making_t;
@@ -29,8 +29,8 @@ static void find_stage(making_t *m, moe__cursor_t cursor) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue buffer = moe__ring_buffer(&s->kernel, &s->layout.ring, cursor);
   for (int i = 0; i < FRAGMENTS; i++)
-    m->rows[i] = moe__wgmma_descriptor(
-        b, moe__offset_by(b, buffer, i * MOE__WGMMA_M * MOE__MM_TILE_K));
+    m->rows[i] =
+        moe__wgmma_descriptor(b, moe__offset_by(b, buffer, i * MOE__WGMMA_M * MOE__MM_TILE_K));
   MlirValue half = moe__mul(b, m->self->warpgroup, s->fragment_n * MOE__MM_TILE_K);
   m->columns = moe__wgmma_descriptor(
       b, moe__offset_by(b, moe__offset(b, buffer, half), MOE__MM_TILE_ROWS * MOE__MM_TILE_K));
@@ -46,10 +46,10 @@ static void start(making_t *m, int fragment, int block) {
   moe__wgmma_fence_through(b, 2, through, 0, NULL);
   *dots = through[0];
   m->sums[fragment] = through[1];
-  *dots = moe__wgmma_k32(b, *dots, true,
-                         moe__wgmma_advance(b, m->rows[fragment], block * MOE__MM_STEP),
-                         moe__wgmma_advance(b, m->columns, block * MOE__MM_STEP),
-                         s->side[0]->element, s->side[1]->element);
+  *dots =
+      moe__wgmma_k32(b, *dots, true, moe__wgmma_advance(b, m->rows[fragment], block * MOE__MM_STEP),
+                     moe__wgmma_advance(b, m->columns, block * MOE__MM_STEP), s->side[0]->element,
+                     s->side[1]->element);
   moe__wgmma_commit(b);
 }
 
@@ -150,7 +150,8 @@ static moe__cursor_t multiply_tile(moe__scaled_mm_t *s, const moe__mm_position_t
   moe__accumulator_t zeros[2 * FRAGMENTS];
   for (int i = 0; i < 2 * FRAGMENTS; i++)
     zeros[i] = moe__wgmma_zero(b, s->fragment_n);
-  moe__wgmma_fence_through(b, 2 * FRAGMENTS, zeros, 0, NULL); /* all in front of the first product */
+  moe__wgmma_fence_through(b, 2 * FRAGMENTS, zeros, 0,
+                           NULL); /* all in front of the first product */
   for (int i = 0; i < FRAGMENTS; i++) {
     m.dots[i] = zeros[i];
     m.sums[i] = zeros[FRAGMENTS + i];

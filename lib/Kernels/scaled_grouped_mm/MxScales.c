@@ -123,11 +123,11 @@ static void find_part(writer_t *w, const moe__group_tile_t *tile, part_t *part) 
       MlirValue block = moe__udiv(b, part->item[i], words);
       part->block[i] = moe__umin(b, block, BLOCKS - 1);
       MlirValue line = moe__shl(b, moe__urem(b, part->item[i], words), 2);
-      MlirValue column =
-          moe__add(b, moe__mul(b, tile->column, part->operand->tile), line);
+      MlirValue column = moe__add(b, moe__mul(b, tile->column, part->operand->tile), line);
       column = moe__umin(b, column, moe__sub(b, s->columns.value, BLOCKS));
-      offset = moe__add(b, wide_product(b, moe__wide_mul(b, tile->group, w->blocks), s->columns.value),
-                        moe__zext(b, column, b->i64));
+      offset =
+          moe__add(b, wide_product(b, moe__wide_mul(b, tile->group, w->blocks), s->columns.value),
+                   moe__zext(b, column, b->i64));
     } else {
       offset = wide_product(b, place(s, part->operand, tile, part->item[i]), w->blocks);
     }
@@ -271,10 +271,10 @@ void moe__mm_mx_read_factors(moe__scaled_mm_t *s, const moe__mm_position_t *self
   MlirType f32x4 = moe__vector_type(b, 4, b->f32);
   MlirValue factors = factors_at(s, cursor);
   MlirValue warp_rows = moe__shl(b, self->warp_row, 1 + 2); /* 32 factors for 16 rows, once */
-  MlirValue of_rows = moe__offset(
-      b, factors, moe__add(b, warp_rows, moe__shl(b, moe__lshr(b, self->lane, 2), 4)));
-  MlirValue rows = moe__load_aligned(
-      b, moe__offset_by(b, of_rows, index * MOE__MM_TILE_ROWS * 4), f32x4, 16);
+  MlirValue of_rows =
+      moe__offset(b, factors, moe__add(b, warp_rows, moe__shl(b, moe__lshr(b, self->lane, 2), 4)));
+  MlirValue rows =
+      moe__load_aligned(b, moe__offset_by(b, of_rows, index * MOE__MM_TILE_ROWS * 4), f32x4, 16);
   for (int i = 0; i < 4; i++)
     out->rows[i] = moe__extract(b, rows, i);
   MlirValue quad = moe__shl(b, moe__and(b, self->lane, 3), 4);
@@ -282,8 +282,7 @@ void moe__mm_mx_read_factors(moe__scaled_mm_t *s, const moe__mm_position_t *self
   MlirValue of_columns = moe__offset_by(b, moe__offset(b, factors, moe__add(b, quad, half)),
                                         first_column_factor() + index * s->schedule.tile_n * 4);
   for (int i = 0; i < s->fragment_n / 4; i += 4) {
-    MlirValue columns =
-        moe__load_aligned(b, moe__offset_by(b, of_columns, i * 16), f32x4, 16);
+    MlirValue columns = moe__load_aligned(b, moe__offset_by(b, of_columns, i * 16), f32x4, 16);
     for (int j = 0; j < 4; j++)
       out->columns[i + j] = moe__extract(b, columns, j);
   }

@@ -261,9 +261,9 @@ static bool has_kernel(MlirOperation op) {
   bool row_major = moe__is_row_major(moe__tensor_type(op, MOE__OUT));
   for (int i = 0; i < mlirOperationGetNumOperands(op); i++) {
     moe__role_t role = moe__operand_role(op, i);
-    bool other =
-        role == MOE__QB || (moe__has_block_scales(op) && (role == MOE__SA || role == MOE__SB)) ||
-        (mx && role == MOE__SB);
+    bool other = role == MOE__QB ||
+                 (moe__has_block_scales(op) && (role == MOE__SA || role == MOE__SB)) ||
+                 (mx && role == MOE__SB);
     row_major &= other || moe__is_row_major(mlirValueGetType(mlirOperationGetOperand(op, i)));
   }
   if (!row_major)

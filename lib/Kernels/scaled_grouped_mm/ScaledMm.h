@@ -72,7 +72,8 @@ typedef struct moe__scaled_mm_t {
   moe__mm_layout_t layout;
   moe__mm_case_t which;
   bool promoted, has_bias;
-  bool sb_is_row_major;           /* with blocks of any kind: else those along the reduction lie side by side */
+  /* With blocks of any kind: else those along the reduction lie side by side. */
+  bool sb_is_row_major;
   MlirValue sa_map;               /* with blocks */
   moe__mm_operand_t operands[2];  /* qa, qb */
   int fragment_n;                 /* columns of the tile that a warpgroup multiplies */
@@ -347,7 +348,7 @@ MlirValue moe__mm_has_tile(moe__scaled_mm_t *s, moe__cursor_t cursor, MlirValue 
 /* Multiplies and stores the tiles of one warpgroup, every other one of the CTA. */
 void moe__mm_multiply_in_turn(moe__scaled_mm_t *s);
 
-/* Where a multiplying thread stands in each fragment, where its warpgroup has all rows of a tile. */
+/* Where a multiplying thread stands in each fragment, if its warpgroup has all rows of a tile. */
 void moe__mm_positions(moe__scaled_mm_t *s, moe__mm_position_t self[MOE__MM_MAX_FRAGMENTS]);
 
 /* Reserves shared memory, and initializes its barriers: one thread calls the latter. */

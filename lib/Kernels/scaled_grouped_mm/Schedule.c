@@ -61,13 +61,12 @@ static const moe__mm_schedule_t ROWS_PROMOTED[] = {
 };
 /* Few tokens for each expert, at most as many as a tile has columns: all is reading the weights,
  * and tiles are as narrow as the groups. */
-/* With scales of MX blocks the instructions that add products take the time: a tile has as many
- * columns as registers allow. */
+/* With scales of MX blocks the instructions that add products take the time. */
 static const moe__mm_schedule_t ROWS_MX[] = {
-    {.tile_n = 160},
-    {.tile_n = 160, .band = 16},
-    {.tile_n = 160, .cluster = 2},
+    {.tile_n = 128, .stages = 5, .cluster = 2},
     {.tile_n = 128, .stages = 5},
+    {.tile_n = 160, .cluster = 2},
+    {.tile_n = 160},
     {.swap_operands = 1, .tile_n = 32, .stages = 8},
     {.swap_operands = 1, .tile_n = 64, .stages = 6},
 };

@@ -4,7 +4,7 @@ Usage: mutants.py BUNDLE SCRATCH          run all; fails where one is not caught
        mutants.py BUNDLE SCRATCH --table  print what caught each as a Markdown table
        mutants.py BUNDLE SCRATCH --rows   run those of the kernel that writes tiles in rows; BUNDLE is of rows.mlir
                                  --stream, --fp8-rows, --fp8-scales, --fp8-pair   those of the file of this name
-                                 --products, --clusters, --pingpong, --gradients, --blocks   those of scaled_mm
+                                 --products, --clusters, --pingpong, --gradients, --blocks, --mx   those of scaled_mm
                                  --order   the order between blocks in two scale_fp8_dual; BUNDLE as of --fp8-scales
                                  --chain   five launches: both operands quantized in two passes each, and the product
 
@@ -452,6 +452,29 @@ BLOCK_MUTANTS = [
 ]
 BLOCK_SHAPES = ["qa=701x272", "qb=11x272x400", "sa=701x3", "sb=11x3x4", "offs=11"]
 
+# Scales of MX blocks, in tiles of 128 columns and three stages: the factors of rows lie in a stage from byte 32768 on, of columns from 34816.
+OF_ROWS = r"ld\.shared\.v4\.b32 \s*\{(%r\d+), (%r\d+), (%r\d+), (%r\d+)\}, \[(%rd\d+)\+(3[34]\d\d\d|32768)\];"
+MX_FMA = r"(mul\.rn\.f32 \s*(%r\d+), (%r\d+), (%r\d+);)(\s*)fma\.rn\.f32 (\s*%r\d+), \2, (%r\d+), (%r\d+);"
+MX_FACTOR = r"selp\.b32 (\s*%r\d+), 2143289344, (%r\d+), %p\d+;"
+MX_MUTANTS = [
+    ("sums added without the scale of a", ptx(MX_FMA, r"\1\5add.rn.f32 \6, \2, \8;", count=0), DIFFERENT),
+    ("sums added without the scale of b", ptx(MX_FMA, r"\5fma.rn.f32 \6, \4, \7, \8;", count=0), DIFFERENT),
+    ("all but the last MX block forgotten", ptx(MX_FMA, r"\1\5mul.rn.f32 \6, \2, \7;", count=0), DIFFERENT),
+    ("the last register of a fragment not added", ptx(MX_FMA, r"\1\5mov.b32 \6, \8;", which=31), DIFFERENT),
+    ("factors of the first MX block for the second", ptx(r"\+33280\];", "+32768];"), DIFFERENT),
+    ("scales of columns of the first MX block for the second", ptx(r"\+35328\];", "+34816];"), DIFFERENT),
+    ("factors of rows 8 below", ptx(OF_ROWS, r"ld.shared.v4.b32 {\2, \1, \4, \3}, [\5+\6];", count=0), DIFFERENT),
+    ("factors of rows of the other fragment", ptx(OF_ROWS, r"ld.shared.v4.b32 {\3, \4, \1, \2}, [\5+\6];", count=0), DIFFERENT),
+    ("factors of rows half as large", ptx(r"shl\.b32 (\s*%r\d+), (%r\d+), 23;(\s*max\.u32)", r"shl.b32 \1, \2, 22;\3", count=0), DIFFERENT),
+    ("the second scale of a word taken for the first", ptx(r"and\.b32 (\s*%r\d+), (%r\d+), 255;(\s*shl\.b32[^;]*, 23;)", r"bfe.u32 \1, \2, 8, 8;\3"), DIFFERENT),
+    ("rows behind the last read", ptx(r"min\.u32 (\s*%r\d+), (%r\d+), %r\d+;(\s*cvt\.u64\.u32)", r"mov.b32 \1, \2;\3"), "differ|global address"),
+    ("factors announced before they are written", ptx(r"(\$L__BB\d+_\d+:\s*setp\.ne\.b32 [^;]*, 0;\s*)bar\.warp\.sync\s+-1;", r"\1"), "races|bar.warp.sync"),
+    ("a stage full without the factors", ptx(r"mov\.b32 (\s*%r\d+), 4;(\s*mbarrier\.init[^;]*;)", r"mov.b32 \1, 3;\2"), "races|uninitialized|phase|differ|more arriv|not been waited"),
+    ("a stage released while its last product is read", ptx(r"wgmma\.wait_group\.sync\.aligned 0;", "", count=0), "wgmma"),
+    ("the other half of the columns", ptx(r"shl\.b32 (\s*%r\d+), (%r\d+), 13;", r"shl.b32 \1, \2, 12;", count=0), "differ|races|multiple of"),
+]
+MX_SHAPES = ["qa=143x160,70x256", "qb=3x160x80,2x256x144", "sa=143x5,70x8", "sb=3x5x80,2x8x144", "offs=3,2"]
+
 PRODUCT_SHAPES = ["qa=700x272", "qb=11x272x336", "sa=700", "sb=11x336", "offs=11"]
 GRADIENT_SHAPES = ["qa=144x1104", "qb=1104x336", "sa=17x144", "sb=17x336", "offs=17"]
 
@@ -469,6 +492,7 @@ SUITES = {
     "--clusters": ([*shapes(PRODUCT_SHAPES), "--exact", "--nan-groups", "--groups", "edge"], CLUSTER_MUTANTS),
     "--pingpong": ([*shapes(PRODUCT_SHAPES), "--exact", "--nan-groups", "--groups", "edge"], PINGPONG_MUTANTS),
     "--blocks": ([*shapes(BLOCK_SHAPES), "--exact", "--nan-groups", "--groups", "edge"], BLOCK_MUTANTS),
+    "--mx": ([*shapes(MX_SHAPES), "--exact", "--nan-groups", "--groups", "edge"], MX_MUTANTS),
     "--gradients": ([*shapes(GRADIENT_SHAPES), "--exact", "--nan-groups", "--groups", "edge"], GRADIENT_MUTANTS),
     "--fp8-scales": (["--shape", FP8_SCALE_SHAPE, "--shape", FP8_SCALE_SHAPE.replace("x=", "y="), "--edge-blocks"], FP8_SCALE_MUTANTS),
     "--order": (["--shape", FP8_SCALE_SHAPE, "--shape", FP8_SCALE_SHAPE.replace("x=", "y="), "--edge-blocks"], ORDER_MUTANTS),
