@@ -333,6 +333,21 @@ static const moe__cast_schedule_t COLUMNS_BF16[] = {
     {.tile_n = 128, .tile_k = 128, .stages = 5, .output_stages = 2, .ctas_per_sm = 1, .band = 1024},
     {.tile_n = 128, .tile_k = 128, .output_stages = 2},
 };
+/* The same and others, where a tile may have the scales of more columns. */
+static const moe__cast_schedule_t TOKENS_BF16[] = {
+    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .band = 1024},
+    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .band = 64},
+    {.tile_n = 128, .tile_k = 128, .stages = 5, .output_stages = 2, .ctas_per_sm = 1, .band = 1024},
+    {.tile_n = 128, .tile_k = 256, .output_stages = 2, .warps = 16, .ctas_per_sm = 1, .band = 1024},
+    {.tile_n = 128,
+     .tile_k = 64,
+     .stages = 3,
+     .output_stages = 2,
+     .warps = 4,
+     .ctas_per_sm = 3,
+     .band = 1024},
+    {.tile_n = 128, .tile_k = 64, .output_stages = 1, .warps = 4, .ctas_per_sm = 4, .band = 1024},
+};
 static const moe__cast_schedule_t COLUMNS_F32[] = {
     {.tile_n = 128, .tile_k = 128, .output_stages = 2, .warps = 16, .ctas_per_sm = 1, .band = 1024},
     {.tile_n = 128, .tile_k = 128, .output_stages = 2, .warps = 16, .ctas_per_sm = 1, .band = 64},
@@ -374,6 +389,8 @@ static moe__candidates_t candidates(MlirOperation op) {
     return MOE__CANDIDATES(BOTH_FEW_WARPS);
   if (is_dual(op))
     return bf16 ? MOE__CANDIDATES(BOTH_BF16) : MOE__CANDIDATES(BOTH_F32);
+  if (bf16 && !is_square(op))
+    return MOE__CANDIDATES(TOKENS_BF16);
   return bf16 ? MOE__CANDIDATES(COLUMNS_BF16) : MOE__CANDIDATES(COLUMNS_F32);
 }
 
