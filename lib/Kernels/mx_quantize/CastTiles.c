@@ -301,7 +301,8 @@ static void find_in_units(moe__cast_tiles_t *tiles, const moe__cast_t *cast, moe
     moe__cast_load_columns(tiles, &unit, input, words);
     cast->find(cast->user, &unit, words);
   }
-  moe__named_barrier(b, CONSUMER_BARRIER_2, tiles->schedule.warps * MOE__WARP);
+  if (!tiles->writes[MOE__ROWS] || cast->rows_use_find)
+    moe__named_barrier(b, CONSUMER_BARRIER_2, tiles->schedule.warps * MOE__WARP);
 }
 
 static void wait_until_sent(moe__builder_t *b, MlirValue is_sender) {

@@ -92,6 +92,7 @@ typedef struct moe__cast_t {
    * to find what units have in common. All casting threads have been here before any goes on to
    * cast, and have cast before any comes here for the next tile. NULL: nothing. */
   moe__cast_words_t find;
+  bool rows_use_find; /* in rows too; else, where rows are cast first, no one waits for it alone */
   /* Casts the words of a unit and stores them by moe__cast_store. In rows they are the lane's 128
    * bytes in their order; in columns, a word for each row of the strip. */
   moe__cast_words_t cast;

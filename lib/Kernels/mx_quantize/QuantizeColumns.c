@@ -417,8 +417,10 @@ static bool lower(const moe__lowering_t *lowering) {
   moe__cast_kernel_begin(&s.kernel, &s.tiles, lowering, (const bool[]){is_dual(op), true});
   s.tiles.elements.sanitize = moe__op_bool(op, "sanitize");
   add_parameters(&s, op);
-  moe__cast_kernel_end(&s.tiles, &(moe__cast_t){.user = &s, .find = find, .cast = cast_unit},
-                       lowering);
+  moe__cast_kernel_end(
+      &s.tiles,
+      &(moe__cast_t){.user = &s, .find = find, .rows_use_find = s.square, .cast = cast_unit},
+      lowering);
   return true;
 }
 

@@ -3,7 +3,7 @@
 Usage: mutants.py BUNDLE SCRATCH          run all; fails where one is not caught, or is caught by something else
        mutants.py BUNDLE SCRATCH --table  print what caught each as a Markdown table
        mutants.py BUNDLE SCRATCH --rows   run those of the kernel that writes tiles in rows; BUNDLE is of rows.mlir
-                                 --stream, --fp8-rows, --fp8-scales, --fp8-pair   those of the file of this name
+                                 --stream, --fp8-rows, --fp8-scales, --fp8-pair, --fp8-columns, --fp8-squares   those of the file of this name
                                  --products, --clusters, --pingpong, --gradients, --blocks, --mx   those of scaled_mm
                                  --order   the order between blocks in two scale_fp8_dual; BUNDLE as of --fp8-scales
                                  --chain   five launches: both operands quantized in two passes each, and the product
@@ -249,6 +249,37 @@ FP8_PAIR_MUTANTS = [
     ("rows of x that end a group are written to y", ptx(OF_TENSOR, r"mov.b64 \1, \3;", which=5), ELSEWHERE),
     ("tiles of y are written through the map of x", ptx(OF_TENSOR, r"mov.b64 \1, \2;", which=6), ELSEWHERE),
     ("tiles of x are read through the map of y", ptx(OF_TENSOR, r"mov.b64 \1, \3;", which=7), DIFFERENT),
+]
+
+# FP8 blocks of tokens in groups, along both axes.
+UNWRITTEN = r"elements differ|of no group|races with a write by another CTA"
+FP8_COLUMNS_MUTANTS = [
+    ("a tile is written while its last one is sent", ptx(r"cp\.async\.bulk\.wait_group\.read \s*0;", count=0), "races"),
+    ("a tile is sent before all warps have cast", ptx(r"bar\.sync \s*1, 256;"), "races|uninitialized"),
+    ("columns are sent before all warps have cast", ptx(r"bar\.sync \s*1, 256;", which=1), "races"),
+    ("no fence before a tile is sent", ptx(r"fence\.proxy\.async\.shared::cta;"), "fence"),
+    ("one strip of four does not count", ptx(r"(ld\.shared\.b32[^;]*;\s*)max\.NaN\.bf16x2 (\s*%r\d+), (%r\d+), %r\d+;", r"\1mov.b32 \2, \3;", 2), DIFFERENT),
+    ("rows of the next group count", ptx(r"setp\.ge\.u32(\s+%p\d+), (%r\d+), %r\d+;", r"setp.ge.u32\1, \2, 0;"), DIFFERENT),
+    ("one piece of a row does not count", ptx(r"shfl\.sync\.bfly\.b32 (\s*%r\d+), (%r\d+), 16, 31, -1;", r"mov.b32 \1, \2;"), DIFFERENT),
+    ("scales of rows behind the group are stored", ptx(r"setp\.ge\.u32(\s+%p\d+), (%r\d+), %r\d+;", r"setp.ge.u32\1, \2, 4294967295;", 2), UNWRITTEN),
+    ("scales of columns behind the last are stored", ptx(r"setp\.ge\.u32(\s+%p\d+), (%r\d+), %r\d+;", r"setp.ge.u32\1, \2, 4294967295;", 3), "after the end of|elements differ|races"),
+    ("zeros have no least scale", ptx(r"setp\.lt\.u32(\s+%p\d+, %r\d+), 730643661;", r"setp.lt.u32\1, 0;", count=0), DIFFERENT),
+    ("a scale is the factor", ptx(r"rcp\.rn\.f32", "mov.b32", count=0), DIFFERENT),
+    ("TMA begins anywhere", ptx(r"and\.b32(\s+%r\d+, %r\d+), 15;(\s*setp\.ne)", r"and.b32\1, 0;\2"), "16"),
+    ("a tile is sent whole where its group ends", ptx(r"setp\.gt\.u32(\s+%p\d+, %r\d+, %r\d+;\s*bar\.sync)", r"setp.lt.u32\1"), "races|elements differ|of no group"),
+    ("words are not shifted", ptx(r"shr\.u64(\s+%rd\d+, %rd\d+), %r\d+;", r"shr.u64\1, 0;", count=0), DIFFERENT),
+    ("words behind the group are written", ptx(r"setp\.ge\.u32(\s+%p\d+), (%r\d+), %r\d+;", r"setp.ge.u32\1, \2, 4294967295;", 4), "races|elements differ|of no group"),
+    ("rows before the first word are not written", ptx(r"setp\.lt\.u32(\s+%p\d+, %r\d+), %r\d+;(\s*or\.pred)", r"setp.lt.u32\1, 0;\2"), DIFFERENT),
+]
+
+# Squares, both ways.
+FP8_SQUARES_MUTANTS = [
+    ("maxima are read before all warps have found theirs", ptx(r"bar\.sync \s*2, 256;"), "races|uninitialized"),
+    ("lanes 16 apart do not count", ptx(r"shfl\.sync\.bfly\.b32 (\s*%r\d+), (%r\d+), 16, 31, -1;", r"mov.b32 \1, \2;"), DIFFERENT),
+    ("the last warp does not count", ptx(r"max\.u32 (\s*%r\d+), (%r\d+), %r\d+;", r"mov.b32 \1, \2;", 12, 1), DIFFERENT),
+    ("all experts have the scales of the first", ptx(r"mad\.lo\.s64 (\s*%rd\d+), %rd\d+, %rd\d+, (%rd\d+);", r"mov.b64 \1, \2;"), "differ|races"),
+    ("scales of columns are the factors", ptx(r"rcp\.rn\.f32", "mov.b32", 1), DIFFERENT),
+    ("the stage is refilled while it is read", ptx(r"bar\.warp\.sync[^;]*;"), "races"),
 ]
 
 # Products forward. First what a wrong kernel may compute, then what it may do too early or too late.
@@ -498,6 +529,8 @@ SUITES = {
     "--order": (["--shape", FP8_SCALE_SHAPE, "--shape", FP8_SCALE_SHAPE.replace("x=", "y="), "--edge-blocks"], ORDER_MUTANTS),
     "--chain": ([*shapes(CHAIN_SHAPES), "--normal", "--groups", "edge"], CHAIN_MUTANTS),
     "--fp8-pair": (["--shape", FP8_PAIR_SHAPE, "--shape", "y=304x528,96x32,288x16", "--shape", "offs=9,4,3", "--groups", "edge"], FP8_PAIR_MUTANTS),
+    "--fp8-columns": (["--shape", "x=304x272,1040x528", "--shape", "offs=9,2", "--groups", "equal", "--edge-blocks"], FP8_COLUMNS_MUTANTS),
+    "--fp8-squares": (["--shape", "x=2x400x528,3x272x144"], FP8_SQUARES_MUTANTS),
 }
 ARGUMENTS, CHOSEN = next((SUITES[flag] for flag in SUITES if flag in sys.argv), (["--shape", SHAPE], MUTANTS))
 
