@@ -25,6 +25,11 @@ config.substitutions.append(("%python", shutil.which("python3") or "python3"))
 # A test that says FileCheck gets variables that end with their CHECK-LABEL block.
 config.substitutions.append((r"\bFileCheck\b", "FileCheck --enable-var-scope --dump-input-filter=error"))
 
+# glibc otherwise gives large blocks back at once, and each launch of the emulator takes them again, page by page.
+config.environment["MALLOC_MMAP_THRESHOLD_"] = config.environment["MALLOC_TRIM_THRESHOLD_"] = str(1 << 30)
+# In front of a command that goes the same ways through our code as others of its file: the sanitizers do not see it.
+config.substitutions.append(("%again", "true ||" if config.sanitize else ""))
+
 if config.ptxas and os.path.exists(config.ptxas):
     config.available_features.add("ptxas")
 if config.sanitize:

@@ -144,14 +144,14 @@ static long double rounded_to_f32(long double value) {
 
 static uint8_t e8m0_at_most(long double d) {
   int byte = 0;
-  while (byte < 255 && ldexpl(1, byte + 1 - 127) <= d)
+  for (long double next = 0x1p-126L; byte < 255 && next <= d; next *= 2)
     byte++;
   return (uint8_t)byte;
 }
 
 static uint8_t e8m0_at_least(long double d) {
   int byte = 0;
-  while (byte < 255 && ldexpl(1, byte - 127) < d)
+  for (long double power = 0x1p-127L; byte < 255 && power < d; power *= 2)
     byte++;
   return (uint8_t)byte;
 }
@@ -171,7 +171,7 @@ uint8_t oracle_mx_scale(float amax, moe_ref_mx_mode_t mode, moe_ref_dtype_t elem
   case MOE_REF_CEIL: {
     /* The least power of two that is at least amax. Below 2^-126 any of them ends at byte 0. */
     int exponent = -126;
-    while (ldexpl(1, exponent) < exact)
+    for (long double power = 0x1p-126L; power < exact; power *= 2)
       exponent++;
     const int byte = exponent - max_exponent + 127;
     return (uint8_t)(byte > 0 ? byte : 0);
