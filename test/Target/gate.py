@@ -77,10 +77,17 @@ def schedule_text(fields, schedule):
     return f", schedule = {{{', '.join(f'{name} = {value}' for name, value in zip(fields, schedule))}}}" if schedule else ""
 
 
+def alternate(i):
+    """0, 1, 1, 0: over pairs of something and one of two types, each of those meets both values."""
+    return (i + i // 2) % 2
+
+
 def quantize_source(x, schedule):
-    """One function for each mode, type of q, and static or dynamic sizes."""
+    """One function for each mode and type of q, with sizes so that each meets static and dynamic ones."""
     functions = []
-    for mode, q, (sizes, scale_sizes) in itertools.product(MODES, TYPES, (("?x?x?", "?x?x?"), ("8x160x1408", "8x5x1408"))):
+    all_sizes = ("?x?x?", "?x?x?"), ("8x160x1408", "8x5x1408")
+    for i, (mode, q) in enumerate(itertools.product(MODES, TYPES)):
+        sizes, scale_sizes = all_sizes[alternate(i)]
         results = f"tensor<{sizes}x{q}, #col_major>, tensor<{scale_sizes}xf8E8M0FNU>"
         name = f"{mode}_{q}_{'dynamic' if '?' in sizes else 'static'}"
         functions.append(
@@ -111,13 +118,13 @@ def check_quantize(moe_opt, ptxas, x, schedule):
 
 
 def product_forms(case, accumulate, sizes):
-    """By type of out: element types of the operands, in bf16 all of them, sizes dynamic and static, shared scales, a bias."""
+    """By type of out: element types of the operands, in bf16 all of them, each with sizes dynamic and static, shared scales, a bias."""
     has_bias = case != "gradient"
     if accumulate == "blocks":
         return {"bf16": [{}, {"sizes": sizes, "bias": True}, {"a": TYPES[1], "b": TYPES[1], "blocks": "row-major"}],
                 "f16": [{"sizes": sizes}], "f32": [{"bias": True}]}
     return {
-        "bf16": [{"a": a, "b": b, "sizes": s} for a, b, s in itertools.product(TYPES, TYPES, (None, sizes))]
+        "bf16": [{"a": a, "b": b, "sizes": (None, sizes)[alternate(i)]} for i, (a, b) in enumerate(itertools.product(TYPES, TYPES))]
         + [{"shared": ("sa", "sb")}, {"bias": has_bias, "sizes": sizes}],
         "f16": [{}, {"shared": ("sa", "sb"), "bias": has_bias, "sizes": sizes}],
         "f32": [{"bias": has_bias}, {"shared": ("sb",), "sizes": sizes}],
