@@ -24,6 +24,7 @@ try:
 except ImportError as error:
     sys.exit(f"skipped: {error}")
 
+import moe_opt
 from moe_opt import convert
 
 N, K = 16, 96
@@ -202,6 +203,50 @@ class Formats(Case):
             f"{name}.weight": (12, N, K // 2), f"{name}.scales": (12, N, K // 32), f"{name}.zero_points": (12, N, K // 32)
         })  # fmt: skip
         numpy.testing.assert_array_equal(values(found, metadata, name), numpy.stack([one.values for one in ones]))
+
+
+MOE_OPT = pathlib.Path(__file__).resolve().parent.parent.parent / "build/bin/moe-opt"
+SOURCE = """
+#side_by_side = affine_map<(e, n, j) -> (e, j, n)>
+func.func @pack_weights(%w: tensor<2x16x48xui8>) -> tensor<2x1x2x512xui8> {
+  %packed = "scaled_grouped_mm.pack_weights"(%w) {layout = "16x64"} : (tensor<2x16x48xui8>) -> tensor<2x1x2x512xui8>
+  return %packed : tensor<2x1x2x512xui8>
+}
+func.func @mixed_mm(%w: tensor<2x1x2x512xui8>, %scales: tensor<2x16x3xSCALE, #side_by_side>, %x: tensor<?x96xbf16>, %offs: tensor<2xi32>)
+    -> tensor<?x16xf32> {
+  %out = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x, %offs) {format = "FORMAT", group_size = 32 : i64, layout = "16x64"}
+      : (tensor<2x1x2x512xui8>, tensor<2x16x3xSCALE, #side_by_side>, tensor<?x96xbf16>, tensor<2xi32>) -> tensor<?x16xf32>
+  return %out : tensor<?x16xf32>
+}
+"""
+
+
+@unittest.skipUnless(MOE_OPT.exists(), "needs moe-opt")
+class Products(Case):
+    """What is converted goes through pack_weights and mixed_mm, on the emulator. All sums are exact."""
+
+    def check(self, tensors, metadata, scale):
+        source = SOURCE.replace("FORMAT", metadata["experts.up.weight.format"]).replace("SCALE", scale)
+        subprocess.run([MOE_OPT, "-", "--emit=bundle", "-o", self.folder / "bundle"], input=source, text=True, check=True)
+        program = moe_opt.load(self.folder / "bundle")
+        tokens, ends = numpy.random.default_rng(1).integers(-4, 5, (5, K)), numpy.array([2, 5], numpy.int32)
+        scales = numpy.ascontiguousarray(tensors["experts.up.scales"].swapaxes(1, 2)).swapaxes(1, 2)
+        packed = program.pack_weights(tensors["experts.up.weight"])
+        out = program.mixed_mm(packed, scales, tokens.astype(ml_dtypes.bfloat16), ends)
+        weights = values(tensors, metadata, "experts.up")
+        numpy.testing.assert_array_equal(out, numpy.concatenate([tokens[:2] @ weights[0].T, tokens[2:] @ weights[1].T]))
+
+    def test_int4(self):
+        tensors = {}
+        for index in range(2):
+            tensors |= Weights(index, symmetric=True, dtype=ml_dtypes.bfloat16).compressed(f"experts.{index}.up", None)
+        self.check(*convert.convert(tensors, "compressed-tensors"), "bf16")
+
+    def test_mxfp4(self):
+        random = numpy.random.default_rng(0)
+        blocks = random.integers(0, 256, (2, N, K // 32, 16)).astype(numpy.uint8)
+        exponents = random.integers(120, 134, (2, N, K // 32)).astype(numpy.uint8)
+        self.check(*convert.convert({"experts.up_blocks": blocks, "experts.up_scales": exponents}, "gpt-oss"), "f8E8M0FNU")
 
 
 class Refusals(Case):
