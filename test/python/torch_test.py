@@ -332,6 +332,8 @@ def test_compile_product_of_quantized_operands():
     eager = [product(*arguments) for _ in range(2)]  # by the dispatcher, then directly
     same_bits(eager[:1], eager[1:])
     same_bits([torch.compile(product, fullgraph=True, backend="aot_eager")(*arguments)], eager[:1])
+    without_data = product(*[tensor.to("meta") for tensor in arguments])
+    assert without_data.is_meta and without_data.shape == eager[0].shape
 
 
 def test_compile_dynamic_tokens():

@@ -128,9 +128,10 @@ def scaled_grouped_mm(
     Raises ValueError for a case that has no kernels, and MoeError for tensors that do not fit.
     """
     # torch's dispatcher takes as long as the launch. It is asked where it has something to say: while code is traced, for tensors of
-    # subclasses, under modes and transforms.
+    # subclasses or without data, under modes and transforms.
     if not (
         _is_compiling()
+        or qa.is_meta
         or not (type(qa) is type(qb) is type(sa) is type(sb) is type(offs) is Tensor)
         or _dispatch_modes()
         or _function_modes()

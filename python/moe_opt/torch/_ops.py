@@ -173,11 +173,15 @@ def _scaled_mm_function(qa, qb, sa, sb, offs, accumulate, out_dtype) -> Function
 
 
 def _scaled_mm(qa, qb, sa, sb, offs=None, accumulate="fast", out_dtype=torch.bfloat16):
-    found = _scaled_mm_function(qa, qb, sa, sb, offs, accumulate, out_dtype)
     if offs is None:
-        return found(qa, qb, sa, sb)
+        return _scaled_mm_function(qa, qb, sa, sb, offs, accumulate, out_dtype)(qa, qb, sa, sb)
+    key = (qa.dim(), qb.dim(), sb.dim(), accumulate, out_dtype)  # all else is the runtime's to check
+    direct = DIRECT_PRODUCTS.get(key)
+    if direct is not None:
+        return direct(qa, qb, sa, sb, offs)
+    found = _scaled_mm_function(qa, qb, sa, sb, offs, accumulate, out_dtype)
     out = found(qa, qb, sa, sb, offs)
-    DIRECT_PRODUCTS[qa.dim(), qb.dim(), sb.dim(), accumulate, out_dtype] = found.call  # all else is the runtime's to check
+    DIRECT_PRODUCTS[key] = found.call
     return out
 
 
