@@ -156,17 +156,18 @@ static moe_rt_status_t load_code(moe_rt_program_t *program, moe__rt_code_kind_t 
 }
 
 /* Whether an assembler of this version, which is what `what` names, makes right code of all
- * kernels: an older one than a kernel needs makes wrong code of it without a word. */
+ * kernels: an older one than a kernel needs makes wrong code of it without a word. `remedy` ends
+ * the message. */
 static moe_rt_status_t check_assembler(const moe__rt_manifest_t *manifest, int version,
-                                       const char *what) {
+                                       const char *what, const char *remedy) {
   for (int i = 0; i < manifest->kernel_count; i++) {
     const moe__rt_kernel_t *kernel = &manifest->kernels[i];
     if (kernel->min_assembler > version)
       return moe__rt_fail(MOE_RT_OLD_ASSEMBLER,
-                          "kernel '%s' needs an assembler of CUDA %d.%d or newer; %s is of %d.%d",
+                          "kernel '%s' needs an assembler of CUDA %d.%d or newer; %s is of %d.%d%s",
                           kernel->name, kernel->min_assembler / 1000,
                           kernel->min_assembler % 1000 / 10, what, version / 1000,
-                          version % 1000 / 10);
+                          version % 1000 / 10, remedy);
   }
   return MOE_RT_OK;
 }
@@ -174,7 +175,11 @@ static moe_rt_status_t check_assembler(const moe__rt_manifest_t *manifest, int v
 /* The driver compiles PTX; a device without a driver runs it as it stands. */
 static moe_rt_status_t check_compiler(const moe_rt_program_t *program) {
   int version = program->device->info.driver_version;
-  return version ? check_assembler(program->manifest, version, "the driver's compiler") : MOE_RT_OK;
+  if (!version)
+    return MOE_RT_OK;
+  return check_assembler(program->manifest, version, "the driver's compiler",
+                         ". Compile the bundle where moe-opt finds such a ptxas, or take a newer "
+                         "driver");
 }
 
 /* The cubin is the code that was tested; the driver's own compiler is the second choice. */
@@ -183,7 +188,8 @@ static moe_rt_status_t load_either(moe_rt_program_t *program, const moe__rt_bund
   char refusal[512] = "";
   if (code->cubin.data) {
     program->code_name = "cubin";
-    moe_rt_status_t status = check_assembler(manifest, manifest->assembler, "that of the cubin");
+    moe_rt_status_t status =
+        check_assembler(manifest, manifest->assembler, "that of the cubin", "");
     if (status == MOE_RT_OK)
       status = load_code(program, MOE__RT_CUBIN, &code->cubin);
     if (status == MOE_RT_OK)

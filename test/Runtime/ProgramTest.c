@@ -277,7 +277,8 @@ static void test_load_needs_a_new_assembler(void **state) {
        "kernels.cubin: kernel 'clear' needs an assembler of CUDA 13.3 or newer; that of the "
        "cubin "
        "is of 13.0; kernels.ptx: kernel 'clear' needs an assembler of CUDA 13.3 or newer; the "
-       "driver's compiler is of 13.2"},
+       "driver's compiler is of 13.2. Compile the bundle where moe-opt finds such a ptxas, or take "
+       "a newer driver"},
       {"mine", 13020, MOE_RT_OLD_ASSEMBLER, "that of the cubin is of 0.0"},
       {NULL, 13020, MOE_RT_OLD_ASSEMBLER, "the driver's compiler is of 13.2"},
       {NULL, 13030, MOE_RT_OK, "ptx"},
