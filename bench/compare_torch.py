@@ -4,7 +4,8 @@
     bench/gpu compile product                                                      where LLVM is
     bench/compare_torch.py build/bundles out.json [--only PATTERN] [--seconds N]   where a Hopper GPU and PyTorch are
 
-Where the wheel sgl-deep-gemm is there, DeepGEMM is a candidate too: forward, promoted sums, scales of 1 x 128 and 128 x 128.
+Where the wheel sgl-deep-gemm is there, DeepGEMM is a candidate too: promoted sums, forward with scales of 1 x 128 and 128 x 128, in
+the gradient of weights with 1 x 128 on both sides.
 
 Tasks have names, such as "check forward ...", "forward 16384 8192 5120 8 equal", "dgrad ...", "wgrad ...", "small ..." and
 "batched ..."; --list prints them, --only takes those that a regular expression is found in. After --seconds no other task begins.
@@ -18,7 +19,8 @@ each repeated for a while.
 
 The rows "sweep" are about our schedules: every bundle in BUNDLES/tune/product-CASE-SUMS/ (TUNE=1 bench/gpu compile) is a candidate
 beside torch's, DeepGEMM and a product without groups. Each of them also runs alone for a while: TFLOP/s, MHz and W. Those of
-"sweep forward blocks" have scales of 1x128 and 128x128 blocks, and stand beside ours with scales of rows.
+"sweep forward blocks" have scales of 1x128 and 128x128 blocks, those of "sweep gradient blocks" of 1x128 blocks of tokens, and stand
+beside ours with scales of rows.
 
 The rows "small" are bound by reading the weights. Their time is compared with that of reading the weights once, at the bandwidth of
 a device copy of as many bytes, which is measured with them; L2 is cleared before each.
@@ -45,7 +47,7 @@ from torch_timing import EDGE_SIZES, captured, clearing_l2, group_ends, times  #
 
 FP8, BF16 = torch.float8_e4m3fn, torch.bfloat16
 SUMS = ("fast", "promoted")
-# Sweeps: also promoted sums with scales of 1x128 and 128x128 blocks, which are forward.
+# Sweeps: also promoted sums with scales of blocks.
 SWEPT = (*SUMS, "blocks")
 CHECKED = [(2048, 1024, 512, 8), (2048, 528, 1040, 12), (700, 256, 64, 24), (4096, 512, 256, 256), (512, 256, 128, 1)]
 CHECKED_GRADIENTS = [(2048, 1024, 512, 8), (2048, 200, 272, 12), (1024, 128, 64, 24), (512, 256, 128, 1)]
@@ -212,6 +214,24 @@ def deep_gemm(m, n, k, experts):
     return {"deepgemm promoted": product}
 
 
+def deep_gemm_gradient(n, k, sizes):
+    """The same for the gradient of weights of groups of these sizes, multiples of 128: scales of 1 x 128 on both sides, out fp32."""
+    try:
+        import deep_gemm as library
+    except ImportError:
+        return {}
+    m = sum(sizes)
+    a, b = normal(n * m), normal(k * m)  # group after group, each (n, size) and (k, size)
+    sa, sb = scales(m // 128, n).t(), scales(m // 128, k).t()
+    out, counts = torch.zeros(len(sizes), n, k, device="cuda"), torch.tensor(sizes, device="cuda", dtype=torch.int32)
+
+    def product():  # out is added to
+        library.k_grouped_fp8_gemm_nt_contiguous((a, sa), (b, sb), out, sizes, counts, out)
+        return out
+
+    return {"deepgemm promoted": product}
+
+
 # ---- Clocks ----
 
 
@@ -369,13 +389,15 @@ def sweep(run, case, sums, by_itself, shape, kind):
     names = sorted(path.name for path in folder.iterdir() if (path / "manifest.json").exists())
     ends = group_ends(kind, m, experts)
     if case == "gradient":
-        if kind == "ragged":
+        if kind == "ragged" and sums != "blocks":
             ends = torch.div(ends, 16, rounding_mode="floor").mul(16).to(torch.int32)
         operands = normal(n, m), normal(k, m).t(), scales(experts, n), scales(experts, k)
     else:
         operands = normal(m, k), weights(normal, n, k, experts), scales(m), scales(experts, n)
     of_rows = operands
-    if sums == "blocks":  # as the kernel reads them, and DeepGEMM
+    if sums == "blocks" and case == "gradient":
+        operands = *operands[:2], scales(m // 128 + experts, n), scales(m // 128 + experts, k)
+    elif sums == "blocks":  # as the kernel reads them, and DeepGEMM
         operands = *operands[:2], scales(k // 128, m).t(), scales(experts, n // 128, k // 128).transpose(1, 2)
     candidates = {name: lambda name=name: run.bundle(f"tune/product-{case}-{sums}/{name}")(*operands, ends)[0] for name in names}
     others = grouped(run, case, *operands, ends)
@@ -385,6 +407,8 @@ def sweep(run, case, sums, by_itself, shape, kind):
     if kind == "equal" and case == "forward":
         others |= {name: function for name, function in dense(m, n, k).items() if name == f"dense row {sums}"}
         others |= deep_gemm(m, n, k, experts)
+    if kind == "equal" and (case, sums) == ("gradient", "blocks"):
+        others |= deep_gemm_gradient(n, k, [m // experts] * experts)
     reference = candidates[names[0]]()
     for name in names[1:]:
         out = candidates[name]()
@@ -461,11 +485,10 @@ def tasks():
     for shape in BENCH:
         add("batched", compare_batched, shape, "equal", "batched")
     for case, sums in itertools.product(("forward", "gradient"), SWEPT):
-        if (case, sums) != ("gradient", "blocks"):
-            for shape in (*BENCH, *SWEEP):
-                for kind in ("equal", "ragged"):
-                    by_itself = kind == "equal" and shape in (BENCH[0], BENCH[-1])
-                    add(f"sweep {case} {sums}", sweep, shape, kind, case, sums, by_itself)
+        for shape in (*BENCH, *SWEEP):
+            for kind in ("equal", "ragged"):
+                by_itself = kind == "equal" and shape in (BENCH[0], BENCH[-1])
+                add(f"sweep {case} {sums}", sweep, shape, kind, case, sums, by_itself)
     return listed
 
 

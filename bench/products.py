@@ -50,8 +50,8 @@ def blocks_of(size, block=128):
 class Product:
     """The product of one case, forward, gradient or batched, with these element types. Of the scales `shared` there is one for each
     expert, or for all tokens of a forward product; `sizes` (M, N, K, E) where they are static. blocks: scales are of 1x128 and
-    128x128 blocks, the latter "checkpoint" as with weights (E, N, K), or "row-major"; "mx" and "mx-row-major": of MX blocks, in the
-    same two orders."""
+    128x128 blocks, the latter "checkpoint" as with weights (E, N, K), or "row-major"; of a gradient, "tokens", of 1x128 blocks of
+    tokens on both sides; "mx" and "mx-row-major": of MX blocks, in the two orders."""
 
     grouped = True
 
@@ -79,6 +79,9 @@ class Product:
         if self.is_mx:
             tokens = shapes["qa"][:-1]
             shapes |= {"sa": (*tokens, blocks_of(k, 32)), "sb": (e, blocks_of(k, 32), n)}
+        elif self.blocks == "tokens":
+            blocks = "?" if isinstance(m, str) else blocks_of(m) + e
+            shapes |= {"sa": (blocks, n), "sb": (blocks, k)}
         elif self.blocks:
             tokens = shapes["qa"][:-1]
             shapes |= {"sa": (*tokens, blocks_of(k)), "sb": (e, blocks_of(k), blocks_of(n))}
@@ -90,14 +93,14 @@ class Product:
 
         def tensor(name, element):
             order = MAPS[self.case] if name == "qb" or (name == "sb" and self.blocks in ("checkpoint", "mx")) else None
-            order = TOKEN_MAPS[self.case] if name == "sa" and self.blocks and not self.is_mx else order
+            order = TOKEN_MAPS.get(self.case) if name == "sa" and self.blocks and not self.is_mx else order
             return f"tensor<{'x'.join(map(str, shapes[name]))}x{element}{f', affine_map<{order}>' if order else ''}>"
 
         types = [tensor(name, element) for name, element in self.elements.items()]
         names = [f"%{name}" for name in self.elements]
         out = tensor("out", self.out)
         arguments = ", ".join(f"{name}: {kind}" for name, kind in zip(names, types))
-        attributes = f'accumulate = "{self.accumulate}"' + (f", schedule = {{{schedule}}}" if schedule else "")
+        attributes = f'accumulate = "{self.accumulate}"' + (', granularity = "1x128"' if self.blocks == "tokens" else "") + (f", schedule = {{{schedule}}}" if schedule else "")
         return (
             f"func.func @product({arguments}) -> {out} {{\n"
             f'  %out = "scaled_grouped_mm.{self.op}"({", ".join(names)}) {{{attributes}}}\n'
@@ -175,6 +178,8 @@ def products():
             "-bias-f32": {"out": "f32", "bias": True}, "-row-major": {"blocks": "mx-row-major"},
         }.items():  # fmt: skip
             table[f"product-{case}-mx{name}"] = Product(case, "promoted", **{"blocks": "mx", **form})
+    for name, form in {"": {}, "-f32": {"out": "f32"}, "-e5m2-f16": {"a": "f8E5M2", "b": "f8E5M2", "out": "f16"}}.items():
+        table[f"product-gradient-blocks{name}"] = Product("gradient", "promoted", **{"blocks": "tokens", **form})
     for sizes in SMALL:
         table[small_name(sizes)] = Product("forward", "fast", sizes=sizes)
         table[small_name(sizes).replace("small", "blocks-small")] = Product("forward", "promoted", sizes=sizes, blocks="checkpoint")

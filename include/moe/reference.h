@@ -278,7 +278,10 @@ MOE_API moe_ref_status_t moe_ref_pack_scales(const moe_ref_tensor_t *scales,
  * case rows of out that are in no group are not written.
  *
  * Or scales are of blocks of 128, the last of which may be short, with k = ceil(K / 128) and
- * n = ceil(N / 128): sa (M,k) and sb (E,k,n) of rows, sa (E,M,k) and sb (E,k,n) batched.
+ * n = ceil(N / 128): sa (M,k) and sb (E,k,n) of rows, sa (E,M,k) and sb (E,k,n) batched. In depth,
+ * if token_blocks says so, blocks are of tokens and counted from the start of each group: sa
+ * (ceil(M / 128) + E, N) and sb (ceil(M / 128) + E, K), where those of group g stand from row
+ * ends[g-1] / 128 + g on.
  *
  * Or sa and sb are E8M0, scales of MX blocks of 32, with k = K / 32: sa (M,k) and sb (E,k,N) of
  * rows, sa (E,M,k) and sb (E,k,N) batched. */
@@ -287,6 +290,7 @@ typedef struct moe_ref_scaled_mm_t {
   const moe_ref_tensor_t *offs; /* NULL: batched */
   const moe_ref_tensor_t *out;
   const moe_ref_tensor_t *bias; /* added to each row of a group; NULL: none */
+  bool token_blocks;            /* in depth: scales are of blocks of 128 tokens */
 } moe_ref_scaled_mm_t;
 
 /* Rows of out, over all groups: M, E*N or E*M. Callers share the work by them. -1 where the tensors

@@ -84,11 +84,14 @@ void moe__kernel_require_same(moe__kernel_t *kernel, int tensor, int dimension, 
 }
 
 void moe__kernel_require_quotient(moe__kernel_t *kernel, int tensor, int dimension,
-                                  int other_tensor, int other_dimension, int64_t divisor) {
+                                  int other_tensor, int other_dimension, int64_t divisor,
+                                  int groups) {
   moe__record_require(&kernel->record,
                       &(moe__requirement_t){.kind = MOE__QUOTIENT_OF,
                                             .dim = {tensor, dimension},
                                             .other = {other_tensor, other_dimension},
+                                            .groups = {groups < 0 ? 0 : groups, 0},
+                                            .has_groups = groups >= 0,
                                             .value = divisor});
 }
 

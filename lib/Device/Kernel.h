@@ -66,9 +66,11 @@ void moe__kernel_require(moe__kernel_t *kernel, int tensor, int dimension,
 void moe__kernel_require_same(moe__kernel_t *kernel, int tensor, int dimension, int other_tensor,
                               int other_dimension);
 
-/* States that a dimension must be another one, divided and rounded up. */
+/* States that a dimension must be another one, divided and rounded up; and one more for each of
+ * dimension 0 of tensor `groups`, unless that is -1. */
 void moe__kernel_require_quotient(moe__kernel_t *kernel, int tensor, int dimension,
-                                  int other_tensor, int other_dimension, int64_t divisor);
+                                  int other_tensor, int other_dimension, int64_t divisor,
+                                  int groups);
 
 /* States that `tensor`, a result of the op, is state of the kernel: zero before its first launch,
  * and left zero by every launch. Nothing else may read it. */

@@ -9,7 +9,9 @@
  *                 parameters = [{kind = "tensor_map", tensor = 0, ...}, ...],
  *                 requires = [{dim = [0, 1], multiple_of = 32}, {dim = [1, 0], at_most = 1024},
  *                             {dim = [0, 0], same_as = [2, 0]},
- *                             {dim = [1, 1], quotient_of = [0, 1], divisor = 32}, ...],
+ *                             {dim = [1, 1], quotient_of = [0, 1], divisor = 32},
+ *                             {dim = [2, 0], quotient_of = [0, 1], divisor = 128, groups = [4, 0]},
+ *                             ...],
  *                 zeroed = [5], programmatic = false}
  *
  * `block` is the size of a CTA. An expression is an integer, "num_sms", "num_clusters" (in grids),
@@ -121,13 +123,14 @@ typedef enum moe__requirement_kind_t {
   MOE__AT_LEAST,
   MOE__AT_MOST,
   MOE__SAME_AS,     /* as other */
-  MOE__QUOTIENT_OF, /* other / value, rounded up */
+  MOE__QUOTIENT_OF, /* other / value, rounded up, and with has_groups one more for each of groups */
 } moe__requirement_kind_t;
 
 /* What a dimension must be; a launcher refuses other sizes. */
 typedef struct moe__requirement_t {
   moe__requirement_kind_t kind;
-  moe__dim_t dim, other;
+  moe__dim_t dim, other, groups;
+  bool has_groups;
   int64_t value;
 } moe__requirement_t;
 

@@ -115,14 +115,15 @@ static bool names_other(moe__requirement_kind_t kind) {
 
 static MlirAttribute write_requirement(MlirContext context, const void *element) {
   const moe__requirement_t *requirement = element;
-  MlirNamedAttribute entries[3] = {
+  MlirNamedAttribute entries[4] = {
       named(context, "dim", write_dim(context, &requirement->dim)),
       named(context, REQUIREMENT_KEYS[requirement->kind],
             names_other(requirement->kind) ? write_dim(context, &requirement->other)
                                            : integer(context, requirement->value)),
       named(context, "divisor", integer(context, requirement->value)),
+      named(context, "groups", write_dim(context, &requirement->groups)),
   };
-  int count = requirement->kind == MOE__QUOTIENT_OF ? 3 : 2;
+  int count = requirement->kind == MOE__QUOTIENT_OF ? 3 + requirement->has_groups : 2;
   return mlirDictionaryAttrGet(context, count, entries);
 }
 
@@ -325,7 +326,11 @@ static bool read_requirement(moe__record_t *record, MlirAttribute attribute, voi
   case MOE__SAME_AS:
     return is_dictionary(attribute, 2) && read_dim(value, &requirement->other);
   case MOE__QUOTIENT_OF:
-    return is_dictionary(attribute, 3) && read_dim(value, &requirement->other) &&
+    requirement->has_groups = !mlirAttributeIsNull(entry_of(attribute, "groups"));
+    if (requirement->has_groups && !read_dim(entry_of(attribute, "groups"), &requirement->groups))
+      return false;
+    return is_dictionary(attribute, 3 + requirement->has_groups) &&
+           read_dim(value, &requirement->other) &&
            read_integer(entry_of(attribute, "divisor"), 1, INT32_MAX, &requirement->value);
   }
   return false;

@@ -11,7 +11,9 @@
 #define K_BYTES 32 /* of one instruction */
 #define TILE_K_BYTES 128
 #define SWIZZLE_128B (INT64_C(1) << 62)
-#define STRIDE_8_ROWS ((INT64_C(1024) >> 4) << 32) /* distance of two groups of 8 rows */
+#define SWIZZLE_32B (INT64_MIN | INT64_C(1) << 62)
+#define STRIDE_8_SHORT_ROWS ((INT64_C(256) >> 4) << 32) /* the same of rows of 32 bytes */
+#define STRIDE_8_ROWS ((INT64_C(1024) >> 4) << 32)      /* distance of two groups of 8 rows */
 /* Not used by swizzled K-major tiles; 1 by convention. */
 #define LEADING_IGNORED (INT64_C(1) << 16)
 
@@ -46,18 +48,21 @@ moe__accumulator_t moe__wgmma_zero(moe__builder_t *b, int n) {
       n, moe__op1(b, "llvm.mlir.zero", accumulator_type(b, n), MOE__NO_VALUES, NULL)};
 }
 
-static MlirValue descriptor(moe__builder_t *b, MlirValue shared, int64_t leading) {
+static MlirValue descriptor(moe__builder_t *b, MlirValue shared, int64_t layout) {
   MlirValue address = moe__op1(b, "llvm.ptrtoint", b->i32, MOE__VALUES(shared), NULL);
-  return moe__or(b, moe__zext(b, moe__lshr(b, address, 4), b->i64),
-                 SWIZZLE_128B | STRIDE_8_ROWS | leading);
+  return moe__or(b, moe__zext(b, moe__lshr(b, address, 4), b->i64), layout);
 }
 
 MlirValue moe__wgmma_descriptor(moe__builder_t *b, MlirValue shared) {
-  return descriptor(b, shared, LEADING_IGNORED);
+  return descriptor(b, shared, SWIZZLE_128B | STRIDE_8_ROWS | LEADING_IGNORED);
+}
+
+MlirValue moe__wgmma_descriptor_k32(moe__builder_t *b, MlirValue shared) {
+  return descriptor(b, shared, SWIZZLE_32B | STRIDE_8_SHORT_ROWS | LEADING_IGNORED);
 }
 
 MlirValue moe__wgmma_descriptor_mn(moe__builder_t *b, MlirValue shared, int leading) {
-  return descriptor(b, shared, (int64_t)(leading >> 4) << 16);
+  return descriptor(b, shared, SWIZZLE_128B | STRIDE_8_ROWS | (int64_t)(leading >> 4) << 16);
 }
 
 MlirValue moe__wgmma_advance(moe__builder_t *b, MlirValue descriptor, int bytes) {
@@ -139,6 +144,18 @@ moe__accumulator_t moe__wgmma_steps(moe__builder_t *b, moe__accumulator_t accumu
     moe__wgmma_fence(b);
     accumulator = issue(b, accumulator, false, moe__add(b, a_descriptor, step),
                         moe__add(b, b_descriptor, step), &product);
+  }
+  return accumulator;
+}
+
+moe__accumulator_t moe__wgmma_k32_times(moe__builder_t *b, moe__accumulator_t accumulator,
+                                        MlirValue a_descriptor, MlirValue b_descriptor,
+                                        moe__fp8_t a_type, moe__fp8_t b_type, MlirValue times) {
+  product_t product = fp8_product(a_type, b_type);
+  /* LLVM is to see that it is once at most. */
+  MOE__FOR (b, number, 0, moe__and(b, times, 1), 1, &accumulator.value) {
+    moe__wgmma_fence(b);
+    accumulator = issue(b, accumulator, false, a_descriptor, b_descriptor, &product);
   }
   return accumulator;
 }

@@ -75,6 +75,14 @@ moe__accumulator_t moe__wgmma_k16_fragment(moe__builder_t *b, moe__accumulator_t
                                            MlirValue b_descriptor, MlirType element,
                                            bool b_mn_major);
 
+/* The descriptor of an FP8 tile of 32-byte rows in the 32-byte swizzle (aligned to 256); and
+ * accumulator += a * b^T over the 32 bytes of two of them, `times` times, which is 0 or 1 (i32;
+ * moe__warp_uniform). */
+MlirValue moe__wgmma_descriptor_k32(moe__builder_t *b, MlirValue shared);
+moe__accumulator_t moe__wgmma_k32_times(moe__builder_t *b, moe__accumulator_t accumulator,
+                                        MlirValue a_descriptor, MlirValue b_descriptor,
+                                        moe__fp8_t a_type, moe__fp8_t b_type, MlirValue times);
+
 void moe__wgmma_fence(moe__builder_t *b);
 
 /* The same before a product into a cleared accumulator: whatever clears it stays in front of the

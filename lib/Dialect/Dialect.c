@@ -159,7 +159,9 @@ bool moe__is_scaled_mm(MlirOperation op) {
 
 bool moe__has_block_scales(MlirOperation op) {
   MlirType qa = moe__tensor_type(op, MOE__QA), sa = moe__tensor_type(op, MOE__SA);
-  return moe__mm_case(op) != MOE__GRADIENT && mlirTypeIsAF32(mlirShapedTypeGetElementType(sa)) &&
+  if (moe__mm_case(op) == MOE__GRADIENT) /* for which the rank does not tell */
+    return !mlirAttributeIsNull(moe__op_attribute(op, "granularity"));
+  return mlirTypeIsAF32(mlirShapedTypeGetElementType(sa)) &&
          mlirShapedTypeGetRank(sa) == mlirShapedTypeGetRank(qa);
 }
 

@@ -117,7 +117,8 @@ moe__mm_case_t moe__mm_case(MlirOperation op);
 /* Whether the op is scaled_mm or scaled_mm_bias. */
 bool moe__is_scaled_mm(MlirOperation op);
 
-/* Of these: whether sa has a scale for each 1 x 128 of qa, and sb one for each 128 x 128. */
+/* Of these: whether sa has a scale for each 1 x 128 of qa, and sb one for each 128 x 128, or in a
+ * gradient also for each 1 x 128. */
 bool moe__has_block_scales(MlirOperation op);
 
 /* Of mixed_mm: whether its weights are not packed. */

@@ -20,6 +20,9 @@
  *   K/32     a dimension with one element for each 32 of K: scales of MX blocks, of type f8E8M0FNU.
  *            K must be a multiple of 32.
  *   K/128    the same for each 128, rounded up: f32 scales
+ *   M/128+E  the same and one more for each of E: room for the blocks of E groups of M, which begin
+ *            anew in each group. Where it is one of several, it counts if the op has the attribute
+ *            `granularity`, and the others do not
  *   M%128    M, rounded up to a multiple of 128
  *   *        the shape of the first operand of the string that has a star
  *   @        what the row's function SHAPE says

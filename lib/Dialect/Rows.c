@@ -66,6 +66,7 @@ static const char *const FORMATS[] = {
     NULL};
 static const char *const RECIPES[] = {"fp8_rowwise", "fp8_tensorwise", "fp8_blockwise", "mxfp8",
                                       NULL};
+static const char *const BLOCKS_OF_TOKENS_NAMES[] = {"1x128", NULL};
 
 #define AXIS                                                                                       \
   { "axis", MOE__INTEGER }
@@ -85,8 +86,8 @@ static const char *const RECIPES[] = {"fp8_rowwise", "fp8_tensorwise", "fp8_bloc
   { "granularity", MOE__STRING, GRANULARITIES }
 #define OPTIONAL_GRANULARITY                                                                       \
   { "granularity", MOE__STRING, GRANULARITIES, .optional = true }
-#define OPTIONAL_GRANULARITY                                                                       \
-  { "granularity", MOE__STRING, GRANULARITIES, .optional = true }
+#define BLOCKS_OF_TOKENS                                                                           \
+  { "granularity", MOE__STRING, BLOCKS_OF_TOKENS_NAMES, .optional = true }
 #define ELEMENT                                                                                    \
   { "element", MOE__STRING, ELEMENTS }
 #define LAYOUT                                                                                     \

@@ -11,11 +11,24 @@ static MlirType element_of(MlirType type) {
   return mlirShapedTypeGetElementType(type);
 }
 
-/* Whether sb has one fp32 scale for each 128 x 128. */
-static bool has_square_blocks(MlirOperation op) {
+/* Whether sb has one fp32 scale for each block. */
+static bool has_blocks(MlirOperation op) {
   MlirType sb = moe__tensor_type(op, MOE__SB);
-  return moe__mm_case(op) != MOE__GRADIENT && mlirTypeIsAF32(element_of(sb)) &&
-         mlirShapedTypeGetRank(sb) == 3;
+  if (moe__mm_case(op) == MOE__GRADIENT)
+    return moe__has_block_scales(op);
+  return mlirTypeIsAF32(element_of(sb)) && mlirShapedTypeGetRank(sb) == 3;
+}
+
+/* The attribute stands where ranks do not tell, and with fp32 scales. */
+static bool check_granularity(MlirOperation op) {
+  if (mlirAttributeIsNull(moe__op_attribute(op, "granularity")))
+    return true;
+  if (moe__mm_case(op) != MOE__GRADIENT)
+    return moe__error(op,
+                      "attribute 'granularity' must not be there: but for a gradient of weights "
+                      "the shapes of the scales say what they are");
+  return mlirTypeIsAF32(element_of(moe__tensor_type(op, MOE__SA))) ||
+         moe__error(op, "attribute 'granularity' is \"1x128\"; 'sa' and 'sb' must be f32 then");
 }
 
 bool moe__check_scaled_mm(MlirOperation op) {
@@ -25,9 +38,11 @@ bool moe__check_scaled_mm(MlirOperation op) {
   MlirValue bias = moe__operand(op, MOE__BIAS);
   if (!mlirTypeEqual(sa, sb))
     return moe__error(op, "operands 'sa' and 'sb' must both be f32 or both f8E8M0FNU");
+  if (!check_granularity(op))
+    return false;
   bool blocks = moe__has_block_scales(op);
   MlirStringRef promoted = mlirStringRefCreateFromCString("promoted");
-  if (blocks != has_square_blocks(op))
+  if (blocks != has_blocks(op))
     return moe__error(op,
                       "operand '%s' has scales of blocks and operand '%s' has none; both must have "
                       "them, or neither",

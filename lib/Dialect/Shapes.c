@@ -56,9 +56,10 @@ void moe__append_constant(moe__shape_t *shape, int64_t value) {
 /* ---- Reading letters ---- */
 
 /* One dimension of a tensor: a letter, divided by `divisor` or up to a multiple of `multiple`, both
- * rounded up, or a number. */
+ * rounded up, and one more for each of `groups`; or a number. */
 typedef struct dimension_t {
   char letter; /* 0: a number */
+  char groups; /* 0: none */
   int number, divisor, multiple;
 } dimension_t;
 
@@ -84,6 +85,10 @@ static bool next_dimension(const char **at, dimension_t *out) {
     int *which = **at == '/' ? &out->divisor : &out->multiple;
     ++*at;
     *which = read_number(at);
+  }
+  if (**at == '+') {
+    out->groups = (*at)[1];
+    *at += 2;
   }
   return true;
 }
@@ -131,13 +136,18 @@ static const char *next_alternative(const char *alternative) {
   return *alternative == '|' ? alternative + 1 : NULL;
 }
 
-/* Scales of MX blocks are f8E8M0FNU, all others f32. */
-static bool has_element_of(const char *alternative, MlirType type) {
+/* Scales of MX blocks are f8E8M0FNU, all others f32; of those an attribute says whether they are of
+ * blocks in groups. */
+static bool is_meant(MlirOperation op, const char *alternative, MlirType type) {
   dimension_t dimension;
-  bool mx = false;
-  while (next_dimension(&alternative, &dimension))
+  bool mx = false, in_groups = false;
+  while (next_dimension(&alternative, &dimension)) {
     mx |= dimension.divisor == MOE_MX_BLOCK;
-  return mx == mlirTypeIsAFloat8E8M0FNU(mlirShapedTypeGetElementType(type));
+    in_groups |= dimension.groups != 0;
+  }
+  if (mx || mlirTypeIsAFloat8E8M0FNU(mlirShapedTypeGetElementType(type)))
+    return mx == mlirTypeIsAFloat8E8M0FNU(mlirShapedTypeGetElementType(type));
+  return in_groups == !mlirAttributeIsNull(moe__op_attribute(op, "granularity"));
 }
 
 static bool fits(const char *alternative, MlirType type) {
@@ -149,12 +159,12 @@ static bool fits(const char *alternative, MlirType type) {
 }
 
 /* The alternative of Row.h that a tensor of this type is to be. */
-static const char *choose(const char *alternatives, MlirType type) {
+static const char *choose(MlirOperation op, const char *alternatives, MlirType type) {
   const char *last = NULL;
   if (!next_alternative(alternatives))
     return alternatives;
   for (const char *at = alternatives; at; at = next_alternative(at)) {
-    if (!has_element_of(at, type))
+    if (!is_meant(op, at, type))
       continue;
     last = at;
     if (fits(at, type))
@@ -179,7 +189,8 @@ static bool owns(const char *alternatives, char letter, int *out_dimension) {
   if (letter == '*')
     return *alternatives == '*';
   for (; next_dimension(&alternatives, &dimension); ++*out_dimension)
-    if (dimension.letter == letter && dimension.divisor == 1 && dimension.multiple == 1)
+    if (dimension.letter == letter && dimension.divisor == 1 && dimension.multiple == 1 &&
+        !dimension.groups)
       return true;
   return false;
 }
@@ -212,7 +223,7 @@ static void append_all(MlirOperation op, moe__shape_t *shape) {
 void moe__tensor_shape(MlirOperation op, moe__role_t role, moe__shape_t *out) {
   bool ignored;
   const char *at =
-      choose(find_alternatives(case_of(op), role, &ignored), moe__tensor_type(op, role));
+      choose(op, find_alternatives(case_of(op), role, &ignored), moe__tensor_type(op, role));
   *out = (moe__shape_t){0};
   if (*at == '@')
     moe__op_rows[moe__op_id(op)].shape(op, role, out);
@@ -227,6 +238,9 @@ void moe__tensor_shape(MlirOperation op, moe__role_t role, moe__shape_t *out) {
         moe__append_divided(out, number, of, dimension.divisor);
       else
         moe__append_padded(out, number, of, dimension.multiple, -1);
+      if (dimension.groups)
+        out->sizes[out->rank - 1].groups_operand =
+            moe__operand_number(op, moe__letter_owner(op, dimension.groups, &of));
     } else {
       moe__append_constant(out, dimension.number);
     }

@@ -41,11 +41,11 @@ static void require_shape(moe__kernel_t *kernel, MlirOperation op, int operand) 
     /* Of a constant: moe-verify has compared it. Of itself: it is what others are compared with. */
     if (size->operand < 0 || (size->operand == operand && size->dimension == d))
       continue;
-    if (size->divisor == 1) {
+    if (size->divisor == 1 && size->groups_operand < 0) {
       moe__kernel_require_same(kernel, size->operand, size->dimension, operand, d);
     } else {
       moe__kernel_require_quotient(kernel, operand, d, size->operand, size->dimension,
-                                   size->divisor);
+                                   size->divisor, size->groups_operand);
     }
   }
 }

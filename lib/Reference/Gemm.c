@@ -53,9 +53,11 @@ static bool in_mx_blocks(const moe_ref_scaled_mm_t *mm) {
   return case_of(mm) != GROUPED_DEPTH && mm->sa->dtype == MOE_REF_E8M0;
 }
 
-/* Whether scales are those of 1 x 128 and 128 x 128 blocks, by their ranks; or of MX blocks. */
+/* Whether scales are those of blocks, MX or not: by their ranks, unless these do not tell. */
 static bool in_blocks(const moe_ref_scaled_mm_t *mm) {
-  return case_of(mm) != GROUPED_DEPTH && mm->sa->rank == mm->a->rank && mm->sb->rank == mm->b->rank;
+  if (case_of(mm) == GROUPED_DEPTH)
+    return mm->token_blocks;
+  return mm->sa->rank == mm->a->rank && mm->sb->rank == mm->b->rank;
 }
 
 static int64_t blocks_of(int64_t size) {
@@ -75,6 +77,13 @@ static bool are_block_scales(const moe_ref_scaled_mm_t *mm) {
   return has_shape(mm->sa, a->rank, of_a) &&
          has_shape(mm->sb, 3,
                    (int64_t[]){b->shape[0], blocks_of(b->shape[1]), blocks_of(b->shape[2])});
+}
+
+/* Those of blocks of tokens: rows of blocks, with room for one more in each group. */
+static bool are_token_block_scales(const moe_ref_scaled_mm_t *mm, int64_t groups) {
+  const int64_t blocks = blocks_of(mm->a->shape[1]) + groups;
+  return has_shape(mm->sa, 2, (int64_t[]){blocks, mm->a->shape[0]}) &&
+         has_shape(mm->sb, 2, (int64_t[]){blocks, mm->b->shape[1]});
 }
 
 /* A scale for each row or column, or one for them all. */
@@ -115,8 +124,9 @@ static int64_t count_groups(const moe_ref_scaled_mm_t *mm) {
     break;
   case GROUPED_DEPTH:
     fits = b[0] == a[1] && !__builtin_mul_overflow(groups, a[0], &rows) &&
-           are_scales(mm->sa, 2, (int64_t[]){groups, a[0]}, &groups) &&
-           are_scales(mm->sb, 2, of_columns, &groups) &&
+           (in_blocks(mm) ? are_token_block_scales(mm, groups)
+                          : are_scales(mm->sa, 2, (int64_t[]){groups, a[0]}, &groups) &&
+                                are_scales(mm->sb, 2, of_columns, &groups)) &&
            has_shape(mm->out, 3, (int64_t[]){groups, a[0], b[1]});
     break;
   case BATCHED:
@@ -163,6 +173,16 @@ static moe__ref_vector_t token_scales(const moe_ref_scaled_mm_t *mm, int64_t sta
       .step = shared ? 0 : sa->strides[0]};
 }
 
+/* The scales of blocks of tokens of group g, whose first token is `start`. */
+static void add_token_block_scales(const moe_ref_scaled_mm_t *mm, int64_t g, int64_t start,
+                                   moe__ref_product_t *product) {
+  const int64_t first = start / MOE__REF_PIECE + g;
+  product->in_blocks = true;
+  product->block_columns = 1;
+  product->block_sa = matrix_of(mm->sa, 1, 0, first * mm->sa->strides[0]);
+  product->block_sb = matrix_of(mm->sb, 0, 1, first * mm->sb->strides[0]);
+}
+
 /* The scales of the blocks of group g, whose first row of a has the index `row` in sa. */
 static void add_block_scales(const moe_ref_scaled_mm_t *mm, int64_t g, int64_t row,
                              moe__ref_product_t *product) {
@@ -171,6 +191,7 @@ static void add_block_scales(const moe_ref_scaled_mm_t *mm, int64_t g, int64_t r
   product->in_mx_blocks = in_mx_blocks(mm);
   if (product->in_mx_blocks)
     product->piece = MOE_MX_BLOCK;
+  product->block_columns = product->in_mx_blocks ? 1 : MOE__REF_PIECE;
   product->block_sa = matrix_of(mm->sa, last - 1, last, row);
   product->block_sb = matrix_of(mm->sb, 1, 2, g * mm->sb->strides[0]);
 }
@@ -231,7 +252,9 @@ static moe__ref_product_t product_of(const moe_ref_scaled_mm_t *mm, int64_t g, i
                                      int64_t end) {
   moe__ref_product_t product = product_but_blocks(mm, g, start, end);
   product.piece = MOE__REF_PIECE;
-  if (in_blocks(mm) && is_fp8(mm->a->dtype)) {
+  if (in_blocks(mm) && is_fp8(mm->a->dtype) && case_of(mm) == GROUPED_DEPTH) {
+    add_token_block_scales(mm, g, start, &product);
+  } else if (in_blocks(mm) && is_fp8(mm->a->dtype)) {
     const int64_t row = case_of(mm) == BATCHED ? g : start;
     add_block_scales(mm, g, row * mm->sa->strides[0], &product);
   }
@@ -367,7 +390,7 @@ static void scales_at(const moe__ref_product_t *product, const moe__ref_sums_t *
                       int64_t first, float *sa, float *sb) {
   const moe__ref_matrix_t *const a = &product->block_sa, *const b = &product->block_sb;
   const int64_t block = first / product->piece, row = sums->row + i, column = sums->column + j;
-  const int64_t across = product->in_mx_blocks ? column : column / MOE__REF_PIECE;
+  const int64_t across = column / product->block_columns;
   *sa = moe__ref_element_load(a->dtype, a->data, row * a->row + block * a->column);
   *sb = moe__ref_element_load(b->dtype, b->data, block * b->row + across * b->column);
 }

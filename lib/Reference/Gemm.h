@@ -35,10 +35,11 @@ typedef struct moe__ref_vector_t {
 typedef struct moe__ref_product_t {
   moe__ref_matrix_t a, b, out;
   moe__ref_vector_t sa, sb, bias; /* scales: of rows, columns or all */
-  /* Else of blocks: (rows, depth / 128), (depth / 128, columns / 128), rounded up; or of MX blocks,
-   * in_blocks too: (rows, depth / 32), (depth / 32, columns). */
+  /* Else of blocks: (rows, depth / 128), (depth / 128, columns / block_columns), rounded up; or of
+   * MX blocks, in_blocks too: (rows, depth / 32), (depth / 32, columns). */
   bool in_blocks, in_mx_blocks;
-  int piece; /* of the sum: MOE__REF_PIECE, or an MX block */
+  int piece;         /* of the sum: MOE__REF_PIECE, or an MX block */
+  int block_columns; /* 128; of blocks of tokens and MX blocks 1 */
   moe__ref_matrix_t block_sa, block_sb;
   int64_t rows, columns, depth;
   int64_t first_row; /* its row 0, among those of all groups */

@@ -104,11 +104,21 @@ static void replace_everywhere(moe__plan_t *plan, json_t *symbol, json_t *expres
   restrict_size(plan, expression, &(range_t){multiple, least, most});
 }
 
-/* A symbol that must be the quotient of another size is none of its own. */
-static void apply_quotient(moe__plan_t *plan, json_t *symbol, json_t *other, int64_t divisor) {
-  if (!json_is_string(symbol) || json_is_integer(other)) /* passes compare static sizes */
+/* A symbol that must be the quotient of another size, and one more for each of `groups` (null:
+ * none), is none of its own. */
+static void apply_quotient(moe__plan_t *plan, json_t *symbol, json_t *other, int64_t divisor,
+                           json_t *groups) {
+  if (!json_is_string(symbol)) /* passes compare static sizes */
     return;
-  json_t *expression = json_pack("{s[OI]}", "ceildiv", other, (json_int_t)divisor);
+  json_t *expression = NULL;
+  if (!json_is_integer(other))
+    expression = json_pack("{s[OI]}", "ceildiv", other, (json_int_t)divisor);
+  else if (groups && !json_is_integer(groups))
+    expression = json_integer((json_integer_value(other) + divisor - 1) / divisor);
+  else
+    return;
+  if (groups)
+    expression = json_pack("{s[oO]}", "add", expression, groups);
   replace_everywhere(plan, symbol, expression);
   json_decref(expression);
 }
@@ -166,8 +176,9 @@ static void apply_requirement(moe__plan_t *plan, MlirOperation launch,
     apply_same(plan, size, moe__plan_size(plan, launch, &requirement->other));
     return;
   case MOE__QUOTIENT_OF:
-    apply_quotient(plan, size, moe__plan_size(plan, launch, &requirement->other),
-                   requirement->value);
+    apply_quotient(
+        plan, size, moe__plan_size(plan, launch, &requirement->other), requirement->value,
+        requirement->has_groups ? moe__plan_size(plan, launch, &requirement->groups) : NULL);
     return;
   }
   restrict_size(plan, size, &range);

@@ -93,6 +93,11 @@ static int64_t blocks_of_k(const gemm_spec_t *spec) {
   return blocks_of(spec->k, block_depth(spec));
 }
 
+/* Along what group g is summed over. */
+static int64_t blocks_in(const gemm_spec_t *spec, int64_t g) {
+  return blocks_of(depth_of(spec, g), block_depth(spec));
+}
+
 static int64_t blocks_of_n(const gemm_spec_t *spec) {
   return blocks_of(spec->n, block_width(spec));
 }
@@ -100,7 +105,16 @@ static int64_t blocks_of_n(const gemm_spec_t *spec) {
 static int64_t index_block_sa(const gemm_t *x, int64_t g, int64_t i, int64_t block) {
   if (x->spec.which == ROWS_CASE)
     return at2(&x->sa, oracle_group_end(&x->spec, g - 1) + i, block);
+  if (x->spec.which == DEPTH_CASE)
+    return at2(&x->sa, oracle_group_end(&x->spec, g - 1) / 128 + g + block, i);
   return at3(&x->sa, g, i, block);
+}
+
+/* of_n: as in 128 columns; the gradient has no such blocks. */
+static int64_t index_block_sb(const gemm_t *x, int64_t g, int64_t block, int64_t j, int64_t of_n) {
+  if (x->spec.which == DEPTH_CASE)
+    return at2(&x->sb, oracle_group_end(&x->spec, g - 1) / 128 + g + block, j);
+  return at3(&x->sb, g, block, of_n);
 }
 
 static int64_t index_out(const gemm_t *x, int64_t g, int64_t i, int64_t j) {
@@ -148,12 +162,13 @@ static void fill_operands(gemm_t *x, bool wide) {
       element_set(&x->sa.tensor, index_sa(x, g, i), random_scale(&random, wide));
     for (int64_t j = 0; j < columns_of(spec) && !spec->in_blocks; j++)
       element_set(&x->sb.tensor, index_sb(x, g, j), random_scale(&random, wide));
-    for (int64_t block = 0; block < blocks_of_k(spec) && spec->in_blocks; block++) {
+    for (int64_t block = 0; block < blocks_in(spec, g) && spec->in_blocks; block++) {
+      const int64_t columns = spec->which == DEPTH_CASE ? columns_of(spec) : blocks_of_n(spec);
       for (int64_t i = 0; i < rows_of(spec, g); i++)
         element_set(&x->sa.tensor, index_block_sa(x, g, i, block),
                     random_block_scale(&random, spec, wide));
-      for (int64_t n = 0; n < blocks_of_n(spec); n++)
-        element_set(&x->sb.tensor, at3(&x->sb, g, block, n),
+      for (int64_t n = 0; n < columns; n++)
+        element_set(&x->sb.tensor, index_block_sb(x, g, block, n, n),
                     random_block_scale(&random, spec, wide));
     }
     /* As large as what it is added to, and of both signs. */
@@ -222,8 +237,15 @@ void gemm_make(gemm_t *x, const gemm_spec_t *spec, bool wide) {
                          turn % 3);
     x->sb = make_operand(dtype, 3, (int64_t[]){e, of_k, of_n}, turn % 4);
   }
+  if (spec->in_blocks && spec->which == DEPTH_CASE) {
+    buffer_free(&x->sa);
+    buffer_free(&x->sb);
+    x->sa = make_operand(MOE_REF_F32, 2, (int64_t[]){blocks_of(m, 128) + e, n}, turn % 3);
+    x->sb = make_operand(MOE_REF_F32, 2, (int64_t[]){blocks_of(m, 128) + e, k}, (turn + 1) % 3);
+  }
   x->mm = (moe_ref_scaled_mm_t){&x->a.tensor, &x->b.tensor,   &x->sa.tensor, &x->sb.tensor,
-                                NULL,         &x->out.tensor, NULL};
+                                NULL,         &x->out.tensor, NULL,          false};
+  x->mm.token_blocks = spec->in_blocks && spec->which == DEPTH_CASE;
   if (spec->biased) {
     x->bias = buffer_make(spec->out, 2, (int64_t[]){e, n}, turn % 3, 3);
     memset(x->bias.bytes, 0xFF, x->bias.size);
@@ -312,15 +334,17 @@ static float sum_of(const gemm_t *x, int64_t g, int64_t i, int64_t j, gemm_way_t
 /* The sum over one block times its scales, added to what the blocks before give by one fma. */
 static float add_block(const gemm_t *x, int64_t g, int64_t i, int64_t j, int64_t block,
                        gemm_way_t way, float before) {
-  const int64_t depth = x->spec.k - (way == TAIL_DROPPED ? x->spec.k % 16 : 0);
+  const int64_t all = depth_of(&x->spec, g), depth = all - (way == TAIL_DROPPED ? all % 16 : 0);
   const int64_t expert = way == EXPERTS_SWAPPED ? (g + 1) % x->spec.e : g;
   const int64_t shift = way == ROWS_OFF_BY_ONE && i + 1 < rows_of(&x->spec, g) ? 1 : 0;
   __int128 exact = 0;
   double accumulator = 0, products[32];
   const int64_t first = block_depth(&x->spec) * block, end = first + block_depth(&x->spec);
   for (int64_t k = first; k < depth && k < end; k++) {
+    /* The other expert's tokens may be fewer. */
+    const int64_t k_b = expert != g && k >= depth_of(&x->spec, expert) ? 0 : k;
     const __int128 product =
-        exact_product(x, index_a(x, g, i + shift, k), index_b(x, expert, k, j));
+        exact_product(x, index_a(x, g, i + shift, k), index_b(x, expert, k_b, j));
     exact += product;
     products[k % 32] = ldexp((double)product, -32);
     if (k % 32 == 31 || k == depth - 1)
@@ -333,7 +357,7 @@ static float add_block(const gemm_t *x, int64_t g, int64_t i, int64_t j, int64_t
                        : element_get(&x->sa.tensor, index_block_sa(x, g, i, of_k));
   const float sb = way == SCALES_IGNORED || way == SCALE_B_IGNORED
                        ? 1
-                       : element_get(&x->sb.tensor, at3(&x->sb, g, of_k, of_n));
+                       : element_get(&x->sb.tensor, index_block_sb(x, g, of_k, j, of_n));
   const float dot = way == TENSOR_CORE_PROMOTED ? (float)accumulator : f32_of_exact(exact);
   if (x->spec.in_mx) /* sb first, then one fma from +0 on */
     return (float)((long double)(float)((long double)sb * dot) * sa + before);
@@ -345,7 +369,7 @@ static float add_block(const gemm_t *x, int64_t g, int64_t i, int64_t j, int64_t
 
 static float sum_of_blocks(const gemm_t *x, int64_t g, int64_t i, int64_t j, gemm_way_t way) {
   float sum = 0;
-  for (int64_t block = 0; block < blocks_of_k(&x->spec); block++)
+  for (int64_t block = 0; block < blocks_in(&x->spec, g); block++)
     sum = add_block(x, g, i, j, block, way, sum);
   return sum;
 }

@@ -145,12 +145,26 @@ static void multiplies_extreme_mx_scales(void **state) {
                          tsb = {sb, MOE_REF_E8M0, 3, {1, 2, 3}, {6, 3, 1}},
                          toffs = {(void *)&end, MOE_REF_I32, 1, {1}, {1}},
                          tout = {out, MOE_REF_F32, 2, {2, 3}, {3, 1}};
-  const moe_ref_scaled_mm_t mm = {&ta, &tb, &tsa, &tsb, &toffs, &tout, NULL};
+  const moe_ref_scaled_mm_t mm = {&ta, &tb, &tsa, &tsb, &toffs, &tout, NULL, false};
   assert_int_equal(moe_ref_scaled_mm(&mm, 0, 2), MOE_REF_OK);
   const float expected[2][3] = {{1, NAN, 0x1p-127f}, {0x1p127f, NAN, 1}};
   for (int i = 0; i < 2; i++)
     for (int j = 0; j < 3; j++)
       assert_true(j == 1 ? isnan(out[3 * i + j]) : out[3 * i + j] == expected[i][j]);
+}
+
+/* Groups of none, of a part of a block, of one and of several, which begin anywhere. */
+static void takes_scales_of_blocks_of_tokens(void **state) {
+  (void)state;
+  static const int32_t ends[][GROUPS] = {{0, 130, 131, 131, 387, 520, 520},
+                                         {128, 256, 256, 640, 640, 640, 641},
+                                         {1, 2, 3, 4, 5, 6, 600}};
+  for (int variant = 0; variant < 6; variant++) {
+    gemm_spec_t spec = spec_of(DEPTH_CASE, ends[variant % 3], variant);
+    spec.in_blocks = true;
+    spec.m = 641 + 60 * variant;
+    check(&spec, variant % 2 == 1, variant % 3 == 2 ? 50 : 0);
+  }
 }
 
 static void adds_a_bias(void **state) {
@@ -251,8 +265,8 @@ static const moe_ref_scaled_mm_t *make_dot(dot_t *dot, moe_ref_dtype_t dtype, co
   dot->views[2] = (moe_ref_tensor_t){&dot->sa, MOE_REF_F32, 2, {1, 1}, {1, 1}};
   dot->views[3] = (moe_ref_tensor_t){&dot->sb, MOE_REF_F32, 2, {1, 1}, {1, 1}};
   dot->views[4] = (moe_ref_tensor_t){&dot->out, out, 3, {1, 1, 1}, {1, 1, 1}};
-  dot->mm = (moe_ref_scaled_mm_t){
-      &dot->views[0], &dot->views[1], &dot->views[2], &dot->views[3], NULL, &dot->views[4], NULL};
+  dot->mm = (moe_ref_scaled_mm_t){&dot->views[0], &dot->views[1], &dot->views[2], &dot->views[3],
+                                  NULL,           &dot->views[4], NULL,           false};
   return &dot->mm;
 }
 
@@ -367,7 +381,7 @@ static void adds_blocks_in_order(void **state) {
                                     {sb, MOE_REF_F32, 3, {1, 3, 1}, {3, 1, 1}},
                                     {&out, MOE_REF_F32, 3, {1, 1, 1}, {1, 1, 1}}};
   const moe_ref_scaled_mm_t mm = {&views[0], &views[1], &views[2], &views[3],
-                                  NULL,      &views[4], NULL};
+                                  NULL,      &views[4], NULL,      false};
   a[0] = a[128] = a[256] = oracle_fp8_from_f32(MOE_REF_E4M3, 1);
   b[0] = b[128] = b[256] = a[0];
   /* 2^24 + 1 - 2^24 is 0, and 2^24 - 2^24 + 1 is 1. */
@@ -518,7 +532,7 @@ static void refuses_bad_arguments(void **state) {
     const int which = turn / 2;
     gemm_spec_t spec = spec_of((gemm_case_t)which, ragged, 0);
     spec.biased = which != DEPTH_CASE;
-    spec.in_blocks = turn % 2 == 1 && which != DEPTH_CASE;
+    spec.in_blocks = turn % 2 == 1;
     gemm_t gemm;
     gemm_make(&gemm, &spec, false);
     const int64_t rows = moe_ref_scaled_mm_rows(&gemm.mm);
@@ -562,6 +576,7 @@ int main(void) {
       cmocka_unit_test(takes_scales_of_blocks),
       cmocka_unit_test(takes_scales_of_mx_blocks),
       cmocka_unit_test(multiplies_extreme_mx_scales),
+      cmocka_unit_test(takes_scales_of_blocks_of_tokens),
       cmocka_unit_test(adds_a_bias),
       cmocka_unit_test(takes_groups_of_any_size),
       cmocka_unit_test(clamps_offsets),

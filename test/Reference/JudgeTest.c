@@ -106,13 +106,19 @@ static void tells_right_from_wrong(void **state) {
 static void tells_right_from_wrong_blocks(void **state) {
   (void)state;
   static const moe_ref_dtype_t outs[] = {MOE_REF_BF16, MOE_REF_F32, MOE_REF_F16};
-  for (int turn = 0; turn < 2 * BLOCK_WAYS; turn++) {
-    const int way = turn / 2;
-    gemm_spec_t spec = spec_of(way % 2 ? BATCHED_CASE : ROWS_CASE, outs[way % 3]);
+  for (int turn = 0; turn < 3 * BLOCK_WAYS; turn++) {
+    const int way = turn / 3, kind = turn % 3; /* fp32 or MX, or fp32 blocks of tokens */
+    const bool depth = kind == 2;
+    gemm_spec_t spec = spec_of(depth     ? DEPTH_CASE
+                               : way % 2 ? BATCHED_CASE
+                                         : ROWS_CASE,
+                               outs[way % 3]);
     if (way == TENSOR_CORE_FAST || way == BIAS_SCALED) /* of one scale */
       continue;
+    if (depth && (way == BIAS_IGNORED || way == FIRST_BLOCK_OF_N)) /* it has neither */
+      continue;
     spec.in_blocks = true;
-    spec.in_mx = turn % 2;
+    spec.in_mx = kind == 1;
     if (spec.in_mx && way == TAIL_DROPPED) /* there is none */
       continue;
     spec.k = spec.in_mx ? 288 : spec.k;
@@ -291,7 +297,7 @@ static void takes_overflow(void **state) {
   const moe_ref_tensor_t vsa = {&sa, MOE_REF_F32, 2, {1, 1}, {1, 1}};
   const moe_ref_tensor_t vsb = {&sb, MOE_REF_F32, 2, {1, 1}, {1, 1}};
   const moe_ref_tensor_t vout = {&out, MOE_REF_F16, 3, {1, 1, 1}, {1, 1, 1}};
-  const moe_ref_scaled_mm_t mm = {&va, &vb, &vsa, &vsb, NULL, &vout, NULL};
+  const moe_ref_scaled_mm_t mm = {&va, &vb, &vsa, &vsb, NULL, &vout, NULL, false};
   static const struct {
     float scale;
     uint16_t out;

@@ -47,11 +47,12 @@ BUDGET = {"bf16": 128, "f32": 88}
 REGISTERS = 65536
 PRODUCT_FIELDS = ("swap_operands", "tile_n", "stages", "band", "cluster", "pingpong", "beside")
 # By case and how it sums; "blocks": promoted, with scales of blocks.
-PRODUCTS = (*itertools.product(("forward", "gradient", "batched"), ("fast", "promoted")), ("forward", "blocks"), ("batched", "blocks"))
+PRODUCTS = (*itertools.product(("forward", "gradient", "batched"), ("fast", "promoted")), ("forward", "blocks"), ("batched", "blocks"),
+            ("gradient", "blocks"))
 # M, N, K, E where sizes are static: as usual, and the tokens of which moe-select-schedule takes tiles as narrow as the groups.
 STATIC = (1024, 1408, 7168, 8)
 FEW_TOKENS = ((128, 1408, 7168, 8), (256, 1408, 7168, 8), (512, 1408, 7168, 8))
-# Beside the candidates: clusters, by whether sums are promoted.
+# Beside the candidates: clusters, by whether sums are promoted; a gradient with scales of blocks has none.
 CLUSTERS = {"fast": (0, 256, 4, 8, 2, 0, 0), "promoted": (0, 192, 4, 8, 2, 0, 0), "blocks": (0, 192, 4, 8, 2, 0, 0)}
 # Of a thread when the kernel starts: 384 threads share all. The roles then move them by setmaxnreg.
 PRODUCT_REGISTERS = 168
@@ -120,6 +121,8 @@ def check_quantize(moe_opt, ptxas, x, schedule):
 def product_forms(case, accumulate, sizes):
     """By type of out: element types of the operands, in bf16 all of them, each with sizes dynamic and static, shared scales, a bias."""
     has_bias = case != "gradient"
+    if (case, accumulate) == ("gradient", "blocks"):
+        return {"bf16": [{}, {"sizes": sizes}, {"a": TYPES[1], "b": TYPES[1]}], "f16": [{"sizes": sizes}], "f32": [{}]}
     if accumulate == "blocks":
         return {"bf16": [{}, {"sizes": sizes, "bias": True}, {"a": TYPES[1], "b": TYPES[1], "blocks": "row-major"}],
                 "f16": [{"sizes": sizes}], "f32": [{"bias": True}]}
@@ -135,7 +138,7 @@ def product_source(case, accumulate, out, forms, schedule):
     """One function for each form."""
     text = ", ".join(f"{name} = {value}" for name, value in zip(PRODUCT_FIELDS, schedule)) if schedule else None
     if accumulate == "blocks":
-        accumulate, forms = "promoted", [{"blocks": "checkpoint", **form} for form in forms]
+        accumulate, forms = "promoted", [{"blocks": "tokens" if case == "gradient" else "checkpoint", **form} for form in forms]
     functions = [Product(case, accumulate, out=out, **form).source(text).replace("@product(", f"@product{i}(")
                  for i, form in enumerate(forms)]
     return "".join(functions), len(functions)
@@ -147,8 +150,11 @@ def product_counts(case, accumulate, out, schedule):
     # Twice as many where K is static: the loader's loop is unrolled.
     copies = (1, 2) if shares else (2, 4)
     multicast = copies if shares else 0
-    if accumulate == "blocks":  # a box of scales besides
-        copies = (2, 4) if shares else (3, 6)
+    if accumulate == "blocks":  # a box of scales of tokens besides, and one of weights, two where a tile may have two blocks of columns
+        boxes = 2 + (field["tile_n"] > 128 and not field["swap_operands"])
+        copies = tuple((boxes + (1 if shares else 2)) * n for n in (1, 2))
+    if (case, accumulate) == ("gradient", "blocks"):  # two tiles, their tails, and the scales of both
+        copies = (6,)
     # In ping-pong ptxas keeps copies of what a warpgroup does with its tile, by where it comes from.
     gradient, tiles = case == "gradient", 1
     if field["pingpong"]:
@@ -158,8 +164,8 @@ def product_counts(case, accumulate, out, schedule):
     return {
         # Four for 128 of the reduction; the first 128 stand before the loop. Those of the gradient may be less: one, and a loop over
         # the others, which ptxas unrolls.
-        # A warpgroup in ping-pong has 128 rows, twice as many.
-        "QGMMA": (34 if gradient else 36) if field["pingpong"] else 13 if gradient else 8,
+        # A warpgroup in ping-pong has 128 rows, twice as many. With scales of blocks of tokens there is one loop, and the tail.
+        "QGMMA": 5 if (case, accumulate) == ("gradient", "blocks") else (34 if gradient else 36) if field["pingpong"] else 13 if gradient else 8,
         # Blocks of a cluster share what they read of one of the operands.
         "UTMALDG": copies,
         "UTMALDG (multicast)": multicast,
@@ -186,7 +192,7 @@ def product_checks(moe_opt):
         if sizes and case != "forward":
             continue
         schedules = candidates(moe_opt, product_source(case, accumulate, "bf16", [{"sizes": sizes}], None)[0], PRODUCT_FIELDS)
-        for schedule in [*schedules, CLUSTERS[accumulate]]:
+        for schedule in schedules if (case, accumulate) == ("gradient", "blocks") else [*schedules, CLUSTERS[accumulate]]:
             field = dict(zip(PRODUCT_FIELDS, schedule))
             words = ["swapped"] * field["swap_operands"] + ["cluster"] * (field["cluster"] > 1) + ["ping-pong"] * field["pingpong"]
             name = " ".join([case, accumulate, str(field["tile_n"]), *words])

@@ -23,12 +23,14 @@ typedef enum moe__run_role_t {
 } moe__run_role_t;
 
 /* What --nan-groups makes NaN of an argument, by the index along a dimension of it: groups to
- * spoil, their tokens and those of no group, or groups without tokens. */
+ * spoil, their tokens and those of no group, groups without tokens, or rows of scales that belong
+ * to no block of 128 tokens of a group (numerics.md says where those stand). */
 typedef enum moe__run_nan_t {
   MOE__RUN_NAN_NONE,
   MOE__RUN_NAN_GROUPS,
   MOE__RUN_NAN_TOKENS,
   MOE__RUN_NAN_EMPTY_GROUPS,
+  MOE__RUN_NAN_NO_BLOCK,
 } moe__run_nan_t;
 
 typedef struct moe__run_use_t {
@@ -38,8 +40,8 @@ typedef struct moe__run_use_t {
   int64_t tokens;                /* OFFSETS: that are cut into groups */
   moe__run_nan_t nan;
   int nan_dimension;
-  /* PADDED_OFFSETS: the ends before; NAN_TOKENS, NAN_EMPTY_GROUPS: those of the groups. Without
-   * data if not known. */
+  /* PADDED_OFFSETS: the ends before; NAN_TOKENS and those behind it: the ends of the groups.
+   * Without data if not known. */
   moe_ref_tensor_t offs;
   int64_t align;
 } moe__run_use_t;

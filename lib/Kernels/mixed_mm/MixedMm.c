@@ -238,7 +238,7 @@ static void add_parameters(moe__mixed_mm_t *s, MlirOperation op) {
   moe__kernel_require(kernel, x_number, 1, MOE__AT_LEAST, MOE_MX_BLOCK);
   moe__kernel_require(kernel, x_number, 1, MOE__MULTIPLE_OF, s->group ? s->group : MOE_MX_BLOCK);
   if (s->group)
-    moe__kernel_require_quotient(kernel, scales_number, rank - 1, x_number, 1, s->group);
+    moe__kernel_require_quotient(kernel, scales_number, rank - 1, x_number, 1, s->group, -1);
 }
 
 /* ---- Tiles ---- */

@@ -79,13 +79,13 @@ moe__mm_requests_t moe__mm_requests_start(moe__builder_t *b) {
   return (moe__mm_requests_t){.next = moe__i32(b, 0), .oldest = moe__cursor_start(b)};
 }
 
-MlirValue moe__mm_request(moe__scaled_mm_t *s, const moe__mm_reduction_t *reduction, MlirValue at,
-                          moe__cursor_t cursor, moe__mm_requests_t *requests) {
+/* Makes a request of these words where it is needed (i1); gives the barrier of the stage's
+ * copies. */
+static MlirValue make_request(moe__scaled_mm_t *s, moe__cursor_t cursor, MlirValue needed,
+                              const MlirValue words[4], moe__mm_requests_t *requests) {
   moe__builder_t *b = &s->kernel.builder;
-  part_t part = part_of(b, at, reduction->start, reduction->end);
-  MlirValue needed = moe__or(b, moe__slt(b, at, part.start), part.ends), request = requests->next;
+  MlirValue request = requests->next;
   MOE__IF (b, moe__and(b, needed, s->loads)) {
-    MlirValue words[] = {cursor.stage, at, part.start, part.end};
     moe__store_aligned(b, moe__vector(b, 4, words), request_at(s, request), REQUEST_BYTES);
   }
   MlirValue next = moe__add(b, request, 1);
@@ -93,6 +93,15 @@ MlirValue moe__mm_request(moe__scaled_mm_t *s, const moe__mm_reduction_t *reduct
   requests->next = moe__select(b, needed, moe__select(b, wraps, 0, next), request);
   return moe__select(b, needed, landed_at(s, request),
                      moe__ring_full(&s->kernel, &s->layout.ring, cursor));
+}
+
+MlirValue moe__mm_request(moe__scaled_mm_t *s, const moe__mm_reduction_t *reduction, MlirValue at,
+                          moe__cursor_t cursor, moe__mm_requests_t *requests) {
+  moe__builder_t *b = &s->kernel.builder;
+  part_t part = part_of(b, at, reduction->start, reduction->end);
+  MlirValue needed = moe__or(b, moe__slt(b, at, part.start), part.ends);
+  MlirValue words[] = {cursor.stage, at, part.start, part.end};
+  return make_request(s, cursor, needed, words, requests);
 }
 
 /* The word whose lowest `bytes` bytes are set; bytes is clamped to 0..4. */
@@ -115,22 +124,34 @@ static int clearers(const moe__scaled_mm_t *s) {
   return s->schedule.pingpong ? MOE__MM_WARPGROUP : MOE__WARP;
 }
 
-/* In a piece of all rows of both tiles, keeps the bits of the words, or stores the words. A thread
- * takes a row. */
-static void clear_piece(moe__scaled_mm_t *s, MlirValue buffer, MlirValue piece,
+/* Rows in shared memory, one behind the other: of both tiles of a stage, of one, or of a tail. */
+typedef struct area_t {
+  MlirValue buffer;
+  int rows, row_bytes; /* 128 or 32, in the swizzle of as many bytes */
+} area_t;
+
+static area_t both_tiles(const moe__scaled_mm_t *s, MlirValue buffer) {
+  return (area_t){buffer, MOE__MM_TILE_ROWS + s->schedule.tile_n, MOE__MM_TILE_K};
+}
+
+/* In a piece of all rows, keeps the bits of the words, or stores the words. A thread takes a
+ * row. */
+static void clear_piece(moe__scaled_mm_t *s, const area_t *area, MlirValue piece,
                         const MlirValue words[4], bool keeps) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue mask = keeps ? moe__vector(b, 4, words) : (MlirValue){NULL};
   MlirValue lane = moe__and(b, s->kernel.thread, clearers(s) - 1);
-  MlirValue swizzled = moe__xor(b, piece, moe__and(b, lane, 7));
+  MlirValue turn = area->row_bytes == MOE__MM_TILE_K ? moe__and(b, lane, 7)
+                                                     : moe__and(b, moe__lshr(b, lane, 2), 1);
+  MlirValue swizzled = moe__xor(b, piece, turn);
   MlirValue own = moe__shl(b, swizzled, PIECE_BITS), first = moe__i32(b, 0);
   if (s->schedule.pingpong) /* more threads than rows, maybe */
     first = lane;
   else
-    own = moe__add(b, moe__mul(b, lane, MOE__MM_TILE_K), own);
-  MOE__FOR (b, row, first, MOE__MM_TILE_ROWS + s->schedule.tile_n, clearers(s)) {
+    own = moe__add(b, moe__mul(b, lane, area->row_bytes), own);
+  MOE__FOR (b, row, first, area->rows, clearers(s)) {
     MlirValue address =
-        moe__offset(b, moe__offset(b, buffer, own), moe__mul(b, row, MOE__MM_TILE_K));
+        moe__offset(b, moe__offset(b, area->buffer, own), moe__mul(b, row, area->row_bytes));
     if (keeps) {
       MlirValue found = moe__load_aligned(b, address, mlirValueGetType(mask), PIECE);
       moe__store_aligned(b, moe__and(b, found, mask), address, PIECE);
@@ -140,8 +161,8 @@ static void clear_piece(moe__scaled_mm_t *s, MlirValue buffer, MlirValue piece,
   }
 }
 
-/* Clears the tokens [begin, end) of a stage in all rows of both tiles. */
-static void clear_tokens(moe__scaled_mm_t *s, MlirValue buffer, MlirValue begin, MlirValue end) {
+/* Clears the tokens [begin, end) in all rows. */
+static void clear_tokens(moe__scaled_mm_t *s, const area_t *area, MlirValue begin, MlirValue end) {
   moe__builder_t *b = &s->kernel.builder;
   MOE__FOR (b, piece, moe__lshr(b, begin, PIECE_BITS), moe__ceil_div(b, end, PIECE), 1) {
     MlirValue token = moe__shl(b, piece, PIECE_BITS), words[4];
@@ -150,12 +171,12 @@ static void clear_tokens(moe__scaled_mm_t *s, MlirValue buffer, MlirValue begin,
     MOE__IF (b, is_whole) {
       for (int i = 0; i < 4; i++)
         words[i] = moe__i32(b, 0);
-      clear_piece(s, buffer, piece, words, false);
+      clear_piece(s, area, piece, words, false);
     }
     MOE__ELSE (b) {
       for (int i = 0; i < 4; i++)
         words[i] = mask_of(b, begin, end, moe__add(b, token, 4 * i));
-      clear_piece(s, buffer, piece, words, true);
+      clear_piece(s, area, piece, words, true);
     }
   }
 }
@@ -164,13 +185,67 @@ static void clear_tokens(moe__scaled_mm_t *s, MlirValue buffer, MlirValue begin,
 static void clear_part(moe__scaled_mm_t *s, const part_t *part, MlirValue buffer) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue zero = moe__i32(b, 0), step = moe__i32(b, MOE__MM_STEP);
-  clear_tokens(s, buffer, zero, moe__smax(b, zero, moe__sub(b, part->start, part->at)));
+  area_t area = both_tiles(s, buffer);
+  clear_tokens(s, &area, zero, moe__smax(b, zero, moe__sub(b, part->start, part->at)));
   MOE__IF (b, part->ends) {
-    clear_tokens(s, buffer, moe__sub(b, part->end, part->at),
+    clear_tokens(s, &area, moe__sub(b, part->end, part->at),
                  moe__sub(b, moe__add(b, part->last, step), part->at));
   }
   moe__fence_shared_to_async(b);
 }
+
+/* ---- Blocks of tokens ---- */
+
+MlirValue moe__mm_request_block(moe__scaled_mm_t *s, const moe__mm_reduction_t *reduction,
+                                MlirValue index, moe__cursor_t cursor,
+                                moe__mm_requests_t *requests) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue begin = moe__add(b, reduction->start, moe__mul(b, index, MOE__MM_TILE_K));
+  MlirValue end = moe__smin(b, reduction->end, moe__add(b, begin, MOE__MM_TILE_K));
+  MlirValue is_short = moe__slt(b, end, moe__add(b, begin, MOE__MM_TILE_K));
+  MlirValue has_head = moe__ne(b, moe__mm_token_head(s, reduction), 0);
+  MlirValue has_tokens = moe__ne(b, reduction->start, reduction->end);
+  MlirValue needed = moe__and(b, has_tokens, moe__or(b, has_head, is_short));
+  /* In front of the first block, and behind the last one, are tokens of other groups. The tail of
+   * the block before that may reach them too. */
+  MlirValue behind = moe__add(b, begin, MOE__MM_TILE_K + MOE__MM_STEP);
+  MlirValue is_edge = moe__or(b, moe__eq(b, index, 0), moe__slt(b, reduction->end, behind));
+  MlirValue words[] = {cursor.stage, begin, end, moe__zext(b, is_edge, b->i32)};
+  return make_request(s, cursor, needed, words, requests);
+}
+
+/* Clears what belongs to the neighbors of block [begin, end) in one operand of its stage. */
+static void clear_beside_block(moe__scaled_mm_t *s, moe__cursor_t cursor, int of, MlirValue head,
+                               MlirValue end) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue zero = moe__i32(b, 0), all = moe__i32(b, MOE__MM_TILE_K);
+  MlirValue tiles = moe__ring_buffer(&s->kernel, &s->layout.ring, cursor);
+  int32_t before = of ? MOE__MM_TILE_ROWS * MOE__MM_TILE_K : 0;
+  int rows = of ? s->schedule.tile_n : MOE__MM_TILE_ROWS;
+  area_t tile = {moe__offset_by(b, tiles, before), rows, MOE__MM_TILE_K};
+  area_t tail = {moe__mm_token_tail(s, cursor, of), rows, MOE__MM_STEP};
+  clear_tokens(s, &tile, zero, head);
+  clear_tokens(s, &tile, moe__smin(b, end, all), all);
+  MOE__IF (b, moe__ne(b, head, zero)) {
+    clear_tokens(s, &tail, moe__smax(b, moe__sub(b, end, all), zero), moe__i32(b, MOE__MM_STEP));
+  }
+}
+
+/* Clears what lies outside of block [begin, end) in the stage at `cursor`. */
+static void clear_block(moe__scaled_mm_t *s, moe__cursor_t cursor, MlirValue begin, MlirValue end,
+                        MlirValue is_edge) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue head = moe__and(b, begin, MOE__MM_STEP - 1);
+  MlirValue behind = moe__add(b, head, moe__sub(b, end, begin));
+  bool has_infinity = s->side[0]->element == MOE__E5M2 || s->side[1]->element == MOE__E5M2;
+  clear_beside_block(s, cursor, 0, head, behind);
+  MOE__IF (b, has_infinity ? (MlirValue){NULL} : moe__ne(b, is_edge, 0)) {
+    clear_beside_block(s, cursor, 1, head, behind);
+  }
+  moe__fence_shared_to_async(b);
+}
+
+/* ---- Requests ---- */
 
 /* Clears the stage of a request, when it has landed, and says that it is full. */
 static void clear_stage(moe__scaled_mm_t *s, moe__cursor_t request) {
@@ -180,11 +255,17 @@ static void clear_stage(moe__scaled_mm_t *s, moe__cursor_t request) {
   MlirValue words = moe__load_aligned(b, request_at(s, request.stage),
                                       moe__vector_type(b, 4, b->i32), REQUEST_BYTES);
   moe__cursor_t cursor = {.stage = moe__extract(b, words, 0)};
-  part_t part =
-      part_of(b, moe__extract(b, words, 1), moe__extract(b, words, 2), moe__extract(b, words, 3));
-  MlirValue buffer = moe__ring_buffer(kernel, &s->layout.ring, cursor);
-  moe__mbarrier_wait(b, landed_at(s, request.stage), request.phase);
-  clear_part(s, &part, buffer);
+  MlirValue numbers[] = {moe__extract(b, words, 1), moe__extract(b, words, 2),
+                         moe__extract(b, words, 3)};
+  if (moe__mm_has_token_blocks(s)) {
+    moe__mbarrier_wait(b, landed_at(s, request.stage), request.phase);
+    clear_block(s, cursor, numbers[0], numbers[1], numbers[2]);
+  } else {
+    part_t part = part_of(b, numbers[0], numbers[1], numbers[2]);
+    MlirValue buffer = moe__ring_buffer(kernel, &s->layout.ring, cursor);
+    moe__mbarrier_wait(b, landed_at(s, request.stage), request.phase);
+    clear_part(s, &part, buffer);
+  }
   moe__warp_barrier(b);
   MOE__IF (b, s->loads) {
     moe__mbarrier_arrive(b, moe__ring_full(kernel, &s->layout.ring, cursor));

@@ -42,15 +42,10 @@ typedef struct loader_t {
   moe__mm_block_loads_t scales; /* of the tile; with scales of blocks */
 } loader_t;
 
-/* It among the variables that a loop carries: over tiles, and over the k-tiles of one. No product
- * has both requests and scales of blocks. */
+/* It among the variables that a loop carries over tiles, and over the k-tiles of one. */
 #define CARRY_LOADER(loader)                                                                       \
   MOE__CARRY_CURSOR((loader).cursor), &(loader).requests.next,                                     \
       MOE__CARRY_CURSOR((loader).requests.oldest)
-#define CARRY_BLOCK_LOADER(loader)                                                                 \
-  MOE__CARRY_CURSOR((loader).cursor), &(loader).scales.next[0], &(loader).scales.after[0],         \
-      (loader).scales.next[1].ptr ? &(loader).scales.next[1] : NULL,                               \
-      (loader).scales.next[1].ptr ? &(loader).scales.after[1] : NULL
 
 /* Loads k-tile number `index` of a tile. */
 static void load_k_tile(moe__scaled_mm_t *s, const moe__mm_work_t *work,
@@ -78,8 +73,6 @@ static void load_k_tile(moe__scaled_mm_t *s, const moe__mm_work_t *work,
     if (scales)
       moe__mm_block_load(s, &loader->scales, index, loader->cursor, landed);
   }
-  if (scales)
-    moe__mm_block_fetch(s, &loader->scales, moe__add(b, index, 2));
   /* Whoever multiplies gives a stage back when the next one is full. With two stages the next
    * one cannot be loaded before: to wait for it here would be a deadlock. */
   if (clears)
@@ -87,13 +80,45 @@ static void load_k_tile(moe__scaled_mm_t *s, const moe__mm_work_t *work,
   loader->cursor = moe__cursor_next(b, &s->layout.ring, loader->cursor);
 }
 
+/* Loads block `index` of a gradient's tile; nothing where the group has no tokens. */
+static void load_token_block(moe__scaled_mm_t *s, const moe__mm_work_t *work,
+                             const moe__mm_reduction_t *reduction, MlirValue index,
+                             loader_t *loader) {
+  moe__kernel_t *kernel = &s->kernel;
+  moe__builder_t *b = &kernel->builder;
+  MlirValue at = moe__mm_k_tile_at(s, reduction, index), newest = loader->requests.next;
+  MlirValue has_tail = moe__ne(b, moe__mm_token_head(s, reduction), 0);
+  MlirValue has_tokens = moe__ne(b, reduction->start, reduction->end);
+  moe__ring_wait_empty(kernel, &s->layout.ring, loader->cursor);
+  MlirValue landed = moe__mm_request_block(s, reduction, index, loader->cursor, &loader->requests);
+  MOE__IF (b, s->loads) {
+    MlirValue bytes = moe__select(b, has_tokens, moe__mm_token_block_bytes(s, has_tail), 0);
+    moe__mbarrier_arrive_expect(b, landed, bytes);
+    MOE__IF (b, has_tokens) {
+      MlirValue buffer = moe__ring_buffer(kernel, &s->layout.ring, loader->cursor);
+      load_operand(s, s->side[0], &work->tile, at, buffer, landed);
+      buffer = moe__offset_by(b, buffer, MOE__MM_TILE_ROWS * MOE__MM_TILE_K);
+      load_operand(s, s->side[1], &work->tile, at, buffer, landed);
+      moe__mm_token_block_load(s, work, index, at, has_tail, loader->cursor, landed);
+    }
+  }
+  moe__mm_clear(s, s->schedule.stages > 2 ? newest : loader->requests.next, &loader->requests);
+  loader->cursor = moe__cursor_next(b, &s->layout.ring, loader->cursor);
+}
+
 /* Loads all of a tile. */
 static void load_tile(moe__scaled_mm_t *s, const moe__mm_work_t *work, loader_t *loader) {
   moe__builder_t *b = &s->kernel.builder;
   moe__mm_reduction_t reduction = moe__mm_reduction_of(s, work);
+  if (moe__mm_has_token_blocks(s)) {
+    MOE__FOR (b, block, 0, reduction.k_tiles, 1, CARRY_LOADER(*loader)) {
+      load_token_block(s, work, &reduction, block, loader);
+    }
+    return;
+  }
   if (moe__mm_has_block_scales(s)) {
     loader->scales = moe__mm_block_loads(s, &work->tile);
-    MOE__FOR (b, k_tile, 0, reduction.k_tiles, 1, CARRY_BLOCK_LOADER(*loader)) {
+    MOE__FOR (b, k_tile, 0, reduction.k_tiles, 1, MOE__CARRY_CURSOR(loader->cursor)) {
       load_k_tile(s, work, &reduction, k_tile, loader);
     }
     return;

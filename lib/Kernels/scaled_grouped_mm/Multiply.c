@@ -5,6 +5,8 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Kernels/scaled_grouped_mm/ScaledMm.h"
 
+#include "lib/Device/Warp.h"
+
 void moe__mm_release(moe__scaled_mm_t *s, const moe__mm_position_t *self, moe__cursor_t cursor) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue ctas = moe__i32(b, s->schedule.cluster);
@@ -149,10 +151,85 @@ static void multiply_promoted(moe__scaled_mm_t *s, const moe__mm_position_t *sel
   moe__accumulator_unpack(b, sum, registers);
 }
 
+/* Adds a part of the sums, times the scales of the lane's rows and columns. of_columns: those of
+ * columns, two at a time, or null where they are read now. */
+static void add_scaled(moe__scaled_mm_t *s, const moe__mm_token_scales_t *scales,
+                       const MlirValue *of_columns, const moe__mm_fragment_t part,
+                       moe__mm_fragment_t sums) {
+  moe__builder_t *b = &s->kernel.builder;
+  for (int j = 0; j < s->schedule.tile_n / 8; j++) {
+    MlirValue pair = of_columns ? of_columns[j] : moe__mm_token_column_scales(s, scales, j);
+    for (int i = 0; i < 4; i++) {
+      MlirValue factor = moe__fmul(b, scales->of_rows[i / 2], moe__extract(b, pair, i % 2));
+      sums[4 * j + i] = moe__fma(b, factor, part[4 * j + i], sums[4 * j + i]);
+    }
+  }
+}
+
+/* Of these tile widths the scales of columns are in registers while a product runs, and its stage
+ * is released when that is done; for others there are too few registers. */
+#define HELD_COLUMNS 128
+
+/* Sums over blocks of tokens, each times its scales. The first term of a sum is added to -0, which
+ * leaves every number as it is. */
+static void multiply_token_blocks(moe__scaled_mm_t *s, const moe__mm_position_t *self,
+                                  const moe__mm_reduction_t *reduction, moe__cursor_t cursor,
+                                  const moe__mm_beside_t *beside, moe__mm_fragment_t registers) {
+  moe__builder_t *b = &s->kernel.builder;
+  int n = s->schedule.tile_n;
+  bool holds = n <= HELD_COLUMNS;
+  MlirValue has_head = moe__ne(b, moe__mm_token_head(s, reduction), 0);
+  MlirValue tail = moe__warp_uniform(b, moe__zext(b, has_head, b->i32));
+  MlirValue has_tokens = moe__ne(b, reduction->start, reduction->end);
+  MlirValue one = moe__warp_uniform(b, moe__zext(b, has_tokens, b->i32));
+  MlirValue blocks = moe__mul(b, reduction->k_tiles, one);
+  MlirValue nothing = moe__select(b, has_tokens, moe__f32(b, -0.0f), moe__f32(b, 0.0f));
+  call_first(beside);
+  for (int i = 0; i < n / 2; i++)
+    registers[i] = nothing;
+  moe__accumulator_t sum = moe__accumulator_pack(b, n, registers);
+  MOE__FOR (b, block, 0, blocks, 1, MOE__CARRY_CURSOR(cursor), &sum.value) {
+    moe__accumulator_t accumulator = moe__wgmma_zero(b, n);
+    MlirValue rows[MOE__MM_MAX_FRAGMENTS], of_columns[MOE__WGMMA_MAX_N / 8];
+    MlirValue columns = wait_for_stage(s, self, reduction, beside, block, cursor, 1, rows);
+    accumulator = moe__wgmma_fence_fresh(b, accumulator);
+    rows[0] = moe__wgmma_descriptor(b, rows[0]);
+    moe__wgmma_k128_below(b, 1, &accumulator, true, rows, moe__wgmma_descriptor(b, columns),
+                          s->side[0]->element, s->side[1]->element);
+    accumulator = moe__mm_multiply_tail(s, self, cursor, accumulator, tail);
+    moe__wgmma_commit(b);
+    moe__mm_token_scales_t scales = moe__mm_token_scales(s, self, cursor);
+    for (int j = 0; holds && j < n / 8; j++)
+      of_columns[j] = moe__mm_token_column_scales(s, &scales, j);
+    moe__mm_fragment_t part;
+    if (holds)
+      moe__warp_barrier(b); /* one lane releases the stage, for all that have read it */
+    moe__wgmma_finish(b, accumulator, part);
+    if (holds)
+      moe__mm_release(s, self, cursor);
+    moe__accumulator_unpack(b, sum, registers);
+    add_scaled(s, &scales, holds ? of_columns : NULL, part, registers);
+    sum = moe__accumulator_pack(b, n, registers);
+    if (!holds) {
+      moe__warp_barrier(b);
+      moe__mm_release(s, self, cursor);
+    }
+    cursor = moe__cursor_next(b, &s->layout.ring, cursor);
+  }
+  MOE__FOR (b, empty, blocks, reduction->k_tiles, 1) {
+    moe__ring_wait(&s->kernel, &s->layout.ring, cursor);
+    moe__warp_barrier(b);
+    moe__mm_release(s, self, cursor);
+  }
+  moe__accumulator_unpack(b, sum, registers);
+}
+
 void moe__mm_multiply(moe__scaled_mm_t *s, const moe__mm_position_t *self,
                       const moe__mm_reduction_t *reduction, moe__cursor_t cursor,
                       const moe__mm_beside_t *beside, int count, moe__mm_fragment_t *fragments) {
-  if (s->promoted)
+  if (moe__mm_has_token_blocks(s))
+    multiply_token_blocks(s, self, reduction, cursor, beside, fragments[0]);
+  else if (s->promoted)
     multiply_promoted(s, self, reduction, cursor, beside, fragments[0]);
   else
     multiply_fast(s, self, reduction, cursor, beside, count, fragments);

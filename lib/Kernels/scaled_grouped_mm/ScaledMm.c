@@ -87,7 +87,9 @@ static void add_parameters(moe__scaled_mm_t *s, MlirOperation op) {
   add_map(s, op, MOE__MM_QA, &s->depth, &s->rows, s->which == MOE__BATCHED ? &s->experts : NULL);
   add_map(s, op, MOE__MM_QB, &s->depth, &s->columns,
           s->which == MOE__GRADIENT ? NULL : &s->experts);
-  if (moe__mm_has_block_scales(s))
+  if (moe__mm_has_token_blocks(s))
+    moe__mm_token_blocks_parameters(s, op);
+  else if (moe__mm_has_block_scales(s))
     moe__mm_block_scales_parameters(s, op);
   s->sb_is_row_major = moe__is_row_major(moe__tensor_type(op, MOE__SB));
   for (int i = 0; i < 2 && !moe__mm_has_block_scales(s); i++)
@@ -166,7 +168,8 @@ static moe__cursor_t multiply_tile(moe__scaled_mm_t *s, const moe__mm_position_t
   reduction.k_tiles = moe__warp_uniform(b, reduction.k_tiles);
   if (s->which == MOE__GRADIENT) {
     preparation.is_empty = moe__eq(b, work->start, work->end);
-    reduction.last_steps = moe__warp_uniform(b, reduction.last_steps);
+    if (reduction.last_steps.ptr)
+      reduction.last_steps = moe__warp_uniform(b, reduction.last_steps);
     multiply_and_store(s, &preparation, &reduction, cursor);
   } else {
     MlirValue works = moe__warp_uniform(b, moe__zext(b, has_rows(s, self, &work->tile), b->i32));
@@ -253,16 +256,16 @@ static bool has_kernel(MlirOperation op) {
                        "affine_map<(e, k, n) -> (e, n, k)>"};
   MlirType qa = moe__tensor_type(op, MOE__QA);
   MlirType qb = moe__tensor_type(op, MOE__QB);
-  bool mx = moe__has_mx_scales(op);
-  if (moe__has_block_scales(op) && !takes_block_scales(op))
+  bool mx = moe__has_mx_scales(op), is_gradient = moe__mm_case(op) == MOE__GRADIENT;
+  bool blocks = moe__has_block_scales(op) && !is_gradient;
+  if (blocks && !takes_block_scales(op))
     return false;
   if (mx && !takes_mx_scales(op))
     return false;
   bool row_major = moe__is_row_major(moe__tensor_type(op, MOE__OUT));
   for (int i = 0; i < mlirOperationGetNumOperands(op); i++) {
     moe__role_t role = moe__operand_role(op, i);
-    bool other = role == MOE__QB ||
-                 (moe__has_block_scales(op) && (role == MOE__SA || role == MOE__SB)) ||
+    bool other = role == MOE__QB || (blocks && (role == MOE__SA || role == MOE__SB)) ||
                  (mx && role == MOE__SB);
     row_major &= other || moe__is_row_major(mlirValueGetType(mlirOperationGetOperand(op, i)));
   }
@@ -270,6 +273,8 @@ static bool has_kernel(MlirOperation op) {
     return moe__error(op, "the kernel takes all tensors but qb row-major; remove their encoding");
   if (!moe__is_column_major(qb))
     return moe__error(op, "the kernel takes qb %s", qb_orders[moe__mm_case(op)]);
+  if (is_gradient && moe__has_block_scales(op) && !moe__needs_multiple(op, MOE__QA, 0, 4))
+    return false;
   return moe__needs_multiple_of_16(op, MOE__QA, (int)mlirShapedTypeGetRank(qa) - 1) &&
          moe__needs_multiple_of_16(op, MOE__QB, (int)mlirShapedTypeGetRank(qb) - 1);
 }

@@ -5,8 +5,8 @@
  * tiles, Load.c the loading warpgroup, Multiply.c the products of the multiplying warpgroups,
  * Epilogue.c what follows them; PingPong.c the warpgroups that have tiles of their own. Clear.c
  * has what a gradient needs besides, where its groups begin and end inside of a stage;
- * BlockScales.c what products need whose operands have scales for blocks; MxScales.c and
- * MxMultiply.c those with scales for MX blocks.
+ * BlockScales.c what products need whose operands have scales for blocks, TokenBlocks.c what a
+ * gradient does; MxScales.c and MxMultiply.c those with scales for MX blocks.
  *
  * Two operands meet in a tile. Of one, 128 rows are the rows of the tile, 64 for each warpgroup;
  * of the other, tile_n are its columns. The rows are those of qa, unless the schedule swaps the
@@ -40,8 +40,8 @@
 enum { MOE__MM_QA, MOE__MM_QB };
 
 /* How many scales an operand has: one, one for each expert, one for each of its rows; of qa one
- * for each 128 of a row, of qb one for each 128 x 128; one for each 32 of a row. Either both have
- * blocks or none, and both MX blocks or none. */
+ * for each 128 of a row, of qb one for each 128 x 128, or in a gradient as of qa; one for each 32
+ * of a row. Either both have blocks or none, and both MX blocks or none. */
 typedef enum moe__mm_scales_t {
   MOE__SCALE_OF_ALL,
   MOE__SCALE_OF_EXPERT,
@@ -63,7 +63,8 @@ typedef struct moe__mm_operand_t {
   MlirValue map;
   int map_rank;
   moe__mm_scales_t granularity;
-  MlirValue scales; /* !llvm.ptr<1>; null for qa with blocks */
+  MlirValue scales;              /* !llvm.ptr<1>; null with blocks */
+  MlirValue tail_map, scale_map; /* with blocks of tokens */
 } moe__mm_operand_t;
 
 typedef struct moe__scaled_mm_t {
@@ -74,7 +75,7 @@ typedef struct moe__scaled_mm_t {
   bool promoted, has_bias;
   /* With blocks of any kind: else those along the reduction lie side by side. */
   bool sb_is_row_major;
-  MlirValue sa_map;               /* with blocks */
+  MlirValue sa_map, sb_map;       /* with blocks, unless those are of tokens or MX */
   moe__mm_operand_t operands[2];  /* qa, qb */
   int fragment_n;                 /* columns of the tile that a warpgroup multiplies */
   moe__mm_operand_t *side[2];     /* those whose rows are the tile's rows, its columns */
@@ -101,10 +102,11 @@ typedef struct moe__mm_position_t {
 } moe__mm_position_t;
 
 /* What a tile sums over: `k_tiles` k-tiles from `first` on, of which [start, end) counts. In the
- * gradient the last k-tile is multiplied first, and only the first `last_steps` steps of it. */
+ * gradient the last k-tile is multiplied first, and only the first `last_steps` steps of it; unless
+ * scales are of blocks of tokens: then k-tiles are those blocks, in order. */
 typedef struct moe__mm_reduction_t {
   MlirValue first, k_tiles;         /* i32 */
-  MlirValue start, end, last_steps; /* i32; null but for the gradient */
+  MlirValue start, end, last_steps; /* i32; null but for the gradient, the last also with blocks */
 } moe__mm_reduction_t;
 
 /* ---- Tiles.c ---- */
@@ -227,27 +229,23 @@ int32_t moe__mm_block_scales_reserve(moe__mm_layout_t *layout, const moe__mm_sch
 /* Adds the parameters sa and sb. Those of the operands' extents come before. */
 void moe__mm_block_scales_parameters(moe__scaled_mm_t *s, MlirOperation op);
 
-/* The bytes of sa that land with a stage. */
+/* The bytes of scales that land with a stage. */
 int32_t moe__mm_block_scales_bytes(const moe__scaled_mm_t *s);
 
-/* What the loader knows of a tile's scales: those of sb for its next k-tile and the one after it,
- * in the block of the tile's first column and in the next one; where they come from. */
+/* What the loader knows of a tile's scales: where they are for the first k-tile. i32 */
 typedef struct moe__mm_block_loads_t {
-  /* f32; the second ones are null where a tile has columns of one block. */
-  MlirValue next[2], after[2];
-  MlirValue from[2];    /* !llvm.ptr<1>: those of the first k-tile */
-  MlirValue step, last; /* i32: from one k-tile to the next, in scales; the last k-tile */
-  MlirValue straddles;  /* i1: the tile's second 64 columns are in the next block */
-  MlirValue token;      /* i32: the place in sa of the first token's scale in the first k-tile */
+  /* In sb, that of the block of the tile's first column, and of the next block, or null where a
+   * tile has columns of one block; from one k-tile to the next. */
+  MlirValue weights[2], step;
+  MlirValue straddles; /* i1: the tile's second 64 columns are in the next block */
+  MlirValue token;     /* in sa, the first token's */
 } moe__mm_block_loads_t;
 
-/* Begins a tile; what was fetched last becomes that of the next k-tile, and that of k-tile `index`,
- * or of the last one, is fetched. */
+/* Begins a tile. */
 moe__mm_block_loads_t moe__mm_block_loads(moe__scaled_mm_t *s, const moe__group_tile_t *tile);
-void moe__mm_block_fetch(moe__scaled_mm_t *s, moe__mm_block_loads_t *loads, MlirValue index);
 
-/* For the free stage at `cursor`, which k-tile `index` gets: writes what has been fetched, before
- * the stage's arrival; copies what the tile takes of sa, completing on `landed`. */
+/* For the free stage at `cursor`, which k-tile `index` gets: writes where in it scales will be,
+ * before the stage's arrival; copies them, completing on `landed`. */
 void moe__mm_block_write(moe__scaled_mm_t *s, const moe__mm_block_loads_t *loads, MlirValue index,
                          moe__cursor_t cursor);
 void moe__mm_block_load(moe__scaled_mm_t *s, const moe__mm_block_loads_t *loads, MlirValue index,
@@ -257,6 +255,45 @@ void moe__mm_block_load(moe__scaled_mm_t *s, const moe__mm_block_loads_t *loads,
  * each register. */
 void moe__mm_block_factors(moe__scaled_mm_t *s, const moe__mm_position_t *self,
                            moe__cursor_t cursor, moe__mm_fragment_t factors);
+
+/* ---- TokenBlocks.c, for a gradient whose scales are of blocks of tokens ---- */
+
+bool moe__mm_has_token_blocks(const moe__scaled_mm_t *s);
+
+/* The bytes that a stage has besides, behind its tiles; the parameters for them. Those of the
+ * operands' extents come before. */
+int32_t moe__mm_token_blocks_reserve(const moe__mm_schedule_t *schedule);
+void moe__mm_token_blocks_parameters(moe__scaled_mm_t *s, MlirOperation op);
+
+/* How many tokens of a stage are in front of its block (i32); where there are some, stages have
+ * tails. */
+MlirValue moe__mm_token_head(moe__scaled_mm_t *s, const moe__mm_reduction_t *reduction);
+
+/* For the loading thread: the bytes of a stage; copies the scales of block `index` and the tails of
+ * the stage at `cursor`, whose tiles begin with token `at`. */
+MlirValue moe__mm_token_block_bytes(moe__scaled_mm_t *s, MlirValue has_tail);
+void moe__mm_token_block_load(moe__scaled_mm_t *s, const moe__mm_work_t *work, MlirValue index,
+                              MlirValue at, MlirValue has_tail, moe__cursor_t cursor,
+                              MlirValue landed);
+
+/* The tail of the stage's rows (0) or columns (1): 32 tokens of each, in the 32-byte swizzle. */
+MlirValue moe__mm_token_tail(moe__scaled_mm_t *s, moe__cursor_t cursor, int of);
+
+/* Issues the product of the tails, `times` times, 0 or 1. */
+moe__accumulator_t moe__mm_multiply_tail(moe__scaled_mm_t *s, const moe__mm_position_t *self,
+                                         moe__cursor_t cursor, moe__accumulator_t accumulator,
+                                         MlirValue times);
+
+/* The scales of the lane's two rows in the stage at `cursor`, and where those of its columns are:
+ * columns 8*j + 2*(lane % 4) and the next are vector<2xf32>. */
+typedef struct moe__mm_token_scales_t {
+  MlirValue of_rows[2], columns;
+} moe__mm_token_scales_t;
+
+moe__mm_token_scales_t moe__mm_token_scales(moe__scaled_mm_t *s, const moe__mm_position_t *self,
+                                            moe__cursor_t cursor);
+MlirValue moe__mm_token_column_scales(moe__scaled_mm_t *s, const moe__mm_token_scales_t *scales,
+                                      int j);
 
 /* ---- Clear.c, for the gradient: the loading warp calls these, all of its lanes ---- */
 
@@ -278,6 +315,11 @@ void moe__mm_clear_initialize(moe__scaled_mm_t *s);
  * first token is `at`; makes a request where there is something to clear in it. */
 MlirValue moe__mm_request(moe__scaled_mm_t *s, const moe__mm_reduction_t *reduction, MlirValue at,
                           moe__cursor_t cursor, moe__mm_requests_t *requests);
+
+/* The same of block `index`. */
+MlirValue moe__mm_request_block(moe__scaled_mm_t *s, const moe__mm_reduction_t *reduction,
+                                MlirValue index, moe__cursor_t cursor,
+                                moe__mm_requests_t *requests);
 
 /* Clears what the oldest request asks for, unless that is number `end` (i32), which is left for
  * later or has not been made yet. */

@@ -37,6 +37,13 @@ static const moe__mm_schedule_t GRADIENT_PROMOTED[] = {
     {.tile_n = 192, .stages = 3},
     {.tile_n = 128, .stages = 6},
 };
+/* With scales of blocks of tokens a stage has a tail of each tile besides. */
+static const moe__mm_schedule_t GRADIENT_BLOCKS[] = {
+    {.tile_n = 192, .stages = 3},
+    {.tile_n = 192, .stages = 3, .band = 16},
+    {.tile_n = 128, .stages = 4},
+    {.tile_n = 128, .stages = 4, .band = 16},
+};
 /* The same where groups are rows: operands may be swapped. */
 static const moe__mm_schedule_t ROWS_FAST[] = {
     {PINGPONG, .band = 16},
@@ -106,6 +113,8 @@ static int64_t tokens_per_expert(MlirOperation op) {
 
 moe__candidates_t moe__mm_candidates(MlirOperation op) {
   bool promoted = moe__mm_is_promoted(op);
+  if (moe__mm_case(op) == MOE__GRADIENT && moe__has_block_scales(op))
+    return MOE__CANDIDATES(GRADIENT_BLOCKS);
   if (moe__mm_case(op) == MOE__GRADIENT)
     return promoted ? MOE__CANDIDATES(GRADIENT_PROMOTED) : MOE__CANDIDATES(GRADIENT_FAST);
   int64_t tokens = tokens_per_expert(op);
@@ -145,6 +154,11 @@ static bool check(MlirOperation op, const moe__mm_schedule_t *schedule) {
   if (schedule->swap_operands && schedule->cluster > 1)
     return moe__error(op, "'schedule.cluster' is %d; it must be 1 where operands are swapped",
                       schedule->cluster);
+  if (schedule->cluster > 1 && is_gradient && moe__has_block_scales(op))
+    return moe__error(op,
+                      "'schedule.cluster' is %d; it must be 1 in a gradient of weights with "
+                      "scales of blocks",
+                      schedule->cluster);
   /* A factor for each two elements of a column besides the two accumulators. */
   if (schedule->swap_operands && schedule->tile_n > 128 && moe__has_block_scales(op))
     return moe__error(op,
@@ -172,7 +186,8 @@ bool moe__mm_lay_out(MlirOperation op, const void *schedule, void *out) {
   l->cta.ctas_per_sm = 1;
   int32_t stage_bytes = (MOE__MM_TILE_ROWS + s->tile_n) * MOE__MM_TILE_K;
   if (moe__mm_scales(op, MOE__MM_QA) == MOE__SCALE_OF_BLOCK)
-    stage_bytes += moe__mm_block_scales_reserve(l, s);
+    stage_bytes +=
+        is_gradient ? moe__mm_token_blocks_reserve(s) : moe__mm_block_scales_reserve(l, s);
   if (moe__has_mx_scales(op))
     stage_bytes += moe__mm_mx_factor_bytes(s);
   l->ring = moe__ring_reserve(&l->cta, s->stages, stage_bytes);

@@ -107,6 +107,12 @@ moe__mm_reduction_t moe__mm_reduction_of(moe__scaled_mm_t *s, const moe__mm_work
     r.k_tiles = moe__ceil_div(b, s->depth.value, MOE__MM_TILE_K);
     return r;
   }
+  if (moe__mm_has_token_blocks(s)) { /* a group without tokens has a stage, which is not read */
+    r.first = moe__and(b, r.start, -TOKEN_ALIGNMENT);
+    MlirValue blocks = moe__ceil_div(b, moe__sub(b, r.end, r.start), MOE__MM_TILE_K);
+    r.k_tiles = moe__smax(b, blocks, moe__i32(b, 1));
+    return r;
+  }
   int alignment = s->schedule.pingpong ? PINGPONG_TOKEN_ALIGNMENT : TOKEN_ALIGNMENT;
   r.first = moe__and(b, r.start, -alignment);
   /* An empty group has one step, all of it cleared: its gradient is zero. */
@@ -122,7 +128,7 @@ moe__mm_reduction_t moe__mm_reduction_of(moe__scaled_mm_t *s, const moe__mm_work
 MlirValue moe__mm_k_tile_at(moe__scaled_mm_t *s, const moe__mm_reduction_t *reduction,
                             MlirValue index) {
   moe__builder_t *b = &s->kernel.builder;
-  if (s->which == MOE__GRADIENT) { /* the last one first */
+  if (s->which == MOE__GRADIENT && !moe__mm_has_token_blocks(s)) { /* the last one first */
     MlirValue is_first = moe__eq(b, index, 0);
     MlirValue number = moe__select(b, is_first, reduction->k_tiles, index);
     index = moe__sub(b, number, 1);

@@ -375,6 +375,52 @@ func.func @batched_only_sa_is_in_blocks(%qa: tensor<2x64x144xf8E4M3FN>, %qb: ten
 
 // -----
 
+// Scales of blocks of tokens: (M/128 + E, N) and (M/128 + E, K), told by the attribute.
+func.func @blocks_of_tokens_forward(%qa: tensor<64x144xf8E4M3FN>, %qb: tensor<2x144x272xf8E4M3FN>, %sa: tensor<64x2xf32>, %sb: tensor<2x2x3xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{attribute 'granularity' must not be there: but for a gradient of weights the shapes of the scales say what they are}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "promoted", granularity = "1x128"}
+      : (tensor<64x144xf8E4M3FN>, tensor<2x144x272xf8E4M3FN>, tensor<64x2xf32>, tensor<2x2x3xf32>, tensor<2xi32>) -> tensor<64x272xbf16>
+  return
+}
+
+// -----
+
+func.func @blocks_of_tokens_rows(%qa: tensor<64x272xf8E4M3FN>, %qb: tensor<272x144xf8E4M3FN>, %sa: tensor<5x64xf32>, %sb: tensor<4x144xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'sb' has dimension 0 of size 4; it must be 5}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "promoted", granularity = "1x128"}
+      : (tensor<64x272xf8E4M3FN>, tensor<272x144xf8E4M3FN>, tensor<5x64xf32>, tensor<4x144xf32>, tensor<2xi32>) -> tensor<2x64x144xbf16>
+  return
+}
+
+// -----
+
+func.func @blocks_of_tokens_fast(%qa: tensor<64x272xf8E4M3FN>, %qb: tensor<272x144xf8E4M3FN>, %sa: tensor<5x64xf32>, %sb: tensor<5x144xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{attribute 'accumulate' is "fast"; it must be promoted with scales of blocks}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", granularity = "1x128"}
+      : (tensor<64x272xf8E4M3FN>, tensor<272x144xf8E4M3FN>, tensor<5x64xf32>, tensor<5x144xf32>, tensor<2xi32>) -> tensor<2x64x144xbf16>
+  return
+}
+
+// -----
+
+func.func @blocks_of_tokens_not_told(%qa: tensor<64x272xf8E4M3FN>, %qb: tensor<272x144xf8E4M3FN>, %sa: tensor<5x64xf32>, %sb: tensor<5x144xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'sa' has dimension 0 of size 5; it must be 2}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "promoted"}
+      : (tensor<64x272xf8E4M3FN>, tensor<272x144xf8E4M3FN>, tensor<5x64xf32>, tensor<5x144xf32>, tensor<2xi32>) -> tensor<2x64x144xbf16>
+  return
+}
+
+// -----
+
+func.func @blocks_of_tokens_e8m0(%qa: tensor<64x288xf8E4M3FN>, %qb: tensor<288x144xf8E4M3FN>, %sa: tensor<64x9xf8E8M0FNU>, %sb: tensor<9x144xf8E8M0FNU>, %offs: tensor<2xi32>) {
+  // expected-error@below {{attribute 'granularity' is "1x128"; 'sa' and 'sb' must be f32 then}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "promoted", granularity = "1x128"}
+      : (tensor<64x288xf8E4M3FN>, tensor<288x144xf8E4M3FN>, tensor<64x9xf8E8M0FNU>, tensor<9x144xf8E8M0FNU>, tensor<2xi32>) -> tensor<2x64x144xbf16>
+  return
+}
+
+// -----
+
 func.func @blocks_fast(%qa: tensor<64x144xf8E4M3FN>, %qb: tensor<2x144x272xf8E4M3FN>, %sa: tensor<64x2xf32>, %sb: tensor<2x2x3xf32>, %offs: tensor<2xi32>) {
   // expected-error@below {{attribute 'accumulate' is "fast"; it must be promoted with scales of blocks}}
   %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}

@@ -45,6 +45,16 @@ func.func @scaled_mm(%qa: tensor<?x64xf8E4M3FN>, %qb: tensor<8x64x32xf8E4M3FN, #
   return %out, %batched : tensor<?x32xbf16>, tensor<8x16x32xbf16>
 }
 
+// Scales of blocks of tokens, counted from the start of each group.
+// CHECK-LABEL: func.func @token_block_scales
+// CHECK: granularity = "1x128"
+func.func @token_block_scales(%qa: tensor<144x?xf8E4M3FN>, %qb: tensor<?x272xf8E4M3FN>, %sa: tensor<?x144xf32>, %sb: tensor<?x272xf32>,
+                              %offs: tensor<8xi32>) -> tensor<8x144x272xf32> {
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "promoted", granularity = "1x128"}
+      : (tensor<144x?xf8E4M3FN>, tensor<?x272xf8E4M3FN>, tensor<?x144xf32>, tensor<?x272xf32>, tensor<8xi32>) -> tensor<8x144x272xf32>
+  return %out : tensor<8x144x272xf32>
+}
+
 // Scales of blocks, the last of which are short, as checkpoints have those of weights.
 // CHECK-LABEL: func.func @block_scales
 // CHECK-COUNT-2: "scaled_grouped_mm.scaled_mm"

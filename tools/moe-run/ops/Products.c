@@ -27,7 +27,8 @@ static moe_ref_scaled_mm_t product(const moe__run_launch_t *launch) {
                                .sb = moe__run_tensor(launch, "sb"),
                                .offs = moe__run_tensor(launch, "offs"),
                                .out = moe__run_tensor(launch, "out"),
-                               .bias = moe__run_tensor(launch, "bias")};
+                               .bias = moe__run_tensor(launch, "bias"),
+                               .token_blocks = launch->token_blocks};
 }
 
 static int prepare(moe__run_launch_t *launch, const json_t *attributes) {
@@ -35,6 +36,7 @@ static int prepare(moe__run_launch_t *launch, const json_t *attributes) {
   int rc = moe__run_attribute_name(launch, attributes, "accumulate", moe_ref_accumulation_from_name,
                                    &number);
   launch->accumulation = (moe_ref_accumulation_t)number;
+  launch->token_blocks = json_object_get(attributes, "granularity") != NULL;
   return rc;
 }
 
@@ -94,7 +96,7 @@ static moe_ref_status_t compare(const moe__run_launch_t *launch, const moe_ref_t
 }
 
 /* What may be NaN and must not matter: tokens, and where they are what is summed, scales of groups
- * that have none; experts, where these are all there is. */
+ * that have none, or of no block; experts, where these are all there is. */
 static void use_nan(const moe__run_launch_t *launch, const char *role, moe__run_use_t *out_use) {
   const bool is_gradient = has_offsets(launch) && !has_grouped_rows(launch);
   out_use->nan_dimension = is_gradient && is(role, "qa");
@@ -105,7 +107,7 @@ static void use_nan(const moe__run_launch_t *launch, const char *role, moe__run_
   if (is_gradient && is(role, "qb"))
     out_use->nan = MOE__RUN_NAN_TOKENS;
   if (is_gradient && (is(role, "sa") || is(role, "sb")))
-    out_use->nan = MOE__RUN_NAN_EMPTY_GROUPS;
+    out_use->nan = launch->token_blocks ? MOE__RUN_NAN_NO_BLOCK : MOE__RUN_NAN_EMPTY_GROUPS;
   /* With scales of blocks, those of experts that have no tokens. */
   if (has_grouped_rows(launch) && is(role, "sb") && moe__run_tensor(launch, "sb")->rank == 3)
     out_use->nan = MOE__RUN_NAN_EMPTY_GROUPS;

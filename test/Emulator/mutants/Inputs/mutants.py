@@ -4,7 +4,7 @@ Usage: mutants.py BUNDLE SCRATCH          run all; fails where one is not caught
        mutants.py BUNDLE SCRATCH --table  print what caught each as a Markdown table
        mutants.py BUNDLE SCRATCH --rows   run those of the kernel that writes tiles in rows; BUNDLE is of rows.mlir
                                  --stream, --fp8-rows, --fp8-scales, --fp8-pair, --fp8-columns, --fp8-squares   those of the file of this name
-                                 --products, --clusters, --pingpong, --gradients, --blocks, --mx   those of scaled_mm
+                                 --products, --clusters, --pingpong, --gradients, --blocks, --token-blocks, --mx   those of scaled_mm
                                  --order   the order between blocks in two scale_fp8_dual; BUNDLE as of --fp8-scales
                                  --chain   five launches: both operands quantized in two passes each, and the product
 
@@ -448,36 +448,41 @@ CHAIN_MUTANTS = [
 ]
 
 CHAIN_SHAPES = ["a=100x272", "b=3x272x144", "offs=3"]
-# Scales of blocks, in tiles of 192 columns: those of tokens lie in the stage from byte 41984 on.
-TOKEN_SCALE = r"ld\.shared\.b32 \s*(%r\d+), \[(%rd\d+)\+(41984|42016)\];"
-WEIGHT_SCALES = r"(st\.shared\.v4\.b32 \s*\[%rd\d+\], \{)(%r\d+), (%r\d+), (%r\d+)(, %r\d+\};\s*mov\.b32 [^;]*;\s*mbarrier\.arrive\.expect)"
-LATER_SCALE = r"min\.u32 \s*(%r\d+), (%r\d+), %r\d+;(\s*mul\.wide\.u32)"
-OF_COLUMNS = r"min\.u32 \s*(%r\d+), (%r\d+), %r\d+;(\s*mad\.lo)"
+# Scales of blocks, in tiles of 192 columns: those of tokens lie in the stage from byte 41984 on, those of weights 768 bytes behind.
+TOKEN_SCALE = r"ld\.shared\.b32 \s*(%r\d+), \[(%rd\d+)\+(?:41984|42016)\];(\s*mul)"
+WEIGHT_SCALE = r"ld\.shared\.b32 \s*(%r\d+), \[(%rd\d+)\+41984\];(\s*cvt)"
+PLACES = r"(st\.shared\.v4\.b32 \s*\[%rd\d+\], \{)(%r\d+), (%r\d+), (%r\d+)(, %r\d+\};\s*mov\.b32 [^;]*;\s*mbarrier\.arrive\.expect)"
+MIDDLE = r"selp\.b32 (\s*%r\d+), (%r\d+), (%r\d+), %p\d+;(\s*mad\.lo\.s32)"
+OF_BLOCK = r"add\.s32 \s*(%r\d+), (%r\d+), (%r\d+);(\s*shl\.b32 [^;]*, 2;\s*and\.b32 [^;]*, 12;)"
+BOX = r"and\.b32 (\s*%r\d+), (%r\d+), -4;"
+IN_BOX = r"and\.b32 (\s*%r\d+), %r\d+, 12;"
 BLOCK_MUTANTS = [
-    ("scales of tokens ignored", ptx(TOKEN_SCALE, r"mov.b32 \1, 0f3F800000;", count=0), DIFFERENT),
+    ("scales of tokens ignored", ptx(TOKEN_SCALE, r"mov.b32 \1, 0f3F800000;\3", count=0), DIFFERENT),
     ("scales of the next token", ptx(TOKEN_SCALE, r"add.s64 \2, \2, 4; \g<0>", count=0), "differ|uninitialized"),
     ("the second row scaled as the first", ptx(r"\+42016\];", "+41984];", count=0), DIFFERENT),
     ("the second row's scale 16 rows below", ptx(r"\+42016\];", "+42048];", count=0), "differ|uninitialized"),
-    ("tokens before the group not skipped", ptx(r"and\.b32 (\s*%r\d+), %r\d+, 12;", r"mov.b32 \1, 0;"), DIFFERENT),
-    ("the box of tokens begins where the group does", ptx(r"and\.b32 (\s*%r\d+), (%r\d+), -4;", r"mov.b32 \1, \2;"), "multiple of 16"),
-    ("the box of tokens begins four tokens early", ptx(r"and\.b32 (\s*%r\d+), (%r\d+), -4;", r"add.s32 \1, \2, -4; and.b32 \1, \1, -4;"), DIFFERENT),
-    ("scales of tokens of the next block", ptx(r"mad\.lo\.s32 \s*(%r\d+), (%r\d+), (%r\d+), (%r\d+);(\s*selp\.f32)", r"mad.lo.s32 \1, \2, \3, \4; add.s32 \1, \1, \3;\5"), DIFFERENT),
-    ("scales of weights ignored", ptx(WEIGHT_SCALES, r"\g<1>0f3F800000, 0f3F800000, 0f3F800000\5"), DIFFERENT),
-    ("all columns in the tile's first block", ptx(WEIGHT_SCALES, r"\1\2, \2, \2\5"), DIFFERENT),
-    ("the last columns in the first block", ptx(WEIGHT_SCALES, r"\1\2, \3, \2\5"), DIFFERENT),
-    ("the middle columns never in the second block", ptx(r"selp\.f32 (\s*%r\d+), (%r\d+), %r\d+, %p\d+;", r"mov.b32 \1, \2;"), DIFFERENT),
-    ("the middle columns always in the second block", ptx(r"selp\.f32 (\s*%r\d+), %r\d+, (%r\d+), %p\d+;", r"mov.b32 \1, \2;"), DIFFERENT),
-    ("scales of weights of the first expert", ptx(r"mul\.lo\.s32 \s*(%r\d+), %r\d+, (%r\d+);(\s*min\.u32)", r"mov.b32 \1, 0;\3"), DIFFERENT),
-    ("scales of weights of the first block for all of K", ptx(LATER_SCALE, r"mov.b32 \1, 0;\3"), DIFFERENT),
-    ("scales of weights one block ahead", ptx(LATER_SCALE, r"add.s32 \1, \2, 1;\3"), "differ|global address"),
-    ("scales behind the last of K read", ptx(LATER_SCALE, r"mov.b32 \1, \2;\3"), "global address"),
-    ("scales behind the last column read", ptx(OF_COLUMNS, r"mov.b32 \1, \2;\3", which=1), "global address"),
+    ("tokens before the group not skipped", ptx(IN_BOX, r"mov.b32 \1, 0;", which=2), DIFFERENT),
+    ("the box of tokens begins where the group does", ptx(BOX, r"mov.b32 \1, \2;"), "multiple of 16"),
+    ("the box of tokens begins four tokens early", ptx(BOX, r"add.s32 \1, \2, -4; and.b32 \1, \1, -4;"), DIFFERENT),
+    ("scales of tokens of the next block", ptx(r"mad\.lo\.s32 \s*(%r\d+), (%r\d+), (%r\d+), (%r\d+);(\s*shl\.b32)", r"mad.lo.s32 \1, \2, \3, \4; add.s32 \1, \1, \3;\5"), DIFFERENT),
+    ("scales of weights ignored", ptx(WEIGHT_SCALE, r"mov.b32 \1, 0f3F800000;\3", count=0), DIFFERENT),
+    ("scales of weights in front not skipped", ptx(IN_BOX, r"mov.b32 \1, 0;", count=2), DIFFERENT),
+    ("the box of weights begins with the scale", ptx(BOX, r"mov.b32 \1, \2;", which=1), "multiple of 16"),
+    ("the box of weights begins four scales early", ptx(BOX, r"add.s32 \1, \2, -4; and.b32 \1, \1, -4;", which=1), DIFFERENT),
+    ("all columns in the tile's first block", ptx(PLACES, r"\1\2, \2, \2\5"), DIFFERENT),
+    ("the last columns in the first block", ptx(PLACES, r"\1\2, \3, \2\5"), DIFFERENT),
+    ("the middle columns never in the second block", ptx(MIDDLE, r"mov.b32 \1, \2;\4"), DIFFERENT),
+    ("the middle columns always in the second block", ptx(MIDDLE, r"mov.b32 \1, \3;\4"), DIFFERENT),
+    ("scales of weights of the first expert", ptx(r"mul\.lo\.s32 \s*(%r\d+), %r\d+, (%r\d+);(\s*mad\.lo)", r"mov.b32 \1, 0;\3"), DIFFERENT),
+    ("scales of weights of the first block for all of K", ptx(OF_BLOCK, r"mov.b32 \1, \2;\4", count=0), DIFFERENT),
+    ("scales of weights one block ahead", ptx(OF_BLOCK, r"add.s32 \1, \2, \3; add.s32 \1, \1, 1;\4", count=0), DIFFERENT),
     ("sums added without their scales", ptx(r"fma\.rn\.f32 (\s*%r\d+), (%r\d+), (%r\d+), (%r\d+);", r"add.rn.f32 \1, \2, \4;", count=0), DIFFERENT),
     ("all but the last block forgotten", ptx(r"fma\.rn\.f32 (\s*%r\d+), (%r\d+), (%r\d+), (%r\d+);", r"mul.rn.f32 \1, \2, \3;", count=0), DIFFERENT),
     ("scales of tokens end with the first block", manifest(*LAUNCH, 6, "dims", ["qa.0"]), DIFFERENT),
+    ("scales of weights end with the first expert", manifest(*LAUNCH, 7, "dims", [12]), DIFFERENT),
     ("a box of tokens without room for an early beginning", manifest(*LAUNCH, 6, "box", [128]), "deadlock"),
-    ("the bytes of the scales not announced", ptx(r"(mov\.b32 \s*%r\d+), 41488;", r"\1, 40960;"), "more bytes land|fewer bytes|races|not been waited for"),
-    ("scales of weights written behind the arrival", ptx(r"(st\.shared\.v4\.b32[^;]*;)(\s*mov\.b32 [^;]*;\s*mbarrier\.arrive\.expect[^;]*;)", r"\2 \1"), "races|uninitialized"),
+    ("the bytes of the scales not announced", ptx(r"(mov\.b32 \s*%r\d+), 41520;", r"\1, 40960;"), "more bytes land|fewer bytes|races|not been waited for"),
+    ("places written behind the arrival", ptx(r"(st\.shared\.v4\.b32[^;]*;)(\s*mov\.b32 [^;]*;\s*mbarrier\.arrive\.expect[^;]*;)", r"\2 \1"), "races|uninitialized"),
     ("a stage released before all lanes have read its scales", ptx(r"bar\.warp\.sync\s+-1;(\s*// begin inline asm\s*wgmma\.wait_group)", r"\1", count=0), "races"),
     ("stage not waited for", stage_wait(168960, 0), "not been waited for|uninitialized"),
 ]
@@ -506,6 +511,52 @@ MX_MUTANTS = [
 ]
 MX_SHAPES = ["qa=143x160,70x256", "qb=3x160x80,2x256x144", "sa=143x5,70x8", "sb=3x5x80,2x8x144", "offs=3,2"]
 
+# The gradient, with scales of blocks of tokens: 192 columns, three stages of 53248 bytes, with tails from byte 40960 on and scales from
+# byte 51200 on. Between two blocks of a group one operand is cleared.
+COLUMN_SCALES = r"ld\.shared\.v2\.b32 \s*\{(%r\d+), (%r\d+)\}, \[%rd\d+\+5\d{4}\];"
+SCALES_OF_BLOCK = r"add\.s32 (\s*%r\d+), (%r\d+), (%r\d+);(\s*add\.s64 [^;]*, 51200;)"
+PLACE_OF_GROUP = r"add\.s32 (\s*%r\d+), (%r\d+), (%r\d+);(\s*max\.u32 [^;]*, 1;\s*mov\.b32 \s*%r\d+, 0;\s*bra)"
+TAIL_CLEARED = r"(ld\.shared\.v4\.b32[^;]*;\s*(?:and\.b32[^;]*;\s*){4}|)st\.shared\.v4\.b32 \s*\[%rd\d+\+4\d{4}\][^;]*;"
+BLOCK_TERM = r"fma\.rn\.f32 (\s*%r\d+), (%r\d+), (%r\d+), (%r\d+);"
+TOKEN_BLOCK_MUTANTS = [
+    ("scales of rows ignored", ptx(r"ld\.shared\.b32 \s*(%r\d+), \[%rd\d+\+512(00|32)\];", r"mov.b32 \1, 0f3F800000;", count=0), DIFFERENT),
+    ("the second row scaled as the first", ptx(r"\+51232\];", "+51200];"), DIFFERENT),
+    ("scales of columns ignored", ptx(COLUMN_SCALES, r"mov.b32 \1, 0f3F800000; mov.b32 \2, 0f3F800000;", count=0), DIFFERENT),
+    ("two columns' scales exchanged", ptx(COLUMN_SCALES, r"\g<0> { .reg .b32 T; mov.b32 T, \1; mov.b32 \1, \2; mov.b32 \2, T; }", which=5), DIFFERENT),
+    ("scales of the block before", ptx(SCALES_OF_BLOCK, r"add.s32 \1, \2, \3; add.s32 \1, \1, -1;\4"), DIFFERENT),
+    ("scales of the first block for the whole group", ptx(SCALES_OF_BLOCK, r"mov.b32 \1, \2;\4"), DIFFERENT),
+    ("no room between the scales of groups", ptx(PLACE_OF_GROUP, r"mov.b32 \1, \2;\4"), DIFFERENT),
+    ("scales from the first row on", ptx(PLACE_OF_GROUP, r"mov.b32 \1, \3;\4"), DIFFERENT),
+    ("the room of groups outside of the map", manifest(*LAUNCH, 7, "dims", ["qa.0", {"ceildiv": ["qa.1", 128]}]), DIFFERENT),
+    ("nothing cleared", ptx(f"{MASKED}|{ZEROED}", r"\1", count=0), DIFFERENT),
+    ("pieces of which tokens stay not cleared", ptx(MASKED, r"\1", count=0), DIFFERENT),
+    ("whole pieces not cleared", ptx(ZEROED, r"\1", count=0), DIFFERENT),
+    ("tails not cleared", ptx(TAIL_CLEARED, r"\1", count=0), DIFFERENT),
+    ("the second operand not cleared where a group starts or ends", ptx(r"selp\.b32 (\s*%r\d+), 1, 0, (%p\d+);(\s*min\.s32)", r"mov.b32 \1, 0;\3"), DIFFERENT),
+    ("the second operand not cleared where a group starts", ptx(r"or\.pred (\s*%p\d+), (%p\d+), (%p\d+);(\s*selp\.b32 [^;]*, 1, 0, %p\d+;\s*min\.s32)", r"mov.pred \1, \3;\4"), DIFFERENT),
+    ("the second operand not cleared where a group ends", ptx(r"or\.pred (\s*%p\d+), (%p\d+), (%p\d+);(\s*selp\.b32 [^;]*, 1, 0, %p\d+;\s*min\.s32)", r"mov.pred \1, \2;\4"), DIFFERENT),
+    ("the second operand not cleared in the tail in front of a short last block", ptx(r"add\.s32 (\s*%r\d+), (%r\d+), 160;", r"add.s32 \1, \2, 129;"), DIFFERENT),
+    ("cleared without a fence", ptx(r"fence\.proxy\.async\S+;"), "without a fence.proxy.async in between"),
+    ("cleared before it has landed", stage_wait(159968, 0), "not been waited for|uninitialized|races"),
+    ("multiplied without being cleared", ptx(r"selp\.b64 (\s*%rd\d+), (%rd\d+), (%rd\d+), %p\d+;(\s*setp[^;]*;\s*mbarrier\.arrive\.expect_tx)", r"mov.b64 \1, \3;\4"),
+     "deadlock|differ|arrivals|races"),
+    ("tails left out", ptx(r"and\.b32 (\s*%r\d+), %r\d+, 31;(\s*setp\.ne\.b32 [^;]*;\s*selp\.b32 [^;]*;\s*redux)", r"mov.b32 \1, 0;\2"), DIFFERENT),
+    ("tails in every group", ptx(r"and\.b32 (\s*%r\d+), %r\d+, 31;(\s*setp\.ne\.b32 [^;]*;\s*selp\.b32 [^;]*;\s*redux)", r"mov.b32 \1, 1;\2"), "differ|uninitialized"),
+    ("tails in another order", manifest(*LAUNCH, 6, "swizzle", "none"), DIFFERENT),
+    ("the bytes of tails not announced", ptx(r"52480, 42240,", "42240, 42240,"), "more bytes land|fewer bytes|races|not been waited for"),
+    ("a stage released before all lanes have read its scales", ptx(r"bar\.warp\.sync\s+-1;(\s*@%p\d+ bra [^;]*;\s*bra\.uni)", r"\1"), "races"),
+    ("stage not waited for", stage_wait(159744, 0), "not been waited for|uninitialized|races"),
+    ("a group without tokens is -0", ptx(r"(selp\.f32 \s*%r\d+, 0f80000000, )0f00000000", r"\g<1>0f80000000"), DIFFERENT),
+    ("a group without tokens is read", ptx(r"mul\.lo\.s32 (\s*%r\d+), (%r\d+), (%r\d+);(\s*selp\.f32)", r"mov.b32 \1, \3;\4"), "differ|uninitialized"),
+    ("sums begin with +0", ptx(r"(selp\.f32 \s*%r\d+, )0f80000000", r"\g<1>0f00000000"), DIFFERENT),
+    ("sums added without their scales", ptx(BLOCK_TERM, r"add.rn.f32 \1, \3, \4;", count=0), DIFFERENT),
+    ("all but the last block forgotten", ptx(BLOCK_TERM, r"mul.rn.f32 \1, \2, \3;", count=0), DIFFERENT),
+    ("the last group skipped", parameter(2, r"add.s32 \1, \1, -1;"), DIFFERENT),
+    ("rows off by one", ptx(ROWS_LOAD, r"{ .reg .b32 OFF; add.s32 OFF, \2, 1; \1OFF\3 }"), DIFFERENT),
+    ("rows of tails off by one", ptx(ROWS_LOAD, r"{ .reg .b32 OFF; add.s32 OFF, \2, 1; \1OFF\3 }", which=4), DIFFERENT),
+]
+TOKEN_BLOCK_SHAPES = ["qa=144x1312,16x1616,144x16", "qb=1312x208,1616x16,16x208", "sa=17x144,19x16,41x144", "sb=17x208,19x16,41x208", "offs=6,6,40"]
+
 PRODUCT_SHAPES = ["qa=700x272", "qb=11x272x336", "sa=700", "sb=11x336", "offs=11"]
 GRADIENT_SHAPES = ["qa=144x1104", "qb=1104x336", "sa=17x144", "sb=17x336", "offs=17"]
 
@@ -524,6 +575,7 @@ SUITES = {
     "--pingpong": ([*shapes(PRODUCT_SHAPES), "--exact", "--nan-groups", "--groups", "edge"], PINGPONG_MUTANTS),
     "--blocks": ([*shapes(BLOCK_SHAPES), "--exact", "--nan-groups", "--groups", "edge"], BLOCK_MUTANTS),
     "--mx": ([*shapes(MX_SHAPES), "--exact", "--nan-groups", "--groups", "edge"], MX_MUTANTS),
+    "--token-blocks": ([*shapes(TOKEN_BLOCK_SHAPES), "--exact", "--nan-groups", "--groups", "ragged"], TOKEN_BLOCK_MUTANTS),
     "--gradients": ([*shapes(GRADIENT_SHAPES), "--exact", "--nan-groups", "--groups", "edge"], GRADIENT_MUTANTS),
     "--fp8-scales": (["--shape", FP8_SCALE_SHAPE, "--shape", FP8_SCALE_SHAPE.replace("x=", "y="), "--edge-blocks"], FP8_SCALE_MUTANTS),
     "--order": (["--shape", FP8_SCALE_SHAPE, "--shape", FP8_SCALE_SHAPE.replace("x=", "y="), "--edge-blocks"], ORDER_MUTANTS),
