@@ -76,7 +76,7 @@ func.func @out_element(%a: tensor<64x32xbf16>, %b: tensor<2x32x16xbf16>, %offs: 
 // -----
 
 func.func @recipe(%a: tensor<64x32xbf16>, %b: tensor<2x32x16xbf16>, %offs: tensor<2xi32>) {
-  // expected-error@below {{attribute 'recipe' is "fp8"; it must be fp8_rowwise, fp8_tensorwise or mxfp8}}
+  // expected-error@below {{attribute 'recipe' is "fp8"; it must be fp8_rowwise, fp8_tensorwise, fp8_blockwise or mxfp8}}
   %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "fp8"}
       : (tensor<64x32xbf16>, tensor<2x32x16xbf16>, tensor<2xi32>) -> tensor<64x16xbf16>
   return
