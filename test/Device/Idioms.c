@@ -174,6 +174,43 @@ static const moe__expression_t *build_fragments_body(moe__kernel_t *kernel) {
   return moe__expression_constant(&kernel->record, 1);
 }
 
+enum { WIDE = 128, BLOCK_BYTES = 64 * 128 }; /* columns of b; a tile, or a block of 64 columns */
+
+/* A product of f16 in shared memory over 64 of K: a is K-major, b MN-major, in two blocks. Tensors:
+ * 0, a, 64 rows of 128 bytes; 1, b, for each block 64 rows of 128 bytes, one for each k; both with
+ * the swizzle applied; 2, the result, 64 x 128. */
+static const moe__expression_t *build_transposed_body(moe__kernel_t *kernel) {
+  moe__builder_t *b = &kernel->builder;
+  MlirValue sources[] = {moe__kernel_pointer(kernel, 0), moe__kernel_pointer(kernel, 1)};
+  MlirValue out = moe__kernel_pointer(kernel, 2);
+  moe__kernel_prologue(kernel);
+  moe__layout_shared(&kernel->layout, 3 * BLOCK_BYTES, 1024);
+  MlirType words4 = moe__vector_type(b, 4, b->i32);
+  for (int32_t i = 0; i < 3 * BLOCK_BYTES; i += 128 * 16) {
+    MlirValue at = moe__add(b, moe__shl(b, kernel->thread, 4), i);
+    MlirValue from = i < BLOCK_BYTES ? moe__offset(b, sources[0], at)
+                                     : moe__offset(b, sources[1], moe__sub(b, at, BLOCK_BYTES));
+    moe__store_aligned(b, moe__load(b, from, words4), moe__offset(b, kernel->shared, at), 16);
+  }
+  moe__fence_shared_to_async(b);
+  moe__cta_barrier(b);
+
+  MlirValue rows = moe__wgmma_descriptor(b, kernel->shared);
+  MlirValue columns =
+      moe__wgmma_descriptor_mn(b, moe__offset_by(b, kernel->shared, BLOCK_BYTES), BLOCK_BYTES);
+  moe__accumulator_t sum = moe__wgmma_fence_fresh(b, moe__wgmma_zero(b, WIDE));
+  for (int i = 0; i < STEPS; i++)
+    sum = moe__wgmma_k16(b, sum, i == 0, moe__wgmma_advance(b, rows, i * 32),
+                         moe__wgmma_advance(b, columns, i * 16 * 128), moe__type(b, "f16"), true);
+  moe__wgmma_commit(b);
+  MlirValue registers[MOE__WGMMA_MAX_N / 2];
+  moe__wgmma_finish(b, sum, registers);
+  MlirValue row = moe__offset(b, out, moe__mul(b, kernel->thread, WIDE / 2 * 4));
+  for (int i = 0; i < WIDE / 2; i++)
+    moe__store(b, registers[i], moe__offset_by(b, row, 4 * i));
+  return moe__expression_constant(&kernel->record, 1);
+}
+
 static void build_kernel(MlirBlock module_body, MlirContext context, MlirLocation location,
                          const char *name, int32_t threads,
                          const moe__expression_t *(*build)(moe__kernel_t *)) {
@@ -204,6 +241,7 @@ int main(void) {
   build_kernel(body, context, location, "clusters", 32, build_cluster_body);
   build_kernel(body, context, location, "loops", 32, build_loop_body);
   build_kernel(body, context, location, "fragments", 128, build_fragments_body);
+  build_kernel(body, context, location, "transposed", 128, build_transposed_body);
   mlirOperationPrint(mlirModuleGetOperation(module), print_text, NULL);
   mlirModuleDestroy(module);
   mlirContextDestroy(context);

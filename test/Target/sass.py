@@ -21,6 +21,7 @@ OPCODES = {
     0x844: "STSM",  # store of 8 x 8 matrices to shared memory
     0x9C8: "USETMAXREG",
     0x9F0: "HGMMA",
+    0xDF0: "HGMMA (A in registers)",
     0x9F3: "QGMMA",
     0xDF3: "QGMMA (A in registers)",
     0x23E: "F2FP",  # packs two floats
