@@ -60,8 +60,10 @@ class Recipe:
     def arguments(self, what):
         """Lists of arguments, a call each."""
         cases = {"check": CHECK, "sanitize": SANITIZE, "bench": BENCH}[what]
-        if what == "bench" and (self.out != "bf16" or self.accumulate != ("promoted" if self.recipe == "fp8_blockwise" else "fast")):
+        if what == "bench" and (self.out != "bf16" or self.accumulate != ("fast" if self.recipe in ("fp8_rowwise", "fp8_tensorwise") else "promoted")):
             return []
+        if self.recipe == "mxfp8":
+            cases = [(m, -(-n // 32) * 32, -(-k // 32) * 32, e) for m, n, k, e in cases]
         lists = {
             name: ",".join("x".join(map(str, self.shapes(*case)[name])) for case in cases)
             for name in (("a", "b", "offs") if self.grouped else ("a", "b"))
@@ -87,5 +89,8 @@ def recipes():
         ("dgrad", "fp8_blockwise"): ("bf16", "promoted"),
         ("batched", "fp8_blockwise"): ("f32", "promoted"),
         ("batched-swapped", "fp8_blockwise"): ("f16", "promoted"),
+        ("forward", "mxfp8"): ("bf16", "promoted"),
+        ("dgrad", "mxfp8"): ("bf16", "promoted"),
+        ("batched", "mxfp8"): ("f32", "promoted"),
     }
     return {f"recipe-{case}-{recipe.removeprefix('fp8_')}": Recipe(case, recipe, *words) for (case, recipe), words in rest.items()}

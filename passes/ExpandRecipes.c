@@ -6,6 +6,8 @@
  *                                             out    = scaled_grouped_mm.scaled_mm qa, qb, sa, sb,
  *                                             offs
  *
+ * Where the scales are those of MX blocks, the quantizers are mx_quantize.quantize.
+ *
  * A recipe says which elements of an operand share a scale. Along which axis, and in which order
  * in memory, follows from the product: it sums over elements that lie side by side, in both
  * operands. Quantizers read their tensor row-major and write either order. So an operand whose
@@ -37,6 +39,7 @@ typedef struct recipe_t {
   moe__granularity_t granularities[MOE__NO_CASE][2];
   bool pow2, sanitize;
   bool promoted; /* sums are, since scales change along them */
+  bool mx;       /* scales are those of MX blocks; then the above says nothing of them */
 } recipe_t;
 
 static const recipe_t RECIPES[] = {
@@ -56,6 +59,7 @@ static const recipe_t RECIPES[] = {
       [MOE__GRADIENT] = {MOE__1X128, MOE__1X128},
       [MOE__BATCHED] = {MOE__1X128, MOE__128X128}},
      .promoted = true},
+    {"mxfp8", .promoted = true, .mx = true},
 };
 
 static const recipe_t *find_recipe(MlirOperation op) {
@@ -63,11 +67,7 @@ static const recipe_t *find_recipe(MlirOperation op) {
   for (size_t i = 0; i < sizeof RECIPES / sizeof *RECIPES; i++)
     if (mlirStringRefEqual(name, mlirStringRefCreateFromCString(RECIPES[i].name)))
       return &RECIPES[i];
-  moe__error(op,
-             "recipe \"%.*s\" has no kernels yet; fp8_rowwise, fp8_tensorwise and "
-             "fp8_blockwise have",
-             (int)name.length, name.data);
-  return NULL;
+  abort(); /* moe-verify knows no other */
 }
 
 /* An operand and how it is quantized: x is the operand, or the row-major tensor that it is a view
@@ -77,6 +77,7 @@ typedef struct quantized_t {
   bool swapped;            /* the last two dimensions of x are those of the operand, swapped */
   int64_t axis;            /* of x, that the product sums over */
   moe__granularity_t granularity;
+  bool mx;
   MlirValue x, q, scales;
 } quantized_t;
 
@@ -113,7 +114,10 @@ static bool plan(MlirOperation op, const recipe_t *recipe, moe__mm_case_t produc
   int64_t other = 2 * rank - 3 - summed;
   int64_t matrix_axis = product == MOE__GRADIENT ? 0 : 1;
   bool row_major = rank == 3 || summed == matrix_axis, column_major = rank == 3 || !row_major;
+  if (recipe->mx && operand == A) /* the product takes these scales in one order */
+    column_major = false;
   *out = (quantized_t){.operand = value,
+                       .mx = recipe->mx,
                        .swapped = !moe__is_row_major(type),
                        .granularity = recipe->granularities[product][operand]};
   if (!(row_major && !out->swapped) && !(column_major && moe__is_column_major(type)))
@@ -206,9 +210,21 @@ static MlirType block_scales_type(const quantized_t *s) {
   return is_side ? moe__transposed(in_memory, &swap, true) : in_memory;
 }
 
+static MlirType mx_scales_type(const quantized_t *s) {
+  MlirType x = mlirValueGetType(s->x), e8m0 = mlirFloat8E8M0FNUTypeGet(mlirTypeGetContext(x));
+  int rank = (int)mlirShapedTypeGetRank(x);
+  int64_t shape[MOE__MAX_RANK];
+  for (int d = 0; d < rank; d++)
+    shape[d] =
+        size_of(x, d) / (d == s->axis && !mlirShapedTypeIsDynamicDim(x, d) ? MOE_MX_BLOCK : 1);
+  return mlirRankedTensorTypeGet(rank, shape, e8m0, mlirAttributeGetNull());
+}
+
 static MlirType scales_type(const quantized_t *s) {
   MlirType x = mlirValueGetType(s->x);
   int64_t shape[MOE__MAX_RANK], rank = 0;
+  if (s->mx)
+    return mx_scales_type(s);
   if (has_blocks(s))
     return block_scales_type(s);
   if (!mlirValueIsNull(s->offs))
@@ -239,7 +255,24 @@ static MlirType q_type(const quantized_t *s) {
   return column_major ? moe__transposed(row_major, &swap, true) : row_major;
 }
 
+static void quantize_mx(moe__builder_t *b, quantized_t *s) {
+  MlirType types[2] = {q_type(s), scales_type(s)};
+  MlirOperation op = moe__op(b, moe__op_id_name(MOE__OP_QUANTIZE), 2, types, 1, (MlirValue[]){s->x},
+                             NULL, 0, NULL);
+  moe__op_set_attribute(op, "axis", mlirIntegerAttrGet(b->i64, s->axis));
+  moe__op_set_attribute(op, "block", mlirIntegerAttrGet(b->i64, MOE_MX_BLOCK));
+  moe__op_set_attribute(op, "mode",
+                        mlirStringAttrGet(b->context, mlirStringRefCreateFromCString("rceil")));
+  op = share(op);
+  s->q = moe__result(op, MOE__Q);
+  s->scales = moe__result(op, MOE__SCALES);
+}
+
 static void quantize(moe__builder_t *b, quantized_t *s, const recipe_t *recipe) {
+  if (recipe->mx) {
+    quantize_mx(b, s);
+    return;
+  }
   MlirType types[2] = {q_type(s), scales_type(s)};
   MlirOperation op =
       moe__op(b, moe__op_id_name(MOE__OP_QUANTIZE_FP8), 2, types, mlirValueIsNull(s->offs) ? 1 : 2,
@@ -269,7 +302,7 @@ static void build(MlirOperation op, const recipe_t *recipe, quantized_t s[2]) {
     if (s[i].swapped)
       s[i].q = moe__swapped_view(&b, s[i].q);
     /* Those of blocks have the dimensions of q; in a gradient tokens come first on both sides. */
-    if (s[i].swapped && has_blocks(&s[i]) && !is_gradient)
+    if (s[i].swapped && (s[i].mx || has_blocks(&s[i])) && !is_gradient)
       s[i].scales = moe__swapped_view(&b, s[i].scales);
   }
   MlirValue operands[5] = {s[A].q, s[B].q, s[A].scales, s[B].scales, moe__operand(op, MOE__OFFS)};

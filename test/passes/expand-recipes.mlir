@@ -160,6 +160,28 @@ func.func @blockwise_batched(%a: tensor<?x?x?xbf16, #ekn>, %b: tensor<?x?x?xbf16
 
 // -----
 
+// mxfp8: MX blocks along what is summed, of the weights by either view; sums are promoted.
+// CHECK-LABEL: func.func @mx
+// CHECK: "mx_quantize.quantize"(%{{.*}}) {axis = 1 : i64, block = 32 : i64, mode = "rceil"} : (tensor<?x288xbf16>) -> (tensor<?x288xf8E4M3FN>, tensor<?x9xf8E8M0FNU>)
+// CHECK: {axis = 2 : i64, block = 32 : i64, mode = "rceil"} : (tensor<4x144x288xbf16>) -> (tensor<4x144x288xf8E4M3FN>, tensor<4x144x9xf8E8M0FNU>)
+// CHECK: "scaled_grouped_mm.scaled_mm"{{.*}} {accumulate = "promoted"} : {{.*}} tensor<?x9xf8E8M0FNU>, tensor<4x9x144xf8E8M0FNU, #{{.*}}>, tensor<4xi32>) -> tensor<?x144xbf16>
+// CHECK-LABEL: func.func @mx_dgrad
+// CHECK: {axis = 1 : i64, block = 32 : i64, mode = "rceil"} : (tensor<4x160x272xbf16>) -> (tensor<4x160x272xf8E4M3FN, #{{.*}}>, tensor<4x5x272xf8E8M0FNU>)
+// CHECK: "scaled_grouped_mm.scaled_mm"{{.*}} tensor<4x5x272xf8E8M0FNU>, tensor<4xi32>) -> tensor<?x272xbf16>
+#ekn = affine_map<(e, k, n) -> (e, n, k)>
+func.func @mx(%a: tensor<?x288xbf16>, %b: tensor<4x288x144xbf16, #ekn>, %offs: tensor<4xi32>) -> tensor<?x144xbf16> {
+  %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "mxfp8"}
+      : (tensor<?x288xbf16>, tensor<4x288x144xbf16, #ekn>, tensor<4xi32>) -> tensor<?x144xbf16>
+  return %out : tensor<?x144xbf16>
+}
+func.func @mx_dgrad(%a: tensor<?x160xbf16>, %b: tensor<4x160x272xbf16>, %offs: tensor<4xi32>) -> tensor<?x272xbf16> {
+  %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "mxfp8"}
+      : (tensor<?x160xbf16>, tensor<4x160x272xbf16>, tensor<4xi32>) -> tensor<?x272xbf16>
+  return %out : tensor<?x272xbf16>
+}
+
+// -----
+
 // What is quantized already in the same way is not quantized again: the tokens and the weights of two products, by the same view; nor is
 // what the source has quantized. Another axis, other flags or a later op are something else.
 // CHECK-LABEL: func.func @shared
