@@ -133,10 +133,14 @@ static void use(const moe__run_launch_t *launch, const char *role, moe__run_use_
   }
 }
 
+static const char *quantized_from(const moe__run_launch_t *launch, const char *role) {
+  return moe__run_makes(launch, "q") && *role == 'q' ? "x" : NULL;
+}
+
 #define MX_OP(op_name, roles, runs)                                                                \
   {                                                                                                \
     .name = "mx_quantize." op_name, .tensors = (roles), .prepare = prepare, .cut = cut,            \
-    .run = (runs), .use = use                                                                      \
+    .run = (runs), .use = use, .quantized_from = quantized_from                                    \
   }
 
 const moe__run_op_t moe__run_quantize_ops[] = {
