@@ -497,6 +497,8 @@ static void test_registers(void **state) {
 #define MMA_A                                                                                      \
   "wgmma.mma_async.sync.aligned.m64n8k32.f32.e4m3.e4m3 {%r1, %r2, %r3, %r4}, {%r10, %r11, %r12, "  \
   "%r13}, %l3, %p1, 1, 1;\n"
+#define MMA_BF16(d, a)                                                                             \
+  "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {" d "}, {" a "}, %l3, %p1, 1, 1, 0;\n"
 #define COMMIT "wgmma.commit_group.sync.aligned;\n"
 #define DONE "wgmma.wait_group.sync.aligned 0;\n"
 #define FENCE "wgmma.fence.sync.aligned;\n"
@@ -550,6 +552,20 @@ static void test_products(void **state) {
       {.body =
            ZERO FILL A_REGISTERS VISIBLE DESCRIPTOR FENCE MMA_A COMMIT "mov.b32 %r6, %r12;\n" DONE,
        .report = "register %r12 belongs to a wgmma",
+       ROWS},
+      /* Of two groups the older one is awaited: its A may be written, that of the newer may not. */
+      {.body = ZERO MORE_ZERO FILL A_REGISTERS
+       "mov.b32 %r20, 0;\n" VISIBLE DESCRIPTOR FENCE MMA_BF16("%r1, %r2, %r3, %r4",
+                                                              "%r10, %r11, %r12, %r13")
+           COMMIT MMA_BF16("%r14, %r15, %r16, %r17", "%r20, %r20, %r20, %r20") COMMIT
+       "wgmma.wait_group.sync.aligned 1;\nmov.b32 %r12, 1;\nmov.b32 %r20, 1;\n" DONE,
+       .report = "register %r20 belongs to a wgmma",
+       ROWS},
+      {.body = ZERO MORE_ZERO FILL A_REGISTERS VISIBLE DESCRIPTOR FENCE MMA_BF16(
+           "%r1, %r2, %r3, %r4", "%r10, %r11, %r12, %r13")
+           COMMIT MMA_BF16("%r14, %r15, %r16, %r17", "%r13, %r10, %r11, %r11") COMMIT
+       "wgmma.wait_group.sync.aligned 1;\nmov.b32 %r12, 1;\nmov.b32 %r11, 1;\n" DONE,
+       .report = "register %r11 belongs to a wgmma",
        ROWS},
       /* What one product computes is the other's A. */
       {.body = ZERO FILL A_REGISTERS VISIBLE DESCRIPTOR FENCE MMA COMMIT DONE
