@@ -209,7 +209,7 @@ irdl.dialect @mx_quantize {
   }
 
   // scales [, offs] -> packed: E8M0 scales in the tiles of 128 x 4 that block-scaled tensor cores read; with offs each group
-  // starts a tile of its own.
+  // starts a tile of its own. Layout "rows_innermost": f32 scales with the rows side by side in memory.
   irdl.operation @pack_scales {
     %scales = irdl.base "!builtin.tensor"
     %offs = irdl.base "!builtin.tensor"

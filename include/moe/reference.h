@@ -262,6 +262,11 @@ MOE_API moe_ref_status_t moe_ref_pack_scales(const moe_ref_tensor_t *scales,
                                              const moe_ref_tensor_t *offs,
                                              const moe_ref_tensor_t *packed);
 
+/* Copies fp32 scales (R,C) into packed, of the same shape and its own strides: layout
+ * "rows_innermost". */
+MOE_API moe_ref_status_t moe_ref_swap_scales(const moe_ref_tensor_t *scales,
+                                             const moe_ref_tensor_t *packed);
+
 /* ---- Products of quantized matrices, in groups of tokens ---- */
 
 /* The operands and the result of a scaled product. a and b are E4M3 or E5M2, each its own; sa

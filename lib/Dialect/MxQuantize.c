@@ -216,9 +216,30 @@ bool moe__check_groups_moved(MlirOperation op) {
          moe__error(op, "the rows that come out must have the element type of those that go in");
 }
 
-/* Layout "128x4". */
+static bool is_packed_in_tiles(MlirOperation op) {
+  return mlirStringRefEqual(moe__op_string(op, "layout"), mlirStringRefCreateFromCString("128x4"));
+}
+
+/* Tiles are of E8M0 scales; rows side by side of f32 scales, which no groups cut. */
+bool moe__check_pack_scales(MlirOperation op) {
+  bool in_tiles = is_packed_in_tiles(op);
+  MlirType types[] = {moe__tensor_type(op, MOE__SCALES), moe__tensor_type(op, MOE__PACKED)};
+  for (int i = 0; i < 2; i++)
+    if (in_tiles == mlirTypeIsAF32(mlirShapedTypeGetElementType(types[i])))
+      return moe__error(op, "layout \"%s\" is of %s scales", in_tiles ? "128x4" : "rows_innermost",
+                        in_tiles ? "f8E8M0FNU" : "f32");
+  return in_tiles || mlirValueIsNull(moe__operand(op, MOE__OFFS)) ||
+         moe__error(op,
+                    "operand 'offs' must not be there: layout \"rows_innermost\" has no groups");
+}
+
 void moe__packed_shape(MlirOperation op, moe__role_t role, moe__shape_t *out) {
   (void)role;
+  if (!is_packed_in_tiles(op)) {
+    moe__append_copy(out, 0, 0);
+    moe__append_copy(out, 0, 1);
+    return;
+  }
   moe__append_padded(out, 0, 0, MOE_PACKED_ROWS, moe__operand_number(op, MOE__OFFS));
   moe__append_padded(out, 0, 1, MOE_PACKED_COLUMNS, -1);
 }

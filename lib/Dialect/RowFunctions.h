@@ -15,6 +15,7 @@ bool moe__check_mx_quantize_dual(MlirOperation op);
 bool moe__check_granularity(MlirOperation op);
 bool moe__check_fp8_dual(MlirOperation op);
 bool moe__check_groups_moved(MlirOperation op);
+bool moe__check_pack_scales(MlirOperation op);
 
 /* Scales along `axis`; q, scales, factors and state by granularity; packed scales; padded rows. */
 void moe__mx_scales_shape(MlirOperation op, moe__role_t role, moe__shape_t *out);

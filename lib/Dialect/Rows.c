@@ -31,6 +31,8 @@
   { MOE__DTYPE_BF16, MOE__DTYPE_F16, MOE__DTYPE_F32 }
 #define SCALES_OF_WEIGHTS                                                                          \
   { MOE__DTYPE_BF16, MOE__DTYPE_F16, MOE__DTYPE_F32, MOE__DTYPE_E8M0 }
+#define PACKED_SCALES                                                                              \
+  { MOE__DTYPE_E8M0, MOE__DTYPE_F32 }
 #define SCALES_OF_PRODUCT                                                                          \
   { MOE__DTYPE_F32, MOE__DTYPE_E8M0 }
 
@@ -58,7 +60,7 @@ static const char *const ACCUMULATIONS[] = {
 #include "moe/accumulations.def"
     NULL};
 static const char *const ELEMENTS[] = {"f8E4M3FN", "f8E5M2", NULL};
-static const char *const LAYOUTS[] = {"128x4", NULL};
+static const char *const LAYOUTS[] = {"128x4", "rows_innermost", NULL};
 static const char *const LAYOUTS_OF_WEIGHTS[] = {"plain", "16x64", NULL};
 static const char *const PACKED_LAYOUTS[] = {"16x64", NULL};
 static const char *const FORMATS[] = {

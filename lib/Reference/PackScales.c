@@ -6,6 +6,8 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Reference/Tensors.h"
 
+#include <string.h>
+
 enum {
   ROWS = MOE_REF_PACKED_ROWS,
   COLUMNS = MOE_REF_PACKED_COLUMNS,
@@ -45,6 +47,23 @@ static void pack_rows(const moe_ref_tensor_t *scales, rows_t rows, int64_t tile_
 
 static bool is_matrix(const moe_ref_tensor_t *tensor) {
   return moe__ref_is_tensor(tensor) && tensor->rank == 2 && tensor->dtype == MOE_REF_E8M0;
+}
+
+moe_ref_status_t moe_ref_swap_scales(const moe_ref_tensor_t *scales,
+                                     const moe_ref_tensor_t *packed) {
+  const moe_ref_tensor_t *const tensors[] = {scales, packed};
+  for (int i = 0; i < 2; i++)
+    if (!moe__ref_is_tensor(tensors[i]) || tensors[i]->rank != 2 ||
+        tensors[i]->dtype != MOE_REF_F32 || tensors[i]->shape[0] != scales->shape[0] ||
+        tensors[i]->shape[1] != scales->shape[1])
+      return MOE_REF_INVALID_ARGUMENT;
+  for (int64_t row = 0; row < scales->shape[0]; row++)
+    for (int64_t column = 0; column < scales->shape[1]; column++)
+      memcpy(
+          moe__ref_element_address(packed, row * packed->strides[0] + column * packed->strides[1]),
+          moe__ref_element_address(scales, row * scales->strides[0] + column * scales->strides[1]),
+          sizeof(float));
+  return MOE_REF_OK;
 }
 
 moe_ref_status_t moe_ref_pack_scales(const moe_ref_tensor_t *scales, const moe_ref_tensor_t *offs,

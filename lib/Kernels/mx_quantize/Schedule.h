@@ -99,6 +99,13 @@ typedef struct moe__pack_schedule_t {
   MOE__PACK_SCHEDULE(MOE__SCHEDULE_MEMBER, )
 } moe__pack_schedule_t;
 
+/* Of SwapScales.c. */
+#define MOE__SWAP_SCHEDULE(X, T) X(T, warps, 1, 32, 4, "warps of a CTA, of 32 rows each")
+
+typedef struct moe__swap_schedule_t {
+  MOE__SWAP_SCHEDULE(MOE__SCHEDULE_MEMBER, )
+} moe__swap_schedule_t;
+
 /* Of MoveGroups.c. */
 #define MOE__MOVE_SCHEDULE(X, T)                                                                   \
   X(T, vectors, 1, 16, 4, "vectors of 16 bytes that a lane moves at once")                         \

@@ -30,13 +30,17 @@ static int has_rank(const moe__run_launch_t *launch, const char *role, int rank)
 
 static int prepare_pack(moe__run_launch_t *launch, const json_t *attributes) {
   const char *layout = json_string_value(json_object_get(attributes, "layout"));
-  if (!layout || strcmp(layout, "128x4"))
-    return moe__run_input_error("%s: attribute 'layout' is not '128x4'", launch->name);
+  if (!layout || (strcmp(layout, "128x4") != 0 && strcmp(layout, "rows_innermost") != 0))
+    return moe__run_input_error("%s: attribute 'layout' is not '128x4' or 'rows_innermost'",
+                                launch->name);
   return has_rank(launch, "scales", 2);
 }
 
 static moe_ref_status_t run_pack(const moe__run_launch_t *launch, int64_t slice) {
   (void)slice;
+  if (moe__run_tensor(launch, "scales")->dtype == MOE_REF_F32)
+    return moe_ref_swap_scales(moe__run_tensor(launch, "scales"),
+                               moe__run_tensor(launch, "packed"));
   return moe_ref_pack_scales(moe__run_tensor(launch, "scales"), moe__run_tensor(launch, "offs"),
                              moe__run_tensor(launch, "packed"));
 }
