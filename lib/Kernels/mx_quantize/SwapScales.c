@@ -1,6 +1,7 @@
-/* SwapScales.c - the kernel of mx_quantize.pack_scales with layout "rows_innermost": f32 scales that lie
- * row by row, as most libraries have them, with the rows side by side, as a product reads those of
- * 1x128 blocks.
+/* SwapScales.c - the kernel of mx_quantize.pack_scales with layout "rows_innermost": f32 scales.
+ *
+ * Most libraries have scales row by row; a product reads those of 1x128 blocks with the rows side
+ * by side.
  *
  * Scales are few: 4 bytes for 128 elements. A lane takes a row, column by column, so that a warp
  * stores 128 bytes in a row. What it loads are parts of sectors, of which it takes the rest with

@@ -1674,7 +1674,7 @@ func.func @pack_groups(%a0: tensor<300x5xf8E8M0FNU>, %a1: tensor<4xi32>) {
 // -----
 
 func.func @pack_element(%a0: tensor<300x5xf32>) {
-  // expected-error@below {{operand 'scales' has element type f32; it must be f8E8M0FNU}}
+  // expected-error@below {{layout "128x4" is of f8E8M0FNU scales}}
   %r = "mx_quantize.pack_scales"(%a0) {layout = "128x4"}
       : (tensor<300x5xf32>) -> tensor<384x8xf8E8M0FNU>
   return
@@ -1803,5 +1803,21 @@ func.func @unpad_types(%a0: tensor<176x16xbf16>, %a1: tensor<4xi32>, %a2: tensor
   // expected-error@below {{the rows that come out must have the element type of those that go in}}
   %r = "mx_quantize.unpad_groups"(%a0, %a1, %a2) {align = 16 : i64}
       : (tensor<176x16xbf16>, tensor<4xi32>, tensor<4xi32>) -> tensor<176x16xf8E4M3FN>
+  return
+}
+
+// -----
+
+func.func @packed_rows_of_mx(%a0: tensor<128x4xf8E8M0FNU>) {
+  // expected-error@below {{layout "rows_innermost" is of f32 scales}}
+  %r = "mx_quantize.pack_scales"(%a0) {layout = "rows_innermost"} : (tensor<128x4xf8E8M0FNU>) -> tensor<128x4xf8E8M0FNU>
+  return
+}
+
+// -----
+
+func.func @packed_rows_of_groups(%a0: tensor<128x4xf32>, %a1: tensor<4xi32>) {
+  // expected-error@below {{operand 'offs' must not be there: layout "rows_innermost" has no groups}}
+  %r = "mx_quantize.pack_scales"(%a0, %a1) {layout = "rows_innermost"} : (tensor<128x4xf32>, tensor<4xi32>) -> tensor<128x4xf32>
   return
 }
