@@ -120,14 +120,17 @@ class Product:
             cases, data = [self.sizes], {"check": data[:1], "sanitize": []}.get(what, data)
         # Dimensions of tensor maps, and of rows of a result, are multiples of 16 bytes; tokens are one only in the gradient.
         cases = [(-(-m // 16) * 16, *rest) if self.case == "gradient" else (m, *rest) for m, *rest in cases]
-        if self.is_mx:
-            cases = [(m, n, -(-k // 32) * 32, e) for m, n, k, e in cases]
+        cases, repeat = self.with_whole_blocks(cases), self.with_whole_blocks([REPEAT])
         action = {"bench": "--bench", "tune": "--tune"}.get(what, "--check")
         lines = [f"{action} {self.shape_arguments(cases)} {words}" for words in data]
         if what == "check" and self.is_usual and not self.sizes:
             groups = "" if self.case == "batched" else " --groups ragged"
-            lines.append(f"--check --runs {REPEATED_RUNS} {self.shape_arguments([REPEAT])} --exact{groups}")
+            lines.append(f"--check --runs {REPEATED_RUNS} {self.shape_arguments(repeat)} --exact{groups}")
         return lines
+
+    def with_whole_blocks(self, cases):
+        """K of MX is a multiple of 32."""
+        return [(m, n, -(-k // 32) * 32, e) for m, n, k, e in cases] if self.is_mx else cases
 
     def shape_arguments(self, cases):
         arguments = []
