@@ -87,6 +87,7 @@ def recipes():
         ("batched-swapped", "fp8_tensorwise"): ("f32", "fast"),
         ("forward", "fp8_blockwise"): ("bf16", "promoted"),
         ("dgrad", "fp8_blockwise"): ("bf16", "promoted"),
+        ("wgrad", "fp8_blockwise"): ("bf16", "promoted"),
         ("batched", "fp8_blockwise"): ("f32", "promoted"),
         ("batched-swapped", "fp8_blockwise"): ("f16", "promoted"),
         ("forward", "mxfp8"): ("bf16", "promoted"),

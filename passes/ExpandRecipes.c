@@ -316,6 +316,10 @@ static void build(MlirOperation op, const recipe_t *recipe, quantized_t s[2]) {
           ? mlirStringAttrGet(
                 b.context, mlirStringRefCreateFromCString(recipe->promoted ? "promoted" : "fast"))
           : accumulate);
+  if (is_gradient && has_blocks(&s[A])) /* which no rank tells */
+    moe__op_set_attribute(product, "granularity",
+                          mlirStringAttrGet(b.context, mlirStringRefCreateFromCString(
+                                                           moe__granularity_name(MOE__1X128))));
   mlirValueReplaceAllUsesOfWith(moe__result(op, MOE__OUT), moe__result(product, MOE__OUT));
   mlirOperationDestroy(op);
 }
@@ -329,19 +333,18 @@ static bool expand(MlirOperation op) {
   const recipe_t *recipe = find_recipe(op);
   moe__mm_case_t product = moe__mm_case(op);
   quantized_t quantized[2];
-  if (recipe && recipe->promoted && product == MOE__GRADIENT)
+  if (recipe->mx && product == MOE__GRADIENT)
     return moe__error(op, "recipe \"%s\" has no kernels for the gradient of weights yet",
                       recipe->name);
   MlirAttribute accumulate = moe__op_attribute(op, "accumulate");
-  if (recipe && recipe->promoted && !mlirAttributeIsNull(accumulate) &&
+  if (recipe->promoted && !mlirAttributeIsNull(accumulate) &&
       !mlirStringRefEqual(mlirStringAttrGetValue(accumulate),
                           mlirStringRefCreateFromCString("promoted")))
     return moe__error(op,
                       "recipe \"%s\" has scales that change along the sum; accumulate must be "
                       "\"promoted\"",
                       recipe->name);
-  if (!recipe || !plan(op, recipe, product, A, &quantized[A]) ||
-      !plan(op, recipe, product, B, &quantized[B]))
+  if (!plan(op, recipe, product, A, &quantized[A]) || !plan(op, recipe, product, B, &quantized[B]))
     return false;
   build(op, recipe, quantized);
   return true;

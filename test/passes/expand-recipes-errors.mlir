@@ -84,13 +84,3 @@ func.func @blockwise_fast(%a: tensor<64x32xbf16>, %b: tensor<2x32x16xbf16>, %off
       : (tensor<64x32xbf16>, tensor<2x32x16xbf16>, tensor<2xi32>) -> tensor<64x16xbf16>
   return %out : tensor<64x16xbf16>
 }
-
-// -----
-
-#columns = affine_map<(n, m) -> (m, n)>
-func.func @blockwise_gradient(%a: tensor<32x64xbf16, #columns>, %b: tensor<64x16xbf16>, %offs: tensor<2xi32>) -> tensor<2x32x16xbf16> {
-  // expected-error@below {{recipe "fp8_blockwise" has no kernels for the gradient of weights yet}}
-  %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "fp8_blockwise"}
-      : (tensor<32x64xbf16, #columns>, tensor<64x16xbf16>, tensor<2xi32>) -> tensor<2x32x16xbf16>
-  return %out : tensor<2x32x16xbf16>
-}

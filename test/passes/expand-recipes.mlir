@@ -137,6 +137,11 @@ func.func @tensorwise_batched(%a: tensor<?x?x?xbf16>, %b: tensor<?x?x?xbf16>) ->
 // CHECK-LABEL: func.func @blockwise_dgrad
 // CHECK: {axis = 1 : i64, granularity = "128x128", pow2 = false, sanitize = false} : (tensor<4x144x272xbf16>) -> (tensor<4x144x272xf8E4M3FN, #{{.*}}>, tensor<4x2x3xf32>)
 // CHECK: "scaled_grouped_mm.scaled_mm"{{.*}} {accumulate = "promoted"} : {{.*}} tensor<4x2x3xf32>, tensor<4xi32>) -> tensor<?x272xbf16>
+// Along tokens each group has room for a block more; the types do not say what the scales are, the attribute does.
+// CHECK-LABEL: func.func @blockwise_wgrad
+// CHECK: {axis = 0 : i64, granularity = "1x128", pow2 = false, sanitize = false} : (tensor<300x144xbf16>, tensor<4xi32>) -> (tensor<384x144xf8E4M3FN, #{{.*}}>, tensor<7x144xf32>)
+// CHECK: {axis = 0 : i64, granularity = "1x128", pow2 = false, sanitize = false} : (tensor<300x272xbf16>, tensor<4xi32>) -> (tensor<384x272xf8E4M3FN, #{{.*}}>, tensor<7x272xf32>)
+// CHECK: "scaled_grouped_mm.scaled_mm"{{.*}} {accumulate = "promoted", granularity = "1x128"} : (tensor<144x384xf8E4M3FN>, {{.*}} tensor<7x144xf32>, tensor<7x272xf32>, tensor<4xi32>) -> tensor<4x144x272xf32>
 // CHECK-LABEL: func.func @blockwise_batched
 // CHECK: {axis = 1 : i64, granularity = "1x128", pow2 = false, sanitize = false} : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #[[SWAPPED:.*]]>, tensor<?x?x?xf32>)
 // CHECK: {axis = 1 : i64, granularity = "128x128"
@@ -151,6 +156,12 @@ func.func @blockwise_dgrad(%a: tensor<?x144xbf16>, %b: tensor<4x144x272xbf16>, %
   %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "fp8_blockwise", accumulate = "promoted"}
       : (tensor<?x144xbf16>, tensor<4x144x272xbf16>, tensor<4xi32>) -> tensor<?x272xbf16>
   return %out : tensor<?x272xbf16>
+}
+#nm = affine_map<(n, m) -> (m, n)>
+func.func @blockwise_wgrad(%a: tensor<144x300xbf16, #nm>, %b: tensor<300x272xbf16>, %offs: tensor<4xi32>) -> tensor<4x144x272xf32> {
+  %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "fp8_blockwise"}
+      : (tensor<144x300xbf16, #nm>, tensor<300x272xbf16>, tensor<4xi32>) -> tensor<4x144x272xf32>
+  return %out : tensor<4x144x272xf32>
 }
 func.func @blockwise_batched(%a: tensor<?x?x?xbf16, #ekn>, %b: tensor<?x?x?xbf16>) -> tensor<?x?x?xbf16> {
   %out = "scaled_grouped_mm.grouped_mm"(%a, %b) {recipe = "fp8_blockwise"}
