@@ -31,7 +31,7 @@ import sys
 FLOATS = ("bf16", "f32")
 FP8 = ("f8E4M3FN", "f8E5M2")
 MODES = ("rceil", "floor", "ceil", "even")
-RECIPES = ("fp8_rowwise", "fp8_tensorwise")
+RECIPES = ("fp8_rowwise", "fp8_tensorwise", "fp8_blockwise")
 OUTPUTS = ("bf16", "f16", "f32")
 
 

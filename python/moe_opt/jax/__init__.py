@@ -24,7 +24,7 @@ from moe_opt import _bundles, _library, _shapes
 
 __all__ = ["RECIPES", "Quantized", "grouped_mm", "quantize_fp8", "quantize_mx"]
 
-RECIPES = ("fp8_rowwise", "fp8_tensorwise")
+RECIPES = ("fp8_rowwise", "fp8_tensorwise", "fp8_blockwise")
 DTYPES = {
     "bf16": jnp.bfloat16,
     "f16": jnp.float16,
@@ -138,7 +138,7 @@ def grouped_mm(a: jax.Array, b: jax.Array, offs: jax.Array, recipe: str = "fp8_r
     b: (E, K, N) bf16. The kernels read it as (E, N, K) in memory: give weights of that shape as w.transpose(0, 2, 1), which XLA then
        does not move; another order is copied.
     offs: (E) int32: group e is the rows offs[e-1] to offs[e] - 1 of a. Groups may have any size, 0 too. Rows from offs[E-1] on are in
-       no group. With fp8_rowwise they are not read, and what the result and the gradient of a hold there is not defined. With
+       no group. With fp8_rowwise and fp8_blockwise they do not count, and what the result and the gradient of a hold there is not defined. With
        fp8_tensorwise the scale of all rows covers them, and the result and the gradient are zero there.
     recipe: how operands become FP8, of the product and of both products of the gradient: one of RECIPES.
 

@@ -82,7 +82,7 @@ def grouped_mm(a: Tensor, b: Tensor, offs: Tensor, recipe: str = "fp8_rowwise") 
     a: (M, K) bf16, tokens in the order of their experts.
     b: (E, K, N) bf16, contiguous, or w.transpose(1, 2) of contiguous weights w (E, N, K). Any other b is copied first.
     offs: (E) int32 on the same device: group e is the rows offs[e-1] to offs[e] - 1 of a. Groups may have any size, 0 too. Rows from
-       offs[E-1] on are in no group. With fp8_rowwise they are not read, and what the result and the gradient of a hold there is not
+       offs[E-1] on are in no group. With fp8_rowwise and fp8_blockwise they do not count, and what the result and the gradient of a hold there is not
        defined. With fp8_tensorwise the scale of all rows covers them, and the result and the gradient are zero there.
     recipe: how operands become FP8, of the product and of both products of the gradient: one of RECIPES.
 

@@ -20,7 +20,7 @@ is_compiling, dispatch_modes, function_modes = torch.compiler.is_compiling, torc
 transform = torch._C._functorch.peek_interpreter_stack
 
 LIBRARY = torch.library.Library("moe_opt", "DEF")
-RECIPES = ("fp8_rowwise", "fp8_tensorwise")
+RECIPES = ("fp8_rowwise", "fp8_tensorwise", "fp8_blockwise")
 _NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 
