@@ -207,11 +207,8 @@ int moe__emu_wgmma_d_registers(int n) {
 
 /* ---- The product ---- */
 
-enum {
-  NO_EXPONENT = -4096, /* of zero: neither it nor the sum of it and another is the largest */
-  BELOW = 25,          /* bits of an addend that are kept below the largest exponent */
-  SIGNIFICANT = 24,    /* bits of the sum */
-};
+/* Of zero: neither it nor the sum of it and another is the largest. */
+enum { NO_EXPONENT = -4096 };
 
 static inline __attribute__((always_inline)) uint32_t bits_of(float x) {
   uint32_t bits = 0;
@@ -255,14 +252,15 @@ static inline __attribute__((always_inline)) double power_of_two(int exponent) {
   return result;
 }
 
-/* x cut toward zero to fp32; Inf from 2^128 on. */
-static inline __attribute__((always_inline)) void cut(int n, const double *x, float *out) {
+/* x cut toward zero to `significant` bits and to fp32; Inf from 2^128 on. */
+static inline __attribute__((always_inline)) void cut(int n, const double *x, int significant,
+                                                      float *out) {
   uint64_t subnormals = 0;
   for (int j = 0; j < n; j++) {
     uint64_t bits = 0;
     double left = 0.0;
     memcpy(&bits, &x[j], sizeof bits);
-    bits &= ~UINT64_C(0) << (53 - SIGNIFICANT);
+    bits &= ~UINT64_C(0) << (53 - significant);
     memcpy(&left, &bits, sizeof left);
     const uint64_t exponent = bits >> 52 & 0x7FF;
     subnormals |= exponent < 1023 - 126 ? exponent : 0;
@@ -298,6 +296,7 @@ static inline __attribute__((always_inline)) void find_largest(const row_t *row,
 /* d = d + the sum over k of a[k] * b[k][.]: see moe__emu_wgmma_multiply. An addend, in units of the
  * last bit that is kept, is below 2^27, and a conversion to an integer cuts it. */
 static inline __attribute__((always_inline)) void sum_wide(const row_t *row, float *d) {
+  enum { BELOW = 25, SIGNIFICANT = 24 };
   const int n = row->shape->n;
   int16_t largest[MOE__EMU_WGMMA_MAX_N];
   double scale[MOE__EMU_WGMMA_MAX_N], sums[MOE__EMU_WGMMA_MAX_N];
@@ -315,21 +314,31 @@ static inline __attribute__((always_inline)) void sum_wide(const row_t *row, flo
   }
   for (int j = 0; j < n; j++)
     sums[j] *= power_of_two(largest[j] - BELOW);
-  cut(n, sums, d);
+  cut(n, sums, SIGNIFICANT, d);
 }
 
-/* The same for 8-bit operands: exact, then rounded once. */
+/* The same for 8-bit operands, whose products are fp32 numbers above 2^-33. Where d is far below
+ * that, and so all products are 0, it is alone. */
 static inline __attribute__((always_inline)) void sum_narrow(const row_t *row, float *d) {
+  enum { BELOW = 13, SIGNIFICANT = 14, LEAST = -64 };
   const int n = row->shape->n;
-  double sums[MOE__EMU_WGMMA_MAX_N] = {0};
-  for (int k = 0; k < row->shape->k; k++) {
-    const double x = row->a[k];
-    const float *b = row->b + (size_t)k * n;
-    for (int j = 0; j < n; j++)
-      sums[j] += x * (double)b[j];
+  int16_t largest[MOE__EMU_WGMMA_MAX_N];
+  float scale[MOE__EMU_WGMMA_MAX_N];
+  int32_t sums[MOE__EMU_WGMMA_MAX_N];
+  find_largest(row, d, largest);
+  for (int j = 0; j < n; j++) {
+    scale[j] = (float)power_of_two(BELOW - (largest[j] < LEAST ? LEAST : largest[j]));
+    sums[j] = (int32_t)(d[j] * scale[j]);
   }
+  for (int k = 0; k < row->shape->k; k++) {
+    const float x = row->a[k], *b = row->b + (size_t)k * n;
+    for (int j = 0; x != 0.0F && j < n; j++)
+      sums[j] += (int32_t)(x * b[j] * scale[j]);
+  }
+  double values[MOE__EMU_WGMMA_MAX_N];
   for (int j = 0; j < n; j++)
-    d[j] = (float)(d[j] + sums[j]);
+    values[j] = largest[j] < LEAST ? (double)d[j] : sums[j] * power_of_two(largest[j] - BELOW);
+  cut(n, values, SIGNIFICANT, d);
 }
 
 /* Stores d + the sum over k of a[k] * b[k] where that is NaN or Inf, because one of them is. */
