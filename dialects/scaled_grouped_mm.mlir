@@ -77,4 +77,21 @@ irdl.dialect @scaled_grouped_mm {
     irdl.results(out: %out)
     irdl.attributes {"format" = %format, "group_size" = %group_size, "layout" = %layout}
   }
+
+  // w, scales, zeros, x [, offs] -> out: the same, with a zero point for each group, which is subtracted from its weights. An op of
+  // its own for the reason that scaled_mm_bias is.
+  irdl.operation @mixed_mm_zeros {
+    %w = irdl.base "!builtin.tensor"
+    %scales = irdl.base "!builtin.tensor"
+    %zeros = irdl.base "!builtin.tensor"
+    %x = irdl.base "!builtin.tensor"
+    %offs = irdl.base "!builtin.tensor"
+    %out = irdl.base "!builtin.tensor"
+    %format = irdl.base "#builtin.string"
+    %group_size = irdl.base "#builtin.integer"
+    %layout = irdl.base "#builtin.string"
+    irdl.operands(w: %w, scales: %scales, zeros: %zeros, x: %x, offs: optional %offs)
+    irdl.results(out: %out)
+    irdl.attributes {"format" = %format, "group_size" = %group_size, "layout" = %layout}
+  }
 }

@@ -39,6 +39,7 @@
   EACH(SB, "sb") /* the scales of qb */                                                            \
   EACH(BIAS, "bias")                                                                               \
   EACH(W, "w")                                                                                     \
+  EACH(ZEROS, "zeros") /* what is subtracted from weights */                                       \
   EACH(OUT, "out")
 
 typedef enum moe__role_t {

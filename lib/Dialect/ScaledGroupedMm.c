@@ -90,6 +90,9 @@ bool moe__check_mixed_mm(MlirOperation op) {
                       "attribute 'group_size' is %lld; it must be 32, 64, 128, or -1 for the whole "
                       "row",
                       (long long)group);
+  if (moe__is(op, MOE__OP_MIXED_MM_ZEROS) &&
+      !mlirStringRefEqual(moe__op_string(op, "format"), mlirStringRefCreateFromCString("ui4")))
+    return moe__error(op, "attribute 'format' must be \"ui4\" with zero points");
   if (is_e8m0 && group != MOE_MX_BLOCK)
     return moe__error(op, "attribute 'group_size' is %lld; it must be %d with scales of f8E8M0FNU",
                       (long long)group, MOE_MX_BLOCK);
@@ -114,15 +117,26 @@ void moe__packed_weights_shape(MlirOperation op, moe__role_t role, moe__shape_t 
   append_tiles(out, 0, 0, rank - 1, MOE_WEIGHT_COLUMNS / 2, rank);
 }
 
+/* One number for each group of a row. */
+static void append_groups(MlirOperation op, moe__shape_t *out, int x) {
+  int64_t group = moe__op_integer(op, "group_size");
+  if (group < 0)
+    moe__append_constant(out, 1);
+  else
+    moe__append_divided(out, x, 1, group);
+}
+
 void moe__mixed_weights_shape(MlirOperation op, moe__role_t role, moe__shape_t *out) {
-  (void)role;
   int scales = moe__operand_number(op, MOE__SCALES), x = moe__operand_number(op, MOE__X);
   int rank = (int)mlirShapedTypeGetRank(moe__tensor_type(op, MOE__SCALES));
-  if (!moe__has_plain_weights(op)) {
+  if (role == MOE__W && !moe__has_plain_weights(op)) {
     append_tiles(out, scales, x, 1, MOE_WEIGHT_COLUMNS, rank);
     return;
   }
   for (int d = 0; d < rank - 1; d++)
     moe__append_copy(out, scales, d);
-  moe__append_divided(out, x, 1, 2);
+  if (role == MOE__W)
+    moe__append_divided(out, x, 1, 2);
+  else
+    append_groups(op, out, x);
 }

@@ -99,6 +99,8 @@ double moe_ref_weight_value(moe_ref_weight_format_t format, int bits) {
     return (bits ^ 8) - 8;
   case MOE_REF_WEIGHT_UINT4B8:
     return bits - 8;
+  case MOE_REF_WEIGHT_UI4:
+    return bits;
   case MOE_REF_WEIGHT_E2M1:
     break;
   }
@@ -149,6 +151,11 @@ static bool find_sizes(const moe_ref_mixed_mm_t *mm, sizes_t *out) {
                    .depth = mm->x->shape[1]};
   out->group = mm->group_size < 0 ? out->depth : mm->group_size;
   out->groups = mm->scales->shape[1 + experts];
+  if (mm->zeros != NULL && (!moe__ref_has_shape(mm->zeros) || mm->zeros->dtype != MOE_REF_U8 ||
+                            mm->zeros->rank != mm->scales->rank ||
+                            memcmp(mm->zeros->shape, mm->scales->shape,
+                                   (size_t)mm->scales->rank * sizeof *mm->scales->shape) != 0))
+    return false;
   if (out->group < 1 || out->depth % out->group || out->depth / out->group != out->groups ||
       out->rows % TILE_ROWS || out->depth % MOE_MX_BLOCK)
     return false;
@@ -158,7 +165,14 @@ static bool find_sizes(const moe_ref_mixed_mm_t *mm, sizes_t *out) {
 
 static bool has_data(const moe_ref_mixed_mm_t *mm) {
   return moe__ref_is_tensor(mm->w) && moe__ref_is_tensor(mm->scales) && moe__ref_is_tensor(mm->x) &&
-         moe__ref_is_tensor(mm->out);
+         moe__ref_is_tensor(mm->out) && (mm->zeros == NULL || moe__ref_is_tensor(mm->zeros));
+}
+
+/* The zero point of group j of row n. */
+static int zero_at(const moe_ref_tensor_t *zeros, int64_t e, int64_t n, int64_t j) {
+  const int64_t *const strides = zeros->strides + zeros->rank - 2;
+  const int64_t index = matrix_at(zeros, 2, e) + n * strides[0] + j * strides[1];
+  return *(const uint8_t *)moe__ref_element_address(zeros, index) & 0xF;
 }
 
 /* A row of one expert's weights, decoded, and the scales of its groups. */
@@ -169,9 +183,11 @@ typedef struct row_t {
 
 static void decode_row(const moe_ref_mixed_mm_t *mm, const sizes_t *s, int64_t e, int64_t n,
                        const row_t *row) {
-  for (int64_t k = 0; k < s->depth; k++)
-    row->weights[k] = moe_ref_weight_value(mm->format, s->packed ? packed_at(mm->w, e, n, k)
-                                                                 : plain_at(mm->w, e, n, k));
+  for (int64_t k = 0; k < s->depth; k++) {
+    const int bits = s->packed ? packed_at(mm->w, e, n, k) : plain_at(mm->w, e, n, k);
+    const int zero = mm->zeros != NULL ? zero_at(mm->zeros, e, n, k / s->group) : 0;
+    row->weights[k] = moe_ref_weight_value(mm->format, bits) - zero;
+  }
   const moe_ref_tensor_t *const scales = mm->scales;
   const int64_t *const strides = scales->strides + scales->rank - 2;
   const int64_t first = matrix_at(scales, 2, e) + n * strides[0];

@@ -5,7 +5,7 @@
  * 16; the tokens are its second one and come from shared memory.
  *
  * - One thread loads. For each k-tile it waits until a stage is free, and fetches by TMA the
- *   weights, their scales and the tokens. The first ones it fetches before anything else.
+ *   weights, their scales and the tokens.
  * - Each warpgroup multiplies 64 rows of weights with all tokens of the tile (Multiply.c).
  * - Where there are fewer tiles than multiprocessors, the CTAs of a cluster divide the columns of
  *   the weights (Store.c).
@@ -25,7 +25,7 @@
 #include "mlir-c/BuiltinTypes.h"
 
 MOE__SCHEDULE_KIND(moe__mixed_schedule, moe__mixed_schedule_t, MOE__MIXED_SCHEDULE, "mixed",
-                   "mixed_mm");
+                   "mixed_mm, mixed_mm_zeros");
 
 /* ---- Sizes ---- */
 
@@ -58,19 +58,69 @@ static MlirType element_of(MlirOperation op, moe__role_t role) {
 
 /* ---- Schedules ---- */
 
+/* Few tokens: all is reading the weights. Tiles are as narrow as the tokens, and their columns are
+ * divided until there are about as many CTAs as multiprocessors: by the rows of the weights. */
+#define FEW_ROWS(n, d, s)                                                                          \
+  { .tile_n = (n), .depth = (d), .stages = (s), .warpgroups = 2, .split = 4 }
+#define SOME_ROWS(n, d, s)                                                                         \
+  { .tile_n = (n), .depth = (d), .stages = (s), .warpgroups = 2, .split = 2 }
+#define MANY_ROWS(n, d, s)                                                                         \
+  { .tile_n = (n), .depth = (d), .stages = (s), .warpgroups = 4 }
+#define CLASSES(n, d2, s2, d4, s4)                                                                 \
+  {                                                                                                \
+    {FEW_ROWS(n, d2, s2), SOME_ROWS(n, d2, s2), MANY_ROWS(n, d4, s4)},                             \
+        {SOME_ROWS(n, d2, s2), FEW_ROWS(n, d2, s2), MANY_ROWS(n, d4, s4)}, {                       \
+      MANY_ROWS(n, d4, s4), SOME_ROWS(n, d2, s2), FEW_ROWS(n, d2, s2)                              \
+    }                                                                                              \
+  }
+static const moe__mixed_schedule_t TOKENS_8[][3] = CLASSES(8, 256, 8, 256, 4);
+static const moe__mixed_schedule_t TOKENS_16[][3] = CLASSES(16, 256, 7, 128, 9);
+static const moe__mixed_schedule_t TOKENS_32[][3] = CLASSES(32, 128, 10, 128, 7);
+/* More tokens: the sums of a tile and those in flight are most of a thread's registers. */
+#define TILE_64(s, n)                                                                              \
+  { .tile_n = 64, .in_flight = 2, .split = (s), .stages = (n) }
+static const moe__mixed_schedule_t TOKENS_64[][3] = {
+    {TILE_64(4, 6), TILE_64(2, 6), TILE_64(1, 8)},
+    {TILE_64(2, 6), TILE_64(4, 6), TILE_64(1, 8)},
+    {TILE_64(1, 8), TILE_64(2, 6), {.tile_n = 32, .stages = 10}},
+};
+/* Many tokens: two CTAs share them. A product of short groups takes more registers, and so does the
+ * search for an expert. */
+static const moe__mixed_schedule_t TOKENS_MANY[] = {{.tile_n = 96, .share = 2, .stages = 5},
+                                                    {.tile_n = 80, .share = 2, .stages = 6}};
+static const moe__mixed_schedule_t TOKENS_MANY_NARROW[] = {
+    {.tile_n = 80, .share = 2, .stages = 6}, {.tile_n = 64, .share = 2, .in_flight = 2}};
+
+/* Rows of weights, over which tiles of a few tokens are spread: of all experts that have some. */
+static int class_of_rows(MlirOperation op) {
+  MlirType scales = moe__tensor_type(op, MOE__SCALES);
+  int rank = (int)mlirShapedTypeGetRank(scales);
+  if (rank == 3)
+    return 2;
+  if (mlirShapedTypeIsDynamicDim(scales, 0))
+    return 1;
+  int64_t rows = mlirShapedTypeGetDimSize(scales, 0);
+  return rows <= 5120 ? 0 : rows <= 16384 ? 1 : 2;
+}
+
 static moe__candidates_t candidates(MlirOperation op) {
-  static const moe__mixed_schedule_t TOKENS_8[] = {{.tile_n = 8}, {.tile_n = 8, .split = 2}};
-  static const moe__mixed_schedule_t TOKENS_16[] = {{.tile_n = 16}, {.tile_n = 16, .split = 2}};
-  static const moe__mixed_schedule_t TOKENS_64[] = {{.tile_n = 64}, {.tile_n = 32}};
   MlirType x = moe__tensor_type(op, MOE__X), scales = moe__tensor_type(op, MOE__SCALES);
   bool experts = mlirShapedTypeGetRank(scales) == 3;
+  int rows = class_of_rows(op);
   if (mlirShapedTypeIsDynamicDim(x, 0) || (experts && mlirShapedTypeIsDynamicDim(scales, 0)))
-    return MOE__CANDIDATES(TOKENS_64);
+    return MOE__CANDIDATES(TOKENS_64[2]);
   int64_t tokens =
       mlirShapedTypeGetDimSize(x, 0) / (experts ? mlirShapedTypeGetDimSize(scales, 0) : 1);
   if (tokens <= 8)
-    return MOE__CANDIDATES(TOKENS_8);
-  return tokens <= 16 ? MOE__CANDIDATES(TOKENS_16) : MOE__CANDIDATES(TOKENS_64);
+    return MOE__CANDIDATES(TOKENS_8[rows]);
+  if (tokens <= 16)
+    return MOE__CANDIDATES(TOKENS_16[rows]);
+  if (tokens <= 32)
+    return MOE__CANDIDATES(TOKENS_32[rows]);
+  if (tokens <= 128)
+    return MOE__CANDIDATES(TOKENS_64[rows]);
+  return experts || group_of(op) == MOE_MX_BLOCK ? MOE__CANDIDATES(TOKENS_MANY_NARROW)
+                                                 : MOE__CANDIDATES(TOKENS_MANY);
 }
 
 static bool check(MlirOperation op, const moe__mixed_schedule_t *s) {
@@ -88,24 +138,42 @@ static bool check(MlirOperation op, const moe__mixed_schedule_t *s) {
                     s->split, moe__mixed_warps(s));
 }
 
-/* Registers of a thread that loads, and how those of the CTA are divided: setmaxnreg gives the
- * loader's to the warpgroups that multiply. */
-#define LOADER_REGISTERS 56
+/* The warps of an SM are divided among its quarters, each with registers of its own. */
+#define QUARTERS 4
+#define QUARTER_REGISTERS 16384
+/* Registers of a thread that loads, where setmaxnreg gives others to those that multiply. */
+#define LOADER_REGISTERS 48
 #define MOST_REGISTERS 240
-#define SM_REGISTERS 65536
+#define WIDE_TILE 48
+#define WIDE_MARGIN 40
+#define BOX_ALIGNMENT 128 /* of what the TMA writes */
 
+/* Those that each thread has, where a CTA has so many warps. */
+static int registers_of(const moe__mixed_schedule_t *s, int warps) {
+  int of_quarter = (warps * s->ctas_per_sm + QUARTERS - 1) / QUARTERS;
+  int each = QUARTER_REGISTERS / (MOE__WARP * of_quarter) / 8 * 8;
+  return each < MOST_REGISTERS ? each : MOST_REGISTERS;
+}
+
+/* Decides how many warps load, and how registers are divided. */
 static bool divide_registers(MlirOperation op, const moe__mixed_schedule_t *s,
                              moe__mixed_layout_t *l) {
-  int each = SM_REGISTERS / (l->cta.threads * s->ctas_per_sm) / 8 * 8;
-  int left = (each * (s->warpgroups + 1) - LOADER_REGISTERS) / s->warpgroups / 8 * 8;
-  l->divides = each < MOST_REGISTERS; /* else each thread has all that it may */
-  l->registers = left < MOST_REGISTERS ? left : MOST_REGISTERS;
-  l->overlaps = l->registers >= moe__mixed_registers(s, 2);
-  return l->registers >= moe__mixed_registers(s, 1) ||
+  int warps = moe__mixed_warps(s), needed = moe__mixed_registers(s);
+  l->registers = registers_of(s, warps + 1);
+  /* Wide tiles have more to keep: they get more than they need where there is more. */
+  l->divides = l->registers < needed + (s->tile_n >= WIDE_TILE ? WIDE_MARGIN : 0) &&
+               l->registers < MOST_REGISTERS;
+  l->cta.threads = (warps + (l->divides ? MOE__MIXED_WARPS : 1)) * MOE__WARP;
+  if (l->divides) {
+    int each = registers_of(s, warps + MOE__MIXED_WARPS);
+    int left = (each * (s->warpgroups + 1) - LOADER_REGISTERS) / s->warpgroups / 8 * 8;
+    l->registers = left < MOST_REGISTERS ? left : MOST_REGISTERS;
+  }
+  return l->registers >= needed ||
          moe__error(op,
                     "'schedule' leaves %d registers to each thread that multiplies; the kernel "
                     "needs %d",
-                    l->registers, moe__mixed_registers(s, 1));
+                    l->registers, needed);
 }
 
 static bool lay_out(MlirOperation op, const void *schedule, void *out) {
@@ -113,36 +181,48 @@ static bool lay_out(MlirOperation op, const void *schedule, void *out) {
   moe__mixed_layout_t *l = out;
   if (!check(op, s))
     return false;
-  l->cta.threads = (s->warpgroups + 1) * MOE__MIXED_WARPGROUP;
   l->cta.ctas_per_sm = s->ctas_per_sm;
   if (!divide_registers(op, s, l))
     return false;
   int chunks = s->depth / MOE_WEIGHT_COLUMNS, rows = moe__mixed_rows(s);
   l->weights = chunks * s->tile_n * MOE__MIXED_CHUNK_BYTES;
   l->scales = l->weights + moe__mixed_warps(s) * chunks * MOE_WEIGHT_BYTES;
-  int32_t bytes = l->scales + scales_of_stage(group_of(op), s->depth) * rows *
-                                  moe__mixed_scale_bytes(element_of(op, MOE__SCALES));
-  l->ring = moe__ring_reserve(&l->cta, s->stages, bytes);
+  int numbers = scales_of_stage(group_of(op), s->depth) * rows;
+  int zeros = moe__is(op, MOE__OP_MIXED_MM_ZEROS) ? numbers : 0;
+  l->landing = l->scales + numbers * moe__mixed_scale_bytes(element_of(op, MOE__SCALES));
+  l->zeros = (l->landing + BOX_ALIGNMENT - 1) / BOX_ALIGNMENT * BOX_ALIGNMENT;
+  l->ring = moe__ring_reserve(&l->cta, s->stages, l->zeros + zeros);
+  l->landing += zeros;
   moe__mixed_store_reserve(l, s);
   l->groups = moe__groups_reserve(&l->cta, moe__max_groups(op), false);
   return true;
+}
+
+/* The numbers of a group, if there are some. */
+static bool is_side_by_side(MlirOperation op, moe__role_t role) {
+  MlirValue value = moe__operand(op, role);
+  if (mlirValueIsNull(value) || moe__is_column_major(mlirValueGetType(value)))
+    return true;
+  return moe__error(op,
+                    "the kernel takes the %s of a group side by side; give '%s' the encoding "
+                    "affine_map<%s>",
+                    moe__role_name(role), moe__role_name(role),
+                    mlirShapedTypeGetRank(mlirValueGetType(value)) == 2 ? "(n, j) -> (j, n)"
+                                                                        : "(e, n, j) -> (e, j, n)");
 }
 
 static bool has_kernel(MlirOperation op) {
   if (moe__has_plain_weights(op))
     return moe__error(op, "the kernel takes packed weights; pack them by "
                           "scaled_grouped_mm.pack_weights, and give 'layout' its value");
-  if (!moe__is_column_major(moe__tensor_type(op, MOE__SCALES)))
-    return moe__error(op,
-                      "the kernel takes the scales of a group side by side; give 'scales' the "
-                      "encoding affine_map<%s>",
-                      mlirShapedTypeGetRank(moe__tensor_type(op, MOE__SCALES)) == 2
-                          ? "(n, j) -> (j, n)"
-                          : "(e, n, j) -> (e, j, n)");
+  if (!is_side_by_side(op, MOE__SCALES) || !is_side_by_side(op, MOE__ZEROS))
+    return false;
   return (moe__is_row_major(moe__tensor_type(op, MOE__W)) &&
           moe__is_row_major(moe__tensor_type(op, MOE__X)) &&
           moe__is_row_major(moe__tensor_type(op, MOE__OUT))) ||
-         moe__error(op, "the kernel takes all tensors but scales row-major; remove their encoding");
+         moe__error(
+             op,
+             "the kernel takes all tensors but scales and zeros row-major; remove their encoding");
 }
 
 /* ---- Parameters ---- */
@@ -182,15 +262,15 @@ static MlirValue add_weights(moe__mixed_mm_t *s, MlirOperation op) {
   return moe__kernel_tensor_map(&s->kernel, &map);
 }
 
-static MlirValue add_scales(moe__mixed_mm_t *s, MlirOperation op) {
+/* A number for each row and group, side by side for a group: scales, or zero points. */
+static MlirValue add_numbers(moe__mixed_mm_t *s, MlirOperation op, moe__role_t role, int bytes) {
   moe__record_t *record = &s->kernel.record;
-  int bytes = moe__mixed_scale_bytes(s->scale_type);
   const moe__expression_t *groups =
       s->group ? moe__expression_ceildiv(record, s->depth.expression, s->group)
                : moe__expression_constant(record, 1);
   const moe__expression_t *row = product_of(s, s->rows.expression, bytes);
   moe__tensor_map_t map = {
-      .tensor = moe__tensor_number(op, MOE__SCALES),
+      .tensor = moe__tensor_number(op, role),
       .element = bytes == 4   ? MOE__MAP_F32
                  : bytes == 2 ? MOE__MAP_BF16
                               : MOE__MAP_U8,
@@ -230,7 +310,9 @@ static void add_parameters(moe__mixed_mm_t *s, MlirOperation op) {
     moe__require_groups(kernel, offs);
   }
   s->w_map = add_weights(s, op);
-  s->scale_map = add_scales(s, op);
+  s->scale_map = add_numbers(s, op, MOE__SCALES, moe__mixed_scale_bytes(s->scale_type));
+  if (moe__is(op, MOE__OP_MIXED_MM_ZEROS))
+    s->zero_map = add_numbers(s, op, MOE__ZEROS, 1);
   s->x_map = add_tokens(s, op);
   s->out = moe__kernel_pointer(kernel, moe__tensor_number(op, MOE__OUT));
   moe__require_shapes(kernel, op);
@@ -335,17 +417,19 @@ static void load_k_tile(moe__mixed_mm_t *s, const moe__mixed_tile_t *tile, MlirV
   const moe__mixed_layout_t *l = &s->layout;
   int chunks = schedule->depth / MOE_WEIGHT_COLUMNS;
   int scales = scales_of_stage(s->group, schedule->depth);
-  int bytes =
-      l->scales + scales * moe__mixed_rows(schedule) * moe__mixed_scale_bytes(s->scale_type);
-  MlirValue landed = moe__ring_acquire(kernel, &l->ring, cursor, moe__i32(b, bytes));
+  MlirValue landed = moe__ring_acquire(kernel, &l->ring, cursor, moe__i32(b, l->landing));
   MlirValue buffer = moe__ring_buffer(kernel, &l->ring, cursor);
   bool experts = !mlirValueIsNull(s->offs);
   moe__tma_load(b, s->w_map, moe__offset_by(b, buffer, l->weights), landed, experts ? 4 : 3,
                 (MlirValue[]){moe__i32(b, 0), moe__mul(b, index, chunks),
                               moe__lshr(b, tile->row, 4), tile->expert});
+  MlirValue numbers[] = {tile->row, s->group ? moe__mul(b, index, scales) : moe__i32(b, 0),
+                         tile->expert};
   moe__tma_load(b, s->scale_map, moe__offset_by(b, buffer, l->scales), landed, experts ? 3 : 2,
-                (MlirValue[]){tile->row, s->group ? moe__mul(b, index, scales) : moe__i32(b, 0),
-                              tile->expert});
+                numbers);
+  if (!mlirValueIsNull(s->zero_map))
+    moe__tma_load(b, s->zero_map, moe__offset_by(b, buffer, l->zeros), landed, experts ? 3 : 2,
+                  numbers);
   MlirValue column = moe__mul(b, index, schedule->depth);
   for (int i = 0; i < chunks; i++)
     load_tokens(s, tile->token, moe__add(b, column, i * MOE_WEIGHT_COLUMNS),
@@ -363,12 +447,13 @@ static void load_k_tiles(moe__mixed_mm_t *s, const moe__mixed_tile_t *tile,
   }
 }
 
-/* Where nothing has to be known for them but the CTA's number, the first loads are issued before
- * all threads have come together: gives how many k-tiles of the first tile are on their way. */
+/* In a cluster that divides columns the first loads are issued while its CTAs come together; but
+ * experts' tiles are known behind that. */
 static bool loads_early(const moe__mixed_mm_t *s) {
-  return mlirValueIsNull(s->offs) && s->schedule.share == 1;
+  return mlirValueIsNull(s->offs) && s->schedule.split > 1;
 }
 
+/* How many k-tiles of the first tile are on their way then. */
 static MlirValue early_count(moe__mixed_mm_t *s, const moe__mixed_reduction_t *reduction) {
   moe__builder_t *b = &s->kernel.builder;
   if (!loads_early(s))
@@ -423,9 +508,10 @@ static void multiply_tiles(moe__mixed_mm_t *s) {
   reduction.count = moe__warp_uniform(b, reduction.count);
   MOE__FOR (b, index, moe__tiles_first(kernel), total, moe__tiles_step(kernel),
             MOE__CARRY_CURSOR(cursor)) {
-    moe__mixed_tile_t tile = tile_at(s, index);
     moe__mixed_fragment_t sums;
     moe__mixed_multiply(s, &self, &reduction, cursor, sums);
+    /* Asked for here, where it is needed: so it takes no registers before. */
+    moe__mixed_tile_t tile = tile_at(s, moe__fresh(b, index));
     moe__mixed_store(s, &self, &tile, sums);
     cursor = moe__cursor_advance(b, &s->layout.ring, cursor, reduction.count);
     end_tile(s, index, total);
@@ -459,12 +545,6 @@ static const moe__expression_t *grid_expression(moe__mixed_mm_t *s) {
              : moe__expression_persistent(record, tiles, s->schedule.ctas_per_sm);
 }
 
-/* After it every CTA of the cluster has begun, so that the others may reach it; no CTA of a cluster
- * ends while another may still reach it. */
-static void come_together(moe__mixed_mm_t *s) {
-  (s->kernel.cluster_size > 1 ? moe__cluster_barrier : moe__cta_barrier)(&s->kernel.builder);
-}
-
 static void initialize(moe__mixed_mm_t *s, MlirValue loads) {
   moe__kernel_t *kernel = &s->kernel;
   moe__builder_t *b = &kernel->builder;
@@ -472,10 +552,10 @@ static void initialize(moe__mixed_mm_t *s, MlirValue loads) {
     moe__tma_prefetch_map(b, s->w_map);
     moe__tma_prefetch_map(b, s->scale_map);
     moe__tma_prefetch_map(b, s->x_map);
+    if (!mlirValueIsNull(s->zero_map))
+      moe__tma_prefetch_map(b, s->zero_map);
     moe__ring_initialize(kernel, &s->layout.ring,
                          moe__mixed_warps(&s->schedule) * s->schedule.share);
-    if (loads_early(s))
-      load_early(s);
   }
   if (!mlirValueIsNull(s->offs)) {
     s->groups = moe__groups_create(kernel, &s->layout.groups, s->experts.value, s->schedule.tile_n,
@@ -485,7 +565,19 @@ static void initialize(moe__mixed_mm_t *s, MlirValue loads) {
     }
   }
   moe__warp_barrier(b);
-  come_together(s);
+  if (kernel->cluster_size == 1) {
+    moe__cta_barrier(b);
+    return;
+  }
+  /* Behind it every CTA of the cluster has begun, so that the others may reach it. */
+  moe__cluster_arrive(b);
+  if (loads_early(s)) {
+    MOE__IF (b, loads) {
+      load_early(s);
+    }
+    moe__warp_barrier(b);
+  }
+  moe__cluster_wait(b);
 }
 
 static bool lower(const moe__lowering_t *lowering) {
@@ -519,16 +611,16 @@ static bool lower(const moe__lowering_t *lowering) {
       moe__registers_decrease(b, LOADER_REGISTERS);
     load_tiles(&s, loads);
   }
-  if (s.schedule.share > 1) {
+  if (s.schedule.share > 1) { /* no CTA ends while another may still reach it */
     moe__warp_barrier(b);
-    come_together(&s);
+    moe__cluster_barrier(b);
   }
   moe__lowering_end(lowering, kernel, grid_expression(&s));
   return true;
 }
 
 const moe__kernel_definition_t moe__mixed_mm_kernel = {
-    .ops = {MOE__OP_MIXED_MM},
+    .ops = {MOE__OP_MIXED_MM, MOE__OP_MIXED_MM_ZEROS},
     .has_kernel = has_kernel,
     .schedule = &moe__mixed_schedule,
     .candidates = candidates,

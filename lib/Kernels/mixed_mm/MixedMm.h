@@ -28,11 +28,11 @@ typedef enum moe__weight_format_t {
 typedef struct moe__mixed_layout_t {
   moe__layout_t cta;
   moe__ring_t ring;
-  int32_t weights, scales; /* offsets in a stage, which begins with the tokens */
-  int32_t parts;           /* with split: where the sums of all CTAs arrive */
-  int registers;           /* of a thread that multiplies */
-  bool divides;            /* it gets them from the warpgroup that loads */
-  bool overlaps;           /* two products of a warpgroup are in flight */
+  int32_t weights, scales, zeros; /* offsets in a stage, which begins with the tokens */
+  int32_t landing;                /* bytes that land in one */
+  int32_t parts;                  /* with split: where the sums of all CTAs arrive */
+  int registers;                  /* of a thread that multiplies */
+  bool divides; /* it gets some of those of the threads that load, a warpgroup then; else a warp */
   moe__groups_layout_t groups;
 } moe__mixed_layout_t;
 
@@ -46,6 +46,7 @@ typedef struct moe__mixed_mm_t {
   moe__extent_t experts, rows;           /* of the weights; rows: N */
   moe__extent_t tokens, depth;           /* M and K */
   MlirValue w_map, scale_map, x_map;     /* !llvm.ptr */
+  MlirValue zero_map;                    /* null without zero points */
   MlirValue offs, status, out;           /* !llvm.ptr<1>; the first two are null without experts */
   moe__groups_t groups;
 } moe__mixed_mm_t;
@@ -76,14 +77,19 @@ int moe__mixed_scale_bytes(MlirType scale); /* of one */
 
 /* ---- Weights.c ---- */
 
+/* What is subtracted from the integers of the lane's two rows, as moe__mixed_convert wants it
+ * (i32): zero points, an i32 for each row, or the format's own; NULL: there are none. */
+void moe__mixed_subtrahends(moe__mixed_mm_t *s, const MlirValue *zeros, MlirValue out[2]);
+
 /* The four registers of a wgmma's operand that a word of a lane's weights stands for: integers, or
- * E2M1 values, exact in the tokens' type. */
-void moe__mixed_convert(moe__mixed_mm_t *s, MlirValue word, MlirValue out[MOE__WGMMA_A_REGISTERS]);
+ * E2M1 values, which have no subtrahends, exact in the tokens' type. */
+void moe__mixed_convert(moe__mixed_mm_t *s, MlirValue word, const MlirValue subtrahends[2],
+                        MlirValue out[MOE__WGMMA_A_REGISTERS]);
 
 /* ---- Multiply.c ---- */
 
-/* The registers that a thread needs which multiplies, with so many products in flight. */
-int moe__mixed_registers(const moe__mixed_schedule_t *schedule, int in_flight);
+/* The registers that a thread needs which multiplies. */
+int moe__mixed_registers(const moe__mixed_schedule_t *schedule);
 
 /* The sums of a tile over this CTA's k-tiles. */
 void moe__mixed_multiply(moe__mixed_mm_t *s, const moe__mixed_position_t *self,

@@ -20,23 +20,6 @@ static int piece_columns(const moe__mixed_mm_t *s) {
   return s->group && s->group < MOE_WEIGHT_COLUMNS ? s->group : MOE_WEIGHT_COLUMNS;
 }
 
-/* The weights of piece number `index` of the stage in `buffer`. */
-static void convert_piece(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue buffer,
-                          int index, piece_t out) {
-  moe__builder_t *b = &s->kernel.builder;
-  int columns = piece_columns(s), chunk = index * columns / MOE_WEIGHT_COLUMNS;
-  int chunks = s->schedule.depth / MOE_WEIGHT_COLUMNS;
-  MlirValue panel = moe__mul(b, self->warp, chunks * MOE_WEIGHT_BYTES);
-  MlirValue own = moe__offset(b, buffer, moe__add(b, panel, moe__shl(b, self->lane, 4)));
-  MlirValue words =
-      moe__load_aligned(b, moe__offset_by(b, own, s->layout.weights + chunk * MOE_WEIGHT_BYTES),
-                        moe__vector_type(b, MAX_STEPS, b->i32), 16);
-  int first = index * columns % MOE_WEIGHT_COLUMNS / MOE__MIXED_STEP;
-  for (int i = 0; i < columns / MOE__MIXED_STEP; i++)
-    moe__mixed_convert(s, moe__extract(b, words, first + i),
-                       out + (ptrdiff_t)i * MOE__WGMMA_A_REGISTERS);
-}
-
 /* A scale in shared memory, as f32. */
 static MlirValue load_scale(moe__mixed_mm_t *s, MlirValue from) {
   moe__builder_t *b = &s->kernel.builder;
@@ -50,18 +33,60 @@ static MlirValue load_scale(moe__mixed_mm_t *s, MlirValue from) {
   return moe__e8m0_value(b, moe__zext(b, moe__load(b, from, b->i8), b->i32));
 }
 
-/* The scales of the lane's two rows for piece number `index`. */
-static void load_scales(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue buffer,
-                        int index, MlirValue out[2]) {
+/* Where the number of the lane's first row for piece `index` is, of numbers of so many bytes that
+ * begin at `from` in the stage; that of the second row is 8 numbers further. */
+static MlirValue of_row(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue buffer,
+                        int from, int bytes, int index) {
   moe__builder_t *b = &s->kernel.builder;
-  int bytes = moe__mixed_scale_bytes(s->scale_type);
   int number = s->group ? index * piece_columns(s) / s->group : 0;
   MlirValue row =
       moe__add(b, moe__mul(b, self->warp, MOE_WEIGHT_ROWS), moe__lshr(b, self->lane, 2));
-  MlirValue own = moe__offset_by(b, moe__offset(b, buffer, moe__mul(b, row, bytes)),
-                                 s->layout.scales + number * moe__mixed_rows(&s->schedule) * bytes);
+  return moe__offset_by(b, moe__offset(b, buffer, moe__mul(b, row, bytes)),
+                        from + number * moe__mixed_rows(&s->schedule) * bytes);
+}
+
+/* The scales of the lane's two rows for piece number `index`. */
+static void load_scales(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue buffer,
+                        int index, MlirValue out[2]) {
+  int bytes = moe__mixed_scale_bytes(s->scale_type);
+  MlirValue own = of_row(s, self, buffer, s->layout.scales, bytes, index);
   for (int h = 0; h < 2; h++)
-    out[h] = load_scale(s, moe__offset_by(b, own, 8 * h * bytes));
+    out[h] = load_scale(s, moe__offset_by(&s->kernel.builder, own, 8 * h * bytes));
+}
+
+/* What is subtracted from their weights. */
+static void load_subtrahends(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
+                             MlirValue buffer, int index, MlirValue out[2]) {
+  moe__builder_t *b = &s->kernel.builder;
+  if (mlirValueIsNull(s->zero_map)) {
+    moe__mixed_subtrahends(s, NULL, out);
+    return;
+  }
+  MlirValue own = of_row(s, self, buffer, s->layout.zeros, 1, index), zeros[2];
+  for (int h = 0; h < 2; h++) {
+    MlirValue byte = moe__load(b, moe__offset_by(b, own, 8 * h), b->i8);
+    zeros[h] = moe__and(b, moe__zext(b, byte, b->i32), 0xF);
+  }
+  moe__mixed_subtrahends(s, zeros, out);
+}
+
+/* The weights of piece number `index` of the stage in `buffer`. */
+static void convert_piece(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue buffer,
+                          int index, piece_t out) {
+  moe__builder_t *b = &s->kernel.builder;
+  int columns = piece_columns(s), chunk = index * columns / MOE_WEIGHT_COLUMNS;
+  int chunks = s->schedule.depth / MOE_WEIGHT_COLUMNS;
+  MlirValue panel = moe__mul(b, self->warp, chunks * MOE_WEIGHT_BYTES);
+  MlirValue own = moe__offset(b, buffer, moe__add(b, panel, moe__shl(b, self->lane, 4)));
+  MlirValue words =
+      moe__load_aligned(b, moe__offset_by(b, own, s->layout.weights + chunk * MOE_WEIGHT_BYTES),
+                        moe__vector_type(b, MAX_STEPS, b->i32), 16);
+  int first = index * columns % MOE_WEIGHT_COLUMNS / MOE__MIXED_STEP;
+  MlirValue subtrahends[2];
+  load_subtrahends(s, self, buffer, index, subtrahends);
+  for (int i = 0; i < columns / MOE__MIXED_STEP; i++)
+    moe__mixed_convert(s, moe__extract(b, words, first + i), subtrahends,
+                       out + (ptrdiff_t)i * MOE__WGMMA_A_REGISTERS);
 }
 
 /* A piece whose products are in flight. */
@@ -120,6 +145,14 @@ static void begin_stage(moe__mixed_mm_t *s, const moe__mixed_position_t *self, m
   convert_piece(s, self, moe__ring_buffer(&s->kernel, &s->layout.ring, cursor), 0, first);
 }
 
+/* Sums are added before this: LLVM would move the additions of several pieces down to where the
+ * sums are stored, and all their products would stay in registers. Nothing is in flight. */
+static void keep_here(moe__mixed_mm_t *s, moe__mixed_fragment_t sums) {
+  moe__builder_t *b = &s->kernel.builder;
+  moe__accumulator_t sum = moe__accumulator_pack(b, s->schedule.tile_n, sums);
+  moe__wgmma_finish(b, sum, sums);
+}
+
 /* Multiplies the stage at `cursor`, whose first piece has been turned into numbers; what follows a
  * piece is, while its products run: the next piece, or that of the next stage, if there is one. */
 static void multiply_stage(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
@@ -128,7 +161,7 @@ static void multiply_stage(moe__mixed_mm_t *s, const moe__mixed_position_t *self
   moe__kernel_t *kernel = &s->kernel;
   moe__builder_t *b = &kernel->builder;
   int pieces = s->schedule.depth / piece_columns(s);
-  bool overlaps = s->layout.overlaps;
+  bool overlaps = s->schedule.in_flight > 1;
   MlirValue buffer = moe__ring_buffer(kernel, &s->layout.ring, cursor);
   MlirValue tokens = moe__wgmma_descriptor(b, buffer);
   flight_t flights[2];
@@ -146,6 +179,7 @@ static void multiply_stage(moe__mixed_mm_t *s, const moe__mixed_position_t *self
     if (!overlaps || p + 1 == pieces)
       finish_piece(s, now, 0, sums);
   }
+  keep_here(s, sums);
   release(s, self, cursor);
 }
 
@@ -159,9 +193,10 @@ static void unpack_piece(moe__mixed_mm_t *s, MlirValue packed, piece_t out) {
     out[i] = moe__extract(&s->kernel.builder, packed, i);
 }
 
-int moe__mixed_registers(const moe__mixed_schedule_t *schedule, int in_flight) {
+int moe__mixed_registers(const moe__mixed_schedule_t *schedule) {
   /* The sums, those in flight, two pieces of weights, and what addresses take. */
-  return schedule->tile_n / 2 * (1 + in_flight) + (in_flight > 1 ? 84 : 72);
+  int others = schedule->in_flight > 1 ? 84 : 72;
+  return schedule->tile_n / 2 * (1 + schedule->in_flight) + others;
 }
 
 void moe__mixed_multiply(moe__mixed_mm_t *s, const moe__mixed_position_t *self,

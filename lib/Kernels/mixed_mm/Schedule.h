@@ -19,6 +19,7 @@
   X(T, share, 1, 4, 1,                                                                             \
     "CTAs of a cluster that have other rows of the same tokens, which each loads a part of for "   \
     "all; 1 with split")                                                                           \
+  X(T, in_flight, 1, 2, 1, "pieces of weights of a warpgroup whose products run at once")          \
   X(T, ctas_per_sm, 1, 4, 1, "CTAs that share a multiprocessor")                                   \
   X(T, band, 1, 4096, 4096, "tiles of tokens of an expert that are worked off together")
 

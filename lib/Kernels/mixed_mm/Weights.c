@@ -15,27 +15,48 @@
 #define EXCESS 8
 #define TWICE(half) ((int32_t)((uint32_t)(half)*0x10001u))
 
-/* What differs between bf16 and f16. */
+/* What differs between bf16 and f16, by the lane's row: registers of the first and of the second
+ * one take turns. In f16 nibbles of the second row stand at bits 4 to 7: 1024 + 16 q, times
+ * 1/16. */
 typedef struct halves_t {
   uint16_t magic;           /* the number whose last place is worth 1 */
-  uint16_t one, minus;      /* 1, and -(that number + the excess) */
+  int at[2];                /* the lowest bit of a nibble */
+  uint16_t factor[2];       /* 1, or 1/16 */
+  uint16_t minus[2];        /* -magic, times that */
   int shift;                /* from the highest nibble's exponent and mantissa to their place */
   uint16_t exponent, power; /* the bits of that place; 2^(difference of the exponents' biases) */
 } halves_t;
 
-static const halves_t BF16 = {0x4300, 0x3F80, 0xC308, 6, 0x01C0, 0x7E80};
-static const halves_t F16 = {0x6400, 0x3C00, 0xE408, 3, 0x0E00, 0x7400};
-/* f16 has room for a nibble at bits 4 to 7 too: 1024 + 16 q, times 1/16, less 64 + 8. */
-#define F16_SIXTEENTH 0x2C00
-#define F16_MINUS_HIGH 0xD480
+static const halves_t BF16 = {0x4300, {0, 0}, {0x3F80, 0x3F80}, {0xC300, 0xC300}, 6,
+                              0x01C0, 0x7E80};
+static const halves_t F16 = {0x6400, {0, 4}, {0x3C00, 0x2C00}, {0xE400, 0xD400}, 3, 0x0E00, 0x7400};
 
-/* x * y + z of the halves of words; y and z are constants. */
-static MlirValue fma_halves(moe__mixed_mm_t *s, MlirValue x, uint16_t y, uint16_t z) {
+static const halves_t *halves_of(const moe__mixed_mm_t *s) {
+  return mlirTypeIsABF16(s->x_type) ? &BF16 : &F16;
+}
+
+/* What an integer's bits are more than its value. */
+static int excess_of(const moe__mixed_mm_t *s) {
+  return s->format == MOE__WEIGHT_UI4 ? 0 : EXCESS;
+}
+
+void moe__mixed_subtrahends(moe__mixed_mm_t *s, const MlirValue *zeros, MlirValue out[2]) {
+  moe__builder_t *b = &s->kernel.builder;
+  const halves_t *halves = halves_of(s);
+  for (int row = 0; row < 2; row++) {
+    int at = halves->at[row];
+    out[row] = moe__i32(b, TWICE(halves->minus[row] | excess_of(s) << at));
+    if (zeros)
+      out[row] = moe__or(b, out[row], moe__mul(b, zeros[row], 0x10001 << at));
+  }
+}
+
+/* x * y + z of the halves of words; y is a constant. */
+static MlirValue fma_halves(moe__mixed_mm_t *s, MlirValue x, uint16_t y, MlirValue z) {
   moe__builder_t *b = &s->kernel.builder;
   MlirType type = moe__vector_type(b, 2, s->x_type);
   MlirValue factor = moe__bitcast(b, moe__i32(b, TWICE(y)), type);
-  MlirValue sum =
-      moe__fma(b, moe__bitcast(b, x, type), factor, moe__bitcast(b, moe__i32(b, TWICE(z)), type));
+  MlirValue sum = moe__fma(b, moe__bitcast(b, x, type), factor, moe__bitcast(b, z, type));
   return moe__bitcast(b, sum, b->i32);
 }
 
@@ -51,32 +72,33 @@ static MlirValue place_integer(moe__mixed_mm_t *s, const halves_t *halves, MlirV
   return moe__xor(b, nibbles, TWICE(halves->magic | flipped));
 }
 
-static void convert_integers(moe__mixed_mm_t *s, MlirValue word,
+static void convert_integers(moe__mixed_mm_t *s, MlirValue word, const MlirValue subtrahends[2],
                              MlirValue out[MOE__WGMMA_A_REGISTERS]) {
   moe__builder_t *b = &s->kernel.builder;
-  bool is_bf16 = mlirTypeIsABF16(s->x_type);
-  const halves_t *halves = is_bf16 ? &BF16 : &F16;
+  const halves_t *halves = halves_of(s);
   for (int i = 0; i < MOE__WGMMA_A_REGISTERS; i++) {
-    bool high = !is_bf16 && i % 2;
-    MlirValue moved = shift_right(b, word, high ? 4 * (i - 1) : 4 * i);
-    MlirValue placed = place_integer(s, halves, moved, high ? 4 : 0);
-    out[i] = high ? fma_halves(s, placed, F16_SIXTEENTH, F16_MINUS_HIGH)
-                  : fma_halves(s, placed, halves->one, halves->minus);
+    int row = i % 2, at = halves->at[row];
+    MlirValue placed = place_integer(s, halves, shift_right(b, word, 4 * i - at), at);
+    out[i] = fma_halves(s, placed, halves->factor[row], subtrahends[row]);
   }
 }
 
 static void convert_floats(moe__mixed_mm_t *s, MlirValue word,
                            MlirValue out[MOE__WGMMA_A_REGISTERS]) {
   moe__builder_t *b = &s->kernel.builder;
-  const halves_t *halves = mlirTypeIsABF16(s->x_type) ? &BF16 : &F16;
+  const halves_t *halves = halves_of(s);
   for (int i = 0; i < MOE__WGMMA_A_REGISTERS; i++) {
     MlirValue top = i < 3 ? moe__shl(b, word, 12 - 4 * i) : word;
     MlirValue magnitude = moe__and(b, moe__lshr(b, top, halves->shift), TWICE(halves->exponent));
     MlirValue bits = moe__or(b, moe__and(b, top, TWICE(0x8000)), magnitude);
-    out[i] = fma_halves(s, bits, halves->power, 0x8000);
+    out[i] = fma_halves(s, bits, halves->power, moe__i32(b, TWICE(0x8000)));
   }
 }
 
-void moe__mixed_convert(moe__mixed_mm_t *s, MlirValue word, MlirValue out[MOE__WGMMA_A_REGISTERS]) {
-  (s->format == MOE__WEIGHT_E2M1 ? convert_floats : convert_integers)(s, word, out);
+void moe__mixed_convert(moe__mixed_mm_t *s, MlirValue word, const MlirValue subtrahends[2],
+                        MlirValue out[MOE__WGMMA_A_REGISTERS]) {
+  if (s->format == MOE__WEIGHT_E2M1)
+    convert_floats(s, word, out);
+  else
+    convert_integers(s, word, subtrahends, out);
 }

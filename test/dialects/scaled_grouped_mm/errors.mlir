@@ -1325,8 +1325,8 @@ func.func @e8m0_of_64(%w: tensor<2x16x16xui8>, %scales: tensor<2x16x1xf8E8M0FNU>
 // -----
 
 func.func @format_is_unknown(%w: tensor<2x16x16xui8>, %scales: tensor<2x16x1xbf16>, %x: tensor<64x32xbf16>, %offs: tensor<2xi32>) {
-  // expected-error@below {{attribute 'format' is "ui4"; it must be i4, uint4b8 or f4E2M1FN}}
-  %out = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x, %offs) {format = "ui4", group_size = 32 : i64, layout = "plain"}
+  // expected-error@below {{attribute 'format' is "u4"; it must be i4, uint4b8, ui4 or f4E2M1FN}}
+  %out = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x, %offs) {format = "u4", group_size = 32 : i64, layout = "plain"}
       : (tensor<2x16x16xui8>, tensor<2x16x1xbf16>, tensor<64x32xbf16>, tensor<2xi32>) -> tensor<64x16xbf16>
   return
 }
@@ -1512,5 +1512,24 @@ func.func @pack_bytes(%w: tensor<32x24xui8>) {
 func.func @pack_result(%w: tensor<32x16xui8>) {
   // expected-error@below {{result 'packed' has dimension 1 of size 2; it must be 1}}
   %packed = "scaled_grouped_mm.pack_weights"(%w) {layout = "16x64"} : (tensor<32x16xui8>) -> tensor<2x2x512xui8>
+  return
+}
+
+// -----
+
+// mixed_mm_zeros
+func.func @zeros_of_i4(%w: tensor<16x16xui8>, %scales: tensor<16x1xbf16>, %zeros: tensor<16x1xui8>, %x: tensor<64x32xbf16>) {
+  // expected-error@below {{attribute 'format' must be "ui4" with zero points}}
+  %out = "scaled_grouped_mm.mixed_mm_zeros"(%w, %scales, %zeros, %x) {format = "i4", group_size = 32 : i64, layout = "plain"}
+      : (tensor<16x16xui8>, tensor<16x1xbf16>, tensor<16x1xui8>, tensor<64x32xbf16>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @zeros_shape(%w: tensor<16x16xui8>, %scales: tensor<16x1xbf16>, %zeros: tensor<16x2xui8>, %x: tensor<64x32xbf16>) {
+  // expected-error@below {{operand 'zeros' has dimension 1 of size 2; it must be 1}}
+  %out = "scaled_grouped_mm.mixed_mm_zeros"(%w, %scales, %zeros, %x) {format = "ui4", group_size = 32 : i64, layout = "plain"}
+      : (tensor<16x16xui8>, tensor<16x1xbf16>, tensor<16x2xui8>, tensor<64x32xbf16>) -> tensor<64x16xbf16>
   return
 }

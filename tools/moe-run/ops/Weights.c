@@ -49,6 +49,7 @@ static moe_ref_mixed_mm_t product(const moe__run_launch_t *launch) {
                               .x = moe__run_tensor(launch, "x"),
                               .offs = moe__run_tensor(launch, "offs"),
                               .out = moe__run_tensor(launch, "out"),
+                              .zeros = moe__run_tensor(launch, "zeros"),
                               .format = launch->weights.format,
                               .group_size = launch->weights.group_size};
 }
@@ -99,10 +100,10 @@ static moe_ref_status_t judge(const moe__run_launch_t *launch, int64_t slice,
 /* What may be NaN and must not matter: tokens of no group, and scales of experts without tokens. */
 static void use(const moe__run_launch_t *launch, const char *role, moe__run_use_t *out_use) {
   const moe_ref_tensor_t *offs = moe__run_tensor(launch, "offs");
-  out_use->role = is(role, "w")        ? MOE__RUN_BYTES
-                  : is(role, "scales") ? MOE__RUN_GROUP_SCALES
-                  : is(role, "x")      ? MOE__RUN_SELECTOR
-                                       : MOE__RUN_OFFSETS;
+  out_use->role = is(role, "w") || is(role, "zeros") ? MOE__RUN_BYTES
+                  : is(role, "scales")               ? MOE__RUN_GROUP_SCALES
+                  : is(role, "x")                    ? MOE__RUN_SELECTOR
+                                                     : MOE__RUN_OFFSETS;
   out_use->tokens = moe__run_tensor(launch, "x")->shape[0];
   if (!offs)
     return;
@@ -123,6 +124,12 @@ static int64_t written_rows(const moe__run_launch_t *launch, const char *role) {
   return moe_ref_mixed_mm_tokens(&mm);
 }
 
+#define PRODUCT(op_name, roles)                                                                    \
+  {                                                                                                \
+    .name = "scaled_grouped_mm." op_name, .tensors = (roles), .prepare = prepare, .cut = cut,      \
+    .run = run, .use = use, .judge = judge, .flops = flops, .written_rows = written_rows           \
+  }
+
 const moe__run_op_t moe__run_weight_ops[] = {
     {.name = "scaled_grouped_mm.pack_weights",
      .tensors = "w -> packed",
@@ -130,14 +137,7 @@ const moe__run_op_t moe__run_weight_ops[] = {
      .cut = cut_pack,
      .run = run_pack,
      .use = use_pack},
-    {.name = "scaled_grouped_mm.mixed_mm",
-     .tensors = "w scales x [offs] -> out",
-     .prepare = prepare,
-     .cut = cut,
-     .run = run,
-     .use = use,
-     .judge = judge,
-     .flops = flops,
-     .written_rows = written_rows},
+    PRODUCT("mixed_mm", "w scales x [offs] -> out"),
+    PRODUCT("mixed_mm_zeros", "w scales zeros x [offs] -> out"),
     {0},
 };

@@ -46,7 +46,7 @@ INTEGERS = [
     ("the scale of the rows above", ptx(r"(ld\.shared\.b16 [^;]*)\+6160\];", r"\g<1>+6144];")),
     ("a scale of half its size", constant(r"shl\.b32", "16", "15")),
     ("a group left out", ptx(FMA, r"mov.b32 \1, \4;", which=5)),
-    ("the groups before left out", ptx(FMA, r"mul.rn.f32 \1, \2, \3;", which=2)),
+    ("the groups before left out", ptx(FMA, r"mul.rn.f32 \1, \2, \3;", which=10)),
     ("a scale left out", ptx(FMA, r"add.rn.f32 \1, \2, \4;", which=1)),
     ("the sums of one CTA", ptx(PARTS, r"mov.b32 \1, \2;")),
     ("the sums of one CTA twice", ptx(PARTS, r"add.rn.f32 \1, \2, \2;", which=2)),
