@@ -122,18 +122,14 @@
 // CHECK-NOT: nvvm.wgmma.mma_async
 // CHECK: nvvm.wgmma.commit.group
 //
-// While it runs: two row scales into registers, the tile's column scales into shared memory, two by each thread of the warpgroup, between
-// barriers of its own. Nothing waits for a product here.
+// While it runs scales are asked for: of two rows, and of two of the tile's columns by each thread of the warpgroup. Nothing waits here.
 // CHECK-NOT: wgmma
 // CHECK: %[[SA_0:.*]] = llvm.getelementptr %[[SA]][
 // CHECK-NEXT: %[[ROW_SCALE_0:.*]] = llvm.load %[[SA_0]]
 // CHECK: %[[SA_1:.*]] = llvm.getelementptr %[[SA]][
 // CHECK-NEXT: %[[ROW_SCALE_1:.*]] = llvm.load %[[SA_1]]
-// CHECK: nvvm.barrier id = %{{.*}} number_of_threads = %c128_i32
-// CHECK: llvm.getelementptr %[[SB]][
-// CHECK-COUNT-2: llvm.store {{.*}} : f32, !llvm.ptr<3>
-// CHECK-NOT: wgmma
-// CHECK: nvvm.barrier id = %{{.*}} number_of_threads = %c128_i32
+// CHECK-COUNT-2: llvm.getelementptr %[[SB]][
+// CHECK-NOT: nvvm.barrier
 //
 // The loop: wait for the stage, four products, and only then wait for those before and give their stage back.
 // CHECK: scf.for
@@ -149,10 +145,13 @@
 // CHECK-NEXT: }
 // CHECK: scf.yield
 //
-// The last products, and the last stage.
+// The last products, and the last stage. Then the scales of columns go to shared memory, between barriers of the warpgroup.
 // CHECK: llvm.inline_asm has_side_effects {{.*}}"wgmma.wait_group.sync.aligned 0;"
 // CHECK: scf.if
 // CHECK: nvvm.mbarrier.arrive
+// CHECK: nvvm.barrier id = %{{.*}} number_of_threads = %c128_i32
+// CHECK-COUNT-2: llvm.store {{.*}} : f32, !llvm.ptr<3>
+// CHECK: nvvm.barrier id = %{{.*}} number_of_threads = %c128_i32
 //
 // 64 columns at a time: the row's scale first, then the column's, two values to bf16, four matrices in one store. Then whole rows of
 // 128 bytes, each only where it is inside.
@@ -229,7 +228,7 @@
 // RECORD-SAME: nvvm.minctasm = 1 : i32, nvvm.reqntid = array<i32: 384>
 func.func @forward(%qa: tensor<?x?xf8E4M3FN>, %qb: tensor<?x?x?xf8E4M3FN, #col_major>, %sa: tensor<?xf32>, %sb: tensor<?x?xf32>,
                    %offs: tensor<?xi32>) -> tensor<?x?xbf16> {
-  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {tile_n = 256, stages = 4, band = 8, pingpong = 0}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {tile_n = 256, stages = 4, band = 8, pingpong = 0, tma_store = 0}}
       : (tensor<?x?xf8E4M3FN>, tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?xf32>, tensor<?x?xf32>, tensor<?xi32>) -> tensor<?x?xbf16>
   return %out : tensor<?x?xbf16>
 }
@@ -238,9 +237,11 @@ func.func @forward(%qa: tensor<?x?xf8E4M3FN>, %qb: tensor<?x?x?xf8E4M3FN, #col_m
 
 #col_major = affine_map<(e, k, n) -> (e, n, k)>
 
-// Forward, promoted sums, E5M2 tokens. Static sizes but for the tokens: one scalar. A table of 8 groups takes as much as one of 32.
+// Forward, promoted sums, E5M2 tokens. Static sizes but for the tokens: one scalar. A table of 8 groups takes as much as one of 32, and a
+// warp stages 3 x 2 KB.
 // CHECK-LABEL: llvm.func @promoted_0(
-// CHECK-SAME: %[[TOKENS:[^:]*]]: i32, %[[AMAP:[^:]*]]: !llvm.ptr {{{[^}]*}}}, %[[BMAP:[^:]*]]: !llvm.ptr {{{[^}]*}}}, %{{[^:]*}}: !llvm.ptr<1>, %{{[^:]*}}: !llvm.ptr<1>, %{{[^:]*}}: !llvm.ptr<1>, %{{[^:]*}}: !llvm.ptr<1>, %{{[^:]*}}: !llvm.ptr<1>)
+// CHECK-SAME: %[[TOKENS:[^:]*]]: i32, %[[AMAP:[^:]*]]: !llvm.ptr {{{[^}]*}}}, %[[BMAP:[^:]*]]: !llvm.ptr {{{[^}]*}}}, %{{[^:]*}}: !llvm.ptr<1>, %{{[^:]*}}: !llvm.ptr<1>, %{{[^:]*}}: !llvm.ptr<1>, %{{[^:]*}}: !llvm.ptr<1>,
+// CHECK-SAME: %[[OUTMAP:[^:]*]]: !llvm.ptr {{{[^}]*}}}, %{{[^:]*}}: !llvm.ptr<1>)
 // CHECK: nvvm.setmaxregister increase 224
 //
 // The first 128 of K: a fresh sum, the scales while it runs, a wait for it, its stage back.
@@ -249,11 +250,10 @@ func.func @forward(%qa: tensor<?x?xf8E4M3FN>, %qb: tensor<?x?x?xf8E4M3FN, #col_m
 // CHECK-COUNT-3: nvvm.wgmma.mma_async {{.*}}<m = 64, n = 192, k = 32>, D[<f32>, <one>], A[<e5m2>, <one>, <row>], B[<e4m3>, <one>, <col>]
 // CHECK-NOT: wgmma.mma_async
 // CHECK: nvvm.wgmma.commit.group
-// CHECK-NOT: wgmma
-// CHECK-COUNT-2: llvm.store {{.*}} : f32, !llvm.ptr<3>
-// CHECK-NOT: wgmma.mma_async
+// CHECK-NOT: nvvm.barrier
 // CHECK: llvm.inline_asm has_side_effects {{.*}}"wgmma.wait_group.sync.aligned 0;"
 // CHECK: nvvm.mbarrier.arrive
+// CHECK-COUNT-2: llvm.store {{.*}} : f32, !llvm.ptr<3>
 //
 // Each 128 more: the same, and 96 additions in fp32.
 // CHECK: scf.for
@@ -271,8 +271,22 @@ func.func @forward(%qa: tensor<?x?xf8E4M3FN>, %qb: tensor<?x?x?xf8E4M3FN, #col_m
 // CHECK-NOT: arith.addf
 // CHECK: scf.yield
 // CHECK-NOT: wgmma
+//
+// The TMA has read what was staged before. Then it stores three boxes, where all rows of the warp belong to the group; else the warp does.
+// CHECK: nvvm.cp.async.bulk.wait_group 0 {read}
+// CHECK: nvvm.bar.warp.sync
 // CHECK-COUNT-12: nvvm.stmatrix
 // CHECK-NOT: nvvm.stmatrix
+// CHECK: nvvm.fence.proxy {kind = #nvvm.proxy_kind<async.shared>, space = #nvvm.shared_space<cta>}
+// CHECK-NEXT: arith.constant
+// CHECK-NEXT: nvvm.bar.warp.sync
+// CHECK-NEXT: scf.if
+// CHECK: scf.if
+// CHECK-COUNT-3: nvvm.cp.async.bulk.tensor.global.shared.cta %[[OUTMAP]],
+// CHECK-NEXT: nvvm.cp.async.bulk.commit.group
+// CHECK: } else {
+// CHECK-COUNT-12: llvm.store {{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
+// CHECK: nvvm.cp.async.bulk.wait_group 0 {read}
 // CHECK: nvvm.setmaxregister decrease 56
 // CHECK: nvvm.mbarrier.arrive.expect_tx %{{.*}}, %c40960_i32{{(_[0-9]+)?}} :
 // CHECK: nvvm.cp.async.bulk.tensor.shared.cluster.global {{[^,]*}}, %[[AMAP]], {{.*}}box[%{{[^,]*}}, %{{[^,]*}}] :
@@ -283,7 +297,8 @@ func.func @forward(%qa: tensor<?x?xf8E4M3FN>, %qb: tensor<?x?x?xf8E4M3FN, #col_m
 // RECORD-SAME: parameters = [{kind = "scalar", type = "i32", value = {dim = [0, 0]}},
 // RECORD-SAME: {box = [128, 128], dims = [208, {dim = [0, 0]}], {{.*}}strides = [208],
 // RECORD-SAME: {box = [128, 192, 1], dims = [208, 320, 8], {{.*}}strides = [208, {mul = [320, 208]}],
-// RECORD-SAME: shared_memory = 183040
+// RECORD-SAME: {box = [64, 16], dims = [320, {dim = [0, 0]}], element = "bf16", {{.*}}strides = [{mul = [320, 2]}], swizzle = "128B", tensor = 5
+// RECORD-SAME: shared_memory = 215808
 func.func @promoted(%qa: tensor<?x208xf8E5M2>, %qb: tensor<8x208x320xf8E4M3FN, #col_major>, %sa: tensor<?xf32>, %sb: tensor<8x320xf32>,
                     %offs: tensor<8xi32>) -> tensor<?x320xbf16> {
   %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "promoted"}
@@ -339,7 +354,6 @@ func.func @promoted(%qa: tensor<?x208xf8E5M2>, %qb: tensor<8x208x320xf8E4M3FN, #
 // CHECK-NEXT: arith.select %[[IS_EMPTY]], %[[ZERO]], %[[SCALE]]
 //
 // In the loop the blocks before it, all of four steps.
-// CHECK-COUNT-2: llvm.store {{.*}} : f32, !llvm.ptr<3>
 // CHECK: scf.for
 // CHECK: nvvm.mbarrier.try_wait.parity
 // CHECK-NOT: nvvm.fence.proxy
@@ -349,6 +363,7 @@ func.func @promoted(%qa: tensor<?x208xf8E5M2>, %qb: tensor<8x208x320xf8E4M3FN, #
 // CHECK-NEXT: nvvm.wgmma.wait.group.sync.aligned 1
 // CHECK: nvvm.mbarrier.arrive
 // CHECK: llvm.inline_asm has_side_effects {{.*}}"wgmma.wait_group.sync.aligned 0;"
+// CHECK-COUNT-2: llvm.store {{.*}} : f32, !llvm.ptr<3>
 // CHECK-COUNT-16: nvvm.stmatrix
 // CHECK-NOT: nvvm.stmatrix
 //
@@ -428,7 +443,7 @@ func.func @promoted(%qa: tensor<?x208xf8E5M2>, %qb: tensor<8x208x320xf8E4M3FN, #
 // RECORD-SAME: {dim = [1, 1], multiple_of = 16 : i64}, {at_least = 16 : i64, dim = [0, 1]}, {dim = [0, 1], multiple_of = 16 : i64}, {at_least = 1 : i64, dim = [4, 0]}, {at_most = 1024 : i64, dim = [4, 0]}]
 func.func @gradient(%qa: tensor<?x?xf8E5M2>, %qb: tensor<?x?xf8E4M3FN, #col_major>, %sa: tensor<?x?xf32>, %sb: tensor<?x?xf32>,
                     %offs: tensor<?xi32>) -> tensor<?x?x?xbf16> {
-  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {tile_n = 256, stages = 4, band = 8, pingpong = 0}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {tile_n = 256, stages = 4, band = 8, pingpong = 0, tma_store = 0}}
       : (tensor<?x?xf8E5M2>, tensor<?x?xf8E4M3FN, #col_major>, tensor<?x?xf32>, tensor<?x?xf32>, tensor<?xi32>) -> tensor<?x?x?xbf16>
   return %out : tensor<?x?x?xbf16>
 }
@@ -466,11 +481,12 @@ func.func @static(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<64x32xf8E4M3FN, #col_
 // CHECK: llvm.getelementptr %[[SA]][
 // CHECK: llvm.getelementptr %[[SB]][
 // CHECK-NEXT: llvm.load
-// CHECK: nvvm.barrier id = %{{.*}} number_of_threads = %c128_i32
 // CHECK-COUNT-2: llvm.getelementptr %[[BIAS]][
 // CHECK-NOT: llvm.getelementptr %[[SB]]
-// CHECK: nvvm.barrier id = %{{.*}} number_of_threads = %c128_i32
 // CHECK: llvm.inline_asm has_side_effects {{.*}}"wgmma.wait_group.sync.aligned 0;"
+// CHECK: nvvm.barrier id = %{{.*}} number_of_threads = %c128_i32
+// CHECK-COUNT-2: llvm.store {{.*}} : f32, !llvm.ptr<3>
+// CHECK: nvvm.barrier id = %{{.*}} number_of_threads = %c128_i32
 //
 // 32 columns at a time; 16 bytes are 4 of them.
 // CHECK: %[[BIASES:.*]] = llvm.load {{.*}} : !llvm.ptr<3> -> vector<2xf32>
@@ -501,7 +517,7 @@ func.func @static(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<64x32xf8E4M3FN, #col_
 // RECORD-SAME: requires = [{dim = [0, 0], same_as = [1, 0]}, {dim = [0, 2], same_as = [1, 1]}, {dim = [0, 0], same_as = [2, 0]}, {dim = [0, 0], same_as = [3, 0]}, {dim = [0, 0], same_as = [4, 0]}, {dim = [1, 2], same_as = [4, 1]},
 func.func @batched(%qa: tensor<?x?x?xf8E4M3FN>, %qb: tensor<?x?x?xf8E4M3FN, #col_major>, %sa: tensor<?xf32>, %sb: tensor<?xf32>,
                    %bias: tensor<?x?xf32>) -> tensor<?x?x?xf32> {
-  %out = "scaled_grouped_mm.scaled_mm_bias"(%qa, %qb, %sa, %sb, %bias) {accumulate = "fast", schedule = {tile_n = 256, stages = 4, band = 8, pingpong = 0}}
+  %out = "scaled_grouped_mm.scaled_mm_bias"(%qa, %qb, %sa, %sb, %bias) {accumulate = "fast", schedule = {tile_n = 256, stages = 4, band = 8, pingpong = 0, tma_store = 0}}
       : (tensor<?x?x?xf8E4M3FN>, tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?xf32>, tensor<?xf32>, tensor<?x?xf32>) -> tensor<?x?x?xf32>
   return %out : tensor<?x?x?xf32>
 }
@@ -524,10 +540,10 @@ func.func @batched(%qa: tensor<?x?x?xf8E4M3FN>, %qb: tensor<?x?x?xf8E4M3FN, #col
 // CHECK-NEXT: %[[ROW_BIAS:.*]] = llvm.fpext %[[HALF]] : f16 to f32
 // CHECK: llvm.getelementptr %[[SB]][
 // CHECK: llvm.getelementptr %[[BIAS]][
-// CHECK: nvvm.barrier id = %{{.*}} number_of_threads = %c128_i32
 // CHECK: llvm.getelementptr %[[SA]][
-// CHECK: llvm.store {{.*}} : f32, !llvm.ptr<3>
 // CHECK: llvm.inline_asm has_side_effects {{.*}}"wgmma.wait_group.sync.aligned 0;"
+// CHECK: nvvm.barrier id = %{{.*}} number_of_threads = %c128_i32
+// CHECK: llvm.store {{.*}} : f32, !llvm.ptr<3>
 //
 // The token's scale first as ever; the tile is transposed on its way out, 16 tokens at a time, of each warp 32 bytes of a token.
 // CHECK: %[[TOKEN_SCALES:.*]] = llvm.load {{.*}} : !llvm.ptr<3> -> vector<2xf32>

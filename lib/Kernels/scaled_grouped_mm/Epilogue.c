@@ -4,9 +4,10 @@
  *
  * Scales of blocks are in the sum already: out = cast(sum + bias).
  *
- * What it takes is fetched while the first product runs: scales of rows into registers, those of
- * columns into shared memory, unless one scale does for all of them. A warp brings its 16 rows
- * of the tile in order in a part of shared memory of its own and writes rows of 128 bytes; where
+ * What it takes is asked for while the first product runs, or before it: scales of rows stay in
+ * registers, those of columns go on into shared memory, unless one scale does for all of them. A
+ * warp brings its 16 rows of the tile in order in a part of shared memory of its own. Where all of
+ * them belong to the group, the TMA stores them; else the warp writes rows of 128 bytes. Where
  * operands are swapped the tile leaves transposed, in pieces of a sector, 32 bytes.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
@@ -32,12 +33,22 @@ static bool is_swapped(const moe__scaled_mm_t *s) {
 
 /* ---- What the epilogue takes ---- */
 
+int moe__mm_tma_pieces(const moe__mm_schedule_t *schedule) {
+  return schedule->swap_operands ? 0 : schedule->tma_store;
+}
+
+/* A warp's part. */
+static int staging_bytes(const moe__mm_schedule_t *schedule) {
+  int pieces = moe__mm_tma_pieces(schedule);
+  return STAGING_BYTES * (pieces ? pieces : 1);
+}
+
 void moe__mm_epilogue_reserve(moe__mm_layout_t *layout, const moe__mm_schedule_t *schedule,
                               MlirOperation op) {
   int32_t columns = MOE__MM_WARPGROUPS * schedule->tile_n * 4;
   int of_columns = schedule->swap_operands ? MOE__MM_QA : MOE__MM_QB;
   layout->staging =
-      moe__layout_shared(&layout->cta, MOE__MM_THREADS / MOE__WARP * STAGING_BYTES, 1024);
+      moe__layout_shared(&layout->cta, MOE__MM_THREADS / MOE__WARP * staging_bytes(schedule), 1024);
   if (moe__mm_scales(op, of_columns) == MOE__SCALE_OF_ROW)
     layout->column_scales = moe__layout_shared(&layout->cta, columns, 16);
   if (moe__operand_number(op, MOE__BIAS) >= 0 && !schedule->swap_operands)
@@ -96,12 +107,13 @@ void moe__mm_warpgroup_barrier(moe__scaled_mm_t *s, const moe__mm_position_t *se
   moe__barrier_of(b, id, moe__i32(b, MOE__MM_WARPGROUP));
 }
 
-/* Asks for what belongs to a column of the tile, a column for each thread: they are as many, or
- * more. */
-static moe__mm_column_t fetch_column(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e) {
+/* Asks for what belongs to a column of the tile: column `first` for the warpgroup's first thread,
+ * and so on. */
+static moe__mm_column_t fetch_column(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e, int first) {
   moe__builder_t *b = &s->kernel.builder;
   moe__mm_column_t column = {0};
-  column.position = moe__and(b, s->kernel.thread, MOE__MM_WARPGROUP - 1);
+  MlirValue thread = moe__and(b, s->kernel.thread, MOE__MM_WARPGROUP - 1);
+  column.position = moe__add(b, thread, first);
   if (e->column_scales.ptr)
     column.scale = load_scale(s, e, s->side[1], column.position);
   if (e->column_bias.ptr)
@@ -119,28 +131,12 @@ static void store_column(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e,
     moe__store(b, column->bias, moe__offset(b, e->column_bias, at));
 }
 
-static MlirValue is_column(moe__scaled_mm_t *s, MlirValue position) {
-  return moe__ult(&s->kernel.builder, position, s->fragment_n);
+static int columns_of_thread(const moe__scaled_mm_t *s) {
+  return (s->fragment_n + MOE__MM_WARPGROUP - 1) / MOE__MM_WARPGROUP;
 }
 
-/* Brings the scales and the bias of the tile's columns into shared memory. */
-static void fetch_columns(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e) {
-  moe__builder_t *b = &s->kernel.builder;
-  if (!e->column_scales.ptr && !e->column_bias.ptr)
-    return;
-  MlirValue thread = moe__and(b, s->kernel.thread, MOE__MM_WARPGROUP - 1);
-  moe__mm_warpgroup_barrier(s, e->self); /* those of the tile before have been read */
-  for (int i = 0; i < s->fragment_n; i += MOE__MM_WARPGROUP) {
-    MlirValue position = moe__add(b, thread, i);
-    MOE__IF (b, is_column(s, position)) {
-      MlirValue at = moe__shl(b, position, 2);
-      if (e->column_scales.ptr)
-        moe__store(b, load_scale(s, e, s->side[1], position), moe__offset(b, e->column_scales, at));
-      if (e->column_bias.ptr)
-        moe__store(b, load_bias(s, e->tile, position), moe__offset(b, e->column_bias, at));
-    }
-  }
-  moe__mm_warpgroup_barrier(s, e->self);
+static MlirValue is_column(moe__scaled_mm_t *s, MlirValue position) {
+  return moe__ult(&s->kernel.builder, position, s->fragment_n);
 }
 
 void moe__mm_epilogue_settle(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e) {
@@ -148,8 +144,10 @@ void moe__mm_epilogue_settle(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e) {
   if (!e->column_scales.ptr && !e->column_bias.ptr)
     return;
   moe__mm_warpgroup_barrier(s, e->self); /* those of the tile before have been read */
-  MOE__IF (b, is_column(s, e->column.position)) {
-    store_column(s, e, &e->column);
+  for (int i = 0; i < columns_of_thread(s); i++) {
+    MOE__IF (b, is_column(s, e->columns[i].position)) {
+      store_column(s, e, &e->columns[i]);
+    }
   }
   moe__mm_warpgroup_barrier(s, e->self);
 }
@@ -171,8 +169,8 @@ moe__mm_epilogue_t moe__mm_epilogue_prepare(moe__scaled_mm_t *s, const moe__mm_p
   moe__builder_t *b = &s->kernel.builder;
   moe__mm_epilogue_t e = {.self = self, .tile = tile, .is_empty = is_empty};
   MlirValue warp = moe__lshr(b, s->kernel.thread, 5);
-  e.staging = moe__offset_by(b, moe__offset(b, s->kernel.shared, moe__mul(b, warp, STAGING_BYTES)),
-                             s->layout.staging);
+  MlirValue part = moe__mul(b, warp, staging_bytes(&s->schedule));
+  e.staging = moe__offset_by(b, moe__offset(b, s->kernel.shared, part), s->layout.staging);
   fetch_rows(s, &e);
   if (s->side[1]->granularity == MOE__SCALE_OF_ROW)
     e.column_scales = of_warpgroup(s, self, s->layout.column_scales);
@@ -180,10 +178,8 @@ moe__mm_epilogue_t moe__mm_epilogue_prepare(moe__scaled_mm_t *s, const moe__mm_p
     e.column_scale = load_scale(s, &e, s->side[1], (MlirValue){NULL});
   if (s->has_bias && !is_swapped(s))
     e.column_bias = of_warpgroup(s, self, s->layout.column_bias);
-  if (s->schedule.pingpong)
-    e.column = fetch_column(s, &e);
-  else
-    fetch_columns(s, &e);
+  for (int i = 0; i < columns_of_thread(s); i++)
+    e.columns[i] = fetch_column(s, &e, i * MOE__MM_WARPGROUP);
   return e;
 }
 
@@ -302,14 +298,112 @@ static void store_rows(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e, int fir
   }
 }
 
+/* Stages so many columns from number `first` of the tile on. */
+static void stage(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e, int first, int columns,
+                  const moe__mm_fragment_t registers) {
+  for (int j = 0; j < columns / 8; j += 2)
+    (out_bytes(s) == 4 ? stage_words : stage_halves)(s, e, first / 8 + j, j, registers);
+}
+
+/* ---- By the TMA ---- */
+
+#define MAX_PIECES (MOE__WGMMA_MAX_N * 4 / STAGED_BYTES)
+
+void moe__mm_epilogue_parameters(moe__scaled_mm_t *s, MlirOperation op) {
+  if (!moe__mm_tma_pieces(&s->schedule))
+    return;
+  moe__record_t *record = &s->kernel.record;
+  const moe__expression_t *rows = s->rows.expression, *columns = s->columns.expression;
+  const moe__expression_t *size = moe__expression_constant(record, out_bytes(s));
+  if (s->which != MOE__FORWARD)
+    rows = moe__expression_mul(record, MOE__EXPRESSIONS(s->experts.expression, rows));
+  int at_once = STAGED_BYTES / out_bytes(s);
+  moe__tensor_map_t map = {
+      .tensor = moe__tensor_number(op, MOE__OUT),
+      .element = out_bytes(s) == 4 ? MOE__MAP_F32 : MOE__MAP_BF16,
+      .rank = 2,
+      .dims = {columns, rows},
+      .strides = {moe__expression_mul(record, MOE__EXPRESSIONS(columns, size))},
+      .box = {at_once, WARP_ROWS},
+      .swizzle = MOE__SWIZZLE_128B};
+  s->out_map = moe__kernel_tensor_map(&s->kernel, &map);
+}
+
+void moe__mm_epilogue_prefetch_map(moe__scaled_mm_t *s) {
+  if (moe__mm_tma_pieces(&s->schedule))
+    moe__tma_prefetch_map(&s->kernel.builder, s->out_map);
+}
+
+/* Waits until the TMA has read all that the warp has given to it. */
+static void await_reads(moe__scaled_mm_t *s, const moe__mm_position_t *self) {
+  moe__builder_t *b = &s->kernel.builder;
+  MOE__IF (b, moe__eq(b, self->lane, 0)) {
+    moe__tma_wait_read(b, 0);
+  }
+  moe__warp_barrier(b);
+}
+
+void moe__mm_epilogue_end(moe__scaled_mm_t *s, const moe__mm_position_t *self) {
+  if (moe__mm_tma_pieces(&s->schedule))
+    await_reads(s, self);
+}
+
+/* Gives `count` staged pieces to the TMA, the first of which is column `first` of the tile. */
+static void send(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e, int first, int count) {
+  moe__builder_t *b = &s->kernel.builder;
+  int at_once = STAGED_BYTES / out_bytes(s);
+  MlirValue row = moe__add(b, e->tile->row, e->self->warp_row);
+  MlirValue column = moe__add(b, moe__mul(b, e->tile->column, s->fragment_n), first);
+  MOE__IF (b, moe__eq(b, e->self->lane, 0)) {
+    for (int i = 0; i < count; i++)
+      moe__tma_store(b, s->out_map, moe__offset_by(b, e->staging, i * STAGING_BYTES), 2,
+                     (MlirValue[]){moe__add(b, column, i * at_once), row});
+    moe__tma_commit(b);
+  }
+}
+
+/* Where all of the warp's rows belong to the group, the TMA stores them, and cuts off the columns
+ * that are not in out; else the warp does. */
+static void store_by_tma(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e,
+                         const moe__mm_fragment_t registers) {
+  moe__builder_t *b = &s->kernel.builder;
+  int at_once = STAGED_BYTES / out_bytes(s), pieces = s->fragment_n / at_once;
+  MlirValue row = moe__add(b, e->tile->row, e->self->warp_row);
+  MlirValue is_whole = moe__ule(b, moe__add(b, row, WARP_ROWS), e->tile->row_end);
+  int most = moe__mm_tma_pieces(&s->schedule);
+  for (int done = 0; done < pieces; done += most) {
+    int count = pieces - done < most ? pieces - done : most;
+    moe__mm_epilogue_t parts[MAX_PIECES];
+    for (int i = 0; i < count; i++) {
+      parts[i] = *e;
+      parts[i].staging = moe__offset_by(b, e->staging, i * STAGING_BYTES);
+    }
+    await_reads(s, e->self);
+    for (int i = 0; i < count; i++)
+      stage(s, &parts[i], (done + i) * at_once, at_once, registers);
+    moe__fence_shared_to_async(b);
+    moe__warp_barrier(b);
+    MOE__IF (b, is_whole) {
+      send(s, e, done * at_once, count);
+    }
+    MOE__ELSE (b) {
+      for (int i = 0; i < count; i++)
+        store_rows(s, &parts[i], (done + i) * at_once, at_once);
+    }
+  }
+}
+
 static void store_straight(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e,
                            const moe__mm_fragment_t registers) {
   moe__builder_t *b = &s->kernel.builder;
+  if (moe__mm_tma_pieces(&s->schedule)) {
+    store_by_tma(s, e, registers);
+    return;
+  }
   int at_once = STAGED_BYTES / out_bytes(s);
   for (int first = 0; first < s->fragment_n; first += at_once) {
     int columns = s->fragment_n - first < at_once ? s->fragment_n - first : at_once;
-    for (int j = 0; j < columns / 8; j += 2)
-      (out_bytes(s) == 4 ? stage_words : stage_halves)(s, e, first / 8 + j, j, registers);
+    stage(s, e, first, columns, registers);
     moe__warp_barrier(b);
     store_rows(s, e, first, columns);
     moe__warp_barrier(b);

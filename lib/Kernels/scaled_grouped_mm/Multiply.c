@@ -75,9 +75,9 @@ static void multiply_first(moe__scaled_mm_t *s, const moe__mm_position_t *self,
                  reduction->last_steps);
 }
 
-static void call_first(const moe__mm_beside_t *beside) {
-  if (beside->first)
-    beside->first(beside->user);
+static void call(const moe__mm_beside_t *beside, void (*function)(void *user)) {
+  if (function)
+    function(beside->user);
 }
 
 /* One product is in flight while the next is issued. The first stands before the loop, since an
@@ -89,7 +89,7 @@ static void multiply_fast(moe__scaled_mm_t *s, const moe__mm_position_t *self,
   moe__builder_t *b = &s->kernel.builder;
   moe__accumulator_t sums[MOE__MM_MAX_FRAGMENTS];
   multiply_first(s, self, reduction, beside, cursor, count, sums);
-  call_first(beside);
+  call(beside, beside->first);
   MOE__FOR (b, k_tile, 1, reduction->k_tiles, 1, MOE__CARRY_CURSOR(cursor), &sums[0].value,
             count > 1 ? &sums[1].value : NULL) {
     moe__cursor_t before = cursor;
@@ -102,6 +102,7 @@ static void multiply_fast(moe__scaled_mm_t *s, const moe__mm_position_t *self,
   for (int i = 0; i < count; i++)
     moe__wgmma_finish(b, sums[i], fragments[i]);
   moe__mm_release(s, self, cursor);
+  call(beside, beside->settle);
 }
 
 /* What a promoted sum is made of: the sums over at most 128 of the reduction, from the tensor core,
@@ -129,9 +130,10 @@ static void multiply_promoted(moe__scaled_mm_t *s, const moe__mm_position_t *sel
   bool scales = moe__mm_has_block_scales(s);
   moe__accumulator_t accumulator;
   multiply_first(s, self, reduction, beside, cursor, 1, &accumulator);
-  call_first(beside);
+  call(beside, beside->first);
   part_t part;
   finish_part(s, self, cursor, accumulator, &part);
+  call(beside, beside->settle);
   for (int i = 0; scales && i < s->schedule.tile_n / 2; i++)
     part.sums[i] = moe__fmul(b, part.sums[i], part.factors[i]);
   moe__accumulator_t sum = moe__accumulator_pack(b, s->schedule.tile_n, part.sums);
@@ -184,7 +186,8 @@ static void multiply_token_blocks(moe__scaled_mm_t *s, const moe__mm_position_t 
   MlirValue one = moe__warp_uniform(b, moe__zext(b, has_tokens, b->i32));
   MlirValue blocks = moe__mul(b, reduction->k_tiles, one);
   MlirValue nothing = moe__select(b, has_tokens, moe__f32(b, -0.0f), moe__f32(b, 0.0f));
-  call_first(beside);
+  call(beside, beside->first);
+  call(beside, beside->settle);
   for (int i = 0; i < n / 2; i++)
     registers[i] = nothing;
   moe__accumulator_t sum = moe__accumulator_pack(b, n, registers);

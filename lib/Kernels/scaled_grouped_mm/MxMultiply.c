@@ -128,6 +128,7 @@ static void store(moe__scaled_mm_t *s, const moe__group_tile_t *tile,
   moe__mm_epilogue_t epilogue[FRAGMENTS];
   moe__mm_positions(s, self);
   epilogue[0] = moe__mm_epilogue_prepare(s, &self[0], tile, (MlirValue){NULL});
+  moe__mm_epilogue_settle(s, &epilogue[0]);
   for (int i = 1; i < FRAGMENTS; i++)
     epilogue[i] = moe__mm_epilogue_below(s, &epilogue[0], &self[i]);
   for (int i = 0; i < FRAGMENTS; i++) {

@@ -67,11 +67,17 @@ typedef struct making_t {
   moe__cursor_t cursor, barrier; /* where its stages begin, and as of moe__mm_landed */
   MlirValue turn;                /* its phase */
   MlirValue is_empty; /* i1: the gradient is that of no tokens; null but for the gradient */
+  const moe__mm_epilogue_t *epilogue; /* of the first fragment, while it is multiplied */
 } making_t;
 
 static void landed(void *user, MlirValue is_last) {
   making_t *making = user;
   pass_turn(making->s, making->self, is_last);
+}
+
+static void settle(void *user) {
+  making_t *making = user;
+  moe__mm_epilogue_settle(making->s, making->epilogue);
 }
 
 /* What the epilogue takes is asked for before the turn, and comes while the tile is multiplied. */
@@ -82,9 +88,10 @@ static void multiply_and_store(making_t *m, int count) {
   for (int i = 1; i < count; i++)
     epilogue[i] = moe__mm_epilogue_below(m->s, &epilogue[0], &m->self[i]);
   take_turn(m->s, m->self, m->turn);
-  moe__mm_beside_t beside = {.user = m, .landed = landed};
+  m->epilogue = &epilogue[0];
+  moe__mm_beside_t beside = {.user = m, .landed = landed, .settle = settle};
   moe__mm_multiply(m->s, m->self, m->reduction, m->cursor, &beside, count, fragments);
-  moe__mm_epilogue_settle(m->s, &epilogue[0]);
+  m->epilogue = NULL;
   for (int i = 0; i < count; i++)
     moe__mm_epilogue_store(m->s, &epilogue[i], fragments[i]);
 }
@@ -171,4 +178,5 @@ void moe__mm_multiply_in_turn(moe__scaled_mm_t *s) {
     slot = moe__mm_slot_after_next(s, slot);
     turn = moe__xor(b, turn, 1);
   }
+  moe__mm_epilogue_end(s, &self[0]);
 }

@@ -99,6 +99,7 @@ static void add_parameters(moe__scaled_mm_t *s, MlirOperation op) {
   if (s->has_bias)
     s->bias = moe__kernel_pointer(kernel, moe__tensor_number(op, MOE__BIAS));
   s->out = moe__kernel_pointer(kernel, moe__tensor_number(op, MOE__OUT));
+  moe__mm_epilogue_parameters(s, op);
   if (has_groups(s))
     s->status = moe__kernel_status(kernel);
   if (moe__mm_counts_tiles(s))
@@ -149,10 +150,15 @@ static MlirValue has_rows(moe__scaled_mm_t *s, const moe__mm_position_t *self,
   return moe__ult(b, moe__add(b, column, first), s->columns.value);
 }
 
+static void settle(void *user) {
+  preparation_t *p = user;
+  moe__mm_epilogue_settle(p->s, &p->epilogue);
+}
+
 static void multiply_and_store(moe__scaled_mm_t *s, preparation_t *preparation,
                                const moe__mm_reduction_t *reduction, moe__cursor_t cursor) {
   moe__mm_fragment_t registers;
-  moe__mm_beside_t beside = {.user = preparation, .first = prepare};
+  moe__mm_beside_t beside = {.user = preparation, .first = prepare, .settle = settle};
   moe__mm_multiply(s, preparation->self, reduction, cursor, &beside, 1, &registers);
   moe__mm_epilogue_store(s, &preparation->epilogue, registers);
 }
@@ -205,6 +211,7 @@ static void multiply_tiles(moe__scaled_mm_t *s) {
     cursor = multiply_tile(s, &self, &work, cursor);
     slot = moe__mm_next_slot(s, slot);
   }
+  moe__mm_epilogue_end(s, &self);
 }
 
 /* ---- The kernel ---- */
@@ -392,6 +399,7 @@ static bool lower(const moe__lowering_t *lowering) {
   MOE__IF (b, s.loads) {
     moe__tma_prefetch_map(b, s.operands[MOE__MM_QA].map);
     moe__tma_prefetch_map(b, s.operands[MOE__MM_QB].map);
+    moe__mm_epilogue_prefetch_map(&s);
     int readers = s.schedule.pingpong ? 1 : MOE__MM_WARPGROUPS; /* warpgroups that read a stage */
     moe__ring_initialize_filled(kernel, &s.layout.ring,
                                 1 + (moe__mm_has_mx_scales(&s) ? MOE__MM_MX_WARPS : 0),

@@ -83,6 +83,7 @@ typedef struct moe__scaled_mm_t {
   moe__extent_t rows;             /* of out: tokens, or of an expert if not forward */
   moe__extent_t depth;            /* of the reduction; of the gradient all tokens */
   MlirValue offs, status, counters, bias, out; /* !llvm.ptr<1> */
+  MlirValue out_map;                           /* with tma_store: boxes of 16 rows x 128 bytes */
   MlirType out_type, bias_type;                /* of elements */
   moe__groups_t groups;                        /* not of batched products */
   MlirValue
@@ -171,7 +172,8 @@ void moe__mm_load(moe__scaled_mm_t *s);
 /* What is done beside a tile's products, where it is not NULL. */
 typedef struct moe__mm_beside_t {
   void *user;
-  void (*first)(void *user); /* while the first of them runs */
+  void (*first)(void *user);  /* while the first of them runs */
+  void (*settle)(void *user); /* behind that one, if sums are promoted, else behind the last one */
   /* When another stage has landed; is_last, i1: whether it is the last one. */
   void (*landed)(void *user, MlirValue is_last);
 } moe__mm_beside_t;
@@ -343,6 +345,9 @@ typedef struct moe__mm_column_t {
   MlirValue position, scale, bias;
 } moe__mm_column_t;
 
+/* Columns of a tile for each thread of a warpgroup. */
+#define MOE__MM_MAX_COLUMNS (MOE__WGMMA_MAX_N / MOE__MM_WARPGROUP)
+
 typedef struct moe__mm_epilogue_t {
   const moe__mm_position_t *self;
   const moe__group_tile_t *tile;
@@ -352,24 +357,27 @@ typedef struct moe__mm_epilogue_t {
   MlirValue column_scale;  /* f32, where all columns share it, else null */
   MlirValue column_scales; /* !llvm.ptr<3>, where each has its own: tile_n of them */
   MlirValue column_bias;   /* !llvm.ptr<3>, if there is one and operands are not swapped */
-  moe__mm_column_t column; /* with ping-pong, until it is settled */
-  MlirValue staging;       /* !llvm.ptr<3>: the warp's */
+  moe__mm_column_t columns[MOE__MM_MAX_COLUMNS]; /* of the thread, until it is settled */
+  MlirValue staging;                             /* !llvm.ptr<3>: the warp's */
 } moe__mm_epilogue_t;
 
 /* The named barrier of the thread's warpgroup. */
 void moe__mm_warpgroup_barrier(moe__scaled_mm_t *s, const moe__mm_position_t *self);
 
+/* Pieces of 128 bytes that the TMA stores at once; 0 where it does not store. */
+int moe__mm_tma_pieces(const moe__mm_schedule_t *schedule);
+
 /* Reserves shared memory. */
 void moe__mm_epilogue_reserve(moe__mm_layout_t *layout, const moe__mm_schedule_t *schedule,
                               MlirOperation op);
 
-/* Fetches the scales and the bias of a tile. is_empty: i1, whether the tile sums over nothing,
+/* Asks for the scales and the bias of a tile. is_empty: i1, whether the tile sums over nothing,
  * in which case it is zero whatever the scales are; null where it always sums. */
 moe__mm_epilogue_t moe__mm_epilogue_prepare(moe__scaled_mm_t *s, const moe__mm_position_t *self,
                                             const moe__group_tile_t *tile, MlirValue is_empty);
 
-/* With ping-pong: brings what has been fetched of the columns into shared memory, before the
- * first fragment is stored. */
+/* Brings what has been asked for of the columns into shared memory, before the first fragment is
+ * stored. */
 void moe__mm_epilogue_settle(moe__scaled_mm_t *s, const moe__mm_epilogue_t *epilogue);
 
 /* The same for the rows of `self` in a tile whose first fragment has been prepared. */
@@ -379,6 +387,13 @@ moe__mm_epilogue_t moe__mm_epilogue_below(moe__scaled_mm_t *s, const moe__mm_epi
 /* Scales, adds the bias, rounds and stores what belongs to the group and to out. */
 void moe__mm_epilogue_store(moe__scaled_mm_t *s, const moe__mm_epilogue_t *epilogue,
                             const moe__mm_fragment_t registers);
+
+/* What a multiplying warp does behind its last tile. */
+void moe__mm_epilogue_end(moe__scaled_mm_t *s, const moe__mm_position_t *self);
+
+/* Where the TMA stores: adds the tensor map of out; brings it into the descriptor cache. */
+void moe__mm_epilogue_parameters(moe__scaled_mm_t *s, MlirOperation op);
+void moe__mm_epilogue_prefetch_map(moe__scaled_mm_t *s);
 
 /* ---- ScaledMm.c ---- */
 

@@ -19,8 +19,9 @@ MOE__SCHEDULE_KIND(moe__mm_schedule, moe__mm_schedule_t, MOE__MM_SCHEDULE, "prod
 /* Fast sums: a tile of 128 x 128 for each warpgroup, of which one stores while the other
  * multiplies. In bands of 16 rows of tiles, which keep what concurrent CTAs read in L2. Where
  * both warpgroups multiply one tile, 128 x 256 is as much as they can accumulate; with promoted
- * sums a second accumulator takes a part of it. */
-#define PINGPONG .pingpong = 1, .tile_n = 128, .stages = 6
+ * sums a second accumulator takes a part of it. The TMA stores what is whole, but for gradients
+ * with promoted sums, which it made slower. */
+#define PINGPONG .pingpong = 1, .tile_n = 128, .stages = 6, .tma_store = 1
 static const moe__mm_schedule_t GRADIENT_FAST[] = {
     {PINGPONG, .band = 16},
     {PINGPONG},
@@ -58,16 +59,14 @@ static const moe__mm_schedule_t ROWS_FAST[] = {
     {.swap_operands = 1, .tile_n = 64, .stages = 7},
 };
 static const moe__mm_schedule_t ROWS_PROMOTED[] = {
+    {.tile_n = 192, .tma_store = 3},
     {.tile_n = 192},
-    {.tile_n = 192, .band = 4},
-    {.tile_n = 192, .band = 16},
+    {.tile_n = 192, .tma_store = 3, .band = 16},
     {.tile_n = 128, .stages = 6},
     {.swap_operands = 1, .tile_n = 16, .stages = 10},
     {.swap_operands = 1, .tile_n = 32, .stages = 9},
     {.swap_operands = 1, .tile_n = 64, .stages = 7},
 };
-/* Few tokens for each expert, at most as many as a tile has columns: all is reading the weights,
- * and tiles are as narrow as the groups. */
 /* With scales of MX blocks the instructions that add products take the time. */
 static const moe__mm_schedule_t ROWS_MX[] = {
     {.tile_n = 128, .stages = 5, .cluster = 2},
@@ -85,6 +84,8 @@ static const moe__mm_schedule_t TOKENS_64_MX[] = {
     {.swap_operands = 1, .tile_n = 64, .stages = 6},
     {.swap_operands = 1, .tile_n = 32, .stages = 8},
 };
+/* Few tokens for each expert: all is reading the weights. Tiles of operands that are swapped are
+ * as narrow as the groups; but weights are read again for each tile of a group that is larger. */
 static const moe__mm_schedule_t TOKENS_16[] = {
     {.swap_operands = 1, .tile_n = 16, .stages = 10},
     {.swap_operands = 1, .tile_n = 32, .stages = 9},
@@ -95,7 +96,12 @@ static const moe__mm_schedule_t TOKENS_32[] = {
     {.swap_operands = 1, .tile_n = 16, .stages = 10},
     {.swap_operands = 1, .tile_n = 64, .stages = 7},
 };
-static const moe__mm_schedule_t TOKENS_64[] = {
+static const moe__mm_schedule_t TOKENS_64_FAST[] = {
+    {PINGPONG, .band = 16}, /* a tile is as wide as most ragged groups of so many on average */
+    {.swap_operands = 1, .tile_n = 64, .stages = 7},
+    {.swap_operands = 1, .tile_n = 96, .stages = 7},
+};
+static const moe__mm_schedule_t TOKENS_64_PROMOTED[] = {
     {.swap_operands = 1, .tile_n = 64, .stages = 7},
     {.swap_operands = 1, .tile_n = 32, .stages = 9},
     {.swap_operands = 1, .tile_n = 128, .stages = 5},
@@ -127,7 +133,7 @@ moe__candidates_t moe__mm_candidates(MlirOperation op) {
   if (tokens <= 32)
     return MOE__CANDIDATES(TOKENS_32);
   if (tokens <= 64)
-    return MOE__CANDIDATES(TOKENS_64);
+    return promoted ? MOE__CANDIDATES(TOKENS_64_PROMOTED) : MOE__CANDIDATES(TOKENS_64_FAST);
   return promoted ? MOE__CANDIDATES(ROWS_PROMOTED) : MOE__CANDIDATES(ROWS_FAST);
 }
 
@@ -159,6 +165,9 @@ static bool check(MlirOperation op, const moe__mm_schedule_t *schedule) {
                       "'schedule.cluster' is %d; it must be 1 in a gradient of weights with "
                       "scales of blocks",
                       schedule->cluster);
+  if (schedule->tma_store && mx)
+    return moe__error(op, "'schedule.tma_store' is %d; it must be 0 with scales of MX blocks",
+                      schedule->tma_store);
   /* A factor for each two elements of a column besides the two accumulators. */
   if (schedule->swap_operands && schedule->tile_n > 128 && moe__has_block_scales(op))
     return moe__error(op,

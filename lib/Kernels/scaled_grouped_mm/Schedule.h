@@ -25,7 +25,12 @@
   X(T, pingpong, 0, 1, 0,                                                                          \
     "1: each warpgroup multiplies tiles of its own, while the other stores; 0 with promoted "      \
     "sums, and if swapped")                                                                        \
-  X(T, beside, 0, 1, 0, "1: the tiles of a cluster lie side by side, and share what is read of qa")
+  X(T, beside, 0, 1, 0,                                                                            \
+    "1: the tiles of a cluster lie side by side, and share what is read of qa")                    \
+  X(T, tma_store, 0, 8, 0,                                                                         \
+    "how many pieces of 128 bytes of its 16 rows of a tile a warp gives to the TMA at once, "      \
+    "where "                                                                                       \
+    "the group has all of these rows; 0, or if swapped: it stores them itself")
 
 typedef struct moe__mm_schedule_t {
   MOE__MM_SCHEDULE(MOE__SCHEDULE_MEMBER, )

@@ -365,9 +365,15 @@ PINGPONG_MUTANTS = [
     ("products not committed", ptx(r"wgmma\.commit_group\.sync\.aligned;", count=0), "wgmma"),
     ("column scales read before they are there", ptx(r"bar\.sync \s*%r\d+, 128;", which=1), "races|uninitialized"),
     ("weights of the next column", ptx(WEIGHTS_LOAD, r"{ .reg .b32 OFF; add.s32 OFF, \2, 1; \1OFF, \3\4 }"), DIFFERENT),
-    ("rows off by one", ptx(ROWS_LOAD, r"{ .reg .b32 OFF; add.s32 OFF, \2, 1; \1OFF\3 }"), DIFFERENT),
+    ("rows off by one", ptx(ROWS_LOAD, r"{ .reg .b32 OFF; add.s32 OFF, \2, 1; \1OFF\3 }"), "differ|races"),
     ("fewer bytes announced than land", ptx(r"(mov\.b32 \s*%r\d+), 32768;(\s*mbarrier)", r"\1, 32752;\2"), "more bytes land|fewer bytes"),
     ("both scales ignored", ptx(SCALED, r"mov.b32 \1, \3; mov.b32 \4, \5;", count=0), DIFFERENT),
+    ("stored by the TMA without a fence", ptx(r"fence\.proxy\.async\S+;", count=0), "without a fence.proxy.async in between"),
+    ("stored by the TMA before all is staged", ptx(r"(fence\.proxy\.async\S+;\s*)bar\.warp\.sync\s+-1;", r"\1", count=0), "races|uninitialized|without a fence"),
+    ("staged while the TMA reads", ptx(r"cp\.async\.bulk\.wait_group\.read\s+0;", "", count=0), "races|may still read"),
+    ("rows behind the group stored by the TMA", ptx(r"(add\.s32 \s*%r\d+, %r\d+, )16;", r"\g<1>1;", count=0), "differ|no group|another CTA|races"),
+    ("the TMA stores other columns", ptx(r"(cp\.async\.bulk\.tensor\.2d\.global\S+ \[%rd\d+, \{)(%r\d+)([^;]*;)", r"{ .reg .b32 OFF; add.s32 OFF, \2, 8; \1OFF\3 }"), "differ|races|another CTA"),
+    ("out's map without its swizzle", manifest(*LAUNCH, 10, "swizzle", "none"), DIFFERENT),
 ]
 
 # The gradient. Outside of the group are other tokens, or NaN: it is not enough to clear one of the operands. What clears stands in the
