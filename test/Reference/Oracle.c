@@ -171,8 +171,11 @@ uint8_t oracle_mx_scale(float amax, moe_ref_mx_mode_t mode, moe_ref_dtype_t elem
   case MOE_REF_CEIL: {
     /* The least power of two that is at least amax. Below 2^-126 any of them ends at byte 0. */
     int exponent = -126;
-    for (long double power = 0x1p-126L; power < exact; power *= 2)
+    long double power = 0x1p-126L;
+    while (power < exact) {
+      power *= 2;
       exponent++;
+    }
     const int byte = exponent - max_exponent + 127;
     return (uint8_t)(byte > 0 ? byte : 0);
   }
