@@ -117,7 +117,9 @@ static const way_t ways[] = {
     {MOE_REF_ROW, 3, 1, false},     {MOE_REF_TENSOR, 2, 0, false},  {MOE_REF_TENSOR, 2, 1, false},
     {MOE_REF_TENSOR, 3, 1, false},  {MOE_REF_EXPERT, 3, 1, false},  {MOE_REF_EXPERT, 3, 2, false},
     {MOE_REF_GROUP, 2, 0, true},    {MOE_REF_GROUP, 2, 1, true},    {MOE_REF_1X128, 2, 1, false},
-    {MOE_REF_128X128, 2, 1, false}, {MOE_REF_128X128, 3, 2, false},
+    {MOE_REF_128X128, 2, 1, false}, {MOE_REF_128X128, 3, 2, false}, {MOE_REF_1X128, 2, 0, true},
+    {MOE_REF_1X128, 3, 2, false},   {MOE_REF_1X128, 3, 1, false},   {MOE_REF_128X128, 2, 0, false},
+    {MOE_REF_128X128, 3, 1, false},
 };
 
 enum { WAYS = sizeof ways / sizeof *ways, GROUPS = 6, MAX_SCALES = 4096 };
@@ -139,9 +141,10 @@ static int scale_shape(const way_t *way, const int64_t *x, int64_t *shape) {
     shape[0] = GROUPS;
     return 1;
   case MOE_REF_1X128:
-    shape[0] = x[0];
-    shape[1] = blocks_of(x[1]);
-    return 2;
+    for (int d = 0; d < way->rank; d++)
+      shape[d] = d == way->axis ? blocks_of(x[d]) : x[d];
+    shape[0] += way->grouped ? GROUPS : 0;
+    return way->rank;
   case MOE_REF_128X128:
     shape[0] = way->rank == 3 ? x[0] : blocks_of(x[0]);
     shape[1] = blocks_of(x[1]);
@@ -159,8 +162,10 @@ static int scale_shape(const way_t *way, const int64_t *x, int64_t *shape) {
   return 2;
 }
 
-/* Of an element's scale. Group is that of its row. */
-static void scale_index(const way_t *way, const int64_t *at, int64_t group, int64_t *index) {
+/* Of an element's scale. Group is that of its row; ends of groups. */
+static void scale_index(const way_t *way, const int32_t *ends, const int64_t *at, int64_t group,
+                        int64_t *index) {
+  const int64_t start = way->grouped && group > 0 ? ends[group - 1] : 0;
   memset(index, 0, sizeof(int64_t[MOE_REF_MAX_RANK]));
   switch (way->granularity) {
   case MOE_REF_TENSOR:
@@ -172,8 +177,10 @@ static void scale_index(const way_t *way, const int64_t *at, int64_t group, int6
     index[0] = group;
     return;
   case MOE_REF_1X128:
-    index[0] = at[0];
-    index[1] = at[1] / 128;
+    for (int d = 0; d < way->rank; d++)
+      index[d] = d == way->axis ? at[d] / 128 : at[d];
+    if (way->grouped)
+      index[0] = start / 128 + group + (at[0] - start) / 128;
     return;
   case MOE_REF_128X128:
     for (int d = 0; d < way->rank; d++)
@@ -211,6 +218,19 @@ static float sanitized(const case_t *c, float x) {
   return isnan(x) ? 0 : isinf(x) ? copysignf(greatest, x) : x;
 }
 
+/* Whether scale number i is in a row between those of two groups' blocks of tokens. */
+static bool is_gap(const case_t *c, const moe_ref_tensor_t *scales, int64_t i) {
+  if (!c->way->grouped || c->way->granularity != MOE_REF_1X128)
+    return false;
+  const int64_t row = i / scales->shape[1];
+  for (int64_t g = 0; g < GROUPS; g++) {
+    const int64_t start = g > 0 ? c->ends[g - 1] : 0, first = start / 128 + g;
+    if (row >= first && row < first + blocks_of(c->ends[g] - start))
+      return false;
+  }
+  return true;
+}
+
 static void quantize_naively(const case_t *c, const moe_ref_tensor_t *x, const moe_ref_tensor_t *q,
                              const moe_ref_tensor_t *scales, const moe_ref_tensor_t *factor) {
   int64_t at[MOE_REF_MAX_RANK], index[MOE_REF_MAX_RANK];
@@ -223,7 +243,7 @@ static void quantize_naively(const case_t *c, const moe_ref_tensor_t *x, const m
       const int64_t group = c->way->grouped ? group_of(c->ends, at[0]) : 0;
       if (group == GROUPS)
         continue;
-      scale_index(c->way, at, group, index);
+      scale_index(c->way, c->ends, at, group, index);
       int64_t number = 0;
       for (int d = 0; d < scales->rank; d++)
         number = number * scales->shape[d] + index[d];
@@ -234,6 +254,8 @@ static void quantize_naively(const case_t *c, const moe_ref_tensor_t *x, const m
             oracle_fp8_from_f32(c->element, value * element_get(factor, offset_at(factor, index)));
     }
     for (int64_t i = 0; turn == 0 && i < scale_count; i++) {
+      if (is_gap(c, scales, i))
+        continue;
       const float f = moe_ref_fp8_factor(amax[i], c->pow2, c->element);
       ((float *)factor->data)[offset_of(factor, i, NULL)] = f;
       ((float *)scales->data)[offset_of(scales, i, NULL)] = 1 / f;
@@ -362,7 +384,7 @@ static void dequantizes_every_granularity(void **state) {
         const int64_t group = way->grouped ? group_of(c.ends, at[0]) : 0;
         if (group == GROUPS)
           continue;
-        scale_index(way, at, group, index);
+        scale_index(way, c.ends, at, group, index);
         const float value = element * element_get(&scales.tensor, offset_at(&scales.tensor, index));
         const int64_t target = offset_at(&expected.tensor, at);
         element_set(&expected.tensor, target, value);
