@@ -69,8 +69,8 @@ static const moe__mm_schedule_t ROWS_PROMOTED[] = {
 };
 /* With scales of MX blocks the instructions that add products take the time. */
 static const moe__mm_schedule_t ROWS_MX[] = {
-    {.tile_n = 128, .stages = 5, .cluster = 2},
     {.tile_n = 128, .stages = 5},
+    {.tile_n = 128, .stages = 5, .cluster = 2},
     {.tile_n = 160, .cluster = 2},
     {.tile_n = 160},
     {.swap_operands = 1, .tile_n = 32, .stages = 8},
