@@ -17,16 +17,7 @@ from typing import NamedTuple, Optional
 import torch
 from torch import Tensor
 
-from moe_opt.torch._ops import (
-    DIRECT_GROUPED_MM,
-    DIRECT_PRODUCTS,
-    RECIPES,
-    dispatch_modes,
-    function_modes,
-    is_compiling,
-    is_direct,
-    transform,
-)
+from moe_opt.torch._ops import DIRECT_PRODUCTS, RECIPES
 from moe_opt.torch._convert import convert_experts_
 
 __all__ = [
@@ -35,6 +26,8 @@ __all__ = [
 ]  # fmt: skip
 
 _OPS = torch.ops.moe_opt
+_is_compiling, _dispatch_modes, _function_modes = torch.compiler.is_compiling, torch._C._len_torch_dispatch_stack, torch._C._len_torch_function_stack
+_transform = torch._C._functorch.peek_interpreter_stack
 _GROUPED_MM, _SCALED_MM = _OPS.grouped_mm.default, _OPS.scaled_mm.default
 # By which of a and b have gradients.
 _GROUPED_MM_FORWARD = {
@@ -90,10 +83,7 @@ def grouped_mm(a: Tensor, b: Tensor, offs: Tensor, recipe: str = "fp8_rowwise") 
     """
     _check_product(a, b, offs)
     if torch.is_grad_enabled() and (a.requires_grad or b.requires_grad):
-        wanted = a.requires_grad, b.requires_grad
-        if is_direct(a, b, offs):
-            return DIRECT_GROUPED_MM[wanted](a, b, offs, recipe)
-        return _GROUPED_MM_FORWARD[wanted](a, b, offs, recipe)[0]
+        return _GROUPED_MM_FORWARD[a.requires_grad, b.requires_grad](a, b, offs, recipe)[0]
     return _GROUPED_MM(a, b, offs, recipe)
 
 
@@ -137,14 +127,15 @@ def scaled_grouped_mm(
 
     Raises ValueError for a case that has no kernels, and MoeError for tensors that do not fit.
     """
-    # is_direct, written out: calling it takes a microsecond.
+    # torch's dispatcher takes as long as the launch. It is asked where it has something to say: while code is traced, for tensors of
+    # subclasses or without data, under modes and transforms.
     if not (
-        is_compiling()
+        _is_compiling()
         or qa.is_meta
         or not (type(qa) is type(qb) is type(sa) is type(sb) is type(offs) is Tensor)
-        or dispatch_modes()
-        or function_modes()
-        or transform()
+        or _dispatch_modes()
+        or _function_modes()
+        or _transform()
     ):
         direct = DIRECT_PRODUCTS.get((qa.dim(), qb.dim(), sb.dim(), accumulate, out_dtype))
         if direct is not None:

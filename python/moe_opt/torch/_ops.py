@@ -16,9 +16,6 @@ from torch import Tensor
 from moe_opt import _bundles
 from moe_opt.torch._functions import DTYPES, Function
 
-is_compiling, dispatch_modes, function_modes = torch.compiler.is_compiling, torch._C._len_torch_dispatch_stack, torch._C._len_torch_function_stack
-transform = torch._C._functorch.peek_interpreter_stack
-
 LIBRARY = torch.library.Library("moe_opt", "DEF")
 RECIPES = ("fp8_rowwise", "fp8_tensorwise", "fp8_blockwise")
 _NAMES = {dtype: name for name, dtype in DTYPES.items()}
@@ -27,20 +24,6 @@ _NAMES = {dtype: name for name, dtype in DTYPES.items()}
 def check_recipe(recipe: str) -> None:
     if recipe not in RECIPES:
         raise ValueError(f"recipe is {recipe!r}; it must be one of {', '.join(RECIPES)}")
-
-
-def is_direct(a: Tensor, b: Tensor, *others: Tensor) -> bool:
-    """Whether torch's dispatcher has nothing to say: it takes as long as the launches. It has while code is traced, for tensors of subclasses
-    or without data, under modes and transforms."""
-    return not (
-        is_compiling()
-        or a.is_meta
-        or not (type(a) is type(b) is Tensor)
-        or any(type(other) is not Tensor for other in others)
-        or dispatch_modes()
-        or function_modes()
-        or transform()
-    )
 
 
 def define(schema: str, kernel: Callable, fake: Callable) -> None:
@@ -107,10 +90,6 @@ def _grouped_mm_fake(a: Tensor, b: Tensor, offs: Tensor, recipe: str) -> Tensor:
 define("grouped_mm(Tensor a, Tensor b, Tensor offs, str recipe) -> Tensor", _grouped_mm, _grouped_mm_fake)
 
 
-# grouped_mm with gradients of a and b, of a, of b.
-DIRECT_GROUPED_MM: dict[tuple[bool, bool], Callable[..., Tensor]] = {}
-
-
 def _with_gradients(wanted: str, kept: str) -> None:
     """Defines the two ops of a product whose operands `wanted` have gradients. Of those in `kept` forward saves what these need: a gradient
     is a product with the other operand, quantized along another dimension."""
@@ -141,44 +120,22 @@ def _with_gradients(wanted: str, kept: str) -> None:
         *tensors, grad_out, recipe, swapped = rest
         return turned(grouped_mm_function(f"backward{suffix}", recipe, swapped).empty(offs, *tensors, grad_out), swapped)
 
-    class Direct(torch.autograd.Function):
-        """The same past the dispatcher: grouped_mm where is_direct says so."""
-
-        @staticmethod
-        def forward(ctx, a, b, offs, recipe):
-            out, *tensors = forward(a, b, offs, recipe)
-            _save(ctx, b, offs, recipe, tensors)
-            return out
-
-        @staticmethod
-        def backward(ctx, grad_out):
-            # The op refuses a second derivative.
-            if grad_out is None or torch.is_grad_enabled() or not is_direct(grad_out, grad_out):
-                return _differentiate(ctx, grad_out)
-            found = backward(*ctx.saved_tensors, grad_out, ctx.recipe, ctx.swapped)
-            return (*found, None, None) if len(wanted) == 2 else (found, None, None, None) if wanted == "a" else (None, found, None, None)
-
-    DIRECT_GROUPED_MM["a" in wanted, "b" in wanted] = Direct.apply
     results = ", ".join(f"Tensor {name}" for name in ["out", *saved])
     define(f"grouped_mm_forward{suffix}(Tensor a, Tensor b, Tensor offs, str recipe) -> ({results})", forward, forward_fake)
     arguments = ", ".join(f"Tensor {name}" for name in ["offs", *saved, "grad_out"])
     gradients = ", ".join(f"Tensor grad_{operand}" for operand in wanted)
     define(f"grouped_mm_backward{suffix}({arguments}, str recipe, bool swapped) -> ({gradients})", backward, backward_fake)
-    torch.library.register_autograd(f"moe_opt::grouped_mm_forward{suffix}", _differentiate, setup_context=_save_results, lib=LIBRARY)
+    torch.library.register_autograd(f"moe_opt::grouped_mm_forward{suffix}", _differentiate, setup_context=_save, lib=LIBRARY)
     torch.library.register_autograd(f"moe_opt::grouped_mm_backward{suffix}", _refuse, lib=LIBRARY)
 
 
-def _save(ctx, b, offs, recipe, saved) -> None:
+def _save(ctx, inputs, output) -> None:
+    _, b, offs, recipe = inputs
+    _, *saved = output
     ctx.set_materialize_grads(False)
+    ctx.mark_non_differentiable(*saved)
     ctx.save_for_backward(offs, *saved)
     ctx.recipe, ctx.swapped = recipe, _is_swapped(b)
-
-
-def _save_results(ctx, inputs, output) -> None:
-    """Of the op, whose results what is saved are."""
-    _, *saved = output
-    ctx.mark_non_differentiable(*saved)
-    _save(ctx, *inputs[1:], saved)
 
 
 def _differentiate(ctx, grad_out, *_):
