@@ -207,8 +207,11 @@ int moe__emu_wgmma_d_registers(int n) {
 
 /* ---- The product ---- */
 
-/* Of zero: neither it nor the sum of it and another is the largest. */
-enum { NO_EXPONENT = -4096 };
+enum {
+  NO_EXPONENT = -4096, /* of zero: neither it nor the sum of it and another is the largest */
+  BELOW = 25,          /* bits of an addend that are kept below the largest exponent */
+  SIGNIFICANT = 24,    /* bits of the sum */
+};
 
 static inline __attribute__((always_inline)) uint32_t bits_of(float x) {
   uint32_t bits = 0;
@@ -252,15 +255,14 @@ static inline __attribute__((always_inline)) double power_of_two(int exponent) {
   return result;
 }
 
-/* x cut toward zero to `significant` bits and to fp32; Inf from 2^128 on. */
-static inline __attribute__((always_inline)) void cut(int n, const double *x, int significant,
-                                                      float *out) {
+/* x cut toward zero to fp32; Inf from 2^128 on. */
+static inline __attribute__((always_inline)) void cut(int n, const double *x, float *out) {
   uint64_t subnormals = 0;
   for (int j = 0; j < n; j++) {
     uint64_t bits = 0;
     double left = 0.0;
     memcpy(&bits, &x[j], sizeof bits);
-    bits &= ~UINT64_C(0) << (53 - significant);
+    bits &= ~UINT64_C(0) << (53 - SIGNIFICANT);
     memcpy(&left, &bits, sizeof left);
     const uint64_t exponent = bits >> 52 & 0x7FF;
     subnormals |= exponent < 1023 - 126 ? exponent : 0;
@@ -296,7 +298,6 @@ static inline __attribute__((always_inline)) void find_largest(const row_t *row,
 /* d = d + the sum over k of a[k] * b[k][.]: see moe__emu_wgmma_multiply. An addend, in units of the
  * last bit that is kept, is below 2^27, and a conversion to an integer cuts it. */
 static inline __attribute__((always_inline)) void sum_wide(const row_t *row, float *d) {
-  enum { BELOW = 25, SIGNIFICANT = 24 };
   const int n = row->shape->n;
   int16_t largest[MOE__EMU_WGMMA_MAX_N];
   double scale[MOE__EMU_WGMMA_MAX_N], sums[MOE__EMU_WGMMA_MAX_N];
@@ -314,31 +315,21 @@ static inline __attribute__((always_inline)) void sum_wide(const row_t *row, flo
   }
   for (int j = 0; j < n; j++)
     sums[j] *= power_of_two(largest[j] - BELOW);
-  cut(n, sums, SIGNIFICANT, d);
+  cut(n, sums, d);
 }
 
-/* The same for 8-bit operands, whose products are fp32 numbers above 2^-33. Where d is far below
- * that, and so all products are 0, it is alone. */
+/* The same for 8-bit operands: exact, then rounded once. */
 static inline __attribute__((always_inline)) void sum_narrow(const row_t *row, float *d) {
-  enum { BELOW = 13, SIGNIFICANT = 14, LEAST = -64 };
   const int n = row->shape->n;
-  int16_t largest[MOE__EMU_WGMMA_MAX_N];
-  float scale[MOE__EMU_WGMMA_MAX_N];
-  int32_t sums[MOE__EMU_WGMMA_MAX_N];
-  find_largest(row, d, largest);
-  for (int j = 0; j < n; j++) {
-    scale[j] = (float)power_of_two(BELOW - (largest[j] < LEAST ? LEAST : largest[j]));
-    sums[j] = (int32_t)(d[j] * scale[j]);
-  }
+  double sums[MOE__EMU_WGMMA_MAX_N] = {0};
   for (int k = 0; k < row->shape->k; k++) {
-    const float x = row->a[k], *b = row->b + (size_t)k * n;
-    for (int j = 0; x != 0.0F && j < n; j++)
-      sums[j] += (int32_t)(x * b[j] * scale[j]);
+    const double x = row->a[k];
+    const float *b = row->b + (size_t)k * n;
+    for (int j = 0; j < n; j++)
+      sums[j] += x * (double)b[j];
   }
-  double values[MOE__EMU_WGMMA_MAX_N];
   for (int j = 0; j < n; j++)
-    values[j] = largest[j] < LEAST ? (double)d[j] : sums[j] * power_of_two(largest[j] - BELOW);
-  cut(n, values, SIGNIFICANT, d);
+    d[j] = (float)(d[j] + sums[j]);
 }
 
 /* Stores d + the sum over k of a[k] * b[k] where that is NaN or Inf, because one of them is. */

@@ -127,13 +127,14 @@ static inline void moe__emu_wgmma_d_element(int thread, int index, int *out_row,
 /* d[64][n] = (accumulate ? d : 0) + scale_a * scale_b * (a * b); the scales are the instruction's
  * immediates, 1 or -1.
  *
- * The sum is the one that an H200 gives, in every bit (test/Emulator/golden):
+ * With bf16 and f16 the sum is the one that an H200 gives, in every bit (test/Emulator/golden):
  *   - d and the k products are exact; a product's exponent is the sum of its factors' exponents,
  *     that of a subnormal number the least normal one of its type, and zeros have none;
- *   - each is cut toward zero to 13 bits (8-bit types) or 25 bits (16-bit types) below the largest
- *     exponent among them, and what is left is added up exactly;
- *   - the sum is cut toward zero to 14 or 24 significant bits, and to fp32; it is never -0.
- * A NaN result is 0x7FFFFFFF. */
+ *   - each is cut toward zero to 25 bits below the largest exponent among them, and what is left is
+ *     added up exactly;
+ *   - the sum is cut toward zero to fp32, 24 significant bits; it is never -0.
+ * With 8-bit types it is exact and rounded once, so that tests see errors of a kernel which the
+ * hardware, that keeps 13 and 14 bits, hides. A NaN result is 0x7FFFFFFF. */
 void moe__emu_wgmma_multiply(const moe__emu_wgmma_shape_t *shape, const float *a, const float *b,
                              bool accumulate, int scale_a, int scale_b, float *d);
 

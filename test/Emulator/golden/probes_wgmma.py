@@ -210,6 +210,11 @@ def scaled(dtype, scales):
 FORMATS = {"e4m3": (7, 3), "bf16": (127, 7)}
 
 
+def kind_of_sums(dtype):
+    """Of 8-bit types the emulator does not model lost bits."""
+    return "wgmma_sums" if dtype in WIDE else "informative"
+
+
 def precision(name, dtype, start, first, second, negative, steps):
     """What the tensor core keeps of D[r][j] = start + first +- 2^(second - r mod steps - j).
 
@@ -249,7 +254,7 @@ def precision(name, dtype, start, first, second, negative, steps):
     body += load_descriptor(1, 0, descriptor(16, 1024, "128B"))
     body += load_descriptor(2, SELECTOR, descriptor(16, 1024, "128B"))
     body += multiply((dtype, dtype), n, "%d1", [0, 0], True)
-    return probe(f"wgmma_precision_{dtype}_{name}", n, body, "wgmma_sums", {})
+    return probe(f"wgmma_precision_{dtype}_{name}", n, body, kind_of_sums(dtype), {})
 
 
 # Bits that random elements keep, and bits that they all have: exponents of 2^-7 to 1, of e4m3 all up to 1, so subnormal ones too.
@@ -287,7 +292,7 @@ def random_sums(types, from_registers, spread):
     body += load_descriptor(1, 0, descriptor(16, 1024, "128B")) + load_descriptor(2, SELECTOR, descriptor(16, 1024, "128B"))
     body += multiply(types, n, "{%a0, %a1, %a2, %a3}" if from_registers else "%d1", [0, 0], True)
     name = "_".join(["wgmma_sums", *dict.fromkeys(types), "a" if from_registers else "s", "spread" if spread else "any"])
-    return probe(name, n, body, "wgmma_sums", {})
+    return probe(name, n, body, kind_of_sums(types[0]), {})
 
 
 def constant_sums(name, a, b):
