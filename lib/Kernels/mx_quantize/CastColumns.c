@@ -146,77 +146,46 @@ void moe__cast_copy_columns(moe__cast_tiles_t *tiles, const moe__cast_place_t *p
   }
 }
 
-#define UNROLL 4 /* columns of a warp at once */
-
-/* Words in memory: a warp takes columns, a lane a word of each. head: rows before the first one. */
-static void copy_words(moe__cast_tiles_t *tiles, const moe__cast_place_t *place, MlirValue output,
-                       MlirValue head, MlirValue words) {
+void moe__cast_copy_group_columns(moe__cast_tiles_t *tiles, const moe__cast_place_t *place,
+                                  MlirValue output) {
   moe__builder_t *b = &tiles->kernel->builder;
   MlirValue thread = moe__fresh(b, tiles->kernel->thread);
   MlirValue warp = moe__lshr(b, thread, 5), lane = moe__and(b, thread, MOE__WARP - 1);
   MlirValue columns = moe__cast_columns(tiles, place->is_first);
   MlirValue q = moe__cast_result(tiles, place, MOE__COLUMNS);
-  MlirValue next = moe__umin(b, moe__add(b, lane, 1), MOE__CAST_ROW_BYTES / 4 - 1);
-  MlirValue parts[2] = {moe__shl(b, lane, 2), moe__shl(b, next, 2)};
-  MlirValue shift = moe__zext(b, moe__shl(b, head, 3), b->i64);
-  MlirValue row = moe__add(b, place->row, moe__add(b, head, moe__shl(b, lane, 2)));
-  MOE__FOR (b, first, moe__mul(b, warp, UNROLL), tiles->schedule.tile_k,
-            tiles->schedule.warps * UNROLL) {
-    MlirValue values[UNROLL];
-    for (int i = 0; i < UNROLL; i++) {
-      MlirValue index = moe__add(b, first, i), halves[2];
-      MlirValue line = moe__offset(b, output, moe__shl(b, index, 7));
-      MlirValue swizzle = moe__shl(b, moe__and(b, index, 7), MOE__CAST_CHUNK_BITS);
-      for (int j = 0; j < 2; j++)
-        halves[j] = moe__zext(
-            b, moe__load(b, moe__offset(b, line, moe__xor(b, parts[j], swizzle)), b->i32), b->i64);
-      MlirValue both = moe__or(b, halves[0], moe__shl(b, halves[1], 32));
-      MlirValue shifted = moe__op1(b, "arith.shrui", b->i64, MOE__VALUES(both, shift), NULL);
-      /* All loads are before the first branch. */
-      values[i] = moe__fresh(b, moe__trunc(b, shifted, b->i32));
-    }
-    for (int i = 0; i < UNROLL; i++) {
-      MlirValue column = moe__add(b, place->column, moe__add(b, first, i));
-      MOE__IF (b, moe__and(b, moe__ult(b, column, columns), moe__ult(b, lane, words))) {
-        moe__store(b, values[i], moe__cast_byte_address(b, q, column, tiles->written_n.value, row));
-      }
-    }
-  }
-}
-
-/* The up to three rows before the first word and behind the last: eight lanes take a column. */
-static void copy_ends(moe__cast_tiles_t *tiles, const moe__cast_place_t *place, MlirValue output,
-                      MlirValue head, MlirValue behind, MlirValue tail) {
-  moe__builder_t *b = &tiles->kernel->builder;
-  MlirValue thread = moe__fresh(b, tiles->kernel->thread);
-  MlirValue columns = moe__cast_columns(tiles, place->is_first);
-  MlirValue q = moe__cast_result(tiles, place, MOE__COLUMNS);
-  MlirValue lane = moe__and(b, thread, 7), of_tail = moe__sub(b, lane, 4);
-  MlirValue has_row = moe__or(b, moe__ult(b, lane, head), moe__ult(b, of_tail, tail));
-  MlirValue row = moe__select(b, moe__ult(b, lane, 4), lane, moe__add(b, behind, of_tail));
-  MOE__FOR (b, index, moe__lshr(b, thread, 3), tiles->schedule.tile_k,
-            tiles->schedule.warps * MOE__WARP / 8) {
-    MlirValue column = moe__add(b, place->column, index);
-    MOE__IF (b, moe__and(b, has_row, moe__ult(b, column, columns))) {
-      MlirValue line = moe__offset(b, output, moe__shl(b, index, 7));
-      MlirValue swizzle = moe__shl(b, moe__and(b, index, 7), MOE__CAST_CHUNK_BITS);
-      moe__store(b, moe__load(b, moe__offset(b, line, moe__xor(b, row, swizzle)), b->i8),
-                 moe__cast_byte_address(b, q, column, tiles->written_n.value,
-                                        moe__add(b, place->row, row)));
-    }
-  }
-}
-
-void moe__cast_copy_group_columns(moe__cast_tiles_t *tiles, const moe__cast_place_t *place,
-                                  MlirValue output) {
-  moe__builder_t *b = &tiles->kernel->builder;
   /* Rows before the first whole word in memory, words, and rows behind the last. */
   MlirValue rows = moe__umin(b, moe__sub(b, place->row_end, place->row), tiles->schedule.tile_n);
   MlirValue head = moe__umin(b, moe__and(b, moe__sub(b, moe__i32(b, 0), place->row), 3), rows);
   MlirValue words = moe__lshr(b, moe__sub(b, rows, head), 2);
   MlirValue behind = moe__add(b, head, moe__shl(b, words, 2)), tail = moe__sub(b, rows, behind);
-  copy_words(tiles, place, output, head, words);
-  MOE__IF (b, moe__ne(b, moe__or(b, head, tail), 0)) {
-    copy_ends(tiles, place, output, head, behind, tail);
+  /* A lane has a word, and of the first ones each has one of the other rows. */
+  MlirValue next = moe__umin(b, moe__add(b, lane, 1), MOE__CAST_ROW_BYTES / 4 - 1);
+  MlirValue shift = moe__zext(b, moe__shl(b, head, 3), b->i64);
+  MlirValue of_tail = moe__sub(b, lane, 4);
+  MlirValue has_byte = moe__or(b, moe__ult(b, lane, head), moe__ult(b, of_tail, tail));
+  MlirValue byte = moe__select(b, moe__ult(b, lane, 4), lane, moe__add(b, behind, of_tail));
+  MOE__FOR (b, index, warp, tiles->schedule.tile_k, tiles->schedule.warps) {
+    MlirValue column = moe__add(b, place->column, index);
+    MlirValue line = moe__offset(b, output, moe__shl(b, index, 7));
+    MlirValue swizzle = moe__shl(b, moe__and(b, index, 7), MOE__CAST_CHUNK_BITS);
+    MlirValue to = moe__cast_byte_address(b, q, column, tiles->written_n.value, place->row);
+    MlirValue is_inside = moe__ult(b, column, columns);
+    MOE__IF (b, moe__and(b, is_inside, moe__ult(b, lane, words))) {
+      MlirValue parts[2] = {lane, next};
+      for (int i = 0; i < 2; i++)
+        parts[i] = moe__zext(
+            b,
+            moe__load(b, moe__offset(b, line, moe__xor(b, moe__shl(b, parts[i], 2), swizzle)),
+                      b->i32),
+            b->i64);
+      MlirValue both = moe__or(b, parts[0], moe__shl(b, parts[1], 32));
+      MlirValue shifted = moe__op1(b, "arith.shrui", b->i64, MOE__VALUES(both, shift), NULL);
+      moe__store(b, moe__trunc(b, shifted, b->i32),
+                 moe__offset(b, to, moe__add(b, head, moe__shl(b, lane, 2))));
+    }
+    MOE__IF (b, moe__and(b, is_inside, has_byte)) {
+      moe__store(b, moe__load(b, moe__offset(b, line, moe__xor(b, byte, swizzle)), b->i8),
+                 moe__offset(b, to, byte));
+    }
   }
 }
