@@ -1,12 +1,12 @@
 /* ExpandRecipes.c - turns scaled_grouped_mm.grouped_mm, the product of bf16 tensors that people
  * write, into quantizers of its operands and the product of what they make.
  *
- *   out = grouped_mm a, b, offs {recipe}      qa, sa = mx_quantize.quantize_fp8 a
- *                                        ->   qb, sb = mx_quantize.quantize_fp8 b
- *                                             out    = scaled_grouped_mm.scaled_mm qa, qb, sa, sb,
- *                                             offs
+ *   out = grouped_mm a, b, offs {recipe}      qa, sa = a quantizer of a
+ *                                        ->   qb, sb = a quantizer of b
+ *                                             out    = scaled_mm qa, qb, sa, sb, offs
  *
- * Where the scales are those of MX blocks, the quantizers are mx_quantize.quantize.
+ * The quantizers are those of lib/Dialect/MxQuantize.def: to FP8, or to MX where scales belong to
+ * MX blocks.
  *
  * A recipe says which elements of an operand share a scale. Along which axis, and in which order
  * in memory, follows from the product: it sums over elements that lie side by side, in both

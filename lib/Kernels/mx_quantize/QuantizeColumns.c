@@ -1,5 +1,5 @@
-/* QuantizeColumns.c - the kernels of mx_quantize.quantize_fp8 in FP8 blocks along the dimension
- * before the last, and of mx_quantize.quantize_fp8_dual in FP8 blocks: along both from one read.
+/* QuantizeColumns.c - the kernels of FP8 blocks along the dimension before the last, and along
+ * both of the last dimensions from one read.
  *
  * Why kernels of their own: a product reads FP8 with the reduction innermost, so that what sums
  * over tokens, or over rows of weights, has to be transposed. Here every byte moves once, by the
