@@ -7,6 +7,10 @@
 
 #include "lib/Device/Warp.h"
 
+bool moe__mm_scales_sums(const moe__scaled_mm_t *s) {
+  return s->operands[MOE__MM_QA].granularity >= MOE__SCALE_OF_BLOCK;
+}
+
 void moe__mm_release(moe__scaled_mm_t *s, const moe__mm_position_t *self, moe__cursor_t cursor) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue ctas = moe__i32(b, s->schedule.cluster);

@@ -26,10 +26,6 @@ bool moe__mm_has_mx_scales(const moe__scaled_mm_t *s) {
   return s->operands[MOE__MM_QA].granularity == MOE__SCALE_OF_MX_BLOCK;
 }
 
-bool moe__mm_scales_sums(const moe__scaled_mm_t *s) {
-  return s->operands[MOE__MM_QA].granularity >= MOE__SCALE_OF_BLOCK;
-}
-
 int32_t moe__mm_mx_factor_bytes(const moe__mm_schedule_t *schedule) {
   return BLOCKS * (MOE__MM_TILE_ROWS + schedule->tile_n) * 4;
 }

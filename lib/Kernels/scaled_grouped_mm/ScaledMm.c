@@ -15,7 +15,9 @@
  * - Two warpgroups multiply, 64 rows of each tile (Multiply.c); then they scale, round and store
  *   (Epilogue.c). Forward, a warpgroup whose rows all lie behind the end of the group multiplies
  *   nothing. Or each warpgroup has tiles of its own, and stores one while the other multiplies
- *   (PingPong.c).
+ *   (PingPong.c). With scales of MX blocks each multiplies all rows and half of the columns
+ *   (MxMultiply.c), and the other three warps of the loading warpgroup write their factors
+ *   (MxScales.c).
  *
  * Forward, a tile that reaches past the end of its group multiplies rows of the next one and
  * drops them: a row depends on nothing but itself, so that even a NaN there does no harm.
@@ -227,31 +229,34 @@ static int multiplier_registers(const moe__scaled_mm_t *s) {
   return (504 - loader_registers(s)) / MOE__MM_WARPGROUPS;
 }
 
+/* With blocks of any kind. */
+static bool takes_order_of_sb(MlirOperation op) {
+  MlirType sb = moe__tensor_type(op, MOE__SB);
+  return moe__is_row_major(sb) || moe__is_column_major(sb) ||
+         moe__error(op, "the kernel takes sb row-major or column-major per expert; remove its "
+                        "encoding, or give it affine_map<(e, k, n) -> (e, n, k)>");
+}
+
 /* The memory orders of scales of blocks. */
 static bool takes_block_scales(MlirOperation op) {
-  MlirType sa = moe__tensor_type(op, MOE__SA), sb = moe__tensor_type(op, MOE__SB);
+  MlirType sa = moe__tensor_type(op, MOE__SA);
   if (!moe__is_column_major(sa))
     return moe__error(op,
                       "the kernel takes scales of 1x128 blocks with the tokens side by side; give "
                       "sa the encoding affine_map<%s>",
                       moe__mm_case(op) == MOE__FORWARD ? "(m, k) -> (k, m)"
                                                        : "(e, m, k) -> (e, k, m)");
-  return moe__is_row_major(sb) || moe__is_column_major(sb) ||
-         moe__error(op, "the kernel takes sb row-major or column-major per expert; remove its "
-                        "encoding, or give it affine_map<(e, k, n) -> (e, n, k)>");
+  return takes_order_of_sb(op);
 }
 
 /* Whether a product has a kernel as far as its scales are those of MX blocks. */
 static bool takes_mx_scales(MlirOperation op) {
-  MlirType sb = moe__tensor_type(op, MOE__SB);
   if (moe__mm_case(op) == MOE__GRADIENT)
     return moe__error(op, "the kernel takes f32 scales in a weight gradient");
   if (!moe__mm_is_promoted(op))
     return moe__error(op, "the kernel adds sums of MX blocks in fp32; give 'accumulate' the value "
                           "\"promoted\"");
-  return moe__is_row_major(sb) || moe__is_column_major(sb) ||
-         moe__error(op, "the kernel takes sb row-major or column-major per expert; remove its "
-                        "encoding, or give it affine_map<(e, k, n) -> (e, n, k)>");
+  return takes_order_of_sb(op);
 }
 
 static bool has_kernel(MlirOperation op) {

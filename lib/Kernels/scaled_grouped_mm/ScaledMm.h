@@ -8,8 +8,8 @@
  * BlockScales.c what products need whose operands have scales for blocks, TokenBlocks.c what a
  * gradient does; MxScales.c and MxMultiply.c those with scales for MX blocks.
  *
- * Two operands meet in a tile. Of one, 128 rows are the rows of the tile, 64 for each warpgroup;
- * of the other, tile_n are its columns. The rows are those of qa, unless the schedule swaps the
+ * Two operands meet in a tile. Of one, 128 rows are the rows of the tile, as a rule 64 for each
+ * warpgroup; of the other, tile_n are its columns. The rows are those of qa, unless the schedule swaps the
  * operands: then tokens are columns, of which a tile may have as few as 16, and the tile is
  * transposed when it is stored.
  *
@@ -25,8 +25,8 @@
 #include "lib/Kernels/scaled_grouped_mm/Schedule.h"
 
 #define MOE__MM_TILE_ROWS 128
-#define MOE__MM_WARPGROUP 128 /* threads */
-#define MOE__MM_WARPGROUPS 2  /* that multiply, 64 rows each; one more loads */
+#define MOE__MM_WARPGROUP 128                                    /* threads */
+#define MOE__MM_WARPGROUPS 2                                     /* that multiply; one more loads */
 #define MOE__MM_THREADS (MOE__MM_WARPGROUPS * MOE__MM_WARPGROUP) /* that multiply */
 /* Elements of the reduction in a k-tile, which fills a stage: a row of it in shared memory has as
  * many bytes. One wgmma multiplies MOE__MM_STEP of them. */

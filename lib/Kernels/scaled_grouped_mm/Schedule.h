@@ -21,7 +21,8 @@
   X(T, stages, 2, 12, 4, "pairs of tiles in flight, 128 of the reduction deep")                    \
   X(T, band, 1, 4096, 8, "rows of tiles, of clusters, that are worked off together")               \
   X(T, cluster, 1, 2, 1,                                                                           \
-    "CTAs with tiles below one another, which share what they read of qb; 1 if swapped")           \
+    "CTAs with tiles below one another, which share what they read of qb; 1 if swapped, and in "   \
+    "the weight gradient with scales of blocks")                                                   \
   X(T, pingpong, 0, 1, 0,                                                                          \
     "1: each warpgroup multiplies tiles of its own, while the other stores; 0 with promoted "      \
     "sums, and if swapped")                                                                        \
@@ -29,8 +30,8 @@
     "1: the tiles of a cluster lie side by side, and share what is read of qa")                    \
   X(T, tma_store, 0, 8, 0,                                                                         \
     "how many pieces of 128 bytes of its 16 rows of a tile a warp gives to the TMA at once, "      \
-    "where "                                                                                       \
-    "the group has all of these rows; 0, or if swapped: it stores them itself")
+    "where the group has all of these rows; 0, or if swapped: it stores them itself; 0 with "      \
+    "scales of MX blocks")
 
 typedef struct moe__mm_schedule_t {
   MOE__MM_SCHEDULE(MOE__SCHEDULE_MEMBER, )
