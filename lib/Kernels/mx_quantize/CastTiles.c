@@ -218,23 +218,25 @@ static void send_by_tma(moe__cast_tiles_t *tiles, const moe__cast_place_t *place
   }
 }
 
-/* TMA begins at a multiple of 16 bytes in memory, and writes whole boxes. */
-static void send_of_group(moe__cast_tiles_t *tiles, const moe__cast_place_t *place,
-                          MlirValue is_sender, moe__direction_t direction, MlirValue output) {
+/* Whether TMA may write a tile that begins with its group: it begins at a multiple of 16 bytes in
+ * memory, and writes whole boxes. */
+static MlirValue is_whole_in_group(moe__cast_tiles_t *tiles, const moe__cast_place_t *place,
+                                   moe__direction_t direction) {
   moe__builder_t *b = &tiles->kernel->builder;
   MlirValue tile_end = moe__add(b, place->row, tiles->schedule.tile_n);
-  MlirValue by_tma = moe__ule(b, tile_end, place->row_end);
+  MlirValue is_whole = moe__ule(b, tile_end, place->row_end);
   if (direction == MOE__COLUMNS)
-    by_tma = moe__and(b, by_tma, moe__eq(b, moe__and(b, place->row, MOE__CAST_CHUNK - 1), 0));
-  MOE__IF (b, by_tma) {
-    send_by_tma(tiles, place, is_sender, direction, output);
-  }
-  MOE__ELSE (b) {
-    if (direction == MOE__ROWS)
-      moe__cast_copy_rows(tiles, place, output);
-    else
-      moe__cast_copy_group_columns(tiles, place, output);
-  }
+    is_whole = moe__and(b, is_whole, moe__eq(b, moe__and(b, place->row, MOE__CAST_CHUNK - 1), 0));
+  return is_whole;
+}
+
+/* The same for other tiles: rows that were added behind the last one are in no group either. */
+static MlirValue is_whole(moe__cast_tiles_t *tiles, const moe__cast_place_t *place,
+                          moe__direction_t direction) {
+  moe__builder_t *b = &tiles->kernel->builder;
+  MlirValue rows = direction == MOE__COLUMNS ? tiles->written_n.value : tiles->n.value;
+  MlirValue tile_end = moe__umin(b, moe__add(b, place->row, tiles->schedule.tile_n), rows);
+  return moe__ule(b, tile_end, tiles->row_end);
 }
 
 static void send(moe__cast_tiles_t *tiles, const moe__cast_place_t *place, MlirValue is_sender,
@@ -244,21 +246,15 @@ static void send(moe__cast_tiles_t *tiles, const moe__cast_place_t *place, MlirV
     send_by_tma(tiles, place, is_sender, direction, output);
     return;
   }
-  if (tiles->by_group) {
-    send_of_group(tiles, place, is_sender, direction, output);
-    return;
-  }
-  /* Rows that were added behind the last one are in no group either. */
-  MlirValue rows = direction == MOE__COLUMNS ? tiles->written_n.value : tiles->n.value;
-  MlirValue tile_end = moe__umin(b, moe__add(b, place->row, tiles->schedule.tile_n), rows);
-  MOE__IF (b, moe__ule(b, tile_end, tiles->row_end)) {
+  MOE__IF (b, (tiles->by_group ? is_whole_in_group : is_whole)(tiles, place, direction)) {
     send_by_tma(tiles, place, is_sender, direction, output);
   }
   MOE__ELSE (b) {
     if (direction == MOE__ROWS)
       moe__cast_copy_rows(tiles, place, output);
     else
-      moe__cast_copy_columns(tiles, place, output);
+      (tiles->by_group ? moe__cast_copy_group_columns : moe__cast_copy_columns)(tiles, place,
+                                                                                output);
   }
 }
 
