@@ -39,7 +39,7 @@ typedef struct recipe_t {
   moe__granularity_t granularities[MOE__NO_CASE][2];
   bool pow2, sanitize;
   bool promoted; /* sums are, since scales change along them */
-  bool mx;       /* scales are those of MX blocks; then the above says nothing of them */
+  bool mx;       /* scales are those of MX blocks, and have no granularity, pow2 or sanitize */
 } recipe_t;
 
 static const recipe_t RECIPES[] = {
@@ -325,12 +325,13 @@ static void build(MlirOperation op, const recipe_t *recipe, quantized_t s[2]) {
 }
 
 static bool expand(MlirOperation op) {
+  const recipe_t *recipe = find_recipe(op);
   if (!mlirAttributeIsNull(moe__op_attribute(op, "schedule")))
     return moe__error(op,
                       "'schedule' is that of one kernel, and this becomes several; write "
                       "%s and %s to choose",
-                      moe__op_id_name(MOE__OP_QUANTIZE_FP8), moe__op_id_name(MOE__OP_SCALED_MM));
-  const recipe_t *recipe = find_recipe(op);
+                      moe__op_id_name(recipe->mx ? MOE__OP_QUANTIZE : MOE__OP_QUANTIZE_FP8),
+                      moe__op_id_name(MOE__OP_SCALED_MM));
   moe__mm_case_t product = moe__mm_case(op);
   quantized_t quantized[2];
   if (recipe->mx && product == MOE__GRADIENT)

@@ -1,7 +1,8 @@
-/* PackScales.c - scales of MX blocks in the order in which tensor cores read them.
+/* PackScales.c - scales in the order in which products read them.
  *
  * Why it exists: a product of MX tensors on later tensor cores reads 128 rows and 4 columns of
- * scales as 512 consecutive bytes. docs/numerics.md shows the tile.
+ * scales as 512 consecutive bytes; docs/numerics.md shows the tile. One with fp32 scales of 1x128
+ * blocks reads those with the rows side by side.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Reference/Tensors.h"

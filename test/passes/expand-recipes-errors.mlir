@@ -31,6 +31,15 @@ func.func @schedule(%a: tensor<64x32xbf16>, %b: tensor<2x32x16xbf16>, %offs: ten
 
 // -----
 
+func.func @mxfp8_schedule(%a: tensor<64x32xbf16>, %b: tensor<2x32x16xbf16>, %offs: tensor<2xi32>) -> tensor<64x16xbf16> {
+  // expected-error@below {{'schedule' is that of one kernel, and this becomes several; write mx_quantize.quantize and scaled_grouped_mm.scaled_mm to choose}}
+  %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "mxfp8", schedule = {stages = 4}}
+      : (tensor<64x32xbf16>, tensor<2x32x16xbf16>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return %out : tensor<64x16xbf16>
+}
+
+// -----
+
 func.func @forward_a(%a: tensor<64x32xbf16, affine_map<(m, k) -> (k, m)>>, %b: tensor<2x32x16xbf16>, %offs: tensor<2xi32>) -> tensor<64x16xbf16> {
   // expected-error@below {{operand 'a' lies in memory in an order that no quantizer of this product reads, and would have to be copied; it must have no encoding}}
   %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "fp8_rowwise"}
