@@ -76,6 +76,13 @@ static void restrict_symbol(moe__plan_t *plan, const char *name, const range_t *
     json_integer_set(most, range->most);
 }
 
+static range_t range_of(const json_t *symbol) {
+  json_int_t multiple = 1, least = 0, most = MOE__MAX_DIMENSION;
+  json_unpack((json_t *)symbol, "{s:I, s:I, s:I}", "multiple_of", &multiple, "min", &least, "max",
+              &most);
+  return (range_t){multiple, least, most};
+}
+
 /* What is required of a size is required of its symbol. Static sizes were checked by passes. Of
  * one that is rounded up kernels require what its multiple has, and that it is at least that:
  * the symbol is not zero then. */
@@ -93,15 +100,13 @@ static void restrict_size(moe__plan_t *plan, const json_t *size, const range_t *
 /* Takes a symbol out of the function's: wherever it is there is `expression` from now on. */
 static void replace_everywhere(moe__plan_t *plan, json_t *symbol, json_t *expression) {
   size_t index = find_symbol(plan, json_string_value(symbol));
-  json_int_t multiple = 1, least = 0, most = MOE__MAX_DIMENSION;
-  json_unpack(json_array_get(plan->symbols, index), "{s:I, s:I, s:I}", "multiple_of", &multiple,
-              "min", &least, "max", &most);
+  range_t range = range_of(json_array_get(plan->symbols, index));
   json_incref(symbol);
   json_array_remove(plan->symbols, index);
   for (size_t i = 0; i < plan->tensor_count; i++)
     replace_symbol(plan->tensors[i].shape, symbol, expression);
   json_decref(symbol);
-  restrict_size(plan, expression, &(range_t){multiple, least, most});
+  restrict_size(plan, expression, &range);
 }
 
 /* A symbol that must be the quotient of another size, and one more for each of `groups` (null:
@@ -123,13 +128,16 @@ static void apply_quotient(moe__plan_t *plan, json_t *symbol, json_t *other, int
   json_decref(expression);
 }
 
-/* One symbol for both: every use of it is the same JSON string. */
+/* One symbol for both, of which is required what was of each: every use of it is the same JSON
+ * string. */
 static void unite_symbols(moe__plan_t *plan, const char *name, json_t *other) {
   if (strcmp(json_string_value(other), name) == 0)
     return;
   size_t index = find_symbol(plan, json_string_value(other));
+  range_t range = range_of(json_array_get(plan->symbols, index));
   json_array_remove(plan->symbols, index);
   json_string_set(other, name);
+  restrict_symbol(plan, name, &range);
 }
 
 /* The symbol must be `rounded`, as `expression` has it. */
