@@ -1,4 +1,4 @@
-"""Four-bit weights of checkpoints as plain tensors, in the form that scaled_grouped_mm.mixed_mm takes.
+"""Four-bit weights of checkpoints as plain tensors, in the form of the operands of scaled_grouped_mm.mixed_mm and mixed_mm_zeros.
 
     python -m moe_opt.convert IN.safetensors... OUT.safetensors --from gptq
 
@@ -6,11 +6,12 @@ reads safetensors files of one of the formats below and writes one file. Of each
 
     P.weight       U8 (N, K/2): two weights to a byte along K, the first in the low four bits
     P.scales       (N, K/group) in the type of the checkpoint; F8_E8M0 of MXFP4
-    P.zero_points  U8 (N, K/group), where the checkpoint has zero points that differ from the middle
+    P.zero_points  U8 (N, K/group), 0 to 15, where the checkpoint has zero points that differ from the middle
 
-A weight is worth (w - zero point) * scale. The metadata of the file say `P.weight.format`: "i4", two's complement, -8 to 7; "uint4", 0 to 15,
-with zero points 0 to 16; or "f4E2M1FN". `P.weight.group_size` says how many weights along K share a scale. Tensors ...experts.I.Q are stacked
-to ...experts.Q, of shapes (E, N, K/2) and (E, N, K/group). All other tensors are copied as they are.
+A weight is worth (w - zero point) * scale. The metadata of the file say `P.weight.format`, the attribute `format` of the op: "i4", two's
+complement, -8 to 7; "ui4", 0 to 15, with zero points, for mixed_mm_zeros; or "f4E2M1FN". `P.weight.group_size` says how many weights along K
+share a scale. Tensors ...experts.I.Q are stacked to ...experts.Q, of shapes (E, N, K/2) and (E, N, K/group). All other tensors are copied as
+they are.
 
 | --from             | tensors of P that are read                                          |
 | gptq, gptq_v2      | P.qweight, P.qzeros, P.scales [, P.g_idx]; v2 stores zero points as they are, the older format less 1 |
@@ -40,6 +41,7 @@ Tensors = Mapping[str, Array]
 AWQ_ORDER = (0, 2, 4, 6, 1, 3, 5, 7)  # nibble i of a word is column AWQ_ORDER[i] of its eight
 MIDDLE = 8  # the zero point of symmetric weights that are stored as 0 to 15
 GROUP_SIZES = (32, 64, 128)
+GREATEST_ZERO_POINT = 15  # mixed_mm_zeros reads four bits
 
 
 class ConvertError(ValueError):
@@ -189,9 +191,10 @@ def _stacked(prefixes: Sequence[str]) -> dict[str, list[str]]:
         name, index = (f"{match[1]}.{match[3]}", int(match[2])) if match else (prefix, -1)
         found.setdefault(name, {})[index] = prefix
     for name, parts in found.items():
-        missing = sorted(set(range(max(parts) + 1)) - set(parts)) if max(parts) >= 0 else []
-        if missing or (len(parts) > 1 and -1 in parts):
-            raise ConvertError(f"tensor '{name}': of {max(parts) + 1} experts, expert {missing[0] if missing else 0} is missing; give all files of the layer")
+        _require(len(parts) == 1 or -1 not in parts, name, "is there for all experts and for single ones")
+        missing = next((index for index in range(max(parts) + 1) if index not in parts), None)
+        if missing is not None:
+            raise ConvertError(f"tensor '{name}': of {max(parts) + 1} experts, expert {missing} is missing; give all files of the layer")
     return {name: [parts[index] for index in sorted(parts)] for name, parts in found.items()}
 
 
@@ -208,9 +211,15 @@ def _join(name: str, parts: Sequence[Quantized]) -> Quantized:
 def _check_sizes(name: str, found: Quantized) -> int:
     """What mixed_mm asks for. Gives the size of a group."""
     n, k, groups = found.weight.shape[-2], found.weight.shape[-1] * 2, found.scales.shape[-1]
+    _require(min(found.weight.shape) > 0, name, f"is {' x '.join(map(str, (*found.weight.shape[:-1], k)))}; it has no elements")
     size = k // groups
     _require(groups == 1 or size in GROUP_SIZES, name, f"has groups of {size}; they must be of {', '.join(map(str, GROUP_SIZES))} or a whole row")
     _require(n % 16 == 0 and k % 32 == 0, name, f"is {n} x {k}; N must be a multiple of 16 and K of 32")
+    greatest = 0 if found.zero_points is None else int(found.zero_points.max())
+    _require(
+        greatest <= GREATEST_ZERO_POINT, name,
+        f"has a zero point of {greatest}; mixed_mm_zeros takes 0 to {GREATEST_ZERO_POINT} (gptq_v2 is the format that stores zero points as they are)",
+    )  # fmt: skip
     return size
 
 
@@ -236,7 +245,7 @@ def convert(tensors: Tensors, source: str) -> tuple[dict[str, Array], dict[str, 
         elif (found.zero_points == MIDDLE).all():
             kind, written["weight"] = "i4", found.weight ^ numpy.uint8(0x88)  # w - 8 in two's complement
         else:
-            kind, written["zero_points"] = "uint4", found.zero_points
+            kind, written["zero_points"] = "ui4", found.zero_points
         for what, tensor in written.items():
             _require(f"{name}.{what}" not in results, f"{name}.{what}", "is in the checkpoint already, and would be overwritten")
             results[f"{name}.{what}"] = numpy.ascontiguousarray(tensor)
@@ -284,7 +293,10 @@ def _read(path: pathlib.Path, into: dict[str, Array]) -> None:
     for name, description in found:
         if name in into:
             raise ConvertError(f"tensor '{name}': is in another file, too")
-        dtype = _numpy_dtype(description["dtype"])
+        try:
+            dtype = _numpy_dtype(description["dtype"])
+        except ConvertError as error:
+            raise ConvertError(f"tensor '{name}': {error}") from error
         into[name] = numpy.frombuffer(description["data"], dtype).reshape(description["shape"])
 
 

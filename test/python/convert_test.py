@@ -42,10 +42,10 @@ def words(nibbles):
 class Weights:
     """Weights 0 to 15, a zero point and a scale for each group of a row, and the numbers that they stand for."""
 
-    def __init__(self, seed=0, group=32, symmetric=False, dtype=numpy.float16, least=1, n=N, k=K):
+    def __init__(self, seed=0, group=32, symmetric=False, dtype=numpy.float16, least=1, most=15, n=N, k=K):
         random = numpy.random.default_rng(seed)
         self.w = random.integers(0, 16, (n, k))
-        self.z = numpy.full((n, k // group), 8) if symmetric else random.integers(least, 16, (n, k // group))
+        self.z = numpy.full((n, k // group), 8) if symmetric else random.integers(least, most + 1, (n, k // group))
         self.s = random.uniform(0.5, 2, (n, k // group)).astype(dtype)
         self.values = numpy.empty((n, k))
         for row in range(n):
@@ -92,7 +92,7 @@ def values(tensors, metadata, name):
     """What a converted tensor stands for, one number at a time."""
     weight, scales, zeros = tensors[f"{name}.weight"], tensors[f"{name}.scales"], tensors.get(f"{name}.zero_points")
     kind, group = metadata[f"{name}.weight.format"], int(metadata[f"{name}.weight.group_size"])
-    assert weight.dtype == numpy.uint8 and (zeros is None) == (kind != "uint4")
+    assert weight.dtype == numpy.uint8 and (zeros is None) == (kind != "ui4")
     found = numpy.empty((*weight.shape[:-1], weight.shape[-1] * 2))
     for index in numpy.ndindex(found.shape):
         *row, k = index
@@ -141,7 +141,7 @@ class Formats(Case):
     def test_gptq(self):
         for group in (32, K):
             one = Weights(group=group)
-            found, _ = self.check(one.gptq("q_proj") | {"norm": numpy.ones(3, numpy.float32)}, "gptq", {"q_proj": one.values}, "uint4")
+            found, _ = self.check(one.gptq("q_proj") | {"norm": numpy.ones(3, numpy.float32)}, "gptq", {"q_proj": one.values}, "ui4")
             self.assertEqual(set(found), {"q_proj.weight", "q_proj.scales", "q_proj.zero_points", "norm"})
             self.assertEqual(found["q_proj.zero_points"].shape, (N, K // group))
         one = Weights(symmetric=True)
@@ -149,25 +149,25 @@ class Formats(Case):
         self.assertEqual(set(found), {"q_proj.weight", "q_proj.scales"})
 
     def test_gptq_zero_points(self):
-        """The older format reaches 16, the newer one 0. Each read as the other is another number."""
-        old, new = Weights(), Weights(least=0)
-        old.z[0, 0], new.z[0, 0] = 16, 0
-        old.values[0, :32], new.values[0, :32] = (old.w[0, :32] - 16) * float(old.s[0, 0]), new.w[0, :32] * float(new.s[0, 0])
-        self.check(old.gptq("x"), "gptq", {"x": old.values}, "uint4")
-        self.check(new.gptq("x", less=0), "gptq_v2", {"x": new.values}, "uint4")
+        """Each format read as the other gives other numbers."""
+        old, new = Weights(), Weights(least=0, most=14)
+        new.z[0, 0] = 0
+        new.values[0, :32] = new.w[0, :32] * float(new.s[0, 0])
+        self.check(old.gptq("x"), "gptq", {"x": old.values}, "ui4")
+        self.check(new.gptq("x", less=0), "gptq_v2", {"x": new.values}, "ui4")
         found, metadata = self.converted(new.gptq("x", less=0), "gptq")
         self.assertFalse((values(found, metadata, "x") == new.values).any())
 
     def test_awq(self):
         one = Weights(least=0)
-        self.check(one.awq("q_proj"), "awq", {"q_proj": one.values}, "uint4")
+        self.check(one.awq("q_proj"), "awq", {"q_proj": one.values}, "ui4")
         one = Weights(symmetric=True)
         self.check(one.awq("q_proj"), "awq", {"q_proj": one.values}, "i4")
 
     def test_compressed_tensors(self):
         for zeros in ("packed", "bytes"):
             one = Weights(least=0, dtype=ml_dtypes.bfloat16)
-            self.check(one.compressed("q_proj", zeros), "compressed-tensors", {"q_proj": one.values}, "uint4")
+            self.check(one.compressed("q_proj", zeros), "compressed-tensors", {"q_proj": one.values}, "ui4")
         one = Weights(symmetric=True, group=32, dtype=ml_dtypes.bfloat16)
         found, _ = self.check(one.compressed("q_proj", None), "compressed-tensors", {"q_proj": one.values}, "i4")
         self.assertEqual(found["q_proj.scales"].dtype, ml_dtypes.bfloat16)
@@ -221,18 +221,34 @@ func.func @mixed_mm(%w: tensor<2x1x2x512xui8>, %scales: tensor<2x16x3xSCALE, #si
 """
 
 
+def with_zero_points(source):
+    return (
+        source.replace("mixed_mm\"", "mixed_mm_zeros\"")
+        .replace("%x: tensor", "%zeros: tensor<2x16x3xui8, #side_by_side>, %x: tensor")
+        .replace("%scales, %x", "%scales, %zeros, %x")
+        .replace("#side_by_side>, tensor<?x96", "#side_by_side>, tensor<2x16x3xui8, #side_by_side>, tensor<?x96")
+    )
+
+
+def side_by_side(numbers):
+    """The numbers of a group side by side in memory."""
+    return numpy.ascontiguousarray(numbers.swapaxes(1, 2)).swapaxes(1, 2)
+
+
 @unittest.skipUnless(MOE_OPT.exists(), "needs moe-opt")
 class Products(Case):
     """What is converted goes through pack_weights and mixed_mm, on the emulator. All sums are exact."""
 
     def check(self, tensors, metadata, scale):
         source = SOURCE.replace("FORMAT", metadata["experts.up.weight.format"]).replace("SCALE", scale)
+        zeros = tensors.get("experts.up.zero_points")
+        source = source if zeros is None else with_zero_points(source)
         subprocess.run([MOE_OPT, "-", "--emit=bundle", "-o", self.folder / "bundle"], input=source, text=True, check=True)
         program = moe_opt.load(self.folder / "bundle")
         tokens, ends = numpy.random.default_rng(1).integers(-4, 5, (5, K)), numpy.array([2, 5], numpy.int32)
-        scales = numpy.ascontiguousarray(tensors["experts.up.scales"].swapaxes(1, 2)).swapaxes(1, 2)
+        numbers = [side_by_side(found) for found in (tensors["experts.up.scales"], zeros) if found is not None]
         packed = program.pack_weights(tensors["experts.up.weight"])
-        out = program.mixed_mm(packed, scales, tokens.astype(ml_dtypes.bfloat16), ends)
+        out = program.mixed_mm(packed, *numbers, tokens.astype(ml_dtypes.bfloat16), ends)
         weights = values(tensors, metadata, "experts.up")
         numpy.testing.assert_array_equal(out, numpy.concatenate([tokens[:2] @ weights[0].T, tokens[2:] @ weights[1].T]))
 
@@ -241,6 +257,12 @@ class Products(Case):
         for index in range(2):
             tensors |= Weights(index, symmetric=True, dtype=ml_dtypes.bfloat16).compressed(f"experts.{index}.up", None)
         self.check(*convert.convert(tensors, "compressed-tensors"), "bf16")
+
+    def test_zero_points(self):
+        tensors = {}
+        for index in range(2):
+            tensors |= Weights(index, dtype=ml_dtypes.bfloat16).gptq(f"experts.{index}.up")
+        self.check(*convert.convert(tensors, "gptq"), "bf16")
 
     def test_mxfp4(self):
         random = numpy.random.default_rng(0)
@@ -286,10 +308,25 @@ class Refusals(Case):
         self.refuses(tensors | {"x.weight": numpy.ones(1)}, "gptq", "'x.weight': is in the checkpoint already")
         self.refuses(Weights(group=16).gptq("x"), "gptq", "'x': has groups of 16; they must be of 32, 64, 128 or a whole row")
         self.refuses(Weights(n=8).gptq("x"), "gptq", "'x': is 8 x 96; N must be a multiple of 16 and K of 32")
+        empty = {"x_blocks": numpy.zeros((2, N, 0, 16), numpy.uint8), "x_scales": numpy.zeros((2, N, 0), numpy.uint8)}
+        self.refuses(empty, "gpt-oss", "'x': is 2 x 16 x 0; it has no elements")
+        greatest = Weights()
+        greatest.z[3, 1] = 16
+        self.refuses(greatest.gptq("x"), "gptq", r"'x': has a zero point of 16; mixed_mm_zeros takes 0 to 15 \(gptq_v2 is the format that")
+
+    def test_unknown_elements(self):
+        header = b'{"y":{"dtype":"F4","shape":[2],"data_offsets":[0,1]}}'
+        (self.folder / "in.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + b"0")
+        with self.assertRaisesRegex(convert.ConvertError, "in.safetensors: tensor 'y': has elements of F4, which are not known"):
+            convert.convert_files([self.folder / "in.safetensors"], self.folder / "out.safetensors", "gptq")
 
     def test_experts(self):
         two = Weights().gptq("a.experts.0.up") | Weights().gptq("a.experts.2.up")
         self.refuses(two, "gptq", "'a.experts.up': of 3 experts, expert 1 is missing; give all files of the layer")
+        one = Weights().gptq("a.experts.99999999999.up")
+        self.refuses(one, "gptq", "'a.experts.up': of 100000000000 experts, expert 0 is missing")
+        two = Weights().gptq("a.experts.0.up") | Weights().gptq("a.experts.up")
+        self.refuses(two, "gptq", "'a.experts.up': is there for all experts and for single ones")
         two = Weights().gptq("a.experts.0.up") | Weights(k=64).gptq("a.experts.1.up")
         self.refuses(two, "gptq", "'a.experts.up': the experts' weight differ in shape or type")
 
@@ -315,7 +352,7 @@ class Refusals(Case):
 
         save_file(Weights().gptq("x"), self.folder / "in.safetensors")
         good = run("in.safetensors", "out.safetensors", "--from", "gptq")
-        self.assertEqual((good.returncode, good.stdout), (0, "out.safetensors: 1 tensors of weights (1 uint4)\n"), good.stderr)
+        self.assertEqual((good.returncode, good.stdout), (0, "out.safetensors: 1 tensors of weights (1 ui4)\n"), good.stderr)
         before = (self.folder / "out.safetensors").read_bytes()
         (self.folder / "bad").write_bytes(b"no tensors")
         for arguments, message in (
