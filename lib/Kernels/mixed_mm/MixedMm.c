@@ -5,7 +5,7 @@
  * 16; the tokens are its second one and come from shared memory.
  *
  * - One thread loads. For each k-tile it waits until a stage is free, and fetches by TMA the
- *   weights, their scales and the tokens.
+ *   weights, their scales and zero points, and the tokens.
  * - Each warpgroup multiplies 64 rows of weights with all tokens of the tile (Multiply.c).
  * - Where there are fewer tiles than multiprocessors, the CTAs of a cluster divide the columns of
  *   the weights (Store.c).
@@ -391,7 +391,7 @@ static void end_tile(moe__mixed_mm_t *s, MlirValue index, MlirValue total) {
   }
 }
 
-/* ---- The warpgroup that loads: one thread does ---- */
+/* ---- The warp, or warpgroup, that loads: one thread does ---- */
 
 /* Loads a tile's tokens, from `column` on, to `to`; of those that the CTAs of a cluster share, each
  * loads a part, for all. */

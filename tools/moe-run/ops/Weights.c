@@ -18,9 +18,13 @@ static bool is(const char *role, const char *other) {
 
 /* ---- pack_weights ---- */
 
+static bool has_layout(const json_t *attributes, const char *layout) {
+  const char *found = json_string_value(json_object_get(attributes, "layout"));
+  return found && is(found, layout);
+}
+
 static int prepare_pack(moe__run_launch_t *launch, const json_t *attributes) {
-  const char *layout = json_string_value(json_object_get(attributes, "layout"));
-  if (!layout || strcmp(layout, "16x64"))
+  if (!has_layout(attributes, "16x64"))
     return moe__run_input_error("%s: attribute 'layout' is not '16x64'", launch->name);
   return MOE__RUN_OK;
 }
@@ -56,6 +60,8 @@ static moe_ref_mixed_mm_t product(const moe__run_launch_t *launch) {
 
 /* The reference knows the layout by the rank of w. */
 static int prepare(moe__run_launch_t *launch, const json_t *attributes) {
+  if (!has_layout(attributes, "16x64") && !has_layout(attributes, "plain"))
+    return moe__run_input_error("%s: attribute 'layout' is not '16x64' or 'plain'", launch->name);
   int format = -1;
   int rc = moe__run_attribute_name(launch, attributes, "format", moe_ref_weight_format_from_name,
                                    &format);
