@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The quantizers that bench/gpu compiles, checks and times: one line of the table each; and the products of products.py and
-recipes.py.
+"""The quantizers that bench/gpu compiles, checks and times: one line of the table each; and the products of products.py,
+recipes.py and mixed_products.py.
 
     bench/variants.py list                        their names
     bench/variants.py source NAME [SCHEDULE]      MLIR; SCHEDULE is the text of the attribute, without braces
@@ -12,6 +12,7 @@ SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
 import sys
 
+from mixed_products import mixed_products
 from products import products
 from recipes import recipes
 
@@ -344,7 +345,7 @@ def quantizers():
 
 
 def variants():
-    return quantizers() | products() | recipes()
+    return quantizers() | products() | recipes() | mixed_products()
 
 
 def main():

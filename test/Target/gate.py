@@ -218,13 +218,15 @@ def check_variant(moe_opt, ptxas, variant):
 
 
 def read_variants(path):
-    """Those that are timed. Of what comes in rank 2 and 3, rank 2: the code is the same but for the tile's origin."""
+    """Those that are timed. Of what comes in rank 2 and 3, rank 2: the code is the same but for the tile's origin. Of variants with the same
+    candidates one."""
     spec = importlib.util.spec_from_file_location("variants", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     table = module.variants()
     return {name: variant for name, variant in table.items()
-            if variant.arguments("bench") and not ("-weights-" in name and name.replace("-weights-", "-tokens-") in table)}
+            if variant.arguments("bench") and not ("-weights-" in name and name.replace("-weights-", "-tokens-") in table)
+            and not getattr(variant, "has_candidates_of_another", bool)()}
 
 
 def check(moe_opt, ptxas, text, count, expected, limit):
