@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws measurements as bars, in SVG without any library.
+"""Draws measurements as bars, or as curves over a size, in SVG without any library.
 
     bench/plot.py quantizers FILE.json > quantizers.svg   fractions of a device copy, from the JSON lines of `bench/gpu run OUT bench`
     bench/plot.py products FILE.json > products.svg       TFLOP/s, equal beside ragged groups, from the same
@@ -13,6 +13,7 @@ SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
 import html
 import json
+import math
 import os
 import re
 import sys
@@ -23,11 +24,8 @@ COLORS = ["#4269d0", "#efb118", "#6cc5b0", "#ff725c", "#a463f2", "#97bbf5"]
 WIDTH, LEFT, ROW, GAP, TOP = 760, 250, 13, 9, 66
 
 
-def svg(title, note, names, rows, line=None):
-    """Bars: rows are (label, [value or None, ...]), one value for each name. `line` is where a rule stands, such as 1.0."""
-    top = max(value for _, values in rows for value in values if value is not None) * 1.1
-    scale = (WIDTH - LEFT - 60) / top
-    height = TOP + sum(ROW * len(values) + GAP for _, values in rows) + 8
+def head_of(title, note, names, height):
+    """What a picture begins with: the title, the note and the colors of the names."""
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" font-family="sans-serif" font-size="11">']
     out += [f'<rect width="{WIDTH}" height="{height}" fill="white"/>', f'<text x="10" y="20" font-size="15">{html.escape(title)}</text>']
     out.append(f'<text x="10" y="37" fill="#555">{html.escape(note)}</text>')
@@ -35,6 +33,15 @@ def svg(title, note, names, rows, line=None):
     for name, color in zip(names, COLORS):
         out.append(f'<rect x="{x}" y="46" width="10" height="10" fill="{color}"/><text x="{x + 14}" y="55">{html.escape(name)}</text>')
         x += 30 + 7 * len(name)
+    return out
+
+
+def svg(title, note, names, rows, line=None):
+    """Bars: rows are (label, [value or None, ...]), one value for each name. `line` is where a rule stands, such as 1.0."""
+    top = max(value for _, values in rows for value in values if value is not None) * 1.1
+    scale = (WIDTH - LEFT - 60) / top
+    height = TOP + sum(ROW * len(values) + GAP for _, values in rows) + 8
+    out = head_of(title, note, names, height)
     y = TOP
     for label, values in rows:
         middle = y + ROW * len(values) / 2 + 4
@@ -49,6 +56,32 @@ def svg(title, note, names, rows, line=None):
     if line is not None:
         at = LEFT + line * scale
         out.append(f'<line x1="{at:.1f}" y1="{TOP - 4}" x2="{at:.1f}" y2="{height - 8}" stroke="#888" stroke-dasharray="3 3"/>')
+    return "\n".join(out + ["</svg>"]) + "\n"
+
+
+def curves(title, note, names, panels):
+    """Panels side by side, both axes logarithmic: panels are (label, [(x, [value or None, ...]), ...]), one value for each name."""
+    xs = sorted({x for _, points in panels for x, _ in points})
+    values = [value for _, points in panels for _, found in points for value in found if value is not None]
+    ticks = [step * 10**power for power in range(7) for step in (1, 2, 5)]
+    low, high = max(t for t in ticks if t <= min(values)), min(t for t in ticks if t >= max(values))
+    left, top, tall, width = 40, TOP + 24, 300, (WIDTH - 50) / len(panels)
+    out = head_of(title, note, names, top + tall + 36)
+    at_y = lambda value: top + tall * (1 - math.log(value / low) / math.log(high / low))
+    for i, (label, points) in enumerate(panels):
+        begin, wide = left + i * width, width - 24
+        at_x = lambda x: begin + wide * math.log(x / xs[0]) / math.log(xs[-1] / xs[0])
+        out.append(f'<text x="{begin + wide / 2:.1f}" y="{top - 8}" text-anchor="middle">{html.escape(label)}</text>')
+        for tick in (t for t in ticks if low <= t <= high):
+            out.append(f'<line x1="{begin:.1f}" y1="{at_y(tick):.1f}" x2="{begin + wide:.1f}" y2="{at_y(tick):.1f}" stroke="#ddd"/>')
+            if i == 0:
+                out.append(f'<text x="{left - 6}" y="{at_y(tick) + 4:.1f}" text-anchor="end">{tick}</text>')
+        for x in (x for x in xs if math.log2(x / xs[0]) % 2 == 0):
+            out.append(f'<text x="{at_x(x):.1f}" y="{top + tall + 16}" text-anchor="middle" font-size="10">{x:g}</text>')
+        for name, color in enumerate(COLORS[: len(names)]):
+            found = [(at_x(x), at_y(row[name])) for x, row in points if row[name] is not None]
+            out.append(f'<polyline points="{" ".join(f"{x:.1f},{y:.1f}" for x, y in found)}" fill="none" stroke="{color}" stroke-width="1.5"/>')
+            out += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.5" fill="{color}"/>' for x, y in found]
     return "\n".join(out + ["</svg>"]) + "\n"
 
 
@@ -73,6 +106,16 @@ def from_page(title, page, heading, columns=None, names=None, line=None):
     columns = columns or range(first, len(head))
     bars = [(" ".join(filter(None, row[:first])), [number(row[i]) for i in columns]) for row in rows]
     return svg(title, f"from {page}", names or [head[i] for i in columns], bars, line)
+
+
+def curves_from_page(title, page, heading, columns):
+    """A panel for each text of the table's first column, over the numbers of the second one."""
+    head, rows = table(page, heading)
+    panels = {}
+    for row in rows:
+        panels.setdefault(row[0], []).append((number(row[1]), [number(row[i]) for i in columns]))
+    label = lambda text: f"{head[0]}: {text}; over {head[1]}"
+    return curves(title, f"from {page}", [head[i] for i in columns], [(label(text), points) for text, points in panels.items()])
 
 
 def from_lines(path, value, title, line):
@@ -108,6 +151,9 @@ PICTURES = {
     "docs/performance/ragged.svg": lambda: from_page(
         "Grouped FP8 product: how many times as fast as torch, equal and ragged groups", "docs/performance/grouped_product.md",
         "Ratios to torch", [2, 3], ["fast sums", "promoted sums"], 1.0),
+    "docs/performance/mixed.svg": lambda: curves_from_page(
+        "Four-bit weights beside bf16 and FP8: microseconds on an H200", "docs/performance/mixed_product.md", "Four-bit weights:",
+        [2, 4, 5, 6, 7]),
 }
 
 
