@@ -69,6 +69,7 @@ def _take(tensors: Tensors, name: str, rank: int, *dtypes: str) -> Array:
     tensor = tensors[name]
     _require(tensor.dtype.name in dtypes, name, f"has elements of {tensor.dtype.name}; they must be {' or '.join(dtypes)}")
     _require(tensor.ndim == rank, name, f"has rank {tensor.ndim}; it must be {rank}")
+    _require(tensor.size > 0, name, f"is {tensor.shape}, without elements")
     return tensor
 
 
@@ -106,8 +107,9 @@ def _gptq(tensors: Tensors, prefix: str, less: int = 1) -> Quantized:
     zeros = _take(tensors, f"{prefix}.qzeros", 2, "int32")
     k, (groups, n) = words.shape[0] * 8, scales.shape
     _require(words.shape[1] == n, f"{prefix}.qweight", f"is {words.shape}, with scales {scales.shape}; it must be (K/8, {n}), four bits each")
+    _require(n % 8 == 0, f"{prefix}.qweight", f"is {words.shape}; N must be a multiple of 8")
     _require(zeros.shape == (groups, n // 8), f"{prefix}.qzeros", f"is {zeros.shape}; it must be {(groups, n // 8)}, four bits each")
-    _require(groups > 0 and k % groups == 0, f"{prefix}.scales", f"has {groups} groups of {k} columns")
+    _require(k % groups == 0, f"{prefix}.scales", f"has {groups} groups of {k} columns")
     _check_order(tensors, f"{prefix}.g_idx", k, groups)
     return Quantized(_bytes(words.T), scales.T, _nibbles(zeros).reshape(groups, n).T + numpy.uint8(less))
 
@@ -123,7 +125,7 @@ def _awq(tensors: Tensors, prefix: str) -> Quantized:
     k, (groups, n) = words.shape[0], scales.shape
     _require(words.shape[1] * 8 == n, f"{prefix}.qweight", f"is {words.shape}, with scales {scales.shape}; it must be (K, {n} / 8), four bits each")
     _require(zeros.shape == (groups, n // 8), f"{prefix}.qzeros", f"is {zeros.shape}; it must be {(groups, n // 8)}, four bits each")
-    _require(groups > 0 and k % groups == 0, f"{prefix}.scales", f"has {groups} groups of {k} columns")
+    _require(k % groups == 0, f"{prefix}.scales", f"has {groups} groups of {k} columns")
     _require(k % 2 == 0, f"{prefix}.qweight", f"is {words.shape}; K must be even")
 
     def columns(packed: Array) -> Array:
@@ -139,7 +141,7 @@ def _compressed_tensors(tensors: Tensors, prefix: str) -> Quantized:
     n, k = words.shape[0], words.shape[1] * 8
     _require(shape == (n, k), f"{prefix}.weight_packed", f"is {words.shape}, of weights {shape}; it must be (N, K/8), four bits each")
     groups = scales.shape[1]
-    _require(scales.shape[0] == n and groups > 0 and k % groups == 0, f"{prefix}.weight_scale", f"is {scales.shape}, of weights {shape}")
+    _require(scales.shape[0] == n and k % groups == 0, f"{prefix}.weight_scale", f"is {scales.shape}, of weights {shape}")
     _check_order(tensors, f"{prefix}.weight_g_idx", k, groups)
     zero_points, name = numpy.full((n, groups), MIDDLE, numpy.uint8), f"{prefix}.weight_zero_point"
     if name in tensors:  # packed along N; in older files as they are, -8 to 7
@@ -147,6 +149,7 @@ def _compressed_tensors(tensors: Tensors, prefix: str) -> Quantized:
         expected = (n, groups) if zeros.dtype == numpy.int8 else (-(-n // 8), groups)
         _require(zeros.shape == expected, name, f"is {zeros.shape}; it must be {expected}")
         if zeros.dtype == numpy.int8:
+            _require(-MIDDLE <= zeros.min() and zeros.max() < MIDDLE, name, f"has values from {zeros.min()} to {zeros.max()}; they must be -8 to 7")
             zero_points = (zeros + MIDDLE).astype(numpy.uint8)
         else:
             zero_points = _nibbles(zeros).transpose(0, 2, 1).reshape(-1, groups)[:n]
@@ -187,20 +190,18 @@ def _stacked(prefixes: Sequence[str]) -> dict[str, list[str]]:
     """The prefixes that become one tensor, by its name: the experts of a layer, in order, or one alone."""
     found: dict[str, dict[int, str]] = {}
     for prefix in prefixes:
-        match = re.fullmatch(r"(.*\bexperts)\.(\d+)\.(.+)", prefix)
+        match = re.fullmatch(r"(.*\bexperts)\.(0|[1-9][0-9]{0,8})\.(.+)", prefix)
         name, index = (f"{match[1]}.{match[3]}", int(match[2])) if match else (prefix, -1)
         found.setdefault(name, {})[index] = prefix
     for name, parts in found.items():
-        _require(len(parts) == 1 or -1 not in parts, name, "is there for all experts and for single ones")
-        missing = next((index for index in range(max(parts) + 1) if index not in parts), None)
-        if missing is not None:
-            raise ConvertError(f"tensor '{name}': of {max(parts) + 1} experts, expert {missing} is missing; give all files of the layer")
+        experts = sorted(index for index in parts if index >= 0)
+        missing = next((place for place, index in enumerate(experts) if place != index), None)
+        _require(missing is None, name, f"of {max(parts) + 1} experts, expert {missing} is missing; give all files of the layer")
+        _require(not experts or -1 not in parts, name, "is there whole, and as experts, too")
     return {name: [parts[index] for index in sorted(parts)] for name, parts in found.items()}
 
 
 def _join(name: str, parts: Sequence[Quantized]) -> Quantized:
-    if len(parts) == 1:
-        return parts[0]
     for what in ("weight", "scales"):
         kinds = {(getattr(part, what).shape, getattr(part, what).dtype.name) for part in parts}
         _require(len(kinds) == 1, name, f"the experts' {what} differ in shape or type: {', '.join(map(str, sorted(kinds)))}")
@@ -237,7 +238,7 @@ def convert(tensors: Tensors, source: str) -> tuple[dict[str, Array], dict[str, 
     results = {name: tensor for name, tensor in tensors.items() if name not in used}
     metadata: dict[str, str] = {}
     for name, members in _stacked(prefixes).items():
-        found = _join(name, [read(tensors, member) for member in members])
+        found = read(tensors, name) if members == [name] else _join(name, [read(tensors, member) for member in members])
         size = _check_sizes(name, found)
         written = {"weight": found.weight, "scales": found.scales}
         if found.zero_points is None:
@@ -266,8 +267,8 @@ def _e8m0() -> Any:
     return ml_dtypes.float8_e8m0fnu
 
 
-def _numpy_dtype(name: str) -> Any:
-    """The numpy type of a type of safetensors: "BF16"."""
+def _numpy_dtype(tensor: str, name: str) -> Any:
+    """The numpy type of a tensor's type of safetensors: "BF16"."""
     plain = {"BOOL": "bool", "F": "float", "I": "int", "U": "uint"}
     match = re.fullmatch(r"([FIU])(8|16|32|64)", name)
     if name in plain or (match and name != "F8"):
@@ -277,8 +278,7 @@ def _numpy_dtype(name: str) -> Any:
     except ImportError as error:
         raise ImportError(_INSTALL.format("ml_dtypes")) from error
     others = {"BF16": "bfloat16", "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2", "F8_E8M0": "float8_e8m0fnu"}
-    if name not in others:
-        raise ConvertError(f"has elements of {name}, which are not known")
+    _require(name in others, tensor, f"has elements of {name}, which are not known")
     return numpy.dtype(getattr(ml_dtypes, others[name]))
 
 
@@ -293,10 +293,7 @@ def _read(path: pathlib.Path, into: dict[str, Array]) -> None:
     for name, description in found:
         if name in into:
             raise ConvertError(f"tensor '{name}': is in another file, too")
-        try:
-            dtype = _numpy_dtype(description["dtype"])
-        except ConvertError as error:
-            raise ConvertError(f"tensor '{name}': {error}") from error
+        dtype = _numpy_dtype(name, description["dtype"])
         into[name] = numpy.frombuffer(description["data"], dtype).reshape(description["shape"])
 
 
@@ -305,10 +302,13 @@ def convert_files(inputs: Sequence[str | os.PathLike[str]], output: str | os.Pat
 
     The file is there whole or not at all. ConvertError names file and tensor; ImportError where safetensors or ml_dtypes is missing."""
     try:
+        from safetensors import SafetensorError  # pylint: disable=import-outside-toplevel
         from safetensors.numpy import save_file  # pylint: disable=import-outside-toplevel
     except ImportError as error:
         raise ImportError(_INSTALL.format("safetensors")) from error
-    target, tensors = pathlib.Path(output), {}  # type: ignore[var-annotated]
+    target, tensors = pathlib.Path(output).resolve(), {}  # type: ignore[var-annotated]
+    if target.exists() and not target.is_file():
+        raise ConvertError(f"{output}: is there, and is no file")
     for path in map(pathlib.Path, inputs):
         if target.exists() and target.samefile(path):
             raise ConvertError(f"{path}: is an input, and would be overwritten")
@@ -320,7 +320,7 @@ def convert_files(inputs: Sequence[str | os.PathLike[str]], output: str | os.Pat
         results, metadata = convert(tensors, source)
     except ConvertError as error:
         raise ConvertError(f"{', '.join(map(str, inputs))}: {error}") from error
-    handle, temporary = tempfile.mkstemp(dir=target.resolve().parent, prefix=f".{target.name}.")
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     os.close(handle)
     try:
         save_file(results, temporary, metadata={"format": "pt"} | metadata)
@@ -328,8 +328,10 @@ def convert_files(inputs: Sequence[str | os.PathLike[str]], output: str | os.Pat
         os.umask(mask)
         os.chmod(temporary, 0o666 & ~mask)
         os.replace(temporary, target)
-    except BaseException:
+    except BaseException as error:
         os.unlink(temporary)
+        if isinstance(error, SafetensorError):
+            raise OSError(f"{output}: cannot write: {error}") from error
         raise
     return metadata
 

@@ -9,11 +9,11 @@ SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
 import os
 import pathlib
+import resource
 import subprocess
 import sys
 import tempfile
 import unittest
-from unittest import mock
 
 import numpy
 
@@ -204,6 +204,11 @@ class Formats(Case):
         })  # fmt: skip
         numpy.testing.assert_array_equal(values(found, metadata, name), numpy.stack([one.values for one in ones]))
 
+    def test_one_expert_has_its_dimension(self):
+        one = Weights()
+        found, _ = self.check(one.gptq("experts.0.up"), "gptq", {"experts.up": one.values[None]}, "ui4")
+        self.assertEqual(found["experts.up.scales"].shape, (1, N, K // 32))
+
 
 MOE_OPT = pathlib.Path(__file__).resolve().parent.parent.parent / "build/bin/moe-opt"
 SOURCE = """
@@ -212,6 +217,8 @@ func.func @pack_weights(%w: tensor<2x16x48xui8>) -> tensor<2x1x2x512xui8> {
   %packed = "scaled_grouped_mm.pack_weights"(%w) {layout = "16x64"} : (tensor<2x16x48xui8>) -> tensor<2x1x2x512xui8>
   return %packed : tensor<2x1x2x512xui8>
 }
+"""
+PRODUCT = """
 func.func @mixed_mm(%w: tensor<2x1x2x512xui8>, %scales: tensor<2x16x3xSCALE, #side_by_side>, %x: tensor<?x96xbf16>, %offs: tensor<2xi32>)
     -> tensor<?x16xf32> {
   %out = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x, %offs) {format = "FORMAT", group_size = 32 : i64, layout = "16x64"}
@@ -219,36 +226,31 @@ func.func @mixed_mm(%w: tensor<2x1x2x512xui8>, %scales: tensor<2x16x3xSCALE, #si
   return %out : tensor<?x16xf32>
 }
 """
-
-
-def with_zero_points(source):
-    return (
-        source.replace("mixed_mm\"", "mixed_mm_zeros\"")
-        .replace("%x: tensor", "%zeros: tensor<2x16x3xui8, #side_by_side>, %x: tensor")
-        .replace("%scales, %x", "%scales, %zeros, %x")
-        .replace("#side_by_side>, tensor<?x96", "#side_by_side>, tensor<2x16x3xui8, #side_by_side>, tensor<?x96")
-    )
-
-
-def side_by_side(numbers):
-    """The numbers of a group side by side in memory."""
-    return numpy.ascontiguousarray(numbers.swapaxes(1, 2)).swapaxes(1, 2)
+PRODUCT_ZEROS = """
+func.func @mixed_mm(%w: tensor<2x1x2x512xui8>, %scales: tensor<2x16x3xSCALE, #side_by_side>, %zeros: tensor<2x16x3xui8, #side_by_side>,
+                    %x: tensor<?x96xbf16>, %offs: tensor<2xi32>) -> tensor<?x16xf32> {
+  %out = "scaled_grouped_mm.mixed_mm_zeros"(%w, %scales, %zeros, %x, %offs) {format = "ui4", group_size = 32 : i64, layout = "16x64"}
+      : (tensor<2x1x2x512xui8>, tensor<2x16x3xSCALE, #side_by_side>, tensor<2x16x3xui8, #side_by_side>, tensor<?x96xbf16>, tensor<2xi32>)
+      -> tensor<?x16xf32>
+  return %out : tensor<?x16xf32>
+}
+"""
 
 
 @unittest.skipUnless(MOE_OPT.exists(), "needs moe-opt")
 class Products(Case):
-    """What is converted goes through pack_weights and mixed_mm, on the emulator. All sums are exact."""
+    """What is converted goes through pack_weights and mixed_mm or mixed_mm_zeros, on the emulator. All sums are exact."""
 
     def check(self, tensors, metadata, scale):
-        source = SOURCE.replace("FORMAT", metadata["experts.up.weight.format"]).replace("SCALE", scale)
-        zeros = tensors.get("experts.up.zero_points")
-        source = source if zeros is None else with_zero_points(source)
+        kind = metadata["experts.up.weight.format"]
+        source = (SOURCE + (PRODUCT_ZEROS if kind == "ui4" else PRODUCT)).replace("FORMAT", kind).replace("SCALE", scale)
         subprocess.run([MOE_OPT, "-", "--emit=bundle", "-o", self.folder / "bundle"], input=source, text=True, check=True)
         program = moe_opt.load(self.folder / "bundle")
         tokens, ends = numpy.random.default_rng(1).integers(-4, 5, (5, K)), numpy.array([2, 5], numpy.int32)
-        numbers = [side_by_side(found) for found in (tensors["experts.up.scales"], zeros) if found is not None]
+        by_group = [tensors[f"experts.up.{what}"] for what in (("scales", "zero_points") if kind == "ui4" else ("scales",))]
+        by_group = [numpy.ascontiguousarray(tensor.swapaxes(1, 2)).swapaxes(1, 2) for tensor in by_group]
         packed = program.pack_weights(tensors["experts.up.weight"])
-        out = program.mixed_mm(packed, *numbers, tokens.astype(ml_dtypes.bfloat16), ends)
+        out = program.mixed_mm(packed, *by_group, tokens.astype(ml_dtypes.bfloat16), ends)
         weights = values(tensors, metadata, "experts.up")
         numpy.testing.assert_array_equal(out, numpy.concatenate([tokens[:2] @ weights[0].T, tokens[2:] @ weights[1].T]))
 
@@ -307,9 +309,9 @@ class Refusals(Case):
         self.refuses(tensors | {"x.scales": tensors["x.scales"].astype(numpy.float64)}, "gptq", "'x.scales': has elements of float64; they must be")
         self.refuses(tensors | {"x.weight": numpy.ones(1)}, "gptq", "'x.weight': is in the checkpoint already")
         self.refuses(Weights(group=16).gptq("x"), "gptq", "'x': has groups of 16; they must be of 32, 64, 128 or a whole row")
+        twelve = {"x.qweight": numpy.zeros((12, 12), numpy.int32), "x.scales": tensors["x.scales"][:, :12].copy(), "x.qzeros": numpy.zeros((3, 1), numpy.int32)}
+        self.refuses(twelve, "gptq", r"'x.qweight': is \(12, 12\); N must be a multiple of 8")
         self.refuses(Weights(n=8).gptq("x"), "gptq", "'x': is 8 x 96; N must be a multiple of 16 and K of 32")
-        empty = {"x_blocks": numpy.zeros((2, N, 0, 16), numpy.uint8), "x_scales": numpy.zeros((2, N, 0), numpy.uint8)}
-        self.refuses(empty, "gpt-oss", "'x': is 2 x 16 x 0; it has no elements")
         greatest = Weights()
         greatest.z[3, 1] = 16
         self.refuses(greatest.gptq("x"), "gptq", r"'x': has a zero point of 16; mixed_mm_zeros takes 0 to 15 \(gptq_v2 is the format that")
@@ -317,30 +319,54 @@ class Refusals(Case):
     def test_unknown_elements(self):
         header = b'{"y":{"dtype":"F4","shape":[2],"data_offsets":[0,1]}}'
         (self.folder / "in.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + b"0")
-        with self.assertRaisesRegex(convert.ConvertError, "in.safetensors: tensor 'y': has elements of F4, which are not known"):
+        with self.assertRaisesRegex(convert.ConvertError, "tensor 'y': has elements of F4, which are not known"):
             convert.convert_files([self.folder / "in.safetensors"], self.folder / "out.safetensors", "gptq")
 
     def test_experts(self):
         two = Weights().gptq("a.experts.0.up") | Weights().gptq("a.experts.2.up")
         self.refuses(two, "gptq", "'a.experts.up': of 3 experts, expert 1 is missing; give all files of the layer")
-        one = Weights().gptq("a.experts.99999999999.up")
-        self.refuses(one, "gptq", "'a.experts.up': of 100000000000 experts, expert 0 is missing")
-        two = Weights().gptq("a.experts.0.up") | Weights().gptq("a.experts.up")
-        self.refuses(two, "gptq", "'a.experts.up': is there for all experts and for single ones")
+        one = Weights().gptq("a.experts.999999999.up")
+        self.refuses(one, "gptq", "'a.experts.up': of 1000000000 experts, expert 0 is missing")
         two = Weights().gptq("a.experts.0.up") | Weights(k=64).gptq("a.experts.1.up")
         self.refuses(two, "gptq", "'a.experts.up': the experts' weight differ in shape or type")
+        self.refuses(Weights().gptq("a.experts.0.up") | Weights().gptq("a.experts.up"), "gptq", "'a.experts.up': is there whole, and as experts, too")
+
+    def test_without_elements(self):
+        for groups, experts in ((0, 2), (3, 0)):
+            tensors = {"x_blocks": numpy.zeros((experts, N, groups, 16), numpy.uint8), "x_scales": numpy.zeros((experts, N, groups), numpy.uint8)}
+            self.refuses(tensors, "gpt-oss", "'x_blocks': is .*, without elements")
+
+    def test_zero_points_beyond_four_bits(self):
+        one = Weights()
+        for wrong in (-9, 8, 127):
+            tensors = one.compressed("x", "bytes")
+            tensors["x.weight_zero_point"][3, 1] = wrong
+            self.refuses(tensors, "compressed-tensors", f"'x.weight_zero_point': has values from .*{wrong}.*; they must be -8 to 7")
+
+    def test_a_target_that_is_no_plain_file(self):
+        """A symbolic link stays one; a pipe, a device or a folder is not replaced."""
+        save_file(Weights().gptq("x"), self.folder / "in.safetensors")
+        (self.folder / "link").symlink_to(self.folder / "out.safetensors")
+        convert.convert_files([self.folder / "in.safetensors"], self.folder / "link", "gptq")
+        self.assertTrue((self.folder / "link").is_symlink() and (self.folder / "out.safetensors").is_file())
+        os.mkfifo(self.folder / "pipe")
+        for target in (self.folder / "pipe", self.folder):
+            with self.assertRaisesRegex(convert.ConvertError, "is there, and is no file"):
+                convert.convert_files([self.folder / "in.safetensors"], target, "gptq")
+        self.assertTrue((self.folder / "pipe").is_fifo())
 
     def test_a_full_disk(self):
-        """What was there before stays."""
+        """What was there before stays. A limit on the size of files stands for the full disk."""
         save_file(Weights().gptq("x"), self.folder / "in.safetensors")
         (self.folder / "out.safetensors").write_bytes(b"before")
 
-        def fail(tensors, path, metadata):
-            pathlib.Path(path).write_bytes(b"half")
-            raise OSError(28, "No space left on device")
-
-        with mock.patch("safetensors.numpy.save_file", fail), self.assertRaisesRegex(OSError, "No space left"):
-            convert.convert_files([self.folder / "in.safetensors"], self.folder / "out.safetensors", "gptq")
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (200, limits[1]))
+        try:
+            with self.assertRaisesRegex(OSError, "out.safetensors: cannot write: .*File too large"):
+                convert.convert_files([self.folder / "in.safetensors"], self.folder / "out.safetensors", "gptq")
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         self.assertEqual((self.folder / "out.safetensors").read_bytes(), b"before")
         self.assertEqual({path.name for path in self.folder.iterdir()}, {"in.safetensors", "out.safetensors"})
 
