@@ -18,7 +18,8 @@ static bool schedule_op(MlirOperation op, void *user) {
     return moe__kernel_complete_schedule(op);
   }
   moe__op_id_t id = moe__op_id(op);
-  return !id || moe__error(op, "'%s' has no kernel yet", moe__op_id_name(id));
+  return !id || moe__error(op, "'%s' has no kernel; --emit=fused makes ops of it that have",
+                           moe__op_id_name(id));
 }
 
 bool moe__pass_select_schedule(MlirOperation module, const moe__pass_t *pass) {

@@ -160,7 +160,7 @@ func.func @dequantize(%q: tensor<32xf8E4M3FN>, %s: tensor<1xf8E8M0FNU>) {
 // -----
 
 func.func @grouped_mm(%a: tensor<64x32xbf16>, %b: tensor<2x32x16xbf16>, %offs: tensor<2xi32>) {
-  // expected-error@below {{'scaled_grouped_mm.grouped_mm' has no kernel yet}}
+  // expected-error@below {{'scaled_grouped_mm.grouped_mm' has no kernel; --emit=fused makes ops of it that have}}
   %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "mxfp8"}
       : (tensor<64x32xbf16>, tensor<2x32x16xbf16>, tensor<2xi32>) -> tensor<64x16xbf16>
   return

@@ -79,8 +79,8 @@ static const struct argp_option argp_options[] = {
      "of products too",
      0},
     {"one-hot", OPTION_ONE_HOT, 0, 0,
-     "The same with one 1 in each row of a product's first operand: each element of the result is "
-     "one of the second operand, times its scales",
+     "As --exact, with one 1 in each row of a product's first operand: each element of the result "
+     "is one of the second operand, times its scales",
      0},
     {"normal", OPTION_NORMAL, 0, 0, "Make random data of one magnitude, nearly normal", 0},
     {"nan-groups", OPTION_NAN_GROUPS, 0, 0,
