@@ -30,10 +30,11 @@ import os
 import pathlib
 import re
 import sys
-import tempfile
 from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence
 
 import numpy
+
+from moe_opt import _files
 
 Array = numpy.ndarray[Any, Any]
 Tensors = Mapping[str, Array]
@@ -320,19 +321,11 @@ def convert_files(inputs: Sequence[str | os.PathLike[str]], output: str | os.Pat
         results, metadata = convert(tensors, source)
     except ConvertError as error:
         raise ConvertError(f"{', '.join(map(str, inputs))}: {error}") from error
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    os.close(handle)
-    try:
-        save_file(results, temporary, metadata={"format": "pt"} | metadata)
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(temporary, 0o666 & ~mask)
-        os.replace(temporary, target)
-    except BaseException as error:
-        os.unlink(temporary)
-        if isinstance(error, SafetensorError):
+    with _files.replacing(target) as temporary:
+        try:
+            save_file(results, temporary, metadata={"format": "pt"} | metadata)
+        except SafetensorError as error:
             raise OSError(f"{output}: cannot write: {error}") from error
-        raise
     return metadata
 
 

@@ -26,7 +26,7 @@ import re
 import sys
 from typing import Any, Iterable
 
-from moe_opt import _library
+from moe_opt import _files, _library
 
 _SIGNATURES = {"moe_rt_tvm_ffi_register": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p])}
 _programs: list[_library.ProgramHandle] = []  # registered functions live as long as the process, and so do their programs
@@ -99,10 +99,18 @@ def _main() -> None:
     parser.add_argument("bundle", help="a folder that moe-opt --emit=bundle wrote")
     parser.add_argument("-o", dest="output", required=True, help="the file to write")
     arguments = parser.parse_args()
+    output = pathlib.Path(arguments.output)
     try:
         text = source(arguments.bundle)
-        pathlib.Path(arguments.output).write_text(text, encoding="utf-8")
-    except (_library.MoeError, OSError, ValueError) as error:
+        if output.exists() and not output.is_file():  # a pipe or a device
+            output.write_text(text, encoding="utf-8")
+        else:
+            with _files.replacing(output) as temporary:
+                temporary.write_text(text, encoding="utf-8")
+    except OSError as error:
+        is_named = error.filename or isinstance(error, _library.MoeError)
+        sys.exit(f"moe_opt.tvm_ffi: {error if is_named else f'{output}: {error.strerror}'}")
+    except (_library.MoeError, ValueError) as error:
         sys.exit(f"moe_opt.tvm_ffi: {error}")
 
 

@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
 import ctypes
 import pathlib
+import resource
 import shutil
 import subprocess
 import sys
@@ -74,6 +75,18 @@ class Functions(unittest.TestCase):
         wrong = subprocess.run([sys.executable, "-m", "moe_opt.tvm_ffi", "/nowhere", "-o", "x"], capture_output=True, text=True, check=False)
         self.assertEqual(wrong.returncode, 1)
         self.assertIn("moe_opt.tvm_ffi: /nowhere/manifest.json", wrong.stderr)
+
+    def test_a_full_disk(self):
+        """What was there before stays. A limit on the size of files stands for the full disk."""
+        with tempfile.TemporaryDirectory() as temporary:
+            source = pathlib.Path(temporary) / "x.c"
+            source.write_text("before", encoding="utf-8")
+            run = subprocess.run(
+                [sys.executable, "-m", "moe_opt.tvm_ffi", str(self.folder), "-o", str(source)], capture_output=True, text=True, check=False,
+                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)),
+            )  # fmt: skip
+            self.assertEqual((run.returncode, run.stderr), (1, f"moe_opt.tvm_ffi: {source}: File too large\n"))
+            self.assertEqual([path.read_text(encoding="utf-8") for path in pathlib.Path(temporary).iterdir()], ["before"])
 
 
 if __name__ == "__main__":
