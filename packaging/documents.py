@@ -35,8 +35,13 @@ def escape(text):
     return text.replace("\\", "\\e").replace("-", "\\-")
 
 
+def is_optional(value):
+    """Whether it may be left out: of "[=FILE]" the value is "FILE]", of "=ARG=FILE[:TENSOR]" it is all behind the first "="."""
+    return value.count("]") > value.count("[")
+
+
 def shown_value(long, value):
-    if value.endswith("]"):
+    if is_optional(value):
         return f"[={value}"
     return f"={value}" if long else f" {value}"
 
@@ -60,7 +65,7 @@ def flags_of(parsed):
 
 def bash(name, parsed):
     function = "_" + name.replace("-", "_")
-    words = " ".join((long + ("=" if value and not value.endswith("]") else "")) for _, long, value, _ in flags_of(parsed) if long)
+    words = " ".join((long + ("=" if value and not is_optional(value) else "")) for _, long, value, _ in flags_of(parsed) if long)
     return f"""# bash completion of {name}
 {function}() {{
   local word=${{COMP_WORDS[COMP_CWORD]}}
@@ -89,7 +94,7 @@ def fish(name, parsed):
     for short, long, value, text in flags_of(parsed):
         text = text.replace("\\", "\\\\").replace("'", "\\'")
         row = f"complete -c {name}" + (f" -s {short}" if short else "") + (f" -l {long[2:]}" if long else "")
-        rows.append(row + (" -r" if value and not value.endswith("]") else "") + f" -d '{text}'")
+        rows.append(row + (" -r" if value and not is_optional(value) else "") + f" -d '{text}'")
     return "\n".join(rows) + "\n"
 
 

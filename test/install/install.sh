@@ -58,6 +58,9 @@ for tool in moe-opt moe-run; do
 done > "$work/missing-flags"
 [[ ! -s $work/missing-flags ]] || fail "$(cat "$work/missing-flags")"
 bash -n "$prefix/share/bash-completion/completions/moe-opt" || fail "the completion of bash does not parse"
+# A value is needed also where only its end may be left out.
+grep -qF -e '--shape=ARG=SHAPE' <(sed 's/\\-/-/g' "$prefix/share/man/man1/moe-run.1") || fail "the man page calls the value of --shape optional"
+grep -qF -e ' --shape= ' "$prefix/share/bash-completion/completions/moe-run" || fail "the completion of bash calls the value of --shape optional"
 
 # No path of the build, but in debug information.
 for file in "$prefix"/bin/* "$prefix/$LIBDIR"/lib*.so; do
