@@ -31,9 +31,9 @@ from pathlib import Path
 BENCH = Path(__file__).resolve().parent
 EXAMPLES = BENCH.parent / "examples"
 
-# Stands in for ptxas: what it writes is no machine code, and always the same.
+# Stands in for ptxas: what it writes is no machine code, and always the same. No kernel finds it too old.
 ASSEMBLER = """#!/bin/sh
-[ "$1" = --version ] && { echo "Cuda compilation tools, release 0.0, V0.0.0"; exit 0; }
+[ "$1" = --version ] && { echo "Cuda compilation tools, release 99.0, V99.0.0"; exit 0; }
 while [ $# -gt 0 ]; do [ "$1" = -o ] && echo none > "$2"; shift; done
 exit 0
 """
