@@ -213,7 +213,6 @@ def _join(name: str, parts: Sequence[Quantized]) -> Quantized:
 def _check_sizes(name: str, found: Quantized) -> int:
     """What mixed_mm asks for. Gives the size of a group."""
     n, k, groups = found.weight.shape[-2], found.weight.shape[-1] * 2, found.scales.shape[-1]
-    _require(min(found.weight.shape) > 0, name, f"is {' x '.join(map(str, (*found.weight.shape[:-1], k)))}; it has no elements")
     size = k // groups
     _require(groups == 1 or size in GROUP_SIZES, name, f"has groups of {size}; they must be of {', '.join(map(str, GROUP_SIZES))} or a whole row")
     _require(n % 16 == 0 and k % 32 == 0, name, f"is {n} x {k}; N must be a multiple of 16 and K of 32")
