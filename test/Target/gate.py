@@ -45,7 +45,7 @@ MORE_SCHEDULES = [
 # should be looked at before this table is changed.
 BUDGET = {"bf16": 128, "f32": 88}
 REGISTERS = 65536
-PRODUCT_FIELDS = ("swap_operands", "tile_n", "stages", "band", "cluster", "pingpong", "beside")
+PRODUCT_FIELDS = ("swap_operands", "tile_n", "stages", "band", "cluster", "pingpong", "beside", "tma_store")
 # By case and how it sums; "blocks": promoted, with scales of blocks.
 PRODUCTS = (*itertools.product(("forward", "gradient", "batched"), ("fast", "promoted")), ("forward", "blocks"), ("batched", "blocks"),
             ("gradient", "blocks"))
