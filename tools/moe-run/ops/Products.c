@@ -41,27 +41,16 @@ static int prepare(moe__run_launch_t *launch, const json_t *attributes) {
 }
 
 /* Rows of all groups; a launch that is refused has one slice, which refuses it. */
-static int64_t row_count(const moe__run_launch_t *launch) {
-  const moe_ref_scaled_mm_t mm = product(launch);
-  return moe_ref_scaled_mm_rows(&mm);
-}
-
 static void cut(moe__run_launch_t *launch, int threads) {
-  const int64_t rows = row_count(launch);
-  launch->slices = rows <= 0 || threads == 1 ? 1 : (rows + SLICE_ROWS - 1) / SLICE_ROWS;
-}
-
-static void slice_rows(const moe__run_launch_t *launch, int64_t slice, int64_t *begin,
-                       int64_t *end) {
-  const int64_t rows = row_count(launch);
-  *begin = launch->slices == 1 ? 0 : slice * SLICE_ROWS;
-  *end = launch->slices == 1 || *begin + SLICE_ROWS > rows ? rows : *begin + SLICE_ROWS;
+  const moe_ref_scaled_mm_t mm = product(launch);
+  launch->cuts[0] = moe__run_cut(0, moe_ref_scaled_mm_rows(&mm), SLICE_ROWS, threads);
+  launch->slices = launch->cuts[0].slices;
 }
 
 static moe_ref_status_t run(const moe__run_launch_t *launch, int64_t slice) {
   const moe_ref_scaled_mm_t mm = product(launch);
   int64_t begin, end;
-  slice_rows(launch, slice, &begin, &end);
+  moe__run_slice(launch, slice, &begin, &end);
   return moe_ref_scaled_mm(&mm, begin, end);
 }
 
@@ -69,7 +58,7 @@ static moe_ref_status_t judge(const moe__run_launch_t *launch, int64_t slice,
                               moe_ref_score_t *score) {
   const moe_ref_scaled_mm_t mm = product(launch);
   int64_t begin, end;
-  slice_rows(launch, slice, &begin, &end);
+  moe__run_slice(launch, slice, &begin, &end);
   return moe_ref_scaled_mm_judge(&mm, launch->accumulation, begin, end, score);
 }
 
@@ -91,7 +80,7 @@ static moe_ref_status_t compare(const moe__run_launch_t *launch, const moe_ref_t
     mm.b = &b;
   }
   int64_t begin, end;
-  slice_rows(launch, slice, &begin, &end);
+  moe__run_slice(launch, slice, &begin, &end);
   return moe_ref_scaled_mm_quality(&mm, &factors[0], &factors[1], begin, end, score);
 }
 

@@ -71,27 +71,16 @@ static int prepare(moe__run_launch_t *launch, const json_t *attributes) {
                                          &launch->weights.group_size);
 }
 
-static int64_t row_count(const moe__run_launch_t *launch) {
-  const moe_ref_tensor_t *out = moe__run_tensor(launch, "out");
-  return out->rank > 0 ? out->shape[0] : 0;
-}
-
 static void cut(moe__run_launch_t *launch, int threads) {
-  const int64_t rows = row_count(launch);
-  launch->slices = rows <= 0 || threads == 1 ? 1 : (rows + SLICE_ROWS - 1) / SLICE_ROWS;
-}
-
-static void slice_rows(const moe__run_launch_t *launch, int64_t slice, int64_t *begin,
-                       int64_t *end) {
-  const int64_t rows = row_count(launch);
-  *begin = launch->slices == 1 ? 0 : slice * SLICE_ROWS;
-  *end = launch->slices == 1 || *begin + SLICE_ROWS > rows ? rows : *begin + SLICE_ROWS;
+  const moe_ref_tensor_t *out = moe__run_tensor(launch, "out");
+  launch->cuts[0] = moe__run_cut(0, out->rank > 0 ? out->shape[0] : 0, SLICE_ROWS, threads);
+  launch->slices = launch->cuts[0].slices;
 }
 
 static moe_ref_status_t run(const moe__run_launch_t *launch, int64_t slice) {
   const moe_ref_mixed_mm_t mm = product(launch);
   int64_t begin, end;
-  slice_rows(launch, slice, &begin, &end);
+  moe__run_slice(launch, slice, &begin, &end);
   return moe_ref_mixed_mm(&mm, begin, end);
 }
 
@@ -99,7 +88,7 @@ static moe_ref_status_t judge(const moe__run_launch_t *launch, int64_t slice,
                               moe_ref_score_t *score) {
   const moe_ref_mixed_mm_t mm = product(launch);
   int64_t begin, end;
-  slice_rows(launch, slice, &begin, &end);
+  moe__run_slice(launch, slice, &begin, &end);
   return moe_ref_mixed_mm_judge(&mm, begin, end, score);
 }
 
