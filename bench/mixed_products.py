@@ -41,10 +41,10 @@ class MixedProduct:
     """The product of weights of one format with a scale for each `group` of columns (-1: for the row) and these element types; zeros:
     with zero points. sizes: where they are static, as in CHECK; it is timed then. schedule: the usual one of this variant."""
 
-    def __init__(self, weights="i4", group=64, scales="bf16", zeros=False, x="bf16", out="bf16", experts=False, sizes=None, schedule=None):
+    def __init__(self, weights="i4", group=64, scales="bf16", zeros=False, x="bf16", out="bf16", bias=False, experts=False, sizes=None, schedule=None):
         self.format, self.group, self.grouped, self.sizes, self.schedule = weights, group, experts, sizes, schedule
-        self.elements = {"w": "ui8", "scales": scales} | ({"zeros": "ui8"} if zeros else {}) | {"x": x} | ({"offs": "i32"} if experts else {})
-        self.op, self.out = "mixed_mm_zeros" if zeros else "mixed_mm", out
+        self.elements = {"w": "ui8", "scales": scales} | ({"zeros": "ui8"} if zeros else {}) | {"x": x} | ({"offs": "i32"} if experts else {}) | ({"bias": out} if bias else {})
+        self.op, self.out = "mixed_mm" + "_zeros" * zeros + "_bias" * bias, out
 
     def has_candidates_of_another(self):
         """Whether another variant's candidates are the same."""
@@ -154,10 +154,13 @@ def forms():
     yield "i4-64-split", {"schedule": "tile_n = 16, depth = 256, stages = 7, split = 4"}
     yield "i4-64-share", {"schedule": "tile_n = 80, share = 2, stages = 6"}
     yield "i4-64-in-flight", {"schedule": "tile_n = 64, in_flight = 2, split = 2, stages = 6"}
+    yield "bias", {"bias": True}
+    yield "zeros-bias-f32", ZEROS | {"bias": True, "out": "f32"}
     yield "experts-i4-32", {"group": 32, "experts": True}
     yield "experts-i4-row-f32", {"group": -1, "out": "f32", "experts": True}
     yield "experts-zeros-64", ZEROS | {"experts": True}
     yield "experts-mxfp4", MXFP4 | {"experts": True}
+    yield "experts-mxfp4-bias", MXFP4 | {"bias": True, "experts": True}
     yield "experts-mxfp4-f16", MXFP4 | {"x": "f16", "out": "f16", "experts": True}
     yield "experts-i4-64-split", {"experts": True, "schedule": "tile_n = 16, depth = 256, stages = 7, split = 4"}
     yield "experts-i4-64-share", {"experts": True, "schedule": "tile_n = 80, share = 2, stages = 6"}

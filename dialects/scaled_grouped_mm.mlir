@@ -94,4 +94,37 @@ irdl.dialect @scaled_grouped_mm {
     irdl.results(out: %out)
     irdl.attributes {"format" = %format, "group_size" = %group_size, "layout" = %layout}
   }
+
+  // w, scales, x [, offs], bias -> out: mixed_mm with a bias for each row of each expert's weights.
+  irdl.operation @mixed_mm_bias {
+    %w = irdl.base "!builtin.tensor"
+    %scales = irdl.base "!builtin.tensor"
+    %x = irdl.base "!builtin.tensor"
+    %offs = irdl.base "!builtin.tensor"
+    %bias = irdl.base "!builtin.tensor"
+    %out = irdl.base "!builtin.tensor"
+    %format = irdl.base "#builtin.string"
+    %group_size = irdl.base "#builtin.integer"
+    %layout = irdl.base "#builtin.string"
+    irdl.operands(w: %w, scales: %scales, x: %x, offs: optional %offs, bias: %bias)
+    irdl.results(out: %out)
+    irdl.attributes {"format" = %format, "group_size" = %group_size, "layout" = %layout}
+  }
+
+  // w, scales, zeros, x [, offs], bias -> out: mixed_mm_zeros with such a bias.
+  irdl.operation @mixed_mm_zeros_bias {
+    %w = irdl.base "!builtin.tensor"
+    %scales = irdl.base "!builtin.tensor"
+    %zeros = irdl.base "!builtin.tensor"
+    %x = irdl.base "!builtin.tensor"
+    %offs = irdl.base "!builtin.tensor"
+    %bias = irdl.base "!builtin.tensor"
+    %out = irdl.base "!builtin.tensor"
+    %format = irdl.base "#builtin.string"
+    %group_size = irdl.base "#builtin.integer"
+    %layout = irdl.base "#builtin.string"
+    irdl.operands(w: %w, scales: %scales, zeros: %zeros, x: %x, offs: optional %offs, bias: %bias)
+    irdl.results(out: %out)
+    irdl.attributes {"format" = %format, "group_size" = %group_size, "layout" = %layout}
+  }
 }

@@ -404,6 +404,7 @@ MOE_API moe_ref_status_t moe_ref_pack_weights(const moe_ref_tensor_t *w,
  *   w       as moe_ref_pack_weights takes it, or as it writes it
  *   scales  (N,K/g) or (E,N,K/g), BF16, F16, F32 or E8M0; (N,1) or (E,N,1) where group_size is -1
  *   zeros   as scales, U8, of which the lowest four bits count: zero points; NULL: none
+ *   bias    (N) or (E,N), of out's dtype: what is added to each result; NULL: nothing
  *   x       (M,K), BF16 or F16; K a multiple of 32
  *   offs    (E), I32: the ends of the experts' tokens; NULL where there are no experts
  *   out     (M,N), BF16, F16 or F32
@@ -412,7 +413,7 @@ typedef struct moe_ref_mixed_mm_t {
   const moe_ref_tensor_t *w, *scales, *x;
   const moe_ref_tensor_t *offs; /* NULL: no experts */
   const moe_ref_tensor_t *out;
-  const moe_ref_tensor_t *zeros; /* NULL: none */
+  const moe_ref_tensor_t *zeros, *bias; /* NULL: none */
   moe_ref_weight_format_t format;
   int64_t group_size; /* g; -1: K */
 } moe_ref_mixed_mm_t;
@@ -424,7 +425,8 @@ MOE_API double moe_ref_mixed_mm_flops(const moe_ref_mixed_mm_t *mm);
 
 /* Computes rows [begin, end) of out, of those that are in a group:
  *
- *   out[m,n] = cast(sum over j of scales[n,j] * dot_j)     fp32, each term added by one fma
+ *   out[m,n] = cast(sum over j of scales[n,j] * dot_j  + bias[n])     fp32, each term added by one
+ *                                                                     fma
  *
  * where dot_j is the sum over the columns of group j of (w[n,k] - zeros[n,j]) x[m,k], in doubles,
  * rounded to fp32.

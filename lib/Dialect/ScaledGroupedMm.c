@@ -31,11 +31,18 @@ static bool check_granularity(MlirOperation op) {
          moe__error(op, "attribute 'granularity' is \"1x128\"; 'sa' and 'sb' must be f32 then");
 }
 
+/* Of a bias, if there is one. */
+static bool has_bias_of_out(MlirOperation op) {
+  MlirValue bias = moe__operand(op, MOE__BIAS);
+  return mlirValueIsNull(bias) ||
+         mlirTypeEqual(element_of(mlirValueGetType(bias)),
+                       element_of(moe__tensor_type(op, MOE__OUT))) ||
+         moe__error(op, "operand 'bias' must have the element type of 'out'");
+}
+
 bool moe__check_scaled_mm(MlirOperation op) {
   MlirType sa = element_of(moe__tensor_type(op, MOE__SA)),
-           sb = element_of(moe__tensor_type(op, MOE__SB)),
-           out = element_of(moe__tensor_type(op, MOE__OUT));
-  MlirValue bias = moe__operand(op, MOE__BIAS);
+           sb = element_of(moe__tensor_type(op, MOE__SB));
   if (!mlirTypeEqual(sa, sb))
     return moe__error(op, "operands 'sa' and 'sb' must both be f32 or both f8E8M0FNU");
   if (!check_granularity(op))
@@ -50,8 +57,7 @@ bool moe__check_scaled_mm(MlirOperation op) {
   if (blocks && !mlirStringRefEqual(moe__op_string(op, "accumulate"), promoted))
     return moe__error(op, "attribute 'accumulate' is \"fast\"; it must be promoted with scales of "
                           "blocks");
-  return mlirValueIsNull(bias) || mlirTypeEqual(element_of(mlirValueGetType(bias)), out) ||
-         moe__error(op, "operand 'bias' must have the element type of 'out'");
+  return has_bias_of_out(op);
 }
 
 /* ---- Four-bit weights ---- */
@@ -90,14 +96,15 @@ bool moe__check_mixed_mm(MlirOperation op) {
                       "attribute 'group_size' is %lld; it must be 32, 64, 128, or -1 for the whole "
                       "row",
                       (long long)group);
-  if (moe__is(op, MOE__OP_MIXED_MM_ZEROS) &&
+  if (!mlirValueIsNull(moe__operand(op, MOE__ZEROS)) &&
       !mlirStringRefEqual(moe__op_string(op, "format"), mlirStringRefCreateFromCString("ui4")))
     return moe__error(op, "attribute 'format' must be \"ui4\" with zero points");
   if (is_e8m0 && group != MOE_MX_BLOCK)
     return moe__error(op, "attribute 'group_size' is %lld; it must be %d with scales of f8E8M0FNU",
                       (long long)group, MOE_MX_BLOCK);
   return is_multiple(op, MOE__SCALES, (int)mlirShapedTypeGetRank(scales) - 2, MOE_WEIGHT_ROWS) &&
-         is_multiple(op, MOE__X, 1, group < 0 ? MOE_MX_BLOCK : group) && has_groups_of(op, group);
+         is_multiple(op, MOE__X, 1, group < 0 ? MOE_MX_BLOCK : group) && has_groups_of(op, group) &&
+         has_bias_of_out(op);
 }
 
 /* [experts,] rows / 16, columns / 64, bytes of a tile: experts and rows from operand rows_of, whose

@@ -159,13 +159,27 @@ static bool find_sizes(const moe_ref_mixed_mm_t *mm, sizes_t *out) {
   if (out->group < 1 || out->depth % out->group || out->depth / out->group != out->groups ||
       out->rows % TILE_ROWS || out->depth % MOE_MX_BLOCK)
     return false;
+  if (mm->bias != NULL && (!moe__ref_has_shape(mm->bias) || mm->bias->dtype != mm->out->dtype ||
+                           mm->bias->rank != 1 + experts || mm->bias->shape[experts] != out->rows ||
+                           (experts && mm->bias->shape[0] != out->experts)))
+    return false;
   return (!experts || mm->offs->shape[0] == out->experts) && mm->out->shape[0] == out->tokens &&
          mm->out->shape[1] == out->rows && has_weights(mm->w, experts, out);
 }
 
 static bool has_data(const moe_ref_mixed_mm_t *mm) {
   return moe__ref_is_tensor(mm->w) && moe__ref_is_tensor(mm->scales) && moe__ref_is_tensor(mm->x) &&
-         moe__ref_is_tensor(mm->out) && (mm->zeros == NULL || moe__ref_is_tensor(mm->zeros));
+         moe__ref_is_tensor(mm->out) && (mm->zeros == NULL || moe__ref_is_tensor(mm->zeros)) &&
+         (mm->bias == NULL || moe__ref_is_tensor(mm->bias));
+}
+
+/* The bias of row n; 0 where there is none. */
+static float bias_at(const moe_ref_tensor_t *bias, int64_t e, int64_t n) {
+  if (bias == NULL)
+    return 0;
+  const int64_t index =
+      (bias->rank == 2 ? e * bias->strides[0] : 0) + n * bias->strides[bias->rank - 1];
+  return moe__ref_element_load(bias->dtype, bias->data, index);
 }
 
 /* The zero point of group j of row n. */
@@ -195,8 +209,8 @@ static void decode_row(const moe_ref_mixed_mm_t *mm, const sizes_t *s, int64_t e
     row->scales[j] = moe__ref_element_load(scales->dtype, scales->data, first + j * strides[1]);
 }
 
-/* What a row of weights and a token give: the sum as fp32 rounds it, group after group; without
- * rounding; and of magnitudes. */
+/* What a row of weights and a token give, the bias in it: as fp32 rounds it, group after group;
+ * without rounding; and the sum of the products' magnitudes. */
 typedef struct sum_t {
   float rounded;
   double exact, magnitude, unscaled;
@@ -233,8 +247,13 @@ static void products(const moe_ref_mixed_mm_t *mm, const sizes_t *s, int64_t e, 
           mm->x->dtype, mm->x->data, m * mm->x->strides[0] + k * mm->x->strides[1]);
   for (int64_t n = 0; n < s->rows && begin < end; n++) {
     decode_row(mm, s, e, n, row);
+    const float bias = bias_at(mm->bias, e, n);
     for (int64_t m = begin; m < end; m++) {
-      const sum_t sum = sum_of(s, row, x + (m - begin) * s->depth);
+      sum_t sum = sum_of(s, row, x + (m - begin) * s->depth);
+      if (mm->bias != NULL) {
+        sum.rounded += bias;
+        sum.exact += bias;
+      }
       visit(mm, s, m, n, &sum, score);
     }
   }

@@ -35,7 +35,7 @@ static moe_ref_tensor_t tensor_of(void *data, moe_ref_dtype_t dtype, int rank,
 static uint8_t w[EXPERTS][N][K / 2], packed[EXPERTS][N / 16][CHUNKS][512];
 static float scales[EXPERTS][N][K / 32];
 static uint16_t x[TOKENS][K];
-static float out[TOKENS][N];
+static float out[TOKENS][N], bias[EXPERTS][N];
 
 static int bits_at(int e, int n, int k) {
   return w[e][n][k / 2] >> (k % 2 * 4) & 15;
@@ -50,6 +50,8 @@ static int fill(void **state) {
   }
   for (int i = 0; i < EXPERTS * N * (K / 32); i++)
     ((float *)scales)[i] = (float)(i % 7 + 1) * 0.25f;
+  for (int i = 0; i < EXPERTS * N; i++)
+    ((float *)bias)[i] = (float)(i % 5 + 1) * 0.5f;
   for (int i = 0; i < TOKENS * K; i++)
     ((uint16_t *)x)[i] = moe_ref_bf16_from_f32((float)(i * 5 % 9 - 4));
   memset(packed, 0x77, sizeof packed);
@@ -109,7 +111,8 @@ static void test_experts(void **state) {
                          s = TENSOR(scales, MOE_REF_F32, EXPERTS, N, K / 32),
                          tokens = TENSOR(x, MOE_REF_BF16, TOKENS, K),
                          offs = TENSOR(ends, MOE_REF_I32, EXPERTS),
-                         result = TENSOR(out, MOE_REF_F32, TOKENS, N);
+                         result = TENSOR(out, MOE_REF_F32, TOKENS, N),
+                         addends = TENSOR(bias, MOE_REF_F32, EXPERTS, N);
   assert_int_equal(moe_ref_pack_weights(&plain, &tiles), MOE_REF_OK);
   for (int format = MOE_REF_WEIGHT_I4; format <= MOE_REF_WEIGHT_E2M1; format++)
     for (int is_packed = 0; is_packed < 2; is_packed++) {
@@ -139,6 +142,19 @@ static void test_experts(void **state) {
       assert_int_equal(score.row, 1);
       assert_int_equal(score.column, 7);
       assert_int_equal(moe_ref_mixed_mm_tokens(&mm), 2);
+      /* A bias counts once, in the sum and in what is exact. */
+      moe_ref_mixed_mm_t biased = mm;
+      biased.bias = &addends;
+      assert_int_equal(moe_ref_mixed_mm(&biased, 0, TOKENS), MOE_REF_OK);
+      for (int token = 0; token < 2; token++)
+        for (int n = 0; n < N; n++)
+          assert_true(out[token][n] == (float)sum_of(token, token, n, mm.format) + bias[token][n]);
+      score = (moe_ref_score_t){0};
+      assert_int_equal(moe_ref_mixed_mm_judge(&biased, 0, TOKENS, &score), MOE_REF_OK);
+      assert_int_equal(score.failures, 0);
+      score = (moe_ref_score_t){0};
+      assert_int_equal(moe_ref_mixed_mm_judge(&mm, 0, TOKENS, &score), MOE_REF_OK);
+      assert_int_equal(score.failures, 2 * N);
       assert_true(moe_ref_mixed_mm_flops(&mm) == 2.0 * 2 * N * K);
     }
 }
@@ -170,6 +186,10 @@ static void test_refused(void **state) {
   mm.x = &other;
   assert_int_equal(moe_ref_mixed_mm(&mm, 0, TOKENS), MOE_REF_INVALID_ARGUMENT);
   assert_int_equal(moe_ref_mixed_mm(&right, 0, TOKENS + 1), MOE_REF_INVALID_ARGUMENT);
+  const moe_ref_tensor_t addends = TENSOR(bias, MOE_REF_F32, 1, N);
+  mm = right;
+  mm.bias = &addends;
+  assert_int_equal(moe_ref_mixed_mm(&mm, 0, TOKENS), MOE_REF_INVALID_ARGUMENT);
   const moe_ref_tensor_t tiles = TENSOR(packed, MOE_REF_U8, N / 16, 1, 512);
   assert_int_equal(moe_ref_pack_weights(&plain, &tiles), MOE_REF_INVALID_ARGUMENT);
 }

@@ -25,7 +25,7 @@
 #include "mlir-c/BuiltinTypes.h"
 
 MOE__SCHEDULE_KIND(moe__mixed_schedule, moe__mixed_schedule_t, MOE__MIXED_SCHEDULE, "mixed",
-                   "mixed_mm, mixed_mm_zeros");
+                   "mixed_mm, mixed_mm_zeros, mixed_mm_bias, mixed_mm_zeros_bias");
 
 /* ---- Sizes ---- */
 
@@ -188,7 +188,7 @@ static bool lay_out(MlirOperation op, const void *schedule, void *out) {
   l->weights = chunks * s->tile_n * MOE__MIXED_CHUNK_BYTES;
   l->scales = l->weights + moe__mixed_warps(s) * chunks * MOE_WEIGHT_BYTES;
   int numbers = scales_of_stage(group_of(op), s->depth) * rows;
-  int zeros = moe__is(op, MOE__OP_MIXED_MM_ZEROS) ? numbers : 0;
+  int zeros = mlirValueIsNull(moe__operand(op, MOE__ZEROS)) ? 0 : numbers;
   l->landing = l->scales + numbers * moe__mixed_scale_bytes(element_of(op, MOE__SCALES));
   l->zeros = (l->landing + BOX_ALIGNMENT - 1) / BOX_ALIGNMENT * BOX_ALIGNMENT;
   l->ring = moe__ring_reserve(&l->cta, s->stages, l->zeros + zeros);
@@ -217,8 +217,10 @@ static bool has_kernel(MlirOperation op) {
                           "scaled_grouped_mm.pack_weights, and give 'layout' its value");
   if (!is_side_by_side(op, MOE__SCALES) || !is_side_by_side(op, MOE__ZEROS))
     return false;
+  MlirValue bias = moe__operand(op, MOE__BIAS);
   return (moe__is_row_major(moe__tensor_type(op, MOE__W)) &&
           moe__is_row_major(moe__tensor_type(op, MOE__X)) &&
+          (mlirValueIsNull(bias) || moe__is_row_major(mlirValueGetType(bias))) &&
           moe__is_row_major(moe__tensor_type(op, MOE__OUT))) ||
          moe__error(
              op,
@@ -311,9 +313,11 @@ static void add_parameters(moe__mixed_mm_t *s, MlirOperation op) {
   }
   s->w_map = add_weights(s, op);
   s->scale_map = add_numbers(s, op, MOE__SCALES, moe__mixed_scale_bytes(s->scale_type));
-  if (moe__is(op, MOE__OP_MIXED_MM_ZEROS))
+  if (!mlirValueIsNull(moe__operand(op, MOE__ZEROS)))
     s->zero_map = add_numbers(s, op, MOE__ZEROS, 1);
   s->x_map = add_tokens(s, op);
+  if (!mlirValueIsNull(moe__operand(op, MOE__BIAS)))
+    s->bias = moe__kernel_pointer(kernel, moe__tensor_number(op, MOE__BIAS));
   s->out = moe__kernel_pointer(kernel, moe__tensor_number(op, MOE__OUT));
   moe__require_shapes(kernel, op);
   moe__kernel_require(kernel, scales_number, rank - 2, MOE__MULTIPLE_OF, MOE_WEIGHT_ROWS);
@@ -620,7 +624,8 @@ static bool lower(const moe__lowering_t *lowering) {
 }
 
 const moe__kernel_definition_t moe__mixed_mm_kernel = {
-    .ops = {MOE__OP_MIXED_MM, MOE__OP_MIXED_MM_ZEROS},
+    .ops = {MOE__OP_MIXED_MM, MOE__OP_MIXED_MM_ZEROS, MOE__OP_MIXED_MM_BIAS,
+            MOE__OP_MIXED_MM_ZEROS_BIAS},
     .has_kernel = has_kernel,
     .schedule = &moe__mixed_schedule,
     .candidates = candidates,

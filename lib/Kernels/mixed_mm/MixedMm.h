@@ -47,6 +47,7 @@ typedef struct moe__mixed_mm_t {
   moe__extent_t tokens, depth;           /* M and K */
   MlirValue w_map, scale_map, x_map;     /* !llvm.ptr */
   MlirValue zero_map;                    /* null without zero points */
+  MlirValue bias;                        /* !llvm.ptr<1>; null: none */
   MlirValue offs, status, out;           /* !llvm.ptr<1>; the first two are null without experts */
   moe__groups_t groups;
 } moe__mixed_mm_t;

@@ -81,12 +81,30 @@ static void store_pair(moe__mixed_mm_t *s, const MlirValue values[2], MlirValue 
   moe__store(b, moe__trunc(b, moe__lshr(b, pair, 16), b->i16), moe__offset_by(b, to, 8 * 2));
 }
 
+/* The bias of the lane's two rows, of which `row` (i32) is the first one, as f32. A row behind the
+ * last has that of the last: nobody asks for it. */
+static void load_bias(moe__mixed_mm_t *s, MlirValue expert, MlirValue row, MlirValue out[2]) {
+  moe__builder_t *b = &s->kernel.builder;
+  bool wide = mlirTypeIsAF32(s->out_type);
+  MlirValue of_expert = moe__wide_mul(b, expert, s->rows.value);
+  for (int h = 0; h < 2; h++) {
+    MlirValue own = moe__umin(b, moe__add(b, row, 8 * h), moe__sub(b, s->rows.value, 1));
+    MlirValue at = moe__add(b, of_expert, moe__zext(b, own, b->i64));
+    out[h] = moe__load(b, moe__offset(b, s->bias, moe__shl(b, at, wide ? 2 : 1)), s->out_type);
+    if (!wide)
+      out[h] = moe__op1(b, "llvm.fpext", b->f32, MOE__VALUES(out[h]), NULL);
+  }
+}
+
 static void store_rows(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
                        const moe__mixed_tile_t *tile, const moe__mixed_fragment_t sums) {
   moe__builder_t *b = &s->kernel.builder;
   int bytes = mlirTypeIsAF32(s->out_type) ? 4 : 2;
   MlirValue panel = moe__add(b, tile->row, moe__mul(b, self->warp, MOE_WEIGHT_ROWS));
-  MlirValue row = moe__zext(b, moe__add(b, panel, moe__lshr(b, self->lane, 2)), b->i64);
+  MlirValue own = moe__add(b, panel, moe__lshr(b, self->lane, 2));
+  MlirValue row = moe__zext(b, own, b->i64), bias[2] = {{NULL}};
+  if (!mlirValueIsNull(s->bias))
+    load_bias(s, tile->expert, own, bias);
   MlirValue first = moe__add(b, tile->token, moe__shl(b, moe__and(b, self->lane, 3), 1));
   MlirValue has_rows = moe__ult(b, panel, s->rows.value); /* N is a multiple of a panel's rows */
   for (int j = 0; j < s->schedule.tile_n / 8; j++)
@@ -95,6 +113,8 @@ static void store_rows(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
       MOE__IF (b, moe__and(b, has_rows, moe__ult(b, token, tile->token_end))) {
         MlirValue at = moe__add(b, moe__wide_mul(b, token, s->rows.value), row);
         MlirValue values[] = {sums[4 * j + c], sums[4 * j + 2 + c]};
+        for (int h = 0; h < 2 && !mlirValueIsNull(s->bias); h++)
+          values[h] = moe__fadd(b, values[h], bias[h]);
         store_pair(s, values, moe__offset(b, s->out, moe__mul(b, at, bytes)));
       }
     }

@@ -1533,3 +1533,43 @@ func.func @zeros_shape(%w: tensor<16x16xui8>, %scales: tensor<16x1xbf16>, %zeros
       : (tensor<16x16xui8>, tensor<16x1xbf16>, tensor<16x2xui8>, tensor<64x32xbf16>) -> tensor<64x16xbf16>
   return
 }
+
+// -----
+
+// mixed_mm_bias
+func.func @mixed_bias_element(%w: tensor<16x16xui8>, %scales: tensor<16x1xbf16>, %x: tensor<64x32xbf16>, %bias: tensor<16xf32>) {
+  // expected-error@below {{operand 'bias' must have the element type of 'out'}}
+  %out = "scaled_grouped_mm.mixed_mm_bias"(%w, %scales, %x, %bias) {format = "i4", group_size = 32 : i64, layout = "plain"}
+      : (tensor<16x16xui8>, tensor<16x1xbf16>, tensor<64x32xbf16>, tensor<16xf32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @mixed_bias_rows(%w: tensor<16x16xui8>, %scales: tensor<16x1xbf16>, %x: tensor<64x32xbf16>, %bias: tensor<32xbf16>) {
+  // expected-error@below {{operand 'bias' has dimension 0 of size 32; it must be 16}}
+  %out = "scaled_grouped_mm.mixed_mm_bias"(%w, %scales, %x, %bias) {format = "i4", group_size = 32 : i64, layout = "plain"}
+      : (tensor<16x16xui8>, tensor<16x1xbf16>, tensor<64x32xbf16>, tensor<32xbf16>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @mixed_bias_experts(%w: tensor<2x16x16xui8>, %scales: tensor<2x16x1xbf16>, %x: tensor<64x32xbf16>, %offs: tensor<2xi32>,
+                              %bias: tensor<16xbf16>) {
+  // expected-error@below {{operand 'bias' has rank 1; it must be 2}}
+  %out = "scaled_grouped_mm.mixed_mm_bias"(%w, %scales, %x, %offs, %bias) {format = "i4", group_size = 32 : i64, layout = "plain"}
+      : (tensor<2x16x16xui8>, tensor<2x16x1xbf16>, tensor<64x32xbf16>, tensor<2xi32>, tensor<16xbf16>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+// mixed_mm_zeros_bias
+func.func @mixed_zeros_bias_element(%w: tensor<16x16xui8>, %scales: tensor<16x1xbf16>, %zeros: tensor<16x1xui8>, %x: tensor<64x32xbf16>,
+                                    %bias: tensor<16xi32>) {
+  // expected-error@below {{operand 'bias' has element type i32; it must be}}
+  %out = "scaled_grouped_mm.mixed_mm_zeros_bias"(%w, %scales, %zeros, %x, %bias) {format = "ui4", group_size = 32 : i64, layout = "plain"}
+      : (tensor<16x16xui8>, tensor<16x1xbf16>, tensor<16x1xui8>, tensor<64x32xbf16>, tensor<16xi32>) -> tensor<64x16xbf16>
+  return
+}

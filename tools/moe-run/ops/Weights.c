@@ -54,6 +54,7 @@ static moe_ref_mixed_mm_t product(const moe__run_launch_t *launch) {
                               .offs = moe__run_tensor(launch, "offs"),
                               .out = moe__run_tensor(launch, "out"),
                               .zeros = moe__run_tensor(launch, "zeros"),
+                              .bias = moe__run_tensor(launch, "bias"),
                               .format = launch->weights.format,
                               .group_size = launch->weights.group_size};
 }
@@ -92,20 +93,22 @@ static moe_ref_status_t judge(const moe__run_launch_t *launch, int64_t slice,
   return moe_ref_mixed_mm_judge(&mm, begin, end, score);
 }
 
-/* What may be NaN and must not matter: tokens of no group, and scales of experts without tokens. */
+/* What may be NaN and must not matter: tokens of no group, scales and bias of experts without
+ * tokens. */
 static void use(const moe__run_launch_t *launch, const char *role, moe__run_use_t *out_use) {
   const moe_ref_tensor_t *offs = moe__run_tensor(launch, "offs");
   out_use->role = is(role, "w") || is(role, "zeros") ? MOE__RUN_BYTES
                   : is(role, "scales")               ? MOE__RUN_GROUP_SCALES
+                  : is(role, "bias")                 ? MOE__RUN_OPERAND
                   : is(role, "x")                    ? MOE__RUN_SELECTOR
                                                      : MOE__RUN_OFFSETS;
   out_use->tokens = moe__run_tensor(launch, "x")->shape[0];
   if (!offs)
     return;
   out_use->offs = *offs;
-  out_use->nan = is(role, "x")        ? MOE__RUN_NAN_TOKENS
-                 : is(role, "scales") ? MOE__RUN_NAN_EMPTY_GROUPS
-                                      : MOE__RUN_NAN_NONE;
+  out_use->nan = is(role, "x")                            ? MOE__RUN_NAN_TOKENS
+                 : is(role, "scales") || is(role, "bias") ? MOE__RUN_NAN_EMPTY_GROUPS
+                                                          : MOE__RUN_NAN_NONE;
 }
 
 static double flops(const moe__run_launch_t *launch) {
@@ -134,5 +137,7 @@ const moe__run_op_t moe__run_weight_ops[] = {
      .use = use_pack},
     PRODUCT("mixed_mm", "w scales x [offs] -> out"),
     PRODUCT("mixed_mm_zeros", "w scales zeros x [offs] -> out"),
+    PRODUCT("mixed_mm_bias", "w scales x [offs] bias -> out"),
+    PRODUCT("mixed_mm_zeros_bias", "w scales zeros x [offs] bias -> out"),
     {0},
 };

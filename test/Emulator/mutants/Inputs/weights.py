@@ -83,14 +83,21 @@ HALVES = [
     ("the upper place with the excess of the lower", ptx(rf"mov\.b32 (\s*%r\d+), {signed(0xD480)};", rf"mov.b32 \1, {signed(0xD400)};")),
     ("a sign at the upper place", constant(r"xor\.b32", signed(0x6480), signed(0x6400))),
 ]
+# A bias in bf16.
+BIAS = [
+    ("the bias of a row left out", ptx(r"cvt\.f32\.bf16 (\s*%r\d+), %rs\d+;", r"mov.b32 \1, 0;")),
+    ("the bias of the first expert", ptx(r"mul\.lo\.s64 (\s*%rd\d+), %rd\d+, %rd\d+;(\s*min\.u32)", r"mov.b64 \1, 0;\2")),
+    ("the bias of the row above", ptx(r"or\.b32 (\s*%r\d+, %r\d+), 8;(\s*min\.u32)", r"or.b32 \1, 0;\2")),
+    ("a bias of half its size", ptx(r"cvt\.f32\.bf16 (\s*%r\d+), (%rs\d+);", r"cvt.f32.bf16 \1, \2; mul.rn.f32 \1, \1, 0f3F000000;")),
+]
 
 EXPERTS = ["--exact", "--groups", "ragged", *mutants.shapes(["w=3x9x5x512", "x=30x320", "offs=3"])]
 
 
-def case(name, keys, chosen, scales="3x144x5"):
+def case(name, keys, chosen, scales="3x144x5", more=()):
     schedule = "schedule=tile_n=8,warpgroups=1,stages=2,split=2"
     source = [sys.executable, str(SOURCE), "experts=1", schedule, *keys]
-    return f"weights-{name}", source, [*EXPERTS, "--shape", f"scales={scales}"], chosen
+    return f"weights-{name}", source, [*EXPERTS, "--shape", f"scales={scales}", *more], chosen
 
 
 CASES = [
@@ -98,6 +105,7 @@ CASES = [
     case("hazards", [], HAZARDS),
     case("floats", ["format=f4E2M1FN", "group=32", "scales=f8E8M0FNU"], FLOATS, "3x144x10"),
     case("halves", ["x=f16"], HALVES),
+    case("bias", ["bias=1"], BIAS, more=["--shape", "bias=3x144"]),
 ]
 
 if __name__ == "__main__":
