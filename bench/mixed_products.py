@@ -62,7 +62,7 @@ class MixedProduct:
             panels, chunks, groups = n // 16, -(-k // 64), k // self.group
         numbers = (n, 1 if self.group < 0 else groups)
         experts = (e,) if self.grouped else ()
-        shapes = {"w": (*experts, panels, chunks, 512), "scales": (*experts, *numbers), "zeros": (*experts, *numbers), "x": (m, k), "offs": (e,)}
+        shapes = {"w": (*experts, panels, chunks, 512), "scales": (*experts, *numbers), "zeros": (*experts, *numbers), "x": (m, k), "offs": (e,), "bias": (*experts, n)}
         return {name: shapes[name] for name in self.elements} | {"out": (m, n)}
 
     def source(self, schedule=None):
