@@ -73,6 +73,10 @@ static bool put(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction
   uint32_t count = vectors[instruction->choice[LOAD_VECTOR]];
   for (uint32_t i = 0; i < count; i++, from += bytes, missing >>= bytes) {
     uint8_t *row = moe__emu_row(warp, &operands[i]);
+    if (bytes == 4 && operands[i].bytes < 8 && !missing) { /* most of them */
+      memcpy(row + (size_t)lane * 4, from, 4);
+      continue;
+    }
     uint64_t value = 0, undefined = 0;
     copy_bytes(&value, from, bytes < 8 ? bytes : 8);
     value = extend(value, bytes, is_signed);
@@ -90,6 +94,22 @@ static bool put(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction
       return false;
   }
   return true;
+}
+
+/* Whether no two lanes have one address, as far as that is quickly seen: each lies behind that of
+ * the lane before, or all differ in the last bits of their numbers. */
+static bool are_apart(const uint64_t *addresses, uint32_t active, uint32_t bytes) {
+  uint64_t seen = 0, last = 0;
+  bool ascends = true, differs = true;
+  int shift = __builtin_ctz(bytes);
+  MOE__EMU_FOR_LANES(lane, active) {
+    uint64_t bit = UINT64_C(1) << (addresses[lane] >> shift & 63);
+    differs &= !(seen & bit);
+    seen |= bit;
+    ascends &= lane == (uint32_t)moe__emu_first_lane(active) || addresses[lane] > last;
+    last = addresses[lane];
+  }
+  return ascends || differs;
 }
 
 /* Those of some lanes that load from the same place as the first one, and know the same. */
@@ -145,10 +165,11 @@ static moe__emu_step_t load(moe__emu_warp_t *warp, const moe__emu_instruction_t 
   uint32_t contested = 0;
   for (int lane = 0; lane < MOE__EMU_LANES; lane++)
     addresses[lane] = moe__emu_lane_address(warp, &operands[count], lane);
+  bool is_apart = are_apart(addresses, active, reach.bytes);
   for (uint32_t i = 0; i < count; i++)
     moe__emu_written(warp, &operands[i], active);
   for (uint32_t rest = active, lanes; rest; rest &= ~lanes) {
-    lanes = lanes_of_place(warp, addresses, rest);
+    lanes = is_apart ? rest & -rest : lanes_of_place(warp, addresses, rest);
     int first = moe__emu_first_lane(lanes);
     const uint8_t *from = moe__emu_resolve(&reach, lanes, addresses[first]);
     if (!from)
