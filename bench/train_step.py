@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A linear layer of experts in training, and a whole expert layer, in PyTorch: bf16, torchao's FP8 and moe_opt's, in one process.
 
-    bench/train_step.py OUT.json [--only PATTERN] [--compiled PATTERN] [--seconds N]
+    bench/train_step.py OUT.json [--only PATTERN] [--compiled PATTERN] [--launches PATTERN] [--seconds N]
 
 needs a Hopper GPU, PyTorch, and moe_opt on the path; torchao is left out where it is not installed.
 
@@ -10,7 +10,7 @@ graph; all take turns, and figures are medians. A sample is several steps behind
 is not in it but a host that cannot keep up is. `layer` is w1, w3, SwiGLU and w2 with w1 and w3 of (E, N, K).
 
 Saved bytes are what autograd keeps for backward; peak memory is that of a step above what the operands take; host times are those of
-a call, without waiting for the device. One product is moe_opt.torch.scaled_grouped_mm beside torch._scaled_grouped_mm, on few tokens.
+a call, without waiting for the device. Launches are what CUPTI says a step ran, with the median time of each. One product is moe_opt.torch.scaled_grouped_mm beside torch._scaled_grouped_mm, on few tokens.
 
 SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
@@ -45,6 +45,7 @@ ROWS = [
 ROUNDS = 10
 SAMPLE_SECONDS = 6e-3  # of steps in a sample, at least one step
 PAUSE_CYCLES = 3_000_000  # before a sample: 1.5 ms
+LAUNCH_REPEATS = 15
 
 
 def by_recipe(recipe):
@@ -151,6 +152,23 @@ def take_turns(steps):
     return {name: statistics.median(values) for name, values in samples.items()}
 
 
+def launches(step, repeats=LAUNCH_REPEATS):
+    """What a step runs on the device, in order: the name of each kernel or copy and its median microseconds."""
+    from torch.profiler import ProfilerActivity, profile
+
+    step()
+    torch.cuda.synchronize()
+    with profile(activities=[ProfilerActivity.CUDA]) as found:
+        for _ in range(repeats):
+            step()
+        torch.cuda.synchronize()
+    events = sorted((e for e in found.events() if e.device_type == torch.autograd.DeviceType.CUDA), key=lambda e: e.time_range.start)
+    count, names = len(events) // repeats, [event.name for event in events]
+    if not events or names != names[:count] * repeats:
+        raise RuntimeError(f"{len(events)} launches in {repeats} steps, which are not the same in each")
+    return [(names[i], statistics.median(e.time_range.elapsed_us() for e in events[i::count])) for i in range(count)]
+
+
 def attempt(what, function):
     """function(), or None with the reason on stderr: not every candidate takes every shape."""
     try:
@@ -164,7 +182,7 @@ def attempt(what, function):
         return None
 
 
-def measure(build, shape, kind, with_compiled):
+def measure(build, shape, kind, with_compiled, with_launches):
     """All figures of one row."""
     of, inputs, grad = build(shape, kind)
     steps, row = {}, {"shape": shape, "groups": kind, "seconds": {}, "saved": {}, "peak": {}, "host": {}}
@@ -190,6 +208,8 @@ def measure(build, shape, kind, with_compiled):
             if attempt(f"{name} compiled", compiled):
                 steps[f"{name} compiled"] = compiled
     row["seconds"] = take_turns(steps)
+    if with_launches:
+        row["launches"] = {name: attempt(f"launches of {name}", lambda name=name: launches(steps[f"{name} eager"])) for name in row["saved"]}
     return row
 
 
@@ -233,6 +253,19 @@ def table(rows, mode):
         print(f"| {', '.join(map(str, row['shape']))}{' ragged' if row['groups'] == 'ragged' else ''} | {' | '.join(cells)} |")
     means = [f"{geometric_mean(ratios[name]):.3f}" if ratios[name] else "-" for name in others]
     print(f"| geometric mean | {' | '.join('' for _ in names)} | {' | '.join(means)} |")
+    for name in names:
+        both = [row["seconds"] for row in rows if f"{name} {mode}" in row["seconds"]]
+        faster = [seconds[f"bf16 {mode}"] / seconds[f"{name} {mode}"] for seconds in both]
+        print(f"{name} to bf16: {' '.join(f'{ratio:.3f}' for ratio in faster)}, geometric mean {geometric_mean(faster):.3f}")
+
+
+def print_launches(rows):
+    for row in rows:
+        for name, found in row.get("launches", {}).items():
+            if found:
+                print(f"\n{name}, {', '.join(map(str, row['shape']))}, {row['groups']}: {sum(us for _, us in found):.0f} us in {len(found)} launches")
+                for kernel, us in found:
+                    print(f"  {us:9.1f} us  {kernel[:100]}")
 
 
 def figures(rows):
@@ -254,6 +287,7 @@ def main():
     parser.add_argument("out")
     parser.add_argument("--only", default="", help="rows whose text, as in 'linear 32768 2048 7168 8 equal', has this regular expression")
     parser.add_argument("--seconds", type=float, default=math.inf, help="after these no other row begins")
+    parser.add_argument("--launches", default="$^", help="rows, as for --only, whose launches are timed one by one too")
     parser.add_argument("--compiled", default="", help="rows, as for --only, that are compiled too; compiling takes longer than all else")
     arguments = parser.parse_args()
     begin = time.perf_counter()
@@ -268,7 +302,7 @@ def main():
             if time.perf_counter() - begin > arguments.seconds:
                 print(f"no time for {name}")
                 continue
-            rows.append(measure(build, shape, groups, re.search(arguments.compiled, name)))
+            rows.append(measure(build, shape, groups, re.search(arguments.compiled, name), re.search(arguments.launches, name)))
             torch.cuda.empty_cache()
             print(f"{name}: measured after {time.perf_counter() - begin:.0f} s", flush=True)
             result[kind] = rows
@@ -279,6 +313,7 @@ def main():
             for mode in ("eager", "graph", "compiled"):
                 table(rows, mode)
             figures(rows)
+            print_launches(rows)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@
 SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
 import contextlib
+import functools
 import io
 import pathlib
 import re
@@ -141,6 +142,27 @@ class Product(unittest.TestCase):
         b = jnp.asarray(numpy.ascontiguousarray(numpy.asarray(w).transpose(0, 2, 1)))
         same = jax.jit(moe.grouped_mm, static_argnums=3)(x, b, offs, "fp8_rowwise")
         numpy.testing.assert_array_equal(numpy.asarray(same).view(numpy.uint16), numpy.asarray(ours(x, w, offs)).view(numpy.uint16))
+
+    @unittest.skipIf(len(jax.devices()) < 2, "needs two devices")
+    def test_devices(self):
+        """Arrays say where a step runs; one step may run on several devices, each with its part of the experts."""
+        x, w, g = operands()
+        offs = ends(10, 22, 32)
+
+        def step(x, w, g, offs, recipe):
+            y, pull = jax.vjp(lambda x, w: ours(x, w, offs, recipe), x, w)
+            return y, *pull(g)
+
+        for recipe in moe.RECIPES:
+            with self.subTest(recipe=recipe):
+                expected = step(x, w, g, offs, recipe)
+                found = step(*jax.device_put((x, w, g, offs), jax.devices()[1]), recipe)
+                pairs = [jnp.stack([array, array]) for array in (x, w, g, offs)]
+                both = jax.pmap(functools.partial(step, recipe=recipe), devices=jax.devices()[:2])(*pairs)
+                for one, two, wanted in zip(found, both, expected):
+                    self.assertEqual(one.devices(), {jax.devices()[1]})
+                    for array in (one, two[0], two[1]):
+                        numpy.testing.assert_array_equal(numpy.asarray(array).view(numpy.uint16), numpy.asarray(wanted).view(numpy.uint16))
 
     def test_messages_name_what_is_wrong(self):
         x, w, _ = operands()

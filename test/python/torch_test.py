@@ -23,6 +23,7 @@ GPU = torch.cuda.is_available()
 DEVICE = "cuda" if GPU else "cpu"
 BF16, FP8 = torch.bfloat16, torch.float8_e4m3fn
 on_gpu = pytest.mark.skipif(not GPU, reason="needs a CUDA device")
+on_two_gpus = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two CUDA devices")
 RECIPES = pytest.mark.parametrize("recipe", moe.RECIPES)
 # An FP8 product keeps 28.5 dB of normal data (docs/numerics.md), of each operand 31.5 dB: 0.0376 of the norm.
 NEAR = 0.045
@@ -428,14 +429,57 @@ def test_streams():
         same_bits(one, other)
 
 
-@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two CUDA devices")
-def test_devices():
+@on_two_gpus
+@RECIPES
+def test_devices(recipe):
     """Tensors say where a step runs, whatever device is current."""
-    expected = step(*operands(), ends())
-    x, w = (tensor.detach().to("cuda:1").requires_grad_() for tensor in operands())
-    found = step(x, w, ends().to("cuda:1"))
-    assert all(tensor.device == torch.device("cuda:1") for tensor in found)
-    same_bits([tensor.cpu() for tensor in found], [tensor.cpu() for tensor in expected])
+    expected = step(*operands(), ends(), recipe)
+    for current in (0, 1):
+        with torch.cuda.device(current):
+            x, w = operands(device="cuda:1")
+            found = step(x, w, ends(device="cuda:1"), recipe)
+        assert all(tensor.device == torch.device("cuda:1") for tensor in found)
+        same_bits([tensor.cpu() for tensor in found], [tensor.cpu() for tensor in expected])
+
+
+@on_two_gpus
+def test_devices_at_once():
+    """A thread for each device, and a graph on each."""
+    cases = [(f"cuda:{device}", recipe) for device in (0, 1) for recipe in moe.RECIPES]
+    expected = {recipe: [tensor.cpu() for tensor in step(*operands(), ends(), recipe)] for recipe in moe.RECIPES}
+    found = {}
+
+    def work(device, recipe):
+        with torch.cuda.device(device), torch.cuda.stream(torch.cuda.Stream(device)):
+            x, w = operands(device=device)
+            for _ in range(20):
+                found[device, recipe] = step(x, w, ends(device=device), recipe)
+            torch.cuda.current_stream().synchronize()
+
+    threads = [threading.Thread(target=work, args=case) for case in cases]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for device, recipe in cases:
+        same_bits([tensor.cpu() for tensor in found[device, recipe]], expected[recipe])
+    x, w = operands(device="cuda:1")
+    offs, grad = ends(device="cuda:1"), torch.randn(M, N, device="cuda:1", dtype=BF16)
+    with torch.cuda.device(1):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            y = moe.grouped_mm(x, w.transpose(1, 2), offs)
+            captured = y, *torch.autograd.grad(y, (x, w), grad)
+        graph.replay()
+    y = moe.grouped_mm(x, w.transpose(1, 2), offs)
+    same_bits(captured, (y, *torch.autograd.grad(y, (x, w), grad)))
+
+
+@on_two_gpus
+def test_tensors_of_two_devices():
+    x, w = operands()
+    with pytest.raises((ValueError, RuntimeError), match="device"):
+        moe.grouped_mm(x.detach(), w.detach().to("cuda:1").transpose(1, 2), ends())
 
 
 @on_gpu
