@@ -116,6 +116,16 @@ def test_any_number_of_tokens(rows):
         assert distance(found, expected) < NEAR
 
 
+def test_ends_that_lie_anywhere():
+    """A row of a matrix of ends, say: kernels read them 16 bytes at a time."""
+    x, w = operands()
+    offs = torch.cat([ends()[:1], ends()])[1:]
+    assert offs.data_ptr() % 16
+    same_bits(step(x, w, offs), step(x, w, ends()))
+    strided = torch.stack([ends(), ends()], 1)[:, 1]
+    same_bits(step(x, w, strided), step(x, w, ends()))
+
+
 @RECIPES
 def test_rows_of_no_group(recipe):
     """They change nothing, and layers can follow one another: with one scale of all tokens they must not hold what was there before."""
@@ -617,6 +627,22 @@ def test_converted_experts_are_saved_as_plain_tensors():
     same_bits([model.w1], [plain.w1])
 
 
+def test_parts_of_converted_experts_are_converted():
+    weights = moe.convert_experts_(Experts()).w1
+    parts = *weights.chunk(2, 1), *torch.split(weights, 1), weights[1:], weights.reshape(E, 2, -1, K)[:, 0]
+    assert all(type(part) is type(weights) for part in parts)
+
+
+def test_converted_experts_are_copied():
+    model = moe.convert_experts_(Experts())
+    model.tied = model.w1
+    model.w1.grad = torch.ones_like(model.w1)
+    copied = copy.deepcopy(model)
+    assert isinstance(copied.w1, torch.nn.Parameter) and type(copied.w1) is type(model.w1) and copied.tied is copied.w1
+    assert copied.w1.requires_grad and copied.w1.is_leaf and copied.w1.data_ptr() != model.w1.data_ptr()
+    same_bits([copied.w1, copied.w1.grad], [model.w1, model.w1.grad])
+
+
 @pytest.mark.parametrize("fused", [False, True])
 def test_converted_experts_are_trained(fused):
     plain = Experts().to(DEVICE)
@@ -630,6 +656,53 @@ def test_converted_experts_are_trained(fused):
             optimizer.step()
     same_bits((model.w1, model.w2), (plain.w1, plain.w2))
     assert isinstance(model.w1, torch.nn.Parameter) and type(model.w1) is not torch.nn.Parameter
+
+
+@contextlib.contextmanager
+def process_group():
+    """Of this process alone."""
+    import torch.distributed as distributed
+
+    distributed.init_process_group("nccl" if GPU else "gloo", store=distributed.HashStore(), rank=0, world_size=1)
+    try:
+        yield torch.distributed.init_device_mesh(DEVICE, (1,))
+    finally:
+        distributed.destroy_process_group()
+
+
+def losses_of(model):
+    """Of three steps."""
+    x, losses = operands()[0].detach(), []
+    optimizer = torch.optim.SGD(model.parameters(), lr=10.0)
+    for _ in range(3):
+        optimizer.zero_grad()
+        loss = model(x, ends()).float().square().mean()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def test_converted_experts_are_sharded():
+    """By FSDP and as DTensors: converted after that they are experts, converted before that is an error."""
+    from torch.distributed.fsdp import fully_shard
+    from torch.distributed.tensor import Shard, distribute_tensor
+
+    plain = Experts().to(DEVICE)
+    alone = moe.convert_experts_(copy.deepcopy(plain))
+    expected = losses_of(copy.deepcopy(alone))
+    assert expected != losses_of(copy.deepcopy(plain))
+    with process_group() as mesh:
+        assert losses_of(moe.convert_experts_(fully_shard(copy.deepcopy(plain), mesh=mesh))) == expected
+        model = copy.deepcopy(plain)
+        for name in ("w1", "w2"):
+            setattr(model, name, torch.nn.Parameter(distribute_tensor(getattr(model, name).detach(), mesh, [Shard(0)])))
+        moe.convert_experts_(model)
+        assert type(model.w1.to_local()).__name__ == type(model.w1.to_local().bfloat16().transpose(1, 2)).__name__ == "ExpertWeights_fp8_rowwise"
+        with pytest.raises(RuntimeError, match="call convert_experts_ after them"):
+            fully_shard(copy.deepcopy(alone), mesh=mesh)
+        with pytest.raises(RuntimeError, match="call convert_experts_ after them"):
+            distribute_tensor(alone.w1.detach(), mesh, [Shard(0)])
 
 
 def test_converted_experts_with_checkpointing():

@@ -21,8 +21,10 @@ _PRODUCTS = {torch._grouped_mm} | {f for f in [getattr(nn.functional, "grouped_m
 # What gives the same weights in another type, order or place; its result answers products as the weights do.
 _KEEPING = {
     Tensor.bfloat16, Tensor.to, Tensor.type, Tensor.transpose, Tensor.permute, Tensor.mT.__get__, Tensor.contiguous, Tensor.detach,
-    Tensor.clone, Tensor.cuda, Tensor.cpu, Tensor.view, Tensor.requires_grad_, Tensor.__deepcopy__, Tensor.type_as, Tensor.swapaxes,
+    Tensor.clone, Tensor.cuda, Tensor.cpu, Tensor.view, Tensor.requires_grad_, Tensor.type_as, Tensor.swapaxes,
     torch.transpose, torch.permute, torch.swapaxes, torch.clone, torch.detach, Tensor.float, Tensor.half, torch.empty_like, Tensor.data.__get__,
+    Tensor.narrow, Tensor.new_zeros, Tensor.pin_memory, Tensor.view_as, torch.as_strided, torch.chunk, Tensor.chunk, torch.split, Tensor.split,
+    Tensor.__getitem__, Tensor.reshape, Tensor.unflatten,
 }  # fmt: skip
 
 
@@ -36,15 +38,44 @@ class ExpertWeights(Tensor):
         kwargs = kwargs or {}
         if function in _PRODUCTS:
             return _product(cls, *args, **kwargs)
+        if function is torch.chunk and sys._getframe(1).f_globals.get("__name__", "").startswith("torch.distributed."):
+            raise RuntimeError(
+                "fully_shard and distribute_tensor make plain tensors of converted expert weights: call convert_experts_ after them"
+            )
         with torch._C.DisableTorchFunctionSubclass():
             result = function(*args, **kwargs)
-        if function in _KEEPING and isinstance(args[0], cls) and not isinstance(result, ExpertWeights):
-            return result.as_subclass(cls)
-        return result
+        if function not in _KEEPING or not isinstance(args[0], cls):
+            return result
+        if isinstance(result, (tuple, list)):
+            return tuple(part.as_subclass(cls) for part in result)
+        return result if isinstance(result, ExpertWeights) else result.as_subclass(cls)
 
     def __reduce_ex__(self, protocol):
         """Saved as a plain tensor: a checkpoint needs no moe_opt."""
         return _plain(self).__reduce_ex__(protocol)
+
+    def __deepcopy__(self, memo) -> Tensor:
+        copied = self.detach().clone().requires_grad_(self.requires_grad)
+        if isinstance(self, nn.Parameter):
+            copied = nn.Parameter(copied, self.requires_grad)
+        copied.grad = None if self.grad is None else self.grad.clone()
+        return copied
+
+    # FSDP (torch.distributed.fsdp.fully_shard) gathers plain tensors; these two say what of, and that the whole is expert weights again.
+
+    def fsdp_pre_all_gather(self, mesh, outer_size, outer_stride, module, mp_policy) -> tuple[tuple[Tensor, ...], None]:
+        with torch._C.DisableTorchFunctionSubclass():
+            part = self.detach().as_subclass(Tensor).to(mp_policy.param_dtype or self.dtype)
+            missing = -(-outer_size[0] // mesh.size()) - part.shape[0]
+            if part.shape[1:] == outer_size[1:] and missing > 0:  # all parts have the size of the first one
+                part = torch.cat([part, part.new_zeros((missing, *part.shape[1:]))])
+        return (part,), None
+
+    def fsdp_post_all_gather(self, outputs, metadata, param_dtype, *, out=None) -> Optional[tuple[Tensor, tuple[Tensor, ...]]]:
+        if out is not None:
+            return None  # it lies in the memory of the outputs
+        (whole,) = outputs
+        return whole.as_subclass(type(self)), (whole,)
 
 
 def _plain(weights: Tensor) -> Tensor:
@@ -88,6 +119,12 @@ def _is_experts(name: str, parameter: nn.Parameter) -> bool:
     return parameter.dim() == 3
 
 
+def _is_distributed(parameter: nn.Parameter) -> bool:
+    """Whether it is a DTensor, whose part on this device is what products see."""
+    module = sys.modules.get("torch.distributed.tensor")
+    return module is not None and isinstance(parameter, module.DTensor)
+
+
 def convert_experts_(
     module: nn.Module, recipe: str = "fp8_rowwise", filter: Optional[Callable[[str, nn.Parameter], bool]] = None
 ) -> nn.Module:
@@ -108,6 +145,9 @@ def convert_experts_(
         for name, parameter in owner.named_parameters(recurse=False):
             if not chosen(f"{prefix}.{name}" if prefix else name, parameter):
                 continue
+            if _is_distributed(parameter):
+                parameter._local_tensor = parameter._local_tensor.as_subclass(_subclass(recipe))
+                converted[parameter] = parameter
             if parameter not in converted:  # shared parameters stay shared
                 weights = nn.Parameter(parameter.detach().as_subclass(_subclass(recipe)), parameter.requires_grad)
                 weights.grad = parameter.grad

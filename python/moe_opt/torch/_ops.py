@@ -78,9 +78,14 @@ def _arranged(b: Tensor) -> tuple[Tensor, bool]:
     return (b, False) if b.is_contiguous() else (rows.contiguous().transpose(1, 2), True)
 
 
+def _aligned(offs: Tensor) -> Tensor:
+    """offs as kernels read it. Where it is a part of another tensor, a copy."""
+    return offs if offs.data_ptr() % 16 == 0 and offs.is_contiguous() else offs.clone(memory_format=torch.contiguous_format)
+
+
 def _grouped_mm(a: Tensor, b: Tensor, offs: Tensor, recipe: str) -> Tensor:
     b, swapped = _arranged(b)
-    return grouped_mm_function("call", recipe, swapped)(a.contiguous(), b, offs)
+    return grouped_mm_function("call", recipe, swapped)(a.contiguous(), b, _aligned(offs))
 
 
 def _grouped_mm_fake(a: Tensor, b: Tensor, offs: Tensor, recipe: str) -> Tensor:
@@ -98,7 +103,7 @@ def _with_gradients(wanted: str, kept: str) -> None:
 
     def forward(a, b, offs, recipe):
         b, swapped = _arranged(b)
-        return grouped_mm_function(f"forward{suffix}", recipe, swapped)(a.contiguous(), b, offs)
+        return grouped_mm_function(f"forward{suffix}", recipe, swapped)(a.contiguous(), b, _aligned(offs))
 
     def forward_fake(a, b, offs, recipe):
         b, swapped = _arranged(b)
@@ -114,7 +119,7 @@ def _with_gradients(wanted: str, kept: str) -> None:
         *tensors, grad_out, recipe, swapped = rest
         found = grouped_mm_function(f"backward{suffix}", recipe, swapped)
         run = found if grad_out.shape[0] else found.zeros
-        return turned(run(offs, *tensors, grad_out.contiguous()), swapped)
+        return turned(run(_aligned(offs), *tensors, grad_out.contiguous()), swapped)
 
     def backward_fake(offs, *rest):
         *tensors, grad_out, recipe, swapped = rest
