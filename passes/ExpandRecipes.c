@@ -19,6 +19,11 @@
  * A tensor that is quantized for one product is not quantized again in the same way for another
  * one.
  *
+ * Likewise the products of four-bit weights get theirs packed, where they are plain:
+ *
+ *   out = mixed_mm w, scales, x {layout = "plain"}
+ *     ->  packed = pack_weights w;  out = mixed_mm packed, scales, x {layout = "16x64"}
+ *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Builder/Views.h"
 #include "lib/Dialect/Dialect.h"
@@ -351,8 +356,41 @@ static bool expand(MlirOperation op) {
   return true;
 }
 
+/* ---- Four-bit weights ---- */
+
+static MlirType packed_type(MlirType w) {
+  int rank = (int)mlirShapedTypeGetRank(w);
+  int64_t shape[MOE__MAX_RANK + 1], unknown = mlirShapedTypeGetDynamicSize();
+  int64_t rows = size_of(w, rank - 2), bytes = size_of(w, rank - 1);
+  int64_t of_tile = MOE_WEIGHT_COLUMNS / 2;
+  shape[0] = size_of(w, 0);
+  shape[rank - 2] = rows == unknown ? unknown : rows / MOE_WEIGHT_ROWS;
+  shape[rank - 1] = bytes == unknown ? unknown : (bytes + of_tile - 1) / of_tile;
+  shape[rank] = MOE_WEIGHT_BYTES;
+  return mlirRankedTensorTypeGet(rank + 1, shape, mlirShapedTypeGetElementType(w),
+                                 mlirAttributeGetNull());
+}
+
+static bool pack(MlirOperation op) {
+  moe__builder_t b = moe__builder_create(mlirOperationGetContext(op), mlirOperationGetLocation(op));
+  b.block = mlirOperationGetBlock(op);
+  b.before = op;
+  MlirValue w = moe__operand(op, MOE__W);
+  MlirType type = packed_type(mlirValueGetType(w));
+  MlirAttribute layout = mlirStringAttrGet(b.context, mlirStringRefCreateFromCString("16x64"));
+  MlirOperation packed =
+      moe__op(&b, moe__op_id_name(MOE__OP_PACK_WEIGHTS), 1, &type, 1, &w, NULL, 0, NULL);
+  moe__op_set_attribute(packed, "layout", layout);
+  packed = share(packed);
+  mlirOperationSetOperand(op, moe__operand_number(op, MOE__W), moe__result(packed, MOE__PACKED));
+  moe__op_set_attribute(op, "layout", layout);
+  return true;
+}
+
 static bool expand_if_product(MlirOperation op) {
-  return !moe__is(op, MOE__OP_GROUPED_MM) || expand(op);
+  if (moe__is(op, MOE__OP_GROUPED_MM))
+    return expand(op);
+  return !moe__has_plain_weights(op) || pack(op);
 }
 
 static bool expand_body(MlirBlock body) {

@@ -166,7 +166,12 @@ bool moe__has_block_scales(MlirOperation op) {
 }
 
 bool moe__has_plain_weights(MlirOperation op) {
-  return mlirStringRefEqual(moe__op_string(op, "layout"), ref("plain"));
+  static const moe__op_id_t PRODUCTS[] = {MOE__OP_MIXED_MM, MOE__OP_MIXED_MM_ZEROS,
+                                          MOE__OP_MIXED_MM_BIAS, MOE__OP_MIXED_MM_ZEROS_BIAS};
+  bool is_product = false;
+  for (size_t i = 0; i < sizeof PRODUCTS / sizeof *PRODUCTS; i++)
+    is_product |= moe__is(op, PRODUCTS[i]);
+  return is_product && mlirStringRefEqual(moe__op_string(op, "layout"), ref("plain"));
 }
 
 bool moe__has_mx_scales(MlirOperation op) {

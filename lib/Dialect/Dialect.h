@@ -122,7 +122,7 @@ bool moe__is_scaled_mm(MlirOperation op);
  * gradient also for each 1 x 128. */
 bool moe__has_block_scales(MlirOperation op);
 
-/* Of mixed_mm: whether its weights are not packed. */
+/* Whether the op is a product of four-bit weights that are not packed. */
 bool moe__has_plain_weights(MlirOperation op);
 
 /* Whether a product's scales are those of MX blocks. */

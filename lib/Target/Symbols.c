@@ -109,25 +109,6 @@ static void replace_everywhere(moe__plan_t *plan, json_t *symbol, json_t *expres
   restrict_size(plan, expression, &range);
 }
 
-/* A symbol that must be the quotient of another size, and one more for each of `groups` (null:
- * none), is none of its own. */
-static void apply_quotient(moe__plan_t *plan, json_t *symbol, json_t *other, int64_t divisor,
-                           json_t *groups) {
-  if (!json_is_string(symbol)) /* passes compare static sizes */
-    return;
-  json_t *expression = NULL;
-  if (!json_is_integer(other))
-    expression = json_pack("{s[OI]}", "ceildiv", other, (json_int_t)divisor);
-  else if (groups && !json_is_integer(groups))
-    expression = json_integer((json_integer_value(other) + divisor - 1) / divisor);
-  else
-    return;
-  if (groups)
-    expression = json_pack("{s[oO]}", "add", expression, groups);
-  replace_everywhere(plan, symbol, expression);
-  json_decref(expression);
-}
-
 /* One symbol for both, of which is required what was of each: every use of it is the same JSON
  * string. */
 static void unite_symbols(moe__plan_t *plan, const char *name, json_t *other) {
@@ -138,6 +119,44 @@ static void unite_symbols(moe__plan_t *plan, const char *name, json_t *other) {
   json_array_remove(plan->symbols, index);
   json_string_set(other, name);
   restrict_symbol(plan, name, &range);
+}
+
+/* ceil(symbol / of) must be ceil(other / divisor), where `divisor` is a multiple of `of`: the
+ * symbol is the quotient of the other size by that. */
+static void apply_quotients(moe__plan_t *plan, json_t *symbol, json_int_t of, json_t *other,
+                            int64_t divisor) {
+  if (json_is_string(other) && divisor == of) {
+    unite_symbols(plan, json_string_value(other), symbol);
+  } else if (!json_is_integer(other) && !json_equal(symbol, other)) {
+    json_t *expression = json_pack("{s[OI]}", "ceildiv", other, (json_int_t)(divisor / of));
+    replace_everywhere(plan, symbol, expression);
+    json_decref(expression);
+  }
+}
+
+/* A symbol that must be the quotient of another size, and one more for each of `groups` (null:
+ * none), is none of its own. */
+static void apply_quotient(moe__plan_t *plan, json_t *symbol, json_t *other, int64_t divisor,
+                           json_t *groups) {
+  json_t *expression = NULL, *rounded = NULL;
+  json_int_t of = 0;
+  if (!groups && !json_unpack(symbol, "{s[oI!]!}", "ceildiv", &rounded, &of) &&
+      json_is_string(rounded) && divisor % of == 0) {
+    apply_quotients(plan, rounded, of, other, divisor);
+    return;
+  }
+  if (!json_is_string(symbol)) /* passes compare static sizes */
+    return;
+  if (!json_is_integer(other))
+    expression = json_pack("{s[OI]}", "ceildiv", other, (json_int_t)divisor);
+  else if (groups && !json_is_integer(groups))
+    expression = json_integer((json_integer_value(other) + divisor - 1) / divisor);
+  else
+    return;
+  if (groups)
+    expression = json_pack("{s[oO]}", "add", expression, groups);
+  replace_everywhere(plan, symbol, expression);
+  json_decref(expression);
 }
 
 /* The symbol must be `rounded`, as `expression` has it. */

@@ -246,3 +246,35 @@ func.func @view_of_weights(%a: tensor<?x64xbf16>, %w: tensor<4x32x64xbf16>, %off
       : (tensor<?x64xbf16>, tensor<4x64x32xbf16, #enk>, tensor<4xi32>) -> tensor<?x32xbf16>
   return %out : tensor<?x32xbf16>
 }
+
+// -----
+
+// Plain four-bit weights are packed, once for two products; the product keeps its schedule.
+// CHECK-LABEL: func.func @plain_weights
+// CHECK-SAME: %[[W:[^:]*]]: tensor<4x32x48xui8>
+// CHECK: %[[PACKED:.*]] = "scaled_grouped_mm.pack_weights"(%[[W]]) {layout = "16x64"} : (tensor<4x32x48xui8>) -> tensor<4x2x2x512xui8>
+// CHECK-NEXT: "scaled_grouped_mm.mixed_mm"(%[[PACKED]], {{.*}}) {format = "i4", group_size = 32 : i64, layout = "16x64", schedule = {tile_n = 8
+// CHECK-NEXT: "scaled_grouped_mm.mixed_mm_bias"(%[[PACKED]], {{.*}}) {format = "i4", group_size = 32 : i64, layout = "16x64"}
+#side_by_side = affine_map<(e, n, j) -> (e, j, n)>
+func.func @plain_weights(%w: tensor<4x32x48xui8>, %scales: tensor<4x32x3xbf16, #side_by_side>, %x: tensor<?x96xbf16>, %offs: tensor<4xi32>,
+                         %bias: tensor<4x32xbf16>) -> (tensor<?x32xbf16>, tensor<?x32xbf16>) {
+  %out = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x, %offs) {format = "i4", group_size = 32 : i64, layout = "plain", schedule = {tile_n = 8}}
+      : (tensor<4x32x48xui8>, tensor<4x32x3xbf16, #side_by_side>, tensor<?x96xbf16>, tensor<4xi32>) -> tensor<?x32xbf16>
+  %biased = "scaled_grouped_mm.mixed_mm_bias"(%w, %scales, %x, %offs, %bias) {format = "i4", group_size = 32 : i64, layout = "plain"}
+      : (tensor<4x32x48xui8>, tensor<4x32x3xbf16, #side_by_side>, tensor<?x96xbf16>, tensor<4xi32>, tensor<4x32xbf16>) -> tensor<?x32xbf16>
+  return %out, %biased : tensor<?x32xbf16>, tensor<?x32xbf16>
+}
+
+// -----
+
+// Sizes that are not known stay so.
+// CHECK-LABEL: func.func @plain_dense_weights
+// CHECK: "scaled_grouped_mm.pack_weights"({{.*}}) {layout = "16x64"} : (tensor<?x?xui8>) -> tensor<?x?x512xui8>
+// CHECK-NEXT: "scaled_grouped_mm.mixed_mm_zeros"({{.*}}) {format = "ui4", group_size = -1 : i64, layout = "16x64"}
+#side_by_side = affine_map<(n, j) -> (j, n)>
+func.func @plain_dense_weights(%w: tensor<?x?xui8>, %scales: tensor<?x1xf16, #side_by_side>, %zeros: tensor<?x1xui8, #side_by_side>,
+                               %x: tensor<?x?xf16>) -> tensor<?x?xf16> {
+  %out = "scaled_grouped_mm.mixed_mm_zeros"(%w, %scales, %zeros, %x) {format = "ui4", group_size = -1 : i64, layout = "plain"}
+      : (tensor<?x?xui8>, tensor<?x1xf16, #side_by_side>, tensor<?x1xui8, #side_by_side>, tensor<?x?xf16>) -> tensor<?x?xf16>
+  return %out : tensor<?x?xf16>
+}

@@ -213,8 +213,8 @@ static bool is_side_by_side(MlirOperation op, moe__role_t role) {
 
 static bool has_kernel(MlirOperation op) {
   if (moe__has_plain_weights(op))
-    return moe__error(op, "the kernel takes packed weights; pack them by "
-                          "scaled_grouped_mm.pack_weights, and give 'layout' its value");
+    return moe__error(op, "the kernel takes packed weights; moe-expand-recipes packs them, or "
+                          "scaled_grouped_mm.pack_weights, whose value 'layout' has then");
   if (!is_side_by_side(op, MOE__SCALES) || !is_side_by_side(op, MOE__ZEROS))
     return false;
   MlirValue bias = moe__operand(op, MOE__BIAS);

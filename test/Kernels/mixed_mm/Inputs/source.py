@@ -1,18 +1,18 @@
 """Prints a function of any shape with the op scaled_grouped_mm.mixed_mm: source.py [KEY=VALUE...]. Keys and what they are without:
 
-  format=i4  group=64  scales=bf16  zeros=0  x=bf16  out=bf16  bias=0  experts=0  schedule=""
+  format=i4  group=64  scales=bf16  zeros=0  x=bf16  out=bf16  bias=0  experts=0  layout=16x64  schedule=""
 
 SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
 import sys
 
-given = dict(format="i4", group="64", scales="bf16", zeros="0", x="bf16", out="bf16", bias="0", experts="0", schedule="")
+given = dict(format="i4", group="64", scales="bf16", zeros="0", x="bf16", out="bf16", bias="0", experts="0", layout="16x64", schedule="")
 given.update(argument.split("=", 1) for argument in sys.argv[1:])
 experts = "?x" if given["experts"] != "0" else ""
 order = "affine_map<(e, n, j) -> (e, j, n)>" if experts else "affine_map<(n, j) -> (j, n)>"
 groups = "1" if given["group"] == "-1" else "?"
 types = {
-    "w": f"tensor<{experts}?x?x512xui8>",
+    "w": f"tensor<{experts}?x?{'' if given['layout'] == 'plain' else 'x512'}xui8>",
     "scales": f"tensor<{experts}?x{groups}x{given['scales']}, {order}>",
     "x": f"tensor<?x?x{given['x']}>",
 }
@@ -26,7 +26,7 @@ result = f"tensor<?x?x{given['out']}>"
 schedule = f", schedule = {{{given['schedule']}}}" if given["schedule"] else ""
 print(f"""func.func @mixed_mm({", ".join(f"%{name}: {type}" for name, type in types.items())}) -> {result} {{
   %out = "scaled_grouped_mm.mixed_mm{"_zeros" if "zeros" in types else ""}{"_bias" if "bias" in types else ""}"({", ".join("%" + name for name in types)})
-      {{format = "{given['format']}", group_size = {given['group']} : i64, layout = "16x64"{schedule}}}
+      {{format = "{given['format']}", group_size = {given['group']} : i64, layout = "{given['layout']}"{schedule}}}
       : ({", ".join(types.values())}) -> {result}
   return %out : {result}
 }}""")
