@@ -50,9 +50,13 @@ int moe__run_attribute_name(const moe__run_launch_t *launch, const json_t *attri
 
 /* ---- Tensors ---- */
 
+bool moe__run_is(const char *name, const char *other) {
+  return !strcmp(name, other);
+}
+
 const moe_ref_tensor_t *moe__run_tensor(const moe__run_launch_t *launch, const char *role) {
   for (int i = 0; i < launch->tensor_count; i++)
-    if (!strcmp(launch->roles[i], role))
+    if (moe__run_is(launch->roles[i], role))
       return &launch->tensors[i];
   return NULL;
 }

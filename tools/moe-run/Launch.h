@@ -69,7 +69,7 @@ struct moe__run_launch_t {
   const char *const *roles;                              /* of these; borrowed */
   int operand_count, tensor_count;
   int64_t slices;
-  atomic_int failed;
+  atomic_int status; /* moe_ref_status_t: of a slice that failed, if one did */
   moe__run_cut_t
       cuts[2]; /* a dual op has two directions, a pair two tensors, with slices of their own */
   struct {
@@ -95,6 +95,9 @@ extern const moe__run_op_t moe__run_quantize_ops[], moe__run_fp8_ops[], moe__run
     moe__run_product_ops[], moe__run_weight_ops[];
 
 /* ---- Tensors ---- */
+
+/* Whether two roles, or two other names, are the same. */
+bool moe__run_is(const char *name, const char *other);
 
 /* The operand or result of this role; NULL where the launch has none. */
 const moe_ref_tensor_t *moe__run_tensor(const moe__run_launch_t *launch, const char *role);

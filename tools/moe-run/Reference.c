@@ -87,16 +87,23 @@ static int bind_tensors(moe__run_launch_t *launch, const moe_rt_launch_info_t *i
   return rc;
 }
 
-static int refused(const moe_rt_launch_info_t *info) {
+/* Of a launch that the reference refuses, or cannot compute. */
+static int refused(const moe_rt_launch_info_t *info, int status) {
+  if (status == MOE_REF_OUT_OF_MEMORY)
+    return moe__run_input_error("%s: out of memory in the C reference", info->op);
   return moe__run_input_error(
       "%s: the C reference does not take these dtypes, shapes and attributes %s", info->op,
       info->attributes_json);
 }
 
+static void note(moe__run_launch_t *launch, moe_ref_status_t status) {
+  if (status != MOE_REF_OK)
+    atomic_store(&launch->status, (int)status);
+}
+
 static void run_slice(void *context, int64_t slice) {
   moe__run_launch_t *launch = context;
-  if (launch->op->run(launch, slice) != MOE_REF_OK)
-    atomic_store(&launch->failed, 1);
+  note(launch, launch->op->run(launch, slice));
 }
 
 /* ---- Judging ---- */
@@ -113,8 +120,7 @@ static void judge_slice(void *context, int64_t slice) {
   moe_ref_status_t status = launch->op->judge(launch, slice, &judging->scores[slice]);
   if (!status && judging->factors)
     status = launch->op->compare(launch, judging->factors, slice, &judging->qualities[slice]);
-  if (status != MOE_REF_OK)
-    atomic_store(&judging->launch->failed, 1);
+  note(judging->launch, status);
 }
 
 /* The operand of this role, which is there. */
@@ -168,7 +174,7 @@ static int judge(moe__run_launch_t *launch, const moe_rt_launch_info_t *info,
     moe_ref_score_add(&judgment->quality, &judging.qualities[i]);
   }
   free(scores);
-  return atomic_load(&launch->failed) ? refused(info) : MOE__RUN_OK;
+  return atomic_load(&launch->status) ? refused(info, atomic_load(&launch->status)) : MOE__RUN_OK;
 }
 
 /* Which rows of the launch's results are written, of those that are results of the function. */
@@ -207,8 +213,8 @@ int moe__run_reference_judge(const moe__run_call_t *call, moe__run_tensor_t *res
       break;
     launch.op->cut(&launch, threads);
     moe__run_parallel("computing with the C reference", threads, launch.slices, run_slice, &launch);
-    if (atomic_load(&launch.failed))
-      rc = refused(info);
+    if (atomic_load(&launch.status))
+      rc = refused(info, atomic_load(&launch.status));
     if (!rc && found && launch.op->written_rows)
       judge_rows(&launch, info, call, found, judgments);
     if (!rc && found && launch.op->judge) {
@@ -268,7 +274,7 @@ int moe__run_reference_flops(const moe__run_call_t *call, bool *out_known, doubl
     rc = bind_tensors(&launch, info, call, call->results, call->temporaries);
     const double flops = rc ? 0 : op->flops(&launch);
     if (flops < 0)
-      rc = refused(info);
+      rc = refused(info, MOE_REF_INVALID_ARGUMENT);
     *out_known = true;
     *out_flops += flops;
   }

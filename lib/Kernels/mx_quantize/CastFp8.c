@@ -354,12 +354,9 @@ static const moe__cast_schedule_t BOTH_F32[] = {
 /* As for MX (QuantizeTiles.c); casting takes less time, and reads factors besides. Where only
  * rows are written, in and out are one order, and so is that of the tiles. */
 static moe__candidates_t candidates(MlirOperation op) {
-  bool bf16 = moe__elements_of(moe__tensor_type(op, MOE__X), false).bytes == 2;
   if (is_dual(op))
-    return bf16 ? MOE__CANDIDATES(BOTH_BF16) : MOE__CANDIDATES(BOTH_F32);
-  if (writes(op, MOE__ROWS))
-    return bf16 ? MOE__CANDIDATES(ROWS_BF16) : MOE__CANDIDATES(ROWS_F32);
-  return bf16 ? MOE__CANDIDATES(COLUMNS_BF16) : MOE__CANDIDATES(COLUMNS_F32);
+    return MOE__CAST_CANDIDATES(op, BOTH);
+  return writes(op, MOE__ROWS) ? MOE__CAST_CANDIDATES(op, ROWS) : MOE__CAST_CANDIDATES(op, COLUMNS);
 }
 
 /* A thread holds factors besides the words of a strip, those of all strips of its warp; and

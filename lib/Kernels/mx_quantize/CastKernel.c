@@ -23,6 +23,10 @@ bool moe__needs_column_major(MlirOperation op, moe__role_t role) {
                                                      : "(e, n, k) -> (e, k, n)");
 }
 
+bool moe__cast_reads_bf16(MlirOperation op) {
+  return moe__elements_of(moe__tensor_type(op, MOE__X), false).bytes == 2;
+}
+
 void moe__cast_kernel_begin(moe__kernel_t *kernel, moe__cast_tiles_t *tiles,
                             const moe__lowering_t *lowering, const bool writes[2]) {
   const moe__cast_layout_t *layout = lowering->layout;

@@ -13,6 +13,13 @@
 bool moe__needs_row_major(MlirOperation op, moe__role_t role);
 bool moe__needs_column_major(MlirOperation op, moe__role_t role);
 
+/* Whether x is of two bytes an element: bf16, and not fp32. */
+bool moe__cast_reads_bf16(MlirOperation op);
+
+/* Of the two lists of this name, the one for the op's element type. */
+#define MOE__CAST_CANDIDATES(op, name)                                                             \
+  (moe__cast_reads_bf16(op) ? MOE__CANDIDATES(name##_BF16) : MOE__CANDIDATES(name##_F32))
+
 /* Whether a kernel covers this quantize, a stream or tiles. */
 bool moe__quantize_has_kernel(MlirOperation op);
 

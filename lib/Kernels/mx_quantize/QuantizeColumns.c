@@ -371,27 +371,22 @@ static const moe__cast_schedule_t BOTH_FEW_WARPS[] = {
     {.tile_n = 128, .tile_k = 128, .ctas_per_sm = 1, .band = 1024},
 };
 
-static bool reads_bf16(MlirOperation op) {
-  return moe__elements_of(moe__tensor_type(op, MOE__X), false).bytes == 2;
-}
-
 /* Whether a thread needs more registers than there are for 17 warps: to sanitize words in both
  * directions, or for groups beside f32. */
 static bool takes_registers(MlirOperation op) {
   return is_dual(op) && !is_square(op) &&
-         (moe__op_bool(op, "sanitize") || (is_grouped(op) && !reads_bf16(op)));
+         (moe__op_bool(op, "sanitize") || (is_grouped(op) && !moe__cast_reads_bf16(op)));
 }
 
 /* As for MX (QuantizeTiles.c). */
 static moe__candidates_t candidates(MlirOperation op) {
-  bool bf16 = reads_bf16(op);
   if (takes_registers(op))
     return MOE__CANDIDATES(BOTH_FEW_WARPS);
   if (is_dual(op))
-    return bf16 ? MOE__CANDIDATES(BOTH_BF16) : MOE__CANDIDATES(BOTH_F32);
-  if (bf16 && !is_square(op))
+    return MOE__CAST_CANDIDATES(op, BOTH);
+  if (moe__cast_reads_bf16(op) && !is_square(op))
     return MOE__CANDIDATES(TOKENS_BF16);
-  return bf16 ? MOE__CANDIDATES(COLUMNS_BF16) : MOE__CANDIDATES(COLUMNS_F32);
+  return MOE__CAST_CANDIDATES(op, COLUMNS);
 }
 
 static bool lay_out(MlirOperation op, const void *schedule, void *out) {

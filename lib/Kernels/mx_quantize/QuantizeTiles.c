@@ -302,10 +302,7 @@ static const moe__cast_schedule_t BOTH_F32[] = {
  * columns are written: a wave of CTAs then writes long runs of q, and fills each DRAM page that
  * it opens. */
 static moe__candidates_t candidates(MlirOperation op) {
-  bool bf16 = moe__elements_of(moe__tensor_type(op, MOE__X), false).bytes == 2;
-  if (is_dual(op))
-    return bf16 ? MOE__CANDIDATES(BOTH_BF16) : MOE__CANDIDATES(BOTH_F32);
-  return bf16 ? MOE__CANDIDATES(COLUMNS_BF16) : MOE__CANDIDATES(COLUMNS_F32);
+  return is_dual(op) ? MOE__CAST_CANDIDATES(op, BOTH) : MOE__CAST_CANDIDATES(op, COLUMNS);
 }
 
 static bool lay_out(MlirOperation op, const void *schedule, void *out) {

@@ -304,13 +304,13 @@ static int64_t random_cell_along(const direction_t *direction, int dimension) {
 
 static void use(const moe__run_launch_t *launch, const char *role, moe__run_use_t *out_use) {
   const int rank = moe__run_first_operand(launch)->rank;
-  const bool is_y = !strcmp(role, "y");
+  const bool is_y = moe__run_is(role, "y");
   /* The first operand is x, and of a dequantize q. */
-  const bool is_input = is_y || !strcmp(role, launch->roles[0]);
+  const bool is_input = is_y || moe__run_is(role, launch->roles[0]);
   out_use->tokens = row_count(launch);
-  out_use->role = !strcmp(role, "offs") ? MOE__RUN_OFFSETS
-                  : is_input            ? MOE__RUN_CELLS
-                                        : MOE__RUN_SCALES;
+  out_use->role = moe__run_is(role, "offs") ? MOE__RUN_OFFSETS
+                  : is_input                ? MOE__RUN_CELLS
+                                            : MOE__RUN_SCALES;
   if (!is_input)
     return;
   const direction_t direction = direction_of(launch, is_y);
@@ -351,7 +351,7 @@ static bool has_gaps(const moe__run_launch_t *launch, const char *role) {
 static const char *quantized_from(const moe__run_launch_t *launch, const char *role) {
   if (!moe__run_makes(launch, "q") || !starts_with(role, "q"))
     return NULL;
-  return strcmp(role, "q_y") ? "x" : "y";
+  return moe__run_is(role, "q_y") ? "y" : "x";
 }
 
 /* ---- The table ---- */

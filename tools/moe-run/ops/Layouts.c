@@ -14,10 +14,6 @@ static void cut_not(moe__run_launch_t *launch, int threads) {
   launch->slices = 1;
 }
 
-static bool is(const char *role, const char *other) {
-  return !strcmp(role, other);
-}
-
 static int has_rank(const moe__run_launch_t *launch, const char *role, int rank) {
   const moe_ref_tensor_t *tensor = moe__run_tensor(launch, role);
   if (tensor->rank == rank)
@@ -30,7 +26,7 @@ static int has_rank(const moe__run_launch_t *launch, const char *role, int rank)
 
 static int prepare_pack(moe__run_launch_t *launch, const json_t *attributes) {
   const char *layout = json_string_value(json_object_get(attributes, "layout"));
-  if (!layout || (strcmp(layout, "128x4") != 0 && strcmp(layout, "rows_innermost") != 0))
+  if (!layout || (!moe__run_is(layout, "128x4") && !moe__run_is(layout, "rows_innermost")))
     return moe__run_input_error("%s: attribute 'layout' is not '128x4' or 'rows_innermost'",
                                 launch->name);
   return has_rank(launch, "scales", 2);
@@ -46,7 +42,7 @@ static moe_ref_status_t run_pack(const moe__run_launch_t *launch, int64_t slice)
 }
 
 static void use_pack(const moe__run_launch_t *launch, const char *role, moe__run_use_t *out_use) {
-  out_use->role = is(role, "scales") ? MOE__RUN_BYTES : MOE__RUN_OFFSETS;
+  out_use->role = moe__run_is(role, "scales") ? MOE__RUN_BYTES : MOE__RUN_OFFSETS;
   out_use->tokens = moe__run_tensor(launch, "scales")->shape[0];
 }
 
@@ -65,12 +61,12 @@ static moe_ref_status_t run_pad(const moe__run_launch_t *launch, int64_t slice) 
 }
 
 static void use_pad(const moe__run_launch_t *launch, const char *role, moe__run_use_t *out_use) {
-  out_use->role = is(role, "x") ? MOE__RUN_CELLS : MOE__RUN_OFFSETS;
+  out_use->role = moe__run_is(role, "x") ? MOE__RUN_CELLS : MOE__RUN_OFFSETS;
   out_use->tokens = moe__run_tensor(launch, "x")->shape[0];
 }
 
 static int64_t pad_written_rows(const moe__run_launch_t *launch, const char *role) {
-  if (!is(role, "padded"))
+  if (!moe__run_is(role, "padded"))
     return -1;
   return moe_ref_grouped_rows(moe__run_tensor(launch, "padded_offs"),
                               moe__run_tensor(launch, "padded")->shape[0]);
@@ -89,9 +85,9 @@ static void use_unpad(const moe__run_launch_t *launch, const char *role, moe__ru
   const moe_ref_tensor_t *offs = moe__run_tensor(launch, "offs");
   const int64_t rows = moe__run_tensor(launch, "padded")->shape[0];
   const int64_t tokens = rows - launch->align * offs->shape[0];
-  out_use->role = is(role, "padded") ? MOE__RUN_CELLS
-                  : is(role, "offs") ? MOE__RUN_OFFSETS
-                                     : MOE__RUN_PADDED_OFFSETS;
+  out_use->role = moe__run_is(role, "padded") ? MOE__RUN_CELLS
+                  : moe__run_is(role, "offs") ? MOE__RUN_OFFSETS
+                                              : MOE__RUN_PADDED_OFFSETS;
   out_use->tokens = tokens > 0 ? tokens : 0;
   out_use->offs = *offs;
   out_use->align = launch->align;

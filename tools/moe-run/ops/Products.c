@@ -8,13 +8,7 @@
 
 #include "tools/moe-run/Report.h"
 
-#include <string.h>
-
 enum { SLICE_ROWS = 64 };
-
-static bool is(const char *role, const char *other) {
-  return !strcmp(role, other);
-}
 
 static bool has_offsets(const moe__run_launch_t *launch) {
   return moe__run_tensor(launch, "offs") != NULL;
@@ -88,30 +82,31 @@ static moe_ref_status_t compare(const moe__run_launch_t *launch, const moe_ref_t
  * that have none, or of no block; experts, where these are all there is. */
 static void use_nan(const moe__run_launch_t *launch, const char *role, moe__run_use_t *out_use) {
   const bool is_gradient = has_offsets(launch) && !has_grouped_rows(launch);
-  out_use->nan_dimension = is_gradient && is(role, "qa");
+  out_use->nan_dimension = is_gradient && moe__run_is(role, "qa");
   if (has_offsets(launch))
     out_use->offs = *moe__run_tensor(launch, "offs");
-  if (is(role, "qa"))
+  if (moe__run_is(role, "qa"))
     out_use->nan = has_offsets(launch) ? MOE__RUN_NAN_TOKENS : MOE__RUN_NAN_GROUPS;
-  if (is_gradient && is(role, "qb"))
+  if (is_gradient && moe__run_is(role, "qb"))
     out_use->nan = MOE__RUN_NAN_TOKENS;
-  if (is_gradient && (is(role, "sa") || is(role, "sb")))
+  if (is_gradient && (moe__run_is(role, "sa") || moe__run_is(role, "sb")))
     out_use->nan = launch->token_blocks ? MOE__RUN_NAN_NO_BLOCK : MOE__RUN_NAN_EMPTY_GROUPS;
   /* With scales of blocks, those of experts that have no tokens. */
-  if (has_grouped_rows(launch) && is(role, "sb") && moe__run_tensor(launch, "sb")->rank == 3)
+  if (has_grouped_rows(launch) && moe__run_is(role, "sb") &&
+      moe__run_tensor(launch, "sb")->rank == 3)
     out_use->nan = MOE__RUN_NAN_EMPTY_GROUPS;
   /* One scale is that of all tokens. */
-  if (has_grouped_rows(launch) && is(role, "sa") &&
+  if (has_grouped_rows(launch) && moe__run_is(role, "sa") &&
       moe__run_tensor(launch, "sa")->shape[0] == out_use->tokens)
     out_use->nan = MOE__RUN_NAN_TOKENS;
 }
 
 static void use(const moe__run_launch_t *launch, const char *role, moe__run_use_t *out_use) {
   const moe_ref_tensor_t *qa = moe__run_tensor(launch, "qa");
-  out_use->role = is(role, "qa") ? MOE__RUN_SELECTOR : MOE__RUN_OPERAND;
-  if (is(role, "sa") || is(role, "sb"))
+  out_use->role = moe__run_is(role, "qa") ? MOE__RUN_SELECTOR : MOE__RUN_OPERAND;
+  if (moe__run_is(role, "sa") || moe__run_is(role, "sb"))
     out_use->role = MOE__RUN_SCALES;
-  if (is(role, "offs"))
+  if (moe__run_is(role, "offs"))
     out_use->role = MOE__RUN_OFFSETS;
   out_use->tokens = qa->shape[has_grouped_rows(launch) || qa->rank == 1 ? 0 : 1];
   use_nan(launch, role, out_use);

@@ -8,19 +8,13 @@
 
 #include "tools/moe-run/Report.h"
 
-#include <string.h>
-
 enum { SLICE_ROWS = 16 };
-
-static bool is(const char *role, const char *other) {
-  return !strcmp(role, other);
-}
 
 /* ---- pack_weights ---- */
 
 static bool has_layout(const json_t *attributes, const char *layout) {
   const char *found = json_string_value(json_object_get(attributes, "layout"));
-  return found && is(found, layout);
+  return found && moe__run_is(found, layout);
 }
 
 static int prepare_pack(moe__run_launch_t *launch, const json_t *attributes) {
@@ -97,18 +91,19 @@ static moe_ref_status_t judge(const moe__run_launch_t *launch, int64_t slice,
  * tokens. */
 static void use(const moe__run_launch_t *launch, const char *role, moe__run_use_t *out_use) {
   const moe_ref_tensor_t *offs = moe__run_tensor(launch, "offs");
-  out_use->role = is(role, "w") || is(role, "zeros") ? MOE__RUN_BYTES
-                  : is(role, "scales")               ? MOE__RUN_GROUP_SCALES
-                  : is(role, "bias")                 ? MOE__RUN_OPERAND
-                  : is(role, "x")                    ? MOE__RUN_SELECTOR
-                                                     : MOE__RUN_OFFSETS;
+  out_use->role = moe__run_is(role, "w") || moe__run_is(role, "zeros") ? MOE__RUN_BYTES
+                  : moe__run_is(role, "scales")                        ? MOE__RUN_GROUP_SCALES
+                  : moe__run_is(role, "bias")                          ? MOE__RUN_OPERAND
+                  : moe__run_is(role, "x")                             ? MOE__RUN_SELECTOR
+                                                                       : MOE__RUN_OFFSETS;
   out_use->tokens = moe__run_tensor(launch, "x")->shape[0];
   if (!offs)
     return;
   out_use->offs = *offs;
-  out_use->nan = is(role, "x")                            ? MOE__RUN_NAN_TOKENS
-                 : is(role, "scales") || is(role, "bias") ? MOE__RUN_NAN_EMPTY_GROUPS
-                                                          : MOE__RUN_NAN_NONE;
+  out_use->nan = moe__run_is(role, "x") ? MOE__RUN_NAN_TOKENS
+                 : moe__run_is(role, "scales") || moe__run_is(role, "bias")
+                     ? MOE__RUN_NAN_EMPTY_GROUPS
+                     : MOE__RUN_NAN_NONE;
 }
 
 static double flops(const moe__run_launch_t *launch) {
