@@ -210,21 +210,31 @@ static void decode_row(const moe_ref_mixed_mm_t *mm, const sizes_t *s, int64_t e
 }
 
 /* What a row of weights and a token give, the bias in it: as fp32 rounds it, group after group;
- * without rounding; and the sum of the products' magnitudes. */
+ * without rounding; and the sum of the products' magnitudes. `overflows`: finite products reach so
+ * far that the order of their sum decides whether it leaves fp32's range. */
 typedef struct sum_t {
   float rounded;
   double exact, magnitude, unscaled;
+  bool overflows;
 } sum_t;
+
+/* A little less than the greatest number: partial sums are rounded. */
+static const double fp32_range = 0x1.ffep127;
 
 static sum_t sum_of(const sizes_t *s, const row_t *row, const double *x) {
   sum_t sum = {0};
+  double all = 0; /* of finite magnitudes with their scales */
   for (int64_t j = 0; j < s->groups; j++) {
-    double dot = 0, magnitude = 0;
+    double dot = 0, magnitude = 0, finite = 0;
     for (int64_t k = j * s->group; k < (j + 1) * s->group; k++) {
       const double product = row->weights[k] * x[k];
       dot += product;
       magnitude += fabs(product);
+      finite += isfinite(product) ? fabs(product) : 0;
     }
+    const double scaled = fabs((double)row->scales[j]) * finite;
+    all += isfinite(scaled) ? scaled : 0;
+    sum.overflows |= finite > fp32_range || all > fp32_range;
     sum.rounded = fmaf(row->scales[j], (float)dot, sum.rounded);
     sum.exact += row->scales[j] * dot;
     sum.magnitude += fabs((double)row->scales[j]) * magnitude;
@@ -303,7 +313,10 @@ static void judge(const moe_ref_mixed_mm_t *mm, const sizes_t *s, int64_t token,
                   const sum_t *sum, moe_ref_score_t *score) {
   moe__ref_judged_t judged = {.exact = sum->rounded};
   const double found = moe__ref_element_load(mm->out->dtype, mm->out->data, out_at(mm, token, n));
-  if (isfinite(sum->rounded)) {
+  /* Inf and NaN are right then, but for a NaN among the operands, which no order takes away. */
+  if (sum->overflows && !isfinite(found) && !(isnan(sum->exact) && isinf(found))) {
+    judged.exact = found;
+  } else if (isfinite(sum->exact) && (sum->overflows || isfinite(sum->rounded))) {
     const int64_t longest = s->group < LONGEST_DOT ? s->group : LONGEST_DOT;
     const int64_t terms = s->depth / longest + 1;
     const double pieces = (double)terms;

@@ -159,6 +159,52 @@ static void test_experts(void **state) {
     }
 }
 
+enum { FOUND = 6 };
+
+/* Judges each number as all results of the first token, and compares whether it is right. */
+static void judge_first(const moe_ref_mixed_mm_t *mm, const float found[FOUND],
+                        const bool right[FOUND]) {
+  for (int i = 0; i < FOUND; i++) {
+    moe_ref_score_t score = {0};
+    for (int n = 0; n < 16; n++)
+      ((float *)mm->out->data)[n] = found[i];
+    assert_int_equal(moe_ref_mixed_mm_judge(mm, 0, 1, &score), MOE_REF_OK);
+    assert_int_equal(score.failures, right[i] ? 0 : 16);
+  }
+}
+
+/* Where the order of a sum decides whether it leaves fp32's range, Inf and NaN are right; a number
+ * only where it is near the exact one, and neither where no order leaves the range. */
+static void test_range(void **state) {
+  (void)state;
+  static uint8_t row[16][K / 2];
+  static float ones[16][K / 32], first[TOKENS][16];
+  static uint16_t tokens_data[TOKENS][K];
+  memset(row, 0x11, sizeof row);
+  for (int i = 0; i < 16 * (K / 32); i++)
+    ((float *)ones)[i] = 1;
+  const moe_ref_tensor_t plain = TENSOR(row, MOE_REF_U8, 16, K / 2),
+                         s = TENSOR(ones, MOE_REF_F32, 16, K / 32),
+                         tokens = TENSOR(tokens_data, MOE_REF_BF16, TOKENS, K),
+                         result = TENSOR(first, MOE_REF_F32, TOKENS, 16);
+  const moe_ref_mixed_mm_t mm = {
+      .w = &plain, .scales = &s, .x = &tokens, .out = &result, .group_size = 32};
+  const float greatest = 3e38f;
+  /* Two that cancel, and one that stays. */
+  tokens_data[0][0] = tokens_data[0][2] = moe_ref_bf16_from_f32(greatest);
+  tokens_data[0][1] = moe_ref_bf16_from_f32(-greatest);
+  const float kept = moe_ref_f32_from_bf16(tokens_data[0][0]);
+  const float found[FOUND] = {kept, INFINITY, -INFINITY, NAN, 0.5f * kept, 0};
+  judge_first(&mm, found, (bool[]){true, true, true, true, false, false});
+  /* One alone is in the range. */
+  tokens_data[0][1] = tokens_data[0][2] = 0;
+  judge_first(&mm, found, (bool[]){true, false, false, false, false, false});
+  /* A NaN stays one. */
+  tokens_data[0][1] = moe_ref_bf16_from_f32(-greatest);
+  tokens_data[0][2] = 0x7FC0;
+  judge_first(&mm, found, (bool[]){false, false, false, true, false, false});
+}
+
 /* What does not belong together is refused: one thing at a time. */
 static void test_refused(void **state) {
   (void)state;
@@ -196,9 +242,8 @@ static void test_refused(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup(test_layout, fill),
-      cmocka_unit_test_setup(test_formats, fill),
-      cmocka_unit_test_setup(test_experts, fill),
+      cmocka_unit_test_setup(test_layout, fill),  cmocka_unit_test_setup(test_formats, fill),
+      cmocka_unit_test_setup(test_experts, fill), cmocka_unit_test_setup(test_range, fill),
       cmocka_unit_test_setup(test_refused, fill),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
