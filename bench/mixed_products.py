@@ -149,13 +149,15 @@ def forms():
     yield "mxfp4", MXFP4
     yield "mxfp4-f16-f32", MXFP4 | {"x": "f16", "out": "f32"}
     yield "e2m1-64-f32", {"weights": "f4E2M1FN", "out": "f32"}
-    # One CTA, CTAs that divide columns, CTAs that share tokens, two pieces in flight.
+    # One CTA, CTAs that divide columns, CTAs that share tokens, two pieces in flight, tokens in parts.
     yield "i4-64-narrow", {"schedule": "tile_n = 8, warpgroups = 4, depth = 256, stages = 4"}
     yield "i4-64-split", {"schedule": "tile_n = 16, depth = 256, stages = 7, split = 4"}
     yield "i4-64-share", {"schedule": "tile_n = 80, share = 2, stages = 6"}
     yield "i4-64-in-flight", {"schedule": "tile_n = 64, in_flight = 2, split = 2, stages = 6"}
     yield "bias", {"bias": True}
     yield "zeros-bias-f32", ZEROS | {"bias": True, "out": "f32"}
+    yield "i4-64-parts", {"schedule": "tile_n = 128, token_parts = 2, share = 2, stages = 4, band = 2, in_flight = 1"}
+    yield "i4-64-parts-split", {"schedule": "tile_n = 64, token_parts = 4, split = 2, stages = 4, in_flight = 1"}
     yield "experts-i4-32", {"group": 32, "experts": True}
     yield "experts-i4-row-f32", {"group": -1, "out": "f32", "experts": True}
     yield "experts-zeros-64", ZEROS | {"experts": True}

@@ -128,6 +128,12 @@ static bool check(MlirOperation op, const moe__mixed_schedule_t *s) {
     return moe__error(op, "'schedule.tile_n' is %d; it must be a multiple of 8", s->tile_n);
   if (s->depth % 128)
     return moe__error(op, "'schedule.depth' is %d; it must be a multiple of 128", s->depth);
+  if (s->tile_n % (8 * s->token_parts))
+    return moe__error(op, "'schedule.token_parts' is %d; each must be a multiple of 8 of %d tokens",
+                      s->token_parts, s->tile_n);
+  if (s->token_parts > 1 && s->in_flight > 1)
+    return moe__error(op, "'schedule.token_parts' is %d; it must be 1 with in_flight",
+                      s->token_parts);
   if (s->share > 1 && s->split > 1)
     return moe__error(op, "'schedule.share' is %d; it must be 1 with split", s->share);
   if (s->tile_n % (8 * s->share))
@@ -354,6 +360,8 @@ static MlirValue first_row(moe__mixed_mm_t *s, MlirValue index) {
   return moe__add(b, row, moe__mul(b, s->kernel.cluster_rank, moe__mixed_rows(&s->schedule)));
 }
 
+#define ALL_TOKENS 4096 /* a band that has all */
+
 /* Tiles of the same weights come one after another. */
 static moe__mixed_tile_t tile_at(moe__mixed_mm_t *s, MlirValue index) {
   moe__builder_t *b = &s->kernel.builder;
@@ -365,6 +373,17 @@ static moe__mixed_tile_t tile_at(moe__mixed_mm_t *s, MlirValue index) {
                                .token_end = tile.row_end};
   }
   MlirValue across = moe__ceil_div(b, s->tokens.value, s->schedule.tile_n);
+  if (s->schedule.band < ALL_TOKENS) {
+    MlirValue of_band = moe__mul(b, row_tiles(s), s->schedule.band);
+    MlirValue band = moe__udiv(b, index, of_band), within = moe__urem(b, index, of_band);
+    MlirValue before = moe__mul(b, band, s->schedule.band);
+    MlirValue width = moe__umin(b, moe__sub(b, across, before), s->schedule.band);
+    MlirValue token = moe__add(b, before, moe__urem(b, within, width));
+    return (moe__mixed_tile_t){.expert = moe__i32(b, 0),
+                               .row = first_row(s, moe__udiv(b, within, width)),
+                               .token = moe__mul(b, token, s->schedule.tile_n),
+                               .token_end = s->tokens.value};
+  }
   return (moe__mixed_tile_t){.expert = moe__i32(b, 0),
                              .row = first_row(s, moe__udiv(b, index, across)),
                              .token = moe__mul(b, moe__urem(b, index, across), s->schedule.tile_n),

@@ -100,6 +100,11 @@ static int piece_words(const moe__mixed_mm_t *s) {
   return piece_columns(s) / MOE__MIXED_STEP * MOE__WGMMA_A_REGISTERS;
 }
 
+/* Tokens whose products are one accumulator. */
+static int part_tokens(const moe__mixed_mm_t *s) {
+  return s->schedule.tile_n / s->schedule.token_parts;
+}
+
 /* Issues the products of a piece, whose weights the flight has. */
 static void issue_piece(moe__mixed_mm_t *s, MlirValue tokens, int index, flight_t *flight) {
   moe__builder_t *b = &s->kernel.builder;
@@ -138,6 +143,45 @@ static void release(moe__mixed_mm_t *s, const moe__mixed_position_t *self, moe__
   }
 }
 
+/* The same with tokens in parts: the products of piece `step / parts` with part `step % parts`.
+ * Weights pass the fence with the first part, and the wait with the last one. */
+static void issue_part(moe__mixed_mm_t *s, MlirValue tokens, int step, piece_t weights,
+                       moe__accumulator_t *products, moe__mixed_fragment_t sums) {
+  moe__builder_t *b = &s->kernel.builder;
+  int parts = s->schedule.token_parts, index = step / parts, part = step % parts;
+  int columns = piece_columns(s), chunk = index * columns / MOE_WEIGHT_COLUMNS;
+  int first = index * columns % MOE_WEIGHT_COLUMNS / MOE__MIXED_STEP;
+  int start = (chunk * s->schedule.tile_n + part * part_tokens(s)) * MOE__MIXED_CHUNK_BYTES;
+  moe__accumulator_t through[2] = {*products};
+  int added = step - 2, count = part_tokens(s) / 2;
+  if (added >= 0)
+    through[1] = moe__accumulator_pack(b, part_tokens(s), sums + added % parts * count);
+  moe__wgmma_fence_through(b, added >= 0 ? 2 : 1, through, part == 0 ? piece_words(s) : 0, weights);
+  *products = through[0];
+  if (added >= 0)
+    moe__accumulator_unpack(b, through[1], sums + added % parts * count);
+  for (int i = 0; i < columns / MOE__MIXED_STEP; i++)
+    *products = moe__wgmma_k16_fragment(
+        b, *products, i == 0, weights + (ptrdiff_t)i * MOE__WGMMA_A_REGISTERS,
+        moe__wgmma_advance(b, tokens, start + (first + i) * 2 * MOE__MIXED_STEP), s->x_type, false);
+  moe__wgmma_commit(b);
+}
+
+static void finish_part(moe__mixed_mm_t *s, int step, int pending, piece_t weights,
+                        const MlirValue scales[2], moe__accumulator_t *products,
+                        moe__mixed_fragment_t sums) {
+  moe__builder_t *b = &s->kernel.builder;
+  int parts = s->schedule.token_parts, part = step % parts;
+  moe__wgmma_wait_through(b, pending, 1, products, part == parts - 1 ? piece_words(s) : 0, weights);
+  moe__mixed_fragment_t values;
+  moe__accumulator_unpack(b, *products, values);
+  int count = part_tokens(s) / 2;
+  for (int i = 0; i < count; i++) {
+    MlirValue *sum = &sums[part * count + i];
+    *sum = moe__fma(b, values[i], scales[i % 4 / 2], *sum);
+  }
+}
+
 /* Waits for a stage and turns its first piece into numbers. */
 static void begin_stage(moe__mixed_mm_t *s, const moe__mixed_position_t *self, moe__cursor_t cursor,
                         piece_t first) {
@@ -153,11 +197,51 @@ static void keep_here(moe__mixed_mm_t *s, moe__mixed_fragment_t sums) {
   moe__wgmma_finish(b, sum, sums);
 }
 
+/* The same with tokens in parts. The products of two are in flight; a piece is turned into numbers
+ * while the first two of the piece before run. */
+static void multiply_stage_in_parts(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
+                                    moe__cursor_t cursor, piece_t first, bool has_next,
+                                    moe__mixed_fragment_t sums) {
+  moe__kernel_t *kernel = &s->kernel;
+  moe__builder_t *b = &kernel->builder;
+  int parts = s->schedule.token_parts, pieces = s->schedule.depth / piece_columns(s);
+  int steps = pieces * parts;
+  MlirValue buffer = moe__ring_buffer(kernel, &s->layout.ring, cursor);
+  MlirValue tokens = moe__wgmma_descriptor(b, buffer);
+  moe__accumulator_t products[2] = {moe__wgmma_zero(b, part_tokens(s)),
+                                    moe__wgmma_zero(b, part_tokens(s))};
+  piece_t weights[2];
+  MlirValue scales[2][2];
+  memcpy(weights[0], first, sizeof weights[0]);
+  issue_part(s, tokens, 0, weights[0], &products[0], sums);
+  for (int step = 0; step < steps; step++) {
+    int p = step / parts;
+    if (step + 1 < steps)
+      issue_part(s, tokens, step + 1, weights[(step + 1) / parts % 2], &products[(step + 1) % 2],
+                 sums);
+    if (step % parts == 0) {
+      load_scales(s, self, buffer, p, scales[p % 2]);
+      if (p + 1 < pieces)
+        convert_piece(s, self, buffer, p + 1, weights[(p + 1) % 2]);
+      else if (has_next)
+        begin_stage(s, self, moe__cursor_next(b, &s->layout.ring, cursor), first);
+    }
+    finish_part(s, step, step + 1 < steps, weights[p % 2], scales[p % 2], &products[step % 2],
+                sums);
+  }
+  keep_here(s, sums);
+  release(s, self, cursor);
+}
+
 /* Multiplies the stage at `cursor`, whose first piece has been turned into numbers; what follows a
  * piece is, while its products run: the next piece, or that of the next stage, if there is one. */
 static void multiply_stage(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
                            moe__cursor_t cursor, piece_t first, bool has_next,
                            moe__mixed_fragment_t sums) {
+  if (s->schedule.token_parts > 1) {
+    multiply_stage_in_parts(s, self, cursor, first, has_next, sums);
+    return;
+  }
   moe__kernel_t *kernel = &s->kernel;
   moe__builder_t *b = &kernel->builder;
   int pieces = s->schedule.depth / piece_columns(s);
@@ -194,6 +278,8 @@ static void unpack_piece(moe__mixed_mm_t *s, MlirValue packed, piece_t out) {
 }
 
 int moe__mixed_registers(const moe__mixed_schedule_t *schedule) {
+  if (schedule->token_parts > 1)
+    return schedule->tile_n / 2 + schedule->tile_n / schedule->token_parts + 80;
   /* The sums, those in flight, two pieces of weights, and what addresses take. */
   int others = schedule->in_flight > 1 ? 84 : 72;
   return schedule->tile_n / 2 * (1 + schedule->in_flight) + others;

@@ -9,7 +9,7 @@
 
 /* Of MixedMm.h. */
 #define MOE__MIXED_SCHEDULE(X, T)                                                                  \
-  X(T, tile_n, 8, 128, 16, "tokens of a tile, a multiple of 8")                                    \
+  X(T, tile_n, 8, 256, 16, "tokens of a tile, a multiple of 8")                                    \
   X(T, warpgroups, 1, 4, 2, "warpgroups that multiply, 64 rows of weights each")                   \
   X(T, depth, 128, 512, 128, "columns of weights in a stage, a multiple of 128")                   \
   X(T, stages, 2, 32, 8, "stages in flight")                                                       \
@@ -20,8 +20,12 @@
     "CTAs of a cluster that have other rows of the same tokens, which each loads a part of for "   \
     "all; 1 with split")                                                                           \
   X(T, in_flight, 1, 2, 1, "pieces of weights of a warpgroup whose products run at once")          \
+  X(T, token_parts, 1, 4, 1,                                                                       \
+    "parts of a tile's tokens whose products take turns: those of one run while another's are "    \
+    "added")                                                                                       \
   X(T, ctas_per_sm, 1, 4, 1, "CTAs that share a multiprocessor")                                   \
-  X(T, band, 1, 4096, 4096, "tiles of tokens of an expert that are worked off together")
+  X(T, band, 1, 4096, 4096,                                                                        \
+    "tiles of tokens, of an expert if there are some, that are worked off together")
 
 typedef struct moe__mixed_schedule_t {
   MOE__MIXED_SCHEDULE(MOE__SCHEDULE_MEMBER, )

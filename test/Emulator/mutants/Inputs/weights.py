@@ -23,6 +23,7 @@ def constant(instruction, before, after, which=0, count=1):
     return ptx(rf"({instruction} \s*%r\d+, %r\d+, ){before};", rf"\g<1>{after};", which, count)
 
 
+DESCRIPTOR = (1 << 62) + (1 << 38) + (1 << 16)  # of tokens' tiles, without their place
 LOAD = r"(cp\.async\.bulk\.tensor\.{rank}d[^;]*\{{){place}"
 FMA = r"fma\.rn\.f32 \s*(%r\d+), (%r\d+), (%r\d+), (%r\d+);"
 PARTS = r"add\.rn\.f32 (\s*%r\d+), (%r\d+), (%r\d+);"
@@ -38,8 +39,8 @@ INTEGERS = [
     ("two words of weights exchanged", ptx(r"(ld\.shared\.v4\.b32 \s*\{%r\d+, %r\d+), (%r\d+), (%r\d+)(\}, \[%rd\d+\+2560\];)",
                                            r"\1, \3, \2\4")),
     ("weights of the 64 columns before", ptx(r"(ld\.shared\.v4\.b32 [^;]*)\+2560\];", r"\g<1>+2048];")),
-    ("tokens' columns of the 16 before", ptx(rf"(or\.b64 \s*%rd\d+, %rd\d+, )({(1 << 62) + (1 << 38) + (1 << 16) + 6});",
-                                             rf"\g<1>{(1 << 62) + (1 << 38) + (1 << 16) + 4};")),
+    ("tokens' columns of the 16 before", ptx(rf"(or\.b64 \s*%rd\d+, %rd\d+, )({DESCRIPTOR + 6});",
+                                             rf"\g<1>{DESCRIPTOR + 4};")),
     ("a product begins a fresh sum", ptx(PRODUCT.format(fresh=1), PRODUCT.format(fresh=0).replace("\\", ""), which=1)),
     ("the scale of the row beside", ptx(r"(ld\.shared\.b16 [^;]*)\+6160\];", r"\g<1>+6162];")),
     ("the scale of the group before", ptx(r"(ld\.shared\.b16 [^;]*)\+6288\];", r"\g<1>+6160];")),
@@ -90,13 +91,20 @@ BIAS = [
     ("the bias of the row above", ptx(r"or\.b32 (\s*%r\d+, %r\d+), 8;(\s*min\.u32)", r"or.b32 \1, 0;\2")),
     ("a bias of half its size", ptx(r"cvt\.f32\.bf16 (\s*%r\d+), (%rs\d+);", r"cvt.f32.bf16 \1, \2; mul.rn.f32 \1, \1, 0f3F000000;")),
 ]
+# Tokens in two parts.
+PARTS_OF_TOKENS = [
+    ("products of a part that are not waited for", ptx(r"wgmma\.wait_group\.sync\.aligned 1;", "wgmma.wait_group.sync.aligned 2;")),
+    ("no fence before a part", ptx(r"wgmma\.fence\.sync\.aligned;", "", which=1)),
+    ("the first part's tokens twice", ptx(rf"(add\.s64 \s*%rd\d+, %rd\d+, ){DESCRIPTOR + 64};", rf"\g<1>{DESCRIPTOR};")),
+    ("a part of a group left out", ptx(FMA, r"mov.b32 \1, \4;", which=7)),
+    ("a part begins with the sums of the one before", ptx(PRODUCT.format(fresh=0), PRODUCT.format(fresh=1).replace("\\", ""), which=2)),
+]
 
 EXPERTS = ["--exact", "--groups", "ragged", *mutants.shapes(["w=3x9x5x512", "x=30x320", "offs=3"])]
 
 
-def case(name, keys, chosen, scales="3x144x5", more=()):
-    schedule = "schedule=tile_n=8,warpgroups=1,stages=2,split=2"
-    source = [sys.executable, str(SOURCE), "experts=1", schedule, *keys]
+def case(name, keys, chosen, scales="3x144x5", more=(), schedule="tile_n=8,warpgroups=1,stages=2,split=2"):
+    source = [sys.executable, str(SOURCE), "experts=1", f"schedule={schedule}", *keys]
     return f"weights-{name}", source, [*EXPERTS, "--shape", f"scales={scales}", *more], chosen
 
 
@@ -106,6 +114,7 @@ CASES = [
     case("floats", ["format=f4E2M1FN", "group=32", "scales=f8E8M0FNU"], FLOATS, "3x144x10"),
     case("halves", ["x=f16"], HALVES),
     case("bias", ["bias=1"], BIAS, more=["--shape", "bias=3x144"]),
+    case("parts", [], PARTS_OF_TOKENS, schedule="tile_n=16,warpgroups=1,stages=2,token_parts=2,in_flight=1"),
 ]
 
 if __name__ == "__main__":
