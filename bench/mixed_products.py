@@ -15,8 +15,8 @@ TOKENS = {
     (8192, 8192): (1, 16, 32, 64, 128, 256, 1024, 4096),
     (28672, 8192): (1, 2, 4, 8, 16, 32, 64, 128, 256, 1024),
 }
-EXPERTS, EXPERTS_OF_TOKEN = 256, 8
-EXPERT_SIZES = ((4096, 2048), (2048, 4096))
+EXPERTS_OF_TOKEN = 8
+EXPERT_SIZES = ((4096, 2048, 256), (2048, 4096, 256), (4096, 7168, 384))  # N, K, E
 EXPERT_TOKENS = (1, 4, 16, 64, 256, 1024, 4096)
 CHECKED_TOKENS = 64  # of more the C reference takes long at these sizes
 # moe-select-schedule knows the same candidates for all rows and columns, in another order: one of each says what there is to assemble.
@@ -177,9 +177,9 @@ def timed():
         at = {"sizes": (16, n, k)}
         for name, form in {"i4-32": {"group": 32}, "i4-128": {"group": 128}, "zeros-64": ZEROS, "f32": {"out": "f32"}}.items():
             yield f"at-{n}x{k}-16-{name}", at | form
-    for n, k in EXPERT_SIZES:
+    for n, k, experts in EXPERT_SIZES:
         for tokens in EXPERT_TOKENS:
-            at = {"sizes": (tokens * EXPERTS_OF_TOKEN, n, k, EXPERTS), "experts": True}
+            at = {"sizes": (tokens * EXPERTS_OF_TOKEN, n, k, experts), "experts": True}
             yield f"experts-at-{n}x{k}-{tokens}-i4-32", at | {"group": 32}
             yield f"experts-at-{n}x{k}-{tokens}-mxfp4", at | MXFP4
 

@@ -58,7 +58,9 @@ class Recipe:
         )
 
     def arguments(self, what):
-        """Lists of arguments, a call each."""
+        """Lists of arguments, a call each. None to tune: the candidates are those of the ops that a recipe becomes."""
+        if what == "tune":
+            return []
         cases = {"check": CHECK, "sanitize": SANITIZE, "bench": BENCH}[what]
         if what == "bench" and (self.out != "bf16" or self.accumulate != ("fast" if self.recipe in ("fp8_rowwise", "fp8_tensorwise") else "promoted")):
             return []
