@@ -51,7 +51,7 @@ class Product:
     """The product of one case, forward, gradient or batched, with these element types. Of the scales `shared` there is one for each
     expert, or for all tokens of a forward product; `sizes` (M, N, K, E) where they are static. blocks: scales are of 1x128 and
     128x128 blocks, the latter "checkpoint" as with weights (E, N, K), or "row-major"; of a gradient, "tokens", of 1x128 blocks of
-    tokens on both sides; "mx" and "mx-row-major": of MX blocks, in the two orders."""
+    tokens on both sides; "mx" and "mx-row-major": of MX blocks, in the two orders; of a gradient "mx", of tokens on both sides."""
 
     grouped = True
 
@@ -76,7 +76,10 @@ class Product:
         else:
             each = m if isinstance(m, str) else m // e
             shapes = {"qa": (e, each, k), "qb": (e, k, n), "sa": (e, each), "sb": (e, n), "out": (e, each, n)}
-        if self.is_mx:
+        if self.is_mx and self.case == "gradient":
+            blocks = "?" if isinstance(m, str) else blocks_of(m, 32) + e
+            shapes |= {"sa": (blocks, n), "sb": (blocks, k)}
+        elif self.is_mx:
             tokens = shapes["qa"][:-1]
             shapes |= {"sa": (*tokens, blocks_of(k, 32)), "sb": (e, blocks_of(k, 32), n)}
         elif self.blocks == "tokens":
@@ -92,7 +95,7 @@ class Product:
         shapes = self.shapes(*(self.sizes or "????"))
 
         def tensor(name, element):
-            order = MAPS[self.case] if name == "qb" or (name == "sb" and self.blocks in ("checkpoint", "mx")) else None
+            order = MAPS[self.case] if name == "qb" or (name == "sb" and self.case != "gradient" and self.blocks in ("checkpoint", "mx")) else None
             order = TOKEN_MAPS.get(self.case) if name == "sa" and self.blocks and not self.is_mx else order
             return f"tensor<{'x'.join(map(str, shapes[name]))}x{element}{f', affine_map<{order}>' if order else ''}>"
 
@@ -129,8 +132,8 @@ class Product:
         return lines
 
     def with_whole_blocks(self, cases):
-        """K of MX is a multiple of 32."""
-        return [(m, n, -(-k // 32) * 32, e) for m, n, k, e in cases] if self.is_mx else cases
+        """K of MX is a multiple of 32, where it is what is summed."""
+        return [(m, n, -(-k // 32) * 32, e) for m, n, k, e in cases] if self.is_mx and self.case != "gradient" else cases
 
     def shape_arguments(self, cases):
         arguments = []
@@ -182,6 +185,7 @@ def products():
         }.items():  # fmt: skip
             table[f"product-{case}-mx{name}"] = Product(case, "promoted", **{"blocks": "mx", **form})
     for name, form in {"": {}, "-f32": {"out": "f32"}, "-e5m2-f16": {"a": "f8E5M2", "b": "f8E5M2", "out": "f16"}}.items():
+        table[f"product-gradient-mx{name}"] = Product("gradient", "promoted", **{"blocks": "mx", **form})
         table[f"product-gradient-blocks{name}"] = Product("gradient", "promoted", **{"blocks": "tokens", **form})
     for sizes in SMALL:
         table[small_name(sizes)] = Product("forward", "fast", sizes=sizes)

@@ -113,6 +113,12 @@ def mx(rank, direction, element, q, mode):
                    f"axis = {axis} : i64, {common}")
 
 
+def mx_groups(element, q, mode="rceil"):
+    """MX blocks along tokens, counted from the start of each group."""
+    return Variant("quantize", {"x": tensor(2, element), "offs": "tensor<?xi32>"}, {"q": tensor(2, q, True), "s": tensor(2, "f8E8M0FNU")},
+                   f'axis = 0 : i64, block = 32 : i64, mode = "{mode}"')
+
+
 def flags(pow2, sanitize):
     return f"pow2 = {str(pow2).lower()}, sanitize = {str(sanitize).lower()}"
 
@@ -299,6 +305,7 @@ def quantizers():
             for direction in ("col", "row", "dual"):
                 for mode in ("rceil", "floor", "ceil", "even"):
                     table[f"mx-{name}-{direction}-{mode}-{suffix}"] = mx(rank, direction, element, q, mode)
+        table[f"mx-groups-{suffix}"] = mx_groups(element, q, "rceil" if q == "f8E4M3FN" else "even")
         for granularity, rank, axis in [*SCALES, ("tensor", 2, 1), ("tensor", 2, 0), ("tensor", 3, 2), ("tensor", 3, 1)]:
             # Both choices of each flag are met, in turn.
             odd = q == "f8E5M2"

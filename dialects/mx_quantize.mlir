@@ -8,15 +8,17 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 irdl.dialect @mx_quantize {
-  // x -> q, scales: MX blocks of `block` consecutive elements along `axis` share one E8M0 scale.
+  // x [, offs] -> q, scales: MX blocks of `block` consecutive elements along `axis` share one E8M0 scale. offs cuts dimension 0 of
+  // a matrix into groups, each of which begins with a block of its own.
   irdl.operation @quantize {
     %x = irdl.base "!builtin.tensor"
+    %offs = irdl.base "!builtin.tensor"
     %q = irdl.base "!builtin.tensor"
     %scales = irdl.base "!builtin.tensor"
     %axis = irdl.base "#builtin.integer"
     %block = irdl.base "#builtin.integer"
     %mode = irdl.base "#builtin.string"
-    irdl.operands(x: %x)
+    irdl.operands(x: %x, offs: optional %offs)
     irdl.results(q: %q, scales: %scales)
     irdl.attributes {"axis" = %axis, "block" = %block, "mode" = %mode}
   }

@@ -119,7 +119,7 @@ static bool plan(MlirOperation op, const recipe_t *recipe, moe__mm_case_t produc
   int64_t other = 2 * rank - 3 - summed;
   int64_t matrix_axis = product == MOE__GRADIENT ? 0 : 1;
   bool row_major = rank == 3 || summed == matrix_axis, column_major = rank == 3 || !row_major;
-  if (recipe->mx && operand == A) /* the product takes these scales in one order */
+  if (recipe->mx && operand == A && product != MOE__GRADIENT) /* whose scales have one order */
     column_major = false;
   *out = (quantized_t){.operand = value,
                        .mx = recipe->mx,
@@ -189,17 +189,20 @@ static bool has_blocks(const quantized_t *s) {
   return s->granularity == MOE__1X128 || s->granularity == MOE__128X128;
 }
 
-/* Scales of FP8 blocks along dimension d of x; tokens in groups have room for one more each. */
+/* Scales of blocks along dimension d of x; tokens in groups have room for one more each. */
 static int64_t count_blocks(const quantized_t *s, int d) {
   MlirType x = mlirValueGetType(s->x);
   int rank = (int)mlirShapedTypeGetRank(x);
-  bool is_cut = d == s->axis || (s->granularity == MOE__128X128 && d >= rank - 2);
+  bool is_cut = d == s->axis || (!s->mx && s->granularity == MOE__128X128 && d >= rank - 2);
+  int block = s->mx ? MOE_MX_BLOCK : MOE_FP8_BLOCK;
   int64_t size = size_of(x, d), unknown = mlirShapedTypeGetDynamicSize(), more = 0;
   if (d == 0 && !mlirValueIsNull(s->offs))
     more = size_of(mlirValueGetType(s->offs), 0);
   if (size == unknown || more == unknown)
     return unknown;
-  return is_cut ? (size + MOE_FP8_BLOCK - 1) / MOE_FP8_BLOCK + more : size;
+  if (s->mx && d == 0 && !mlirValueIsNull(s->offs)) /* as q has them */
+    size += -size & (MOE_TOKEN_MULTIPLE - 1);
+  return is_cut ? (size + block - 1) / block + more : size;
 }
 
 /* Those of 1x128 along rows lie with the rows side by side, as a product reads them. */
@@ -220,8 +223,7 @@ static MlirType mx_scales_type(const quantized_t *s) {
   int rank = (int)mlirShapedTypeGetRank(x);
   int64_t shape[MOE__MAX_RANK];
   for (int d = 0; d < rank; d++)
-    shape[d] =
-        size_of(x, d) / (d == s->axis && !mlirShapedTypeIsDynamicDim(x, d) ? MOE_MX_BLOCK : 1);
+    shape[d] = count_blocks(s, d);
   return mlirRankedTensorTypeGet(rank, shape, e8m0, mlirAttributeGetNull());
 }
 
@@ -262,8 +264,9 @@ static MlirType q_type(const quantized_t *s) {
 
 static void quantize_mx(moe__builder_t *b, quantized_t *s) {
   MlirType types[2] = {q_type(s), scales_type(s)};
-  MlirOperation op = moe__op(b, moe__op_id_name(MOE__OP_QUANTIZE), 2, types, 1, (MlirValue[]){s->x},
-                             NULL, 0, NULL);
+  MlirOperation op =
+      moe__op(b, moe__op_id_name(MOE__OP_QUANTIZE), 2, types, mlirValueIsNull(s->offs) ? 1 : 2,
+              (MlirValue[]){s->x, s->offs}, NULL, 0, NULL);
   moe__op_set_attribute(op, "axis", mlirIntegerAttrGet(b->i64, s->axis));
   moe__op_set_attribute(op, "block", mlirIntegerAttrGet(b->i64, MOE_MX_BLOCK));
   moe__op_set_attribute(op, "mode",
@@ -339,9 +342,6 @@ static bool expand(MlirOperation op) {
                       moe__op_id_name(MOE__OP_SCALED_MM));
   moe__mm_case_t product = moe__mm_case(op);
   quantized_t quantized[2];
-  if (recipe->mx && product == MOE__GRADIENT)
-    return moe__error(op, "recipe \"%s\" has no kernels for the gradient of weights yet",
-                      recipe->name);
   MlirAttribute accumulate = moe__op_attribute(op, "accumulate");
   if (recipe->promoted && !mlirAttributeIsNull(accumulate) &&
       !mlirStringRefEqual(mlirStringAttrGetValue(accumulate),

@@ -100,10 +100,14 @@ static void replace_uses_of_users(MlirValue value, MlirValue with) {
     mlirValueReplaceAllUsesOfWith(mlirOperationGetResult(mlirOpOperandGetOwner(operand), 0), with);
 }
 
+static bool is_grouped(MlirOperation op) {
+  return !mlirValueIsNull(moe__operand(op, MOE__OFFS));
+}
+
 static void fuse(MlirOperation op) {
   MlirOperation first = defining_transpose(moe__operand(op, MOE__X));
   moe__permutation_t p;
-  if (mlirOperationIsNull(first) || !moe__permutation_of(first, &p) ||
+  if (mlirOperationIsNull(first) || is_grouped(op) || !moe__permutation_of(first, &p) ||
       (moe__is_view(first) &&
        !moe__is_row_major(mlirValueGetType(mlirOperationGetOperand(first, 0)))))
     return;
@@ -193,6 +197,7 @@ static int direction_of(MlirOperation op, const kind_t *kind) {
   moe__granularity_t granularity = kind->has_granularity ? moe__op_granularity(op) : MOE__ROW;
   bool side_by_side = granularity == MOE__1X128 && direction == 0; /* rows of the scales */
   if (rank < 2 || rank > 3 || direction > 1 || !moe__is_row_major(x) ||
+      (is_grouped(op) && !kind->has_granularity) || /* no dual op of MX takes groups */
       !(side_by_side ? moe__is_column_major(scales) : moe__is_row_major(scales)) ||
       !(direction == 0 ? moe__is_row_major(q) : moe__is_column_major(q)))
     return -1;

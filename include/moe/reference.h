@@ -121,6 +121,17 @@ MOE_API moe_ref_status_t moe_ref_mx_dequantize(const moe_ref_tensor_t *q,
                                                const moe_ref_tensor_t *scales, int axis,
                                                int64_t block, const moe_ref_tensor_t *x);
 
+/* Quantizes the columns of x (M,K) in MX blocks of `block` tokens, counted from the start of each
+ * group, of which the last one of a group may be short. offs is I32 (E), see below.
+ *   q      (m,K) with m at least M: rows behind the last group are not written
+ *   scales (ceil(m / block) + E, K): those of group g stand from row ends[g-1] / block + g on, and
+ *          rows in between are not written */
+MOE_API moe_ref_status_t moe_ref_mx_quantize_groups(const moe_ref_tensor_t *x,
+                                                    const moe_ref_tensor_t *offs, int64_t block,
+                                                    moe_ref_mx_mode_t mode,
+                                                    const moe_ref_tensor_t *q,
+                                                    const moe_ref_tensor_t *scales);
+
 /* ---- Groups of tokens ---- */
 
 /* offs (rank 1, I32; one for each of G groups) says where groups of the rows of a tensor end. Group
@@ -289,7 +300,7 @@ MOE_API moe_ref_status_t moe_ref_swap_scales(const moe_ref_tensor_t *scales,
  * ends[g-1] / 128 + g on.
  *
  * Or sa and sb are E8M0, scales of MX blocks of 32, with k = K / 32: sa (M,k) and sb (E,k,N) of
- * rows, sa (E,M,k) and sb (E,k,N) batched. */
+ * rows, sa (E,M,k) and sb (E,k,N) batched; in depth as with token_blocks, with blocks of 32. */
 typedef struct moe_ref_scaled_mm_t {
   const moe_ref_tensor_t *a, *b, *sa, *sb;
   const moe_ref_tensor_t *offs; /* NULL: batched */

@@ -49,7 +49,23 @@ static bool check_mx_shapes(MlirOperation op, MlirType x, const char *kind, Mlir
   return true;
 }
 
+/* Blocks of tokens in groups: the last one of a group may be short. */
+static bool check_mx_groups(MlirOperation op) {
+  int rank = (int)mlirShapedTypeGetRank(moe__tensor_type(op, MOE__X));
+  int64_t axis = moe__op_integer(op, "axis");
+  if (rank != 2 || axis != 0)
+    return moe__error(
+        op,
+        "operand 'offs' must not be there: 'x' has rank %d and is cut along axis %lld; "
+        "groups cut a matrix along axis 0",
+        rank, (long long)axis);
+  return check_mx_block(op) && check_rank(op, "result", "q", moe__tensor_type(op, MOE__Q), rank) &&
+         check_rank(op, "result", "scales", moe__tensor_type(op, MOE__SCALES), rank);
+}
+
 bool moe__check_mx_quantize(MlirOperation op) {
+  if (!mlirValueIsNull(moe__operand(op, MOE__OFFS)))
+    return check_mx_groups(op);
   return check_mx_shapes(op, moe__tensor_type(op, MOE__X), "result", moe__tensor_type(op, MOE__Q),
                          moe__tensor_type(op, MOE__SCALES));
 }
@@ -78,10 +94,31 @@ static int scaled_rank(MlirOperation op) {
   return (int)mlirShapedTypeGetRank(mlirValueGetType(mlirOperationGetOperand(op, 0)));
 }
 
-void moe__mx_scales_shape(MlirOperation op, moe__role_t role, moe__shape_t *out) {
-  (void)role;
+/* Of tokens in groups, along which q is quantized, there is room for a multiple. */
+static void append_quantized(MlirOperation op, int axis, int offs, moe__shape_t *out) {
   for (int d = 0; d < scaled_rank(op); d++)
-    moe__append_divided(out, 0, d, d == moe__op_integer(op, "axis") ? MOE_MX_BLOCK : 1);
+    if (d == 0 && offs >= 0 && axis == 0)
+      moe__append_padded(out, 0, d, MOE_TOKEN_MULTIPLE, -1);
+    else
+      moe__append_copy(out, 0, d);
+}
+
+/* Tokens in groups, along which q is quantized, have room for a multiple; their scales for the
+ * blocks of that, and one more in each group. */
+void moe__mx_shape(MlirOperation op, moe__role_t role, moe__shape_t *out) {
+  int offs = moe__operand_number(op, MOE__OFFS), axis = (int)moe__op_integer(op, "axis");
+  if (role == MOE__Q) {
+    append_quantized(op, axis, offs, out);
+    return;
+  }
+  for (int d = 0; d < scaled_rank(op); d++)
+    moe__append_divided(out, 0, d, d == axis ? MOE_MX_BLOCK : 1);
+  if (offs < 0)
+    return;
+  out->sizes[0].divisor = MOE_TOKEN_MULTIPLE;
+  out->sizes[0].multiple = MOE_TOKEN_MULTIPLE / MOE_MX_BLOCK;
+  out->sizes[0].groups_operand = offs;
+  out->sizes[0].groups_apart = true;
 }
 
 /* ---- FP8 with f32 scales ---- */
@@ -134,15 +171,6 @@ static void append_blocks(MlirOperation op, moe__granularity_t granularity, int 
     if (d == 0 && axis == 0 && offs >= 0)
       out->sizes[out->rank - 1].groups_operand = offs;
   }
-}
-
-/* Of tokens in groups, along which q is quantized, there is room for a multiple. */
-static void append_quantized(MlirOperation op, int axis, int offs, moe__shape_t *out) {
-  for (int d = 0; d < scaled_rank(op); d++)
-    if (d == 0 && offs >= 0 && axis == 0)
-      moe__append_padded(out, 0, d, MOE_TOKEN_MULTIPLE, -1);
-    else
-      moe__append_copy(out, 0, d);
 }
 
 /* The scales along this axis. offs: number of the operand, -1 where no groups cut it. */

@@ -19,6 +19,8 @@
  *   number   a dimension of this size
  *   K/32     a dimension with one element for each 32 of K: scales of MX blocks, of type f8E8M0FNU.
  *            K must be a multiple of 32.
+ *   M/32+E   the same and one more for each of E: room for the MX blocks of E groups of M, which
+ *            begin anew in each group and of which the last one may be short
  *   K/128    the same for each 128, rounded up: f32 scales
  *   M/128+E  the same and one more for each of E: room for the blocks of E groups of M, which begin
  *            anew in each group. Where it is one of several, it counts if the op has the attribute

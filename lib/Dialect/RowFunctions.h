@@ -18,7 +18,7 @@ bool moe__check_groups_moved(MlirOperation op);
 bool moe__check_pack_scales(MlirOperation op);
 
 /* Scales along `axis`; q, scales, factors and state by granularity; packed scales; padded rows. */
-void moe__mx_scales_shape(MlirOperation op, moe__role_t role, moe__shape_t *out);
+void moe__mx_shape(MlirOperation op, moe__role_t role, moe__shape_t *out);
 void moe__fp8_shape(MlirOperation op, moe__role_t role, moe__shape_t *out);
 void moe__fp8_dual_shape(MlirOperation op, moe__role_t role, moe__shape_t *out);
 void moe__packed_shape(MlirOperation op, moe__role_t role, moe__shape_t *out);

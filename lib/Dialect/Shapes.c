@@ -27,7 +27,8 @@ int64_t moe__static_size(MlirOperation op, const moe__size_t *size) {
         mlirValueGetType(mlirOperationGetOperand(op, size->groups_operand)), 0);
   if (value < 0 || groups < 0)
     return -1;
-  return size->multiple * ((value + size->divisor - 1) / size->divisor + groups);
+  int64_t quotient = (value + size->divisor - 1) / size->divisor;
+  return size->multiple * quotient + (size->groups_apart ? 1 : size->multiple) * groups;
 }
 
 void moe__append_padded(moe__shape_t *shape, int operand, int dimension, int64_t multiple,

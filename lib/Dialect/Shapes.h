@@ -13,12 +13,14 @@
 /* The size of a dimension:
  *
  *   multiple * (ceil(size / divisor) + groups)
+ *   multiple * ceil(size / divisor) + groups        if groups_apart
  *
  * where `size` is dimension `dimension` of operand number `operand`, or 1 where `operand` is -1,
  * and `groups` is dimension 0 of operand number `groups_operand`, or 0 where that is -1. */
 typedef struct moe__size_t {
   int operand, dimension;
   int groups_operand;
+  bool groups_apart;
   int64_t divisor, multiple;
 } moe__size_t;
 

@@ -278,7 +278,9 @@ static bool verify_sizes(MlirOperation op, const char *kind, moe__role_t role, M
     moe__size_t whole = shape->sizes[i];
     whole.divisor = 1;
     int64_t size = moe__static_size(op, &whole);
-    if (is_mx && shape->sizes[i].divisor == MOE_MX_BLOCK && size > 0 && size % MOE_MX_BLOCK)
+    bool is_whole = is_mx && shape->sizes[i].divisor == MOE_MX_BLOCK &&
+                    shape->sizes[i].groups_operand < 0; /* those of groups may be short */
+    if (is_whole && size > 0 && size % MOE_MX_BLOCK)
       return moe__error(op,
                         "the dimension of size %lld that '%s' has a scale for each %d of must be a "
                         "multiple of %d",

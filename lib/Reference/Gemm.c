@@ -50,13 +50,13 @@ static bool have_data(const moe_ref_scaled_mm_t *mm) {
 
 /* Whether scales are those of MX blocks, by their type. */
 static bool in_mx_blocks(const moe_ref_scaled_mm_t *mm) {
-  return case_of(mm) != GROUPED_DEPTH && mm->sa->dtype == MOE_REF_E8M0;
+  return mm->sa->dtype == MOE_REF_E8M0;
 }
 
 /* Whether scales are those of blocks, MX or not: by their ranks, unless these do not tell. */
 static bool in_blocks(const moe_ref_scaled_mm_t *mm) {
   if (case_of(mm) == GROUPED_DEPTH)
-    return mm->token_blocks;
+    return mm->token_blocks || in_mx_blocks(mm);
   return mm->sa->rank == mm->a->rank && mm->sb->rank == mm->b->rank;
 }
 
@@ -81,7 +81,10 @@ static bool are_block_scales(const moe_ref_scaled_mm_t *mm) {
 
 /* Those of blocks of tokens: rows of blocks, with room for one more in each group. */
 static bool are_token_block_scales(const moe_ref_scaled_mm_t *mm, int64_t groups) {
-  const int64_t blocks = blocks_of(mm->a->shape[1]) + groups;
+  const int64_t tokens = mm->a->shape[1];
+  const int64_t whole =
+      in_mx_blocks(mm) ? (tokens + MOE_MX_BLOCK - 1) / MOE_MX_BLOCK : blocks_of(tokens);
+  const int64_t blocks = whole + groups;
   return has_shape(mm->sa, 2, (int64_t[]){blocks, mm->a->shape[0]}) &&
          has_shape(mm->sb, 2, (int64_t[]){blocks, mm->b->shape[1]});
 }
@@ -176,8 +179,11 @@ static moe__ref_vector_t token_scales(const moe_ref_scaled_mm_t *mm, int64_t sta
 /* The scales of blocks of tokens of group g, whose first token is `start`. */
 static void add_token_block_scales(const moe_ref_scaled_mm_t *mm, int64_t g, int64_t start,
                                    moe__ref_product_t *product) {
-  const int64_t first = start / MOE__REF_PIECE + g;
   product->in_blocks = true;
+  product->in_mx_blocks = in_mx_blocks(mm);
+  if (product->in_mx_blocks)
+    product->piece = MOE_MX_BLOCK;
+  const int64_t first = start / product->piece + g;
   product->block_columns = 1;
   product->block_sa = matrix_of(mm->sa, 1, 0, first * mm->sa->strides[0]);
   product->block_sb = matrix_of(mm->sb, 0, 1, first * mm->sb->strides[0]);

@@ -261,6 +261,52 @@ moe_ref_status_t moe_ref_mx_quantize(const moe_ref_tensor_t *x, int axis, int64_
   return MOE_REF_OK;
 }
 
+/* Rows [begin, end) of a matrix. */
+static moe_ref_tensor_t rows_of(const moe_ref_tensor_t *tensor, int64_t begin, int64_t end) {
+  moe_ref_tensor_t part = *tensor;
+  part.shape[0] = end - begin;
+  if (!moe__ref_is_empty(tensor))
+    part.data = moe__ref_element_address(tensor, begin * tensor->strides[0]);
+  return part;
+}
+
+/* Whether the tensors of a quantization in groups belong together. */
+static bool is_grouped_pair(const moe_ref_tensor_t *x, const moe_ref_tensor_t *offs, int64_t block,
+                            const moe_ref_tensor_t *q, const moe_ref_tensor_t *scales) {
+  if (!moe__ref_is_tensor(x) || !moe__ref_is_tensor(q) || !moe__ref_is_tensor(scales) ||
+      offs == NULL || !moe__ref_is_offsets(offs) || block < 1)
+    return false;
+  if (x->rank != 2 || q->rank != 2 || scales->rank != 2 || q->shape[0] < x->shape[0])
+    return false;
+  const int64_t rows = moe_ref_padded(q->shape[0], block) / block + offs->shape[0];
+  const moe_ref_tensor_t no_x = rows_of(x, 0, 0), no_q = rows_of(q, 0, 0),
+                         no_scales = rows_of(scales, 0, 0);
+  return scales->shape[0] == rows && is_quantized_pair(&no_x, &no_q, &no_scales, 0, block);
+}
+
+moe_ref_status_t moe_ref_mx_quantize_groups(const moe_ref_tensor_t *x, const moe_ref_tensor_t *offs,
+                                            int64_t block, moe_ref_mx_mode_t mode,
+                                            const moe_ref_tensor_t *q,
+                                            const moe_ref_tensor_t *scales) {
+  if (!is_grouped_pair(x, offs, block, q, scales) || !is_mode(mode))
+    return MOE_REF_INVALID_ARGUMENT;
+  int64_t start = 0;
+  for (int64_t g = 0; g < offs->shape[0]; g++) {
+    const int64_t end = moe__ref_group_end(offs, g, start, x->shape[0]);
+    for (int64_t first = start; first < end; first += block) {
+      const int64_t last = first + block < end ? first + block : end;
+      const int64_t row = start / block + g + (first - start) / block;
+      const moe_ref_tensor_t own = rows_of(x, first, last), to = rows_of(q, first, last),
+                             scale = rows_of(scales, row, row + 1);
+      const moe_ref_status_t status = moe_ref_mx_quantize(&own, 0, last - first, mode, &to, &scale);
+      if (status != MOE_REF_OK)
+        return status;
+    }
+    start = end;
+  }
+  return MOE_REF_OK;
+}
+
 moe_ref_status_t moe_ref_mx_dequantize(const moe_ref_tensor_t *q, const moe_ref_tensor_t *scales,
                                        int axis, int64_t block, const moe_ref_tensor_t *x) {
   if (!is_quantized_pair(x, q, scales, axis, block))

@@ -100,8 +100,17 @@ json_t *moe__plan_size(moe__plan_t *plan, MlirOperation launch, const moe__dim_t
   return json_array_get(tensor->shape, (size_t)p.at[dim->dimension]);
 }
 
-/* multiple * (ceil(size / divisor) + groups): see lib/Dialect/Shapes.h. A number as far as the
- * sizes are. */
+/* Of a value that is given away. */
+static json_t *times(json_t *value, int64_t multiple) {
+  if (multiple == 1)
+    return value;
+  if (!json_is_integer(value))
+    return json_pack("{s[oI]}", "mul", value, (json_int_t)multiple);
+  json_integer_set(value, json_integer_value(value) * multiple);
+  return value;
+}
+
+/* Sizes as lib/Dialect/Shapes.h says. A number as far as the sizes are. */
 static json_t *size_expression(moe__plan_t *plan, MlirOperation op, const moe__size_t *size) {
   json_t *of = size->operand < 0
                    ? NULL
@@ -112,6 +121,8 @@ static json_t *size_expression(moe__plan_t *plan, MlirOperation op, const moe__s
   else
     value = size->divisor == 1 ? json_incref(of)
                                : json_pack("{s[OI]}", "ceildiv", of, (json_int_t)size->divisor);
+  if (size->groups_apart)
+    value = times(value, size->multiple);
   if (size->groups_operand >= 0) {
     json_t *groups = moe__plan_size(plan, op, &(moe__dim_t){size->groups_operand, 0});
     if (json_is_integer(value) && json_is_integer(groups))
@@ -119,12 +130,7 @@ static json_t *size_expression(moe__plan_t *plan, MlirOperation op, const moe__s
     else
       value = json_pack("{s[oO]}", "add", value, groups);
   }
-  if (size->multiple == 1)
-    return value;
-  if (!json_is_integer(value))
-    return json_pack("{s[oI]}", "mul", value, (json_int_t)size->multiple);
-  json_integer_set(value, json_integer_value(value) * size->multiple);
-  return value;
+  return size->groups_apart ? value : times(value, size->multiple);
 }
 
 static void infer_shape(moe__plan_t *plan, MlirOperation op, int result, json_t *shape) {

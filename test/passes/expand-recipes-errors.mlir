@@ -2,16 +2,6 @@
 
 // RUN: moe-opt %s --split-input-file --moe-expand-recipes --verify-diagnostics
 
-#columns = affine_map<(n, m) -> (m, n)>
-func.func @mxfp8_gradient(%a: tensor<32x64xbf16, #columns>, %b: tensor<64x16xbf16>, %offs: tensor<2xi32>) -> tensor<2x32x16xbf16> {
-  // expected-error@below {{recipe "mxfp8" has no kernels for the gradient of weights yet}}
-  %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "mxfp8"}
-      : (tensor<32x64xbf16, #columns>, tensor<64x16xbf16>, tensor<2xi32>) -> tensor<2x32x16xbf16>
-  return %out : tensor<2x32x16xbf16>
-}
-
-// -----
-
 #ekn = affine_map<(e, m, k) -> (e, k, m)>
 func.func @mxfp8_batched_order(%a: tensor<2x64x32xbf16, #ekn>, %b: tensor<2x32x16xbf16>) -> tensor<2x64x16xbf16> {
   // expected-error@below {{operand 'a' lies in memory in an order that no quantizer of this product reads, and would have to be copied; it must have no encoding}}

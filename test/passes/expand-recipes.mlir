@@ -179,6 +179,11 @@ func.func @blockwise_batched(%a: tensor<?x?x?xbf16, #ekn>, %b: tensor<?x?x?xbf16
 // CHECK-LABEL: func.func @mx_dgrad
 // CHECK: {axis = 1 : i64, block = 32 : i64, mode = "rceil"} : (tensor<4x160x272xbf16>) -> (tensor<4x160x272xf8E4M3FN, #{{.*}}>, tensor<4x5x272xf8E8M0FNU>)
 // CHECK: "scaled_grouped_mm.scaled_mm"{{.*}} tensor<4x5x272xf8E8M0FNU>, tensor<4xi32>) -> tensor<?x272xbf16>
+// Along tokens blocks begin with their group: there is room for one more in each.
+// CHECK-LABEL: func.func @mx_wgrad
+// CHECK: "mx_quantize.quantize"(%{{.*}}, %{{.*}}) {axis = 0 : i64, block = 32 : i64, mode = "rceil"} : (tensor<205x144xbf16>, tensor<4xi32>) -> (tensor<256x144xf8E4M3FN, #{{.*}}>, tensor<12x144xf8E8M0FNU>)
+// CHECK: {axis = 0 : i64, block = 32 : i64, mode = "rceil"} : (tensor<205x272xbf16>, tensor<4xi32>) -> (tensor<256x272xf8E4M3FN, #{{.*}}>, tensor<12x272xf8E8M0FNU>)
+// CHECK: "scaled_grouped_mm.scaled_mm"{{.*}} {accumulate = "promoted"} : {{.*}} tensor<12x144xf8E8M0FNU>, tensor<12x272xf8E8M0FNU>, tensor<4xi32>) -> tensor<4x144x272xbf16>
 #ekn = affine_map<(e, k, n) -> (e, n, k)>
 func.func @mx(%a: tensor<?x288xbf16>, %b: tensor<4x288x144xbf16, #ekn>, %offs: tensor<4xi32>) -> tensor<?x144xbf16> {
   %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "mxfp8"}
@@ -189,6 +194,12 @@ func.func @mx_dgrad(%a: tensor<?x160xbf16>, %b: tensor<4x160x272xbf16>, %offs: t
   %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "mxfp8"}
       : (tensor<?x160xbf16>, tensor<4x160x272xbf16>, tensor<4xi32>) -> tensor<?x272xbf16>
   return %out : tensor<?x272xbf16>
+}
+#nm = affine_map<(n, m) -> (m, n)>
+func.func @mx_wgrad(%a: tensor<144x205xbf16, #nm>, %b: tensor<205x272xbf16>, %offs: tensor<4xi32>) -> tensor<4x144x272xbf16> {
+  %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "mxfp8"}
+      : (tensor<144x205xbf16, #nm>, tensor<205x272xbf16>, tensor<4xi32>) -> tensor<4x144x272xbf16>
+  return %out : tensor<4x144x272xbf16>
 }
 
 // -----

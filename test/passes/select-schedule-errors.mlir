@@ -554,10 +554,30 @@ func.func @mx_wide_tile(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3F
 // -----
 
 #columns = affine_map<(m, k) -> (k, m)>
-func.func @mx_gradient(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<32x16xf8E4M3FN, #columns>, %sa: tensor<64x1xf8E8M0FNU>, %sb: tensor<1x16xf8E8M0FNU>, %offs: tensor<2xi32>) {
-  // expected-error@below {{the kernel takes f32 scales in a weight gradient}}
+func.func @mx_gradient(%qa: tensor<62x32xf8E4M3FN>, %qb: tensor<32x16xf8E4M3FN, #columns>, %sa: tensor<3x62xf8E8M0FNU>, %sb: tensor<3x16xf8E8M0FNU>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'qa' has dimension 0 of size 62; the kernel needs a multiple of 4}}
   %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "promoted"}
-      : (tensor<64x32xf8E4M3FN>, tensor<32x16xf8E4M3FN, #columns>, tensor<64x1xf8E8M0FNU>, tensor<1x16xf8E8M0FNU>, tensor<2xi32>) -> tensor<2x64x16xbf16>
+      : (tensor<62x32xf8E4M3FN>, tensor<32x16xf8E4M3FN, #columns>, tensor<3x62xf8E8M0FNU>, tensor<3x16xf8E8M0FNU>, tensor<2xi32>) -> tensor<2x62x16xbf16>
+  return
+}
+
+// -----
+
+#columns = affine_map<(m, k) -> (k, m)>
+func.func @mx_gradient_order(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<32x16xf8E4M3FN, #columns>, %sa: tensor<3x64xf8E8M0FNU>, %sb: tensor<3x16xf8E8M0FNU, #columns>, %offs: tensor<2xi32>) {
+  // expected-error@below {{the kernel takes all tensors but qb row-major; remove their encoding}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "promoted"}
+      : (tensor<64x32xf8E4M3FN>, tensor<32x16xf8E4M3FN, #columns>, tensor<3x64xf8E8M0FNU>, tensor<3x16xf8E8M0FNU, #columns>, tensor<2xi32>) -> tensor<2x64x16xbf16>
+  return
+}
+
+// -----
+
+#columns = affine_map<(m, k) -> (k, m)>
+func.func @mx_gradient_cluster(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<32x16xf8E4M3FN, #columns>, %sa: tensor<3x64xf8E8M0FNU>, %sb: tensor<3x16xf8E8M0FNU>, %offs: tensor<2xi32>) {
+  // expected-error@below {{'schedule.cluster' is 2; it must be 1 in a gradient of weights with scales of blocks}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "promoted", schedule = {cluster = 2}}
+      : (tensor<64x32xf8E4M3FN>, tensor<32x16xf8E4M3FN, #columns>, tensor<3x64xf8E8M0FNU>, tensor<3x16xf8E8M0FNU>, tensor<2xi32>) -> tensor<2x64x16xbf16>
   return
 }
 

@@ -87,7 +87,7 @@ struct moe__run_launch_t {
     moe_ref_weight_format_t format;
     int64_t group_size; /* -1: the whole row */
   } weights;
-  bool token_blocks; /* a gradient's scales are of blocks of tokens */
+  bool token_blocks; /* a gradient's scales are of FP8 blocks of tokens */
 };
 
 /* The ops of each file, up to one without a name. */

@@ -27,8 +27,6 @@ enum { ROW_MAGNITUDES = 5 };
 enum { EXTREME_PERIOD = 61, TINY_SCALE = 20, HUGE_SCALE = 40 };
 /* Every so many groups one is spoiled by --nan-groups. */
 enum { NAN_PERIOD = 3 };
-/* Tokens of a block that shares a scale with no other. */
-enum { TOKEN_BLOCK = 128 };
 
 /* Bit patterns of the special values of a dtype. */
 typedef struct patterns_t {
@@ -451,15 +449,15 @@ static bool is_chosen(const moe__run_random_t *random, int64_t group) {
 /* What is spoiled of `size` tokens or groups, by the ends of groups. */
 static void spoil(const moe__run_random_t *random, const int64_t *ends, int64_t groups,
                   bool *spoiled, int64_t size) {
+  const int64_t block = random->use.token_block;
   int64_t start = 0;
   for (int64_t i = 0; random->use.nan == MOE__RUN_NAN_NO_BLOCK && i < size; i++)
     spoiled[i] = true;
   for (int64_t g = 0; g < groups; start = ends[g++]) {
     if (random->use.nan == MOE__RUN_NAN_EMPTY_GROUPS)
       spoiled[g] = ends[g] == start;
-    for (int64_t i = start; random->use.nan == MOE__RUN_NAN_NO_BLOCK && i < ends[g];
-         i += TOKEN_BLOCK)
-      spoiled[start / TOKEN_BLOCK + g + (i - start) / TOKEN_BLOCK] = false;
+    for (int64_t i = start; random->use.nan == MOE__RUN_NAN_NO_BLOCK && i < ends[g]; i += block)
+      spoiled[start / block + g + (i - start) / block] = false;
     for (int64_t i = start; random->use.nan == MOE__RUN_NAN_TOKENS && i < ends[g]; i++)
       spoiled[i] = is_chosen(random, g);
   }

@@ -24,7 +24,7 @@ typedef enum moe__run_role_t {
 
 /* What --nan-groups makes NaN of an argument, by the index along a dimension of it: groups to
  * spoil, their tokens and those of no group, groups without tokens, or rows of scales that belong
- * to no block of 128 tokens of a group (numerics.md says where those stand). */
+ * to no block of `token_block` tokens of a group (numerics.md says where those stand). */
 typedef enum moe__run_nan_t {
   MOE__RUN_NAN_NONE,
   MOE__RUN_NAN_GROUPS,
@@ -40,6 +40,7 @@ typedef struct moe__run_use_t {
   int64_t tokens;                /* OFFSETS: that are cut into groups */
   moe__run_nan_t nan;
   int nan_dimension;
+  int64_t token_block; /* NAN_NO_BLOCK: tokens of a block that shares a scale with no other */
   /* PADDED_OFFSETS: the ends before; NAN_TOKENS and those behind it: the ends of the groups.
    * Without data if not known. */
   moe_ref_tensor_t offs;

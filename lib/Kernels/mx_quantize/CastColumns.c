@@ -78,6 +78,22 @@ void moe__cast_store_column(moe__cast_tiles_t *tiles, const moe__cast_unit_t *un
   moe__store(b, moe__vector(b, 4, packed + 4), chunks[1]);
 }
 
+void moe__cast_words_of_group(moe__cast_tiles_t *tiles, const moe__cast_unit_t *unit,
+                              const MlirValue words[MOE__CAST_WORDS],
+                              MlirValue own[MOE__CAST_WORDS]) {
+  moe__builder_t *b = &tiles->kernel->builder;
+  MlirValue rows = moe__sub(b, unit->row_end, moe__umin(b, unit->row_end, unit->row));
+  for (int half = 0; half < 2; half++) {
+    /* The first of the lane's words may be those of the second half. */
+    MlirValue before = moe__shl(b, half == 0 ? tiles->swap : moe__xor(b, tiles->swap, 1), 4);
+    MlirValue count = moe__sub(b, rows, moe__umin(b, rows, before));
+    for (int i = 0; i < HALF_STRIP; i++) {
+      int word = half * HALF_STRIP + i;
+      own[word] = moe__select(b, moe__ult(b, moe__i32(b, i), count), words[word], 0);
+    }
+  }
+}
+
 /* All bits of each byte whose bit of 0..3 is set. */
 static MlirValue spread(moe__builder_t *b, MlirValue bits) {
   MlirValue copies = moe__mul(b, moe__and(b, bits, 15), 0x00204081);

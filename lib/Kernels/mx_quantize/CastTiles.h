@@ -173,6 +173,14 @@ MlirValue moe__cast_columns(moe__cast_tiles_t *tiles, MlirValue is_first);
  * MOE__WARP / pieces apart. */
 int moe__cast_pieces(const moe__cast_tiles_t *tiles);
 
+/* The rows of a tile that begins with its group. */
+#define MOE__CAST_GROUP_ROWS 128
+
+/* In columns: the words of those rows of the strip that are of the group, and zeros. */
+void moe__cast_words_of_group(moe__cast_tiles_t *tiles, const moe__cast_unit_t *unit,
+                              const MlirValue words[MOE__CAST_WORDS],
+                              MlirValue own[MOE__CAST_WORDS]);
+
 /* Stores FP8 in shared memory, four to an i32. In rows: what became of the lane's 128 bytes, 16
  * i32 where x is bf16, else 8; part is 0. In columns: the 32 results of the lane's column number
  * `part`, in the order of the words, 8 i32. */

@@ -67,18 +67,8 @@ static MlirValue larger(columns_t *s, const MlirValue *words, int count) {
 /* The maxima of the lane's columns over those rows of its strip that are of the group. */
 static MlirValue larger_of_group(columns_t *s, const moe__cast_unit_t *unit,
                                  const MlirValue words[MOE__CAST_WORDS]) {
-  moe__builder_t *b = &s->kernel.builder;
-  MlirValue rows = moe__sub(b, unit->row_end, moe__umin(b, unit->row_end, unit->row));
   MlirValue own[MOE__CAST_WORDS];
-  for (int half = 0; half < 2; half++) {
-    /* The first of the lane's words may be those of the second half. */
-    MlirValue before = moe__shl(b, half == 0 ? s->tiles.swap : moe__xor(b, s->tiles.swap, 1), 4);
-    MlirValue count = moe__sub(b, rows, moe__umin(b, rows, before));
-    for (int i = 0; i < MOE__CAST_WORDS / 2; i++) {
-      int word = half * MOE__CAST_WORDS / 2 + i;
-      own[word] = moe__select(b, moe__ult(b, moe__i32(b, i), count), words[word], 0);
-    }
-  }
+  moe__cast_words_of_group(&s->tiles, unit, words, own);
   return larger(s, own, MOE__CAST_WORDS);
 }
 

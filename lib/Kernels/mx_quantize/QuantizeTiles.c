@@ -9,6 +9,8 @@
  * half (bf16) or all (fp32) of a lane's 128 bytes; the lanes that have the pieces of one row
  * next to each other put their scales together, so that few stores write them.
  *
+ * MX blocks of tokens in groups are counted from the start of each group, and so are the tiles.
+ *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Builder/Inspect.h"
 #include "lib/Device/Warp.h"
@@ -55,16 +57,30 @@ static MlirValue scale_address(quantize_t *s, const moe__cast_unit_t *unit, Mlir
 
 /* ---- Columns ---- */
 
+/* Which row of the scales is that of the lane's MX blocks. Those of group g begin in row
+ * ends[g-1] / 32 + g. */
+static MlirValue row_of_scales(quantize_t *s, const moe__cast_unit_t *unit) {
+  moe__builder_t *b = &s->kernel.builder;
+  if (!s->tiles.by_group)
+    return moe__lshr(b, unit->row, MX_BLOCK_BITS);
+  MlirValue start, end;
+  moe__groups_range(&s->tiles.table, unit->group, &start, &end);
+  MlirValue of_group = moe__add(b, moe__lshr(b, start, MX_BLOCK_BITS), unit->group);
+  return moe__add(b, of_group, moe__lshr(b, moe__sub(b, unit->row, start), MX_BLOCK_BITS));
+}
+
 /* Writes the scales of the lane's columns, where they lie inside the tensor. */
 static void store_column_scales(quantize_t *s, const moe__cast_unit_t *unit,
                                 const MlirValue *scales) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue rows = moe__lshr(b, s->tiles.n.value, MX_BLOCK_BITS),
             columns = s->tiles.tensors[0].k.value;
-  MlirValue row = moe__lshr(b, unit->row, MX_BLOCK_BITS);
+  MlirValue row = row_of_scales(s, unit);
+  MlirValue line = s->tiles.by_group ? unit->row : row;
+  MlirValue end = s->tiles.by_group ? unit->row_end : rows;
   bool pair = s->tiles.elements.per_word == 2;
   /* K is a multiple of 16: the two columns of a lane are both inside or both outside. */
-  MOE__IF (b, moe__and(b, moe__ult(b, row, rows), moe__ult(b, unit->column, columns))) {
+  MOE__IF (b, moe__and(b, moe__ult(b, line, end), moe__ult(b, unit->column, columns))) {
     MlirValue bytes = scales[0];
     if (pair)
       bytes = moe__or(b, bytes, moe__shl(b, scales[1], 8));
@@ -77,6 +93,16 @@ static void quantize_columns(quantize_t *s, const moe__cast_unit_t *unit, const 
   moe__builder_t *b = &s->kernel.builder;
   MlirValue amax = moe__words_amax(b, &s->tiles.elements, words, MOE__CAST_WORDS),
             scales[2] = {{NULL}};
+  if (s->tiles.by_group) {
+    MlirValue strip_end = moe__add(b, unit->row, MOE_MX_BLOCK);
+    MlirValue is_cut = moe__zext(b, moe__ult(b, unit->row_end, strip_end), b->i32);
+    MOE__FOR (b, once, 0, is_cut, 1, &amax) {
+      (void)once;
+      MlirValue own[MOE__CAST_WORDS];
+      moe__cast_words_of_group(&s->tiles, unit, words, own);
+      amax = moe__words_amax(b, &s->tiles.elements, own, MOE__CAST_WORDS);
+    }
+  }
   for (int c = 0; c < s->tiles.elements.per_word; c++) {
     scales[c] = moe__mx_scale(b, moe__word_element(b, &s->tiles.elements, amax, c), s->mode,
                               s->tiles.element);
@@ -212,6 +238,10 @@ static bool is_dual(MlirOperation op) {
   return moe__is(op, MOE__OP_QUANTIZE_DUAL);
 }
 
+static bool is_grouped(MlirOperation op) {
+  return !mlirValueIsNull(moe__operand(op, MOE__OFFS));
+}
+
 bool moe__quantize_has_kernel(MlirOperation op) {
   MlirType x = moe__tensor_type(op, MOE__X);
   int rank = (int)mlirShapedTypeGetRank(x), axis = (int)moe__op_integer(op, "axis");
@@ -254,11 +284,16 @@ static void add_parameters(quantize_t *s, MlirOperation op) {
       .q = {[MOE__ROWS] = moe__tensor_number(op, q[MOE__ROWS]),
             [MOE__COLUMNS] = moe__tensor_number(op, q[MOE__COLUMNS])},
   };
+  tiles->by_group = tiles->pads_rows = is_grouped(op);
   moe__cast_tiles_parameters(tiles, moe__tensor_type(op, MOE__Q));
+  if (is_grouped(op))
+    moe__cast_tiles_groups(tiles, moe__tensor_number(op, MOE__OFFS),
+                           moe__tensor_type(op, MOE__OFFS));
   for (int direction = 0; direction < 2; direction++)
     if (tiles->writes[direction])
       s->scales[direction] = moe__kernel_pointer(kernel, moe__tensor_number(op, scales[direction]));
-  moe__kernel_require(kernel, x, last - 1, MOE__MULTIPLE_OF, MOE_MX_BLOCK);
+  if (!is_grouped(op))
+    moe__kernel_require(kernel, x, last - 1, MOE__MULTIPLE_OF, MOE_MX_BLOCK);
   moe__kernel_require(kernel, x, last, MOE__MULTIPLE_OF,
                       tiles->writes[MOE__ROWS] ? MOE_MX_BLOCK : MULTIPLE);
 }
@@ -272,6 +307,18 @@ static const moe__cast_schedule_t COLUMNS_BF16[] = {
     {.tile_n = 128, .tile_k = 128, .stages = 2, .output_stages = 2, .band = 1024},
     {.tile_n = 256, .tile_k = 64, .stages = 3, .output_stages = 1, .band = 1024},
     {.tile_n = 256, .tile_k = 128, .warps = 16, .ctas_per_sm = 1, .band = 1024},
+};
+/* A tile that begins with its group has 128 rows. */
+static const moe__cast_schedule_t TOKENS_BF16[] = {
+    {.tile_n = 128, .tile_k = 128, .stages = 2, .output_stages = 2, .band = 1024},
+    {.tile_n = 128, .tile_k = 128, .stages = 2, .output_stages = 2, .band = 64},
+    {.tile_n = 128, .tile_k = 128, .stages = 5, .output_stages = 2, .ctas_per_sm = 1, .band = 1024},
+    {.tile_n = 128, .tile_k = 128, .stages = 3, .output_stages = 1, .band = 1024},
+};
+static const moe__cast_schedule_t TOKENS_F32[] = {
+    {.tile_n = 128, .tile_k = 64, .stages = 2, .output_stages = 2, .band = 1024},
+    {.tile_n = 128, .tile_k = 64, .stages = 2, .output_stages = 2, .band = 64},
+    {.tile_n = 128, .tile_k = 64, .stages = 5, .output_stages = 2, .ctas_per_sm = 1, .band = 1024},
 };
 static const moe__cast_schedule_t COLUMNS_F32[] = {
     {.tile_n = 128, .tile_k = 64, .stages = 2, .output_stages = 2, .band = 1024},
@@ -302,6 +349,8 @@ static const moe__cast_schedule_t BOTH_F32[] = {
  * columns are written: a wave of CTAs then writes long runs of q, and fills each DRAM page that
  * it opens. */
 static moe__candidates_t candidates(MlirOperation op) {
+  if (is_grouped(op))
+    return MOE__CAST_CANDIDATES(op, TOKENS);
   return is_dual(op) ? MOE__CAST_CANDIDATES(op, BOTH) : MOE__CAST_CANDIDATES(op, COLUMNS);
 }
 
@@ -309,10 +358,13 @@ static bool lay_out(MlirOperation op, const void *schedule, void *out) {
   const moe__cast_schedule_t *s = schedule;
   moe__cast_layout_t *l = out;
   int bytes = moe__elements_of(moe__tensor_type(op, MOE__X), false).bytes;
-  l->cta.registers = 64;
+  if (is_grouped(op) && s->tile_n != MOE__CAST_GROUP_ROWS)
+    return moe__error(op, "'schedule.tile_n' is %d; it must be %d where tokens are in groups",
+                      s->tile_n, MOE__CAST_GROUP_ROWS);
+  l->cta.registers = is_grouped(op) ? 96 : 64;
   if (is_dual(op))
     l->staging = moe__layout_shared(&l->cta, s->tile_n * RUN_SCALES, 16);
-  return moe__cast_layout(op, s, (const bool[]){is_dual(op), true}, bytes, 0, l);
+  return moe__cast_layout(op, s, (const bool[]){is_dual(op), true}, bytes, moe__max_groups(op), l);
 }
 
 /* ---- The kernel ---- */

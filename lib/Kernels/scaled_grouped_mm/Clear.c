@@ -104,8 +104,7 @@ MlirValue moe__mm_request(moe__scaled_mm_t *s, const moe__mm_reduction_t *reduct
   return make_request(s, cursor, needed, words, requests);
 }
 
-/* The word whose lowest `bytes` bytes are set; bytes is clamped to 0..4. */
-static MlirValue low_bytes(moe__builder_t *b, MlirValue bytes) {
+MlirValue moe__mm_low_bytes(moe__builder_t *b, MlirValue bytes) {
   MlirValue clamped = moe__smin(b, moe__smax(b, bytes, 0), 4);
   MlirValue bits = moe__zext(b, moe__shl(b, clamped, 3), b->i64);
   MlirValue bit = moe__op1(b, "arith.shli", b->i64, MOE__VALUES(moe__i64(b, 1), bits), NULL);
@@ -114,8 +113,8 @@ static MlirValue low_bytes(moe__builder_t *b, MlirValue bytes) {
 
 /* The tokens of a word that stay: those not in [begin, end). word: its first token. */
 static MlirValue mask_of(moe__builder_t *b, MlirValue begin, MlirValue end, MlirValue word) {
-  MlirValue before_end = low_bytes(b, moe__sub(b, end, word));
-  MlirValue before_begin = low_bytes(b, moe__sub(b, begin, word));
+  MlirValue before_end = moe__mm_low_bytes(b, moe__sub(b, end, word));
+  MlirValue before_begin = moe__mm_low_bytes(b, moe__sub(b, begin, word));
   return moe__or(b, before_begin, moe__xor(b, before_end, -1));
 }
 

@@ -106,6 +106,29 @@ static void load_token_block(moe__scaled_mm_t *s, const moe__mm_work_t *work,
   loader->cursor = moe__cursor_next(b, &s->layout.ring, loader->cursor);
 }
 
+/* The same where blocks are MX: the warps that write factors make the stage full. */
+static void load_mx_tokens(moe__scaled_mm_t *s, const moe__mm_work_t *work,
+                           const moe__mm_reduction_t *reduction, MlirValue index,
+                           loader_t *loader) {
+  moe__kernel_t *kernel = &s->kernel;
+  moe__builder_t *b = &kernel->builder;
+  MlirValue at = moe__mm_k_tile_at(s, reduction, index);
+  MlirValue has_tail = moe__ne(b, moe__mm_token_head(s, reduction), 0);
+  moe__ring_wait_empty(kernel, &s->layout.ring, loader->cursor);
+  MOE__IF (b, s->loads) {
+    MlirValue landed = moe__mm_mx_tokens_expect(s, has_tail, loader->cursor);
+    MlirValue buffer = moe__ring_buffer(kernel, &s->layout.ring, loader->cursor);
+    load_operand(s, s->side[0], &work->tile, at, buffer, landed);
+    buffer = moe__offset_by(b, buffer, MOE__MM_TILE_ROWS * MOE__MM_TILE_K);
+    load_operand(s, s->side[1], &work->tile, at, buffer, landed);
+    MOE__IF (b, has_tail) {
+      moe__mm_mx_tokens_load_tails(s, work, at, loader->cursor, landed);
+    }
+    moe__mbarrier_arrive(b, moe__ring_full(kernel, &s->layout.ring, loader->cursor));
+  }
+  loader->cursor = moe__cursor_next(b, &s->layout.ring, loader->cursor);
+}
+
 /* Loads all of a tile. */
 static void load_tile(moe__scaled_mm_t *s, const moe__mm_work_t *work, loader_t *loader) {
   moe__builder_t *b = &s->kernel.builder;
@@ -113,6 +136,12 @@ static void load_tile(moe__scaled_mm_t *s, const moe__mm_work_t *work, loader_t 
   if (moe__mm_has_token_blocks(s)) {
     MOE__FOR (b, block, 0, reduction.k_tiles, 1, CARRY_LOADER(*loader)) {
       load_token_block(s, work, &reduction, block, loader);
+    }
+    return;
+  }
+  if (moe__mm_has_mx_tokens(s)) {
+    MOE__FOR (b, k_tile, 0, reduction.k_tiles, 1, MOE__CARRY_CURSOR(loader->cursor)) {
+      load_mx_tokens(s, work, &reduction, k_tile, loader);
     }
     return;
   }
@@ -177,7 +206,7 @@ static void load_tiles(moe__scaled_mm_t *s) {
     slot = moe__mm_next_slot(s, slot);
     index = moe__mm_counts_tiles(s) ? moe__shuffle(b, next, moe__i32(b, 0)) : next;
   }
-  if (s->which == MOE__GRADIENT && !s->schedule.pingpong)
+  if (s->which == MOE__GRADIENT && !s->schedule.pingpong && !moe__mm_has_mx_tokens(s))
     moe__mm_clear(s, loader.requests.next, &loader.requests);
   write_ends(s, slot, loader.cursor);
 }

@@ -90,14 +90,13 @@ static void add_stage(making_t *m, moe__cursor_t cursor, moe__cursor_t next, moe
     finish(m, 0);
     if (block == 0) {
       MOE__IF (b, has_before) {
-        moe__mm_release(s, m->self, before);
+        moe__mm_mx_release(s, m->self, before);
       }
     }
     start(m, 1, block);
     add(m, 0, &factors);
     finish(m, 1);
     if (block == BLOCKS - 1) {
-      moe__warp_barrier(b); /* one lane will release the stage, for all that have read it */
       moe__ring_wait(&s->kernel, &s->layout.ring, next);
       find_stage(m, next);
     }
@@ -174,7 +173,7 @@ static moe__cursor_t multiply_tile(moe__scaled_mm_t *s, const moe__mm_position_t
     cursor = next;
   }
   finish(&m, 0);
-  moe__mm_release(s, self, cursor);
+  moe__mm_mx_release(s, self, cursor);
   store(s, &tile, m.sums);
   return moe__cursor_next(b, &s->layout.ring, cursor);
 }

@@ -13,7 +13,7 @@
 #include "lib/Device/Warp.h"
 
 #define BLOCKS 4 /* MX blocks of a k-tile */
-#define WRITERS (MOE__MM_MX_WARPS * MOE__WARP)
+#define WRITERS MOE__MM_MX_WRITERS
 #define MAX_ROUNDS 2 /* in which they take 192 rows or columns */
 #define E8M0_ONE 127
 #define E8M0_NAN 255
@@ -70,6 +70,7 @@ static int32_t first_column_factor(void) {
 typedef struct part_t {
   const moe__mm_operand_t *operand;
   int lines, rounds;
+  MlirValue extent; /* i32: lines of the operand, where scales of an MX block lie side by side */
   bool side_by_side;
   MlirValue item[MAX_ROUNDS];  /* i32: the word's number; some are past the end */
   MlirValue from[MAX_ROUNDS];  /* !llvm.ptr<1>: the word of the first k-tile */
@@ -80,7 +81,7 @@ typedef struct part_t {
 typedef struct writer_t {
   moe__scaled_mm_t *s;
   MlirValue thread;       /* i32: among the writers */
-  MlirValue blocks, last; /* i32: MX blocks of the reduction; the last k-tile */
+  MlirValue blocks, last; /* i32: MX blocks that a tile sums over; the last k-tile */
   part_t parts[2];        /* rows, columns */
 } writer_t;
 
@@ -107,10 +108,30 @@ static MlirValue wide_product(moe__builder_t *b, MlirValue x, MlirValue y) {
   return moe__op1(b, "arith.muli", b->i64, MOE__VALUES(x, moe__zext(b, y, b->i64)), NULL);
 }
 
-/* Begins a tile. */
-static void find_part(writer_t *w, const moe__group_tile_t *tile, part_t *part) {
+/* Of scales that lie side by side: the first line of the tile, and where those of its first MX
+ * block begin (i64). */
+static MlirValue first_line(writer_t *w, const moe__group_tile_t *tile, const part_t *part) {
   moe__scaled_mm_t *s = w->s;
   moe__builder_t *b = &s->kernel.builder;
+  if (part->operand == &s->operands[MOE__MM_QB])
+    return moe__mul(b, tile->column, part->operand->tile);
+  return moe__sub(b, tile->row, moe__mul(b, tile->group, s->rows.value));
+}
+
+static MlirValue first_block(writer_t *w, const moe__mm_work_t *work, const part_t *part) {
+  moe__scaled_mm_t *s = w->s;
+  moe__builder_t *b = &s->kernel.builder;
+  if (!moe__mm_has_mx_tokens(s))
+    return wide_product(b, moe__wide_mul(b, work->tile.group, w->blocks), part->extent);
+  MlirValue row = moe__add(b, moe__lshr(b, work->start, 5), work->tile.group);
+  return moe__wide_mul(b, row, part->extent);
+}
+
+/* Begins a tile. */
+static void find_part(writer_t *w, const moe__mm_work_t *work, part_t *part) {
+  moe__scaled_mm_t *s = w->s;
+  moe__builder_t *b = &s->kernel.builder;
+  const moe__group_tile_t *tile = &work->tile;
   for (int i = 0; i < part->rounds; i++) {
     MlirValue offset;
     part->item[i] = moe__add(b, w->thread, i * WRITERS);
@@ -119,11 +140,9 @@ static void find_part(writer_t *w, const moe__group_tile_t *tile, part_t *part) 
       MlirValue block = moe__udiv(b, part->item[i], words);
       part->block[i] = moe__umin(b, block, BLOCKS - 1);
       MlirValue line = moe__shl(b, moe__urem(b, part->item[i], words), 2);
-      MlirValue column = moe__add(b, moe__mul(b, tile->column, part->operand->tile), line);
-      column = moe__umin(b, column, moe__sub(b, s->columns.value, BLOCKS));
-      offset =
-          moe__add(b, wide_product(b, moe__wide_mul(b, tile->group, w->blocks), s->columns.value),
-                   moe__zext(b, column, b->i64));
+      line = moe__add(b, first_line(w, tile, part), line);
+      line = moe__umin(b, line, moe__sub(b, part->extent, BLOCKS));
+      offset = moe__add(b, first_block(w, work, part), moe__zext(b, line, b->i64));
     } else {
       offset = wide_product(b, place(s, part->operand, tile, part->item[i]), w->blocks);
     }
@@ -158,7 +177,7 @@ static void read_part(writer_t *w, part_t *part, MlirValue index) {
     if (part->side_by_side) {
       MlirValue block = moe__add(b, first, part->block[i]);
       MOE__FOR (b, once, 0, moe__select(b, moe__ult(b, block, w->blocks), one, zero), 1, &word) {
-        MlirValue offset = moe__wide_mul(b, block, s->columns.value);
+        MlirValue offset = moe__wide_mul(b, block, part->extent);
         word = moe__load(b, moe__offset(b, part->from[i], offset), b->i32);
       }
     } else {
@@ -201,18 +220,21 @@ static void write_part(writer_t *w, const part_t *part, bool is_rows, MlirValue 
     }
 }
 
-/* Writes the factors of a tile. */
+/* Writes the factors of a tile, and places its tokens where it sums over them. */
 static void write_tile(writer_t *w, const moe__mm_work_t *work, moe__cursor_t *cursor) {
   moe__scaled_mm_t *s = w->s;
   moe__kernel_t *kernel = &s->kernel;
   moe__builder_t *b = &kernel->builder;
   moe__mm_reduction_t reduction = moe__mm_reduction_of(s, work);
   part_t *rows = &w->parts[0], *columns = &w->parts[1];
+  if (moe__mm_has_mx_tokens(s)) {
+    w->blocks = moe__ceil_div(b, moe__sub(b, work->end, work->start), MOE_MX_BLOCK);
+    w->last = last_of(b, reduction.k_tiles);
+  }
   for (int i = 0; i < 2; i++) {
-    find_part(w, &work->tile, &w->parts[i]);
+    find_part(w, work, &w->parts[i]);
     read_part(w, &w->parts[i], moe__i32(b, 0));
   }
-  MlirValue is_first = moe__eq(b, moe__and(b, w->thread, MOE__WARP - 1), 0);
   MOE__FOR (b, k_tile, 0, reduction.k_tiles, 1, &cursor->stage, &cursor->phase, &rows->words[0],
             &rows->words[1], &columns->words[0], columns->rounds > 1 ? &columns->words[1] : NULL) {
     part_t now[2] = {*rows, *columns};
@@ -222,10 +244,9 @@ static void write_tile(writer_t *w, const moe__mm_work_t *work, moe__cursor_t *c
     MlirValue factors = factors_at(s, *cursor);
     write_part(w, &now[0], true, factors);
     write_part(w, &now[1], false, moe__offset_by(b, factors, first_column_factor()));
-    moe__warp_barrier(b);
-    MOE__IF (b, is_first) {
-      moe__mbarrier_arrive(b, moe__ring_full(kernel, &s->layout.ring, *cursor));
-    }
+    if (moe__mm_has_mx_tokens(s))
+      moe__mm_mx_place_tokens(s, w->thread, &reduction, k_tile, *cursor);
+    moe__mbarrier_arrive(b, moe__ring_full(kernel, &s->layout.ring, *cursor));
     *cursor = moe__cursor_next(b, &s->layout.ring, *cursor);
   }
 }
@@ -242,7 +263,9 @@ void moe__mm_mx_write_factors(moe__scaled_mm_t *s) {
     part->operand = s->side[i];
     part->lines = i == 0 ? MOE__MM_TILE_ROWS : s->schedule.tile_n;
     part->rounds = (part->lines + WRITERS - 1) / WRITERS;
-    part->side_by_side = s->side[i] == &s->operands[MOE__MM_QB] && s->sb_is_row_major;
+    bool is_qb = s->side[i] == &s->operands[MOE__MM_QB];
+    part->extent = is_qb ? s->columns.value : s->rows.value;
+    part->side_by_side = moe__mm_has_mx_tokens(s) || (is_qb && s->sb_is_row_major);
   }
   moe__cursor_t cursor = moe__cursor_start(b);
   MlirValue total = moe__mm_tile_count(s), index = moe__tiles_first(kernel);
@@ -253,13 +276,26 @@ void moe__mm_mx_write_factors(moe__scaled_mm_t *s) {
   }
   /* The stage that says that there are no more tiles. */
   moe__ring_wait_empty(kernel, &s->layout.ring, cursor);
-  moe__warp_barrier(b);
-  MOE__IF (b, moe__eq(b, moe__and(b, w.thread, MOE__WARP - 1), 0)) {
-    moe__mbarrier_arrive(b, moe__ring_full(kernel, &s->layout.ring, cursor));
-  }
+  moe__mbarrier_arrive(b, moe__ring_full(kernel, &s->layout.ring, cursor));
 }
 
 /* ---- The multiplying warpgroups ---- */
+
+int32_t moe__mm_mx_readers(const moe__mm_schedule_t *schedule) {
+  int warps = MOE__MM_THREADS / MOE__WARP;
+  return MOE__MM_THREADS + warps * (schedule->cluster - 1);
+}
+
+void moe__mm_mx_release(moe__scaled_mm_t *s, const moe__mm_position_t *self, moe__cursor_t cursor) {
+  moe__builder_t *b = &s->kernel.builder;
+  moe__ring_release(&s->kernel, &s->layout.ring, cursor);
+  if (s->schedule.cluster == 1)
+    return;
+  MOE__IF (b, moe__eq(b, self->lane, 0)) {
+    moe__ring_release_remote(&s->kernel, &s->layout.ring, cursor,
+                             moe__xor(b, s->kernel.cluster_rank, 1));
+  }
+}
 
 void moe__mm_mx_read_factors(moe__scaled_mm_t *s, const moe__mm_position_t *self,
                              moe__cursor_t cursor, int index, moe__mm_mx_factors_t *out) {

@@ -93,6 +93,9 @@ static void add_parameters(moe__scaled_mm_t *s, MlirOperation op) {
     moe__mm_token_blocks_parameters(s, op);
   else if (moe__mm_has_block_scales(s))
     moe__mm_block_scales_parameters(s, op);
+  if (moe__mm_has_mx_tokens(s))
+    for (int i = 0; i < 2; i++)
+      moe__mm_add_tail_map(s, op, i);
   s->sb_is_row_major = moe__is_row_major(moe__tensor_type(op, MOE__SB));
   for (int i = 0; i < 2 && !moe__mm_has_block_scales(s); i++)
     s->operands[i].scales = moe__kernel_pointer(kernel, moe__tensor_number(op, SCALE_ROLES[i]));
@@ -117,12 +120,14 @@ static void add_requirements(moe__scaled_mm_t *s, MlirOperation op) {
       offs = moe__tensor_number(op, MOE__OFFS);
   moe__require_shapes(kernel, op);
   moe__kernel_require(kernel, qb, qb_last, MOE__MULTIPLE_OF, 16);
-  int unit = moe__mm_has_mx_scales(s) ? MOE_MX_BLOCK : 16;
+  int unit = moe__mm_has_mx_scales(s) && s->which != MOE__GRADIENT ? MOE_MX_BLOCK : 16;
   moe__kernel_require(kernel, qa, qa_last, MOE__AT_LEAST, unit);
   moe__kernel_require(kernel, qa, qa_last, MOE__MULTIPLE_OF, unit);
   if (has_groups(s)) {
     moe__require_groups(kernel, offs);
   }
+  if (moe__mm_has_mx_tokens(s)) /* whose scales are read by four */
+    moe__kernel_require(kernel, qa, 0, MOE__MULTIPLE_OF, 4);
 }
 
 /* ---- The multiplying warpgroups ---- */
@@ -222,6 +227,8 @@ static void multiply_tiles(moe__scaled_mm_t *s) {
  * of them have together. Promoted sums take two accumulators. What the gradient's loader needs
  * to clear is more than the others', whose speed does not depend on it. */
 static int loader_registers(const moe__scaled_mm_t *s) {
+  if (moe__mm_has_mx_tokens(s)) /* of which a thread moves all of a row at once */
+    return 88;
   return s->promoted ? 56 : 72;
 }
 
@@ -251,12 +258,10 @@ static bool takes_block_scales(MlirOperation op) {
 
 /* Whether a product has a kernel as far as its scales are those of MX blocks. */
 static bool takes_mx_scales(MlirOperation op) {
-  if (moe__mm_case(op) == MOE__GRADIENT)
-    return moe__error(op, "the kernel takes f32 scales in a weight gradient");
   if (!moe__mm_is_promoted(op))
     return moe__error(op, "the kernel adds sums of MX blocks in fp32; give 'accumulate' the value "
                           "\"promoted\"");
-  return takes_order_of_sb(op);
+  return moe__mm_case(op) == MOE__GRADIENT || takes_order_of_sb(op);
 }
 
 static bool has_kernel(MlirOperation op) {
@@ -278,14 +283,14 @@ static bool has_kernel(MlirOperation op) {
   for (int i = 0; i < mlirOperationGetNumOperands(op); i++) {
     moe__role_t role = moe__operand_role(op, i);
     bool other = role == MOE__QB || (blocks && (role == MOE__SA || role == MOE__SB)) ||
-                 (mx && role == MOE__SB);
+                 (mx && !is_gradient && role == MOE__SB);
     row_major &= other || moe__is_row_major(mlirValueGetType(mlirOperationGetOperand(op, i)));
   }
   if (!row_major)
     return moe__error(op, "the kernel takes all tensors but qb row-major; remove their encoding");
   if (!moe__is_column_major(qb))
     return moe__error(op, "the kernel takes qb %s", qb_orders[moe__mm_case(op)]);
-  if (is_gradient && moe__has_block_scales(op) && !moe__needs_multiple(op, MOE__QA, 0, 4))
+  if (is_gradient && (mx || moe__has_block_scales(op)) && !moe__needs_multiple(op, MOE__QA, 0, 4))
     return false;
   return moe__needs_multiple_of_16(op, MOE__QA, (int)mlirShapedTypeGetRank(qa) - 1) &&
          moe__needs_multiple_of_16(op, MOE__QB, (int)mlirShapedTypeGetRank(qb) - 1);
@@ -406,14 +411,19 @@ static bool lower(const moe__lowering_t *lowering) {
     moe__tma_prefetch_map(b, s.operands[MOE__MM_QB].map);
     moe__mm_epilogue_prefetch_map(&s);
     int readers = s.schedule.pingpong ? 1 : MOE__MM_WARPGROUPS; /* warpgroups that read a stage */
-    moe__ring_initialize_filled(kernel, &s.layout.ring,
-                                1 + (moe__mm_has_mx_scales(&s) ? MOE__MM_MX_WARPS : 0),
-                                readers * MOE__MM_WARPGROUP / MOE__WARP * s.schedule.cluster);
+    if (moe__mm_has_mx_scales(&s))
+      moe__ring_initialize_filled(kernel, &s.layout.ring, 1 + MOE__MM_MX_WRITERS,
+                                  moe__mm_mx_readers(&s.schedule));
+    else
+      moe__ring_initialize(kernel, &s.layout.ring,
+                           readers * MOE__MM_WARPGROUP / MOE__WARP * s.schedule.cluster);
     if (s.schedule.pingpong) {
       moe__mm_slots_initialize(&s);
       moe__mm_turns_initialize(&s);
     }
-    if (s.which == MOE__GRADIENT)
+    if (moe__mm_has_mx_tokens(&s))
+      moe__mm_mx_tokens_initialize(&s);
+    else if (s.which == MOE__GRADIENT)
       moe__mm_clear_initialize(&s);
   }
   if (has_groups(&s))

@@ -6,7 +6,8 @@
  * Epilogue.c what follows them; PingPong.c the warpgroups that have tiles of their own. Clear.c
  * has what a gradient needs besides, where its groups begin and end inside of a stage;
  * BlockScales.c what products need whose operands have scales for blocks, TokenBlocks.c what a
- * gradient does; MxScales.c and MxMultiply.c those with scales for MX blocks.
+ * gradient does; MxScales.c and MxMultiply.c those with scales for MX blocks, MxTokens.c a gradient
+ * with them.
  *
  * Two operands meet in a tile. Of one, 128 rows are the rows of the tile, as a rule 64 for each
  * warpgroup; of the other, tile_n are its columns. The rows are those of qa, unless the schedule
@@ -64,7 +65,7 @@ typedef struct moe__mm_operand_t {
   int map_rank;
   moe__mm_scales_t granularity;
   MlirValue scales;              /* !llvm.ptr<1>; null with blocks */
-  MlirValue tail_map, scale_map; /* with blocks of tokens */
+  MlirValue tail_map, scale_map; /* with blocks of tokens; the latter unless they are MX */
 } moe__mm_operand_t;
 
 typedef struct moe__scaled_mm_t {
@@ -202,9 +203,9 @@ bool moe__mm_has_mx_scales(const moe__scaled_mm_t *s);
 /* Bytes that a stage has besides, behind its tiles, for factors: the scales as fp32. */
 int32_t moe__mm_mx_factor_bytes(const moe__mm_schedule_t *schedule);
 
-/* Warps that write factors, of the loading warpgroup: all but the one that loads. Each arrives at
- * each stage. They call the function. */
-#define MOE__MM_MX_WARPS 3
+/* Threads that write factors, of the loading warpgroup: those of all warps but the one that loads.
+ * Each arrives at each stage. They call the function. */
+#define MOE__MM_MX_WRITERS 96
 void moe__mm_mx_write_factors(moe__scaled_mm_t *s);
 
 /* The factors of MX block `index`, 0 to 3, of the k-tile in the stage at `cursor`, that belong to
@@ -216,10 +217,38 @@ typedef struct moe__mm_mx_factors_t {
 void moe__mm_mx_read_factors(moe__scaled_mm_t *s, const moe__mm_position_t *self,
                              moe__cursor_t cursor, int index, moe__mm_mx_factors_t *out);
 
+/* Where what a multiplying warp has read of the stage may be written again: of its own CTA each
+ * lane arrives, since it has read factors; of another one of the cluster, one. How many arrivals a
+ * stage gets. */
+void moe__mm_mx_release(moe__scaled_mm_t *s, const moe__mm_position_t *self, moe__cursor_t cursor);
+int32_t moe__mm_mx_readers(const moe__mm_schedule_t *schedule);
+
 /* ---- MxMultiply.c ---- */
 
 /* Multiplies and stores all tiles of the CTA, each warpgroup one half of their columns. */
 void moe__mm_multiply_mx(moe__scaled_mm_t *s);
+
+/* ---- MxTokens.c, for a gradient whose scales are of MX blocks of tokens ---- */
+
+bool moe__mm_has_mx_tokens(const moe__scaled_mm_t *s);
+
+/* Reserves shared memory; gives the bytes that a stage has besides, behind its factors. One thread
+ * initializes the barriers, and a barrier of the CTA follows. */
+int32_t moe__mm_mx_tokens_reserve(moe__mm_layout_t *layout, const moe__mm_schedule_t *schedule);
+void moe__mm_mx_tokens_initialize(moe__scaled_mm_t *s);
+
+/* For the loading thread: gives the barrier on which the copies to the free stage at `cursor` are
+ * to complete, which expects their bytes; copies the tails, whose tiles begin with token `at`. */
+MlirValue moe__mm_mx_tokens_expect(moe__scaled_mm_t *s, MlirValue has_tail, moe__cursor_t cursor);
+void moe__mm_mx_tokens_load_tails(moe__scaled_mm_t *s, const moe__mm_work_t *work, MlirValue at,
+                                  moe__cursor_t cursor, MlirValue landed);
+
+/* For the warps that write factors, `thread` among them: waits for the copies of k-tile `index` to
+ * the stage at `cursor`, moves its tokens to the start of its rows, and clears what lies behind the
+ * group. */
+void moe__mm_mx_place_tokens(moe__scaled_mm_t *s, MlirValue thread,
+                             const moe__mm_reduction_t *reduction, MlirValue index,
+                             moe__cursor_t cursor);
 
 /* ---- BlockScales.c, where operands have scales for blocks ---- */
 
@@ -267,6 +296,9 @@ bool moe__mm_has_token_blocks(const moe__scaled_mm_t *s);
 int32_t moe__mm_token_blocks_reserve(const moe__mm_schedule_t *schedule);
 void moe__mm_token_blocks_parameters(moe__scaled_mm_t *s, MlirOperation op);
 
+/* Adds the tensor map of the tails of an operand, MOE__MM_QA or MOE__MM_QB: 32 tokens. */
+void moe__mm_add_tail_map(moe__scaled_mm_t *s, MlirOperation op, int of);
+
 /* How many tokens of a stage are in front of its block (i32); where there are some, stages have
  * tails. */
 MlirValue moe__mm_token_head(moe__scaled_mm_t *s, const moe__mm_reduction_t *reduction);
@@ -298,6 +330,9 @@ MlirValue moe__mm_token_column_scales(moe__scaled_mm_t *s, const moe__mm_token_s
                                       int j);
 
 /* ---- Clear.c, for the gradient: the loading warp calls these, all of its lanes ---- */
+
+/* The word whose lowest `bytes` bytes are set; bytes is clamped to 0..4. */
+MlirValue moe__mm_low_bytes(moe__builder_t *b, MlirValue bytes);
 
 /* Stages that are to be cleared, as numbers of requests: of the next one, and the oldest that is
  * open. */

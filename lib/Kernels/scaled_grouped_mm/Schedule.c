@@ -45,6 +45,13 @@ static const moe__mm_schedule_t GRADIENT_BLOCKS[] = {
     {.tile_n = 128, .stages = 4},
     {.tile_n = 128, .stages = 4, .band = 16},
 };
+/* With scales of MX blocks too. */
+static const moe__mm_schedule_t GRADIENT_MX[] = {
+    {.tile_n = 160, .stages = 3},
+    {.tile_n = 160, .stages = 3, .band = 16},
+    {.tile_n = 128, .stages = 4},
+    {.tile_n = 128, .stages = 3},
+};
 /* The same where groups are rows: operands may be swapped. */
 static const moe__mm_schedule_t ROWS_FAST[] = {
     {PINGPONG, .band = 16},
@@ -119,6 +126,8 @@ static int64_t tokens_per_expert(MlirOperation op) {
 
 moe__candidates_t moe__mm_candidates(MlirOperation op) {
   bool promoted = moe__mm_is_promoted(op);
+  if (moe__mm_case(op) == MOE__GRADIENT && moe__has_mx_scales(op))
+    return MOE__CANDIDATES(GRADIENT_MX);
   if (moe__mm_case(op) == MOE__GRADIENT && moe__has_block_scales(op))
     return MOE__CANDIDATES(GRADIENT_BLOCKS);
   if (moe__mm_case(op) == MOE__GRADIENT)
@@ -160,7 +169,7 @@ static bool check(MlirOperation op, const moe__mm_schedule_t *schedule) {
   if (schedule->swap_operands && schedule->cluster > 1)
     return moe__error(op, "'schedule.cluster' is %d; it must be 1 where operands are swapped",
                       schedule->cluster);
-  if (schedule->cluster > 1 && is_gradient && moe__has_block_scales(op))
+  if (schedule->cluster > 1 && is_gradient && (mx || moe__has_block_scales(op)))
     return moe__error(op,
                       "'schedule.cluster' is %d; it must be 1 in a gradient of weights with "
                       "scales of blocks",
@@ -197,13 +206,16 @@ bool moe__mm_lay_out(MlirOperation op, const void *schedule, void *out) {
   if (moe__mm_scales(op, MOE__MM_QA) == MOE__SCALE_OF_BLOCK)
     stage_bytes +=
         is_gradient ? moe__mm_token_blocks_reserve(s) : moe__mm_block_scales_reserve(l, s);
-  if (moe__has_mx_scales(op))
+  bool mx = moe__has_mx_scales(op);
+  if (mx)
     stage_bytes += moe__mm_mx_factor_bytes(s);
+  if (mx && is_gradient)
+    stage_bytes += moe__mm_mx_tokens_reserve(l, s);
   l->ring = moe__ring_reserve(&l->cta, s->stages, stage_bytes);
   moe__mm_slots_reserve(l, s);
   if (s->pingpong)
     moe__mm_turns_reserve(l);
-  if (is_gradient)
+  if (is_gradient && !mx)
     moe__mm_clear_reserve(l, s);
   moe__mm_epilogue_reserve(l, s, op);
   l->groups = moe__groups_reserve(&l->cta, moe__max_groups(op), is_gradient);

@@ -13,7 +13,7 @@
 #define PINGPONG_TOKEN_ALIGNMENT 128
 
 bool moe__mm_counts_tiles(const moe__scaled_mm_t *s) {
-  return s->which == MOE__GRADIENT && s->schedule.cluster == 1;
+  return s->which == MOE__GRADIENT && s->schedule.cluster == 1 && !moe__mm_has_mx_scales(s);
 }
 
 /* With tiles of half the work a search in the whole table would take the loader longer than what
@@ -37,7 +37,8 @@ MlirValue moe__mm_tile_count(moe__scaled_mm_t *s) {
 /* Tiles are taken in turn; but those of the gradient, which are as long as their group, by a
  * counter: whoever is done takes the next one. The longest come first, so that all end at about
  * the same time. Only the thread that loads gets the number: the counter takes its time, and no
- * other one waits here. */
+ * other one waits here. With scales of MX blocks the warps that write factors look for the tiles
+ * too, and there is no counter. */
 MlirValue moe__mm_next_tile(moe__scaled_mm_t *s, MlirValue index) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue step = moe__tiles_step(&s->kernel), zero = moe__i32(b, 0), one = moe__i32(b, 1);
@@ -100,6 +101,10 @@ moe__mm_work_t moe__mm_work_at(moe__scaled_mm_t *s, MlirValue index, MlirValue *
   return work;
 }
 
+static bool has_blocks_of_tokens(const moe__scaled_mm_t *s) {
+  return moe__mm_has_token_blocks(s) || moe__mm_has_mx_tokens(s);
+}
+
 moe__mm_reduction_t moe__mm_reduction_of(moe__scaled_mm_t *s, const moe__mm_work_t *work) {
   moe__builder_t *b = &s->kernel.builder;
   moe__mm_reduction_t r = {.first = moe__i32(b, 0), .start = work->start, .end = work->end};
@@ -107,7 +112,7 @@ moe__mm_reduction_t moe__mm_reduction_of(moe__scaled_mm_t *s, const moe__mm_work
     r.k_tiles = moe__ceil_div(b, s->depth.value, MOE__MM_TILE_K);
     return r;
   }
-  if (moe__mm_has_token_blocks(s)) { /* a group without tokens has a stage, which is not read */
+  if (has_blocks_of_tokens(s)) { /* a group without tokens has a stage, which is not read */
     r.first = moe__and(b, r.start, -TOKEN_ALIGNMENT);
     MlirValue blocks = moe__ceil_div(b, moe__sub(b, r.end, r.start), MOE__MM_TILE_K);
     r.k_tiles = moe__smax(b, blocks, moe__i32(b, 1));
@@ -128,7 +133,7 @@ moe__mm_reduction_t moe__mm_reduction_of(moe__scaled_mm_t *s, const moe__mm_work
 MlirValue moe__mm_k_tile_at(moe__scaled_mm_t *s, const moe__mm_reduction_t *reduction,
                             MlirValue index) {
   moe__builder_t *b = &s->kernel.builder;
-  if (s->which == MOE__GRADIENT && !moe__mm_has_token_blocks(s)) { /* the last one first */
+  if (s->which == MOE__GRADIENT && !has_blocks_of_tokens(s)) { /* the last one first */
     MlirValue is_first = moe__eq(b, index, 0);
     MlirValue number = moe__select(b, is_first, reduction->k_tiles, index);
     index = moe__sub(b, number, 1);

@@ -56,22 +56,29 @@ int32_t moe__mm_token_blocks_reserve(const moe__mm_schedule_t *schedule) {
   return (places_of(schedule).end - tiles + 1023) / 1024 * 1024;
 }
 
+void moe__mm_add_tail_map(moe__scaled_mm_t *s, MlirOperation op, int of) {
+  static const moe__role_t factors[] = {MOE__QA, MOE__QB};
+  moe__mm_operand_t *operand = &s->operands[of];
+  const moe__expression_t *extents[] = {s->rows.expression, s->columns.expression};
+  moe__tensor_map_t tail = {.tensor = moe__tensor_number(op, factors[of]),
+                            .element = MOE__MAP_U8,
+                            .rank = 2,
+                            .dims = {s->depth.expression, extents[of]},
+                            .strides = {s->depth.expression},
+                            .box = {TAIL, operand->tile},
+                            .swizzle = MOE__SWIZZLE_32B};
+  operand->tail_map = moe__kernel_tensor_map(&s->kernel, &tail);
+}
+
 void moe__mm_token_blocks_parameters(moe__scaled_mm_t *s, MlirOperation op) {
-  static const moe__role_t factors[] = {MOE__QA, MOE__QB}, scales[] = {MOE__SA, MOE__SB};
+  static const moe__role_t scales[] = {MOE__SA, MOE__SB};
   moe__record_t *record = &s->kernel.record;
   const moe__expression_t *extents[] = {s->rows.expression, s->columns.expression};
   const moe__expression_t *blocks = moe__expression_ceildiv(record, s->depth.expression, BLOCK);
   blocks = moe__expression_add(record, MOE__EXPRESSIONS(blocks, s->experts.expression));
   for (int i = 0; i < 2; i++) {
     moe__mm_operand_t *operand = &s->operands[i];
-    moe__tensor_map_t tail = {.tensor = moe__tensor_number(op, factors[i]),
-                              .element = MOE__MAP_U8,
-                              .rank = 2,
-                              .dims = {s->depth.expression, extents[i]},
-                              .strides = {s->depth.expression},
-                              .box = {TAIL, operand->tile},
-                              .swizzle = MOE__SWIZZLE_32B};
-    operand->tail_map = moe__kernel_tensor_map(&s->kernel, &tail);
+    moe__mm_add_tail_map(s, op, i);
     const moe__expression_t *four = moe__expression_constant(record, 4);
     moe__tensor_map_t map = {
         .tensor = moe__tensor_number(op, scales[i]),

@@ -12,6 +12,43 @@ func.func @not_a_tensor(%x: vector<32xbf16>) {
 
 // -----
 
+// Tokens in groups: q has M rounded up to a multiple of 128; scales are of as many, and have room for one block more in each group.
+func.func @groups_axis(%x: tensor<64x32xbf16>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'offs' must not be there: 'x' has rank 2 and is cut along axis 1; groups cut a matrix along axis 0}}
+  %q, %s = "mx_quantize.quantize"(%x, %offs) {axis = 1 : i64, block = 32 : i64, mode = "rceil"}
+      : (tensor<64x32xbf16>, tensor<2xi32>) -> (tensor<64x32xf8E4M3FN>, tensor<64x1xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+func.func @groups_rank(%x: tensor<2x64x32xbf16>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'offs' must not be there: 'x' has rank 3 and is cut along axis 0; groups cut a matrix along axis 0}}
+  %q, %s = "mx_quantize.quantize"(%x, %offs) {axis = 0 : i64, block = 32 : i64, mode = "rceil"}
+      : (tensor<2x64x32xbf16>, tensor<2xi32>) -> (tensor<2x64x32xf8E4M3FN>, tensor<2x64x32xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+func.func @groups_q(%x: tensor<70x32xbf16>, %offs: tensor<2xi32>) {
+  // expected-error@below {{result 'q' has dimension 0 of size 70; it must be 128}}
+  %q, %s = "mx_quantize.quantize"(%x, %offs) {axis = 0 : i64, block = 32 : i64, mode = "rceil"}
+      : (tensor<70x32xbf16>, tensor<2xi32>) -> (tensor<70x32xf8E4M3FN>, tensor<5x32xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+func.func @groups_scales(%x: tensor<70x32xbf16>, %offs: tensor<2xi32>) {
+  // expected-error@below {{result 'scales' has dimension 0 of size 5; it must be 6}}
+  %q, %s = "mx_quantize.quantize"(%x, %offs) {axis = 0 : i64, block = 32 : i64, mode = "rceil"}
+      : (tensor<70x32xbf16>, tensor<2xi32>) -> (tensor<128x32xf8E4M3FN>, tensor<5x32xf8E8M0FNU>)
+  return
+}
+
+// -----
+
 func.func @unranked(%x: tensor<*xbf16>) {
   // expected-error@below {{expected base type 'builtin.tensor' but got 'builtin.unranked_tensor'}}
   %q, %s = "mx_quantize.quantize"(%x) {axis = 1 : i64, block = 32 : i64, mode = "rceil"}
@@ -31,7 +68,7 @@ func.func @unranked_result(%x: tensor<4x64x16xbf16>) {
 // -----
 
 func.func @no_operand() {
-  // expected-error@below {{op expects exactly 1 operands, but got 0}}
+  // expected-error@below {{op expects at least 1 operands, but got 0}}
   %q, %s = "mx_quantize.quantize"() {axis = 0 : i64, block = 32 : i64, mode = "rceil"}
       : () -> (tensor<32xf8E4M3FN>, tensor<1xf8E8M0FNU>)
   return

@@ -967,47 +967,47 @@ func.func @mx_k_dynamic(%qa: tensor<64x?xf8E4M3FN>, %qb: tensor<2x?x16xf8E4M3FN>
 
 // -----
 
-// Weight gradient: (N,M/32) and (M/32,K).
-func.func @mx_gradient_sa_n(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<64x16xf8E4M3FN>, %sa: tensor<2x48xf8E8M0FNU>, %sb: tensor<2x16xf8E8M0FNU>, %offs: tensor<2xi32>) {
-  // expected-error@below {{operand 'sa' has dimension 0 of size 2; it must be 48}}
+// Weight gradient: (M/32+E,N) and (M/32+E,K); M of any size.
+func.func @mx_gradient_sa_m(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<64x16xf8E4M3FN>, %sa: tensor<2x48xf8E8M0FNU>, %sb: tensor<4x16xf8E8M0FNU>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'sa' has dimension 0 of size 2; it must be 4}}
   %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
-      : (tensor<48x64xf8E4M3FN>, tensor<64x16xf8E4M3FN>, tensor<2x48xf8E8M0FNU>, tensor<2x16xf8E8M0FNU>, tensor<2xi32>) -> tensor<2x48x16xbf16>
+      : (tensor<48x64xf8E4M3FN>, tensor<64x16xf8E4M3FN>, tensor<2x48xf8E8M0FNU>, tensor<4x16xf8E8M0FNU>, tensor<2xi32>) -> tensor<2x48x16xbf16>
   return
 }
 
 // -----
 
-func.func @mx_gradient_sa_m(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<64x16xf8E4M3FN>, %sa: tensor<48x4xf8E8M0FNU>, %sb: tensor<2x16xf8E8M0FNU>, %offs: tensor<2xi32>) {
-  // expected-error@below {{operand 'sa' has dimension 1 of size 4; it must be 2}}
+func.func @mx_gradient_sa_n(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<64x16xf8E4M3FN>, %sa: tensor<4x16xf8E8M0FNU>, %sb: tensor<4x16xf8E8M0FNU>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'sa' has dimension 1 of size 16; it must be 48}}
   %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
-      : (tensor<48x64xf8E4M3FN>, tensor<64x16xf8E4M3FN>, tensor<48x4xf8E8M0FNU>, tensor<2x16xf8E8M0FNU>, tensor<2xi32>) -> tensor<2x48x16xbf16>
+      : (tensor<48x64xf8E4M3FN>, tensor<64x16xf8E4M3FN>, tensor<4x16xf8E8M0FNU>, tensor<4x16xf8E8M0FNU>, tensor<2xi32>) -> tensor<2x48x16xbf16>
   return
 }
 
 // -----
 
-func.func @mx_gradient_sb_m(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<64x16xf8E4M3FN>, %sa: tensor<48x2xf8E8M0FNU>, %sb: tensor<16x2xf8E8M0FNU>, %offs: tensor<2xi32>) {
-  // expected-error@below {{operand 'sb' has dimension 0 of size 16; it must be 2}}
+func.func @mx_gradient_sb_m(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<64x16xf8E4M3FN>, %sa: tensor<4x48xf8E8M0FNU>, %sb: tensor<16x2xf8E8M0FNU>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'sb' has dimension 0 of size 16; it must be 4}}
   %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
-      : (tensor<48x64xf8E4M3FN>, tensor<64x16xf8E4M3FN>, tensor<48x2xf8E8M0FNU>, tensor<16x2xf8E8M0FNU>, tensor<2xi32>) -> tensor<2x48x16xbf16>
+      : (tensor<48x64xf8E4M3FN>, tensor<64x16xf8E4M3FN>, tensor<4x48xf8E8M0FNU>, tensor<16x2xf8E8M0FNU>, tensor<2xi32>) -> tensor<2x48x16xbf16>
   return
 }
 
 // -----
 
-func.func @mx_gradient_sb_k(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<64x16xf8E4M3FN>, %sa: tensor<48x2xf8E8M0FNU>, %sb: tensor<2x48xf8E8M0FNU>, %offs: tensor<2xi32>) {
+func.func @mx_gradient_sb_k(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<64x16xf8E4M3FN>, %sa: tensor<4x48xf8E8M0FNU>, %sb: tensor<4x48xf8E8M0FNU>, %offs: tensor<2xi32>) {
   // expected-error@below {{operand 'sb' has dimension 1 of size 48; it must be 16}}
   %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
-      : (tensor<48x64xf8E4M3FN>, tensor<64x16xf8E4M3FN>, tensor<48x2xf8E8M0FNU>, tensor<2x48xf8E8M0FNU>, tensor<2xi32>) -> tensor<2x48x16xbf16>
+      : (tensor<48x64xf8E4M3FN>, tensor<64x16xf8E4M3FN>, tensor<4x48xf8E8M0FNU>, tensor<4x48xf8E8M0FNU>, tensor<2xi32>) -> tensor<2x48x16xbf16>
   return
 }
 
 // -----
 
-func.func @mx_gradient_m(%qa: tensor<48x80xf8E4M3FN>, %qb: tensor<80x16xf8E4M3FN>, %sa: tensor<48x2xf8E8M0FNU>, %sb: tensor<2x16xf8E8M0FNU>, %offs: tensor<2xi32>) {
-  // expected-error@below {{the dimension of size 80 that 'sa' has a scale for each 32 of must be a multiple of 32}}
+func.func @mx_gradient_m(%qa: tensor<48x80xf8E4M3FN>, %qb: tensor<80x16xf8E4M3FN>, %sa: tensor<4x48xf8E8M0FNU>, %sb: tensor<5x16xf8E8M0FNU>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'sa' has dimension 0 of size 4; it must be 5}}
   %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
-      : (tensor<48x80xf8E4M3FN>, tensor<80x16xf8E4M3FN>, tensor<48x2xf8E8M0FNU>, tensor<2x16xf8E8M0FNU>, tensor<2xi32>) -> tensor<2x48x16xbf16>
+      : (tensor<48x80xf8E4M3FN>, tensor<80x16xf8E4M3FN>, tensor<4x48xf8E8M0FNU>, tensor<5x16xf8E8M0FNU>, tensor<2xi32>) -> tensor<2x48x16xbf16>
   return
 }
 

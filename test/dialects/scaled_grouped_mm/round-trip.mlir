@@ -74,14 +74,14 @@ func.func @block_scales(%qa: tensor<?x272xf8E4M3FN>, %qb: tensor<8x272x144xf8E4M
 // CHECK-LABEL: func.func @scaled_mm_other_cases
 // CHECK-COUNT-3: "scaled_grouped_mm.scaled_mm"
 func.func @scaled_mm_other_cases(%ga: tensor<48x?xf8E5M2>, %gb: tensor<?x32xf8E4M3FN>, %gsa: tensor<1024x48xf32>,
-                                 %gsb: tensor<1024x32xf32>, %goffs: tensor<1024xi32>, %mxa: tensor<48x?xf8E8M0FNU>,
+                                 %gsb: tensor<1024x32xf32>, %goffs: tensor<1024xi32>, %mxa: tensor<?x48xf8E8M0FNU>,
                                  %mxb: tensor<?x32xf8E8M0FNU>, %qa: tensor<2x16x64xf8E4M3FN>, %qb: tensor<2x64x32xf8E5M2>,
                                  %sa: tensor<2x16x2xf8E8M0FNU>, %sb: tensor<2x2x32xf8E8M0FNU>) {
   %gradient = "scaled_grouped_mm.scaled_mm"(%ga, %gb, %gsa, %gsb, %goffs) {accumulate = "fast"}
       : (tensor<48x?xf8E5M2>, tensor<?x32xf8E4M3FN>, tensor<1024x48xf32>, tensor<1024x32xf32>, tensor<1024xi32>)
       -> tensor<1024x48x32xbf16>
   %mx_gradient = "scaled_grouped_mm.scaled_mm"(%ga, %gb, %mxa, %mxb, %goffs) {accumulate = "fast"}
-      : (tensor<48x?xf8E5M2>, tensor<?x32xf8E4M3FN>, tensor<48x?xf8E8M0FNU>, tensor<?x32xf8E8M0FNU>, tensor<1024xi32>)
+      : (tensor<48x?xf8E5M2>, tensor<?x32xf8E4M3FN>, tensor<?x48xf8E8M0FNU>, tensor<?x32xf8E8M0FNU>, tensor<1024xi32>)
       -> tensor<1024x48x32xf32>
   %mx_batched = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb) {accumulate = "promoted"}
       : (tensor<2x16x64xf8E4M3FN>, tensor<2x64x32xf8E5M2>, tensor<2x16x2xf8E8M0FNU>, tensor<2x2x32xf8E8M0FNU>)

@@ -1,7 +1,8 @@
 /* Mx.c - the ops of the mx_quantize dialect with MX scales, on the C reference.
  *
  * Why it exists: see Launch.h. MX blocks are computed apart from each other, so that slices are
- * plain calls of libmoe_ref on parts of the tensors. A dual op is two plain ones.
+ * plain calls of libmoe_ref on parts of the tensors. A dual op is two plain ones. Tokens in groups
+ * are cut into MX blocks from the start of each group.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "tools/moe-run/Launch.h"
@@ -28,6 +29,10 @@ static direction_t direction_of(const moe__run_launch_t *launch, int number) {
 
 static int direction_count(const moe__run_launch_t *launch) {
   return is_dual(launch) ? 2 : 1;
+}
+
+static const moe_ref_tensor_t *offs_of(const moe__run_launch_t *launch) {
+  return moe__run_tensor(launch, "offs");
 }
 
 /* All tensors have the rank of x and, but for the axis, its shape. */
@@ -110,6 +115,9 @@ static direction_t slice_direction(const moe__run_launch_t *launch, int64_t slic
 
 static moe_ref_status_t run_quantize(const moe__run_launch_t *launch, int64_t slice) {
   const direction_t direction = slice_direction(launch, slice);
+  if (offs_of(launch))
+    return moe_ref_mx_quantize_groups(&direction.x, offs_of(launch), launch->mx.block_size,
+                                      launch->mx.mode, &direction.q, &direction.scales);
   return moe_ref_mx_quantize(&direction.x, direction.axis, launch->mx.block_size, launch->mx.mode,
                              &direction.q, &direction.scales);
 }
@@ -122,8 +130,10 @@ static moe_ref_status_t run_dequantize(const moe__run_launch_t *launch, int64_t 
 
 /* All operands are seen in the same cells, if not of the same length. */
 static void use(const moe__run_launch_t *launch, const char *role, moe__run_use_t *out_use) {
-  (void)role;
   const int rank = moe__run_first_operand(launch)->rank;
+  out_use->tokens = moe__run_first_operand(launch)->shape[0];
+  if (*role == 'o')
+    out_use->role = MOE__RUN_OFFSETS;
   for (int d = 0; d < rank; d++)
     out_use->cell[d] = d == launch->mx.axis ? launch->mx.block_size : 1;
   out_use->is_crossed = is_dual(launch);
@@ -137,14 +147,26 @@ static const char *quantized_from(const moe__run_launch_t *launch, const char *r
   return moe__run_makes(launch, "q") && *role == 'q' ? "x" : NULL;
 }
 
+/* Of q, rows of x that are in no group; of scales, rows that belong to no block. */
+static int64_t written_rows(const moe__run_launch_t *launch, const char *role) {
+  return offs_of(launch) && *role == 'q'
+             ? moe_ref_grouped_rows(offs_of(launch), moe__run_first_operand(launch)->shape[0])
+             : -1;
+}
+
+static bool has_gaps(const moe__run_launch_t *launch, const char *role) {
+  return offs_of(launch) && *role == 's';
+}
+
 #define MX_OP(op_name, roles, runs)                                                                \
   {                                                                                                \
     .name = "mx_quantize." op_name, .tensors = (roles), .prepare = prepare, .cut = cut,            \
-    .run = (runs), .use = use, .quantized_from = quantized_from                                    \
+    .run = (runs), .use = use, .quantized_from = quantized_from, .written_rows = written_rows,     \
+    .has_gaps = has_gaps                                                                           \
   }
 
 const moe__run_op_t moe__run_quantize_ops[] = {
-    MX_OP("quantize", "x -> q scales", run_quantize),
+    MX_OP("quantize", "x [offs] -> q scales", run_quantize),
     MX_OP("quantize_dual", "x -> q scales q_t scales_t", run_quantize),
     MX_OP("dequantize", "q scales -> x", run_dequantize),
     {0},

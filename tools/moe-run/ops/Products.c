@@ -61,17 +61,23 @@ static bool has_grouped_rows(const moe__run_launch_t *launch) {
   return has_offsets(launch) && moe__run_tensor(launch, "qb")->rank == 3;
 }
 
-/* Quantized tokens that are summed over may be more than there were (Fp8.c); those behind are
- * in no group. */
+/* Quantized tokens that are summed over may be more than there were (Fp8.c, Mx.c), and so may the
+ * rows of scales of MX blocks; those behind are in no group. */
 static moe_ref_status_t compare(const moe__run_launch_t *launch, const moe_ref_tensor_t factors[2],
                                 int64_t slice, moe_ref_score_t *score) {
   moe_ref_scaled_mm_t mm = product(launch);
-  moe_ref_tensor_t a = *mm.a, b = *mm.b;
+  moe_ref_tensor_t a = *mm.a, b = *mm.b, sa = *mm.sa, sb = *mm.sb;
   if (has_offsets(launch) && !has_grouped_rows(launch)) {
     a.shape[1] = factors[0].shape[1];
     b.shape[0] = factors[1].shape[0];
     mm.a = &a;
     mm.b = &b;
+    if (sa.dtype == MOE_REF_E8M0) {
+      const int64_t blocks = moe_ref_padded(a.shape[1], MOE_MX_BLOCK) / MOE_MX_BLOCK;
+      sa.shape[0] = sb.shape[0] = blocks + mm.offs->shape[0];
+      mm.sa = &sa;
+      mm.sb = &sb;
+    }
   }
   int64_t begin, end;
   moe__run_slice(launch, slice, &begin, &end);
@@ -89,8 +95,11 @@ static void use_nan(const moe__run_launch_t *launch, const char *role, moe__run_
     out_use->nan = has_offsets(launch) ? MOE__RUN_NAN_TOKENS : MOE__RUN_NAN_GROUPS;
   if (is_gradient && moe__run_is(role, "qb"))
     out_use->nan = MOE__RUN_NAN_TOKENS;
+  const bool is_mx = moe__run_tensor(launch, "sa")->dtype == MOE_REF_E8M0;
+  out_use->token_block = is_mx ? MOE_MX_BLOCK : MOE_FP8_BLOCK;
   if (is_gradient && (moe__run_is(role, "sa") || moe__run_is(role, "sb")))
-    out_use->nan = launch->token_blocks ? MOE__RUN_NAN_NO_BLOCK : MOE__RUN_NAN_EMPTY_GROUPS;
+    out_use->nan =
+        launch->token_blocks || is_mx ? MOE__RUN_NAN_NO_BLOCK : MOE__RUN_NAN_EMPTY_GROUPS;
   /* With scales of blocks, those of experts that have no tokens. */
   if (has_grouped_rows(launch) && moe__run_is(role, "sb") &&
       moe__run_tensor(launch, "sb")->rank == 3)

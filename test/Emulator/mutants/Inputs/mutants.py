@@ -4,7 +4,7 @@ Usage: mutants.py BUNDLE SCRATCH          run all; fails where one is not caught
        mutants.py BUNDLE SCRATCH --table  print what caught each as a Markdown table
        mutants.py BUNDLE SCRATCH --rows   run those of the kernel that writes tiles in rows; BUNDLE is of rows.mlir
                                  --stream, --fp8-rows, --fp8-scales, --fp8-pair, --fp8-columns, --fp8-squares   those of the file of this name
-                                 --products, --clusters, --pingpong, --gradients, --blocks, --token-blocks, --mx   those of scaled_mm
+                                 --products, --clusters, --pingpong, --gradients, --blocks, --token-blocks, --mx, --mx-tokens   those of scaled_mm
                                  --order   the order between blocks in two scale_fp8_dual; BUNDLE as of --fp8-scales
                                  --chain   five launches: both operands quantized in two passes each, and the product
 
@@ -511,12 +511,39 @@ MX_MUTANTS = [
     ("factors of rows half as large", ptx(r"shl\.b32 (\s*%r\d+), (%r\d+), 23;(\s*max\.u32)", r"shl.b32 \1, \2, 22;\3", count=0), DIFFERENT),
     ("the second scale of a word taken for the first", ptx(r"and\.b32 (\s*%r\d+), (%r\d+), 255;(\s*shl\.b32[^;]*, 23;)", r"bfe.u32 \1, \2, 8, 8;\3"), DIFFERENT),
     ("rows behind the last read", ptx(r"min\.u32 (\s*%r\d+), (%r\d+), %r\d+;(\s*cvt\.u64\.u32)", r"mov.b32 \1, \2;\3"), "differ|global address"),
-    ("factors announced before they are written", ptx(r"(\$L__BB\d+_\d+:\s*setp\.ne\.b32 [^;]*, 0;\s*)bar\.warp\.sync\s+-1;", r"\1"), "races|bar.warp.sync"),
-    ("a stage full without the factors", ptx(r"mov\.b32 (\s*%r\d+), 4;(\s*mbarrier\.init[^;]*;)", r"mov.b32 \1, 3;\2"), "races|uninitialized|phase|differ|more arriv|not been waited"),
+    ("a stage full with the factors of two warps", ptx(r"mov\.b32 (\s*%r\d+), 97;(\s*mbarrier\.init[^;]*;)", r"mov.b32 \1, 65;\2"), "races|uninitialized|phase|differ|more arriv|not been waited"),
+    ("factors written before those before have been read", stage_wait(110616, 0), "races|phase|arrivals|uninitialized"),
+    ("a stage released by half of the lanes that have read it", ptx(r"mov\.b32 (\s*%r\d+), 256;(\s*mbarrier\.init[^;]*;)", r"mov.b32 \1, 128;\2"), "races|uninitialized|phase|differ|more arriv|not been waited|deadlock"),
     ("a stage released while its last product is read", ptx(r"wgmma\.wait_group\.sync\.aligned 0;", "", count=0), "wgmma"),
     ("the other half of the columns", ptx(r"shl\.b32 (\s*%r\d+), (%r\d+), 13;", r"shl.b32 \1, \2, 12;", count=0), "differ|races|multiple of"),
 ]
-MX_SHAPES = ["qa=143x160,70x256", "qb=3x160x80,2x256x144", "sa=143x5,70x8", "sb=3x5x80,2x8x144", "offs=3,2"]
+MX_SHAPES = ["qa=143x160,70x512", "qb=3x160x80,2x512x144", "sa=143x5,70x16", "sb=3x5x80,2x16x144", "offs=3,2"]
+
+# The gradient, with scales of MX blocks of tokens: 64 columns, three stages of 33792 bytes, with factors from byte 24576 on and tails from
+# byte 27648 on. Barriers of copies are the first; tokens are moved by words and by bits, and cleared behind the group.
+MOVED = r"shr\.u64 (\s*%rd\d+), (%rd\d+), (%r\d+);(\s*cvt\.u32\.u64)"
+MX_PLACE = r"shr\.u32 \s*(%r\d+), (%r\d+), 5;\s*add\.s32 \s*(%r\d+), \1, (%r\d+);"
+MX_MASKED = r"(ld\.shared\.v4\.b32[^;]*;\s*(?:and\.b32[^;]*;\s*){4})st\.shared\.v4\.b32[^;]*;"
+MX_TOKEN_MUTANTS = [
+    ("tokens not moved by bytes", ptx(MOVED, r"mov.b64 \1, \2;\4", count=0), DIFFERENT),
+    ("tokens moved by words one too far", ptx(r"setp\.ne\.b32 (\s*%p\d+), (%r\d+), 5;", r"setp.ne.b32 \1, \2, 4;"), DIFFERENT),
+    ("tokens of one distance not moved", ptx(r"setp\.ne\.b32 (\s*%p\d+), (%r\d+), 3;", r"setp.ne.b32 \1, \2, 99;"), DIFFERENT),
+    ("groups with a head taken for such without", ptx(r"and\.b32 (\s*%r\d+), (%r\d+), 31;(\s*bfe)", r"mov.b32 \1, 0;\3"), "differ|deadlock"),
+    ("nothing cleared behind the group", ptx(MX_MASKED, r"\1", count=0), DIFFERENT),
+    ("a token too few cleared", ptx(r"sub\.s32 (\s*%r\d+), (%r\d+), (%r\d+);(\s*add\.s32 [^;]*, -12;)", r"sub.s32 \1, \2, \3; add.s32 \1, \1, 1;\4"), DIFFERENT),
+    ("moved without a fence", ptx(r"fence\.proxy\.async\S+;", which=1), "without a fence.proxy.async in between"),
+    ("cleared without a fence", ptx(r"fence\.proxy\.async\S+;"), "without a fence.proxy.async in between"),
+    ("moved before it has landed", ptx(r"(?s)(\$L__BB\d+_\d+:\s*mov\.b32 \s*%r\d+, 10000000;\s*// begin inline asm\s*)\{\s*\.reg \.pred\s+P1;.*?\}", r"\1"), "not been waited for|uninitialized|races"),
+    ("tails in another order", manifest(*LAUNCH, 5, "swizzle", "none"), DIFFERENT),
+    ("tails of other tokens", ptx(r"add\.s32 (\s*%r\d+), (%r\d+), 128;(\s*@%p)", r"add.s32 \1, \2, 160;\3"), "differ|deadlock"),
+    ("the bytes of tails not announced", ptx(r"24576, 30720,", "24576, 24576,"), "more bytes land|fewer bytes|races|not been waited for"),
+    ("no room between the scales of groups", ptx(MX_PLACE, r"shr.u32 \1, \2, 5; mov.b32 \3, \1;"), DIFFERENT),
+    ("scales from the first row on", ptx(MX_PLACE, r"mov.b32 \3, \4;"), DIFFERENT),
+    ("scales of rows ignored", ptx(MX_FMA, r"\1\5add.rn.f32 \6, \2, \8;", count=0), DIFFERENT),
+    ("scales of columns ignored", ptx(MX_FMA, r"\5fma.rn.f32 \6, \4, \7, \8;", count=0), DIFFERENT),
+    ("a stage full with the tokens of two warps", ptx(r"mov\.b32 (\s*%r\d+), 97;(\s*mbarrier\.init[^;]*;)", r"mov.b32 \1, 65;\2"), "races|uninitialized|phase|differ|more arriv|not been waited"),
+]
+MX_TOKEN_SHAPES = ["qa=144x1312,16x1616,144x16", "qb=1312x80,1616x16,16x80", "sa=47x144,57x16,41x144", "sb=47x80,57x16,41x80", "offs=6,6,40"]
 
 # The gradient, with scales of blocks of tokens: 192 columns, three stages of 53248 bytes, with tails from byte 40960 on and scales from
 # byte 51200 on. Between two blocks of a group one operand is cleared.
@@ -581,6 +608,7 @@ SUITES = {
     "--clusters": ([*shapes(PRODUCT_SHAPES), "--exact", "--nan-groups", "--groups", "edge"], CLUSTER_MUTANTS),
     "--pingpong": ([*shapes(PRODUCT_SHAPES), "--exact", "--nan-groups", "--groups", "edge"], PINGPONG_MUTANTS),
     "--blocks": ([*shapes(BLOCK_SHAPES), "--exact", "--nan-groups", "--groups", "edge"], BLOCK_MUTANTS),
+    "--mx-tokens": ([*shapes(MX_TOKEN_SHAPES), "--exact", "--nan-groups", "--groups", "ragged"], MX_TOKEN_MUTANTS),
     "--mx": ([*shapes(MX_SHAPES), "--exact", "--nan-groups", "--groups", "edge"], MX_MUTANTS),
     "--token-blocks": ([*shapes(TOKEN_BLOCK_SHAPES), "--exact", "--nan-groups", "--groups", "ragged"], TOKEN_BLOCK_MUTANTS),
     "--gradients": ([*shapes(GRADIENT_SHAPES), "--exact", "--nan-groups", "--groups", "edge"], GRADIENT_MUTANTS),
