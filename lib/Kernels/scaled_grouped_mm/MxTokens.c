@@ -20,6 +20,7 @@
 #define CHUNKS (MOE__MM_TILE_K / CHUNK)
 #define TAIL_CHUNKS (TAIL / CHUNK)
 #define WORDS (CHUNK / 4)
+#define TOGETHER 4 /* chunks of a row that are read before they are written; it divides CHUNKS */
 
 /* ---- What there is ---- */
 
@@ -118,17 +119,18 @@ static void load_chunk(moe__builder_t *b, const line_t *line, int i, MlirValue w
     words[w] = moe__extract(b, chunk, w);
 }
 
-/* Moves a line `words` words and `bits` (i64) to its start. All of it is read first: a chunk that
- * is read behind a store would wait for it. */
+/* Moves a line `words` words and `bits` (i64) to its start. As many chunks are read together as
+ * there are registers for: one that is read behind a store waits for it. */
 static void move_line(moe__builder_t *b, const line_t *line, int words, MlirValue bits) {
-  MlirValue found[(CHUNKS + 1) * WORDS], parts[(CHUNKS + 1) * WORDS];
-  int skipped = words / WORDS, word = words % WORDS;
-  for (int i = 0; i <= CHUNKS; i++)
-    load_chunk(b, line, skipped + i, found + (ptrdiff_t)i * WORDS);
-  for (int i = 0; i < (CHUNKS + 1) * WORDS; i++)
-    parts[i] = moe__zext(b, found[i], b->i64);
+  MlirValue found[WORDS], parts[(CHUNKS + 1) * WORDS];
+  int skipped = words / WORDS, word = words % WORDS, loaded = 0;
   for (int i = 0; i < CHUNKS; i++) {
     MlirValue moved[WORDS];
+    for (int end = i + TOGETHER + 1; i % TOGETHER == 0 && loaded < end; loaded++) {
+      load_chunk(b, line, skipped + loaded, found);
+      for (int w = 0; w < WORDS; w++)
+        parts[loaded * WORDS + w] = moe__zext(b, found[w], b->i64);
+    }
     for (int w = 0; w < WORDS; w++) {
       int at = i * WORDS + word + w;
       MlirValue both = moe__or(b, parts[at], moe__shl(b, parts[at + 1], 32));

@@ -225,11 +225,10 @@ static void multiply_tiles(moe__scaled_mm_t *s) {
 
 /* Registers of a thread of the loading warpgroup, and of one that multiplies: of 504 that three
  * of them have together. Promoted sums take two accumulators. What the gradient's loader needs
- * to clear is more than the others', whose speed does not depend on it. */
+ * to clear is more than the others', whose speed does not depend on it; and so is what tokens of MX
+ * blocks take that are moved. */
 static int loader_registers(const moe__scaled_mm_t *s) {
-  if (moe__mm_has_mx_tokens(s)) /* of which a thread moves all of a row at once */
-    return 88;
-  return s->promoted ? 56 : 72;
+  return s->promoted && !moe__mm_has_mx_tokens(s) ? 56 : 72;
 }
 
 static int multiplier_registers(const moe__scaled_mm_t *s) {
