@@ -120,6 +120,6 @@ def grouped_mm(a: Any, b: Any, offs: Any, recipe: str = "fp8_rowwise") -> Any:
 
     a, b: bf16. b lies in memory as (E, N, K), as models keep weights: `weights.swapaxes(1, 2)`.
     offs: (E,), int32: the end of each group of rows. Groups may have any size; rows behind the last are not written.
-    recipe: fp8_rowwise, fp8_tensorwise or fp8_blockwise.
+    recipe: fp8_rowwise, fp8_tensorwise, fp8_blockwise or mxfp8, whose K and N are multiples of 32.
     """
     return _call("scaled_grouped_mm.grouped_mm", {"recipe": recipe}, {"a": a, "b": b, "offs": offs}, ("bf16",))

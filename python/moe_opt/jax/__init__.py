@@ -5,7 +5,8 @@
     y = moe.grouped_mm(tokens, weights.transpose(0, 2, 1), offs)  # bf16 in and out, FP8 inside; differentiable
 
 Calls go through XLA's FFI, so they can be traced, jitted and differentiated. On CUDA they run on XLA's stream; on the CPU the emulator
-runs the same kernels, which is slow and exact: for tests. Shapes: M tokens, E experts, K and N the sizes of a layer, multiples of 16.
+runs the same kernels, which is slow and exact: for tests. Shapes: M tokens, E experts, K and N the sizes of a layer, multiples of 16,
+of 32 for mxfp8.
 
 SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
@@ -20,11 +21,11 @@ import jax.numpy as jnp
 import numpy
 from jax.custom_derivatives import SymbolicZero
 
-from moe_opt import _bundles, _library, _shapes
+from moe_opt import _bundles, _library, _recipes, _shapes
+from moe_opt._recipes import RECIPES
 
 __all__ = ["RECIPES", "Quantized", "grouped_mm", "quantize_fp8", "quantize_mx"]
 
-RECIPES = ("fp8_rowwise", "fp8_tensorwise", "fp8_blockwise")
 DTYPES = {
     "bf16": jnp.bfloat16,
     "f16": jnp.float16,
@@ -138,22 +139,20 @@ def grouped_mm(a: jax.Array, b: jax.Array, offs: jax.Array, recipe: str = "fp8_r
     b: (E, K, N) bf16. The kernels read it as (E, N, K) in memory: give weights of that shape as w.transpose(0, 2, 1), which XLA then
        does not move; another order is copied.
     offs: (E) int32: group e is the rows offs[e-1] to offs[e] - 1 of a. Groups may have any size, 0 too. Rows from offs[E-1] on are in
-       no group. With fp8_rowwise and fp8_blockwise they do not count, and what the result and the gradient of a hold there is not defined. With
+       no group. They do not count, and what the result and the gradient of a hold there is not defined. But with
        fp8_tensorwise the scale of all rows covers them, and the result and the gradient are zero there.
     recipe: how operands become FP8, of the product and of both products of the gradient: one of RECIPES.
 
     Returns (M, N) bf16. For the gradient of a an FP8 copy of b is kept, for that of b one of a, and neither a nor b. Raises ValueError where shapes or types do not fit.
     """
-    if recipe not in RECIPES:
-        raise ValueError(f"recipe is {recipe!r}; it must be one of {', '.join(RECIPES)}")
+    _recipes.check(recipe)
     if a.ndim != 2 or b.ndim != 3 or offs.ndim != 1:
         raise ValueError(f"a, b, offs have ranks {a.ndim}, {b.ndim}, {offs.ndim}; they must have 2, 3 and 1: (M, K), (E, K, N), (E)")
     if a.dtype != jnp.bfloat16 or b.dtype != jnp.bfloat16 or offs.dtype != jnp.int32:
         raise ValueError(f"a, b, offs are {a.dtype}, {b.dtype}, {offs.dtype}; they must be bfloat16, bfloat16 and int32")
     if a.shape[1] != b.shape[1] or offs.shape[0] != b.shape[0]:
         raise ValueError(f"a is {a.shape}, b {b.shape} and offs {offs.shape}; they must be (M, K), (E, K, N) and (E)")
-    if b.shape[1] % 16 or b.shape[2] % 16:
-        raise ValueError(f"b is {b.shape}; K and N must be multiples of 16")
+    _recipes.check_weights(b.shape, recipe)
     return _product(a, b, offs, recipe)
 
 

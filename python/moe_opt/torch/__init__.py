@@ -6,7 +6,7 @@
 
 Tensors on a CUDA device run there, on the current stream, and never make the host wait. Tensors on the CPU run on the emulator, which
 is slow and exact: for tests. Every function is an op of torch (torch.ops.moe_opt), so that torch.compile, CUDA graphs and activation
-checkpointing take it. Shapes: M tokens, E experts, K and N the sizes of a layer, multiples of 16.
+checkpointing take it. Shapes: M tokens, E experts, K and N the sizes of a layer, multiples of 16, of 32 for mxfp8.
 
 SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
@@ -17,7 +17,9 @@ from typing import NamedTuple, Optional
 import torch
 from torch import Tensor
 
-from moe_opt.torch._ops import DIRECT_PRODUCTS, RECIPES
+from moe_opt import _recipes
+from moe_opt._recipes import RECIPES
+from moe_opt.torch._ops import DIRECT_PRODUCTS
 from moe_opt.torch._convert import convert_experts_
 
 __all__ = [
@@ -53,7 +55,7 @@ class QuantizedDual(NamedTuple):
     scales_t: Tensor
 
 
-def _check_product(a: Tensor, b: Tensor, offs: Tensor) -> None:
+def _check_product(a: Tensor, b: Tensor, offs: Tensor, recipe: str) -> None:
     """What can be said better here than by a kernel's manifest."""
     if a.dim() != 2 or b.dim() != 3 or offs.dim() != 1:
         raise ValueError(f"a, b, offs have ranks {a.dim()}, {b.dim()}, {offs.dim()}; they must have 2, 3 and 1: (M, K), (E, K, N), (E)")
@@ -65,8 +67,7 @@ def _check_product(a: Tensor, b: Tensor, offs: Tensor) -> None:
         raise ValueError(f"a is {tuple(a.shape)} and b is {tuple(b.shape)}; the second dimension of both is summed over")
     if offs.shape[0] != b.shape[0]:
         raise ValueError(f"offs has {offs.shape[0]} ends of groups; b has {b.shape[0]} experts")
-    if b.shape[1] % 16 or b.shape[2] % 16:
-        raise ValueError(f"b is {tuple(b.shape)}; K and N must be multiples of 16")
+    _recipes.check_weights(b.shape, recipe)
 
 
 def grouped_mm(a: Tensor, b: Tensor, offs: Tensor, recipe: str = "fp8_rowwise") -> Tensor:
@@ -75,13 +76,13 @@ def grouped_mm(a: Tensor, b: Tensor, offs: Tensor, recipe: str = "fp8_rowwise") 
     a: (M, K) bf16, tokens in the order of their experts.
     b: (E, K, N) bf16, contiguous, or w.transpose(1, 2) of contiguous weights w (E, N, K). Any other b is copied first.
     offs: (E) int32 on the same device: group e is the rows offs[e-1] to offs[e] - 1 of a. Groups may have any size, 0 too. Rows from
-       offs[E-1] on are in no group. With fp8_rowwise and fp8_blockwise they do not count, and what the result and the gradient of a hold there is not
-       defined. With fp8_tensorwise the scale of all rows covers them, and the result and the gradient are zero there.
+       offs[E-1] on are in no group. They do not count, and what the result and the gradient of a hold there is not
+       defined. But with fp8_tensorwise the scale of all rows covers them, and the result and the gradient are zero there.
     recipe: how operands become FP8, of the product and of both products of the gradient: one of RECIPES.
 
     Returns (M, N) bf16. For the gradient of a an FP8 copy of b is kept, for that of b one of a, and neither a nor b. Raises ValueError where shapes or types do not fit, RuntimeError for what the device reports.
     """
-    _check_product(a, b, offs)
+    _check_product(a, b, offs, recipe)
     if torch.is_grad_enabled() and (a.requires_grad or b.requires_grad):
         return _GROUPED_MM_FORWARD[a.requires_grad, b.requires_grad](a, b, offs, recipe)[0]
     return _GROUPED_MM(a, b, offs, recipe)

@@ -14,7 +14,7 @@ from typing import Callable, Optional
 import torch
 from torch import Tensor, nn
 
-from moe_opt.torch._ops import RECIPES, check_recipe
+from moe_opt import _recipes
 
 # torch's names of the product.
 _PRODUCTS = {torch._grouped_mm} | {f for f in [getattr(nn.functional, "grouped_mm", None)] if f is not None}
@@ -101,7 +101,7 @@ def _subclass(recipe: str) -> type:
     return type(f"ExpertWeights_{recipe}", (ExpertWeights,), {"recipe": recipe, "__module__": __name__})
 
 
-globals().update({f"ExpertWeights_{recipe}": _subclass(recipe) for recipe in RECIPES})
+globals().update({f"ExpertWeights_{recipe}": _subclass(recipe) for recipe in _recipes.RECIPES})
 
 
 @functools.lru_cache(maxsize=None)
@@ -137,7 +137,7 @@ def convert_experts_(
     Parameters keep names, values, gradients and requires_grad; what state_dict saves is plain tensors, and either kind can be loaded.
     Make the optimizer afterwards, because it holds the parameters. Raises ValueError for an unknown recipe or if nothing is converted.
     """
-    check_recipe(recipe)
+    _recipes.check(recipe)
     _tell_dynamo()
     chosen = filter or _is_experts
     converted: dict[nn.Parameter, nn.Parameter] = {}

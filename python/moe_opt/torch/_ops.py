@@ -13,17 +13,11 @@ from typing import Callable, Optional
 import torch
 from torch import Tensor
 
-from moe_opt import _bundles
+from moe_opt import _bundles, _recipes
 from moe_opt.torch._functions import DTYPES, Function
 
 LIBRARY = torch.library.Library("moe_opt", "DEF")
-RECIPES = ("fp8_rowwise", "fp8_tensorwise", "fp8_blockwise")
 _NAMES = {dtype: name for name, dtype in DTYPES.items()}
-
-
-def check_recipe(recipe: str) -> None:
-    if recipe not in RECIPES:
-        raise ValueError(f"recipe is {recipe!r}; it must be one of {', '.join(RECIPES)}")
 
 
 def define(schema: str, kernel: Callable, fake: Callable) -> None:
@@ -59,7 +53,7 @@ _GROUPED_MM = "scaled_grouped_mm.grouped_mm"
 def grouped_mm_function(kind: str, recipe: str, swapped: bool) -> Function:
     """The function of a recipe that is `kind`: call, forward or backward, the latter two with _a or _b behind where only that operand has a
     gradient. swapped: b (E, K, N) lies in memory as (E, N, K)."""
-    check_recipe(recipe)
+    _recipes.check(recipe)
     operands = (("bf16", 2), ("bf16", 3), ("i32", 1))
     orders = (("b", (0, 2, 1) if swapped else (0, 1, 2)),)
     return function(_GROUPED_MM, kind, (("recipe", recipe),), operands, ("bf16",), orders)
