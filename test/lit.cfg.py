@@ -38,7 +38,7 @@ if config.sanitize:
     config.environment["ASAN_OPTIONS"] = "detect_leaks=0"
 try:
     name = subprocess.run(
-        ["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"], capture_output=True, text=True, timeout=20
+        ["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"], capture_output=True, text=True
     ).stdout.split()
     if "9.0" in name:
         config.available_features.add("cuda-sm90")
