@@ -19,6 +19,7 @@
 
 #include "lib/Builder/Inspect.h"
 #include "lib/Device/Tiles.h"
+#include "lib/Dialect/Shapes.h"
 #include "lib/Kernels/Kernels.h"
 #include "lib/Kernels/Requirements.h"
 
@@ -58,6 +59,9 @@ static MlirType element_of(MlirOperation op, moe__role_t role) {
 
 /* ---- Schedules ---- */
 
+/* Of an H100 or H200. */
+#define MULTIPROCESSORS 132
+
 /* Few tokens: all is reading the weights. Tiles are as narrow as the tokens, and their columns are
  * divided until there are about as many CTAs as multiprocessors: by the rows of the weights. */
 #define FEW_ROWS(n, d, s)                                                                          \
@@ -84,43 +88,89 @@ static const moe__mixed_schedule_t TOKENS_64[][3] = {
     {TILE_64(2, 6), TILE_64(4, 6), TILE_64(1, 8)},
     {TILE_64(1, 8), TILE_64(2, 6), {.tile_n = 32, .stages = 10}},
 };
-/* Many tokens: two CTAs share them. A product of short groups takes more registers, and so does the
- * search for an expert. */
-static const moe__mixed_schedule_t TOKENS_MANY[] = {{.tile_n = 96, .share = 2, .stages = 5},
-                                                    {.tile_n = 80, .share = 2, .stages = 6}};
-static const moe__mixed_schedule_t TOKENS_MANY_NARROW[] = {
-    {.tile_n = 80, .share = 2, .stages = 6}, {.tile_n = 64, .share = 2, .in_flight = 2}};
 
-/* Rows of weights, over which tiles of a few tokens are spread: of all experts that have some. */
-static int class_of_rows(MlirOperation op) {
-  MlirType scales = moe__tensor_type(op, MOE__SCALES);
-  int rank = (int)mlirShapedTypeGetRank(scales);
-  if (rank == 3)
-    return 2;
-  if (mlirShapedTypeIsDynamicDim(scales, 0))
-    return 1;
-  int64_t rows = mlirShapedTypeGetDimSize(scales, 0);
-  return rows <= 5120 ? 0 : rows <= 16384 ? 1 : 2;
+/* Many tokens, in parts. Tiles of 96 or 128 tokens, whose columns one, two or four CTAs divide. */
+#define PARTS(n, d, s, stage_count)                                                                \
+  { .tile_n = (n), .token_parts = 2, .depth = (d), .split = (s), .stages = (stage_count) }
+static const moe__mixed_schedule_t WIDE[][3][2] = {
+    {{PARTS(96, 256, 1, 3), PARTS(128, 256, 1, 2)},
+     {PARTS(96, 256, 2, 2), PARTS(128, 128, 2, 3)},
+     {PARTS(96, 256, 4, 2), PARTS(128, 128, 4, 3)}},
+    {{PARTS(128, 256, 1, 2), PARTS(96, 256, 1, 3)},
+     {PARTS(128, 128, 2, 3), PARTS(96, 256, 2, 2)},
+     {PARTS(128, 128, 4, 3), PARTS(96, 256, 4, 2)}},
+};
+
+/* Which of these takes the least time, if that is the tokens of a tile times the tiles that a
+ * multiprocessor works off one after another; a part of a tile where CTAs divide it. */
+static moe__candidates_t wide_candidates(int64_t rows, int64_t tokens) {
+  int64_t least = INT64_MAX;
+  int tile = 1, log_split = 0;
+  for (int t = 1; t >= 0; t--)
+    for (int l = 0; l < 3; l++) {
+      int64_t n = WIDE[t][0][0].tile_n, tiles = (rows + 127) / 128 * ((tokens + n - 1) / n);
+      int64_t rounds = ((tiles << l) + MULTIPROCESSORS - 1) / MULTIPROCESSORS;
+      int64_t time = (rounds * n << 2) >> l;
+      if (time < least) {
+        least = time;
+        tile = t;
+        log_split = l;
+      }
+    }
+  return MOE__CANDIDATES(WIDE[tile][log_split]);
+}
+
+/* With experts, by the tokens that each has on average: a tile has room for most of what they have,
+ * up to tiles of which an expert fills several. */
+static const moe__mixed_schedule_t EXPERTS_48[] = {
+    {.tile_n = 48, .warpgroups = 3, .depth = 256, .stages = 4}, {.tile_n = 40, .warpgroups = 3}};
+static const moe__mixed_schedule_t EXPERTS_56[] = {{.tile_n = 56, .in_flight = 2},
+                                                   {.tile_n = 48, .warpgroups = 3}};
+static const moe__mixed_schedule_t EXPERTS_80[] = {PARTS(80, 256, 1, 3), PARTS(64, 256, 1, 3)};
+static const moe__mixed_schedule_t EXPERTS_96[] = {PARTS(96, 256, 1, 2), PARTS(80, 256, 1, 3)};
+static const moe__mixed_schedule_t EXPERTS_MANY[] = {PARTS(128, 256, 1, 2), PARTS(80, 256, 1, 3)};
+
+static moe__candidates_t expert_candidates(int64_t tokens) {
+  if (tokens <= 6)
+    return MOE__CANDIDATES(TOKENS_8[2]);
+  if (tokens <= 12)
+    return MOE__CANDIDATES(TOKENS_16[2]);
+  if (tokens <= 24)
+    return MOE__CANDIDATES(TOKENS_32[2]);
+  if (tokens <= 36)
+    return MOE__CANDIDATES(EXPERTS_48);
+  if (tokens <= 48)
+    return MOE__CANDIDATES(EXPERTS_56);
+  if (tokens <= 72)
+    return MOE__CANDIDATES(EXPERTS_80);
+  return tokens <= 112 ? MOE__CANDIDATES(EXPERTS_96) : MOE__CANDIDATES(EXPERTS_MANY);
+}
+
+/* Rows of weights, over which tiles of a few tokens are spread. */
+static int class_of_rows(int64_t rows) {
+  return rows < 0 ? 1 : rows <= 5120 ? 0 : rows <= 16384 ? 1 : 2;
 }
 
 static moe__candidates_t candidates(MlirOperation op) {
-  MlirType x = moe__tensor_type(op, MOE__X), scales = moe__tensor_type(op, MOE__SCALES);
-  bool experts = mlirShapedTypeGetRank(scales) == 3;
-  int rows = class_of_rows(op);
-  if (mlirShapedTypeIsDynamicDim(x, 0) || (experts && mlirShapedTypeIsDynamicDim(scales, 0)))
+  MlirType scales = moe__tensor_type(op, MOE__SCALES);
+  int rank = (int)mlirShapedTypeGetRank(scales);
+  int64_t tokens = moe__static_dimension(moe__tensor_type(op, MOE__X), 0);
+  int64_t rows = moe__static_dimension(scales, rank - 2);
+  int64_t experts = rank == 3 ? moe__static_dimension(scales, 0) : 1;
+  if (tokens < 0 || experts < 0)
     return MOE__CANDIDATES(TOKENS_64[2]);
-  int64_t tokens =
-      mlirShapedTypeGetDimSize(x, 0) / (experts ? mlirShapedTypeGetDimSize(scales, 0) : 1);
+  if (rank == 3)
+    return expert_candidates(tokens / experts);
+  int class = class_of_rows(rows);
   if (tokens <= 8)
-    return MOE__CANDIDATES(TOKENS_8[rows]);
+    return MOE__CANDIDATES(TOKENS_8[class]);
   if (tokens <= 16)
-    return MOE__CANDIDATES(TOKENS_16[rows]);
+    return MOE__CANDIDATES(TOKENS_16[class]);
   if (tokens <= 32)
-    return MOE__CANDIDATES(TOKENS_32[rows]);
-  if (tokens <= 128)
-    return MOE__CANDIDATES(TOKENS_64[rows]);
-  return experts || group_of(op) == MOE_MX_BLOCK ? MOE__CANDIDATES(TOKENS_MANY_NARROW)
-                                                 : MOE__CANDIDATES(TOKENS_MANY);
+    return MOE__CANDIDATES(TOKENS_32[class]);
+  if (tokens <= 64)
+    return MOE__CANDIDATES(TOKENS_64[class]);
+  return wide_candidates(rows < 0 ? 8192 : rows, tokens);
 }
 
 static bool check(MlirOperation op, const moe__mixed_schedule_t *s) {

@@ -1,0 +1,120 @@
+"""Four-bit weights and their products with tokens of 16 bits.
+
+SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""
+from __future__ import annotations
+
+import pathlib
+from typing import NamedTuple, Optional, Union
+
+import torch
+from torch import Tensor
+
+from moe_opt.torch import _ops  # noqa: F401  its ops
+
+_OPS = torch.ops.moe_opt
+FORMATS = ("i4", "ui4", "f4E2M1FN")
+GROUP_SIZES = (32, 64, 128)
+
+
+class MixedWeights(NamedTuple):
+    """Four-bit weights of a layer (N, K), or of experts (E, N, K), as mixed_mm takes them: pack_mixed_weights makes them."""
+
+    w: Tensor  # packed
+    scales: Tensor  # (N, K/group_size) or (E, N, K/group_size); those of a group lie side by side
+    zeros: Optional[Tensor]  # likewise
+    format: str
+    group_size: int
+
+    def to(self, device: Union[str, torch.device]) -> MixedWeights:
+        """The same on another device."""
+        zeros = None if self.zeros is None else self.zeros.to(device)
+        return MixedWeights(self.w.to(device), self.scales.to(device), zeros, self.format, self.group_size)
+
+
+def _side_by_side(numbers: Tensor) -> Tensor:
+    return numbers.transpose(-1, -2).contiguous().transpose(-1, -2)
+
+
+def pack_mixed_weights(weight: Tensor, scales: Tensor, zero_points: Optional[Tensor] = None, format: str = "i4") -> MixedWeights:
+    """Four-bit weights for mixed_mm: once, when a model is loaded.
+
+    weight: (N, K/2) or (E, N, K/2) uint8, two weights to a byte along K, the first in the low four bits; N a multiple of 16.
+    scales: (N, K/group) or (E, N, K/group), bf16 or f16; float8_e8m0fnu of MXFP4. Groups are of 32, 64 or 128.
+    zero_points: uint8 of the shape of scales, 0 to 15, with format "ui4" and only then.
+    format: what four bits are: "i4", -8 to 7; "ui4", 0 to 15 less the zero point; "f4E2M1FN".
+
+    Raises ValueError where they do not fit.
+    """
+    if format not in FORMATS:
+        raise ValueError(f"format is {format!r}; it must be one of {', '.join(FORMATS)}")
+    if weight.dtype != torch.uint8 or weight.dim() not in (2, 3):
+        raise ValueError(f"weight is {weight.dtype} of rank {weight.dim()}; it must be torch.uint8 of rank 2 or 3")
+    if scales.dim() != weight.dim() or scales.shape[:-1] != weight.shape[:-1] or scales.shape[-1] == 0:
+        raise ValueError(f"weight is {tuple(weight.shape)} and scales are {tuple(scales.shape)}; all dimensions but the last must be the same")
+    group_size, rest = divmod(2 * weight.shape[-1], scales.shape[-1])
+    if rest or group_size not in GROUP_SIZES or (format == "f4E2M1FN" and group_size != 32):
+        sizes = "32" if format == "f4E2M1FN" else "32, 64 or 128"
+        raise ValueError(f"weight is {tuple(weight.shape)} and scales are {tuple(scales.shape)}; {sizes} weights must share a scale")
+    if weight.shape[-2] % 16:
+        raise ValueError(f"weight is {tuple(weight.shape)}; N must be a multiple of 16")
+    of_scales = (torch.float8_e8m0fnu,) if format == "f4E2M1FN" else (torch.bfloat16, torch.float16)
+    if scales.dtype not in of_scales:
+        raise ValueError(f"scales are {scales.dtype}; with format {format!r} they must be {' or '.join(map(str, of_scales))}")
+    if (format == "ui4") != (zero_points is not None):
+        raise ValueError('zero_points are needed with format "ui4"' if zero_points is None else f'format is {format!r}; it must be "ui4" with zero_points')
+    if zero_points is not None and (zero_points.dtype != torch.uint8 or zero_points.shape != scales.shape):
+        raise ValueError(f"zero_points are {zero_points.dtype} {tuple(zero_points.shape)}; they must be torch.uint8 {tuple(scales.shape)}")
+    zeros = None if zero_points is None else _side_by_side(zero_points)
+    return MixedWeights(_OPS.pack_weights.default(weight), _side_by_side(scales), zeros, format, group_size)
+
+
+def load_mixed_weights(path: Union[str, pathlib.Path], name: str, device: Union[str, torch.device] = "cpu") -> MixedWeights:
+    """The weights of tensor `name` in a file that `python -m moe_opt.convert` wrote, packed for mixed_mm on this device.
+
+    Raises KeyError where the file has no such tensor. It needs safetensors: pip install moe_opt[convert].
+    """
+    from safetensors import safe_open
+
+    with safe_open(str(path), framework="pt", device=str(device)) as file:
+        names, metadata = set(file.keys()), file.metadata() or {}
+        form = metadata.get(f"{name}.weight.format")
+        if form is None or f"{name}.weight" not in names:
+            raise KeyError(f"{path}: there are no four-bit weights {name!r}; python -m moe_opt.convert writes them")
+        zeros = f"{name}.zero_points"
+        return pack_mixed_weights(
+            file.get_tensor(f"{name}.weight"), file.get_tensor(f"{name}.scales"), file.get_tensor(zeros) if zeros in names else None, form
+        )
+
+
+def _check(x: Tensor, weights: MixedWeights, offs: Optional[Tensor], bias: Optional[Tensor]) -> None:
+    experts, rows = weights.scales.shape[:-2], weights.scales.shape[-2]
+    depth = weights.scales.shape[-1] * weights.group_size
+    types = (torch.bfloat16, torch.float16)
+    if x.dim() != 2 or x.shape[1] != depth:
+        raise ValueError(f"x is {tuple(x.shape)}; it must be (M, {depth}) with these weights")
+    if x.dtype not in types if weights.format == "f4E2M1FN" else x.dtype != weights.scales.dtype:
+        wanted = " or ".join(map(str, types)) if weights.format == "f4E2M1FN" else f"{weights.scales.dtype}, the type of the scales"
+        raise ValueError(f"x is {x.dtype}; it must be {wanted}")
+    if (offs is not None) != bool(experts):
+        raise ValueError("offs is needed with weights of experts" if experts else "offs must not be there: the weights are those of one layer")
+    if offs is not None and (offs.dtype != torch.int32 or offs.shape != experts):
+        raise ValueError(f"offs is {offs.dtype} {tuple(offs.shape)}; it must be torch.int32 {tuple(experts)}")
+    if bias is not None and (bias.dtype != x.dtype or bias.shape != (*experts, rows)):
+        raise ValueError(f"bias is {bias.dtype} {tuple(bias.shape)}; it must be {x.dtype} {(*experts, rows)}")
+
+
+def mixed_mm(x: Tensor, weights: MixedWeights, offs: Optional[Tensor] = None, bias: Optional[Tensor] = None) -> Tensor:
+    """Tokens times four-bit weights, which are numbers of 16 bits in the tensor core; scales are applied to sums in fp32. Not differentiable.
+
+    x: (M, K) bf16 or f16; with scales of 16 bits of their type.
+    weights: of a layer, or of experts: pack_mixed_weights, load_mixed_weights.
+    offs: (E) int32, with experts: group e is the rows offs[e-1] to offs[e] - 1 of x. What the result holds in rows of no group is not
+       defined.
+    bias: (N), with experts (E, N), of x's type.
+
+    Returns (M, N) of x's type. Raises ValueError where shapes or types do not fit.
+    """
+    _check(x, weights, offs, bias)
+    w, scales, zeros, form, group_size = weights
+    return _OPS.mixed_mm.default(x, w, scales, zeros, offs, None if bias is None else bias.contiguous(), form, group_size)
