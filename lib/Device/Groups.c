@@ -196,6 +196,17 @@ moe__group_tile_t moe__groups_tile(moe__groups_t *groups, MlirValue index) {
   return tile_in(groups, search(groups, groups->layout.tile_ends, groups->columns, index), index);
 }
 
+moe__group_tile_t moe__groups_row_tile(moe__groups_t *groups, MlirValue index) {
+  moe__builder_t *b = &groups->kernel->builder;
+  moe__group_tile_t tile = {.group = moe__groups_find_tile(groups, index),
+                            .column = moe__i32(b, 0)};
+  MlirValue start, first_tile, tile_end;
+  moe__groups_range(groups, tile.group, &start, &tile.row_end);
+  moe__groups_tile_range(groups, tile.group, &first_tile, &tile_end);
+  tile.row = moe__add(b, start, moe__mul(b, moe__sub(b, index, first_tile), groups->tile_m));
+  return tile;
+}
+
 /* Whether tile number `index` lies behind those of the group and the ones before it. */
 static MlirValue is_behind(moe__groups_t *groups, MlirValue index, MlirValue group) {
   moe__builder_t *b = &groups->kernel->builder;

@@ -76,6 +76,9 @@ moe__group_tile_t moe__groups_tile(moe__groups_t *groups, MlirValue index);
  * table. */
 moe__group_tile_t moe__groups_tile_from(moe__groups_t *groups, MlirValue index, MlirValue *group);
 
+/* Tile number `index` among those of one column, which is column 0. */
+moe__group_tile_t moe__groups_row_tile(moe__groups_t *groups, MlirValue index);
+
 /* The group of number `tile` among the tiles of one column; the number of groups behind the
  * last. */
 MlirValue moe__groups_find_tile(moe__groups_t *groups, MlirValue tile);

@@ -204,7 +204,7 @@ func.func @unit(%w: tensor<?x?x?xbf16>) {
 
 #col_major = affine_map<(e, n, k) -> (e, k, n)>
 func.func @unknown_field(%w: tensor<?x?x?xbf16>) {
-  // expected-error@below {{'schedule' has no field 'cluster'; the fields here are tile_n, tile_k, stages, output_stages, warps, ctas_per_sm, band}}
+  // expected-error@below {{'schedule' has no field 'cluster'; the fields here are tile_n, tile_k, stages, output_stages, warps, ctas_per_sm, band, segment}}
   %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
       schedule = {tile_n = 128, tile_k = 128, stages = 2, output_stages = 1, warps = 8, blocks_per_sm = 1, band = 64, cluster = 1}}
       : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
@@ -1220,5 +1220,27 @@ func.func @cast_pair_rows(%a0: tensor<24x128xbf16>, %a1: tensor<24x32xbf16>, %a2
   // expected-error@below {{result 'q' has dimension 0 of size 24; it must be 128}}
   %r:2 = "mx_quantize.cast_fp8_pair"(%a0, %a1, %a2, %a3, %a4) {sanitize = false}
       : (tensor<24x128xbf16>, tensor<24x32xbf16>, tensor<4x128xf32>, tensor<4x32xf32>, tensor<4xi32>) -> (tensor<24x128xf8E4M3FN, #columns>, tensor<24x32xf8E4M3FN, #columns>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, n, k) -> (e, k, n)>
+func.func @segment_without_groups(%w: tensor<?x?x?xbf16>) {
+  // expected-error@below {{'schedule.segment' is 2; it must be 1 where no blocks of tokens are counted from the start of a group}}
+  %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
+      schedule = {segment = 2}}
+      : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(m, k) -> (k, m)>
+func.func @one_output_stage_of_groups(%x: tensor<?x?xbf16>, %offs: tensor<?xi32>) {
+  // expected-error@below {{'schedule.output_stages' is 1; it must be 2 where tiles begin with their group: what lies above a tile is written with it}}
+  %q, %s = "mx_quantize.quantize_fp8"(%x, %offs) {axis = 0 : i64, granularity = "1x128", pow2 = false, sanitize = false,
+      schedule = {output_stages = 1}}
+      : (tensor<?x?xbf16>, tensor<?xi32>) -> (tensor<?x?xf8E4M3FN, #col_major>, tensor<?x?xf32>)
   return
 }

@@ -10,6 +10,8 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Kernels/mx_quantize/CastParts.h"
 
+#include "moe/limits.h"
+
 #define HALF_STRIP (MOE__CAST_STRIP_ROWS / 2)
 
 /* ---- A unit ---- */
@@ -162,46 +164,183 @@ void moe__cast_copy_columns(moe__cast_tiles_t *tiles, const moe__cast_place_t *p
   }
 }
 
-void moe__cast_copy_group_columns(moe__cast_tiles_t *tiles, const moe__cast_place_t *place,
-                                  MlirValue output) {
+/* Rows that results have room for are a multiple of a line. */
+#define LINE MOE_TOKEN_MULTIPLE
+#define SECTOR 32
+#define AHEAD 4 /* columns whose words are loaded before any is stored */
+
+MlirValue moe__cast_begins_sector(moe__builder_t *b, MlirValue row) {
+  return moe__eq(b, moe__and(b, row, SECTOR - 1), 0);
+}
+
+static MlirValue rows_of(moe__cast_tiles_t *tiles, const moe__cast_place_t *place) {
   moe__builder_t *b = &tiles->kernel->builder;
-  MlirValue thread = moe__fresh(b, tiles->kernel->thread);
-  MlirValue warp = moe__lshr(b, thread, 5), lane = moe__and(b, thread, MOE__WARP - 1);
-  MlirValue columns = moe__cast_columns(tiles, place->is_first);
+  return moe__umin(b, moe__sub(b, place->row_end, place->row), tiles->schedule.tile_n);
+}
+
+MlirValue moe__cast_rows_left(moe__cast_tiles_t *tiles, const moe__cast_place_t *place) {
+  moe__builder_t *b = &tiles->kernel->builder;
+  MlirValue rows = rows_of(tiles, place), end = moe__add(b, place->row, rows);
+  /* Whole sectors are not left, nor what lies in a line that begins above the tile. */
+  MlirValue is_kept = moe__or(b, place->is_last, moe__cast_begins_sector(b, end));
+  is_kept = moe__or(b, is_kept, moe__ult(b, rows, moe__and(b, end, LINE - 1)));
+  return moe__select(b, is_kept, 0, rows);
+}
+
+/* A line of memory of each of a tile's columns, as a lane sees it, which has 4 bytes of it. */
+typedef struct lines_t {
+  MlirValue row;                   /* i32: the first row of the line */
+  MlirValue lane, byte;            /* i32: number of the lane's first byte among those written */
+  MlirValue count;                 /* i32: how many bytes are written */
+  MlirValue tiles[2], offsets[2];  /* of the two words that have the lane's bytes */
+  MlirValue shift;                 /* i64: by so many bits these are shifted */
+  MlirValue own;                   /* the output tile, whose first word has the lane's last bytes */
+  MlirValue own_shift, other_bits; /* i64; i32: where those go, and the bits of the others */
+  MlirValue ends_above;            /* i1: whether the last word of `above` has the lane's first */
+} lines_t;
+
+/* The lines from row `row` on, in which byte `before` is the first row of `output`; before it lie
+ * the last ones of the rows_above rows of `above`. They are written from byte `first` to byte
+ * `end`. */
+static lines_t lines_of(moe__cast_tiles_t *tiles, MlirValue row, MlirValue before, MlirValue output,
+                        MlirValue above, MlirValue rows_above, MlirValue first, MlirValue end) {
+  moe__builder_t *b = &tiles->kernel->builder;
+  lines_t lines = {.row = row, .own = output};
+  lines.lane = moe__and(b, moe__fresh(b, tiles->kernel->thread), MOE__WARP - 1);
+  MlirValue start = moe__shl(b, lines.lane, 2), from = moe__sub(b, start, before);
+  lines.byte = moe__sub(b, start, first);
+  lines.count = moe__smax(b, moe__sub(b, end, first), 0);
+  MlirValue others = moe__smin(b, moe__smax(b, moe__sub(b, before, start), 0), 4);
+  MlirValue is_above = moe__ne(b, others, 0);
+  from = moe__add(b, from, moe__select(b, is_above, rows_above, 0));
+  for (int i = 0; i < 2; i++) {
+    lines.tiles[i] = moe__select(b, is_above, above, output);
+    lines.offsets[i] = moe__and(b, moe__add(b, from, 4 * i), LINE - 4);
+  }
+  lines.shift = moe__zext(b, moe__shl(b, moe__and(b, from, 3), 3), b->i64);
+  lines.ends_above = moe__and(b, is_above, moe__ult(b, others, 4));
+  /* Where none lie above, the first word is shifted out of the lane's. */
+  MlirValue bits = moe__shl(b, moe__select(b, is_above, others, 4), 3);
+  lines.own_shift = moe__zext(b, bits, b->i64);
+  MlirValue one =
+      moe__op1(b, "arith.shli", b->i64, MOE__VALUES(moe__i64(b, 1), lines.own_shift), NULL);
+  lines.other_bits = moe__trunc(b, moe__sub(b, one, 1), b->i32);
+  return lines;
+}
+
+static MlirValue load_word(moe__builder_t *b, MlirValue tile, MlirValue index, MlirValue offset) {
+  MlirValue swizzle = moe__shl(b, moe__and(b, index, 7), MOE__CAST_CHUNK_BITS);
+  MlirValue line = moe__offset(b, tile, moe__shl(b, index, 7));
+  return moe__zext(b, moe__load(b, moe__offset(b, line, moe__xor(b, offset, swizzle)), b->i32),
+                   b->i64);
+}
+
+/* The lane's 4 bytes of the line of the tile's column `index`. */
+static MlirValue bytes_of(moe__builder_t *b, const lines_t *lines, MlirValue index) {
+  MlirValue words[2];
+  for (int i = 0; i < 2; i++)
+    words[i] = load_word(b, lines->tiles[i], index, lines->offsets[i]);
+  MlirValue own = load_word(b, lines->own, index, moe__i32(b, 0));
+  MlirValue both = moe__or(b, words[0], moe__shl(b, words[1], 32));
+  both = moe__op1(b, "arith.shrui", b->i64, MOE__VALUES(both, lines->shift), NULL);
+  own = moe__op1(b, "arith.shli", b->i64, MOE__VALUES(own, lines->own_shift), NULL);
+  return moe__or(b, moe__and(b, moe__trunc(b, both, b->i32), lines->other_bits),
+                 moe__trunc(b, own, b->i32));
+}
+
+static void store_bytes(moe__cast_tiles_t *tiles, const moe__cast_place_t *place,
+                        const lines_t *lines, MlirValue index, MlirValue bytes) {
+  moe__builder_t *b = &tiles->kernel->builder;
+  MlirValue column = moe__add(b, place->column, index);
   MlirValue q = moe__cast_result(tiles, place, MOE__COLUMNS);
-  /* Rows before the first whole word in memory, words, and rows behind the last. */
-  MlirValue rows = moe__umin(b, moe__sub(b, place->row_end, place->row), tiles->schedule.tile_n);
-  MlirValue head = moe__umin(b, moe__and(b, moe__sub(b, moe__i32(b, 0), place->row), 3), rows);
-  MlirValue words = moe__lshr(b, moe__sub(b, rows, head), 2);
-  MlirValue behind = moe__add(b, head, moe__shl(b, words, 2)), tail = moe__sub(b, rows, behind);
-  /* A lane has a word, and of the first ones each has one of the other rows. */
-  MlirValue next = moe__umin(b, moe__add(b, lane, 1), MOE__CAST_ROW_BYTES / 4 - 1);
-  MlirValue shift = moe__zext(b, moe__shl(b, head, 3), b->i64);
-  MlirValue of_tail = moe__sub(b, lane, 4);
-  MlirValue has_byte = moe__or(b, moe__ult(b, lane, head), moe__ult(b, of_tail, tail));
-  MlirValue byte = moe__select(b, moe__ult(b, lane, 4), lane, moe__add(b, behind, of_tail));
-  MOE__FOR (b, index, warp, tiles->schedule.tile_k, tiles->schedule.warps) {
-    MlirValue column = moe__add(b, place->column, index);
-    MlirValue line = moe__offset(b, output, moe__shl(b, index, 7));
-    MlirValue swizzle = moe__shl(b, moe__and(b, index, 7), MOE__CAST_CHUNK_BITS);
-    MlirValue to = moe__cast_byte_address(b, q, column, tiles->written_n.value, place->row);
-    MlirValue is_inside = moe__ult(b, column, columns);
-    MOE__IF (b, moe__and(b, is_inside, moe__ult(b, lane, words))) {
-      MlirValue parts[2] = {lane, next};
-      for (int i = 0; i < 2; i++)
-        parts[i] = moe__zext(
-            b,
-            moe__load(b, moe__offset(b, line, moe__xor(b, moe__shl(b, parts[i], 2), swizzle)),
-                      b->i32),
-            b->i64);
-      MlirValue both = moe__or(b, parts[0], moe__shl(b, parts[1], 32));
-      MlirValue shifted = moe__op1(b, "arith.shrui", b->i64, MOE__VALUES(both, shift), NULL);
-      moe__store(b, moe__trunc(b, shifted, b->i32),
-                 moe__offset(b, to, moe__add(b, head, moe__shl(b, lane, 2))));
+  MlirValue line = moe__cast_byte_address(b, q, column, tiles->written_n.value, lines->row);
+  MlirValue to = moe__offset(b, line, moe__shl(b, lines->lane, 2));
+  /* As unsigned numbers: what lies before the first byte lies far behind the last one. */
+  MlirValue is_whole = moe__and(b, moe__ult(b, lines->byte, lines->count),
+                                moe__ult(b, moe__add(b, lines->byte, 3), lines->count));
+  MOE__IF (b, moe__ult(b, column, moe__cast_columns(tiles, place->is_first))) {
+    MOE__IF (b, is_whole) {
+      moe__store(b, bytes, to);
     }
-    MOE__IF (b, moe__and(b, is_inside, has_byte)) {
-      moe__store(b, moe__load(b, moe__offset(b, line, moe__xor(b, byte, swizzle)), b->i8),
-                 moe__offset(b, to, byte));
+    MOE__ELSE (b) {
+      for (int i = 0; i < 4; i++)
+        MOE__IF (b, moe__ult(b, moe__add(b, lines->byte, i), lines->count)) {
+          moe__store(b, moe__trunc(b, moe__lshr(b, bytes, 8 * i), b->i8), moe__offset_by(b, to, i));
+        }
     }
+  }
+}
+
+/* Lines that are written whole, of columns that are all columns of q. The tile above has all of its
+ * rows, so that the word behind its last one is the first one of the tile itself. */
+static void copy_whole_lines(moe__cast_tiles_t *tiles, const moe__cast_place_t *place,
+                             const lines_t *lines) {
+  moe__builder_t *b = &tiles->kernel->builder;
+  MlirValue warp = moe__lshr(b, moe__fresh(b, tiles->kernel->thread), 5);
+  MlirValue second = moe__select(b, lines->ends_above, lines->own, lines->tiles[1]);
+  MlirValue own = moe__shl(b, lines->lane, 2);
+  int warps = tiles->schedule.warps;
+  MOE__FOR (b, first, warp, tiles->schedule.tile_k, AHEAD * warps) {
+    MlirValue bytes[AHEAD];
+    for (int i = 0; i < AHEAD; i++) {
+      MlirValue index = moe__add(b, first, i * warps);
+      MlirValue low = load_word(b, lines->tiles[0], index, lines->offsets[0]),
+                high = load_word(b, second, index, lines->offsets[1]);
+      MlirValue both = moe__or(b, low, moe__shl(b, high, 32));
+      both = moe__op1(b, "arith.shrui", b->i64, MOE__VALUES(both, lines->shift), NULL);
+      bytes[i] = moe__trunc(b, both, b->i32);
+    }
+    for (int i = 0; i < AHEAD; i++) {
+      MlirValue column = moe__add(b, moe__add(b, place->column, first), i * warps);
+      MlirValue q = moe__cast_result(tiles, place, MOE__COLUMNS);
+      MlirValue line = moe__cast_byte_address(b, q, column, tiles->written_n.value, lines->row);
+      moe__store(b, bytes[i], moe__offset(b, line, own));
+    }
+  }
+}
+
+static void copy_lines(moe__cast_tiles_t *tiles, const moe__cast_place_t *place,
+                       const lines_t *lines) {
+  moe__builder_t *b = &tiles->kernel->builder;
+  MlirValue warp = moe__lshr(b, moe__fresh(b, tiles->kernel->thread), 5);
+  int warps = tiles->schedule.warps;
+  MOE__FOR (b, first, warp, tiles->schedule.tile_k, AHEAD * warps) {
+    MlirValue bytes[AHEAD];
+    for (int i = 0; i < AHEAD; i++)
+      bytes[i] = bytes_of(b, lines, moe__add(b, first, i * warps));
+    for (int i = 0; i < AHEAD; i++)
+      store_bytes(tiles, place, lines, moe__add(b, first, i * warps), bytes[i]);
+  }
+}
+
+void moe__cast_copy_group_columns(moe__cast_tiles_t *tiles, const moe__cast_place_t *place,
+                                  MlirValue output, MlirValue above) {
+  moe__builder_t *b = &tiles->kernel->builder;
+  MlirValue before = moe__and(b, place->row, LINE - 1), line = moe__sub(b, place->row, before);
+  MlirValue is_left = moe__ne(b, moe__cast_rows_left(tiles, place), 0);
+  MlirValue end = moe__add(b, before, rows_of(tiles, place));
+  /* The first line; all of it is left where it reaches beyond the tile. */
+  MlirValue joins = moe__ne(b, place->rows_above, 0);
+  MlirValue is_short = moe__and(b, is_left, moe__ult(b, end, LINE));
+  lines_t lines = lines_of(tiles, line, before, output, moe__select(b, joins, above, output),
+                           place->rows_above, moe__select(b, joins, 0, before),
+                           moe__select(b, is_short, 0, moe__umin(b, end, LINE)));
+  /* Most are whole. */
+  MlirValue columns = moe__cast_columns(tiles, place->is_first);
+  MlirValue is_whole = moe__and(b, moe__eq(b, lines.count, LINE),
+                                moe__eq(b, moe__and(b, place->rows_above, LINE - 1), 0));
+  MlirValue is_inside = moe__ule(b, moe__add(b, place->column, tiles->schedule.tile_k), columns);
+  MOE__IF (b, moe__and(b, is_whole, is_inside)) {
+    copy_whole_lines(tiles, place, &lines);
+  }
+  MOE__ELSE (b) {
+    copy_lines(tiles, place, &lines);
+  }
+  /* The second one, of which the tile has the first bytes. */
+  MlirValue rest = moe__select(b, is_left, 0, moe__smax(b, moe__sub(b, end, LINE), 0));
+  MOE__IF (b, moe__ne(b, rest, 0)) {
+    lines_t next = lines_of(tiles, moe__add(b, line, LINE), before, output, output,
+                            moe__i32(b, LINE), moe__i32(b, 0), rest);
+    copy_lines(tiles, place, &next);
   }
 }

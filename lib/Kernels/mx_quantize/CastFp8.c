@@ -367,7 +367,7 @@ static bool lay_out(MlirOperation op, const void *schedule, void *out) {
   int bytes = moe__elements_of(moe__tensor_type(op, MOE__X), false).bytes,
       max_groups = moe__max_groups(op);
   const bool directions[] = {writes(op, MOE__ROWS), writes(op, MOE__COLUMNS)};
-  if (!moe__cast_layout(op, s, directions, bytes, max_groups, l))
+  if (!moe__cast_layout(op, s, directions, bytes, max_groups, false, l))
     return false;
   int strips = moe__cast_units(s, bytes);
   l->cta.registers = (bytes == 2 ? 80 : 56) + (max_groups ? 16 : 0) + 40 * (strips - 1);

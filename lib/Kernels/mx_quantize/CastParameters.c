@@ -64,20 +64,37 @@ static bool check_schedule(MlirOperation op, const moe__cast_schedule_t *schedul
     return moe__error(
         op, "'schedule.warps' is %d; it must divide the tile's %d strips of 32 rows and 128 bytes",
         schedule->warps, strips);
-  if (writes[MOE__ROWS] && writes[MOE__COLUMNS] && schedule->output_stages != 1)
-    return moe__error(op,
-                      "'schedule.output_stages' is %d; it must be 1 where both results are "
-                      "written, which take turns",
-                      schedule->output_stages);
   return strips / schedule->warps <= MOE__MAX_UNITS ||
          moe__error(op,
                     "'schedule.warps' is %d; a warp may have at most %d of the tile's %d strips",
                     schedule->warps, MOE__MAX_UNITS, strips);
 }
 
+/* Whether the output tiles are as many as are needed. */
+static bool check_turns(MlirOperation op, const moe__cast_schedule_t *schedule,
+                        const bool writes[2], bool by_group) {
+  bool both = writes[MOE__ROWS] && writes[MOE__COLUMNS];
+  if (both && schedule->output_stages != 1)
+    return moe__error(op,
+                      "'schedule.output_stages' is %d; it must be 1 where both results are "
+                      "written, which take turns",
+                      schedule->output_stages);
+  if (!both && by_group && schedule->output_stages != 2)
+    return moe__error(op,
+                      "'schedule.output_stages' is %d; it must be 2 where tiles begin with their "
+                      "group: what lies above a tile is written with it",
+                      schedule->output_stages);
+  return by_group || schedule->segment == 1 ||
+         moe__error(op,
+                    "'schedule.segment' is %d; it must be 1 where no blocks of tokens are counted "
+                    "from the start of a group",
+                    schedule->segment);
+}
+
 bool moe__cast_layout(MlirOperation op, const moe__cast_schedule_t *schedule, const bool writes[2],
-                      int element_bytes, int max_groups, moe__cast_layout_t *out) {
-  if (!check_schedule(op, schedule, writes, element_bytes))
+                      int element_bytes, int max_groups, bool by_group, moe__cast_layout_t *out) {
+  if (!check_schedule(op, schedule, writes, element_bytes) ||
+      !check_turns(op, schedule, writes, by_group))
     return false;
   int32_t elements = schedule->tile_n * schedule->tile_k;
   out->cta.threads = (schedule->warps + 1) * MOE__WARP;

@@ -24,7 +24,10 @@ typedef struct moe__cast_place_t {
   MlirValue is_first;           /* i1: whether that is the first of two; null where there is one */
   MlirValue batch, row, column; /* i32 */
   MlirValue run_column;         /* i32: the column, counted from the start of the run */
-  MlirValue group, row_end;     /* i32: that of the tile, where it ends; null but with by_group */
+  /* Null but with by_group. */
+  MlirValue group, row_end; /* i32: that of the tile, where it ends */
+  MlirValue is_last;        /* i1: whether no tile of the segment lies below it */
+  MlirValue rows_above; /* i32: rows of the tile above it, where their last ones are left to it */
 } moe__cast_place_t;
 
 /* ---- CastTiles.c ---- */
@@ -102,8 +105,19 @@ void moe__cast_send_columns(moe__cast_tiles_t *tiles, const moe__cast_place_t *p
 void moe__cast_copy_columns(moe__cast_tiles_t *tiles, const moe__cast_place_t *place,
                             MlirValue output);
 
-/* The same for a tile that begins with any row, up to the end of its group. */
+/* Whether what begins with this row (i32) begins with a sector of memory: then TMA writes columns
+ * as fast as lines. It could write what begins at a multiple of 16 bytes, but parts of sectors are
+ * read before they are written. */
+MlirValue moe__cast_begins_sector(moe__builder_t *b, MlirValue row);
+
+/* How many rows a tile that begins with its group has, if it leaves its last ones to the tile below
+ * it, which writes them in one line with its own; else 0. */
+MlirValue moe__cast_rows_left(moe__cast_tiles_t *tiles, const moe__cast_place_t *place);
+
+/* The same for a tile that begins with any row, up to the end of its group, in lines of memory. The
+ * first of a column may begin with what `above`, the output of the tile above, has left to it, and
+ * the last may be left to the tile below. */
 void moe__cast_copy_group_columns(moe__cast_tiles_t *tiles, const moe__cast_place_t *place,
-                                  MlirValue output);
+                                  MlirValue output, MlirValue above);
 
 #endif /* MOE_KERNELS_MX_QUANTIZE_CAST_PARTS_H */

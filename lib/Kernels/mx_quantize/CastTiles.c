@@ -57,21 +57,54 @@ MlirValue moe__cast_row_end(const moe__cast_tiles_t *tiles, const moe__cast_plac
   return tiles->by_group ? place->row_end : tiles->row_end;
 }
 
-static moe__cast_place_t place_in_group(moe__cast_tiles_t *tiles, MlirValue index) {
+/* Where tiles begin with their group, their list goes down the rows first, through all groups, and
+ * CTAs take segments of it in turn: what one tile leaves of a line in memory is written with the
+ * next one's. */
+typedef struct segments_t {
+  MlirValue rows, total;  /* i32: tiles of a column of tiles, and of all */
+  MlirValue count;        /* i32: segments, a multiple of the CTAs */
+  MlirValue size, larger; /* i32: tiles of a segment, and how many segments have one more */
+} segments_t;
+
+static segments_t find_segments(moe__cast_tiles_t *tiles) {
   moe__builder_t *b = &tiles->kernel->builder;
-  moe__group_tile_t tile = moe__groups_tile(&tiles->table, index);
-  return (moe__cast_place_t){.batch = moe__i32(b, 0),
-                             .row = tile.row,
-                             .column = moe__mul(b, tile.column, tiles->schedule.tile_k),
-                             .run_column = moe__i32(b, 0),
-                             .group = tile.group,
-                             .row_end = tile.row_end};
+  segments_t segments = {.total = moe__groups_total(&tiles->table)};
+  segments.rows = moe__udiv(b, segments.total, tiles->table.columns);
+  MlirValue ctas = tiles->kernel->cta_count;
+  MlirValue most = moe__mul(b, ctas, tiles->schedule.segment);
+  MlirValue turns = moe__udiv(b, moe__add(b, segments.total, moe__sub(b, most, 1)), most);
+  segments.count = moe__umax(b, moe__mul(b, turns, ctas), 1);
+  segments.size = moe__udiv(b, segments.total, segments.count);
+  segments.larger = moe__urem(b, segments.total, segments.count);
+  return segments;
+}
+
+/* The first tile of segment `number`, which is where the one before it ends. */
+static MlirValue segment_start(moe__builder_t *b, const segments_t *segments, MlirValue number) {
+  return moe__add(b, moe__mul(b, number, segments->size), moe__umin(b, number, segments->larger));
+}
+
+/* The place of tile `index` of a segment that ends with tile `end`. */
+static moe__cast_place_t place_in_segment(moe__cast_tiles_t *tiles, const segments_t *segments,
+                                          MlirValue index, MlirValue end) {
+  moe__builder_t *b = &tiles->kernel->builder;
+  MlirValue number = moe__urem(b, index, segments->rows);
+  MlirValue column = moe__udiv(b, index, segments->rows);
+  moe__group_tile_t tile = moe__groups_row_tile(&tiles->table, number);
+  MlirValue ends_column = moe__eq(b, moe__add(b, number, 1), segments->rows);
+  return (moe__cast_place_t){
+      .batch = moe__i32(b, 0),
+      .row = tile.row,
+      .column = moe__mul(b, column, tiles->schedule.tile_k),
+      .run_column = moe__i32(b, 0),
+      .group = tile.group,
+      .row_end = tile.row_end,
+      .is_last = moe__or(b, ends_column, moe__eq(b, moe__add(b, index, 1), end)),
+  };
 }
 
 static moe__cast_place_t place_of(moe__cast_tiles_t *tiles, MlirValue index) {
   moe__builder_t *b = &tiles->kernel->builder;
-  if (tiles->by_group)
-    return place_in_group(tiles, index);
   if (tiles->last_first)
     index = moe__sub(b, moe__sub(b, tiles->tiles.total, 1), index);
   moe__tile_t tile = tile_at(tiles, index);
@@ -122,6 +155,21 @@ static moe__cursor_t load_tile(moe__cast_tiles_t *tiles, const moe__cast_place_t
                   (MlirValue[]){moe__add(b, place->column, i * moe__cast_box_k(tiles)), place->row,
                                 place->batch});
   return moe__cursor_next(b, &tiles->layout.ring, cursor);
+}
+
+static void load_segments(moe__cast_tiles_t *tiles) {
+  moe__builder_t *b = &tiles->kernel->builder;
+  moe__cursor_t cursor = moe__cursor_start(b);
+  segments_t segments = find_segments(tiles);
+  MOE__FOR (b, number, tiles->kernel->cta, segments.count, tiles->kernel->cta_count,
+            MOE__CARRY_CURSOR(cursor)) {
+    MlirValue start = segment_start(b, &segments, number);
+    MlirValue end = segment_start(b, &segments, moe__add(b, number, 1));
+    MOE__FOR (b, index, start, end, 1, MOE__CARRY_CURSOR(cursor)) {
+      moe__cast_place_t place = place_in_segment(tiles, &segments, index, end);
+      cursor = load_tile(tiles, &place, cursor);
+    }
+  }
 }
 
 static void load_tiles(moe__cast_tiles_t *tiles) {
@@ -218,19 +266,8 @@ static void send_by_tma(moe__cast_tiles_t *tiles, const moe__cast_place_t *place
   }
 }
 
-/* Whether TMA may write a tile that begins with its group: it begins at a multiple of 16 bytes in
- * memory, and writes whole boxes. */
-static MlirValue is_whole_in_group(moe__cast_tiles_t *tiles, const moe__cast_place_t *place,
-                                   moe__direction_t direction) {
-  moe__builder_t *b = &tiles->kernel->builder;
-  MlirValue tile_end = moe__add(b, place->row, tiles->schedule.tile_n);
-  MlirValue is_whole = moe__ule(b, tile_end, place->row_end);
-  if (direction == MOE__COLUMNS)
-    is_whole = moe__and(b, is_whole, moe__eq(b, moe__and(b, place->row, MOE__CAST_CHUNK - 1), 0));
-  return is_whole;
-}
-
-/* The same for other tiles: rows that were added behind the last one are in no group either. */
+/* Whether TMA writes another tile: rows that were added behind the last one are in no group
+ * either. */
 static MlirValue is_whole(moe__cast_tiles_t *tiles, const moe__cast_place_t *place,
                           moe__direction_t direction) {
   moe__builder_t *b = &tiles->kernel->builder;
@@ -246,15 +283,34 @@ static void send(moe__cast_tiles_t *tiles, const moe__cast_place_t *place, MlirV
     send_by_tma(tiles, place, is_sender, direction, output);
     return;
   }
-  MOE__IF (b, (tiles->by_group ? is_whole_in_group : is_whole)(tiles, place, direction)) {
+  MOE__IF (b, is_whole(tiles, place, direction)) {
+    send_by_tma(tiles, place, is_sender, direction, output);
+  }
+  MOE__ELSE (b) {
+    (direction == MOE__ROWS ? moe__cast_copy_rows : moe__cast_copy_columns)(tiles, place, output);
+  }
+}
+
+/* The same for a tile that begins with its group. above: where the results of the tile above it
+ * are. */
+static void send_in_group(moe__cast_tiles_t *tiles, const moe__cast_place_t *place,
+                          MlirValue is_sender, moe__direction_t direction, MlirValue output,
+                          MlirValue above) {
+  moe__builder_t *b = &tiles->kernel->builder;
+  MlirValue by_tma = moe__ule(b, moe__add(b, place->row, tiles->schedule.tile_n), place->row_end);
+  if (direction == MOE__COLUMNS)
+    by_tma = moe__and(b, by_tma, moe__cast_begins_sector(b, place->row));
+  MOE__IF (b, by_tma) {
     send_by_tma(tiles, place, is_sender, direction, output);
   }
   MOE__ELSE (b) {
     if (direction == MOE__ROWS)
       moe__cast_copy_rows(tiles, place, output);
     else
-      (tiles->by_group ? moe__cast_copy_group_columns : moe__cast_copy_columns)(tiles, place,
-                                                                                output);
+      moe__cast_copy_group_columns(tiles, place, output, above);
+    if (direction == MOE__COLUMNS && tiles->writes[MOE__ROWS])
+      /* The rows go where the tile above is. */
+      moe__named_barrier(b, CONSUMER_BARRIER_2, tiles->schedule.warps * MOE__WARP);
   }
 }
 
@@ -286,9 +342,15 @@ static void cast_units(moe__cast_tiles_t *tiles, const moe__cast_t *cast, moe__c
   }
 }
 
+static void wait_until_sent(moe__builder_t *b, MlirValue is_sender) {
+  MOE__IF (b, is_sender) {
+    moe__tma_wait_read(b, 0);
+  }
+}
+
 /* What the warp's units in columns have to say before any is cast. */
 static void find_in_units(moe__cast_tiles_t *tiles, const moe__cast_t *cast, moe__cursor_t cursor,
-                          const moe__cast_place_t *place) {
+                          const moe__cast_place_t *place, MlirValue is_sender) {
   moe__builder_t *b = &tiles->kernel->builder;
   MlirValue input = moe__mul(b, cursor.stage, tiles->layout.ring.stage_bytes);
   for (int i = 0; i < units(tiles); i++) {
@@ -297,14 +359,11 @@ static void find_in_units(moe__cast_tiles_t *tiles, const moe__cast_t *cast, moe
     moe__cast_load_columns(tiles, &unit, input, words);
     cast->find(cast->user, &unit, words);
   }
-  if (!tiles->writes[MOE__ROWS] || cast->rows_use_find)
+  if (tiles->by_group && tiles->writes[MOE__ROWS])
+    /* Before anyone passes the barrier, the tile above must have been read. */
+    wait_until_sent(b, is_sender);
+  if (!tiles->writes[MOE__ROWS] || cast->rows_use_find || tiles->by_group)
     moe__named_barrier(b, CONSUMER_BARRIER_2, tiles->schedule.warps * MOE__WARP);
-}
-
-static void wait_until_sent(moe__builder_t *b, MlirValue is_sender) {
-  MOE__IF (b, is_sender) {
-    moe__tma_wait_read(b, 0);
-  }
 }
 
 static MlirValue output_of(moe__cast_tiles_t *tiles, moe__direction_t direction, MlirValue slot) {
@@ -330,14 +389,22 @@ static void cast_one_way(moe__cast_tiles_t *tiles, const moe__cast_t *cast, moe_
   }
   moe__ring_wait(tiles->kernel, &tiles->layout.ring, cursor);
   if (cast->find)
-    find_in_units(tiles, cast, cursor, place);
+    find_in_units(tiles, cast, cursor, place, is_sender);
+  else if (tiles->by_group)
+    /* The other slot may still be read, where this tile's results go: what lay above the last. */
+    moe__named_barrier(b, CONSUMER_BARRIER_2, threads);
   cast_units(tiles, cast, cursor, place, direction, output, true);
   moe__fence_shared_to_async(b);
   if (tiles->schedule.output_stages == 2)
     /* Before anyone passes the barrier and writes the other slot, it must have been read. */
     wait_until_sent(b, is_sender);
   moe__named_barrier(b, CONSUMER_BARRIER, threads);
-  send(tiles, place, is_sender, direction, output);
+  if (tiles->by_group)
+    /* The other slot has the tile above; it is written again behind a barrier of the next tile. */
+    send_in_group(tiles, place, is_sender, direction, output,
+                  output_of(tiles, direction, moe__xor(b, slot, 1)));
+  else
+    send(tiles, place, is_sender, direction, output);
 }
 
 /* A tile that goes out in both. They take turns: while one is sent, the other is written. */
@@ -346,7 +413,7 @@ static void cast_both_ways(moe__cast_tiles_t *tiles, const moe__cast_t *cast, mo
   moe__builder_t *b = &tiles->kernel->builder;
   moe__ring_wait(tiles->kernel, &tiles->layout.ring, cursor);
   if (cast->find)
-    find_in_units(tiles, cast, cursor, place);
+    find_in_units(tiles, cast, cursor, place, is_sender);
   for (moe__direction_t direction = MOE__ROWS; direction <= MOE__COLUMNS; direction++) {
     MlirValue output = output_of(tiles, direction, moe__i32(b, 0));
     cast_units(tiles, cast, cursor, place, direction, output, direction == MOE__COLUMNS);
@@ -356,6 +423,27 @@ static void cast_both_ways(moe__cast_tiles_t *tiles, const moe__cast_t *cast, mo
     wait_until_sent(b, is_sender);
     moe__named_barrier(b, CONSUMER_BARRIER, tiles->schedule.warps * MOE__WARP);
     send(tiles, place, is_sender, direction, output);
+  }
+}
+
+/* The same for a tile that begins with its group: in columns first, since what lies above is needed
+ * for that, and then in rows, into the place of what lay above. */
+static void cast_both_ways_in_group(moe__cast_tiles_t *tiles, const moe__cast_t *cast,
+                                    moe__cursor_t cursor, const moe__cast_place_t *place,
+                                    MlirValue is_sender, MlirValue slot) {
+  moe__builder_t *b = &tiles->kernel->builder;
+  int32_t threads = tiles->schedule.warps * MOE__WARP;
+  /* The two output tiles lie one behind the other. */
+  MlirValue outputs[] = {[MOE__ROWS] = output_of(tiles, MOE__ROWS, moe__xor(b, slot, 1)),
+                         [MOE__COLUMNS] = output_of(tiles, MOE__ROWS, slot)};
+  moe__ring_wait(tiles->kernel, &tiles->layout.ring, cursor);
+  find_in_units(tiles, cast, cursor, place, is_sender);
+  for (int turn = 0; turn < 2; turn++) {
+    moe__direction_t direction = turn == 0 ? MOE__COLUMNS : MOE__ROWS;
+    cast_units(tiles, cast, cursor, place, direction, outputs[direction], turn == 1);
+    moe__fence_shared_to_async(b);
+    moe__named_barrier(b, CONSUMER_BARRIER, threads);
+    send_in_group(tiles, place, is_sender, direction, outputs[direction], outputs[MOE__ROWS]);
   }
 }
 
@@ -369,11 +457,14 @@ static MlirValue cast_tile(moe__cast_tiles_t *tiles, const moe__cast_t *cast, mo
         moe__cast_unit_t unit = unit_of(tiles, place, direction, i);
         cast->prepare(cast->user, &unit);
       }
-  if (tiles->writes[MOE__ROWS] && tiles->writes[MOE__COLUMNS])
+  bool both = tiles->writes[MOE__ROWS] && tiles->writes[MOE__COLUMNS];
+  if (both && tiles->by_group)
+    cast_both_ways_in_group(tiles, cast, cursor, place, is_sender, slot);
+  else if (both)
     cast_both_ways(tiles, cast, cursor, place, is_sender);
   else
     cast_one_way(tiles, cast, cursor, place, is_sender, slot);
-  return tiles->schedule.output_stages == 2 ? moe__xor(b, slot, 1) : slot;
+  return tiles->schedule.output_stages == 2 || tiles->by_group ? moe__xor(b, slot, 1) : slot;
 }
 
 /* The tiles of a run. */
@@ -390,6 +481,31 @@ static void cast_run(moe__cast_tiles_t *tiles, const moe__cast_t *cast, moe__cur
     cast->finish(cast->user, run->batch, run->row, run->column);
     moe__named_barrier(b, CONSUMER_BARRIER_2, tiles->schedule.warps * MOE__WARP);
   }
+}
+
+static void cast_segments(moe__cast_tiles_t *tiles, const moe__cast_t *cast) {
+  moe__kernel_t *kernel = tiles->kernel;
+  moe__builder_t *b = &kernel->builder;
+  find_lane(tiles);
+  MlirValue is_sender = moe__eq(b, kernel->thread, 0);
+  moe__cursor_t cursor = moe__cursor_start(b);
+  MlirValue slot = moe__i32(b, 0);
+  segments_t segments = find_segments(tiles);
+  MOE__FOR (b, number, kernel->cta, segments.count, kernel->cta_count, MOE__CARRY_CURSOR(cursor),
+            &slot) {
+    MlirValue start = segment_start(b, &segments, number);
+    MlirValue end = segment_start(b, &segments, moe__add(b, number, 1));
+    MlirValue rows_above = moe__i32(b, 0);
+    MOE__FOR (b, index, start, end, 1, MOE__CARRY_CURSOR(cursor), &slot, &rows_above) {
+      moe__cast_place_t place = place_in_segment(tiles, &segments, index, end);
+      place.rows_above = rows_above;
+      slot = cast_tile(tiles, cast, cursor, &place, is_sender, slot);
+      cursor = moe__cursor_next(b, &tiles->layout.ring, cursor);
+      rows_above = moe__cast_rows_left(tiles, &place);
+    }
+  }
+  /* Shared memory must outlive the copies out of it. */
+  wait_until_sent(b, is_sender);
 }
 
 static void cast_tiles(moe__cast_tiles_t *tiles, const moe__cast_t *cast) {
@@ -441,10 +557,6 @@ static void set_up(moe__cast_tiles_t *tiles, MlirValue is_loader) {
 /* The tiles of the tensors lie side by side. */
 static void create_tiles(moe__cast_tiles_t *tiles) {
   moe__builder_t *b = &tiles->kernel->builder;
-  if (tiles->by_group) {
-    tiles->tiles.total = moe__groups_total(&tiles->table);
-    return;
-  }
   MlirValue columns[MOE__CAST_MAX_TENSORS] = {{NULL}};
   for (int i = 0; i < tiles->tensor_count; i++)
     columns[i] =
@@ -469,13 +581,14 @@ void moe__cast_tiles_run(moe__cast_tiles_t *tiles, const moe__cast_t *cast) {
   MlirValue is_loader = moe__eq(b, kernel->thread, loader);
   set_up(tiles, is_loader);
   tiles->row_end = tiles->grouped ? moe__groups_end(&tiles->table) : tiles->n.value;
-  create_tiles(tiles);
+  if (!tiles->by_group)
+    create_tiles(tiles);
   MOE__IF (b, moe__ult(b, kernel->thread, loader)) {
-    cast_tiles(tiles, cast);
+    (tiles->by_group ? cast_segments : cast_tiles)(tiles, cast);
   }
   MOE__ELSE (b) {
     MOE__IF (b, is_loader) {
-      load_tiles(tiles);
+      (tiles->by_group ? load_segments : load_tiles)(tiles);
     }
   }
 }

@@ -18,8 +18,8 @@
  *
  * Where rows are in groups, those behind the last group are not written: tiles of only such rows
  * are left out, and a tile that holds some is written with ordinary stores. Tiles may also begin
- * with their group; then one that holds rows of the next group, or that TMA cannot address, is
- * written with ordinary stores.
+ * with their group; then columns that begin off a sector of memory are written with ordinary
+ * stores, in lines that tiles below one another share.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #ifndef MOE_KERNELS_MX_QUANTIZE_CAST_TILES_H
@@ -53,9 +53,10 @@ typedef struct moe__cast_layout_t {
 } moe__cast_layout_t;
 
 /* Lays out a kernel that writes in these directions, behind what is reserved already. max_groups: 0
- * where rows are in no groups. False after an error: the pipeline has no such schedule. */
+ * where rows are in no groups. by_group: tiles begin with their group. False after an error: the
+ * pipeline has no such schedule. */
 bool moe__cast_layout(MlirOperation op, const moe__cast_schedule_t *schedule, const bool writes[2],
-                      int element_bytes, int max_groups, moe__cast_layout_t *out);
+                      int element_bytes, int max_groups, bool by_group, moe__cast_layout_t *out);
 
 /* How many units of a tile a warp has, in each direction. */
 int moe__cast_units(const moe__cast_schedule_t *schedule, int element_bytes);

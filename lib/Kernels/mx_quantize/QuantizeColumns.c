@@ -338,6 +338,28 @@ static const moe__cast_schedule_t TOKENS_BF16[] = {
      .band = 1024},
     {.tile_n = 128, .tile_k = 64, .output_stages = 1, .warps = 4, .ctas_per_sm = 4, .band = 1024},
 };
+/* Tokens in groups: two output tiles, of which one has what lies above. */
+static const moe__cast_schedule_t GROUPS_BF16[] = {
+    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .segment = 16},
+    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .segment = 8},
+    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .segment = 32},
+    {.tile_n = 128,
+     .tile_k = 256,
+     .output_stages = 2,
+     .warps = 16,
+     .ctas_per_sm = 1,
+     .segment = 16},
+};
+static const moe__cast_schedule_t GROUPS_F32[] = {
+    {.tile_n = 128,
+     .tile_k = 128,
+     .output_stages = 2,
+     .warps = 16,
+     .ctas_per_sm = 1,
+     .segment = 16},
+    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .warps = 16, .ctas_per_sm = 1, .segment = 8},
+    {.tile_n = 128, .tile_k = 64, .output_stages = 2, .segment = 16},
+};
 static const moe__cast_schedule_t COLUMNS_F32[] = {
     {.tile_n = 128, .tile_k = 128, .output_stages = 2, .warps = 16, .ctas_per_sm = 1, .band = 1024},
     {.tile_n = 128, .tile_k = 128, .output_stages = 2, .warps = 16, .ctas_per_sm = 1, .band = 64},
@@ -355,10 +377,20 @@ static const moe__cast_schedule_t BOTH_F32[] = {
     {.tile_n = 128, .tile_k = 128, .warps = 16, .ctas_per_sm = 1, .band = 1024},
 };
 
+static const moe__cast_schedule_t GROUPS_BOTH_BF16[] = {
+    {.tile_n = 128, .tile_k = 128, .segment = 16},
+    {.tile_n = 128, .tile_k = 128, .segment = 8},
+    {.tile_n = 128, .tile_k = 128, .segment = 32},
+};
 static const moe__cast_schedule_t BOTH_FEW_WARPS[] = {
     {.tile_n = 128, .tile_k = 128, .ctas_per_sm = 1},
     {.tile_n = 128, .tile_k = 128, .ctas_per_sm = 1, .band = 16},
     {.tile_n = 128, .tile_k = 128, .ctas_per_sm = 1, .band = 1024},
+};
+static const moe__cast_schedule_t GROUPS_BOTH_FEW_WARPS[] = {
+    {.tile_n = 128, .tile_k = 128, .ctas_per_sm = 1, .segment = 16},
+    {.tile_n = 128, .tile_k = 128, .ctas_per_sm = 1, .segment = 8},
+    {.tile_n = 128, .tile_k = 128, .ctas_per_sm = 1, .segment = 32},
 };
 
 /* Whether a thread needs more registers than there are for 17 warps: to sanitize words in both
@@ -371,7 +403,10 @@ static bool takes_registers(MlirOperation op) {
 /* As for MX (QuantizeTiles.c). */
 static moe__candidates_t candidates(MlirOperation op) {
   if (takes_registers(op))
-    return MOE__CANDIDATES(BOTH_FEW_WARPS);
+    return is_grouped(op) ? MOE__CANDIDATES(GROUPS_BOTH_FEW_WARPS)
+                          : MOE__CANDIDATES(BOTH_FEW_WARPS);
+  if (is_grouped(op))
+    return is_dual(op) ? MOE__CANDIDATES(GROUPS_BOTH_BF16) : MOE__CAST_CANDIDATES(op, GROUPS);
   if (is_dual(op))
     return MOE__CAST_CANDIDATES(op, BOTH);
   if (moe__cast_reads_bf16(op) && !is_square(op))
@@ -391,7 +426,8 @@ static bool lay_out(MlirOperation op, const void *schedule, void *out) {
     return moe__error(op, "'schedule.tile_k' is %d; it must be a multiple of 128", s->tile_k);
   l->cta.registers = takes_registers(op) ? 128 : 96;
   l->staging = moe__layout_shared(&l->cta, STRIPS * s->tile_k * 4, 16);
-  return moe__cast_layout(op, s, (const bool[]){is_dual(op), true}, bytes, max_groups, l);
+  return moe__cast_layout(op, s, (const bool[]){is_dual(op), true}, bytes, max_groups,
+                          is_grouped(op), l);
 }
 
 /* ---- The kernel ---- */

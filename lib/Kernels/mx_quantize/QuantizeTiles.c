@@ -308,17 +308,16 @@ static const moe__cast_schedule_t COLUMNS_BF16[] = {
     {.tile_n = 256, .tile_k = 64, .stages = 3, .output_stages = 1, .band = 1024},
     {.tile_n = 256, .tile_k = 128, .warps = 16, .ctas_per_sm = 1, .band = 1024},
 };
-/* A tile that begins with its group has 128 rows. */
+/* A tile that begins with its group has 128 rows; of two output tiles one has what lies above. */
 static const moe__cast_schedule_t TOKENS_BF16[] = {
-    {.tile_n = 128, .tile_k = 128, .stages = 2, .output_stages = 2, .band = 1024},
-    {.tile_n = 128, .tile_k = 128, .stages = 2, .output_stages = 2, .band = 64},
-    {.tile_n = 128, .tile_k = 128, .stages = 5, .output_stages = 2, .ctas_per_sm = 1, .band = 1024},
-    {.tile_n = 128, .tile_k = 128, .stages = 3, .output_stages = 1, .band = 1024},
+    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .segment = 16},
+    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .segment = 8},
+    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .segment = 32},
 };
 static const moe__cast_schedule_t TOKENS_F32[] = {
-    {.tile_n = 128, .tile_k = 64, .stages = 2, .output_stages = 2, .band = 1024},
-    {.tile_n = 128, .tile_k = 64, .stages = 2, .output_stages = 2, .band = 64},
-    {.tile_n = 128, .tile_k = 64, .stages = 5, .output_stages = 2, .ctas_per_sm = 1, .band = 1024},
+    {.tile_n = 128, .tile_k = 64, .output_stages = 2, .segment = 16},
+    {.tile_n = 128, .tile_k = 64, .output_stages = 2, .segment = 8},
+    {.tile_n = 128, .tile_k = 64, .output_stages = 2, .segment = 32},
 };
 static const moe__cast_schedule_t COLUMNS_F32[] = {
     {.tile_n = 128, .tile_k = 64, .stages = 2, .output_stages = 2, .band = 1024},
@@ -364,7 +363,8 @@ static bool lay_out(MlirOperation op, const void *schedule, void *out) {
   l->cta.registers = is_grouped(op) ? 96 : 64;
   if (is_dual(op))
     l->staging = moe__layout_shared(&l->cta, s->tile_n * RUN_SCALES, 16);
-  return moe__cast_layout(op, s, (const bool[]){is_dual(op), true}, bytes, moe__max_groups(op), l);
+  return moe__cast_layout(op, s, (const bool[]){is_dual(op), true}, bytes, moe__max_groups(op),
+                          is_grouped(op), l);
 }
 
 /* ---- The kernel ---- */

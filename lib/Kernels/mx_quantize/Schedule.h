@@ -36,7 +36,10 @@ typedef struct moe__stream_schedule_t {
   X(T, warps, 1, 16, 8,                                                                            \
     "warps that quantize, and one more loads; divides the tile's strips of 32 rows and 128 bytes") \
   X(T, ctas_per_sm, 1, 4, 2, "CTAs that share a multiprocessor")                                   \
-  X(T, band, 1, 4096, 1, "rows of tiles that are worked off together")
+  X(T, band, 1, 4096, 1, "rows of tiles that are worked off together; unused where segments are")  \
+  X(T, segment, 1, 64, 1,                                                                          \
+    "tiles below one another, about, that a CTA takes one after the other, where blocks of "       \
+    "tokens are counted from the start of a group; else 1")
 
 typedef struct moe__cast_schedule_t {
   MOE__CAST_SCHEDULE(MOE__SCHEDULE_MEMBER, )

@@ -15,6 +15,8 @@ TOKENS = ["288x672", "64x32", "40x1056"]
 TOKENS_BOTH = ["288x672", "64x32", "32x1056"]
 TOKENS_COLUMNS = ["288x656", "64x32", "96x16"]
 
+# A mode changes what a thread computes of a maximum, and nothing of the order of threads: one mode is run in several.
+ORDERED = "rceil"
 # Element type of x and of q, the ways that are quantized, rank of x, shapes, and how many orders of threads.
 CASES = [
     ("bf16", "f8E4M3FN", "columns", 3, WEIGHTS, 5),
@@ -47,7 +49,7 @@ def check(folder, mode, case):
     text = subprocess.run(source, check=True, capture_output=True, text=True).stdout
     subprocess.run(["moe-opt", "-", "--emit=bundle", "-o", str(bundle)], input=text, check=True, text=True)
     wrong, right = [], 0
-    for order in range(orders):
+    for order in range(orders if mode == ORDERED else 1):
         arguments = ["--device", "emu", "--check", "--random", "1", "--edge-blocks", "--schedule", str(order)]
         command = ["moe-run", str(bundle), *arguments, "--shape", f"w={','.join(shapes)}"]
         done = subprocess.run(command, capture_output=True, text=True)
