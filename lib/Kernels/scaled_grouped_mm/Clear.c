@@ -13,6 +13,9 @@
  * a next one. There are as many requests as stages: when the loader comes round, the stage of
  * the old one has been cleared, read and released.
  *
+ * Where stages are blocks of tokens, those of a group that starts beside a multiple of 32 need it
+ * all. Then the other warps of the loading warpgroup clear, and the one that loads goes on.
+ *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Kernels/scaled_grouped_mm/ScaledMm.h"
 
@@ -118,9 +121,19 @@ static MlirValue mask_of(moe__builder_t *b, MlirValue begin, MlirValue end, Mlir
   return moe__or(b, before_begin, moe__xor(b, before_end, -1));
 }
 
-/* How many threads clear a stage together. */
+/* How many threads clear a stage together: a multiple of 8. */
 static int clearers(const moe__scaled_mm_t *s) {
+  if (moe__mm_has_token_blocks(s))
+    return MOE__MM_CLEARERS;
   return s->schedule.pingpong ? MOE__MM_WARPGROUP : MOE__WARP;
+}
+
+/* The number of a thread among them. */
+static MlirValue clearer(moe__scaled_mm_t *s) {
+  moe__builder_t *b = &s->kernel.builder;
+  if (moe__mm_has_token_blocks(s))
+    return moe__sub(b, s->kernel.thread, moe__i32(b, MOE__MM_THREADS + MOE__WARP));
+  return moe__and(b, s->kernel.thread, clearers(s) - 1);
 }
 
 /* Rows in shared memory, one behind the other: of both tiles of a stage, of one, or of a tail. */
@@ -133,18 +146,28 @@ static area_t both_tiles(const moe__scaled_mm_t *s, MlirValue buffer) {
   return (area_t){buffer, MOE__MM_TILE_ROWS + s->schedule.tile_n, MOE__MM_TILE_K};
 }
 
+/* Where in a row of the area a piece is, for rows of this number mod 8 (i32). */
+static MlirValue place_of(moe__builder_t *b, const area_t *area, MlirValue row, MlirValue piece) {
+  MlirValue turn = area->row_bytes == MOE__MM_TILE_K ? moe__and(b, row, 7)
+                                                     : moe__and(b, moe__lshr(b, row, 2), 1);
+  return moe__shl(b, moe__xor(b, piece, turn), PIECE_BITS);
+}
+
+/* Keeps these bits of a piece. */
+static void keep(moe__builder_t *b, MlirValue address, MlirValue mask) {
+  MlirValue found = moe__load_aligned(b, address, mlirValueGetType(mask), PIECE);
+  moe__store_aligned(b, moe__and(b, found, mask), address, PIECE);
+}
+
 /* In a piece of all rows, keeps the bits of the words, or stores the words. A thread takes a
  * row. */
 static void clear_piece(moe__scaled_mm_t *s, const area_t *area, MlirValue piece,
                         const MlirValue words[4], bool keeps) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue mask = keeps ? moe__vector(b, 4, words) : (MlirValue){NULL};
-  MlirValue lane = moe__and(b, s->kernel.thread, clearers(s) - 1);
-  MlirValue turn = area->row_bytes == MOE__MM_TILE_K ? moe__and(b, lane, 7)
-                                                     : moe__and(b, moe__lshr(b, lane, 2), 1);
-  MlirValue swizzled = moe__xor(b, piece, turn);
-  MlirValue own = moe__shl(b, swizzled, PIECE_BITS), first = moe__i32(b, 0);
-  if (s->schedule.pingpong) /* more threads than rows, maybe */
+  MlirValue lane = clearer(s);
+  MlirValue own = place_of(b, area, lane, piece), first = moe__i32(b, 0);
+  if (clearers(s) > MOE__WARP) /* more threads than rows, maybe */
     first = lane;
   else
     own = moe__add(b, moe__mul(b, lane, area->row_bytes), own);
@@ -152,8 +175,7 @@ static void clear_piece(moe__scaled_mm_t *s, const area_t *area, MlirValue piece
     MlirValue address =
         moe__offset(b, moe__offset(b, area->buffer, own), moe__mul(b, row, area->row_bytes));
     if (keeps) {
-      MlirValue found = moe__load_aligned(b, address, mlirValueGetType(mask), PIECE);
-      moe__store_aligned(b, moe__and(b, found, mask), address, PIECE);
+      keep(b, address, mask);
     } else {
       moe__store_aligned(b, moe__vector(b, 4, words), address, PIECE);
     }
@@ -213,20 +235,69 @@ MlirValue moe__mm_request_block(moe__scaled_mm_t *s, const moe__mm_reduction_t *
   return make_request(s, cursor, needed, words, requests);
 }
 
+/* The tile of the stage's rows (0) or columns (1), and its tail. */
+static area_t tile_of(moe__scaled_mm_t *s, moe__cursor_t cursor, int of) {
+  MlirValue tiles = moe__ring_buffer(&s->kernel, &s->layout.ring, cursor);
+  int32_t before = of ? MOE__MM_TILE_ROWS * MOE__MM_TILE_K : 0;
+  return (area_t){moe__offset_by(&s->kernel.builder, tiles, before),
+                  of ? s->schedule.tile_n : MOE__MM_TILE_ROWS, MOE__MM_TILE_K};
+}
+
+static area_t tail_of(moe__scaled_mm_t *s, moe__cursor_t cursor, int of) {
+  return (area_t){moe__mm_token_tail(s, cursor, of), of ? s->schedule.tile_n : MOE__MM_TILE_ROWS,
+                  MOE__MM_STEP};
+}
+
 /* Clears what belongs to the neighbors of block [begin, end) in one operand of its stage. */
 static void clear_beside_block(moe__scaled_mm_t *s, moe__cursor_t cursor, int of, MlirValue head,
                                MlirValue end) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue zero = moe__i32(b, 0), all = moe__i32(b, MOE__MM_TILE_K);
-  MlirValue tiles = moe__ring_buffer(&s->kernel, &s->layout.ring, cursor);
-  int32_t before = of ? MOE__MM_TILE_ROWS * MOE__MM_TILE_K : 0;
-  int rows = of ? s->schedule.tile_n : MOE__MM_TILE_ROWS;
-  area_t tile = {moe__offset_by(b, tiles, before), rows, MOE__MM_TILE_K};
-  area_t tail = {moe__mm_token_tail(s, cursor, of), rows, MOE__MM_STEP};
+  area_t tile = tile_of(s, cursor, of), tail = tail_of(s, cursor, of);
   clear_tokens(s, &tile, zero, head);
   clear_tokens(s, &tile, moe__smin(b, end, all), all);
   MOE__IF (b, moe__ne(b, head, zero)) {
     clear_tokens(s, &tail, moe__smax(b, moe__sub(b, end, all), zero), moe__i32(b, MOE__MM_STEP));
+  }
+}
+
+/* The same for a whole block whose neighbors are both of its group: the `head` tokens before it in
+ * the tile, and in the tail all but as many. That is a part of the same piece in both, and one
+ * whole piece in one of them. It is done for most blocks of most groups, by instructions that the
+ * multiplying warps' would need: hence not by the loops of the other. */
+static void clear_inside_group(moe__scaled_mm_t *s, moe__cursor_t cursor, int of, MlirValue head) {
+  moe__builder_t *b = &s->kernel.builder;
+  area_t tile = tile_of(s, cursor, of), tail = tail_of(s, cursor, of);
+  MlirValue thread = clearer(s), first = moe__i32(b, 0), second = moe__i32(b, 1);
+  MlirValue piece = moe__lshr(b, head, PIECE_BITS), token = moe__and(b, head, PIECE - 1);
+  MlirValue before[4], behind[4], zeros[4];
+  for (int i = 0; i < 4; i++) {
+    before[i] = moe__mm_low_bytes(b, moe__sub(b, token, moe__i32(b, 4 * i)));
+    behind[i] = moe__xor(b, before[i], -1);
+    zeros[i] = first;
+  }
+  MlirValue kept_in_tile = moe__vector(b, 4, behind), kept_in_tail = moe__vector(b, 4, before);
+  MlirValue zero = moe__vector(b, 4, zeros);
+  MlirValue tile_row = moe__offset(b, tile.buffer, moe__mul(b, thread, tile.row_bytes));
+  MlirValue tail_row = moe__offset(b, tail.buffer, moe__mul(b, thread, tail.row_bytes));
+  MlirValue in_tile = moe__offset(b, tile_row, place_of(b, &tile, thread, piece));
+  MlirValue in_tail = moe__offset(b, tail_row, place_of(b, &tail, thread, piece));
+  MlirValue whole_in_tile = moe__offset(b, tile_row, place_of(b, &tile, thread, first));
+  MlirValue whole_in_tail = moe__offset(b, tail_row, place_of(b, &tail, thread, second));
+  MlirValue is_second = moe__ne(b, piece, first);
+  for (int row = 0; row < tile.rows; row += MOE__MM_CLEARERS) {
+    bool all = row + MOE__MM_CLEARERS <= tile.rows;
+    int32_t in_tiles = row * tile.row_bytes, in_tails = row * tail.row_bytes;
+    MOE__IF (b, all ? (MlirValue){NULL} : moe__ult(b, thread, moe__i32(b, tile.rows - row))) {
+      keep(b, moe__offset_by(b, in_tile, in_tiles), kept_in_tile);
+      keep(b, moe__offset_by(b, in_tail, in_tails), kept_in_tail);
+      MOE__IF (b, is_second) {
+        moe__store_aligned(b, zero, moe__offset_by(b, whole_in_tile, in_tiles), PIECE);
+      }
+      MOE__ELSE (b) {
+        moe__store_aligned(b, zero, moe__offset_by(b, whole_in_tail, in_tails), PIECE);
+      }
+    }
   }
 }
 
@@ -237,34 +308,38 @@ static void clear_block(moe__scaled_mm_t *s, moe__cursor_t cursor, MlirValue beg
   MlirValue head = moe__and(b, begin, MOE__MM_STEP - 1);
   MlirValue behind = moe__add(b, head, moe__sub(b, end, begin));
   bool has_infinity = s->side[0]->element == MOE__E5M2 || s->side[1]->element == MOE__E5M2;
-  clear_beside_block(s, cursor, 0, head, behind);
-  MOE__IF (b, has_infinity ? (MlirValue){NULL} : moe__ne(b, is_edge, 0)) {
+  MOE__IF (b, moe__ne(b, is_edge, 0)) {
+    clear_beside_block(s, cursor, 0, head, behind);
     clear_beside_block(s, cursor, 1, head, behind);
+  }
+  MOE__ELSE (b) {
+    clear_inside_group(s, cursor, 0, head);
+    if (has_infinity)
+      clear_inside_group(s, cursor, 1, head);
   }
   moe__fence_shared_to_async(b);
 }
 
 /* ---- Requests ---- */
 
+static MlirValue read_request(moe__scaled_mm_t *s, MlirValue request) {
+  moe__builder_t *b = &s->kernel.builder;
+  return moe__load_aligned(b, request_at(s, request), moe__vector_type(b, 4, b->i32),
+                           REQUEST_BYTES);
+}
+
 /* Clears the stage of a request, when it has landed, and says that it is full. */
 static void clear_stage(moe__scaled_mm_t *s, moe__cursor_t request) {
   moe__kernel_t *kernel = &s->kernel;
   moe__builder_t *b = &kernel->builder;
   moe__warp_barrier(b); /* one lane has written the request */
-  MlirValue words = moe__load_aligned(b, request_at(s, request.stage),
-                                      moe__vector_type(b, 4, b->i32), REQUEST_BYTES);
+  MlirValue words = read_request(s, request.stage);
   moe__cursor_t cursor = {.stage = moe__extract(b, words, 0)};
-  MlirValue numbers[] = {moe__extract(b, words, 1), moe__extract(b, words, 2),
-                         moe__extract(b, words, 3)};
-  if (moe__mm_has_token_blocks(s)) {
-    moe__mbarrier_wait(b, landed_at(s, request.stage), request.phase);
-    clear_block(s, cursor, numbers[0], numbers[1], numbers[2]);
-  } else {
-    part_t part = part_of(b, numbers[0], numbers[1], numbers[2]);
-    MlirValue buffer = moe__ring_buffer(kernel, &s->layout.ring, cursor);
-    moe__mbarrier_wait(b, landed_at(s, request.stage), request.phase);
-    clear_part(s, &part, buffer);
-  }
+  part_t part =
+      part_of(b, moe__extract(b, words, 1), moe__extract(b, words, 2), moe__extract(b, words, 3));
+  MlirValue buffer = moe__ring_buffer(kernel, &s->layout.ring, cursor);
+  moe__mbarrier_wait(b, landed_at(s, request.stage), request.phase);
+  clear_part(s, &part, buffer);
   moe__warp_barrier(b);
   MOE__IF (b, s->loads) {
     moe__mbarrier_arrive(b, moe__ring_full(kernel, &s->layout.ring, cursor));
@@ -280,6 +355,39 @@ void moe__mm_clear(moe__scaled_mm_t *s, MlirValue end, moe__mm_requests_t *reque
   }
   requests->oldest = (moe__cursor_t){moe__select(b, is_open, next.stage, oldest.stage),
                                      moe__select(b, is_open, next.phase, oldest.phase)};
+}
+
+/* A request of this stage ends a CTA's. */
+#define NO_STAGE (-1)
+
+void moe__mm_end_requests(moe__scaled_mm_t *s, const moe__mm_requests_t *requests) {
+  moe__builder_t *b = &s->kernel.builder;
+  moe__store(b, moe__i32(b, NO_STAGE), request_at(s, requests->next));
+  moe__mbarrier_arrive(b, landed_at(s, requests->next));
+}
+
+/* The arrival of the loading thread at a request's barrier comes behind the request. */
+void moe__mm_clear_blocks(moe__scaled_mm_t *s) {
+  moe__kernel_t *kernel = &s->kernel;
+  moe__builder_t *b = &kernel->builder;
+  moe__cursor_t request = moe__cursor_start(b);
+  MlirValue first = moe__i32(b, 0), last = moe__i32(b, NO_STAGE), goes_on = moe__i32(b, 1);
+  MOE__WHILE (b, moe__ne(b, goes_on, 0), MOE__CARRY_CURSOR(request), &goes_on) {
+    moe__mbarrier_wait(b, landed_at(s, request.stage), request.phase);
+    MlirValue words = read_request(s, request.stage);
+    moe__cursor_t cursor = {.stage = moe__extract(b, words, 0)};
+    MlirValue is_stage = moe__ne(b, cursor.stage, last);
+    MOE__IF (b, is_stage) {
+      clear_block(s, cursor, moe__extract(b, words, 1), moe__extract(b, words, 2),
+                  moe__extract(b, words, 3));
+      moe__named_barrier(b, MOE__MM_CLEARERS_BARRIER, MOE__MM_CLEARERS);
+      MOE__IF (b, moe__eq(b, clearer(s), first)) {
+        moe__mbarrier_arrive(b, moe__ring_full(kernel, &s->layout.ring, cursor));
+      }
+    }
+    goes_on = moe__zext(b, is_stage, b->i32);
+    request = moe__cursor_next(b, &s->layout.ring, request);
+  }
 }
 
 /* ---- Ping-pong ---- */

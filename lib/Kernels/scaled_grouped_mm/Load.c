@@ -86,7 +86,7 @@ static void load_token_block(moe__scaled_mm_t *s, const moe__mm_work_t *work,
                              loader_t *loader) {
   moe__kernel_t *kernel = &s->kernel;
   moe__builder_t *b = &kernel->builder;
-  MlirValue at = moe__mm_k_tile_at(s, reduction, index), newest = loader->requests.next;
+  MlirValue at = moe__mm_k_tile_at(s, reduction, index);
   MlirValue has_tail = moe__ne(b, moe__mm_token_head(s, reduction), 0);
   MlirValue has_tokens = moe__ne(b, reduction->start, reduction->end);
   moe__ring_wait_empty(kernel, &s->layout.ring, loader->cursor);
@@ -102,7 +102,6 @@ static void load_token_block(moe__scaled_mm_t *s, const moe__mm_work_t *work,
       moe__mm_token_block_load(s, work, index, at, has_tail, loader->cursor, landed);
     }
   }
-  moe__mm_clear(s, s->schedule.stages > 2 ? newest : loader->requests.next, &loader->requests);
   loader->cursor = moe__cursor_next(b, &s->layout.ring, loader->cursor);
 }
 
@@ -172,14 +171,16 @@ static void announce(moe__scaled_mm_t *s, MlirValue slot, int count) {
 
 /* Says that there are no more tiles: to each warpgroup, or to both by one more stage with
  * nothing in it. */
-static void write_ends(moe__scaled_mm_t *s, MlirValue slot, moe__cursor_t cursor) {
+static void write_ends(moe__scaled_mm_t *s, MlirValue slot, const loader_t *loader) {
   moe__builder_t *b = &s->kernel.builder;
   MOE__IF (b, s->loads) {
     moe__mm_write_end(s, slot);
     if (s->schedule.pingpong)
       moe__mm_write_end(s, moe__mm_next_slot(s, slot));
     else
-      moe__ring_acquire(&s->kernel, &s->layout.ring, cursor, moe__i32(b, 0));
+      moe__ring_acquire(&s->kernel, &s->layout.ring, loader->cursor, moe__i32(b, 0));
+    if (moe__mm_has_token_blocks(s))
+      moe__mm_end_requests(s, &loader->requests);
     moe__mm_finish_counting(s);
   }
   if (s->schedule.pingpong)
@@ -206,9 +207,10 @@ static void load_tiles(moe__scaled_mm_t *s) {
     slot = moe__mm_next_slot(s, slot);
     index = moe__mm_counts_tiles(s) ? moe__shuffle(b, next, moe__i32(b, 0)) : next;
   }
-  if (s->which == MOE__GRADIENT && !s->schedule.pingpong && !moe__mm_has_mx_tokens(s))
+  if (s->which == MOE__GRADIENT && !s->schedule.pingpong && !moe__mm_has_mx_tokens(s) &&
+      !moe__mm_has_token_blocks(s))
     moe__mm_clear(s, loader.requests.next, &loader.requests);
-  write_ends(s, slot, loader.cursor);
+  write_ends(s, slot, &loader);
 }
 
 /* The loading warpgroup: one thread is here, or of a gradient one warp, of which one thread

@@ -157,14 +157,14 @@ static void multiply_promoted(moe__scaled_mm_t *s, const moe__mm_position_t *sel
   moe__accumulator_unpack(b, sum, registers);
 }
 
-/* Adds a part of the sums, times the scales of the lane's rows and columns. of_columns: those of
- * columns, two at a time, or null where they are read now. */
+/* Adds a part of the sums, times the scales of the lane's rows and columns. of_columns: the first
+ * `held` of those of columns, two at a time; the others are read now. */
 static void add_scaled(moe__scaled_mm_t *s, const moe__mm_token_scales_t *scales,
-                       const MlirValue *of_columns, const moe__mm_fragment_t part,
+                       const MlirValue *of_columns, int held, const moe__mm_fragment_t part,
                        moe__mm_fragment_t sums) {
   moe__builder_t *b = &s->kernel.builder;
   for (int j = 0; j < s->schedule.tile_n / 8; j++) {
-    MlirValue pair = of_columns ? of_columns[j] : moe__mm_token_column_scales(s, scales, j);
+    MlirValue pair = j < held ? of_columns[j] : moe__mm_token_column_scales(s, scales, j);
     for (int i = 0; i < 4; i++) {
       MlirValue factor = moe__fmul(b, scales->of_rows[i / 2], moe__extract(b, pair, i % 2));
       sums[4 * j + i] = moe__fma(b, factor, part[4 * j + i], sums[4 * j + i]);
@@ -172,9 +172,11 @@ static void add_scaled(moe__scaled_mm_t *s, const moe__mm_token_scales_t *scales
   }
 }
 
-/* Of these tile widths the scales of columns are in registers while a product runs, and its stage
- * is released when that is done; for others there are too few registers. */
+/* Of these tile widths all scales of columns are in registers while a product runs, and its stage
+ * is released when that is done. For others there are too few registers: so many pairs are read
+ * ahead, and the others while the first are used. */
 #define HELD_COLUMNS 128
+#define HELD_PAIRS 6
 
 /* Sums over blocks of tokens, each times its scales. The first term of a sum is added to -0, which
  * leaves every number as it is. */
@@ -184,6 +186,7 @@ static void multiply_token_blocks(moe__scaled_mm_t *s, const moe__mm_position_t 
   moe__builder_t *b = &s->kernel.builder;
   int n = s->schedule.tile_n;
   bool holds = n <= HELD_COLUMNS;
+  int held = holds ? n / 8 : HELD_PAIRS;
   MlirValue has_head = moe__ne(b, moe__mm_token_head(s, reduction), 0);
   MlirValue tail = moe__warp_uniform(b, moe__zext(b, has_head, b->i32));
   MlirValue has_tokens = moe__ne(b, reduction->start, reduction->end);
@@ -206,7 +209,7 @@ static void multiply_token_blocks(moe__scaled_mm_t *s, const moe__mm_position_t 
     accumulator = moe__mm_multiply_tail(s, self, cursor, accumulator, tail);
     moe__wgmma_commit(b);
     moe__mm_token_scales_t scales = moe__mm_token_scales(s, self, cursor);
-    for (int j = 0; holds && j < n / 8; j++)
+    for (int j = 0; j < held; j++)
       of_columns[j] = moe__mm_token_column_scales(s, &scales, j);
     moe__mm_fragment_t part;
     if (holds)
@@ -215,7 +218,7 @@ static void multiply_token_blocks(moe__scaled_mm_t *s, const moe__mm_position_t 
     if (holds)
       moe__mm_release(s, self, cursor);
     moe__accumulator_unpack(b, sum, registers);
-    add_scaled(s, &scales, holds ? of_columns : NULL, part, registers);
+    add_scaled(s, &scales, of_columns, held, part, registers);
     sum = moe__accumulator_pack(b, n, registers);
     if (!holds) {
       moe__warp_barrier(b);

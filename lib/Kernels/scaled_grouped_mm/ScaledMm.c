@@ -440,10 +440,13 @@ static bool lower(const moe__lowering_t *lowering) {
   }
   MOE__ELSE (b) {
     moe__registers_decrease(b, loader_registers(&s));
-    if (moe__mm_has_mx_scales(&s)) {
-      MlirValue writers = moe__i32(b, MOE__MM_THREADS + MOE__WARP);
-      MOE__IF (b, moe__ule(b, writers, kernel->thread)) {
-        moe__mm_mx_write_factors(&s);
+    if (moe__mm_has_mx_scales(&s) || moe__mm_has_token_blocks(&s)) {
+      MlirValue others = moe__i32(b, MOE__MM_THREADS + MOE__WARP);
+      MOE__IF (b, moe__ule(b, others, kernel->thread)) {
+        if (moe__mm_has_mx_scales(&s))
+          moe__mm_mx_write_factors(&s);
+        else
+          moe__mm_clear_blocks(&s);
       }
     }
     moe__mm_load(&s);

@@ -36,6 +36,8 @@
 
 /* The named barrier of the first multiplying warpgroup; that of the second has the next number. */
 #define MOE__MM_WARPGROUP_BARRIER 1
+/* And that of the warps that clear blocks. */
+#define MOE__MM_CLEARERS_BARRIER (MOE__MM_WARPGROUP_BARRIER + MOE__MM_WARPGROUPS)
 
 /* The operands that are multiplied. */
 enum { MOE__MM_QA, MOE__MM_QB };
@@ -357,6 +359,13 @@ MlirValue moe__mm_request(moe__scaled_mm_t *s, const moe__mm_reduction_t *reduct
 MlirValue moe__mm_request_block(moe__scaled_mm_t *s, const moe__mm_reduction_t *reduction,
                                 MlirValue index, moe__cursor_t cursor,
                                 moe__mm_requests_t *requests);
+
+/* Of blocks other warps clear: all threads of the loading warpgroup but those of the warp that loads
+ * call the latter, which clears what is asked for until the thread that loads calls the former. It
+ * does so when all stages have been read. */
+#define MOE__MM_CLEARERS (MOE__MM_WARPGROUP - MOE__WARP)
+void moe__mm_end_requests(moe__scaled_mm_t *s, const moe__mm_requests_t *requests);
+void moe__mm_clear_blocks(moe__scaled_mm_t *s);
 
 /* Clears what the oldest request asks for, unless that is number `end` (i32), which is left for
  * later or has not been made yet. */

@@ -553,7 +553,7 @@ MX_TOKEN_SHAPES = ["qa=144x1312,16x1616,144x16", "qb=1312x80,1616x16,16x80", "sa
 # byte 51200 on. Between two blocks of a group one operand is cleared.
 COLUMN_SCALES = r"ld\.shared\.v2\.b32 \s*\{(%r\d+), (%r\d+)\}, \[%rd\d+\+5\d{4}\];"
 SCALES_OF_BLOCK = r"add\.s32 (\s*%r\d+), (%r\d+), (%r\d+);(\s*add\.s64 [^;]*, 51200;)"
-PLACE_OF_GROUP = r"add\.s32 (\s*%r\d+), (%r\d+), (%r\d+);(\s*max\.u32 [^;]*, 1;\s*mov\.b32 \s*%r\d+, 0;\s*bra)"
+PLACE_OF_GROUP = r"(max\.u32 [^;]*, 1;\s*)add\.s32 (\s*%r\d+), (%r\d+), (%r\d+);(\s*mov\.b32 \s*%r\d+, 0;)"
 TAIL_CLEARED = r"(ld\.shared\.v4\.b32[^;]*;\s*(?:and\.b32[^;]*;\s*){4}|)st\.shared\.v4\.b32 \s*\[%rd\d+\+4\d{4}\][^;]*;"
 BLOCK_TERM = r"fma\.rn\.f32 (\s*%r\d+), (%r\d+), (%r\d+), (%r\d+);"
 TOKEN_BLOCK_MUTANTS = [
@@ -563,8 +563,8 @@ TOKEN_BLOCK_MUTANTS = [
     ("two columns' scales exchanged", ptx(COLUMN_SCALES, r"\g<0> { .reg .b32 T; mov.b32 T, \1; mov.b32 \1, \2; mov.b32 \2, T; }", which=5), DIFFERENT),
     ("scales of the block before", ptx(SCALES_OF_BLOCK, r"add.s32 \1, \2, \3; add.s32 \1, \1, -1;\4"), DIFFERENT),
     ("scales of the first block for the whole group", ptx(SCALES_OF_BLOCK, r"mov.b32 \1, \2;\4"), DIFFERENT),
-    ("no room between the scales of groups", ptx(PLACE_OF_GROUP, r"mov.b32 \1, \2;\4"), DIFFERENT),
-    ("scales from the first row on", ptx(PLACE_OF_GROUP, r"mov.b32 \1, \3;\4"), DIFFERENT),
+    ("no room between the scales of groups", ptx(PLACE_OF_GROUP, r"\1mov.b32 \2, \4;\5"), DIFFERENT),
+    ("scales from the first row on", ptx(PLACE_OF_GROUP, r"\1mov.b32 \2, \3;\5"), DIFFERENT),
     ("the room of groups outside of the map", manifest(*LAUNCH, 7, "dims", ["qa.0", {"ceildiv": ["qa.1", 128]}]), DIFFERENT),
     ("nothing cleared", ptx(f"{MASKED}|{ZEROED}", r"\1", count=0), DIFFERENT),
     ("pieces of which tokens stay not cleared", ptx(MASKED, r"\1", count=0), DIFFERENT),
@@ -574,9 +574,15 @@ TOKEN_BLOCK_MUTANTS = [
     ("the second operand not cleared where a group starts", ptx(r"or\.pred (\s*%p\d+), (%p\d+), (%p\d+);(\s*selp\.b32 [^;]*, 1, 0, %p\d+;\s*min\.s32)", r"mov.pred \1, \3;\4"), DIFFERENT),
     ("the second operand not cleared where a group ends", ptx(r"or\.pred (\s*%p\d+), (%p\d+), (%p\d+);(\s*selp\.b32 [^;]*, 1, 0, %p\d+;\s*min\.s32)", r"mov.pred \1, \2;\4"), DIFFERENT),
     ("the second operand not cleared in the tail in front of a short last block", ptx(r"add\.s32 (\s*%r\d+), (%r\d+), 160;", r"add.s32 \1, \2, 129;"), DIFFERENT),
+    ("tokens in front of a block stay in the last rows", ptx(r"st\.shared\.v4\.b32 \s*\[%rd\d+\+12288\], \{%r[^;]*;"), DIFFERENT),
+    ("16 tokens in front of a block stay in the last rows", ptx(r"st\.shared\.v4\.b32 \s*\[%rd\d+\+12288\], \{0[^;]*;"), DIFFERENT),
+    ("tokens behind a block stay in the last rows", ptx(r"st\.shared\.v4\.b32 \s*\[%rd\d+\+44032\], \{%r[^;]*;"), DIFFERENT),
+    ("16 tokens behind a block stay in the last rows", ptx(r"st\.shared\.v4\.b32 \s*\[%rd\d+\+44032\], \{0[^;]*;"), DIFFERENT),
+    ("a stage is full before all warps have cleared it", ptx(r"bar\.sync\s+3, 96;"), "races|without a fence|differ"),
+    ("warps that clear are told of no end", ptx(r"st\.shared\.b32 \s*(\[%rd\d+\+159920\]), -1;", r"st.shared.b32 \1, 0;"), "races|deadlock|differ|arrivals"),
     ("cleared without a fence", ptx(r"fence\.proxy\.async\S+;"), "without a fence.proxy.async in between"),
     ("cleared before it has landed", stage_wait(159968, 0), "not been waited for|uninitialized|races"),
-    ("multiplied without being cleared", ptx(r"selp\.b64 (\s*%rd\d+), (%rd\d+), (%rd\d+), %p\d+;(\s*setp[^;]*;\s*mbarrier\.arrive\.expect_tx)", r"mov.b64 \1, \3;\4"),
+    ("multiplied without being cleared", ptx(r"selp\.b64 (\s*%rd\d+), (%rd\d+), (%rd\d+), %p\d+;(\s*mbarrier\.arrive\.expect_tx)", r"mov.b64 \1, \3;\4"),
      "deadlock|differ|arrivals|races"),
     ("tails left out", ptx(r"and\.b32 (\s*%r\d+), %r\d+, 31;(\s*setp\.ne\.b32 [^;]*;\s*selp\.b32 [^;]*;\s*redux)", r"mov.b32 \1, 0;\2"), DIFFERENT),
     ("tails in every group", ptx(r"and\.b32 (\s*%r\d+), %r\d+, 31;(\s*setp\.ne\.b32 [^;]*;\s*selp\.b32 [^;]*;\s*redux)", r"mov.b32 \1, 1;\2"), "differ|uninitialized"),
@@ -593,7 +599,8 @@ TOKEN_BLOCK_MUTANTS = [
     ("rows off by one", ptx(ROWS_LOAD, r"{ .reg .b32 OFF; add.s32 OFF, \2, 1; \1OFF\3 }"), DIFFERENT),
     ("rows of tails off by one", ptx(ROWS_LOAD, r"{ .reg .b32 OFF; add.s32 OFF, \2, 1; \1OFF\3 }", which=4), DIFFERENT),
 ]
-TOKEN_BLOCK_SHAPES = ["qa=144x1312,16x1616,144x16", "qb=1312x208,1616x16,16x208", "sa=17x144,19x16,41x144", "sb=17x208,19x16,41x208", "offs=6,6,40"]
+# The last one has groups of many blocks, with neighbors in their group.
+TOKEN_BLOCK_SHAPES = ["qa=144x1312,16x1616,144x16,112x2096", "qb=1312x208,1616x16,16x208,2096x16", "sa=17x144,19x16,41x144,21x112", "sb=17x208,19x16,41x208,21x16", "offs=6,6,40,4"]
 
 PRODUCT_SHAPES = ["qa=700x272", "qb=11x272x336", "sa=700", "sb=11x336", "offs=11"]
 GRADIENT_SHAPES = ["qa=144x1104", "qb=1104x336", "sa=17x144", "sb=17x336", "offs=17"]
