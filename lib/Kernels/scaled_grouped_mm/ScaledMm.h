@@ -360,9 +360,9 @@ MlirValue moe__mm_request_block(moe__scaled_mm_t *s, const moe__mm_reduction_t *
                                 MlirValue index, moe__cursor_t cursor,
                                 moe__mm_requests_t *requests);
 
-/* Of blocks other warps clear: all threads of the loading warpgroup but those of the warp that loads
- * call the latter, which clears what is asked for until the thread that loads calls the former. It
- * does so when all stages have been read. */
+/* Of blocks other warps clear: all threads of the loading warpgroup, but not those of the warp that
+ * loads, call the latter, which clears what is asked for until the thread that loads calls the
+ * former, when the next stage is free. */
 #define MOE__MM_CLEARERS (MOE__MM_WARPGROUP - MOE__WARP)
 void moe__mm_end_requests(moe__scaled_mm_t *s, const moe__mm_requests_t *requests);
 void moe__mm_clear_blocks(moe__scaled_mm_t *s);
