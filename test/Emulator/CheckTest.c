@@ -85,6 +85,9 @@ static void test_initialization(void **state) {
                "st.global.b32 [%out], %r1;",
        .report = "uses %r1, which depends on uninitialized shared memory: 0x402, loaded at line"},
       {.body = "atom.shared.add.u32 %r1, [smem], 1;", .report = "uninitialized shared memory"},
+      {.body = "mov.b64 %l2, smem;\n"
+               "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r1}, [%l2];",
+       .report = "the load reads uninitialized shared memory at 0x400"},
   };
   EXPECT_ALL(rows);
 }
@@ -643,6 +646,21 @@ static void test_products_without_fences(void **state) {
   }
 }
 
+/* A product of one warp has no rules but that its lanes come together, with all operands. */
+#define PRODUCT                                                                                    \
+  "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%r5, %r6, %r7, %r8}, {%r1, %r1, %r1, "     \
+  "%r1}, {%r1, %r1}, {%r1, %r1, %r1, %r2};\n"
+
+static void test_products_of_a_warp(void **state) {
+  (void)state;
+  static const wrong_t rows[] = {
+      {.body = "mov.b32 %r1, 0;\n" PRODUCT, .report = "register %r2 is read before it is written"},
+      {.body = "mov.b32 %r1, 0;\nmov.b32 %r2, 0;\nsetp.lt.u32 %p1, %tid, 16;\n@%p1 " PRODUCT,
+       .report = "executed by lanes 0x0000ffff: all 32 must come together"},
+  };
+  EXPECT_ALL(rows);
+}
+
 /* ---- Launches ---- */
 
 static void test_launches(void **state) {
@@ -700,6 +718,7 @@ int main(void) {
       cmocka_unit_test(test_registers),
       cmocka_unit_test(test_products),
       cmocka_unit_test(test_products_without_fences),
+      cmocka_unit_test(test_products_of_a_warp),
       cmocka_unit_test(test_launches),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

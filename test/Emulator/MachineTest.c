@@ -327,6 +327,92 @@ static void test_store_matrix(void **state) {
   }
 }
 
+/* Element (row, column) of matrix i in shared memory is number 64 * i + 8 * row + column; lane 4 * r
+ * + c of register i has two of row r, or of column r where the matrix is transposed. */
+static void test_load_matrix(void **state) {
+  (void)state;
+  static const char body[] =
+      "mul.lo.s32 %%r1, %%tid, 524296;\nadd.s32 %%r1, %%r1, 65536;\nadd.s32 %%r2, %%r1, 131074;\n"
+      "add.s32 %%r3, %%r2, 131074;\nadd.s32 %%r4, %%r3, 131074;\n"
+      "mul.wide.u32 %%l1, %%tid, 16;\nmov.b64 %%l2, smem;\nadd.s64 %%l2, %%l2, %%l1;\n"
+      "st.shared.v4.b32 [%%l2], {%%r1, %%r2, %%r3, %%r4};\nbar.warp.sync -1;\n"
+      "ldmatrix.sync.aligned.m8n8.x4%s.shared.b16 {%%r5, %%r6, %%r7, %%r8}, [%%l2];\n"
+      "add.s64 %%l1, %%l1, %%out;\nst.global.v4.b32 [%%l1], {%%r5, %%r6, %%r7, %%r8};";
+  for (int transposed = 0; transposed < 2; transposed++) {
+    char text[1024];
+    snprintf(text, sizeof text, body, transposed ? ".trans" : "");
+    run(text, 32, 1);
+    for (uint32_t lane = 0; lane < 32; lane++)
+      for (uint32_t i = 0; i < 4; i++)
+        for (uint32_t h = 0; h < 2; h++) {
+          uint32_t line = lane / 4, place = lane % 4 * 2 + h;
+          uint32_t number = 64 * i + (transposed ? 8 * place + line : 8 * line + place);
+          assert_int_equal(out[lane * 4 + i] >> 16 * h & 0xffff, number);
+        }
+  }
+}
+
+static uint32_t bits_of_f32(float x) {
+  uint32_t bits = 0;
+  memcpy(&bits, &x, sizeof bits);
+  return bits;
+}
+
+/* Whole numbers up to 64, of which bf16 and f16 have all. */
+static uint32_t half_of(bool is_f16, int x) {
+  uint32_t bits = bits_of_f32((float)x);
+  if (!is_f16)
+    return bits >> 16;
+  return x ? (bits >> 16 & 0x8000) | (((bits >> 13 & 0x3ffff) - (112 << 10)) & 0x7fff) : 0;
+}
+
+/* a[16][16] * b[16][8] + c[16][8], each element where the PTX ISA has it. */
+static void test_product(void **state) {
+  (void)state;
+  static const char body[] =
+      "mul.wide.u32 %%l1, %%tid, 40;\nadd.s64 %%l1, %%l1, %%in;\n"
+      "ld.global.v2.b32 {%%r1, %%r2}, [%%l1];\nld.global.v2.b32 {%%r3, %%r4}, [%%l1+8];\n"
+      "ld.global.v2.b32 {%%r5, %%r6}, [%%l1+16];\nld.global.v2.b32 {%%r7, %%r8}, [%%l1+24];\n"
+      "ld.global.v2.b32 {%%r9, %%r10}, [%%l1+32];\n"
+      "mma.sync.aligned.m16n8k16.row.col.f32.%s.%s.f32 {%%r7, %%r11, %%r12, %%r13}, "
+      "{%%r1, %%r2, %%r3, %%r4}, {%%r5, %%r6}, {%%r7, %%r8, %%r9, %%r10};\n"
+      "mul.wide.u32 %%l1, %%tid, 16;\nadd.s64 %%l1, %%l1, %%out;\n"
+      "st.global.v4.b32 [%%l1], {%%r7, %%r11, %%r12, %%r13};";
+  int a[16][16], b[16][8], c[16][8];
+  for (int i = 0; i < 16; i++)
+    for (int j = 0; j < 16; j++) {
+      a[i][j] = (i * 7 + j * 5 + i * j) % 61 - 30;
+      if (j < 8) {
+        b[i][j] = (i * 11 + j * 3 + i * j * 2) % 59 - 29;
+        c[i][j] = i * 1000 - j * 77;
+      }
+    }
+  for (int is_f16 = 0; is_f16 < 2; is_f16++) {
+    for (int lane = 0; lane < 32; lane++) {
+      uint32_t *to = in + (ptrdiff_t)lane * 10;
+      int group = lane / 4, pair = lane % 4 * 2;
+      for (int i = 0; i < 4; i++) {
+        int row = group + i % 2 * 8, k = pair + i / 2 * 8;
+        to[i] = half_of(is_f16, a[row][k]) | half_of(is_f16, a[row][k + 1]) << 16;
+        to[6 + i] = bits_of_f32((float)c[group + i / 2 * 8][pair + i % 2]);
+      }
+      for (int i = 0; i < 2; i++)
+        to[4 + i] = half_of(is_f16, b[pair + 8 * i][group]) |
+                    half_of(is_f16, b[pair + 8 * i + 1][group]) << 16;
+    }
+    char text[1024];
+    snprintf(text, sizeof text, body, is_f16 ? "f16" : "bf16", is_f16 ? "f16" : "bf16");
+    run(text, 32, 1);
+    for (int lane = 0; lane < 32; lane++)
+      for (int i = 0; i < 4; i++) {
+        int row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2, sum = c[row][column];
+        for (int k = 0; k < 16; k++)
+          sum += a[row][k] * b[k][column];
+        assert_int_equal(out[lane * 4 + i], bits_of_f32((float)sum));
+      }
+  }
+}
+
 /* Registers that one warpgroup gives up, the other takes. */
 static void test_registers_move(void **state) {
   (void)state;
@@ -406,6 +492,8 @@ int main(void) {
       cmocka_unit_test(test_last_cta),
       cmocka_unit_test(test_no_effect),
       cmocka_unit_test(test_store_matrix),
+      cmocka_unit_test(test_load_matrix),
+      cmocka_unit_test(test_product),
       cmocka_unit_test(test_registers_move),
       cmocka_unit_test(test_dynamic_shared_memory),
       cmocka_unit_test(test_swizzle_needs_alignment),

@@ -95,6 +95,15 @@ static void test_statements(void **state) {
               "%d1, %p1, 1, 1;"),
        "line 10: wgmma.mma_async.sync.aligned.m64n16k32.f32.e4m3.e4m3: 4 registers of D are those "
        "of m64n8k32"},
+      {KERNEL("mma.sync.aligned.m16n8k16.row.col.f32.bf16.f16.f32 {%r0, %r1, %r2, %r3}, {%r0, %r1, "
+              "%r2, %r3}, {%r0, %r1}, {%r0, %r1, %r2, %r3};"),
+       "line 10: mma.sync.aligned.m16n8k16.row.col.f32.bf16.f16.f32: A and B have different types"},
+      {KERNEL("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%r0, %r1, %r2, %r3}, {%r0, %r1, "
+              "%r2, %r3}, {%r0}, {%r0, %r1, %r2, %r3};"),
+       "line 10: mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32: 4 registers of D and 13 "
+       "operands; 4 and 14 are taken"},
+      {KERNEL("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r0, %r1}, [%d1];"),
+       "line 10: ldmatrix.sync.aligned.m8n8.x4.shared.b16: 2 registers; 4 are taken"},
       {KERNEL("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%d1, {%r1, %r1}], [%d1];"),
        "line 10: cp.async.bulk.tensor.3d.global.shared::cta.bulk_group: 4 operands and "
        "coordinates; 5 are taken"},

@@ -418,7 +418,7 @@ static void test_integers(void **state) {
       b[i] = (float)random_between(&seed, -9, 9);
     for (int i = 0; i < 64 * shape.n; i++)
       d[i] = start[i] = (float)random_between(&seed, -1000, 1000);
-    moe__emu_wgmma_multiply(&shape, a, b, accumulate, scale_a, scale_b, d);
+    moe__emu_wgmma_multiply(&shape, MOE__EMU_WGMMA_M, a, b, accumulate, scale_a, scale_b, d);
     for (int row = 0; row < 64; row++) {
       for (int column = 0; column < shape.n; column++) {
         int sum = 0;
@@ -452,7 +452,7 @@ static uint32_t sum_of(moe__emu_wgmma_type_t type, const uint16_t *row, const ui
                                   is_b ? b : a);
   }
   memcpy(d, &start, sizeof start);
-  moe__emu_wgmma_multiply(&shape, a, b, true, 1, 1, d);
+  moe__emu_wgmma_multiply(&shape, MOE__EMU_WGMMA_M, a, b, true, 1, 1, d);
   uint32_t bits = 0;
   memcpy(&bits, d, sizeof bits);
   return bits;
@@ -535,7 +535,7 @@ static void test_rounding(void **state) {
   a[32] = 1.0F; /* row 1: 1 */
   a[64] = NAN;  /* row 2 */
   d[0] = d[8] = 0x1p24F;
-  moe__emu_wgmma_multiply(&shape, a, b, true, 1, 1, d);
+  moe__emu_wgmma_multiply(&shape, MOE__EMU_WGMMA_M, a, b, true, 1, 1, d);
   assert_true(d[0] == 0x1p24F + 2.0F);
   assert_true(d[8] == 0x1p24F);
   uint32_t bits = 0;

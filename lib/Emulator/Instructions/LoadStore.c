@@ -1,4 +1,4 @@
-/* LoadStore.c - ld and st, and the conversion of addresses.
+/* LoadStore.c - ld and st, ldmatrix and stmatrix, and the conversion of addresses.
  *
  * Why it exists: see LoadStore.h.
  *
@@ -257,14 +257,13 @@ static bool verify_store(const moe__emu_kernel_t *kernel, const moe__emu_instruc
   return true;
 }
 
-/* ---- stmatrix ---- */
+/* ---- ldmatrix and stmatrix ---- */
 
 enum { MATRIX_ROWS = 8, MATRIX_ROW_BYTES = 16 };
 static const uint32_t matrices[] = {1, 2, 4};
 
-static bool verify_store_matrix(const moe__emu_kernel_t *kernel,
-                                const moe__emu_instruction_t *instruction,
-                                moe__emu_error_t *error) {
+static bool verify_matrices(const moe__emu_kernel_t *kernel,
+                            const moe__emu_instruction_t *instruction, moe__emu_error_t *error) {
   (void)kernel;
   uint32_t count = matrices[instruction->choice[0]];
   return instruction->operand_count == 1 + count ||
@@ -279,17 +278,26 @@ static uint16_t matrix_element(const moe__emu_warp_t *warp, const moe__emu_opera
   return (uint16_t)(pair >> column % 2 * 16);
 }
 
+/* What both want of their lanes. */
+static bool check_matrices(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
+                           uint32_t active) {
+  if (moe__emu_check_operands(warp, instruction, active) == MOE__EMU_FAILED)
+    return false;
+  if (active == UINT32_MAX)
+    return true;
+  moe__emu_fault(warp, instruction, -1, "executed by lanes 0x%08x: all 32 must come together",
+                 active);
+  return false;
+}
+
 /* 8 x 8 matrices of 16-bit elements: lane 8 * i + r names where row r of matrix i goes, or column r
  * if it is transposed; lane 4 * r + c holds elements 2 * c and 2 * c + 1 of row r in register i. */
 static moe__emu_step_t store_matrix(moe__emu_warp_t *warp,
                                     const moe__emu_instruction_t *instruction, uint32_t active) {
   const moe__emu_operand_t *operands = moe__emu_operand(warp->kernel, instruction, 0);
   bool is_transposed = instruction->choice[1] != 0;
-  if (moe__emu_check_operands(warp, instruction, active) == MOE__EMU_FAILED)
+  if (!check_matrices(warp, instruction, active))
     return MOE__EMU_FAILED;
-  if (active != UINT32_MAX)
-    return moe__emu_fault(warp, instruction, -1,
-                          "executed by lanes 0x%08x: all 32 must come together", active);
   moe__emu_reach_t reach =
       moe__emu_reach(warp, instruction, MOE__EMU_SHARED, MATRIX_ROW_BYTES, MOE__EMU_WRITE, active);
   for (uint32_t lane = 0; lane < matrices[instruction->choice[0]] * MATRIX_ROWS; lane++) {
@@ -306,6 +314,41 @@ static moe__emu_step_t store_matrix(moe__emu_warp_t *warp,
     }
   }
   warp->cta->cluster->events++;
+  return MOE__EMU_ADVANCE;
+}
+
+/* The same the other way. */
+static moe__emu_step_t load_matrix(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
+                                   uint32_t active) {
+  const moe__emu_operand_t *operands = moe__emu_operand(warp->kernel, instruction, 0);
+  uint32_t count = matrices[instruction->choice[0]];
+  bool is_transposed = instruction->choice[1] != 0;
+  uint16_t elements[MOE__EMU_LANES][MATRIX_ROWS];
+  if (!check_matrices(warp, instruction, active))
+    return MOE__EMU_FAILED;
+  moe__emu_reach_t reach =
+      moe__emu_reach(warp, instruction, MOE__EMU_SHARED, MATRIX_ROW_BYTES, MOE__EMU_READ, active);
+  for (uint32_t lane = 0; lane < count * MATRIX_ROWS; lane++) {
+    uint64_t address = moe__emu_lane_address(warp, &operands[count], (int)lane);
+    const uint8_t *from = moe__emu_resolve(&reach, 1U << lane, address);
+    if (!from)
+      return MOE__EMU_FAILED;
+    if (reach.missing)
+      return moe__emu_fault(warp, instruction, (int)lane,
+                            "the load reads uninitialized shared memory at 0x%x",
+                            (uint32_t)(address + (uint32_t)__builtin_ctz(reach.missing)));
+    memcpy(elements[lane], from, MATRIX_ROW_BYTES);
+  }
+  for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t lane = 0; lane < MOE__EMU_LANES; lane++) {
+      uint32_t pair = 0, line = lane / 4, first = lane % 4 * 2;
+      for (uint32_t j = 0; j < 2; j++)
+        pair |= (uint32_t)(is_transposed ? elements[i * MATRIX_ROWS + first + j][line]
+                                         : elements[i * MATRIX_ROWS + line][first + j])
+                << 16 * j;
+      moe__emu_set_lane(warp, &operands[i], (int)lane, pair);
+    }
+  }
   return MOE__EMU_ADVANCE;
 }
 
@@ -328,7 +371,9 @@ const moe__emu_opcode_t moe__emu_memory_opcodes[] = {
         "evict_unchanged|.L1::no_allocate][.v2|.v4]{" TYPES "}",
         "av6", store, verify_store),
     MOE__EMU_VERIFIED("stmatrix.sync.aligned.m8n8{.x1|.x2|.x4}[.trans]{.shared|.shared::cta}.b16",
-                      "ag", store_matrix, verify_store_matrix),
+                      "ag", store_matrix, verify_matrices),
+    MOE__EMU_VERIFIED("ldmatrix.sync.aligned.m8n8{.x1|.x2|.x4}[.trans]{.shared|.shared::cta}.b16",
+                      "Ga", load_matrix, verify_matrices),
     MOE__EMU_COMPUTE("cvta{.shared|.shared::cta|.shared::cluster}.u64", "Ll", from_shared),
     MOE__EMU_COMPUTE("cvta.to{.shared|.shared::cta|.shared::cluster}.u64", "Ll", to_shared),
     MOE__EMU_COMPUTE("cvta.param.u64", "Ll", from_param),

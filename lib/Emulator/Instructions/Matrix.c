@@ -351,7 +351,8 @@ static bool multiply(moe__emu_cta_t *cta, moe__emu_task_t *task) {
   gather(cta, &layout, true, product->b, matrix->b);
   if (product->accumulate)
     move_d(cta, task->warpgroup, instruction, &layout, false);
-  moe__emu_wgmma_multiply(&layout.shape, matrix->a, matrix->b, product->accumulate,
+  moe__emu_wgmma_multiply(&layout.shape, MOE__EMU_WGMMA_M, matrix->a, matrix->b,
+                          product->accumulate,
                           moe__emu_operand(kernel, instruction, layout.scale_a)->addend,
                           moe__emu_operand(kernel, instruction, layout.scale_b)->addend, matrix->d);
   move_d(cta, task->warpgroup, instruction, &layout, true);

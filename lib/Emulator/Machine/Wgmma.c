@@ -391,16 +391,16 @@ static void sum_row_fast(const moe__emu_wgmma_shape_t *shape, const operands_t *
   sum_row(shape, operands, i, d);
 }
 
-void moe__emu_wgmma_multiply(const moe__emu_wgmma_shape_t *shape, const float *a, const float *b,
-                             bool accumulate, int scale_a, int scale_b, float *d) {
-  operands_t operands = {0};
+void moe__emu_wgmma_multiply(const moe__emu_wgmma_shape_t *shape, int rows, const float *a,
+                             const float *b, bool accumulate, int scale_a, int scale_b, float *d) {
+  operands_t operands; /* what is not read is not set */
   float start[MOE__EMU_WGMMA_MAX_N];
-  const int n = shape->n, a_count = MOE__EMU_WGMMA_M * shape->k, sign = scale_a * scale_b;
+  const int n = shape->n, a_count = rows * shape->k, sign = scale_a * scale_b;
   const bool a_finite = read_operand(shape->a, a, a_count, operands.a, operands.a_exponents);
   const bool b_finite = read_operand(shape->b, b, shape->k * n, operands.b, operands.b_exponents);
   for (int i = 0; sign < 0 && i < a_count; i++)
     operands.a[i] = -operands.a[i];
-  for (int i = 0; i < MOE__EMU_WGMMA_M; i++) {
+  for (int i = 0; i < rows; i++) {
     float *d_row = d + (size_t)i * n;
     bool finite = a_finite && b_finite;
     for (int j = 0; j < n; j++) {

@@ -124,8 +124,8 @@ static inline void moe__emu_wgmma_d_element(int thread, int index, int *out_row,
 
 /* ---- The product ---- */
 
-/* d[64][n] = (accumulate ? d : 0) + scale_a * scale_b * (a * b); the scales are the instruction's
- * immediates, 1 or -1.
+/* d[rows][n] = (accumulate ? d : 0) + scale_a * scale_b * (a * b), with no more than 64 rows; the
+ * scales are the instruction's immediates, 1 or -1.
  *
  * With bf16 and f16 the sum is the one that an H200 gives, in every bit (test/Emulator/golden):
  *   - d and the k products are exact; a product's exponent is the sum of its factors' exponents,
@@ -135,7 +135,7 @@ static inline void moe__emu_wgmma_d_element(int thread, int index, int *out_row,
  *   - the sum is cut toward zero to fp32, 24 significant bits; it is never -0.
  * With 8-bit types it is exact and rounded once, so that tests see errors of a kernel which the
  * hardware, that keeps 13 and 14 bits, hides. A NaN result is 0x7FFFFFFF. */
-void moe__emu_wgmma_multiply(const moe__emu_wgmma_shape_t *shape, const float *a, const float *b,
-                             bool accumulate, int scale_a, int scale_b, float *d);
+void moe__emu_wgmma_multiply(const moe__emu_wgmma_shape_t *shape, int rows, const float *a,
+                             const float *b, bool accumulate, int scale_a, int scale_b, float *d);
 
 #endif /* MOE_EMULATOR_MACHINE_WGMMA_H */

@@ -12,7 +12,7 @@ static const moe__emu_opcode_t *const families[] = {
     moe__emu_convert_opcodes, moe__emu_compare_opcodes,  moe__emu_memory_opcodes,
     moe__emu_atomic_opcodes,  moe__emu_control_opcodes,  moe__emu_warp_opcodes,
     moe__emu_barrier_opcodes, moe__emu_mbarrier_opcodes, moe__emu_bulk_opcodes,
-    moe__emu_matrix_opcodes,  moe__emu_cluster_opcodes,
+    moe__emu_matrix_opcodes,  moe__emu_product_opcodes,  moe__emu_cluster_opcodes,
 };
 
 /* How far a match of a name has come. */

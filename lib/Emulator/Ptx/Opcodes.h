@@ -83,6 +83,7 @@ extern const moe__emu_opcode_t moe__emu_barrier_opcodes[];
 extern const moe__emu_opcode_t moe__emu_mbarrier_opcodes[];
 extern const moe__emu_opcode_t moe__emu_bulk_opcodes[];
 extern const moe__emu_opcode_t moe__emu_matrix_opcodes[];
+extern const moe__emu_opcode_t moe__emu_product_opcodes[];
 extern const moe__emu_opcode_t moe__emu_cluster_opcodes[];
 
 #endif /* MOE_EMULATOR_PTX_OPCODES_H */

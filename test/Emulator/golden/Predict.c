@@ -93,7 +93,8 @@ static void select_b(const moe__emu_wgmma_shape_t *shape) {
 /* The registers of all threads, thread by thread. */
 static void product(const moe__emu_wgmma_shape_t *shape, bool accumulate, int scale_a, int scale_b,
                     uint32_t *words) {
-  moe__emu_wgmma_multiply(shape, a_matrix, b_matrix, accumulate, scale_a, scale_b, d_matrix);
+  moe__emu_wgmma_multiply(shape, MOE__EMU_WGMMA_M, a_matrix, b_matrix, accumulate, scale_a, scale_b,
+                          d_matrix);
   const int registers = moe__emu_wgmma_d_registers(shape->n);
   for (int i = 0; i < MOE__EMU_WGMMA_THREADS * registers; i++) {
     int row = 0;
