@@ -3,6 +3,8 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Device/Warp.h"
 
+#include "mlir-c/BuiltinTypes.h"
+
 #include <stdio.h>
 
 #define ALL_LANES (-1)
@@ -93,4 +95,42 @@ void moe__store_matrix(moe__builder_t *b, MlirValue row_address, const MlirValue
            transposed ? "col" : "row");
   moe__op0(b, "nvvm.stmatrix", MOE__VALUES(row_address, words[0], words[1], words[2], words[3]),
            attributes);
+}
+
+/* The members of a struct, all of one type. */
+static void unpack(moe__builder_t *b, MlirValue structure, MlirType type, MlirValue members[4]) {
+  for (int i = 0; i < 4; i++) {
+    char position[48];
+    snprintf(position, sizeof position, "position = array<i64: %d>", i);
+    members[i] = moe__op1(b, "llvm.extractvalue", type, MOE__VALUES(structure), position);
+  }
+}
+
+void moe__load_matrix(moe__builder_t *b, MlirValue row_address, MlirValue words[4]) {
+  MlirType type = moe__type(b, "!llvm.struct<(i32, i32, i32, i32)>");
+  MlirValue all = moe__op1(
+      b, "nvvm.ldmatrix", type, MOE__VALUES(row_address),
+      "num = 4 : i32, layout = #nvvm.mma_layout<row>, shape = "
+      "#nvvm.ld_st_matrix_shape<m = 8, n = 8>, eltType = #nvvm.ld_st_matrix_elt_type<b16>");
+  unpack(b, all, b->i32, words);
+}
+
+void moe__mma_k16(moe__builder_t *b, MlirType element, const MlirValue a_words[4],
+                  const MlirValue b_words[2], const MlirValue c[4], MlirValue d[4]) {
+  bool is_bf16 = mlirTypeIsABF16(element);
+  MlirType type = moe__type(b, "!llvm.struct<(f32, f32, f32, f32)>");
+  MlirValue operands[10];
+  for (int i = 0; i < 6; i++) {
+    MlirValue word = i < 4 ? a_words[i] : b_words[i - 4];
+    operands[i] = is_bf16 ? word : moe__bitcast(b, word, moe__vector_type(b, 2, element));
+  }
+  for (int i = 0; i < 4; i++)
+    operands[6 + i] = c ? c[i] : moe__f32(b, 0.0F);
+  char attributes[256];
+  snprintf(attributes, sizeof attributes,
+           "shape = #nvvm.shape<m = 16, n = 8, k = 16>, layoutA = #nvvm.mma_layout<row>, "
+           "layoutB = #nvvm.mma_layout<col>, multiplicandAPtxType = #nvvm.mma_type<%s>, "
+           "multiplicandBPtxType = #nvvm.mma_type<%s>, operandSegmentSizes = array<i32: 4, 2, 4>",
+           is_bf16 ? "bf16" : "f16", is_bf16 ? "bf16" : "f16");
+  unpack(b, moe__op1(b, "nvvm.mma.sync", type, 10, operands, attributes), b->f32, d);
 }

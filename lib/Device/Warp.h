@@ -49,4 +49,14 @@ MlirValue moe__warp_reduce_many(moe__builder_t *b, int count, const MlirValue *v
 void moe__store_matrix(moe__builder_t *b, MlirValue row_address, const MlirValue words[4],
                        bool transposed);
 
+/* ldmatrix: the same four matrices the other way, none transposed. */
+void moe__load_matrix(moe__builder_t *b, MlirValue row_address, MlirValue words[4]);
+
+/* mma.sync: d[16][8] = a[16][16] * b[16][8] + c, a and b of `element`, bf16 or f16, the others f32;
+ * c NULL: 0. Registers of a and d are those of one warp of a wgmma (Wgmma.h); register i of b holds
+ * k = 8 * i + 2 * (lane % 4) and the next, of column lane / 4: what ldmatrix gives where rows are
+ * columns of b. */
+void moe__mma_k16(moe__builder_t *b, MlirType element, const MlirValue a_words[4],
+                  const MlirValue b_words[2], const MlirValue c[4], MlirValue d[4]);
+
 #endif /* MOE_DEVICE_WARP_H */

@@ -6,7 +6,8 @@
  *
  * - One thread loads. For each k-tile it waits until a stage is free, and fetches by TMA the
  *   weights, their scales and zero points, and the tokens.
- * - Each warpgroup multiplies 64 rows of weights with all tokens of the tile (Multiply.c).
+ * - Each warpgroup multiplies 64 rows of weights with all tokens of the tile (Multiply.c); or each
+ *   warp 16 rows, and maybe a part of their columns (Panels.c).
  * - Where there are fewer tiles than multiprocessors, the CTAs of a cluster divide the columns of
  *   the weights (Store.c).
  * - With experts a table of their tokens is made from the offsets, in shared memory, by one warp.
@@ -30,12 +31,16 @@ MOE__SCHEDULE_KIND(moe__mixed_schedule, moe__mixed_schedule_t, MOE__MIXED_SCHEDU
 
 /* ---- Sizes ---- */
 
-int moe__mixed_warps(const moe__mixed_schedule_t *schedule) {
-  return MOE__MIXED_WARPS * schedule->warpgroups;
+int moe__mixed_panels(const moe__mixed_schedule_t *schedule) {
+  return schedule->panels ? schedule->panels : MOE__MIXED_WARPS * schedule->warpgroups;
 }
 
 int moe__mixed_rows(const moe__mixed_schedule_t *schedule) {
-  return MOE_WEIGHT_ROWS * moe__mixed_warps(schedule);
+  return MOE_WEIGHT_ROWS * moe__mixed_panels(schedule);
+}
+
+int moe__mixed_warps(const moe__mixed_schedule_t *schedule) {
+  return moe__mixed_panels(schedule) * schedule->slices;
 }
 
 int moe__mixed_scale_bytes(MlirType scale) {
@@ -189,9 +194,13 @@ static bool check(MlirOperation op, const moe__mixed_schedule_t *s) {
   if (s->tile_n % (8 * s->share))
     return moe__error(op, "'schedule.share' is %d; each must load a multiple of 8 of %d tokens",
                       s->share, s->tile_n);
-  return moe__mixed_warps(s) % s->split == 0 ||
-         moe__error(op, "'schedule.split' is %d; it must divide the %d warps that multiply",
-                    s->split, moe__mixed_warps(s));
+  int chunks = s->depth / MOE_WEIGHT_COLUMNS;
+  if (s->slices > 1 && (!s->panels || chunks % s->slices))
+    return moe__error(op, "'schedule.slices' is %d; it must %s", s->slices,
+                      s->panels ? "divide the 64 columns of a stage" : "be 1 without panels");
+  return moe__mixed_panels(s) % s->split == 0 ||
+         moe__error(op, "'schedule.split' is %d; it must divide the %d panels of rows", s->split,
+                    moe__mixed_panels(s));
 }
 
 /* The warps of an SM are divided among its quarters, each with registers of its own. */
@@ -214,10 +223,11 @@ static int registers_of(const moe__mixed_schedule_t *s, int warps) {
 /* Decides how many warps load, and how registers are divided. */
 static bool divide_registers(MlirOperation op, const moe__mixed_schedule_t *s,
                              moe__mixed_layout_t *l) {
-  int warps = moe__mixed_warps(s), needed = moe__mixed_registers(s);
+  int warps = moe__mixed_warps(s);
+  int needed = s->panels ? moe__mixed_panel_registers(s) : moe__mixed_registers(s);
   l->registers = registers_of(s, warps + 1);
   /* Wide tiles have more to keep: they get more than they need where there is more. */
-  l->divides = l->registers < needed + (s->tile_n >= WIDE_TILE ? WIDE_MARGIN : 0) &&
+  l->divides = !s->panels && l->registers < needed + (s->tile_n >= WIDE_TILE ? WIDE_MARGIN : 0) &&
                l->registers < MOST_REGISTERS;
   l->cta.threads = (warps + (l->divides ? MOE__MIXED_WARPS : 1)) * MOE__WARP;
   if (l->divides) {
@@ -242,7 +252,7 @@ static bool lay_out(MlirOperation op, const void *schedule, void *out) {
     return false;
   int chunks = s->depth / MOE_WEIGHT_COLUMNS, rows = moe__mixed_rows(s);
   l->weights = chunks * s->tile_n * MOE__MIXED_CHUNK_BYTES;
-  l->scales = l->weights + moe__mixed_warps(s) * chunks * MOE_WEIGHT_BYTES;
+  l->scales = l->weights + moe__mixed_panels(s) * chunks * MOE_WEIGHT_BYTES;
   int numbers = scales_of_stage(group_of(op), s->depth) * rows;
   int zeros = mlirValueIsNull(moe__operand(op, MOE__ZEROS)) ? 0 : numbers;
   l->landing = l->scales + numbers * moe__mixed_scale_bytes(element_of(op, MOE__SCALES));
@@ -315,7 +325,7 @@ static MlirValue add_weights(moe__mixed_mm_t *s, MlirOperation op) {
       .dims = {moe__expression_constant(record, MOE_WEIGHT_BYTES / 4), chunks, panels},
       .strides = {moe__expression_constant(record, MOE_WEIGHT_BYTES), panel},
       .box = {MOE_WEIGHT_BYTES / 4, s->schedule.depth / MOE_WEIGHT_COLUMNS,
-              moe__mixed_warps(&s->schedule)}};
+              moe__mixed_panels(&s->schedule)}};
   add_experts(s, &map, moe__expression_mul(record, MOE__EXPRESSIONS(panels, panel)));
   return moe__kernel_tensor_map(&s->kernel, &map);
 }
@@ -454,13 +464,16 @@ static moe__mixed_reduction_t reduction_of(moe__mixed_mm_t *s) {
                                   moe__umax(b, moe__sub(b, end, first), 1)};
 }
 
-/* Between two tiles of a cluster: the sums of the one before have been read. */
-static void end_tile(moe__mixed_mm_t *s, MlirValue index, MlirValue total) {
+/* Between two tiles: the sums of the one before have been read. */
+static void end_tile(moe__mixed_mm_t *s, MlirValue index, MlirValue total, bool multiplies) {
   moe__builder_t *b = &s->kernel.builder;
-  if (s->schedule.split == 1)
+  if (s->schedule.split == 1 && (s->schedule.slices == 1 || !multiplies))
     return;
   MOE__IF (b, moe__ult(b, moe__add(b, index, moe__tiles_step(&s->kernel)), total)) {
-    moe__cluster_barrier(b);
+    if (s->schedule.split > 1)
+      moe__cluster_barrier(b);
+    else
+      moe__mixed_slices_barrier(s);
   }
 }
 
@@ -564,7 +577,7 @@ static void load_tiles(moe__mixed_mm_t *s, MlirValue loads) {
       moe__warp_barrier(b);
       moe__cluster_barrier(b); /* that of moe__mixed_store */
     }
-    end_tile(s, index, total);
+    end_tile(s, index, total, false);
   }
 }
 
@@ -573,8 +586,12 @@ static void load_tiles(moe__mixed_mm_t *s, MlirValue loads) {
 static void multiply_tiles(moe__mixed_mm_t *s) {
   moe__kernel_t *kernel = &s->kernel;
   moe__builder_t *b = &kernel->builder;
-  moe__mixed_position_t self = {.warp = moe__lshr(b, kernel->thread, 5),
+  moe__mixed_position_t self = {.panel = moe__lshr(b, kernel->thread, 5),
                                 .lane = moe__and(b, kernel->thread, MOE__WARP - 1)};
+  if (s->schedule.slices > 1) {
+    self.slice = moe__udiv(b, self.panel, s->schedule.panels);
+    self.panel = moe__urem(b, self.panel, s->schedule.panels);
+  }
   moe__mixed_reduction_t reduction = reduction_of(s);
   moe__cursor_t cursor = moe__cursor_start(b);
   MlirValue total = moe__warp_uniform(b, tile_count(s));
@@ -582,12 +599,15 @@ static void multiply_tiles(moe__mixed_mm_t *s) {
   MOE__FOR (b, index, moe__tiles_first(kernel), total, moe__tiles_step(kernel),
             MOE__CARRY_CURSOR(cursor)) {
     moe__mixed_fragment_t sums;
-    moe__mixed_multiply(s, &self, &reduction, cursor, sums);
+    if (s->schedule.panels)
+      moe__mixed_multiply_panel(s, &self, &reduction, cursor, sums);
+    else
+      moe__mixed_multiply(s, &self, &reduction, cursor, sums);
     /* Asked for here, where it is needed: so it takes no registers before. */
     moe__mixed_tile_t tile = tile_at(s, moe__fresh(b, index));
     moe__mixed_store(s, &self, &tile, sums);
     cursor = moe__cursor_advance(b, &s->layout.ring, cursor, reduction.count);
-    end_tile(s, index, total);
+    end_tile(s, index, total, true);
   }
 }
 
@@ -671,7 +691,7 @@ static bool lower(const moe__lowering_t *lowering) {
   moe__kernel_cluster(kernel, s.schedule.split * s.schedule.share);
   moe__kernel_prologue(kernel);
   moe__kernel_await_launches(kernel);
-  MlirValue loader = moe__i32(b, s.schedule.warpgroups * MOE__MIXED_WARPGROUP);
+  MlirValue loader = moe__i32(b, moe__mixed_warps(&s.schedule) * MOE__WARP);
   MlirValue loads = moe__eq(b, kernel->thread, loader);
   initialize(&s, loads);
   MOE__IF (b, moe__ult(b, kernel->thread, loader)) {

@@ -1,8 +1,8 @@
 /* MixedMm.h - the kernel of scaled_grouped_mm.mixed_mm under construction: what its parts share.
  *
  * MixedMm.c has the kernel: its parameters, its tiles, and the warp that loads. Weights.c turns
- * four bits into numbers of the tokens' type; Multiply.c has the warpgroups that multiply, and
- * Store.c what follows.
+ * four bits into numbers of the tokens' type; Multiply.c has the warpgroups that multiply, Panels.c
+ * the warps that do in their place, and Store.c what follows.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #ifndef MOE_KERNELS_MIXED_MM_MIXED_MM_H
@@ -15,9 +15,10 @@
 #include "lib/Dialect/Dialect.h"
 #include "lib/Kernels/mixed_mm/Schedule.h"
 
-#define MOE__MIXED_WARPGROUP 128   /* threads */
-#define MOE__MIXED_WARPS 4         /* of a warpgroup; each has a panel of MOE_WEIGHT_ROWS rows */
-#define MOE__MIXED_STEP 16         /* columns of one wgmma: a word of a lane's weights */
+#define MOE__MIXED_WARPGROUP 128 /* threads */
+#define MOE__MIXED_WARPS 4       /* of a warpgroup; each has a panel of MOE_WEIGHT_ROWS rows */
+#define MOE__MIXED_STEP 16       /* columns of one wgmma: a word of a lane's weights */
+#define MOE__MIXED_STEPS (MOE_WEIGHT_COLUMNS / MOE__MIXED_STEP) /* of a chunk */
 #define MOE__MIXED_CHUNK_BYTES 128 /* of MOE_WEIGHT_COLUMNS columns of a token */
 
 typedef enum moe__weight_format_t {
@@ -60,7 +61,7 @@ typedef struct moe__mixed_tile_t {
 
 /* Where a thread that multiplies stands; i32. */
 typedef struct moe__mixed_position_t {
-  MlirValue warp, lane; /* warp: its number among all that multiply */
+  MlirValue panel, slice, lane; /* of a tile; slice: null where a panel has one warp */
 } moe__mixed_position_t;
 
 /* The k-tiles of this CTA: `count` from `first` on, i32. */
@@ -71,8 +72,9 @@ typedef struct moe__mixed_reduction_t {
 /* The registers of a warp's rows of a tile, as of an accumulator: tile_n / 2 f32. */
 typedef MlirValue moe__mixed_fragment_t[MOE__WGMMA_MAX_N / 2];
 
-int moe__mixed_warps(const moe__mixed_schedule_t *schedule); /* that multiply */
-int moe__mixed_rows(const moe__mixed_schedule_t *schedule);  /* of a tile */
+int moe__mixed_panels(const moe__mixed_schedule_t *schedule); /* of a tile */
+int moe__mixed_rows(const moe__mixed_schedule_t *schedule);   /* of them */
+int moe__mixed_warps(const moe__mixed_schedule_t *schedule);  /* that multiply */
 
 int moe__mixed_scale_bytes(MlirType scale); /* of one */
 
@@ -87,6 +89,30 @@ void moe__mixed_subtrahends(moe__mixed_mm_t *s, const MlirValue *zeros, MlirValu
 void moe__mixed_convert(moe__mixed_mm_t *s, MlirValue word, const MlirValue subtrahends[2],
                         MlirValue out[MOE__WGMMA_A_REGISTERS]);
 
+/* ---- Numbers.c ---- */
+
+/* Which of the numbers that a row has in a stage: number `constant`, counted from `first` (i32;
+ * null: 0) on. */
+typedef struct moe__mixed_number_t {
+  MlirValue first;
+  int constant;
+} moe__mixed_number_t;
+
+/* The scales of the lane's two rows, and what is subtracted from their weights. */
+void moe__mixed_load_scales(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue buffer,
+                            moe__mixed_number_t number, MlirValue out[2]);
+void moe__mixed_load_subtrahends(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
+                                 MlirValue buffer, moe__mixed_number_t number, MlirValue out[2]);
+
+/* Columns of a piece, which is a group or a part of one; and the lane's words of a chunk of 64. */
+int moe__mixed_piece(const moe__mixed_mm_t *s);
+MlirValue moe__mixed_load_words(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
+                                MlirValue buffer, moe__mixed_number_t chunk);
+
+/* A warp's arrival, at all CTAs whose copies fill the stage: it has read what it needs. */
+void moe__mixed_release(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
+                        moe__cursor_t cursor);
+
 /* ---- Multiply.c ---- */
 
 /* The registers that a thread needs which multiplies. */
@@ -97,13 +123,24 @@ void moe__mixed_multiply(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
                          const moe__mixed_reduction_t *reduction, moe__cursor_t cursor,
                          moe__mixed_fragment_t sums);
 
+/* ---- Panels.c ---- */
+
+/* The same two for warps that multiply a panel each, or a part of its columns. */
+int moe__mixed_panel_registers(const moe__mixed_schedule_t *schedule);
+void moe__mixed_multiply_panel(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
+                               const moe__mixed_reduction_t *reduction, moe__cursor_t cursor,
+                               moe__mixed_fragment_t sums);
+
 /* ---- Store.c ---- */
 
 /* Reserves shared memory. */
 void moe__mixed_store_reserve(moe__mixed_layout_t *layout, const moe__mixed_schedule_t *schedule);
 
-/* Adds what the CTAs of the cluster have, rounds and stores. With split there is a barrier of the
- * cluster in it. */
+/* A barrier of the warps that multiply, which divide the columns of a stage. */
+void moe__mixed_slices_barrier(moe__mixed_mm_t *s);
+
+/* Adds what the warps of a panel have in the CTAs of the cluster, rounds and stores. With split
+ * there is a barrier of the cluster in it, else with slices theirs. */
 void moe__mixed_store(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
                       const moe__mixed_tile_t *tile, const moe__mixed_fragment_t sums);
 

@@ -11,79 +11,24 @@
 
 #include <string.h>
 
-#define MAX_STEPS (MOE_WEIGHT_COLUMNS / MOE__MIXED_STEP) /* of a piece */
-
 /* A piece's weights, as wgmma takes them. */
-typedef MlirValue piece_t[MAX_STEPS * MOE__WGMMA_A_REGISTERS];
+typedef MlirValue piece_t[MOE__MIXED_STEPS * MOE__WGMMA_A_REGISTERS];
 
-static int piece_columns(const moe__mixed_mm_t *s) {
-  return s->group && s->group < MOE_WEIGHT_COLUMNS ? s->group : MOE_WEIGHT_COLUMNS;
-}
-
-/* A scale in shared memory, as f32. */
-static MlirValue load_scale(moe__mixed_mm_t *s, MlirValue from) {
-  moe__builder_t *b = &s->kernel.builder;
-  if (mlirTypeIsAF32(s->scale_type))
-    return moe__load(b, from, b->f32);
-  if (mlirTypeIsABF16(s->scale_type))
-    return moe__bitcast(b, moe__shl(b, moe__zext(b, moe__load(b, from, b->i16), b->i32), 16),
-                        b->f32);
-  if (mlirTypeIsAF16(s->scale_type))
-    return moe__op1(b, "llvm.fpext", b->f32, MOE__VALUES(moe__load(b, from, s->scale_type)), NULL);
-  return moe__e8m0_value(b, moe__zext(b, moe__load(b, from, b->i8), b->i32));
-}
-
-/* Where the number of the lane's first row for piece `index` is, of numbers of so many bytes that
- * begin at `from` in the stage; that of the second row is 8 numbers further. */
-static MlirValue of_row(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue buffer,
-                        int from, int bytes, int index) {
-  moe__builder_t *b = &s->kernel.builder;
-  int number = s->group ? index * piece_columns(s) / s->group : 0;
-  MlirValue row =
-      moe__add(b, moe__mul(b, self->warp, MOE_WEIGHT_ROWS), moe__lshr(b, self->lane, 2));
-  return moe__offset_by(b, moe__offset(b, buffer, moe__mul(b, row, bytes)),
-                        from + number * moe__mixed_rows(&s->schedule) * bytes);
-}
-
-/* The scales of the lane's two rows for piece number `index`. */
-static void load_scales(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue buffer,
-                        int index, MlirValue out[2]) {
-  int bytes = moe__mixed_scale_bytes(s->scale_type);
-  MlirValue own = of_row(s, self, buffer, s->layout.scales, bytes, index);
-  for (int h = 0; h < 2; h++)
-    out[h] = load_scale(s, moe__offset_by(&s->kernel.builder, own, 8 * h * bytes));
-}
-
-/* What is subtracted from their weights. */
-static void load_subtrahends(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
-                             MlirValue buffer, int index, MlirValue out[2]) {
-  moe__builder_t *b = &s->kernel.builder;
-  if (mlirValueIsNull(s->zero_map)) {
-    moe__mixed_subtrahends(s, NULL, out);
-    return;
-  }
-  MlirValue own = of_row(s, self, buffer, s->layout.zeros, 1, index), zeros[2];
-  for (int h = 0; h < 2; h++) {
-    MlirValue byte = moe__load(b, moe__offset_by(b, own, 8 * h), b->i8);
-    zeros[h] = moe__and(b, moe__zext(b, byte, b->i32), 0xF);
-  }
-  moe__mixed_subtrahends(s, zeros, out);
+/* Which of a row's numbers in the stage those of piece `index` are. */
+static moe__mixed_number_t number_of(const moe__mixed_mm_t *s, int index) {
+  return (moe__mixed_number_t){.constant = s->group ? index * moe__mixed_piece(s) / s->group : 0};
 }
 
 /* The weights of piece number `index` of the stage in `buffer`. */
 static void convert_piece(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue buffer,
                           int index, piece_t out) {
   moe__builder_t *b = &s->kernel.builder;
-  int columns = piece_columns(s), chunk = index * columns / MOE_WEIGHT_COLUMNS;
-  int chunks = s->schedule.depth / MOE_WEIGHT_COLUMNS;
-  MlirValue panel = moe__mul(b, self->warp, chunks * MOE_WEIGHT_BYTES);
-  MlirValue own = moe__offset(b, buffer, moe__add(b, panel, moe__shl(b, self->lane, 4)));
+  int columns = moe__mixed_piece(s), chunk = index * columns / MOE_WEIGHT_COLUMNS;
   MlirValue words =
-      moe__load_aligned(b, moe__offset_by(b, own, s->layout.weights + chunk * MOE_WEIGHT_BYTES),
-                        moe__vector_type(b, MAX_STEPS, b->i32), 16);
+      moe__mixed_load_words(s, self, buffer, (moe__mixed_number_t){.constant = chunk});
   int first = index * columns % MOE_WEIGHT_COLUMNS / MOE__MIXED_STEP;
   MlirValue subtrahends[2];
-  load_subtrahends(s, self, buffer, index, subtrahends);
+  moe__mixed_load_subtrahends(s, self, buffer, number_of(s, index), subtrahends);
   for (int i = 0; i < columns / MOE__MIXED_STEP; i++)
     moe__mixed_convert(s, moe__extract(b, words, first + i), subtrahends,
                        out + (ptrdiff_t)i * MOE__WGMMA_A_REGISTERS);
@@ -97,7 +42,7 @@ typedef struct flight_t {
 } flight_t;
 
 static int piece_words(const moe__mixed_mm_t *s) {
-  return piece_columns(s) / MOE__MIXED_STEP * MOE__WGMMA_A_REGISTERS;
+  return moe__mixed_piece(s) / MOE__MIXED_STEP * MOE__WGMMA_A_REGISTERS;
 }
 
 /* Tokens whose products are one accumulator. */
@@ -108,7 +53,7 @@ static int part_tokens(const moe__mixed_mm_t *s) {
 /* Issues the products of a piece, whose weights the flight has. */
 static void issue_piece(moe__mixed_mm_t *s, MlirValue tokens, int index, flight_t *flight) {
   moe__builder_t *b = &s->kernel.builder;
-  int columns = piece_columns(s), chunk = index * columns / MOE_WEIGHT_COLUMNS;
+  int columns = moe__mixed_piece(s), chunk = index * columns / MOE_WEIGHT_COLUMNS;
   int first = index * columns % MOE_WEIGHT_COLUMNS / MOE__MIXED_STEP;
   int start = chunk * s->schedule.tile_n * MOE__MIXED_CHUNK_BYTES;
   flight->products = moe__wgmma_zero(b, s->schedule.tile_n);
@@ -131,25 +76,13 @@ static void finish_piece(moe__mixed_mm_t *s, flight_t *flight, int pending,
     sums[i] = moe__fma(b, part[i], flight->scales[i % 4 / 2], sums[i]);
 }
 
-/* A warp's arrival, at all CTAs whose copies fill the stage. */
-static void release(moe__mixed_mm_t *s, const moe__mixed_position_t *self, moe__cursor_t cursor) {
-  moe__builder_t *b = &s->kernel.builder;
-  moe__warp_barrier(b);
-  MOE__IF (b, moe__ult(b, self->lane, s->schedule.share)) {
-    if (s->schedule.share > 1)
-      moe__ring_release_remote(&s->kernel, &s->layout.ring, cursor, self->lane);
-    else
-      moe__ring_release(&s->kernel, &s->layout.ring, cursor);
-  }
-}
-
 /* The same with tokens in parts: the products of piece `step / parts` with part `step % parts`.
  * Weights pass the fence with the first part, and the wait with the last one. */
 static void issue_part(moe__mixed_mm_t *s, MlirValue tokens, int step, piece_t weights,
                        moe__accumulator_t *products, moe__mixed_fragment_t sums) {
   moe__builder_t *b = &s->kernel.builder;
   int parts = s->schedule.token_parts, index = step / parts, part = step % parts;
-  int columns = piece_columns(s), chunk = index * columns / MOE_WEIGHT_COLUMNS;
+  int columns = moe__mixed_piece(s), chunk = index * columns / MOE_WEIGHT_COLUMNS;
   int first = index * columns % MOE_WEIGHT_COLUMNS / MOE__MIXED_STEP;
   int start = (chunk * s->schedule.tile_n + part * part_tokens(s)) * MOE__MIXED_CHUNK_BYTES;
   moe__accumulator_t through[2] = {*products};
@@ -204,7 +137,7 @@ static void multiply_stage_in_parts(moe__mixed_mm_t *s, const moe__mixed_positio
                                     moe__mixed_fragment_t sums) {
   moe__kernel_t *kernel = &s->kernel;
   moe__builder_t *b = &kernel->builder;
-  int parts = s->schedule.token_parts, pieces = s->schedule.depth / piece_columns(s);
+  int parts = s->schedule.token_parts, pieces = s->schedule.depth / moe__mixed_piece(s);
   int steps = pieces * parts;
   MlirValue buffer = moe__ring_buffer(kernel, &s->layout.ring, cursor);
   MlirValue tokens = moe__wgmma_descriptor(b, buffer);
@@ -220,7 +153,7 @@ static void multiply_stage_in_parts(moe__mixed_mm_t *s, const moe__mixed_positio
       issue_part(s, tokens, step + 1, weights[(step + 1) / parts % 2], &products[(step + 1) % 2],
                  sums);
     if (step % parts == 0) {
-      load_scales(s, self, buffer, p, scales[p % 2]);
+      moe__mixed_load_scales(s, self, buffer, number_of(s, p), scales[p % 2]);
       if (p + 1 < pieces)
         convert_piece(s, self, buffer, p + 1, weights[(p + 1) % 2]);
       else if (has_next)
@@ -230,7 +163,7 @@ static void multiply_stage_in_parts(moe__mixed_mm_t *s, const moe__mixed_positio
                 sums);
   }
   keep_here(s, sums);
-  release(s, self, cursor);
+  moe__mixed_release(s, self, cursor);
 }
 
 /* Multiplies the stage at `cursor`, whose first piece has been turned into numbers; what follows a
@@ -244,7 +177,7 @@ static void multiply_stage(moe__mixed_mm_t *s, const moe__mixed_position_t *self
   }
   moe__kernel_t *kernel = &s->kernel;
   moe__builder_t *b = &kernel->builder;
-  int pieces = s->schedule.depth / piece_columns(s);
+  int pieces = s->schedule.depth / moe__mixed_piece(s);
   bool overlaps = s->schedule.in_flight > 1;
   MlirValue buffer = moe__ring_buffer(kernel, &s->layout.ring, cursor);
   MlirValue tokens = moe__wgmma_descriptor(b, buffer);
@@ -253,7 +186,7 @@ static void multiply_stage(moe__mixed_mm_t *s, const moe__mixed_position_t *self
   for (int p = 0; p < pieces; p++) {
     flight_t *now = &flights[p % 2], *other = &flights[(p + 1) % 2];
     issue_piece(s, tokens, p, now);
-    load_scales(s, self, buffer, p, now->scales);
+    moe__mixed_load_scales(s, self, buffer, number_of(s, p), now->scales);
     if (overlaps && p > 0)
       finish_piece(s, other, 1, sums);
     if (p + 1 < pieces)
@@ -264,7 +197,7 @@ static void multiply_stage(moe__mixed_mm_t *s, const moe__mixed_position_t *self
       finish_piece(s, now, 0, sums);
   }
   keep_here(s, sums);
-  release(s, self, cursor);
+  moe__mixed_release(s, self, cursor);
 }
 
 /* The words of a piece among the variables that a loop carries. */

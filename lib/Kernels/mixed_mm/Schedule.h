@@ -11,11 +11,13 @@
 #define MOE__MIXED_SCHEDULE(X, T)                                                                  \
   X(T, tile_n, 8, 256, 16, "tokens of a tile, a multiple of 8")                                    \
   X(T, warpgroups, 1, 4, 2, "warpgroups that multiply, 64 rows of weights each")                   \
+  X(T, panels, 0, 16, 0,                                                                           \
+    "panels of 16 rows of weights that warps multiply, each by itself; 0: warpgroups do")          \
+  X(T, slices, 1, 8, 1, "warps of a panel, which divide the columns of a stage; 1 without panels") \
   X(T, depth, 128, 512, 128, "columns of weights in a stage, a multiple of 128")                   \
   X(T, stages, 2, 32, 8, "stages in flight")                                                       \
   X(T, split, 1, 8, 1,                                                                             \
-    "CTAs of a cluster that divide the columns of weights; it must divide the warps that "         \
-    "multiply")                                                                                    \
+    "CTAs of a cluster that divide the columns of weights; it must divide the panels of rows")     \
   X(T, share, 1, 4, 1,                                                                             \
     "CTAs of a cluster that have other rows of the same tokens, which each loads a part of for "   \
     "all; 1 with split")                                                                           \

@@ -1,8 +1,9 @@
 /* Store.c - the sums of a tile become results: see MixedMm.h.
  *
- * Where the CTAs of a cluster have divided the columns of the weights, each warp's rows belong to
- * one of them. All write their sums into its shared memory; behind a barrier of the cluster its
- * warp adds them in the order of the CTAs, so that each run gives the same bits.
+ * Where the CTAs of a cluster have divided the columns of the weights, each panel's rows belong to
+ * one of them; where warps have, to the first one of the panel. All write their sums into the
+ * shared memory of the rows' CTA; behind a barrier the rows' warp adds them in the order of the
+ * CTAs and of their warps, so that each run gives the same bits.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Kernels/mixed_mm/MixedMm.h"
@@ -13,9 +14,15 @@
 
 #define VECTOR 4 /* sums that are moved at once */
 
-/* Warps whose rows belong to one CTA. */
-static int warps_of_cta(const moe__mixed_schedule_t *schedule) {
-  return moe__mixed_warps(schedule) / schedule->split;
+#define SLICES_BARRIER 1
+
+/* Panels whose rows belong to one CTA, and the parts that each has. */
+static int panels_of_cta(const moe__mixed_schedule_t *schedule) {
+  return moe__mixed_panels(schedule) / schedule->split;
+}
+
+static int parts_of_panel(const moe__mixed_schedule_t *schedule) {
+  return schedule->split * schedule->slices;
 }
 
 /* The bytes of one warp's sums. */
@@ -24,18 +31,19 @@ static int part_bytes(const moe__mixed_schedule_t *schedule) {
 }
 
 void moe__mixed_store_reserve(moe__mixed_layout_t *layout, const moe__mixed_schedule_t *schedule) {
-  if (schedule->split > 1)
-    layout->parts = moe__layout_shared(
-        &layout->cta, warps_of_cta(schedule) * schedule->split * part_bytes(schedule), 16);
+  int parts = parts_of_panel(schedule);
+  if (parts > 1)
+    layout->parts = moe__layout_shared(&layout->cta,
+                                       panels_of_cta(schedule) * parts * part_bytes(schedule), 16);
 }
 
-/* ---- The sums of all CTAs ---- */
+/* ---- The sums of all parts ---- */
 
-/* Where the sums of CTA `rank` for the warp's rows are, in the shared memory of who owns these. */
-static MlirValue part_at(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue rank) {
+/* Where part `index` of the panel's sums is, in the shared memory of who owns its rows. */
+static MlirValue part_at(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue index) {
   moe__builder_t *b = &s->kernel.builder;
-  MlirValue number = moe__urem(b, self->warp, warps_of_cta(&s->schedule));
-  MlirValue slot = moe__add(b, moe__mul(b, number, s->schedule.split), rank);
+  MlirValue number = moe__urem(b, self->panel, panels_of_cta(&s->schedule));
+  MlirValue slot = moe__add(b, moe__mul(b, number, parts_of_panel(&s->schedule)), index);
   MlirValue bytes =
       moe__add(b, moe__mul(b, slot, part_bytes(&s->schedule)), moe__shl(b, self->lane, 4));
   return moe__offset_by(b, moe__offset(b, s->kernel.shared, bytes), s->layout.parts);
@@ -44,8 +52,12 @@ static MlirValue part_at(moe__mixed_mm_t *s, const moe__mixed_position_t *self, 
 static void send(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue owner,
                  const moe__mixed_fragment_t sums) {
   moe__builder_t *b = &s->kernel.builder;
-  MlirValue own = part_at(s, self, s->kernel.cluster_rank);
-  MlirValue to = moe__shared_of_rank(b, own, owner);
+  MlirValue index = s->schedule.split > 1 ? s->kernel.cluster_rank : moe__i32(b, 0);
+  if (s->schedule.slices > 1)
+    index = moe__add(b, moe__mul(b, index, s->schedule.slices), self->slice);
+  MlirValue to = part_at(s, self, index);
+  if (s->schedule.split > 1)
+    to = moe__shared_of_rank(b, to, owner);
   for (int i = 0; i < s->schedule.tile_n / 2; i += VECTOR)
     moe__store_aligned(b, moe__vector(b, VECTOR, sums + i),
                        moe__offset_by(b, to, i * MOE__WARP * 4), 16);
@@ -56,12 +68,12 @@ static void add_parts(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
   moe__builder_t *b = &s->kernel.builder;
   MlirType type = moe__vector_type(b, VECTOR, b->f32);
   for (int i = 0; i < s->schedule.tile_n / 2; i += VECTOR)
-    for (int rank = 0; rank < s->schedule.split; rank++) {
-      MlirValue from = moe__offset_by(b, part_at(s, self, moe__i32(b, rank)), i * MOE__WARP * 4);
+    for (int index = 0; index < parts_of_panel(&s->schedule); index++) {
+      MlirValue from = moe__offset_by(b, part_at(s, self, moe__i32(b, index)), i * MOE__WARP * 4);
       MlirValue part = moe__load_aligned(b, from, type, 16);
       for (int j = 0; j < VECTOR; j++) {
         MlirValue value = moe__extract(b, part, j);
-        sums[i + j] = rank > 0 ? moe__fadd(b, sums[i + j], value) : value;
+        sums[i + j] = index > 0 ? moe__fadd(b, sums[i + j], value) : value;
       }
     }
 }
@@ -100,7 +112,7 @@ static void store_rows(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
                        const moe__mixed_tile_t *tile, const moe__mixed_fragment_t sums) {
   moe__builder_t *b = &s->kernel.builder;
   int bytes = mlirTypeIsAF32(s->out_type) ? 4 : 2;
-  MlirValue panel = moe__add(b, tile->row, moe__mul(b, self->warp, MOE_WEIGHT_ROWS));
+  MlirValue panel = moe__add(b, tile->row, moe__mul(b, self->panel, MOE_WEIGHT_ROWS));
   MlirValue own = moe__add(b, panel, moe__lshr(b, self->lane, 2));
   MlirValue row = moe__zext(b, own, b->i64), bias[2] = {{NULL}};
   if (!mlirValueIsNull(s->bias))
@@ -120,17 +132,31 @@ static void store_rows(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
     }
 }
 
+void moe__mixed_slices_barrier(moe__mixed_mm_t *s) {
+  moe__named_barrier(&s->kernel.builder, SLICES_BARRIER,
+                     moe__mixed_warps(&s->schedule) * MOE__WARP);
+}
+
 void moe__mixed_store(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
                       const moe__mixed_tile_t *tile, const moe__mixed_fragment_t sums) {
   moe__builder_t *b = &s->kernel.builder;
-  if (s->schedule.split == 1) {
+  if (parts_of_panel(&s->schedule) == 1) {
     store_rows(s, self, tile, sums);
     return;
   }
-  MlirValue owner = moe__udiv(b, self->warp, warps_of_cta(&s->schedule));
+  MlirValue owner = moe__udiv(b, self->panel, panels_of_cta(&s->schedule)), owns = {NULL};
   send(s, self, owner, sums);
-  moe__cluster_barrier(b);
-  MOE__IF (b, moe__eq(b, owner, s->kernel.cluster_rank)) {
+  if (s->schedule.split > 1) {
+    moe__cluster_barrier(b);
+    owns = moe__eq(b, owner, s->kernel.cluster_rank);
+  } else {
+    moe__mixed_slices_barrier(s);
+  }
+  if (s->schedule.slices > 1) {
+    MlirValue is_first = moe__eq(b, self->slice, 0);
+    owns = mlirValueIsNull(owns) ? is_first : moe__and(b, owns, is_first);
+  }
+  MOE__IF (b, owns) {
     moe__mixed_fragment_t all = {{NULL}};
     add_parts(s, self, all);
     store_rows(s, self, tile, all);

@@ -1,0 +1,88 @@
+/* Numbers.c - what a lane reads of a stage: its weights, scales and zero points; see MixedMm.h.
+ *
+ * A stage has, for each group of its columns, the numbers of all rows side by side, and for each
+ * panel its chunks of 64 columns, of which a lane has 16 bytes.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Kernels/mixed_mm/MixedMm.h"
+
+#include "mlir-c/BuiltinTypes.h"
+
+int moe__mixed_piece(const moe__mixed_mm_t *s) {
+  return s->group && s->group < MOE_WEIGHT_COLUMNS ? s->group : MOE_WEIGHT_COLUMNS;
+}
+
+/* A scale in shared memory, as f32. */
+static MlirValue load_scale(moe__mixed_mm_t *s, MlirValue from) {
+  moe__builder_t *b = &s->kernel.builder;
+  if (mlirTypeIsAF32(s->scale_type))
+    return moe__load(b, from, b->f32);
+  if (mlirTypeIsABF16(s->scale_type))
+    return moe__bitcast(b, moe__shl(b, moe__zext(b, moe__load(b, from, b->i16), b->i32), 16),
+                        b->f32);
+  if (mlirTypeIsAF16(s->scale_type))
+    return moe__op1(b, "llvm.fpext", b->f32, MOE__VALUES(moe__load(b, from, s->scale_type)), NULL);
+  return moe__e8m0_value(b, moe__zext(b, moe__load(b, from, b->i8), b->i32));
+}
+
+/* Where the number of the lane's first row is, of numbers of so many bytes that begin at `from` in
+ * the stage; that of the second row is 8 numbers further. */
+static MlirValue of_row(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue buffer,
+                        int from, int bytes, moe__mixed_number_t number) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue row =
+      moe__add(b, moe__mul(b, self->panel, MOE_WEIGHT_ROWS), moe__lshr(b, self->lane, 2));
+  int unit = moe__mixed_rows(&s->schedule) * bytes;
+  MlirValue own = moe__offset(b, buffer, moe__mul(b, row, bytes));
+  if (!mlirValueIsNull(number.first))
+    own = moe__offset(b, own, moe__mul(b, number.first, unit));
+  return moe__offset_by(b, own, from + number.constant * unit);
+}
+
+void moe__mixed_load_scales(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue buffer,
+                            moe__mixed_number_t number, MlirValue out[2]) {
+  int bytes = moe__mixed_scale_bytes(s->scale_type);
+  MlirValue own = of_row(s, self, buffer, s->layout.scales, bytes, number);
+  for (int h = 0; h < 2; h++)
+    out[h] = load_scale(s, moe__offset_by(&s->kernel.builder, own, 8 * h * bytes));
+}
+
+void moe__mixed_load_subtrahends(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
+                                 MlirValue buffer, moe__mixed_number_t number, MlirValue out[2]) {
+  moe__builder_t *b = &s->kernel.builder;
+  if (mlirValueIsNull(s->zero_map)) {
+    moe__mixed_subtrahends(s, NULL, out);
+    return;
+  }
+  MlirValue own = of_row(s, self, buffer, s->layout.zeros, 1, number), zeros[2];
+  for (int h = 0; h < 2; h++) {
+    MlirValue byte = moe__load(b, moe__offset_by(b, own, 8 * h), b->i8);
+    zeros[h] = moe__and(b, moe__zext(b, byte, b->i32), 0xF);
+  }
+  moe__mixed_subtrahends(s, zeros, out);
+}
+
+MlirValue moe__mixed_load_words(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
+                                MlirValue buffer, moe__mixed_number_t chunk) {
+  moe__builder_t *b = &s->kernel.builder;
+  int chunks = s->schedule.depth / MOE_WEIGHT_COLUMNS;
+  MlirValue panel = moe__mul(b, self->panel, chunks * MOE_WEIGHT_BYTES);
+  MlirValue own = moe__offset(b, buffer, moe__add(b, panel, moe__shl(b, self->lane, 4)));
+  if (!mlirValueIsNull(chunk.first))
+    own = moe__offset(b, own, moe__mul(b, chunk.first, MOE_WEIGHT_BYTES));
+  return moe__load_aligned(
+      b, moe__offset_by(b, own, s->layout.weights + chunk.constant * MOE_WEIGHT_BYTES),
+      moe__vector_type(b, MOE__MIXED_STEPS, b->i32), 16);
+}
+
+void moe__mixed_release(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
+                        moe__cursor_t cursor) {
+  moe__builder_t *b = &s->kernel.builder;
+  moe__warp_barrier(b);
+  MOE__IF (b, moe__ult(b, self->lane, s->schedule.share)) {
+    if (s->schedule.share > 1)
+      moe__ring_release_remote(&s->kernel, &s->layout.ring, cursor, self->lane);
+    else
+      moe__ring_release(&s->kernel, &s->layout.ring, cursor);
+  }
+}
