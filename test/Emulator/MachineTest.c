@@ -392,9 +392,9 @@ static void test_product(void **state) {
       uint32_t *to = in + (ptrdiff_t)lane * 10;
       int group = lane / 4, pair = lane % 4 * 2;
       for (int i = 0; i < 4; i++) {
-        int row = group + i % 2 * 8, k = pair + i / 2 * 8;
+        int row = group + i % 2 * 8, k = pair + i / 2 * 8, sum = c[group + i / 2 * 8][pair + i % 2];
         to[i] = half_of(is_f16, a[row][k]) | half_of(is_f16, a[row][k + 1]) << 16;
-        to[6 + i] = bits_of_f32((float)c[group + i / 2 * 8][pair + i % 2]);
+        to[6 + i] = bits_of_f32((float)sum);
       }
       for (int i = 0; i < 2; i++)
         to[4 + i] = half_of(is_f16, b[pair + 8 * i][group]) |

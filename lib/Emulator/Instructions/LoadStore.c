@@ -323,7 +323,7 @@ static moe__emu_step_t load_matrix(moe__emu_warp_t *warp, const moe__emu_instruc
   const moe__emu_operand_t *operands = moe__emu_operand(warp->kernel, instruction, 0);
   uint32_t count = matrices[instruction->choice[0]];
   bool is_transposed = instruction->choice[1] != 0;
-  uint16_t elements[MOE__EMU_LANES][MATRIX_ROWS];
+  uint16_t elements[MOE__EMU_LANES][MATRIX_ROWS] = {{0}};
   if (!check_matrices(warp, instruction, active))
     return MOE__EMU_FAILED;
   moe__emu_reach_t reach =

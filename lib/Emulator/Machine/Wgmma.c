@@ -393,7 +393,7 @@ static void sum_row_fast(const moe__emu_wgmma_shape_t *shape, const operands_t *
 
 void moe__emu_wgmma_multiply(const moe__emu_wgmma_shape_t *shape, int rows, const float *a,
                              const float *b, bool accumulate, int scale_a, int scale_b, float *d) {
-  operands_t operands; /* what is not read is not set */
+  operands_t operands = {0};
   float start[MOE__EMU_WGMMA_MAX_N];
   const int n = shape->n, a_count = rows * shape->k, sign = scale_a * scale_b;
   const bool a_finite = read_operand(shape->a, a, a_count, operands.a, operands.a_exponents);

@@ -195,9 +195,12 @@ static bool check(MlirOperation op, const moe__mixed_schedule_t *s) {
     return moe__error(op, "'schedule.share' is %d; each must load a multiple of 8 of %d tokens",
                       s->share, s->tile_n);
   int chunks = s->depth / MOE_WEIGHT_COLUMNS;
-  if (s->slices > 1 && (!s->panels || chunks % s->slices))
-    return moe__error(op, "'schedule.slices' is %d; it must %s", s->slices,
-                      s->panels ? "divide the 64 columns of a stage" : "be 1 without panels");
+  if (s->slices > 1 && !s->panels)
+    return moe__error(op, "'schedule.slices' is %d; it must be 1 without panels", s->slices);
+  if (chunks % s->slices)
+    return moe__error(
+        op, "'schedule.slices' is %d; it must divide the %d chunks of %d columns of a stage",
+        s->slices, chunks, MOE_WEIGHT_COLUMNS);
   return moe__mixed_panels(s) % s->split == 0 ||
          moe__error(op, "'schedule.split' is %d; it must divide the %d panels of rows", s->split,
                     moe__mixed_panels(s));

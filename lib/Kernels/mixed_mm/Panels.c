@@ -45,7 +45,7 @@ static void multiply_piece(moe__mixed_mm_t *s, MlirValue words, int first, token
                            moe__mixed_fragment_t sums) {
   moe__builder_t *b = &s->kernel.builder;
   int blocks = s->schedule.tile_n / TOKENS;
-  MlirValue products[MAX_BLOCKS][SUMS];
+  MlirValue products[MAX_BLOCKS][SUMS] = {{{NULL}}};
   for (int i = 0; i < moe__mixed_piece(s) / MOE__MIXED_STEP; i++) {
     MlirValue weights[MOE__WGMMA_A_REGISTERS];
     moe__mixed_convert(s, moe__extract(b, words, first + i), subtrahends, weights);

@@ -60,7 +60,7 @@ INTEGERS = [
     ("one more token", ptx(r"setp\.ge\.u32 (\s*%p\d+), (%r\d+), (%r\d+);(\s*or\.pred)", r"setp.gt.u32 \1, \2, \3;\4", which=1)),
 ]
 # What the emulator sees, and says so.
-values.WRONG += "|belongs to a wgmma|without a wgmma.fence|: deadlock|depends on uninitialized shared memory"
+values.WRONG += "|the store races at shared address|the load reads uninitialized shared memory|belongs to a wgmma|without a wgmma.fence|: deadlock|depends on uninitialized shared memory"
 HAZARDS = [
     ("no wait for the products", ptx(r"wgmma\.wait_group\.sync\.aligned 0;", "wgmma.wait_group.sync.aligned 1;")),
     ("no fence before the products", ptx(r"wgmma\.fence\.sync\.aligned;", "")),
@@ -69,6 +69,25 @@ HAZARDS = [
     ("a stage read before it has landed", ptx(r"@P1 bra\.uni DONE;", "bra.uni DONE;")),
     ("sums read before all CTAs have written them", ptx(r"(st\.shared::cluster[^;]*;\s*)barrier\.cluster\.arrive\.aligned;\s*barrier\.cluster\.wait\.aligned;", r"\1")),
 ]
+# Integers in bf16, two warps that divide the columns of each panel.
+MMA = r"(mma\.sync[^;]*?\{%r\d+, %r\d+, %r\d+, %r\d+\},\s*\{)"
+PANELS = [
+    ("two words of a product's weights exchanged", ptx(MMA + r"(%r\d+), (%r\d+), (%r\d+, %r\d+\},)", r"\1\3, \2, \4")),
+    ("two words of a product's tokens exchanged", ptx(MMA + r"([^}]*\},\s*\{)(%r\d+), (%r\d+)\}", r"\1\2\4, \3}", which=2)),
+    ("a product that begins a fresh sum", ptx(MMA + r"([^}]*\},\s*\{%r\d+, %r\d+\},\s*\{)%r\d+, %r\d+, %r\d+, %r\d+\}",
+                                             r"\1\g<2>0f00000000, 0f00000000, 0f00000000, 0f00000000}", which=3)),
+    ("tokens of the 32 columns before", ptx(r"xor\.b64 (\s*%rd\d+, %rd\d+), 64;", r"xor.b64 \1, 0;")),
+    ("tokens out of another chunk of the swizzle", ptx(r"(ldmatrix[^;]*%rd\d+)\]", r"\1+16]")),
+    ("weights of the first warp's columns", ptx(r"selp\.b64 (\s*%rd\d+), 512, 0,", r"selp.b64 \1, 0, 0,")),
+    ("tokens of the first warp's columns", ptx(r"selp\.b64 (\s*%rd\d+), 1024, 0,", r"selp.b64 \1, 0, 0,")),
+    ("scales of the first warp's columns", ptx(r"selp\.b64 (\s*%rd\d+), 96, 0,", r"selp.b64 \1, 0, 0,")),
+    ("the sums of one warp", ptx(PARTS, r"mov.b32 \1, \2;")),
+    ("the sums of one warp twice", ptx(PARTS, r"add.rn.f32 \1, \2, \2;", which=2)),
+    ("sums read before both warps have written them", ptx(r"bar\.sync \s*1, 192;", "bar.warp.sync -1;")),
+    ("a stage read before it has landed", ptx(r"@P1 bra\.uni DONE;", "bra.uni DONE;")),
+]
+# More tiles than multiprocessors.
+TILES = [("sums overwritten before they have been read", ptx(r"bar\.sync \s*1, 64;", "bar.warp.sync -1;", which=1))]
 # E2M1 values in bf16, E8M0 scales.
 FLOATS = [
     ("signs lost", constant(r"and\.b32", signed(0x8000), "0")),
@@ -113,6 +132,9 @@ CASES = [
     case("hazards", [], HAZARDS),
     case("floats", ["format=f4E2M1FN", "group=32", "scales=f8E8M0FNU"], FLOATS, "3x144x10"),
     case("halves", ["x=f16"], HALVES),
+    case("panels", [], PANELS, schedule="tile_n=8,panels=3,slices=2,depth=128,stages=2"),
+    ("weights-tiles", [sys.executable, str(SOURCE), "schedule=tile_n=8,panels=1,slices=2,depth=128,stages=2"],
+     ["--exact", *mutants.shapes(["w=17x2x512", "scales=272x2", "x=70x128"])], TILES),
     case("bias", ["bias=1"], BIAS, more=["--shape", "bias=3x144"]),
     case("parts", [], PARTS_OF_TOKENS, schedule="tile_n=16,warpgroups=1,stages=2,token_parts=2,in_flight=1"),
 ]
