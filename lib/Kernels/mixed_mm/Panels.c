@@ -11,7 +11,7 @@
 
 #define TOKENS 8                  /* of one mma */
 #define SUMS 4                    /* of a lane, of them */
-#define MAX_BLOCKS (128 / TOKENS) /* of tokens, of a tile */
+#define MAX_BLOCKS (MOE__WGMMA_MAX_N / TOKENS) /* of tokens, of a tile */
 #define HALVES 2                  /* of a chunk; an ldmatrix takes one of 8 tokens */
 #define MATRIX_WORDS 4            /* of a lane */
 
