@@ -178,6 +178,8 @@ static moe__candidates_t candidates(MlirOperation op) {
   return wide_candidates(rows < 0 ? 8192 : rows, tokens);
 }
 
+#define MOST_WARPS 31 /* of a CTA's 32, of which one loads */
+
 static bool check(MlirOperation op, const moe__mixed_schedule_t *s) {
   if (s->tile_n % 8)
     return moe__error(op, "'schedule.tile_n' is %d; it must be a multiple of 8", s->tile_n);
@@ -200,6 +202,9 @@ static bool check(MlirOperation op, const moe__mixed_schedule_t *s) {
                       s->panels);
   if (s->slices > 1 && !s->panels)
     return moe__error(op, "'schedule.slices' is %d; it must be 1 without panels", s->slices);
+  if (moe__mixed_warps(s) > MOST_WARPS)
+    return moe__error(op, "'schedule.slices' is %d; %d warps multiply, and %d can", s->slices,
+                      moe__mixed_warps(s), MOST_WARPS);
   if (chunks % s->slices)
     return moe__error(
         op, "'schedule.slices' is %d; it must divide the %d chunks of %d columns of a stage",

@@ -9,11 +9,11 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Kernels/mixed_mm/MixedMm.h"
 
-#define TOKENS 8                  /* of one mma */
-#define SUMS 4                    /* of a lane, of them */
+#define TOKENS 8                               /* of one mma */
+#define SUMS 4                                 /* of a lane, of them */
 #define MAX_BLOCKS (MOE__WGMMA_MAX_N / TOKENS) /* of tokens, of a tile */
-#define HALVES 2                  /* of a chunk; an ldmatrix takes one of 8 tokens */
-#define MATRIX_WORDS 4            /* of a lane */
+#define HALVES 2                               /* of a chunk; an ldmatrix takes one of 8 tokens */
+#define MATRIX_WORDS 4                         /* of a lane */
 
 /* What a lane has of a chunk's tokens: for each 8 of them, two words for each step. */
 typedef MlirValue tokens_t[MAX_BLOCKS][HALVES * MATRIX_WORDS];
@@ -23,20 +23,24 @@ int moe__mixed_panel_registers(const moe__mixed_schedule_t *schedule) {
   return schedule->tile_n / TOKENS * 2 * SUMS + schedule->tile_n / 2 + 40;
 }
 
-/* Rows of a chunk's tokens have 128 bytes in the 128-byte swizzle. `row` are the 16 bytes of the
- * first matrices that the lane names. */
-static void load_tokens(moe__mixed_mm_t *s, MlirValue row, tokens_t out) {
+/* Where the 16 bytes are that the lane names of the first 8 tokens of a chunk, for both of its
+ * halves. Rows have 128 bytes in the 128-byte swizzle. */
+typedef struct place_t {
+  MlirValue half[HALVES];
+} place_t;
+
+/* Loads the tokens of the chunk that is so many bytes further. */
+static void load_tokens(moe__mixed_mm_t *s, const place_t *place, MlirValue distance, int more,
+                        tokens_t out) {
   moe__builder_t *b = &s->kernel.builder;
-  for (int t = 0; t < s->schedule.tile_n / TOKENS; t++)
-    for (int h = 0; h < HALVES; h++) {
-      MlirValue at = moe__offset_by(b, row, t * TOKENS * MOE__MIXED_CHUNK_BYTES);
-      if (h) { /* 64 bytes further: a bit that the lane's 16 bytes may have already */
-        MlirValue address = moe__op1(b, "llvm.ptrtoint", b->i32, MOE__VALUES(at), NULL);
-        at = moe__op1(b, "llvm.inttoptr", mlirValueGetType(at),
-                      MOE__VALUES(moe__xor(b, address, MOE__MIXED_CHUNK_BYTES / HALVES)), NULL);
-      }
-      moe__load_matrix(b, at, out[t] + (ptrdiff_t)h * MATRIX_WORDS);
-    }
+  for (int h = 0; h < HALVES; h++) {
+    MlirValue from = place->half[h];
+    if (!mlirValueIsNull(distance))
+      from = moe__offset(b, from, distance);
+    for (int t = 0; t < s->schedule.tile_n / TOKENS; t++)
+      moe__load_matrix(b, moe__offset_by(b, from, more + t * TOKENS * MOE__MIXED_CHUNK_BYTES),
+                       out[t] + (ptrdiff_t)h * MATRIX_WORDS);
+  }
 }
 
 /* A piece's products, from step `first` of the chunk on, added to the sums. */
@@ -60,15 +64,18 @@ static void multiply_piece(moe__mixed_mm_t *s, MlirValue words, int first, token
 
 /* Chunk `index` of the warp's part of the stage, which begins with chunk `first` (null: 0). */
 static void multiply_chunk(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue buffer,
-                           MlirValue row, MlirValue first, int index, moe__mixed_fragment_t sums) {
+                           const place_t *place, MlirValue first, int index,
+                           moe__mixed_fragment_t sums) {
   moe__builder_t *b = &s->kernel.builder;
   int piece = moe__mixed_piece(s), pieces = MOE_WEIGHT_COLUMNS / piece;
   int chunk_bytes = s->schedule.tile_n * MOE__MIXED_CHUNK_BYTES;
   bool is_divided = !mlirValueIsNull(first);
   tokens_t tokens;
   MlirValue words = moe__mixed_load_words(s, self, buffer, (moe__mixed_number_t){first, index});
-  MlirValue from = is_divided ? moe__offset(b, row, moe__mul(b, first, chunk_bytes)) : row;
-  load_tokens(s, moe__offset_by(b, from, index * chunk_bytes), tokens);
+  MlirValue distance = {NULL};
+  if (is_divided)
+    distance = moe__mul(b, first, chunk_bytes);
+  load_tokens(s, place, distance, index * chunk_bytes, tokens);
   for (int p = 0; p < pieces; p++) {
     moe__mixed_number_t number = {{NULL}, 0};
     if (s->group && s->group <= MOE_WEIGHT_COLUMNS && is_divided)
@@ -100,15 +107,16 @@ void moe__mixed_multiply_panel(moe__mixed_mm_t *s, const moe__mixed_position_t *
   MlirValue line = moe__and(b, self->lane, 7), matrix = moe__lshr(b, self->lane, 3);
   MlirValue at = moe__add(b, moe__mul(b, line, MOE__MIXED_CHUNK_BYTES),
                           moe__shl(b, moe__xor(b, matrix, line), 4));
+  MlirValue other = moe__xor(b, at, MOE__MIXED_CHUNK_BYTES / HALVES);
   moe__accumulator_t sum = moe__wgmma_zero(b, s->schedule.tile_n);
   MOE__FOR (b, k_tile, 0, reduction->count, 1, MOE__CARRY_CURSOR(cursor), &sum.value) {
     (void)k_tile;
     moe__accumulator_unpack(b, sum, sums);
     moe__ring_wait(kernel, &s->layout.ring, cursor);
     MlirValue buffer = moe__ring_buffer(kernel, &s->layout.ring, cursor);
-    MlirValue row = moe__offset(b, buffer, at);
+    place_t place = {{moe__offset(b, buffer, at), moe__offset(b, buffer, other)}};
     for (int i = 0; i < chunks; i++)
-      multiply_chunk(s, self, buffer, row, first, i, sums);
+      multiply_chunk(s, self, buffer, &place, first, i, sums);
     moe__mixed_release(s, self, cursor);
     sum = moe__accumulator_pack(b, s->schedule.tile_n, sums);
     cursor = moe__cursor_next(b, &s->layout.ring, cursor);

@@ -64,12 +64,19 @@ static MlirValue shift_right(moe__builder_t *b, MlirValue x, int bits) {
   return bits ? moe__lshr(b, x, bits) : x;
 }
 
+/* (x & y) ^ z of a constant y, as one instruction. ptxas makes one of two as well, but then y
+ * goes to a register anew for each. */
+static MlirValue and_xor(moe__builder_t *b, MlirValue x, int32_t y, MlirValue z) {
+  return moe__op1(b, "llvm.inline_asm", b->i32, MOE__VALUES(x, moe__i32(b, y), z),
+                  "asm_dialect = 0 : i64, asm_string = \"lop3.b32 $0, $1, $2, $3, 0x6A;\", "
+                  "constraints = \"=r,r,r,r\"");
+}
+
 /* Nibble i of both halves of the word, from bit `at` on. */
 static MlirValue place_integer(moe__mixed_mm_t *s, const halves_t *halves, MlirValue word, int at) {
   moe__builder_t *b = &s->kernel.builder;
   int flipped = s->format == MOE__WEIGHT_I4 ? EXCESS << at : 0;
-  MlirValue nibbles = moe__and(b, word, TWICE(0xF << at));
-  return moe__xor(b, nibbles, TWICE(halves->magic | flipped));
+  return and_xor(b, word, TWICE(0xF << at), moe__i32(b, TWICE(halves->magic | flipped)));
 }
 
 static void convert_integers(moe__mixed_mm_t *s, MlirValue word, const MlirValue subtrahends[2],
@@ -90,7 +97,7 @@ static void convert_floats(moe__mixed_mm_t *s, MlirValue word,
   for (int i = 0; i < MOE__WGMMA_A_REGISTERS; i++) {
     MlirValue top = i < 3 ? moe__shl(b, word, 12 - 4 * i) : word;
     MlirValue magnitude = moe__and(b, moe__lshr(b, top, halves->shift), TWICE(halves->exponent));
-    MlirValue bits = moe__or(b, moe__and(b, top, TWICE(0x8000)), magnitude);
+    MlirValue bits = and_xor(b, top, TWICE(0x8000), magnitude);
     out[i] = fma_halves(s, bits, halves->power, moe__i32(b, TWICE(0x8000)));
   }
 }

@@ -23,6 +23,11 @@ def constant(instruction, before, after, which=0, count=1):
     return ptx(rf"({instruction} \s*%r\d+, %r\d+, ){before};", rf"\g<1>{after};", which, count)
 
 
+def placed(before, after):
+    """The constants of the lop3 that put a weight in its place."""
+    return ptx(rf"mov\.b32 (\s*%r\d+), {signed(before)};", rf"mov.b32 \1, {signed(after)};", 0, 0)
+
+
 DESCRIPTOR = (1 << 62) + (1 << 38) + (1 << 16)  # of tokens' tiles, without their place
 LOAD = r"(cp\.async\.bulk\.tensor\.{rank}d[^;]*\{{){place}"
 FMA = r"fma\.rn\.f32 \s*(%r\d+), (%r\d+), (%r\d+), (%r\d+);"
@@ -31,10 +36,10 @@ PRODUCT = r"setp\.ne\.b32 p, {fresh}, 0; wgmma"
 
 # Integers in bf16, experts, two CTAs that divide the columns.
 INTEGERS = [
-    ("two's complement taken for an excess", constant(r"xor\.b32", signed(0x4308), signed(0x4300), count=0)),
+    ("two's complement taken for an excess", placed(0x4308, 0x4300)),
     ("an excess of 7", ptx(rf"mov\.b32 (\s*%r\d+), {signed(0xC308)};", rf"mov.b32 \1, {signed(0xC307)};")),
-    ("a bit of a weight lost", constant(r"and\.b32", signed(0xF), signed(0x7))),
-    ("the lower of two weights lost", constant(r"and\.b32", signed(0xF), str(0xF0000))),
+    ("a bit of a weight lost", placed(0xF, 0x7)),
+    ("the lower of two weights lost", ptx(rf"mov\.b32 (\s*%r\d+), {signed(0xF)};", rf"mov.b32 \1, {0xF0000};", 0, 0)),
     ("a weight of the columns beside", constant(r"shr\.u32", "4", "8", which=2)),
     ("two words of weights exchanged", ptx(r"(ld\.shared\.v4\.b32 \s*\{%r\d+, %r\d+), (%r\d+), (%r\d+)(\}, \[%rd\d+\+2560\];)",
                                            r"\1, \3, \2\4")),
@@ -76,7 +81,7 @@ PANELS = [
     ("two words of a product's tokens exchanged", ptx(MMA + r"([^}]*\},\s*\{)(%r\d+), (%r\d+)\}", r"\1\2\4, \3}", which=2)),
     ("a product that begins a fresh sum", ptx(MMA + r"([^}]*\},\s*\{%r\d+, %r\d+\},\s*\{)%r\d+, %r\d+, %r\d+, %r\d+\}",
                                              r"\1\g<2>0f00000000, 0f00000000, 0f00000000, 0f00000000}", which=3)),
-    ("tokens of the 32 columns before", ptx(r"xor\.b64 (\s*%rd\d+, %rd\d+), 64;", r"xor.b64 \1, 0;")),
+    ("tokens of the 32 columns before", constant(r"xor\.b32", "64", "0")),
     ("tokens out of another chunk of the swizzle", ptx(r"(ldmatrix[^;]*%rd\d+)\]", r"\1+16]")),
     ("weights of the first warp's columns", ptx(r"selp\.b64 (\s*%rd\d+), 512, 0,", r"selp.b64 \1, 0, 0,")),
     ("tokens of the first warp's columns", ptx(r"selp\.b64 (\s*%rd\d+), 1024, 0,", r"selp.b64 \1, 0, 0,")),
@@ -90,7 +95,7 @@ PANELS = [
 TILES = [("sums overwritten before they have been read", ptx(r"bar\.sync \s*1, 64;", "bar.warp.sync -1;", which=1))]
 # E2M1 values in bf16, E8M0 scales.
 FLOATS = [
-    ("signs lost", constant(r"and\.b32", signed(0x8000), "0")),
+    ("signs lost", placed(0x8000, 0)),
     ("the highest bit of the exponent lost", constant(r"and\.b32", signed(0x01C0), signed(0x00C0))),
     ("the mantissa lost", constant(r"and\.b32", signed(0x01C0), signed(0x0180))),
     ("twice the values", ptx(rf"mov\.b32 (\s*%r\d+), {signed(0x7E80)};", rf"mov.b32 \1, {signed(0x7F00)};")),
@@ -101,7 +106,7 @@ FLOATS = [
 HALVES = [
     ("the upper place 8 fold", ptx(rf"mov\.b32 (\s*%r\d+), {signed(0x2C00)};", rf"mov.b32 \1, {signed(0x3000)};")),
     ("the upper place with the excess of the lower", ptx(rf"mov\.b32 (\s*%r\d+), {signed(0xD480)};", rf"mov.b32 \1, {signed(0xD400)};")),
-    ("a sign at the upper place", constant(r"xor\.b32", signed(0x6480), signed(0x6400))),
+    ("a sign at the upper place", placed(0x6480, 0x6400)),
 ]
 # A bias in bf16.
 BIAS = [
