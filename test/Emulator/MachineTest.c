@@ -327,8 +327,8 @@ static void test_store_matrix(void **state) {
   }
 }
 
-/* Element (row, column) of matrix i in shared memory is number 64 * i + 8 * row + column; lane 4 * r
- * + c of register i has two of row r, or of column r where the matrix is transposed. */
+/* Element (row, column) of matrix i in shared memory is number 64 * i + 8 * row + column; lane
+ * 4 * r + c of register i has two of row r, or of column r where the matrix is transposed. */
 static void test_load_matrix(void **state) {
   (void)state;
   static const char body[] =

@@ -197,9 +197,6 @@ static bool check(MlirOperation op, const moe__mixed_schedule_t *s) {
     return moe__error(op, "'schedule.share' is %d; each must load a multiple of 8 of %d tokens",
                       s->share, s->tile_n);
   int chunks = s->depth / MOE_WEIGHT_COLUMNS;
-  if (s->panels && (s->in_flight > 1 || s->token_parts > 1))
-    return moe__error(op, "'schedule.panels' is %d; it must be 0 with in_flight or token_parts",
-                      s->panels);
   if (s->slices > 1 && !s->panels)
     return moe__error(op, "'schedule.slices' is %d; it must be 1 without panels", s->slices);
   if (moe__mixed_warps(s) > MOST_WARPS)
