@@ -170,10 +170,10 @@ static void factors_of_rows(moe__scaled_mm_t *s, const moe__mm_position_t *self,
   MlirValue products[2][MAX_PIECES];
   for (int h = 0; h < 2; h++) {
     MlirValue of_row = moe__load(b, moe__offset_by(b, own, 4 * 8 * h), b->f32);
-    for (int piece = 0; piece < s->schedule.tile_n / PIECE; piece++)
+    for (int piece = 0; piece < s->fragment_n / PIECE; piece++)
       products[h][piece] = moe__fmul(b, of_row, of_columns[piece]);
   }
-  for (int i = 0; i < s->schedule.tile_n / 2; i++)
+  for (int i = 0; i < s->fragment_n / 2; i++)
     factors[i] = products[i % 4 / 2][i / 4 * 8 / PIECE];
 }
 
@@ -182,7 +182,7 @@ static void factors_of_columns(moe__scaled_mm_t *s, const moe__mm_position_t *se
                                const MlirValue of_rows[MAX_PIECES], moe__mm_fragment_t factors) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue own = moe__offset(b, sa, moe__shl(b, moe__and(b, self->lane, 3), 3));
-  for (int j = 0; j < s->schedule.tile_n / 8; j++)
+  for (int j = 0; j < s->fragment_n / 8; j++)
     for (int c = 0; c < 2; c++) {
       MlirValue of_token = moe__load(b, moe__offset_by(b, own, 32 * j + 4 * c), b->f32);
       MlirValue product = moe__fmul(b, of_token, of_rows[0]);
@@ -197,7 +197,7 @@ void moe__mm_block_factors(moe__scaled_mm_t *s, const moe__mm_position_t *self,
   MlirValue slot = moe__load_aligned(b, slot_at(s, cursor),
                                      moe__vector_type(b, 1 + MAX_PIECES, b->i32), SLOT_BYTES);
   MlirValue boxes = boxes_at(s, cursor), of_weights[MAX_PIECES] = {{NULL}};
-  int pieces = s->schedule.swap_operands ? 1 : s->schedule.tile_n / PIECE;
+  int pieces = s->schedule.swap_operands ? 1 : s->fragment_n / PIECE;
   for (int i = 0; i < pieces; i++)
     of_weights[i] = moe__load(b, moe__offset(b, boxes, moe__extract(b, slot, i)), b->f32);
   MlirValue sa = moe__offset(b, boxes, moe__extract(b, slot, MAX_PIECES));

@@ -35,10 +35,25 @@ static void load_operand(moe__scaled_mm_t *s, const moe__mm_operand_t *operand,
                           (MlirValue[]){at, moe__add(b, row, part), tile->group}, all);
 }
 
+/* Loads those pieces of the columns' operand that have tokens. */
+static void load_pieces(moe__scaled_mm_t *s, const moe__group_tile_t *tile, MlirValue pieces,
+                        MlirValue at, MlirValue buffer, MlirValue landed) {
+  moe__builder_t *b = &s->kernel.builder;
+  int32_t box = s->side[1]->box;
+  moe__group_tile_t from = *tile;
+  MOE__FOR (b, piece, 0, pieces, 1) {
+    MlirValue before = moe__mul(b, piece, box);
+    from.row = moe__add(b, tile->row, before);
+    load_operand(s, s->side[1], &from, at,
+                 moe__offset(b, buffer, moe__mul(b, before, MOE__MM_TILE_K)), landed);
+  }
+}
+
 /* Where the loader stands: the stage it fills next, and of a gradient what is to be cleared. */
 typedef struct loader_t {
   moe__cursor_t cursor;
   moe__mm_requests_t requests;
+  MlirValue pieces;             /* of the tile's columns (i32); null where there is one */
   moe__mm_block_loads_t scales; /* of the tile; with scales of blocks */
 } loader_t;
 
@@ -66,10 +81,18 @@ static void load_k_tile(moe__scaled_mm_t *s, const moe__mm_work_t *work,
   MOE__IF (b, s->loads) {
     if (scales)
       moe__mm_block_write(s, &loader->scales, index, loader->cursor);
-    moe__mbarrier_arrive_expect(b, landed, moe__i32(b, row_bytes + column_bytes + scale_bytes));
+    MlirValue bytes = moe__i32(b, row_bytes + column_bytes + scale_bytes);
+    if (loader->pieces.ptr)
+      bytes = moe__add(b, moe__mul(b, loader->pieces, column_bytes / s->schedule.pieces),
+                       row_bytes + scale_bytes);
+    moe__mbarrier_arrive_expect(b, landed, bytes);
     MlirValue buffer = moe__ring_buffer(kernel, &s->layout.ring, loader->cursor);
     load_operand(s, s->side[0], &work->tile, at, buffer, landed);
-    load_operand(s, s->side[1], &work->tile, at, moe__offset_by(b, buffer, row_bytes), landed);
+    buffer = moe__offset_by(b, buffer, row_bytes);
+    if (loader->pieces.ptr)
+      load_pieces(s, &work->tile, loader->pieces, at, buffer, landed);
+    else
+      load_operand(s, s->side[1], &work->tile, at, buffer, landed);
     if (scales)
       moe__mm_block_load(s, &loader->scales, index, loader->cursor, landed);
   }
@@ -144,6 +167,8 @@ static void load_tile(moe__scaled_mm_t *s, const moe__mm_work_t *work, loader_t 
     }
     return;
   }
+  if (s->schedule.pieces > 1)
+    loader->pieces = moe__mm_pieces(s, &work->tile);
   if (moe__mm_has_block_scales(s)) {
     loader->scales = moe__mm_block_loads(s, &work->tile);
     MOE__FOR (b, k_tile, 0, reduction.k_tiles, 1, MOE__CARRY_CURSOR(loader->cursor)) {

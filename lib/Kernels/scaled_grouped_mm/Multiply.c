@@ -74,7 +74,7 @@ static void multiply_first(moe__scaled_mm_t *s, const moe__mm_position_t *self,
                            moe__cursor_t cursor, int count, moe__accumulator_t *accumulators) {
   moe__builder_t *b = &s->kernel.builder;
   for (int i = 0; i < count; i++)
-    accumulators[i] = moe__wgmma_zero(b, s->schedule.tile_n);
+    accumulators[i] = moe__wgmma_zero(b, s->fragment_n);
   multiply_stage(s, self, reduction, beside, moe__i32(b, 0), cursor, count, accumulators, true,
                  reduction->last_steps);
 }
@@ -138,20 +138,20 @@ static void multiply_promoted(moe__scaled_mm_t *s, const moe__mm_position_t *sel
   part_t part;
   finish_part(s, self, cursor, accumulator, &part);
   call(beside, beside->settle);
-  for (int i = 0; scales && i < s->schedule.tile_n / 2; i++)
+  for (int i = 0; scales && i < s->fragment_n / 2; i++)
     part.sums[i] = moe__fmul(b, part.sums[i], part.factors[i]);
-  moe__accumulator_t sum = moe__accumulator_pack(b, s->schedule.tile_n, part.sums);
+  moe__accumulator_t sum = moe__accumulator_pack(b, s->fragment_n, part.sums);
   cursor = moe__cursor_next(b, &s->layout.ring, cursor);
   MOE__FOR (b, k_tile, 1, reduction->k_tiles, 1, MOE__CARRY_CURSOR(cursor), &sum.value) {
-    accumulator = moe__wgmma_zero(b, s->schedule.tile_n);
+    accumulator = moe__wgmma_zero(b, s->fragment_n);
     multiply_stage(s, self, reduction, beside, k_tile, cursor, 1, &accumulator, true,
                    (MlirValue){NULL});
     finish_part(s, self, cursor, accumulator, &part);
     moe__accumulator_unpack(b, sum, registers);
-    for (int i = 0; i < s->schedule.tile_n / 2; i++)
+    for (int i = 0; i < s->fragment_n / 2; i++)
       registers[i] = scales ? moe__fma(b, part.sums[i], part.factors[i], registers[i])
                             : moe__fadd(b, registers[i], part.sums[i]);
-    sum = moe__accumulator_pack(b, s->schedule.tile_n, registers);
+    sum = moe__accumulator_pack(b, s->fragment_n, registers);
     cursor = moe__cursor_next(b, &s->layout.ring, cursor);
   }
   moe__accumulator_unpack(b, sum, registers);

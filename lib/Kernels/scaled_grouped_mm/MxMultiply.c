@@ -138,13 +138,23 @@ static void store(moe__scaled_mm_t *s, const moe__group_tile_t *tile,
   s->kernel.thread = thread;
 }
 
-/* Multiplies and stores a tile whose first stage has landed; gives the cursor behind it. */
-static moe__cursor_t multiply_tile(moe__scaled_mm_t *s, const moe__mm_position_t *self,
-                                   const moe__mm_work_t *work, moe__cursor_t cursor) {
+/* A tile whose first stage, at `cursor`, has landed; it is multiplied and stored. `behind` is where
+ * that ended. */
+typedef struct tile_t {
+  moe__scaled_mm_t *s;
+  const moe__mm_position_t *self;
+  const moe__mm_work_t *work;
+  MlirValue k_tiles;
+  moe__cursor_t cursor, behind;
+} tile_t;
+
+static void multiply_tile(void *user) {
+  tile_t *t = user;
+  moe__scaled_mm_t *s = t->s;
+  const moe__mm_position_t *self = t->self;
+  moe__cursor_t cursor = t->cursor;
   moe__builder_t *b = &s->kernel.builder;
-  moe__mm_reduction_t reduction = moe__mm_reduction_of(s, work);
-  reduction.k_tiles = moe__warp_uniform(b, reduction.k_tiles);
-  moe__group_tile_t tile = half_of(s, self, work->tile);
+  moe__group_tile_t tile = half_of(s, self, t->work->tile);
   making_t m = {.s = s, .self = self};
   find_stage(&m, cursor);
   moe__accumulator_t zeros[2 * FRAGMENTS];
@@ -158,10 +168,9 @@ static moe__cursor_t multiply_tile(moe__scaled_mm_t *s, const moe__mm_position_t
   }
   start(&m, 0, 0);
   moe__cursor_t before = cursor;
-  MlirValue last = moe__sub(b, reduction.k_tiles, 1);
-  MOE__FOR (b, k_tile, 0, reduction.k_tiles, 1, MOE__CARRY_CURSOR(before),
-            MOE__CARRY_CURSOR(cursor), &m.dots[0].value, &m.dots[1].value, &m.sums[0].value,
-            &m.sums[1].value) {
+  MlirValue last = moe__sub(b, t->k_tiles, 1);
+  MOE__FOR (b, k_tile, 0, t->k_tiles, 1, MOE__CARRY_CURSOR(before), MOE__CARRY_CURSOR(cursor),
+            &m.dots[0].value, &m.dots[1].value, &m.sums[0].value, &m.sums[1].value) {
     /* Behind the last stage one more product is started, whose sum nobody reads: a loop that ends
      * in front of it would be twice as long. */
     moe__cursor_t next = moe__cursor_next(b, &s->layout.ring, cursor);
@@ -175,7 +184,7 @@ static moe__cursor_t multiply_tile(moe__scaled_mm_t *s, const moe__mm_position_t
   finish(&m, 0);
   moe__mm_mx_release(s, self, cursor);
   store(s, &tile, m.sums);
-  return moe__cursor_next(b, &s->layout.ring, cursor);
+  t->behind = moe__cursor_next(b, &s->layout.ring, cursor);
 }
 
 void moe__mm_multiply_mx(moe__scaled_mm_t *s) {
@@ -188,7 +197,12 @@ void moe__mm_multiply_mx(moe__scaled_mm_t *s) {
   MlirValue slot = moe__i32(b, 0);
   MOE__WHILE (b, moe__mm_has_tile(s, cursor, slot), MOE__CARRY_CURSOR(cursor), &slot) {
     moe__mm_work_t work = moe__mm_read_slot(s, slot);
-    cursor = multiply_tile(s, self, &work, cursor);
+    MlirValue k_tiles = moe__warp_uniform(b, moe__mm_reduction_of(s, &work).k_tiles);
+    tile_t tile = {s, self, &work, k_tiles, cursor, cursor};
+    moe__mm_fit(s, &work.tile, multiply_tile, &tile);
+    /* Behind branches the cursor of one of them is not known. */
+    cursor = s->schedule.pieces == 1 ? tile.behind
+                                     : moe__cursor_advance(b, &s->layout.ring, cursor, k_tiles);
     slot = moe__mm_next_slot(s, slot);
   }
 }

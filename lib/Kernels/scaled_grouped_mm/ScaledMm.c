@@ -170,30 +170,43 @@ static void multiply_and_store(moe__scaled_mm_t *s, preparation_t *preparation,
   moe__mm_epilogue_store(s, &preparation->epilogue, registers);
 }
 
+/* A tile that is multiplied and stored. */
+typedef struct making_t {
+  preparation_t preparation;
+  moe__mm_reduction_t reduction;
+  moe__cursor_t cursor;
+} making_t;
+
+static void make(void *user) {
+  making_t *m = user;
+  multiply_and_store(m->preparation.s, &m->preparation, &m->reduction, m->cursor);
+}
+
 /* Multiplies and stores a tile whose first stage has landed; gives the cursor behind it. Of a
  * gradient, whose rows of out end once for each expert and not once for each group, both
  * warpgroups multiply all tiles: another branch costs promoted sums more than it saves. */
 static moe__cursor_t multiply_tile(moe__scaled_mm_t *s, const moe__mm_position_t *self,
                                    const moe__mm_work_t *work, moe__cursor_t cursor) {
   moe__builder_t *b = &s->kernel.builder;
-  moe__mm_reduction_t reduction = moe__mm_reduction_of(s, work);
-  preparation_t preparation = {.s = s, .self = self, .tile = &work->tile};
-  reduction.k_tiles = moe__warp_uniform(b, reduction.k_tiles);
+  making_t m = {.preparation = {.s = s, .self = self, .tile = &work->tile},
+                .reduction = moe__mm_reduction_of(s, work),
+                .cursor = cursor};
+  m.reduction.k_tiles = moe__warp_uniform(b, m.reduction.k_tiles);
   if (s->which == MOE__GRADIENT) {
-    preparation.is_empty = moe__eq(b, work->start, work->end);
-    if (reduction.last_steps.ptr)
-      reduction.last_steps = moe__warp_uniform(b, reduction.last_steps);
-    multiply_and_store(s, &preparation, &reduction, cursor);
+    m.preparation.is_empty = moe__eq(b, work->start, work->end);
+    if (m.reduction.last_steps.ptr)
+      m.reduction.last_steps = moe__warp_uniform(b, m.reduction.last_steps);
+    make(&m);
   } else {
     MlirValue works = moe__warp_uniform(b, moe__zext(b, has_rows(s, self, &work->tile), b->i32));
     MOE__IF (b, moe__ne(b, works, 0)) {
-      multiply_and_store(s, &preparation, &reduction, cursor);
+      moe__mm_fit(s, &work->tile, make, &m);
     }
     MOE__ELSE (b) {
-      moe__mm_pass_over(s, self, &reduction, cursor);
+      moe__mm_pass_over(s, self, &m.reduction, cursor);
     }
   }
-  return moe__cursor_advance(b, &s->layout.ring, cursor, reduction.k_tiles);
+  return moe__cursor_advance(b, &s->layout.ring, cursor, m.reduction.k_tiles);
 }
 
 MlirValue moe__mm_has_tile(moe__scaled_mm_t *s, moe__cursor_t cursor, MlirValue slot) {
@@ -335,6 +348,8 @@ static void read_op(moe__scaled_mm_t *s, MlirOperation op) {
     s->side[i]->rows = s->side[i]->tile * (i == shared ? 1 : s->schedule.cluster);
     s->side[i]->box = s->side[i]->tile / (i == shared ? s->schedule.cluster : 1);
   }
+  if (s->schedule.swap_operands)
+    s->side[1]->box = s->side[1]->tile / s->schedule.pieces;
 }
 
 /* Makes the table of groups, in the first warp; the gradient's experts are ordered by all

@@ -80,7 +80,8 @@ typedef struct moe__scaled_mm_t {
   bool sb_is_row_major;
   MlirValue sa_map, sb_map;       /* with blocks, unless those are of tokens or MX */
   moe__mm_operand_t operands[2];  /* qa, qb */
-  int fragment_n;                 /* columns of the tile that a warpgroup multiplies */
+  int fragment_n;                 /* columns of the tile that a warpgroup multiplies, or of a part
+                                   * of the tile (moe__mm_fit) */
   moe__mm_operand_t *side[2];     /* those whose rows are the tile's rows, its columns */
   moe__extent_t experts, columns; /* of out; experts: groups, batches */
   moe__extent_t rows;             /* of out: tokens, or of an expert if not forward */
@@ -140,6 +141,13 @@ moe__mm_reduction_t moe__mm_reduction_of(moe__scaled_mm_t *s, const moe__mm_work
 /* Where k-tile number `index`, in the order of multiplication, starts in the reduction. */
 MlirValue moe__mm_k_tile_at(moe__scaled_mm_t *s, const moe__mm_reduction_t *reduction,
                             MlirValue index);
+
+/* How many pieces of its columns a tile has tokens in (i32), where operands are swapped. And what
+ * builds `body` for each number of them, in a branch for tiles that have so many, with fragment_n
+ * as it is then. */
+MlirValue moe__mm_pieces(moe__scaled_mm_t *s, const moe__group_tile_t *tile);
+void moe__mm_fit(moe__scaled_mm_t *s, const moe__group_tile_t *tile, void (*body)(void *user),
+                 void *user);
 
 /* The ring of slots in which the loader says where the tiles are that it loads, numbers i32. The
  * end, in place of a tile, is one of MOE__MM_NO_GROUP. */

@@ -155,6 +155,14 @@ static bool check(MlirOperation op, const moe__mm_schedule_t *schedule) {
   if (schedule->tile_n % unit)
     return moe__error(op, "'schedule.tile_n' is %d; it must be a multiple of %d", schedule->tile_n,
                       unit);
+  if (schedule->pieces > 1 && !schedule->swap_operands)
+    return moe__error(op, "'schedule.pieces' is %d; it must be 1 where operands are not swapped",
+                      schedule->pieces);
+  if (schedule->tile_n % (schedule->pieces * unit))
+    return moe__error(op,
+                      "'schedule.pieces' is %d; %d columns must divide into pieces of a "
+                      "multiple of %d",
+                      schedule->pieces, schedule->tile_n, unit);
   if (schedule->swap_operands && is_gradient)
     return moe__error(op, "'schedule.swap_operands' is 1; it must be 0 where groups are ranges of "
                           "the reduction");

@@ -4,6 +4,8 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Kernels/scaled_grouped_mm/ScaledMm.h"
 
+#include "lib/Device/Warp.h"
+
 #define K_TILE_STEPS (MOE__MM_TILE_K / MOE__MM_STEP)
 /* The first token of a group is rounded down to a 32-byte sector of L2, so that the TMA fetches no
  * sector twice. The TMA itself would take multiples of 16. */
@@ -103,6 +105,40 @@ moe__mm_work_t moe__mm_work_at(moe__scaled_mm_t *s, MlirValue index, MlirValue *
 
 static bool has_blocks_of_tokens(const moe__scaled_mm_t *s) {
   return moe__mm_has_token_blocks(s) || moe__mm_has_mx_tokens(s);
+}
+
+MlirValue moe__mm_pieces(moe__scaled_mm_t *s, const moe__group_tile_t *tile) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue tokens = moe__sub(b, tile->row_end, tile->row);
+  MlirValue most = moe__i32(b, s->schedule.pieces);
+  return moe__umin(b, moe__ceil_div(b, tokens, s->side[1]->box), most);
+}
+
+/* The same as moe__mm_fit for tiles that have `pieces` pieces, at least `least` of them. */
+static void fit(moe__scaled_mm_t *s, MlirValue pieces, int least, void (*body)(void *user),
+                void *user) {
+  moe__builder_t *b = &s->kernel.builder;
+  int all = s->fragment_n, most = s->schedule.pieces;
+  if (least == most) {
+    body(user);
+    return;
+  }
+  MOE__IF (b, moe__ule(b, pieces, least)) {
+    s->fragment_n = all / most * least;
+    body(user);
+    s->fragment_n = all;
+  }
+  MOE__ELSE (b) {
+    fit(s, pieces, least + 1, body, user);
+  }
+}
+
+void moe__mm_fit(moe__scaled_mm_t *s, const moe__group_tile_t *tile, void (*body)(void *user),
+                 void *user) {
+  MlirValue pieces = {NULL};
+  if (s->schedule.pieces > 1)
+    pieces = moe__warp_uniform(&s->kernel.builder, moe__mm_pieces(s, tile));
+  fit(s, pieces, 1, body, user);
 }
 
 moe__mm_reduction_t moe__mm_reduction_of(moe__scaled_mm_t *s, const moe__mm_work_t *work) {
