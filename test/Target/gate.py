@@ -45,7 +45,7 @@ MORE_SCHEDULES = [
 # should be looked at before this table is changed.
 BUDGET = {"bf16": 128, "f32": 88}
 REGISTERS = 65536
-PRODUCT_FIELDS = ("swap_operands", "tile_n", "stages", "band", "cluster", "pingpong", "beside", "tma_store")
+PRODUCT_FIELDS = ("swap_operands", "tile_n", "stages", "band", "cluster", "pingpong", "beside", "tma_store", "pieces")
 # By case and how it sums; "blocks": promoted, with scales of blocks.
 PRODUCTS = (*itertools.product(("forward", "gradient", "batched"), ("fast", "promoted")), ("forward", "blocks"), ("batched", "blocks"),
             ("gradient", "blocks"))
@@ -155,23 +155,27 @@ def product_counts(case, accumulate, out, schedule):
         copies = tuple((boxes + (1 if shares else 2)) * n for n in (1, 2))
     if (case, accumulate) == ("gradient", "blocks"):  # two tiles, their tails, and the scales of both
         copies = (6,)
+    if field["pieces"] > 1:  # a loop over pieces besides, unrolled or not
+        copies = tuple(range(copies[0], 33))
     # In ping-pong ptxas keeps copies of what a warpgroup does with its tile, by where it comes from.
     gradient, tiles = case == "gradient", 1
     if field["pingpong"]:
         tiles = 2 if gradient else 3
         copies = ((3,) if shares else (6,)) if gradient else copies
         multicast = copies if shares else 0
+    columns = field["tile_n"] * (field["pieces"] + 1) // 2
     return {
         # Four for 128 of the reduction; the first 128 stand before the loop. Those of the gradient may be less: one, and a loop over
         # the others, which ptxas unrolls.
         # A warpgroup in ping-pong has 128 rows, twice as many. With scales of blocks of tokens there is one loop, and the tail.
-        "QGMMA": 5 if (case, accumulate) == ("gradient", "blocks") else (34 if gradient else 36) if field["pingpong"] else 13 if gradient else 8,
+        # Of swapped operands a part for each number of pieces of a tile.
+        "QGMMA": 8 * field["pieces"] if field["pieces"] > 1 else 5 if (case, accumulate) == ("gradient", "blocks") else (34 if gradient else 36) if field["pingpong"] else 13 if gradient else 8,
         # Blocks of a cluster share what they read of one of the operands.
         "UTMALDG": copies,
         "UTMALDG (multicast)": multicast,
         # A warp's 16 rows: 16 columns a store, two values a cast.
-        "STSM": field["tile_n"] // 16 * halves * tiles,
-        "F2FP": field["tile_n"] // 4 * halves * tiles,
+        "STSM": columns // 16 * halves * tiles,
+        "F2FP": columns // 4 * halves * tiles,
         "USETMAXREG": 2,
     }
 

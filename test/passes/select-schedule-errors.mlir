@@ -881,6 +881,16 @@ func.func @product_band_too_large(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x
 // -----
 
 #col_major = affine_map<(e, k, n) -> (e, n, k)>
+func.func @product_narrow_pieces(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{'schedule.pieces' is 3; 64 columns must divide into pieces of a multiple of 16}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {swap_operands = 1, tile_n = 64, pieces = 3, stages = 4}}
+      : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
 func.func @product_swap_operands(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
   // expected-error@below {{'schedule.swap_operands' is 2; it must be between 0 and 1}}
   %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {swap_operands = 2, tile_n = 64, stages = 4, band = 8, cluster = 1}}

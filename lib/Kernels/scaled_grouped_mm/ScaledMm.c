@@ -53,6 +53,8 @@ static void add_map(moe__scaled_mm_t *s, MlirOperation op, int of, const moe__ex
                            .element = MOE__MAP_U8,
                            .rank = 2,
                            .swizzle = MOE__SWIZZLE_128B};
+  if (s->schedule.swap_operands) /* all waits for DRAM: no more is read than what is asked for */
+    map.l2_promotion = MOE__L2_PROMOTION_128B;
   map.dims[0] = map.strides[0] = inner->expression;
   map.dims[1] = rows->expression;
   map.box[0] = MOE__MM_TILE_K;
@@ -404,6 +406,8 @@ static bool lower(const moe__lowering_t *lowering) {
   const moe__mm_layout_t *layout = lowering->layout;
   const moe__mm_schedule_t *schedule = lowering->schedule;
   moe__scaled_mm_t s = {.schedule = *schedule, .layout = *layout};
+  if (!s.schedule.swap_operands)
+    s.schedule.pieces = 1;
   read_op(&s, op);
   moe__kernel_t *kernel = &s.kernel;
   moe__builder_t *b = &kernel->builder;

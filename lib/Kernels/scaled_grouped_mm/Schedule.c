@@ -16,6 +16,7 @@ MOE__SCHEDULE_KIND(moe__mm_schedule, moe__mm_schedule_t, MOE__MM_SCHEDULE, "prod
 
 /* ---- Candidates ---- */
 
+#define SWAPPED .swap_operands = 1
 /* Fast sums: a tile of 128 x 128 for each warpgroup, of which one stores while the other
  * multiplies. In bands of 16 rows of tiles, which keep what concurrent CTAs read in L2. Where
  * both warpgroups multiply one tile, 128 x 256 is as much as they can accumulate; with promoted
@@ -61,18 +62,18 @@ static const moe__mm_schedule_t ROWS_FAST[] = {
     {.tile_n = 256},
     {.tile_n = 256, .band = 16},
     {.tile_n = 128, .stages = 6},
-    {.swap_operands = 1, .tile_n = 16, .stages = 10},
-    {.swap_operands = 1, .tile_n = 32, .stages = 9},
-    {.swap_operands = 1, .tile_n = 64, .stages = 7},
+    {SWAPPED, .tile_n = 64, .pieces = 4, .stages = 8},
+    {SWAPPED, .tile_n = 64, .pieces = 2, .stages = 7},
+    {SWAPPED, .tile_n = 96, .pieces = 3, .stages = 6},
 };
 static const moe__mm_schedule_t ROWS_PROMOTED[] = {
     {.tile_n = 192, .tma_store = 3},
     {.tile_n = 192},
     {.tile_n = 192, .tma_store = 3, .band = 16},
     {.tile_n = 128, .stages = 6},
-    {.swap_operands = 1, .tile_n = 16, .stages = 10},
-    {.swap_operands = 1, .tile_n = 32, .stages = 9},
-    {.swap_operands = 1, .tile_n = 64, .stages = 7},
+    {SWAPPED, .tile_n = 64, .pieces = 4, .stages = 8},
+    {SWAPPED, .tile_n = 64, .pieces = 2, .stages = 7},
+    {SWAPPED, .tile_n = 96, .pieces = 3, .stages = 6},
 };
 /* With scales of MX blocks the instructions that add products take the time. */
 static const moe__mm_schedule_t ROWS_MX[] = {
@@ -80,38 +81,35 @@ static const moe__mm_schedule_t ROWS_MX[] = {
     {.tile_n = 128, .stages = 5, .cluster = 2},
     {.tile_n = 160, .cluster = 2},
     {.tile_n = 160},
-    {.swap_operands = 1, .tile_n = 32, .stages = 8},
-    {.swap_operands = 1, .tile_n = 64, .stages = 6},
-};
-static const moe__mm_schedule_t TOKENS_32_MX[] = {
-    {.swap_operands = 1, .tile_n = 32, .stages = 8},
-    {.swap_operands = 1, .tile_n = 64, .stages = 6},
+    {SWAPPED, .tile_n = 64, .pieces = 2, .stages = 6},
+    {SWAPPED, .tile_n = 96, .pieces = 3, .stages = 5},
 };
 static const moe__mm_schedule_t TOKENS_64_MX[] = {
-    {.swap_operands = 1, .tile_n = 64, .stages = 6},
-    {.swap_operands = 1, .tile_n = 32, .stages = 8},
+    {SWAPPED, .tile_n = 96, .pieces = 3, .stages = 5},
+    {SWAPPED, .tile_n = 64, .pieces = 2, .stages = 6},
 };
 /* Few tokens for each expert: all is reading the weights. Tiles of operands that are swapped are
- * as narrow as the groups; but weights are read again for each tile of a group that is larger. */
+ * as narrow as the groups. A group that is larger than a tile would read its weights once more, so
+ * tiles are wide, and in pieces. */
 static const moe__mm_schedule_t TOKENS_16[] = {
-    {.swap_operands = 1, .tile_n = 16, .stages = 10},
-    {.swap_operands = 1, .tile_n = 32, .stages = 9},
-    {.swap_operands = 1, .tile_n = 16, .stages = 6},
+    {SWAPPED, .tile_n = 64, .pieces = 4, .stages = 8},
+    {SWAPPED, .tile_n = 32, .pieces = 2, .stages = 9},
+    {SWAPPED, .tile_n = 16, .stages = 10},
 };
 static const moe__mm_schedule_t TOKENS_32[] = {
-    {.swap_operands = 1, .tile_n = 32, .stages = 9},
-    {.swap_operands = 1, .tile_n = 16, .stages = 10},
-    {.swap_operands = 1, .tile_n = 64, .stages = 7},
+    {SWAPPED, .tile_n = 64, .pieces = 2, .stages = 7},
+    {SWAPPED, .tile_n = 96, .pieces = 3, .stages = 7},
+    {SWAPPED, .tile_n = 32, .stages = 9},
 };
 static const moe__mm_schedule_t TOKENS_64_FAST[] = {
-    {PINGPONG, .band = 16}, /* a tile is as wide as most ragged groups of so many on average */
-    {.swap_operands = 1, .tile_n = 64, .stages = 7},
-    {.swap_operands = 1, .tile_n = 96, .stages = 7},
+    {SWAPPED, .tile_n = 128, .pieces = 4, .stages = 6},
+    {SWAPPED, .tile_n = 64, .pieces = 2, .stages = 7},
+    {PINGPONG, .band = 16},
 };
 static const moe__mm_schedule_t TOKENS_64_PROMOTED[] = {
-    {.swap_operands = 1, .tile_n = 64, .stages = 7},
-    {.swap_operands = 1, .tile_n = 32, .stages = 9},
-    {.swap_operands = 1, .tile_n = 128, .stages = 5},
+    {SWAPPED, .tile_n = 96, .pieces = 3, .stages = 6},
+    {SWAPPED, .tile_n = 64, .pieces = 2, .stages = 7},
+    {SWAPPED, .tile_n = 32, .stages = 9},
 };
 
 /* The tokens that each expert has on average; INT64_MAX where they are not known. */
@@ -134,9 +132,7 @@ moe__candidates_t moe__mm_candidates(MlirOperation op) {
     return promoted ? MOE__CANDIDATES(GRADIENT_PROMOTED) : MOE__CANDIDATES(GRADIENT_FAST);
   int64_t tokens = tokens_per_expert(op);
   if (moe__has_mx_scales(op))
-    return tokens <= 32   ? MOE__CANDIDATES(TOKENS_32_MX)
-           : tokens <= 64 ? MOE__CANDIDATES(TOKENS_64_MX)
-                          : MOE__CANDIDATES(ROWS_MX);
+    return tokens <= 64 ? MOE__CANDIDATES(TOKENS_64_MX) : MOE__CANDIDATES(ROWS_MX);
   if (tokens <= 16)
     return MOE__CANDIDATES(TOKENS_16);
   if (tokens <= 32)
@@ -155,14 +151,6 @@ static bool check(MlirOperation op, const moe__mm_schedule_t *schedule) {
   if (schedule->tile_n % unit)
     return moe__error(op, "'schedule.tile_n' is %d; it must be a multiple of %d", schedule->tile_n,
                       unit);
-  if (schedule->pieces > 1 && !schedule->swap_operands)
-    return moe__error(op, "'schedule.pieces' is %d; it must be 1 where operands are not swapped",
-                      schedule->pieces);
-  if (schedule->tile_n % (schedule->pieces * unit))
-    return moe__error(op,
-                      "'schedule.pieces' is %d; %d columns must divide into pieces of a "
-                      "multiple of %d",
-                      schedule->pieces, schedule->tile_n, unit);
   if (schedule->swap_operands && is_gradient)
     return moe__error(op, "'schedule.swap_operands' is 1; it must be 0 where groups are ranges of "
                           "the reduction");
@@ -196,9 +184,14 @@ static bool check(MlirOperation op, const moe__mm_schedule_t *schedule) {
                       "'schedule.tile_n' is %d; with scales of MX blocks it must be at most 160",
                       schedule->tile_n);
   /* Two accumulators of 64 x tile_n in 224 registers a thread, with room for addresses. */
-  return !moe__mm_is_promoted(op) || schedule->tile_n <= 192 ||
-         moe__error(op, "'schedule.tile_n' is %d; with promoted sums it must be at most 192",
-                    schedule->tile_n);
+  if (moe__mm_is_promoted(op) && schedule->tile_n > 192)
+    return moe__error(op, "'schedule.tile_n' is %d; with promoted sums it must be at most 192",
+                      schedule->tile_n);
+  return !schedule->swap_operands || schedule->tile_n % (schedule->pieces * unit) == 0 ||
+         moe__error(op,
+                    "'schedule.pieces' is %d; %d columns must divide into pieces of a multiple of "
+                    "%d",
+                    schedule->pieces, schedule->tile_n, unit);
 }
 
 bool moe__mm_lay_out(MlirOperation op, const void *schedule, void *out) {

@@ -19,8 +19,8 @@
     "blocks, of 32; at most 192 with promoted sums, 160 with scales of MX blocks, 128 with "       \
     "pingpong, 128 if swapped with scales of blocks")                                              \
   X(T, pieces, 1, 8, 1,                                                                            \
-    "equal pieces of a tile's columns, of which as many are loaded and multiplied as the group "   \
-    "has tokens for; 1 unless swapped")                                                            \
+    "if swapped: equal pieces of a tile's columns, of which as many are loaded and multiplied "    \
+    "as the group has tokens for")                                                                 \
   X(T, stages, 2, 12, 4, "pairs of tiles in flight, 128 of the reduction deep")                    \
   X(T, band, 1, 4096, 8, "rows of tiles, of clusters, that are worked off together")               \
   X(T, cluster, 1, 2, 1,                                                                           \
