@@ -134,30 +134,42 @@ static MlirValue in_cluster(moe__builder_t *b, MlirValue shared) {
   return moe__op1(b, "llvm.addrspacecast", b->cluster_ptr, MOE__VALUES(shared), NULL);
 }
 
-/* mask: NULL where there is none. */
+/* mask: NULL where there is none. policy: of L2; 0 for the usual one. */
 static void load_box(moe__builder_t *b, MlirValue map, MlirValue shared, MlirValue barrier,
-                     int rank, const MlirValue *coordinates, const MlirValue *mask) {
-  MlirValue operands[4 + MAX_RANK] = {in_cluster(b, shared), map};
+                     int rank, const MlirValue *coordinates, const MlirValue *mask,
+                     int64_t policy) {
+  MlirValue operands[5 + MAX_RANK] = {in_cluster(b, shared), map};
+  int count = 3 + rank;
   for (int i = 0; i < rank; i++)
     operands[2 + i] = coordinates[i];
   operands[2 + rank] = barrier;
   if (mask)
-    operands[3 + rank] = *mask;
+    operands[count++] = *mask;
+  if (policy)
+    operands[count++] = moe__i64(b, policy);
   char attributes[80];
   snprintf(attributes, sizeof attributes,
-           "operandSegmentSizes = array<i32: 1, 1, %d, 1, 0, %d, 0, 0>", rank, mask != NULL);
-  moe__op0(b, "nvvm.cp.async.bulk.tensor.shared.cluster.global", 3 + rank + (mask != NULL),
-           operands, attributes);
+           "operandSegmentSizes = array<i32: 1, 1, %d, 1, 0, %d, %d, 0>", rank, mask != NULL,
+           policy != 0);
+  moe__op0(b, "nvvm.cp.async.bulk.tensor.shared.cluster.global", count, operands, attributes);
 }
 
 void moe__tma_load(moe__builder_t *b, MlirValue map, MlirValue shared, MlirValue barrier, int rank,
                    const MlirValue *coordinates) {
-  load_box(b, map, shared, barrier, rank, coordinates, NULL);
+  load_box(b, map, shared, barrier, rank, coordinates, NULL, 0);
+}
+
+/* What createpolicy.fractional.L2::evict_first gives for all accesses. */
+#define EVICT_FIRST 0x12F0000000000000
+
+void moe__tma_load_once(moe__builder_t *b, MlirValue map, MlirValue shared, MlirValue barrier,
+                        int rank, const MlirValue *coordinates) {
+  load_box(b, map, shared, barrier, rank, coordinates, NULL, EVICT_FIRST);
 }
 
 void moe__tma_load_multicast(moe__builder_t *b, MlirValue map, MlirValue shared, MlirValue barrier,
                              int rank, const MlirValue *coordinates, MlirValue mask) {
-  load_box(b, map, shared, barrier, rank, coordinates, &mask);
+  load_box(b, map, shared, barrier, rank, coordinates, &mask, 0);
 }
 
 void moe__tma_store(moe__builder_t *b, MlirValue map, MlirValue shared, int rank,

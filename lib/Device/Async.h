@@ -88,6 +88,10 @@ void moe__ring_release_remote(moe__kernel_t *kernel, const moe__ring_t *ring, mo
 void moe__tma_load(moe__builder_t *b, MlirValue map, MlirValue shared, MlirValue barrier, int rank,
                    const MlirValue *coordinates);
 
+/* The same of what nobody reads again: it is the first to leave L2. */
+void moe__tma_load_once(moe__builder_t *b, MlirValue map, MlirValue shared, MlirValue barrier,
+                        int rank, const MlirValue *coordinates);
+
 /* The same into all CTAs of the cluster that the bits of `mask` (i16) name: at the offset of
  * `shared` in each one's shared memory, completing on its barrier at the offset of `barrier`. */
 void moe__tma_load_multicast(moe__builder_t *b, MlirValue map, MlirValue shared, MlirValue barrier,

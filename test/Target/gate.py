@@ -144,6 +144,14 @@ def product_source(case, accumulate, out, forms, schedule):
     return "".join(functions), len(functions)
 
 
+def swapped_products(field, accumulate):
+    """Of tiles with operands swapped: for each number of pieces a part, with the first four, four in the loop, and where sums are promoted a loop with
+    three or two times four."""
+    widths = [field["tile_n"] // field["pieces"] * (i + 1) for i in range(field["pieces"])]
+    at_once = [1 if accumulate == "fast" else max(1, min(3, 240 // n)) for n in widths]
+    return sum(8 + (4 * n if n > 1 else 0) for n in at_once)
+
+
 def product_counts(case, accumulate, out, schedule):
     field = dict(zip(PRODUCT_FIELDS, schedule))
     halves, shares = out != "f32", field["cluster"] > 1
@@ -168,8 +176,7 @@ def product_counts(case, accumulate, out, schedule):
         # Four for 128 of the reduction; the first 128 stand before the loop. Those of the gradient may be less: one, and a loop over
         # the others, which ptxas unrolls.
         # A warpgroup in ping-pong has 128 rows, twice as many. With scales of blocks of tokens there is one loop, and the tail.
-        # Of swapped operands a part for each number of pieces of a tile.
-        "QGMMA": 8 * field["pieces"] if field["pieces"] > 1 else 5 if (case, accumulate) == ("gradient", "blocks") else (34 if gradient else 36) if field["pingpong"] else 13 if gradient else 8,
+        "QGMMA": swapped_products(field, accumulate) if field["swap_operands"] else 5 if (case, accumulate) == ("gradient", "blocks") else (34 if gradient else 36) if field["pingpong"] else 13 if gradient else 8,
         # Blocks of a cluster share what they read of one of the operands.
         "UTMALDG": copies,
         "UTMALDG (multicast)": multicast,

@@ -56,8 +56,6 @@ void moe__mm_block_scales_parameters(moe__scaled_mm_t *s, MlirOperation op) {
                            .dims = {all},
                            .box = {sa_box(s)},
                            .swizzle = MOE__SWIZZLE_NONE};
-  if (s->schedule.swap_operands) /* as of the operands */
-    map.l2_promotion = MOE__L2_PROMOTION_NONE;
   s->sa_map = moe__kernel_tensor_map(&s->kernel, &map);
   const moe__expression_t *of_columns =
       moe__expression_ceildiv(record, s->columns.expression, BLOCK);

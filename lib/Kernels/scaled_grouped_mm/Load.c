@@ -24,8 +24,10 @@ static void load_operand(moe__scaled_mm_t *s, const moe__mm_operand_t *operand,
   moe__builder_t *b = &s->kernel.builder;
   MlirValue row = first_row(s, operand, tile);
   if (s->schedule.cluster == 1 || operand != s->side[s->schedule.beside ? 0 : 1]) {
-    moe__tma_load(b, operand->map, buffer, landed, operand->map_rank,
-                  (MlirValue[]){at, row, tile->group});
+    /* Weights make room for each other in L2, and not in place of tokens and of what is stored. */
+    bool once = s->schedule.swap_operands && operand == s->side[0];
+    (once ? moe__tma_load_once : moe__tma_load)(b, operand->map, buffer, landed, operand->map_rank,
+                                                (MlirValue[]){at, row, tile->group});
     return;
   }
   MlirValue part = moe__mul(b, s->kernel.cluster_rank, operand->box);

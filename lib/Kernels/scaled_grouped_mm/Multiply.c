@@ -115,14 +115,57 @@ typedef struct part_t {
   moe__mm_fragment_t sums, factors;
 } part_t;
 
-/* Waits for the product of the stage at `cursor`, and releases that. */
+/* Waits for the product of the stage at `cursor`, but not for `pending` ones that were started
+ * after it, and releases the stage. */
 static void finish_part(moe__scaled_mm_t *s, const moe__mm_position_t *self, moe__cursor_t cursor,
-                        moe__accumulator_t accumulator, part_t *part) {
+                        moe__accumulator_t accumulator, int pending, part_t *part) {
   moe__builder_t *b = &s->kernel.builder;
   if (moe__mm_has_block_scales(s)) /* while it runs */
     moe__mm_block_factors(s, self, cursor, part->factors);
-  moe__wgmma_finish(b, accumulator, part->sums);
+  moe__wgmma_wait_through(b, pending, 1, &accumulator, 0, NULL);
+  moe__accumulator_unpack(b, accumulator, part->sums);
   moe__mm_release(s, self, cursor);
+}
+
+#define MAX_AT_ONCE 3
+
+/* How many products of a warpgroup run while the first of them is waited for. Where operands are
+ * swapped a product is short, and waiting for each takes longer than it. Their accumulators are in
+ * registers, beside the sum and the factors; and all but one of the stages may be held. */
+static int at_once(const moe__scaled_mm_t *s) {
+  int most = s->schedule.swap_operands ? 240 / s->fragment_n : 1;
+  most = most < MAX_AT_ONCE ? most : MAX_AT_ONCE;
+  most = most < s->schedule.stages ? most : s->schedule.stages - 1;
+  return most > 1 ? most : 1;
+}
+
+/* Adds the products of `count` k-tiles, from number `index` at `cursor` on, to the sum. */
+static void add_products(moe__scaled_mm_t *s, const moe__mm_position_t *self,
+                         const moe__mm_reduction_t *reduction, const moe__mm_beside_t *beside,
+                         MlirValue index, int count, moe__cursor_t *cursor,
+                         moe__accumulator_t *sum) {
+  moe__builder_t *b = &s->kernel.builder;
+  moe__accumulator_t accumulators[MAX_AT_ONCE];
+  moe__cursor_t at[MAX_AT_ONCE];
+  moe__mm_fragment_t registers;
+  part_t part;
+  for (int i = 0; i < count; i++) {
+    at[i] = i == 0 ? *cursor : moe__cursor_next(b, &s->layout.ring, at[i - 1]);
+    accumulators[i] = moe__wgmma_zero(b, s->fragment_n);
+    multiply_stage(s, self, reduction, beside, i == 0 ? index : moe__add(b, index, i), at[i], 1,
+                   &accumulators[i], true, (MlirValue){NULL});
+  }
+  for (int i = 0; i < count; i++) {
+    finish_part(s, self, at[i], accumulators[i], count - 1 - i, &part);
+    if (i == 0)
+      moe__accumulator_unpack(b, *sum, registers);
+    for (int j = 0; j < s->fragment_n / 2; j++)
+      registers[j] = moe__mm_has_block_scales(s)
+                         ? moe__fma(b, part.sums[j], part.factors[j], registers[j])
+                         : moe__fadd(b, registers[j], part.sums[j]);
+  }
+  *sum = moe__accumulator_pack(b, s->fragment_n, registers);
+  *cursor = moe__cursor_next(b, &s->layout.ring, at[count - 1]);
 }
 
 /* Sums over at most 128 of the reduction from the tensor core, added up in fp32 while the other
@@ -136,23 +179,22 @@ static void multiply_promoted(moe__scaled_mm_t *s, const moe__mm_position_t *sel
   multiply_first(s, self, reduction, beside, cursor, 1, &accumulator);
   call(beside, beside->first);
   part_t part;
-  finish_part(s, self, cursor, accumulator, &part);
+  finish_part(s, self, cursor, accumulator, 0, &part);
   call(beside, beside->settle);
   for (int i = 0; scales && i < s->fragment_n / 2; i++)
     part.sums[i] = moe__fmul(b, part.sums[i], part.factors[i]);
   moe__accumulator_t sum = moe__accumulator_pack(b, s->fragment_n, part.sums);
   cursor = moe__cursor_next(b, &s->layout.ring, cursor);
-  MOE__FOR (b, k_tile, 1, reduction->k_tiles, 1, MOE__CARRY_CURSOR(cursor), &sum.value) {
-    accumulator = moe__wgmma_zero(b, s->fragment_n);
-    multiply_stage(s, self, reduction, beside, k_tile, cursor, 1, &accumulator, true,
-                   (MlirValue){NULL});
-    finish_part(s, self, cursor, accumulator, &part);
-    moe__accumulator_unpack(b, sum, registers);
-    for (int i = 0; i < s->fragment_n / 2; i++)
-      registers[i] = scales ? moe__fma(b, part.sums[i], part.factors[i], registers[i])
-                            : moe__fadd(b, registers[i], part.sums[i]);
-    sum = moe__accumulator_pack(b, s->fragment_n, registers);
-    cursor = moe__cursor_next(b, &s->layout.ring, cursor);
+  MlirValue rest = moe__i32(b, 1);
+  if (at_once(s) > 1) {
+    MlirValue all = moe__sub(b, reduction->k_tiles, 1);
+    rest = moe__sub(b, reduction->k_tiles, moe__urem(b, all, at_once(s)));
+    MOE__FOR (b, k_tile, 1, rest, at_once(s), MOE__CARRY_CURSOR(cursor), &sum.value) {
+      add_products(s, self, reduction, beside, k_tile, at_once(s), &cursor, &sum);
+    }
+  }
+  MOE__FOR (b, k_tile, rest, reduction->k_tiles, 1, MOE__CARRY_CURSOR(cursor), &sum.value) {
+    add_products(s, self, reduction, beside, k_tile, 1, &cursor, &sum);
   }
   moe__accumulator_unpack(b, sum, registers);
 }

@@ -17,6 +17,7 @@ MOE__SCHEDULE_KIND(moe__mm_schedule, moe__mm_schedule_t, MOE__MM_SCHEDULE, "prod
 /* ---- Candidates ---- */
 
 #define SWAPPED .swap_operands = 1
+
 /* Fast sums: a tile of 128 x 128 for each warpgroup, of which one stores while the other
  * multiplies. In bands of 16 rows of tiles, which keep what concurrent CTAs read in L2. Where
  * both warpgroups multiply one tile, 128 x 256 is as much as they can accumulate; with promoted
@@ -96,20 +97,20 @@ static const moe__mm_schedule_t TOKENS_16[] = {
     {SWAPPED, .tile_n = 32, .pieces = 2, .stages = 9},
     {SWAPPED, .tile_n = 16, .stages = 10},
 };
-static const moe__mm_schedule_t TOKENS_32[] = {
-    {SWAPPED, .tile_n = 64, .pieces = 2, .stages = 7},
+static const moe__mm_schedule_t TOKENS_32_FAST[] = {
     {SWAPPED, .tile_n = 96, .pieces = 3, .stages = 7},
+    {SWAPPED, .tile_n = 64, .pieces = 2, .stages = 7},
     {SWAPPED, .tile_n = 32, .stages = 9},
 };
 static const moe__mm_schedule_t TOKENS_64_FAST[] = {
-    {SWAPPED, .tile_n = 128, .pieces = 4, .stages = 6},
+    {SWAPPED, .tile_n = 128, .pieces = 4, .stages = 5},
     {SWAPPED, .tile_n = 64, .pieces = 2, .stages = 7},
     {PINGPONG, .band = 16},
 };
 static const moe__mm_schedule_t TOKENS_64_PROMOTED[] = {
     {SWAPPED, .tile_n = 96, .pieces = 3, .stages = 6},
     {SWAPPED, .tile_n = 64, .pieces = 2, .stages = 7},
-    {SWAPPED, .tile_n = 32, .stages = 9},
+    {SWAPPED, .tile_n = 112, .pieces = 7, .stages = 6},
 };
 
 /* The tokens that each expert has on average; INT64_MAX where they are not known. */
@@ -135,10 +136,10 @@ moe__candidates_t moe__mm_candidates(MlirOperation op) {
     return tokens <= 64 ? MOE__CANDIDATES(TOKENS_64_MX) : MOE__CANDIDATES(ROWS_MX);
   if (tokens <= 16)
     return MOE__CANDIDATES(TOKENS_16);
-  if (tokens <= 32)
-    return MOE__CANDIDATES(TOKENS_32);
+  if (tokens <= 64 && promoted)
+    return MOE__CANDIDATES(TOKENS_64_PROMOTED);
   if (tokens <= 64)
-    return promoted ? MOE__CANDIDATES(TOKENS_64_PROMOTED) : MOE__CANDIDATES(TOKENS_64_FAST);
+    return tokens <= 32 ? MOE__CANDIDATES(TOKENS_32_FAST) : MOE__CANDIDATES(TOKENS_64_FAST);
   return promoted ? MOE__CANDIDATES(ROWS_PROMOTED) : MOE__CANDIDATES(ROWS_FAST);
 }
 
