@@ -208,6 +208,8 @@ static void write_ends(moe__scaled_mm_t *s, MlirValue slot, const loader_t *load
       moe__ring_acquire(&s->kernel, &s->layout.ring, loader->cursor, moe__i32(b, 0));
     if (moe__mm_has_token_blocks(s))
       moe__mm_end_requests(s, &loader->requests);
+    if (moe__mm_has_mx_tokens(s))
+      moe__mm_mx_tokens_end(s, loader->cursor);
     moe__mm_finish_counting(s);
   }
   if (s->schedule.pingpong)

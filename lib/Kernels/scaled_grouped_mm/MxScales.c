@@ -5,7 +5,8 @@
  * A k-tile has four MX blocks. Three warps of the loading warpgroup read what a tile takes of sa
  * and sb, as bytes, and write beside the stage what the multiplying warps need of it: fp32
  * factors, in the order in which the lanes of a fragment read them. They look for the tiles by
- * themselves, wait for free stages as the loader does, and make a stage full together with it.
+ * themselves, or where the loader takes them by a counter read which it is; they wait for free
+ * stages as the loader does, and make a stage full together with it.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Kernels/scaled_grouped_mm/ScaledMm.h"
@@ -268,11 +269,20 @@ void moe__mm_mx_write_factors(moe__scaled_mm_t *s) {
     part->side_by_side = moe__mm_has_mx_tokens(s) || (is_qb && s->sb_is_row_major);
   }
   moe__cursor_t cursor = moe__cursor_start(b);
-  MlirValue total = moe__mm_tile_count(s), index = moe__tiles_first(kernel);
-  MOE__WHILE (b, moe__ult(b, index, total), MOE__CARRY_CURSOR(cursor), &index) {
-    moe__mm_work_t work = moe__mm_work_at(s, index, NULL);
-    write_tile(&w, &work, &cursor);
-    index = moe__mm_next_tile(s, index);
+  if (moe__mm_has_mx_tokens(s)) {
+    MlirValue slot = moe__i32(b, 0);
+    MOE__WHILE (b, moe__mm_mx_tokens_has_tile(s, cursor, slot), MOE__CARRY_CURSOR(cursor), &slot) {
+      moe__mm_work_t work = moe__mm_read_slot(s, slot);
+      write_tile(&w, &work, &cursor);
+      slot = moe__mm_next_slot(s, slot);
+    }
+  } else {
+    MlirValue total = moe__mm_tile_count(s), index = moe__tiles_first(kernel);
+    MOE__WHILE (b, moe__ult(b, index, total), MOE__CARRY_CURSOR(cursor), &index) {
+      moe__mm_work_t work = moe__mm_work_at(s, index, NULL);
+      write_tile(&w, &work, &cursor);
+      index = moe__mm_next_tile(s, index);
+    }
   }
   /* The stage that says that there are no more tiles. */
   moe__ring_wait_empty(kernel, &s->layout.ring, cursor);

@@ -15,6 +15,8 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Kernels/scaled_grouped_mm/ScaledMm.h"
 
+#include "lib/Device/Warp.h"
+
 #define TAIL MOE__MM_STEP /* tokens behind the tiles of a stage */
 #define CHUNK 16          /* bytes of a row that a thread moves at once */
 #define CHUNKS (MOE__MM_TILE_K / CHUNK)
@@ -54,6 +56,17 @@ static MlirValue landed_at(moe__scaled_mm_t *s, moe__cursor_t cursor) {
   moe__builder_t *b = &s->kernel.builder;
   return moe__offset_by(b, moe__offset(b, s->kernel.shared, moe__shl(b, cursor.stage, 3)),
                         s->layout.landed);
+}
+
+void moe__mm_mx_tokens_end(moe__scaled_mm_t *s, moe__cursor_t cursor) {
+  moe__mbarrier_arrive(&s->kernel.builder, landed_at(s, cursor));
+}
+
+MlirValue moe__mm_mx_tokens_has_tile(moe__scaled_mm_t *s, moe__cursor_t cursor, MlirValue slot) {
+  moe__builder_t *b = &s->kernel.builder;
+  moe__mbarrier_wait(b, landed_at(s, cursor), cursor.phase);
+  MlirValue group = moe__warp_uniform(b, moe__mm_read_group(s, slot));
+  return moe__ne(b, group, MOE__MM_NO_GROUP);
 }
 
 static MlirValue place(moe__scaled_mm_t *s, moe__cursor_t cursor, int32_t offset) {

@@ -253,6 +253,11 @@ MlirValue moe__mm_mx_tokens_expect(moe__scaled_mm_t *s, MlirValue has_tail, moe_
 void moe__mm_mx_tokens_load_tails(moe__scaled_mm_t *s, const moe__mm_work_t *work, MlirValue at,
                                   moe__cursor_t cursor, MlirValue landed);
 
+/* Behind the last tile the loading thread says so in the stage at `cursor`. For the warps that
+ * write factors: waits for the first stage of a tile; gives whether there is one. */
+void moe__mm_mx_tokens_end(moe__scaled_mm_t *s, moe__cursor_t cursor);
+MlirValue moe__mm_mx_tokens_has_tile(moe__scaled_mm_t *s, moe__cursor_t cursor, MlirValue slot);
+
 /* For the warps that write factors, `thread` among them: waits for the copies of k-tile `index` to
  * the stage at `cursor`, moves its tokens to the start of its rows, and clears what lies behind the
  * group. */

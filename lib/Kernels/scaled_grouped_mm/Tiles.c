@@ -15,7 +15,7 @@
 #define PINGPONG_TOKEN_ALIGNMENT 128
 
 bool moe__mm_counts_tiles(const moe__scaled_mm_t *s) {
-  return s->which == MOE__GRADIENT && s->schedule.cluster == 1 && !moe__mm_has_mx_scales(s);
+  return s->which == MOE__GRADIENT && s->schedule.cluster == 1;
 }
 
 /* With tiles of half the work a search in the whole table would take the loader longer than what
@@ -39,8 +39,7 @@ MlirValue moe__mm_tile_count(moe__scaled_mm_t *s) {
 /* Tiles are taken in turn; but those of the gradient, which are as long as their group, by a
  * counter: whoever is done takes the next one. The longest come first, so that all end at about
  * the same time. Only the thread that loads gets the number: the counter takes its time, and no
- * other one waits here. With scales of MX blocks the warps that write factors look for the tiles
- * too, and there is no counter. */
+ * other one waits here. */
 MlirValue moe__mm_next_tile(moe__scaled_mm_t *s, MlirValue index) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue step = moe__tiles_step(&s->kernel), zero = moe__i32(b, 0), one = moe__i32(b, 1);
