@@ -7,7 +7,8 @@ index.json holds `bundles`, a list of
 
     bundle      name of the folder
     op          the op, such as "mx_quantize.quantize_fp8" or "scaled_grouped_mm.grouped_mm"
-    attributes  of the op: granularity, axis, mode, recipe ...
+    attributes  of the op: granularity, axis, mode, recipe ...; of products of four-bit weights also "tokens", for how many of these the
+                schedule is: "few", "some" or "many"
     operands    in order: name, dtype, rank and order (order[i]: the dimension at memory position i, outermost first)
     results     the same
     functions   of the bundle, by what they are: {"call": NAME}, or {"forward": NAME, "backward": NAME}; with "_X" behind both kinds where
@@ -207,8 +208,52 @@ def trained():
                 yield Differentiated(f"{name}-grad_{wanted}", *description, wanted=wanted)
 
 
+class Scheduled(Bundle):
+    """The same with a schedule, of several: attributes of the index have what chooses among these, which the op has not."""
+
+    def __init__(self, name, op, attributes, operands, results, schedule, choice):
+        super().__init__(name, op, attributes, operands, results)
+        self.schedule, self.choice = schedule, choice
+
+    def source(self):
+        return super().source().replace("} : (", f", schedule = {{{self.schedule}}}}} : (", 1)
+
+    def entry(self):
+        return super().entry() | {"attributes": self.attributes | self.choice}
+
+
+# Schedules of products of four-bit weights by the tokens, with experts by those of each: with and without experts.
+MIXED_SCHEDULES = {
+    "few": ("tile_n = 16, in_flight = 1, depth = 256, stages = 5, split = 4", "tile_n = 16, in_flight = 1, warpgroups = 4, stages = 8"),
+    "some": ("tile_n = 64, in_flight = 2, split = 2, stages = 5", "tile_n = 48, in_flight = 1, warpgroups = 3, stages = 7"),
+    "many": ("tile_n = 128, in_flight = 1, token_parts = 2, share = 2, depth = 256, stages = 2, band = 8", "tile_n = 80, in_flight = 1, token_parts = 2, depth = 256, stages = 3"),
+}
+
+
+def mixed():
+    """Products of tokens with four-bit weights, and what packs these; scales have the tokens' type, or are powers of two."""
+    for rank in (2, 3):
+        yield Bundle(f"pack_weights-{rank}d", "scaled_grouped_mm.pack_weights", {"layout": "16x64"}, {"w": Tensor("ui8", rank)},
+                     {"packed": Tensor("ui8", rank + 1, shape=["?"] * rank + [512])})
+    forms = [(form, group) for form in ("i4", "ui4") for group in (32, 64, 128)] + [("f4E2M1FN", 32)]
+    for form, group in forms:
+        for x in ("bf16", "f16"):
+            for experts in (False, True):
+                for bias in (False, True):
+                    rank = 3 if experts else 2
+                    scales = Tensor("f8E8M0FNU" if form == "f4E2M1FN" else x, rank, True)
+                    operands = {"w": Tensor("ui8", rank + 1, shape=["?"] * rank + [512]), "scales": scales}
+                    operands |= {"zeros": Tensor("ui8", rank, True)} if form == "ui4" else {}
+                    operands |= {"x": Tensor(x, 2)} | ({"offs": OFFS} if experts else {}) | ({"bias": Tensor(x, rank - 1)} if bias else {})
+                    op = "mixed_mm" + "_zeros" * (form == "ui4") + "_bias" * bias
+                    attributes = {"format": form, "group_size": group, "layout": "16x64"}
+                    for tokens, schedules in MIXED_SCHEDULES.items():
+                        name = "-".join([op, form, str(group), x, *["experts"] * experts, tokens])
+                        yield Scheduled(name, f"scaled_grouped_mm.{op}", attributes, operands, {"out": Tensor(x, 2)}, schedules[experts], {"tokens": tokens})
+
+
 def bundles():
-    return [*trained(), *products(), *fp8(), *mx()]
+    return [*trained(), *products(), *mixed(), *fp8(), *mx()]
 
 
 def build(bundle, moe_opt, folder):

@@ -21,10 +21,12 @@ from moe_opt import _recipes
 from moe_opt._recipes import RECIPES
 from moe_opt.torch._ops import DIRECT_PRODUCTS
 from moe_opt.torch._convert import convert_experts_
+from moe_opt.torch._mixed import MixedWeights, load_mixed_weights, mixed_mm, pack_mixed_weights
 
 __all__ = [
-    "RECIPES", "Quantized", "QuantizedDual", "convert_experts_", "grouped_mm", "quantize_fp8", "quantize_fp8_dual", "quantize_mx",
-    "quantize_mx_dual", "scaled_grouped_mm", "to_fp8_rowwise_then_scaled_grouped_mm",
+    "MixedWeights", "RECIPES", "Quantized", "QuantizedDual", "convert_experts_", "grouped_mm", "load_mixed_weights", "mixed_mm",
+    "pack_mixed_weights", "quantize_fp8", "quantize_fp8_dual", "quantize_mx", "quantize_mx_dual", "scaled_grouped_mm",
+    "to_fp8_rowwise_then_scaled_grouped_mm",
 ]  # fmt: skip
 
 _OPS = torch.ops.moe_opt

@@ -96,8 +96,8 @@ def _check(x: Tensor, weights: MixedWeights, offs: Optional[Tensor], bias: Optio
     if x.dtype not in types if weights.format == "f4E2M1FN" else x.dtype != weights.scales.dtype:
         wanted = " or ".join(map(str, types)) if weights.format == "f4E2M1FN" else f"{weights.scales.dtype}, the type of the scales"
         raise ValueError(f"x is {x.dtype}; it must be {wanted}")
-    if (offs is not None) != bool(experts):
-        raise ValueError("offs is needed with weights of experts" if experts else "offs must not be there: the weights are those of one layer")
+    if (offs is not None) != (len(experts) > 0):
+        raise ValueError("offs is needed with weights of experts" if len(experts) > 0 else "offs must not be there: the weights are those of one layer")
     if offs is not None and (offs.dtype != torch.int32 or offs.shape != experts):
         raise ValueError(f"offs is {offs.dtype} {tuple(offs.shape)}; it must be torch.int32 {tuple(experts)}")
     if bias is not None and (bias.dtype != x.dtype or bias.shape != (*experts, rows)):

@@ -196,6 +196,42 @@ define(
     _scaled_mm_fake,
 )
 
+# ---- Products of four-bit weights ----
+
+
+def _pack_weights(w):
+    return function("scaled_grouped_mm.pack_weights", "call", (), _kinds(w), ("ui8",))(w.contiguous())
+
+
+def _pack_weights_fake(w):
+    return w.new_empty((*w.shape[:-2], w.shape[-2] // 16, -(-w.shape[-1] // 32), 512))
+
+
+define("pack_weights(Tensor w) -> Tensor", _pack_weights, _pack_weights_fake)
+
+
+def _mixed_mm(x, w, scales, zeros, offs, bias, format, group_size):
+    rows = x.shape[0] if offs is None else x.shape[0] / offs.shape[0]
+    few, some = (16, 80) if offs is None else (12, 48)
+    tokens = "few" if rows <= few else "some" if rows <= some else "many"
+    operands = tuple(tensor for tensor in (w, scales, zeros, x.contiguous(), None if offs is None else _aligned(offs), bias) if tensor is not None)
+    if x.shape[0] == 0:
+        return _mixed_mm_fake(x, w, scales, zeros, offs, bias, format, group_size)
+    op = "scaled_grouped_mm.mixed_mm" + "_zeros" * (zeros is not None) + "_bias" * (bias is not None)
+    attributes = (("format", format), ("group_size", group_size), ("tokens", tokens))
+    return function(op, "call", attributes, _kinds(*operands), (_NAMES[x.dtype],))(*operands)
+
+
+def _mixed_mm_fake(x, w, scales, zeros, offs, bias, format, group_size):
+    return x.new_empty((x.shape[0], scales.shape[-2]))
+
+
+define(
+    "mixed_mm(Tensor x, Tensor w, Tensor scales, Tensor? zeros, Tensor? offs, Tensor? bias, str format, int group_size) -> Tensor",
+    _mixed_mm,
+    _mixed_mm_fake,
+)
+
 # ---- Quantizers ----
 
 

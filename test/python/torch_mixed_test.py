@@ -1,0 +1,146 @@
+"""moe_opt.torch: four-bit weights and their products, one test for each promise.
+
+    python3 -m pytest test/python/torch_mixed_test.py
+
+With a CUDA device the tests run there, else on the CPU, by the emulator. Data have exact sums, so that results are compared bit for bit.
+
+SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import moe_opt.torch as moe  # noqa: E402
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+BF16, F16, E8M0 = torch.bfloat16, torch.float16, torch.float8_e8m0fnu
+E, N, K = 3, 48, 128
+E2M1 = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6])
+
+
+def plain(form="i4", group=32, experts=0, dtype=BF16, seed=0):
+    """weight, scales, zero points as a checkpoint has them, and the numbers that they stand for (..., N, K)."""
+    generator = torch.Generator().manual_seed(seed)
+    shape = (experts, N) if experts else (N,)
+    bits = torch.randint(0, 16, (*shape, K), generator=generator)
+    weight = (bits[..., ::2] | bits[..., 1::2] << 4).to(torch.uint8)
+    exponents = torch.randint(-2, 3, (*shape, K // group), generator=generator)
+    scales = 2.0**exponents
+    zeros = torch.randint(0, 16, scales.shape, generator=generator, dtype=torch.uint8) if form == "ui4" else None
+    if form == "f4E2M1FN":
+        values = E2M1[bits & 7] * (1 - 2 * (bits >> 3))
+    else:
+        values = (bits ^ 8) - 8.0 if form == "i4" else bits - zeros.repeat_interleave(group, -1).float()
+    values = values * scales.repeat_interleave(group, -1)
+    given = (exponents + 127).to(torch.uint8).view(E8M0) if form == "f4E2M1FN" else scales.to(dtype)
+    return weight.to(DEVICE), given.to(DEVICE), None if zeros is None else zeros.to(DEVICE), values.to(DEVICE)
+
+
+def tokens(rows, dtype=BF16, seed=1):
+    return torch.randint(-1, 2, (rows, K), generator=torch.Generator().manual_seed(seed)).to(dtype).to(DEVICE)
+
+
+def ends(*sizes):
+    return torch.tensor(sizes).cumsum(0).to(torch.int32).to(DEVICE)
+
+
+def expected(x, values, offs=None, bias=None):
+    if offs is None:
+        out = x.double() @ values.double().t()
+        return (out if bias is None else out + bias.double()).float().to(x.dtype)
+    out = torch.zeros(x.shape[0], N, device=x.device, dtype=x.dtype)
+    begin = 0
+    for e, end in enumerate(offs.tolist()):
+        out[begin:end] = expected(x[begin:end], values[e], None, None if bias is None else bias[e])
+        begin = end
+    return out
+
+
+@pytest.mark.parametrize("form, group, dtype, biased", [("i4", 32, BF16, False), ("i4", 32, BF16, True), ("ui4", 64, F16, False), ("f4E2M1FN", 32, F16, True)])
+@pytest.mark.parametrize("rows", [3, 30, 100])  # a schedule each
+def test_layer(form, group, dtype, biased, rows):
+    weight, scales, zeros, values = plain(form, group, dtype=dtype)
+    weights = moe.pack_mixed_weights(weight, scales, zeros, form)
+    x = tokens(rows, dtype)
+    bias = torch.arange(N, device=DEVICE).to(dtype) if biased else None
+    out = moe.mixed_mm(x, weights, bias=bias)
+    assert out.dtype == dtype and torch.equal(out, expected(x, values, None, bias))
+
+
+@pytest.mark.parametrize("form, group, dtype, biased", [("i4", 32, BF16, False), ("ui4", 64, F16, False), ("f4E2M1FN", 32, F16, True)])
+@pytest.mark.parametrize("sizes", [(5, 0, 9), (50, 1, 40), (0, 170, 3)])  # a schedule each
+def test_experts(form, group, dtype, biased, sizes):
+    weight, scales, zeros, values = plain(form, group, E, dtype)
+    weights = moe.pack_mixed_weights(weight, scales, zeros, form)
+    x, offs = tokens(sum(sizes), dtype), ends(*sizes)
+    bias = torch.arange(E * N, device=DEVICE).remainder(17).reshape(E, N).to(dtype) if biased else None
+    assert torch.equal(moe.mixed_mm(x, weights, offs, bias), expected(x, values, offs, bias))
+
+
+def test_no_tokens():
+    weight, scales, _, _ = plain()
+    assert moe.mixed_mm(tokens(0), moe.pack_mixed_weights(weight, scales)).shape == (0, N)
+
+
+def test_compiled():
+    """Traced whole, with any number of tokens, and the same bits as eager."""
+    weight, scales, _, values = plain(experts=E)
+    weights, offs = moe.pack_mixed_weights(weight, scales), ends(4, 0, 6)
+    compiled = torch.compile(lambda x: moe.mixed_mm(x * 1, weights, offs) + 0, fullgraph=True, backend="aot_eager", dynamic=True)
+    for rows in (10, 12):
+        x = tokens(rows)
+        assert torch.equal(compiled(x)[:10], expected(x, values, offs)[:10])
+
+
+def test_fake():
+    weight, scales, _, _ = plain(experts=E)
+    weights = moe.pack_mixed_weights(weight.to("meta"), scales.to("meta"))
+    assert weights.w.shape == (E, N // 16, K // 64, 512) and weights.scales.stride() == (N * K // 32, 1, N)
+    out = moe.mixed_mm(tokens(7).to("meta"), weights, ends(1, 2, 3).to("meta"))
+    assert out.shape == (7, N) and out.dtype == BF16
+
+
+def test_file(tmp_path):
+    torch_files = pytest.importorskip("safetensors.torch")
+    weight, scales, zeros, values = plain("ui4", 64, dtype=F16)
+    path = tmp_path / "weights.safetensors"
+    tensors = {"up.weight": weight.cpu(), "up.scales": scales.cpu(), "up.zero_points": zeros.cpu()}
+    torch_files.save_file(tensors, str(path), metadata={"up.weight.format": "ui4", "up.weight.group_size": "64"})
+    x = tokens(5, F16)
+    assert torch.equal(moe.mixed_mm(x, moe.load_mixed_weights(path, "up", DEVICE)), expected(x, values))
+    with pytest.raises(KeyError, match="no four-bit weights 'down'"):
+        moe.load_mixed_weights(path, "down")
+
+
+def test_refused():
+    """What does not fit is one error that says what would: nothing reaches a kernel."""
+    weight, scales, _, _ = plain()
+    zeros = torch.zeros(N, K // 32, dtype=torch.uint8, device=DEVICE)
+    for arguments, text in [
+        ((weight.int(), scales), "weight is torch.int32 of rank 2"),
+        ((weight, scales[:16]), "all dimensions but the last must be the same"),
+        ((weight, scales[:, :3]), "must share a scale"),
+        ((weight[:24], scales[:24]), "N must be a multiple of 16"),
+        ((weight, scales.float()), "scales are torch.float32"),
+        ((weight, scales, zeros), 'must be "ui4" with zero_points'),
+        ((weight, scales, None, "ui4"), "zero_points are needed"),
+        ((weight, scales, zeros[:, :1], "ui4"), "zero_points are torch.uint8"),
+        ((weight, scales, None, "i8"), "format is 'i8'"),
+    ]:
+        with pytest.raises(ValueError, match=text):
+            moe.pack_mixed_weights(*arguments)
+    layer = moe.pack_mixed_weights(weight, scales)
+    experts = moe.pack_mixed_weights(*plain(experts=E)[:2])
+    x, offs = tokens(4), ends(1, 1, 2)
+    for arguments, text in [
+        ((x[:, :64], layer), r"it must be \(M, 128\)"),
+        ((x.to(F16), layer), "the type of the scales"),
+        ((x, layer, offs), "offs must not be there"),
+        ((x, experts), "offs is needed"),
+        ((x, experts, offs[:2]), r"it must be torch.int32 \(3,\)"),
+        ((x, experts, offs.long()), "offs is torch.int64"),
+        ((x, layer, None, x[0, :16]), r"bias is torch.bfloat16 \(16,\)"),
+        ((x, layer, None, torch.zeros(N, device=DEVICE)), "bias is torch.float32"),
+    ]:
+        with pytest.raises(ValueError, match=text):
+            moe.mixed_mm(*arguments)
