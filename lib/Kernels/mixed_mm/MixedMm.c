@@ -106,16 +106,22 @@ static const moe__mixed_schedule_t WIDE[][3][2] = {
      {PARTS(128, 128, 4, 3), PARTS(96, 256, 4, 2)}},
 };
 
-/* Which of these takes the least time, if that is the tokens of a tile times the tiles that a
- * multiprocessor works off one after another; a part of a tile where CTAs divide it. */
+/* Turning the weights of a tile into numbers takes as long as the products of so many tokens. */
+#define TOKENS_OF_WEIGHTS 32
+
+/* Which schedule takes the least time, if that is these and the tokens of a tile, times the tiles
+ * that a multiprocessor works off one after another; a part of a tile where CTAs divide it, which
+ * they do only where there are multiprocessors for all: adding their sums takes time. */
 static moe__candidates_t wide_candidates(int64_t rows, int64_t tokens) {
   int64_t least = INT64_MAX;
   int tile = 1, log_split = 0;
   for (int t = 1; t >= 0; t--)
     for (int l = 0; l < 3; l++) {
       int64_t n = WIDE[t][0][0].tile_n, tiles = (rows + 127) / 128 * ((tokens + n - 1) / n);
+      if (l > 0 && tiles << l > MULTIPROCESSORS)
+        continue;
       int64_t rounds = ((tiles << l) + MULTIPROCESSORS - 1) / MULTIPROCESSORS;
-      int64_t time = (rounds * n << 2) >> l;
+      int64_t time = (rounds * (n + TOKENS_OF_WEIGHTS) << 2) >> l;
       if (time < least) {
         least = time;
         tile = t;
