@@ -133,10 +133,10 @@ static moe__candidates_t wide_candidates(int64_t rows, int64_t tokens) {
 
 /* With experts, by the tokens that each has on average: a tile has room for most of what they have,
  * up to tiles of which an expert fills several. */
-static const moe__mixed_schedule_t EXPERTS_48[] = {
-    {.tile_n = 48, .warpgroups = 3, .depth = 256, .stages = 4}, {.tile_n = 40, .warpgroups = 3}};
+static const moe__mixed_schedule_t EXPERTS_48[] = {{.tile_n = 48, .warpgroups = 3, .stages = 7},
+                                                   {.tile_n = 32, .stages = 10}};
 static const moe__mixed_schedule_t EXPERTS_56[] = {{.tile_n = 56, .in_flight = 2},
-                                                   {.tile_n = 48, .warpgroups = 3}};
+                                                   {.tile_n = 48, .warpgroups = 3, .stages = 7}};
 static const moe__mixed_schedule_t EXPERTS_80[] = {PARTS(80, 256, 1, 3), PARTS(64, 256, 1, 3)};
 static const moe__mixed_schedule_t EXPERTS_96[] = {PARTS(96, 256, 1, 2), PARTS(80, 256, 1, 3)};
 static const moe__mixed_schedule_t EXPERTS_MANY[] = {PARTS(128, 256, 1, 2), PARTS(80, 256, 1, 3)};
