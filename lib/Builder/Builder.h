@@ -204,7 +204,7 @@ void moe__fence_device(moe__builder_t *b);
  * `continue` is a jump to the closing brace. To leave the braces by break, return or goto is a
  * bug: the function aborts. */
 
-#define MOE__MAX_CARRIED 8
+#define MOE__MAX_CARRIED 12
 
 /* for (index = lower; index < upper; index += step), with the addresses of the carried
  * variables. */
@@ -212,7 +212,7 @@ void moe__fence_device(moe__builder_t *b);
   MOE__FOR_SCOPE(index, moe__for_open((b), MOE__I32((b), (lower)), MOE__I32((b), (upper)),         \
                                       MOE__I32((b), (step)), MOE__CARRIED(__VA_ARGS__)))
 
-/* while (condition) with carried variables, which are i32. The expression `condition` is built
+/* while (condition) with carried variables. The expression `condition` is built
  * where the loop tests, from the variables as they are carried. */
 #define MOE__WHILE(b, condition, ...)                                                              \
   MOE__SCOPE(moe__while_open((b), MOE__CARRIED(__VA_ARGS__)),                                      \

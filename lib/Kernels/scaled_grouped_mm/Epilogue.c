@@ -164,20 +164,37 @@ static void fetch_rows(moe__scaled_mm_t *s, moe__mm_epilogue_t *e) {
   }
 }
 
-moe__mm_epilogue_t moe__mm_epilogue_prepare(moe__scaled_mm_t *s, const moe__mm_position_t *self,
-                                            const moe__group_tile_t *tile, MlirValue is_empty) {
+/* Where the warp stages rows. */
+static MlirValue staging_of_warp(moe__scaled_mm_t *s) {
   moe__builder_t *b = &s->kernel.builder;
-  moe__mm_epilogue_t e = {.self = self, .tile = tile, .is_empty = is_empty};
   MlirValue warp = moe__lshr(b, s->kernel.thread, 5);
   MlirValue part = moe__mul(b, warp, staging_bytes(&s->schedule));
-  e.staging = moe__offset_by(b, moe__offset(b, s->kernel.shared, part), s->layout.staging);
-  fetch_rows(s, &e);
+  return moe__offset_by(b, moe__offset(b, s->kernel.shared, part), s->layout.staging);
+}
+
+/* Where the scales and the bias of columns are, of which each has its own. */
+static void find_columns(moe__scaled_mm_t *s, moe__mm_epilogue_t *e) {
   if (s->side[1]->granularity == MOE__SCALE_OF_ROW)
-    e.column_scales = of_warpgroup(s, self, s->layout.column_scales);
-  else if (!moe__mm_scales_sums(s))
-    e.column_scale = load_scale(s, &e, s->side[1], (MlirValue){NULL});
+    e->column_scales = of_warpgroup(s, e->self, s->layout.column_scales);
   if (s->has_bias && !is_swapped(s))
-    e.column_bias = of_warpgroup(s, self, s->layout.column_bias);
+    e->column_bias = of_warpgroup(s, e->self, s->layout.column_bias);
+}
+
+moe__mm_epilogue_t moe__mm_epilogue_of(moe__scaled_mm_t *s, const moe__mm_position_t *self,
+                                       const moe__group_tile_t *tile) {
+  moe__mm_epilogue_t e = {.self = self, .tile = tile, .staging = staging_of_warp(s)};
+  find_columns(s, &e);
+  return e;
+}
+
+moe__mm_epilogue_t moe__mm_epilogue_prepare(moe__scaled_mm_t *s, const moe__mm_position_t *self,
+                                            const moe__group_tile_t *tile, MlirValue is_empty) {
+  moe__mm_epilogue_t e = {
+      .self = self, .tile = tile, .is_empty = is_empty, .staging = staging_of_warp(s)};
+  fetch_rows(s, &e);
+  find_columns(s, &e);
+  if (!e.column_scales.ptr && !moe__mm_scales_sums(s))
+    e.column_scale = load_scale(s, &e, s->side[1], (MlirValue){NULL});
   for (int i = 0; i < columns_of_thread(s); i++)
     e.columns[i] = fetch_column(s, &e, i * MOE__MM_WARPGROUP);
   return e;
@@ -193,17 +210,25 @@ moe__mm_epilogue_t moe__mm_epilogue_below(moe__scaled_mm_t *s, const moe__mm_epi
 
 /* ---- Values of out ---- */
 
-/* The values of columns 8*j + 2*(lane % 4) and the next, in the lane's rows: [row][column]. */
-static void finish_pair(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e, int j,
+/* Of columns 8*j + 2*(lane % 4) and the next: two f32. */
+static MlirValue load_pair(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e, MlirValue columns,
+                           int j) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue at = moe__shl(b, moe__and(b, e->self->lane, 3), 3);
+  return moe__load(b, moe__offset_by(b, moe__offset(b, columns, at), 32 * j),
+                   moe__vector_type(b, 2, b->f32));
+}
+
+/* The values of these columns in the lane's rows: [row][column]. scales: those of the columns if
+ * they have been read, else null. */
+static void finish_pair(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e, int j, MlirValue scales,
                         const moe__mm_fragment_t registers, MlirValue out[2][2]) {
   moe__builder_t *b = &s->kernel.builder;
-  MlirType f32x2 = moe__vector_type(b, 2, b->f32);
-  MlirValue at = moe__shl(b, moe__and(b, e->self->lane, 3), 3);
-  MlirValue scales = {NULL}, biases = {NULL};
-  if (e->column_scales.ptr)
-    scales = moe__load(b, moe__offset_by(b, moe__offset(b, e->column_scales, at), 32 * j), f32x2);
+  MlirValue biases = {NULL};
+  if (e->column_scales.ptr && !scales.ptr)
+    scales = load_pair(s, e, e->column_scales, j);
   if (e->column_bias.ptr)
-    biases = moe__load(b, moe__offset_by(b, moe__offset(b, e->column_bias, at), 32 * j), f32x2);
+    biases = load_pair(s, e, e->column_bias, j);
   for (int h = 0; h < 2; h++)
     for (int c = 0; c < 2; c++) {
       MlirValue of_row = e->row_scale[h];
@@ -241,12 +266,12 @@ static MlirValue staged(moe__builder_t *b, MlirValue staging, MlirValue row, Mli
 /* Two times 8 columns of 16 bits, of which the first is number 8*j of the tile and 8*position of
  * those that are staged. */
 static void stage_halves(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e, int j, int position,
-                         const moe__mm_fragment_t registers) {
+                         const MlirValue scales[2], const moe__mm_fragment_t registers) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue words[4];
   for (int i = 0; i < 2; i++) {
     MlirValue pair[2][2];
-    finish_pair(s, e, j + i, registers, pair);
+    finish_pair(s, e, j + i, scales[i], registers, pair);
     for (int h = 0; h < 2; h++)
       words[2 * i + h] = moe__pack_halves(b, s->out_type, pair[h]);
   }
@@ -259,12 +284,12 @@ static void stage_halves(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e, int j
 
 /* The same in 32 bits. */
 static void stage_words(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e, int j, int position,
-                        const moe__mm_fragment_t registers) {
+                        const MlirValue scales[2], const moe__mm_fragment_t registers) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue lane = e->self->lane;
   for (int i = 0; i < 2; i++) {
     MlirValue pair[2][2];
-    finish_pair(s, e, j + i, registers, pair);
+    finish_pair(s, e, j + i, scales[i], registers, pair);
     for (int h = 0; h < 2; h++) {
       MlirValue row = moe__add(b, moe__lshr(b, lane, 2), 8 * h);
       MlirValue chunk = moe__add(b, moe__lshr(b, moe__and(b, lane, 3), 1), 2 * (position + i));
@@ -298,11 +323,21 @@ static void store_rows(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e, int fir
   }
 }
 
-/* Stages so many columns from number `first` of the tile on. */
+/* Stages so many columns from number `first` of the tile on. Where a tile is stored beside a
+ * product, the scales of the columns that come next are read before a store: ptxas reads none in
+ * front of one that it stands behind. */
 static void stage(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e, int first, int columns,
                   const moe__mm_fragment_t registers) {
-  for (int j = 0; j < columns / 8; j += 2)
-    (out_bytes(s) == 4 ? stage_words : stage_halves)(s, e, first / 8 + j, j, registers);
+  bool ahead = moe__mm_stores_behind(s) && e->column_scales.ptr;
+  MlirValue next[2] = {{NULL}, {NULL}};
+  for (int i = 0; ahead && i < 2; i++)
+    next[i] = load_pair(s, e, e->column_scales, first / 8 + i);
+  for (int j = 0; j < columns / 8; j += 2) {
+    MlirValue scales[2] = {next[0], next[1]};
+    for (int i = 0; ahead && j + 2 < columns / 8 && i < 2; i++)
+      next[i] = load_pair(s, e, e->column_scales, first / 8 + j + 2 + i);
+    (out_bytes(s) == 4 ? stage_words : stage_halves)(s, e, first / 8 + j, j, scales, registers);
+  }
 }
 
 /* ---- By the TMA ---- */
@@ -437,7 +472,7 @@ static void store_transposed_halves(moe__scaled_mm_t *s, const moe__mm_epilogue_
   MlirValue words[4], lane = e->self->lane;
   for (int i = 0; i < 2; i++) {
     MlirValue pair[2][2];
-    finish_pair(s, e, j + i, registers, pair);
+    finish_pair(s, e, j + i, (MlirValue){NULL}, registers, pair);
     for (int h = 0; h < 2; h++)
       words[2 * i + h] = moe__pack_halves(b, s->out_type, pair[h]);
   }
@@ -457,7 +492,7 @@ static void store_transposed_words(moe__scaled_mm_t *s, const moe__mm_epilogue_t
                                    const moe__mm_fragment_t registers) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue pair[2][2];
-  finish_pair(s, e, j, registers, pair);
+  finish_pair(s, e, j, (MlirValue){NULL}, registers, pair);
   MlirValue first = moe__shl(b, moe__and(b, e->self->lane, 3), 1);
   for (int h = 0; h < 2; h++) {
     MlirValue column = moe__add(b, moe__mul(b, e->tile->column, MOE__MM_TILE_ROWS),

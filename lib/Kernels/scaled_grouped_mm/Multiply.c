@@ -22,8 +22,22 @@ void moe__mm_release(moe__scaled_mm_t *s, const moe__mm_position_t *self, moe__c
   }
 }
 
-/* Waits for stage number `index` (i32) of a tile, and gives the descriptors of its parts: of the
- * rows of each fragment, and of the columns. */
+/* Where the parts of a stage are: the rows of each fragment, and, as the result, the columns. */
+static MlirValue parts_of_stage(moe__scaled_mm_t *s, const moe__mm_position_t *self,
+                                moe__cursor_t now, int count,
+                                MlirValue rows[MOE__MM_MAX_FRAGMENTS]) {
+  moe__kernel_t *kernel = &s->kernel;
+  moe__builder_t *b = &kernel->builder;
+  MlirValue buffer = moe__ring_buffer(kernel, &s->layout.ring, now);
+  if (s->schedule.pingpong)
+    for (int i = 0; i < count; i++)
+      rows[i] = moe__offset_by(b, buffer, i * MOE__WGMMA_M * MOE__MM_TILE_K);
+  else
+    rows[0] = moe__offset(b, buffer, moe__mul(b, self->warpgroup, MOE__WGMMA_M * MOE__MM_TILE_K));
+  return moe__offset_by(b, buffer, MOE__MM_TILE_ROWS * MOE__MM_TILE_K);
+}
+
+/* Waits for stage number `index` (i32) of a tile, and gives where its parts are. */
 static MlirValue wait_for_stage(moe__scaled_mm_t *s, const moe__mm_position_t *self,
                                 const moe__mm_reduction_t *reduction,
                                 const moe__mm_beside_t *beside, MlirValue index, moe__cursor_t now,
@@ -33,13 +47,7 @@ static MlirValue wait_for_stage(moe__scaled_mm_t *s, const moe__mm_position_t *s
   moe__ring_wait(kernel, &s->layout.ring, now);
   if (beside->landed)
     beside->landed(beside->user, moe__eq(b, moe__add(b, index, 1), reduction->k_tiles));
-  MlirValue buffer = moe__ring_buffer(kernel, &s->layout.ring, now);
-  if (s->schedule.pingpong)
-    for (int i = 0; i < count; i++)
-      rows[i] = moe__offset_by(b, buffer, i * MOE__WGMMA_M * MOE__MM_TILE_K);
-  else
-    rows[0] = moe__offset(b, buffer, moe__mul(b, self->warpgroup, MOE__WGMMA_M * MOE__MM_TILE_K));
-  return moe__offset_by(b, buffer, MOE__MM_TILE_ROWS * MOE__MM_TILE_K);
+  return parts_of_stage(s, self, now, count, rows);
 }
 
 /* Waits for the stage at `now` and issues the products of its tiles; steps: as of the reduction,
@@ -109,6 +117,8 @@ static void multiply_fast(moe__scaled_mm_t *s, const moe__mm_position_t *self,
   call(beside, beside->settle);
 }
 
+/* ---- Promoted sums ---- */
+
 /* What a promoted sum is made of: the sums over at most 128 of the reduction, from the tensor core,
  * and with scales of blocks the factor of each. */
 typedef struct part_t {
@@ -125,6 +135,103 @@ static void finish_part(moe__scaled_mm_t *s, const moe__mm_position_t *self, moe
   moe__wgmma_wait_through(b, pending, 1, &accumulator, 0, NULL);
   moe__accumulator_unpack(b, accumulator, part->sums);
   moe__mm_release(s, self, cursor);
+}
+
+/* Adds a part to the sums in `registers`. */
+static void add_part(moe__scaled_mm_t *s, const part_t *part, moe__mm_fragment_t registers) {
+  moe__builder_t *b = &s->kernel.builder;
+  for (int i = 0; i < s->fragment_n / 2; i++)
+    registers[i] = moe__mm_has_block_scales(s)
+                       ? moe__fma(b, part->sums[i], part->factors[i], registers[i])
+                       : moe__fadd(b, registers[i], part->sums[i]);
+}
+
+bool moe__mm_stores_behind(const moe__scaled_mm_t *s) {
+  return s->promoted && s->which != MOE__GRADIENT && !s->schedule.swap_operands &&
+         !moe__mm_has_mx_scales(s);
+}
+
+moe__accumulator_t moe__mm_multiply_first(moe__scaled_mm_t *s, const moe__mm_position_t *self,
+                                          const moe__mm_reduction_t *reduction,
+                                          moe__cursor_t cursor) {
+  moe__mm_beside_t beside = {0};
+  moe__accumulator_t accumulator;
+  multiply_first(s, self, reduction, &beside, cursor, 1, &accumulator);
+  return accumulator;
+}
+
+/* The descriptors of a stage's parts, of the warpgroup's rows and of the columns. */
+typedef struct stage_t {
+  MlirValue rows, columns;
+} stage_t;
+
+static stage_t describe(moe__scaled_mm_t *s, const moe__mm_position_t *self, moe__cursor_t cursor) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue rows[MOE__MM_MAX_FRAGMENTS];
+  MlirValue columns = parts_of_stage(s, self, cursor, 1, rows);
+  return (stage_t){moe__wgmma_descriptor(b, rows[0]), moe__wgmma_descriptor(b, columns)};
+}
+
+/* Issues the product of a stage, as one that starts from nothing. */
+static moe__accumulator_t multiply_landed(moe__scaled_mm_t *s, const stage_t *stage) {
+  moe__builder_t *b = &s->kernel.builder;
+  moe__accumulator_t accumulator = moe__wgmma_fence_fresh(b, moe__wgmma_zero(b, s->fragment_n));
+  moe__wgmma_k128_below(b, 1, &accumulator, true, &stage->rows, stage->columns, s->side[0]->element,
+                        s->side[1]->element);
+  moe__wgmma_commit(b);
+  return accumulator;
+}
+
+/* The sum of a tile when its first product is done. nothing: -0, which that is added to, so that
+ * ptxas has the sums in other registers than the product; or null. */
+static moe__accumulator_t first_part(moe__scaled_mm_t *s, const moe__mm_position_t *self,
+                                     moe__cursor_t cursor, const moe__mm_beside_t *beside,
+                                     moe__accumulator_t accumulator, MlirValue nothing) {
+  moe__builder_t *b = &s->kernel.builder;
+  part_t part;
+  finish_part(s, self, cursor, accumulator, 0, &part);
+  call(beside, beside->settle);
+  for (int i = 0; i < s->fragment_n / 2; i++) {
+    if (moe__mm_has_block_scales(s))
+      part.sums[i] = moe__fmul(b, part.sums[i], part.factors[i]);
+    else if (nothing.ptr)
+      part.sums[i] = moe__fadd(b, part.sums[i], nothing);
+  }
+  return moe__accumulator_pack(b, s->fragment_n, part.sums);
+}
+
+/* -0, added to which a number stays as it is; LLVM does not know what it is. */
+static MlirValue nothing(moe__scaled_mm_t *s, const moe__mm_reduction_t *reduction) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue never = moe__eq(b, reduction->k_tiles, 0);
+  return moe__select(b, never, moe__f32(b, 0.0f), moe__f32(b, -0.0f));
+}
+
+/* While a product runs the warpgroup makes the descriptors of the next stage, so that its product
+ * can be issued right behind the additions. */
+moe__accumulator_t moe__mm_promote(moe__scaled_mm_t *s, const moe__mm_position_t *self,
+                                   const moe__mm_reduction_t *reduction, moe__cursor_t cursor,
+                                   const moe__mm_beside_t *beside, moe__accumulator_t accumulator) {
+  moe__builder_t *b = &s->kernel.builder;
+  moe__cursor_t next = moe__cursor_next(b, &s->layout.ring, cursor);
+  stage_t stage = describe(s, self, next);
+  moe__accumulator_t sum = first_part(s, self, cursor, beside, accumulator, nothing(s, reduction));
+  cursor = next;
+  MOE__FOR (b, k_tile, 1, reduction->k_tiles, 1, MOE__CARRY_CURSOR(cursor), &sum.value, &stage.rows,
+            &stage.columns) {
+    moe__ring_wait(&s->kernel, &s->layout.ring, cursor);
+    accumulator = multiply_landed(s, &stage);
+    next = moe__cursor_next(b, &s->layout.ring, cursor);
+    stage = describe(s, self, next);
+    part_t part;
+    finish_part(s, self, cursor, accumulator, 0, &part);
+    moe__mm_fragment_t registers;
+    moe__accumulator_unpack(b, sum, registers);
+    add_part(s, &part, registers);
+    sum = moe__accumulator_pack(b, s->fragment_n, registers);
+    cursor = next;
+  }
+  return sum;
 }
 
 #define MAX_AT_ONCE 3
@@ -159,10 +266,7 @@ static void add_products(moe__scaled_mm_t *s, const moe__mm_position_t *self,
     finish_part(s, self, at[i], accumulators[i], count - 1 - i, &part);
     if (i == 0)
       moe__accumulator_unpack(b, *sum, registers);
-    for (int j = 0; j < s->fragment_n / 2; j++)
-      registers[j] = moe__mm_has_block_scales(s)
-                         ? moe__fma(b, part.sums[j], part.factors[j], registers[j])
-                         : moe__fadd(b, registers[j], part.sums[j]);
+    add_part(s, &part, registers);
   }
   *sum = moe__accumulator_pack(b, s->fragment_n, registers);
   *cursor = moe__cursor_next(b, &s->layout.ring, at[count - 1]);
@@ -174,16 +278,10 @@ static void multiply_promoted(moe__scaled_mm_t *s, const moe__mm_position_t *sel
                               const moe__mm_reduction_t *reduction, moe__cursor_t cursor,
                               const moe__mm_beside_t *beside, moe__mm_fragment_t registers) {
   moe__builder_t *b = &s->kernel.builder;
-  bool scales = moe__mm_has_block_scales(s);
   moe__accumulator_t accumulator;
   multiply_first(s, self, reduction, beside, cursor, 1, &accumulator);
   call(beside, beside->first);
-  part_t part;
-  finish_part(s, self, cursor, accumulator, 0, &part);
-  call(beside, beside->settle);
-  for (int i = 0; scales && i < s->fragment_n / 2; i++)
-    part.sums[i] = moe__fmul(b, part.sums[i], part.factors[i]);
-  moe__accumulator_t sum = moe__accumulator_pack(b, s->fragment_n, part.sums);
+  moe__accumulator_t sum = first_part(s, self, cursor, beside, accumulator, (MlirValue){NULL});
   cursor = moe__cursor_next(b, &s->layout.ring, cursor);
   MlirValue rest = moe__i32(b, 1);
   if (at_once(s) > 1) {

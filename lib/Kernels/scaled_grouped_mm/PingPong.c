@@ -81,7 +81,8 @@ static void settle(void *user) {
 }
 
 /* What the epilogue takes is asked for before the turn, and comes while the tile is multiplied. */
-static void multiply_and_store(making_t *m, int count) {
+static void multiply_and_store(making_t *m) {
+  int count = MOE__MM_MAX_FRAGMENTS;
   moe__mm_fragment_t fragments[MOE__MM_MAX_FRAGMENTS];
   moe__mm_epilogue_t epilogue[MOE__MM_MAX_FRAGMENTS];
   epilogue[0] = moe__mm_epilogue_prepare(m->s, &m->self[0], m->tile, m->is_empty);
@@ -96,16 +97,16 @@ static void multiply_and_store(making_t *m, int count) {
     moe__mm_epilogue_store(m->s, &epilogue[i], fragments[i]);
 }
 
-/* Whether any of the fragment's rows are stored, as i1 that ptxas knows to be one for the warp. */
-static MlirValue has_rows(moe__scaled_mm_t *s, const moe__group_tile_t *tile, int fragment) {
+/* Whether any of the tile's rows are stored, as i1 that ptxas knows to be one for the warp. */
+static MlirValue has_rows(moe__scaled_mm_t *s, const moe__group_tile_t *tile) {
   moe__builder_t *b = &s->kernel.builder;
-  MlirValue first = moe__add(b, tile->row, fragment * MOE__WGMMA_M);
-  MlirValue has = moe__zext(b, moe__ult(b, first, tile->row_end), b->i32);
+  MlirValue has = moe__zext(b, moe__ult(b, tile->row, tile->row_end), b->i32);
   return moe__ne(b, moe__warp_uniform(b, has), 0);
 }
 
-/* Multiplies and stores a tile. Forward, of the last tile of a group only the fragments that
- * have rows of it; a cluster's tile may have none. */
+/* Multiplies and stores a tile; forward, a cluster's may have no rows. Both fragments, also where
+ * the second has none: a tile that takes less time brings CTAs out of step, which then read the
+ * same things at different times. */
 static void multiply_tile(making_t *m, const moe__mm_work_t *work) {
   moe__scaled_mm_t *s = m->s;
   moe__builder_t *b = &s->kernel.builder;
@@ -116,25 +117,20 @@ static void multiply_tile(making_t *m, const moe__mm_work_t *work) {
     m->is_empty = moe__eq(b, work->start, work->end);
     reduction.k_tiles = moe__warp_uniform(b, reduction.k_tiles);
     reduction.last_steps = moe__warp_uniform(b, reduction.last_steps);
-    multiply_and_store(m, MOE__MM_MAX_FRAGMENTS);
+    multiply_and_store(m);
     m->reduction = NULL;
     return;
   }
   reduction.k_tiles = moe__warp_uniform(b, reduction.k_tiles);
   bool always = s->schedule.cluster == 1 || s->schedule.beside;
-  MOE__IF (b, has_rows(s, &work->tile, 1)) {
-    multiply_and_store(m, 2);
+  MOE__IF (b, always ? (MlirValue){NULL} : has_rows(s, &work->tile)) {
+    multiply_and_store(m);
   }
-  MOE__ELSE (b) {
-    MOE__IF (b, always ? (MlirValue){NULL} : has_rows(s, &work->tile, 0)) {
-      multiply_and_store(m, 1);
-    }
-    if (!always) {
-      MOE__ELSE (b) {
-        take_turn(s, m->self, m->turn);
-        moe__mm_pass_over(s, m->self, &reduction, m->cursor);
-        pass_turn(s, m->self, moe__eq(b, m->turn, m->turn));
-      }
+  if (!always) {
+    MOE__ELSE (b) {
+      take_turn(s, m->self, m->turn);
+      moe__mm_pass_over(s, m->self, &reduction, m->cursor);
+      pass_turn(s, m->self, moe__eq(b, m->turn, m->turn));
     }
   }
   m->reduction = NULL;

@@ -159,6 +159,13 @@ static MlirValue has_rows(moe__scaled_mm_t *s, const moe__mm_position_t *self,
   return moe__ult(b, moe__add(b, column, first), s->columns.value);
 }
 
+/* The same, as i1 that ptxas knows to be one for the warp. */
+static MlirValue warp_has_rows(moe__scaled_mm_t *s, const moe__mm_position_t *self,
+                               const moe__group_tile_t *tile) {
+  moe__builder_t *b = &s->kernel.builder;
+  return moe__ne(b, moe__warp_uniform(b, moe__zext(b, has_rows(s, self, tile), b->i32)), 0);
+}
+
 static void settle(void *user) {
   preparation_t *p = user;
   moe__mm_epilogue_settle(p->s, &p->epilogue);
@@ -200,8 +207,7 @@ static moe__cursor_t multiply_tile(moe__scaled_mm_t *s, const moe__mm_position_t
       m.reduction.last_steps = moe__warp_uniform(b, m.reduction.last_steps);
     make(&m);
   } else {
-    MlirValue works = moe__warp_uniform(b, moe__zext(b, has_rows(s, self, &work->tile), b->i32));
-    MOE__IF (b, moe__ne(b, works, 0)) {
+    MOE__IF (b, warp_has_rows(s, self, &work->tile)) {
       moe__mm_fit(s, &work->tile, make, &m);
     }
     MOE__ELSE (b) {
@@ -218,14 +224,20 @@ MlirValue moe__mm_has_tile(moe__scaled_mm_t *s, moe__cursor_t cursor, MlirValue 
   return moe__ne(b, group, MOE__MM_NO_GROUP);
 }
 
-static void multiply_tiles(moe__scaled_mm_t *s) {
-  moe__kernel_t *kernel = &s->kernel;
-  moe__builder_t *b = &kernel->builder;
-  MlirValue warp = moe__and(b, moe__lshr(b, kernel->thread, 5), 3);
-  moe__mm_position_t self = {.warpgroup = moe__lshr(b, kernel->thread, 7),
-                             .lane = moe__and(b, kernel->thread, MOE__WARP - 1)};
+static moe__mm_position_t position(moe__scaled_mm_t *s) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue thread = s->kernel.thread;
+  MlirValue warp = moe__and(b, moe__lshr(b, thread, 5), 3);
+  moe__mm_position_t self = {.warpgroup = moe__lshr(b, thread, 7),
+                             .lane = moe__and(b, thread, MOE__WARP - 1)};
   self.warp_row = moe__add(b, moe__mul(b, self.warpgroup, MOE__WGMMA_M), moe__shl(b, warp, 4));
   self.row = moe__add(b, self.warp_row, moe__lshr(b, self.lane, 2));
+  return self;
+}
+
+static void multiply_tiles(moe__scaled_mm_t *s) {
+  moe__builder_t *b = &s->kernel.builder;
+  moe__mm_position_t self = position(s);
   moe__cursor_t cursor = moe__cursor_start(b);
   MlirValue slot = moe__i32(b, 0);
   MOE__WHILE (b, moe__mm_has_tile(s, cursor, slot), MOE__CARRY_CURSOR(cursor), &slot) {
@@ -233,6 +245,97 @@ static void multiply_tiles(moe__scaled_mm_t *s) {
     cursor = multiply_tile(s, &self, &work, cursor);
     slot = moe__mm_next_slot(s, slot);
   }
+  moe__mm_epilogue_end(s, &self);
+}
+
+/* ---- Where a tile is stored behind the first product of the next ---- */
+
+/* A tile that has been multiplied: its sums, and what its epilogue takes of it. row_end is 0 where
+ * there is none yet. */
+typedef struct multiplied_t {
+  moe__accumulator_t sum;
+  moe__group_tile_t tile; /* but for the group */
+  MlirValue scales[3];    /* f32, where there are such: of the lane's two rows, of all columns */
+} multiplied_t;
+
+static void store_multiplied(moe__scaled_mm_t *s, const moe__mm_position_t *self,
+                             const multiplied_t *multiplied) {
+  moe__builder_t *b = &s->kernel.builder;
+  moe__mm_epilogue_t epilogue = moe__mm_epilogue_of(s, self, &multiplied->tile);
+  epilogue.row_scale[0] = multiplied->scales[0];
+  epilogue.row_scale[1] = multiplied->scales[1];
+  epilogue.column_scale = multiplied->scales[2];
+  moe__mm_fragment_t registers;
+  moe__accumulator_unpack(b, multiplied->sum, registers);
+  MOE__IF (b, moe__ne(b, moe__warp_uniform(b, multiplied->tile.row_end), 0)) {
+    moe__mm_epilogue_store(s, &epilogue, registers);
+  }
+}
+
+/* Whether there is a tile of whose rows the warpgroup has none. */
+static MlirValue passes(moe__scaled_mm_t *s, const moe__mm_position_t *self, moe__cursor_t cursor,
+                        MlirValue slot) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue is_tile = moe__mm_has_tile(s, cursor, slot);
+  moe__mm_work_t work = moe__mm_read_slot(s, slot);
+  MlirValue works = moe__warp_uniform(b, moe__zext(b, has_rows(s, self, &work.tile), b->i32));
+  return moe__and(b, is_tile, moe__eq(b, works, 0));
+}
+
+/* Goes on to the next tile that the warpgroup has rows of, or to the end; waits for its first
+ * stage. */
+static void find_tile(moe__scaled_mm_t *s, const moe__mm_position_t *self, moe__cursor_t *cursor,
+                      MlirValue *slot) {
+  moe__builder_t *b = &s->kernel.builder;
+  MOE__WHILE (b, passes(s, self, *cursor, *slot), MOE__CARRY_CURSOR(*cursor), slot) {
+    moe__mm_work_t work = moe__mm_read_slot(s, *slot);
+    moe__mm_reduction_t reduction = moe__mm_reduction_of(s, &work);
+    reduction.k_tiles = moe__warp_uniform(b, reduction.k_tiles);
+    moe__mm_pass_over(s, self, &reduction, *cursor);
+    *cursor = moe__cursor_advance(b, &s->layout.ring, *cursor, reduction.k_tiles);
+    *slot = moe__mm_next_slot(s, *slot);
+  }
+}
+
+static MlirValue is_tile(moe__scaled_mm_t *s, MlirValue slot) {
+  moe__builder_t *b = &s->kernel.builder;
+  return moe__ne(b, moe__warp_uniform(b, moe__mm_read_group(s, slot)), MOE__MM_NO_GROUP);
+}
+
+static void multiply_tiles_ahead(moe__scaled_mm_t *s) {
+  moe__builder_t *b = &s->kernel.builder;
+  moe__mm_position_t self = position(s);
+  moe__cursor_t cursor = moe__cursor_start(b);
+  MlirValue slot = moe__i32(b, 0), zero = moe__i32(b, 0);
+  multiplied_t before = {.sum = moe__wgmma_zero(b, s->schedule.tile_n),
+                         .tile = {.row = zero, .row_end = zero, .column = zero}};
+  bool has_scales = !moe__mm_scales_sums(s);
+  int scales = !has_scales ? 0 : s->side[1]->granularity == MOE__SCALE_OF_ROW ? 2 : 3;
+  for (int i = 0; i < scales; i++)
+    before.scales[i] = moe__f32(b, 0);
+  find_tile(s, &self, &cursor, &slot);
+  MOE__WHILE (b, is_tile(s, slot), MOE__CARRY_CURSOR(cursor), &slot, &before.sum.value,
+              &before.tile.row, &before.tile.row_end, &before.tile.column,
+              scales > 0 ? &before.scales[0] : NULL, scales > 1 ? &before.scales[1] : NULL,
+              scales > 2 ? &before.scales[2] : NULL) {
+    moe__mm_work_t work = moe__mm_read_slot(s, slot);
+    moe__mm_reduction_t reduction = moe__mm_reduction_of(s, &work);
+    reduction.k_tiles = moe__warp_uniform(b, reduction.k_tiles);
+    moe__accumulator_t first = moe__mm_multiply_first(s, &self, &reduction, cursor);
+    preparation_t preparation = {.s = s, .self = &self, .tile = &work.tile};
+    prepare(&preparation);
+    store_multiplied(s, &self, &before);
+    moe__mm_beside_t beside = {.user = &preparation, .settle = settle};
+    before.sum = moe__mm_promote(s, &self, &reduction, cursor, &beside, first);
+    before.tile = work.tile;
+    before.scales[0] = preparation.epilogue.row_scale[0];
+    before.scales[1] = preparation.epilogue.row_scale[1];
+    before.scales[2] = preparation.epilogue.column_scale;
+    cursor = moe__cursor_advance(b, &s->layout.ring, cursor, reduction.k_tiles);
+    slot = moe__mm_next_slot(s, slot);
+    find_tile(s, &self, &cursor, &slot);
+  }
+  store_multiplied(s, &self, &before);
   moe__mm_epilogue_end(s, &self);
 }
 
@@ -454,6 +557,8 @@ static bool lower(const moe__lowering_t *lowering) {
       moe__mm_multiply_mx(&s);
     else if (s.schedule.pingpong)
       moe__mm_multiply_in_turn(&s);
+    else if (moe__mm_stores_behind(&s))
+      multiply_tiles_ahead(&s);
     else
       multiply_tiles(&s);
   }

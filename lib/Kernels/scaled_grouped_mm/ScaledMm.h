@@ -195,6 +195,18 @@ void moe__mm_multiply(moe__scaled_mm_t *s, const moe__mm_position_t *self,
                       const moe__mm_reduction_t *reduction, moe__cursor_t cursor,
                       const moe__mm_beside_t *beside, int count, moe__mm_fragment_t *fragments);
 
+/* Whether a tile is stored while the first product of the next one runs: with promoted sums, whose
+ * accumulator on the tensor core is free between two tiles. Such a tile is begun by the first of
+ * these, which issues its first product, and gives the accumulator; the second multiplies the rest
+ * of it, and gives the sums. settle is called behind the first product; the others are not. */
+bool moe__mm_stores_behind(const moe__scaled_mm_t *s);
+moe__accumulator_t moe__mm_multiply_first(moe__scaled_mm_t *s, const moe__mm_position_t *self,
+                                          const moe__mm_reduction_t *reduction,
+                                          moe__cursor_t cursor);
+moe__accumulator_t moe__mm_promote(moe__scaled_mm_t *s, const moe__mm_position_t *self,
+                                   const moe__mm_reduction_t *reduction, moe__cursor_t cursor,
+                                   const moe__mm_beside_t *beside, moe__accumulator_t accumulator);
+
 /* The same, but for a gradient, for a warpgroup none of whose rows are stored: it only keeps up
  * with the others. */
 void moe__mm_pass_over(moe__scaled_mm_t *s, const moe__mm_position_t *self,
@@ -427,6 +439,11 @@ int moe__mm_tma_pieces(const moe__mm_schedule_t *schedule);
 /* Reserves shared memory. */
 void moe__mm_epilogue_reserve(moe__mm_layout_t *layout, const moe__mm_schedule_t *schedule,
                               MlirOperation op);
+
+/* Where things are that the epilogue of a tile takes: what moe__mm_epilogue_prepare gives but for
+ * what that asks for. */
+moe__mm_epilogue_t moe__mm_epilogue_of(moe__scaled_mm_t *s, const moe__mm_position_t *self,
+                                       const moe__group_tile_t *tile);
 
 /* Asks for the scales and the bias of a tile. is_empty: i1, whether the tile sums over nothing,
  * in which case it is zero whatever the scales are; null where it always sums. */

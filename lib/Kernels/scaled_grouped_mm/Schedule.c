@@ -68,6 +68,16 @@ static const moe__mm_schedule_t ROWS_FAST[] = {
     {SWAPPED, .tile_n = 96, .pieces = 3, .stages = 6},
 };
 static const moe__mm_schedule_t ROWS_PROMOTED[] = {
+    {.tile_n = 192, .stages = 5, .tma_store = 1},
+    {.tile_n = 192, .tma_store = 3},
+    {.tile_n = 192, .tma_store = 3, .band = 16},
+    {.tile_n = 128, .stages = 6},
+    {SWAPPED, .tile_n = 64, .pieces = 4, .stages = 8},
+    {SWAPPED, .tile_n = 64, .pieces = 2, .stages = 7},
+    {SWAPPED, .tile_n = 96, .pieces = 3, .stages = 6},
+};
+/* With scales of blocks or a bias there is no room for five stages. */
+static const moe__mm_schedule_t ROWS_PROMOTED_4[] = {
     {.tile_n = 192, .tma_store = 3},
     {.tile_n = 192},
     {.tile_n = 192, .tma_store = 3, .band = 16},
@@ -140,6 +150,8 @@ moe__candidates_t moe__mm_candidates(MlirOperation op) {
     return MOE__CANDIDATES(TOKENS_64_PROMOTED);
   if (tokens <= 64)
     return tokens <= 32 ? MOE__CANDIDATES(TOKENS_32_FAST) : MOE__CANDIDATES(TOKENS_64_FAST);
+  if (moe__has_block_scales(op) || (promoted && moe__operand_number(op, MOE__BIAS) >= 0))
+    return MOE__CANDIDATES(ROWS_PROMOTED_4);
   return promoted ? MOE__CANDIDATES(ROWS_PROMOTED) : MOE__CANDIDATES(ROWS_FAST);
 }
 
