@@ -85,6 +85,52 @@ static MlirType element_of(MlirOperation op, moe__role_t role) {
 static const moe__mixed_schedule_t TOKENS_8[][3] = CLASSES(8, 256, 8, 256, 4);
 static const moe__mixed_schedule_t TOKENS_16[][3] = CLASSES(16, 256, 7, 128, 9);
 static const moe__mixed_schedule_t TOKENS_32[][3] = CLASSES(32, 128, 10, 128, 7);
+/* Warps that multiply panels, where a row has no more than three bytes of scales and zero points
+ * for 64 columns: as many panels as make one tile, or a few, for each multiprocessor. Stages fill
+ * shared memory. */
+#define DIVIDED_PANELS(n, s)                                                                       \
+  { .tile_n = (n), .panels = 4, .slices = 4, .depth = 512, .split = 2, .stages = (s) }
+#define PANELS_8(p)                                                                                \
+  {                                                                                                \
+    {.tile_n = 8,                                                                                  \
+     .panels = (p),                                                                                \
+     .slices = (p) < 8 ? 2 : 1,                                                                    \
+     .depth = 512,                                                                                 \
+     .stages = 432 / (18 + 9 * (p))},                                                              \
+        MANY_ROWS(8, 256, 4)                                                                       \
+  }
+#define PANELS_16(p)                                                                               \
+  {                                                                                                \
+    {.tile_n = 16,                                                                                 \
+     .panels = (p),                                                                                \
+     .slices = (p) < 8 ? 2 : 1,                                                                    \
+     .depth = (p) < 8 ? 512 : 256,                                                                 \
+     .stages = (p) < 8 ? 420 / (36 + 9 * (p)) : 420 / (18 + 5 * (p))},                             \
+        MANY_ROWS(16, 128, 9)                                                                      \
+  }
+#define FEW 5120 /* rows, whose columns CTAs divide */
+#define LEAST_PANELS 3
+#define MOST_PANELS 14
+#define FOR_PANELS(panels_of)                                                                      \
+  {                                                                                                \
+    panels_of(3), panels_of(4), panels_of(5), panels_of(6), panels_of(7), panels_of(8),            \
+        panels_of(9), panels_of(10), panels_of(11), panels_of(12), panels_of(13), panels_of(14)    \
+  }
+static const moe__mixed_schedule_t PANELS_OF_FEW_ROWS[][2] = {
+    {DIVIDED_PANELS(8, 7), FEW_ROWS(8, 256, 8)}, {DIVIDED_PANELS(16, 5), FEW_ROWS(16, 256, 7)}};
+static const moe__mixed_schedule_t PANELS[][MOST_PANELS - LEAST_PANELS + 1][2] = {
+    FOR_PANELS(PANELS_8), FOR_PANELS(PANELS_16)};
+
+/* Of no more than 16 tokens. */
+static moe__candidates_t panel_candidates(int64_t rows, int64_t tokens) {
+  if (rows <= FEW)
+    return MOE__CANDIDATES(PANELS_OF_FEW_ROWS[tokens > 8]);
+  int64_t all = (rows + MOE_WEIGHT_ROWS - 1) / MOE_WEIGHT_ROWS;
+  int64_t rounds = (all + MULTIPROCESSORS * MOST_PANELS - 1) / (MULTIPROCESSORS * MOST_PANELS);
+  int64_t panels = (all + MULTIPROCESSORS * rounds - 1) / (MULTIPROCESSORS * rounds);
+  return MOE__CANDIDATES(PANELS[tokens > 8][panels - LEAST_PANELS]);
+}
+
 /* More tokens: the sums of a tile and those in flight are most of a thread's registers. */
 #define TILE_64(s, n)                                                                              \
   { .tile_n = 64, .in_flight = 2, .split = (s), .stages = (n) }
@@ -159,7 +205,15 @@ static moe__candidates_t expert_candidates(int64_t tokens) {
 
 /* Rows of weights, over which tiles of a few tokens are spread. */
 static int class_of_rows(int64_t rows) {
-  return rows < 0 ? 1 : rows <= 5120 ? 0 : rows <= 16384 ? 1 : 2;
+  return rows < 0 ? 1 : rows <= FEW ? 0 : rows <= 16384 ? 1 : 2;
+}
+
+/* Bytes of scales and zero points of a row for 64 columns. */
+static int number_bytes(MlirOperation op) {
+  int group = group_of(op), bytes = moe__mixed_scale_bytes(element_of(op, MOE__SCALES));
+  if (!mlirValueIsNull(moe__operand(op, MOE__ZEROS)))
+    bytes++;
+  return group && group < MOE_WEIGHT_COLUMNS ? MOE_WEIGHT_COLUMNS / group * bytes : bytes;
 }
 
 static moe__candidates_t candidates(MlirOperation op) {
@@ -173,6 +227,8 @@ static moe__candidates_t candidates(MlirOperation op) {
   if (rank == 3)
     return expert_candidates(tokens / experts);
   int class = class_of_rows(rows);
+  if (tokens <= 16 && rows >= 0 && number_bytes(op) <= 3)
+    return panel_candidates(rows, tokens);
   if (tokens <= 8)
     return MOE__CANDIDATES(TOKENS_8[class]);
   if (tokens <= 16)
