@@ -1254,3 +1254,34 @@ func.func @one_output_stage_of_groups(%x: tensor<?x?xbf16>, %offs: tensor<?xi32>
       : (tensor<?x?xbf16>, tensor<?xi32>) -> (tensor<?x?xf8E4M3FN, #col_major>, tensor<?x?xf32>)
   return
 }
+
+// -----
+
+#col_major = affine_map<(m, k) -> (k, m)>
+func.func @tile_of_groups(%x: tensor<?x?xbf16>, %offs: tensor<?xi32>) {
+  // expected-error@below {{'schedule.tile_n' is 256; it must be 128 where tokens are in groups}}
+  %q, %s = "mx_quantize.quantize"(%x, %offs) {axis = 0 : i64, block = 32 : i64, mode = "rceil",
+      schedule = {tile_n = 256}}
+      : (tensor<?x?xbf16>, tensor<?xi32>) -> (tensor<?x?xf8E4M3FN, #col_major>, tensor<?x?xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
+func.func @pieces(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{'schedule.pieces' is 2; 48 columns must divide into pieces of a multiple of 16}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {swap_operands = 1, tile_n = 48, pieces = 2}}
+      : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
+func.func @mx_pieces(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64x1xf8E8M0FNU>, %sb: tensor<2x1x16xf8E8M0FNU>, %offs: tensor<2xi32>) {
+  // expected-error@below {{'schedule.pieces' is 4; 64 columns must divide into pieces of a multiple of 32}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "promoted", schedule = {swap_operands = 1, tile_n = 64, pieces = 4}}
+      : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64x1xf8E8M0FNU>, tensor<2x1x16xf8E8M0FNU>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
