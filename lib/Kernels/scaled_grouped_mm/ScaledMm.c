@@ -13,11 +13,12 @@
  * - In a cluster two CTAs have tiles below one another. Each of them loads one half of the columns'
  *   operand, into both. Or the tiles lie side by side, and the rows' operand is shared.
  * - Two warpgroups multiply, 64 rows of each tile (Multiply.c); then they scale, round and store
- *   (Epilogue.c). Forward, a warpgroup whose rows all lie behind the end of the group multiplies
- *   nothing. Or each warpgroup has tiles of its own, and stores one while the other multiplies
- *   (PingPong.c). With scales of MX blocks each multiplies all rows and half of the columns
- *   (MxMultiply.c), and the other three warps of the loading warpgroup write their factors
- *   (MxScales.c).
+ *   (Epilogue.c), with promoted sums while the first product of the next tile runs. Forward, a
+ *   warpgroup whose rows all lie behind the end of the group multiplies nothing. Or each warpgroup
+ *   has tiles of its own, and stores one while the other multiplies (PingPong.c). With scales of MX
+ *   blocks each multiplies all rows and half of the columns (MxMultiply.c).
+ * - The other three warps of the loading warpgroup write the factors of MX blocks (MxScales.c), and
+ *   in a gradient move their tokens (MxTokens.c), or clear blocks of tokens (Clear.c).
  *
  * Forward, a tile that reaches past the end of its group multiplies rows of the next one and
  * drops them: a row depends on nothing but itself, so that even a NaN there does no harm.
@@ -217,11 +218,15 @@ static moe__cursor_t multiply_tile(moe__scaled_mm_t *s, const moe__mm_position_t
   return moe__cursor_advance(b, &s->layout.ring, cursor, m.reduction.k_tiles);
 }
 
-MlirValue moe__mm_has_tile(moe__scaled_mm_t *s, moe__cursor_t cursor, MlirValue slot) {
+/* Whether there is a tile in a slot that has been written. */
+static MlirValue is_tile(moe__scaled_mm_t *s, MlirValue slot) {
   moe__builder_t *b = &s->kernel.builder;
+  return moe__ne(b, moe__warp_uniform(b, moe__mm_read_group(s, slot)), MOE__MM_NO_GROUP);
+}
+
+MlirValue moe__mm_has_tile(moe__scaled_mm_t *s, moe__cursor_t cursor, MlirValue slot) {
   moe__ring_wait(&s->kernel, &s->layout.ring, cursor);
-  MlirValue group = moe__warp_uniform(b, moe__mm_read_group(s, slot));
-  return moe__ne(b, group, MOE__MM_NO_GROUP);
+  return is_tile(s, slot);
 }
 
 static moe__mm_position_t position(moe__scaled_mm_t *s) {
@@ -276,10 +281,10 @@ static void store_multiplied(moe__scaled_mm_t *s, const moe__mm_position_t *self
 static MlirValue passes(moe__scaled_mm_t *s, const moe__mm_position_t *self, moe__cursor_t cursor,
                         MlirValue slot) {
   moe__builder_t *b = &s->kernel.builder;
-  MlirValue is_tile = moe__mm_has_tile(s, cursor, slot);
+  MlirValue has_tile = moe__mm_has_tile(s, cursor, slot);
   moe__mm_work_t work = moe__mm_read_slot(s, slot);
   MlirValue works = moe__warp_uniform(b, moe__zext(b, has_rows(s, self, &work.tile), b->i32));
-  return moe__and(b, is_tile, moe__eq(b, works, 0));
+  return moe__and(b, has_tile, moe__eq(b, works, 0));
 }
 
 /* Goes on to the next tile that the warpgroup has rows of, or to the end; waits for its first
@@ -295,11 +300,6 @@ static void find_tile(moe__scaled_mm_t *s, const moe__mm_position_t *self, moe__
     *cursor = moe__cursor_advance(b, &s->layout.ring, *cursor, reduction.k_tiles);
     *slot = moe__mm_next_slot(s, *slot);
   }
-}
-
-static MlirValue is_tile(moe__scaled_mm_t *s, MlirValue slot) {
-  moe__builder_t *b = &s->kernel.builder;
-  return moe__ne(b, moe__warp_uniform(b, moe__mm_read_group(s, slot)), MOE__MM_NO_GROUP);
 }
 
 static void multiply_tiles_ahead(moe__scaled_mm_t *s) {

@@ -99,9 +99,9 @@ static const moe__mm_schedule_t TOKENS_64_MX[] = {
     {SWAPPED, .tile_n = 96, .pieces = 3, .stages = 5},
     {SWAPPED, .tile_n = 64, .pieces = 2, .stages = 6},
 };
-/* Few tokens for each expert: all is reading the weights. Tiles of operands that are swapped are
- * as narrow as the groups. A group that is larger than a tile would read its weights once more, so
- * tiles are wide, and in pieces. */
+/* Few tokens for each expert: all is reading the weights. A group that is larger than a tile would
+ * read its weights once more, so tiles are wider than most groups, and in pieces, of which a group
+ * takes as many as it has tokens for. */
 static const moe__mm_schedule_t TOKENS_16[] = {
     {SWAPPED, .tile_n = 64, .pieces = 4, .stages = 8},
     {SWAPPED, .tile_n = 32, .pieces = 2, .stages = 9},

@@ -132,7 +132,7 @@ static moe_ref_status_t run_dequantize(const moe__run_launch_t *launch, int64_t 
 static void use(const moe__run_launch_t *launch, const char *role, moe__run_use_t *out_use) {
   const int rank = moe__run_first_operand(launch)->rank;
   out_use->tokens = moe__run_first_operand(launch)->shape[0];
-  if (*role == 'o')
+  if (moe__run_is(role, "offs"))
     out_use->role = MOE__RUN_OFFSETS;
   for (int d = 0; d < rank; d++)
     out_use->cell[d] = d == launch->mx.axis ? launch->mx.block_size : 1;
