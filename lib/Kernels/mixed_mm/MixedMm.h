@@ -1,8 +1,8 @@
 /* MixedMm.h - the kernel of scaled_grouped_mm.mixed_mm under construction: what its parts share.
  *
  * MixedMm.c has the kernel: its parameters, its tiles, and the warp that loads. Weights.c turns
- * four bits into numbers of the tokens' type; Multiply.c has the warpgroups that multiply, Panels.c
- * the warps that do in their place, and Store.c what follows.
+ * four bits into numbers of the tokens' type; Numbers.c reads what a stage has; Multiply.c has the
+ * warpgroups that multiply, Panels.c the warps that do in their place, and Store.c what follows.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #ifndef MOE_KERNELS_MIXED_MM_MIXED_MM_H
@@ -31,7 +31,7 @@ typedef struct moe__mixed_layout_t {
   moe__ring_t ring;
   int32_t weights, scales, zeros; /* offsets in a stage, which begins with the tokens */
   int32_t landing;                /* bytes that land in one */
-  int32_t parts;                  /* with split: where the sums of all CTAs arrive */
+  int32_t parts;                  /* with split or slices: where all sums arrive */
   int registers;                  /* of a thread that multiplies */
   bool divides; /* it gets some of those of the threads that load, a warpgroup then; else a warp */
   moe__groups_layout_t groups;
