@@ -82,6 +82,18 @@ def test_no_tokens():
     assert moe.mixed_mm(tokens(0), moe.pack_mixed_weights(weight, scales)).shape == (0, N)
 
 
+def test_no_gradient():
+    """A bias that is a parameter does not disturb; a gradient that would be lost is an error."""
+    weight, scales, _, values = plain()
+    bias = torch.nn.Parameter(torch.ones(N, device=DEVICE, dtype=BF16))
+    out = moe.mixed_mm(tokens(4), moe.pack_mixed_weights(weight, scales), bias=bias)
+    assert torch.equal(out, expected(tokens(4), values, None, bias))
+    with pytest.raises(NotImplementedError, match="mixed_mm has no gradient; .* torch.no_grad"):
+        out.sum().backward()
+    with torch.no_grad():
+        assert not moe.mixed_mm(tokens(4), moe.pack_mixed_weights(weight, scales), bias=bias).requires_grad
+
+
 def test_compiled():
     """Traced whole, with any number of tokens, and the same bits as eager."""
     weight, scales, _, values = plain(experts=E)

@@ -10,7 +10,8 @@
 /* Of MixedMm.h. */
 #define MOE__MIXED_SCHEDULE(X, T)                                                                  \
   X(T, tile_n, 8, 256, 16, "tokens of a tile, a multiple of 8")                                    \
-  X(T, warpgroups, 1, 4, 2, "warpgroups that multiply, 64 rows of weights each")                   \
+  X(T, warpgroups, 1, 4, 2,                                                                        \
+    "warpgroups that multiply, 64 rows of weights each; unused with panels")                       \
   X(T, panels, 0, 16, 0,                                                                           \
     "panels of 16 rows of weights that warps multiply, each by itself; 0: warpgroups do")          \
   X(T, slices, 1, 8, 1, "warps of a panel, which divide the columns of a stage; 1 without panels") \
@@ -21,10 +22,11 @@
   X(T, share, 1, 4, 1,                                                                             \
     "CTAs of a cluster that have other rows of the same tokens, which each loads a part of for "   \
     "all; 1 with split")                                                                           \
-  X(T, in_flight, 1, 2, 1, "pieces of weights of a warpgroup whose products run at once")          \
+  X(T, in_flight, 1, 2, 1,                                                                         \
+    "pieces of weights of a warpgroup whose products run at once; unused with panels")             \
   X(T, token_parts, 1, 4, 1,                                                                       \
     "parts of a tile's tokens whose products take turns: those of one run while another's are "    \
-    "added")                                                                                       \
+    "added; unused with panels")                                                                   \
   X(T, ctas_per_sm, 1, 4, 1, "CTAs that share a multiprocessor")                                   \
   X(T, band, 1, 4096, 4096,                                                                        \
     "tiles of tokens, of an expert if there are some, that are worked off together")

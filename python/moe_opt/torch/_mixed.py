@@ -105,7 +105,7 @@ def _check(x: Tensor, weights: MixedWeights, offs: Optional[Tensor], bias: Optio
 
 
 def mixed_mm(x: Tensor, weights: MixedWeights, offs: Optional[Tensor] = None, bias: Optional[Tensor] = None) -> Tensor:
-    """Tokens times four-bit weights, which are numbers of 16 bits in the tensor core; scales are applied to sums in fp32. Not differentiable.
+    """Tokens times four-bit weights, which are numbers of 16 bits in the tensor core; scales are applied to sums in fp32.
 
     x: (M, K) bf16 or f16; with scales of 16 bits of their type.
     weights: of a layer, or of experts: pack_mixed_weights, load_mixed_weights.
@@ -113,8 +113,11 @@ def mixed_mm(x: Tensor, weights: MixedWeights, offs: Optional[Tensor] = None, bi
        defined.
     bias: (N), with experts (E, N), of x's type.
 
-    Returns (M, N) of x's type. Raises ValueError where shapes or types do not fit.
+    Returns (M, N) of x's type. Raises ValueError where shapes or types do not fit. It has no gradient: a backward pass through it raises
+    NotImplementedError.
     """
     _check(x, weights, offs, bias)
     w, scales, zeros, form, group_size = weights
-    return _OPS.mixed_mm.default(x, w, scales, zeros, offs, None if bias is None else bias.contiguous(), form, group_size)
+    is_recorded = torch.is_grad_enabled() and (x.requires_grad or (bias is not None and bias.requires_grad))
+    op = _OPS.mixed_mm_recorded if is_recorded else _OPS.mixed_mm
+    return op.default(x, w, scales, zeros, offs, None if bias is None else bias.contiguous(), form, group_size)

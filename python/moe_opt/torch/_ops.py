@@ -211,7 +211,7 @@ define("pack_weights(Tensor w) -> Tensor", _pack_weights, _pack_weights_fake)
 
 
 def _mixed_mm(x, w, scales, zeros, offs, bias, format, group_size):
-    rows = x.shape[0] if offs is None else x.shape[0] / offs.shape[0]
+    rows = x.shape[0] if offs is None else x.shape[0] / max(offs.shape[0], 1)
     few, some = (16, 80) if offs is None else (12, 48)
     tokens = "few" if rows <= few else "some" if rows <= some else "many"
     operands = tuple(tensor for tensor in (w, scales, zeros, x.contiguous(), None if offs is None else _aligned(offs), bias) if tensor is not None)
@@ -226,11 +226,15 @@ def _mixed_mm_fake(x, w, scales, zeros, offs, bias, format, group_size):
     return x.new_empty((x.shape[0], scales.shape[-2]))
 
 
-define(
-    "mixed_mm(Tensor x, Tensor w, Tensor scales, Tensor? zeros, Tensor? offs, Tensor? bias, str format, int group_size) -> Tensor",
-    _mixed_mm,
-    _mixed_mm_fake,
-)
+def _refuse_mixed(ctx, *_):
+    raise NotImplementedError("moe_opt: mixed_mm has no gradient; where none is needed, call it under torch.no_grad()")
+
+
+# mixed_mm_recorded: where an operand needs a gradient, which is an error when it is asked for. Else that would cost each call 6 us of the host.
+_MIXED_MM = "(Tensor x, Tensor w, Tensor scales, Tensor? zeros, Tensor? offs, Tensor? bias, str format, int group_size) -> Tensor"
+define("mixed_mm" + _MIXED_MM, _mixed_mm, _mixed_mm_fake)
+define("mixed_mm_recorded" + _MIXED_MM, _mixed_mm, _mixed_mm_fake)
+torch.library.register_autograd("moe_opt::mixed_mm_recorded", _refuse_mixed, lib=LIBRARY)
 
 # ---- Quantizers ----
 
