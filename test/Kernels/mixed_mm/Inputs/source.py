@@ -1,28 +1,30 @@
-"""Prints a function of any shape with the op scaled_grouped_mm.mixed_mm: source.py [KEY=VALUE...]. Keys and what they are without:
+"""Prints a function with the op scaled_grouped_mm.mixed_mm, of any shape but for n and m: source.py [KEY=VALUE...]. Keys and what they are without:
 
-  format=i4  group=64  scales=bf16  zeros=0  x=bf16  out=bf16  bias=0  experts=0  layout=16x64  schedule=""
+  format=i4  group=64  scales=bf16  zeros=0  x=bf16  out=bf16  bias=0  experts=0  layout=16x64  schedule=""  n=?  m=?
 
 SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
 import sys
 
-given = dict(format="i4", group="64", scales="bf16", zeros="0", x="bf16", out="bf16", bias="0", experts="0", layout="16x64", schedule="")
+given = dict(format="i4", group="64", scales="bf16", zeros="0", x="bf16", out="bf16", bias="0", experts="0", layout="16x64", schedule="", n="?", m="?")
 given.update(argument.split("=", 1) for argument in sys.argv[1:])
 experts = "?x" if given["experts"] != "0" else ""
 order = "affine_map<(e, n, j) -> (e, j, n)>" if experts else "affine_map<(n, j) -> (j, n)>"
+n, m = given["n"], given["m"]
+w_rows = n if n == "?" or given["layout"] == "plain" else int(n) // 16
 groups = "1" if given["group"] == "-1" else "?"
 types = {
-    "w": f"tensor<{experts}?x?{'' if given['layout'] == 'plain' else 'x512'}xui8>",
-    "scales": f"tensor<{experts}?x{groups}x{given['scales']}, {order}>",
-    "x": f"tensor<?x?x{given['x']}>",
+    "w": f"tensor<{experts}{w_rows}x?{'' if given['layout'] == 'plain' else 'x512'}xui8>",
+    "scales": f"tensor<{experts}{n}x{groups}x{given['scales']}, {order}>",
+    "x": f"tensor<{m}x?x{given['x']}>",
 }
 if given["zeros"] != "0":
-    types = {"w": types["w"], "scales": types["scales"], "zeros": f"tensor<{experts}?x{groups}xui8, {order}>", "x": types["x"]}
+    types = {"w": types["w"], "scales": types["scales"], "zeros": f"tensor<{experts}{n}x{groups}xui8, {order}>", "x": types["x"]}
 if experts:
     types["offs"] = "tensor<?xi32>"
 if given["bias"] != "0":
-    types["bias"] = f"tensor<{experts}?x{given['out']}>"
-result = f"tensor<?x?x{given['out']}>"
+    types["bias"] = f"tensor<{experts}{n}x{given['out']}>"
+result = f"tensor<{m}x{n}x{given['out']}>"
 schedule = f", schedule = {{{given['schedule']}}}" if given["schedule"] else ""
 print(f"""func.func @mixed_mm({", ".join(f"%{name}: {type}" for name, type in types.items())}) -> {result} {{
   %out = "scaled_grouped_mm.mixed_mm{"_zeros" if "zeros" in types else ""}{"_bias" if "bias" in types else ""}"({", ".join("%" + name for name in types)})
