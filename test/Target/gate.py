@@ -136,10 +136,13 @@ def product_forms(case, accumulate, sizes):
 
 def product_source(case, accumulate, out, forms, schedule):
     """One function for each form."""
-    text = ", ".join(f"{name} = {value}" for name, value in zip(PRODUCT_FIELDS, schedule)) if schedule else None
+    fields = dict(zip(PRODUCT_FIELDS, schedule or ()))
+    # A bias takes the room of the fifth stage of tiles with 192 columns.
+    biased = {**fields, "stages": min(fields["stages"], 4)} if fields.get("tile_n") == 192 else fields
+    full, narrow = (", ".join(f"{name} = {value}" for name, value in row.items()) or None for row in (fields, biased))
     if accumulate == "blocks":
         accumulate, forms = "promoted", [{"blocks": "tokens" if case == "gradient" else "checkpoint", **form} for form in forms]
-    functions = [Product(case, accumulate, out=out, **form).source(text).replace("@product(", f"@product{i}(")
+    functions = [Product(case, accumulate, out=out, **form).source(narrow if form.get("bias") else full).replace("@product(", f"@product{i}(")
                  for i, form in enumerate(forms)]
     return "".join(functions), len(functions)
 
@@ -153,7 +156,7 @@ def swapped_products(field, accumulate):
 
 
 def product_counts(case, accumulate, out, schedule):
-    field = dict(zip(PRODUCT_FIELDS, schedule))
+    field = {"pieces": 1, **dict(zip(PRODUCT_FIELDS, schedule))}
     halves, shares = out != "f32", field["cluster"] > 1
     # Twice as many where K is static: the loader's loop is unrolled.
     copies = (1, 2) if shares else (2, 4)
@@ -165,10 +168,12 @@ def product_counts(case, accumulate, out, schedule):
         copies = (6,)
     if field["pieces"] > 1:  # a loop over pieces besides, unrolled or not
         copies = tuple(range(copies[0], 33))
-    # In ping-pong ptxas keeps copies of what a warpgroup does with its tile, by where it comes from.
+    # In ping-pong ptxas keeps two copies of what a warpgroup does with its tile, by where it comes from.
     gradient, tiles = case == "gradient", 1
+    if accumulate != "fast" and not gradient and not field["swap_operands"]:
+        tiles = 2  # a tile is stored behind the first product of the next one, the last tile at the end
     if field["pingpong"]:
-        tiles = 2 if gradient else 3
+        tiles = 2
         copies = ((3,) if shares else (6,)) if gradient else copies
         multicast = copies if shares else 0
     columns = field["tile_n"] * (field["pieces"] + 1) // 2
@@ -176,7 +181,7 @@ def product_counts(case, accumulate, out, schedule):
         # Four for 128 of the reduction; the first 128 stand before the loop. Those of the gradient may be less: one, and a loop over
         # the others, which ptxas unrolls.
         # A warpgroup in ping-pong has 128 rows, twice as many. With scales of blocks of tokens there is one loop, and the tail.
-        "QGMMA": swapped_products(field, accumulate) if field["swap_operands"] else 5 if (case, accumulate) == ("gradient", "blocks") else (34 if gradient else 36) if field["pingpong"] else 13 if gradient else 8,
+        "QGMMA": swapped_products(field, accumulate) if field["swap_operands"] else 5 if (case, accumulate) == ("gradient", "blocks") else (34 if gradient else 24) if field["pingpong"] else 13 if gradient else 8,
         # Blocks of a cluster share what they read of one of the operands.
         "UTMALDG": copies,
         "UTMALDG (multicast)": multicast,
