@@ -51,6 +51,17 @@ static void load_pieces(moe__scaled_mm_t *s, const moe__group_tile_t *tile, Mlir
   }
 }
 
+/* Loads both tiles of a stage, the second behind the first. pieces: NULL where all of it is. */
+static void load_operands(moe__scaled_mm_t *s, const moe__group_tile_t *tile, MlirValue pieces,
+                          MlirValue at, MlirValue buffer, MlirValue landed) {
+  load_operand(s, s->side[0], tile, at, buffer, landed);
+  buffer = moe__offset_by(&s->kernel.builder, buffer, MOE__MM_TILE_ROWS * MOE__MM_TILE_K);
+  if (pieces.ptr)
+    load_pieces(s, tile, pieces, at, buffer, landed);
+  else
+    load_operand(s, s->side[1], tile, at, buffer, landed);
+}
+
 /* Where the loader stands: the stage it fills next, and of a gradient what is to be cleared. */
 typedef struct loader_t {
   moe__cursor_t cursor;
@@ -89,12 +100,7 @@ static void load_k_tile(moe__scaled_mm_t *s, const moe__mm_work_t *work,
                        row_bytes + scale_bytes);
     moe__mbarrier_arrive_expect(b, landed, bytes);
     MlirValue buffer = moe__ring_buffer(kernel, &s->layout.ring, loader->cursor);
-    load_operand(s, s->side[0], &work->tile, at, buffer, landed);
-    buffer = moe__offset_by(b, buffer, row_bytes);
-    if (loader->pieces.ptr)
-      load_pieces(s, &work->tile, loader->pieces, at, buffer, landed);
-    else
-      load_operand(s, s->side[1], &work->tile, at, buffer, landed);
+    load_operands(s, &work->tile, loader->pieces, at, buffer, landed);
     if (scales)
       moe__mm_block_load(s, &loader->scales, index, loader->cursor, landed);
   }
@@ -121,9 +127,7 @@ static void load_token_block(moe__scaled_mm_t *s, const moe__mm_work_t *work,
     moe__mbarrier_arrive_expect(b, landed, bytes);
     MOE__IF (b, has_tokens) {
       MlirValue buffer = moe__ring_buffer(kernel, &s->layout.ring, loader->cursor);
-      load_operand(s, s->side[0], &work->tile, at, buffer, landed);
-      buffer = moe__offset_by(b, buffer, MOE__MM_TILE_ROWS * MOE__MM_TILE_K);
-      load_operand(s, s->side[1], &work->tile, at, buffer, landed);
+      load_operands(s, &work->tile, loader->pieces, at, buffer, landed);
       moe__mm_token_block_load(s, work, index, at, has_tail, loader->cursor, landed);
     }
   }
@@ -142,9 +146,7 @@ static void load_mx_tokens(moe__scaled_mm_t *s, const moe__mm_work_t *work,
   MOE__IF (b, s->loads) {
     MlirValue landed = moe__mm_mx_tokens_expect(s, has_tail, loader->cursor);
     MlirValue buffer = moe__ring_buffer(kernel, &s->layout.ring, loader->cursor);
-    load_operand(s, s->side[0], &work->tile, at, buffer, landed);
-    buffer = moe__offset_by(b, buffer, MOE__MM_TILE_ROWS * MOE__MM_TILE_K);
-    load_operand(s, s->side[1], &work->tile, at, buffer, landed);
+    load_operands(s, &work->tile, loader->pieces, at, buffer, landed);
     MOE__IF (b, has_tail) {
       moe__mm_mx_tokens_load_tails(s, work, at, loader->cursor, landed);
     }
