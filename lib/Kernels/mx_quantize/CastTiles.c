@@ -447,9 +447,9 @@ static void cast_both_ways_in_group(moe__cast_tiles_t *tiles, const moe__cast_t 
   }
 }
 
-/* Casts the tile that the cursor is at; gives the slot of the next one's results. */
-static MlirValue cast_tile(moe__cast_tiles_t *tiles, const moe__cast_t *cast, moe__cursor_t cursor,
-                           const moe__cast_place_t *place, MlirValue is_sender, MlirValue slot) {
+/* Casts the tile that the cursor is at; cursor and slot of results are then the next one's. */
+static void cast_tile(moe__cast_tiles_t *tiles, const moe__cast_t *cast, moe__cursor_t *cursor,
+                      const moe__cast_place_t *place, MlirValue is_sender, MlirValue *slot) {
   moe__builder_t *b = &tiles->kernel->builder;
   for (int i = 0; cast->prepare && i < units(tiles); i++)
     for (moe__direction_t direction = MOE__ROWS; direction <= MOE__COLUMNS; direction++)
@@ -459,12 +459,14 @@ static MlirValue cast_tile(moe__cast_tiles_t *tiles, const moe__cast_t *cast, mo
       }
   bool both = tiles->writes[MOE__ROWS] && tiles->writes[MOE__COLUMNS];
   if (both && tiles->by_group)
-    cast_both_ways_in_group(tiles, cast, cursor, place, is_sender, slot);
+    cast_both_ways_in_group(tiles, cast, *cursor, place, is_sender, *slot);
   else if (both)
-    cast_both_ways(tiles, cast, cursor, place, is_sender);
+    cast_both_ways(tiles, cast, *cursor, place, is_sender);
   else
-    cast_one_way(tiles, cast, cursor, place, is_sender, slot);
-  return tiles->schedule.output_stages == 2 || tiles->by_group ? moe__xor(b, slot, 1) : slot;
+    cast_one_way(tiles, cast, *cursor, place, is_sender, *slot);
+  if (tiles->schedule.output_stages == 2 || tiles->by_group)
+    *slot = moe__xor(b, *slot, 1);
+  *cursor = moe__cursor_next(b, &tiles->layout.ring, *cursor);
 }
 
 /* The tiles of a run. */
@@ -474,8 +476,7 @@ static void cast_run(moe__cast_tiles_t *tiles, const moe__cast_t *cast, moe__cur
   MOE__FOR (b, column, 0, run_end(tiles, run), tiles->schedule.tile_k, MOE__CARRY_CURSOR(*cursor),
             slot) {
     moe__cast_place_t place = place_in_run(tiles, run, column);
-    *slot = cast_tile(tiles, cast, *cursor, &place, is_sender, *slot);
-    *cursor = moe__cursor_next(b, &tiles->layout.ring, *cursor);
+    cast_tile(tiles, cast, cursor, &place, is_sender, slot);
   }
   if (cast->finish) {
     cast->finish(cast->user, run->batch, run->row, run->column);
@@ -499,8 +500,7 @@ static void cast_segments(moe__cast_tiles_t *tiles, const moe__cast_t *cast) {
     MOE__FOR (b, index, start, end, 1, MOE__CARRY_CURSOR(cursor), &slot, &rows_above) {
       moe__cast_place_t place = place_in_segment(tiles, &segments, index, end);
       place.rows_above = rows_above;
-      slot = cast_tile(tiles, cast, cursor, &place, is_sender, slot);
-      cursor = moe__cursor_next(b, &tiles->layout.ring, cursor);
+      cast_tile(tiles, cast, &cursor, &place, is_sender, &slot);
       rows_above = moe__cast_rows_left(tiles, &place);
     }
   }
@@ -518,8 +518,7 @@ static void cast_tiles(moe__cast_tiles_t *tiles, const moe__cast_t *cast) {
   MOE__FOR_TILES (kernel, &tiles->tiles, index, MOE__CARRY_CURSOR(cursor), &slot) {
     moe__cast_place_t place = place_of(tiles, index);
     if (moe__cast_run(tiles) == 1) {
-      slot = cast_tile(tiles, cast, cursor, &place, is_sender, slot);
-      cursor = moe__cursor_next(b, &tiles->layout.ring, cursor);
+      cast_tile(tiles, cast, &cursor, &place, is_sender, &slot);
     } else {
       cast_run(tiles, cast, &cursor, &place, is_sender, &slot);
     }
