@@ -54,7 +54,12 @@ static const moe__mm_schedule_t GRADIENT_MX[] = {
     {.tile_n = 128, .stages = 4},
     {.tile_n = 128, .stages = 3},
 };
-/* The same where groups are rows: operands may be swapped. */
+/* Where groups are rows, operands may be swapped, whatever the sums are. */
+#define SWAPPED_ROWS                                                                               \
+  {SWAPPED, .tile_n = 64, .pieces = 4, .stages = 8},                                               \
+      {SWAPPED, .tile_n = 64, .pieces = 2, .stages = 7}, {                                         \
+    SWAPPED, .tile_n = 96, .pieces = 3, .stages = 6                                                \
+  }
 static const moe__mm_schedule_t ROWS_FAST[] = {
     {PINGPONG, .band = 16},
     {PINGPONG},
@@ -63,28 +68,19 @@ static const moe__mm_schedule_t ROWS_FAST[] = {
     {.tile_n = 256},
     {.tile_n = 256, .band = 16},
     {.tile_n = 128, .stages = 6},
-    {SWAPPED, .tile_n = 64, .pieces = 4, .stages = 8},
-    {SWAPPED, .tile_n = 64, .pieces = 2, .stages = 7},
-    {SWAPPED, .tile_n = 96, .pieces = 3, .stages = 6},
+    SWAPPED_ROWS,
 };
 static const moe__mm_schedule_t ROWS_PROMOTED[] = {
     {.tile_n = 192, .stages = 5, .tma_store = 1},
     {.tile_n = 192, .tma_store = 3},
     {.tile_n = 192, .tma_store = 3, .band = 16},
     {.tile_n = 128, .stages = 6},
-    {SWAPPED, .tile_n = 64, .pieces = 4, .stages = 8},
-    {SWAPPED, .tile_n = 64, .pieces = 2, .stages = 7},
-    {SWAPPED, .tile_n = 96, .pieces = 3, .stages = 6},
+    SWAPPED_ROWS,
 };
 /* With scales of blocks or a bias there is no room for five stages. */
 static const moe__mm_schedule_t ROWS_PROMOTED_4[] = {
-    {.tile_n = 192, .tma_store = 3},
-    {.tile_n = 192},
-    {.tile_n = 192, .tma_store = 3, .band = 16},
-    {.tile_n = 128, .stages = 6},
-    {SWAPPED, .tile_n = 64, .pieces = 4, .stages = 8},
-    {SWAPPED, .tile_n = 64, .pieces = 2, .stages = 7},
-    {SWAPPED, .tile_n = 96, .pieces = 3, .stages = 6},
+    {.tile_n = 192, .tma_store = 3}, {.tile_n = 192}, {.tile_n = 192, .tma_store = 3, .band = 16},
+    {.tile_n = 128, .stages = 6},    SWAPPED_ROWS,
 };
 /* With scales of MX blocks the instructions that add products take the time. */
 static const moe__mm_schedule_t ROWS_MX[] = {
