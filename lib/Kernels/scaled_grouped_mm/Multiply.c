@@ -147,8 +147,8 @@ static void add_part(moe__scaled_mm_t *s, const part_t *part, moe__mm_fragment_t
 }
 
 bool moe__mm_stores_behind(const moe__scaled_mm_t *s) {
-  return s->promoted && s->which != MOE__GRADIENT && !s->schedule.swap_operands &&
-         !moe__mm_has_mx_scales(s);
+  return s->promoted && !s->schedule.swap_operands && !moe__mm_has_mx_scales(s) &&
+         !moe__mm_has_token_blocks(s);
 }
 
 moe__accumulator_t moe__mm_multiply_first(moe__scaled_mm_t *s, const moe__mm_position_t *self,

@@ -192,20 +192,29 @@ static void make(void *user) {
   multiply_and_store(m->preparation.s, &m->preparation, &m->reduction, m->cursor);
 }
 
+/* What a tile sums over, in values that ptxas knows to be the same in a warp; *is_empty: of a
+ * gradient, whether that is nothing. */
+static moe__mm_reduction_t reduction_of(moe__scaled_mm_t *s, const moe__mm_work_t *work,
+                                        MlirValue *is_empty) {
+  moe__builder_t *b = &s->kernel.builder;
+  moe__mm_reduction_t reduction = moe__mm_reduction_of(s, work);
+  reduction.k_tiles = moe__warp_uniform(b, reduction.k_tiles);
+  if (s->which == MOE__GRADIENT)
+    *is_empty = moe__eq(b, work->start, work->end);
+  if (reduction.last_steps.ptr)
+    reduction.last_steps = moe__warp_uniform(b, reduction.last_steps);
+  return reduction;
+}
+
 /* Multiplies and stores a tile whose first stage has landed; gives the cursor behind it. Of a
  * gradient, whose rows of out end once for each expert and not once for each group, both
  * warpgroups multiply all tiles: another branch costs promoted sums more than it saves. */
 static moe__cursor_t multiply_tile(moe__scaled_mm_t *s, const moe__mm_position_t *self,
                                    const moe__mm_work_t *work, moe__cursor_t cursor) {
   moe__builder_t *b = &s->kernel.builder;
-  making_t m = {.preparation = {.s = s, .self = self, .tile = &work->tile},
-                .reduction = moe__mm_reduction_of(s, work),
-                .cursor = cursor};
-  m.reduction.k_tiles = moe__warp_uniform(b, m.reduction.k_tiles);
+  making_t m = {.preparation = {.s = s, .self = self, .tile = &work->tile}, .cursor = cursor};
+  m.reduction = reduction_of(s, work, &m.preparation.is_empty);
   if (s->which == MOE__GRADIENT) {
-    m.preparation.is_empty = moe__eq(b, work->start, work->end);
-    if (m.reduction.last_steps.ptr)
-      m.reduction.last_steps = moe__warp_uniform(b, m.reduction.last_steps);
     make(&m);
   } else {
     MOE__IF (b, warp_has_rows(s, self, &work->tile)) {
@@ -292,6 +301,10 @@ static MlirValue passes(moe__scaled_mm_t *s, const moe__mm_position_t *self, moe
 static void find_tile(moe__scaled_mm_t *s, const moe__mm_position_t *self, moe__cursor_t *cursor,
                       MlirValue *slot) {
   moe__builder_t *b = &s->kernel.builder;
+  if (s->which == MOE__GRADIENT) {
+    moe__ring_wait(&s->kernel, &s->layout.ring, *cursor);
+    return;
+  }
   MOE__WHILE (b, passes(s, self, *cursor, *slot), MOE__CARRY_CURSOR(*cursor), slot) {
     moe__mm_work_t work = moe__mm_read_slot(s, *slot);
     moe__mm_reduction_t reduction = moe__mm_reduction_of(s, &work);
@@ -319,10 +332,9 @@ static void multiply_tiles_ahead(moe__scaled_mm_t *s) {
               scales > 0 ? &before.scales[0] : NULL, scales > 1 ? &before.scales[1] : NULL,
               scales > 2 ? &before.scales[2] : NULL) {
     moe__mm_work_t work = moe__mm_read_slot(s, slot);
-    moe__mm_reduction_t reduction = moe__mm_reduction_of(s, &work);
-    reduction.k_tiles = moe__warp_uniform(b, reduction.k_tiles);
-    moe__accumulator_t first = moe__mm_multiply_first(s, &self, &reduction, cursor);
     preparation_t preparation = {.s = s, .self = &self, .tile = &work.tile};
+    moe__mm_reduction_t reduction = reduction_of(s, &work, &preparation.is_empty);
+    moe__accumulator_t first = moe__mm_multiply_first(s, &self, &reduction, cursor);
     prepare(&preparation);
     store_multiplied(s, &self, &before);
     moe__mm_beside_t beside = {.user = &preparation, .settle = settle};
