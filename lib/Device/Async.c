@@ -34,6 +34,11 @@ void moe__mbarrier_arrive_expect(moe__builder_t *b, MlirValue barrier, MlirValue
   moe__op0(b, "nvvm.mbarrier.arrive.expect_tx", MOE__VALUES(barrier, bytes), NULL);
 }
 
+void moe__mbarrier_arrive_early(moe__builder_t *b, MlirValue barrier, int32_t count) {
+  moe__op1(b, "nvvm.mbarrier.arrive.nocomplete", b->i64, MOE__VALUES(barrier, moe__i32(b, count)),
+           NULL);
+}
+
 /* ---- The ring ---- */
 
 moe__ring_t moe__ring_reserve(moe__layout_t *layout, int stages, int32_t stage_bytes) {

@@ -41,6 +41,9 @@ void moe__mbarrier_wait(moe__builder_t *b, MlirValue barrier, MlirValue phase);
 void moe__mbarrier_arrive(moe__builder_t *b, MlirValue barrier);
 void moe__mbarrier_arrive_expect(moe__builder_t *b, MlirValue barrier, MlirValue bytes);
 
+/* `count` arrivals, which do not end the phase: at least one more must follow. */
+void moe__mbarrier_arrive_early(moe__builder_t *b, MlirValue barrier, int32_t count);
+
 /* ---- The ring ---- */
 
 /* Reserves buffers and barriers. */

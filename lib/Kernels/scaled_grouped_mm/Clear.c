@@ -44,7 +44,8 @@ void moe__mm_clear_reserve(moe__mm_layout_t *layout, const moe__mm_schedule_t *s
 void moe__mm_clear_initialize(moe__scaled_mm_t *s) {
   moe__builder_t *b = &s->kernel.builder;
   for (int i = 0; i < barriers(&s->schedule); i++)
-    moe__mbarrier_initialize(b, moe__offset_by(b, s->kernel.shared, s->layout.landed + 8 * i), 1);
+    moe__mbarrier_initialize(b, moe__offset_by(b, s->kernel.shared, s->layout.landed + 8 * i),
+                             moe__mm_has_token_blocks(s) ? MOE__MM_CLEARERS : 1);
   moe__fence_mbarriers(b);
 }
 
@@ -363,7 +364,13 @@ void moe__mm_clear(moe__scaled_mm_t *s, MlirValue end, moe__mm_requests_t *reque
 void moe__mm_end_requests(moe__scaled_mm_t *s, const moe__mm_requests_t *requests) {
   moe__builder_t *b = &s->kernel.builder;
   moe__store(b, moe__i32(b, NO_STAGE), request_at(s, requests->next));
-  moe__mbarrier_arrive(b, landed_at(s, requests->next));
+  moe__mm_expect_block(s, landed_at(s, requests->next), moe__i32(b, 0));
+}
+
+void moe__mm_expect_block(moe__scaled_mm_t *s, MlirValue barrier, MlirValue bytes) {
+  moe__builder_t *b = &s->kernel.builder;
+  moe__mbarrier_arrive_early(b, barrier, MOE__MM_CLEARERS - 1);
+  moe__mbarrier_arrive_expect(b, barrier, bytes);
 }
 
 /* The arrival of the loading thread at a request's barrier comes behind the request. */
@@ -371,7 +378,7 @@ void moe__mm_clear_blocks(moe__scaled_mm_t *s) {
   moe__kernel_t *kernel = &s->kernel;
   moe__builder_t *b = &kernel->builder;
   moe__cursor_t request = moe__cursor_start(b);
-  MlirValue first = moe__i32(b, 0), last = moe__i32(b, NO_STAGE), goes_on = moe__i32(b, 1);
+  MlirValue last = moe__i32(b, NO_STAGE), goes_on = moe__i32(b, 1);
   MOE__WHILE (b, moe__ne(b, goes_on, 0), MOE__CARRY_CURSOR(request), &goes_on) {
     moe__mbarrier_wait(b, landed_at(s, request.stage), request.phase);
     MlirValue words = read_request(s, request.stage);
@@ -380,10 +387,7 @@ void moe__mm_clear_blocks(moe__scaled_mm_t *s) {
     MOE__IF (b, is_stage) {
       clear_block(s, cursor, moe__extract(b, words, 1), moe__extract(b, words, 2),
                   moe__extract(b, words, 3));
-      moe__named_barrier(b, MOE__MM_CLEARERS_BARRIER, MOE__MM_CLEARERS);
-      MOE__IF (b, moe__eq(b, clearer(s), first)) {
-        moe__mbarrier_arrive(b, moe__ring_full(kernel, &s->layout.ring, cursor));
-      }
+      moe__mbarrier_arrive(b, moe__ring_full(kernel, &s->layout.ring, cursor));
     }
     goes_on = moe__zext(b, is_stage, b->i32);
     request = moe__cursor_next(b, &s->layout.ring, request);

@@ -124,7 +124,7 @@ static void load_token_block(moe__scaled_mm_t *s, const moe__mm_work_t *work,
   MlirValue landed = moe__mm_request_block(s, reduction, index, loader->cursor, &loader->requests);
   MOE__IF (b, s->loads) {
     MlirValue bytes = moe__select(b, has_tokens, moe__mm_token_block_bytes(s, has_tail), 0);
-    moe__mbarrier_arrive_expect(b, landed, bytes);
+    moe__mm_expect_block(s, landed, bytes);
     MOE__IF (b, has_tokens) {
       MlirValue buffer = moe__ring_buffer(kernel, &s->layout.ring, loader->cursor);
       load_operands(s, &work->tile, loader->pieces, at, buffer, landed);
@@ -204,12 +204,16 @@ static void write_ends(moe__scaled_mm_t *s, MlirValue slot, const loader_t *load
   moe__builder_t *b = &s->kernel.builder;
   MOE__IF (b, s->loads) {
     moe__mm_write_end(s, slot);
-    if (s->schedule.pingpong)
+    if (s->schedule.pingpong) {
       moe__mm_write_end(s, moe__mm_next_slot(s, slot));
-    else
-      moe__ring_acquire(&s->kernel, &s->layout.ring, loader->cursor, moe__i32(b, 0));
-    if (moe__mm_has_token_blocks(s))
+    } else if (moe__mm_has_token_blocks(s)) {
+      moe__ring_wait_empty(&s->kernel, &s->layout.ring, loader->cursor);
+      moe__mm_expect_block(s, moe__ring_full(&s->kernel, &s->layout.ring, loader->cursor),
+                           moe__i32(b, 0));
       moe__mm_end_requests(s, &loader->requests);
+    } else {
+      moe__ring_acquire(&s->kernel, &s->layout.ring, loader->cursor, moe__i32(b, 0));
+    }
     if (moe__mm_has_mx_tokens(s))
       moe__mm_mx_tokens_end(s, loader->cursor);
     moe__mm_finish_counting(s);

@@ -548,8 +548,9 @@ static bool lower(const moe__lowering_t *lowering) {
       moe__ring_initialize_filled(kernel, &s.layout.ring, 1 + MOE__MM_MX_WRITERS,
                                   moe__mm_mx_readers(&s.schedule));
     else
-      moe__ring_initialize(kernel, &s.layout.ring,
-                           readers * MOE__MM_WARPGROUP / MOE__WARP * s.schedule.cluster);
+      moe__ring_initialize_filled(kernel, &s.layout.ring,
+                                  moe__mm_has_token_blocks(&s) ? MOE__MM_CLEARERS : 1,
+                                  readers * MOE__MM_WARPGROUP / MOE__WARP * s.schedule.cluster);
     if (s.schedule.pingpong) {
       moe__mm_slots_initialize(&s);
       moe__mm_turns_initialize(&s);

@@ -36,8 +36,6 @@
 
 /* The named barrier of the first multiplying warpgroup; that of the second has the next number. */
 #define MOE__MM_WARPGROUP_BARRIER 1
-/* And that of the warps that clear blocks. */
-#define MOE__MM_CLEARERS_BARRIER (MOE__MM_WARPGROUP_BARRIER + MOE__MM_WARPGROUPS)
 
 /* The operands that are multiplied. */
 enum { MOE__MM_QA, MOE__MM_QB };
@@ -389,6 +387,11 @@ MlirValue moe__mm_request_block(moe__scaled_mm_t *s, const moe__mm_reduction_t *
  * loads, call the latter, which clears what is asked for until the thread that loads calls the
  * former, when the next stage is free. */
 #define MOE__MM_CLEARERS (MOE__MM_WARPGROUP - MOE__WARP)
+
+/* Each of them arrives at a stage that it has cleared, so that racecheck of compute-sanitizer sees
+ * the order. So the barriers of stages, and of requests, wait for as many arrivals: where nothing
+ * is to be cleared, the thread that loads makes them all, and announces the bytes. */
+void moe__mm_expect_block(moe__scaled_mm_t *s, MlirValue barrier, MlirValue bytes);
 void moe__mm_end_requests(moe__scaled_mm_t *s, const moe__mm_requests_t *requests);
 void moe__mm_clear_blocks(moe__scaled_mm_t *s);
 
