@@ -170,7 +170,7 @@ def product_counts(case, accumulate, out, schedule):
         copies = tuple(range(copies[0], 33))
     # In ping-pong ptxas keeps two copies of what a warpgroup does with its tile, by where it comes from.
     gradient, tiles = case == "gradient", 1
-    if accumulate != "fast" and not gradient and not field["swap_operands"]:
+    if accumulate != "fast" and not field["swap_operands"] and not (gradient and (shares or accumulate == "blocks")):
         tiles = 2  # a tile is stored behind the first product of the next one, the last tile at the end
     if field["pingpong"]:
         tiles = 2

@@ -147,7 +147,9 @@ static void add_part(moe__scaled_mm_t *s, const part_t *part, moe__mm_fragment_t
 }
 
 bool moe__mm_stores_behind(const moe__scaled_mm_t *s) {
-  return s->promoted && !s->schedule.swap_operands && !moe__mm_has_mx_scales(s) &&
+  /* In a cluster a gradient has no registers left for it. */
+  bool has_room = s->which != MOE__GRADIENT || s->schedule.cluster == 1;
+  return s->promoted && has_room && !s->schedule.swap_operands && !moe__mm_has_mx_scales(s) &&
          !moe__mm_has_token_blocks(s);
 }
 
