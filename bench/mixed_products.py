@@ -33,6 +33,11 @@ def shape_arguments(shapes):
     return " ".join(f"--shape {name}={','.join('x'.join(map(str, shape)) for shape in found)}" for name, found in shapes.items())
 
 
+def layout_of(form):
+    """Of packed weights of this format."""
+    return "16x64_e2m1" if form == "f4E2M1FN" else "16x64"
+
+
 class MixedProduct:
     """The product of weights of one format with a scale for each `group` of columns (-1: for the row) and these element types; zeros:
     with zero points. sizes: where they are static, as in CHECK; it is timed then. schedule: the usual one of this variant."""
@@ -73,7 +78,7 @@ class MixedProduct:
         out, schedule = tensor("out", self.out), schedule or self.schedule
         return (
             f"func.func @{self.op}({', '.join(f'{name}: {kind}' for name, kind in zip(names, types))}) -> {out} {{\n"
-            f'  %out = "scaled_grouped_mm.{self.op}"({", ".join(names)}) {{format = "{self.format}", group_size = {self.group} : i64, layout = "16x64"'
+            f'  %out = "scaled_grouped_mm.{self.op}"({", ".join(names)}) {{format = "{self.format}", group_size = {self.group} : i64, layout = "{layout_of(self.format)}"'
             f"{f', schedule = {{{schedule}}}' if schedule else ''}}}\n"
             f"      : ({', '.join(types)}) -> {out}\n"
             f"  return %out : {out}\n}}\n"
@@ -110,15 +115,15 @@ class PackWeights:
     SANITIZE = {False: ["48x80", "16x16"], True: ["3x32x48"]}
     BENCH = {False: ["3584x4096", "8192x4096", "28672x4096"], True: ["256x4096x1024"]}
 
-    def __init__(self, experts):
-        self.experts, self.grouped = experts, False
+    def __init__(self, experts, layout="16x64"):
+        self.experts, self.layout, self.grouped = experts, layout, False
 
     def source(self, schedule=None):
         experts = "?x" if self.experts else ""
         w, packed = f"tensor<{experts}?x?xui8>", f"tensor<{experts}?x?x512xui8>"
         return (
             f"func.func @pack_weights(%w: {w}) -> {packed} {{\n"
-            f'  %packed = "scaled_grouped_mm.pack_weights"(%w) {{layout = "16x64"{f", schedule = {{{schedule}}}" if schedule else ""}}} : ({w}) -> {packed}\n'
+            f'  %packed = "scaled_grouped_mm.pack_weights"(%w) {{layout = "{self.layout}"{f", schedule = {{{schedule}}}" if schedule else ""}}} : ({w}) -> {packed}\n'
             f"  return %packed : {packed}\n}}\n"
         )
 
@@ -182,4 +187,4 @@ def timed():
 
 def mixed_products():
     table = {f"mixed-{name}": MixedProduct(**form) for name, form in (*forms(), *timed())}
-    return table | {"pack-weights": PackWeights(False), "pack-weights-experts": PackWeights(True)}
+    return table | {"pack-weights": PackWeights(False), "pack-weights-experts": PackWeights(True), "pack-weights-e2m1": PackWeights(False, "16x64_e2m1")}

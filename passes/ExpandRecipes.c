@@ -377,7 +377,8 @@ static bool pack(MlirOperation op) {
   b.before = op;
   MlirValue w = moe__operand(op, MOE__W);
   MlirType type = packed_type(mlirValueGetType(w));
-  MlirAttribute layout = mlirStringAttrGet(b.context, mlirStringRefCreateFromCString("16x64"));
+  MlirAttribute layout =
+      mlirStringAttrGet(b.context, mlirStringRefCreateFromCString(moe__packed_layout(op)));
   MlirOperation packed =
       moe__op(&b, moe__op_id_name(MOE__OP_PACK_WEIGHTS), 1, &type, 1, &w, NULL, 0, NULL);
   moe__op_set_attribute(packed, "layout", layout);

@@ -233,8 +233,9 @@ MIXED_SCHEDULES = {
 def mixed():
     """Products of tokens with four-bit weights, and what packs these; scales have the tokens' type, or are powers of two."""
     for rank in (2, 3):
-        yield Bundle(f"pack_weights-{rank}d", "scaled_grouped_mm.pack_weights", {"layout": "16x64"}, {"w": Tensor("ui8", rank)},
-                     {"packed": Tensor("ui8", rank + 1, shape=["?"] * rank + [512])})
+        for layout in ("16x64", "16x64_e2m1"):
+            yield Bundle(f"pack_weights-{rank}d-{layout}", "scaled_grouped_mm.pack_weights", {"layout": layout}, {"w": Tensor("ui8", rank)},
+                         {"packed": Tensor("ui8", rank + 1, shape=["?"] * rank + [512])})
     forms = [(form, group) for form in ("i4", "ui4") for group in (32, 64, 128)] + [("f4E2M1FN", 32)]
     for form, group in forms:
         for x in ("bf16", "f16"):
@@ -246,7 +247,7 @@ def mixed():
                     operands |= {"zeros": Tensor("ui8", rank, True)} if form == "ui4" else {}
                     operands |= {"x": Tensor(x, 2)} | ({"offs": OFFS} if experts else {}) | ({"bias": Tensor(x, rank - 1)} if bias else {})
                     op = "mixed_mm" + "_zeros" * (form == "ui4") + "_bias" * bias
-                    attributes = {"format": form, "group_size": group, "layout": "16x64"}
+                    attributes = {"format": form, "group_size": group, "layout": "16x64_e2m1" if form == "f4E2M1FN" else "16x64"}
                     for tokens, schedules in MIXED_SCHEDULES.items():
                         name = "-".join([op, form, str(group), x, *["experts"] * experts, tokens])
                         yield Scheduled(name, f"scaled_grouped_mm.{op}", attributes, operands, {"out": Tensor(x, 2)}, schedules[experts], {"tokens": tokens})

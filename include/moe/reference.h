@@ -399,7 +399,13 @@ MOE_API double moe_ref_score_sqnr(const moe_ref_score_t *score);
 /* What the lowest four of `bits` stand for, exact. */
 MOE_API double moe_ref_weight_value(moe_ref_weight_format_t format, int bits);
 
-/* Brings four-bit weights into the layout "16x64".
+/* The orders of packed weights: "16x64" of integers, "16x64_e2m1" of E2M1 values. */
+typedef enum moe_ref_weight_layout_t {
+  MOE_REF_LAYOUT_16X64,
+  MOE_REF_LAYOUT_16X64_E2M1
+} moe_ref_weight_layout_t;
+
+/* Brings four-bit weights into a layout.
  *   w       (N,K/2) or (E,N,K/2), U8: two columns to a byte, the first in its lower half; N a
  *           multiple of 16
  *   packed  (N/16,k,512) or (E,N/16,k,512), U8, k = ceil(K / 64)
@@ -407,12 +413,15 @@ MOE_API double moe_ref_weight_value(moe_ref_weight_format_t format, int bits);
  * A tile of 16 rows and 64 columns is 512 bytes: lane l of a warp has 16 of them, byte 16 l on.
  * Word w of these, little-endian, has the lane's columns 16 w + c: nibble i (i < 4) is row
  * l / 4 + 8 (i % 2), c = 2 (l % 4) + 8 (i / 2), and nibble i + 4 is the column behind it. Columns
- * from K on are zero bits. */
+ * from K on are zero bits. With "16x64_e2m1" the bits of nibbles i and i + 4 stand elsewhere in
+ * their halves of the word: the lower three of i = 0, 1, 2, 3 from bit 6, 3, 0, 9 on, the highest
+ * at bit 15, 12, 13, 14. */
 MOE_API moe_ref_status_t moe_ref_pack_weights(const moe_ref_tensor_t *w,
-                                              const moe_ref_tensor_t *packed);
+                                              const moe_ref_tensor_t *packed,
+                                              moe_ref_weight_layout_t layout);
 
 /* The operands and the result of a product of tokens with four-bit weights.
- *   w       as moe_ref_pack_weights takes it, or as it writes it
+ *   w       as moe_ref_pack_weights takes it, or as it writes it in the format's layout
  *   scales  (N,K/g) or (E,N,K/g), BF16, F16, F32 or E8M0; (N,1) or (E,N,1) where group_size is -1
  *   zeros   as scales, U8, of which the lowest four bits count: zero points; NULL: none
  *   bias    (N) or (E,N), of out's dtype: what is added to each result; NULL: nothing

@@ -174,6 +174,10 @@ bool moe__has_plain_weights(MlirOperation op) {
   return is_product && mlirStringRefEqual(moe__op_string(op, "layout"), ref("plain"));
 }
 
+const char *moe__packed_layout(MlirOperation op) {
+  return mlirStringRefEqual(moe__op_string(op, "format"), ref("f4E2M1FN")) ? "16x64_e2m1" : "16x64";
+}
+
 bool moe__has_mx_scales(MlirOperation op) {
   return mlirTypeIsAFloat8E8M0FNU(mlirShapedTypeGetElementType(moe__tensor_type(op, MOE__SA)));
 }

@@ -125,6 +125,9 @@ bool moe__has_block_scales(MlirOperation op);
 /* Whether the op is a product of four-bit weights that are not packed. */
 bool moe__has_plain_weights(MlirOperation op);
 
+/* The layout of the packed weights of such a product: by its format. */
+const char *moe__packed_layout(MlirOperation op);
+
 /* Whether a product's scales are those of MX blocks. */
 bool moe__has_mx_scales(MlirOperation op);
 

@@ -61,8 +61,8 @@ static const char *const ACCUMULATIONS[] = {
     NULL};
 static const char *const ELEMENTS[] = {"f8E4M3FN", "f8E5M2", NULL};
 static const char *const LAYOUTS[] = {"128x4", "rows_innermost", NULL};
-static const char *const LAYOUTS_OF_WEIGHTS[] = {"plain", "16x64", NULL};
-static const char *const PACKED_LAYOUTS[] = {"16x64", NULL};
+static const char *const LAYOUTS_OF_WEIGHTS[] = {"plain", "16x64", "16x64_e2m1", NULL};
+static const char *const PACKED_LAYOUTS[] = {"16x64", "16x64_e2m1", NULL};
 static const char *const FORMATS[] = {
 #include "moe/weight_formats.def"
     NULL};

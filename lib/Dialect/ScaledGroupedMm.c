@@ -87,6 +87,15 @@ static bool has_groups_of(MlirOperation op, int64_t group) {
                     (long long)found, (long long)expected);
 }
 
+static bool has_layout_of_format(MlirOperation op) {
+  MlirStringRef layout = moe__op_string(op, "layout");
+  const char *packed = moe__packed_layout(op);
+  return moe__has_plain_weights(op) ||
+         mlirStringRefEqual(layout, mlirStringRefCreateFromCString(packed)) ||
+         moe__error(op, "attribute 'layout' is \"%.*s\"; it must be %s, or plain, with this format",
+                    (int)layout.length, layout.data, packed);
+}
+
 bool moe__check_mixed_mm(MlirOperation op) {
   MlirType scales = moe__tensor_type(op, MOE__SCALES);
   int64_t group = moe__op_integer(op, "group_size");
@@ -102,7 +111,8 @@ bool moe__check_mixed_mm(MlirOperation op) {
   if (is_e8m0 && group != MOE_MX_BLOCK)
     return moe__error(op, "attribute 'group_size' is %lld; it must be %d with scales of f8E8M0FNU",
                       (long long)group, MOE_MX_BLOCK);
-  return is_multiple(op, MOE__SCALES, (int)mlirShapedTypeGetRank(scales) - 2, MOE_WEIGHT_ROWS) &&
+  return has_layout_of_format(op) &&
+         is_multiple(op, MOE__SCALES, (int)mlirShapedTypeGetRank(scales) - 2, MOE_WEIGHT_ROWS) &&
          is_multiple(op, MOE__X, 1, group < 0 ? MOE_MX_BLOCK : group) && has_groups_of(op, group) &&
          has_bias_of_out(op);
 }

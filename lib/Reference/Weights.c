@@ -19,16 +19,24 @@ enum {
   LONGEST_DOT = 128, /* of a sum that the tensor core has alone */
 };
 
-/* ---- The layout "16x64" ---- */
+/* ---- Layouts ---- */
 
-/* Where element (row, column) of a tile is: the byte, and the lowest bit in it. A lane has 16
- * bytes, a word of them for 16 columns; the word's nibbles are in the order of the lane's
- * registers. */
-static int nibble_of(int row, int column, int *out_bit) {
+/* Where an element of a tile is: the first byte of a little-endian half of a word, and in it the
+ * lowest of the lower three bits, and the highest bit. */
+typedef struct place_t {
+  int byte, lower, highest;
+} place_t;
+
+/* A lane has 16 bytes, a word of them for 16 columns; each half of it has one element for each of
+ * the lane's registers. */
+static place_t place_of(moe_ref_weight_layout_t layout, int row, int column) {
+  static const int floats_lower[] = {6, 3, 0, 9}, floats_highest[] = {15, 12, 13, 14};
   const int lane = row % 8 * 4 + column % 8 / 2, word = column / 16;
-  const int register_ = row / 8 + column % 16 / 8 * 2, nibble = register_ + column % 2 * 4;
-  *out_bit = nibble % 2 * 4;
-  return lane * 16 + word * 4 + nibble / 2;
+  const int register_ = row / 8 + column % 16 / 8 * 2;
+  const bool floats = layout == MOE_REF_LAYOUT_16X64_E2M1;
+  return (place_t){.byte = lane * 16 + word * 4 + column % 2 * 2,
+                   .lower = floats ? floats_lower[register_] : 4 * register_,
+                   .highest = floats ? floats_highest[register_] : 4 * register_ + 3};
 }
 
 /* The element offset of a matrix of `tensor`, whose first dimension counts them if it has more
@@ -44,21 +52,38 @@ static int plain_at(const moe_ref_tensor_t *w, int64_t e, int64_t n, int64_t k) 
   return *(const uint8_t *)moe__ref_element_address(w, index) >> (k % 2 * 4) & 0xF;
 }
 
-static uint8_t *packed_byte(const moe_ref_tensor_t *packed, int64_t e, int64_t n, int64_t k,
-                            int *out_bit) {
+/* The two bytes of the half of a word that has element (n, k) of matrix number e. */
+static void half_at(const moe_ref_tensor_t *packed, int64_t e, int64_t n, int64_t k,
+                    const place_t *place, uint8_t *out_bytes[2]) {
   const int64_t *const strides = packed->strides + packed->rank - 3;
-  const int byte = nibble_of((int)(n % TILE_ROWS), (int)(k % TILE_COLUMNS), out_bit);
-  return moe__ref_element_address(packed, matrix_at(packed, 3, e) + n / TILE_ROWS * strides[0] +
-                                              k / TILE_COLUMNS * strides[1] + byte * strides[2]);
+  const int64_t tile =
+      matrix_at(packed, 3, e) + n / TILE_ROWS * strides[0] + k / TILE_COLUMNS * strides[1];
+  for (int i = 0; i < 2; i++)
+    out_bytes[i] = moe__ref_element_address(packed, tile + (place->byte + i) * strides[2]);
 }
 
-static int packed_at(const moe_ref_tensor_t *packed, int64_t e, int64_t n, int64_t k) {
-  int bit;
-  const uint8_t byte = *packed_byte(packed, e, n, k, &bit);
-  return byte >> bit & 0xF;
+static int packed_at(const moe_ref_tensor_t *packed, moe_ref_weight_layout_t layout, int64_t e,
+                     int64_t n, int64_t k) {
+  const place_t place = place_of(layout, (int)(n % TILE_ROWS), (int)(k % TILE_COLUMNS));
+  uint8_t *bytes[2];
+  half_at(packed, e, n, k, &place, bytes);
+  const int half = *bytes[0] | *bytes[1] << 8;
+  return (half >> place.lower & 7) | (half >> place.highest & 1) << 3;
 }
 
-moe_ref_status_t moe_ref_pack_weights(const moe_ref_tensor_t *w, const moe_ref_tensor_t *packed) {
+static void set_packed(const moe_ref_tensor_t *packed, moe_ref_weight_layout_t layout, int64_t e,
+                       int64_t n, int64_t k, int bits) {
+  const place_t place = place_of(layout, (int)(n % TILE_ROWS), (int)(k % TILE_COLUMNS));
+  const int mask = 7 << place.lower | 1 << place.highest;
+  const int placed = (bits & 7) << place.lower | bits >> 3 << place.highest;
+  uint8_t *bytes[2];
+  half_at(packed, e, n, k, &place, bytes);
+  for (int i = 0; i < 2; i++)
+    *bytes[i] = (uint8_t)((*bytes[i] & ~(mask >> 8 * i)) | placed >> 8 * i);
+}
+
+moe_ref_status_t moe_ref_pack_weights(const moe_ref_tensor_t *w, const moe_ref_tensor_t *packed,
+                                      moe_ref_weight_layout_t layout) {
   if (!moe__ref_is_tensor(w) || !moe__ref_is_tensor(packed) || w->dtype != MOE_REF_U8 ||
       packed->dtype != MOE_REF_U8 || w->rank < 2 || w->rank > 3 || packed->rank != w->rank + 1)
     return MOE_REF_INVALID_ARGUMENT;
@@ -71,12 +96,8 @@ moe_ref_status_t moe_ref_pack_weights(const moe_ref_tensor_t *w, const moe_ref_t
     return MOE_REF_INVALID_ARGUMENT;
   for (int64_t e = 0; e < experts; e++)
     for (int64_t n = 0; n < rows; n++)
-      for (int64_t k = 0; k < padded; k++) {
-        int bit;
-        uint8_t *const byte = packed_byte(packed, e, n, k, &bit);
-        const int value = k < columns ? plain_at(w, e, n, k) : 0;
-        *byte = (uint8_t)((*byte & ~(0xF << bit)) | value << bit);
-      }
+      for (int64_t k = 0; k < padded; k++)
+        set_packed(packed, layout, e, n, k, k < columns ? plain_at(w, e, n, k) : 0);
   return MOE_REF_OK;
 }
 
@@ -197,8 +218,10 @@ typedef struct row_t {
 
 static void decode_row(const moe_ref_mixed_mm_t *mm, const sizes_t *s, int64_t e, int64_t n,
                        const row_t *row) {
+  const moe_ref_weight_layout_t layout =
+      mm->format == MOE_REF_WEIGHT_E2M1 ? MOE_REF_LAYOUT_16X64_E2M1 : MOE_REF_LAYOUT_16X64;
   for (int64_t k = 0; k < s->depth; k++) {
-    const int bits = s->packed ? packed_at(mm->w, e, n, k) : plain_at(mm->w, e, n, k);
+    const int bits = s->packed ? packed_at(mm->w, layout, e, n, k) : plain_at(mm->w, e, n, k);
     const int zero = mm->zeros != NULL ? zero_at(mm->zeros, e, n, k / s->group) : 0;
     row->weights[k] = moe_ref_weight_value(mm->format, bits) - zero;
   }

@@ -64,7 +64,7 @@ static void test_layout(void **state) {
   (void)state;
   const moe_ref_tensor_t from = TENSOR(w, MOE_REF_U8, EXPERTS, N, K / 2),
                          to = TENSOR(packed, MOE_REF_U8, EXPERTS, N / 16, CHUNKS, 512);
-  assert_int_equal(moe_ref_pack_weights(&from, &to), MOE_REF_OK);
+  assert_int_equal(moe_ref_pack_weights(&from, &to, MOE_REF_LAYOUT_16X64), MOE_REF_OK);
   static const int rows[] = {1, 9, 1, 9}, columns[] = {2, 2, 10, 10};
   for (int word = 0; word < 4; word++) {
     const uint8_t *bytes = &packed[1][1][0][5 * 16 + word * 4];
@@ -74,6 +74,17 @@ static void test_layout(void **state) {
       assert_int_equal(value >> (4 * i) & 15,
                        bits_at(1, 16 + rows[i % 4], 16 * word + columns[i % 4] + i / 4));
   }
+  /* In the layout of E2M1 the same bits, elsewhere in each half of a word. */
+  static const int lower[] = {6, 3, 0, 9}, highest[] = {15, 12, 13, 14};
+  memset(packed, 0x77, sizeof packed);
+  assert_int_equal(moe_ref_pack_weights(&from, &to, MOE_REF_LAYOUT_16X64_E2M1), MOE_REF_OK);
+  for (int word = 0; word < 4; word++)
+    for (int i = 0; i < 8; i++) {
+      const uint8_t *bytes = &packed[1][1][0][5 * 16 + word * 4 + i / 4 * 2];
+      const int half = bytes[0] | bytes[1] << 8;
+      assert_int_equal((half >> lower[i % 4] & 7) | (half >> highest[i % 4] & 1) << 3,
+                       bits_at(1, 16 + rows[i % 4], 16 * word + columns[i % 4] + i / 4));
+    }
   /* Columns from K on: words 2 and 3 of the second tile. */
   for (int lane = 0; lane < 32; lane++)
     for (int i = 8; i < 16; i++)
@@ -113,9 +124,13 @@ static void test_experts(void **state) {
                          offs = TENSOR(ends, MOE_REF_I32, EXPERTS),
                          result = TENSOR(out, MOE_REF_F32, TOKENS, N),
                          addends = TENSOR(bias, MOE_REF_F32, EXPERTS, N);
-  assert_int_equal(moe_ref_pack_weights(&plain, &tiles), MOE_REF_OK);
   for (int format = MOE_REF_WEIGHT_I4; format <= MOE_REF_WEIGHT_E2M1; format++)
     for (int is_packed = 0; is_packed < 2; is_packed++) {
+      assert_int_equal(moe_ref_pack_weights(&plain, &tiles,
+                                            format == MOE_REF_WEIGHT_E2M1
+                                                ? MOE_REF_LAYOUT_16X64_E2M1
+                                                : MOE_REF_LAYOUT_16X64),
+                       MOE_REF_OK);
       const moe_ref_mixed_mm_t mm = {.w = is_packed ? &tiles : &plain,
                                      .scales = &s,
                                      .x = &tokens,
@@ -237,7 +252,8 @@ static void test_refused(void **state) {
   mm.bias = &addends;
   assert_int_equal(moe_ref_mixed_mm(&mm, 0, TOKENS), MOE_REF_INVALID_ARGUMENT);
   const moe_ref_tensor_t tiles = TENSOR(packed, MOE_REF_U8, N / 16, 1, 512);
-  assert_int_equal(moe_ref_pack_weights(&plain, &tiles), MOE_REF_INVALID_ARGUMENT);
+  assert_int_equal(moe_ref_pack_weights(&plain, &tiles, MOE_REF_LAYOUT_16X64),
+                   MOE_REF_INVALID_ARGUMENT);
 }
 
 int main(void) {

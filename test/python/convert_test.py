@@ -214,14 +214,14 @@ MOE_OPT = pathlib.Path(__file__).resolve().parent.parent.parent / "build/bin/moe
 SOURCE = """
 #side_by_side = affine_map<(e, n, j) -> (e, j, n)>
 func.func @pack_weights(%w: tensor<2x16x48xui8>) -> tensor<2x1x2x512xui8> {
-  %packed = "scaled_grouped_mm.pack_weights"(%w) {layout = "16x64"} : (tensor<2x16x48xui8>) -> tensor<2x1x2x512xui8>
+  %packed = "scaled_grouped_mm.pack_weights"(%w) {layout = "LAYOUT"} : (tensor<2x16x48xui8>) -> tensor<2x1x2x512xui8>
   return %packed : tensor<2x1x2x512xui8>
 }
 """
 PRODUCT = """
 func.func @mixed_mm(%w: tensor<2x1x2x512xui8>, %scales: tensor<2x16x3xSCALE, #side_by_side>, %x: tensor<?x96xbf16>, %offs: tensor<2xi32>)
     -> tensor<?x16xf32> {
-  %out = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x, %offs) {format = "FORMAT", group_size = 32 : i64, layout = "16x64"}
+  %out = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x, %offs) {format = "FORMAT", group_size = 32 : i64, layout = "LAYOUT"}
       : (tensor<2x1x2x512xui8>, tensor<2x16x3xSCALE, #side_by_side>, tensor<?x96xbf16>, tensor<2xi32>) -> tensor<?x16xf32>
   return %out : tensor<?x16xf32>
 }
@@ -244,6 +244,7 @@ class Products(Case):
     def check(self, tensors, metadata, scale):
         kind = metadata["experts.up.weight.format"]
         source = (SOURCE + (PRODUCT_ZEROS if kind == "ui4" else PRODUCT)).replace("FORMAT", kind).replace("SCALE", scale)
+        source = source.replace("LAYOUT", "16x64_e2m1" if kind == "f4E2M1FN" else "16x64")
         subprocess.run([MOE_OPT, "-", "--emit=bundle", "-o", self.folder / "bundle"], input=source, text=True, check=True)
         program = moe_opt.load(self.folder / "bundle")
         tokens, ends = numpy.random.default_rng(1).integers(-4, 5, (5, K)), numpy.array([2, 5], numpy.int32)

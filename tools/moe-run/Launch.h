@@ -85,7 +85,8 @@ struct moe__run_launch_t {
   moe_ref_accumulation_t accumulation;
   struct {
     moe_ref_weight_format_t format;
-    int64_t group_size; /* -1: the whole row */
+    moe_ref_weight_layout_t layout; /* of pack_weights */
+    int64_t group_size;             /* -1: the whole row */
   } weights;
   bool token_blocks; /* a gradient's scales are of FP8 blocks of tokens */
 };

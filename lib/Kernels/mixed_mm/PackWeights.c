@@ -12,6 +12,7 @@
 #include "lib/Dialect/Dialect.h"
 #include "lib/Kernels/Kernels.h"
 #include "lib/Kernels/Requirements.h"
+#include "lib/Kernels/mixed_mm/Layout.h"
 #include "lib/Kernels/mixed_mm/Schedule.h"
 
 #include "mlir-c/BuiltinTypes.h"
@@ -52,6 +53,7 @@ typedef struct pack_t {
   moe__kernel_t kernel;
   moe__extent_t experts, rows, bytes; /* of w */
   MlirValue w, packed;
+  bool floats; /* the layout is that of E2M1 */
 } pack_t;
 
 /* The words of a row of the tile that starts at `from`; the second half of the last tile may be
@@ -69,10 +71,10 @@ static void load_row(pack_t *s, MlirValue from, MlirValue has_second, MlirValue 
   }
 }
 
-/* The four bits of `word` from `bit` on, at bit `to`. */
-static MlirValue move_nibble(moe__builder_t *b, MlirValue word, int bit, int to) {
+/* Bits of `word`, those of `mask` from `bit` on, at bit `to`. */
+static MlirValue move_bits(moe__builder_t *b, MlirValue word, uint32_t mask, int bit, int to) {
   MlirValue moved = bit > to ? moe__lshr(b, word, bit - to) : moe__shl(b, word, to - bit);
-  return moe__and(b, moved, (int64_t)(int32_t)(0xFu << to));
+  return moe__and(b, moved, (int64_t)(int32_t)(mask << to));
 }
 
 /* A lane's word for 16 columns: nibble i is that of register i of its fragment, nibble i + 4 that
@@ -80,9 +82,22 @@ static MlirValue move_nibble(moe__builder_t *b, MlirValue word, int bit, int to)
 static MlirValue interleave(moe__builder_t *b, const MlirValue bytes[4]) {
   MlirValue word = moe__i32(b, 0);
   for (int i = 0; i < 4; i++) {
-    word = moe__or(b, word, move_nibble(b, bytes[i], 0, 4 * i));
-    word = moe__or(b, word, move_nibble(b, bytes[i], 4, 4 * i + 16));
+    word = moe__or(b, word, move_bits(b, bytes[i], 0xF, 0, 4 * i));
+    word = moe__or(b, word, move_bits(b, bytes[i], 0xF, 4, 4 * i + 16));
   }
+  return word;
+}
+
+/* The same in the layout of E2M1. */
+static MlirValue interleave_floats(moe__builder_t *b, const MlirValue bytes[4]) {
+  MlirValue word = moe__i32(b, 0);
+  for (int i = 0; i < 4; i++)
+    for (int half = 0; half < 2; half++) {
+      int magnitude = moe__e2m1_magnitude_at[i] + 16 * half,
+          sign = moe__e2m1_sign_at[i] + 16 * half;
+      word = moe__or(b, word, move_bits(b, bytes[i], 7, 4 * half, magnitude));
+      word = moe__or(b, word, move_bits(b, bytes[i], 1, 4 * half + 3, sign));
+    }
   return word;
 }
 
@@ -107,7 +122,7 @@ static void pack_tile(pack_t *s, MlirValue index, MlirValue lane) {
     for (int r = 0; r < 4; r++)
       bytes[r] =
           moe__op1(b, "arith.shrui", b->i32, MOE__VALUES(words[r % 2][2 * i + r / 2], shift), NULL);
-    out[i] = interleave(b, bytes);
+    out[i] = s->floats ? interleave_floats(b, bytes) : interleave(b, bytes);
   }
   MlirValue to = moe__add(b, moe__mul(b, moe__zext(b, index, b->i64), MOE_WEIGHT_BYTES),
                           moe__zext(b, moe__shl(b, lane, 4), b->i64));
@@ -130,7 +145,8 @@ static void add_parameters(pack_t *s, MlirOperation op) {
 
 static bool lower(const moe__lowering_t *lowering) {
   const moe__pack_weights_schedule_t *schedule = lowering->schedule;
-  pack_t s = {0};
+  MlirStringRef floats = mlirStringRefCreateFromCString("16x64_e2m1");
+  pack_t s = {.floats = mlirStringRefEqual(moe__op_string(lowering->op, "layout"), floats)};
   moe__kernel_t *kernel = &s.kernel;
   moe__builder_t *b = &kernel->builder;
   moe__lowering_begin(lowering, kernel);

@@ -1,13 +1,16 @@
 /* Weights.c - four bits become bf16 or f16: see MixedMm.h.
  *
- * A word has eight weights, nibble i and nibble i + 4 those of register i. Where a nibble stands in
- * the mantissa of a number whose last place is worth 1, it is that number plus the nibble; the
- * number goes away by one fma. Two's complement turns into an excess of 8 by flipping the sign bit,
- * which costs nothing: the instruction that puts the nibble in place flips it. An E2M1 value is
- * moved to the sign, the lowest bits of the exponent and the highest of the mantissa; the exponent
- * is corrected by one multiplication, which is exact also of subnormals.
+ * A word has eight weights, of integers nibble i and nibble i + 4 those of register i. Where one
+ * stands in the mantissa of a number whose last place is worth 1, it is that number plus the
+ * nibble; the number goes away by one fma. Two's complement turns into an excess of 8 by flipping
+ * the sign bit, which costs nothing: the instruction that puts the nibble in place flips it.
+ *
+ * An E2M1 value is moved to the sign, the lowest bits of the exponent and the highest of the
+ * mantissa; the exponent is corrected by one multiplication, which is exact also of subnormals. Its
+ * bits lie in the word where that is cheap (Layout.h).
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Kernels/mixed_mm/Layout.h"
 #include "lib/Kernels/mixed_mm/MixedMm.h"
 
 #include "mlir-c/BuiltinTypes.h"
@@ -19,17 +22,16 @@
  * one take turns. In f16 nibbles of the second row stand at bits 4 to 7: 1024 + 16 q, times
  * 1/16. */
 typedef struct halves_t {
-  uint16_t magic;           /* the number whose last place is worth 1 */
-  int at[2];                /* the lowest bit of a nibble */
-  uint16_t factor[2];       /* 1, or 1/16 */
-  uint16_t minus[2];        /* -magic, times that */
-  int shift;                /* from the highest nibble's exponent and mantissa to their place */
-  uint16_t exponent, power; /* the bits of that place; 2^(difference of the exponents' biases) */
+  uint16_t magic;     /* the number whose last place is worth 1 */
+  int at[2];          /* the lowest bit of a nibble */
+  uint16_t factor[2]; /* 1, or 1/16 */
+  uint16_t minus[2];  /* -magic, times that */
+  int mantissa;       /* the place of an E2M1 value's mantissa; its exponent is beside it */
+  uint16_t power;     /* 2^(difference of the exponents' biases) */
 } halves_t;
 
-static const halves_t BF16 = {0x4300, {0, 0}, {0x3F80, 0x3F80}, {0xC300, 0xC300}, 6,
-                              0x01C0, 0x7E80};
-static const halves_t F16 = {0x6400, {0, 4}, {0x3C00, 0x2C00}, {0xE400, 0xD400}, 3, 0x0E00, 0x7400};
+static const halves_t BF16 = {0x4300, {0, 0}, {0x3F80, 0x3F80}, {0xC300, 0xC300}, 6, 0x7E80};
+static const halves_t F16 = {0x6400, {0, 4}, {0x3C00, 0x2C00}, {0xE400, 0xD400}, 9, 0x7400};
 
 static const halves_t *halves_of(const moe__mixed_mm_t *s) {
   return mlirTypeIsABF16(s->x_type) ? &BF16 : &F16;
@@ -90,15 +92,25 @@ static void convert_integers(moe__mixed_mm_t *s, MlirValue word, const MlirValue
   }
 }
 
+/* The word's bits `by` places further, to the right where it is negative. */
+static MlirValue shift(moe__builder_t *b, MlirValue word, int by) {
+  return by > 0 ? moe__shl(b, word, by) : shift_right(b, word, -by);
+}
+
 static void convert_floats(moe__mixed_mm_t *s, MlirValue word,
                            MlirValue out[MOE__WGMMA_A_REGISTERS]) {
   moe__builder_t *b = &s->kernel.builder;
   const halves_t *halves = halves_of(s);
+  int32_t sign = TWICE(0x8000);
   for (int i = 0; i < MOE__WGMMA_A_REGISTERS; i++) {
-    MlirValue top = i < 3 ? moe__shl(b, word, 12 - 4 * i) : word;
-    MlirValue magnitude = moe__and(b, moe__lshr(b, top, halves->shift), TWICE(halves->exponent));
-    MlirValue bits = and_xor(b, top, TWICE(0x8000), magnitude);
-    out[i] = fma_halves(s, bits, halves->power, moe__i32(b, TWICE(0x8000)));
+    int by = halves->mantissa - moe__e2m1_magnitude_at[i], sign_by = 15 - moe__e2m1_sign_at[i];
+    int32_t magnitude = TWICE(7 << halves->mantissa);
+    MlirValue bits = shift(b, word, by);
+    if (by == sign_by)
+      bits = moe__and(b, bits, magnitude | sign);
+    else
+      bits = and_xor(b, shift(b, word, sign_by), sign, moe__and(b, bits, magnitude));
+    out[i] = fma_halves(s, bits, halves->power, moe__i32(b, sign));
   }
 }
 

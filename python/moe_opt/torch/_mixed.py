@@ -66,7 +66,8 @@ def pack_mixed_weights(weight: Tensor, scales: Tensor, zero_points: Optional[Ten
     if zero_points is not None and (zero_points.dtype != torch.uint8 or zero_points.shape != scales.shape):
         raise ValueError(f"zero_points are {zero_points.dtype} {tuple(zero_points.shape)}; they must be torch.uint8 {tuple(scales.shape)}")
     zeros = None if zero_points is None else _side_by_side(zero_points)
-    return MixedWeights(_OPS.pack_weights.default(weight), _side_by_side(scales), zeros, format, group_size)
+    layout = "16x64_e2m1" if format == "f4E2M1FN" else "16x64"
+    return MixedWeights(_OPS.pack_weights.default(weight, layout), _side_by_side(scales), zeros, format, group_size)
 
 
 def load_mixed_weights(path: Union[str, pathlib.Path], name: str, device: Union[str, torch.device] = "cpu") -> MixedWeights:

@@ -199,15 +199,15 @@ define(
 # ---- Products of four-bit weights ----
 
 
-def _pack_weights(w):
-    return function("scaled_grouped_mm.pack_weights", "call", (), _kinds(w), ("ui8",))(w.contiguous())
+def _pack_weights(w, layout="16x64"):
+    return function("scaled_grouped_mm.pack_weights", "call", (("layout", layout),), _kinds(w), ("ui8",))(w.contiguous())
 
 
-def _pack_weights_fake(w):
+def _pack_weights_fake(w, layout="16x64"):
     return w.new_empty((*w.shape[:-2], w.shape[-2] // 16, -(-w.shape[-1] // 32), 512))
 
 
-define("pack_weights(Tensor w) -> Tensor", _pack_weights, _pack_weights_fake)
+define('pack_weights(Tensor w, str layout="16x64") -> Tensor', _pack_weights, _pack_weights_fake)
 
 
 def _mixed_mm(x, w, scales, zeros, offs, bias, format, group_size):

@@ -1334,7 +1334,7 @@ func.func @format_is_unknown(%w: tensor<2x16x16xui8>, %scales: tensor<2x16x1xbf1
 // -----
 
 func.func @layout_is_unknown(%w: tensor<2x16x16xui8>, %scales: tensor<2x16x1xbf16>, %x: tensor<64x32xbf16>, %offs: tensor<2xi32>) {
-  // expected-error@below {{attribute 'layout' is "64x16"; it must be plain or 16x64}}
+  // expected-error@below {{attribute 'layout' is "64x16"; it must be plain, 16x64 or 16x64_e2m1}}
   %out = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x, %offs) {format = "i4", group_size = 32 : i64, layout = "64x16"}
       : (tensor<2x16x16xui8>, tensor<2x16x1xbf16>, tensor<64x32xbf16>, tensor<2xi32>) -> tensor<64x16xbf16>
   return
@@ -1478,7 +1478,7 @@ func.func @pack_element(%w: tensor<32x16xi8>) {
 // -----
 
 func.func @pack_layout(%w: tensor<32x16xui8>) {
-  // expected-error@below {{attribute 'layout' is "plain"; it must be 16x64}}
+  // expected-error@below {{attribute 'layout' is "plain"; it must be 16x64 or 16x64_e2m1}}
   %packed = "scaled_grouped_mm.pack_weights"(%w) {layout = "plain"} : (tensor<32x16xui8>) -> tensor<2x1x512xui8>
   return
 }

@@ -18,8 +18,11 @@ static bool has_layout(const json_t *attributes, const char *layout) {
 }
 
 static int prepare_pack(moe__run_launch_t *launch, const json_t *attributes) {
-  if (!has_layout(attributes, "16x64"))
-    return moe__run_input_error("%s: attribute 'layout' is not '16x64'", launch->name);
+  bool floats = has_layout(attributes, "16x64_e2m1");
+  if (!floats && !has_layout(attributes, "16x64"))
+    return moe__run_input_error("%s: attribute 'layout' is not '16x64' or '16x64_e2m1'",
+                                launch->name);
+  launch->weights.layout = floats ? MOE_REF_LAYOUT_16X64_E2M1 : MOE_REF_LAYOUT_16X64;
   return MOE__RUN_OK;
 }
 
@@ -30,7 +33,8 @@ static void cut_pack(moe__run_launch_t *launch, int threads) {
 
 static moe_ref_status_t run_pack(const moe__run_launch_t *launch, int64_t slice) {
   (void)slice;
-  return moe_ref_pack_weights(moe__run_tensor(launch, "w"), moe__run_tensor(launch, "packed"));
+  return moe_ref_pack_weights(moe__run_tensor(launch, "w"), moe__run_tensor(launch, "packed"),
+                              launch->weights.layout);
 }
 
 static void use_pack(const moe__run_launch_t *launch, const char *role, moe__run_use_t *out_use) {
@@ -53,14 +57,16 @@ static moe_ref_mixed_mm_t product(const moe__run_launch_t *launch) {
                               .group_size = launch->weights.group_size};
 }
 
-/* The reference knows the layout by the rank of w. */
+/* The reference knows the layout by the rank of w and the format. */
 static int prepare(moe__run_launch_t *launch, const json_t *attributes) {
-  if (!has_layout(attributes, "16x64") && !has_layout(attributes, "plain"))
-    return moe__run_input_error("%s: attribute 'layout' is not '16x64' or 'plain'", launch->name);
   int format = -1;
   int rc = moe__run_attribute_name(launch, attributes, "format", moe_ref_weight_format_from_name,
                                    &format);
   launch->weights.format = (moe_ref_weight_format_t)format;
+  const char *packed = format == MOE_REF_WEIGHT_E2M1 ? "16x64_e2m1" : "16x64";
+  if (!rc && !has_layout(attributes, packed) && !has_layout(attributes, "plain"))
+    return moe__run_input_error("%s: attribute 'layout' is not '%s' or 'plain'", launch->name,
+                                packed);
   return rc ? rc
             : moe__run_attribute_integer(launch, attributes, "group_size", -1, 128,
                                          &launch->weights.group_size);

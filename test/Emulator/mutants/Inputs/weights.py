@@ -65,7 +65,7 @@ INTEGERS = [
     ("one more token", ptx(r"setp\.ge\.u32 (\s*%p\d+), (%r\d+), (%r\d+);(\s*or\.pred)", r"setp.gt.u32 \1, \2, \3;\4", which=1)),
 ]
 # What the emulator sees, and says so.
-values.WRONG += "|the store races at shared address|the load reads uninitialized shared memory|belongs to a wgmma|without a wgmma.fence|: deadlock|depends on uninitialized shared memory"
+values.WRONG += "|the store races at shared address|the load reads uninitialized shared memory|belongs to a wgmma|without a wgmma.fence|: deadlock|depends on uninitialized shared memory|times as far from (nan|-?[0-9.e+-]+) as it may be"
 HAZARDS = [
     ("no wait for the products", ptx(r"wgmma\.wait_group\.sync\.aligned 0;", "wgmma.wait_group.sync.aligned 1;")),
     ("no fence before the products", ptx(r"wgmma\.fence\.sync\.aligned;", "")),
@@ -95,12 +95,21 @@ PANELS = [
 TILES = [("sums overwritten before they have been read", ptx(r"bar\.sync \s*1, 64;", "bar.warp.sync -1;", which=1))]
 # E2M1 values in bf16, E8M0 scales.
 FLOATS = [
-    ("signs lost", placed(0x8000, 0)),
+    ("signs lost that need no shift of their own", constant(r"and\.b32", signed(0x81C0), signed(0x01C0), count=0)),
+    ("signs lost that need one", placed(0x8000, 0)),
     ("the highest bit of the exponent lost", constant(r"and\.b32", signed(0x01C0), signed(0x00C0))),
     ("the mantissa lost", constant(r"and\.b32", signed(0x01C0), signed(0x0180))),
+    ("the mantissa lost beside its sign", constant(r"and\.b32", signed(0x81C0), signed(0x8180), which=1)),
+    ("a weight of another register", ptx(r"shl\.b32 (\s*%r\d+, %r\d+), 6;(\s*and\.b32)", r"shl.b32 \1, 3;\2")),
+    ("another's sign", ptx(rf"shl\.b32 (\s*%r\d+, %r\d+), 2;(\s*mov\.b32 \s*%r\d+, {signed(0x8000)};)", r"shl.b32 \1, 1;\2")),
     ("twice the values", ptx(rf"mov\.b32 (\s*%r\d+), {signed(0x7E80)};", rf"mov.b32 \1, {signed(0x7F00)};")),
     ("subnormals lost", constant(r"and\.b32", signed(0x01C0), signed(0x0180), count=0)),
     ("scales of half their size", ptx(r"shl\.b32 (\s*%r\d+, %r\d+), 23;", r"shl.b32 \1, 22;")),
+]
+# E8M0 scales of all bytes.
+SCALES = [
+    ("the scale NaN taken for Inf", ptx(r"fma\.rn\.f32 (\s*%r\d+), (%r\d+), 0f00000000, (%r\d+);", r"mov.b32 \1, \2;", which=0, count=0)),
+    ("the scale 2^-127 taken for 0", ptx(r"max\.u32 (\s*%r\d+), (%r\d+), 4194304;", r"mov.b32 \1, \2;", which=0, count=0)),
 ]
 # Integers in f16: weights at two places of a half.
 HALVES = [
@@ -136,6 +145,8 @@ CASES = [
     case("integers", [], INTEGERS),
     case("hazards", [], HAZARDS),
     case("floats", ["format=f4E2M1FN", "group=32", "scales=f8E8M0FNU"], FLOATS, "3x144x10"),
+    ("weights-scales", [sys.executable, str(SOURCE), "format=f4E2M1FN", "group=32", "scales=f8E8M0FNU", "out=f32", "schedule=tile_n=8,warpgroups=1,stages=2"],
+     ["--edge-blocks", *mutants.shapes(["w=9x5x512", "scales=144x10", "x=30x320"])], SCALES),
     case("halves", ["x=f16"], HALVES),
     case("panels", [], PANELS, schedule="tile_n=8,panels=3,slices=2,depth=128,stages=2"),
     ("weights-tiles", [sys.executable, str(SOURCE), "schedule=tile_n=8,panels=1,slices=2,depth=128,stages=2"],

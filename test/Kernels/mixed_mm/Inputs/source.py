@@ -8,6 +8,8 @@ import sys
 
 given = dict(format="i4", group="64", scales="bf16", zeros="0", x="bf16", out="bf16", bias="0", experts="0", layout="16x64", schedule="", n="?", m="?")
 given.update(argument.split("=", 1) for argument in sys.argv[1:])
+if given["format"] == "f4E2M1FN" and given["layout"] == "16x64":
+    given["layout"] = "16x64_e2m1"
 experts = "?x" if given["experts"] != "0" else ""
 order = "affine_map<(e, n, j) -> (e, j, n)>" if experts else "affine_map<(n, j) -> (j, n)>"
 n, m = given["n"], given["m"]
