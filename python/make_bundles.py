@@ -129,7 +129,7 @@ def along(rank, axis):
 
 
 def mx():
-    """MX casts along the last two dimensions, or both from one read."""
+    """MX casts along the last two dimensions, or both from one read; along tokens also by groups."""
     for x in FLOATS:
         for q in FP8:
             for mode in MODES:
@@ -140,6 +140,8 @@ def mx():
                     for axis in (rank - 1, rank - 2):
                         results = {"q": Tensor(q, rank, axis == rank - 2), "scales": scales}
                         yield Bundle(f"quantize-{along(rank, axis)}-{suffix}", "mx_quantize.quantize", {"axis": axis} | common, operands, results)
+                        if (rank, axis) == (2, 0):
+                            yield Bundle(f"quantize-groups-{suffix}", "mx_quantize.quantize", {"axis": axis} | common, operands | {"offs": OFFS}, results)
                     results = {"q": Tensor(q, rank), "scales": scales, "q_t": Tensor(q, rank, True), "scales_t": scales}
                     yield Bundle(f"quantize_dual-{suffix}", "mx_quantize.quantize_dual", common, operands, results)
 

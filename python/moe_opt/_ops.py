@@ -50,18 +50,22 @@ def _axis(x: Any, axis: int) -> int:
     return axis % x.ndim
 
 
-def quantize(x: Any, axis: int = -1, dtype: str = "f8E4M3FN", mode: str = "rceil") -> tuple[Any, Any]:
+def quantize(x: Any, axis: int = -1, dtype: str = "f8E4M3FN", mode: str = "rceil", offs: Optional[Any] = None) -> tuple[Any, Any]:
     """MX: 32 elements along `axis` share a scale that is a power of two (E8M0).
 
-    x: (M, K) or (E, N, K), bf16 or f32, row-major. The size of `axis` is a multiple of 32.
+    x: (M, K) or (E, N, K), bf16 or f32, row-major. The size of `axis` is a multiple of 32, without offs.
     axis: the last dimension or the one before it.
     dtype: f8E4M3FN or f8E5M2.
     mode: how scales are rounded: floor, rceil, ceil or even.
+    offs: (G,), int32, the end of each group of rows, which may have any size: of x (M, K) along M. Blocks are counted from the start of each
+    group.
 
     Gives q, of the shape of x, and scales, with size / 32 in the place of `axis`. x is q times its scale, rounded. Along the dimension
-    before the last, q lies in memory with the last two dimensions swapped.
+    before the last, q lies in memory with the last two dimensions swapped. With offs, block j of group g has row offs[g-1] // 32 + g + j of
+    the scales, and q has room for a multiple of 128 rows; what is of no group is not written.
     """
-    return _call("mx_quantize.quantize", {"axis": _axis(x, axis), "block": 32, "mode": mode}, {"x": x}, (dtype, "f8E8M0FNU"))
+    attributes = {"axis": _axis(x, axis), "block": 32, "mode": mode}
+    return _call("mx_quantize.quantize", attributes, {"x": x, "offs": offs}, (dtype, "f8E8M0FNU"))
 
 
 def quantize_dual(x: Any, dtype: str = "f8E4M3FN", mode: str = "rceil") -> tuple[Any, Any, Any, Any]:

@@ -119,6 +119,19 @@ class Casts(unittest.TestCase):
                     self.assertTrue(numpy.array_equal(as_bytes(numpy.ascontiguousarray(q)), expected[0]))
                     self.assertTrue(numpy.array_equal(as_bytes(scales), expected[1]))
 
+    def test_mx_of_groups_is_the_reference_of_each(self):
+        x, ends = data(150, 64), [0, 33, 33, 97, 141]
+        q, scales = moe_opt.quantize(x, 0, offs=numpy.array(ends, numpy.int32))
+        self.assertEqual((q.shape[0] % 128, scales.shape[1]), (0, 64))
+        for group, (start, end) in enumerate(zip([0, *ends], ends)):
+            blocks = -(-(end - start) // 32)
+            rows = numpy.zeros((32 * blocks, 64), numpy.float32)
+            rows[: end - start] = x[start:end]
+            expected = reference_quantize(rows, 0, "rceil")
+            first = start // 32 + group
+            self.assertTrue(numpy.array_equal(as_bytes(numpy.ascontiguousarray(q))[start:end], expected[0][: end - start]))
+            self.assertTrue(numpy.array_equal(as_bytes(scales)[first : first + blocks], expected[1]))
+
     def test_mx_is_the_formula(self):
         x = data(64, 512, seed=1)
         q, scales = moe_opt.quantize(x)

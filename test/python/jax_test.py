@@ -191,6 +191,18 @@ class Quantizers(unittest.TestCase):
             self.assertEqual(found.q.dtype, jnp.float8_e4m3fn)
             self.same_bits(found, reference_quantize(values.view(numpy.uint16), axis % values.ndim, "rceil"))
 
+    def test_mx_of_groups_has_the_bits_of_each(self):
+        x, _, _ = operands()
+        found = jax.jit(lambda x, offs: moe.quantize_mx(x, 0, offs=offs))(x, ends(7, 0, 48))
+        for group, (start, end) in enumerate(((0, 7), (7, 7), (7, 55))):
+            blocks = -(-(end - start) // 32)
+            if blocks:
+                rows = numpy.zeros((32 * blocks, K), numpy.uint16)
+                rows[: end - start] = numpy.asarray(x[start:end]).view(numpy.uint16)
+                q, scales = reference_quantize(rows, 0, "rceil")
+                first = start // 32 + group
+                self.same_bits((found.q[start:end], found.scales[first : first + blocks]), (q[: end - start], scales))
+
     def test_fp8_dequantizes(self):
         x, _, _ = operands()
         q, scales = moe.quantize_fp8(x)

@@ -313,7 +313,7 @@ def test_opcheck_of_quantizers_and_products():
     # The other checks compute with inputs and results; torch has no arithmetic for eight-bit floats.
     tests = ("test_autograd_registration", "test_faketensor")
     for op, arguments in (
-        (ops.quantize, (x, 1, "rceil", FP8)),
+        (ops.quantize, (x, None, 1, "rceil", FP8)),
         (ops.quantize_dual, (x, "rceil", FP8)),
         (ops.quantize_fp8, (x, None, "row", 1, True, False, FP8)),
         (ops.quantize_fp8_dual, (x, ends(), True, False, FP8)),
@@ -528,6 +528,17 @@ def test_mx_quantizer_has_the_bits_of_the_formula(axis):
         if axis == -2:
             q, scales = q.transpose(-1, -2), scales.transpose(-1, -2)
         same_bits(found, (q, scales))
+
+
+def test_mx_of_groups_has_the_bits_of_each():
+    x = operands()[0].detach()
+    found, starts = moe.quantize_mx(x, 0, offs=ends("odd")), [0, *ends("odd").tolist()]
+    for group, (start, end) in enumerate(zip(starts, starts[1:])):
+        rows = torch.nn.functional.pad(x[start:end], (0, 0, 0, (start - end) % 32))
+        if end > start:
+            q, scales = moe.quantize_mx(rows, 0)
+            first = start // 32 + group
+            same_bits((found.q[start:end], found.scales[first : first + len(scales)]), (q[: end - start], scales))
 
 
 def test_dual_quantizers_have_the_bits_of_single_ones():

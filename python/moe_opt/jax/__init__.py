@@ -165,16 +165,22 @@ def _axis(x: jax.Array, axis: int) -> int:
     return axis % x.ndim
 
 
-def quantize_mx(x: jax.Array, axis: int = -1, dtype: Any = jnp.float8_e4m3fn, mode: str = "rceil") -> Quantized:
+def quantize_mx(
+    x: jax.Array, axis: int = -1, dtype: Any = jnp.float8_e4m3fn, mode: str = "rceil", offs: Optional[jax.Array] = None
+) -> Quantized:
     """MXFP8: 32 elements along `axis` share a scale that is a power of two (E8M0).
 
     x: (M, K) or (E, N, K), bf16 or fp32; axis: the last dimension or the one before, a multiple of 32 long. mode: how a scale follows
-    from the largest element: rceil, floor, ceil or even (docs/numerics.md). Not differentiable.
+    from the largest element: rceil, floor, ceil or even (docs/numerics.md). offs: (E) int32, ends of groups of tokens (M, K) along M, of any
+    size, from whose starts blocks are counted. Not differentiable.
 
-    Returns q of x's shape and scales of x's shape with that dimension divided by 32.
+    Returns q of x's shape and scales of x's shape with that dimension divided by 32. With offs, block j of group g has row
+    offs[g-1] // 32 + g + j of the scales, and what is of no group is not written: of the scales, and of q, which has room up to a multiple
+    of 128 rows.
     """
     attributes = (("axis", _axis(x, axis)), ("mode", mode))
-    return Quantized(*_function("mx_quantize.quantize", "call", attributes, _kinds(x), (_NAMES[jnp.dtype(dtype)],))(x))
+    arguments = (x,) if offs is None else (x, offs)
+    return Quantized(*_function("mx_quantize.quantize", "call", attributes, _kinds(*arguments), (_NAMES[jnp.dtype(dtype)],))(*arguments))
 
 
 def quantize_fp8(

@@ -152,16 +152,20 @@ def _axis(x: Tensor, axis: int) -> int:
     return axis % x.dim()
 
 
-def quantize_mx(x: Tensor, axis: int = -1, dtype: torch.dtype = torch.float8_e4m3fn, mode: str = "rceil") -> Quantized:
+def quantize_mx(
+    x: Tensor, axis: int = -1, dtype: torch.dtype = torch.float8_e4m3fn, mode: str = "rceil", offs: Optional[Tensor] = None
+) -> Quantized:
     """MXFP8: 32 elements along `axis` share a scale that is a power of two (E8M0).
 
     x: (M, K) or (E, N, K), bf16 or fp32, contiguous or copied; axis: the last dimension or the one before, a multiple of 32 long.
     mode: how a scale follows from the largest element: rceil, floor, ceil or even (docs/numerics.md).
+    offs: (E) int32, ends of groups of tokens (M, K) along M, of any size, from whose starts blocks are counted.
 
     Returns q of x's shape, with the last two dimensions swapped in memory where axis is not the last, and scales of x's shape with
-    that dimension divided by 32.
+    that dimension divided by 32. With offs, block j of group g has row offs[g-1] // 32 + g + j of the scales, and what is of no group is not
+    written: of the scales, and of q, which has room up to a multiple of 128 rows.
     """
-    return Quantized(*_OPS.quantize.default(x, _axis(x, axis), mode, dtype))
+    return Quantized(*_OPS.quantize.default(x, offs, _axis(x, axis), mode, dtype))
 
 
 def quantize_mx_dual(x: Tensor, dtype: torch.dtype = torch.float8_e4m3fn, mode: str = "rceil") -> QuantizedDual:

@@ -260,8 +260,8 @@ def _quantizer(op: str, names: tuple[str, ...], grouped: bool) -> tuple[Callable
 
 
 define(
-    "quantize(Tensor x, int axis, str mode, ScalarType dtype) -> (Tensor q, Tensor scales)",
-    *_quantizer("mx_quantize.quantize", ("axis", "mode"), False),
+    "quantize(Tensor x, Tensor? offs, int axis, str mode, ScalarType dtype) -> (Tensor q, Tensor scales)",
+    *_quantizer("mx_quantize.quantize", ("axis", "mode"), True),
 )
 define(
     "quantize_dual(Tensor x, str mode, ScalarType dtype) -> (Tensor q, Tensor scales, Tensor q_t, Tensor scales_t)",
