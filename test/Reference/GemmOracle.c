@@ -318,7 +318,7 @@ static float sum_of(const gemm_t *x, int64_t g, int64_t i, int64_t j, gemm_way_t
     const __int128 product =
         exact_product(x, index_a(x, g, i + shift, k), index_b(x, expert, k_b, j));
     exact += product;
-    products[k % 32] = ldexp((double)product, -32);
+    products[k % 32] = (double)product * 0x1p-32;
     if (k % 32 == 31 || k == depth - 1)
       accumulator = tensor_core_step(accumulator, products, (int)(k % 32) + 1);
     if (way == TENSOR_CORE_PROMOTED && (k % 128 == 127 || k == depth - 1)) {
@@ -346,7 +346,7 @@ static float add_block(const gemm_t *x, int64_t g, int64_t i, int64_t j, int64_t
     const __int128 product =
         exact_product(x, index_a(x, g, i + shift, k), index_b(x, expert, k_b, j));
     exact += product;
-    products[k % 32] = ldexp((double)product, -32);
+    products[k % 32] = (double)product * 0x1p-32;
     if (k % 32 == 31 || k == depth - 1)
       accumulator = tensor_core_step(accumulator, products, (int)(k % 32) + 1);
   }

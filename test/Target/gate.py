@@ -9,7 +9,8 @@ hardware's copies is wrong or slow without any test of numbers failing. Checked 
   and no local memory (LDL, STL)
 
 That is done in all types and modes with column-major MX quantization, and in all forms with products. Of the other variants of bench/variants.py
-those that are timed are compiled for each candidate of moe-select-schedule; ptxas says nothing, and there is no local memory.
+those that are timed are compiled for each candidate of moe-select-schedule, chains and recipes, whose ops have variants of their own, with defaults
+only; ptxas says nothing, and there is no local memory.
 
   gate.py MOE_OPT PTXAS             the former
   gate.py MOE_OPT PTXAS VARIANTS    the latter
@@ -118,9 +119,14 @@ def check_quantize(moe_opt, ptxas, x, schedule):
     return check(moe_opt, ptxas, *quantize_source(x, schedule), quantize_counts(x, schedule), limit)
 
 
-def product_forms(case, accumulate, sizes):
-    """By type of out: element types of the operands, in bf16 all of them, each with sizes dynamic and static, shared scales, a bias."""
+def product_forms(case, accumulate, sizes, in_all_types):
+    """By type of out, with sizes dynamic and static: scales of rows and shared ones, without and with a bias. In all types: those of the operands too,
+    in bf16 all of them. The machine code has the same structure in each, so that one schedule is enough."""
     has_bias = case != "gradient"
+    if not in_all_types:
+        return {"bf16": [{}, {"sizes": sizes, "bias": has_bias}],
+                "f16": [{"sizes": sizes, "shared": () if accumulate == "blocks" else ("sa", "sb")}],
+                "f32": [{"bias": has_bias}]}
     if (case, accumulate) == ("gradient", "blocks"):
         return {"bf16": [{}, {"sizes": sizes}, {"a": TYPES[1], "b": TYPES[1]}], "f16": [{"sizes": sizes}], "f32": [{}]}
     if accumulate == "blocks":
@@ -192,18 +198,19 @@ def product_counts(case, accumulate, out, schedule):
     }
 
 
-def check_product(moe_opt, ptxas, case, accumulate, sizes, schedule):
+def check_product(moe_opt, ptxas, case, accumulate, sizes, schedule, in_all_types):
     """Number of kernels, the largest number of registers, and all problems, of all types of out."""
     results = [check(moe_opt, ptxas, *product_source(case, accumulate, out, forms, schedule), product_counts(case, accumulate, out, schedule),
                      PRODUCT_REGISTERS)
-               for out, forms in product_forms(case, accumulate, sizes).items()]
+               for out, forms in product_forms(case, accumulate, sizes, in_all_types).items()]
     counts, registers, problems = zip(*results)
     return sum(counts), max(registers), sum(problems, [])
 
 
 def product_checks(moe_opt):
-    """By name: case, accumulate, static sizes and schedule. Schedules that differ in other fields differ in constants."""
-    checks = {}
+    """By name: case, accumulate, static sizes, schedule, and whether in all types: the first schedule of a kind. Schedules that differ in other fields
+    differ in constants."""
+    checks, kinds = {}, set()
     for (case, accumulate), sizes in itertools.product(PRODUCTS, (None, *FEW_TOKENS)):
         if sizes and case != "forward":
             continue
@@ -212,14 +219,19 @@ def product_checks(moe_opt):
             field = dict(zip(PRODUCT_FIELDS, schedule))
             words = ["swapped"] * field["swap_operands"] + ["cluster"] * (field["cluster"] > 1) + ["ping-pong"] * field["pingpong"]
             name = " ".join([case, accumulate, str(field["tile_n"]), *words])
-            checks.setdefault(name, (case, accumulate, sizes or STATIC, schedule))
+            if name not in checks:
+                kind = case, accumulate, field["swap_operands"]
+                checks[name] = (case, accumulate, sizes or STATIC, schedule, kind not in kinds)
+                kinds.add(kind)
     return checks
 
 
-def check_variant(moe_opt, ptxas, variant):
+def check_variant(moe_opt, ptxas, name, variant):
     """Number of candidates, of kernels, and all problems. What ptxas says, moe-opt says."""
+    has_candidates = not name.startswith(("chain", "recipe-"))
     with tempfile.TemporaryDirectory() as folder:
-        command = [moe_opt, "-", "--emit=candidates", f"--ptxas={ptxas}", f"--reproducer={os.devnull}", "-o", folder]
+        target = folder if has_candidates else os.path.join(folder, "0")
+        command = [moe_opt, "-", f"--emit={'candidates' if has_candidates else 'bundle'}", f"--ptxas={ptxas}", f"--reproducer={os.devnull}", "-o", target]
         compiled = subprocess.run(command, input=variant.source(), capture_output=True, text=True)
         if compiled.returncode:
             return 0, 0, [compiled.stderr]
@@ -233,6 +245,12 @@ def check_variant(moe_opt, ptxas, variant):
         return len(numbers), kernels, problems
 
 
+def is_checked_elsewhere(name, variant):
+    """Products whose structure is known, and each pass of a quantizer that has two."""
+    is_known = isinstance(variant, Product) and not variant.is_mx and not variant.sizes
+    return is_known or name.startswith(("scale-", "cast-"))
+
+
 def read_variants(path):
     """Those that are timed. Of what comes in rank 2 and 3, rank 2: the code is the same but for the tile's origin. Of variants with the same
     candidates one."""
@@ -241,7 +259,7 @@ def read_variants(path):
     spec.loader.exec_module(module)
     table = module.variants()
     return {name: variant for name, variant in table.items()
-            if variant.arguments("bench") and not ("-weights-" in name and name.replace("-weights-", "-tokens-") in table)
+            if variant.arguments("bench") and not is_checked_elsewhere(name, variant) and not ("-weights-" in name and name.replace("-weights-", "-tokens-") in table)
             and not getattr(variant, "has_candidates_of_another", bool)()}
 
 
@@ -293,7 +311,7 @@ def check_structure(moe_opt, ptxas, pool):
 
 
 def check_variants(moe_opt, ptxas, variants, pool):
-    checks = {name: pool.submit(check_variant, moe_opt, ptxas, variant) for name, variant in read_variants(variants).items()}
+    checks = {name: pool.submit(check_variant, moe_opt, ptxas, name, variant) for name, variant in read_variants(variants).items()}
     failed = False
     for name, result in checks.items():
         count, kernels, problems = result.result()

@@ -328,8 +328,9 @@ static void print_verdicts(const moe__run_target_t *target, const moe__run_call_
   }
   if (target->device && call->mistakes)
     printf(", wrong offsets are reported");
-  if (target->device && runs == 2)
-    printf(", in two runs on %s", target->words);
+  static const char *const words[] = {"one run", "two runs"};
+  if (target->device && runs <= 2)
+    printf(", in %s on %s", words[runs - 1], target->words);
   else if (target->device)
     printf(", in %d runs on %s", runs, target->words);
   putchar('\n');

@@ -350,8 +350,8 @@ static error_t parse_option(int key, char *text, struct argp_state *state) {
     options->repeat = (int)number;
     return 0;
   case OPTION_RUNS:
-    if (!parse_integer(text, DEFAULT_RUNS, MAX_REPEAT, &number))
-      argp_error(state, "--runs '%s': not a number from %d to %d", text, DEFAULT_RUNS, MAX_REPEAT);
+    if (!parse_integer(text, 1, MAX_REPEAT, &number))
+      argp_error(state, "--runs '%s': not a number from 1 to %d", text, MAX_REPEAT);
     options->runs = (int)number;
     return 0;
   case OPTION_JSON:

@@ -4,7 +4,7 @@ Why: whoever edits IR by hand makes such mistakes, and the passes read types and
 Every mutation replaces one token of the text (a number, a type, a name, an attribute) by another, at one place. The compiler may take
 it (exit 0) or refuse it (exit 1) with an error that names a place; a crash, exit 70 or an error without a place is a failure.
 
-  mutate.py MOE_OPT PTXAS FILE STEP [REGION]     every STEP-th mutation of FILE, or of what in it matches the expression REGION
+  mutate.py MOE_OPT PTXAS TIMES FILE STEP [REGION]     every TIMES * STEP-th mutation of FILE, or of what in it matches the expression REGION
 
 SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
@@ -69,11 +69,11 @@ def problem(moe_opt, ptxas, text):
 
 
 def main():
-    moe_opt, ptxas, path, step, *region = sys.argv[1:]
+    moe_opt, ptxas, times, path, step, *region = sys.argv[1:]
     resource.setrlimit(resource.RLIMIT_CPU, (MAX_CPU_SECONDS,) * 2)  # moe-opt inherits it, and starts at zero
     with open(path) as file:
         text = file.read()
-    cases = list(dict.fromkeys(mutations(text, *(region or [".*"]))))[:: int(step)]
+    cases = list(dict.fromkeys(mutations(text, *(region or [".*"]))))[:: int(times) * int(step)]
     failures = 0
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         for case, what in zip(cases, pool.map(lambda case: problem(moe_opt, ptxas, case), cases)):

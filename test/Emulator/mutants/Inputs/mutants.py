@@ -1,7 +1,7 @@
 """Damages a bundle of the quantize kernel, one way at a time, and asks moe-run to check each on the emulator.
 
 Usage: mutants.py BUNDLE SCRATCH          run all; fails where one is not caught, or is caught by something else
-       mutants.py BUNDLE SCRATCH --table  print what caught each as a Markdown table
+       mutants.py BUNDLE SCRATCH --table FILE  also write what caught each, as a Markdown table
        mutants.py BUNDLE SCRATCH --rows   run those of the kernel that writes tiles in rows; BUNDLE is of rows.mlir
                                  --stream, --fp8-rows, --fp8-scales, --fp8-pair, --fp8-columns, --fp8-squares   those of the file of this name
                                  --products, --clusters, --pingpong, --gradients, --blocks, --token-blocks, --mx, --mx-tokens   those of scaled_mm
@@ -694,11 +694,11 @@ def main():
             print(f"NOT CAUGHT: {name}: exit {code}: {said[:600]}")
         rows.append((name, shorten(said)))
     if "--table" in sys.argv:
-        print("| mutant | what the emulator said |\n|---|---|")
-        for name, said in rows:
-            print(f"| {name} | {said.replace('|', '/')} |")
-    else:
-        print(f"{len(CHOSEN) - failures} of {len(CHOSEN)} mutants are caught")
+        with open(sys.argv[sys.argv.index("--table") + 1], "w") as file:
+            print("| mutant | what the emulator said |\n|---|---|", file=file)
+            for name, said in rows:
+                print(f"| {name} | {said.replace('|', '/')} |", file=file)
+    print(f"{len(CHOSEN) - failures} of {len(CHOSEN)} mutants are caught")
     return 1 if failures else 0
 
 
