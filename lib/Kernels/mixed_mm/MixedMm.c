@@ -62,6 +62,26 @@ static MlirType element_of(MlirOperation op, moe__role_t role) {
   return mlirShapedTypeGetElementType(moe__tensor_type(op, role));
 }
 
+static moe__weight_format_t format_of(MlirOperation op) {
+  static const char *const NAMES[] = {
+#define MOE_WEIGHT_FORMAT(symbol, name) [MOE__WEIGHT_##symbol] = (name),
+#include "moe/weight_formats.def"
+  };
+  MlirStringRef name = moe__op_string(op, "format");
+  int i = (int)(sizeof NAMES / sizeof *NAMES) - 1;
+  while (i > 0 && !mlirStringRefEqual(name, mlirStringRefCreateFromCString(NAMES[i])))
+    i--;
+  return (moe__weight_format_t)i;
+}
+
+/* Bytes of scales and zero points of a row for 64 columns. */
+static int number_bytes(MlirOperation op) {
+  int group = group_of(op), bytes = moe__mixed_scale_bytes(element_of(op, MOE__SCALES));
+  if (!mlirValueIsNull(moe__operand(op, MOE__ZEROS)))
+    bytes++;
+  return group && group < MOE_WEIGHT_COLUMNS ? MOE_WEIGHT_COLUMNS / group * bytes : bytes;
+}
+
 /* ---- Schedules ---- */
 
 /* Of an H100 or H200. */
@@ -187,9 +207,27 @@ static const moe__mixed_schedule_t EXPERTS_80[] = {PARTS(80, 256, 1, 3), PARTS(6
 static const moe__mixed_schedule_t EXPERTS_96[] = {PARTS(96, 256, 1, 2), PARTS(80, 256, 1, 3)};
 static const moe__mixed_schedule_t EXPERTS_MANY[] = {PARTS(128, 256, 1, 2), PARTS(80, 256, 1, 3)};
 
-static moe__candidates_t expert_candidates(int64_t tokens) {
-  if (tokens <= 6)
+/* Few tokens: panels where E2M1 weights, which are more work to turn into numbers, or few tiles
+ * gain by them; smaller tiles then, of which a multiprocessor has two. */
+static const moe__mixed_schedule_t EXPERT_PANELS[] = {
+    {.tile_n = 8, .panels = 16, .depth = 256, .stages = 5}, MANY_ROWS(8, 256, 4)};
+static const moe__mixed_schedule_t SMALL_EXPERT_PANELS[] = {
+    {.tile_n = 8, .panels = 8, .depth = 256, .stages = 4, .ctas_per_sm = 2}, MANY_ROWS(8, 256, 4)};
+
+/* Up to 6 tokens of an expert, on average. */
+static moe__candidates_t few_of_expert_candidates(MlirOperation op, int64_t rows, int64_t tokens,
+                                                  int64_t experts) {
+  int64_t touched = tokens < experts ? tokens : experts;
+  if (number_bytes(op) > 4)
     return MOE__CANDIDATES(TOKENS_8[2]);
+  if (rows >= 0 && touched * rows < MULTIPROCESSORS * moe__mixed_rows(EXPERT_PANELS))
+    return MOE__CANDIDATES(SMALL_EXPERT_PANELS);
+  return format_of(op) == MOE__WEIGHT_E2M1 ? MOE__CANDIDATES(EXPERT_PANELS)
+                                           : MOE__CANDIDATES(TOKENS_8[2]);
+}
+
+/* Of more. */
+static moe__candidates_t expert_candidates(int64_t tokens) {
   if (tokens <= 12)
     return MOE__CANDIDATES(TOKENS_16[2]);
   if (tokens <= 24)
@@ -208,14 +246,6 @@ static int class_of_rows(int64_t rows) {
   return rows < 0 ? 1 : rows <= FEW ? 0 : rows <= 16384 ? 1 : 2;
 }
 
-/* Bytes of scales and zero points of a row for 64 columns. */
-static int number_bytes(MlirOperation op) {
-  int group = group_of(op), bytes = moe__mixed_scale_bytes(element_of(op, MOE__SCALES));
-  if (!mlirValueIsNull(moe__operand(op, MOE__ZEROS)))
-    bytes++;
-  return group && group < MOE_WEIGHT_COLUMNS ? MOE_WEIGHT_COLUMNS / group * bytes : bytes;
-}
-
 static moe__candidates_t candidates(MlirOperation op) {
   MlirType scales = moe__tensor_type(op, MOE__SCALES);
   int rank = (int)mlirShapedTypeGetRank(scales);
@@ -224,6 +254,8 @@ static moe__candidates_t candidates(MlirOperation op) {
   int64_t experts = rank == 3 ? moe__static_dimension(scales, 0) : 1;
   if (tokens < 0 || experts < 0)
     return MOE__CANDIDATES(TOKENS_64[2]);
+  if (rank == 3 && tokens / experts <= 6)
+    return few_of_expert_candidates(op, rows, tokens, experts);
   if (rank == 3)
     return expert_candidates(tokens / experts);
   int class = class_of_rows(rows);
@@ -682,18 +714,6 @@ static void multiply_tiles(moe__mixed_mm_t *s) {
 }
 
 /* ---- The kernel ---- */
-
-static moe__weight_format_t format_of(MlirOperation op) {
-  static const char *const NAMES[] = {
-#define MOE_WEIGHT_FORMAT(symbol, name) [MOE__WEIGHT_##symbol] = (name),
-#include "moe/weight_formats.def"
-  };
-  MlirStringRef name = moe__op_string(op, "format");
-  int i = (int)(sizeof NAMES / sizeof *NAMES) - 1;
-  while (i > 0 && !mlirStringRefEqual(name, mlirStringRefCreateFromCString(NAMES[i])))
-    i--;
-  return (moe__weight_format_t)i;
-}
 
 /* No more CTAs than tiles, where each token may be a tile of its own with experts. */
 static const moe__expression_t *grid_expression(moe__mixed_mm_t *s) {

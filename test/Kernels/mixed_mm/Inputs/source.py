@@ -1,4 +1,4 @@
-"""Prints a function with the op scaled_grouped_mm.mixed_mm, of any shape but for n and m: source.py [KEY=VALUE...]. Keys and what they are without:
+"""Prints a function with the op scaled_grouped_mm.mixed_mm, of any shape but for n, m and more experts than one: source.py [KEY=VALUE...]. Keys and what they are without:
 
   format=i4  group=64  scales=bf16  zeros=0  x=bf16  out=bf16  bias=0  experts=0  layout=16x64  schedule=""  n=?  m=?
 
@@ -10,7 +10,7 @@ given = dict(format="i4", group="64", scales="bf16", zeros="0", x="bf16", out="b
 given.update(argument.split("=", 1) for argument in sys.argv[1:])
 if given["format"] == "f4E2M1FN" and given["layout"] == "16x64":
     given["layout"] = "16x64_e2m1"
-experts = "?x" if given["experts"] != "0" else ""
+experts = {"0": "", "1": "?x"}.get(given["experts"], given["experts"] + "x")
 order = "affine_map<(e, n, j) -> (e, j, n)>" if experts else "affine_map<(n, j) -> (j, n)>"
 n, m = given["n"], given["m"]
 w_rows = n if n == "?" or given["layout"] == "plain" else int(n) // 16
@@ -23,7 +23,7 @@ types = {
 if given["zeros"] != "0":
     types = {"w": types["w"], "scales": types["scales"], "zeros": f"tensor<{experts}{n}x{groups}xui8, {order}>", "x": types["x"]}
 if experts:
-    types["offs"] = "tensor<?xi32>"
+    types["offs"] = f"tensor<{experts}i32>"
 if given["bias"] != "0":
     types["bias"] = f"tensor<{experts}{n}x{given['out']}>"
 result = f"tensor<{m}x{n}x{given['out']}>"
