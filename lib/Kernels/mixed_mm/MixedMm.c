@@ -105,50 +105,60 @@ static int number_bytes(MlirOperation op) {
 static const moe__mixed_schedule_t TOKENS_8[][3] = CLASSES(8, 256, 8, 256, 4);
 static const moe__mixed_schedule_t TOKENS_16[][3] = CLASSES(16, 256, 7, 128, 9);
 static const moe__mixed_schedule_t TOKENS_32[][3] = CLASSES(32, 128, 10, 128, 7);
-/* Warps that multiply panels, where a row has no more than three bytes of scales and zero points
- * for 64 columns: as many panels as make one tile, or a few, for each multiprocessor. Stages fill
- * shared memory. */
-#define DIVIDED_PANELS(n, s)                                                                       \
-  { .tile_n = (n), .panels = 4, .slices = 4, .depth = 512, .split = 2, .stages = (s) }
-#define PANELS_8(p)                                                                                \
+/* Warps that multiply panels, as many as make one tile, or a few, for each multiprocessor. Stages
+ * fill shared memory: units of 512 bytes, of which a chunk of a panel is one; `numbers` is a class
+ * of bytes of scales and zero points of a row for 64 columns. */
+#define ROOM 452
+#define MOST_NUMBERS(numbers) ((numbers) == 0 ? 3 : (numbers) == 1 ? 4 : 6)
+#define STAGE(n, p, chunks, numbers)                                                               \
+  (2 * (((chunks) * (8 * (n) + (32 + MOST_NUMBERS(numbers)) * (p)) + 63) / 64))
+#define STAGES(n, p, slices, d, numbers)                                                           \
+  ((ROOM - ((slices) > 1 ? (n) / 8 * (p) * (slices) : 0)) / STAGE(n, p, (d) / 64, numbers))
+#define PANELS(n, p, s, d, split_count, numbers)                                                   \
   {                                                                                                \
-    {.tile_n = 8,                                                                                  \
-     .panels = (p),                                                                                \
-     .slices = (p) < 8 ? 2 : 1,                                                                    \
-     .depth = 512,                                                                                 \
-     .stages = 432 / (18 + 9 * (p))},                                                              \
-        MANY_ROWS(8, 256, 4)                                                                       \
+    .tile_n = (n), .panels = (p), .slices = (s), .depth = (d), .split = (split_count),             \
+    .stages = STAGES(n, p, s, d, numbers)                                                          \
   }
-#define PANELS_16(p)                                                                               \
-  {                                                                                                \
-    {.tile_n = 16,                                                                                 \
-     .panels = (p),                                                                                \
-     .slices = (p) < 8 ? 2 : 1,                                                                    \
-     .depth = (p) < 8 ? 512 : 256,                                                                 \
-     .stages = (p) < 8 ? 420 / (36 + 9 * (p)) : 420 / (18 + 5 * (p))},                             \
-        MANY_ROWS(16, 128, 9)                                                                      \
-  }
+#define DIVIDED(n, numbers)                                                                        \
+  { PANELS(n, 4, 4, 512, 2, numbers), FEW_ROWS(n, 256, (n) == 8 ? 8 : 7) }
+#define PANELS_8(p, numbers)                                                                       \
+  { PANELS(8, p, (p) < 8 ? 2 : 1, 512, 1, numbers), MANY_ROWS(8, 256, 4) }
+#define PANELS_16(p, numbers)                                                                      \
+  { PANELS(16, p, (p) < 8 ? 2 : 1, (p) < 8 ? 512 : 256, 1, numbers), MANY_ROWS(16, 128, 9) }
 #define FEW 5120 /* rows, whose columns CTAs divide */
 #define LEAST_PANELS 3
 #define MOST_PANELS 14
-#define FOR_PANELS(panels_of)                                                                      \
+#define FOR_PANELS(panels_of, x)                                                                   \
   {                                                                                                \
-    panels_of(3), panels_of(4), panels_of(5), panels_of(6), panels_of(7), panels_of(8),            \
-        panels_of(9), panels_of(10), panels_of(11), panels_of(12), panels_of(13), panels_of(14)    \
+    panels_of(3, x), panels_of(4, x), panels_of(5, x), panels_of(6, x), panels_of(7, x),           \
+        panels_of(8, x), panels_of(9, x), panels_of(10, x), panels_of(11, x), panels_of(12, x),    \
+        panels_of(13, x), panels_of(14, x)                                                         \
   }
-static const moe__mixed_schedule_t PANELS_OF_FEW_ROWS[][2] = {
-    {DIVIDED_PANELS(8, 7), FEW_ROWS(8, 256, 8)}, {DIVIDED_PANELS(16, 5), FEW_ROWS(16, 256, 7)}};
-static const moe__mixed_schedule_t PANELS[][MOST_PANELS - LEAST_PANELS + 1][2] = {
-    FOR_PANELS(PANELS_8), FOR_PANELS(PANELS_16)};
+#define NUMBERS_CLASSES 3
+static const moe__mixed_schedule_t PANELS_OF_FEW_ROWS[][2][2] = {{DIVIDED(8, 0), DIVIDED(16, 0)},
+                                                                 {DIVIDED(8, 1), DIVIDED(16, 1)},
+                                                                 {DIVIDED(8, 2), DIVIDED(16, 2)}};
+static const moe__mixed_schedule_t PANELS_OF_ROWS[][2][MOST_PANELS - LEAST_PANELS + 1][2] = {
+    {FOR_PANELS(PANELS_8, 0), FOR_PANELS(PANELS_16, 0)},
+    {FOR_PANELS(PANELS_8, 1), FOR_PANELS(PANELS_16, 1)},
+    {FOR_PANELS(PANELS_8, 2), FOR_PANELS(PANELS_16, 2)}};
+
+/* The class of so many bytes of scales and zero points; NUMBERS_CLASSES: there are too many. */
+static int class_of_numbers(int bytes) {
+  int class = 0;
+  while (class < NUMBERS_CLASSES && bytes > MOST_NUMBERS(class))
+    class ++;
+  return class;
+}
 
 /* Of no more than 16 tokens. */
-static moe__candidates_t panel_candidates(int64_t rows, int64_t tokens) {
+static moe__candidates_t panel_candidates(int64_t rows, int64_t tokens, int numbers) {
   if (rows <= FEW)
-    return MOE__CANDIDATES(PANELS_OF_FEW_ROWS[tokens > 8]);
+    return MOE__CANDIDATES(PANELS_OF_FEW_ROWS[numbers][tokens > 8]);
   int64_t all = (rows + MOE_WEIGHT_ROWS - 1) / MOE_WEIGHT_ROWS;
   int64_t rounds = (all + MULTIPROCESSORS * MOST_PANELS - 1) / (MULTIPROCESSORS * MOST_PANELS);
   int64_t panels = (all + MULTIPROCESSORS * rounds - 1) / (MULTIPROCESSORS * rounds);
-  return MOE__CANDIDATES(PANELS[tokens > 8][panels - LEAST_PANELS]);
+  return MOE__CANDIDATES(PANELS_OF_ROWS[numbers][tokens > 8][panels - LEAST_PANELS]);
 }
 
 /* More tokens: the sums of a tile and those in flight are most of a thread's registers. */
@@ -258,9 +268,9 @@ static moe__candidates_t candidates(MlirOperation op) {
     return few_of_expert_candidates(op, rows, tokens, experts);
   if (rank == 3)
     return expert_candidates(tokens / experts);
-  int class = class_of_rows(rows);
-  if (tokens <= 16 && rows >= 0 && number_bytes(op) <= 3)
-    return panel_candidates(rows, tokens);
+  int class = class_of_rows(rows), numbers = class_of_numbers(number_bytes(op));
+  if (tokens <= 16 && rows >= 0 && numbers < NUMBERS_CLASSES)
+    return panel_candidates(rows, tokens, numbers);
   if (tokens <= 8)
     return MOE__CANDIDATES(TOKENS_8[class]);
   if (tokens <= 16)
