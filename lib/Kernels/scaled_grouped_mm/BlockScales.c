@@ -108,13 +108,6 @@ static MlirValue slot_at(moe__scaled_mm_t *s, moe__cursor_t cursor) {
   return moe__offset_by(b, moe__offset(b, s->kernel.shared, offset), s->layout.block_scales);
 }
 
-/* Where the boxes are in a stage, that of sa first. */
-static MlirValue boxes_at(moe__scaled_mm_t *s, moe__cursor_t cursor) {
-  moe__builder_t *b = &s->kernel.builder;
-  return moe__offset_by(b, moe__ring_buffer(&s->kernel, &s->layout.ring, cursor),
-                        (MOE__MM_TILE_ROWS + s->schedule.tile_n) * MOE__MM_TILE_K);
-}
-
 /* The place of the k-tile's scale number i in sb, and of its first token's in sa. No sa has 2^31
  * elements: qa would have 2^38; and no sb. */
 static MlirValue weights_at(moe__scaled_mm_t *s, const moe__mm_block_loads_t *loads,
@@ -151,7 +144,7 @@ void moe__mm_block_load(moe__scaled_mm_t *s, const moe__mm_block_loads_t *loads,
                         moe__cursor_t cursor, MlirValue landed) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue first = moe__and(b, token_at(s, loads, index), -ALIGNMENT);
-  MlirValue boxes = boxes_at(s, cursor);
+  MlirValue boxes = moe__mm_behind_tiles(s, cursor);
   moe__tma_load(b, s->sa_map, boxes, landed, 1, &first);
   for (int i = 0; i <= has_two(s); i++) {
     first = moe__and(b, weights_at(s, loads, index, i), -ALIGNMENT);
@@ -196,7 +189,7 @@ void moe__mm_block_factors(moe__scaled_mm_t *s, const moe__mm_position_t *self,
   moe__warp_barrier(b); /* ptxas would read between the products, and the second wait for it */
   MlirValue slot = moe__load_aligned(b, slot_at(s, cursor),
                                      moe__vector_type(b, 1 + MAX_PIECES, b->i32), SLOT_BYTES);
-  MlirValue boxes = boxes_at(s, cursor), of_weights[MAX_PIECES] = {{NULL}};
+  MlirValue boxes = moe__mm_behind_tiles(s, cursor), of_weights[MAX_PIECES] = {{NULL}};
   int pieces = s->schedule.swap_operands ? 1 : s->fragment_n / PIECE;
   for (int i = 0; i < pieces; i++)
     of_weights[i] = moe__load(b, moe__offset(b, boxes, moe__extract(b, slot, i)), b->f32);

@@ -5,9 +5,17 @@
 
 #include "lib/Device/Warp.h"
 
-/* Where an operand's part of a tile starts. */
-static MlirValue first_row(moe__scaled_mm_t *s, const moe__mm_operand_t *operand,
-                           const moe__group_tile_t *tile) {
+MlirValue moe__mm_in_stage(moe__scaled_mm_t *s, moe__cursor_t cursor, int32_t offset) {
+  moe__builder_t *b = &s->kernel.builder;
+  return moe__offset_by(b, moe__ring_buffer(&s->kernel, &s->layout.ring, cursor), offset);
+}
+
+MlirValue moe__mm_behind_tiles(moe__scaled_mm_t *s, moe__cursor_t cursor) {
+  return moe__mm_in_stage(s, cursor, (MOE__MM_TILE_ROWS + s->schedule.tile_n) * MOE__MM_TILE_K);
+}
+
+MlirValue moe__mm_first_row(moe__scaled_mm_t *s, const moe__mm_operand_t *operand,
+                            const moe__group_tile_t *tile) {
   moe__builder_t *b = &s->kernel.builder;
   if (operand == &s->operands[MOE__MM_QB])
     return moe__mul(b, tile->column, operand->tile);
@@ -22,7 +30,7 @@ static void load_operand(moe__scaled_mm_t *s, const moe__mm_operand_t *operand,
                          const moe__group_tile_t *tile, MlirValue at, MlirValue buffer,
                          MlirValue landed) {
   moe__builder_t *b = &s->kernel.builder;
-  MlirValue row = first_row(s, operand, tile);
+  MlirValue row = moe__mm_first_row(s, operand, tile);
   if (s->schedule.cluster == 1 || operand != s->side[s->schedule.beside ? 0 : 1]) {
     /* Weights make room for each other in L2, and not in place of tokens and of what is stored. */
     bool once = s->schedule.swap_operands && operand == s->side[0];

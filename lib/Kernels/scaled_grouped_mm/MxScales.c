@@ -52,13 +52,6 @@ static MlirValue column_place(moe__builder_t *b, MlirValue i) {
   return moe__or(b, moe__or(b, rest, quad), half);
 }
 
-/* The factors of the stage: those of rows; those of columns lie behind. */
-static MlirValue factors_at(moe__scaled_mm_t *s, moe__cursor_t cursor) {
-  moe__builder_t *b = &s->kernel.builder;
-  return moe__offset_by(b, moe__ring_buffer(&s->kernel, &s->layout.ring, cursor),
-                        (MOE__MM_TILE_ROWS + s->schedule.tile_n) * MOE__MM_TILE_K);
-}
-
 static int32_t first_column_factor(void) {
   return BLOCKS * MOE__MM_TILE_ROWS * 4;
 }
@@ -242,7 +235,7 @@ static void write_tile(writer_t *w, const moe__mm_work_t *work, moe__cursor_t *c
     for (int i = 0; i < 2; i++) /* they come while this one waits for its stage */
       read_part(w, &w->parts[i], moe__add(b, k_tile, 1));
     moe__ring_wait_empty(kernel, &s->layout.ring, *cursor);
-    MlirValue factors = factors_at(s, *cursor);
+    MlirValue factors = moe__mm_behind_tiles(s, *cursor);
     write_part(w, &now[0], true, factors);
     write_part(w, &now[1], false, moe__offset_by(b, factors, first_column_factor()));
     if (moe__mm_has_mx_tokens(s))
@@ -311,7 +304,7 @@ void moe__mm_mx_read_factors(moe__scaled_mm_t *s, const moe__mm_position_t *self
                              moe__cursor_t cursor, int index, moe__mm_mx_factors_t *out) {
   moe__builder_t *b = &s->kernel.builder;
   MlirType f32x4 = moe__vector_type(b, 4, b->f32);
-  MlirValue factors = factors_at(s, cursor);
+  MlirValue factors = moe__mm_behind_tiles(s, cursor);
   MlirValue warp_rows = moe__shl(b, self->warp_row, 1 + 2); /* 32 factors for 16 rows, once */
   MlirValue of_rows =
       moe__offset(b, factors, moe__add(b, warp_rows, moe__shl(b, moe__lshr(b, self->lane, 2), 4)));

@@ -69,11 +69,6 @@ MlirValue moe__mm_mx_tokens_has_tile(moe__scaled_mm_t *s, moe__cursor_t cursor, 
   return moe__ne(b, group, MOE__MM_NO_GROUP);
 }
 
-static MlirValue place(moe__scaled_mm_t *s, moe__cursor_t cursor, int32_t offset) {
-  moe__builder_t *b = &s->kernel.builder;
-  return moe__offset_by(b, moe__ring_buffer(&s->kernel, &s->layout.ring, cursor), offset);
-}
-
 /* ---- The loader ---- */
 
 MlirValue moe__mm_mx_tokens_expect(moe__scaled_mm_t *s, MlirValue has_tail, moe__cursor_t cursor) {
@@ -87,16 +82,11 @@ MlirValue moe__mm_mx_tokens_expect(moe__scaled_mm_t *s, MlirValue has_tail, moe_
 
 void moe__mm_mx_tokens_load_tails(moe__scaled_mm_t *s, const moe__mm_work_t *work, MlirValue at,
                                   moe__cursor_t cursor, MlirValue landed) {
-  moe__builder_t *b = &s->kernel.builder;
-  MlirValue rows[] = {
-      moe__sub(b, work->tile.row, moe__mul(b, work->tile.group, s->rows.value)),
-      moe__mul(b, work->tile.column, s->schedule.tile_n),
-  };
-  MlirValue behind = moe__add(b, at, MOE__MM_TILE_K);
+  MlirValue first[2];
   for (int i = 0; i < 2; i++)
-    moe__tma_load(b, s->operands[i].tail_map,
-                  place(s, cursor, tails_at(&s->schedule) + i * MOE__MM_TILE_ROWS * TAIL), landed,
-                  2, (MlirValue[]){behind, rows[i]});
+    first[i] = moe__mm_first_row(s, &s->operands[i], &work->tile);
+  moe__mm_load_tails(s, first, moe__add(&s->kernel.builder, at, MOE__MM_TILE_K), cursor,
+                     tails_at(&s->schedule), landed);
 }
 
 /* ---- The warps that write factors ---- */
@@ -110,8 +100,9 @@ typedef struct line_t {
 static line_t line_at(moe__scaled_mm_t *s, moe__cursor_t cursor, MlirValue row) {
   moe__builder_t *b = &s->kernel.builder;
   return (line_t){
-      .tile = moe__offset(b, place(s, cursor, 0), moe__mul(b, row, MOE__MM_TILE_K)),
-      .tail = moe__offset(b, place(s, cursor, tails_at(&s->schedule)), moe__mul(b, row, TAIL)),
+      .tile = moe__offset(b, moe__mm_in_stage(s, cursor, 0), moe__mul(b, row, MOE__MM_TILE_K)),
+      .tail = moe__offset(b, moe__mm_in_stage(s, cursor, tails_at(&s->schedule)),
+                          moe__mul(b, row, TAIL)),
       .tile_turn = moe__and(b, row, CHUNKS - 1),
       .tail_turn = moe__and(b, moe__lshr(b, row, 2), TAIL_CHUNKS - 1),
   };

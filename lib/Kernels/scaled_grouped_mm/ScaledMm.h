@@ -173,6 +173,14 @@ moe__mm_work_t moe__mm_read_slot(moe__scaled_mm_t *s, MlirValue slot);
 
 /* ---- Load.c ---- */
 
+/* Byte `offset` of the stage at `cursor`; what is in it besides tiles begins behind them. */
+MlirValue moe__mm_in_stage(moe__scaled_mm_t *s, moe__cursor_t cursor, int32_t offset);
+MlirValue moe__mm_behind_tiles(moe__scaled_mm_t *s, moe__cursor_t cursor);
+
+/* Where an operand's part of a tile starts. */
+MlirValue moe__mm_first_row(moe__scaled_mm_t *s, const moe__mm_operand_t *operand,
+                            const moe__group_tile_t *tile);
+
 /* Loads all tiles of the CTA. Called by the threads of the loading warpgroup. */
 void moe__mm_load(moe__scaled_mm_t *s);
 
@@ -327,6 +335,11 @@ void moe__mm_add_tail_map(moe__scaled_mm_t *s, MlirOperation op, int of);
 /* How many tokens of a stage are in front of its block (i32); where there are some, stages have
  * tails. */
 MlirValue moe__mm_token_head(moe__scaled_mm_t *s, const moe__mm_reduction_t *reduction);
+
+/* For the loading thread: copies the tails of both operands, from row `first` of each and token
+ * `behind` on, to byte `tails` of the stage at `cursor`, one after the other. */
+void moe__mm_load_tails(moe__scaled_mm_t *s, const MlirValue first[2], MlirValue behind,
+                        moe__cursor_t cursor, int32_t tails, MlirValue landed);
 
 /* For the loading thread: the bytes of a stage; copies the scales of block `index` and the tails of
  * the stage at `cursor`, whose tiles begin with token `at`. */

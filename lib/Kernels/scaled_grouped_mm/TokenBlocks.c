@@ -97,12 +97,15 @@ MlirValue moe__mm_token_head(moe__scaled_mm_t *s, const moe__mm_reduction_t *red
   return moe__sub(&s->kernel.builder, reduction->start, reduction->first);
 }
 
-static MlirValue place(moe__scaled_mm_t *s, moe__cursor_t cursor, int32_t offset) {
-  moe__builder_t *b = &s->kernel.builder;
-  return moe__offset_by(b, moe__ring_buffer(&s->kernel, &s->layout.ring, cursor), offset);
-}
-
 /* ---- The loader ---- */
+
+void moe__mm_load_tails(moe__scaled_mm_t *s, const MlirValue first[2], MlirValue behind,
+                        moe__cursor_t cursor, int32_t tails, MlirValue landed) {
+  for (int i = 0; i < 2; i++)
+    moe__tma_load(&s->kernel.builder, s->operands[i].tail_map,
+                  moe__mm_in_stage(s, cursor, tails + i * MOE__MM_TILE_ROWS * TAIL), landed, 2,
+                  (MlirValue[]){behind, first[i]});
+}
 
 MlirValue moe__mm_token_block_bytes(moe__scaled_mm_t *s, MlirValue has_tail) {
   moe__builder_t *b = &s->kernel.builder;
@@ -115,24 +118,21 @@ void moe__mm_token_block_load(moe__scaled_mm_t *s, const moe__mm_work_t *work, M
                               MlirValue landed) {
   moe__builder_t *b = &s->kernel.builder;
   places_t places = places_of(&s->schedule);
-  MlirValue first[] = {
-      moe__sub(b, work->tile.row, moe__mul(b, work->tile.group, s->rows.value)),
-      moe__mul(b, work->tile.column, s->schedule.tile_n),
-  };
+  MlirValue first[2];
+  for (int i = 0; i < 2; i++)
+    first[i] = moe__mm_first_row(s, &s->operands[i], &work->tile);
   MlirValue block = moe__add(b, moe__add(b, moe__lshr(b, work->start, 7), work->tile.group), index);
   for (int i = 0; i < 2; i++)
-    moe__tma_load(b, s->operands[i].scale_map, place(s, cursor, places.scales[i]), landed, 2,
-                  (MlirValue[]){first[i], block});
+    moe__tma_load(b, s->operands[i].scale_map, moe__mm_in_stage(s, cursor, places.scales[i]),
+                  landed, 2, (MlirValue[]){first[i], block});
   MlirValue behind = moe__add(b, at, BLOCK);
   MOE__IF (b, has_tail) {
-    for (int i = 0; i < 2; i++)
-      moe__tma_load(b, s->operands[i].tail_map, place(s, cursor, places.tails[i]), landed, 2,
-                    (MlirValue[]){behind, first[i]});
+    moe__mm_load_tails(s, first, behind, cursor, places.tails[0], landed);
   }
 }
 
 MlirValue moe__mm_token_tail(moe__scaled_mm_t *s, moe__cursor_t cursor, int of) {
-  return place(s, cursor, places_of(&s->schedule).tails[of]);
+  return moe__mm_in_stage(s, cursor, places_of(&s->schedule).tails[of]);
 }
 
 /* ---- The multiplying warpgroups ---- */
@@ -153,10 +153,11 @@ moe__mm_token_scales_t moe__mm_token_scales(moe__scaled_mm_t *s, const moe__mm_p
   moe__builder_t *b = &s->kernel.builder;
   places_t places = places_of(&s->schedule);
   moe__mm_token_scales_t scales;
-  MlirValue own = moe__offset(b, place(s, cursor, places.scales[0]), moe__shl(b, self->row, 2));
+  MlirValue own =
+      moe__offset(b, moe__mm_in_stage(s, cursor, places.scales[0]), moe__shl(b, self->row, 2));
   for (int h = 0; h < 2; h++)
     scales.of_rows[h] = moe__load(b, moe__offset_by(b, own, 4 * 8 * h), b->f32);
-  scales.columns = moe__offset(b, place(s, cursor, places.scales[1]),
+  scales.columns = moe__offset(b, moe__mm_in_stage(s, cursor, places.scales[1]),
                                moe__shl(b, moe__and(b, self->lane, 3), 3));
   return scales;
 }
