@@ -56,7 +56,12 @@ def find(op: str, attributes: Mapping[str, Any], operands: Sequence[tuple[str, i
             return entry["bundle"], entry["functions"][kind]
     wanted = ", ".join(f"{name} = {value}" for name, value in attributes.items())
     types = ", ".join(f"{dtype} of rank {rank}" for dtype, rank in operands)
-    raise NotFound(f"no bundle of {op} with {wanted or 'no attributes'} for operands {types}" + (f" and results {', '.join(results)}" if results else ""))
+    lying = "".join(f", {name} in memory order {list(order)}" for name, order in (orders or {}).items())
+    raise NotFound(
+        f"no bundle of {op} with {wanted or 'no attributes'} for operands {types}{lying}"
+        + (f" and results {', '.join(results)}" if results else "")
+        + "; moe_opt.bundles() lists those there are"
+    )
 
 
 def path(name: str) -> Optional[pathlib.Path]:

@@ -122,6 +122,12 @@ def test_file(tmp_path):
     assert torch.equal(moe.mixed_mm(x, moe.load_mixed_weights(path, "up", DEVICE)), expected(x, values))
     with pytest.raises(KeyError, match="no four-bit weights 'down'"):
         moe.load_mixed_weights(path, "down")
+    torch_files.save_file(tensors | {"up.scales": scales.cpu().float()}, str(path), metadata={"up.weight.format": "ui4"})
+    with pytest.raises(ValueError, match="weights.safetensors: weights 'up': scales are torch.float32"):
+        moe.load_mixed_weights(path, "up")
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(ValueError, match="weights.safetensors: is no safetensors file"):
+        moe.load_mixed_weights(path, "up")
 
 
 def test_refused():
@@ -137,6 +143,7 @@ def test_refused():
         ((weight, scales, zeros), 'must be "ui4" with zero_points'),
         ((weight, scales, None, "ui4"), "zero_points are needed"),
         ((weight, scales, zeros[:, :1], "ui4"), "zero_points are torch.uint8"),
+        ((weight, scales, zeros + 16, "ui4"), "zero_points have a 16; they must be 0 to 15"),
         ((weight, scales, None, "i8"), "format is 'i8'"),
     ]:
         with pytest.raises(ValueError, match=text):
@@ -156,3 +163,12 @@ def test_refused():
     ]:
         with pytest.raises(ValueError, match=text):
             moe.mixed_mm(*arguments)
+    for arguments, text in [
+        ((x.tolist(), layer), "x is of type list; it must be a torch.Tensor"),
+        ((x, weight), "weights are of type Tensor; pack_mixed_weights makes them"),
+        ((x, experts, offs.tolist()), "offs is of type list"),
+    ]:
+        with pytest.raises(TypeError, match=text):
+            moe.mixed_mm(*arguments)
+    with pytest.raises(TypeError, match="scales is of type NoneType"):
+        moe.pack_mixed_weights(weight, None)

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from moe_opt import _recipes
 from moe_opt._recipes import RECIPES
-from moe_opt.torch._ops import DIRECT_PRODUCTS
+from moe_opt.torch._ops import DIRECT_PRODUCTS, require_tensors
 from moe_opt.torch._convert import convert_experts_
 from moe_opt.torch._mixed import MixedWeights, load_mixed_weights, mixed_mm, pack_mixed_weights
 
@@ -59,6 +59,8 @@ class QuantizedDual(NamedTuple):
 
 def _check_product(a: Tensor, b: Tensor, offs: Tensor, recipe: str) -> None:
     """What can be said better here than by a kernel's manifest."""
+    if not (isinstance(a, Tensor) and isinstance(b, Tensor) and isinstance(offs, Tensor)):
+        require_tensors(a=a, b=b, offs=offs)
     if a.dim() != 2 or b.dim() != 3 or offs.dim() != 1:
         raise ValueError(f"a, b, offs have ranks {a.dim()}, {b.dim()}, {offs.dim()}; they must have 2, 3 and 1: (M, K), (E, K, N), (E)")
     if a.dtype != torch.bfloat16 or b.dtype != torch.bfloat16:

@@ -10,11 +10,12 @@ from typing import NamedTuple, Optional, Union
 import torch
 from torch import Tensor
 
-from moe_opt.torch import _ops  # noqa: F401  its ops
+from moe_opt.torch import _ops
 
 _OPS = torch.ops.moe_opt
 FORMATS = ("i4", "ui4", "f4E2M1FN")
 GROUP_SIZES = (32, 64, 128)
+GREATEST_ZERO_POINT = 15
 
 
 class MixedWeights(NamedTuple):
@@ -41,11 +42,12 @@ def pack_mixed_weights(weight: Tensor, scales: Tensor, zero_points: Optional[Ten
 
     weight: (N, K/2) or (E, N, K/2) uint8, two weights to a byte along K, the first in the low four bits; N a multiple of 16.
     scales: (N, K/group) or (E, N, K/group), bf16 or f16; float8_e8m0fnu of MXFP4. Groups are of 32, 64 or 128.
-    zero_points: uint8 of the shape of scales, 0 to 15, with format "ui4" and only then.
+    zero_points: uint8 of the shape of scales, 0 to 15, with format "ui4" and only then; the host waits for them.
     format: what four bits are: "i4", -8 to 7; "ui4", 0 to 15 less the zero point; "f4E2M1FN".
 
-    Raises ValueError where they do not fit.
+    Raises ValueError where they do not fit, TypeError for what is no tensor.
     """
+    _ops.require_tensors(weight=weight, scales=scales, **({} if zero_points is None else {"zero_points": zero_points}))
     if format not in FORMATS:
         raise ValueError(f"format is {format!r}; it must be one of {', '.join(FORMATS)}")
     if weight.dtype != torch.uint8 or weight.dim() not in (2, 3):
@@ -65,6 +67,9 @@ def pack_mixed_weights(weight: Tensor, scales: Tensor, zero_points: Optional[Ten
         raise ValueError('zero_points are needed with format "ui4"' if zero_points is None else f'format is {format!r}; it must be "ui4" with zero_points')
     if zero_points is not None and (zero_points.dtype != torch.uint8 or zero_points.shape != scales.shape):
         raise ValueError(f"zero_points are {zero_points.dtype} {tuple(zero_points.shape)}; they must be torch.uint8 {tuple(scales.shape)}")
+    greatest = 0 if zero_points is None or zero_points.is_meta or not zero_points.numel() else int(zero_points.max())
+    if greatest > GREATEST_ZERO_POINT:
+        raise ValueError(f"zero_points have a {greatest}; they must be 0 to {GREATEST_ZERO_POINT}")
     zeros = None if zero_points is None else _side_by_side(zero_points)
     layout = "16x64_e2m1" if format == "f4E2M1FN" else "16x64"
     return MixedWeights(_OPS.pack_weights.default(weight, layout), _side_by_side(scales), zeros, format, group_size)
@@ -73,22 +78,31 @@ def pack_mixed_weights(weight: Tensor, scales: Tensor, zero_points: Optional[Ten
 def load_mixed_weights(path: Union[str, pathlib.Path], name: str, device: Union[str, torch.device] = "cpu") -> MixedWeights:
     """The weights of tensor `name` in a file that `python -m moe_opt.convert` wrote, packed for mixed_mm on this device.
 
-    Raises KeyError where the file has no such tensor. It needs safetensors: pip install moe_opt[convert].
+    Raises KeyError where the file has no such tensor, ValueError, which names file and weights, where mixed_mm does not take them. It needs
+    safetensors: pip install moe_opt[convert].
     """
-    from safetensors import safe_open
+    from safetensors import SafetensorError, safe_open
 
-    with safe_open(str(path), framework="pt", device=str(device)) as file:
-        names, metadata = set(file.keys()), file.metadata() or {}
-        form = metadata.get(f"{name}.weight.format")
-        if form is None or f"{name}.weight" not in names:
-            raise KeyError(f"{path}: there are no four-bit weights {name!r}; python -m moe_opt.convert writes them")
-        zeros = f"{name}.zero_points"
-        return pack_mixed_weights(
-            file.get_tensor(f"{name}.weight"), file.get_tensor(f"{name}.scales"), file.get_tensor(zeros) if zeros in names else None, form
-        )
+    try:
+        with safe_open(str(path), framework="pt", device=str(device)) as file:
+            names, metadata = set(file.keys()), file.metadata() or {}
+            form = metadata.get(f"{name}.weight.format")
+            if form is None or not {f"{name}.weight", f"{name}.scales"} <= names:
+                raise KeyError(f"{path}: there are no four-bit weights {name!r}; python -m moe_opt.convert writes them")
+            zeros = f"{name}.zero_points"
+            tensors = file.get_tensor(f"{name}.weight"), file.get_tensor(f"{name}.scales"), file.get_tensor(zeros) if zeros in names else None
+    except SafetensorError as error:
+        raise ValueError(f"{path}: is no safetensors file: {error}") from error
+    try:
+        return pack_mixed_weights(*tensors, form)
+    except ValueError as error:
+        raise ValueError(f"{path}: weights {name!r}: {error}") from error
 
 
 def _check(x: Tensor, weights: MixedWeights, offs: Optional[Tensor], bias: Optional[Tensor]) -> None:
+    _ops.require_tensors(x=x, **{name: given for name, given in (("offs", offs), ("bias", bias)) if given is not None})
+    if not isinstance(weights, MixedWeights):
+        raise TypeError(f"weights are of type {type(weights).__name__}; pack_mixed_weights makes them")
     experts, rows = weights.scales.shape[:-2], weights.scales.shape[-2]
     depth = weights.scales.shape[-1] * weights.group_size
     types = (torch.bfloat16, torch.float16)

@@ -20,6 +20,13 @@ LIBRARY = torch.library.Library("moe_opt", "DEF")
 _NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 
+def require_tensors(**arguments: object) -> None:
+    """TypeError for what is no tensor."""
+    for name, given in arguments.items():
+        if not isinstance(given, Tensor):
+            raise TypeError(f"{name} is of type {type(given).__name__}; it must be a torch.Tensor")
+
+
 def define(schema: str, kernel: Callable, fake: Callable) -> None:
     """An op with one kernel for all devices and one for tensors without data."""
     name = schema[: schema.index("(")]
