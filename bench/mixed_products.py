@@ -163,6 +163,8 @@ def forms():
     yield "experts-i4-row-f32", {"group": -1, "out": "f32", "experts": True}
     yield "experts-zeros-64", ZEROS | {"experts": True}
     yield "experts-mxfp4", MXFP4 | {"experts": True}
+    yield "mxfp4-scaled-split", MXFP4 | {"out": "f32", "schedule": "tile_n = 32, in_flight = 1, scaled_weights = 1, split = 2, stages = 6"}
+    yield "experts-mxfp4-scaled", MXFP4 | {"experts": True, "schedule": "tile_n = 96, in_flight = 1, scaled_weights = 1, depth = 256, stages = 3"}
     yield "experts-mxfp4-bias", MXFP4 | {"bias": True, "experts": True}
     yield "experts-mxfp4-f16", MXFP4 | {"x": "f16", "out": "f16", "experts": True}
     yield "experts-i4-64-split", {"experts": True, "schedule": "tile_n = 16, depth = 256, stages = 7, split = 4"}

@@ -230,6 +230,11 @@ MIXED_SCHEDULES = {
     "some": ("tile_n = 64, in_flight = 2, split = 2, stages = 5", "tile_n = 48, in_flight = 1, warpgroups = 3, stages = 7"),
     "many": ("tile_n = 128, in_flight = 1, token_parts = 2, share = 2, depth = 256, stages = 2, band = 8", "tile_n = 80, in_flight = 1, token_parts = 2, depth = 256, stages = 3"),
 }
+# Likewise of MXFP4 with tokens of bf16.
+SCALED_SCHEDULES = MIXED_SCHEDULES | {
+    "some": (MIXED_SCHEDULES["some"][0], "tile_n = 48, in_flight = 1, warpgroups = 3, depth = 256, stages = 4, scaled_weights = 1"),
+    "many": tuple(f"tile_n = {tile_n}, in_flight = 1, depth = 256, stages = {stages}, scaled_weights = 1" for tile_n, stages in ((128, 2), (96, 3))),
+}
 
 
 def mixed():
@@ -250,7 +255,8 @@ def mixed():
                     operands |= {"x": Tensor(x, 2)} | ({"offs": OFFS} if experts else {}) | ({"bias": Tensor(x, rank - 1)} if bias else {})
                     op = "mixed_mm" + "_zeros" * (form == "ui4") + "_bias" * bias
                     attributes = {"format": form, "group_size": group, "layout": "16x64_e2m1" if form == "f4E2M1FN" else "16x64"}
-                    for tokens, schedules in MIXED_SCHEDULES.items():
+                    scaled = (form, x) == ("f4E2M1FN", "bf16")
+                    for tokens, schedules in (SCALED_SCHEDULES if scaled else MIXED_SCHEDULES).items():
                         name = "-".join([op, form, str(group), x, *["experts"] * experts, tokens])
                         yield Scheduled(name, f"scaled_grouped_mm.{op}", attributes, operands, {"out": Tensor(x, 2)}, schedules[experts], {"tokens": tokens})
 

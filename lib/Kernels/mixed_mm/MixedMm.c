@@ -173,14 +173,23 @@ static const moe__mixed_schedule_t TOKENS_64[][3] = {
 /* Many tokens, in parts. Tiles of 96 or 128 tokens, whose columns one, two or four CTAs divide. */
 #define PARTS(n, d, s, stage_count)                                                                \
   { .tile_n = (n), .token_parts = 2, .depth = (d), .split = (s), .stages = (stage_count) }
-static const moe__mixed_schedule_t WIDE[][3][2] = {
-    {{PARTS(96, 256, 1, 3), PARTS(128, 256, 1, 2)},
-     {PARTS(96, 256, 2, 2), PARTS(128, 128, 2, 3)},
-     {PARTS(96, 256, 4, 2), PARTS(128, 128, 4, 3)}},
-    {{PARTS(128, 256, 1, 2), PARTS(96, 256, 1, 3)},
-     {PARTS(128, 128, 2, 3), PARTS(96, 256, 2, 2)},
-     {PARTS(128, 128, 4, 3), PARTS(96, 256, 4, 2)}},
-};
+#define WIDE_OF(kind)                                                                              \
+  {                                                                                                \
+    {{kind(96, 256, 1, 3), kind(128, 256, 1, 2)},                                                  \
+     {kind(96, 256, 2, 2), kind(128, 128, 2, 3)},                                                  \
+     {kind(96, 256, 4, 2), kind(128, 128, 4, 3)}},                                                 \
+    {                                                                                              \
+      {kind(128, 256, 1, 2), kind(96, 256, 1, 3)}, {kind(128, 128, 2, 3), kind(96, 256, 2, 2)}, {  \
+        kind(128, 128, 4, 3), kind(96, 256, 4, 2)                                                  \
+      }                                                                                            \
+    }                                                                                              \
+  }
+static const moe__mixed_schedule_t WIDE[][3][2] = WIDE_OF(PARTS);
+
+/* Of weights that are multiplied by their scales all tokens of a tile are one part. */
+#define SCALED(n, d, s, stage_count)                                                               \
+  { .tile_n = (n), .scaled_weights = 1, .depth = (d), .split = (s), .stages = (stage_count) }
+static const moe__mixed_schedule_t SCALED_WIDE[][3][2] = WIDE_OF(SCALED);
 
 /* Turning the weights of a tile into numbers takes as long as the products of so many tokens. */
 #define TOKENS_OF_WEIGHTS 32
@@ -188,7 +197,7 @@ static const moe__mixed_schedule_t WIDE[][3][2] = {
 /* Which schedule takes the least time, if that is these and the tokens of a tile, times the tiles
  * that a multiprocessor works off one after another; a part of a tile where CTAs divide it, which
  * they do only where there are multiprocessors for all: adding their sums takes time. */
-static moe__candidates_t wide_candidates(int64_t rows, int64_t tokens) {
+static moe__candidates_t wide_candidates(bool scaled, int64_t rows, int64_t tokens) {
   int64_t least = INT64_MAX;
   int tile = 1, log_split = 0;
   for (int t = 1; t >= 0; t--)
@@ -204,7 +213,8 @@ static moe__candidates_t wide_candidates(int64_t rows, int64_t tokens) {
         log_split = l;
       }
     }
-  return MOE__CANDIDATES(WIDE[tile][log_split]);
+  return scaled ? MOE__CANDIDATES(SCALED_WIDE[tile][log_split])
+                : MOE__CANDIDATES(WIDE[tile][log_split]);
 }
 
 /* With experts, by the tokens that each has on average: a tile has room for most of what they have,
@@ -216,6 +226,25 @@ static const moe__mixed_schedule_t EXPERTS_56[] = {{.tile_n = 56, .in_flight = 2
 static const moe__mixed_schedule_t EXPERTS_80[] = {PARTS(80, 256, 1, 3), PARTS(64, 256, 1, 3)};
 static const moe__mixed_schedule_t EXPERTS_96[] = {PARTS(96, 256, 1, 2), PARTS(80, 256, 1, 3)};
 static const moe__mixed_schedule_t EXPERTS_MANY[] = {PARTS(128, 256, 1, 2), PARTS(80, 256, 1, 3)};
+
+/* With scales as factors of weights. */
+#define SCALED_ROWS(n, w, s)                                                                       \
+  { .tile_n = (n), .scaled_weights = 1, .warpgroups = (w), .depth = 256, .stages = (s) }
+static const moe__mixed_schedule_t SCALED_32[] = {SCALED_ROWS(32, 4, 4), SCALED_ROWS(48, 3, 4)};
+static const moe__mixed_schedule_t SCALED_48[] = {SCALED_ROWS(48, 3, 4), SCALED_ROWS(64, 3, 3)};
+static const moe__mixed_schedule_t SCALED_64[] = {SCALED_ROWS(64, 3, 3), SCALED_ROWS(80, 2, 3)};
+static const moe__mixed_schedule_t SCALED_96[] = {SCALED_ROWS(96, 2, 3), SCALED_ROWS(128, 2, 2)};
+static const moe__mixed_schedule_t SCALED_128[] = {SCALED_ROWS(128, 2, 2), SCALED_ROWS(96, 2, 3)};
+
+static moe__candidates_t scaled_candidates(int64_t tokens) {
+  if (tokens <= 24)
+    return MOE__CANDIDATES(SCALED_32);
+  if (tokens <= 36)
+    return MOE__CANDIDATES(SCALED_48);
+  if (tokens <= 56)
+    return MOE__CANDIDATES(SCALED_64);
+  return tokens <= 96 ? MOE__CANDIDATES(SCALED_96) : MOE__CANDIDATES(SCALED_128);
+}
 
 /* Few tokens: panels where E2M1 weights, which are more work to turn into numbers, or few tiles
  * gain by them; smaller tiles then, of which a multiprocessor has two. */
@@ -237,9 +266,11 @@ static moe__candidates_t few_of_expert_candidates(MlirOperation op, int64_t rows
 }
 
 /* Of more. */
-static moe__candidates_t expert_candidates(int64_t tokens) {
+static moe__candidates_t expert_candidates(bool scaled, int64_t tokens) {
   if (tokens <= 12)
     return MOE__CANDIDATES(TOKENS_16[2]);
+  if (scaled)
+    return scaled_candidates(tokens);
   if (tokens <= 24)
     return MOE__CANDIDATES(TOKENS_32[2]);
   if (tokens <= 36)
@@ -256,6 +287,12 @@ static int class_of_rows(int64_t rows) {
   return rows < 0 ? 1 : rows <= FEW ? 0 : rows <= 16384 ? 1 : 2;
 }
 
+/* Whether the product of a weight and its scale is a number of the tokens' type. */
+static bool takes_scaled_weights(MlirOperation op) {
+  return mlirTypeIsAFloat8E8M0FNU(element_of(op, MOE__SCALES)) &&
+         mlirTypeIsABF16(element_of(op, MOE__X)) && format_of(op) == MOE__WEIGHT_E2M1;
+}
+
 static moe__candidates_t candidates(MlirOperation op) {
   MlirType scales = moe__tensor_type(op, MOE__SCALES);
   int rank = (int)mlirShapedTypeGetRank(scales);
@@ -267,7 +304,7 @@ static moe__candidates_t candidates(MlirOperation op) {
   if (rank == 3 && tokens / experts <= 6)
     return few_of_expert_candidates(op, rows, tokens, experts);
   if (rank == 3)
-    return expert_candidates(tokens / experts);
+    return expert_candidates(takes_scaled_weights(op), tokens / experts);
   int class = class_of_rows(rows), numbers = class_of_numbers(number_bytes(op));
   if (tokens <= 16 && rows >= 0 && numbers < NUMBERS_CLASSES)
     return panel_candidates(rows, tokens, numbers);
@@ -279,7 +316,7 @@ static moe__candidates_t candidates(MlirOperation op) {
     return MOE__CANDIDATES(TOKENS_32[class]);
   if (tokens <= 64)
     return MOE__CANDIDATES(TOKENS_64[class]);
-  return wide_candidates(rows < 0 ? 8192 : rows, tokens);
+  return wide_candidates(takes_scaled_weights(op), rows < 0 ? 8192 : rows, tokens);
 }
 
 #define MOST_WARPS 31 /* of a CTA's 32, of which one loads */
@@ -295,6 +332,12 @@ static bool check(MlirOperation op, const moe__mixed_schedule_t *s) {
   if (s->token_parts > 1 && s->in_flight > 1)
     return moe__error(op, "'schedule.token_parts' is %d; it must be 1 with in_flight",
                       s->token_parts);
+  if (s->scaled_weights && !takes_scaled_weights(op))
+    return moe__error(op, "'schedule.scaled_weights' is 1; it must be 0 but for f4E2M1FN weights "
+                          "with scales of f8E8M0FNU, and bf16 tokens");
+  if (s->scaled_weights && (s->token_parts > 1 || s->in_flight > 1))
+    return moe__error(op,
+                      "'schedule.scaled_weights' is 1; token_parts and in_flight must be 1 then");
   if (s->share > 1 && s->split > 1)
     return moe__error(op, "'schedule.share' is %d; it must be 1 with split", s->share);
   if (s->tile_n % (8 * s->share))

@@ -89,6 +89,12 @@ void moe__mixed_subtrahends(moe__mixed_mm_t *s, const MlirValue *zeros, MlirValu
 void moe__mixed_convert(moe__mixed_mm_t *s, MlirValue word, const MlirValue subtrahends[2],
                         MlirValue out[MOE__WGMMA_A_REGISTERS]);
 
+/* The same of E2M1 values times the lane's two rows' factors (i32, twice a bf16), in bf16, and
+ * divided by MOE__MIXED_SCALED: so all of them are numbers of bf16, which are exact. */
+#define MOE__MIXED_SCALED 8
+void moe__mixed_convert_scaled(moe__mixed_mm_t *s, MlirValue word, const MlirValue factors[2],
+                               MlirValue out[MOE__WGMMA_A_REGISTERS]);
+
 /* ---- Numbers.c ---- */
 
 /* Which of the numbers that a row has in a stage: number `constant`, counted from `first` (i32;
@@ -98,9 +104,12 @@ typedef struct moe__mixed_number_t {
   int constant;
 } moe__mixed_number_t;
 
-/* The scales of the lane's two rows, and what is subtracted from their weights. */
+/* The scales of the lane's two rows, as f32 and as factors of weights, and what is subtracted from
+ * their weights. */
 void moe__mixed_load_scales(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue buffer,
                             moe__mixed_number_t number, MlirValue out[2]);
+void moe__mixed_load_factors(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
+                             MlirValue buffer, moe__mixed_number_t number, MlirValue out[2]);
 void moe__mixed_load_subtrahends(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
                                  MlirValue buffer, moe__mixed_number_t number, MlirValue out[2]);
 

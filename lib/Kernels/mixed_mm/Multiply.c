@@ -42,7 +42,8 @@ typedef struct flight_t {
 } flight_t;
 
 static int piece_words(const moe__mixed_mm_t *s) {
-  return moe__mixed_piece(s) / MOE__MIXED_STEP * MOE__WGMMA_A_REGISTERS;
+  int columns = s->schedule.scaled_weights ? MOE_WEIGHT_COLUMNS : moe__mixed_piece(s);
+  return columns / MOE__MIXED_STEP * MOE__WGMMA_A_REGISTERS;
 }
 
 /* Tokens whose products are one accumulator. */
@@ -115,11 +116,33 @@ static void finish_part(moe__mixed_mm_t *s, int step, int pending, piece_t weigh
   }
 }
 
+/* The weights of chunk `index` of the stage in `buffer`, times their scales. */
+static void convert_scaled(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue buffer,
+                           int index, piece_t out) {
+  moe__builder_t *b = &s->kernel.builder;
+  int steps = s->group / MOE__MIXED_STEP; /* that share a scale */
+  MlirValue words =
+      moe__mixed_load_words(s, self, buffer, (moe__mixed_number_t){.constant = index});
+  MlirValue factors[2] = {{NULL}, {NULL}};
+  for (int i = 0; i < MOE__MIXED_STEPS; i++) {
+    if (i % steps == 0)
+      moe__mixed_load_factors(
+          s, self, buffer,
+          (moe__mixed_number_t){.constant = (index * MOE__MIXED_STEPS + i) / steps}, factors);
+    moe__mixed_convert_scaled(s, moe__extract(b, words, i), factors,
+                              out + (ptrdiff_t)i * MOE__WGMMA_A_REGISTERS);
+  }
+}
+
 /* Waits for a stage and turns its first piece into numbers. */
 static void begin_stage(moe__mixed_mm_t *s, const moe__mixed_position_t *self, moe__cursor_t cursor,
                         piece_t first) {
   moe__ring_wait(&s->kernel, &s->layout.ring, cursor);
-  convert_piece(s, self, moe__ring_buffer(&s->kernel, &s->layout.ring, cursor), 0, first);
+  MlirValue buffer = moe__ring_buffer(&s->kernel, &s->layout.ring, cursor);
+  if (s->schedule.scaled_weights)
+    convert_scaled(s, self, buffer, 0, first);
+  else
+    convert_piece(s, self, buffer, 0, first);
 }
 
 /* Sums are added before this: LLVM would move the additions of several pieces down to where the
@@ -166,11 +189,55 @@ static void multiply_stage_in_parts(moe__mixed_mm_t *s, const moe__mixed_positio
   moe__mixed_release(s, self, cursor);
 }
 
+/* The same of weights that have their scales in them: all products of a stage are one sum, and up
+ * to two chunks of 64 columns are in flight. */
+static void multiply_scaled_stage(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
+                                  moe__cursor_t cursor, piece_t first, bool has_next,
+                                  moe__mixed_fragment_t sums) {
+  moe__kernel_t *kernel = &s->kernel;
+  moe__builder_t *b = &kernel->builder;
+  int chunks = s->schedule.depth / MOE_WEIGHT_COLUMNS;
+  MlirValue buffer = moe__ring_buffer(kernel, &s->layout.ring, cursor);
+  MlirValue tokens = moe__wgmma_descriptor(b, buffer);
+  moe__accumulator_t products = moe__wgmma_zero(b, s->schedule.tile_n);
+  piece_t weights[2];
+  memcpy(weights[0], first, sizeof weights[0]);
+  for (int c = 0; c < chunks; c++) {
+    MlirValue *now = weights[c % 2], *other = weights[(c + 1) % 2];
+    moe__wgmma_fence_through(b, 1, &products, piece_words(s), now);
+    for (int i = 0; i < MOE__MIXED_STEPS; i++)
+      products = moe__wgmma_k16_fragment(
+          b, products, c == 0 && i == 0, now + (ptrdiff_t)i * MOE__WGMMA_A_REGISTERS,
+          moe__wgmma_advance(
+              b, tokens, c * s->schedule.tile_n * MOE__MIXED_CHUNK_BYTES + i * 2 * MOE__MIXED_STEP),
+          s->x_type, false);
+    moe__wgmma_commit(b);
+    if (c > 0)
+      moe__wgmma_wait_through(b, 1, 0, NULL, piece_words(s), other);
+    if (c + 1 < chunks)
+      convert_scaled(s, self, buffer, c + 1, other);
+    else if (has_next)
+      begin_stage(s, self, moe__cursor_next(b, &s->layout.ring, cursor), first);
+  }
+  moe__wgmma_wait_through(b, 0, 1, &products, piece_words(s), weights[(chunks - 1) % 2]);
+  moe__mixed_fragment_t part;
+  moe__accumulator_unpack(b, products, part);
+  MlirValue factor = moe__f32(b, MOE__MIXED_SCALED);
+  for (int i = 0; i < s->schedule.tile_n / 2; i++)
+    sums[i] = moe__fma(b, part[i], factor, sums[i]);
+  keep_here(s, sums);
+  moe__mixed_release(s, self, cursor);
+}
+
 /* Multiplies the stage at `cursor`, whose first piece has been turned into numbers; what follows a
  * piece is, while its products run: the next piece, or that of the next stage, if there is one. */
 static void multiply_stage(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
                            moe__cursor_t cursor, piece_t first, bool has_next,
                            moe__mixed_fragment_t sums) {
+  if (s->schedule.scaled_weights) {
+    multiply_scaled_stage(s, self, cursor, first, has_next, sums);
+    return;
+  }
   if (s->schedule.token_parts > 1) {
     multiply_stage_in_parts(s, self, cursor, first, has_next, sums);
     return;

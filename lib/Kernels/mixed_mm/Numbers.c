@@ -56,6 +56,20 @@ void moe__mixed_load_scales(moe__mixed_mm_t *s, const moe__mixed_position_t *sel
     out[h] = load_scale(s, moe__offset_by(&s->kernel.builder, own, 8 * h * bytes));
 }
 
+void moe__mixed_load_factors(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
+                             MlirValue buffer, moe__mixed_number_t number, MlirValue out[2]) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue own = of_row(s, self, buffer, s->layout.scales, 1, number);
+  MlirType pair = moe__vector_type(b, 2, s->x_type);
+  MlirValue zero = moe__bitcast(b, moe__i32(b, 0), pair);
+  for (int h = 0; h < 2; h++) {
+    MlirValue byte = moe__zext(b, moe__load(b, moe__offset_by(b, own, 8 * h), b->i8), b->i32);
+    MlirValue bits = moe__umax(b, moe__mul(b, byte, 0x00800080), 0x00400040); /* as e8m0_value */
+    MlirValue value = moe__bitcast(b, bits, pair);
+    out[h] = moe__bitcast(b, moe__fma(b, value, zero, value), b->i32);
+  }
+}
+
 void moe__mixed_load_subtrahends(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
                                  MlirValue buffer, moe__mixed_number_t number, MlirValue out[2]) {
   moe__builder_t *b = &s->kernel.builder;

@@ -27,6 +27,10 @@
   X(T, token_parts, 1, 4, 1,                                                                       \
     "parts of a tile's tokens whose products take turns: those of one run while another's are "    \
     "added; unused with panels")                                                                   \
+  X(T, scaled_weights, 0, 1, 0,                                                                    \
+    "whether weights are multiplied by their scales, which must be f8E8M0FNU, and not their "      \
+    "sums; "                                                                                       \
+    "for f4E2M1FN and bf16 tokens, unused with panels")                                            \
   X(T, ctas_per_sm, 1, 4, 1, "CTAs that share a multiprocessor")                                   \
   X(T, band, 1, 4096, 4096,                                                                        \
     "tiles of tokens, of an expert if there are some, that are worked off together")

@@ -53,11 +53,11 @@ void moe__mixed_subtrahends(moe__mixed_mm_t *s, const MlirValue *zeros, MlirValu
   }
 }
 
-/* x * y + z of the halves of words; y is a constant. */
-static MlirValue fma_halves(moe__mixed_mm_t *s, MlirValue x, uint16_t y, MlirValue z) {
+/* x * y + z of the halves of words. */
+static MlirValue fma_halves(moe__mixed_mm_t *s, MlirValue x, MlirValue y, MlirValue z) {
   moe__builder_t *b = &s->kernel.builder;
   MlirType type = moe__vector_type(b, 2, s->x_type);
-  MlirValue factor = moe__bitcast(b, moe__i32(b, TWICE(y)), type);
+  MlirValue factor = moe__bitcast(b, y, type);
   MlirValue sum = moe__fma(b, moe__bitcast(b, x, type), factor, moe__bitcast(b, z, type));
   return moe__bitcast(b, sum, b->i32);
 }
@@ -88,7 +88,7 @@ static void convert_integers(moe__mixed_mm_t *s, MlirValue word, const MlirValue
   for (int i = 0; i < MOE__WGMMA_A_REGISTERS; i++) {
     int row = i % 2, at = halves->at[row];
     MlirValue placed = place_integer(s, halves, shift_right(b, word, 4 * i - at), at);
-    out[i] = fma_halves(s, placed, halves->factor[row], subtrahends[row]);
+    out[i] = fma_halves(s, placed, moe__i32(b, TWICE(halves->factor[row])), subtrahends[row]);
   }
 }
 
@@ -97,8 +97,9 @@ static MlirValue shift(moe__builder_t *b, MlirValue word, int by) {
   return by > 0 ? moe__shl(b, word, by) : shift_right(b, word, -by);
 }
 
-static void convert_floats(moe__mixed_mm_t *s, MlirValue word,
-                           MlirValue out[MOE__WGMMA_A_REGISTERS]) {
+/* The bits of E2M1 values at their places. */
+static void place_floats(moe__mixed_mm_t *s, MlirValue word,
+                         MlirValue out[MOE__WGMMA_A_REGISTERS]) {
   moe__builder_t *b = &s->kernel.builder;
   const halves_t *halves = halves_of(s);
   int32_t sign = TWICE(0x8000);
@@ -107,11 +108,30 @@ static void convert_floats(moe__mixed_mm_t *s, MlirValue word,
     int32_t magnitude = TWICE(7 << halves->mantissa);
     MlirValue bits = shift(b, word, by);
     if (by == sign_by)
-      bits = moe__and(b, bits, magnitude | sign);
+      out[i] = moe__and(b, bits, magnitude | sign);
     else
-      bits = and_xor(b, shift(b, word, sign_by), sign, moe__and(b, bits, magnitude));
-    out[i] = fma_halves(s, bits, halves->power, moe__i32(b, sign));
+      out[i] = and_xor(b, shift(b, word, sign_by), sign, moe__and(b, bits, magnitude));
   }
+}
+
+static void convert_floats(moe__mixed_mm_t *s, MlirValue word,
+                           MlirValue out[MOE__WGMMA_A_REGISTERS]) {
+  moe__builder_t *b = &s->kernel.builder;
+  place_floats(s, word, out);
+  for (int i = 0; i < MOE__WGMMA_A_REGISTERS; i++)
+    out[i] =
+        fma_halves(s, out[i], moe__i32(b, TWICE(halves_of(s)->power)), moe__i32(b, TWICE(0x8000)));
+}
+
+/* The first factor is 2^126 over MOE__MIXED_SCALED. */
+void moe__mixed_convert_scaled(moe__mixed_mm_t *s, MlirValue word, const MlirValue factors[2],
+                               MlirValue out[MOE__WGMMA_A_REGISTERS]) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue zero = moe__i32(b, TWICE(0x8000));
+  place_floats(s, word, out);
+  for (int i = 0; i < MOE__WGMMA_A_REGISTERS; i++)
+    out[i] = fma_halves(s, fma_halves(s, out[i], moe__i32(b, TWICE(0x7D00)), zero), factors[i % 2],
+                        zero);
 }
 
 void moe__mixed_convert(moe__mixed_mm_t *s, MlirValue word, const MlirValue subtrahends[2],

@@ -111,6 +111,15 @@ SCALES = [
     ("the scale NaN taken for Inf", ptx(r"fma\.rn\.f32 (\s*%r\d+), (%r\d+), 0f00000000, (%r\d+);", r"mov.b32 \1, \2;", which=0, count=0)),
     ("the scale 2^-127 taken for 0", ptx(r"max\.u32 (\s*%r\d+), (%r\d+), 4194304;", r"mov.b32 \1, \2;", which=0, count=0)),
 ]
+# E8M0 scales as factors of weights.
+SCALED = [
+    ("weights 8 times too large", ptx(rf"mov\.b32 (\s*%r\d+), {signed(0x7D00)};", rf"mov.b32 \1, {signed(0x7E80)};")),
+    ("sums not multiplied by 8", ptx(r"fma\.rn\.f32 (\s*%r\d+, %r\d+), 0f41000000,", r"fma.rn.f32 \1, 0f3F800000,", which=0, count=0)),
+    ("scales of one half of the columns only", ptx(r"mul\.lo\.s32 (\s*%r\d+, %r\d+), 8388736;", r"mul.lo.s32 \1, 8388608;")),
+    ("a weight not multiplied", ptx(r"mul\.rn\.bf16x2 (\s*%r\d+), (%r\d+), (%r\d+);", r"mov.b32 \1, \2;", which=3)),
+    ("products of a chunk that begin a fresh sum", ptx(PRODUCT.format(fresh=1), PRODUCT.format(fresh=0).replace("\\", ""), which=4)),
+    ("products that are not waited for", ptx(r"wgmma\.wait_group\.sync\.aligned 0;", "wgmma.wait_group.sync.aligned 1;")),
+]
 # Integers in f16: weights at two places of a half.
 HALVES = [
     ("the upper place 8 fold", ptx(rf"mov\.b32 (\s*%r\d+), {signed(0x2C00)};", rf"mov.b32 \1, {signed(0x3000)};")),
@@ -147,6 +156,8 @@ CASES = [
     case("floats", ["format=f4E2M1FN", "group=32", "scales=f8E8M0FNU"], FLOATS, "3x144x10"),
     ("weights-scales", [sys.executable, str(SOURCE), "format=f4E2M1FN", "group=32", "scales=f8E8M0FNU", "out=f32", "schedule=tile_n=8,warpgroups=1,stages=2"],
      ["--edge-blocks", *mutants.shapes(["w=9x5x512", "scales=144x10", "x=30x320"])], SCALES),
+    case("scaled", ["format=f4E2M1FN", "group=32", "scales=f8E8M0FNU"], SCALED, "3x144x10",
+         schedule="tile_n=8,warpgroups=1,depth=256,stages=2,in_flight=1,scaled_weights=1"),
     case("halves", ["x=f16"], HALVES),
     case("panels", [], PANELS, schedule="tile_n=8,panels=3,slices=2,depth=128,stages=2"),
     ("weights-tiles", [sys.executable, str(SOURCE), "schedule=tile_n=8,panels=1,slices=2,depth=128,stages=2"],
