@@ -15,6 +15,8 @@ from typing import Iterator
 def replacing(target: pathlib.Path) -> Iterator[pathlib.Path]:
     """A file beside the target to write to. It takes the target's place at the end of the block, and is removed if that raises."""
     target = target.resolve()
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"{target}: there is no folder {target.parent}")
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     os.close(handle)
     temporary = pathlib.Path(name)

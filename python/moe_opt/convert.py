@@ -229,7 +229,7 @@ def convert(tensors: Tensors, source: str) -> tuple[dict[str, Array], dict[str, 
 
     ConvertError names the tensor that does not fit."""
     endings, read = FORMATS[source]
-    if source == "gpt-oss" and not any(name.endswith("_blocks") for name in tensors):
+    if source == "gpt-oss" and not any(name.endswith("_blocks") for name in tensors) and any(name.endswith(".blocks") for name in tensors):
         endings = (".blocks", ".scales")
     prefixes = [name[: -len(endings[0])] for name in tensors if name.endswith(endings[0])]
     if not prefixes:

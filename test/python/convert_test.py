@@ -299,6 +299,7 @@ class Refusals(Case):
         self.refuses(one.gptq("x"), "awq", "'x.qweight': is .*four bits each")
         self.refuses(one.compressed("x") | {"x.weight_shape": numpy.array([N, K // 2])}, "compressed-tensors", "'x.weight_packed': is .*four bits each")
         self.refuses(one.gptq("x"), "compressed-tensors", r"there is no tensor '\*.weight_packed', as compressed-tensors has them")
+        self.refuses(one.gptq("x"), "gpt-oss", r"there is no tensor '\*_blocks', as gpt-oss has them")
         self.refuses({"x_blocks": numpy.zeros((2, N, 3, 8), numpy.uint8), "x_scales": numpy.zeros((2, N, 3), numpy.uint8)}, "gpt-oss",
                      "'x_blocks': is .*; the last dimension must be 16")  # fmt: skip
 
@@ -386,6 +387,7 @@ class Refusals(Case):
             (("bad", "out.safetensors", "--from", "gptq"), "moe_opt.convert: bad: is no safetensors file"),
             (("nowhere", "out.safetensors", "--from", "gptq"), "No such file or directory: 'nowhere'"),
             (("in.safetensors", "in.safetensors", "--from", "gptq"), "in.safetensors: is an input, and would be overwritten"),
+            (("in.safetensors", "no/out.safetensors", "--from", "gptq"), "out.safetensors: there is no folder"),
             (("in.safetensors", "in.safetensors", "out.safetensors", "--from", "gptq"), "is in another file, too"),
         ):
             failed = run(*arguments)
