@@ -5,6 +5,7 @@ SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import pathlib
 import tempfile
@@ -16,7 +17,7 @@ def replacing(target: pathlib.Path) -> Iterator[pathlib.Path]:
     """A file beside the target to write to. It takes the target's place at the end of the block, and is removed if that raises."""
     target = target.resolve()
     if not target.parent.is_dir():
-        raise FileNotFoundError(f"{target}: there is no folder {target.parent}")
+        raise FileNotFoundError(errno.ENOENT, "there is no such folder", str(target.parent))
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     os.close(handle)
     temporary = pathlib.Path(name)

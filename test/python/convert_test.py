@@ -387,7 +387,7 @@ class Refusals(Case):
             (("bad", "out.safetensors", "--from", "gptq"), "moe_opt.convert: bad: is no safetensors file"),
             (("nowhere", "out.safetensors", "--from", "gptq"), "No such file or directory: 'nowhere'"),
             (("in.safetensors", "in.safetensors", "--from", "gptq"), "in.safetensors: is an input, and would be overwritten"),
-            (("in.safetensors", "no/out.safetensors", "--from", "gptq"), "out.safetensors: there is no folder"),
+            (("in.safetensors", "no/out.safetensors", "--from", "gptq"), "there is no such folder: "),
             (("in.safetensors", "in.safetensors", "out.safetensors", "--from", "gptq"), "is in another file, too"),
         ):
             failed = run(*arguments)
