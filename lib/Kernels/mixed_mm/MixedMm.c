@@ -173,23 +173,27 @@ static const moe__mixed_schedule_t TOKENS_64[][3] = {
 /* Many tokens, in parts. Tiles of 96 or 128 tokens, whose columns one, two or four CTAs divide. */
 #define PARTS(n, d, s, stage_count)                                                                \
   { .tile_n = (n), .token_parts = 2, .depth = (d), .split = (s), .stages = (stage_count) }
-#define WIDE_OF(kind)                                                                              \
+/* Where columns are not divided the widest have more and shorter stages, four of them in a round of
+ * the loop. */
+#define UNROLLED                                                                                   \
+  { .tile_n = 128, .token_parts = 2, .unroll = 4, .stages = 5 }
+#define WIDE_OF(kind, widest)                                                                      \
   {                                                                                                \
-    {{kind(96, 256, 1, 3), kind(128, 256, 1, 2)},                                                  \
+    {{kind(96, 256, 1, 3), widest},                                                                \
      {kind(96, 256, 2, 2), kind(128, 128, 2, 3)},                                                  \
      {kind(96, 256, 4, 2), kind(128, 128, 4, 3)}},                                                 \
     {                                                                                              \
-      {kind(128, 256, 1, 2), kind(96, 256, 1, 3)}, {kind(128, 128, 2, 3), kind(96, 256, 2, 2)}, {  \
+      {widest, kind(96, 256, 1, 3)}, {kind(128, 128, 2, 3), kind(96, 256, 2, 2)}, {                \
         kind(128, 128, 4, 3), kind(96, 256, 4, 2)                                                  \
       }                                                                                            \
     }                                                                                              \
   }
-static const moe__mixed_schedule_t WIDE[][3][2] = WIDE_OF(PARTS);
+static const moe__mixed_schedule_t WIDE[][3][2] = WIDE_OF(PARTS, UNROLLED);
 
 /* Of weights that are multiplied by their scales all tokens of a tile are one part. */
 #define SCALED(n, d, s, stage_count)                                                               \
   { .tile_n = (n), .scaled_weights = 1, .depth = (d), .split = (s), .stages = (stage_count) }
-static const moe__mixed_schedule_t SCALED_WIDE[][3][2] = WIDE_OF(SCALED);
+static const moe__mixed_schedule_t SCALED_WIDE[][3][2] = WIDE_OF(SCALED, SCALED(128, 256, 1, 2));
 
 /* Turning the weights of a tile into numbers takes as long as the products of so many tokens. */
 #define TOKENS_OF_WEIGHTS 32
@@ -332,6 +336,8 @@ static bool check(MlirOperation op, const moe__mixed_schedule_t *s) {
   if (s->token_parts > 1 && s->in_flight > 1)
     return moe__error(op, "'schedule.token_parts' is %d; it must be 1 with in_flight",
                       s->token_parts);
+  if (s->unroll > 1 && s->token_parts == 1)
+    return moe__error(op, "'schedule.unroll' is %d; it must be 1 without token_parts", s->unroll);
   if (s->scaled_weights && !takes_scaled_weights(op))
     return moe__error(op, "'schedule.scaled_weights' is 1; it must be 0 but for f4E2M1FN weights "
                           "with scales of f8E8M0FNU, and bf16 tokens");

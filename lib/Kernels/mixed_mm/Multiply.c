@@ -34,6 +34,10 @@ static void convert_piece(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
                        out + (ptrdiff_t)i * MOE__WGMMA_A_REGISTERS);
 }
 
+/* Of a round of the loop. At its end nothing is in flight: ptxas lets every product wait for the
+ * one before where they run on into the next round. */
+#define MOST_STAGES 4
+
 /* A piece whose products are in flight. */
 typedef struct flight_t {
   moe__accumulator_t products;
@@ -77,9 +81,10 @@ static void finish_piece(moe__mixed_mm_t *s, flight_t *flight, int pending,
     sums[i] = moe__fma(b, part[i], flight->scales[i % 4 / 2], sums[i]);
 }
 
-/* The same with tokens in parts: the products of piece `step / parts` with part `step % parts`.
+/* The same with tokens in parts: the products of piece `step / parts` of the stage with part
+ * `step % parts`; `before` steps of the same round of the loop were issued.
  * Weights pass the fence with the first part, and the wait with the last one. */
-static void issue_part(moe__mixed_mm_t *s, MlirValue tokens, int step, piece_t weights,
+static void issue_part(moe__mixed_mm_t *s, MlirValue tokens, int step, int before, piece_t weights,
                        moe__accumulator_t *products, moe__mixed_fragment_t sums) {
   moe__builder_t *b = &s->kernel.builder;
   int parts = s->schedule.token_parts, index = step / parts, part = step % parts;
@@ -87,7 +92,7 @@ static void issue_part(moe__mixed_mm_t *s, MlirValue tokens, int step, piece_t w
   int first = index * columns % MOE_WEIGHT_COLUMNS / MOE__MIXED_STEP;
   int start = (chunk * s->schedule.tile_n + part * part_tokens(s)) * MOE__MIXED_CHUNK_BYTES;
   moe__accumulator_t through[2] = {*products};
-  int added = step - 2, count = part_tokens(s) / 2;
+  int added = before - 2, count = part_tokens(s) / 2;
   if (added >= 0)
     through[1] = moe__accumulator_pack(b, part_tokens(s), sums + added % parts * count);
   moe__wgmma_fence_through(b, added >= 0 ? 2 : 1, through, part == 0 ? piece_words(s) : 0, weights);
@@ -153,40 +158,48 @@ static void keep_here(moe__mixed_mm_t *s, moe__mixed_fragment_t sums) {
   moe__wgmma_finish(b, sum, sums);
 }
 
-/* The same with tokens in parts. The products of two are in flight; a piece is turned into numbers
- * while the first two of the piece before run. */
-static void multiply_stage_in_parts(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
-                                    moe__cursor_t cursor, piece_t first, bool has_next,
-                                    moe__mixed_fragment_t sums) {
+/* The same with tokens in parts, of `stages` stages from the one at `cursor` on. The products of
+ * two are in flight; a piece is turned into numbers while the first two of the piece before run. */
+static void multiply_stages_in_parts(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
+                                     moe__cursor_t cursor, int stages, piece_t first, bool has_next,
+                                     moe__mixed_fragment_t sums) {
   moe__kernel_t *kernel = &s->kernel;
   moe__builder_t *b = &kernel->builder;
   int parts = s->schedule.token_parts, pieces = s->schedule.depth / moe__mixed_piece(s);
-  int steps = pieces * parts;
-  MlirValue buffer = moe__ring_buffer(kernel, &s->layout.ring, cursor);
-  MlirValue tokens = moe__wgmma_descriptor(b, buffer);
+  int steps = pieces * parts, all = stages * steps;
+  moe__cursor_t cursors[MOST_STAGES + 1] = {cursor};
+  MlirValue buffers[MOST_STAGES], tokens[MOST_STAGES];
+  for (int i = 0; i < stages; i++) {
+    buffers[i] = moe__ring_buffer(kernel, &s->layout.ring, cursors[i]);
+    tokens[i] = moe__wgmma_descriptor(b, buffers[i]);
+    cursors[i + 1] = moe__cursor_next(b, &s->layout.ring, cursors[i]);
+  }
   moe__accumulator_t products[2] = {moe__wgmma_zero(b, part_tokens(s)),
                                     moe__wgmma_zero(b, part_tokens(s))};
   piece_t weights[2];
   MlirValue scales[2][2];
   memcpy(weights[0], first, sizeof weights[0]);
-  issue_part(s, tokens, 0, weights[0], &products[0], sums);
-  for (int step = 0; step < steps; step++) {
-    int p = step / parts;
-    if (step + 1 < steps)
-      issue_part(s, tokens, step + 1, weights[(step + 1) / parts % 2], &products[(step + 1) % 2],
-                 sums);
+  issue_part(s, tokens[0], 0, 0, weights[0], &products[0], sums);
+  for (int step = 0; step < all; step++) {
+    int p = step / parts, next = step + 1, stage = step / steps;
+    if (next < all)
+      issue_part(s, tokens[next / steps], next % steps, next, weights[next / parts % 2],
+                 &products[next % 2], sums);
     if (step % parts == 0) {
-      moe__mixed_load_scales(s, self, buffer, number_of(s, p), scales[p % 2]);
-      if (p + 1 < pieces)
-        convert_piece(s, self, buffer, p + 1, weights[(p + 1) % 2]);
+      moe__mixed_load_scales(s, self, buffers[stage], number_of(s, p % pieces), scales[p % 2]);
+      if ((p + 1) % pieces)
+        convert_piece(s, self, buffers[stage], (p + 1) % pieces, weights[(p + 1) % 2]);
+      else if (stage + 1 < stages)
+        begin_stage(s, self, cursors[stage + 1], weights[(p + 1) % 2]);
       else if (has_next)
-        begin_stage(s, self, moe__cursor_next(b, &s->layout.ring, cursor), first);
+        begin_stage(s, self, cursors[stages], first);
     }
-    finish_part(s, step, step + 1 < steps, weights[p % 2], scales[p % 2], &products[step % 2],
-                sums);
+    finish_part(s, step, next < all, weights[p % 2], scales[p % 2], &products[step % 2], sums);
+    if (next % steps == 0 && next < all)
+      moe__mixed_release(s, self, cursors[stage]);
   }
   keep_here(s, sums);
-  moe__mixed_release(s, self, cursor);
+  moe__mixed_release(s, self, cursors[stages - 1]);
 }
 
 /* The same of weights that have their scales in them: all products of a stage are one sum, and up
@@ -239,7 +252,7 @@ static void multiply_stage(moe__mixed_mm_t *s, const moe__mixed_position_t *self
     return;
   }
   if (s->schedule.token_parts > 1) {
-    multiply_stage_in_parts(s, self, cursor, first, has_next, sums);
+    multiply_stages_in_parts(s, self, cursor, 1, first, has_next, sums);
     return;
   }
   moe__kernel_t *kernel = &s->kernel;
@@ -291,11 +304,25 @@ void moe__mixed_multiply(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
   moe__builder_t *b = &s->kernel.builder;
   moe__accumulator_t sum = moe__wgmma_zero(b, s->schedule.tile_n);
   moe__accumulator_unpack(b, sum, sums);
-  MlirValue last = moe__sub(b, reduction->count, 1);
+  MlirValue last = moe__sub(b, reduction->count, 1), done = moe__i32(b, 0);
   piece_t piece;
   begin_stage(s, self, cursor, piece);
   MlirValue packed = pack_piece(s, piece);
-  MOE__FOR (b, k_tile, 0, last, 1, MOE__CARRY_CURSOR(cursor), &sum.value, &packed) {
+  int stages = s->schedule.unroll;
+  if (stages > 1) {
+    MlirValue rounds = moe__udiv(b, last, stages);
+    MOE__FOR (b, round, 0, rounds, 1, MOE__CARRY_CURSOR(cursor), &sum.value, &packed) {
+      moe__accumulator_unpack(b, sum, sums);
+      unpack_piece(s, packed, piece);
+      multiply_stages_in_parts(s, self, cursor, stages, piece, true, sums);
+      sum = moe__accumulator_pack(b, s->schedule.tile_n, sums);
+      packed = pack_piece(s, piece);
+      for (int i = 0; i < stages; i++)
+        cursor = moe__cursor_next(b, &s->layout.ring, cursor);
+    }
+    done = moe__mul(b, rounds, stages);
+  }
+  MOE__FOR (b, k_tile, done, last, 1, MOE__CARRY_CURSOR(cursor), &sum.value, &packed) {
     moe__accumulator_unpack(b, sum, sums);
     unpack_piece(s, packed, piece);
     multiply_stage(s, self, cursor, piece, true, sums);

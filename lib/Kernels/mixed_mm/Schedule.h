@@ -27,6 +27,9 @@
   X(T, token_parts, 1, 4, 1,                                                                       \
     "parts of a tile's tokens whose products take turns: those of one run while another's are "    \
     "added; unused with panels")                                                                   \
+  X(T, unroll, 1, 4, 1,                                                                            \
+    "stages that a round of the loop works off with tokens in parts, of which products are in "    \
+    "flight across stages; 1 without")                                                             \
   X(T, scaled_weights, 0, 1, 0,                                                                    \
     "whether weights are multiplied by their scales, which must be f8E8M0FNU, and not their "      \
     "sums; "                                                                                       \

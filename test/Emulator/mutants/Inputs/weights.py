@@ -65,7 +65,7 @@ INTEGERS = [
     ("one more token", ptx(r"setp\.ge\.u32 (\s*%p\d+), (%r\d+), (%r\d+);(\s*or\.pred)", r"setp.gt.u32 \1, \2, \3;\4", which=1)),
 ]
 # What the emulator sees, and says so.
-values.WRONG += "|the store races at shared address|the load reads uninitialized shared memory|belongs to a wgmma|without a wgmma.fence|: deadlock|depends on uninitialized shared memory|times as far from (nan|-?[0-9.e+-]+) as it may be"
+values.WRONG += "|the (store|load) races at shared address|the load reads uninitialized shared memory|belongs to a wgmma|without a wgmma.fence|: deadlock|depends on uninitialized shared memory|times as far from (nan|-?[0-9.e+-]+) as it may be"
 HAZARDS = [
     ("no wait for the products", ptx(r"wgmma\.wait_group\.sync\.aligned 0;", "wgmma.wait_group.sync.aligned 1;")),
     ("no fence before the products", ptx(r"wgmma\.fence\.sync\.aligned;", "")),
@@ -142,6 +142,12 @@ PARTS_OF_TOKENS = [
     ("a part begins with the sums of the one before", ptx(PRODUCT.format(fresh=0), PRODUCT.format(fresh=1).replace("\\", ""), which=2)),
 ]
 
+# The same, two stages in a round of the loop.
+UNROLLED = [
+    ("a stage that is not given back", ptx(r"mbarrier\.arrive\.shared\.b64 \s*%rd\d+, \[%rd\d+\];", "", which=0)),
+    ("products of the second stage that are not waited for", ptx(r"wgmma\.wait_group\.sync\.aligned 1;", "wgmma.wait_group.sync.aligned 2;", which=4)),
+    ("a stage read before it has landed", ptx(r"@P1 bra\.uni DONE;", "bra.uni DONE;", which=1)),
+]
 EXPERTS = ["--exact", "--groups", "ragged", *mutants.shapes(["w=3x9x5x512", "x=30x320", "offs=3"])]
 
 
@@ -163,6 +169,7 @@ CASES = [
     ("weights-tiles", [sys.executable, str(SOURCE), "schedule=tile_n=8,panels=1,slices=2,depth=128,stages=2"],
      ["--exact", *mutants.shapes(["w=17x2x512", "scales=272x2", "x=70x128"])], TILES),
     case("bias", ["bias=1"], BIAS, more=["--shape", "bias=3x144"]),
+    case("unrolled", [], UNROLLED, schedule="tile_n=16,warpgroups=1,stages=2,token_parts=2,in_flight=1,unroll=2"),
     case("parts", [], PARTS_OF_TOKENS, schedule="tile_n=16,warpgroups=1,stages=2,token_parts=2,in_flight=1"),
 ]
 
