@@ -14,10 +14,10 @@ moe__groups_layout_t moe__groups_reserve(moe__layout_t *layout, int32_t max_grou
   moe__groups_layout_t groups = {.max_groups = max_groups};
   if (max_groups == 0)
     return groups;
+  groups.sorted = sorted;
   groups.ends = moe__layout_shared(layout, table_bytes(max_groups), 16);
-  groups.tile_ends = moe__layout_shared(layout, table_bytes(max_groups), 16);
-  if (sorted)
-    groups.order = moe__layout_shared(layout, table_bytes(max_groups), 16);
+  int32_t second = moe__layout_shared(layout, table_bytes(max_groups), 16);
+  *(sorted ? &groups.order : &groups.tile_ends) = second;
   return groups;
 }
 
@@ -80,7 +80,8 @@ void moe__groups_initialize(moe__groups_t *groups, MlirValue offs, MlirValue row
     /* Lanes beyond the last group repeat its end, and so have no tiles. */
     MlirValue tile_end = moe__add(b, moe__warp_scan(b, tiles, lane, moe__add), last_tile_end);
     moe__store(b, end, entry(groups, groups->layout.ends, group));
-    moe__store(b, tile_end, entry(groups, groups->layout.tile_ends, group));
+    if (!groups->layout.sorted)
+      moe__store(b, tile_end, entry(groups, groups->layout.tile_ends, group));
     last_end = moe__shuffle(b, end, last_lane);
     last_tile_end = moe__shuffle(b, tile_end, last_lane);
     last_offset = moe__shuffle(b, offset, last_lane);

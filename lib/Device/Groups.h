@@ -16,6 +16,7 @@
 typedef struct moe__groups_layout_t {
   int32_t max_groups; /* its capacity; 0: there is no table */
   int32_t ends;       /* the row where each group ends */
+  bool sorted;        /* which of the other two there is: order if so, else tile_ends */
   int32_t tile_ends;  /* the tiles of all groups up to each */
   int32_t order;      /* the groups, the largest first (moe__groups_sort) */
 } moe__groups_layout_t;
@@ -37,7 +38,7 @@ typedef struct moe__group_tile_t {
 } moe__group_tile_t;
 
 /* Reserves the table for so many groups; with 0 groups nothing. sorted: moe__groups_sort will be
- * called. */
+ * called, and nothing that counts tiles of groups. */
 moe__groups_layout_t moe__groups_reserve(moe__layout_t *layout, int32_t max_groups, bool sorted);
 
 /* columns: tiles along N. band: see Tiles.h. */

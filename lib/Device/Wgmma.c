@@ -136,10 +136,13 @@ void moe__wgmma_k128_below(moe__builder_t *b, int count, moe__accumulator_t *acc
 
 moe__accumulator_t moe__wgmma_steps(moe__builder_t *b, moe__accumulator_t accumulator, bool fresh,
                                     MlirValue a_descriptor, MlirValue b_descriptor,
-                                    moe__fp8_t a_type, moe__fp8_t b_type, MlirValue steps) {
+                                    moe__fp8_t a_type, moe__fp8_t b_type, MlirValue begin,
+                                    MlirValue end) {
   product_t product = fp8_product(a_type, b_type);
-  accumulator = issue(b, accumulator, fresh, a_descriptor, b_descriptor, &product);
-  MOE__FOR (b, number, 1, steps, 1, &accumulator.value) {
+  MlirValue first = moe__zext(b, moe__mul(b, begin, STEP), b->i64);
+  accumulator = issue(b, accumulator, fresh, moe__add(b, a_descriptor, first),
+                      moe__add(b, b_descriptor, first), &product);
+  MOE__FOR (b, number, moe__add(b, begin, 1), end, 1, &accumulator.value) {
     MlirValue step = moe__zext(b, moe__mul(b, number, STEP), b->i64);
     moe__wgmma_fence(b);
     accumulator = issue(b, accumulator, false, moe__add(b, a_descriptor, step),

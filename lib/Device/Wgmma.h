@@ -57,10 +57,12 @@ moe__accumulator_t moe__wgmma_k32(moe__builder_t *b, moe__accumulator_t accumula
                                   MlirValue a_descriptor, MlirValue b_descriptor, moe__fp8_t a_type,
                                   moe__fp8_t b_type);
 
-/* The same over the first `steps` (i32, 1 to 4; moe__warp_uniform) times 32 bytes. */
+/* The same over some of the four times 32 bytes, at least one: those from number `begin` up to
+ * `end` (i32; moe__warp_uniform). */
 moe__accumulator_t moe__wgmma_steps(moe__builder_t *b, moe__accumulator_t accumulator, bool fresh,
                                     MlirValue a_descriptor, MlirValue b_descriptor,
-                                    moe__fp8_t a_type, moe__fp8_t b_type, MlirValue steps);
+                                    moe__fp8_t a_type, moe__fp8_t b_type, MlirValue begin,
+                                    MlirValue end);
 
 /* The same over 16 of K with operands of `element`, bf16 or f16. One instruction. */
 moe__accumulator_t moe__wgmma_k16(moe__builder_t *b, moe__accumulator_t accumulator, bool fresh,

@@ -180,14 +180,14 @@ def product_counts(case, accumulate, out, schedule):
         tiles = 2  # a tile is stored behind the first product of the next one, the last tile at the end
     if field["pingpong"]:
         tiles = 2
-        copies = ((3,) if shares else (6,)) if gradient else copies
+        copies = ((2,) if shares else (4,)) if gradient else copies
         multicast = copies if shares else 0
     columns = field["tile_n"] * (field["pieces"] + 1) // 2
     return {
         # Four for 128 of the reduction; the first 128 stand before the loop. Those of the gradient may be less: one, and a loop over
-        # the others, which ptxas unrolls.
+        # the others, which ptxas unrolls. Where steps in front of a group are skipped, there is such a loop behind it too.
         # A warpgroup in ping-pong has 128 rows, twice as many. With scales of blocks of tokens there is one loop, and the tail.
-        "QGMMA": swapped_products(field, accumulate) if field["swap_operands"] else 5 if (case, accumulate) == ("gradient", "blocks") else (34 if gradient else 24) if field["pingpong"] else 13 if gradient else 8,
+        "QGMMA": swapped_products(field, accumulate) if field["swap_operands"] else 5 if (case, accumulate) == ("gradient", "blocks") else (44 if gradient else 24) if field["pingpong"] else (22 if tiles == 2 else 13) if gradient else 8,
         # Blocks of a cluster share what they read of one of the operands.
         "UTMALDG": copies,
         "UTMALDG (multicast)": multicast,

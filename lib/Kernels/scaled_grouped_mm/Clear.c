@@ -1,20 +1,17 @@
 /* Clear.c - what lies outside a group in the stages of a gradient: see ScaledMm.h.
  *
  * A gradient sums over the tokens of a group, and groups begin and end anywhere, while stages
- * begin at multiples of 32 tokens and are multiplied in steps of 32. What lies outside is
- * cleared in shared memory, in both operands: it must contribute nothing, not even a NaN. The
- * warp that loads does so: those that multiply find every stage as it should be, and never wait
- * for each other.
+ * begin at multiples of 32 or 128 tokens and are multiplied in steps of 32. What lies outside, in
+ * steps that are multiplied, is cleared in shared memory, in both operands: it must contribute
+ * nothing, not even a NaN. Those warps of the loading warpgroup do so that do not load: those that
+ * multiply find every stage as it should be, and never wait for each other.
  *
- * Only the first and the last stage of a tile need it. Their copies complete on barriers beside
- * those of the ring, and a request says which stage it is. When the copies of the stage behind
- * it are under way, the warp waits for those of the first, clears, and makes the arrival that
- * the ring's barrier waits for. With two stages, and behind the last tile, it does not wait for
- * a next one. There are as many requests as stages: when the loader comes round, the stage of
- * the old one has been cleared, read and released.
- *
- * Where stages are blocks of tokens, those of a group that starts beside a multiple of 32 need it
- * all. Then the other warps of the loading warpgroup clear, and the one that loads goes on.
+ * Only the first and the last stage of a tile need it; where stages are blocks of tokens, those of
+ * a group that starts beside a multiple of 32 need it all. The copies of such a stage complete on a
+ * barrier beside those of the ring, and a request says which stage it is. It has a barrier of its
+ * own, so that what to clear is known when the copies land. Then the lanes that clear make the
+ * arrivals that the ring's barrier waits for. There are as many requests as stages: when the loader
+ * comes round, the stage of the old one has been cleared, read and released.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Kernels/scaled_grouped_mm/ScaledMm.h"
@@ -23,36 +20,34 @@
 
 #define PIECE 16 /* tokens that a lane clears at once in a row */
 #define PIECE_BITS 4
-#define REQUEST_BYTES 16 /* stage, its first token, start and end of the group: i32 each */
+/* The stage; the tokens [begin, end) of it that are the group's and its last step that is
+ * multiplied, or of the reduction those of the block and whether that is an edge of the group. */
+#define REQUEST_BYTES 16
 
-/* With ping-pong a warpgroup clears the first stages of its own tiles, which are those that need
- * it, while the other one multiplies: with tiles of half the work, clearing would take the
- * loader too long. Copies of these stages complete on barriers of a ring of their own. A
- * warpgroup may wait for two of them before they are under way: with two barriers more than
- * stages, the copies before on the same barrier have landed then. */
-#define OWN_STAGES 2
-
-static int barriers(const moe__mm_schedule_t *schedule) {
-  return schedule->stages + (schedule->pingpong ? OWN_STAGES : 0);
+bool moe__mm_clears(const moe__scaled_mm_t *s) {
+  return s->which == MOE__GRADIENT && !moe__mm_has_mx_tokens(s);
 }
 
 void moe__mm_clear_reserve(moe__mm_layout_t *layout, const moe__mm_schedule_t *schedule) {
   layout->requests = moe__layout_shared(&layout->cta, schedule->stages * REQUEST_BYTES, 16);
-  layout->landed = moe__layout_shared(&layout->cta, barriers(schedule) * 8, 8);
+  layout->requested = moe__layout_shared(&layout->cta, schedule->stages * 8, 8);
+  layout->landed = moe__layout_shared(&layout->cta, schedule->stages * 8, 8);
+}
+
+static MlirValue barrier_at(moe__scaled_mm_t *s, int32_t barriers, MlirValue request) {
+  moe__builder_t *b = &s->kernel.builder;
+  return moe__offset_by(b, moe__offset(b, s->kernel.shared, moe__shl(b, request, 3)), barriers);
 }
 
 void moe__mm_clear_initialize(moe__scaled_mm_t *s) {
   moe__builder_t *b = &s->kernel.builder;
-  for (int i = 0; i < barriers(&s->schedule); i++)
+  for (int i = 0; i < s->schedule.stages; i++) {
+    moe__mbarrier_initialize(b, moe__offset_by(b, s->kernel.shared, s->layout.requested + 8 * i),
+                             1);
     moe__mbarrier_initialize(b, moe__offset_by(b, s->kernel.shared, s->layout.landed + 8 * i),
-                             moe__mm_has_token_blocks(s) ? MOE__MM_CLEARERS : 1);
+                             MOE__MM_CLEARERS);
+  }
   moe__fence_mbarriers(b);
-}
-
-static MlirValue landed_at(moe__scaled_mm_t *s, MlirValue request) {
-  moe__builder_t *b = &s->kernel.builder;
-  return moe__offset_by(b, moe__offset(b, s->kernel.shared, moe__shl(b, request, 3)),
-                        s->layout.landed);
 }
 
 static MlirValue request_at(moe__scaled_mm_t *s, MlirValue request) {
@@ -61,51 +56,36 @@ static MlirValue request_at(moe__scaled_mm_t *s, MlirValue request) {
   return moe__offset_by(b, moe__offset(b, s->kernel.shared, offset), s->layout.requests);
 }
 
-/* A stage's part of a group, i32: its first token; the start and the end of the group, which is
- * at most that of the stage; the first token of the last step that is multiplied. ends, i1:
- * whether that has tokens behind the group. */
-typedef struct part_t {
-  MlirValue at, start, end, last, ends;
-} part_t;
-
-static part_t part_of(moe__builder_t *b, MlirValue at, MlirValue start, MlirValue end) {
-  part_t part = {.at = at, .start = start};
-  part.end = moe__smin(b, end, moe__add(b, at, MOE__MM_TILE_K));
-  /* Of an empty group the first step is the last one. */
-  MlirValue one = moe__i32(b, 1), count = moe__smax(b, moe__sub(b, part.end, at), one);
-  MlirValue before = moe__and(b, moe__sub(b, count, one), -MOE__MM_STEP);
-  part.last = moe__add(b, at, before);
-  part.ends = moe__slt(b, part.end, moe__add(b, part.last, MOE__MM_STEP));
-  return part;
-}
-
-moe__mm_requests_t moe__mm_requests_start(moe__builder_t *b) {
-  return (moe__mm_requests_t){.next = moe__i32(b, 0), .oldest = moe__cursor_start(b)};
-}
-
 /* Makes a request of these words where it is needed (i1); gives the barrier of the stage's
  * copies. */
 static MlirValue make_request(moe__scaled_mm_t *s, moe__cursor_t cursor, MlirValue needed,
-                              const MlirValue words[4], moe__mm_requests_t *requests) {
+                              const MlirValue words[4], MlirValue *next) {
   moe__builder_t *b = &s->kernel.builder;
-  MlirValue request = requests->next;
+  MlirValue request = *next;
   MOE__IF (b, moe__and(b, needed, s->loads)) {
     moe__store_aligned(b, moe__vector(b, 4, words), request_at(s, request), REQUEST_BYTES);
+    moe__mbarrier_arrive(b, barrier_at(s, s->layout.requested, request));
   }
-  MlirValue next = moe__add(b, request, 1);
-  MlirValue wraps = moe__eq(b, next, s->schedule.stages);
-  requests->next = moe__select(b, needed, moe__select(b, wraps, 0, next), request);
-  return moe__select(b, needed, landed_at(s, request),
+  MlirValue behind = moe__add(b, request, 1);
+  MlirValue wraps = moe__eq(b, behind, s->schedule.stages);
+  *next = moe__select(b, needed, moe__select(b, wraps, 0, behind), request);
+  return moe__select(b, needed, barrier_at(s, s->layout.landed, request),
                      moe__ring_full(&s->kernel, &s->layout.ring, cursor));
 }
 
 MlirValue moe__mm_request(moe__scaled_mm_t *s, const moe__mm_reduction_t *reduction, MlirValue at,
-                          moe__cursor_t cursor, moe__mm_requests_t *requests) {
+                          moe__cursor_t cursor, MlirValue *next) {
   moe__builder_t *b = &s->kernel.builder;
-  part_t part = part_of(b, at, reduction->start, reduction->end);
-  MlirValue needed = moe__or(b, moe__slt(b, at, part.start), part.ends);
-  MlirValue words[] = {cursor.stage, at, part.start, part.end};
-  return make_request(s, cursor, needed, words, requests);
+  MlirValue zero = moe__i32(b, 0), one = moe__i32(b, 1), all = moe__i32(b, MOE__MM_TILE_K);
+  MlirValue begin = moe__smax(b, zero, moe__sub(b, reduction->start, at));
+  MlirValue end = moe__smin(b, moe__sub(b, reduction->end, at), all);
+  /* Of an empty group there is one step. */
+  MlirValue steps = moe__ceil_div(b, moe__smax(b, end, one), MOE__MM_STEP);
+  MlirValue is_whole = moe__eq(b, moe__mul(b, steps, MOE__MM_STEP), end);
+  MlirValue needed =
+      moe__or(b, moe__slt(b, zero, begin), moe__eq(b, moe__zext(b, is_whole, b->i32), 0));
+  MlirValue words[] = {cursor.stage, begin, end, moe__sub(b, steps, one)};
+  return make_request(s, cursor, needed, words, next);
 }
 
 MlirValue moe__mm_low_bytes(moe__builder_t *b, MlirValue bytes) {
@@ -122,19 +102,10 @@ static MlirValue mask_of(moe__builder_t *b, MlirValue begin, MlirValue end, Mlir
   return moe__or(b, before_begin, moe__xor(b, before_end, -1));
 }
 
-/* How many threads clear a stage together: a multiple of 8. */
-static int clearers(const moe__scaled_mm_t *s) {
-  if (moe__mm_has_token_blocks(s))
-    return MOE__MM_CLEARERS;
-  return s->schedule.pingpong ? MOE__MM_WARPGROUP : MOE__WARP;
-}
-
-/* The number of a thread among them. */
+/* The number of a thread among those that clear. */
 static MlirValue clearer(moe__scaled_mm_t *s) {
   moe__builder_t *b = &s->kernel.builder;
-  if (moe__mm_has_token_blocks(s))
-    return moe__sub(b, s->kernel.thread, moe__i32(b, MOE__MM_THREADS + MOE__WARP));
-  return moe__and(b, s->kernel.thread, clearers(s) - 1);
+  return moe__sub(b, s->kernel.thread, moe__i32(b, MOE__MM_THREADS + MOE__WARP));
 }
 
 /* Rows in shared memory, one behind the other: of both tiles of a stage, of one, or of a tail. */
@@ -166,13 +137,8 @@ static void clear_piece(moe__scaled_mm_t *s, const area_t *area, MlirValue piece
                         const MlirValue words[4], bool keeps) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue mask = keeps ? moe__vector(b, 4, words) : (MlirValue){NULL};
-  MlirValue lane = clearer(s);
-  MlirValue own = place_of(b, area, lane, piece), first = moe__i32(b, 0);
-  if (clearers(s) > MOE__WARP) /* more threads than rows, maybe */
-    first = lane;
-  else
-    own = moe__add(b, moe__mul(b, lane, area->row_bytes), own);
-  MOE__FOR (b, row, first, area->rows, clearers(s)) {
+  MlirValue lane = clearer(s), own = place_of(b, area, lane, piece);
+  MOE__FOR (b, row, lane, area->rows, MOE__MM_CLEARERS) {
     MlirValue address =
         moe__offset(b, moe__offset(b, area->buffer, own), moe__mul(b, row, area->row_bytes));
     if (keeps) {
@@ -203,15 +169,75 @@ static void clear_tokens(moe__scaled_mm_t *s, const area_t *area, MlirValue begi
   }
 }
 
-/* Clears what lies outside the group in the stage in `buffer`. */
-static void clear_part(moe__scaled_mm_t *s, const part_t *part, MlirValue buffer) {
+/* ---- The first and the last stage of a tile ---- */
+
+/* How many rows of an area a thread reads before it writes them. */
+#define ROWS_AT_ONCE 4
+
+/* What stays of a piece of 16 tokens, for a thread: these bits of each row, from `own` bytes of the
+ * area on. is_cut, i1: whether anything is to be cleared. */
+typedef struct kept_t {
+  MlirValue is_cut, own, mask;
+} kept_t;
+
+/* Of piece `piece` of a row what lies behind token `border` of the stage, or in front of it. */
+static kept_t cut_piece(moe__scaled_mm_t *s, const area_t *area, MlirValue piece, MlirValue border,
+                        bool behind) {
   moe__builder_t *b = &s->kernel.builder;
-  MlirValue zero = moe__i32(b, 0), step = moe__i32(b, MOE__MM_STEP);
+  MlirValue words[4], lane = clearer(s);
+  MlirValue inside = moe__sub(b, border, moe__shl(b, piece, PIECE_BITS));
+  for (int i = 0; i < 4; i++) {
+    words[i] = moe__mm_low_bytes(b, moe__sub(b, inside, moe__i32(b, 4 * i)));
+    if (behind)
+      words[i] = moe__xor(b, words[i], -1);
+  }
+  MlirValue zero = moe__i32(b, 0), all = moe__i32(b, PIECE);
+  return (kept_t){
+      .is_cut = behind ? moe__slt(b, zero, inside) : moe__slt(b, inside, all),
+      .own = moe__add(b, moe__mul(b, lane, area->row_bytes), place_of(b, area, lane, piece)),
+      .mask = moe__vector(b, 4, words)};
+}
+
+static void keep_piece(moe__scaled_mm_t *s, const area_t *area, const kept_t *kept) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue found[ROWS_AT_ONCE], at[ROWS_AT_ONCE], own = moe__offset(b, area->buffer, kept->own);
+  int all = area->rows / MOE__MM_CLEARERS * MOE__MM_CLEARERS;
+  for (int row = 0, count; row < all; row += count * MOE__MM_CLEARERS) {
+    for (count = 0; count < ROWS_AT_ONCE && row + count * MOE__MM_CLEARERS < all; count++) {
+      at[count] = moe__offset_by(b, own, (row + count * MOE__MM_CLEARERS) * area->row_bytes);
+      found[count] = moe__load_aligned(b, at[count], mlirValueGetType(kept->mask), PIECE);
+    }
+    for (int i = 0; i < count; i++)
+      moe__store_aligned(b, moe__and(b, found[i], kept->mask), at[i], PIECE);
+  }
+  if (all == area->rows)
+    return;
+  MOE__IF (b, moe__ult(b, clearer(s), moe__i32(b, area->rows - all))) {
+    keep(b, moe__offset_by(b, own, all * area->row_bytes), kept->mask);
+  }
+}
+
+#define STEP_PIECES (MOE__MM_STEP / PIECE)
+
+/* Clears, when the copies of a request have landed, what lies outside of tokens [begin, end) of the
+ * stage in `buffer`: in the first of the steps that are multiplied, and in the last one. What that
+ * is has been found before. */
+static void clear_part(moe__scaled_mm_t *s, moe__cursor_t request, MlirValue buffer,
+                       MlirValue begin, MlirValue end, MlirValue last) {
+  moe__builder_t *b = &s->kernel.builder;
   area_t area = both_tiles(s, buffer);
-  clear_tokens(s, &area, zero, moe__smax(b, zero, moe__sub(b, part->start, part->at)));
-  MOE__IF (b, part->ends) {
-    clear_tokens(s, &area, moe__sub(b, part->end, part->at),
-                 moe__sub(b, moe__add(b, part->last, step), part->at));
+  kept_t kept[2 * STEP_PIECES];
+  MlirValue first = moe__umin(b, moe__udiv(b, begin, MOE__MM_STEP), last);
+  for (int i = 0; i < STEP_PIECES; i++) {
+    kept[i] = cut_piece(s, &area, moe__add(b, moe__mul(b, first, STEP_PIECES), i), begin, true);
+    kept[STEP_PIECES + i] =
+        cut_piece(s, &area, moe__add(b, moe__mul(b, last, STEP_PIECES), i), end, false);
+  }
+  moe__mbarrier_wait(b, barrier_at(s, s->layout.landed, request.stage), request.phase);
+  for (int i = 0; i < 2 * STEP_PIECES; i++) {
+    MOE__IF (b, kept[i].is_cut) {
+      keep_piece(s, &area, &kept[i]);
+    }
   }
   moe__fence_shared_to_async(b);
 }
@@ -219,8 +245,7 @@ static void clear_part(moe__scaled_mm_t *s, const part_t *part, MlirValue buffer
 /* ---- Blocks of tokens ---- */
 
 MlirValue moe__mm_request_block(moe__scaled_mm_t *s, const moe__mm_reduction_t *reduction,
-                                MlirValue index, moe__cursor_t cursor,
-                                moe__mm_requests_t *requests) {
+                                MlirValue index, moe__cursor_t cursor, MlirValue *next) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue begin = moe__add(b, reduction->start, moe__mul(b, index, MOE__MM_TILE_K));
   MlirValue end = moe__smin(b, reduction->end, moe__add(b, begin, MOE__MM_TILE_K));
@@ -233,7 +258,7 @@ MlirValue moe__mm_request_block(moe__scaled_mm_t *s, const moe__mm_reduction_t *
   MlirValue behind = moe__add(b, begin, MOE__MM_TILE_K + MOE__MM_STEP);
   MlirValue is_edge = moe__or(b, moe__eq(b, index, 0), moe__slt(b, reduction->end, behind));
   MlirValue words[] = {cursor.stage, begin, end, moe__zext(b, is_edge, b->i32)};
-  return make_request(s, cursor, needed, words, requests);
+  return make_request(s, cursor, needed, words, next);
 }
 
 /* The tile of the stage's rows (0) or columns (1), and its tail. */
@@ -329,118 +354,44 @@ static MlirValue read_request(moe__scaled_mm_t *s, MlirValue request) {
                            REQUEST_BYTES);
 }
 
-/* Clears the stage of a request, when it has landed, and says that it is full. */
-static void clear_stage(moe__scaled_mm_t *s, moe__cursor_t request) {
-  moe__kernel_t *kernel = &s->kernel;
-  moe__builder_t *b = &kernel->builder;
-  moe__warp_barrier(b); /* one lane has written the request */
-  MlirValue words = read_request(s, request.stage);
-  moe__cursor_t cursor = {.stage = moe__extract(b, words, 0)};
-  part_t part =
-      part_of(b, moe__extract(b, words, 1), moe__extract(b, words, 2), moe__extract(b, words, 3));
-  MlirValue buffer = moe__ring_buffer(kernel, &s->layout.ring, cursor);
-  moe__mbarrier_wait(b, landed_at(s, request.stage), request.phase);
-  clear_part(s, &part, buffer);
-  moe__warp_barrier(b);
-  MOE__IF (b, s->loads) {
-    moe__mbarrier_arrive(b, moe__ring_full(kernel, &s->layout.ring, cursor));
-  }
-}
-
-void moe__mm_clear(moe__scaled_mm_t *s, MlirValue end, moe__mm_requests_t *requests) {
-  moe__builder_t *b = &s->kernel.builder;
-  moe__cursor_t oldest = requests->oldest, next = moe__cursor_next(b, &s->layout.ring, oldest);
-  MlirValue is_open = moe__ne(b, oldest.stage, end);
-  MOE__IF (b, is_open) {
-    clear_stage(s, oldest);
-  }
-  requests->oldest = (moe__cursor_t){moe__select(b, is_open, next.stage, oldest.stage),
-                                     moe__select(b, is_open, next.phase, oldest.phase)};
-}
-
 /* A request of this stage ends a CTA's. */
 #define NO_STAGE (-1)
 
-void moe__mm_end_requests(moe__scaled_mm_t *s, const moe__mm_requests_t *requests) {
+void moe__mm_end_requests(moe__scaled_mm_t *s, MlirValue next) {
   moe__builder_t *b = &s->kernel.builder;
-  moe__store(b, moe__i32(b, NO_STAGE), request_at(s, requests->next));
-  moe__mm_expect_block(s, landed_at(s, requests->next), moe__i32(b, 0));
+  moe__store(b, moe__i32(b, NO_STAGE), request_at(s, next));
+  moe__mbarrier_arrive(b, barrier_at(s, s->layout.requested, next));
 }
 
-void moe__mm_expect_block(moe__scaled_mm_t *s, MlirValue barrier, MlirValue bytes) {
+void moe__mm_expect(moe__scaled_mm_t *s, MlirValue barrier, MlirValue bytes) {
   moe__builder_t *b = &s->kernel.builder;
   moe__mbarrier_arrive_early(b, barrier, MOE__MM_CLEARERS - 1);
   moe__mbarrier_arrive_expect(b, barrier, bytes);
 }
 
-/* The arrival of the loading thread at a request's barrier comes behind the request. */
-void moe__mm_clear_blocks(moe__scaled_mm_t *s) {
+void moe__mm_clear(moe__scaled_mm_t *s) {
   moe__kernel_t *kernel = &s->kernel;
   moe__builder_t *b = &kernel->builder;
   moe__cursor_t request = moe__cursor_start(b);
   MlirValue last = moe__i32(b, NO_STAGE), goes_on = moe__i32(b, 1);
   MOE__WHILE (b, moe__ne(b, goes_on, 0), MOE__CARRY_CURSOR(request), &goes_on) {
-    moe__mbarrier_wait(b, landed_at(s, request.stage), request.phase);
-    MlirValue words = read_request(s, request.stage);
-    moe__cursor_t cursor = {.stage = moe__extract(b, words, 0)};
+    moe__mbarrier_wait(b, barrier_at(s, s->layout.requested, request.stage), request.phase);
+    MlirValue words[4], read = read_request(s, request.stage);
+    for (int i = 0; i < 4; i++)
+      words[i] = moe__extract(b, read, i);
+    moe__cursor_t cursor = {.stage = words[0]};
     MlirValue is_stage = moe__ne(b, cursor.stage, last);
     MOE__IF (b, is_stage) {
-      clear_block(s, cursor, moe__extract(b, words, 1), moe__extract(b, words, 2),
-                  moe__extract(b, words, 3));
+      if (moe__mm_has_token_blocks(s)) {
+        moe__mbarrier_wait(b, barrier_at(s, s->layout.landed, request.stage), request.phase);
+        clear_block(s, cursor, words[1], words[2], words[3]);
+      } else {
+        MlirValue buffer = moe__ring_buffer(kernel, &s->layout.ring, cursor);
+        clear_part(s, request, buffer, words[1], words[2], words[3]);
+      }
       moe__mbarrier_arrive(b, moe__ring_full(kernel, &s->layout.ring, cursor));
     }
     goes_on = moe__zext(b, is_stage, b->i32);
     request = moe__cursor_next(b, &s->layout.ring, request);
-  }
-}
-
-/* ---- Ping-pong ---- */
-
-static moe__cursor_t next_barrier(moe__scaled_mm_t *s, moe__cursor_t barrier) {
-  return moe__cursor_next(&s->kernel.builder, &(moe__ring_t){.stages = barriers(&s->schedule)},
-                          barrier);
-}
-
-MlirValue moe__mm_landed(moe__scaled_mm_t *s, MlirValue index, moe__cursor_t cursor,
-                         moe__cursor_t *barrier) {
-  moe__builder_t *b = &s->kernel.builder;
-  MlirValue is_own = moe__ult(b, index, OWN_STAGES);
-  moe__cursor_t now = *barrier, next = next_barrier(s, now);
-  *barrier = (moe__cursor_t){moe__select(b, is_own, next.stage, now.stage),
-                             moe__select(b, is_own, next.phase, now.phase)};
-  return moe__select(b, is_own, landed_at(s, now.stage),
-                     moe__ring_full(&s->kernel, &s->layout.ring, cursor));
-}
-
-/* Waits for stage number `index` of the warpgroup's tile and clears in it what lies outside the
- * group. */
-static void clear_own_stage(moe__scaled_mm_t *s, const moe__mm_reduction_t *reduction,
-                            MlirValue index, moe__cursor_t barrier, moe__cursor_t cursor) {
-  moe__builder_t *b = &s->kernel.builder;
-  part_t part =
-      part_of(b, moe__mm_k_tile_at(s, reduction, index), reduction->start, reduction->end);
-  moe__mbarrier_wait(b, landed_at(s, barrier.stage), barrier.phase);
-  clear_part(s, &part, moe__ring_buffer(&s->kernel, &s->layout.ring, cursor));
-}
-
-void moe__mm_clear_own(moe__scaled_mm_t *s, const moe__mm_position_t *self,
-                       const moe__mm_reduction_t *reduction, moe__cursor_t cursor,
-                       moe__cursor_t barrier) {
-  moe__kernel_t *kernel = &s->kernel;
-  moe__builder_t *b = &kernel->builder;
-  MlirValue zero = moe__i32(b, 0), one = moe__i32(b, 1);
-  moe__cursor_t next = moe__cursor_next(b, &s->layout.ring, cursor);
-  MlirValue has_second = moe__ult(b, one, reduction->k_tiles);
-  clear_own_stage(s, reduction, zero, barrier, cursor);
-  MOE__IF (b, has_second) {
-    clear_own_stage(s, reduction, one, next_barrier(s, barrier), next);
-  }
-  moe__mm_warpgroup_barrier(s, self);
-  MlirValue thread = moe__and(b, kernel->thread, MOE__MM_WARPGROUP - 1);
-  MOE__IF (b, moe__eq(b, thread, zero)) {
-    moe__mbarrier_arrive(b, moe__ring_full(kernel, &s->layout.ring, cursor));
-    MOE__IF (b, has_second) {
-      moe__mbarrier_arrive(b, moe__ring_full(kernel, &s->layout.ring, next));
-    }
   }
 }

@@ -73,15 +73,13 @@ static void load_operands(moe__scaled_mm_t *s, const moe__group_tile_t *tile, Ml
 /* Where the loader stands: the stage it fills next, and of a gradient what is to be cleared. */
 typedef struct loader_t {
   moe__cursor_t cursor;
-  moe__mm_requests_t requests;
+  MlirValue request;            /* the number of the next one (i32) */
   MlirValue pieces;             /* of the tile's columns (i32); null where there is one */
   moe__mm_block_loads_t scales; /* of the tile; with scales of blocks */
 } loader_t;
 
 /* It among the variables that a loop carries over tiles, and over the k-tiles of one. */
-#define CARRY_LOADER(loader)                                                                       \
-  MOE__CARRY_CURSOR((loader).cursor), &(loader).requests.next,                                     \
-      MOE__CARRY_CURSOR((loader).requests.oldest)
+#define CARRY_LOADER(loader) MOE__CARRY_CURSOR((loader).cursor), &(loader).request
 
 /* Loads k-tile number `index` of a tile. */
 static void load_k_tile(moe__scaled_mm_t *s, const moe__mm_work_t *work,
@@ -90,13 +88,11 @@ static void load_k_tile(moe__scaled_mm_t *s, const moe__mm_work_t *work,
   moe__builder_t *b = &kernel->builder;
   int32_t row_bytes = MOE__MM_TILE_ROWS * MOE__MM_TILE_K;
   int32_t column_bytes = s->schedule.tile_n * MOE__MM_TILE_K;
-  MlirValue at = moe__mm_k_tile_at(s, reduction, index), newest = loader->requests.next;
+  MlirValue at = moe__mm_k_tile_at(s, reduction, index);
   moe__ring_wait_empty(kernel, &s->layout.ring, loader->cursor);
-  bool clears = s->which == MOE__GRADIENT && !s->schedule.pingpong;
-  MlirValue landed = s->which == MOE__GRADIENT && s->schedule.pingpong
-                         ? moe__mm_landed(s, index, loader->cursor, &loader->requests.oldest)
-                     : clears ? moe__mm_request(s, reduction, at, loader->cursor, &loader->requests)
-                              : moe__ring_full(kernel, &s->layout.ring, loader->cursor);
+  bool clears = moe__mm_clears(s);
+  MlirValue landed = clears ? moe__mm_request(s, reduction, at, loader->cursor, &loader->request)
+                            : moe__ring_full(kernel, &s->layout.ring, loader->cursor);
   bool scales = moe__mm_has_block_scales(s);
   int32_t scale_bytes = scales ? moe__mm_block_scales_bytes(s) : 0;
   MOE__IF (b, s->loads) {
@@ -106,16 +102,15 @@ static void load_k_tile(moe__scaled_mm_t *s, const moe__mm_work_t *work,
     if (loader->pieces.ptr)
       bytes = moe__add(b, moe__mul(b, loader->pieces, column_bytes / s->schedule.pieces),
                        row_bytes + scale_bytes);
-    moe__mbarrier_arrive_expect(b, landed, bytes);
+    if (clears)
+      moe__mm_expect(s, landed, bytes);
+    else
+      moe__mbarrier_arrive_expect(b, landed, bytes);
     MlirValue buffer = moe__ring_buffer(kernel, &s->layout.ring, loader->cursor);
     load_operands(s, &work->tile, loader->pieces, at, buffer, landed);
     if (scales)
       moe__mm_block_load(s, &loader->scales, index, loader->cursor, landed);
   }
-  /* Whoever multiplies gives a stage back when the next one is full. With two stages the next
-   * one cannot be loaded before: to wait for it here would be a deadlock. */
-  if (clears)
-    moe__mm_clear(s, s->schedule.stages > 2 ? newest : loader->requests.next, &loader->requests);
   loader->cursor = moe__cursor_next(b, &s->layout.ring, loader->cursor);
 }
 
@@ -129,10 +124,10 @@ static void load_token_block(moe__scaled_mm_t *s, const moe__mm_work_t *work,
   MlirValue has_tail = moe__ne(b, moe__mm_token_head(s, reduction), 0);
   MlirValue has_tokens = moe__ne(b, reduction->start, reduction->end);
   moe__ring_wait_empty(kernel, &s->layout.ring, loader->cursor);
-  MlirValue landed = moe__mm_request_block(s, reduction, index, loader->cursor, &loader->requests);
+  MlirValue landed = moe__mm_request_block(s, reduction, index, loader->cursor, &loader->request);
   MOE__IF (b, s->loads) {
     MlirValue bytes = moe__select(b, has_tokens, moe__mm_token_block_bytes(s, has_tail), 0);
-    moe__mm_expect_block(s, landed, bytes);
+    moe__mm_expect(s, landed, bytes);
     MOE__IF (b, has_tokens) {
       MlirValue buffer = moe__ring_buffer(kernel, &s->layout.ring, loader->cursor);
       load_operands(s, &work->tile, loader->pieces, at, buffer, landed);
@@ -212,15 +207,16 @@ static void write_ends(moe__scaled_mm_t *s, MlirValue slot, const loader_t *load
   moe__builder_t *b = &s->kernel.builder;
   MOE__IF (b, s->loads) {
     moe__mm_write_end(s, slot);
-    if (s->schedule.pingpong) {
+    moe__ring_t *ring = &s->layout.ring;
+    if (s->schedule.pingpong)
       moe__mm_write_end(s, moe__mm_next_slot(s, slot));
-    } else if (moe__mm_has_token_blocks(s)) {
-      moe__ring_wait_empty(&s->kernel, &s->layout.ring, loader->cursor);
-      moe__mm_expect_block(s, moe__ring_full(&s->kernel, &s->layout.ring, loader->cursor),
-                           moe__i32(b, 0));
-      moe__mm_end_requests(s, &loader->requests);
-    } else {
-      moe__ring_acquire(&s->kernel, &s->layout.ring, loader->cursor, moe__i32(b, 0));
+    if (moe__mm_clears(s)) {
+      moe__ring_wait_empty(&s->kernel, ring, loader->cursor);
+      moe__mm_end_requests(s, loader->request);
+      if (!s->schedule.pingpong)
+        moe__mm_expect(s, moe__ring_full(&s->kernel, ring, loader->cursor), moe__i32(b, 0));
+    } else if (!s->schedule.pingpong) {
+      moe__ring_acquire(&s->kernel, ring, loader->cursor, moe__i32(b, 0));
     }
     if (moe__mm_has_mx_tokens(s))
       moe__mm_mx_tokens_end(s, loader->cursor);
@@ -234,7 +230,7 @@ static void load_tiles(moe__scaled_mm_t *s) {
   moe__kernel_t *kernel = &s->kernel;
   moe__builder_t *b = &kernel->builder;
   MlirValue total = moe__mm_tile_count(s);
-  loader_t loader = {.cursor = moe__cursor_start(b), .requests = moe__mm_requests_start(b)};
+  loader_t loader = {.cursor = moe__cursor_start(b), .request = moe__i32(b, 0)};
   MlirValue slot = moe__i32(b, 0), index = moe__tiles_first(kernel), group = moe__i32(b, 0);
   MOE__WHILE (b, moe__ult(b, index, total), CARRY_LOADER(loader), &slot, &index,
               moe__mm_looks_from(s) ? &group : NULL) {
@@ -243,16 +239,13 @@ static void load_tiles(moe__scaled_mm_t *s) {
     MOE__IF (b, s->loads) {
       moe__mm_write_slot(s, slot, &work);
       if (s->schedule.pingpong)
-        moe__mm_write_first(s, slot, loader.cursor, loader.requests.oldest);
+        moe__mm_write_first(s, slot, loader.cursor);
     }
     announce(s, slot, 1);
     load_tile(s, &work, &loader);
     slot = moe__mm_next_slot(s, slot);
     index = moe__mm_counts_tiles(s) ? moe__shuffle(b, next, moe__i32(b, 0)) : next;
   }
-  if (s->which == MOE__GRADIENT && !s->schedule.pingpong && !moe__mm_has_mx_tokens(s) &&
-      !moe__mm_has_token_blocks(s))
-    moe__mm_clear(s, loader.requests.next, &loader.requests);
   write_ends(s, slot, &loader);
 }
 

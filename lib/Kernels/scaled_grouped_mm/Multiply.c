@@ -50,12 +50,18 @@ static MlirValue wait_for_stage(moe__scaled_mm_t *s, const moe__mm_position_t *s
   return parts_of_stage(s, self, now, count, rows);
 }
 
-/* Waits for the stage at `now` and issues the products of its tiles; steps: as of the reduction,
- * null for all of them. */
+/* Some of the steps of a stage (i32), or all where `end` is null. */
+typedef struct steps_t {
+  MlirValue begin, end;
+} steps_t;
+
+static const steps_t ALL_STEPS;
+
+/* Waits for the stage at `now` and issues the products of its tiles. */
 static void multiply_stage(moe__scaled_mm_t *s, const moe__mm_position_t *self,
                            const moe__mm_reduction_t *reduction, const moe__mm_beside_t *beside,
                            MlirValue index, moe__cursor_t now, int count,
-                           moe__accumulator_t *accumulators, bool fresh, MlirValue steps) {
+                           moe__accumulator_t *accumulators, bool fresh, steps_t steps) {
   moe__builder_t *b = &s->kernel.builder;
   moe__fp8_t row_type = s->side[0]->element, column_type = s->side[1]->element;
   MlirValue rows[MOE__MM_MAX_FRAGMENTS];
@@ -68,11 +74,11 @@ static void multiply_stage(moe__scaled_mm_t *s, const moe__mm_position_t *self,
     rows[i] = moe__wgmma_descriptor(b, rows[i]);
   }
   columns = moe__wgmma_descriptor(b, columns);
-  if (!steps.ptr)
+  if (!steps.end.ptr)
     moe__wgmma_k128_below(b, count, accumulators, fresh, rows, columns, row_type, column_type);
-  for (int i = 0; steps.ptr && i < count; i++)
-    accumulators[i] =
-        moe__wgmma_steps(b, accumulators[i], fresh, rows[i], columns, row_type, column_type, steps);
+  for (int i = 0; steps.end.ptr && i < count; i++)
+    accumulators[i] = moe__wgmma_steps(b, accumulators[i], fresh, rows[i], columns, row_type,
+                                       column_type, steps.begin, steps.end);
   moe__wgmma_commit(b);
 }
 
@@ -83,13 +89,33 @@ static void multiply_first(moe__scaled_mm_t *s, const moe__mm_position_t *self,
   moe__builder_t *b = &s->kernel.builder;
   for (int i = 0; i < count; i++)
     accumulators[i] = moe__wgmma_zero(b, s->fragment_n);
+  steps_t steps = ALL_STEPS;
+  if (reduction->last_steps.ptr) {
+    MlirValue is_only = moe__eq(b, reduction->k_tiles, 1);
+    steps.begin = moe__select(b, is_only, reduction->skipped, moe__i32(b, 0));
+    steps.end = reduction->last_steps;
+  }
   multiply_stage(s, self, reduction, beside, moe__i32(b, 0), cursor, count, accumulators, true,
-                 reduction->last_steps);
+                 steps);
 }
 
 static void call(const moe__mm_beside_t *beside, void (*function)(void *user)) {
   if (function)
     function(beside->user);
+}
+
+/* The products of stage number `index` of a tile, behind the one at the cursor, which is released
+ * when its products are done. */
+static void multiply_next(moe__scaled_mm_t *s, const moe__mm_position_t *self,
+                          const moe__mm_reduction_t *reduction, const moe__mm_beside_t *beside,
+                          MlirValue index, int count, steps_t steps, moe__cursor_t *cursor,
+                          moe__accumulator_t *sums) {
+  moe__builder_t *b = &s->kernel.builder;
+  moe__cursor_t before = *cursor;
+  *cursor = moe__cursor_next(b, &s->layout.ring, before);
+  multiply_stage(s, self, reduction, beside, index, *cursor, count, sums, false, steps);
+  moe__wgmma_wait(b, 1);
+  moe__mm_release(s, self, before);
 }
 
 /* One product is in flight while the next is issued. The first stands before the loop, since an
@@ -102,14 +128,19 @@ static void multiply_fast(moe__scaled_mm_t *s, const moe__mm_position_t *self,
   moe__accumulator_t sums[MOE__MM_MAX_FRAGMENTS];
   multiply_first(s, self, reduction, beside, cursor, count, sums);
   call(beside, beside->first);
-  MOE__FOR (b, k_tile, 1, reduction->k_tiles, 1, MOE__CARRY_CURSOR(cursor), &sums[0].value,
+  MlirValue rest = moe__i32(b, 1);
+  if (moe__mm_skips_steps(s)) {
+    MlirValue skips = moe__zext(b, moe__ne(b, reduction->skipped, 0), b->i32);
+    rest = moe__warp_uniform(b, moe__umin(b, moe__add(b, rest, skips), reduction->k_tiles));
+    steps_t steps = {reduction->skipped, moe__i32(b, MOE__MM_K_TILE_STEPS)};
+    MOE__FOR (b, k_tile, 1, rest, 1, MOE__CARRY_CURSOR(cursor), &sums[0].value,
+              count > 1 ? &sums[1].value : NULL) {
+      multiply_next(s, self, reduction, beside, k_tile, count, steps, &cursor, sums);
+    }
+  }
+  MOE__FOR (b, k_tile, rest, reduction->k_tiles, 1, MOE__CARRY_CURSOR(cursor), &sums[0].value,
             count > 1 ? &sums[1].value : NULL) {
-    moe__cursor_t before = cursor;
-    cursor = moe__cursor_next(b, &s->layout.ring, before);
-    multiply_stage(s, self, reduction, beside, k_tile, cursor, count, sums, false,
-                   (MlirValue){NULL});
-    moe__wgmma_wait(b, 1); /* the product before this one is done, and its stage free */
-    moe__mm_release(s, self, before);
+    multiply_next(s, self, reduction, beside, k_tile, count, ALL_STEPS, &cursor, sums);
   }
   for (int i = 0; i < count; i++)
     moe__wgmma_finish(b, sums[i], fragments[i]);
@@ -175,11 +206,17 @@ static stage_t describe(moe__scaled_mm_t *s, const moe__mm_position_t *self, moe
 }
 
 /* Issues the product of a stage, as one that starts from nothing. */
-static moe__accumulator_t multiply_landed(moe__scaled_mm_t *s, const stage_t *stage) {
+static moe__accumulator_t multiply_landed(moe__scaled_mm_t *s, const stage_t *stage,
+                                          steps_t steps) {
   moe__builder_t *b = &s->kernel.builder;
   moe__accumulator_t accumulator = moe__wgmma_fence_fresh(b, moe__wgmma_zero(b, s->fragment_n));
-  moe__wgmma_k128_below(b, 1, &accumulator, true, &stage->rows, stage->columns, s->side[0]->element,
-                        s->side[1]->element);
+  if (steps.end.ptr)
+    accumulator =
+        moe__wgmma_steps(b, accumulator, true, stage->rows, stage->columns, s->side[0]->element,
+                         s->side[1]->element, steps.begin, steps.end);
+  else
+    moe__wgmma_k128_below(b, 1, &accumulator, true, &stage->rows, stage->columns,
+                          s->side[0]->element, s->side[1]->element);
   moe__wgmma_commit(b);
   return accumulator;
 }
@@ -209,6 +246,23 @@ static MlirValue nothing(moe__scaled_mm_t *s, const moe__mm_reduction_t *reducti
   return moe__select(b, never, moe__f32(b, 0.0f), moe__f32(b, -0.0f));
 }
 
+/* Adds the product of the stage at the cursor. */
+static void promote_next(moe__scaled_mm_t *s, const moe__mm_position_t *self, steps_t steps,
+                         moe__cursor_t *cursor, stage_t *stage, moe__accumulator_t *sum) {
+  moe__builder_t *b = &s->kernel.builder;
+  moe__ring_wait(&s->kernel, &s->layout.ring, *cursor);
+  moe__accumulator_t accumulator = multiply_landed(s, stage, steps);
+  moe__cursor_t next = moe__cursor_next(b, &s->layout.ring, *cursor);
+  *stage = describe(s, self, next);
+  part_t part;
+  finish_part(s, self, *cursor, accumulator, 0, &part);
+  moe__mm_fragment_t registers;
+  moe__accumulator_unpack(b, *sum, registers);
+  add_part(s, &part, registers);
+  *sum = moe__accumulator_pack(b, s->fragment_n, registers);
+  *cursor = next;
+}
+
 /* While a product runs the warpgroup makes the descriptors of the next stage, so that its product
  * can be issued right behind the additions. */
 moe__accumulator_t moe__mm_promote(moe__scaled_mm_t *s, const moe__mm_position_t *self,
@@ -219,19 +273,19 @@ moe__accumulator_t moe__mm_promote(moe__scaled_mm_t *s, const moe__mm_position_t
   stage_t stage = describe(s, self, next);
   moe__accumulator_t sum = first_part(s, self, cursor, beside, accumulator, nothing(s, reduction));
   cursor = next;
-  MOE__FOR (b, k_tile, 1, reduction->k_tiles, 1, MOE__CARRY_CURSOR(cursor), &sum.value, &stage.rows,
-            &stage.columns) {
-    moe__ring_wait(&s->kernel, &s->layout.ring, cursor);
-    accumulator = multiply_landed(s, &stage);
-    next = moe__cursor_next(b, &s->layout.ring, cursor);
-    stage = describe(s, self, next);
-    part_t part;
-    finish_part(s, self, cursor, accumulator, 0, &part);
-    moe__mm_fragment_t registers;
-    moe__accumulator_unpack(b, sum, registers);
-    add_part(s, &part, registers);
-    sum = moe__accumulator_pack(b, s->fragment_n, registers);
-    cursor = next;
+  MlirValue rest = moe__i32(b, 1);
+  if (moe__mm_skips_steps(s)) {
+    MlirValue skips = moe__zext(b, moe__ne(b, reduction->skipped, 0), b->i32);
+    rest = moe__warp_uniform(b, moe__umin(b, moe__add(b, rest, skips), reduction->k_tiles));
+    steps_t steps = {reduction->skipped, moe__i32(b, MOE__MM_K_TILE_STEPS)};
+    MOE__FOR (b, k_tile, 1, rest, 1, MOE__CARRY_CURSOR(cursor), &sum.value, &stage.rows,
+              &stage.columns) {
+      promote_next(s, self, steps, &cursor, &stage, &sum);
+    }
+  }
+  MOE__FOR (b, k_tile, rest, reduction->k_tiles, 1, MOE__CARRY_CURSOR(cursor), &sum.value,
+            &stage.rows, &stage.columns) {
+    promote_next(s, self, ALL_STEPS, &cursor, &stage, &sum);
   }
   return sum;
 }
@@ -262,7 +316,7 @@ static void add_products(moe__scaled_mm_t *s, const moe__mm_position_t *self,
     at[i] = i == 0 ? *cursor : moe__cursor_next(b, &s->layout.ring, at[i - 1]);
     accumulators[i] = moe__wgmma_zero(b, s->fragment_n);
     multiply_stage(s, self, reduction, beside, i == 0 ? index : moe__add(b, index, i), at[i], 1,
-                   &accumulators[i], true, (MlirValue){NULL});
+                   &accumulators[i], true, ALL_STEPS);
   }
   for (int i = 0; i < count; i++) {
     finish_part(s, self, at[i], accumulators[i], count - 1 - i, &part);

@@ -64,9 +64,9 @@ typedef struct making_t {
   const moe__mm_position_t *self; /* of each fragment */
   const moe__group_tile_t *tile;
   const moe__mm_reduction_t *reduction;
-  moe__cursor_t cursor, barrier; /* where its stages begin, and as of moe__mm_landed */
-  MlirValue turn;                /* its phase */
-  MlirValue is_empty; /* i1: the gradient is that of no tokens; null but for the gradient */
+  moe__cursor_t cursor; /* where its stages begin */
+  MlirValue turn;       /* its phase */
+  MlirValue is_empty;   /* i1: the gradient is that of no tokens; null but for the gradient */
   const moe__mm_epilogue_t *epilogue; /* of the first fragment, while it is multiplied */
 } making_t;
 
@@ -113,10 +113,10 @@ static void multiply_tile(making_t *m, const moe__mm_work_t *work) {
   moe__mm_reduction_t reduction = moe__mm_reduction_of(s, work);
   m->reduction = &reduction;
   if (s->which == MOE__GRADIENT) {
-    moe__mm_clear_own(s, m->self, &reduction, m->cursor, m->barrier);
     m->is_empty = moe__eq(b, work->start, work->end);
     reduction.k_tiles = moe__warp_uniform(b, reduction.k_tiles);
     reduction.last_steps = moe__warp_uniform(b, reduction.last_steps);
+    reduction.skipped = moe__warp_uniform(b, reduction.skipped);
     multiply_and_store(m);
     m->reduction = NULL;
     return;
@@ -163,13 +163,11 @@ void moe__mm_multiply_in_turn(moe__scaled_mm_t *s) {
   moe__cursor_t slot = moe__mm_slots_from(s, moe__warp_uniform(b, self[0].warpgroup));
   MlirValue turn = moe__i32(b, 0);
   MOE__WHILE (b, has_tile(s, slot), MOE__CARRY_CURSOR(slot), &turn) {
-    moe__cursor_t first, barrier;
-    moe__mm_read_first(s, slot.stage, &first, &barrier);
+    moe__cursor_t first = moe__mm_read_first(s, slot.stage);
     moe__mm_work_t work = moe__mm_read_slot(s, slot.stage);
     making_t making = {.s = s, .self = self, .tile = &work.tile, .turn = turn};
     making.cursor =
         (moe__cursor_t){moe__warp_uniform(b, first.stage), moe__warp_uniform(b, first.phase)};
-    making.barrier = barrier;
     multiply_tile(&making, &work);
     slot = moe__mm_slot_after_next(s, slot);
     turn = moe__xor(b, turn, 1);

@@ -8,8 +8,7 @@
  *
  * - A table of the groups is made from the offsets, in shared memory, by one warp.
  * - One warp loads. For each k-tile of each tile it waits until a stage is free, and one thread
- *   fetches two boxes by TMA. For the gradient the whole warp clears what lies outside the group
- *   (Clear.c).
+ *   fetches two boxes by TMA.
  * - In a cluster two CTAs have tiles below one another. Each of them loads one half of the columns'
  *   operand, into both. Or the tiles lie side by side, and the rows' operand is shared.
  * - Two warpgroups multiply, 64 rows of each tile (Multiply.c); then they scale, round and store
@@ -18,7 +17,8 @@
  *   has tiles of its own, and stores one while the other multiplies (PingPong.c). With scales of MX
  *   blocks each multiplies all rows and half of the columns (MxMultiply.c).
  * - The other three warps of the loading warpgroup write the factors of MX blocks (MxScales.c), and
- *   in a gradient move their tokens (MxTokens.c), or clear blocks of tokens (Clear.c).
+ *   in a gradient move their tokens (MxTokens.c); in another gradient they clear what lies outside
+ *   the group (Clear.c).
  *
  * Forward, a tile that reaches past the end of its group multiplies rows of the next one and
  * drops them: a row depends on nothing but itself, so that even a NaN there does no harm.
@@ -203,6 +203,8 @@ static moe__mm_reduction_t reduction_of(moe__scaled_mm_t *s, const moe__mm_work_
     *is_empty = moe__eq(b, work->start, work->end);
   if (reduction.last_steps.ptr)
     reduction.last_steps = moe__warp_uniform(b, reduction.last_steps);
+  if (reduction.last_steps.ptr && moe__mm_skips_steps(s))
+    reduction.skipped = moe__warp_uniform(b, reduction.skipped);
   return reduction;
 }
 
@@ -548,8 +550,7 @@ static bool lower(const moe__lowering_t *lowering) {
       moe__ring_initialize_filled(kernel, &s.layout.ring, 1 + MOE__MM_MX_WRITERS,
                                   moe__mm_mx_readers(&s.schedule));
     else
-      moe__ring_initialize_filled(kernel, &s.layout.ring,
-                                  moe__mm_has_token_blocks(&s) ? MOE__MM_CLEARERS : 1,
+      moe__ring_initialize_filled(kernel, &s.layout.ring, moe__mm_clears(&s) ? MOE__MM_CLEARERS : 1,
                                   readers * MOE__MM_WARPGROUP / MOE__WARP * s.schedule.cluster);
     if (s.schedule.pingpong) {
       moe__mm_slots_initialize(&s);
@@ -557,7 +558,7 @@ static bool lower(const moe__lowering_t *lowering) {
     }
     if (moe__mm_has_mx_tokens(&s))
       moe__mm_mx_tokens_initialize(&s);
-    else if (s.which == MOE__GRADIENT)
+    else if (moe__mm_clears(&s))
       moe__mm_clear_initialize(&s);
   }
   if (has_groups(&s))
@@ -577,13 +578,13 @@ static bool lower(const moe__lowering_t *lowering) {
   }
   MOE__ELSE (b) {
     moe__registers_decrease(b, loader_registers(&s));
-    if (moe__mm_has_mx_scales(&s) || moe__mm_has_token_blocks(&s)) {
+    if (moe__mm_has_mx_scales(&s) || moe__mm_clears(&s)) {
       MlirValue others = moe__i32(b, MOE__MM_THREADS + MOE__WARP);
       MOE__IF (b, moe__ule(b, others, kernel->thread)) {
         if (moe__mm_has_mx_scales(&s))
           moe__mm_mx_write_factors(&s);
         else
-          moe__mm_clear_blocks(&s);
+          moe__mm_clear(&s);
       }
     }
     moe__mm_load(&s);

@@ -33,6 +33,7 @@
  * many bytes. One wgmma multiplies MOE__MM_STEP of them. */
 #define MOE__MM_TILE_K 128
 #define MOE__MM_STEP 32
+#define MOE__MM_K_TILE_STEPS (MOE__MM_TILE_K / MOE__MM_STEP)
 
 /* The named barrier of the first multiplying warpgroup; that of the second has the next number. */
 #define MOE__MM_WARPGROUP_BARRIER 1
@@ -105,11 +106,13 @@ typedef struct moe__mm_position_t {
 } moe__mm_position_t;
 
 /* What a tile sums over: `k_tiles` k-tiles from `first` on, of which [start, end) counts. In the
- * gradient the last k-tile is multiplied first, and only the first `last_steps` steps of it; unless
- * scales are of blocks of tokens: then k-tiles are those blocks, in order. */
+ * gradient the last k-tile is multiplied first, and only the first `last_steps` steps of it, and of
+ * the first one all but the first `skipped`; unless scales are of blocks of tokens: then k-tiles are
+ * those blocks, in order. */
 typedef struct moe__mm_reduction_t {
   MlirValue first, k_tiles;         /* i32 */
   MlirValue start, end, last_steps; /* i32; null but for the gradient, the last also with blocks */
+  MlirValue skipped; /* i32: steps of k-tile 0 that are wholly in front of the group; as the last */
 } moe__mm_reduction_t;
 
 /* ---- Tiles.c ---- */
@@ -136,6 +139,9 @@ bool moe__mm_looks_from(const moe__scaled_mm_t *s);
 moe__mm_work_t moe__mm_work_at(moe__scaled_mm_t *s, MlirValue index, MlirValue *group_from);
 moe__mm_reduction_t moe__mm_reduction_of(moe__scaled_mm_t *s, const moe__mm_work_t *work);
 
+/* Whether steps in front of a group may be skipped. */
+bool moe__mm_skips_steps(const moe__scaled_mm_t *s);
+
 /* Where k-tile number `index`, in the order of multiplication, starts in the reduction. */
 MlirValue moe__mm_k_tile_at(moe__scaled_mm_t *s, const moe__mm_reduction_t *reduction,
                             MlirValue index);
@@ -157,17 +163,14 @@ void moe__mm_write_end(moe__scaled_mm_t *s, MlirValue slot);
 
 /* Where each warpgroup has tiles of its own, it does not know where the stages of one begin: the
  * slot says so, and has a barrier. One thread initializes these; the loader writes a slot, then
- * announces it. Readers have a cursor over the ring of slots. barrier: of the gradient, as of
- * moe__mm_landed. */
+ * announces it. Readers have a cursor over the ring of slots. */
 void moe__mm_slots_initialize(moe__scaled_mm_t *s);
-void moe__mm_write_first(moe__scaled_mm_t *s, MlirValue slot, moe__cursor_t first,
-                         moe__cursor_t barrier);
+void moe__mm_write_first(moe__scaled_mm_t *s, MlirValue slot, moe__cursor_t first);
 void moe__mm_announce_slot(moe__scaled_mm_t *s, MlirValue slot);
 moe__cursor_t moe__mm_slots_from(moe__scaled_mm_t *s, MlirValue warpgroup);
 moe__cursor_t moe__mm_slot_after_next(moe__scaled_mm_t *s, moe__cursor_t slot);
 void moe__mm_wait_for_slot(moe__scaled_mm_t *s, moe__cursor_t slot);
-void moe__mm_read_first(moe__scaled_mm_t *s, MlirValue slot, moe__cursor_t *first,
-                        moe__cursor_t *barrier);
+moe__cursor_t moe__mm_read_first(moe__scaled_mm_t *s, MlirValue slot);
 MlirValue moe__mm_read_group(moe__scaled_mm_t *s, MlirValue slot);
 moe__mm_work_t moe__mm_read_slot(moe__scaled_mm_t *s, MlirValue slot);
 
@@ -367,60 +370,36 @@ moe__mm_token_scales_t moe__mm_token_scales(moe__scaled_mm_t *s, const moe__mm_p
 MlirValue moe__mm_token_column_scales(moe__scaled_mm_t *s, const moe__mm_token_scales_t *scales,
                                       int j);
 
-/* ---- Clear.c, for the gradient: the loading warp calls these, all of its lanes ---- */
+/* ---- Clear.c, for the gradient, unless its scales are of MX blocks ---- */
 
 /* The word whose lowest `bytes` bytes are set; bytes is clamped to 0..4. */
 MlirValue moe__mm_low_bytes(moe__builder_t *b, MlirValue bytes);
 
-/* Stages that are to be cleared, as numbers of requests: of the next one, and the oldest that is
- * open. */
-typedef struct moe__mm_requests_t {
-  MlirValue next; /* i32 */
-  moe__cursor_t oldest;
-} moe__mm_requests_t;
-
-moe__mm_requests_t moe__mm_requests_start(moe__builder_t *b);
-
-/* Reserves shared memory, and initializes its barriers: one thread calls the latter, and a barrier
- * of the CTA must follow. */
+/* Whether warps clear. Reserves shared memory, and initializes its barriers: one thread calls the
+ * latter, and a barrier of the CTA must follow. */
+bool moe__mm_clears(const moe__scaled_mm_t *s);
 void moe__mm_clear_reserve(moe__mm_layout_t *layout, const moe__mm_schedule_t *schedule);
 void moe__mm_clear_initialize(moe__scaled_mm_t *s);
 
-/* Gives the barrier on which the copies to the free stage at `cursor` are to complete, whose
- * first token is `at`; makes a request where there is something to clear in it. */
+/* For the warp that loads: gives the barrier on which the copies to the free stage at `cursor` are
+ * to complete, whose first token is `at`, or which gets block `index`; makes a request where there
+ * is something to clear in it. *next: the number of the next request (i32), 0 at first. */
 MlirValue moe__mm_request(moe__scaled_mm_t *s, const moe__mm_reduction_t *reduction, MlirValue at,
-                          moe__cursor_t cursor, moe__mm_requests_t *requests);
-
-/* The same of block `index`. */
+                          moe__cursor_t cursor, MlirValue *next);
 MlirValue moe__mm_request_block(moe__scaled_mm_t *s, const moe__mm_reduction_t *reduction,
-                                MlirValue index, moe__cursor_t cursor,
-                                moe__mm_requests_t *requests);
+                                MlirValue index, moe__cursor_t cursor, MlirValue *next);
 
-/* Of blocks other warps clear: all threads of the loading warpgroup, but not those of the warp that
- * loads, call the latter, which clears what is asked for until the thread that loads calls the
- * former, when the next stage is free. */
+/* All threads of the loading warpgroup, but not those of the warp that loads, call the latter, which
+ * clears what is asked for until the thread that loads calls the former, when the next stage is
+ * free. Each of them arrives at a stage that it has cleared, so that racecheck of compute-sanitizer
+ * sees the order. */
 #define MOE__MM_CLEARERS (MOE__MM_WARPGROUP - MOE__WARP)
+void moe__mm_end_requests(moe__scaled_mm_t *s, MlirValue next);
+void moe__mm_clear(moe__scaled_mm_t *s);
 
-/* Each of them arrives at a stage that it has cleared, so that racecheck of compute-sanitizer sees
- * the order. So the barriers of stages, and of requests, wait for as many arrivals: where nothing
- * is to be cleared, the thread that loads makes them all, and announces the bytes. */
-void moe__mm_expect_block(moe__scaled_mm_t *s, MlirValue barrier, MlirValue bytes);
-void moe__mm_end_requests(moe__scaled_mm_t *s, const moe__mm_requests_t *requests);
-void moe__mm_clear_blocks(moe__scaled_mm_t *s);
-
-/* Clears what the oldest request asks for, unless that is number `end` (i32), which is left for
- * later or has not been made yet. */
-void moe__mm_clear(moe__scaled_mm_t *s, MlirValue end, moe__mm_requests_t *requests);
-
-/* With ping-pong: the barrier on which the copies of stage number `index` of a tile complete, at
- * the cursor; *barrier is a cursor over those of the stages that warpgroups clear. And what all
- * threads of a warpgroup call before they multiply a tile, whose first such barrier is at
- * `barrier`: waits for its first two stages and clears what lies outside the group. */
-MlirValue moe__mm_landed(moe__scaled_mm_t *s, MlirValue index, moe__cursor_t cursor,
-                         moe__cursor_t *barrier);
-void moe__mm_clear_own(moe__scaled_mm_t *s, const moe__mm_position_t *self,
-                       const moe__mm_reduction_t *reduction, moe__cursor_t cursor,
-                       moe__cursor_t barrier);
+/* So the barriers of stages, and those that moe__mm_request gives, wait for as many arrivals: the
+ * thread that loads makes them all, and announces the bytes. */
+void moe__mm_expect(moe__scaled_mm_t *s, MlirValue barrier, MlirValue bytes);
 
 /* ---- Epilogue.c ---- */
 

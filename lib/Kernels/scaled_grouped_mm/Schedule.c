@@ -21,8 +21,7 @@ MOE__SCHEDULE_KIND(moe__mm_schedule, moe__mm_schedule_t, MOE__MM_SCHEDULE, "prod
 /* Fast sums: a tile of 128 x 128 for each warpgroup, of which one stores while the other
  * multiplies. In bands of 16 rows of tiles, which keep what concurrent CTAs read in L2. Where
  * both warpgroups multiply one tile, 128 x 256 is as much as they can accumulate; with promoted
- * sums a second accumulator takes a part of it. The TMA stores what is whole, but for gradients
- * with promoted sums, which it made slower. */
+ * sums a second accumulator takes a part of it. The TMA stores what is whole. */
 #define PINGPONG .pingpong = 1, .tile_n = 128, .stages = 6, .tma_store = 1
 static const moe__mm_schedule_t GRADIENT_FAST[] = {
     {PINGPONG, .band = 16},
@@ -34,10 +33,10 @@ static const moe__mm_schedule_t GRADIENT_FAST[] = {
     {.tile_n = 128, .stages = 6},
 };
 static const moe__mm_schedule_t GRADIENT_PROMOTED[] = {
+    {.tile_n = 192, .stages = 5, .tma_store = 1},
+    {.tile_n = 192, .stages = 5, .tma_store = 1, .band = 16},
+    {.tile_n = 192, .tma_store = 3},
     {.tile_n = 192},
-    {.tile_n = 192, .band = 4},
-    {.tile_n = 192, .band = 16},
-    {.tile_n = 192, .stages = 3},
     {.tile_n = 128, .stages = 6},
 };
 /* With scales of blocks of tokens a stage has a tail of each tile besides. */

@@ -49,7 +49,7 @@ typedef struct moe__mm_layout_t {
   int32_t slots;             /* where the loader says which tiles it loads */
   int32_t slots_full, turns; /* with pingpong: barriers of each slot, of each warpgroup */
   /* Of the gradient, where the loader notes what to clear; barriers, one for each. */
-  int32_t requests, landed;
+  int32_t requests, requested, landed;
   /* For each warp a part to bring results in order, for each warpgroup the scales and the bias
    * of its columns. */
   int32_t staging, column_scales, column_bias;

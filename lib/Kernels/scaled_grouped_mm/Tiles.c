@@ -6,13 +6,12 @@
 
 #include "lib/Device/Warp.h"
 
-#define K_TILE_STEPS (MOE__MM_TILE_K / MOE__MM_STEP)
 /* The first token of a group is rounded down to a 32-byte sector of L2, so that the TMA fetches no
  * sector twice. The TMA itself would take multiples of 16. */
 #define TOKEN_ALIGNMENT 32
-/* With ping-pong to a line of L2: a multiprocessor asks for a third more of them, and rows that cut
- * two lines would double that. */
-#define PINGPONG_TOKEN_ALIGNMENT 128
+/* Or to a line of L2, where steps in front of the group are skipped: the TMA takes about twice as long
+ * for rows that cut two lines. */
+#define LINE_ALIGNMENT 128
 
 bool moe__mm_counts_tiles(const moe__scaled_mm_t *s) {
   return s->which == MOE__GRADIENT && s->schedule.cluster == 1;
@@ -140,6 +139,10 @@ void moe__mm_fit(moe__scaled_mm_t *s, const moe__group_tile_t *tile, void (*body
   fit(s, pieces, 1, body, user);
 }
 
+bool moe__mm_skips_steps(const moe__scaled_mm_t *s) {
+  return s->which == MOE__GRADIENT && (s->schedule.pingpong || moe__mm_stores_behind(s));
+}
+
 moe__mm_reduction_t moe__mm_reduction_of(moe__scaled_mm_t *s, const moe__mm_work_t *work) {
   moe__builder_t *b = &s->kernel.builder;
   moe__mm_reduction_t r = {.first = moe__i32(b, 0), .start = work->start, .end = work->end};
@@ -153,15 +156,20 @@ moe__mm_reduction_t moe__mm_reduction_of(moe__scaled_mm_t *s, const moe__mm_work
     r.k_tiles = moe__smax(b, blocks, moe__i32(b, 1));
     return r;
   }
-  int alignment = s->schedule.pingpong ? PINGPONG_TOKEN_ALIGNMENT : TOKEN_ALIGNMENT;
+  int alignment = moe__mm_skips_steps(s) ? LINE_ALIGNMENT : TOKEN_ALIGNMENT;
   r.first = moe__and(b, r.start, -alignment);
   /* An empty group has one step, all of it cleared: its gradient is zero. */
   MlirValue one = moe__i32(b, 1);
   MlirValue steps = moe__ceil_div(b, moe__sub(b, r.end, r.first), MOE__MM_STEP);
   steps = moe__smax(b, steps, one);
-  r.k_tiles = moe__ceil_div(b, steps, K_TILE_STEPS);
-  MlirValue before = moe__mul(b, moe__sub(b, r.k_tiles, one), K_TILE_STEPS);
+  r.k_tiles = moe__ceil_div(b, steps, MOE__MM_K_TILE_STEPS);
+  MlirValue before = moe__mul(b, moe__sub(b, r.k_tiles, one), MOE__MM_K_TILE_STEPS);
   r.last_steps = moe__sub(b, steps, before);
+  r.skipped = moe__i32(b, 0);
+  if (moe__mm_skips_steps(s)) {
+    MlirValue in_front = moe__udiv(b, moe__sub(b, r.start, r.first), MOE__MM_STEP);
+    r.skipped = moe__umin(b, in_front, moe__sub(b, steps, one));
+  }
   return r;
 }
 
@@ -258,7 +266,7 @@ moe__mm_work_t moe__mm_read_slot(moe__scaled_mm_t *s, MlirValue slot) {
 
 /* ---- Slots of warpgroups that have tiles of their own ---- */
 
-/* Offset in a slot: stage and phase where the tile's stages begin, and where its barriers do. */
+/* Offset in a slot: stage and phase where the tile's stages begin. */
 #define SLOT_FIRST 32
 
 static MlirValue slot_full(moe__scaled_mm_t *s, MlirValue slot) {
@@ -275,12 +283,10 @@ void moe__mm_slots_initialize(moe__scaled_mm_t *s) {
   moe__fence_mbarriers(b);
 }
 
-void moe__mm_write_first(moe__scaled_mm_t *s, MlirValue slot, moe__cursor_t first,
-                         moe__cursor_t barrier) {
+void moe__mm_write_first(moe__scaled_mm_t *s, MlirValue slot, moe__cursor_t first) {
   moe__builder_t *b = &s->kernel.builder;
-  MlirValue cursors =
-      moe__vector(b, 4, (MlirValue[]){first.stage, first.phase, barrier.stage, barrier.phase});
-  moe__store_aligned(b, cursors, moe__offset_by(b, slot_at(s, slot), SLOT_FIRST), 16);
+  MlirValue cursor = moe__vector(b, 2, (MlirValue[]){first.stage, first.phase});
+  moe__store_aligned(b, cursor, moe__offset_by(b, slot_at(s, slot), SLOT_FIRST), 8);
 }
 
 void moe__mm_announce_slot(moe__scaled_mm_t *s, MlirValue slot) {
@@ -305,11 +311,9 @@ void moe__mm_wait_for_slot(moe__scaled_mm_t *s, moe__cursor_t slot) {
   moe__mbarrier_wait(&s->kernel.builder, slot_full(s, slot.stage), slot.phase);
 }
 
-void moe__mm_read_first(moe__scaled_mm_t *s, MlirValue slot, moe__cursor_t *first,
-                        moe__cursor_t *barrier) {
+moe__cursor_t moe__mm_read_first(moe__scaled_mm_t *s, MlirValue slot) {
   moe__builder_t *b = &s->kernel.builder;
-  MlirValue cursors = moe__load_aligned(b, moe__offset_by(b, slot_at(s, slot), SLOT_FIRST),
-                                        moe__vector_type(b, 4, b->i32), 16);
-  *first = (moe__cursor_t){moe__extract(b, cursors, 0), moe__extract(b, cursors, 1)};
-  *barrier = (moe__cursor_t){moe__extract(b, cursors, 2), moe__extract(b, cursors, 3)};
+  MlirValue cursor = moe__load_aligned(b, moe__offset_by(b, slot_at(s, slot), SLOT_FIRST),
+                                       moe__vector_type(b, 2, b->i32), 8);
+  return (moe__cursor_t){moe__extract(b, cursor, 0), moe__extract(b, cursor, 1)};
 }

@@ -169,10 +169,10 @@ SUITES = {
     "gradient": (
         gradient(144, 304, 272, 4, *RAGGED),
         [
-            ("the first cleared stage without a proxy fence", drop(r"fence\.proxy\.async\S*;", 0), at("wgmma", "after an ordinary write by warp .* without a fence.proxy.async")),
-            ("the second cleared stage without a proxy fence", drop(r"fence\.proxy\.async\S*;", 1), at("wgmma", "after an ordinary write by warp .* without a fence.proxy.async")),
+            ("a cleared stage without a proxy fence", drop(r"fence\.proxy\.async\S*;", 4), at("wgmma", "after an ordinary write by warp .* without a fence.proxy.async")),
+            ("a stage is full when one of three warps has cleared it", ptx(r"mbarrier\.arrive\.shared\.b64 (\s*%rd\d+, \[%rd\d+\+196608\]);", r"{ .reg .pred FIRST; .reg .b32 T; mov.u32 T, %tid.x; setp.lt.u32 FIRST, T, 320; @FIRST mbarrier.arrive.shared.b64 \1, 3; }"), at("wgmma", "(after an ordinary write by|races .* with a write by) warp")),
             ("the order of the groups is read too early", drop(r"bar\.sync \s*0;", 1), at(r"ld\.shared", "the load races .* with a write by warp")),
-            ("a warp multiplies before the others have cleared", drop(r"bar\.sync \s*%r\d+, 128;", 0), at("wgmma", "races .* with a write by warp")),
+            ("what to clear is not asked for", drop(r"mbarrier\.arrive\.shared\.b64 \s*%rd\d+, \[%rd\d+\+197264\];", 0, 2), DEADLOCK),
             ("the last CTA leaves the count of CTAs", drop(r"atom\.global\.exch[^;]*;", 1), LEFT),
             ("tiles counted in the CTA's scope", ptx(r"atom\.global\.add", "atom.relaxed.cta.global.add"), at(r"atom\.relaxed\.cta", "an atomic .* in 'counters' races")),
             ("tiles counted by a load and a store", ptx(rf"atom\.global\.add\.u32(\s+{R}), (\[%rd\d+\]), 1;", r"ld.global.b32\1, \2; { .reg .b32 NEXT; add.s32 NEXT,\1, 1; st.global.b32 \2, NEXT; }"), at(r"ld\.global", "a read .* in 'counters' races")),

@@ -292,9 +292,9 @@ ROWS_LOAD = r"(cp\.async\.bulk\.tensor\.2d[^;]*\{%r\d+, )(%r\d+)(\}[^;]*;)"
 WEIGHTS_LOAD = r"(cp\.async\.bulk\.tensor\.3d[^;]*\{%r\d+, )(%r\d+), (%r\d+)(\}[^;]*;)"
 
 
-def stage_wait(offset, which):
-    """Drops a wait for an mbarrier of the ring: `offset` is that of the first of its kind."""
-    return ptx(rf"(?s)(add\.s32 \s*%r\d+, %r\d+, {offset};\s*mov\.b32 [^;]*;\s*// begin inline asm\s*)\{{\s*\.reg \.pred\s+P1;.*?\}}", r"\1", which)
+def stage_wait(offset, which, limit=r"mov\.b32 [^;]*;\s*"):
+    """Drops a wait for an mbarrier of the ring: `offset` is that of the first of its kind. limit: what sets how long it waits."""
+    return ptx(rf"(?s)(add\.s32 \s*%r\d+, %r\d+, {offset};\s*{limit}// begin inline asm\s*)\{{\s*\.reg \.pred\s+P1;.*?\}}", r"\1", which)
 
 
 def parameter(number, change):
@@ -381,26 +381,39 @@ PINGPONG_MUTANTS = [
 ]
 
 # The gradient. Outside of the group are other tokens, or NaN: it is not enough to clear one of the operands. What clears stands in the
-# code four times: before the start of a group and behind its end, in the loop and behind it. 32 rows at once, the first 128 are those of
-# the first operand; pieces of 16 tokens of which some stay, and whole ones.
+# code four times: two pieces of 16 tokens of the first step of a group, and two of the last one; 96 rows at once, of which the first 128
+# are those of the first operand.
+KEPT = r"((?:and\.b32[^;]*;\s*){4})st\.shared\.v4\.b32[^;]*;"
+# Where blocks of tokens are cleared (below): pieces of 16 tokens of which some stay, and whole ones.
 MASKED = r"(ld\.shared\.v4\.b32[^;]*;\s*(?:and\.b32[^;]*;\s*){4})st\.shared\.v4\.b32[^;]*;"
 ZEROED = r"()st\.shared\.v4\.b32\s+\[[^;]*\], \{0, 0, 0, 0\};"
+
+
+def first_warp_arrives(place):
+    """Of the three warps that clear, the first one arrives for all."""
+    return ptx(rf"mbarrier\.arrive\.shared\.b64 (\s*%rd\d+, \[%rd\d+\+{place}\]);",
+               r"{ .reg .pred FIRST; .reg .b32 T; mov.u32 T, %tid.x; setp.lt.u32 FIRST, T, 320; @FIRST mbarrier.arrive.shared.b64 \1, 3; }")
+
+
 GRADIENT_MUTANTS = [
-    ("nothing cleared", ptx(f"{MASKED}|{ZEROED}", r"\1", count=0), DIFFERENT),
-    ("pieces of which tokens stay not cleared", ptx(MASKED, r"\1", count=0), DIFFERENT),
-    ("whole pieces not cleared", ptx(ZEROED, r"\1", count=0), DIFFERENT),
-    ("the first operand not cleared where a group starts", ptx(MASKED, r"\1", count=4), DIFFERENT),
-    ("the second operand not cleared where a group starts", ptx(MASKED, r"\1", which=4, count=8), DIFFERENT),
-    ("the first operand not cleared where a group ends", ptx(MASKED, r"\1", which=12, count=4), DIFFERENT),
-    ("the second operand not cleared where a group ends", ptx(MASKED, r"\1", which=16, count=8), DIFFERENT),
-    ("whole pieces of the second operand not cleared where a group ends", ptx(ZEROED, r"\1", which=16, count=8), DIFFERENT),
-    ("the last stage of a block not cleared", ptx(f"{MASKED}|{ZEROED}", r"\1", which=48, count=48), DIFFERENT),
+    ("nothing cleared", ptx(KEPT, r"\1", count=0), DIFFERENT),
+    ("the first operand not cleared where a group starts", ptx(KEPT, r"\1"), DIFFERENT),
+    ("the second operand not cleared where a group starts", ptx(KEPT, r"\1", which=2, count=2), DIFFERENT),
+    ("the second 16 tokens of a step not cleared where a group starts", ptx(KEPT, r"\1", which=4, count=4), DIFFERENT),
+    ("the last rows not cleared where a group starts", ptx(KEPT, r"\1", which=3), DIFFERENT),
+    ("the first operand not cleared where a group ends", ptx(KEPT, r"\1", which=8), DIFFERENT),
+    ("the second operand not cleared where a group ends", ptx(KEPT, r"\1", which=10, count=2), DIFFERENT),
+    ("the first 16 tokens of a step not cleared where a group ends", ptx(KEPT, r"\1", which=8, count=4), DIFFERENT),
+    ("the second 16 tokens of a step not cleared where a group ends", ptx(KEPT, r"\1", which=12, count=4), DIFFERENT),
     ("cleared without a fence", ptx(r"fence\.proxy\.async\S+;"), "without a fence.proxy.async in between"),
-    ("multiplied before all is cleared", ptx(r"(fence\.proxy\.async\S+;\s*)bar\.warp\.sync\s+-1;", r"\1"), "races"),
-    ("cleared before it has landed", stage_wait(196896, 0), "not been waited for|uninitialized|races"),
-    ("multiplied without being cleared", ptx(r"selp\.b64 (\s*%rd\d+), (%rd\d+), (%rd\d+), %p\d+;(\s*mov\.b32[^;]*;\s*mbarrier\.arrive\.expect_tx)", r"mov.b64 \1, \3;\4"),
+    ("a stage is full before all warps have cleared it", first_warp_arrives(196608), "races|without a fence|differ"),
+    ("a request read before it is there", stage_wait(196896, 0), "uninitialized|races|not been waited for"),
+    ("cleared before it has landed", stage_wait(196928, 0, limit=""), "not been waited for|uninitialized|races"),
+    ("multiplied without being cleared", ptx(r"selp\.b64 (\s*%rd\d+), (%rd\d+), (%rd\d+), %p\d+;((?:\s*\w[^;]*;){1,3}\s*mbarrier\.arrive\.noComplete)", r"mov.b64 \1, \3;\4", count=0),
      "deadlock|differ|arrivals|races"),
-    ("a stage that has been cleared is not said to be full", ptx(r"mbarrier\.arrive\.shared\.b64[^;]*;", which=2), "deadlock"),
+    ("a stage that has been cleared is not said to be full", ptx(r"mbarrier\.arrive\.shared\.b64 \s*%rd\d+, \[%rd\d+\+196608\];"), "deadlock"),
+    ("what to clear is not asked for", ptx(r"mbarrier\.arrive\.shared\.b64 \s*%rd\d+, \[%rd\d+\+196896\];", count=2), "deadlock"),
+    ("the end is not said", ptx(r"mbarrier\.arrive\.shared\.b64 \s*%rd\d+, \[%rd\d+\+196896\];", which=2), "deadlock"),
     ("an empty group sums nothing", ptx(r"max\.u32 (\s*%r\d+), (%r\d+), 1;(\s*add\.s32)", r"mov.b32 \1, \2;\3", count=0), "differ|deadlock|not been waited for|two apart have the same parity"),
     ("the first tokens of a group left out", ptx(r"and\.b32 (\s*%r\d+), (%r\d+), -32;", r"\g<0> add.s32 \1, \1, 32;", count=0), "differ|deadlock|the limit of|races"),
     ("all zeros", ptx(r"cvt\.rn\.bf16x2\.f32 (\s*%r\d+), %r\d+, %r\d+;", r"mov.b32 \1, 0;", count=0), DIFFERENT),
@@ -579,11 +592,12 @@ TOKEN_BLOCK_MUTANTS = [
     ("16 tokens in front of a block stay in the last rows", ptx(r"st\.shared\.v4\.b32 \s*\[%rd\d+\+12288\], \{0[^;]*;"), DIFFERENT),
     ("tokens behind a block stay in the last rows", ptx(r"st\.shared\.v4\.b32 \s*\[%rd\d+\+44032\], \{%r[^;]*;"), DIFFERENT),
     ("16 tokens behind a block stay in the last rows", ptx(r"st\.shared\.v4\.b32 \s*\[%rd\d+\+44032\], \{0[^;]*;"), DIFFERENT),
-    ("a stage is full before all warps have cleared it", ptx(r"mbarrier\.arrive\.shared\.b64 (\s*%rd\d+, \[%rd\d+\+159744\]);", r"{ .reg .pred FIRST; .reg .b32 T; mov.u32 T, %tid.x; setp.lt.u32 FIRST, T, 320; @FIRST mbarrier.arrive.shared.b64 \1, 3; }"), "races|without a fence|differ"),
+    ("a stage is full before all warps have cleared it", first_warp_arrives(159744), "races|without a fence|differ"),
     ("warps that clear are told of no end", ptx(r"st\.shared\.b32 \s*(\[%rd\d+\+159920\]), -1;", r"st.shared.b32 \1, 0;"), "races|deadlock|differ|arrivals"),
     ("cleared without a fence", ptx(r"fence\.proxy\.async\S+;"), "without a fence.proxy.async in between"),
-    ("cleared before it has landed", stage_wait(159968, 0), "not been waited for|uninitialized|races"),
-    ("multiplied without being cleared", ptx(r"selp\.b64 (\s*%rd\d+), (%rd\d+), (%rd\d+), %p\d+;(\s*mov\.b32[^;]*;\s*mbarrier\.arrive\.noComplete)", r"mov.b64 \1, \3;\4"),
+    ("a request read before it is there", stage_wait(159968, 0), "uninitialized|races|not been waited for"),
+    ("cleared before it has landed", stage_wait(159992, 0, limit=""), "not been waited for|uninitialized|races"),
+    ("multiplied without being cleared", ptx(r"selp\.b64 (\s*%rd\d+), (%rd\d+), (%rd\d+), %p\d+;((?:\s*\w[^;]*;){1,3}\s*mbarrier\.arrive\.noComplete)", r"mov.b64 \1, \3;\4"),
      "deadlock|differ|arrivals|races"),
     ("tails left out", ptx(r"and\.b32 (\s*%r\d+), %r\d+, 31;(\s*setp\.ne\.b32 [^;]*;\s*selp\.b32 [^;]*;\s*redux)", r"mov.b32 \1, 0;\2"), DIFFERENT),
     ("tails in every group", ptx(r"and\.b32 (\s*%r\d+), %r\d+, 31;(\s*setp\.ne\.b32 [^;]*;\s*selp\.b32 [^;]*;\s*redux)", r"mov.b32 \1, 1;\2"), "differ|uninitialized"),
