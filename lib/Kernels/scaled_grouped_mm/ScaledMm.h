@@ -107,8 +107,8 @@ typedef struct moe__mm_position_t {
 
 /* What a tile sums over: `k_tiles` k-tiles from `first` on, of which [start, end) counts. In the
  * gradient the last k-tile is multiplied first, and only the first `last_steps` steps of it, and of
- * the first one all but the first `skipped`; unless scales are of blocks of tokens: then k-tiles are
- * those blocks, in order. */
+ * the first one all but the first `skipped`; unless scales are of blocks of tokens: then k-tiles
+ * are those blocks, in order. */
 typedef struct moe__mm_reduction_t {
   MlirValue first, k_tiles;         /* i32 */
   MlirValue start, end, last_steps; /* i32; null but for the gradient, the last also with blocks */
@@ -389,10 +389,10 @@ MlirValue moe__mm_request(moe__scaled_mm_t *s, const moe__mm_reduction_t *reduct
 MlirValue moe__mm_request_block(moe__scaled_mm_t *s, const moe__mm_reduction_t *reduction,
                                 MlirValue index, moe__cursor_t cursor, MlirValue *next);
 
-/* All threads of the loading warpgroup, but not those of the warp that loads, call the latter, which
- * clears what is asked for until the thread that loads calls the former, when the next stage is
- * free. Each of them arrives at a stage that it has cleared, so that racecheck of compute-sanitizer
- * sees the order. */
+/* All threads of the loading warpgroup, but not those of the warp that loads, call the latter,
+ * which clears what is asked for until the thread that loads calls the former, when the next stage
+ * is free. Each of them arrives at a stage that it has cleared, so that racecheck of
+ * compute-sanitizer sees the order. */
 #define MOE__MM_CLEARERS (MOE__MM_WARPGROUP - MOE__WARP)
 void moe__mm_end_requests(moe__scaled_mm_t *s, MlirValue next);
 void moe__mm_clear(moe__scaled_mm_t *s);

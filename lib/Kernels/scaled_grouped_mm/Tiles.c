@@ -9,8 +9,8 @@
 /* The first token of a group is rounded down to a 32-byte sector of L2, so that the TMA fetches no
  * sector twice. The TMA itself would take multiples of 16. */
 #define TOKEN_ALIGNMENT 32
-/* Or to a line of L2, where steps in front of the group are skipped: the TMA takes about twice as long
- * for rows that cut two lines. */
+/* Or to a line of L2, where steps in front of the group are skipped: the TMA takes about twice as
+ * long for rows that cut two lines. */
 #define LINE_ALIGNMENT 128
 
 bool moe__mm_counts_tiles(const moe__scaled_mm_t *s) {
