@@ -172,7 +172,7 @@ def product_counts(case, accumulate, out, schedule):
         copies = tuple((boxes + (1 if shares else 2)) * n for n in (1, 2))
     if (case, accumulate) == ("gradient", "blocks"):  # two tiles, their tails, and the scales of both
         copies = (6,)
-    if field["pieces"] > 1:  # a loop over pieces besides, unrolled or not
+    if field["swap_operands"]:  # a loop for the last k-tiles, and one over pieces, unrolled or not
         copies = tuple(range(copies[0], 33))
     # In ping-pong ptxas keeps two copies of what a warpgroup does with its tile, by where it comes from.
     gradient, tiles = case == "gradient", 1

@@ -532,7 +532,7 @@ func.func @batched(%qa: tensor<?x?x?xf8E4M3FN>, %qb: tensor<?x?x?xf8E4M3FN, #col
 // Operands are swapped: the rows of a tile are 128 columns of the weights, its columns 32 tokens, and out is f16 with a bias.
 // CHECK-LABEL: llvm.func @swapped_0(
 // CHECK-SAME: %{{[^:]*}}: i32, %{{[^:]*}}: i32, %{{[^:]*}}: i32, %[[COLUMNS:[^:]*]]: i32,
-// CHECK-SAME: %[[AMAP:[^:]*]]: !llvm.ptr {{{[^}]*}}}, %[[BMAP:[^:]*]]: !llvm.ptr {{{[^}]*}}}, %[[SA:[^:]*]]: !llvm.ptr<1>, %[[SB:[^:]*]]: !llvm.ptr<1>, %{{[^:]*}}: !llvm.ptr<1>, %[[BIAS:[^:]*]]: !llvm.ptr<1>, %[[OUT:[^:]*]]: !llvm.ptr<1>, %{{[^:]*}}: !llvm.ptr<1>)
+// CHECK-SAME: %[[AMAP:[^:]*]]: !llvm.ptr {{{[^}]*}}}, %[[BMAP:[^:]*]]: !llvm.ptr {{{[^}]*}}}, %[[SA:[^:]*]]: !llvm.ptr<1>, %[[SB:[^:]*]]: !llvm.ptr<1>, %{{[^:]*}}: !llvm.ptr<1>, %[[BIAS:[^:]*]]: !llvm.ptr<1>, %[[OUT:[^:]*]]: !llvm.ptr<1>, %{{[^:]*}}: !llvm.ptr<1>, %[[COUNTERS:[^:]*]]: !llvm.ptr<1>)
 // CHECK: nvvm.setmaxregister increase 216
 // CHECK: nvvm.wgmma.mma_async {{.*}}<m = 64, n = 32, k = 32>, D[<f32>, <zero>], A[<e4m3>, <one>, <row>], B[<e5m2>, <one>, <col>]
 //
@@ -548,7 +548,7 @@ func.func @batched(%qa: tensor<?x?x?xf8E4M3FN>, %qb: tensor<?x?x?xf8E4M3FN, #col
 // CHECK: nvvm.barrier id = %{{.*}} number_of_threads = %c128_i32
 // CHECK: llvm.store {{.*}} : f32, !llvm.ptr<3>
 //
-// The token's scale first as ever; the tile is transposed on its way out, 16 tokens at a time, of each warp 32 bytes of a token.
+// The token's scale first as ever; the tile is transposed on its way out, 16 tokens a store, of each warp 32 bytes of a token. All are staged first.
 // CHECK: %[[TOKEN_SCALES:.*]] = llvm.load {{.*}} : !llvm.ptr<3> -> vector<2xf32>
 // CHECK: %[[TOKEN_SCALE:.*]] = llvm.extractelement %[[TOKEN_SCALES]]
 // CHECK-NEXT: %[[BY_TOKEN:.*]] = arith.mulf %[[TOKEN_SCALE]],
@@ -556,13 +556,16 @@ func.func @batched(%qa: tensor<?x?x?xf8E4M3FN>, %qb: tensor<?x?x?xf8E4M3FN, #col
 // CHECK-NEXT: arith.addf %[[SCALED]], %[[ROW_BIAS]]
 // CHECK: llvm.fptrunc {{.*}} : vector<2xf32> to vector<2xf16>
 // CHECK: nvvm.stmatrix {{.*}} layout = #nvvm.mma_layout<col>
+// CHECK-NOT: nvvm.bar.warp.sync
+// CHECK: nvvm.stmatrix {{.*}} layout = #nvvm.mma_layout<col>
 // CHECK: nvvm.bar.warp.sync
 // CHECK: arith.cmpi ult, %{{.*}}, %[[COLUMNS]]
 // CHECK: scf.if
 // CHECK: llvm.getelementptr %[[OUT]][
 // CHECK: llvm.store {{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
+// CHECK-NOT: nvvm.bar.warp.sync
+// CHECK: llvm.store {{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
 // CHECK: nvvm.bar.warp.sync
-// CHECK: nvvm.stmatrix {{.*}} layout = #nvvm.mma_layout<col>
 // CHECK-NOT: nvvm.stmatrix
 //
 // The weights first: they are the rows.
@@ -571,6 +574,10 @@ func.func @batched(%qa: tensor<?x?x?xf8E4M3FN>, %qb: tensor<?x?x?xf8E4M3FN, #col
 // CHECK: nvvm.cp.async.bulk.tensor.shared.cluster.global %{{.*}}, %[[BMAP]],
 // CHECK: llvm.getelementptr {{.*}}[16384]
 // CHECK: nvvm.cp.async.bulk.tensor.shared.cluster.global %{{.*}}, %[[AMAP]],
+//
+// The next tile is the counter's, and asked for between two loops over k-tiles.
+// CHECK: llvm.atomicrmw add %[[COUNTERS]], %{{.*}} monotonic
+// CHECK: nvvm.cp.async.bulk.tensor.shared.cluster.global %{{.*}}, %[[BMAP]],
 //
 // RECORD-LABEL: llvm.func @swapped_0(
 // RECORD: grid = [{min = [{mul = [{dim = [0, 0]}, {ceildiv = [{dim = [1, 2]}, 128]}]}, "num_sms"]}, 1, 1]

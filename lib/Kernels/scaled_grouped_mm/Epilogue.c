@@ -447,7 +447,17 @@ static void store_straight(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e,
 
 /* ---- Rows of a tile are columns of out ---- */
 
-/* Writes 16 bytes of a token: lane l has half l % 2 of the warp's 16 columns, of token l / 2. */
+/* Tokens that are staged before any is stored: the warp waits for itself once for all of them. */
+#define TOKENS_AT_ONCE (STAGING_BYTES / SECTOR)
+#define TOKENS 16 /* of a store, which fills so many sectors */
+
+/* Where those from number `first` of a tile on are staged. */
+static MlirValue staged_tokens(moe__builder_t *b, const moe__mm_epilogue_t *e, int first) {
+  return moe__offset_by(b, e->staging, first % TOKENS_AT_ONCE * SECTOR);
+}
+
+/* Writes 16 bytes of a token: lane l has half l % 2 of the warp's 16 columns, of token l / 2 behind
+ * number `first` of the tile. */
 static void store_tokens(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e, int first) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue lane = e->self->lane, half = moe__and(b, lane, 1);
@@ -459,32 +469,43 @@ static void store_tokens(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e, int f
   MlirValue inside =
       moe__and(b, moe__ult(b, row, e->tile->row_end), moe__ult(b, column, s->columns.value));
   MOE__IF (b, inside) {
-    MlirValue from = moe__offset(b, e->staging, moe__shl(b, lane, 4));
+    MlirValue from = moe__offset(b, staged_tokens(b, e, first), moe__shl(b, lane, 4));
     moe__store_aligned(b, moe__load_aligned(b, from, moe__vector_type(b, 4, b->i32), 16),
                        address_of(s, row, column), 16);
   }
 }
 
-/* 16 tokens x 16 columns of 16 bits, from token 8*j of the tile. */
-static void store_transposed_halves(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e, int j,
-                                    const moe__mm_fragment_t registers) {
+/* Stages 16 tokens x 16 columns of 16 bits, from token `first` of the tile. */
+static void stage_tokens(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e, int first,
+                         const moe__mm_fragment_t registers) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue words[4], lane = e->self->lane;
   for (int i = 0; i < 2; i++) {
     MlirValue pair[2][2];
-    finish_pair(s, e, j + i, (MlirValue){NULL}, registers, pair);
+    finish_pair(s, e, first / 8 + i, (MlirValue){NULL}, registers, pair);
     for (int h = 0; h < 2; h++)
       words[2 * i + h] = moe__pack_halves(b, s->out_type, pair[h]);
   }
   /* Matrix 2*i + h, transposed, is tokens 8*i to 8*i + 7 of columns 8*h to 8*h + 7. */
   MlirValue token = moe__add(b, moe__and(b, lane, 7), moe__shl(b, moe__lshr(b, lane, 4), 3));
   MlirValue half = moe__and(b, moe__lshr(b, lane, 3), 1);
-  MlirValue address =
-      moe__offset(b, e->staging, moe__add(b, moe__mul(b, token, SECTOR), moe__shl(b, half, 4)));
-  moe__store_matrix(b, address, words, true);
-  moe__warp_barrier(b);
-  store_tokens(s, e, 8 * j);
-  moe__warp_barrier(b);
+  MlirValue within = moe__add(b, moe__mul(b, token, SECTOR), moe__shl(b, half, 4));
+  moe__store_matrix(b, moe__offset(b, staged_tokens(b, e, first), within), words, true);
+}
+
+static void store_transposed_halves(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e,
+                                    const moe__mm_fragment_t registers) {
+  moe__builder_t *b = &s->kernel.builder;
+  for (int done = 0; done < s->fragment_n; done += TOKENS_AT_ONCE) {
+    int left = s->fragment_n - done;
+    int end = done + (left < TOKENS_AT_ONCE ? left : TOKENS_AT_ONCE);
+    for (int first = done; first < end; first += TOKENS)
+      stage_tokens(s, e, first, registers);
+    moe__warp_barrier(b);
+    for (int first = done; first < end; first += TOKENS)
+      store_tokens(s, e, first);
+    moe__warp_barrier(b);
+  }
 }
 
 /* 8 tokens x 16 columns of 32 bits: each 8 lanes write 8 columns of a token, a sector. */
@@ -510,9 +531,11 @@ static void store_transposed_words(moe__scaled_mm_t *s, const moe__mm_epilogue_t
 
 static void store_transposed(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e,
                              const moe__mm_fragment_t registers) {
-  bool wide = out_bytes(s) == 4;
-  for (int j = 0; j < s->fragment_n / 8; j += wide ? 1 : 2)
-    (wide ? store_transposed_words : store_transposed_halves)(s, e, j, registers);
+  if (out_bytes(s) == 2)
+    store_transposed_halves(s, e, registers);
+  else
+    for (int j = 0; j < s->fragment_n / 8; j++)
+      store_transposed_words(s, e, j, registers);
 }
 
 void moe__mm_epilogue_store(moe__scaled_mm_t *s, const moe__mm_epilogue_t *epilogue,

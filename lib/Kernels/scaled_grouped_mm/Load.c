@@ -158,34 +158,57 @@ static void load_mx_tokens(moe__scaled_mm_t *s, const moe__mm_work_t *work,
   loader->cursor = moe__cursor_next(b, &s->layout.ring, loader->cursor);
 }
 
-/* Loads all of a tile. */
-static void load_tile(moe__scaled_mm_t *s, const moe__mm_work_t *work, loader_t *loader) {
+/* Loads k-tiles number `from` to `to` of a tile. */
+static void load_k_tiles(moe__scaled_mm_t *s, const moe__mm_work_t *work,
+                         const moe__mm_reduction_t *reduction, MlirValue from, MlirValue to,
+                         loader_t *loader) {
+  moe__builder_t *b = &s->kernel.builder;
+  if (moe__mm_has_block_scales(s)) {
+    MOE__FOR (b, k_tile, from, to, 1, MOE__CARRY_CURSOR(loader->cursor)) {
+      load_k_tile(s, work, reduction, k_tile, loader);
+    }
+    return;
+  }
+  MOE__FOR (b, k_tile, from, to, 1, CARRY_LOADER(*loader)) {
+    load_k_tile(s, work, reduction, k_tile, loader);
+  }
+}
+
+/* So many k-tiles before its last one a CTA asks for its next tile, where it does so late: what
+ * they take is about what the answer takes. */
+#define LAST_K_TILES 2
+
+/* Loads all of tile number `index`; gives the number of the next one, unless it has been asked for:
+ * null. */
+static MlirValue load_tile(moe__scaled_mm_t *s, MlirValue index, const moe__mm_work_t *work,
+                           loader_t *loader) {
   moe__builder_t *b = &s->kernel.builder;
   moe__mm_reduction_t reduction = moe__mm_reduction_of(s, work);
   if (moe__mm_has_token_blocks(s)) {
     MOE__FOR (b, block, 0, reduction.k_tiles, 1, CARRY_LOADER(*loader)) {
       load_token_block(s, work, &reduction, block, loader);
     }
-    return;
+    return (MlirValue){NULL};
   }
   if (moe__mm_has_mx_tokens(s)) {
     MOE__FOR (b, k_tile, 0, reduction.k_tiles, 1, MOE__CARRY_CURSOR(loader->cursor)) {
       load_mx_tokens(s, work, &reduction, k_tile, loader);
     }
-    return;
+    return (MlirValue){NULL};
   }
   if (s->schedule.pieces > 1)
     loader->pieces = moe__mm_pieces(s, &work->tile);
-  if (moe__mm_has_block_scales(s)) {
+  if (moe__mm_has_block_scales(s))
     loader->scales = moe__mm_block_loads(s, &work->tile);
-    MOE__FOR (b, k_tile, 0, reduction.k_tiles, 1, MOE__CARRY_CURSOR(loader->cursor)) {
-      load_k_tile(s, work, &reduction, k_tile, loader);
-    }
-    return;
+  MlirValue zero = moe__i32(b, 0), next = {NULL}, late = zero;
+  if (moe__mm_counts_late(s)) {
+    MlirValue last = moe__umin(b, reduction.k_tiles, moe__i32(b, LAST_K_TILES));
+    late = moe__sub(b, reduction.k_tiles, last);
+    load_k_tiles(s, work, &reduction, zero, late, loader);
+    next = moe__mm_next_tile(s, index);
   }
-  MOE__FOR (b, k_tile, 0, reduction.k_tiles, 1, CARRY_LOADER(*loader)) {
-    load_k_tile(s, work, &reduction, k_tile, loader);
-  }
+  load_k_tiles(s, work, &reduction, late, reduction.k_tiles, loader);
+  return next;
 }
 
 /* Announces slots that the thread which loads has written: `count` of them from `slot` on. */
@@ -234,7 +257,9 @@ static void load_tiles(moe__scaled_mm_t *s) {
   MlirValue slot = moe__i32(b, 0), index = moe__tiles_first(kernel), group = moe__i32(b, 0);
   MOE__WHILE (b, moe__ult(b, index, total), CARRY_LOADER(loader), &slot, &index,
               moe__mm_looks_from(s) ? &group : NULL) {
-    MlirValue next = moe__mm_next_tile(s, index); /* early: it takes its time */
+    MlirValue next = {NULL};
+    if (!moe__mm_counts_late(s))
+      next = moe__mm_next_tile(s, index); /* early: it takes its time */
     moe__mm_work_t work = moe__mm_work_at(s, index, &group);
     MOE__IF (b, s->loads) {
       moe__mm_write_slot(s, slot, &work);
@@ -242,9 +267,12 @@ static void load_tiles(moe__scaled_mm_t *s) {
         moe__mm_write_first(s, slot, loader.cursor);
     }
     announce(s, slot, 1);
-    load_tile(s, &work, &loader);
+    MlirValue late = load_tile(s, index, &work, &loader);
     slot = moe__mm_next_slot(s, slot);
-    index = moe__mm_counts_tiles(s) ? moe__shuffle(b, next, moe__i32(b, 0)) : next;
+    if (moe__mm_counts_late(s))
+      index = late;
+    else
+      index = moe__mm_counts_tiles(s) ? moe__shuffle(b, next, moe__i32(b, 0)) : next;
   }
   write_ends(s, slot, &loader);
 }

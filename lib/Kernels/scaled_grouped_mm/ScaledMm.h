@@ -123,8 +123,10 @@ typedef struct moe__mm_work_t {
   MlirValue start, end; /* i32; null but for the gradient */
 } moe__mm_work_t;
 
-/* Whether CTAs take their tiles by a counter. */
+/* Whether CTAs take their tiles by a counter; and whether only when nearly all of the one before
+ * has been loaded, as CTAs have few tiles. */
 bool moe__mm_counts_tiles(const moe__scaled_mm_t *s);
+bool moe__mm_counts_late(const moe__scaled_mm_t *s);
 
 /* How many tiles there are (i32); the number of the one that the loading thread takes behind
  * number `index`; and, behind the last one, what leaves the counters as they were. */

@@ -112,9 +112,14 @@ static const moe__mm_schedule_t TOKENS_64_FAST[] = {
     {SWAPPED, .tile_n = 64, .pieces = 2, .stages = 7},
     {PINGPONG, .band = 16},
 };
-static const moe__mm_schedule_t TOKENS_64_PROMOTED[] = {
+static const moe__mm_schedule_t TOKENS_32_PROMOTED[] = {
     {SWAPPED, .tile_n = 96, .pieces = 3, .stages = 6},
     {SWAPPED, .tile_n = 64, .pieces = 2, .stages = 7},
+    {SWAPPED, .tile_n = 112, .pieces = 7, .stages = 6},
+};
+static const moe__mm_schedule_t TOKENS_64_PROMOTED[] = {
+    {SWAPPED, .tile_n = 128, .pieces = 4, .stages = 6},
+    {SWAPPED, .tile_n = 96, .pieces = 3, .stages = 6},
     {SWAPPED, .tile_n = 112, .pieces = 7, .stages = 6},
 };
 
@@ -142,7 +147,7 @@ moe__candidates_t moe__mm_candidates(MlirOperation op) {
   if (tokens <= 16)
     return MOE__CANDIDATES(TOKENS_16);
   if (tokens <= 64 && promoted)
-    return MOE__CANDIDATES(TOKENS_64_PROMOTED);
+    return tokens <= 32 ? MOE__CANDIDATES(TOKENS_32_PROMOTED) : MOE__CANDIDATES(TOKENS_64_PROMOTED);
   if (tokens <= 64)
     return tokens <= 32 ? MOE__CANDIDATES(TOKENS_32_FAST) : MOE__CANDIDATES(TOKENS_64_FAST);
   if (moe__has_block_scales(op) || (promoted && moe__operand_number(op, MOE__BIAS) >= 0))
