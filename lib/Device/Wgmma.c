@@ -57,6 +57,15 @@ MlirValue moe__wgmma_descriptor(moe__builder_t *b, MlirValue shared) {
   return descriptor(b, shared, SWIZZLE_128B | STRIDE_8_ROWS | LEADING_IGNORED);
 }
 
+MlirValue moe__wgmma_place(moe__builder_t *b, MlirValue shared) {
+  MlirValue address = moe__op1(b, "llvm.ptrtoint", b->i32, MOE__VALUES(shared), NULL);
+  return moe__fresh(b, moe__or(b, moe__lshr(b, address, 4), LEADING_IGNORED));
+}
+
+MlirValue moe__wgmma_descriptor_at(moe__builder_t *b, MlirValue place) {
+  return moe__or(b, moe__zext(b, place, b->i64), SWIZZLE_128B | STRIDE_8_ROWS);
+}
+
 MlirValue moe__wgmma_descriptor_k32(moe__builder_t *b, MlirValue shared) {
   return descriptor(b, shared, SWIZZLE_32B | STRIDE_8_SHORT_ROWS | LEADING_IGNORED);
 }

@@ -32,6 +32,11 @@ moe__accumulator_t moe__wgmma_zero(moe__builder_t *b, int n);
 /* The descriptor of the tile that starts at `shared` (aligned to 1024). */
 MlirValue moe__wgmma_descriptor(moe__builder_t *b, MlirValue shared);
 
+/* The same in two steps: where the tile is (i32), and the descriptor of that. Of a whole descriptor
+ * that a loop carries LLVM adds what is the same in all of them in each round of the loop. */
+MlirValue moe__wgmma_place(moe__builder_t *b, MlirValue shared);
+MlirValue moe__wgmma_descriptor_at(moe__builder_t *b, MlirValue place);
+
 /* The same of an MN-major tile: a row holds 64 elements of one k, and `leading` bytes lie between
  * such blocks of rows, where n is more than 64. */
 MlirValue moe__wgmma_descriptor_mn(moe__builder_t *b, MlirValue shared, int leading);

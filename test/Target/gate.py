@@ -167,8 +167,8 @@ def product_counts(case, accumulate, out, schedule):
     # Twice as many where K is static: the loader's loop is unrolled.
     copies = (1, 2) if shares else (2, 4)
     multicast = copies if shares else 0
-    if accumulate == "blocks":  # a box of scales of tokens besides, and one of weights, two where a tile may have two blocks of columns
-        boxes = 2 + (field["tile_n"] > 128 and not field["swap_operands"])
+    if accumulate == "blocks":  # a box of scales of tokens besides, and where operands are swapped one of weights
+        boxes = 1 + field["swap_operands"]
         copies = tuple((boxes + (1 if shares else 2)) * n for n in (1, 2))
     if (case, accumulate) == ("gradient", "blocks"):  # two tiles, their tails, and the scales of both
         copies = (6,)

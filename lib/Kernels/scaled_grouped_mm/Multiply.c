@@ -159,10 +159,11 @@ typedef struct part_t {
 /* Waits for the product of the stage at `cursor`, but not for `pending` ones that were started
  * after it, and releases the stage. */
 static void finish_part(moe__scaled_mm_t *s, const moe__mm_position_t *self, moe__cursor_t cursor,
-                        moe__accumulator_t accumulator, int pending, part_t *part) {
+                        moe__accumulator_t accumulator, int pending,
+                        const moe__mm_block_held_t *held, MlirValue index, part_t *part) {
   moe__builder_t *b = &s->kernel.builder;
   if (moe__mm_has_block_scales(s)) /* while it runs */
-    moe__mm_block_factors(s, self, cursor, part->factors);
+    moe__mm_block_factors(s, self, cursor, held, index, part->factors);
   moe__wgmma_wait_through(b, pending, 1, &accumulator, 0, NULL);
   moe__accumulator_unpack(b, accumulator, part->sums);
   moe__mm_release(s, self, cursor);
@@ -193,7 +194,8 @@ moe__accumulator_t moe__mm_multiply_first(moe__scaled_mm_t *s, const moe__mm_pos
   return accumulator;
 }
 
-/* The descriptors of a stage's parts, of the warpgroup's rows and of the columns. */
+/* Where the next product finds its stage's parts, the warpgroup's rows and the columns: their
+ * descriptors; with scales of blocks as of moe__wgmma_place. */
 typedef struct stage_t {
   MlirValue rows, columns;
 } stage_t;
@@ -202,6 +204,8 @@ static stage_t describe(moe__scaled_mm_t *s, const moe__mm_position_t *self, moe
   moe__builder_t *b = &s->kernel.builder;
   MlirValue rows[MOE__MM_MAX_FRAGMENTS];
   MlirValue columns = parts_of_stage(s, self, cursor, 1, rows);
+  if (moe__mm_holds_block_scales(s))
+    return (stage_t){moe__wgmma_place(b, rows[0]), moe__wgmma_place(b, columns)};
   return (stage_t){moe__wgmma_descriptor(b, rows[0]), moe__wgmma_descriptor(b, columns)};
 }
 
@@ -210,13 +214,17 @@ static moe__accumulator_t multiply_landed(moe__scaled_mm_t *s, const stage_t *st
                                           steps_t steps) {
   moe__builder_t *b = &s->kernel.builder;
   moe__accumulator_t accumulator = moe__wgmma_fence_fresh(b, moe__wgmma_zero(b, s->fragment_n));
+  MlirValue rows = stage->rows, columns = stage->columns;
+  if (moe__mm_holds_block_scales(s)) {
+    rows = moe__wgmma_descriptor_at(b, rows);
+    columns = moe__wgmma_descriptor_at(b, columns);
+  }
   if (steps.end.ptr)
-    accumulator =
-        moe__wgmma_steps(b, accumulator, true, stage->rows, stage->columns, s->side[0]->element,
-                         s->side[1]->element, steps.begin, steps.end);
+    accumulator = moe__wgmma_steps(b, accumulator, true, rows, columns, s->side[0]->element,
+                                   s->side[1]->element, steps.begin, steps.end);
   else
-    moe__wgmma_k128_below(b, 1, &accumulator, true, &stage->rows, stage->columns,
-                          s->side[0]->element, s->side[1]->element);
+    moe__wgmma_k128_below(b, 1, &accumulator, true, &rows, columns, s->side[0]->element,
+                          s->side[1]->element);
   moe__wgmma_commit(b);
   return accumulator;
 }
@@ -225,10 +233,11 @@ static moe__accumulator_t multiply_landed(moe__scaled_mm_t *s, const stage_t *st
  * ptxas has the sums in other registers than the product; or null. */
 static moe__accumulator_t first_part(moe__scaled_mm_t *s, const moe__mm_position_t *self,
                                      moe__cursor_t cursor, const moe__mm_beside_t *beside,
-                                     moe__accumulator_t accumulator, MlirValue nothing) {
+                                     moe__accumulator_t accumulator, MlirValue nothing,
+                                     const moe__mm_block_held_t *held) {
   moe__builder_t *b = &s->kernel.builder;
   part_t part;
-  finish_part(s, self, cursor, accumulator, 0, &part);
+  finish_part(s, self, cursor, accumulator, 0, held, moe__i32(b, 0), &part);
   call(beside, beside->settle);
   for (int i = 0; i < s->fragment_n / 2; i++) {
     if (moe__mm_has_block_scales(s))
@@ -246,48 +255,71 @@ static MlirValue nothing(moe__scaled_mm_t *s, const moe__mm_reduction_t *reducti
   return moe__select(b, never, moe__f32(b, 0.0f), moe__f32(b, -0.0f));
 }
 
-/* Adds the product of the stage at the cursor. */
-static void promote_next(moe__scaled_mm_t *s, const moe__mm_position_t *self, steps_t steps,
-                         moe__cursor_t *cursor, stage_t *stage, moe__accumulator_t *sum) {
+/* A tile whose k-tiles are added: where the next one is, and the sum. */
+typedef struct adding_t {
+  moe__cursor_t cursor;
+  stage_t stage;
+  moe__accumulator_t sum;
+} adding_t;
+
+/* Adds k-tiles from number `first` to before `end`. While a product runs the warpgroup makes the
+ * descriptors of the next stage, so that its product can be issued right behind the additions. With
+ * scales of blocks it waits for that stage at the end of a round, where ptxas looks among the
+ * additions whether it has landed; behind the last k-tile that is the next tile's first stage, or
+ * the one that says that there is none. */
+static void add_k_tiles(moe__scaled_mm_t *s, const moe__mm_position_t *self, MlirValue first,
+                        MlirValue end, steps_t steps, const moe__mm_block_held_t *held,
+                        adding_t *a) {
   moe__builder_t *b = &s->kernel.builder;
-  moe__ring_wait(&s->kernel, &s->layout.ring, *cursor);
-  moe__accumulator_t accumulator = multiply_landed(s, stage, steps);
-  moe__cursor_t next = moe__cursor_next(b, &s->layout.ring, *cursor);
-  *stage = describe(s, self, next);
-  part_t part;
-  finish_part(s, self, *cursor, accumulator, 0, &part);
-  moe__mm_fragment_t registers;
-  moe__accumulator_unpack(b, *sum, registers);
-  add_part(s, &part, registers);
-  *sum = moe__accumulator_pack(b, s->fragment_n, registers);
-  *cursor = next;
+  if (held)
+    moe__ring_wait(&s->kernel, &s->layout.ring, a->cursor);
+  MOE__FOR (b, k_tile, first, end, 1, MOE__CARRY_CURSOR(a->cursor), &a->sum.value, &a->stage.rows,
+            &a->stage.columns) {
+    if (!held)
+      moe__ring_wait(&s->kernel, &s->layout.ring, a->cursor);
+    moe__accumulator_t accumulator = multiply_landed(s, &a->stage, steps);
+    moe__cursor_t next = moe__cursor_next(b, &s->layout.ring, a->cursor);
+    a->stage = describe(s, self, next);
+    part_t part;
+    finish_part(s, self, a->cursor, accumulator, 0, held, k_tile, &part);
+    moe__mm_fragment_t registers;
+    moe__accumulator_unpack(b, a->sum, registers);
+    add_part(s, &part, registers);
+    a->sum = moe__accumulator_pack(b, s->fragment_n, registers);
+    a->cursor = next;
+    if (held)
+      moe__ring_wait(&s->kernel, &s->layout.ring, a->cursor);
+  }
 }
 
-/* While a product runs the warpgroup makes the descriptors of the next stage, so that its product
- * can be issued right behind the additions. */
 moe__accumulator_t moe__mm_promote(moe__scaled_mm_t *s, const moe__mm_position_t *self,
                                    const moe__mm_reduction_t *reduction, moe__cursor_t cursor,
-                                   const moe__mm_beside_t *beside, moe__accumulator_t accumulator) {
+                                   const moe__mm_beside_t *beside, moe__accumulator_t accumulator,
+                                   moe__mm_block_held_t *held) {
   moe__builder_t *b = &s->kernel.builder;
-  moe__cursor_t next = moe__cursor_next(b, &s->layout.ring, cursor);
-  stage_t stage = describe(s, self, next);
-  moe__accumulator_t sum = first_part(s, self, cursor, beside, accumulator, nothing(s, reduction));
-  cursor = next;
-  MlirValue rest = moe__i32(b, 1);
-  if (moe__mm_skips_steps(s)) {
-    MlirValue skips = moe__zext(b, moe__ne(b, reduction->skipped, 0), b->i32);
-    rest = moe__warp_uniform(b, moe__umin(b, moe__add(b, rest, skips), reduction->k_tiles));
-    steps_t steps = {reduction->skipped, moe__i32(b, MOE__MM_K_TILE_STEPS)};
-    MOE__FOR (b, k_tile, 1, rest, 1, MOE__CARRY_CURSOR(cursor), &sum.value, &stage.rows,
-              &stage.columns) {
-      promote_next(s, self, steps, &cursor, &stage, &sum);
+  adding_t a = {.cursor = moe__cursor_next(b, &s->layout.ring, cursor)};
+  a.stage = describe(s, self, a.cursor);
+  a.sum = first_part(s, self, cursor, beside, accumulator, nothing(s, reduction), held);
+  if (!held) {
+    MlirValue rest = moe__i32(b, 1);
+    if (moe__mm_skips_steps(s)) {
+      MlirValue skips = moe__zext(b, moe__ne(b, reduction->skipped, 0), b->i32);
+      rest = moe__warp_uniform(b, moe__umin(b, moe__add(b, rest, skips), reduction->k_tiles));
+      steps_t steps = {reduction->skipped, moe__i32(b, MOE__MM_K_TILE_STEPS)};
+      add_k_tiles(s, self, moe__i32(b, 1), rest, steps, NULL, &a);
     }
+    add_k_tiles(s, self, rest, reduction->k_tiles, ALL_STEPS, NULL, &a);
+    return a.sum;
   }
-  MOE__FOR (b, k_tile, rest, reduction->k_tiles, 1, MOE__CARRY_CURSOR(cursor), &sum.value,
-            &stage.rows, &stage.columns) {
-    promote_next(s, self, ALL_STEPS, &cursor, &stage, &sum);
+  MOE__FOR (b, from, 0, reduction->k_tiles, MOE__MM_HELD, MOE__CARRY_CURSOR(a.cursor), &a.sum.value,
+            &a.stage.rows, &a.stage.columns, &held->scales) {
+    MlirValue behind = moe__add(b, from, MOE__MM_HELD);
+    MlirValue end = moe__umin(b, behind, reduction->k_tiles);
+    MlirValue next = moe__mm_block_load_held(s, held, behind);
+    add_k_tiles(s, self, moe__umax(b, from, moe__i32(b, 1)), end, ALL_STEPS, held, &a);
+    held->scales = next;
   }
-  return sum;
+  return a.sum;
 }
 
 #define MAX_AT_ONCE 3
@@ -319,7 +351,7 @@ static void add_products(moe__scaled_mm_t *s, const moe__mm_position_t *self,
                    &accumulators[i], true, ALL_STEPS);
   }
   for (int i = 0; i < count; i++) {
-    finish_part(s, self, at[i], accumulators[i], count - 1 - i, &part);
+    finish_part(s, self, at[i], accumulators[i], count - 1 - i, NULL, index, &part);
     if (i == 0)
       moe__accumulator_unpack(b, *sum, registers);
     add_part(s, &part, registers);
@@ -337,7 +369,8 @@ static void multiply_promoted(moe__scaled_mm_t *s, const moe__mm_position_t *sel
   moe__accumulator_t accumulator;
   multiply_first(s, self, reduction, beside, cursor, 1, &accumulator);
   call(beside, beside->first);
-  moe__accumulator_t sum = first_part(s, self, cursor, beside, accumulator, (MlirValue){NULL});
+  moe__accumulator_t sum =
+      first_part(s, self, cursor, beside, accumulator, (MlirValue){NULL}, NULL);
   cursor = moe__cursor_next(b, &s->layout.ring, cursor);
   MlirValue rest = moe__i32(b, 1);
   if (at_once(s) > 1) {

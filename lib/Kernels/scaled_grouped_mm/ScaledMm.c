@@ -337,10 +337,15 @@ static void multiply_tiles_ahead(moe__scaled_mm_t *s) {
     preparation_t preparation = {.s = s, .self = &self, .tile = &work.tile};
     moe__mm_reduction_t reduction = reduction_of(s, &work, &preparation.is_empty);
     moe__accumulator_t first = moe__mm_multiply_first(s, &self, &reduction, cursor);
+    moe__mm_block_held_t held;
+    bool holds = moe__mm_holds_block_scales(s);
+    if (holds)
+      held = moe__mm_block_hold(s, &self, &work.tile, reduction.k_tiles);
     prepare(&preparation);
     store_multiplied(s, &self, &before);
     moe__mm_beside_t beside = {.user = &preparation, .settle = settle};
-    before.sum = moe__mm_promote(s, &self, &reduction, cursor, &beside, first);
+    before.sum =
+        moe__mm_promote(s, &self, &reduction, cursor, &beside, first, holds ? &held : NULL);
     before.tile = work.tile;
     before.scales[0] = preparation.epilogue.row_scale[0];
     before.scales[1] = preparation.epilogue.row_scale[1];

@@ -209,14 +209,17 @@ void moe__mm_multiply(moe__scaled_mm_t *s, const moe__mm_position_t *self,
 /* Whether a tile is stored while the first product of the next one runs: with promoted sums, whose
  * accumulator on the tensor core is free between two tiles. Such a tile is begun by the first of
  * these, which issues its first product, and gives the accumulator; the second multiplies the rest
- * of it, and gives the sums. settle is called behind the first product; the others are not. */
+ * of it, and gives the sums. settle is called behind the first product; the others are not. held:
+ * the scales of weights, or NULL where the warps hold none. */
 bool moe__mm_stores_behind(const moe__scaled_mm_t *s);
 moe__accumulator_t moe__mm_multiply_first(moe__scaled_mm_t *s, const moe__mm_position_t *self,
                                           const moe__mm_reduction_t *reduction,
                                           moe__cursor_t cursor);
+struct moe__mm_block_held_t;
 moe__accumulator_t moe__mm_promote(moe__scaled_mm_t *s, const moe__mm_position_t *self,
                                    const moe__mm_reduction_t *reduction, moe__cursor_t cursor,
-                                   const moe__mm_beside_t *beside, moe__accumulator_t accumulator);
+                                   const moe__mm_beside_t *beside, moe__accumulator_t accumulator,
+                                   struct moe__mm_block_held_t *held);
 
 /* The same, but for a gradient, for a warpgroup none of whose rows are stored: it only keeps up
  * with the others. */
@@ -303,11 +306,8 @@ int32_t moe__mm_block_scales_bytes(const moe__scaled_mm_t *s);
 
 /* What the loader knows of a tile's scales: where they are for the first k-tile. i32 */
 typedef struct moe__mm_block_loads_t {
-  /* In sb, that of the block of the tile's first column, and of the next block, or null where a
-   * tile has columns of one block; from one k-tile to the next. */
-  MlirValue weights[2], step;
-  MlirValue straddles; /* i1: the tile's second 64 columns are in the next block */
-  MlirValue token;     /* in sa, the first token's */
+  MlirValue weights, step; /* in sb, that of the tile's first column; from one k-tile to the next */
+  MlirValue token;         /* in sa, the first token's */
 } moe__mm_block_loads_t;
 
 /* Begins a tile. */
@@ -320,10 +320,30 @@ void moe__mm_block_write(moe__scaled_mm_t *s, const moe__mm_block_loads_t *loads
 void moe__mm_block_load(moe__scaled_mm_t *s, const moe__mm_block_loads_t *loads, MlirValue index,
                         moe__cursor_t cursor, MlirValue landed);
 
+/* Whether the multiplying warps load the scales of weights: unless operands are swapped. A lane has
+ * that of one k-tile, of one of two blocks; a warp those of so many k-tiles. */
+#define MOE__MM_HELD 16
+bool moe__mm_holds_block_scales(const moe__scaled_mm_t *s);
+
+typedef struct moe__mm_block_held_t {
+  moe__mm_block_loads_t loads;
+  MlirValue straddles; /* i1: the tile's second 64 columns are in the next block */
+  /* i32: of the lane, which k-tile of those that the warp has, where in sb the scale of its block
+   * for k-tile 0 is, and the scale. */
+  MlirValue k_tiles, of_lane, weights, scales;
+} moe__mm_block_held_t;
+
+/* Asks for the scales of a tile's first k-tiles; for those from number `first` on. */
+moe__mm_block_held_t moe__mm_block_hold(moe__scaled_mm_t *s, const moe__mm_position_t *self,
+                                        const moe__group_tile_t *tile, MlirValue k_tiles);
+MlirValue moe__mm_block_load_held(moe__scaled_mm_t *s, const moe__mm_block_held_t *held,
+                                  MlirValue first);
+
 /* What the sums of the stage at `cursor`, which has landed, are to be multiplied by: a factor for
- * each register. */
+ * each register. held: where the warps load scales of weights, those of k-tile `index`, or NULL. */
 void moe__mm_block_factors(moe__scaled_mm_t *s, const moe__mm_position_t *self,
-                           moe__cursor_t cursor, moe__mm_fragment_t factors);
+                           moe__cursor_t cursor, const moe__mm_block_held_t *held, MlirValue index,
+                           moe__mm_fragment_t factors);
 
 /* ---- TokenBlocks.c, for a gradient whose scales are of blocks of tokens ---- */
 

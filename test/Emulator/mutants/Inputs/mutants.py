@@ -473,45 +473,46 @@ CHAIN_MUTANTS = [
 ]
 
 CHAIN_SHAPES = ["a=100x272", "b=3x272x144", "offs=3"]
-# Scales of blocks, in tiles of 192 columns: those of tokens lie in the stage from byte 41984 on, those of weights 768 bytes behind.
-TOKEN_SCALE = r"ld\.shared\.b32 \s*(%r\d+), \[(%rd\d+)\+(?:41984|42016)\];(\s*mul)"
-WEIGHT_SCALE = r"ld\.shared\.b32 \s*(%r\d+), \[(%rd\d+)\+41984\];(\s*cvt)"
-PLACES = r"(st\.shared\.v4\.b32 \s*\[%rd\d+\], \{)(%r\d+), (%r\d+), (%r\d+)(, %r\d+\};\s*mov\.b32 [^;]*;\s*mbarrier\.arrive\.expect)"
-MIDDLE = r"selp\.b32 (\s*%r\d+), (%r\d+), (%r\d+), %p\d+;(\s*mad\.lo\.s32)"
-OF_BLOCK = r"add\.s32 \s*(%r\d+), (%r\d+), (%r\d+);(\s*shl\.b32 [^;]*, 2;\s*and\.b32 [^;]*, 12;)"
+# Scales of blocks, in tiles of 192 columns: those of tokens lie in the stage from byte 40960 on; lanes 0 to 15 hold those of weights of the
+# first block of columns, the others those of the second one, of 16 blocks of K.
+TOKEN_SCALE = r"ld\.shared\.b32 \s*(%r\d+), \[(%rd\d+)\+(?:40960|40992)\];(\s*mul)"
+WEIGHT_SCALE = r"shfl\.sync\.idx\.b32 (\s*%r\d+), (%r\d+), (0|16|%r\d+), 31, -1;"
+MIDDLE = r"selp\.f32 (\s*%r\d+), (%r\d+), (%r\d+), %p\d+;"
+OF_BLOCK = r"and\.b32 (\s*%r\d+), (%r\d+), 15;(\s*shfl)"
+HELD = r"ld\.global\.b32 \s*(%r\d+), \[(%rd\d+)\];"
 BOX = r"and\.b32 (\s*%r\d+), (%r\d+), -4;"
 IN_BOX = r"and\.b32 (\s*%r\d+), %r\d+, 12;"
 BLOCK_MUTANTS = [
     ("scales of tokens ignored", ptx(TOKEN_SCALE, r"mov.b32 \1, 0f3F800000;\3", count=0), DIFFERENT),
     ("scales of the next token", ptx(TOKEN_SCALE, r"add.s64 \2, \2, 4; \g<0>", count=0), "differ|uninitialized"),
-    ("the second row scaled as the first", ptx(r"\+42016\];", "+41984];", count=0), DIFFERENT),
-    ("the second row's scale 16 rows below", ptx(r"\+42016\];", "+42048];", count=0), "differ|uninitialized"),
-    ("tokens before the group not skipped", ptx(IN_BOX, r"mov.b32 \1, 0;", which=2), DIFFERENT),
+    ("the second row scaled as the first", ptx(r"\+40992\];", "+40960];", count=0), DIFFERENT),
+    ("the second row's scale 16 rows below", ptx(r"\+40992\];", "+41024];", count=0), "differ|uninitialized"),
+    ("tokens before the group not skipped", ptx(IN_BOX, r"mov.b32 \1, 0;", count=0), DIFFERENT),
     ("the box of tokens begins where the group does", ptx(BOX, r"mov.b32 \1, \2;"), "multiple of 16"),
     ("the box of tokens begins four tokens early", ptx(BOX, r"add.s32 \1, \2, -4; and.b32 \1, \1, -4;"), DIFFERENT),
-    ("scales of tokens of the next block", ptx(r"mad\.lo\.s32 \s*(%r\d+), (%r\d+), (%r\d+), (%r\d+);(\s*shl\.b32)", r"mad.lo.s32 \1, \2, \3, \4; add.s32 \1, \1, \3;\5"), DIFFERENT),
-    ("scales of weights ignored", ptx(WEIGHT_SCALE, r"mov.b32 \1, 0f3F800000;\3", count=0), DIFFERENT),
-    ("scales of weights in front not skipped", ptx(IN_BOX, r"mov.b32 \1, 0;", count=2), DIFFERENT),
-    ("the box of weights begins with the scale", ptx(BOX, r"mov.b32 \1, \2;", which=1), "multiple of 16"),
-    ("the box of weights begins four scales early", ptx(BOX, r"add.s32 \1, \2, -4; and.b32 \1, \1, -4;", which=1), DIFFERENT),
-    ("all columns in the tile's first block", ptx(PLACES, r"\1\2, \2, \2\5"), DIFFERENT),
-    ("the last columns in the first block", ptx(PLACES, r"\1\2, \3, \2\5"), DIFFERENT),
-    ("the middle columns never in the second block", ptx(MIDDLE, r"mov.b32 \1, \2;\4"), DIFFERENT),
-    ("the middle columns always in the second block", ptx(MIDDLE, r"mov.b32 \1, \3;\4"), DIFFERENT),
-    ("scales of weights of the first expert", ptx(r"mul\.lo\.s32 \s*(%r\d+), %r\d+, (%r\d+);(\s*mad\.lo)", r"mov.b32 \1, 0;\3"), DIFFERENT),
-    ("scales of weights of the first block for all of K", ptx(OF_BLOCK, r"mov.b32 \1, \2;\4", count=0), DIFFERENT),
-    ("scales of weights one block ahead", ptx(OF_BLOCK, r"add.s32 \1, \2, \3; add.s32 \1, \1, 1;\4", count=0), DIFFERENT),
+    ("scales of tokens of the next block", ptx(r"mad\.lo\.s32 \s*(%r\d+), (%r\d+), (%r\d+), (%r\d+);(\s*and\.b32 [^;]*, -4;)", r"mad.lo.s32 \1, \2, \3, \4; add.s32 \1, \1, \3;\5"), DIFFERENT),
+    ("scales of weights ignored", ptx(WEIGHT_SCALE, r"mov.b32 \1, 0f3F800000;", count=0), DIFFERENT),
+    ("all columns of a tile's first product in the first block", ptx(r"(shfl\.sync\.idx\.b32 [^;]*), 16, 31, -1;", r"\1, 0, 31, -1;"), DIFFERENT),
+    ("all columns of the others in the first block", ptx(r"or\.b32 (\s*%r\d+), (%r\d+), 16;(\s*shfl)", r"mov.b32 \1, \2;\3"), DIFFERENT),
+    ("the middle columns never in the second block", ptx(MIDDLE, r"mov.b32 \1, \2;", count=0), DIFFERENT),
+    ("the middle columns always in the second block", ptx(MIDDLE, r"mov.b32 \1, \3;", count=0), DIFFERENT),
+    ("scales of weights of the first expert", ptx(r"mad\.lo\.s32 \s*(%r\d+), %r\d+, %r\d+, (%r\d+);(\s*mad\.lo)", r"mov.b32 \1, \2;\3"), DIFFERENT),
+    ("scales of weights of the first block for all of K", ptx(OF_BLOCK, r"mov.b32 \1, 0;\3"), DIFFERENT),
+    ("scales of weights one block ahead", ptx(OF_BLOCK, r"add.s32 \1, \2, 1; and.b32 \1, \1, 15;\3"), DIFFERENT),
+    ("the first scales of weights that a warp holds one further", ptx(HELD, r"ld.global.b32 \1, [\2+4];", which=1), "differ|global"),
+    ("those for the next 16 blocks of K one further", ptx(HELD, r"ld.global.b32 \1, [\2+4];", which=2), "differ|global"),
+    ("scales of weights behind the last block of columns", ptx(r"selp\.b32 (\s*%r\d+), (%r\d+), 0, %p\d+;(\s*mad\.lo)", r"mov.b32 \1, \2;\3"), "global"),
+    ("scales of weights behind the last block of K", ptx(r"min\.u32 (\s*%r\d+), (%r\d+), %r\d+;(\s*add\.s32 [^;]*;\s*mul\.wide\.u32)", r"mov.b32 \1, \2;\3"), "global"),
     ("sums added without their scales", ptx(r"fma\.rn\.f32 (\s*%r\d+), (%r\d+), (%r\d+), (%r\d+);", r"add.rn.f32 \1, \2, \4;", count=0), DIFFERENT),
     ("all but the last block forgotten", ptx(r"fma\.rn\.f32 (\s*%r\d+), (%r\d+), (%r\d+), (%r\d+);", r"mul.rn.f32 \1, \2, \3;", count=0), DIFFERENT),
     ("scales of tokens end with the first block", manifest(*LAUNCH, 6, "dims", ["qa.0"]), DIFFERENT),
-    ("scales of weights end with the first expert", manifest(*LAUNCH, 7, "dims", [12]), DIFFERENT),
     ("a box of tokens without room for an early beginning", manifest(*LAUNCH, 6, "box", [128]), "deadlock"),
-    ("the bytes of the scales not announced", ptx(r"(mov\.b32 \s*%r\d+), 41520;", r"\1, 40960;"), "more bytes land|fewer bytes|races|not been waited for"),
-    ("places written behind the arrival", ptx(r"(st\.shared\.v4\.b32[^;]*;)(\s*mov\.b32 [^;]*;\s*mbarrier\.arrive\.expect[^;]*;)", r"\2 \1"), "races|uninitialized"),
+    ("the bytes of the scales not announced", ptx(r"(mov\.b32 \s*%r\d+), 41488;", r"\1, 40960;"), "more bytes land|fewer bytes|races|not been waited for"),
     ("a stage released before all lanes have read its scales", ptx(r"bar\.warp\.sync\s+-1;(\s*// begin inline asm\s*wgmma\.wait_group)", r"\1", count=0), "races"),
-    ("stage not waited for", stage_wait(168960, 0), "not been waited for|uninitialized"),
+    ("stage not waited for", stage_wait(167936, 0), "not been waited for|uninitialized"),
 ]
-BLOCK_SHAPES = ["qa=701x272", "qb=11x272x400", "sa=701x3", "sb=11x3x4", "offs=11"]
+# The second one has more blocks of K than a warp holds scales of.
+BLOCK_SHAPES = ["qa=701x272,20x2192", "qb=11x272x400,2x2192x208", "sa=701x3,20x18", "sb=11x3x4,2x18x2", "offs=11,2"]
 
 # Scales of MX blocks, in tiles of 128 columns and three stages: the factors of rows lie in a stage from byte 32768 on, of columns from 34816.
 OF_ROWS = r"ld\.shared\.v4\.b32 \s*\{(%r\d+), (%r\d+), (%r\d+), (%r\d+)\}, \[(%rd\d+)\+(3[34]\d\d\d|32768)\];"
