@@ -115,6 +115,17 @@ void moe__load_matrix(moe__builder_t *b, MlirValue row_address, MlirValue words[
   unpack(b, all, b->i32, words);
 }
 
+MlirValue moe__load_once(moe__builder_t *b, MlirValue address) {
+  MlirType type = moe__type(b, "!llvm.struct<(i32, i32, i32, i32)>");
+  MlirValue all = moe__op1(b, "llvm.inline_asm", type, MOE__VALUES(address),
+                           "asm_dialect = 0 : i64, has_side_effects, asm_string = "
+                           "\"ld.global.L1::no_allocate.v4.b32 {$0, $1, $2, $3}, [$4];\", "
+                           "constraints = \"=r,=r,=r,=r,l\"");
+  MlirValue words[4];
+  unpack(b, all, b->i32, words);
+  return moe__vector(b, 4, words);
+}
+
 void moe__mma_k16(moe__builder_t *b, MlirType element, const MlirValue a_words[4],
                   const MlirValue b_words[2], const MlirValue c[4], MlirValue d[4]) {
   bool is_bf16 = mlirTypeIsABF16(element);

@@ -52,6 +52,11 @@ void moe__store_matrix(moe__builder_t *b, MlirValue row_address, const MlirValue
 /* ldmatrix: the same four matrices the other way, none transposed. */
 void moe__load_matrix(moe__builder_t *b, MlirValue row_address, MlirValue words[4]);
 
+/* 16 bytes of global memory (an address of space 1, aligned to as many) as a vector of four i32,
+ * where no other thread of the multiprocessor reads them: L1 does not keep them. Such loads keep
+ * their order. */
+MlirValue moe__load_once(moe__builder_t *b, MlirValue address);
+
 /* mma.sync: d[16][8] = a[16][16] * b[16][8] + c, a and b of `element`, bf16 or f16, the others f32;
  * c NULL: 0. Registers of a and d are those of one warp of a wgmma (Wgmma.h); register i of b holds
  * k = 8 * i + 2 * (lane % 4) and the next, of column lane / 4: what ldmatrix gives where rows are

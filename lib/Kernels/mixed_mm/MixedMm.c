@@ -350,6 +350,15 @@ static bool check(MlirOperation op, const moe__mixed_schedule_t *s) {
     return moe__error(op, "'schedule.share' is %d; each must load a multiple of 8 of %d tokens",
                       s->share, s->tile_n);
   int chunks = s->depth / MOE_WEIGHT_COLUMNS;
+  if (s->direct && !s->panels)
+    return moe__error(op, "'schedule.direct' is %d; it must be 0 without panels", s->direct);
+  if (s->direct && !mlirValueIsNull(moe__operand(op, MOE__OFFS)))
+    return moe__error(op, "'schedule.direct' is %d; it must be 0 with experts", s->direct);
+  if (s->direct && chunks / s->slices > MOE__MIXED_MOST_AHEAD)
+    return moe__error(
+        op,
+        "'schedule.direct' is %d; a warp has %d chunks of a stage and loads no more than %d ahead",
+        s->direct, chunks / s->slices, MOE__MIXED_MOST_AHEAD);
   if (s->slices > 1 && !s->panels)
     return moe__error(op, "'schedule.slices' is %d; it must be 1 without panels", s->slices);
   if (moe__mixed_warps(s) > MOST_WARPS)
@@ -413,7 +422,7 @@ static bool lay_out(MlirOperation op, const void *schedule, void *out) {
     return false;
   int chunks = s->depth / MOE_WEIGHT_COLUMNS, rows = moe__mixed_rows(s);
   l->weights = chunks * s->tile_n * MOE__MIXED_CHUNK_BYTES;
-  l->scales = l->weights + moe__mixed_panels(s) * chunks * MOE_WEIGHT_BYTES;
+  l->scales = l->weights + (s->direct ? 0 : moe__mixed_panels(s) * chunks * MOE_WEIGHT_BYTES);
   int numbers = scales_of_stage(group_of(op), s->depth) * rows;
   int zeros = mlirValueIsNull(moe__operand(op, MOE__ZEROS)) ? 0 : numbers;
   l->landing = l->scales + numbers * moe__mixed_scale_bytes(element_of(op, MOE__SCALES));
@@ -538,7 +547,10 @@ static void add_parameters(moe__mixed_mm_t *s, MlirOperation op) {
     s->status = moe__kernel_status(kernel);
     moe__require_groups(kernel, offs);
   }
-  s->w_map = add_weights(s, op);
+  if (s->schedule.direct)
+    s->w = moe__kernel_pointer(kernel, moe__tensor_number(op, MOE__W));
+  else
+    s->w_map = add_weights(s, op);
   s->scale_map = add_numbers(s, op, MOE__SCALES, moe__mixed_scale_bytes(s->scale_type));
   if (!mlirValueIsNull(moe__operand(op, MOE__ZEROS)))
     s->zero_map = add_numbers(s, op, MOE__ZEROS, 1);
@@ -667,9 +679,10 @@ static void load_k_tile(moe__mixed_mm_t *s, const moe__mixed_tile_t *tile, MlirV
   MlirValue landed = moe__ring_acquire(kernel, &l->ring, cursor, moe__i32(b, l->landing));
   MlirValue buffer = moe__ring_buffer(kernel, &l->ring, cursor);
   bool experts = !mlirValueIsNull(s->offs);
-  moe__tma_load(b, s->w_map, moe__offset_by(b, buffer, l->weights), landed, experts ? 4 : 3,
-                (MlirValue[]){moe__i32(b, 0), moe__mul(b, index, chunks),
-                              moe__lshr(b, tile->row, 4), tile->expert});
+  if (!schedule->direct)
+    moe__tma_load(b, s->w_map, moe__offset_by(b, buffer, l->weights), landed, experts ? 4 : 3,
+                  (MlirValue[]){moe__i32(b, 0), moe__mul(b, index, chunks),
+                                moe__lshr(b, tile->row, 4), tile->expert});
   MlirValue numbers[] = {tile->row, s->group ? moe__mul(b, index, scales) : moe__i32(b, 0),
                          tile->expert};
   moe__tma_load(b, s->scale_map, moe__offset_by(b, buffer, l->scales), landed, experts ? 3 : 2,
@@ -761,7 +774,9 @@ static void multiply_tiles(moe__mixed_mm_t *s) {
             MOE__CARRY_CURSOR(cursor)) {
     moe__mixed_fragment_t sums;
     if (s->schedule.panels)
-      moe__mixed_multiply_panel(s, &self, &reduction, cursor, sums);
+      moe__mixed_multiply_panel(s, &self, &reduction,
+                                s->schedule.direct ? tile_at(s, index).row : (MlirValue){NULL},
+                                cursor, sums);
     else
       moe__mixed_multiply(s, &self, &reduction, cursor, sums);
     /* Asked for here, where it is needed: so it takes no registers before. */
@@ -791,7 +806,8 @@ static void initialize(moe__mixed_mm_t *s, MlirValue loads) {
   moe__kernel_t *kernel = &s->kernel;
   moe__builder_t *b = &kernel->builder;
   MOE__IF (b, loads) {
-    moe__tma_prefetch_map(b, s->w_map);
+    if (!s->schedule.direct)
+      moe__tma_prefetch_map(b, s->w_map);
     moe__tma_prefetch_map(b, s->scale_map);
     moe__tma_prefetch_map(b, s->x_map);
     if (!mlirValueIsNull(s->zero_map))

@@ -20,6 +20,7 @@
 #define MOE__MIXED_STEP 16       /* columns of one wgmma: a word of a lane's weights */
 #define MOE__MIXED_STEPS (MOE_WEIGHT_COLUMNS / MOE__MIXED_STEP) /* of a chunk */
 #define MOE__MIXED_CHUNK_BYTES 128 /* of MOE_WEIGHT_COLUMNS columns of a token */
+#define MOE__MIXED_MOST_AHEAD 8    /* chunks that a warp loads itself before it needs them */
 
 typedef enum moe__weight_format_t {
 #define MOE_WEIGHT_FORMAT(symbol, name) MOE__WEIGHT_##symbol,
@@ -46,7 +47,8 @@ typedef struct moe__mixed_mm_t {
   MlirType x_type, scale_type, out_type; /* of elements */
   moe__extent_t experts, rows;           /* of the weights; rows: N */
   moe__extent_t tokens, depth;           /* M and K */
-  MlirValue w_map, scale_map, x_map;     /* !llvm.ptr */
+  MlirValue w_map, scale_map, x_map;     /* !llvm.ptr; the first is null where w is not */
+  MlirValue w;                           /* !llvm.ptr<1>, where warps load the weights */
   MlirValue zero_map;                    /* null without zero points */
   MlirValue bias;                        /* !llvm.ptr<1>; null: none */
   MlirValue offs, status, out;           /* !llvm.ptr<1>; the first two are null without experts */
@@ -134,11 +136,12 @@ void moe__mixed_multiply(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
 
 /* ---- Panels.c ---- */
 
-/* The same two for warps that multiply a panel each, or a part of its columns. */
+/* The same two for warps that multiply a panel each, or a part of its columns; `row` (i32) is the
+ * first one of the tile. */
 int moe__mixed_panel_registers(const moe__mixed_schedule_t *schedule);
 void moe__mixed_multiply_panel(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
-                               const moe__mixed_reduction_t *reduction, moe__cursor_t cursor,
-                               moe__mixed_fragment_t sums);
+                               const moe__mixed_reduction_t *reduction, MlirValue row,
+                               moe__cursor_t cursor, moe__mixed_fragment_t sums);
 
 /* ---- Store.c ---- */
 

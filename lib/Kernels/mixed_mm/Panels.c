@@ -6,6 +6,9 @@
  * others turn their weights into numbers. The warps of a panel divide the columns of a stage
  * (`slices`), and Store.c adds what they have.
  *
+ * With `direct` a lane loads its weights from memory into registers itself: those of the next stage
+ * while it multiplies those of this one, so that what is in flight does not wait for other warps.
+ *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Kernels/mixed_mm/MixedMm.h"
 
@@ -18,9 +21,15 @@
 /* What a lane has of a chunk's tokens: for each 8 of them, two words for each step. */
 typedef MlirValue tokens_t[MAX_BLOCKS][HALVES * MATRIX_WORDS];
 
+/* Chunks that a warp has of a stage. */
+static int warp_chunks(const moe__mixed_schedule_t *schedule) {
+  return schedule->depth / MOE_WEIGHT_COLUMNS / schedule->slices;
+}
+
 int moe__mixed_panel_registers(const moe__mixed_schedule_t *schedule) {
+  int direct = schedule->direct ? warp_chunks(schedule) * MOE__MIXED_STEPS : 0;
   /* Sums, a piece's, a chunk's tokens; and weights, numbers and what addresses take. */
-  return schedule->tile_n / TOKENS * 2 * SUMS + schedule->tile_n / 2 + 40;
+  return schedule->tile_n / TOKENS * 2 * SUMS + schedule->tile_n / 2 + 40 + direct;
 }
 
 /* Where the 16 bytes are that the lane names of the first 8 tokens of a chunk, for both of its
@@ -62,16 +71,16 @@ static void multiply_piece(moe__mixed_mm_t *s, MlirValue words, int first, token
       sums[SUMS * t + i] = moe__fma(b, products[t][i], scales[i / 2], sums[SUMS * t + i]);
 }
 
-/* Chunk `index` of the warp's part of the stage, which begins with chunk `first` (null: 0). */
+/* Chunk `index` of the warp's part of the stage, which begins with chunk `first` (null: 0), of the
+ * weights `words`. */
 static void multiply_chunk(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue buffer,
-                           const place_t *place, MlirValue first, int index,
+                           const place_t *place, MlirValue first, int index, MlirValue words,
                            moe__mixed_fragment_t sums) {
   moe__builder_t *b = &s->kernel.builder;
   int piece = moe__mixed_piece(s), pieces = MOE_WEIGHT_COLUMNS / piece;
   int chunk_bytes = s->schedule.tile_n * MOE__MIXED_CHUNK_BYTES;
   bool is_divided = !mlirValueIsNull(first);
   tokens_t tokens;
-  MlirValue words = moe__mixed_load_words(s, self, buffer, (moe__mixed_number_t){first, index});
   MlirValue distance = {NULL};
   if (is_divided)
     distance = moe__mul(b, first, chunk_bytes);
@@ -94,32 +103,133 @@ static void multiply_chunk(moe__mixed_mm_t *s, const moe__mixed_position_t *self
   }
 }
 
-void moe__mixed_multiply_panel(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
-                               const moe__mixed_reduction_t *reduction, moe__cursor_t cursor,
-                               moe__mixed_fragment_t sums) {
+/* ---- Weights that a lane loads itself ---- */
+
+/* Vectors of words: the warp's chunks of a stage. */
+typedef MlirValue ahead_t[MOE__MIXED_MOST_AHEAD];
+
+/* Where a lane's weights are. */
+typedef struct direct_t {
+  MlirValue panel;        /* !llvm.ptr<1>: the lane's part of its panel's first chunk */
+  MlirValue chunks;       /* of a panel, i32 */
+  MlirValue first, slice; /* the first k-tile of the CTA, the warp's first chunk in each; i32 */
+} direct_t;
+
+/* Of a panel behind the last one: those of the last, nobody asks for its sums. */
+static direct_t direct_of(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
+                          const moe__mixed_reduction_t *reduction, MlirValue row, MlirValue slice) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue last = moe__sub(b, moe__lshr(b, s->rows.value, 4), 1);
+  MlirValue panel = moe__umin(b, moe__add(b, moe__lshr(b, row, 4), self->panel), last);
+  MlirValue chunks = moe__ceil_div(b, s->depth.value, MOE_WEIGHT_COLUMNS);
+  MlirValue at = moe__wide_mul(b, panel, moe__mul(b, chunks, MOE_WEIGHT_BYTES));
+  MlirValue from = moe__offset(b, moe__offset(b, s->w, at), moe__shl(b, self->lane, 4));
+  return (direct_t){from, chunks, reduction->first, slice};
+}
+
+/* Asks for chunk `index` of the warp's in k-tile `k_tile` of the CTA's. Behind the last chunk that
+ * one again: its tokens are zeros there. */
+static MlirValue load_ahead(moe__mixed_mm_t *s, const direct_t *from, MlirValue k_tile, int index) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue chunk =
+      moe__mul(b, moe__add(b, from->first, k_tile), s->schedule.depth / MOE_WEIGHT_COLUMNS);
+  if (!mlirValueIsNull(from->slice))
+    chunk = moe__add(b, chunk, from->slice);
+  chunk = moe__umin(b, moe__add(b, chunk, index), moe__sub(b, from->chunks, 1));
+  return moe__load_once(b, moe__offset(b, from->panel, moe__mul(b, chunk, MOE_WEIGHT_BYTES)));
+}
+
+/* The weights of a stage among the variables that a loop carries. */
+static MlirValue pack_ahead(moe__mixed_mm_t *s, const ahead_t ahead) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue words[MOE__MIXED_MOST_AHEAD * MOE__MIXED_STEPS];
+  int chunks = warp_chunks(&s->schedule);
+  for (int i = 0; i < chunks * MOE__MIXED_STEPS; i++)
+    words[i] = moe__extract(b, ahead[i / MOE__MIXED_STEPS], i % MOE__MIXED_STEPS);
+  return moe__vector(b, (intptr_t)chunks * MOE__MIXED_STEPS, words);
+}
+
+static void unpack_ahead(moe__mixed_mm_t *s, MlirValue packed, ahead_t out) {
+  moe__builder_t *b = &s->kernel.builder;
+  for (int i = 0; i < warp_chunks(&s->schedule); i++) {
+    MlirValue words[MOE__MIXED_STEPS];
+    for (int j = 0; j < MOE__MIXED_STEPS; j++)
+      words[j] = moe__extract(b, packed, i * MOE__MIXED_STEPS + j);
+    out[i] = moe__vector(b, MOE__MIXED_STEPS, words);
+  }
+}
+
+/* ---- All columns ---- */
+
+/* A lane's addresses of tokens, in a stage. */
+typedef struct tokens_at_t {
+  MlirValue own, other; /* of both halves, i32 */
+} tokens_at_t;
+
+/* The warp's part of a stage, which begins with chunk `first` (null: 0). With `direct` not null its
+ * weights are `ahead`, and those of k-tile `next` (null: there is none) replace them. */
+static void multiply_stage(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
+                           const tokens_at_t *at, MlirValue first, const direct_t *direct,
+                           MlirValue next, ahead_t ahead, moe__cursor_t cursor,
+                           moe__mixed_fragment_t sums) {
   moe__kernel_t *kernel = &s->kernel;
   moe__builder_t *b = &kernel->builder;
-  int chunks = s->schedule.depth / MOE_WEIGHT_COLUMNS / s->schedule.slices;
-  MlirValue first = {NULL};
+  moe__ring_wait(kernel, &s->layout.ring, cursor);
+  MlirValue buffer = moe__ring_buffer(kernel, &s->layout.ring, cursor);
+  place_t place = {{moe__offset(b, buffer, at->own), moe__offset(b, buffer, at->other)}};
+  for (int i = 0; i < warp_chunks(&s->schedule); i++) {
+    MlirValue words =
+        direct ? ahead[i] : moe__mixed_load_words(s, self, buffer, (moe__mixed_number_t){first, i});
+    multiply_chunk(s, self, buffer, &place, first, i, words, sums);
+    if (!mlirValueIsNull(next))
+      ahead[i] = load_ahead(s, direct, next, i);
+  }
+  moe__mixed_release(s, self, cursor);
+}
+
+void moe__mixed_multiply_panel(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
+                               const moe__mixed_reduction_t *reduction, MlirValue row,
+                               moe__cursor_t cursor, moe__mixed_fragment_t sums) {
+  moe__kernel_t *kernel = &s->kernel;
+  moe__builder_t *b = &kernel->builder;
+  MlirValue first = {NULL}, none = {NULL};
   if (s->schedule.slices > 1)
-    first = moe__mul(b, self->slice, chunks);
+    first = moe__mul(b, self->slice, warp_chunks(&s->schedule));
+  ahead_t ahead;
+  direct_t direct;
+  if (s->schedule.direct) {
+    direct = direct_of(s, self, reduction, row, first);
+    for (int i = 0; i < warp_chunks(&s->schedule); i++)
+      ahead[i] = load_ahead(s, &direct, moe__i32(b, 0), i);
+  }
   /* Matrices 0 to 3 are 8 columns each. Lane l names row l % 8 of matrix l / 8. */
   MlirValue line = moe__and(b, self->lane, 7), matrix = moe__lshr(b, self->lane, 3);
-  MlirValue at = moe__add(b, moe__mul(b, line, MOE__MIXED_CHUNK_BYTES),
-                          moe__shl(b, moe__xor(b, matrix, line), 4));
-  MlirValue other = moe__xor(b, at, MOE__MIXED_CHUNK_BYTES / HALVES);
+  tokens_at_t at;
+  at.own = moe__add(b, moe__mul(b, line, MOE__MIXED_CHUNK_BYTES),
+                    moe__shl(b, moe__xor(b, matrix, line), 4));
+  at.other = moe__xor(b, at.own, MOE__MIXED_CHUNK_BYTES / HALVES);
   moe__accumulator_t sum = moe__wgmma_zero(b, s->schedule.tile_n);
-  MOE__FOR (b, k_tile, 0, reduction->count, 1, MOE__CARRY_CURSOR(cursor), &sum.value) {
-    (void)k_tile;
+  if (!s->schedule.direct) {
+    MOE__FOR (b, k_tile, 0, reduction->count, 1, MOE__CARRY_CURSOR(cursor), &sum.value) {
+      (void)k_tile;
+      moe__accumulator_unpack(b, sum, sums);
+      multiply_stage(s, self, &at, first, NULL, none, ahead, cursor, sums);
+      sum = moe__accumulator_pack(b, s->schedule.tile_n, sums);
+      cursor = moe__cursor_next(b, &s->layout.ring, cursor);
+    }
     moe__accumulator_unpack(b, sum, sums);
-    moe__ring_wait(kernel, &s->layout.ring, cursor);
-    MlirValue buffer = moe__ring_buffer(kernel, &s->layout.ring, cursor);
-    place_t place = {{moe__offset(b, buffer, at), moe__offset(b, buffer, other)}};
-    for (int i = 0; i < chunks; i++)
-      multiply_chunk(s, self, buffer, &place, first, i, sums);
-    moe__mixed_release(s, self, cursor);
+    return;
+  }
+  MlirValue packed = pack_ahead(s, ahead);
+  MOE__FOR (b, k_tile, 1, reduction->count, 1, MOE__CARRY_CURSOR(cursor), &sum.value, &packed) {
+    moe__accumulator_unpack(b, sum, sums);
+    unpack_ahead(s, packed, ahead);
+    multiply_stage(s, self, &at, first, &direct, k_tile, ahead, cursor, sums);
     sum = moe__accumulator_pack(b, s->schedule.tile_n, sums);
+    packed = pack_ahead(s, ahead);
     cursor = moe__cursor_next(b, &s->layout.ring, cursor);
   }
   moe__accumulator_unpack(b, sum, sums);
+  unpack_ahead(s, packed, ahead);
+  multiply_stage(s, self, &at, first, &direct, none, ahead, cursor, sums);
 }

@@ -15,7 +15,10 @@
   X(T, panels, 0, 16, 0,                                                                           \
     "panels of 16 rows of weights that warps multiply, each by itself; 0: warpgroups do")          \
   X(T, slices, 1, 8, 1, "warps of a panel, which divide the columns of a stage; 1 without panels") \
-  X(T, depth, 128, 512, 128, "columns of weights in a stage, a multiple of 128")                   \
+  X(T, direct, 0, 1, 0,                                                                            \
+    "1: warps of panels load their weights into registers, a stage ahead; 0: they come to shared " \
+    "memory by the TMA")                                                                           \
+  X(T, depth, 128, 1024, 128, "columns of weights in a stage, a multiple of 128")                  \
   X(T, stages, 2, 32, 8, "stages in flight")                                                       \
   X(T, split, 1, 8, 1,                                                                             \
     "CTAs of a cluster that divide the columns of weights; it must divide the panels of rows")     \
