@@ -195,8 +195,8 @@ void moe__mixed_multiply_panel(moe__mixed_mm_t *s, const moe__mixed_position_t *
   MlirValue first = {NULL}, none = {NULL};
   if (s->schedule.slices > 1)
     first = moe__mul(b, self->slice, warp_chunks(&s->schedule));
-  ahead_t ahead;
-  direct_t direct;
+  ahead_t ahead = {{NULL}};
+  direct_t direct = {{NULL}, {NULL}, {NULL}, {NULL}};
   if (s->schedule.direct) {
     direct = direct_of(s, self, reduction, row, first);
     for (int i = 0; i < warp_chunks(&s->schedule); i++)
