@@ -204,7 +204,7 @@ void moe__fence_device(moe__builder_t *b);
  * `continue` is a jump to the closing brace. To leave the braces by break, return or goto is a
  * bug: the function aborts. */
 
-#define MOE__MAX_CARRIED 12
+#define MOE__MAX_CARRIED 40
 
 /* for (index = lower; index < upper; index += step), with the addresses of the carried
  * variables. */

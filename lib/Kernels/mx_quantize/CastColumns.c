@@ -52,6 +52,34 @@ void moe__cast_load_columns(moe__cast_tiles_t *tiles, const moe__cast_unit_t *un
   }
 }
 
+void moe__cast_load_turned(moe__cast_tiles_t *tiles, const moe__cast_unit_t *unit, MlirValue input,
+                           MlirValue words[MOE__CAST_WORDS]) {
+  moe__builder_t *b = &tiles->kernel->builder;
+  int32_t box_bytes = tiles->schedule.tile_n * MOE__CAST_ROW_BYTES;
+  MlirValue start = moe__sub(b, unit->tile_row, unit->line->turn);
+  MlirValue box = moe__mul(b, moe__udiv(b, unit->tile_column, moe__cast_box_k(tiles)), box_bytes);
+  MlirValue base = moe__offset_by(b, moe__offset(b, tiles->kernel->shared, moe__add(b, input, box)),
+                                  tiles->layout.ring.buffers);
+  MlirValue first =
+      moe__add(b, moe__mul(b, start, MOE__CAST_ROW_BYTES), moe__shl(b, tiles->lane, 2));
+  for (int i = 0; i < 8; i++) {
+    /* The swizzle of rows that are a multiple of 8 apart is the same. */
+    MlirValue row = moe__add(b, first, i * MOE__CAST_ROW_BYTES);
+    MlirValue swizzle = moe__and(b, moe__lshr(b, row, 3), 7 << MOE__CAST_CHUNK_BITS);
+    MlirValue offset = moe__add(b, moe__xor(b, row, swizzle),
+                                moe__mul(b, tiles->swap, HALF_STRIP * MOE__CAST_ROW_BYTES));
+    for (int half = 0; half < 2; half++) {
+      for (int j = i; j < HALF_STRIP; j += 8) {
+        MlirValue at = moe__add(b, offset, (j - i) * MOE__CAST_ROW_BYTES);
+        words[half * HALF_STRIP + j] =
+            moe__load(b, moe__offset(b, base, moe__and(b, at, box_bytes - 1)), b->i32);
+      }
+      offset = moe__sub(b, moe__add(b, offset, HALF_STRIP * MOE__CAST_ROW_BYTES),
+                        moe__mul(b, tiles->swap, 2 * HALF_STRIP * MOE__CAST_ROW_BYTES));
+    }
+  }
+}
+
 /* Where the lane's first and second 16 results of its column number `part` go. */
 static void column_chunks(moe__cast_tiles_t *tiles, const moe__cast_unit_t *unit, int part,
                           MlirValue out[2]) {
@@ -71,13 +99,62 @@ static void column_chunks(moe__cast_tiles_t *tiles, const moe__cast_unit_t *unit
   out[1] = moe__offset(b, half, moe__xor(b, offset, MOE__CAST_CHUNK));
 }
 
+static void store_chunks(moe__builder_t *b, const MlirValue *packed, const MlirValue chunks[2]) {
+  for (int i = 0; i < 2; i++)
+    moe__store(b, moe__vector(b, 4, packed + (ptrdiff_t)4 * i), chunks[i]);
+}
+
+/* The lane's words of lines that are begun, of its column number `part`. */
+static MlirValue *held_of(moe__cast_tiles_t *tiles, const moe__cast_unit_t *unit, int part) {
+  return tiles->held +
+         (ptrdiff_t)MOE__CAST_STRIP_ROWS / 4 * (unit->index * tiles->elements.per_word + part);
+}
+
+/* `behind`, but for its bytes in front of byte `count` (i32, any), which are those of `before`. */
+static MlirValue joined(moe__builder_t *b, MlirValue before, MlirValue behind, MlirValue count) {
+  MlirValue bytes = moe__smin(b, moe__smax(b, count, 0), 4);
+  MlirValue bits = moe__zext(b, moe__shl(b, bytes, 3), b->i64);
+  MlirValue one = moe__op1(b, "arith.shli", b->i64, MOE__VALUES(moe__i64(b, 1), bits), NULL);
+  MlirValue mask = moe__trunc(b, moe__sub(b, one, 1), b->i32);
+  return moe__xor(b, behind, moe__and(b, moe__xor(b, behind, before), mask));
+}
+
+/* Completes the lane's bytes of a line with those of the tile above, and holds what is of the next
+ * one; or all, where the tile does not reach the end of the line. */
+static void join_line(moe__cast_tiles_t *tiles, const moe__cast_unit_t *unit, int part,
+                      const MlirValue *packed, MlirValue out[MOE__CAST_STRIP_ROWS / 4]) {
+  moe__builder_t *b = &tiles->kernel->builder;
+  MlirValue *held = held_of(tiles, unit, part);
+  MlirValue is_complete = moe__ule(b, MOE__CAST_LINE, unit->line->end);
+  for (int half = 0; half < 2; half++) {
+    MlirValue first =
+        moe__add(b, unit->tile_row, moe__mul(b, moe__xor(b, tiles->swap, half), HALF_STRIP));
+    for (int i = 4 * half; i < 4 * half + 4; i++) {
+      MlirValue above = moe__sub(b, unit->line->turn, moe__add(b, first, 4 * (i % 4)));
+      out[i] = joined(b, held[i], packed[i], above);
+      held[i] = moe__select(b, is_complete, packed[i], out[i]);
+    }
+  }
+}
+
 void moe__cast_store_column(moe__cast_tiles_t *tiles, const moe__cast_unit_t *unit, int part,
                             const MlirValue *packed) {
   moe__builder_t *b = &tiles->kernel->builder;
-  MlirValue chunks[2];
+  MlirValue chunks[2], out[MOE__CAST_STRIP_ROWS / 4];
   column_chunks(tiles, unit, part, chunks);
-  moe__store(b, moe__vector(b, 4, packed), chunks[0]);
-  moe__store(b, moe__vector(b, 4, packed + 4), chunks[1]);
+  if (unit->line) {
+    join_line(tiles, unit, part, packed, out);
+    packed = out;
+  }
+  store_chunks(b, packed, chunks);
+}
+
+void moe__cast_store_held(moe__cast_tiles_t *tiles, const moe__cast_unit_t *unit) {
+  for (int part = 0; part < tiles->elements.per_word; part++) {
+    MlirValue chunks[2];
+    column_chunks(tiles, unit, part, chunks);
+    store_chunks(&tiles->kernel->builder, held_of(tiles, unit, part), chunks);
+  }
 }
 
 void moe__cast_words_of_group(moe__cast_tiles_t *tiles, const moe__cast_unit_t *unit,
@@ -342,5 +419,45 @@ void moe__cast_copy_group_columns(moe__cast_tiles_t *tiles, const moe__cast_plac
     lines_t next = lines_of(tiles, moe__add(b, line, LINE), before, output, output,
                             moe__i32(b, LINE), moe__i32(b, 0), rest);
     copy_lines(tiles, place, &next);
+  }
+}
+
+void moe__cast_copy_lines(moe__cast_tiles_t *tiles, const moe__cast_place_t *place,
+                          MlirValue output, MlirValue first, MlirValue end) {
+  moe__builder_t *b = &tiles->kernel->builder;
+  MlirValue thread = moe__fresh(b, tiles->kernel->thread), warp = moe__lshr(b, thread, 5);
+  MlirValue lane = moe__and(b, thread, MOE__WARP - 1), byte = moe__shl(b, lane, 2);
+  MlirValue columns = moe__cast_columns(tiles, place->is_first);
+  MlirValue q = moe__cast_result(tiles, place, MOE__COLUMNS);
+  MlirValue is_whole =
+      moe__and(b, moe__ule(b, first, byte), moe__ule(b, moe__add(b, byte, 4), end));
+  int warps = tiles->schedule.warps;
+  MOE__FOR (b, ahead, warp, tiles->schedule.tile_k, AHEAD * warps) {
+    MlirValue words[AHEAD];
+    for (int i = 0; i < AHEAD; i++) {
+      MlirValue line = moe__add(b, ahead, i * warps);
+      MlirValue swizzle = moe__shl(b, moe__and(b, line, 7), MOE__CAST_CHUNK_BITS);
+      MlirValue at = moe__or(b, moe__shl(b, line, 7), moe__xor(b, byte, swizzle));
+      words[i] = moe__load(b, moe__offset(b, output, at), b->i32);
+    }
+    for (int i = 0; i < AHEAD; i++) {
+      MlirValue column = moe__add(b, place->column, moe__add(b, ahead, i * warps));
+      MlirValue to = moe__cast_byte_address(b, q, column, tiles->written_n.value,
+                                            moe__add(b, place->row, byte));
+      MOE__IF (b, moe__ult(b, column, columns)) {
+        MOE__IF (b, is_whole) {
+          moe__store(b, words[i], to);
+        }
+        MOE__ELSE (b) {
+          for (int j = 0; j < 4; j++) {
+            MlirValue at = moe__add(b, byte, j);
+            MOE__IF (b, moe__and(b, moe__ule(b, first, at), moe__ult(b, at, end))) {
+              moe__store(b, moe__trunc(b, moe__lshr(b, words[i], 8 * j), b->i8),
+                         moe__offset_by(b, to, j));
+            }
+          }
+        }
+      }
+    }
   }
 }

@@ -70,9 +70,14 @@ static bool check_schedule(MlirOperation op, const moe__cast_schedule_t *schedul
                     schedule->warps, MOE__MAX_UNITS, strips);
 }
 
+int moe__cast_held(const moe__cast_schedule_t *schedule, int element_bytes) {
+  return moe__cast_units(schedule, element_bytes) * MOE__CAST_UNIT_BYTES / MOE__WARP /
+         element_bytes / 4;
+}
+
 /* Whether the output tiles are as many as are needed. */
 static bool check_turns(MlirOperation op, const moe__cast_schedule_t *schedule,
-                        const bool writes[2], bool by_group) {
+                        const bool writes[2], int element_bytes, bool by_group) {
   bool both = writes[MOE__ROWS] && writes[MOE__COLUMNS];
   if (both && schedule->output_stages != 1)
     return moe__error(op,
@@ -84,6 +89,12 @@ static bool check_turns(MlirOperation op, const moe__cast_schedule_t *schedule,
                       "'schedule.output_stages' is %d; it must be 2 where tiles begin with their "
                       "group: what lies above a tile is written with it",
                       schedule->output_stages);
+  int held = both && by_group ? moe__cast_held(schedule, element_bytes) : 0;
+  if (held > MOE__CAST_HELD)
+    return moe__error(op,
+                      "'schedule' has tiles of %d x %d for %d warps; of tokens in groups a thread "
+                      "keeps %d words of lines then, and may keep %d",
+                      schedule->tile_n, schedule->tile_k, schedule->warps, held, MOE__CAST_HELD);
   return by_group || schedule->segment == 1 ||
          moe__error(op,
                     "'schedule.segment' is %d; it must be 1 where no blocks of tokens are counted "
@@ -94,7 +105,7 @@ static bool check_turns(MlirOperation op, const moe__cast_schedule_t *schedule,
 bool moe__cast_layout(MlirOperation op, const moe__cast_schedule_t *schedule, const bool writes[2],
                       int element_bytes, int max_groups, bool by_group, moe__cast_layout_t *out) {
   if (!check_schedule(op, schedule, writes, element_bytes) ||
-      !check_turns(op, schedule, writes, by_group))
+      !check_turns(op, schedule, writes, element_bytes, by_group))
     return false;
   int32_t elements = schedule->tile_n * schedule->tile_k;
   out->cta.threads = (schedule->warps + 1) * MOE__WARP;

@@ -19,6 +19,17 @@
 #define MOE__CAST_STRIP_ROWS 32 /* of a unit in columns */
 #define MOE__CAST_UNIT_BYTES (MOE__CAST_STRIP_ROWS * MOE__CAST_ROW_BYTES)
 
+#define MOE__CAST_LINE                                                                             \
+  128 /* bytes of a line of memory; the rows of a tile that begins with its group */
+
+/* Of a tile whose columns are turned: bytes of a column, counted from the start of the line in
+ * which it begins. */
+typedef struct moe__cast_line_t {
+  MlirValue turn;    /* i32: those of rows above the tile */
+  MlirValue foreign; /* i32: of these, those that no tile of the segment has: they are the first */
+  MlirValue end; /* i32: those up to the tile's last row; with a line or more, one is complete */
+} moe__cast_line_t;
+
 /* The place of a tile, in elements of its tensor. */
 typedef struct moe__cast_place_t {
   MlirValue is_first;           /* i1: whether that is the first of two; null where there is one */
@@ -28,6 +39,7 @@ typedef struct moe__cast_place_t {
   MlirValue group, row_end; /* i32: that of the tile, where it ends */
   MlirValue is_last;        /* i1: whether no tile of the segment lies below it */
   MlirValue rows_above; /* i32: rows of the tile above it, where their last ones are left to it */
+  moe__cast_line_t line;
 } moe__cast_place_t;
 
 /* ---- CastTiles.c ---- */
@@ -37,6 +49,9 @@ MlirValue moe__cast_result(moe__cast_tiles_t *tiles, const moe__cast_place_t *pl
                            moe__direction_t direction);
 
 /* Where the rows end that are written, i32. */
+/* Whether columns are turned. */
+bool moe__cast_turns(const moe__cast_tiles_t *tiles);
+
 MlirValue moe__cast_row_end(const moe__cast_tiles_t *tiles, const moe__cast_place_t *place);
 
 /* The number (i32) of the warp's unit `index` in the tile. */
@@ -64,6 +79,9 @@ int moe__cast_box_k(const moe__cast_tiles_t *tiles);
 int moe__cast_boxes(const moe__cast_tiles_t *tiles);
 int32_t moe__cast_tile_elements(const moe__cast_tiles_t *tiles);
 int moe__cast_run(const moe__cast_tiles_t *tiles);
+
+/* Words of the next lines that a lane keeps. */
+int moe__cast_held(const moe__cast_schedule_t *schedule, int element_bytes);
 
 /* ---- CastRows.c: a unit is 32 pieces of rows, 128 bytes each ---- */
 
@@ -93,9 +111,12 @@ void moe__cast_copy_rows(moe__cast_tiles_t *tiles, const moe__cast_place_t *plac
 void moe__cast_find_halves(moe__cast_tiles_t *tiles);
 void moe__cast_place_strip(moe__cast_tiles_t *tiles, moe__cast_unit_t *unit);
 
-/* The lane's 32 words of a strip, in the order in which it will store them. */
+/* The lane's 32 words of a strip, in the order in which it will store them; the same of a strip of
+ * the turned tile. */
 void moe__cast_load_columns(moe__cast_tiles_t *tiles, const moe__cast_unit_t *unit, MlirValue input,
                             MlirValue words[MOE__CAST_WORDS]);
+void moe__cast_load_turned(moe__cast_tiles_t *tiles, const moe__cast_unit_t *unit, MlirValue input,
+                           MlirValue words[MOE__CAST_WORDS]);
 void moe__cast_store_column(moe__cast_tiles_t *tiles, const moe__cast_unit_t *unit, int part,
                             const MlirValue *packed);
 void moe__cast_send_columns(moe__cast_tiles_t *tiles, const moe__cast_place_t *place, MlirValue map,
@@ -119,5 +140,13 @@ MlirValue moe__cast_rows_left(moe__cast_tiles_t *tiles, const moe__cast_place_t 
  * the last may be left to the tile below. */
 void moe__cast_copy_group_columns(moe__cast_tiles_t *tiles, const moe__cast_place_t *place,
                                   MlirValue output, MlirValue above);
+
+/* Copies bytes `first` to `end` (i32) of the lines of an output tile, which begin with the first
+ * row of `place`, a warp a line. */
+void moe__cast_copy_lines(moe__cast_tiles_t *tiles, const moe__cast_place_t *place,
+                          MlirValue output, MlirValue first, MlirValue end);
+
+/* Of turned columns: stores what the lane keeps of the next lines of a unit. */
+void moe__cast_store_held(moe__cast_tiles_t *tiles, const moe__cast_unit_t *unit);
 
 #endif /* MOE_KERNELS_MX_QUANTIZE_CAST_PARTS_H */

@@ -57,31 +57,78 @@ MlirValue moe__cast_row_end(const moe__cast_tiles_t *tiles, const moe__cast_plac
   return tiles->by_group ? place->row_end : tiles->row_end;
 }
 
+bool moe__cast_turns(const moe__cast_tiles_t *tiles) {
+  return tiles->by_group && tiles->writes[MOE__ROWS] && tiles->writes[MOE__COLUMNS];
+}
+
 /* Where tiles begin with their group, their list goes down the rows first, through all groups, and
  * CTAs take segments of it in turn: what one tile leaves of a line in memory is written with the
- * next one's. */
+ * next one's. Where rows are written too, a segment is of one column of tiles, and the next one
+ * lies beside it: CTAs then read and write whole rows together. */
 typedef struct segments_t {
-  MlirValue rows, total;  /* i32: tiles of a column of tiles, and of all */
-  MlirValue count;        /* i32: segments, a multiple of the CTAs */
-  MlirValue size, larger; /* i32: tiles of a segment, and how many segments have one more */
+  MlirValue rows, columns; /* i32: tiles of a column of tiles, and of a row */
+  MlirValue count;         /* i32: segments */
+  MlirValue size,
+      larger; /* i32: tiles of a segment, and how many segments, of all or of a column of
+                              tiles, have one more */
 } segments_t;
+
+static MlirValue ceil_div(moe__builder_t *b, MlirValue x, MlirValue divisor) {
+  return moe__udiv(b, moe__add(b, x, moe__sub(b, divisor, 1)), divisor);
+}
+
+/* Into how many segments a column of tiles is cut. CTAs take these in turns; of about as many turns
+ * as give segments of the length of the schedule those are chosen whose longest CTA has the fewest
+ * tiles. */
+#define TURNS_TRIED 4
+
+static MlirValue find_parts(moe__cast_tiles_t *tiles, const segments_t *segments, MlirValue turns) {
+  moe__builder_t *b = &tiles->kernel->builder;
+  MlirValue ctas = tiles->kernel->cta_count, parts = moe__i32(b, 1), least = moe__i32(b, -1);
+  for (int i = 0; i < TURNS_TRIED; i++) {
+    MlirValue taken = moe__mul(b, moe__add(b, turns, i), ctas);
+    MlirValue tried = moe__umax(b, moe__udiv(b, taken, segments->columns), 1);
+    MlirValue longest = moe__mul(b, ceil_div(b, moe__mul(b, tried, segments->columns), ctas),
+                                 ceil_div(b, segments->rows, tried));
+    MlirValue is_better = moe__ult(b, longest, least);
+    parts = moe__select(b, is_better, tried, parts);
+    least = moe__select(b, is_better, longest, least);
+  }
+  return parts;
+}
 
 static segments_t find_segments(moe__cast_tiles_t *tiles) {
   moe__builder_t *b = &tiles->kernel->builder;
-  segments_t segments = {.total = moe__groups_total(&tiles->table)};
-  segments.rows = moe__udiv(b, segments.total, tiles->table.columns);
+  MlirValue total = moe__groups_total(&tiles->table), columns = tiles->table.columns;
+  segments_t segments = {.columns = columns, .rows = moe__udiv(b, total, columns)};
   MlirValue ctas = tiles->kernel->cta_count;
-  MlirValue most = moe__mul(b, ctas, tiles->schedule.segment);
-  MlirValue turns = moe__udiv(b, moe__add(b, segments.total, moe__sub(b, most, 1)), most);
-  segments.count = moe__umax(b, moe__mul(b, turns, ctas), 1);
-  segments.size = moe__udiv(b, segments.total, segments.count);
-  segments.larger = moe__urem(b, segments.total, segments.count);
+  MlirValue turns = ceil_div(b, total, moe__mul(b, ctas, tiles->schedule.segment));
+  bool of_columns = moe__cast_turns(tiles);
+  MlirValue parts =
+      of_columns ? find_parts(tiles, &segments, turns) : moe__umax(b, moe__mul(b, turns, ctas), 1);
+  MlirValue cut = of_columns ? segments.rows : total;
+  segments.count = of_columns ? moe__mul(b, parts, columns) : parts;
+  segments.size = moe__udiv(b, cut, parts);
+  segments.larger = moe__urem(b, cut, parts);
   return segments;
 }
 
-/* The first tile of segment `number`, which is where the one before it ends. */
-static MlirValue segment_start(moe__builder_t *b, const segments_t *segments, MlirValue number) {
+/* The first tile of part `number` of what is cut, which is where the one before it ends. */
+static MlirValue part_start(moe__builder_t *b, const segments_t *segments, MlirValue number) {
   return moe__add(b, moe__mul(b, number, segments->size), moe__umin(b, number, segments->larger));
+}
+
+/* The tiles of segment `number`: from *start to *end of the list. */
+static void segment_range(moe__cast_tiles_t *tiles, const segments_t *segments, MlirValue number,
+                          MlirValue *start, MlirValue *end) {
+  moe__builder_t *b = &tiles->kernel->builder;
+  MlirValue part = number, before = moe__i32(b, 0);
+  if (moe__cast_turns(tiles)) {
+    part = moe__udiv(b, number, segments->columns);
+    before = moe__mul(b, moe__urem(b, number, segments->columns), segments->rows);
+  }
+  *start = moe__add(b, before, part_start(b, segments, part));
+  *end = moe__add(b, before, part_start(b, segments, moe__add(b, part, 1)));
 }
 
 /* The place of tile `index` of a segment that ends with tile `end`. */
@@ -163,8 +210,8 @@ static void load_segments(moe__cast_tiles_t *tiles) {
   segments_t segments = find_segments(tiles);
   MOE__FOR (b, number, tiles->kernel->cta, segments.count, tiles->kernel->cta_count,
             MOE__CARRY_CURSOR(cursor)) {
-    MlirValue start = segment_start(b, &segments, number);
-    MlirValue end = segment_start(b, &segments, moe__add(b, number, 1));
+    MlirValue start, end;
+    segment_range(tiles, &segments, number, &start, &end);
     MOE__FOR (b, index, start, end, 1, MOE__CARRY_CURSOR(cursor)) {
       moe__cast_place_t place = place_in_segment(tiles, &segments, index, end);
       cursor = load_tile(tiles, &place, cursor);
@@ -213,7 +260,8 @@ static moe__cast_unit_t unit_of(moe__cast_tiles_t *tiles, const moe__cast_place_
                            .is_first = place->is_first,
                            .batch = place->batch,
                            .group = place->group,
-                           .row_end = place->row_end};
+                           .row_end = place->row_end,
+                           .line = moe__cast_turns(tiles) ? &place->line : NULL};
   if (tiles->grouped)
     find_lane(tiles);
   if (direction == MOE__COLUMNS)
@@ -271,9 +319,59 @@ static void send_by_tma(moe__cast_tiles_t *tiles, const moe__cast_place_t *place
 static MlirValue is_whole(moe__cast_tiles_t *tiles, const moe__cast_place_t *place,
                           moe__direction_t direction) {
   moe__builder_t *b = &tiles->kernel->builder;
+  MlirValue tile_end = moe__add(b, place->row, tiles->schedule.tile_n);
+  if (tiles->by_group)
+    return moe__ule(b, tile_end, place->row_end);
   MlirValue rows = direction == MOE__COLUMNS ? tiles->written_n.value : tiles->n.value;
-  MlirValue tile_end = moe__umin(b, moe__add(b, place->row, tiles->schedule.tile_n), rows);
-  return moe__ule(b, tile_end, tiles->row_end);
+  return moe__ule(b, moe__umin(b, tile_end, rows), tiles->row_end);
+}
+
+static void wait_until_sent(moe__builder_t *b, MlirValue is_sender) {
+  MOE__IF (b, is_sender) {
+    moe__tma_wait_read(b, 0);
+  }
+}
+
+/* What the last tile of a segment has of the line behind the one that is complete, which has been
+ * sent from `output`. */
+static void send_held(moe__cast_tiles_t *tiles, const moe__cast_place_t *place, MlirValue is_sender,
+                      MlirValue output) {
+  moe__builder_t *b = &tiles->kernel->builder;
+  int32_t threads = tiles->schedule.warps * MOE__WARP;
+  wait_until_sent(b, is_sender);
+  moe__named_barrier(b, CONSUMER_BARRIER_2, threads);
+  for (int i = 0; i < units(tiles); i++) {
+    moe__cast_unit_t unit = unit_of(tiles, place, MOE__COLUMNS, i);
+    unit.output = output;
+    moe__cast_store_held(tiles, &unit);
+  }
+  moe__named_barrier(b, CONSUMER_BARRIER_2, threads);
+  moe__cast_place_t next = *place;
+  next.row = moe__add(b, place->row, moe__sub(b, MOE__CAST_LINE, place->line.turn));
+  moe__cast_copy_lines(tiles, &next, output, moe__i32(b, 0),
+                       moe__sub(b, place->line.end, MOE__CAST_LINE));
+}
+
+/* A tile whose columns are turned: the line that is complete, and what there is of lines where no
+ * tile of the segment follows. */
+static void send_lines(moe__cast_tiles_t *tiles, const moe__cast_place_t *place,
+                       MlirValue is_sender, MlirValue output) {
+  moe__builder_t *b = &tiles->kernel->builder;
+  const moe__cast_line_t *line = &place->line;
+  moe__cast_place_t turned = *place;
+  turned.row = moe__sub(b, place->row, line->turn);
+  MlirValue is_complete = moe__ule(b, MOE__CAST_LINE, line->end);
+  MOE__IF (b, moe__and(b, is_complete, moe__eq(b, line->foreign, 0))) {
+    send_by_tma(tiles, &turned, is_sender, MOE__COLUMNS, output);
+  }
+  MOE__ELSE (b) {
+    MOE__IF (b, moe__or(b, is_complete, place->is_last)) {
+      moe__cast_copy_lines(tiles, &turned, output, line->foreign, line->end);
+    }
+  }
+  MOE__IF (b, moe__and(b, place->is_last, moe__ult(b, MOE__CAST_LINE, line->end))) {
+    send_held(tiles, place, is_sender, output);
+  }
 }
 
 static void send(moe__cast_tiles_t *tiles, const moe__cast_place_t *place, MlirValue is_sender,
@@ -281,6 +379,10 @@ static void send(moe__cast_tiles_t *tiles, const moe__cast_place_t *place, MlirV
   moe__builder_t *b = &tiles->kernel->builder;
   if (!tiles->grouped) {
     send_by_tma(tiles, place, is_sender, direction, output);
+    return;
+  }
+  if (moe__cast_turns(tiles) && direction == MOE__COLUMNS) {
+    send_lines(tiles, place, is_sender, output);
     return;
   }
   MOE__IF (b, is_whole(tiles, place, direction)) {
@@ -291,26 +393,18 @@ static void send(moe__cast_tiles_t *tiles, const moe__cast_place_t *place, MlirV
   }
 }
 
-/* The same for a tile that begins with its group. above: where the results of the tile above it
- * are. */
+/* The same of the columns of a tile that begins with its group. above: where the results of the
+ * tile above it are. */
 static void send_in_group(moe__cast_tiles_t *tiles, const moe__cast_place_t *place,
-                          MlirValue is_sender, moe__direction_t direction, MlirValue output,
-                          MlirValue above) {
+                          MlirValue is_sender, MlirValue output, MlirValue above) {
   moe__builder_t *b = &tiles->kernel->builder;
-  MlirValue by_tma = moe__ule(b, moe__add(b, place->row, tiles->schedule.tile_n), place->row_end);
-  if (direction == MOE__COLUMNS)
-    by_tma = moe__and(b, by_tma, moe__cast_begins_sector(b, place->row));
+  MlirValue by_tma = is_whole(tiles, place, MOE__COLUMNS);
+  by_tma = moe__and(b, by_tma, moe__cast_begins_sector(b, place->row));
   MOE__IF (b, by_tma) {
-    send_by_tma(tiles, place, is_sender, direction, output);
+    send_by_tma(tiles, place, is_sender, MOE__COLUMNS, output);
   }
   MOE__ELSE (b) {
-    if (direction == MOE__ROWS)
-      moe__cast_copy_rows(tiles, place, output);
-    else
-      moe__cast_copy_group_columns(tiles, place, output, above);
-    if (direction == MOE__COLUMNS && tiles->writes[MOE__ROWS])
-      /* The rows go where the tile above is. */
-      moe__named_barrier(b, CONSUMER_BARRIER_2, tiles->schedule.warps * MOE__WARP);
+    moe__cast_copy_group_columns(tiles, place, output, above);
   }
 }
 
@@ -327,10 +421,12 @@ static void cast_units(moe__cast_tiles_t *tiles, const moe__cast_t *cast, moe__c
     MlirValue words[MOE__CAST_WORDS];
     moe__cast_unit_t unit = unit_of(tiles, place, direction, i);
     unit.output = output;
-    if (direction == MOE__COLUMNS)
-      moe__cast_load_columns(tiles, &unit, input, words);
-    else
+    if (direction == MOE__ROWS)
       moe__cast_load_row(tiles, &unit, input, words);
+    else if (unit.line)
+      moe__cast_load_turned(tiles, &unit, input, words);
+    else
+      moe__cast_load_columns(tiles, &unit, input, words);
     if (is_last && i == units(tiles) - 1) {
       /* All of the warp's reads are done: the stage may be refilled. */
       moe__warp_barrier(b);
@@ -342,15 +438,9 @@ static void cast_units(moe__cast_tiles_t *tiles, const moe__cast_t *cast, moe__c
   }
 }
 
-static void wait_until_sent(moe__builder_t *b, MlirValue is_sender) {
-  MOE__IF (b, is_sender) {
-    moe__tma_wait_read(b, 0);
-  }
-}
-
 /* What the warp's units in columns have to say before any is cast. */
 static void find_in_units(moe__cast_tiles_t *tiles, const moe__cast_t *cast, moe__cursor_t cursor,
-                          const moe__cast_place_t *place, MlirValue is_sender) {
+                          const moe__cast_place_t *place) {
   moe__builder_t *b = &tiles->kernel->builder;
   MlirValue input = moe__mul(b, cursor.stage, tiles->layout.ring.stage_bytes);
   for (int i = 0; i < units(tiles); i++) {
@@ -359,10 +449,7 @@ static void find_in_units(moe__cast_tiles_t *tiles, const moe__cast_t *cast, moe
     moe__cast_load_columns(tiles, &unit, input, words);
     cast->find(cast->user, &unit, words);
   }
-  if (tiles->by_group && tiles->writes[MOE__ROWS])
-    /* Before anyone passes the barrier, the tile above must have been read. */
-    wait_until_sent(b, is_sender);
-  if (!tiles->writes[MOE__ROWS] || cast->rows_use_find || tiles->by_group)
+  if (!tiles->writes[MOE__ROWS] || cast->rows_use_find)
     moe__named_barrier(b, CONSUMER_BARRIER_2, tiles->schedule.warps * MOE__WARP);
 }
 
@@ -389,7 +476,7 @@ static void cast_one_way(moe__cast_tiles_t *tiles, const moe__cast_t *cast, moe_
   }
   moe__ring_wait(tiles->kernel, &tiles->layout.ring, cursor);
   if (cast->find)
-    find_in_units(tiles, cast, cursor, place, is_sender);
+    find_in_units(tiles, cast, cursor, place);
   else if (tiles->by_group)
     /* The other slot may still be read, where this tile's results go: what lay above the last. */
     moe__named_barrier(b, CONSUMER_BARRIER_2, threads);
@@ -401,7 +488,7 @@ static void cast_one_way(moe__cast_tiles_t *tiles, const moe__cast_t *cast, moe_
   moe__named_barrier(b, CONSUMER_BARRIER, threads);
   if (tiles->by_group)
     /* The other slot has the tile above; it is written again behind a barrier of the next tile. */
-    send_in_group(tiles, place, is_sender, direction, output,
+    send_in_group(tiles, place, is_sender, output,
                   output_of(tiles, direction, moe__xor(b, slot, 1)));
   else
     send(tiles, place, is_sender, direction, output);
@@ -413,7 +500,7 @@ static void cast_both_ways(moe__cast_tiles_t *tiles, const moe__cast_t *cast, mo
   moe__builder_t *b = &tiles->kernel->builder;
   moe__ring_wait(tiles->kernel, &tiles->layout.ring, cursor);
   if (cast->find)
-    find_in_units(tiles, cast, cursor, place, is_sender);
+    find_in_units(tiles, cast, cursor, place);
   for (moe__direction_t direction = MOE__ROWS; direction <= MOE__COLUMNS; direction++) {
     MlirValue output = output_of(tiles, direction, moe__i32(b, 0));
     cast_units(tiles, cast, cursor, place, direction, output, direction == MOE__COLUMNS);
@@ -423,27 +510,6 @@ static void cast_both_ways(moe__cast_tiles_t *tiles, const moe__cast_t *cast, mo
     wait_until_sent(b, is_sender);
     moe__named_barrier(b, CONSUMER_BARRIER, tiles->schedule.warps * MOE__WARP);
     send(tiles, place, is_sender, direction, output);
-  }
-}
-
-/* The same for a tile that begins with its group: in columns first, since what lies above is needed
- * for that, and then in rows, into the place of what lay above. */
-static void cast_both_ways_in_group(moe__cast_tiles_t *tiles, const moe__cast_t *cast,
-                                    moe__cursor_t cursor, const moe__cast_place_t *place,
-                                    MlirValue is_sender, MlirValue slot) {
-  moe__builder_t *b = &tiles->kernel->builder;
-  int32_t threads = tiles->schedule.warps * MOE__WARP;
-  /* The two output tiles lie one behind the other. */
-  MlirValue outputs[] = {[MOE__ROWS] = output_of(tiles, MOE__ROWS, moe__xor(b, slot, 1)),
-                         [MOE__COLUMNS] = output_of(tiles, MOE__ROWS, slot)};
-  moe__ring_wait(tiles->kernel, &tiles->layout.ring, cursor);
-  find_in_units(tiles, cast, cursor, place, is_sender);
-  for (int turn = 0; turn < 2; turn++) {
-    moe__direction_t direction = turn == 0 ? MOE__COLUMNS : MOE__ROWS;
-    cast_units(tiles, cast, cursor, place, direction, outputs[direction], turn == 1);
-    moe__fence_shared_to_async(b);
-    moe__named_barrier(b, CONSUMER_BARRIER, threads);
-    send_in_group(tiles, place, is_sender, direction, outputs[direction], outputs[MOE__ROWS]);
   }
 }
 
@@ -458,13 +524,11 @@ static void cast_tile(moe__cast_tiles_t *tiles, const moe__cast_t *cast, moe__cu
         cast->prepare(cast->user, &unit);
       }
   bool both = tiles->writes[MOE__ROWS] && tiles->writes[MOE__COLUMNS];
-  if (both && tiles->by_group)
-    cast_both_ways_in_group(tiles, cast, *cursor, place, is_sender, *slot);
-  else if (both)
+  if (both)
     cast_both_ways(tiles, cast, *cursor, place, is_sender);
   else
     cast_one_way(tiles, cast, *cursor, place, is_sender, *slot);
-  if (tiles->schedule.output_stages == 2 || tiles->by_group)
+  if (tiles->schedule.output_stages == 2)
     *slot = moe__xor(b, *slot, 1);
   *cursor = moe__cursor_next(b, &tiles->layout.ring, *cursor);
 }
@@ -484,6 +548,44 @@ static void cast_run(moe__cast_tiles_t *tiles, const moe__cast_t *cast, moe__cur
   }
 }
 
+/* foreign: of the line in which the tile above ends, the bytes that no tile of the segment has. */
+static moe__cast_line_t line_of(moe__cast_tiles_t *tiles, const moe__cast_place_t *place,
+                                MlirValue foreign) {
+  moe__builder_t *b = &tiles->kernel->builder;
+  MlirValue rows = moe__umin(b, moe__sub(b, place->row_end, place->row), tiles->schedule.tile_n);
+  MlirValue turn = moe__and(b, place->row, MOE__CAST_LINE - 1);
+  return (moe__cast_line_t){
+      .turn = turn, .foreign = moe__umin(b, foreign, turn), .end = moe__add(b, turn, rows)};
+}
+
+/* The tiles from `start` to `end` of the list. */
+static void cast_segment(moe__cast_tiles_t *tiles, const moe__cast_t *cast, MlirValue start,
+                         MlirValue end, const segments_t *segments, MlirValue is_sender,
+                         moe__cursor_t *cursor, MlirValue *slot) {
+  moe__builder_t *b = &tiles->kernel->builder;
+  /* All that lies above the first tile is another CTA's. */
+  MlirValue rows_above = moe__i32(b, 0), foreign = moe__i32(b, MOE__CAST_LINE);
+  bool turns = moe__cast_turns(tiles);
+  MlirValue *carried[5 + MOE__CAST_HELD] = {NULL, MOE__CARRY_CURSOR(*cursor), slot,
+                                            turns ? &foreign : &rows_above};
+  int count = 4, held = turns ? moe__cast_held(&tiles->schedule, tiles->elements.bytes) : 0;
+  for (int i = 0; i < held; i++) {
+    tiles->held[i] = moe__i32(b, 0);
+    carried[++count] = &tiles->held[i];
+  }
+  MOE__FOR_SCOPE(index,
+                 moe__for_open(b, start, end, moe__i32(b, 1), count, (MlirValue *const *)carried)) {
+    moe__cast_place_t place = place_in_segment(tiles, segments, index, end);
+    place.rows_above = rows_above;
+    place.line = line_of(tiles, &place, foreign);
+    cast_tile(tiles, cast, cursor, &place, is_sender, slot);
+    if (turns)
+      foreign = moe__select(b, moe__ule(b, MOE__CAST_LINE, place.line.end), 0, place.line.foreign);
+    else
+      rows_above = moe__cast_rows_left(tiles, &place);
+  }
+}
+
 static void cast_segments(moe__cast_tiles_t *tiles, const moe__cast_t *cast) {
   moe__kernel_t *kernel = tiles->kernel;
   moe__builder_t *b = &kernel->builder;
@@ -494,15 +596,9 @@ static void cast_segments(moe__cast_tiles_t *tiles, const moe__cast_t *cast) {
   segments_t segments = find_segments(tiles);
   MOE__FOR (b, number, kernel->cta, segments.count, kernel->cta_count, MOE__CARRY_CURSOR(cursor),
             &slot) {
-    MlirValue start = segment_start(b, &segments, number);
-    MlirValue end = segment_start(b, &segments, moe__add(b, number, 1));
-    MlirValue rows_above = moe__i32(b, 0);
-    MOE__FOR (b, index, start, end, 1, MOE__CARRY_CURSOR(cursor), &slot, &rows_above) {
-      moe__cast_place_t place = place_in_segment(tiles, &segments, index, end);
-      place.rows_above = rows_above;
-      cast_tile(tiles, cast, &cursor, &place, is_sender, &slot);
-      rows_above = moe__cast_rows_left(tiles, &place);
-    }
+    MlirValue start, end;
+    segment_range(tiles, &segments, number, &start, &end);
+    cast_segment(tiles, cast, start, end, &segments, is_sender, &cursor, &slot);
   }
   /* Shared memory must outlive the copies out of it. */
   wait_until_sent(b, is_sender);

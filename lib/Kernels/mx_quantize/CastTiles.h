@@ -21,6 +21,12 @@
  * with their group; then columns that begin off a sector of memory are written with ordinary
  * stores, in lines that tiles below one another share.
  *
+ * Where rows are written too, there is no room for two tiles, and columns are turned: byte i of a
+ * column of an output tile is of row i - turn of the tile, modulo the rows of a tile, where turn is
+ * the number of bytes of the first line that are of rows above the tile. So a lane has the same
+ * bytes of a line in all tiles, keeps those of the next line in registers, and TMA writes whole
+ * lines.
+ *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #ifndef MOE_KERNELS_MX_QUANTIZE_CAST_TILES_H
 #define MOE_KERNELS_MX_QUANTIZE_CAST_TILES_H
@@ -34,6 +40,7 @@
 
 #define MOE__CAST_WORDS 32 /* that a lane has of a unit, 4 bytes each */
 #define MOE__MAX_UNITS 16  /* of a warp in a tile: code is written for each */
+#define MOE__CAST_HELD 32  /* words that a lane keeps of turned columns, at most */
 
 /* The two ways to write a tensor: q along the last dimension, row-major; along the one before it,
  * column-major. */
@@ -76,7 +83,8 @@ typedef struct moe__cast_unit_t {
   MlirValue run_column;  /* i32: the column, counted from the start of the run */
   MlirValue group;       /* i32: that of the tile, and where it ends; null but with by_group */
   MlirValue row_end;
-  MlirValue output; /* !llvm.ptr<3>: the tile of this direction's results */
+  const struct moe__cast_line_t *line; /* CastParts.h; null but where columns are turned */
+  MlirValue output;                    /* !llvm.ptr<3>: the tile of this direction's results */
 } moe__cast_unit_t;
 
 /* What is built for each unit; user is moe__cast_t's. */
@@ -95,7 +103,8 @@ typedef struct moe__cast_t {
   moe__cast_words_t find;
   bool rows_use_find; /* in rows too; else, where rows are cast first, no one waits for it alone */
   /* Casts the words of a unit and stores them by moe__cast_store. In rows they are the lane's 128
-   * bytes in their order; in columns, a word for each row of the strip. */
+   * bytes in their order; in columns, a word for each row of the strip, which is that of the turned
+   * tile where columns are turned. */
   moe__cast_words_t cast;
   /* After the last tile of a run: the place to store what came of all its tiles. row, column:
    * the first ones of the run, of x. All casting threads are there, and none has gone on. NULL:
@@ -142,7 +151,8 @@ typedef struct moe__cast_tiles_t {
 
   /* Set by moe__cast_tiles_run. */
   moe__groups_t table;
-  MlirValue row_end; /* i32: where the last group ends */
+  MlirValue row_end;              /* i32: where the last group ends */
+  MlirValue held[MOE__CAST_HELD]; /* i32: the lane's bytes of the next lines, of turned columns */
   MlirValue warp, lane;
   MlirValue swap;      /* 1 where the lane takes the second half of a strip first, else 0 */
   MlirValue lane_word; /* byte offset of the first of its words in a strip */

@@ -378,9 +378,9 @@ static const moe__cast_schedule_t BOTH_F32[] = {
 };
 
 static const moe__cast_schedule_t GROUPS_BOTH_BF16[] = {
-    {.tile_n = 128, .tile_k = 128, .segment = 16},
-    {.tile_n = 128, .tile_k = 128, .segment = 8},
     {.tile_n = 128, .tile_k = 128, .segment = 32},
+    {.tile_n = 128, .tile_k = 128, .segment = 16},
+    {.tile_n = 128, .tile_k = 128, .segment = 64},
 };
 static const moe__cast_schedule_t BOTH_FEW_WARPS[] = {
     {.tile_n = 128, .tile_k = 128, .ctas_per_sm = 1},
@@ -393,6 +393,13 @@ static const moe__cast_schedule_t GROUPS_BOTH_FEW_WARPS[] = {
     {.tile_n = 128, .tile_k = 128, .ctas_per_sm = 1, .segment = 32},
 };
 
+/* To sanitize bf16 a thread needs more registers than 9 warps leave it. */
+static const moe__cast_schedule_t GROUPS_BOTH_SANITIZE[] = {
+    {.tile_n = 128, .tile_k = 128, .warps = 4, .ctas_per_sm = 1, .segment = 32},
+    {.tile_n = 128, .tile_k = 128, .warps = 4, .ctas_per_sm = 1, .segment = 16},
+    {.tile_n = 128, .tile_k = 128, .warps = 4, .ctas_per_sm = 1, .segment = 64},
+};
+
 /* Whether a thread needs more registers than there are for 17 warps: to sanitize words in both
  * directions, or for groups beside f32. */
 static bool takes_registers(MlirOperation op) {
@@ -400,8 +407,20 @@ static bool takes_registers(MlirOperation op) {
          (moe__op_bool(op, "sanitize") || (is_grouped(op) && !moe__cast_reads_bf16(op)));
 }
 
+static bool takes_most_registers(MlirOperation op) {
+  return takes_registers(op) && is_grouped(op) && moe__cast_reads_bf16(op);
+}
+
+static int registers(MlirOperation op) {
+  if (takes_most_registers(op))
+    return 216;
+  return takes_registers(op) ? (is_grouped(op) ? 168 : 128) : 96;
+}
+
 /* As for MX (QuantizeTiles.c). */
 static moe__candidates_t candidates(MlirOperation op) {
+  if (takes_most_registers(op))
+    return MOE__CANDIDATES(GROUPS_BOTH_SANITIZE);
   if (takes_registers(op))
     return is_grouped(op) ? MOE__CANDIDATES(GROUPS_BOTH_FEW_WARPS)
                           : MOE__CANDIDATES(BOTH_FEW_WARPS);
@@ -424,7 +443,7 @@ static bool lay_out(MlirOperation op, const void *schedule, void *out) {
                       s->tile_n, s->tile_k);
   if (is_dual(op) && s->tile_k % MOE_FP8_BLOCK)
     return moe__error(op, "'schedule.tile_k' is %d; it must be a multiple of 128", s->tile_k);
-  l->cta.registers = takes_registers(op) ? 128 : 96;
+  l->cta.registers = registers(op);
   l->staging = moe__layout_shared(&l->cta, STRIPS * s->tile_k * 4, 16);
   return moe__cast_layout(op, s, (const bool[]){is_dual(op), true}, bytes, max_groups,
                           is_grouped(op), l);

@@ -255,9 +255,8 @@ FP8_PAIR_MUTANTS = [
 UNWRITTEN = r"elements differ|of no group|races with a write by another CTA"
 FP8_COLUMNS_MUTANTS = [
     ("a tile is written while its last one is sent", ptx(r"cp\.async\.bulk\.wait_group\.read \s*0;", count=0), "races"),
-    ("a tile is sent before all warps have cast", ptx(r"bar\.sync \s*1, 256;"), "races|uninitialized"),
-    ("rows are sent before all warps have cast", ptx(r"bar\.sync \s*1, 256;", which=1), "races|uninitialized"),
-    ("rows are cast over what columns are made of", ptx(r"bar\.sync \s*2, 256;", which=1), "races|differ"),
+    ("rows are sent before all warps have cast", ptx(r"bar\.sync \s*1, 256;"), "races|uninitialized"),
+    ("columns are sent before all warps have cast", ptx(r"bar\.sync \s*1, 256;", which=1), "races|uninitialized"),
     ("no fence before a tile is sent", ptx(r"fence\.proxy\.async\.shared::cta;"), "fence"),
     ("one strip of four does not count", ptx(r"(ld\.shared\.b32[^;]*;\s*)max\.NaN\.bf16x2 (\s*%r\d+), (%r\d+), %r\d+;", r"\1mov.b32 \2, \3;", 2), DIFFERENT),
     ("rows of the next group count", ptx(r"setp\.ge\.u32(\s+%p\d+), (%r\d+), %r\d+;", r"setp.ge.u32\1, \2, 0;"), DIFFERENT),
@@ -266,14 +265,18 @@ FP8_COLUMNS_MUTANTS = [
     ("scales of columns behind the last are stored", ptx(r"(setp\.ne\.b32[^;]*, 0;\s*)setp\.ge\.u32(\s+%p\d+), (%r\d+), %r\d+;", r"\1setp.ge.u32\2, \3, 4294967295;"), "after the end of|elements differ|races"),
     ("zeros have no least scale", ptx(r"setp\.lt\.u32(\s+%p\d+, %r\d+), 730643661;", r"setp.lt.u32\1, 0;", count=0), DIFFERENT),
     ("a scale is the factor", ptx(r"rcp\.rn\.f32", "mov.b32", count=0), DIFFERENT),
-    ("TMA begins anywhere", ptx(r"and\.b32(\s+%r\d+, %r\d+), 31;(\s*setp\.ne\.b32[^;]*;\s*or\.pred)", r"and.b32\1, 0;\2"), "16"),
-    ("a tile is sent whole where its group ends", ptx(r"(bar\.sync\s+1, 256;\s*add\.s32[^;]*;\s*)setp\.gt\.u32", r"\1setp.lt.u32"), "races|elements differ|of no group"),
-    ("words are not shifted", ptx(r"shr\.u64(\s+%rd\d+, %rd\d+), %r\d+;", r"shr.u64\1, 0;", count=0), DIFFERENT),
-    ("words behind the group are written", ptx(r"min\.u32(\s+%r\d+), %r\d+, 128;", r"mov.b32\1, 128;"), "races|elements differ|of no group"),
-    ("words of which the group has a part are not written", ptx(r"st\.global\.b8[^;]*;", count=0), DIFFERENT),
-    ("what lies above is not joined", ptx(r"selp\.b64(\s+%rd\d+), (%rd\d+), %rd\d+, (%p\d+);", r"mov.b64\1, \2;", which=1), DIFFERENT),
-    ("a word has the bytes of one tile", ptx(r"not\.b32(\s+%r\d+), %r\d+;", r"mov.b32\1, -1;"), DIFFERENT),
-    ("a segment leaves its last rows", ptx(r"(setp\.lt\.u32[^;]*;\s*or\.pred[^;]*;\s*)or\.pred(\s+%p\d+), %p\d+, (%p\d+);", r"\1mov.pred\2, \3;"), DIFFERENT),
+    ("rows are sent whole where their group ends", ptx(r"(bar\.sync\s+1, 256;\s*add\.s32[^;]*;\s*)setp\.le\.u32", r"\1setp.ge.u32"), "races|elements differ|of no group"),
+    ("columns begin anywhere", ptx(r"and\.b32(\s+%r\d+), %r\d+, 127;(\s*bar\.sync)", r"mov.b32\1, 0;\2"), "not a multiple of|elements differ"),
+    ("a row is read behind the end of the tile", ptx(r"and\.b32(\s+%r\d+), (%r\d+), 16383;", r"mov.b32\1, \2;", which=3), "races|uninitialized|outside|elements differ"),
+    ("a line is sent before it is complete", ptx(r"(setp\.ne\.b32[^;]*, 0;\s*or\.pred\s+%p\d+, )(%p\d+), %p\d+;(\s*not\.pred)", r"\1\2, \2;\3"), "races|elements differ|of no group"),
+    ("bytes of another segment are written", ptx(r"setp\.ne\.b32(\s+%p\d+), (%r\d+), 0;(\s*or\.pred[^;]*;\s*not\.pred)", r"setp.ne.b32\1, 0, 0;\3"), "races|elements differ|of no group"),
+    ("rows behind the group are of its columns", ptx(r"min\.u32(\s+%r\d+), %r\d+, 128;", r"mov.b32\1, 128;"), "races|elements differ|of no group"),
+    ("words have no bytes of the tile above", ptx(r"shl\.b64(\s+%rd\d+), (%rd\d+), %r\d+;", r"mov.b64\1, \2;", count=0), DIFFERENT),
+    ("one word has none", ptx(r"shl\.b64(\s+%rd\d+), (%rd\d+), %r\d+;", r"mov.b64\1, \2;", 2), DIFFERENT),
+    ("a short tile does not hold what the one above held", ptx(r"setp\.gt\.u32(\s+%p\d+), (%r\d+), 127;(\s*setp\.lt)", r"setp.gt.u32\1, \2, 0;\3"), "races|elements differ"),
+    ("a segment keeps what it holds", ptx(r"setp\.lt\.u32(\s+%p\d+), (%r\d+), 129;", r"setp.lt.u32\1, \2, 256;"), DIFFERENT),
+    ("what is held takes the place of a line that is being sent", ptx(r"bar\.sync \s*2, 256;"), "races"),
+    ("what is held is sent before all warps have stored it", ptx(r"bar\.sync \s*2, 256;", which=1), "races"),
 ]
 
 # Squares, both ways.
@@ -643,7 +646,7 @@ SUITES = {
     "--order": (["--shape", FP8_SCALE_SHAPE, "--shape", FP8_SCALE_SHAPE.replace("x=", "y="), "--edge-blocks"], ORDER_MUTANTS),
     "--chain": ([*shapes(CHAIN_SHAPES), "--normal", "--groups", "edge"], CHAIN_MUTANTS),
     "--fp8-pair": (["--shape", FP8_PAIR_SHAPE, "--shape", "y=304x528,96x32,288x16", "--shape", "offs=9,4,3", "--groups", "edge"], FP8_PAIR_MUTANTS),
-    "--fp8-columns": (["--shape", "x=304x272,1040x528", "--shape", "offs=9,2", "--groups", "equal", "--edge-blocks"], FP8_COLUMNS_MUTANTS),
+    "--fp8-columns": (["--shape", "x=304x272,1264x528", "--shape", "offs=9,2", "--groups", "equal", "--edge-blocks"], FP8_COLUMNS_MUTANTS),
     "--fp8-squares": (["--shape", "x=2x400x528,3x272x144"], FP8_SQUARES_MUTANTS),
 }
 ARGUMENTS, CHOSEN = next((SUITES[flag] for flag in SUITES if flag in sys.argv), (["--shape", SHAPE], MUTANTS))
