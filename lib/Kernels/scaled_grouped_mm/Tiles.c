@@ -290,8 +290,9 @@ void moe__mm_slots_initialize(moe__scaled_mm_t *s) {
 
 void moe__mm_write_first(moe__scaled_mm_t *s, MlirValue slot, moe__cursor_t first) {
   moe__builder_t *b = &s->kernel.builder;
-  MlirValue cursor = moe__vector(b, 2, (MlirValue[]){first.stage, first.phase});
-  moe__store_aligned(b, cursor, moe__offset_by(b, slot_at(s, slot), SLOT_FIRST), 8);
+  MlirValue zero = moe__i32(b, 0);
+  MlirValue cursor = moe__vector(b, 4, (MlirValue[]){first.stage, first.phase, zero, zero});
+  moe__store_aligned(b, cursor, moe__offset_by(b, slot_at(s, slot), SLOT_FIRST), 16);
 }
 
 void moe__mm_announce_slot(moe__scaled_mm_t *s, MlirValue slot) {
@@ -319,6 +320,6 @@ void moe__mm_wait_for_slot(moe__scaled_mm_t *s, moe__cursor_t slot) {
 moe__cursor_t moe__mm_read_first(moe__scaled_mm_t *s, MlirValue slot) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue cursor = moe__load_aligned(b, moe__offset_by(b, slot_at(s, slot), SLOT_FIRST),
-                                       moe__vector_type(b, 2, b->i32), 8);
+                                       moe__vector_type(b, 4, b->i32), 16);
   return (moe__cursor_t){moe__extract(b, cursor, 0), moe__extract(b, cursor, 1)};
 }
