@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Products of four-bit weights beside bf16, FP8 and humming, in one process: correctness, then microseconds.
 
-    bench/gpu compile '^mixed.*-at-|^pack-weights$'                                     where LLVM is
+    bench/gpu compile '^mixed.*-at-|^pack-weights'                                     where LLVM is
     bench/compare_torch_mixed.py build/bundles out.json [--only PATTERN] [--seconds N]  where a Hopper GPU and PyTorch are
 
 Where the wheel humming-kernels is there, humming is a candidate too. It compiles its kernels when they are called first, which takes long:
@@ -64,9 +64,9 @@ class Run:
     def bundle(self, name):
         return Bundle(self.folder / name)
 
-    def pack(self, weights):
-        """weights (N, K / 2) uint8, two four-bit weights each: packed."""
-        return self.bundle("pack-weights")(weights)[0]
+    def pack(self, weights, form="i4"):
+        """weights (N, K / 2) uint8, two four-bit weights each: packed, in the layout of this format."""
+        return self.bundle("pack-weights-e2m1" if form == "mxfp4" else "pack-weights")(weights)[0]
 
 
 def values(weights, form):
@@ -161,7 +161,7 @@ def experts_row(n, k, experts, tokens, form, run):
     product, m = run.bundle(f"mixed-{name}"), tokens * EXPERTS_OF_TOKEN
     ends, touched = routed(tokens, experts)
     first = random_weights(n, k // 2)
-    packed = run.pack(first).expand(experts, *run.pack(first).shape).clone()
+    packed = run.pack(first, form)[None].repeat(experts, 1, 1, 1)
     powers = torch.randint(-3, 3, (experts, k // EXPERT_GROUP, n), device=DEVICE)
     stored = (powers + 127).to(torch.uint8).view(torch.float8_e8m0fnu) if form == "mxfp4" else powers.float().exp2().to(BF16)
     scales, integers = stored.transpose(1, 2), torch.randint(-2, 3, (m, k), device=DEVICE).to(BF16)
