@@ -153,7 +153,7 @@ PICTURES = {
         "Ratios to torch", [2, 3], ["fast sums", "promoted sums"], 1.0),
     "docs/performance/mixed.svg": lambda: curves_from_page(
         "Four-bit weights beside bf16 and FP8: microseconds on an H200", "docs/performance/mixed_product.md", "Four-bit weights:",
-        [2, 4, 5, 6, 7]),
+        [2, 3, 4, 5, 6]),
 }
 
 
