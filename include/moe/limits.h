@@ -31,4 +31,7 @@
  * multiple of this: its rows in memory, of a byte for each token, are whole lines of L2. */
 #define MOE_TOKEN_MULTIPLE 128
 
+/* Tokens that groups begin at a multiple of, in tensors of ops whose attribute `align` says so. */
+#define MOE_GROUP_ALIGN 128
+
 #endif /* MOE_LIMITS_H */

@@ -178,6 +178,10 @@ const char *moe__packed_layout(MlirOperation op) {
   return mlirStringRefEqual(moe__op_string(op, "format"), ref("f4E2M1FN")) ? "16x64_e2m1" : "16x64";
 }
 
+int moe__group_align(MlirOperation op) {
+  return mlirAttributeIsNull(moe__op_attribute(op, "align")) ? 0 : MOE_GROUP_ALIGN;
+}
+
 bool moe__has_mx_scales(MlirOperation op) {
   return mlirTypeIsAFloat8E8M0FNU(mlirShapedTypeGetElementType(moe__tensor_type(op, MOE__SA)));
 }

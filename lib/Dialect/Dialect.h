@@ -128,6 +128,10 @@ bool moe__has_plain_weights(MlirOperation op);
 /* The layout of the packed weights of such a product: by its format. */
 const char *moe__packed_layout(MlirOperation op);
 
+/* Tokens that groups begin at a multiple of: MOE_GROUP_ALIGN, or 0 where the op has no attribute
+ * `align` and groups begin anywhere. Not of move_groups, which may have any. */
+int moe__group_align(MlirOperation op);
+
 /* Whether a product's scales are those of MX blocks. */
 bool moe__has_mx_scales(MlirOperation op);
 

@@ -69,7 +69,7 @@ typedef struct moe__attribute_row_t {
   const char *name; /* NULL: no more */
   moe__attribute_kind_t kind;
   const char *const *values; /* of a string, up to NULL */
-  bool optional;             /* a string */
+  bool optional;
 } moe__attribute_row_t;
 
 typedef struct moe__op_row_t {

@@ -76,6 +76,8 @@ static const char *const BLOCKS_OF_TOKENS_NAMES[] = {"1x128", NULL};
   { "block", MOE__INTEGER }
 #define ALIGN                                                                                      \
   { "align", MOE__INTEGER }
+#define OPTIONAL_ALIGN                                                                             \
+  { "align", MOE__INTEGER, .optional = true }
 #define GROUP_SIZE                                                                                 \
   { "group_size", MOE__INTEGER }
 #define POW2                                                                                       \

@@ -153,10 +153,7 @@ static bool verify_number(MlirOperation op, const moe__attribute_row_t *row) {
 }
 
 static bool verify_string(MlirOperation op, const moe__attribute_row_t *row) {
-  /* IRDL has checked those that must be there. */
   MlirAttribute attribute = moe__op_attribute(op, row->name);
-  if (row->optional && mlirAttributeIsNull(attribute))
-    return true;
   if (!mlirAttributeIsAString(attribute)) {
     char *found = moe__attribute_text(attribute);
     moe__error(op, "attribute '%s' is %s; it must be a string", row->name, found);
@@ -177,9 +174,13 @@ static bool verify_string(MlirOperation op, const moe__attribute_row_t *row) {
 static bool verify_attributes(MlirOperation op, const moe__op_row_t *row) {
   if (!verify_attribute_names(op, row) || !verify_kernel(op))
     return false;
-  for (const moe__attribute_row_t *attribute = row->attributes; attribute->name; attribute++)
+  for (const moe__attribute_row_t *attribute = row->attributes; attribute->name; attribute++) {
+    /* IRDL has checked those that must be there. */
+    if (attribute->optional && mlirAttributeIsNull(moe__op_attribute(op, attribute->name)))
+      continue;
     if (!(attribute->kind == MOE__STRING ? verify_string : verify_number)(op, attribute))
       return false;
+  }
   return true;
 }
 
