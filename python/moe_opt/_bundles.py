@@ -45,6 +45,17 @@ def _fits(entry: Mapping[str, Any], attributes: Mapping[str, Any], operands: Seq
     )
 
 
+def _others(op: str, attributes: Mapping[str, Any]) -> str:
+    """What an error adds of the first attribute that no bundle of the op has beside those before it: the values there are."""
+    left = [entry["attributes"] for entry in index() if entry["op"] == op]
+    for name, value in attributes.items():
+        values = sorted({str(has[name]) for has in left if name in has})
+        left = [has for has in left if has.get(name) == value]
+        if values and not left:
+            return f"; {name} can be {', '.join(values)}"
+    return ""
+
+
 def find(op: str, attributes: Mapping[str, Any], operands: Sequence[tuple[str, int]], results: Iterable[str] = (), kind: str = "call", orders: Optional[Mapping[str, Sequence[int]]] = None) -> tuple[str, str]:
     """The bundle of an op with these attributes, element types and ranks of operands, element types among the results, and memory orders of
     operands by name: its name and that of its function of this kind. NotFound says what was wanted."""
@@ -60,6 +71,7 @@ def find(op: str, attributes: Mapping[str, Any], operands: Sequence[tuple[str, i
     raise NotFound(
         f"no bundle of {op} with {wanted or 'no attributes'} for operands {types}{lying}"
         + (f" and results {', '.join(results)}" if results else "")
+        + _others(op, attributes)
         + "; moe_opt.bundles() lists those there are"
     )
 

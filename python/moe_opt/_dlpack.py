@@ -74,7 +74,6 @@ ELEMENT_TYPES = {
     "f8E8M0FNU": ElementType(14, 8, ("float8_e8m0fnu", "uint8")),
     "i32": ElementType(0, 32, ("int32",)),
     "ui8": ElementType(1, 8, ("uint8",)),
-    "ui8": ElementType(1, 8, ("uint8",)),
 }
 _NUMPY_CODES = {name: (e.code, e.bits) for e in ELEMENT_TYPES.values() for name in e.numpy_names[:1]}
 _NUMPY_KINDS = {"i": 0, "u": 1, "f": 2, "b": 6}
@@ -211,6 +210,13 @@ def view(array: Any, element: str, is_written: bool, stream: Optional[int]) -> V
         tensor.dtype = DataType(ELEMENT_TYPES[element].code, 16, given.lanes)
         found = View(tensor, found)
     return found
+
+
+def require_tensors(**arguments: Any) -> None:
+    """TypeError for what is no tensor of any framework."""
+    for name, given in arguments.items():
+        if not (hasattr(given, "dtype") and hasattr(given, "ndim")):
+            raise TypeError(f"{name} is a {type(given).__name__}; it must be a tensor")
 
 
 def place(array: Any) -> Device:

@@ -230,8 +230,10 @@ class ProgramHandle:
     """A program of libmoe_rt, for all devices. It is destroyed with the last reference."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        handle = ctypes.c_void_p()
-        check(lib.moe_rt_program_read(os.fsencode(path), ctypes.byref(handle)))
+        handle, name = ctypes.c_void_p(), os.fsencode(path)
+        if b"\0" in name:  # the library would read up to there
+            raise InvalidArgument(f"{path!r}: a path has no NUL")
+        check(lib.moe_rt_program_read(name, ctypes.byref(handle)))
         self.handle: int = handle.value or 0
         self._destroy = lib.moe_rt_program_destroy
 

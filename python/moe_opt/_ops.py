@@ -9,7 +9,10 @@ SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 from __future__ import annotations
 
 import functools
+import numbers
 from typing import Any, Mapping, Optional
+
+import numpy
 
 from moe_opt import _bundles, _dlpack, _library
 from moe_opt._library import InvalidArgument
@@ -37,12 +40,19 @@ def _element(tensor: Any, name: str, byte: str) -> str:
 
 
 def _call(op: str, attributes: Mapping[str, Any], tensors: Mapping[str, Any], results: tuple[str, ...], byte: str = "") -> Any:
-    present = {name: tensor for name, tensor in tensors.items() if tensor is not None}
+    present = {name: tensor for name, tensor in tensors.items() if tensor is not None or name != "offs"}
+    _dlpack.require_tensors(**present)
     operands = tuple((_element(tensor, name, byte), tensor.ndim) for name, tensor in present.items())
+    for name, value in {**attributes, "dtype": results[0]}.items():
+        if not isinstance(value, (str, numbers.Integral, numpy.bool_)):
+            raise TypeError(f"{name} is {value!r}; it must be a name or a number")
     return _function(op, tuple(attributes.items()), operands, results)(*present.values())
 
 
 def _axis(x: Any, axis: int) -> int:
+    _dlpack.require_tensors(x=x)
+    if not isinstance(axis, numbers.Integral):
+        raise TypeError(f"axis is {axis!r}; it must be a number")
     if x.ndim not in (2, 3):
         raise InvalidArgument(f"x has rank {x.ndim}; it must be 2 or 3")
     if not -2 <= axis < x.ndim or axis % x.ndim < x.ndim - 2:
@@ -80,7 +90,7 @@ def quantize_fp8(
     granularity: str = "row",
     axis: int = -1,
     dtype: str = "f8E4M3FN",
-    pow2: bool = False,
+    pow2: bool = True,
     sanitize: bool = False,
 ) -> tuple[Any, Any]:
     """FP8 with fp32 scales.
@@ -97,7 +107,7 @@ def quantize_fp8(
 
 
 def quantize_fp8_dual(
-    x: Any, offs: Optional[Any] = None, dtype: str = "f8E4M3FN", pow2: bool = False, sanitize: bool = False
+    x: Any, offs: Optional[Any] = None, dtype: str = "f8E4M3FN", pow2: bool = True, sanitize: bool = False
 ) -> tuple[Any, Any, Any, Any]:
     """FP8 by rows and by columns, from two reads of x together: q, scales, q_t, scales_t. x of rank 2 has groups of rows, whose ends are in
     `offs`, and its columns have a scale for each group."""

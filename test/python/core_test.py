@@ -268,7 +268,13 @@ class Programs(unittest.TestCase):
         self.refuses(moe_opt.NotFound, f"there are: '{name}'", lambda: program["nothing"])
         self.refuses(AttributeError, name, lambda: program.nothing)
         self.refuses(moe_opt.NotFound, "no bundle of mx_quantize.quantize with axis = 1, block = 32, mode = up", lambda: moe_opt.quantize(x, mode="up"))
+        self.refuses(moe_opt.NotFound, "mode can be ", lambda: moe_opt.quantize(x, mode="up"))
         self.refuses(moe_opt.InvalidArgument, "axis is 2", lambda: moe_opt.quantize(x, 2))
+        self.refuses(TypeError, "axis is None; it must be a number", lambda: moe_opt.quantize(x, None))
+        self.refuses(TypeError, "x is a list; it must be a tensor", lambda: moe_opt.quantize([1.0]))
+        self.refuses(TypeError, "x is a NoneType; it must be a tensor", lambda: moe_opt.quantize(None))
+        self.refuses(TypeError, "dtype is <class 'numpy.uint8'>; it must be a name", lambda: moe_opt.quantize(x, dtype=numpy.uint8))
+        self.refuses(moe_opt.InvalidArgument, "a path has no NUL", lambda: moe_opt.load("a\0b"))
         fixed = numpy.empty((32, 64), numpy.uint8)
         fixed.flags.writeable = False
         self.refuses(moe_opt.InvalidArgument, "result 'q': is read-only", lambda: program(x, out=(fixed, numpy.empty((32, 2), numpy.uint8))))

@@ -172,6 +172,12 @@ class Product(unittest.TestCase):
             ours(x.astype(jnp.float32), w, ends(16, 32, 16))
         with self.assertRaisesRegex(ValueError, "multiples of 16"):
             ours(x[:, :24], w[:, :, :24], ends(16, 32, 16))
+        with self.assertRaisesRegex(TypeError, "offs is a list; it must be a tensor"):
+            ours(x, w, [16, 48, 64])
+        with self.assertRaisesRegex(TypeError, "axis is None; it must be a number"):
+            moe.quantize_mx(x, axis=None)
+        with self.assertRaisesRegex(moe_opt.NotFound, "and results int8"):
+            moe.quantize_mx(x, dtype=jnp.int8)
         with self.assertRaisesRegex(moe_opt.NotFound, "mode = round"):
             moe.quantize_mx(x, mode="round")
         with self.assertRaisesRegex(Exception, "it must be a multiple of 32"):

@@ -242,6 +242,22 @@ def test_no_second_derivative():
         dx.sum().backward()
 
 
+def test_no_forward_mode():
+    """A product with a tangent is refused, where torch would take the result's tangent to be zero; one without goes on."""
+    x, w = operands()
+    x, w = x.detach(), w.detach()
+    products = [lambda a: moe.grouped_mm(a, w.transpose(1, 2), ends()), lambda a: moe.quantize_fp8(a).scales]
+    for product in products:
+        for transformed in (product, torch.vmap(product)):
+            tokens = x if transformed is product else x[None]
+            with pytest.raises(NotImplementedError, match="no forward-mode derivative"):
+                torch.func.jvp(transformed, (tokens,), (tokens,))
+        with torch.autograd.forward_ad.dual_level():
+            assert torch.equal(product(x), product(x.clone()))
+            with pytest.raises(NotImplementedError, match="no forward-mode derivative"):
+                product(torch.autograd.forward_ad.make_dual(x, x))
+
+
 def test_messages_name_what_is_wrong():
     x, w = operands()
     b = w.transpose(1, 2)
@@ -257,6 +273,12 @@ def test_messages_name_what_is_wrong():
         moe.grouped_mm(x[:, :24].contiguous(), b[:, :24], ends())
     with pytest.raises(ValueError, match="multiples of 32 for mxfp8"):
         moe.grouped_mm(x, b[:, :, :16], ends(), "mxfp8")
+    with pytest.raises(TypeError, match="x is of type list; it must be a torch.Tensor"):
+        moe.quantize_mx([1.0])
+    with pytest.raises(TypeError, match="sb is of type NoneType; it must be a torch.Tensor"):
+        moe.scaled_grouped_mm(x, b, x, None, ends())
+    with pytest.raises(LookupError, match="and results torch.int8; moe_opt"):
+        moe.scaled_grouped_mm(x.to(FP8), b.to(FP8), torch.ones(M, device=DEVICE), torch.ones(E, N, device=DEVICE), ends(), out_dtype=torch.int8)
 
 
 def test_saved_bytes():

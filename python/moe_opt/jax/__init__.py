@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import numbers
 from typing import Any, NamedTuple, Optional
 
 import jax
@@ -21,7 +22,7 @@ import jax.numpy as jnp
 import numpy
 from jax.custom_derivatives import SymbolicZero
 
-from moe_opt import _bundles, _library, _recipes, _shapes
+from moe_opt import _bundles, _dlpack, _library, _recipes, _shapes
 from moe_opt._recipes import RECIPES
 
 __all__ = ["RECIPES", "Quantized", "grouped_mm", "quantize_fp8", "quantize_mx"]
@@ -146,6 +147,7 @@ def grouped_mm(a: jax.Array, b: jax.Array, offs: jax.Array, recipe: str = "fp8_r
     Returns (M, N) bf16. For the gradient of a an FP8 copy of b is kept, for that of b one of a, and neither a nor b. Raises ValueError where shapes or types do not fit.
     """
     _recipes.check(recipe)
+    _dlpack.require_tensors(a=a, b=b, offs=offs)
     if a.ndim != 2 or b.ndim != 3 or offs.ndim != 1:
         raise ValueError(f"a, b, offs have ranks {a.ndim}, {b.ndim}, {offs.ndim}; they must have 2, 3 and 1: (M, K), (E, K, N), (E)")
     if a.dtype != jnp.bfloat16 or b.dtype != jnp.bfloat16 or offs.dtype != jnp.int32:
@@ -159,7 +161,18 @@ def grouped_mm(a: jax.Array, b: jax.Array, offs: jax.Array, recipe: str = "fp8_r
 # ---- Quantizers ----
 
 
+def _quantized(op: str, x: jax.Array, offs: Optional[jax.Array], dtype: Any, **attributes: Any) -> Quantized:
+    """The result of a quantizer."""
+    arguments = {"x": x} if offs is None else {"x": x, "offs": offs}
+    _dlpack.require_tensors(**arguments)
+    element = _NAMES.get(jnp.dtype(dtype), str(jnp.dtype(dtype)))
+    attributes["axis"] = _axis(x, attributes["axis"])
+    return Quantized(*_function(op, "call", tuple(attributes.items()), _kinds(*arguments.values()), (element,))(*arguments.values()))
+
+
 def _axis(x: jax.Array, axis: int) -> int:
+    if not isinstance(axis, numbers.Integral):
+        raise TypeError(f"axis is {axis!r}; it must be a number")
     if not -x.ndim <= axis < x.ndim:
         raise ValueError(f"axis is {axis}; x has rank {x.ndim}")
     return axis % x.ndim
@@ -178,9 +191,7 @@ def quantize_mx(
     offs[g-1] // 32 + g + j of the scales, and what is of no group is not written: of the scales, and of q, which has room up to a multiple
     of 128 rows.
     """
-    attributes = (("axis", _axis(x, axis)), ("mode", mode))
-    arguments = (x,) if offs is None else (x, offs)
-    return Quantized(*_function("mx_quantize.quantize", "call", attributes, _kinds(*arguments), (_NAMES[jnp.dtype(dtype)],))(*arguments))
+    return _quantized("mx_quantize.quantize", x, offs, dtype, axis=axis, mode=mode)
 
 
 def quantize_fp8(
@@ -199,7 +210,4 @@ def quantize_fp8(
 
     Returns q of x's shape, and the scales that multiply q; docs/dialects/mx_quantize.md has their shapes. Not differentiable.
     """
-    attributes = (("granularity", granularity), ("axis", _axis(x, axis)), ("pow2", pow2), ("sanitize", sanitize))
-    arguments = (x,) if offs is None else (x, offs)
-    found = _function("mx_quantize.quantize_fp8", "call", attributes, _kinds(*arguments), (_NAMES[jnp.dtype(dtype)],))
-    return Quantized(*found(*arguments))
+    return _quantized("mx_quantize.quantize_fp8", x, offs, dtype, granularity=granularity, axis=axis, pow2=pow2, sanitize=sanitize)

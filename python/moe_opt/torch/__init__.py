@@ -19,7 +19,7 @@ from torch import Tensor
 
 from moe_opt import _recipes
 from moe_opt._recipes import RECIPES
-from moe_opt.torch._ops import DIRECT_PRODUCTS, require_tensors
+from moe_opt.torch._ops import DIRECT_PRODUCTS, refuse_tangents, require_tensors
 from moe_opt.torch._convert import convert_experts_
 from moe_opt.torch._mixed import MixedWeights, load_mixed_weights, mixed_mm, pack_mixed_weights
 
@@ -87,6 +87,7 @@ def grouped_mm(a: Tensor, b: Tensor, offs: Tensor, recipe: str = "fp8_rowwise") 
     Returns (M, N) bf16. For the gradient of a an FP8 copy of b is kept, for that of b one of a, and neither a nor b. Raises ValueError where shapes or types do not fit, RuntimeError for what the device reports.
     """
     _check_product(a, b, offs, recipe)
+    refuse_tangents("grouped_mm", a, b)
     if torch.is_grad_enabled() and (a.requires_grad or b.requires_grad):
         return _GROUPED_MM_FORWARD[a.requires_grad, b.requires_grad](a, b, offs, recipe)[0]
     return _GROUPED_MM(a, b, offs, recipe)
@@ -136,8 +137,8 @@ def scaled_grouped_mm(
     # subclasses or without data, under modes and transforms.
     if not (
         _is_compiling()
-        or qa.is_meta
         or not (type(qa) is type(qb) is type(sa) is type(sb) is type(offs) is Tensor)
+        or qa.is_meta
         or _dispatch_modes()
         or _function_modes()
         or _transform()
@@ -145,10 +146,12 @@ def scaled_grouped_mm(
         direct = DIRECT_PRODUCTS.get((qa.dim(), qb.dim(), sb.dim(), accumulate, out_dtype))
         if direct is not None:
             return direct(qa, qb, sa, sb, offs)
+    require_tensors(qa=qa, qb=qb, sa=sa, sb=sb, **({} if offs is None else {"offs": offs}))
     return _SCALED_MM(qa, qb, sa, sb, offs, accumulate, out_dtype)
 
 
 def _axis(x: Tensor, axis: int) -> int:
+    require_tensors(x=x)
     if not -x.dim() <= axis < x.dim():
         raise ValueError(f"axis is {axis}; x has rank {x.dim()}")
     return axis % x.dim()
@@ -167,11 +170,15 @@ def quantize_mx(
     that dimension divided by 32. With offs, block j of group g has row offs[g-1] // 32 + g + j of the scales, and what is of no group is not
     written: of the scales, and of q, which has room up to a multiple of 128 rows.
     """
-    return Quantized(*_OPS.quantize.default(x, offs, _axis(x, axis), mode, dtype))
+    axis = _axis(x, axis)
+    refuse_tangents("quantize_mx", x)
+    return Quantized(*_OPS.quantize.default(x, offs, axis, mode, dtype))
 
 
 def quantize_mx_dual(x: Tensor, dtype: torch.dtype = torch.float8_e4m3fn, mode: str = "rceil") -> QuantizedDual:
     """quantize_mx along both of the last two dimensions of x, which is read once."""
+    require_tensors(x=x)
+    refuse_tangents("quantize_mx_dual", x)
     return QuantizedDual(*_OPS.quantize_dual.default(x, mode, dtype))
 
 
@@ -193,11 +200,15 @@ def quantize_fp8(
     Tokens (M, K) quantized along M by groups have room behind the last one, up to a multiple of 128 rows, which is not written.
     docs/dialects/mx_quantize.md has the shapes.
     """
-    return Quantized(*_OPS.quantize_fp8.default(x, offs, granularity, _axis(x, axis), pow2, sanitize, dtype))
+    axis = _axis(x, axis)
+    refuse_tangents("quantize_fp8", x)
+    return Quantized(*_OPS.quantize_fp8.default(x, offs, granularity, axis, pow2, sanitize, dtype))
 
 
 def quantize_fp8_dual(
     x: Tensor, offs: Optional[Tensor] = None, dtype: torch.dtype = torch.float8_e4m3fn, pow2: bool = True, sanitize: bool = False
 ) -> QuantizedDual:
     """quantize_fp8 by rows along both of the last two dimensions of x; of tokens (M, K) the columns are cut by groups, and offs is needed."""
+    require_tensors(x=x)
+    refuse_tangents("quantize_fp8_dual", x)
     return QuantizedDual(*_OPS.quantize_fp8_dual.default(x, offs, pow2, sanitize, dtype))

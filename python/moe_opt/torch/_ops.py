@@ -12,6 +12,7 @@ from typing import Callable, Optional
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad as _forward_ad
 
 from moe_opt import _bundles, _recipes
 from moe_opt.torch._functions import DTYPES, Function
@@ -25,6 +26,20 @@ def require_tensors(**arguments: object) -> None:
     for name, given in arguments.items():
         if not isinstance(given, Tensor):
             raise TypeError(f"{name} is of type {type(given).__name__}; it must be a torch.Tensor")
+
+
+def _one(tensor: Tensor) -> Tensor:
+    """The tensor that vmap has wrapped."""
+    while torch._C._functorch.is_batchedtensor(tensor):
+        tensor = torch._C._functorch.get_unwrapped(tensor)
+    return tensor
+
+
+def refuse_tangents(name: str, *operands: Tensor) -> None:
+    """NotImplementedError where forward-mode differentiation asks for a tangent of the result: no op here has one, and torch would take it
+    to be zero."""
+    if _forward_ad._current_level >= 0 and any(_forward_ad.unpack_dual(_one(operand)).tangent is not None for operand in operands):
+        raise NotImplementedError(f"moe_opt: {name} has no forward-mode derivative")
 
 
 def define(schema: str, kernel: Callable, fake: Callable) -> None:
@@ -175,7 +190,7 @@ DIRECT_PRODUCTS: dict[tuple, Callable[..., Tensor]] = {}
 
 def _scaled_mm_function(qa, qb, sa, sb, offs, accumulate, out_dtype) -> Function:
     attributes = (("accumulate", accumulate),)
-    return function("scaled_grouped_mm.scaled_mm", "call", attributes, _kinds(qa, qb, sa, sb, offs), (_NAMES.get(out_dtype),))
+    return function("scaled_grouped_mm.scaled_mm", "call", attributes, _kinds(qa, qb, sa, sb, offs), (_NAMES.get(out_dtype, str(out_dtype)),))
 
 
 def _scaled_mm(qa, qb, sa, sb, offs=None, accumulate="fast", out_dtype=torch.bfloat16):
