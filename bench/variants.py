@@ -119,6 +119,11 @@ def mx_groups(element, q, mode="rceil"):
                    f'axis = 0 : i64, block = 32 : i64, mode = "{mode}"')
 
 
+def aligned(variant):
+    """The same with groups of what is quantized along tokens at multiples of 128 tokens."""
+    return Variant(variant.op, variant.operands, variant.results, f"{variant.attributes}, align = 128 : i64", variant.returned, variant.shapes)
+
+
 def flags(pow2, sanitize):
     return f"pow2 = {str(pow2).lower()}, sanitize = {str(sanitize).lower()}"
 
@@ -338,6 +343,10 @@ def quantizers():
     for element, align in (("bf16", 128), ("f8E4M3FN", 16), ("f32", 32)):
         table[f"pad-groups-{element}"] = pad_groups(element, align)
         table[f"unpad-groups-{element}"] = unpad_groups(element, align)
+    for element, q in types:
+        for name in ("mx-groups", "fp8-row-tokens-col", "fp8-group-tokens-col", "fp8-dual-tokens", "fp8-pair-tokens", "fp8-1x128-tokens-col",
+                     "fp8-dual-1x128-tokens"):
+            table[f"aligned-{name}-{element}-{q}"] = aligned(table[f"{name}-{element}-{q}"])
     for element in ("bf16", "f32"):
         for granularity, rank, axis in (("row", 3, 1), ("row", 2, 0), ("expert", 3, 1), ("group", 2, 0), ("tensor", 2, 1)):
             name = "weights" if rank == 3 else "tokens"

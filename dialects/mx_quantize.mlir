@@ -2,6 +2,8 @@
 //
 // IRDL states the structure of an op (how many operands, which attributes, of which kind); what the values mean is checked
 // by moe-verify. docs/dialects/mx_quantize.md is the reference. Stock mlir-opt reads this file with --irdl-file=.
+// The integer `align` of ops with groups is optional, which IRDL cannot say: 128 where groups begin at multiples of 128 in what is
+// quantized along tokens.
 //
 // Generated from lib/Dialect. Do not edit: change the rows, then `cmake --build build --target dialects`.
 //

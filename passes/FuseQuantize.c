@@ -216,12 +216,16 @@ static bool have_same_element(MlirValue a, MlirValue b) {
                        mlirShapedTypeGetElementType(mlirValueGetType(b)));
 }
 
-/* Whether two ops have the same attributes of these names, and `others` besides: one that has a
- * schedule or an attribute of somebody else is left alone. */
+/* Attributes of the op, but for `align`. */
+static int count_but_align(MlirOperation op) {
+  return (int)mlirOperationGetNumAttributes(op) - (moe__group_align(op) != 0);
+}
+
+/* Whether two ops have the same attributes of these names, and `others` besides, apart from
+ * `align`: one that has a schedule or an attribute of somebody else is left alone. */
 static bool have_same_attributes(MlirOperation a, MlirOperation b, int count,
                                  const char *const *names, int others) {
-  if (mlirOperationGetNumAttributes(a) != count + others ||
-      mlirOperationGetNumAttributes(b) != count + others)
+  if (count_but_align(a) != count + others || count_but_align(b) != count + others)
     return false;
   for (int i = 0; i < count; i++)
     if (!mlirAttributeEqual(moe__op_attribute(a, names[i]), moe__op_attribute(b, names[i])))
@@ -268,6 +272,11 @@ static bool may_take_groups(MlirOperation first, const MlirOperation by_directio
           is_read_in_groups_only(moe__result(by_direction[0], MOE__SCALES), MOE__SA, offs));
 }
 
+static void copy_align(MlirOperation from, MlirOperation to) {
+  if (moe__group_align(from))
+    moe__op_set_attribute(to, "align", moe__op_attribute(from, "align"));
+}
+
 /* Makes one op of two, at the place of the first. by_direction: the two. */
 static void merge(MlirOperation first, const MlirOperation by_direction[2], const kind_t *kind) {
   moe__builder_t b =
@@ -284,6 +293,7 @@ static void merge(MlirOperation first, const MlirOperation by_direction[2], cons
   bool by_row = kind->has_granularity && moe__op_granularity(first) == MOE__ROW;
   for (int i = 0; i < kind->attribute_count - by_row; i++) /* "row" need not be said */
     moe__op_set_attribute(dual, kind->attributes[i], moe__op_attribute(first, kind->attributes[i]));
+  copy_align(by_direction[1], dual);
   for (int i = 0; i < 4; i++)
     mlirValueReplaceAllUsesOfWith(moe__result(by_direction[i / 2], HALF_ROLES[i % 2]),
                                   mlirOperationGetResult(dual, i));
@@ -363,7 +373,8 @@ static bool have_same_rows(MlirOperation a, MlirOperation b) {
 static bool differ_in_tensor_only(MlirOperation a, MlirOperation b) {
   const char *const names[] = {"granularity", "axis", "pow2", "sanitize"};
   MlirValue x = moe__operand(a, MOE__X), y = moe__operand(b, MOE__X);
-  return have_same_attributes(a, b, 4, names, 0) && !mlirValueEqual(x, y) &&
+  return have_same_attributes(a, b, 4, names, 0) && moe__group_align(a) == moe__group_align(b) &&
+         !mlirValueEqual(x, y) &&
          mlirValueEqual(moe__operand(a, MOE__OFFS), moe__operand(b, MOE__OFFS)) &&
          have_same_element(x, y) &&
          have_same_element(moe__result(a, MOE__Q), moe__result(b, MOE__Q)) && have_same_rows(a, b);
@@ -406,6 +417,7 @@ static bool pair(MlirOperation first, MlirOperation second) {
                                MOE__VALUES(x, y, moe__operand(first, MOE__OFFS)), NULL, 0, NULL);
   moe__op_set_attribute(both, "pow2", moe__op_attribute(first, "pow2"));
   moe__op_set_attribute(both, "sanitize", moe__op_attribute(first, "sanitize"));
+  copy_align(first, both);
   for (int i = 0; i < 4; i++)
     mlirValueReplaceAllUsesOfWith(moe__result(halves[i / 2], HALF_ROLES[i % 2]),
                                   mlirOperationGetResult(both, i));

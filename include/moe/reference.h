@@ -132,6 +132,15 @@ MOE_API moe_ref_status_t moe_ref_mx_quantize_groups(const moe_ref_tensor_t *x,
                                                     const moe_ref_tensor_t *q,
                                                     const moe_ref_tensor_t *scales);
 
+/* The same where groups of q are aligned, see below. `block` divides MOE_GROUP_ALIGN.
+ *   q      (m,K), m as by moe_ref_aligned_rows
+ *   scales (m / block, K): those of the MX blocks of q; 0 for those of padding */
+MOE_API moe_ref_status_t moe_ref_mx_quantize_aligned(const moe_ref_tensor_t *x,
+                                                     const moe_ref_tensor_t *offs, int64_t block,
+                                                     moe_ref_mx_mode_t mode,
+                                                     const moe_ref_tensor_t *q,
+                                                     const moe_ref_tensor_t *scales);
+
 /* ---- Groups of tokens ---- */
 
 /* offs (rank 1, I32; one for each of G groups) says where groups of the rows of a tensor end. Group
@@ -151,6 +160,20 @@ MOE_API int64_t moe_ref_grouped_rows(const moe_ref_tensor_t *offs, int64_t rows)
 
 /* The least multiple of `align` that is at least `size`; for sizes from 0 and aligns from 1 on. */
 MOE_API int64_t moe_ref_padded(int64_t size, int64_t align);
+
+/* Groups of a tensor may be aligned to MOE_GROUP_ALIGN rows. Such a tensor has room for that many
+ * more in each group, and group g, which begins with row `start` of all, begins there with row
+ *
+ *   MOE_GROUP_ALIGN * (start / MOE_GROUP_ALIGN + g)
+ *
+ * Behind its last row there is padding up to a multiple of MOE_GROUP_ALIGN: rows of zeros. Rows
+ * behind that are no one's. */
+MOE_API int64_t moe_ref_aligned_rows(int64_t rows, int64_t groups);
+MOE_API int64_t moe_ref_aligned_start(int64_t start, int64_t group);
+
+/* Rows of it that are written, for `rows` rows: those before the end of the last group that has any
+ * and of its padding. -1 where offs is not as above. */
+MOE_API int64_t moe_ref_aligned_end(const moe_ref_tensor_t *offs, int64_t rows);
 
 /* Where groups end after each was padded to a multiple of `align` >= 1 rows, into padded (rank 1,
  * I32, as many as offs). MOE_REF_INVALID_ARGUMENT too where rows + G * align does not fit I32. */
@@ -203,6 +226,7 @@ typedef struct moe_ref_fp8_scaling_t {
   const moe_ref_tensor_t *offs; /* groups of dimension 0, or NULL */
   bool pow2;                    /* factors are rounded down to a power of two */
   bool sanitize; /* x is read with 0 for NaN and +-(its type's largest finite number) for +-Inf */
+  bool aligned;  /* groups of q are aligned, see above; with offs, along axis 0 */
 } moe_ref_fp8_scaling_t;
 
 /* Elements along `dimension` of x, which has this rank, that share a scale: 0 means all there are,
@@ -236,7 +260,8 @@ MOE_API moe_ref_status_t moe_ref_fp8_scale(const moe_ref_tensor_t *x,
 
 /* The second pass: q = cast(x * factor), one fp32 multiplication and a cast that saturates.
  *   factors  F32, of the shape of scales; scaling->pow2 does not matter
- *   q        the shape of x; E4M3 or E5M2; any strides */
+ *   q        the shape of x, where groups are aligned of moe_ref_aligned_rows; E4M3 or E5M2; any
+ *            strides */
 MOE_API moe_ref_status_t moe_ref_fp8_cast(const moe_ref_tensor_t *x,
                                           const moe_ref_tensor_t *factors,
                                           const moe_ref_fp8_scaling_t *scaling,
@@ -249,7 +274,7 @@ MOE_API moe_ref_status_t moe_ref_fp8_quantize(const moe_ref_tensor_t *x,
                                               const moe_ref_tensor_t *scales);
 
 /* The inverse: x = cast(q * scale), one fp32 multiplication. Of the scaling only granularity, axis
- * and offs matter. */
+ * and offs matter; groups are not aligned. */
 MOE_API moe_ref_status_t moe_ref_fp8_dequantize(const moe_ref_tensor_t *q,
                                                 const moe_ref_tensor_t *scales,
                                                 const moe_ref_fp8_scaling_t *scaling,

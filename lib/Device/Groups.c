@@ -6,6 +6,8 @@
 #include "lib/Device/Tiles.h"
 #include "lib/Device/Warp.h"
 
+#include "moe/limits.h"
+
 static int32_t table_bytes(int32_t max_groups) {
   return (max_groups + MOE__WARP - 1) / MOE__WARP * MOE__WARP * 4;
 }
@@ -161,6 +163,11 @@ static MlirValue search(moe__groups_t *groups, int32_t table, MlirValue unit, Ml
     low = moe__select(b, moe__and(b, inside, behind), moe__add(b, low, step), low);
   }
   return low;
+}
+
+MlirValue moe__groups_aligned_row(moe__builder_t *b, MlirValue row, MlirValue group) {
+  /* The group begins at MOE_GROUP_ALIGN * (start / MOE_GROUP_ALIGN + group). */
+  return moe__add(b, moe__and(b, row, -MOE_GROUP_ALIGN), moe__mul(b, group, MOE_GROUP_ALIGN));
 }
 
 MlirValue moe__groups_end(moe__groups_t *groups) {

@@ -92,6 +92,10 @@ void moe__groups_tile_range(moe__groups_t *groups, MlirValue group, MlirValue *o
 void moe__groups_range(moe__groups_t *groups, MlirValue group, MlirValue *out_start,
                        MlirValue *out_end);
 
+/* Where groups begin at multiples of MOE_GROUP_ALIGN: the row (i32) that takes the place of row
+ * `row`, which is a multiple of that behind the start of group `group`. */
+MlirValue moe__groups_aligned_row(moe__builder_t *b, MlirValue row, MlirValue group);
+
 /* Where the last group ends, after the barrier: rows from there on are in no group. */
 MlirValue moe__groups_end(moe__groups_t *groups);
 

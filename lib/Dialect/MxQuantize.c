@@ -7,6 +7,24 @@
 
 #include "mlir-c/BuiltinTypes.h"
 
+/* ---- Groups that begin at a multiple of tokens ---- */
+
+/* Whether `align` is right, if it is there: the op writes tokens in groups, which are summed
+ * over. */
+bool moe__check_aligned(MlirOperation op) {
+  if (!moe__group_align(op))
+    return true;
+  int64_t align = moe__op_integer(op, "align");
+  if (align != MOE_GROUP_ALIGN)
+    return moe__error(op, "attribute 'align' is %lld; it must be %d", (long long)align,
+                      MOE_GROUP_ALIGN);
+  bool has_axis = !mlirAttributeIsNull(moe__op_attribute(op, "axis"));
+  return (!mlirValueIsNull(moe__operand(op, MOE__OFFS)) &&
+          (!has_axis || moe__op_integer(op, "axis") == 0)) ||
+         moe__error(op, "attribute 'align' must not be there: no result has groups along the axis "
+                        "that is summed over");
+}
+
 /* ---- MX ---- */
 
 static bool check_mx_block(MlirOperation op) {
@@ -64,6 +82,8 @@ static bool check_mx_groups(MlirOperation op) {
 }
 
 bool moe__check_mx_quantize(MlirOperation op) {
+  if (!moe__check_aligned(op))
+    return false;
   if (!mlirValueIsNull(moe__operand(op, MOE__OFFS)))
     return check_mx_groups(op);
   return check_mx_shapes(op, moe__tensor_type(op, MOE__X), "result", moe__tensor_type(op, MOE__Q),
@@ -94,17 +114,19 @@ static int scaled_rank(MlirOperation op) {
   return (int)mlirShapedTypeGetRank(mlirValueGetType(mlirOperationGetOperand(op, 0)));
 }
 
-/* Of tokens in groups, along which q is quantized, there is room for a multiple. */
+/* Of tokens in groups, along which q is quantized, there is room for a multiple; where groups begin
+ * at multiples, for one more in each group. */
 static void append_quantized(MlirOperation op, int axis, int offs, moe__shape_t *out) {
   for (int d = 0; d < scaled_rank(op); d++)
     if (d == 0 && offs >= 0 && axis == 0)
-      moe__append_padded(out, 0, d, MOE_TOKEN_MULTIPLE, -1);
+      moe__append_padded(out, 0, d, MOE_TOKEN_MULTIPLE, moe__group_align(op) ? offs : -1);
     else
       moe__append_copy(out, 0, d);
 }
 
 /* Tokens in groups, along which q is quantized, have room for a multiple; their scales for the
- * blocks of that, and one more in each group. */
+ * blocks of that, and one more in each group. Where groups begin at multiples, the scales are those
+ * of all blocks of q. */
 void moe__mx_shape(MlirOperation op, moe__role_t role, moe__shape_t *out) {
   int offs = moe__operand_number(op, MOE__OFFS), axis = (int)moe__op_integer(op, "axis");
   if (role == MOE__Q) {
@@ -118,7 +140,7 @@ void moe__mx_shape(MlirOperation op, moe__role_t role, moe__shape_t *out) {
   out->sizes[0].divisor = MOE_TOKEN_MULTIPLE;
   out->sizes[0].multiple = MOE_TOKEN_MULTIPLE / MOE_MX_BLOCK;
   out->sizes[0].groups_operand = offs;
-  out->sizes[0].groups_apart = true;
+  out->sizes[0].groups_apart = !moe__group_align(op);
 }
 
 /* ---- FP8 with f32 scales ---- */
@@ -144,11 +166,12 @@ bool moe__check_granularity(MlirOperation op) {
                       "operand 'offs' is missing; with granularity \"%s\" and axis %lld there is "
                       "a scale for each group",
                       name, (long long)axis);
-  return needs_groups || !grouped ||
-         moe__error(op,
-                    "operand 'offs' must not be there: with granularity \"%s\" and axis %lld no "
-                    "scale belongs to a group",
-                    name, (long long)axis);
+  if (grouped && !needs_groups)
+    return moe__error(op,
+                      "operand 'offs' must not be there: with granularity \"%s\" and axis %lld no "
+                      "scale belongs to a group",
+                      name, (long long)axis);
+  return moe__check_aligned(op);
 }
 
 /* One scale for each slice along the axis. Groups cut dimension 0. */
@@ -227,8 +250,9 @@ bool moe__check_fp8_dual(MlirOperation op) {
                       "granularity \"%s\" has the same scales along both axes; quantize once for "
                       "each",
                       moe__granularity_name(granularity));
-  return granularity != MOE__128X128 || scaled_rank(op) == 3 ||
-         moe__error(op, "the tensor has rank 2; with granularity \"128x128\" it must be 3");
+  if (granularity == MOE__128X128 && scaled_rank(op) != 3)
+    return moe__error(op, "the tensor has rank 2; with granularity \"128x128\" it must be 3");
+  return moe__check_aligned(op);
 }
 
 /* ---- Layouts ---- */

@@ -25,7 +25,8 @@
  *   M/128+E  the same and one more for each of E: room for the blocks of E groups of M, which begin
  *            anew in each group. Where it is one of several, it counts if the op has the attribute
  *            `granularity`, and the others do not
- *   M%128    M, rounded up to a multiple of 128
+ *   M%128    M, rounded up to a multiple of 128; with the attribute `align` there are 128 more for
+ *            each of `offs`
  *   *        the shape of the first operand of the string that has a star
  *   @        what the row's function SHAPE says
   *   a|b      one of several. Those with a /32 are for element type f8E8M0FNU, the others for other

@@ -9,6 +9,7 @@
 
 /* MxQuantize.c: the axis and the block size of MX; which axes and groups a granularity has; what
  * moves groups. */
+bool moe__check_aligned(MlirOperation op);
 bool moe__check_mx_quantize(MlirOperation op);
 bool moe__check_mx_dequantize(MlirOperation op);
 bool moe__check_mx_quantize_dual(MlirOperation op);

@@ -238,7 +238,8 @@ void moe__tensor_shape(MlirOperation op, moe__role_t role, moe__shape_t *out) {
       if (dimension.multiple == 1)
         moe__append_divided(out, number, of, dimension.divisor);
       else
-        moe__append_padded(out, number, of, dimension.multiple, -1);
+        moe__append_padded(out, number, of, dimension.multiple,
+                           moe__group_align(op) ? moe__operand_number(op, MOE__OFFS) : -1);
       if (dimension.groups)
         out->sizes[out->rank - 1].groups_operand =
             moe__operand_number(op, moe__letter_owner(op, dimension.groups, &of));

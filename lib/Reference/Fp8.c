@@ -65,6 +65,8 @@ static bool is_scaling(const moe_ref_fp8_scaling_t *scaling, int rank) {
   const bool grouped = scaling->offs != NULL;
   if (axis != rank - 1 && axis != rank - 2)
     return false;
+  if (scaling->aligned && (!grouped || axis != 0))
+    return false;
   switch (scaling->granularity) {
   case MOE_REF_ROW:
   case MOE_REF_1X128:
@@ -414,6 +416,20 @@ static void finish_scales(const moe_ref_tensor_t *x, const moe_ref_fp8_scaling_t
   }
 }
 
+/* The sheet as it lies in `to`; where groups are aligned, with zeros behind its last row. */
+static sheet_t place_sheet(const moe_ref_fp8_scaling_t *scaling, const sheet_t *sheet,
+                           const moe_ref_tensor_t *to) {
+  sheet_t placed = *sheet;
+  if (!scaling->aligned)
+    return placed;
+  placed.first_row = moe_ref_aligned_start(sheet->first_row, sheet->group);
+  for (int64_t row = sheet->rows; row < moe_ref_padded(sheet->rows, MOE_GROUP_ALIGN); row++)
+    for (int64_t column = 0; column < sheet->columns; column++)
+      *(uint8_t *)moe__ref_element_address(to, (placed.first_row + row) * to->strides[0] +
+                                                   column * to->strides[1]) = 0;
+  return placed;
+}
+
 /* to = cast(from * factor), where `values` are the factors, or the amaxes that they follow from. */
 static void rescale(const moe_ref_tensor_t *from, const moe_ref_fp8_scaling_t *scaling,
                     bool sanitize, const moe_ref_tensor_t *values, bool are_amaxes,
@@ -425,10 +441,11 @@ static void rescale(const moe_ref_tensor_t *from, const moe_ref_fp8_scaling_t *s
   for (int64_t i = 0; i < sheet_count(from, scaling); i++) {
     sheet = sheet_at(from, scaling, i, &sheet);
     factors.cells = sheet_cells(from, scaling, &sheet, values);
+    const sheet_t placed = place_sheet(scaling, &sheet, to);
     piece_t piece = {0};
     while (next_piece(&piece, &sheet, from, sanitize)) {
       piece_multiply(&piece, &sheet, &factors);
-      const moe__ref_place_t target = piece_place(&piece, &sheet, to);
+      const moe__ref_place_t target = piece_place(&piece, &placed, to);
       moe__ref_tile_write(&target, &piece.tile);
     }
   }
@@ -454,15 +471,21 @@ static bool are_scales(const moe_ref_tensor_t *scales, const moe_ref_tensor_t *x
          (scaling->offs == NULL || moe__ref_is_offsets(scaling->offs));
 }
 
-/* Whether q can be x quantized. */
-static bool is_low(const moe_ref_tensor_t *q, const moe_ref_tensor_t *x) {
-  return moe__ref_is_tensor(q) && is_fp8(q->dtype) && q->rank == x->rank &&
-         memcmp(q->shape, x->shape, (size_t)x->rank * sizeof *x->shape) == 0;
+/* Whether q can be x quantized; its scales have been checked. */
+static bool is_low(const moe_ref_tensor_t *q, const moe_ref_tensor_t *x,
+                   const moe_ref_fp8_scaling_t *scaling) {
+  if (!moe__ref_is_tensor(q) || !is_fp8(q->dtype) || q->rank != x->rank)
+    return false;
+  int64_t rows = x->shape[0];
+  if (scaling->aligned)
+    rows = moe_ref_aligned_rows(rows, scaling->offs->shape[0]);
+  return q->shape[0] == rows &&
+         memcmp(q->shape + 1, x->shape + 1, (size_t)(x->rank - 1) * sizeof *x->shape) == 0;
 }
 
 static bool can_cast(const moe_ref_tensor_t *x, const moe_ref_fp8_scaling_t *scaling,
                      const moe_ref_tensor_t *q, const moe_ref_tensor_t *scales) {
-  return is_high(x) && is_low(q, x) && are_scales(scales, x, scaling);
+  return is_high(x) && are_scales(scales, x, scaling) && is_low(q, x, scaling);
 }
 
 /* ---- Public functions ---- */
@@ -501,7 +524,7 @@ moe_ref_status_t moe_ref_fp8_quantize(const moe_ref_tensor_t *x,
 moe_ref_status_t moe_ref_fp8_dequantize(const moe_ref_tensor_t *q, const moe_ref_tensor_t *scales,
                                         const moe_ref_fp8_scaling_t *scaling,
                                         const moe_ref_tensor_t *x) {
-  if (!can_cast(x, scaling, q, scales))
+  if (scaling == NULL || scaling->aligned || !can_cast(x, scaling, q, scales))
     return MOE_REF_INVALID_ARGUMENT;
   rescale(q, scaling, false, scales, false, x);
   return MOE_REF_OK;

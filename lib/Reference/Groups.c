@@ -6,6 +6,8 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Reference/Tensors.h"
 
+#include "moe/limits.h"
+
 /* ---- Ends of groups ---- */
 
 moe_ref_status_t moe_ref_group_ends(const moe_ref_tensor_t *offs, int64_t rows, int64_t *ends) {
@@ -27,6 +29,27 @@ int64_t moe_ref_grouped_rows(const moe_ref_tensor_t *offs, int64_t rows) {
 
 int64_t moe_ref_padded(int64_t size, int64_t align) {
   return size % align == 0 ? size : size - size % align + align;
+}
+
+int64_t moe_ref_aligned_rows(int64_t rows, int64_t groups) {
+  return moe_ref_padded(rows, MOE_GROUP_ALIGN) + groups * MOE_GROUP_ALIGN;
+}
+
+int64_t moe_ref_aligned_start(int64_t start, int64_t group) {
+  return (start / MOE_GROUP_ALIGN + group) * MOE_GROUP_ALIGN;
+}
+
+int64_t moe_ref_aligned_end(const moe_ref_tensor_t *offs, int64_t rows) {
+  if (!moe__ref_is_offsets(offs) || rows < 0)
+    return -1;
+  int64_t start = 0, written = 0;
+  for (int64_t g = 0; g < offs->shape[0]; g++) {
+    const int64_t end = moe__ref_group_end(offs, g, start, rows);
+    if (end > start)
+      written = moe_ref_aligned_start(start, g) + moe_ref_padded(end - start, MOE_GROUP_ALIGN);
+    start = end;
+  }
+  return written;
 }
 
 /* Whether offsets of groups that are padded fit I32, as the largest they may need to be does. */

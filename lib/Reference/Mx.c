@@ -8,6 +8,8 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Reference/Tiles.h"
 
+#include "moe/limits.h"
+
 enum { ROWS = MOE__REF_TILE_HEIGHT, LANES = MOE__REF_TILE_LANES };
 
 /* ---- The scale of one MX block ---- */
@@ -284,6 +286,70 @@ static bool is_grouped_pair(const moe_ref_tensor_t *x, const moe_ref_tensor_t *o
   return scales->shape[0] == rows && is_quantized_pair(&no_x, &no_q, &no_scales, 0, block);
 }
 
+/* Whether the tensors of a quantization in aligned groups belong together. */
+static bool is_aligned_pair(const moe_ref_tensor_t *x, const moe_ref_tensor_t *offs, int64_t block,
+                            const moe_ref_tensor_t *q, const moe_ref_tensor_t *scales) {
+  if (!moe__ref_is_tensor(x) || !moe__ref_is_tensor(q) || !moe__ref_is_tensor(scales) ||
+      offs == NULL || !moe__ref_is_offsets(offs) || block < 1 || MOE_GROUP_ALIGN % block)
+    return false;
+  if (x->rank != 2 || q->rank != 2 || scales->rank != 2)
+    return false;
+  const moe_ref_tensor_t no_x = rows_of(x, 0, 0), no_q = rows_of(q, 0, 0),
+                         no_scales = rows_of(scales, 0, 0);
+  return q->shape[0] == moe_ref_aligned_rows(x->shape[0], offs->shape[0]) &&
+         scales->shape[0] == q->shape[0] / block &&
+         is_quantized_pair(&no_x, &no_q, &no_scales, 0, block);
+}
+
+/* Sets rows [begin, end) of a matrix of bytes to 0. */
+static void clear_rows(const moe_ref_tensor_t *bytes, int64_t begin, int64_t end) {
+  for (int64_t row = begin; row < end; row++)
+    for (int64_t column = 0; column < bytes->shape[1]; column++)
+      *(uint8_t *)moe__ref_element_address(bytes, row * bytes->strides[0] +
+                                                      column * bytes->strides[1]) = 0;
+}
+
+/* MX blocks of rows [start, end) of x: q has them from row `row` on, and their scales lie where
+ * `scale_row` is the first. */
+static moe_ref_status_t quantize_group(const moe_ref_tensor_t *x, int64_t start, int64_t end,
+                                       int64_t block, moe_ref_mx_mode_t mode,
+                                       const moe_ref_tensor_t *q, int64_t row,
+                                       const moe_ref_tensor_t *scales, int64_t scale_row) {
+  for (int64_t first = start; first < end; first += block) {
+    const int64_t last = first + block < end ? first + block : end, to_row = row + first - start,
+                  to_scale = scale_row + (first - start) / block;
+    const moe_ref_tensor_t own = rows_of(x, first, last),
+                           to = rows_of(q, to_row, to_row + last - first),
+                           scale = rows_of(scales, to_scale, to_scale + 1);
+    const moe_ref_status_t status = moe_ref_mx_quantize(&own, 0, last - first, mode, &to, &scale);
+    if (status != MOE_REF_OK)
+      return status;
+  }
+  return MOE_REF_OK;
+}
+
+moe_ref_status_t moe_ref_mx_quantize_aligned(const moe_ref_tensor_t *x,
+                                             const moe_ref_tensor_t *offs, int64_t block,
+                                             moe_ref_mx_mode_t mode, const moe_ref_tensor_t *q,
+                                             const moe_ref_tensor_t *scales) {
+  if (!is_aligned_pair(x, offs, block, q, scales) || !is_mode(mode))
+    return MOE_REF_INVALID_ARGUMENT;
+  int64_t start = 0;
+  for (int64_t g = 0; g < offs->shape[0]; g++) {
+    const int64_t end = moe__ref_group_end(offs, g, start, x->shape[0]);
+    const int64_t row = moe_ref_aligned_start(start, g), row_end = row + end - start,
+                  padding_end = row + moe_ref_padded(end - start, MOE_GROUP_ALIGN);
+    const moe_ref_status_t status =
+        quantize_group(x, start, end, block, mode, q, row, scales, row / block);
+    if (status != MOE_REF_OK)
+      return status;
+    clear_rows(q, row_end, padding_end);
+    clear_rows(scales, moe_ref_padded(row_end, block) / block, padding_end / block);
+    start = end;
+  }
+  return MOE_REF_OK;
+}
+
 moe_ref_status_t moe_ref_mx_quantize_groups(const moe_ref_tensor_t *x, const moe_ref_tensor_t *offs,
                                             int64_t block, moe_ref_mx_mode_t mode,
                                             const moe_ref_tensor_t *q,
@@ -293,15 +359,10 @@ moe_ref_status_t moe_ref_mx_quantize_groups(const moe_ref_tensor_t *x, const moe
   int64_t start = 0;
   for (int64_t g = 0; g < offs->shape[0]; g++) {
     const int64_t end = moe__ref_group_end(offs, g, start, x->shape[0]);
-    for (int64_t first = start; first < end; first += block) {
-      const int64_t last = first + block < end ? first + block : end;
-      const int64_t row = start / block + g + (first - start) / block;
-      const moe_ref_tensor_t own = rows_of(x, first, last), to = rows_of(q, first, last),
-                             scale = rows_of(scales, row, row + 1);
-      const moe_ref_status_t status = moe_ref_mx_quantize(&own, 0, last - first, mode, &to, &scale);
-      if (status != MOE_REF_OK)
-        return status;
-    }
+    const moe_ref_status_t status =
+        quantize_group(x, start, end, block, mode, q, start, scales, start / block + g);
+    if (status != MOE_REF_OK)
+      return status;
     start = end;
   }
   return MOE_REF_OK;

@@ -283,8 +283,8 @@ static void check_quantize(const case_t *c, const int64_t *shape, int turn, uint
   const way_t *way = c->way;
   const int scale_rank = scale_shape(way, shape, of_scales);
   const moe_ref_tensor_t offs = offsets(c);
-  const moe_ref_fp8_scaling_t scaling = {way->granularity, way->axis, way->grouped ? &offs : NULL,
-                                         c->pow2, c->sanitize};
+  const moe_ref_fp8_scaling_t scaling = {way->granularity, way->axis,   way->grouped ? &offs : NULL,
+                                         c->pow2,          c->sanitize, false};
   buffer_t x = buffer_make(c->input, way->rank, shape, turn % (way->rank + 1), turn % 3);
   buffer_t q[3], scales[3], factor[2];
   for (int i = 0; i < 3; i++) {
@@ -458,7 +458,7 @@ static void separates_groups(void **state) {
   const moe_ref_tensor_t q_tensor = {q, MOE_REF_E4M3, 2, {ROWS, COLUMNS}, {1, ROWS}};
   const moe_ref_tensor_t offs = {ends, MOE_REF_I32, 1, {COUNT}, {1}};
   moe_ref_tensor_t s_tensor = {scales, MOE_REF_F32, 2, {COUNT, COLUMNS}, {COLUMNS, 1}};
-  moe_ref_fp8_scaling_t scaling = {MOE_REF_ROW, 0, &offs, true, false};
+  moe_ref_fp8_scaling_t scaling = {MOE_REF_ROW, 0, &offs, true, false, false};
   assert_int_equal(moe_ref_fp8_quantize(&x_tensor, &scaling, &q_tensor, &s_tensor), MOE_REF_OK);
   const float inverse[] = {1, 0x1p-8f, 0x1p-8f, 0x1p-6f, 0x1p-48f, 0x1p-48f, 2, NAN};
   for (int i = 0; i < COUNT * COLUMNS; i++)

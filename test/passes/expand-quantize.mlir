@@ -128,3 +128,22 @@ func.func @by_hand(%x: tensor<?x?xbf16>, %y: tensor<?x?xbf16>) -> tensor<?x?xf8E
       : (tensor<?x?xbf16>, tensor<1xf32>) -> tensor<?x?xf8E4M3FN>
   return %q : tensor<?x?xf8E4M3FN>
 }
+
+// Where groups begin at multiples of 128 tokens, the second pass writes them so.
+// CHECK-LABEL: func.func @aligned
+// CHECK: "mx_quantize.scale_fp8"(%{{.*}}, %{{.*}}) {axis = 0 : i64, element = "f8E4M3FN", granularity = "row", pow2 = true, sanitize = false}
+// CHECK: "mx_quantize.cast_fp8"({{.*}}) {align = 128 : i64, axis = 0 : i64, granularity = "row", sanitize = false}
+// CHECK-SAME: -> tensor<1152x48xf8E4M3FN, #{{.*}}>
+// CHECK: "mx_quantize.scale_fp8_dual"(%{{.*}}, %{{.*}}) {element = "f8E4M3FN", pow2 = true, sanitize = false}
+// CHECK: "mx_quantize.cast_fp8_dual"({{.*}}) {align = 128 : i64, sanitize = false}
+// CHECK: "mx_quantize.quantize_fp8"({{.*}}) {align = 128 : i64, axis = 0 : i64, granularity = "1x128", pow2 = true, sanitize = false}
+func.func @aligned(%x: tensor<64x48xbf16>, %offs: tensor<8xi32>) {
+  %q, %s = "mx_quantize.quantize_fp8"(%x, %offs) {align = 128 : i64, axis = 0 : i64, granularity = "row", pow2 = true, sanitize = false}
+      : (tensor<64x48xbf16>, tensor<8xi32>) -> (tensor<1152x48xf8E4M3FN, #mk_columns>, tensor<8x48xf32>)
+  %d:4 = "mx_quantize.quantize_fp8_dual"(%x, %offs) {align = 128 : i64, pow2 = true, sanitize = false}
+      : (tensor<64x48xbf16>, tensor<8xi32>)
+      -> (tensor<64x48xf8E4M3FN>, tensor<64xf32>, tensor<1152x48xf8E4M3FN, #mk_columns>, tensor<8x48xf32>)
+  %b, %c = "mx_quantize.quantize_fp8"(%x, %offs) {align = 128 : i64, axis = 0 : i64, granularity = "1x128", pow2 = true, sanitize = false}
+      : (tensor<64x48xbf16>, tensor<8xi32>) -> (tensor<1152x48xf8E4M3FN, #mk_columns>, tensor<9x48xf32>)
+  return
+}

@@ -170,3 +170,46 @@ func.func @blocks_apart(%w: tensor<2x32x64xbf16>) -> (tensor<2x32x64xf8E4M3FN>, 
       : (tensor<2x32x64xbf16>) -> (tensor<2x32x64xf8E4M3FN>, tensor<2x1x1xf32>)
   return %q0, %s0, %q1, %s1, %q2 : tensor<2x32x64xf8E4M3FN>, tensor<2x32x1xf32>, tensor<2x32x64xf8E4M3FN, #enk>, tensor<2x1x64xf32>, tensor<2x32x64xf8E4M3FN>
 }
+
+// -----
+
+// Groups that begin at multiples of 128 tokens are those of what is quantized along tokens, and stay so.
+// CHECK-LABEL: func.func @aligned
+// CHECK: "mx_quantize.quantize_fp8_dual"(%{{.*}}) {align = 128 : i64, granularity = "1x128", pow2 = true, sanitize = true}
+#mk = affine_map<(m, k) -> (k, m)>
+#ekn = affine_map<(e, k, n) -> (e, n, k)>
+func.func @aligned(%x: tensor<?x128xbf16>, %w: tensor<2x128x32xf8E4M3FN, #ekn>, %sw: tensor<2x1x1xf32>, %offs: tensor<2xi32>)
+    -> (tensor<?x32xbf16>, tensor<?x128xf8E4M3FN, #mk>, tensor<?x128xf32>) {
+  %q, %s = "mx_quantize.quantize_fp8"(%x) {axis = 1 : i64, granularity = "1x128", pow2 = true, sanitize = true}
+      : (tensor<?x128xbf16>) -> (tensor<?x128xf8E4M3FN>, tensor<?x1xf32, #mk>)
+  %out = "scaled_grouped_mm.scaled_mm"(%q, %w, %s, %sw, %offs) {accumulate = "promoted"}
+      : (tensor<?x128xf8E4M3FN>, tensor<2x128x32xf8E4M3FN, #ekn>, tensor<?x1xf32, #mk>, tensor<2x1x1xf32>, tensor<2xi32>) -> tensor<?x32xbf16>
+  %qt, %st = "mx_quantize.quantize_fp8"(%x, %offs) {axis = 0 : i64, granularity = "1x128", pow2 = true, sanitize = true, align = 128 : i64}
+      : (tensor<?x128xbf16>, tensor<2xi32>) -> (tensor<?x128xf8E4M3FN, #mk>, tensor<?x128xf32>)
+  return %out, %qt, %st : tensor<?x32xbf16>, tensor<?x128xf8E4M3FN, #mk>, tensor<?x128xf32>
+}
+
+// -----
+
+// Two tensors whose groups begin alike become a pair, others do not.
+// CHECK-LABEL: func.func @aligned_pair
+// CHECK: "mx_quantize.quantize_fp8_pair"(%{{.*}}) {align = 128 : i64, pow2 = true, sanitize = true}
+// CHECK-LABEL: func.func @aligned_apart
+// CHECK-COUNT-2: "mx_quantize.quantize_fp8"(
+#mk = affine_map<(m, k) -> (k, m)>
+func.func @aligned_pair(%x: tensor<64x128xbf16>, %y: tensor<64x32xbf16>, %offs: tensor<2xi32>)
+    -> (tensor<384x128xf8E4M3FN, #mk>, tensor<2x128xf32>, tensor<384x32xf8E4M3FN, #mk>, tensor<2x32xf32>) {
+  %q, %s = "mx_quantize.quantize_fp8"(%x, %offs) {axis = 0 : i64, granularity = "row", pow2 = true, sanitize = true, align = 128 : i64}
+      : (tensor<64x128xbf16>, tensor<2xi32>) -> (tensor<384x128xf8E4M3FN, #mk>, tensor<2x128xf32>)
+  %qy, %sy = "mx_quantize.quantize_fp8"(%y, %offs) {axis = 0 : i64, granularity = "row", pow2 = true, sanitize = true, align = 128 : i64}
+      : (tensor<64x32xbf16>, tensor<2xi32>) -> (tensor<384x32xf8E4M3FN, #mk>, tensor<2x32xf32>)
+  return %q, %s, %qy, %sy : tensor<384x128xf8E4M3FN, #mk>, tensor<2x128xf32>, tensor<384x32xf8E4M3FN, #mk>, tensor<2x32xf32>
+}
+func.func @aligned_apart(%x: tensor<64x128xbf16>, %y: tensor<64x32xbf16>, %offs: tensor<2xi32>)
+    -> (tensor<384x128xf8E4M3FN, #mk>, tensor<2x128xf32>, tensor<128x32xf8E4M3FN, #mk>, tensor<2x32xf32>) {
+  %q, %s = "mx_quantize.quantize_fp8"(%x, %offs) {axis = 0 : i64, granularity = "row", pow2 = true, sanitize = true, align = 128 : i64}
+      : (tensor<64x128xbf16>, tensor<2xi32>) -> (tensor<384x128xf8E4M3FN, #mk>, tensor<2x128xf32>)
+  %qy, %sy = "mx_quantize.quantize_fp8"(%y, %offs) {axis = 0 : i64, granularity = "row", pow2 = true, sanitize = true}
+      : (tensor<64x32xbf16>, tensor<2xi32>) -> (tensor<128x32xf8E4M3FN, #mk>, tensor<2x32xf32>)
+  return %q, %s, %qy, %sy : tensor<384x128xf8E4M3FN, #mk>, tensor<2x128xf32>, tensor<128x32xf8E4M3FN, #mk>, tensor<2x32xf32>
+}

@@ -76,6 +76,7 @@ struct moe__run_launch_t {
     int axis;
     int64_t block_size;
     moe_ref_mx_mode_t mode;
+    bool aligned; /* groups of q */
   } mx;
   struct {
     moe_ref_fp8_scaling_t scaling;

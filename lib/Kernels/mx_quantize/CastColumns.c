@@ -199,6 +199,19 @@ void moe__cast_store_some(moe__cast_tiles_t *tiles, const moe__cast_unit_t *unit
   }
 }
 
+void moe__cast_clear_rows(moe__cast_tiles_t *tiles, const moe__cast_unit_t *unit) {
+  moe__builder_t *b = &tiles->kernel->builder;
+  MlirValue rows = moe__sub(b, unit->row_end, moe__umin(b, unit->row_end, unit->row));
+  MOE__IF (b, moe__ult(b, rows, MOE__CAST_STRIP_ROWS)) {
+    MlirValue behind = moe__op1(b, "arith.shli", b->i32, MOE__VALUES(moe__i32(b, -1), rows), NULL);
+    MlirValue zeros[MOE__CAST_STRIP_ROWS / 4];
+    for (int i = 0; i < MOE__CAST_STRIP_ROWS / 4; i++)
+      zeros[i] = moe__i32(b, 0);
+    for (int part = 0; part < tiles->elements.per_word; part++)
+      moe__cast_store_some(tiles, unit, part, zeros, behind);
+  }
+}
+
 /* ---- A tile goes out ---- */
 
 void moe__cast_send_columns(moe__cast_tiles_t *tiles, const moe__cast_place_t *place, MlirValue map,

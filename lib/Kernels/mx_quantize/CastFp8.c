@@ -7,6 +7,8 @@
  * there are any is asked once for each unit. Where there are, the first are replaced in code of
  * their own; the rows of all groups but the first are cast again, and their bytes replaced.
  *
+ * Where groups are aligned, tiles begin with their group, and no strip has rows of two.
+ *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Builder/Inspect.h"
 #include "lib/Device/Warp.h"
@@ -82,7 +84,9 @@ static void prepare(void *user, const moe__cast_unit_t *unit) {
   moe__builder_t *b = &s->kernel.builder;
   factors_t *factors = &s->factors[unit->direction];
   MlirValue part = factors->by_batch ? unit->batch : moe__i32(b, 0);
-  if (factors->by_group && unit->direction == MOE__ROWS) {
+  if (factors->by_group && s->tiles.aligned) {
+    part = unit->group;
+  } else if (factors->by_group && unit->direction == MOE__ROWS) {
     part = group_of(s, unit->row);
   } else if (factors->by_group) {
     MlirValue group = group_of(s, moe__add(b, unit->row, s->tiles.lane));
@@ -193,7 +197,7 @@ static void cast_unit(void *user, const moe__cast_unit_t *unit,
   } else {
     cast_all(s, unit, words, false);
   }
-  if (unit->direction == MOE__COLUMNS && s->factors[MOE__COLUMNS].by_group)
+  if (unit->direction == MOE__COLUMNS && s->factors[MOE__COLUMNS].by_group && !s->tiles.aligned)
     cast_other_groups(s, unit, words);
 }
 
@@ -287,11 +291,7 @@ static void add_parameters(cast_t *s, MlirOperation op) {
         .q = {[MOE__ROWS] = moe__tensor_number(op, QS[i]),
               [MOE__COLUMNS] = moe__tensor_number(op, is_dual(op) ? MOE__Q_T : QS[i])},
     };
-  tiles->pads_rows = is_grouped(op);
-  moe__cast_tiles_parameters(tiles, moe__tensor_type(op, MOE__Q));
-  if (is_grouped(op))
-    moe__cast_tiles_groups(tiles, moe__tensor_number(op, MOE__OFFS),
-                           moe__tensor_type(op, MOE__OFFS));
+  moe__cast_kernel_parameters(tiles, op, false);
   for (int direction = 0; direction < 2; direction++)
     for (int i = 0;
          tiles->writes[direction] && i < tiles->tensor_count && i < MOE__CAST_MAX_TENSORS; i++) {
@@ -351,9 +351,33 @@ static const moe__cast_schedule_t BOTH_F32[] = {
     {.tile_n = 128, .tile_k = 32, .stages = 4, .warps = 4, .band = 16},
 };
 
+/* Where groups are aligned a tile has 128 rows. */
+static const moe__cast_schedule_t ALIGNED_BF16[] = {
+    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .band = 1024},
+    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .band = 64},
+    {.tile_n = 128, .tile_k = 128, .stages = 5, .ctas_per_sm = 1, .band = 1024},
+};
+static const moe__cast_schedule_t ALIGNED_F32[] = {
+    {.tile_n = 128, .tile_k = 64, .output_stages = 2, .band = 1024},
+    {.tile_n = 128, .tile_k = 64, .output_stages = 2, .band = 64},
+    {.tile_n = 128, .tile_k = 64, .stages = 5, .output_stages = 2, .ctas_per_sm = 1, .band = 1024},
+};
+static const moe__cast_schedule_t ALIGNED_BOTH_BF16[] = {
+    {.tile_n = 128, .tile_k = 128},
+    {.tile_n = 128, .tile_k = 128, .band = 16},
+    {.tile_n = 128, .tile_k = 128, .stages = 4, .ctas_per_sm = 1, .band = 16},
+};
+static const moe__cast_schedule_t ALIGNED_BOTH_F32[] = {
+    {.tile_n = 128, .tile_k = 128, .warps = 16, .ctas_per_sm = 1},
+    {.tile_n = 128, .tile_k = 128, .warps = 16, .ctas_per_sm = 1, .band = 16},
+    {.tile_n = 128, .tile_k = 64, .band = 16},
+};
+
 /* As for MX (QuantizeTiles.c); casting takes less time, and reads factors besides. Where only
  * rows are written, in and out are one order, and so is that of the tiles. */
 static moe__candidates_t candidates(MlirOperation op) {
+  if (moe__group_align(op))
+    return is_dual(op) ? MOE__CAST_CANDIDATES(op, ALIGNED_BOTH) : MOE__CAST_CANDIDATES(op, ALIGNED);
   if (is_dual(op))
     return MOE__CAST_CANDIDATES(op, BOTH);
   return writes(op, MOE__ROWS) ? MOE__CAST_CANDIDATES(op, ROWS) : MOE__CAST_CANDIDATES(op, COLUMNS);
@@ -367,6 +391,9 @@ static bool lay_out(MlirOperation op, const void *schedule, void *out) {
   int bytes = moe__elements_of(moe__tensor_type(op, MOE__X), false).bytes,
       max_groups = moe__max_groups(op);
   const bool directions[] = {writes(op, MOE__ROWS), writes(op, MOE__COLUMNS)};
+  if (moe__group_align(op) && s->tile_n != MOE__CAST_GROUP_ROWS)
+    return moe__error(op, "'schedule.tile_n' is %d; it must be %d where groups are aligned",
+                      s->tile_n, MOE__CAST_GROUP_ROWS);
   if (!moe__cast_layout(op, s, directions, bytes, max_groups, false, l))
     return false;
   int strips = moe__cast_units(s, bytes);

@@ -40,6 +40,19 @@ void moe__cast_kernel_begin(moe__kernel_t *kernel, moe__cast_tiles_t *tiles,
   };
 }
 
+void moe__cast_kernel_parameters(moe__cast_tiles_t *tiles, MlirOperation op, bool by_group) {
+  bool is_grouped = !mlirValueIsNull(moe__operand(op, MOE__OFFS));
+  tiles->pads_rows = is_grouped;
+  tiles->by_group = is_grouped && by_group;
+  if (moe__group_align(op))
+    moe__cast_tiles_aligned(tiles, moe__tensor_number(op, MOE__OFFS),
+                            moe__tensor_type(op, MOE__OFFS));
+  moe__cast_tiles_parameters(tiles, moe__tensor_type(op, MOE__Q));
+  if (is_grouped)
+    moe__cast_tiles_groups(tiles, moe__tensor_number(op, MOE__OFFS),
+                           moe__tensor_type(op, MOE__OFFS));
+}
+
 void moe__cast_kernel_end(moe__cast_tiles_t *tiles, const moe__cast_t *cast,
                           const moe__lowering_t *lowering) {
   moe__kernel_prologue(tiles->kernel);

@@ -31,6 +31,10 @@ bool moe__quantize_blocks_has_kernel(MlirOperation op);
 void moe__cast_kernel_begin(moe__kernel_t *kernel, moe__cast_tiles_t *tiles,
                             const moe__lowering_t *lowering, const bool writes[2]);
 
+/* Adds the extents, tensor maps and groups of an op, whose tensors are set. by_group: with groups,
+ * tiles begin with them. */
+void moe__cast_kernel_parameters(moe__cast_tiles_t *tiles, MlirOperation op, bool by_group);
+
 /* Builds the body, and appends the kernel under the function's name. */
 void moe__cast_kernel_end(moe__cast_tiles_t *tiles, const moe__cast_t *cast,
                           const moe__lowering_t *lowering);

@@ -75,7 +75,8 @@ int moe__cast_held(const moe__cast_schedule_t *schedule, int element_bytes) {
          element_bytes / 4;
 }
 
-/* Whether the output tiles are as many as are needed. */
+/* Whether the output tiles are as many as are needed. by_group: tiles share lines of results with
+ * the one above. */
 static bool check_turns(MlirOperation op, const moe__cast_schedule_t *schedule,
                         const bool writes[2], int element_bytes, bool by_group) {
   bool both = writes[MOE__ROWS] && writes[MOE__COLUMNS];
@@ -105,7 +106,7 @@ static bool check_turns(MlirOperation op, const moe__cast_schedule_t *schedule,
 bool moe__cast_layout(MlirOperation op, const moe__cast_schedule_t *schedule, const bool writes[2],
                       int element_bytes, int max_groups, bool by_group, moe__cast_layout_t *out) {
   if (!check_schedule(op, schedule, writes, element_bytes) ||
-      !check_turns(op, schedule, writes, element_bytes, by_group))
+      !check_turns(op, schedule, writes, element_bytes, by_group && !moe__group_align(op)))
     return false;
   int32_t elements = schedule->tile_n * schedule->tile_k;
   out->cta.threads = (schedule->warps + 1) * MOE__WARP;
@@ -161,6 +162,27 @@ static void add_maps(moe__cast_tiles_t *tiles, moe__cast_tensor_t *tensor, int n
                 tiles->schedule.tile_k, MOE__CAST_ROW_BYTES);
 }
 
+/* n as results along tokens have it where groups are aligned: with room for each of `groups`. */
+static moe__extent_t aligned(moe__kernel_t *kernel, const moe__extent_t *n,
+                             const moe__extent_t *groups) {
+  moe__builder_t *b = &kernel->builder;
+  moe__record_t *record = &kernel->record;
+  if (n->size >= 0 && groups->size >= 0)
+    return moe__kernel_constant_extent(
+        kernel,
+        MOE_GROUP_ALIGN * ((n->size + MOE_GROUP_ALIGN - 1) / MOE_GROUP_ALIGN + groups->size));
+  const moe__expression_t *tiles = moe__expression_add(
+      record, MOE__EXPRESSIONS(moe__expression_ceildiv(record, n->expression, MOE_GROUP_ALIGN),
+                               groups->expression));
+  return (moe__extent_t){
+      .size = -1,
+      .value = moe__mul(b, moe__add(b, moe__ceil_div(b, n->value, MOE_GROUP_ALIGN), groups->value),
+                        MOE_GROUP_ALIGN),
+      .expression = moe__expression_mul(
+          record, MOE__EXPRESSIONS(tiles, moe__expression_constant(record, MOE_GROUP_ALIGN))),
+  };
+}
+
 /* n, rounded up as results along tokens are. */
 static moe__extent_t rounded_up(moe__kernel_t *kernel, const moe__extent_t *n) {
   if (n->size >= 0)
@@ -191,17 +213,25 @@ void moe__cast_tiles_parameters(moe__cast_tiles_t *tiles, MlirType q_type) {
   else
     tiles->batches = moe__kernel_constant_extent(kernel, 1);
   tiles->n = moe__kernel_extent(kernel, 0, last - 1, x_type);
-  tiles->written_n = tiles->pads_rows ? rounded_up(kernel, &tiles->n) : tiles->n;
+  tiles->written_n = tiles->aligned     ? aligned(kernel, &tiles->n, &tiles->groups)
+                     : tiles->pads_rows ? rounded_up(kernel, &tiles->n)
+                                        : tiles->n;
   for (int i = 0; i < tiles->tensor_count; i++)
     tiles->tensors[i].k = moe__kernel_extent(kernel, i, last, tiles->tensors[i].type);
   for (int i = 0; i < tiles->tensor_count; i++)
     add_maps(tiles, &tiles->tensors[i], i);
 }
 
+void moe__cast_tiles_aligned(moe__cast_tiles_t *tiles, int offs, MlirType offs_type) {
+  tiles->by_group = tiles->aligned = true;
+  tiles->groups = moe__kernel_extent(tiles->kernel, offs, 0, offs_type);
+}
+
 void moe__cast_tiles_groups(moe__cast_tiles_t *tiles, int offs, MlirType offs_type) {
   moe__kernel_t *kernel = tiles->kernel;
   tiles->grouped = true;
-  tiles->groups = moe__kernel_extent(kernel, offs, 0, offs_type);
+  if (!tiles->aligned)
+    tiles->groups = moe__kernel_extent(kernel, offs, 0, offs_type);
   moe__require_groups(kernel, offs);
   tiles->offs = moe__kernel_pointer(kernel, offs);
   tiles->status = moe__kernel_status(kernel);

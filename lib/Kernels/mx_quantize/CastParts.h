@@ -37,6 +37,7 @@ typedef struct moe__cast_place_t {
   MlirValue run_column;         /* i32: the column, counted from the start of the run */
   /* Null but with by_group. */
   MlirValue group, row_end; /* i32: that of the tile, where it ends */
+  MlirValue written_row;    /* i32: where groups are aligned, `row` in results in columns */
   MlirValue is_last;        /* i1: whether no tile of the segment lies below it */
   MlirValue rows_above; /* i32: rows of the tile above it, where their last ones are left to it */
   moe__cast_line_t line;
@@ -48,10 +49,10 @@ typedef struct moe__cast_place_t {
 MlirValue moe__cast_result(moe__cast_tiles_t *tiles, const moe__cast_place_t *place,
                            moe__direction_t direction);
 
-/* Where the rows end that are written, i32. */
 /* Whether columns are turned. */
 bool moe__cast_turns(const moe__cast_tiles_t *tiles);
 
+/* Where the rows end that are written, i32. */
 MlirValue moe__cast_row_end(const moe__cast_tiles_t *tiles, const moe__cast_place_t *place);
 
 /* The number (i32) of the warp's unit `index` in the tile. */
@@ -145,6 +146,10 @@ void moe__cast_copy_group_columns(moe__cast_tiles_t *tiles, const moe__cast_plac
  * row of `place`, a warp a line. */
 void moe__cast_copy_lines(moe__cast_tiles_t *tiles, const moe__cast_place_t *place,
                           MlirValue output, MlirValue first, MlirValue end);
+
+/* Where groups are aligned: zeros for the rows of a unit, which has been cast, that lie behind the
+ * end of the group. */
+void moe__cast_clear_rows(moe__cast_tiles_t *tiles, const moe__cast_unit_t *unit);
 
 /* Of turned columns: stores what the lane keeps of the next lines of a unit. */
 void moe__cast_store_held(moe__cast_tiles_t *tiles, const moe__cast_unit_t *unit);

@@ -58,10 +58,16 @@ MlirValue moe__cast_row_end(const moe__cast_tiles_t *tiles, const moe__cast_plac
 }
 
 bool moe__cast_turns(const moe__cast_tiles_t *tiles) {
-  return tiles->by_group && tiles->writes[MOE__ROWS] && tiles->writes[MOE__COLUMNS];
+  return tiles->by_group && !tiles->aligned && tiles->writes[MOE__ROWS] &&
+         tiles->writes[MOE__COLUMNS];
 }
 
-/* Where tiles begin with their group, their list goes down the rows first, through all groups, and
+/* Whether a tile is written in lines that it shares with the one above. */
+static bool has_lines(const moe__cast_tiles_t *tiles) {
+  return tiles->by_group && !tiles->aligned;
+}
+
+/* Where they are, the list of tiles goes down the rows first, through all groups, and
  * CTAs take segments of it in turn: what one tile leaves of a line in memory is written with the
  * next one's. Where rows are written too, a segment is of one column of tiles, and the next one
  * lies beside it: CTAs then read and write whole rows together. */
@@ -131,6 +137,18 @@ static void segment_range(moe__cast_tiles_t *tiles, const segments_t *segments, 
   *end = moe__add(b, before, part_start(b, segments, moe__add(b, part, 1)));
 }
 
+/* Whether the tile is of the first of two tensors; its column is then counted in its own. Null
+ * where there is one. */
+static MlirValue find_tensor(moe__cast_tiles_t *tiles, moe__tile_t *tile) {
+  moe__builder_t *b = &tiles->kernel->builder;
+  if (tiles->tensor_count == 1)
+    return (MlirValue){NULL};
+  MlirValue is_first = moe__ult(b, tile->column, tiles->first_columns);
+  MlirValue before = moe__select(b, is_first, 0, tiles->first_columns);
+  tile->column = moe__sub(b, tile->column, before);
+  return is_first;
+}
+
 /* The place of tile `index` of a segment that ends with tile `end`. */
 static moe__cast_place_t place_in_segment(moe__cast_tiles_t *tiles, const segments_t *segments,
                                           MlirValue index, MlirValue end) {
@@ -150,17 +168,32 @@ static moe__cast_place_t place_in_segment(moe__cast_tiles_t *tiles, const segmen
   };
 }
 
+/* Where groups are aligned, and the rows of tiles are those of all groups. Rows of tiles are whole
+ * ones of the result. */
+static moe__cast_place_t place_in_groups(moe__cast_tiles_t *tiles, moe__tile_t at) {
+  moe__builder_t *b = &tiles->kernel->builder;
+  moe__group_tile_t tile = moe__groups_row_tile(&tiles->table, at.row);
+  MlirValue is_first = find_tensor(tiles, &at);
+  return (moe__cast_place_t){
+      .is_first = is_first,
+      .batch = moe__i32(b, 0),
+      .row = tile.row,
+      .column = moe__mul(b, at.column, tiles->schedule.tile_k),
+      .run_column = moe__i32(b, 0),
+      .group = tile.group,
+      .row_end = tile.row_end,
+      .written_row = moe__groups_aligned_row(b, tile.row, tile.group),
+  };
+}
+
 static moe__cast_place_t place_of(moe__cast_tiles_t *tiles, MlirValue index) {
   moe__builder_t *b = &tiles->kernel->builder;
   if (tiles->last_first)
     index = moe__sub(b, moe__sub(b, tiles->tiles.total, 1), index);
   moe__tile_t tile = tile_at(tiles, index);
-  MlirValue is_first = {NULL};
-  if (tiles->tensor_count == 2) {
-    is_first = moe__ult(b, tile.column, tiles->first_columns);
-    MlirValue before = moe__select(b, is_first, 0, tiles->first_columns);
-    tile.column = moe__sub(b, tile.column, before);
-  }
+  if (tiles->aligned)
+    return place_in_groups(tiles, tile);
+  MlirValue is_first = find_tensor(tiles, &tile);
   return (moe__cast_place_t){
       .is_first = is_first,
       .batch = tile.batch,
@@ -269,6 +302,8 @@ static moe__cast_unit_t unit_of(moe__cast_tiles_t *tiles, const moe__cast_place_
   else
     moe__cast_place_pieces(tiles, &unit);
   unit.row = moe__add(b, place->row, unit.tile_row);
+  if (tiles->aligned)
+    unit.written_row = moe__add(b, place->written_row, unit.tile_row);
   unit.column = moe__add(b, place->column, unit.tile_column);
   unit.run_column = moe__add(b, place->run_column, unit.tile_column);
   return unit;
@@ -385,6 +420,12 @@ static void send(moe__cast_tiles_t *tiles, const moe__cast_place_t *place, MlirV
     send_lines(tiles, place, is_sender, output);
     return;
   }
+  if (tiles->aligned && direction == MOE__COLUMNS) {
+    moe__cast_place_t written = *place;
+    written.row = place->written_row;
+    send_by_tma(tiles, &written, is_sender, direction, output);
+    return;
+  }
   MOE__IF (b, is_whole(tiles, place, direction)) {
     send_by_tma(tiles, place, is_sender, direction, output);
   }
@@ -435,6 +476,8 @@ static void cast_units(moe__cast_tiles_t *tiles, const moe__cast_t *cast, moe__c
       }
     }
     cast->cast(cast->user, &unit, words);
+    if (tiles->aligned && direction == MOE__COLUMNS)
+      moe__cast_clear_rows(tiles, &unit);
   }
 }
 
@@ -477,7 +520,7 @@ static void cast_one_way(moe__cast_tiles_t *tiles, const moe__cast_t *cast, moe_
   moe__ring_wait(tiles->kernel, &tiles->layout.ring, cursor);
   if (cast->find)
     find_in_units(tiles, cast, cursor, place);
-  else if (tiles->by_group)
+  else if (has_lines(tiles))
     /* The other slot may still be read, where this tile's results go: what lay above the last. */
     moe__named_barrier(b, CONSUMER_BARRIER_2, threads);
   cast_units(tiles, cast, cursor, place, direction, output, true);
@@ -486,7 +529,7 @@ static void cast_one_way(moe__cast_tiles_t *tiles, const moe__cast_t *cast, moe_
     /* Before anyone passes the barrier and writes the other slot, it must have been read. */
     wait_until_sent(b, is_sender);
   moe__named_barrier(b, CONSUMER_BARRIER, threads);
-  if (tiles->by_group)
+  if (has_lines(tiles))
     /* The other slot has the tile above; it is written again behind a barrier of the next tile. */
     send_in_group(tiles, place, is_sender, output,
                   output_of(tiles, direction, moe__xor(b, slot, 1)));
@@ -658,14 +701,16 @@ static void create_tiles(moe__cast_tiles_t *tiles) {
         moe__ceil_div(b, tiles->tensors[i].k.value, moe__cast_run(tiles) * tiles->schedule.tile_k);
   tiles->first_columns = columns[0];
   MlirValue all = tiles->tensor_count == 2 ? moe__add(b, columns[0], columns[1]) : columns[0];
-  MlirValue rows = moe__ceil_div(b, tiles->row_end, tiles->schedule.tile_n);
+  MlirValue rows = tiles->aligned ? moe__groups_total(&tiles->table)
+                                  : moe__ceil_div(b, tiles->row_end, tiles->schedule.tile_n);
   tiles->tiles = moe__tiles_create(b, tiles->batches.value, rows, all, tiles->schedule.band);
 }
 
 void moe__cast_tiles_run(moe__cast_tiles_t *tiles, const moe__cast_t *cast) {
   moe__kernel_t *kernel = tiles->kernel;
   moe__builder_t *b = &kernel->builder;
-  if (tiles->by_group)
+  bool in_segments = has_lines(tiles);
+  if (in_segments)
     tiles->table = moe__groups_create(
         kernel, &tiles->layout.groups, tiles->groups.value, tiles->schedule.tile_n,
         moe__ceil_div(b, tiles->tensors[0].k.value, tiles->schedule.tile_k), tiles->schedule.band);
@@ -676,14 +721,14 @@ void moe__cast_tiles_run(moe__cast_tiles_t *tiles, const moe__cast_t *cast) {
   MlirValue is_loader = moe__eq(b, kernel->thread, loader);
   set_up(tiles, is_loader);
   tiles->row_end = tiles->grouped ? moe__groups_end(&tiles->table) : tiles->n.value;
-  if (!tiles->by_group)
+  if (!in_segments)
     create_tiles(tiles);
   MOE__IF (b, moe__ult(b, kernel->thread, loader)) {
-    (tiles->by_group ? cast_segments : cast_tiles)(tiles, cast);
+    (in_segments ? cast_segments : cast_tiles)(tiles, cast);
   }
   MOE__ELSE (b) {
     MOE__IF (b, is_loader) {
-      (tiles->by_group ? load_segments : load_tiles)(tiles);
+      (in_segments ? load_segments : load_tiles)(tiles);
     }
   }
 }

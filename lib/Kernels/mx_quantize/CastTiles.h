@@ -19,7 +19,8 @@
  * Where rows are in groups, those behind the last group are not written: tiles of only such rows
  * are left out, and a tile that holds some is written with ordinary stores. Tiles may also begin
  * with their group; then columns that begin off a sector of memory are written with ordinary
- * stores, in lines that tiles below one another share.
+ * stores, in lines that tiles below one another share. Or groups are aligned: in columns each tile
+ * has a whole box of the result, which TMA writes, with zeros behind the last row of a group.
  *
  * Where rows are written too, there is no room for two tiles, and columns are turned: byte i of a
  * column of an output tile is of row i - turn of the tile, modulo the rows of a tile, where turn is
@@ -83,6 +84,7 @@ typedef struct moe__cast_unit_t {
   MlirValue run_column;  /* i32: the column, counted from the start of the run */
   MlirValue group;       /* i32: that of the tile, and where it ends; null but with by_group */
   MlirValue row_end;
+  MlirValue written_row; /* i32: `row` in results in columns, which may have it elsewhere */
   const struct moe__cast_line_t *line; /* CastParts.h; null but where columns are turned */
   MlirValue output;                    /* !llvm.ptr<3>: the tile of this direction's results */
 } moe__cast_unit_t;
@@ -136,7 +138,8 @@ typedef struct moe__cast_tiles_t {
   moe__cast_layout_t layout;
   int run;         /* tiles of a row of tiles that a CTA takes one after the other; 0: 1 */
   bool pads_rows;  /* what is written in columns has n rounded up to MOE_TOKEN_MULTIPLE; rank 2 */
-  bool by_group;   /* tiles begin with their group; of one tensor of rank 2 */
+  bool by_group;   /* tiles begin with their group; of rank 2, of one tensor unless aligned */
+  bool aligned;    /* with by_group: results in columns have groups from multiples of a tile on */
   bool last_first; /* walk the tiles backwards: what an earlier launch read last is still in L2 */
 
   /* Set by moe__cast_tiles_parameters. */
@@ -146,7 +149,7 @@ typedef struct moe__cast_tiles_t {
   moe__extent_t batches, n;
   moe__extent_t written_n; /* rows of what is written in columns */
   bool grouped;
-  moe__extent_t groups;
+  moe__extent_t groups;   /* where rows are in groups */
   MlirValue offs, status; /* where rows are in groups */
 
   /* Set by moe__cast_tiles_run. */
@@ -165,8 +168,10 @@ typedef struct moe__cast_tiles_t {
 void moe__cast_tiles_parameters(moe__cast_tiles_t *tiles, MlirType q_type);
 
 /* Says that groups, whose ends are tensor number `offs` of this type, cut the rows, and adds the
- * parameters that this takes. */
+ * parameters that this takes. After moe__cast_tiles_parameters; where groups are aligned,
+ * moe__cast_tiles_aligned comes before that. */
 void moe__cast_tiles_groups(moe__cast_tiles_t *tiles, int offs, MlirType offs_type);
+void moe__cast_tiles_aligned(moe__cast_tiles_t *tiles, int offs, MlirType offs_type);
 
 /* Builds the body of the kernel. After moe__kernel_prologue. */
 void moe__cast_tiles_run(moe__cast_tiles_t *tiles, const moe__cast_t *cast);

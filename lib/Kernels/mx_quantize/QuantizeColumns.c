@@ -12,7 +12,8 @@
  * - Blocks of 1x128 along a row, in a dual op: the lanes that have the pieces of a row exchange
  *   theirs.
  *
- * Blocks of tokens in groups are counted from the start of each group, and so are the tiles.
+ * Blocks of tokens in groups are counted from the start of each group, and so are the tiles. Where
+ * groups are aligned, the rows behind the end of one are zeros.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Builder/Inspect.h"
@@ -124,6 +125,8 @@ static MlirValue row_of_scales(columns_t *s, const moe__cast_unit_t *unit) {
   MlirValue first = moe__sub(b, unit->row, unit->tile_row);
   if (!s->tiles.by_group)
     return moe__lshr(b, first, 7);
+  if (s->tiles.aligned)
+    return moe__lshr(b, unit->written_row, 7);
   MlirValue start, end;
   moe__groups_range(&s->tiles.table, unit->group, &start, &end);
   MlirValue of_group = moe__add(b, moe__lshr(b, start, 7), unit->group);
@@ -302,11 +305,7 @@ static void add_parameters(columns_t *s, MlirOperation op) {
       .q = {[MOE__ROWS] = moe__tensor_number(op, q[MOE__ROWS]),
             [MOE__COLUMNS] = moe__tensor_number(op, q[MOE__COLUMNS])},
   };
-  tiles->by_group = tiles->pads_rows = is_grouped(op);
-  moe__cast_tiles_parameters(tiles, moe__tensor_type(op, MOE__Q));
-  if (is_grouped(op))
-    moe__cast_tiles_groups(tiles, moe__tensor_number(op, MOE__OFFS),
-                           moe__tensor_type(op, MOE__OFFS));
+  moe__cast_kernel_parameters(tiles, op, true);
   for (int direction = 0; direction < 2; direction++)
     if (tiles->writes[direction])
       s->scales[direction] = moe__kernel_pointer(kernel, moe__tensor_number(op, scales[direction]));
@@ -412,13 +411,24 @@ static bool takes_most_registers(MlirOperation op) {
 }
 
 static int registers(MlirOperation op) {
+  if (moe__group_align(op))
+    return takes_registers(op) ? 144 : 96;
   if (takes_most_registers(op))
     return 216;
   return takes_registers(op) ? (is_grouped(op) ? 168 : 128) : 96;
 }
 
+/* Where groups are aligned, tiles go out as those of weights do. */
+static moe__candidates_t aligned_candidates(MlirOperation op) {
+  if (takes_registers(op))
+    return MOE__CANDIDATES(BOTH_FEW_WARPS);
+  return is_dual(op) ? MOE__CAST_CANDIDATES(op, BOTH) : MOE__CAST_CANDIDATES(op, COLUMNS);
+}
+
 /* As for MX (QuantizeTiles.c). */
 static moe__candidates_t candidates(MlirOperation op) {
+  if (moe__group_align(op))
+    return aligned_candidates(op);
   if (takes_most_registers(op))
     return MOE__CANDIDATES(GROUPS_BOTH_SANITIZE);
   if (takes_registers(op))

@@ -10,6 +10,8 @@
  * next to each other put their scales together, so that few stores write them.
  *
  * MX blocks of tokens in groups are counted from the start of each group, and so are the tiles.
+ * Where groups are aligned, the rows behind the end of one are zeros, and so are the scales of MX
+ * blocks of only such rows.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Builder/Inspect.h"
@@ -63,6 +65,8 @@ static MlirValue row_of_scales(quantize_t *s, const moe__cast_unit_t *unit) {
   moe__builder_t *b = &s->kernel.builder;
   if (!s->tiles.by_group)
     return moe__lshr(b, unit->row, MX_BLOCK_BITS);
+  if (s->tiles.aligned)
+    return moe__lshr(b, unit->written_row, MX_BLOCK_BITS);
   MlirValue start, end;
   moe__groups_range(&s->tiles.table, unit->group, &start, &end);
   MlirValue of_group = moe__add(b, moe__lshr(b, start, MX_BLOCK_BITS), unit->group);
@@ -80,7 +84,10 @@ static void store_column_scales(quantize_t *s, const moe__cast_unit_t *unit,
   MlirValue end = s->tiles.by_group ? unit->row_end : rows;
   bool pair = s->tiles.elements.per_word == 2;
   /* K is a multiple of 16: the two columns of a lane are both inside or both outside. */
-  MOE__IF (b, moe__and(b, moe__ult(b, line, end), moe__ult(b, unit->column, columns))) {
+  MlirValue is_inside = moe__ult(b, unit->column, columns);
+  if (!s->tiles.aligned)
+    is_inside = moe__and(b, moe__ult(b, line, end), is_inside);
+  MOE__IF (b, is_inside) {
     MlirValue bytes = scales[0];
     if (pair)
       bytes = moe__or(b, bytes, moe__shl(b, scales[1], 8));
@@ -284,11 +291,7 @@ static void add_parameters(quantize_t *s, MlirOperation op) {
       .q = {[MOE__ROWS] = moe__tensor_number(op, q[MOE__ROWS]),
             [MOE__COLUMNS] = moe__tensor_number(op, q[MOE__COLUMNS])},
   };
-  tiles->by_group = tiles->pads_rows = is_grouped(op);
-  moe__cast_tiles_parameters(tiles, moe__tensor_type(op, MOE__Q));
-  if (is_grouped(op))
-    moe__cast_tiles_groups(tiles, moe__tensor_number(op, MOE__OFFS),
-                           moe__tensor_type(op, MOE__OFFS));
+  moe__cast_kernel_parameters(tiles, op, true);
   for (int direction = 0; direction < 2; direction++)
     if (tiles->writes[direction])
       s->scales[direction] = moe__kernel_pointer(kernel, moe__tensor_number(op, scales[direction]));
@@ -318,6 +321,17 @@ static const moe__cast_schedule_t TOKENS_F32[] = {
     {.tile_n = 128, .tile_k = 64, .output_stages = 2, .segment = 16},
     {.tile_n = 128, .tile_k = 64, .output_stages = 2, .segment = 8},
     {.tile_n = 128, .tile_k = 64, .output_stages = 2, .segment = 32},
+};
+/* The same where groups are aligned, and tiles go out as those of weights do. */
+static const moe__cast_schedule_t ALIGNED_BF16[] = {
+    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .band = 1024},
+    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .band = 64},
+    {.tile_n = 128, .tile_k = 128, .stages = 5, .output_stages = 2, .ctas_per_sm = 1, .band = 1024},
+};
+static const moe__cast_schedule_t ALIGNED_F32[] = {
+    {.tile_n = 128, .tile_k = 64, .output_stages = 2, .band = 1024},
+    {.tile_n = 128, .tile_k = 64, .output_stages = 2, .band = 64},
+    {.tile_n = 128, .tile_k = 64, .stages = 5, .output_stages = 2, .ctas_per_sm = 1, .band = 1024},
 };
 static const moe__cast_schedule_t COLUMNS_F32[] = {
     {.tile_n = 128, .tile_k = 64, .stages = 2, .output_stages = 2, .band = 1024},
@@ -349,7 +363,8 @@ static const moe__cast_schedule_t BOTH_F32[] = {
  * it opens. */
 static moe__candidates_t candidates(MlirOperation op) {
   if (is_grouped(op))
-    return MOE__CAST_CANDIDATES(op, TOKENS);
+    return moe__group_align(op) ? MOE__CAST_CANDIDATES(op, ALIGNED)
+                                : MOE__CAST_CANDIDATES(op, TOKENS);
   return is_dual(op) ? MOE__CAST_CANDIDATES(op, BOTH) : MOE__CAST_CANDIDATES(op, COLUMNS);
 }
 

@@ -159,7 +159,7 @@ func.func @custom_syntax(%x: tensor<32xbf16>) {
 
 // Attributes.
 func.func @unknown_attribute(%x: tensor<4x64x16xbf16>) {
-  // expected-error@below {{unknown attribute 'axes'; the op has axis, block, mode or schedule}}
+  // expected-error@below {{unknown attribute 'axes'; the op has axis, block, align, mode or schedule}}
   %q, %s = "mx_quantize.quantize"(%x) {axis = 1 : i64, block = 32 : i64, mode = "rceil", axes = 1 : i64}
       : (tensor<4x64x16xbf16>) -> (tensor<4x64x16xf8E4M3FN>, tensor<4x2x16xf8E8M0FNU>)
   return
@@ -168,7 +168,7 @@ func.func @unknown_attribute(%x: tensor<4x64x16xbf16>) {
 // -----
 
 func.func @unknown_unit_attribute(%x: tensor<4x64x16xbf16>) {
-  // expected-error@below {{unknown attribute 'saturate'; the op has axis, block, mode or schedule}}
+  // expected-error@below {{unknown attribute 'saturate'; the op has axis, block, align, mode or schedule}}
   %q, %s = "mx_quantize.quantize"(%x) {axis = 1 : i64, block = 32 : i64, mode = "rceil", saturate}
       : (tensor<4x64x16xbf16>) -> (tensor<4x64x16xf8E4M3FN>, tensor<4x2x16xf8E8M0FNU>)
   return
@@ -849,7 +849,7 @@ func.func @no_pow2(%x: tensor<64x128xbf16>) {
 // -----
 
 func.func @fp8_unknown_attribute(%a0: tensor<64x128xbf16>) {
-  // expected-error@below {{unknown attribute 'mode'; the op has axis, granularity, pow2, sanitize or schedule}}
+  // expected-error@below {{unknown attribute 'mode'; the op has axis, align, granularity, pow2, sanitize or schedule}}
   %r:2 = "mx_quantize.quantize_fp8"(%a0) {granularity = "row", axis = 1 : i64, pow2 = true, sanitize = false, mode = "rceil"}
       : (tensor<64x128xbf16>) -> (tensor<64x128xf8E4M3FN>, tensor<64xf32>)
   return
@@ -1194,7 +1194,7 @@ func.func @fp8_dual_rank(%a0: tensor<64xbf16>) {
 // -----
 
 func.func @fp8_dual_axis(%a0: tensor<4x64x128xbf16>) {
-  // expected-error@below {{unknown attribute 'axis'; the op has granularity, pow2, sanitize or schedule}}
+  // expected-error@below {{unknown attribute 'axis'; the op has align, granularity, pow2, sanitize or schedule}}
   %r:4 = "mx_quantize.quantize_fp8_dual"(%a0) {pow2 = true, sanitize = false, axis = 1 : i64}
       : (tensor<4x64x128xbf16>) -> (tensor<4x64x128xf8E4M3FN>, tensor<4x64xf32>, tensor<4x64x128xf8E4M3FN>, tensor<4x128xf32>)
   return
@@ -1303,7 +1303,7 @@ func.func @pair_groups(%a0: tensor<64x128xbf16>, %a1: tensor<64x32xbf16>, %a2: t
 // -----
 
 func.func @pair_granularity(%a0: tensor<64x128xbf16>, %a1: tensor<64x32xbf16>, %a2: tensor<4xi32>) {
-  // expected-error@below {{unknown attribute 'granularity'; the op has pow2, sanitize or schedule}}
+  // expected-error@below {{unknown attribute 'granularity'; the op has align, pow2, sanitize or schedule}}
   %r:4 = "mx_quantize.quantize_fp8_pair"(%a0, %a1, %a2) {pow2 = true, sanitize = false, granularity = "row"}
       : (tensor<64x128xbf16>, tensor<64x32xbf16>, tensor<4xi32>) -> (tensor<64x128xf8E4M3FN>, tensor<4x128xf32>, tensor<64x32xf8E4M3FN>, tensor<4x32xf32>)
   return
@@ -1466,7 +1466,7 @@ func.func @cast_factors_element(%a0: tensor<64x128xbf16>, %a1: tensor<1xbf16>) {
 // -----
 
 func.func @cast_pow2(%a0: tensor<64x128xbf16>, %a1: tensor<1xf32>) {
-  // expected-error@below {{unknown attribute 'pow2'; the op has axis, granularity, sanitize or schedule}}
+  // expected-error@below {{unknown attribute 'pow2'; the op has axis, align, granularity, sanitize or schedule}}
   %r = "mx_quantize.cast_fp8"(%a0, %a1) {granularity = "tensor", axis = 1 : i64, sanitize = false, pow2 = true}
       : (tensor<64x128xbf16>, tensor<1xf32>) -> tensor<64x128xf8E4M3FN>
   return
@@ -1583,7 +1583,7 @@ func.func @cast_pair_q_y(%a0: tensor<128x128xbf16>, %a1: tensor<128x32xbf16>, %a
 // -----
 
 func.func @cast_pair_pow2(%a0: tensor<64x128xbf16>, %a1: tensor<64x32xbf16>, %a2: tensor<4x128xf32>, %a3: tensor<4x32xf32>, %a4: tensor<4xi32>) {
-  // expected-error@below {{unknown attribute 'pow2'; the op has sanitize or schedule}}
+  // expected-error@below {{unknown attribute 'pow2'; the op has align, sanitize or schedule}}
   %r:2 = "mx_quantize.cast_fp8_pair"(%a0, %a1, %a2, %a3, %a4) {pow2 = true, sanitize = false}
       : (tensor<64x128xbf16>, tensor<64x32xbf16>, tensor<4x128xf32>, tensor<4x32xf32>, tensor<4xi32>) -> (tensor<64x128xf8E4M3FN>, tensor<64x32xf8E4M3FN>)
   return
@@ -1856,5 +1856,98 @@ func.func @packed_rows_of_mx(%a0: tensor<128x4xf8E8M0FNU>) {
 func.func @packed_rows_of_groups(%a0: tensor<128x4xf32>, %a1: tensor<4xi32>) {
   // expected-error@below {{operand 'offs' must not be there: layout "rows_innermost" has no groups}}
   %r = "mx_quantize.pack_scales"(%a0, %a1) {layout = "rows_innermost"} : (tensor<128x4xf32>, tensor<4xi32>) -> tensor<128x4xf32>
+  return
+}
+
+// -----
+
+// Groups that begin at a multiple of tokens.
+func.func @align_is_not_128(%x: tensor<70x32xbf16>, %offs: tensor<2xi32>) {
+  // expected-error@below {{attribute 'align' is 64; it must be 128}}
+  %q, %s = "mx_quantize.quantize"(%x, %offs) {axis = 0 : i64, block = 32 : i64, mode = "rceil", align = 64 : i64}
+      : (tensor<70x32xbf16>, tensor<2xi32>) -> (tensor<384x32xf8E4M3FN>, tensor<12x32xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+func.func @align_without_groups(%x: tensor<64x32xbf16>) {
+  // expected-error@below {{attribute 'align' must not be there: no result has groups along the axis that is summed over}}
+  %q, %s = "mx_quantize.quantize"(%x) {axis = 0 : i64, block = 32 : i64, mode = "rceil", align = 128 : i64}
+      : (tensor<64x32xbf16>) -> (tensor<64x32xf8E4M3FN>, tensor<2x32xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+func.func @align_of_rows(%x: tensor<64x128xbf16>, %offs: tensor<4xi32>) {
+  // expected-error@below {{attribute 'align' must not be there: no result has groups along the axis that is summed over}}
+  %q, %s = "mx_quantize.quantize_fp8"(%x, %offs) {granularity = "group", axis = 1 : i64, pow2 = true, sanitize = false, align = 128 : i64}
+      : (tensor<64x128xbf16>, tensor<4xi32>) -> (tensor<64x128xf8E4M3FN>, tensor<4xf32>)
+  return
+}
+
+// -----
+
+func.func @align_of_experts(%x: tensor<4x64x128xbf16>) {
+  // expected-error@below {{attribute 'align' must not be there: no result has groups along the axis that is summed over}}
+  %q, %s, %qt, %st = "mx_quantize.quantize_fp8_dual"(%x) {pow2 = true, sanitize = false, align = 128 : i64}
+      : (tensor<4x64x128xbf16>) -> (tensor<4x64x128xf8E4M3FN>, tensor<4x64xf32>, tensor<4x64x128xf8E4M3FN>, tensor<4x128xf32>)
+  return
+}
+
+// -----
+
+func.func @align_of_a_pair(%x: tensor<64x128xbf16>, %y: tensor<64x32xbf16>, %offs: tensor<4xi32>) {
+  // expected-error@below {{attribute 'align' is 256; it must be 128}}
+  %q, %s, %qy, %sy = "mx_quantize.quantize_fp8_pair"(%x, %y, %offs) {pow2 = true, sanitize = false, align = 256 : i64}
+      : (tensor<64x128xbf16>, tensor<64x32xbf16>, tensor<4xi32>)
+      -> (tensor<640x128xf8E4M3FN>, tensor<4x128xf32>, tensor<640x32xf8E4M3FN>, tensor<4x32xf32>)
+  return
+}
+
+// -----
+
+func.func @align_q(%x: tensor<70x32xbf16>, %offs: tensor<2xi32>) {
+  // expected-error@below {{result 'q' has dimension 0 of size 128; it must be 384}}
+  %q, %s = "mx_quantize.quantize"(%x, %offs) {axis = 0 : i64, block = 32 : i64, mode = "rceil", align = 128 : i64}
+      : (tensor<70x32xbf16>, tensor<2xi32>) -> (tensor<128x32xf8E4M3FN>, tensor<12x32xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+func.func @align_scales(%x: tensor<70x32xbf16>, %offs: tensor<2xi32>) {
+  // expected-error@below {{result 'scales' has dimension 0 of size 6; it must be 12}}
+  %q, %s = "mx_quantize.quantize"(%x, %offs) {axis = 0 : i64, block = 32 : i64, mode = "rceil", align = 128 : i64}
+      : (tensor<70x32xbf16>, tensor<2xi32>) -> (tensor<384x32xf8E4M3FN>, tensor<6x32xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+func.func @align_q_t(%x: tensor<64x128xbf16>, %offs: tensor<4xi32>) {
+  // expected-error@below {{result 'q_t' has dimension 0 of size 128; it must be 640}}
+  %q, %s, %qt, %st = "mx_quantize.quantize_fp8_dual"(%x, %offs) {pow2 = true, sanitize = false, align = 128 : i64}
+      : (tensor<64x128xbf16>, tensor<4xi32>) -> (tensor<64x128xf8E4M3FN>, tensor<64xf32>, tensor<128x128xf8E4M3FN>, tensor<4x128xf32>)
+  return
+}
+
+// -----
+
+func.func @align_q_y(%x: tensor<64x128xbf16>, %y: tensor<64x32xbf16>, %f: tensor<4x128xf32>, %fy: tensor<4x32xf32>, %offs: tensor<4xi32>) {
+  // expected-error@below {{result 'q_y' has dimension 0 of size 128; it must be 640}}
+  %q, %qy = "mx_quantize.cast_fp8_pair"(%x, %y, %f, %fy, %offs) {sanitize = false, align = 128 : i64}
+      : (tensor<64x128xbf16>, tensor<64x32xbf16>, tensor<4x128xf32>, tensor<4x32xf32>, tensor<4xi32>)
+      -> (tensor<640x128xf8E4M3FN>, tensor<128x32xf8E4M3FN>)
+  return
+}
+
+// -----
+
+func.func @align_of_a_dequantize(%q: tensor<640x128xf8E4M3FN>, %s: tensor<4x128xf32>, %offs: tensor<4xi32>) {
+  // expected-error@below {{unknown attribute 'align'; the op has axis, granularity or schedule}}
+  %x = "mx_quantize.dequantize_fp8"(%q, %s, %offs) {granularity = "row", axis = 0 : i64, align = 128 : i64}
+      : (tensor<640x128xf8E4M3FN>, tensor<4x128xf32>, tensor<4xi32>) -> (tensor<640x128xbf16>)
   return
 }

@@ -94,6 +94,7 @@ static bool is_along_tokens(const moe__run_launch_t *launch, const direction_t *
 static direction_t direction_of(const moe__run_launch_t *launch, int number) {
   direction_t direction = {.scaling = launch->fp8.scaling};
   direction.scaling.offs = offs_of(launch);
+  direction.scaling.aligned &= !is_dual(launch) || number == 1;
   if (is_dual(launch)) {
     direction.scaling.axis = moe__run_first_operand(launch)->rank - 1 - number;
     direction.scaling.offs = number == 0 ? NULL : offs_of(launch);
@@ -102,7 +103,8 @@ static direction_t direction_of(const moe__run_launch_t *launch, int number) {
     direction.scaling.axis = 0;
   }
   bind_tensors(launch, number, &direction);
-  if (is_along_tokens(launch, &direction) && direction.q.shape[0] > direction.x.shape[0])
+  if (is_along_tokens(launch, &direction) && !direction.scaling.aligned &&
+      direction.q.shape[0] > direction.x.shape[0])
     direction.q.shape[0] = direction.x.shape[0];
   return direction;
 }
@@ -123,14 +125,17 @@ static int check_shapes(const moe__run_launch_t *launch) {
     const moe_ref_tensor_t *x = &direction.x;
     const bool has_q = !is_scale(launch), has_scales = !is_cast(launch);
     const bool has_factors = is_scale(launch) || is_cast(launch);
-    int64_t shape[MOE_REF_MAX_RANK];
+    int64_t shape[MOE_REF_MAX_RANK], q_shape[MOE_REF_MAX_RANK];
     const int rank = moe_ref_fp8_scale_shape(x, &direction.scaling, shape);
     if (rank < 0)
       return moe__run_input_error(
           "%s: the C reference has no such granularity of %d dimensions along axis %d %s offsets",
           launch->name, x->rank, direction.scaling.axis,
           direction.scaling.offs ? "with" : "without");
-    if ((has_q && !has_shape(&direction.q, x->rank, x->shape)) ||
+    memcpy(q_shape, x->shape, sizeof q_shape);
+    if (direction.scaling.aligned)
+      q_shape[0] = moe_ref_aligned_rows(x->shape[0], direction.scaling.offs->shape[0]);
+    if ((has_q && !has_shape(&direction.q, x->rank, q_shape)) ||
         (has_scales && !has_shape(&direction.scales, rank, shape)) ||
         (has_factors && !has_shape(&direction.factors, rank, shape)))
       return moe__run_input_error("%s: the shapes of its tensors do not agree", launch->name);
@@ -157,6 +162,7 @@ static int prepare_granularity(moe__run_launch_t *launch, const json_t *attribut
 static int prepare(moe__run_launch_t *launch, const json_t *attributes) {
   moe_ref_fp8_scaling_t *scaling = &launch->fp8.scaling;
   int rc = prepare_granularity(launch, attributes), element = 0;
+  scaling->aligned = json_object_get(attributes, "align") != NULL;
   if (!rc && (is_quantize(launch) || is_scale(launch)))
     rc = moe__run_attribute_flag(launch, attributes, "pow2", &scaling->pow2);
   if (!rc && !moe__run_makes(launch, "x"))
@@ -335,21 +341,29 @@ static bool has_rows(const moe__run_launch_t *launch, const char *role) {
   return !starts_with(role, "state");
 }
 
+/* Whether groups of the result are aligned: q, in a dual op q_t, in a pair both. */
+static bool is_aligned(const moe__run_launch_t *launch, const char *role) {
+  return launch->fp8.scaling.aligned && *role == 'q' &&
+         (!is_dual(launch) || moe__run_is(role, "q_t"));
+}
+
 static int64_t written_rows(const moe__run_launch_t *launch, const char *role) {
   const moe_ref_tensor_t *offs = offs_of(launch);
   if (!offs || !has_rows(launch, role))
     return -1;
+  if (is_aligned(launch, role))
+    return moe_ref_aligned_end(offs, row_count(launch));
   return moe_ref_grouped_rows(offs, row_count(launch));
 }
 
 static bool has_gaps(const moe__run_launch_t *launch, const char *role) {
   const direction_t direction = direction_of(launch, direction_count(launch) - 1);
-  return starts_with(role, "scales") && has_token_blocks(&direction) &&
-         (!is_dual(launch) || strstr(role, "_t"));
+  return is_aligned(launch, role) || (starts_with(role, "scales") && has_token_blocks(&direction) &&
+                                      (!is_dual(launch) || strstr(role, "_t")));
 }
 
 static const char *quantized_from(const moe__run_launch_t *launch, const char *role) {
-  if (!moe__run_makes(launch, "q") || !starts_with(role, "q"))
+  if (!moe__run_makes(launch, "q") || !starts_with(role, "q") || is_aligned(launch, role))
     return NULL;
   return moe__run_is(role, "q_y") ? "y" : "x";
 }

@@ -77,6 +77,7 @@ static int prepare(moe__run_launch_t *launch, const json_t *attributes) {
   int rc = MOE__RUN_OK;
   if (is_dual(launch) && moe__run_first_operand(launch)->rank < 2)
     rc = moe__run_input_error("%s: x has one dimension", launch->name);
+  launch->mx.aligned = json_object_get(attributes, "align") != NULL;
   if (!rc && !is_dual(launch))
     rc = prepare_axis(launch, attributes);
   if (!rc)
@@ -116,8 +117,9 @@ static direction_t slice_direction(const moe__run_launch_t *launch, int64_t slic
 static moe_ref_status_t run_quantize(const moe__run_launch_t *launch, int64_t slice) {
   const direction_t direction = slice_direction(launch, slice);
   if (offs_of(launch))
-    return moe_ref_mx_quantize_groups(&direction.x, offs_of(launch), launch->mx.block_size,
-                                      launch->mx.mode, &direction.q, &direction.scales);
+    return (launch->mx.aligned ? moe_ref_mx_quantize_aligned : moe_ref_mx_quantize_groups)(
+        &direction.x, offs_of(launch), launch->mx.block_size, launch->mx.mode, &direction.q,
+        &direction.scales);
   return moe_ref_mx_quantize(&direction.x, direction.axis, launch->mx.block_size, launch->mx.mode,
                              &direction.q, &direction.scales);
 }
@@ -144,18 +146,19 @@ static void use(const moe__run_launch_t *launch, const char *role, moe__run_use_
 }
 
 static const char *quantized_from(const moe__run_launch_t *launch, const char *role) {
-  return moe__run_makes(launch, "q") && *role == 'q' ? "x" : NULL;
+  return moe__run_makes(launch, "q") && *role == 'q' && !launch->mx.aligned ? "x" : NULL;
 }
 
 /* Of q, rows of x that are in no group; of scales, rows that belong to no block. */
 static int64_t written_rows(const moe__run_launch_t *launch, const char *role) {
-  return offs_of(launch) && *role == 'q'
-             ? moe_ref_grouped_rows(offs_of(launch), moe__run_first_operand(launch)->shape[0])
-             : -1;
+  if (!offs_of(launch) || *role != 'q')
+    return -1;
+  return (launch->mx.aligned ? moe_ref_aligned_end : moe_ref_grouped_rows)(
+      offs_of(launch), moe__run_first_operand(launch)->shape[0]);
 }
 
 static bool has_gaps(const moe__run_launch_t *launch, const char *role) {
-  return offs_of(launch) && *role == 's';
+  return offs_of(launch) && (*role == 's' || launch->mx.aligned);
 }
 
 #define MX_OP(op_name, roles, runs)                                                                \

@@ -3,7 +3,7 @@
 Usage: mutants.py BUNDLE SCRATCH          run all; fails where one is not caught, or is caught by something else
        mutants.py BUNDLE SCRATCH --table FILE  also write what caught each, as a Markdown table
        mutants.py BUNDLE SCRATCH --rows   run those of the kernel that writes tiles in rows; BUNDLE is of rows.mlir
-                                 --stream, --fp8-rows, --fp8-scales, --fp8-pair, --fp8-columns, --fp8-squares   those of the file of this name
+                                 --stream, --fp8-rows, --fp8-scales, --fp8-pair, --fp8-columns, --fp8-aligned, --fp8-squares   those of the file of this name
                                  --products, --clusters, --pingpong, --gradients, --blocks, --token-blocks, --mx, --mx-tokens   those of scaled_mm
                                  --order   the order between blocks in two scale_fp8_dual; BUNDLE as of --fp8-scales
                                  --chain   five launches: both operands quantized in two passes each, and the product
@@ -277,6 +277,22 @@ FP8_COLUMNS_MUTANTS = [
     ("a segment keeps what it holds", ptx(r"setp\.lt\.u32(\s+%p\d+), (%r\d+), 129;", r"setp.lt.u32\1, \2, 256;"), DIFFERENT),
     ("what is held takes the place of a line that is being sent", ptx(r"bar\.sync \s*2, 256;"), "races"),
     ("what is held is sent before all warps have stored it", ptx(r"bar\.sync \s*2, 256;", which=1), "races"),
+]
+
+# The same where groups begin at multiples of 128 tokens.
+FP8_ALIGNED_MUTANTS = [
+    ("no zeros behind the end of a group", ptx(r"setp\.gt\.u32(\s+%p\d+), (%r\d+), 31;(\s*@%p\d+ bra[^;]*;\s*mov\.b32\s+%r\d+, -1;)", r"setp.ge.u32\1, \2, 0;\3"), DIFFERENT),
+    ("zeros begin a row late", ptx(r"mov\.b32(\s+%r\d+), -1;(\s*shl\.b32)", r"mov.b32\1, -2;\2"), DIFFERENT),
+    ("a strip behind the end of a group has no zeros", ptx(r"setp\.gt\.u32(\s+%p\d+), (%r\d+), 31;(\s*@%p\d+ bra[^;]*;\s*mov\.b32\s+%r\d+, -1;)", r"sub.s32 \2, \2, 1; setp.gt.u32\1, \2, 30; add.s32 \2, \2, 1;\3"), DIFFERENT),
+    ("one half of a column has no zeros", ptx(r"st\.shared\.v4\.b32 [^;]*;(\s*\$L__BB0_\d+:\s*fence\.proxy)", r"\1"), DIFFERENT),
+    ("groups begin anywhere", ptx(r"and\.b32(\s+%r\d+), (%r\d+), -128;(\s*mov\.b32)", r"mov.b32\1, \2;\3"), "the innermost coordinate"),
+    ("groups have no room of their own", ptx(r"shl\.b32(\s+%r\d+), %r\d+, 7;(\s*and\.b32\s+%r\d+, %r\d+, -128;)", r"mov.b32\1, 0;\2"), "races|elements differ"),
+    ("scales are those of the next block", ptx(r"shr\.u32(\s+%r\d+), (%r\d+), 7;", r"shr.u32\1, \2, 6;", 2), "races|elements differ|after the end of"),
+    ("rows of the next group count", ptx(r"setp\.ge\.u32(\s+%p\d+), (%r\d+), %r\d+;", r"setp.ge.u32\1, \2, 0;"), DIFFERENT),
+    ("rows are sent whole where their group ends", ptx(r"(bar\.sync\s+1, 256;\s*add\.s32[^;]*;\s*)setp\.le\.u32", r"\1setp.ge.u32"), "races|elements differ|of no group"),
+    ("columns are sent before all warps have cast", ptx(r"bar\.sync \s*1, 256;", which=1), "races|uninitialized"),
+    ("no fence before columns are sent", ptx(r"fence\.proxy\.async\.shared::cta;", which=1), "fence"),
+    ("a tile is written while its last one is sent", ptx(r"cp\.async\.bulk\.wait_group\.read \s*0;", count=0), "races"),
 ]
 
 # Squares, both ways.
@@ -648,6 +664,7 @@ SUITES = {
     "--chain": ([*shapes(CHAIN_SHAPES), "--normal", "--groups", "edge"], CHAIN_MUTANTS),
     "--fp8-pair": (["--shape", FP8_PAIR_SHAPE, "--shape", "y=304x528,96x32,288x16", "--shape", "offs=9,4,3", "--groups", "edge"], FP8_PAIR_MUTANTS),
     "--fp8-columns": (["--shape", "x=304x272,1264x528", "--shape", "offs=9,2", "--groups", "equal", "--edge-blocks"], FP8_COLUMNS_MUTANTS),
+    "--fp8-aligned": (["--shape", "x=304x272,1264x528", "--shape", "offs=9,2", "--groups", "edge", "--edge-blocks"], FP8_ALIGNED_MUTANTS),
     "--fp8-squares": (["--shape", "x=2x400x528,3x272x144"], FP8_SQUARES_MUTANTS),
 }
 ARGUMENTS, CHOSEN = next((SUITES[flag] for flag in SUITES if flag in sys.argv), (["--shape", SHAPE], MUTANTS))

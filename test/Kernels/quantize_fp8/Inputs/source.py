@@ -2,7 +2,7 @@
 
   source.py OP GRANULARITY RANK AXIS X Q POW2 SANITIZE [SCHEDULE [SIZES [GROUPS]]]
 
-OP: quantize, or scale for the first of two passes alone. GRANULARITY dual and AXIS both: the dual op, dual-1x128 and
+OP: quantize, quantize-aligned with `align`, or scale for the first of two passes alone. GRANULARITY dual and AXIS both: the dual op, dual-1x128 and
 dual-128x128 with these; GRANULARITY pair: that; 1x128-side: 1x128, with the scales of the last axis column-major, as they are in
 dual-1x128. SCHEDULE: the text of the attribute without braces, or none. SIZES, as 96x64, and GROUPS: static ones; sizes are dynamic
 without. In a pair a third size is that of y's columns.
@@ -12,6 +12,7 @@ SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 import sys
 
 op, granularity, rank, axis, x, q, pow2, sanitize, *more = sys.argv[1:]
+aligned, op = op.endswith("-aligned"), op.removesuffix("-aligned")
 dual, pair = granularity.startswith("dual"), granularity == "pair"
 slices_of_dual = granularity.removeprefix("dual").removeprefix("-") or "row"
 side = granularity in ("1x128-side", "dual-1x128")
@@ -57,12 +58,13 @@ for suffix, name, slices, along in directions:
     else:
         shape = shapes[name]
         if grouped and rank == 2 and along == 0 and shape[0] != "?":
-            shape = [str(-(-int(shape[0]) // 128) * 128), *shape[1:]]
+            shape = [str((-(-int(shape[0]) // 128) + (int(groups) if aligned else 0)) * 128), *shape[1:]]
         order = column_major if side and along == rank - 1 else None
         results |= {"q" + suffix: tensor(shape, q, column_major if along == rank - 2 else None), "s" + suffix: tensor(dims, "f32", order)}
         returned += ["q" + suffix, "s" + suffix]
 attributes = [f'granularity = "{slices_of_dual}"'] if dual and slices_of_dual != "row" else [] if dual or pair else [f'granularity = "{granularity}"', f"axis = {axis} : i64"]
 attributes += [f"pow2 = {pow2}", f"sanitize = {sanitize}"] + ([f'element = "{q}"'] if op == "scale" else [])
+attributes += ["align = 128 : i64"] if aligned else []
 attributes += [f"schedule = {{{schedule}}}"] if schedule != "none" else []
 arguments = ", ".join(f"%{name}: {kind}" for name, kind in operands.items())
 types = ", ".join(results[name] for name in returned)
