@@ -29,6 +29,8 @@ config.substitutions.append((r"\bFileCheck\b", "FileCheck --enable-var-scope --d
 config.environment["MALLOC_MMAP_THRESHOLD_"] = config.environment["MALLOC_TRIM_THRESHOLD_"] = str(1 << 30)
 # In front of a command that goes the same ways through our code as others of its file: the sanitizers do not see it.
 config.substitutions.append(("%again", "true ||" if config.sanitize else ""))
+# The sanitizers see one run of a kernel, elsewhere two must give the same bits: the second goes the same ways.
+config.substitutions.append(("%runs", "1" if config.sanitize else "2"))
 # Of many cases of one kind the sanitizers, which take five times as long, see each third.
 config.substitutions.append(("%times", "3" if config.sanitize else "1"))
 
