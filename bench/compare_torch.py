@@ -22,6 +22,9 @@ beside torch's, DeepGEMM and a product without groups. Each of them also runs al
 "sweep forward blocks" have scales of 1x128 and 128x128 blocks, those of "sweep gradient blocks" of 1x128 blocks of tokens, and stand
 beside ours with scales of rows.
 
+The rows "align" are gradients of weights whose groups begin at multiples of 128 tokens, ragged and equal, beside those whose groups begin anywhere and
+DeepGEMM's; "check aligned" compares the bits of both, with NaN in all that must not be read.
+
 The rows "small" are bound by reading the weights. Their time is compared with that of reading the weights once, at the bandwidth of
 a device copy of as many bytes, which is measured with them; L2 is cleared before each.
 
@@ -49,6 +52,7 @@ FP8, BF16 = torch.float8_e4m3fn, torch.bfloat16
 SUMS = ("fast", "promoted")
 # Sweeps: also promoted sums with scales of blocks.
 SWEPT = (*SUMS, "blocks")
+ALIGNED = ("blocks", "mx", "promoted", "fast")
 CHECKED = [(2048, 1024, 512, 8), (2048, 528, 1040, 12), (700, 256, 64, 24), (4096, 512, 256, 256), (512, 256, 128, 1)]
 CHECKED_GRADIENTS = [(2048, 1024, 512, 8), (2048, 200, 272, 12), (1024, 128, 64, 24), (512, 256, 128, 1)]
 KINDS = ("equal", "ragged", "edge", "one")
@@ -142,6 +146,61 @@ def check_like(ours, theirs, rows):
     differing = sum(float((x.float() - y.float()).square().sum()) for x, y in zip(ours.split(4096), theirs.split(4096)))
     norm = sum(float(y.float().square().sum()) for y in theirs.split(4096))
     assert differing <= LIKE_TORCH**2 * norm, f"differs from torch's by {(differing / norm) ** 0.5:.4f} of its norm"
+
+
+# ---- Aligned groups ----
+
+
+def places(ends, m):
+    """Where each of m tokens stands in a tensor of aligned groups, and how many tokens that has. Tokens of no group have no place."""
+    token = torch.arange(int(ends[-1]), device="cuda", dtype=torch.int32)
+    group = torch.searchsorted(ends, token, right=True, out_int32=True)
+    start = torch.cat([torch.zeros_like(ends[:1]), ends[:-1]])[group]
+    return (128 * (start // 128 + group) + token - start).long(), 128 * (-(-m // 128) + len(ends))
+
+
+def aligned(x, ends):
+    """x, (rows, m) of FP8, with its groups of tokens aligned: zeros behind each, NaN in blocks of none."""
+    place, room = places(ends, x.shape[1])
+    blocks = torch.full((x.shape[0], room // 128, 128), 0x7F, dtype=torch.uint8, device="cuda")
+    blocks[:, (place // 128).unique()] = 0
+    blocks = blocks.view(x.shape[0], room)
+    blocks[:, place] = x.view(torch.uint8)[:, : len(place)]
+    return blocks.view(x.dtype)
+
+
+def aligned_scales(x, ends, m):
+    """Scales of MX blocks of tokens, of groups that begin anywhere, where groups are aligned; NaN in blocks of none."""
+    place, room = places(ends, m)
+    moved = torch.full((room // 32, x.shape[1]), 255, dtype=torch.uint8, device="cuda")
+    start = 0
+    for group, end in enumerate(ends.tolist()):
+        rows, first = -(-(end - start) // 32), 4 * (start // 128 + group)
+        moved[first : first + rows] = x.view(torch.uint8)[start // 32 + group :][:rows]
+        start = end
+    return moved.view(x.dtype)
+
+
+def gradients(run, sums, shape, kind, values, scale):
+    """A gradient of weights, and the same of aligned groups: functions. scale: makes scales, fp32."""
+    m, n, k, experts = shape
+    ends = group_ends(kind, m, experts).clamp(max=m)
+    a, b = values(n, m), values(k, m)
+    if sums == "mx":
+        rows = -(-m // 32) + experts
+        old = [torch.randint(125, 130, (rows, size), device="cuda", dtype=torch.uint8).view(torch.float8_e8m0fnu) for size in (n, k)]
+        new = [aligned_scales(x, ends, m) for x in old]
+    else:
+        rows = -(-m // 128) + experts if sums == "blocks" else experts
+        old = new = scale(rows, n), scale(rows, k)
+    moved = aligned(a, ends), aligned(b, ends)
+    return (lambda: run.bundle(f"product-gradient-{sums}")(a, b.t(), *old, ends)[0],
+            lambda: run.bundle(f"product-aligned-{sums}")(moved[0], moved[1].t(), *new, ends)[0])  # fmt: skip
+
+
+def check_aligned(run, sums, shape, kind):
+    expected, found = (function() for function in gradients(run, sums, shape, kind, integers, powers))
+    assert bool(torch.isfinite(found).all()) and torch.equal(found.view(torch.int16), expected.view(torch.int16)), "the bits differ"
 
 
 # ---- Candidates ----
@@ -382,6 +441,25 @@ def compare_cost(run, what, shape, kind):
     print(label(what, shape, kind), ", ".join(f"{name} {value:.3f}" for name, value in costs.items()), flush=True)
 
 
+def compare_aligned(run, sums, shape, kind):
+    """Aligned groups beside others, ragged and equal, in one rotation; DeepGEMM with equal ones."""
+    m, n, k, experts = shape
+    candidates = {}
+    for groups in ("equal", "ragged"):
+        anywhere, moved = gradients(run, sums, shape, groups, normal, scales)
+        check_like(moved(), anywhere(), experts)
+        candidates |= {f"gradient {groups}": anywhere, f"aligned {groups}": moved}
+    functions = candidates | (usable(deep_gemm_gradient(n, k, [m // experts] * experts)) if sums == "blocks" else {})
+    seconds = dict(zip(functions, times(list(functions.values()))))
+    rates = {name: 2e-12 * m * n * k / each for name, each in seconds.items()}
+    pairs = [("aligned ragged", "aligned equal"), ("aligned equal", "gradient equal"), ("aligned ragged", "gradient ragged"),
+             ("aligned equal", "deepgemm promoted"), ("aligned ragged", "deepgemm promoted")]  # fmt: skip
+    costs = {f"{sums}, {one} to {other}": rates[one] / rates[other] for one, other in pairs if other in rates}
+    run.rows.append(dict(what="align", sums=sums, shape=shape, groups=kind, sweep=rates, ratios=costs))
+    words = [f"{name} {rate:.0f}" for name, rate in rates.items()] + [f"{name} {ratio:.3f}" for name, ratio in costs.items()]
+    print(label(f"align {sums}", shape, kind), ", ".join(words), flush=True)
+
+
 def sweep(run, case, sums, by_itself, shape, kind):
     """Schedules of ours beside others. by_itself: each alone besides."""
     m, n, k, experts = shape
@@ -474,6 +552,10 @@ def tasks():
             for kind in ("equal", "ragged"):
                 add(f"check forward {sums}", check_forward, shape, kind, sums)
                 add(f"check gradient {sums}", check_gradient, shape, kind, sums)
+    for sums in ALIGNED:
+        for shape in CHECKED_GRADIENTS:
+            for kind in KINDS:
+                add(f"check aligned {sums}", check_aligned, shape, kind, sums)
     for what, function in (("forward", compare_forward), ("wgrad", compare_gradient), ("dgrad", compare_forward)):
         for shape in BENCH:
             for kind in ("equal", "ragged"):
@@ -483,6 +565,9 @@ def tasks():
             add("small", compare_small, shape, kind, "small")
     for shape in BENCH:
         add("cost", compare_cost, shape, "both", "cost")
+    for shape in BENCH:
+        for sums in ALIGNED:
+            add(f"align {sums}", compare_aligned, shape, "both", sums)
     for shape in BENCH:
         add("batched", compare_batched, shape, "equal", "batched")
     for case, sums in itertools.product(("forward", "gradient"), SWEPT):
@@ -539,6 +624,8 @@ def summarize(rows):
     costs = [row["costs"] for row in rows if "costs" in row]
     for name in costs[0] if costs else ():
         print(f"{name}: {mean(row[name] for row in costs)}")
+    for name in dict.fromkeys(name for row in rows for name in row.get("ratios", ())):
+        print(f"{name}: {mean(row['ratios'][name] for row in rows if name in row.get('ratios', ()))}")
     for row in rows:
         if "fractions" in row:
             best = max((fraction, name) for name, fraction in row["fractions"].items() if name.startswith("ours"))

@@ -51,12 +51,13 @@ class Product:
     """The product of one case, forward, gradient or batched, with these element types. Of the scales `shared` there is one for each
     expert, or for all tokens of a forward product; `sizes` (M, N, K, E) where they are static. blocks: scales are of 1x128 and
     128x128 blocks, the latter "checkpoint" as with weights (E, N, K), or "row-major"; of a gradient, "tokens", of 1x128 blocks of
-    tokens on both sides; "mx" and "mx-row-major": of MX blocks, in the two orders; of a gradient "mx", of tokens on both sides."""
+    tokens on both sides; "mx" and "mx-row-major": of MX blocks, in the two orders; of a gradient "mx", of tokens on both sides.
+    aligned: of a gradient, groups begin at multiples of 128 tokens; M is still the number of tokens before they are moved there."""
 
     grouped = True
 
-    def __init__(self, case, accumulate, a="f8E4M3FN", b="f8E4M3FN", out="bf16", shared=(), bias=False, sizes=None, blocks=None):
-        self.case, self.accumulate, self.sizes, self.blocks = case, accumulate, sizes, blocks
+    def __init__(self, case, accumulate, a="f8E4M3FN", b="f8E4M3FN", out="bf16", shared=(), bias=False, sizes=None, blocks=None, aligned=False):
+        self.case, self.accumulate, self.sizes, self.blocks, self.aligned = case, accumulate, sizes, blocks, aligned
         self.is_mx = bool(blocks) and blocks.startswith("mx")
         scales = "f8E8M0FNU" if self.is_mx else "f32"
         self.elements = {"qa": a, "qb": b, "sa": scales, "sb": scales}
@@ -88,6 +89,11 @@ class Product:
         elif self.blocks:
             tokens = shapes["qa"][:-1]
             shapes |= {"sa": (*tokens, blocks_of(k)), "sb": (e, blocks_of(k), blocks_of(n))}
+        if self.aligned and not isinstance(m, str):
+            padded = 128 * (blocks_of(m) + e)
+            shapes |= {"qa": (n, padded), "qb": (padded, k)}
+            if self.is_mx:
+                shapes |= {"sa": (padded // 32, n), "sb": (padded // 32, k)}
         one = {"sa": (1,) if self.case == "forward" else (e,), "sb": (e,)}
         return shapes | {name: one[name] for name in self.shared} | {"offs": (e,), "bias": (e, n)}
 
@@ -103,7 +109,8 @@ class Product:
         names = [f"%{name}" for name in self.elements]
         out = tensor("out", self.out)
         arguments = ", ".join(f"{name}: {kind}" for name, kind in zip(names, types))
-        attributes = f'accumulate = "{self.accumulate}"' + (', granularity = "1x128"' if self.blocks == "tokens" else "") + (f", schedule = {{{schedule}}}" if schedule else "")
+        attributes = f'accumulate = "{self.accumulate}"' + (', granularity = "1x128"' if self.blocks == "tokens" else "")
+        attributes += (", align = 128" if self.aligned else "") + (f", schedule = {{{schedule}}}" if schedule else "")
         return (
             f"func.func @product({arguments}) -> {out} {{\n"
             f'  %out = "scaled_grouped_mm.{self.op}"({", ".join(names)}) {{{attributes}}}\n'
@@ -187,6 +194,14 @@ def products():
     for name, form in {"": {}, "-f32": {"out": "f32"}, "-e5m2-f16": {"a": "f8E5M2", "b": "f8E5M2", "out": "f16"}}.items():
         table[f"product-gradient-mx{name}"] = Product("gradient", "promoted", **{"blocks": "mx", **form})
         table[f"product-gradient-blocks{name}"] = Product("gradient", "promoted", **{"blocks": "tokens", **form})
+    for accumulate in ("fast", "promoted"):
+        for name, form in {
+            "": {}, "-e5m2-f16": {"a": "f8E5M2", "b": "f8E5M2", "out": "f16"}, "-shared-f32": {"shared": ("sa", "sb"), "out": "f32"},
+        }.items():  # fmt: skip
+            table[f"product-aligned-{accumulate}{name}"] = Product("gradient", accumulate, aligned=True, **form)
+    for kind, blocks in {"blocks": "tokens", "mx": "mx"}.items():
+        for name, form in {"": {}, "-f32": {"out": "f32"}, "-e5m2-f16": {"a": "f8E5M2", "b": "f8E5M2", "out": "f16"}}.items():
+            table[f"product-aligned-{kind}{name}"] = Product("gradient", "promoted", blocks=blocks, aligned=True, **form)
     for sizes in SMALL:
         table[small_name(sizes)] = Product("forward", "fast", sizes=sizes)
         table[small_name(sizes).replace("small", "blocks-small")] = Product("forward", "promoted", sizes=sizes, blocks="checkpoint")

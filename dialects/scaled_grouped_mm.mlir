@@ -22,7 +22,8 @@ irdl.dialect @scaled_grouped_mm {
   }
 
   // qa, qb, sa, sb [, offs] -> out: the case (2D-3D, 2D-2D, 3D-3D) follows from the ranks. The string `granularity` is for a
-  // gradient of weights whose scales are of 1x128 blocks along tokens. It is optional, which IRDL cannot say.
+  // gradient of weights whose scales are of 1x128 blocks along tokens; the integer `align` is for one in which groups begin at
+  // multiples of 128 tokens. Both are optional, which IRDL cannot say.
   irdl.operation @scaled_mm {
     %qa = irdl.base "!builtin.tensor"
     %qb = irdl.base "!builtin.tensor"

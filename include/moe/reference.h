@@ -325,13 +325,19 @@ MOE_API moe_ref_status_t moe_ref_swap_scales(const moe_ref_tensor_t *scales,
  * ends[g-1] / 128 + g on.
  *
  * Or sa and sb are E8M0, scales of MX blocks of 32, with k = K / 32: sa (M,k) and sb (E,k,N) of
- * rows, sa (E,M,k) and sb (E,k,N) batched; in depth as with token_blocks, with blocks of 32. */
+ * rows, sa (E,M,k) and sb (E,k,N) batched; in depth as with token_blocks, with blocks of 32.
+ *
+ * In depth, if `aligned` says so, groups are aligned in a and b, as above: M is a multiple of 128,
+ * and offsets are clamped to M - 128 E, but at least to 0. Block j of scales is that of tokens
+ * 128 j, or 32 j, on: there are M / 128, or M / 32, of them. What lies between groups is not
+ * read. */
 typedef struct moe_ref_scaled_mm_t {
   const moe_ref_tensor_t *a, *b, *sa, *sb;
   const moe_ref_tensor_t *offs; /* NULL: batched */
   const moe_ref_tensor_t *out;
   const moe_ref_tensor_t *bias; /* added to each row of a group; NULL: none */
   bool token_blocks;            /* in depth: scales are of blocks of 128 tokens */
+  bool aligned;                 /* in depth: groups begin at multiples of 128 tokens */
 } moe_ref_scaled_mm_t;
 
 /* Rows of out, over all groups: M, E*N or E*M. Callers share the work by them. -1 where the tensors

@@ -24,7 +24,8 @@
  *   K/128    the same for each 128, rounded up: f32 scales
  *   M/128+E  the same and one more for each of E: room for the blocks of E groups of M, which begin
  *            anew in each group. Where it is one of several, it counts if the op has the attribute
- *            `granularity`, and the others do not
+ *            `granularity`, and the others do not. With the attribute `align` M has that room, and
+ *            M/128 or M/32 in its first dimension counts in place of M/128+E or M/32+E
  *   M%128    M, rounded up to a multiple of 128; with the attribute `align` there are 128 more for
  *            each of `offs`
  *   *        the shape of the first operand of the string that has a star

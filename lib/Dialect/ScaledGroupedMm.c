@@ -31,6 +31,32 @@ static bool check_granularity(MlirOperation op) {
          moe__error(op, "attribute 'granularity' is \"1x128\"; 'sa' and 'sb' must be f32 then");
 }
 
+/* `align` is for the tokens that a gradient sums over; then there is room for those that each group
+ * may be short of. */
+static bool check_align(MlirOperation op) {
+  if (!moe__group_align(op))
+    return true;
+  int64_t align = moe__op_integer(op, "align"), all = MOE_GROUP_ALIGN;
+  if (moe__mm_case(op) != MOE__GRADIENT)
+    return moe__error(op, "attribute 'align' must not be there: only the groups of a gradient of "
+                          "weights are padded");
+  if (align != all)
+    return moe__error(op, "attribute 'align' is %lld; it must be %lld", (long long)align,
+                      (long long)all);
+  int64_t tokens = moe__static_dimension(moe__tensor_type(op, MOE__QA), 1);
+  int64_t groups = moe__static_dimension(moe__tensor_type(op, MOE__OFFS), 0);
+  if (tokens >= 0 && tokens % all)
+    return moe__error(op,
+                      "operand 'qa' has dimension 1 of size %lld; with 'align' it must be a "
+                      "multiple of %lld",
+                      (long long)tokens, (long long)all);
+  return tokens < 0 || groups < 0 || tokens > groups * all ||
+         moe__error(op,
+                    "operand 'qa' has dimension 1 of size %lld; with 'align' it must be more "
+                    "than %lld for each of %lld groups",
+                    (long long)tokens, (long long)all, (long long)groups);
+}
+
 /* Of a bias, if there is one. */
 static bool has_bias_of_out(MlirOperation op) {
   MlirValue bias = moe__operand(op, MOE__BIAS);
@@ -45,7 +71,7 @@ bool moe__check_scaled_mm(MlirOperation op) {
            sb = element_of(moe__tensor_type(op, MOE__SB));
   if (!mlirTypeEqual(sa, sb))
     return moe__error(op, "operands 'sa' and 'sb' must both be f32 or both f8E8M0FNU");
-  if (!check_granularity(op))
+  if (!check_granularity(op) || !check_align(op))
     return false;
   bool blocks = moe__has_block_scales(op);
   MlirStringRef promoted = mlirStringRefCreateFromCString("promoted");

@@ -138,17 +138,20 @@ static const char *next_alternative(const char *alternative) {
 }
 
 /* Scales of MX blocks are f8E8M0FNU, all others f32; of those an attribute says whether they are of
- * blocks in groups. */
+ * blocks of tokens, and another one whether the tokens have room for the groups. */
 static bool is_meant(MlirOperation op, const char *alternative, MlirType type) {
   dimension_t dimension;
-  bool mx = false, in_groups = false;
-  while (next_dimension(&alternative, &dimension)) {
+  bool mx = false, in_groups = false, of_tokens = false;
+  for (bool first = true; next_dimension(&alternative, &dimension); first = false) {
     mx |= dimension.divisor == MOE_MX_BLOCK;
     in_groups |= dimension.groups != 0;
+    of_tokens |= first && dimension.letter == 'M' && dimension.divisor > 1;
   }
+  if (of_tokens && in_groups == (moe__group_align(op) != 0))
+    return false;
   if (mx || mlirTypeIsAFloat8E8M0FNU(mlirShapedTypeGetElementType(type)))
     return mx == mlirTypeIsAFloat8E8M0FNU(mlirShapedTypeGetElementType(type));
-  return in_groups == !mlirAttributeIsNull(moe__op_attribute(op, "granularity"));
+  return of_tokens == !mlirAttributeIsNull(moe__op_attribute(op, "granularity"));
 }
 
 static bool fits(const char *alternative, MlirType type) {

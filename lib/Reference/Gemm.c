@@ -84,7 +84,7 @@ static bool are_token_block_scales(const moe_ref_scaled_mm_t *mm, int64_t groups
   const int64_t tokens = mm->a->shape[1];
   const int64_t whole =
       in_mx_blocks(mm) ? (tokens + MOE_MX_BLOCK - 1) / MOE_MX_BLOCK : blocks_of(tokens);
-  const int64_t blocks = whole + groups;
+  const int64_t blocks = whole + (mm->aligned ? 0 : groups);
   return has_shape(mm->sa, 2, (int64_t[]){blocks, mm->a->shape[0]}) &&
          has_shape(mm->sb, 2, (int64_t[]){blocks, mm->b->shape[1]});
 }
@@ -106,6 +106,8 @@ static int64_t count_groups(const moe_ref_scaled_mm_t *mm) {
       mm->sa->dtype != mm->sb->dtype || (mm->sa->dtype != MOE_REF_F32 && !in_mx_blocks(mm)))
     return -1;
   if (in_mx_blocks(mm) && !in_blocks(mm))
+    return -1;
+  if (mm->aligned && (case_of(mm) != GROUPED_DEPTH || mm->a->shape[1] % MOE_GROUP_ALIGN != 0))
     return -1;
 
   const int64_t *const a = mm->a->shape, *const b = mm->b->shape;
@@ -143,6 +145,11 @@ static int64_t count_groups(const moe_ref_scaled_mm_t *mm) {
     break;
   }
   return fits ? groups : -1;
+}
+
+/* Where a and b have the first token of group g, which is number `start` of all groups'. */
+static int64_t token_of(const moe_ref_scaled_mm_t *mm, int64_t g, int64_t start) {
+  return mm->aligned ? moe_ref_aligned_start(start, g) : start;
 }
 
 /* The matrix in dimensions `row` and `column` of a tensor, from element `index` on; one without
@@ -183,7 +190,7 @@ static void add_token_block_scales(const moe_ref_scaled_mm_t *mm, int64_t g, int
   product->in_mx_blocks = in_mx_blocks(mm);
   if (product->in_mx_blocks)
     product->piece = MOE_MX_BLOCK;
-  const int64_t first = start / product->piece + g;
+  const int64_t first = token_of(mm, g, start) / product->piece + (mm->aligned ? 0 : g);
   product->block_columns = 1;
   product->block_sa = matrix_of(mm->sa, 1, 0, first * mm->sa->strides[0]);
   product->block_sb = matrix_of(mm->sb, 0, 1, first * mm->sb->strides[0]);
@@ -228,8 +235,8 @@ static moe__ref_product_t product_but_blocks(const moe_ref_scaled_mm_t *mm, int6
                                 .depth = b->shape[1],
                                 .first_row = start};
   case GROUPED_DEPTH:
-    return (moe__ref_product_t){.a = matrix_of(a, 0, 1, start * a->strides[1]),
-                                .b = matrix_of(b, 0, 1, start * b->strides[0]),
+    return (moe__ref_product_t){.a = matrix_of(a, 0, 1, token_of(mm, g, start) * a->strides[1]),
+                                .b = matrix_of(b, 0, 1, token_of(mm, g, start) * b->strides[0]),
                                 .out = matrix_of(out, 1, 2, g * out->strides[0]),
                                 .sa = vector_of(sa, g),
                                 .sb = vector_of(sb, g),
@@ -269,7 +276,11 @@ static moe__ref_product_t product_of(const moe_ref_scaled_mm_t *mm, int64_t g, i
 
 /* Tokens of the case, that offsets are clamped to. */
 static int64_t token_count(const moe_ref_scaled_mm_t *mm) {
-  return mm->a->shape[case_of(mm) == GROUPED_ROWS ? 0 : 1];
+  const int64_t tokens = mm->a->shape[case_of(mm) == GROUPED_ROWS ? 0 : 1];
+  if (!mm->aligned)
+    return tokens;
+  const int64_t groups = mm->offs->shape[0], most = tokens / MOE_GROUP_ALIGN;
+  return groups < most ? tokens - MOE_GROUP_ALIGN * groups : 0;
 }
 
 /* ---- Pieces of sums ---- */

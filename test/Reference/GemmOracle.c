@@ -37,6 +37,16 @@ static int64_t columns_of(const gemm_spec_t *spec) {
   return spec->which == DEPTH_CASE ? spec->k : spec->n;
 }
 
+/* Tokens of a and b where those are what is summed: all, and the first of group g. */
+static int64_t room_of(const gemm_spec_t *spec) {
+  return spec->aligned ? spec->m + 128 * spec->e : spec->m;
+}
+
+static int64_t start_of(const gemm_spec_t *spec, int64_t g) {
+  const int64_t start = oracle_group_end(spec, g - 1);
+  return spec->aligned ? 128 * (start / 128 + g) : start;
+}
+
 static int64_t at2(const buffer_t *buffer, int64_t i, int64_t j) {
   return offset_at(&buffer->tensor, (int64_t[]){i, j});
 }
@@ -50,7 +60,7 @@ static int64_t index_a(const gemm_t *x, int64_t g, int64_t i, int64_t k) {
   case ROWS_CASE:
     return at2(&x->a, oracle_group_end(&x->spec, g - 1) + i, k);
   case DEPTH_CASE:
-    return at2(&x->a, i, oracle_group_end(&x->spec, g - 1) + k);
+    return at2(&x->a, i, start_of(&x->spec, g) + k);
   default:
     return at3(&x->a, g, i, k);
   }
@@ -58,7 +68,7 @@ static int64_t index_a(const gemm_t *x, int64_t g, int64_t i, int64_t k) {
 
 static int64_t index_b(const gemm_t *x, int64_t g, int64_t k, int64_t j) {
   if (x->spec.which == DEPTH_CASE)
-    return at2(&x->b, oracle_group_end(&x->spec, g - 1) + k, j);
+    return at2(&x->b, start_of(&x->spec, g) + k, j);
   return at3(&x->b, g, k, j);
 }
 
@@ -213,8 +223,8 @@ void gemm_make(gemm_t *x, const gemm_spec_t *spec, bool wide) {
     x->out = buffer_make(spec->out, 2, (int64_t[]){m, n}, turn % 3, 3);
     break;
   case DEPTH_CASE:
-    x->a = make_operand(spec->a, 2, (int64_t[]){n, m}, turn % 3);
-    x->b = make_operand(spec->b, 2, (int64_t[]){m, k}, (turn + 1) % 3);
+    x->a = make_operand(spec->a, 2, (int64_t[]){n, room_of(spec)}, turn % 3);
+    x->b = make_operand(spec->b, 2, (int64_t[]){room_of(spec), k}, (turn + 1) % 3);
     x->sa = make_scales(spec, SCALE_A_SHARED, 2, (int64_t[]){e, n}, e, (turn + 1) % 3);
     x->sb = make_scales(spec, SCALES_SHARED, 2, (int64_t[]){e, k}, e, turn % 3);
     x->out = buffer_make(spec->out, 3, (int64_t[]){e, n, k}, turn % 4, 3);
@@ -243,9 +253,10 @@ void gemm_make(gemm_t *x, const gemm_spec_t *spec, bool wide) {
     x->sa = make_operand(MOE_REF_F32, 2, (int64_t[]){blocks_of(m, 128) + e, n}, turn % 3);
     x->sb = make_operand(MOE_REF_F32, 2, (int64_t[]){blocks_of(m, 128) + e, k}, (turn + 1) % 3);
   }
-  x->mm = (moe_ref_scaled_mm_t){&x->a.tensor, &x->b.tensor,   &x->sa.tensor, &x->sb.tensor,
-                                NULL,         &x->out.tensor, NULL,          false};
+  x->mm = (moe_ref_scaled_mm_t){&x->a.tensor,   &x->b.tensor, &x->sa.tensor, &x->sb.tensor, NULL,
+                                &x->out.tensor, NULL,         false,         false};
   x->mm.token_blocks = spec->in_blocks && spec->which == DEPTH_CASE;
+  x->mm.aligned = spec->aligned;
   if (spec->biased) {
     x->bias = buffer_make(spec->out, 2, (int64_t[]){e, n}, turn % 3, 3);
     memset(x->bias.bytes, 0xFF, x->bias.size);

@@ -24,8 +24,9 @@ typedef struct {
   const int32_t *offs; /* e of them; NULL: batched */
   int turn;            /* picks memory orders */
   gemm_scaling_t scaling;
-  bool in_blocks; /* instead: scales of 1x128 and 128x128; not of DEPTH_CASE */
+  bool in_blocks; /* instead: scales of 1x128 and 128x128, of DEPTH_CASE 1x128 */
   bool in_mx;     /* besides: those of MX blocks; K is a multiple of 32 */
+  bool aligned;   /* of DEPTH_CASE: groups begin at multiples of 128 tokens; M is a multiple */
   bool biased;
   uint64_t seed;
 } gemm_spec_t;

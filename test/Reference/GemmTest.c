@@ -145,7 +145,7 @@ static void multiplies_extreme_mx_scales(void **state) {
                          tsb = {sb, MOE_REF_E8M0, 3, {1, 2, 3}, {6, 3, 1}},
                          toffs = {(void *)&end, MOE_REF_I32, 1, {1}, {1}},
                          tout = {out, MOE_REF_F32, 2, {2, 3}, {3, 1}};
-  const moe_ref_scaled_mm_t mm = {&ta, &tb, &tsa, &tsb, &toffs, &tout, NULL, false};
+  const moe_ref_scaled_mm_t mm = {&ta, &tb, &tsa, &tsb, &toffs, &tout, NULL, false, false};
   assert_int_equal(moe_ref_scaled_mm(&mm, 0, 2), MOE_REF_OK);
   const float expected[2][3] = {{1, NAN, 0x1p-127f}, {0x1p127f, NAN, 1}};
   for (int i = 0; i < 2; i++)
@@ -164,6 +164,36 @@ static void takes_scales_of_blocks_of_tokens(void **state) {
     spec.in_blocks = true;
     spec.m = 641 + 60 * variant;
     check(&spec, variant % 2 == 1, variant % 3 == 2 ? 50 : 0);
+  }
+}
+
+/* What stands between groups is not read. */
+static void takes_aligned_groups(void **state) {
+  (void)state;
+  static const int32_t ends[][GROUPS] = {{0, 130, 131, 131, 387, 520, 520},
+                                         {128, 256, 256, 640, 640, 640, 641},
+                                         {1, 2, 3, 4, 5, 6, 600},
+                                         {5, 3, 700, 6, 800, 900, -1}};
+  for (int variant = 0; variant < 8; variant++) {
+    gemm_spec_t spec = spec_of(DEPTH_CASE, ends[variant / 2], variant);
+    spec.aligned = true;
+    spec.in_blocks = variant % 2 == 0;
+    spec.m = 768;
+    check(&spec, variant % 2 == 1, variant % 3 == 2 ? 50 : 0);
+  }
+}
+
+static void refuses_other_aligned_groups(void **state) {
+  (void)state;
+  for (int which = ROWS_CASE; which <= BATCHED_CASE; which++) {
+    gemm_spec_t spec = spec_of((gemm_case_t)which, ragged, 0);
+    gemm_t gemm;
+    gemm_make(&gemm, &spec, false); /* tokens are no multiple of 128, or groups not summed over */
+    assert_int_not_equal(moe_ref_scaled_mm_rows(&gemm.mm), -1);
+    gemm.mm.aligned = true;
+    assert_int_equal(moe_ref_scaled_mm_rows(&gemm.mm), -1);
+    assert_int_equal(moe_ref_scaled_mm(&gemm.mm, 0, 1), MOE_REF_INVALID_ARGUMENT);
+    gemm_free(&gemm);
   }
 }
 
@@ -265,8 +295,9 @@ static const moe_ref_scaled_mm_t *make_dot(dot_t *dot, moe_ref_dtype_t dtype, co
   dot->views[2] = (moe_ref_tensor_t){&dot->sa, MOE_REF_F32, 2, {1, 1}, {1, 1}};
   dot->views[3] = (moe_ref_tensor_t){&dot->sb, MOE_REF_F32, 2, {1, 1}, {1, 1}};
   dot->views[4] = (moe_ref_tensor_t){&dot->out, out, 3, {1, 1, 1}, {1, 1, 1}};
-  dot->mm = (moe_ref_scaled_mm_t){&dot->views[0], &dot->views[1], &dot->views[2], &dot->views[3],
-                                  NULL,           &dot->views[4], NULL,           false};
+  dot->mm =
+      (moe_ref_scaled_mm_t){&dot->views[0], &dot->views[1], &dot->views[2], &dot->views[3], NULL,
+                            &dot->views[4], NULL,           false,          false};
   return &dot->mm;
 }
 
@@ -380,8 +411,8 @@ static void adds_blocks_in_order(void **state) {
                                     {sa, MOE_REF_F32, 3, {1, 1, 3}, {3, 3, 1}},
                                     {sb, MOE_REF_F32, 3, {1, 3, 1}, {3, 1, 1}},
                                     {&out, MOE_REF_F32, 3, {1, 1, 1}, {1, 1, 1}}};
-  const moe_ref_scaled_mm_t mm = {&views[0], &views[1], &views[2], &views[3],
-                                  NULL,      &views[4], NULL,      false};
+  const moe_ref_scaled_mm_t mm = {&views[0], &views[1], &views[2], &views[3], NULL,
+                                  &views[4], NULL,      false,     false};
   a[0] = a[128] = a[256] = oracle_fp8_from_f32(MOE_REF_E4M3, 1);
   b[0] = b[128] = b[256] = a[0];
   /* 2^24 + 1 - 2^24 is 0, and 2^24 - 2^24 + 1 is 1. */
@@ -577,6 +608,8 @@ int main(void) {
       cmocka_unit_test(takes_scales_of_mx_blocks),
       cmocka_unit_test(multiplies_extreme_mx_scales),
       cmocka_unit_test(takes_scales_of_blocks_of_tokens),
+      cmocka_unit_test(takes_aligned_groups),
+      cmocka_unit_test(refuses_other_aligned_groups),
       cmocka_unit_test(adds_a_bias),
       cmocka_unit_test(takes_groups_of_any_size),
       cmocka_unit_test(clamps_offsets),

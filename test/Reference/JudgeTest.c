@@ -297,7 +297,7 @@ static void takes_overflow(void **state) {
   const moe_ref_tensor_t vsa = {&sa, MOE_REF_F32, 2, {1, 1}, {1, 1}};
   const moe_ref_tensor_t vsb = {&sb, MOE_REF_F32, 2, {1, 1}, {1, 1}};
   const moe_ref_tensor_t vout = {&out, MOE_REF_F16, 3, {1, 1, 1}, {1, 1, 1}};
-  const moe_ref_scaled_mm_t mm = {&va, &vb, &vsa, &vsb, NULL, &vout, NULL, false};
+  const moe_ref_scaled_mm_t mm = {&va, &vb, &vsa, &vsb, NULL, &vout, NULL, false, false};
   static const struct {
     float scale;
     uint16_t out;

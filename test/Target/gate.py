@@ -247,7 +247,7 @@ def check_variant(moe_opt, ptxas, name, variant):
 
 def is_checked_elsewhere(name, variant):
     """Products whose structure is known, and each pass of a quantizer that has two."""
-    is_known = isinstance(variant, Product) and not variant.is_mx and not variant.sizes
+    is_known = isinstance(variant, Product) and not variant.is_mx and not variant.sizes and not variant.aligned
     return is_known or name.startswith(("scale-", "cast-"))
 
 

@@ -82,7 +82,7 @@ struct moe__run_launch_t {
     moe_ref_fp8_scaling_t scaling;
     moe_ref_dtype_t element;
   } fp8;
-  int64_t align; /* of groups that are padded */
+  int64_t align; /* of groups that are padded; of a product 0 where they are not */
   moe_ref_accumulation_t accumulation;
   struct {
     moe_ref_weight_format_t format;

@@ -44,6 +44,9 @@ static const patterns_t all_patterns[] = {
     {"ui8", 0, 0xFF, 0xFF, 0x01, 0x01, 0x01, 0xFF}, /* any byte is a number */
 };
 
+/* What becomes of a token or group: its random data, NaN, or zeros behind an aligned group. */
+typedef enum fate_t { KEPT, SPOILED, CLEARED } fate_t;
+
 typedef struct fill_t {
   const moe__run_random_t *random;
   const moe__run_tensor_t *tensor;
@@ -53,7 +56,7 @@ typedef struct fill_t {
   int64_t rows, row_length; /* a row is the last logical dimension */
   int64_t cells;
   int64_t cell_strides[MOE_RT_MAX_RANK]; /* of a cell's number, by cell coordinate */
-  bool *spoiled; /* NULL: nothing is; else by index along use.nan_dimension; owned */
+  fate_t *fates; /* NULL: all are kept; else by index along use.nan_dimension; owned */
 } fill_t;
 
 /* The output function of splitmix64 (Steele, Lea, Flood 2014). */
@@ -337,10 +340,11 @@ static void fill_row(const fill_t *fill, int64_t row) {
   const int64_t *cell = fill->random->use.cell;
   const int last = tensor->info->rank - 1, nan = fill->random->use.nan_dimension;
   int64_t rest = row, position = 0, first_cell = 0, at = 0, length = 1;
-  bool is_spoiled = false;
+  fate_t of_row = KEPT;
   for (int d = last - 1; d >= 0; d--) {
     const int64_t i = rest % tensor->shape[d];
-    is_spoiled |= fill->spoiled && d == nan && fill->spoiled[i];
+    if (fill->fates && d == nan)
+      of_row = fill->fates[i];
     rest /= tensor->shape[d];
     position += i * tensor->strides[d];
     first_cell += i / cell[d] * fill->cell_strides[d];
@@ -351,9 +355,11 @@ static void fill_row(const fill_t *fill, int64_t row) {
     const int64_t columns = extent(fill, last, i);
     const place_t place = {first_cell + i / cell[last], at, i % cell[last], columns,
                            length * columns};
-    const bool is_nan = is_spoiled || (fill->spoiled && last == nan && fill->spoiled[i]);
-    store(tensor, position,
-          is_nan ? fill->patterns->nan : element(fill, row * fill->row_length + i, &place));
+    const fate_t fate = fill->fates && last == nan ? fill->fates[i] : of_row;
+    uint32_t bits = fate == SPOILED ? fill->patterns->nan : 0;
+    if (fate == KEPT)
+      bits = element(fill, row * fill->row_length + i, &place);
+    store(tensor, position, bits);
   }
 }
 
@@ -436,57 +442,73 @@ static int fill_i32(const moe__run_random_t *random, uint64_t key,
 
 /* ---- NaN where it must not matter ---- */
 
+/* Whether the tensor has tokens of aligned groups, with zeros behind them. */
+static bool has_aligned_tokens(const moe__run_use_t *use) {
+  return use->align && use->nan == MOE__RUN_NAN_TOKENS;
+}
+
 bool moe__run_random_follows(const moe__run_random_t *random) {
   const moe__run_use_t *use = &random->use;
-  return use->role == MOE__RUN_PADDED_OFFSETS ||
+  return use->role == MOE__RUN_PADDED_OFFSETS || has_aligned_tokens(use) ||
          (random->nan_groups && use->nan >= MOE__RUN_NAN_TOKENS);
 }
 
 static bool is_chosen(const moe__run_random_t *random, int64_t group) {
-  return (uint64_t)group % NAN_PERIOD == random->seed % NAN_PERIOD;
+  return random->nan_groups && (uint64_t)group % NAN_PERIOD == random->seed % NAN_PERIOD;
 }
 
-/* What is spoiled of `size` tokens or groups, by the ends of groups. */
-static void spoil(const moe__run_random_t *random, const int64_t *ends, int64_t groups,
-                  bool *spoiled, int64_t size) {
-  const int64_t block = random->use.token_block;
-  int64_t start = 0;
-  for (int64_t i = 0; random->use.nan == MOE__RUN_NAN_NO_BLOCK && i < size; i++)
-    spoiled[i] = true;
-  for (int64_t g = 0; g < groups; start = ends[g++]) {
-    if (random->use.nan == MOE__RUN_NAN_EMPTY_GROUPS)
-      spoiled[g] = ends[g] == start;
-    for (int64_t i = start; random->use.nan == MOE__RUN_NAN_NO_BLOCK && i < ends[g]; i += block)
-      spoiled[start / block + g + (i - start) / block] = false;
-    for (int64_t i = start; random->use.nan == MOE__RUN_NAN_TOKENS && i < ends[g]; i++)
-      spoiled[i] = is_chosen(random, g);
+/* Where group g stands, which begins with token `start` of all groups': its first token, or its
+ * first block. */
+static int64_t first_of(const moe__run_use_t *use, int64_t g, int64_t start) {
+  const int64_t unit = use->nan == MOE__RUN_NAN_NO_BLOCK ? use->token_block : 1;
+  if (use->align)
+    return (start / use->align + g) * (use->align / unit);
+  return unit == 1 ? start : start / unit + g;
+}
+
+/* What becomes of `size` tokens or groups, by the ends of groups. */
+static void decide(const moe__run_random_t *random, const int64_t *ends, int64_t groups,
+                   fate_t *fates, int64_t size) {
+  const moe__run_use_t *use = &random->use;
+  const bool of_tokens = use->nan == MOE__RUN_NAN_TOKENS,
+             of_blocks = use->nan == MOE__RUN_NAN_NO_BLOCK;
+  for (int64_t i = 0; i < size && (of_tokens || of_blocks); i++)
+    fates[i] = random->nan_groups ? SPOILED : KEPT;
+  for (int64_t g = 0, start = 0; g < groups; start = ends[g++]) {
+    const int64_t tokens = ends[g] - start, first = first_of(use, g, start);
+    if (use->nan == MOE__RUN_NAN_EMPTY_GROUPS)
+      fates[g] = tokens == 0 ? SPOILED : KEPT;
+    for (int64_t i = 0; of_blocks && i < tokens; i += use->token_block)
+      fates[first + i / use->token_block] = KEPT;
+    for (int64_t i = 0; of_tokens && i < tokens; i++)
+      fates[first + i] = is_chosen(random, g) ? SPOILED : KEPT;
+    for (int64_t i = tokens; of_tokens && use->align && i % use->align != 0; i++)
+      fates[first + i] = CLEARED;
   }
-  for (int64_t i = start; random->use.nan == MOE__RUN_NAN_TOKENS && i < size; i++)
-    spoiled[i] = true;
 }
 
-static int find_spoiled(const moe__run_random_t *random, const moe__run_tensor_t *tensor,
-                        bool **out_spoiled) {
+static int find_fates(const moe__run_random_t *random, const moe__run_tensor_t *tensor,
+                      fate_t **out_fates) {
   const moe__run_use_t *use = &random->use;
   const char *name = tensor->info->name;
   const int64_t size = tensor->shape[use->nan_dimension];
   if (moe__run_random_follows(random) && !use->offs.data)
-    return moe__run_input_error("argument '%s': --nan-groups does not know its groups; give --in "
-                                "%s=FILE",
-                                name, name);
+    return moe__run_input_error("argument '%s': %s does not know its groups; give --in %s=FILE",
+                                name, has_aligned_tokens(use) ? "--random" : "--nan-groups", name);
   const int64_t groups = moe__run_random_follows(random) ? use->offs.shape[0] : 0;
   int64_t *ends = calloc((size_t)groups + 1, sizeof *ends);
   /* A manifest may say that there are more tokens, or groups, than along the dimension. */
-  const int64_t room = size + groups + (moe__run_random_follows(random) ? use->tokens : 0);
-  *out_spoiled = calloc((size_t)room + 1, sizeof **out_spoiled);
-  if (!ends || !*out_spoiled) {
+  const int64_t room =
+      size + (use->align + 1) * groups + (moe__run_random_follows(random) ? use->tokens : 0);
+  *out_fates = calloc((size_t)room + 1, sizeof **out_fates);
+  if (!ends || !*out_fates) {
     free(ends);
     return moe__run_input_error("out of memory");
   }
   for (int64_t g = 0; g < size && use->nan == MOE__RUN_NAN_GROUPS; g++)
-    (*out_spoiled)[g] = is_chosen(random, g);
+    (*out_fates)[g] = is_chosen(random, g) ? SPOILED : KEPT;
   if (groups && moe_ref_group_ends(&use->offs, use->tokens, ends) == MOE_REF_OK)
-    spoil(random, ends, groups, *out_spoiled, size);
+    decide(random, ends, groups, *out_fates, size);
   free(ends);
   return MOE__RUN_OK;
 }
@@ -517,12 +539,12 @@ int moe__run_random_fill(const moe__run_random_t *random, const moe__run_tensor_
   }
   fill.row_length = tensor->shape[info->rank - 1];
   fill.rows = tensor->elements / fill.row_length;
-  const int rc = random->nan_groups && random->use.nan != MOE__RUN_NAN_NONE
-                     ? find_spoiled(random, tensor, &fill.spoiled)
-                     : MOE__RUN_OK;
+  const bool has_fates = (random->nan_groups && random->use.nan != MOE__RUN_NAN_NONE) ||
+                         has_aligned_tokens(&random->use);
+  const int rc = has_fates ? find_fates(random, tensor, &fill.fates) : MOE__RUN_OK;
   if (!rc)
     moe__run_parallel("making random data", random->threads,
                       (fill.rows + ROWS_PER_TASK - 1) / ROWS_PER_TASK, fill_rows, &fill);
-  free(fill.spoiled);
+  free(fill.fates);
   return rc;
 }

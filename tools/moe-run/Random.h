@@ -44,6 +44,8 @@ typedef struct moe__run_use_t {
   /* PADDED_OFFSETS: the ends before; NAN_TOKENS and those behind it: the ends of the groups.
    * Without data if not known. */
   moe_ref_tensor_t offs;
+  /* PADDED_OFFSETS: what groups are padded to; NAN_TOKENS and NAN_NO_BLOCK: MOE_GROUP_ALIGN, or 0
+   * where groups stand side by side. Such tokens are zeros up to the next multiple. */
   int64_t align;
 } moe__run_use_t;
 

@@ -25,7 +25,7 @@
 #define REQUEST_BYTES 16
 
 bool moe__mm_clears(const moe__scaled_mm_t *s) {
-  return s->which == MOE__GRADIENT && !moe__mm_has_mx_tokens(s);
+  return s->which == MOE__GRADIENT && !s->aligned && !moe__mm_has_mx_tokens(s);
 }
 
 void moe__mm_clear_reserve(moe__mm_layout_t *layout, const moe__mm_schedule_t *schedule) {

@@ -114,6 +114,24 @@ static void load_k_tile(moe__scaled_mm_t *s, const moe__mm_work_t *work,
   loader->cursor = moe__cursor_next(b, &s->layout.ring, loader->cursor);
 }
 
+/* Loads block `index` of a gradient's tile, which begins with token `at`, where groups are
+ * aligned. */
+static void load_aligned_block(moe__scaled_mm_t *s, const moe__mm_work_t *work, MlirValue index,
+                               MlirValue at, loader_t *loader) {
+  moe__kernel_t *kernel = &s->kernel;
+  moe__builder_t *b = &kernel->builder;
+  MlirValue no_tail = {NULL};
+  moe__ring_wait_empty(kernel, &s->layout.ring, loader->cursor);
+  MOE__IF (b, s->loads) {
+    MlirValue landed = moe__ring_full(kernel, &s->layout.ring, loader->cursor);
+    moe__mbarrier_arrive_expect(b, landed, moe__mm_token_block_bytes(s, no_tail));
+    MlirValue buffer = moe__ring_buffer(kernel, &s->layout.ring, loader->cursor);
+    load_operands(s, &work->tile, loader->pieces, at, buffer, landed);
+    moe__mm_token_block_load(s, work, index, at, no_tail, loader->cursor, landed);
+  }
+  loader->cursor = moe__cursor_next(b, &s->layout.ring, loader->cursor);
+}
+
 /* Loads block `index` of a gradient's tile; nothing where the group has no tokens. */
 static void load_token_block(moe__scaled_mm_t *s, const moe__mm_work_t *work,
                              const moe__mm_reduction_t *reduction, MlirValue index,
@@ -121,6 +139,10 @@ static void load_token_block(moe__scaled_mm_t *s, const moe__mm_work_t *work,
   moe__kernel_t *kernel = &s->kernel;
   moe__builder_t *b = &kernel->builder;
   MlirValue at = moe__mm_k_tile_at(s, reduction, index);
+  if (s->aligned) {
+    load_aligned_block(s, work, index, at, loader);
+    return;
+  }
   MlirValue has_tail = moe__ne(b, moe__mm_token_head(s, reduction), 0);
   MlirValue has_tokens = moe__ne(b, reduction->start, reduction->end);
   moe__ring_wait_empty(kernel, &s->layout.ring, loader->cursor);
@@ -143,17 +165,20 @@ static void load_mx_tokens(moe__scaled_mm_t *s, const moe__mm_work_t *work,
                            loader_t *loader) {
   moe__kernel_t *kernel = &s->kernel;
   moe__builder_t *b = &kernel->builder;
-  MlirValue at = moe__mm_k_tile_at(s, reduction, index);
-  MlirValue has_tail = moe__ne(b, moe__mm_token_head(s, reduction), 0);
+  MlirValue at = moe__mm_k_tile_at(s, reduction, index), has_tail = {NULL};
+  if (!s->aligned)
+    has_tail = moe__ne(b, moe__mm_token_head(s, reduction), 0);
   moe__ring_wait_empty(kernel, &s->layout.ring, loader->cursor);
   MOE__IF (b, s->loads) {
     MlirValue landed = moe__mm_mx_tokens_expect(s, has_tail, loader->cursor);
     MlirValue buffer = moe__ring_buffer(kernel, &s->layout.ring, loader->cursor);
     load_operands(s, &work->tile, loader->pieces, at, buffer, landed);
-    MOE__IF (b, has_tail) {
-      moe__mm_mx_tokens_load_tails(s, work, at, loader->cursor, landed);
+    if (!s->aligned) {
+      MOE__IF (b, has_tail) {
+        moe__mm_mx_tokens_load_tails(s, work, at, loader->cursor, landed);
+      }
+      moe__mbarrier_arrive(b, moe__ring_full(kernel, &s->layout.ring, loader->cursor));
     }
-    moe__mbarrier_arrive(b, moe__ring_full(kernel, &s->layout.ring, loader->cursor));
   }
   loader->cursor = moe__cursor_next(b, &s->layout.ring, loader->cursor);
 }

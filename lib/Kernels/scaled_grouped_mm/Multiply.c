@@ -416,12 +416,15 @@ static void multiply_token_blocks(moe__scaled_mm_t *s, const moe__mm_position_t 
   int n = s->schedule.tile_n;
   bool holds = n <= HELD_COLUMNS;
   int held = holds ? n / 8 : HELD_PAIRS;
-  MlirValue has_head = moe__ne(b, moe__mm_token_head(s, reduction), 0);
-  MlirValue tail = moe__warp_uniform(b, moe__zext(b, has_head, b->i32));
-  MlirValue has_tokens = moe__ne(b, reduction->start, reduction->end);
-  MlirValue one = moe__warp_uniform(b, moe__zext(b, has_tokens, b->i32));
-  MlirValue blocks = moe__mul(b, reduction->k_tiles, one);
-  MlirValue nothing = moe__select(b, has_tokens, moe__f32(b, -0.0f), moe__f32(b, 0.0f));
+  MlirValue tail = {NULL}, blocks = reduction->k_tiles, nothing = moe__f32(b, -0.0f);
+  if (!s->aligned) {
+    MlirValue has_head = moe__ne(b, moe__mm_token_head(s, reduction), 0);
+    tail = moe__warp_uniform(b, moe__zext(b, has_head, b->i32));
+    MlirValue has_tokens = moe__ne(b, reduction->start, reduction->end);
+    MlirValue one = moe__warp_uniform(b, moe__zext(b, has_tokens, b->i32));
+    blocks = moe__mul(b, reduction->k_tiles, one);
+    nothing = moe__select(b, has_tokens, moe__f32(b, -0.0f), moe__f32(b, 0.0f));
+  }
   call(beside, beside->first);
   call(beside, beside->settle);
   for (int i = 0; i < n / 2; i++)
@@ -435,7 +438,8 @@ static void multiply_token_blocks(moe__scaled_mm_t *s, const moe__mm_position_t 
     rows[0] = moe__wgmma_descriptor(b, rows[0]);
     moe__wgmma_k128_below(b, 1, &accumulator, true, rows, moe__wgmma_descriptor(b, columns),
                           s->side[0]->element, s->side[1]->element);
-    accumulator = moe__mm_multiply_tail(s, self, cursor, accumulator, tail);
+    if (!s->aligned)
+      accumulator = moe__mm_multiply_tail(s, self, cursor, accumulator, tail);
     moe__wgmma_commit(b);
     moe__mm_token_scales_t scales = moe__mm_token_scales(s, self, cursor);
     for (int j = 0; j < held; j++)
@@ -455,10 +459,12 @@ static void multiply_token_blocks(moe__scaled_mm_t *s, const moe__mm_position_t 
     }
     cursor = moe__cursor_next(b, &s->layout.ring, cursor);
   }
-  MOE__FOR (b, empty, blocks, reduction->k_tiles, 1) {
-    moe__ring_wait(&s->kernel, &s->layout.ring, cursor);
-    moe__warp_barrier(b);
-    moe__mm_release(s, self, cursor);
+  if (!s->aligned) {
+    MOE__FOR (b, empty, blocks, reduction->k_tiles, 1) {
+      moe__ring_wait(&s->kernel, &s->layout.ring, cursor);
+      moe__warp_barrier(b);
+      moe__mm_release(s, self, cursor);
+    }
   }
   moe__accumulator_unpack(b, sum, registers);
 }

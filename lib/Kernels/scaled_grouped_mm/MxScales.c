@@ -117,7 +117,9 @@ static MlirValue first_block(writer_t *w, const moe__mm_work_t *work, const part
   moe__builder_t *b = &s->kernel.builder;
   if (!moe__mm_has_mx_tokens(s))
     return wide_product(b, moe__wide_mul(b, work->tile.group, w->blocks), part->extent);
-  MlirValue row = moe__add(b, moe__lshr(b, work->start, 5), work->tile.group);
+  MlirValue row = moe__lshr(b, work->start, 5);
+  if (!s->aligned)
+    row = moe__add(b, row, work->tile.group);
   return moe__wide_mul(b, row, part->extent);
 }
 

@@ -39,9 +39,10 @@ static int32_t tails_at(const moe__mm_schedule_t *schedule) {
   return rows_of(schedule) * MOE__MM_TILE_K + moe__mm_mx_factor_bytes(schedule);
 }
 
-int32_t moe__mm_mx_tokens_reserve(moe__mm_layout_t *layout, const moe__mm_schedule_t *schedule) {
+int32_t moe__mm_mx_tokens_reserve(moe__mm_layout_t *layout, const moe__mm_schedule_t *schedule,
+                                  bool aligned) {
   layout->landed = moe__layout_shared(&layout->cta, schedule->stages * 8, 8);
-  return rows_of(schedule) * TAIL;
+  return aligned ? 0 : rows_of(schedule) * TAIL;
 }
 
 void moe__mm_mx_tokens_initialize(moe__scaled_mm_t *s) {
@@ -74,8 +75,14 @@ MlirValue moe__mm_mx_tokens_has_tile(moe__scaled_mm_t *s, moe__cursor_t cursor, 
 MlirValue moe__mm_mx_tokens_expect(moe__scaled_mm_t *s, MlirValue has_tail, moe__cursor_t cursor) {
   moe__builder_t *b = &s->kernel.builder;
   int rows = rows_of(&s->schedule);
-  MlirValue bytes = moe__select(b, has_tail, rows * (MOE__MM_TILE_K + TAIL), rows * MOE__MM_TILE_K);
   MlirValue landed = landed_at(s, cursor);
+  if (s->aligned) { /* nothing is done to the tokens: it only says that a tile may have begun */
+    moe__mbarrier_arrive(b, landed);
+    landed = moe__ring_full(&s->kernel, &s->layout.ring, cursor);
+    moe__mbarrier_arrive_expect(b, landed, moe__i32(b, rows * MOE__MM_TILE_K));
+    return landed;
+  }
+  MlirValue bytes = moe__select(b, has_tail, rows * (MOE__MM_TILE_K + TAIL), rows * MOE__MM_TILE_K);
   moe__mbarrier_arrive_expect(b, landed, bytes);
   return landed;
 }
@@ -163,6 +170,10 @@ void moe__mm_mx_place_tokens(moe__scaled_mm_t *s, MlirValue thread,
                              moe__cursor_t cursor) {
   moe__builder_t *b = &s->kernel.builder;
   int threads = MOE__MM_MX_WRITERS, rows = rows_of(&s->schedule);
+  if (s->aligned) { /* they are where they belong; whoever waits by parity sees every phase */
+    moe__mbarrier_wait(b, landed_at(s, cursor), cursor.phase);
+    return;
+  }
   MlirValue head = moe__mm_token_head(s, reduction), whole = moe__lshr(b, head, 2);
   MlirValue bits = moe__zext(b, moe__shl(b, moe__and(b, head, 3), 3), b->i64);
   MlirValue begin = moe__add(b, reduction->start, moe__mul(b, index, MOE__MM_TILE_K));

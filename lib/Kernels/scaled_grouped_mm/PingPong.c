@@ -115,8 +115,10 @@ static void multiply_tile(making_t *m, const moe__mm_work_t *work) {
   if (s->which == MOE__GRADIENT) {
     m->is_empty = moe__eq(b, work->start, work->end);
     reduction.k_tiles = moe__warp_uniform(b, reduction.k_tiles);
-    reduction.last_steps = moe__warp_uniform(b, reduction.last_steps);
-    reduction.skipped = moe__warp_uniform(b, reduction.skipped);
+    if (reduction.last_steps.ptr) {
+      reduction.last_steps = moe__warp_uniform(b, reduction.last_steps);
+      reduction.skipped = moe__warp_uniform(b, reduction.skipped);
+    }
     multiply_and_store(m);
     m->reduction = NULL;
     return;

@@ -96,7 +96,7 @@ static void add_parameters(moe__scaled_mm_t *s, MlirOperation op) {
     moe__mm_token_blocks_parameters(s, op);
   else if (moe__mm_has_block_scales(s))
     moe__mm_block_scales_parameters(s, op);
-  if (moe__mm_has_mx_tokens(s))
+  if (moe__mm_has_mx_tokens(s) && !s->aligned)
     for (int i = 0; i < 2; i++)
       moe__mm_add_tail_map(s, op, i);
   s->sb_is_row_major = moe__is_row_major(moe__tensor_type(op, MOE__SB));
@@ -124,6 +124,8 @@ static void add_requirements(moe__scaled_mm_t *s, MlirOperation op) {
   moe__require_shapes(kernel, op);
   moe__kernel_require(kernel, qb, qb_last, MOE__MULTIPLE_OF, 16);
   int unit = moe__mm_has_mx_scales(s) && s->which != MOE__GRADIENT ? MOE_MX_BLOCK : 16;
+  if (s->aligned)
+    unit = MOE_GROUP_ALIGN;
   moe__kernel_require(kernel, qa, qa_last, MOE__AT_LEAST, unit);
   moe__kernel_require(kernel, qa, qa_last, MOE__MULTIPLE_OF, unit);
   if (has_groups(s)) {
@@ -454,6 +456,7 @@ moe__mm_scales_t moe__mm_scales(MlirOperation op, int operand) {
 static void read_op(moe__scaled_mm_t *s, MlirOperation op) {
   s->which = moe__mm_case(op);
   s->promoted = moe__mm_is_promoted(op);
+  s->aligned = moe__group_align(op) != 0;
   s->has_bias = !mlirValueIsNull(moe__operand(op, MOE__BIAS));
   s->out_type = mlirShapedTypeGetElementType(moe__tensor_type(op, MOE__OUT));
   if (s->has_bias)
@@ -482,6 +485,9 @@ static void initialize_groups(moe__scaled_mm_t *s) {
   moe__kernel_t *kernel = &s->kernel;
   moe__builder_t *b = &kernel->builder;
   MlirValue tokens = s->which == MOE__GRADIENT ? s->depth.value : s->rows.value;
+  if (s->aligned) /* but for the room between groups */
+    tokens = moe__smax(b, moe__sub(b, tokens, moe__mul(b, s->experts.value, MOE_GROUP_ALIGN)),
+                       moe__i32(b, 0));
   MOE__IF (b, moe__ult(b, kernel->thread, MOE__WARP)) {
     moe__groups_initialize(&s->groups, s->offs, tokens, kernel->thread, s->status);
   }

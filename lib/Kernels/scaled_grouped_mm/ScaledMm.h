@@ -75,6 +75,7 @@ typedef struct moe__scaled_mm_t {
   moe__mm_layout_t layout;
   moe__mm_case_t which;
   bool promoted, has_bias;
+  bool aligned; /* a gradient whose groups begin at multiples of 128 tokens, with zeros between */
   /* With blocks of any kind: else those along the reduction lie side by side. */
   bool sb_is_row_major;
   MlirValue sa_map, sb_map;       /* with blocks, unless those are of tokens or MX */
@@ -108,16 +109,18 @@ typedef struct moe__mm_position_t {
 /* What a tile sums over: `k_tiles` k-tiles from `first` on, of which [start, end) counts. In the
  * gradient the last k-tile is multiplied first, and only the first `last_steps` steps of it, and of
  * the first one all but the first `skipped`; unless scales are of blocks of tokens: then k-tiles
- * are those blocks, in order. */
+ * are those blocks, in order. Aligned groups have whole k-tiles, in order too. */
 typedef struct moe__mm_reduction_t {
-  MlirValue first, k_tiles;         /* i32 */
-  MlirValue start, end, last_steps; /* i32; null but for the gradient, the last also with blocks */
+  MlirValue first, k_tiles; /* i32 */
+  /* i32; null but for the gradient, the last also with blocks and with aligned groups */
+  MlirValue start, end, last_steps;
   MlirValue skipped; /* i32: steps of k-tile 0 that are wholly in front of the group; as the last */
 } moe__mm_reduction_t;
 
 /* ---- Tiles.c ---- */
 
-/* A tile and the range of tokens that it sums over, which is that of the gradient's group. */
+/* A tile and the range of tokens that it sums over, which is that of the gradient's group, where
+ * the operands have it. */
 typedef struct moe__mm_work_t {
   moe__group_tile_t tile;
   MlirValue start, end; /* i32; null but for the gradient */
@@ -270,7 +273,8 @@ bool moe__mm_has_mx_tokens(const moe__scaled_mm_t *s);
 
 /* Reserves shared memory; gives the bytes that a stage has besides, behind its factors. One thread
  * initializes the barriers, and a barrier of the CTA follows. */
-int32_t moe__mm_mx_tokens_reserve(moe__mm_layout_t *layout, const moe__mm_schedule_t *schedule);
+int32_t moe__mm_mx_tokens_reserve(moe__mm_layout_t *layout, const moe__mm_schedule_t *schedule,
+                                  bool aligned);
 void moe__mm_mx_tokens_initialize(moe__scaled_mm_t *s);
 
 /* For the loading thread: gives the barrier on which the copies to the free stage at `cursor` are
@@ -351,7 +355,7 @@ bool moe__mm_has_token_blocks(const moe__scaled_mm_t *s);
 
 /* The bytes that a stage has besides, behind its tiles; the parameters for them. Those of the
  * operands' extents come before. */
-int32_t moe__mm_token_blocks_reserve(const moe__mm_schedule_t *schedule);
+int32_t moe__mm_token_blocks_reserve(const moe__mm_schedule_t *schedule, bool aligned);
 void moe__mm_token_blocks_parameters(moe__scaled_mm_t *s, MlirOperation op);
 
 /* Adds the tensor map of the tails of an operand, MOE__MM_QA or MOE__MM_QB: 32 tokens. */

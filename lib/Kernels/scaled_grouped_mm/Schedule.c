@@ -53,6 +53,19 @@ static const moe__mm_schedule_t GRADIENT_MX[] = {
     {.tile_n = 128, .stages = 4},
     {.tile_n = 128, .stages = 3},
 };
+/* Where groups begin at multiples of 128 tokens there are no tails, and tiles of MX blocks need not
+ * be wide for what is moved in a stage. */
+static const moe__mm_schedule_t ALIGNED_BLOCKS[] = {
+    {.tile_n = 192, .tma_store = 3},
+    {.tile_n = 192, .tma_store = 3, .band = 16},
+    {.tile_n = 192},
+    {.tile_n = 128, .stages = 6},
+};
+static const moe__mm_schedule_t ALIGNED_MX[] = {
+    {.tile_n = 128, .stages = 5},
+    {.tile_n = 128, .stages = 5, .band = 16},
+    {.tile_n = 160},
+};
 /* Where groups are rows, operands may be swapped, whatever the sums are. */
 #define SWAPPED_ROWS                                                                               \
   {SWAPPED, .tile_n = 64, .pieces = 4, .stages = 8},                                               \
@@ -134,7 +147,11 @@ static int64_t tokens_per_expert(MlirOperation op) {
 }
 
 moe__candidates_t moe__mm_candidates(MlirOperation op) {
-  bool promoted = moe__mm_is_promoted(op);
+  bool promoted = moe__mm_is_promoted(op), aligned = moe__group_align(op) != 0;
+  if (aligned && moe__has_mx_scales(op))
+    return MOE__CANDIDATES(ALIGNED_MX);
+  if (aligned && moe__has_block_scales(op))
+    return MOE__CANDIDATES(ALIGNED_BLOCKS);
   if (moe__mm_case(op) == MOE__GRADIENT && moe__has_mx_scales(op))
     return MOE__CANDIDATES(GRADIENT_MX);
   if (moe__mm_case(op) == MOE__GRADIENT && moe__has_block_scales(op))
@@ -212,24 +229,24 @@ bool moe__mm_lay_out(MlirOperation op, const void *schedule, void *out) {
   moe__mm_layout_t *l = out;
   if (!check(op, s))
     return false;
-  bool is_gradient = moe__mm_case(op) == MOE__GRADIENT;
+  bool is_gradient = moe__mm_case(op) == MOE__GRADIENT, aligned = moe__group_align(op) != 0;
   /* Registers are not checked: setmaxnreg divides them among the warpgroups (ScaledMm.c). */
   l->cta.threads = MOE__MM_THREADS + MOE__MM_WARPGROUP;
   l->cta.ctas_per_sm = 1;
   int32_t stage_bytes = (MOE__MM_TILE_ROWS + s->tile_n) * MOE__MM_TILE_K;
   if (moe__mm_scales(op, MOE__MM_QA) == MOE__SCALE_OF_BLOCK)
     stage_bytes +=
-        is_gradient ? moe__mm_token_blocks_reserve(s) : moe__mm_block_scales_reserve(l, s);
+        is_gradient ? moe__mm_token_blocks_reserve(s, aligned) : moe__mm_block_scales_reserve(l, s);
   bool mx = moe__has_mx_scales(op);
   if (mx)
     stage_bytes += moe__mm_mx_factor_bytes(s);
   if (mx && is_gradient)
-    stage_bytes += moe__mm_mx_tokens_reserve(l, s);
+    stage_bytes += moe__mm_mx_tokens_reserve(l, s, aligned);
   l->ring = moe__ring_reserve(&l->cta, s->stages, stage_bytes);
   moe__mm_slots_reserve(l, s);
   if (s->pingpong)
     moe__mm_turns_reserve(l);
-  if (is_gradient && !mx)
+  if (is_gradient && !mx && !aligned)
     moe__mm_clear_reserve(l, s);
   moe__mm_epilogue_reserve(l, s, op);
   l->groups = moe__groups_reserve(&l->cta, moe__max_groups(op), is_gradient);

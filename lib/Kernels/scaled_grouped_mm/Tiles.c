@@ -91,11 +91,22 @@ static moe__group_tile_t tile_at(moe__scaled_mm_t *s, MlirValue index, MlirValue
                              .column = at.column};
 }
 
+/* Where the operands have an aligned group: one more block of 128 tokens for each group before it,
+ * so that no two of them share one. */
+static void place_group(moe__scaled_mm_t *s, moe__mm_work_t *work) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue tokens = moe__sub(b, work->end, work->start);
+  work->start = moe__groups_aligned_row(b, work->start, work->tile.group);
+  work->end = moe__add(b, work->start, tokens);
+}
+
 moe__mm_work_t moe__mm_work_at(moe__scaled_mm_t *s, MlirValue index, MlirValue *group_from) {
   moe__builder_t *b = &s->kernel.builder;
   moe__mm_work_t work = {.tile = tile_at(s, index, group_from)};
   if (s->which == MOE__GRADIENT)
     moe__groups_range(&s->groups, work.tile.group, &work.start, &work.end);
+  if (s->aligned)
+    place_group(s, &work);
   if (s->schedule.beside) {
     MlirValue first = moe__mul(b, work.tile.column, s->schedule.cluster);
     work.tile.column = moe__add(b, first, s->kernel.cluster_rank);
@@ -145,7 +156,8 @@ void moe__mm_fit(moe__scaled_mm_t *s, const moe__group_tile_t *tile, void (*body
 }
 
 bool moe__mm_skips_steps(const moe__scaled_mm_t *s) {
-  return s->which == MOE__GRADIENT && (s->schedule.pingpong || moe__mm_stores_behind(s));
+  return s->which == MOE__GRADIENT && !s->aligned &&
+         (s->schedule.pingpong || moe__mm_stores_behind(s));
 }
 
 moe__mm_reduction_t moe__mm_reduction_of(moe__scaled_mm_t *s, const moe__mm_work_t *work) {
@@ -153,6 +165,13 @@ moe__mm_reduction_t moe__mm_reduction_of(moe__scaled_mm_t *s, const moe__mm_work
   moe__mm_reduction_t r = {.first = moe__i32(b, 0), .start = work->start, .end = work->end};
   if (s->which != MOE__GRADIENT) {
     r.k_tiles = moe__ceil_div(b, s->depth.value, MOE__MM_TILE_K);
+    return r;
+  }
+  if (s->aligned) { /* one without tokens has a stage of zeros, which the TMA reads past the end */
+    MlirValue is_empty = moe__eq(b, r.start, r.end);
+    r.first = moe__select(b, is_empty, s->depth.value, r.start);
+    r.k_tiles = moe__ceil_div(b, moe__sub(b, r.end, r.start), MOE__MM_TILE_K);
+    r.k_tiles = moe__smax(b, r.k_tiles, moe__i32(b, 1));
     return r;
   }
   if (has_blocks_of_tokens(s)) { /* a group without tokens has a stage, which is not read */
@@ -181,7 +200,7 @@ moe__mm_reduction_t moe__mm_reduction_of(moe__scaled_mm_t *s, const moe__mm_work
 MlirValue moe__mm_k_tile_at(moe__scaled_mm_t *s, const moe__mm_reduction_t *reduction,
                             MlirValue index) {
   moe__builder_t *b = &s->kernel.builder;
-  if (s->which == MOE__GRADIENT && !has_blocks_of_tokens(s)) { /* the last one first */
+  if (reduction->last_steps.ptr) { /* the last one first */
     MlirValue is_first = moe__eq(b, index, 0);
     MlirValue number = moe__select(b, is_first, reduction->k_tiles, index);
     index = moe__sub(b, number, 1);

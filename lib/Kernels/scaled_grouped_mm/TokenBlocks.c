@@ -36,11 +36,11 @@ typedef struct places_t {
   int32_t tails[2], scales[2], end;
 } places_t;
 
-static places_t places_of(const moe__mm_schedule_t *schedule) {
+static places_t places_of(const moe__mm_schedule_t *schedule, bool aligned) {
   places_t p = {.end = 0};
   int32_t tile[2] = {MOE__MM_TILE_ROWS, schedule->tile_n};
   p.end = (tile[0] + tile[1]) * MOE__MM_TILE_K;
-  for (int i = 0; i < 2; i++) {
+  for (int i = 0; i < 2 && !aligned; i++) {
     p.tails[i] = p.end;
     p.end += tile[i] * TAIL;
   }
@@ -51,9 +51,9 @@ static places_t places_of(const moe__mm_schedule_t *schedule) {
   return p;
 }
 
-int32_t moe__mm_token_blocks_reserve(const moe__mm_schedule_t *schedule) {
+int32_t moe__mm_token_blocks_reserve(const moe__mm_schedule_t *schedule, bool aligned) {
   int32_t tiles = (MOE__MM_TILE_ROWS + schedule->tile_n) * MOE__MM_TILE_K;
-  return (places_of(schedule).end - tiles + 1023) / 1024 * 1024;
+  return (places_of(schedule, aligned).end - tiles + 1023) / 1024 * 1024;
 }
 
 void moe__mm_add_tail_map(moe__scaled_mm_t *s, MlirOperation op, int of) {
@@ -75,10 +75,12 @@ void moe__mm_token_blocks_parameters(moe__scaled_mm_t *s, MlirOperation op) {
   moe__record_t *record = &s->kernel.record;
   const moe__expression_t *extents[] = {s->rows.expression, s->columns.expression};
   const moe__expression_t *blocks = moe__expression_ceildiv(record, s->depth.expression, BLOCK);
-  blocks = moe__expression_add(record, MOE__EXPRESSIONS(blocks, s->experts.expression));
+  if (!s->aligned) /* else the tokens have that room */
+    blocks = moe__expression_add(record, MOE__EXPRESSIONS(blocks, s->experts.expression));
   for (int i = 0; i < 2; i++) {
     moe__mm_operand_t *operand = &s->operands[i];
-    moe__mm_add_tail_map(s, op, i);
+    if (!s->aligned)
+      moe__mm_add_tail_map(s, op, i);
     const moe__expression_t *four = moe__expression_constant(record, 4);
     moe__tensor_map_t map = {
         .tensor = moe__tensor_number(op, scales[i]),
@@ -110,6 +112,8 @@ void moe__mm_load_tails(moe__scaled_mm_t *s, const MlirValue first[2], MlirValue
 MlirValue moe__mm_token_block_bytes(moe__scaled_mm_t *s, MlirValue has_tail) {
   moe__builder_t *b = &s->kernel.builder;
   int rows = MOE__MM_TILE_ROWS + s->schedule.tile_n;
+  if (s->aligned)
+    return moe__i32(b, rows * (MOE__MM_TILE_K + 4));
   return moe__select(b, has_tail, rows * (MOE__MM_TILE_K + TAIL + 4), rows * (MOE__MM_TILE_K + 4));
 }
 
@@ -117,14 +121,18 @@ void moe__mm_token_block_load(moe__scaled_mm_t *s, const moe__mm_work_t *work, M
                               MlirValue at, MlirValue has_tail, moe__cursor_t cursor,
                               MlirValue landed) {
   moe__builder_t *b = &s->kernel.builder;
-  places_t places = places_of(&s->schedule);
+  places_t places = places_of(&s->schedule, s->aligned);
   MlirValue first[2];
   for (int i = 0; i < 2; i++)
     first[i] = moe__mm_first_row(s, &s->operands[i], &work->tile);
-  MlirValue block = moe__add(b, moe__add(b, moe__lshr(b, work->start, 7), work->tile.group), index);
+  MlirValue block = moe__lshr(b, s->aligned ? at : work->start, 7);
+  if (!s->aligned)
+    block = moe__add(b, moe__add(b, block, work->tile.group), index);
   for (int i = 0; i < 2; i++)
     moe__tma_load(b, s->operands[i].scale_map, moe__mm_in_stage(s, cursor, places.scales[i]),
                   landed, 2, (MlirValue[]){first[i], block});
+  if (s->aligned)
+    return;
   MlirValue behind = moe__add(b, at, BLOCK);
   MOE__IF (b, has_tail) {
     moe__mm_load_tails(s, first, behind, cursor, places.tails[0], landed);
@@ -132,7 +140,7 @@ void moe__mm_token_block_load(moe__scaled_mm_t *s, const moe__mm_work_t *work, M
 }
 
 MlirValue moe__mm_token_tail(moe__scaled_mm_t *s, moe__cursor_t cursor, int of) {
-  return moe__mm_in_stage(s, cursor, places_of(&s->schedule).tails[of]);
+  return moe__mm_in_stage(s, cursor, places_of(&s->schedule, s->aligned).tails[of]);
 }
 
 /* ---- The multiplying warpgroups ---- */
@@ -151,7 +159,7 @@ moe__accumulator_t moe__mm_multiply_tail(moe__scaled_mm_t *s, const moe__mm_posi
 moe__mm_token_scales_t moe__mm_token_scales(moe__scaled_mm_t *s, const moe__mm_position_t *self,
                                             moe__cursor_t cursor) {
   moe__builder_t *b = &s->kernel.builder;
-  places_t places = places_of(&s->schedule);
+  places_t places = places_of(&s->schedule, s->aligned);
   moe__mm_token_scales_t scales;
   MlirValue own =
       moe__offset(b, moe__mm_in_stage(s, cursor, places.scales[0]), moe__shl(b, self->row, 2));

@@ -421,6 +421,79 @@ func.func @blocks_of_tokens_e8m0(%qa: tensor<64x288xf8E4M3FN>, %qb: tensor<288x1
 
 // -----
 
+// Groups that begin at multiples of 128 tokens: as many more for each of them, which the scales of blocks have too.
+func.func @align_forward(%qa: tensor<64x144xf8E4M3FN>, %qb: tensor<2x144x272xf8E4M3FN>, %sa: tensor<64xf32>, %sb: tensor<2x272xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{attribute 'align' must not be there: only the groups of a gradient of weights are padded}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "promoted", align = 128 : i64}
+      : (tensor<64x144xf8E4M3FN>, tensor<2x144x272xf8E4M3FN>, tensor<64xf32>, tensor<2x272xf32>, tensor<2xi32>) -> tensor<64x272xbf16>
+  return
+}
+
+// -----
+
+func.func @align_batched(%qa: tensor<2x64x144xf8E4M3FN>, %qb: tensor<2x144x272xf8E4M3FN>, %sa: tensor<2x64xf32>, %sb: tensor<2x272xf32>) {
+  // expected-error@below {{attribute 'align' must not be there: only the groups of a gradient of weights are padded}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb) {accumulate = "promoted", align = 128 : i64}
+      : (tensor<2x64x144xf8E4M3FN>, tensor<2x144x272xf8E4M3FN>, tensor<2x64xf32>, tensor<2x272xf32>) -> tensor<2x64x272xbf16>
+  return
+}
+
+// -----
+
+func.func @align_other(%qa: tensor<64x640xf8E4M3FN>, %qb: tensor<640x144xf8E4M3FN>, %sa: tensor<2x64xf32>, %sb: tensor<2x144xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{attribute 'align' is 64; it must be 128}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", align = 64 : i64}
+      : (tensor<64x640xf8E4M3FN>, tensor<640x144xf8E4M3FN>, tensor<2x64xf32>, tensor<2x144xf32>, tensor<2xi32>) -> tensor<2x64x144xbf16>
+  return
+}
+
+// -----
+
+func.func @align_string(%qa: tensor<64x640xf8E4M3FN>, %qb: tensor<640x144xf8E4M3FN>, %sa: tensor<2x64xf32>, %sb: tensor<2x144xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{attribute 'align' has type none; it must be i64}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", align = "128"}
+      : (tensor<64x640xf8E4M3FN>, tensor<640x144xf8E4M3FN>, tensor<2x64xf32>, tensor<2x144xf32>, tensor<2xi32>) -> tensor<2x64x144xbf16>
+  return
+}
+
+// -----
+
+func.func @align_multiple(%qa: tensor<64x272xf8E4M3FN>, %qb: tensor<272x144xf8E4M3FN>, %sa: tensor<2x64xf32>, %sb: tensor<2x144xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'qa' has dimension 1 of size 272; with 'align' it must be a multiple of 128}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", align = 128 : i64}
+      : (tensor<64x272xf8E4M3FN>, tensor<272x144xf8E4M3FN>, tensor<2x64xf32>, tensor<2x144xf32>, tensor<2xi32>) -> tensor<2x64x144xbf16>
+  return
+}
+
+// -----
+
+func.func @align_room(%qa: tensor<64x256xf8E4M3FN>, %qb: tensor<256x144xf8E4M3FN>, %sa: tensor<2x64xf32>, %sb: tensor<2x144xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'qa' has dimension 1 of size 256; with 'align' it must be more than 128 for each of 2 groups}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", align = 128 : i64}
+      : (tensor<64x256xf8E4M3FN>, tensor<256x144xf8E4M3FN>, tensor<2x64xf32>, tensor<2x144xf32>, tensor<2xi32>) -> tensor<2x64x144xbf16>
+  return
+}
+
+// -----
+
+func.func @align_blocks(%qa: tensor<64x640xf8E4M3FN>, %qb: tensor<640x144xf8E4M3FN>, %sa: tensor<7x64xf32>, %sb: tensor<7x144xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'sa' has dimension 0 of size 7; it must be 5}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "promoted", granularity = "1x128", align = 128 : i64}
+      : (tensor<64x640xf8E4M3FN>, tensor<640x144xf8E4M3FN>, tensor<7x64xf32>, tensor<7x144xf32>, tensor<2xi32>) -> tensor<2x64x144xbf16>
+  return
+}
+
+// -----
+
+func.func @align_mx(%qa: tensor<64x640xf8E4M3FN>, %qb: tensor<640x144xf8E4M3FN>, %sa: tensor<20x64xf8E8M0FNU>, %sb: tensor<22x144xf8E8M0FNU>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'sb' has dimension 0 of size 22; it must be 20}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "promoted", align = 128 : i64}
+      : (tensor<64x640xf8E4M3FN>, tensor<640x144xf8E4M3FN>, tensor<20x64xf8E8M0FNU>, tensor<22x144xf8E8M0FNU>, tensor<2xi32>) -> tensor<2x64x144xbf16>
+  return
+}
+
+// -----
+
 func.func @blocks_fast(%qa: tensor<64x144xf8E4M3FN>, %qb: tensor<2x144x272xf8E4M3FN>, %sa: tensor<64x2xf32>, %sb: tensor<2x2x3xf32>, %offs: tensor<2xi32>) {
   // expected-error@below {{attribute 'accumulate' is "fast"; it must be promoted with scales of blocks}}
   %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}

@@ -55,6 +55,21 @@ func.func @token_block_scales(%qa: tensor<144x?xf8E4M3FN>, %qb: tensor<?x272xf8E
   return %out : tensor<8x144x272xf32>
 }
 
+// Groups that begin at multiples of 128 tokens: scales of their blocks, of MX blocks, and of rows.
+// CHECK-LABEL: func.func @aligned_groups
+// CHECK-COUNT-3: align = 128 : i64
+func.func @aligned_groups(%qa: tensor<144x?xf8E4M3FN>, %qb: tensor<?x272xf8E4M3FN>, %sa: tensor<?x144xf32>, %sb: tensor<?x272xf32>,
+                          %qa5: tensor<144x1152xf8E4M3FN>, %qb5: tensor<1152x272xf8E4M3FN>, %mxa: tensor<36x144xf8E8M0FNU>,
+                          %mxb: tensor<36x272xf8E8M0FNU>, %ra: tensor<8x144xf32>, %rb: tensor<8xf32>, %offs: tensor<8xi32>) {
+  %blocks = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "promoted", align = 128 : i64, granularity = "1x128"}
+      : (tensor<144x?xf8E4M3FN>, tensor<?x272xf8E4M3FN>, tensor<?x144xf32>, tensor<?x272xf32>, tensor<8xi32>) -> tensor<8x144x272xf32>
+  %mx = "scaled_grouped_mm.scaled_mm"(%qa5, %qb5, %mxa, %mxb, %offs) {accumulate = "promoted", align = 128 : i64}
+      : (tensor<144x1152xf8E4M3FN>, tensor<1152x272xf8E4M3FN>, tensor<36x144xf8E8M0FNU>, tensor<36x272xf8E8M0FNU>, tensor<8xi32>) -> tensor<8x144x272xf32>
+  %rows = "scaled_grouped_mm.scaled_mm"(%qa5, %qb5, %ra, %rb, %offs) {accumulate = "fast", align = 128 : i64}
+      : (tensor<144x1152xf8E4M3FN>, tensor<1152x272xf8E4M3FN>, tensor<8x144xf32>, tensor<8xf32>, tensor<8xi32>) -> tensor<8x144x272xbf16>
+  return
+}
+
 // Scales of blocks, the last of which are short, as checkpoints have those of weights.
 // CHECK-LABEL: func.func @block_scales
 // CHECK-COUNT-2: "scaled_grouped_mm.scaled_mm"

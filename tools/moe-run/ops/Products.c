@@ -22,7 +22,8 @@ static moe_ref_scaled_mm_t product(const moe__run_launch_t *launch) {
                                .offs = moe__run_tensor(launch, "offs"),
                                .out = moe__run_tensor(launch, "out"),
                                .bias = moe__run_tensor(launch, "bias"),
-                               .token_blocks = launch->token_blocks};
+                               .token_blocks = launch->token_blocks,
+                               .aligned = launch->align != 0};
 }
 
 static int prepare(moe__run_launch_t *launch, const json_t *attributes) {
@@ -31,6 +32,9 @@ static int prepare(moe__run_launch_t *launch, const json_t *attributes) {
                                    &number);
   launch->accumulation = (moe_ref_accumulation_t)number;
   launch->token_blocks = json_object_get(attributes, "granularity") != NULL;
+  if (!rc && json_object_get(attributes, "align"))
+    rc = moe__run_attribute_integer(launch, attributes, "align", MOE_GROUP_ALIGN, MOE_GROUP_ALIGN,
+                                    &launch->align);
   return rc;
 }
 
@@ -72,6 +76,7 @@ static moe_ref_status_t compare(const moe__run_launch_t *launch, const moe_ref_t
     b.shape[0] = factors[1].shape[0];
     mm.a = &a;
     mm.b = &b;
+    mm.aligned = false; /* those that were quantized are not */
     if (sa.dtype == MOE_REF_E8M0) {
       const int64_t blocks = moe_ref_padded(a.shape[1], MOE_MX_BLOCK) / MOE_MX_BLOCK;
       sa.shape[0] = sb.shape[0] = blocks + mm.offs->shape[0];
@@ -95,6 +100,7 @@ static void use_nan(const moe__run_launch_t *launch, const char *role, moe__run_
     out_use->nan = has_offsets(launch) ? MOE__RUN_NAN_TOKENS : MOE__RUN_NAN_GROUPS;
   if (is_gradient && moe__run_is(role, "qb"))
     out_use->nan = MOE__RUN_NAN_TOKENS;
+  out_use->align = launch->align;
   const bool is_mx = moe__run_tensor(launch, "sa")->dtype == MOE_REF_E8M0;
   out_use->token_block = is_mx ? MOE_MX_BLOCK : MOE_FP8_BLOCK;
   if (is_gradient && (moe__run_is(role, "sa") || moe__run_is(role, "sb")))
@@ -118,6 +124,10 @@ static void use(const moe__run_launch_t *launch, const char *role, moe__run_use_
   if (moe__run_is(role, "offs"))
     out_use->role = MOE__RUN_OFFSETS;
   out_use->tokens = qa->shape[has_grouped_rows(launch) || qa->rank == 1 ? 0 : 1];
+  if (launch->align)
+    out_use->tokens -= launch->align * moe__run_tensor(launch, "offs")->shape[0];
+  if (out_use->tokens < 0)
+    out_use->tokens = 0;
   use_nan(launch, role, out_use);
 }
 

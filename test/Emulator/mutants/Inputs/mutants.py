@@ -4,7 +4,7 @@ Usage: mutants.py BUNDLE SCRATCH          run all; fails where one is not caught
        mutants.py BUNDLE SCRATCH --table FILE  also write what caught each, as a Markdown table
        mutants.py BUNDLE SCRATCH --rows   run those of the kernel that writes tiles in rows; BUNDLE is of rows.mlir
                                  --stream, --fp8-rows, --fp8-scales, --fp8-pair, --fp8-columns, --fp8-aligned, --fp8-squares   those of the file of this name
-                                 --products, --clusters, --pingpong, --gradients, --blocks, --token-blocks, --mx, --mx-tokens   those of scaled_mm
+                                 --products, --clusters, --pingpong, --gradients, --blocks, --token-blocks, --aligned, --mx, --mx-tokens   those of scaled_mm
                                  --order   the order between blocks in two scale_fp8_dual; BUNDLE as of --fp8-scales
                                  --chain   five launches: both operands quantized in two passes each, and the product
 
@@ -637,6 +637,31 @@ TOKEN_BLOCK_MUTANTS = [
 # The last one has groups of many blocks, with neighbors in their group.
 TOKEN_BLOCK_SHAPES = ["qa=144x1312,16x1616,144x16,112x2096", "qb=1312x208,1616x16,16x208,2096x16", "sa=17x144,19x16,41x144,21x112", "sb=17x208,19x16,41x208,21x16", "offs=6,6,40,4"]
 
+# The same where groups begin at multiples of 128 tokens: four stages of 43008 bytes, with scales from byte 40960 on.
+ALIGNED_PLACE = r"shl\.b32 \s*(%r\d+), (%r\d+), 7;\s*and\.b32 \s*(%r\d+), (%r\d+), -128;\s*add\.s32 \s*(%r\d+), \3, \1;"
+WHOLE_BLOCKS = r"add\.s32 (\s*%r\d+), (%r\d+), 127;(\s*shr\.u32[^;]*, 7;(?:\s*mul\.lo\.s32[^;]*;)?\s*max\.u32)"
+ALIGNED_SCALES = r"shr\.u32 (\s*%r\d+), (%r\d+), 7;(\s*add\.s64 [^;]*, 40960;)"
+ALIGNED_MUTANTS = [
+    ("no room between groups", ptx(ALIGNED_PLACE, r"and.b32 \5, \4, -128;"), DIFFERENT),
+    ("room for two blocks between groups", ptx(ALIGNED_PLACE, r"shl.b32 \1, \2, 8; and.b32 \3, \4, -128; add.s32 \5, \3, \1;"), DIFFERENT),
+    ("groups begin beside multiples of 128", ptx(ALIGNED_PLACE, r"shl.b32 \1, \2, 7; add.s32 \5, \4, \1;"), "multiple of 16"),
+    ("the last block left out where it is short", ptx(WHOLE_BLOCKS, r"mov.b32 \1, \2;\3", count=0), DIFFERENT),
+    ("it is not loaded", ptx(WHOLE_BLOCKS, r"mov.b32 \1, \2;\3", which=1), "deadlock|races"),
+    ("a block of no group is read where one has no tokens", ptx(r"selp\.b32 (\s*%r\d+), %r\d+, (%r\d+), %p\d+;(\s*add\.s32 [^;]*, 127;)", r"mov.b32 \1, \2;\3"), DIFFERENT),
+    ("scales of the block before", ptx(ALIGNED_SCALES, r"shr.u32 \1, \2, 7; add.s32 \1, \1, -1;\3"), DIFFERENT),
+    ("blocks 64 tokens apart", ptx(r"add\.s32 (\s*%r\d+), (%r\d+), 128;(\s*setp\.ne)", r"add.s32 \1, \2, 64;\3"), DIFFERENT),
+    ("scales of rows ignored", ptx(r"ld\.shared\.b32 \s*(%r\d+), \[%rd\d+\+40(960|992)\];", r"mov.b32 \1, 0f3F800000;", count=0), DIFFERENT),
+    ("scales of columns ignored", ptx(r"ld\.shared\.v2\.b32 \s*\{(%r\d+), (%r\d+)\}, \[%rd\d+\+4[12]\d{3}\];", r"mov.b32 \1, 0f3F800000; mov.b32 \2, 0f3F800000;", count=0), DIFFERENT),
+    ("the bytes of the scales not announced", ptx(r"(mov\.b32 \s*%r\d+), 42240;", r"\1, 40960;"), "more bytes land|fewer bytes|races|not been waited for"),
+    ("a stage released before all lanes have read its scales", ptx(r"bar\.warp\.sync\s+-1;(\s*@%p\d+ bra [^;]*;\s*add\.s64[^;]*;\s*mbarrier\.arrive\.shared)", r"\1"), "races"),
+    ("stage not waited for", stage_wait(172032, 0), "not been waited for|uninitialized|races"),
+    ("loaded before it has been released", stage_wait(172064, 0), "arrivals in phase|races|land in phase|announced|two apart"),
+    ("all but the last block forgotten", ptx(BLOCK_TERM, r"mul.rn.f32 \1, \2, \3;", count=0), DIFFERENT),
+    ("the last group skipped", parameter(2, r"add.s32 \1, \1, -1;"), DIFFERENT),
+    ("scales of one block less", manifest(*LAUNCH, 6, "dims", lambda dims: [dims[0], 1]), DIFFERENT),
+]
+ALIGNED_SHAPES = ["qa=144x2176,16x2432,144x5248,112x2688", "qb=2176x208,2432x16,5248x208,2688x16", "sa=17x144,19x16,41x144,21x112", "sb=17x208,19x16,41x208,21x16", "offs=6,6,40,4"]
+
 PRODUCT_SHAPES = ["qa=700x272", "qb=11x272x336", "sa=700", "sb=11x336", "offs=11"]
 GRADIENT_SHAPES = ["qa=144x1104", "qb=1104x336", "sa=17x144", "sb=17x336", "offs=17"]
 
@@ -656,6 +681,7 @@ SUITES = {
     "--blocks": ([*shapes(BLOCK_SHAPES), "--exact", "--nan-groups", "--groups", "edge"], BLOCK_MUTANTS),
     "--mx-tokens": ([*shapes(MX_TOKEN_SHAPES), "--exact", "--nan-groups", "--groups", "ragged"], MX_TOKEN_MUTANTS),
     "--mx": ([*shapes(MX_SHAPES), "--exact", "--nan-groups", "--groups", "edge"], MX_MUTANTS),
+    "--aligned": ([*shapes(ALIGNED_SHAPES), "--exact", "--nan-groups", "--groups", "ragged"], ALIGNED_MUTANTS),
     "--token-blocks": ([*shapes(TOKEN_BLOCK_SHAPES), "--exact", "--nan-groups", "--groups", "ragged"], TOKEN_BLOCK_MUTANTS),
     # A mutant that counts from below zero multiplies until it comes to the limit; the right kernel takes fewer than 200000 steps.
     "--gradients": ([*shapes(GRADIENT_SHAPES), "--exact", "--nan-groups", "--groups", "edge", "--step-limit", "300000"], GRADIENT_MUTANTS),

@@ -284,7 +284,7 @@ static int multiply(bool is_wgrad, void **parameters) {
   for (size_t i = 0; i < sizeof product_faults / sizeof *product_faults; i++)
     if (fault(product_faults[i].name))
       product_faults[i].build_in(&p);
-  moe_ref_scaled_mm_t mm = {&p.a, &p.b, &p.sa, &p.sb, &p.offs, &p.out, NULL, false};
+  moe_ref_scaled_mm_t mm = {&p.a, &p.b, &p.sa, &p.sb, &p.offs, &p.out, NULL, false, false};
   int64_t rows = moe_ref_scaled_mm_rows(&mm);
   int status = moe_ref_scaled_mm(&mm, 0, rows);
   int64_t written = is_wgrad ? rows : moe_ref_scaled_mm_tokens(&mm);
