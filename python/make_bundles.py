@@ -57,6 +57,7 @@ class Tensor:
 
 
 OFFS = Tensor("i32", 1)
+ALIGN = {"align": 128}  # groups that begin at multiples of so many tokens
 
 
 def text(attributes):
@@ -142,6 +143,8 @@ def mx():
                         yield Bundle(f"quantize-{along(rank, axis)}-{suffix}", "mx_quantize.quantize", {"axis": axis} | common, operands, results)
                         if (rank, axis) == (2, 0):
                             yield Bundle(f"quantize-groups-{suffix}", "mx_quantize.quantize", {"axis": axis} | common, operands | {"offs": OFFS}, results)
+                            if mode == "rceil":
+                                yield Bundle(f"quantize-aligned-{suffix}", "mx_quantize.quantize", {"axis": axis} | common | ALIGN, operands | {"offs": OFFS}, results)
                     results = {"q": Tensor(q, rank), "scales": scales, "q_t": Tensor(q, rank, True), "scales_t": scales}
                     yield Bundle(f"quantize_dual-{suffix}", "mx_quantize.quantize_dual", common, operands, results)
 
@@ -164,11 +167,12 @@ def fp8():
                 suffix = f"{x}-{q}" + ("-pow2" if pow2 else "") + ("-sanitize" if sanitize else "")
                 for granularity, rank, axis, grouped, scales_rank in GRANULARITIES:
                     scales = Tensor("f32", scales_rank) if scales_rank else Tensor("f32", 1, shape=[1])
-                    yield Bundle(f"quantize_fp8-{granularity}-{along(rank, axis)}-{rank}d-{suffix}", "mx_quantize.quantize_fp8",
-                                 {"granularity": granularity, "axis": axis} | flags, {"x": Tensor(x, rank)} | ({"offs": OFFS} if grouped else {}),
-                                 {"q": Tensor(q, rank, axis == rank - 2), "scales": scales})
-                for rank in (2, 3):
-                    yield Bundle(f"quantize_fp8_dual-{rank}d-{suffix}", "mx_quantize.quantize_fp8_dual", flags,
+                    for align in ({}, ALIGN) if (granularity, rank, axis) == ("row", 2, 0) else ({},):
+                        yield Bundle(f"quantize_fp8-{granularity}-{along(rank, axis)}{'-aligned' if align else ''}-{rank}d-{suffix}", "mx_quantize.quantize_fp8",
+                                     {"granularity": granularity, "axis": axis} | flags | align, {"x": Tensor(x, rank)} | ({"offs": OFFS} if grouped else {}),
+                                     {"q": Tensor(q, rank, axis == rank - 2), "scales": scales})
+                for rank, align in ((2, {}), (2, ALIGN), (3, {})):
+                    yield Bundle(f"quantize_fp8_dual{'-aligned' if align else ''}-{rank}d-{suffix}", "mx_quantize.quantize_fp8_dual", flags | align,
                                  {"x": Tensor(x, rank)} | ({"offs": OFFS} if rank == 2 else {}),
                                  {"q": Tensor(q, rank), "scales": Tensor("f32", rank - 1), "q_t": Tensor(q, rank, True), "scales_t": Tensor("f32", 2)})
 

@@ -58,14 +58,15 @@ def _others(op: str, attributes: Mapping[str, Any]) -> str:
 
 def find(op: str, attributes: Mapping[str, Any], operands: Sequence[tuple[str, int]], results: Iterable[str] = (), kind: str = "call", orders: Optional[Mapping[str, Sequence[int]]] = None) -> tuple[str, str]:
     """The bundle of an op with these attributes, element types and ranks of operands, element types among the results, and memory orders of
-    operands by name: its name and that of its function of this kind. NotFound says what was wanted."""
+    operands by name: its name and that of its function of this kind. An attribute that is None must not be there. NotFound says what was
+    wanted."""
     results = tuple(results)
     for entry in index():
         lies = {operand["name"]: operand["order"] for operand in entry["operands"]}
         ordered = all(lies.get(name) == list(order) for name, order in (orders or {}).items())
         if entry["op"] == op and kind in entry["functions"] and ordered and _fits(entry, attributes, operands, results):
             return entry["bundle"], entry["functions"][kind]
-    wanted = ", ".join(f"{name} = {value}" for name, value in attributes.items())
+    wanted = ", ".join(f"{name} = {value}" for name, value in attributes.items() if value is not None)
     types = ", ".join(f"{dtype} of rank {rank}" for dtype, rank in operands)
     lying = "".join(f", {name} in memory order {list(order)}" for name, order in (orders or {}).items())
     raise NotFound(

@@ -44,7 +44,7 @@ def _call(op: str, attributes: Mapping[str, Any], tensors: Mapping[str, Any], re
     _dlpack.require_tensors(**present)
     operands = tuple((_element(tensor, name, byte), tensor.ndim) for name, tensor in present.items())
     for name, value in {**attributes, "dtype": results[0]}.items():
-        if not isinstance(value, (str, numbers.Integral, numpy.bool_)):
+        if not isinstance(value, (str, numbers.Integral, numpy.bool_)) and (name, value) != ("align", None):
             raise TypeError(f"{name} is {value!r}; it must be a name or a number")
     return _function(op, tuple(attributes.items()), operands, results)(*present.values())
 
@@ -60,7 +60,9 @@ def _axis(x: Any, axis: int) -> int:
     return axis % x.ndim
 
 
-def quantize(x: Any, axis: int = -1, dtype: str = "f8E4M3FN", mode: str = "rceil", offs: Optional[Any] = None) -> tuple[Any, Any]:
+def quantize(
+    x: Any, axis: int = -1, dtype: str = "f8E4M3FN", mode: str = "rceil", offs: Optional[Any] = None, align: Optional[int] = None
+) -> tuple[Any, Any]:
     """MX: 32 elements along `axis` share a scale that is a power of two (E8M0).
 
     x: (M, K) or (E, N, K), bf16 or f32, row-major. The size of `axis` is a multiple of 32, without offs.
@@ -69,12 +71,14 @@ def quantize(x: Any, axis: int = -1, dtype: str = "f8E4M3FN", mode: str = "rceil
     mode: how scales are rounded: floor, rceil, ceil or even.
     offs: (G,), int32, the end of each group of rows, which may have any size: of x (M, K) along M. Blocks are counted from the start of each
     group.
+    align: 128, with offs and mode rceil: each group begins at a multiple of 128 rows of q, with zeros behind its last one.
 
     Gives q, of the shape of x, and scales, with size / 32 in the place of `axis`. x is q times its scale, rounded. Along the dimension
     before the last, q lies in memory with the last two dimensions swapped. With offs, block j of group g has row offs[g-1] // 32 + g + j of
-    the scales, and q has room for a multiple of 128 rows; what is of no group is not written.
+    the scales, and q has room for a multiple of 128 rows; what is of no group is not written. With align, group g begins with row
+    128 * (offs[g-1] // 128 + g) of q, which has 128 rows more for each group, and the scales are those of all blocks of q.
     """
-    attributes = {"axis": _axis(x, axis), "block": 32, "mode": mode}
+    attributes = {"axis": _axis(x, axis), "block": 32, "mode": mode, "align": align}
     return _call("mx_quantize.quantize", attributes, {"x": x, "offs": offs}, (dtype, "f8E8M0FNU"))
 
 
@@ -92,6 +96,7 @@ def quantize_fp8(
     dtype: str = "f8E4M3FN",
     pow2: bool = True,
     sanitize: bool = False,
+    align: Optional[int] = None,
 ) -> tuple[Any, Any]:
     """FP8 with fp32 scales.
 
@@ -99,19 +104,26 @@ def quantize_fp8(
     offs: (G,), int32: the end of each group of rows, where the granularity has groups.
     granularity: row (vectors along `axis`; along the rows of a matrix, those of each group), tensor, expert, group, 1x128 or 128x128.
     pow2: scales are powers of two. sanitize: NaN becomes 0, and Inf the largest number, before anything else.
+    align: 128, of rows along axis 0: each group begins at a multiple of 128 rows of q, as in `quantize`.
 
     Gives q, of the shape of x, and scales; x is q times its scale, rounded.
     """
-    attributes = {"granularity": granularity, "axis": _axis(x, axis), "pow2": pow2, "sanitize": sanitize}
+    attributes = {"granularity": granularity, "axis": _axis(x, axis), "pow2": pow2, "sanitize": sanitize, "align": align}
     return _call("mx_quantize.quantize_fp8", attributes, {"x": x, "offs": offs}, (dtype, "f32"))
 
 
 def quantize_fp8_dual(
-    x: Any, offs: Optional[Any] = None, dtype: str = "f8E4M3FN", pow2: bool = True, sanitize: bool = False
+    x: Any,
+    offs: Optional[Any] = None,
+    dtype: str = "f8E4M3FN",
+    pow2: bool = True,
+    sanitize: bool = False,
+    align: Optional[int] = None,
 ) -> tuple[Any, Any, Any, Any]:
     """FP8 by rows and by columns, from two reads of x together: q, scales, q_t, scales_t. x of rank 2 has groups of rows, whose ends are in
-    `offs`, and its columns have a scale for each group."""
-    return _call("mx_quantize.quantize_fp8_dual", {"pow2": pow2, "sanitize": sanitize}, {"x": x, "offs": offs}, (dtype, "f32"))
+    `offs`, and its columns have a scale for each group. align: 128, as in `quantize`, of q_t."""
+    attributes = {"pow2": pow2, "sanitize": sanitize, "align": align}
+    return _call("mx_quantize.quantize_fp8_dual", attributes, {"x": x, "offs": offs}, (dtype, "f32"))
 
 
 def scaled_mm(qa: Any, qb: Any, sa: Any, sb: Any, offs: Optional[Any] = None, accumulate: str = "fast", dtype: str = "bf16") -> Any:

@@ -1237,7 +1237,7 @@ func.func @cast_pair_rows(%a0: tensor<24x128xbf16>, %a1: tensor<24x32xbf16>, %a2
 
 #col_major = affine_map<(e, n, k) -> (e, k, n)>
 func.func @segment_without_groups(%w: tensor<?x?x?xbf16>) {
-  // expected-error@below {{'schedule.segment' is 2; it must be 1 where no blocks of tokens are counted from the start of a group}}
+  // expected-error@below {{'schedule.segment' is 2; it must be 1 where no blocks of tokens are counted from the start of a group, and where groups are aligned}}
   %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
       schedule = {segment = 2}}
       : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
@@ -1284,4 +1284,24 @@ func.func @mx_pieces(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, 
   %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "promoted", schedule = {swap_operands = 1, tile_n = 64, pieces = 4}}
       : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64x1xf8E8M0FNU>, tensor<2x1x16xf8E8M0FNU>, tensor<2xi32>) -> tensor<64x16xbf16>
   return
+}
+
+// -----
+
+#mk_of_aligned = affine_map<(m, k) -> (k, m)>
+func.func @segments_of_aligned_groups(%x: tensor<?x64xbf16>, %offs: tensor<2xi32>) -> (tensor<?x64xf8E4M3FN, #mk_of_aligned>, tensor<?x64xf8E8M0FNU>) {
+  // expected-error@below {{'schedule.segment' is 2; it must be 1 where no blocks of tokens are counted from the start of a group, and where groups are aligned}}
+  %q, %s = "mx_quantize.quantize"(%x, %offs) {axis = 0 : i64, block = 32 : i64, mode = "rceil", align = 128 : i64, schedule = {segment = 2}}
+      : (tensor<?x64xbf16>, tensor<2xi32>) -> (tensor<?x64xf8E4M3FN, #mk_of_aligned>, tensor<?x64xf8E8M0FNU>)
+  return %q, %s : tensor<?x64xf8E4M3FN, #mk_of_aligned>, tensor<?x64xf8E8M0FNU>
+}
+
+// -----
+
+#mk_of_cast = affine_map<(m, k) -> (k, m)>
+func.func @tiles_of_aligned_groups(%x: tensor<?x64xbf16>, %f: tensor<2x64xf32>, %offs: tensor<2xi32>) -> tensor<?x64xf8E4M3FN, #mk_of_cast> {
+  // expected-error@below {{'schedule.tile_n' is 256; it must be 128 where groups are aligned}}
+  %q = "mx_quantize.cast_fp8"(%x, %f, %offs) {axis = 0 : i64, granularity = "row", sanitize = false, align = 128 : i64, schedule = {tile_n = 256, tile_k = 64}}
+      : (tensor<?x64xbf16>, tensor<2x64xf32>, tensor<2xi32>) -> tensor<?x64xf8E4M3FN, #mk_of_cast>
+  return %q : tensor<?x64xf8E4M3FN, #mk_of_cast>
 }

@@ -132,6 +132,18 @@ class Casts(unittest.TestCase):
             self.assertTrue(numpy.array_equal(as_bytes(numpy.ascontiguousarray(q))[start:end], expected[0][: end - start]))
             self.assertTrue(numpy.array_equal(as_bytes(scales)[first : first + blocks], expected[1]))
 
+    def test_groups_may_begin_at_multiples(self):
+        x, ends = data(150, 64), [0, 33, 33, 97, 141]
+        offs = numpy.array(ends, numpy.int32)
+        plain, aligned = (as_bytes(numpy.ascontiguousarray(moe_opt.quantize(x, 0, offs=offs, **align)[0])) for align in ({}, {"align": 128}))
+        self.assertEqual(aligned.shape, ((2 + len(ends)) * 128, 64))
+        for group, (start, end) in enumerate(zip([0, *ends], ends)):
+            rows = aligned[(start // 128 + group) * 128 :][: -(-(end - start) // 128) * 128]
+            self.assertTrue(numpy.array_equal(rows[: end - start], plain[start:end]))
+            self.assertFalse(rows[end - start :].any())
+        with self.assertRaisesRegex(moe_opt.NotFound, "align = 64.*align can be 128"):
+            moe_opt.quantize(x, 0, offs=offs, align=64)
+
     def test_mx_is_the_formula(self):
         x = data(64, 512, seed=1)
         q, scales = moe_opt.quantize(x)

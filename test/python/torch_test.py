@@ -335,10 +335,11 @@ def test_opcheck_of_quantizers_and_products():
     # The other checks compute with inputs and results; torch has no arithmetic for eight-bit floats.
     tests = ("test_autograd_registration", "test_faketensor")
     for op, arguments in (
-        (ops.quantize, (x, None, 1, "rceil", FP8)),
+        (ops.quantize, (x, None, 1, "rceil", None, FP8)),
+        (ops.quantize, (x, ends(), 0, "rceil", 128, FP8)),
         (ops.quantize_dual, (x, "rceil", FP8)),
-        (ops.quantize_fp8, (x, None, "row", 1, True, False, FP8)),
-        (ops.quantize_fp8_dual, (x, ends(), True, False, FP8)),
+        (ops.quantize_fp8, (x, None, "row", 1, True, False, None, FP8)),
+        (ops.quantize_fp8_dual, (x, ends(), True, False, 128, FP8)),
         (ops.scaled_mm, (a.q, b.q.transpose(1, 2), a.scales, b.scales, ends())),
     ):
         torch.library.opcheck(op.default, arguments, test_utils=tests)
@@ -561,6 +562,21 @@ def test_mx_of_groups_has_the_bits_of_each():
             q, scales = moe.quantize_mx(rows, 0)
             first = start // 32 + group
             same_bits((found.q[start:end], found.scales[first : first + len(scales)]), (q[: end - start], scales))
+
+
+def test_aligned_groups_have_the_bits_of_others():
+    x, offs = operands()[0].detach(), ends("odd")
+    starts = [0, *offs.tolist()]
+    kinds = [lambda **align: moe.quantize_mx(x, 0, offs=offs, **align).q, lambda **align: moe.quantize_fp8(x, axis=0, offs=offs, **align).q,
+             lambda **align: moe.quantize_fp8_dual(x, offs, **align).q_t]
+    for kind in kinds:
+        plain, aligned = kind(), kind(align=128)
+        assert aligned.shape == ((-(-M // 128) + E) * 128, K)
+        for group, (start, end) in enumerate(zip(starts, starts[1:])):
+            first = (start // 128 + group) * 128
+            rows = aligned[first : first + -(-(end - start) // 128) * 128].view(torch.uint8)
+            same_bits([rows[: end - start]], [plain[start:end].view(torch.uint8)])
+            assert not rows[end - start :].any()
 
 
 def test_dual_quantizers_have_the_bits_of_single_ones():

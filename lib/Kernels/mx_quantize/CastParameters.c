@@ -99,7 +99,7 @@ static bool check_turns(MlirOperation op, const moe__cast_schedule_t *schedule,
   return by_group || schedule->segment == 1 ||
          moe__error(op,
                     "'schedule.segment' is %d; it must be 1 where no blocks of tokens are counted "
-                    "from the start of a group",
+                    "from the start of a group, and where groups are aligned",
                     schedule->segment);
 }
 

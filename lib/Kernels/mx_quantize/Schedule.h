@@ -39,7 +39,7 @@ typedef struct moe__stream_schedule_t {
   X(T, band, 1, 4096, 1, "rows of tiles that are worked off together; unused where segments are")  \
   X(T, segment, 1, 64, 1,                                                                          \
     "tiles below one another, about, that a CTA takes one after the other, where blocks of "       \
-    "tokens are counted from the start of a group; else 1")
+    "tokens are counted from the start of a group; else 1, and where groups are aligned")
 
 typedef struct moe__cast_schedule_t {
   MOE__CAST_SCHEDULE(MOE__SCHEDULE_MEMBER, )

@@ -179,19 +179,25 @@ def _axis(x: jax.Array, axis: int) -> int:
 
 
 def quantize_mx(
-    x: jax.Array, axis: int = -1, dtype: Any = jnp.float8_e4m3fn, mode: str = "rceil", offs: Optional[jax.Array] = None
+    x: jax.Array,
+    axis: int = -1,
+    dtype: Any = jnp.float8_e4m3fn,
+    mode: str = "rceil",
+    offs: Optional[jax.Array] = None,
+    align: Optional[int] = None,
 ) -> Quantized:
     """MXFP8: 32 elements along `axis` share a scale that is a power of two (E8M0).
 
     x: (M, K) or (E, N, K), bf16 or fp32; axis: the last dimension or the one before, a multiple of 32 long. mode: how a scale follows
     from the largest element: rceil, floor, ceil or even (docs/numerics.md). offs: (E) int32, ends of groups of tokens (M, K) along M, of any
-    size, from whose starts blocks are counted. Not differentiable.
+    size, from whose starts blocks are counted. align: 128, with offs and mode rceil: each group begins at a multiple of 128 rows of q
+    (docs/numerics.md), with zeros behind its last one. Not differentiable.
 
     Returns q of x's shape and scales of x's shape with that dimension divided by 32. With offs, block j of group g has row
     offs[g-1] // 32 + g + j of the scales, and what is of no group is not written: of the scales, and of q, which has room up to a multiple
     of 128 rows.
     """
-    return _quantized("mx_quantize.quantize", x, offs, dtype, axis=axis, mode=mode)
+    return _quantized("mx_quantize.quantize", x, offs, dtype, axis=axis, mode=mode, align=align)
 
 
 def quantize_fp8(
@@ -202,12 +208,14 @@ def quantize_fp8(
     dtype: Any = jnp.float8_e4m3fn,
     pow2: bool = True,
     sanitize: bool = False,
+    align: Optional[int] = None,
 ) -> Quantized:
     """FP8 with fp32 scales.
 
     x: (M, K) or (E, N, K), bf16 or fp32. granularity: what shares a scale: row, tensor, expert, group, 1x128 or 128x128. Rows run along
     `axis`; with offs (E) int32 their pieces within a group do. pow2: scales are powers of two. sanitize: NaN and Inf are replaced.
 
-    Returns q of x's shape, and the scales that multiply q; docs/dialects/mx_quantize.md has their shapes. Not differentiable.
+    Returns q of x's shape, and the scales that multiply q; docs/dialects/mx_quantize.md has their shapes. With align, which is 128, for rows of
+    groups, each group begins at a multiple of 128 rows of q, as in quantize_mx. Not differentiable.
     """
-    return _quantized("mx_quantize.quantize_fp8", x, offs, dtype, granularity=granularity, axis=axis, pow2=pow2, sanitize=sanitize)
+    return _quantized("mx_quantize.quantize_fp8", x, offs, dtype, granularity=granularity, axis=axis, pow2=pow2, sanitize=sanitize, align=align)

@@ -158,13 +158,19 @@ def _axis(x: Tensor, axis: int) -> int:
 
 
 def quantize_mx(
-    x: Tensor, axis: int = -1, dtype: torch.dtype = torch.float8_e4m3fn, mode: str = "rceil", offs: Optional[Tensor] = None
+    x: Tensor,
+    axis: int = -1,
+    dtype: torch.dtype = torch.float8_e4m3fn,
+    mode: str = "rceil",
+    offs: Optional[Tensor] = None,
+    align: Optional[int] = None,
 ) -> Quantized:
     """MXFP8: 32 elements along `axis` share a scale that is a power of two (E8M0).
 
     x: (M, K) or (E, N, K), bf16 or fp32, contiguous or copied; axis: the last dimension or the one before, a multiple of 32 long.
     mode: how a scale follows from the largest element: rceil, floor, ceil or even (docs/numerics.md).
     offs: (E) int32, ends of groups of tokens (M, K) along M, of any size, from whose starts blocks are counted.
+    align: 128, with offs and mode rceil: each group begins at a multiple of 128 rows of q (docs/numerics.md), with zeros behind its last one.
 
     Returns q of x's shape, with the last two dimensions swapped in memory where axis is not the last, and scales of x's shape with
     that dimension divided by 32. With offs, block j of group g has row offs[g-1] // 32 + g + j of the scales, and what is of no group is not
@@ -172,7 +178,7 @@ def quantize_mx(
     """
     axis = _axis(x, axis)
     refuse_tangents("quantize_mx", x)
-    return Quantized(*_OPS.quantize.default(x, offs, axis, mode, dtype))
+    return Quantized(*_OPS.quantize.default(x, offs, axis, mode, align, dtype))
 
 
 def quantize_mx_dual(x: Tensor, dtype: torch.dtype = torch.float8_e4m3fn, mode: str = "rceil") -> QuantizedDual:
@@ -190,6 +196,7 @@ def quantize_fp8(
     dtype: torch.dtype = torch.float8_e4m3fn,
     pow2: bool = True,
     sanitize: bool = False,
+    align: Optional[int] = None,
 ) -> Quantized:
     """FP8 with fp32 scales.
 
@@ -197,18 +204,25 @@ def quantize_fp8(
     `axis`; with offs (E) int32 their pieces within a group do. pow2: scales are powers of two. sanitize: NaN and Inf are replaced.
 
     Returns q of x's shape, with the last two dimensions swapped in memory where axis is not the last, and the scales that multiply q.
-    Tokens (M, K) quantized along M by groups have room behind the last one, up to a multiple of 128 rows, which is not written.
+    Tokens (M, K) quantized along M by groups have room behind the last one, up to a multiple of 128 rows, which is not written. With align,
+    which is 128, for rows, each group begins at a multiple of 128 rows of q, as in quantize_mx.
     docs/dialects/mx_quantize.md has the shapes.
     """
     axis = _axis(x, axis)
     refuse_tangents("quantize_fp8", x)
-    return Quantized(*_OPS.quantize_fp8.default(x, offs, granularity, axis, pow2, sanitize, dtype))
+    return Quantized(*_OPS.quantize_fp8.default(x, offs, granularity, axis, pow2, sanitize, align, dtype))
 
 
 def quantize_fp8_dual(
-    x: Tensor, offs: Optional[Tensor] = None, dtype: torch.dtype = torch.float8_e4m3fn, pow2: bool = True, sanitize: bool = False
+    x: Tensor,
+    offs: Optional[Tensor] = None,
+    dtype: torch.dtype = torch.float8_e4m3fn,
+    pow2: bool = True,
+    sanitize: bool = False,
+    align: Optional[int] = None,
 ) -> QuantizedDual:
-    """quantize_fp8 by rows along both of the last two dimensions of x; of tokens (M, K) the columns are cut by groups, and offs is needed."""
+    """quantize_fp8 by rows along both of the last two dimensions of x; of tokens (M, K) the columns are cut by groups, and offs is needed.
+    align: that of q_t."""
     require_tensors(x=x)
     refuse_tangents("quantize_fp8_dual", x)
-    return QuantizedDual(*_OPS.quantize_fp8_dual.default(x, offs, pow2, sanitize, dtype))
+    return QuantizedDual(*_OPS.quantize_fp8_dual.default(x, offs, pow2, sanitize, align, dtype))

@@ -282,20 +282,20 @@ def _quantizer(op: str, names: tuple[str, ...], grouped: bool) -> tuple[Callable
 
 
 define(
-    "quantize(Tensor x, Tensor? offs, int axis, str mode, ScalarType dtype) -> (Tensor q, Tensor scales)",
-    *_quantizer("mx_quantize.quantize", ("axis", "mode"), True),
+    "quantize(Tensor x, Tensor? offs, int axis, str mode, int? align, ScalarType dtype) -> (Tensor q, Tensor scales)",
+    *_quantizer("mx_quantize.quantize", ("axis", "mode", "align"), True),
 )
 define(
     "quantize_dual(Tensor x, str mode, ScalarType dtype) -> (Tensor q, Tensor scales, Tensor q_t, Tensor scales_t)",
     *_quantizer("mx_quantize.quantize_dual", ("mode",), False),
 )
 define(
-    "quantize_fp8(Tensor x, Tensor? offs, str granularity, int axis, bool pow2, bool sanitize, ScalarType dtype)"
+    "quantize_fp8(Tensor x, Tensor? offs, str granularity, int axis, bool pow2, bool sanitize, int? align, ScalarType dtype)"
     " -> (Tensor q, Tensor scales)",
-    *_quantizer("mx_quantize.quantize_fp8", ("granularity", "axis", "pow2", "sanitize"), True),
+    *_quantizer("mx_quantize.quantize_fp8", ("granularity", "axis", "pow2", "sanitize", "align"), True),
 )
 define(
-    "quantize_fp8_dual(Tensor x, Tensor? offs, bool pow2, bool sanitize, ScalarType dtype)"
+    "quantize_fp8_dual(Tensor x, Tensor? offs, bool pow2, bool sanitize, int? align, ScalarType dtype)"
     " -> (Tensor q, Tensor scales, Tensor q_t, Tensor scales_t)",
-    *_quantizer("mx_quantize.quantize_fp8_dual", ("pow2", "sanitize"), True),
+    *_quantizer("mx_quantize.quantize_fp8_dual", ("pow2", "sanitize", "align"), True),
 )
