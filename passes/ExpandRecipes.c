@@ -45,6 +45,7 @@ typedef struct recipe_t {
   bool pow2, sanitize;
   bool promoted; /* sums are, since scales change along them */
   bool mx;       /* scales are those of MX blocks, and have no granularity, pow2 or sanitize */
+  bool aligned;  /* groups of tokens that are summed begin at a multiple of MOE_GROUP_ALIGN */
 } recipe_t;
 
 static const recipe_t RECIPES[] = {
@@ -82,7 +83,7 @@ typedef struct quantized_t {
   bool swapped;            /* the last two dimensions of x are those of the operand, swapped */
   int64_t axis;            /* of x, that the product sums over */
   moe__granularity_t granularity;
-  bool mx;
+  bool mx, aligned;
   MlirValue x, q, scales;
 } quantized_t;
 
@@ -128,8 +129,10 @@ static bool plan(MlirOperation op, const recipe_t *recipe, moe__mm_case_t produc
   if (!(row_major && !out->swapped) && !(column_major && moe__is_column_major(type)))
     return refuse_order(op, operand, row_major, column_major);
   out->axis = out->swapped ? other : summed;
-  if (product == MOE__GRADIENT)
+  if (product == MOE__GRADIENT) {
     out->offs = moe__operand(op, MOE__OFFS);
+    out->aligned = recipe->aligned;
+  }
   return true;
 }
 
@@ -189,7 +192,19 @@ static bool has_blocks(const quantized_t *s) {
   return s->granularity == MOE__1X128 || s->granularity == MOE__128X128;
 }
 
-/* Scales of blocks along dimension d of x; tokens in groups have room for one more each. */
+/* As many tokens as q has along them: rounded up, and with room for each group where these are
+ * aligned. */
+static int64_t count_tokens(const quantized_t *s) {
+  int64_t size = size_of(mlirValueGetType(s->x), 0), unknown = mlirShapedTypeGetDynamicSize();
+  int64_t groups = size_of(mlirValueGetType(s->offs), 0);
+  if (size == unknown || (s->aligned && groups == unknown))
+    return unknown;
+  size += -size & (MOE_TOKEN_MULTIPLE - 1);
+  return s->aligned ? size + groups * MOE_GROUP_ALIGN : size;
+}
+
+/* Scales of blocks along dimension d of x; tokens in groups have room for one more each, which is
+ * that of q where groups are aligned. */
 static int64_t count_blocks(const quantized_t *s, int d) {
   MlirType x = mlirValueGetType(s->x);
   int rank = (int)mlirShapedTypeGetRank(x);
@@ -200,8 +215,10 @@ static int64_t count_blocks(const quantized_t *s, int d) {
     more = size_of(mlirValueGetType(s->offs), 0);
   if (size == unknown || more == unknown)
     return unknown;
+  if (d == 0 && s->aligned)
+    return count_tokens(s) / block;
   if (s->mx && d == 0 && !mlirValueIsNull(s->offs)) /* as q has them */
-    size += -size & (MOE_TOKEN_MULTIPLE - 1);
+    size = count_tokens(s);
   return is_cut ? (size + block - 1) / block + more : size;
 }
 
@@ -256,10 +273,15 @@ static MlirType q_type(const quantized_t *s) {
   int64_t shape[MOE__MAX_RANK];
   for (int d = 0; d < swap.rank; d++)
     shape[d] = size_of(x, column_major ? swap.at[d] : d);
-  if (!mlirValueIsNull(s->offs) && s->axis == 0 && !mlirShapedTypeIsDynamicDim(x, 0))
-    shape[swap.rank - 1] += -shape[swap.rank - 1] & (MOE_TOKEN_MULTIPLE - 1);
+  if (!mlirValueIsNull(s->offs) && s->axis == 0)
+    shape[swap.rank - 1] = count_tokens(s);
   MlirType row_major = mlirRankedTensorTypeGet(swap.rank, shape, e4m3, mlirAttributeGetNull());
   return column_major ? moe__transposed(row_major, &swap, true) : row_major;
+}
+
+static void set_align(moe__builder_t *b, MlirOperation op, bool aligned) {
+  if (aligned)
+    moe__op_set_attribute(op, "align", mlirIntegerAttrGet(b->i64, MOE_GROUP_ALIGN));
 }
 
 static void quantize_mx(moe__builder_t *b, quantized_t *s) {
@@ -271,6 +293,7 @@ static void quantize_mx(moe__builder_t *b, quantized_t *s) {
   moe__op_set_attribute(op, "block", mlirIntegerAttrGet(b->i64, MOE_MX_BLOCK));
   moe__op_set_attribute(op, "mode",
                         mlirStringAttrGet(b->context, mlirStringRefCreateFromCString("rceil")));
+  set_align(b, op, s->aligned);
   op = share(op);
   s->q = moe__result(op, MOE__Q);
   s->scales = moe__result(op, MOE__SCALES);
@@ -291,6 +314,7 @@ static void quantize(moe__builder_t *b, quantized_t *s, const recipe_t *recipe) 
                                                           moe__granularity_name(s->granularity))));
   moe__op_set_attribute(op, "pow2", mlirBoolAttrGet(b->context, recipe->pow2));
   moe__op_set_attribute(op, "sanitize", mlirBoolAttrGet(b->context, recipe->sanitize));
+  set_align(b, op, s->aligned);
   op = share(op);
   s->q = moe__result(op, MOE__Q);
   s->scales = moe__result(op, MOE__SCALES);
@@ -328,6 +352,7 @@ static void build(MlirOperation op, const recipe_t *recipe, quantized_t s[2]) {
     moe__op_set_attribute(product, "granularity",
                           mlirStringAttrGet(b.context, mlirStringRefCreateFromCString(
                                                            moe__granularity_name(MOE__1X128))));
+  set_align(&b, product, s[A].aligned);
   mlirValueReplaceAllUsesOfWith(moe__result(op, MOE__OUT), moe__result(product, MOE__OUT));
   mlirOperationDestroy(op);
 }
