@@ -286,7 +286,7 @@ def main():
     default = pathlib.Path(__file__).resolve().parent.parent / "build/bin/moe-opt"
     parser.add_argument("--moe-opt", default=str(default), help="the compiler (default: %(default)s)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="bundles that are compiled at a time (default: all processors)")
-    parser.add_argument("--only", default="", help="bundles with such a name")
+    parser.add_argument("--only", default="", help="bundles with such a name; index.json then has these and no others")
     parser.add_argument("--list", action="store_true", help="print the names and stop")
     arguments = parser.parse_args()
     chosen = [bundle for bundle in bundles() if re.search(arguments.only, bundle.name)]

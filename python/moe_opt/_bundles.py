@@ -6,8 +6,11 @@ from __future__ import annotations
 
 import functools
 import json
+import numbers
 import pathlib
 from typing import Any, Iterable, Mapping, Optional, Sequence
+
+import numpy
 
 from moe_opt._library import NotFound
 
@@ -37,6 +40,13 @@ def bundles() -> list[dict[str, Any]]:
     return json.loads(json.dumps(index()))
 
 
+def require_attributes(**attributes: Any) -> None:
+    """TypeError where an attribute is nothing to choose a bundle by."""
+    for name, value in attributes.items():
+        if not isinstance(value, (str, numbers.Integral, numpy.bool_)) and (name, value) != ("align", None):
+            raise TypeError(f"{name} is {value!r}; it must be a name or a number")
+
+
 def _fits(entry: Mapping[str, Any], attributes: Mapping[str, Any], operands: Sequence[tuple[str, int]], results: Iterable[str]) -> bool:
     return (
         all(entry["attributes"].get(name) == value for name, value in attributes.items())
@@ -45,11 +55,20 @@ def _fits(entry: Mapping[str, Any], attributes: Mapping[str, Any], operands: Seq
     )
 
 
-def _others(op: str, attributes: Mapping[str, Any]) -> str:
-    """What an error adds of the first attribute that no bundle of the op has beside those before it: the values there are."""
-    left = [entry["attributes"] for entry in index() if entry["op"] == op]
+def _kinds(operands: Iterable[tuple[str, int]]) -> str:
+    return ", ".join(f"{dtype} of rank {rank}" for dtype, rank in operands)
+
+
+def _others(op: str, attributes: Mapping[str, Any], operands: Sequence[tuple[str, int]]) -> str:
+    """What an error adds: the operands there are, where no bundle of the op has these; else, of the first attribute that none of them has
+    beside those before it, the values there are."""
+    entries = [(entry["attributes"], tuple((operand["dtype"], operand["rank"]) for operand in entry["operands"])) for entry in index() if entry["op"] == op]
+    left = [has for has, kinds in entries if kinds == tuple(operands)]
+    if not left:
+        near = sorted({kinds for _, kinds in entries if kinds[:1] == tuple(operands[:1])}, key=repr)
+        return f"; operands can be {' or '.join(map(_kinds, near))}" if near else ""
     for name, value in attributes.items():
-        values = sorted({str(has[name]) for has in left if name in has})
+        values = sorted({repr(has.get(name)) for has in left if name in has or value is not None})
         left = [has for has in left if has.get(name) == value]
         if values and not left:
             return f"; {name} can be {', '.join(values)}"
@@ -66,13 +85,12 @@ def find(op: str, attributes: Mapping[str, Any], operands: Sequence[tuple[str, i
         ordered = all(lies.get(name) == list(order) for name, order in (orders or {}).items())
         if entry["op"] == op and kind in entry["functions"] and ordered and _fits(entry, attributes, operands, results):
             return entry["bundle"], entry["functions"][kind]
-    wanted = ", ".join(f"{name} = {value}" for name, value in attributes.items() if value is not None)
-    types = ", ".join(f"{dtype} of rank {rank}" for dtype, rank in operands)
+    wanted = ", ".join(f"{name} = {value!r}" for name, value in attributes.items() if value is not None)
     lying = "".join(f", {name} in memory order {list(order)}" for name, order in (orders or {}).items())
     raise NotFound(
-        f"no bundle of {op} with {wanted or 'no attributes'} for operands {types}{lying}"
+        f"no bundle of {op} with {wanted or 'no attributes'} for operands {_kinds(operands)}{lying}"
         + (f" and results {', '.join(results)}" if results else "")
-        + _others(op, attributes)
+        + _others(op, attributes, operands)
         + "; moe_opt.bundles() lists those there are"
     )
 

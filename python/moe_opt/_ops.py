@@ -12,8 +12,6 @@ import functools
 import numbers
 from typing import Any, Mapping, Optional
 
-import numpy
-
 from moe_opt import _bundles, _dlpack, _library
 from moe_opt._library import InvalidArgument
 from moe_opt._program import Function
@@ -43,9 +41,7 @@ def _call(op: str, attributes: Mapping[str, Any], tensors: Mapping[str, Any], re
     present = {name: tensor for name, tensor in tensors.items() if tensor is not None or name != "offs"}
     _dlpack.require_tensors(**present)
     operands = tuple((_element(tensor, name, byte), tensor.ndim) for name, tensor in present.items())
-    for name, value in {**attributes, "dtype": results[0]}.items():
-        if not isinstance(value, (str, numbers.Integral, numpy.bool_)) and (name, value) != ("align", None):
-            raise TypeError(f"{name} is {value!r}; it must be a name or a number")
+    _bundles.require_attributes(**attributes, dtype=results[0])
     return _function(op, tuple(attributes.items()), operands, results)(*present.values())
 
 

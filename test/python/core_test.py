@@ -141,8 +141,16 @@ class Casts(unittest.TestCase):
             rows = aligned[(start // 128 + group) * 128 :][: -(-(end - start) // 128) * 128]
             self.assertTrue(numpy.array_equal(rows[: end - start], plain[start:end]))
             self.assertFalse(rows[end - start :].any())
-        with self.assertRaisesRegex(moe_opt.NotFound, "align = 64.*align can be 128"):
-            moe_opt.quantize(x, 0, offs=offs, align=64)
+        for message, arguments in (
+            ("align = 64.*; align can be 128, None;", {"axis": 0, "offs": offs, "align": 64}),
+            ("align = '128'.*; align can be 128, None;", {"axis": 0, "offs": offs, "align": "128"}),
+            ("; align can be None;", {"axis": 1, "align": 128}),
+            ("; axis can be 0;", {"axis": 1, "offs": offs, "align": 128}),
+            ("; mode can be 'rceil';", {"axis": 0, "offs": offs, "align": 128, "mode": "floor"}),
+            ("; operands can be f32 of rank 2, i32 of rank 1 or f32 of rank 2;", {"axis": 0, "offs": offs[None]}),
+        ):
+            with self.assertRaisesRegex(moe_opt.NotFound, message):
+                moe_opt.quantize(x, **arguments)
 
     def test_mx_is_the_formula(self):
         x = data(64, 512, seed=1)
@@ -279,7 +287,7 @@ class Programs(unittest.TestCase):
         self.refuses(moe_opt.InvalidArgument, "out has 1 tensors; there are 2 results", lambda: program(x, out=[x]))
         self.refuses(moe_opt.NotFound, f"there are: '{name}'", lambda: program["nothing"])
         self.refuses(AttributeError, name, lambda: program.nothing)
-        self.refuses(moe_opt.NotFound, "no bundle of mx_quantize.quantize with axis = 1, block = 32, mode = up", lambda: moe_opt.quantize(x, mode="up"))
+        self.refuses(moe_opt.NotFound, "no bundle of mx_quantize.quantize with axis = 1, block = 32, mode = 'up'", lambda: moe_opt.quantize(x, mode="up"))
         self.refuses(moe_opt.NotFound, "mode can be ", lambda: moe_opt.quantize(x, mode="up"))
         self.refuses(moe_opt.InvalidArgument, "axis is 2", lambda: moe_opt.quantize(x, 2))
         self.refuses(TypeError, "axis is None; it must be a number", lambda: moe_opt.quantize(x, None))

@@ -176,9 +176,12 @@ class Product(unittest.TestCase):
             ours(x, w, [16, 48, 64])
         with self.assertRaisesRegex(TypeError, "axis is None; it must be a number"):
             moe.quantize_mx(x, axis=None)
+        for align in (128.0, [128]):
+            with self.assertRaisesRegex(TypeError, "align is .*128.*; it must be a name or a number"):
+                moe.quantize_mx(x, 0, offs=ends(20, 30), align=align)
         with self.assertRaisesRegex(moe_opt.NotFound, "and results int8"):
             moe.quantize_mx(x, dtype=jnp.int8)
-        with self.assertRaisesRegex(moe_opt.NotFound, "mode = round"):
+        with self.assertRaisesRegex(moe_opt.NotFound, "mode = 'round'"):
             moe.quantize_mx(x, mode="round")
         with self.assertRaisesRegex(Exception, "it must be a multiple of 32"):
             jax.block_until_ready(moe.quantize_mx(x[:, :16]))

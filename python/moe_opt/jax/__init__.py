@@ -167,6 +167,7 @@ def _quantized(op: str, x: jax.Array, offs: Optional[jax.Array], dtype: Any, **a
     _dlpack.require_tensors(**arguments)
     element = _NAMES.get(jnp.dtype(dtype), str(jnp.dtype(dtype)))
     attributes["axis"] = _axis(x, attributes["axis"])
+    _bundles.require_attributes(**attributes)
     return Quantized(*_function(op, "call", tuple(attributes.items()), _kinds(*arguments.values()), (element,))(*arguments.values()))
 
 
