@@ -363,7 +363,7 @@ static bool has_gaps(const moe__run_launch_t *launch, const char *role) {
 }
 
 static const char *quantized_from(const moe__run_launch_t *launch, const char *role) {
-  if (!moe__run_makes(launch, "q") || !starts_with(role, "q") || is_aligned(launch, role))
+  if (!moe__run_makes(launch, "q") || !starts_with(role, "q"))
     return NULL;
   return moe__run_is(role, "q_y") ? "y" : "x";
 }

@@ -146,7 +146,7 @@ static void use(const moe__run_launch_t *launch, const char *role, moe__run_use_
 }
 
 static const char *quantized_from(const moe__run_launch_t *launch, const char *role) {
-  return moe__run_makes(launch, "q") && *role == 'q' && !launch->mx.aligned ? "x" : NULL;
+  return moe__run_makes(launch, "q") && *role == 'q' ? "x" : NULL;
 }
 
 /* Of q, rows of x that are in no group; of scales, rows that belong to no block. */
