@@ -47,21 +47,30 @@ typedef struct range_t {
   int64_t multiple, least, most;
 } range_t;
 
-/* A size that is rounded up: multiple * ceil(symbol / divisor). */
+/* A size that is rounded up: multiple * (ceil(symbol / divisor) + groups). The symbol is null where
+ * its size is static. */
 typedef struct rounded_t {
-  json_t *symbol; /* borrowed */
+  json_t *symbol, *groups; /* borrowed; groups: null where there is no room for them */
   int64_t divisor, multiple;
 } rounded_t;
 
 static bool read_rounded(const json_t *size, rounded_t *out) {
-  json_t *quotient = NULL;
+  json_t *sum = NULL, *quotient = NULL;
   json_int_t divisor = 0, multiple = 0;
-  if (json_unpack((json_t *)size, "{s[oI!]!}", "mul", &quotient, &multiple) ||
-      json_unpack(quotient, "{s[oI!]!}", "ceildiv", &out->symbol, &divisor) ||
+  *out = (rounded_t){0};
+  if (json_unpack((json_t *)size, "{s[oI!]!}", "mul", &sum, &multiple))
+    return false;
+  out->multiple = multiple;
+  if (json_unpack(sum, "{s[oo!]!}", "add", &quotient, &out->groups)) {
+    quotient = sum;
+    out->groups = NULL;
+  }
+  if (out->groups && json_is_integer(quotient))
+    return true;
+  if (json_unpack(quotient, "{s[oI!]!}", "ceildiv", &out->symbol, &divisor) ||
       !json_is_string(out->symbol))
     return false;
   out->divisor = divisor;
-  out->multiple = multiple;
   return true;
 }
 
@@ -85,12 +94,12 @@ static range_t range_of(const json_t *symbol) {
 
 /* What is required of a size is required of its symbol. Static sizes were checked by passes. Of
  * one that is rounded up kernels require what its multiple has, and that it is at least that:
- * the symbol is not zero then. */
+ * the symbol is not zero then. With room for groups it always is. */
 static void restrict_size(moe__plan_t *plan, const json_t *size, const range_t *range) {
   rounded_t rounded;
   if (json_is_string(size))
     restrict_symbol(plan, json_string_value(size), range);
-  else if (read_rounded(size, &rounded) && range->least > 0)
+  else if (read_rounded(size, &rounded) && !rounded.groups && range->least > 0)
     restrict_symbol(
         plan, json_string_value(rounded.symbol),
         &(range_t){1, range->least > rounded.multiple ? range->least - rounded.multiple + 1 : 1,
@@ -162,11 +171,16 @@ static void apply_quotient(moe__plan_t *plan, json_t *symbol, json_t *other, int
 /* The symbol must be `rounded`, as `expression` has it. */
 static void round_symbol(moe__plan_t *plan, json_t *symbol, json_t *expression,
                          const rounded_t *rounded) {
-  if (json_equal(symbol, rounded->symbol))
+  if (rounded->symbol && json_equal(symbol, rounded->symbol))
     restrict_symbol(plan, json_string_value(symbol),
                     &(range_t){rounded->multiple, 0, MOE__MAX_DIMENSION});
   else
     replace_everywhere(plan, symbol, expression);
+}
+
+static bool are_rounded_alike(const rounded_t *a, const rounded_t *b) {
+  return a->symbol && b->symbol && a->divisor == b->divisor && a->multiple == b->multiple &&
+         (a->groups ? json_equal(a->groups, b->groups) : !b->groups);
 }
 
 /* Two sizes must be the same. One that is rounded up stands for a symbol that must be as large;
@@ -179,8 +193,7 @@ static void apply_same(moe__plan_t *plan, json_t *size, json_t *other) {
     round_symbol(plan, size, other, &b);
   else if (json_is_string(other) && read_rounded(size, &a))
     round_symbol(plan, other, size, &a);
-  else if (read_rounded(size, &a) && read_rounded(other, &b) && a.divisor == b.divisor &&
-           a.multiple == b.multiple)
+  else if (read_rounded(size, &a) && read_rounded(other, &b) && are_rounded_alike(&a, &b))
     unite_symbols(plan, json_string_value(a.symbol), b.symbol);
 }
 
