@@ -64,8 +64,9 @@ static const recipe_t RECIPES[] = {
      {[MOE__FORWARD] = {MOE__1X128, MOE__128X128},
       [MOE__GRADIENT] = {MOE__1X128, MOE__1X128},
       [MOE__BATCHED] = {MOE__1X128, MOE__128X128}},
-     .promoted = true},
-    {"mxfp8", .promoted = true, .mx = true},
+     .promoted = true,
+     .aligned = true},
+    {"mxfp8", .promoted = true, .mx = true, .aligned = true},
 };
 
 static const recipe_t *find_recipe(MlirOperation op) {

@@ -137,11 +137,12 @@ func.func @tensorwise_batched(%a: tensor<?x?x?xbf16>, %b: tensor<?x?x?xbf16>) ->
 // CHECK-LABEL: func.func @blockwise_dgrad
 // CHECK: {axis = 1 : i64, granularity = "128x128", pow2 = false, sanitize = false} : (tensor<4x144x272xbf16>) -> (tensor<4x144x272xf8E4M3FN, #{{.*}}>, tensor<4x2x3xf32>)
 // CHECK: "scaled_grouped_mm.scaled_mm"{{.*}} {accumulate = "promoted"} : {{.*}} tensor<4x2x3xf32>, tensor<4xi32>) -> tensor<?x272xbf16>
-// Along tokens each group has room for a block more; the types do not say what the scales are, the attribute does.
+// Along tokens each group begins at a multiple of 128 tokens, and has room for as many more; the types do not say what the scales are,
+// the attribute does.
 // CHECK-LABEL: func.func @blockwise_wgrad
-// CHECK: {axis = 0 : i64, granularity = "1x128", pow2 = false, sanitize = false} : (tensor<300x144xbf16>, tensor<4xi32>) -> (tensor<384x144xf8E4M3FN, #{{.*}}>, tensor<7x144xf32>)
-// CHECK: {axis = 0 : i64, granularity = "1x128", pow2 = false, sanitize = false} : (tensor<300x272xbf16>, tensor<4xi32>) -> (tensor<384x272xf8E4M3FN, #{{.*}}>, tensor<7x272xf32>)
-// CHECK: "scaled_grouped_mm.scaled_mm"{{.*}} {accumulate = "promoted", granularity = "1x128"} : (tensor<144x384xf8E4M3FN>, {{.*}} tensor<7x144xf32>, tensor<7x272xf32>, tensor<4xi32>) -> tensor<4x144x272xf32>
+// CHECK: {align = 128 : i64, axis = 0 : i64, granularity = "1x128", pow2 = false, sanitize = false} : (tensor<300x144xbf16>, tensor<4xi32>) -> (tensor<896x144xf8E4M3FN, #{{.*}}>, tensor<7x144xf32>)
+// CHECK: {align = 128 : i64, axis = 0 : i64, granularity = "1x128", pow2 = false, sanitize = false} : (tensor<300x272xbf16>, tensor<4xi32>) -> (tensor<896x272xf8E4M3FN, #{{.*}}>, tensor<7x272xf32>)
+// CHECK: "scaled_grouped_mm.scaled_mm"{{.*}} {accumulate = "promoted", align = 128 : i64, granularity = "1x128"} : (tensor<144x896xf8E4M3FN>, {{.*}} tensor<7x144xf32>, tensor<7x272xf32>, tensor<4xi32>) -> tensor<4x144x272xf32>
 // CHECK-LABEL: func.func @blockwise_batched
 // CHECK: {axis = 1 : i64, granularity = "1x128", pow2 = false, sanitize = false} : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #[[SWAPPED:.*]]>, tensor<?x?x?xf32>)
 // CHECK: {axis = 1 : i64, granularity = "128x128"
@@ -179,11 +180,11 @@ func.func @blockwise_batched(%a: tensor<?x?x?xbf16, #ekn>, %b: tensor<?x?x?xbf16
 // CHECK-LABEL: func.func @mx_dgrad
 // CHECK: {axis = 1 : i64, block = 32 : i64, mode = "rceil"} : (tensor<4x160x272xbf16>) -> (tensor<4x160x272xf8E4M3FN, #{{.*}}>, tensor<4x5x272xf8E8M0FNU>)
 // CHECK: "scaled_grouped_mm.scaled_mm"{{.*}} tensor<4x5x272xf8E8M0FNU>, tensor<4xi32>) -> tensor<?x272xbf16>
-// Along tokens blocks begin with their group: there is room for one more in each.
+// Along tokens groups begin at a multiple of 128: there is room for as many more in each.
 // CHECK-LABEL: func.func @mx_wgrad
-// CHECK: "mx_quantize.quantize"(%{{.*}}, %{{.*}}) {axis = 0 : i64, block = 32 : i64, mode = "rceil"} : (tensor<205x144xbf16>, tensor<4xi32>) -> (tensor<256x144xf8E4M3FN, #{{.*}}>, tensor<12x144xf8E8M0FNU>)
-// CHECK: {axis = 0 : i64, block = 32 : i64, mode = "rceil"} : (tensor<205x272xbf16>, tensor<4xi32>) -> (tensor<256x272xf8E4M3FN, #{{.*}}>, tensor<12x272xf8E8M0FNU>)
-// CHECK: "scaled_grouped_mm.scaled_mm"{{.*}} {accumulate = "promoted"} : {{.*}} tensor<12x144xf8E8M0FNU>, tensor<12x272xf8E8M0FNU>, tensor<4xi32>) -> tensor<4x144x272xbf16>
+// CHECK: "mx_quantize.quantize"(%{{.*}}, %{{.*}}) {align = 128 : i64, axis = 0 : i64, block = 32 : i64, mode = "rceil"} : (tensor<205x144xbf16>, tensor<4xi32>) -> (tensor<768x144xf8E4M3FN, #{{.*}}>, tensor<24x144xf8E8M0FNU>)
+// CHECK: {align = 128 : i64, axis = 0 : i64, block = 32 : i64, mode = "rceil"} : (tensor<205x272xbf16>, tensor<4xi32>) -> (tensor<768x272xf8E4M3FN, #{{.*}}>, tensor<24x272xf8E8M0FNU>)
+// CHECK: "scaled_grouped_mm.scaled_mm"{{.*}} {accumulate = "promoted", align = 128 : i64} : {{.*}} tensor<24x144xf8E8M0FNU>, tensor<24x272xf8E8M0FNU>, tensor<4xi32>) -> tensor<4x144x272xbf16>
 #ekn = affine_map<(e, k, n) -> (e, n, k)>
 func.func @mx(%a: tensor<?x288xbf16>, %b: tensor<4x288x144xbf16, #ekn>, %offs: tensor<4xi32>) -> tensor<?x144xbf16> {
   %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "mxfp8"}

@@ -25,6 +25,8 @@ BF16, FP8 = torch.bfloat16, torch.float8_e4m3fn
 on_gpu = pytest.mark.skipif(not GPU, reason="needs a CUDA device")
 on_two_gpus = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two CUDA devices")
 RECIPES = pytest.mark.parametrize("recipe", moe.RECIPES)
+# Two that save tokens otherwise: as they are, and with groups that begin at multiples of 128.
+SAVED = pytest.mark.parametrize("recipe", ["fp8_rowwise", "fp8_blockwise"])
 # An FP8 product keeps 28.5 dB of normal data (docs/numerics.md), of each operand 31.5 dB: 0.0376 of the norm.
 NEAR = 0.045
 
@@ -306,6 +308,16 @@ def test_saved_bytes():
     assert saved["ours"] <= 0.55 * saved["bf16"]
 
 
+def test_saved_tokens_have_room_for_groups():
+    """Those with scales of blocks, whose groups begin at multiples of 128 tokens; also before there is data."""
+    x, w = (tensor.detach() for tensor in operands(M - 15))
+    b, offs = w.transpose(1, 2), ends("odd", rows=M - 15)
+    room = 128 * (-(-x.shape[0] // 128) + E)
+    for tensors in ((x, b, offs), tuple(tensor.to("meta") for tensor in (x, b, offs))):
+        _, q, scales, *_ = torch.ops.moe_opt.grouped_mm_forward.default(*tensors, "fp8_blockwise")
+        assert q.shape == (room, K) and q.t().is_contiguous() and scales.shape == (room // 128, K)
+
+
 # ---- Ops of torch ----
 
 
@@ -345,12 +357,14 @@ def test_opcheck_of_quantizers_and_products():
         torch.library.opcheck(op.default, arguments, test_utils=tests)
 
 
-def test_compile_fullgraph():
+@SAVED
+def test_compile_fullgraph(recipe):
     backend = "inductor" if GPU else "aot_eager"
     x, w = operands()
+    torch._dynamo.reset()
 
     def layer(x, w, offs):
-        return torch.nn.functional.silu(moe.grouped_mm(x, w.transpose(1, 2), offs)).square().sum()
+        return torch.nn.functional.silu(moe.grouped_mm(x, w.transpose(1, 2), offs, recipe)).square().sum()
 
     eager = torch.autograd.grad(layer(x, w, ends()), (x, w))
     compiled = torch.compile(layer, fullgraph=True, backend=backend)
@@ -398,12 +412,13 @@ def backward_of(loss, *tensors):
 
 
 @on_gpu
-def test_cuda_graph():
+@SAVED
+def test_cuda_graph(recipe):
     x, w = operands()
     offs, grad = ends(), torch.randn(M, N, device="cuda", dtype=BF16)
 
     def run():
-        y = moe.grouped_mm(x, w.transpose(1, 2), offs)
+        y = moe.grouped_mm(x, w.transpose(1, 2), offs, recipe)
         return y, *torch.autograd.grad(y, (x, w), grad)
 
     stream = torch.cuda.Stream()
