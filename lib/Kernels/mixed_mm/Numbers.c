@@ -101,6 +101,10 @@ MlirValue moe__mixed_load_words(moe__mixed_mm_t *s, const moe__mixed_position_t 
 void moe__mixed_release(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
                         moe__cursor_t cursor) {
   moe__builder_t *b = &s->kernel.builder;
+  /* Without a fence the arrival overtakes loads that wait behind those of weights from memory, and
+   * the TMA overwrites what they were to read. */
+  if (s->schedule.direct)
+    moe__fence_shared_to_async(b);
   moe__warp_barrier(b);
   MOE__IF (b, moe__ult(b, self->lane, s->schedule.share)) {
     if (s->schedule.share > 1)
