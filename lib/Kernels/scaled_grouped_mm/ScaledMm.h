@@ -108,11 +108,11 @@ typedef struct moe__mm_position_t {
 
 /* What a tile sums over: `k_tiles` k-tiles from `first` on, of which [start, end) counts. In the
  * gradient the last k-tile is multiplied first, and only the first `last_steps` steps of it, and of
- * the first one all but the first `skipped`; unless scales are of blocks of tokens: then k-tiles
- * are those blocks, in order. Aligned groups have whole k-tiles, in order too. */
+ * the first one all but the first `skipped`, of which aligned groups have none; unless scales are of
+ * blocks of tokens: then k-tiles are those blocks, in order. */
 typedef struct moe__mm_reduction_t {
   MlirValue first, k_tiles; /* i32 */
-  /* i32; null but for the gradient, the last also with blocks and with aligned groups */
+  /* i32; null but for the gradient, the last also with blocks */
   MlirValue start, end, last_steps;
   MlirValue skipped; /* i32: steps of k-tile 0 that are wholly in front of the group; as the last */
 } moe__mm_reduction_t;

@@ -160,6 +160,17 @@ bool moe__mm_skips_steps(const moe__scaled_mm_t *s) {
          (s->schedule.pingpong || moe__mm_stores_behind(s));
 }
 
+/* The steps of so many tokens. An empty group has one, whose tokens are zero: its gradient is too. */
+static MlirValue steps_of(moe__builder_t *b, MlirValue tokens) {
+  return moe__smax(b, moe__ceil_div(b, tokens, MOE__MM_STEP), moe__i32(b, 1));
+}
+
+/* Of so many in `k_tiles` k-tiles, those that are left for the last one. */
+static MlirValue last_steps(moe__builder_t *b, MlirValue steps, MlirValue k_tiles) {
+  MlirValue before = moe__mul(b, moe__sub(b, k_tiles, moe__i32(b, 1)), MOE__MM_K_TILE_STEPS);
+  return moe__sub(b, steps, before);
+}
+
 moe__mm_reduction_t moe__mm_reduction_of(moe__scaled_mm_t *s, const moe__mm_work_t *work) {
   moe__builder_t *b = &s->kernel.builder;
   moe__mm_reduction_t r = {.first = moe__i32(b, 0), .start = work->start, .end = work->end};
@@ -172,6 +183,10 @@ moe__mm_reduction_t moe__mm_reduction_of(moe__scaled_mm_t *s, const moe__mm_work
     r.first = moe__select(b, is_empty, s->depth.value, r.start);
     r.k_tiles = moe__ceil_div(b, moe__sub(b, r.end, r.start), MOE__MM_TILE_K);
     r.k_tiles = moe__smax(b, r.k_tiles, moe__i32(b, 1));
+    if (has_blocks_of_tokens(s))
+      return r;
+    r.last_steps = last_steps(b, steps_of(b, moe__sub(b, r.end, r.start)), r.k_tiles);
+    r.skipped = moe__i32(b, 0);
     return r;
   }
   if (has_blocks_of_tokens(s)) { /* a group without tokens has a stage, which is not read */
@@ -182,17 +197,13 @@ moe__mm_reduction_t moe__mm_reduction_of(moe__scaled_mm_t *s, const moe__mm_work
   }
   int alignment = moe__mm_skips_steps(s) ? LINE_ALIGNMENT : TOKEN_ALIGNMENT;
   r.first = moe__and(b, r.start, -alignment);
-  /* An empty group has one step, all of it cleared: its gradient is zero. */
-  MlirValue one = moe__i32(b, 1);
-  MlirValue steps = moe__ceil_div(b, moe__sub(b, r.end, r.first), MOE__MM_STEP);
-  steps = moe__smax(b, steps, one);
+  MlirValue steps = steps_of(b, moe__sub(b, r.end, r.first));
   r.k_tiles = moe__ceil_div(b, steps, MOE__MM_K_TILE_STEPS);
-  MlirValue before = moe__mul(b, moe__sub(b, r.k_tiles, one), MOE__MM_K_TILE_STEPS);
-  r.last_steps = moe__sub(b, steps, before);
+  r.last_steps = last_steps(b, steps, r.k_tiles);
   r.skipped = moe__i32(b, 0);
   if (moe__mm_skips_steps(s)) {
     MlirValue in_front = moe__udiv(b, moe__sub(b, r.start, r.first), MOE__MM_STEP);
-    r.skipped = moe__umin(b, in_front, moe__sub(b, steps, one));
+    r.skipped = moe__umin(b, in_front, moe__sub(b, steps, 1));
   }
   return r;
 }
