@@ -1,4 +1,4 @@
-/* File.c - writes a file whole or not at all.
+/* File.c - writes a file whole or not at all; closes stdout.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Files/Files.h"
@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdio_ext.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -152,4 +153,13 @@ bool moe__file_replace(const char *path, moe__file_write_t write, const void *us
     return replace(path, write, user);
   int file = open(path, O_WRONLY | O_CLOEXEC);
   return file >= 0 && write_and_close(file, write, user);
+}
+
+bool moe__file_close_stdout(void) {
+  bool has_output = __fpending(stdout) > 0, failed = ferror(stdout);
+  errno = 0;
+  failed |= fclose(stdout) && (has_output || errno != EBADF);
+  if (failed && !errno)
+    errno = EIO;
+  return !failed;
 }

@@ -1,4 +1,4 @@
-/* Files.h - writes files and folders whole or not at all.
+/* Files.h - writes files and folders whole or not at all, and closes stdout.
  *
  * Why it exists: moe-opt, moe-run and libmoe_compiler write what others build on. A full disk, an
  * error or an interrupt leaves what was there before.
@@ -27,6 +27,10 @@ bool moe__file_replace(const char *path, moe__file_write_t write, const void *us
 
 /* Whether both paths name one file that exists. */
 bool moe__file_is_same(const char *path, const char *other);
+
+/* Closes stdout. False where what was printed did not get there; who starts a program without a
+ * stdout, and prints nothing, has lost nothing. For what atexit calls. */
+bool moe__file_close_stdout(void);
 
 /* A file of a folder. */
 typedef struct moe__file_t {

@@ -9,6 +9,7 @@
  * wanted.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Files/Files.h"
 #include "tools/moe-opt/Options.h"
 #include "tools/moe-opt/Output.h"
 #include "tools/moe-opt/Reproducer.h"
@@ -17,7 +18,6 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -324,12 +324,8 @@ static moe_status_t run(session_t *session) {
 
 /* --help and the lists that could not be written are a failure too. */
 static void close_stdout(void) {
-  bool has_output = __fpending(stdout) > 0, failed = ferror(stdout);
-  errno = 0;
-  if (fclose(stdout) && (has_output || errno != EBADF))
-    failed = true;
-  if (failed) {
-    fprintf(stderr, "moe-opt: error: cannot write '<stdout>': %s\n", strerror(errno ? errno : EIO));
+  if (!moe__file_close_stdout()) {
+    fprintf(stderr, "moe-opt: error: cannot write '<stdout>': %s\n", strerror(errno));
     _exit(EXIT_INPUT);
   }
 }

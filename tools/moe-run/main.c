@@ -8,6 +8,7 @@
  * writing a program.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Files/Files.h"
 #include "tools/moe-run/Bench.h"
 #include "tools/moe-run/Check.h"
 #include "tools/moe-run/Contents.h"
@@ -21,20 +22,14 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 /* Output that could not be written is a failure even when it was only --help. */
 static void close_stdout(void) {
-  bool has_output = __fpending(stdout) > 0, failed = ferror(stdout);
-  errno = 0;
-  /* Who starts the tool without a stdout and gets none has lost nothing. */
-  if (fclose(stdout) && (has_output || errno != EBADF))
-    failed = true;
-  if (failed) {
-    fprintf(stderr, "moe-run: cannot write standard output: %s\n", strerror(errno ? errno : EIO));
+  if (!moe__file_close_stdout()) {
+    fprintf(stderr, "moe-run: cannot write standard output: %s\n", strerror(errno));
     _exit(MOE__RUN_INPUT);
   }
 }
