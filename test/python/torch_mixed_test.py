@@ -120,6 +120,9 @@ def test_file(tmp_path):
     torch_files.save_file(tensors, str(path), metadata={"up.weight.format": "ui4", "up.weight.group_size": "64"})
     x = tokens(5, F16)
     assert torch.equal(moe.mixed_mm(x, moe.load_mixed_weights(path, "up", DEVICE)), expected(x, values))
+    # Behind one number of four bytes, nothing lies at a multiple of 16.
+    torch_files.save_file(tensors | {"more": torch.zeros(1)}, str(path), metadata={"up.weight.format": "ui4", "up.weight.group_size": "64"})
+    assert torch.equal(moe.mixed_mm(x, moe.load_mixed_weights(path, "up", DEVICE)), expected(x, values))
     with pytest.raises(KeyError, match="no four-bit weights 'down'"):
         moe.load_mixed_weights(path, "down")
     torch_files.save_file(tensors | {"up.scales": scales.cpu().float()}, str(path), metadata={"up.weight.format": "ui4"})

@@ -675,6 +675,8 @@ def test_filter_chooses_experts():
     assert type(model.w1) is torch.nn.Parameter and type(model.w2) is not torch.nn.Parameter
     with pytest.raises(ValueError, match="no parameters to convert"):
         moe.convert_experts_(torch.nn.Linear(2, 2))
+    with pytest.raises(TypeError, match="module is of type list"):
+        moe.convert_experts_([model])
 
 
 def test_converted_experts_are_saved_as_plain_tensors():

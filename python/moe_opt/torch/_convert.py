@@ -138,6 +138,8 @@ def convert_experts_(
     Make the optimizer afterwards, because it holds the parameters. Raises ValueError for an unknown recipe or if nothing is converted.
     """
     _recipes.check(recipe)
+    if not isinstance(module, nn.Module):
+        raise TypeError(f"module is of type {type(module).__name__}; it must be a torch.nn.Module")
     _tell_dynamo()
     chosen = filter or _is_experts
     converted: dict[nn.Parameter, nn.Parameter] = {}

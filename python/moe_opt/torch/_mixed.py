@@ -34,7 +34,7 @@ class MixedWeights(NamedTuple):
 
 
 def _side_by_side(numbers: Tensor) -> Tensor:
-    return numbers.transpose(-1, -2).contiguous().transpose(-1, -2)
+    return numbers.transpose(-1, -2).clone(memory_format=torch.contiguous_format).transpose(-1, -2)
 
 
 def pack_mixed_weights(weight: Tensor, scales: Tensor, zero_points: Optional[Tensor] = None, format: str = "i4") -> MixedWeights:

@@ -222,7 +222,10 @@ define(
 
 
 def _pack_weights(w, layout="16x64"):
-    return function("scaled_grouped_mm.pack_weights", "call", (("layout", layout),), _kinds(w), ("ui8",))(w.contiguous())
+    w = w.contiguous()
+    if w.data_ptr() % 16:  # a file on the CPU is read where it lies
+        w = w.clone()
+    return function("scaled_grouped_mm.pack_weights", "call", (("layout", layout),), _kinds(w), ("ui8",))(w)
 
 
 def _pack_weights_fake(w, layout="16x64"):
