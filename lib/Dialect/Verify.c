@@ -140,14 +140,15 @@ static bool verify_kernel(MlirOperation op) {
 }
 
 static bool verify_number(MlirOperation op, const moe__attribute_row_t *row) {
-  MlirType type = mlirAttributeGetType(moe__op_attribute(op, row->name));
-  bool is_bool = row->kind == MOE__BOOL;
+  MlirAttribute value = moe__op_attribute(op, row->name);
+  MlirType type = mlirAttributeGetType(value);
+  bool is_bool = row->kind == MOE__BOOL, is_number = !mlirTypeIsANone(type);
   if (mlirTypeIsAInteger(type) && mlirIntegerTypeIsSignless(type) &&
       mlirIntegerTypeGetWidth(type) == (is_bool ? 1 : 64))
     return true;
-  char *found = moe__type_text(type);
-  moe__error(op, "attribute '%s' has type %s; it must be %s", row->name, found,
-             is_bool ? "a bool, true or false" : "i64");
+  char *found = is_number ? moe__type_text(type) : moe__attribute_text(value);
+  moe__error(op, "attribute '%s' %s %s; it must be %s", row->name, is_number ? "has type" : "is",
+             found, is_bool ? "a bool, true or false" : "i64");
   free(found);
   return false;
 }

@@ -450,7 +450,7 @@ func.func @align_other(%qa: tensor<64x640xf8E4M3FN>, %qb: tensor<640x144xf8E4M3F
 // -----
 
 func.func @align_string(%qa: tensor<64x640xf8E4M3FN>, %qb: tensor<640x144xf8E4M3FN>, %sa: tensor<2x64xf32>, %sb: tensor<2x144xf32>, %offs: tensor<2xi32>) {
-  // expected-error@below {{attribute 'align' has type none; it must be i64}}
+  // expected-error@below {{attribute 'align' is "128"; it must be i64}}
   %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", align = "128"}
       : (tensor<64x640xf8E4M3FN>, tensor<640x144xf8E4M3FN>, tensor<2x64xf32>, tensor<2x144xf32>, tensor<2xi32>) -> tensor<2x64x144xbf16>
   return
