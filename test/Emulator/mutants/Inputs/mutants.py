@@ -4,7 +4,7 @@ Usage: mutants.py BUNDLE SCRATCH          run all; fails where one is not caught
        mutants.py BUNDLE SCRATCH --table FILE  also write what caught each, as a Markdown table
        mutants.py BUNDLE SCRATCH --rows   run those of the kernel that writes tiles in rows; BUNDLE is of rows.mlir
                                  --stream, --fp8-rows, --fp8-scales, --fp8-pair, --fp8-columns, --fp8-aligned, --fp8-squares   those of the file of this name
-                                 --products, --clusters, --pingpong, --gradients, --blocks, --token-blocks, --aligned, --mx, --mx-tokens   those of scaled_mm
+                                 --products, --clusters, --pingpong, --gradients, --blocks, --token-blocks, --aligned, --rows-aligned, --mx, --mx-tokens   those of scaled_mm
                                  --order   the order between blocks in two scale_fp8_dual; BUNDLE as of --fp8-scales
                                  --chain   five launches: both operands quantized in two passes each, and the product
 
@@ -662,6 +662,15 @@ ALIGNED_MUTANTS = [
 ]
 ALIGNED_SHAPES = ["qa=144x2176,16x2432,144x5248,112x2688", "qb=2176x208,2432x16,5248x208,2688x16", "sa=17x144,19x16,41x144,21x112", "sb=17x208,19x16,41x208,21x16", "offs=6,6,40,4"]
 
+# Scales of rows: of the last k-tile of a group the steps that have tokens, and that one first.
+ALIGNED_ROWS_MUTANTS = [
+    ("tokens behind the last whole step left out", ptx(r"(add\.s32 \s*%r\d+, %r\d+, )31;(\s*shr\.u32 \s*%r\d+, %r\d+, 5;)", r"\g<1>0;\2"), DIFFERENT),
+    ("the last step left out", ptx(r"(sub\.s32 \s*(%r\d+), %r\d+, %r\d+;\s*add\.s32 \s*%r\d+, \2, )4;(\s*redux)", r"\g<1>3;\3"), DIFFERENT),
+    ("the block behind the last one first", ptx(r"(add\.s32 \s*%r\d+, %r\d+, )-128;(\s*max\.u32)", r"\g<1>0;\2"), DIFFERENT),
+    ("the k-tile before the last one first", ptx(r"(add\.s32 \s*%r\d+, %r\d+, )-128;(\s*max\.u32)", r"\g<1>-256;\2"), DIFFERENT),
+]
+ALIGNED_ROWS_SHAPES = [*ALIGNED_SHAPES[:2], "sa=6x144,6x16,40x144,4x112", "sb=6x208,6x16,40x208,4x16", ALIGNED_SHAPES[4]]
+
 PRODUCT_SHAPES = ["qa=700x272", "qb=11x272x336", "sa=700", "sb=11x336", "offs=11"]
 GRADIENT_SHAPES = ["qa=144x1104", "qb=1104x336", "sa=17x144", "sb=17x336", "offs=17"]
 
@@ -682,6 +691,7 @@ SUITES = {
     "--mx-tokens": ([*shapes(MX_TOKEN_SHAPES), "--exact", "--nan-groups", "--groups", "ragged"], MX_TOKEN_MUTANTS),
     "--mx": ([*shapes(MX_SHAPES), "--exact", "--nan-groups", "--groups", "edge"], MX_MUTANTS),
     "--aligned": ([*shapes(ALIGNED_SHAPES), "--exact", "--nan-groups", "--groups", "ragged"], ALIGNED_MUTANTS),
+    "--rows-aligned": ([*shapes(ALIGNED_ROWS_SHAPES), "--exact", "--nan-groups", "--groups", "ragged"], ALIGNED_ROWS_MUTANTS),
     "--token-blocks": ([*shapes(TOKEN_BLOCK_SHAPES), "--exact", "--nan-groups", "--groups", "ragged"], TOKEN_BLOCK_MUTANTS),
     # A mutant that counts from below zero multiplies until it comes to the limit; the right kernel takes fewer than 200000 steps.
     "--gradients": ([*shapes(GRADIENT_SHAPES), "--exact", "--nan-groups", "--groups", "edge", "--step-limit", "300000"], GRADIENT_MUTANTS),
