@@ -108,8 +108,8 @@ typedef struct moe__mm_position_t {
 
 /* What a tile sums over: `k_tiles` k-tiles from `first` on, of which [start, end) counts. In the
  * gradient the last k-tile is multiplied first, and only the first `last_steps` steps of it, and of
- * the first one all but the first `skipped`, of which aligned groups have none; unless scales are of
- * blocks of tokens: then k-tiles are those blocks, in order. */
+ * the first one all but the first `skipped`, of which aligned groups have none; unless scales are
+ * of blocks of tokens: then k-tiles are those blocks, in order. */
 typedef struct moe__mm_reduction_t {
   MlirValue first, k_tiles; /* i32 */
   /* i32; null but for the gradient, the last also with blocks */

@@ -160,7 +160,8 @@ bool moe__mm_skips_steps(const moe__scaled_mm_t *s) {
          (s->schedule.pingpong || moe__mm_stores_behind(s));
 }
 
-/* The steps of so many tokens. An empty group has one, whose tokens are zero: its gradient is too. */
+/* The steps of so many tokens. An empty group has one, whose tokens are zero: its gradient is
+ * too. */
 static MlirValue steps_of(moe__builder_t *b, MlirValue tokens) {
   return moe__smax(b, moe__ceil_div(b, tokens, MOE__MM_STEP), moe__i32(b, 1));
 }
