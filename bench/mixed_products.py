@@ -15,8 +15,8 @@ EXPERTS_OF_TOKEN = 8
 EXPERT_SIZES = ((4096, 2048, 256), (2048, 4096, 256), (4096, 7168, 384))  # N, K, E
 EXPERT_TOKENS = (1, 4, 16, 64, 256, 1024, 4096)
 CHECKED_TOKENS = 64  # of more the C reference takes long at these sizes
-# moe-select-schedule knows the same candidates for all rows and columns, in another order: one of each says what there is to assemble.
-USUAL = {(3584, 8192): (1, 16, 32, 64, 128, 256, 1024), (4096, 2048): (1, 64, 256, 1024, 4096), (4096, 7168): (4096,)}
+# moe-select-schedule knows the same candidates for most rows and columns, in another order: some of each say what there is to assemble.
+USUAL = {(3584, 8192): (1, 16, 32, 64, 128, 256, 1024), (8192, 8192): (1,), (28672, 8192): (1, 16), (4096, 2048): (1, 64, 256, 1024, 4096), (4096, 7168): (4096,)}
 
 # Data and groups of moe-run's calls, dense and with experts.
 DATA = {
@@ -155,6 +155,9 @@ def forms():
     yield "i4-64-split", {"schedule": "tile_n = 16, depth = 256, stages = 7, split = 4"}
     yield "i4-64-share", {"schedule": "tile_n = 80, share = 2, stages = 6"}
     yield "i4-64-in-flight", {"schedule": "tile_n = 64, in_flight = 2, split = 2, stages = 6"}
+    # Warps that load their weights, several tiles of a CTA.
+    yield "i4-64-direct", {"schedule": "tile_n = 8, panels = 4, slices = 4, direct = 1, depth = 1024, stages = 6"}
+    yield "experts-i4-32-direct", {"group": 32, "experts": True, "schedule": "tile_n = 8, panels = 8, slices = 2, direct = 1, depth = 512, stages = 8"}
     yield "bias", {"bias": True}
     yield "zeros-bias-f32", ZEROS | {"bias": True, "out": "f32"}
     yield "i4-64-parts", {"schedule": "tile_n = 128, token_parts = 2, share = 2, stages = 4, band = 2, in_flight = 1"}

@@ -104,7 +104,15 @@ static int number_bytes(MlirOperation op) {
   }
 static const moe__mixed_schedule_t TOKENS_8[][3] = CLASSES(8, 256, 8, 256, 4);
 static const moe__mixed_schedule_t TOKENS_16[][3] = CLASSES(16, 256, 7, 128, 9);
-static const moe__mixed_schedule_t TOKENS_32[][3] = CLASSES(32, 128, 10, 128, 7);
+/* Longer stages, but where there are so few rows that they were not timed. */
+#define MORE_ROWS                                                                                  \
+  { .tile_n = 32, .depth = 256, .stages = 5, .warpgroups = 2, .split = 2 }
+static const moe__mixed_schedule_t TOKENS_32[][3] = {
+    {FEW_ROWS(32, 128, 10), MORE_ROWS, MANY_ROWS(32, 256, 4)},
+    {MORE_ROWS, FEW_ROWS(32, 128, 10), MANY_ROWS(32, 256, 4)},
+    {MANY_ROWS(32, 256, 4), MORE_ROWS, FEW_ROWS(32, 128, 10)}};
+/* Where scales and zero points leave no room for those, and with experts. */
+static const moe__mixed_schedule_t NUMBERS_32[][3] = CLASSES(32, 128, 10, 128, 7);
 /* Warps that multiply panels, as many as make one tile, or a few, for each multiprocessor. Stages
  * fill shared memory: units of 512 bytes, of which a chunk of a panel is one; `numbers` is a class
  * of bytes of scales and zero points of a row for 64 columns. */
@@ -143,6 +151,25 @@ static const moe__mixed_schedule_t PANELS_OF_ROWS[][2][MOST_PANELS - LEAST_PANEL
     {FOR_PANELS(PANELS_8, 1), FOR_PANELS(PANELS_16, 1)},
     {FOR_PANELS(PANELS_8, 2), FOR_PANELS(PANELS_16, 2)}};
 
+/* The same with weights that warps load, where that was faster, by the number of panels. */
+static const moe__mixed_schedule_t DIRECT_4[] = {
+    {.tile_n = 8, .panels = 4, .slices = 4, .direct = 1, .depth = 1024, .stages = 12},
+    PANELS(8, 4, 2, 512, 1, 0),
+    MANY_ROWS(8, 256, 4)};
+static const moe__mixed_schedule_t DIRECT_14[] = {
+    {.tile_n = 8, .panels = 14, .slices = 2, .direct = 1, .depth = 256, .stages = 16},
+    PANELS(8, 14, 1, 512, 1, 0),
+    MANY_ROWS(8, 256, 4)};
+
+/* The types with which these schedules have run on a GPU. */
+static bool loads_directly(MlirOperation op) {
+  return format_of(op) == MOE__WEIGHT_I4 && group_of(op) == 64 &&
+         mlirTypeIsABF16(element_of(op, MOE__SCALES)) && mlirTypeIsABF16(element_of(op, MOE__X)) &&
+         mlirTypeIsABF16(element_of(op, MOE__OUT)) &&
+         mlirValueIsNull(moe__operand(op, MOE__ZEROS)) &&
+         mlirValueIsNull(moe__operand(op, MOE__BIAS));
+}
+
 /* The class of so many bytes of scales and zero points; NUMBERS_CLASSES: there are too many. */
 static int class_of_numbers(int bytes) {
   int class = 0;
@@ -152,12 +179,17 @@ static int class_of_numbers(int bytes) {
 }
 
 /* Of no more than 16 tokens. */
-static moe__candidates_t panel_candidates(int64_t rows, int64_t tokens, int numbers) {
+static moe__candidates_t panel_candidates(MlirOperation op, int64_t rows, int64_t tokens,
+                                          int numbers) {
   if (rows <= FEW)
     return MOE__CANDIDATES(PANELS_OF_FEW_ROWS[numbers][tokens > 8]);
   int64_t all = (rows + MOE_WEIGHT_ROWS - 1) / MOE_WEIGHT_ROWS;
   int64_t rounds = (all + MULTIPROCESSORS * MOST_PANELS - 1) / (MULTIPROCESSORS * MOST_PANELS);
   int64_t panels = (all + MULTIPROCESSORS * rounds - 1) / (MULTIPROCESSORS * rounds);
+  if (tokens <= 8 && panels == 4 && loads_directly(op))
+    return MOE__CANDIDATES(DIRECT_4);
+  if (tokens <= 8 && panels == 14 && rounds == 1 && loads_directly(op))
+    return MOE__CANDIDATES(DIRECT_14);
   return MOE__CANDIDATES(PANELS_OF_ROWS[numbers][tokens > 8][panels - LEAST_PANELS]);
 }
 
@@ -276,7 +308,7 @@ static moe__candidates_t expert_candidates(bool scaled, int64_t tokens) {
   if (scaled)
     return scaled_candidates(tokens);
   if (tokens <= 24)
-    return MOE__CANDIDATES(TOKENS_32[2]);
+    return MOE__CANDIDATES(NUMBERS_32[2]);
   if (tokens <= 36)
     return MOE__CANDIDATES(EXPERTS_48);
   if (tokens <= 48)
@@ -311,13 +343,14 @@ static moe__candidates_t candidates(MlirOperation op) {
     return expert_candidates(takes_scaled_weights(op), tokens / experts);
   int class = class_of_rows(rows), numbers = class_of_numbers(number_bytes(op));
   if (tokens <= 16 && rows >= 0 && numbers < NUMBERS_CLASSES)
-    return panel_candidates(rows, tokens, numbers);
+    return panel_candidates(op, rows, tokens, numbers);
   if (tokens <= 8)
     return MOE__CANDIDATES(TOKENS_8[class]);
   if (tokens <= 16)
     return MOE__CANDIDATES(TOKENS_16[class]);
   if (tokens <= 32)
-    return MOE__CANDIDATES(TOKENS_32[class]);
+    return numbers < NUMBERS_CLASSES ? MOE__CANDIDATES(TOKENS_32[class])
+                                     : MOE__CANDIDATES(NUMBERS_32[class]);
   if (tokens <= 64)
     return MOE__CANDIDATES(TOKENS_64[class]);
   return wide_candidates(takes_scaled_weights(op), rows < 0 ? 8192 : rows, tokens);
@@ -352,8 +385,6 @@ static bool check(MlirOperation op, const moe__mixed_schedule_t *s) {
   int chunks = s->depth / MOE_WEIGHT_COLUMNS;
   if (s->direct && !s->panels)
     return moe__error(op, "'schedule.direct' is %d; it must be 0 without panels", s->direct);
-  if (s->direct && !mlirValueIsNull(moe__operand(op, MOE__OFFS)))
-    return moe__error(op, "'schedule.direct' is %d; it must be 0 with experts", s->direct);
   if (s->direct && chunks / s->slices > MOE__MIXED_MOST_AHEAD)
     return moe__error(
         op,
@@ -773,9 +804,11 @@ static void multiply_tiles(moe__mixed_mm_t *s) {
   MOE__FOR (b, index, moe__tiles_first(kernel), total, moe__tiles_step(kernel),
             MOE__CARRY_CURSOR(cursor)) {
     moe__mixed_fragment_t sums;
+    moe__mixed_tile_t of_weights;
+    if (s->schedule.direct)
+      of_weights = tile_at(s, index);
     if (s->schedule.panels)
-      moe__mixed_multiply_panel(s, &self, &reduction,
-                                s->schedule.direct ? tile_at(s, index).row : (MlirValue){NULL},
+      moe__mixed_multiply_panel(s, &self, &reduction, s->schedule.direct ? &of_weights : NULL,
                                 cursor, sums);
     else
       moe__mixed_multiply(s, &self, &reduction, cursor, sums);

@@ -136,12 +136,13 @@ void moe__mixed_multiply(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
 
 /* ---- Panels.c ---- */
 
-/* The same two for warps that multiply a panel each, or a part of its columns; `row` (i32) is the
- * first one of the tile. */
+/* The same two for warps that multiply a panel each, or a part of its columns; `tile` is null where
+ * they do not load weights. */
 int moe__mixed_panel_registers(const moe__mixed_schedule_t *schedule);
 void moe__mixed_multiply_panel(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
-                               const moe__mixed_reduction_t *reduction, MlirValue row,
-                               moe__cursor_t cursor, moe__mixed_fragment_t sums);
+                               const moe__mixed_reduction_t *reduction,
+                               const moe__mixed_tile_t *tile, moe__cursor_t cursor,
+                               moe__mixed_fragment_t sums);
 
 /* ---- Store.c ---- */
 

@@ -117,10 +117,14 @@ typedef struct direct_t {
 
 /* Of a panel behind the last one: those of the last, nobody asks for its sums. */
 static direct_t direct_of(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
-                          const moe__mixed_reduction_t *reduction, MlirValue row, MlirValue slice) {
+                          const moe__mixed_reduction_t *reduction, const moe__mixed_tile_t *tile,
+                          MlirValue slice) {
   moe__builder_t *b = &s->kernel.builder;
-  MlirValue last = moe__sub(b, moe__lshr(b, s->rows.value, 4), 1);
-  MlirValue panel = moe__umin(b, moe__add(b, moe__lshr(b, row, 4), self->panel), last);
+  MlirValue panels = moe__lshr(b, s->rows.value, 4);
+  MlirValue panel =
+      moe__umin(b, moe__add(b, moe__lshr(b, tile->row, 4), self->panel), moe__sub(b, panels, 1));
+  if (!mlirValueIsNull(s->offs))
+    panel = moe__add(b, panel, moe__mul(b, tile->expert, panels));
   MlirValue chunks = moe__ceil_div(b, s->depth.value, MOE_WEIGHT_COLUMNS);
   MlirValue at = moe__wide_mul(b, panel, moe__mul(b, chunks, MOE_WEIGHT_BYTES));
   MlirValue from = moe__offset(b, moe__offset(b, s->w, at), moe__shl(b, self->lane, 4));
@@ -188,8 +192,9 @@ static void multiply_stage(moe__mixed_mm_t *s, const moe__mixed_position_t *self
 }
 
 void moe__mixed_multiply_panel(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
-                               const moe__mixed_reduction_t *reduction, MlirValue row,
-                               moe__cursor_t cursor, moe__mixed_fragment_t sums) {
+                               const moe__mixed_reduction_t *reduction,
+                               const moe__mixed_tile_t *tile, moe__cursor_t cursor,
+                               moe__mixed_fragment_t sums) {
   moe__kernel_t *kernel = &s->kernel;
   moe__builder_t *b = &kernel->builder;
   MlirValue first = {NULL}, none = {NULL};
@@ -198,7 +203,7 @@ void moe__mixed_multiply_panel(moe__mixed_mm_t *s, const moe__mixed_position_t *
   ahead_t ahead = {{NULL}};
   direct_t direct = {{NULL}, {NULL}, {NULL}, {NULL}};
   if (s->schedule.direct) {
-    direct = direct_of(s, self, reduction, row, first);
+    direct = direct_of(s, self, reduction, tile, first);
     for (int i = 0; i < warp_chunks(&s->schedule); i++)
       ahead[i] = load_ahead(s, &direct, moe__i32(b, 0), i);
   }

@@ -91,6 +91,17 @@ PANELS = [
     ("sums read before both warps have written them", ptx(r"bar\.sync \s*1, 192;", "bar.warp.sync -1;")),
     ("a stage read before it has landed", ptx(r"@P1 bra\.uni DONE;", "bra.uni DONE;")),
 ]
+# The same, warps load their weights.
+AHEAD = r"ld\.global\.L1::no_allocate\.v4\.b32"
+DIRECT = [
+    ("weights of the next columns", ptx(rf"({AHEAD} [^;]*%rd\d+)\]", r"\1+512]")),
+    ("weights of the next columns, loaded ahead", ptx(rf"({AHEAD} [^;]*%rd\d+)\]", r"\1+512]", which=1)),
+    ("weights of the lane beside", ptx(rf"({AHEAD} [^;]*%rd\d+)\]", r"\1+16]", which=1)),
+    ("two words of a lane's weights exchanged", ptx(rf"({AHEAD} \{{)(%r\d+), (%r\d+)", r"\1\3, \2", which=1)),
+    ("weights that are not loaded ahead", ptx(rf"{AHEAD} [^;]*;", "", which=1)),
+    ("a stage read before it has landed", ptx(r"@P1 bra\.uni DONE;", "bra.uni DONE;", which=1)),
+    ("the last stage that is not given back", ptx(r"mbarrier\.arrive\.shared\.b64 \s*%rd\d+, \[%rd\d+\];", "", which=1)),
+]
 # More tiles than multiprocessors.
 TILES = [("sums overwritten before they have been read", ptx(r"bar\.sync \s*1, 64;", "bar.warp.sync -1;", which=1))]
 # E2M1 values in bf16, E8M0 scales.
@@ -166,6 +177,7 @@ CASES = [
          schedule="tile_n=8,warpgroups=1,depth=256,stages=2,in_flight=1,scaled_weights=1"),
     case("halves", ["x=f16"], HALVES),
     case("panels", [], PANELS, schedule="tile_n=8,panels=3,slices=2,depth=128,stages=2"),
+    case("direct", [], DIRECT, schedule="tile_n=8,panels=3,slices=2,direct=1,depth=128,stages=2"),
     ("weights-tiles", [sys.executable, str(SOURCE), "schedule=tile_n=8,panels=1,slices=2,depth=128,stages=2"],
      ["--exact", *mutants.shapes(["w=17x2x512", "scales=272x2", "x=70x128"])], TILES),
     case("bias", ["bias=1"], BIAS, more=["--shape", "bias=3x144"]),
