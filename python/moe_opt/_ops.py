@@ -131,6 +131,7 @@ def scaled_mm(qa: Any, qb: Any, sa: Any, sb: Any, offs: Optional[Any] = None, ac
 
     qb lies in memory with its last two dimensions swapped. offs (int32) are the ends of the groups, which may have any size;
     rows behind the last are neither read nor written.
+    Groups lie as their tokens do: what was quantized with align does not fit here, and cannot be told apart.
     accumulate: fast or promoted sums (docs/numerics.md). dtype: of the result, bf16, f16 or f32.
     """
     tensors = {"qa": qa, "qb": qb, "sa": sa, "sb": sb, "offs": offs}

@@ -130,6 +130,7 @@ def scaled_grouped_mm(
 
     With scales sb of (E), one for an expert, sa is (1), (E) and (E). The last two dimensions of qb are swapped in memory, all else is
     row-major. accumulate: "fast" or "promoted" (sums over 128 are added in fp32). out_dtype: bf16, f16 or fp32.
+    Groups lie as their tokens do: what was quantized with align does not fit here, and cannot be told apart.
 
     Raises ValueError for a case that has no kernels, and MoeError for tensors that do not fit.
     """
