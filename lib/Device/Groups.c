@@ -3,6 +3,7 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Device/Groups.h"
 
+#include "lib/Device/Async.h"
 #include "lib/Device/Tiles.h"
 #include "lib/Device/Warp.h"
 
@@ -12,14 +13,17 @@ static int32_t table_bytes(int32_t max_groups) {
   return (max_groups + MOE__WARP - 1) / MOE__WARP * MOE__WARP * 4;
 }
 
-moe__groups_layout_t moe__groups_reserve(moe__layout_t *layout, int32_t max_groups, bool sorted) {
+moe__groups_layout_t moe__groups_reserve(moe__layout_t *layout, int32_t max_groups,
+                                         moe__groups_order_t tiles) {
   moe__groups_layout_t groups = {.max_groups = max_groups};
   if (max_groups == 0)
     return groups;
-  groups.sorted = sorted;
+  groups.tiles = tiles;
   groups.ends = moe__layout_shared(layout, table_bytes(max_groups), 16);
-  int32_t second = moe__layout_shared(layout, table_bytes(max_groups), 16);
-  *(sorted ? &groups.order : &groups.tile_ends) = second;
+  if (tiles != MOE__GROUPS_WITHOUT_TILES)
+    groups.tile_ends = moe__layout_shared(layout, table_bytes(max_groups), 16);
+  if (tiles != MOE__GROUPS_IN_TURN)
+    groups.order = moe__layout_shared(layout, table_bytes(max_groups), 16);
   return groups;
 }
 
@@ -58,6 +62,53 @@ static void report_faults(moe__builder_t *b, MlirValue faults, MlirValue lane, M
   }
 }
 
+/* How many rows a group has. */
+static MlirValue size_of(moe__groups_t *groups, MlirValue group) {
+  MlirValue start, end;
+  moe__groups_range(groups, group, &start, &end);
+  return moe__sub(&groups->kernel->builder, end, start);
+}
+
+/* Of a group: the larger, the sooner its tiles come; of equal ones the first. No two groups have
+ * the same key, so that each has a place of its own. Sizes beyond what fits count as equal. Behind
+ * the last group 0, which is above nobody's. */
+#define GROUP_BITS 6
+_Static_assert(MOE__MAX_GROUPS_LARGEST_FIRST <= 1 << GROUP_BITS, "a key has the number of a group");
+
+static MlirValue key_of(moe__groups_t *groups, MlirValue group) {
+  moe__builder_t *b = &groups->kernel->builder;
+  MlirValue last = moe__sub(b, groups->count, 1);
+  MlirValue size = size_of(groups, moe__umin(b, group, last));
+  MlirValue most = moe__i32(b, (1 << (31 - GROUP_BITS)) - 1);
+  MlirValue key = moe__add(b, moe__shl(b, moe__umin(b, size, most), GROUP_BITS),
+                           moe__sub(b, moe__i32(b, (1 << GROUP_BITS) - 1), group));
+  return moe__select(b, moe__ult(b, group, groups->count), key, 0);
+}
+
+/* Writes the order of the groups: a lane compares its own with all of them. */
+static void write_order(moe__groups_t *groups, MlirValue lane) {
+  moe__builder_t *b = &groups->kernel->builder;
+  MlirValue key = key_of(groups, lane), place = moe__i32(b, 0);
+  MOE__FOR (b, other, 0, groups->count, 1, &place) {
+    MlirValue is_before = moe__ult(b, key, moe__shuffle(b, key, other));
+    place = moe__add(b, place, moe__zext(b, is_before, b->i32));
+  }
+  MOE__IF (b, moe__ult(b, lane, groups->count)) {
+    moe__store(b, lane, entry(groups, groups->layout.order, place));
+  }
+}
+
+/* Counts the tiles of the groups up to each place of the order. */
+static void count_in_order(moe__groups_t *groups, MlirValue lane) {
+  moe__builder_t *b = &groups->kernel->builder;
+  MlirValue last = moe__sub(b, groups->count, 1);
+  MlirValue group = moe__groups_by_size(groups, moe__umin(b, lane, last));
+  MlirValue tiles = moe__ceil_div(b, size_of(groups, group), groups->tile_m);
+  tiles = moe__select(b, moe__ult(b, lane, groups->count), tiles, 0);
+  moe__store(b, moe__warp_scan(b, tiles, lane, moe__add),
+             entry(groups, groups->layout.tile_ends, lane));
+}
+
 void moe__groups_initialize(moe__groups_t *groups, MlirValue offs, MlirValue rows, MlirValue lane,
                             MlirValue status) {
   moe__builder_t *b = &groups->kernel->builder;
@@ -66,6 +117,7 @@ void moe__groups_initialize(moe__groups_t *groups, MlirValue offs, MlirValue row
   /* Carried from one 32 groups to the next: where the last one ended, how many tiles there were,
    * the last offset as it was given, and what this lane found wrong. */
   MlirValue last_end = zero, last_tile_end = zero, last_offset = zero, faults = zero;
+  bool by_size = groups->layout.tiles == MOE__GROUPS_LARGEST_FIRST;
   MOE__FOR (b, base, zero, groups->count, MOE__WARP, &last_end, &last_tile_end, &last_offset,
             &faults) {
     MlirValue group = moe__add(b, base, lane);
@@ -78,27 +130,30 @@ void moe__groups_initialize(moe__groups_t *groups, MlirValue offs, MlirValue row
     end = moe__warp_scan(b, end, lane, moe__smax);
     MlirValue start = moe__shuffle_up(b, end, 1);
     start = moe__select(b, is_first, last_end, start);
-    MlirValue tiles = moe__ceil_div(b, moe__sub(b, end, start), groups->tile_m);
-    /* Lanes beyond the last group repeat its end, and so have no tiles. */
-    MlirValue tile_end = moe__add(b, moe__warp_scan(b, tiles, lane, moe__add), last_tile_end);
+    MlirValue tile_end = last_tile_end;
+    if (!by_size) {
+      /* Lanes beyond the last group repeat its end, and so have no tiles. */
+      MlirValue tiles = moe__ceil_div(b, moe__sub(b, end, start), groups->tile_m);
+      tile_end = moe__add(b, moe__warp_scan(b, tiles, lane, moe__add), last_tile_end);
+    }
     moe__store(b, end, entry(groups, groups->layout.ends, group));
-    if (!groups->layout.sorted)
+    if (groups->layout.tiles == MOE__GROUPS_IN_TURN)
       moe__store(b, tile_end, entry(groups, groups->layout.tile_ends, group));
     last_end = moe__shuffle(b, end, last_lane);
-    last_tile_end = moe__shuffle(b, tile_end, last_lane);
+    if (!by_size)
+      last_tile_end = moe__shuffle(b, tile_end, last_lane);
     last_offset = moe__shuffle(b, offset, last_lane);
+  }
+  if (by_size) {
+    moe__warp_barrier(b);
+    write_order(groups, lane);
+    moe__warp_barrier(b);
+    count_in_order(groups, lane);
   }
   report_faults(b, faults, lane, status);
 }
 
 #define MAX_SORTED 256
-
-/* How many rows a group has. */
-static MlirValue size_of(moe__groups_t *groups, MlirValue group) {
-  MlirValue start, end;
-  moe__groups_range(groups, group, &start, &end);
-  return moe__sub(&groups->kernel->builder, end, start);
-}
 
 void moe__groups_sort(moe__groups_t *groups) {
   moe__kernel_t *kernel = groups->kernel;
@@ -184,18 +239,20 @@ MlirValue moe__groups_find_tile(moe__groups_t *groups, MlirValue tile) {
   return search(groups, groups->layout.tile_ends, (MlirValue){NULL}, tile);
 }
 
-static moe__group_tile_t tile_in(moe__groups_t *groups, MlirValue low, MlirValue index) {
+/* Tile number `index` of the group whose place among the tiles is `place`. */
+static moe__group_tile_t tile_in(moe__groups_t *groups, MlirValue place, MlirValue index) {
   moe__builder_t *b = &groups->kernel->builder;
-  moe__group_tile_t tile = {.group = low};
-  MlirValue first_tile = entry_before(groups, groups->layout.tile_ends, low);
-  MlirValue tile_end = moe__load(b, entry(groups, groups->layout.tile_ends, low), b->i32);
+  bool by_size = groups->layout.tiles == MOE__GROUPS_LARGEST_FIRST;
+  moe__group_tile_t tile = {.group = by_size ? moe__groups_by_size(groups, place) : place};
+  MlirValue first_tile = entry_before(groups, groups->layout.tile_ends, place);
+  MlirValue tile_end = moe__load(b, entry(groups, groups->layout.tile_ends, place), b->i32);
   moe__tiles_t in_group = moe__tiles_create(b, moe__i32(b, 1), moe__sub(b, tile_end, first_tile),
                                             groups->columns, groups->band);
   moe__tile_t at = moe__tile_in_batch(b, &in_group,
                                       moe__sub(b, index, moe__mul(b, first_tile, groups->columns)));
-  tile.row = moe__add(b, entry_before(groups, groups->layout.ends, low),
+  tile.row = moe__add(b, entry_before(groups, groups->layout.ends, tile.group),
                       moe__mul(b, at.row, groups->tile_m));
-  tile.row_end = moe__load(b, entry(groups, groups->layout.ends, low), b->i32);
+  tile.row_end = moe__load(b, entry(groups, groups->layout.ends, tile.group), b->i32);
   tile.column = at.column;
   return tile;
 }

@@ -12,13 +12,23 @@
 
 #include "lib/Device/Kernel.h"
 
+/* How tiles of groups are numbered. */
+typedef enum moe__groups_order_t {
+  MOE__GROUPS_IN_TURN,       /* by groups as they are */
+  MOE__GROUPS_LARGEST_FIRST, /* by groups in the order of their sizes */
+  MOE__GROUPS_WITHOUT_TILES, /* not; but moe__groups_sort orders the groups */
+} moe__groups_order_t;
+
+/* So many groups can have their tiles numbered by size: a lane has one. */
+#define MOE__MAX_GROUPS_LARGEST_FIRST 32
+
 /* Where the table is: offsets in shared memory. */
 typedef struct moe__groups_layout_t {
-  int32_t max_groups; /* its capacity; 0: there is no table */
-  int32_t ends;       /* the row where each group ends */
-  bool sorted;        /* which of the other two there is: order if so, else tile_ends */
-  int32_t tile_ends;  /* the tiles of all groups up to each */
-  int32_t order;      /* the groups, the largest first (moe__groups_sort) */
+  int32_t max_groups;        /* its capacity; 0: there is no table */
+  int32_t ends;              /* the row where each group ends */
+  moe__groups_order_t tiles; /* which of the other two there are: tile_ends, order or both */
+  int32_t tile_ends; /* the tiles of all groups up to each; of those up to a place in the order */
+  int32_t order;     /* the groups, the largest first */
 } moe__groups_layout_t;
 
 typedef struct moe__groups_t {
@@ -37,9 +47,9 @@ typedef struct moe__group_tile_t {
   MlirValue column;  /* i32, in tiles */
 } moe__group_tile_t;
 
-/* Reserves the table for so many groups; with 0 groups nothing. sorted: moe__groups_sort will be
- * called, and nothing that counts tiles of groups. */
-moe__groups_layout_t moe__groups_reserve(moe__layout_t *layout, int32_t max_groups, bool sorted);
+/* Reserves the table for so many groups; with 0 groups nothing. */
+moe__groups_layout_t moe__groups_reserve(moe__layout_t *layout, int32_t max_groups,
+                                         moe__groups_order_t tiles);
 
 /* columns: tiles along N. band: see Tiles.h. */
 moe__groups_t moe__groups_create(moe__kernel_t *kernel, const moe__groups_layout_t *layout,
@@ -57,12 +67,12 @@ enum {
 void moe__groups_initialize(moe__groups_t *groups, MlirValue offs, MlirValue rows, MlirValue lane,
                             MlirValue status);
 
-/* Orders the groups by size. All threads of the CTA call it, after the barrier; another one
+/* Orders the groups by size, where tiles have no numbers. All threads of the CTA call it, after the barrier; another one
  * follows. */
 void moe__groups_sort(moe__groups_t *groups);
 
 /* The group with exactly `index` (i32) larger ones, where of equal groups an earlier one counts as
- * larger; after the barrier behind moe__groups_sort. With more than 256 groups it is number
+ * larger; of a table without tiles, after the barrier behind moe__groups_sort. With more than 256 groups it is number
  * `index`: to order them would take longer than what an order gains. */
 MlirValue moe__groups_by_size(moe__groups_t *groups, MlirValue index);
 
@@ -72,10 +82,12 @@ MlirValue moe__groups_total(moe__groups_t *groups);
 /* Tile number `index`, below the total. */
 moe__group_tile_t moe__groups_tile(moe__groups_t *groups, MlirValue index);
 
-/* The same where tiles are asked for in ascending order: looks from group *group (i32) on, which
+/* The same where tiles are asked for in ascending order, and numbered in turn: looks from group *group (i32) on, which
  * is 0 at first and becomes the tile's, and so takes less time than the search in the whole
  * table. */
 moe__group_tile_t moe__groups_tile_from(moe__groups_t *groups, MlirValue index, MlirValue *group);
+
+/* What follows is of groups in turn, as far as it concerns tiles. */
 
 /* Tile number `index` among those of one column, which is column 0. */
 moe__group_tile_t moe__groups_row_tile(moe__groups_t *groups, MlirValue index);

@@ -461,7 +461,7 @@ static bool lay_out(MlirOperation op, const void *schedule, void *out) {
   l->ring = moe__ring_reserve(&l->cta, s->stages, l->zeros + zeros);
   l->landing += zeros;
   moe__mixed_store_reserve(l, s);
-  l->groups = moe__groups_reserve(&l->cta, moe__max_groups(op), false);
+  l->groups = moe__groups_reserve(&l->cta, moe__max_groups(op), MOE__GROUPS_IN_TURN);
   return true;
 }
 

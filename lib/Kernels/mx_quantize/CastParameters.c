@@ -116,7 +116,7 @@ bool moe__cast_layout(MlirOperation op, const moe__cast_schedule_t *schedule, co
       out->outputs[direction] =
           moe__layout_shared(&out->cta, schedule->output_stages * elements, 1024);
   out->ring = moe__ring_reserve(&out->cta, schedule->stages, elements * element_bytes);
-  out->groups = moe__groups_reserve(&out->cta, max_groups, false);
+  out->groups = moe__groups_reserve(&out->cta, max_groups, MOE__GROUPS_IN_TURN);
   return true;
 }
 

@@ -269,7 +269,7 @@ static bool lay_out(MlirOperation op, const void *schedule, void *out) {
   moe__dequantize_layout_t *l = out;
   l->cta.threads = s->warps * MOE__WARP;
   l->cta.ctas_per_sm = s->ctas_per_sm;
-  l->groups = moe__groups_reserve(&l->cta, moe__max_groups(op), false);
+  l->groups = moe__groups_reserve(&l->cta, moe__max_groups(op), MOE__GROUPS_IN_TURN);
   return (is_column_major(op) ? moe__dequantize_columns_layout : moe__dequantize_rows_layout)(
       op, s, MOE__VECTOR_BYTES / element_bytes(op), l);
 }

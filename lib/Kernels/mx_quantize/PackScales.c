@@ -82,7 +82,7 @@ static bool lay_out(MlirOperation op, const void *schedule, void *out) {
   l->cta.registers = 48;
   l->row_bytes = s->tile_columns + 4; /* an odd number of words */
   l->buffer = moe__layout_shared(&l->cta, MOE_PACKED_ROWS * l->row_bytes, 16);
-  l->groups = moe__groups_reserve(&l->cta, moe__max_groups(op), false);
+  l->groups = moe__groups_reserve(&l->cta, moe__max_groups(op), MOE__GROUPS_IN_TURN);
   return true;
 }
 

@@ -75,7 +75,8 @@ static bool lay_out(MlirOperation op, const void *schedule, void *out) {
   l->cta.registers = moe__vector_registers(s->rows_per_warp); /* a vector of each row */
   l->partials = moe__layout_shared(&l->cta, s->warps * MOE__SCALE_ROW_BYTES, 16);
   l->flags = moe__layout_shared(&l->cta, is_dual(op) ? 8 : 4, 4);
-  l->groups = moe__groups_reserve(&l->cta, is_grouped(op) ? MOE_MAX_GROUPS : 0, false);
+  l->groups =
+      moe__groups_reserve(&l->cta, is_grouped(op) ? MOE_MAX_GROUPS : 0, MOE__GROUPS_IN_TURN);
   return true;
 }
 

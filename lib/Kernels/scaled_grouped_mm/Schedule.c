@@ -125,6 +125,13 @@ static const moe__mm_schedule_t TOKENS_64_FAST[] = {
     {SWAPPED, .tile_n = 64, .pieces = 2, .stages = 7},
     {PINGPONG, .band = 16},
 };
+/* Where the largest groups come first: pieces of 16 tokens. */
+static const moe__mm_schedule_t TOKENS_64_FAST_BY_SIZE[] = {
+    {SWAPPED, .tile_n = 128, .pieces = 8, .stages = 6},
+    {SWAPPED, .tile_n = 128, .pieces = 4, .stages = 5},
+    {SWAPPED, .tile_n = 96, .pieces = 6, .stages = 7},
+    {PINGPONG, .band = 16},
+};
 static const moe__mm_schedule_t TOKENS_32_PROMOTED[] = {
     {SWAPPED, .tile_n = 96, .pieces = 3, .stages = 6},
     {SWAPPED, .tile_n = 64, .pieces = 2, .stages = 7},
@@ -146,6 +153,12 @@ static int64_t tokens_per_expert(MlirOperation op) {
   return mlirShapedTypeGetDimSize(qa, rows) / (rows ? 1 : mlirShapedTypeGetDimSize(qb, 0));
 }
 
+/* Whether the op has groups, and so few that each lane of a warp can have one. */
+static bool has_few_groups(MlirOperation op) {
+  int groups = moe__max_groups(op);
+  return groups > 0 && groups <= MOE__MAX_GROUPS_LARGEST_FIRST;
+}
+
 moe__candidates_t moe__mm_candidates(MlirOperation op) {
   bool promoted = moe__mm_is_promoted(op), aligned = moe__group_align(op) != 0;
   if (aligned && moe__has_mx_scales(op))
@@ -165,8 +178,11 @@ moe__candidates_t moe__mm_candidates(MlirOperation op) {
     return MOE__CANDIDATES(TOKENS_16);
   if (tokens <= 64 && promoted)
     return tokens <= 32 ? MOE__CANDIDATES(TOKENS_32_PROMOTED) : MOE__CANDIDATES(TOKENS_64_PROMOTED);
+  if (tokens <= 32)
+    return MOE__CANDIDATES(TOKENS_32_FAST);
   if (tokens <= 64)
-    return tokens <= 32 ? MOE__CANDIDATES(TOKENS_32_FAST) : MOE__CANDIDATES(TOKENS_64_FAST);
+    return has_few_groups(op) ? MOE__CANDIDATES(TOKENS_64_FAST_BY_SIZE)
+                              : MOE__CANDIDATES(TOKENS_64_FAST);
   if (moe__has_block_scales(op) || (promoted && moe__operand_number(op, MOE__BIAS) >= 0))
     return MOE__CANDIDATES(ROWS_PROMOTED_4);
   return promoted ? MOE__CANDIDATES(ROWS_PROMOTED) : MOE__CANDIDATES(ROWS_FAST);
@@ -224,6 +240,17 @@ static bool check(MlirOperation op, const moe__mm_schedule_t *schedule) {
                     schedule->pieces, schedule->tile_n, unit);
 }
 
+/* Forward, where operands are swapped, the largest of few groups come first, so that all CTAs end
+ * at about the same time. Of many groups each CTA has many tiles and they do so anyhow: there
+ * large groups, which are bound by computing, are best mixed with small ones, which wait for
+ * DRAM. */
+static moe__groups_order_t order_of_tiles(MlirOperation op, const moe__mm_schedule_t *schedule) {
+  if (moe__mm_case(op) == MOE__GRADIENT)
+    return MOE__GROUPS_WITHOUT_TILES;
+  return schedule->swap_operands && has_few_groups(op) ? MOE__GROUPS_LARGEST_FIRST
+                                                       : MOE__GROUPS_IN_TURN;
+}
+
 bool moe__mm_lay_out(MlirOperation op, const void *schedule, void *out) {
   const moe__mm_schedule_t *s = schedule;
   moe__mm_layout_t *l = out;
@@ -249,6 +276,6 @@ bool moe__mm_lay_out(MlirOperation op, const void *schedule, void *out) {
   if (is_gradient && !mx && !aligned)
     moe__mm_clear_reserve(l, s);
   moe__mm_epilogue_reserve(l, s, op);
-  l->groups = moe__groups_reserve(&l->cta, moe__max_groups(op), is_gradient);
+  l->groups = moe__groups_reserve(&l->cta, moe__max_groups(op), order_of_tiles(op, s));
   return true;
 }
