@@ -4,7 +4,7 @@ Usage: mutants.py BUNDLE SCRATCH          run all; fails where one is not caught
        mutants.py BUNDLE SCRATCH --table FILE  also write what caught each, as a Markdown table
        mutants.py BUNDLE SCRATCH --rows   run those of the kernel that writes tiles in rows; BUNDLE is of rows.mlir
                                  --stream, --fp8-rows, --fp8-scales, --fp8-pair, --fp8-columns, --fp8-aligned, --fp8-squares   those of the file of this name
-                                 --products, --clusters, --pingpong, --gradients, --blocks, --token-blocks, --aligned, --rows-aligned, --mx, --mx-tokens   those of scaled_mm
+                                 --products, --by-size, --clusters, --pingpong, --gradients, --blocks, --token-blocks, --aligned, --rows-aligned, --mx, --mx-tokens   those of scaled_mm
                                  --order   the order between blocks in two scale_fp8_dual; BUNDLE as of --fp8-scales
                                  --chain   five launches: both operands quantized in two passes each, and the product
 
@@ -671,6 +671,23 @@ ALIGNED_ROWS_MUTANTS = [
 ]
 ALIGNED_ROWS_SHAPES = [*ALIGNED_SHAPES[:2], "sa=6x144,6x16,40x144,4x112", "sb=6x208,6x16,40x208,4x16", ALIGNED_SHAPES[4]]
 
+# Groups of few_tokens.mlir, the largest first: each lane compares its group's key, the size and below it 63 minus the number, with those of all 32; in
+# this order a lane has a place, whose tiles are added up. The ends of groups are at 79104, of their tiles at 79232, the order at 79360.
+COMPARED = r"(setp\.lt\.u32 \s*%p\d+, (%r\d+)), %r\d+;(\s*selp\.b64 \s*%rd\d+, 1, 0,)"
+OWN_NUMBER = r"sub\.s32 (\s*%r\d+, %r\d+), %r1;(\s*add\.s32 \s*%r\d+, %r\d+, 63;)"
+MISPLACED = "differ|races|uninitialized|outside"
+BY_SIZE_MUTANTS = [
+    ("ends of groups read before they are there", ptx(r"bar\.warp\.sync\s+-1;"), "races|uninitialized"),
+    ("the order read before it is there", ptx(r"bar\.warp\.sync\s+-1;", which=1), "races|uninitialized"),
+    ("groups of one size have one place", ptx(OWN_NUMBER, r"sub.s32 \1, 0;\2"), MISPLACED),
+    ("a group comes behind itself", ptx(r"setp\.lt(\.u32 \s*%p\d+, %r\d+, %r\d+;\s*selp\.b64 \s*%rd\d+, 1, 0,)", r"setp.le\1", count=32), MISPLACED),
+    ("one group not compared with", ptx(COMPARED, r"\1, \2;\3", which=5), MISPLACED),
+    ("the order one place further", ptx(r"(st\.shared\.b32 \s*\[%rd\d+\+)79360(\], %r1;)", r"\g<1>79364\2"), MISPLACED),
+    ("the group at the place before", ptx(r"(ld\.shared\.b32 \s*%r\d+, \[%rd\d+\+)79360\]", r"\g<1>79356]", which=1), MISPLACED),
+    ("tiles counted of the place before", ptx(r"(ld\.shared\.b32 \s*%r\d+, \[%rd\d+\+)79360\]", r"\g<1>79356]"), MISPLACED),
+    ("the table read before it is there", ptx(r"bar\.sync \s*0;"), "mbarrier|races|uninitialized"),
+]
+
 PRODUCT_SHAPES = ["qa=700x272", "qb=11x272x336", "sa=700", "sb=11x336", "offs=11"]
 GRADIENT_SHAPES = ["qa=144x1104", "qb=1104x336", "sa=17x144", "sb=17x336", "offs=17"]
 
@@ -685,6 +702,7 @@ SUITES = {
     "--stream": (["--shape", STREAM_SHAPE, "--edge-blocks"], STREAM_MUTANTS),
     "--fp8-rows": (["--shape", FP8_ROW_SHAPE, "--edge-blocks"], FP8_ROW_MUTANTS),
     "--products": ([*shapes(PRODUCT_SHAPES), "--exact", "--nan-groups", "--groups", "edge"], PRODUCT_MUTANTS),
+    "--by-size": (["--exact", "--nan-groups", "--groups", "edge"], BY_SIZE_MUTANTS),
     "--clusters": ([*shapes(PRODUCT_SHAPES), "--exact", "--nan-groups", "--groups", "edge"], CLUSTER_MUTANTS),
     "--pingpong": ([*shapes(PRODUCT_SHAPES), "--exact", "--nan-groups", "--groups", "edge"], PINGPONG_MUTANTS),
     "--blocks": ([*shapes(BLOCK_SHAPES), "--exact", "--nan-groups", "--groups", "edge"], BLOCK_MUTANTS),
