@@ -67,13 +67,13 @@ enum {
 void moe__groups_initialize(moe__groups_t *groups, MlirValue offs, MlirValue rows, MlirValue lane,
                             MlirValue status);
 
-/* Orders the groups by size, where tiles have no numbers. All threads of the CTA call it, after the barrier; another one
- * follows. */
+/* Orders the groups by size, where tiles have no numbers. All threads of the CTA call it, after the
+ * barrier; another one follows. */
 void moe__groups_sort(moe__groups_t *groups);
 
 /* The group with exactly `index` (i32) larger ones, where of equal groups an earlier one counts as
- * larger; of a table without tiles, after the barrier behind moe__groups_sort. With more than 256 groups it is number
- * `index`: to order them would take longer than what an order gains. */
+ * larger; of a table without tiles, after the barrier behind moe__groups_sort. With more than 256
+ * groups it is number `index`: to order them would take longer than what an order gains. */
 MlirValue moe__groups_by_size(moe__groups_t *groups, MlirValue index);
 
 /* Number of tiles of all groups, after the barrier. */
@@ -82,9 +82,9 @@ MlirValue moe__groups_total(moe__groups_t *groups);
 /* Tile number `index`, below the total. */
 moe__group_tile_t moe__groups_tile(moe__groups_t *groups, MlirValue index);
 
-/* The same where tiles are asked for in ascending order, and numbered in turn: looks from group *group (i32) on, which
- * is 0 at first and becomes the tile's, and so takes less time than the search in the whole
- * table. */
+/* The same where tiles are asked for in ascending order, and numbered in turn: looks from group
+ * *group (i32) on, which is 0 at first and becomes the tile's, and so takes less time than the
+ * search in the whole table. */
 moe__group_tile_t moe__groups_tile_from(moe__groups_t *groups, MlirValue index, MlirValue *group);
 
 /* What follows is of groups in turn, as far as it concerns tiles. */
