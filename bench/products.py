@@ -151,6 +151,39 @@ class Product:
         return " ".join(arguments)
 
 
+class Halves(Product):
+    """A product of operands of 16 bits, which have no scales. Of the operands named in `columns` the last two dimensions are swapped in
+    memory: weights (E, N, K) are a "b" of a product forward, tokens (M, N) an "a" of a gradient."""
+
+    def __init__(self, case, columns="", element="bf16", out="bf16", aligned=False):
+        super().__init__(case, "fast", out=out, aligned=aligned)
+        self.columns, self.op = columns, "mm"
+        self.elements = {"a": element, "b": element} | ({} if case == "batched" else {"offs": "i32"})
+        self.is_usual = element == out == "bf16" and not aligned and case != "batched"
+
+    def shapes(self, m, n, k, e):
+        shapes = super().shapes(m, n, k, e)
+        return {"a": shapes["qa"], "b": shapes["qb"], "offs": shapes["offs"], "out": shapes["out"]}
+
+    def source(self, schedule=None):
+        shapes = self.shapes(*"????")
+        maps = {2: "(m, k) -> (k, m)", 3: "(e, k, n) -> (e, n, k)"}
+
+        def tensor(name, element):
+            order = f", affine_map<{maps[len(shapes[name])]}>" if name in self.columns else ""
+            return f"tensor<{'x'.join(shapes[name])}x{element}{order}>"
+
+        types = {name: tensor(name, element) for name, element in self.elements.items()}
+        attributes = [*(["align = 128"] if self.aligned else []), *([f"schedule = {{{schedule}}}"] if schedule else [])]
+        out = tensor("out", self.out)
+        return (
+            f"func.func @product({', '.join(f'%{name}: {kind}' for name, kind in types.items())}) -> {out} {{\n"
+            f'  %out = "scaled_grouped_mm.mm"({", ".join("%" + name for name in types)}) {{{", ".join(attributes)}}}\n'
+            f"      : ({', '.join(types.values())}) -> {out}\n"
+            f"  return %out : {out}\n}}\n"
+        )
+
+
 def small_name(sizes):
     return f"product-small-{'x'.join(map(str, sizes))}"
 
@@ -202,6 +235,16 @@ def products():
     for kind, blocks in {"blocks": "tokens", "mx": "mx"}.items():
         for name, form in {"": {}, "-f32": {"out": "f32"}, "-e5m2-f16": {"a": "f8E5M2", "b": "f8E5M2", "out": "f16"}}.items():
             table[f"product-aligned-{kind}{name}"] = Product("gradient", "promoted", blocks=blocks, aligned=True, **form)
+    for name, form in {
+        "forward": {"case": "forward", "columns": "b"}, "forward-row-major": {"case": "forward"},
+        "forward-f16": {"case": "forward", "columns": "b", "element": "f16", "out": "f16"},
+        "gradient": {"case": "gradient", "columns": "a"}, "gradient-f32": {"case": "gradient", "columns": "a", "out": "f32"},
+        "gradient-f16": {"case": "gradient", "columns": "a", "element": "f16", "out": "f32"},
+        "aligned": {"case": "gradient", "columns": "b", "aligned": True},
+        "aligned-row-major": {"case": "gradient", "columns": "a", "aligned": True},
+        "batched": {"case": "batched", "columns": "b"}, "batched-row-major": {"case": "batched", "out": "f32"},
+    }.items():  # fmt: skip
+        table[f"product-halves-{name}"] = Halves(**form)
     for sizes in SMALL:
         table[small_name(sizes)] = Product("forward", "fast", sizes=sizes)
         table[small_name(sizes).replace("small", "blocks-small")] = Product("forward", "promoted", sizes=sizes, blocks="checkpoint")

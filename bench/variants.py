@@ -72,7 +72,7 @@ class Variant:
         """Other element types of the result and other modes cost the same."""
         types = [*self.operands.values(), *self.results.values()]
         other_mode = 'mode = "' in self.attributes and '"rceil"' not in self.attributes
-        return not any("f8E5M2" in t for t in types) and not other_mode
+        return not any("f8E5M2" in t for t in (*types, self.attributes)) and not other_mode
 
     def arguments(self, what):
         """Lists of arguments, a call each."""
@@ -117,6 +117,17 @@ def mx_groups(element, q, mode="rceil"):
     """MX blocks along tokens, counted from the start of each group."""
     return Variant("quantize", {"x": tensor(2, element), "offs": "tensor<?xi32>"}, {"q": tensor(2, q, True), "s": tensor(2, "f8E8M0FNU")},
                    f'axis = 0 : i64, block = 32 : i64, mode = "{mode}"')
+
+
+def rounding(rank, direction, element, mode):
+    """Numbers of MX blocks, as bf16: along the last dimension, the one before it, or both; tokens along the latter in groups."""
+    x = tensor(rank, "bf16")
+    operands = {"x": x} | ({"offs": "tensor<?xi32>"} if rank == 2 and direction != "row" else {})
+    common = f'block = 32 : i64, mode = "{mode}", element = "{element}"'
+    if direction == "dual":
+        whole = {"x": lambda x, groups: [x[0], -(-x[1] // 32) * 32]} if rank == 2 else {}  # rows are whole MX blocks
+        return Variant("round_dual", operands, {"r": x, "rt": x}, common, shapes=whole)
+    return Variant("round", operands, {"r": x}, f"axis = {rank - 1 if direction == 'row' else rank - 2} : i64, {common}")
 
 
 def aligned(variant):
@@ -337,6 +348,10 @@ def quantizers():
         for granularity, rank, axis in [*SCALES, ("tensor", 2, 1), ("tensor", 3, 1)]:
             name, along = "weights" if rank == 3 else "tokens", "row" if axis == rank - 1 else "col"
             table[f"dequantize-{granularity}-{name}-{along}-{suffix}"] = dequantize_fp8(granularity, rank, axis, element, q)
+    for rank, name in ((3, "weights"), (2, "tokens")):
+        for direction in ("row", "col", "dual"):
+            table[f"round-{name}-{direction}"] = rounding(rank, direction, "f8E4M3FN", "rceil")
+            table[f"round-{name}-{direction}-e5m2-even"] = rounding(rank, direction, "f8E5M2", "even")
     table["chain"] = Chain("chain", {"x": tensor(2, "bf16")}, {"q": tensor(2, "f8E4M3FN")}, "")
     table["pack-scales"] = pack_scales(False)
     table["pack-scales-grouped"] = pack_scales(True)

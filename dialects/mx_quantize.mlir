@@ -37,6 +37,36 @@ irdl.dialect @mx_quantize {
     irdl.attributes {"axis" = %axis, "block" = %block}
   }
 
+  // x [, offs] -> rounded: what quantize and then dequantize make of x, in one pass: numbers of MX blocks of `element`, as bf16. offs
+  // is as for quantize; the groups stay where they are.
+  irdl.operation @round {
+    %x = irdl.base "!builtin.tensor"
+    %offs = irdl.base "!builtin.tensor"
+    %rounded = irdl.base "!builtin.tensor"
+    %axis = irdl.base "#builtin.integer"
+    %block = irdl.base "#builtin.integer"
+    %mode = irdl.base "#builtin.string"
+    %element = irdl.base "#builtin.string"
+    irdl.operands(x: %x, offs: optional %offs)
+    irdl.results(rounded: %rounded)
+    irdl.attributes {"axis" = %axis, "block" = %block, "mode" = %mode, "element" = %element}
+  }
+
+  // x [, offs] -> rounded, rounded_t: the same along the last dimension (rounded) and along the one before it (rounded_t), from one
+  // read. offs is for the latter.
+  irdl.operation @round_dual {
+    %x = irdl.base "!builtin.tensor"
+    %offs = irdl.base "!builtin.tensor"
+    %rounded = irdl.base "!builtin.tensor"
+    %rounded_t = irdl.base "!builtin.tensor"
+    %block = irdl.base "#builtin.integer"
+    %mode = irdl.base "#builtin.string"
+    %element = irdl.base "#builtin.string"
+    irdl.operands(x: %x, offs: optional %offs)
+    irdl.results(rounded: %rounded, rounded_t: %rounded_t)
+    irdl.attributes {"block" = %block, "mode" = %mode, "element" = %element}
+  }
+
   // x -> q, scales, q_t, scales_t: quantize along the last dimension (q) and along the one before it (q_t), from one read.
   irdl.operation @quantize_dual {
     %x = irdl.base "!builtin.tensor"

@@ -21,6 +21,17 @@ irdl.dialect @scaled_grouped_mm {
     irdl.attributes {"recipe" = %recipe}
   }
 
+  // a, b [, offs] -> out: a product of 16-bit operands, which have no scales. The case follows from the ranks. The integer `align`
+  // is for a gradient of weights in which groups begin at multiples of 128 tokens, and optional, which IRDL cannot say.
+  irdl.operation @mm {
+    %a = irdl.base "!builtin.tensor"
+    %b = irdl.base "!builtin.tensor"
+    %offs = irdl.base "!builtin.tensor"
+    %out = irdl.base "!builtin.tensor"
+    irdl.operands(a: %a, b: %b, offs: optional %offs)
+    irdl.results(out: %out)
+  }
+
   // qa, qb, sa, sb [, offs] -> out: the case (2D-3D, 2D-2D, 3D-3D) follows from the ranks. The string `granularity` is for a
   // gradient of weights whose scales are of 1x128 blocks along tokens; the integer `align` is for one in which groups begin at
   // multiples of 128 tokens. Both are optional, which IRDL cannot say.

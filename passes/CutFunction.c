@@ -4,6 +4,7 @@
 #include "passes/CutFunction.h"
 
 #include "lib/Builder/Views.h"
+#include "lib/Dialect/Dialect.h"
 #include "passes/Values.h"
 
 #include "mlir-c/BuiltinAttributes.h"
@@ -235,11 +236,12 @@ static intptr_t quantized_argument(MlirValue value) {
 }
 
 /* What a saved tensor is called: after what a quantizer made of which argument, as q, scales, q_t,
- * scales_t; else "saved". Owned. */
+ * scales_t, rounded, rounded_t; else "saved". Owned. */
 static char *saved_name(MlirOperation function, MlirValue value) {
   MlirOperation op = mlirOpResultGetOwner(value);
+  bool rounds = moe__is(op, MOE__OP_ROUND);
   bool is_quantizer = moe__op_in_dialect(op, "mx_quantize") &&
-                      mlirOperationGetNumResults(op) == 2 &&
+                      (rounds || mlirOperationGetNumResults(op) == 2) &&
                       !mlirAttributeIsNull(moe__op_attribute(op, "axis"));
   if (!is_quantizer)
     return strdup("saved");
@@ -247,9 +249,9 @@ static char *saved_name(MlirOperation function, MlirValue value) {
   int64_t last = mlirShapedTypeGetRank(mlirValueGetType(mlirOperationGetOperand(op, 0))) - 1;
   char *text = NULL,
        *base = argument < 0 ? strdup("hidden") : moe__cut_name_of(function, "arg_attrs", argument);
+  const char *made = rounds ? "rounded" : mlirOpResultGetResultNumber(value) == 0 ? "q" : "scales";
   if (!base ||
-      asprintf(&text, "%s_%s%s", base, mlirOpResultGetResultNumber(value) == 0 ? "q" : "scales",
-               moe__op_integer(op, "axis") == last ? "" : "_t") < 0)
+      asprintf(&text, "%s_%s%s", base, made, moe__op_integer(op, "axis") == last ? "" : "_t") < 0)
     abort();
   free(base);
   return text;

@@ -228,6 +228,13 @@ static bool differentiate_dequantizer(joint_t *joint, MlirOperation op) {
   return true;
 }
 
+/* Rounding is passed straight through. */
+static bool differentiate_rounding(joint_t *joint, MlirOperation op) {
+  for (int i = 0; i < mlirOperationGetNumResults(op); i++)
+    pass_on(joint, mlirOperationGetResult(op, i), mlirOperationGetOperand(op, 0));
+  return true;
+}
+
 typedef struct rule_t {
   const char *op;
   int operands; /* that have a gradient: the first ones */

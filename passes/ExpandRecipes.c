@@ -16,6 +16,12 @@
  * (lib/Builder/Views.h), which move nothing. What no quantizer reads is refused; a copy that
  * nobody wrote would hide what it costs.
  *
+ * The numbers of MX blocks are exact in bf16, whose products take less time than those of FP8 that
+ * are scaled block by block. So with scales of MX blocks both operands are rounded to such numbers
+ * and stay bf16, unless experts have few tokens, when reading weights is what takes the time:
+ *
+ *   a' = mx_quantize.round a;  b' = mx_quantize.round b;  out = mm a', b', offs
+ *
  * A tensor that is quantized for one product is not quantized again in the same way for another
  * one.
  *
@@ -27,6 +33,7 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Builder/Views.h"
 #include "lib/Dialect/Dialect.h"
+#include "lib/Dialect/Shapes.h"
 #include "lib/Kernels/Requirements.h"
 #include "passes/Passes.h"
 
@@ -85,6 +92,7 @@ typedef struct quantized_t {
   int64_t axis;            /* of x, that the product sums over */
   moe__granularity_t granularity;
   bool mx, aligned;
+  bool rounded; /* q has the numbers of MX blocks, and there are no scales */
   MlirValue x, q, scales;
 } quantized_t;
 
@@ -111,6 +119,19 @@ static bool refuse_order(MlirOperation op, int operand, bool row_major, bool col
   return false;
 }
 
+/* So many tokens of an expert, or fewer, take as long as reading its weights. */
+#define FEW_TOKENS 64
+
+/* Whether experts have few tokens on average; not where that is unknown. */
+static bool has_few_tokens(MlirOperation op) {
+  bool is_gradient = moe__mm_case(op) == MOE__GRADIENT;
+  MlirType a = moe__tensor_type(op, MOE__A),
+           of_experts = moe__tensor_type(op, is_gradient ? MOE__OFFS : MOE__B);
+  int64_t tokens = moe__static_dimension(a, moe__mm_case(op) == MOE__FORWARD ? 0 : 1);
+  int64_t experts = moe__mm_case(op) == MOE__BATCHED ? 1 : moe__static_dimension(of_experts, 0);
+  return tokens >= 0 && experts > 0 && tokens / experts <= FEW_TOKENS;
+}
+
 /* Decides how an operand is quantized. Of experts x can be quantized along either of the last two
  * dimensions; of a matrix along the last, or with groups, which are its rows, along the first. */
 static bool plan(MlirOperation op, const recipe_t *recipe, moe__mm_case_t product, int operand,
@@ -121,10 +142,12 @@ static bool plan(MlirOperation op, const recipe_t *recipe, moe__mm_case_t produc
   int64_t other = 2 * rank - 3 - summed;
   int64_t matrix_axis = product == MOE__GRADIENT ? 0 : 1;
   bool row_major = rank == 3 || summed == matrix_axis, column_major = rank == 3 || !row_major;
-  if (recipe->mx && operand == A && product != MOE__GRADIENT) /* whose scales have one order */
-    column_major = false;
+  bool rounded = recipe->mx && !has_few_tokens(op);
+  if (recipe->mx && operand == A && product != MOE__GRADIENT)
+    column_major = false; /* scales of MX blocks have one order, and a product of 16 bits too */
   *out = (quantized_t){.operand = value,
                        .mx = recipe->mx,
+                       .rounded = rounded,
                        .swapped = !moe__is_row_major(type),
                        .granularity = recipe->granularities[product][operand]};
   if (!(row_major && !out->swapped) && !(column_major && moe__is_column_major(type)))
@@ -132,7 +155,7 @@ static bool plan(MlirOperation op, const recipe_t *recipe, moe__mm_case_t produc
   out->axis = out->swapped ? other : summed;
   if (product == MOE__GRADIENT) {
     out->offs = moe__operand(op, MOE__OFFS);
-    out->aligned = recipe->aligned;
+    out->aligned = recipe->aligned && !rounded;
   }
   return true;
 }
@@ -300,7 +323,25 @@ static void quantize_mx(moe__builder_t *b, quantized_t *s) {
   s->scales = moe__result(op, MOE__SCALES);
 }
 
+static void round_mx(moe__builder_t *b, quantized_t *s) {
+  MlirType type = mlirValueGetType(s->x);
+  MlirOperation op =
+      moe__op(b, moe__op_id_name(MOE__OP_ROUND), 1, &type, mlirValueIsNull(s->offs) ? 1 : 2,
+              (MlirValue[]){s->x, s->offs}, NULL, 0, NULL);
+  moe__op_set_attribute(op, "axis", mlirIntegerAttrGet(b->i64, s->axis));
+  moe__op_set_attribute(op, "block", mlirIntegerAttrGet(b->i64, MOE_MX_BLOCK));
+  moe__op_set_attribute(op, "mode",
+                        mlirStringAttrGet(b->context, mlirStringRefCreateFromCString("rceil")));
+  moe__op_set_attribute(op, "element",
+                        mlirStringAttrGet(b->context, mlirStringRefCreateFromCString("f8E4M3FN")));
+  s->q = moe__result(share(op), MOE__ROUNDED);
+}
+
 static void quantize(moe__builder_t *b, quantized_t *s, const recipe_t *recipe) {
+  if (s->rounded) {
+    round_mx(b, s);
+    return;
+  }
   if (recipe->mx) {
     quantize_mx(b, s);
     return;
@@ -321,6 +362,16 @@ static void quantize(moe__builder_t *b, quantized_t *s, const recipe_t *recipe) 
   s->scales = moe__result(op, MOE__SCALES);
 }
 
+/* By the product of what has no scales. */
+static void replace_by_mm(moe__builder_t *b, MlirOperation op, const quantized_t s[2]) {
+  MlirValue operands[3] = {s[A].q, s[B].q, moe__operand(op, MOE__OFFS)};
+  MlirType out = moe__tensor_type(op, MOE__OUT);
+  MlirOperation product = moe__op(b, moe__op_id_name(MOE__OP_MM), 1, &out,
+                                  mlirValueIsNull(operands[2]) ? 2 : 3, operands, NULL, 0, NULL);
+  mlirValueReplaceAllUsesOfWith(moe__result(op, MOE__OUT), moe__result(product, MOE__OUT));
+  mlirOperationDestroy(op);
+}
+
 /* Both operands are quantized side by side, so that they can be in one launch. */
 static void build(MlirOperation op, const recipe_t *recipe, quantized_t s[2]) {
   moe__builder_t b = moe__builder_create(mlirOperationGetContext(op), mlirOperationGetLocation(op));
@@ -335,8 +386,12 @@ static void build(MlirOperation op, const recipe_t *recipe, quantized_t s[2]) {
     if (s[i].swapped)
       s[i].q = moe__swapped_view(&b, s[i].q);
     /* Those of blocks have the dimensions of q; in a gradient tokens come first on both sides. */
-    if (s[i].swapped && (s[i].mx || has_blocks(&s[i])) && !is_gradient)
+    if (s[i].swapped && !s[i].rounded && (s[i].mx || has_blocks(&s[i])) && !is_gradient)
       s[i].scales = moe__swapped_view(&b, s[i].scales);
+  }
+  if (s[A].rounded) {
+    replace_by_mm(&b, op, s);
+    return;
   }
   MlirValue operands[5] = {s[A].q, s[B].q, s[A].scales, s[B].scales, moe__operand(op, MOE__OFFS)};
   MlirType out = moe__tensor_type(op, MOE__OUT);

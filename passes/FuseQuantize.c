@@ -22,8 +22,9 @@
  *   q', s' = mx_quantize.quantize x, axis = last - 1   ->
  *
  * where both have the layouts of the kernels. One that has a schedule of its own is left alone.
- * The same with quantize_fp8, row by row or in FP8 blocks, which becomes quantize_fp8_dual. Then
- * the operands of a weight gradient share their launches:
+ * The same with quantize_fp8, row by row or in FP8 blocks, which becomes quantize_fp8_dual, and
+ * with round, which becomes round_dual. Then the operands of a weight gradient share their
+ * launches:
  *
  *   q, s   = mx_quantize.quantize_fp8 x, offs       q, s, q', s' = mx_quantize.quantize_fp8_pair x,
  *   y, offs
@@ -165,20 +166,42 @@ typedef struct kind_t {
   int multiple; /* of which the last two dimensions are in the kernel */
   int attribute_count;
   const char *attributes[3]; /* that are those of both; besides them there is the axis */
-  bool has_granularity;
+  bool has_granularity, takes_groups;
+  int result_count;
+  moe__role_t results[2]; /* of one, which the op that does both has twice */
 } kind_t;
 
 static const kind_t KINDS[] = {
-    {MOE__OP_QUANTIZE, MOE__OP_QUANTIZE_DUAL, MOE_MX_BLOCK, 2, {"block", "mode"}, false},
+    {MOE__OP_QUANTIZE,
+     MOE__OP_QUANTIZE_DUAL,
+     MOE_MX_BLOCK,
+     2,
+     {"block", "mode"},
+     false,
+     false,
+     2,
+     {MOE__Q, MOE__SCALES}},
     {MOE__OP_QUANTIZE_FP8,
      MOE__OP_QUANTIZE_FP8_DUAL,
      16,
      3,
      {"pow2", "sanitize", "granularity"},
-     true},
+     true,
+     true,
+     2,
+     {MOE__Q, MOE__SCALES}},
+    {MOE__OP_ROUND,
+     MOE__OP_ROUND_DUAL,
+     MOE_MX_BLOCK,
+     3,
+     {"block", "mode", "element"},
+     false,
+     true,
+     1,
+     {MOE__ROUNDED}},
 };
 
-/* The results of one op, which the op that does both has twice. */
+/* The results of a quantizer of FP8, which a pair has twice. */
 static const moe__role_t HALF_ROLES[] = {MOE__Q, MOE__SCALES};
 
 static const kind_t *kind_of(MlirOperation op) {
@@ -188,16 +211,31 @@ static const kind_t *kind_of(MlirOperation op) {
   return NULL;
 }
 
+/* The same as below of an op that rounds, whose kernel takes any sizes that are whole blocks. */
+static int rounding_direction(MlirOperation op) {
+  MlirType x = moe__tensor_type(op, MOE__X);
+  int rank = (int)mlirShapedTypeGetRank(x);
+  int direction = rank - 1 - (int)moe__op_integer(op, "axis");
+  bool in_blocks = true;
+  for (int d = rank < 2 ? 0 : rank - 2; d < rank; d++) /* tokens in groups may be any number */
+    in_blocks &= (rank == 2 && d == 0) || mlirShapedTypeIsDynamicDim(x, d) ||
+                 mlirShapedTypeGetDimSize(x, d) % MOE_MX_BLOCK == 0;
+  return rank >= 2 && rank <= 3 && direction <= 1 && moe__is_row_major(x) && in_blocks ? direction
+                                                                                       : -1;
+}
+
 /* Which direction of the op that does both this one is: 0 along the last dimension, 1 along the one
  * before it; -1 where its kernel would not be one of these two. */
 static int direction_of(MlirOperation op, const kind_t *kind) {
+  if (kind->one == MOE__OP_ROUND)
+    return rounding_direction(op);
   MlirType x = moe__tensor_type(op, MOE__X), q = moe__tensor_type(op, MOE__Q);
   int64_t rank = mlirShapedTypeGetRank(x), direction = rank - 1 - moe__op_integer(op, "axis");
   MlirType scales = moe__tensor_type(op, MOE__SCALES);
   moe__granularity_t granularity = kind->has_granularity ? moe__op_granularity(op) : MOE__ROW;
   bool side_by_side = granularity == MOE__1X128 && direction == 0; /* rows of the scales */
   if (rank < 2 || rank > 3 || direction > 1 || !moe__is_row_major(x) ||
-      (is_grouped(op) && !kind->has_granularity) || /* no dual op of MX takes groups */
+      (is_grouped(op) && !kind->takes_groups) || /* no dual op of MX takes groups */
       !(side_by_side ? moe__is_column_major(scales) : moe__is_row_major(scales)) ||
       !(direction == 0 ? moe__is_row_major(q) : moe__is_column_major(q)))
     return -1;
@@ -237,7 +275,7 @@ static bool have_same_attributes(MlirOperation a, MlirOperation b, int count,
 static bool differ_in_axis_only(MlirOperation a, MlirOperation b, const kind_t *kind) {
   return have_same_attributes(a, b, kind->attribute_count, kind->attributes, 1) &&
          mlirValueEqual(moe__operand(a, MOE__X), moe__operand(b, MOE__X)) &&
-         have_same_element(moe__result(a, MOE__Q), moe__result(b, MOE__Q));
+         have_same_element(moe__result(a, kind->results[0]), moe__result(b, kind->results[0]));
 }
 
 static bool is_there_before(MlirValue value, MlirOperation op) {
@@ -249,14 +287,19 @@ static bool is_operand(MlirOpOperand use, moe__role_t role) {
          moe__operand_number(mlirOpOperandGetOwner(use), role);
 }
 
+/* Whether the op is a product that has an operand of this role. */
+static bool is_product_of(MlirOperation op, moe__role_t role) {
+  return role == MOE__A ? moe__is(op, MOE__OP_MM) : moe__is_scaled_mm(op);
+}
+
 /* Whether nobody reads more of `value` than the rows in the groups of offs: in all its uses it
  * is the operand of this role of a product of such groups of rows. */
 static bool is_read_in_groups_only(MlirValue value, moe__role_t role, MlirValue offs) {
   for (MlirOpOperand use = mlirValueGetFirstUse(value); !mlirOpOperandIsNull(use);
        use = mlirOpOperandGetNextUse(use)) {
     MlirOperation user = mlirOpOperandGetOwner(use);
-    if (!moe__is_scaled_mm(user) || !is_operand(use, role) || moe__mm_case(user) != MOE__FORWARD ||
-        !mlirValueEqual(moe__operand(user, MOE__OFFS), offs))
+    if (!is_product_of(user, role) || !is_operand(use, role) ||
+        moe__mm_case(user) != MOE__FORWARD || !mlirValueEqual(moe__operand(user, MOE__OFFS), offs))
       return false;
   }
   return true;
@@ -265,11 +308,17 @@ static bool is_read_in_groups_only(MlirValue value, moe__role_t role, MlirValue 
 /* With groups the op that does both leaves alone what is in no group, also along the last
  * dimension, where it takes no groups to quantize alone. */
 static bool may_take_groups(MlirOperation first, const MlirOperation by_direction[2],
-                            MlirValue offs) {
-  return mlirValueIsNull(offs) ||
-         (is_there_before(offs, first) &&
-          is_read_in_groups_only(moe__result(by_direction[0], MOE__Q), MOE__QA, offs) &&
-          is_read_in_groups_only(moe__result(by_direction[0], MOE__SCALES), MOE__SA, offs));
+                            const kind_t *kind, MlirValue offs) {
+  if (mlirValueIsNull(offs))
+    return true;
+  bool ok = is_there_before(offs, first);
+  for (int i = 0; i < kind->result_count; i++) {
+    moe__role_t role = kind->results[i] == MOE__ROUNDED  ? MOE__A
+                       : kind->results[i] == MOE__SCALES ? MOE__SA
+                                                         : MOE__QA;
+    ok = ok && is_read_in_groups_only(moe__result(by_direction[0], kind->results[i]), role, offs);
+  }
+  return ok;
 }
 
 static void copy_align(MlirOperation from, MlirOperation to) {
@@ -284,18 +333,19 @@ static void merge(MlirOperation first, const MlirOperation by_direction[2], cons
   b.block = mlirOperationGetBlock(first);
   b.before = first;
   MlirType types[4];
-  for (int i = 0; i < 4; i++)
-    types[i] = moe__tensor_type(by_direction[i / 2], HALF_ROLES[i % 2]);
+  int half = kind->result_count;
+  for (int i = 0; i < 2 * half; i++)
+    types[i] = moe__tensor_type(by_direction[i / half], kind->results[i % half]);
   MlirValue offs = moe__operand(by_direction[1], MOE__OFFS);
   MlirValue operands[2] = {moe__operand(first, MOE__X), offs};
-  MlirOperation dual = moe__op(&b, moe__op_id_name(kind->both), 4, types,
+  MlirOperation dual = moe__op(&b, moe__op_id_name(kind->both), 2 * half, types,
                                mlirValueIsNull(offs) ? 1 : 2, operands, NULL, 0, NULL);
   bool by_row = kind->has_granularity && moe__op_granularity(first) == MOE__ROW;
   for (int i = 0; i < kind->attribute_count - by_row; i++) /* "row" need not be said */
     moe__op_set_attribute(dual, kind->attributes[i], moe__op_attribute(first, kind->attributes[i]));
   copy_align(by_direction[1], dual);
-  for (int i = 0; i < 4; i++)
-    mlirValueReplaceAllUsesOfWith(moe__result(by_direction[i / 2], HALF_ROLES[i % 2]),
+  for (int i = 0; i < 2 * half; i++)
+    mlirValueReplaceAllUsesOfWith(moe__result(by_direction[i / half], kind->results[i % half]),
                                   mlirOperationGetResult(dual, i));
 }
 
@@ -320,7 +370,7 @@ static void merge_with_later(MlirOperation first) {
     MlirOperation by_direction[2];
     by_direction[direction] = first;
     by_direction[1 - direction] = op;
-    if (!may_take_groups(first, by_direction, moe__operand(by_direction[1], MOE__OFFS)))
+    if (!may_take_groups(first, by_direction, kind, moe__operand(by_direction[1], MOE__OFFS)))
       continue;
     merge(first, by_direction, kind);
     return;

@@ -121,6 +121,13 @@ MOE_API moe_ref_status_t moe_ref_mx_dequantize(const moe_ref_tensor_t *q,
                                                const moe_ref_tensor_t *scales, int axis,
                                                int64_t block, const moe_ref_tensor_t *x);
 
+/* rounded = what dequantizing the quantized x gives, both BF16, of the same shape. element is
+ * MOE_REF_E4M3 or MOE_REF_E5M2. With offs, I32 (E), blocks are of rows and counted from the start
+ * of each group, as below; rows in no group are not written. Else offs is NULL. */
+MOE_API moe_ref_status_t moe_ref_mx_round(const moe_ref_tensor_t *x, const moe_ref_tensor_t *offs,
+                                          int axis, int64_t block, moe_ref_mx_mode_t mode,
+                                          moe_ref_dtype_t element, const moe_ref_tensor_t *rounded);
+
 /* Quantizes the columns of x (M,K) in MX blocks of `block` tokens, counted from the start of each
  * group, of which the last one of a group may be short. offs is I32 (E), see below.
  *   q      (m,K) with m at least M: rows behind the last group are not written
@@ -327,13 +334,16 @@ MOE_API moe_ref_status_t moe_ref_swap_scales(const moe_ref_tensor_t *scales,
  * Or sa and sb are E8M0, scales of MX blocks of 32, with k = K / 32: sa (M,k) and sb (E,k,N) of
  * rows, sa (E,M,k) and sb (E,k,N) batched; in depth as with token_blocks, with blocks of 32.
  *
+ * Or a and b are both BF16 or both F16, and sa and sb are NULL: all scales are 1.
+ *
  * In depth, if `aligned` says so, groups are aligned in a and b, as above: M is a multiple of 128,
  * and offsets are clamped to M - 128 E, but at least to 0. Block j of scales is that of tokens
  * 128 j, or 32 j, on: there are M / 128, or M / 32, of them. What lies between groups is not
  * read. */
 typedef struct moe_ref_scaled_mm_t {
-  const moe_ref_tensor_t *a, *b, *sa, *sb;
-  const moe_ref_tensor_t *offs; /* NULL: batched */
+  const moe_ref_tensor_t *a, *b;
+  const moe_ref_tensor_t *sa, *sb; /* NULL: of 16 bits */
+  const moe_ref_tensor_t *offs;    /* NULL: batched */
   const moe_ref_tensor_t *out;
   const moe_ref_tensor_t *bias; /* added to each row of a group; NULL: none */
   bool token_blocks;            /* in depth: scales are of blocks of 128 tokens */
@@ -382,6 +392,7 @@ MOE_API moe_ref_status_t moe_ref_scaled_mm(const moe_ref_scaled_mm_t *mm, int64_
  *   bound     D + (|R| + D) (u + 2^-22) + half of out's least subnormal + 2^-149 (1 + |sb|)
  *             and, with a bias, 2^-22 |R - bias|
  *
+ * With operands of 16 bits D = (2^-19 + ceil(K / 16) 2^-23) sum |p|, whatever `accumulation` is.
  * With scales of blocks each product p has its scales in it, |sb sa| is left out, pieces are one
  * more, and (1 + |sb|) is the number of pieces + sum |p| without scales. The pieces are the blocks.
  *

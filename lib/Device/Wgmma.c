@@ -82,7 +82,7 @@ MlirValue moe__wgmma_advance(moe__builder_t *b, MlirValue descriptor, int bytes)
 typedef struct product_t {
   const char *a, *b; /* the operands' types */
   int k;
-  bool b_mn_major; /* of 16-bit types only */
+  bool a_mn_major, b_mn_major; /* of 16-bit types only */
 } product_t;
 
 /* One instruction, 32 bytes of K deep. */
@@ -94,10 +94,10 @@ static moe__accumulator_t issue(moe__builder_t *b, moe__accumulator_t accumulato
            "shape = #nvvm.shape<m = 64, n = %d, k = %d>, typeA = #nvvm.wgmma_type<%s>, "
            "typeB = #nvvm.wgmma_type<%s>, typeD = #nvvm.wgmma_type<f32>, "
            "scaleD = #nvvm.wgmma_scale_out<%s>, scaleA = #nvvm.wgmma_scale_in<one>, "
-           "scaleB = #nvvm.wgmma_scale_in<one>, layoutA = #nvvm.mma_layout<row>, "
+           "scaleB = #nvvm.wgmma_scale_in<one>, layoutA = #nvvm.mma_layout<%s>, "
            "layoutB = #nvvm.mma_layout<%s>",
            accumulator.n, product->k, product->a, product->b, fresh ? "zero" : "one",
-           product->b_mn_major ? "row" : "col");
+           product->a_mn_major ? "col" : "row", product->b_mn_major ? "row" : "col");
   accumulator.value =
       moe__op1(b, "nvvm.wgmma.mma_async", mlirValueGetType(accumulator.value),
                MOE__VALUES(accumulator.value, a_descriptor, b_descriptor), attributes);
@@ -175,6 +175,54 @@ moe__accumulator_t moe__wgmma_k32_times(moe__builder_t *b, moe__accumulator_t ac
 static product_t wide_product(MlirType element, bool b_mn_major) {
   const char *name = mlirTypeIsABF16(element) ? "bf16" : "f16";
   return (product_t){.a = name, .b = name, .k = K_BYTES / 2, .b_mn_major = b_mn_major};
+}
+
+/* 16 of K further on, in an MN-major tile and in one that is not. */
+static int half_step(bool mn_major) {
+  return mn_major ? 16 * TILE_K_BYTES >> 4 : STEP;
+}
+
+static product_t half_product(const moe__wgmma_halves_t *halves) {
+  product_t product = wide_product(halves->element, halves->b_mn_major);
+  product.a_mn_major = halves->a_mn_major;
+  return product;
+}
+
+void moe__wgmma_k64_below(moe__builder_t *b, int count, moe__accumulator_t *accumulators,
+                          bool fresh, const MlirValue *a_descriptors, MlirValue b_descriptor,
+                          const moe__wgmma_halves_t *halves) {
+  product_t product = half_product(halves);
+  for (int i = 0; i < TILE_K_BYTES / K_BYTES; i++) {
+    MlirValue a_step = moe__i64(b, (int64_t)i * half_step(halves->a_mn_major));
+    MlirValue b_step = moe__i64(b, (int64_t)i * half_step(halves->b_mn_major));
+    MlirValue columns = moe__add(b, b_descriptor, b_step);
+    for (int j = 0; j < count; j++)
+      accumulators[j] = issue(b, accumulators[j], fresh && i == 0,
+                              moe__add(b, a_descriptors[j], a_step), columns, &product);
+  }
+}
+
+/* Step `number` (i32) of an operand. */
+static MlirValue at_half_step(moe__builder_t *b, MlirValue descriptor, bool mn_major,
+                              MlirValue number) {
+  return moe__add(b, descriptor, moe__zext(b, moe__mul(b, number, half_step(mn_major)), b->i64));
+}
+
+moe__accumulator_t moe__wgmma_half_steps(moe__builder_t *b, moe__accumulator_t accumulator,
+                                         bool fresh, MlirValue a_descriptor, MlirValue b_descriptor,
+                                         const moe__wgmma_halves_t *halves, MlirValue begin,
+                                         MlirValue end) {
+  product_t product = half_product(halves);
+  accumulator =
+      issue(b, accumulator, fresh, at_half_step(b, a_descriptor, halves->a_mn_major, begin),
+            at_half_step(b, b_descriptor, halves->b_mn_major, begin), &product);
+  MOE__FOR (b, number, moe__add(b, begin, 1), end, 1, &accumulator.value) {
+    moe__wgmma_fence(b);
+    accumulator =
+        issue(b, accumulator, false, at_half_step(b, a_descriptor, halves->a_mn_major, number),
+              at_half_step(b, b_descriptor, halves->b_mn_major, number), &product);
+  }
+  return accumulator;
 }
 
 moe__accumulator_t moe__wgmma_k16(moe__builder_t *b, moe__accumulator_t accumulator, bool fresh,

@@ -1,7 +1,7 @@
 /* Wgmma.h - the warpgroup matrix product of Hopper, on FP8 and on bf16 or f16.
  *
  * Operands in shared memory are tiles of 128-byte rows in the 128-byte swizzle, as the TMA leaves
- * them. Those of FP8 are K-major. Of 16 bits, b may be MN-major too, and a may be a fragment.
+ * them. Those of FP8 are K-major. Of 16 bits they may be MN-major too, and a may be a fragment.
  *
  * An accumulator is a fragment: thread t of the warpgroup holds, of the 64 x n result, rows
  * 16*(t/32) + (t%32)/4 and that + 8; register 4*j + i holds column 8*j + 2*(t%4) + i%2 of the first
@@ -68,6 +68,22 @@ moe__accumulator_t moe__wgmma_steps(moe__builder_t *b, moe__accumulator_t accumu
                                     MlirValue a_descriptor, MlirValue b_descriptor,
                                     moe__fp8_t a_type, moe__fp8_t b_type, MlirValue begin,
                                     MlirValue end);
+
+/* Operands of 16 bits: their elements, bf16 or f16, and which are MN-major. */
+typedef struct moe__wgmma_halves_t {
+  MlirType element;
+  bool a_mn_major, b_mn_major;
+} moe__wgmma_halves_t;
+
+/* The same as moe__wgmma_k128_below and moe__wgmma_steps with such operands, over 64 of K, in steps
+ * of 16. */
+void moe__wgmma_k64_below(moe__builder_t *b, int count, moe__accumulator_t *accumulators,
+                          bool fresh, const MlirValue *a_descriptors, MlirValue b_descriptor,
+                          const moe__wgmma_halves_t *halves);
+moe__accumulator_t moe__wgmma_half_steps(moe__builder_t *b, moe__accumulator_t accumulator,
+                                         bool fresh, MlirValue a_descriptor, MlirValue b_descriptor,
+                                         const moe__wgmma_halves_t *halves, MlirValue begin,
+                                         MlirValue end);
 
 /* The same over 16 of K with operands of `element`, bf16 or f16. One instruction. */
 moe__accumulator_t moe__wgmma_k16(moe__builder_t *b, moe__accumulator_t accumulator, bool fresh,

@@ -153,11 +153,22 @@ moe__mm_case_t moe__mm_case(MlirOperation op) {
   return which < 0 ? MOE__NO_CASE : (moe__mm_case_t)which;
 }
 
+moe__role_t moe__factor_role(MlirOperation op, int which) {
+  static const moe__role_t plain[] = {MOE__A, MOE__B}, quantized[] = {MOE__QA, MOE__QB};
+  return (moe__is_scaled_mm(op) ? quantized : plain)[which];
+}
+
+MlirType moe__factor_type(MlirOperation op, int which) {
+  return moe__tensor_type(op, moe__factor_role(op, which));
+}
+
 bool moe__is_scaled_mm(MlirOperation op) {
   return moe__is(op, MOE__OP_SCALED_MM) || moe__is(op, MOE__OP_SCALED_MM_BIAS);
 }
 
 bool moe__has_block_scales(MlirOperation op) {
+  if (!moe__is_scaled_mm(op))
+    return false;
   MlirType qa = moe__tensor_type(op, MOE__QA), sa = moe__tensor_type(op, MOE__SA);
   if (moe__mm_case(op) == MOE__GRADIENT) /* for which the rank does not tell */
     return !mlirAttributeIsNull(moe__op_attribute(op, "granularity"));
@@ -183,5 +194,6 @@ int moe__group_align(MlirOperation op) {
 }
 
 bool moe__has_mx_scales(MlirOperation op) {
-  return mlirTypeIsAFloat8E8M0FNU(mlirShapedTypeGetElementType(moe__tensor_type(op, MOE__SA)));
+  return moe__is_scaled_mm(op) &&
+         mlirTypeIsAFloat8E8M0FNU(mlirShapedTypeGetElementType(moe__tensor_type(op, MOE__SA)));
 }

@@ -29,6 +29,8 @@
   EACH(FACTORS_Y, "factors_y")                                                                     \
   EACH(STATE_Y, "state_y")                                                                         \
   EACH(PACKED, "packed")                                                                           \
+  EACH(ROUNDED, "rounded")                                                                         \
+  EACH(ROUNDED_T, "rounded_t")                                                                     \
   EACH(PADDED, "padded")                                                                           \
   EACH(PADDED_OFFS, "padded_offs")                                                                 \
   EACH(A, "a")                                                                                     \
@@ -115,11 +117,16 @@ typedef enum moe__mm_case_t {
 
 moe__mm_case_t moe__mm_case(MlirOperation op);
 
+/* The first (0) or second (1) factor of a product of matrices: qa and qb; or a and b, which have
+ * no scales. */
+moe__role_t moe__factor_role(MlirOperation op, int which);
+MlirType moe__factor_type(MlirOperation op, int which);
+
 /* Whether the op is scaled_mm or scaled_mm_bias. */
 bool moe__is_scaled_mm(MlirOperation op);
 
-/* Of these: whether sa has a scale for each 1 x 128 of qa, and sb one for each 128 x 128, or in a
- * gradient also for each 1 x 128. */
+/* Of a product: whether sa has a scale for each 1 x 128 of qa, and sb one for each 128 x 128, or in
+ * a gradient also for each 1 x 128. */
 bool moe__has_block_scales(MlirOperation op);
 
 /* Whether the op is a product of four-bit weights that are not packed. */

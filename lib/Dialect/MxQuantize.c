@@ -67,16 +67,19 @@ static bool check_mx_shapes(MlirOperation op, MlirType x, const char *kind, Mlir
   return true;
 }
 
+static bool refuse_groups(MlirOperation op) {
+  return moe__error(op,
+                    "operand 'offs' must not be there: 'x' has rank %d and is cut along axis %lld; "
+                    "groups cut a matrix along axis 0",
+                    (int)mlirShapedTypeGetRank(moe__tensor_type(op, MOE__X)),
+                    (long long)moe__op_integer(op, "axis"));
+}
+
 /* Blocks of tokens in groups: the last one of a group may be short. */
 static bool check_mx_groups(MlirOperation op) {
   int rank = (int)mlirShapedTypeGetRank(moe__tensor_type(op, MOE__X));
-  int64_t axis = moe__op_integer(op, "axis");
-  if (rank != 2 || axis != 0)
-    return moe__error(
-        op,
-        "operand 'offs' must not be there: 'x' has rank %d and is cut along axis %lld; "
-        "groups cut a matrix along axis 0",
-        rank, (long long)axis);
+  if (rank != 2 || moe__op_integer(op, "axis") != 0)
+    return refuse_groups(op);
   return check_mx_block(op) && check_rank(op, "result", "q", moe__tensor_type(op, MOE__Q), rank) &&
          check_rank(op, "result", "scales", moe__tensor_type(op, MOE__SCALES), rank);
 }
@@ -107,6 +110,30 @@ bool moe__check_mx_quantize_dual(MlirOperation op) {
                         "size of an MX block",
                         i, (long long)moe__static_dimension(x, i), MOE_MX_BLOCK);
   return true;
+}
+
+/* A dimension along which there are MX blocks. */
+static bool check_rounded(MlirOperation op, int dimension) {
+  int64_t size = moe__static_dimension(moe__tensor_type(op, MOE__X), dimension);
+  bool in_groups = dimension == 0 && !mlirValueIsNull(moe__operand(op, MOE__OFFS));
+  return size < 0 || in_groups || size % MOE_MX_BLOCK == 0 ||
+         moe__error(op, "dimension %d, the axis, has size %lld; it must be a multiple of %d",
+                    dimension, (long long)size, MOE_MX_BLOCK);
+}
+
+bool moe__check_round(MlirOperation op) {
+  int rank = (int)mlirShapedTypeGetRank(moe__tensor_type(op, MOE__X));
+  if (!check_mx_block(op))
+    return false;
+  if (moe__is(op, MOE__OP_ROUND_DUAL))
+    return check_rounded(op, rank - 2) && check_rounded(op, rank - 1);
+  int64_t axis = moe__op_integer(op, "axis");
+  if (axis < 0 || axis >= rank)
+    return moe__error(op, "attribute 'axis' is %lld; it must be 0 to %d", (long long)axis,
+                      rank - 1);
+  if (!mlirValueIsNull(moe__operand(op, MOE__OFFS)) && (rank != 2 || axis != 0))
+    return refuse_groups(op);
+  return check_rounded(op, (int)axis);
 }
 
 /* The tensor that is scaled is operand 0 of every op: x, or of a dequantize q. */

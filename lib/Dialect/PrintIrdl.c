@@ -49,7 +49,8 @@ static void print_attribute_list(const moe__attribute_row_t *list) {
     printf("%s\"%s\" = %%%s", separator, attribute->name, attribute->name);
     separator = ", ";
   }
-  puts("}");
+  if (*separator == ',') /* there was one */
+    puts("}");
 }
 
 static void print_op(const moe__op_row_t *row) {

@@ -13,6 +13,7 @@ bool moe__check_aligned(MlirOperation op);
 bool moe__check_mx_quantize(MlirOperation op);
 bool moe__check_mx_dequantize(MlirOperation op);
 bool moe__check_mx_quantize_dual(MlirOperation op);
+bool moe__check_round(MlirOperation op);
 bool moe__check_granularity(MlirOperation op);
 bool moe__check_fp8_dual(MlirOperation op);
 bool moe__check_groups_moved(MlirOperation op);
@@ -26,6 +27,7 @@ void moe__packed_shape(MlirOperation op, moe__role_t role, moe__shape_t *out);
 void moe__padded_shape(MlirOperation op, moe__role_t role, moe__shape_t *out);
 
 /* ScaledGroupedMm.c: element types that must agree. */
+bool moe__check_mm(MlirOperation op);
 bool moe__check_scaled_mm(MlirOperation op);
 
 /* The same: four-bit weights, as their layout says, and what is packed of them. */

@@ -37,24 +37,25 @@ static bool check_align(MlirOperation op) {
   if (!moe__group_align(op))
     return true;
   int64_t align = moe__op_integer(op, "align"), all = MOE_GROUP_ALIGN;
+  const char *name = moe__role_name(moe__factor_role(op, 0));
   if (moe__mm_case(op) != MOE__GRADIENT)
     return moe__error(op, "attribute 'align' must not be there: only the groups of a gradient of "
                           "weights are padded");
   if (align != all)
     return moe__error(op, "attribute 'align' is %lld; it must be %lld", (long long)align,
                       (long long)all);
-  int64_t tokens = moe__static_dimension(moe__tensor_type(op, MOE__QA), 1);
+  int64_t tokens = moe__static_dimension(moe__factor_type(op, 0), 1);
   int64_t groups = moe__static_dimension(moe__tensor_type(op, MOE__OFFS), 0);
   if (tokens >= 0 && tokens % all)
     return moe__error(op,
-                      "operand 'qa' has dimension 1 of size %lld; with 'align' it must be a "
+                      "operand '%s' has dimension 1 of size %lld; with 'align' it must be a "
                       "multiple of %lld",
-                      (long long)tokens, (long long)all);
+                      name, (long long)tokens, (long long)all);
   return tokens < 0 || groups < 0 || tokens > groups * all ||
          moe__error(op,
-                    "operand 'qa' has dimension 1 of size %lld; with 'align' it must be more "
+                    "operand '%s' has dimension 1 of size %lld; with 'align' it must be more "
                     "than %lld for each of %lld groups",
-                    (long long)tokens, (long long)all, (long long)groups);
+                    name, (long long)tokens, (long long)all, (long long)groups);
 }
 
 /* Of a bias, if there is one. */
@@ -84,6 +85,12 @@ bool moe__check_scaled_mm(MlirOperation op) {
     return moe__error(op, "attribute 'accumulate' is \"fast\"; it must be promoted with scales of "
                           "blocks");
   return has_bias_of_out(op);
+}
+
+bool moe__check_mm(MlirOperation op) {
+  if (!mlirTypeEqual(element_of(moe__factor_type(op, 0)), element_of(moe__factor_type(op, 1))))
+    return moe__error(op, "operands 'a' and 'b' must both be bf16 or both f16");
+  return check_align(op);
 }
 
 /* ---- Four-bit weights ---- */

@@ -32,29 +32,36 @@ static bool is_result(moe_ref_dtype_t dtype) {
   return dtype == MOE_REF_F32 || dtype == MOE_REF_BF16 || dtype == MOE_REF_F16;
 }
 
+/* Whether operands have 16 bits and no scales. */
+static bool is_unscaled(const moe_ref_scaled_mm_t *mm) {
+  return mm->sa == NULL && mm->sb == NULL;
+}
+
 static bool has_shape(const moe_ref_tensor_t *tensor, int rank, const int64_t *shape) {
   return tensor->rank == rank && memcmp(tensor->shape, shape, (size_t)rank * sizeof *shape) == 0;
 }
 
 static bool have_shapes(const moe_ref_scaled_mm_t *mm) {
   return mm != NULL && moe__ref_has_shape(mm->a) && moe__ref_has_shape(mm->b) &&
-         moe__ref_has_shape(mm->sa) && moe__ref_has_shape(mm->sb) && moe__ref_has_shape(mm->out) &&
-         (mm->bias == NULL || moe__ref_has_shape(mm->bias));
+         (is_unscaled(mm) || (moe__ref_has_shape(mm->sa) && moe__ref_has_shape(mm->sb))) &&
+         moe__ref_has_shape(mm->out) && (mm->bias == NULL || moe__ref_has_shape(mm->bias));
 }
 
 static bool have_data(const moe_ref_scaled_mm_t *mm) {
-  return moe__ref_is_tensor(mm->a) && moe__ref_is_tensor(mm->b) && moe__ref_is_tensor(mm->sa) &&
-         moe__ref_is_tensor(mm->sb) && moe__ref_is_tensor(mm->out) &&
-         (mm->bias == NULL || moe__ref_is_tensor(mm->bias));
+  return moe__ref_is_tensor(mm->a) && moe__ref_is_tensor(mm->b) &&
+         (is_unscaled(mm) || (moe__ref_is_tensor(mm->sa) && moe__ref_is_tensor(mm->sb))) &&
+         moe__ref_is_tensor(mm->out) && (mm->bias == NULL || moe__ref_is_tensor(mm->bias));
 }
 
 /* Whether scales are those of MX blocks, by their type. */
 static bool in_mx_blocks(const moe_ref_scaled_mm_t *mm) {
-  return mm->sa->dtype == MOE_REF_E8M0;
+  return !is_unscaled(mm) && mm->sa->dtype == MOE_REF_E8M0;
 }
 
 /* Whether scales are those of blocks, MX or not: by their ranks, unless these do not tell. */
 static bool in_blocks(const moe_ref_scaled_mm_t *mm) {
+  if (is_unscaled(mm))
+    return false;
   if (case_of(mm) == GROUPED_DEPTH)
     return mm->token_blocks || in_mx_blocks(mm);
   return mm->sa->rank == mm->a->rank && mm->sb->rank == mm->b->rank;
@@ -89,10 +96,19 @@ static bool are_token_block_scales(const moe_ref_scaled_mm_t *mm, int64_t groups
          has_shape(mm->sb, 2, (int64_t[]){blocks, mm->b->shape[1]});
 }
 
-/* A scale for each row or column, or one for them all. */
+/* A scale for each row or column, or one for them all; or none. */
 static bool are_scales(const moe_ref_tensor_t *scales, int rank, const int64_t *each,
                        const int64_t *shared) {
-  return has_shape(scales, rank, each) || has_shape(scales, 1, shared);
+  return scales == NULL || has_shape(scales, rank, each) || has_shape(scales, 1, shared);
+}
+
+/* Whether the element types of operands and scales belong together. */
+static bool are_types(const moe_ref_scaled_mm_t *mm) {
+  if (is_unscaled(mm))
+    return mm->a->dtype == mm->b->dtype &&
+           (mm->a->dtype == MOE_REF_BF16 || mm->a->dtype == MOE_REF_F16);
+  return is_fp8(mm->a->dtype) && is_fp8(mm->b->dtype) && mm->sa->dtype == mm->sb->dtype &&
+         (mm->sa->dtype == MOE_REF_F32 || in_mx_blocks(mm));
 }
 
 /* The number of groups, 0 or more; -1 where the tensors do not belong together. Needs no data but
@@ -102,8 +118,7 @@ static int64_t count_groups(const moe_ref_scaled_mm_t *mm) {
     return -1;
   if (mm->offs != NULL && !moe__ref_is_offsets(mm->offs))
     return -1;
-  if (!is_fp8(mm->a->dtype) || !is_fp8(mm->b->dtype) || !is_result(mm->out->dtype) ||
-      mm->sa->dtype != mm->sb->dtype || (mm->sa->dtype != MOE_REF_F32 && !in_mx_blocks(mm)))
+  if (!are_types(mm) || !is_result(mm->out->dtype))
     return -1;
   if (in_mx_blocks(mm) && !in_blocks(mm))
     return -1;
@@ -163,8 +178,16 @@ static moe__ref_matrix_t matrix_of(const moe_ref_tensor_t *tensor, int row, int 
                              .column = tensor->strides[column]};
 }
 
+/* The scales of operands that have none. */
+static moe__ref_vector_t ones(void) {
+  static const float one = 1;
+  return (moe__ref_vector_t){.dtype = MOE_REF_F32, .data = &one};
+}
+
 /* Of group g: its row of a matrix, or for all its elements the one that the group has. */
 static moe__ref_vector_t vector_of(const moe_ref_tensor_t *tensor, int64_t g) {
+  if (tensor == NULL)
+    return ones();
   return (moe__ref_vector_t){.dtype = tensor->dtype,
                              .data = tensor->data != NULL
                                          ? moe__ref_element_address(tensor, g * tensor->strides[0])
@@ -175,6 +198,8 @@ static moe__ref_vector_t vector_of(const moe_ref_tensor_t *tensor, int64_t g) {
 /* The scales of tokens from `start` on, or the one that all tokens share. */
 static moe__ref_vector_t token_scales(const moe_ref_scaled_mm_t *mm, int64_t start) {
   const moe_ref_tensor_t *const sa = mm->sa;
+  if (sa == NULL)
+    return ones();
   const bool shared = sa->shape[0] == 1;
   return (moe__ref_vector_t){
       .dtype = sa->dtype,
@@ -265,6 +290,7 @@ static moe__ref_product_t product_of(const moe_ref_scaled_mm_t *mm, int64_t g, i
                                      int64_t end) {
   moe__ref_product_t product = product_but_blocks(mm, g, start, end);
   product.piece = MOE__REF_PIECE;
+  product.in_halves = is_unscaled(mm);
   if (in_blocks(mm) && is_fp8(mm->a->dtype) && case_of(mm) == GROUPED_DEPTH) {
     add_token_block_scales(mm, g, start, &product);
   } else if (in_blocks(mm) && is_fp8(mm->a->dtype)) {

@@ -38,6 +38,7 @@ typedef struct moe__ref_product_t {
   /* Else of blocks: (rows, depth / 128), (depth / 128, columns / block_columns), rounded up; or of
    * MX blocks, in_blocks too: (rows, depth / 32), (depth / 32, columns). */
   bool in_blocks, in_mx_blocks;
+  bool in_halves;    /* a and b have 16 bits; scales are 1 */
   int piece;         /* of the sum: MOE__REF_PIECE, or an MX block */
   int block_columns; /* 128; of blocks of tokens and MX blocks 1 */
   moe__ref_matrix_t block_sa, block_sb;

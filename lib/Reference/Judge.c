@@ -12,6 +12,9 @@
 
 /* What a tensor core may lose, as a part of the magnitudes that it sums. */
 static const double tensor_core_error = 0x1p-10;
+/* The same of operands of 16 bits, and at each addition of a product 16 deep to the sum. */
+static const double tensor_core_error_halves = 0x1p-19, tensor_core_rounding = 0x1p-23;
+#define HALVES_DEPTH 16
 /* Two fp32 products, each rounded, with room for what they do to each other; and the sum with a
  * bias. */
 static const double epilogue_error = 0x1p-22;
@@ -57,7 +60,11 @@ static moe__ref_judged_t judge_element(const moe__ref_product_t *product,
   const double roundings = pieces + in_blocks;
   const double underflow = in_blocks ? pieces + sums->unscaled[i][j] : 1 + fabs(sb);
   double sum_error = tensor_core_error * sums->magnitude[i][j];
-  if (accumulation == MOE_REF_PROMOTED)
+  if (product->in_halves)
+    sum_error = (tensor_core_error_halves +
+                 tensor_core_rounding * ceil((double)product->depth / HALVES_DEPTH)) *
+                sums->magnitude[i][j];
+  else if (accumulation == MOE_REF_PROMOTED)
     sum_error =
         tensor_core_error * sqrt(sums->squares[i][j]) + roundings * 0x1p-24 * sums->magnitude[i][j];
   const double before_cast = fabs(sb * sa) * sum_error;

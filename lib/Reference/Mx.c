@@ -10,6 +10,8 @@
 
 #include "moe/limits.h"
 
+#include <stdlib.h>
+
 enum { ROWS = MOE__REF_TILE_HEIGHT, LANES = MOE__REF_TILE_LANES };
 
 /* ---- The scale of one MX block ---- */
@@ -383,5 +385,74 @@ moe_ref_status_t moe_ref_mx_dequantize(const moe_ref_tensor_t *q, const moe_ref_
       factors[l] = moe__ref_f32_from_e8m0(*scale);
     rescale_run(&run, q, factors, x);
   } while (run_next(&run));
+  return MOE_REF_OK;
+}
+
+/* ---- Numbers that x has once it is quantized ---- */
+
+/* Row-major, with dimension `axis` divided. */
+static moe_ref_tensor_t packed_like(const moe_ref_tensor_t *x, moe_ref_dtype_t dtype, int axis,
+                                    int64_t divisor) {
+  moe_ref_tensor_t like = *x;
+  int64_t stride = 1;
+  like.dtype = dtype;
+  like.data = NULL;
+  for (int d = x->rank - 1; d >= 0; d--) {
+    like.shape[d] /= d == axis ? divisor : 1;
+    like.strides[d] = stride;
+    stride *= like.shape[d];
+  }
+  return like;
+}
+
+/* The number of bytes of a row-major tensor of bytes. */
+static size_t bytes_of(const moe_ref_tensor_t *tensor) {
+  size_t bytes = 1;
+  for (int d = 0; d < tensor->rank; d++)
+    bytes *= (size_t)tensor->shape[d];
+  return bytes;
+}
+
+static moe_ref_status_t round_part(const moe_ref_tensor_t *x, int axis, int64_t block,
+                                   moe_ref_mx_mode_t mode, moe_ref_dtype_t element,
+                                   const moe_ref_tensor_t *rounded) {
+  if (!moe__ref_is_tensor(x) || !moe__ref_is_tensor(rounded) || axis < 0 || axis >= x->rank ||
+      block < 1 || x->dtype != MOE_REF_BF16 || rounded->dtype != MOE_REF_BF16)
+    return MOE_REF_INVALID_ARGUMENT;
+  moe_ref_tensor_t q = packed_like(x, element, axis, 1),
+                   scales = packed_like(x, MOE_REF_E8M0, axis, block);
+  q.data = malloc(bytes_of(&q) + 1);
+  scales.data = malloc(bytes_of(&scales) + 1);
+  moe_ref_status_t status = MOE_REF_OUT_OF_MEMORY;
+  if (q.data != NULL && scales.data != NULL)
+    status = moe_ref_mx_quantize(x, axis, block, mode, &q, &scales);
+  if (status == MOE_REF_OK)
+    status = moe_ref_mx_dequantize(&q, &scales, axis, block, rounded);
+  free(q.data);
+  free(scales.data);
+  return status;
+}
+
+moe_ref_status_t moe_ref_mx_round(const moe_ref_tensor_t *x, const moe_ref_tensor_t *offs, int axis,
+                                  int64_t block, moe_ref_mx_mode_t mode, moe_ref_dtype_t element,
+                                  const moe_ref_tensor_t *rounded) {
+  if (offs == NULL)
+    return round_part(x, axis, block, mode, element, rounded);
+  if (!moe__ref_is_offsets(offs) || !moe__ref_is_tensor(x) || !moe__ref_is_tensor(rounded) ||
+      x->rank != 2 || rounded->rank != 2 || rounded->shape[0] != x->shape[0] || block < 1)
+    return MOE_REF_INVALID_ARGUMENT;
+  int64_t start = 0;
+  for (int64_t g = 0; g < offs->shape[0]; g++) {
+    const int64_t end = moe__ref_group_end(offs, g, start, x->shape[0]);
+    for (int64_t first = start; first < end; first += block) {
+      const int64_t last = first + block < end ? first + block : end;
+      const moe_ref_tensor_t from = rows_of(x, first, last), to = rows_of(rounded, first, last);
+      const moe_ref_status_t status =
+          round_part(&from, axis, axis == 0 ? last - first : block, mode, element, &to);
+      if (status != MOE_REF_OK)
+        return status;
+    }
+    start = end;
+  }
   return MOE_REF_OK;
 }

@@ -7,6 +7,8 @@ from __future__ import annotations
 # What K and N are multiples of, by recipe.
 MULTIPLES = {"fp8_rowwise": 16, "fp8_tensorwise": 16, "fp8_blockwise": 16, "mxfp8": 32}
 RECIPES = tuple(MULTIPLES)
+# Those that round to bf16: what is saved of an operand for its gradient is one tensor, without scales.
+ROUNDED = ("mxfp8",)
 
 
 def check(recipe: str) -> None:

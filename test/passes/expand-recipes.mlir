@@ -172,19 +172,21 @@ func.func @blockwise_batched(%a: tensor<?x?x?xbf16, #ekn>, %b: tensor<?x?x?xbf16
 
 // -----
 
-// mxfp8: MX blocks along what is summed, of the weights by either view; sums are promoted.
+// mxfp8: both operands are rounded to numbers of MX blocks along what is summed, the weights by either view, and multiplied in bf16.
 // CHECK-LABEL: func.func @mx
-// CHECK: "mx_quantize.quantize"(%{{.*}}) {axis = 1 : i64, block = 32 : i64, mode = "rceil"} : (tensor<?x288xbf16>) -> (tensor<?x288xf8E4M3FN>, tensor<?x9xf8E8M0FNU>)
-// CHECK: {axis = 2 : i64, block = 32 : i64, mode = "rceil"} : (tensor<4x144x288xbf16>) -> (tensor<4x144x288xf8E4M3FN>, tensor<4x144x9xf8E8M0FNU>)
-// CHECK: "scaled_grouped_mm.scaled_mm"{{.*}} {accumulate = "promoted"} : {{.*}} tensor<?x9xf8E8M0FNU>, tensor<4x9x144xf8E8M0FNU, #{{.*}}>, tensor<4xi32>) -> tensor<?x144xbf16>
+// CHECK: "mx_quantize.round"(%{{.*}}) {axis = 1 : i64, block = 32 : i64, element = "f8E4M3FN", mode = "rceil"} : (tensor<?x288xbf16>) -> tensor<?x288xbf16>
+// CHECK: "mx_quantize.round"(%{{.*}}) {axis = 2 : i64, block = 32 : i64, element = "f8E4M3FN", mode = "rceil"} : (tensor<4x144x288xbf16>) -> tensor<4x144x288xbf16>
+// CHECK: "scaled_grouped_mm.mm"{{.*}} : (tensor<?x288xbf16>, tensor<4x288x144xbf16, #{{.*}}>, tensor<4xi32>) -> tensor<?x144xbf16>
 // CHECK-LABEL: func.func @mx_dgrad
-// CHECK: {axis = 1 : i64, block = 32 : i64, mode = "rceil"} : (tensor<4x160x272xbf16>) -> (tensor<4x160x272xf8E4M3FN, #{{.*}}>, tensor<4x5x272xf8E8M0FNU>)
-// CHECK: "scaled_grouped_mm.scaled_mm"{{.*}} tensor<4x5x272xf8E8M0FNU>, tensor<4xi32>) -> tensor<?x272xbf16>
-// Along tokens groups begin at a multiple of 128: there is room for as many more in each.
+// CHECK: "mx_quantize.round"(%{{.*}}) {axis = 1 : i64, {{.*}}} : (tensor<4x160x272xbf16>) -> tensor<4x160x272xbf16>
+// CHECK: "scaled_grouped_mm.mm"{{.*}} : (tensor<?x160xbf16>, tensor<4x160x272xbf16>, tensor<4xi32>) -> tensor<?x272xbf16>
+// Along tokens blocks begin with their group; tokens stay where they are.
 // CHECK-LABEL: func.func @mx_wgrad
-// CHECK: "mx_quantize.quantize"(%{{.*}}, %{{.*}}) {align = 128 : i64, axis = 0 : i64, block = 32 : i64, mode = "rceil"} : (tensor<205x144xbf16>, tensor<4xi32>) -> (tensor<768x144xf8E4M3FN, #{{.*}}>, tensor<24x144xf8E8M0FNU>)
-// CHECK: {align = 128 : i64, axis = 0 : i64, block = 32 : i64, mode = "rceil"} : (tensor<205x272xbf16>, tensor<4xi32>) -> (tensor<768x272xf8E4M3FN, #{{.*}}>, tensor<24x272xf8E8M0FNU>)
-// CHECK: "scaled_grouped_mm.scaled_mm"{{.*}} {accumulate = "promoted", align = 128 : i64} : {{.*}} tensor<24x144xf8E8M0FNU>, tensor<24x272xf8E8M0FNU>, tensor<4xi32>) -> tensor<4x144x272xbf16>
+// CHECK: "mx_quantize.round"(%{{.*}}, %{{.*}}) {axis = 0 : i64, block = 32 : i64, element = "f8E4M3FN", mode = "rceil"} : (tensor<405x144xbf16>, tensor<4xi32>) -> tensor<405x144xbf16>
+// CHECK: "mx_quantize.round"(%{{.*}}, %{{.*}}) {axis = 0 : i64, {{.*}}} : (tensor<405x272xbf16>, tensor<4xi32>) -> tensor<405x272xbf16>
+// CHECK: "scaled_grouped_mm.mm"{{.*}} : (tensor<144x405xbf16, #{{.*}}>, tensor<405x272xbf16>, tensor<4xi32>) -> tensor<4x144x272xbf16>
+// CHECK-LABEL: func.func @mx_batched
+// CHECK: "scaled_grouped_mm.mm"{{.*}} : (tensor<?x?x?xbf16>, tensor<?x?x?xbf16>) -> tensor<?x?x?xbf16>
 #ekn = affine_map<(e, k, n) -> (e, n, k)>
 func.func @mx(%a: tensor<?x288xbf16>, %b: tensor<4x288x144xbf16, #ekn>, %offs: tensor<4xi32>) -> tensor<?x144xbf16> {
   %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "mxfp8"}
@@ -197,7 +199,45 @@ func.func @mx_dgrad(%a: tensor<?x160xbf16>, %b: tensor<4x160x272xbf16>, %offs: t
   return %out : tensor<?x272xbf16>
 }
 #nm = affine_map<(n, m) -> (m, n)>
-func.func @mx_wgrad(%a: tensor<144x205xbf16, #nm>, %b: tensor<205x272xbf16>, %offs: tensor<4xi32>) -> tensor<4x144x272xbf16> {
+func.func @mx_wgrad(%a: tensor<144x405xbf16, #nm>, %b: tensor<405x272xbf16>, %offs: tensor<4xi32>) -> tensor<4x144x272xbf16> {
+  %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "mxfp8"}
+      : (tensor<144x405xbf16, #nm>, tensor<405x272xbf16>, tensor<4xi32>) -> tensor<4x144x272xbf16>
+  return %out : tensor<4x144x272xbf16>
+}
+func.func @mx_batched(%a: tensor<?x?x?xbf16>, %b: tensor<?x?x?xbf16>) -> tensor<?x?x?xbf16> {
+  %out = "scaled_grouped_mm.grouped_mm"(%a, %b) {recipe = "mxfp8"}
+      : (tensor<?x?x?xbf16>, tensor<?x?x?xbf16>) -> tensor<?x?x?xbf16>
+  return %out : tensor<?x?x?xbf16>
+}
+
+// -----
+
+// Where experts have few tokens, on average, reading weights takes the time: they stay in FP8, and sums are promoted.
+// CHECK-LABEL: func.func @mx_few
+// CHECK: "mx_quantize.quantize"(%{{.*}}) {axis = 1 : i64, block = 32 : i64, mode = "rceil"} : (tensor<256x288xbf16>) -> (tensor<256x288xf8E4M3FN>, tensor<256x9xf8E8M0FNU>)
+// CHECK: {axis = 2 : i64, block = 32 : i64, mode = "rceil"} : (tensor<4x144x288xbf16>) -> (tensor<4x144x288xf8E4M3FN>, tensor<4x144x9xf8E8M0FNU>)
+// CHECK: "scaled_grouped_mm.scaled_mm"{{.*}} {accumulate = "promoted"} : {{.*}} tensor<256x9xf8E8M0FNU>, tensor<4x9x144xf8E8M0FNU, #{{.*}}>, tensor<4xi32>) -> tensor<256x144xbf16>
+// CHECK-LABEL: func.func @mx_few_dgrad
+// CHECK: {axis = 1 : i64, block = 32 : i64, mode = "rceil"} : (tensor<4x160x272xbf16>) -> (tensor<4x160x272xf8E4M3FN, #{{.*}}>, tensor<4x5x272xf8E8M0FNU>)
+// CHECK: "scaled_grouped_mm.scaled_mm"{{.*}} tensor<4x5x272xf8E8M0FNU>, tensor<4xi32>) -> tensor<64x272xbf16>
+// Along tokens groups begin at a multiple of 128: there is room for as many more in each.
+// CHECK-LABEL: func.func @mx_few_wgrad
+// CHECK: "mx_quantize.quantize"(%{{.*}}, %{{.*}}) {align = 128 : i64, axis = 0 : i64, block = 32 : i64, mode = "rceil"} : (tensor<205x144xbf16>, tensor<4xi32>) -> (tensor<768x144xf8E4M3FN, #{{.*}}>, tensor<24x144xf8E8M0FNU>)
+// CHECK: {align = 128 : i64, axis = 0 : i64, block = 32 : i64, mode = "rceil"} : (tensor<205x272xbf16>, tensor<4xi32>) -> (tensor<768x272xf8E4M3FN, #{{.*}}>, tensor<24x272xf8E8M0FNU>)
+// CHECK: "scaled_grouped_mm.scaled_mm"{{.*}} {accumulate = "promoted", align = 128 : i64} : {{.*}} tensor<24x144xf8E8M0FNU>, tensor<24x272xf8E8M0FNU>, tensor<4xi32>) -> tensor<4x144x272xbf16>
+#ekn = affine_map<(e, k, n) -> (e, n, k)>
+func.func @mx_few(%a: tensor<256x288xbf16>, %b: tensor<4x288x144xbf16, #ekn>, %offs: tensor<4xi32>) -> tensor<256x144xbf16> {
+  %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "mxfp8"}
+      : (tensor<256x288xbf16>, tensor<4x288x144xbf16, #ekn>, tensor<4xi32>) -> tensor<256x144xbf16>
+  return %out : tensor<256x144xbf16>
+}
+func.func @mx_few_dgrad(%a: tensor<64x160xbf16>, %b: tensor<4x160x272xbf16>, %offs: tensor<4xi32>) -> tensor<64x272xbf16> {
+  %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "mxfp8"}
+      : (tensor<64x160xbf16>, tensor<4x160x272xbf16>, tensor<4xi32>) -> tensor<64x272xbf16>
+  return %out : tensor<64x272xbf16>
+}
+#nm = affine_map<(n, m) -> (m, n)>
+func.func @mx_few_wgrad(%a: tensor<144x205xbf16, #nm>, %b: tensor<205x272xbf16>, %offs: tensor<4xi32>) -> tensor<4x144x272xbf16> {
   %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "mxfp8"}
       : (tensor<144x205xbf16, #nm>, tensor<205x272xbf16>, tensor<4xi32>) -> tensor<4x144x272xbf16>
   return %out : tensor<4x144x272xbf16>

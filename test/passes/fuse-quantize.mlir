@@ -691,3 +691,40 @@ func.func @three(%x: tensor<128x32xbf16>, %y: tensor<128x32xbf16>, %z: tensor<12
   return %q0, %q, %qy, %qz : tensor<128x32xf8E4M3FN, #columns>, tensor<128x32xf8E4M3FN, #columns>, tensor<128x32xf8E4M3FN, #columns>,
       tensor<128x32xf8E4M3FN, #columns>
 }
+
+// -----
+
+// What is rounded both ways is read once. With groups that holds where nobody reads rows of no group.
+// CHECK-LABEL: func.func @rounded_both_ways
+// CHECK-SAME: %[[X:[^:]*]]: tensor<?x64xbf16> {{.*}}, %[[B:[^:]*]]: tensor<2x64x32xbf16> {{.*}}, %[[OFFS:[^:]*]]: tensor<2xi32>
+// CHECK: %[[D:.*]]:2 = "mx_quantize.round_dual"(%[[X]], %[[OFFS]]) {block = 32 : i64, element = "f8E4M3FN", mode = "rceil"}
+// CHECK-NEXT: "scaled_grouped_mm.mm"(%[[D]]#0, %[[B]], %[[OFFS]])
+// CHECK-NEXT: return %{{.*}}, %[[D]]#1
+// CHECK-LABEL: func.func @rounded_rows_are_read
+// CHECK-NOT: round_dual
+// CHECK-LABEL: func.func @rounded_weights
+// CHECK: %[[D:.*]]:2 = "mx_quantize.round_dual"(%{{.*}}) {block = 32 : i64, element = "f8E5M2", mode = "even"}
+// CHECK-NEXT: return %[[D]]#0, %[[D]]#1
+// CHECK-LABEL: func.func @rounded_otherwise
+// CHECK-NOT: round_dual
+func.func @rounded_both_ways(%x: tensor<?x64xbf16>, %b: tensor<2x64x32xbf16>, %offs: tensor<2xi32>) -> (tensor<?x32xbf16>, tensor<?x64xbf16>) {
+  %r = "mx_quantize.round"(%x) {axis = 1 : i64, block = 32 : i64, mode = "rceil", element = "f8E4M3FN"} : (tensor<?x64xbf16>) -> tensor<?x64xbf16>
+  %out = "scaled_grouped_mm.mm"(%r, %b, %offs) : (tensor<?x64xbf16>, tensor<2x64x32xbf16>, tensor<2xi32>) -> tensor<?x32xbf16>
+  %t = "mx_quantize.round"(%x, %offs) {axis = 0 : i64, block = 32 : i64, mode = "rceil", element = "f8E4M3FN"} : (tensor<?x64xbf16>, tensor<2xi32>) -> tensor<?x64xbf16>
+  return %out, %t : tensor<?x32xbf16>, tensor<?x64xbf16>
+}
+func.func @rounded_rows_are_read(%x: tensor<?x64xbf16>, %offs: tensor<2xi32>) -> (tensor<?x64xbf16>, tensor<?x64xbf16>) {
+  %r = "mx_quantize.round"(%x) {axis = 1 : i64, block = 32 : i64, mode = "rceil", element = "f8E4M3FN"} : (tensor<?x64xbf16>) -> tensor<?x64xbf16>
+  %t = "mx_quantize.round"(%x, %offs) {axis = 0 : i64, block = 32 : i64, mode = "rceil", element = "f8E4M3FN"} : (tensor<?x64xbf16>, tensor<2xi32>) -> tensor<?x64xbf16>
+  return %r, %t : tensor<?x64xbf16>, tensor<?x64xbf16>
+}
+func.func @rounded_weights(%x: tensor<2x96x64xbf16>) -> (tensor<2x96x64xbf16>, tensor<2x96x64xbf16>) {
+  %t = "mx_quantize.round"(%x) {axis = 1 : i64, block = 32 : i64, mode = "even", element = "f8E5M2"} : (tensor<2x96x64xbf16>) -> tensor<2x96x64xbf16>
+  %r = "mx_quantize.round"(%x) {axis = 2 : i64, block = 32 : i64, mode = "even", element = "f8E5M2"} : (tensor<2x96x64xbf16>) -> tensor<2x96x64xbf16>
+  return %r, %t : tensor<2x96x64xbf16>, tensor<2x96x64xbf16>
+}
+func.func @rounded_otherwise(%x: tensor<2x96x64xbf16>) -> (tensor<2x96x64xbf16>, tensor<2x96x64xbf16>) {
+  %t = "mx_quantize.round"(%x) {axis = 1 : i64, block = 32 : i64, mode = "even", element = "f8E5M2"} : (tensor<2x96x64xbf16>) -> tensor<2x96x64xbf16>
+  %r = "mx_quantize.round"(%x) {axis = 2 : i64, block = 32 : i64, mode = "even", element = "f8E4M3FN"} : (tensor<2x96x64xbf16>) -> tensor<2x96x64xbf16>
+  return %r, %t : tensor<2x96x64xbf16>, tensor<2x96x64xbf16>
+}

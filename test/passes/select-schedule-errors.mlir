@@ -1305,3 +1305,62 @@ func.func @tiles_of_aligned_groups(%x: tensor<?x64xbf16>, %f: tensor<2x64xf32>, 
       : (tensor<?x64xbf16>, tensor<2x64xf32>, tensor<2xi32>) -> tensor<?x64xf8E4M3FN, #mk_of_cast>
   return %q : tensor<?x64xf8E4M3FN, #mk_of_cast>
 }
+
+// -----
+
+// Products of 16-bit operands, and what rounds.
+func.func @halves_swapped(%a: tensor<?x64xbf16>, %b: tensor<2x64x32xbf16>, %offs: tensor<2xi32>) {
+  // expected-error@below {{'schedule.swap_operands' is 1; it must be 0 with operands of 16 bits}}
+  %out = "scaled_grouped_mm.mm"(%a, %b, %offs) {schedule = {swap_operands = 1, tile_n = 64, pingpong = 0}} : (tensor<?x64xbf16>, tensor<2x64x32xbf16>, tensor<2xi32>) -> tensor<?x32xbf16>
+  return
+}
+
+// -----
+
+func.func @halves_cluster(%a: tensor<?x64xbf16>, %b: tensor<2x64x32xbf16>, %offs: tensor<2xi32>) {
+  // expected-error@below {{'schedule.cluster' is 2; it must be 1 with operands of 16 bits}}
+  %out = "scaled_grouped_mm.mm"(%a, %b, %offs) {schedule = {cluster = 2}} : (tensor<?x64xbf16>, tensor<2x64x32xbf16>, tensor<2xi32>) -> tensor<?x32xbf16>
+  return
+}
+
+// -----
+
+#km = affine_map<(m, k) -> (k, m)>
+func.func @halves_order(%a: tensor<?x64xbf16, #km>, %b: tensor<2x64x32xbf16>, %offs: tensor<2xi32>) {
+  // expected-error@below {{the kernel takes a and out row-major, and b row-major or column-major; in a gradient of weights a may be column-major too}}
+  %out = "scaled_grouped_mm.mm"(%a, %b, %offs) : (tensor<?x64xbf16, #km>, tensor<2x64x32xbf16>, tensor<2xi32>) -> tensor<?x32xbf16>
+  return
+}
+
+// -----
+
+func.func @halves_tokens(%a: tensor<64x?xbf16>, %b: tensor<?x32xbf16>, %offs: tensor<2xi32>) {
+  // expected-error@below {{the kernel takes tokens that lie side by side only with 'align'; give a the encoding affine_map<(n, m) -> (m, n)>, and b none}}
+  %out = "scaled_grouped_mm.mm"(%a, %b, %offs) : (tensor<64x?xbf16>, tensor<?x32xbf16>, tensor<2xi32>) -> tensor<2x64x32xbf16>
+  return
+}
+
+// -----
+
+func.func @halves_multiple(%a: tensor<?x64xbf16>, %b: tensor<2x64x36xbf16>, %offs: tensor<2xi32>) {
+  // expected-error@below {{dimension 2 of size 36}}
+  %out = "scaled_grouped_mm.mm"(%a, %b, %offs) : (tensor<?x64xbf16>, tensor<2x64x36xbf16>, tensor<2xi32>) -> tensor<?x36xbf16>
+  return
+}
+
+// -----
+
+func.func @round_rank(%x: tensor<64x64x32xbf16>) {
+  // expected-error@below {{no kernel rounds a tensor of rank 3 along axis 0; there are some for rank 2 and 3 along the last two dimensions}}
+  %0 = "mx_quantize.round"(%x) {axis = 0 : i64, block = 32 : i64, mode = "rceil", element = "f8E4M3FN"} : (tensor<64x64x32xbf16>) -> tensor<64x64x32xbf16>
+  return
+}
+
+// -----
+
+#km = affine_map<(m, k) -> (k, m)>
+func.func @round_order(%x: tensor<64x32xbf16, #km>) {
+  // expected-error@below {{the kernel takes and writes row-major tensors; remove their encoding}}
+  %0 = "mx_quantize.round"(%x) {axis = 1 : i64, block = 32 : i64, mode = "rceil", element = "f8E4M3FN"} : (tensor<64x32xbf16, #km>) -> tensor<64x32xbf16, #km>
+  return
+}

@@ -48,7 +48,9 @@ typedef struct moe__run_op_t {
   void (*use)(const moe__run_launch_t *launch, const char *role, moe__run_use_t *out_use);
   /* Judges a slice of a product's result, which the launch's tensors name. */
   moe_ref_status_t (*judge)(const moe__run_launch_t *launch, int64_t slice, moe_ref_score_t *score);
-  /* Compares a slice of it with the product of `factors`, of which qa and qb are quantizations. */
+  /* The roles of its factors. Compares a slice of the result with the product of tensors of which
+   * these are quantizations. */
+  const char *factors[2];
   moe_ref_status_t (*compare)(const moe__run_launch_t *launch, const moe_ref_tensor_t factors[2],
                               int64_t slice, moe_ref_score_t *score);
   /* The role of the operand that the result of this role is a quantization of, element by element;
@@ -76,7 +78,8 @@ struct moe__run_launch_t {
     int axis;
     int64_t block_size;
     moe_ref_mx_mode_t mode;
-    bool aligned; /* groups of q */
+    bool aligned;            /* groups of q */
+    moe_ref_dtype_t element; /* that is rounded to */
   } mx;
   struct {
     moe_ref_fp8_scaling_t scaling;

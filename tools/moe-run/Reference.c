@@ -219,9 +219,10 @@ int moe__run_reference_judge(const moe__run_call_t *call, moe__run_tensor_t *res
       judge_rows(&launch, info, call, found, judgments);
     if (!rc && found && launch.op->judge) {
       moe_ref_tensor_t factors[2];
-      const bool are_known = launch.op->compare &&
-                             find_unquantized(call, results, temporaries, i, "qa", &factors[0]) &&
-                             find_unquantized(call, results, temporaries, i, "qb", &factors[1]);
+      const bool are_known =
+          launch.op->compare &&
+          find_unquantized(call, results, temporaries, i, launch.op->factors[0], &factors[0]) &&
+          find_unquantized(call, results, temporaries, i, launch.op->factors[1], &factors[1]);
       rc = judge(&launch, info, call, found, are_known ? factors : NULL, threads, judgments);
     }
   }

@@ -23,6 +23,16 @@ typedef struct moe__stream_schedule_t {
   MOE__STREAM_SCHEDULE(MOE__SCHEDULE_MEMBER, )
 } moe__stream_schedule_t;
 
+/* Of Round.c. */
+#define MOE__ROUND_SCHEDULE(X, T)                                                                  \
+  X(T, warps, 1, 32, 8, "warps of a CTA, side by side, with 32 rows of 64 columns each")           \
+  X(T, ctas_per_sm, 1, 16, 2, "CTAs that share a multiprocessor")                                  \
+  X(T, band, 1, 4096, 1, "rows of such tiles that are worked off together")
+
+typedef struct moe__round_schedule_t {
+  MOE__ROUND_SCHEDULE(MOE__SCHEDULE_MEMBER, )
+} moe__round_schedule_t;
+
 /* Of CastTiles.h. */
 #define MOE__CAST_SCHEDULE(X, T)                                                                   \
   X(T, tile_n, 32, 256, 128,                                                                       \

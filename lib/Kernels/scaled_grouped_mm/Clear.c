@@ -76,12 +76,14 @@ static MlirValue make_request(moe__scaled_mm_t *s, moe__cursor_t cursor, MlirVal
 MlirValue moe__mm_request(moe__scaled_mm_t *s, const moe__mm_reduction_t *reduction, MlirValue at,
                           moe__cursor_t cursor, MlirValue *next) {
   moe__builder_t *b = &s->kernel.builder;
-  MlirValue zero = moe__i32(b, 0), one = moe__i32(b, 1), all = moe__i32(b, MOE__MM_TILE_K);
+  int step = moe__mm_depth(s, MOE__MM_STEP);
+  MlirValue zero = moe__i32(b, 0), one = moe__i32(b, 1),
+            all = moe__i32(b, moe__mm_depth(s, MOE__MM_TILE_K));
   MlirValue begin = moe__smax(b, zero, moe__sub(b, reduction->start, at));
   MlirValue end = moe__smin(b, moe__sub(b, reduction->end, at), all);
   /* Of an empty group there is one step. */
-  MlirValue steps = moe__ceil_div(b, moe__smax(b, end, one), MOE__MM_STEP);
-  MlirValue is_whole = moe__eq(b, moe__mul(b, steps, MOE__MM_STEP), end);
+  MlirValue steps = moe__ceil_div(b, moe__smax(b, end, one), step);
+  MlirValue is_whole = moe__eq(b, moe__mul(b, steps, step), end);
   MlirValue needed =
       moe__or(b, moe__slt(b, zero, begin), moe__eq(b, moe__zext(b, is_whole, b->i32), 0));
   MlirValue words[] = {cursor.stage, begin, end, moe__sub(b, steps, one)};
@@ -242,6 +244,31 @@ static void clear_part(moe__scaled_mm_t *s, moe__cursor_t request, MlirValue buf
   moe__fence_shared_to_async(b);
 }
 
+/* The same of tiles of 16 bits, where a row of a stage is a token of 64 rows of an operand: the
+ * rows behind the group in the last step. A group begins where its first stage does. */
+static void clear_behind(moe__scaled_mm_t *s, moe__cursor_t request, MlirValue buffer,
+                         MlirValue end, MlirValue last) {
+  moe__builder_t *b = &s->kernel.builder;
+  int step = moe__mm_depth(s, MOE__MM_STEP), pieces = MOE__MM_TILE_K / PIECE;
+  int blocks = (MOE__MM_TILE_ROWS + s->schedule.tile_n) / MOE__MM_BLOCK_ROWS;
+  MlirValue zeros[4];
+  for (int i = 0; i < 4; i++)
+    zeros[i] = moe__i32(b, 0);
+  MlirValue zero = moe__vector(b, 4, zeros);
+  MlirValue first = moe__mul(b, last, step);
+  moe__mbarrier_wait(b, barrier_at(s, s->layout.landed, request.stage), request.phase);
+  MlirValue at = moe__offset(b, buffer, moe__mul(b, first, MOE__MM_TILE_K));
+  MOE__FOR (b, piece, clearer(s), step * pieces, MOE__MM_CLEARERS) {
+    MlirValue token = moe__add(b, first, moe__udiv(b, piece, pieces));
+    MOE__IF (b, moe__slt(b, moe__sub(b, end, 1), token)) {
+      MlirValue own = moe__offset(b, at, moe__shl(b, piece, PIECE_BITS));
+      for (int i = 0; i < blocks; i++)
+        moe__store_aligned(b, zero, moe__offset_by(b, own, i * MOE__MM_BLOCK_BYTES), PIECE);
+    }
+  }
+  moe__fence_shared_to_async(b);
+}
+
 /* ---- Blocks of tokens ---- */
 
 MlirValue moe__mm_request_block(moe__scaled_mm_t *s, const moe__mm_reduction_t *reduction,
@@ -387,7 +414,10 @@ void moe__mm_clear(moe__scaled_mm_t *s) {
         clear_block(s, cursor, words[1], words[2], words[3]);
       } else {
         MlirValue buffer = moe__ring_buffer(kernel, &s->layout.ring, cursor);
-        clear_part(s, request, buffer, words[1], words[2], words[3]);
+        if (mlirTypeIsNull(s->half))
+          clear_part(s, request, buffer, words[1], words[2], words[3]);
+        else
+          clear_behind(s, request, buffer, words[2], words[3]);
       }
       moe__mbarrier_arrive(b, moe__ring_full(kernel, &s->layout.ring, cursor));
     }

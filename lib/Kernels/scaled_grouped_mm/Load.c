@@ -24,6 +24,17 @@ MlirValue moe__mm_first_row(moe__scaled_mm_t *s, const moe__mm_operand_t *operan
   return moe__sub(b, tile->row, moe__mul(b, tile->group, s->rows.value));
 }
 
+/* Loads what a tile takes of an MN-major operand: a copy for each 64 of its rows. */
+static void load_blocks(moe__scaled_mm_t *s, const moe__mm_operand_t *operand,
+                        const moe__group_tile_t *tile, MlirValue at, MlirValue row,
+                        MlirValue buffer, MlirValue landed) {
+  moe__builder_t *b = &s->kernel.builder;
+  for (int i = 0; i < operand->tile / MOE__MM_BLOCK_ROWS; i++)
+    moe__tma_load(b, operand->map, moe__offset_by(b, buffer, i * MOE__MM_BLOCK_BYTES), landed,
+                  operand->map_rank,
+                  (MlirValue[]){moe__add(b, row, i * MOE__MM_BLOCK_ROWS), at, tile->group});
+}
+
 /* Loads what a tile takes of an operand, from `at` of the reduction on, to `buffer`. Of
  * what the CTAs of a cluster share, each of them loads a part, for all. */
 static void load_operand(moe__scaled_mm_t *s, const moe__mm_operand_t *operand,
@@ -31,6 +42,10 @@ static void load_operand(moe__scaled_mm_t *s, const moe__mm_operand_t *operand,
                          MlirValue landed) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue row = moe__mm_first_row(s, operand, tile);
+  if (operand->mn_major) {
+    load_blocks(s, operand, tile, at, row, buffer, landed);
+    return;
+  }
   if (s->schedule.cluster == 1 || operand != s->side[s->schedule.beside ? 0 : 1]) {
     /* Weights make room for each other in L2, and not in place of tokens and of what is stored. */
     bool once = s->schedule.swap_operands && operand == s->side[0];

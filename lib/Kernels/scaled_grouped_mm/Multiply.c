@@ -57,6 +57,26 @@ typedef struct steps_t {
 
 static const steps_t ALL_STEPS;
 
+/* The descriptor of an operand's rows in a stage. */
+static MlirValue descriptor_of(moe__scaled_mm_t *s, const moe__mm_operand_t *operand,
+                               MlirValue at) {
+  moe__builder_t *b = &s->kernel.builder;
+  return operand->mn_major ? moe__wgmma_descriptor_mn(b, at, MOE__MM_BLOCK_BYTES)
+                           : moe__wgmma_descriptor(b, at);
+}
+
+/* The products of a stage of 16-bit tiles, whose descriptors are given. */
+static void issue_halves(moe__scaled_mm_t *s, int count, moe__accumulator_t *accumulators,
+                         bool fresh, const MlirValue *rows, MlirValue columns, steps_t steps) {
+  moe__builder_t *b = &s->kernel.builder;
+  moe__wgmma_halves_t halves = {s->half, s->side[0]->mn_major, s->side[1]->mn_major};
+  if (!steps.end.ptr)
+    moe__wgmma_k64_below(b, count, accumulators, fresh, rows, columns, &halves);
+  for (int i = 0; steps.end.ptr && i < count; i++)
+    accumulators[i] = moe__wgmma_half_steps(b, accumulators[i], fresh, rows[i], columns, &halves,
+                                            steps.begin, steps.end);
+}
+
 /* Waits for the stage at `now` and issues the products of its tiles. */
 static void multiply_stage(moe__scaled_mm_t *s, const moe__mm_position_t *self,
                            const moe__mm_reduction_t *reduction, const moe__mm_beside_t *beside,
@@ -71,12 +91,14 @@ static void multiply_stage(moe__scaled_mm_t *s, const moe__mm_position_t *self,
   for (int i = 0; i < count; i++) {
     if (fresh)
       accumulators[i] = moe__wgmma_fence_fresh(b, accumulators[i]);
-    rows[i] = moe__wgmma_descriptor(b, rows[i]);
+    rows[i] = descriptor_of(s, s->side[0], rows[i]);
   }
-  columns = moe__wgmma_descriptor(b, columns);
-  if (!steps.end.ptr)
+  columns = descriptor_of(s, s->side[1], columns);
+  if (!mlirTypeIsNull(s->half))
+    issue_halves(s, count, accumulators, fresh, rows, columns, steps);
+  else if (!steps.end.ptr)
     moe__wgmma_k128_below(b, count, accumulators, fresh, rows, columns, row_type, column_type);
-  for (int i = 0; steps.end.ptr && i < count; i++)
+  for (int i = 0; mlirTypeIsNull(s->half) && steps.end.ptr && i < count; i++)
     accumulators[i] = moe__wgmma_steps(b, accumulators[i], fresh, rows[i], columns, row_type,
                                        column_type, steps.begin, steps.end);
   moe__wgmma_commit(b);

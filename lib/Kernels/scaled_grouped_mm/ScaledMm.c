@@ -1,5 +1,5 @@
-/* ScaledMm.c - the kernel of scaled_grouped_mm.scaled_mm: products of FP8 matrices over ragged
- * groups of tokens, or in batches.
+/* ScaledMm.c - the kernel of scaled_grouped_mm.scaled_mm and of mm: products of FP8 matrices, and
+ * of matrices of 16 bits, over ragged groups of tokens, or in batches.
  *
  * One kernel for all cases. Forward: the tokens (M,K) of group e times the weights (K,N) of
  * expert e; a group is a range of rows. Gradient: for each e, (N,M) times (M,K) over the tokens
@@ -36,7 +36,11 @@
 #include "mlir-c/BuiltinTypes.h"
 
 /* Of qa and qb, by MOE__MM_QA and MOE__MM_QB. */
-static const moe__role_t FACTOR_ROLES[] = {MOE__QA, MOE__QB}, SCALE_ROLES[] = {MOE__SA, MOE__SB};
+static const moe__role_t SCALE_ROLES[] = {MOE__SA, MOE__SB};
+
+int moe__mm_depth(const moe__scaled_mm_t *s, int bytes) {
+  return mlirTypeIsNull(s->half) ? bytes : bytes / 2;
+}
 
 /* Batches are experts; tokens are in groups. */
 static bool has_groups(const moe__scaled_mm_t *s) {
@@ -45,26 +49,37 @@ static bool has_groups(const moe__scaled_mm_t *s) {
 
 /* ---- Parameters ---- */
 
+/* An extent in bytes. */
+static const moe__expression_t *bytes_of(moe__scaled_mm_t *s, const moe__extent_t *extent) {
+  moe__record_t *record = &s->kernel.record;
+  if (mlirTypeIsNull(s->half))
+    return extent->expression;
+  return moe__expression_mul(
+      record, MOE__EXPRESSIONS(extent->expression, moe__expression_constant(record, 2)));
+}
+
 /* How an operand lies in memory: its rows, the dimension along them, and where its matrices are
- * many, these. */
+ * many, these. MN-major, rows and the dimension along them change places. */
 static void add_map(moe__scaled_mm_t *s, MlirOperation op, int of, const moe__extent_t *inner,
                     const moe__extent_t *rows, const moe__extent_t *matrices) {
   moe__mm_operand_t *operand = &s->operands[of];
-  moe__tensor_map_t map = {.tensor = moe__tensor_number(op, FACTOR_ROLES[of]),
-                           .element = MOE__MAP_U8,
+  moe__tensor_map_t map = {.tensor = moe__tensor_number(op, moe__factor_role(op, of)),
+                           .element = mlirTypeIsNull(s->half) ? MOE__MAP_U8 : MOE__MAP_BF16,
                            .rank = 2,
                            .swizzle = MOE__SWIZZLE_128B};
   if (s->schedule.swap_operands) /* all waits for DRAM: no more is read than what is asked for */
     map.l2_promotion = MOE__L2_PROMOTION_128B;
-  map.dims[0] = map.strides[0] = inner->expression;
-  map.dims[1] = rows->expression;
-  map.box[0] = MOE__MM_TILE_K;
-  map.box[1] = operand->box;
+  const moe__extent_t *line = operand->mn_major ? rows : inner;
+  map.dims[0] = line->expression;
+  map.strides[0] = bytes_of(s, line);
+  map.dims[1] = (operand->mn_major ? inner : rows)->expression;
+  map.box[0] = moe__mm_depth(s, MOE__MM_TILE_K);
+  map.box[1] = operand->mn_major ? moe__mm_depth(s, MOE__MM_TILE_K) : operand->box;
   if (matrices) {
     map.rank = 3;
     map.dims[2] = matrices->expression;
-    map.strides[1] = moe__expression_mul(&s->kernel.record,
-                                         MOE__EXPRESSIONS(rows->expression, inner->expression));
+    map.strides[1] =
+        moe__expression_mul(&s->kernel.record, MOE__EXPRESSIONS(map.dims[1], map.strides[0]));
     map.box[2] = 1;
   }
   operand->map_rank = map.rank;
@@ -73,9 +88,10 @@ static void add_map(moe__scaled_mm_t *s, MlirOperation op, int of, const moe__ex
 
 static void add_extents(moe__scaled_mm_t *s, MlirOperation op) {
   moe__kernel_t *kernel = &s->kernel;
-  MlirType qa = moe__tensor_type(op, MOE__QA), qb = moe__tensor_type(op, MOE__QB);
+  MlirType qa = moe__factor_type(op, MOE__MM_QA), qb = moe__factor_type(op, MOE__MM_QB);
   int qa_rank = (int)mlirShapedTypeGetRank(qa), qb_rank = (int)mlirShapedTypeGetRank(qb);
-  int qa_number = moe__tensor_number(op, MOE__QA), qb_number = moe__tensor_number(op, MOE__QB);
+  int qa_number = moe__tensor_number(op, moe__factor_role(op, MOE__MM_QA)),
+      qb_number = moe__tensor_number(op, moe__factor_role(op, MOE__MM_QB));
   s->rows = moe__kernel_extent(kernel, qa_number, qa_rank - 2, qa);
   s->depth = moe__kernel_extent(kernel, qa_number, qa_rank - 1, qa);
   if (s->which == MOE__GRADIENT)
@@ -99,8 +115,9 @@ static void add_parameters(moe__scaled_mm_t *s, MlirOperation op) {
   if (moe__mm_has_mx_tokens(s) && !s->aligned)
     for (int i = 0; i < 2; i++)
       moe__mm_add_tail_map(s, op, i);
-  s->sb_is_row_major = moe__is_row_major(moe__tensor_type(op, MOE__SB));
-  for (int i = 0; i < 2 && !moe__mm_has_block_scales(s); i++)
+  bool has_scales = mlirTypeIsNull(s->half);
+  s->sb_is_row_major = has_scales && moe__is_row_major(moe__tensor_type(op, MOE__SB));
+  for (int i = 0; i < 2 && has_scales && !moe__mm_has_block_scales(s); i++)
     s->operands[i].scales = moe__kernel_pointer(kernel, moe__tensor_number(op, SCALE_ROLES[i]));
   if (has_groups(s))
     s->offs = moe__kernel_pointer(kernel, moe__tensor_number(op, MOE__OFFS));
@@ -114,16 +131,28 @@ static void add_parameters(moe__scaled_mm_t *s, MlirOperation op) {
     s->counters = moe__kernel_counters(kernel);
 }
 
+/* Elements of an operand that are 16 bytes. */
+static int line_multiple(MlirOperation op) {
+  return moe__is_scaled_mm(op) ? 16 : 8;
+}
+
 /* What a launcher has to check: sizes that belong together, strides of tensor maps and rows of out
  * in multiples of 16 bytes. */
 static void add_requirements(moe__scaled_mm_t *s, MlirOperation op) {
   moe__kernel_t *kernel = &s->kernel;
   int qa_last = s->which == MOE__BATCHED ? 2 : 1, qb_last = s->which == MOE__GRADIENT ? 1 : 2;
-  int qa = moe__tensor_number(op, MOE__QA), qb = moe__tensor_number(op, MOE__QB),
+  int qa = moe__tensor_number(op, moe__factor_role(op, MOE__MM_QA)),
+      qb = moe__tensor_number(op, moe__factor_role(op, MOE__MM_QB)),
       offs = moe__tensor_number(op, MOE__OFFS);
+  int line = line_multiple(op);
   moe__require_shapes(kernel, op);
-  moe__kernel_require(kernel, qb, qb_last, MOE__MULTIPLE_OF, 16);
-  int unit = moe__mm_has_mx_scales(s) && s->which != MOE__GRADIENT ? MOE_MX_BLOCK : 16;
+  moe__kernel_require(kernel, qb, qb_last, MOE__MULTIPLE_OF, line);
+  int unit = moe__mm_has_mx_scales(s) && s->which != MOE__GRADIENT ? MOE_MX_BLOCK : line;
+  /* MN-major, an operand's rows are what lies side by side. */
+  if (s->operands[MOE__MM_QA].mn_major)
+    moe__kernel_require(kernel, qa, qa_last - 1, MOE__MULTIPLE_OF, line);
+  if (s->operands[MOE__MM_QA].mn_major && s->operands[MOE__MM_QB].mn_major)
+    unit = 1;
   if (s->aligned)
     unit = MOE_GROUP_ALIGN;
   moe__kernel_require(kernel, qa, qa_last, MOE__AT_LEAST, unit);
@@ -402,7 +431,31 @@ static bool takes_mx_scales(MlirOperation op) {
   return moe__mm_case(op) == MOE__GRADIENT || takes_order_of_sb(op);
 }
 
+/* Of 16 bits an operand's rows may lie side by side in memory too; but tokens that are added up and
+ * lie side by side begin at multiples of 16 bytes. */
+static bool has_kernel_of_halves(MlirOperation op) {
+  MlirType a = moe__factor_type(op, MOE__MM_QA), b = moe__factor_type(op, MOE__MM_QB);
+  bool is_gradient = moe__mm_case(op) == MOE__GRADIENT;
+  int last = (int)mlirShapedTypeGetRank(b) - 1, line = line_multiple(op);
+  if (!moe__is_row_major(moe__tensor_type(op, MOE__OUT)) ||
+      !(moe__is_row_major(b) || moe__is_column_major(b)) ||
+      !(moe__is_row_major(a) || (is_gradient && moe__is_column_major(a))))
+    return moe__error(op, "the kernel takes a and out row-major, and b row-major or column-major; "
+                          "in a gradient of weights a may be column-major too");
+  if (is_gradient && !moe__group_align(op) && (moe__is_row_major(a) || moe__is_column_major(b)))
+    return moe__error(op, "the kernel takes tokens that lie side by side only with 'align'; give a "
+                          "the encoding affine_map<(n, m) -> (m, n)>, and b none");
+  int a_last = (int)mlirShapedTypeGetRank(a) - 1;
+  if (moe__is_row_major(a) ? !moe__needs_multiple(op, MOE__A, a_last, line)
+                           : !moe__needs_multiple(op, MOE__A, a_last - 1, line))
+    return false;
+  return (moe__is_row_major(b) || moe__needs_multiple(op, MOE__B, last - 1, line)) &&
+         moe__needs_multiple(op, MOE__B, last, line);
+}
+
 static bool has_kernel(MlirOperation op) {
+  if (!moe__is_scaled_mm(op))
+    return has_kernel_of_halves(op);
   static const char *const qb_orders[] = {
       [MOE__FORWARD] = "column-major per expert; give it the encoding "
                        "affine_map<(e, k, n) -> (e, n, k)>",
@@ -435,11 +488,13 @@ static bool has_kernel(MlirOperation op) {
 }
 
 bool moe__mm_is_promoted(MlirOperation op) {
-  return mlirStringRefEqual(moe__op_string(op, "accumulate"),
-                            mlirStringRefCreateFromCString("promoted"));
+  return moe__is_scaled_mm(op) && mlirStringRefEqual(moe__op_string(op, "accumulate"),
+                                                     mlirStringRefCreateFromCString("promoted"));
 }
 
 moe__mm_scales_t moe__mm_scales(MlirOperation op, int operand) {
+  if (!moe__is_scaled_mm(op))
+    return MOE__NO_SCALE;
   MlirType type = moe__tensor_type(op, SCALE_ROLES[operand]);
   bool is_forward = moe__mm_case(op) == MOE__FORWARD, is_qa = operand == MOE__MM_QA;
   if (moe__has_block_scales(op))
@@ -463,7 +518,13 @@ static void read_op(moe__scaled_mm_t *s, MlirOperation op) {
     s->bias_type = mlirShapedTypeGetElementType(moe__tensor_type(op, MOE__BIAS));
   for (int i = 0; i < 2; i++) {
     s->operands[i].granularity = moe__mm_scales(op, i);
-    s->operands[i].element = moe__fp8_of(moe__tensor_type(op, FACTOR_ROLES[i]));
+    if (moe__is_scaled_mm(op))
+      s->operands[i].element = moe__fp8_of(moe__factor_type(op, i));
+  }
+  if (!moe__is_scaled_mm(op)) {
+    s->half = mlirShapedTypeGetElementType(moe__factor_type(op, 0));
+    s->operands[MOE__MM_QA].mn_major = !moe__is_row_major(moe__factor_type(op, MOE__MM_QA));
+    s->operands[MOE__MM_QB].mn_major = moe__is_row_major(moe__factor_type(op, MOE__MM_QB));
   }
   s->side[0] = &s->operands[s->schedule.swap_operands ? MOE__MM_QB : MOE__MM_QA];
   s->side[1] = &s->operands[s->schedule.swap_operands ? MOE__MM_QA : MOE__MM_QB];
@@ -606,7 +667,7 @@ static bool lower(const moe__lowering_t *lowering) {
 }
 
 const moe__kernel_definition_t moe__scaled_mm_kernel = {
-    .ops = {MOE__OP_SCALED_MM, MOE__OP_SCALED_MM_BIAS},
+    .ops = {MOE__OP_SCALED_MM, MOE__OP_SCALED_MM_BIAS, MOE__OP_MM},
     .has_kernel = has_kernel,
     .schedule = &moe__mm_schedule,
     .candidates = moe__mm_candidates,

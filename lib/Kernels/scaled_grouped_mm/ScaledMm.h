@@ -29,11 +29,17 @@
 #define MOE__MM_WARPGROUP 128                                    /* threads */
 #define MOE__MM_WARPGROUPS 2                                     /* that multiply; one more loads */
 #define MOE__MM_THREADS (MOE__MM_WARPGROUPS * MOE__MM_WARPGROUP) /* that multiply */
-/* Elements of the reduction in a k-tile, which fills a stage: a row of it in shared memory has as
- * many bytes. One wgmma multiplies MOE__MM_STEP of them. */
+/* Bytes of the reduction in a k-tile, which fills a stage: a row of it in shared memory. One wgmma
+ * multiplies MOE__MM_STEP of them. Of FP8 these are elements; moe__mm_depth gives the elements of
+ * so many bytes. */
 #define MOE__MM_TILE_K 128
 #define MOE__MM_STEP 32
 #define MOE__MM_K_TILE_STEPS (MOE__MM_TILE_K / MOE__MM_STEP)
+
+/* Of an operand of 16 bits that is MN-major: so many of its rows lie side by side in a row of a
+ * stage, which is of one element of the reduction; and the bytes of such a block. */
+#define MOE__MM_BLOCK_ROWS 64
+#define MOE__MM_BLOCK_BYTES (MOE__MM_BLOCK_ROWS * MOE__MM_TILE_K)
 
 /* The named barrier of the first multiplying warpgroup; that of the second has the next number. */
 #define MOE__MM_WARPGROUP_BARRIER 1
@@ -49,7 +55,8 @@ typedef enum moe__mm_scales_t {
   MOE__SCALE_OF_EXPERT,
   MOE__SCALE_OF_ROW,
   MOE__SCALE_OF_BLOCK,
-  MOE__SCALE_OF_MX_BLOCK
+  MOE__SCALE_OF_MX_BLOCK,
+  MOE__NO_SCALE
 } moe__mm_scales_t;
 
 /* How many the op has of operand MOE__MM_QA or MOE__MM_QB, and whether its sums are promoted. */
@@ -62,6 +69,7 @@ typedef struct moe__mm_operand_t {
   int tile; /* of those, in the tile of a CTA */
   int box;  /* of those, in one copy */
   moe__fp8_t element;
+  bool mn_major; /* of 16 bits: its rows lie side by side in memory */
   MlirValue map;
   int map_rank;
   moe__mm_scales_t granularity;
@@ -75,7 +83,8 @@ typedef struct moe__scaled_mm_t {
   moe__mm_layout_t layout;
   moe__mm_case_t which;
   bool promoted, has_bias;
-  bool aligned; /* a gradient whose groups begin at multiples of 128 tokens, with zeros between */
+  MlirType half; /* of the operands' elements where these have 16 bits; else null */
+  bool aligned;  /* a gradient whose groups begin at multiples of 128 tokens, with zeros between */
   /* With blocks of any kind: else those along the reduction lie side by side. */
   bool sb_is_row_major;
   MlirValue sa_map, sb_map;       /* with blocks, unless those are of tokens or MX */
@@ -116,6 +125,9 @@ typedef struct moe__mm_reduction_t {
   MlirValue start, end, last_steps;
   MlirValue skipped; /* i32: steps of k-tile 0 that are wholly in front of the group; as the last */
 } moe__mm_reduction_t;
+
+/* The elements of the reduction that `bytes` bytes of a row are. */
+int moe__mm_depth(const moe__scaled_mm_t *s, int bytes);
 
 /* ---- Tiles.c ---- */
 
@@ -396,7 +408,7 @@ moe__mm_token_scales_t moe__mm_token_scales(moe__scaled_mm_t *s, const moe__mm_p
 MlirValue moe__mm_token_column_scales(moe__scaled_mm_t *s, const moe__mm_token_scales_t *scales,
                                       int j);
 
-/* ---- Clear.c, for the gradient, unless its scales are of MX blocks ---- */
+/* ---- Clear.c, for the gradient, unless its scales are of MX blocks or its groups aligned ---- */
 
 /* The word whose lowest `bytes` bytes are set; bytes is clamped to 0..4. */
 MlirValue moe__mm_low_bytes(moe__builder_t *b, MlirValue bytes);

@@ -12,7 +12,7 @@
 #include "mlir-c/BuiltinTypes.h"
 
 MOE__SCHEDULE_KIND(moe__mm_schedule, moe__mm_schedule_t, MOE__MM_SCHEDULE, "products",
-                   "scaled_mm, scaled_mm_bias");
+                   "scaled_mm, scaled_mm_bias, mm");
 
 /* ---- Candidates ---- */
 
@@ -38,6 +38,11 @@ static const moe__mm_schedule_t GRADIENT_PROMOTED[] = {
     {.tile_n = 192, .tma_store = 3},
     {.tile_n = 192},
     {.tile_n = 128, .stages = 6},
+};
+/* Operands of 16 bits: as fast sums, in stages of half the depth. */
+static const moe__mm_schedule_t HALVES[] = {
+    {PINGPONG},      {PINGPONG, .band = 16},       {PINGPONG, .band = 4},
+    {.tile_n = 256}, {.tile_n = 128, .stages = 6},
 };
 /* With scales of blocks of tokens a stage has a tail of each tile besides. */
 static const moe__mm_schedule_t GRADIENT_BLOCKS[] = {
@@ -145,8 +150,8 @@ static const moe__mm_schedule_t TOKENS_64_PROMOTED[] = {
 
 /* The tokens that each expert has on average; INT64_MAX where they are not known. */
 static int64_t tokens_per_expert(MlirOperation op) {
-  MlirType qa = moe__tensor_type(op, MOE__QA);
-  MlirType qb = moe__tensor_type(op, MOE__QB);
+  MlirType qa = moe__factor_type(op, MOE__MM_QA);
+  MlirType qb = moe__factor_type(op, MOE__MM_QB);
   int rows = mlirShapedTypeGetRank(qa) == 3 ? 1 : 0;
   if (mlirShapedTypeIsDynamicDim(qa, rows) || mlirShapedTypeIsDynamicDim(qb, 0))
     return INT64_MAX;
@@ -160,6 +165,8 @@ static bool has_few_groups(MlirOperation op) {
 }
 
 moe__candidates_t moe__mm_candidates(MlirOperation op) {
+  if (!moe__is_scaled_mm(op))
+    return MOE__CANDIDATES(HALVES);
   bool promoted = moe__mm_is_promoted(op), aligned = moe__group_align(op) != 0;
   if (aligned && moe__has_mx_scales(op))
     return MOE__CANDIDATES(ALIGNED_MX);
@@ -197,6 +204,12 @@ static bool check(MlirOperation op, const moe__mm_schedule_t *schedule) {
   if (schedule->tile_n % unit)
     return moe__error(op, "'schedule.tile_n' is %d; it must be a multiple of %d", schedule->tile_n,
                       unit);
+  bool halves = !moe__is_scaled_mm(op);
+  if (halves && schedule->swap_operands)
+    return moe__error(op, "'schedule.swap_operands' is 1; it must be 0 with operands of 16 bits");
+  if (halves && schedule->cluster > 1)
+    return moe__error(op, "'schedule.cluster' is %d; it must be 1 with operands of 16 bits",
+                      schedule->cluster);
   if (schedule->swap_operands && is_gradient)
     return moe__error(op, "'schedule.swap_operands' is 1; it must be 0 where groups are ranges of "
                           "the reduction");

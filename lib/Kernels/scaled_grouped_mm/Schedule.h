@@ -13,7 +13,7 @@
 #define MOE__MM_SCHEDULE(X, T)                                                                     \
   X(T, swap_operands, 0, 1, 0,                                                                     \
     "1: the rows of a tile are columns of qb, its columns rows of qa: for few tokens; 0 in the "   \
-    "weight gradient")                                                                             \
+    "weight gradient, and with operands of 16 bits")                                               \
   X(T, tile_n, 16, 256, 256,                                                                       \
     "columns of a tile of 128 rows, a multiple of 64; if swapped, of 16; with scales of MX "       \
     "blocks, of 32; at most 192 with promoted sums, 160 with scales of MX blocks, 128 with "       \
@@ -21,11 +21,11 @@
   X(T, pieces, 1, 8, 1,                                                                            \
     "if swapped: equal pieces of a tile's columns, of which as many are loaded and multiplied "    \
     "as the group has tokens for")                                                                 \
-  X(T, stages, 2, 12, 4, "pairs of tiles in flight, 128 of the reduction deep")                    \
+  X(T, stages, 2, 12, 4, "pairs of tiles in flight, 128 bytes of the reduction deep")              \
   X(T, band, 1, 4096, 8, "rows of tiles, of clusters, that are worked off together")               \
   X(T, cluster, 1, 2, 1,                                                                           \
-    "CTAs with tiles below one another, which share what they read of qb; 1 if swapped, and in "   \
-    "the weight gradient with scales of blocks")                                                   \
+    "CTAs with tiles below one another, which share what they read of qb; 1 if swapped, in the "   \
+    "weight gradient with scales of blocks, and with operands of 16 bits")                         \
   X(T, pingpong, 0, 1, 0,                                                                          \
     "1: each warpgroup multiplies tiles of its own, while the other stores; 0 with promoted "      \
     "sums, and if swapped")                                                                        \

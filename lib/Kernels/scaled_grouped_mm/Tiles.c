@@ -156,14 +156,15 @@ void moe__mm_fit(moe__scaled_mm_t *s, const moe__group_tile_t *tile, void (*body
 }
 
 bool moe__mm_skips_steps(const moe__scaled_mm_t *s) {
-  return s->which == MOE__GRADIENT && !s->aligned &&
+  return s->which == MOE__GRADIENT && !s->aligned && mlirTypeIsNull(s->half) &&
          (s->schedule.pingpong || moe__mm_stores_behind(s));
 }
 
 /* The steps of so many tokens. An empty group has one, whose tokens are zero: its gradient is
  * too. */
-static MlirValue steps_of(moe__builder_t *b, MlirValue tokens) {
-  return moe__smax(b, moe__ceil_div(b, tokens, MOE__MM_STEP), moe__i32(b, 1));
+static MlirValue steps_of(moe__scaled_mm_t *s, MlirValue tokens) {
+  moe__builder_t *b = &s->kernel.builder;
+  return moe__smax(b, moe__ceil_div(b, tokens, moe__mm_depth(s, MOE__MM_STEP)), moe__i32(b, 1));
 }
 
 /* Of so many in `k_tiles` k-tiles, those that are left for the last one. */
@@ -175,18 +176,20 @@ static MlirValue last_steps(moe__builder_t *b, MlirValue steps, MlirValue k_tile
 moe__mm_reduction_t moe__mm_reduction_of(moe__scaled_mm_t *s, const moe__mm_work_t *work) {
   moe__builder_t *b = &s->kernel.builder;
   moe__mm_reduction_t r = {.first = moe__i32(b, 0), .start = work->start, .end = work->end};
+  int tile_k = moe__mm_depth(s, MOE__MM_TILE_K);
+  bool halves = !mlirTypeIsNull(s->half);
   if (s->which != MOE__GRADIENT) {
-    r.k_tiles = moe__ceil_div(b, s->depth.value, MOE__MM_TILE_K);
+    r.k_tiles = moe__ceil_div(b, s->depth.value, tile_k);
     return r;
   }
   if (s->aligned) { /* one without tokens has a stage of zeros, which the TMA reads past the end */
     MlirValue is_empty = moe__eq(b, r.start, r.end);
     r.first = moe__select(b, is_empty, s->depth.value, r.start);
-    r.k_tiles = moe__ceil_div(b, moe__sub(b, r.end, r.start), MOE__MM_TILE_K);
+    r.k_tiles = moe__ceil_div(b, moe__sub(b, r.end, r.start), tile_k);
     r.k_tiles = moe__smax(b, r.k_tiles, moe__i32(b, 1));
-    if (has_blocks_of_tokens(s))
+    if (has_blocks_of_tokens(s) || halves)
       return r;
-    r.last_steps = last_steps(b, steps_of(b, moe__sub(b, r.end, r.start)), r.k_tiles);
+    r.last_steps = last_steps(b, steps_of(s, moe__sub(b, r.end, r.start)), r.k_tiles);
     r.skipped = moe__i32(b, 0);
     return r;
   }
@@ -197,8 +200,9 @@ moe__mm_reduction_t moe__mm_reduction_of(moe__scaled_mm_t *s, const moe__mm_work
     return r;
   }
   int alignment = moe__mm_skips_steps(s) ? LINE_ALIGNMENT : TOKEN_ALIGNMENT;
-  r.first = moe__and(b, r.start, -alignment);
-  MlirValue steps = steps_of(b, moe__sub(b, r.end, r.first));
+  /* Tokens of 16 bits do not lie side by side: the TMA takes them from any one on. */
+  r.first = halves ? r.start : moe__and(b, r.start, -alignment);
+  MlirValue steps = steps_of(s, moe__sub(b, r.end, r.first));
   r.k_tiles = moe__ceil_div(b, steps, MOE__MM_K_TILE_STEPS);
   r.last_steps = last_steps(b, steps, r.k_tiles);
   r.skipped = moe__i32(b, 0);
@@ -217,7 +221,7 @@ MlirValue moe__mm_k_tile_at(moe__scaled_mm_t *s, const moe__mm_reduction_t *redu
     MlirValue number = moe__select(b, is_first, reduction->k_tiles, index);
     index = moe__sub(b, number, 1);
   }
-  return moe__add(b, reduction->first, moe__mul(b, index, MOE__MM_TILE_K));
+  return moe__add(b, reduction->first, moe__mul(b, index, moe__mm_depth(s, MOE__MM_TILE_K)));
 }
 
 /* ---- What the loader tells the others of a tile ---- */

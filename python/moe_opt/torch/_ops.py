@@ -113,17 +113,23 @@ define("grouped_mm(Tensor a, Tensor b, Tensor offs, str recipe) -> Tensor", _gro
 
 def _with_gradients(wanted: str, kept: str) -> None:
     """Defines the two ops of a product whose operands `wanted` have gradients. Of those in `kept` forward saves what these need: a gradient
-    is a product with the other operand, quantized along another dimension."""
+    is a product with the other operand, quantized along another dimension. A recipe that rounds saves no scales: tensors of no elements
+    take their places."""
     suffix = "" if len(wanted) == 2 else f"_{wanted}"
     saved = [f"{operand}_{what}" for operand in kept for what in ("q", "scales")]
 
+    def with_scales(results, recipe):
+        if recipe not in _recipes.ROUNDED:
+            return results
+        return (results[0], *(tensor for rounded in results[1:] for tensor in (rounded, rounded.new_empty(0))))
+
     def forward(a, b, offs, recipe):
         b, swapped = _arranged(b)
-        return grouped_mm_function(f"forward{suffix}", recipe, swapped)(a.contiguous(), b, _aligned(offs))
+        return with_scales(grouped_mm_function(f"forward{suffix}", recipe, swapped)(a.contiguous(), b, _aligned(offs)), recipe)
 
     def forward_fake(a, b, offs, recipe):
         b, swapped = _arranged(b)
-        return grouped_mm_function(f"forward{suffix}", recipe, swapped).empty(a, b, offs)
+        return with_scales(grouped_mm_function(f"forward{suffix}", recipe, swapped).empty(a, b, offs), recipe)
 
     def turned(results, swapped):
         """The gradient of b, the last one, as b lies."""
@@ -133,12 +139,14 @@ def _with_gradients(wanted: str, kept: str) -> None:
 
     def backward(offs, *rest):
         *tensors, grad_out, recipe, swapped = rest
+        tensors = tensors[::2] if recipe in _recipes.ROUNDED else tensors
         found = grouped_mm_function(f"backward{suffix}", recipe, swapped)
         run = found if grad_out.shape[0] else found.zeros
         return turned(run(_aligned(offs), *tensors, grad_out.contiguous()), swapped)
 
     def backward_fake(offs, *rest):
         *tensors, grad_out, recipe, swapped = rest
+        tensors = tensors[::2] if recipe in _recipes.ROUNDED else tensors
         return turned(grouped_mm_function(f"backward{suffix}", recipe, swapped).empty(offs, *tensors, grad_out), swapped)
 
     results = ", ".join(f"Tensor {name}" for name in ["out", *saved])

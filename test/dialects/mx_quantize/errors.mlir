@@ -1951,3 +1951,46 @@ func.func @align_of_a_dequantize(%q: tensor<640x128xf8E4M3FN>, %s: tensor<4x128x
       : (tensor<640x128xf8E4M3FN>, tensor<4x128xf32>, tensor<4xi32>) -> (tensor<640x128xbf16>)
   return
 }
+
+// -----
+
+// round
+func.func @round_axis(%x: tensor<64x32xbf16>) {
+  // expected-error@below {{attribute 'axis' is 2; it must be 0 to 1}}
+  %0 = "mx_quantize.round"(%x) {axis = 2 : i64, block = 32 : i64, mode = "rceil", element = "f8E4M3FN"} : (tensor<64x32xbf16>) -> tensor<64x32xbf16>
+  return
+}
+
+// -----
+
+func.func @round_size(%x: tensor<48x32xbf16>) {
+  // expected-error@below {{dimension 0, the axis, has size 48; it must be a multiple of 32}}
+  %0 = "mx_quantize.round"(%x) {axis = 0 : i64, block = 32 : i64, mode = "rceil", element = "f8E4M3FN"} : (tensor<48x32xbf16>) -> tensor<48x32xbf16>
+  return
+}
+
+// -----
+
+func.func @round_dual_size(%x: tensor<48x40xbf16>, %offs: tensor<2xi32>) {
+  // expected-error@below {{dimension 1, the axis, has size 40; it must be a multiple of 32}}
+  %0, %1 = "mx_quantize.round_dual"(%x, %offs) {block = 32 : i64, mode = "rceil", element = "f8E4M3FN"}
+      : (tensor<48x40xbf16>, tensor<2xi32>) -> (tensor<48x40xbf16>, tensor<48x40xbf16>)
+  return
+}
+
+// -----
+
+func.func @round_groups(%x: tensor<64x32xbf16>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'offs' must not be there: 'x' has rank 2 and is cut along axis 1; groups cut a matrix along axis 0}}
+  %0 = "mx_quantize.round"(%x, %offs) {axis = 1 : i64, block = 32 : i64, mode = "rceil", element = "f8E4M3FN"}
+      : (tensor<64x32xbf16>, tensor<2xi32>) -> tensor<64x32xbf16>
+  return
+}
+
+// -----
+
+func.func @round_block(%x: tensor<64x32xbf16>) {
+  // expected-error@below {{attribute 'block' is 16; it must be 32}}
+  %0 = "mx_quantize.round"(%x) {axis = 1 : i64, block = 16 : i64, mode = "rceil", element = "f8E4M3FN"} : (tensor<64x32xbf16>) -> tensor<64x32xbf16>
+  return
+}

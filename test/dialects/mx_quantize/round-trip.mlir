@@ -170,3 +170,16 @@ func.func @layouts(%s: tensor<300x5xf8E8M0FNU>, %x: tensor<100x16xf8E5M2>, %offs
       : (tensor<160x16xf8E5M2>, tensor<3xi32>, tensor<3xi32>) -> tensor<160x16xf8E5M2>
   return
 }
+
+// CHECK-LABEL: func.func @round
+// CHECK: "mx_quantize.round"(%{{.*}}) {axis = 2 : i64, block = 32 : i64, element = "f8E4M3FN", mode = "rceil"} : (tensor<2x45x64xbf16>) -> tensor<2x45x64xbf16>
+// CHECK: "mx_quantize.round"(%{{.*}}, %{{.*}}) {axis = 0 : i64, block = 32 : i64, element = "f8E5M2", mode = "even"} : (tensor<?x40xbf16>, tensor<3xi32>) -> tensor<?x40xbf16>
+// CHECK: "mx_quantize.round_dual"(%{{.*}}, %{{.*}}) {block = 32 : i64, element = "f8E4M3FN", mode = "rceil"} : (tensor<45x64xbf16>, tensor<3xi32>) -> (tensor<45x64xbf16>, tensor<45x64xbf16>)
+func.func @round(%w: tensor<2x45x64xbf16>, %x: tensor<?x40xbf16>, %y: tensor<45x64xbf16>, %offs: tensor<3xi32>) {
+  %0 = "mx_quantize.round"(%w) {axis = 2 : i64, block = 32 : i64, mode = "rceil", element = "f8E4M3FN"} : (tensor<2x45x64xbf16>) -> tensor<2x45x64xbf16>
+  %1 = "mx_quantize.round"(%x, %offs) {axis = 0 : i64, block = 32 : i64, mode = "even", element = "f8E5M2"}
+      : (tensor<?x40xbf16>, tensor<3xi32>) -> tensor<?x40xbf16>
+  %2, %3 = "mx_quantize.round_dual"(%y, %offs) {block = 32 : i64, mode = "rceil", element = "f8E4M3FN"}
+      : (tensor<45x64xbf16>, tensor<3xi32>) -> (tensor<45x64xbf16>, tensor<45x64xbf16>)
+  return
+}

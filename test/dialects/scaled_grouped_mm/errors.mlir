@@ -1646,3 +1646,36 @@ func.func @mixed_zeros_bias_element(%w: tensor<16x16xui8>, %scales: tensor<16x1x
       : (tensor<16x16xui8>, tensor<16x1xbf16>, tensor<16x1xui8>, tensor<64x32xbf16>, tensor<16xi32>) -> tensor<64x16xbf16>
   return
 }
+
+// -----
+
+// mm
+func.func @mm_element(%a: tensor<64x32xf8E4M3FN>, %b: tensor<2x32x16xbf16>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'a' has element type f8E4M3FN; it must be bf16 or f16}}
+  %out = "scaled_grouped_mm.mm"(%a, %b, %offs) : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xbf16>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @mm_elements(%a: tensor<64x32xf16>, %b: tensor<2x32x16xbf16>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operands 'a' and 'b' must both be bf16 or both f16}}
+  %out = "scaled_grouped_mm.mm"(%a, %b, %offs) : (tensor<64x32xf16>, tensor<2x32x16xbf16>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @mm_offs(%a: tensor<64x32xbf16>, %b: tensor<2x32x16xbf16>) {
+  // expected-error@below {{operand 'offs'}}
+  %out = "scaled_grouped_mm.mm"(%a, %b) : (tensor<64x32xbf16>, tensor<2x32x16xbf16>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @mm_align(%a: tensor<64x272xbf16>, %b: tensor<272x144xbf16>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'a' has dimension 1 of size 272; with 'align' it must be a multiple of 128}}
+  %out = "scaled_grouped_mm.mm"(%a, %b, %offs) {align = 128 : i64} : (tensor<64x272xbf16>, tensor<272x144xbf16>, tensor<2xi32>) -> tensor<2x64x144xbf16>
+  return
+}

@@ -15,13 +15,23 @@ typedef struct direction_t {
   moe_ref_tensor_t x, q, scales;
 } direction_t;
 
+/* Whether the numbers of q are made, and no scales. */
+static bool rounds(const moe__run_launch_t *launch) {
+  return moe__run_tensor(launch, "rounded") != NULL;
+}
+
 static bool is_dual(const moe__run_launch_t *launch) {
-  return moe__run_tensor(launch, "q_t") != NULL;
+  return moe__run_tensor(launch, rounds(launch) ? "rounded_t" : "q_t") != NULL;
 }
 
 /* Of a dual op number 0 is along the last dimension, number 1 along the one before. */
 static direction_t direction_of(const moe__run_launch_t *launch, int number) {
   const moe_ref_tensor_t *x = moe__run_tensor(launch, "x");
+  if (rounds(launch)) {
+    const moe_ref_tensor_t *rounded = moe__run_tensor(launch, number ? "rounded_t" : "rounded");
+    return (direction_t){is_dual(launch) ? x->rank - 1 - number : launch->mx.axis, *x, *rounded,
+                         *rounded};
+  }
   return (direction_t){is_dual(launch) ? x->rank - 1 - number : launch->mx.axis, *x,
                        *moe__run_tensor(launch, number ? "q_t" : "q"),
                        *moe__run_tensor(launch, number ? "scales_t" : "scales")};
@@ -73,6 +83,13 @@ static int prepare_mode(moe__run_launch_t *launch, const json_t *attributes) {
   return rc;
 }
 
+static int prepare_element(moe__run_launch_t *launch, const json_t *attributes) {
+  int number = -1;
+  int rc = moe__run_attribute_name(launch, attributes, "element", moe_ref_dtype_from_name, &number);
+  launch->mx.element = (moe_ref_dtype_t)number;
+  return rc;
+}
+
 static int prepare(moe__run_launch_t *launch, const json_t *attributes) {
   int rc = MOE__RUN_OK;
   if (is_dual(launch) && moe__run_first_operand(launch)->rank < 2)
@@ -82,8 +99,10 @@ static int prepare(moe__run_launch_t *launch, const json_t *attributes) {
     rc = prepare_axis(launch, attributes);
   if (!rc)
     rc = prepare_mx_block(launch, attributes);
-  if (!rc && moe__run_makes(launch, "scales"))
+  if (!rc && (moe__run_makes(launch, "scales") || rounds(launch)))
     rc = prepare_mode(launch, attributes);
+  if (!rc && rounds(launch))
+    rc = prepare_element(launch, attributes);
   return rc ? rc : check_shapes(launch);
 }
 
@@ -95,7 +114,8 @@ static void cut(moe__run_launch_t *launch, int threads) {
     const moe_ref_tensor_t *x = &direction.x;
     int best = -1;
     for (int d = 0; d < x->rank; d++)
-      if (d != direction.axis && (best < 0 || x->shape[d] > x->shape[best]))
+      if (d != direction.axis && !(d == 0 && rounds(launch) && offs_of(launch)) &&
+          (best < 0 || x->shape[d] > x->shape[best]))
         best = d;
     launch->cuts[number] = moe__run_cut(best, best < 0 ? 1 : x->shape[best], 1, threads);
     launch->slices += launch->cuts[number].slices;
@@ -124,6 +144,12 @@ static moe_ref_status_t run_quantize(const moe__run_launch_t *launch, int64_t sl
                              &direction.q, &direction.scales);
 }
 
+static moe_ref_status_t run_round(const moe__run_launch_t *launch, int64_t slice) {
+  const direction_t direction = slice_direction(launch, slice);
+  return moe_ref_mx_round(&direction.x, offs_of(launch), direction.axis, launch->mx.block_size,
+                          launch->mx.mode, launch->mx.element, &direction.q);
+}
+
 static moe_ref_status_t run_dequantize(const moe__run_launch_t *launch, int64_t slice) {
   const direction_t direction = slice_direction(launch, slice);
   return moe_ref_mx_dequantize(&direction.q, &direction.scales, direction.axis,
@@ -146,12 +172,13 @@ static void use(const moe__run_launch_t *launch, const char *role, moe__run_use_
 }
 
 static const char *quantized_from(const moe__run_launch_t *launch, const char *role) {
-  return moe__run_makes(launch, "q") && *role == 'q' ? "x" : NULL;
+  return (moe__run_makes(launch, "q") && *role == 'q') || rounds(launch) ? "x" : NULL;
 }
 
-/* Of q, rows of x that are in no group; of scales, rows that belong to no block. */
+/* Of q and of what is rounded, rows of x that are in no group; of scales, rows that belong to no
+ * block. */
 static int64_t written_rows(const moe__run_launch_t *launch, const char *role) {
-  if (!offs_of(launch) || *role != 'q')
+  if (!offs_of(launch) || (*role != 'q' && *role != 'r'))
     return -1;
   return (launch->mx.aligned ? moe_ref_aligned_end : moe_ref_grouped_rows)(
       offs_of(launch), moe__run_first_operand(launch)->shape[0]);
@@ -171,6 +198,8 @@ static bool has_gaps(const moe__run_launch_t *launch, const char *role) {
 const moe__run_op_t moe__run_quantize_ops[] = {
     MX_OP("quantize", "x [offs] -> q scales", run_quantize),
     MX_OP("quantize_dual", "x -> q scales q_t scales_t", run_quantize),
+    MX_OP("round", "x [offs] -> rounded", run_round),
+    MX_OP("round_dual", "x [offs] -> rounded rounded_t", run_round),
     MX_OP("dequantize", "q scales -> x", run_dequantize),
     {0},
 };

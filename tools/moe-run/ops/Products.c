@@ -14,9 +14,22 @@ static bool has_offsets(const moe__run_launch_t *launch) {
   return moe__run_tensor(launch, "offs") != NULL;
 }
 
+/* Operands of 16 bits are a and b, and have no scales. */
+static bool has_scales(const moe__run_launch_t *launch) {
+  return moe__run_tensor(launch, "sa") != NULL;
+}
+
+static const char *role_of_a(const moe__run_launch_t *launch) {
+  return has_scales(launch) ? "qa" : "a";
+}
+
+static const char *role_of_b(const moe__run_launch_t *launch) {
+  return has_scales(launch) ? "qb" : "b";
+}
+
 static moe_ref_scaled_mm_t product(const moe__run_launch_t *launch) {
-  return (moe_ref_scaled_mm_t){.a = moe__run_tensor(launch, "qa"),
-                               .b = moe__run_tensor(launch, "qb"),
+  return (moe_ref_scaled_mm_t){.a = moe__run_tensor(launch, role_of_a(launch)),
+                               .b = moe__run_tensor(launch, role_of_b(launch)),
                                .sa = moe__run_tensor(launch, "sa"),
                                .sb = moe__run_tensor(launch, "sb"),
                                .offs = moe__run_tensor(launch, "offs"),
@@ -28,8 +41,12 @@ static moe_ref_scaled_mm_t product(const moe__run_launch_t *launch) {
 
 static int prepare(moe__run_launch_t *launch, const json_t *attributes) {
   int number = -1;
-  int rc = moe__run_attribute_name(launch, attributes, "accumulate", moe_ref_accumulation_from_name,
-                                   &number);
+  int rc = 0;
+  if (json_object_get(attributes, "accumulate"))
+    rc = moe__run_attribute_name(launch, attributes, "accumulate", moe_ref_accumulation_from_name,
+                                 &number);
+  else
+    number = MOE_REF_FAST;
   launch->accumulation = (moe_ref_accumulation_t)number;
   launch->token_blocks = json_object_get(attributes, "granularity") != NULL;
   if (!rc && json_object_get(attributes, "align"))
@@ -62,7 +79,7 @@ static moe_ref_status_t judge(const moe__run_launch_t *launch, int64_t slice,
 
 /* Whether groups are rows of the result. */
 static bool has_grouped_rows(const moe__run_launch_t *launch) {
-  return has_offsets(launch) && moe__run_tensor(launch, "qb")->rank == 3;
+  return has_offsets(launch) && moe__run_tensor(launch, role_of_b(launch))->rank == 3;
 }
 
 /* Quantized tokens that are summed over may be more than there were (Fp8.c, Mx.c), and so may the
@@ -70,14 +87,17 @@ static bool has_grouped_rows(const moe__run_launch_t *launch) {
 static moe_ref_status_t compare(const moe__run_launch_t *launch, const moe_ref_tensor_t factors[2],
                                 int64_t slice, moe_ref_score_t *score) {
   moe_ref_scaled_mm_t mm = product(launch);
-  moe_ref_tensor_t a = *mm.a, b = *mm.b, sa = *mm.sa, sb = *mm.sb;
+  moe_ref_tensor_t sa, sb;
+  moe_ref_tensor_t a = *mm.a, b = *mm.b;
   if (has_offsets(launch) && !has_grouped_rows(launch)) {
     a.shape[1] = factors[0].shape[1];
     b.shape[0] = factors[1].shape[0];
     mm.a = &a;
     mm.b = &b;
     mm.aligned = false; /* those that were quantized are not */
-    if (sa.dtype == MOE_REF_E8M0) {
+    if (has_scales(launch) && mm.sa->dtype == MOE_REF_E8M0) {
+      sa = *mm.sa;
+      sb = *mm.sb;
       const int64_t blocks = moe_ref_padded(a.shape[1], MOE_MX_BLOCK) / MOE_MX_BLOCK;
       sa.shape[0] = sb.shape[0] = blocks + mm.offs->shape[0];
       mm.sa = &sa;
@@ -93,14 +113,17 @@ static moe_ref_status_t compare(const moe__run_launch_t *launch, const moe_ref_t
  * that have none, or of no block; experts, where these are all there is. */
 static void use_nan(const moe__run_launch_t *launch, const char *role, moe__run_use_t *out_use) {
   const bool is_gradient = has_offsets(launch) && !has_grouped_rows(launch);
-  out_use->nan_dimension = is_gradient && moe__run_is(role, "qa");
+  const bool is_a = moe__run_is(role, role_of_a(launch));
+  out_use->nan_dimension = is_gradient && is_a;
   if (has_offsets(launch))
     out_use->offs = *moe__run_tensor(launch, "offs");
-  if (moe__run_is(role, "qa"))
+  if (is_a)
     out_use->nan = has_offsets(launch) ? MOE__RUN_NAN_TOKENS : MOE__RUN_NAN_GROUPS;
-  if (is_gradient && moe__run_is(role, "qb"))
+  if (is_gradient && moe__run_is(role, role_of_b(launch)))
     out_use->nan = MOE__RUN_NAN_TOKENS;
   out_use->align = launch->align;
+  if (!has_scales(launch))
+    return;
   const bool is_mx = moe__run_tensor(launch, "sa")->dtype == MOE_REF_E8M0;
   out_use->token_block = is_mx ? MOE_MX_BLOCK : MOE_FP8_BLOCK;
   if (is_gradient && (moe__run_is(role, "sa") || moe__run_is(role, "sb")))
@@ -117,8 +140,9 @@ static void use_nan(const moe__run_launch_t *launch, const char *role, moe__run_
 }
 
 static void use(const moe__run_launch_t *launch, const char *role, moe__run_use_t *out_use) {
-  const moe_ref_tensor_t *qa = moe__run_tensor(launch, "qa");
-  out_use->role = moe__run_is(role, "qa") ? MOE__RUN_SELECTOR : MOE__RUN_OPERAND;
+  const char *a = role_of_a(launch);
+  const moe_ref_tensor_t *qa = moe__run_tensor(launch, a);
+  out_use->role = moe__run_is(role, a) ? MOE__RUN_SELECTOR : MOE__RUN_OPERAND;
   if (moe__run_is(role, "sa") || moe__run_is(role, "sb"))
     out_use->role = MOE__RUN_SCALES;
   if (moe__run_is(role, "offs"))
@@ -142,15 +166,18 @@ static int64_t written_rows(const moe__run_launch_t *launch, const char *role) {
   return has_grouped_rows(launch) ? moe_ref_scaled_mm_tokens(&mm) : -1;
 }
 
-#define PRODUCT(op_name, roles)                                                                    \
+#define PRODUCT(op_name, roles, ...)                                                               \
   {                                                                                                \
     .name = "scaled_grouped_mm." op_name, .tensors = (roles), .prepare = prepare, .cut = cut,      \
     .run = run, .use = use, .judge = judge, .compare = compare, .flops = flops,                    \
-    .written_rows = written_rows                                                                   \
+    .written_rows = written_rows, .factors = {                                                     \
+      __VA_ARGS__                                                                                  \
+    }                                                                                              \
   }
 
 const moe__run_op_t moe__run_product_ops[] = {
-    PRODUCT("scaled_mm", "qa qb sa sb [offs] -> out"),
-    PRODUCT("scaled_mm_bias", "qa qb sa sb [offs] bias -> out"),
+    PRODUCT("scaled_mm", "qa qb sa sb [offs] -> out", "qa", "qb"),
+    PRODUCT("scaled_mm_bias", "qa qb sa sb [offs] bias -> out", "qa", "qb"),
+    PRODUCT("mm", "a b [offs] -> out", "a", "b"),
     {0},
 };
