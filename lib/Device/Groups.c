@@ -109,11 +109,17 @@ static void count_in_order(moe__groups_t *groups, MlirValue lane) {
              entry(groups, groups->layout.tile_ends, lane));
 }
 
+static MlirValue clamp_end(moe__builder_t *b, MlirValue offset, MlirValue last_end,
+                           MlirValue rows) {
+  return moe__smin(b, moe__smax(b, offset, last_end), rows);
+}
+
 void moe__groups_initialize(moe__groups_t *groups, MlirValue offs, MlirValue rows, MlirValue lane,
                             MlirValue status) {
   moe__builder_t *b = &groups->kernel->builder;
   MlirValue zero = moe__i32(b, 0), last_lane = moe__i32(b, MOE__WARP - 1);
   MlirValue is_first = moe__eq(b, lane, zero);
+  bool apart = groups->scans_apart; /* what is carried comes in behind the scans */
   /* Carried from one 32 groups to the next: where the last one ended, how many tiles there were,
    * the last offset as it was given, and what this lane found wrong. */
   MlirValue last_end = zero, last_tile_end = zero, last_offset = zero, faults = zero;
@@ -126,22 +132,27 @@ void moe__groups_initialize(moe__groups_t *groups, MlirValue offs, MlirValue row
         moe__load(b, moe__offset(b, offs, moe__shl(b, moe__zext(b, index, b->i64), 2)), b->i32);
     MlirValue before = moe__select(b, is_first, last_offset, moe__shuffle_up(b, offset, 1));
     faults = moe__or(b, faults, find_faults(b, offset, before, rows));
-    MlirValue end = moe__smin(b, moe__smax(b, offset, last_end), rows);
-    end = moe__warp_scan(b, end, lane, moe__smax);
-    MlirValue start = moe__shuffle_up(b, end, 1);
+    MlirValue highest = apart ? offset : clamp_end(b, offset, last_end, rows);
+    highest = moe__warp_scan(b, highest, lane, moe__smax);
+    MlirValue end = apart ? clamp_end(b, highest, last_end, rows) : highest;
+    MlirValue start = moe__shuffle_up(b, highest, 1);
+    start = apart ? clamp_end(b, start, last_end, rows) : start;
     start = moe__select(b, is_first, last_end, start);
-    MlirValue tile_end = last_tile_end;
+    MlirValue counted = zero, tile_end = last_tile_end;
     if (!by_size) {
       /* Lanes beyond the last group repeat its end, and so have no tiles. */
       MlirValue tiles = moe__ceil_div(b, moe__sub(b, end, start), groups->tile_m);
-      tile_end = moe__add(b, moe__warp_scan(b, tiles, lane, moe__add), last_tile_end);
+      counted = moe__warp_scan(b, tiles, lane, moe__add);
+      tile_end = moe__add(b, counted, last_tile_end);
     }
     moe__store(b, end, entry(groups, groups->layout.ends, group));
     if (groups->layout.tiles == MOE__GROUPS_IN_TURN)
       moe__store(b, tile_end, entry(groups, groups->layout.tile_ends, group));
-    last_end = moe__shuffle(b, end, last_lane);
+    highest = moe__shuffle(b, highest, last_lane);
+    last_end = apart ? clamp_end(b, highest, last_end, rows) : highest;
     if (!by_size)
-      last_tile_end = moe__shuffle(b, tile_end, last_lane);
+      last_tile_end = apart ? moe__add(b, moe__shuffle(b, counted, last_lane), last_tile_end)
+                            : moe__shuffle(b, tile_end, last_lane);
     last_offset = moe__shuffle(b, offset, last_lane);
   }
   if (by_size) {

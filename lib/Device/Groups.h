@@ -37,6 +37,9 @@ typedef struct moe__groups_t {
   MlirValue count; /* i32: groups */
   int32_t tile_m, band;
   MlirValue columns; /* i32: tiles along N */
+  /* Set before moe__groups_initialize: the scans of 32 groups do not wait for those before, which
+   * is faster where there are many. */
+  bool scans_apart;
 } moe__groups_t;
 
 /* A tile of a group. */
