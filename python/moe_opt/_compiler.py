@@ -167,8 +167,11 @@ def compile(  # pylint: disable=redefined-builtin
     cache: the folder of compiled bundles, otherwise moe-opt in the user's cache folder ($XDG_CACHE_HOME, ~/.cache).
 
     A bundle's name in the cache is the hash of the text, the options and the compiler. Processes may share a cache: bundles appear whole.
-    CompileError has the diagnostics, or says that libmoe_compiler is not installed.
+    CompileError has the diagnostics, or says that libmoe_compiler is not installed. InputOutputError: the cache cannot be written.
     """
+    for argument, value in (("text", text), ("name", name), ("ptxas", ptxas)):
+        if not isinstance(value, str) and (argument, value) != ("ptxas", None):
+            raise TypeError(f"{argument} is of type {type(value).__name__}; it must be a str")
     folder = cache_folder() if cache is None else pathlib.Path(cache)
     key = "\0".join((_identity(), str(opt_level), ptxas or "", text))
     target = folder / hashlib.sha256(key.encode()).hexdigest()
@@ -177,9 +180,13 @@ def compile(  # pylint: disable=redefined-builtin
             return Program(_library.ProgramHandle(target))
         except (InvalidBundle, _library.InputOutputError):  # damaged, by whomever: compiled anew
             shutil.rmtree(target, ignore_errors=True)
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="new-", dir=folder) as temporary:
-        new = pathlib.Path(temporary) / "bundle"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        temporary = tempfile.TemporaryDirectory(prefix="new-", dir=folder)  # pylint: disable=consider-using-with
+    except OSError as error:
+        raise _library.InputOutputError(f"compiled bundles are kept in {folder}, which cannot be written: {error.strerror}; `cache` names another folder") from error
+    with temporary:
+        new = pathlib.Path(temporary.name) / "bundle"
         _write_bundle(text, name, opt_level, ptxas, new)
         _place(new, target)
     return Program(_library.ProgramHandle(target))

@@ -514,6 +514,10 @@ class Compiling(unittest.TestCase):
             moe_opt.compile("func.func @f(", name="mine.mlir", cache=self.cache)
         self.assertIn("mine.mlir:1:", str(caught.exception))
         self.assertEqual(list(self.cache.iterdir()), [])
+        with self.assertRaisesRegex(TypeError, "text is of type bytes; it must be a str"):
+            moe_opt.compile(SOURCE.encode(), cache=self.cache)
+        with self.assertRaisesRegex(moe_opt.InputOutputError, "/dev/null/kept, which cannot be written: Not a directory"):
+            moe_opt.compile(SOURCE, cache="/dev/null/kept")
 
     @unittest.skipUnless(has_compiler(), "needs libmoe_compiler")
     def test_two_processes(self):
