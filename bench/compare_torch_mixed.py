@@ -7,7 +7,7 @@
 Where the wheel humming-kernels is there, humming is a candidate too. It compiles its kernels when they are called first, which takes long:
 --warm does that for the rows that --only takes, and nothing else, so that many processes can share the work.
 
-Rows have names, such as "dense 3584 8192 16" (N, K, tokens) and "experts 4096 2048 256 16 mxfp4" (N, K, experts, tokens, format);
+Rows have names, such as "dense 3584 8192 16" (N, K, tokens), "dense 3584 8192 1024 mxfp4" and "experts 4096 2048 256 16 mxfp4" (N, K, experts, tokens, format);
 --list prints them, --only takes those that a regular expression is found in. After --seconds no other row begins. One that fails is
 reported and the others go on; the exit code is 1 then.
 
@@ -32,7 +32,7 @@ import torch
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "examples"))
 from launch_from_pytorch import Bundle  # noqa: E402
-from mixed_products import EXPERT_SIZES, EXPERT_TOKENS, EXPERTS_OF_TOKEN, TOKENS  # noqa: E402
+from mixed_products import EXPERT_SIZES, EXPERT_TOKENS, EXPERTS_OF_TOKEN, MANY_TOKENS, TOKENS  # noqa: E402
 from torch_timing import DEVICE, clearing_l2, times  # noqa: E402
 
 BF16, FP8 = torch.bfloat16, torch.float8_e4m3fn
@@ -47,7 +47,9 @@ def rows():
     """(name, function of a Run) of each row."""
     for (n, k), counts in TOKENS.items():
         for tokens in counts:
-            yield f"dense {n} {k} {tokens}", functools.partial(dense, n, k, tokens)
+            yield f"dense {n} {k} {tokens}", functools.partial(dense, n, k, tokens, "i4")
+            if tokens >= MANY_TOKENS:
+                yield f"dense {n} {k} {tokens} mxfp4", functools.partial(dense, n, k, tokens, "mxfp4")
     for n, k, experts in EXPERT_SIZES:
         for tokens in EXPERT_TOKENS:
             for form in ("i4-32", "mxfp4"):
@@ -74,6 +76,11 @@ def values(weights, form):
     codes = torch.stack([weights & 15, weights >> 4], -1).flatten(-2).long()
     table = E2M1 + tuple(-v for v in E2M1) if form == "mxfp4" else tuple(range(8)) + tuple(range(-8, 0))
     return torch.tensor(table, dtype=torch.float32, device=DEVICE)[codes]
+
+
+def stored_scales(powers, form):
+    """2^powers in the type that scales of this format have."""
+    return (powers + 127).to(torch.uint8).view(torch.float8_e8m0fnu) if form == "mxfp4" else powers.float().exp2().to(BF16)
 
 
 def random_weights(*shape):
@@ -127,24 +134,26 @@ def timed(run, candidates, tokens):
     return found | {"copy": min(found["copy"], found.pop("copy, shifted"))}
 
 
-def dense(n, k, tokens, run):
-    name = f"mixed-at-{n}x{k}-{tokens}"
-    product, weights = run.bundle(name), random_weights(n, k // 2)
-    packed = run.pack(weights)
-    powers = torch.randint(-3, 3, (k // DENSE_GROUP, n), device=DEVICE).float().exp2().to(BF16)
+def dense(n, k, tokens, form, run):
+    name, group = f"mixed-at-{n}x{k}-{tokens}", DENSE_GROUP if form == "i4" else EXPERT_GROUP
+    product, weights = run.bundle(name if form == "i4" else f"{name}-{form}"), random_weights(n, k // 2)
+    packed = run.pack(weights, form)
+    powers = torch.randint(-3, 3, (k // group, n), device=DEVICE)
+    scales = stored_scales(powers, form)
     integers = torch.randint(-2, 3, (tokens, k), device=DEVICE).to(BF16)
-    scaled = values(weights, "i4") * powers.t().float().repeat_interleave(DENSE_GROUP, 1)
-    equal(product(packed, powers.t(), integers)[0], (integers.double() @ scaled.double().t()).float(), name)
+    scaled = values(weights, form) * powers.t().float().exp2().repeat_interleave(group, 1)
+    equal(product(packed, scales.t(), integers)[0], (integers.double() @ scaled.double().t()).float(), name)
     del scaled
-    scales = (torch.rand(k // DENSE_GROUP, n, device=DEVICE) + 0.1).to(BF16)
+    if form == "i4":
+        scales = (torch.rand(k // group, n, device=DEVICE) + 0.1).to(BF16)
     x, bf16 = torch.randn(tokens, k, device=DEVICE).to(BF16), torch.randn(n, k, device=DEVICE).to(BF16)
     x8, fp8, one = torch.randn(max(16, tokens), k, device=DEVICE).to(FP8), bf16.to(FP8), torch.ones((), device=DEVICE)  # of 16 rows at least
     return timed(run, {
         "mixed_mm": lambda: product(packed, scales.t(), x),
-        **humming(n, k, x),
+        **(humming(n, k, x) if form == "i4" else {}),
         "bf16": lambda: torch.matmul(x, bf16.t()),
         "fp8": lambda: torch._scaled_mm(x8, fp8.t(), scale_a=one, scale_b=one, out_dtype=BF16, use_fast_accum=True),
-        **copies(packed.numel() + 2 * scales.numel()),
+        **copies(packed.numel() + scales.element_size() * scales.numel()),
     }, tokens)  # fmt: skip
 
 
@@ -163,7 +172,7 @@ def experts_row(n, k, experts, tokens, form, run):
     first = random_weights(n, k // 2)
     packed = run.pack(first, form)[None].repeat(experts, 1, 1, 1)
     powers = torch.randint(-3, 3, (experts, k // EXPERT_GROUP, n), device=DEVICE)
-    stored = (powers + 127).to(torch.uint8).view(torch.float8_e8m0fnu) if form == "mxfp4" else powers.float().exp2().to(BF16)
+    stored = stored_scales(powers, form)
     scales, integers = stored.transpose(1, 2), torch.randint(-2, 3, (m, k), device=DEVICE).to(BF16)
     result, start = product(packed, scales, integers, ends)[0], 0
     for expert, end in enumerate(ends.tolist()):

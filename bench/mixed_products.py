@@ -11,6 +11,7 @@ REPEATED_RUNS = 1000
 
 # Rows, columns and tokens of the tables of docs/performance/mixed_product.md: where they are static, the schedule is chosen by them.
 TOKENS = {(rows, 8192): tuple(2**i for i in range(13)) for rows in (3584, 8192, 28672)}
+MANY_TOKENS = 128  # from which on MXFP4 is timed without experts too
 EXPERTS_OF_TOKEN = 8
 EXPERT_SIZES = ((4096, 2048, 256), (2048, 4096, 256), (4096, 7168, 384))  # N, K, E
 EXPERT_TOKENS = (1, 4, 16, 64, 256, 1024, 4096)
@@ -179,6 +180,8 @@ def timed():
     for (n, k), counts in TOKENS.items():
         for tokens in counts:
             yield f"at-{n}x{k}-{tokens}", {"sizes": (tokens, n, k)}
+            if tokens >= MANY_TOKENS:
+                yield f"at-{n}x{k}-{tokens}-mxfp4", {"sizes": (tokens, n, k)} | MXFP4
     for n, k in ((3584, 8192), (28672, 8192)):
         at = {"sizes": (16, n, k)}
         for name, form in {"i4-32": {"group": 32}, "i4-128": {"group": 128}, "zeros-64": ZEROS, "f32": {"out": "f32"}}.items():
