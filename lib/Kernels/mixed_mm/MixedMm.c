@@ -205,50 +205,76 @@ static const moe__mixed_schedule_t TOKENS_64[][3] = {
 /* Many tokens, in parts. Tiles of 96 or 128 tokens, whose columns one, two or four CTAs divide. */
 #define PARTS(n, d, s, stage_count)                                                                \
   { .tile_n = (n), .token_parts = 2, .depth = (d), .split = (s), .stages = (stage_count) }
-/* Where columns are not divided the widest have more and shorter stages, four of them in a round of
- * the loop. */
+/* Where columns are not divided: more and shorter stages, four of them in a round of the loop; and
+ * the widest tiles, which have registers for nothing more and are no default. */
 #define UNROLLED                                                                                   \
   { .tile_n = 128, .token_parts = 2, .unroll = 4, .stages = 5 }
-#define WIDE_OF(kind, widest)                                                                      \
-  {                                                                                                \
-    {{kind(96, 256, 1, 3), widest},                                                                \
-     {kind(96, 256, 2, 2), kind(128, 128, 2, 3)},                                                  \
-     {kind(96, 256, 4, 2), kind(128, 128, 4, 3)}},                                                 \
-    {                                                                                              \
-      {widest, kind(96, 256, 1, 3)}, {kind(128, 128, 2, 3), kind(96, 256, 2, 2)}, {                \
-        kind(128, 128, 4, 3), kind(96, 256, 4, 2)                                                  \
-      }                                                                                            \
-    }                                                                                              \
-  }
-static const moe__mixed_schedule_t WIDE[][3][2] = WIDE_OF(PARTS, UNROLLED);
+#define WIDEST                                                                                     \
+  { .tile_n = 256, .token_parts = 4, .stages = 3 }
+#define LOG_SPLITS 3
+#define TILES 3 /* 96, 128 and 256 tokens */
+static const moe__mixed_schedule_t WIDE[TILES][LOG_SPLITS][2] = {
+    {{PARTS(96, 256, 1, 3), UNROLLED},
+     {PARTS(96, 256, 2, 2), PARTS(128, 128, 2, 3)},
+     {PARTS(96, 256, 4, 2), PARTS(128, 128, 4, 3)}},
+    {{UNROLLED, WIDEST},
+     {PARTS(128, 128, 2, 3), PARTS(96, 256, 2, 2)},
+     {PARTS(128, 128, 4, 3), PARTS(96, 256, 4, 2)}}};
+/* So many tokens are more than L2 has room for: all weights are worked off with four tiles of them
+ * before the next. */
+#define MANY_TOKENS 2048
+static const moe__mixed_schedule_t WIDE_BANDS[] = {
+    {.tile_n = 128, .token_parts = 2, .unroll = 4, .stages = 5, .band = 4}, WIDEST};
 
 /* Of weights that are multiplied by their scales all tokens of a tile are one part. */
 #define SCALED(n, d, s, stage_count)                                                               \
   { .tile_n = (n), .scaled_weights = 1, .depth = (d), .split = (s), .stages = (stage_count) }
-static const moe__mixed_schedule_t SCALED_WIDE[][3][2] = WIDE_OF(SCALED, SCALED(128, 256, 1, 2));
+#define LONG(n, d, stage_count)                                                                    \
+  { .tile_n = (n), .scaled_weights = 1, .long_sums = 1, .depth = (d), .stages = (stage_count) }
+#define LONG_SHARED                                                                                \
+  { .tile_n = 256, .scaled_weights = 1, .long_sums = 1, .stages = 3, .share = 2 }
+static const moe__mixed_schedule_t SCALED_WIDE[TILES][LOG_SPLITS][2] = {
+    {{SCALED(96, 256, 1, 3), LONG(128, 256, 2)},
+     {SCALED(96, 256, 2, 2), SCALED(128, 128, 2, 3)},
+     {SCALED(96, 256, 4, 2), SCALED(128, 128, 4, 3)}},
+    {{LONG(128, 256, 2), LONG(256, 128, 3)},
+     {SCALED(128, 128, 2, 3), SCALED(96, 256, 2, 2)},
+     {SCALED(128, 128, 4, 3), SCALED(96, 256, 4, 2)}},
+    {{LONG(256, 128, 3), LONG_SHARED}}};
+static const moe__mixed_schedule_t SCALED_SHARED[] = {LONG_SHARED, LONG(256, 128, 3)};
 
-/* Turning the weights of a tile into numbers takes as long as the products of so many tokens. */
+/* Turning the weights of a tile into numbers takes as long as the products of so many tokens;
+ * multiplying them by their scales takes as long again. */
 #define TOKENS_OF_WEIGHTS 32
+#define TOKENS_OF_SCALED_WEIGHTS 64
 
 /* Which schedule takes the least time, if that is these and the tokens of a tile, times the tiles
  * that a multiprocessor works off one after another; a part of a tile where CTAs divide it, which
  * they do only where there are multiprocessors for all: adding their sums takes time. */
 static moe__candidates_t wide_candidates(bool scaled, int64_t rows, int64_t tokens) {
-  int64_t least = INT64_MAX;
+  const moe__mixed_schedule_t(*wide)[LOG_SPLITS][2] = scaled ? SCALED_WIDE : WIDE;
+  int64_t of_weights = scaled ? TOKENS_OF_SCALED_WEIGHTS : TOKENS_OF_WEIGHTS;
+  int64_t least = INT64_MAX, least_rounds = 0, row_tiles = (rows + 127) / 128;
   int tile = 1, log_split = 0;
-  for (int t = 1; t >= 0; t--)
-    for (int l = 0; l < 3; l++) {
-      int64_t n = WIDE[t][0][0].tile_n, tiles = (rows + 127) / 128 * ((tokens + n - 1) / n);
+  for (int t = TILES - 1; t >= 0; t--)
+    for (int l = 0; l < LOG_SPLITS && wide[t][l][0].tile_n; l++) {
+      int64_t n = wide[t][l][0].tile_n, tiles = row_tiles * ((tokens + n - 1) / n);
       if (l > 0 && tiles << l > MULTIPROCESSORS)
         continue;
       int64_t rounds = ((tiles << l) + MULTIPROCESSORS - 1) / MULTIPROCESSORS;
-      int64_t time = (rounds * (n + TOKENS_OF_WEIGHTS) << 2) >> l;
+      int64_t time = (rounds * (n + of_weights) << 2) >> l;
       if (time < least) {
         least = time;
+        least_rounds = rounds;
         tile = t;
         log_split = l;
       }
     }
+  /* In several rounds of the widest tiles two CTAs share what they read of the tokens. */
+  if (tile == TILES - 1 && least_rounds > 1 && row_tiles % 2 == 0)
+    return MOE__CANDIDATES(SCALED_SHARED);
+  if (!scaled && tile == 1 && log_split == 0 && tokens >= MANY_TOKENS)
+    return MOE__CANDIDATES(WIDE_BANDS);
   return scaled ? MOE__CANDIDATES(SCALED_WIDE[tile][log_split])
                 : MOE__CANDIDATES(WIDE[tile][log_split]);
 }
@@ -264,13 +290,21 @@ static const moe__mixed_schedule_t EXPERTS_96[] = {PARTS(96, 256, 1, 2), PARTS(8
 static const moe__mixed_schedule_t EXPERTS_MANY[] = {PARTS(128, 256, 1, 2), PARTS(80, 256, 1, 3)};
 
 /* With scales as factors of weights. */
-#define SCALED_ROWS(n, w, s)                                                                       \
-  { .tile_n = (n), .scaled_weights = 1, .warpgroups = (w), .depth = 256, .stages = (s) }
-static const moe__mixed_schedule_t SCALED_32[] = {SCALED_ROWS(32, 4, 4), SCALED_ROWS(48, 3, 4)};
-static const moe__mixed_schedule_t SCALED_48[] = {SCALED_ROWS(48, 3, 4), SCALED_ROWS(64, 3, 3)};
-static const moe__mixed_schedule_t SCALED_64[] = {SCALED_ROWS(64, 3, 3), SCALED_ROWS(80, 2, 3)};
-static const moe__mixed_schedule_t SCALED_96[] = {SCALED_ROWS(96, 2, 3), SCALED_ROWS(128, 2, 2)};
-static const moe__mixed_schedule_t SCALED_128[] = {SCALED_ROWS(128, 2, 2), SCALED_ROWS(96, 2, 3)};
+#define SCALED_ROWS(n, w, d, s)                                                                    \
+  {                                                                                                \
+    .tile_n = (n), .scaled_weights = 1, .long_sums = 1, .warpgroups = (w), .depth = (d),           \
+    .stages = (s)                                                                                  \
+  }
+static const moe__mixed_schedule_t SCALED_32[] = {SCALED_ROWS(32, 4, 256, 4),
+                                                  SCALED_ROWS(48, 4, 256, 3)};
+static const moe__mixed_schedule_t SCALED_48[] = {SCALED_ROWS(48, 4, 256, 3),
+                                                  SCALED_ROWS(64, 4, 256, 3)};
+static const moe__mixed_schedule_t SCALED_64[] = {SCALED_ROWS(64, 4, 256, 3),
+                                                  SCALED_ROWS(96, 3, 256, 2)};
+static const moe__mixed_schedule_t SCALED_96[] = {SCALED_ROWS(96, 3, 256, 2),
+                                                  SCALED_ROWS(64, 4, 256, 3)};
+static const moe__mixed_schedule_t SCALED_128[] = {SCALED_ROWS(128, 3, 128, 4),
+                                                   SCALED_ROWS(96, 3, 256, 2)};
 
 static moe__candidates_t scaled_candidates(int64_t tokens) {
   if (tokens <= 24)
@@ -377,6 +411,8 @@ static bool check(MlirOperation op, const moe__mixed_schedule_t *s) {
   if (s->scaled_weights && (s->token_parts > 1 || s->in_flight > 1))
     return moe__error(op,
                       "'schedule.scaled_weights' is 1; token_parts and in_flight must be 1 then");
+  if (s->long_sums && !s->scaled_weights)
+    return moe__error(op, "'schedule.long_sums' is 1; it must be 0 without scaled_weights");
   if (s->share > 1 && s->split > 1)
     return moe__error(op, "'schedule.share' is %d; it must be 1 with split", s->share);
   if (s->tile_n % (8 * s->share))
@@ -409,7 +445,7 @@ static bool check(MlirOperation op, const moe__mixed_schedule_t *s) {
 #define QUARTER_REGISTERS 16384
 /* Registers of a thread that loads, where setmaxnreg gives others to those that multiply. */
 #define LOADER_REGISTERS 48
-#define MOST_REGISTERS 240
+#define FEWEST_LOADER_REGISTERS 24 /* where those that multiply need all others */
 #define WIDE_TILE 48
 #define WIDE_MARGIN 40
 #define BOX_ALIGNMENT 128 /* of what the TMA writes */
@@ -418,7 +454,7 @@ static bool check(MlirOperation op, const moe__mixed_schedule_t *s) {
 static int registers_of(const moe__mixed_schedule_t *s, int warps) {
   int of_quarter = (warps * s->ctas_per_sm + QUARTERS - 1) / QUARTERS;
   int each = QUARTER_REGISTERS / (MOE__WARP * of_quarter) / 8 * 8;
-  return each < MOST_REGISTERS ? each : MOST_REGISTERS;
+  return each < MOE__MIXED_MOST_REGISTERS ? each : MOE__MIXED_MOST_REGISTERS;
 }
 
 /* Decides how many warps load, and how registers are divided. */
@@ -429,12 +465,16 @@ static bool divide_registers(MlirOperation op, const moe__mixed_schedule_t *s,
   l->registers = registers_of(s, warps + 1);
   /* Wide tiles have more to keep: they get more than they need where there is more. */
   l->divides = !s->panels && l->registers < needed + (s->tile_n >= WIDE_TILE ? WIDE_MARGIN : 0) &&
-               l->registers < MOST_REGISTERS;
+               l->registers < MOE__MIXED_MOST_REGISTERS;
   l->cta.threads = (warps + (l->divides ? MOE__MIXED_WARPS : 1)) * MOE__WARP;
   if (l->divides) {
     int each = registers_of(s, warps + MOE__MIXED_WARPS);
-    int left = (each * (s->warpgroups + 1) - LOADER_REGISTERS) / s->warpgroups / 8 * 8;
-    l->registers = left < MOST_REGISTERS ? left : MOST_REGISTERS;
+    int all = each * (s->warpgroups + 1);
+    l->loader_registers = LOADER_REGISTERS;
+    if ((all - LOADER_REGISTERS) / s->warpgroups / 8 * 8 < needed)
+      l->loader_registers = FEWEST_LOADER_REGISTERS;
+    int left = (all - l->loader_registers) / s->warpgroups / 8 * 8;
+    l->registers = left < MOE__MIXED_MOST_REGISTERS ? left : MOE__MIXED_MOST_REGISTERS;
   }
   return l->registers >= needed ||
          moe__error(op,
@@ -727,11 +767,19 @@ static void load_k_tile(moe__mixed_mm_t *s, const moe__mixed_tile_t *tile, MlirV
                 moe__offset_by(b, buffer, i * schedule->tile_n * MOE__MIXED_CHUNK_BYTES), landed);
 }
 
+/* Whether the threads that multiply have all registers but the fewest. */
+static bool lacks_registers(const moe__mixed_mm_t *s) {
+  return s->layout.divides && s->layout.loader_registers < LOADER_REGISTERS;
+}
+
 /* Loads the k-tiles of a tile from number `from` to `to` of this CTA's. */
 static void load_k_tiles(moe__mixed_mm_t *s, const moe__mixed_tile_t *tile,
                          const moe__mixed_reduction_t *reduction, MlirValue from, MlirValue to,
                          moe__cursor_t cursor) {
   moe__builder_t *b = &s->kernel.builder;
+  /* LLVM unrolls a loop whose count it knows, which takes registers that are not left here. */
+  if (lacks_registers(s))
+    to = moe__fresh(b, to);
   MOE__FOR (b, k_tile, from, to, 1, MOE__CARRY_CURSOR(cursor)) {
     load_k_tile(s, tile, moe__add(b, reduction->first, k_tile), cursor);
     cursor = moe__cursor_next(b, &s->layout.ring, cursor);
@@ -788,15 +836,21 @@ static void load_tiles(moe__mixed_mm_t *s, MlirValue loads) {
 
 /* ---- The warps that multiply ---- */
 
-static void multiply_tiles(moe__mixed_mm_t *s) {
-  moe__kernel_t *kernel = &s->kernel;
-  moe__builder_t *b = &kernel->builder;
-  moe__mixed_position_t self = {.panel = moe__lshr(b, kernel->thread, 5),
-                                .lane = moe__and(b, kernel->thread, MOE__WARP - 1)};
+static moe__mixed_position_t position_of(moe__mixed_mm_t *s, MlirValue thread) {
+  moe__builder_t *b = &s->kernel.builder;
+  moe__mixed_position_t self = {.panel = moe__lshr(b, thread, 5),
+                                .lane = moe__and(b, thread, MOE__WARP - 1)};
   if (s->schedule.slices > 1) {
     self.slice = moe__udiv(b, self.panel, s->schedule.panels);
     self.panel = moe__urem(b, self.panel, s->schedule.panels);
   }
+  return self;
+}
+
+static void multiply_tiles(moe__mixed_mm_t *s) {
+  moe__kernel_t *kernel = &s->kernel;
+  moe__builder_t *b = &kernel->builder;
+  moe__mixed_position_t self = position_of(s, kernel->thread);
   moe__mixed_reduction_t reduction = reduction_of(s);
   moe__cursor_t cursor = moe__cursor_start(b);
   MlirValue total = moe__warp_uniform(b, tile_count(s));
@@ -814,7 +868,10 @@ static void multiply_tiles(moe__mixed_mm_t *s) {
       moe__mixed_multiply(s, &self, &reduction, cursor, sums);
     /* Asked for here, where it is needed: so it takes no registers before. */
     moe__mixed_tile_t tile = tile_at(s, moe__fresh(b, index));
-    moe__mixed_store(s, &self, &tile, sums);
+    moe__mixed_position_t same = self;
+    if (lacks_registers(s))
+      same = position_of(s, moe__fresh(b, kernel->thread));
+    moe__mixed_store(s, &same, &tile, sums);
     cursor = moe__cursor_advance(b, &s->layout.ring, cursor, reduction.count);
     end_tile(s, index, total, true);
   }
@@ -900,7 +957,7 @@ static bool lower(const moe__lowering_t *lowering) {
   }
   MOE__ELSE (b) {
     if (layout->divides)
-      moe__registers_decrease(b, LOADER_REGISTERS);
+      moe__registers_decrease(b, layout->loader_registers);
     load_tiles(&s, loads);
   }
   if (s.schedule.share > 1) { /* no CTA ends while another may still reach it */

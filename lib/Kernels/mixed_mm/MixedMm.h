@@ -19,8 +19,9 @@
 #define MOE__MIXED_WARPS 4       /* of a warpgroup; each has a panel of MOE_WEIGHT_ROWS rows */
 #define MOE__MIXED_STEP 16       /* columns of one wgmma: a word of a lane's weights */
 #define MOE__MIXED_STEPS (MOE_WEIGHT_COLUMNS / MOE__MIXED_STEP) /* of a chunk */
-#define MOE__MIXED_CHUNK_BYTES 128 /* of MOE_WEIGHT_COLUMNS columns of a token */
-#define MOE__MIXED_MOST_AHEAD 8    /* chunks that a warp loads itself before it needs them */
+#define MOE__MIXED_CHUNK_BYTES 128    /* of MOE_WEIGHT_COLUMNS columns of a token */
+#define MOE__MIXED_MOST_REGISTERS 240 /* of a thread */
+#define MOE__MIXED_MOST_AHEAD 8       /* chunks that a warp loads itself before it needs them */
 
 typedef enum moe__weight_format_t {
 #define MOE_WEIGHT_FORMAT(symbol, name) MOE__WEIGHT_##symbol,
@@ -34,6 +35,7 @@ typedef struct moe__mixed_layout_t {
   int32_t landing;                /* bytes that land in one */
   int32_t parts;                  /* with split or slices: where all sums arrive */
   int registers;                  /* of a thread that multiplies */
+  int loader_registers;           /* of one that loads, where the former get some of them */
   bool divides; /* it gets some of those of the threads that load, a warpgroup then; else a warp */
   moe__groups_layout_t groups;
 } moe__mixed_layout_t;

@@ -50,6 +50,18 @@ static int piece_words(const moe__mixed_mm_t *s) {
   return columns / MOE__MIXED_STEP * MOE__WGMMA_A_REGISTERS;
 }
 
+/* With tokens in parts: the sums, the products of two parts, and two pieces of weights; `others`:
+ * what addresses, scales and so on take. */
+static int registers_of_parts(const moe__mixed_schedule_t *schedule, int pieces, int others) {
+  return schedule->tile_n / 2 + schedule->tile_n / schedule->token_parts +
+         pieces * (MOE__MIXED_STEPS * MOE__WGMMA_A_REGISTERS) + others;
+}
+
+/* Whether two pieces of weights and the products of two parts have no registers at once. */
+static bool has_tight_registers(const moe__mixed_schedule_t *schedule) {
+  return registers_of_parts(schedule, 2, 48) > MOE__MIXED_MOST_REGISTERS;
+}
+
 /* Tokens whose products are one accumulator. */
 static int part_tokens(const moe__mixed_mm_t *s) {
   return s->schedule.tile_n / s->schedule.token_parts;
@@ -85,20 +97,25 @@ static void finish_piece(moe__mixed_mm_t *s, flight_t *flight, int pending,
  * `step % parts`; `before` steps of the same round of the loop were issued.
  * Weights pass the fence with the first part, and the wait with the last one. */
 static void issue_part(moe__mixed_mm_t *s, MlirValue tokens, int step, int before, piece_t weights,
-                       moe__accumulator_t *products, moe__mixed_fragment_t sums) {
+                       moe__accumulator_t *products, moe__accumulator_t *complete,
+                       moe__mixed_fragment_t sums) {
   moe__builder_t *b = &s->kernel.builder;
   int parts = s->schedule.token_parts, index = step / parts, part = step % parts;
   int columns = moe__mixed_piece(s), chunk = index * columns / MOE_WEIGHT_COLUMNS;
   int first = index * columns % MOE_WEIGHT_COLUMNS / MOE__MIXED_STEP;
   int start = (chunk * s->schedule.tile_n + part * part_tokens(s)) * MOE__MIXED_CHUNK_BYTES;
-  moe__accumulator_t through[2] = {*products};
-  int added = before - 2, count = part_tokens(s) / 2;
+  moe__accumulator_t through[3] = {*products};
+  int added = before - 2, count = part_tokens(s) / 2, passing = 1;
   if (added >= 0)
-    through[1] = moe__accumulator_pack(b, part_tokens(s), sums + added % parts * count);
-  moe__wgmma_fence_through(b, added >= 0 ? 2 : 1, through, part == 0 ? piece_words(s) : 0, weights);
+    through[passing++] = moe__accumulator_pack(b, part_tokens(s), sums + added % parts * count);
+  if (complete)
+    through[passing++] = *complete;
+  moe__wgmma_fence_through(b, passing, through, part == 0 ? piece_words(s) : 0, weights);
   *products = through[0];
   if (added >= 0)
     moe__accumulator_unpack(b, through[1], sums + added % parts * count);
+  if (complete)
+    *complete = through[passing - 1];
   for (int i = 0; i < columns / MOE__MIXED_STEP; i++)
     *products = moe__wgmma_k16_fragment(
         b, *products, i == 0, weights + (ptrdiff_t)i * MOE__WGMMA_A_REGISTERS,
@@ -106,17 +123,22 @@ static void issue_part(moe__mixed_mm_t *s, MlirValue tokens, int step, int befor
   moe__wgmma_commit(b);
 }
 
-static void finish_part(moe__mixed_mm_t *s, int step, int pending, piece_t weights,
-                        const MlirValue scales[2], moe__accumulator_t *products,
-                        moe__mixed_fragment_t sums) {
+/* Waits until no more than `pending` parts are in flight. */
+static void wait_part(moe__mixed_mm_t *s, int step, int pending, piece_t weights,
+                      moe__accumulator_t *products) {
+  int parts = s->schedule.token_parts;
+  moe__wgmma_wait_through(&s->kernel.builder, pending, 1, products,
+                          step % parts == parts - 1 ? piece_words(s) : 0, weights);
+}
+
+static void add_part(moe__mixed_mm_t *s, int step, const MlirValue scales[2],
+                     moe__accumulator_t products, moe__mixed_fragment_t sums) {
   moe__builder_t *b = &s->kernel.builder;
-  int parts = s->schedule.token_parts, part = step % parts;
-  moe__wgmma_wait_through(b, pending, 1, products, part == parts - 1 ? piece_words(s) : 0, weights);
   moe__mixed_fragment_t values;
-  moe__accumulator_unpack(b, *products, values);
+  moe__accumulator_unpack(b, products, values);
   int count = part_tokens(s) / 2;
   for (int i = 0; i < count; i++) {
-    MlirValue *sum = &sums[part * count + i];
+    MlirValue *sum = &sums[step % s->schedule.token_parts * count + i];
     *sum = moe__fma(b, values[i], scales[i % 4 / 2], *sum);
   }
 }
@@ -178,15 +200,25 @@ static void multiply_stages_in_parts(moe__mixed_mm_t *s, const moe__mixed_positi
                                     moe__wgmma_zero(b, part_tokens(s))};
   piece_t weights[2];
   MlirValue scales[2][2];
+  bool tight = has_tight_registers(&s->schedule);
   memcpy(weights[0], first, sizeof weights[0]);
-  issue_part(s, tokens[0], 0, 0, weights[0], &products[0], sums);
+  issue_part(s, tokens[0], 0, 0, weights[0], &products[0], NULL, sums);
   for (int step = 0; step < all; step++) {
     int p = step / parts, next = step + 1, stage = step / steps;
+    bool alone = tight && next % parts == 0;
+    moe__accumulator_t *now = &products[step % 2];
+    if (alone)
+      wait_part(s, step, 0, weights[p % 2], now);
     if (next < all)
       issue_part(s, tokens[next / steps], next % steps, next, weights[next / parts % 2],
-                 &products[next % 2], sums);
-    if (step % parts == 0) {
+                 &products[next % 2], alone ? now : NULL, sums);
+    if (step % parts == 0)
       moe__mixed_load_scales(s, self, buffers[stage], number_of(s, p % pieces), scales[p % 2]);
+    if (tight && !alone) {
+      wait_part(s, step, next < all, weights[p % 2], now);
+      add_part(s, step, scales[p % 2], *now, sums);
+    }
+    if (step % parts == (tight ? parts - 2 : 0)) {
       if ((p + 1) % pieces)
         convert_piece(s, self, buffers[stage], (p + 1) % pieces, weights[(p + 1) % 2]);
       else if (stage + 1 < stages)
@@ -194,7 +226,10 @@ static void multiply_stages_in_parts(moe__mixed_mm_t *s, const moe__mixed_positi
       else if (has_next)
         begin_stage(s, self, cursors[stages], first);
     }
-    finish_part(s, step, next < all, weights[p % 2], scales[p % 2], &products[step % 2], sums);
+    if (!tight)
+      wait_part(s, step, next < all, weights[p % 2], now);
+    if (!tight || alone)
+      add_part(s, step, scales[p % 2], *now, sums);
     if (next % steps == 0 && next < all)
       moe__mixed_release(s, self, cursors[stage]);
   }
@@ -202,17 +237,20 @@ static void multiply_stages_in_parts(moe__mixed_mm_t *s, const moe__mixed_positi
   moe__mixed_release(s, self, cursors[stages - 1]);
 }
 
-/* The same of weights that have their scales in them: all products of a stage are one sum, and up
- * to two chunks of 64 columns are in flight. */
+/* The same of weights that have their scales in them: up to two chunks of 64 columns are in flight,
+ * and all products of a stage are one sum. With long sums that is the sum of the tile, with which
+ * the tensor core goes on. */
 static void multiply_scaled_stage(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
                                   moe__cursor_t cursor, piece_t first, bool has_next,
                                   moe__mixed_fragment_t sums) {
   moe__kernel_t *kernel = &s->kernel;
   moe__builder_t *b = &kernel->builder;
   int chunks = s->schedule.depth / MOE_WEIGHT_COLUMNS;
+  bool goes_on = s->schedule.long_sums;
   MlirValue buffer = moe__ring_buffer(kernel, &s->layout.ring, cursor);
   MlirValue tokens = moe__wgmma_descriptor(b, buffer);
-  moe__accumulator_t products = moe__wgmma_zero(b, s->schedule.tile_n);
+  moe__accumulator_t products = goes_on ? moe__accumulator_pack(b, s->schedule.tile_n, sums)
+                                        : moe__wgmma_zero(b, s->schedule.tile_n);
   piece_t weights[2];
   memcpy(weights[0], first, sizeof weights[0]);
   for (int c = 0; c < chunks; c++) {
@@ -220,7 +258,7 @@ static void multiply_scaled_stage(moe__mixed_mm_t *s, const moe__mixed_position_
     moe__wgmma_fence_through(b, 1, &products, piece_words(s), now);
     for (int i = 0; i < MOE__MIXED_STEPS; i++)
       products = moe__wgmma_k16_fragment(
-          b, products, c == 0 && i == 0, now + (ptrdiff_t)i * MOE__WGMMA_A_REGISTERS,
+          b, products, !goes_on && c == 0 && i == 0, now + (ptrdiff_t)i * MOE__WGMMA_A_REGISTERS,
           moe__wgmma_advance(
               b, tokens, c * s->schedule.tile_n * MOE__MIXED_CHUNK_BYTES + i * 2 * MOE__MIXED_STEP),
           s->x_type, false);
@@ -233,12 +271,16 @@ static void multiply_scaled_stage(moe__mixed_mm_t *s, const moe__mixed_position_
       begin_stage(s, self, moe__cursor_next(b, &s->layout.ring, cursor), first);
   }
   moe__wgmma_wait_through(b, 0, 1, &products, piece_words(s), weights[(chunks - 1) % 2]);
-  moe__mixed_fragment_t part;
-  moe__accumulator_unpack(b, products, part);
-  MlirValue factor = moe__f32(b, MOE__MIXED_SCALED);
-  for (int i = 0; i < s->schedule.tile_n / 2; i++)
-    sums[i] = moe__fma(b, part[i], factor, sums[i]);
-  keep_here(s, sums);
+  if (goes_on) {
+    moe__accumulator_unpack(b, products, sums);
+  } else {
+    moe__mixed_fragment_t part;
+    moe__accumulator_unpack(b, products, part);
+    MlirValue factor = moe__f32(b, MOE__MIXED_SCALED);
+    for (int i = 0; i < s->schedule.tile_n / 2; i++)
+      sums[i] = moe__fma(b, part[i], factor, sums[i]);
+    keep_here(s, sums);
+  }
   moe__mixed_release(s, self, cursor);
 }
 
@@ -292,7 +334,10 @@ static void unpack_piece(moe__mixed_mm_t *s, MlirValue packed, piece_t out) {
 
 int moe__mixed_registers(const moe__mixed_schedule_t *schedule) {
   if (schedule->token_parts > 1)
-    return schedule->tile_n / 2 + schedule->tile_n / schedule->token_parts + 80;
+    return has_tight_registers(schedule) ? registers_of_parts(schedule, 1, 32)
+                                         : registers_of_parts(schedule, 2, 48);
+  if (schedule->long_sums)
+    return schedule->tile_n / 2 + 72;
   /* The sums, those in flight, two pieces of weights, and what addresses take. */
   int others = schedule->in_flight > 1 ? 84 : 72;
   return schedule->tile_n / 2 * (1 + schedule->in_flight) + others;
@@ -333,4 +378,7 @@ void moe__mixed_multiply(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
   moe__accumulator_unpack(b, sum, sums);
   unpack_piece(s, packed, piece);
   multiply_stage(s, self, cursor, piece, false, sums);
+  if (s->schedule.long_sums)
+    for (int i = 0; i < s->schedule.tile_n / 2; i++)
+      sums[i] = moe__fmul(b, sums[i], moe__f32(b, MOE__MIXED_SCALED));
 }

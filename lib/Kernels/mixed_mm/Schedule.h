@@ -37,6 +37,9 @@
     "whether weights are multiplied by their scales, which must be f8E8M0FNU, and not their "      \
     "sums; "                                                                                       \
     "for f4E2M1FN and bf16 tokens, unused with panels")                                            \
+  X(T, long_sums, 0, 1, 0,                                                                         \
+    "with scaled_weights: 1: the tensor core sums over all columns of a tile; 0: over those of a " \
+    "stage, whose sums are added in fp32; 0 without")                                              \
   X(T, ctas_per_sm, 1, 4, 1, "CTAs that share a multiprocessor")                                   \
   X(T, band, 1, 4096, 4096,                                                                        \
     "tiles of tokens, of an expert if there are some, that are worked off together")

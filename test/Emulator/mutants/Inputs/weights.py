@@ -65,7 +65,7 @@ INTEGERS = [
     ("one more token", ptx(r"setp\.ge\.u32 (\s*%p\d+), (%r\d+), (%r\d+);(\s*or\.pred)", r"setp.gt.u32 \1, \2, \3;\4", which=1)),
 ]
 # What the emulator sees, and says so.
-values.WRONG += "|the (store|load) races at shared address|the load reads uninitialized shared memory|belongs to a wgmma|without a wgmma.fence|: deadlock|depends on uninitialized shared memory|times as far from (nan|-?[0-9.e+-]+) as it may be"
+values.WRONG += "|the (store|load|bulk load) races at shared address|the load reads uninitialized shared memory|belongs to a wgmma|without a wgmma.fence|: deadlock|depends on uninitialized shared memory|times as far from (nan|-?[0-9.e+-]+) as it may be"
 HAZARDS = [
     ("no wait for the products", ptx(r"wgmma\.wait_group\.sync\.aligned 0;", "wgmma.wait_group.sync.aligned 1;")),
     ("no fence before the products", ptx(r"wgmma\.fence\.sync\.aligned;", "")),
@@ -159,6 +159,18 @@ UNROLLED = [
     ("products of the second stage that are not waited for", ptx(r"wgmma\.wait_group\.sync\.aligned 1;", "wgmma.wait_group.sync.aligned 2;", which=4)),
     ("a stage read before it has landed", ptx(r"@P1 bra\.uni DONE;", "bra.uni DONE;", which=1)),
 ]
+# The same, and the tensor core sums over all columns.
+LONG_SUMS = [
+    ("sums not multiplied by 8", ptx(r"mul\.rn\.f32 (\s*%r\d+, %r\d+), 0f41000000", r"mul.rn.f32 \1, 0f3F800000", which=0, count=0)),
+    ("sums of the stages before left out", ptx(PRODUCT.format(fresh=1), PRODUCT.format(fresh=0).replace("\\", ""), which=16)),
+    ("products that are not waited for", ptx(r"wgmma\.wait_group\.sync\.aligned 0;", "wgmma.wait_group.sync.aligned 1;")),
+]
+# Tiles that have registers for one piece of weights while two parts are in flight.
+WIDEST = [
+    ("a piece's last products that are not waited for", ptx(r"wgmma\.wait_group\.sync\.aligned 0;", "wgmma.wait_group.sync.aligned 1;")),
+    ("sums of a piece's last part left out", ptx(FMA, r"mov.b32 \1, \4;", which=100)),
+    ("no fence before a piece", ptx(r"wgmma\.fence\.sync\.aligned;", "", which=4)),
+]
 EXPERTS = ["--exact", "--groups", "ragged", *mutants.shapes(["w=3x9x5x512", "x=30x320", "offs=3"])]
 
 
@@ -175,6 +187,10 @@ CASES = [
      ["--edge-blocks", *mutants.shapes(["w=9x5x512", "scales=144x10", "x=30x320"])], SCALES),
     case("scaled", ["format=f4E2M1FN", "group=32", "scales=f8E8M0FNU"], SCALED, "3x144x10",
          schedule="tile_n=8,warpgroups=1,depth=256,stages=2,in_flight=1,scaled_weights=1"),
+    case("long-sums", ["format=f4E2M1FN", "group=32", "scales=f8E8M0FNU"], LONG_SUMS, "3x144x10",
+         schedule="tile_n=8,warpgroups=1,depth=256,stages=2,in_flight=1,scaled_weights=1,long_sums=1"),
+    ("weights-widest", [sys.executable, str(SOURCE), "schedule=tile_n=256,warpgroups=1,stages=2,token_parts=4,in_flight=1"],
+     ["--exact", *mutants.shapes(["w=5x5x512", "scales=80x5", "x=250x320"])], WIDEST),
     case("halves", ["x=f16"], HALVES),
     case("panels", [], PANELS, schedule="tile_n=8,panels=3,slices=2,depth=128,stages=2"),
     case("direct", [], DIRECT, schedule="tile_n=8,panels=3,slices=2,direct=1,depth=128,stages=2"),
