@@ -46,7 +46,7 @@ MORE_SCHEDULES = [
 # should be looked at before this table is changed.
 BUDGET = {"bf16": 128, "f32": 88}
 REGISTERS = 65536
-PRODUCT_FIELDS = ("swap_operands", "tile_n", "stages", "band", "cluster", "pingpong", "beside", "tma_store", "pieces")
+PRODUCT_FIELDS = ("swap_operands", "tile_n", "stages", "band", "cluster", "pingpong", "beside", "tma_store", "pieces", "warpgroups", "staged")
 # By case and how it sums; "blocks": promoted, with scales of blocks.
 PRODUCTS = (*itertools.product(("forward", "gradient", "batched"), ("fast", "promoted")), ("forward", "blocks"), ("batched", "blocks"),
             ("gradient", "blocks"))
@@ -55,8 +55,9 @@ STATIC = (1024, 1408, 7168, 8)
 FEW_TOKENS = ((128, 1408, 7168, 8), (256, 1408, 7168, 8), (512, 1408, 7168, 8))
 # Beside the candidates: clusters, by whether sums are promoted; a gradient with scales of blocks has none.
 CLUSTERS = {"fast": (0, 256, 4, 8, 2, 0, 0), "promoted": (0, 192, 4, 8, 2, 0, 0), "blocks": (0, 192, 4, 8, 2, 0, 0)}
-# Of a thread when the kernel starts: 384 threads share all. The roles then move them by setmaxnreg.
-PRODUCT_REGISTERS = 168
+# Of a thread when the kernel starts, by the number of warpgroups that multiply, beside one that loads: 384 or 512 threads share all. The roles then
+# move them by setmaxnreg.
+PRODUCT_REGISTERS = {2: 168, 3: 128}
 SIGNS = re.compile(r"\(C75\d\d\)|warning|error|[1-9]\d* bytes (stack frame|spill|lmem)", re.IGNORECASE)
 
 
@@ -143,8 +144,9 @@ def product_forms(case, accumulate, sizes, in_all_types):
 def product_source(case, accumulate, out, forms, schedule):
     """One function for each form."""
     fields = dict(zip(PRODUCT_FIELDS, schedule or ()))
-    # A bias takes the room of the fifth stage of tiles with 192 columns.
-    biased = {**fields, "stages": min(fields["stages"], 4)} if fields.get("tile_n") == 192 else fields
+    # A bias takes the room of the fifth stage of tiles with 192 columns, or with 192 rows.
+    large = fields.get("tile_n") == 192 or fields.get("warpgroups") == 3
+    biased = {**fields, "stages": min(fields["stages"], 4)} if large else fields
     full, narrow = (", ".join(f"{name} = {value}" for name, value in row.items()) or None for row in (fields, biased))
     if accumulate == "blocks":
         accumulate, forms = "promoted", [{"blocks": "tokens" if case == "gradient" else "checkpoint", **form} for form in forms]
@@ -201,7 +203,7 @@ def product_counts(case, accumulate, out, schedule):
 def check_product(moe_opt, ptxas, case, accumulate, sizes, schedule, in_all_types):
     """Number of kernels, the largest number of registers, and all problems, of all types of out."""
     results = [check(moe_opt, ptxas, *product_source(case, accumulate, out, forms, schedule), product_counts(case, accumulate, out, schedule),
-                     PRODUCT_REGISTERS)
+                     PRODUCT_REGISTERS[dict(zip(PRODUCT_FIELDS, schedule)).get("warpgroups", 2)])
                for out, forms in product_forms(case, accumulate, sizes, in_all_types).items()]
     counts, registers, problems = zip(*results)
     return sum(counts), max(registers), sum(problems, [])
@@ -218,6 +220,7 @@ def product_checks(moe_opt):
         for schedule in schedules if (case, accumulate) == ("gradient", "blocks") else [*schedules, CLUSTERS[accumulate]]:
             field = dict(zip(PRODUCT_FIELDS, schedule))
             words = ["swapped"] * field["swap_operands"] + ["cluster"] * (field["cluster"] > 1) + ["ping-pong"] * field["pingpong"]
+            words += ["three warpgroups"] * (field.get("warpgroups", 2) == 3)
             name = " ".join([case, accumulate, str(field["tile_n"]), *words])
             if name not in checks:
                 kind = case, accumulate, field["swap_operands"]

@@ -971,6 +971,46 @@ func.func @beside_alone(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3F
 // -----
 
 #col_major = affine_map<(e, k, n) -> (e, n, k)>
+func.func @three_warpgroups_fast(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{'schedule.warpgroups' is 3; it must be 2 where sums are fast}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {swap_operands = 0, stages = 4, tile_n = 128, pingpong = 0, warpgroups = 3}}
+      : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
+func.func @three_warpgroups_wide(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{'schedule.warpgroups' is 3; it must be 2 where a tile has more than 128 columns}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "promoted", schedule = {swap_operands = 0, stages = 4, tile_n = 192, warpgroups = 3}}
+      : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+#col_major = affine_map<(m, k) -> (k, m)>
+func.func @three_warpgroups_gradient(%qa: tensor<16x64xf8E4M3FN>, %qb: tensor<64x32xf8E4M3FN, #col_major>, %sa: tensor<2x16xf32>, %sb: tensor<2x32xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{'schedule.warpgroups' is 3; it must be 2 where groups of the reduction begin anywhere}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "promoted", schedule = {tile_n = 128, stages = 4, warpgroups = 3}}
+      : (tensor<16x64xf8E4M3FN>, tensor<64x32xf8E4M3FN, #col_major>, tensor<2x16xf32>, tensor<2x32xf32>, tensor<2xi32>) -> tensor<2x16x32xbf16>
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
+func.func @staged_bytes(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{'schedule.staged' is 96; it must be 64 or 128}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "promoted", schedule = {swap_operands = 0, stages = 4, tile_n = 128, warpgroups = 3, staged = 96}}
+      : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
 func.func @swapped_tile_n_multiple(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
   // expected-error@below {{'schedule.tile_n' is 24; it must be a multiple of 16}}
   %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {swap_operands = 1, tile_n = 24, stages = 4, band = 8, cluster = 1, pingpong = 0}}

@@ -222,11 +222,13 @@ void moe__mm_block_factors(moe__scaled_mm_t *s, const moe__mm_position_t *self,
   MlirValue boxes = moe__mm_behind_tiles(s, cursor), of_weights[MAX_PIECES];
   if (held) {
     MlirValue lane = moe__and(b, index, MOE__MM_HELD - 1);
-    for (int i = 0; i < 2; i++) {
+    bool one = s->operands[MOE__MM_QB].tile == BLOCK; /* of columns is what a tile lies in */
+    for (int i = 0; i < (one ? 1 : 2); i++) {
       MlirValue word = moe__shuffle(b, held->scales, moe__add(b, lane, i * MOE__MM_HELD));
       of_weights[2 * i] = moe__bitcast(b, word, b->f32);
     }
-    of_weights[1] = moe__select(b, held->straddles, of_weights[2], of_weights[0]);
+    of_weights[1] =
+        one ? of_weights[0] : moe__select(b, held->straddles, of_weights[2], of_weights[0]);
     MlirValue sa = moe__offset(b, boxes, token_distance(s, &held->loads, index));
     factors_of_rows(s, self, sa, of_weights, factors);
   } else {

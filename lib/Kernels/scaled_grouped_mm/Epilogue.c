@@ -19,9 +19,17 @@
 #include "mlir-c/BuiltinTypes.h"
 
 #define WARP_ROWS 16
-#define STAGED_BYTES 128 /* of a row, at once */
-#define STAGING_BYTES (WARP_ROWS * STAGED_BYTES)
+#define LINE 128
 #define SECTOR 32
+
+/* Bytes of a row that are staged at once, and of all rows of a warp. */
+static int staged_bytes(const moe__mm_schedule_t *schedule) {
+  return schedule->swap_operands ? LINE : schedule->staged;
+}
+
+static int piece_bytes(const moe__mm_schedule_t *schedule) {
+  return WARP_ROWS * staged_bytes(schedule);
+}
 
 static int out_bytes(const moe__scaled_mm_t *s) {
   return mlirTypeIsAF32(s->out_type) ? 4 : 2;
@@ -40,15 +48,15 @@ int moe__mm_tma_pieces(const moe__mm_schedule_t *schedule) {
 /* A warp's part. */
 static int staging_bytes(const moe__mm_schedule_t *schedule) {
   int pieces = moe__mm_tma_pieces(schedule);
-  return STAGING_BYTES * (pieces ? pieces : 1);
+  return piece_bytes(schedule) * (pieces ? pieces : 1);
 }
 
 void moe__mm_epilogue_reserve(moe__mm_layout_t *layout, const moe__mm_schedule_t *schedule,
                               MlirOperation op) {
-  int32_t columns = MOE__MM_WARPGROUPS * schedule->tile_n * 4;
+  int32_t columns = moe__mm_warpgroups(schedule) * schedule->tile_n * 4;
   int of_columns = schedule->swap_operands ? MOE__MM_QA : MOE__MM_QB;
-  layout->staging =
-      moe__layout_shared(&layout->cta, MOE__MM_THREADS / MOE__WARP * staging_bytes(schedule), 1024);
+  layout->staging = moe__layout_shared(
+      &layout->cta, moe__mm_threads(schedule) / MOE__WARP * staging_bytes(schedule), 1024);
   if (moe__mm_scales(op, of_columns) == MOE__SCALE_OF_ROW)
     layout->column_scales = moe__layout_shared(&layout->cta, columns, 16);
   if (moe__operand_number(op, MOE__BIAS) >= 0 && !schedule->swap_operands)
@@ -256,11 +264,14 @@ static MlirValue address_of(moe__scaled_mm_t *s, MlirValue row, MlirValue column
 
 /* ---- Rows of a tile are rows of out ---- */
 
-/* The place of 16-byte piece `chunk` of a staged row. Rows of 128 bytes in the 128-byte swizzle: no
- * bank conflicts. */
-static MlirValue staged(moe__builder_t *b, MlirValue staging, MlirValue row, MlirValue chunk) {
-  MlirValue swizzled = moe__xor(b, chunk, moe__and(b, row, 7));
-  return moe__offset(b, staging, moe__add(b, moe__shl(b, row, 7), moe__shl(b, swizzled, 4)));
+/* The place of 16-byte piece `chunk` of a staged row. Rows of 128 bytes in the 128-byte swizzle, or
+ * of 64 in that of 64: no bank conflicts. */
+static MlirValue staged(moe__scaled_mm_t *s, MlirValue staging, MlirValue row, MlirValue chunk) {
+  moe__builder_t *b = &s->kernel.builder;
+  bool whole = staged_bytes(&s->schedule) == LINE;
+  MlirValue mask = whole ? moe__and(b, row, 7) : moe__and(b, moe__lshr(b, row, 1), 3);
+  MlirValue in_row = moe__shl(b, moe__xor(b, chunk, mask), 4);
+  return moe__offset(b, staging, moe__add(b, moe__shl(b, row, whole ? 7 : 6), in_row));
 }
 
 /* Two times 8 columns of 16 bits, of which the first is number 8*j of the tile and 8*position of
@@ -279,7 +290,7 @@ static void stage_halves(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e, int j
    * then columns. */
   MlirValue row = moe__and(b, e->self->lane, 15);
   MlirValue chunk = moe__add(b, moe__lshr(b, e->self->lane, 4), position);
-  moe__store_matrix(b, staged(b, e->staging, row, chunk), words, false);
+  moe__store_matrix(b, staged(s, e->staging, row, chunk), words, false);
 }
 
 /* The same in 32 bits. */
@@ -295,7 +306,7 @@ static void stage_words(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e, int j,
       MlirValue chunk = moe__add(b, moe__lshr(b, moe__and(b, lane, 3), 1), 2 * (position + i));
       MlirValue half = moe__shl(b, moe__and(b, lane, 1), 3);
       moe__store(b, moe__vector(b, 2, pair[h]),
-                 moe__offset(b, staged(b, e->staging, row, chunk), half));
+                 moe__offset(b, staged(s, e->staging, row, chunk), half));
     }
   }
 }
@@ -304,19 +315,20 @@ static void stage_words(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e, int j,
  * they belong to the group and to out. */
 static void store_rows(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e, int first, int columns) {
   moe__builder_t *b = &s->kernel.builder;
-  MlirValue lane = e->self->lane, chunk = moe__and(b, lane, 7);
+  int row_chunks = staged_bytes(&s->schedule) / 16, rows = MOE__WARP / row_chunks;
+  MlirValue lane = e->self->lane, chunk = moe__and(b, lane, row_chunks - 1);
   MlirValue first_column = moe__add(b, moe__mul(b, e->tile->column, s->fragment_n), first);
   MlirValue column = moe__add(b, moe__mul(b, chunk, 16 / out_bytes(s)), first_column);
   MlirValue column_inside = moe__ult(b, column, s->columns.value);
   int chunks = columns * out_bytes(s) / 16;
-  if (chunks < STAGED_BYTES / 16)
+  if (chunks < row_chunks)
     column_inside = moe__and(b, column_inside, moe__ult(b, chunk, chunks));
-  for (int i = 0; i < WARP_ROWS; i += 4) {
-    MlirValue in_warp = moe__add(b, moe__lshr(b, lane, 3), i);
+  for (int i = 0; i < WARP_ROWS; i += rows) {
+    MlirValue in_warp = moe__add(b, moe__lshr(b, lane, rows == 4 ? 3 : 2), i);
     MlirValue row = moe__add(b, moe__add(b, e->tile->row, e->self->warp_row), in_warp);
     MlirValue inside = moe__and(b, moe__ult(b, row, e->tile->row_end), column_inside);
     MOE__IF (b, inside) {
-      MlirValue piece = moe__load_aligned(b, staged(b, e->staging, in_warp, chunk),
+      MlirValue piece = moe__load_aligned(b, staged(s, e->staging, in_warp, chunk),
                                           moe__vector_type(b, 4, b->i32), 16);
       moe__store_aligned(b, piece, address_of(s, row, column), 16);
     }
@@ -342,7 +354,7 @@ static void stage(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e, int first, i
 
 /* ---- By the TMA ---- */
 
-#define MAX_PIECES (MOE__WGMMA_MAX_N * 4 / STAGED_BYTES)
+#define MAX_PIECES (MOE__WGMMA_MAX_N * 4 / 64)
 
 void moe__mm_epilogue_parameters(moe__scaled_mm_t *s, MlirOperation op) {
   if (!moe__mm_tma_pieces(&s->schedule))
@@ -352,7 +364,7 @@ void moe__mm_epilogue_parameters(moe__scaled_mm_t *s, MlirOperation op) {
   const moe__expression_t *size = moe__expression_constant(record, out_bytes(s));
   if (s->which != MOE__FORWARD)
     rows = moe__expression_mul(record, MOE__EXPRESSIONS(s->experts.expression, rows));
-  int at_once = STAGED_BYTES / out_bytes(s);
+  int at_once = staged_bytes(&s->schedule) / out_bytes(s);
   moe__tensor_map_t map = {
       .tensor = moe__tensor_number(op, MOE__OUT),
       .element = out_bytes(s) == 4 ? MOE__MAP_F32 : MOE__MAP_BF16,
@@ -360,7 +372,7 @@ void moe__mm_epilogue_parameters(moe__scaled_mm_t *s, MlirOperation op) {
       .dims = {columns, rows},
       .strides = {moe__expression_mul(record, MOE__EXPRESSIONS(columns, size))},
       .box = {at_once, WARP_ROWS},
-      .swizzle = MOE__SWIZZLE_128B};
+      .swizzle = at_once * out_bytes(s) == LINE ? MOE__SWIZZLE_128B : MOE__SWIZZLE_64B};
   s->out_map = moe__kernel_tensor_map(&s->kernel, &map);
 }
 
@@ -386,12 +398,12 @@ void moe__mm_epilogue_end(moe__scaled_mm_t *s, const moe__mm_position_t *self) {
 /* Gives `count` staged pieces to the TMA, the first of which is column `first` of the tile. */
 static void send(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e, int first, int count) {
   moe__builder_t *b = &s->kernel.builder;
-  int at_once = STAGED_BYTES / out_bytes(s);
+  int at_once = staged_bytes(&s->schedule) / out_bytes(s);
   MlirValue row = moe__add(b, e->tile->row, e->self->warp_row);
   MlirValue column = moe__add(b, moe__mul(b, e->tile->column, s->fragment_n), first);
   MOE__IF (b, moe__eq(b, e->self->lane, 0)) {
     for (int i = 0; i < count; i++)
-      moe__tma_store(b, s->out_map, moe__offset_by(b, e->staging, i * STAGING_BYTES), 2,
+      moe__tma_store(b, s->out_map, moe__offset_by(b, e->staging, i * piece_bytes(&s->schedule)), 2,
                      (MlirValue[]){moe__add(b, column, i * at_once), row});
     moe__tma_commit(b);
   }
@@ -402,7 +414,7 @@ static void send(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e, int first, in
 static void store_by_tma(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e,
                          const moe__mm_fragment_t registers) {
   moe__builder_t *b = &s->kernel.builder;
-  int at_once = STAGED_BYTES / out_bytes(s), pieces = s->fragment_n / at_once;
+  int at_once = staged_bytes(&s->schedule) / out_bytes(s), pieces = s->fragment_n / at_once;
   MlirValue row = moe__add(b, e->tile->row, e->self->warp_row);
   MlirValue is_whole = moe__ule(b, moe__add(b, row, WARP_ROWS), e->tile->row_end);
   int most = moe__mm_tma_pieces(&s->schedule);
@@ -411,7 +423,7 @@ static void store_by_tma(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e,
     moe__mm_epilogue_t parts[MAX_PIECES];
     for (int i = 0; i < count; i++) {
       parts[i] = *e;
-      parts[i].staging = moe__offset_by(b, e->staging, i * STAGING_BYTES);
+      parts[i].staging = moe__offset_by(b, e->staging, i * piece_bytes(&s->schedule));
     }
     await_reads(s, e->self);
     for (int i = 0; i < count; i++)
@@ -435,7 +447,7 @@ static void store_straight(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e,
     store_by_tma(s, e, registers);
     return;
   }
-  int at_once = STAGED_BYTES / out_bytes(s);
+  int at_once = staged_bytes(&s->schedule) / out_bytes(s);
   for (int first = 0; first < s->fragment_n; first += at_once) {
     int columns = s->fragment_n - first < at_once ? s->fragment_n - first : at_once;
     stage(s, e, first, columns, registers);
@@ -448,7 +460,7 @@ static void store_straight(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e,
 /* ---- Rows of a tile are columns of out ---- */
 
 /* Tokens that are staged before any is stored: the warp waits for itself once for all of them. */
-#define TOKENS_AT_ONCE (STAGING_BYTES / SECTOR)
+#define TOKENS_AT_ONCE (WARP_ROWS * LINE / SECTOR)
 #define TOKENS 16 /* of a store, which fills so many sectors */
 
 /* Where those from number `first` of a tile on are staged. */

@@ -11,7 +11,8 @@ MlirValue moe__mm_in_stage(moe__scaled_mm_t *s, moe__cursor_t cursor, int32_t of
 }
 
 MlirValue moe__mm_behind_tiles(moe__scaled_mm_t *s, moe__cursor_t cursor) {
-  return moe__mm_in_stage(s, cursor, (MOE__MM_TILE_ROWS + s->schedule.tile_n) * MOE__MM_TILE_K);
+  return moe__mm_in_stage(s, cursor,
+                          (moe__mm_tile_rows(&s->schedule) + s->schedule.tile_n) * MOE__MM_TILE_K);
 }
 
 MlirValue moe__mm_first_row(moe__scaled_mm_t *s, const moe__mm_operand_t *operand,
@@ -78,7 +79,8 @@ static void load_pieces(moe__scaled_mm_t *s, const moe__group_tile_t *tile, Mlir
 static void load_operands(moe__scaled_mm_t *s, const moe__group_tile_t *tile, MlirValue pieces,
                           MlirValue at, MlirValue buffer, MlirValue landed) {
   load_operand(s, s->side[0], tile, at, buffer, landed);
-  buffer = moe__offset_by(&s->kernel.builder, buffer, MOE__MM_TILE_ROWS * MOE__MM_TILE_K);
+  buffer =
+      moe__offset_by(&s->kernel.builder, buffer, moe__mm_tile_rows(&s->schedule) * MOE__MM_TILE_K);
   if (pieces.ptr)
     load_pieces(s, tile, pieces, at, buffer, landed);
   else
@@ -101,7 +103,7 @@ static void load_k_tile(moe__scaled_mm_t *s, const moe__mm_work_t *work,
                         const moe__mm_reduction_t *reduction, MlirValue index, loader_t *loader) {
   moe__kernel_t *kernel = &s->kernel;
   moe__builder_t *b = &kernel->builder;
-  int32_t row_bytes = MOE__MM_TILE_ROWS * MOE__MM_TILE_K;
+  int32_t row_bytes = moe__mm_tile_rows(&s->schedule) * MOE__MM_TILE_K;
   int32_t column_bytes = s->schedule.tile_n * MOE__MM_TILE_K;
   MlirValue at = moe__mm_k_tile_at(s, reduction, index);
   moe__ring_wait_empty(kernel, &s->layout.ring, loader->cursor);
@@ -321,7 +323,7 @@ static void load_tiles(moe__scaled_mm_t *s) {
  * loads. */
 void moe__mm_load(moe__scaled_mm_t *s) {
   moe__builder_t *b = &s->kernel.builder;
-  MlirValue end = moe__i32(b, MOE__MM_THREADS + MOE__WARP), is_here = s->loads;
+  MlirValue end = moe__i32(b, moe__mm_threads(&s->schedule) + MOE__WARP), is_here = s->loads;
   if (s->which == MOE__GRADIENT)
     is_here = moe__ult(b, s->kernel.thread, end);
   else

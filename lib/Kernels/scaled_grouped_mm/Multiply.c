@@ -34,7 +34,7 @@ static MlirValue parts_of_stage(moe__scaled_mm_t *s, const moe__mm_position_t *s
       rows[i] = moe__offset_by(b, buffer, i * MOE__WGMMA_M * MOE__MM_TILE_K);
   else
     rows[0] = moe__offset(b, buffer, moe__mul(b, self->warpgroup, MOE__WGMMA_M * MOE__MM_TILE_K));
-  return moe__offset_by(b, buffer, MOE__MM_TILE_ROWS * MOE__MM_TILE_K);
+  return moe__offset_by(b, buffer, moe__mm_tile_rows(&s->schedule) * MOE__MM_TILE_K);
 }
 
 /* Waits for stage number `index` (i32) of a tile, and gives where its parts are. */
@@ -425,9 +425,10 @@ static void add_scaled(moe__scaled_mm_t *s, const moe__mm_token_scales_t *scales
 
 /* Of these tile widths all scales of columns are in registers while a product runs, and its stage
  * is released when that is done. For others there are too few registers: so many pairs are read
- * ahead, and the others while the first are used. */
+ * ahead, and the others while the first are used. Three warpgroups have fewer registers. */
 #define HELD_COLUMNS 128
 #define HELD_PAIRS 6
+#define HELD_PAIRS_OF_THREE 4
 
 /* Sums over blocks of tokens, each times its scales. The first term of a sum is added to -0, which
  * leaves every number as it is. */
@@ -436,8 +437,9 @@ static void multiply_token_blocks(moe__scaled_mm_t *s, const moe__mm_position_t 
                                   const moe__mm_beside_t *beside, moe__mm_fragment_t registers) {
   moe__builder_t *b = &s->kernel.builder;
   int n = s->schedule.tile_n;
-  bool holds = n <= HELD_COLUMNS;
-  int held = holds ? n / 8 : HELD_PAIRS;
+  bool three = moe__mm_warpgroups(&s->schedule) > MOE__MM_WARPGROUPS;
+  bool holds = n <= HELD_COLUMNS && !three;
+  int held = holds ? n / 8 : three ? HELD_PAIRS_OF_THREE : HELD_PAIRS;
   MlirValue tail = {NULL}, blocks = reduction->k_tiles, nothing = moe__f32(b, -0.0f);
   if (!s->aligned) {
     MlirValue has_head = moe__ne(b, moe__mm_token_head(s, reduction), 0);

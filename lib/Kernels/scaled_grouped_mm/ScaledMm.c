@@ -396,11 +396,14 @@ static void multiply_tiles_ahead(moe__scaled_mm_t *s) {
  * to clear is more than the others', whose speed does not depend on it; and so is what tokens of MX
  * blocks take that are moved. */
 static int loader_registers(const moe__scaled_mm_t *s) {
+  if (moe__mm_warpgroups(&s->schedule) > MOE__MM_WARPGROUPS)
+    return 32;
   return s->promoted && !moe__mm_has_mx_tokens(s) ? 56 : 72;
 }
 
 static int multiplier_registers(const moe__scaled_mm_t *s) {
-  return (504 - loader_registers(s)) / MOE__MM_WARPGROUPS;
+  int count = moe__mm_warpgroups(&s->schedule);
+  return ((count == MOE__MM_WARPGROUPS ? 504 : 512) - loader_registers(s)) / count;
 }
 
 /* With blocks of any kind. */
@@ -529,7 +532,7 @@ static void read_op(moe__scaled_mm_t *s, MlirOperation op) {
   s->side[0] = &s->operands[s->schedule.swap_operands ? MOE__MM_QB : MOE__MM_QA];
   s->side[1] = &s->operands[s->schedule.swap_operands ? MOE__MM_QA : MOE__MM_QB];
   int shared = s->schedule.beside ? 0 : 1; /* by the CTAs of a cluster */
-  s->side[0]->tile = MOE__MM_TILE_ROWS;
+  s->side[0]->tile = moe__mm_tile_rows(&s->schedule);
   s->side[1]->tile = s->schedule.tile_n;
   s->fragment_n = s->schedule.tile_n / (moe__mm_has_mx_scales(s) ? MOE__MM_WARPGROUPS : 1);
   for (int i = 0; i < 2; i++) {
@@ -611,13 +614,15 @@ static bool lower(const moe__lowering_t *lowering) {
         kernel, &layout->groups, s.experts.value, s.operands[MOE__MM_QA].rows,
         moe__ceil_div(b, s.columns.value, s.operands[MOE__MM_QB].rows), s.schedule.band);
 
-  MlirValue loader = moe__i32(b, MOE__MM_THREADS);
+  MlirValue loader = moe__i32(b, moe__mm_threads(&s.schedule));
   s.loads = moe__eq(b, kernel->thread, loader);
   MOE__IF (b, s.loads) {
     moe__tma_prefetch_map(b, s.operands[MOE__MM_QA].map);
     moe__tma_prefetch_map(b, s.operands[MOE__MM_QB].map);
     moe__mm_epilogue_prefetch_map(&s);
-    int readers = s.schedule.pingpong ? 1 : MOE__MM_WARPGROUPS; /* warpgroups that read a stage */
+    int readers = s.schedule.pingpong
+                      ? 1
+                      : moe__mm_warpgroups(&s.schedule); /* warpgroups that read a stage */
     if (moe__mm_has_mx_scales(&s))
       moe__ring_initialize_filled(kernel, &s.layout.ring, 1 + MOE__MM_MX_WRITERS,
                                   moe__mm_mx_readers(&s.schedule));
@@ -651,7 +656,7 @@ static bool lower(const moe__lowering_t *lowering) {
   MOE__ELSE (b) {
     moe__registers_decrease(b, loader_registers(&s));
     if (moe__mm_has_mx_scales(&s) || moe__mm_clears(&s)) {
-      MlirValue others = moe__i32(b, MOE__MM_THREADS + MOE__WARP);
+      MlirValue others = moe__i32(b, moe__mm_threads(&s.schedule) + MOE__WARP);
       MOE__IF (b, moe__ule(b, others, kernel->thread)) {
         if (moe__mm_has_mx_scales(&s))
           moe__mm_mx_write_factors(&s);

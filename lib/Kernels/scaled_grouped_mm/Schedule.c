@@ -65,6 +65,7 @@ static const moe__mm_schedule_t ALIGNED_BLOCKS[] = {
     {.tile_n = 192, .tma_store = 3, .band = 16},
     {.tile_n = 192},
     {.tile_n = 128, .stages = 6},
+    {.warpgroups = 3, .tile_n = 128, .tma_store = 2},
 };
 static const moe__mm_schedule_t ALIGNED_MX[] = {
     {.tile_n = 128, .stages = 5},
@@ -87,17 +88,28 @@ static const moe__mm_schedule_t ROWS_FAST[] = {
     {.tile_n = 128, .stages = 6},
     SWAPPED_ROWS,
 };
+/* Promoted sums: a third warpgroup multiplies while two add. */
+#define THREE .warpgroups = 3, .tile_n = 128, .tma_store = 1
 static const moe__mm_schedule_t ROWS_PROMOTED[] = {
     {.tile_n = 192, .stages = 5, .tma_store = 1},
     {.tile_n = 192, .tma_store = 3},
     {.tile_n = 192, .tma_store = 3, .band = 16},
     {.tile_n = 128, .stages = 6},
     SWAPPED_ROWS,
+    {THREE, .stages = 5, .staged = 64},
 };
-/* With scales of blocks or a bias there is no room for five stages. */
-static const moe__mm_schedule_t ROWS_PROMOTED_4[] = {
-    {.tile_n = 192, .tma_store = 3}, {.tile_n = 192}, {.tile_n = 192, .tma_store = 3, .band = 16},
-    {.tile_n = 128, .stages = 6},    SWAPPED_ROWS,
+/* With scales of blocks two warpgroups have no room for five stages that are stored in lines; with
+ * a bias three have none either. */
+#define ROWS_PROMOTED_4                                                                            \
+  {.tile_n = 192, .tma_store = 3}, {.tile_n = 192}, {.tile_n = 192, .tma_store = 3, .band = 16},   \
+      {.tile_n = 128, .stages = 6}, SWAPPED_ROWS
+static const moe__mm_schedule_t ROWS_BLOCKS[] = {
+    ROWS_PROMOTED_4,
+    {THREE, .stages = 5, .staged = 64},
+};
+static const moe__mm_schedule_t ROWS_PROMOTED_BIAS[] = {
+    ROWS_PROMOTED_4,
+    {THREE},
 };
 /* With scales of MX blocks the instructions that add products take the time. */
 static const moe__mm_schedule_t ROWS_MX[] = {
@@ -190,12 +202,48 @@ moe__candidates_t moe__mm_candidates(MlirOperation op) {
   if (tokens <= 64)
     return has_few_groups(op) ? MOE__CANDIDATES(TOKENS_64_FAST_BY_SIZE)
                               : MOE__CANDIDATES(TOKENS_64_FAST);
-  if (moe__has_block_scales(op) || (promoted && moe__operand_number(op, MOE__BIAS) >= 0))
-    return MOE__CANDIDATES(ROWS_PROMOTED_4);
+  if (promoted && moe__operand_number(op, MOE__BIAS) >= 0)
+    return MOE__CANDIDATES(ROWS_PROMOTED_BIAS);
+  if (moe__has_block_scales(op))
+    return MOE__CANDIDATES(ROWS_BLOCKS);
   return promoted ? MOE__CANDIDATES(ROWS_PROMOTED) : MOE__CANDIDATES(ROWS_FAST);
 }
 
 /* ---- The layout ---- */
+
+#define MAX_COLUMNS_OF_THREE 128
+
+int moe__mm_warpgroups(const moe__mm_schedule_t *schedule) {
+  return schedule->swap_operands ? MOE__MM_WARPGROUPS : schedule->warpgroups;
+}
+
+int moe__mm_tile_rows(const moe__mm_schedule_t *schedule) {
+  return moe__mm_warpgroups(schedule) * MOE__WGMMA_M;
+}
+
+int moe__mm_threads(const moe__mm_schedule_t *schedule) {
+  return moe__mm_warpgroups(schedule) * MOE__MM_WARPGROUP;
+}
+
+/* Three warpgroups: 160 registers a thread are two accumulators of 64 x 128, and addresses. Warps
+ * that clear would leave fewer. */
+static bool check_warpgroups(MlirOperation op, const moe__mm_schedule_t *schedule) {
+  if (moe__mm_warpgroups(schedule) == MOE__MM_WARPGROUPS)
+    return true;
+  const char *where = NULL;
+  if (!moe__mm_is_promoted(op))
+    where = "sums are fast";
+  else if (moe__has_mx_scales(op))
+    where = "scales are of MX blocks";
+  else if (moe__mm_case(op) == MOE__GRADIENT && !moe__group_align(op))
+    where = "groups of the reduction begin anywhere";
+  else if (schedule->cluster > 1)
+    where = "there are clusters";
+  else if (schedule->tile_n > MAX_COLUMNS_OF_THREE)
+    where = "a tile has more than 128 columns";
+  return !where || moe__error(op, "'schedule.warpgroups' is %d; it must be 2 where %s",
+                              schedule->warpgroups, where);
+}
 
 static bool check(MlirOperation op, const moe__mm_schedule_t *schedule) {
   bool is_gradient = moe__mm_case(op) == MOE__GRADIENT;
@@ -229,6 +277,8 @@ static bool check(MlirOperation op, const moe__mm_schedule_t *schedule) {
                       "'schedule.cluster' is %d; it must be 1 in a gradient of weights with "
                       "scales of blocks",
                       schedule->cluster);
+  if (schedule->staged % 64)
+    return moe__error(op, "'schedule.staged' is %d; it must be 64 or 128", schedule->staged);
   if (schedule->tma_store && mx)
     return moe__error(op, "'schedule.tma_store' is %d; it must be 0 with scales of MX blocks",
                       schedule->tma_store);
@@ -267,13 +317,13 @@ static moe__groups_order_t order_of_tiles(MlirOperation op, const moe__mm_schedu
 bool moe__mm_lay_out(MlirOperation op, const void *schedule, void *out) {
   const moe__mm_schedule_t *s = schedule;
   moe__mm_layout_t *l = out;
-  if (!check(op, s))
+  if (!check(op, s) || !check_warpgroups(op, s))
     return false;
   bool is_gradient = moe__mm_case(op) == MOE__GRADIENT, aligned = moe__group_align(op) != 0;
   /* Registers are not checked: setmaxnreg divides them among the warpgroups (ScaledMm.c). */
-  l->cta.threads = MOE__MM_THREADS + MOE__MM_WARPGROUP;
+  l->cta.threads = moe__mm_threads(s) + MOE__MM_WARPGROUP;
   l->cta.ctas_per_sm = 1;
-  int32_t stage_bytes = (MOE__MM_TILE_ROWS + s->tile_n) * MOE__MM_TILE_K;
+  int32_t stage_bytes = (moe__mm_tile_rows(s) + s->tile_n) * MOE__MM_TILE_K;
   if (moe__mm_scales(op, MOE__MM_QA) == MOE__SCALE_OF_BLOCK)
     stage_bytes +=
         is_gradient ? moe__mm_token_blocks_reserve(s, aligned) : moe__mm_block_scales_reserve(l, s);

@@ -29,10 +29,17 @@
   X(T, pingpong, 0, 1, 0,                                                                          \
     "1: each warpgroup multiplies tiles of its own, while the other stores; 0 with promoted "      \
     "sums, and if swapped")                                                                        \
+  X(T, warpgroups, 2, 3, 2,                                                                        \
+    "that multiply, 64 rows of a tile each; unused if swapped; 3 only with promoted sums, tile_n " \
+    "up to 128 and no cluster, not with scales of MX blocks, nor in a weight gradient whose "      \
+    "groups begin anywhere")                                                                       \
+  X(T, staged, 64, 128, 128,                                                                       \
+    "bytes of each of its 16 rows that a warp brings in order at once; 64 or 128, unused if "      \
+    "swapped")                                                                                     \
   X(T, beside, 0, 1, 0,                                                                            \
     "1: the tiles of a cluster lie side by side, and share what is read of qa")                    \
   X(T, tma_store, 0, 8, 0,                                                                         \
-    "how many pieces of 128 bytes of its 16 rows of a tile a warp gives to the TMA at once, "      \
+    "how many pieces of `staged` bytes of its 16 rows of a tile a warp gives to the TMA at once, " \
     "where the group has all of these rows; 0, or if swapped: it stores them itself; 0 with "      \
     "scales of MX blocks")
 
@@ -41,6 +48,11 @@ typedef struct moe__mm_schedule_t {
 } moe__mm_schedule_t;
 
 extern const moe__schedule_kind_t moe__mm_schedule;
+
+/* Warpgroups that multiply, their threads, and the rows of a tile. */
+int moe__mm_warpgroups(const moe__mm_schedule_t *schedule);
+int moe__mm_tile_rows(const moe__mm_schedule_t *schedule);
+int moe__mm_threads(const moe__mm_schedule_t *schedule);
 
 /* What a CTA has in shared memory: offsets. */
 typedef struct moe__mm_layout_t {

@@ -38,7 +38,7 @@ typedef struct places_t {
 
 static places_t places_of(const moe__mm_schedule_t *schedule, bool aligned) {
   places_t p = {.end = 0};
-  int32_t tile[2] = {MOE__MM_TILE_ROWS, schedule->tile_n};
+  int32_t tile[2] = {moe__mm_tile_rows(schedule), schedule->tile_n};
   p.end = (tile[0] + tile[1]) * MOE__MM_TILE_K;
   for (int i = 0; i < 2 && !aligned; i++) {
     p.tails[i] = p.end;
@@ -52,7 +52,7 @@ static places_t places_of(const moe__mm_schedule_t *schedule, bool aligned) {
 }
 
 int32_t moe__mm_token_blocks_reserve(const moe__mm_schedule_t *schedule, bool aligned) {
-  int32_t tiles = (MOE__MM_TILE_ROWS + schedule->tile_n) * MOE__MM_TILE_K;
+  int32_t tiles = (moe__mm_tile_rows(schedule) + schedule->tile_n) * MOE__MM_TILE_K;
   return (places_of(schedule, aligned).end - tiles + 1023) / 1024 * 1024;
 }
 
@@ -105,13 +105,13 @@ void moe__mm_load_tails(moe__scaled_mm_t *s, const MlirValue first[2], MlirValue
                         moe__cursor_t cursor, int32_t tails, MlirValue landed) {
   for (int i = 0; i < 2; i++)
     moe__tma_load(&s->kernel.builder, s->operands[i].tail_map,
-                  moe__mm_in_stage(s, cursor, tails + i * MOE__MM_TILE_ROWS * TAIL), landed, 2,
+                  moe__mm_in_stage(s, cursor, tails + i * s->side[0]->tile * TAIL), landed, 2,
                   (MlirValue[]){behind, first[i]});
 }
 
 MlirValue moe__mm_token_block_bytes(moe__scaled_mm_t *s, MlirValue has_tail) {
   moe__builder_t *b = &s->kernel.builder;
-  int rows = MOE__MM_TILE_ROWS + s->schedule.tile_n;
+  int rows = s->side[0]->tile + s->schedule.tile_n;
   if (s->aligned)
     return moe__i32(b, rows * (MOE__MM_TILE_K + 4));
   return moe__select(b, has_tail, rows * (MOE__MM_TILE_K + TAIL + 4), rows * (MOE__MM_TILE_K + 4));

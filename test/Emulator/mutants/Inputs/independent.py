@@ -192,6 +192,15 @@ SUITES = {
             ("a tile stored before there is one", ptx(r"(redux\.sync\.or\.b32\s+(%r\d+)[^;]*;\s*setp\.eq\.b32\s+%p\d+, \2), 0;(\s*@)", r"\1, -1;\3"), "depends on uninitialized shared memory"),
         ],
     ),
+    "three_warpgroups": (
+        product((450, 272), (4, 272, 272), *RAGGED),
+        [
+            ("a stage that two of three warpgroups give back", ptx(r"(mov\.b32\s+%r\d+), 12;", r"\1, 8;"), "phases two apart have the same parity|races"),
+            ("the third warpgroup multiplies the rows of the second", ptx(r"(mul\.wide\.u32\s+%rd\d+, %r\d+), 8192;", r"\1, 4096;", 0, 0), FAR),
+            ("rows of two warpgroups loaded", manifest(*mutants.LAUNCH, 4, "box", [128, 128]), DEADLOCK),
+            ("results stored as if they were not swizzled", manifest(*mutants.LAUNCH, 10, "swizzle", "none"), FAR),
+        ],
+    ),
     "swapped": (
         product((150, 272), (4, 272, 528), *RAGGED),
         [
