@@ -10,9 +10,9 @@
  * with them.
  *
  * Two operands meet in a tile. Of one, 128 rows are the rows of the tile, as a rule 64 for each
- * warpgroup; of the other, tile_n are its columns. The rows are those of qa, unless the schedule
- * swaps the operands: then tokens are columns, of which a tile may have as few as 16, and the tile
- * is transposed when it is stored.
+ * warpgroup, or 192 of three; of the other, tile_n are its columns. The rows are those of qa,
+ * unless the schedule swaps the operands: then tokens are columns, of which a tile may have as few
+ * as 16, and the tile is transposed when it is stored.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #ifndef MOE_KERNELS_SCALED_GROUPED_MM_SCALED_MM_H
