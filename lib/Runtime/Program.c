@@ -302,8 +302,8 @@ moe_rt_status_t moe_rt_program_read(const char *path, moe_rt_program_t **out_pro
   if (!out_program)
     return moe__rt_fail(MOE_RT_INVALID_ARGUMENT, "%s: out_program is NULL", __func__);
   *out_program = NULL;
-  if (!path)
-    return moe__rt_fail(MOE_RT_INVALID_ARGUMENT, "%s: path is NULL", __func__);
+  if (!path || !*path)
+    return moe__rt_fail(MOE_RT_INVALID_ARGUMENT, "%s: path is NULL or empty", __func__);
   return make_program(NULL, path, NULL, out_program);
 }
 
@@ -312,8 +312,9 @@ moe_rt_status_t moe_rt_program_load(moe_rt_device_t *device, const char *path,
   if (!out_program)
     return moe__rt_fail(MOE_RT_INVALID_ARGUMENT, "%s: out_program is NULL", __func__);
   *out_program = NULL;
-  if (!device || !path)
-    return moe__rt_fail(MOE_RT_INVALID_ARGUMENT, "%s: device or path is NULL", __func__);
+  if (!device || !path || !*path)
+    return moe__rt_fail(MOE_RT_INVALID_ARGUMENT, "%s: device is NULL, or path is NULL or empty",
+                        __func__);
   return make_program(device, path, NULL, out_program);
 }
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import numbers
 import os
 import pathlib
 from typing import Any, Callable
@@ -221,6 +222,8 @@ def set_emulator(*, schedule: int = 0, threads: int = 0, step_limit: int = 0) ->
         raises LimitReached, and its results are undefined.
     """
     for name, value, most in (("schedule", schedule, 2**64 - 1), ("threads", threads, 2**31 - 1), ("step_limit", step_limit, 2**64 - 1)):
+        if not isinstance(value, numbers.Integral):
+            raise TypeError(f"set_emulator: {name} is {value!r}; it must be a number")
         if not 0 <= value <= most:
             raise InvalidArgument(f"set_emulator: {name} is {value}; it must be 0 to {most}")
     check(lib.moe_rt_emulator_configure(EmulatorOptions(schedule, threads, step_limit)))

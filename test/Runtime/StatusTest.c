@@ -181,6 +181,7 @@ static void test_null_arguments(void **state) {
   assert_int_equal(moe_rt_event_elapsed(NULL, NULL, NULL, &milliseconds), MOE_RT_INVALID_ARGUMENT);
   assert_true(milliseconds == 0);
   assert_int_equal(moe_rt_program_read(NULL, &program), MOE_RT_INVALID_ARGUMENT);
+  assert_int_equal(moe_rt_program_read("", &program), MOE_RT_INVALID_ARGUMENT);
   assert_int_equal(moe_rt_program_load(NULL, "x", &program), MOE_RT_INVALID_ARGUMENT);
   assert_int_equal(moe_rt_program_find(NULL, NULL, &function), MOE_RT_INVALID_ARGUMENT);
   assert_int_equal(moe_rt_call_prepare(NULL, NULL, NULL, 0, &call), MOE_RT_INVALID_ARGUMENT);

@@ -294,6 +294,7 @@ class Programs(unittest.TestCase):
         self.refuses(TypeError, "x is a list; it must be a tensor", lambda: moe_opt.quantize([1.0]))
         self.refuses(TypeError, "x is a NoneType; it must be a tensor", lambda: moe_opt.quantize(None))
         self.refuses(TypeError, "dtype is <class 'numpy.uint8'>; it must be a name", lambda: moe_opt.quantize(x, dtype=numpy.uint8))
+        self.refuses(moe_opt.InvalidArgument, "path is NULL or empty", lambda: moe_opt.load(""))
         self.refuses(moe_opt.InvalidArgument, "a path has no NUL", lambda: moe_opt.load("a\0b"))
         fixed = numpy.empty((32, 64), numpy.uint8)
         fixed.flags.writeable = False
@@ -336,6 +337,7 @@ class Programs(unittest.TestCase):
         moe_opt.set_emulator(schedule=3, threads=1, step_limit=10**6)
         self.assertTrue(numpy.array_equal(as_bytes(self.program(self.x)[0]), expected))
         self.refuses(moe_opt.InvalidArgument, "step_limit is -1; it must be 0 to", lambda: moe_opt.set_emulator(step_limit=-1))
+        self.refuses(TypeError, "threads is 'all'; it must be a number", lambda: moe_opt.set_emulator(threads="all"))
         self.refuses(moe_opt.InvalidArgument, "threads is 2147483648", lambda: moe_opt.set_emulator(threads=2**31))
         moe_opt.set_emulator()
         self.assertTrue(numpy.array_equal(as_bytes(self.program(self.x)[0]), expected))
