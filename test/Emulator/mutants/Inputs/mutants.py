@@ -4,7 +4,8 @@ Usage: mutants.py BUNDLE SCRATCH          run all; fails where one is not caught
        mutants.py BUNDLE SCRATCH --table FILE  also write what caught each, as a Markdown table
        mutants.py BUNDLE SCRATCH --rows   run those of the kernel that writes tiles in rows; BUNDLE is of rows.mlir
                                  --stream, --fp8-rows, --fp8-scales, --fp8-pair, --fp8-columns, --fp8-aligned, --fp8-squares   those of the file of this name
-                                 --products, --by-size, --clusters, --pingpong, --gradients, --blocks, --token-blocks, --aligned, --rows-aligned, --mx, --mx-tokens   those of scaled_mm
+                                 --products, --by-size, --clusters, --pingpong, --gradients, --blocks, --token-blocks, --aligned, --rows-aligned, --mx, --mx-tokens, --halves   those of scaled_mm and mm
+                                 --round   those of round_dual
                                  --order   the order between blocks in two scale_fp8_dual; BUNDLE as of --fp8-scales
                                  --chain   five launches: both operands quantized in two passes each, and the product
 
@@ -688,6 +689,43 @@ BY_SIZE_MUTANTS = [
     ("the table read before it is there", ptx(r"bar\.sync \s*0;"), "mbarrier|races|uninitialized"),
 ]
 
+# Operands of 16 bits, in the gradient: what lies behind a group in its last step is cleared in four blocks, two of each operand.
+HALVES_WGMMA = r"(wgmma\.mma_async\S+ [^;]*, p, 1,\s*1, )"
+HALVES_LOAD = r"(cp\.async\.bulk\.tensor\.2d\.shared::cluster\S+ \[%rd\d+\], \[%rd\d+, \{)(%r\d+), (%r\d+)(\}[^;]*;)"
+HALVES_MUTANTS = [
+    ("nothing cleared in the first block", ptx(ZEROED), DIFFERENT),
+    ("nothing cleared in the second block", ptx(ZEROED, which=1), DIFFERENT),
+    ("nothing cleared in the third block", ptx(ZEROED, which=2), DIFFERENT),
+    ("nothing cleared in the fourth block", ptx(ZEROED, which=3), DIFFERENT),
+    ("cleared from a token further on", ptx(r"setp\.ge\.s32(\s+%p\d+, %r\d+, %r\d+;\s*@%p\d+ bra[^;]*;\s*st\.shared\.v4\.b32\s+\[[^;]*\], \{0, 0, 0, 0\};)", r"setp.gt.s32\1"),
+     DIFFERENT),
+    ("cleared from a token before", ptx(r"add\.s32(\s+%r\d+, %r\d+), -1;(\s*add\.s64[^;]*;\s*add\.s64[^;]*;\s*mov\.b32)", r"add.s32\1, -2;\2"), DIFFERENT),
+    ("cleared in the step before the last one", ptx(r"shl\.b32(\s+%r\d+, %r\d+), 11;(\s*cvt\.s64)", r"shl.b32\1, 10;\2"), DIFFERENT),
+    ("half of a step cleared", ptx(r"(setp\.lt\.s32 \s*%p\d+, %r\d+), 32;", r"\1, -64;"), DIFFERENT),
+    ("cleared without a fence", ptx(r"fence\.proxy\.async\S+;", count=0), "without a fence.proxy.async in between"),
+    ("rows read as if they were K-major", ptx(HALVES_WGMMA + r"1,\s*1;", r"\g<1>0, 1;", count=0), DIFFERENT),
+    ("columns read as if they were K-major", ptx(HALVES_WGMMA + r"1,\s*1;", r"\g<1>1, 0;", count=0), "uninitialized|differ"),
+    ("the next step too near", ptx(r"(add\.s32 \s*%r\d+, %r\d+), 128;", r"\1, 64;", count=0), DIFFERENT),
+    ("rows of the token behind", ptx(HALVES_LOAD, r"{ .reg .b32 OFF; add.s32 OFF, \3, 1; \1\2, OFF\4 }"), DIFFERENT),
+    ("columns of the next row", ptx(HALVES_LOAD, r"{ .reg .b32 OFF; add.s32 OFF, \2, 8; \1OFF, \3\4 }", which=2), DIFFERENT),
+    ("the second block in the place of the first", ptx(HALVES_LOAD, r"", which=1), "deadlock|fewer bytes"),
+]
+
+# Rounding both ways, in groups. Four lanes find the largest magnitude of a row's block, a lane and three others those of its columns.
+ROUND_SHAPES = ["x=300x608,45x32", "offs=12,3"]
+ROUND_MUTANTS = [
+    ("the block of a row without two of its lanes", ptx(r"shfl\.sync\.bfly\.b32 \s*(%r\d+), (%r\d+), 1, 31, -1;", r"mov.b32 \1, \2;"), DIFFERENT),
+    ("the block of a row without one half", ptx(r"shfl\.sync\.bfly\.b32 \s*(%r\d+), (%r\d+), 2, 31, -1;", r"mov.b32 \1, \2;"), DIFFERENT),
+    ("the scale of another row", ptx(r"(shfl\.sync\.idx\.b32 \s*%r\d+, %r\d+), 2, 7199, -1;", r"\1, 3, 7199, -1;"), DIFFERENT),
+    ("the block of a column without its neighbors", ptx(r"shfl\.sync\.bfly\.b32 \s*(%r\d+), (%r\d+), 8, 31, -1;", r"mov.b32 \1, \2;"), DIFFERENT),
+    ("the block of a column without one half", ptx(r"shfl\.sync\.bfly\.b32 \s*(%r\d+), (%r\d+), 16, 31, -1;", r"mov.b32 \1, \2;"), DIFFERENT),
+    ("rows behind the group stored", ptx(r"and\.pred( \s*%p\d+), (%p\d+), %p\d+;", r"mov.pred\1, \2;", which=8), "differ|races|outside|no group"),
+    ("NaN for no block", ptx(r"(setp\.eq\.b32 \s*%p\d+, %r\d+), 255;", r"\1, 256;", count=0), DIFFERENT),
+    ("the least scale as if it were 0", ptx(r"(selp\.b32 \s*%r\d+), 4194304,", r"\1, 0,", count=0), DIFFERENT),
+    ("both directions in one result", ptx(r"(ld\.param\.b64 \s*%rd\d+, \[\w+_param_)4\];", r"\g<1>3];"), "differ|races|uninitialized|written by"),
+    ("the table of groups read before it is there", ptx(r"bar\.sync \s*0;"), "races|uninitialized"),
+]
+
 PRODUCT_SHAPES = ["qa=700x272", "qb=11x272x336", "sa=700", "sb=11x336", "offs=11"]
 GRADIENT_SHAPES = ["qa=144x1104", "qb=1104x336", "sa=17x144", "sb=17x336", "offs=17"]
 
@@ -713,6 +751,8 @@ SUITES = {
     "--token-blocks": ([*shapes(TOKEN_BLOCK_SHAPES), "--exact", "--nan-groups", "--groups", "ragged"], TOKEN_BLOCK_MUTANTS),
     # A mutant that counts from below zero multiplies until it comes to the limit; the right kernel takes fewer than 200000 steps.
     "--gradients": ([*shapes(GRADIENT_SHAPES), "--exact", "--nan-groups", "--groups", "edge", "--step-limit", "300000"], GRADIENT_MUTANTS),
+    "--halves": (["--shape", "a=144x1104", "--shape", "b=1104x336", "--shape", "offs=17", "--exact", "--nan-groups", "--groups", "edge"], HALVES_MUTANTS),
+    "--round": ([*shapes(ROUND_SHAPES), "--groups", "edge", "--edge-blocks"], ROUND_MUTANTS),
     "--fp8-scales": (["--shape", FP8_SCALE_SHAPE, "--shape", FP8_SCALE_SHAPE.replace("x=", "y="), "--edge-blocks"], FP8_SCALE_MUTANTS),
     "--order": (["--shape", FP8_SCALE_SHAPE, "--shape", FP8_SCALE_SHAPE.replace("x=", "y="), "--edge-blocks"], ORDER_MUTANTS),
     "--chain": ([*shapes(CHAIN_SHAPES), "--normal", "--groups", "edge"], CHAIN_MUTANTS),
