@@ -11,9 +11,9 @@
  *   fetches two boxes by TMA.
  * - In a cluster two CTAs have tiles below one another. Each of them loads one half of the columns'
  *   operand, into both. Or the tiles lie side by side, and the rows' operand is shared.
- * - Two warpgroups or three multiply, 64 rows of each tile (Multiply.c); then they scale, round and store
- *   (Epilogue.c), with promoted sums while the first product of the next tile runs. Forward, a
- *   warpgroup whose rows all lie behind the end of the group multiplies nothing. Or each warpgroup
+ * - Two warpgroups or three multiply, 64 rows of each tile (Multiply.c); then they scale, round and
+ *   store (Epilogue.c), with promoted sums while the first product of the next tile runs. Forward,
+ *   a warpgroup whose rows all lie behind the end of the group multiplies nothing. Or each of two
  *   has tiles of its own, and stores one while the other multiplies (PingPong.c). With scales of MX
  *   blocks each multiplies all rows and half of the columns (MxMultiply.c).
  * - The other three warps of the loading warpgroup write the factors of MX blocks (MxScales.c), and
@@ -392,9 +392,9 @@ static void multiply_tiles_ahead(moe__scaled_mm_t *s) {
 /* ---- The kernel ---- */
 
 /* Registers of a thread of the loading warpgroup, and of one that multiplies: of 504 that three
- * of them have together, or 512 of four. Promoted sums take two accumulators. What the gradient's loader needs
- * to clear is more than the others', whose speed does not depend on it; and so is what tokens of MX
- * blocks take that are moved. */
+ * of them have together, or 512 of four. Promoted sums take two accumulators. What the gradient's
+ * loader needs to clear is more than the others', whose speed does not depend on it; and so is what
+ * tokens of MX blocks take that are moved. */
 static int loader_registers(const moe__scaled_mm_t *s) {
   if (moe__mm_warpgroups(&s->schedule) > MOE__MM_WARPGROUPS)
     return 32;
