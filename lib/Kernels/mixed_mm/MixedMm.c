@@ -209,17 +209,20 @@ static const moe__mixed_schedule_t TOKENS_64[][3] = {
  * the widest tiles, which have registers for nothing more and are no default. */
 #define UNROLLED                                                                                   \
   { .tile_n = 128, .token_parts = 2, .unroll = 4, .stages = 5 }
+#define THIRDS                                                                                     \
+  { .tile_n = 192, .token_parts = 3, .unroll = 4, .stages = 3 }
 #define WIDEST                                                                                     \
   { .tile_n = 256, .token_parts = 4, .stages = 3 }
 #define LOG_SPLITS 3
-#define TILES 3 /* 96, 128 and 256 tokens */
+#define TILES 3 /* 96, 128, and 192 tokens or 256 */
 static const moe__mixed_schedule_t WIDE[TILES][LOG_SPLITS][2] = {
     {{PARTS(96, 256, 1, 3), UNROLLED},
      {PARTS(96, 256, 2, 2), PARTS(128, 128, 2, 3)},
      {PARTS(96, 256, 4, 2), PARTS(128, 128, 4, 3)}},
     {{UNROLLED, WIDEST},
      {PARTS(128, 128, 2, 3), PARTS(96, 256, 2, 2)},
-     {PARTS(128, 128, 4, 3), PARTS(96, 256, 4, 2)}}};
+     {PARTS(128, 128, 4, 3), PARTS(96, 256, 4, 2)}},
+    {{THIRDS, WIDEST}}};
 /* So many tokens are more than L2 has room for: all weights are worked off with four tiles of them
  * before the next. */
 #define MANY_TOKENS 2048
@@ -271,7 +274,7 @@ static moe__candidates_t wide_candidates(bool scaled, int64_t rows, int64_t toke
       }
     }
   /* In several rounds of the widest tiles two CTAs share what they read of the tokens. */
-  if (tile == TILES - 1 && least_rounds > 1 && row_tiles % 2 == 0)
+  if (scaled && tile == TILES - 1 && least_rounds > 1 && row_tiles % 2 == 0)
     return MOE__CANDIDATES(SCALED_SHARED);
   if (!scaled && tile == 1 && log_split == 0 && tokens >= MANY_TOKENS)
     return MOE__CANDIDATES(WIDE_BANDS);
@@ -767,18 +770,13 @@ static void load_k_tile(moe__mixed_mm_t *s, const moe__mixed_tile_t *tile, MlirV
                 moe__offset_by(b, buffer, i * schedule->tile_n * MOE__MIXED_CHUNK_BYTES), landed);
 }
 
-/* Whether the threads that multiply have all registers but the fewest. */
-static bool lacks_registers(const moe__mixed_mm_t *s) {
-  return s->layout.divides && s->layout.loader_registers < LOADER_REGISTERS;
-}
-
 /* Loads the k-tiles of a tile from number `from` to `to` of this CTA's. */
 static void load_k_tiles(moe__mixed_mm_t *s, const moe__mixed_tile_t *tile,
                          const moe__mixed_reduction_t *reduction, MlirValue from, MlirValue to,
                          moe__cursor_t cursor) {
   moe__builder_t *b = &s->kernel.builder;
   /* LLVM unrolls a loop whose count it knows, which takes registers that are not left here. */
-  if (lacks_registers(s))
+  if (moe__mixed_is_tight(&s->schedule))
     to = moe__fresh(b, to);
   MOE__FOR (b, k_tile, from, to, 1, MOE__CARRY_CURSOR(cursor)) {
     load_k_tile(s, tile, moe__add(b, reduction->first, k_tile), cursor);
@@ -869,7 +867,7 @@ static void multiply_tiles(moe__mixed_mm_t *s) {
     /* Asked for here, where it is needed: so it takes no registers before. */
     moe__mixed_tile_t tile = tile_at(s, moe__fresh(b, index));
     moe__mixed_position_t same = self;
-    if (lacks_registers(s))
+    if (moe__mixed_is_tight(&s->schedule))
       same = position_of(s, moe__fresh(b, kernel->thread));
     moe__mixed_store(s, &same, &tile, sums);
     cursor = moe__cursor_advance(b, &s->layout.ring, cursor, reduction.count);

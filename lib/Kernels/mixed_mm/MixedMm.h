@@ -128,6 +128,10 @@ void moe__mixed_release(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
 
 /* ---- Multiply.c ---- */
 
+/* Whether two pieces of weights and the products of two parts of the tokens have no registers at
+ * once. */
+bool moe__mixed_is_tight(const moe__mixed_schedule_t *schedule);
+
 /* The registers that a thread needs which multiplies. */
 int moe__mixed_registers(const moe__mixed_schedule_t *schedule);
 

@@ -51,15 +51,16 @@ static int piece_words(const moe__mixed_mm_t *s) {
 }
 
 /* With tokens in parts: the sums, the products of two parts, and two pieces of weights; `others`:
- * what addresses, scales and so on take. */
+ * what addresses, scales and so on take: 48 are asked for where there is a choice, 32 do where a
+ * tile is as wide as it can be. */
 static int registers_of_parts(const moe__mixed_schedule_t *schedule, int pieces, int others) {
   return schedule->tile_n / 2 + schedule->tile_n / schedule->token_parts +
          pieces * (MOE__MIXED_STEPS * MOE__WGMMA_A_REGISTERS) + others;
 }
 
-/* Whether two pieces of weights and the products of two parts have no registers at once. */
-static bool has_tight_registers(const moe__mixed_schedule_t *schedule) {
-  return registers_of_parts(schedule, 2, 48) > MOE__MIXED_MOST_REGISTERS;
+bool moe__mixed_is_tight(const moe__mixed_schedule_t *schedule) {
+  return schedule->token_parts > 1 &&
+         registers_of_parts(schedule, 2, 48) > MOE__MIXED_MOST_REGISTERS;
 }
 
 /* Tokens whose products are one accumulator. */
@@ -200,7 +201,7 @@ static void multiply_stages_in_parts(moe__mixed_mm_t *s, const moe__mixed_positi
                                     moe__wgmma_zero(b, part_tokens(s))};
   piece_t weights[2];
   MlirValue scales[2][2];
-  bool tight = has_tight_registers(&s->schedule);
+  bool tight = moe__mixed_is_tight(&s->schedule);
   memcpy(weights[0], first, sizeof weights[0]);
   issue_part(s, tokens[0], 0, 0, weights[0], &products[0], NULL, sums);
   for (int step = 0; step < all; step++) {
@@ -334,8 +335,9 @@ static void unpack_piece(moe__mixed_mm_t *s, MlirValue packed, piece_t out) {
 
 int moe__mixed_registers(const moe__mixed_schedule_t *schedule) {
   if (schedule->token_parts > 1)
-    return has_tight_registers(schedule) ? registers_of_parts(schedule, 1, 32)
-                                         : registers_of_parts(schedule, 2, 48);
+    return moe__mixed_is_tight(schedule)
+               ? registers_of_parts(schedule, 1, 32)
+               : registers_of_parts(schedule, 2, schedule->token_parts > 2 ? 32 : 48);
   if (schedule->long_sums)
     return schedule->tile_n / 2 + 72;
   /* The sums, those in flight, two pieces of weights, and what addresses take. */
