@@ -333,8 +333,8 @@ static void merge(MlirOperation first, const MlirOperation by_direction[2], cons
   b.block = mlirOperationGetBlock(first);
   b.before = first;
   MlirType types[4];
-  int half = kind->result_count;
-  for (int i = 0; i < 2 * half; i++)
+  intptr_t half = kind->result_count;
+  for (intptr_t i = 0; i < 2 * half; i++)
     types[i] = moe__tensor_type(by_direction[i / half], kind->results[i % half]);
   MlirValue offs = moe__operand(by_direction[1], MOE__OFFS);
   MlirValue operands[2] = {moe__operand(first, MOE__X), offs};
