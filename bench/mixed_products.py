@@ -163,6 +163,10 @@ def forms():
     yield "zeros-bias-f32", ZEROS | {"bias": True, "out": "f32"}
     yield "i4-64-parts", {"schedule": "tile_n = 128, token_parts = 2, share = 2, stages = 4, band = 2, in_flight = 1"}
     yield "i4-64-parts-split", {"schedule": "tile_n = 64, token_parts = 4, split = 2, stages = 4, in_flight = 1"}
+    yield "i4-64-thirds", {"schedule": "tile_n = 192, token_parts = 3, unroll = 4, stages = 3, in_flight = 1"}
+    yield "i4-64-widest", {"schedule": "tile_n = 256, token_parts = 4, stages = 3, in_flight = 1"}
+    yield "mxfp4-long-sums-share", MXFP4 | {"schedule": "tile_n = 256, in_flight = 1, scaled_weights = 1, long_sums = 1, share = 2, stages = 3"}
+    yield "experts-mxfp4-long-sums", MXFP4 | {"experts": True, "schedule": "tile_n = 96, warpgroups = 3, in_flight = 1, scaled_weights = 1, long_sums = 1, depth = 256, stages = 2"}
     yield "experts-i4-32", {"group": 32, "experts": True}
     yield "experts-i4-row-f32", {"group": -1, "out": "f32", "experts": True}
     yield "experts-zeros-64", ZEROS | {"experts": True}
