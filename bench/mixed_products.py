@@ -17,7 +17,7 @@ EXPERT_SIZES = ((4096, 2048, 256), (2048, 4096, 256), (4096, 7168, 384))  # N, K
 EXPERT_TOKENS = (1, 4, 16, 64, 256, 1024, 4096)
 CHECKED_TOKENS = 64  # of more the C reference takes long at these sizes
 # moe-select-schedule knows the same candidates for most rows and columns, in another order: some of each say what there is to assemble.
-USUAL = {(3584, 8192): (1, 16, 32, 64, 128, 256, 1024), (8192, 8192): (1,), (28672, 8192): (1, 16), (4096, 2048): (1, 64, 256, 1024, 4096), (4096, 7168): (4096,)}
+USUAL = {(3584, 8192): (1, 16, 32, 64, 128, 256, 1024, 2048, 4096), (8192, 8192): (1,), (28672, 8192): (1, 16), (4096, 2048): (1, 64, 256, 1024, 4096), (4096, 7168): (1024, 4096)}
 
 # Data and groups of moe-run's calls, dense and with experts.
 DATA = {
