@@ -8,8 +8,8 @@
  * of what these make; tensors that two products quantize in the same way are quantized once,
  * whether the products belong to the function or to a gradient. At last the function is cut in
  * two (CutFunction.h): what the gradients of results flow into is backward, everything else is
- * forward. What crosses the cut is saved. No product reads a bf16 tensor any more, so that
- * quantized tensors and their scales cross it.
+ * forward. What crosses the cut is saved. No product reads a tensor of the source any more, so that
+ * quantized tensors and their scales cross it, or rounded ones.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Builder/Views.h"

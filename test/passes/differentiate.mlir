@@ -134,3 +134,23 @@ func.func @rounded(%x: tensor<?x64xbf16>, %w: tensor<4x32x64xbf16>, %offs: tenso
       : (tensor<?x64xbf16>, tensor<4x64x32xbf16, #ekn>, tensor<4xi32>) -> tensor<?x32xbf16>
   return %y : tensor<?x32xbf16>
 }
+
+// -----
+
+// mxfp8 saves numbers of MX blocks: of the tokens along tokens, of the weights along N.
+// CHECK-LABEL: func.func @rounded_forward
+// CHECK-SAME: moe.name = "out"}, tensor<?x64xbf16> {moe.name = "a_rounded_t"}, tensor<4x32x64xbf16> {moe.name = "b_rounded_t"})
+// CHECK-COUNT-2: "mx_quantize.round"
+// CHECK: "scaled_grouped_mm.mm"
+// CHECK-COUNT-2: "mx_quantize.round"
+// CHECK-LABEL: func.func @rounded_backward
+// CHECK: "mx_quantize.round"({{.*}}) {axis = 1 : i64
+// CHECK: "scaled_grouped_mm.mm"
+// CHECK: "mx_quantize.round"({{.*}}) {axis = 0 : i64
+// CHECK: "scaled_grouped_mm.mm"
+#rounded_columns = affine_map<(e, k, n) -> (e, n, k)>
+func.func @rounded(%a: tensor<?x64xbf16>, %b: tensor<4x64x32xbf16, #rounded_columns>, %offs: tensor<4xi32>) -> tensor<?x32xbf16> {
+  %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "mxfp8"}
+      : (tensor<?x64xbf16>, tensor<4x64x32xbf16, #rounded_columns>, tensor<4xi32>) -> tensor<?x32xbf16>
+  return %out : tensor<?x32xbf16>
+}
