@@ -161,6 +161,7 @@ void moe__emu_order_reset(moe__emu_order_t *order, uint32_t cluster) {
     warp->clock = HAS_BEGUN + 1;
     warp->single_event = 0;
     memset(warp->fences, 0, sizeof warp->fences);
+    warp->has_streamed = warp->is_late = false;
   }
   for (uint32_t w = 0; order->has_proxies && w < order->warp_count; w++)
     moe__emu_order_agent(order, MOE__EMU_AGENT_PROXY, order->ranks[w], w);

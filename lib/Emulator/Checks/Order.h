@@ -82,6 +82,10 @@ typedef struct moe__emu_order_warp_t {
   moe__emu_event_t single_event;
   uint32_t single_sets[33]; /* by lane; 32: all lanes */
   moe__emu_fences_t fences[32];
+  /* Whether it has streamed from global memory, by loads that L1 does not keep, since it waited for
+   * an mbarrier; and whether it has ever arrived at one so: its reads of shared memory may then
+   * still wait behind those loads. */
+  bool has_streamed, is_late;
 } moe__emu_order_warp_t;
 
 enum { MOE__EMU_HISTORY_BYTES = 16 };

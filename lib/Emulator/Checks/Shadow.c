@@ -99,6 +99,22 @@ static bool check_writer(moe__emu_access_t *access, uint32_t index, moe__emu_eve
   return true;
 }
 
+/* Reads that may wait behind loads of a stream when their warp arrives: the async proxy waits for
+ * them only where a fence has come between. */
+static bool check_late(moe__emu_access_t *access, uint32_t index, const moe__emu_reader_t *reader) {
+  const moe__emu_order_t *order = access->order;
+  uint32_t agent = MOE__EMU_EVENT_AGENT(reader->event);
+  if (order->kinds[agent] != MOE__EMU_AGENT_WARP || !order->warps[agent].is_late)
+    return true;
+  for (uint32_t rest = reader->lanes; rest; rest &= rest - 1) {
+    uint64_t lane = (uint64_t)__builtin_ctz(rest);
+    moe__emu_event_t event = reader->event | lane << MOE__EMU_CLOCK_BITS;
+    if (!is_fenced(access, agent, event))
+      return conflict(access, MOE__EMU_LATE_READ, index, event);
+  }
+  return true;
+}
+
 static bool check_readers(moe__emu_access_t *access, uint32_t index, uint32_t set) {
   const moe__emu_reader_sets_t *sets = &access->order->sets;
   for (uint32_t i = 0; i < sets->sets[set].count; i++) {
@@ -110,6 +126,8 @@ static bool check_readers(moe__emu_access_t *access, uint32_t index, uint32_t se
       return conflict(access, MOE__EMU_AFTER_READ, index,
                       reader->event | lane << MOE__EMU_CLOCK_BITS);
     }
+    if (access->kind == MOE__EMU_ASYNC_WRITE && !check_late(access, index, reader))
+      return false;
   }
   return true;
 }

@@ -16,6 +16,7 @@ typedef enum moe__emu_conflict_t {
   MOE__EMU_AFTER_WRITE,  /* not ordered after `other`, which wrote */
   MOE__EMU_AFTER_READ,   /* not ordered after `other`, which read */
   MOE__EMU_NOT_FENCED,   /* ordered after the write `other`, but no proxy fence between */
+  MOE__EMU_LATE_READ,    /* the same after a read, which may be late */
   MOE__EMU_ORDER_MEMORY, /* no memory */
 } moe__emu_conflict_t;
 

@@ -16,7 +16,9 @@
 /* ---- ld and st ---- */
 
 enum { MAX_BYTES = 16 }; /* of a lane */
-enum { LOAD_SPACE = 2, LOAD_CONSTANT = 4, LOAD_VECTOR = 6, LOAD_TYPE = 7 };
+enum { LOAD_SPACE = 2, LOAD_CONSTANT = 4, LOAD_L1 = 5, LOAD_VECTOR = 6, LOAD_TYPE = 7 };
+
+enum { L1_NO_ALLOCATE = 5 };
 enum { STORE_SPACE = 2, STORE_VECTOR = 5, STORE_TYPE = 6 };
 
 #define TYPES ".b8|.b16|.b32|.b64|.b128|.u8|.u16|.u32|.u64|.s8|.s16|.s32|.s64|.f16|.bf16|.f32|.f64"
@@ -165,6 +167,8 @@ static moe__emu_step_t load(moe__emu_warp_t *warp, const moe__emu_instruction_t 
   uint32_t contested = 0;
   for (int lane = 0; lane < MOE__EMU_LANES; lane++)
     addresses[lane] = moe__emu_lane_address(warp, &operands[count], lane);
+  if (reach.space == MOE__EMU_GLOBAL && instruction->choice[LOAD_L1] == L1_NO_ALLOCATE)
+    warp->cta->order->warps[warp->agent].has_streamed = true;
   bool is_apart = are_apart(addresses, active, reach.bytes);
   for (uint32_t i = 0; i < count; i++)
     moe__emu_written(warp, &operands[i], active);

@@ -388,6 +388,8 @@ static moe__emu_step_t arrive_all(moe__emu_warp_t *warp, const moe__emu_instruct
                        moe__emu_order_own_clock(warp->cta->order, warp->agent, same, warp->alive)));
     /* A scope that has no thread of the mbarrier's CTA hands on nothing. */
     bool is_narrow = instruction->choice[1] == SCOPE_CTA && mbarrier->cta != warp->cta;
+    moe__emu_order_warp_t *order = &warp->cta->order->warps[warp->agent];
+    order->is_late |= what & ARRIVE && order->has_streamed;
     if (what & ARRIVE && !is_narrow)
       moe__emu_order_release(warp->cta->order, warp->agent, same, warp->alive, &mbarrier->gathered);
     MOE__EMU_FOR_LANES(lane, same) {
@@ -537,6 +539,7 @@ static moe__emu_step_t wait(moe__emu_warp_t *warp, const moe__emu_instruction_t 
       mbarrier->heard = mbarrier->phase;
       moe__emu_order_acquire(warp->cta->order, warp->agent, done, warp->alive,
                              &mbarrier->completed);
+      warp->cta->order->warps[warp->agent].has_streamed = false;
       MOE__EMU_FOR_LANES(lane, is_checked ? done : 0)
       note_wait(warp, instruction, mbarrier, phases[lane]);
     }

@@ -113,7 +113,7 @@ moe__emu_step_t moe__emu_fault_order(moe__emu_warp_t *warp,
   moe__emu_cta_t *cta = warp->cta;
   char who[192] = "", where[48];
   bool is_own = MOE__EMU_EVENT_AGENT(finding->other) == warp->agent;
-  if (finding->conflict >= MOE__EMU_AFTER_WRITE && finding->conflict <= MOE__EMU_NOT_FENCED)
+  if (finding->conflict >= MOE__EMU_AFTER_WRITE && finding->conflict <= MOE__EMU_LATE_READ)
     moe__emu_describe_event(cta, finding->other, who, sizeof who);
   if (is_own &&
       (finding->conflict == MOE__EMU_AFTER_WRITE || finding->conflict == MOE__EMU_AFTER_READ))
@@ -139,6 +139,12 @@ moe__emu_step_t moe__emu_fault_order(moe__emu_warp_t *warp,
   case MOE__EMU_NOT_FENCED:
     return moe__emu_fault(warp, instruction, lane,
                           "%s at shared address %s comes after an ordinary write by %s without a "
+                          "fence.proxy.async in between",
+                          what, where, who);
+  case MOE__EMU_LATE_READ:
+    return moe__emu_fault(warp, instruction, lane,
+                          "%s at shared address %s comes after an ordinary read by %s, which may "
+                          "wait behind what the warp streams from global memory, without a "
                           "fence.proxy.async in between",
                           what, where, who);
   default:

@@ -303,7 +303,7 @@ def write_offsets(scratch):
 
 
 # Where a tile is taken for one of another group, CTAs also meet where they should not.
-WRONG = f"{mutants.DIFFERENT}|two runs gave different bits|is in no group|nothing orders|races with|must leave it zero|after the end of"
+WRONG = f"{mutants.DIFFERENT}|without a fence.proxy.async|two runs gave different bits|is in no group|nothing orders|races with|must leave it zero|after the end of"
 
 
 def run_case(scratch, case):

@@ -101,6 +101,8 @@ DIRECT = [
     ("weights that are not loaded ahead", ptx(rf"{AHEAD} [^;]*;", "", which=1)),
     ("a stage read before it has landed", ptx(r"@P1 bra\.uni DONE;", "bra.uni DONE;", which=1)),
     ("the last stage that is not given back", ptx(r"mbarrier\.arrive\.shared\.b64 \s*%rd\d+, \[%rd\d+\];", "", which=1)),
+    ("no fence before a stage is given back", ptx(r"fence\.proxy\.async\.shared::cta;", "")),
+    ("no fence before any stage is given back", ptx(r"fence\.proxy\.async\.shared::cta;", "", count=0)),
 ]
 # More tiles than multiprocessors.
 TILES = [("sums overwritten before they have been read", ptx(r"bar\.sync \s*1, 64;", "bar.warp.sync -1;", which=1))]
