@@ -366,6 +366,11 @@ static bool takes_scaled_weights(MlirOperation op) {
          mlirTypeIsABF16(element_of(op, MOE__X)) && format_of(op) == MOE__WEIGHT_E2M1;
 }
 
+/* By default only where the result has 16 bits, which hide what a tensor core cuts off long sums. */
+static bool wants_scaled_weights(MlirOperation op) {
+  return takes_scaled_weights(op) && !mlirTypeIsAF32(element_of(op, MOE__OUT));
+}
+
 static moe__candidates_t candidates(MlirOperation op) {
   MlirType scales = moe__tensor_type(op, MOE__SCALES);
   int rank = (int)mlirShapedTypeGetRank(scales);
@@ -377,7 +382,7 @@ static moe__candidates_t candidates(MlirOperation op) {
   if (rank == 3 && tokens / experts <= 6)
     return few_of_expert_candidates(op, rows, tokens, experts);
   if (rank == 3)
-    return expert_candidates(takes_scaled_weights(op), tokens / experts);
+    return expert_candidates(wants_scaled_weights(op), tokens / experts);
   int class = class_of_rows(rows), numbers = class_of_numbers(number_bytes(op));
   if (tokens <= 16 && rows >= 0 && numbers < NUMBERS_CLASSES)
     return panel_candidates(op, rows, tokens, numbers);
@@ -390,7 +395,7 @@ static moe__candidates_t candidates(MlirOperation op) {
                                      : MOE__CANDIDATES(NUMBERS_32[class]);
   if (tokens <= 64)
     return MOE__CANDIDATES(TOKENS_64[class]);
-  return wide_candidates(takes_scaled_weights(op), rows < 0 ? 8192 : rows, tokens);
+  return wide_candidates(wants_scaled_weights(op), rows < 0 ? 8192 : rows, tokens);
 }
 
 #define MOST_WARPS 31 /* of a CTA's 32, of which one loads */
