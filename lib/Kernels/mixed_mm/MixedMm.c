@@ -366,7 +366,7 @@ static bool takes_scaled_weights(MlirOperation op) {
          mlirTypeIsABF16(element_of(op, MOE__X)) && format_of(op) == MOE__WEIGHT_E2M1;
 }
 
-/* By default only where the result has 16 bits: these hide what a tensor core cuts off long sums. */
+/* By default only where the result has 16 bits: they hide what a tensor core cuts off long sums. */
 static bool wants_scaled_weights(MlirOperation op) {
   return takes_scaled_weights(op) && !mlirTypeIsAF32(element_of(op, MOE__OUT));
 }
