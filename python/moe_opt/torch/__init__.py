@@ -82,9 +82,9 @@ def grouped_mm(a: Tensor, b: Tensor, offs: Tensor, recipe: str = "fp8_rowwise") 
     offs: (E) int32 on the same device: group e is the rows offs[e-1] to offs[e] - 1 of a. Groups may have any size, 0 too. Rows from
        offs[E-1] on are in no group. They do not count, and what the result and the gradient of a hold there is not
        defined. But with fp8_tensorwise the scale of all rows covers them, and the result and the gradient are zero there.
-    recipe: how operands become FP8, of the product and of both products of the gradient: one of RECIPES.
+    recipe: how operands are quantized, of the product and of both products of the gradient: one of RECIPES.
 
-    Returns (M, N) bf16. For the gradient of a an FP8 copy of b is kept, for that of b one of a, and neither a nor b. Raises ValueError where shapes or types do not fit, RuntimeError for what the device reports.
+    Returns (M, N) bf16. For the gradient of a a copy of b is kept, for that of b one of a, and neither a nor b: FP8 copies, with mxfp8 bf16 ones. Raises ValueError where shapes or types do not fit, RuntimeError for what the device reports.
     """
     _check_product(a, b, offs, recipe)
     refuse_tangents("grouped_mm", a, b)
