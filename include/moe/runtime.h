@@ -177,7 +177,7 @@ typedef struct moe_rt_program_t moe_rt_program_t;
 /* Reads and validates the bundle in directory `path` (docs/manifest.md), without a device. The
  * manifest is untrusted: every field is checked, artifact names may not leave the directory, and
  * sizes and hashes of the artifacts must match. MOE_RT_IO_ERROR where a file cannot be read,
- * MOE_RT_INVALID_BUNDLE where one is damaged.
+ * MOE_RT_INVALID_BUNDLE where one is damaged, MOE_RT_INVALID_ARGUMENT where the path is empty.
  *
  * The program keeps the code. moe_rt_call_run loads it on the device of the tensors when it first
  * needs it there, and moe_rt_program_on does so in advance. */

@@ -167,7 +167,8 @@ def compile(  # pylint: disable=redefined-builtin
     cache: the folder of compiled bundles, otherwise moe-opt in the user's cache folder ($XDG_CACHE_HOME, ~/.cache).
 
     A bundle's name in the cache is the hash of the text, the options and the compiler. Processes may share a cache: bundles appear whole.
-    CompileError has the diagnostics, or says that libmoe_compiler is not installed. InputOutputError: the cache cannot be written.
+    CompileError has the diagnostics, or says that libmoe_compiler is not installed. InputOutputError: the cache cannot be written. TypeError: text, name or
+    ptxas is no str.
     """
     for argument, value in (("text", text), ("name", name), ("ptxas", ptxas)):
         if not isinstance(value, str) and (argument, value) != ("ptxas", None):

@@ -338,11 +338,28 @@ static moe__candidates_t few_of_expert_candidates(MlirOperation op, int64_t rows
                                            : MOE__CANDIDATES(TOKENS_8[2]);
 }
 
+/* Whether the product of a weight and its scale is a number of the tokens' type. */
+static bool takes_scaled_weights(MlirOperation op) {
+  return mlirTypeIsAFloat8E8M0FNU(element_of(op, MOE__SCALES)) &&
+         mlirTypeIsABF16(element_of(op, MOE__X)) && format_of(op) == MOE__WEIGHT_E2M1;
+}
+
+/* By default only where the result has 16 bits: they hide what a tensor core cuts off long sums. */
+static bool wants_scaled_weights(MlirOperation op) {
+  return takes_scaled_weights(op) && !mlirTypeIsAF32(element_of(op, MOE__OUT));
+}
+
+/* With more scales and zero points there is room for fewer stages beside a table of many groups. */
+static const moe__mixed_schedule_t EXPERTS_OF_NUMBERS[] = {MANY_ROWS(16, 128, 8),
+                                                           MANY_ROWS(8, 256, 4)};
+
 /* Of more. */
-static moe__candidates_t expert_candidates(bool scaled, int64_t tokens) {
+static moe__candidates_t expert_candidates(MlirOperation op, int64_t tokens) {
   if (tokens <= 12)
-    return MOE__CANDIDATES(TOKENS_16[2]);
-  if (scaled)
+    return class_of_numbers(number_bytes(op)) == NUMBERS_CLASSES
+               ? MOE__CANDIDATES(EXPERTS_OF_NUMBERS)
+               : MOE__CANDIDATES(TOKENS_16[2]);
+  if (wants_scaled_weights(op))
     return scaled_candidates(tokens);
   if (tokens <= 24)
     return MOE__CANDIDATES(NUMBERS_32[2]);
@@ -360,17 +377,6 @@ static int class_of_rows(int64_t rows) {
   return rows < 0 ? 1 : rows <= FEW ? 0 : rows <= 16384 ? 1 : 2;
 }
 
-/* Whether the product of a weight and its scale is a number of the tokens' type. */
-static bool takes_scaled_weights(MlirOperation op) {
-  return mlirTypeIsAFloat8E8M0FNU(element_of(op, MOE__SCALES)) &&
-         mlirTypeIsABF16(element_of(op, MOE__X)) && format_of(op) == MOE__WEIGHT_E2M1;
-}
-
-/* By default only where the result has 16 bits: they hide what a tensor core cuts off long sums. */
-static bool wants_scaled_weights(MlirOperation op) {
-  return takes_scaled_weights(op) && !mlirTypeIsAF32(element_of(op, MOE__OUT));
-}
-
 static moe__candidates_t candidates(MlirOperation op) {
   MlirType scales = moe__tensor_type(op, MOE__SCALES);
   int rank = (int)mlirShapedTypeGetRank(scales);
@@ -382,7 +388,7 @@ static moe__candidates_t candidates(MlirOperation op) {
   if (rank == 3 && tokens / experts <= 6)
     return few_of_expert_candidates(op, rows, tokens, experts);
   if (rank == 3)
-    return expert_candidates(wants_scaled_weights(op), tokens / experts);
+    return expert_candidates(op, tokens / experts);
   int class = class_of_rows(rows), numbers = class_of_numbers(number_bytes(op));
   if (tokens <= 16 && rows >= 0 && numbers < NUMBERS_CLASSES)
     return panel_candidates(op, rows, tokens, numbers);

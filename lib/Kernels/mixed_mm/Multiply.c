@@ -51,8 +51,8 @@ static int piece_words(const moe__mixed_mm_t *s) {
 }
 
 /* With tokens in parts: the sums, the products of two parts, and two pieces of weights; `others`:
- * what addresses, scales and so on take: 48 are asked for where there is a choice, 32 do where a
- * tile is as wide as it can be. */
+ * what addresses, scales and so on take: 48 are asked for where there is a choice, 32 do with more
+ * than two parts, or where a tile is as wide as it can be. */
 static int registers_of_parts(const moe__mixed_schedule_t *schedule, int pieces, int others) {
   return schedule->tile_n / 2 + schedule->tile_n / schedule->token_parts +
          pieces * (MOE__MIXED_STEPS * MOE__WGMMA_A_REGISTERS) + others;

@@ -135,7 +135,8 @@ def convert_experts_(
     filter: of the name and the parameter, true for those to convert; all of rank 3 by default.
 
     Parameters keep names, values, gradients and requires_grad; what state_dict saves is plain tensors, and either kind can be loaded.
-    Make the optimizer afterwards, because it holds the parameters. Raises ValueError for an unknown recipe or if nothing is converted.
+    Make the optimizer afterwards, because it holds the parameters. Raises ValueError for an unknown recipe or if nothing is converted,
+    TypeError for what is no module.
     """
     _recipes.check(recipe)
     if not isinstance(module, nn.Module):
