@@ -119,9 +119,6 @@ static bool refuse_order(MlirOperation op, int operand, bool row_major, bool col
   return false;
 }
 
-/* So many tokens of an expert, or fewer, take as long as reading its weights. */
-#define FEW_TOKENS 64
-
 /* Whether experts have few tokens on average; not where that is unknown. */
 static bool has_few_tokens(MlirOperation op) {
   bool is_gradient = moe__mm_case(op) == MOE__GRADIENT;
@@ -129,7 +126,12 @@ static bool has_few_tokens(MlirOperation op) {
            of_experts = moe__tensor_type(op, is_gradient ? MOE__OFFS : MOE__B);
   int64_t tokens = moe__static_dimension(a, moe__mm_case(op) == MOE__FORWARD ? 0 : 1);
   int64_t experts = moe__mm_case(op) == MOE__BATCHED ? 1 : moe__static_dimension(of_experts, 0);
-  return tokens >= 0 && experts > 0 && tokens / experts <= FEW_TOKENS;
+  return tokens >= 0 && experts > 0 && tokens <= MOE__FEW_TOKENS * experts;
+}
+
+/* Whether the product becomes one of bf16 tensors that are rounded, which have no scales. */
+static bool is_rounded(MlirOperation op, const recipe_t *recipe) {
+  return recipe->mx && !has_few_tokens(op);
 }
 
 /* Decides how an operand is quantized. Of experts x can be quantized along either of the last two
@@ -142,7 +144,7 @@ static bool plan(MlirOperation op, const recipe_t *recipe, moe__mm_case_t produc
   int64_t other = 2 * rank - 3 - summed;
   int64_t matrix_axis = product == MOE__GRADIENT ? 0 : 1;
   bool row_major = rank == 3 || summed == matrix_axis, column_major = rank == 3 || !row_major;
-  bool rounded = recipe->mx && !has_few_tokens(op);
+  bool rounded = is_rounded(op, recipe);
   if (recipe->mx && operand == A && product != MOE__GRADIENT)
     column_major = false; /* scales of MX blocks have one order, and a product of 16 bits too */
   *out = (quantized_t){.operand = value,
@@ -362,7 +364,8 @@ static void quantize(moe__builder_t *b, quantized_t *s, const recipe_t *recipe) 
   s->scales = moe__result(op, MOE__SCALES);
 }
 
-/* By the product of what has no scales. */
+/* By the product of what has no scales, whose sums are those of the tensor core: `accumulate` says
+ * nothing here. */
 static void replace_by_mm(moe__builder_t *b, MlirOperation op, const quantized_t s[2]) {
   MlirValue operands[3] = {s[A].q, s[B].q, moe__operand(op, MOE__OFFS)};
   MlirType out = moe__tensor_type(op, MOE__OUT);
@@ -415,16 +418,20 @@ static void build(MlirOperation op, const recipe_t *recipe, quantized_t s[2]) {
 
 static bool expand(MlirOperation op) {
   const recipe_t *recipe = find_recipe(op);
+  bool rounded = is_rounded(op, recipe);
+  moe__op_id_t quantizer = rounded      ? MOE__OP_ROUND
+                           : recipe->mx ? MOE__OP_QUANTIZE
+                                        : MOE__OP_QUANTIZE_FP8;
   if (!mlirAttributeIsNull(moe__op_attribute(op, "schedule")))
     return moe__error(op,
                       "'schedule' is that of one kernel, and this becomes several; write "
                       "%s and %s to choose",
-                      moe__op_id_name(recipe->mx ? MOE__OP_QUANTIZE : MOE__OP_QUANTIZE_FP8),
-                      moe__op_id_name(MOE__OP_SCALED_MM));
+                      moe__op_id_name(quantizer),
+                      moe__op_id_name(rounded ? MOE__OP_MM : MOE__OP_SCALED_MM));
   moe__mm_case_t product = moe__mm_case(op);
   quantized_t quantized[2];
   MlirAttribute accumulate = moe__op_attribute(op, "accumulate");
-  if (recipe->promoted && !mlirAttributeIsNull(accumulate) &&
+  if (recipe->promoted && !rounded && !mlirAttributeIsNull(accumulate) &&
       !mlirStringRefEqual(mlirStringAttrGetValue(accumulate),
                           mlirStringRefCreateFromCString("promoted")))
     return moe__error(op,

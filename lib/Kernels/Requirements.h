@@ -11,6 +11,9 @@
 
 #include <stdbool.h>
 
+/* So many tokens of an expert on average, or fewer, take as long as reading its weights. */
+#define MOE__FEW_TOKENS 64
+
 /* Whether the tensor has this memory order, of which `count` positions are given; its rank may be
  * less. */
 bool moe__is_order(MlirType type, int count, const int *expected);

@@ -21,11 +21,21 @@ func.func @schedule(%a: tensor<64x32xbf16>, %b: tensor<2x32x16xbf16>, %offs: ten
 
 // -----
 
-func.func @mxfp8_schedule(%a: tensor<64x32xbf16>, %b: tensor<2x32x16xbf16>, %offs: tensor<2xi32>) -> tensor<64x16xbf16> {
+// With few tokens these are quantized, else rounded.
+func.func @mxfp8_few_schedule(%a: tensor<64x32xbf16>, %b: tensor<2x32x16xbf16>, %offs: tensor<2xi32>) -> tensor<64x16xbf16> {
   // expected-error@below {{'schedule' is that of one kernel, and this becomes several; write mx_quantize.quantize and scaled_grouped_mm.scaled_mm to choose}}
   %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "mxfp8", schedule = {stages = 4}}
       : (tensor<64x32xbf16>, tensor<2x32x16xbf16>, tensor<2xi32>) -> tensor<64x16xbf16>
   return %out : tensor<64x16xbf16>
+}
+
+// -----
+
+func.func @mxfp8_schedule(%a: tensor<?x32xbf16>, %b: tensor<2x32x16xbf16>, %offs: tensor<2xi32>) -> tensor<?x16xbf16> {
+  // expected-error@below {{'schedule' is that of one kernel, and this becomes several; write mx_quantize.round and scaled_grouped_mm.mm to choose}}
+  %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "mxfp8", schedule = {stages = 4}}
+      : (tensor<?x32xbf16>, tensor<2x32x16xbf16>, tensor<2xi32>) -> tensor<?x16xbf16>
+  return %out : tensor<?x16xbf16>
 }
 
 // -----
@@ -80,6 +90,15 @@ func.func @not_verified(%a: tensor<64x32xbf16>, %b: tensor<2x16x32xbf16>, %offs:
 func.func @blockwise_fast(%a: tensor<64x32xbf16>, %b: tensor<2x32x16xbf16>, %offs: tensor<2xi32>) -> tensor<64x16xbf16> {
   // expected-error@below {{recipe "fp8_blockwise" has scales that change along the sum; accumulate must be "promoted"}}
   %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "fp8_blockwise", accumulate = "fast"}
+      : (tensor<64x32xbf16>, tensor<2x32x16xbf16>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return %out : tensor<64x16xbf16>
+}
+
+// -----
+
+func.func @mxfp8_few_fast(%a: tensor<64x32xbf16>, %b: tensor<2x32x16xbf16>, %offs: tensor<2xi32>) -> tensor<64x16xbf16> {
+  // expected-error@below {{recipe "mxfp8" has scales that change along the sum; accumulate must be "promoted"}}
+  %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "mxfp8", accumulate = "fast"}
       : (tensor<64x32xbf16>, tensor<2x32x16xbf16>, tensor<2xi32>) -> tensor<64x16xbf16>
   return %out : tensor<64x16xbf16>
 }

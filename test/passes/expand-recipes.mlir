@@ -212,6 +212,22 @@ func.func @mx_batched(%a: tensor<?x?x?xbf16>, %b: tensor<?x?x?xbf16>) -> tensor<
 
 // -----
 
+// An mm has no sums to choose: either value of accumulate is accepted, and changes nothing. 259 tokens of 4 experts are more than 64 each.
+// CHECK-LABEL: func.func @mx_sums
+// CHECK-COUNT-2: "mx_quantize.round"
+// CHECK-NOT: accumulate
+// CHECK-COUNT-2: "scaled_grouped_mm.mm"(%{{.*}}, %{{.*}}, %{{.*}}) :
+// CHECK: return
+func.func @mx_sums(%a: tensor<259x32xbf16>, %b: tensor<4x32x16xbf16>, %offs: tensor<4xi32>) -> (tensor<259x16xbf16>, tensor<259x16xbf16>) {
+  %fast = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "mxfp8", accumulate = "fast"}
+      : (tensor<259x32xbf16>, tensor<4x32x16xbf16>, tensor<4xi32>) -> tensor<259x16xbf16>
+  %promoted = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "mxfp8", accumulate = "promoted"}
+      : (tensor<259x32xbf16>, tensor<4x32x16xbf16>, tensor<4xi32>) -> tensor<259x16xbf16>
+  return %fast, %promoted : tensor<259x16xbf16>, tensor<259x16xbf16>
+}
+
+// -----
+
 // Where experts have few tokens, on average, reading weights takes the time: they stay in FP8, and sums are promoted.
 // CHECK-LABEL: func.func @mx_few
 // CHECK: "mx_quantize.quantize"(%{{.*}}) {axis = 1 : i64, block = 32 : i64, mode = "rceil"} : (tensor<256x288xbf16>) -> (tensor<256x288xf8E4M3FN>, tensor<256x9xf8E8M0FNU>)

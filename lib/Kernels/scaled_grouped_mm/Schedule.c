@@ -192,14 +192,14 @@ moe__candidates_t moe__mm_candidates(MlirOperation op) {
     return promoted ? MOE__CANDIDATES(GRADIENT_PROMOTED) : MOE__CANDIDATES(GRADIENT_FAST);
   int64_t tokens = tokens_per_expert(op);
   if (moe__has_mx_scales(op))
-    return tokens <= 64 ? MOE__CANDIDATES(TOKENS_64_MX) : MOE__CANDIDATES(ROWS_MX);
+    return tokens <= MOE__FEW_TOKENS ? MOE__CANDIDATES(TOKENS_64_MX) : MOE__CANDIDATES(ROWS_MX);
   if (tokens <= 16)
     return MOE__CANDIDATES(TOKENS_16);
-  if (tokens <= 64 && promoted)
+  if (tokens <= MOE__FEW_TOKENS && promoted)
     return tokens <= 32 ? MOE__CANDIDATES(TOKENS_32_PROMOTED) : MOE__CANDIDATES(TOKENS_64_PROMOTED);
   if (tokens <= 32)
     return MOE__CANDIDATES(TOKENS_32_FAST);
-  if (tokens <= 64)
+  if (tokens <= MOE__FEW_TOKENS)
     return has_few_groups(op) ? MOE__CANDIDATES(TOKENS_64_FAST_BY_SIZE)
                               : MOE__CANDIDATES(TOKENS_64_FAST);
   if (promoted && moe__operand_number(op, MOE__BIAS) >= 0)
