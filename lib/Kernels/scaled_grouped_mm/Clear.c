@@ -1,17 +1,19 @@
 /* Clear.c - what lies outside a group in the stages of a gradient: see ScaledMm.h.
  *
- * A gradient sums over the tokens of a group, and groups begin and end anywhere, while stages
- * begin at multiples of 32 or 128 tokens and are multiplied in steps of 32. What lies outside, in
- * steps that are multiplied, is cleared in shared memory, in both operands: it must contribute
- * nothing, not even a NaN. Those warps of the loading warpgroup do so that do not load: those that
- * multiply find every stage as it should be, and never wait for each other.
+ * A gradient sums over the tokens of a group, and groups begin and end anywhere, while stages of
+ * FP8 begin at multiples of 32 or 128 tokens and are multiplied in steps of 32. Those of 16 bits
+ * begin where their group does, and are multiplied in steps of 16. What lies outside, in steps that
+ * are multiplied, is cleared in shared memory, in both operands: it must contribute nothing, not
+ * even a NaN. Those warps of the loading warpgroup do so that do not load: those that multiply find
+ * every stage as it should be, and never wait for each other.
  *
- * Only the first and the last stage of a tile need it; where stages are blocks of tokens, those of
- * a group that starts beside a multiple of 32 need it all. The copies of such a stage complete on a
- * barrier beside those of the ring, and a request says which stage it is. It has a barrier of its
- * own, so that what to clear is known when the copies land. Then the lanes that clear make the
- * arrivals that the ring's barrier waits for. There are as many requests as stages: when the loader
- * comes round, the stage of the old one has been cleared, read and released.
+ * Only the first and the last stage of a tile need it, of 16 bits the last; where stages are blocks
+ * of tokens, those of a group that starts beside a multiple of 32 need it all. The copies of such a
+ * stage complete on a barrier beside those of the ring, and a request says which stage it is. It
+ * has a barrier of its own, so that what to clear is known when the copies land. Then the lanes
+ * that clear make the arrivals that the ring's barrier waits for. There are as many requests as
+ * stages: when the loader comes round, the stage of the old one has been cleared, read and
+ * released.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Kernels/scaled_grouped_mm/ScaledMm.h"

@@ -8,7 +8,9 @@
 #include "lib/Device/Warp.h"
 
 bool moe__mm_scales_sums(const moe__scaled_mm_t *s) {
-  return s->operands[MOE__MM_QA].granularity >= MOE__SCALE_OF_BLOCK;
+  moe__mm_scales_t scales = s->operands[MOE__MM_QA].granularity;
+  return scales == MOE__SCALE_OF_BLOCK || scales == MOE__SCALE_OF_MX_BLOCK ||
+         scales == MOE__NO_SCALE;
 }
 
 void moe__mm_release(moe__scaled_mm_t *s, const moe__mm_position_t *self, moe__cursor_t cursor) {

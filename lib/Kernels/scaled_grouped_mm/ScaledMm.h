@@ -49,7 +49,8 @@ enum { MOE__MM_QA, MOE__MM_QB };
 
 /* How many scales an operand has: one, one for each expert, one for each of its rows; of qa one
  * for each 128 of a row, of qb one for each 128 x 128, or in a gradient as of qa; one for each 32
- * of a row. Either both have blocks or none, and both MX blocks or none. */
+ * of a row; none. Either both have blocks or none, both MX blocks or none, and both scales or
+ * none. */
 typedef enum moe__mm_scales_t {
   MOE__SCALE_OF_ALL,
   MOE__SCALE_OF_EXPERT,
@@ -73,7 +74,9 @@ typedef struct moe__mm_operand_t {
   MlirValue map;
   int map_rank;
   moe__mm_scales_t granularity;
-  MlirValue scales;              /* !llvm.ptr<1>; null with blocks */
+  /* !llvm.ptr<1>; null without scales, and with blocks that are not MX, unless those are of qb and
+   * warps hold them */
+  MlirValue scales;
   MlirValue tail_map, scale_map; /* with blocks of tokens; the latter unless they are MX */
 } moe__mm_operand_t;
 
@@ -117,11 +120,12 @@ typedef struct moe__mm_position_t {
 
 /* What a tile sums over: `k_tiles` k-tiles from `first` on, of which [start, end) counts. In the
  * gradient the last k-tile is multiplied first, and only the first `last_steps` steps of it, and of
- * the first one all but the first `skipped`, of which aligned groups have none; unless scales are
- * of blocks of tokens: then k-tiles are those blocks, in order. */
+ * the first one all but the first `skipped`, of which only FP8 in groups that begin anywhere has
+ * some; unless scales are of blocks of tokens: then k-tiles are those blocks, in order; or operands
+ * have 16 bits and groups are aligned: then all of each k-tile is multiplied, in order too. */
 typedef struct moe__mm_reduction_t {
   MlirValue first, k_tiles; /* i32 */
-  /* i32; null but for the gradient, the last also with blocks */
+  /* i32; null but for the gradient, the last also where k-tiles are multiplied in order */
   MlirValue start, end, last_steps;
   MlirValue skipped; /* i32: steps of k-tile 0 that are wholly in front of the group; as the last */
 } moe__mm_reduction_t;
@@ -244,7 +248,7 @@ void moe__mm_pass_over(moe__scaled_mm_t *s, const moe__mm_position_t *self,
 /* A warp's arrival, at all CTAs whose copies fill the stage. */
 void moe__mm_release(moe__scaled_mm_t *s, const moe__mm_position_t *self, moe__cursor_t cursor);
 
-/* Whether sums have their scales in them before the epilogue. */
+/* Whether sums have their scales in them before the epilogue, or there are none. */
 bool moe__mm_scales_sums(const moe__scaled_mm_t *s);
 
 /* ---- MxScales.c, where operands have scales for MX blocks ---- */
