@@ -25,8 +25,8 @@ BF16, FP8 = torch.bfloat16, torch.float8_e4m3fn
 on_gpu = pytest.mark.skipif(not GPU, reason="needs a CUDA device")
 on_two_gpus = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two CUDA devices")
 RECIPES = pytest.mark.parametrize("recipe", moe.RECIPES)
-# Two that save tokens otherwise: as they are, and with groups that begin at multiples of 128.
-SAVED = pytest.mark.parametrize("recipe", ["fp8_rowwise", "fp8_blockwise"])
+# Three that save tokens otherwise: as they are, with groups that begin at multiples of 128, and in bf16.
+SAVED = pytest.mark.parametrize("recipe", ["fp8_rowwise", "fp8_blockwise", "mxfp8"])
 # An FP8 product keeps 28.5 dB of normal data (docs/numerics.md), of each operand 31.5 dB: 0.0376 of the norm.
 NEAR = 0.045
 

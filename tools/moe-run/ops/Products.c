@@ -40,13 +40,11 @@ static moe_ref_scaled_mm_t product(const moe__run_launch_t *launch) {
 }
 
 static int prepare(moe__run_launch_t *launch, const json_t *attributes) {
-  int number = -1;
-  int rc = 0;
-  if (json_object_get(attributes, "accumulate"))
+  int number = MOE_REF_FAST; /* the sums of products without scales */
+  int rc = MOE__RUN_OK;
+  if (has_scales(launch))
     rc = moe__run_attribute_name(launch, attributes, "accumulate", moe_ref_accumulation_from_name,
                                  &number);
-  else
-    number = MOE_REF_FAST;
   launch->accumulation = (moe_ref_accumulation_t)number;
   launch->token_blocks = json_object_get(attributes, "granularity") != NULL;
   if (!rc && json_object_get(attributes, "align"))
