@@ -1365,6 +1365,14 @@ func.func @halves_cluster(%a: tensor<?x64xbf16>, %b: tensor<2x64x32xbf16>, %offs
 
 // -----
 
+func.func @halves_three_warpgroups(%a: tensor<?x64xbf16>, %b: tensor<2x64x32xbf16>, %offs: tensor<2xi32>) {
+  // expected-error@below {{'schedule.warpgroups' is 3; it must be 2 with operands of 16 bits}}
+  %out = "scaled_grouped_mm.mm"(%a, %b, %offs) {schedule = {pingpong = 0, tile_n = 128, warpgroups = 3}} : (tensor<?x64xbf16>, tensor<2x64x32xbf16>, tensor<2xi32>) -> tensor<?x32xbf16>
+  return
+}
+
+// -----
+
 #km = affine_map<(m, k) -> (k, m)>
 func.func @halves_order(%a: tensor<?x64xbf16, #km>, %b: tensor<2x64x32xbf16>, %offs: tensor<2xi32>) {
   // expected-error@below {{the kernel takes a and out row-major, and b row-major or column-major; in a gradient of weights a may be column-major too}}

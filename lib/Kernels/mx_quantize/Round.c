@@ -60,7 +60,7 @@ static bool lay_out(MlirOperation op, const void *schedule, void *out) {
   l->cta.threads = s->warps * MOE__WARP;
   l->cta.ctas_per_sm = s->ctas_per_sm;
   l->cta.registers = moe__vector_registers(VECTORS);
-  l->groups = moe__groups_reserve(&l->cta, moe__max_groups(op), false);
+  l->groups = moe__groups_reserve(&l->cta, moe__max_groups(op), MOE__GROUPS_IN_TURN);
   return true;
 }
 

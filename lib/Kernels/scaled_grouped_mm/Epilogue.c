@@ -7,7 +7,7 @@
  * What it takes is asked for while the first product runs, or before it: scales of rows stay in
  * registers, those of columns go on into shared memory, unless one scale does for all of them. A
  * warp brings its 16 rows of the tile in order in a part of shared memory of its own. Where all of
- * them belong to the group, the TMA stores them; else the warp writes rows of 128 bytes. Where
+ * them belong to the group, the TMA stores them; else the warp writes rows of `staged` bytes. Where
  * operands are swapped the tile leaves transposed, in pieces of a sector, 32 bytes.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */

@@ -25,8 +25,9 @@
 #include "lib/Dialect/Dialect.h"
 #include "lib/Kernels/scaled_grouped_mm/Schedule.h"
 
+#define MOE__MM_WARPGROUP 128 /* threads */
+/* As a rule; where three warpgroups multiply, Schedule.h has functions that give the numbers. */
 #define MOE__MM_TILE_ROWS 128
-#define MOE__MM_WARPGROUP 128                                    /* threads */
 #define MOE__MM_WARPGROUPS 2                                     /* that multiply; one more loads */
 #define MOE__MM_THREADS (MOE__MM_WARPGROUPS * MOE__MM_WARPGROUP) /* that multiply */
 /* Bytes of the reduction in a k-tile, which fills a stage: a row of it in shared memory. One wgmma
@@ -41,7 +42,8 @@
 #define MOE__MM_BLOCK_ROWS 64
 #define MOE__MM_BLOCK_BYTES (MOE__MM_BLOCK_ROWS * MOE__MM_TILE_K)
 
-/* The named barrier of the first multiplying warpgroup; that of the second has the next number. */
+/* The named barrier of the first multiplying warpgroup; those of the others, one or two, have the
+ * next numbers. */
 #define MOE__MM_WARPGROUP_BARRIER 1
 
 /* The operands that are multiplied. */
@@ -99,7 +101,7 @@ typedef struct moe__scaled_mm_t {
   moe__extent_t rows;             /* of out: tokens, or of an expert if not forward */
   moe__extent_t depth;            /* of the reduction; of the gradient all tokens */
   MlirValue offs, status, counters, bias, out; /* !llvm.ptr<1> */
-  MlirValue out_map;                           /* with tma_store: boxes of 16 rows x 128 bytes */
+  MlirValue out_map;                           /* with tma_store: 16 rows x `staged` bytes */
   MlirType out_type, bias_type;                /* of elements */
   moe__groups_t groups;                        /* not of batched products */
   MlirValue
@@ -470,7 +472,7 @@ typedef struct moe__mm_epilogue_t {
 /* The named barrier of the thread's warpgroup. */
 void moe__mm_warpgroup_barrier(moe__scaled_mm_t *s, const moe__mm_position_t *self);
 
-/* Pieces of 128 bytes that the TMA stores at once; 0 where it does not store. */
+/* Pieces of `staged` bytes that the TMA stores at once; 0 where it does not store. */
 int moe__mm_tma_pieces(const moe__mm_schedule_t *schedule);
 
 /* Reserves shared memory. */

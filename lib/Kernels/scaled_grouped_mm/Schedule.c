@@ -258,6 +258,9 @@ static bool check(MlirOperation op, const moe__mm_schedule_t *schedule) {
   if (halves && schedule->cluster > 1)
     return moe__error(op, "'schedule.cluster' is %d; it must be 1 with operands of 16 bits",
                       schedule->cluster);
+  if (halves && moe__mm_warpgroups(schedule) != MOE__MM_WARPGROUPS)
+    return moe__error(op, "'schedule.warpgroups' is %d; it must be 2 with operands of 16 bits",
+                      schedule->warpgroups);
   if (schedule->swap_operands && is_gradient)
     return moe__error(op, "'schedule.swap_operands' is 1; it must be 0 where groups are ranges of "
                           "the reduction");

@@ -15,9 +15,9 @@
     "1: the rows of a tile are columns of qb, its columns rows of qa: for few tokens; 0 in the "   \
     "weight gradient, and with operands of 16 bits")                                               \
   X(T, tile_n, 16, 256, 256,                                                                       \
-    "columns of a tile of 128 rows, a multiple of 64; if swapped, of 16; with scales of MX "       \
-    "blocks, of 32; at most 192 with promoted sums, 160 with scales of MX blocks, 128 with "       \
-    "pingpong, 128 if swapped with scales of blocks")                                              \
+    "columns of a tile of 128 rows, or 192 with three warpgroups; a multiple of 64; if swapped, "  \
+    "of 16; with scales of MX blocks, of 32; at most 192 with promoted sums, 160 with scales of "  \
+    "MX blocks, 128 with pingpong, 128 if swapped with scales of blocks")                          \
   X(T, pieces, 1, 8, 1,                                                                            \
     "if swapped: equal pieces of a tile's columns, of which as many are loaded and multiplied "    \
     "as the group has tokens for")                                                                 \
