@@ -223,13 +223,8 @@ static bool differentiate_quantizer(joint_t *joint, MlirOperation op) {
   return true;
 }
 
-static bool differentiate_dequantizer(joint_t *joint, MlirOperation op) {
-  pass_on(joint, mlirOperationGetResult(op, 0), mlirOperationGetOperand(op, 0));
-  return true;
-}
-
-/* Rounding is passed straight through. */
-static bool differentiate_rounding(joint_t *joint, MlirOperation op) {
+/* Of dequantizers and rounding: passed straight through. */
+static bool differentiate_straight(joint_t *joint, MlirOperation op) {
   for (int i = 0; i < mlirOperationGetNumResults(op); i++)
     pass_on(joint, mlirOperationGetResult(op, i), mlirOperationGetOperand(op, 0));
   return true;

@@ -310,15 +310,22 @@ static void set_align(moe__builder_t *b, MlirOperation op, bool aligned) {
     moe__op_set_attribute(op, "align", mlirIntegerAttrGet(b->i64, MOE_GROUP_ALIGN));
 }
 
-static void quantize_mx(moe__builder_t *b, quantized_t *s) {
-  MlirType types[2] = {q_type(s), scales_type(s)};
+/* An op on x that works in MX blocks, `mx_quantize.quantize` or `round`. */
+static MlirOperation in_mx_blocks(moe__builder_t *b, const quantized_t *s, moe__op_id_t id,
+                                  int num_results, const MlirType *types) {
   MlirOperation op =
-      moe__op(b, moe__op_id_name(MOE__OP_QUANTIZE), 2, types, mlirValueIsNull(s->offs) ? 1 : 2,
+      moe__op(b, moe__op_id_name(id), num_results, types, mlirValueIsNull(s->offs) ? 1 : 2,
               (MlirValue[]){s->x, s->offs}, NULL, 0, NULL);
   moe__op_set_attribute(op, "axis", mlirIntegerAttrGet(b->i64, s->axis));
   moe__op_set_attribute(op, "block", mlirIntegerAttrGet(b->i64, MOE_MX_BLOCK));
   moe__op_set_attribute(op, "mode",
                         mlirStringAttrGet(b->context, mlirStringRefCreateFromCString("rceil")));
+  return op;
+}
+
+static void quantize_mx(moe__builder_t *b, quantized_t *s) {
+  MlirType types[2] = {q_type(s), scales_type(s)};
+  MlirOperation op = in_mx_blocks(b, s, MOE__OP_QUANTIZE, 2, types);
   set_align(b, op, s->aligned);
   op = share(op);
   s->q = moe__result(op, MOE__Q);
@@ -327,13 +334,7 @@ static void quantize_mx(moe__builder_t *b, quantized_t *s) {
 
 static void round_mx(moe__builder_t *b, quantized_t *s) {
   MlirType type = mlirValueGetType(s->x);
-  MlirOperation op =
-      moe__op(b, moe__op_id_name(MOE__OP_ROUND), 1, &type, mlirValueIsNull(s->offs) ? 1 : 2,
-              (MlirValue[]){s->x, s->offs}, NULL, 0, NULL);
-  moe__op_set_attribute(op, "axis", mlirIntegerAttrGet(b->i64, s->axis));
-  moe__op_set_attribute(op, "block", mlirIntegerAttrGet(b->i64, MOE_MX_BLOCK));
-  moe__op_set_attribute(op, "mode",
-                        mlirStringAttrGet(b->context, mlirStringRefCreateFromCString("rceil")));
+  MlirOperation op = in_mx_blocks(b, s, MOE__OP_ROUND, 1, &type);
   moe__op_set_attribute(op, "element",
                         mlirStringAttrGet(b->context, mlirStringRefCreateFromCString("f8E4M3FN")));
   s->q = moe__result(share(op), MOE__ROUNDED);
