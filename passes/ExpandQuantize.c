@@ -105,7 +105,7 @@ static MlirOperation create_scale(moe__builder_t *b, MlirOperation op, moe__op_i
     types[type_count] = type_in_first_pass(op, &row->results[type_count]);
   MlirOperation scale = moe__op(b, row->name, type_count, types, count, operands, NULL, 0, NULL);
   copy_attributes(op, scale);
-  char *element = moe__type_text(mlirShapedTypeGetElementType(moe__tensor_type(op, MOE__Q)));
+  char *element = moe__type_text(moe__element_type(op, MOE__Q));
   moe__op_set_attribute(scale, "element", moe__attribute(b->context, "\"%s\"", element));
   free(element);
   return scale;

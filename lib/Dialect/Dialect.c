@@ -106,6 +106,10 @@ MlirType moe__tensor_type(MlirOperation op, moe__role_t role) {
   return mlirValueGetType(mlirValueIsNull(operand) ? moe__result(op, role) : operand);
 }
 
+MlirType moe__element_type(MlirOperation op, moe__role_t role) {
+  return mlirShapedTypeGetElementType(moe__tensor_type(op, role));
+}
+
 /* ---- Cases ---- */
 
 /* Whether the ranks of the operands that select a case are those of this one. */
@@ -194,6 +198,5 @@ int moe__group_align(MlirOperation op) {
 }
 
 bool moe__has_mx_scales(MlirOperation op) {
-  return moe__is_scaled_mm(op) &&
-         mlirTypeIsAFloat8E8M0FNU(mlirShapedTypeGetElementType(moe__tensor_type(op, MOE__SA)));
+  return moe__is_scaled_mm(op) && mlirTypeIsAFloat8E8M0FNU(moe__element_type(op, MOE__SA));
 }

@@ -78,6 +78,7 @@ MlirValue moe__result(MlirOperation op, moe__role_t role);
 
 /* The type of the operand or result of this role, which must be there. No op has one role twice. */
 MlirType moe__tensor_type(MlirOperation op, moe__role_t role);
+MlirType moe__element_type(MlirOperation op, moe__role_t role); /* that of its elements */
 
 /* Its number among the operands, or the results; -1 where it is not there. */
 int moe__operand_number(MlirOperation op, moe__role_t role);

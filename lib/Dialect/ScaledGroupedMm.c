@@ -27,7 +27,7 @@ static bool check_granularity(MlirOperation op) {
     return moe__error(op,
                       "attribute 'granularity' must not be there: but for a gradient of weights "
                       "the shapes of the scales say what they are");
-  return mlirTypeIsAF32(element_of(moe__tensor_type(op, MOE__SA))) ||
+  return mlirTypeIsAF32(moe__element_type(op, MOE__SA)) ||
          moe__error(op, "attribute 'granularity' is \"1x128\"; 'sa' and 'sb' must be f32 then");
 }
 
@@ -62,14 +62,12 @@ static bool check_align(MlirOperation op) {
 static bool has_bias_of_out(MlirOperation op) {
   MlirValue bias = moe__operand(op, MOE__BIAS);
   return mlirValueIsNull(bias) ||
-         mlirTypeEqual(element_of(mlirValueGetType(bias)),
-                       element_of(moe__tensor_type(op, MOE__OUT))) ||
+         mlirTypeEqual(element_of(mlirValueGetType(bias)), moe__element_type(op, MOE__OUT)) ||
          moe__error(op, "operand 'bias' must have the element type of 'out'");
 }
 
 bool moe__check_scaled_mm(MlirOperation op) {
-  MlirType sa = element_of(moe__tensor_type(op, MOE__SA)),
-           sb = element_of(moe__tensor_type(op, MOE__SB));
+  MlirType sa = moe__element_type(op, MOE__SA), sb = moe__element_type(op, MOE__SB);
   if (!mlirTypeEqual(sa, sb))
     return moe__error(op, "operands 'sa' and 'sb' must both be f32 or both f8E8M0FNU");
   if (!check_granularity(op) || !check_align(op))

@@ -73,8 +73,7 @@ bool moe__needs_multiple_of_16(MlirOperation op, moe__role_t role, int dimension
 }
 
 bool moe__needs_one_element(MlirOperation op) {
-  return mlirTypeEqual(mlirShapedTypeGetElementType(moe__tensor_type(op, MOE__X)),
-                       mlirShapedTypeGetElementType(moe__tensor_type(op, MOE__Y))) ||
+  return mlirTypeEqual(moe__element_type(op, MOE__X), moe__element_type(op, MOE__Y)) ||
          moe__error(op,
                     "the kernel reads 'x' and 'y' with one element type; give both the same, or "
                     "use a %s for each",

@@ -1,8 +1,9 @@
 /* MixedMm.h - the kernel of scaled_grouped_mm.mixed_mm under construction: what its parts share.
  *
- * MixedMm.c has the kernel: its parameters, its tiles, and the warp that loads. Weights.c turns
- * four bits into numbers of the tokens' type; Numbers.c reads what a stage has; Multiply.c has the
- * warpgroups that multiply, Panels.c the warps that do in their place, and Store.c what follows.
+ * Schedule.c chooses the schedule; MixedMm.c has the kernel: its parameters, its tiles, and the
+ * warp that loads. Weights.c turns four bits into numbers of the tokens' type; Numbers.c reads what
+ * a stage has; Multiply.c has the warpgroups that multiply, Panels.c the warps that do in their
+ * place, and Store.c what follows.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #ifndef MOE_KERNELS_MIXED_MM_MIXED_MM_H
@@ -22,23 +23,6 @@
 #define MOE__MIXED_CHUNK_BYTES 128    /* of MOE_WEIGHT_COLUMNS columns of a token */
 #define MOE__MIXED_MOST_REGISTERS 240 /* of a thread */
 #define MOE__MIXED_MOST_AHEAD 8       /* chunks that a warp loads itself before it needs them */
-
-typedef enum moe__weight_format_t {
-#define MOE_WEIGHT_FORMAT(symbol, name) MOE__WEIGHT_##symbol,
-#include "moe/weight_formats.def"
-} moe__weight_format_t;
-
-typedef struct moe__mixed_layout_t {
-  moe__layout_t cta;
-  moe__ring_t ring;
-  int32_t weights, scales, zeros; /* offsets in a stage, which begins with the tokens */
-  int32_t landing;                /* bytes that land in one */
-  int32_t parts;                  /* with split or slices: where all sums arrive */
-  int registers;                  /* of a thread that multiplies */
-  int loader_registers;           /* of one that loads, where the former get some of them */
-  bool divides; /* it gets some of those of the threads that load, a warpgroup then; else a warp */
-  moe__groups_layout_t groups;
-} moe__mixed_layout_t;
 
 typedef struct moe__mixed_mm_t {
   moe__kernel_t kernel;
@@ -75,12 +59,6 @@ typedef struct moe__mixed_reduction_t {
 
 /* The registers of a warp's rows of a tile, as of an accumulator: tile_n / 2 f32. */
 typedef MlirValue moe__mixed_fragment_t[MOE__WGMMA_MAX_N / 2];
-
-int moe__mixed_panels(const moe__mixed_schedule_t *schedule); /* of a tile */
-int moe__mixed_rows(const moe__mixed_schedule_t *schedule);   /* of them */
-int moe__mixed_warps(const moe__mixed_schedule_t *schedule);  /* that multiply */
-
-int moe__mixed_scale_bytes(MlirType scale); /* of one */
 
 /* ---- Weights.c ---- */
 

@@ -1,13 +1,16 @@
-/* Schedule.h - the fields of the schedules of four-bit weights: range, default and what each is.
- * lib/Kernels/Schedule.h says how a table is written.
+/* Schedule.h - the fields of the schedules of four-bit weights: range, default and what each is;
+ * and the layout of shared memory that follows from them. lib/Kernels/Schedule.h says how a table
+ * is written.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #ifndef MOE_KERNELS_MIXED_MM_SCHEDULE_H
 #define MOE_KERNELS_MIXED_MM_SCHEDULE_H
 
+#include "lib/Device/Async.h"
+#include "lib/Device/Groups.h"
 #include "lib/Kernels/Schedule.h"
 
-/* Of MixedMm.h. */
+/* Of the products. */
 #define MOE__MIXED_SCHEDULE(X, T)                                                                  \
   X(T, tile_n, 8, 256, 16, "tokens of a tile, a multiple of 8")                                    \
   X(T, warpgroups, 1, 4, 2,                                                                        \
@@ -47,6 +50,40 @@
 typedef struct moe__mixed_schedule_t {
   MOE__MIXED_SCHEDULE(MOE__SCHEDULE_MEMBER, )
 } moe__mixed_schedule_t;
+
+extern const moe__schedule_kind_t moe__mixed_schedule;
+
+typedef enum moe__weight_format_t {
+#define MOE_WEIGHT_FORMAT(symbol, name) MOE__WEIGHT_##symbol,
+#include "moe/weight_formats.def"
+} moe__weight_format_t;
+
+/* What an op's weights are, and the columns that share a scale; 0: all. */
+moe__weight_format_t moe__mixed_format(MlirOperation op);
+int moe__mixed_group(MlirOperation op);
+
+int moe__mixed_scale_bytes(MlirType scale);                   /* of one */
+int moe__mixed_scales_of_stage(int group, int depth);         /* of a row */
+int moe__mixed_panels(const moe__mixed_schedule_t *schedule); /* of a tile */
+int moe__mixed_rows(const moe__mixed_schedule_t *schedule);   /* of them */
+int moe__mixed_warps(const moe__mixed_schedule_t *schedule);  /* that multiply */
+
+/* What a CTA has in shared memory, and the registers of its threads. */
+typedef struct moe__mixed_layout_t {
+  moe__layout_t cta;
+  moe__ring_t ring;
+  int32_t weights, scales, zeros; /* offsets in a stage, which begins with the tokens */
+  int32_t landing;                /* bytes that land in one */
+  int32_t parts;                  /* with split or slices: where all sums arrive */
+  int registers;                  /* of a thread that multiplies */
+  int loader_registers;           /* of one that loads, where the former get some of them */
+  bool divides; /* it gets some of those of the threads that load, a warpgroup then; else a warp */
+  moe__groups_layout_t groups;
+} moe__mixed_layout_t;
+
+/* The functions of the kernel's definition (lib/Kernels/Kernels.h). */
+moe__candidates_t moe__mixed_candidates(MlirOperation op);
+bool moe__mixed_lay_out(MlirOperation op, const void *schedule, void *out);
 
 /* Of PackWeights.c. */
 #define MOE__PACK_WEIGHTS_SCHEDULE(X, T)                                                           \

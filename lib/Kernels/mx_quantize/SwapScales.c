@@ -49,7 +49,7 @@ static bool lay_out(MlirOperation op, const void *schedule, void *out) {
 /* ---- The kernel ---- */
 
 static bool takes(MlirOperation op) {
-  return mlirTypeIsAF32(mlirShapedTypeGetElementType(moe__tensor_type(op, MOE__SCALES)));
+  return mlirTypeIsAF32(moe__element_type(op, MOE__SCALES));
 }
 
 static bool has_kernel(MlirOperation op) {
