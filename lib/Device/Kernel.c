@@ -60,6 +60,15 @@ moe__extent_t moe__kernel_extent(moe__kernel_t *kernel, int tensor, int dimensio
   return (moe__extent_t){.size = -1, .value = add_parameter(kernel, &parameter), .expression = dim};
 }
 
+void moe__kernel_matrices(moe__kernel_t *kernel, int tensor, MlirType type, moe__extent_t *count,
+                          moe__extent_t *rows, moe__extent_t *columns) {
+  int rank = (int)mlirShapedTypeGetRank(type);
+  *count = rank == 3 ? moe__kernel_extent(kernel, tensor, 0, type)
+                     : moe__kernel_constant_extent(kernel, 1);
+  *rows = moe__kernel_extent(kernel, tensor, rank - 2, type);
+  *columns = moe__kernel_extent(kernel, tensor, rank - 1, type);
+}
+
 MlirValue moe__kernel_status(moe__kernel_t *kernel) {
   return add_parameter(kernel, &(moe__parameter_t){.kind = MOE__PARAMETER_STATUS});
 }

@@ -57,6 +57,10 @@ moe__extent_t moe__kernel_extent(moe__kernel_t *kernel, int tensor, int dimensio
 /* An extent that is a constant. */
 moe__extent_t moe__kernel_constant_extent(moe__kernel_t *kernel, int64_t size);
 
+/* Those of a tensor of rank 2, whose count is 1, or 3: a number of matrices of rows x columns. */
+void moe__kernel_matrices(moe__kernel_t *kernel, int tensor, MlirType type, moe__extent_t *count,
+                          moe__extent_t *rows, moe__extent_t *columns);
+
 /* States what the kernel needs of a dimension; a launcher refuses other sizes. kind:
  * MOE__MULTIPLE_OF, MOE__AT_LEAST, MOE__AT_MOST. */
 void moe__kernel_require(moe__kernel_t *kernel, int tensor, int dimension,

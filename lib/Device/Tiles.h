@@ -36,6 +36,18 @@ moe__tile_t moe__tile_in_batch(moe__builder_t *b, const moe__tiles_t *tiles, Mli
 MlirValue moe__tiles_first(const moe__kernel_t *kernel);
 MlirValue moe__tiles_step(const moe__kernel_t *kernel);
 
+/* A work list on the host: `count` matrices of extents rows x columns, in tiles. */
+typedef struct moe__tile_counts_t {
+  const moe__extent_t *count, *rows, *columns;
+  int tile_rows, tile_columns;
+  const moe__expression_t *groups; /* of rows, each of which may end in a tile that is not full */
+} moe__tile_counts_t;
+
+/* The grid of a persistent kernel: as many CTAs as are resident, and no more than there may be
+ * tiles. */
+const moe__expression_t *moe__tiles_grid(moe__record_t *record, const moe__tile_counts_t *tiles,
+                                         int ctas_per_sm);
+
 /* for each tile of this CTA, or of its cluster, with the addresses of carried variables: see
  * MOE__FOR. */
 #define MOE__FOR_TILES(kernel, tiles, index, ...)                                                  \

@@ -109,8 +109,25 @@ static product_t fp8_product(moe__fp8_t a, moe__fp8_t b) {
   return (product_t){.a = names[a], .b = names[b], .k = K_BYTES};
 }
 
-/* A step along K inside the swizzle is a step of the start address. */
-#define STEP (K_BYTES >> 4)
+/* How much further the start address is for the next instruction: along K inside the swizzle, or
+ * the 16 rows of K further on in an MN-major tile. */
+static int step_of(bool mn_major) {
+  return (mn_major ? 16 * TILE_K_BYTES : K_BYTES) >> 4;
+}
+
+/* The instructions of a tile, 128 bytes of K deep, for `count` accumulators below one another. */
+static void issue_tile(moe__builder_t *b, int count, moe__accumulator_t *accumulators, bool fresh,
+                       const MlirValue *a_descriptors, MlirValue b_descriptor,
+                       const product_t *product) {
+  for (int i = 0; i < TILE_K_BYTES / K_BYTES; i++) {
+    MlirValue a_step = moe__i64(b, (int64_t)i * step_of(product->a_mn_major));
+    MlirValue b_step = moe__i64(b, (int64_t)i * step_of(product->b_mn_major));
+    MlirValue columns = moe__add(b, b_descriptor, b_step);
+    for (int j = 0; j < count; j++)
+      accumulators[j] = issue(b, accumulators[j], fresh && i == 0,
+                              moe__add(b, a_descriptors[j], a_step), columns, product);
+  }
+}
 
 moe__accumulator_t moe__wgmma_k32(moe__builder_t *b, moe__accumulator_t accumulator, bool fresh,
                                   MlirValue a_descriptor, MlirValue b_descriptor, moe__fp8_t a_type,
@@ -123,11 +140,7 @@ moe__accumulator_t moe__wgmma_k128(moe__builder_t *b, moe__accumulator_t accumul
                                    MlirValue a_descriptor, MlirValue b_descriptor,
                                    moe__fp8_t a_type, moe__fp8_t b_type) {
   product_t product = fp8_product(a_type, b_type);
-  for (int i = 0; i < TILE_K_BYTES / K_BYTES; i++) {
-    MlirValue step = moe__i64(b, (int64_t)i * STEP);
-    accumulator = issue(b, accumulator, fresh && i == 0, moe__add(b, a_descriptor, step),
-                        moe__add(b, b_descriptor, step), &product);
-  }
+  issue_tile(b, 1, &accumulator, fresh, &a_descriptor, b_descriptor, &product);
   return accumulator;
 }
 
@@ -135,12 +148,7 @@ void moe__wgmma_k128_below(moe__builder_t *b, int count, moe__accumulator_t *acc
                            bool fresh, const MlirValue *a_descriptors, MlirValue b_descriptor,
                            moe__fp8_t a_type, moe__fp8_t b_type) {
   product_t product = fp8_product(a_type, b_type);
-  for (int i = 0; i < TILE_K_BYTES / K_BYTES; i++) {
-    MlirValue step = moe__i64(b, (int64_t)i * STEP), columns = moe__add(b, b_descriptor, step);
-    for (int j = 0; j < count; j++)
-      accumulators[j] = issue(b, accumulators[j], fresh && i == 0,
-                              moe__add(b, a_descriptors[j], step), columns, &product);
-  }
+  issue_tile(b, count, accumulators, fresh, a_descriptors, b_descriptor, &product);
 }
 
 moe__accumulator_t moe__wgmma_steps(moe__builder_t *b, moe__accumulator_t accumulator, bool fresh,
@@ -148,11 +156,11 @@ moe__accumulator_t moe__wgmma_steps(moe__builder_t *b, moe__accumulator_t accumu
                                     moe__fp8_t a_type, moe__fp8_t b_type, MlirValue begin,
                                     MlirValue end) {
   product_t product = fp8_product(a_type, b_type);
-  MlirValue first = moe__zext(b, moe__mul(b, begin, STEP), b->i64);
+  MlirValue first = moe__zext(b, moe__mul(b, begin, step_of(false)), b->i64);
   accumulator = issue(b, accumulator, fresh, moe__add(b, a_descriptor, first),
                       moe__add(b, b_descriptor, first), &product);
   MOE__FOR (b, number, moe__add(b, begin, 1), end, 1, &accumulator.value) {
-    MlirValue step = moe__zext(b, moe__mul(b, number, STEP), b->i64);
+    MlirValue step = moe__zext(b, moe__mul(b, number, step_of(false)), b->i64);
     moe__wgmma_fence(b);
     accumulator = issue(b, accumulator, false, moe__add(b, a_descriptor, step),
                         moe__add(b, b_descriptor, step), &product);
@@ -177,11 +185,6 @@ static product_t wide_product(MlirType element, bool b_mn_major) {
   return (product_t){.a = name, .b = name, .k = K_BYTES / 2, .b_mn_major = b_mn_major};
 }
 
-/* 16 of K further on, in an MN-major tile and in one that is not. */
-static int half_step(bool mn_major) {
-  return mn_major ? 16 * TILE_K_BYTES >> 4 : STEP;
-}
-
 static product_t half_product(const moe__wgmma_halves_t *halves) {
   product_t product = wide_product(halves->element, halves->b_mn_major);
   product.a_mn_major = halves->a_mn_major;
@@ -192,20 +195,13 @@ void moe__wgmma_k64_below(moe__builder_t *b, int count, moe__accumulator_t *accu
                           bool fresh, const MlirValue *a_descriptors, MlirValue b_descriptor,
                           const moe__wgmma_halves_t *halves) {
   product_t product = half_product(halves);
-  for (int i = 0; i < TILE_K_BYTES / K_BYTES; i++) {
-    MlirValue a_step = moe__i64(b, (int64_t)i * half_step(halves->a_mn_major));
-    MlirValue b_step = moe__i64(b, (int64_t)i * half_step(halves->b_mn_major));
-    MlirValue columns = moe__add(b, b_descriptor, b_step);
-    for (int j = 0; j < count; j++)
-      accumulators[j] = issue(b, accumulators[j], fresh && i == 0,
-                              moe__add(b, a_descriptors[j], a_step), columns, &product);
-  }
+  issue_tile(b, count, accumulators, fresh, a_descriptors, b_descriptor, &product);
 }
 
 /* Step `number` (i32) of an operand. */
 static MlirValue at_half_step(moe__builder_t *b, MlirValue descriptor, bool mn_major,
                               MlirValue number) {
-  return moe__add(b, descriptor, moe__zext(b, moe__mul(b, number, half_step(mn_major)), b->i64));
+  return moe__add(b, descriptor, moe__zext(b, moe__mul(b, number, step_of(mn_major)), b->i64));
 }
 
 moe__accumulator_t moe__wgmma_half_steps(moe__builder_t *b, moe__accumulator_t accumulator,

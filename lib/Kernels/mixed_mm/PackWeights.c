@@ -133,10 +133,7 @@ static void add_parameters(pack_t *s, MlirOperation op) {
   moe__kernel_t *kernel = &s->kernel;
   MlirType w = moe__tensor_type(op, MOE__W);
   int number = moe__tensor_number(op, MOE__W), rank = (int)mlirShapedTypeGetRank(w);
-  s->experts =
-      rank == 3 ? moe__kernel_extent(kernel, number, 0, w) : moe__kernel_constant_extent(kernel, 1);
-  s->rows = moe__kernel_extent(kernel, number, rank - 2, w);
-  s->bytes = moe__kernel_extent(kernel, number, rank - 1, w);
+  moe__kernel_matrices(kernel, number, w, &s->experts, &s->rows, &s->bytes);
   s->w = moe__kernel_pointer(kernel, number);
   s->packed = moe__kernel_pointer(kernel, moe__tensor_number(op, MOE__PACKED));
   moe__kernel_require(kernel, number, rank - 2, MOE__MULTIPLE_OF, MOE_WEIGHT_ROWS);

@@ -189,10 +189,7 @@ static void add_parameters(moe__dequantize_t *s, MlirOperation op) {
   MlirType q = moe__tensor_type(op, MOE__Q);
   int number = moe__tensor_number(op, MOE__Q);
   int rank = (int)mlirShapedTypeGetRank(q);
-  s->e =
-      rank == 3 ? moe__kernel_extent(kernel, number, 0, q) : moe__kernel_constant_extent(kernel, 1);
-  s->n = moe__kernel_extent(kernel, number, rank - 2, q);
-  s->k = moe__kernel_extent(kernel, number, rank - 1, q);
+  moe__kernel_matrices(kernel, number, q, &s->e, &s->n, &s->k);
   s->q = moe__kernel_pointer(kernel, number);
   s->scales = moe__kernel_pointer(kernel, moe__tensor_number(op, MOE__SCALES));
   if (s->grouped) {
@@ -205,22 +202,12 @@ static void add_parameters(moe__dequantize_t *s, MlirOperation op) {
   add_requirements(s, op, rank);
 }
 
-/* As many CTAs as are resident, and no more than there may be tiles: each group may have one tile
- * that is not full. */
 static const moe__expression_t *grid_expression(moe__dequantize_t *s, MlirOperation op) {
   moe__record_t *record = &s->kernel.record;
-  const moe__expression_t *rows =
-                              moe__expression_ceildiv(record, s->n.expression, s->schedule.tile_n),
-                          *columns =
-                              moe__expression_ceildiv(record, s->k.expression, s->schedule.tile_k);
-  if (s->grouped && !s->column_major) {
-    const moe__expression_t *groups =
-        moe__expression_dim(record, moe__tensor_number(op, MOE__OFFS), 0);
-    rows = moe__expression_add(record, MOE__EXPRESSIONS(rows, groups));
-  }
-  return moe__expression_persistent(
-      record, moe__expression_mul(record, MOE__EXPRESSIONS(s->e.expression, rows, columns)),
-      s->schedule.ctas_per_sm);
+  moe__tile_counts_t tiles = {&s->e, &s->n, &s->k, s->schedule.tile_n, s->schedule.tile_k, NULL};
+  if (s->grouped && !s->column_major)
+    tiles.groups = moe__expression_dim(record, moe__tensor_number(op, MOE__OFFS), 0);
+  return moe__tiles_grid(record, &tiles, s->schedule.ctas_per_sm);
 }
 
 /* ---- The schedule ---- */

@@ -233,10 +233,7 @@ static void add_parameters(blocks_t *s, MlirOperation op) {
   int number = moe__tensor_number(op, MOE__X);
   moe__kernel_t *kernel = &s->kernel;
   int rank = (int)mlirShapedTypeGetRank(x);
-  s->e =
-      rank == 3 ? moe__kernel_extent(kernel, number, 0, x) : moe__kernel_constant_extent(kernel, 1);
-  s->n = moe__kernel_extent(kernel, number, rank - 2, x);
-  s->k = moe__kernel_extent(kernel, number, rank - 1, x);
+  moe__kernel_matrices(kernel, number, x, &s->e, &s->n, &s->k);
   s->x = moe__kernel_pointer(kernel, number);
   s->q = moe__kernel_pointer(kernel, moe__tensor_number(op, MOE__Q));
   s->scales = moe__kernel_pointer(kernel, moe__tensor_number(op, MOE__SCALES));
@@ -244,12 +241,9 @@ static void add_parameters(blocks_t *s, MlirOperation op) {
 }
 
 static const moe__expression_t *grid_expression(blocks_t *s) {
-  moe__record_t *record = &s->kernel.record;
-  const moe__expression_t *rows = moe__expression_ceildiv(record, s->n.expression, MOE_FP8_BLOCK),
-                          *columns =
-                              moe__expression_ceildiv(record, s->k.expression, MOE_FP8_BLOCK);
-  return moe__expression_persistent(
-      record, moe__expression_mul(record, MOE__EXPRESSIONS(s->e.expression, rows, columns)),
+  return moe__tiles_grid(
+      &s->kernel.record,
+      &(moe__tile_counts_t){&s->e, &s->n, &s->k, MOE_FP8_BLOCK, MOE_FP8_BLOCK, NULL},
       s->schedule.ctas_per_sm);
 }
 

@@ -283,10 +283,7 @@ static void add_parameters(rounding_t *s, MlirOperation op) {
   int number = moe__tensor_number(op, MOE__X), rank = (int)mlirShapedTypeGetRank(x);
   bool dual = moe__is(op, MOE__OP_ROUND_DUAL);
   bool rows = dual || moe__op_integer(op, "axis") == rank - 1;
-  s->e =
-      rank == 3 ? moe__kernel_extent(kernel, number, 0, x) : moe__kernel_constant_extent(kernel, 1);
-  s->n = moe__kernel_extent(kernel, number, rank - 2, x);
-  s->k = moe__kernel_extent(kernel, number, rank - 1, x);
+  moe__kernel_matrices(kernel, number, x, &s->e, &s->n, &s->k);
   s->x = moe__kernel_pointer(kernel, number);
   MlirValue out = moe__kernel_pointer(kernel, moe__tensor_number(op, MOE__ROUNDED));
   s->out[rows ? ROWS : CROSS] = out;
@@ -305,21 +302,13 @@ static void add_parameters(rounding_t *s, MlirOperation op) {
   moe__require_groups(kernel, offs);
 }
 
-/* As many CTAs as are resident, and no more than there may be tiles: each group may have one that
- * is not full. */
 static const moe__expression_t *grid_expression(rounding_t *s, MlirOperation op) {
   moe__record_t *record = &s->kernel.record;
-  const moe__expression_t *rows = moe__expression_ceildiv(record, s->n.expression, MOE_MX_BLOCK);
-  const moe__expression_t *columns =
-      moe__expression_ceildiv(record, s->k.expression, s->schedule.warps * WARP_COLUMNS);
-  if (s->grouped) {
-    const moe__expression_t *groups =
-        moe__expression_dim(record, moe__tensor_number(op, MOE__OFFS), 0);
-    rows = moe__expression_add(record, MOE__EXPRESSIONS(rows, groups));
-  }
-  return moe__expression_persistent(
-      record, moe__expression_mul(record, MOE__EXPRESSIONS(s->e.expression, rows, columns)),
-      s->schedule.ctas_per_sm);
+  moe__tile_counts_t tiles = {&s->e, &s->n, &s->k, MOE_MX_BLOCK, s->schedule.warps * WARP_COLUMNS,
+                              NULL};
+  if (s->grouped)
+    tiles.groups = moe__expression_dim(record, moe__tensor_number(op, MOE__OFFS), 0);
+  return moe__tiles_grid(record, &tiles, s->schedule.ctas_per_sm);
 }
 
 static bool lower(const moe__lowering_t *lowering) {
