@@ -52,7 +52,8 @@ class Product:
     expert, or for all tokens of a forward product; `sizes` (M, N, K, E) where they are static. blocks: scales are of 1x128 and
     128x128 blocks, the latter "checkpoint" as with weights (E, N, K), or "row-major"; of a gradient, "tokens", of 1x128 blocks of
     tokens on both sides; "mx" and "mx-row-major": of MX blocks, in the two orders; of a gradient "mx", of tokens on both sides.
-    aligned: of a gradient, groups begin at multiples of 128 tokens; M is still the number of tokens before they are moved there."""
+    aligned: of a gradient, groups begin at multiples of 128 tokens; M is still the number of tokens before they are moved there.
+    With scales of MX blocks and fast sums it is a chain: both operands are dequantized first."""
 
     grouped = True
 
@@ -67,6 +68,7 @@ class Product:
             self.elements["bias"] = out
         self.out, self.shared, self.op = out, shared, "scaled_mm_bias" if bias else "scaled_mm"
         self.is_usual = (a, b, out, tuple(shared), bias) == ("f8E4M3FN", "f8E4M3FN", "bf16", (), False) and blocks not in ("row-major", "mx-row-major")
+        self.is_usual &= not (self.is_mx and accumulate == "fast")
 
     def shapes(self, m, n, k, e):
         """The shapes of all tensors for this many tokens, rows, columns and experts."""
@@ -155,15 +157,15 @@ class Halves(Product):
     """A product of operands of 16 bits, which have no scales. Of the operands named in `columns` the last two dimensions are swapped in
     memory: weights (E, N, K) are a "b" of a product forward, tokens (M, N) an "a" of a gradient."""
 
-    def __init__(self, case, columns="", element="bf16", out="bf16", aligned=False):
+    def __init__(self, case, columns="", element="bf16", out="bf16", aligned=False, bias=False):
         super().__init__(case, "fast", out=out, aligned=aligned)
-        self.columns, self.op = columns, "mm"
-        self.elements = {"a": element, "b": element} | ({} if case == "batched" else {"offs": "i32"})
-        self.is_usual = element == out == "bf16" and not aligned and case != "batched"
+        self.columns, self.op = columns, "mm_bias" if bias else "mm"
+        self.elements = {"a": element, "b": element} | ({} if case == "batched" else {"offs": "i32"}) | ({"bias": out} if bias else {})
+        self.is_usual = element == out == "bf16" and not aligned and case != "batched" and not bias
 
     def shapes(self, m, n, k, e):
         shapes = super().shapes(m, n, k, e)
-        return {"a": shapes["qa"], "b": shapes["qb"], "offs": shapes["offs"], "out": shapes["out"]}
+        return {"a": shapes["qa"], "b": shapes["qb"], "offs": shapes["offs"], "bias": shapes["bias"], "out": shapes["out"]}
 
     def source(self, schedule=None):
         shapes = self.shapes(*"????")
@@ -178,7 +180,7 @@ class Halves(Product):
         out = tensor("out", self.out)
         return (
             f"func.func @product({', '.join(f'%{name}: {kind}' for name, kind in types.items())}) -> {out} {{\n"
-            f'  %out = "scaled_grouped_mm.mm"({", ".join("%" + name for name in types)}) {{{", ".join(attributes)}}}\n'
+            f'  %out = "scaled_grouped_mm.{self.op}"({", ".join("%" + name for name in types)}) {{{", ".join(attributes)}}}\n'
             f"      : ({', '.join(types.values())}) -> {out}\n"
             f"  return %out : {out}\n}}\n"
         )
@@ -224,8 +226,10 @@ def products():
             "-bias-f32": {"out": "f32", "bias": True}, "-row-major": {"blocks": "mx-row-major"},
         }.items():  # fmt: skip
             table[f"product-{case}-mx{name}"] = Product(case, "promoted", **{"blocks": "mx", **form})
+            table[f"chain-product-{case}-mx{name}"] = Product(case, "fast", **{"blocks": "mx", **form})
     for name, form in {"": {}, "-f32": {"out": "f32"}, "-e5m2-f16": {"a": "f8E5M2", "b": "f8E5M2", "out": "f16"}}.items():
         table[f"product-gradient-mx{name}"] = Product("gradient", "promoted", **{"blocks": "mx", **form})
+        table[f"chain-product-gradient-mx{name}"] = Product("gradient", "fast", **{"blocks": "mx", **form})
         table[f"product-gradient-blocks{name}"] = Product("gradient", "promoted", **{"blocks": "tokens", **form})
     for accumulate in ("fast", "promoted"):
         for name, form in {
@@ -235,9 +239,13 @@ def products():
     for kind, blocks in {"blocks": "tokens", "mx": "mx"}.items():
         for name, form in {"": {}, "-f32": {"out": "f32"}, "-e5m2-f16": {"a": "f8E5M2", "b": "f8E5M2", "out": "f16"}}.items():
             table[f"product-aligned-{kind}{name}"] = Product("gradient", "promoted", blocks=blocks, aligned=True, **form)
+            if kind == "mx":
+                table[f"chain-product-aligned-mx{name}"] = Product("gradient", "fast", blocks=blocks, aligned=True, **form)
     for name, form in {
         "forward": {"case": "forward", "columns": "b"}, "forward-row-major": {"case": "forward"},
         "forward-f16": {"case": "forward", "columns": "b", "element": "f16", "out": "f16"},
+        "forward-bias": {"case": "forward", "columns": "b", "out": "f32", "bias": True},
+        "batched-bias": {"case": "batched", "columns": "b", "bias": True},
         "gradient": {"case": "gradient", "columns": "a"}, "gradient-f32": {"case": "gradient", "columns": "a", "out": "f32"},
         "gradient-f16": {"case": "gradient", "columns": "a", "element": "f16", "out": "f32"},
         "aligned": {"case": "gradient", "columns": "b", "aligned": True},

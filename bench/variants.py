@@ -259,6 +259,17 @@ def dequantize(rank, axis, element, q):
                    shapes={"s": lambda x, _: [size // 32 if d == axis else size for d, size in enumerate(x)]})
 
 
+def dequantize_groups(element, q, align):
+    """MX blocks along tokens, counted from the start of each group; with align groups begin at multiples of so many tokens."""
+    def rows(x, groups):
+        return align * (-(-x[0] // align) + groups) if align else x[0]
+
+    shapes = {"q": lambda x, groups: [rows(x, groups), x[1]],
+              "s": lambda x, groups: [rows(x, groups) // 32 if align else -(-x[0] // 32) + groups, x[1]]}
+    return Variant("dequantize", {"q": tensor(2, q, True), "s": tensor(2, "f8E8M0FNU"), "offs": "tensor<?xi32>"}, {"x": tensor(2, element)},
+                   "axis = 0 : i64, block = 32 : i64" + (f", align = {align} : i64" if align else ""), shapes=shapes)
+
+
 def scale_shape(granularity, axis, x, groups):
     if granularity == "row":
         return ([groups] if axis == 0 else []) + [size for d, size in enumerate(x) if d != axis]
@@ -345,6 +356,8 @@ def quantizers():
         for rank, name in ((3, "weights"), (2, "tokens")):
             for axis, along in ((rank - 1, "row"), (rank - 2, "col")):
                 table[f"dequantize-mx-{name}-{along}-{suffix}"] = dequantize(rank, axis, element, q)
+        for name, align in (("groups", 0), ("aligned", 128)):
+            table[f"dequantize-mx-{name}-{suffix}"] = dequantize_groups(element, q, align)
         for granularity, rank, axis in [*SCALES, ("tensor", 2, 1), ("tensor", 3, 1)]:
             name, along = "weights" if rank == 3 else "tokens", "row" if axis == rank - 1 else "col"
             table[f"dequantize-{granularity}-{name}-{along}-{suffix}"] = dequantize_fp8(granularity, rank, axis, element, q)

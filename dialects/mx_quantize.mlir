@@ -25,14 +25,15 @@ irdl.dialect @mx_quantize {
     irdl.attributes {"axis" = %axis, "block" = %block, "mode" = %mode}
   }
 
-  // q, scales -> x: the inverse, rounded once to the type of x.
+  // q, scales [, offs] -> x: the inverse, rounded once to the type of x. offs is as for quantize; groups stay where they are in q.
   irdl.operation @dequantize {
     %q = irdl.base "!builtin.tensor"
     %scales = irdl.base "!builtin.tensor"
+    %offs = irdl.base "!builtin.tensor"
     %x = irdl.base "!builtin.tensor"
     %axis = irdl.base "#builtin.integer"
     %block = irdl.base "#builtin.integer"
-    irdl.operands(q: %q, scales: %scales)
+    irdl.operands(q: %q, scales: %scales, offs: optional %offs)
     irdl.results(x: %x)
     irdl.attributes {"axis" = %axis, "block" = %block}
   }

@@ -32,6 +32,18 @@ irdl.dialect @scaled_grouped_mm {
     irdl.results(out: %out)
   }
 
+  // a, b [, offs], bias -> out: mm with a bias for each column of each expert. An op of its own for the reason that scaled_mm_bias
+  // is.
+  irdl.operation @mm_bias {
+    %a = irdl.base "!builtin.tensor"
+    %b = irdl.base "!builtin.tensor"
+    %offs = irdl.base "!builtin.tensor"
+    %bias = irdl.base "!builtin.tensor"
+    %out = irdl.base "!builtin.tensor"
+    irdl.operands(a: %a, b: %b, offs: optional %offs, bias: %bias)
+    irdl.results(out: %out)
+  }
+
   // qa, qb, sa, sb [, offs] -> out: the case (2D-3D, 2D-2D, 3D-3D) follows from the ranks. The string `granularity` is for a
   // gradient of weights whose scales are of 1x128 blocks along tokens; the integer `align` is for one in which groups begin at
   // multiples of 128 tokens. Both are optional, which IRDL cannot say.

@@ -25,6 +25,9 @@
  * A tensor that is quantized for one product is not quantized again in the same way for another
  * one.
  *
+ * Products of operands that are in MX blocks already may become products of bf16 tensors too
+ * (ExpandMx.c).
+ *
  * Likewise the products of four-bit weights get theirs packed, where they are plain:
  *
  *   out = mixed_mm w, scales, x {layout = "plain"}
@@ -35,7 +38,9 @@
 #include "lib/Dialect/Dialect.h"
 #include "lib/Dialect/Shapes.h"
 #include "lib/Kernels/Requirements.h"
+#include "passes/ExpandMx.h"
 #include "passes/Passes.h"
+#include "passes/Share.h"
 
 #include "mlir-c/BuiltinAttributes.h"
 #include "mlir-c/BuiltinTypes.h"
@@ -119,19 +124,9 @@ static bool refuse_order(MlirOperation op, int operand, bool row_major, bool col
   return false;
 }
 
-/* Whether experts have few tokens on average; not where that is unknown. */
-static bool has_few_tokens(MlirOperation op) {
-  bool is_gradient = moe__mm_case(op) == MOE__GRADIENT;
-  MlirType a = moe__tensor_type(op, MOE__A),
-           of_experts = moe__tensor_type(op, is_gradient ? MOE__OFFS : MOE__B);
-  int64_t tokens = moe__static_dimension(a, moe__mm_case(op) == MOE__FORWARD ? 0 : 1);
-  int64_t experts = moe__mm_case(op) == MOE__BATCHED ? 1 : moe__static_dimension(of_experts, 0);
-  return tokens >= 0 && experts > 0 && tokens <= MOE__FEW_TOKENS * experts;
-}
-
 /* Whether the product becomes one of bf16 tensors that are rounded, which have no scales. */
 static bool is_rounded(MlirOperation op, const recipe_t *recipe) {
-  return recipe->mx && !has_few_tokens(op);
+  return recipe->mx && !moe__has_few_tokens(op);
 }
 
 /* Decides how an operand is quantized. Of experts x can be quantized along either of the last two
@@ -163,51 +158,6 @@ static bool plan(MlirOperation op, const recipe_t *recipe, moe__mm_case_t produc
 }
 
 /* ---- Building ---- */
-
-static bool has_attributes_of(MlirOperation op, MlirOperation other) {
-  intptr_t count = mlirOperationGetNumAttributes(op);
-  if (count != mlirOperationGetNumAttributes(other))
-    return false;
-  for (intptr_t i = 0; i < count; i++) {
-    MlirNamedAttribute attribute = mlirOperationGetAttribute(op, i);
-    if (!mlirAttributeEqual(attribute.attribute, mlirOperationGetAttributeByName(
-                                                     other, mlirIdentifierStr(attribute.name))))
-      return false;
-  }
-  return true;
-}
-
-static bool has_operands_of(MlirOperation op, MlirOperation other) {
-  intptr_t count = mlirOperationGetNumOperands(op);
-  bool same = count == mlirOperationGetNumOperands(other);
-  for (intptr_t i = 0; same && i < count; i++)
-    same = mlirValueEqual(mlirOperationGetOperand(op, i), mlirOperationGetOperand(other, i));
-  return same;
-}
-
-static bool has_results_of(MlirOperation op, MlirOperation other) {
-  intptr_t count = mlirOperationGetNumResults(op);
-  bool same = count == mlirOperationGetNumResults(other);
-  for (intptr_t i = 0; same && i < count; i++)
-    same = mlirTypeEqual(mlirValueGetType(mlirOperationGetResult(op, i)),
-                         mlirValueGetType(mlirOperationGetResult(other, i)));
-  return same;
-}
-
-/* An op before `op`, which was just made, that is the same; `op` is destroyed then. Else `op`. */
-static MlirOperation share(MlirOperation op) {
-  for (MlirOpOperand use = mlirValueGetFirstUse(mlirOperationGetOperand(op, 0));
-       !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use)) {
-    MlirOperation other = mlirOpOperandGetOwner(use);
-    if (!mlirStringRefEqual(moe__op_name(op), moe__op_name(other)) ||
-        !moe__op_is_before(other, op) || !has_operands_of(op, other) ||
-        !has_results_of(op, other) || !has_attributes_of(op, other))
-      continue;
-    mlirOperationDestroy(op);
-    return other;
-  }
-  return op;
-}
 
 static int64_t size_of(MlirType type, int64_t dimension) {
   return mlirShapedTypeIsDynamicDim(type, dimension) ? mlirShapedTypeGetDynamicSize()
@@ -327,7 +277,7 @@ static void quantize_mx(moe__builder_t *b, quantized_t *s) {
   MlirType types[2] = {q_type(s), scales_type(s)};
   MlirOperation op = in_mx_blocks(b, s, MOE__OP_QUANTIZE, 2, types);
   set_align(b, op, s->aligned);
-  op = share(op);
+  op = moe__share(op);
   s->q = moe__result(op, MOE__Q);
   s->scales = moe__result(op, MOE__SCALES);
 }
@@ -337,7 +287,7 @@ static void round_mx(moe__builder_t *b, quantized_t *s) {
   MlirOperation op = in_mx_blocks(b, s, MOE__OP_ROUND, 1, &type);
   moe__op_set_attribute(op, "element",
                         mlirStringAttrGet(b->context, mlirStringRefCreateFromCString("f8E4M3FN")));
-  s->q = moe__result(share(op), MOE__ROUNDED);
+  s->q = moe__result(moe__share(op), MOE__ROUNDED);
 }
 
 static void quantize(moe__builder_t *b, quantized_t *s, const recipe_t *recipe) {
@@ -360,7 +310,7 @@ static void quantize(moe__builder_t *b, quantized_t *s, const recipe_t *recipe) 
   moe__op_set_attribute(op, "pow2", mlirBoolAttrGet(b->context, recipe->pow2));
   moe__op_set_attribute(op, "sanitize", mlirBoolAttrGet(b->context, recipe->sanitize));
   set_align(b, op, s->aligned);
-  op = share(op);
+  op = moe__share(op);
   s->q = moe__result(op, MOE__Q);
   s->scales = moe__result(op, MOE__SCALES);
 }
@@ -404,7 +354,7 @@ static void build(MlirOperation op, const recipe_t *recipe, quantized_t s[2]) {
   MlirAttribute accumulate = moe__op_attribute(op, "accumulate");
   moe__op_set_attribute(
       product, "accumulate",
-      mlirAttributeIsNull(accumulate)
+      mlirAttributeIsNull(accumulate) || recipe->mx
           ? mlirStringAttrGet(
                 b.context, mlirStringRefCreateFromCString(recipe->promoted ? "promoted" : "fast"))
           : accumulate);
@@ -432,7 +382,7 @@ static bool expand(MlirOperation op) {
   moe__mm_case_t product = moe__mm_case(op);
   quantized_t quantized[2];
   MlirAttribute accumulate = moe__op_attribute(op, "accumulate");
-  if (recipe->promoted && !rounded && !mlirAttributeIsNull(accumulate) &&
+  if (recipe->promoted && !recipe->mx && !mlirAttributeIsNull(accumulate) &&
       !mlirStringRefEqual(mlirStringAttrGetValue(accumulate),
                           mlirStringRefCreateFromCString("promoted")))
     return moe__error(op,
@@ -471,7 +421,7 @@ static bool pack(MlirOperation op) {
   MlirOperation packed =
       moe__op(&b, moe__op_id_name(MOE__OP_PACK_WEIGHTS), 1, &type, 1, &w, NULL, 0, NULL);
   moe__op_set_attribute(packed, "layout", layout);
-  packed = share(packed);
+  packed = moe__share(packed);
   mlirOperationSetOperand(op, moe__operand_number(op, MOE__W), moe__result(packed, MOE__PACKED));
   moe__op_set_attribute(op, "layout", layout);
   return true;
@@ -480,6 +430,8 @@ static bool pack(MlirOperation op) {
 static bool expand_if_product(MlirOperation op) {
   if (moe__is(op, MOE__OP_GROUPED_MM))
     return expand(op);
+  if (moe__has_mx_scales(op))
+    return moe__expand_mx_product(op);
   return !moe__has_plain_weights(op) || pack(op);
 }
 

@@ -289,7 +289,7 @@ static bool is_operand(MlirOpOperand use, moe__role_t role) {
 
 /* Whether the op is a product that has an operand of this role. */
 static bool is_product_of(MlirOperation op, moe__role_t role) {
-  return role == MOE__A ? moe__is(op, MOE__OP_MM) : moe__is_scaled_mm(op);
+  return role == MOE__A ? moe__is_mm(op) : moe__is_scaled_mm(op);
 }
 
 /* Whether nobody reads more of `value` than the rows in the groups of offs: in all its uses it

@@ -148,6 +148,20 @@ MOE_API moe_ref_status_t moe_ref_mx_quantize_aligned(const moe_ref_tensor_t *x,
                                                      const moe_ref_tensor_t *q,
                                                      const moe_ref_tensor_t *scales);
 
+/* The inverse of moe_ref_mx_quantize_groups: x has the shape of q, F32 or BF16; rows in no group
+ * are not written. */
+MOE_API moe_ref_status_t moe_ref_mx_dequantize_groups(const moe_ref_tensor_t *q,
+                                                      const moe_ref_tensor_t *scales,
+                                                      const moe_ref_tensor_t *offs, int64_t block,
+                                                      const moe_ref_tensor_t *x);
+
+/* The inverse of moe_ref_mx_quantize_aligned: x has the shape of q, F32 or BF16, and its groups are
+ * where they are in q; padding is +0, whatever q and scales are there. */
+MOE_API moe_ref_status_t moe_ref_mx_dequantize_aligned(const moe_ref_tensor_t *q,
+                                                       const moe_ref_tensor_t *scales,
+                                                       const moe_ref_tensor_t *offs, int64_t block,
+                                                       const moe_ref_tensor_t *x);
+
 /* ---- Groups of tokens ---- */
 
 /* offs (rank 1, I32; one for each of G groups) says where groups of the rows of a tensor end. Group

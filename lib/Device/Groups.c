@@ -213,9 +213,14 @@ static MlirValue entry_before(moe__groups_t *groups, int32_t table, MlirValue in
   return moe__select(b, is_first, 0, moe__load(b, entry(groups, table, previous), b->i32));
 }
 
-/* The first group whose entry in `table`, times `unit`, is above `value`; groups that have nothing
- * are passed over. Their count where there is none. unit: null for 1. */
-static MlirValue search(moe__groups_t *groups, int32_t table, MlirValue unit, MlirValue value) {
+/* What a group is found by: a value that does not decrease from group to group. entry: that of the
+ * group in the table. */
+typedef MlirValue (*key_t)(moe__builder_t *b, MlirValue entry, MlirValue group, MlirValue unit);
+
+/* The first group whose key is above `value`; groups that have nothing are passed over. Their count
+ * where there is none. */
+static MlirValue search(moe__groups_t *groups, int32_t table, key_t key, MlirValue unit,
+                        MlirValue value) {
   moe__builder_t *b = &groups->kernel->builder;
   MlirValue low = moe__i32(b, 0);
   for (int step = 1 << 30; step; step >>= 1) {
@@ -225,10 +230,27 @@ static MlirValue search(moe__groups_t *groups, int32_t table, MlirValue unit, Ml
     MlirValue last = moe__sub(b, groups->count, 1);
     MlirValue inside = moe__ult(b, probe, groups->count);
     MlirValue found = moe__load(b, entry(groups, table, moe__umin(b, probe, last)), b->i32);
-    MlirValue behind = moe__ule(b, unit.ptr ? moe__mul(b, found, unit) : found, value);
+    MlirValue behind = moe__ule(b, key(b, found, probe, unit), value);
     low = moe__select(b, moe__and(b, inside, behind), moe__add(b, low, step), low);
   }
   return low;
+}
+
+static MlirValue plain_key(moe__builder_t *b, MlirValue entry, MlirValue group, MlirValue unit) {
+  (void)group;
+  return unit.ptr ? moe__mul(b, entry, unit) : entry;
+}
+
+/* Where the next group would begin, in multiples of MOE_GROUP_ALIGN. */
+static MlirValue aligned_key(moe__builder_t *b, MlirValue entry, MlirValue group, MlirValue unit) {
+  (void)unit;
+  return moe__add(b, moe__add(b, moe__udiv(b, entry, MOE_GROUP_ALIGN), group), 1);
+}
+
+MlirValue moe__groups_find_aligned(moe__groups_t *groups, MlirValue row) {
+  moe__builder_t *b = &groups->kernel->builder;
+  return search(groups, groups->layout.ends, aligned_key, (MlirValue){NULL},
+                moe__udiv(b, row, MOE_GROUP_ALIGN));
 }
 
 MlirValue moe__groups_aligned_row(moe__builder_t *b, MlirValue row, MlirValue group) {
@@ -243,11 +265,11 @@ MlirValue moe__groups_end(moe__groups_t *groups) {
 }
 
 MlirValue moe__groups_find(moe__groups_t *groups, MlirValue row) {
-  return search(groups, groups->layout.ends, (MlirValue){NULL}, row);
+  return search(groups, groups->layout.ends, plain_key, (MlirValue){NULL}, row);
 }
 
 MlirValue moe__groups_find_tile(moe__groups_t *groups, MlirValue tile) {
-  return search(groups, groups->layout.tile_ends, (MlirValue){NULL}, tile);
+  return search(groups, groups->layout.tile_ends, plain_key, (MlirValue){NULL}, tile);
 }
 
 /* Tile number `index` of the group whose place among the tiles is `place`. */
@@ -269,7 +291,8 @@ static moe__group_tile_t tile_in(moe__groups_t *groups, MlirValue place, MlirVal
 }
 
 moe__group_tile_t moe__groups_tile(moe__groups_t *groups, MlirValue index) {
-  return tile_in(groups, search(groups, groups->layout.tile_ends, groups->columns, index), index);
+  return tile_in(
+      groups, search(groups, groups->layout.tile_ends, plain_key, groups->columns, index), index);
 }
 
 moe__group_tile_t moe__groups_row_tile(moe__groups_t *groups, MlirValue index) {

@@ -111,6 +111,10 @@ void moe__groups_range(moe__groups_t *groups, MlirValue group, MlirValue *out_st
  * `row`, which is a multiple of that behind the start of group `group`. */
 MlirValue moe__groups_aligned_row(moe__builder_t *b, MlirValue row, MlirValue group);
 
+/* The group in whose room (i32) row `row` is there, after the barrier: that which begins last at or
+ * before it; their count for a row behind the room of all. */
+MlirValue moe__groups_find_aligned(moe__groups_t *groups, MlirValue row);
+
 /* Where the last group ends, after the barrier: rows from there on are in no group. */
 MlirValue moe__groups_end(moe__groups_t *groups);
 

@@ -170,6 +170,10 @@ bool moe__is_scaled_mm(MlirOperation op) {
   return moe__is(op, MOE__OP_SCALED_MM) || moe__is(op, MOE__OP_SCALED_MM_BIAS);
 }
 
+bool moe__is_mm(MlirOperation op) {
+  return moe__is(op, MOE__OP_MM) || moe__is(op, MOE__OP_MM_BIAS);
+}
+
 bool moe__has_block_scales(MlirOperation op) {
   if (!moe__is_scaled_mm(op))
     return false;

@@ -126,6 +126,9 @@ MlirType moe__factor_type(MlirOperation op, int which);
 /* Whether the op is scaled_mm or scaled_mm_bias. */
 bool moe__is_scaled_mm(MlirOperation op);
 
+/* Whether the op is mm or mm_bias, whose operands have 16 bits. */
+bool moe__is_mm(MlirOperation op);
+
 /* Of a product: whether sa has a scale for each 1 x 128 of qa, and sb one for each 128 x 128, or in
  * a gradient also for each 1 x 128. */
 bool moe__has_block_scales(MlirOperation op);

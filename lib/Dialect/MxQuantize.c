@@ -75,25 +75,39 @@ static bool refuse_groups(MlirOperation op) {
                     (long long)moe__op_integer(op, "axis"));
 }
 
-/* Blocks of tokens in groups: the last one of a group may be short. */
-static bool check_mx_groups(MlirOperation op) {
+/* Blocks of tokens in groups: the last one of a group may be short. kind: of q and scales. */
+static bool check_mx_groups(MlirOperation op, const char *kind) {
   int rank = (int)mlirShapedTypeGetRank(moe__tensor_type(op, MOE__X));
   if (rank != 2 || moe__op_integer(op, "axis") != 0)
     return refuse_groups(op);
-  return check_mx_block(op) && check_rank(op, "result", "q", moe__tensor_type(op, MOE__Q), rank) &&
-         check_rank(op, "result", "scales", moe__tensor_type(op, MOE__SCALES), rank);
+  return check_mx_block(op) && check_rank(op, kind, "q", moe__tensor_type(op, MOE__Q), rank) &&
+         check_rank(op, kind, "scales", moe__tensor_type(op, MOE__SCALES), rank);
 }
 
 bool moe__check_mx_quantize(MlirOperation op) {
   if (!moe__check_aligned(op))
     return false;
   if (!mlirValueIsNull(moe__operand(op, MOE__OFFS)))
-    return check_mx_groups(op);
+    return check_mx_groups(op, "result");
   return check_mx_shapes(op, moe__tensor_type(op, MOE__X), "result", moe__tensor_type(op, MOE__Q),
                          moe__tensor_type(op, MOE__SCALES));
 }
 
+/* Of aligned groups q has whole multiples of tokens. */
+static bool check_aligned_rows(MlirOperation op) {
+  int64_t rows = moe__static_dimension(moe__tensor_type(op, MOE__Q), 0);
+  return !moe__group_align(op) || rows < 0 || rows % MOE_GROUP_ALIGN == 0 ||
+         moe__error(op,
+                    "operand 'q' has dimension 0 of size %lld; with 'align' it must be a multiple "
+                    "of %d",
+                    (long long)rows, MOE_GROUP_ALIGN);
+}
+
 bool moe__check_mx_dequantize(MlirOperation op) {
+  if (!moe__check_aligned(op))
+    return false;
+  if (!mlirValueIsNull(moe__operand(op, MOE__OFFS)))
+    return check_mx_groups(op, "operand") && check_aligned_rows(op);
   return check_mx_shapes(op, moe__tensor_type(op, MOE__X), "operand", moe__tensor_type(op, MOE__Q),
                          moe__tensor_type(op, MOE__SCALES));
 }
@@ -164,6 +178,10 @@ void moe__mx_shape(MlirOperation op, moe__role_t role, moe__shape_t *out) {
     moe__append_divided(out, 0, d, d == axis ? MOE_MX_BLOCK : 1);
   if (offs < 0)
     return;
+  if (moe__is(op, MOE__OP_DEQUANTIZE)) { /* whose q has that room already */
+    out->sizes[0].groups_operand = moe__group_align(op) ? -1 : offs;
+    return;
+  }
   out->sizes[0].divisor = MOE_TOKEN_MULTIPLE;
   out->sizes[0].multiple = MOE_TOKEN_MULTIPLE / MOE_MX_BLOCK;
   out->sizes[0].groups_operand = offs;

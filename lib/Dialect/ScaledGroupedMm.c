@@ -88,7 +88,7 @@ bool moe__check_scaled_mm(MlirOperation op) {
 bool moe__check_mm(MlirOperation op) {
   if (!mlirTypeEqual(element_of(moe__factor_type(op, 0)), element_of(moe__factor_type(op, 1))))
     return moe__error(op, "operands 'a' and 'b' must both be bf16 or both f16");
-  return check_align(op);
+  return check_align(op) && has_bias_of_out(op);
 }
 
 /* ---- Four-bit weights ---- */

@@ -33,6 +33,15 @@ int moe__max_groups(MlirOperation op) {
   return groups < 0 ? MOE_MAX_GROUPS : (int)groups; /* moe-verify allows as many */
 }
 
+bool moe__has_few_tokens(MlirOperation op) {
+  bool is_gradient = moe__mm_case(op) == MOE__GRADIENT;
+  MlirType a = moe__factor_type(op, 0),
+           of_experts = is_gradient ? moe__tensor_type(op, MOE__OFFS) : moe__factor_type(op, 1);
+  int64_t tokens = moe__static_dimension(a, moe__mm_case(op) == MOE__FORWARD ? 0 : 1);
+  int64_t experts = moe__mm_case(op) == MOE__BATCHED ? 1 : moe__static_dimension(of_experts, 0);
+  return tokens >= 0 && experts > 0 && tokens <= MOE__FEW_TOKENS * experts;
+}
+
 static void require_shape(moe__kernel_t *kernel, MlirOperation op, int operand) {
   moe__shape_t shape;
   moe__tensor_shape(op, moe__operand_role(op, operand), &shape);

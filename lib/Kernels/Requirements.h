@@ -14,6 +14,10 @@
 /* So many tokens of an expert on average, or fewer, take as long as reading its weights. */
 #define MOE__FEW_TOKENS 64
 
+/* Of a product over experts: whether these have few tokens on average; not where that is
+ * unknown. */
+bool moe__has_few_tokens(MlirOperation op);
+
 /* Whether the tensor has this memory order, of which `count` positions are given; its rank may be
  * less. */
 bool moe__is_order(MlirType type, int count, const int *expected);

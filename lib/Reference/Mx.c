@@ -388,6 +388,72 @@ moe_ref_status_t moe_ref_mx_dequantize(const moe_ref_tensor_t *q, const moe_ref_
   return MOE_REF_OK;
 }
 
+/* Sets rows [begin, end) of a matrix to +0. */
+static void zero_rows(const moe_ref_tensor_t *x, int64_t begin, int64_t end) {
+  const size_t size = (size_t)moe_ref_dtype_bits(x->dtype) / 8;
+  for (int64_t row = begin; row < end; row++)
+    for (int64_t column = 0; column < x->shape[1]; column++)
+      memset(moe__ref_element_address(x, row * x->strides[0] + column * x->strides[1]), 0, size);
+}
+
+/* MX blocks of rows [start, end) of q, whose scales lie where `scale_row` is the first. */
+static moe_ref_status_t dequantize_group(const moe_ref_tensor_t *q, int64_t start, int64_t end,
+                                         const moe_ref_tensor_t *scales, int64_t scale_row,
+                                         int64_t block, const moe_ref_tensor_t *x) {
+  for (int64_t first = start; first < end; first += block, scale_row++) {
+    const int64_t last = first + block < end ? first + block : end;
+    const moe_ref_tensor_t own = rows_of(q, first, last), to = rows_of(x, first, last),
+                           scale = rows_of(scales, scale_row, scale_row + 1);
+    const moe_ref_status_t status = moe_ref_mx_dequantize(&own, &scale, 0, last - first, &to);
+    if (status != MOE_REF_OK)
+      return status;
+  }
+  return MOE_REF_OK;
+}
+
+moe_ref_status_t moe_ref_mx_dequantize_groups(const moe_ref_tensor_t *q,
+                                              const moe_ref_tensor_t *scales,
+                                              const moe_ref_tensor_t *offs, int64_t block,
+                                              const moe_ref_tensor_t *x) {
+  if (!is_grouped_pair(x, offs, block, q, scales) || x->shape[0] != q->shape[0])
+    return MOE_REF_INVALID_ARGUMENT;
+  int64_t start = 0;
+  for (int64_t g = 0; g < offs->shape[0]; g++) {
+    const int64_t end = moe__ref_group_end(offs, g, start, x->shape[0]);
+    const moe_ref_status_t status =
+        dequantize_group(q, start, end, scales, start / block + g, block, x);
+    if (status != MOE_REF_OK)
+      return status;
+    start = end;
+  }
+  return MOE_REF_OK;
+}
+
+moe_ref_status_t moe_ref_mx_dequantize_aligned(const moe_ref_tensor_t *q,
+                                               const moe_ref_tensor_t *scales,
+                                               const moe_ref_tensor_t *offs, int64_t block,
+                                               const moe_ref_tensor_t *x) {
+  const int64_t room = offs != NULL && moe__ref_is_offsets(offs) ? offs->shape[0] : 0;
+  moe_ref_tensor_t tokens = *x; /* as many as q may have been made of */
+  if (!moe__ref_is_tensor(x) || x->rank != 2 || q->rank != 2 || x->shape[0] != q->shape[0])
+    return MOE_REF_INVALID_ARGUMENT;
+  tokens.shape[0] -= room * MOE_GROUP_ALIGN;
+  if (tokens.shape[0] < 0 || !is_aligned_pair(&tokens, offs, block, q, scales))
+    return MOE_REF_INVALID_ARGUMENT;
+  int64_t start = 0;
+  for (int64_t g = 0; g < offs->shape[0]; g++) {
+    const int64_t end = moe__ref_group_end(offs, g, start, tokens.shape[0]);
+    const int64_t row = moe_ref_aligned_start(start, g), row_end = row + end - start;
+    const moe_ref_status_t status =
+        dequantize_group(q, row, row_end, scales, row / block, block, x);
+    if (status != MOE_REF_OK)
+      return status;
+    zero_rows(x, row_end, row + moe_ref_padded(end - start, MOE_GROUP_ALIGN));
+    start = end;
+  }
+  return MOE_REF_OK;
+}
+
 /* ---- Numbers that x has once it is quantized ---- */
 
 /* Row-major, with dimension `axis` divided. */

@@ -26,13 +26,14 @@ static size_t find_symbol(const moe__plan_t *plan, const char *name) {
   return index;
 }
 
-/* Puts `expression` in the place of a symbol, wherever it is inside `json`. */
+/* Puts `expression` in the place of a symbol, wherever it is inside `json`. Uses of a symbol are
+ * several JSON strings. */
 static void replace_symbol(json_t *json, const json_t *symbol, json_t *expression) {
   size_t index = 0;
   const char *key = NULL;
   json_t *value = NULL;
   json_array_foreach(json, index, value) {
-    if (value == symbol)
+    if (json_equal(value, symbol))
       json_array_set(json, index, expression);
     else if (value != expression)
       replace_symbol(value, symbol, expression);
@@ -118,15 +119,32 @@ static void replace_everywhere(moe__plan_t *plan, json_t *symbol, json_t *expres
   restrict_size(plan, expression, &range);
 }
 
-/* One symbol for both, of which is required what was of each: every use of it is the same JSON
- * string. */
+/* Gives a symbol inside `json` another name. */
+static void rename_symbol(json_t *json, const char *from, const char *to) {
+  size_t index = 0;
+  const char *key = NULL;
+  json_t *value = NULL;
+  if (json_is_string(json) && strcmp(json_string_value(json), from) == 0)
+    json_string_set(json, to);
+  json_array_foreach(json, index, value) {
+    rename_symbol(value, from, to);
+  }
+  json_object_foreach(json, key, value) {
+    rename_symbol(value, from, to);
+  }
+}
+
+/* One symbol for both, of which is required what was of each. */
 static void unite_symbols(moe__plan_t *plan, const char *name, json_t *other) {
   if (strcmp(json_string_value(other), name) == 0)
     return;
-  size_t index = find_symbol(plan, json_string_value(other));
+  json_t *from = json_copy(other);
+  size_t index = find_symbol(plan, json_string_value(from));
   range_t range = range_of(json_array_get(plan->symbols, index));
   json_array_remove(plan->symbols, index);
-  json_string_set(other, name);
+  for (size_t i = 0; i < plan->tensor_count; i++)
+    rename_symbol(plan->tensors[i].shape, json_string_value(from), name);
+  json_decref(from);
   restrict_symbol(plan, name, &range);
 }
 

@@ -12,6 +12,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -141,11 +142,90 @@ static void dequantizes_every_axis_and_order(void **state) {
       }
 }
 
+/* Tokens in groups of each kind, along which blocks begin anew: by a walk over all tokens. */
+static void check_groups(bool aligned) {
+  enum { GROUPS = 6, K = 3, ROWS = 1152, MAX_SCALES = ROWS / 32 + GROUPS };
+  static const int32_t ends[GROUPS] = {33, 33, 160, 161, 225, 300};
+  static uint8_t bytes[ROWS * K], scale_bytes[MAX_SCALES * K];
+  static float found[ROWS * K];
+  const int64_t rows = aligned ? ROWS : 384, blocks = aligned ? ROWS / 32 : rows / 32 + GROUPS;
+  const float untouched = -1.5F;
+  for (int i = 0; i < ROWS * K; i++) {
+    bytes[i] = (uint8_t)(i * 7 % 126);
+    found[i] = untouched;
+  }
+  for (int i = 0; i < MAX_SCALES * K; i++)
+    scale_bytes[i] = (uint8_t)(100 + i % 40);
+  int32_t offsets[GROUPS];
+  memcpy(offsets, ends, sizeof ends);
+  const moe_ref_tensor_t q = {bytes, MOE_REF_E4M3, 2, {rows, K}, {1, rows}},
+                         scales = {scale_bytes, MOE_REF_E8M0, 2, {blocks, K}, {K, 1}},
+                         offs = {offsets, MOE_REF_I32, 1, {GROUPS}, {1}},
+                         x = {found, MOE_REF_F32, 2, {rows, K}, {K, 1}};
+  assert_int_equal((aligned ? moe_ref_mx_dequantize_aligned
+                            : moe_ref_mx_dequantize_groups)(&q, &scales, &offs, 32, &x),
+                   MOE_REF_OK);
+  static float expected[ROWS * K];
+  for (int i = 0; i < ROWS * K; i++)
+    expected[i] = untouched;
+  for (int g = 0, start = 0; g < GROUPS; start = ends[g++]) {
+    const int size = ends[g] - start, room = aligned ? (size + 127) / 128 * 128 : size;
+    for (int i = 0; i < room; i++)
+      for (int k = 0; k < K; k++) {
+        const int row = aligned ? (start / 128 + g) * 128 + i : start + i;
+        const int block = aligned ? row / 32 : start / 32 + g + i / 32;
+        const double value = oracle_fp8_value(MOE_REF_E4M3, bytes[k * rows + row]);
+        expected[row * K + k] =
+            i < size ? (float)ldexp(value, scale_bytes[block * K + k] - 127) : 0.0F;
+      }
+  }
+  for (int i = 0; i < ROWS * K; i++)
+    if (!same_f32(found[i], expected[i]))
+      fail_msg("row %d, column %d: %a, found %a", i / K, i % K, expected[i], found[i]);
+}
+
+static void dequantizes_groups(void **state) {
+  (void)state;
+  check_groups(false);
+}
+
+static void dequantizes_aligned_groups(void **state) {
+  (void)state;
+  check_groups(true);
+}
+
+static void refuses_other_rows_of_scales(void **state) {
+  (void)state;
+  uint8_t bytes[512] = {0};
+  float out[512] = {0};
+  int32_t end = 40;
+  moe_ref_tensor_t q = {bytes, MOE_REF_E4M3, 2, {256, 1}, {1, 256}},
+                   scales = {bytes, MOE_REF_E8M0, 2, {9, 1}, {1, 1}},
+                   offs = {&end, MOE_REF_I32, 1, {1}, {1}},
+                   x = {out, MOE_REF_F32, 2, {256, 1}, {1, 1}};
+  assert_int_equal(moe_ref_mx_dequantize_groups(&q, &scales, &offs, 32, &x), MOE_REF_OK);
+  assert_int_equal(moe_ref_mx_dequantize_aligned(&q, &scales, &offs, 32, &x),
+                   MOE_REF_INVALID_ARGUMENT);
+  scales.shape[0] = 8;
+  assert_int_equal(moe_ref_mx_dequantize_groups(&q, &scales, &offs, 32, &x),
+                   MOE_REF_INVALID_ARGUMENT);
+  assert_int_equal(moe_ref_mx_dequantize_aligned(&q, &scales, &offs, 32, &x), MOE_REF_OK);
+  q.shape[0] = x.shape[0] = 128; /* no room for the group */
+  scales.shape[0] = 4;
+  assert_int_equal(moe_ref_mx_dequantize_aligned(&q, &scales, &offs, 32, &x), MOE_REF_OK);
+  q.shape[0] = 64;
+  assert_int_equal(moe_ref_mx_dequantize_aligned(&q, &scales, &offs, 32, &x),
+                   MOE_REF_INVALID_ARGUMENT);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(dequantizes_every_byte),
       cmocka_unit_test(round_trips_within_half_an_ulp),
       cmocka_unit_test(dequantizes_every_axis_and_order),
+      cmocka_unit_test(dequantizes_groups),
+      cmocka_unit_test(dequantizes_aligned_groups),
+      cmocka_unit_test(refuses_other_rows_of_scales),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -233,6 +233,8 @@ func.func @mx_sums(%a: tensor<259x32xbf16>, %b: tensor<4x32x16xbf16>, %offs: ten
 // CHECK: "mx_quantize.quantize"(%{{.*}}) {axis = 1 : i64, block = 32 : i64, mode = "rceil"} : (tensor<256x288xbf16>) -> (tensor<256x288xf8E4M3FN>, tensor<256x9xf8E8M0FNU>)
 // CHECK: {axis = 2 : i64, block = 32 : i64, mode = "rceil"} : (tensor<4x144x288xbf16>) -> (tensor<4x144x288xf8E4M3FN>, tensor<4x144x9xf8E8M0FNU>)
 // CHECK: "scaled_grouped_mm.scaled_mm"{{.*}} {accumulate = "promoted"} : {{.*}} tensor<256x9xf8E8M0FNU>, tensor<4x9x144xf8E8M0FNU, #{{.*}}>, tensor<4xi32>) -> tensor<256x144xbf16>
+// CHECK-LABEL: func.func @mx_few_fast
+// CHECK: "scaled_grouped_mm.scaled_mm"{{.*}} {accumulate = "promoted"}
 // CHECK-LABEL: func.func @mx_few_dgrad
 // CHECK: {axis = 1 : i64, block = 32 : i64, mode = "rceil"} : (tensor<4x160x272xbf16>) -> (tensor<4x160x272xf8E4M3FN, #{{.*}}>, tensor<4x5x272xf8E8M0FNU>)
 // CHECK: "scaled_grouped_mm.scaled_mm"{{.*}} tensor<4x5x272xf8E8M0FNU>, tensor<4xi32>) -> tensor<64x272xbf16>
@@ -246,6 +248,11 @@ func.func @mx_few(%a: tensor<256x288xbf16>, %b: tensor<4x288x144xbf16, #ekn>, %o
   %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "mxfp8"}
       : (tensor<256x288xbf16>, tensor<4x288x144xbf16, #ekn>, tensor<4xi32>) -> tensor<256x144xbf16>
   return %out : tensor<256x144xbf16>
+}
+func.func @mx_few_fast(%a: tensor<64x32xbf16>, %b: tensor<2x32x16xbf16>, %offs: tensor<2xi32>) -> tensor<64x16xbf16> {
+  %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "mxfp8", accumulate = "fast"}
+      : (tensor<64x32xbf16>, tensor<2x32x16xbf16>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return %out : tensor<64x16xbf16>
 }
 func.func @mx_few_dgrad(%a: tensor<64x160xbf16>, %b: tensor<4x160x272xbf16>, %offs: tensor<4xi32>) -> tensor<64x272xbf16> {
   %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "mxfp8"}

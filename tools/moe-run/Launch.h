@@ -56,6 +56,9 @@ typedef struct moe__run_op_t {
   /* The role of the operand that the result of this role is a quantization of, element by element;
    * NULL where there is none. */
   const char *(*quantized_from)(const moe__run_launch_t *launch, const char *role);
+  /* The role of its result that has the numbers of its first operand, element by element, and its
+   * dimensions: what reads that says what the operands are. NULL where there is none. */
+  const char *passed_on;
   double (*flops)(const moe__run_launch_t *launch);
   /* Rows of dimension 0 of the result of this role from this one on are in no group, and not
    * written; -1 where it has no such rows. Called after all slices have run. */

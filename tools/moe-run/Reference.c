@@ -236,30 +236,73 @@ int moe__run_reference_run(const moe__run_call_t *call, moe__run_tensor_t *resul
 
 /* ---- What can be told from shapes ---- */
 
+/* What operand `operand` of launch `number` is to it, in the dimensions of the tensor that it
+ * names. *out_use: what the tensor is if the launch does not say. */
+static int use_of(const moe__run_call_t *call, int number, int operand, moe__run_use_t *out_use) {
+  const moe_rt_launch_info_t *info = &call->function->launches[number];
+  const moe_rt_operand_t *named = &info->operands[operand];
+  moe__run_launch_t launch = {0};
+  moe__run_use_t use = *out_use;
+  int rc = bind_tensors(&launch, info, call, call->results, call->temporaries);
+  if (rc)
+    return rc;
+  launch.op->use(&launch, launch.roles[operand], &use);
+  *out_use = use;
+  for (int d = 0; d < launch.tensors[operand].rank; d++)
+    out_use->cell[named->permutation[d]] = use.cell[d];
+  out_use->nan_dimension = named->permutation[use.nan_dimension];
+  return MOE__RUN_OK;
+}
+
+/* The number of the first launch that reads the tensor, and of the operand; false if none does. */
+static bool find_reader(const moe_rt_function_info_t *function, const char *tensor, int *out_number,
+                        int *out_operand) {
+  for (int i = 0; i < function->launch_count; i++)
+    for (int j = 0; j < function->launches[i].operand_count; j++)
+      if (!strcmp(function->launches[i].operands[j].tensor, tensor) &&
+          find_op(function->launches[i].op)) {
+        *out_number = i;
+        *out_operand = j;
+        return true;
+      }
+  return false;
+}
+
+/* Where launch `number` passes its numbers on to a product, its operands are that product's; those
+ * behind the first are scales. Of a launch without groups, what may be NaN is the product's too. */
+static int follow(const moe__run_call_t *call, int number, int operand, moe__run_use_t *use) {
+  const moe_rt_launch_info_t *info = &call->function->launches[number];
+  const moe__run_op_t *op = find_op(info->op);
+  int reader, read;
+  if (!op->passed_on || use->role == MOE__RUN_OFFSETS ||
+      !find_reader(call->function, info->results[0], &reader, &read))
+    return MOE__RUN_OK;
+  moe__run_use_t of = *use;
+  of.role = MOE__RUN_CELLS;
+  of.nan = MOE__RUN_NAN_NONE;
+  int rc = use_of(call, reader, read, &of);
+  if (rc || (of.role != MOE__RUN_OPERAND && of.role != MOE__RUN_SELECTOR))
+    return rc;
+  /* The result has the dimensions of the operand that the launch names, not of its tensor. */
+  of.nan_dimension = info->operands[operand].permutation[of.nan_dimension];
+  of.role = operand ? MOE__RUN_SCALES : of.role;
+  if (use->nan != MOE__RUN_NAN_NONE)
+    use->role = of.role;
+  else
+    *use = of;
+  return MOE__RUN_OK;
+}
+
 int moe__run_reference_use(const moe__run_call_t *call, const moe_rt_tensor_info_t *argument,
                            moe__run_use_t *out_use) {
+  int number, operand;
   *out_use = (moe__run_use_t){.role = MOE__RUN_CELLS};
   for (int d = 0; d < argument->rank; d++)
     out_use->cell[d] = d == argument->rank - 1 ? MOE_MX_BLOCK : 1;
-  for (int i = 0; i < call->function->launch_count; i++) {
-    const moe_rt_launch_info_t *info = &call->function->launches[i];
-    for (int j = 0; j < info->operand_count; j++) {
-      if (strcmp(info->operands[j].tensor, argument->name) || !find_op(info->op))
-        continue;
-      moe__run_launch_t launch = {0};
-      moe__run_use_t use = *out_use;
-      int rc = bind_tensors(&launch, info, call, call->results, call->temporaries);
-      if (rc)
-        return rc;
-      launch.op->use(&launch, launch.roles[j], &use);
-      *out_use = use;
-      for (int d = 0; d < argument->rank; d++)
-        out_use->cell[info->operands[j].permutation[d]] = use.cell[d];
-      out_use->nan_dimension = info->operands[j].permutation[use.nan_dimension];
-      return MOE__RUN_OK;
-    }
-  }
-  return MOE__RUN_OK;
+  if (!find_reader(call->function, argument->name, &number, &operand))
+    return MOE__RUN_OK;
+  int rc = use_of(call, number, operand, out_use);
+  return rc ? rc : follow(call, number, operand, out_use);
 }
 
 int moe__run_reference_flops(const moe__run_call_t *call, bool *out_known, double *out_flops) {

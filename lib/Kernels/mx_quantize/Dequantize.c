@@ -40,6 +40,8 @@ static bool has_column_scales(const moe__dequantize_t *s) {
 static MlirValue scale_index(moe__dequantize_t *s, const moe__place_t *at) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue n = s->n.value, k = s->k.value;
+  if (s->mx && s->column_major && s->grouped)
+    return mul_add(b, at->group, k, at->column);
   if (s->mx && s->column_major) {
     MlirValue mx_blocks = moe__udiv(b, n, MOE_MX_BLOCK);
     return mul_add64(b, mul_add(b, at->expert, mx_blocks, moe__lshr(b, at->row, 5)), k, at->column);
@@ -117,7 +119,8 @@ MlirValue moe__dequantize_offset(moe__dequantize_t *s, MlirValue expert, MlirVal
 }
 
 void moe__dequantize_store(moe__dequantize_t *s, const MlirValue values[MOE__MAX_COLUMNS],
-                           const MlirValue scales[MOE__MAX_COLUMNS], MlirValue offset) {
+                           const MlirValue scales[MOE__MAX_COLUMNS], MlirValue offset,
+                           MlirValue is_zero) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue words[MOE__VECTOR_BYTES / 4];
   for (int i = 0; i < MOE__VECTOR_BYTES / 4; i++) {
@@ -127,6 +130,8 @@ void moe__dequantize_store(moe__dequantize_t *s, const MlirValue values[MOE__MAX
       products[j] = moe__fmul(b, values[column], scales[column]);
     }
     words[i] = moe__word_of(b, &s->elements, products);
+    if (is_zero.ptr)
+      words[i] = moe__select(b, is_zero, 0, words[i]);
   }
   MlirValue bytes = moe__mul(b, offset, s->elements.bytes);
   moe__store(b, moe__vector(b, MOE__VECTOR_BYTES / 4, words), moe__offset(b, s->x, bytes));
@@ -135,8 +140,12 @@ void moe__dequantize_store(moe__dequantize_t *s, const MlirValue values[MOE__MAX
 void moe__dequantize_groups(moe__dequantize_t *s) {
   moe__kernel_t *kernel = &s->kernel;
   moe__builder_t *b = &kernel->builder;
+  MlirValue rows = s->n.value;
+  if (s->aligned) /* but for the room between groups */
+    rows = moe__smax(b, moe__sub(b, rows, moe__mul(b, s->groups.count, MOE_GROUP_ALIGN)),
+                     moe__i32(b, 0));
   MOE__IF (b, moe__ult(b, kernel->thread, MOE__WARP)) {
-    moe__groups_initialize(&s->groups, s->offs, s->n.value, kernel->thread, s->status);
+    moe__groups_initialize(&s->groups, s->offs, rows, kernel->thread, s->status);
   }
 }
 
@@ -177,6 +186,8 @@ static void add_requirements(moe__dequantize_t *s, MlirOperation op, int rank) {
   int along = s->mx ? MOE_MX_BLOCK : MULTIPLE, q = moe__tensor_number(op, MOE__Q),
       offs = moe__tensor_number(op, MOE__OFFS);
   moe__kernel_require(kernel, q, rank - 1, MOE__MULTIPLE_OF, s->column_major ? MULTIPLE : along);
+  if (s->grouped && s->mx) /* whose last block may be short */
+    along = s->aligned ? MOE_GROUP_ALIGN : MULTIPLE;
   if (s->column_major)
     moe__kernel_require(kernel, q, rank - 2, MOE__MULTIPLE_OF, along);
   if (s->grouped) {
@@ -276,6 +287,7 @@ static bool lower(const moe__lowering_t *lowering) {
       .mx = moe__is(op, MOE__OP_DEQUANTIZE),
       .column_major = is_column_major(op),
       .grouped = layout->groups.max_groups > 0,
+      .aligned = moe__group_align(op) != 0,
   };
   s.columns = MOE__VECTOR_BYTES / s.elements.bytes;
   if (!s.mx)

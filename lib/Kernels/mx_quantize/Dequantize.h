@@ -16,8 +16,8 @@
 typedef struct moe__dequantize_layout_t {
   moe__layout_t cta;
   moe__groups_layout_t groups;
-  int32_t buffer;     /* where q is column-major: the tile, panels of tile_k columns */
-  int32_t row_groups; /* and the group of each of its rows, i32 */
+  int32_t buffer; /* where q is column-major: the tile, panels of tile_k columns */
+  int32_t rows;   /* and what each of its rows is, i32: moe__dequantize_t.grouped */
 } moe__dequantize_layout_t;
 
 /* How the schedule divides the work among the threads, and what of the layout the body needs. False
@@ -40,7 +40,11 @@ typedef struct moe__dequantize_t {
   bool mx;                  /* scales are E8M0, one for 32 elements; else f32, by granularity */
   moe__granularity_t granularity;
   bool column_major; /* q; then a product sums over N */
-  bool grouped;      /* rows are in groups; those in none are not written */
+  /* Rows are in groups; those in none are not written. Of each row of a tile a column-major q has
+   * in shared memory its group, or where scales are of MX blocks the row of its scales; or
+   * MOE__ROW_OF_NONE or MOE__ROW_OF_ZEROS. */
+  bool grouped;
+  bool aligned; /* groups begin at multiples of MOE_GROUP_ALIGN, with zeros behind each */
   moe__extent_t e, n, k;
   MlirValue q, scales, offs, status, x;
   moe__groups_t groups;
@@ -50,8 +54,12 @@ typedef struct moe__dequantize_t {
 void moe__dequantize_rows(moe__dequantize_t *s);
 void moe__dequantize_columns(moe__dequantize_t *s);
 
-/* Where a scale is looked up; all i32. group: that of the row, where there are groups. column: the
- * first of a vector. */
+/* A row that is not written, and one that is padding. */
+#define MOE__ROW_OF_NONE (-1)
+#define MOE__ROW_OF_ZEROS (-2)
+
+/* Where a scale is looked up; all i32. group: that of the row, where there are groups; with MX
+ * blocks the row of its scales. column: the first of a vector. */
 typedef struct moe__place_t {
   MlirValue expert, group, row, column;
 } moe__place_t;
@@ -65,9 +73,11 @@ void moe__dequantize_scales(moe__dequantize_t *s, const moe__place_t *at,
 MlirValue moe__dequantize_offset(moe__dequantize_t *s, MlirValue expert, MlirValue row,
                                  MlirValue column);
 
-/* Writes a vector of x, which starts with element number `offset`: values times scales. */
+/* Writes a vector of x, which starts with element number `offset`: values times scales; +0 where
+ * is_zero, an i1 that may be null. */
 void moe__dequantize_store(moe__dequantize_t *s, const MlirValue values[MOE__MAX_COLUMNS],
-                           const MlirValue scales[MOE__MAX_COLUMNS], MlirValue offset);
+                           const MlirValue scales[MOE__MAX_COLUMNS], MlirValue offset,
+                           MlirValue is_zero);
 
 /* Makes the groups' table, with tiles of tile_n rows; a barrier of the CTA must follow. */
 void moe__dequantize_groups(moe__dequantize_t *s);

@@ -50,7 +50,7 @@ bool moe__dequantize_columns_layout(MlirOperation op, const moe__dequantize_sche
   out->cta.registers = registers > 64 ? registers : 64;
   out->buffer = moe__layout_shared(&out->cta, bytes, 128);
   if (out->groups.max_groups)
-    out->row_groups = moe__layout_shared(&out->cta, 4 * schedule->tile_n, 16);
+    out->rows = moe__layout_shared(&out->cta, 4 * schedule->tile_n, 16);
   return moe__vectors_fit(op, vectors);
 }
 
@@ -96,25 +96,48 @@ static void load_tile(columns_t *c) {
     moe__store_aligned(b, vectors[i], addresses[i], CHUNK);
 }
 
-/* Looks up the groups of the tile's rows. */
-static void find_groups(columns_t *c) {
+/* What a row is where scales are of MX blocks, which are counted from the start of each group. */
+static MlirValue row_of_scales(moe__dequantize_t *s, MlirValue row) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue none = moe__i32(b, MOE__ROW_OF_NONE), start, end;
+  MlirValue group = (s->aligned ? moe__groups_find_aligned : moe__groups_find)(&s->groups, row);
+  MlirValue is_none = moe__ule(b, s->groups.count, group);
+  moe__groups_range(&s->groups, moe__select(b, is_none, 0, group), &start, &end);
+  if (!s->aligned) {
+    MlirValue in_group = moe__lshr(b, moe__sub(b, row, start), 5);
+    MlirValue at = moe__add(b, moe__add(b, moe__lshr(b, start, 5), group), in_group);
+    return moe__select(b, is_none, none, at);
+  }
+  /* The group's rows, then zeros up to a multiple. */
+  MlirValue size = moe__sub(b, end, start);
+  MlirValue in_group = moe__sub(b, row, moe__groups_aligned_row(b, start, group));
+  MlirValue is_row = moe__ult(b, in_group, size);
+  MlirValue is_padding = moe__ult(b, moe__and(b, in_group, -MOE_GROUP_ALIGN), size);
+  MlirValue at = moe__select(b, is_row, moe__lshr(b, row, 5),
+                             moe__select(b, is_padding, moe__i32(b, MOE__ROW_OF_ZEROS), none));
+  return moe__select(b, is_none, none, at);
+}
+
+/* Looks up what the tile's rows are. */
+static void find_rows(columns_t *c) {
   moe__dequantize_t *s = c->s;
   moe__builder_t *b = &s->kernel.builder;
   MOE__FOR (b, index, s->kernel.thread, s->schedule.tile_n, s->kernel.layout.threads) {
-    MlirValue group = moe__groups_find(&s->groups, moe__add(b, c->row, index));
+    MlirValue row = moe__add(b, c->row, index);
+    MlirValue found = s->mx ? row_of_scales(s, row) : moe__groups_find(&s->groups, row);
     MlirValue address = moe__offset(b, s->kernel.shared, moe__shl(b, index, 2));
-    moe__store(b, group, moe__offset_by(b, address, c->s->layout.row_groups));
+    moe__store(b, found, moe__offset_by(b, address, c->s->layout.rows));
   }
 }
 
-/* The groups of the lane's WORD_ROWS rows; `in_tile` is the first. */
-static void load_groups(columns_t *c, MlirValue in_tile, MlirValue out[WORD_ROWS]) {
+/* What the lane's WORD_ROWS rows are; `in_tile` is the first. */
+static void load_rows(columns_t *c, MlirValue in_tile, MlirValue out[WORD_ROWS]) {
   moe__builder_t *b = &c->s->kernel.builder;
   MlirValue address = moe__offset(b, c->s->kernel.shared, moe__shl(b, in_tile, 2));
-  MlirValue groups = moe__load_aligned(b, moe__offset_by(b, address, c->s->layout.row_groups),
-                                       moe__vector_type(b, WORD_ROWS, b->i32), 16);
+  MlirValue rows = moe__load_aligned(b, moe__offset_by(b, address, c->s->layout.rows),
+                                     moe__vector_type(b, WORD_ROWS, b->i32), 16);
   for (int j = 0; j < WORD_ROWS; j++)
-    out[j] = moe__extract(b, groups, j);
+    out[j] = moe__extract(b, rows, j);
 }
 
 /* The lane's columns of an item, WORD_ROWS rows of each: values[j] is a vector of row j. */
@@ -151,11 +174,11 @@ static void dequantize_item(columns_t *c, MlirValue item) {
   MlirValue offset = moe__add(b, moe__add(b, panel, moe__mul(b, in_tile, PANEL)),
                               moe__add(b, moe__shl(b, swapped, 4), moe__shl(b, word_of_lane, 2)));
   MlirValue values[WORD_ROWS][MOE__MAX_COLUMNS], scales[MOE__MAX_COLUMNS],
-      groups[WORD_ROWS] = {{NULL}};
+      rows[WORD_ROWS] = {{NULL}};
   load_values(c, moe__offset_by(b, moe__offset(b, s->kernel.shared, offset), s->layout.buffer),
               values);
   if (s->grouped)
-    load_groups(c, row_in_tile, groups);
+    load_rows(c, row_in_tile, rows);
 
   /* N is a multiple of 16: the rows of an item are all inside or all outside. */
   MlirValue is_inside = moe__and(b, moe__ult(b, row, s->n.value), moe__ult(b, column, s->k.value));
@@ -163,17 +186,23 @@ static void dequantize_item(columns_t *c, MlirValue item) {
     for (int j = 0; j < WORD_ROWS; j++) {
       MlirValue row_j = moe__add(b, row, j);
       moe__place_t at = {.expert = c->expert, .row = row_j, .column = column};
-      MlirValue in_group = {NULL};
-      if (s->grouped) {
-        at.group = groups[j];
-        in_group = moe__ult(b, groups[j], s->groups.count);
+      MlirValue is_written = {NULL}, is_zero = {NULL};
+      if (s->grouped && s->mx) {
+        is_written = moe__ne(b, rows[j], MOE__ROW_OF_NONE);
+        is_zero = moe__eq(b, rows[j], MOE__ROW_OF_ZEROS);
+        at.group = moe__select(b, is_zero, 0, rows[j]);
+        if (!s->aligned)
+          is_zero = (MlirValue){NULL};
+      } else if (s->grouped) {
+        at.group = rows[j];
+        is_written = moe__ult(b, rows[j], s->groups.count);
       }
-      MOE__IF (b, in_group) {
+      MOE__IF (b, is_written) {
         if (s->grouped ||
             j == 0) /* an item's rows have the same scales where there are no groups */
           moe__dequantize_scales(s, &at, scales);
         moe__dequantize_store(s, values[j], scales,
-                              moe__dequantize_offset(s, c->expert, row_j, column));
+                              moe__dequantize_offset(s, c->expert, row_j, column), is_zero);
       }
     }
   }
@@ -200,7 +229,7 @@ void moe__dequantize_columns(moe__dequantize_t *s) {
     c.column = moe__mul(b, at.column, schedule->tile_k);
     load_tile(&c);
     if (s->grouped)
-      find_groups(&c);
+      find_rows(&c);
     moe__cta_barrier(b);
     int items = schedule->tile_n / CHUNK * (schedule->tile_k / (ITEM_VECTORS * s->columns));
     for (int i = 0; i < items / schedule->warps; i++)

@@ -93,7 +93,8 @@ static void dequantize_vectors(moe__dequantize_t *s, const tile_t *tile, MlirVal
       MlirValue values[MOE__MAX_COLUMNS];
       unpack(s, vectors[i], values);
       moe__dequantize_store(s, values, scales[i],
-                            moe__add(b, moe__wide_mul(b, below, s->k.value), start));
+                            moe__add(b, moe__wide_mul(b, below, s->k.value), start),
+                            (MlirValue){NULL});
     }
   }
 }

@@ -445,6 +445,9 @@ static bool has_kernel_of_halves(MlirOperation op) {
       !(moe__is_row_major(a) || (is_gradient && moe__is_column_major(a))))
     return moe__error(op, "the kernel takes a and out row-major, and b row-major or column-major; "
                           "in a gradient of weights a may be column-major too");
+  MlirValue bias = moe__operand(op, MOE__BIAS);
+  if (!mlirValueIsNull(bias) && !moe__is_row_major(mlirValueGetType(bias)))
+    return moe__error(op, "the kernel takes bias row-major; remove its encoding");
   if (is_gradient && !moe__group_align(op) && (moe__is_row_major(a) || moe__is_column_major(b)))
     return moe__error(op, "the kernel takes tokens that lie side by side only with 'align'; give a "
                           "the encoding affine_map<(n, m) -> (m, n)>, and b none");
@@ -672,7 +675,7 @@ static bool lower(const moe__lowering_t *lowering) {
 }
 
 const moe__kernel_definition_t moe__scaled_mm_kernel = {
-    .ops = {MOE__OP_SCALED_MM, MOE__OP_SCALED_MM_BIAS, MOE__OP_MM},
+    .ops = {MOE__OP_SCALED_MM, MOE__OP_SCALED_MM_BIAS, MOE__OP_MM, MOE__OP_MM_BIAS},
     .has_kernel = has_kernel,
     .schedule = &moe__mm_schedule,
     .candidates = moe__mm_candidates,

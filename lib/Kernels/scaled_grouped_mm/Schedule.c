@@ -12,7 +12,7 @@
 #include "mlir-c/BuiltinTypes.h"
 
 MOE__SCHEDULE_KIND(moe__mm_schedule, moe__mm_schedule_t, MOE__MM_SCHEDULE, "products",
-                   "scaled_mm, scaled_mm_bias, mm");
+                   "scaled_mm, scaled_mm_bias, mm, mm_bias");
 
 /* ---- Candidates ---- */
 

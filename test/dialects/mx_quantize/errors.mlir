@@ -622,7 +622,7 @@ func.func @dequantize_x_element(%q: tensor<64x16xf8E4M3FN>, %s: tensor<2x16xf8E8
 // -----
 
 func.func @dequantize_mode(%q: tensor<64x16xf8E4M3FN>, %s: tensor<2x16xf8E8M0FNU>) {
-  // expected-error@below {{unknown attribute 'mode'; the op has axis, block or schedule}}
+  // expected-error@below {{unknown attribute 'mode'; the op has axis, block, align or schedule}}
   %x = "mx_quantize.dequantize"(%q, %s) {axis = 0 : i64, block = 32 : i64, mode = "rceil"}
       : (tensor<64x16xf8E4M3FN>, tensor<2x16xf8E8M0FNU>) -> tensor<64x16xbf16>
   return
@@ -679,6 +679,71 @@ func.func @dequantize_rank(%q: tensor<64x16xf8E4M3FN>, %s: tensor<2xf8E8M0FNU>) 
   // expected-error@below {{operand 'scales' has rank 1; it must be 2, as the other tensors}}
   %x = "mx_quantize.dequantize"(%q, %s) {axis = 0 : i64, block = 32 : i64}
       : (tensor<64x16xf8E4M3FN>, tensor<2xf8E8M0FNU>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @dequantize_groups_axis(%q: tensor<64x32xf8E4M3FN>, %s: tensor<64x1xf8E8M0FNU>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'offs' must not be there: 'x' has rank 2 and is cut along axis 1; groups cut a matrix along axis 0}}
+  %x = "mx_quantize.dequantize"(%q, %s, %offs) {axis = 1 : i64, block = 32 : i64}
+      : (tensor<64x32xf8E4M3FN>, tensor<64x1xf8E8M0FNU>, tensor<2xi32>) -> tensor<64x32xbf16>
+  return
+}
+
+// -----
+
+// ceil(80 / 32) rows, and one more for each group.
+func.func @dequantize_groups_scales(%q: tensor<80x16xf8E4M3FN>, %s: tensor<3x16xf8E8M0FNU>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'scales' has dimension 0 of size 3; it must be 5}}
+  %x = "mx_quantize.dequantize"(%q, %s, %offs) {axis = 0 : i64, block = 32 : i64}
+      : (tensor<80x16xf8E4M3FN>, tensor<3x16xf8E8M0FNU>, tensor<2xi32>) -> tensor<80x16xbf16>
+  return
+}
+
+// -----
+
+func.func @dequantize_groups_x(%q: tensor<80x16xf8E4M3FN>, %s: tensor<5x16xf8E8M0FNU>, %offs: tensor<2xi32>) {
+  // expected-error@below {{result 'x' has dimension 0 of size 96; it must be 80}}
+  %x = "mx_quantize.dequantize"(%q, %s, %offs) {axis = 0 : i64, block = 32 : i64}
+      : (tensor<80x16xf8E4M3FN>, tensor<5x16xf8E8M0FNU>, tensor<2xi32>) -> tensor<96x16xbf16>
+  return
+}
+
+// -----
+
+func.func @dequantize_groups_rank(%q: tensor<80x16xf8E4M3FN>, %s: tensor<5xf8E8M0FNU>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'scales' has rank 1; it must be 2, as the other tensors}}
+  %x = "mx_quantize.dequantize"(%q, %s, %offs) {axis = 0 : i64, block = 32 : i64}
+      : (tensor<80x16xf8E4M3FN>, tensor<5xf8E8M0FNU>, tensor<2xi32>) -> tensor<80x16xbf16>
+  return
+}
+
+// -----
+
+func.func @dequantize_aligned_rows(%q: tensor<80x16xf8E4M3FN>, %s: tensor<5x16xf8E8M0FNU>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'q' has dimension 0 of size 80; with 'align' it must be a multiple of 128}}
+  %x = "mx_quantize.dequantize"(%q, %s, %offs) {axis = 0 : i64, block = 32 : i64, align = 128 : i64}
+      : (tensor<80x16xf8E4M3FN>, tensor<5x16xf8E8M0FNU>, tensor<2xi32>) -> tensor<80x16xbf16>
+  return
+}
+
+// -----
+
+// Those of all blocks of q, and no more.
+func.func @dequantize_aligned_scales(%q: tensor<512x16xf8E4M3FN>, %s: tensor<18x16xf8E8M0FNU>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'scales' has dimension 0 of size 18; it must be 16}}
+  %x = "mx_quantize.dequantize"(%q, %s, %offs) {axis = 0 : i64, block = 32 : i64, align = 128 : i64}
+      : (tensor<512x16xf8E4M3FN>, tensor<18x16xf8E8M0FNU>, tensor<2xi32>) -> tensor<512x16xbf16>
+  return
+}
+
+// -----
+
+func.func @dequantize_align_alone(%q: tensor<512x16xf8E4M3FN>, %s: tensor<16x16xf8E8M0FNU>) {
+  // expected-error@below {{attribute 'align' must not be there: no result has groups along the axis that is summed over}}
+  %x = "mx_quantize.dequantize"(%q, %s) {axis = 0 : i64, block = 32 : i64, align = 128 : i64}
+      : (tensor<512x16xf8E4M3FN>, tensor<16x16xf8E8M0FNU>) -> tensor<512x16xbf16>
   return
 }
 

@@ -57,6 +57,19 @@ func.func @dequantize(%q: tensor<4x?x16xf8E5M2, #col_major>, %s: tensor<4x?x16xf
   return %x : tensor<4x?x16xf32>
 }
 
+// Groups that begin anywhere, and at multiples of 128 tokens.
+// CHECK-LABEL: func.func @dequantize_groups
+// CHECK: "mx_quantize.dequantize"(%{{.*}}, %{{.*}}, %{{.*}}) {axis = 0 : i64, block = 32 : i64}
+// CHECK: "mx_quantize.dequantize"(%{{.*}}, %{{.*}}, %{{.*}}) {align = 128 : i64, axis = 0 : i64, block = 32 : i64}
+func.func @dequantize_groups(%q: tensor<80x16xf8E4M3FN>, %s: tensor<5x16xf8E8M0FNU>, %qa: tensor<512x16xf8E4M3FN>,
+                             %sa: tensor<16x16xf8E8M0FNU>, %offs: tensor<2xi32>) {
+  %x = "mx_quantize.dequantize"(%q, %s, %offs) {axis = 0 : i64, block = 32 : i64}
+      : (tensor<80x16xf8E4M3FN>, tensor<5x16xf8E8M0FNU>, tensor<2xi32>) -> tensor<80x16xbf16>
+  %y = "mx_quantize.dequantize"(%qa, %sa, %offs) {axis = 0 : i64, block = 32 : i64, align = 128 : i64}
+      : (tensor<512x16xf8E4M3FN>, tensor<16x16xf8E8M0FNU>, tensor<2xi32>) -> tensor<512x16xbf16>
+  return
+}
+
 // CHECK-LABEL: func.func @quantize_dual
 // CHECK: %{{.*}}:4 = "mx_quantize.quantize_dual"(%{{.*}}) {block = 32 : i64, mode = "floor"}
 // CHECK-SAME: : (tensor<4x64x?xf32>) -> (tensor<4x64x?xf8E5M2>, tensor<4x64x?xf8E8M0FNU>, tensor<4x64x?xf8E5M2, #[[$COL_MAJOR]]>, tensor<4x2x?xf8E8M0FNU>)

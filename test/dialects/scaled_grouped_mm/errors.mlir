@@ -1674,6 +1674,30 @@ func.func @mm_offs(%a: tensor<64x32xbf16>, %b: tensor<2x32x16xbf16>) {
 
 // -----
 
+func.func @mm_bias_element(%a: tensor<64x32xbf16>, %b: tensor<2x32x16xbf16>, %offs: tensor<2xi32>, %bias: tensor<2x16xf32>) {
+  // expected-error@below {{operand 'bias' must have the element type of 'out'}}
+  %out = "scaled_grouped_mm.mm_bias"(%a, %b, %offs, %bias) : (tensor<64x32xbf16>, tensor<2x32x16xbf16>, tensor<2xi32>, tensor<2x16xf32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @mm_bias_size(%a: tensor<64x32xbf16>, %b: tensor<2x32x16xbf16>, %offs: tensor<2xi32>, %bias: tensor<2x24xbf16>) {
+  // expected-error@below {{operand 'bias' has dimension 1 of size 24; it must be 16}}
+  %out = "scaled_grouped_mm.mm_bias"(%a, %b, %offs, %bias) : (tensor<64x32xbf16>, tensor<2x32x16xbf16>, tensor<2xi32>, tensor<2x24xbf16>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @mm_bias_gradient(%a: tensor<64x272xbf16>, %b: tensor<272x144xbf16>, %offs: tensor<2xi32>, %bias: tensor<2x144xbf16>) {
+  // expected-error@below {{a gradient of weights has none}}
+  %out = "scaled_grouped_mm.mm_bias"(%a, %b, %offs, %bias) : (tensor<64x272xbf16>, tensor<272x144xbf16>, tensor<2xi32>, tensor<2x144xbf16>) -> tensor<2x64x144xbf16>
+  return
+}
+
+// -----
+
 func.func @mm_align(%a: tensor<64x272xbf16>, %b: tensor<272x144xbf16>, %offs: tensor<2xi32>) {
   // expected-error@below {{operand 'a' has dimension 1 of size 272; with 'align' it must be a multiple of 128}}
   %out = "scaled_grouped_mm.mm"(%a, %b, %offs) {align = 128 : i64} : (tensor<64x272xbf16>, tensor<272x144xbf16>, tensor<2xi32>) -> tensor<2x64x144xbf16>

@@ -159,10 +159,14 @@ func.func @mixed_mm(%w: tensor<8x32x48xui8>, %scales: tensor<8x32x3xbf16>, %x: t
 // CHECK: "scaled_grouped_mm.mm"(%{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}) : (tensor<?x64xbf16>, tensor<8x64x32xbf16, #[[$COL_MAJOR]]>, tensor<8xi32>) -> tensor<?x32xf32>
 // CHECK: "scaled_grouped_mm.mm"(%{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}) {align = 128 : i64} : (tensor<64x?xf16>, tensor<?x32xf16>, tensor<8xi32>) -> tensor<8x64x32xf16>
 // CHECK: "scaled_grouped_mm.mm"(%{{[^,]*}}, %{{[^,]*}}) : (tensor<8x16x64xbf16>, tensor<8x64x32xbf16, #[[$COL_MAJOR]]>) -> tensor<8x16x32xbf16>
+// CHECK: "scaled_grouped_mm.mm_bias"(%{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}) : (tensor<?x64xbf16>, tensor<8x64x32xbf16, #[[$COL_MAJOR]]>, tensor<8xi32>, tensor<8x32xf32>) -> tensor<?x32xf32>
+// CHECK: "scaled_grouped_mm.mm_bias"(%{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}) : (tensor<8x16x64xbf16>, tensor<8x64x32xbf16, #[[$COL_MAJOR]]>, tensor<8x32xf32>) -> tensor<8x16x32xf32>
 func.func @mm(%a: tensor<?x64xbf16>, %b: tensor<8x64x32xbf16, #col_major>, %offs: tensor<8xi32>, %dy: tensor<64x?xf16>, %x: tensor<?x32xf16>,
-              %a3: tensor<8x16x64xbf16>) {
+              %a3: tensor<8x16x64xbf16>, %bias: tensor<8x32xf32>) {
   %0 = "scaled_grouped_mm.mm"(%a, %b, %offs) : (tensor<?x64xbf16>, tensor<8x64x32xbf16, #col_major>, tensor<8xi32>) -> tensor<?x32xf32>
   %1 = "scaled_grouped_mm.mm"(%dy, %x, %offs) {align = 128 : i64} : (tensor<64x?xf16>, tensor<?x32xf16>, tensor<8xi32>) -> tensor<8x64x32xf16>
   %2 = "scaled_grouped_mm.mm"(%a3, %b) : (tensor<8x16x64xbf16>, tensor<8x64x32xbf16, #col_major>) -> tensor<8x16x32xbf16>
+  %3 = "scaled_grouped_mm.mm_bias"(%a, %b, %offs, %bias) : (tensor<?x64xbf16>, tensor<8x64x32xbf16, #col_major>, tensor<8xi32>, tensor<8x32xf32>) -> tensor<?x32xf32>
+  %4 = "scaled_grouped_mm.mm_bias"(%a3, %b, %bias) : (tensor<8x16x64xbf16>, tensor<8x64x32xbf16, #col_major>, tensor<8x32xf32>) -> tensor<8x16x32xf32>
   return
 }

@@ -152,6 +152,9 @@ static moe_ref_status_t run_round(const moe__run_launch_t *launch, int64_t slice
 
 static moe_ref_status_t run_dequantize(const moe__run_launch_t *launch, int64_t slice) {
   const direction_t direction = slice_direction(launch, slice);
+  if (offs_of(launch))
+    return (launch->mx.aligned ? moe_ref_mx_dequantize_aligned : moe_ref_mx_dequantize_groups)(
+        &direction.q, &direction.scales, offs_of(launch), launch->mx.block_size, &direction.x);
   return moe_ref_mx_dequantize(&direction.q, &direction.scales, direction.axis,
                                launch->mx.block_size, &direction.x);
 }
@@ -171,35 +174,58 @@ static void use(const moe__run_launch_t *launch, const char *role, moe__run_use_
   }
 }
 
+/* Tokens of all groups; where aligned ones are dequantized, without the room between them. */
+static int64_t token_count(const moe__run_launch_t *launch) {
+  const int64_t rows = moe__run_first_operand(launch)->shape[0];
+  if (!launch->mx.aligned || moe__run_makes(launch, "q"))
+    return rows;
+  const int64_t room = offs_of(launch)->shape[0] * MOE_GROUP_ALIGN;
+  return rows > room ? rows - room : 0;
+}
+
+/* Dequantizing groups, tokens of none may be NaN, and scales that belong to no block. */
+static void use_quantized(const moe__run_launch_t *launch, const char *role,
+                          moe__run_use_t *out_use) {
+  use(launch, role, out_use);
+  out_use->tokens = token_count(launch);
+  if (!offs_of(launch) || out_use->role == MOE__RUN_OFFSETS)
+    return;
+  out_use->offs = *offs_of(launch);
+  out_use->nan = moe__run_is(role, "q") ? MOE__RUN_NAN_TOKENS : MOE__RUN_NAN_NO_BLOCK;
+  out_use->token_block = launch->mx.block_size;
+  out_use->align = launch->mx.aligned ? MOE_GROUP_ALIGN : 0;
+}
+
 static const char *quantized_from(const moe__run_launch_t *launch, const char *role) {
   return (moe__run_makes(launch, "q") && *role == 'q') || rounds(launch) ? "x" : NULL;
 }
 
-/* Of q and of what is rounded, rows of x that are in no group; of scales, rows that belong to no
- * block. */
+/* Of q, of what is rounded and what is dequantized, rows that are in no group; of scales, rows that
+ * belong to no block. */
 static int64_t written_rows(const moe__run_launch_t *launch, const char *role) {
-  if (!offs_of(launch) || (*role != 'q' && *role != 'r'))
+  if (!offs_of(launch) || *role == 's')
     return -1;
-  return (launch->mx.aligned ? moe_ref_aligned_end : moe_ref_grouped_rows)(
-      offs_of(launch), moe__run_first_operand(launch)->shape[0]);
+  return (launch->mx.aligned ? moe_ref_aligned_end : moe_ref_grouped_rows)(offs_of(launch),
+                                                                           token_count(launch));
 }
 
 static bool has_gaps(const moe__run_launch_t *launch, const char *role) {
   return offs_of(launch) && (*role == 's' || launch->mx.aligned);
 }
 
-#define MX_OP(op_name, roles, runs)                                                                \
+#define MX_OP(op_name, roles, runs, ...)                                                           \
   {                                                                                                \
     .name = "mx_quantize." op_name, .tensors = (roles), .prepare = prepare, .cut = cut,            \
-    .run = (runs), .use = use, .quantized_from = quantized_from, .written_rows = written_rows,     \
-    .has_gaps = has_gaps                                                                           \
+    .run = (runs), .quantized_from = quantized_from, .written_rows = written_rows,                 \
+    .has_gaps = has_gaps, __VA_ARGS__                                                              \
   }
 
 const moe__run_op_t moe__run_quantize_ops[] = {
-    MX_OP("quantize", "x [offs] -> q scales", run_quantize),
-    MX_OP("quantize_dual", "x -> q scales q_t scales_t", run_quantize),
-    MX_OP("round", "x [offs] -> rounded", run_round),
-    MX_OP("round_dual", "x [offs] -> rounded rounded_t", run_round),
-    MX_OP("dequantize", "q scales -> x", run_dequantize),
+    MX_OP("quantize", "x [offs] -> q scales", run_quantize, .use = use),
+    MX_OP("quantize_dual", "x -> q scales q_t scales_t", run_quantize, .use = use),
+    MX_OP("round", "x [offs] -> rounded", run_round, .use = use),
+    MX_OP("round_dual", "x [offs] -> rounded rounded_t", run_round, .use = use),
+    MX_OP("dequantize", "q scales [offs] -> x", run_dequantize, .use = use_quantized,
+          .passed_on = "x"),
     {0},
 };

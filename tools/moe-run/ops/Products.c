@@ -177,5 +177,6 @@ const moe__run_op_t moe__run_product_ops[] = {
     PRODUCT("scaled_mm", "qa qb sa sb [offs] -> out", "qa", "qb"),
     PRODUCT("scaled_mm_bias", "qa qb sa sb [offs] bias -> out", "qa", "qb"),
     PRODUCT("mm", "a b [offs] -> out", "a", "b"),
+    PRODUCT("mm_bias", "a b [offs] bias -> out", "a", "b"),
     {0},
 };

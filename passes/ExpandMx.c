@@ -1,0 +1,163 @@
+/* ExpandMx.c - chooses how a product of operands in MX blocks is computed, and builds that.
+ *
+ * Hopper has no instruction that scales MX blocks. There are two ways:
+ *
+ * - by blocks: one kernel multiplies in FP8 and scales each sum of 32 in registers. It reads a byte
+ *   for an element and needs no room; its additions take more time than its products.
+ * - as bf16: the operands' numbers are made first, which bf16 has, and then multiplied.
+ *
+ *   out = scaled_mm qa, qb, sa, sb {accumulate = "fast"}      a   = dequantize qa, sa
+ *                                                        ->   b   = dequantize qb, sb
+ *                                                             out = mm a, b
+ *
+ * `accumulate = "promoted"` asks for the first. "fast" leaves the choice to this file, and to
+ * nothing else: bf16 where the product is bound by computing, else blocks, of which the sums are
+ * promoted then. A tensor that is dequantized for one product is not dequantized again for another.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "passes/ExpandMx.h"
+
+#include "lib/Builder/Views.h"
+#include "lib/Dialect/Dialect.h"
+#include "lib/Dialect/Shapes.h"
+#include "lib/Kernels/Requirements.h"
+#include "passes/Share.h"
+
+#include "mlir-c/BuiltinAttributes.h"
+#include "mlir-c/BuiltinTypes.h"
+
+/* The factors of the product. */
+enum { A, B };
+
+static const moe__role_t QUANTIZED[] = {[A] = MOE__QA, [B] = MOE__QB};
+static const moe__role_t SCALES[] = {[A] = MOE__SA, [B] = MOE__SB};
+
+/* ---- The choice ---- */
+
+typedef enum way_t {
+  BY_BLOCKS,
+  AS_BF16,
+} way_t;
+
+static bool is_fast(MlirOperation op) {
+  return mlirStringRefEqual(moe__op_string(op, "accumulate"),
+                            mlirStringRefCreateFromCString("fast"));
+}
+
+/* Whether both operands lie in memory as the product by blocks takes them, which are the orders
+ * that the dequantizers know. */
+static bool has_known_orders(MlirOperation op) {
+  MlirType sa = moe__tensor_type(op, MOE__SA), sb = moe__tensor_type(op, MOE__SB);
+  bool is_gradient = moe__mm_case(op) == MOE__GRADIENT;
+  return moe__is_row_major(moe__tensor_type(op, MOE__QA)) &&
+         moe__is_column_major(moe__tensor_type(op, MOE__QB)) && moe__is_row_major(sa) &&
+         (moe__is_row_major(sb) || (!is_gradient && moe__is_column_major(sb)));
+}
+
+static bool is_whole(int64_t size, int64_t of) {
+  return size < 0 || size % of == 0;
+}
+
+/* Whether the sizes that are known are those that a dequantizer and a product of bf16 take. */
+static bool has_known_sizes(MlirOperation op) {
+  enum { VECTOR = 16 };
+  MlirType qa = moe__tensor_type(op, MOE__QA), qb = moe__tensor_type(op, MOE__QB);
+  if (moe__mm_case(op) != MOE__GRADIENT) /* K is whole MX blocks, and N whole vectors */
+    return is_whole(moe__static_dimension(qb, 2), VECTOR);
+  return is_whole(moe__static_dimension(qa, 0), VECTOR) &&
+         is_whole(moe__static_dimension(qa, 1), VECTOR) &&
+         is_whole(moe__static_dimension(qb, 1), VECTOR);
+}
+
+static way_t way_of(MlirOperation op) {
+  if (!is_fast(op) || moe__has_few_tokens(op) || !has_known_orders(op) || !has_known_sizes(op))
+    return BY_BLOCKS;
+  return AS_BF16;
+}
+
+/* ---- Building ---- */
+
+static MlirType bf16_like(MlirType q) {
+  int rank = (int)mlirShapedTypeGetRank(q);
+  int64_t shape[MOE__MAX_RANK];
+  for (int d = 0; d < rank; d++)
+    shape[d] = mlirShapedTypeIsDynamicDim(q, d) ? mlirShapedTypeGetDynamicSize()
+                                                : mlirShapedTypeGetDimSize(q, d);
+  return mlirRankedTensorTypeGet(rank, shape, mlirBF16TypeGet(mlirTypeGetContext(q)),
+                                 mlirAttributeGetNull());
+}
+
+/* Dequantizes a tensor along `axis`, in groups where offs is not null; the result is row-major. */
+static MlirValue dequantize(moe__builder_t *b, MlirValue q, MlirValue scales, MlirValue offs,
+                            int64_t axis, MlirAttribute align) {
+  MlirType type = bf16_like(mlirValueGetType(q));
+  MlirOperation op =
+      moe__op(b, moe__op_id_name(MOE__OP_DEQUANTIZE), 1, &type, mlirValueIsNull(offs) ? 2 : 3,
+              (MlirValue[]){q, scales, offs}, NULL, 0, NULL);
+  moe__op_set_attribute(op, "axis", mlirIntegerAttrGet(b->i64, axis));
+  moe__op_set_attribute(op, "block", mlirIntegerAttrGet(b->i64, MOE_MX_BLOCK));
+  if (!mlirAttributeIsNull(align))
+    moe__op_set_attribute(op, "align", align);
+  return moe__result(moe__share(op), MOE__X);
+}
+
+/* The numbers of an operand, seen with its dimensions. Dequantizers read and write scales and
+ * results row-major, and q along the axis: an operand that lies otherwise is seen as one that lies
+ * so. */
+static MlirValue numbers_of(moe__builder_t *b, MlirOperation op, int which) {
+  MlirValue q = moe__operand(op, QUANTIZED[which]), scales = moe__operand(op, SCALES[which]);
+  bool is_gradient = moe__mm_case(op) == MOE__GRADIENT;
+  int64_t rank = mlirShapedTypeGetRank(mlirValueGetType(q));
+  if (is_gradient) { /* tokens come first */
+    MlirValue offs = moe__operand(op, MOE__OFFS);
+    MlirAttribute align = moe__op_attribute(op, "align");
+    if (which == B)
+      return dequantize(b, q, scales, offs, 0, align);
+    return moe__swapped_view(b, dequantize(b, moe__swapped_view(b, q), scales, offs, 0, align));
+  }
+  MlirValue none = {NULL};
+  if (which == A)
+    return dequantize(b, q, scales, none, rank - 1, mlirAttributeGetNull());
+  if (moe__is_row_major(mlirValueGetType(scales)))
+    return dequantize(b, q, scales, none, rank - 2, mlirAttributeGetNull());
+  return moe__swapped_view(b, dequantize(b, moe__swapped_view(b, q), moe__swapped_view(b, scales),
+                                         none, rank - 1, mlirAttributeGetNull()));
+}
+
+static void multiply_as_bf16(MlirOperation op) {
+  moe__builder_t b = moe__builder_create(mlirOperationGetContext(op), mlirOperationGetLocation(op));
+  b.block = mlirOperationGetBlock(op);
+  b.before = op;
+  MlirValue operands[4], bias = moe__operand(op, MOE__BIAS), offs = moe__operand(op, MOE__OFFS);
+  int count = 0;
+  for (int i = A; i <= B; i++)
+    operands[count++] = numbers_of(&b, op, i);
+  if (!mlirValueIsNull(offs))
+    operands[count++] = offs;
+  if (!mlirValueIsNull(bias))
+    operands[count++] = bias;
+  MlirType out = moe__tensor_type(op, MOE__OUT);
+  moe__op_id_t id = mlirValueIsNull(bias) ? MOE__OP_MM : MOE__OP_MM_BIAS;
+  MlirOperation product = moe__op(&b, moe__op_id_name(id), 1, &out, count, operands, NULL, 0, NULL);
+  MlirAttribute align = moe__op_attribute(op, "align");
+  if (!mlirAttributeIsNull(align))
+    moe__op_set_attribute(product, "align", align);
+  mlirValueReplaceAllUsesOfWith(moe__result(op, MOE__OUT), moe__result(product, MOE__OUT));
+  mlirOperationDestroy(op);
+}
+
+bool moe__expand_mx_product(MlirOperation op) {
+  way_t way = way_of(op);
+  if (way == AS_BF16 && !mlirAttributeIsNull(moe__op_attribute(op, "schedule")))
+    return moe__error(op,
+                      "'schedule' is that of one kernel, and this becomes several; write "
+                      "accumulate = \"promoted\" for one kernel, or %s and %s to choose",
+                      moe__op_id_name(MOE__OP_DEQUANTIZE), moe__op_id_name(MOE__OP_MM));
+  if (way == AS_BF16)
+    multiply_as_bf16(op);
+  else
+    moe__op_set_attribute(
+        op, "accumulate",
+        mlirStringAttrGet(mlirOperationGetContext(op), mlirStringRefCreateFromCString("promoted")));
+  return true;
+}

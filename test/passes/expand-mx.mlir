@@ -1,0 +1,137 @@
+// Products of operands in MX blocks become dequantizers and a product of bf16 where they are bound by computing, or stay.
+
+// RUN: moe-opt %s --moe-expand-recipes --canonicalize | FileCheck %s --enable-var-scope
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
+#swapped = affine_map<(m, k) -> (k, m)>
+
+// Weights and scales lie in memory as (E, N, K) and (E, N, K/32), and are seen so.
+// CHECK-LABEL: func.func @forward
+// CHECK-DAG: %[[A:.*]] = "mx_quantize.dequantize"(%arg0, %arg2) {axis = 1 : i64, block = 32 : i64} : (tensor<4096x64xf8E4M3FN>, tensor<4096x2xf8E8M0FNU>) -> tensor<4096x64xbf16>
+// CHECK-DAG: %[[QB:.*]] = linalg.transpose ins(%arg1 {{.*}} permutation = [0, 2, 1]
+// CHECK-DAG: %[[SB:.*]] = linalg.transpose ins(%arg3 {{.*}} permutation = [0, 2, 1]
+// CHECK: %[[B:.*]] = "mx_quantize.dequantize"(%[[QB]], %[[SB]]) {axis = 2 : i64, block = 32 : i64} : (tensor<8x48x64xf8E4M3FN>, tensor<8x48x2xf8E8M0FNU>) -> tensor<8x48x64xbf16>
+// CHECK: %[[BT:.*]] = linalg.transpose ins(%[[B]] {{.*}} permutation = [0, 2, 1]
+// CHECK: "scaled_grouped_mm.mm"(%[[A]], %[[BT]], %arg4) : (tensor<4096x64xbf16>, tensor<8x64x48xbf16, #{{.*}}>, tensor<8xi32>) -> tensor<4096x48xf32>
+func.func @forward(%qa: tensor<4096x64xf8E4M3FN>, %qb: tensor<8x64x48xf8E4M3FN, #col_major>, %sa: tensor<4096x2xf8E8M0FNU>,
+                   %sb: tensor<8x2x48xf8E8M0FNU, #col_major>, %offs: tensor<8xi32>) -> tensor<4096x48xf32> {
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<4096x64xf8E4M3FN>, tensor<8x64x48xf8E4M3FN, #col_major>, tensor<4096x2xf8E8M0FNU>, tensor<8x2x48xf8E8M0FNU, #col_major>,
+         tensor<8xi32>) -> tensor<4096x48xf32>
+  return %out : tensor<4096x48xf32>
+}
+
+// Scales that lie as (E, K/32, N); a bias.
+// CHECK-LABEL: func.func @row_major
+// CHECK: %[[A:.*]] = "mx_quantize.dequantize"(%arg0, %arg2) {axis = 1
+// CHECK-NOT: linalg.transpose
+// CHECK: %[[B:.*]] = "mx_quantize.dequantize"(%arg1, %arg3) {axis = 1 : i64, block = 32 : i64} : (tensor<?x?x?xf8E5M2, #{{.*}}>, tensor<?x?x?xf8E8M0FNU>) -> tensor<?x?x?xbf16>
+// CHECK: "scaled_grouped_mm.mm_bias"(%[[A]], %[[B]], %arg4, %arg5)
+func.func @row_major(%qa: tensor<?x?xf8E4M3FN>, %qb: tensor<?x?x?xf8E5M2, #col_major>, %sa: tensor<?x?xf8E8M0FNU>,
+                     %sb: tensor<?x?x?xf8E8M0FNU>, %offs: tensor<?xi32>, %bias: tensor<?x?xbf16>) -> tensor<?x?xbf16> {
+  %out = "scaled_grouped_mm.scaled_mm_bias"(%qa, %qb, %sa, %sb, %offs, %bias) {accumulate = "fast"}
+      : (tensor<?x?xf8E4M3FN>, tensor<?x?x?xf8E5M2, #col_major>, tensor<?x?xf8E8M0FNU>, tensor<?x?x?xf8E8M0FNU>, tensor<?xi32>,
+         tensor<?x?xbf16>) -> tensor<?x?xbf16>
+  return %out : tensor<?x?xbf16>
+}
+
+// Tokens lie side by side, in groups; what comes out has them outermost.
+// CHECK-LABEL: func.func @gradient
+// CHECK: %[[QA:.*]] = linalg.transpose ins(%arg0 {{.*}} permutation = [1, 0]
+// CHECK: %[[A:.*]] = "mx_quantize.dequantize"(%[[QA]], %arg2, %arg4) {axis = 0 : i64, block = 32 : i64}
+// CHECK: %[[AT:.*]] = linalg.transpose ins(%[[A]] {{.*}} permutation = [1, 0]
+// CHECK: %[[B:.*]] = "mx_quantize.dequantize"(%arg1, %arg3, %arg4) {axis = 0 : i64, block = 32 : i64}
+// CHECK: "scaled_grouped_mm.mm"(%[[AT]], %[[B]], %arg4) :
+func.func @gradient(%qa: tensor<?x?xf8E4M3FN>, %qb: tensor<?x?xf8E4M3FN, #swapped>, %sa: tensor<?x?xf8E8M0FNU>, %sb: tensor<?x?xf8E8M0FNU>,
+                    %offs: tensor<?xi32>) -> tensor<?x?x?xbf16> {
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<?x?xf8E4M3FN>, tensor<?x?xf8E4M3FN, #swapped>, tensor<?x?xf8E8M0FNU>, tensor<?x?xf8E8M0FNU>, tensor<?xi32>)
+      -> tensor<?x?x?xbf16>
+  return %out : tensor<?x?x?xbf16>
+}
+
+// CHECK-LABEL: func.func @aligned
+// CHECK-COUNT-2: "mx_quantize.dequantize"{{.*}} {align = 128 : i64, axis = 0 : i64, block = 32 : i64}
+// CHECK: "scaled_grouped_mm.mm"{{.*}} {align = 128 : i64}
+func.func @aligned(%qa: tensor<?x?xf8E4M3FN>, %qb: tensor<?x?xf8E4M3FN, #swapped>, %sa: tensor<?x?xf8E8M0FNU>, %sb: tensor<?x?xf8E8M0FNU>,
+                   %offs: tensor<?xi32>) -> tensor<?x?x?xbf16> {
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", align = 128 : i64}
+      : (tensor<?x?xf8E4M3FN>, tensor<?x?xf8E4M3FN, #swapped>, tensor<?x?xf8E8M0FNU>, tensor<?x?xf8E8M0FNU>, tensor<?xi32>)
+      -> tensor<?x?x?xbf16>
+  return %out : tensor<?x?x?xbf16>
+}
+
+// CHECK-LABEL: func.func @batched
+// CHECK: "mx_quantize.dequantize"{{.*}} {axis = 2
+// CHECK: "mx_quantize.dequantize"{{.*}} {axis = 2
+// CHECK: "scaled_grouped_mm.mm"(%{{[^,]*}}, %{{[^,]*}}) :
+func.func @batched(%qa: tensor<?x?x?xf8E4M3FN>, %qb: tensor<?x?x?xf8E4M3FN, #col_major>, %sa: tensor<?x?x?xf8E8M0FNU>,
+                   %sb: tensor<?x?x?xf8E8M0FNU, #col_major>) -> tensor<?x?x?xbf16> {
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb) {accumulate = "fast"}
+      : (tensor<?x?x?xf8E4M3FN>, tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>, tensor<?x?x?xf8E8M0FNU, #col_major>)
+      -> tensor<?x?x?xbf16>
+  return %out : tensor<?x?x?xbf16>
+}
+
+// A tensor of two products is dequantized once, also where it is seen through a view.
+// CHECK-LABEL: func.func @shared
+// CHECK-COUNT-3: "mx_quantize.dequantize"
+// CHECK-NOT: "mx_quantize.dequantize"
+// CHECK: return
+func.func @shared(%qa: tensor<?x64xf8E4M3FN>, %q2: tensor<?x64xf8E4M3FN>, %qb: tensor<8x64x48xf8E4M3FN, #col_major>, %sa: tensor<?x2xf8E8M0FNU>,
+                  %s2: tensor<?x2xf8E8M0FNU>, %sb: tensor<8x2x48xf8E8M0FNU, #col_major>, %offs: tensor<8xi32>)
+    -> (tensor<?x48xf32>, tensor<?x48xf32>) {
+  %0 = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<?x64xf8E4M3FN>, tensor<8x64x48xf8E4M3FN, #col_major>, tensor<?x2xf8E8M0FNU>, tensor<8x2x48xf8E8M0FNU, #col_major>,
+         tensor<8xi32>) -> tensor<?x48xf32>
+  %1 = "scaled_grouped_mm.scaled_mm"(%q2, %qb, %s2, %sb, %offs) {accumulate = "fast"}
+      : (tensor<?x64xf8E4M3FN>, tensor<8x64x48xf8E4M3FN, #col_major>, tensor<?x2xf8E8M0FNU>, tensor<8x2x48xf8E8M0FNU, #col_major>,
+         tensor<8xi32>) -> tensor<?x48xf32>
+  return %0, %1 : tensor<?x48xf32>, tensor<?x48xf32>
+}
+
+// Promoted sums are asked for.
+// CHECK-LABEL: func.func @promoted
+// CHECK-NOT: dequantize
+// CHECK: "scaled_grouped_mm.scaled_mm"{{.*}} {accumulate = "promoted"}
+func.func @promoted(%qa: tensor<?x64xf8E4M3FN>, %qb: tensor<8x64x48xf8E4M3FN, #col_major>, %sa: tensor<?x2xf8E8M0FNU>,
+                    %sb: tensor<8x2x48xf8E8M0FNU, #col_major>, %offs: tensor<8xi32>) -> tensor<?x48xf32> {
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "promoted"}
+      : (tensor<?x64xf8E4M3FN>, tensor<8x64x48xf8E4M3FN, #col_major>, tensor<?x2xf8E8M0FNU>, tensor<8x2x48xf8E8M0FNU, #col_major>,
+         tensor<8xi32>) -> tensor<?x48xf32>
+  return %out : tensor<?x48xf32>
+}
+
+// 64 tokens for each expert are few; reading weights takes the time, and a byte for each is read.
+// CHECK-LABEL: func.func @few
+// CHECK-NOT: dequantize
+// CHECK: "scaled_grouped_mm.scaled_mm"{{.*}} {accumulate = "promoted"}
+func.func @few(%qa: tensor<512x64xf8E4M3FN>, %qb: tensor<8x64x48xf8E4M3FN, #col_major>, %sa: tensor<512x2xf8E8M0FNU>,
+               %sb: tensor<8x2x48xf8E8M0FNU, #col_major>, %offs: tensor<8xi32>) -> tensor<512x48xf32> {
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<512x64xf8E4M3FN>, tensor<8x64x48xf8E4M3FN, #col_major>, tensor<512x2xf8E8M0FNU>, tensor<8x2x48xf8E8M0FNU, #col_major>,
+         tensor<8xi32>) -> tensor<512x48xf32>
+  return %out : tensor<512x48xf32>
+}
+
+// Rows of 36 have no dequantizer.
+// CHECK-LABEL: func.func @narrow
+// CHECK-NOT: dequantize
+// CHECK: "scaled_grouped_mm.scaled_mm"{{.*}} {accumulate = "promoted"}
+func.func @narrow(%qa: tensor<36x4096xf8E4M3FN>, %qb: tensor<4096x48xf8E4M3FN, #swapped>, %sa: tensor<136x36xf8E8M0FNU>,
+                  %sb: tensor<136x48xf8E8M0FNU>, %offs: tensor<8xi32>) -> tensor<8x36x48xbf16> {
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<36x4096xf8E4M3FN>, tensor<4096x48xf8E4M3FN, #swapped>, tensor<136x36xf8E8M0FNU>, tensor<136x48xf8E8M0FNU>, tensor<8xi32>)
+      -> tensor<8x36x48xbf16>
+  return %out : tensor<8x36x48xbf16>
+}
+
+// fp32 scales are another matter.
+// CHECK-LABEL: func.func @rows
+// CHECK: "scaled_grouped_mm.scaled_mm"{{.*}} {accumulate = "fast"}
+func.func @rows(%qa: tensor<?x64xf8E4M3FN>, %qb: tensor<8x64x48xf8E4M3FN, #col_major>, %sa: tensor<?xf32>, %sb: tensor<8x48xf32>,
+                %offs: tensor<8xi32>) -> tensor<?x48xf32> {
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<?x64xf8E4M3FN>, tensor<8x64x48xf8E4M3FN, #col_major>, tensor<?xf32>, tensor<8x48xf32>, tensor<8xi32>) -> tensor<?x48xf32>
+  return %out : tensor<?x48xf32>
+}
