@@ -45,6 +45,7 @@ typedef struct moe__folder_t {
   char *staged;             /* where it is; NULL: it is in its place */
   const moe__file_t *files; /* borrowed */
   size_t count;
+  size_t made; /* length of the path of the first folder above it that was made; 0: none */
 } moe__folder_t;
 
 /* Writes the files into a new folder beside `path`, and makes the folders above `path` where they
@@ -58,8 +59,9 @@ bool moe__folder_stage(const char *path, const moe__file_t *files, size_t count,
  * folder that may not be written to. Files and folder keep the modes of those that they replace. */
 bool moe__folder_commit(moe__folder_t *folder);
 
-/* Removes a staged folder that has not been committed, and frees the struct's strings. After
- * moe__folder_commit too. errno stays as it is. */
+/* Removes a staged folder that has not been committed, with the folders that were made above it
+ * where they are empty, and frees the struct's strings. After moe__folder_commit too. errno stays
+ * as it is. */
 void moe__folder_discard(moe__folder_t *folder);
 
 #endif /* MOE_FILES_FILES_H */

@@ -33,17 +33,31 @@ static size_t parent_length(const char *path) {
   return slash == path ? 1 : slash ? (size_t)(slash - path) : 0;
 }
 
-/* Makes the folders above a path. */
-static bool make_parents(const char *path) {
+/* Makes the folders above the folder, and notes the first one that was missing. */
+static bool make_parents(moe__folder_t *folder) {
   char part[PATH_MAX];
-  snprintf(part, sizeof part, "%s", path);
+  snprintf(part, sizeof part, "%s", folder->path);
   for (char *slash = strchr(part + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
     *slash = '\0';
-    if (mkdir(part, 0777) && errno != EEXIST)
+    bool made = !mkdir(part, 0777);
+    if (!made && errno != EEXIST)
       return false;
+    if (made && !folder->made)
+      folder->made = strlen(part);
     *slash = '/';
   }
   return true;
+}
+
+/* Removes those that are empty: all, where the folder did not come into its place. */
+static void remove_parents(const moe__folder_t *folder) {
+  char part[PATH_MAX];
+  snprintf(part, sizeof part, "%s", folder->path);
+  for (size_t length = parent_length(part); length >= folder->made; length = parent_length(part)) {
+    part[length] = '\0';
+    if (rmdir(part))
+      return;
+  }
 }
 
 static void remove_staged(const moe__folder_t *folder) {
@@ -176,7 +190,7 @@ bool moe__folder_stage(const char *path, const moe__file_t *files, size_t count,
   bool exists;
   *out_folder = (moe__folder_t){.files = files, .count = count};
   out_folder->path = resolve(path, &exists);
-  bool ok = out_folder->path && (exists ? has_room(out_folder) : make_parents(out_folder->path));
+  bool ok = out_folder->path && (exists ? has_room(out_folder) : make_parents(out_folder));
   if (ok && exists && !can_be_replaced(out_folder))
     ok = stage_in(out_folder, out_folder->path, strlen(out_folder->path));
   else if (ok)
@@ -236,6 +250,8 @@ void moe__folder_discard(moe__folder_t *folder) {
   int error = errno;
   if (folder->staged)
     remove_staged(folder);
+  if (folder->made)
+    remove_parents(folder);
   free(folder->staged);
   free(folder->path);
   *folder = (moe__folder_t){0};

@@ -338,7 +338,9 @@ def _main() -> None:
     arguments = parser.parse_args()
     try:
         metadata = convert_files(arguments.input, arguments.output, arguments.source)
-    except (ConvertError, ImportError, OSError) as error:
+    except OSError as error:
+        sys.exit(f"moe_opt.convert: {error.filename}: {error.strerror}" if error.filename else f"moe_opt.convert: {error}")
+    except (ConvertError, ImportError) as error:
         sys.exit(f"moe_opt.convert: {error}")
     kinds = [value for key, value in metadata.items() if key.endswith(".format")]
     print(f"{arguments.output}: {len(kinds)} tensors of weights ({', '.join(f'{kinds.count(kind)} {kind}' for kind in sorted(set(kinds)))})")
