@@ -86,7 +86,7 @@ irdl.dialect @scaled_grouped_mm {
     irdl.attributes {"layout" = %layout}
   }
 
-  // w, scales, x [, offs] -> out: four-bit weights times 16-bit tokens. `group_size` weights along K share one scale, or with -1
+  // w, scales, x [, offs] -> out: weights of four or eight bits times 16-bit tokens. `group_size` weights along K share one scale, or with -1
   // the whole row does. Whether there are experts follows from the rank of scales.
   irdl.operation @mixed_mm {
     %w = irdl.base "!builtin.tensor"

@@ -432,7 +432,7 @@ static bool expand_if_product(MlirOperation op) {
     return expand(op);
   if (moe__has_mx_scales(op))
     return moe__expand_mx_product(op);
-  return !moe__has_plain_weights(op) || pack(op);
+  return !moe__has_plain_weights(op) || moe__has_fp8_weights(op) || pack(op);
 }
 
 static bool expand_body(MlirBlock body) {

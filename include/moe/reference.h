@@ -46,7 +46,7 @@ typedef enum moe_ref_accumulation_t {
 #include "moe/accumulations.def"
 } moe_ref_accumulation_t;
 
-/* What four bits of a weight stand for: MOE_REF_WEIGHT_I4, ... */
+/* What the bits of a weight stand for: MOE_REF_WEIGHT_I4, ... */
 typedef enum moe_ref_weight_format_t {
 #define MOE_WEIGHT_FORMAT(symbol, name) MOE_REF_WEIGHT_##symbol,
 #include "moe/weight_formats.def"
@@ -450,9 +450,9 @@ MOE_API void moe_ref_score_add(moe_ref_score_t *total, const moe_ref_score_t *pa
  * nothing differs. */
 MOE_API double moe_ref_score_sqnr(const moe_ref_score_t *score);
 
-/* ---- Four-bit weights ---- */
+/* ---- Weights of four or eight bits ---- */
 
-/* What the lowest four of `bits` stand for, exact. */
+/* What the lowest bits of `bits` stand for, as many as the format has, exact. */
 MOE_API double moe_ref_weight_value(moe_ref_weight_format_t format, int bits);
 
 /* The orders of packed weights: "16x64" of integers, "16x64_e2m1" of E2M1 values. */
@@ -476,8 +476,10 @@ MOE_API moe_ref_status_t moe_ref_pack_weights(const moe_ref_tensor_t *w,
                                               const moe_ref_tensor_t *packed,
                                               moe_ref_weight_layout_t layout);
 
-/* The operands and the result of a product of tokens with four-bit weights.
- *   w       as moe_ref_pack_weights takes it, or as it writes it in the format's layout
+/* The operands and the result of a product of tokens with weights of four or eight bits.
+ *   w       as moe_ref_pack_weights takes it, or as it writes it in the format's layout. FP8:
+ *           (N,K) or (E,N,K), E4M3, K a multiple of 32; in the layout "1x16" the columns of each 16
+ *           are in the order 0, 8, 1, 9, 2, 10 ... 7, 15
  *   scales  (N,K/g) or (E,N,K/g), BF16, F16, F32 or E8M0; (N,1) or (E,N,1) where group_size is -1
  *   zeros   as scales, U8, of which the lowest four bits count: zero points; NULL: none
  *   bias    (N) or (E,N), of out's dtype: what is added to each result; NULL: nothing
@@ -492,6 +494,7 @@ typedef struct moe_ref_mixed_mm_t {
   const moe_ref_tensor_t *zeros, *bias; /* NULL: none */
   moe_ref_weight_format_t format;
   int64_t group_size; /* g; -1: K */
+  bool is_1x16;       /* FP8 weights are in that layout; of the others the rank says it */
 } moe_ref_mixed_mm_t;
 
 /* Tokens that are in groups, or all; products and additions, two for each pair of elements that
@@ -505,7 +508,7 @@ MOE_API double moe_ref_mixed_mm_flops(const moe_ref_mixed_mm_t *mm);
  *                                                                     fma
  *
  * where dot_j is the sum over the columns of group j of (w[n,k] - zeros[n,j]) x[m,k], in doubles,
- * rounded to fp32.
+ * rounded to fp32. Scales of FP8 weights beyond 2^37 count as NaN.
  */
 MOE_API moe_ref_status_t moe_ref_mixed_mm(const moe_ref_mixed_mm_t *mm, int64_t begin, int64_t end);
 
@@ -513,8 +516,12 @@ MOE_API moe_ref_status_t moe_ref_mixed_mm(const moe_ref_mixed_mm_t *mm, int64_t 
  * moe_ref_scaled_mm_judge does. With p the products that an element sums, scales in them, R the
  * exact result, u the unit roundoff of out's type and P = 1 + K / min(g, 128):
  *
- *   D      = (2^-19 + P 2^-24) sum |p| + 2^-149 (P + sum |p| without scales)
- *   bound    D + (|R| + D) (u + 2^-22) + half of out's least subnormal */
+ *   D      = (2^-19 + P 2^-24) sum |p| + 2^-149 (P + sum |p| without scales) + L
+ *   bound    D + (|R| + D) (u + 2^-22) + half of out's least subnormal
+ *
+ * L is 0 but for FP8 weights, which times their scales are numbers of bf16 over 2^30, so that those
+ * below 2^-100 are rounded, and products of all are in fp32: 2^-104 sum |x| over the former, and
+ * 2^-119 K. */
 MOE_API moe_ref_status_t moe_ref_mixed_mm_judge(const moe_ref_mixed_mm_t *mm, int64_t begin,
                                                 int64_t end, moe_ref_score_t *score);
 

@@ -193,7 +193,13 @@ bool moe__has_plain_weights(MlirOperation op) {
   return is_product && mlirStringRefEqual(moe__op_string(op, "layout"), ref("plain"));
 }
 
+bool moe__has_fp8_weights(MlirOperation op) {
+  return mlirStringRefEqual(moe__op_string(op, "format"), ref("f8E4M3FN"));
+}
+
 const char *moe__packed_layout(MlirOperation op) {
+  if (moe__has_fp8_weights(op))
+    return "1x16";
   return mlirStringRefEqual(moe__op_string(op, "format"), ref("f4E2M1FN")) ? "16x64_e2m1" : "16x64";
 }
 

@@ -133,8 +133,10 @@ bool moe__is_mm(MlirOperation op);
  * a gradient also for each 1 x 128. */
 bool moe__has_block_scales(MlirOperation op);
 
-/* Whether the op is a product of four-bit weights that are not packed. */
+/* Whether the op is a product of mixed_mm's family whose weights are not packed; and whether the
+ * weights of such a product are FP8. */
 bool moe__has_plain_weights(MlirOperation op);
+bool moe__has_fp8_weights(MlirOperation op);
 
 /* The layout of the packed weights of such a product: by its format. */
 const char *moe__packed_layout(MlirOperation op);

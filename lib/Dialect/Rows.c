@@ -19,6 +19,8 @@
   { MOE__DTYPE_I32 }
 #define BYTES                                                                                      \
   { MOE__DTYPE_U8 }
+#define WEIGHTS                                                                                    \
+  { MOE__DTYPE_U8, MOE__DTYPE_E4M3 }
 #define FP8                                                                                        \
   { MOE__DTYPE_E4M3, MOE__DTYPE_E5M2 }
 #define HALF                                                                                       \
@@ -61,7 +63,7 @@ static const char *const ACCUMULATIONS[] = {
     NULL};
 static const char *const ELEMENTS[] = {"f8E4M3FN", "f8E5M2", NULL};
 static const char *const LAYOUTS[] = {"128x4", "rows_innermost", NULL};
-static const char *const LAYOUTS_OF_WEIGHTS[] = {"plain", "16x64", "16x64_e2m1", NULL};
+static const char *const LAYOUTS_OF_WEIGHTS[] = {"plain", "16x64", "16x64_e2m1", "1x16", NULL};
 static const char *const PACKED_LAYOUTS[] = {"16x64", "16x64_e2m1", NULL};
 static const char *const FORMATS[] = {
 #include "moe/weight_formats.def"

@@ -127,6 +127,17 @@ static bool has_layout_of_format(MlirOperation op) {
                     (int)layout.length, layout.data, packed);
 }
 
+/* FP8 weights have their own element type, and scales of MX blocks. */
+static bool has_type_of_format(MlirOperation op, bool is_e8m0) {
+  bool is_fp8 = moe__has_fp8_weights(op);
+  if (is_fp8 == mlirTypeIsAFloat8E4M3FN(moe__element_type(op, MOE__W)))
+    return !is_fp8 || is_e8m0 ||
+           moe__error(op, "operand 'scales' must be f8E8M0FNU with weights of f8E4M3FN");
+  MlirStringRef format = moe__op_string(op, "format");
+  return moe__error(op, "operand 'w' must be %s with format \"%.*s\"", is_fp8 ? "f8E4M3FN" : "ui8",
+                    (int)format.length, format.data);
+}
+
 bool moe__check_mixed_mm(MlirOperation op) {
   MlirType scales = moe__tensor_type(op, MOE__SCALES);
   int64_t group = moe__op_integer(op, "group_size");
@@ -142,7 +153,7 @@ bool moe__check_mixed_mm(MlirOperation op) {
   if (is_e8m0 && group != MOE_MX_BLOCK)
     return moe__error(op, "attribute 'group_size' is %lld; it must be %d with scales of f8E8M0FNU",
                       (long long)group, MOE_MX_BLOCK);
-  return has_layout_of_format(op) &&
+  return has_type_of_format(op, is_e8m0) && has_layout_of_format(op) &&
          is_multiple(op, MOE__SCALES, (int)mlirShapedTypeGetRank(scales) - 2, MOE_WEIGHT_ROWS) &&
          is_multiple(op, MOE__X, 1, group < 0 ? MOE_MX_BLOCK : group) && has_groups_of(op, group) &&
          has_bias_of_out(op);
@@ -177,13 +188,16 @@ static void append_groups(MlirOperation op, moe__shape_t *out, int x) {
 void moe__mixed_weights_shape(MlirOperation op, moe__role_t role, moe__shape_t *out) {
   int scales = moe__operand_number(op, MOE__SCALES), x = moe__operand_number(op, MOE__X);
   int rank = (int)mlirShapedTypeGetRank(moe__tensor_type(op, MOE__SCALES));
-  if (role == MOE__W && !moe__has_plain_weights(op)) {
+  bool is_fp8 = moe__has_fp8_weights(op);
+  if (role == MOE__W && !is_fp8 && !moe__has_plain_weights(op)) {
     append_tiles(out, scales, x, 1, MOE_WEIGHT_COLUMNS, rank);
     return;
   }
   for (int d = 0; d < rank - 1; d++)
     moe__append_copy(out, scales, d);
-  if (role == MOE__W)
+  if (role == MOE__W && is_fp8)
+    moe__append_copy(out, x, 1);
+  else if (role == MOE__W)
     moe__append_divided(out, x, 1, 2);
   else
     append_groups(op, out, x);

@@ -1,5 +1,5 @@
-/* Weights.c - four-bit weights: the order in which a kernel reads them, and their products with
- * tokens.
+/* Weights.c - weights of four or eight bits: the order in which a kernel reads them, and their
+ * products with tokens.
  *
  * Why it exists: every kernel of mixed_mm and pack_weights is compared with it. docs/numerics.md
  * has the formula and the picture of a tile.
@@ -122,6 +122,8 @@ double moe_ref_weight_value(moe_ref_weight_format_t format, int bits) {
     return bits - 8;
   case MOE_REF_WEIGHT_UI4:
     return bits;
+  case MOE_REF_WEIGHT_E4M3:
+    return moe__ref_f32_from_fp8((uint8_t)bits, moe__ref_e4m3);
   case MOE_REF_WEIGHT_E2M1:
     break;
   }
@@ -138,19 +140,24 @@ typedef struct sizes_t {
 
 static bool has_types(const moe_ref_mixed_mm_t *mm) {
   const moe_ref_dtype_t scales = mm->scales->dtype, x = mm->x->dtype, out = mm->out->dtype;
-  return mm->w->dtype == MOE_REF_U8 &&
+  return mm->w->dtype == (mm->format == MOE_REF_WEIGHT_E4M3 ? MOE_REF_E4M3 : MOE_REF_U8) &&
          (scales == MOE_REF_BF16 || scales == MOE_REF_F16 || scales == MOE_REF_F32 ||
           scales == MOE_REF_E8M0) &&
          (x == MOE_REF_BF16 || x == MOE_REF_F16) &&
          (out == MOE_REF_BF16 || out == MOE_REF_F16 || out == MOE_REF_F32);
 }
 
-/* Whether the weights have the shape of `s`; plain or packed by their rank. */
-static bool has_weights(const moe_ref_tensor_t *w, bool experts, sizes_t *s) {
+/* Whether the weights have the shape of `s`; plain or packed by their rank, but for FP8. */
+static bool has_weights(const moe_ref_mixed_mm_t *mm, bool experts, sizes_t *s) {
+  const moe_ref_tensor_t *const w = mm->w;
   const int64_t *const shape = w->shape + experts;
-  s->packed = w->rank == 3 + experts;
   if (experts && w->shape[0] != s->experts)
     return false;
+  if (mm->format == MOE_REF_WEIGHT_E4M3) {
+    s->packed = mm->is_1x16;
+    return w->rank == 2 + experts && shape[0] == s->rows && shape[1] == s->depth;
+  }
+  s->packed = w->rank == 3 + experts;
   if (s->packed)
     return shape[0] == s->rows / TILE_ROWS &&
            shape[1] == moe_ref_padded(s->depth, TILE_COLUMNS) / TILE_COLUMNS &&
@@ -185,7 +192,7 @@ static bool find_sizes(const moe_ref_mixed_mm_t *mm, sizes_t *out) {
                            (experts && mm->bias->shape[0] != out->experts)))
     return false;
   return (!experts || mm->offs->shape[0] == out->experts) && mm->out->shape[0] == out->tokens &&
-         mm->out->shape[1] == out->rows && has_weights(mm->w, experts, out);
+         mm->out->shape[1] == out->rows && has_weights(mm, experts, out);
 }
 
 static bool has_data(const moe_ref_mixed_mm_t *mm) {
@@ -216,36 +223,59 @@ typedef struct row_t {
   float *scales;
 } row_t;
 
+/* The byte of an FP8 weight; in the layout "1x16" that of column k is where this says. */
+static int fp8_at(const moe_ref_tensor_t *w, bool packed, int64_t e, int64_t n, int64_t k) {
+  const int64_t within = k % 16, at = k - within + within % 8 * 2 + within / 8;
+  const int64_t index = matrix_at(w, 2, e) + n * w->strides[w->rank - 2] +
+                        (packed ? at : k) * w->strides[w->rank - 1];
+  return *(const uint8_t *)moe__ref_element_address(w, index);
+}
+
+static const float greatest_fp8_scale = 0x1p37f;
+
 static void decode_row(const moe_ref_mixed_mm_t *mm, const sizes_t *s, int64_t e, int64_t n,
                        const row_t *row) {
   const moe_ref_weight_layout_t layout =
       mm->format == MOE_REF_WEIGHT_E2M1 ? MOE_REF_LAYOUT_16X64_E2M1 : MOE_REF_LAYOUT_16X64;
   for (int64_t k = 0; k < s->depth; k++) {
-    const int bits = s->packed ? packed_at(mm->w, layout, e, n, k) : plain_at(mm->w, e, n, k);
+    const int bits = mm->format == MOE_REF_WEIGHT_E4M3 ? fp8_at(mm->w, s->packed, e, n, k)
+                     : s->packed                       ? packed_at(mm->w, layout, e, n, k)
+                                                       : plain_at(mm->w, e, n, k);
     const int zero = mm->zeros != NULL ? zero_at(mm->zeros, e, n, k / s->group) : 0;
     row->weights[k] = moe_ref_weight_value(mm->format, bits) - zero;
   }
   const moe_ref_tensor_t *const scales = mm->scales;
   const int64_t *const strides = scales->strides + scales->rank - 2;
   const int64_t first = matrix_at(scales, 2, e) + n * strides[0];
-  for (int64_t j = 0; j < s->groups; j++)
+  for (int64_t j = 0; j < s->groups; j++) {
     row->scales[j] = moe__ref_element_load(scales->dtype, scales->data, first + j * strides[1]);
+    if (mm->format == MOE_REF_WEIGHT_E4M3 && row->scales[j] > greatest_fp8_scale)
+      row->scales[j] = NAN;
+  }
 }
 
 /* What a row of weights and a token give, the bias in it: as fp32 rounds it, group after group;
- * without rounding; and the sum of the products' magnitudes. `overflows`: finite products reach so
- * far that the order of their sum decides whether it leaves fp32's range. */
+ * without rounding; the sum of the products' magnitudes, and what FP8 weights may lose when they
+ * are scaled. `overflows`: finite products reach so far that the order of their sum decides whether
+ * it leaves fp32's range. */
 typedef struct sum_t {
   float rounded;
-  double exact, magnitude, unscaled;
+  double exact, magnitude, unscaled, lost;
   bool overflows;
 } sum_t;
 
 /* A little less than the greatest number: partial sums are rounded. */
 static const double fp32_range = 0x1.ffep127;
 
-static sum_t sum_of(const sizes_t *s, const row_t *row, const double *x) {
+/* FP8 weights that are less when they are scaled may lose so much: half of bf16's least subnormal,
+ * times 2^30. Products may lose as many of fp32's. */
+static const double least_exact = 0x1p-100, most_lost = 0x1p-104, product_lost = 0x1p-119;
+
+static sum_t sum_of(const moe_ref_mixed_mm_t *mm, const sizes_t *s, const row_t *row,
+                    const double *x) {
   sum_t sum = {0};
+  const bool is_fp8 = mm->format == MOE_REF_WEIGHT_E4M3;
+  sum.lost = is_fp8 ? product_lost * (double)s->depth : 0;
   double all = 0; /* of finite magnitudes with their scales */
   for (int64_t j = 0; j < s->groups; j++) {
     double dot = 0, magnitude = 0, finite = 0;
@@ -254,6 +284,8 @@ static sum_t sum_of(const sizes_t *s, const row_t *row, const double *x) {
       dot += product;
       magnitude += fabs(product);
       finite += isfinite(product) ? fabs(product) : 0;
+      if (is_fp8 && row->weights[k] != 0 && fabs(row->weights[k] * row->scales[j]) < least_exact)
+        sum.lost += most_lost * fabs(x[k]);
     }
     const double scaled = fabs((double)row->scales[j]) * finite;
     all += isfinite(scaled) ? scaled : 0;
@@ -282,7 +314,7 @@ static void products(const moe_ref_mixed_mm_t *mm, const sizes_t *s, int64_t e, 
     decode_row(mm, s, e, n, row);
     const float bias = bias_at(mm->bias, e, n);
     for (int64_t m = begin; m < end; m++) {
-      sum_t sum = sum_of(s, row, x + (m - begin) * s->depth);
+      sum_t sum = sum_of(mm, s, row, x + (m - begin) * s->depth);
       if (mm->bias != NULL) {
         sum.rounded += bias;
         sum.exact += bias;
@@ -336,15 +368,17 @@ static void judge(const moe_ref_mixed_mm_t *mm, const sizes_t *s, int64_t token,
                   const sum_t *sum, moe_ref_score_t *score) {
   moe__ref_judged_t judged = {.exact = sum->rounded};
   const double found = moe__ref_element_load(mm->out->dtype, mm->out->data, out_at(mm, token, n));
-  /* Inf and NaN are right then, but for a NaN among the operands, which no order takes away. */
-  if (sum->overflows && !isfinite(found) && !(isnan(sum->exact) && isinf(found))) {
+  /* Inf and NaN are right then, and where Inf meets what may have become 0; but for a NaN among the
+   * operands, which no order takes away. */
+  const bool is_open = sum->overflows || isinf(sum->lost);
+  if (is_open && !isfinite(found) && !(isnan(sum->exact) && isinf(found))) {
     judged.exact = found;
   } else if (isfinite(sum->exact) && (sum->overflows || isfinite(sum->rounded))) {
     const int64_t longest = s->group < LONGEST_DOT ? s->group : LONGEST_DOT;
     const int64_t terms = s->depth / longest + 1;
     const double pieces = (double)terms;
     const double error = (tensor_core_error + pieces * 0x1p-24) * sum->magnitude +
-                         0x1p-149 * (pieces + sum->unscaled);
+                         0x1p-149 * (pieces + sum->unscaled) + sum->lost;
     judged.exact = sum->exact;
     judged.bound = error + moe__ref_cast_error(mm->out->dtype, sum->exact, error);
   }

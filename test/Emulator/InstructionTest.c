@@ -60,6 +60,8 @@ static const row_t integer_rows[] = {
     {"min.s32 %r10, %r1, %r2;", 'r', 0xffffffffffffffff, 1, 0, 0xffffffff},
     {"min.u32 %r10, %r1, %r2;", 'r', 0xffffffffffffffff, 1, 0, 1},
     {"max.s32 %r10, %r1, %r2;", 'r', 0xffffffffffffffff, 1, 0, 1},
+    {"max.u16x2 %r10, %r1, %r2;", 'r', 0x80017fff, 0x7fff8000, 0, 0x80018000},
+    {"min.u16x2 %r10, %r1, %r2;", 'r', 0x80017fff, 0x7fff8000, 0, 0x7fff7fff},
     {"max.u32 %r10, %r1, %r2;", 'r', 0xffffffffffffffff, 1, 0, 0xffffffff},
     {"min.s64 %l10, %l1, %l2;", 'l', 0xffffffffffffffff, 1, 0, 0xffffffffffffffff},
     {"max.u64 %l10, %l1, %l2;", 'l', 0xffffffffffffffff, 1, 0, 0xffffffffffffffff},

@@ -93,6 +93,7 @@ struct moe__run_launch_t {
   struct {
     moe_ref_weight_format_t format;
     moe_ref_weight_layout_t layout; /* of pack_weights */
+    bool is_1x16;                   /* FP8 weights */
     int64_t group_size;             /* -1: the whole row */
   } weights;
   bool token_blocks; /* a gradient's scales are of FP8 blocks of tokens */

@@ -27,6 +27,8 @@ static inline int64_t remainder_signed(int64_t x, int64_t y) {
   return y == -1 ? 0 : x % y;
 }
 
+#define LOWER(x) ((x)&0xFFFFu)
+#define UPPER(x) ((x)&0xFFFF0000u)
 #define S16(value) ((int32_t)(int16_t)(value))
 
 MOE__EMU_LANES2(add16, uint32_t, uint32_t, uint32_t, (uint16_t)(x + y))
@@ -81,6 +83,10 @@ MOE__EMU_LANES2(min_s32, uint32_t, int32_t, int32_t, x < y ? x : y)
 MOE__EMU_LANES2(min_s64, uint64_t, int64_t, int64_t, x < y ? x : y)
 MOE__EMU_LANES2(max_u32, uint32_t, uint32_t, uint32_t, x > y ? x : y)
 MOE__EMU_LANES2(max_u64, uint64_t, uint64_t, uint64_t, x > y ? x : y)
+MOE__EMU_LANES2(min_u16x2, uint32_t, uint32_t, uint32_t,
+                LOWER((LOWER(x) < LOWER(y) ? x : y)) | UPPER((UPPER(x) < UPPER(y) ? x : y)))
+MOE__EMU_LANES2(max_u16x2, uint32_t, uint32_t, uint32_t,
+                LOWER((LOWER(x) > LOWER(y) ? x : y)) | UPPER((UPPER(x) > UPPER(y) ? x : y)))
 MOE__EMU_LANES2(max_s16, uint32_t, uint32_t, uint32_t, S16(x) > S16(y) ? x : y)
 MOE__EMU_LANES2(max_s32, uint32_t, int32_t, int32_t, x > y ? x : y)
 MOE__EMU_LANES2(max_s64, uint64_t, int64_t, int64_t, x > y ? x : y)
@@ -141,6 +147,8 @@ const moe__emu_opcode_t moe__emu_integer_opcodes[] = {
     MOE__EMU_COMPUTE("min.s64", "Lll", min_s64),
     MOE__EMU_COMPUTE("max.u16", "Hhh", max_u32),
     MOE__EMU_COMPUTE("max.u32", "Rrr", max_u32),
+    MOE__EMU_COMPUTE("max.u16x2", "Rrr", max_u16x2),
+    MOE__EMU_COMPUTE("min.u16x2", "Rrr", min_u16x2),
     MOE__EMU_COMPUTE("max.u64", "Lll", max_u64),
     MOE__EMU_COMPUTE("max.s16", "Hhh", max_s16),
     MOE__EMU_COMPUTE("max.s32", "Rrr", max_s32),

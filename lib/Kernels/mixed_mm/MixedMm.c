@@ -41,6 +41,11 @@ static bool is_side_by_side(MlirOperation op, moe__role_t role) {
 }
 
 static bool has_kernel(MlirOperation op) {
+  if (moe__has_fp8_weights(op) && moe__has_plain_weights(op))
+    return moe__error(op, "the kernel takes weights of f8E4M3FN in layout \"1x16\": the columns of "
+                          "each 16 in the order 0, 8, 1, 9 ... 7, 15");
+  if (moe__has_fp8_weights(op) && !mlirTypeIsABF16(moe__element_type(op, MOE__X)))
+    return moe__error(op, "the kernel takes bf16 tokens with weights of f8E4M3FN");
   if (moe__has_plain_weights(op))
     return moe__error(op, "the kernel takes packed weights; moe-expand-recipes packs them, or "
                           "scaled_grouped_mm.pack_weights, whose value 'layout' has then");
@@ -74,7 +79,24 @@ static void add_experts(moe__mixed_mm_t *s, moe__tensor_map_t *map,
   map->box[map->rank++] = 1;
 }
 
+/* Rows of bytes, of which a box has 128 each. */
+static MlirValue add_rows(moe__mixed_mm_t *s, MlirOperation op) {
+  moe__tensor_map_t map = {.tensor = moe__tensor_number(op, MOE__W),
+                           .element = MOE__MAP_U8,
+                           .rank = 2,
+                           .dims = {s->depth.expression, s->rows.expression},
+                           .strides = {s->depth.expression},
+                           .box = {MOE__MIXED_LINE, moe__mixed_rows(&s->schedule)},
+                           .swizzle = MOE__SWIZZLE_128B};
+  add_experts(s, &map,
+              moe__expression_mul(&s->kernel.record,
+                                  MOE__EXPRESSIONS(s->rows.expression, s->depth.expression)));
+  return moe__kernel_tensor_map(&s->kernel, &map);
+}
+
 static MlirValue add_weights(moe__mixed_mm_t *s, MlirOperation op) {
+  if (s->format == MOE__WEIGHT_E4M3)
+    return add_rows(s, op);
   moe__record_t *record = &s->kernel.record;
   const moe__expression_t *chunks =
       moe__expression_ceildiv(record, s->depth.expression, MOE_WEIGHT_COLUMNS);
@@ -261,6 +283,24 @@ static void load_tokens(moe__mixed_mm_t *s, MlirValue token, MlirValue column, M
                           (MlirValue[]){column, moe__add(b, token, part)}, all);
 }
 
+/* Loads the weights of a k-tile to `to`. */
+static void load_weights(moe__mixed_mm_t *s, const moe__mixed_tile_t *tile, MlirValue index,
+                         MlirValue to, MlirValue landed) {
+  moe__builder_t *b = &s->kernel.builder;
+  bool experts = !mlirValueIsNull(s->offs);
+  if (s->format != MOE__WEIGHT_E4M3) {
+    moe__tma_load(b, s->w_map, to, landed, experts ? 4 : 3,
+                  (MlirValue[]){moe__i32(b, 0),
+                                moe__mul(b, index, s->schedule.depth / MOE_WEIGHT_COLUMNS),
+                                moe__lshr(b, tile->row, 4), tile->expert});
+    return;
+  }
+  MlirValue column = moe__mul(b, index, s->schedule.depth);
+  for (int i = 0; i < s->schedule.depth; i += MOE__MIXED_LINE)
+    moe__tma_load(b, s->w_map, moe__offset_by(b, to, i * moe__mixed_rows(&s->schedule)), landed,
+                  experts ? 3 : 2, (MlirValue[]){moe__add(b, column, i), tile->row, tile->expert});
+}
+
 static void load_k_tile(moe__mixed_mm_t *s, const moe__mixed_tile_t *tile, MlirValue index,
                         moe__cursor_t cursor) {
   moe__kernel_t *kernel = &s->kernel;
@@ -273,9 +313,7 @@ static void load_k_tile(moe__mixed_mm_t *s, const moe__mixed_tile_t *tile, MlirV
   MlirValue buffer = moe__ring_buffer(kernel, &l->ring, cursor);
   bool experts = !mlirValueIsNull(s->offs);
   if (!schedule->direct)
-    moe__tma_load(b, s->w_map, moe__offset_by(b, buffer, l->weights), landed, experts ? 4 : 3,
-                  (MlirValue[]){moe__i32(b, 0), moe__mul(b, index, chunks),
-                                moe__lshr(b, tile->row, 4), tile->expert});
+    load_weights(s, tile, index, moe__offset_by(b, buffer, l->weights), landed);
   MlirValue numbers[] = {tile->row, s->group ? moe__mul(b, index, scales) : moe__i32(b, 0),
                          tile->expert};
   moe__tma_load(b, s->scale_map, moe__offset_by(b, buffer, l->scales), landed, experts ? 3 : 2,

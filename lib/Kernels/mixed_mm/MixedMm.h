@@ -21,6 +21,8 @@
 #define MOE__MIXED_STEP 16       /* columns of one wgmma: a word of a lane's weights */
 #define MOE__MIXED_STEPS (MOE_WEIGHT_COLUMNS / MOE__MIXED_STEP) /* of a chunk */
 #define MOE__MIXED_CHUNK_BYTES 128    /* of MOE_WEIGHT_COLUMNS columns of a token */
+#define MOE__MIXED_FP8_EXPONENT 90    /* that scales of FP8 weights have more as factors */
+#define MOE__MIXED_LINE 128           /* bytes of a row of FP8 weights, side by side in a stage */
 #define MOE__MIXED_MOST_REGISTERS 240 /* of a thread */
 #define MOE__MIXED_MOST_AHEAD 8       /* chunks that a warp loads itself before it needs them */
 
@@ -39,6 +41,9 @@ typedef struct moe__mixed_mm_t {
   MlirValue bias;                        /* !llvm.ptr<1>; null: none */
   MlirValue offs, status, out;           /* !llvm.ptr<1>; the first two are null without experts */
   moe__groups_t groups;
+  /* The greatest of the FP8 weights' magnitudes so far, of a tile, for each of the lane's two rows:
+   * twice 16 bits (i32), each the most of what stood there. */
+  MlirValue greatest[2];
 } moe__mixed_mm_t;
 
 /* What a CTA, or a cluster of them, multiplies at once: i32. */
@@ -72,10 +77,19 @@ void moe__mixed_convert(moe__mixed_mm_t *s, MlirValue word, const MlirValue subt
                         MlirValue out[MOE__WGMMA_A_REGISTERS]);
 
 /* The same of E2M1 values times the lane's two rows' factors (i32, twice a bf16), in bf16, and
- * divided by MOE__MIXED_SCALED: so all of them are numbers of bf16, which are exact. */
-#define MOE__MIXED_SCALED 8
+ * divided by moe__mixed_divisor: so all of them are numbers of bf16, which are exact. */
+float moe__mixed_divisor(const moe__mixed_mm_t *s);
 void moe__mixed_convert_scaled(moe__mixed_mm_t *s, MlirValue word, const MlirValue factors[2],
                                MlirValue out[MOE__WGMMA_A_REGISTERS]);
+
+/* The same of FP8 weights, of a word of each of the two rows. Those below 2^-100 are rounded; NaN
+ * becomes a number, and is seen in s->greatest. */
+void moe__mixed_convert_fp8(moe__mixed_mm_t *s, const MlirValue words[2],
+                            const MlirValue factors[2], MlirValue out[MOE__WGMMA_A_REGISTERS]);
+
+/* What the lane's two rows' sums are multiplied by (f32): the divisor, or NaN where a weight of
+ * the row was. All lanes of a warp must call it. */
+void moe__mixed_last_factors(moe__mixed_mm_t *s, float divisor, MlirValue out[2]);
 
 /* ---- Numbers.c ---- */
 
@@ -87,7 +101,8 @@ typedef struct moe__mixed_number_t {
 } moe__mixed_number_t;
 
 /* The scales of the lane's two rows, as f32 and as factors of weights, and what is subtracted from
- * their weights. */
+ * their weights. Those of FP8 weights have the difference of the exponents' biases and the divisor
+ * in them; beyond 2^37 they are NaN. */
 void moe__mixed_load_scales(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue buffer,
                             moe__mixed_number_t number, MlirValue out[2]);
 void moe__mixed_load_factors(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
@@ -99,6 +114,10 @@ void moe__mixed_load_subtrahends(moe__mixed_mm_t *s, const moe__mixed_position_t
 int moe__mixed_piece(const moe__mixed_mm_t *s);
 MlirValue moe__mixed_load_words(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
                                 MlirValue buffer, moe__mixed_number_t chunk);
+
+/* The same of FP8 weights: a word for each step of 16 columns and each of the lane's two rows. */
+void moe__mixed_load_fp8(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue buffer,
+                         int chunk, MlirValue out[2 * MOE__MIXED_STEPS]);
 
 /* A warp's arrival, at all CTAs whose copies fill the stage: it has read what it needs. */
 void moe__mixed_release(moe__mixed_mm_t *s, const moe__mixed_position_t *self,

@@ -149,16 +149,23 @@ static void convert_scaled(moe__mixed_mm_t *s, const moe__mixed_position_t *self
                            int index, piece_t out) {
   moe__builder_t *b = &s->kernel.builder;
   int steps = s->group / MOE__MIXED_STEP; /* that share a scale */
-  MlirValue words =
-      moe__mixed_load_words(s, self, buffer, (moe__mixed_number_t){.constant = index});
+  bool is_fp8 = s->format == MOE__WEIGHT_E4M3;
+  MlirValue words = {NULL}, of_rows[2 * MOE__MIXED_STEPS];
+  if (is_fp8)
+    moe__mixed_load_fp8(s, self, buffer, index, of_rows);
+  else
+    words = moe__mixed_load_words(s, self, buffer, (moe__mixed_number_t){.constant = index});
   MlirValue factors[2] = {{NULL}, {NULL}};
   for (int i = 0; i < MOE__MIXED_STEPS; i++) {
     if (i % steps == 0)
       moe__mixed_load_factors(
           s, self, buffer,
           (moe__mixed_number_t){.constant = (index * MOE__MIXED_STEPS + i) / steps}, factors);
-    moe__mixed_convert_scaled(s, moe__extract(b, words, i), factors,
-                              out + (ptrdiff_t)i * MOE__WGMMA_A_REGISTERS);
+    MlirValue *to = out + (ptrdiff_t)i * MOE__WGMMA_A_REGISTERS;
+    if (is_fp8)
+      moe__mixed_convert_fp8(s, of_rows + (ptrdiff_t)2 * i, factors, to);
+    else
+      moe__mixed_convert_scaled(s, moe__extract(b, words, i), factors, to);
   }
 }
 
@@ -277,7 +284,7 @@ static void multiply_scaled_stage(moe__mixed_mm_t *s, const moe__mixed_position_
   } else {
     moe__mixed_fragment_t part;
     moe__accumulator_unpack(b, products, part);
-    MlirValue factor = moe__f32(b, MOE__MIXED_SCALED);
+    MlirValue factor = moe__f32(b, moe__mixed_divisor(s));
     for (int i = 0; i < s->schedule.tile_n / 2; i++)
       sums[i] = moe__fma(b, part[i], factor, sums[i]);
     keep_here(s, sums);
@@ -323,14 +330,24 @@ static void multiply_stage(moe__mixed_mm_t *s, const moe__mixed_position_t *self
   moe__mixed_release(s, self, cursor);
 }
 
-/* The words of a piece among the variables that a loop carries. */
+/* The words of a piece among the variables that a loop carries, and of FP8 weights what they were
+ * until then. */
 static MlirValue pack_piece(moe__mixed_mm_t *s, const piece_t piece) {
-  return moe__vector(&s->kernel.builder, piece_words(s), piece);
+  int count = piece_words(s);
+  MlirValue words[MOE__MIXED_STEPS * MOE__WGMMA_A_REGISTERS + 2];
+  memcpy(words, piece, (size_t)count * sizeof *words);
+  for (int h = 0; h < 2 && s->format == MOE__WEIGHT_E4M3; h++)
+    words[count++] = s->greatest[h];
+  return moe__vector(&s->kernel.builder, count, words);
 }
 
 static void unpack_piece(moe__mixed_mm_t *s, MlirValue packed, piece_t out) {
-  for (int i = 0; i < piece_words(s); i++)
-    out[i] = moe__extract(&s->kernel.builder, packed, i);
+  moe__builder_t *b = &s->kernel.builder;
+  int count = piece_words(s);
+  for (int i = 0; i < count; i++)
+    out[i] = moe__extract(b, packed, i);
+  for (int h = 0; h < 2 && s->format == MOE__WEIGHT_E4M3; h++)
+    s->greatest[h] = moe__extract(b, packed, count + h);
 }
 
 int moe__mixed_registers(const moe__mixed_schedule_t *schedule) {
@@ -353,6 +370,7 @@ void moe__mixed_multiply(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
   moe__accumulator_unpack(b, sum, sums);
   MlirValue last = moe__sub(b, reduction->count, 1), done = moe__i32(b, 0);
   piece_t piece;
+  s->greatest[0] = s->greatest[1] = moe__i32(b, 0);
   begin_stage(s, self, cursor, piece);
   MlirValue packed = pack_piece(s, piece);
   int stages = s->schedule.unroll;
@@ -380,7 +398,11 @@ void moe__mixed_multiply(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
   moe__accumulator_unpack(b, sum, sums);
   unpack_piece(s, packed, piece);
   multiply_stage(s, self, cursor, piece, false, sums);
-  if (s->schedule.long_sums)
-    for (int i = 0; i < s->schedule.tile_n / 2; i++)
-      sums[i] = moe__fmul(b, sums[i], moe__f32(b, MOE__MIXED_SCALED));
+  bool is_long = s->schedule.long_sums;
+  if (!is_long && s->format != MOE__WEIGHT_E4M3)
+    return;
+  MlirValue factors[2];
+  moe__mixed_last_factors(s, is_long ? moe__mixed_divisor(s) : 1, factors);
+  for (int i = 0; i < s->schedule.tile_n / 2; i++)
+    sums[i] = moe__fmul(b, sums[i], factors[i % 4 / 2]);
 }

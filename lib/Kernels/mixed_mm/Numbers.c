@@ -3,6 +3,10 @@
  * A stage has, for each group of its columns, the numbers of all rows side by side, and for each
  * panel its chunks of 64 columns, of which a lane has 16 bytes.
  *
+ * FP8 weights are lines of 128 columns of all rows, in the 128-byte swizzle. An ldmatrix gives a
+ * lane four bytes side by side of each row and 16 columns, where a fragment has two and two: that
+ * is why the layout "1x16" has another order.
+ *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Kernels/mixed_mm/MixedMm.h"
 
@@ -56,6 +60,14 @@ void moe__mixed_load_scales(moe__mixed_mm_t *s, const moe__mixed_position_t *sel
     out[h] = load_scale(s, moe__offset_by(&s->kernel.builder, own, 8 * h * bytes));
 }
 
+/* Twice the bf16 of an E8M0 byte times 2^MOE__MIXED_FP8_EXPONENT; Inf beyond 2^37. */
+static MlirValue fp8_factor(moe__builder_t *b, MlirValue byte) {
+  MlirType pair = moe__vector_type(b, 2, b->i16);
+  MlirValue bits = moe__add(b, moe__mul(b, byte, 0x00800080), MOE__MIXED_FP8_EXPONENT * 0x00800080);
+  MlirValue infinite = moe__bitcast(b, moe__i32(b, 0x7F807F80), pair);
+  return moe__bitcast(b, moe__umin(b, moe__bitcast(b, bits, pair), infinite), b->i32);
+}
+
 void moe__mixed_load_factors(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
                              MlirValue buffer, moe__mixed_number_t number, MlirValue out[2]) {
   moe__builder_t *b = &s->kernel.builder;
@@ -64,8 +76,10 @@ void moe__mixed_load_factors(moe__mixed_mm_t *s, const moe__mixed_position_t *se
   MlirValue zero = moe__bitcast(b, moe__i32(b, 0), pair);
   for (int h = 0; h < 2; h++) {
     MlirValue byte = moe__zext(b, moe__load(b, moe__offset_by(b, own, 8 * h), b->i8), b->i32);
-    MlirValue bits = moe__umax(b, moe__mul(b, byte, 0x00800080), 0x00400040); /* as e8m0_value */
-    MlirValue value = moe__bitcast(b, bits, pair);
+    MlirValue bits = s->format == MOE__WEIGHT_E4M3
+                         ? fp8_factor(b, byte)
+                         : moe__umax(b, moe__mul(b, byte, 0x00800080), 0x00400040);
+    MlirValue value = moe__bitcast(b, bits, pair); /* as in e8m0_value */
     out[h] = moe__bitcast(b, moe__fma(b, value, zero, value), b->i32);
   }
 }
@@ -96,6 +110,27 @@ MlirValue moe__mixed_load_words(moe__mixed_mm_t *s, const moe__mixed_position_t 
   return moe__load_aligned(
       b, moe__offset_by(b, own, s->layout.weights + chunk.constant * MOE_WEIGHT_BYTES),
       moe__vector_type(b, MOE__MIXED_STEPS, b->i32), 16);
+}
+
+#define MATRIX_BYTES 16 /* of a row */
+#define MATRICES 4      /* of an ldmatrix: both halves of the panel's rows, two steps */
+
+/* Lane l names row l % 8 of matrix l / 8. */
+void moe__mixed_load_fp8(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue buffer,
+                         int chunk, MlirValue out[2 * MOE__MIXED_STEPS]) {
+  moe__builder_t *b = &s->kernel.builder;
+  int of_line = MOE__MIXED_LINE / MOE_WEIGHT_COLUMNS;
+  MlirValue row = moe__add(b, moe__mul(b, self->panel, MOE_WEIGHT_ROWS),
+                           moe__and(b, self->lane, MOE_WEIGHT_ROWS - 1));
+  MlirValue vector = moe__xor(b, moe__lshr(b, self->lane, 4), moe__and(b, self->lane, 7));
+  MlirValue own = moe__add(b, moe__mul(b, row, MOE__MIXED_LINE), moe__shl(b, vector, 4));
+  int line = chunk / of_line * moe__mixed_rows(&s->schedule) * MOE__MIXED_LINE;
+  for (int i = 0; i < MOE__MIXED_STEPS; i += 2) {
+    int first = chunk % of_line * MOE_WEIGHT_COLUMNS + i * MATRIX_BYTES;
+    MlirValue from = moe__offset(b, buffer, moe__xor(b, own, first));
+    moe__load_matrix(b, moe__offset_by(b, from, s->layout.weights + line),
+                     out + (ptrdiff_t)i * MATRICES / 2);
+  }
 }
 
 void moe__mixed_release(moe__mixed_mm_t *s, const moe__mixed_position_t *self,

@@ -324,7 +324,7 @@ static moe__candidates_t few_of_expert_candidates(MlirOperation op, int64_t rows
 static bool takes_scaled_weights(MlirOperation op) {
   return mlirTypeIsAFloat8E8M0FNU(moe__element_type(op, MOE__SCALES)) &&
          mlirTypeIsABF16(moe__element_type(op, MOE__X)) &&
-         moe__mixed_format(op) == MOE__WEIGHT_E2M1;
+         (moe__mixed_format(op) == MOE__WEIGHT_E2M1 || moe__has_fp8_weights(op));
 }
 
 /* By default only where the result has 16 bits: they hide what a tensor core cuts off long sums. */
@@ -360,12 +360,73 @@ static int class_of_rows(int64_t rows) {
   return rows < 0 ? 1 : rows <= FEW ? 0 : rows <= 16384 ? 1 : 2;
 }
 
+/* FP8 weights: always scaled, and twice the bytes in a stage. With experts, and without where CTAs
+ * do not divide the columns. */
+static const moe__mixed_schedule_t FP8_8[] = {SCALED_ROWS(8, 4, 128, 6), SCALED_ROWS(8, 2, 256, 5)};
+static const moe__mixed_schedule_t FP8_16[] = {SCALED_ROWS(16, 4, 128, 5),
+                                               SCALED_ROWS(16, 2, 256, 5)};
+static const moe__mixed_schedule_t FP8_32[] = {SCALED_ROWS(32, 4, 128, 5),
+                                               SCALED_ROWS(48, 4, 128, 4)};
+static const moe__mixed_schedule_t FP8_48[] = {SCALED_ROWS(48, 4, 128, 4),
+                                               SCALED_ROWS(64, 4, 128, 4)};
+static const moe__mixed_schedule_t FP8_64[] = {SCALED_ROWS(64, 4, 128, 4),
+                                               SCALED_ROWS(96, 3, 128, 4)};
+static const moe__mixed_schedule_t FP8_96[] = {SCALED_ROWS(96, 3, 128, 4),
+                                               SCALED_ROWS(64, 4, 128, 4)};
+static const moe__mixed_schedule_t FP8_128[] = {SCALED_ROWS(128, 3, 128, 3),
+                                                SCALED_ROWS(96, 3, 128, 4)};
+static const moe__mixed_schedule_t FP8_208[] = {SCALED_ROWS(208, 2, 128, 3),
+                                                SCALED_ROWS(128, 3, 128, 3)};
+/* Without experts, where CTAs divide the columns. */
+#define FP8_SPLIT(n, d, s, stage_count)                                                            \
+  {                                                                                                \
+    .tile_n = (n), .scaled_weights = 1, .long_sums = 1, .depth = (d), .split = (s),                \
+    .stages = (stage_count)                                                                        \
+  }
+#define FP8_DIVIDED(n, d, stage_count)                                                             \
+  {                                                                                                \
+    {FP8_SPLIT(n, d, 4, stage_count), FP8_SPLIT(n, d, 2, stage_count)}, {                          \
+      FP8_SPLIT(n, d, 2, stage_count), FP8_SPLIT(n, d, 4, stage_count)                             \
+    }                                                                                              \
+  }
+static const moe__mixed_schedule_t FP8_DIVIDED_8[][2] = FP8_DIVIDED(8, 256, 5);
+static const moe__mixed_schedule_t FP8_DIVIDED_16[][2] = FP8_DIVIDED(16, 256, 4);
+static const moe__mixed_schedule_t FP8_DIVIDED_32[][2] = FP8_DIVIDED(32, 128, 8);
+static const moe__mixed_schedule_t FP8_DIVIDED_64[][2] = FP8_DIVIDED(64, 128, 5);
+/* Results of 32 bits would show what the tensor core cuts off long sums. */
+static const moe__mixed_schedule_t FP8_F32[][1] = {
+    {SCALED(16, 128, 1, 8)}, {SCALED(64, 128, 1, 6)}, {SCALED(128, 128, 1, 4)}};
+
+/* By the tokens that each expert has on average, or all. */
+static moe__candidates_t fp8_candidates(MlirOperation op, int64_t tokens, int64_t rows,
+                                        bool experts) {
+  if (mlirTypeIsAF32(moe__element_type(op, MOE__OUT)))
+    return MOE__CANDIDATES(FP8_F32[tokens <= 16 ? 0 : tokens <= 64 ? 1 : 2]);
+  int class = class_of_rows(rows);
+  bool divides = !experts && class < 2;
+  if (tokens <= 8)
+    return divides ? MOE__CANDIDATES(FP8_DIVIDED_8[class]) : MOE__CANDIDATES(FP8_8);
+  if (tokens <= 16)
+    return divides ? MOE__CANDIDATES(FP8_DIVIDED_16[class]) : MOE__CANDIDATES(FP8_16);
+  if (tokens <= (experts ? 24 : 32))
+    return divides ? MOE__CANDIDATES(FP8_DIVIDED_32[class]) : MOE__CANDIDATES(FP8_32);
+  if (tokens <= (experts ? 36 : 48) && !divides)
+    return MOE__CANDIDATES(FP8_48);
+  if (tokens <= (experts ? 56 : 64))
+    return divides ? MOE__CANDIDATES(FP8_DIVIDED_64[class]) : MOE__CANDIDATES(FP8_64);
+  if (tokens <= 96)
+    return MOE__CANDIDATES(FP8_96);
+  return tokens <= 512 ? MOE__CANDIDATES(FP8_128) : MOE__CANDIDATES(FP8_208);
+}
+
 moe__candidates_t moe__mixed_candidates(MlirOperation op) {
   MlirType scales = moe__tensor_type(op, MOE__SCALES);
   int rank = (int)mlirShapedTypeGetRank(scales);
   int64_t tokens = moe__static_dimension(moe__tensor_type(op, MOE__X), 0);
   int64_t rows = moe__static_dimension(scales, rank - 2);
   int64_t experts = rank == 3 ? moe__static_dimension(scales, 0) : 1;
+  if (moe__has_fp8_weights(op))
+    return fp8_candidates(op, tokens < 0 || experts < 0 ? 64 : tokens / experts, rows, rank == 3);
   if (tokens < 0 || experts < 0)
     return MOE__CANDIDATES(TOKENS_64[2]);
   if (rank == 3 && tokens / experts <= 6)
@@ -405,8 +466,11 @@ static bool check(MlirOperation op, const moe__mixed_schedule_t *s) {
   if (s->unroll > 1 && s->token_parts == 1)
     return moe__error(op, "'schedule.unroll' is %d; it must be 1 without token_parts", s->unroll);
   if (s->scaled_weights && !takes_scaled_weights(op))
-    return moe__error(op, "'schedule.scaled_weights' is 1; it must be 0 but for f4E2M1FN weights "
-                          "with scales of f8E8M0FNU, and bf16 tokens");
+    return moe__error(op, "'schedule.scaled_weights' is 1; it must be 0 but for f4E2M1FN and "
+                          "f8E4M3FN weights with scales of f8E8M0FNU, and bf16 tokens");
+  if (moe__has_fp8_weights(op) && (!s->scaled_weights || s->panels))
+    return moe__error(op, "'schedule' must have scaled_weights and no panels with weights of "
+                          "f8E4M3FN");
   if (s->scaled_weights && (s->token_parts > 1 || s->in_flight > 1))
     return moe__error(op,
                       "'schedule.scaled_weights' is 1; token_parts and in_flight must be 1 then");
@@ -492,7 +556,8 @@ bool moe__mixed_lay_out(MlirOperation op, const void *schedule, void *out) {
     return false;
   int chunks = s->depth / MOE_WEIGHT_COLUMNS, rows = moe__mixed_rows(s);
   l->weights = chunks * s->tile_n * MOE__MIXED_CHUNK_BYTES;
-  l->scales = l->weights + (s->direct ? 0 : moe__mixed_panels(s) * chunks * MOE_WEIGHT_BYTES);
+  int of_chunk = moe__has_fp8_weights(op) ? 2 * MOE_WEIGHT_BYTES : MOE_WEIGHT_BYTES;
+  l->scales = l->weights + (s->direct ? 0 : moe__mixed_panels(s) * chunks * of_chunk);
   int numbers = moe__mixed_scales_of_stage(moe__mixed_group(op), s->depth) * rows;
   int zeros = mlirValueIsNull(moe__operand(op, MOE__ZEROS)) ? 0 : numbers;
   l->landing = l->scales + numbers * moe__mixed_scale_bytes(moe__element_type(op, MOE__SCALES));

@@ -39,7 +39,7 @@
   X(T, scaled_weights, 0, 1, 0,                                                                    \
     "whether weights are multiplied by their scales, which must be f8E8M0FNU, and not their "      \
     "sums; "                                                                                       \
-    "for f4E2M1FN and bf16 tokens, unused with panels")                                            \
+    "for f4E2M1FN and f8E4M3FN with bf16 tokens, unused with panels; 1 for f8E4M3FN")              \
   X(T, long_sums, 0, 1, 0,                                                                         \
     "with scaled_weights: 1: the tensor core sums over all columns of a tile; 0: over those of a " \
     "stage, whose sums are added in fp32; 0 without")                                              \

@@ -1,4 +1,4 @@
-/* Weights.c - four bits become bf16 or f16: see MixedMm.h.
+/* Weights.c - four or eight bits become bf16 or f16: see MixedMm.h.
  *
  * A word has eight weights, of integers nibble i and nibble i + 4 those of register i. Where one
  * stands in the mantissa of a number whose last place is worth 1, it is that number plus the
@@ -9,6 +9,9 @@
  * mantissa; the exponent is corrected by one multiplication, which is exact also of subnormals. Its
  * bits lie in the word where that is cheap (Layout.h).
  *
+ * An E4M3 value is moved likewise, and its scale has the correction in it. Only NaN is no longer
+ * one then: it is the greatest of magnitudes, so the greatest one of a row shows it.
+ *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Kernels/mixed_mm/Layout.h"
 #include "lib/Kernels/mixed_mm/MixedMm.h"
@@ -16,6 +19,7 @@
 #include "mlir-c/BuiltinTypes.h"
 
 #define EXCESS 8
+#define FP8_BIAS 120 /* that of bf16 less that of E4M3 */
 #define TWICE(half) ((int32_t)((uint32_t)(half)*0x10001u))
 
 /* What differs between bf16 and f16, by the lane's row: registers of the first and of the second
@@ -123,7 +127,13 @@ static void convert_floats(moe__mixed_mm_t *s, MlirValue word,
         fma_halves(s, out[i], moe__i32(b, TWICE(halves_of(s)->power)), moe__i32(b, TWICE(0x8000)));
 }
 
-/* The first factor is 2^126 over MOE__MIXED_SCALED. */
+/* The greatest E2M1 value times the greatest scale is too great for a bf16 by little. Scales of FP8
+ * weights may not be as great (MOE__MIXED_FP8_EXPONENT). */
+float moe__mixed_divisor(const moe__mixed_mm_t *s) {
+  return s->format == MOE__WEIGHT_E4M3 ? (float)(1 << (FP8_BIAS - MOE__MIXED_FP8_EXPONENT)) : 8.0f;
+}
+
+/* The first factor is 2^126 over the divisor. */
 void moe__mixed_convert_scaled(moe__mixed_mm_t *s, MlirValue word, const MlirValue factors[2],
                                MlirValue out[MOE__WGMMA_A_REGISTERS]) {
   moe__builder_t *b = &s->kernel.builder;
@@ -132,6 +142,48 @@ void moe__mixed_convert_scaled(moe__mixed_mm_t *s, MlirValue word, const MlirVal
   for (int i = 0; i < MOE__WGMMA_A_REGISTERS; i++)
     out[i] = fma_halves(s, fma_halves(s, out[i], moe__i32(b, TWICE(0x7D00)), zero), factors[i % 2],
                         zero);
+}
+
+#define FP8_NAN (0x7F << 4) /* a magnitude at its place */
+
+/* The greater ones of twice 16 bits. */
+static MlirValue max_halves(moe__builder_t *b, MlirValue x, MlirValue y) {
+  MlirType pair = moe__vector_type(b, 2, b->i16);
+  MlirValue greater = moe__umax(b, moe__bitcast(b, x, pair), moe__bitcast(b, y, pair));
+  return moe__bitcast(b, greater, b->i32);
+}
+
+/* Registers h and h + 2 are those of row h: the lower and the upper bytes of the halves of its
+ * word. */
+void moe__mixed_convert_fp8(moe__mixed_mm_t *s, const MlirValue words[2],
+                            const MlirValue factors[2], MlirValue out[MOE__WGMMA_A_REGISTERS]) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue zero = moe__i32(b, TWICE(0x8000));
+  for (int h = 0; h < 2; h++)
+    for (int upper = 0; upper < 2; upper++) {
+      MlirValue bits = moe__and(b, shift(b, words[h], upper ? -4 : 4), TWICE(FP8_NAN));
+      MlirValue sign = shift(b, words[h], upper ? 0 : 8);
+      MlirValue placed = and_xor(b, sign, TWICE(0x8000), bits);
+      out[h + 2 * upper] = fma_halves(s, placed, factors[h], zero);
+      s->greatest[h] = max_halves(b, s->greatest[h], bits);
+    }
+}
+
+/* Four lanes have the columns of a row. NaN and a little more reach the bit above. */
+void moe__mixed_last_factors(moe__mixed_mm_t *s, float divisor, MlirValue out[2]) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue nan = moe__bitcast(b, moe__i32(b, 0x7FC00000), b->f32);
+  for (int h = 0; h < 2; h++) {
+    out[h] = moe__f32(b, divisor);
+    if (s->format != MOE__WEIGHT_E4M3)
+      continue;
+    MlirValue bits = s->greatest[h];
+    for (int mask = 1; mask < 4; mask *= 2)
+      bits = max_halves(b, bits, moe__shuffle_xor(b, bits, mask));
+    MlirValue reached = moe__and(b, moe__add(b, bits, TWICE(0x10)), TWICE(0x80 << 4));
+    out[h] =
+        moe__op1(b, "arith.select", b->f32, MOE__VALUES(moe__eq(b, reached, 0), out[h], nan), NULL);
+  }
 }
 
 void moe__mixed_convert(moe__mixed_mm_t *s, MlirValue word, const MlirValue subtrahends[2],

@@ -1324,9 +1324,55 @@ func.func @gradient_experts(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<64x16xf8E4M
 
 // -----
 
+// mixed_mm of FP8 weights
+func.func @fp8_weights_as_bytes(%w: tensor<16x32xui8>, %scales: tensor<16x1xf8E8M0FNU>, %x: tensor<64x32xbf16>) {
+  // expected-error@below {{operand 'w' must be f8E4M3FN with format "f8E4M3FN"}}
+  %out = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x) {format = "f8E4M3FN", group_size = 32 : i64, layout = "plain"}
+      : (tensor<16x32xui8>, tensor<16x1xf8E8M0FNU>, tensor<64x32xbf16>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @fp8_weights_of_four_bits(%w: tensor<16x16xf8E4M3FN>, %scales: tensor<16x1xbf16>, %x: tensor<64x32xbf16>) {
+  // expected-error@below {{operand 'w' must be ui8 with format "i4"}}
+  %out = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x) {format = "i4", group_size = 32 : i64, layout = "plain"}
+      : (tensor<16x16xf8E4M3FN>, tensor<16x1xbf16>, tensor<64x32xbf16>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @fp8_weights_scales(%w: tensor<16x32xf8E4M3FN>, %scales: tensor<16x1xbf16>, %x: tensor<64x32xbf16>) {
+  // expected-error@below {{operand 'scales' must be f8E8M0FNU with weights of f8E4M3FN}}
+  %out = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x) {format = "f8E4M3FN", group_size = 32 : i64, layout = "1x16"}
+      : (tensor<16x32xf8E4M3FN>, tensor<16x1xbf16>, tensor<64x32xbf16>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @fp8_weights_layout(%w: tensor<16x32xf8E4M3FN>, %scales: tensor<16x1xf8E8M0FNU>, %x: tensor<64x32xbf16>) {
+  // expected-error@below {{attribute 'layout' is "16x64"; it must be 1x16, or plain, with this format}}
+  %out = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x) {format = "f8E4M3FN", group_size = 32 : i64, layout = "16x64"}
+      : (tensor<16x32xf8E4M3FN>, tensor<16x1xf8E8M0FNU>, tensor<64x32xbf16>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @fp8_weights_shape(%w: tensor<16x16xf8E4M3FN>, %scales: tensor<16x1xf8E8M0FNU>, %x: tensor<64x32xbf16>) {
+  // expected-error@below {{operand 'w' has dimension 1 of size 16; it must be 32}}
+  %out = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x) {format = "f8E4M3FN", group_size = 32 : i64, layout = "1x16"}
+      : (tensor<16x16xf8E4M3FN>, tensor<16x1xf8E8M0FNU>, tensor<64x32xbf16>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
 // mixed_mm
 func.func @w_element(%w: tensor<2x16x16xi8>, %scales: tensor<2x16x1xbf16>, %x: tensor<64x32xbf16>, %offs: tensor<2xi32>) {
-  // expected-error@below {{operand 'w' has element type i8; it must be ui8}}
+  // expected-error@below {{operand 'w' has element type i8; it must be ui8 or f8E4M3FN}}
   %out = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x, %offs) {format = "i4", group_size = 32 : i64, layout = "plain"}
       : (tensor<2x16x16xi8>, tensor<2x16x1xbf16>, tensor<64x32xbf16>, tensor<2xi32>) -> tensor<64x16xbf16>
   return
@@ -1398,7 +1444,7 @@ func.func @e8m0_of_64(%w: tensor<2x16x16xui8>, %scales: tensor<2x16x1xf8E8M0FNU>
 // -----
 
 func.func @format_is_unknown(%w: tensor<2x16x16xui8>, %scales: tensor<2x16x1xbf16>, %x: tensor<64x32xbf16>, %offs: tensor<2xi32>) {
-  // expected-error@below {{attribute 'format' is "u4"; it must be i4, uint4b8, ui4 or f4E2M1FN}}
+  // expected-error@below {{attribute 'format' is "u4"; it must be i4, uint4b8, ui4, f4E2M1FN or f8E4M3FN}}
   %out = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x, %offs) {format = "u4", group_size = 32 : i64, layout = "plain"}
       : (tensor<2x16x16xui8>, tensor<2x16x1xbf16>, tensor<64x32xbf16>, tensor<2xi32>) -> tensor<64x16xbf16>
   return
@@ -1407,7 +1453,7 @@ func.func @format_is_unknown(%w: tensor<2x16x16xui8>, %scales: tensor<2x16x1xbf1
 // -----
 
 func.func @layout_is_unknown(%w: tensor<2x16x16xui8>, %scales: tensor<2x16x1xbf16>, %x: tensor<64x32xbf16>, %offs: tensor<2xi32>) {
-  // expected-error@below {{attribute 'layout' is "64x16"; it must be plain, 16x64 or 16x64_e2m1}}
+  // expected-error@below {{attribute 'layout' is "64x16"; it must be plain, 16x64, 16x64_e2m1 or 1x16}}
   %out = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x, %offs) {format = "i4", group_size = 32 : i64, layout = "64x16"}
       : (tensor<2x16x16xui8>, tensor<2x16x1xbf16>, tensor<64x32xbf16>, tensor<2xi32>) -> tensor<64x16xbf16>
   return

@@ -1,4 +1,4 @@
-/* Weights.c - the ops of four-bit weights on the C reference.
+/* Weights.c - the ops of weights of four or eight bits on the C reference.
  *
  * Why it exists: see Launch.h. A product's kernel sums in its own order, so that its result is
  * judged by a bound, and not by bits.
@@ -54,16 +54,20 @@ static moe_ref_mixed_mm_t product(const moe__run_launch_t *launch) {
                               .zeros = moe__run_tensor(launch, "zeros"),
                               .bias = moe__run_tensor(launch, "bias"),
                               .format = launch->weights.format,
-                              .group_size = launch->weights.group_size};
+                              .group_size = launch->weights.group_size,
+                              .is_1x16 = launch->weights.is_1x16};
 }
 
-/* The reference knows the layout by the rank of w and the format. */
+/* The reference knows the layout by the rank of w and the format, but for FP8. */
 static int prepare(moe__run_launch_t *launch, const json_t *attributes) {
   int format = -1;
   int rc = moe__run_attribute_name(launch, attributes, "format", moe_ref_weight_format_from_name,
                                    &format);
   launch->weights.format = (moe_ref_weight_format_t)format;
-  const char *packed = format == MOE_REF_WEIGHT_E2M1 ? "16x64_e2m1" : "16x64";
+  const char *packed = format == MOE_REF_WEIGHT_E2M1   ? "16x64_e2m1"
+                       : format == MOE_REF_WEIGHT_E4M3 ? "1x16"
+                                                       : "16x64";
+  launch->weights.is_1x16 = has_layout(attributes, "1x16");
   if (!rc && !has_layout(attributes, packed) && !has_layout(attributes, "plain"))
     return moe__run_input_error("%s: attribute 'layout' is not '%s' or 'plain'", launch->name,
                                 packed);
@@ -97,11 +101,13 @@ static moe_ref_status_t judge(const moe__run_launch_t *launch, int64_t slice,
  * tokens. */
 static void use(const moe__run_launch_t *launch, const char *role, moe__run_use_t *out_use) {
   const moe_ref_tensor_t *offs = moe__run_tensor(launch, "offs");
-  out_use->role = moe__run_is(role, "w") || moe__run_is(role, "zeros") ? MOE__RUN_BYTES
-                  : moe__run_is(role, "scales")                        ? MOE__RUN_GROUP_SCALES
-                  : moe__run_is(role, "bias")                          ? MOE__RUN_OPERAND
-                  : moe__run_is(role, "x")                             ? MOE__RUN_SELECTOR
-                                                                       : MOE__RUN_OFFSETS;
+  const bool is_fp8 = launch->weights.format == MOE_REF_WEIGHT_E4M3;
+  out_use->role = moe__run_is(role, "w") && is_fp8                       ? MOE__RUN_OPERAND
+                  : moe__run_is(role, "w") || moe__run_is(role, "zeros") ? MOE__RUN_BYTES
+                  : moe__run_is(role, "scales")                          ? MOE__RUN_GROUP_SCALES
+                  : moe__run_is(role, "bias")                            ? MOE__RUN_OPERAND
+                  : moe__run_is(role, "x")                               ? MOE__RUN_SELECTOR
+                                                                         : MOE__RUN_OFFSETS;
   out_use->tokens = moe__run_tensor(launch, "x")->shape[0];
   if (!offs)
     return;

@@ -167,6 +167,21 @@ LONG_SUMS = [
     ("sums of the stages before left out", ptx(PRODUCT.format(fresh=1), PRODUCT.format(fresh=0).replace("\\", ""), which=16)),
     ("products that are not waited for", ptx(r"wgmma\.wait_group\.sync\.aligned 0;", "wgmma.wait_group.sync.aligned 1;")),
 ]
+# FP8 weights, whose scales have the difference of the exponents in them.
+FP8 = [
+    ("a magnitude's lowest bit lost", ptx(rf"(and\.b32 [^;]*){signed(0x7F0)}", rf"\g<1>{signed(0x7E0)}", 0, 0)),
+    ("scales half as large", ptx(rf"(mad\.lo\.s32 [^;]*){signed(0x2D00)}", rf"\g<1>{signed(0x2C80)}", 0, 0)),
+    ("a sign of the columns beside", ptx(r"shl\.b32 (\s*%r\d+, %r\d+), 8;", r"shl.b32 \1, 0;", 0, 0)),
+    ("magnitudes of the columns beside", ptx(r"shr\.u32 (\s*%r\d+, %r\d+), 4;(\s*and)", r"shl.b32 \1, 4;\2", 0, 0)),
+    ("weights of the 32 columns before", ptx(r"xor\.b32 (\s*%r\d+, %r\d+), 32;", r"mov.b32 \1;", 0)),
+    ("sums not multiplied by 2^30", ptx(r"(selp\.f32 [^;]*)0f4E800000", r"\g<1>0f3F800000", 0, 0)),
+    ("weights of the first expert", ptx(LOAD.format(rank=3, place=r"(%r\d+, %r\d+, )%r\d+"), r"\1\g<2>0", 0)),
+]
+FP8_NAN = [
+    ("NaN that nobody sees", ptx(r"(add\.s32 [^;]*)1048592", r"\g<1>0", 0, 0)),
+    ("NaN of the lane's own columns", ptx(r"shfl\.sync\.bfly\.b32 (\s*%r\d+), (%r\d+), 2, 31, -1;", r"mov.b32 \1, \2;", 0, 0)),
+    ("scales beyond 2^37 that are numbers", ptx(r"min\.u16x2 (\s*%r\d+), (%r\d+), %r\d+;", r"mov.b32 \1, \2;", 0, 0)),
+]
 # Tiles that have registers for one piece of weights while two parts are in flight.
 WIDEST = [
     ("a piece's last products that are not waited for", ptx(r"wgmma\.wait_group\.sync\.aligned 0;", "wgmma.wait_group.sync.aligned 1;")),
@@ -198,6 +213,10 @@ CASES = [
          schedule="tile_n=8,warpgroups=1,depth=256,stages=2,in_flight=1,scaled_weights=1"),
     case("long-sums", ["format=f4E2M1FN", "group=32", "scales=f8E8M0FNU"], LONG_SUMS, "3x144x10",
          schedule="tile_n=8,warpgroups=1,depth=256,stages=2,in_flight=1,scaled_weights=1,long_sums=1"),
+    ("weights-fp8", [sys.executable, str(SOURCE), "format=f8E4M3FN", "experts=1", "schedule=tile_n=8,warpgroups=1,depth=256,stages=2,in_flight=1,scaled_weights=1,long_sums=1"],
+     ["--one-hot", "--groups", "ragged", *mutants.shapes(["w=3x144x320", "scales=3x144x10", "x=30x320", "offs=3"])], FP8),
+    ("weights-fp8-nan", [sys.executable, str(SOURCE), "format=f8E4M3FN", "out=f32", "schedule=tile_n=8,warpgroups=1,stages=2,in_flight=1,scaled_weights=1"],
+     ["--edge-blocks", *mutants.shapes(["w=144x320", "scales=144x10", "x=30x320"])], FP8_NAN),
     ("weights-widest", [sys.executable, str(SOURCE), "schedule=tile_n=256,warpgroups=1,stages=2,token_parts=4,in_flight=1"],
      ["--exact", *mutants.shapes(["w=5x5x512", "scales=80x5", "x=250x320"])], WIDEST),
     case("halves", ["x=f16"], HALVES),

@@ -10,13 +10,17 @@ given = dict(format="i4", group="64", scales="bf16", zeros="0", x="bf16", out="b
 given.update(argument.split("=", 1) for argument in sys.argv[1:])
 if given["format"] == "f4E2M1FN" and given["layout"] == "16x64":
     given["layout"] = "16x64_e2m1"
+if given["format"] == "f8E4M3FN":
+    given.update(layout="1x16" if given["layout"] == "16x64" else given["layout"], group="32", scales="f8E8M0FNU")
 experts = {"0": "", "1": "?x"}.get(given["experts"], given["experts"] + "x")
 order = "affine_map<(e, n, j) -> (e, j, n)>" if experts else "affine_map<(n, j) -> (j, n)>"
 n, m = given["n"], given["m"]
-w_rows = n if n == "?" or given["layout"] == "plain" else int(n) // 16
+rows_of_tiles = given["layout"].startswith("16x64")
+w_rows = int(n) // 16 if n != "?" and rows_of_tiles else n
+w_element = "f8E4M3FN" if given["format"] == "f8E4M3FN" else "ui8"
 groups = "1" if given["group"] == "-1" else "?"
 types = {
-    "w": f"tensor<{experts}{w_rows}x?{'' if given['layout'] == 'plain' else 'x512'}xui8>",
+    "w": f"tensor<{experts}{w_rows}x?{'x512' if rows_of_tiles else ''}x{w_element}>",
     "scales": f"tensor<{experts}{n}x{groups}x{given['scales']}, {order}>",
     "x": f"tensor<{m}x?x{given['x']}>",
 }
