@@ -298,6 +298,8 @@ class Refusals(Case):
         self.refuses(one.awq("x"), "gptq", "'x.qweight': is .*four bits each")
         self.refuses(one.gptq("x"), "awq", "'x.qweight': is .*four bits each")
         self.refuses(one.compressed("x") | {"x.weight_shape": numpy.array([N, K // 2])}, "compressed-tensors", "'x.weight_packed': is .*four bits each")
+        for wrong in (one.s[:-1], numpy.concatenate([one.s, one.s[:, :2]], axis=1)):  # rows; groups that do not divide K
+            self.refuses(one.compressed("x") | {"x.weight_scale": numpy.ascontiguousarray(wrong)}, "compressed-tensors", "'x.weight_scale': is .*, of weights")
         self.refuses(one.gptq("x"), "compressed-tensors", r"there is no tensor '\*.weight_packed', as compressed-tensors has them")
         self.refuses(one.gptq("x"), "gpt-oss", r"there is no tensor '\*_blocks', as gpt-oss has them")
         self.refuses({"x_blocks": numpy.zeros((2, N, 3, 8), numpy.uint8), "x_scales": numpy.zeros((2, N, 3), numpy.uint8)}, "gpt-oss",
