@@ -257,7 +257,8 @@ static void decode_row(const moe_ref_mixed_mm_t *mm, const sizes_t *s, int64_t e
 /* What a row of weights and a token give, the bias in it: as fp32 rounds it, group after group;
  * without rounding; the sum of the products' magnitudes, and what FP8 weights may lose when they
  * are scaled. `overflows`: finite products reach so far that the order of their sum decides whether
- * it leaves fp32's range. */
+ * it leaves fp32's range, or a scale is Inf: times a sum it is Inf, times weights, of which some
+ * are 0, NaN. */
 typedef struct sum_t {
   float rounded;
   double exact, magnitude, unscaled, lost;
@@ -289,7 +290,7 @@ static sum_t sum_of(const moe_ref_mixed_mm_t *mm, const sizes_t *s, const row_t 
     }
     const double scaled = fabs((double)row->scales[j]) * finite;
     all += isfinite(scaled) ? scaled : 0;
-    sum.overflows |= finite > fp32_range || all > fp32_range;
+    sum.overflows |= finite > fp32_range || all > fp32_range || isinf(row->scales[j]);
     sum.rounded = fmaf(row->scales[j], (float)dot, sum.rounded);
     sum.exact += row->scales[j] * dot;
     sum.magnitude += fabs((double)row->scales[j]) * magnitude;

@@ -60,6 +60,13 @@ MOE__EMU_LANES3(fma_ftz, uint32_t, uint32_t, uint32_t, uint32_t,
                 moe__emu_flush(moe__emu_result(fmaf(FLUSHED(x), FLUSHED(y), FLUSHED(z)))))
 MOE__EMU_LANES2(min_ftz, uint32_t, uint32_t, uint32_t, moe__emu_result(MINIMUM(FLUSHED, x, y)))
 MOE__EMU_LANES2(max_ftz, uint32_t, uint32_t, uint32_t, moe__emu_result(MAXIMUM(FLUSHED, x, y)))
+
+/* The hardware's result may be one off in its last place, but for powers of two: here it is. */
+static inline uint32_t reciprocal(float x) {
+  float near = 1 / x;
+  return moe__emu_result(near) + (isfinite(near) && fmaf(near, x, -1) != 0 ? 1 : 0);
+}
+MOE__EMU_LANES1(rcp_approx_ftz, uint32_t, uint32_t, moe__emu_flush(reciprocal(FLUSHED(x))))
 MOE__EMU_LANES1(sqrt_f32, uint32_t, uint32_t, moe__emu_result(sqrtf(moe__emu_float(x))))
 MOE__EMU_LANES1(sqrt_f64, uint64_t, uint64_t, moe__emu_result64(sqrt(moe__emu_double(x))))
 MOE__EMU_LANES2(copysign_f32, uint32_t, uint32_t, uint32_t, (y & 0x7FFFFFFF) | (x & 0x80000000))
@@ -213,6 +220,7 @@ const moe__emu_opcode_t moe__emu_float_opcodes[] = {
     MOE__EMU_COMPUTE("fma.rn.f32", "Rrrr", fma_f32),
     MOE__EMU_COMPUTE("div.rn.f32", "Rrr", div_f32),
     MOE__EMU_COMPUTE("rcp.rn.f32", "Rr", rcp_f32),
+    MOE__EMU_COMPUTE("rcp.approx.ftz.f32", "Rr", rcp_approx_ftz),
     MOE__EMU_COMPUTE("sqrt.rn.f32", "Rr", sqrt_f32),
     MOE__EMU_COMPUTE("min.f32", "Rrr", min_f32),
     MOE__EMU_COMPUTE("max.f32", "Rrr", max_f32),

@@ -91,6 +91,13 @@ void moe__mixed_convert_fp8(moe__mixed_mm_t *s, const MlirValue words[2],
  * the row was. All lanes of a warp must call it. */
 void moe__mixed_last_factors(moe__mixed_mm_t *s, float divisor, MlirValue out[2]);
 
+/* The same of integers times factors (i32, twice a bf16 that is a power of two or 0), in bf16: the
+ * subtrahends have been multiplied by them. All of them are exact. */
+void moe__mixed_scale_subtrahends(moe__mixed_mm_t *s, const MlirValue factors[2],
+                                  MlirValue subtrahends[2]);
+void moe__mixed_convert_unit(moe__mixed_mm_t *s, MlirValue word, const MlirValue factors[2],
+                             const MlirValue subtrahends[2], MlirValue out[MOE__WGMMA_A_REGISTERS]);
+
 /* ---- Numbers.c ---- */
 
 /* Which of the numbers that a row has in a stage: number `constant`, counted from `first` (i32;
@@ -109,6 +116,32 @@ void moe__mixed_load_factors(moe__mixed_mm_t *s, const moe__mixed_position_t *se
                              MlirValue buffer, moe__mixed_number_t number, MlirValue out[2]);
 void moe__mixed_load_subtrahends(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
                                  MlirValue buffer, moe__mixed_number_t number, MlirValue out[2]);
+
+/* Scales of a stage as factors of weights, their highest four bits, and units of sums, what is left
+ * of them. The four lanes that have the same two rows divide the numbers of these: lane l % 4 of
+ * them has every second number, from number l % 4 / 2 on, of row l % 2. */
+#define MOE__MIXED_MOST_UNITS 16
+typedef struct moe__mixed_units_t {
+  MlirValue factors[MOE__MIXED_MOST_UNITS]; /* i32, twice a bf16 */
+  MlirValue ratios[MOE__MIXED_MOST_UNITS];  /* f32, the unit of the group before over this one */
+  MlirValue above, below;                   /* f32, the last unit is above / below */
+} moe__mixed_units_t;
+
+/* Of the numbers of a stage, those of a lane. */
+int moe__mixed_own_units(const moe__mixed_mm_t *s);
+
+/* Units before the first stage; those of a stage, where `units` were those of the stage before. */
+void moe__mixed_first_units(moe__mixed_mm_t *s, moe__mixed_units_t *units);
+void moe__mixed_load_units(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue buffer,
+                           moe__mixed_units_t *units);
+
+/* To all lanes: the factors and ratios of the lane's two rows, and the last units of a tile. */
+void moe__mixed_share_unit(moe__mixed_mm_t *s, const moe__mixed_units_t *units, int number,
+                           MlirValue factors[2], MlirValue ratios[2]);
+void moe__mixed_last_units(moe__mixed_mm_t *s, const moe__mixed_units_t *units, MlirValue out[2]);
+
+/* Whether the sums of a tile are in units, and are multiplied by the ratio of two of them. */
+bool moe__mixed_rescales(const moe__mixed_mm_t *s);
 
 /* Columns of a piece, which is a group or a part of one; and the lane's words of a chunk of 64. */
 int moe__mixed_piece(const moe__mixed_mm_t *s);

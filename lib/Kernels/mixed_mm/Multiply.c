@@ -37,6 +37,7 @@ static void convert_piece(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
 /* Of a round of the loop. At its end nothing is in flight: ptxas lets every product wait for the
  * one before where they run on into the next round. */
 #define MOST_STAGES 4
+#define MOST_PARTS 4 /* of a tile's tokens */
 
 /* A piece whose products are in flight. */
 typedef struct flight_t {
@@ -45,8 +46,17 @@ typedef struct flight_t {
   MlirValue scales[2];
 } flight_t;
 
+static bool has_integers(const moe__mixed_mm_t *s) {
+  return s->format != MOE__WEIGHT_E2M1 && s->format != MOE__WEIGHT_E4M3;
+}
+
+/* Columns of a piece: where weights have E8M0 scales in them, it has several groups. */
+static int piece_columns(const moe__mixed_mm_t *s) {
+  return s->schedule.scaled_weights && !has_integers(s) ? MOE_WEIGHT_COLUMNS : moe__mixed_piece(s);
+}
+
 static int piece_words(const moe__mixed_mm_t *s) {
-  int columns = s->schedule.scaled_weights ? MOE_WEIGHT_COLUMNS : moe__mixed_piece(s);
+  int columns = piece_columns(s);
   return columns / MOE__MIXED_STEP * MOE__WGMMA_A_REGISTERS;
 }
 
@@ -59,13 +69,22 @@ static int registers_of_parts(const moe__mixed_schedule_t *schedule, int pieces,
 }
 
 bool moe__mixed_is_tight(const moe__mixed_schedule_t *schedule) {
-  return schedule->token_parts > 1 &&
+  return schedule->token_parts > 1 && !schedule->long_sums &&
          registers_of_parts(schedule, 2, 48) > MOE__MIXED_MOST_REGISTERS;
 }
 
 /* Tokens whose products are one accumulator. */
 static int part_tokens(const moe__mixed_mm_t *s) {
   return s->schedule.tile_n / s->schedule.token_parts;
+}
+
+bool moe__mixed_rescales(const moe__mixed_mm_t *s) {
+  return s->schedule.long_sums && has_integers(s);
+}
+
+/* Whether the sums of parts go on from piece to piece. */
+static bool goes_on_in_parts(const moe__mixed_mm_t *s) {
+  return moe__mixed_rescales(s) || (s->schedule.long_sums && s->schedule.token_parts > 1);
 }
 
 /* Issues the products of a piece, whose weights the flight has. */
@@ -169,12 +188,35 @@ static void convert_scaled(moe__mixed_mm_t *s, const moe__mixed_position_t *self
   }
 }
 
-/* Waits for a stage and turns its first piece into numbers. */
+/* The weights of piece number `index` times the highest bits of their scales; and what sums of the
+ * group before are to be multiplied by. */
+static void convert_unit_piece(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
+                               MlirValue buffer, int index, const moe__mixed_units_t *units,
+                               piece_t out, MlirValue ratios[2]) {
+  moe__builder_t *b = &s->kernel.builder;
+  int columns = moe__mixed_piece(s), chunk = index * columns / MOE_WEIGHT_COLUMNS;
+  int first = index * columns % MOE_WEIGHT_COLUMNS / MOE__MIXED_STEP;
+  MlirValue words =
+      moe__mixed_load_words(s, self, buffer, (moe__mixed_number_t){.constant = chunk});
+  MlirValue factors[2], subtrahends[2];
+  moe__mixed_share_unit(s, units, number_of(s, index).constant, factors, ratios);
+  moe__mixed_load_subtrahends(s, self, buffer, number_of(s, index), subtrahends);
+  moe__mixed_scale_subtrahends(s, factors, subtrahends);
+  for (int i = 0; i < columns / MOE__MIXED_STEP; i++)
+    moe__mixed_convert_unit(s, moe__extract(b, words, first + i), factors, subtrahends,
+                            out + (ptrdiff_t)i * MOE__WGMMA_A_REGISTERS);
+}
+
+/* Waits for a stage and turns its first piece into numbers; of sums that are rescaled, `units` were
+ * those of the stage before. */
 static void begin_stage(moe__mixed_mm_t *s, const moe__mixed_position_t *self, moe__cursor_t cursor,
-                        piece_t first) {
+                        piece_t first, moe__mixed_units_t *units, MlirValue ratios[2]) {
   moe__ring_wait(&s->kernel, &s->layout.ring, cursor);
   MlirValue buffer = moe__ring_buffer(&s->kernel, &s->layout.ring, cursor);
-  if (s->schedule.scaled_weights)
+  if (moe__mixed_rescales(s)) {
+    moe__mixed_load_units(s, self, buffer, units);
+    convert_unit_piece(s, self, buffer, 0, units, first, ratios);
+  } else if (s->schedule.scaled_weights)
     convert_scaled(s, self, buffer, 0, first);
   else
     convert_piece(s, self, buffer, 0, first);
@@ -230,9 +272,9 @@ static void multiply_stages_in_parts(moe__mixed_mm_t *s, const moe__mixed_positi
       if ((p + 1) % pieces)
         convert_piece(s, self, buffers[stage], (p + 1) % pieces, weights[(p + 1) % 2]);
       else if (stage + 1 < stages)
-        begin_stage(s, self, cursors[stage + 1], weights[(p + 1) % 2]);
+        begin_stage(s, self, cursors[stage + 1], weights[(p + 1) % 2], NULL, NULL);
       else if (has_next)
-        begin_stage(s, self, cursors[stages], first);
+        begin_stage(s, self, cursors[stages], first, NULL, NULL);
     }
     if (!tight)
       wait_part(s, step, next < all, weights[p % 2], now);
@@ -276,7 +318,7 @@ static void multiply_scaled_stage(moe__mixed_mm_t *s, const moe__mixed_position_
     if (c + 1 < chunks)
       convert_scaled(s, self, buffer, c + 1, other);
     else if (has_next)
-      begin_stage(s, self, moe__cursor_next(b, &s->layout.ring, cursor), first);
+      begin_stage(s, self, moe__cursor_next(b, &s->layout.ring, cursor), first, NULL, NULL);
   }
   moe__wgmma_wait_through(b, 0, 1, &products, piece_words(s), weights[(chunks - 1) % 2]);
   if (goes_on) {
@@ -292,11 +334,103 @@ static void multiply_scaled_stage(moe__mixed_mm_t *s, const moe__mixed_position_
   moe__mixed_release(s, self, cursor);
 }
 
+/* Issues the products of piece `index` of a stage with one part of the tokens, which are added to
+ * the sums of that part. */
+static void issue_long(moe__mixed_mm_t *s, MlirValue tokens, int index, int part, piece_t weights,
+                       moe__accumulator_t *sum, moe__accumulator_t *other) {
+  moe__builder_t *b = &s->kernel.builder;
+  int columns = piece_columns(s), chunk = index * columns / MOE_WEIGHT_COLUMNS;
+  int first = index * columns % MOE_WEIGHT_COLUMNS / MOE__MIXED_STEP;
+  int start = (chunk * s->schedule.tile_n + part * part_tokens(s)) * MOE__MIXED_CHUNK_BYTES;
+  moe__accumulator_t through[2] = {*sum};
+  if (other)
+    through[1] = *other;
+  moe__wgmma_fence_through(b, other ? 2 : 1, through, part == 0 ? piece_words(s) : 0, weights);
+  *sum = through[0];
+  if (other)
+    *other = through[1];
+  for (int i = 0; i < columns / MOE__MIXED_STEP; i++)
+    *sum = moe__wgmma_k16_fragment(
+        b, *sum, false, weights + (ptrdiff_t)i * MOE__WGMMA_A_REGISTERS,
+        moe__wgmma_advance(b, tokens, start + (first + i) * 2 * MOE__MIXED_STEP), s->x_type, false);
+  moe__wgmma_commit(b);
+}
+
+static void rescale_part(moe__mixed_mm_t *s, const MlirValue ratios[2], moe__accumulator_t *sum) {
+  moe__builder_t *b = &s->kernel.builder;
+  moe__mixed_fragment_t values;
+  moe__accumulator_unpack(b, *sum, values);
+  for (int i = 0; i < part_tokens(s) / 2; i++)
+    values[i] = moe__fmul(b, values[i], ratios[i % 4 / 2]);
+  *sum = moe__accumulator_pack(b, part_tokens(s), values);
+}
+
+/* Long sums of `stages` stages from the one at `cursor` on, in units of their own: before the
+ * products of another group are added to them they are multiplied by the ratio of the two units.
+ * With tokens in parts the products of two are in flight. */
+static void multiply_long_stages(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
+                                 moe__cursor_t cursor, int stages, piece_t first,
+                                 moe__mixed_units_t *units, bool has_next,
+                                 moe__mixed_fragment_t sums) {
+  moe__kernel_t *kernel = &s->kernel;
+  moe__builder_t *b = &kernel->builder;
+  int parts = s->schedule.token_parts, pieces = s->schedule.depth / piece_columns(s);
+  int all = stages * pieces * parts, count = part_tokens(s) / 2;
+  int pieces_of_group = s->group ? (s->group + piece_columns(s) - 1) / piece_columns(s) : 0;
+  moe__cursor_t cursors[MOST_STAGES + 1] = {cursor};
+  MlirValue buffers[MOST_STAGES], tokens[MOST_STAGES];
+  for (int i = 0; i < stages; i++) {
+    buffers[i] = moe__ring_buffer(kernel, &s->layout.ring, cursors[i]);
+    tokens[i] = moe__wgmma_descriptor(b, buffers[i]);
+    cursors[i + 1] = moe__cursor_next(b, &s->layout.ring, cursors[i]);
+  }
+  moe__accumulator_t parts_sums[MOST_PARTS];
+  for (int i = 0; i < parts; i++)
+    parts_sums[i] = moe__accumulator_pack(b, part_tokens(s), sums + (ptrdiff_t)i * count);
+  piece_t weights[2];
+  MlirValue ratios[2] = {{NULL}, {NULL}};
+  memcpy(weights[0], first, sizeof weights[0]);
+  for (int step = 0; step < all; step++) {
+    int p = step / parts, part = step % parts, next = step + 1, stage = p / pieces;
+    bool ahead = parts > 1 && next < all;
+    if (step == 0 || parts == 1)
+      issue_long(s, tokens[stage], p % pieces, part, weights[p % 2], &parts_sums[part], NULL);
+    if (ahead)
+      issue_long(s, tokens[next / parts / pieces], next / parts % pieces, next % parts,
+                 weights[next / parts % 2], &parts_sums[next % parts],
+                 step > 0 && parts > 2 ? &parts_sums[(step - 1) % parts] : NULL);
+    bool follows = p + 1 < stages * pieces || has_next;
+    bool rescale =
+        follows && moe__mixed_rescales(s) && pieces_of_group && (p + 1) % pieces_of_group == 0;
+    if (part == 0 && follows) {
+      MlirValue *to = p + 1 < stages * pieces ? weights[(p + 1) % 2] : first;
+      if ((p + 1) % pieces == 0)
+        begin_stage(s, self, cursors[stage + 1], to, units, ratios);
+      else if (moe__mixed_rescales(s))
+        convert_unit_piece(s, self, buffers[stage], (p + 1) % pieces, units, to, ratios);
+      else
+        convert_scaled(s, self, buffers[stage], (p + 1) % pieces, to);
+    }
+    moe__wgmma_wait_through(b, ahead, 1, &parts_sums[part], part == parts - 1 ? piece_words(s) : 0,
+                            weights[p % 2]);
+    if (rescale)
+      rescale_part(s, ratios, &parts_sums[part]);
+    if (next % (pieces * parts) == 0)
+      moe__mixed_release(s, self, cursors[stage]);
+  }
+  for (int i = 0; i < parts; i++)
+    moe__accumulator_unpack(b, parts_sums[i], sums + (ptrdiff_t)i * count);
+}
+
 /* Multiplies the stage at `cursor`, whose first piece has been turned into numbers; what follows a
  * piece is, while its products run: the next piece, or that of the next stage, if there is one. */
 static void multiply_stage(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
-                           moe__cursor_t cursor, piece_t first, bool has_next,
-                           moe__mixed_fragment_t sums) {
+                           moe__cursor_t cursor, piece_t first, moe__mixed_units_t *units,
+                           bool has_next, moe__mixed_fragment_t sums) {
+  if (goes_on_in_parts(s)) {
+    multiply_long_stages(s, self, cursor, 1, first, units, has_next, sums);
+    return;
+  }
   if (s->schedule.scaled_weights) {
     multiply_scaled_stage(s, self, cursor, first, has_next, sums);
     return;
@@ -322,7 +456,7 @@ static void multiply_stage(moe__mixed_mm_t *s, const moe__mixed_position_t *self
     if (p + 1 < pieces)
       convert_piece(s, self, buffer, p + 1, other->weights);
     else if (has_next)
-      begin_stage(s, self, moe__cursor_next(b, &s->layout.ring, cursor), first);
+      begin_stage(s, self, moe__cursor_next(b, &s->layout.ring, cursor), first, NULL, NULL);
     if (!overlaps || p + 1 == pieces)
       finish_piece(s, now, 0, sums);
   }
@@ -330,28 +464,49 @@ static void multiply_stage(moe__mixed_mm_t *s, const moe__mixed_position_t *self
   moe__mixed_release(s, self, cursor);
 }
 
-/* The words of a piece among the variables that a loop carries, and of FP8 weights what they were
- * until then. */
-static MlirValue pack_piece(moe__mixed_mm_t *s, const piece_t piece) {
+/* The words of a piece among the variables that a loop carries; the units of its stage, where there
+ * are some, and of FP8 weights what they were until then. */
+static MlirValue pack_piece(moe__mixed_mm_t *s, const piece_t piece,
+                            const moe__mixed_units_t *units) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue words[MOE__MIXED_STEPS * MOE__WGMMA_A_REGISTERS + 2 * MOE__MIXED_MOST_UNITS + 2];
   int count = piece_words(s);
-  MlirValue words[MOE__MIXED_STEPS * MOE__WGMMA_A_REGISTERS + 2];
   memcpy(words, piece, (size_t)count * sizeof *words);
   for (int h = 0; h < 2 && s->format == MOE__WEIGHT_E4M3; h++)
     words[count++] = s->greatest[h];
-  return moe__vector(&s->kernel.builder, count, words);
+  if (moe__mixed_rescales(s)) {
+    for (int i = 0; i < moe__mixed_own_units(s); i++) {
+      words[count++] = units->factors[i];
+      words[count++] = moe__bitcast(b, units->ratios[i], b->i32);
+    }
+    words[count++] = moe__bitcast(b, units->above, b->i32);
+    words[count++] = moe__bitcast(b, units->below, b->i32);
+  }
+  return moe__vector(b, count, words);
 }
 
-static void unpack_piece(moe__mixed_mm_t *s, MlirValue packed, piece_t out) {
+static void unpack_piece(moe__mixed_mm_t *s, MlirValue packed, piece_t out,
+                         moe__mixed_units_t *units) {
   moe__builder_t *b = &s->kernel.builder;
-  int count = piece_words(s);
-  for (int i = 0; i < count; i++)
-    out[i] = moe__extract(b, packed, i);
+  int count = 0;
+  while (count < piece_words(s)) {
+    out[count] = moe__extract(b, packed, count);
+    count++;
+  }
   for (int h = 0; h < 2 && s->format == MOE__WEIGHT_E4M3; h++)
     s->greatest[h] = moe__extract(b, packed, count + h);
+  if (!moe__mixed_rescales(s))
+    return;
+  for (int i = 0; i < moe__mixed_own_units(s); i++) {
+    units->factors[i] = moe__extract(b, packed, count++);
+    units->ratios[i] = moe__bitcast(b, moe__extract(b, packed, count++), b->f32);
+  }
+  units->above = moe__bitcast(b, moe__extract(b, packed, count), b->f32);
+  units->below = moe__bitcast(b, moe__extract(b, packed, count + 1), b->f32);
 }
 
 int moe__mixed_registers(const moe__mixed_schedule_t *schedule) {
-  if (schedule->token_parts > 1)
+  if (schedule->token_parts > 1 && !schedule->long_sums)
     return moe__mixed_is_tight(schedule)
                ? registers_of_parts(schedule, 1, 32)
                : registers_of_parts(schedule, 2, schedule->token_parts > 2 ? 32 : 48);
@@ -371,17 +526,23 @@ void moe__mixed_multiply(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
   MlirValue last = moe__sub(b, reduction->count, 1), done = moe__i32(b, 0);
   piece_t piece;
   s->greatest[0] = s->greatest[1] = moe__i32(b, 0);
-  begin_stage(s, self, cursor, piece);
-  MlirValue packed = pack_piece(s, piece);
+  moe__mixed_units_t units = {0};
+  MlirValue ratios[2];
+  moe__mixed_first_units(s, &units);
+  begin_stage(s, self, cursor, piece, &units, ratios);
+  MlirValue packed = pack_piece(s, piece, &units);
   int stages = s->schedule.unroll;
   if (stages > 1) {
     MlirValue rounds = moe__udiv(b, last, stages);
     MOE__FOR (b, round, 0, rounds, 1, MOE__CARRY_CURSOR(cursor), &sum.value, &packed) {
       moe__accumulator_unpack(b, sum, sums);
-      unpack_piece(s, packed, piece);
-      multiply_stages_in_parts(s, self, cursor, stages, piece, true, sums);
+      unpack_piece(s, packed, piece, &units);
+      if (goes_on_in_parts(s))
+        multiply_long_stages(s, self, cursor, stages, piece, &units, true, sums);
+      else
+        multiply_stages_in_parts(s, self, cursor, stages, piece, true, sums);
       sum = moe__accumulator_pack(b, s->schedule.tile_n, sums);
-      packed = pack_piece(s, piece);
+      packed = pack_piece(s, piece, &units);
       for (int i = 0; i < stages; i++)
         cursor = moe__cursor_next(b, &s->layout.ring, cursor);
     }
@@ -389,20 +550,23 @@ void moe__mixed_multiply(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
   }
   MOE__FOR (b, k_tile, done, last, 1, MOE__CARRY_CURSOR(cursor), &sum.value, &packed) {
     moe__accumulator_unpack(b, sum, sums);
-    unpack_piece(s, packed, piece);
-    multiply_stage(s, self, cursor, piece, true, sums);
+    unpack_piece(s, packed, piece, &units);
+    multiply_stage(s, self, cursor, piece, &units, true, sums);
     sum = moe__accumulator_pack(b, s->schedule.tile_n, sums);
-    packed = pack_piece(s, piece);
+    packed = pack_piece(s, piece, &units);
     cursor = moe__cursor_next(b, &s->layout.ring, cursor);
   }
   moe__accumulator_unpack(b, sum, sums);
-  unpack_piece(s, packed, piece);
-  multiply_stage(s, self, cursor, piece, false, sums);
+  unpack_piece(s, packed, piece, &units);
+  multiply_stage(s, self, cursor, piece, &units, false, sums);
   bool is_long = s->schedule.long_sums;
   if (!is_long && s->format != MOE__WEIGHT_E4M3)
     return;
   MlirValue factors[2];
-  moe__mixed_last_factors(s, is_long ? moe__mixed_divisor(s) : 1, factors);
+  if (moe__mixed_rescales(s))
+    moe__mixed_last_units(s, &units, factors);
+  else
+    moe__mixed_last_factors(s, is_long ? moe__mixed_divisor(s) : 1, factors);
   for (int i = 0; i < s->schedule.tile_n / 2; i++)
     sums[i] = moe__fmul(b, sums[i], factors[i % 4 / 2]);
 }

@@ -84,6 +84,115 @@ void moe__mixed_load_factors(moe__mixed_mm_t *s, const moe__mixed_position_t *se
   }
 }
 
+/* Scales beyond these, of fp32, are multiplied by others, so that neither their factors nor what is
+ * subtracted from weights, times these, leaves the range of bf16. */
+#define SMALL_BITS ((127 - 100) << 23)
+#define LARGE_BITS ((127 + 120) << 23)
+#define SMALL_BY 0x1p32F
+#define LARGE_BY 0x1p16F
+
+#define QUAD 4 /* lanes that have the same two rows */
+
+/* A scale as factor of weights, its highest four bits (i32, twice a bf16), and what is left of it,
+ * above / below. */
+typedef struct divided_t {
+  MlirValue factor, above, below;
+} divided_t;
+
+static divided_t divide_scale(moe__mixed_mm_t *s, MlirValue scale) {
+  moe__builder_t *b = &s->kernel.builder;
+  bool wide = mlirTypeIsABF16(s->scale_type); /* a range as that of fp32 */
+  MlirValue one = moe__f32(b, 1.0F), by = one, unit_by = one;
+  if (wide) {
+    MlirValue magnitude = moe__and(b, moe__bitcast(b, scale, b->i32), 0x7FFFFFFF);
+    MlirValue small = moe__ult(b, magnitude, SMALL_BITS);
+    MlirValue large = moe__ult(b, moe__i32(b, LARGE_BITS - 1), magnitude);
+    scale = moe__select(b, small, moe__fmul(b, scale, moe__f32(b, SMALL_BY)), scale);
+    by = moe__select(b, small, moe__f32(b, 1 / SMALL_BY),
+                     moe__select(b, large, moe__f32(b, 1 / LARGE_BY), one));
+    unit_by = moe__select(b, large, moe__f32(b, LARGE_BY), one);
+  }
+  MlirValue bits = moe__bitcast(b, scale, b->i32);
+  MlirValue mantissa = moe__or(b, moe__and(b, bits, (int32_t)0x807FFFFF), 0x3F800000);
+  MlirValue digits = moe__or(b, moe__and(b, bits, 0x00700000), 0x3F800000);
+  MlirValue factor = moe__bitcast(b, moe__and(b, bits, 0x7FF00000), b->f32);
+  MlirValue half = moe__bitcast(b, wide ? moe__fmul(b, factor, by) : factor, b->i32);
+  MlirValue above = moe__bitcast(b, mantissa, b->f32);
+  return (divided_t){.factor = moe__or(b, half, moe__lshr(b, half, 16)),
+                     .above = wide ? moe__fmul(b, above, unit_by) : above,
+                     .below = moe__bitcast(b, digits, b->f32)};
+}
+
+/* x / y, rounded, of numbers near 1. */
+static MlirValue quotient(moe__builder_t *b, MlirValue x, MlirValue y) {
+  MlirValue inverse = moe__op1(b, "nvvm.rcp.approx.ftz.f", b->f32, MOE__VALUES(y), NULL);
+  MlirValue near = moe__fmul(b, x, inverse);
+  MlirValue negative =
+      moe__bitcast(b, moe__xor(b, moe__bitcast(b, near, b->i32), INT32_MIN), b->f32);
+  return moe__fma(b, moe__fma(b, negative, y, x), inverse, near);
+}
+
+int moe__mixed_own_units(const moe__mixed_mm_t *s) {
+  int numbers = moe__mixed_scales_of_stage(s->group, s->schedule.depth);
+  return numbers > 2 ? numbers / 2 : 1;
+}
+
+void moe__mixed_first_units(moe__mixed_mm_t *s, moe__mixed_units_t *units) {
+  units->above = units->below = moe__f32(&s->kernel.builder, 1.0F);
+}
+
+void moe__mixed_load_units(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue buffer,
+                           moe__mixed_units_t *units) {
+  moe__builder_t *b = &s->kernel.builder;
+  int bytes = moe__mixed_scale_bytes(s->scale_type);
+  bool one_number = moe__mixed_scales_of_stage(s->group, s->schedule.depth) == 1;
+  MlirValue lane = moe__and(b, self->lane, QUAD - 1);
+  MlirValue own =
+      of_row(s, self, buffer, s->layout.scales, bytes, (moe__mixed_number_t){.constant = 0});
+  own = moe__offset(b, own, moe__mul(b, moe__and(b, lane, 1), 8 * bytes));
+  int number_bytes = moe__mixed_rows(&s->schedule) * bytes;
+  if (!one_number)
+    own = moe__offset(b, own, moe__mul(b, moe__lshr(b, lane, 1), number_bytes));
+  MlirValue is_lower = moe__ult(b, lane, 2);
+  for (int i = 0; i < moe__mixed_own_units(s); i++) {
+    divided_t scale = divide_scale(s, load_scale(s, moe__offset_by(b, own, 2 * i * number_bytes)));
+    MlirValue above = units->above, below = units->below;
+    if (!one_number) {
+      above = moe__shuffle_xor(b, moe__select(b, is_lower, scale.above, above), 2);
+      below = moe__shuffle_xor(b, moe__select(b, is_lower, scale.below, below), 2);
+    }
+    units->factors[i] = scale.factor;
+    units->ratios[i] =
+        quotient(b, moe__fmul(b, above, scale.below), moe__fmul(b, below, scale.above));
+    units->above = scale.above;
+    units->below = scale.below;
+  }
+}
+
+/* The lane of a quad that has the number of the lane's row `half`. */
+static int lane_of(moe__mixed_mm_t *s, int number, int half) {
+  return moe__mixed_scales_of_stage(s->group, s->schedule.depth) == 1 ? half
+                                                                      : number % 2 * 2 + half;
+}
+
+void moe__mixed_share_unit(moe__mixed_mm_t *s, const moe__mixed_units_t *units, int number,
+                           MlirValue factors[2], MlirValue ratios[2]) {
+  moe__builder_t *b = &s->kernel.builder;
+  for (int h = 0; h < 2; h++) {
+    int lane = lane_of(s, number, h);
+    factors[h] = moe__shuffle_among(b, units->factors[number / 2], lane, QUAD);
+    ratios[h] = moe__shuffle_among(b, units->ratios[number / 2], lane, QUAD);
+  }
+}
+
+void moe__mixed_last_units(moe__mixed_mm_t *s, const moe__mixed_units_t *units, MlirValue out[2]) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue own = quotient(b, units->above, units->below);
+  int last = moe__mixed_scales_of_stage(s->group, s->schedule.depth) - 1;
+  for (int h = 0; h < 2; h++)
+    out[h] = moe__shuffle_among(b, own, lane_of(s, last, h), QUAD);
+}
+
 void moe__mixed_load_subtrahends(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
                                  MlirValue buffer, moe__mixed_number_t number, MlirValue out[2]) {
   moe__builder_t *b = &s->kernel.builder;

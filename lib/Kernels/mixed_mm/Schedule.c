@@ -327,6 +327,14 @@ static bool takes_scaled_weights(MlirOperation op) {
          (moe__mixed_format(op) == MOE__WEIGHT_E2M1 || moe__has_fp8_weights(op));
 }
 
+/* Whether that of a weight and its scale's power of two is one, and scales have no other range. */
+static bool takes_powers(MlirOperation op) {
+  MlirType scale = moe__element_type(op, MOE__SCALES);
+  return (mlirTypeIsABF16(scale) || mlirTypeIsAF16(scale)) &&
+         mlirTypeIsABF16(moe__element_type(op, MOE__X)) &&
+         moe__mixed_format(op) != MOE__WEIGHT_E2M1 && !moe__has_fp8_weights(op);
+}
+
 /* By default only where the result has 16 bits: they hide what a tensor core cuts off long sums. */
 static bool wants_scaled_weights(MlirOperation op) {
   return takes_scaled_weights(op) && !mlirTypeIsAF32(moe__element_type(op, MOE__OUT));
@@ -465,17 +473,22 @@ static bool check(MlirOperation op, const moe__mixed_schedule_t *s) {
                       s->token_parts);
   if (s->unroll > 1 && s->token_parts == 1)
     return moe__error(op, "'schedule.unroll' is %d; it must be 1 without token_parts", s->unroll);
-  if (s->scaled_weights && !takes_scaled_weights(op))
-    return moe__error(op, "'schedule.scaled_weights' is 1; it must be 0 but for f4E2M1FN and "
-                          "f8E4M3FN weights with scales of f8E8M0FNU, and bf16 tokens");
+  if (s->scaled_weights && !takes_scaled_weights(op) && !(s->long_sums && takes_powers(op)))
+    return moe__error(op, "'schedule.scaled_weights' is 1; it must be 0 but for bf16 tokens, and "
+                          "f4E2M1FN and f8E4M3FN weights with scales of f8E8M0FNU, or with "
+                          "long_sums integers with scales of 16 bits");
   if (moe__has_fp8_weights(op) && (!s->scaled_weights || s->panels))
     return moe__error(op, "'schedule' must have scaled_weights and no panels with weights of "
                           "f8E4M3FN");
-  if (s->scaled_weights && (s->token_parts > 1 || s->in_flight > 1))
-    return moe__error(op,
-                      "'schedule.scaled_weights' is 1; token_parts and in_flight must be 1 then");
+  if (s->scaled_weights && ((s->token_parts > 1 && !s->long_sums) || s->in_flight > 1))
+    return moe__error(op, "'schedule.scaled_weights' is 1; in_flight must be 1 then, and without "
+                          "long_sums token_parts");
   if (s->long_sums && !s->scaled_weights)
     return moe__error(op, "'schedule.long_sums' is 1; it must be 0 without scaled_weights");
+  int scales = moe__mixed_scales_of_stage(moe__mixed_group(op), s->depth);
+  if (s->long_sums && scales > 1 && scales % 2)
+    return moe__error(op, "'schedule.depth' is %d; with long_sums it must be a multiple of 256",
+                      s->depth);
   if (s->share > 1 && s->split > 1)
     return moe__error(op, "'schedule.share' is %d; it must be 1 with split", s->share);
   if (s->tile_n % (8 * s->share))

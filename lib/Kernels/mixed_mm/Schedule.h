@@ -37,12 +37,13 @@
     "stages that a round of the loop works off with tokens in parts, of which products are in "    \
     "flight across stages; 1 without")                                                             \
   X(T, scaled_weights, 0, 1, 0,                                                                    \
-    "whether weights are multiplied by their scales, which must be f8E8M0FNU, and not their "      \
-    "sums; "                                                                                       \
-    "for f4E2M1FN and f8E4M3FN with bf16 tokens, unused with panels; 1 for f8E4M3FN")              \
+    "whether weights are multiplied by their scales, and not their sums: f4E2M1FN and f8E4M3FN "   \
+    "weights by those of f8E8M0FNU; with long_sums integers by the highest four bits of those of " \
+    "16 bits; for bf16 tokens, unused with panels; 1 for f8E4M3FN")                                \
   X(T, long_sums, 0, 1, 0,                                                                         \
     "with scaled_weights: 1: the tensor core sums over all columns of a tile; 0: over those of a " \
-    "stage, whose sums are added in fp32; 0 without")                                              \
+    "stage, whose sums are added in fp32; 0 without. Of integers the sums are multiplied between " \
+    "two groups by the ratio of what is left of their scales")                                     \
   X(T, ctas_per_sm, 1, 4, 1, "CTAs that share a multiprocessor")                                   \
   X(T, band, 1, 4096, 4096,                                                                        \
     "tiles of tokens, of an expert if there are some, that are worked off together")

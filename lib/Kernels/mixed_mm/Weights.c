@@ -85,15 +85,42 @@ static MlirValue place_integer(moe__mixed_mm_t *s, const halves_t *halves, MlirV
   return and_xor(b, word, TWICE(0xF << at), moe__i32(b, TWICE(halves->magic | flipped)));
 }
 
-static void convert_integers(moe__mixed_mm_t *s, MlirValue word, const MlirValue subtrahends[2],
+static void convert_integers(moe__mixed_mm_t *s, MlirValue word, const MlirValue factors[2],
+                             const MlirValue subtrahends[2],
                              MlirValue out[MOE__WGMMA_A_REGISTERS]) {
   moe__builder_t *b = &s->kernel.builder;
   const halves_t *halves = halves_of(s);
   for (int i = 0; i < MOE__WGMMA_A_REGISTERS; i++) {
     int row = i % 2, at = halves->at[row];
     MlirValue placed = place_integer(s, halves, shift_right(b, word, 4 * i - at), at);
-    out[i] = fma_halves(s, placed, moe__i32(b, TWICE(halves->factor[row])), subtrahends[row]);
+    out[i] = fma_halves(s, placed, factors[row], subtrahends[row]);
   }
+}
+
+/* 136 times a factor of four bits is a bf16; 128 and a zero point, times that, is none: there
+ * weights are multiplied when they are numbers. */
+static bool scales_subtrahends(const moe__mixed_mm_t *s) {
+  return mlirValueIsNull(s->zero_map);
+}
+
+void moe__mixed_scale_subtrahends(moe__mixed_mm_t *s, const MlirValue factors[2],
+                                  MlirValue subtrahends[2]) {
+  MlirValue zero = moe__i32(&s->kernel.builder, TWICE(0x8000));
+  for (int h = 0; scales_subtrahends(s) && h < 2; h++)
+    subtrahends[h] = fma_halves(s, subtrahends[h], factors[h], zero);
+}
+
+void moe__mixed_convert_unit(moe__mixed_mm_t *s, MlirValue word, const MlirValue factors[2],
+                             const MlirValue subtrahends[2],
+                             MlirValue out[MOE__WGMMA_A_REGISTERS]) {
+  moe__builder_t *b = &s->kernel.builder;
+  if (scales_subtrahends(s)) {
+    convert_integers(s, word, factors, subtrahends, out);
+    return;
+  }
+  moe__mixed_convert(s, word, subtrahends, out);
+  for (int i = 0; i < MOE__WGMMA_A_REGISTERS; i++)
+    out[i] = fma_halves(s, out[i], factors[i % 2], moe__i32(b, TWICE(0x8000)));
 }
 
 /* The word's bits `by` places further, to the right where it is negative. */
@@ -188,8 +215,12 @@ void moe__mixed_last_factors(moe__mixed_mm_t *s, float divisor, MlirValue out[2]
 
 void moe__mixed_convert(moe__mixed_mm_t *s, MlirValue word, const MlirValue subtrahends[2],
                         MlirValue out[MOE__WGMMA_A_REGISTERS]) {
-  if (s->format == MOE__WEIGHT_E2M1)
+  if (s->format == MOE__WEIGHT_E2M1) {
     convert_floats(s, word, out);
-  else
-    convert_integers(s, word, subtrahends, out);
+    return;
+  }
+  MlirValue factors[2];
+  for (int row = 0; row < 2; row++)
+    factors[row] = moe__i32(&s->kernel.builder, TWICE(halves_of(s)->factor[row]));
+  convert_integers(s, word, factors, subtrahends, out);
 }

@@ -182,6 +182,27 @@ FP8_NAN = [
     ("NaN of the lane's own columns", ptx(r"shfl\.sync\.bfly\.b32 (\s*%r\d+), (%r\d+), 2, 31, -1;", r"mov.b32 \1, \2;", 0, 0)),
     ("scales beyond 2^37 that are numbers", ptx(r"min\.u16x2 (\s*%r\d+), (%r\d+), %r\d+;", r"mov.b32 \1, \2;", 0, 0)),
 ]
+# Integers whose long sums are rescaled between groups: results in f32 of normal data, data with exact sums, whose units are 1, and scales of any size.
+UNITS = [
+    ("the unit of one row for both", ptx(r"(shfl\.sync\.idx\.b32 \s*%r\d+, %r\d+, )1, 7199", r"\g<1>0, 7199", which=2)),
+    ("the ratio of another group", ptx(r"(shfl\.sync\.idx\.b32 \s*%r\d+, %r\d+, )2, 7199", r"\g<1>0, 7199", which=1)),
+    ("the factor of another group", ptx(r"(shfl\.sync\.idx\.b32 \s*%r\d+, %r\d+, )2, 7199", r"\g<1>0, 7199", which=0)),
+    ("the unit before is that of the group", ptx(r"shfl\.sync\.bfly\.b32 \s*(%r\d+), (%r\d+), 2, 31, -1;", r"mov.b32 \1, \2;", which=2)),
+    ("a factor of three bits", constant(r"and\.b32", "2146435072", "2145386496", which=1)),
+    ("a unit of the wrong bits", constant(r"and\.b32", "7340032", "6291456", which=1)),
+    ("a stage's products that begin a fresh sum", ptx(PRODUCT.format(fresh=1), PRODUCT.format(fresh=0).replace("\\", ""), which=8)),
+    ("products that are not waited for", ptx(r"wgmma\.wait_group\.sync\.aligned 1;", "wgmma.wait_group.sync.aligned 2;")),
+    ("no fence before a part", ptx(r"wgmma\.fence\.sync\.aligned;", "", which=2)),
+    ("a stage that is not given back", ptx(r"mbarrier\.arrive\.shared\.b64 \s*%rd\d+, \[%rd\d+\];", "", which=0)),
+]
+EXACT_UNITS = [
+    ("a ratio of equal units that is not 1", ptx(r"fma\.rn\.f32 \s*(%r\d+), (%r\d+), (%r\d+), (%r\d+);", r"mov.b32 \1, \4;", which=1, count=0)),
+    ("what is subtracted not multiplied", ptx(r"mul\.rn\.bf16x2 (\s*%r\d+), (%r\d+), (%r\d+);", r"mov.b32 \1, \3;")),
+]
+EDGE_UNITS = [
+    ("subnormal scales lost", ptx(r"setp\.lt\.u32 (\s*%p\d+), (%r\d+), 226492416;", r"setp.lt.u32 \1, \2, 0;", which=0, count=0)),
+    ("the greatest scales Inf", ptx(r"setp\.gt\.u32 (\s*%p\d+), (%r\d+), 2071986175;", r"setp.gt.u32 \1, \2, -1;", which=0, count=0)),
+]
 # Tiles that have registers for one piece of weights while two parts are in flight.
 WIDEST = [
     ("a piece's last products that are not waited for", ptx(r"wgmma\.wait_group\.sync\.aligned 0;", "wgmma.wait_group.sync.aligned 1;")),
@@ -219,6 +240,9 @@ CASES = [
      ["--edge-blocks", *mutants.shapes(["w=144x320", "scales=144x10", "x=30x320"])], FP8_NAN),
     ("weights-widest", [sys.executable, str(SOURCE), "schedule=tile_n=256,warpgroups=1,stages=2,token_parts=4,in_flight=1"],
      ["--exact", *mutants.shapes(["w=5x5x512", "scales=80x5", "x=250x320"])], WIDEST),
+    *[(f"weights-{name}", [sys.executable, str(SOURCE), out, "schedule=tile_n=16,warpgroups=1,stages=2,token_parts=2,in_flight=1,unroll=2,scaled_weights=1,long_sums=1"],
+       [data, *mutants.shapes(["w=5x8x512", "scales=80x8", "x=30x512"])], chosen)
+      for name, out, data, chosen in (("units", "out=f32", "--normal", UNITS), ("exact-units", "out=bf16", "--exact", EXACT_UNITS), ("edge-units", "out=bf16", "--edge-blocks", EDGE_UNITS))],
     case("halves", ["x=f16"], HALVES),
     case("panels", [], PANELS, schedule="tile_n=8,panels=3,slices=2,depth=128,stages=2"),
     case("direct", [], DIRECT, schedule="tile_n=8,panels=3,slices=2,direct=1,depth=128,stages=2"),
