@@ -259,14 +259,15 @@ def dequantize(rank, axis, element, q):
                    shapes={"s": lambda x, _: [size // 32 if d == axis else size for d, size in enumerate(x)]})
 
 
-def dequantize_groups(element, q, align):
-    """MX blocks along tokens, counted from the start of each group; with align groups begin at multiples of so many tokens."""
+def dequantize_groups(element, q, align, side_by_side=False):
+    """MX blocks along tokens, counted from the start of each group; with align groups begin at multiples of so many tokens, which may lie
+    side by side in the result too."""
     def rows(x, groups):
         return align * (-(-x[0] // align) + groups) if align else x[0]
 
     shapes = {"q": lambda x, groups: [rows(x, groups), x[1]],
               "s": lambda x, groups: [rows(x, groups) // 32 if align else -(-x[0] // 32) + groups, x[1]]}
-    return Variant("dequantize", {"q": tensor(2, q, True), "s": tensor(2, "f8E8M0FNU"), "offs": "tensor<?xi32>"}, {"x": tensor(2, element)},
+    return Variant("dequantize", {"q": tensor(2, q, True), "s": tensor(2, "f8E8M0FNU"), "offs": "tensor<?xi32>"}, {"x": tensor(2, element, side_by_side)},
                    "axis = 0 : i64, block = 32 : i64" + (f", align = {align} : i64" if align else ""), shapes=shapes)
 
 
@@ -356,8 +357,8 @@ def quantizers():
         for rank, name in ((3, "weights"), (2, "tokens")):
             for axis, along in ((rank - 1, "row"), (rank - 2, "col")):
                 table[f"dequantize-mx-{name}-{along}-{suffix}"] = dequantize(rank, axis, element, q)
-        for name, align in (("groups", 0), ("aligned", 128)):
-            table[f"dequantize-mx-{name}-{suffix}"] = dequantize_groups(element, q, align)
+        for name, align in (("groups", 0), ("aligned", 128), ("side", 128)):
+            table[f"dequantize-mx-{name}-{suffix}"] = dequantize_groups(element, q, align, name == "side")
         for granularity, rank, axis in [*SCALES, ("tensor", 2, 1), ("tensor", 3, 1)]:
             name, along = "weights" if rank == 3 else "tokens", "row" if axis == rank - 1 else "col"
             table[f"dequantize-{granularity}-{name}-{along}-{suffix}"] = dequantize_fp8(granularity, rank, axis, element, q)

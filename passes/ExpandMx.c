@@ -77,20 +77,24 @@ static way_t way_of(MlirOperation op) {
 
 /* ---- Building ---- */
 
-static MlirType bf16_like(MlirType q) {
+/* q's type with elements of bf16: row-major, or in q's order in memory. */
+static MlirType bf16_like(MlirType q, bool same_order) {
   int rank = (int)mlirShapedTypeGetRank(q);
   int64_t shape[MOE__MAX_RANK];
   for (int d = 0; d < rank; d++)
     shape[d] = mlirShapedTypeIsDynamicDim(q, d) ? mlirShapedTypeGetDynamicSize()
                                                 : mlirShapedTypeGetDimSize(q, d);
   return mlirRankedTensorTypeGet(rank, shape, mlirBF16TypeGet(mlirTypeGetContext(q)),
-                                 mlirAttributeGetNull());
+                                 same_order ? mlirRankedTensorTypeGetEncoding(q)
+                                            : mlirAttributeGetNull());
 }
 
-/* Dequantizes a tensor along `axis`, in groups where offs is not null; the result is row-major. */
+/* Dequantizes a tensor along `axis`, in groups where offs is not null. The result is row-major; but
+ * tokens of aligned groups, which a product takes in either order, lie as in q, so that nothing is
+ * transposed. */
 static MlirValue dequantize(moe__builder_t *b, MlirValue q, MlirValue scales, MlirValue offs,
                             int64_t axis, MlirAttribute align) {
-  MlirType type = bf16_like(mlirValueGetType(q));
+  MlirType type = bf16_like(mlirValueGetType(q), !mlirAttributeIsNull(align));
   MlirOperation op =
       moe__op(b, moe__op_id_name(MOE__OP_DEQUANTIZE), 1, &type, mlirValueIsNull(offs) ? 2 : 3,
               (MlirValue[]){q, scales, offs}, NULL, 0, NULL);

@@ -8,7 +8,7 @@ index.json holds `bundles`, a list of
     bundle      name of the folder
     op          the op, such as "mx_quantize.quantize_fp8" or "scaled_grouped_mm.grouped_mm"
     attributes  of the op: granularity, axis, mode, recipe ...; of products of four-bit weights also "tokens", for how many of these the
-                schedule is: "few", "some" or "many"
+                schedule is: "few", "some" or "many"; of fast products with scales of MX blocks "few" or "many", of each expert
     operands    in order: name, dtype, rank and order (order[i]: the dimension at memory position i, outermost first)
     results     the same
     functions   of the bundle, by what they are: {"call": NAME}, or {"forward": NAME, "backward": NAME}; with "_X" behind both kinds where
@@ -197,6 +197,30 @@ def products():
                                  {"accumulate": accumulate}, operands, {"out": Tensor(out, 2 if case == "forward" else 3)})
 
 
+# The schedule of few tokens with scales of MX blocks, which are multiplied by blocks then.
+FEW_TOKENS_MX = "swap_operands = 1, tile_n = 96, pieces = 3, stages = 5"
+
+
+def mx_products():
+    """Products of operands in MX blocks: fast ones of bf16, which have ones for few tokens beside them, and promoted ones. The scales of
+    weights lie beside the weights, or with the rows side by side, as they are written beside weights whose other dimension is summed."""
+    op, q, s = "scaled_grouped_mm.scaled_mm", "f8E4M3FN", "f8E8M0FNU"
+    cases = {
+        "forward": (Tensor(q, 2), Tensor(q, 3, True), Tensor(s, 2), (Tensor(s, 3, True), Tensor(s, 3)), {"offs": OFFS}),
+        "gradient": (Tensor(q, 2), Tensor(q, 2, True), Tensor(s, 2), (Tensor(s, 2),), {"offs": OFFS}),
+        "batched": (Tensor(q, 3), Tensor(q, 3, True), Tensor(s, 3), (Tensor(s, 3, True), Tensor(s, 3)), {}),
+    }
+    for case, (qa, qb, sa, sbs, offs) in cases.items():
+        for sb in sbs:
+            for out in OUTPUTS:
+                name = f"scaled_mm-{case}-mx{'' if sb is sbs[0] else '-row_major'}"
+                operands, results = {"qa": qa, "qb": qb, "sa": sa, "sb": sb} | offs, {"out": Tensor(out, 2 if case == "forward" else 3)}
+                few = "" if case == "gradient" else FEW_TOKENS_MX
+                yield Chosen(f"{name}-fast-{out}", op, {"accumulate": "fast"}, operands, results, "", {"tokens": "many"})
+                yield Bundle(f"{name}-promoted-{out}", op, {"accumulate": "promoted"}, operands, results)
+                yield Chosen(f"{name}-few-{out}", op, {"accumulate": "promoted"}, operands, results, few, {"accumulate": "fast", "tokens": "few"})
+
+
 def trained():
     """Products of bf16 tensors, alone, which quantizes along one axis only, and with gradients; those of groups also with one gradient."""
     forward = {"a": Tensor("bf16", 2), "b": Tensor("bf16", 3, True), "offs": OFFS}
@@ -214,15 +238,17 @@ def trained():
                 yield Differentiated(f"{name}-grad_{wanted}", *description, wanted=wanted)
 
 
-class Scheduled(Bundle):
-    """The same with a schedule, of several: attributes of the index have what chooses among these, which the op has not."""
+class Chosen(Bundle):
+    """The same, one of several, with a schedule or "" for the default: attributes of the index have what chooses among these, which the op
+    has not, or has otherwise."""
 
     def __init__(self, name, op, attributes, operands, results, schedule, choice):
         super().__init__(name, op, attributes, operands, results)
         self.schedule, self.choice = schedule, choice
 
     def source(self):
-        return super().source().replace("} : (", f", schedule = {{{self.schedule}}}}} : (", 1)
+        scheduled = f", schedule = {{{self.schedule}}}" if self.schedule else ""
+        return super().source().replace("} : (", f"{scheduled}}} : (", 1)
 
     def entry(self):
         return super().entry() | {"attributes": self.attributes | self.choice}
@@ -262,11 +288,11 @@ def mixed():
                     scaled = (form, x) == ("f4E2M1FN", "bf16")
                     for tokens, schedules in (SCALED_SCHEDULES if scaled else MIXED_SCHEDULES).items():
                         name = "-".join([op, form, str(group), x, *["experts"] * experts, tokens])
-                        yield Scheduled(name, f"scaled_grouped_mm.{op}", attributes, operands, {"out": Tensor(x, 2)}, schedules[experts], {"tokens": tokens})
+                        yield Chosen(name, f"scaled_grouped_mm.{op}", attributes, operands, {"out": Tensor(x, 2)}, schedules[experts], {"tokens": tokens})
 
 
 def bundles():
-    return [*trained(), *products(), *mixed(), *fp8(), *mx()]
+    return [*trained(), *products(), *mx_products(), *mixed(), *fp8(), *mx()]
 
 
 def build(bundle, moe_opt, folder):

@@ -12,7 +12,7 @@ import functools
 import numbers
 from typing import Any, Mapping, Optional
 
-from moe_opt import _bundles, _dlpack, _library
+from moe_opt import _bundles, _dlpack, _library, _recipes
 from moe_opt._library import InvalidArgument
 from moe_opt._program import Function
 
@@ -20,8 +20,10 @@ _ELEMENTS = {name: element for element, e in _dlpack.ELEMENT_TYPES.items() for n
 
 
 @functools.lru_cache(maxsize=None)
-def _function(op: str, attributes: tuple[tuple[str, Any], ...], operands: tuple[tuple[str, int], ...], results: tuple[str, ...]) -> Function:
-    bundle, name = _bundles.find(op, dict(attributes), operands, results)
+def _function(
+    op: str, attributes: tuple[tuple[str, Any], ...], operands: tuple[tuple[str, int], ...], results: tuple[str, ...], orders: tuple = ()
+) -> Function:
+    bundle, name = _bundles.find(op, dict(attributes), operands, results, orders=dict(orders))
     program = _library.program(_bundles.folder() / bundle)
     return Function(program, program.function(name))
 
@@ -122,19 +124,44 @@ def quantize_fp8_dual(
     return _call("mx_quantize.quantize_fp8_dual", attributes, {"x": x, "offs": offs}, (dtype, "f32"))
 
 
+def _lies_swapped(tensor: Any) -> bool:
+    """Whether the last two dimensions of a tensor of rank 3 are swapped in memory."""
+    strides = tensor.stride() if callable(getattr(tensor, "stride", None)) else tensor.strides
+    return strides[-2] < strides[-1]
+
+
+def _scaled_mx(tensors: Mapping[str, Any], accumulate: str, dtype: str) -> Any:
+    """The product with scales of MX blocks."""
+    qa, qb, offs = tensors["qa"], tensors["qb"], tensors["offs"]
+    groups = None if offs is None else offs.shape[0]
+    attributes = {"accumulate": accumulate} | ({"tokens": _recipes.tokens_of_mx(qa.shape, qb.shape, groups)} if accumulate == "fast" else {})
+    operands = tuple(("f8E8M0FNU" if name in ("sa", "sb") else _element(tensor, name, "f8E4M3FN"), tensor.ndim) for name, tensor in tensors.items() if tensor is not None)
+    orders = (("sb", (0, 2, 1) if _lies_swapped(tensors["sb"]) else (0, 1, 2)),) if tensors["sb"].ndim == 3 else ()
+    _bundles.require_attributes(**attributes, dtype=dtype)
+    present = [tensor for tensor in tensors.values() if tensor is not None]
+    return _function("scaled_grouped_mm.scaled_mm", tuple(attributes.items()), operands, (dtype,), orders)(*present)
+
+
 def scaled_mm(qa: Any, qb: Any, sa: Any, sb: Any, offs: Optional[Any] = None, accumulate: str = "fast", dtype: str = "bf16") -> Any:
-    """Products of FP8 operands (f8E4M3FN, or uint8) with fp32 scales.
+    """Products of FP8 operands (f8E4M3FN, or uint8) with fp32 scales, or with those of MX blocks (f8E8M0FNU, or uint8).
 
     qa (M, K), qb (E, K, N), offs (E,): out (M, N), the rows of group e times qb[e]. sa (M,), sb (E, N); or one scale, (1,) and (E,).
     qa (N, M), qb (M, K), offs (E,): out (E, N, K), the sum over the rows of each group: the gradient of weights. sa (E, N), sb (E, K); or (E,).
     qa (E, M, K), qb (E, K, N), no offs: out (E, M, N). sa (E, M), sb (E, N); or (E,).
 
+    Scales of MX blocks: sa (M, K / 32), sb (E, K / 32, N), which lies in memory so or as (E, N, K / 32); gradient of weights
+    sa (blocks, N), sb (blocks, K), as `quantize` gives them with offs; batched sa (E, M, K / 32).
+
     qb lies in memory with its last two dimensions swapped. offs (int32) are the ends of the groups, which may have any size;
     rows behind the last are neither read nor written.
     Groups lie as their tokens do: what was quantized with align does not fit here, and cannot be told apart.
-    accumulate: fast or promoted sums (docs/numerics.md). dtype: of the result, bf16, f16 or f32.
+    accumulate: fast or promoted sums (docs/numerics.md). With scales of MX blocks and more than 64 tokens for each expert, fast ones take
+    room for both operands in bf16 while they run. dtype: of the result, bf16, f16 or f32.
     """
     tensors = {"qa": qa, "qb": qb, "sa": sa, "sb": sb, "offs": offs}
+    _dlpack.require_tensors(**{name: tensor for name, tensor in tensors.items() if tensor is not None or name != "offs"})
+    if _element(sa, "sa", "f8E8M0FNU") == "f8E8M0FNU":
+        return _scaled_mx(tensors, accumulate, dtype)
     return _call("scaled_grouped_mm.scaled_mm", {"accumulate": accumulate}, tensors, (dtype,), "f8E4M3FN")
 
 

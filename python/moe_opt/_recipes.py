@@ -4,6 +4,8 @@ SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
 from __future__ import annotations
 
+from typing import Optional
+
 # What K and N are multiples of, by recipe.
 MULTIPLES = {"fp8_rowwise": 16, "fp8_tensorwise": 16, "fp8_blockwise": 16, "mxfp8": 32}
 RECIPES = tuple(MULTIPLES)
@@ -23,3 +25,14 @@ def check_weights(shape: tuple, recipe: str) -> None:
     multiple = MULTIPLES[recipe]
     if shape[1] % multiple or shape[2] % multiple:
         raise ValueError(f"b is {tuple(shape)}; K and N must be multiples of {multiple} for {recipe}")
+
+
+# So many tokens of an expert on average, or fewer, take as long as reading its weights.
+FEW_TOKENS = 64
+
+
+def tokens_of_mx(qa: tuple, qb: tuple, groups: Optional[int]) -> str:
+    """Of a product with scales of MX blocks, which has bundles for both: whether experts have "few" tokens or "many". By the shapes of qa
+    and qb, and how many groups there are; None where there are none."""
+    rows, experts = (qa[1], 1) if groups is None else (qa[len(qb) == 2], groups)
+    return "few" if rows <= FEW_TOKENS * experts else "many"

@@ -50,9 +50,10 @@ func.func @gradient(%qa: tensor<?x?xf8E4M3FN>, %qb: tensor<?x?xf8E4M3FN, #swappe
   return %out : tensor<?x?x?xbf16>
 }
 
+// Aligned tokens stay side by side.
 // CHECK-LABEL: func.func @aligned
-// CHECK-COUNT-2: "mx_quantize.dequantize"{{.*}} {align = 128 : i64, axis = 0 : i64, block = 32 : i64}
-// CHECK: "scaled_grouped_mm.mm"{{.*}} {align = 128 : i64}
+// CHECK-COUNT-2: "mx_quantize.dequantize"{{.*}} {align = 128 : i64, axis = 0 : i64, block = 32 : i64} : (tensor<?x?xf8E4M3FN, #[[$SIDE:.*]]>, tensor<?x?xf8E8M0FNU>, tensor<?xi32>) -> tensor<?x?xbf16, #[[$SIDE]]>
+// CHECK: "scaled_grouped_mm.mm"{{.*}} {align = 128 : i64} : (tensor<?x?xbf16>, tensor<?x?xbf16, #[[$SIDE]]>, tensor<?xi32>)
 func.func @aligned(%qa: tensor<?x?xf8E4M3FN>, %qb: tensor<?x?xf8E4M3FN, #swapped>, %sa: tensor<?x?xf8E8M0FNU>, %sb: tensor<?x?xf8E8M0FNU>,
                    %offs: tensor<?xi32>) -> tensor<?x?x?xbf16> {
   %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", align = 128 : i64}

@@ -184,6 +184,23 @@ class Casts(unittest.TestCase):
         self.assertTrue(numpy.array_equal(out[:17], a[:17] @ b[0].T))
         self.assertTrue(numpy.array_equal(out[17:40], a[17:40] @ b[1].T))
 
+    def test_product_in_mx_blocks(self):
+        """Few tokens and many, fast and promoted sums, scales with a type of their own and as bytes."""
+        random = numpy.random.default_rng(3)
+        weights = random.integers(-2, 3, (2, 32, 64)).astype(numpy.float32)
+        for rows in (40, 300):
+            tokens = random.integers(-2, 3, (rows, 64)).astype(numpy.float32)
+            offs = numpy.array([17, rows - 3], numpy.int32)
+            expected = numpy.concatenate([tokens[:17] @ weights[0].T, tokens[17 : rows - 3] @ weights[1].T])
+            a, sa, b, sb = (*moe_opt.quantize(tokens), *moe_opt.quantize(weights))
+            for kind in (lambda x: x, as_bytes):
+                for accumulate in ("fast", "promoted"):
+                    with self.subTest(rows=rows, kind=kind, accumulate=accumulate):
+                        operands = (kind(a), kind(b).swapaxes(1, 2), kind(sa), kind(sb).swapaxes(1, 2))
+                        out = moe_opt.scaled_mm(*operands, offs, accumulate)[: rows - 3]
+                        found = (out.view(numpy.uint16).astype(numpy.uint32) << 16).view(numpy.float32)
+                        self.assertTrue(numpy.array_equal(found, expected))
+
     def test_product_of_few_tokens(self):
         """No tokens at all, none that chose an expert, one expert: only rows of groups are written."""
         weights = numpy.full((3, 32, 64), 0x3F80, numpy.uint16)  # ones

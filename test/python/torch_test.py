@@ -340,10 +340,38 @@ def test_opcheck(recipe):
     torch.library.opcheck(torch.ops.moe_opt.grouped_mm_forward_b.default, (x.detach(), b, offs, recipe))
 
 
+@pytest.mark.parametrize("rows", [3 * E, 65 * E + 1])
+def test_products_in_mx_blocks(rows):
+    """Of integers, whose sums are exact: forward, both gradients, batched, with few tokens and many."""
+    generator = torch.Generator().manual_seed(0)
+
+    def integers(*shape):
+        return torch.randint(-2, 3, shape, generator=generator).to(BF16).to(DEVICE)
+
+    offs = ends("first empty", rows - 2)
+    bounds = [0, *offs.tolist()]
+    groups = [slice(*pair) for pair in zip(bounds, bounds[1:])]
+    x, w, dy = integers(rows, K), integers(E, N, K), integers(rows, N)
+    a, b = moe.quantize_mx(x), moe.quantize_mx(w)
+    for accumulate in ("fast", "promoted"):
+        y = moe.scaled_grouped_mm(a.q, b.q.transpose(1, 2), a.scales, b.scales.transpose(1, 2), offs, accumulate)
+        assert torch.equal(y[: rows - 2].float(), torch.cat([x[g].float() @ w[e].float().T for e, g in enumerate(groups)]))
+    a, b = moe.quantize_mx(dy), moe.quantize_mx(w, axis=1)  # summed over N
+    dx = moe.scaled_grouped_mm(a.q, b.q, a.scales, b.scales, offs)
+    assert torch.equal(dx[: rows - 2].float(), torch.cat([dy[g].float() @ w[e].float() for e, g in enumerate(groups)]))
+    a, b = moe.quantize_mx(dy, axis=0, offs=offs), moe.quantize_mx(x, axis=0, offs=offs)
+    dw = moe.scaled_grouped_mm(a.q.t(), b.q, a.scales, b.scales, offs)
+    assert torch.equal(dw, torch.stack([dy[g].float().T @ x[g].float() for g in groups]).to(BF16))
+    x3 = integers(E, rows, K)
+    a, b = moe.quantize_mx(x3), moe.quantize_mx(w)
+    y = moe.scaled_grouped_mm(a.q, b.q.transpose(1, 2), a.scales, b.scales.transpose(1, 2))
+    assert torch.equal(y, (x3.float() @ w.float().transpose(1, 2)).to(BF16))
+
+
 def test_opcheck_of_quantizers_and_products():
     x, w = (tensor.detach() for tensor in operands())
     ops = torch.ops.moe_opt
-    a, b = moe.quantize_fp8(x), moe.quantize_fp8(w)
+    a, b, c, d = moe.quantize_fp8(x), moe.quantize_fp8(w), moe.quantize_mx(x), moe.quantize_mx(w)
     # The other checks compute with inputs and results; torch has no arithmetic for eight-bit floats.
     tests = ("test_autograd_registration", "test_faketensor")
     for op, arguments in (
@@ -353,6 +381,7 @@ def test_opcheck_of_quantizers_and_products():
         (ops.quantize_fp8, (x, None, "row", 1, True, False, None, FP8)),
         (ops.quantize_fp8_dual, (x, ends(), True, False, 128, FP8)),
         (ops.scaled_mm, (a.q, b.q.transpose(1, 2), a.scales, b.scales, ends())),
+        (ops.scaled_mm, (c.q, d.q.transpose(1, 2), c.scales, d.scales.transpose(1, 2), ends())),
     ):
         torch.library.opcheck(op.default, arguments, test_utils=tests)
 

@@ -46,6 +46,8 @@ static MlirValue scale_index(moe__dequantize_t *s, const moe__place_t *at) {
     MlirValue mx_blocks = moe__udiv(b, n, MOE_MX_BLOCK);
     return mul_add64(b, mul_add(b, at->expert, mx_blocks, moe__lshr(b, at->row, 5)), k, at->column);
   }
+  if (s->side_by_side)
+    return mul_add(b, moe__lshr(b, at->column, 5), n, at->row);
   if (s->mx)
     return mul_add64(b, mul_add(b, at->expert, n, at->row), moe__udiv(b, k, MOE_MX_BLOCK),
                      moe__lshr(b, at->column, 5));
@@ -120,7 +122,7 @@ MlirValue moe__dequantize_offset(moe__dequantize_t *s, MlirValue expert, MlirVal
 
 void moe__dequantize_store(moe__dequantize_t *s, const MlirValue values[MOE__MAX_COLUMNS],
                            const MlirValue scales[MOE__MAX_COLUMNS], MlirValue offset,
-                           MlirValue is_zero) {
+                           const MlirValue kept[MOE__MAX_COLUMNS]) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue words[MOE__VECTOR_BYTES / 4];
   for (int i = 0; i < MOE__VECTOR_BYTES / 4; i++) {
@@ -128,10 +130,10 @@ void moe__dequantize_store(moe__dequantize_t *s, const MlirValue values[MOE__MAX
     for (int j = 0; j < s->elements.per_word; j++) {
       int column = i * s->elements.per_word + j;
       products[j] = moe__fmul(b, values[column], scales[column]);
+      if (kept)
+        products[j] = moe__select(b, kept[column], products[j], moe__f32(b, 0));
     }
     words[i] = moe__word_of(b, &s->elements, products);
-    if (is_zero.ptr)
-      words[i] = moe__select(b, is_zero, 0, words[i]);
   }
   MlirValue bytes = moe__mul(b, offset, s->elements.bytes);
   moe__store(b, moe__vector(b, MOE__VECTOR_BYTES / 4, words), moe__offset(b, s->x, bytes));
@@ -140,7 +142,7 @@ void moe__dequantize_store(moe__dequantize_t *s, const MlirValue values[MOE__MAX
 void moe__dequantize_groups(moe__dequantize_t *s) {
   moe__kernel_t *kernel = &s->kernel;
   moe__builder_t *b = &kernel->builder;
-  MlirValue rows = s->n.value;
+  MlirValue rows = s->side_by_side ? s->k.value : s->n.value;
   if (s->aligned) /* but for the room between groups */
     rows = moe__smax(b, moe__sub(b, rows, moe__mul(b, s->groups.count, MOE_GROUP_ALIGN)),
                      moe__i32(b, 0));
@@ -149,7 +151,36 @@ void moe__dequantize_groups(moe__dequantize_t *s) {
   }
 }
 
+moe__aligned_place_t moe__dequantize_aligned_place(moe__dequantize_t *s, MlirValue row) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue group = moe__groups_find_aligned(&s->groups, row), start, end;
+  moe__aligned_place_t place = {.is_none = moe__ule(b, s->groups.count, group)};
+  moe__groups_range(&s->groups, moe__select(b, place.is_none, 0, group), &start, &end);
+  place.in_group = moe__sub(b, row, moe__groups_aligned_row(b, start, group));
+  place.size = moe__sub(b, end, start);
+  return place;
+}
+
+MlirValue moe__dequantize_is_written(moe__dequantize_t *s, const moe__aligned_place_t *place) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue in_block = moe__ult(b, moe__and(b, place->in_group, -MOE_GROUP_ALIGN), place->size);
+  return moe__and(b, in_block, moe__eq(b, moe__zext(b, place->is_none, b->i32), 0));
+}
+
 /* ---- The kernel ---- */
+
+/* Whether tokens of MX blocks lie side by side in x as they do in q. */
+static bool is_side_by_side(MlirOperation op) {
+  MlirType x = moe__tensor_type(op, MOE__X);
+  return moe__is(op, MOE__OP_DEQUANTIZE) && moe__op_integer(op, "axis") == 0 &&
+         mlirShapedTypeGetRank(x) == 2 && moe__is_column_major(x);
+}
+
+/* Whether q, along whose innermost dimension blocks lie, is transposed on the way. */
+static bool is_transposed(MlirOperation op) {
+  MlirType q = moe__tensor_type(op, MOE__Q);
+  return moe__op_integer(op, "axis") != mlirShapedTypeGetRank(q) - 1 && !is_side_by_side(op);
+}
 
 static bool has_kernel(MlirOperation op) {
   MlirType q = moe__tensor_type(op, MOE__Q);
@@ -161,8 +192,12 @@ static bool has_kernel(MlirOperation op) {
                       "no kernel dequantizes a tensor of rank %d along axis %d; there are some for "
                       "rank 2 and 3 along the last two dimensions",
                       rank, axis);
-  if (!moe__is_row_major(scales) || !moe__is_row_major(x))
+  bool side_by_side = is_side_by_side(op);
+  if (!moe__is_row_major(scales) || !(moe__is_row_major(x) || side_by_side))
     return moe__error(op, "the kernel takes scales and writes x row-major; remove their encoding");
+  if (side_by_side && !mlirValueIsNull(moe__operand(op, MOE__OFFS)) && !moe__group_align(op))
+    return moe__error(op, "the kernel writes x row-major where groups begin anywhere; remove its "
+                          "encoding, or give 'align'");
   bool last = axis == rank - 1;
   if (!last && moe__is(op, MOE__OP_DEQUANTIZE_FP8) && moe__op_granularity(op) == MOE__1X128)
     return moe__error(op,
@@ -175,7 +210,7 @@ static bool has_kernel(MlirOperation op) {
     return moe__error(
         op, "the kernel takes q column-major along axis %d; give it the encoding %s", axis,
         rank == 2 ? "affine_map<(m, k) -> (k, m)>" : "affine_map<(e, n, k) -> (e, k, n)>");
-  return moe__needs_multiple_of_16(op, MOE__Q, rank - 1) &&
+  return (side_by_side || moe__needs_multiple_of_16(op, MOE__Q, rank - 1)) &&
          (last || moe__needs_multiple_of_16(op, MOE__Q, rank - 2));
 }
 
@@ -185,10 +220,12 @@ static void add_requirements(moe__dequantize_t *s, MlirOperation op, int rank) {
   moe__require_shapes(kernel, op);
   int along = s->mx ? MOE_MX_BLOCK : MULTIPLE, q = moe__tensor_number(op, MOE__Q),
       offs = moe__tensor_number(op, MOE__OFFS);
-  moe__kernel_require(kernel, q, rank - 1, MOE__MULTIPLE_OF, s->column_major ? MULTIPLE : along);
+  bool tokens_last = !s->column_major && !s->side_by_side;
+  if (!s->side_by_side)
+    moe__kernel_require(kernel, q, rank - 1, MOE__MULTIPLE_OF, tokens_last ? along : MULTIPLE);
   if (s->grouped && s->mx) /* whose last block may be short */
     along = s->aligned ? MOE_GROUP_ALIGN : MULTIPLE;
-  if (s->column_major)
+  if (!tokens_last)
     moe__kernel_require(kernel, q, rank - 2, MOE__MULTIPLE_OF, along);
   if (s->grouped) {
     moe__require_groups(kernel, offs);
@@ -200,7 +237,8 @@ static void add_parameters(moe__dequantize_t *s, MlirOperation op) {
   MlirType q = moe__tensor_type(op, MOE__Q);
   int number = moe__tensor_number(op, MOE__Q);
   int rank = (int)mlirShapedTypeGetRank(q);
-  moe__kernel_matrices(kernel, number, q, &s->e, &s->n, &s->k);
+  moe__kernel_matrices(kernel, number, q, &s->e, s->side_by_side ? &s->k : &s->n,
+                       s->side_by_side ? &s->n : &s->k);
   s->q = moe__kernel_pointer(kernel, number);
   s->scales = moe__kernel_pointer(kernel, moe__tensor_number(op, MOE__SCALES));
   if (s->grouped) {
@@ -216,7 +254,7 @@ static void add_parameters(moe__dequantize_t *s, MlirOperation op) {
 static const moe__expression_t *grid_expression(moe__dequantize_t *s, MlirOperation op) {
   moe__record_t *record = &s->kernel.record;
   moe__tile_counts_t tiles = {&s->e, &s->n, &s->k, s->schedule.tile_n, s->schedule.tile_k, NULL};
-  if (s->grouped && !s->column_major)
+  if (s->grouped && !s->column_major && !s->side_by_side)
     tiles.groups = moe__expression_dim(record, moe__tensor_number(op, MOE__OFFS), 0);
   return moe__tiles_grid(record, &tiles, s->schedule.ctas_per_sm);
 }
@@ -247,17 +285,12 @@ static const moe__dequantize_schedule_t COLUMNS[] = {
     {.tile_n = 256, .tile_k = 256, .warps = 16, .ctas_per_sm = 2, .band = 8},
 };
 
-static bool is_column_major(MlirOperation op) {
-  MlirType q = moe__tensor_type(op, MOE__Q);
-  return moe__op_integer(op, "axis") != mlirShapedTypeGetRank(q) - 1;
-}
-
 static int element_bytes(MlirOperation op) {
   return moe__elements_of(moe__tensor_type(op, MOE__X), false).bytes;
 }
 
 static moe__candidates_t candidates(MlirOperation op) {
-  if (is_column_major(op))
+  if (is_transposed(op))
     return MOE__CANDIDATES(COLUMNS);
   return element_bytes(op) == 2 ? MOE__CANDIDATES(ROWS_BF16) : MOE__CANDIDATES(ROWS_F32);
 }
@@ -268,7 +301,7 @@ static bool lay_out(MlirOperation op, const void *schedule, void *out) {
   l->cta.threads = s->warps * MOE__WARP;
   l->cta.ctas_per_sm = s->ctas_per_sm;
   l->groups = moe__groups_reserve(&l->cta, moe__max_groups(op), MOE__GROUPS_IN_TURN);
-  return (is_column_major(op) ? moe__dequantize_columns_layout : moe__dequantize_rows_layout)(
+  return (is_transposed(op) ? moe__dequantize_columns_layout : moe__dequantize_rows_layout)(
       op, s, MOE__VECTOR_BYTES / element_bytes(op), l);
 }
 
@@ -285,7 +318,8 @@ static bool lower(const moe__lowering_t *lowering) {
       .element = moe__fp8_of(q),
       .elements = moe__elements_of(moe__tensor_type(op, MOE__X), false),
       .mx = moe__is(op, MOE__OP_DEQUANTIZE),
-      .column_major = is_column_major(op),
+      .column_major = is_transposed(op),
+      .side_by_side = is_side_by_side(op),
       .grouped = layout->groups.max_groups > 0,
       .aligned = moe__group_align(op) != 0,
   };

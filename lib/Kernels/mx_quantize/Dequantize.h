@@ -29,7 +29,8 @@ bool moe__dequantize_columns_layout(MlirOperation op, const moe__dequantize_sche
 
 #define MOE__MAX_COLUMNS 8 /* of a vector of x, which a thread converts at once */
 
-/* Tensors are seen as (E,N,K), those of rank 2 with E = 1. */
+/* Tensors are seen as (E,N,K), those of rank 2 with E = 1. Where tokens lie side by side in q and
+ * in x, N and K have changed places. */
 typedef struct moe__dequantize_t {
   moe__kernel_t kernel;
   moe__dequantize_schedule_t schedule;
@@ -44,7 +45,8 @@ typedef struct moe__dequantize_t {
    * in shared memory its group, or where scales are of MX blocks the row of its scales; or
    * MOE__ROW_OF_NONE or MOE__ROW_OF_ZEROS. */
   bool grouped;
-  bool aligned; /* groups begin at multiples of MOE_GROUP_ALIGN, with zeros behind each */
+  bool side_by_side; /* tokens of MX blocks, in x too: nothing is transposed, and groups cut K */
+  bool aligned;      /* groups begin at multiples of MOE_GROUP_ALIGN, with zeros behind each */
   moe__extent_t e, n, k;
   MlirValue q, scales, offs, status, x;
   moe__groups_t groups;
@@ -73,11 +75,22 @@ void moe__dequantize_scales(moe__dequantize_t *s, const moe__place_t *at,
 MlirValue moe__dequantize_offset(moe__dequantize_t *s, MlirValue expert, MlirValue row,
                                  MlirValue column);
 
-/* Writes a vector of x, which starts with element number `offset`: values times scales; +0 where
- * is_zero, an i1 that may be null. */
+/* Writes a vector of x, which starts with element number `offset`: values times scales. kept: for
+ * each an i1, +0 is written where it is false; NULL for all. */
 void moe__dequantize_store(moe__dequantize_t *s, const MlirValue values[MOE__MAX_COLUMNS],
                            const MlirValue scales[MOE__MAX_COLUMNS], MlirValue offset,
-                           MlirValue is_zero);
+                           const MlirValue kept[MOE__MAX_COLUMNS]);
+
+/* Of row `row` there, where groups are aligned: its place in its group, the group's size, and
+ * whether it is behind the room of all groups, an i1. */
+typedef struct moe__aligned_place_t {
+  MlirValue in_group, size, is_none;
+} moe__aligned_place_t;
+
+moe__aligned_place_t moe__dequantize_aligned_place(moe__dequantize_t *s, MlirValue row);
+
+/* Whether it is written (i1): blocks of MOE_GROUP_ALIGN rows that have none of a group are not. */
+MlirValue moe__dequantize_is_written(moe__dequantize_t *s, const moe__aligned_place_t *place);
 
 /* Makes the groups' table, with tiles of tile_n rows; a barrier of the CTA must follow. */
 void moe__dequantize_groups(moe__dequantize_t *s);

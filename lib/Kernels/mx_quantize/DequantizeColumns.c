@@ -100,21 +100,17 @@ static void load_tile(columns_t *c) {
 static MlirValue row_of_scales(moe__dequantize_t *s, MlirValue row) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue none = moe__i32(b, MOE__ROW_OF_NONE), start, end;
-  MlirValue group = (s->aligned ? moe__groups_find_aligned : moe__groups_find)(&s->groups, row);
+  if (s->aligned) {
+    moe__aligned_place_t place = moe__dequantize_aligned_place(s, row);
+    MlirValue at = moe__select(b, moe__ult(b, place.in_group, place.size), moe__lshr(b, row, 5),
+                               moe__i32(b, MOE__ROW_OF_ZEROS));
+    return moe__select(b, moe__dequantize_is_written(s, &place), at, none);
+  }
+  MlirValue group = moe__groups_find(&s->groups, row);
   MlirValue is_none = moe__ule(b, s->groups.count, group);
   moe__groups_range(&s->groups, moe__select(b, is_none, 0, group), &start, &end);
-  if (!s->aligned) {
-    MlirValue in_group = moe__lshr(b, moe__sub(b, row, start), 5);
-    MlirValue at = moe__add(b, moe__add(b, moe__lshr(b, start, 5), group), in_group);
-    return moe__select(b, is_none, none, at);
-  }
-  /* The group's rows, then zeros up to a multiple. */
-  MlirValue size = moe__sub(b, end, start);
-  MlirValue in_group = moe__sub(b, row, moe__groups_aligned_row(b, start, group));
-  MlirValue is_row = moe__ult(b, in_group, size);
-  MlirValue is_padding = moe__ult(b, moe__and(b, in_group, -MOE_GROUP_ALIGN), size);
-  MlirValue at = moe__select(b, is_row, moe__lshr(b, row, 5),
-                             moe__select(b, is_padding, moe__i32(b, MOE__ROW_OF_ZEROS), none));
+  MlirValue in_group = moe__lshr(b, moe__sub(b, row, start), 5);
+  MlirValue at = moe__add(b, moe__add(b, moe__lshr(b, start, 5), group), in_group);
   return moe__select(b, is_none, none, at);
 }
 
@@ -186,13 +182,16 @@ static void dequantize_item(columns_t *c, MlirValue item) {
     for (int j = 0; j < WORD_ROWS; j++) {
       MlirValue row_j = moe__add(b, row, j);
       moe__place_t at = {.expert = c->expert, .row = row_j, .column = column};
-      MlirValue is_written = {NULL}, is_zero = {NULL};
+      MlirValue is_written = {NULL}, kept[MOE__MAX_COLUMNS];
       if (s->grouped && s->mx) {
         is_written = moe__ne(b, rows[j], MOE__ROW_OF_NONE);
-        is_zero = moe__eq(b, rows[j], MOE__ROW_OF_ZEROS);
-        at.group = moe__select(b, is_zero, 0, rows[j]);
-        if (!s->aligned)
-          is_zero = (MlirValue){NULL};
+        at.group = rows[j];
+        if (s->aligned) {
+          MlirValue is_kept = moe__ne(b, rows[j], MOE__ROW_OF_ZEROS);
+          at.group = moe__select(b, is_kept, rows[j], 0);
+          for (int i = 0; i < s->columns; i++)
+            kept[i] = is_kept;
+        }
       } else if (s->grouped) {
         at.group = rows[j];
         is_written = moe__ult(b, rows[j], s->groups.count);
@@ -202,7 +201,8 @@ static void dequantize_item(columns_t *c, MlirValue item) {
             j == 0) /* an item's rows have the same scales where there are no groups */
           moe__dequantize_scales(s, &at, scales);
         moe__dequantize_store(s, values[j], scales,
-                              moe__dequantize_offset(s, c->expert, row_j, column), is_zero);
+                              moe__dequantize_offset(s, c->expert, row_j, column),
+                              s->aligned ? kept : NULL);
       }
     }
   }

@@ -1,4 +1,4 @@
-/* DequantizeRows.c - the kernel of both dequantizers where q is row-major.
+/* DequantizeRows.c - the kernel of both dequantizers where q lies in memory as x does.
  *
  * A stream: a thread loads one vector of each of several rows, all of them before it uses the
  * first, converts, and stores 16 bytes of x for each. Neighboring threads have neighboring
@@ -47,7 +47,7 @@ static moe__tiles_t plain_tiles(moe__dequantize_t *s) {
 static tile_t tile_at(moe__dequantize_t *s, const moe__tiles_t *tiles, MlirValue index) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue tile_k = moe__i32(b, s->schedule.tile_k);
-  if (s->grouped) {
+  if (s->grouped && !s->side_by_side) {
     moe__group_tile_t at = moe__groups_tile(&s->groups, index);
     return (tile_t){.expert = moe__i32(b, 0),
                     .group = at.group,
@@ -69,9 +69,10 @@ static void unpack(moe__dequantize_t *s, MlirValue vector, MlirValue out[MOE__MA
     moe__fp8_unpack4(b, moe__extract(b, vector, i), s->element, out + (ptrdiff_t)4 * i);
 }
 
-/* The thread's part of a tile: the vector at `column` of every step-th row from `row` on. */
+/* The thread's part of a tile: the vector at `column` of every step-th row from `row` on. kept: as
+ * for moe__dequantize_store. */
 static void dequantize_vectors(moe__dequantize_t *s, const tile_t *tile, MlirValue row,
-                               MlirValue column, int step) {
+                               MlirValue column, int step, const MlirValue *kept) {
   moe__builder_t *b = &s->kernel.builder;
   int count = s->schedule.tile_n / step;
   MlirValue last = moe__sub(b, tile->row_end, 1);
@@ -93,9 +94,22 @@ static void dequantize_vectors(moe__dequantize_t *s, const tile_t *tile, MlirVal
       MlirValue values[MOE__MAX_COLUMNS];
       unpack(s, vectors[i], values);
       moe__dequantize_store(s, values, scales[i],
-                            moe__add(b, moe__wide_mul(b, below, s->k.value), start),
-                            (MlirValue){NULL});
+                            moe__add(b, moe__wide_mul(b, below, s->k.value), start), kept);
     }
+  }
+}
+
+/* The same where tokens lie side by side, of aligned groups: a vector may have tokens of one group
+ * and padding behind them, or be of none. */
+static void dequantize_tokens(moe__dequantize_t *s, const tile_t *tile, MlirValue row,
+                              MlirValue column, int step) {
+  moe__builder_t *b = &s->kernel.builder;
+  moe__aligned_place_t place = moe__dequantize_aligned_place(s, column);
+  MlirValue kept[MOE__MAX_COLUMNS];
+  for (int i = 0; i < s->columns; i++)
+    kept[i] = moe__ult(b, moe__add(b, place.in_group, i), place.size);
+  MOE__IF (b, moe__dequantize_is_written(s, &place)) {
+    dequantize_vectors(s, tile, row, column, step, kept);
   }
 }
 
@@ -108,7 +122,8 @@ void moe__dequantize_rows(moe__dequantize_t *s) {
   if (s->grouped) {
     moe__dequantize_groups(s);
     moe__cta_barrier(b);
-    tiles.total = moe__groups_total(&s->groups);
+    if (!s->side_by_side)
+      tiles.total = moe__groups_total(&s->groups);
   }
   MlirValue lane_row = moe__udiv(b, kernel->thread, lanes);
   MlirValue lane_column = moe__mul(b, moe__urem(b, kernel->thread, lanes), s->columns);
@@ -116,7 +131,11 @@ void moe__dequantize_rows(moe__dequantize_t *s) {
     tile_t tile = tile_at(s, &tiles, index);
     MlirValue column = moe__add(b, tile.column, lane_column);
     MOE__IF (b, moe__ult(b, column, s->k.value)) {
-      dequantize_vectors(s, &tile, moe__add(b, tile.row, lane_row), column, step);
+      MlirValue row = moe__add(b, tile.row, lane_row);
+      if (s->grouped && s->side_by_side)
+        dequantize_tokens(s, &tile, row, column, step);
+      else
+        dequantize_vectors(s, &tile, row, column, step, NULL);
     }
   }
 }

@@ -121,14 +121,16 @@ def scaled_grouped_mm(
     accumulate: str = "fast",
     out_dtype: torch.dtype = torch.bfloat16,
 ) -> Tensor:
-    """The product of operands that are FP8 (E4M3) already, times their fp32 scales. Not differentiable.
+    """The product of operands that are FP8 (E4M3) already, times their scales, fp32 or those of MX blocks. Not differentiable.
 
     | case            | qa        | qb        | sa          | sb          | offs | result    |
     | forward         | (M, K)    | (E, K, N) | (M)         | (E, N)      | (E)  | (M, N)    |
     | weight gradient | (N, M)    | (M, K)    | (E, N)      | (E, K)      | (E)  | (E, N, K) |
     | batched         | (E, M, K) | (E, K, N) | (E, M)      | (E, N)      | none | (E, M, N) |
 
-    With scales sb of (E), one for an expert, sa is (1), (E) and (E). The last two dimensions of qb are swapped in memory, all else is
+    With scales sb of (E), one for an expert, sa is (1), (E) and (E). Scales of MX blocks, float8_e8m0fnu: sa (M, K/32), of the weight
+    gradient (blocks, N), batched (E, M, K/32); sb (E, K/32, N), which may lie in memory as (E, N, K/32), of the weight gradient (blocks, K).
+    They are as `quantize` gives them. With more than 64 tokens for each expert "fast" takes room for both operands in bf16. The last two dimensions of qb are swapped in memory, all else is
     row-major. accumulate: "fast" or "promoted" (sums over 128 are added in fp32). out_dtype: bf16, f16 or fp32.
     Groups lie as their tokens do: what was quantized with align does not fit here, and cannot be told apart.
 
@@ -144,7 +146,7 @@ def scaled_grouped_mm(
         or _function_modes()
         or _transform()
     ):
-        direct = DIRECT_PRODUCTS.get((qa.dim(), qb.dim(), sb.dim(), accumulate, out_dtype))
+        direct = DIRECT_PRODUCTS.get((qa.dim(), qb.dim(), sb.dim(), sb.dtype, accumulate, out_dtype))
         if direct is not None:
             return direct(qa, qb, sa, sb, offs)
     require_tensors(qa=qa, qb=qb, sa=sa, sb=sb, **({} if offs is None else {"offs": offs}))

@@ -19,6 +19,7 @@ from moe_opt.torch._functions import DTYPES, Function
 
 LIBRARY = torch.library.Library("moe_opt", "DEF")
 _NAMES = {dtype: name for name, dtype in DTYPES.items()}
+E8M0 = DTYPES["f8E8M0FNU"]
 
 
 def require_tensors(**arguments: object) -> None:
@@ -196,15 +197,23 @@ _with_gradients("b", "a")
 DIRECT_PRODUCTS: dict[tuple, Callable[..., Tensor]] = {}
 
 
-def _scaled_mm_function(qa, qb, sa, sb, offs, accumulate, out_dtype) -> Function:
-    attributes = (("accumulate", accumulate),)
-    return function("scaled_grouped_mm.scaled_mm", "call", attributes, _kinds(qa, qb, sa, sb, offs), (_NAMES.get(out_dtype, str(out_dtype)),))
+def _scaled_mm_function(qa, qb, sa, sb, offs, accumulate, out_dtype, tokens="many") -> Function:
+    """tokens: with scales of MX blocks, those of each expert, few or many."""
+    attributes, orders = (("accumulate", accumulate),), ()
+    if sa.dtype == E8M0:
+        attributes += (("tokens", tokens),) if accumulate == "fast" else ()
+        orders = (("sb", (0, 2, 1) if _is_swapped(sb) else (0, 1, 2)),) if sb.dim() == 3 else ()
+    return function("scaled_grouped_mm.scaled_mm", "call", attributes, _kinds(qa, qb, sa, sb, offs), (_NAMES.get(out_dtype, str(out_dtype)),), orders)
 
 
 def _scaled_mm(qa, qb, sa, sb, offs=None, accumulate="fast", out_dtype=torch.bfloat16):
+    if sa.dtype == E8M0:
+        tokens = _recipes.tokens_of_mx(qa.shape, qb.shape, None if offs is None else offs.shape[0])
+        operands = (qa, qb, sa, sb) if offs is None else (qa, qb, sa, sb, offs)
+        return _scaled_mm_function(qa, qb, sa, sb, offs, accumulate, out_dtype, tokens)(*operands)
     if offs is None:
         return _scaled_mm_function(qa, qb, sa, sb, offs, accumulate, out_dtype)(qa, qb, sa, sb)
-    key = (qa.dim(), qb.dim(), sb.dim(), accumulate, out_dtype)  # all else is the runtime's to check
+    key = (qa.dim(), qb.dim(), sb.dim(), sb.dtype, accumulate, out_dtype)  # all else is the runtime's to check
     direct = DIRECT_PRODUCTS.get(key)
     if direct is not None:
         return direct(qa, qb, sa, sb, offs)

@@ -49,6 +49,17 @@ func.func @x_column_major(%q: tensor<4x32xf8E4M3FN>, %s: tensor<4xf32>) {
 
 // -----
 
+// Blocks of a group that begins anywhere cut a row of tokens at any place.
+#col_major = affine_map<(m, k) -> (k, m)>
+func.func @side_by_side(%q: tensor<64x32xf8E4M3FN, #col_major>, %s: tensor<4x32xf8E8M0FNU>, %offs: tensor<2xi32>) {
+  // expected-error@below {{the kernel writes x row-major where groups begin anywhere; remove its encoding, or give 'align'}}
+  %x = "mx_quantize.dequantize"(%q, %s, %offs) {axis = 0 : i64, block = 32 : i64}
+      : (tensor<64x32xf8E4M3FN, #col_major>, tensor<4x32xf8E8M0FNU>, tensor<2xi32>) -> tensor<64x32xbf16, #col_major>
+  return
+}
+
+// -----
+
 func.func @k(%q: tensor<4x24xf8E4M3FN>, %s: tensor<4xf32>) {
   // expected-error@below {{operand 'q' has dimension 1 of size 24; the kernel needs a multiple of 16}}
   %x = "mx_quantize.dequantize_fp8"(%q, %s) {granularity = "row", axis = 1 : i64}
