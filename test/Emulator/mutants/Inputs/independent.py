@@ -300,6 +300,27 @@ SUITES = {
             ("a scale that is NaN gives a number", ptx(", 255", ", 254", 0, 0), DIFFERENT),
         ],
     ),
+    "dequantize_groups": (
+        [*shapes(q=(1616, 144), s=(75, 144), offs=(24,)), "--groups", "edge", "--nan-groups"],
+        [
+            ("scales of a group elsewhere", ptx(r"(shr\.u32 \s*%r\d+, %r\d+, 5;\s*shr\.u32 \s*%r\d+, %r\d+), 5;(\s*add\.s32)", r"\1, 6;\2"), DIFFERENT),
+            ("a token of no group written", ptx(r"(selp\.b32 \s*%r\d+, %r\d+), -1,( %p\d+;\s*st\.shared)", r"\1, 0,\2"), "is in no group, and was written"),
+        ],
+    ),
+    "dequantize_aligned": (
+        [*shapes(q=(3840, 144), s=(120, 144), offs=(24,)), "--groups", "edge", "--nan-groups"],
+        [
+            ("padding not written", ptx(r"(selp\.b32 \s*%r\d+, %r\d+), -2,", r"\1, -1,"), DIFFERENT),
+            ("a block without tokens written", ptx(r"(and\.b32 \s*%r\d+, %r\d+), -128;(\s*setp\.lt\.u32)", r"\1, -256;\2"), DIFFERENT),
+        ],
+    ),
+    "dequantize_side": (
+        [*shapes(q=(3840, 144), s=(120, 144), offs=(24,)), "--groups", "edge", "--nan-groups"],
+        [
+            ("padding times its scale", ptx(r"selp\.f32 \s*(%r\d+), (%r\d+), 0f00000000, %p\d+;", r"mov.b32 \1, \2;", 0, 0), DIFFERENT),
+            ("scales of the rows before", ptx(r"(shr\.u32 \s*%r\d+, %r\d+), 5;", r"\1, 6;", 0, 0), DIFFERENT),
+        ],
+    ),
     "pack": (
         [*shapes(s=(300, 20), offs=(4,)), *RAGGED],
         [
