@@ -25,6 +25,9 @@ beside ours with scales of rows.
 The rows "align" are gradients of weights whose groups begin at multiples of 128 tokens, ragged and equal, beside those whose groups begin anywhere and
 DeepGEMM's; "check aligned" compares the bits of both, with NaN in all that must not be read.
 
+The rows "mx" are of operands in MX blocks: promoted sums, fast ones, whose operands are dequantized first, `mm` of operands that are bf16 already, and
+torch._grouped_mm of these; in the gradient with groups aligned and where they lie. "check mx" compares the bits of fast sums with those of promoted ones.
+
 The rows "small" are bound by reading the weights. Their time is compared with that of reading the weights once, at the bandwidth of
 a device copy of as many bytes, which is measured with them; L2 is cleared before each.
 
@@ -55,6 +58,7 @@ SWEPT = (*SUMS, "blocks")
 ALIGNED = ("blocks", "mx", "promoted", "fast")
 CHECKED = [(2048, 1024, 512, 8), (2048, 528, 1040, 12), (700, 256, 64, 24), (4096, 512, 256, 256), (512, 256, 128, 1)]
 CHECKED_GRADIENTS = [(2048, 1024, 512, 8), (2048, 200, 272, 12), (1024, 128, 64, 24), (512, 256, 128, 1)]
+CHECKED_MX = [(2048, 1024, 512, 8), (2048, 208, 544, 12), (1024, 128, 64, 24), (512, 256, 128, 1)]
 KINDS = ("equal", "ragged", "edge", "one")
 LIKE_TORCH = 0.02  # the largest part of the norm that two right results differ by
 BUSY_SECONDS = 0.3  # until clocks are read
@@ -460,6 +464,77 @@ def compare_aligned(run, sums, shape, kind):
     print(label(f"align {sums}", shape, kind), ", ".join(words), flush=True)
 
 
+def powers_of_blocks(*shape):
+    """Scales of MX blocks."""
+    return torch.randint(125, 130, shape, device="cuda", dtype=torch.uint8).view(torch.float8_e8m0fnu)
+
+
+def widened(q, exponents):
+    """Elements along the last dimension times the scales of their MX blocks, as bf16."""
+    factors = (exponents.view(torch.uint8).float() - 127).exp2()
+    return torch.cat([(part.float().unflatten(-1, (-1, 32)) * factor[..., None]).flatten(-2).to(BF16)
+                      for part, factor in zip(q.split(4096), factors.split(4096))])  # fmt: skip
+
+
+def mx_forward(run, shape, kind, values):
+    """Functions of the product forward in MX blocks."""
+    m, n, k, experts = shape
+    ends = group_ends(kind, m, experts).clamp(max=m)
+    a, b, sa, sb = values(m, k), weights(values, n, k, experts), powers_of_blocks(m, k // 32), powers_of_blocks(experts, n, k // 32)
+    wide_a = widened(a, sa)
+    wide_b = torch.stack([widened(b[e].t(), sb[e]) for e in range(experts)]).transpose(1, 2)
+    quantized = (a, b, sa, sb.transpose(1, 2), ends)
+    return {
+        "promoted": lambda: run.bundle("product-forward-mx")(*quantized)[0],
+        "fast": lambda: run.bundle("chain-product-forward-mx")(*quantized)[0],
+        "mm": lambda: run.bundle("product-halves-forward")(wide_a, wide_b, ends)[0],
+        "torch bf16": lambda: torch._grouped_mm(wide_a, wide_b, offs=ends, out_dtype=BF16),
+    }, int(ends[-1])
+
+
+def mx_gradient(run, shape, kind, values):
+    """Functions of the gradient of weights in MX blocks, of aligned groups and of those that begin anywhere."""
+    m, n, k, experts = shape
+    ends = group_ends(kind, m, experts).clamp(max=m)
+    if kind == "ragged":  # torch takes multiples of 16 only
+        ends = torch.div(ends, 16, rounding_mode="floor").mul(16).to(torch.int32)
+    a, b = values(n, m), values(k, m)
+    sa, sb = (powers_of_blocks(-(-m // 32) + experts, size) for size in (n, k))
+    moved = aligned(a, ends), aligned(b, ends).t(), aligned_scales(sa, ends, m), aligned_scales(sb, ends, m)
+    wide_a, wide_b = a.t().contiguous().to(BF16).t(), b.t().contiguous().to(BF16)
+    return {
+        "promoted": lambda: run.bundle("product-aligned-mx")(*moved, ends)[0],
+        "fast": lambda: run.bundle("chain-product-aligned-mx")(*moved, ends)[0],
+        "fast, groups anywhere": lambda: run.bundle("chain-product-gradient-mx")(a, b.t(), sa, sb, ends)[0],
+        "mm": lambda: run.bundle("product-halves-gradient")(wide_a, wide_b, ends)[0],
+        "torch bf16": lambda: torch._grouped_mm(wide_a, wide_b, offs=ends, out_dtype=BF16),
+    }, experts
+
+
+MX_CASES = {"forward": mx_forward, "gradient": mx_gradient}
+
+
+def check_mx(run, case, shape, kind):
+    functions, rows = MX_CASES[case](run, shape, kind, integers)
+    expected = functions["promoted"]()[:rows]
+    for name in ("fast", "fast, groups anywhere"):
+        if name in functions:
+            assert torch.equal(functions[name]()[:rows].view(torch.int16), expected.view(torch.int16)), f"the bits of {name} sums differ"
+
+
+def compare_mx(run, case, shape, kind):
+    m, n, k, _ = shape
+    functions, rows = MX_CASES[case](run, shape, kind, normal)
+    check_like(functions["fast"](), functions["promoted"](), rows)
+    functions = usable(functions)
+    seconds = dict(zip(functions, times(list(functions.values()))))
+    rates = {name: 2e-12 * m * n * k / each for name, each in seconds.items()}
+    costs = {f"mx {case}, time of fast sums to promoted": rates["promoted"] / rates["fast"]}
+    run.rows.append(dict(what="mx", case=case, shape=shape, groups=kind, sweep=rates, ratios=costs))
+    words = [f"{name} {rate:.0f}" for name, rate in rates.items()] + [f"{name} {cost:.3f}" for name, cost in costs.items()]
+    print(label(f"mx {case}", shape, kind), ", ".join(words), flush=True)
+
+
 def sweep(run, case, sums, by_itself, shape, kind):
     """Schedules of ours beside others. by_itself: each alone besides."""
     m, n, k, experts = shape
@@ -556,6 +631,10 @@ def tasks():
         for shape in CHECKED_GRADIENTS:
             for kind in KINDS:
                 add(f"check aligned {sums}", check_aligned, shape, kind, sums)
+    for case in MX_CASES:
+        for shape in CHECKED_MX:
+            for kind in KINDS:
+                add(f"check mx {case}", check_mx, shape, kind, case)
     for what, function in (("forward", compare_forward), ("wgrad", compare_gradient), ("dgrad", compare_forward)):
         for shape in BENCH:
             for kind in ("equal", "ragged"):
@@ -568,6 +647,10 @@ def tasks():
     for shape in BENCH:
         for sums in ALIGNED:
             add(f"align {sums}", compare_aligned, shape, "both", sums)
+    for shape in BENCH:
+        for case in MX_CASES:
+            for kind in ("equal", "ragged"):
+                add(f"mx {case}", compare_mx, shape, kind, case)
     for shape in BENCH:
         add("batched", compare_batched, shape, "equal", "batched")
     for case, sums in itertools.product(("forward", "gradient"), SWEPT):
