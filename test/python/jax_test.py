@@ -164,6 +164,26 @@ class Product(unittest.TestCase):
                     for array in (one, two[0], two[1]):
                         numpy.testing.assert_array_equal(numpy.asarray(array).view(numpy.uint16), numpy.asarray(wanted).view(numpy.uint16))
 
+    def test_what_has_no_derivative_says_so(self):
+        x, w, _ = operands()
+        offs = ends(20, 20, 24)
+
+        def total(f):
+            return lambda x: f(x).astype(jnp.float32).sum()
+
+        gradient = jax.grad(total(lambda x: ours(x, w, offs)))
+        for message, f in (
+            ("grouped_mm has no second derivative; jax.lax.stop_gradient", gradient),
+            ("quantize_mx has no derivative; jax.lax.stop_gradient", lambda x: moe.quantize_mx(x).q),
+            ("quantize_fp8 has no derivative", lambda x: moe.quantize_fp8(x).scales),
+        ):
+            with self.assertRaisesRegex(TypeError, message):
+                jax.grad(total(f))(x)
+            with self.assertRaisesRegex(TypeError, message):
+                jax.jit(jax.grad(total(f)))(x)
+        through = jax.jit(jax.grad(lambda x: (x * moe.quantize_mx(jax.lax.stop_gradient(x)).q.astype(x.dtype)).astype(jnp.float32).sum()))
+        self.assertTrue((through(x) == moe.quantize_mx(x).q.astype(x.dtype)).all())
+
     def test_messages_name_what_is_wrong(self):
         x, w, _ = operands()
         with self.assertRaisesRegex(ValueError, "recipe is 'fp4'; it must be one of"):

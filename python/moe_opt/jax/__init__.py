@@ -58,7 +58,9 @@ def _register() -> None:
 class _Function:
     """One function of a bundle, of JAX arrays."""
 
-    def __init__(self, bundle: str, name: str) -> None:
+    def __init__(self, bundle: str, name: str, without: str) -> None:
+        """without: what a derivative of the call would be."""
+        self.without = without
         self.description = _shapes.description(bundle, name)
         self._shapes = _shapes.results(self.description)
         self._attributes = {"bundle": str(_bundles.folder() / bundle), "function": name}
@@ -74,15 +76,30 @@ class _Function:
             for (size, _), result in zip(self._shapes(*[argument.shape for argument in arguments]), self.description["results"])
         ]
 
-    def __call__(self, *arguments: jax.Array) -> list[jax.Array]:
+    def run(self, *arguments: jax.Array) -> list[jax.Array]:
         _register()
         results = self.results(*arguments)
         return jax.ffi.ffi_call(_TARGET, results, vmap_method="sequential", **self._layouts)(*arguments, **self._attributes)
 
+    def __call__(self, *arguments: jax.Array) -> list[jax.Array]:
+        return _call(self, *arguments)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _call(function: _Function, *arguments: jax.Array) -> list[jax.Array]:
+    return function.run(*arguments)
+
+
+@_call.defjvp
+def _refuse_derivative(function: _Function, primals: Any, tangents: Any) -> Any:
+    raise TypeError(f"{function.without}; jax.lax.stop_gradient takes a value out of what is differentiated")
+
 
 @functools.lru_cache(maxsize=None)
 def _function(op: str, kind: str, attributes: tuple, operands: tuple, results: tuple) -> _Function:
-    return _Function(*_bundles.find(op, dict(attributes), operands, results, kind))
+    name = "quantize_mx" if op == "mx_quantize.quantize" else op.rpartition(".")[2]
+    without = f"{name} has no {'second ' if name == 'grouped_mm' else ''}derivative"
+    return _Function(*_bundles.find(op, dict(attributes), operands, results, kind), without)
 
 
 def _kinds(*arrays: jax.Array) -> tuple:
