@@ -1,8 +1,9 @@
 /* CastParts.h - what the parts of the pipeline of CastTiles.h share.
  *
- * CastTiles.c has the pipeline. CastParameters.c has its schedule, its shared memory and what a
- * launch must know. CastRows.c and CastColumns.c have the two directions: which part of a tile a
- * unit is, how its words come in, and how its results go out.
+ * CastTiles.c has the pipeline, CastPlaces.c where tiles lie and in which order they are taken,
+ * CastParameters.c the pipeline's schedule, its shared memory and what a launch must know.
+ * CastRows.c and CastColumns.c have the two directions: which part of a tile a unit is, how its
+ * words come in, and how its results go out.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #ifndef MOE_KERNELS_MX_QUANTIZE_CAST_PARTS_H
@@ -43,17 +44,56 @@ typedef struct moe__cast_place_t {
   moe__cast_line_t line;
 } moe__cast_place_t;
 
-/* ---- CastTiles.c ---- */
+/* ---- CastPlaces.c ---- */
+
+/* Whether columns are turned. */
+bool moe__cast_turns(const moe__cast_tiles_t *tiles);
+
+/* Whether a tile is written in lines that it shares with the one above. */
+bool moe__cast_has_lines(const moe__cast_tiles_t *tiles);
+
+/* Where the rows end that are written, i32. */
+MlirValue moe__cast_row_end(const moe__cast_tiles_t *tiles, const moe__cast_place_t *place);
 
 /* The result of this direction, where a kernel writes it with ordinary stores: !llvm.ptr<1>. */
 MlirValue moe__cast_result(moe__cast_tiles_t *tiles, const moe__cast_place_t *place,
                            moe__direction_t direction);
 
-/* Whether columns are turned. */
-bool moe__cast_turns(const moe__cast_tiles_t *tiles);
+/* Tile `index` of tiles->tiles; with runs, the first one of its run. */
+moe__cast_place_t moe__cast_place_of(moe__cast_tiles_t *tiles, MlirValue index);
 
-/* Where the rows end that are written, i32. */
-MlirValue moe__cast_row_end(const moe__cast_tiles_t *tiles, const moe__cast_place_t *place);
+/* Where the columns of the run that starts at `place` end, counted from its start; and the place of
+ * the tile at a column of the run. */
+MlirValue moe__cast_run_end(moe__cast_tiles_t *tiles, const moe__cast_place_t *place);
+moe__cast_place_t moe__cast_place_in_run(moe__cast_tiles_t *tiles, const moe__cast_place_t *run,
+                                         MlirValue column);
+
+/* Where tiles share lines, the list of tiles goes down the rows first, through all groups, and
+ * CTAs take segments of it in turn: what one tile leaves of a line in memory is written with the
+ * next one's. Where rows are written too, a segment is of one column of tiles, and the next one
+ * lies beside it: CTAs then read and write whole rows together. */
+typedef struct moe__cast_segments_t {
+  MlirValue rows, columns; /* i32: tiles of a column of tiles, and of a row */
+  MlirValue count;         /* i32: segments */
+  MlirValue size;          /* i32: tiles of a segment */
+  MlirValue larger;        /* i32: how many segments, of all or of a column, have one more */
+} moe__cast_segments_t;
+
+moe__cast_segments_t moe__cast_find_segments(moe__cast_tiles_t *tiles);
+
+/* The tiles of segment `number`: from *start to *end of the list. */
+void moe__cast_segment_range(moe__cast_tiles_t *tiles, const moe__cast_segments_t *segments,
+                             MlirValue number, MlirValue *start, MlirValue *end);
+
+/* The place of tile `index` of a segment that ends with tile `end`, without its line; and its line.
+ * foreign: of the line in which the tile above ends, the bytes that no tile of the segment has. */
+moe__cast_place_t moe__cast_place_in_segment(moe__cast_tiles_t *tiles,
+                                             const moe__cast_segments_t *segments, MlirValue index,
+                                             MlirValue end);
+moe__cast_line_t moe__cast_line_of(moe__cast_tiles_t *tiles, const moe__cast_place_t *place,
+                                   MlirValue foreign);
+
+/* ---- CastTiles.c ---- */
 
 /* The number (i32) of the warp's unit `index` in the tile. */
 MlirValue moe__cast_unit_number(moe__cast_tiles_t *tiles, int index);

@@ -1,5 +1,5 @@
-/* CastTiles.c - the pipeline of CastTiles.h: the walk over the tiles, the warp that loads them and
- * the warps that cast them.
+/* CastTiles.c - the pipeline of CastTiles.h: the warp that loads tiles, and the warps that cast
+ * them and send them off.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Kernels/mx_quantize/CastParts.h"
@@ -14,208 +14,6 @@ static int units(const moe__cast_tiles_t *tiles) {
 MlirValue moe__cast_unit_number(moe__cast_tiles_t *tiles, int index) {
   moe__builder_t *b = &tiles->kernel->builder;
   return moe__add(b, moe__mul(b, tiles->warp, units(tiles)), index);
-}
-
-/* ---- Tiles ---- */
-
-static moe__tile_t tile_at(moe__cast_tiles_t *tiles, MlirValue index) {
-  moe__builder_t *b = &tiles->kernel->builder;
-  if (tiles->rank == 3)
-    return moe__tile_at(b, &tiles->tiles, index);
-  moe__tile_t tile = moe__tile_in_batch(b, &tiles->tiles, index);
-  tile.batch = moe__i32(b, 0);
-  return tile;
-}
-
-MlirValue moe__cast_of_tensor(moe__cast_tiles_t *tiles, MlirValue is_first,
-                              const MlirValue values[MOE__CAST_MAX_TENSORS]) {
-  return mlirValueIsNull(is_first)
-             ? values[0]
-             : moe__select(&tiles->kernel->builder, is_first, values[0], values[1]);
-}
-
-MlirValue moe__cast_columns(moe__cast_tiles_t *tiles, MlirValue is_first) {
-  return moe__cast_of_tensor(tiles, is_first,
-                             (MlirValue[]){tiles->tensors[0].k.value, tiles->tensors[1].k.value});
-}
-
-static MlirValue result_map(moe__cast_tiles_t *tiles, const moe__cast_place_t *place,
-                            moe__direction_t direction) {
-  return moe__cast_of_tensor(
-      tiles, place->is_first,
-      (MlirValue[]){tiles->tensors[0].maps[direction], tiles->tensors[1].maps[direction]});
-}
-
-MlirValue moe__cast_result(moe__cast_tiles_t *tiles, const moe__cast_place_t *place,
-                           moe__direction_t direction) {
-  return moe__cast_of_tensor(
-      tiles, place->is_first,
-      (MlirValue[]){tiles->tensors[0].pointers[direction], tiles->tensors[1].pointers[direction]});
-}
-
-MlirValue moe__cast_row_end(const moe__cast_tiles_t *tiles, const moe__cast_place_t *place) {
-  return tiles->by_group ? place->row_end : tiles->row_end;
-}
-
-bool moe__cast_turns(const moe__cast_tiles_t *tiles) {
-  return tiles->by_group && !tiles->aligned && tiles->writes[MOE__ROWS] &&
-         tiles->writes[MOE__COLUMNS];
-}
-
-/* Whether a tile is written in lines that it shares with the one above. */
-static bool has_lines(const moe__cast_tiles_t *tiles) {
-  return tiles->by_group && !tiles->aligned;
-}
-
-/* Where they are, the list of tiles goes down the rows first, through all groups, and
- * CTAs take segments of it in turn: what one tile leaves of a line in memory is written with the
- * next one's. Where rows are written too, a segment is of one column of tiles, and the next one
- * lies beside it: CTAs then read and write whole rows together. */
-typedef struct segments_t {
-  MlirValue rows, columns; /* i32: tiles of a column of tiles, and of a row */
-  MlirValue count;         /* i32: segments */
-  MlirValue size,
-      larger; /* i32: tiles of a segment, and how many segments, of all or of a column of
-                              tiles, have one more */
-} segments_t;
-
-static MlirValue ceil_div(moe__builder_t *b, MlirValue x, MlirValue divisor) {
-  return moe__udiv(b, moe__add(b, x, moe__sub(b, divisor, 1)), divisor);
-}
-
-/* Into how many segments a column of tiles is cut. CTAs take these in turns; of about as many turns
- * as give segments of the length of the schedule those are chosen whose longest CTA has the fewest
- * tiles. */
-#define TURNS_TRIED 4
-
-static MlirValue find_parts(moe__cast_tiles_t *tiles, const segments_t *segments, MlirValue turns) {
-  moe__builder_t *b = &tiles->kernel->builder;
-  MlirValue ctas = tiles->kernel->cta_count, parts = moe__i32(b, 1), least = moe__i32(b, -1);
-  for (int i = 0; i < TURNS_TRIED; i++) {
-    MlirValue taken = moe__mul(b, moe__add(b, turns, i), ctas);
-    MlirValue tried = moe__umax(b, moe__udiv(b, taken, segments->columns), 1);
-    MlirValue longest = moe__mul(b, ceil_div(b, moe__mul(b, tried, segments->columns), ctas),
-                                 ceil_div(b, segments->rows, tried));
-    MlirValue is_better = moe__ult(b, longest, least);
-    parts = moe__select(b, is_better, tried, parts);
-    least = moe__select(b, is_better, longest, least);
-  }
-  return parts;
-}
-
-static segments_t find_segments(moe__cast_tiles_t *tiles) {
-  moe__builder_t *b = &tiles->kernel->builder;
-  MlirValue total = moe__groups_total(&tiles->table), columns = tiles->table.columns;
-  segments_t segments = {.columns = columns, .rows = moe__udiv(b, total, columns)};
-  MlirValue ctas = tiles->kernel->cta_count;
-  MlirValue turns = ceil_div(b, total, moe__mul(b, ctas, tiles->schedule.segment));
-  bool of_columns = moe__cast_turns(tiles);
-  MlirValue parts =
-      of_columns ? find_parts(tiles, &segments, turns) : moe__umax(b, moe__mul(b, turns, ctas), 1);
-  MlirValue cut = of_columns ? segments.rows : total;
-  segments.count = of_columns ? moe__mul(b, parts, columns) : parts;
-  segments.size = moe__udiv(b, cut, parts);
-  segments.larger = moe__urem(b, cut, parts);
-  return segments;
-}
-
-/* The first tile of part `number` of what is cut, which is where the one before it ends. */
-static MlirValue part_start(moe__builder_t *b, const segments_t *segments, MlirValue number) {
-  return moe__add(b, moe__mul(b, number, segments->size), moe__umin(b, number, segments->larger));
-}
-
-/* The tiles of segment `number`: from *start to *end of the list. */
-static void segment_range(moe__cast_tiles_t *tiles, const segments_t *segments, MlirValue number,
-                          MlirValue *start, MlirValue *end) {
-  moe__builder_t *b = &tiles->kernel->builder;
-  MlirValue part = number, before = moe__i32(b, 0);
-  if (moe__cast_turns(tiles)) {
-    part = moe__udiv(b, number, segments->columns);
-    before = moe__mul(b, moe__urem(b, number, segments->columns), segments->rows);
-  }
-  *start = moe__add(b, before, part_start(b, segments, part));
-  *end = moe__add(b, before, part_start(b, segments, moe__add(b, part, 1)));
-}
-
-/* Whether the tile is of the first of two tensors; its column is then counted in its own. Null
- * where there is one. */
-static MlirValue find_tensor(moe__cast_tiles_t *tiles, moe__tile_t *tile) {
-  moe__builder_t *b = &tiles->kernel->builder;
-  if (tiles->tensor_count == 1)
-    return (MlirValue){NULL};
-  MlirValue is_first = moe__ult(b, tile->column, tiles->first_columns);
-  MlirValue before = moe__select(b, is_first, 0, tiles->first_columns);
-  tile->column = moe__sub(b, tile->column, before);
-  return is_first;
-}
-
-/* The place of tile `index` of a segment that ends with tile `end`. */
-static moe__cast_place_t place_in_segment(moe__cast_tiles_t *tiles, const segments_t *segments,
-                                          MlirValue index, MlirValue end) {
-  moe__builder_t *b = &tiles->kernel->builder;
-  MlirValue number = moe__urem(b, index, segments->rows);
-  MlirValue column = moe__udiv(b, index, segments->rows);
-  moe__group_tile_t tile = moe__groups_row_tile(&tiles->table, number);
-  MlirValue ends_column = moe__eq(b, moe__add(b, number, 1), segments->rows);
-  return (moe__cast_place_t){
-      .batch = moe__i32(b, 0),
-      .row = tile.row,
-      .column = moe__mul(b, column, tiles->schedule.tile_k),
-      .run_column = moe__i32(b, 0),
-      .group = tile.group,
-      .row_end = tile.row_end,
-      .is_last = moe__or(b, ends_column, moe__eq(b, moe__add(b, index, 1), end)),
-  };
-}
-
-/* Where groups are aligned, and the rows of tiles are those of all groups. Rows of tiles are whole
- * ones of the result. */
-static moe__cast_place_t place_in_groups(moe__cast_tiles_t *tiles, moe__tile_t at) {
-  moe__builder_t *b = &tiles->kernel->builder;
-  moe__group_tile_t tile = moe__groups_row_tile(&tiles->table, at.row);
-  MlirValue is_first = find_tensor(tiles, &at);
-  return (moe__cast_place_t){
-      .is_first = is_first,
-      .batch = moe__i32(b, 0),
-      .row = tile.row,
-      .column = moe__mul(b, at.column, tiles->schedule.tile_k),
-      .run_column = moe__i32(b, 0),
-      .group = tile.group,
-      .row_end = tile.row_end,
-      .written_row = moe__groups_aligned_row(b, tile.row, tile.group),
-  };
-}
-
-static moe__cast_place_t place_of(moe__cast_tiles_t *tiles, MlirValue index) {
-  moe__builder_t *b = &tiles->kernel->builder;
-  if (tiles->last_first)
-    index = moe__sub(b, moe__sub(b, tiles->tiles.total, 1), index);
-  moe__tile_t tile = tile_at(tiles, index);
-  if (tiles->aligned)
-    return place_in_groups(tiles, tile);
-  MlirValue is_first = find_tensor(tiles, &tile);
-  return (moe__cast_place_t){
-      .is_first = is_first,
-      .batch = tile.batch,
-      .row = moe__mul(b, tile.row, tiles->schedule.tile_n),
-      .column = moe__mul(b, tile.column, moe__cast_run(tiles) * tiles->schedule.tile_k),
-      .run_column = moe__i32(b, 0)};
-}
-
-/* Where the columns of the run that starts at `place` end, counted from its start. */
-static MlirValue run_end(moe__cast_tiles_t *tiles, const moe__cast_place_t *place) {
-  moe__builder_t *b = &tiles->kernel->builder;
-  MlirValue left = moe__sub(b, moe__cast_columns(tiles, place->is_first), place->column);
-  return moe__umin(b, left, moe__cast_run(tiles) * tiles->schedule.tile_k);
-}
-
-/* The place of the tile at this column of the run. */
-static moe__cast_place_t place_in_run(moe__cast_tiles_t *tiles, const moe__cast_place_t *run,
-                                      MlirValue column) {
-  moe__cast_place_t place = *run;
-  place.column = moe__add(&tiles->kernel->builder, run->column, column);
-  place.run_column = column;
-  return place;
 }
 
 /* ---- The loading warp ---- */
@@ -240,13 +38,13 @@ static moe__cursor_t load_tile(moe__cast_tiles_t *tiles, const moe__cast_place_t
 static void load_segments(moe__cast_tiles_t *tiles) {
   moe__builder_t *b = &tiles->kernel->builder;
   moe__cursor_t cursor = moe__cursor_start(b);
-  segments_t segments = find_segments(tiles);
+  moe__cast_segments_t segments = moe__cast_find_segments(tiles);
   MOE__FOR (b, number, tiles->kernel->cta, segments.count, tiles->kernel->cta_count,
             MOE__CARRY_CURSOR(cursor)) {
     MlirValue start, end;
-    segment_range(tiles, &segments, number, &start, &end);
+    moe__cast_segment_range(tiles, &segments, number, &start, &end);
     MOE__FOR (b, index, start, end, 1, MOE__CARRY_CURSOR(cursor)) {
-      moe__cast_place_t place = place_in_segment(tiles, &segments, index, end);
+      moe__cast_place_t place = moe__cast_place_in_segment(tiles, &segments, index, end);
       cursor = load_tile(tiles, &place, cursor);
     }
   }
@@ -257,13 +55,13 @@ static void load_tiles(moe__cast_tiles_t *tiles) {
   moe__builder_t *b = &kernel->builder;
   moe__cursor_t cursor = moe__cursor_start(b);
   MOE__FOR_TILES (kernel, &tiles->tiles, index, MOE__CARRY_CURSOR(cursor)) {
-    moe__cast_place_t run = place_of(tiles, index);
+    moe__cast_place_t run = moe__cast_place_of(tiles, index);
     if (moe__cast_run(tiles) == 1) {
       cursor = load_tile(tiles, &run, cursor);
     } else {
-      MOE__FOR (b, column, 0, run_end(tiles, &run), tiles->schedule.tile_k,
+      MOE__FOR (b, column, 0, moe__cast_run_end(tiles, &run), tiles->schedule.tile_k,
                 MOE__CARRY_CURSOR(cursor)) {
-        moe__cast_place_t place = place_in_run(tiles, &run, column);
+        moe__cast_place_t place = moe__cast_place_in_run(tiles, &run, column);
         cursor = load_tile(tiles, &place, cursor);
       }
     }
@@ -334,6 +132,13 @@ MlirValue moe__cast_byte_address(moe__builder_t *b, MlirValue matrix, MlirValue 
 
 void moe__cast_copy_chunk(moe__builder_t *b, MlirValue from, MlirValue to) {
   moe__store(b, moe__load(b, from, moe__vector_type(b, 4, b->i32)), to);
+}
+
+static MlirValue result_map(moe__cast_tiles_t *tiles, const moe__cast_place_t *place,
+                            moe__direction_t direction) {
+  return moe__cast_of_tensor(
+      tiles, place->is_first,
+      (MlirValue[]){tiles->tensors[0].maps[direction], tiles->tensors[1].maps[direction]});
 }
 
 static void send_by_tma(moe__cast_tiles_t *tiles, const moe__cast_place_t *place,
@@ -520,7 +325,7 @@ static void cast_one_way(moe__cast_tiles_t *tiles, const moe__cast_t *cast, moe_
   moe__ring_wait(tiles->kernel, &tiles->layout.ring, cursor);
   if (cast->find)
     find_in_units(tiles, cast, cursor, place);
-  else if (has_lines(tiles))
+  else if (moe__cast_has_lines(tiles))
     /* The other slot may still be read, where this tile's results go: what lay above the last. */
     moe__named_barrier(b, CONSUMER_BARRIER_2, threads);
   cast_units(tiles, cast, cursor, place, direction, output, true);
@@ -529,7 +334,7 @@ static void cast_one_way(moe__cast_tiles_t *tiles, const moe__cast_t *cast, moe_
     /* Before anyone passes the barrier and writes the other slot, it must have been read. */
     wait_until_sent(b, is_sender);
   moe__named_barrier(b, CONSUMER_BARRIER, threads);
-  if (has_lines(tiles))
+  if (moe__cast_has_lines(tiles))
     /* The other slot has the tile above; it is written again behind a barrier of the next tile. */
     send_in_group(tiles, place, is_sender, output,
                   output_of(tiles, direction, moe__xor(b, slot, 1)));
@@ -580,9 +385,9 @@ static void cast_tile(moe__cast_tiles_t *tiles, const moe__cast_t *cast, moe__cu
 static void cast_run(moe__cast_tiles_t *tiles, const moe__cast_t *cast, moe__cursor_t *cursor,
                      const moe__cast_place_t *run, MlirValue is_sender, MlirValue *slot) {
   moe__builder_t *b = &tiles->kernel->builder;
-  MOE__FOR (b, column, 0, run_end(tiles, run), tiles->schedule.tile_k, MOE__CARRY_CURSOR(*cursor),
-            slot) {
-    moe__cast_place_t place = place_in_run(tiles, run, column);
+  MOE__FOR (b, column, 0, moe__cast_run_end(tiles, run), tiles->schedule.tile_k,
+            MOE__CARRY_CURSOR(*cursor), slot) {
+    moe__cast_place_t place = moe__cast_place_in_run(tiles, run, column);
     cast_tile(tiles, cast, cursor, &place, is_sender, slot);
   }
   if (cast->finish) {
@@ -591,19 +396,9 @@ static void cast_run(moe__cast_tiles_t *tiles, const moe__cast_t *cast, moe__cur
   }
 }
 
-/* foreign: of the line in which the tile above ends, the bytes that no tile of the segment has. */
-static moe__cast_line_t line_of(moe__cast_tiles_t *tiles, const moe__cast_place_t *place,
-                                MlirValue foreign) {
-  moe__builder_t *b = &tiles->kernel->builder;
-  MlirValue rows = moe__umin(b, moe__sub(b, place->row_end, place->row), tiles->schedule.tile_n);
-  MlirValue turn = moe__and(b, place->row, MOE__CAST_LINE - 1);
-  return (moe__cast_line_t){
-      .turn = turn, .foreign = moe__umin(b, foreign, turn), .end = moe__add(b, turn, rows)};
-}
-
 /* The tiles from `start` to `end` of the list. */
 static void cast_segment(moe__cast_tiles_t *tiles, const moe__cast_t *cast, MlirValue start,
-                         MlirValue end, const segments_t *segments, MlirValue is_sender,
+                         MlirValue end, const moe__cast_segments_t *segments, MlirValue is_sender,
                          moe__cursor_t *cursor, MlirValue *slot) {
   moe__builder_t *b = &tiles->kernel->builder;
   /* All that lies above the first tile is another CTA's. */
@@ -618,9 +413,9 @@ static void cast_segment(moe__cast_tiles_t *tiles, const moe__cast_t *cast, Mlir
   }
   MOE__FOR_SCOPE(index,
                  moe__for_open(b, start, end, moe__i32(b, 1), count, (MlirValue *const *)carried)) {
-    moe__cast_place_t place = place_in_segment(tiles, segments, index, end);
+    moe__cast_place_t place = moe__cast_place_in_segment(tiles, segments, index, end);
     place.rows_above = rows_above;
-    place.line = line_of(tiles, &place, foreign);
+    place.line = moe__cast_line_of(tiles, &place, foreign);
     cast_tile(tiles, cast, cursor, &place, is_sender, slot);
     if (turns)
       foreign = moe__select(b, moe__ule(b, MOE__CAST_LINE, place.line.end), 0, place.line.foreign);
@@ -636,11 +431,11 @@ static void cast_segments(moe__cast_tiles_t *tiles, const moe__cast_t *cast) {
   MlirValue is_sender = moe__eq(b, kernel->thread, 0);
   moe__cursor_t cursor = moe__cursor_start(b);
   MlirValue slot = moe__i32(b, 0);
-  segments_t segments = find_segments(tiles);
+  moe__cast_segments_t segments = moe__cast_find_segments(tiles);
   MOE__FOR (b, number, kernel->cta, segments.count, kernel->cta_count, MOE__CARRY_CURSOR(cursor),
             &slot) {
     MlirValue start, end;
-    segment_range(tiles, &segments, number, &start, &end);
+    moe__cast_segment_range(tiles, &segments, number, &start, &end);
     cast_segment(tiles, cast, start, end, &segments, is_sender, &cursor, &slot);
   }
   /* Shared memory must outlive the copies out of it. */
@@ -655,7 +450,7 @@ static void cast_tiles(moe__cast_tiles_t *tiles, const moe__cast_t *cast) {
   moe__cursor_t cursor = moe__cursor_start(b);
   MlirValue slot = moe__i32(b, 0);
   MOE__FOR_TILES (kernel, &tiles->tiles, index, MOE__CARRY_CURSOR(cursor), &slot) {
-    moe__cast_place_t place = place_of(tiles, index);
+    moe__cast_place_t place = moe__cast_place_of(tiles, index);
     if (moe__cast_run(tiles) == 1) {
       cast_tile(tiles, cast, &cursor, &place, is_sender, &slot);
     } else {
@@ -709,7 +504,7 @@ static void create_tiles(moe__cast_tiles_t *tiles) {
 void moe__cast_tiles_run(moe__cast_tiles_t *tiles, const moe__cast_t *cast) {
   moe__kernel_t *kernel = tiles->kernel;
   moe__builder_t *b = &kernel->builder;
-  bool in_segments = has_lines(tiles);
+  bool in_segments = moe__cast_has_lines(tiles);
   if (in_segments)
     tiles->table = moe__groups_create(
         kernel, &tiles->layout.groups, tiles->groups.value, tiles->schedule.tile_n,
