@@ -39,6 +39,11 @@ moe__groups_t moe__groups_create(moe__kernel_t *kernel, const moe__groups_layout
   };
 }
 
+/* Groups that each lane of a warp has, of as many as the table has room for. */
+static int groups_of_lane(const moe__groups_t *groups) {
+  return (groups->layout.max_groups + MOE__WARP - 1) / MOE__WARP;
+}
+
 static MlirValue entry(moe__groups_t *groups, int32_t table, MlirValue index) {
   moe__builder_t *b = &groups->kernel->builder;
   return moe__offset_by(b, moe__offset(b, groups->kernel->shared, moe__shl(b, index, 2)), table);
@@ -114,12 +119,57 @@ static MlirValue clamp_end(moe__builder_t *b, MlirValue offset, MlirValue last_e
   return moe__smin(b, moe__smax(b, offset, last_end), rows);
 }
 
+/* So many groups of a lane are loaded at once. */
+#define MOST_OF_LANE 16
+
+/* The table of tiles in turn, where each lane has as many groups, one behind the other: it waits
+ * for memory once, and for two scans. */
+static void initialize_at_once(moe__groups_t *groups, MlirValue offs, MlirValue rows,
+                               MlirValue lane, MlirValue status) {
+  moe__builder_t *b = &groups->kernel->builder;
+  MlirValue zero = moe__i32(b, 0), is_first = moe__eq(b, lane, zero);
+  int each = groups_of_lane(groups);
+  MlirValue first = moe__mul(b, lane, each), last = moe__sub(b, groups->count, 1);
+  MlirValue offsets[MOST_OF_LANE], ends[MOST_OF_LANE], tile_ends[MOST_OF_LANE];
+  for (int i = 0; i < each; i++) {
+    MlirValue index = moe__umin(b, moe__add(b, first, i), last);
+    offsets[i] =
+        moe__load(b, moe__offset(b, offs, moe__shl(b, moe__zext(b, index, b->i64), 2)), b->i32);
+  }
+  MlirValue before = moe__shuffle_up(b, offsets[each - 1], 1), faults = zero;
+  before = moe__select(b, is_first, zero, before);
+  for (int i = 0; i < each; i++) {
+    faults = moe__or(b, faults, find_faults(b, offsets[i], i ? offsets[i - 1] : before, rows));
+    ends[i] = i ? moe__smax(b, ends[i - 1], offsets[i]) : offsets[i];
+  }
+  MlirValue start = moe__shuffle_up(b, moe__warp_scan(b, ends[each - 1], lane, moe__smax), 1);
+  start = moe__select(b, is_first, zero, clamp_end(b, start, zero, rows));
+  MlirValue tiles = zero;
+  for (int i = 0; i < each; i++) {
+    /* Beyond the last group its end is repeated: there are no tiles. */
+    MlirValue end = clamp_end(b, ends[i], start, rows);
+    moe__store(b, end, entry(groups, groups->layout.ends, moe__add(b, first, i)));
+    tiles = moe__add(b, tiles, moe__ceil_div(b, moe__sub(b, end, start), groups->tile_m));
+    tile_ends[i] = tiles;
+    start = end;
+  }
+  MlirValue counted = moe__sub(b, moe__warp_scan(b, tiles, lane, moe__add), tiles);
+  for (int i = 0; i < each; i++)
+    moe__store(b, moe__add(b, tile_ends[i], counted),
+               entry(groups, groups->layout.tile_ends, moe__add(b, first, i)));
+  report_faults(b, faults, lane, status);
+}
+
 void moe__groups_initialize(moe__groups_t *groups, MlirValue offs, MlirValue rows, MlirValue lane,
                             MlirValue status) {
   moe__builder_t *b = &groups->kernel->builder;
+  if (groups->at_once && groups->layout.tiles == MOE__GROUPS_IN_TURN &&
+      groups_of_lane(groups) <= MOST_OF_LANE) {
+    initialize_at_once(groups, offs, rows, lane, status);
+    return;
+  }
   MlirValue zero = moe__i32(b, 0), last_lane = moe__i32(b, MOE__WARP - 1);
   MlirValue is_first = moe__eq(b, lane, zero);
-  bool apart = groups->scans_apart; /* what is carried comes in behind the scans */
   /* Carried from one 32 groups to the next: where the last one ended, how many tiles there were,
    * the last offset as it was given, and what this lane found wrong. */
   MlirValue last_end = zero, last_tile_end = zero, last_offset = zero, faults = zero;
@@ -132,27 +182,20 @@ void moe__groups_initialize(moe__groups_t *groups, MlirValue offs, MlirValue row
         moe__load(b, moe__offset(b, offs, moe__shl(b, moe__zext(b, index, b->i64), 2)), b->i32);
     MlirValue before = moe__select(b, is_first, last_offset, moe__shuffle_up(b, offset, 1));
     faults = moe__or(b, faults, find_faults(b, offset, before, rows));
-    MlirValue highest = apart ? offset : clamp_end(b, offset, last_end, rows);
-    highest = moe__warp_scan(b, highest, lane, moe__smax);
-    MlirValue end = apart ? clamp_end(b, highest, last_end, rows) : highest;
-    MlirValue start = moe__shuffle_up(b, highest, 1);
-    start = apart ? clamp_end(b, start, last_end, rows) : start;
-    start = moe__select(b, is_first, last_end, start);
-    MlirValue counted = zero, tile_end = last_tile_end;
+    MlirValue end = moe__warp_scan(b, clamp_end(b, offset, last_end, rows), lane, moe__smax);
+    MlirValue start = moe__select(b, is_first, last_end, moe__shuffle_up(b, end, 1));
+    MlirValue tile_end = last_tile_end;
     if (!by_size) {
       /* Lanes beyond the last group repeat its end, and so have no tiles. */
       MlirValue tiles = moe__ceil_div(b, moe__sub(b, end, start), groups->tile_m);
-      counted = moe__warp_scan(b, tiles, lane, moe__add);
-      tile_end = moe__add(b, counted, last_tile_end);
+      tile_end = moe__add(b, moe__warp_scan(b, tiles, lane, moe__add), last_tile_end);
     }
     moe__store(b, end, entry(groups, groups->layout.ends, group));
     if (groups->layout.tiles == MOE__GROUPS_IN_TURN)
       moe__store(b, tile_end, entry(groups, groups->layout.tile_ends, group));
-    highest = moe__shuffle(b, highest, last_lane);
-    last_end = apart ? clamp_end(b, highest, last_end, rows) : highest;
+    last_end = moe__shuffle(b, end, last_lane);
     if (!by_size)
-      last_tile_end = apart ? moe__add(b, moe__shuffle(b, counted, last_lane), last_tile_end)
-                            : moe__shuffle(b, tile_end, last_lane);
+      last_tile_end = moe__shuffle(b, tile_end, last_lane);
     last_offset = moe__shuffle(b, offset, last_lane);
   }
   if (by_size) {

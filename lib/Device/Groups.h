@@ -37,9 +37,9 @@ typedef struct moe__groups_t {
   MlirValue count; /* i32: groups */
   int32_t tile_m, band;
   MlirValue columns; /* i32: tiles along N */
-  /* Set before moe__groups_initialize: the scans of 32 groups do not wait for those before, which
-   * is faster where there are many. */
-  bool scans_apart;
+  /* Set before moe__groups_initialize: where tiles are numbered in turn, all offsets are loaded at
+   * once, if there is room for no more than 512; else 32 after 32. */
+  bool at_once;
 } moe__groups_t;
 
 /* A tile of a group. */

@@ -463,7 +463,7 @@ static void initialize(moe__mixed_mm_t *s, MlirValue loads) {
   if (!mlirValueIsNull(s->offs)) {
     s->groups = moe__groups_create(kernel, &s->layout.groups, s->experts.value, s->schedule.tile_n,
                                    row_tiles(s), s->schedule.band);
-    s->groups.scans_apart = s->schedule.panels > 0; /* few tokens: the start counts */
+    s->groups.at_once = true; /* with few tokens the start counts */
     MOE__IF (b, moe__ult(b, kernel->thread, MOE__WARP)) {
       moe__groups_initialize(&s->groups, s->offs, s->tokens.value, kernel->thread, s->status);
     }

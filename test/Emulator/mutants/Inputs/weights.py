@@ -209,12 +209,13 @@ WIDEST = [
     ("sums of a piece's last part left out", ptx(FMA, r"mov.b32 \1, \4;", which=100)),
     ("no fence before a piece", ptx(r"wgmma\.fence\.sync\.aligned;", "", which=4)),
 ]
-# Three times 32 groups, the second of which begins with an offset below the one before.
-CARRIED = [
-    ("the last end of the 32 groups before forgotten",
-     ptx(r"(shfl\.sync\.idx\.b32 \s*(%r\d+), %r\d+, 31, 31, -1;\s*max\.s32 \s*(%r\d+), \2, (%r\d+);\s*)min\.s32 \s*\4, \3, %r\d+;", r"\1mov.b32 \4, 0;")),
-    ("the tiles of all but the 32 groups before forgotten",
-     ptx(r"(shfl\.sync\.idx\.b32 \s*(%r\d+), %r\d+, 31, 31, -1;\s*)add\.s32 \s*(%r\d+), \2, \3;", r"\1mov.b32 \3, \2;")),
+# A table of 70 groups, three of a lane.
+TABLE = [
+    ("the ends of the lanes before forgotten", ptx(r"max\.s32 (\s*%r\d+), %r\d+, 0;", r"mov.b32 \1, 0;")),
+    ("the tiles of the lanes before forgotten", ptx(r"(16, 0, -1;\s*selp\.b32 \s*%r\d+, 0, [^;]*;\s*)add\.s32 (\s*%r\d+, %r\d+), %r\d+;", r"\1add.s32 \2, 0;")),
+    ("an offset of the group before", ptx(r"add\.s32 (\s*%r\d+, %r\d+), 2;(\s*min\.u32 \s*%r\d+, %r\d+, 69;)", r"add.s32 \1, 1;\2")),
+    ("the lane's end before forgotten", ptx(r"max\.s32 (\s*%r\d+, %r\d+), %r\d+;(\s*min\.s32 \s*%r\d+, %r\d+, %r\d+;\s*mul\.wide)", r"max.s32 \1, 0;\2")),
+    ("an end without the greatest before it", ptx(r"max\.s32 (\s*%r\d+), %r\d+, (%r\d+);(\s*min\.s32 \s*%r\d+, %r\d+, %r\d+;\s*st\.shared\.b32 \s*\[%rd\d+\+\d+\])", r"mov.b32 \1, \2;\3")),
 ]
 EXPERTS = ["--exact", "--groups", "ragged", *mutants.shapes(["w=3x9x5x512", "x=30x320", "offs=3"])]
 
@@ -248,8 +249,8 @@ CASES = [
     case("direct", [], DIRECT, schedule="tile_n=8,panels=3,slices=2,direct=1,depth=128,stages=2"),
     ("weights-tiles", [sys.executable, str(SOURCE), "schedule=tile_n=8,panels=1,slices=2,depth=128,stages=2"],
      ["--exact", *mutants.shapes(["w=17x2x512", "scales=272x2", "x=70x128"])], TILES),
-    ("weights-carried", [sys.executable, str(SOURCE), "experts=1", "schedule=tile_n=8,panels=2"],
-     ["--exact", "--groups", "decreasing", "--random", "32", *mutants.shapes(["w=70x3x2x512", "scales=70x48x2", "x=140x128", "offs=70"])], CARRIED),
+    ("weights-table", [sys.executable, str(SOURCE), "experts=70", "schedule=tile_n=8,panels=2"],
+     ["--exact", "--groups", "decreasing", "--random", "33", *mutants.shapes(["w=70x3x2x512", "scales=70x48x2", "x=140x128", "offs=70"])], TABLE),
     case("bias", ["bias=1"], BIAS, more=["--shape", "bias=3x144"]),
     case("unrolled", [], UNROLLED, schedule="tile_n=16,warpgroups=1,stages=2,token_parts=2,in_flight=1,unroll=2"),
     case("parts", [], PARTS_OF_TOKENS, schedule="tile_n=16,warpgroups=1,stages=2,token_parts=2,in_flight=1"),
