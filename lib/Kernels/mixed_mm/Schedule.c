@@ -228,15 +228,50 @@ static const moe__mixed_schedule_t SCALED_WIDE[TILES][LOG_SPLITS][2] = {
     {{LONG(256, 128, 3), LONG_SHARED}}};
 static const moe__mixed_schedule_t SCALED_SHARED[] = {LONG_SHARED, LONG(256, 128, 3)};
 
+/* Of integers whose sums are in units. */
+#define UNITS(count)                                                                               \
+  {                                                                                                \
+    .tile_n = 256, .token_parts = 2, .unroll = 4, .scaled_weights = 1, .long_sums = 1,             \
+    .stages = 3, .share = (count)                                                                  \
+  }
+static const moe__mixed_schedule_t UNITS_WIDE[] = {UNITS(1), UNITS(2), THIRDS};
+
+/* Whether the product of a weight and its scale is a number of the tokens' type. */
+static bool takes_scaled_weights(MlirOperation op) {
+  return mlirTypeIsAFloat8E8M0FNU(moe__element_type(op, MOE__SCALES)) &&
+         mlirTypeIsABF16(moe__element_type(op, MOE__X)) &&
+         (moe__mixed_format(op) == MOE__WEIGHT_E2M1 || moe__has_fp8_weights(op));
+}
+
+/* Whether that of a weight and the highest bits of its scale is one. */
+static bool takes_units(MlirOperation op) {
+  MlirType scale = moe__element_type(op, MOE__SCALES);
+  return (mlirTypeIsABF16(scale) || mlirTypeIsAF16(scale)) &&
+         mlirTypeIsABF16(moe__element_type(op, MOE__X)) &&
+         moe__mixed_format(op) != MOE__WEIGHT_E2M1 && !moe__has_fp8_weights(op);
+}
+
+/* By default only where the result has 16 bits: they hide what a tensor core cuts off long sums. */
+static bool wants_scaled_weights(MlirOperation op) {
+  return takes_scaled_weights(op) && !mlirTypeIsAF32(moe__element_type(op, MOE__OUT));
+}
+
+/* The same of sums in units. */
+static bool wants_units(MlirOperation op) {
+  return takes_units(op) && !mlirTypeIsAF32(moe__element_type(op, MOE__OUT));
+}
+
 /* Turning the weights of a tile into numbers takes as long as the products of so many tokens;
- * multiplying them by their scales takes as long again. */
+ * multiplying them by their scales takes as long again, and sums in units half as long. */
 #define TOKENS_OF_WEIGHTS 32
 #define TOKENS_OF_SCALED_WEIGHTS 64
+#define TOKENS_OF_UNITS 48
 
 /* Which schedule takes the least time, if that is these and the tokens of a tile, times the tiles
  * that a multiprocessor works off one after another; a part of a tile where CTAs divide it, which
  * they do only where there are multiprocessors for all: adding their sums takes time. */
-static moe__candidates_t wide_candidates(bool scaled, int64_t rows, int64_t tokens) {
+static moe__candidates_t wide_candidates(MlirOperation op, int64_t rows, int64_t tokens) {
+  bool scaled = wants_scaled_weights(op);
   const moe__mixed_schedule_t(*wide)[LOG_SPLITS][2] = scaled ? SCALED_WIDE : WIDE;
   int64_t of_weights = scaled ? TOKENS_OF_SCALED_WEIGHTS : TOKENS_OF_WEIGHTS;
   int64_t least = INT64_MAX, least_rounds = 0, row_tiles = (rows + 127) / 128;
@@ -255,6 +290,10 @@ static moe__candidates_t wide_candidates(bool scaled, int64_t rows, int64_t toke
         log_split = l;
       }
     }
+  int64_t tiles = row_tiles * ((tokens + UNITS_WIDE->tile_n - 1) / UNITS_WIDE->tile_n);
+  int64_t rounds = (tiles + MULTIPROCESSORS - 1) / MULTIPROCESSORS;
+  if (wants_units(op) && rounds * (UNITS_WIDE->tile_n + TOKENS_OF_UNITS) << 2 <= least)
+    return MOE__CANDIDATES(UNITS_WIDE);
   /* In several rounds of the widest tiles two CTAs share what they read of the tokens. */
   if (scaled && tile == TILES - 1 && least_rounds > 1 && row_tiles % 2 == 0)
     return MOE__CANDIDATES(SCALED_SHARED);
@@ -318,26 +357,6 @@ static moe__candidates_t few_of_expert_candidates(MlirOperation op, int64_t rows
     return MOE__CANDIDATES(SMALL_EXPERT_PANELS);
   return moe__mixed_format(op) == MOE__WEIGHT_E2M1 ? MOE__CANDIDATES(EXPERT_PANELS)
                                                    : MOE__CANDIDATES(TOKENS_8[2]);
-}
-
-/* Whether the product of a weight and its scale is a number of the tokens' type. */
-static bool takes_scaled_weights(MlirOperation op) {
-  return mlirTypeIsAFloat8E8M0FNU(moe__element_type(op, MOE__SCALES)) &&
-         mlirTypeIsABF16(moe__element_type(op, MOE__X)) &&
-         (moe__mixed_format(op) == MOE__WEIGHT_E2M1 || moe__has_fp8_weights(op));
-}
-
-/* Whether that of a weight and its scale's power of two is one, and scales have no other range. */
-static bool takes_powers(MlirOperation op) {
-  MlirType scale = moe__element_type(op, MOE__SCALES);
-  return (mlirTypeIsABF16(scale) || mlirTypeIsAF16(scale)) &&
-         mlirTypeIsABF16(moe__element_type(op, MOE__X)) &&
-         moe__mixed_format(op) != MOE__WEIGHT_E2M1 && !moe__has_fp8_weights(op);
-}
-
-/* By default only where the result has 16 bits: they hide what a tensor core cuts off long sums. */
-static bool wants_scaled_weights(MlirOperation op) {
-  return takes_scaled_weights(op) && !mlirTypeIsAF32(moe__element_type(op, MOE__OUT));
 }
 
 /* With more scales and zero points there is room for fewer stages beside a table of many groups. */
@@ -453,7 +472,7 @@ moe__candidates_t moe__mixed_candidates(MlirOperation op) {
                                      : MOE__CANDIDATES(NUMBERS_32[class]);
   if (tokens <= 64)
     return MOE__CANDIDATES(TOKENS_64[class]);
-  return wide_candidates(wants_scaled_weights(op), rows < 0 ? 8192 : rows, tokens);
+  return wide_candidates(op, rows < 0 ? 8192 : rows, tokens);
 }
 
 /* ---- The layout ---- */
@@ -473,7 +492,7 @@ static bool check(MlirOperation op, const moe__mixed_schedule_t *s) {
                       s->token_parts);
   if (s->unroll > 1 && s->token_parts == 1)
     return moe__error(op, "'schedule.unroll' is %d; it must be 1 without token_parts", s->unroll);
-  if (s->scaled_weights && !takes_scaled_weights(op) && !(s->long_sums && takes_powers(op)))
+  if (s->scaled_weights && !takes_scaled_weights(op) && !(s->long_sums && takes_units(op)))
     return moe__error(op, "'schedule.scaled_weights' is 1; it must be 0 but for bf16 tokens, and "
                           "f4E2M1FN and f8E4M3FN weights with scales of f8E8M0FNU, or with "
                           "long_sums integers with scales of 16 bits");
