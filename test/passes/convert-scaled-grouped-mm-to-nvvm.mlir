@@ -241,7 +241,7 @@ func.func @forward(%qa: tensor<?x?xf8E4M3FN>, %qb: tensor<?x?x?xf8E4M3FN, #col_m
 // warp stages 2 KB.
 // CHECK-LABEL: llvm.func @promoted_0(
 // CHECK-SAME: %[[TOKENS:[^:]*]]: i32, %[[AMAP:[^:]*]]: !llvm.ptr {{{[^}]*}}}, %[[BMAP:[^:]*]]: !llvm.ptr {{{[^}]*}}}, %{{[^:]*}}: !llvm.ptr<1>, %{{[^:]*}}: !llvm.ptr<1>, %{{[^:]*}}: !llvm.ptr<1>, %{{[^:]*}}: !llvm.ptr<1>,
-// CHECK-SAME: %[[OUTMAP:[^:]*]]: !llvm.ptr {{{[^}]*}}}, %{{[^:]*}}: !llvm.ptr<1>)
+// CHECK-SAME: %[[OUTMAP:[^:]*]]: !llvm.ptr {{{[^}]*}}}, %{{[^:]*}}: !llvm.ptr<1>, %[[COUNTERS:[^:]*]]: !llvm.ptr<1>)
 // CHECK: nvvm.setmaxregister increase 224
 //
 // The first 128 of K: a fresh sum, the tile before stored while it runs, a wait for it, its stage back.
@@ -290,7 +290,9 @@ func.func @forward(%qa: tensor<?x?xf8E4M3FN>, %qb: tensor<?x?x?xf8E4M3FN, #col_m
 // CHECK: } else {
 // CHECK-COUNT-4: llvm.store {{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
 // CHECK: nvvm.cp.async.bulk.wait_group 0 {read}
+// The block's next tile is the one that the counter gives.
 // CHECK: nvvm.setmaxregister decrease 56
+// CHECK: llvm.atomicrmw add %[[COUNTERS]], %c1_i32{{(_[0-9]+)?}} syncscope("device") monotonic
 // CHECK: nvvm.mbarrier.arrive.expect_tx %{{.*}}, %c40960_i32{{(_[0-9]+)?}} :
 // CHECK: nvvm.cp.async.bulk.tensor.shared.cluster.global {{[^,]*}}, %[[AMAP]], {{.*}}box[%{{[^,]*}}, %{{[^,]*}}] :
 // CHECK: nvvm.cp.async.bulk.tensor.shared.cluster.global {{[^,]*}}, %[[BMAP]], {{.*}}box[%{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}] :
@@ -301,6 +303,7 @@ func.func @forward(%qa: tensor<?x?xf8E4M3FN>, %qb: tensor<?x?x?xf8E4M3FN, #col_m
 // RECORD-SAME: {box = [128, 128], dims = [208, {dim = [0, 0]}], {{.*}}strides = [208],
 // RECORD-SAME: {box = [128, 192, 1], dims = [208, 320, 8], {{.*}}strides = [208, {mul = [320, 208]}],
 // RECORD-SAME: {box = [64, 16], dims = [320, {dim = [0, 0]}], element = "bf16", {{.*}}strides = [{mul = [320, 2]}], swizzle = "128B", tensor = 5
+// RECORD-SAME: {kind = "status"}, {kind = "counters"}]
 // RECORD-SAME: shared_memory = 224000
 func.func @promoted(%qa: tensor<?x208xf8E5M2>, %qb: tensor<8x208x320xf8E4M3FN, #col_major>, %sa: tensor<?xf32>, %sb: tensor<8x320xf32>,
                     %offs: tensor<8xi32>) -> tensor<?x320xbf16> {

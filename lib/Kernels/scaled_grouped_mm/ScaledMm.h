@@ -145,7 +145,7 @@ typedef struct moe__mm_work_t {
 } moe__mm_work_t;
 
 /* Whether CTAs take their tiles by a counter; and whether only when nearly all of the one before
- * has been loaded, as CTAs have few tiles. */
+ * has been loaded, so that who is done first takes the next one. */
 bool moe__mm_counts_tiles(const moe__scaled_mm_t *s);
 bool moe__mm_counts_late(const moe__scaled_mm_t *s);
 

@@ -13,13 +13,21 @@
  * long for rows that cut two lines. */
 #define LINE_ALIGNMENT 128
 
-bool moe__mm_counts_tiles(const moe__scaled_mm_t *s) {
-  return (s->which == MOE__GRADIENT && s->schedule.cluster == 1) || moe__mm_counts_late(s);
+/* Forward, tiles that do not all take the same time: with promoted sums a warpgroup passes over one
+ * of whose rows it has none, and where operands are swapped one takes as long as its group is
+ * large. Not with scales of MX blocks, where the warps that write factors look for tiles
+ * themselves. */
+static bool tiles_differ(const moe__scaled_mm_t *s) {
+  return s->which == MOE__FORWARD && (s->promoted || s->schedule.swap_operands) &&
+         !moe__mm_has_mx_scales(s);
 }
 
-/* Not with scales of MX blocks, where the warps that write factors look for tiles themselves. */
+bool moe__mm_counts_tiles(const moe__scaled_mm_t *s) {
+  return s->schedule.cluster == 1 && (s->which == MOE__GRADIENT || tiles_differ(s));
+}
+
 bool moe__mm_counts_late(const moe__scaled_mm_t *s) {
-  return s->which == MOE__FORWARD && s->schedule.swap_operands && !moe__mm_has_mx_scales(s);
+  return moe__mm_counts_tiles(s) && s->which == MOE__FORWARD;
 }
 
 /* With tiles of half the work a search in the whole table would take the loader longer than what
@@ -42,8 +50,8 @@ MlirValue moe__mm_tile_count(moe__scaled_mm_t *s) {
 
 /* Tiles are taken in turn; but those of the gradient, which are as long as their group, by a
  * counter: whoever is done takes the next one. The longest come first, so that all end at about
- * the same time. Those of few tokens too, which take as long as their group is large. Only the
- * thread that loads gets the number: the counter takes its time, and no other one waits here. */
+ * the same time. So are those forward that differ. Only the thread that loads gets the number: the
+ * counter takes its time, and no other one waits here. */
 MlirValue moe__mm_next_tile(moe__scaled_mm_t *s, MlirValue index) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue step = moe__tiles_step(&s->kernel), zero = moe__i32(b, 0), one = moe__i32(b, 1);

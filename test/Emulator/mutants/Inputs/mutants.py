@@ -4,7 +4,7 @@ Usage: mutants.py BUNDLE SCRATCH          run all; fails where one is not caught
        mutants.py BUNDLE SCRATCH --table FILE  also write what caught each, as a Markdown table
        mutants.py BUNDLE SCRATCH --rows   run those of the kernel that writes tiles in rows; BUNDLE is of rows.mlir
                                  --stream, --fp8-rows, --fp8-scales, --fp8-pair, --fp8-columns, --fp8-aligned, --fp8-squares   those of the file of this name
-                                 --products, --by-size, --clusters, --pingpong, --gradients, --blocks, --token-blocks, --aligned, --rows-aligned, --mx, --mx-tokens, --halves   those of scaled_mm and mm
+                                 --products, --counted, --by-size, --clusters, --pingpong, --gradients, --blocks, --token-blocks, --aligned, --rows-aligned, --mx, --mx-tokens, --halves   those of scaled_mm and mm
                                  --round   those of round_dual
                                  --order   the order between blocks in two scale_fp8_dual; BUNDLE as of --fp8-scales
                                  --chain   five launches: both operands quantized in two passes each, and the product
@@ -677,6 +677,15 @@ ALIGNED_ROWS_SHAPES = [*ALIGNED_SHAPES[:2], "sa=6x144,6x16,40x144,4x112", "sb=6x
 COMPARED = r"(setp\.lt\.u32 \s*%p\d+, (%r\d+)), %r\d+;(\s*selp\.b64 \s*%rd\d+, 1, 0,)"
 OWN_NUMBER = r"sub\.s32 (\s*%r\d+, %r\d+), %r1;(\s*add\.s32 \s*%r\d+, %r\d+, 63;)"
 MISPLACED = "differ|races|uninitialized|outside"
+# Tiles forward by a counter.
+TAKEN = r"(atom\.global\.add\.u32 \s*%r\d+, \[%rd\d+"
+COUNTED_MUTANTS = [
+    ("every other tile is taken", ptx(TAKEN + r"\]), 1;", r"\1, 2;"), DIFFERENT),
+    ("blocks take the same tiles", ptx(TAKEN + r"\]), 1;", r"\1, 0;"), "races"),
+    ("blocks count themselves twice", ptx(TAKEN + r"\+4\]), 1;", r"\1, 2;"), LEFT),
+    ("the counter of tiles is left as it is", ptx(r"atom\.global\.exch\.b32 \s*%r\d+, \[%rd\d+\], 0;"), LEFT),
+    ("the counter of blocks is left as it is", ptx(r"atom\.global\.exch\.b32 \s*%r\d+, \[%rd\d+\+4\], 0;"), LEFT),
+]
 BY_SIZE_MUTANTS = [
     ("ends of groups read before they are there", ptx(r"bar\.warp\.sync\s+-1;"), "races|uninitialized"),
     ("the order read before it is there", ptx(r"bar\.warp\.sync\s+-1;", which=1), "races|uninitialized"),
@@ -740,6 +749,7 @@ SUITES = {
     "--stream": (["--shape", STREAM_SHAPE, "--edge-blocks"], STREAM_MUTANTS),
     "--fp8-rows": (["--shape", FP8_ROW_SHAPE, "--edge-blocks"], FP8_ROW_MUTANTS),
     "--products": ([*shapes(PRODUCT_SHAPES), "--exact", "--nan-groups", "--groups", "edge"], PRODUCT_MUTANTS),
+    "--counted": ([*shapes(PRODUCT_SHAPES), "--exact", "--nan-groups", "--groups", "edge", "--step-limit", "300000"], COUNTED_MUTANTS),
     "--by-size": (["--exact", "--nan-groups", "--groups", "edge"], BY_SIZE_MUTANTS),
     "--clusters": ([*shapes(PRODUCT_SHAPES), "--exact", "--nan-groups", "--groups", "edge"], CLUSTER_MUTANTS),
     "--pingpong": ([*shapes(PRODUCT_SHAPES), "--exact", "--nan-groups", "--groups", "edge"], PINGPONG_MUTANTS),
