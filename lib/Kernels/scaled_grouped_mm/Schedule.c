@@ -58,8 +58,16 @@ static const moe__mm_schedule_t GRADIENT_MX[] = {
     {.tile_n = 128, .stages = 4},
     {.tile_n = 128, .stages = 3},
 };
-/* Where groups begin at multiples of 128 tokens there are no tails, and tiles of MX blocks need not
- * be wide for what is moved in a stage. */
+/* Where groups begin at multiples of 128 tokens no warp clears, and with scales of rows three
+ * warpgroups multiply: while one does, two add. */
+static const moe__mm_schedule_t ALIGNED_PROMOTED[] = {
+    {.warpgroups = 3, .tile_n = 128, .tma_store = 2},
+    {.tile_n = 192, .stages = 5, .tma_store = 1},
+    {.tile_n = 192, .stages = 5, .tma_store = 1, .band = 16},
+    {.tile_n = 192, .tma_store = 3},
+    {.tile_n = 128, .stages = 6},
+};
+/* There are no tails, and tiles of MX blocks need not be wide for what is moved in a stage. */
 static const moe__mm_schedule_t ALIGNED_BLOCKS[] = {
     {.tile_n = 192, .tma_store = 3},
     {.tile_n = 192, .tma_store = 3, .band = 16},
@@ -184,6 +192,8 @@ moe__candidates_t moe__mm_candidates(MlirOperation op) {
     return MOE__CANDIDATES(ALIGNED_MX);
   if (aligned && moe__has_block_scales(op))
     return MOE__CANDIDATES(ALIGNED_BLOCKS);
+  if (aligned && promoted)
+    return MOE__CANDIDATES(ALIGNED_PROMOTED);
   if (moe__mm_case(op) == MOE__GRADIENT && moe__has_mx_scales(op))
     return MOE__CANDIDATES(GRADIENT_MX);
   if (moe__mm_case(op) == MOE__GRADIENT && moe__has_block_scales(op))
