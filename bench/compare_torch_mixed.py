@@ -7,7 +7,7 @@
 Where the wheel humming-kernels is there, humming is a candidate too. It compiles its kernels when they are called first, which takes long:
 --warm does that for the rows that --only takes, and nothing else, so that many processes can share the work.
 
-Rows have names, such as "dense 3584 8192 16" (N, K, tokens), "dense 3584 8192 1024 mxfp4" and "experts 4096 2048 256 16 mxfp4" (N, K, experts, tokens, format);
+Rows have names, such as "dense 3584 8192 16" (N, K, tokens), "dense 3584 8192 1024 mxfp4", "dense 3584 8192 16 mxfp8" and "experts 4096 2048 256 16 mxfp4" (N, K, experts, tokens, format);
 --list prints them, --only takes those that a regular expression is found in. After --seconds no other row begins. One that fails is
 reported and the others go on; the exit code is 1 then.
 
@@ -32,7 +32,7 @@ import torch
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "examples"))
 from launch_from_pytorch import Bundle  # noqa: E402
-from mixed_products import EXPERT_SIZES, EXPERT_TOKENS, EXPERTS_OF_TOKEN, MANY_TOKENS, TOKENS  # noqa: E402
+from mixed_products import EXPERT_SIZES, EXPERT_TOKENS, EXPERTS_OF_TOKEN, MANY_TOKENS, MXFP8_TOKENS, TOKENS  # noqa: E402
 from torch_timing import DEVICE, clearing_l2, times  # noqa: E402
 
 BF16, FP8 = torch.bfloat16, torch.float8_e4m3fn
@@ -40,6 +40,7 @@ DENSE_GROUP, EXPERT_GROUP = 64, 32
 ROUNDS, ROUNDS_OF_MANY_TOKENS = 21, 9
 E2M1 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 COPY_SHIFT = 5 << 20  # bytes
+ORDER_1X16 = [p // 2 + 8 * (p % 2) for p in range(16)]
 LIKE_BF16 = 0.2  # the largest part of the norm that humming's result, of weights that it rounds to four bits, differs by
 
 
@@ -50,6 +51,8 @@ def rows():
             yield f"dense {n} {k} {tokens}", functools.partial(dense, n, k, tokens, "i4")
             if tokens >= MANY_TOKENS:
                 yield f"dense {n} {k} {tokens} mxfp4", functools.partial(dense, n, k, tokens, "mxfp4")
+            if tokens in MXFP8_TOKENS:
+                yield f"dense {n} {k} {tokens} mxfp8", functools.partial(dense, n, k, tokens, "mxfp8")
     for n, k, experts in EXPERT_SIZES:
         for tokens in EXPERT_TOKENS:
             for form in ("i4-32", "mxfp4"):
@@ -67,12 +70,16 @@ class Run:
         return Bundle(self.folder / name)
 
     def pack(self, weights, form="i4"):
-        """weights (N, K / 2) uint8, two four-bit weights each: packed, in the layout of this format."""
+        """weights (N, K / 2) uint8, two four-bit weights each, or (N, K) FP8: packed, in the layout of this format."""
+        if form == "mxfp8":
+            return weights.view(torch.uint8).unflatten(-1, (-1, 16))[..., ORDER_1X16].flatten(-2).view(FP8)
         return self.bundle("pack-weights-e2m1" if form == "mxfp4" else "pack-weights")(weights)[0]
 
 
 def values(weights, form):
-    """The weights (..., K / 2) uint8 as fp32 (..., K)."""
+    """The weights (..., K / 2) uint8, or FP8 (..., K), as fp32 (..., K)."""
+    if form == "mxfp8":
+        return weights.float()
     codes = torch.stack([weights & 15, weights >> 4], -1).flatten(-2).long()
     table = E2M1 + tuple(-v for v in E2M1) if form == "mxfp4" else tuple(range(8)) + tuple(range(-8, 0))
     return torch.tensor(table, dtype=torch.float32, device=DEVICE)[codes]
@@ -80,7 +87,7 @@ def values(weights, form):
 
 def stored_scales(powers, form):
     """2^powers in the type that scales of this format have."""
-    return (powers + 127).to(torch.uint8).view(torch.float8_e8m0fnu) if form == "mxfp4" else powers.float().exp2().to(BF16)
+    return (powers + 127).to(torch.uint8).view(torch.float8_e8m0fnu) if form.startswith("mxfp") else powers.float().exp2().to(BF16)
 
 
 def random_weights(*shape):
@@ -136,7 +143,8 @@ def timed(run, candidates, tokens):
 
 def dense(n, k, tokens, form, run):
     name, group = f"mixed-at-{n}x{k}-{tokens}", DENSE_GROUP if form == "i4" else EXPERT_GROUP
-    product, weights = run.bundle(name if form == "i4" else f"{name}-{form}"), random_weights(n, k // 2)
+    product = run.bundle(name if form == "i4" else f"{name}-{form}")
+    weights = torch.randint(-8, 9, (n, k), device=DEVICE).to(FP8) if form == "mxfp8" else random_weights(n, k // 2)
     packed = run.pack(weights, form)
     powers = torch.randint(-3, 3, (k // group, n), device=DEVICE)
     scales = stored_scales(powers, form)

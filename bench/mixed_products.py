@@ -1,7 +1,9 @@
-"""The products of four-bit weights, and pack_weights, that bench/gpu compiles, checks and times: see variants.py.
+"""The products of weights of four or eight bits, and pack_weights, that bench/gpu compiles, checks and times: see variants.py.
 
 SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
+from products import SMALL
+
 # (M, N, K), with experts (M, N, K, E), where M are tokens of all experts. K is rounded up to whole groups.
 CHECK = {False: [(1, 3584, 1024), (70, 272, 416), (300, 1040, 2048), (3, 16, 32)],
          True: [(700, 256, 416, 24), (64, 1024, 512, 256), (1500, 528, 1024, 12), (20, 16, 32, 3)]}  # fmt: skip
@@ -12,6 +14,7 @@ REPEATED_RUNS = 1000
 # Rows, columns and tokens of the tables of docs/performance/mixed_product.md: where they are static, the schedule is chosen by them.
 TOKENS = {(rows, 8192): tuple(2**i for i in range(13)) for rows in (3584, 8192, 28672)}
 MANY_TOKENS = 128  # from which on MXFP4 is timed without experts too
+MXFP8_TOKENS = (1, 8, 16, 64, 512, 4096)
 EXPERTS_OF_TOKEN = 8
 EXPERT_SIZES = ((4096, 2048, 256), (2048, 4096, 256), (4096, 7168, 384))  # N, K, E
 EXPERT_TOKENS = (1, 4, 16, 64, 256, 1024, 4096)
@@ -36,7 +39,7 @@ def shape_arguments(shapes):
 
 def layout_of(form):
     """Of packed weights of this format."""
-    return "16x64_e2m1" if form == "f4E2M1FN" else "16x64"
+    return {"f4E2M1FN": "16x64_e2m1", "f8E4M3FN": "1x16"}.get(form, "16x64")
 
 
 class MixedProduct:
@@ -45,7 +48,8 @@ class MixedProduct:
 
     def __init__(self, weights="i4", group=64, scales="bf16", zeros=False, x="bf16", out="bf16", bias=False, experts=False, sizes=None, schedule=None):
         self.format, self.group, self.grouped, self.sizes, self.schedule = weights, group, experts, sizes, schedule
-        self.elements = {"w": "ui8", "scales": scales} | ({"zeros": "ui8"} if zeros else {}) | {"x": x} | ({"offs": "i32"} if experts else {}) | ({"bias": out} if bias else {})
+        self.is_fp8 = weights == "f8E4M3FN"
+        self.elements = {"w": "f8E4M3FN" if self.is_fp8 else "ui8", "scales": scales} | ({"zeros": "ui8"} if zeros else {}) | {"x": x} | ({"offs": "i32"} if experts else {}) | ({"bias": out} if bias else {})
         self.op, self.out = "mixed_mm" + "_zeros" * zeros + "_bias" * bias, out
 
     def has_candidates_of_another(self):
@@ -64,7 +68,7 @@ class MixedProduct:
             panels, chunks, groups = n // 16, -(-k // 64), k // self.group
         numbers = (n, 1 if self.group < 0 else groups)
         experts = (e,) if self.grouped else ()
-        shapes = {"w": (*experts, panels, chunks, 512), "scales": (*experts, *numbers), "zeros": (*experts, *numbers), "x": (m, k), "offs": (e,), "bias": (*experts, n)}
+        shapes = {"w": (*experts, n, k) if self.is_fp8 else (*experts, panels, chunks, 512), "scales": (*experts, *numbers), "zeros": (*experts, *numbers), "x": (m, k), "offs": (e,), "bias": (*experts, n)}
         return {name: shapes[name] for name in self.elements} | {"out": (m, n)}
 
     def source(self, schedule=None):
@@ -135,6 +139,7 @@ class PackWeights:
 
 
 MXFP4 = {"weights": "f4E2M1FN", "group": 32, "scales": "f8E8M0FNU"}
+MXFP8 = MXFP4 | {"weights": "f8E4M3FN"}
 ZEROS = {"weights": "ui4", "zeros": True}
 
 
@@ -176,6 +181,11 @@ def forms():
     yield "experts-mxfp4-bias", MXFP4 | {"bias": True, "experts": True}
     yield "experts-mxfp4-f16", MXFP4 | {"x": "f16", "out": "f16", "experts": True}
     yield "experts-i4-64-split", {"experts": True, "schedule": "tile_n = 16, depth = 256, stages = 7, split = 4"}
+    yield "mxfp8", MXFP8
+    yield "mxfp8-f32", MXFP8 | {"out": "f32", "schedule": "tile_n = 16, warpgroups = 2, in_flight = 1, scaled_weights = 1, stages = 4, split = 2"}
+    yield "mxfp8-wide", MXFP8 | {"schedule": "tile_n = 208, warpgroups = 2, in_flight = 1, scaled_weights = 1, long_sums = 1, split = 1, stages = 3, share = 2"}
+    yield "experts-mxfp8", MXFP8 | {"experts": True}
+    yield "experts-mxfp8-bias", MXFP8 | {"experts": True, "bias": True, "schedule": "tile_n = 112, warpgroups = 3, in_flight = 1, scaled_weights = 1, long_sums = 1, stages = 4"}
     yield "experts-i4-64-share", {"experts": True, "schedule": "tile_n = 80, share = 2, stages = 6"}
 
 
@@ -186,6 +196,8 @@ def timed():
             yield f"at-{n}x{k}-{tokens}", {"sizes": (tokens, n, k)}
             if tokens >= MANY_TOKENS:
                 yield f"at-{n}x{k}-{tokens}-mxfp4", {"sizes": (tokens, n, k)} | MXFP4
+            if tokens in MXFP8_TOKENS:
+                yield f"at-{n}x{k}-{tokens}-mxfp8", {"sizes": (tokens, n, k)} | MXFP8
     for n, k in ((3584, 8192), (28672, 8192)):
         at = {"sizes": (16, n, k)}
         for name, form in {"i4-32": {"group": 32}, "i4-128": {"group": 128}, "zeros-64": ZEROS, "f32": {"out": "f32"}}.items():
@@ -195,6 +207,8 @@ def timed():
             at = {"sizes": (tokens * EXPERTS_OF_TOKEN, n, k, experts), "experts": True}
             yield f"experts-at-{n}x{k}-{tokens}-i4-32", at | {"group": 32}
             yield f"experts-at-{n}x{k}-{tokens}-mxfp4", at | MXFP4
+    for m, n, k, experts in SMALL:
+        yield f"small-{m}x{n}x{k}x{experts}-mxfp8", {"sizes": (m, n, k, experts), "experts": True} | MXFP8
 
 
 def mixed_products():

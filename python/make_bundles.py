@@ -267,6 +267,30 @@ SCALED_SCHEDULES = MIXED_SCHEDULES | {
 }
 
 
+# Likewise of FP8 weights.
+FP8_SCHEDULES = {
+    tokens: tuple(f"{schedule}, in_flight = 1, scaled_weights = 1, long_sums = 1" for schedule in schedules)
+    for tokens, schedules in {
+        "few": ("tile_n = 16, warpgroups = 2, depth = 256, stages = 4, split = 4", "tile_n = 16, warpgroups = 4, depth = 128, stages = 5"),
+        "some": ("tile_n = 64, warpgroups = 2, depth = 128, stages = 5, split = 2", "tile_n = 64, warpgroups = 4, depth = 128, stages = 4"),
+        "many": ("tile_n = 208, warpgroups = 2, depth = 128, stages = 3, split = 1", "tile_n = 128, warpgroups = 3, depth = 128, stages = 3"),
+    }.items()
+}
+
+
+def mixed_fp8():
+    """Products of bf16 tokens with MXFP8 weights."""
+    for experts in (False, True):
+        for bias in (False, True):
+            rank = 3 if experts else 2
+            operands = {"w": Tensor("f8E4M3FN", rank), "scales": Tensor("f8E8M0FNU", rank, True), "x": Tensor("bf16", 2)}
+            operands |= ({"offs": OFFS} if experts else {}) | ({"bias": Tensor("bf16", rank - 1)} if bias else {})
+            op, attributes = "mixed_mm" + "_bias" * bias, {"format": "f8E4M3FN", "group_size": 32, "layout": "1x16"}
+            for tokens, schedules in FP8_SCHEDULES.items():
+                name = "-".join([op, "f8E4M3FN", *["experts"] * experts, tokens])
+                yield Scheduled(name, f"scaled_grouped_mm.{op}", attributes, operands, {"out": Tensor("bf16", 2)}, schedules[experts], {"tokens": tokens})
+
+
 def mixed():
     """Products of tokens with four-bit weights, and what packs these; scales have the tokens' type, or are powers of two."""
     for rank in (2, 3):
@@ -292,7 +316,7 @@ def mixed():
 
 
 def bundles():
-    return [*trained(), *products(), *mx_products(), *mixed(), *fp8(), *mx()]
+    return [*trained(), *products(), *mx_products(), *mixed(), *mixed_fp8(), *fp8(), *mx()]
 
 
 def build(bundle, moe_opt, folder):

@@ -77,6 +77,48 @@ def test_experts(form, group, dtype, biased, sizes):
     assert torch.equal(moe.mixed_mm(x, weights, offs, bias), expected(x, values, offs, bias))
 
 
+def fp8(experts=0, seed=0):
+    """MXFP8 weights and scales as a checkpoint has them, and the numbers that they stand for."""
+    generator = torch.Generator().manual_seed(seed)
+    shape = (experts, N) if experts else (N,)
+    weight = torch.randint(-8, 9, (*shape, K), generator=generator).float().to(torch.float8_e4m3fn)
+    exponents = torch.randint(-2, 3, (*shape, K // 32), generator=generator)
+    values = weight.float() * (2.0**exponents).repeat_interleave(32, -1)
+    return weight.to(DEVICE), (exponents + 127).to(torch.uint8).view(E8M0).to(DEVICE), values.to(DEVICE)
+
+
+@pytest.mark.parametrize("biased", [False, True])
+@pytest.mark.parametrize("rows", [3, 30, 100])  # a schedule each
+def test_fp8_layer(rows, biased):
+    weight, scales, values = fp8()
+    bias = torch.arange(N, device=DEVICE).to(BF16) if biased else None
+    out = moe.mixed_mm(tokens(rows), moe.pack_mixed_weights(weight, scales, format="f8E4M3FN"), bias=bias)
+    assert torch.equal(out, expected(tokens(rows), values, None, bias))
+
+
+@pytest.mark.parametrize("biased", [False, True])
+@pytest.mark.parametrize("sizes", [(5, 0, 9), (50, 1, 40), (0, 170, 3)])  # a schedule each
+def test_fp8_experts(sizes, biased):
+    weight, scales, values = fp8(E)
+    weights = moe.pack_mixed_weights(weight, scales, format="f8E4M3FN")
+    x, offs = tokens(sum(sizes)), ends(*sizes)
+    bias = torch.arange(E * N, device=DEVICE).remainder(17).reshape(E, N).to(BF16) if biased else None
+    assert torch.equal(moe.mixed_mm(x, weights, offs, bias), expected(x, values, offs, bias))
+
+
+def test_fp8_refused():
+    weight, scales, _ = fp8()
+    for arguments, text in [
+        ((weight.view(torch.uint8), scales), "it must be torch.float8_e4m3fn of rank 2 or 3"),
+        ((weight, scales[:, :2]), "32 weights must share a scale"),
+        ((weight, scales.float()), "they must be torch.float8_e8m0fnu"),
+    ]:
+        with pytest.raises(ValueError, match=text):
+            moe.pack_mixed_weights(*arguments, format="f8E4M3FN")
+    with pytest.raises(ValueError, match="x is torch.float16; it must be torch.bfloat16"):
+        moe.mixed_mm(tokens(4, F16), moe.pack_mixed_weights(weight, scales, format="f8E4M3FN"))
+
+
 def test_no_tokens():
     weight, scales, _, _ = plain()
     assert moe.mixed_mm(tokens(0), moe.pack_mixed_weights(weight, scales)).shape == (0, N)

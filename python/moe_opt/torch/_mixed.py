@@ -1,4 +1,4 @@
-"""Four-bit weights and their products with tokens of 16 bits.
+"""Weights of four or eight bits and their products with tokens of 16 bits.
 
 SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
@@ -13,13 +13,15 @@ from torch import Tensor
 from moe_opt.torch import _ops
 
 _OPS = torch.ops.moe_opt
-FORMATS = ("i4", "ui4", "f4E2M1FN")
+FORMATS = ("i4", "ui4", "f4E2M1FN", "f8E4M3FN")
+MX_FORMATS = ("f4E2M1FN", "f8E4M3FN")
 GROUP_SIZES = (32, 64, 128)
 GREATEST_ZERO_POINT = 15
+ORDER_1X16 = [p // 2 + 8 * (p % 2) for p in range(16)]  # columns of each 16, of FP8 weights
 
 
 class MixedWeights(NamedTuple):
-    """Four-bit weights of a layer (N, K), or of experts (E, N, K), as mixed_mm takes them: pack_mixed_weights makes them."""
+    """Weights of a layer (N, K), or of experts (E, N, K), as mixed_mm takes them: pack_mixed_weights makes them."""
 
     w: Tensor  # packed
     scales: Tensor  # (N, K/group_size) or (E, N, K/group_size); those of a group lie side by side
@@ -37,30 +39,39 @@ def _side_by_side(numbers: Tensor) -> Tensor:
     return numbers.transpose(-1, -2).clone(memory_format=torch.contiguous_format).transpose(-1, -2)
 
 
-def pack_mixed_weights(weight: Tensor, scales: Tensor, zero_points: Optional[Tensor] = None, format: str = "i4") -> MixedWeights:
-    """Four-bit weights for mixed_mm: once, when a model is loaded.
+def _in_order_1x16(weight: Tensor) -> Tensor:
+    order = torch.tensor(ORDER_1X16, device=weight.device)
+    return weight.view(torch.uint8).unflatten(-1, (-1, 16))[..., order].flatten(-2).view(weight.dtype)
 
-    weight: (N, K/2) or (E, N, K/2) uint8, two weights to a byte along K, the first in the low four bits; N a multiple of 16.
-    scales: (N, K/group) or (E, N, K/group), bf16 or f16; float8_e8m0fnu of MXFP4. Groups are of 32, 64 or 128.
+
+def pack_mixed_weights(weight: Tensor, scales: Tensor, zero_points: Optional[Tensor] = None, format: str = "i4") -> MixedWeights:
+    """Weights for mixed_mm: once, when a model is loaded.
+
+    weight: (N, K/2) or (E, N, K/2) uint8, two weights to a byte along K, the first in the low four bits; of MXFP8 (N, K) or (E, N, K)
+       float8_e4m3fn. N is a multiple of 16.
+    scales: (N, K/group) or (E, N, K/group), bf16 or f16; float8_e8m0fnu of MXFP4 and MXFP8, at most 2^37 of the latter. Groups are of 32, 64
+       or 128, of MX 32.
     zero_points: uint8 of the shape of scales, 0 to 15, with format "ui4" and only then; the host waits for them.
-    format: what four bits are: "i4", -8 to 7; "ui4", 0 to 15 less the zero point; "f4E2M1FN".
+    format: what the bits are: "i4", -8 to 7; "ui4", 0 to 15 less the zero point; "f4E2M1FN"; "f8E4M3FN".
 
     Raises ValueError where they do not fit, TypeError for what is no tensor.
     """
     _ops.require_tensors(weight=weight, scales=scales, **({} if zero_points is None else {"zero_points": zero_points}))
     if format not in FORMATS:
         raise ValueError(f"format is {format!r}; it must be one of {', '.join(FORMATS)}")
-    if weight.dtype != torch.uint8 or weight.dim() not in (2, 3):
-        raise ValueError(f"weight is {weight.dtype} of rank {weight.dim()}; it must be torch.uint8 of rank 2 or 3")
+    is_fp8, is_mx = format == "f8E4M3FN", format in MX_FORMATS
+    dtype = torch.float8_e4m3fn if is_fp8 else torch.uint8
+    if weight.dtype != dtype or weight.dim() not in (2, 3):
+        raise ValueError(f"weight is {weight.dtype} of rank {weight.dim()}; it must be {dtype} of rank 2 or 3")
     if scales.dim() != weight.dim() or scales.shape[:-1] != weight.shape[:-1] or scales.shape[-1] == 0:
         raise ValueError(f"weight is {tuple(weight.shape)} and scales are {tuple(scales.shape)}; all dimensions but the last must be the same")
-    group_size, rest = divmod(2 * weight.shape[-1], scales.shape[-1])
-    if rest or group_size not in GROUP_SIZES or (format == "f4E2M1FN" and group_size != 32):
-        sizes = "32" if format == "f4E2M1FN" else "32, 64 or 128"
+    group_size, rest = divmod((1 if is_fp8 else 2) * weight.shape[-1], scales.shape[-1])
+    if rest or group_size not in GROUP_SIZES or (is_mx and group_size != 32):
+        sizes = "32" if is_mx else "32, 64 or 128"
         raise ValueError(f"weight is {tuple(weight.shape)} and scales are {tuple(scales.shape)}; {sizes} weights must share a scale")
     if weight.shape[-2] % 16:
         raise ValueError(f"weight is {tuple(weight.shape)}; N must be a multiple of 16")
-    of_scales = (torch.float8_e8m0fnu,) if format == "f4E2M1FN" else (torch.bfloat16, torch.float16)
+    of_scales = (torch.float8_e8m0fnu,) if is_mx else (torch.bfloat16, torch.float16)
     if scales.dtype not in of_scales:
         raise ValueError(f"scales are {scales.dtype}; with format {format!r} they must be {' or '.join(map(str, of_scales))}")
     if (format == "ui4") != (zero_points is not None):
@@ -72,11 +83,12 @@ def pack_mixed_weights(weight: Tensor, scales: Tensor, zero_points: Optional[Ten
         raise ValueError(f"zero_points have a {greatest}; they must be 0 to {GREATEST_ZERO_POINT}")
     zeros = None if zero_points is None else _side_by_side(zero_points)
     layout = "16x64_e2m1" if format == "f4E2M1FN" else "16x64"
-    return MixedWeights(_OPS.pack_weights.default(weight, layout), _side_by_side(scales), zeros, format, group_size)
+    packed = _in_order_1x16(weight) if is_fp8 else _OPS.pack_weights.default(weight, layout)
+    return MixedWeights(packed, _side_by_side(scales), zeros, format, group_size)
 
 
 def load_mixed_weights(path: Union[str, pathlib.Path], name: str, device: Union[str, torch.device] = "cpu") -> MixedWeights:
-    """The weights of tensor `name` in a file that `python -m moe_opt.convert` wrote, packed for mixed_mm on this device.
+    """The four-bit weights of tensor `name` in a file that `python -m moe_opt.convert` wrote, packed for mixed_mm on this device.
 
     Raises KeyError where the file has no such tensor, ValueError, which names file and weights, where mixed_mm does not take them. It needs
     safetensors: pip install moe_opt[convert].
@@ -105,11 +117,12 @@ def _check(x: Tensor, weights: MixedWeights, offs: Optional[Tensor], bias: Optio
         raise TypeError(f"weights are of type {type(weights).__name__}; pack_mixed_weights makes them")
     experts, rows = weights.scales.shape[:-2], weights.scales.shape[-2]
     depth = weights.scales.shape[-1] * weights.group_size
-    types = (torch.bfloat16, torch.float16)
+    types = (torch.bfloat16,) if weights.format == "f8E4M3FN" else (torch.bfloat16, torch.float16)
     if x.dim() != 2 or x.shape[1] != depth:
         raise ValueError(f"x is {tuple(x.shape)}; it must be (M, {depth}) with these weights")
-    if x.dtype not in types if weights.format == "f4E2M1FN" else x.dtype != weights.scales.dtype:
-        wanted = " or ".join(map(str, types)) if weights.format == "f4E2M1FN" else f"{weights.scales.dtype}, the type of the scales"
+    is_mx = weights.format in MX_FORMATS
+    if x.dtype not in types if is_mx else x.dtype != weights.scales.dtype:
+        wanted = " or ".join(map(str, types)) if is_mx else f"{weights.scales.dtype}, the type of the scales"
         raise ValueError(f"x is {x.dtype}; it must be {wanted}")
     if (offs is not None) != (len(experts) > 0):
         raise ValueError("offs is needed with weights of experts" if len(experts) > 0 else "offs must not be there: the weights are those of one layer")
@@ -120,9 +133,10 @@ def _check(x: Tensor, weights: MixedWeights, offs: Optional[Tensor], bias: Optio
 
 
 def mixed_mm(x: Tensor, weights: MixedWeights, offs: Optional[Tensor] = None, bias: Optional[Tensor] = None) -> Tensor:
-    """Tokens times four-bit weights, which are numbers of 16 bits in the tensor core; scales are applied to sums in fp32.
+    """Tokens times weights of four or eight bits, which are numbers of 16 bits in the tensor core; what their scales are applied to,
+    docs/numerics.md says.
 
-    x: (M, K) bf16 or f16; with scales of 16 bits of their type.
+    x: (M, K) bf16 or f16; with scales of 16 bits of their type, with MXFP8 weights bf16.
     weights: of a layer, or of experts: pack_mixed_weights, load_mixed_weights.
     offs: (E) int32, with experts: group e is the rows offs[e-1] to offs[e] - 1 of x. What the result holds in rows of no group is not
        defined.
