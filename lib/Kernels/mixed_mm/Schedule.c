@@ -236,6 +236,24 @@ static const moe__mixed_schedule_t SCALED_SHARED[] = {LONG_SHARED, LONG(256, 128
   }
 static const moe__mixed_schedule_t UNITS_WIDE[] = {UNITS(1), UNITS(2), THIRDS};
 
+/* FP8 weights have twice the bytes in a stage. */
+#define FP8_SPLIT(n, d, s, stage_count)                                                            \
+  {                                                                                                \
+    .tile_n = (n), .scaled_weights = 1, .long_sums = 1, .depth = (d), .split = (s),                \
+    .stages = (stage_count)                                                                        \
+  }
+#define FP8_SHARED                                                                                 \
+  { .tile_n = 208, .scaled_weights = 1, .long_sums = 1, .stages = 3, .share = 2 }
+static const moe__mixed_schedule_t FP8_WIDE[TILES][LOG_SPLITS][2] = {
+    {{LONG(96, 128, 5), LONG(128, 128, 4)},
+     {FP8_SPLIT(96, 128, 2, 4), FP8_SPLIT(128, 128, 2, 3)},
+     {FP8_SPLIT(96, 128, 4, 4), FP8_SPLIT(128, 128, 4, 3)}},
+    {{LONG(128, 128, 4), LONG(208, 128, 3)},
+     {FP8_SPLIT(128, 128, 2, 3), FP8_SPLIT(96, 128, 2, 4)},
+     {FP8_SPLIT(128, 128, 4, 3), FP8_SPLIT(96, 128, 4, 4)}},
+    {{LONG(208, 128, 3), FP8_SHARED}}};
+static const moe__mixed_schedule_t FP8_SHARED_TOKENS[] = {FP8_SHARED, LONG(208, 128, 3)};
+
 /* Whether the product of a weight and its scale is a number of the tokens' type. */
 static bool takes_scaled_weights(MlirOperation op) {
   return mlirTypeIsAFloat8E8M0FNU(moe__element_type(op, MOE__SCALES)) &&
@@ -271,8 +289,10 @@ static bool wants_units(MlirOperation op) {
  * that a multiprocessor works off one after another; a part of a tile where CTAs divide it, which
  * they do only where there are multiprocessors for all: adding their sums takes time. */
 static moe__candidates_t wide_candidates(MlirOperation op, int64_t rows, int64_t tokens) {
-  bool scaled = wants_scaled_weights(op);
-  const moe__mixed_schedule_t(*wide)[LOG_SPLITS][2] = scaled ? SCALED_WIDE : WIDE;
+  bool is_fp8 = moe__has_fp8_weights(op), scaled = wants_scaled_weights(op);
+  const moe__mixed_schedule_t(*wide)[LOG_SPLITS][2] = is_fp8   ? FP8_WIDE
+                                                      : scaled ? SCALED_WIDE
+                                                               : WIDE;
   int64_t of_weights = scaled ? TOKENS_OF_SCALED_WEIGHTS : TOKENS_OF_WEIGHTS;
   int64_t least = INT64_MAX, least_rounds = 0, row_tiles = (rows + 127) / 128;
   int tile = 1, log_split = 0;
@@ -296,11 +316,10 @@ static moe__candidates_t wide_candidates(MlirOperation op, int64_t rows, int64_t
     return MOE__CANDIDATES(UNITS_WIDE);
   /* In several rounds of the widest tiles two CTAs share what they read of the tokens. */
   if (scaled && tile == TILES - 1 && least_rounds > 1 && row_tiles % 2 == 0)
-    return MOE__CANDIDATES(SCALED_SHARED);
+    return is_fp8 ? MOE__CANDIDATES(FP8_SHARED_TOKENS) : MOE__CANDIDATES(SCALED_SHARED);
   if (!scaled && tile == 1 && log_split == 0 && tokens >= MANY_TOKENS)
     return MOE__CANDIDATES(WIDE_BANDS);
-  return scaled ? MOE__CANDIDATES(SCALED_WIDE[tile][log_split])
-                : MOE__CANDIDATES(WIDE[tile][log_split]);
+  return MOE__CANDIDATES(wide[tile][log_split]);
 }
 
 /* With experts, by the tokens that each has on average: a tile has room for most of what they have,
@@ -387,39 +406,30 @@ static int class_of_rows(int64_t rows) {
   return rows < 0 ? 1 : rows <= FEW ? 0 : rows <= 16384 ? 1 : 2;
 }
 
-/* FP8 weights: always scaled, and twice the bytes in a stage. With experts, and without where CTAs
- * do not divide the columns. */
-static const moe__mixed_schedule_t FP8_8[] = {SCALED_ROWS(8, 4, 128, 6), SCALED_ROWS(8, 2, 256, 5)};
+/* FP8 weights with experts: tiles that have room for the tokens of most of them, since those of the
+ * next tile would be turned into numbers again. */
+static const moe__mixed_schedule_t FP8_8[] = {SCALED_ROWS(8, 4, 128, 6),
+                                              SCALED_ROWS(16, 4, 128, 5)};
 static const moe__mixed_schedule_t FP8_16[] = {SCALED_ROWS(16, 4, 128, 5),
-                                               SCALED_ROWS(16, 2, 256, 5)};
+                                               SCALED_ROWS(32, 4, 128, 5)};
 static const moe__mixed_schedule_t FP8_32[] = {SCALED_ROWS(32, 4, 128, 5),
-                                               SCALED_ROWS(48, 4, 128, 4)};
-static const moe__mixed_schedule_t FP8_48[] = {SCALED_ROWS(48, 4, 128, 4),
                                                SCALED_ROWS(64, 4, 128, 4)};
 static const moe__mixed_schedule_t FP8_64[] = {SCALED_ROWS(64, 4, 128, 4),
-                                               SCALED_ROWS(96, 3, 128, 4)};
-static const moe__mixed_schedule_t FP8_96[] = {SCALED_ROWS(96, 3, 128, 4),
-                                               SCALED_ROWS(64, 4, 128, 4)};
-static const moe__mixed_schedule_t FP8_128[] = {SCALED_ROWS(128, 3, 128, 3),
-                                                SCALED_ROWS(96, 3, 128, 4)};
-static const moe__mixed_schedule_t FP8_208[] = {SCALED_ROWS(208, 2, 128, 3),
-                                                SCALED_ROWS(128, 3, 128, 3)};
-/* Without experts, where CTAs divide the columns. */
-#define FP8_SPLIT(n, d, s, stage_count)                                                            \
-  {                                                                                                \
-    .tile_n = (n), .scaled_weights = 1, .long_sums = 1, .depth = (d), .split = (s),                \
-    .stages = (stage_count)                                                                        \
-  }
+                                               SCALED_ROWS(112, 3, 128, 4)};
+static const moe__mixed_schedule_t FP8_128[] = {SCALED_ROWS(112, 3, 128, 4),
+                                                SCALED_ROWS(64, 4, 128, 4)};
+static const moe__mixed_schedule_t FP8_MANY[] = {LONG(208, 128, 3), FP8_SHARED};
+/* Without, up to 64 tokens, whose columns CTAs divide where there are not many rows. */
 #define FP8_DIVIDED(n, d, stage_count)                                                             \
   {                                                                                                \
-    {FP8_SPLIT(n, d, 4, stage_count), FP8_SPLIT(n, d, 2, stage_count)}, {                          \
-      FP8_SPLIT(n, d, 2, stage_count), FP8_SPLIT(n, d, 4, stage_count)                             \
+    {FP8_SPLIT(n, d, 4, stage_count), FP8_SPLIT(n, d, 2, stage_count)},                            \
+        {FP8_SPLIT(n, d, 2, stage_count), FP8_SPLIT(n, d, 4, stage_count)}, {                      \
+      SCALED_ROWS(n, 4, 128, (n) < 64 ? 5 : 4), FP8_SPLIT(n, d, 2, stage_count)                    \
     }                                                                                              \
   }
-static const moe__mixed_schedule_t FP8_DIVIDED_8[][2] = FP8_DIVIDED(8, 256, 5);
-static const moe__mixed_schedule_t FP8_DIVIDED_16[][2] = FP8_DIVIDED(16, 256, 4);
-static const moe__mixed_schedule_t FP8_DIVIDED_32[][2] = FP8_DIVIDED(32, 128, 8);
-static const moe__mixed_schedule_t FP8_DIVIDED_64[][2] = FP8_DIVIDED(64, 128, 5);
+static const moe__mixed_schedule_t FP8_FEW[][3][2] = {
+    FP8_DIVIDED(8, 256, 5), FP8_DIVIDED(16, 256, 4), FP8_DIVIDED(32, 128, 8),
+    FP8_DIVIDED(64, 128, 5)};
 /* Results of 32 bits would show what the tensor core cuts off long sums. */
 static const moe__mixed_schedule_t FP8_F32[][1] = {
     {SCALED(16, 128, 1, 8)}, {SCALED(64, 128, 1, 6)}, {SCALED(128, 128, 1, 4)}};
@@ -429,21 +439,20 @@ static moe__candidates_t fp8_candidates(MlirOperation op, int64_t tokens, int64_
                                         bool experts) {
   if (mlirTypeIsAF32(moe__element_type(op, MOE__OUT)))
     return MOE__CANDIDATES(FP8_F32[tokens <= 16 ? 0 : tokens <= 64 ? 1 : 2]);
-  int class = class_of_rows(rows);
-  bool divides = !experts && class < 2;
-  if (tokens <= 8)
-    return divides ? MOE__CANDIDATES(FP8_DIVIDED_8[class]) : MOE__CANDIDATES(FP8_8);
-  if (tokens <= 16)
-    return divides ? MOE__CANDIDATES(FP8_DIVIDED_16[class]) : MOE__CANDIDATES(FP8_16);
-  if (tokens <= (experts ? 24 : 32))
-    return divides ? MOE__CANDIDATES(FP8_DIVIDED_32[class]) : MOE__CANDIDATES(FP8_32);
-  if (tokens <= (experts ? 36 : 48) && !divides)
-    return MOE__CANDIDATES(FP8_48);
-  if (tokens <= (experts ? 56 : 64))
-    return divides ? MOE__CANDIDATES(FP8_DIVIDED_64[class]) : MOE__CANDIDATES(FP8_64);
-  if (tokens <= 96)
-    return MOE__CANDIDATES(FP8_96);
-  return tokens <= 512 ? MOE__CANDIDATES(FP8_128) : MOE__CANDIDATES(FP8_208);
+  if (!experts && tokens > 64)
+    return wide_candidates(op, rows < 0 ? 8192 : rows, tokens);
+  int class = tokens <= 8 ? 0 : tokens <= 16 ? 1 : tokens <= 32 ? 2 : 3;
+  if (!experts)
+    return MOE__CANDIDATES(FP8_FEW[class][class_of_rows(rows)]);
+  if (tokens <= 4)
+    return MOE__CANDIDATES(FP8_8);
+  if (tokens <= 10)
+    return MOE__CANDIDATES(FP8_16);
+  if (tokens <= 20)
+    return MOE__CANDIDATES(FP8_32);
+  if (tokens <= 64)
+    return MOE__CANDIDATES(FP8_64);
+  return tokens <= 256 ? MOE__CANDIDATES(FP8_128) : MOE__CANDIDATES(FP8_MANY);
 }
 
 moe__candidates_t moe__mixed_candidates(MlirOperation op) {
