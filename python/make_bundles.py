@@ -288,7 +288,7 @@ def mixed_fp8():
             op, attributes = "mixed_mm" + "_bias" * bias, {"format": "f8E4M3FN", "group_size": 32, "layout": "1x16"}
             for tokens, schedules in FP8_SCHEDULES.items():
                 name = "-".join([op, "f8E4M3FN", *["experts"] * experts, tokens])
-                yield Scheduled(name, f"scaled_grouped_mm.{op}", attributes, operands, {"out": Tensor("bf16", 2)}, schedules[experts], {"tokens": tokens})
+                yield Chosen(name, f"scaled_grouped_mm.{op}", attributes, operands, {"out": Tensor("bf16", 2)}, schedules[experts], {"tokens": tokens})
 
 
 def mixed():
