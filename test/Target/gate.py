@@ -46,7 +46,7 @@ MORE_SCHEDULES = [
 # should be looked at before this table is changed.
 BUDGET = {"bf16": 128, "f32": 88}
 REGISTERS = 65536
-PRODUCT_FIELDS = ("swap_operands", "tile_n", "stages", "band", "cluster", "pingpong", "beside", "tma_store", "pieces", "warpgroups", "staged")
+PRODUCT_FIELDS = ("swap_operands", "tile_n", "stages", "band", "cluster", "pingpong", "beside", "tma_store", "pieces", "warpgroups", "staged", "direct")
 # By case and how it sums; "blocks": promoted, with scales of blocks.
 PRODUCTS = (*itertools.product(("forward", "gradient", "batched"), ("fast", "promoted")), ("forward", "blocks"), ("batched", "blocks"),
             ("gradient", "blocks"))
@@ -54,7 +54,7 @@ PRODUCTS = (*itertools.product(("forward", "gradient", "batched"), ("fast", "pro
 STATIC = (1024, 1408, 7168, 8)
 FEW_TOKENS = ((128, 1408, 7168, 8), (256, 1408, 7168, 8), (512, 1408, 7168, 8))
 # Beside the candidates: clusters, by whether sums are promoted; a gradient with scales of blocks has none.
-CLUSTERS = {"fast": (0, 256, 4, 8, 2, 0, 0), "promoted": (0, 192, 4, 8, 2, 0, 0), "blocks": (0, 192, 4, 8, 2, 0, 0)}
+CLUSTERS = {"fast": (0, 256, 4, 8, 2, 0, 0), "promoted": (0, 192, 4, 8, 2, 0, 0), "blocks": (0, 192, 4, 8, 2, 0, 0, 0, 1, 2, 128, 0)}
 # Of a thread when the kernel starts, by the number of warpgroups that multiply, beside one that loads: 384 or 512 threads share all. The roles then
 # move them by setmaxnreg.
 PRODUCT_REGISTERS = {2: 168, 3: 128}
@@ -144,8 +144,8 @@ def product_forms(case, accumulate, sizes, in_all_types):
 def product_source(case, accumulate, out, forms, schedule):
     """One function for each form."""
     fields = dict(zip(PRODUCT_FIELDS, schedule or ()))
-    # A bias takes the room of the fifth stage of tiles with 192 columns, or with 192 rows.
-    large = fields.get("tile_n") == 192 or fields.get("warpgroups") == 3
+    # A bias takes the room of the fifth stage of tiles with 192 columns, or with 192 rows, where warps bring rows in order.
+    large = (fields.get("tile_n") == 192 or fields.get("warpgroups") == 3) and not fields.get("direct")
     biased = {**fields, "stages": min(fields["stages"], 4)} if large else fields
     full, narrow = (", ".join(f"{name} = {value}" for name, value in row.items()) or None for row in (fields, biased))
     if accumulate == "blocks":
@@ -174,7 +174,9 @@ def product_counts(case, accumulate, out, schedule):
         copies = tuple((boxes + (1 if shares else 2)) * n for n in (1, 2))
     if (case, accumulate) == ("gradient", "blocks"):  # two tiles, their tails, and the scales of both
         copies = (6,)
-    if field["swap_operands"]:  # a loop for the last k-tiles, and one over pieces, unrolled or not
+    if case == "forward" and accumulate != "fast" and not shares:  # a loop for the last k-tiles, unrolled or not
+        copies = tuple(copies[0] * n for n in range(1, 7))
+    if field["swap_operands"]:  # and one over pieces
         copies = tuple(range(copies[0], 33))
     # In ping-pong ptxas keeps two copies of what a warpgroup does with its tile, by where it comes from.
     gradient, tiles = case == "gradient", 1
@@ -193,8 +195,8 @@ def product_counts(case, accumulate, out, schedule):
         # Blocks of a cluster share what they read of one of the operands.
         "UTMALDG": copies,
         "UTMALDG (multicast)": multicast,
-        # A warp's 16 rows: 16 columns a store, two values a cast.
-        "STSM": columns // 16 * halves * tiles,
+        # A warp's 16 rows: 16 columns a store, two values a cast. Or lanes store what they have.
+        "STSM": 0 if field.get("direct") else columns // 16 * halves * tiles,
         "F2FP": columns // 4 * halves * tiles,
         "USETMAXREG": 2,
     }
@@ -220,7 +222,7 @@ def product_checks(moe_opt):
         for schedule in schedules if (case, accumulate) == ("gradient", "blocks") else [*schedules, CLUSTERS[accumulate]]:
             field = dict(zip(PRODUCT_FIELDS, schedule))
             words = ["swapped"] * field["swap_operands"] + ["cluster"] * (field["cluster"] > 1) + ["ping-pong"] * field["pingpong"]
-            words += ["three warpgroups"] * (field.get("warpgroups", 2) == 3)
+            words += ["three warpgroups"] * (field.get("warpgroups", 2) == 3) + ["direct"] * field.get("direct", 0)
             name = " ".join([case, accumulate, str(field["tile_n"]), *words])
             if name not in checks:
                 kind = case, accumulate, field["swap_operands"]

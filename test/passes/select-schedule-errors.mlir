@@ -1011,6 +1011,46 @@ func.func @staged_bytes(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3F
 // -----
 
 #col_major = affine_map<(e, k, n) -> (e, n, k)>
+func.func @direct_fast(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{'schedule.direct' is 1; it must be 0 where sums are fast}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {swap_operands = 0, stages = 4, tile_n = 128, pingpong = 0, direct = 1}}
+      : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
+func.func @direct_cluster(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{'schedule.direct' is 1; it must be 0 where there are clusters}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "promoted", schedule = {swap_operands = 0, stages = 4, tile_n = 128, cluster = 2, direct = 1}}
+      : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+#col_major = affine_map<(m, k) -> (k, m)>
+func.func @direct_gradient(%qa: tensor<16x64xf8E4M3FN>, %qb: tensor<64x32xf8E4M3FN, #col_major>, %sa: tensor<2x16xf32>, %sb: tensor<2x32xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{'schedule.direct' is 1; it must be 0 where groups are ranges of the reduction}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "promoted", schedule = {tile_n = 128, stages = 4, direct = 1}}
+      : (tensor<16x64xf8E4M3FN>, tensor<64x32xf8E4M3FN, #col_major>, tensor<2x16xf32>, tensor<2x32xf32>, tensor<2xi32>) -> tensor<2x16x32xbf16>
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
+func.func @direct_mx(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64x1xf8E8M0FNU>, %sb: tensor<2x1x16xf8E8M0FNU, #col_major>, %offs: tensor<2xi32>) {
+  // expected-error@below {{'schedule.direct' is 1; it must be 0 where scales are of MX blocks}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "promoted", schedule = {swap_operands = 0, tile_n = 128, stages = 4, direct = 1}}
+      : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64x1xf8E8M0FNU>, tensor<2x1x16xf8E8M0FNU, #col_major>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
 func.func @swapped_tile_n_multiple(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
   // expected-error@below {{'schedule.tile_n' is 24; it must be a multiple of 16}}
   %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {swap_operands = 1, tile_n = 24, stages = 4, band = 8, cluster = 1, pingpong = 0}}

@@ -136,17 +136,17 @@ func.func @given(%w: tensor<?x?x?xf32>) {
 #kn_col_major = affine_map<(e, k, n) -> (e, n, k)>
 
 // CHECK-LABEL: func.func @products
-// CHECK: "scaled_grouped_mm.scaled_mm"{{.*}}{accumulate = "fast", schedule = {band = 16 : i64, beside = 0 : i64, cluster = 1 : i64, pieces = 1 : i64, pingpong = 1 : i64, staged = 128 : i64, stages = 6 : i64, swap_operands = 0 : i64, tile_n = 128 : i64, tma_store = 1 : i64, warpgroups = 2 : i64}} : (tensor<?x?xf8E4M3FN>, tensor<?x?x?x
-// CHECK: "scaled_grouped_mm.scaled_mm"{{.*}}{accumulate = "promoted", schedule = {band = 8 : i64, beside = 0 : i64, cluster = 1 : i64, pieces = 1 : i64, pingpong = 0 : i64, staged = 128 : i64, stages = 5 : i64, swap_operands = 0 : i64, tile_n = 192 : i64, tma_store = 1 : i64, warpgroups = 2 : i64}} : (tensor<?x?xf8E4M3FN>, tensor<?x?x?x
-// CHECK: "scaled_grouped_mm.scaled_mm"{{.*}}{accumulate = "fast", schedule = {band = 16 : i64, beside = 0 : i64, cluster = 1 : i64, pieces = 1 : i64, pingpong = 1 : i64, staged = 128 : i64, stages = 6 : i64, swap_operands = 0 : i64, tile_n = 128 : i64, tma_store = 1 : i64, warpgroups = 2 : i64}} : (tensor<48x64xf8E5M2>, tensor<64x32x
-// CHECK: "scaled_grouped_mm.scaled_mm"{{.*}}{accumulate = "promoted", schedule = {band = 8 : i64, beside = 0 : i64, cluster = 1 : i64, pieces = 1 : i64, pingpong = 0 : i64, staged = 128 : i64, stages = 5 : i64, swap_operands = 0 : i64, tile_n = 192 : i64, tma_store = 1 : i64, warpgroups = 2 : i64}} : (tensor<48x64xf8E5M2>, tensor<64x32x
+// CHECK: "scaled_grouped_mm.scaled_mm"{{.*}}{accumulate = "fast", schedule = {band = 16 : i64, beside = 0 : i64, cluster = 1 : i64, direct = 0 : i64, pieces = 1 : i64, pingpong = 1 : i64, staged = 128 : i64, stages = 6 : i64, swap_operands = 0 : i64, tile_n = 128 : i64, tma_store = 1 : i64, warpgroups = 2 : i64}} : (tensor<?x?xf8E4M3FN>, tensor<?x?x?x
+// CHECK: "scaled_grouped_mm.scaled_mm"{{.*}}{accumulate = "promoted", schedule = {band = 8 : i64, beside = 0 : i64, cluster = 1 : i64, direct = 0 : i64, pieces = 1 : i64, pingpong = 0 : i64, staged = 128 : i64, stages = 5 : i64, swap_operands = 0 : i64, tile_n = 192 : i64, tma_store = 1 : i64, warpgroups = 2 : i64}} : (tensor<?x?xf8E4M3FN>, tensor<?x?x?x
+// CHECK: "scaled_grouped_mm.scaled_mm"{{.*}}{accumulate = "fast", schedule = {band = 16 : i64, beside = 0 : i64, cluster = 1 : i64, direct = 0 : i64, pieces = 1 : i64, pingpong = 1 : i64, staged = 128 : i64, stages = 6 : i64, swap_operands = 0 : i64, tile_n = 128 : i64, tma_store = 1 : i64, warpgroups = 2 : i64}} : (tensor<48x64xf8E5M2>, tensor<64x32x
+// CHECK: "scaled_grouped_mm.scaled_mm"{{.*}}{accumulate = "promoted", schedule = {band = 8 : i64, beside = 0 : i64, cluster = 1 : i64, direct = 0 : i64, pieces = 1 : i64, pingpong = 0 : i64, staged = 128 : i64, stages = 5 : i64, swap_operands = 0 : i64, tile_n = 192 : i64, tma_store = 1 : i64, warpgroups = 2 : i64}} : (tensor<48x64xf8E5M2>, tensor<64x32x
 //
 // Where groups are rows, there are candidates with swapped operands.
 // FIVE-LABEL: func.func @products
-// FIVE: {accumulate = "fast", schedule = {band = 16 : i64, beside = 0 : i64, cluster = 1 : i64, pieces = 1 : i64, pingpong = 0 : i64, staged = 128 : i64, stages = 4 : i64, swap_operands = 0 : i64, tile_n = 256 : i64, tma_store = 0 : i64, warpgroups = 2 : i64}}
-// FIVE: {accumulate = "promoted", schedule = {band = 8 : i64, beside = 0 : i64, cluster = 1 : i64, pieces = 2 : i64, pingpong = 0 : i64, staged = 128 : i64, stages = 7 : i64, swap_operands = 1 : i64, tile_n = 64 : i64, tma_store = 0 : i64, warpgroups = 2 : i64}}
-// FIVE: {accumulate = "fast", schedule = {band = 16 : i64, beside = 0 : i64, cluster = 1 : i64, pieces = 1 : i64, pingpong = 0 : i64, staged = 128 : i64, stages = 4 : i64, swap_operands = 0 : i64, tile_n = 256 : i64, tma_store = 0 : i64, warpgroups = 2 : i64}}
-// FIVE: {accumulate = "promoted", schedule = {band = 8 : i64, beside = 0 : i64, cluster = 1 : i64, pieces = 1 : i64, pingpong = 0 : i64, staged = 128 : i64, stages = 5 : i64, swap_operands = 0 : i64, tile_n = 192 : i64, tma_store = 1 : i64, warpgroups = 2 : i64}}
+// FIVE: {accumulate = "fast", schedule = {band = 16 : i64, beside = 0 : i64, cluster = 1 : i64, direct = 0 : i64, pieces = 1 : i64, pingpong = 0 : i64, staged = 128 : i64, stages = 4 : i64, swap_operands = 0 : i64, tile_n = 256 : i64, tma_store = 0 : i64, warpgroups = 2 : i64}}
+// FIVE: {accumulate = "promoted", schedule = {band = 8 : i64, beside = 0 : i64, cluster = 1 : i64, direct = 0 : i64, pieces = 2 : i64, pingpong = 0 : i64, staged = 128 : i64, stages = 7 : i64, swap_operands = 1 : i64, tile_n = 64 : i64, tma_store = 0 : i64, warpgroups = 2 : i64}}
+// FIVE: {accumulate = "fast", schedule = {band = 16 : i64, beside = 0 : i64, cluster = 1 : i64, direct = 0 : i64, pieces = 1 : i64, pingpong = 0 : i64, staged = 128 : i64, stages = 4 : i64, swap_operands = 0 : i64, tile_n = 256 : i64, tma_store = 0 : i64, warpgroups = 2 : i64}}
+// FIVE: {accumulate = "promoted", schedule = {band = 8 : i64, beside = 0 : i64, cluster = 1 : i64, direct = 0 : i64, pieces = 1 : i64, pingpong = 0 : i64, staged = 128 : i64, stages = 5 : i64, swap_operands = 0 : i64, tile_n = 192 : i64, tma_store = 1 : i64, warpgroups = 2 : i64}}
 func.func @products(%qa: tensor<?x?xf8E4M3FN>, %qb: tensor<?x?x?xf8E4M3FN, #kn_col_major>, %sa: tensor<?xf32>, %sb: tensor<?x?xf32>,
                     %offs: tensor<?xi32>, %ga: tensor<48x64xf8E5M2>, %gb: tensor<64x32xf8E4M3FN, #mk_columns>,
                     %gsa: tensor<2x48xf32>, %gsb: tensor<2x32xf32>, %goffs: tensor<2xi32>) {
@@ -161,15 +161,33 @@ func.func @products(%qa: tensor<?x?xf8E4M3FN>, %qb: tensor<?x?x?xf8E4M3FN, #kn_c
   return
 }
 
+// Scales of FP8 blocks, without and with a bias. Few tokens are few here too.
+// CHECK-LABEL: func.func @fp8_blocks
+// CHECK: schedule = {band = 8 : i64, beside = 0 : i64, cluster = 1 : i64, direct = 0 : i64, pieces = 1 : i64, pingpong = 0 : i64, staged = 128 : i64, stages = 4 : i64, swap_operands = 0 : i64, tile_n = 192 : i64, tma_store = 3 : i64, warpgroups = 2 : i64}} : (tensor<?x?x
+// CHECK: schedule = {band = 8 : i64, beside = 0 : i64, cluster = 1 : i64, direct = 0 : i64, pieces = 1 : i64, pingpong = 0 : i64, staged = 128 : i64, stages = 4 : i64, swap_operands = 0 : i64, tile_n = 192 : i64, tma_store = 3 : i64, warpgroups = 2 : i64}} : (tensor<2x128x128x
+// CHECK: schedule = {band = 8 : i64, beside = 0 : i64, cluster = 1 : i64, direct = 0 : i64, pieces = 3 : i64, pingpong = 0 : i64, staged = 128 : i64, stages = 6 : i64, swap_operands = 1 : i64, tile_n = 96 : i64, tma_store = 0 : i64, warpgroups = 2 : i64}} : (tensor<64x128x
+func.func @fp8_blocks(%qa: tensor<?x?xf8E4M3FN>, %qb: tensor<?x?x?xf8E4M3FN, #kn_col_major>, %sa: tensor<?x?xf32, #mk_columns>, %sb: tensor<?x?x?xf32, #kn_col_major>,
+                      %offs: tensor<?xi32>, %a: tensor<2x128x128xf8E4M3FN>, %b: tensor<2x128x48xf8E4M3FN, #kn_col_major>,
+                      %as: tensor<2x128x1xf32, #kn_col_major>, %bs: tensor<2x1x1xf32, #kn_col_major>, %bias: tensor<2x48xf32>,
+                      %few: tensor<64x128xf8E4M3FN>, %fews: tensor<64x1xf32, #mk_columns>, %ends: tensor<2xi32>) {
+  %0 = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "promoted"}
+      : (tensor<?x?xf8E4M3FN>, tensor<?x?x?xf8E4M3FN, #kn_col_major>, tensor<?x?xf32, #mk_columns>, tensor<?x?x?xf32, #kn_col_major>, tensor<?xi32>) -> tensor<?x?xbf16>
+  %1 = "scaled_grouped_mm.scaled_mm_bias"(%a, %b, %as, %bs, %bias) {accumulate = "promoted"}
+      : (tensor<2x128x128xf8E4M3FN>, tensor<2x128x48xf8E4M3FN, #kn_col_major>, tensor<2x128x1xf32, #kn_col_major>, tensor<2x1x1xf32, #kn_col_major>, tensor<2x48xf32>) -> tensor<2x128x48xf32>
+  %2 = "scaled_grouped_mm.scaled_mm"(%few, %b, %fews, %bs, %ends) {accumulate = "promoted"}
+      : (tensor<64x128xf8E4M3FN>, tensor<2x128x48xf8E4M3FN, #kn_col_major>, tensor<64x1xf32, #mk_columns>, tensor<2x1x1xf32, #kn_col_major>, tensor<2xi32>) -> tensor<64x48xbf16>
+  return
+}
+
 // A few tokens for each expert, where types say so: operands are swapped, and a tile has pieces that are narrower than their average. 64 tokens are for 2
 // experts as many as 32 in a batch; those of 128 are not few, and a gradient has no few tokens.
 // CHECK-LABEL: func.func @few_tokens
-// CHECK: schedule = {band = 8 : i64, beside = 0 : i64, cluster = 1 : i64, pieces = 4 : i64, pingpong = 0 : i64, staged = 128 : i64, stages = 8 : i64, swap_operands = 1 : i64, tile_n = 64 : i64, tma_store = 0 : i64, warpgroups = 2 : i64}} : (tensor<32x64x
-// CHECK: schedule = {band = 8 : i64, beside = 0 : i64, cluster = 1 : i64, pieces = 3 : i64, pingpong = 0 : i64, staged = 128 : i64, stages = 6 : i64, swap_operands = 1 : i64, tile_n = 96 : i64, tma_store = 0 : i64, warpgroups = 2 : i64}} : (tensor<64x64x
-// CHECK: schedule = {band = 8 : i64, beside = 0 : i64, cluster = 1 : i64, pieces = 3 : i64, pingpong = 0 : i64, staged = 128 : i64, stages = 7 : i64, swap_operands = 1 : i64, tile_n = 96 : i64, tma_store = 0 : i64, warpgroups = 2 : i64}} : (tensor<2x32x64x
-// CHECK: schedule = {band = 8 : i64, beside = 0 : i64, cluster = 1 : i64, pieces = 4 : i64, pingpong = 0 : i64, staged = 128 : i64, stages = 5 : i64, swap_operands = 1 : i64, tile_n = 128 : i64, tma_store = 0 : i64, warpgroups = 2 : i64}} : (tensor<2x33x64x
-// CHECK: schedule = {band = 8 : i64, beside = 0 : i64, cluster = 1 : i64, pieces = 1 : i64, pingpong = 0 : i64, staged = 128 : i64, stages = 5 : i64, swap_operands = 0 : i64, tile_n = 192 : i64, tma_store = 1 : i64, warpgroups = 2 : i64}} : (tensor<2x128x64x
-// CHECK: schedule = {band = 16 : i64, beside = 0 : i64, cluster = 1 : i64, pieces = 1 : i64, pingpong = 1 : i64, staged = 128 : i64, stages = 6 : i64, swap_operands = 0 : i64, tile_n = 128 : i64, tma_store = 1 : i64, warpgroups = 2 : i64}} : (tensor<16x16x
+// CHECK: schedule = {band = 8 : i64, beside = 0 : i64, cluster = 1 : i64, direct = 0 : i64, pieces = 4 : i64, pingpong = 0 : i64, staged = 128 : i64, stages = 8 : i64, swap_operands = 1 : i64, tile_n = 64 : i64, tma_store = 0 : i64, warpgroups = 2 : i64}} : (tensor<32x64x
+// CHECK: schedule = {band = 8 : i64, beside = 0 : i64, cluster = 1 : i64, direct = 0 : i64, pieces = 3 : i64, pingpong = 0 : i64, staged = 128 : i64, stages = 6 : i64, swap_operands = 1 : i64, tile_n = 96 : i64, tma_store = 0 : i64, warpgroups = 2 : i64}} : (tensor<64x64x
+// CHECK: schedule = {band = 8 : i64, beside = 0 : i64, cluster = 1 : i64, direct = 0 : i64, pieces = 3 : i64, pingpong = 0 : i64, staged = 128 : i64, stages = 7 : i64, swap_operands = 1 : i64, tile_n = 96 : i64, tma_store = 0 : i64, warpgroups = 2 : i64}} : (tensor<2x32x64x
+// CHECK: schedule = {band = 8 : i64, beside = 0 : i64, cluster = 1 : i64, direct = 0 : i64, pieces = 4 : i64, pingpong = 0 : i64, staged = 128 : i64, stages = 5 : i64, swap_operands = 1 : i64, tile_n = 128 : i64, tma_store = 0 : i64, warpgroups = 2 : i64}} : (tensor<2x33x64x
+// CHECK: schedule = {band = 8 : i64, beside = 0 : i64, cluster = 1 : i64, direct = 0 : i64, pieces = 1 : i64, pingpong = 0 : i64, staged = 128 : i64, stages = 5 : i64, swap_operands = 0 : i64, tile_n = 192 : i64, tma_store = 1 : i64, warpgroups = 2 : i64}} : (tensor<2x128x64x
+// CHECK: schedule = {band = 16 : i64, beside = 0 : i64, cluster = 1 : i64, direct = 0 : i64, pieces = 1 : i64, pingpong = 1 : i64, staged = 128 : i64, stages = 6 : i64, swap_operands = 0 : i64, tile_n = 128 : i64, tma_store = 1 : i64, warpgroups = 2 : i64}} : (tensor<16x16x
 func.func @few_tokens(%q32: tensor<32x64xf8E4M3FN>, %q64: tensor<64x64xf8E4M3FN>, %b32: tensor<2x32x64xf8E4M3FN>,
                       %b33: tensor<2x33x64xf8E4M3FN>, %b128: tensor<2x128x64xf8E4M3FN>, %qb: tensor<2x64x48xf8E4M3FN, #kn_col_major>,
                       %sa: tensor<1xf32>, %sb: tensor<2xf32>, %offs: tensor<2xi32>, %bias: tensor<2x48xf16>,
@@ -190,8 +208,8 @@ func.func @few_tokens(%q32: tensor<32x64xf8E4M3FN>, %q64: tensor<64x64xf8E4M3FN>
 }
 
 // CHECK-LABEL: func.func @given_products
-// CHECK: schedule = {band = 1 : i64, beside = 0 : i64, cluster = 2 : i64, pieces = 1 : i64, pingpong = 0 : i64, staged = 128 : i64, stages = 6 : i64, swap_operands = 0 : i64, tile_n = 128 : i64, tma_store = 1 : i64, warpgroups = 2 : i64}
-// CHECK: schedule = {band = 4096 : i64, beside = 0 : i64, cluster = 1 : i64, pieces = 1 : i64, pingpong = 0 : i64, staged = 128 : i64, stages = 8 : i64, swap_operands = 1 : i64, tile_n = 48 : i64, tma_store = 1 : i64, warpgroups = 2 : i64}
+// CHECK: schedule = {band = 1 : i64, beside = 0 : i64, cluster = 2 : i64, direct = 0 : i64, pieces = 1 : i64, pingpong = 0 : i64, staged = 128 : i64, stages = 6 : i64, swap_operands = 0 : i64, tile_n = 128 : i64, tma_store = 1 : i64, warpgroups = 2 : i64}
+// CHECK: schedule = {band = 4096 : i64, beside = 0 : i64, cluster = 1 : i64, direct = 0 : i64, pieces = 1 : i64, pingpong = 0 : i64, staged = 128 : i64, stages = 8 : i64, swap_operands = 1 : i64, tile_n = 48 : i64, tma_store = 1 : i64, warpgroups = 2 : i64}
 func.func @given_products(%qa: tensor<?x?xf8E4M3FN>, %qb: tensor<?x?x?xf8E4M3FN, #kn_col_major>, %sa: tensor<?xf32>, %sb: tensor<?x?xf32>,
                           %offs: tensor<?xi32>) {
   %0 = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {swap_operands = 0, tile_n = 128, stages = 6, band = 1, cluster = 2, pingpong = 0}}

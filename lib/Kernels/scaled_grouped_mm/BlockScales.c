@@ -198,7 +198,7 @@ static void factors_of_rows(moe__scaled_mm_t *s, const moe__mm_position_t *self,
       products[h][piece] = moe__fmul(b, of_row, of_columns[piece]);
   }
   for (int i = 0; i < s->fragment_n / 2; i++)
-    factors[i] = products[i % 4 / 2][i / 4 * 8 / PIECE];
+    factors[i] = products[i % 4 / 2][moe__mm_column_of_pair(s, i / 4) / PIECE];
 }
 
 /* Those of columns that are tokens: the rows of weights are in one block. */

@@ -7,8 +7,9 @@
  * What it takes is asked for while the first product runs, or before it: scales of rows stay in
  * registers, those of columns go on into shared memory, unless one scale does for all of them. A
  * warp brings its 16 rows of the tile in order in a part of shared memory of its own. Where all of
- * them belong to the group, the TMA stores them; else the warp writes rows of `staged` bytes. Where
- * operands are swapped the tile leaves transposed, in pieces of a sector, 32 bytes.
+ * them belong to the group, the TMA stores them; else the warp writes rows of `staged` bytes. Or
+ * each lane has columns that lie side by side, and writes these (`direct`). Where operands are
+ * swapped the tile leaves transposed, in pieces of a sector, 32 bytes.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Kernels/scaled_grouped_mm/ScaledMm.h"
@@ -42,7 +43,7 @@ static bool is_swapped(const moe__scaled_mm_t *s) {
 /* ---- What the epilogue takes ---- */
 
 int moe__mm_tma_pieces(const moe__mm_schedule_t *schedule) {
-  return schedule->swap_operands ? 0 : schedule->tma_store;
+  return schedule->swap_operands || schedule->direct ? 0 : schedule->tma_store;
 }
 
 /* A warp's part. */
@@ -55,8 +56,9 @@ void moe__mm_epilogue_reserve(moe__mm_layout_t *layout, const moe__mm_schedule_t
                               MlirOperation op) {
   int32_t columns = moe__mm_warpgroups(schedule) * schedule->tile_n * 4;
   int of_columns = schedule->swap_operands ? MOE__MM_QA : MOE__MM_QB;
-  layout->staging = moe__layout_shared(
-      &layout->cta, moe__mm_threads(schedule) / MOE__WARP * staging_bytes(schedule), 1024);
+  if (!schedule->direct || schedule->swap_operands)
+    layout->staging = moe__layout_shared(
+        &layout->cta, moe__mm_threads(schedule) / MOE__WARP * staging_bytes(schedule), 1024);
   if (moe__mm_scales(op, of_columns) == MOE__SCALE_OF_ROW)
     layout->column_scales = moe__layout_shared(&layout->cta, columns, 16);
   if (moe__operand_number(op, MOE__BIAS) >= 0 && !schedule->swap_operands)
@@ -218,12 +220,26 @@ moe__mm_epilogue_t moe__mm_epilogue_below(moe__scaled_mm_t *s, const moe__mm_epi
 
 /* ---- Values of out ---- */
 
-/* Of columns 8*j + 2*(lane % 4) and the next: two f32. */
+/* With `direct`: of so many columns a lane of four has 8, side by side; and how often a tile has so
+ * many. */
+#define DIRECT 32
+
+static int direct_parts(const moe__scaled_mm_t *s) {
+  return s->fragment_n / DIRECT;
+}
+
+int moe__mm_column_of_pair(const moe__scaled_mm_t *s, int j) {
+  int parts = direct_parts(s);
+  return moe__mm_is_direct(s) ? DIRECT * (j % parts) + 2 * (j / parts) : 8 * j;
+}
+
+/* Of columns 8*j + 2*(lane % 4) and the next of what is multiplied: two f32. */
 static MlirValue load_pair(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e, MlirValue columns,
                            int j) {
   moe__builder_t *b = &s->kernel.builder;
-  MlirValue at = moe__shl(b, moe__and(b, e->self->lane, 3), 3);
-  return moe__load(b, moe__offset_by(b, moe__offset(b, columns, at), 32 * j),
+  MlirValue at = moe__shl(b, moe__and(b, e->self->lane, 3), moe__mm_is_direct(s) ? 5 : 3);
+  return moe__load(b,
+                   moe__offset_by(b, moe__offset(b, columns, at), 4 * moe__mm_column_of_pair(s, j)),
                    moe__vector_type(b, 2, b->f32));
 }
 
@@ -440,9 +456,83 @@ static void store_by_tma(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e,
   }
 }
 
+/* ---- By each lane ---- */
+
+/* The scales of the 8 columns that a lane has of part `part`, in pairs. */
+static void load_pairs(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e, int part,
+                       MlirValue out[4]) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue at = moe__shl(b, moe__and(b, e->self->lane, 3), 5);
+  at = moe__offset_by(b, moe__offset(b, e->column_scales, at), DIRECT * 4 * part);
+  for (int i = 0; i < 4; i += 2) {
+    MlirValue four =
+        moe__load_aligned(b, moe__offset_by(b, at, 8 * i), moe__vector_type(b, 4, b->f32), 16);
+    for (int j = 0; j < 2; j++) {
+      MlirValue pair[] = {moe__extract(b, four, 2 * j), moe__extract(b, four, 2 * j + 1)};
+      out[i + j] = moe__vector(b, 2, pair);
+    }
+  }
+}
+
+/* The 8 columns that a lane has of part `part`, in words: [row][word]. scales: pairs, or null. */
+static void finish_words(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e, int part,
+                         const MlirValue scales[4], const moe__mm_fragment_t registers,
+                         MlirValue out[2][8]) {
+  moe__builder_t *b = &s->kernel.builder;
+  for (int i = 0; i < 4; i++) {
+    MlirValue pair[2][2];
+    finish_pair(s, e, part + i * direct_parts(s), scales[i], registers, pair);
+    for (int h = 0; h < 2; h++) {
+      if (out_bytes(s) == 2) {
+        out[h][i] = moe__pack_halves(b, s->out_type, pair[h]);
+      } else {
+        out[h][2 * i] = pair[h][0];
+        out[h][2 * i + 1] = pair[h][1];
+      }
+    }
+  }
+}
+
+/* Each lane stores 16 bytes of a row at once, or twice: nothing is brought in order, and nobody
+ * waits. Scales of columns are read before the stores that they are not for. */
+static void store_direct(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e,
+                         const moe__mm_fragment_t registers) {
+  moe__builder_t *b = &s->kernel.builder;
+  int size = out_bytes(s);
+  bool has_scales = e->column_scales.ptr;
+  MlirValue own = moe__shl(b, moe__and(b, e->self->lane, 3), 3);
+  MlirValue column = moe__add(b, moe__mul(b, e->tile->column, s->fragment_n), own);
+  MlirValue at[2], is_row[2], next[4] = {{NULL}, {NULL}, {NULL}, {NULL}};
+  for (int h = 0; h < 2; h++) {
+    MlirValue row = moe__add(b, moe__add(b, e->tile->row, e->self->row), 8 * h);
+    is_row[h] = moe__ult(b, row, e->tile->row_end);
+    at[h] = address_of(s, row, column);
+  }
+  if (has_scales)
+    load_pairs(s, e, 0, next);
+  for (int part = 0; part < direct_parts(s); part++) {
+    MlirValue is_column = moe__ult(b, moe__add(b, column, DIRECT * part), s->columns.value);
+    MlirValue words[2][8], scales[4] = {next[0], next[1], next[2], next[3]};
+    if (has_scales && part + 1 < direct_parts(s))
+      load_pairs(s, e, part + 1, next);
+    finish_words(s, e, part, scales, registers, words);
+    for (int h = 0; h < 2; h++) {
+      MOE__IF (b, moe__and(b, is_row[h], is_column)) {
+        for (int i = 0; i < size / 2; i++)
+          moe__store_aligned(b, moe__vector(b, 4, words[h] + 4 * i),
+                             moe__offset_by(b, at[h], DIRECT * part * size + 16 * i), 16);
+      }
+    }
+  }
+}
+
 static void store_straight(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e,
                            const moe__mm_fragment_t registers) {
   moe__builder_t *b = &s->kernel.builder;
+  if (moe__mm_is_direct(s)) {
+    store_direct(s, e, registers);
+    return;
+  }
   if (moe__mm_tma_pieces(&s->schedule)) {
     store_by_tma(s, e, registers);
     return;

@@ -47,6 +47,12 @@ static void load_operand(moe__scaled_mm_t *s, const moe__mm_operand_t *operand,
     load_blocks(s, operand, tile, at, row, buffer, landed);
     return;
   }
+  if (moe__mm_is_direct(s) && operand == s->side[1]) {
+    MlirValue zero = moe__i32(b, 0);
+    moe__tma_load(b, operand->map, buffer, landed, operand->map_rank,
+                  (MlirValue[]){at, zero, moe__lshr(b, row, 3), zero, tile->group});
+    return;
+  }
   if (s->schedule.cluster == 1 || operand != s->side[s->schedule.beside ? 0 : 1]) {
     /* Weights make room for each other in L2, and not in place of tokens and of what is stored. */
     bool once = s->schedule.swap_operands && operand == s->side[0];

@@ -288,18 +288,19 @@ typedef struct adding_t {
 
 /* Adds k-tiles from number `first` to before `end`. While a product runs the warpgroup makes the
  * descriptors of the next stage, so that its product can be issued right behind the additions. With
- * scales of blocks it waits for that stage at the end of a round, where ptxas looks among the
- * additions whether it has landed; behind the last k-tile that is the next tile's first stage, or
- * the one that says that there is none. */
+ * scales of blocks one of two warpgroups waits for that stage at the end of a round, where ptxas
+ * looks among the additions whether it has landed; behind the last k-tile that is the next tile's
+ * first stage, or the one that says that there is none. Of three one has the time to wait later. */
 static void add_k_tiles(moe__scaled_mm_t *s, const moe__mm_position_t *self, MlirValue first,
                         MlirValue end, steps_t steps, const moe__mm_block_held_t *held,
                         adding_t *a) {
   moe__builder_t *b = &s->kernel.builder;
-  if (held)
+  bool early = held && moe__mm_warpgroups(&s->schedule) == MOE__MM_WARPGROUPS;
+  if (early)
     moe__ring_wait(&s->kernel, &s->layout.ring, a->cursor);
   MOE__FOR (b, k_tile, first, end, 1, MOE__CARRY_CURSOR(a->cursor), &a->sum.value, &a->stage.rows,
             &a->stage.columns) {
-    if (!held)
+    if (!early)
       moe__ring_wait(&s->kernel, &s->layout.ring, a->cursor);
     moe__accumulator_t accumulator = multiply_landed(s, &a->stage, steps);
     moe__cursor_t next = moe__cursor_next(b, &s->layout.ring, a->cursor);
@@ -311,7 +312,7 @@ static void add_k_tiles(moe__scaled_mm_t *s, const moe__mm_position_t *self, Mli
     add_part(s, &part, registers);
     a->sum = moe__accumulator_pack(b, s->fragment_n, registers);
     a->cursor = next;
-    if (held)
+    if (early)
       moe__ring_wait(&s->kernel, &s->layout.ring, a->cursor);
   }
 }

@@ -38,6 +38,10 @@
 /* Of qa and qb, by MOE__MM_QA and MOE__MM_QB. */
 static const moe__role_t SCALE_ROLES[] = {MOE__SA, MOE__SB};
 
+bool moe__mm_is_direct(const moe__scaled_mm_t *s) {
+  return s->schedule.direct && !s->schedule.swap_operands;
+}
+
 int moe__mm_depth(const moe__scaled_mm_t *s, int bytes) {
   return mlirTypeIsNull(s->half) ? bytes : bytes / 2;
 }
@@ -58,6 +62,24 @@ static const moe__expression_t *bytes_of(moe__scaled_mm_t *s, const moe__extent_
       record, MOE__EXPRESSIONS(extent->expression, moe__expression_constant(record, 2)));
 }
 
+/* Makes the map of a matrix of 128-byte rows one of rows in the order of `direct`: of two side by
+ * side, of tile_n / 8 that are 8 apart, of four pairs in those 8. */
+static void reorder(moe__scaled_mm_t *s, moe__tensor_map_t *map) {
+  moe__record_t *record = &s->kernel.record;
+  const moe__expression_t *row = map->strides[0];
+  map->rank = 4;
+  map->dims[2] = moe__expression_ceildiv(record, map->dims[1], 8);
+  map->dims[1] = moe__expression_constant(record, 2);
+  map->dims[3] = moe__expression_constant(record, 4);
+  map->strides[1] =
+      moe__expression_mul(record, MOE__EXPRESSIONS(row, moe__expression_constant(record, 8)));
+  map->strides[2] =
+      moe__expression_mul(record, MOE__EXPRESSIONS(row, moe__expression_constant(record, 2)));
+  map->box[1] = 2;
+  map->box[2] = s->side[1]->tile / 8;
+  map->box[3] = 4;
+}
+
 /* How an operand lies in memory: its rows, the dimension along them, and where its matrices are
  * many, these. MN-major, rows and the dimension along them change places. */
 static void add_map(moe__scaled_mm_t *s, MlirOperation op, int of, const moe__extent_t *inner,
@@ -75,12 +97,15 @@ static void add_map(moe__scaled_mm_t *s, MlirOperation op, int of, const moe__ex
   map.dims[1] = (operand->mn_major ? inner : rows)->expression;
   map.box[0] = moe__mm_depth(s, MOE__MM_TILE_K);
   map.box[1] = operand->mn_major ? moe__mm_depth(s, MOE__MM_TILE_K) : operand->box;
+  const moe__expression_t *lines = map.dims[1];
+  if (moe__mm_is_direct(s) && operand == s->side[1])
+    reorder(s, &map);
   if (matrices) {
-    map.rank = 3;
-    map.dims[2] = matrices->expression;
-    map.strides[1] =
-        moe__expression_mul(&s->kernel.record, MOE__EXPRESSIONS(map.dims[1], map.strides[0]));
-    map.box[2] = 1;
+    int last = map.rank++;
+    map.dims[last] = matrices->expression;
+    map.strides[last - 1] =
+        moe__expression_mul(&s->kernel.record, MOE__EXPRESSIONS(lines, map.strides[0]));
+    map.box[last] = 1;
   }
   operand->map_rank = map.rank;
   operand->map = moe__kernel_tensor_map(&s->kernel, &map);

@@ -132,6 +132,14 @@ typedef struct moe__mm_reduction_t {
   MlirValue skipped; /* i32: steps of k-tile 0 that are wholly in front of the group; as the last */
 } moe__mm_reduction_t;
 
+/* Whether the columns' operand is brought in the order of `direct`: column 32*a + 8*q + 2*i + p of
+ * a tile is multiplied as number (tile_n/4)*i + 8*a + 2*q + p. So lane q of each four, which has
+ * columns 8*j + 2*q and the next of what is multiplied, has 8 columns side by side in each 32. */
+bool moe__mm_is_direct(const moe__scaled_mm_t *s);
+
+/* Where the pair `j` of columns is in a tile that lane 0 has. */
+int moe__mm_column_of_pair(const moe__scaled_mm_t *s, int j);
+
 /* The elements of the reduction that `bytes` bytes of a row are. */
 int moe__mm_depth(const moe__scaled_mm_t *s, int bytes);
 

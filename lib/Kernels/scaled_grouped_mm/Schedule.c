@@ -106,14 +106,15 @@ static const moe__mm_schedule_t ROWS_PROMOTED[] = {
     SWAPPED_ROWS,
     {THREE, .stages = 5, .staged = 64},
 };
-/* With scales of blocks two warpgroups have no room for five stages that are stored in lines; with
- * a bias three have none either. */
+/* With scales of blocks there is room for five stages where each lane stores what it has, also with
+ * a bias; two warpgroups that are stored in lines have none, nor have three with a bias. */
+#define DIRECT .warpgroups = 3, .tile_n = 128, .stages = 5, .direct = 1
 #define ROWS_PROMOTED_4                                                                            \
   {.tile_n = 192, .tma_store = 3}, {.tile_n = 192}, {.tile_n = 192, .tma_store = 3, .band = 16},   \
       {.tile_n = 128, .stages = 6}, SWAPPED_ROWS
 static const moe__mm_schedule_t ROWS_BLOCKS[] = {
     ROWS_PROMOTED_4,
-    {THREE, .stages = 5, .staged = 64},
+    {DIRECT},
 };
 static const moe__mm_schedule_t ROWS_PROMOTED_BIAS[] = {
     ROWS_PROMOTED_4,
@@ -212,10 +213,10 @@ moe__candidates_t moe__mm_candidates(MlirOperation op) {
   if (tokens <= MOE__FEW_TOKENS)
     return has_few_groups(op) ? MOE__CANDIDATES(TOKENS_64_FAST_BY_SIZE)
                               : MOE__CANDIDATES(TOKENS_64_FAST);
-  if (promoted && moe__operand_number(op, MOE__BIAS) >= 0)
-    return MOE__CANDIDATES(ROWS_PROMOTED_BIAS);
   if (moe__has_block_scales(op))
     return MOE__CANDIDATES(ROWS_BLOCKS);
+  if (promoted && moe__operand_number(op, MOE__BIAS) >= 0)
+    return MOE__CANDIDATES(ROWS_PROMOTED_BIAS);
   return promoted ? MOE__CANDIDATES(ROWS_PROMOTED) : MOE__CANDIDATES(ROWS_FAST);
 }
 
@@ -253,6 +254,22 @@ static bool check_warpgroups(MlirOperation op, const moe__mm_schedule_t *schedul
     where = "a tile has more than 128 columns";
   return !where || moe__error(op, "'schedule.warpgroups' is %d; it must be 2 where %s",
                               schedule->warpgroups, where);
+}
+
+/* Lanes that store what they have: forward and batched, promoted, and without clusters. */
+static bool check_direct(MlirOperation op, const moe__mm_schedule_t *schedule) {
+  if (!schedule->direct || schedule->swap_operands)
+    return true;
+  const char *where = NULL;
+  if (!moe__mm_is_promoted(op))
+    where = "sums are fast";
+  else if (moe__has_mx_scales(op))
+    where = "scales are of MX blocks";
+  else if (moe__mm_case(op) == MOE__GRADIENT)
+    where = "groups are ranges of the reduction";
+  else if (schedule->cluster > 1)
+    where = "there are clusters";
+  return !where || moe__error(op, "'schedule.direct' is 1; it must be 0 where %s", where);
 }
 
 static bool check(MlirOperation op, const moe__mm_schedule_t *schedule) {
@@ -330,7 +347,7 @@ static moe__groups_order_t order_of_tiles(MlirOperation op, const moe__mm_schedu
 bool moe__mm_lay_out(MlirOperation op, const void *schedule, void *out) {
   const moe__mm_schedule_t *s = schedule;
   moe__mm_layout_t *l = out;
-  if (!check(op, s) || !check_warpgroups(op, s))
+  if (!check(op, s) || !check_warpgroups(op, s) || !check_direct(op, s))
     return false;
   bool is_gradient = moe__mm_case(op) == MOE__GRADIENT, aligned = moe__group_align(op) != 0;
   /* Registers are not checked: setmaxnreg divides them among the warpgroups (ScaledMm.c). */

@@ -36,6 +36,10 @@
   X(T, staged, 64, 128, 128,                                                                       \
     "bytes of each of its 16 rows that a warp brings in order at once; 64 or 128, unused if "      \
     "swapped")                                                                                     \
+  X(T, direct, 0, 1, 0,                                                                            \
+    "1: the columns' operand is brought in an order in which each lane has 8 columns of out side " \
+    "by side, and stores them by itself; unused if swapped; 1 only with promoted sums and no "     \
+    "cluster, not with scales of MX blocks, nor in a weight gradient")                             \
   X(T, beside, 0, 1, 0,                                                                            \
     "1: the tiles of a cluster lie side by side, and share what is read of qa")                    \
   X(T, tma_store, 0, 8, 0,                                                                         \

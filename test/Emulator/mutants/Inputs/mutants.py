@@ -4,7 +4,7 @@ Usage: mutants.py BUNDLE SCRATCH          run all; fails where one is not caught
        mutants.py BUNDLE SCRATCH --table FILE  also write what caught each, as a Markdown table
        mutants.py BUNDLE SCRATCH --rows   run those of the kernel that writes tiles in rows; BUNDLE is of rows.mlir
                                  --stream, --fp8-rows, --fp8-scales, --fp8-pair, --fp8-columns, --fp8-aligned, --fp8-squares   those of the file of this name
-                                 --products, --counted, --by-size, --clusters, --pingpong, --gradients, --blocks, --token-blocks, --aligned, --rows-aligned, --mx, --mx-tokens, --halves   those of scaled_mm and mm
+                                 --products, --counted, --by-size, --clusters, --pingpong, --gradients, --blocks, --direct, --token-blocks, --aligned, --rows-aligned, --mx, --mx-tokens, --halves   those of scaled_mm and mm
                                  --round   those of round_dual
                                  --order   the order between blocks in two scale_fp8_dual; BUNDLE as of --fp8-scales
                                  --chain   five launches: both operands quantized in two passes each, and the product
@@ -532,6 +532,15 @@ BLOCK_MUTANTS = [
     ("stage not waited for", stage_wait(167936, 0), "not been waited for|uninitialized"),
 ]
 # The second one has more blocks of K than a warp holds scales of.
+# Three warpgroups, columns in another order, lanes that store what they have.
+DIRECT_MUTANTS = [
+    ("half of the weights' rows brought", manifest(*LAUNCH, 5, "box", [128, 2, 16, 2, 1]), "deadlock"),
+    ("rows of weights brought as if 8 columns were 4", manifest(*LAUNCH, 5, "strides", 1, {"mul": ["qa.1", 4]}), DIFFERENT),
+    ("pairs of columns brought one column apart", manifest(*LAUNCH, 5, "strides", 2, "qa.1"), DIFFERENT),
+    ("a lane's columns of two parts of a row overlap", ptx(r"(st\.global\.v4\.b32 \s*\[%rd\d+)\+64\]", r"\1+32]", count=0), "races|differ"),
+    ("a lane's columns of the first row in the second", ptx(r"(st\.global\.v4\.b32 \s*\[%rd\d+\+64\], \{)(%r\d+), (%r\d+)", r"\1\3, \2"), DIFFERENT),
+    ("the second row scaled as the first", ptx(r"\+40992\];", "+40960];", count=0), DIFFERENT),
+]
 BLOCK_SHAPES = ["qa=701x272,20x2192", "qb=11x272x400,2x2192x208", "sa=701x3,20x18", "sb=11x3x4,2x18x2", "offs=11,2"]
 
 # Scales of MX blocks, in tiles of 128 columns and three stages: the factors of rows lie in a stage from byte 32768 on, of columns from 34816.
@@ -754,6 +763,7 @@ SUITES = {
     "--clusters": ([*shapes(PRODUCT_SHAPES), "--exact", "--nan-groups", "--groups", "edge"], CLUSTER_MUTANTS),
     "--pingpong": ([*shapes(PRODUCT_SHAPES), "--exact", "--nan-groups", "--groups", "edge"], PINGPONG_MUTANTS),
     "--blocks": ([*shapes(BLOCK_SHAPES), "--exact", "--nan-groups", "--groups", "edge"], BLOCK_MUTANTS),
+    "--direct": ([*shapes(BLOCK_SHAPES), "--exact", "--nan-groups", "--groups", "edge"], DIRECT_MUTANTS),
     "--mx-tokens": ([*shapes(MX_TOKEN_SHAPES), "--exact", "--nan-groups", "--groups", "ragged"], MX_TOKEN_MUTANTS),
     "--mx": ([*shapes(MX_SHAPES), "--exact", "--nan-groups", "--groups", "edge"], MX_MUTANTS),
     "--aligned": ([*shapes(ALIGNED_SHAPES), "--exact", "--nan-groups", "--groups", "ragged"], ALIGNED_MUTANTS),
