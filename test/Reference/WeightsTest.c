@@ -1,5 +1,5 @@
-/* WeightsTest.c - four-bit weights of the reference: the layout "16x64", the formats, and products
- * against sums that are written out here.
+/* WeightsTest.c - weights of the reference: the layouts "16x64" and "1x16", the formats, and
+ * products against sums that are written out here.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "moe/reference.h"
@@ -220,6 +220,52 @@ static void test_range(void **state) {
   judge_first(&mm, found, (bool[]){false, false, false, true, false, false});
 }
 
+/* FP8 weights, in both orders: a token picks the weights of one column. Scales end at 2^37, and a
+ * NaN is seen. */
+static void test_fp8(void **state) {
+  (void)state;
+  static const int order[16] = {0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15};
+  static uint8_t plain[16][32], ordered[16][32], powers[16];
+  static float picked[1][16];
+  for (int n = 0; n < 16; n++) {
+    powers[n] = (uint8_t)(127 + n % 3);
+    for (int k = 0; k < 32; k++)
+      plain[n][k] = (uint8_t)((32 * n + k) * 37 % 256 & 0xFE);
+    for (int k = 0; k < 32; k++)
+      ordered[n][k] = plain[n][k - k % 16 + order[k % 16]];
+  }
+  powers[14] = 127 + 37;
+  powers[15] = 127 + 38;
+  plain[13][5] = ordered[13][10] = 0xFF;
+  const moe_ref_tensor_t in_order = TENSOR(ordered, MOE_REF_E4M3, 16, 32),
+                         as_they_are = TENSOR(plain, MOE_REF_E4M3, 16, 32),
+                         s = TENSOR(powers, MOE_REF_E8M0, 16, 1),
+                         token = TENSOR(x, MOE_REF_BF16, 1, 32),
+                         result = TENSOR(picked, MOE_REF_F32, 1, 16);
+  for (int is_1x16 = 0; is_1x16 < 2; is_1x16++)
+    for (int k = 0; k < 32; k++) {
+      for (int i = 0; i < 32; i++)
+        x[0][i] = moe_ref_bf16_from_f32(i == k ? 1 : 0);
+      const moe_ref_mixed_mm_t mm = {.w = is_1x16 ? &in_order : &as_they_are,
+                                     .scales = &s,
+                                     .x = &token,
+                                     .out = &result,
+                                     .format = MOE_REF_WEIGHT_E4M3,
+                                     .group_size = 32,
+                                     .is_1x16 = is_1x16};
+      assert_int_equal(moe_ref_mixed_mm(&mm, 0, 1), MOE_REF_OK);
+      for (int n = 0; n < 16; n++) {
+        const double weight = moe_ref_weight_value(MOE_REF_WEIGHT_E4M3, plain[n][k]);
+        if (n == 13 || n == 15)
+          assert_true(isnan(picked[0][n]));
+        else
+          assert_true(picked[0][n] == weight * ldexp(1, powers[n] - 127));
+      }
+    }
+  assert_true(moe_ref_weight_value(MOE_REF_WEIGHT_E4M3, 0x7E) == 448);
+  assert_true(moe_ref_weight_value(MOE_REF_WEIGHT_E4M3, 0x81) == -0x1p-9);
+}
+
 /* What does not belong together is refused: one thing at a time. */
 static void test_refused(void **state) {
   (void)state;
@@ -260,7 +306,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup(test_layout, fill),  cmocka_unit_test_setup(test_formats, fill),
       cmocka_unit_test_setup(test_experts, fill), cmocka_unit_test_setup(test_range, fill),
-      cmocka_unit_test_setup(test_refused, fill),
+      cmocka_unit_test_setup(test_fp8, fill),     cmocka_unit_test_setup(test_refused, fill),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
