@@ -113,8 +113,8 @@ static const moe__mm_schedule_t ROWS_PROMOTED[] = {
   {.tile_n = 192, .tma_store = 3}, {.tile_n = 192}, {.tile_n = 192, .tma_store = 3, .band = 16},   \
       {.tile_n = 128, .stages = 6}, SWAPPED_ROWS
 static const moe__mm_schedule_t ROWS_BLOCKS[] = {
-    ROWS_PROMOTED_4,
     {DIRECT},
+    ROWS_PROMOTED_4,
 };
 static const moe__mm_schedule_t ROWS_PROMOTED_BIAS[] = {
     ROWS_PROMOTED_4,
