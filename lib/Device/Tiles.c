@@ -46,16 +46,17 @@ MlirValue moe__tiles_step(const moe__kernel_t *kernel) {
   return kernel->cluster_size > 1 ? kernel->cluster_count : kernel->cta_count;
 }
 
-const moe__expression_t *moe__tiles_grid(moe__record_t *record, const moe__tile_counts_t *tiles,
-                                         int ctas_per_sm) {
+const moe__expression_t *moe__tiles_count(moe__record_t *record, const moe__tile_counts_t *tiles) {
   const moe__expression_t *rows =
       moe__expression_ceildiv(record, tiles->rows->expression, tiles->tile_rows);
   const moe__expression_t *columns =
       moe__expression_ceildiv(record, tiles->columns->expression, tiles->tile_columns);
   if (tiles->groups)
     rows = moe__expression_add(record, MOE__EXPRESSIONS(rows, tiles->groups));
-  return moe__expression_persistent(
-      record,
-      moe__expression_mul(record, MOE__EXPRESSIONS(tiles->count->expression, rows, columns)),
-      ctas_per_sm);
+  return moe__expression_mul(record, MOE__EXPRESSIONS(tiles->count->expression, rows, columns));
+}
+
+const moe__expression_t *moe__tiles_grid(moe__record_t *record, const moe__tile_counts_t *tiles,
+                                         int ctas_per_sm) {
+  return moe__expression_persistent(record, moe__tiles_count(record, tiles), ctas_per_sm);
 }

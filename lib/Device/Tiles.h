@@ -43,6 +43,9 @@ typedef struct moe__tile_counts_t {
   const moe__expression_t *groups; /* of rows, each of which may end in a tile that is not full */
 } moe__tile_counts_t;
 
+/* How many tiles there may be. */
+const moe__expression_t *moe__tiles_count(moe__record_t *record, const moe__tile_counts_t *tiles);
+
 /* The grid of a persistent kernel: as many CTAs as are resident, and no more than there may be
  * tiles. */
 const moe__expression_t *moe__tiles_grid(moe__record_t *record, const moe__tile_counts_t *tiles,

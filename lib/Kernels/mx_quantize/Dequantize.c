@@ -251,12 +251,27 @@ static void add_parameters(moe__dequantize_t *s, MlirOperation op) {
   add_requirements(s, op, rank);
 }
 
-static const moe__expression_t *grid_expression(moe__dequantize_t *s, MlirOperation op) {
+/* How many tiles there are: of a stream, which has no rows, by its elements. */
+static const moe__expression_t *count_tiles(moe__dequantize_t *s, MlirOperation op) {
   moe__record_t *record = &s->kernel.record;
-  moe__tile_counts_t tiles = {&s->e, &s->n, &s->k, s->schedule.tile_n, s->schedule.tile_k, NULL};
+  int tile_n = s->schedule.tile_n, tile_k = s->schedule.tile_k;
+  if (moe__dequantize_is_stream(s))
+    return moe__expression_ceildiv(
+        record,
+        moe__expression_mul(record,
+                            MOE__EXPRESSIONS(s->e.expression, s->n.expression, s->k.expression)),
+        tile_n * tile_k);
+  moe__tile_counts_t tiles = {&s->e, &s->n, &s->k, tile_n, tile_k, NULL};
   if (s->grouped && !s->column_major && !s->side_by_side)
     tiles.groups = moe__expression_dim(record, moe__tensor_number(op, MOE__OFFS), 0);
-  return moe__tiles_grid(record, &tiles, s->schedule.ctas_per_sm);
+  return moe__tiles_count(record, &tiles);
+}
+
+static const moe__expression_t *grid_expression(moe__dequantize_t *s, MlirOperation op) {
+  const moe__expression_t *tiles = count_tiles(s, op);
+  return s->schedule.persistent
+             ? moe__expression_persistent(&s->kernel.record, tiles, s->schedule.ctas_per_sm)
+             : tiles;
 }
 
 /* ---- The schedule ---- */
@@ -266,23 +281,56 @@ MOE__SCHEDULE_KIND(moe__dequantize_schedule, moe__dequantize_schedule_t, MOE__DE
 
 /* Long runs of x, of 2 KB, fill the DRAM pages they open: most of the traffic is writes. */
 static const moe__dequantize_schedule_t ROWS_BF16[] = {
-    {.tile_n = 16, .tile_k = 1024}, {.tile_n = 16, .tile_k = 1024, .band = 8},
-    {.tile_n = 32, .tile_k = 512},  {.tile_n = 8, .tile_k = 1024},
-    {.tile_n = 8, .tile_k = 2048},  {.tile_n = 16, .tile_k = 2048, .ctas_per_sm = 2},
+    {.tile_n = 16, .tile_k = 1024, .persistent = 1},
+    {.tile_n = 16, .tile_k = 1024, .band = 8, .persistent = 1},
+    {.tile_n = 32, .tile_k = 512, .persistent = 1},
+    {.tile_n = 8, .tile_k = 1024, .persistent = 1},
+    {.tile_n = 8, .tile_k = 2048, .persistent = 1},
+    {.tile_n = 16, .tile_k = 2048, .ctas_per_sm = 2, .persistent = 1},
 };
 static const moe__dequantize_schedule_t ROWS_F32[] = {
-    {.tile_n = 16, .tile_k = 512}, {.tile_n = 16, .tile_k = 512, .band = 8},
-    {.tile_n = 32, .tile_k = 256}, {.tile_n = 8, .tile_k = 512},
-    {.tile_n = 8, .tile_k = 1024}, {.tile_n = 16, .tile_k = 1024, .ctas_per_sm = 2},
+    {.tile_n = 16, .tile_k = 512, .persistent = 1},
+    {.tile_n = 16, .tile_k = 512, .band = 8, .persistent = 1},
+    {.tile_n = 32, .tile_k = 256, .persistent = 1},
+    {.tile_n = 8, .tile_k = 512, .persistent = 1},
+    {.tile_n = 8, .tile_k = 1024, .persistent = 1},
+    {.tile_n = 16, .tile_k = 1024, .ctas_per_sm = 2, .persistent = 1},
+};
+/* MX blocks along rows; or as a stream, in which each CTA has 8 KB of x, side by side, and ends, so
+ * that others load while it stores. */
+static const moe__dequantize_schedule_t STREAM_BF16[] = {
+    {.tile_n = 16, .tile_k = 1024, .persistent = 1},
+    {.tile_n = 4, .tile_k = 1024, .ctas_per_sm = 6},
+    {.tile_n = 4, .tile_k = 1024, .warps = 4, .ctas_per_sm = 8},
+    {.tile_n = 8, .tile_k = 1024, .ctas_per_sm = 5},
+    {.tile_n = 16, .tile_k = 1024},
+};
+static const moe__dequantize_schedule_t STREAM_F32[] = {
+    {.tile_n = 16, .tile_k = 512, .persistent = 1},
+    {.tile_n = 4, .tile_k = 512, .ctas_per_sm = 6},
+    {.tile_n = 8, .tile_k = 512, .ctas_per_sm = 5},
+};
+/* Tokens side by side: a CTA looks up the groups once. */
+static const moe__dequantize_schedule_t SIDE_BF16[] = {
+    {.tile_n = 16, .tile_k = 1024, .persistent = 1},
+    {.tile_n = 16, .tile_k = 1024},
+    {.tile_n = 8, .tile_k = 1024, .ctas_per_sm = 5},
+    {.tile_n = 32, .tile_k = 512},
+};
+static const moe__dequantize_schedule_t SIDE_F32[] = {
+    {.tile_n = 16, .tile_k = 512, .persistent = 1},
+    {.tile_n = 16, .tile_k = 512},
 };
 /* Through shared memory a tile is 32 KB of q, in runs of 256 bytes of q and of x. */
 static const moe__dequantize_schedule_t COLUMNS[] = {
+    {.tile_n = 256, .tile_k = 128, .band = 8, .persistent = 1},
+    {.tile_n = 256, .tile_k = 128, .persistent = 1},
+    {.tile_n = 256, .tile_k = 128, .band = 64, .persistent = 1},
+    {.tile_n = 128, .tile_k = 128, .band = 8, .persistent = 1},
+    {.tile_n = 128, .tile_k = 256, .band = 8, .persistent = 1},
+    {.tile_n = 256, .tile_k = 256, .warps = 16, .ctas_per_sm = 2, .band = 8, .persistent = 1},
     {.tile_n = 256, .tile_k = 128, .band = 8},
-    {.tile_n = 256, .tile_k = 128},
-    {.tile_n = 256, .tile_k = 128, .band = 64},
     {.tile_n = 128, .tile_k = 128, .band = 8},
-    {.tile_n = 128, .tile_k = 256, .band = 8},
-    {.tile_n = 256, .tile_k = 256, .warps = 16, .ctas_per_sm = 2, .band = 8},
 };
 
 static int element_bytes(MlirOperation op) {
@@ -292,7 +340,12 @@ static int element_bytes(MlirOperation op) {
 static moe__candidates_t candidates(MlirOperation op) {
   if (is_transposed(op))
     return MOE__CANDIDATES(COLUMNS);
-  return element_bytes(op) == 2 ? MOE__CANDIDATES(ROWS_BF16) : MOE__CANDIDATES(ROWS_F32);
+  bool is_half = element_bytes(op) == 2;
+  if (is_side_by_side(op))
+    return is_half ? MOE__CANDIDATES(SIDE_BF16) : MOE__CANDIDATES(SIDE_F32);
+  if (moe__is(op, MOE__OP_DEQUANTIZE))
+    return is_half ? MOE__CANDIDATES(STREAM_BF16) : MOE__CANDIDATES(STREAM_F32);
+  return is_half ? MOE__CANDIDATES(ROWS_BF16) : MOE__CANDIDATES(ROWS_F32);
 }
 
 static bool lay_out(MlirOperation op, const void *schedule, void *out) {

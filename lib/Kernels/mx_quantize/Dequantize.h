@@ -52,6 +52,10 @@ typedef struct moe__dequantize_t {
   moe__groups_t groups;
 } moe__dequantize_t;
 
+/* Whether q, scales and x are taken for streams, whatever rows they have: of MX blocks along rows,
+ * where CTAs are not persistent. */
+bool moe__dequantize_is_stream(const moe__dequantize_t *s);
+
 /* The bodies; the parameters are there, and the groups' table is not. */
 void moe__dequantize_rows(moe__dequantize_t *s);
 void moe__dequantize_columns(moe__dequantize_t *s);

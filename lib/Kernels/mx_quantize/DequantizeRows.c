@@ -2,8 +2,9 @@
  *
  * A stream: a thread loads one vector of each of several rows, all of them before it uses the
  * first, converts, and stores 16 bytes of x for each. Neighboring threads have neighboring
- * vectors, in q and in x. Persistent CTAs stride through the tiles. A tile has rows of one
- * group, so that a scale of the group is one of the tile.
+ * vectors, in q and in x. A tile has rows of one group, so that a scale of the group is one of the
+ * tile. MX blocks along rows need no rows: a tile may be a piece of the stream. Where tokens lie
+ * side by side, groups cut the rows of a tile.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Kernels/mx_quantize/Dequantize.h"
@@ -113,9 +114,59 @@ static void dequantize_tokens(moe__dequantize_t *s, const tile_t *tile, MlirValu
   }
 }
 
+bool moe__dequantize_is_stream(const moe__dequantize_t *s) {
+  return s->mx && !s->column_major && !s->side_by_side && !s->schedule.persistent;
+}
+
+/* The thread's vectors of a piece of a stream, whose first element is number `first` of `total`,
+ * both i64: all loads before the first store. Past the end the last vector is loaded again. */
+static void dequantize_piece(moe__dequantize_t *s, MlirValue first, MlirValue total) {
+  moe__builder_t *b = &s->kernel.builder;
+  int step = s->kernel.layout.threads * s->columns;
+  int count = s->schedule.tile_n * s->schedule.tile_k / step;
+  MlirValue last = moe__sub(b, total, s->columns);
+  MlirValue vectors[MOE__MAX_VECTORS], scales[MOE__MAX_VECTORS];
+  for (int i = 0; i < count; i++) {
+    MlirValue at = moe__umin(b, moe__add(b, first, (int64_t)i * step), last);
+    MlirValue scale = moe__offset(b, s->scales, moe__lshr(b, at, 5));
+    vectors[i] = moe__load_aligned(b, moe__offset(b, s->q, at),
+                                   moe__vector_type(b, s->columns / 4, b->i32), s->columns);
+    scales[i] = moe__load(b, scale, b->i8);
+  }
+  for (int i = 0; i < count; i++) {
+    MlirValue at = moe__add(b, first, (int64_t)i * step);
+    MOE__IF (b, moe__ult(b, at, total)) {
+      MlirValue values[MOE__MAX_COLUMNS], factors[MOE__MAX_COLUMNS];
+      unpack(s, vectors[i], values);
+      factors[0] = moe__e8m0_value(b, moe__zext(b, scales[i], b->i32));
+      for (int j = 1; j < s->columns; j++)
+        factors[j] = factors[0];
+      moe__dequantize_store(s, values, factors, at, NULL);
+    }
+  }
+}
+
+static void dequantize_stream(moe__dequantize_t *s) {
+  moe__kernel_t *kernel = &s->kernel;
+  moe__builder_t *b = &kernel->builder;
+  int piece = s->schedule.tile_n * s->schedule.tile_k;
+  MlirValue total =
+      moe__mul(b, moe__wide_mul(b, s->e.value, s->n.value), moe__zext(b, s->k.value, b->i64));
+  moe__tiles_t tiles = {.total = moe__trunc(b, moe__ceil_div(b, total, piece), b->i32)};
+  MlirValue in_piece = moe__zext(b, moe__mul(b, kernel->thread, s->columns), b->i64);
+  MOE__FOR_TILES (kernel, &tiles, index) {
+    MlirValue start = moe__mul(b, moe__zext(b, index, b->i64), piece);
+    dequantize_piece(s, moe__add(b, start, in_piece), total);
+  }
+}
+
 void moe__dequantize_rows(moe__dequantize_t *s) {
   moe__kernel_t *kernel = &s->kernel;
   moe__builder_t *b = &kernel->builder;
+  if (moe__dequantize_is_stream(s)) {
+    dequantize_stream(s);
+    return;
+  }
   int lanes = s->schedule.tile_k / s->columns; /* of a row */
   int step = kernel->layout.threads / lanes;
   moe__tiles_t tiles = plain_tiles(s);

@@ -95,7 +95,8 @@ typedef struct moe__scale_schedule_t {
   X(T, tile_k, 32, 4096, 1024, "columns of a tile")                                                \
   X(T, warps, 1, 32, 8, "warps of a CTA")                                                          \
   X(T, ctas_per_sm, 1, 16, 4, "CTAs that share a multiprocessor")                                  \
-  X(T, band, 1, 4096, 1, "rows of tiles that are worked off together")
+  X(T, band, 1, 4096, 1, "rows of tiles that are worked off together")                             \
+  X(T, persistent, 0, 1, 0, "1: CTAs take tiles until there are none; 0: each takes one")
 
 typedef struct moe__dequantize_schedule_t {
   MOE__DEQUANTIZE_SCHEDULE(MOE__SCHEDULE_MEMBER, )

@@ -39,6 +39,22 @@ func.func @rows(%q: tensor<?x?xf8E4M3FN>, %s: tensor<?x?xf8E8M0FNU>) -> tensor<?
 
 // -----
 
+// The same without rows: 2 vectors, as pieces of the stream.
+// CHECK-LABEL: llvm.func @stream_0(
+// CHECK-NOT: scf.if
+// CHECK-COUNT-2: llvm.load {{.*}} {alignment = 8 : i64} : !llvm.ptr<1> -> vector<2xi32>
+// CHECK: llvm.load {{.*}} : !llvm.ptr<1> -> i8
+// CHECK-NOT: llvm.load
+// CHECK-COUNT-2: scf.if
+func.func @stream(%q: tensor<?x?xf8E4M3FN>, %s: tensor<?x?xf8E8M0FNU>) -> tensor<?x?xbf16> {
+  %x = "mx_quantize.dequantize"(%q, %s) {axis = 1 : i64, block = 32 : i64,
+      schedule = {tile_n = 4, tile_k = 1024, ctas_per_sm = 6, persistent = 0}}
+      : (tensor<?x?xf8E4M3FN>, tensor<?x?xf8E8M0FNU>) -> tensor<?x?xbf16>
+  return %x : tensor<?x?xbf16>
+}
+
+// -----
+
 // Through shared memory: 8 vectors in, a barrier, words out, a barrier before the next tile.
 // CHECK-LABEL: llvm.func @columns_0(
 // CHECK: scf.for
