@@ -251,6 +251,7 @@ def products():
         "aligned": {"case": "gradient", "columns": "b", "aligned": True},
         "aligned-row-major": {"case": "gradient", "columns": "a", "aligned": True},
         "batched": {"case": "batched", "columns": "b"}, "batched-row-major": {"case": "batched", "out": "f32"},
+        "batched-swapped": {"case": "batched", "columns": "a"}, "batched-columns": {"case": "batched", "columns": "ab"},
     }.items():  # fmt: skip
         table[f"product-halves-{name}"] = Halves(**form)
     for sizes in SMALL:

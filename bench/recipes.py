@@ -96,5 +96,6 @@ def recipes():
         ("dgrad", "mxfp8"): ("bf16", "promoted"),
         ("wgrad", "mxfp8"): ("bf16", "promoted"),
         ("batched", "mxfp8"): ("f32", "promoted"),
+        ("batched-swapped", "mxfp8"): ("bf16", "promoted"),
     }
     return {f"recipe-{case}-{recipe.removeprefix('fp8_')}": Recipe(case, recipe, *words) for (case, recipe), words in rest.items()}

@@ -18,7 +18,7 @@
  *
  * The numbers of MX blocks are exact in bf16, whose products take less time than those of FP8 that
  * are scaled block by block. So with scales of MX blocks both operands are rounded to such numbers
- * and stay bf16, unless experts have few tokens, when reading weights is what takes the time:
+ * and stay bf16, unless a product reads weights for few tokens, which is what takes the time then:
  *
  *   a' = mx_quantize.round a;  b' = mx_quantize.round b;  out = mm a', b', offs
  *
@@ -126,7 +126,8 @@ static bool refuse_order(MlirOperation op, int operand, bool row_major, bool col
 
 /* Whether the product becomes one of bf16 tensors that are rounded, which have no scales. */
 static bool is_rounded(MlirOperation op, const recipe_t *recipe) {
-  return recipe->mx && !moe__has_few_tokens(op);
+  bool reads_weights = moe__mm_case(op) != MOE__GRADIENT;
+  return recipe->mx && !(reads_weights && moe__has_few_tokens(op));
 }
 
 /* Decides how an operand is quantized. Of experts x can be quantized along either of the last two
@@ -140,8 +141,9 @@ static bool plan(MlirOperation op, const recipe_t *recipe, moe__mm_case_t produc
   int64_t matrix_axis = product == MOE__GRADIENT ? 0 : 1;
   bool row_major = rank == 3 || summed == matrix_axis, column_major = rank == 3 || !row_major;
   bool rounded = is_rounded(op, recipe);
+  /* Scales of MX blocks have one order; and so have tokens in rows that 16 bits are multiplied of. */
   if (recipe->mx && operand == A && product != MOE__GRADIENT)
-    column_major = false; /* scales of MX blocks have one order, and a product of 16 bits too */
+    column_major = rounded && product == MOE__BATCHED;
   *out = (quantized_t){.operand = value,
                        .mx = recipe->mx,
                        .rounded = rounded,

@@ -231,8 +231,7 @@ def trained():
             (f"grouped_mm-{recipe}", forward), (f"grouped_mm-row_major-{recipe}", row_major), (f"grouped_mm-batched-{recipe}", batched),
         ):
             description = ("scaled_grouped_mm.grouped_mm", {"recipe": recipe}, operands, {"out": Tensor("bf16", operands["a"].rank)})
-            if operands is not batched or recipe != "mxfp8":  # whose batched gradients have no kernels
-                yield Differentiated(name, *description)
+            yield Differentiated(name, *description)
             yield Bundle(f"{name}-inference", *description)
             for wanted in "ab" if "offs" in operands else "":  # frozen experts; a first layer
                 yield Differentiated(f"{name}-grad_{wanted}", *description, wanted=wanted)

@@ -1415,7 +1415,7 @@ func.func @halves_three_warpgroups(%a: tensor<?x64xbf16>, %b: tensor<2x64x32xbf1
 
 #km = affine_map<(m, k) -> (k, m)>
 func.func @halves_order(%a: tensor<?x64xbf16, #km>, %b: tensor<2x64x32xbf16>, %offs: tensor<2xi32>) {
-  // expected-error@below {{the kernel takes a and out row-major, and b row-major or column-major; in a gradient of weights a may be column-major too}}
+  // expected-error@below {{the kernel takes a and out row-major, and b row-major or column-major; unless it is forward a may be column-major too}}
   %out = "scaled_grouped_mm.mm"(%a, %b, %offs) : (tensor<?x64xbf16, #km>, tensor<2x64x32xbf16>, tensor<2xi32>) -> tensor<?x32xbf16>
   return
 }

@@ -464,12 +464,13 @@ static bool takes_mx_scales(MlirOperation op) {
 static bool has_kernel_of_halves(MlirOperation op) {
   MlirType a = moe__factor_type(op, MOE__MM_QA), b = moe__factor_type(op, MOE__MM_QB);
   bool is_gradient = moe__mm_case(op) == MOE__GRADIENT;
+  bool is_forward = moe__mm_case(op) == MOE__FORWARD;
   int last = (int)mlirShapedTypeGetRank(b) - 1, line = line_multiple(op);
   if (!moe__is_row_major(moe__tensor_type(op, MOE__OUT)) ||
       !(moe__is_row_major(b) || moe__is_column_major(b)) ||
-      !(moe__is_row_major(a) || (is_gradient && moe__is_column_major(a))))
+      !(moe__is_row_major(a) || (!is_forward && moe__is_column_major(a))))
     return moe__error(op, "the kernel takes a and out row-major, and b row-major or column-major; "
-                          "in a gradient of weights a may be column-major too");
+                          "unless it is forward a may be column-major too");
   MlirValue bias = moe__operand(op, MOE__BIAS);
   if (!mlirValueIsNull(bias) && !moe__is_row_major(mlirValueGetType(bias)))
     return moe__error(op, "the kernel takes bias row-major; remove its encoding");
