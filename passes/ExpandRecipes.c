@@ -78,7 +78,7 @@ static const recipe_t RECIPES[] = {
       [MOE__BATCHED] = {MOE__1X128, MOE__128X128}},
      .promoted = true,
      .aligned = true},
-    {"mxfp8", .promoted = true, .mx = true, .aligned = true},
+    {"mxfp8", .promoted = true, .mx = true},
 };
 
 static const recipe_t *find_recipe(MlirOperation op) {
@@ -195,8 +195,6 @@ static int64_t count_blocks(const quantized_t *s, int d) {
     return unknown;
   if (d == 0 && s->aligned)
     return count_tokens(s) / block;
-  if (s->mx && d == 0 && !mlirValueIsNull(s->offs)) /* as q has them */
-    size = count_tokens(s);
   return is_cut ? (size + block - 1) / block + more : size;
 }
 
@@ -278,7 +276,6 @@ static MlirOperation in_mx_blocks(moe__builder_t *b, const quantized_t *s, moe__
 static void quantize_mx(moe__builder_t *b, quantized_t *s) {
   MlirType types[2] = {q_type(s), scales_type(s)};
   MlirOperation op = in_mx_blocks(b, s, MOE__OP_QUANTIZE, 2, types);
-  set_align(b, op, s->aligned);
   op = moe__share(op);
   s->q = moe__result(op, MOE__Q);
   s->scales = moe__result(op, MOE__SCALES);
