@@ -141,7 +141,7 @@ static bool plan(MlirOperation op, const recipe_t *recipe, moe__mm_case_t produc
   int64_t matrix_axis = product == MOE__GRADIENT ? 0 : 1;
   bool row_major = rank == 3 || summed == matrix_axis, column_major = rank == 3 || !row_major;
   bool rounded = is_rounded(op, recipe);
-  /* Scales of MX blocks have one order; and so have tokens in rows that 16 bits are multiplied of. */
+  /* Scales of MX blocks have one order; and so have tokens of a product of 16 bits forward. */
   if (recipe->mx && operand == A && product != MOE__GRADIENT)
     column_major = rounded && product == MOE__BATCHED;
   *out = (quantized_t){.operand = value,
