@@ -296,26 +296,26 @@ static const moe__dequantize_schedule_t ROWS_F32[] = {
     {.tile_n = 8, .tile_k = 1024, .persistent = 1},
     {.tile_n = 16, .tile_k = 1024, .ctas_per_sm = 2, .persistent = 1},
 };
-/* MX blocks along rows; or as a stream, in which each CTA has 8 KB of x, side by side, and ends, so
+/* MX blocks along rows are a stream, in which each CTA has 8 KB of x, side by side, and ends, so
  * that others load while it stores. */
 static const moe__dequantize_schedule_t STREAM_BF16[] = {
-    {.tile_n = 16, .tile_k = 1024, .persistent = 1},
     {.tile_n = 4, .tile_k = 1024, .ctas_per_sm = 6},
     {.tile_n = 4, .tile_k = 1024, .warps = 4, .ctas_per_sm = 8},
     {.tile_n = 8, .tile_k = 1024, .ctas_per_sm = 5},
     {.tile_n = 16, .tile_k = 1024},
+    {.tile_n = 16, .tile_k = 1024, .persistent = 1},
 };
 static const moe__dequantize_schedule_t STREAM_F32[] = {
-    {.tile_n = 16, .tile_k = 512, .persistent = 1},
     {.tile_n = 4, .tile_k = 512, .ctas_per_sm = 6},
     {.tile_n = 8, .tile_k = 512, .ctas_per_sm = 5},
+    {.tile_n = 16, .tile_k = 512, .persistent = 1},
 };
 /* Tokens side by side: a CTA looks up the groups once. */
 static const moe__dequantize_schedule_t SIDE_BF16[] = {
-    {.tile_n = 16, .tile_k = 1024, .persistent = 1},
     {.tile_n = 16, .tile_k = 1024},
     {.tile_n = 8, .tile_k = 1024, .ctas_per_sm = 5},
     {.tile_n = 32, .tile_k = 512},
+    {.tile_n = 16, .tile_k = 1024, .persistent = 1},
 };
 static const moe__dequantize_schedule_t SIDE_F32[] = {
     {.tile_n = 16, .tile_k = 512, .persistent = 1},

@@ -32,14 +32,15 @@
 // PTX: st.global.v4.b32
 // PTX-NOT: .ftz
 func.func @rows(%q: tensor<?x?xf8E4M3FN>, %s: tensor<?x?xf8E8M0FNU>) -> tensor<?x?xbf16> {
-  %x = "mx_quantize.dequantize"(%q, %s) {axis = 1 : i64, block = 32 : i64}
+  %x = "mx_quantize.dequantize"(%q, %s) {axis = 1 : i64, block = 32 : i64,
+      schedule = {tile_n = 16, tile_k = 1024, ctas_per_sm = 4, persistent = 1}}
       : (tensor<?x?xf8E4M3FN>, tensor<?x?xf8E8M0FNU>) -> tensor<?x?xbf16>
   return %x : tensor<?x?xbf16>
 }
 
 // -----
 
-// The same without rows: 2 vectors, as pieces of the stream.
+// The default, without rows: 2 vectors, as pieces of the stream.
 // CHECK-LABEL: llvm.func @stream_0(
 // CHECK-NOT: scf.if
 // CHECK-COUNT-2: llvm.load {{.*}} {alignment = 8 : i64} : !llvm.ptr<1> -> vector<2xi32>
@@ -47,8 +48,7 @@ func.func @rows(%q: tensor<?x?xf8E4M3FN>, %s: tensor<?x?xf8E8M0FNU>) -> tensor<?
 // CHECK-NOT: llvm.load
 // CHECK-COUNT-2: scf.if
 func.func @stream(%q: tensor<?x?xf8E4M3FN>, %s: tensor<?x?xf8E8M0FNU>) -> tensor<?x?xbf16> {
-  %x = "mx_quantize.dequantize"(%q, %s) {axis = 1 : i64, block = 32 : i64,
-      schedule = {tile_n = 4, tile_k = 1024, ctas_per_sm = 6, persistent = 0}}
+  %x = "mx_quantize.dequantize"(%q, %s) {axis = 1 : i64, block = 32 : i64}
       : (tensor<?x?xf8E4M3FN>, tensor<?x?xf8E8M0FNU>) -> tensor<?x?xbf16>
   return %x : tensor<?x?xbf16>
 }
