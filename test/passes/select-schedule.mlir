@@ -161,19 +161,24 @@ func.func @products(%qa: tensor<?x?xf8E4M3FN>, %qb: tensor<?x?x?xf8E4M3FN, #kn_c
   return
 }
 
-// Scales of FP8 blocks, without and with a bias: three warpgroups multiply, and each lane stores what it has. Few tokens are few here too.
+// Scales of FP8 blocks, 512 tokens an expert and more, or not known how many: three warpgroups multiply, and each lane stores what it has; also with a bias. Below 512
+// two warpgroups do. Few tokens are few here too.
 // CHECK-LABEL: func.func @fp8_blocks
 // CHECK: schedule = {band = 8 : i64, beside = 0 : i64, cluster = 1 : i64, direct = 1 : i64, pieces = 1 : i64, pingpong = 0 : i64, staged = 128 : i64, stages = 5 : i64, swap_operands = 0 : i64, tile_n = 128 : i64, tma_store = 0 : i64, warpgroups = 3 : i64}} : (tensor<?x?x
-// CHECK: schedule = {band = 8 : i64, beside = 0 : i64, cluster = 1 : i64, direct = 1 : i64, pieces = 1 : i64, pingpong = 0 : i64, staged = 128 : i64, stages = 5 : i64, swap_operands = 0 : i64, tile_n = 128 : i64, tma_store = 0 : i64, warpgroups = 3 : i64}} : (tensor<2x128x128x
+// CHECK: schedule = {band = 8 : i64, beside = 0 : i64, cluster = 1 : i64, direct = 0 : i64, pieces = 1 : i64, pingpong = 0 : i64, staged = 128 : i64, stages = 4 : i64, swap_operands = 0 : i64, tile_n = 192 : i64, tma_store = 3 : i64, warpgroups = 2 : i64}} : (tensor<2x128x128x
+// CHECK: schedule = {band = 8 : i64, beside = 0 : i64, cluster = 1 : i64, direct = 1 : i64, pieces = 1 : i64, pingpong = 0 : i64, staged = 128 : i64, stages = 5 : i64, swap_operands = 0 : i64, tile_n = 128 : i64, tma_store = 0 : i64, warpgroups = 3 : i64}} : (tensor<2x512x128x
 // CHECK: schedule = {band = 8 : i64, beside = 0 : i64, cluster = 1 : i64, direct = 0 : i64, pieces = 3 : i64, pingpong = 0 : i64, staged = 128 : i64, stages = 6 : i64, swap_operands = 1 : i64, tile_n = 96 : i64, tma_store = 0 : i64, warpgroups = 2 : i64}} : (tensor<64x128x
 func.func @fp8_blocks(%qa: tensor<?x?xf8E4M3FN>, %qb: tensor<?x?x?xf8E4M3FN, #kn_col_major>, %sa: tensor<?x?xf32, #mk_columns>, %sb: tensor<?x?x?xf32, #kn_col_major>,
                       %offs: tensor<?xi32>, %a: tensor<2x128x128xf8E4M3FN>, %b: tensor<2x128x48xf8E4M3FN, #kn_col_major>,
                       %as: tensor<2x128x1xf32, #kn_col_major>, %bs: tensor<2x1x1xf32, #kn_col_major>, %bias: tensor<2x48xf32>,
+                      %a512: tensor<2x512x128xf8E4M3FN>, %as512: tensor<2x512x1xf32, #kn_col_major>,
                       %few: tensor<64x128xf8E4M3FN>, %fews: tensor<64x1xf32, #mk_columns>, %ends: tensor<2xi32>) {
   %0 = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "promoted"}
       : (tensor<?x?xf8E4M3FN>, tensor<?x?x?xf8E4M3FN, #kn_col_major>, tensor<?x?xf32, #mk_columns>, tensor<?x?x?xf32, #kn_col_major>, tensor<?xi32>) -> tensor<?x?xbf16>
   %1 = "scaled_grouped_mm.scaled_mm_bias"(%a, %b, %as, %bs, %bias) {accumulate = "promoted"}
       : (tensor<2x128x128xf8E4M3FN>, tensor<2x128x48xf8E4M3FN, #kn_col_major>, tensor<2x128x1xf32, #kn_col_major>, tensor<2x1x1xf32, #kn_col_major>, tensor<2x48xf32>) -> tensor<2x128x48xf32>
+  %3 = "scaled_grouped_mm.scaled_mm_bias"(%a512, %b, %as512, %bs, %bias) {accumulate = "promoted"}
+      : (tensor<2x512x128xf8E4M3FN>, tensor<2x128x48xf8E4M3FN, #kn_col_major>, tensor<2x512x1xf32, #kn_col_major>, tensor<2x1x1xf32, #kn_col_major>, tensor<2x48xf32>) -> tensor<2x512x48xf32>
   %2 = "scaled_grouped_mm.scaled_mm"(%few, %b, %fews, %bs, %ends) {accumulate = "promoted"}
       : (tensor<64x128xf8E4M3FN>, tensor<2x128x48xf8E4M3FN, #kn_col_major>, tensor<64x1xf32, #mk_columns>, tensor<2x1x1xf32, #kn_col_major>, tensor<2xi32>) -> tensor<64x48xbf16>
   return

@@ -116,6 +116,12 @@ static const moe__mm_schedule_t ROWS_BLOCKS[] = {
     {DIRECT},
     ROWS_PROMOTED_4,
 };
+/* Where groups have so few tokens that tiles of 192 rows may have many rows more than they. */
+#define TOKENS_OF_THREE 512
+static const moe__mm_schedule_t ROWS_BLOCKS_MEDIUM[] = {
+    ROWS_PROMOTED_4,
+    {DIRECT},
+};
 static const moe__mm_schedule_t ROWS_PROMOTED_BIAS[] = {
     ROWS_PROMOTED_4,
     {THREE},
@@ -214,7 +220,8 @@ moe__candidates_t moe__mm_candidates(MlirOperation op) {
     return has_few_groups(op) ? MOE__CANDIDATES(TOKENS_64_FAST_BY_SIZE)
                               : MOE__CANDIDATES(TOKENS_64_FAST);
   if (moe__has_block_scales(op))
-    return MOE__CANDIDATES(ROWS_BLOCKS);
+    return tokens < TOKENS_OF_THREE ? MOE__CANDIDATES(ROWS_BLOCKS_MEDIUM)
+                                    : MOE__CANDIDATES(ROWS_BLOCKS);
   if (promoted && moe__operand_number(op, MOE__BIAS) >= 0)
     return MOE__CANDIDATES(ROWS_PROMOTED_BIAS);
   return promoted ? MOE__CANDIDATES(ROWS_PROMOTED) : MOE__CANDIDATES(ROWS_FAST);
