@@ -514,6 +514,9 @@ int moe__mixed_registers(const moe__mixed_schedule_t *schedule) {
     return schedule->tile_n / 2 + 72;
   /* The sums, those in flight, two pieces of weights, and what addresses take. */
   int others = schedule->in_flight > 1 ? 84 : 72;
+  /* ptxas loads the numbers of several pieces of a long stage at once, if there are few tokens. */
+  if (schedule->depth > 128 && schedule->tile_n == 16)
+    others += 12;
   return schedule->tile_n / 2 * (1 + schedule->in_flight) + others;
 }
 

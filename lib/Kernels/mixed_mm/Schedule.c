@@ -134,7 +134,7 @@ static const moe__mixed_schedule_t PANELS_OF_ROWS[][2][MOST_PANELS - LEAST_PANEL
 
 /* The same with weights that warps load, where that was faster, by the number of panels. */
 static const moe__mixed_schedule_t DIRECT_4[] = {
-    {.tile_n = 8, .panels = 4, .slices = 4, .direct = 1, .depth = 1024, .stages = 12},
+    {.tile_n = 8, .panels = 4, .slices = 4, .direct = 1, .depth = 1024, .stages = 10},
     PANELS(8, 4, 2, 512, 1, 0),
     MANY_ROWS(8, 256, 4)};
 static const moe__mixed_schedule_t DIRECT_14[] = {
@@ -142,14 +142,34 @@ static const moe__mixed_schedule_t DIRECT_14[] = {
     PANELS(8, 14, 1, 512, 1, 0),
     MANY_ROWS(8, 256, 4)};
 
-/* The types with which these schedules have run on a GPU. */
-static bool loads_directly(MlirOperation op) {
-  return moe__mixed_format(op) == MOE__WEIGHT_I4 && moe__mixed_group(op) == 64 &&
-         mlirTypeIsABF16(moe__element_type(op, MOE__SCALES)) &&
-         mlirTypeIsABF16(moe__element_type(op, MOE__X)) &&
+/* With twice the scales there are registers for fewer weights. */
+static const moe__mixed_schedule_t DIRECT_4_NUMBERS[] = {
+    {.tile_n = 8, .panels = 4, .slices = 4, .direct = 1, .depth = 512, .stages = 16},
+    PANELS(8, 4, 2, 512, 1, 1),
+    MANY_ROWS(8, 256, 4)};
+/* Two panels where that makes one tile for each multiprocessor: no CTAs divide the columns. With
+ * up to four tokens nothing is gained. */
+static const moe__mixed_schedule_t PANELS_2[] = {
+    {.tile_n = 8, .panels = 2, .slices = 4, .depth = 1024, .stages = 6},
+    PANELS(8, 4, 4, 512, 2, 1),
+    FEW_ROWS(8, 256, 8)};
+
+/* The types with which schedules of a few cases have run on a GPU: tokens and results in bf16, no
+ * bias, and i4 weights with scales in bf16 for 64 columns or for 32, or ui4 ones with zero points
+ * for 64. */
+static bool has_bf16(MlirOperation op) {
+  return mlirTypeIsABF16(moe__element_type(op, MOE__X)) &&
          mlirTypeIsABF16(moe__element_type(op, MOE__OUT)) &&
-         mlirValueIsNull(moe__operand(op, MOE__ZEROS)) &&
          mlirValueIsNull(moe__operand(op, MOE__BIAS));
+}
+
+static bool is_usual(MlirOperation op) {
+  if (!has_bf16(op) || !mlirTypeIsABF16(moe__element_type(op, MOE__SCALES)))
+    return false;
+  int group = moe__mixed_group(op);
+  if (!mlirValueIsNull(moe__operand(op, MOE__ZEROS)))
+    return moe__mixed_format(op) == MOE__WEIGHT_UI4 && group == 64;
+  return moe__mixed_format(op) == MOE__WEIGHT_I4 && (group == 64 || group == 32);
 }
 
 /* The class of so many bytes of scales and zero points; NUMBERS_CLASSES: there are too many. */
@@ -163,14 +183,17 @@ static int class_of_numbers(int bytes) {
 /* Of no more than 16 tokens. */
 static moe__candidates_t panel_candidates(MlirOperation op, int64_t rows, int64_t tokens,
                                           int numbers) {
+  if (tokens > 4 && tokens <= 8 && is_usual(op) && rows > MULTIPROCESSORS * MOE_WEIGHT_ROWS &&
+      rows <= MULTIPROCESSORS * moe__mixed_rows(PANELS_2))
+    return MOE__CANDIDATES(PANELS_2);
   if (rows <= FEW)
     return MOE__CANDIDATES(PANELS_OF_FEW_ROWS[numbers][tokens > 8]);
   int64_t all = (rows + MOE_WEIGHT_ROWS - 1) / MOE_WEIGHT_ROWS;
   int64_t rounds = (all + MULTIPROCESSORS * MOST_PANELS - 1) / (MULTIPROCESSORS * MOST_PANELS);
   int64_t panels = (all + MULTIPROCESSORS * rounds - 1) / (MULTIPROCESSORS * rounds);
-  if (tokens <= 8 && panels == 4 && loads_directly(op))
-    return MOE__CANDIDATES(DIRECT_4);
-  if (tokens <= 8 && panels == 14 && rounds == 1 && loads_directly(op))
+  if (tokens <= 8 && panels == 4 && is_usual(op))
+    return number_bytes(op) > 3 ? MOE__CANDIDATES(DIRECT_4_NUMBERS) : MOE__CANDIDATES(DIRECT_4);
+  if (tokens <= 8 && panels == 14 && rounds == 1 && is_usual(op))
     return MOE__CANDIDATES(DIRECT_14);
   return MOE__CANDIDATES(PANELS_OF_ROWS[numbers][tokens > 8][panels - LEAST_PANELS]);
 }
@@ -183,6 +206,11 @@ static const moe__mixed_schedule_t TOKENS_64[][3] = {
     {TILE_64(2, 6), TILE_64(4, 6), TILE_64(1, 8)},
     {TILE_64(1, 8), TILE_64(2, 6), {.tile_n = 32, .stages = 10}},
 };
+
+/* Of 5121 to 16384 rows, and types that is_usual() names, but with groups of 32, for which there
+ * are not the registers. */
+static const moe__mixed_schedule_t SOME_ROWS_64[] = {
+    {.tile_n = 64, .in_flight = 2, .depth = 256, .split = 2, .stages = 3}, TILE_64(2, 6)};
 
 /* Many tokens, in parts. Tiles of 96 or 128 tokens, whose columns one, two or four CTAs divide. */
 #define PARTS(n, d, s, stage_count)                                                                \
@@ -365,6 +393,20 @@ static const moe__mixed_schedule_t EXPERT_PANELS[] = {
     {.tile_n = 8, .panels = 16, .depth = 256, .stages = 5}, MANY_ROWS(8, 256, 4)};
 static const moe__mixed_schedule_t SMALL_EXPERT_PANELS[] = {
     {.tile_n = 8, .panels = 8, .depth = 256, .stages = 4, .ctas_per_sm = 2}, MANY_ROWS(8, 256, 4)};
+/* Where each of these CTAs has one tile. */
+static const moe__mixed_schedule_t DIRECT_EXPERT_PANELS[] = {
+    {.tile_n = 8, .panels = 8, .direct = 1, .depth = 256, .stages = 6, .ctas_per_sm = 2},
+    {.tile_n = 8, .panels = 8, .depth = 256, .stages = 4, .ctas_per_sm = 2}};
+
+/* i4 weights with scales in bf16 for 32 columns, or MXFP4, as in is_usual(). */
+static bool is_usual_of_experts(MlirOperation op) {
+  MlirType scales = moe__element_type(op, MOE__SCALES);
+  if (!has_bf16(op) || !mlirValueIsNull(moe__operand(op, MOE__ZEROS)) || moe__mixed_group(op) != 32)
+    return false;
+  return moe__mixed_format(op) == MOE__WEIGHT_E2M1
+             ? mlirTypeIsAFloat8E8M0FNU(scales)
+             : moe__mixed_format(op) == MOE__WEIGHT_I4 && mlirTypeIsABF16(scales);
+}
 
 /* Up to 6 tokens of an expert, on average. */
 static moe__candidates_t few_of_expert_candidates(MlirOperation op, int64_t rows, int64_t tokens,
@@ -372,18 +414,29 @@ static moe__candidates_t few_of_expert_candidates(MlirOperation op, int64_t rows
   int64_t touched = tokens < experts ? tokens : experts;
   if (number_bytes(op) > 4)
     return MOE__CANDIDATES(TOKENS_8[2]);
-  if (rows >= 0 && touched * rows < MULTIPROCESSORS * moe__mixed_rows(EXPERT_PANELS))
+  int64_t tiles = rows < 0 ? INT64_MAX : touched * rows / moe__mixed_rows(SMALL_EXPERT_PANELS);
+  bool is_e2m1 = moe__mixed_format(op) == MOE__WEIGHT_E2M1, usual = is_usual_of_experts(op);
+  if (tiles > MULTIPROCESSORS && tiles <= 2 * MULTIPROCESSORS && usual && !is_e2m1)
+    return MOE__CANDIDATES(DIRECT_EXPERT_PANELS);
+  if (tiles <= 2 * MULTIPROCESSORS)
     return MOE__CANDIDATES(SMALL_EXPERT_PANELS);
-  return moe__mixed_format(op) == MOE__WEIGHT_E2M1 ? MOE__CANDIDATES(EXPERT_PANELS)
-                                                   : MOE__CANDIDATES(TOKENS_8[2]);
+  if (is_e2m1)
+    return MOE__CANDIDATES(EXPERT_PANELS);
+  return usual ? MOE__CANDIDATES(SMALL_EXPERT_PANELS) : MOE__CANDIDATES(TOKENS_8[2]);
 }
 
 /* With more scales and zero points there is room for fewer stages beside a table of many groups. */
 static const moe__mixed_schedule_t EXPERTS_OF_NUMBERS[] = {MANY_ROWS(16, 128, 8),
                                                            MANY_ROWS(8, 256, 4)};
 
+/* Longer stages, with a table of no more than so many groups beside them. */
+#define GROUPS_16 512
+static const moe__mixed_schedule_t EXPERTS_16[] = {MANY_ROWS(16, 256, 5), MANY_ROWS(16, 128, 8)};
+
 /* Of more. */
-static moe__candidates_t expert_candidates(MlirOperation op, int64_t tokens) {
+static moe__candidates_t expert_candidates(MlirOperation op, int64_t tokens, int64_t experts) {
+  if (tokens <= 12 && experts <= GROUPS_16 && is_usual_of_experts(op))
+    return MOE__CANDIDATES(EXPERTS_16);
   if (tokens <= 12)
     return class_of_numbers(number_bytes(op)) == NUMBERS_CLASSES
                ? MOE__CANDIDATES(EXPERTS_OF_NUMBERS)
@@ -468,7 +521,7 @@ moe__candidates_t moe__mixed_candidates(MlirOperation op) {
   if (rank == 3 && tokens / experts <= 6)
     return few_of_expert_candidates(op, rows, tokens, experts);
   if (rank == 3)
-    return expert_candidates(op, tokens / experts);
+    return expert_candidates(op, tokens / experts, experts);
   int class = class_of_rows(rows), numbers = class_of_numbers(number_bytes(op));
   if (tokens <= 16 && rows >= 0 && numbers < NUMBERS_CLASSES)
     return panel_candidates(op, rows, tokens, numbers);
@@ -480,7 +533,9 @@ moe__candidates_t moe__mixed_candidates(MlirOperation op) {
     return numbers < NUMBERS_CLASSES ? MOE__CANDIDATES(TOKENS_32[class])
                                      : MOE__CANDIDATES(NUMBERS_32[class]);
   if (tokens <= 64)
-    return MOE__CANDIDATES(TOKENS_64[class]);
+    return class == 1 && rows >= 0 && is_usual(op) && moe__mixed_group(op) == 64
+               ? MOE__CANDIDATES(SOME_ROWS_64)
+               : MOE__CANDIDATES(TOKENS_64[class]);
   return wide_candidates(op, rows < 0 ? 8192 : rows, tokens);
 }
 
