@@ -33,7 +33,8 @@ typedef struct moe__schedule_field_t {
   const char *text;
 } moe__schedule_field_t;
 
-#define MOE__MAX_FIELDS 16
+/* Fields of a kind at most: the definition of a kind with more does not compile. */
+#define MOE__MAX_FIELDS 24
 
 typedef struct moe__schedule_kind_t {
   const char *name; /* "stream": the heading in docs/schedules.md */
@@ -51,6 +52,8 @@ typedef struct moe__schedule_kind_t {
 /* Defines the kind `symbol`, of the struct T. */
 #define MOE__SCHEDULE_KIND(symbol, T, TABLE, name, text)                                           \
   static const moe__schedule_field_t symbol##_fields[] = {TABLE(MOE__SCHEDULE_FIELD, T)};          \
+  _Static_assert(sizeof symbol##_fields / sizeof symbol##_fields[0] <= MOE__MAX_FIELDS,            \
+                 "more fields than moe__schedule_read has room for");                              \
   const moe__schedule_kind_t symbol = {                                                            \
       name, text, symbol##_fields, sizeof symbol##_fields / sizeof symbol##_fields[0], sizeof(T)}
 
