@@ -130,8 +130,8 @@ class Product:
             cases, data = CHECK_FEW, data[:2]
         if self.sizes:  # too large for the C reference to be asked often, or for a sanitizer
             cases, data = [self.sizes], {"check": data[:1], "sanitize": []}.get(what, data)
-        # Dimensions of tensor maps, and of rows of a result, are multiples of 16 bytes; tokens are one only in the gradient.
-        cases = [(-(-m // 16) * 16, *rest) if self.case == "gradient" else (m, *rest) for m, *rest in cases]
+        if self.tokens_lie_side_by_side:  # then they are a dimension of a tensor map, whose rows are multiples of 16 bytes
+            cases = [(-(-m // 16) * 16, *rest) for m, *rest in cases]
         cases, repeat = self.with_whole_blocks(cases), self.with_whole_blocks([REPEAT])
         action = {"bench": "--bench", "tune": "--tune"}.get(what, "--check")
         lines = [f"{action} {self.shape_arguments(cases)} {words}" for words in data]
@@ -139,6 +139,10 @@ class Product:
             groups = "" if self.case == "batched" else " --groups ragged"
             lines.append(f"--check --runs {REPEATED_RUNS} {self.shape_arguments(repeat)} --exact{groups}")
         return lines
+
+    @property
+    def tokens_lie_side_by_side(self):
+        return self.case == "gradient"
 
     def with_whole_blocks(self, cases):
         """K of MX is a multiple of 32, where it is what is summed."""
@@ -162,6 +166,10 @@ class Halves(Product):
         self.columns, self.op = columns, "mm_bias" if bias else "mm"
         self.elements = {"a": element, "b": element} | ({} if case == "batched" else {"offs": "i32"}) | ({"bias": out} if bias else {})
         self.is_usual = element == out == "bf16" and not aligned and case != "batched" and not bias
+
+    @property
+    def tokens_lie_side_by_side(self):
+        return super().tokens_lie_side_by_side or "a" in self.columns
 
     def shapes(self, m, n, k, e):
         shapes = super().shapes(m, n, k, e)
