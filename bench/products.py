@@ -131,7 +131,8 @@ class Product:
         if self.sizes:  # too large for the C reference to be asked often, or for a sanitizer
             cases, data = [self.sizes], {"check": data[:1], "sanitize": []}.get(what, data)
         if self.tokens_lie_side_by_side:  # then they are a dimension of a tensor map, whose rows are multiples of 16 bytes
-            cases = [(-(-m // 16) * 16, *rest) for m, *rest in cases]
+            of_expert = [16 * (e if self.case == "batched" else 1) for _, _, _, e in cases]
+            cases = [(-(-m // unit) * unit, *rest) for unit, (m, *rest) in zip(of_expert, cases)]
         cases, repeat = self.with_whole_blocks(cases), self.with_whole_blocks([REPEAT])
         action = {"bench": "--bench", "tune": "--tune"}.get(what, "--check")
         lines = [f"{action} {self.shape_arguments(cases)} {words}" for words in data]
