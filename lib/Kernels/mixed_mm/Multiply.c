@@ -230,6 +230,19 @@ static void keep_here(moe__mixed_mm_t *s, moe__mixed_fragment_t sums) {
   moe__wgmma_finish(b, sum, sums);
 }
 
+/* Where `stages` stages from the one at cursors[0] on are, and the descriptors of their tokens;
+ * cursors[stages] is the stage behind them. */
+static void walk_stages(moe__mixed_mm_t *s, int stages, moe__cursor_t *cursors, MlirValue *buffers,
+                        MlirValue *tokens) {
+  moe__kernel_t *kernel = &s->kernel;
+  moe__builder_t *b = &kernel->builder;
+  for (int i = 0; i < stages; i++) {
+    buffers[i] = moe__ring_buffer(kernel, &s->layout.ring, cursors[i]);
+    tokens[i] = moe__wgmma_descriptor(b, buffers[i]);
+    cursors[i + 1] = moe__cursor_next(b, &s->layout.ring, cursors[i]);
+  }
+}
+
 /* The same with tokens in parts, of `stages` stages from the one at `cursor` on. The products of
  * two are in flight; a piece is turned into numbers while the first two of the piece before run. */
 static void multiply_stages_in_parts(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
@@ -241,11 +254,7 @@ static void multiply_stages_in_parts(moe__mixed_mm_t *s, const moe__mixed_positi
   int steps = pieces * parts, all = stages * steps;
   moe__cursor_t cursors[MOST_STAGES + 1] = {cursor};
   MlirValue buffers[MOST_STAGES], tokens[MOST_STAGES];
-  for (int i = 0; i < stages; i++) {
-    buffers[i] = moe__ring_buffer(kernel, &s->layout.ring, cursors[i]);
-    tokens[i] = moe__wgmma_descriptor(b, buffers[i]);
-    cursors[i + 1] = moe__cursor_next(b, &s->layout.ring, cursors[i]);
-  }
+  walk_stages(s, stages, cursors, buffers, tokens);
   moe__accumulator_t products[2] = {moe__wgmma_zero(b, part_tokens(s)),
                                     moe__wgmma_zero(b, part_tokens(s))};
   piece_t weights[2];
@@ -379,11 +388,7 @@ static void multiply_long_stages(moe__mixed_mm_t *s, const moe__mixed_position_t
   int pieces_of_group = s->group ? (s->group + piece_columns(s) - 1) / piece_columns(s) : 0;
   moe__cursor_t cursors[MOST_STAGES + 1] = {cursor};
   MlirValue buffers[MOST_STAGES], tokens[MOST_STAGES];
-  for (int i = 0; i < stages; i++) {
-    buffers[i] = moe__ring_buffer(kernel, &s->layout.ring, cursors[i]);
-    tokens[i] = moe__wgmma_descriptor(b, buffers[i]);
-    cursors[i + 1] = moe__cursor_next(b, &s->layout.ring, cursors[i]);
-  }
+  walk_stages(s, stages, cursors, buffers, tokens);
   moe__accumulator_t parts_sums[MOST_PARTS];
   for (int i = 0; i < parts; i++)
     parts_sums[i] = moe__accumulator_pack(b, part_tokens(s), sums + (ptrdiff_t)i * count);
