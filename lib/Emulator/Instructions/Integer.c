@@ -90,6 +90,9 @@ MOE__EMU_LANES2(max_u16x2, uint32_t, uint32_t, uint32_t,
 MOE__EMU_LANES2(max_s16, uint32_t, uint32_t, uint32_t, S16(x) > S16(y) ? x : y)
 MOE__EMU_LANES2(max_s32, uint32_t, int32_t, int32_t, x > y ? x : y)
 MOE__EMU_LANES2(max_s64, uint64_t, int64_t, int64_t, x > y ? x : y)
+/* With .relu what is negative becomes 0. */
+MOE__EMU_LANES2(min_relu_s32, uint32_t, int32_t, int32_t, x < 0 || y < 0 ? 0 : x < y ? x : y)
+MOE__EMU_LANES2(max_relu_s32, uint32_t, int32_t, int32_t, x < 0 && y < 0 ? 0 : x > y ? x : y)
 
 MOE__EMU_LANES1(abs_s16, uint32_t, uint32_t, (uint16_t)(S16(x) < 0 ? 0 - x : x))
 MOE__EMU_LANES1(abs_s32, uint32_t, uint32_t, x >> 31 ? 0 - x : x)
@@ -144,6 +147,7 @@ const moe__emu_opcode_t moe__emu_integer_opcodes[] = {
     MOE__EMU_COMPUTE("min.u64", "Lll", min_u64),
     MOE__EMU_COMPUTE("min.s16", "Hhh", min_s16),
     MOE__EMU_COMPUTE("min.s32", "Rrr", min_s32),
+    MOE__EMU_COMPUTE("min.relu.s32", "Rrr", min_relu_s32),
     MOE__EMU_COMPUTE("min.s64", "Lll", min_s64),
     MOE__EMU_COMPUTE("max.u16", "Hhh", max_u32),
     MOE__EMU_COMPUTE("max.u32", "Rrr", max_u32),
@@ -152,6 +156,7 @@ const moe__emu_opcode_t moe__emu_integer_opcodes[] = {
     MOE__EMU_COMPUTE("max.u64", "Lll", max_u64),
     MOE__EMU_COMPUTE("max.s16", "Hhh", max_s16),
     MOE__EMU_COMPUTE("max.s32", "Rrr", max_s32),
+    MOE__EMU_COMPUTE("max.relu.s32", "Rrr", max_relu_s32),
     MOE__EMU_COMPUTE("max.s64", "Lll", max_s64),
     MOE__EMU_COMPUTE("abs.s16", "Hh", abs_s16),
     MOE__EMU_COMPUTE("abs.s32", "Rr", abs_s32),
