@@ -9,7 +9,7 @@ import functools
 import numbers
 import os
 import pathlib
-from typing import Any, Callable
+from typing import Any, Callable, Sequence
 
 from moe_opt import _dlpack
 
@@ -167,6 +167,7 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "moe_rt_program_function_count": (ctypes.c_int, [ctypes.c_void_p]),
     "moe_rt_program_function": (ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_int]),
     "moe_rt_program_find": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_char_p, ctypes.POINTER(ctypes.c_void_p)]),
+    "moe_rt_function_shapes": (ctypes.c_int, [ctypes.c_void_p] * 5),
     "moe_rt_call_results": (
         ctypes.c_int,
         [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(ctypes.c_size_t)],
@@ -249,6 +250,12 @@ class ProgramHandle:
         function = ctypes.c_void_p()
         check(lib.moe_rt_program_find(self.handle, name.encode(), ctypes.byref(function)))
         return function.value or 0
+
+    def check_shapes(self, function: int, shapes: Sequence[Sequence[int]]) -> None:
+        """InvalidArgument where the arguments of a function, which have the right ranks, cannot have these shapes."""
+        arrays = [(ctypes.c_int64 * len(shape))(*shape) for shape in shapes]
+        pointers = (ctypes.c_void_p * len(arrays))(*map(ctypes.addressof, arrays))
+        check(lib.moe_rt_function_shapes(self.handle, function, pointers, None, None))
 
 
 class _ObjectCall(ctypes.Structure):

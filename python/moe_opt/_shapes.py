@@ -5,9 +5,9 @@ SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 from __future__ import annotations
 
 import json
-from typing import Any, Callable
+from typing import Any, Callable, Sequence
 
-from moe_opt import _bundles
+from moe_opt import _bundles, _library
 
 
 def description(bundle: str, name: str) -> dict[str, Any]:
@@ -15,6 +15,14 @@ def description(bundle: str, name: str) -> dict[str, Any]:
     manifest = json.loads((_bundles.folder() / bundle / "manifest.json").read_text(encoding="utf-8"))
     (function,) = (function for function in manifest["functions"] if function["name"] == name)
     return function
+
+
+def check(bundle: str, name: str, shapes: Sequence[Sequence[Any]]) -> None:
+    """InvalidArgument where arguments of a function of a bundle of the package cannot have these shapes. Of sizes that are symbols nothing is
+    known yet."""
+    if all(isinstance(size, int) for shape in shapes for size in shape):
+        program = _library.program(_bundles.folder() / bundle)
+        program.check_shapes(program.function(name), shapes)
 
 
 def _expression(value: Any, symbols: dict[str, str]) -> str:

@@ -14,6 +14,7 @@ import unittest
 import jax
 import jax.numpy as jnp
 import numpy
+from jax import export
 
 import moe_opt
 import moe_opt.jax as moe
@@ -205,6 +206,97 @@ class Product(unittest.TestCase):
             moe.quantize_mx(x, mode="round")
         with self.assertRaisesRegex(Exception, "it must be a multiple of 32"):
             jax.block_until_ready(moe.quantize_mx(x[:, :16]))
+
+
+class QuantizedProduct(unittest.TestCase):
+    def operands(self, rows):
+        """Integers, whose sums are exact: tokens, weights, the gradient of the product; ends, and the groups as slices."""
+        keys = jax.random.split(jax.random.key(0), 3)
+        tensors = [jax.random.randint(key, shape, -2, 3).astype(jnp.bfloat16) for key, shape in zip(keys, ((rows, K), (E, N, K), (rows, N)))]
+        offs = ends(2, 0, rows - 4)
+        bounds = [0, *offs.tolist()]
+        return *tensors, offs, [slice(*pair) for pair in zip(bounds, bounds[1:])]
+
+    def same(self, found, expected):
+        numpy.testing.assert_array_equal(numpy.asarray(found, numpy.float32), numpy.asarray(expected.astype(found.dtype), numpy.float32))
+
+    def test_mx_blocks(self):
+        """Forward, both gradients, batched, with few tokens and many, by jit and alone."""
+        for rows in (3 * E, 65 * E + 1):
+            x, w, dy, offs, groups = (value.astype(jnp.float32) if i < 3 else value for i, value in enumerate(self.operands(rows)))
+            tokens, weights, gradient = (value.astype(jnp.bfloat16) for value in (x, w, dy))
+            a, b = moe.quantize_mx(tokens), moe.quantize_mx(weights)
+            forward = (a.q, b.q.transpose(0, 2, 1), a.scales, b.scales.transpose(0, 2, 1), offs)
+            for accumulate in ("fast", "promoted"):
+                for run in (moe.scaled_mm, jax.jit(moe.scaled_mm, static_argnums=5)):
+                    with self.subTest(rows=rows, accumulate=accumulate):
+                        self.same(run(*forward, accumulate)[: rows - 2], jnp.concatenate([x[g] @ w[e].T for e, g in enumerate(groups)]))
+            a, b = moe.quantize_mx(gradient), moe.quantize_mx(weights, axis=1)  # summed over N
+            self.same(
+                jax.jit(moe.scaled_mm)(a.q, b.q, a.scales, b.scales, offs)[: rows - 2],
+                jnp.concatenate([dy[g] @ w[e] for e, g in enumerate(groups)]),
+            )
+            a, b = moe.quantize_mx(gradient, 0, offs=offs), moe.quantize_mx(tokens, 0, offs=offs)
+            self.same(moe.scaled_mm(a.q.T, b.q, a.scales, b.scales, offs), jnp.stack([dy[g].T @ x[g] for g in groups]))
+            stacked = jnp.stack([tokens, 2 * tokens, tokens])
+            a, b = moe.quantize_mx(stacked), moe.quantize_mx(weights)
+            product = moe.scaled_mm(a.q, b.q.transpose(0, 2, 1), a.scales, b.scales.transpose(0, 2, 1))
+            self.same(product, stacked.astype(jnp.float32) @ w.transpose(0, 2, 1))
+
+    def test_fp32_scales(self):
+        """Of rows, by jit and by vmap over a batch of scales of tokens; every type of the result that has a bundle."""
+        x, w, _, offs, groups = self.operands(M)
+        qa, qb = x.astype(jnp.float8_e4m3fn), w.astype(jnp.float8_e4m3fn).transpose(0, 2, 1)
+        sa, sb = 2.0 ** (jnp.arange(M) % 3), 2.0 ** (jnp.arange(E * N).reshape(E, N) % 5)
+        expected = jnp.concatenate(
+            [(x[g].astype(jnp.float32) @ w[e].astype(jnp.float32).T) * sa[g, None] * sb[e] for e, g in enumerate(groups)]
+        )
+        for dtype in (jnp.bfloat16, jnp.float32):
+            found = jax.jit(lambda *operands, dtype=dtype: moe.scaled_mm(*operands, out_dtype=dtype))(qa, qb, sa, sb, offs)
+            self.assertEqual(found.dtype, dtype)
+            self.same(found[: M - 2], expected)
+        both = jax.vmap(lambda sa: moe.scaled_mm(qa, qb, sa, sb, offs))(jnp.stack([sa, 2 * sa]))
+        self.same(both[:, : M - 2], jnp.stack([expected, 2 * expected]))
+
+    def test_no_tokens(self):
+        x, w, _, offs, _ = self.operands(M)
+        a, b = moe.quantize_mx(x[:0]), moe.quantize_mx(w)
+        for sa, sb in ((a.scales, b.scales.transpose(0, 2, 1)), (jnp.ones(0), jnp.ones((E, N)))):
+            self.assertEqual(moe.scaled_mm(a.q, b.q.transpose(0, 2, 1), sa, sb, 0 * offs).shape, (0, N))
+
+    def test_exported_for_any_number_of_tokens(self):
+        x, w, _, offs, groups = self.operands(M)
+        a, b = moe.quantize_mx(x), moe.quantize_mx(w)
+        operands = (a.q, b.q.transpose(0, 2, 1), a.scales, b.scales.transpose(0, 2, 1), offs)
+        (rows,) = export.symbolic_shape("rows")
+        shapes = [jax.ShapeDtypeStruct((rows, *o.shape[1:]) if i in (0, 2) else o.shape, o.dtype) for i, o in enumerate(operands)]
+        unchecked = [export.DisabledSafetyCheck.custom_call("moe_opt_run")]
+        exported = export.export(jax.jit(moe.scaled_mm), disabled_checks=unchecked)(*shapes)
+        expected = jnp.concatenate([x[g].astype(jnp.float32) @ w[e].astype(jnp.float32).T for e, g in enumerate(groups)])
+        self.same(exported.call(*operands)[: M - 2], expected)
+
+    def test_messages_name_what_is_wrong(self):
+        """While it is traced, before anything runs."""
+        x, w, _, offs, _ = self.operands(M)
+        a, b = moe.quantize_mx(x), moe.quantize_mx(w)
+        qa, qb, sa, sb = a.q, b.q.transpose(0, 2, 1), a.scales, b.scales.transpose(0, 2, 1)
+        for kind, message, change in (
+            (ValueError, "argument 'sa': dimension 0 is 5; it must be 64, the value of 'qa.0'", {"sa": sa[:5]}),
+            (ValueError, "argument 'sb': dimension 2 is 1; it must be 96", {"sb": b.scales}),
+            (ValueError, "argument 'offs': dimension 0 is 2; it must be 3", {"offs": offs[:2]}),
+            (moe_opt.NotFound, "bf16 of rank 2, f8E4M3FN of rank 3", {"qa": x}),
+            (moe_opt.NotFound, "f8E8M0FNU of rank 2, f32 of rank 3", {"sb": sb.astype(jnp.float32)}),
+            (moe_opt.NotFound, "i32 of rank 0", {"offs": jnp.int32(0)}),
+            (moe_opt.NotFound, "accumulate can be 'fast', 'promoted'", {"accumulate": "slow"}),
+            (moe_opt.NotFound, "and results int8", {"out_dtype": jnp.int8}),
+            (TypeError, "sa is a list; it must be a tensor", {"sa": [1.0]}),
+            (TypeError, "accumulate is None; it must be a name or a number", {"accumulate": None}),
+        ):
+            operands = {"qa": qa, "qb": qb, "sa": sa, "sb": sb, "offs": offs}
+            with self.subTest(message=message), self.assertRaisesRegex(kind, re.escape(message)):
+                jax.eval_shape(lambda operands=operands, change=change: moe.scaled_mm(**operands | change))
+        with self.assertRaisesRegex(TypeError, "scaled_mm has no derivative; jax.lax.stop_gradient"):
+            jax.grad(lambda scales: moe.scaled_mm(qa, qb, scales, jnp.ones((E, N)), offs).astype(jnp.float32).sum())(jnp.ones(M))
 
 
 class Quantizers(unittest.TestCase):

@@ -25,7 +25,7 @@ from jax.custom_derivatives import SymbolicZero
 from moe_opt import _bundles, _dlpack, _library, _recipes, _shapes
 from moe_opt._recipes import RECIPES
 
-__all__ = ["RECIPES", "Quantized", "grouped_mm", "quantize_fp8", "quantize_mx"]
+__all__ = ["RECIPES", "Quantized", "grouped_mm", "quantize_fp8", "quantize_mx", "scaled_mm"]
 
 DTYPES = {
     "bf16": jnp.bfloat16,
@@ -78,6 +78,7 @@ class _Function:
 
     def run(self, *arguments: jax.Array) -> list[jax.Array]:
         _register()
+        _shapes.check(self._attributes["bundle"], self._attributes["function"], [argument.shape for argument in arguments])
         results = self.results(*arguments)
         return jax.ffi.ffi_call(_TARGET, results, vmap_method="sequential", **self._layouts)(*arguments, **self._attributes)
 
@@ -96,14 +97,21 @@ def _refuse_derivative(function: _Function, primals: Any, tangents: Any) -> Any:
 
 
 @functools.lru_cache(maxsize=None)
-def _function(op: str, kind: str, attributes: tuple, operands: tuple, results: tuple) -> _Function:
+def _function(op: str, kind: str, attributes: tuple, operands: tuple, results: tuple, orders: tuple = ()) -> _Function:
+    """The function of the bundle of an op: attributes and orders, memory orders by operand, are pairs; operands (element type, rank); results
+    element types."""
     name = "quantize_mx" if op == "mx_quantize.quantize" else op.rpartition(".")[2]
     without = f"{name} has no {'second ' if name == 'grouped_mm' else ''}derivative"
-    return _Function(*_bundles.find(op, dict(attributes), operands, results, kind), without)
+    return _Function(*_bundles.find(op, dict(attributes), operands, results, kind, dict(orders)), without)
+
+
+def _name(dtype: Any) -> str:
+    """MLIR's name of an element type, or JAX's where kernels have no such type."""
+    return _NAMES.get(jnp.dtype(dtype), str(jnp.dtype(dtype)))
 
 
 def _kinds(*arrays: jax.Array) -> tuple:
-    return tuple((_NAMES.get(array.dtype, str(array.dtype)), array.ndim) for array in arrays)
+    return tuple((_name(array.dtype), array.ndim) for array in arrays)
 
 
 # ---- Grouped products ----
@@ -175,6 +183,48 @@ def grouped_mm(a: jax.Array, b: jax.Array, offs: jax.Array, recipe: str = "fp8_r
     return _product(a, b, offs, recipe)
 
 
+# ---- Products of quantized operands ----
+
+
+def scaled_mm(
+    qa: jax.Array,
+    qb: jax.Array,
+    sa: jax.Array,
+    sb: jax.Array,
+    offs: Optional[jax.Array] = None,
+    accumulate: str = "fast",
+    out_dtype: Any = jnp.bfloat16,
+) -> jax.Array:
+    """The product of operands that are FP8 (E4M3) already, times their scales, fp32 or those of MX blocks. Not differentiable.
+
+    | case            | qa        | qb        | sa          | sb          | offs | result    |
+    | forward         | (M, K)    | (E, K, N) | (M)         | (E, N)      | (E)  | (M, N)    |
+    | weight gradient | (N, M)    | (M, K)    | (E, N)      | (E, K)      | (E)  | (E, N, K) |
+    | batched         | (E, M, K) | (E, K, N) | (E, M)      | (E, N)      | none | (E, M, N) |
+
+    With scales sb of (E), one for an expert, sa is (1), (E) and (E). Scales of MX blocks, float8_e8m0fnu: sa (M, K/32), sb (E, K/32, N), of
+    the weight gradient (blocks, N) and (blocks, K), batched (E, M, K/32) and (E, K/32, N), as `quantize_mx` gives them. The kernels read qb, and
+    such scales sb of weights, with the last two dimensions swapped in memory: give what is quantized as (E, N, K) as q.transpose(0, 2, 1) and
+    scales.transpose(0, 2, 1), which XLA then does not move; another order is copied. offs: (E) int32, ends of groups, as for `grouped_mm`;
+    rows of no group are not defined. accumulate: "fast" or "promoted" (sums over 128 are added in fp32). Fast sums with scales of MX blocks and
+    more than 64 tokens for each expert take room for both operands in bf16. out_dtype: bfloat16, float16 or float32.
+    Groups lie as their tokens do: what was quantized with align does not fit here, and cannot be told apart.
+
+    Raises TypeError for what is no array, NotFound for a case that has no kernels, and InvalidArgument, a ValueError, for shapes that do not fit.
+    """
+    arguments = {"qa": qa, "qb": qb, "sa": sa, "sb": sb} | ({} if offs is None else {"offs": offs})
+    _dlpack.require_tensors(**arguments)
+    attributes, orders = {"accumulate": accumulate}, ()
+    _bundles.require_attributes(**attributes)
+    if sa.dtype == jnp.float8_e8m0fnu:
+        if accumulate == "fast" and qa.ndim >= 2 and qb.ndim >= 2:
+            known = all(isinstance(size, int) for size in qa.shape)  # else it is exported for any number of tokens
+            attributes["tokens"] = _recipes.tokens_of_mx(qa.shape, qb.shape, None if offs is None else offs.size) if known else "many"
+        orders = (("sb", (0, 2, 1)),) if sb.ndim == 3 else ()
+    found = _function("scaled_grouped_mm.scaled_mm", "call", tuple(attributes.items()), _kinds(*arguments.values()), (_name(out_dtype),), orders)
+    return found(*arguments.values())[0]
+
+
 # ---- Quantizers ----
 
 
@@ -182,10 +232,9 @@ def _quantized(op: str, x: jax.Array, offs: Optional[jax.Array], dtype: Any, **a
     """The result of a quantizer."""
     arguments = {"x": x} if offs is None else {"x": x, "offs": offs}
     _dlpack.require_tensors(**arguments)
-    element = _NAMES.get(jnp.dtype(dtype), str(jnp.dtype(dtype)))
     attributes["axis"] = _axis(x, attributes["axis"])
     _bundles.require_attributes(**attributes)
-    return Quantized(*_function(op, "call", tuple(attributes.items()), _kinds(*arguments.values()), (element,))(*arguments.values()))
+    return Quantized(*_function(op, "call", tuple(attributes.items()), _kinds(*arguments.values()), (_name(dtype),))(*arguments.values()))
 
 
 def _axis(x: jax.Array, axis: int) -> int:
