@@ -168,11 +168,22 @@ static bool is_permuted(const json_t *order) {
   return false;
 }
 
-static void print_tensors(const json_t *function, const char *key, const char *role) {
+/* The greatest of `width` and the lengths of a list's fields called `key`. */
+static int widen(int width, const json_t *list, const char *key) {
+  size_t i;
+  const json_t *entry;
+  json_array_foreach(list, i, entry) {
+    const int length = (int)strlen(text_of(entry, key));
+    width = length > width ? length : width;
+  }
+  return width;
+}
+
+static void print_tensors(const json_t *function, const char *key, const char *role, int width) {
   size_t i;
   const json_t *tensor;
   json_array_foreach(json_object_get(function, key), i, tensor) {
-    printf("  %-9s  %-12s %-9s (", role, text_of(tensor, "name"), text_of(tensor, "dtype"));
+    printf("  %-9s  %-*s %-9s (", role, width, text_of(tensor, "name"), text_of(tensor, "dtype"));
     print_list(json_object_get(tensor, "shape"), ", ");
     putchar(')');
     if (is_permuted(json_object_get(tensor, "order"))) {
@@ -184,7 +195,7 @@ static void print_tensors(const json_t *function, const char *key, const char *r
   }
 }
 
-static void print_symbols(const json_t *function) {
+static void print_symbols(const json_t *function, int width) {
   enum { MOST = 2147483647 };
   size_t i;
   const json_t *symbol;
@@ -192,7 +203,7 @@ static void print_symbols(const json_t *function) {
     json_int_t multiple = json_integer_value(json_object_get(symbol, "multiple_of"));
     json_int_t least = json_integer_value(json_object_get(symbol, "min"));
     json_int_t most = json_integer_value(json_object_get(symbol, "max"));
-    printf("  size       %-12s", text_of(symbol, "name"));
+    printf("  size       %-*s", width, text_of(symbol, "name"));
     if (multiple > 1)
       printf(" a multiple of %" JSON_INTEGER_FORMAT, multiple);
     else
@@ -207,10 +218,11 @@ static void print_symbols(const json_t *function) {
 
 static void print_launches(const json_t *function) {
   size_t i, j;
-  const json_t *launch, *operand;
-  json_array_foreach(json_object_get(function, "launches"), i, launch) {
+  const json_t *launch, *operand, *launches = json_object_get(function, "launches");
+  const int width = widen(0, launches, "kernel");
+  json_array_foreach(launches, i, launch) {
     const json_t *op = json_object_get(launch, "op");
-    printf("  launch     %-12s %s(", text_of(launch, "kernel"), text_of(op, "name"));
+    printf("  launch     %-*s %s(", width, text_of(launch, "kernel"), text_of(op, "name"));
     json_array_foreach(json_object_get(op, "operands"), j, operand) {
       printf("%s%s", j ? ", " : "",
              json_is_string(operand) ? json_string_value(operand) : text_of(operand, "tensor"));
@@ -231,7 +243,8 @@ static void print_kernels(const json_t *manifest) {
   printf("kernels for %s: PTX %s, %s\n", text_of(manifest, "target"),
          text_of(json_object_get(artifacts, "ptx"), "isa"),
          cubin ? text_of(cubin, "assembler") : "no cubin");
-  printf("  %-28s %7s %7s %9s %13s\n", "kernel", "threads", "cluster", "registers",
+  const int width = widen(28, json_object_get(manifest, "kernels"), "name");
+  printf("  %-*s %7s %7s %9s %13s\n", width, "kernel", "threads", "cluster", "registers",
          "shared memory");
   json_array_foreach(json_object_get(manifest, "kernels"), i, kernel) {
     json_int_t threads = 1, ctas = 1;
@@ -240,8 +253,8 @@ static void print_kernels(const json_t *manifest) {
       ctas *= json_integer_value(json_array_get(json_object_get(kernel, "cluster"), d));
     }
     const json_t *registers = json_object_get(kernel, "registers");
-    printf("  %-28s %7" JSON_INTEGER_FORMAT " %7" JSON_INTEGER_FORMAT, text_of(kernel, "name"),
-           threads, ctas);
+    printf("  %-*s %7" JSON_INTEGER_FORMAT " %7" JSON_INTEGER_FORMAT, width,
+           text_of(kernel, "name"), threads, ctas);
     if (registers)
       printf(" %9" JSON_INTEGER_FORMAT, json_integer_value(registers));
     else
@@ -252,11 +265,17 @@ static void print_kernels(const json_t *manifest) {
 }
 
 static void print_function(const json_t *function) {
+  static const struct {
+    const char *key, *role;
+  } tensors[] = {{"arguments", "argument"}, {"results", "result"}, {"temporaries", "temporary"}};
+  enum { KINDS = sizeof tensors / sizeof *tensors };
+  int width = widen(12, json_object_get(function, "symbols"), "name");
+  for (size_t i = 0; i < KINDS; i++)
+    width = widen(width, json_object_get(function, tensors[i].key), "name");
   printf("function %s\n", text_of(function, "name"));
-  print_tensors(function, "arguments", "argument");
-  print_tensors(function, "results", "result");
-  print_tensors(function, "temporaries", "temporary");
-  print_symbols(function);
+  for (size_t i = 0; i < KINDS; i++)
+    print_tensors(function, tensors[i].key, tensors[i].role, width);
+  print_symbols(function, width);
   print_launches(function);
   putchar('\n');
 }
