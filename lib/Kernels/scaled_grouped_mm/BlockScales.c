@@ -19,6 +19,7 @@
 
 #include "lib/Device/Warp.h"
 #include "lib/Kernels/Requirements.h"
+#include "lib/Kernels/scaled_grouped_mm/Blocks.h"
 
 #define BLOCK MOE__MM_TILE_K
 #define PIECE 64     /* columns of a tile: they are in one block */

@@ -19,6 +19,8 @@
 #include "lib/Kernels/scaled_grouped_mm/ScaledMm.h"
 
 #include "lib/Device/Warp.h"
+#include "lib/Kernels/scaled_grouped_mm/Blocks.h"
+#include "lib/Kernels/scaled_grouped_mm/Mx.h"
 
 #define PIECE 16 /* tokens that a lane clears at once in a row */
 #define PIECE_BITS 4

@@ -4,6 +4,8 @@
 #include "lib/Kernels/scaled_grouped_mm/ScaledMm.h"
 
 #include "lib/Device/Warp.h"
+#include "lib/Kernels/scaled_grouped_mm/Blocks.h"
+#include "lib/Kernels/scaled_grouped_mm/Mx.h"
 
 MlirValue moe__mm_in_stage(moe__scaled_mm_t *s, moe__cursor_t cursor, int32_t offset) {
   moe__builder_t *b = &s->kernel.builder;

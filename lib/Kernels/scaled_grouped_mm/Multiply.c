@@ -6,6 +6,8 @@
 #include "lib/Kernels/scaled_grouped_mm/ScaledMm.h"
 
 #include "lib/Device/Warp.h"
+#include "lib/Kernels/scaled_grouped_mm/Blocks.h"
+#include "lib/Kernels/scaled_grouped_mm/Mx.h"
 
 bool moe__mm_scales_sums(const moe__scaled_mm_t *s) {
   moe__mm_scales_t scales = s->operands[MOE__MM_QA].granularity;

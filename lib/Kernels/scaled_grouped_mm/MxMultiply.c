@@ -11,6 +11,7 @@
 #include "lib/Kernels/scaled_grouped_mm/ScaledMm.h"
 
 #include "lib/Device/Warp.h"
+#include "lib/Kernels/scaled_grouped_mm/Mx.h"
 
 #define BLOCKS (MOE__MM_TILE_K / MOE__MM_STEP)
 #define FRAGMENTS MOE__MM_MAX_FRAGMENTS

@@ -12,6 +12,7 @@
 #include "lib/Kernels/scaled_grouped_mm/ScaledMm.h"
 
 #include "lib/Device/Warp.h"
+#include "lib/Kernels/scaled_grouped_mm/Mx.h"
 
 #define BLOCKS 4 /* MX blocks of a k-tile */
 #define WRITERS MOE__MM_MX_WRITERS

@@ -16,6 +16,8 @@
 #include "lib/Kernels/scaled_grouped_mm/ScaledMm.h"
 
 #include "lib/Device/Warp.h"
+#include "lib/Kernels/scaled_grouped_mm/Blocks.h"
+#include "lib/Kernels/scaled_grouped_mm/Mx.h"
 
 #define TAIL MOE__MM_STEP /* tokens behind the tiles of a stage */
 #define CHUNK 16          /* bytes of a row that a thread moves at once */

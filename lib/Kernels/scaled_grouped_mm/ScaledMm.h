@@ -1,13 +1,12 @@
 /* ScaledMm.h - the kernel of scaled_grouped_mm.scaled_mm under construction: what its parts
  * share.
  *
- * ScaledMm.c has the kernel: its parameters, and what warps are there for. Tiles.c has the
- * tiles, Load.c the loading warpgroup, Multiply.c the products of the multiplying warpgroups,
- * Epilogue.c what follows them; PingPong.c the warpgroups that have tiles of their own. Clear.c
- * has what a gradient needs besides, where its groups begin and end inside of a stage;
- * BlockScales.c what products need whose operands have scales for blocks, TokenBlocks.c what a
- * gradient does; MxScales.c and MxMultiply.c those with scales for MX blocks, MxTokens.c a gradient
- * with them.
+ * ScaledMm.c has the kernel, and what warps are there for. Operands.c says what an op has and
+ * which ops the kernel takes, Parameters.c what a launcher gives and checks. Tiles.c has the tiles,
+ * Load.c the loading warpgroup, Warpgroups.c the multiplying warpgroups, Multiply.c their products,
+ * Epilogue.c what follows them; PingPong.c the warpgroups that have tiles of their own. Clear.c has
+ * what a gradient needs besides, where its groups begin and end inside of a stage. Blocks.h and
+ * Mx.h have what scales of FP8 blocks and of MX blocks need besides.
  *
  * Two operands meet in a tile. Of one, 128 rows are the rows of the tile, as a rule 64 for each
  * warpgroup, or 192 of three; of the other, tile_n are its columns. The rows are those of qa,
@@ -62,10 +61,6 @@ typedef enum moe__mm_scales_t {
   MOE__NO_SCALE
 } moe__mm_scales_t;
 
-/* How many the op has of operand MOE__MM_QA or MOE__MM_QB, and whether its sums are promoted. */
-moe__mm_scales_t moe__mm_scales(MlirOperation op, int operand);
-bool moe__mm_is_promoted(MlirOperation op);
-
 /* qa or qb. Its rows are those of out if it is qa, and the columns of out if it is qb. */
 typedef struct moe__mm_operand_t {
   int rows; /* in the tiles of a cluster */
@@ -104,8 +99,8 @@ typedef struct moe__scaled_mm_t {
   MlirValue out_map;                           /* with tma_store: 16 rows x `staged` bytes */
   MlirType out_type, bias_type;                /* of elements */
   moe__groups_t groups;                        /* not of batched products */
-  MlirValue
-      loads; /* i1: of the threads that are in the loader, whether this is the one that loads */
+  /* i1: of the threads that are in the loader, whether this is the one that loads. */
+  MlirValue loads;
 } moe__scaled_mm_t;
 
 /* What a warpgroup multiplies of a tile: 64 rows of it, or where each has tiles or columns of its
@@ -132,16 +127,42 @@ typedef struct moe__mm_reduction_t {
   MlirValue skipped; /* i32: steps of k-tile 0 that are wholly in front of the group; as the last */
 } moe__mm_reduction_t;
 
+/* Where the pair `j` of columns is in a tile that lane 0 has. */
+int moe__mm_column_of_pair(const moe__scaled_mm_t *s, int j);
+
+/* ---- Operands.c ---- */
+
+/* Whether there is a kernel for the op; if not, it has said why. */
+bool moe__mm_has_kernel(MlirOperation op);
+
+/* How many the op has of operand MOE__MM_QA or MOE__MM_QB, and whether its sums are promoted. */
+moe__mm_scales_t moe__mm_scales(MlirOperation op, int operand);
+bool moe__mm_is_promoted(MlirOperation op);
+
+/* The tensor of an operand's scales; how many elements of an operand are 16 bytes. */
+moe__role_t moe__mm_scale_role(int operand);
+int moe__mm_line_multiple(MlirOperation op);
+
+/* Writes down what the op and its schedule say. */
+void moe__mm_read_op(moe__scaled_mm_t *s, MlirOperation op);
+
+/* Whether tokens are in groups: unless products are batched. */
+bool moe__mm_has_groups(const moe__scaled_mm_t *s);
+
 /* Whether the columns' operand is brought in the order of `direct`: column 32*a + 8*q + 2*i + p of
  * a tile is multiplied as number (tile_n/4)*i + 8*a + 2*q + p. So lane q of each four, which has
  * columns 8*j + 2*q and the next of what is multiplied, has 8 columns side by side in each 32. */
 bool moe__mm_is_direct(const moe__scaled_mm_t *s);
 
-/* Where the pair `j` of columns is in a tile that lane 0 has. */
-int moe__mm_column_of_pair(const moe__scaled_mm_t *s, int j);
-
 /* The elements of the reduction that `bytes` bytes of a row are. */
 int moe__mm_depth(const moe__scaled_mm_t *s, int bytes);
+
+/* ---- Parameters.c ---- */
+
+/* What a launcher gives; and what it has to check: sizes that belong together, strides of tensor
+ * maps and rows of out in multiples of 16 bytes. */
+void moe__mm_add_parameters(moe__scaled_mm_t *s, MlirOperation op);
+void moe__mm_add_requirements(moe__scaled_mm_t *s, MlirOperation op);
 
 /* ---- Tiles.c ---- */
 
@@ -261,167 +282,6 @@ void moe__mm_release(moe__scaled_mm_t *s, const moe__mm_position_t *self, moe__c
 /* Whether sums have their scales in them before the epilogue, or there are none. */
 bool moe__mm_scales_sums(const moe__scaled_mm_t *s);
 
-/* ---- MxScales.c, where operands have scales for MX blocks ---- */
-
-bool moe__mm_has_mx_scales(const moe__scaled_mm_t *s);
-
-/* Bytes that a stage has besides, behind its tiles, for factors: the scales as fp32. */
-int32_t moe__mm_mx_factor_bytes(const moe__mm_schedule_t *schedule);
-
-/* Threads that write factors, of the loading warpgroup: those of all warps but the one that loads.
- * Each arrives at each stage. They call the function. */
-#define MOE__MM_MX_WRITERS 96
-void moe__mm_mx_write_factors(moe__scaled_mm_t *s);
-
-/* The factors of MX block `index`, 0 to 3, of the k-tile in the stage at `cursor`, that belong to
- * the elements of a lane's fragments: of its columns, fragment_n / 4, and of its rows, two of each
- * fragment. f32. */
-typedef struct moe__mm_mx_factors_t {
-  MlirValue columns[MOE__WGMMA_MAX_N / 4], rows[2 * MOE__MM_MAX_FRAGMENTS];
-} moe__mm_mx_factors_t;
-void moe__mm_mx_read_factors(moe__scaled_mm_t *s, const moe__mm_position_t *self,
-                             moe__cursor_t cursor, int index, moe__mm_mx_factors_t *out);
-
-/* Where what a multiplying warp has read of the stage may be written again: of its own CTA each
- * lane arrives, since it has read factors; of another one of the cluster, one. How many arrivals a
- * stage gets. */
-void moe__mm_mx_release(moe__scaled_mm_t *s, const moe__mm_position_t *self, moe__cursor_t cursor);
-int32_t moe__mm_mx_readers(const moe__mm_schedule_t *schedule);
-
-/* ---- MxMultiply.c ---- */
-
-/* Multiplies and stores all tiles of the CTA, each warpgroup one half of their columns. */
-void moe__mm_multiply_mx(moe__scaled_mm_t *s);
-
-/* ---- MxTokens.c, for a gradient whose scales are of MX blocks of tokens ---- */
-
-bool moe__mm_has_mx_tokens(const moe__scaled_mm_t *s);
-
-/* Reserves shared memory; gives the bytes that a stage has besides, behind its factors. One thread
- * initializes the barriers, and a barrier of the CTA follows. */
-int32_t moe__mm_mx_tokens_reserve(moe__mm_layout_t *layout, const moe__mm_schedule_t *schedule,
-                                  bool aligned);
-void moe__mm_mx_tokens_initialize(moe__scaled_mm_t *s);
-
-/* For the loading thread: gives the barrier on which the copies to the free stage at `cursor` are
- * to complete, which expects their bytes; copies the tails, whose tiles begin with token `at`. */
-MlirValue moe__mm_mx_tokens_expect(moe__scaled_mm_t *s, MlirValue has_tail, moe__cursor_t cursor);
-void moe__mm_mx_tokens_load_tails(moe__scaled_mm_t *s, const moe__mm_work_t *work, MlirValue at,
-                                  moe__cursor_t cursor, MlirValue landed);
-
-/* Behind the last tile the loading thread says so in the stage at `cursor`. For the warps that
- * write factors: waits for the first stage of a tile; gives whether there is one. */
-void moe__mm_mx_tokens_end(moe__scaled_mm_t *s, moe__cursor_t cursor);
-MlirValue moe__mm_mx_tokens_has_tile(moe__scaled_mm_t *s, moe__cursor_t cursor, MlirValue slot);
-
-/* For the warps that write factors, `thread` among them: waits for the copies of k-tile `index` to
- * the stage at `cursor`, moves its tokens to the start of its rows, and clears what lies behind the
- * group. */
-void moe__mm_mx_place_tokens(moe__scaled_mm_t *s, MlirValue thread,
-                             const moe__mm_reduction_t *reduction, MlirValue index,
-                             moe__cursor_t cursor);
-
-/* ---- BlockScales.c, where operands have scales for blocks ---- */
-
-bool moe__mm_has_block_scales(const moe__scaled_mm_t *s);
-
-/* Reserves shared memory; gives the bytes that a stage has besides, behind its tiles. */
-int32_t moe__mm_block_scales_reserve(moe__mm_layout_t *layout, const moe__mm_schedule_t *schedule);
-
-/* Adds the parameters sa and sb. Those of the operands' extents come before. */
-void moe__mm_block_scales_parameters(moe__scaled_mm_t *s, MlirOperation op);
-
-/* The bytes of scales that land with a stage. */
-int32_t moe__mm_block_scales_bytes(const moe__scaled_mm_t *s);
-
-/* What the loader knows of a tile's scales: where they are for the first k-tile. i32 */
-typedef struct moe__mm_block_loads_t {
-  MlirValue weights, step; /* in sb, that of the tile's first column; from one k-tile to the next */
-  MlirValue token;         /* in sa, the first token's */
-} moe__mm_block_loads_t;
-
-/* Begins a tile. */
-moe__mm_block_loads_t moe__mm_block_loads(moe__scaled_mm_t *s, const moe__group_tile_t *tile);
-
-/* For the free stage at `cursor`, which k-tile `index` gets: writes where in it scales will be,
- * before the stage's arrival; copies them, completing on `landed`. */
-void moe__mm_block_write(moe__scaled_mm_t *s, const moe__mm_block_loads_t *loads, MlirValue index,
-                         moe__cursor_t cursor);
-void moe__mm_block_load(moe__scaled_mm_t *s, const moe__mm_block_loads_t *loads, MlirValue index,
-                        moe__cursor_t cursor, MlirValue landed);
-
-/* Whether the multiplying warps load the scales of weights: unless operands are swapped. A lane has
- * that of one k-tile, of one of two blocks; a warp those of so many k-tiles. */
-#define MOE__MM_HELD 16
-bool moe__mm_holds_block_scales(const moe__scaled_mm_t *s);
-
-typedef struct moe__mm_block_held_t {
-  moe__mm_block_loads_t loads;
-  MlirValue straddles; /* i1: the tile's second 64 columns are in the next block */
-  /* i32: of the lane, which k-tile of those that the warp has, where in sb the scale of its block
-   * for k-tile 0 is, and the scale. */
-  MlirValue k_tiles, of_lane, weights, scales;
-} moe__mm_block_held_t;
-
-/* Asks for the scales of a tile's first k-tiles; for those from number `first` on. */
-moe__mm_block_held_t moe__mm_block_hold(moe__scaled_mm_t *s, const moe__mm_position_t *self,
-                                        const moe__group_tile_t *tile, MlirValue k_tiles);
-MlirValue moe__mm_block_load_held(moe__scaled_mm_t *s, const moe__mm_block_held_t *held,
-                                  MlirValue first);
-
-/* What the sums of the stage at `cursor`, which has landed, are to be multiplied by: a factor for
- * each register. held: where the warps load scales of weights, those of k-tile `index`, or NULL. */
-void moe__mm_block_factors(moe__scaled_mm_t *s, const moe__mm_position_t *self,
-                           moe__cursor_t cursor, const moe__mm_block_held_t *held, MlirValue index,
-                           moe__mm_fragment_t factors);
-
-/* ---- TokenBlocks.c, for a gradient whose scales are of blocks of tokens ---- */
-
-bool moe__mm_has_token_blocks(const moe__scaled_mm_t *s);
-
-/* The bytes that a stage has besides, behind its tiles; the parameters for them. Those of the
- * operands' extents come before. */
-int32_t moe__mm_token_blocks_reserve(const moe__mm_schedule_t *schedule, bool aligned);
-void moe__mm_token_blocks_parameters(moe__scaled_mm_t *s, MlirOperation op);
-
-/* Adds the tensor map of the tails of an operand, MOE__MM_QA or MOE__MM_QB: 32 tokens. */
-void moe__mm_add_tail_map(moe__scaled_mm_t *s, MlirOperation op, int of);
-
-/* How many tokens of a stage are in front of its block (i32); where there are some, stages have
- * tails. */
-MlirValue moe__mm_token_head(moe__scaled_mm_t *s, const moe__mm_reduction_t *reduction);
-
-/* For the loading thread: copies the tails of both operands, from row `first` of each and token
- * `behind` on, to byte `tails` of the stage at `cursor`, one after the other. */
-void moe__mm_load_tails(moe__scaled_mm_t *s, const MlirValue first[2], MlirValue behind,
-                        moe__cursor_t cursor, int32_t tails, MlirValue landed);
-
-/* For the loading thread: the bytes of a stage; copies the scales of block `index` and the tails of
- * the stage at `cursor`, whose tiles begin with token `at`. */
-MlirValue moe__mm_token_block_bytes(moe__scaled_mm_t *s, MlirValue has_tail);
-void moe__mm_token_block_load(moe__scaled_mm_t *s, const moe__mm_work_t *work, MlirValue index,
-                              MlirValue at, MlirValue has_tail, moe__cursor_t cursor,
-                              MlirValue landed);
-
-/* The tail of the stage's rows (0) or columns (1): 32 tokens of each, in the 32-byte swizzle. */
-MlirValue moe__mm_token_tail(moe__scaled_mm_t *s, moe__cursor_t cursor, int of);
-
-/* Issues the product of the tails, `times` times, 0 or 1. */
-moe__accumulator_t moe__mm_multiply_tail(moe__scaled_mm_t *s, const moe__mm_position_t *self,
-                                         moe__cursor_t cursor, moe__accumulator_t accumulator,
-                                         MlirValue times);
-
-/* The scales of the lane's two rows in the stage at `cursor`, and where those of its columns are:
- * columns 8*j + 2*(lane % 4) and the next are vector<2xf32>. */
-typedef struct moe__mm_token_scales_t {
-  MlirValue of_rows[2], columns;
-} moe__mm_token_scales_t;
-
-moe__mm_token_scales_t moe__mm_token_scales(moe__scaled_mm_t *s, const moe__mm_position_t *self,
-                                            moe__cursor_t cursor);
-MlirValue moe__mm_token_column_scales(moe__scaled_mm_t *s, const moe__mm_token_scales_t *scales,
-                                      int j);
-
 /* ---- Clear.c, for the gradient, unless its scales are of MX blocks or its groups aligned ---- */
 
 /* The word whose lowest `bytes` bytes are set; bytes is clamped to 0..4. */
@@ -516,7 +376,10 @@ void moe__mm_epilogue_end(moe__scaled_mm_t *s, const moe__mm_position_t *self);
 void moe__mm_epilogue_parameters(moe__scaled_mm_t *s, MlirOperation op);
 void moe__mm_epilogue_prefetch_map(moe__scaled_mm_t *s);
 
-/* ---- ScaledMm.c ---- */
+/* ---- Warpgroups.c ---- */
+
+/* Multiplies and stores all tiles of the CTA, each warpgroup its 64 rows of them. */
+void moe__mm_multiply_tiles(moe__scaled_mm_t *s);
 
 /* Waits for the first stage of a tile; gives whether there is one. */
 MlirValue moe__mm_has_tile(moe__scaled_mm_t *s, moe__cursor_t cursor, MlirValue slot);

@@ -7,6 +7,8 @@
 #include "lib/Builder/Inspect.h"
 #include "lib/Dialect/Dialect.h"
 #include "lib/Kernels/Requirements.h"
+#include "lib/Kernels/scaled_grouped_mm/Blocks.h"
+#include "lib/Kernels/scaled_grouped_mm/Mx.h"
 #include "lib/Kernels/scaled_grouped_mm/ScaledMm.h"
 
 #include "mlir-c/BuiltinTypes.h"
@@ -243,39 +245,36 @@ int moe__mm_threads(const moe__mm_schedule_t *schedule) {
   return moe__mm_warpgroups(schedule) * MOE__MM_WARPGROUP;
 }
 
+/* Where neither three warpgroups multiply nor lanes store what they have; NULL elsewhere. */
+static const char *where_usual(MlirOperation op, const moe__mm_schedule_t *schedule) {
+  if (!moe__mm_is_promoted(op))
+    return "sums are fast";
+  if (moe__has_mx_scales(op))
+    return "scales are of MX blocks";
+  return schedule->cluster > 1 ? "there are clusters" : NULL;
+}
+
 /* Three warpgroups: 160 registers a thread are two accumulators of 64 x 128, and addresses. Warps
  * that clear would leave fewer. */
 static bool check_warpgroups(MlirOperation op, const moe__mm_schedule_t *schedule) {
   if (moe__mm_warpgroups(schedule) == MOE__MM_WARPGROUPS)
     return true;
-  const char *where = NULL;
-  if (!moe__mm_is_promoted(op))
-    where = "sums are fast";
-  else if (moe__has_mx_scales(op))
-    where = "scales are of MX blocks";
-  else if (moe__mm_case(op) == MOE__GRADIENT && !moe__group_align(op))
+  const char *where = where_usual(op, schedule);
+  if (!where && moe__mm_case(op) == MOE__GRADIENT && !moe__group_align(op))
     where = "groups of the reduction begin anywhere";
-  else if (schedule->cluster > 1)
-    where = "there are clusters";
-  else if (schedule->tile_n > MAX_COLUMNS_OF_THREE)
+  if (!where && schedule->tile_n > MAX_COLUMNS_OF_THREE)
     where = "a tile has more than 128 columns";
   return !where || moe__error(op, "'schedule.warpgroups' is %d; it must be 2 where %s",
                               schedule->warpgroups, where);
 }
 
-/* Lanes that store what they have: forward and batched, promoted, and without clusters. */
+/* Lanes store what they have forward and batched. */
 static bool check_direct(MlirOperation op, const moe__mm_schedule_t *schedule) {
   if (!schedule->direct || schedule->swap_operands)
     return true;
-  const char *where = NULL;
-  if (!moe__mm_is_promoted(op))
-    where = "sums are fast";
-  else if (moe__has_mx_scales(op))
-    where = "scales are of MX blocks";
-  else if (moe__mm_case(op) == MOE__GRADIENT)
+  const char *where = where_usual(op, schedule);
+  if (!where && moe__mm_case(op) == MOE__GRADIENT)
     where = "groups are ranges of the reduction";
-  else if (schedule->cluster > 1)
-    where = "there are clusters";
   return !where || moe__error(op, "'schedule.direct' is 1; it must be 0 where %s", where);
 }
 

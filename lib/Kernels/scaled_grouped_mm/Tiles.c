@@ -5,6 +5,8 @@
 #include "lib/Kernels/scaled_grouped_mm/ScaledMm.h"
 
 #include "lib/Device/Warp.h"
+#include "lib/Kernels/scaled_grouped_mm/Blocks.h"
+#include "lib/Kernels/scaled_grouped_mm/Mx.h"
 
 /* The first token of a group is rounded down to a 32-byte sector of L2, so that the TMA fetches no
  * sector twice. The TMA itself would take multiples of 16. */

@@ -20,6 +20,7 @@
 #include "lib/Kernels/scaled_grouped_mm/ScaledMm.h"
 
 #include "lib/Kernels/Requirements.h"
+#include "lib/Kernels/scaled_grouped_mm/Blocks.h"
 
 #define BLOCK MOE__MM_TILE_K
 #define TAIL MOE__MM_STEP /* tokens behind the tiles of a stage */
@@ -57,10 +58,9 @@ int32_t moe__mm_token_blocks_reserve(const moe__mm_schedule_t *schedule, bool al
 }
 
 void moe__mm_add_tail_map(moe__scaled_mm_t *s, MlirOperation op, int of) {
-  static const moe__role_t factors[] = {MOE__QA, MOE__QB};
   moe__mm_operand_t *operand = &s->operands[of];
   const moe__expression_t *extents[] = {s->rows.expression, s->columns.expression};
-  moe__tensor_map_t tail = {.tensor = moe__tensor_number(op, factors[of]),
+  moe__tensor_map_t tail = {.tensor = moe__tensor_number(op, moe__factor_role(op, of)),
                             .element = MOE__MAP_U8,
                             .rank = 2,
                             .dims = {s->depth.expression, extents[of]},
@@ -71,7 +71,6 @@ void moe__mm_add_tail_map(moe__scaled_mm_t *s, MlirOperation op, int of) {
 }
 
 void moe__mm_token_blocks_parameters(moe__scaled_mm_t *s, MlirOperation op) {
-  static const moe__role_t scales[] = {MOE__SA, MOE__SB};
   moe__record_t *record = &s->kernel.record;
   const moe__expression_t *extents[] = {s->rows.expression, s->columns.expression};
   const moe__expression_t *blocks = moe__expression_ceildiv(record, s->depth.expression, BLOCK);
@@ -83,7 +82,7 @@ void moe__mm_token_blocks_parameters(moe__scaled_mm_t *s, MlirOperation op) {
       moe__mm_add_tail_map(s, op, i);
     const moe__expression_t *four = moe__expression_constant(record, 4);
     moe__tensor_map_t map = {
-        .tensor = moe__tensor_number(op, scales[i]),
+        .tensor = moe__tensor_number(op, moe__mm_scale_role(i)),
         .element = MOE__MAP_F32,
         .rank = 2,
         .dims = {extents[i], blocks},

@@ -1,0 +1,143 @@
+/* Parameters.c - the parameters of the kernel of scaled_mm, and what its launcher has to check.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Kernels/scaled_grouped_mm/ScaledMm.h"
+
+#include "lib/Builder/Inspect.h"
+#include "lib/Kernels/Requirements.h"
+#include "lib/Kernels/scaled_grouped_mm/Blocks.h"
+#include "lib/Kernels/scaled_grouped_mm/Mx.h"
+
+#include "mlir-c/BuiltinTypes.h"
+
+/* An extent in bytes. */
+static const moe__expression_t *bytes_of(moe__scaled_mm_t *s, const moe__extent_t *extent) {
+  moe__record_t *record = &s->kernel.record;
+  if (mlirTypeIsNull(s->half))
+    return extent->expression;
+  return moe__expression_mul(
+      record, MOE__EXPRESSIONS(extent->expression, moe__expression_constant(record, 2)));
+}
+
+/* Makes the map of a matrix of 128-byte rows one of rows in the order of `direct`: of two side by
+ * side, of tile_n / 8 that are 8 apart, of four pairs in those 8. */
+static void reorder(moe__scaled_mm_t *s, moe__tensor_map_t *map) {
+  moe__record_t *record = &s->kernel.record;
+  const moe__expression_t *row = map->strides[0];
+  map->rank = 4;
+  map->dims[2] = moe__expression_ceildiv(record, map->dims[1], 8);
+  map->dims[1] = moe__expression_constant(record, 2);
+  map->dims[3] = moe__expression_constant(record, 4);
+  map->strides[1] =
+      moe__expression_mul(record, MOE__EXPRESSIONS(row, moe__expression_constant(record, 8)));
+  map->strides[2] =
+      moe__expression_mul(record, MOE__EXPRESSIONS(row, moe__expression_constant(record, 2)));
+  map->box[1] = 2;
+  map->box[2] = s->side[1]->tile / 8;
+  map->box[3] = 4;
+}
+
+/* How an operand lies in memory: its rows, the dimension along them, and where its matrices are
+ * many, these. MN-major, rows and the dimension along them change places. */
+static void add_map(moe__scaled_mm_t *s, MlirOperation op, int of, const moe__extent_t *inner,
+                    const moe__extent_t *rows, const moe__extent_t *matrices) {
+  moe__mm_operand_t *operand = &s->operands[of];
+  moe__tensor_map_t map = {.tensor = moe__tensor_number(op, moe__factor_role(op, of)),
+                           .element = mlirTypeIsNull(s->half) ? MOE__MAP_U8 : MOE__MAP_BF16,
+                           .rank = 2,
+                           .swizzle = MOE__SWIZZLE_128B};
+  if (s->schedule.swap_operands) /* all waits for DRAM: no more is read than what is asked for */
+    map.l2_promotion = MOE__L2_PROMOTION_128B;
+  const moe__extent_t *line = operand->mn_major ? rows : inner;
+  map.dims[0] = line->expression;
+  map.strides[0] = bytes_of(s, line);
+  map.dims[1] = (operand->mn_major ? inner : rows)->expression;
+  map.box[0] = moe__mm_depth(s, MOE__MM_TILE_K);
+  map.box[1] = operand->mn_major ? moe__mm_depth(s, MOE__MM_TILE_K) : operand->box;
+  const moe__expression_t *lines = map.dims[1];
+  if (moe__mm_is_direct(s) && operand == s->side[1])
+    reorder(s, &map);
+  if (matrices) {
+    int last = map.rank++;
+    map.dims[last] = matrices->expression;
+    map.strides[last - 1] =
+        moe__expression_mul(&s->kernel.record, MOE__EXPRESSIONS(lines, map.strides[0]));
+    map.box[last] = 1;
+  }
+  operand->map_rank = map.rank;
+  operand->map = moe__kernel_tensor_map(&s->kernel, &map);
+}
+
+static void add_extents(moe__scaled_mm_t *s, MlirOperation op) {
+  moe__kernel_t *kernel = &s->kernel;
+  MlirType qa = moe__factor_type(op, MOE__MM_QA), qb = moe__factor_type(op, MOE__MM_QB);
+  int qa_rank = (int)mlirShapedTypeGetRank(qa), qb_rank = (int)mlirShapedTypeGetRank(qb);
+  int qa_number = moe__tensor_number(op, moe__factor_role(op, MOE__MM_QA)),
+      qb_number = moe__tensor_number(op, moe__factor_role(op, MOE__MM_QB));
+  s->rows = moe__kernel_extent(kernel, qa_number, qa_rank - 2, qa);
+  s->depth = moe__kernel_extent(kernel, qa_number, qa_rank - 1, qa);
+  if (s->which == MOE__GRADIENT)
+    s->experts = moe__kernel_extent(kernel, moe__tensor_number(op, MOE__OFFS), 0,
+                                    moe__tensor_type(op, MOE__OFFS));
+  else
+    s->experts = moe__kernel_extent(kernel, qb_number, 0, qb);
+  s->columns = moe__kernel_extent(kernel, qb_number, qb_rank - 1, qb);
+}
+
+void moe__mm_add_parameters(moe__scaled_mm_t *s, MlirOperation op) {
+  moe__kernel_t *kernel = &s->kernel;
+  add_extents(s, op);
+  add_map(s, op, MOE__MM_QA, &s->depth, &s->rows, s->which == MOE__BATCHED ? &s->experts : NULL);
+  add_map(s, op, MOE__MM_QB, &s->depth, &s->columns,
+          s->which == MOE__GRADIENT ? NULL : &s->experts);
+  if (moe__mm_has_token_blocks(s))
+    moe__mm_token_blocks_parameters(s, op);
+  else if (moe__mm_has_block_scales(s))
+    moe__mm_block_scales_parameters(s, op);
+  if (moe__mm_has_mx_tokens(s) && !s->aligned)
+    for (int i = 0; i < 2; i++)
+      moe__mm_add_tail_map(s, op, i);
+  bool has_scales = mlirTypeIsNull(s->half);
+  s->sb_is_row_major = has_scales && moe__is_row_major(moe__tensor_type(op, MOE__SB));
+  for (int i = 0; i < 2 && has_scales && !moe__mm_has_block_scales(s); i++)
+    s->operands[i].scales =
+        moe__kernel_pointer(kernel, moe__tensor_number(op, moe__mm_scale_role(i)));
+  if (moe__mm_has_groups(s))
+    s->offs = moe__kernel_pointer(kernel, moe__tensor_number(op, MOE__OFFS));
+  if (s->has_bias)
+    s->bias = moe__kernel_pointer(kernel, moe__tensor_number(op, MOE__BIAS));
+  s->out = moe__kernel_pointer(kernel, moe__tensor_number(op, MOE__OUT));
+  moe__mm_epilogue_parameters(s, op);
+  if (moe__mm_has_groups(s))
+    s->status = moe__kernel_status(kernel);
+  if (moe__mm_counts_tiles(s))
+    s->counters = moe__kernel_counters(kernel);
+}
+
+/* Sizes that belong together, strides of tensor maps and rows of out
+ * in multiples of 16 bytes. */
+void moe__mm_add_requirements(moe__scaled_mm_t *s, MlirOperation op) {
+  moe__kernel_t *kernel = &s->kernel;
+  int qa_last = s->which == MOE__BATCHED ? 2 : 1, qb_last = s->which == MOE__GRADIENT ? 1 : 2;
+  int qa = moe__tensor_number(op, moe__factor_role(op, MOE__MM_QA)),
+      qb = moe__tensor_number(op, moe__factor_role(op, MOE__MM_QB)),
+      offs = moe__tensor_number(op, MOE__OFFS);
+  int line = moe__mm_line_multiple(op);
+  moe__require_shapes(kernel, op);
+  moe__kernel_require(kernel, qb, qb_last, MOE__MULTIPLE_OF, line);
+  int unit = moe__mm_has_mx_scales(s) && s->which != MOE__GRADIENT ? MOE_MX_BLOCK : line;
+  /* MN-major, an operand's rows are what lies side by side. */
+  if (s->operands[MOE__MM_QA].mn_major)
+    moe__kernel_require(kernel, qa, qa_last - 1, MOE__MULTIPLE_OF, line);
+  if (s->operands[MOE__MM_QA].mn_major && s->operands[MOE__MM_QB].mn_major)
+    unit = 1;
+  if (s->aligned)
+    unit = MOE_GROUP_ALIGN;
+  moe__kernel_require(kernel, qa, qa_last, MOE__AT_LEAST, unit);
+  moe__kernel_require(kernel, qa, qa_last, MOE__MULTIPLE_OF, unit);
+  if (moe__mm_has_groups(s)) {
+    moe__require_groups(kernel, offs);
+  }
+  if (moe__mm_has_mx_tokens(s)) /* whose scales are read by four */
+    moe__kernel_require(kernel, qa, 0, MOE__MULTIPLE_OF, 4);
+}
