@@ -36,6 +36,8 @@ config.substitutions.append(("%times", "3" if config.sanitize else "1"))
 
 if config.ptxas and os.path.exists(config.ptxas):
     config.available_features.add("ptxas")
+if os.path.exists("/usr/local/cuda/bin/ptxas"):
+    config.available_features.add("cuda-toolkit")  # whose ptxas moe-opt finds where there is no other
 if config.sanitize:
     config.available_features.add("sanitize")
     # libMLIR and libLLVM are not instrumented and keep memory for the life of the process.

@@ -146,3 +146,13 @@ func.func @blocks(%a: tensor<?x64xbf16>) -> tensor<?x64xbf16> {
 ^end:
   return %a : tensor<?x64xbf16>
 }
+
+// -----
+
+func.func @dimensions(%a: tensor<1x1x1x1x1x1x1x32x32xbf16>) -> tensor<1x1x1x1x1x1x1x32x32xbf16> {
+  %space = tensor.empty() : tensor<1x1x1x1x1x1x1x32x32xbf16>
+  // expected-error@below {{a transpose of more than 8 dimensions has no gradient}}
+  %t = linalg.transpose ins(%a : tensor<1x1x1x1x1x1x1x32x32xbf16>) outs(%space : tensor<1x1x1x1x1x1x1x32x32xbf16>)
+      permutation = [0, 1, 2, 3, 4, 5, 6, 8, 7]
+  return %t : tensor<1x1x1x1x1x1x1x32x32xbf16>
+}

@@ -1452,3 +1452,13 @@ func.func @round_order(%x: tensor<64x32xbf16, #km>) {
   %0 = "mx_quantize.round"(%x) {axis = 1 : i64, block = 32 : i64, mode = "rceil", element = "f8E4M3FN"} : (tensor<64x32xbf16, #km>) -> tensor<64x32xbf16, #km>
   return
 }
+
+// -----
+
+// A field has an older name, which stands for the same.
+func.func @two_names(%scales: tensor<128x64xf8E8M0FNU>) {
+  // expected-error@below {{'schedule.ctas_per_sm' is given twice, by two names}}
+  %packed = "mx_quantize.pack_scales"(%scales) {layout = "128x4", schedule = {blocks_per_sm = 4, ctas_per_sm = 4}}
+      : (tensor<128x64xf8E8M0FNU>) -> tensor<128x64xf8E8M0FNU>
+  return
+}
