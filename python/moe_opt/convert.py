@@ -1,16 +1,16 @@
-"""Four-bit weights of checkpoints as plain tensors, in the form of the operands of scaled_grouped_mm.mixed_mm and mixed_mm_zeros.
+"""Four-bit and MXFP8 weights of checkpoints as plain tensors, in the form of the operands of scaled_grouped_mm.mixed_mm and mixed_mm_zeros.
 
     python -m moe_opt.convert IN.safetensors... OUT.safetensors --from gptq
 
 reads safetensors files of one of the formats below and writes one file. Of each quantized tensor P it has
 
-    P.weight       U8 (N, K/2): two weights to a byte along K, the first in the low four bits
-    P.scales       (N, K/group) in the type of the checkpoint; F8_E8M0 of MXFP4
+    P.weight       U8 (N, K/2): two weights to a byte along K, the first in the low four bits; of MXFP8 F8_E4M3 (N, K)
+    P.scales       (N, K/group) in the type of the checkpoint; F8_E8M0 of MXFP4 and MXFP8
     P.zero_points  U8 (N, K/group), 0 to 15, where the checkpoint has zero points that differ from the middle
 
 A weight is worth (w - zero point) * scale. The metadata of the file say `P.weight.format`, the attribute `format` of the op: "i4", two's
-complement, -8 to 7; "ui4", 0 to 15, with zero points, for mixed_mm_zeros; or "f4E2M1FN". `P.weight.group_size` says how many weights along K
-share a scale. Tensors ...experts.I.Q are stacked to ...experts.Q, of shapes (E, N, K/2) and (E, N, K/group). All other tensors are copied as
+complement, -8 to 7; "ui4", 0 to 15, with zero points, for mixed_mm_zeros; "f4E2M1FN"; or "f8E4M3FN". `P.weight.group_size` says how many
+weights along K share a scale. Tensors ...experts.I.Q are stacked to ...experts.Q, of shapes (E, N, K/2) and (E, N, K/group). All other tensors are copied as
 they are.
 
 | --from             | tensors of P that are read                                          |
@@ -18,6 +18,10 @@ they are.
 | awq                | P.qweight, P.qzeros, P.scales                                       |
 | compressed-tensors | P.weight_packed, P.weight_scale, P.weight_shape [, P.weight_zero_point, P.weight_g_idx] of pack-quantized |
 | gpt-oss            | P_blocks, P_scales (or P.blocks, P.scales): MXFP4                   |
+| mxfp8              | P.weight F8_E4M3, P.weight_scale or P.weight_scale_inv, U8 or F8_E8M0: the exponent plus 127 of each 32 weights along K |
+
+mxfp8 is what compressed-tensors calls mxfp8-quantized (its MXFP8QuantizationCompressor) and ModelOpt writes for `--qformat mxfp8` (its
+MXFP8QTensor), both with weight_scale, and what MiniMax-M3's files have, with weight_scale_inv.
 
 It needs safetensors and ml_dtypes, and memory for the files and the result: pip install moe_opt[convert].
 
@@ -43,6 +47,7 @@ AWQ_ORDER = (0, 2, 4, 6, 1, 3, 5, 7)  # nibble i of a word is column AWQ_ORDER[i
 MIDDLE = 8  # the zero point of symmetric weights that are stored as 0 to 15
 GROUP_SIZES = (32, 64, 128)
 GREATEST_ZERO_POINT = 15  # mixed_mm_zeros reads four bits
+GREATEST_FP8_SCALE = 37  # mixed_mm takes 2^37 for the greatest scale of FP8 weights (docs/numerics.md)
 
 
 class ConvertError(ValueError):
@@ -54,7 +59,7 @@ class Quantized(NamedTuple):
 
     weight: Array
     scales: Array
-    zero_points: Optional[Array]  # None of MXFP4
+    zero_points: Optional[Array]  # None of MX
 
 
 # ---- The formats ----
@@ -65,11 +70,11 @@ def _require(condition: bool, name: str, text: str) -> None:
         raise ConvertError(f"tensor '{name}': {text}")
 
 
-def _take(tensors: Tensors, name: str, rank: int, *dtypes: str) -> Array:
+def _take(tensors: Tensors, name: str, rank: int | tuple[int, ...], *dtypes: str) -> Array:
     _require(name in tensors, name, "is missing")
-    tensor = tensors[name]
+    tensor, ranks = tensors[name], rank if isinstance(rank, tuple) else (rank,)
     _require(tensor.dtype.name in dtypes, name, f"has elements of {tensor.dtype.name}; they must be {' or '.join(dtypes)}")
-    _require(tensor.ndim == rank, name, f"has rank {tensor.ndim}; it must be {rank}")
+    _require(tensor.ndim in ranks, name, f"has rank {tensor.ndim}; it must be {' or '.join(map(str, ranks))}")
     _require(tensor.size > 0, name, f"is {tensor.shape}, without elements")
     return tensor
 
@@ -166,11 +171,27 @@ def _gpt_oss(tensors: Tensors, prefix: str) -> Quantized:
     return Quantized(blocks.reshape(*blocks.shape[:2], -1), scales, None)
 
 
+def _mxfp8(tensors: Tensors, prefix: str) -> Quantized:
+    spelled = f"{prefix}.weight_scale" if f"{prefix}.weight_scale" in tensors else f"{prefix}.weight_scale_inv"
+    weight = _take(tensors, f"{prefix}.weight", (2, 3), "float8_e4m3fn")
+    scales = _take(tensors, spelled, weight.ndim, "uint8", "float8_e8m0fnu").view(numpy.uint8)
+    expected = (*weight.shape[:-1], weight.shape[-1] // 32)
+    _require(scales.shape == expected, spelled, f"is {scales.shape}, of weights {weight.shape}; it must be {expected}")
+    greatest = int(scales.max())
+    _require(
+        greatest <= 127 + GREATEST_FP8_SCALE, spelled,
+        f"has a scale of {'NaN' if greatest == 255 else f'2^{greatest - 127}'}; mixed_mm takes up to 2^{GREATEST_FP8_SCALE}",
+    )  # fmt: skip
+    return Quantized(weight, scales, None)
+
+
 class Format(NamedTuple):
-    """How a checkpoint stores a tensor P: what its names end in, the first of which tells that P is there, and what reads it."""
+    """How a checkpoint stores a tensor P: what its names end in, the first of which tells that P is there, and what reads it. others: the same
+    of files with other names, where none has the first of these."""
 
     endings: tuple[str, ...]
     read: Callable[[Tensors, str], Quantized]
+    others: tuple[str, ...] = ()
 
 
 _GPTQ_ENDINGS = (".qweight", ".qzeros", ".scales", ".g_idx")
@@ -180,7 +201,8 @@ FORMATS = {
     "gptq_v2": Format(_GPTQ_ENDINGS, _gptq_v2),
     "awq": Format(_GPTQ_ENDINGS[:3], _awq),
     "compressed-tensors": Format(_COMPRESSED_ENDINGS, _compressed_tensors),
-    "gpt-oss": Format(("_blocks", "_scales"), _gpt_oss),
+    "gpt-oss": Format(("_blocks", "_scales"), _gpt_oss, (".blocks", ".scales")),
+    "mxfp8": Format((".weight_scale", ".weight"), _mxfp8, (".weight_scale_inv", ".weight")),
 }
 
 
@@ -210,9 +232,13 @@ def _join(name: str, parts: Sequence[Quantized]) -> Quantized:
     return Quantized(numpy.stack([part.weight for part in parts]), numpy.stack([part.scales for part in parts]), zero_points)
 
 
+def _is_fp8(found: Quantized) -> bool:
+    return found.weight.dtype != numpy.uint8
+
+
 def _check_sizes(name: str, found: Quantized) -> int:
     """What mixed_mm asks for. Gives the size of a group."""
-    n, k, groups = found.weight.shape[-2], found.weight.shape[-1] * 2, found.scales.shape[-1]
+    n, k, groups = found.weight.shape[-2], found.weight.shape[-1] * (1 if _is_fp8(found) else 2), found.scales.shape[-1]
     size = k // groups
     _require(groups == 1 or size in GROUP_SIZES, name, f"has groups of {size}; they must be of {', '.join(map(str, GROUP_SIZES))} or a whole row")
     _require(n % 16 == 0 and k % 32 == 0, name, f"is {n} x {k}; N must be a multiple of 16 and K of 32")
@@ -228,9 +254,9 @@ def convert(tensors: Tensors, source: str) -> tuple[dict[str, Array], dict[str, 
     """The tensors of a checkpoint of the format `source`, a key of FORMATS, in the form that this module describes, and the metadata.
 
     ConvertError names the tensor that does not fit."""
-    endings, read = FORMATS[source]
-    if source == "gpt-oss" and not any(name.endswith("_blocks") for name in tensors) and any(name.endswith(".blocks") for name in tensors):
-        endings = (".blocks", ".scales")
+    endings, read, others = FORMATS[source]
+    if others and not any(name.endswith(endings[0]) for name in tensors) and any(name.endswith(others[0]) for name in tensors):
+        endings = others
     prefixes = [name[: -len(endings[0])] for name in tensors if name.endswith(endings[0])]
     if not prefixes:
         raise ConvertError(f"there is no tensor '*{endings[0]}', as {source} has them")
@@ -242,7 +268,7 @@ def convert(tensors: Tensors, source: str) -> tuple[dict[str, Array], dict[str, 
         size = _check_sizes(name, found)
         written = {"weight": found.weight, "scales": found.scales}
         if found.zero_points is None:
-            kind, written["scales"] = "f4E2M1FN", found.scales.view(_e8m0())
+            kind, written["scales"] = "f8E4M3FN" if _is_fp8(found) else "f4E2M1FN", found.scales.view(_e8m0())
         elif (found.zero_points == MIDDLE).all():
             kind, written["weight"] = "i4", found.weight ^ numpy.uint8(0x88)  # w - 8 in two's complement
         else:

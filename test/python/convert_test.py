@@ -92,6 +92,12 @@ def values(tensors, metadata, name):
     """What a converted tensor stands for, one number at a time."""
     weight, scales, zeros = tensors[f"{name}.weight"], tensors[f"{name}.scales"], tensors.get(f"{name}.zero_points")
     kind, group = metadata[f"{name}.weight.format"], int(metadata[f"{name}.weight.group_size"])
+    if kind == "f8E4M3FN":
+        assert weight.dtype == ml_dtypes.float8_e4m3fn and group == 32
+        found = numpy.empty(weight.shape)
+        for index in numpy.ndindex(found.shape):
+            found[index] = float(weight[index]) * float(scales[(*index[:-1], index[-1] // group)])
+        return found
     assert weight.dtype == numpy.uint8 and (zeros is None) == (kind != "ui4")
     found = numpy.empty((*weight.shape[:-1], weight.shape[-1] * 2))
     for index in numpy.ndindex(found.shape):
@@ -186,6 +192,32 @@ class Formats(Case):
             bias = {"experts.gate_up_proj_bias": numpy.ones((experts, N), ml_dtypes.bfloat16)}
             found, _ = self.check(tensors | bias, "gpt-oss", {"experts.gate_up_proj": expected}, "f4E2M1FN")
             self.assertEqual((found["experts.gate_up_proj.scales"].dtype, len(found)), (ml_dtypes.float8_e8m0fnu, 3))
+
+    def test_mxfp8(self):
+        """A layer and experts, by each of the names and types of scales that checkpoints have; what is not quantized is copied."""
+        random = numpy.random.default_rng(0)
+        codes, bytes_of_scales, expected = {}, {}, {}
+        for name in ("layers.0.q_proj", "layers.0.experts.0.up", "layers.0.experts.1.up"):
+            codes[name] = random.integers(0, 0x7F, (N, K)).astype(numpy.uint8)
+            codes[name][::2] |= 0x80
+            bytes_of_scales[name] = random.integers(120, 134, (N, K // 32)).astype(numpy.uint8)
+            expected[name] = numpy.empty((N, K))
+            for n, k in numpy.ndindex(N, K):
+                sign, exponent, mantissa = codes[name][n, k] >> 7, int(codes[name][n, k]) >> 3 & 15, int(codes[name][n, k]) & 7
+                magnitude = (8 + mantissa) * 2.0 ** (exponent - 10) if exponent else mantissa * 2.0**-9
+                expected[name][n, k] = (-1) ** int(sign) * magnitude * 2.0 ** (int(bytes_of_scales[name][n, k // 32]) - 127)
+        whole = {"layers.0.q_proj": expected.pop("layers.0.q_proj"), "layers.0.experts.up": numpy.stack(list(expected.values()))}
+        for ending, dtype in (("weight_scale", numpy.uint8), ("weight_scale_inv", numpy.uint8), ("weight_scale", ml_dtypes.float8_e8m0fnu)):
+            with self.subTest(ending=ending, dtype=dtype):
+                tensors = {"norm.weight": numpy.ones(K, numpy.float32)}
+                for name, weight in codes.items():
+                    tensors |= {f"{name}.weight": weight.view(ml_dtypes.float8_e4m3fn), f"{name}.{ending}": bytes_of_scales[name].view(dtype)}
+                found, _ = self.check(tensors, "mxfp8", whole, "f8E4M3FN")
+                self.assertEqual((found["layers.0.experts.up.scales"].dtype, len(found)), (ml_dtypes.float8_e8m0fnu, 5))
+
+    def test_mxfp8_of_stacked_experts(self):
+        weight, scales = numpy.ones((2, N, K), ml_dtypes.float8_e4m3fn), numpy.full((2, N, K // 32), 128, numpy.uint8)
+        self.check({"up.weight": weight, "up.weight_scale": scales}, "mxfp8", {"up": numpy.full((2, N, K), 2.0)}, "f8E4M3FN")
 
     def test_experts_are_stacked(self):
         """From several files, in the order of their numbers; where one has zero points all have."""
@@ -304,6 +336,22 @@ class Refusals(Case):
         self.refuses(one.gptq("x"), "gpt-oss", r"there is no tensor '\*_blocks', as gpt-oss has them")
         self.refuses({"x_blocks": numpy.zeros((2, N, 3, 8), numpy.uint8), "x_scales": numpy.zeros((2, N, 3), numpy.uint8)}, "gpt-oss",
                      "'x_blocks': is .*; the last dimension must be 16")  # fmt: skip
+
+    def test_mxfp8(self):
+        weight, scales = numpy.ones((N, K), ml_dtypes.float8_e4m3fn), numpy.full((N, K // 32), 127, numpy.uint8)
+        for change, message in (
+            ({"x.weight_scale": scales.astype(numpy.float32)}, "'x.weight_scale': has elements of float32; they must be uint8 or float8_e8m0fnu"),
+            ({"x.weight_scale": scales[:, :1].copy()}, r"'x.weight_scale': is \(16, 1\), of weights \(16, 96\); it must be \(16, 3\)"),
+            ({"x.weight_scale": scales[0].copy()}, "'x.weight_scale': has rank 1; it must be 2"),
+            ({"x.weight": weight.astype(ml_dtypes.bfloat16)}, "'x.weight': has elements of bfloat16; they must be float8_e4m3fn"),
+            ({"x.weight": weight[0].copy()}, "'x.weight': has rank 1; it must be 2 or 3"),
+            ({"x.weight_scale": scales + numpy.uint8(38)}, r"'x.weight_scale': has a scale of 2\^38; mixed_mm takes up to 2\^37"),
+            ({"x.weight_scale": scales + numpy.uint8(128)}, "'x.weight_scale': has a scale of NaN"),
+        ):
+            with self.subTest(message=message):
+                self.refuses({"x.weight": weight, "x.weight_scale": scales} | change, "mxfp8", message)
+        self.refuses({"x.weight_scale_inv": scales}, "mxfp8", "'x.weight': is missing")
+        self.refuses({"x.weight": weight}, "mxfp8", r"there is no tensor '\*.weight_scale', as mxfp8 has them")
 
     def test_missing_and_wrong_tensors(self):
         tensors = Weights().gptq("x")

@@ -112,6 +112,8 @@ def test_fp8_refused():
         ((weight.view(torch.uint8), scales), "it must be torch.float8_e4m3fn of rank 2 or 3"),
         ((weight, scales[:, :2]), "32 weights must share a scale"),
         ((weight, scales.float()), "they must be torch.float8_e8m0fnu"),
+        ((weight, torch.full_like(scales.view(torch.uint8), 165).view(E8M0)), r"scales have 2\^38; .* they must be at most 2\^37"),
+        ((weight, torch.full_like(scales.view(torch.uint8), 255).view(E8M0)), "scales have NaN"),
     ]:
         with pytest.raises(ValueError, match=text):
             moe.pack_mixed_weights(*arguments, format="f8E4M3FN")
@@ -165,7 +167,7 @@ def test_file(tmp_path):
     # Behind one number of four bytes, nothing lies at a multiple of 16.
     torch_files.save_file(tensors | {"more": torch.zeros(1)}, str(path), metadata={"up.weight.format": "ui4", "up.weight.group_size": "64"})
     assert torch.equal(moe.mixed_mm(x, moe.load_mixed_weights(path, "up", DEVICE)), expected(x, values))
-    with pytest.raises(KeyError, match="no four-bit weights 'down'"):
+    with pytest.raises(KeyError, match="no four-bit or MXFP8 weights 'down'"):
         moe.load_mixed_weights(path, "down")
     torch_files.save_file(tensors | {"up.scales": scales.cpu().float()}, str(path), metadata={"up.weight.format": "ui4"})
     with pytest.raises(ValueError, match="weights.safetensors: weights 'up': scales are torch.float32"):
@@ -173,6 +175,36 @@ def test_file(tmp_path):
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(ValueError, match="weights.safetensors: is no safetensors file"):
         moe.load_mixed_weights(path, "up")
+
+
+@pytest.mark.parametrize("name, dtype", [("weight_scale", torch.uint8), ("weight_scale", E8M0), ("weight_scale_inv", torch.uint8)])
+def test_fp8_checkpoint(tmp_path, name, dtype):
+    """A layer as checkpoints have it, without the converter; experts by way of it."""
+    torch_files = pytest.importorskip("safetensors.torch")
+    from moe_opt import convert
+
+    weight, scales, values = (tensor.cpu() for tensor in fp8(E))
+    path, converted = tmp_path / "model.safetensors", tmp_path / "converted.safetensors"
+    stored = {"norm.weight": torch.ones(K)}
+    for e in range(E):
+        stored |= {f"mlp.experts.{e}.up.weight": weight[e], f"mlp.experts.{e}.up.{name}": scales[e].view(dtype).clone()}
+    torch_files.save_file(stored, str(path))
+    for e in range(E):
+        out = moe.mixed_mm(tokens(5), moe.load_mixed_weights(path, f"mlp.experts.{e}.up", DEVICE))
+        assert torch.equal(out, expected(tokens(5), values[e].to(DEVICE)))
+    convert.convert_files([path], converted, "mxfp8")
+    x, offs = tokens(14), ends(5, 0, 9)
+    assert torch.equal(moe.mixed_mm(x, moe.load_mixed_weights(converted, "mlp.experts.up", DEVICE), offs), expected(x, values.to(DEVICE), offs))
+    with pytest.raises(KeyError, match="no four-bit or MXFP8 weights 'norm'"):
+        moe.load_mixed_weights(path, "norm")
+    for wrong, text in (
+        (torch.ones(1), "scales are .1,.; all dimensions but the last must be the same"),
+        (torch.ones(N, 1), "32 weights must share a scale"),
+        (torch.ones(N, K // 32), "scales are torch.float32; with format 'f8E4M3FN' they must be torch.float8_e8m0fnu"),
+    ):
+        torch_files.save_file({"up.weight": weight[0], f"up.{name}": wrong}, str(path))
+        with pytest.raises(ValueError, match=f"model.safetensors: weights 'up': .*{text}"):
+            moe.load_mixed_weights(path, "up")
 
 
 def test_refused():

@@ -17,6 +17,7 @@ FORMATS = ("i4", "ui4", "f4E2M1FN", "f8E4M3FN")
 MX_FORMATS = ("f4E2M1FN", "f8E4M3FN")
 GROUP_SIZES = (32, 64, 128)
 GREATEST_ZERO_POINT = 15
+GREATEST_FP8_SCALE = 37  # 2^37
 ORDER_1X16 = [p // 2 + 8 * (p % 2) for p in range(16)]  # columns of each 16, of FP8 weights
 
 
@@ -49,8 +50,8 @@ def pack_mixed_weights(weight: Tensor, scales: Tensor, zero_points: Optional[Ten
 
     weight: (N, K/2) or (E, N, K/2) uint8, two weights to a byte along K, the first in the low four bits; of MXFP8 (N, K) or (E, N, K)
        float8_e4m3fn. N is a multiple of 16.
-    scales: (N, K/group) or (E, N, K/group), bf16 or f16; float8_e8m0fnu of MXFP4 and MXFP8, at most 2^37 of the latter. Groups are of 32, 64
-       or 128, of MX 32.
+    scales: (N, K/group) or (E, N, K/group), bf16 or f16; float8_e8m0fnu of MXFP4 and MXFP8, at most 2^37 of the latter; the host waits for
+       these. Groups are of 32, 64 or 128, of MX 32.
     zero_points: uint8 of the shape of scales, 0 to 15, with format "ui4" and only then; the host waits for them.
     format: what the bits are: "i4", -8 to 7; "ui4", 0 to 15 less the zero point; "f4E2M1FN"; "f8E4M3FN".
 
@@ -81,6 +82,9 @@ def pack_mixed_weights(weight: Tensor, scales: Tensor, zero_points: Optional[Ten
     greatest = 0 if zero_points is None or zero_points.is_meta or not zero_points.numel() else int(zero_points.max())
     if greatest > GREATEST_ZERO_POINT:
         raise ValueError(f"zero_points have a {greatest}; they must be 0 to {GREATEST_ZERO_POINT}")
+    greatest = int(scales.view(torch.uint8).max()) - 127 if is_fp8 and not scales.is_meta and scales.numel() else 0
+    if greatest > GREATEST_FP8_SCALE:
+        raise ValueError(f"scales have {'NaN' if greatest == 128 else f'2^{greatest}'}; with format {format!r} they must be at most 2^{GREATEST_FP8_SCALE}")
     zeros = None if zero_points is None else _side_by_side(zero_points)
     layout = "16x64_e2m1" if format == "f4E2M1FN" else "16x64"
     packed = _in_order_1x16(weight) if is_fp8 else _OPS.pack_weights.default(weight, layout)
@@ -88,7 +92,11 @@ def pack_mixed_weights(weight: Tensor, scales: Tensor, zero_points: Optional[Ten
 
 
 def load_mixed_weights(path: Union[str, pathlib.Path], name: str, device: Union[str, torch.device] = "cpu") -> MixedWeights:
-    """The four-bit weights of tensor `name` in a file that `python -m moe_opt.convert` wrote, packed for mixed_mm on this device.
+    """The weights of tensor `name` in a file that `python -m moe_opt.convert` wrote, packed for mixed_mm on this device.
+
+    MXFP8 weights may also lie in a checkpoint itself, as compressed-tensors, ModelOpt and others write them: name.weight float8_e4m3fn, and
+    name.weight_scale or name.weight_scale_inv, uint8 or float8_e8m0fnu, of 32 weights along K each. Experts that are tensors of their own
+    become one by `python -m moe_opt.convert --from mxfp8`.
 
     Raises KeyError where the file has no such tensor, ValueError, which names file and weights, where mixed_mm does not take them. It needs
     safetensors: pip install moe_opt[convert].
@@ -99,14 +107,18 @@ def load_mixed_weights(path: Union[str, pathlib.Path], name: str, device: Union[
         with safe_open(str(path), framework="pt", device=str(device)) as file:
             names, metadata = set(file.keys()), file.metadata() or {}
             form = metadata.get(f"{name}.weight.format")
-            if form is None or not {f"{name}.weight", f"{name}.scales"} <= names:
-                raise KeyError(f"{path}: there are no four-bit weights {name!r}; python -m moe_opt.convert writes them")
-            zeros = f"{name}.zero_points"
-            tensors = file.get_tensor(f"{name}.weight"), file.get_tensor(f"{name}.scales"), file.get_tensor(zeros) if zeros in names else None
+            spelled = [f"{name}.{what}" for what in (("scales",) if form else ("weight_scale", "weight_scale_inv"))]
+            spelled = [scales for scales in spelled if scales in names]
+            if f"{name}.weight" not in names or not spelled:
+                raise KeyError(f"{path}: there are no four-bit or MXFP8 weights {name!r}; python -m moe_opt.convert writes them")
+            weight, scales = file.get_tensor(f"{name}.weight"), file.get_tensor(spelled[0])
+            zeros = file.get_tensor(f"{name}.zero_points") if form and f"{name}.zero_points" in names else None
     except SafetensorError as error:
         raise ValueError(f"{path}: is no safetensors file: {error}") from error
+    if form is None and scales.dtype == torch.uint8:
+        scales = scales.view(torch.float8_e8m0fnu)
     try:
-        return pack_mixed_weights(*tensors, form)
+        return pack_mixed_weights(weight, scales, zeros, form or "f8E4M3FN")
     except ValueError as error:
         raise ValueError(f"{path}: weights {name!r}: {error}") from error
 
