@@ -26,7 +26,8 @@ The rows "align" are gradients of weights whose groups begin at multiples of 128
 DeepGEMM's; "check aligned" compares the bits of both, with NaN in all that must not be read.
 
 The rows "mx" are of operands in MX blocks: promoted sums, fast ones, whose operands are dequantized first, `mm` of operands that are bf16 already, and
-torch._grouped_mm of these; in the gradient with groups aligned and where they lie. "check mx" compares the bits of fast sums with those of promoted ones.
+torch._grouped_mm of these; forward also torch's whole way, a dequantizer that torch.compile has made and torch._grouped_mm; with equal groups DeepGEMM; in the
+gradient with groups aligned and where they lie. "check mx" compares the bits of fast sums with those of promoted ones.
 
 The rows "small" are bound by reading the weights. Their time is compared with that of reading the weights once, at the bandwidth of
 a device copy of as many bytes, which is measured with them; L2 is cleared before each.
@@ -476,6 +477,17 @@ def widened(q, exponents):
                       for part, factor in zip(q.split(4096), factors.split(4096))])  # fmt: skip
 
 
+torch._dynamo.config.recompile_limit = 64  # each shape is compiled for itself
+
+
+@torch.compile(dynamic=False)
+def dequantized(q, exponents):
+    """Elements along the last dimension times the scales of their MX blocks, given as bytes, as bf16: one kernel of torch's compiler. A power
+    of two is made of its exponent's bits; the least and the greatest are no numbers of fp32 that way, and do not occur here."""
+    factors = (exponents.to(torch.int32) << 23).view(torch.float32)
+    return (q.float().unflatten(-1, (-1, 32)) * factors[..., None]).flatten(-2).to(BF16)
+
+
 def mx_forward(run, shape, kind, values):
     """Functions of the product forward in MX blocks."""
     m, n, k, experts = shape
@@ -484,11 +496,17 @@ def mx_forward(run, shape, kind, values):
     wide_a = widened(a, sa)
     wide_b = torch.stack([widened(b[e].t(), sb[e]) for e in range(experts)]).transpose(1, 2)
     quantized = (a, b, sa, sb.transpose(1, 2), ends)
+    rows, bytes_a, bytes_b = b.transpose(1, 2), sa.view(torch.uint8), sb.view(torch.uint8)  # rows as they lie
+
+    def torch_way():
+        return torch._grouped_mm(dequantized(a, bytes_a), dequantized(rows, bytes_b).transpose(1, 2), offs=ends, out_dtype=BF16)
+
     return {
         "promoted": lambda: run.bundle("product-forward-mx")(*quantized)[0],
         "fast": lambda: run.bundle("chain-product-forward-mx")(*quantized)[0],
         "mm": lambda: run.bundle("product-halves-forward")(wide_a, wide_b, ends)[0],
         "torch bf16": lambda: torch._grouped_mm(wide_a, wide_b, offs=ends, out_dtype=BF16),
+        "torch": torch_way,
     }, int(ends[-1])
 
 
@@ -526,10 +544,16 @@ def compare_mx(run, case, shape, kind):
     m, n, k, _ = shape
     functions, rows = MX_CASES[case](run, shape, kind, normal)
     check_like(functions["fast"](), functions["promoted"](), rows)
+    if kind == "equal":
+        m, n, k, experts = shape
+        functions |= deep_gemm(m, n, k, experts) if case == "forward" else deep_gemm_gradient(n, k, [m // experts] * experts)
     functions = usable(functions)
+    if "torch" in functions:
+        check_like(functions["fast"](), functions["torch"](), rows)
     seconds = dict(zip(functions, times(list(functions.values()))))
     rates = {name: 2e-12 * m * n * k / each for name, each in seconds.items()}
     costs = {f"mx {case}, time of fast sums to promoted": rates["promoted"] / rates["fast"]}
+    costs |= {f"mx {case}, time of {name} to fast sums": rates["fast"] / rates[name] for name in ("torch", "torch bf16", "deepgemm promoted") if name in rates}
     run.rows.append(dict(what="mx", case=case, shape=shape, groups=kind, sweep=rates, ratios=costs))
     words = [f"{name} {rate:.0f}" for name, rate in rates.items()] + [f"{name} {cost:.3f}" for name, cost in costs.items()]
     print(label(f"mx {case}", shape, kind), ", ".join(words), flush=True)
