@@ -1,0 +1,64 @@
+// The kernels of scaled_grouped_mm.mm and mm_bias: what differs from those of scaled_mm (test/passes/convert-scaled-grouped-mm-to-nvvm.mlir).
+
+// RUN: moe-opt %s --split-input-file --emit=nvvm | FileCheck %s
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
+
+// Forward: ping-pong by default. A stage has 64 elements of the reduction, 128 bytes of each row: four products of 16 for each of the two halves of a tile. No scales
+// are read, and sums are rounded as they are.
+// CHECK-LABEL: llvm.func @forward_0(
+// CHECK-SAME: {box = [64, 128], dims
+// CHECK-SAME: element = "bf16"
+// CHECK-SAME: {box = [64, 128, 1], dims
+// CHECK-COUNT-2: D[<f32>, <zero>], A[<bf16>, <one>, <row>], B[<bf16>, <one>, <col>]
+// CHECK-COUNT-6: D[<f32>, <one>], A[<bf16>, <one>, <row>], B[<bf16>, <one>, <col>]
+// CHECK-NOT: nvvm.wgmma.mma_async
+// CHECK: nvvm.wgmma.commit.group
+// CHECK: scf.for
+// CHECK-COUNT-8: <m = 64, n = 128, k = 16>, D[<f32>, <one>]
+// CHECK-NOT: nvvm.wgmma.mma_async
+// CHECK-NOT: arith.mulf
+// CHECK: llvm.fptrunc {{.*}} : vector<2xf32> to vector<2xbf16>
+// CHECK-NOT: arith.mulf
+// CHECK: llvm.return
+func.func @forward(%a: tensor<?x?xbf16>, %b: tensor<?x?x?xbf16, #col_major>, %offs: tensor<?xi32>) -> tensor<?x?xbf16> {
+  %out = "scaled_grouped_mm.mm"(%a, %b, %offs) {schedule = {pingpong = 1, tile_n = 128, stages = 6, cluster = 1, tma_store = 1}}
+      : (tensor<?x?xbf16>, tensor<?x?x?xbf16, #col_major>, tensor<?xi32>) -> tensor<?x?xbf16>
+  return %out : tensor<?x?xbf16>
+}
+
+// -----
+
+// Weights that lie as (E,K,N), f16, a bias: the rows of b lie side by side, so that a stage has blocks of 64 of them, and the tensor core transposes.
+// CHECK-LABEL: llvm.func @row_major_0(
+// CHECK-SAME: {box = [64, 128], dims
+// CHECK-SAME: {box = [64, 64, 1], dims
+// CHECK: D[<f32>, <zero>], A[<f16>, <one>, <row>], B[<f16>, <one>, <row>]
+// CHECK: arith.addf
+// CHECK: llvm.fptrunc {{.*}} : vector<2xf32> to vector<2xf16>
+// CHECK: nvvm.mbarrier.arrive.expect_tx
+// CHECK-COUNT-3: nvvm.cp.async.bulk.tensor.shared.cluster.global
+// CHECK-NOT: nvvm.cp.async.bulk.tensor.shared
+// CHECK: llvm.return
+func.func @row_major(%a: tensor<?x?xf16>, %b: tensor<?x?x?xf16>, %offs: tensor<?xi32>, %bias: tensor<?x?xf16>) -> tensor<?x?xf16> {
+  %out = "scaled_grouped_mm.mm_bias"(%a, %b, %offs, %bias) {schedule = {pingpong = 1, tile_n = 128, stages = 6, cluster = 1, tma_store = 1}}
+      : (tensor<?x?xf16>, tensor<?x?x?xf16>, tensor<?xi32>, tensor<?x?xf16>) -> tensor<?x?xf16>
+  return %out : tensor<?x?xf16>
+}
+
+// -----
+
+#km = affine_map<(m, k) -> (k, m)>
+
+// The weight gradient of tokens as they lie: both operands are transposed by the tensor core, which loads two blocks of each.
+// CHECK-LABEL: llvm.func @gradient_0(
+// CHECK: D[<f32>, <zero>], A[<bf16>, <one>, <col>], B[<bf16>, <one>, <row>]
+// CHECK: nvvm.mbarrier.arrive.expect_tx
+// CHECK-COUNT-4: nvvm.cp.async.bulk.tensor.shared.cluster.global
+// CHECK-NOT: nvvm.cp.async.bulk.tensor.shared
+// CHECK: llvm.return
+func.func @gradient(%a: tensor<?x?xbf16, #km>, %b: tensor<?x?xbf16>, %offs: tensor<?xi32>) -> tensor<?x?x?xbf16> {
+  %out = "scaled_grouped_mm.mm"(%a, %b, %offs) {schedule = {pingpong = 1, tile_n = 128, stages = 6, cluster = 1, tma_store = 1}}
+      : (tensor<?x?xbf16, #km>, tensor<?x?xbf16>, tensor<?xi32>) -> tensor<?x?x?xbf16>
+  return %out : tensor<?x?x?xbf16>
+}
