@@ -154,6 +154,11 @@ def test_fake():
     assert weights.w.shape == (E, N // 16, K // 64, 512) and weights.scales.stride() == (N * K // 32, 1, N)
     out = moe.mixed_mm(tokens(7).to("meta"), weights, ends(1, 2, 3).to("meta"))
     assert out.shape == (7, N) and out.dtype == BF16
+    for arguments in ((tokens(7), weights, ends(1, 2, 3).to("meta")), (tokens(7).to("meta"), weights, ends(1, 2, 3))):
+        with pytest.raises(ValueError, match="all must be on one device"):
+            moe.mixed_mm(*arguments)
+    with pytest.raises(ValueError, match="all must be on one device"):
+        moe.pack_mixed_weights(weight, scales.to("meta"))
 
 
 def test_file(tmp_path):

@@ -561,6 +561,22 @@ def test_tensors_of_two_devices():
         moe.grouped_mm(x.detach(), w.detach().to("cuda:1").transpose(1, 2), ends())
 
 
+def test_some_tensors_without_data():
+    """Torch asks the kernel for tensors without data where one of them has none. Then the result would be whatever lies in memory."""
+    x, w = operands()
+    a, b = moe.quantize_fp8(x.detach()), moe.quantize_fp8(w.detach())
+    for function, arguments in (
+        (moe.grouped_mm, (x.detach(), w.detach().transpose(1, 2), ends())),
+        (moe.grouped_mm, (x, w.transpose(1, 2), ends())),
+        (moe.scaled_grouped_mm, (a.q, b.q.transpose(1, 2), a.scales, b.scales, ends())),
+        (lambda x, offs: moe.quantize_mx(x, 0, offs=offs), (x.detach(), ends())),
+    ):
+        for place in range(len(arguments)):
+            some = [tensor.to("meta") if index == place else tensor for index, tensor in enumerate(arguments)]
+            with pytest.raises(ValueError, match="tensors are on .*meta.*; all must be on one device"):
+                function(*some)
+
+
 @on_gpu
 def test_cpu_and_gpu_have_the_same_bits():
     """The emulator runs what the GPU runs."""

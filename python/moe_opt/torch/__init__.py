@@ -19,7 +19,7 @@ from torch import Tensor
 
 from moe_opt import _recipes
 from moe_opt._recipes import RECIPES
-from moe_opt.torch._ops import DIRECT_PRODUCTS, refuse_tangents, require_tensors
+from moe_opt.torch._ops import DIRECT_PRODUCTS, refuse_tangents, require_one_device, require_tensors
 from moe_opt.torch._convert import convert_experts_
 from moe_opt.torch._mixed import MixedWeights, load_mixed_weights, mixed_mm, pack_mixed_weights
 
@@ -148,7 +148,11 @@ def scaled_grouped_mm(
     ):
         direct = DIRECT_PRODUCTS.get((qa.dim(), qb.dim(), sb.dim(), sb.dtype, accumulate, out_dtype))
         if direct is not None:
-            return direct(qa, qb, sa, sb, offs)
+            try:
+                return direct(qa, qb, sa, sb, offs)
+            except RuntimeError:  # torch's own, for a tensor without data among others
+                require_one_device(qa, qb, sa, sb, offs)
+                raise
     require_tensors(qa=qa, qb=qb, sa=sa, sb=sb, **({} if offs is None else {"offs": offs}))
     return _SCALED_MM(qa, qb, sa, sb, offs, accumulate, out_dtype)
 

@@ -58,6 +58,7 @@ def pack_mixed_weights(weight: Tensor, scales: Tensor, zero_points: Optional[Ten
     Raises ValueError where they do not fit, TypeError for what is no tensor.
     """
     _ops.require_tensors(weight=weight, scales=scales, **({} if zero_points is None else {"zero_points": zero_points}))
+    _ops.require_one_device(weight, scales, zero_points)
     if format not in FORMATS:
         raise ValueError(f"format is {format!r}; it must be one of {', '.join(FORMATS)}")
     is_fp8, is_mx = format == "f8E4M3FN", format in MX_FORMATS

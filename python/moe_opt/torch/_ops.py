@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.autograd import forward_ad as _forward_ad
 
 from moe_opt import _bundles, _recipes
+from moe_opt._library import InvalidArgument
 from moe_opt.torch._functions import DTYPES, Function
 
 LIBRARY = torch.library.Library("moe_opt", "DEF")
@@ -43,13 +44,25 @@ def refuse_tangents(name: str, *operands: Tensor) -> None:
         raise NotImplementedError(f"moe_opt: {name} has no forward-mode derivative")
 
 
+def require_one_device(*tensors: object) -> None:
+    """InvalidArgument where tensors, those of the arguments that are some, are on several devices."""
+    devices = list(dict.fromkeys(str(tensor.device) for tensor in tensors if isinstance(tensor, Tensor)))
+    if len(devices) > 1:
+        raise InvalidArgument(f"tensors are on {' and '.join(devices)}; all must be on one device")
+
+
 def define(schema: str, kernel: Callable, fake: Callable) -> None:
-    """An op with one kernel for all devices and one for tensors without data."""
+    """An op with one kernel for all devices and one for tensors without data, which torch also asks where only one of the tensors has none."""
     name = schema[: schema.index("(")]
+
+    def checked(*arguments, **options):
+        require_one_device(*arguments, *options.values())
+        return fake(*arguments, **options)
+
     LIBRARY.define(schema, tags=(torch.Tag.needs_exact_strides, torch.Tag.pt2_compliant_tag))
     for key in ("CUDA", "CPU"):
         LIBRARY.impl(name, kernel, key)
-    torch.library.register_fake(f"moe_opt::{name}", fake, lib=LIBRARY)
+    torch.library.register_fake(f"moe_opt::{name}", checked, lib=LIBRARY)
 
 
 @functools.lru_cache(maxsize=None)
