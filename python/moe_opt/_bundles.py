@@ -12,7 +12,7 @@ from typing import Any, Iterable, Mapping, Optional, Sequence
 
 import numpy
 
-from moe_opt._library import NotFound
+from moe_opt._library import InvalidBundle, NotFound
 
 
 @functools.lru_cache(maxsize=None)
@@ -29,7 +29,12 @@ def folder() -> pathlib.Path:
 @functools.lru_cache(maxsize=None)
 def index() -> list[dict[str, Any]]:
     """The entries of index.json, which python/make_bundles.py describes."""
-    content = json.loads((folder() / "index.json").read_text(encoding="utf-8"))
+    try:
+        content = json.loads((folder() / "index.json").read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise InvalidBundle(f"{folder() / 'index.json'}: {error}") from error
+    if not isinstance(content, dict):
+        raise InvalidBundle(f"{folder() / 'index.json'}: is a {type(content).__name__}; it must be an object")
     if content.get("version") != 1:
         raise NotFound(f"{folder() / 'index.json'}: has version {content.get('version')}; this package knows 1")
     return content["bundles"]

@@ -133,8 +133,7 @@ def _lies_swapped(tensor: Any) -> bool:
 def _scaled_mx(tensors: Mapping[str, Any], accumulate: str, dtype: str) -> Any:
     """The product with scales of MX blocks."""
     qa, qb, offs = tensors["qa"], tensors["qb"], tensors["offs"]
-    groups = None if offs is None else offs.shape[0]
-    attributes = {"accumulate": accumulate} | ({"tokens": _recipes.tokens_of_mx(qa.shape, qb.shape, groups)} if accumulate == "fast" else {})
+    attributes = {"accumulate": accumulate} | ({"tokens": _recipes.tokens_of_mx(qa.shape, qb.shape, None if offs is None else offs.shape)} if accumulate == "fast" else {})
     operands = tuple(("f8E8M0FNU" if name in ("sa", "sb") else _element(tensor, name, "f8E4M3FN"), tensor.ndim) for name, tensor in tensors.items() if tensor is not None)
     orders = (("sb", (0, 2, 1) if _lies_swapped(tensors["sb"]) else (0, 1, 2)),) if tensors["sb"].ndim == 3 else ()
     _bundles.require_attributes(**attributes, dtype=dtype)

@@ -15,7 +15,7 @@ ROUNDED = ("mxfp8",)
 
 def check(recipe: str) -> None:
     """ValueError for a recipe that is none."""
-    if recipe not in MULTIPLES:
+    if recipe not in RECIPES:
         raise ValueError(f"recipe is {recipe!r}; it must be one of {', '.join(RECIPES)}")
 
 
@@ -31,8 +31,10 @@ def check_weights(shape: tuple, recipe: str) -> None:
 FEW_TOKENS = 64
 
 
-def tokens_of_mx(qa: tuple, qb: tuple, groups: Optional[int]) -> str:
-    """Of a product with scales of MX blocks, which has bundles for both: whether experts have "few" tokens or "many". By the shapes of qa
-    and qb, and how many groups there are; None where there are none."""
-    rows, experts = (qa[1], 1) if groups is None else (qa[len(qb) == 2], groups)
+def tokens_of_mx(qa: tuple, qb: tuple, offs: Optional[tuple]) -> str:
+    """Of a product with scales of MX blocks, which has bundles for both: whether experts have "few" tokens or "many". By the shapes of qa,
+    qb and offs; None where there are no groups. Ranks that no bundle has count as few."""
+    if min(len(qa), len(qb)) < 2 or offs == ():
+        return "few"
+    rows, experts = (qa[1], 1) if offs is None else (qa[len(qb) == 2], offs[0])
     return "few" if rows <= FEW_TOKENS * experts else "many"

@@ -22,7 +22,7 @@ from unittest import mock
 import numpy
 
 import moe_opt
-from moe_opt import _compiler, _dlpack, _library
+from moe_opt import _compiler, _dlpack, _library, _shapes
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 MODES = {"floor": 0, "rceil": 1, "ceil": 2, "even": 3}
@@ -345,6 +345,22 @@ class Programs(unittest.TestCase):
             (copy / "kernels.ptx").unlink()
             self.refuses(OSError, "No such file", lambda: moe_opt.load(copy))
         self.refuses(moe_opt.InputOutputError, "manifest.json", lambda: moe_opt.load("/nowhere"))
+
+    def test_damaged_package(self):
+        with tempfile.TemporaryDirectory() as temporary:
+            index, folder = pathlib.Path(temporary) / "index.json", self.folder.parent
+            with mock.patch.object(moe_opt._bundles, "folder", lambda: index.parent):
+                for text, error, message in (
+                    ((folder / "index.json").read_text()[:100], moe_opt.InvalidBundle, "index.json: "),
+                    ("[]", moe_opt.InvalidBundle, "index.json: is a list; it must be an object"),
+                    ('{"version": 2}', moe_opt.NotFound, "index.json: has version 2; this package knows 1"),
+                ):
+                    index.write_text(text)
+                    self.refuses(error, message, moe_opt._bundles.index.__wrapped__)
+                shutil.copytree(self.folder, index.parent / "bundle")
+                manifest = index.parent / "bundle" / "manifest.json"
+                manifest.write_bytes(manifest.read_bytes()[:500])
+                self.refuses(moe_opt.InvalidBundle, "bundle/manifest.json:", lambda: _shapes.description("bundle", "quantize"))
 
     def test_emulator(self):
         self.addCleanup(moe_opt.set_emulator)

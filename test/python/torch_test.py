@@ -244,6 +244,39 @@ def test_no_second_derivative():
         dx.sum().backward()
 
 
+def test_quantizers_and_products_of_their_results_have_no_gradient():
+    """Asking for one is an error, in the first call and in those that go past torch's dispatcher; torch would take it to be zero. Where none
+    is asked for all goes on."""
+    x, w = operands()
+    plain = x.detach()
+    a, b = moe.quantize_fp8(plain), moe.quantize_fp8(w.detach())
+    sa = a.scales.clone().requires_grad_()
+
+    def product(sa):
+        return moe.scaled_grouped_mm(a.q, b.q.transpose(1, 2), sa, b.scales, ends())
+
+    for name, function, operand in (
+        ("quantize_mx", lambda x: moe.quantize_mx(x).q, x),
+        ("quantize_mx_dual", lambda x: moe.quantize_mx_dual(x).scales_t, x),
+        ("quantize_fp8", lambda x: moe.quantize_fp8(x).scales, x),
+        ("quantize_fp8_dual", lambda x: moe.quantize_fp8_dual(x, ends()).scales, x),
+        ("scaled_grouped_mm", product, sa),
+        ("scaled_grouped_mm", product, sa),
+    ):
+        with pytest.raises(NotImplementedError, match=f"{name} has no gradient; .*torch.no_grad"):
+            function(operand).float().sum().backward()
+        with pytest.raises(NotImplementedError, match=f"{name} has no derivative by torch.func"):
+            torch.func.grad(lambda operand, function=function: function(operand).float().sum())(operand.detach())
+        with torch.no_grad():
+            found = function(operand)
+        assert not found.requires_grad
+        same_bits([found], [function(operand.detach())])
+    with pytest.raises(NotImplementedError, match="grouped_mm has no derivative by torch.func"):
+        torch.vmap(torch.func.grad(lambda x: moe.grouped_mm(x, w.detach().transpose(1, 2), ends()).float().sum()))(plain[None])
+    frozen = torch.func.grad(lambda scale: scale * moe.grouped_mm(plain, w.detach().transpose(1, 2), ends()).float().sum())
+    assert torch.isfinite(frozen(torch.ones((), device=DEVICE)))
+
+
 def test_no_forward_mode():
     """A product with a tangent is refused, where torch would take the result's tangent to be zero; one without goes on."""
     x, w = operands()
@@ -279,6 +312,17 @@ def test_messages_name_what_is_wrong():
         moe.quantize_mx([1.0])
     with pytest.raises(TypeError, match="sb is of type NoneType; it must be a torch.Tensor"):
         moe.scaled_grouped_mm(x, b, x, None, ends())
+    with pytest.raises(TypeError, match="axis is 1.0; it must be a number"):
+        moe.quantize_mx(x, 1.0)
+    qx, qw = moe.quantize_mx(x.detach()), moe.quantize_mx(w.detach())
+    for device in (DEVICE, "meta"):
+        short = [tensor.to(device) for tensor in (qx.q, qw.q.transpose(1, 2), qx.scales[:5], qw.scales.transpose(1, 2), ends())]
+        with pytest.raises(ValueError, match=f"argument 'sa': dimension 0 is 5; it must be {M}, the value of 'qa.0'"):
+            moe.scaled_grouped_mm(*short)
+        with pytest.raises(ValueError, match="argument 'x': dimension 1 is 16; it must be a multiple of 32"):
+            moe.quantize_mx(x.detach().to(device)[:, :16])
+    with pytest.raises(LookupError, match="i32 of rank 0"):
+        moe.scaled_grouped_mm(qx.q, qw.q.transpose(1, 2), qx.scales, qw.scales.transpose(1, 2), ends()[0])
     with pytest.raises(LookupError, match="and results torch.int8; moe_opt"):
         moe.scaled_grouped_mm(x.to(FP8), b.to(FP8), torch.ones(M, device=DEVICE), torch.ones(E, N, device=DEVICE), ends(), out_dtype=torch.int8)
 

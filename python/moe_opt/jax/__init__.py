@@ -217,9 +217,9 @@ def scaled_mm(
     attributes, orders = {"accumulate": accumulate}, ()
     _bundles.require_attributes(**attributes)
     if sa.dtype == jnp.float8_e8m0fnu:
-        if accumulate == "fast" and qa.ndim >= 2 and qb.ndim >= 2:
+        if accumulate == "fast":
             known = all(isinstance(size, int) for size in qa.shape)  # else it is exported for any number of tokens
-            attributes["tokens"] = _recipes.tokens_of_mx(qa.shape, qb.shape, None if offs is None else offs.size) if known else "many"
+            attributes["tokens"] = _recipes.tokens_of_mx(qa.shape, qb.shape, None if offs is None else offs.shape) if known else "many"
         orders = (("sb", (0, 2, 1)),) if sb.ndim == 3 else ()
     found = _function("scaled_grouped_mm.scaled_mm", "call", tuple(attributes.items()), _kinds(*arguments.values()), (_name(out_dtype),), orders)
     return found(*arguments.values())[0]

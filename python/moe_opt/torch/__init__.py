@@ -12,14 +12,16 @@ SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
 from __future__ import annotations
 
-from typing import NamedTuple, Optional
+import numbers
+from typing import Callable, NamedTuple, Optional
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad as _forward_ad
 
 from moe_opt import _recipes
 from moe_opt._recipes import RECIPES
-from moe_opt.torch._ops import DIRECT_PRODUCTS, refuse_tangents, require_one_device, require_tensors
+from moe_opt.torch._ops import DIRECT_PRODUCTS, needs_gradient, refuse_derivatives, require_one_device, require_tensors
 from moe_opt.torch._convert import convert_experts_
 from moe_opt.torch._mixed import MixedWeights, load_mixed_weights, mixed_mm, pack_mixed_weights
 
@@ -32,7 +34,7 @@ __all__ = [
 _OPS = torch.ops.moe_opt
 _is_compiling, _dispatch_modes, _function_modes = torch.compiler.is_compiling, torch._C._len_torch_dispatch_stack, torch._C._len_torch_function_stack
 _transform = torch._C._functorch.peek_interpreter_stack
-_GROUPED_MM, _SCALED_MM = _OPS.grouped_mm.default, _OPS.scaled_mm.default
+_GROUPED_MM, _SCALED_MM, _SCALED_MM_RECORDED = _OPS.grouped_mm.default, _OPS.scaled_mm.default, _OPS.scaled_mm_recorded.default
 # By which of a and b have gradients.
 _GROUPED_MM_FORWARD = {
     (True, True): _OPS.grouped_mm_forward.default,
@@ -87,7 +89,7 @@ def grouped_mm(a: Tensor, b: Tensor, offs: Tensor, recipe: str = "fp8_rowwise") 
     Returns (M, N) bf16. For the gradient of a a copy of b is kept, for that of b one of a, and neither a nor b: FP8 copies, with mxfp8 bf16 ones. Raises ValueError where shapes or types do not fit, RuntimeError for what the device reports.
     """
     _check_product(a, b, offs, recipe)
-    refuse_tangents("grouped_mm", a, b)
+    refuse_derivatives("grouped_mm", a, b)
     if torch.is_grad_enabled() and (a.requires_grad or b.requires_grad):
         return _GROUPED_MM_FORWARD[a.requires_grad, b.requires_grad](a, b, offs, recipe)[0]
     return _GROUPED_MM(a, b, offs, recipe)
@@ -145,6 +147,8 @@ def scaled_grouped_mm(
         or _dispatch_modes()
         or _function_modes()
         or _transform()
+        or _forward_ad._current_level >= 0
+        or (torch.is_grad_enabled() and (qa.requires_grad or qb.requires_grad or sa.requires_grad or sb.requires_grad))
     ):
         direct = DIRECT_PRODUCTS.get((qa.dim(), qb.dim(), sb.dim(), sb.dtype, accumulate, out_dtype))
         if direct is not None:
@@ -154,11 +158,20 @@ def scaled_grouped_mm(
                 require_one_device(qa, qb, sa, sb, offs)
                 raise
     require_tensors(qa=qa, qb=qb, sa=sa, sb=sb, **({} if offs is None else {"offs": offs}))
-    return _SCALED_MM(qa, qb, sa, sb, offs, accumulate, out_dtype)
+    refuse_derivatives("scaled_grouped_mm", qa, qb, sa, sb)
+    return (_SCALED_MM_RECORDED if needs_gradient(qa, qb, sa, sb) else _SCALED_MM)(qa, qb, sa, sb, offs, accumulate, out_dtype)
+
+
+def _quantizer(called: str, name: str, x: Tensor) -> Callable[..., tuple[Tensor, ...]]:
+    """The op of a quantizer for x."""
+    refuse_derivatives(called, x)
+    return getattr(_OPS, f"{name}_recorded" if needs_gradient(x) else name).default
 
 
 def _axis(x: Tensor, axis: int) -> int:
     require_tensors(x=x)
+    if not isinstance(axis, numbers.Integral):
+        raise TypeError(f"axis is {axis!r}; it must be a number")
     if not -x.dim() <= axis < x.dim():
         raise ValueError(f"axis is {axis}; x has rank {x.dim()}")
     return axis % x.dim()
@@ -184,15 +197,13 @@ def quantize_mx(
     written: of the scales, and of q, which has room up to a multiple of 128 rows.
     """
     axis = _axis(x, axis)
-    refuse_tangents("quantize_mx", x)
-    return Quantized(*_OPS.quantize.default(x, offs, axis, mode, align, dtype))
+    return Quantized(*_quantizer("quantize_mx", "quantize", x)(x, offs, axis, mode, align, dtype))
 
 
 def quantize_mx_dual(x: Tensor, dtype: torch.dtype = torch.float8_e4m3fn, mode: str = "rceil") -> QuantizedDual:
     """quantize_mx along both of the last two dimensions of x, which is read once."""
     require_tensors(x=x)
-    refuse_tangents("quantize_mx_dual", x)
-    return QuantizedDual(*_OPS.quantize_dual.default(x, mode, dtype))
+    return QuantizedDual(*_quantizer("quantize_mx_dual", "quantize_dual", x)(x, mode, dtype))
 
 
 def quantize_fp8(
@@ -216,8 +227,7 @@ def quantize_fp8(
     docs/dialects/mx_quantize.md has the shapes.
     """
     axis = _axis(x, axis)
-    refuse_tangents("quantize_fp8", x)
-    return Quantized(*_OPS.quantize_fp8.default(x, offs, granularity, axis, pow2, sanitize, align, dtype))
+    return Quantized(*_quantizer("quantize_fp8", "quantize_fp8", x)(x, offs, granularity, axis, pow2, sanitize, align, dtype))
 
 
 def quantize_fp8_dual(
@@ -231,5 +241,4 @@ def quantize_fp8_dual(
     """quantize_fp8 by rows along both of the last two dimensions of x; of tokens (M, K) the columns are cut by groups, and offs is needed.
     align: that of q_t."""
     require_tensors(x=x)
-    refuse_tangents("quantize_fp8_dual", x)
-    return QuantizedDual(*_OPS.quantize_fp8_dual.default(x, offs, pow2, sanitize, align, dtype))
+    return QuantizedDual(*_quantizer("quantize_fp8_dual", "quantize_fp8_dual", x)(x, offs, pow2, sanitize, align, dtype))

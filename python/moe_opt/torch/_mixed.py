@@ -159,8 +159,7 @@ def mixed_mm(x: Tensor, weights: MixedWeights, offs: Optional[Tensor] = None, bi
     NotImplementedError.
     """
     _check(x, weights, offs, bias)
-    _ops.refuse_tangents("mixed_mm", x, *([] if bias is None else [bias]))
+    _ops.refuse_derivatives("mixed_mm", x, bias)
     w, scales, zeros, form, group_size = weights
-    is_recorded = torch.is_grad_enabled() and (x.requires_grad or (bias is not None and bias.requires_grad))
-    op = _OPS.mixed_mm_recorded if is_recorded else _OPS.mixed_mm
+    op = _OPS.mixed_mm_recorded if _ops.needs_gradient(x, bias) else _OPS.mixed_mm
     return op.default(x, w, scales, zeros, offs, None if bias is None else bias.contiguous(), form, group_size)

@@ -30,18 +30,40 @@ def require_tensors(**arguments: object) -> None:
             raise TypeError(f"{name} is of type {type(given).__name__}; it must be a torch.Tensor")
 
 
+_functorch = torch._C._functorch
+
+
 def _one(tensor: Tensor) -> Tensor:
     """The tensor that vmap has wrapped."""
-    while torch._C._functorch.is_batchedtensor(tensor):
-        tensor = torch._C._functorch.get_unwrapped(tensor)
+    while _functorch.is_batchedtensor(tensor):
+        tensor = _functorch.get_unwrapped(tensor)
     return tensor
 
 
-def refuse_tangents(name: str, *operands: Tensor) -> None:
-    """NotImplementedError where forward-mode differentiation asks for a tangent of the result: no op here has one, and torch would take it
-    to be zero."""
-    if _forward_ad._current_level >= 0 and any(_forward_ad.unpack_dual(_one(operand)).tangent is not None for operand in operands):
+def _is_differentiated(tensor: Tensor) -> bool:
+    """Whether torch.func.grad or its like wants a gradient of the tensor."""
+    while _functorch.is_batchedtensor(tensor) or _functorch.is_gradtrackingtensor(tensor):
+        if _functorch.is_gradtrackingtensor(tensor) and tensor.requires_grad:
+            return True
+        tensor = _functorch.get_unwrapped(tensor)
+    return False
+
+
+def refuse_derivatives(name: str, *operands: Optional[Tensor]) -> None:
+    """NotImplementedError where forward-mode differentiation asks for a tangent of the result, or torch.func for a gradient: no op here has
+    one, and torch would take it to be zero."""
+    given = [operand for operand in operands if operand is not None]
+    if _forward_ad._current_level >= 0 and any(_forward_ad.unpack_dual(_one(operand)).tangent is not None for operand in given):
         raise NotImplementedError(f"moe_opt: {name} has no forward-mode derivative")
+    if torch.compiler.is_compiling():  # which knows none of the following, and reports the derivative itself
+        return
+    if _functorch.peek_interpreter_stack() is not None and any(map(_is_differentiated, given)):
+        raise NotImplementedError(f"moe_opt: {name} has no derivative by torch.func")
+
+
+def needs_gradient(*operands: Optional[Tensor]) -> bool:
+    """Whether autograd may ask for a gradient of one of these."""
+    return torch.is_grad_enabled() and any(operand is not None and operand.requires_grad for operand in operands)
 
 
 def require_one_device(*tensors: object) -> None:
@@ -63,6 +85,19 @@ def define(schema: str, kernel: Callable, fake: Callable) -> None:
     for key in ("CUDA", "CPU"):
         LIBRARY.impl(name, kernel, key)
     torch.library.register_fake(f"moe_opt::{name}", checked, lib=LIBRARY)
+
+
+def define_without_gradient(schema: str, kernel: Callable, fake: Callable, called: str) -> None:
+    """An op, and NAME_recorded, the same for operands of which one needs a gradient (`needs_gradient`): an error when it is asked for, in which
+    the op is `called` so. One op for both would cost each call 6 us of the host."""
+    name = schema[: schema.index("(")]
+
+    def refuse(ctx, *_):
+        raise NotImplementedError(f"moe_opt: {called} has no gradient; where none is needed, call it under torch.no_grad()")
+
+    define(schema, kernel, fake)
+    define(f"{name}_recorded{schema[len(name):]}", kernel, fake)
+    torch.library.register_autograd(f"moe_opt::{name}_recorded", refuse, lib=LIBRARY)
 
 
 @functools.lru_cache(maxsize=None)
@@ -221,7 +256,7 @@ def _scaled_mm_function(qa, qb, sa, sb, offs, accumulate, out_dtype, tokens="man
 
 def _scaled_mm(qa, qb, sa, sb, offs=None, accumulate="fast", out_dtype=torch.bfloat16):
     if sa.dtype == E8M0:
-        tokens = _recipes.tokens_of_mx(qa.shape, qb.shape, None if offs is None else offs.shape[0])
+        tokens = _recipes.tokens_of_mx(qa.shape, qb.shape, None if offs is None else offs.shape)
         operands = (qa, qb, sa, sb) if offs is None else (qa, qb, sa, sb, offs)
         return _scaled_mm_function(qa, qb, sa, sb, offs, accumulate, out_dtype, tokens)(*operands)
     if offs is None:
@@ -238,14 +273,15 @@ def _scaled_mm(qa, qb, sa, sb, offs=None, accumulate="fast", out_dtype=torch.bfl
 
 def _scaled_mm_fake(qa, qb, sa, sb, offs=None, accumulate="fast", out_dtype=torch.bfloat16):
     found = _scaled_mm_function(qa, qb, sa, sb, offs, accumulate, out_dtype)
-    return found.empty(qa, qb, sa, sb) if offs is None else found.empty(qa, qb, sa, sb, offs)
+    return found.fake(qa, qb, sa, sb) if offs is None else found.fake(qa, qb, sa, sb, offs)
 
 
-define(
+define_without_gradient(
     'scaled_mm(Tensor qa, Tensor qb, Tensor sa, Tensor sb, Tensor? offs=None, str accumulate="fast",'
     " ScalarType out_dtype=bfloat16) -> Tensor",
     _scaled_mm,
     _scaled_mm_fake,
+    "scaled_grouped_mm",
 )
 
 # ---- Products of four-bit weights ----
@@ -281,15 +317,10 @@ def _mixed_mm_fake(x, w, scales, zeros, offs, bias, format, group_size):
     return x.new_empty((x.shape[0], scales.shape[-2]))
 
 
-def _refuse_mixed(ctx, *_):
-    raise NotImplementedError("moe_opt: mixed_mm has no gradient; where none is needed, call it under torch.no_grad()")
-
-
-# mixed_mm_recorded: where an operand needs a gradient, which is an error when it is asked for. Else that would cost each call 6 us of the host.
-_MIXED_MM = "(Tensor x, Tensor w, Tensor scales, Tensor? zeros, Tensor? offs, Tensor? bias, str format, int group_size) -> Tensor"
-define("mixed_mm" + _MIXED_MM, _mixed_mm, _mixed_mm_fake)
-define("mixed_mm_recorded" + _MIXED_MM, _mixed_mm, _mixed_mm_fake)
-torch.library.register_autograd("moe_opt::mixed_mm_recorded", _refuse_mixed, lib=LIBRARY)
+define_without_gradient(
+    "mixed_mm(Tensor x, Tensor w, Tensor scales, Tensor? zeros, Tensor? offs, Tensor? bias, str format, int group_size) -> Tensor",
+    _mixed_mm, _mixed_mm_fake, "mixed_mm",
+)  # fmt: skip
 
 # ---- Quantizers ----
 
@@ -309,26 +340,30 @@ def _quantizer(op: str, names: tuple[str, ...], grouped: bool) -> tuple[Callable
     def fake(x, *rest):
         offs, (*values, dtype) = (rest[0], rest[1:]) if grouped else (None, rest)
         found, arguments = find(x, offs, values, dtype)
-        return found.empty(*arguments)
+        return found.fake(*arguments)
 
     return kernel, fake
 
 
-define(
+define_without_gradient(
     "quantize(Tensor x, Tensor? offs, int axis, str mode, int? align, ScalarType dtype) -> (Tensor q, Tensor scales)",
     *_quantizer("mx_quantize.quantize", ("axis", "mode", "align"), True),
+    called="quantize_mx",
 )
-define(
+define_without_gradient(
     "quantize_dual(Tensor x, str mode, ScalarType dtype) -> (Tensor q, Tensor scales, Tensor q_t, Tensor scales_t)",
     *_quantizer("mx_quantize.quantize_dual", ("mode",), False),
+    called="quantize_mx_dual",
 )
-define(
+define_without_gradient(
     "quantize_fp8(Tensor x, Tensor? offs, str granularity, int axis, bool pow2, bool sanitize, int? align, ScalarType dtype)"
     " -> (Tensor q, Tensor scales)",
     *_quantizer("mx_quantize.quantize_fp8", ("granularity", "axis", "pow2", "sanitize", "align"), True),
+    called="quantize_fp8",
 )
-define(
+define_without_gradient(
     "quantize_fp8_dual(Tensor x, Tensor? offs, bool pow2, bool sanitize, int? align, ScalarType dtype)"
     " -> (Tensor q, Tensor scales, Tensor q_t, Tensor scales_t)",
     *_quantizer("mx_quantize.quantize_fp8_dual", ("pow2", "sanitize", "align"), True),
+    called="quantize_fp8_dual",
 )
