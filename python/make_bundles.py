@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compiles the bundles that the wheel ships: each op and each recipe with dynamic shapes, a folder each, and index.json.
 
-    python/make_bundles.py FOLDER [--moe-opt PATH] [--jobs N] [--only REGEX] [--list]
+    python/make_bundles.py FOLDER [--moe-opt PATH] [--jobs N] [--only REGEX | --tested] [--list]
 
 index.json holds `bundles`, a list of
 
@@ -314,6 +314,14 @@ def mixed():
                         yield Chosen(name, f"scaled_grouped_mm.{op}", attributes, operands, {"out": Tensor(x, 2)}, schedules[experts], {"tokens": tokens})
 
 
+# What the tests in test/python call, those of frameworks included.
+TESTED = (
+    "^grouped_mm|^scaled_mm-(forward|batched)-rows-fast-(bf16|f32)|-mx.*(fast|few)-bf16|forward-mx-promoted-bf16"
+    "|fp8-row-.*bf16-f8E4M3FN-pow2$|dual-.*bf16-f8E4M3FN-pow2$|rceil-(bf16|f32)-f8E4M3FN"
+    "|^mixed_mm(_bias)?-(i4-32-bf16|f4E2M1FN-32-f16|f8E4M3FN)|^mixed_mm_zeros-ui4-64-f16|^pack_weights"
+)
+
+
 def bundles():
     return [*trained(), *products(), *mx_products(), *mixed(), *mixed_fp8(), *fp8(), *mx()]
 
@@ -336,6 +344,7 @@ def main():
     parser.add_argument("--moe-opt", default=str(default), help="the compiler (default: %(default)s)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="bundles that are compiled at a time (default: all processors)")
     parser.add_argument("--only", default="", help="bundles with such a name; index.json then has these and no others")
+    parser.add_argument("--tested", dest="only", action="store_const", const=TESTED, help="those that test/python calls")
     parser.add_argument("--list", action="store_true", help="print the names and stop")
     arguments = parser.parse_args()
     chosen = [bundle for bundle in bundles() if re.search(arguments.only, bundle.name)]
