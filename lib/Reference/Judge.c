@@ -46,7 +46,7 @@ double moe__ref_cast_error(moe_ref_dtype_t out, double exact, double error) {
 static moe__ref_judged_t judge_element(const moe__ref_product_t *product,
                                        const moe__ref_sums_t *sums,
                                        moe_ref_accumulation_t accumulation, int i, int j) {
-  const float value = moe__ref_gemm_value(product, sums, i, j);
+  const float value = moe__ref_sum_value(product, sums, i, j);
   if (product->depth == 0 || !isfinite(value))
     return (moe__ref_judged_t){value, 0};
   const bool in_blocks = product->in_blocks; /* then scales are in the sums already */
