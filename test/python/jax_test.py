@@ -210,75 +210,71 @@ class Product(unittest.TestCase):
 
 class QuantizedProduct(unittest.TestCase):
     def operands(self, rows):
-        """Integers, whose sums are exact: tokens, weights, the gradient of the product; ends, and the groups as slices."""
-        keys = jax.random.split(jax.random.key(0), 3)
-        tensors = [jax.random.randint(key, shape, -2, 3).astype(jnp.bfloat16) for key, shape in zip(keys, ((rows, K), (E, N, K), (rows, N)))]
-        offs = ends(2, 0, rows - 4)
-        bounds = [0, *offs.tolist()]
-        return *tensors, offs, [slice(*pair) for pair in zip(bounds, bounds[1:])]
+        """Integers, whose sums are exact: tokens, weights, the gradient of the product, in fp32 of numpy; ends, and the groups as slices."""
+        random = numpy.random.default_rng(0)
+        tensors = [random.integers(-2, 3, shape).astype(numpy.float32) for shape in ((rows, K), (E, N, K), (rows, N))]
+        bounds = [0, 2, 2, rows - 2]
+        return *tensors, jnp.array(bounds[1:], jnp.int32), [slice(*pair) for pair in zip(bounds, bounds[1:])]
 
     def same(self, found, expected):
-        numpy.testing.assert_array_equal(numpy.asarray(found, numpy.float32), numpy.asarray(expected.astype(found.dtype), numpy.float32))
+        numpy.testing.assert_array_equal(numpy.asarray(found, numpy.float32), expected.astype(found.dtype).astype(numpy.float32))
 
     def test_mx_blocks(self):
         """Forward, both gradients, batched, with few tokens and many, by jit and alone."""
         for rows in (3 * E, 65 * E + 1):
-            x, w, dy, offs, groups = (value.astype(jnp.float32) if i < 3 else value for i, value in enumerate(self.operands(rows)))
-            tokens, weights, gradient = (value.astype(jnp.bfloat16) for value in (x, w, dy))
+            x, w, dy, offs, groups = self.operands(rows)
+            tokens, weights, gradient = (jnp.asarray(values, jnp.bfloat16) for values in (x, w, dy))
             a, b = moe.quantize_mx(tokens), moe.quantize_mx(weights)
             forward = (a.q, b.q.transpose(0, 2, 1), a.scales, b.scales.transpose(0, 2, 1), offs)
             for accumulate in ("fast", "promoted"):
                 for run in (moe.scaled_mm, jax.jit(moe.scaled_mm, static_argnums=5)):
                     with self.subTest(rows=rows, accumulate=accumulate):
-                        self.same(run(*forward, accumulate)[: rows - 2], jnp.concatenate([x[g] @ w[e].T for e, g in enumerate(groups)]))
+                        self.same(run(*forward, accumulate)[: rows - 2], numpy.concatenate([x[g] @ w[e].T for e, g in enumerate(groups)]))
             a, b = moe.quantize_mx(gradient), moe.quantize_mx(weights, axis=1)  # summed over N
-            self.same(
-                jax.jit(moe.scaled_mm)(a.q, b.q, a.scales, b.scales, offs)[: rows - 2],
-                jnp.concatenate([dy[g] @ w[e] for e, g in enumerate(groups)]),
-            )
+            found = jax.jit(moe.scaled_mm)(a.q, b.q, a.scales, b.scales, offs)
+            self.same(found[: rows - 2], numpy.concatenate([dy[g] @ w[e] for e, g in enumerate(groups)]))
             a, b = moe.quantize_mx(gradient, 0, offs=offs), moe.quantize_mx(tokens, 0, offs=offs)
-            self.same(moe.scaled_mm(a.q.T, b.q, a.scales, b.scales, offs), jnp.stack([dy[g].T @ x[g] for g in groups]))
-            stacked = jnp.stack([tokens, 2 * tokens, tokens])
-            a, b = moe.quantize_mx(stacked), moe.quantize_mx(weights)
+            self.same(moe.scaled_mm(a.q.T, b.q, a.scales, b.scales, offs), numpy.stack([dy[g].T @ x[g] for g in groups]))
+            stacked = numpy.stack([x, 2 * x, x])
+            a, b = moe.quantize_mx(jnp.asarray(stacked, jnp.bfloat16)), moe.quantize_mx(weights)
             product = moe.scaled_mm(a.q, b.q.transpose(0, 2, 1), a.scales, b.scales.transpose(0, 2, 1))
-            self.same(product, stacked.astype(jnp.float32) @ w.transpose(0, 2, 1))
+            self.same(product, stacked @ w.transpose(0, 2, 1))
 
     def test_fp32_scales(self):
-        """Of rows, by jit and by vmap over a batch of scales of tokens; every type of the result that has a bundle."""
+        """Of rows, by jit and by vmap over a batch of scales of tokens."""
         x, w, _, offs, groups = self.operands(M)
-        qa, qb = x.astype(jnp.float8_e4m3fn), w.astype(jnp.float8_e4m3fn).transpose(0, 2, 1)
-        sa, sb = 2.0 ** (jnp.arange(M) % 3), 2.0 ** (jnp.arange(E * N).reshape(E, N) % 5)
-        expected = jnp.concatenate(
-            [(x[g].astype(jnp.float32) @ w[e].astype(jnp.float32).T) * sa[g, None] * sb[e] for e, g in enumerate(groups)]
-        )
+        qa, qb = jnp.asarray(x, jnp.float8_e4m3fn), jnp.asarray(w, jnp.float8_e4m3fn).transpose(0, 2, 1)
+        sa, sb = 2.0 ** (numpy.arange(M, dtype=numpy.float32) % 3), 2.0 ** (numpy.arange(E * N, dtype=numpy.float32).reshape(E, N) % 5)
+        expected = numpy.concatenate([(x[g] @ w[e].T) * sa[g, None] * sb[e] for e, g in enumerate(groups)])
         for dtype in (jnp.bfloat16, jnp.float32):
             found = jax.jit(lambda *operands, dtype=dtype: moe.scaled_mm(*operands, out_dtype=dtype))(qa, qb, sa, sb, offs)
             self.assertEqual(found.dtype, dtype)
             self.same(found[: M - 2], expected)
         both = jax.vmap(lambda sa: moe.scaled_mm(qa, qb, sa, sb, offs))(jnp.stack([sa, 2 * sa]))
-        self.same(both[:, : M - 2], jnp.stack([expected, 2 * expected]))
+        self.same(both[:, : M - 2], numpy.stack([expected, 2 * expected]))
 
     def test_no_tokens(self):
         x, w, _, offs, _ = self.operands(M)
-        a, b = moe.quantize_mx(x[:0]), moe.quantize_mx(w)
+        a, b = moe.quantize_mx(jnp.asarray(x[:0], jnp.bfloat16)), moe.quantize_mx(jnp.asarray(w, jnp.bfloat16))
         for sa, sb in ((a.scales, b.scales.transpose(0, 2, 1)), (jnp.ones(0), jnp.ones((E, N)))):
             self.assertEqual(moe.scaled_mm(a.q, b.q.transpose(0, 2, 1), sa, sb, 0 * offs).shape, (0, N))
 
     def test_exported_for_any_number_of_tokens(self):
         x, w, _, offs, groups = self.operands(M)
-        a, b = moe.quantize_mx(x), moe.quantize_mx(w)
+        a, b = moe.quantize_mx(jnp.asarray(x, jnp.bfloat16)), moe.quantize_mx(jnp.asarray(w, jnp.bfloat16))
         operands = (a.q, b.q.transpose(0, 2, 1), a.scales, b.scales.transpose(0, 2, 1), offs)
         (rows,) = export.symbolic_shape("rows")
         shapes = [jax.ShapeDtypeStruct((rows, *o.shape[1:]) if i in (0, 2) else o.shape, o.dtype) for i, o in enumerate(operands)]
         unchecked = [export.DisabledSafetyCheck.custom_call("moe_opt_run")]
         exported = export.export(jax.jit(moe.scaled_mm), disabled_checks=unchecked)(*shapes)
-        expected = jnp.concatenate([x[g].astype(jnp.float32) @ w[e].astype(jnp.float32).T for e, g in enumerate(groups)])
+        expected = numpy.concatenate([x[g] @ w[e].T for e, g in enumerate(groups)])
         self.same(exported.call(*operands)[: M - 2], expected)
 
     def test_messages_name_what_is_wrong(self):
         """While it is traced, before anything runs."""
         x, w, _, offs, _ = self.operands(M)
-        a, b = moe.quantize_mx(x), moe.quantize_mx(w)
+        x = jnp.asarray(x, jnp.bfloat16)
+        a, b = moe.quantize_mx(x), moe.quantize_mx(jnp.asarray(w, jnp.bfloat16))
         qa, qb, sa, sb = a.q, b.q.transpose(0, 2, 1), a.scales, b.scales.transpose(0, 2, 1)
         for kind, message, change in (
             (ValueError, "argument 'sa': dimension 0 is 5; it must be 64, the value of 'qa.0'", {"sa": sa[:5]}),

@@ -177,6 +177,8 @@ def test_file(tmp_path):
     torch_files.save_file(tensors | {"up.scales": scales.cpu().float()}, str(path), metadata={"up.weight.format": "ui4"})
     with pytest.raises(ValueError, match="weights.safetensors: weights 'up': scales are torch.float32"):
         moe.load_mixed_weights(path, "up")
+    with pytest.raises(RuntimeError, match="device type at start of device string: nowhere"):
+        moe.load_mixed_weights(path, "up", "nowhere")
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(ValueError, match="weights.safetensors: is no safetensors file"):
         moe.load_mixed_weights(path, "up")

@@ -104,8 +104,9 @@ def load_mixed_weights(path: Union[str, pathlib.Path], name: str, device: Union[
     """
     from safetensors import SafetensorError, safe_open
 
+    place = str(torch.device(device))  # which knows what is no device
     try:
-        with safe_open(str(path), framework="pt", device=str(device)) as file:
+        with safe_open(str(path), framework="pt", device=place) as file:
             names, metadata = set(file.keys()), file.metadata() or {}
             form = metadata.get(f"{name}.weight.format")
             spelled = [f"{name}.{what}" for what in (("scales",) if form else ("weight_scale", "weight_scale_inv"))]
