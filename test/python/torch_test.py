@@ -552,6 +552,56 @@ def test_streams():
         same_bits(one, other)
 
 
+def mx_product(seed):
+    """A fast product in MX blocks of many tokens, which takes room for both operands in bf16 while it runs, as a function."""
+    x, w = (tensor.detach() for tensor in operands(65 * E, seed=seed))
+    a, b = moe.quantize_mx(x), moe.quantize_mx(w)
+    offs = ends(rows=65 * E)
+    return lambda: moe.scaled_grouped_mm(a.q, b.q.transpose(1, 2), a.scales, b.scales.transpose(1, 2), offs)
+
+
+def test_room_of_several_threads():
+    """Products that take room while they run, at once, on the GPU on a stream each: each has its own."""
+    products = [mx_product(seed) for seed in range(4)]
+    expected = [product() for product in products]
+    if GPU:
+        torch.cuda.synchronize()
+    found = [[] for _ in products]
+
+    def work(index):
+        with torch.cuda.stream(torch.cuda.Stream()) if GPU else contextlib.nullcontext():
+            for _ in range(50 if GPU else 3):
+                found[index].append(products[index]())
+        if GPU:
+            torch.cuda.synchronize()
+
+    threads = [threading.Thread(target=work, args=(index,)) for index in range(len(products))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for results, wanted in zip(found, expected):
+        for result in results:
+            same_bits([result], [wanted])
+
+
+@on_gpu
+def test_room_in_a_cuda_graph():
+    """Of two products in one graph, while others run outside of it between replays."""
+    products = [mx_product(seed) for seed in range(3)]
+    expected = [product() for product in products]
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = [products[0](), products[1]()]
+    for _ in range(3):
+        for tensor in captured:
+            tensor.fill_(float("nan"))
+        other = products[2]()
+        graph.replay()
+        same_bits([*captured, other], expected)
+
+
 @on_two_gpus
 @RECIPES
 def test_devices(recipe):
