@@ -86,7 +86,7 @@ static MlirValue add_rows(moe__mixed_mm_t *s, MlirOperation op) {
                            .rank = 2,
                            .dims = {s->depth.expression, s->rows.expression},
                            .strides = {s->depth.expression},
-                           .box = {MOE__MIXED_LINE, moe__mixed_rows(&s->schedule)},
+                           .box = {MOE__MIXED_LINE, moe__mixed_box_rows(&s->schedule)},
                            .swizzle = MOE__SWIZZLE_128B};
   add_experts(s, &map,
               moe__expression_mul(&s->kernel.record,
@@ -110,7 +110,7 @@ static MlirValue add_weights(moe__mixed_mm_t *s, MlirOperation op) {
       .dims = {moe__expression_constant(record, MOE_WEIGHT_BYTES / 4), chunks, panels},
       .strides = {moe__expression_constant(record, MOE_WEIGHT_BYTES), panel},
       .box = {MOE_WEIGHT_BYTES / 4, s->schedule.depth / MOE_WEIGHT_COLUMNS,
-              moe__mixed_panels(&s->schedule)}};
+              moe__mixed_box_rows(&s->schedule) / MOE_WEIGHT_ROWS}};
   add_experts(s, &map, moe__expression_mul(record, MOE__EXPRESSIONS(panels, panel)));
   return moe__kernel_tensor_map(&s->kernel, &map);
 }
@@ -129,10 +129,16 @@ static MlirValue add_numbers(moe__mixed_mm_t *s, MlirOperation op, moe__role_t r
                            .rank = 2,
                            .dims = {s->rows.expression, groups},
                            .strides = {row},
-                           .box = {moe__mixed_rows(&s->schedule),
+                           .box = {moe__mixed_box_rows(&s->schedule),
                                    moe__mixed_scales_of_stage(s->group, s->schedule.depth)}};
   add_experts(s, &map, moe__expression_mul(record, MOE__EXPRESSIONS(groups, row)));
   return moe__kernel_tensor_map(&s->kernel, &map);
+}
+
+/* Tokens that are loaded at once: of the narrowest tile, or those that the CTAs of a cluster
+ * divide. */
+static int box_tokens(const moe__mixed_mm_t *s) {
+  return (s->schedule.tile_n >> (s->schedule.widths - 1)) / s->schedule.share;
 }
 
 static MlirValue add_tokens(moe__mixed_mm_t *s, MlirOperation op) {
@@ -141,7 +147,7 @@ static MlirValue add_tokens(moe__mixed_mm_t *s, MlirOperation op) {
                            .rank = 2,
                            .dims = {s->depth.expression, s->tokens.expression},
                            .strides = {product_of(s, s->depth.expression, 2)},
-                           .box = {MOE_WEIGHT_COLUMNS, s->schedule.tile_n / s->schedule.share},
+                           .box = {MOE_WEIGHT_COLUMNS, box_tokens(s)},
                            .swizzle = MOE__SWIZZLE_128B};
   return moe__kernel_tensor_map(&s->kernel, &map);
 }
@@ -175,7 +181,8 @@ static void add_parameters(moe__mixed_mm_t *s, MlirOperation op) {
   s->out = moe__kernel_pointer(kernel, moe__tensor_number(op, MOE__OUT));
   moe__require_shapes(kernel, op);
   moe__kernel_require(kernel, scales_number, rank - 2, MOE__MULTIPLE_OF, MOE_WEIGHT_ROWS);
-  moe__kernel_require(kernel, x_number, 1, MOE__AT_LEAST, MOE_MX_BLOCK);
+  moe__kernel_require(kernel, x_number, 1, MOE__AT_LEAST,
+                      s->schedule.common ? 2 * s->schedule.depth : MOE_MX_BLOCK);
   moe__kernel_require(kernel, x_number, 1, MOE__MULTIPLE_OF, s->group ? s->group : MOE_MX_BLOCK);
   if (s->group)
     moe__kernel_require_quotient(kernel, scales_number, rank - 1, x_number, 1, s->group, -1);
@@ -183,9 +190,15 @@ static void add_parameters(moe__mixed_mm_t *s, MlirOperation op) {
 
 /* ---- Tiles ---- */
 
-/* The rows of a tile, of all CTAs that share its tokens. */
+/* Of all CTAs of a cluster that does not divide the columns. */
 static int tile_rows(const moe__mixed_mm_t *s) {
-  return moe__mixed_rows(&s->schedule) * s->schedule.share;
+  return moe__mixed_tile_rows(&s->schedule);
+}
+
+/* Of those of a cluster, the first rows that are a CTA's own. */
+static int own_rows(const moe__mixed_mm_t *s) {
+  int rows = moe__mixed_rows(&s->schedule);
+  return s->schedule.common ? rows - MOE__WGMMA_M : rows;
 }
 
 static MlirValue row_tiles(moe__mixed_mm_t *s) {
@@ -203,9 +216,9 @@ static MlirValue tile_count(moe__mixed_mm_t *s) {
 static MlirValue first_row(moe__mixed_mm_t *s, MlirValue index) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue row = moe__mul(b, index, tile_rows(s));
-  if (s->schedule.share == 1)
+  if (s->schedule.share == 1 && !s->schedule.common)
     return row;
-  return moe__add(b, row, moe__mul(b, s->kernel.cluster_rank, moe__mixed_rows(&s->schedule)));
+  return moe__add(b, row, moe__mul(b, s->kernel.cluster_rank, own_rows(s)));
 }
 
 #define ALL_TOKENS 4096 /* a band that has all */
@@ -252,13 +265,20 @@ static moe__mixed_reduction_t reduction_of(moe__mixed_mm_t *s) {
                                   moe__umax(b, moe__sub(b, end, first), 1)};
 }
 
+/* Of the columns of the rows that two CTAs have in common: k-tiles that this one begins with. */
+static MlirValue common_count(moe__mixed_mm_t *s) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue all = moe__ceil_div(b, s->depth.value, s->schedule.depth);
+  return moe__lshr(b, moe__add(b, all, s->kernel.cluster_rank), 1);
+}
+
 /* Between two tiles: the sums of the one before have been read. */
 static void end_tile(moe__mixed_mm_t *s, MlirValue index, MlirValue total, bool multiplies) {
   moe__builder_t *b = &s->kernel.builder;
-  if (s->schedule.split == 1 && (s->schedule.slices == 1 || !multiplies))
+  if (!moe__mixed_meets(&s->schedule) && (s->schedule.slices == 1 || !multiplies))
     return;
   MOE__IF (b, moe__ult(b, moe__add(b, index, moe__tiles_step(&s->kernel)), total)) {
-    if (s->schedule.split > 1)
+    if (moe__mixed_meets(&s->schedule))
       moe__cluster_barrier(b);
     else
       moe__mixed_slices_barrier(s);
@@ -301,30 +321,116 @@ static void load_weights(moe__mixed_mm_t *s, const moe__mixed_tile_t *tile, Mlir
                   experts ? 3 : 2, (MlirValue[]){moe__add(b, column, i), tile->row, tile->expert});
 }
 
-static void load_k_tile(moe__mixed_mm_t *s, const moe__mixed_tile_t *tile, MlirValue index,
+/* Which numbers of a row the first ones of a stage are. */
+static MlirValue number_at(moe__mixed_mm_t *s, MlirValue index) {
+  moe__builder_t *b = &s->kernel.builder;
+  if (!s->group)
+    return moe__i32(b, 0);
+  if (s->group > s->schedule.depth)
+    return moe__udiv(b, index, s->group / s->schedule.depth);
+  return moe__mul(b, index, s->schedule.depth / s->group);
+}
+
+/* From the weights of one warpgroup to those of the next, in a stage or in a line of it. */
+static int weight_bytes(const moe__mixed_mm_t *s) {
+  int chunks = s->schedule.depth / MOE_WEIGHT_COLUMNS;
+  return s->format == MOE__WEIGHT_E4M3 ? MOE__WGMMA_M * MOE__MIXED_LINE
+                                       : chunks * MOE__MIXED_WARPS * MOE_WEIGHT_BYTES;
+}
+
+/* The weights and scales of a stage where two CTAs have rows in common: of each warpgroup by
+ * itself, of those rows if `common`. */
+static void load_rows(moe__mixed_mm_t *s, const moe__mixed_tile_t *tile, MlirValue index,
+                      MlirValue common, MlirValue buffer, MlirValue landed) {
+  moe__builder_t *b = &s->kernel.builder;
+  int last = s->schedule.warpgroups - 1;
+  int bytes = moe__mixed_scale_bytes(s->scale_type) *
+              moe__mixed_scales_of_stage(s->group, s->schedule.depth);
+  MlirValue other = moe__mul(b, s->kernel.cluster_rank, own_rows(s));
+  for (int w = 0; w <= last; w++) {
+    MlirValue row = moe__add(b, tile->row, w * MOE__WGMMA_M);
+    if (w == last)
+      row = moe__sub(b, moe__add(b, row, own_rows(s)), other);
+    MlirValue numbers = moe__offset_by(b, buffer, s->layout.scales + w * MOE__WGMMA_M * bytes);
+    moe__mixed_tile_t rows = {.expert = tile->expert, .row = row};
+    MlirValue from[] = {row, number_at(s, index)};
+    MlirValue to = moe__offset_by(b, buffer, s->layout.weights + w * weight_bytes(s));
+    if (w < last) {
+      load_weights(s, &rows, index, to, landed);
+      moe__tma_load(b, s->scale_map, numbers, landed, 2, from);
+      continue;
+    }
+    MOE__IF (b, common) {
+      load_weights(s, &rows, index, to, landed);
+      moe__tma_load(b, s->scale_map, numbers, landed, 2, from);
+    }
+  }
+}
+
+/* What a stage has of a tile. */
+typedef struct k_tile_t {
+  MlirValue index;  /* i32 */
+  MlirValue common; /* i1: also rows that two CTAs have in common; null: there are none */
+  MlirValue boxes;  /* of tokens, i32; null: one */
+} k_tile_t;
+
+/* The tokens of 64 columns, from `column` on. */
+static void load_chunk(moe__mixed_mm_t *s, const moe__mixed_tile_t *tile, MlirValue boxes,
+                       MlirValue column, MlirValue to, MlirValue landed) {
+  moe__builder_t *b = &s->kernel.builder;
+  load_tokens(s, tile->token, column, to, landed);
+  for (int i = 1; i < 1 << (s->schedule.widths - 1); i++)
+    MOE__IF (b, moe__ult(b, moe__i32(b, i), boxes)) {
+      int more = i * box_tokens(s);
+      load_tokens(s, moe__add(b, tile->token, more), column,
+                  moe__offset_by(b, to, more * MOE__MIXED_CHUNK_BYTES), landed);
+    }
+}
+
+static void load_k_tile(moe__mixed_mm_t *s, const moe__mixed_tile_t *tile, k_tile_t k_tile,
                         moe__cursor_t cursor) {
   moe__kernel_t *kernel = &s->kernel;
   moe__builder_t *b = &kernel->builder;
   const moe__mixed_schedule_t *schedule = &s->schedule;
   const moe__mixed_layout_t *l = &s->layout;
   int chunks = schedule->depth / MOE_WEIGHT_COLUMNS;
-  int scales = moe__mixed_scales_of_stage(s->group, schedule->depth);
-  MlirValue landed = moe__ring_acquire(kernel, &l->ring, cursor, moe__i32(b, l->landing));
+  MlirValue index = k_tile.index, bytes = moe__i32(b, l->landing);
+  int of_tokens = chunks * schedule->tile_n * MOE__MIXED_CHUNK_BYTES;
+  if (schedule->common) {
+    int of_rows = (l->landing - of_tokens) / schedule->warpgroups;
+    bytes = moe__select(b, k_tile.common, bytes, moe__i32(b, l->landing - of_rows));
+  }
+  if (schedule->widths > 1)
+    bytes = moe__add(b, moe__mul(b, k_tile.boxes, of_tokens >> (schedule->widths - 1)),
+                     l->landing - of_tokens);
+  MlirValue landed = moe__ring_acquire(kernel, &l->ring, cursor, bytes);
   MlirValue buffer = moe__ring_buffer(kernel, &l->ring, cursor);
   bool experts = !mlirValueIsNull(s->offs);
-  if (!schedule->direct)
+  if (s->schedule.common)
+    load_rows(s, tile, index, k_tile.common, buffer, landed);
+  else if (!schedule->direct)
     load_weights(s, tile, index, moe__offset_by(b, buffer, l->weights), landed);
-  MlirValue numbers[] = {tile->row, s->group ? moe__mul(b, index, scales) : moe__i32(b, 0),
-                         tile->expert};
-  moe__tma_load(b, s->scale_map, moe__offset_by(b, buffer, l->scales), landed, experts ? 3 : 2,
-                numbers);
+  MlirValue numbers[] = {tile->row, number_at(s, index), tile->expert};
+  if (!s->schedule.common)
+    moe__tma_load(b, s->scale_map, moe__offset_by(b, buffer, l->scales), landed, experts ? 3 : 2,
+                  numbers);
   if (!mlirValueIsNull(s->zero_map))
     moe__tma_load(b, s->zero_map, moe__offset_by(b, buffer, l->zeros), landed, experts ? 3 : 2,
                   numbers);
   MlirValue column = moe__mul(b, index, schedule->depth);
   for (int i = 0; i < chunks; i++)
-    load_tokens(s, tile->token, moe__add(b, column, i * MOE_WEIGHT_COLUMNS),
-                moe__offset_by(b, buffer, i * schedule->tile_n * MOE__MIXED_CHUNK_BYTES), landed);
+    load_chunk(s, tile, k_tile.boxes, moe__add(b, column, i * MOE_WEIGHT_COLUMNS),
+               moe__offset_by(b, buffer, i * schedule->tile_n * MOE__MIXED_CHUNK_BYTES), landed);
+}
+
+/* Boxes of tokens of a tile: as many as its width has (i32). */
+static MlirValue boxes_of(moe__mixed_mm_t *s, const moe__mixed_tile_t *tile) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue count = moe__sub(b, tile->token_end, tile->token), boxes = moe__i32(b, 1);
+  for (int w = 1; w < s->schedule.widths; w++)
+    boxes = moe__select(b, moe__ult(b, moe__i32(b, box_tokens(s) << (w - 1)), count),
+                        moe__i32(b, 1 << w), boxes);
+  return boxes;
 }
 
 /* Loads the k-tiles of a tile from number `from` to `to` of this CTA's. */
@@ -335,8 +441,19 @@ static void load_k_tiles(moe__mixed_mm_t *s, const moe__mixed_tile_t *tile,
   /* LLVM unrolls a loop whose count it knows, which takes registers that are not left here. */
   if (moe__mixed_is_tight(&s->schedule))
     to = moe__fresh(b, to);
+  MlirValue boxes = {NULL};
+  if (s->schedule.widths > 1)
+    boxes = boxes_of(s, tile);
   MOE__FOR (b, k_tile, from, to, 1, MOE__CARRY_CURSOR(cursor)) {
-    load_k_tile(s, tile, moe__add(b, reduction->first, k_tile), cursor);
+    k_tile_t loaded = {moe__add(b, reduction->first, k_tile), {NULL}, boxes};
+    if (s->schedule.common) { /* the second CTA begins in the middle */
+      MlirValue half = moe__lshr(b, reduction->count, 1);
+      MlirValue at = moe__add(b, k_tile, moe__mul(b, s->kernel.cluster_rank, half));
+      loaded.index =
+          moe__select(b, moe__ult(b, at, reduction->count), at, moe__sub(b, at, reduction->count));
+      loaded.common = moe__ult(b, k_tile, common_count(s));
+    }
+    load_k_tile(s, tile, loaded, cursor);
     cursor = moe__cursor_next(b, &s->layout.ring, cursor);
   }
 }
@@ -344,7 +461,7 @@ static void load_k_tiles(moe__mixed_mm_t *s, const moe__mixed_tile_t *tile,
 /* In a cluster that divides columns the first loads are issued while its CTAs come together; but
  * experts' tiles are known behind that. */
 static bool loads_early(const moe__mixed_mm_t *s) {
-  return mlirValueIsNull(s->offs) && s->schedule.split > 1;
+  return mlirValueIsNull(s->offs) && moe__mixed_meets(&s->schedule);
 }
 
 /* How many k-tiles of the first tile are on their way then. */
@@ -381,7 +498,7 @@ static void load_tiles(moe__mixed_mm_t *s, MlirValue loads) {
     }
     done = moe__i32(b, 0);
     cursor = moe__cursor_advance(b, &s->layout.ring, cursor, reduction.count);
-    if (s->schedule.split > 1) {
+    if (moe__mixed_meets(&s->schedule)) {
       moe__warp_barrier(b);
       moe__cluster_barrier(b); /* that of moe__mixed_store */
     }
@@ -402,6 +519,51 @@ static moe__mixed_position_t position_of(moe__mixed_mm_t *s, MlirValue thread) {
   return self;
 }
 
+/* The products and the results of tile `index`, over the k-tiles of the warp's; of s->n tokens. */
+static void multiply_tile(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
+                          const moe__mixed_reduction_t *own, MlirValue index,
+                          moe__cursor_t cursor) {
+  moe__builder_t *b = &s->kernel.builder;
+  moe__mixed_fragment_t sums;
+  moe__mixed_tile_t of_weights;
+  if (s->schedule.direct)
+    of_weights = tile_at(s, index);
+  if (s->schedule.panels)
+    moe__mixed_multiply_panel(s, self, own, s->schedule.direct ? &of_weights : NULL, cursor, sums);
+  else
+    moe__mixed_multiply(s, self, own, cursor, sums);
+  if (s->schedule.common) {
+    MlirValue rest = moe__sub(b, moe__ceil_div(b, s->depth.value, s->schedule.depth), own->count);
+    moe__mixed_pass(s, self, rest, moe__cursor_advance(b, &s->layout.ring, cursor, own->count));
+  }
+  /* Asked for here, where it is needed: so it takes no registers before. */
+  moe__mixed_tile_t tile = tile_at(s, moe__fresh(b, index));
+  moe__mixed_position_t same = *self;
+  if (moe__mixed_is_tight(&s->schedule))
+    same = position_of(s, moe__fresh(b, s->kernel.thread));
+  moe__mixed_store(s, &same, &tile, sums);
+}
+
+/* The same of a tile of so many tokens (i32), as narrow as they allow: of the tile's tokens shifted
+ * right by `width`, or by less. */
+static void multiply_by_width(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
+                              const moe__mixed_reduction_t *own, MlirValue index,
+                              moe__cursor_t cursor, MlirValue tokens, int width) {
+  moe__builder_t *b = &s->kernel.builder;
+  if (width == 0) {
+    multiply_tile(s, self, own, index, cursor);
+    return;
+  }
+  MOE__IF (b, moe__ult(b, tokens, (s->schedule.tile_n >> width) + 1)) {
+    s->n = s->schedule.tile_n >> width;
+    multiply_tile(s, self, own, index, cursor);
+    s->n = s->schedule.tile_n;
+  }
+  MOE__ELSE (b) {
+    multiply_by_width(s, self, own, index, cursor, tokens, width - 1);
+  }
+}
+
 static void multiply_tiles(moe__mixed_mm_t *s) {
   moe__kernel_t *kernel = &s->kernel;
   moe__builder_t *b = &kernel->builder;
@@ -410,23 +572,20 @@ static void multiply_tiles(moe__mixed_mm_t *s) {
   moe__cursor_t cursor = moe__cursor_start(b);
   MlirValue total = moe__warp_uniform(b, tile_count(s));
   reduction.count = moe__warp_uniform(b, reduction.count);
+  moe__mixed_reduction_t own = reduction;
+  if (s->schedule.common) {
+    MlirValue is_common = moe__mixed_is_common(s, &self);
+    own.count = moe__warp_uniform(b, moe__select(b, is_common, common_count(s), reduction.count));
+  }
   MOE__FOR (b, index, moe__tiles_first(kernel), total, moe__tiles_step(kernel),
             MOE__CARRY_CURSOR(cursor)) {
-    moe__mixed_fragment_t sums;
-    moe__mixed_tile_t of_weights;
-    if (s->schedule.direct)
-      of_weights = tile_at(s, index);
-    if (s->schedule.panels)
-      moe__mixed_multiply_panel(s, &self, &reduction, s->schedule.direct ? &of_weights : NULL,
-                                cursor, sums);
-    else
-      moe__mixed_multiply(s, &self, &reduction, cursor, sums);
-    /* Asked for here, where it is needed: so it takes no registers before. */
-    moe__mixed_tile_t tile = tile_at(s, moe__fresh(b, index));
-    moe__mixed_position_t same = self;
-    if (moe__mixed_is_tight(&s->schedule))
-      same = position_of(s, moe__fresh(b, kernel->thread));
-    moe__mixed_store(s, &same, &tile, sums);
+    if (s->schedule.widths > 1) {
+      moe__mixed_tile_t tile = tile_at(s, index);
+      MlirValue tokens = moe__warp_uniform(b, moe__sub(b, tile.token_end, tile.token));
+      multiply_by_width(s, &self, &own, index, cursor, tokens, s->schedule.widths - 1);
+    } else {
+      multiply_tile(s, &self, &own, index, cursor);
+    }
     cursor = moe__cursor_advance(b, &s->layout.ring, cursor, reduction.count);
     end_tile(s, index, total, true);
   }
@@ -491,6 +650,7 @@ static bool lower(const moe__lowering_t *lowering) {
   moe__mixed_mm_t s = {.schedule = *schedule,
                        .layout = *layout,
                        .format = moe__mixed_format(op),
+                       .n = schedule->tile_n,
                        .group = moe__mixed_group(op),
                        .x_type = moe__element_type(op, MOE__X),
                        .scale_type = moe__element_type(op, MOE__SCALES),
@@ -499,7 +659,7 @@ static bool lower(const moe__lowering_t *lowering) {
   moe__builder_t *b = &kernel->builder;
   moe__lowering_begin(lowering, kernel);
   add_parameters(&s, op);
-  moe__kernel_cluster(kernel, s.schedule.split * s.schedule.share);
+  moe__kernel_cluster(kernel, s.schedule.common ? 2 : s.schedule.split * s.schedule.share);
   moe__kernel_prologue(kernel);
   moe__kernel_await_launches(kernel);
   MlirValue loader = moe__i32(b, moe__mixed_warps(&s.schedule) * MOE__WARP);

@@ -31,6 +31,7 @@ typedef struct moe__mixed_mm_t {
   moe__mixed_schedule_t schedule;
   moe__mixed_layout_t layout;
   moe__weight_format_t format;
+  int n;                                 /* tokens of the products that are being emitted */
   int group;                             /* columns that share a scale; 0: all */
   MlirType x_type, scale_type, out_type; /* of elements */
   moe__extent_t experts, rows;           /* of the weights; rows: N */
@@ -161,6 +162,13 @@ void moe__mixed_release(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
 /* Whether two pieces of weights and the products of two parts of the tokens have no registers at
  * once. */
 bool moe__mixed_is_tight(const moe__mixed_schedule_t *schedule);
+
+/* Whether the warpgroup's rows are those that two CTAs have in common (i1). */
+MlirValue moe__mixed_is_common(moe__mixed_mm_t *s, const moe__mixed_position_t *self);
+
+/* Gives back `count` stages (i32) from the one at `cursor` on. */
+void moe__mixed_pass(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue count,
+                     moe__cursor_t cursor);
 
 /* The registers that a thread needs which multiplies. */
 int moe__mixed_registers(const moe__mixed_schedule_t *schedule);

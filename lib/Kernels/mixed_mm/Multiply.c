@@ -19,19 +19,36 @@ static moe__mixed_number_t number_of(const moe__mixed_mm_t *s, int index) {
   return (moe__mixed_number_t){.constant = s->group ? index * moe__mixed_piece(s) / s->group : 0};
 }
 
-/* The weights of piece number `index` of the stage in `buffer`. */
+/* A piece as it lies in a stage. */
+typedef struct packed_t {
+  MlirValue words;
+  int first; /* of these words */
+  MlirValue subtrahends[2];
+} packed_t;
+
+/* Piece number `index` of the stage in `buffer`. */
+static packed_t load_piece(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue buffer,
+                           int index) {
+  int columns = moe__mixed_piece(s), chunk = index * columns / MOE_WEIGHT_COLUMNS;
+  packed_t out = {
+      .words = moe__mixed_load_words(s, self, buffer, (moe__mixed_number_t){.constant = chunk}),
+      .first = index * columns % MOE_WEIGHT_COLUMNS / MOE__MIXED_STEP};
+  moe__mixed_load_subtrahends(s, self, buffer, number_of(s, index), out.subtrahends);
+  return out;
+}
+
+static void convert_packed(moe__mixed_mm_t *s, const packed_t *packed, piece_t out) {
+  moe__builder_t *b = &s->kernel.builder;
+  for (int i = 0; i < moe__mixed_piece(s) / MOE__MIXED_STEP; i++)
+    moe__mixed_convert(s, moe__extract(b, packed->words, packed->first + i), packed->subtrahends,
+                       out + (ptrdiff_t)i * MOE__WGMMA_A_REGISTERS);
+}
+
+/* The weights of that piece. */
 static void convert_piece(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue buffer,
                           int index, piece_t out) {
-  moe__builder_t *b = &s->kernel.builder;
-  int columns = moe__mixed_piece(s), chunk = index * columns / MOE_WEIGHT_COLUMNS;
-  MlirValue words =
-      moe__mixed_load_words(s, self, buffer, (moe__mixed_number_t){.constant = chunk});
-  int first = index * columns % MOE_WEIGHT_COLUMNS / MOE__MIXED_STEP;
-  MlirValue subtrahends[2];
-  moe__mixed_load_subtrahends(s, self, buffer, number_of(s, index), subtrahends);
-  for (int i = 0; i < columns / MOE__MIXED_STEP; i++)
-    moe__mixed_convert(s, moe__extract(b, words, first + i), subtrahends,
-                       out + (ptrdiff_t)i * MOE__WGMMA_A_REGISTERS);
+  packed_t packed = load_piece(s, self, buffer, index);
+  convert_packed(s, &packed, out);
 }
 
 /* Of a round of the loop. At its end nothing is in flight: ptxas lets every product wait for the
@@ -93,7 +110,7 @@ static void issue_piece(moe__mixed_mm_t *s, MlirValue tokens, int index, flight_
   int columns = moe__mixed_piece(s), chunk = index * columns / MOE_WEIGHT_COLUMNS;
   int first = index * columns % MOE_WEIGHT_COLUMNS / MOE__MIXED_STEP;
   int start = chunk * s->schedule.tile_n * MOE__MIXED_CHUNK_BYTES;
-  flight->products = moe__wgmma_zero(b, s->schedule.tile_n);
+  flight->products = moe__wgmma_zero(b, s->n);
   moe__wgmma_fence_through(b, 1, &flight->products, piece_words(s), flight->weights);
   for (int i = 0; i < columns / MOE__MIXED_STEP; i++)
     flight->products = moe__wgmma_k16_fragment(
@@ -109,7 +126,7 @@ static void finish_piece(moe__mixed_mm_t *s, flight_t *flight, int pending,
   moe__wgmma_wait_through(b, pending, 1, &flight->products, piece_words(s), flight->weights);
   moe__mixed_fragment_t part;
   moe__accumulator_unpack(b, flight->products, part);
-  for (int i = 0; i < s->schedule.tile_n / 2; i++)
+  for (int i = 0; i < s->n / 2; i++)
     sums[i] = moe__fma(b, part[i], flight->scales[i % 4 / 2], sums[i]);
 }
 
@@ -163,17 +180,27 @@ static void add_part(moe__mixed_mm_t *s, int step, const MlirValue scales[2],
   }
 }
 
+/* A chunk of 64 columns as it lies in a stage, of weights that are multiplied by their scales. */
+typedef struct packed_chunk_t {
+  MlirValue words;                         /* a vector */
+  MlirValue of_rows[2 * MOE__MIXED_STEPS]; /* of FP8 weights */
+} packed_chunk_t;
+
+static packed_chunk_t load_chunk(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
+                                 MlirValue buffer, int index) {
+  packed_chunk_t out = {{NULL}, {{NULL}}};
+  if (s->format == MOE__WEIGHT_E4M3)
+    moe__mixed_load_fp8(s, self, buffer, index, out.of_rows);
+  else
+    out.words = moe__mixed_load_words(s, self, buffer, (moe__mixed_number_t){.constant = index});
+  return out;
+}
+
 /* The weights of chunk `index` of the stage in `buffer`, times their scales. */
-static void convert_scaled(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue buffer,
-                           int index, piece_t out) {
+static void convert_chunk(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue buffer,
+                          int index, const packed_chunk_t *packed, piece_t out) {
   moe__builder_t *b = &s->kernel.builder;
   int steps = s->group / MOE__MIXED_STEP; /* that share a scale */
-  bool is_fp8 = s->format == MOE__WEIGHT_E4M3;
-  MlirValue words = {NULL}, of_rows[2 * MOE__MIXED_STEPS];
-  if (is_fp8)
-    moe__mixed_load_fp8(s, self, buffer, index, of_rows);
-  else
-    words = moe__mixed_load_words(s, self, buffer, (moe__mixed_number_t){.constant = index});
   MlirValue factors[2] = {{NULL}, {NULL}};
   for (int i = 0; i < MOE__MIXED_STEPS; i++) {
     if (i % steps == 0)
@@ -181,11 +208,17 @@ static void convert_scaled(moe__mixed_mm_t *s, const moe__mixed_position_t *self
           s, self, buffer,
           (moe__mixed_number_t){.constant = (index * MOE__MIXED_STEPS + i) / steps}, factors);
     MlirValue *to = out + (ptrdiff_t)i * MOE__WGMMA_A_REGISTERS;
-    if (is_fp8)
-      moe__mixed_convert_fp8(s, of_rows + (ptrdiff_t)2 * i, factors, to);
+    if (s->format == MOE__WEIGHT_E4M3)
+      moe__mixed_convert_fp8(s, packed->of_rows + (ptrdiff_t)2 * i, factors, to);
     else
-      moe__mixed_convert_scaled(s, moe__extract(b, words, i), factors, to);
+      moe__mixed_convert_scaled(s, moe__extract(b, packed->words, i), factors, to);
   }
+}
+
+static void convert_scaled(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue buffer,
+                           int index, piece_t out) {
+  packed_chunk_t packed = load_chunk(s, self, buffer, index);
+  convert_chunk(s, self, buffer, index, &packed, out);
 }
 
 /* The weights of piece number `index` times the highest bits of their scales; and what sums of the
@@ -226,7 +259,7 @@ static void begin_stage(moe__mixed_mm_t *s, const moe__mixed_position_t *self, m
  * sums are stored, and all their products would stay in registers. Nothing is in flight. */
 static void keep_here(moe__mixed_mm_t *s, moe__mixed_fragment_t sums) {
   moe__builder_t *b = &s->kernel.builder;
-  moe__accumulator_t sum = moe__accumulator_pack(b, s->schedule.tile_n, sums);
+  moe__accumulator_t sum = moe__accumulator_pack(b, s->n, sums);
   moe__wgmma_finish(b, sum, sums);
 }
 
@@ -308,8 +341,8 @@ static void multiply_scaled_stage(moe__mixed_mm_t *s, const moe__mixed_position_
   bool goes_on = s->schedule.long_sums;
   MlirValue buffer = moe__ring_buffer(kernel, &s->layout.ring, cursor);
   MlirValue tokens = moe__wgmma_descriptor(b, buffer);
-  moe__accumulator_t products = goes_on ? moe__accumulator_pack(b, s->schedule.tile_n, sums)
-                                        : moe__wgmma_zero(b, s->schedule.tile_n);
+  moe__accumulator_t products =
+      goes_on ? moe__accumulator_pack(b, s->n, sums) : moe__wgmma_zero(b, s->n);
   piece_t weights[2];
   memcpy(weights[0], first, sizeof weights[0]);
   for (int c = 0; c < chunks; c++) {
@@ -336,11 +369,50 @@ static void multiply_scaled_stage(moe__mixed_mm_t *s, const moe__mixed_position_
     moe__mixed_fragment_t part;
     moe__accumulator_unpack(b, products, part);
     MlirValue factor = moe__f32(b, moe__mixed_divisor(s));
-    for (int i = 0; i < s->schedule.tile_n / 2; i++)
+    for (int i = 0; i < s->n / 2; i++)
       sums[i] = moe__fma(b, part[i], factor, sums[i]);
     keep_here(s, sums);
   }
   moe__mixed_release(s, self, cursor);
+}
+
+/* The same, where a chunk becomes numbers behind the products of the one before, in its registers;
+ * long sums. */
+static void multiply_scaled_behind(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
+                                   moe__cursor_t cursor, piece_t first, bool has_next,
+                                   moe__mixed_fragment_t sums) {
+  moe__kernel_t *kernel = &s->kernel;
+  moe__builder_t *b = &kernel->builder;
+  int chunks = s->schedule.depth / MOE_WEIGHT_COLUMNS;
+  MlirValue buffer = moe__ring_buffer(kernel, &s->layout.ring, cursor), next = buffer;
+  MlirValue tokens = moe__wgmma_descriptor(b, buffer);
+  moe__accumulator_t products = moe__accumulator_pack(b, s->n, sums);
+  for (int c = 0; c < chunks; c++) {
+    moe__wgmma_fence_through(b, 1, &products, piece_words(s), first);
+    for (int i = 0; i < MOE__MIXED_STEPS; i++)
+      products = moe__wgmma_k16_fragment(
+          b, products, false, first + (ptrdiff_t)i * MOE__WGMMA_A_REGISTERS,
+          moe__wgmma_advance(
+              b, tokens, c * s->schedule.tile_n * MOE__MIXED_CHUNK_BYTES + i * 2 * MOE__MIXED_STEP),
+          s->x_type, false);
+    moe__wgmma_commit(b);
+    bool is_last = c + 1 == chunks, follows = !is_last || has_next;
+    if (is_last && has_next) {
+      moe__cursor_t behind = moe__cursor_next(b, &s->layout.ring, cursor);
+      moe__ring_wait(kernel, &s->layout.ring, behind);
+      next = moe__ring_buffer(kernel, &s->layout.ring, behind);
+    }
+    packed_chunk_t packed;
+    int index = is_last ? 0 : c + 1;
+    if (follows)
+      packed = load_chunk(s, self, next, index);
+    moe__wgmma_wait_through(b, 0, 1, &products, piece_words(s), first);
+    if (is_last)
+      moe__mixed_release(s, self, cursor);
+    if (follows)
+      convert_chunk(s, self, next, index, &packed, first);
+  }
+  moe__accumulator_unpack(b, products, sums);
 }
 
 /* Issues the products of piece `index` of a stage with one part of the tokens, which are added to
@@ -427,6 +499,26 @@ static void multiply_long_stages(moe__mixed_mm_t *s, const moe__mixed_position_t
     moe__accumulator_unpack(b, parts_sums[i], sums + (ptrdiff_t)i * count);
 }
 
+/* Finishes piece `p` of a stage, and turns the next one into numbers then: in its place, or, that
+ * of the next stage, in `first`. */
+static void multiply_behind(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
+                            moe__cursor_t cursor, int p, flight_t *now, piece_t first,
+                            bool has_next, moe__mixed_fragment_t sums) {
+  moe__kernel_t *kernel = &s->kernel;
+  bool is_last = p + 1 == s->schedule.depth / moe__mixed_piece(s);
+  packed_t packed;
+  if (is_last && has_next) {
+    moe__cursor_t next = moe__cursor_next(&kernel->builder, &s->layout.ring, cursor);
+    moe__ring_wait(kernel, &s->layout.ring, next);
+    packed = load_piece(s, self, moe__ring_buffer(kernel, &s->layout.ring, next), 0);
+  } else if (!is_last) {
+    packed = load_piece(s, self, moe__ring_buffer(kernel, &s->layout.ring, cursor), p + 1);
+  }
+  finish_piece(s, now, 0, sums);
+  if (!is_last || has_next)
+    convert_packed(s, &packed, is_last ? first : now->weights);
+}
+
 /* Multiplies the stage at `cursor`, whose first piece has been turned into numbers; what follows a
  * piece is, while its products run: the next piece, or that of the next stage, if there is one. */
 static void multiply_stage(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
@@ -434,6 +526,10 @@ static void multiply_stage(moe__mixed_mm_t *s, const moe__mixed_position_t *self
                            bool has_next, moe__mixed_fragment_t sums) {
   if (goes_on_in_parts(s)) {
     multiply_long_stages(s, self, cursor, 1, first, units, has_next, sums);
+    return;
+  }
+  if (s->schedule.scaled_weights && s->schedule.behind) {
+    multiply_scaled_behind(s, self, cursor, first, has_next, sums);
     return;
   }
   if (s->schedule.scaled_weights) {
@@ -456,6 +552,12 @@ static void multiply_stage(moe__mixed_mm_t *s, const moe__mixed_position_t *self
     flight_t *now = &flights[p % 2], *other = &flights[(p + 1) % 2];
     issue_piece(s, tokens, p, now);
     moe__mixed_load_scales(s, self, buffer, number_of(s, p), now->scales);
+    if (s->schedule.behind) {
+      multiply_behind(s, self, cursor, p, now, first, has_next, sums);
+      if (p + 1 < pieces)
+        memcpy(other->weights, now->weights, sizeof now->weights);
+      continue;
+    }
     if (overlaps && p > 0)
       finish_piece(s, other, 1, sums);
     if (p + 1 < pieces)
@@ -516,7 +618,9 @@ int moe__mixed_registers(const moe__mixed_schedule_t *schedule) {
                ? registers_of_parts(schedule, 1, 32)
                : registers_of_parts(schedule, 2, schedule->token_parts > 2 ? 32 : 48);
   if (schedule->long_sums)
-    return schedule->tile_n / 2 + 72;
+    return schedule->tile_n / 2 + (schedule->behind ? 48 : 72);
+  if (schedule->behind)
+    return schedule->tile_n + 48;
   /* The sums, those in flight, two pieces of weights, and what addresses take. */
   int others = schedule->in_flight > 1 ? 84 : 72;
   /* ptxas loads the numbers of several pieces of a long stage at once, if there are few tokens. */
@@ -529,7 +633,7 @@ void moe__mixed_multiply(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
                          const moe__mixed_reduction_t *reduction, moe__cursor_t cursor,
                          moe__mixed_fragment_t sums) {
   moe__builder_t *b = &s->kernel.builder;
-  moe__accumulator_t sum = moe__wgmma_zero(b, s->schedule.tile_n);
+  moe__accumulator_t sum = moe__wgmma_zero(b, s->n);
   moe__accumulator_unpack(b, sum, sums);
   MlirValue last = moe__sub(b, reduction->count, 1), done = moe__i32(b, 0);
   piece_t piece;
@@ -549,7 +653,7 @@ void moe__mixed_multiply(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
         multiply_long_stages(s, self, cursor, stages, piece, &units, true, sums);
       else
         multiply_stages_in_parts(s, self, cursor, stages, piece, true, sums);
-      sum = moe__accumulator_pack(b, s->schedule.tile_n, sums);
+      sum = moe__accumulator_pack(b, s->n, sums);
       packed = pack_piece(s, piece, &units);
       for (int i = 0; i < stages; i++)
         cursor = moe__cursor_next(b, &s->layout.ring, cursor);
@@ -560,7 +664,7 @@ void moe__mixed_multiply(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
     moe__accumulator_unpack(b, sum, sums);
     unpack_piece(s, packed, piece, &units);
     multiply_stage(s, self, cursor, piece, &units, true, sums);
-    sum = moe__accumulator_pack(b, s->schedule.tile_n, sums);
+    sum = moe__accumulator_pack(b, s->n, sums);
     packed = pack_piece(s, piece, &units);
     cursor = moe__cursor_next(b, &s->layout.ring, cursor);
   }
@@ -575,6 +679,22 @@ void moe__mixed_multiply(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
     moe__mixed_last_units(s, &units, factors);
   else
     moe__mixed_last_factors(s, is_long ? moe__mixed_divisor(s) : 1, factors);
-  for (int i = 0; i < s->schedule.tile_n / 2; i++)
+  for (int i = 0; i < s->n / 2; i++)
     sums[i] = moe__fmul(b, sums[i], factors[i % 4 / 2]);
+}
+
+MlirValue moe__mixed_is_common(moe__mixed_mm_t *s, const moe__mixed_position_t *self) {
+  moe__builder_t *b = &s->kernel.builder;
+  return moe__ult(b, moe__i32(b, (s->schedule.warpgroups - 1) * MOE__MIXED_WARPS - 1), self->panel);
+}
+
+void moe__mixed_pass(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue count,
+                     moe__cursor_t cursor) {
+  moe__builder_t *b = &s->kernel.builder;
+  MOE__FOR (b, k_tile, 0, count, 1, MOE__CARRY_CURSOR(cursor)) {
+    (void)k_tile;
+    moe__ring_wait(&s->kernel, &s->layout.ring, cursor);
+    moe__mixed_release(s, self, cursor);
+    cursor = moe__cursor_next(b, &s->layout.ring, cursor);
+  }
 }

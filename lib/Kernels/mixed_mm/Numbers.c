@@ -45,8 +45,12 @@ static MlirValue of_row(moe__mixed_mm_t *s, const moe__mixed_position_t *self, M
   moe__builder_t *b = &s->kernel.builder;
   MlirValue row =
       moe__add(b, moe__mul(b, self->panel, MOE_WEIGHT_ROWS), moe__lshr(b, self->lane, 2));
-  int unit = moe__mixed_rows(&s->schedule) * bytes;
+  int unit = moe__mixed_box_rows(&s->schedule) * bytes;
   MlirValue own = moe__offset(b, buffer, moe__mul(b, row, bytes));
+  if (s->schedule.common) { /* the numbers of each warpgroup lie by themselves */
+    int others = moe__mixed_scales_of_stage(s->group, s->schedule.depth) - 1;
+    own = moe__offset(b, own, moe__mul(b, moe__lshr(b, self->panel, 2), others * unit));
+  }
   if (!mlirValueIsNull(number.first))
     own = moe__offset(b, own, moe__mul(b, number.first, unit));
   return moe__offset_by(b, own, from + number.constant * unit);

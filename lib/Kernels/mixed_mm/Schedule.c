@@ -25,6 +25,20 @@ int moe__mixed_rows(const moe__mixed_schedule_t *schedule) {
   return MOE_WEIGHT_ROWS * moe__mixed_panels(schedule);
 }
 
+int moe__mixed_box_rows(const moe__mixed_schedule_t *schedule) {
+  return schedule->common ? MOE__WGMMA_M : moe__mixed_rows(schedule);
+}
+
+/* Of two CTAs that have the rows of a warpgroup in common, those once. */
+int moe__mixed_tile_rows(const moe__mixed_schedule_t *schedule) {
+  int rows = moe__mixed_rows(schedule);
+  return schedule->common ? 2 * rows - MOE__WGMMA_M : rows * schedule->share;
+}
+
+bool moe__mixed_meets(const moe__mixed_schedule_t *schedule) {
+  return schedule->split > 1 || schedule->common;
+}
+
 int moe__mixed_warps(const moe__mixed_schedule_t *schedule) {
   return moe__mixed_panels(schedule) * schedule->slices;
 }
@@ -39,7 +53,7 @@ int moe__mixed_group(MlirOperation op) {
 }
 
 int moe__mixed_scales_of_stage(int group, int depth) {
-  return group ? depth / group : 1;
+  return group > depth ? 1 : group ? depth / group : 1;
 }
 
 moe__weight_format_t moe__mixed_format(MlirOperation op) {
@@ -546,14 +560,35 @@ moe__candidates_t moe__mixed_candidates(MlirOperation op) {
 static bool check(MlirOperation op, const moe__mixed_schedule_t *s) {
   if (s->tile_n % 8)
     return moe__error(op, "'schedule.tile_n' is %d; it must be a multiple of 8", s->tile_n);
-  if (s->depth % 128)
-    return moe__error(op, "'schedule.depth' is %d; it must be a multiple of 128", s->depth);
+  int depths = s->behind && !moe__has_fp8_weights(op) ? MOE_WEIGHT_COLUMNS : 128;
+  if (s->depth % depths)
+    return moe__error(op, "'schedule.depth' is %d; it must be a multiple of %d", s->depth, depths);
   if (s->tile_n % (8 * s->token_parts))
     return moe__error(op, "'schedule.token_parts' is %d; each must be a multiple of 8 of %d tokens",
                       s->token_parts, s->tile_n);
   if (s->token_parts > 1 && s->in_flight > 1)
     return moe__error(op, "'schedule.token_parts' is %d; it must be 1 with in_flight",
                       s->token_parts);
+  if (s->behind &&
+      (s->panels || s->in_flight > 1 || s->token_parts > 1 || s->scaled_weights != s->long_sums ||
+       (s->scaled_weights && !takes_scaled_weights(op))))
+    return moe__error(op, "'schedule.behind' is 1; it must be 0 with panels, in_flight, "
+                          "token_parts, sums of a stage and sums in units");
+  if (s->widths > 1 &&
+      (!moe__has_fp8_weights(op) || !s->behind || s->split > 1 || s->share > 1 || s->common))
+    return moe__error(op,
+                      "'schedule.widths' is %d; it must be 1 but for f8E4M3FN weights with behind, "
+                      "and with split, share and common",
+                      s->widths);
+  if (s->tile_n % (8 << (s->widths - 1)))
+    return moe__error(
+        op, "'schedule.widths' is %d; the narrowest tile must be a multiple of 8 of %d tokens",
+        s->widths, s->tile_n);
+  if (s->common && (s->panels || s->warpgroups == 1 || s->split > 1 || s->share > 1 ||
+                    !mlirValueIsNull(moe__operand(op, MOE__OFFS)) ||
+                    !mlirValueIsNull(moe__operand(op, MOE__ZEROS))))
+    return moe__error(op, "'schedule.common' is 1; it must be 0 but with several warpgroups, and "
+                          "with split, share, panels, experts and zero points");
   if (s->unroll > 1 && s->token_parts == 1)
     return moe__error(op, "'schedule.unroll' is %d; it must be 1 without token_parts", s->unroll);
   if (s->scaled_weights && !takes_scaled_weights(op) && !(s->long_sums && takes_units(op)))
@@ -604,6 +639,7 @@ static bool check(MlirOperation op, const moe__mixed_schedule_t *s) {
 #define QUARTER_REGISTERS 16384
 /* Registers of a thread that loads, where setmaxnreg gives others to those that multiply. */
 #define LOADER_REGISTERS 48
+#define FEW_LOADER_REGISTERS 32    /* where a piece becomes numbers behind the one before */
 #define FEWEST_LOADER_REGISTERS 24 /* where those that multiply need all others */
 #define WIDE_TILE 48
 #define WIDE_MARGIN 40
@@ -631,7 +667,7 @@ static bool divide_registers(MlirOperation op, const moe__mixed_schedule_t *s,
     int all = each * (s->warpgroups + 1);
     l->loader_registers = LOADER_REGISTERS;
     if ((all - LOADER_REGISTERS) / s->warpgroups / 8 * 8 < needed)
-      l->loader_registers = FEWEST_LOADER_REGISTERS;
+      l->loader_registers = s->behind ? FEW_LOADER_REGISTERS : FEWEST_LOADER_REGISTERS;
     int left = (all - l->loader_registers) / s->warpgroups / 8 * 8;
     l->registers = left < MOE__MIXED_MOST_REGISTERS ? left : MOE__MIXED_MOST_REGISTERS;
   }

@@ -21,15 +21,27 @@
   X(T, direct, 0, 1, 0,                                                                            \
     "1: warps of panels load their weights into registers, a stage ahead; 0: they come to shared " \
     "memory by the TMA")                                                                           \
-  X(T, depth, 128, 1024, 128, "columns of weights in a stage, a multiple of 128")                  \
+  X(T, depth, 64, 1024, 128,                                                                       \
+    "columns of weights in a stage, a multiple of 128; with behind, but for f8E4M3FN, of 64")      \
   X(T, stages, 2, 32, 8, "stages in flight")                                                       \
   X(T, split, 1, 8, 1,                                                                             \
     "CTAs of a cluster that divide the columns of weights; it must divide the panels of rows")     \
   X(T, share, 1, 4, 1,                                                                             \
     "CTAs of a cluster that have other rows of the same tokens, which each loads a part of for "   \
     "all; 1 with split")                                                                           \
+  X(T, common, 0, 1, 0,                                                                            \
+    "1: clusters of two CTAs, whose last warpgroups have the same rows of weights and half of "    \
+    "the "                                                                                         \
+    "columns each; 0: each CTA has rows of its own")                                               \
   X(T, in_flight, 1, 2, 1,                                                                         \
     "pieces of weights of a warpgroup whose products run at once; unused with panels")             \
+  X(T, behind, 0, 1, 0,                                                                            \
+    "1: a piece of weights becomes numbers behind the sums of the one before, in its registers; "  \
+    "0: "                                                                                          \
+    "while its products run")                                                                      \
+  X(T, widths, 1, 3, 1,                                                                            \
+    "1: all tiles of tokens are multiplied as if they were full; 2: those with half of them or "   \
+    "less as a half; 3: those with a quarter as a quarter too")                                    \
   X(T, token_parts, 1, 4, 1,                                                                       \
     "parts of a tile's tokens whose products take turns: those of one run while another's are "    \
     "added; unused with panels")                                                                   \
@@ -63,11 +75,14 @@ typedef enum moe__weight_format_t {
 moe__weight_format_t moe__mixed_format(MlirOperation op);
 int moe__mixed_group(MlirOperation op);
 
-int moe__mixed_scale_bytes(MlirType scale);                   /* of one */
-int moe__mixed_scales_of_stage(int group, int depth);         /* of a row */
-int moe__mixed_panels(const moe__mixed_schedule_t *schedule); /* of a tile */
-int moe__mixed_rows(const moe__mixed_schedule_t *schedule);   /* of them */
-int moe__mixed_warps(const moe__mixed_schedule_t *schedule);  /* that multiply */
+int moe__mixed_scale_bytes(MlirType scale);                      /* of one */
+int moe__mixed_scales_of_stage(int group, int depth);            /* of a row */
+int moe__mixed_panels(const moe__mixed_schedule_t *schedule);    /* of a tile */
+int moe__mixed_rows(const moe__mixed_schedule_t *schedule);      /* of them */
+int moe__mixed_box_rows(const moe__mixed_schedule_t *schedule);  /* of them, loaded at once */
+int moe__mixed_tile_rows(const moe__mixed_schedule_t *schedule); /* of a cluster */
+bool moe__mixed_meets(const moe__mixed_schedule_t *schedule);    /* CTAs add their sums */
+int moe__mixed_warps(const moe__mixed_schedule_t *schedule);     /* that multiply */
 
 /* What a CTA has in shared memory, and the registers of its threads. */
 typedef struct moe__mixed_layout_t {

@@ -32,6 +32,8 @@ static int part_bytes(const moe__mixed_schedule_t *schedule) {
 
 void moe__mixed_store_reserve(moe__mixed_layout_t *layout, const moe__mixed_schedule_t *schedule) {
   int parts = parts_of_panel(schedule);
+  if (schedule->common)
+    layout->parts = moe__layout_shared(&layout->cta, MOE__MIXED_WARPS * part_bytes(schedule), 16);
   if (parts > 1)
     layout->parts = moe__layout_shared(&layout->cta,
                                        panels_of_cta(schedule) * parts * part_bytes(schedule), 16);
@@ -67,7 +69,7 @@ static void add_parts(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
                       moe__mixed_fragment_t sums) {
   moe__builder_t *b = &s->kernel.builder;
   MlirType type = moe__vector_type(b, VECTOR, b->f32);
-  for (int i = 0; i < s->schedule.tile_n / 2; i += VECTOR)
+  for (int i = 0; i < s->schedule.tile_n / 2; i += VECTOR) {
     for (int index = 0; index < parts_of_panel(&s->schedule); index++) {
       MlirValue from = moe__offset_by(b, part_at(s, self, moe__i32(b, index)), i * MOE__WARP * 4);
       MlirValue part = moe__load_aligned(b, from, type, 16);
@@ -76,6 +78,10 @@ static void add_parts(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
         sums[i + j] = index > 0 ? moe__fadd(b, sums[i + j], value) : value;
       }
     }
+    /* LLVM would add where sums are stored, and all parts would be in registers at once. */
+    for (int j = 0; s->schedule.behind && j < VECTOR; j++)
+      sums[i + j] = moe__bitcast(b, moe__fresh(b, moe__bitcast(b, sums[i + j], b->i32)), b->f32);
+  }
 }
 
 /* ---- Results ---- */
@@ -119,7 +125,7 @@ static void store_rows(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
     load_bias(s, tile->expert, own, bias);
   MlirValue first = moe__add(b, tile->token, moe__shl(b, moe__and(b, self->lane, 3), 1));
   MlirValue has_rows = moe__ult(b, panel, s->rows.value); /* N is a multiple of a panel's rows */
-  for (int j = 0; j < s->schedule.tile_n / 8; j++)
+  for (int j = 0; j < s->n / 8; j++)
     for (int c = 0; c < 2; c++) {
       MlirValue token = moe__add(b, moe__fresh(b, first), 8 * j + c);
       MOE__IF (b, moe__and(b, has_rows, moe__ult(b, token, tile->token_end))) {
@@ -132,6 +138,43 @@ static void store_rows(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
     }
 }
 
+/* Rows that two CTAs have in common: the second one sends its sums to the first. */
+static void store_common(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
+                         const moe__mixed_tile_t *tile, const moe__mixed_fragment_t sums) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue is_common = moe__mixed_is_common(s, self);
+  MlirValue is_first = moe__eq(b, s->kernel.cluster_rank, 0);
+  MlirValue number = moe__and(b, self->panel, MOE__MIXED_WARPS - 1);
+  MlirValue bytes =
+      moe__add(b, moe__mul(b, number, part_bytes(&s->schedule)), moe__shl(b, self->lane, 4));
+  MlirValue at = moe__offset_by(b, moe__offset(b, s->kernel.shared, bytes), s->layout.parts);
+  MOE__IF (b, is_common) {
+    MOE__IF (b, moe__eq(b, s->kernel.cluster_rank, 1)) {
+      MlirValue to = moe__shared_of_rank(b, at, moe__i32(b, 0));
+      for (int i = 0; i < s->schedule.tile_n / 2; i += VECTOR)
+        moe__store_aligned(b, moe__vector(b, VECTOR, sums + i),
+                           moe__offset_by(b, to, i * MOE__WARP * 4), 16);
+    }
+  }
+  MOE__ELSE (b) {
+    store_rows(s, self, tile, sums);
+  }
+  moe__warp_barrier(b);
+  moe__cluster_barrier(b);
+  MOE__IF (b, moe__and(b, is_common, is_first)) {
+    moe__mixed_fragment_t all;
+    for (int i = 0; i < s->schedule.tile_n / 2; i += VECTOR) {
+      MlirValue part = moe__load_aligned(b, moe__offset_by(b, at, i * MOE__WARP * 4),
+                                         moe__vector_type(b, VECTOR, b->f32), 16);
+      for (int j = 0; j < VECTOR; j++)
+        all[i + j] = moe__fadd(b, sums[i + j], moe__extract(b, part, j));
+    }
+    moe__mixed_tile_t other = *tile;
+    other.row = moe__add(b, tile->row, (s->schedule.warpgroups - 1) * MOE__WGMMA_M);
+    store_rows(s, self, &other, all);
+  }
+}
+
 void moe__mixed_slices_barrier(moe__mixed_mm_t *s) {
   moe__named_barrier(&s->kernel.builder, SLICES_BARRIER,
                      moe__mixed_warps(&s->schedule) * MOE__WARP);
@@ -140,6 +183,10 @@ void moe__mixed_slices_barrier(moe__mixed_mm_t *s) {
 void moe__mixed_store(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
                       const moe__mixed_tile_t *tile, const moe__mixed_fragment_t sums) {
   moe__builder_t *b = &s->kernel.builder;
+  if (s->schedule.common) {
+    store_common(s, self, tile, sums);
+    return;
+  }
   if (parts_of_panel(&s->schedule) == 1) {
     store_rows(s, self, tile, sums);
     return;
