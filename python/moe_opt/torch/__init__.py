@@ -162,15 +162,22 @@ def scaled_grouped_mm(
     return (_SCALED_MM_RECORDED if needs_gradient(qa, qb, sa, sb) else _SCALED_MM)(qa, qb, sa, sb, offs, accumulate, out_dtype)
 
 
-def _quantizer(called: str, name: str, x: Tensor) -> Callable[..., tuple[Tensor, ...]]:
+# The ops of quantizers by function, and whether a gradient may be asked for.
+_QUANTIZERS = {
+    name: (getattr(_OPS, op).default, getattr(_OPS, f"{op}_recorded").default)
+    for name, op in (("quantize_mx", "quantize"), ("quantize_mx_dual", "quantize_dual"), ("quantize_fp8", "quantize_fp8"), ("quantize_fp8_dual", "quantize_fp8_dual"))
+}
+
+
+def _quantizer(name: str, x: Tensor) -> Callable[..., tuple[Tensor, ...]]:
     """The op of a quantizer for x."""
-    refuse_derivatives(called, x)
-    return getattr(_OPS, f"{name}_recorded" if needs_gradient(x) else name).default
+    refuse_derivatives(name, x)
+    return _QUANTIZERS[name][torch.is_grad_enabled() and x.requires_grad]
 
 
 def _axis(x: Tensor, axis: int) -> int:
     require_tensors(x=x)
-    if not isinstance(axis, numbers.Integral):
+    if type(axis) is not int and not isinstance(axis, numbers.Integral):  # the second question takes a microsecond
         raise TypeError(f"axis is {axis!r}; it must be a number")
     if not -x.dim() <= axis < x.dim():
         raise ValueError(f"axis is {axis}; x has rank {x.dim()}")
@@ -197,13 +204,13 @@ def quantize_mx(
     written: of the scales, and of q, which has room up to a multiple of 128 rows.
     """
     axis = _axis(x, axis)
-    return Quantized(*_quantizer("quantize_mx", "quantize", x)(x, offs, axis, mode, align, dtype))
+    return Quantized(*_quantizer("quantize_mx", x)(x, offs, axis, mode, align, dtype))
 
 
 def quantize_mx_dual(x: Tensor, dtype: torch.dtype = torch.float8_e4m3fn, mode: str = "rceil") -> QuantizedDual:
     """quantize_mx along both of the last two dimensions of x, which is read once."""
     require_tensors(x=x)
-    return QuantizedDual(*_quantizer("quantize_mx_dual", "quantize_dual", x)(x, mode, dtype))
+    return QuantizedDual(*_quantizer("quantize_mx_dual", x)(x, mode, dtype))
 
 
 def quantize_fp8(
@@ -227,7 +234,7 @@ def quantize_fp8(
     docs/dialects/mx_quantize.md has the shapes.
     """
     axis = _axis(x, axis)
-    return Quantized(*_quantizer("quantize_fp8", "quantize_fp8", x)(x, offs, granularity, axis, pow2, sanitize, align, dtype))
+    return Quantized(*_quantizer("quantize_fp8", x)(x, offs, granularity, axis, pow2, sanitize, align, dtype))
 
 
 def quantize_fp8_dual(
@@ -241,4 +248,4 @@ def quantize_fp8_dual(
     """quantize_fp8 by rows along both of the last two dimensions of x; of tokens (M, K) the columns are cut by groups, and offs is needed.
     align: that of q_t."""
     require_tensors(x=x)
-    return QuantizedDual(*_quantizer("quantize_fp8_dual", "quantize_fp8_dual", x)(x, offs, pow2, sanitize, align, dtype))
+    return QuantizedDual(*_quantizer("quantize_fp8_dual", x)(x, offs, pow2, sanitize, align, dtype))

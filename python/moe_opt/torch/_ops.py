@@ -31,6 +31,7 @@ def require_tensors(**arguments: object) -> None:
 
 
 _functorch = torch._C._functorch
+_transform = _functorch.peek_interpreter_stack
 
 
 def _one(tensor: Tensor) -> Tensor:
@@ -52,12 +53,13 @@ def _is_differentiated(tensor: Tensor) -> bool:
 def refuse_derivatives(name: str, *operands: Optional[Tensor]) -> None:
     """NotImplementedError where forward-mode differentiation asks for a tangent of the result, or torch.func for a gradient: no op here has
     one, and torch would take it to be zero."""
+    is_transformed = _transform() is not None and not torch.compiler.is_compiling()  # which reports derivatives itself
+    if _forward_ad._current_level < 0 and not is_transformed:
+        return
     given = [operand for operand in operands if operand is not None]
     if _forward_ad._current_level >= 0 and any(_forward_ad.unpack_dual(_one(operand)).tangent is not None for operand in given):
         raise NotImplementedError(f"moe_opt: {name} has no forward-mode derivative")
-    if torch.compiler.is_compiling():  # which knows none of the following, and reports the derivative itself
-        return
-    if _functorch.peek_interpreter_stack() is not None and any(map(_is_differentiated, given)):
+    if is_transformed and any(map(_is_differentiated, given)):
         raise NotImplementedError(f"moe_opt: {name} has no derivative by torch.func")
 
 
