@@ -65,11 +65,6 @@ bool moe__attribute_is_integer(MlirAttribute attribute) {
   return mlirTypeIsAIndex(type) || mlirIntegerTypeGetWidth(type) <= 64;
 }
 
-int64_t moe__dictionary_integer(MlirAttribute dictionary, const char *key, int64_t fallback) {
-  MlirAttribute value = mlirDictionaryAttrGetElementByName(dictionary, string_ref(key));
-  return mlirAttributeIsNull(value) ? fallback : mlirIntegerAttrGetValueInt(value);
-}
-
 bool moe__error(MlirOperation op, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);

@@ -28,9 +28,6 @@ MlirStringRef moe__op_string(MlirOperation op, const char *name);
  * narrower one, or an index. */
 bool moe__attribute_is_integer(MlirAttribute attribute);
 
-/* The integer `key` of the dictionary, or fallback where it is missing. */
-int64_t moe__dictionary_integer(MlirAttribute dictionary, const char *key, int64_t fallback);
-
 /* Whether both are in one block and `op` stands before `other`. */
 bool moe__op_is_before(MlirOperation op, MlirOperation other);
 

@@ -113,13 +113,9 @@ MlirValue moe__pack_halves(moe__builder_t *b, MlirType element, const MlirValue 
   return moe__bitcast(b, moe__op1(b, "llvm.fptrunc", type, MOE__VALUES(vector), NULL), b->i32);
 }
 
-MlirValue moe__pack_bf16(moe__builder_t *b, const MlirValue pair[2]) {
-  return moe__pack_halves(b, moe__type(b, "bf16"), pair);
-}
-
 MlirValue moe__word_of(moe__builder_t *b, const moe__elements_t *elements,
                        const MlirValue *values) {
   if (elements->per_word == 1)
     return moe__bitcast(b, values[0], b->i32);
-  return moe__pack_bf16(b, values);
+  return moe__pack_halves(b, moe__type(b, "bf16"), values);
 }

@@ -45,7 +45,6 @@ MlirValue moe__word_element(moe__builder_t *b, const moe__elements_t *elements, 
 /* Two f32, rounded to nearest even to elements of 16 bits (bf16 or f16), in an i32; pair[0]
  * lowest. */
 MlirValue moe__pack_halves(moe__builder_t *b, MlirType element, const MlirValue pair[2]);
-MlirValue moe__pack_bf16(moe__builder_t *b, const MlirValue pair[2]);
 
 /* A word of per_word f32 values, the first lowest; bf16 is rounded to nearest even. */
 MlirValue moe__word_of(moe__builder_t *b, const moe__elements_t *elements, const MlirValue *values);

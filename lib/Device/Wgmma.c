@@ -136,14 +136,6 @@ moe__accumulator_t moe__wgmma_k32(moe__builder_t *b, moe__accumulator_t accumula
   return issue(b, accumulator, fresh, a_descriptor, b_descriptor, &product);
 }
 
-moe__accumulator_t moe__wgmma_k128(moe__builder_t *b, moe__accumulator_t accumulator, bool fresh,
-                                   MlirValue a_descriptor, MlirValue b_descriptor,
-                                   moe__fp8_t a_type, moe__fp8_t b_type) {
-  product_t product = fp8_product(a_type, b_type);
-  issue_tile(b, 1, &accumulator, fresh, &a_descriptor, b_descriptor, &product);
-  return accumulator;
-}
-
 void moe__wgmma_k128_below(moe__builder_t *b, int count, moe__accumulator_t *accumulators,
                            bool fresh, const MlirValue *a_descriptors, MlirValue b_descriptor,
                            moe__fp8_t a_type, moe__fp8_t b_type) {

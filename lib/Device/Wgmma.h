@@ -45,19 +45,14 @@ MlirValue moe__wgmma_descriptor_mn(moe__builder_t *b, MlirValue shared, int lead
  * along K are 32 bytes further in a K-major tile, 2048 in an MN-major one. */
 MlirValue moe__wgmma_advance(moe__builder_t *b, MlirValue descriptor, int bytes);
 
-/* accumulator += a * b^T over the 128 bytes of K of the two tiles; fresh: accumulator = a * b^T.
+/* Of `count` tiles of a, below one another, with one tile of b: accumulators[i] += a[i] * b^T over
+ * the 128 bytes of K of a tile, in turn at each 32 bytes; fresh: accumulators[i] = a[i] * b^T.
  * Issued, not complete: between wgmma_fence and wgmma_commit. */
-moe__accumulator_t moe__wgmma_k128(moe__builder_t *b, moe__accumulator_t accumulator, bool fresh,
-                                   MlirValue a_descriptor, MlirValue b_descriptor,
-                                   moe__fp8_t a_type, moe__fp8_t b_type);
-
-/* The same for `count` tiles of a, below one another, with one tile of b: accumulators[i] +=
- * a[i] * b^T, in turn at each 32 bytes of K. */
 void moe__wgmma_k128_below(moe__builder_t *b, int count, moe__accumulator_t *accumulators,
                            bool fresh, const MlirValue *a_descriptors, MlirValue b_descriptor,
                            moe__fp8_t a_type, moe__fp8_t b_type);
 
-/* The same over 32 bytes of K, one instruction. */
+/* The same of one tile of a, over 32 bytes of K: one instruction. */
 moe__accumulator_t moe__wgmma_k32(moe__builder_t *b, moe__accumulator_t accumulator, bool fresh,
                                   MlirValue a_descriptor, MlirValue b_descriptor, moe__fp8_t a_type,
                                   moe__fp8_t b_type);

@@ -71,12 +71,13 @@ int moe__operand_number(MlirOperation op, moe__role_t role) {
   return position < 0 || position == missing ? -1 : position - (position > missing);
 }
 
-int moe__result_number(MlirOperation op, moe__role_t role) {
+/* Its number among the results; -1 where it is not there. */
+static int result_number(MlirOperation op, moe__role_t role) {
   return find(moe__op_rows[moe__op_id(op)].results, role);
 }
 
 int moe__tensor_number(MlirOperation op, moe__role_t role) {
-  int operand = moe__operand_number(op, role), result = moe__result_number(op, role);
+  int operand = moe__operand_number(op, role), result = result_number(op, role);
   if (operand >= 0)
     return operand;
   return result < 0 ? -1 : (int)mlirOperationGetNumOperands(op) + result;
@@ -97,7 +98,7 @@ MlirValue moe__operand(MlirOperation op, moe__role_t role) {
 }
 
 MlirValue moe__result(MlirOperation op, moe__role_t role) {
-  int number = moe__result_number(op, role);
+  int number = result_number(op, role);
   return number < 0 ? (MlirValue){NULL} : mlirOperationGetResult(op, number);
 }
 

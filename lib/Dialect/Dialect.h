@@ -80,9 +80,8 @@ MlirValue moe__result(MlirOperation op, moe__role_t role);
 MlirType moe__tensor_type(MlirOperation op, moe__role_t role);
 MlirType moe__element_type(MlirOperation op, moe__role_t role); /* that of its elements */
 
-/* Its number among the operands, or the results; -1 where it is not there. */
+/* Its number among the operands; -1 where it is not there. */
 int moe__operand_number(MlirOperation op, moe__role_t role);
-int moe__result_number(MlirOperation op, moe__role_t role);
 
 /* Its number as kernels' records count: operands, then results; -1 where it is not there. */
 int moe__tensor_number(MlirOperation op, moe__role_t role);

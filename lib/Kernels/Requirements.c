@@ -7,7 +7,9 @@
 
 #include "mlir-c/BuiltinTypes.h"
 
-bool moe__is_order(MlirType type, int count, const int *expected) {
+/* Whether the tensor has this memory order, of which `count` positions are given; its rank may be
+ * less. */
+static bool is_order(MlirType type, int count, const int *expected) {
   int order[MOE__MAX_RANK];
   int rank = (int)mlirShapedTypeGetRank(type);
   bool ok = rank <= count && moe__memory_order(type, order);
@@ -17,12 +19,12 @@ bool moe__is_order(MlirType type, int count, const int *expected) {
 }
 
 bool moe__is_row_major(MlirType type) {
-  return moe__is_order(type, MOE__MAX_RANK, (int[]){0, 1, 2, 3, 4, 5, 6, 7});
+  return is_order(type, MOE__MAX_RANK, (int[]){0, 1, 2, 3, 4, 5, 6, 7});
 }
 
 bool moe__is_column_major(MlirType type) {
   bool matrix = mlirShapedTypeGetRank(type) == 2;
-  return moe__is_order(type, 3, matrix ? (int[]){1, 0, 0} : (int[]){0, 2, 1});
+  return is_order(type, 3, matrix ? (int[]){1, 0, 0} : (int[]){0, 2, 1});
 }
 
 int moe__max_groups(MlirOperation op) {

@@ -18,10 +18,6 @@
  * unknown. */
 bool moe__has_few_tokens(MlirOperation op);
 
-/* Whether the tensor has this memory order, of which `count` positions are given; its rank may be
- * less. */
-bool moe__is_order(MlirType type, int count, const int *expected);
-
 /* Whether the tensor is row-major. */
 bool moe__is_row_major(MlirType type);
 

@@ -7,7 +7,7 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Runtime/TensorMap.h"
 
-int moe__rt_map_element_bytes(moe__rt_map_element_t element) {
+static int bytes_of(moe__rt_map_element_t element) {
   static const int sizes[] = {
 #define MOE__RT_MAP_ELEMENT(constant, name, bytes, driver) bytes,
       MOE__RT_MAP_ELEMENTS(MOE__RT_MAP_ELEMENT)
@@ -28,7 +28,7 @@ moe_rt_status_t moe__rt_map_box_check(const moe__rt_map_box_t *box) {
                           box->box[i]);
     }
   }
-  int inner = (int)box->box[0] * moe__rt_map_element_bytes(box->element);
+  int inner = (int)box->box[0] * bytes_of(box->element);
   if (inner % 16 != 0) {
     return moe__rt_fail(MOE_RT_INVALID_BUNDLE, "box[0] is %d bytes; it must be a multiple of 16",
                         inner);
@@ -46,8 +46,7 @@ moe_rt_status_t moe__rt_map_box_check(const moe__rt_map_box_t *box) {
 /* The bytes from the first to the last element of the map; false when they do not fit 64 bits. */
 static bool map_extent(const moe__rt_tensor_map_t *map, uint64_t *out_bytes) {
   uint64_t extent = 0;
-  if (__builtin_mul_overflow(map->dims[0], (uint64_t)moe__rt_map_element_bytes(map->box.element),
-                             &extent))
+  if (__builtin_mul_overflow(map->dims[0], (uint64_t)bytes_of(map->box.element), &extent))
     return false;
   for (int i = 1; i < map->box.rank; i++) {
     uint64_t reach = 0;

@@ -59,8 +59,6 @@ typedef struct moe__rt_tensor_map_t {
   uint64_t strides[MOE_RT_MAX_RANK - 1]; /* bytes, of dims 1.. */
 } moe__rt_tensor_map_t;
 
-int moe__rt_map_element_bytes(moe__rt_map_element_t element);
-
 /* Checks what does not depend on shapes. The message names the field: "box[0] ...". */
 moe_rt_status_t moe__rt_map_box_check(const moe__rt_map_box_t *box);
 

@@ -55,10 +55,6 @@ moe_status_t moe__target_assemble(MlirOperation module, const moe__target_option
 bool moe__target_resources(MlirOperation module, moe__bytes_t cubin, const char *log,
                            moe_kernel_resources_t **out_kernels, size_t *out_count);
 
-/* The ptxas to use: `path` if given and executable, else the first of the project's own, PATH and
- * the CUDA toolkit. Static storage; NULL if there is none. */
-const char *moe__ptxas_find(const char *path);
-
 /* The manifest (docs/manifest.md) of a module in stage llvm and its artifacts. */
 moe_status_t moe__target_manifest(MlirOperation module, const moe__target_options_t *options,
                                   moe__bytes_t ptx, moe__bytes_t cubin, const char *assembler,

@@ -18,12 +18,6 @@ typedef struct moe__run_difference_t {
   uint32_t got, expected;         /* its bits */
 } moe__run_difference_t;
 
-/* Compares two tensors of one layout, in rows [begin, end) of dimension 0. NaNs are equal whatever
- * their payload and sign, but an E5M2 NaN only as 0x7F or 0xFF, and E8M0 has only one. */
-moe__run_difference_t moe__run_compare(const moe__run_tensor_t *got,
-                                       const moe__run_tensor_t *expected, int64_t begin,
-                                       int64_t end);
-
 /* Runs the call twice on the target and once on the C reference and compares all three, and on a
  * device the guard zones too. Products are judged by their bounds unless the data are --exact; rows
  * of results that are in no group must not be written. call->results get the first run's data.
