@@ -154,16 +154,16 @@ static const moe__mm_schedule_t TOKENS_32_FAST[] = {
     {SWAPPED, .tile_n = 64, .pieces = 2, .stages = 7},
     {SWAPPED, .tile_n = 32, .stages = 9},
 };
+/* Where groups are ragged: pieces of 16 tokens. */
 static const moe__mm_schedule_t TOKENS_64_FAST[] = {
-    {SWAPPED, .tile_n = 128, .pieces = 4, .stages = 5},
-    {SWAPPED, .tile_n = 64, .pieces = 2, .stages = 7},
-    {PINGPONG, .band = 16},
-};
-/* Where the largest groups come first: pieces of 16 tokens. */
-static const moe__mm_schedule_t TOKENS_64_FAST_BY_SIZE[] = {
     {SWAPPED, .tile_n = 128, .pieces = 8, .stages = 6},
     {SWAPPED, .tile_n = 128, .pieces = 4, .stages = 5},
     {SWAPPED, .tile_n = 96, .pieces = 6, .stages = 7},
+    {PINGPONG, .band = 16},
+};
+static const moe__mm_schedule_t TOKENS_64_FAST_BATCHED[] = {
+    {SWAPPED, .tile_n = 128, .pieces = 4, .stages = 5},
+    {SWAPPED, .tile_n = 64, .pieces = 2, .stages = 7},
     {PINGPONG, .band = 16},
 };
 static const moe__mm_schedule_t TOKENS_32_PROMOTED[] = {
@@ -219,8 +219,8 @@ moe__candidates_t moe__mm_candidates(MlirOperation op) {
   if (tokens <= 32)
     return MOE__CANDIDATES(TOKENS_32_FAST);
   if (tokens <= MOE__FEW_TOKENS)
-    return has_few_groups(op) ? MOE__CANDIDATES(TOKENS_64_FAST_BY_SIZE)
-                              : MOE__CANDIDATES(TOKENS_64_FAST);
+    return moe__max_groups(op) ? MOE__CANDIDATES(TOKENS_64_FAST)
+                               : MOE__CANDIDATES(TOKENS_64_FAST_BATCHED);
   if (moe__has_block_scales(op))
     return tokens < TOKENS_OF_THREE ? MOE__CANDIDATES(ROWS_BLOCKS_MEDIUM)
                                     : MOE__CANDIDATES(ROWS_BLOCKS);
