@@ -215,6 +215,11 @@ void moe__fence_shared_to_async(moe__builder_t *b) {
            "kind = #nvvm.proxy_kind<async.shared>, space = #nvvm.shared_space<cta>");
 }
 
+void moe__end_reads_of_stage(moe__builder_t *b) {
+  moe__fence_shared_to_async(b);
+  moe__warp_barrier(b);
+}
+
 void moe__cta_barrier(moe__builder_t *b) {
   moe__op0(b, "nvvm.barrier", MOE__NO_VALUES, "operandSegmentSizes = array<i32: 0, 0, 0>");
 }

@@ -121,6 +121,11 @@ void moe__tma_prefetch_map(moe__builder_t *b, MlirValue map);
  * barrier must follow. */
 void moe__fence_shared_to_async(moe__builder_t *b);
 
+/* For a warp of which one lane is to release a stage: behind it all lanes have read what they read
+ * there by ordinary loads, and the copies that overwrite it come later. The arrival alone would say
+ * so to other threads only: the TMA is another proxy. */
+void moe__end_reads_of_stage(moe__builder_t *b);
+
 /* Barriers: of the whole CTA, of `threads` threads on barrier `id` (1..15), of a warp. */
 void moe__cta_barrier(moe__builder_t *b);
 void moe__named_barrier(moe__builder_t *b, int32_t id, int32_t threads);

@@ -239,5 +239,5 @@ void moe__mm_block_factors(moe__scaled_mm_t *s, const moe__mm_position_t *self,
     MlirValue sa = moe__offset(b, boxes, moe__extract(b, slot, 1));
     factors_of_columns(s, self, sa, of_weights[0], factors);
   }
-  moe__warp_barrier(b); /* one lane releases the stage, for all that have read it */
+  moe__end_reads_of_stage(b);
 }

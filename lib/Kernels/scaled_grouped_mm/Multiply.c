@@ -475,7 +475,7 @@ static void multiply_token_blocks(moe__scaled_mm_t *s, const moe__mm_position_t 
       of_columns[j] = moe__mm_token_column_scales(s, &scales, j);
     moe__mm_fragment_t part;
     if (holds)
-      moe__warp_barrier(b); /* one lane releases the stage, for all that have read it */
+      moe__end_reads_of_stage(b); /* while it runs */
     moe__wgmma_finish(b, accumulator, part);
     if (holds)
       moe__mm_release(s, self, cursor);
@@ -483,7 +483,7 @@ static void multiply_token_blocks(moe__scaled_mm_t *s, const moe__mm_position_t 
     add_scaled(s, &scales, of_columns, held, part, registers);
     sum = moe__accumulator_pack(b, n, registers);
     if (!holds) {
-      moe__warp_barrier(b);
+      moe__end_reads_of_stage(b);
       moe__mm_release(s, self, cursor);
     }
     cursor = moe__cursor_next(b, &s->layout.ring, cursor);
