@@ -68,8 +68,7 @@ void moe__mm_mx_tokens_end(moe__scaled_mm_t *s, moe__cursor_t cursor) {
 MlirValue moe__mm_mx_tokens_has_tile(moe__scaled_mm_t *s, moe__cursor_t cursor, MlirValue slot) {
   moe__builder_t *b = &s->kernel.builder;
   moe__mbarrier_wait(b, landed_at(s, cursor), cursor.phase);
-  MlirValue group = moe__warp_uniform(b, moe__mm_read_group(s, slot));
-  return moe__ne(b, group, MOE__MM_NO_GROUP);
+  return moe__ne(b, moe__mm_read_group(s, slot), MOE__MM_NO_GROUP);
 }
 
 /* ---- The loader ---- */

@@ -142,8 +142,7 @@ static void multiply_tile(making_t *m, const moe__mm_work_t *work) {
 static MlirValue has_tile(moe__scaled_mm_t *s, moe__cursor_t slot) {
   moe__builder_t *b = &s->kernel.builder;
   moe__mm_wait_for_slot(s, slot);
-  MlirValue group = moe__warp_uniform(b, moe__mm_read_group(s, slot.stage));
-  return moe__ne(b, group, MOE__MM_NO_GROUP);
+  return moe__ne(b, moe__mm_read_group(s, slot.stage), MOE__MM_NO_GROUP);
 }
 
 void moe__mm_positions(moe__scaled_mm_t *s, moe__mm_position_t self[MOE__MM_MAX_FRAGMENTS]) {

@@ -292,25 +292,68 @@ void moe__mm_write_end(moe__scaled_mm_t *s, MlirValue slot) {
   moe__mm_write_slot(s, slot, &(moe__mm_work_t){.tile = {none, none, none, none}});
 }
 
+/* Whether one lane of a warp reads slots and hands on what is in them: that which releases stages.
+ * So its arrival alone says that they have been read. racecheck of compute-sanitizer sees that, but
+ * no arrival for all lanes behind a barrier of the warp. Forward, where a tile is looked at more
+ * than once, it would cost 1 %; with scales of MX blocks all lanes arrive. */
+static bool reads_once(const moe__scaled_mm_t *s) {
+  return s->which == MOE__GRADIENT && !moe__mm_has_mx_scales(s);
+}
+
+static MlirValue reader(moe__scaled_mm_t *s) {
+  return s->schedule.cluster > 1 ? s->kernel.cluster_rank : moe__i32(&s->kernel.builder, 0);
+}
+
+static void load_vector(moe__builder_t *b, MlirValue address, int count, MlirValue words[4]) {
+  MlirType type = count == 1 ? b->i32 : moe__vector_type(b, count, b->i32);
+  MlirValue read = moe__load_aligned(b, address, type, 4 * count);
+  for (int i = 0; i < count; i++)
+    words[i] = count == 1 ? read : moe__extract(b, read, i);
+}
+
+/* The words of a vector of `count`, 1, 2 or 4, in a slot; zeros in lanes that do not read. */
+static void load_words(moe__scaled_mm_t *s, MlirValue address, int count, MlirValue words[4]) {
+  moe__builder_t *b = &s->kernel.builder;
+  if (!reads_once(s)) {
+    load_vector(b, address, count, words);
+    return;
+  }
+  MlirValue lane = moe__and(b, s->kernel.thread, MOE__WARP - 1);
+  MlirValue reads = moe__zext(b, moe__eq(b, lane, reader(s)), b->i32);
+  for (int i = 0; i < count; i++)
+    words[i] = moe__i32(b, 0);
+  MOE__FOR (b, once, 0, reads, 1, &words[0], count > 1 ? &words[1] : NULL,
+            count > 2 ? &words[2] : NULL, count > 2 ? &words[3] : NULL) {
+    load_vector(b, address, count, words);
+  }
+}
+
+/* The same in all lanes. */
+static void read_words(moe__scaled_mm_t *s, MlirValue address, int count, MlirValue words[4]) {
+  load_words(s, address, count, words);
+  for (int i = 0; reads_once(s) && i < count; i++)
+    words[i] = moe__shuffle(&s->kernel.builder, words[i], reader(s));
+}
+
 MlirValue moe__mm_read_group(moe__scaled_mm_t *s, MlirValue slot) {
-  return moe__load(&s->kernel.builder, slot_at(s, slot), s->kernel.builder.i32);
+  MlirValue words[4];
+  load_words(s, slot_at(s, slot), 1, words);
+  return moe__warp_or(&s->kernel.builder, words[0]);
 }
 
 moe__mm_work_t moe__mm_read_slot(moe__scaled_mm_t *s, MlirValue slot) {
   moe__builder_t *b = &s->kernel.builder;
-  MlirValue address = slot_at(s, slot);
-  MlirValue where = moe__load_aligned(b, address, moe__vector_type(b, 4, b->i32), 16);
-  moe__mm_work_t work = {.tile = {.group = moe__extract(b, where, 0),
-                                  .row = moe__extract(b, where, 1),
-                                  .row_end = moe__extract(b, where, 2),
-                                  .column = moe__extract(b, where, 3)}};
+  MlirValue address = slot_at(s, slot), words[4];
+  read_words(s, address, 4, words);
+  moe__mm_work_t work = {
+      .tile = {.group = words[0], .row = words[1], .row_end = words[2], .column = words[3]}};
   if (s->which == MOE__GRADIENT) {
-    MlirValue range =
-        moe__load_aligned(b, moe__offset_by(b, address, 16), moe__vector_type(b, 2, b->i32), 8);
-    work.start = moe__extract(b, range, 0);
-    work.end = moe__extract(b, range, 1);
+    read_words(s, moe__offset_by(b, address, 16), 2, words);
+    work.start = words[0];
+    work.end = words[1];
   }
-  moe__warp_barrier(b);
+  if (!reads_once(s))
+    moe__warp_barrier(b);
   return work;
 }
 
@@ -364,7 +407,7 @@ void moe__mm_wait_for_slot(moe__scaled_mm_t *s, moe__cursor_t slot) {
 
 moe__cursor_t moe__mm_read_first(moe__scaled_mm_t *s, MlirValue slot) {
   moe__builder_t *b = &s->kernel.builder;
-  MlirValue cursor = moe__load_aligned(b, moe__offset_by(b, slot_at(s, slot), SLOT_FIRST),
-                                       moe__vector_type(b, 4, b->i32), 16);
-  return (moe__cursor_t){moe__extract(b, cursor, 0), moe__extract(b, cursor, 1)};
+  MlirValue words[4];
+  read_words(s, moe__offset_by(b, slot_at(s, slot), SLOT_FIRST), 4, words);
+  return (moe__cursor_t){words[0], words[1]};
 }

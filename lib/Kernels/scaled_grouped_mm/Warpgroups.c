@@ -104,7 +104,7 @@ static moe__cursor_t multiply_tile(moe__scaled_mm_t *s, const moe__mm_position_t
 /* Whether there is a tile in a slot that has been written. */
 static MlirValue is_tile(moe__scaled_mm_t *s, MlirValue slot) {
   moe__builder_t *b = &s->kernel.builder;
-  return moe__ne(b, moe__warp_uniform(b, moe__mm_read_group(s, slot)), MOE__MM_NO_GROUP);
+  return moe__ne(b, moe__mm_read_group(s, slot), MOE__MM_NO_GROUP);
 }
 
 MlirValue moe__mm_has_tile(moe__scaled_mm_t *s, moe__cursor_t cursor, MlirValue slot) {
