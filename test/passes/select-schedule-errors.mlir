@@ -1462,3 +1462,21 @@ func.func @two_names(%scales: tensor<128x64xf8E8M0FNU>) {
       : (tensor<128x64xf8E8M0FNU>) -> tensor<128x64xf8E8M0FNU>
   return
 }
+
+// -----
+
+func.func @round_lanes(%x: tensor<64x32xbf16>) {
+  // expected-error@below {{'schedule.lanes' is 24 and 'schedule.vectors' is 4; they must be powers of two}}
+  %0 = "mx_quantize.round"(%x) {axis = 1 : i64, block = 32 : i64, mode = "rceil", element = "f8E4M3FN",
+      schedule = {lanes = 24, vectors = 4}} : (tensor<64x32xbf16>) -> tensor<64x32xbf16>
+  return
+}
+
+// -----
+
+func.func @round_warps(%x: tensor<64x32xbf16>) {
+  // expected-error@below {{'schedule.warps' is 12; it must be a multiple of 8, the warps that have 32 rows with these lanes and vectors}}
+  %0 = "mx_quantize.round"(%x) {axis = 1 : i64, block = 32 : i64, mode = "rceil", element = "f8E4M3FN",
+      schedule = {lanes = 32, vectors = 4, warps = 12}} : (tensor<64x32xbf16>) -> tensor<64x32xbf16>
+  return
+}

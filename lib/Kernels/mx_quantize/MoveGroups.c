@@ -33,12 +33,14 @@ MOE__SCHEDULE_KIND(moe__move_schedule, moe__move_schedule_t, MOE__MOVE_SCHEDULE,
 
 /* Pieces of 2 KB: of most rows none is left over. 64 bytes in flight for each of 1280 threads. */
 static const moe__move_schedule_t MOVE[] = {
+    {.vectors = 4, .ctas_per_sm = 5, .persistent = 1},
+    {.vectors = 4, .ctas_per_sm = 4, .persistent = 1},
+    {.vectors = 8, .ctas_per_sm = 4, .persistent = 1},
+    {.vectors = 2, .ctas_per_sm = 5, .persistent = 1},
+    {.vectors = 4, .warps = 4, .ctas_per_sm = 8, .persistent = 1},
+    {.vectors = 4, .warps = 16, .ctas_per_sm = 2, .persistent = 1},
     {.vectors = 4, .ctas_per_sm = 5},
-    {.vectors = 4, .ctas_per_sm = 4},
-    {.vectors = 8, .ctas_per_sm = 4},
     {.vectors = 2, .ctas_per_sm = 5},
-    {.vectors = 4, .warps = 4, .ctas_per_sm = 8},
-    {.vectors = 4, .warps = 16, .ctas_per_sm = 2},
 };
 
 static moe__candidates_t candidates(MlirOperation op) {
@@ -90,6 +92,7 @@ typedef struct move_t {
   moe__groups_t groups;          /* of x, in tiles of `align` rows */
   moe__groups_t padded_groups;   /* of unpad_groups: by padded_offs */
   MlirValue row_vectors, pieces; /* i32: of VECTOR_BYTES in a row; pieces of a row */
+  MlirValue lane;
 } move_t;
 
 /* Where a row comes from; where `exists` is not set, it is zero. */
@@ -162,22 +165,35 @@ static MlirValue written_rows(move_t *s) {
   return moe__mul(b, moe__groups_total(&s->groups), s->align);
 }
 
+/* Piece number `index` (i64) of all `pieces` of a row (i64) of all rows. */
+static void move_number(move_t *s, MlirValue index, MlirValue pieces) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue row = moe__trunc(b, moe__udiv(b, index, pieces), b->i32);
+  MlirValue piece = moe__trunc(b, moe__urem(b, index, pieces), b->i32);
+  source_t source = (s->unpad ? source_of_unpadded : source_of_padded)(s, row);
+  MlirValue first = moe__add(b, moe__mul(b, piece, s->schedule.vectors * MOE__WARP), s->lane);
+  move_piece(s, row, &source, first);
+}
+
 static void move_rows(move_t *s) {
   moe__kernel_t *kernel = &s->kernel;
   moe__builder_t *b = &kernel->builder;
   MlirValue warp =
       moe__add(b, moe__mul(b, kernel->cta, s->schedule.warps), moe__lshr(b, kernel->thread, 5));
   MlirValue warps = moe__mul(b, kernel->cta_count, s->schedule.warps);
-  MlirValue lane = moe__and(b, kernel->thread, MOE__WARP - 1);
+  s->lane = moe__and(b, kernel->thread, MOE__WARP - 1);
   /* There may be more pieces than an i32 counts. */
   MlirValue pieces = moe__zext(b, s->pieces, b->i64);
   MlirValue total = moe__mul(b, moe__zext(b, written_rows(s), b->i64), pieces);
-  MOE__FOR (b, index, moe__zext(b, warp, b->i64), total, moe__zext(b, warps, b->i64)) {
-    MlirValue row = moe__trunc(b, moe__udiv(b, index, pieces), b->i32);
-    MlirValue piece = moe__trunc(b, moe__urem(b, index, pieces), b->i32);
-    source_t source = (s->unpad ? source_of_unpadded : source_of_padded)(s, row);
-    MlirValue first = moe__add(b, moe__mul(b, piece, s->schedule.vectors * MOE__WARP), lane);
-    move_piece(s, row, &source, first);
+  MlirValue first = moe__zext(b, warp, b->i64);
+  if (s->schedule.persistent) {
+    MOE__FOR (b, index, first, total, moe__zext(b, warps, b->i64)) {
+      move_number(s, index, pieces);
+    }
+  } else {
+    MOE__IF (b, moe__ult(b, first, total)) {
+      move_number(s, first, pieces);
+    }
   }
 }
 
@@ -244,7 +260,8 @@ static const moe__expression_t *grid_expression(move_t *s) {
   const moe__expression_t *ctas = moe__expression_ceildiv(record, all, s->schedule.warps);
   if (!s->unpad)
     ctas = moe__expression_add(record, MOE__EXPRESSIONS(ctas, moe__expression_constant(record, 1)));
-  return moe__expression_persistent(record, ctas, s->schedule.ctas_per_sm);
+  return s->schedule.persistent ? moe__expression_persistent(record, ctas, s->schedule.ctas_per_sm)
+                                : ctas;
 }
 
 /* The tables, by one warp. */

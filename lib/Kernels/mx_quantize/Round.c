@@ -1,11 +1,14 @@
 /* Round.c - the kernel of mx_quantize.round and round_dual: the numbers that x has once it is
  * quantized in MX blocks, as bf16.
  *
- * A warp takes 32 rows of 64 columns at a time: whole MX blocks in both directions, and lines of
- * 128 bytes. Eight lanes have a row, 8 columns each, of every fourth row, so that a lane has 8
- * vectors, all loaded before the first is used. The largest magnitudes of a row's MX block are
- * found by four lanes, those of a column's by the lane, for its 8 rows, and three others. Nothing
- * goes through shared memory. Warps of a CTA stand side by side.
+ * A CTA takes 32 rows of its columns: whole MX blocks in both directions. A lane has vectors of 8
+ * columns, one below the other, all loaded before the first is used. The largest magnitudes of a
+ * row's MX block are found by four lanes. Those of a column's are found by the lane, for its own
+ * vectors, and by the lanes above and below; where warps lie below one another, they meet in shared
+ * memory.
+ *
+ * Which lanes have a row decides how fast this is: a warp stores pieces of rows, 512 bytes where
+ * all lanes have one row. CTAs end with their tile, so that others load while one stores.
  *
  * Tokens in groups are cut into MX blocks from the start of each group, so that tiles are those of
  * groups; rows in none are not written.
@@ -24,42 +27,73 @@
 
 #include "mlir-c/BuiltinTypes.h"
 
-#define COLUMNS 8                             /* of a vector of bf16 */
-#define LANES 8                               /* that have a row */
-#define WARP_COLUMNS (LANES * COLUMNS)        /* of a warp's part */
-#define ROWS_AT_ONCE (MOE__WARP / LANES)      /* of a load */
-#define VECTORS (MOE_MX_BLOCK / ROWS_AT_ONCE) /* of a lane */
-#define BLOCK_LANES (MOE_MX_BLOCK / COLUMNS)  /* that share a row's MX block */
+#define COLUMNS 8                            /* of a vector of bf16 */
+#define BLOCK_LANES (MOE_MX_BLOCK / COLUMNS) /* that share a row's MX block */
+#define MOST_VECTORS 8                       /* of a lane */
 
 /* ---- The schedule ---- */
 
 MOE__SCHEDULE_KIND(moe__round_schedule, moe__round_schedule_t, MOE__ROUND_SCHEDULE, "round",
                    "round, round_dual");
 
-static const moe__round_schedule_t CANDIDATES[] = {
-    {.warps = 8, .ctas_per_sm = 2},
-    {.warps = 4, .ctas_per_sm = 5},
-    {.warps = 4, .ctas_per_sm = 4},
-    {.warps = 16, .ctas_per_sm = 1},
-    {.warps = 8, .ctas_per_sm = 2, .band = 8},
+static const moe__round_schedule_t BOTH[] = {
+    {.lanes = 16, .vectors = 4},
+    {.lanes = 8, .vectors = 8, .warps = 8, .ctas_per_sm = 2},
+    {.lanes = 32, .vectors = 8, .ctas_per_sm = 5},
+    {.lanes = 32, .vectors = 4, .warps = 8, .ctas_per_sm = 4},
+    {.lanes = 8, .vectors = 8, .warps = 8, .ctas_per_sm = 2, .persistent = 1},
+};
+static const moe__round_schedule_t ONE[] = {
+    {.lanes = 8, .vectors = 8, .warps = 8, .ctas_per_sm = 2, .persistent = 1},
+    {.lanes = 8, .vectors = 8, .warps = 8, .ctas_per_sm = 2},
+    {.lanes = 32, .vectors = 4, .warps = 8, .ctas_per_sm = 4},
 };
 
+/* Columns that a warp has, and warps that have MX blocks of columns in common. */
+static int warp_columns(const moe__round_schedule_t *s) {
+  return s->lanes * COLUMNS;
+}
+
+static int warps_below(const moe__round_schedule_t *s) {
+  return s->lanes / s->vectors;
+}
+
+/* Columns of a CTA's tile. */
+static int tile_columns(const moe__round_schedule_t *s) {
+  return s->warps / warps_below(s) * warp_columns(s);
+}
+
 static moe__candidates_t candidates(MlirOperation op) {
-  (void)op;
-  return MOE__CANDIDATES(CANDIDATES);
+  return moe__is(op, MOE__OP_ROUND_DUAL) ? MOE__CANDIDATES(BOTH) : MOE__CANDIDATES(ONE);
 }
 
 typedef struct round_layout_t {
   moe__layout_t cta;
+  int32_t maxima; /* with warps below one another: a vector of each thread */
   moe__groups_layout_t groups;
 } round_layout_t;
+
+static bool is_power_of_two(int number) {
+  return (number & (number - 1)) == 0;
+}
 
 static bool lay_out(MlirOperation op, const void *schedule, void *out) {
   const moe__round_schedule_t *s = schedule;
   round_layout_t *l = out;
+  if (!is_power_of_two(s->lanes) || !is_power_of_two(s->vectors))
+    return moe__error(
+        op, "'schedule.lanes' is %d and 'schedule.vectors' is %d; they must be powers of two",
+        s->lanes, s->vectors);
+  if (s->warps % warps_below(s))
+    return moe__error(op,
+                      "'schedule.warps' is %d; it must be a multiple of %d, the warps that have 32 "
+                      "rows with these lanes and vectors",
+                      s->warps, warps_below(s));
   l->cta.threads = s->warps * MOE__WARP;
   l->cta.ctas_per_sm = s->ctas_per_sm;
-  l->cta.registers = moe__vector_registers(VECTORS);
+  l->cta.registers = moe__vector_registers(s->vectors);
+  if (warps_below(s) > 1)
+    l->maxima = moe__layout_shared(&l->cta, l->cta.threads * MOE__VECTOR_BYTES, 128);
   l->groups = moe__groups_reserve(&l->cta, moe__max_groups(op), MOE__GROUPS_IN_TURN);
   return true;
 }
@@ -73,6 +107,7 @@ enum { ROWS, CROSS, NUM_DIRECTIONS };
 typedef struct rounding_t {
   moe__kernel_t kernel;
   moe__round_schedule_t schedule;
+  int32_t maxima; /* of round_layout_t */
   moe__elements_t elements;
   moe__fp8_t element;
   moe__mx_mode_t mode;
@@ -83,11 +118,11 @@ typedef struct rounding_t {
   moe__groups_t groups;
 } rounding_t;
 
-/* A warp's part of a tile: rows [row, row_end) of which it has 32 at most, and where the lane's
+/* A warp's part of a tile: rows from `row` on, its first, those below row_end; and where the lane's
  * column is. */
 typedef struct part_t {
   MlirValue expert, row, row_end, column;
-  MlirValue vectors[VECTORS];
+  MlirValue vectors[MOST_VECTORS];
 } part_t;
 
 /* Number of the element of x, i64. */
@@ -101,7 +136,8 @@ static MlirValue offset_of(rounding_t *s, const part_t *part, MlirValue row, Mli
 
 static MlirValue row_of(rounding_t *s, const part_t *part, int i) {
   moe__builder_t *b = &s->kernel.builder;
-  return moe__add(b, part->row, moe__add(b, moe__udiv(b, s->lane, LANES), i * ROWS_AT_ONCE));
+  int at_once = MOE__WARP / s->schedule.lanes;
+  return moe__add(b, part->row, moe__add(b, moe__udiv(b, s->lane, s->schedule.lanes), i * at_once));
 }
 
 /* Past the end the last row and the last column are loaded once more: no load depends on a branch,
@@ -110,7 +146,7 @@ static void load(rounding_t *s, part_t *part) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue last = moe__sub(b, part->row_end, 1);
   MlirValue column = moe__umin(b, part->column, moe__sub(b, s->k.value, COLUMNS));
-  for (int i = 0; i < VECTORS; i++) {
+  for (int i = 0; i < s->schedule.vectors; i++) {
     MlirValue row = moe__umin(b, row_of(s, part, i), last);
     MlirValue offset = offset_of(s, part, row, column);
     part->vectors[i] = moe__vector_load(b, moe__offset(b, s->x, moe__shl(b, offset, 1)));
@@ -164,19 +200,22 @@ static void store(rounding_t *s, const part_t *part, int i, const factors_t fact
   }
 }
 
-/* MX blocks of rows: of four vectors at a time each of four lanes gets the largest of one. */
+/* MX blocks of rows: of four vectors at a time each of four lanes gets the largest of one; of two
+ * vectors two lanes. */
 static void round_rows(rounding_t *s, const part_t *part) {
   moe__builder_t *b = &s->kernel.builder;
-  for (int first = 0; first < VECTORS; first += BLOCK_LANES) {
+  int count = s->schedule.vectors < BLOCK_LANES ? s->schedule.vectors : BLOCK_LANES;
+  for (int first = 0; first < s->schedule.vectors; first += count) {
     MlirValue words[BLOCK_LANES];
-    for (int i = 0; i < BLOCK_LANES; i++)
+    for (int i = 0; i < count; i++)
       words[i] = moe__vector_magnitudes(b, &s->elements, part->vectors[first + i]);
-    MlirValue word = moe__warp_reduce_many(b, BLOCK_LANES, words, BLOCK_LANES, s->lane,
-                                           moe__larger_words, &s->elements);
+    MlirValue word = moe__warp_reduce_many(b, count, words, BLOCK_LANES, s->lane, moe__larger_words,
+                                           &s->elements);
     MlirValue scale = scale_of(s, moe__word_amax(b, &s->elements, word));
-    for (int i = 0; i < BLOCK_LANES; i++) {
+    for (int i = 0; i < count; i++) {
       factors_t factors[COLUMNS];
-      factors[0] = factors_of(s, moe__shuffle_among(b, scale, i, BLOCK_LANES));
+      factors[0] =
+          factors_of(s, moe__shuffle_among(b, scale, i * (BLOCK_LANES / count), BLOCK_LANES));
       for (int c = 1; c < COLUMNS; c++)
         factors[c] = factors[0];
       store(s, part, first + i, factors, s->out[ROWS]);
@@ -184,30 +223,59 @@ static void round_rows(rounding_t *s, const part_t *part) {
   }
 }
 
-/* MX blocks of columns: a lane's own rows, and those of the lanes below and above. */
-static void round_columns(rounding_t *s, const part_t *part) {
+/* MX blocks of columns: of pair w of the lane's columns the largest magnitudes of its own rows, and
+ * those of the lanes below and above. */
+static MlirValue find_columns(rounding_t *s, const part_t *part, int w) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue largest = {NULL};
+  for (int i = 0; i < s->schedule.vectors; i++) {
+    MlirValue word = moe__word_magnitudes(b, &s->elements, moe__extract(b, part->vectors[i], w));
+    largest = i == 0 ? word : moe__word_max(b, &s->elements, largest, word);
+  }
+  for (int mask = s->schedule.lanes; mask < MOE__WARP; mask *= 2)
+    largest = moe__word_max(b, &s->elements, largest, moe__shuffle_xor(b, largest, mask));
+  return largest;
+}
+
+/* Where thread `thread` keeps what it has found, for the warps that have the same columns. */
+static MlirValue maxima_of(rounding_t *s, MlirValue thread) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue offset = moe__mul(b, thread, MOE__VECTOR_BYTES);
+  return moe__offset_by(b, moe__offset(b, s->kernel.shared, offset), s->maxima);
+}
+
+/* The largest of what all these warps have found, after a barrier. */
+static void join_columns(rounding_t *s, MlirValue out[MOE__VECTOR_WORDS]) {
+  moe__builder_t *b = &s->kernel.builder;
+  int side_by_side = s->schedule.warps / warps_below(&s->schedule) * MOE__WARP; /* threads */
+  MlirValue first = moe__urem(b, s->kernel.thread, side_by_side);
+  for (int i = 0; i < warps_below(&s->schedule); i++) {
+    MlirValue vector = moe__vector_load(b, maxima_of(s, moe__add(b, first, i * side_by_side)));
+    for (int w = 0; w < MOE__VECTOR_WORDS; w++) {
+      MlirValue word = moe__extract(b, vector, w);
+      out[w] = i == 0 ? word : moe__word_max(b, &s->elements, out[w], word);
+    }
+  }
+}
+
+/* found: what join_columns has found, else NULL. */
+static void round_columns(rounding_t *s, const part_t *part, const MlirValue *found) {
   moe__builder_t *b = &s->kernel.builder;
   factors_t factors[COLUMNS];
   for (int w = 0; w < MOE__VECTOR_WORDS; w++) {
-    MlirValue largest = {NULL};
-    for (int i = 0; i < VECTORS; i++) {
-      MlirValue word = moe__word_magnitudes(b, &s->elements, moe__extract(b, part->vectors[i], w));
-      largest = i == 0 ? word : moe__word_max(b, &s->elements, largest, word);
-    }
-    for (int mask = LANES; mask < MOE__WARP; mask *= 2)
-      largest = moe__word_max(b, &s->elements, largest, moe__shuffle_xor(b, largest, mask));
+    MlirValue largest = found ? found[w] : find_columns(s, part, w);
     for (int c = 0; c < s->elements.per_word; c++)
       factors[w * s->elements.per_word + c] =
           factors_of(s, scale_of(s, moe__word_magnitude(b, &s->elements, largest, c)));
   }
-  for (int i = 0; i < VECTORS; i++)
+  for (int i = 0; i < s->schedule.vectors; i++)
     store(s, part, i, factors, s->out[CROSS]);
 }
 
 static moe__tiles_t plain_tiles(rounding_t *s) {
   moe__builder_t *b = &s->kernel.builder;
   return moe__tiles_create(b, s->e.value, moe__ceil_div(b, s->n.value, MOE_MX_BLOCK),
-                           moe__ceil_div(b, s->k.value, s->schedule.warps * WARP_COLUMNS),
+                           moe__ceil_div(b, s->k.value, tile_columns(&s->schedule)),
                            s->schedule.band);
 }
 
@@ -225,12 +293,59 @@ static part_t part_of(rounding_t *s, const moe__tiles_t *tiles, MlirValue index)
         .expert = at.batch, .row = moe__mul(b, at.row, MOE_MX_BLOCK), .row_end = s->n.value};
     column = at.column;
   }
-  MlirValue vector = moe__and(b, s->kernel.thread, LANES - 1),
+  int side_by_side = s->schedule.warps / warps_below(&s->schedule);
+  MlirValue vector = moe__and(b, s->kernel.thread, s->schedule.lanes - 1),
             warp = moe__lshr(b, s->kernel.thread, 5);
-  part.column =
-      moe__add(b, moe__mul(b, column, s->schedule.warps * WARP_COLUMNS),
-               moe__add(b, moe__mul(b, warp, WARP_COLUMNS), moe__mul(b, vector, COLUMNS)));
+  if (warps_below(&s->schedule) > 1) {
+    int rows = MOE_MX_BLOCK / warps_below(&s->schedule);
+    part.row = moe__add(b, part.row, moe__mul(b, moe__udiv(b, warp, side_by_side), rows));
+    warp = moe__urem(b, warp, side_by_side);
+  }
+  part.column = moe__add(
+      b, moe__mul(b, column, tile_columns(&s->schedule)),
+      moe__add(b, moe__mul(b, warp, warp_columns(&s->schedule)), moe__mul(b, vector, COLUMNS)));
   return part;
+}
+
+/* A warp has whole MX blocks of columns, and nothing to do with others. */
+static void round_by_warp(rounding_t *s, part_t *part) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue vector = moe__and(b, s->kernel.thread, s->schedule.lanes - 1);
+  MlirValue first = moe__sub(b, part->column, moe__mul(b, vector, COLUMNS));
+  MOE__IF (b, moe__ult(b, first, s->k.value)) { /* one for the warp */
+    load(s, part);
+    if (s->out[ROWS].ptr)
+      round_rows(s, part);
+    if (s->out[CROSS].ptr)
+      round_columns(s, part, NULL);
+  }
+}
+
+/* Warps below one another have MX blocks of columns in common. */
+static void round_by_cta(rounding_t *s, part_t *part) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue largest[MOE__VECTOR_WORDS];
+  load(s, part);
+  if (s->out[CROSS].ptr) {
+    for (int w = 0; w < MOE__VECTOR_WORDS; w++)
+      largest[w] = find_columns(s, part, w);
+    moe__store_aligned(b, moe__vector(b, MOE__VECTOR_WORDS, largest),
+                       maxima_of(s, s->kernel.thread), MOE__VECTOR_BYTES);
+  }
+  if (s->out[ROWS].ptr)
+    round_rows(s, part);
+  if (s->out[CROSS].ptr) {
+    moe__cta_barrier(b);
+    join_columns(s, largest);
+    round_columns(s, part, largest);
+    if (s->schedule.persistent)
+      moe__cta_barrier(b); /* before the next tile's are written over them */
+  }
+}
+
+static void round_tile(rounding_t *s, const moe__tiles_t *tiles, MlirValue index) {
+  part_t part = part_of(s, tiles, index);
+  (warps_below(&s->schedule) > 1 ? round_by_cta : round_by_warp)(s, &part);
 }
 
 static void round_tiles(rounding_t *s) {
@@ -245,16 +360,13 @@ static void round_tiles(rounding_t *s) {
     moe__cta_barrier(b);
     tiles.total = moe__groups_total(&s->groups);
   }
-  MOE__FOR_TILES (kernel, &tiles, index) {
-    part_t part = part_of(s, &tiles, index);
-    MlirValue vector = moe__and(b, kernel->thread, LANES - 1);
-    MlirValue first = moe__sub(b, part.column, moe__mul(b, vector, COLUMNS));
-    MOE__IF (b, moe__ult(b, first, s->k.value)) { /* one for the warp */
-      load(s, &part);
-      if (s->out[ROWS].ptr)
-        round_rows(s, &part);
-      if (s->out[CROSS].ptr)
-        round_columns(s, &part);
+  if (s->schedule.persistent) {
+    MOE__FOR_TILES (kernel, &tiles, index) {
+      round_tile(s, &tiles, index);
+    }
+  } else {
+    MOE__IF (b, moe__ult(b, kernel->cta, tiles.total)) {
+      round_tile(s, &tiles, kernel->cta);
     }
   }
 }
@@ -304,11 +416,11 @@ static void add_parameters(rounding_t *s, MlirOperation op) {
 
 static const moe__expression_t *grid_expression(rounding_t *s, MlirOperation op) {
   moe__record_t *record = &s->kernel.record;
-  moe__tile_counts_t tiles = {&s->e, &s->n, &s->k, MOE_MX_BLOCK, s->schedule.warps * WARP_COLUMNS,
-                              NULL};
+  moe__tile_counts_t tiles = {&s->e, &s->n, &s->k, MOE_MX_BLOCK, tile_columns(&s->schedule), NULL};
   if (s->grouped)
     tiles.groups = moe__expression_dim(record, moe__tensor_number(op, MOE__OFFS), 0);
-  return moe__tiles_grid(record, &tiles, s->schedule.ctas_per_sm);
+  return s->schedule.persistent ? moe__tiles_grid(record, &tiles, s->schedule.ctas_per_sm)
+                                : moe__tiles_count(record, &tiles);
 }
 
 static bool lower(const moe__lowering_t *lowering) {
@@ -316,6 +428,7 @@ static bool lower(const moe__lowering_t *lowering) {
   const moe__round_schedule_t *schedule = lowering->schedule;
   const round_layout_t *layout = lowering->layout;
   rounding_t s = {.schedule = *schedule,
+                  .maxima = layout->maxima,
                   .elements = moe__elements_of(moe__tensor_type(op, MOE__X), false),
                   .grouped = layout->groups.max_groups > 0};
   if (!moe__mx_mode_from_name(moe__op_string(op, "mode"), &s.mode) ||
@@ -329,8 +442,7 @@ static bool lower(const moe__lowering_t *lowering) {
   if (s.grouped)
     s.groups = moe__groups_create(
         kernel, &layout->groups, s.groups.count, MOE_MX_BLOCK,
-        moe__ceil_div(&kernel->builder, s.k.value, s.schedule.warps * WARP_COLUMNS),
-        s.schedule.band);
+        moe__ceil_div(&kernel->builder, s.k.value, tile_columns(&s.schedule)), s.schedule.band);
   round_tiles(&s);
   moe__lowering_end(lowering, kernel, grid_expression(&s, op));
   return true;

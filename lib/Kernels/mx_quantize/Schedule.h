@@ -25,9 +25,12 @@ typedef struct moe__stream_schedule_t {
 
 /* Of Round.c. */
 #define MOE__ROUND_SCHEDULE(X, T)                                                                  \
-  X(T, warps, 1, 32, 8, "warps of a CTA, side by side, with 32 rows of 64 columns each")           \
-  X(T, ctas_per_sm, 1, 16, 2, "CTAs that share a multiprocessor")                                  \
-  X(T, band, 1, 4096, 1, "rows of such tiles that are worked off together")
+  X(T, lanes, 8, 32, 16, "lanes that have a row of 64 to 256 columns: 8, 16 or 32")                \
+  X(T, vectors, 2, 8, 4, "vectors of 8 columns that a lane has, a power of two")                   \
+  X(T, warps, 1, 32, 4, "warps of a CTA: a multiple of lanes / vectors, which have 32 rows")       \
+  X(T, ctas_per_sm, 1, 16, 8, "CTAs that share a multiprocessor")                                  \
+  X(T, band, 1, 4096, 1, "rows of such tiles that are worked off together")                        \
+  X(T, persistent, 0, 1, 0, "1: CTAs take tiles until there are none; 0: each takes one")
 
 typedef struct moe__round_schedule_t {
   MOE__ROUND_SCHEDULE(MOE__SCHEDULE_MEMBER, )
@@ -124,7 +127,8 @@ typedef struct moe__swap_schedule_t {
 #define MOE__MOVE_SCHEDULE(X, T)                                                                   \
   X(T, vectors, 1, 16, 4, "vectors of 16 bytes that a lane moves at once")                         \
   X(T, warps, 1, 32, 8, "warps of a CTA")                                                          \
-  X(T, ctas_per_sm, 1, 16, 5, "CTAs that share a multiprocessor")
+  X(T, ctas_per_sm, 1, 16, 5, "CTAs that share a multiprocessor")                                  \
+  X(T, persistent, 0, 1, 0, "1: warps take pieces of rows until there are none; 0: each takes one")
 
 typedef struct moe__move_schedule_t {
   MOE__MOVE_SCHEDULE(MOE__SCHEDULE_MEMBER, )

@@ -11,6 +11,7 @@
 // CHECK: llvm.return
 //
 // PTX-LABEL: .entry rows_0(
+// PTX-NOT: bar.sync
 // PTX-COUNT-8: ld.global.v4.b32
 // PTX-NOT: ld.global
 // PTX: max.NaN.bf16x2
@@ -27,12 +28,17 @@ func.func @rows(%x: tensor<?x1024xbf16>) -> tensor<?x1024xbf16> {
 
 // -----
 
-// Both directions from one read, E5M2.
+// Both directions from one read, E5M2: four warps below one another have 8 rows each, and find the maxima of columns by shared memory. Each of their
+// stores is of 256 bytes of two rows.
 // PTX-LABEL: .entry both_0(
-// PTX-COUNT-8: ld.global.v4.b32
-// PTX-NOT: ld.global.v4
+// PTX-COUNT-4: ld.global.v4.b32
+// PTX: st.shared.v4.b32
 // PTX: cvt.rn.satfinite.e5m2x2.f32
 // PTX: cvt.rn.f16x2.e5m2x2
+// PTX-COUNT-4: st.global.v4.b32
+// PTX: bar.sync
+// PTX-COUNT-4: ld.shared.v4.b32
+// PTX-COUNT-4: st.global.v4.b32
 // PTX-NOT: ld.global.v4
 // PTX: ret;
 func.func @both(%x: tensor<?x1024xbf16>) -> (tensor<?x1024xbf16>, tensor<?x1024xbf16>) {
