@@ -321,16 +321,16 @@ static const moe__dequantize_schedule_t SIDE_F32[] = {
     {.tile_n = 16, .tile_k = 512, .persistent = 1},
     {.tile_n = 16, .tile_k = 512},
 };
-/* Through shared memory a tile is 32 KB of q, in runs of 256 bytes of q and of x. */
+/* Through shared memory a tile is 16 KB of q, in runs of 128 bytes of q and 256 of x (bf16). */
 static const moe__dequantize_schedule_t COLUMNS[] = {
+    {.tile_n = 128, .tile_k = 128},
+    {.tile_n = 128, .tile_k = 128, .band = 8},
+    {.tile_n = 256, .tile_k = 128, .band = 8},
     {.tile_n = 256, .tile_k = 128, .band = 8, .persistent = 1},
     {.tile_n = 256, .tile_k = 128, .persistent = 1},
-    {.tile_n = 256, .tile_k = 128, .band = 64, .persistent = 1},
     {.tile_n = 128, .tile_k = 128, .band = 8, .persistent = 1},
     {.tile_n = 128, .tile_k = 256, .band = 8, .persistent = 1},
     {.tile_n = 256, .tile_k = 256, .warps = 16, .ctas_per_sm = 2, .band = 8, .persistent = 1},
-    {.tile_n = 256, .tile_k = 128, .band = 8},
-    {.tile_n = 128, .tile_k = 128, .band = 8},
 };
 
 static int element_bytes(MlirOperation op) {

@@ -36,17 +36,20 @@
 MOE__SCHEDULE_KIND(moe__round_schedule, moe__round_schedule_t, MOE__ROUND_SCHEDULE, "round",
                    "round, round_dual");
 
-static const moe__round_schedule_t BOTH[] = {
+/* Across rows, or both ways: a lane finds the scales of its columns, and uses them for as many rows
+ * as it can hold. */
+static const moe__round_schedule_t ACROSS_ROWS[] = {
     {.lanes = 16, .vectors = 4},
     {.lanes = 8, .vectors = 8, .warps = 8, .ctas_per_sm = 2},
     {.lanes = 32, .vectors = 8, .ctas_per_sm = 5},
     {.lanes = 32, .vectors = 4, .warps = 8, .ctas_per_sm = 4},
     {.lanes = 8, .vectors = 8, .warps = 8, .ctas_per_sm = 2, .persistent = 1},
 };
-static const moe__round_schedule_t ONE[] = {
-    {.lanes = 8, .vectors = 8, .warps = 8, .ctas_per_sm = 2, .persistent = 1},
-    {.lanes = 8, .vectors = 8, .warps = 8, .ctas_per_sm = 2},
+
+static const moe__round_schedule_t ALONG_ROWS[] = {
     {.lanes = 32, .vectors = 4, .warps = 8, .ctas_per_sm = 4},
+    {.lanes = 16, .vectors = 4},
+    {.lanes = 8, .vectors = 8, .warps = 8, .ctas_per_sm = 2, .persistent = 1},
 };
 
 /* Columns that a warp has, and warps that have MX blocks of columns in common. */
@@ -63,8 +66,14 @@ static int tile_columns(const moe__round_schedule_t *s) {
   return s->warps / warps_below(s) * warp_columns(s);
 }
 
+/* Of round: whether MX blocks lie along the last dimension. */
+static bool is_along_rows(MlirOperation op) {
+  return moe__op_integer(op, "axis") == mlirShapedTypeGetRank(moe__tensor_type(op, MOE__X)) - 1;
+}
+
 static moe__candidates_t candidates(MlirOperation op) {
-  return moe__is(op, MOE__OP_ROUND_DUAL) ? MOE__CANDIDATES(BOTH) : MOE__CANDIDATES(ONE);
+  return moe__is(op, MOE__OP_ROUND_DUAL) || !is_along_rows(op) ? MOE__CANDIDATES(ACROSS_ROWS)
+                                                               : MOE__CANDIDATES(ALONG_ROWS);
 }
 
 typedef struct round_layout_t {
@@ -394,7 +403,7 @@ static void add_parameters(rounding_t *s, MlirOperation op) {
   MlirType x = moe__tensor_type(op, MOE__X);
   int number = moe__tensor_number(op, MOE__X), rank = (int)mlirShapedTypeGetRank(x);
   bool dual = moe__is(op, MOE__OP_ROUND_DUAL);
-  bool rows = dual || moe__op_integer(op, "axis") == rank - 1;
+  bool rows = dual || is_along_rows(op);
   moe__kernel_matrices(kernel, number, x, &s->e, &s->n, &s->k);
   s->x = moe__kernel_pointer(kernel, number);
   MlirValue out = moe__kernel_pointer(kernel, moe__tensor_number(op, MOE__ROUNDED));

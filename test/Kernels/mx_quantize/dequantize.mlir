@@ -58,8 +58,8 @@ func.func @stream(%q: tensor<?x?xf8E4M3FN>, %s: tensor<?x?xf8E8M0FNU>) -> tensor
 // Through shared memory: 8 vectors in, a barrier, words out, a barrier before the next tile.
 // CHECK-LABEL: llvm.func @columns_0(
 // CHECK: scf.for
-// CHECK-COUNT-8: llvm.load {{.*}} {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xi32>
-// CHECK-COUNT-8: llvm.store {{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<3>
+// CHECK-COUNT-4: llvm.load {{.*}} {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xi32>
+// CHECK-COUNT-4: llvm.store {{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<3>
 // CHECK-NOT: llvm.store
 // CHECK: nvvm.barrier{{$}}
 // CHECK-COUNT-8: llvm.load {{.*}} : !llvm.ptr<3> -> i32
@@ -70,7 +70,7 @@ func.func @stream(%q: tensor<?x?xf8E4M3FN>, %s: tensor<?x?xf8E8M0FNU>) -> tensor
 // CHECK-NEXT: }
 //
 // RECORD-LABEL: llvm.func @columns_0(
-// RECORD-SAME: shared_memory = 32768 : i64
+// RECORD-SAME: shared_memory = 16384 : i64
 #col_major = affine_map<(e, n, k) -> (e, k, n)>
 func.func @columns(%q: tensor<?x?x?xf8E4M3FN, #col_major>, %s: tensor<?x?x?xf8E8M0FNU>) -> tensor<?x?x?xbf16> {
   %x = "mx_quantize.dequantize"(%q, %s) {axis = 1 : i64, block = 32 : i64}

@@ -3,16 +3,16 @@
 // RUN: moe-opt %s --split-input-file --emit=nvvm | FileCheck %s
 // RUN: moe-opt %s --split-input-file --emit=ptx | FileCheck %s --check-prefix=PTX
 
-// Along rows: a lane reads 8 times 16 bytes, once; the amax of an MX block is that of its words, over lanes; each number goes to FP8 and back in registers.
+// Along rows: a lane reads 4 times 16 bytes, once; the amax of an MX block is that of its words, over lanes; each number goes to FP8 and back in registers.
 // CHECK-LABEL: llvm.func @rows_0(
 // CHECK: scf.if
-// CHECK-COUNT-8: llvm.load {{.*}} {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xi32>
+// CHECK-COUNT-4: llvm.load {{.*}} {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xi32>
 // CHECK-NOT: llvm.load {{.*}} : !llvm.ptr<1>
 // CHECK: llvm.return
 //
 // PTX-LABEL: .entry rows_0(
 // PTX-NOT: bar.sync
-// PTX-COUNT-8: ld.global.v4.b32
+// PTX-COUNT-4: ld.global.v4.b32
 // PTX-NOT: ld.global
 // PTX: max.NaN.bf16x2
 // PTX: shfl.sync.bfly.b32
