@@ -26,6 +26,7 @@ irdl.dialect @mx_quantize {
   }
 
   // q, scales [, offs] -> x: the inverse, rounded once to the type of x. offs is as for quantize; groups stay where they are in q.
+  // The string `order` is optional: of the columns of x, as mixed_mm with layout "evens_first" reads them.
   irdl.operation @dequantize {
     %q = irdl.base "!builtin.tensor"
     %scales = irdl.base "!builtin.tensor"

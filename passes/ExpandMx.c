@@ -1,6 +1,6 @@
 /* ExpandMx.c - chooses how a product of operands in MX blocks is computed, and builds that.
  *
- * Hopper has no instruction that scales MX blocks. There are two ways:
+ * Hopper has no instruction that scales MX blocks. There are three ways:
  *
  * - by blocks: one kernel multiplies in FP8 and scales each sum of 32 in registers. It reads a byte
  *   for an element and needs no room; its additions take more time than its products.
@@ -10,9 +10,16 @@
  *                                                        ->   b   = dequantize qb, sb
  *                                                             out = mm a, b
  *
+ * - mixed: only the tokens' numbers are made first; the weights become bf16 in the kernel that
+ *   multiplies them, which reads a byte for each.
+ *
+ *                                                             a   = dequantize qa, sa {order}
+ *                                                        ->   out = mixed_mm qb, sb, a
+ *
  * `accumulate = "promoted"` asks for the first. "fast" leaves the choice to this file, and to
- * nothing else: bf16 where the product is bound by computing, else blocks, of which the sums are
- * promoted then. A tensor that is dequantized for one product is not dequantized again for another.
+ * nothing else: blocks, of which the sums are promoted then, with few tokens for each expert; bf16
+ * with so many that the weights' bytes are little beside them; and mixed in between. A tensor that
+ * is dequantized for one product is not dequantized again for another.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "passes/ExpandMx.h"
@@ -37,6 +44,7 @@ static const moe__role_t SCALES[] = {[A] = MOE__SA, [B] = MOE__SB};
 typedef enum way_t {
   BY_BLOCKS,
   AS_BF16,
+  MIXED,
 } way_t;
 
 static bool is_fast(MlirOperation op) {
@@ -69,10 +77,40 @@ static bool has_known_sizes(MlirOperation op) {
          is_whole(moe__static_dimension(qb, 1), VECTOR);
 }
 
+/* Of each expert, on average, where weights of bf16 would cost more than sums that are scaled. */
+#define MOST_TOKENS_BY_BLOCKS 256
+
+/* Whether mixed_mm takes the weights as they are: E4M3, and scales of which those of a column are
+ * read 16 at once where they lie side by side. Results of 32 bits would show what long sums
+ * lose. */
+static bool has_mixed_weights(MlirOperation op) {
+  MlirType qb = moe__tensor_type(op, MOE__QB), sb = moe__tensor_type(op, MOE__SB);
+  int64_t k = moe__static_dimension(qb, 1);
+  if (moe__mm_case(op) != MOE__FORWARD ||
+      !mlirTypeIsAFloat8E4M3FN(mlirShapedTypeGetElementType(qb)) ||
+      mlirTypeIsAF32(moe__element_type(op, MOE__OUT)))
+    return false;
+  return moe__is_row_major(sb) || (k >= 0 && k % (16 * MOE_MX_BLOCK) == 0);
+}
+
+/* Whether reading and writing the weights once more costs more than what mixed_mm is behind mm: 3
+ * bytes for each weight, 0.64 ps, against 0.03 of the time of its products and, for the begins and
+ * ends of tiles, 300 / K of it (docs/performance/grouped_mx_blocks.md). */
+static bool is_faster_mixed(int64_t tokens, int64_t k) {
+  return tokens * (k + 10000) <= 6000 * k;
+}
+
 static way_t way_of(MlirOperation op) {
   if (!is_fast(op) || moe__has_few_tokens(op) || !has_known_orders(op) || !has_known_sizes(op))
     return BY_BLOCKS;
-  return AS_BF16;
+  int64_t tokens = moe__static_dimension(moe__tensor_type(op, MOE__QA), 0);
+  int64_t experts = moe__static_dimension(moe__tensor_type(op, MOE__QB), 0);
+  int64_t k = moe__static_dimension(moe__tensor_type(op, MOE__QB), 1);
+  if (moe__mm_case(op) != MOE__FORWARD || tokens < 0 || experts < 0 || k < 0)
+    return AS_BF16;
+  if (has_mixed_weights(op) && is_faster_mixed(tokens / experts, k))
+    return MIXED;
+  return tokens <= MOST_TOKENS_BY_BLOCKS * experts ? BY_BLOCKS : AS_BF16;
 }
 
 /* ---- Building ---- */
@@ -89,11 +127,16 @@ static MlirType bf16_like(MlirType q, bool same_order) {
                                             : mlirAttributeGetNull());
 }
 
+static void set_string(moe__builder_t *b, MlirOperation op, const char *name, const char *value) {
+  moe__op_set_attribute(op, name,
+                        mlirStringAttrGet(b->context, mlirStringRefCreateFromCString(value)));
+}
+
 /* Dequantizes a tensor along `axis`, in groups where offs is not null. The result is row-major; but
  * tokens of aligned groups, which a product takes in either order, lie as in q, so that nothing is
- * transposed. */
+ * transposed. order: of the columns; NULL: as they are. */
 static MlirValue dequantize(moe__builder_t *b, MlirValue q, MlirValue scales, MlirValue offs,
-                            int64_t axis, MlirAttribute align) {
+                            int64_t axis, MlirAttribute align, const char *order) {
   MlirType type = bf16_like(mlirValueGetType(q), !mlirAttributeIsNull(align));
   MlirOperation op =
       moe__op(b, moe__op_id_name(MOE__OP_DEQUANTIZE), 1, &type, mlirValueIsNull(offs) ? 2 : 3,
@@ -102,6 +145,8 @@ static MlirValue dequantize(moe__builder_t *b, MlirValue q, MlirValue scales, Ml
   moe__op_set_attribute(op, "block", mlirIntegerAttrGet(b->i64, MOE_MX_BLOCK));
   if (!mlirAttributeIsNull(align))
     moe__op_set_attribute(op, "align", align);
+  if (order)
+    set_string(b, op, "order", order);
   return moe__result(moe__share(op), MOE__X);
 }
 
@@ -116,22 +161,53 @@ static MlirValue numbers_of(moe__builder_t *b, MlirOperation op, int which) {
     MlirValue offs = moe__operand(op, MOE__OFFS);
     MlirAttribute align = moe__op_attribute(op, "align");
     if (which == B)
-      return dequantize(b, q, scales, offs, 0, align);
-    return moe__swapped_view(b, dequantize(b, moe__swapped_view(b, q), scales, offs, 0, align));
+      return dequantize(b, q, scales, offs, 0, align, NULL);
+    return moe__swapped_view(b,
+                             dequantize(b, moe__swapped_view(b, q), scales, offs, 0, align, NULL));
   }
   MlirValue none = {NULL};
   if (which == A)
-    return dequantize(b, q, scales, none, rank - 1, mlirAttributeGetNull());
+    return dequantize(b, q, scales, none, rank - 1, mlirAttributeGetNull(), NULL);
   if (moe__is_row_major(mlirValueGetType(scales)))
-    return dequantize(b, q, scales, none, rank - 2, mlirAttributeGetNull());
+    return dequantize(b, q, scales, none, rank - 2, mlirAttributeGetNull(), NULL);
   return moe__swapped_view(b, dequantize(b, moe__swapped_view(b, q), moe__swapped_view(b, scales),
-                                         none, rank - 1, mlirAttributeGetNull()));
+                                         none, rank - 1, mlirAttributeGetNull(), NULL));
 }
 
-static void multiply_as_bf16(MlirOperation op) {
+static moe__builder_t builder_before(MlirOperation op) {
   moe__builder_t b = moe__builder_create(mlirOperationGetContext(op), mlirOperationGetLocation(op));
   b.block = mlirOperationGetBlock(op);
   b.before = op;
+  return b;
+}
+
+static void replace(MlirOperation op, MlirOperation product) {
+  mlirValueReplaceAllUsesOfWith(moe__result(op, MOE__OUT), moe__result(product, MOE__OUT));
+  mlirOperationDestroy(op);
+}
+
+/* Weights are seen as rows of columns that are summed over. */
+static void multiply_mixed(MlirOperation op) {
+  moe__builder_t b = builder_before(op);
+  MlirValue none = {NULL}, bias = moe__operand(op, MOE__BIAS);
+  MlirValue operands[] = {moe__swapped_view(&b, moe__operand(op, MOE__QB)),
+                          moe__swapped_view(&b, moe__operand(op, MOE__SB)),
+                          dequantize(&b, moe__operand(op, MOE__QA), moe__operand(op, MOE__SA), none,
+                                     1, mlirAttributeGetNull(), "evens_first"),
+                          moe__operand(op, MOE__OFFS), bias};
+  MlirType out = moe__tensor_type(op, MOE__OUT);
+  bool has_bias = !mlirValueIsNull(bias);
+  moe__op_id_t id = has_bias ? MOE__OP_MIXED_MM_BIAS : MOE__OP_MIXED_MM;
+  MlirOperation product =
+      moe__op(&b, moe__op_id_name(id), 1, &out, has_bias ? 5 : 4, operands, NULL, 0, NULL);
+  set_string(&b, product, "format", "f8E4M3FN");
+  set_string(&b, product, "layout", "evens_first");
+  moe__op_set_attribute(product, "group_size", mlirIntegerAttrGet(b.i64, MOE_MX_BLOCK));
+  replace(op, product);
+}
+
+static void multiply_as_bf16(MlirOperation op) {
+  moe__builder_t b = builder_before(op);
   MlirValue operands[4], bias = moe__operand(op, MOE__BIAS), offs = moe__operand(op, MOE__OFFS);
   int count = 0;
   for (int i = A; i <= B; i++)
@@ -146,19 +222,20 @@ static void multiply_as_bf16(MlirOperation op) {
   MlirAttribute align = moe__op_attribute(op, "align");
   if (!mlirAttributeIsNull(align))
     moe__op_set_attribute(product, "align", align);
-  mlirValueReplaceAllUsesOfWith(moe__result(op, MOE__OUT), moe__result(product, MOE__OUT));
-  mlirOperationDestroy(op);
+  replace(op, product);
 }
 
 bool moe__expand_mx_product(MlirOperation op) {
   way_t way = way_of(op);
-  if (way == AS_BF16 && !mlirAttributeIsNull(moe__op_attribute(op, "schedule")))
+  if (way != BY_BLOCKS && !mlirAttributeIsNull(moe__op_attribute(op, "schedule")))
     return moe__error(op,
                       "'schedule' is that of one kernel, and this becomes several; write "
                       "accumulate = \"promoted\" for one kernel, or %s and %s to choose",
                       moe__op_id_name(MOE__OP_DEQUANTIZE), moe__op_id_name(MOE__OP_MM));
   if (way == AS_BF16)
     multiply_as_bf16(op);
+  else if (way == MIXED)
+    multiply_mixed(op);
   else
     moe__op_set_attribute(
         op, "accumulate",

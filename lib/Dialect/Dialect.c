@@ -185,13 +185,24 @@ bool moe__has_block_scales(MlirOperation op) {
          mlirShapedTypeGetRank(sa) == mlirShapedTypeGetRank(qa);
 }
 
-bool moe__has_plain_weights(MlirOperation op) {
+/* Whether the op is a product of mixed_mm's family, with this layout. */
+static bool has_layout(MlirOperation op, const char *layout) {
   static const moe__op_id_t PRODUCTS[] = {MOE__OP_MIXED_MM, MOE__OP_MIXED_MM_ZEROS,
                                           MOE__OP_MIXED_MM_BIAS, MOE__OP_MIXED_MM_ZEROS_BIAS};
   bool is_product = false;
   for (size_t i = 0; i < sizeof PRODUCTS / sizeof *PRODUCTS; i++)
     is_product |= moe__is(op, PRODUCTS[i]);
-  return is_product && mlirStringRefEqual(moe__op_string(op, "layout"), ref("plain"));
+  return is_product && mlirStringRefEqual(moe__op_string(op, "layout"), ref(layout));
+}
+
+bool moe__has_plain_weights(MlirOperation op) {
+  return has_layout(op, "plain");
+}
+
+bool moe__has_evens_first(MlirOperation op) {
+  if (moe__is(op, MOE__OP_DEQUANTIZE))
+    return !mlirAttributeIsNull(moe__op_attribute(op, "order"));
+  return has_layout(op, "evens_first");
 }
 
 bool moe__has_fp8_weights(MlirOperation op) {

@@ -137,6 +137,10 @@ bool moe__has_block_scales(MlirOperation op);
 bool moe__has_plain_weights(MlirOperation op);
 bool moe__has_fp8_weights(MlirOperation op);
 
+/* Whether columns of x are in the order "evens_first": of each 16 first those with an even number;
+ * of the result of dequantize, or the operand of such a product. */
+bool moe__has_evens_first(MlirOperation op);
+
 /* The layout of the packed weights of such a product: by its format. */
 const char *moe__packed_layout(MlirOperation op);
 

@@ -103,8 +103,30 @@ static bool check_aligned_rows(MlirOperation op) {
                     (long long)rows, MOE_GROUP_ALIGN);
 }
 
+/* x in another order is for products that read it so: whoever does not would take columns for
+ * others. A block's end hands it on. */
+static bool check_order(MlirOperation op) {
+  if (!moe__has_evens_first(op))
+    return true;
+  MlirType x = moe__tensor_type(op, MOE__X);
+  if (!mlirTypeIsABF16(mlirShapedTypeGetElementType(x)) ||
+      moe__op_integer(op, "axis") != mlirShapedTypeGetRank(x) - 1)
+    return moe__error(op, "attribute 'order' must not be there: only an 'x' of bf16 whose axis is "
+                          "the last dimension has columns in another order");
+  MlirValue result = moe__result(op, MOE__X);
+  for (MlirOpOperand use = mlirValueGetFirstUse(result); !mlirOpOperandIsNull(use);
+       use = mlirOpOperandGetNextUse(use)) {
+    MlirOperation user = mlirOpOperandGetOwner(use);
+    if (moe__op_id(user) != MOE__NO_OP && !moe__has_evens_first(user))
+      return moe__error(user,
+                        "result 'x' of dequantize has its columns in the order \"evens_first\", in "
+                        "which only mixed_mm with layout \"evens_first\" reads them");
+  }
+  return true;
+}
+
 bool moe__check_mx_dequantize(MlirOperation op) {
-  if (!moe__check_aligned(op))
+  if (!moe__check_aligned(op) || !check_order(op))
     return false;
   if (!mlirValueIsNull(moe__operand(op, MOE__OFFS)))
     return check_mx_groups(op, "operand") && check_aligned_rows(op);

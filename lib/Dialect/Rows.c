@@ -63,7 +63,9 @@ static const char *const ACCUMULATIONS[] = {
     NULL};
 static const char *const ELEMENTS[] = {"f8E4M3FN", "f8E5M2", NULL};
 static const char *const LAYOUTS[] = {"128x4", "rows_innermost", NULL};
-static const char *const LAYOUTS_OF_WEIGHTS[] = {"plain", "16x64", "16x64_e2m1", "1x16", NULL};
+static const char *const LAYOUTS_OF_WEIGHTS[] = {"plain", "16x64",       "16x64_e2m1",
+                                                 "1x16",  "evens_first", NULL};
+static const char *const ORDERS[] = {"evens_first", NULL};
 static const char *const PACKED_LAYOUTS[] = {"16x64", "16x64_e2m1", NULL};
 static const char *const FORMATS[] = {
 #include "moe/weight_formats.def"
@@ -80,6 +82,8 @@ static const char *const BLOCKS_OF_TOKENS_NAMES[] = {"1x128", NULL};
   { "align", MOE__INTEGER }
 #define OPTIONAL_ALIGN                                                                             \
   { "align", MOE__INTEGER, .optional = true }
+#define OPTIONAL_ORDER                                                                             \
+  { "order", MOE__STRING, ORDERS, .optional = true }
 #define GROUP_SIZE                                                                                 \
   { "group_size", MOE__INTEGER }
 #define POW2                                                                                       \

@@ -121,10 +121,23 @@ static bool has_groups_of(MlirOperation op, int64_t group) {
 static bool has_layout_of_format(MlirOperation op) {
   MlirStringRef layout = moe__op_string(op, "layout");
   const char *packed = moe__packed_layout(op);
-  return moe__has_plain_weights(op) ||
+  bool is_fp8 = moe__has_fp8_weights(op);
+  return moe__has_plain_weights(op) || (is_fp8 && moe__has_evens_first(op)) ||
          mlirStringRefEqual(layout, mlirStringRefCreateFromCString(packed)) ||
-         moe__error(op, "attribute 'layout' is \"%.*s\"; it must be %s, or plain, with this format",
-                    (int)layout.length, layout.data, packed);
+         moe__error(op,
+                    "attribute 'layout' is \"%.*s\"; it must be %s%s, or plain, with this format",
+                    (int)layout.length, layout.data, packed, is_fp8 ? ", evens_first" : "");
+}
+
+/* Tokens whose columns are in the order that the layout asks for: where an op here makes them. */
+static bool has_tokens_in_order(MlirOperation op) {
+  MlirValue x = moe__operand(op, MOE__X);
+  if (!moe__has_evens_first(op) || !mlirValueIsAOpResult(x))
+    return true;
+  MlirOperation source = mlirOpResultGetOwner(x);
+  return moe__op_id(source) == MOE__NO_OP || moe__has_evens_first(source) ||
+         moe__error(op, "operand 'x' must have its columns in the order \"evens_first\" with this "
+                        "layout, which dequantize with that 'order' gives them");
 }
 
 /* FP8 weights have their own element type, and scales of MX blocks. */
@@ -156,7 +169,7 @@ bool moe__check_mixed_mm(MlirOperation op) {
   return has_type_of_format(op, is_e8m0) && has_layout_of_format(op) &&
          is_multiple(op, MOE__SCALES, (int)mlirShapedTypeGetRank(scales) - 2, MOE_WEIGHT_ROWS) &&
          is_multiple(op, MOE__X, 1, group < 0 ? MOE_MX_BLOCK : group) && has_groups_of(op, group) &&
-         has_bias_of_out(op);
+         has_tokens_in_order(op) && has_bias_of_out(op);
 }
 
 /* [experts,] rows / 16, columns / 64, bytes of a tile: experts and rows from operand rows_of, whose

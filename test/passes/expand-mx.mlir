@@ -35,6 +35,61 @@ func.func @row_major(%qa: tensor<?x?xf8E4M3FN>, %qb: tensor<?x?x?xf8E5M2, #col_m
   return %out : tensor<?x?xbf16>
 }
 
+// Where there are some tokens for each expert the weights become bf16 in the product.
+// CHECK-LABEL: func.func @mixed
+// CHECK-DAG: %[[W:.*]] = linalg.transpose ins(%arg1 {{.*}} permutation = [0, 2, 1]
+// CHECK-DAG: %[[S:.*]] = linalg.transpose ins(%arg3 {{.*}} permutation = [0, 2, 1]
+// CHECK-DAG: %[[A:.*]] = "mx_quantize.dequantize"(%arg0, %arg2) {axis = 1 : i64, block = 32 : i64, order = "evens_first"} : (tensor<4096x1024xf8E4M3FN>, tensor<4096x32xf8E8M0FNU>) -> tensor<4096x1024xbf16>
+// CHECK: "scaled_grouped_mm.mixed_mm"(%[[W]], %[[S]], %[[A]], %arg4) {format = "f8E4M3FN", group_size = 32 : i64, layout = "evens_first"} : (tensor<8x48x1024xf8E4M3FN>, tensor<8x48x32xf8E8M0FNU>, tensor<4096x1024xbf16>, tensor<8xi32>) -> tensor<4096x48xbf16>
+func.func @mixed(%qa: tensor<4096x1024xf8E4M3FN>, %qb: tensor<8x1024x48xf8E4M3FN, #col_major>, %sa: tensor<4096x32xf8E8M0FNU>,
+                 %sb: tensor<8x32x48xf8E8M0FNU, #col_major>, %offs: tensor<8xi32>) -> tensor<4096x48xbf16> {
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<4096x1024xf8E4M3FN>, tensor<8x1024x48xf8E4M3FN, #col_major>, tensor<4096x32xf8E8M0FNU>, tensor<8x32x48xf8E8M0FNU, #col_major>,
+         tensor<8xi32>) -> tensor<4096x48xbf16>
+  return %out : tensor<4096x48xbf16>
+}
+
+// Scales that lie as (E, K/32, N), for any K; a bias.
+// CHECK-LABEL: func.func @mixed_row_major
+// CHECK: "scaled_grouped_mm.mixed_mm_bias"{{.*}} {format = "f8E4M3FN", group_size = 32 : i64, layout = "evens_first"} : (tensor<8x48x288xf8E4M3FN>, tensor<8x48x9xf8E8M0FNU, #{{.*}}>, tensor<1024x288xbf16>, tensor<8xi32>, tensor<8x48xf16>) -> tensor<1024x48xf16>
+func.func @mixed_row_major(%qa: tensor<1024x288xf8E5M2>, %qb: tensor<8x288x48xf8E4M3FN, #col_major>, %sa: tensor<1024x9xf8E8M0FNU>,
+                           %sb: tensor<8x9x48xf8E8M0FNU>, %offs: tensor<8xi32>, %bias: tensor<8x48xf16>) -> tensor<1024x48xf16> {
+  %out = "scaled_grouped_mm.scaled_mm_bias"(%qa, %qb, %sa, %sb, %offs, %bias) {accumulate = "fast"}
+      : (tensor<1024x288xf8E5M2>, tensor<8x288x48xf8E4M3FN, #col_major>, tensor<1024x9xf8E8M0FNU>, tensor<8x9x48xf8E8M0FNU>,
+         tensor<8xi32>, tensor<8x48xf16>) -> tensor<1024x48xf16>
+  return %out : tensor<1024x48xf16>
+}
+
+// Not where K is no multiple of 512 and the scales of a column lie side by side, nor with weights of E5M2, nor with very many tokens.
+// CHECK-LABEL: func.func @not_mixed
+// CHECK-COUNT-3: scaled_grouped_mm.mm
+func.func @not_mixed(%qa: tensor<4096x544xf8E4M3FN>, %qb: tensor<8x544x48xf8E4M3FN, #col_major>, %sa: tensor<4096x17xf8E8M0FNU>,
+                     %sb: tensor<8x17x48xf8E8M0FNU, #col_major>, %se: tensor<8x17x48xf8E8M0FNU>, %q5: tensor<8x544x48xf8E5M2, #col_major>,
+                     %many: tensor<1048576x544xf8E4M3FN>, %sm: tensor<1048576x17xf8E8M0FNU>, %offs: tensor<8xi32>)
+    -> (tensor<4096x48xbf16>, tensor<4096x48xbf16>, tensor<1048576x48xbf16>) {
+  %0 = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<4096x544xf8E4M3FN>, tensor<8x544x48xf8E4M3FN, #col_major>, tensor<4096x17xf8E8M0FNU>, tensor<8x17x48xf8E8M0FNU, #col_major>,
+         tensor<8xi32>) -> tensor<4096x48xbf16>
+  %1 = "scaled_grouped_mm.scaled_mm"(%qa, %q5, %sa, %se, %offs) {accumulate = "fast"}
+      : (tensor<4096x544xf8E4M3FN>, tensor<8x544x48xf8E5M2, #col_major>, tensor<4096x17xf8E8M0FNU>, tensor<8x17x48xf8E8M0FNU>,
+         tensor<8xi32>) -> tensor<4096x48xbf16>
+  %2 = "scaled_grouped_mm.scaled_mm"(%many, %qb, %sm, %se, %offs) {accumulate = "fast"}
+      : (tensor<1048576x544xf8E4M3FN>, tensor<8x544x48xf8E4M3FN, #col_major>, tensor<1048576x17xf8E8M0FNU>, tensor<8x17x48xf8E8M0FNU>,
+         tensor<8xi32>) -> tensor<1048576x48xbf16>
+  return %0, %1, %2 : tensor<4096x48xbf16>, tensor<4096x48xbf16>, tensor<1048576x48xbf16>
+}
+
+// Blocks are scaled one by one where the weights' numbers would cost more.
+// CHECK-LABEL: func.func @by_blocks
+// CHECK: "scaled_grouped_mm.scaled_mm"{{.*}} {accumulate = "promoted"}
+func.func @by_blocks(%qa: tensor<1024x544xf8E4M3FN>, %qb: tensor<8x544x48xf8E4M3FN, #col_major>, %sa: tensor<1024x17xf8E8M0FNU>,
+                     %sb: tensor<8x17x48xf8E8M0FNU, #col_major>, %offs: tensor<8xi32>) -> tensor<1024x48xbf16> {
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<1024x544xf8E4M3FN>, tensor<8x544x48xf8E4M3FN, #col_major>, tensor<1024x17xf8E8M0FNU>, tensor<8x17x48xf8E8M0FNU, #col_major>,
+         tensor<8xi32>) -> tensor<1024x48xbf16>
+  return %out : tensor<1024x48xbf16>
+}
+
 // Tokens lie side by side, in groups; what comes out has them outermost.
 // CHECK-LABEL: func.func @gradient
 // CHECK: %[[QA:.*]] = linalg.transpose ins(%arg0 {{.*}} permutation = [1, 0]

@@ -82,6 +82,7 @@ struct moe__run_launch_t {
     int64_t block_size;
     moe_ref_mx_mode_t mode;
     bool aligned;            /* groups of q */
+    bool evens_first;        /* columns of what is dequantized */
     moe_ref_dtype_t element; /* that is rounded to */
   } mx;
   struct {

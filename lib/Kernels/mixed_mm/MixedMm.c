@@ -43,14 +43,20 @@ static bool is_side_by_side(MlirOperation op, moe__role_t role) {
 static bool has_kernel(MlirOperation op) {
   if (moe__has_fp8_weights(op) && moe__has_plain_weights(op))
     return moe__error(op, "the kernel takes weights of f8E4M3FN in layout \"1x16\": the columns of "
-                          "each 16 in the order 0, 8, 1, 9 ... 7, 15");
+                          "each 16 in the order 0, 8, 1, 9 ... 7, 15; or tokens in layout "
+                          "\"evens_first\"");
   if (moe__has_fp8_weights(op) && !mlirTypeIsABF16(moe__element_type(op, MOE__X)))
     return moe__error(op, "the kernel takes bf16 tokens with weights of f8E4M3FN");
   if (moe__has_plain_weights(op))
     return moe__error(op, "the kernel takes packed weights; moe-expand-recipes packs them, or "
                           "scaled_grouped_mm.pack_weights, whose value 'layout' has then");
-  if (!is_side_by_side(op, MOE__SCALES) || !is_side_by_side(op, MOE__ZEROS))
+  if (moe__mixed_has_scales_of_rows(op)) {
+    MlirType scales = moe__tensor_type(op, MOE__SCALES);
+    if (!moe__needs_multiple_of_16(op, MOE__SCALES, (int)mlirShapedTypeGetRank(scales) - 1))
+      return false;
+  } else if (!is_side_by_side(op, MOE__SCALES) || !is_side_by_side(op, MOE__ZEROS)) {
     return false;
+  }
   MlirValue bias = moe__operand(op, MOE__BIAS);
   return (moe__is_row_major(moe__tensor_type(op, MOE__W)) &&
           moe__is_row_major(moe__tensor_type(op, MOE__X)) &&
@@ -135,6 +141,24 @@ static MlirValue add_numbers(moe__mixed_mm_t *s, MlirOperation op, moe__role_t r
   return moe__kernel_tensor_map(&s->kernel, &map);
 }
 
+/* Scales of E8M0 of a row side by side: a box has 16 of each row, those of a k-tile among them. */
+static MlirValue add_scales_of_rows(moe__mixed_mm_t *s, MlirOperation op) {
+  moe__record_t *record = &s->kernel.record;
+  int number = moe__tensor_number(op, MOE__SCALES);
+  const moe__expression_t *groups = moe__expression_ceildiv(record, s->depth.expression, s->group);
+  moe__tensor_map_t map = {.tensor = number,
+                           .element = MOE__MAP_U8,
+                           .rank = 2,
+                           .dims = {groups, s->rows.expression},
+                           .strides = {groups},
+                           .box = {MOE__MIXED_ROW_SCALES, moe__mixed_rows(&s->schedule)}};
+  add_experts(s, &map, moe__expression_mul(record, MOE__EXPRESSIONS(s->rows.expression, groups)));
+  moe__kernel_require(&s->kernel, number,
+                      (int)mlirShapedTypeGetRank(moe__tensor_type(op, MOE__SCALES)) - 1,
+                      MOE__MULTIPLE_OF, MOE__MIXED_ROW_SCALES);
+  return moe__kernel_tensor_map(&s->kernel, &map);
+}
+
 /* Tokens that are loaded at once: of the narrowest tile, or those that the CTAs of a cluster
  * divide. */
 static int box_tokens(const moe__mixed_mm_t *s) {
@@ -172,7 +196,9 @@ static void add_parameters(moe__mixed_mm_t *s, MlirOperation op) {
     s->w = moe__kernel_pointer(kernel, moe__tensor_number(op, MOE__W));
   else
     s->w_map = add_weights(s, op);
-  s->scale_map = add_numbers(s, op, MOE__SCALES, moe__mixed_scale_bytes(s->scale_type));
+  s->scale_map = s->layout.scales_of_rows
+                     ? add_scales_of_rows(s, op)
+                     : add_numbers(s, op, MOE__SCALES, moe__mixed_scale_bytes(s->scale_type));
   if (!mlirValueIsNull(moe__operand(op, MOE__ZEROS)))
     s->zero_map = add_numbers(s, op, MOE__ZEROS, 1);
   s->x_map = add_tokens(s, op);
@@ -411,9 +437,10 @@ static void load_k_tile(moe__mixed_mm_t *s, const moe__mixed_tile_t *tile, k_til
   else if (!schedule->direct)
     load_weights(s, tile, index, moe__offset_by(b, buffer, l->weights), landed);
   MlirValue numbers[] = {tile->row, number_at(s, index), tile->expert};
+  MlirValue of_rows[] = {moe__and(b, numbers[1], -MOE__MIXED_ROW_SCALES), tile->row, tile->expert};
   if (!s->schedule.common)
     moe__tma_load(b, s->scale_map, moe__offset_by(b, buffer, l->scales), landed, experts ? 3 : 2,
-                  numbers);
+                  l->scales_of_rows ? of_rows : numbers);
   if (!mlirValueIsNull(s->zero_map))
     moe__tma_load(b, s->zero_map, moe__offset_by(b, buffer, l->zeros), landed, experts ? 3 : 2,
                   numbers);

@@ -20,9 +20,10 @@
 #define MOE__MIXED_WARPS 4       /* of a warpgroup; each has a panel of MOE_WEIGHT_ROWS rows */
 #define MOE__MIXED_STEP 16       /* columns of one wgmma: a word of a lane's weights */
 #define MOE__MIXED_STEPS (MOE_WEIGHT_COLUMNS / MOE__MIXED_STEP) /* of a chunk */
-#define MOE__MIXED_CHUNK_BYTES 128    /* of MOE_WEIGHT_COLUMNS columns of a token */
-#define MOE__MIXED_FP8_EXPONENT 90    /* that scales of FP8 weights have more as factors */
-#define MOE__MIXED_LINE 128           /* bytes of a row of FP8 weights, side by side in a stage */
+#define MOE__MIXED_CHUNK_BYTES 128 /* of MOE_WEIGHT_COLUMNS columns of a token */
+#define MOE__MIXED_FP8_EXPONENT 90 /* that scales of FP8 weights have more as factors */
+#define MOE__MIXED_LINE 128        /* bytes of a row of FP8 weights, side by side in a stage */
+#define MOE__MIXED_ROW_SCALES 16   /* bytes of a row's scales in a stage, where they lie by rows */
 #define MOE__MIXED_MOST_REGISTERS 240 /* of a thread */
 #define MOE__MIXED_MOST_AHEAD 8       /* chunks that a warp loads itself before it needs them */
 
@@ -45,6 +46,7 @@ typedef struct moe__mixed_mm_t {
   /* The greatest of the FP8 weights' magnitudes so far, of a tile, for each of the lane's two rows:
    * twice 16 bits (i32), each the most of what stood there. */
   MlirValue greatest[2];
+  MlirValue row_scale; /* of the scales by rows in a stage, the first one of its own (i32) */
 } moe__mixed_mm_t;
 
 /* What a CTA, or a cluster of them, multiplies at once: i32. */

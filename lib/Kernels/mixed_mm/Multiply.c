@@ -240,12 +240,26 @@ static void convert_unit_piece(moe__mixed_mm_t *s, const moe__mixed_position_t *
                             out + (ptrdiff_t)i * MOE__WGMMA_A_REGISTERS);
 }
 
+/* The first of a row's scales in a stage that is so many k-tiles behind another one. */
+static MlirValue row_scale_after(moe__mixed_mm_t *s, MlirValue row_scale, MlirValue k_tiles) {
+  moe__builder_t *b = &s->kernel.builder;
+  int step = moe__mixed_scales_of_stage(s->group, s->schedule.depth);
+  return moe__and(b, moe__add(b, row_scale, moe__mul(b, k_tiles, step)), MOE__MIXED_ROW_SCALES - 1);
+}
+
+/* The stage behind the one before. */
+static void next_row_scale(moe__mixed_mm_t *s) {
+  if (s->layout.scales_of_rows)
+    s->row_scale = row_scale_after(s, s->row_scale, moe__i32(&s->kernel.builder, 1));
+}
+
 /* Waits for a stage and turns its first piece into numbers; of sums that are rescaled, `units` were
  * those of the stage before. */
 static void begin_stage(moe__mixed_mm_t *s, const moe__mixed_position_t *self, moe__cursor_t cursor,
                         piece_t first, moe__mixed_units_t *units, MlirValue ratios[2]) {
   moe__ring_wait(&s->kernel, &s->layout.ring, cursor);
   MlirValue buffer = moe__ring_buffer(&s->kernel, &s->layout.ring, cursor);
+  next_row_scale(s);
   if (moe__mixed_rescales(s)) {
     moe__mixed_load_units(s, self, buffer, units);
     convert_unit_piece(s, self, buffer, 0, units, first, ratios);
@@ -409,6 +423,8 @@ static void multiply_scaled_behind(moe__mixed_mm_t *s, const moe__mixed_position
     moe__wgmma_wait_through(b, 0, 1, &products, piece_words(s), first);
     if (is_last)
       moe__mixed_release(s, self, cursor);
+    if (is_last && has_next)
+      next_row_scale(s);
     if (follows)
       convert_chunk(s, self, next, index, &packed, first);
   }
@@ -572,15 +588,17 @@ static void multiply_stage(moe__mixed_mm_t *s, const moe__mixed_position_t *self
 }
 
 /* The words of a piece among the variables that a loop carries; the units of its stage, where there
- * are some, and of FP8 weights what they were until then. */
+ * are some, of FP8 weights what they were until then, and where a stage's scales by rows begin. */
 static MlirValue pack_piece(moe__mixed_mm_t *s, const piece_t piece,
                             const moe__mixed_units_t *units) {
   moe__builder_t *b = &s->kernel.builder;
-  MlirValue words[MOE__MIXED_STEPS * MOE__WGMMA_A_REGISTERS + 2 * MOE__MIXED_MOST_UNITS + 2];
+  MlirValue words[MOE__MIXED_STEPS * MOE__WGMMA_A_REGISTERS + 2 * MOE__MIXED_MOST_UNITS + 3];
   int count = piece_words(s);
   memcpy(words, piece, (size_t)count * sizeof *words);
   for (int h = 0; h < 2 && s->format == MOE__WEIGHT_E4M3; h++)
     words[count++] = s->greatest[h];
+  if (s->layout.scales_of_rows)
+    words[count++] = s->row_scale;
   if (moe__mixed_rescales(s)) {
     for (int i = 0; i < moe__mixed_own_units(s); i++) {
       words[count++] = units->factors[i];
@@ -602,6 +620,8 @@ static void unpack_piece(moe__mixed_mm_t *s, MlirValue packed, piece_t out,
   }
   for (int h = 0; h < 2 && s->format == MOE__WEIGHT_E4M3; h++)
     s->greatest[h] = moe__extract(b, packed, count + h);
+  if (s->layout.scales_of_rows)
+    s->row_scale = moe__extract(b, packed, count + 2);
   if (!moe__mixed_rescales(s))
     return;
   for (int i = 0; i < moe__mixed_own_units(s); i++) {
@@ -638,6 +658,8 @@ void moe__mixed_multiply(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
   MlirValue last = moe__sub(b, reduction->count, 1), done = moe__i32(b, 0);
   piece_t piece;
   s->greatest[0] = s->greatest[1] = moe__i32(b, 0);
+  if (s->layout.scales_of_rows)
+    s->row_scale = row_scale_after(s, moe__i32(b, 0), moe__sub(b, reduction->first, 1));
   moe__mixed_units_t units = {0};
   MlirValue ratios[2];
   moe__mixed_first_units(s, &units);

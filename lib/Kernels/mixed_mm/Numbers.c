@@ -56,6 +56,19 @@ static MlirValue of_row(moe__mixed_mm_t *s, const moe__mixed_position_t *self, M
   return moe__offset_by(b, own, from + number.constant * unit);
 }
 
+/* The same where the scales of a row lie side by side. */
+static MlirValue scales_of_row(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
+                               MlirValue buffer, moe__mixed_number_t number) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue row =
+      moe__add(b, moe__mul(b, self->panel, MOE_WEIGHT_ROWS), moe__lshr(b, self->lane, 2));
+  MlirValue own =
+      moe__offset(b, buffer, moe__add(b, moe__mul(b, row, MOE__MIXED_ROW_SCALES), s->row_scale));
+  if (!mlirValueIsNull(number.first))
+    own = moe__offset(b, own, number.first);
+  return moe__offset_by(b, own, s->layout.scales + number.constant);
+}
+
 void moe__mixed_load_scales(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue buffer,
                             moe__mixed_number_t number, MlirValue out[2]) {
   int bytes = moe__mixed_scale_bytes(s->scale_type);
@@ -75,11 +88,14 @@ static MlirValue fp8_factor(moe__builder_t *b, MlirValue byte) {
 void moe__mixed_load_factors(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
                              MlirValue buffer, moe__mixed_number_t number, MlirValue out[2]) {
   moe__builder_t *b = &s->kernel.builder;
-  MlirValue own = of_row(s, self, buffer, s->layout.scales, 1, number);
+  int row_bytes = s->layout.scales_of_rows ? MOE__MIXED_ROW_SCALES : 1;
+  MlirValue own = s->layout.scales_of_rows ? scales_of_row(s, self, buffer, number)
+                                           : of_row(s, self, buffer, s->layout.scales, 1, number);
   MlirType pair = moe__vector_type(b, 2, s->x_type);
   MlirValue zero = moe__bitcast(b, moe__i32(b, 0), pair);
   for (int h = 0; h < 2; h++) {
-    MlirValue byte = moe__zext(b, moe__load(b, moe__offset_by(b, own, 8 * h), b->i8), b->i32);
+    MlirValue byte =
+        moe__zext(b, moe__load(b, moe__offset_by(b, own, 8 * h * row_bytes), b->i8), b->i32);
     MlirValue bits = s->format == MOE__WEIGHT_E4M3
                          ? fp8_factor(b, byte)
                          : moe__umax(b, moe__mul(b, byte, 0x00800080), 0x00400040);

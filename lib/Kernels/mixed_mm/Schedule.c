@@ -47,6 +47,11 @@ int moe__mixed_scale_bytes(MlirType scale) {
   return mlirTypeIsAF32(scale) ? 4 : mlirTypeIsAFloat8E8M0FNU(scale) ? 1 : 2;
 }
 
+bool moe__mixed_has_scales_of_rows(MlirOperation op) {
+  MlirType scales = moe__tensor_type(op, MOE__SCALES);
+  return moe__has_fp8_weights(op) && moe__is_row_major(scales) && !moe__is_column_major(scales);
+}
+
 int moe__mixed_group(MlirOperation op) {
   int64_t group = moe__op_integer(op, "group_size");
   return group < 0 ? 0 : (int)group;
@@ -477,15 +482,31 @@ static int class_of_rows(int64_t rows) {
  * next tile would be turned into numbers again. */
 static const moe__mixed_schedule_t FP8_8[] = {SCALED_ROWS(8, 4, 128, 6),
                                               SCALED_ROWS(16, 4, 128, 5)};
+/* Scales by rows take more of a stage. */
+static const moe__mixed_schedule_t FP8_8_ROWS[] = {SCALED_ROWS(8, 4, 128, 5),
+                                                   SCALED_ROWS(16, 4, 128, 4)};
+static const moe__mixed_schedule_t FP8_16_ROWS[] = {SCALED_ROWS(16, 4, 128, 4),
+                                                    SCALED_ROWS(32, 4, 128, 4)};
+static const moe__mixed_schedule_t FP8_32_ROWS[] = {SCALED_ROWS(32, 4, 128, 4),
+                                                    SCALED_ROWS(64, 4, 128, 4)};
 static const moe__mixed_schedule_t FP8_16[] = {SCALED_ROWS(16, 4, 128, 5),
                                                SCALED_ROWS(32, 4, 128, 5)};
 static const moe__mixed_schedule_t FP8_32[] = {SCALED_ROWS(32, 4, 128, 5),
                                                SCALED_ROWS(64, 4, 128, 4)};
 static const moe__mixed_schedule_t FP8_64[] = {SCALED_ROWS(64, 4, 128, 4),
                                                SCALED_ROWS(112, 3, 128, 4)};
-static const moe__mixed_schedule_t FP8_128[] = {SCALED_ROWS(112, 3, 128, 4),
-                                                SCALED_ROWS(64, 4, 128, 4)};
-static const moe__mixed_schedule_t FP8_MANY[] = {LONG(208, 128, 3), FP8_SHARED};
+static const moe__mixed_schedule_t FP8_64_ROWS[] = {SCALED_ROWS(64, 4, 128, 4),
+                                                    SCALED_ROWS(112, 3, 128, 3)};
+/* More: results go through shared memory. */
+#define FP8_TILES(n, w, count)                                                                     \
+  {                                                                                                \
+    .tile_n = (n), .scaled_weights = 1, .long_sums = 1, .warpgroups = (w), .stages = 3,            \
+    .share = (count), .staged = 1                                                                  \
+  }
+static const moe__mixed_schedule_t FP8_SOME[] = {FP8_TILES(128, 3, 1), FP8_TILES(208, 2, 2)};
+static const moe__mixed_schedule_t FP8_MANY[] = {FP8_TILES(208, 2, 2), FP8_TILES(128, 3, 1)};
+/* Of rows that are an odd number of tiles, and few. */
+static const moe__mixed_schedule_t FP8_ALONE[] = {FP8_TILES(208, 2, 1), FP8_TILES(128, 3, 1)};
 /* Without, up to 64 tokens, whose columns CTAs divide where there are not many rows. */
 #define FP8_DIVIDED(n, d, stage_count)                                                             \
   {                                                                                                \
@@ -511,15 +532,21 @@ static moe__candidates_t fp8_candidates(MlirOperation op, int64_t tokens, int64_
   int class = tokens <= 8 ? 0 : tokens <= 16 ? 1 : tokens <= 32 ? 2 : 3;
   if (!experts)
     return MOE__CANDIDATES(FP8_FEW[class][class_of_rows(rows)]);
+  bool by_rows = moe__mixed_has_scales_of_rows(op);
   if (tokens <= 4)
-    return MOE__CANDIDATES(FP8_8);
+    return by_rows ? MOE__CANDIDATES(FP8_8_ROWS) : MOE__CANDIDATES(FP8_8);
   if (tokens <= 10)
-    return MOE__CANDIDATES(FP8_16);
+    return by_rows ? MOE__CANDIDATES(FP8_16_ROWS) : MOE__CANDIDATES(FP8_16);
   if (tokens <= 20)
-    return MOE__CANDIDATES(FP8_32);
+    return by_rows ? MOE__CANDIDATES(FP8_32_ROWS) : MOE__CANDIDATES(FP8_32);
   if (tokens <= 64)
-    return MOE__CANDIDATES(FP8_64);
-  return tokens <= 256 ? MOE__CANDIDATES(FP8_128) : MOE__CANDIDATES(FP8_MANY);
+    return by_rows ? MOE__CANDIDATES(FP8_64_ROWS) : MOE__CANDIDATES(FP8_64);
+  if (tokens <= 384)
+    return MOE__CANDIDATES(FP8_SOME);
+  int64_t row_tiles = (rows + 127) / 128;
+  if (rows >= 0 && row_tiles % 2 && row_tiles < 16)
+    return MOE__CANDIDATES(FP8_ALONE);
+  return MOE__CANDIDATES(FP8_MANY);
 }
 
 moe__candidates_t moe__mixed_candidates(MlirOperation op) {
@@ -574,11 +601,11 @@ static bool check(MlirOperation op, const moe__mixed_schedule_t *s) {
        (s->scaled_weights && !takes_scaled_weights(op))))
     return moe__error(op, "'schedule.behind' is 1; it must be 0 with panels, in_flight, "
                           "token_parts, sums of a stage and sums in units");
-  if (s->widths > 1 &&
-      (!moe__has_fp8_weights(op) || !s->behind || s->split > 1 || s->share > 1 || s->common))
+  if (s->widths > 1 && (!moe__has_fp8_weights(op) || !s->long_sums || s->token_parts > 1 ||
+                        s->split > 1 || s->share > 1 || s->common))
     return moe__error(op,
-                      "'schedule.widths' is %d; it must be 1 but for f8E4M3FN weights with behind, "
-                      "and with split, share and common",
+                      "'schedule.widths' is %d; it must be 1 but for f8E4M3FN weights with "
+                      "long_sums, and with token_parts, split, share and common",
                       s->widths);
   if (s->tile_n % (8 << (s->widths - 1)))
     return moe__error(
@@ -598,6 +625,12 @@ static bool check(MlirOperation op, const moe__mixed_schedule_t *s) {
   if (moe__has_fp8_weights(op) && (!s->scaled_weights || s->panels))
     return moe__error(op, "'schedule' must have scaled_weights and no panels with weights of "
                           "f8E4M3FN");
+  if (moe__mixed_has_scales_of_rows(op) && s->common)
+    return moe__error(op, "'schedule.common' is 1; it must be 0 with scales that lie by rows");
+  if (moe__mixed_has_scales_of_rows(op) && s->depth > MOE__MIXED_ROW_SCALES * MOE_MX_BLOCK)
+    return moe__error(op,
+                      "'schedule.depth' is %d; with scales that lie by rows it must be at most %d",
+                      s->depth, MOE__MIXED_ROW_SCALES * MOE_MX_BLOCK);
   if (s->scaled_weights && ((s->token_parts > 1 && !s->long_sums) || s->in_flight > 1))
     return moe__error(op, "'schedule.scaled_weights' is 1; in_flight must be 1 then, and without "
                           "long_sums token_parts");
@@ -612,6 +645,10 @@ static bool check(MlirOperation op, const moe__mixed_schedule_t *s) {
   if (s->tile_n % (8 * s->share))
     return moe__error(op, "'schedule.share' is %d; each must load a multiple of 8 of %d tokens",
                       s->share, s->tile_n);
+  if (s->staged && (s->split > 1 || s->slices > 1 || s->common))
+    return moe__error(op, "'schedule.staged' is 1; it must be 0 with split, slices and common");
+  if (s->staged && mlirTypeIsAF32(moe__element_type(op, MOE__OUT)))
+    return moe__error(op, "'schedule.staged' is 1; it must be 0 where results are f32");
   int chunks = s->depth / MOE_WEIGHT_COLUMNS;
   if (s->direct && !s->panels)
     return moe__error(op, "'schedule.direct' is %d; it must be 0 without panels", s->direct);
@@ -692,7 +729,11 @@ bool moe__mixed_lay_out(MlirOperation op, const void *schedule, void *out) {
   l->scales = l->weights + (s->direct ? 0 : moe__mixed_panels(s) * chunks * of_chunk);
   int numbers = moe__mixed_scales_of_stage(moe__mixed_group(op), s->depth) * rows;
   int zeros = mlirValueIsNull(moe__operand(op, MOE__ZEROS)) ? 0 : numbers;
-  l->landing = l->scales + numbers * moe__mixed_scale_bytes(moe__element_type(op, MOE__SCALES));
+  l->scales_of_rows = moe__mixed_has_scales_of_rows(op);
+  l->landing =
+      l->scales + (l->scales_of_rows
+                       ? rows * MOE__MIXED_ROW_SCALES
+                       : numbers * moe__mixed_scale_bytes(moe__element_type(op, MOE__SCALES)));
   l->zeros = (l->landing + BOX_ALIGNMENT - 1) / BOX_ALIGNMENT * BOX_ALIGNMENT;
   l->ring = moe__ring_reserve(&l->cta, s->stages, l->zeros + zeros);
   l->landing += zeros;

@@ -56,6 +56,10 @@
     "with scaled_weights: 1: the tensor core sums over all columns of a tile; 0: over those of a " \
     "stage, whose sums are added in fp32; 0 without. Of integers the sums are multiplied between " \
     "two groups by the ratio of what is left of their scales")                                     \
+  X(T, staged, 0, 1, 0,                                                                            \
+    "1: results of 16 bits go through shared memory, so that a lane stores 16 bytes of a token; "  \
+    "0: "                                                                                          \
+    "each lane stores its own; 0 with split, slices or common")                                    \
   X(T, ctas_per_sm, 1, 4, 1, "CTAs that share a multiprocessor")                                   \
   X(T, band, 1, 4096, 4096,                                                                        \
     "tiles of tokens, of an expert if there are some, that are worked off together")
@@ -75,6 +79,9 @@ typedef enum moe__weight_format_t {
 moe__weight_format_t moe__mixed_format(MlirOperation op);
 int moe__mixed_group(MlirOperation op);
 
+/* Whether the scales of a row lie side by side: of FP8 weights they may, or those of a group. */
+bool moe__mixed_has_scales_of_rows(MlirOperation op);
+
 int moe__mixed_scale_bytes(MlirType scale);                      /* of one */
 int moe__mixed_scales_of_stage(int group, int depth);            /* of a row */
 int moe__mixed_panels(const moe__mixed_schedule_t *schedule);    /* of a tile */
@@ -89,8 +96,10 @@ typedef struct moe__mixed_layout_t {
   moe__layout_t cta;
   moe__ring_t ring;
   int32_t weights, scales, zeros; /* offsets in a stage, which begins with the tokens */
+  bool scales_of_rows;            /* scales lie by rows, MOE__MIXED_ROW_SCALES of each in a stage */
   int32_t landing;                /* bytes that land in one */
   int32_t parts;                  /* with split or slices: where all sums arrive */
+  int32_t staging;                /* with staged: where a warp's results change their order */
   int registers;                  /* of a thread that multiplies */
   int loader_registers;           /* of one that loads, where the former get some of them */
   bool divides; /* it gets some of those of the threads that load, a warpgroup then; else a warp */

@@ -5,6 +5,9 @@
  * shared memory of the rows' CTA; behind a barrier the rows' warp adds them in the order of the
  * CTAs and of their warps, so that each run gives the same bits.
  *
+ * A lane's sums are of two rows, which lie far apart, and a result's rows lie side by side. Staged,
+ * a warp brings those of its panel into order in shared memory, 32 tokens at once.
+ *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Kernels/mixed_mm/MixedMm.h"
 
@@ -30,6 +33,11 @@ static int part_bytes(const moe__mixed_schedule_t *schedule) {
   return schedule->tile_n / 2 * MOE__WARP * 4;
 }
 
+#define STAGED_TOKENS 32 /* of a warp, at once */
+#define BLOCK_TOKENS 16  /* of them, four 8 x 8 matrices */
+#define TOKEN_BYTES (2 * MOE_WEIGHT_ROWS)
+#define STAGING_BYTES (STAGED_TOKENS * TOKEN_BYTES)
+
 void moe__mixed_store_reserve(moe__mixed_layout_t *layout, const moe__mixed_schedule_t *schedule) {
   int parts = parts_of_panel(schedule);
   if (schedule->common)
@@ -37,6 +45,9 @@ void moe__mixed_store_reserve(moe__mixed_layout_t *layout, const moe__mixed_sche
   if (parts > 1)
     layout->parts = moe__layout_shared(&layout->cta,
                                        panels_of_cta(schedule) * parts * part_bytes(schedule), 16);
+  if (schedule->staged)
+    layout->staging =
+        moe__layout_shared(&layout->cta, moe__mixed_warps(schedule) * STAGING_BYTES, 128);
 }
 
 /* ---- The sums of all parts ---- */
@@ -114,6 +125,69 @@ static void load_bias(moe__mixed_mm_t *s, MlirValue expert, MlirValue row, MlirV
   }
 }
 
+/* Where 8 rows (i32: the first or the second ones) of a token are staged: 16 bytes. Of neighboring
+ * tokens they lie in other banks. */
+static MlirValue staged_at(moe__mixed_mm_t *s, MlirValue staging, MlirValue token, MlirValue half) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue turned = moe__xor(b, half, moe__and(b, moe__lshr(b, token, 2), 1));
+  return moe__offset(b, staging,
+                     moe__add(b, moe__mul(b, token, TOKEN_BYTES), moe__shl(b, turned, 4)));
+}
+
+/* Stores the sums of a panel's rows, and a bias, in pieces of 8 rows of a token. */
+static void store_staged(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
+                         const moe__mixed_tile_t *tile, const moe__mixed_fragment_t sums) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue panel = moe__add(b, tile->row, moe__mul(b, self->panel, MOE_WEIGHT_ROWS));
+  MlirValue bias[2] = {{NULL}}, lane = self->lane;
+  if (!mlirValueIsNull(s->bias))
+    load_bias(s, tile->expert, moe__add(b, panel, moe__lshr(b, lane, 2)), bias);
+  MlirValue staging = moe__offset(b, moe__offset_by(b, s->kernel.shared, s->layout.staging),
+                                  moe__mul(b, self->panel, STAGING_BYTES));
+  /* A lane's row of the four matrices, and its piece of the results. */
+  MlirValue to = staged_at(s, staging,
+                           moe__add(b, moe__and(b, lane, 7), moe__shl(b, moe__lshr(b, lane, 4), 3)),
+                           moe__and(b, moe__lshr(b, lane, 3), 1));
+  MlirValue token = moe__lshr(b, lane, 1), half = moe__and(b, lane, 1);
+  MlirValue from = staged_at(s, staging, token, half);
+  MlirValue row = moe__zext(b, moe__add(b, panel, moe__shl(b, half, 3)), b->i64);
+  MlirValue first = moe__add(b, tile->token, token);
+  MlirValue has_rows = moe__ult(b, panel, s->rows.value);
+  MlirType vector = moe__vector_type(b, 4, b->i32);
+  for (int start = 0; start < s->n; start += STAGED_TOKENS) {
+    int left = s->n - start;
+    for (int t = 0; t < STAGED_TOKENS && t < left; t += BLOCK_TOKENS) {
+      MlirValue words[4];
+      for (int i = 0; i < 4; i++) {
+        int j = (start + t) / 8 + i / 2, h = i % 2;
+        MlirValue pair[2];
+        for (int c = 0; c < 2; c++) {
+          bool there = 8 * j < s->n;
+          pair[c] = there ? sums[4 * j + 2 * h + c] : moe__f32(b, 0);
+          if (there && !mlirValueIsNull(s->bias))
+            pair[c] = moe__fadd(b, pair[c], bias[h]);
+        }
+        words[i] = moe__pack_halves(b, s->out_type, pair);
+      }
+      moe__store_matrix(b, moe__offset_by(b, to, t * TOKEN_BYTES), words, true);
+    }
+    moe__warp_barrier(b);
+    for (int t = 0; t < STAGED_TOKENS && t < left; t += BLOCK_TOKENS) {
+      MlirValue at = moe__add(b, moe__fresh(b, first), start + t);
+      MlirValue inside = moe__and(b, has_rows, moe__ult(b, at, tile->token_end));
+      if (left - t < BLOCK_TOKENS) /* 8 of them */
+        inside = moe__and(b, inside, moe__ult(b, token, 8));
+      MOE__IF (b, inside) {
+        MlirValue values =
+            moe__load_aligned(b, moe__offset_by(b, from, t * TOKEN_BYTES), vector, 16);
+        MlirValue index = moe__add(b, moe__wide_mul(b, at, s->rows.value), row);
+        moe__store_aligned(b, values, moe__offset(b, s->out, moe__shl(b, index, 1)), 16);
+      }
+    }
+    moe__warp_barrier(b);
+  }
+}
+
 static void store_rows(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
                        const moe__mixed_tile_t *tile, const moe__mixed_fragment_t sums) {
   moe__builder_t *b = &s->kernel.builder;
@@ -188,7 +262,7 @@ void moe__mixed_store(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
     return;
   }
   if (parts_of_panel(&s->schedule) == 1) {
-    store_rows(s, self, tile, sums);
+    (s->schedule.staged ? store_staged : store_rows)(s, self, tile, sums);
     return;
   }
   MlirValue owner = moe__udiv(b, self->panel, panels_of_cta(&s->schedule)), owns = {NULL};

@@ -333,6 +333,13 @@ static const moe__dequantize_schedule_t COLUMNS[] = {
     {.tile_n = 256, .tile_k = 256, .warps = 16, .ctas_per_sm = 2, .band = 8, .persistent = 1},
 };
 
+/* Neighboring threads of a stream exchange columns; other bodies do not. */
+static const moe__dequantize_schedule_t STREAM_EXCHANGED[] = {
+    {.tile_n = 4, .tile_k = 1024, .ctas_per_sm = 6},
+    {.tile_n = 4, .tile_k = 1024, .warps = 4, .ctas_per_sm = 8},
+    {.tile_n = 8, .tile_k = 1024, .ctas_per_sm = 5},
+};
+
 static int element_bytes(MlirOperation op) {
   return moe__elements_of(moe__tensor_type(op, MOE__X), false).bytes;
 }
@@ -340,6 +347,8 @@ static int element_bytes(MlirOperation op) {
 static moe__candidates_t candidates(MlirOperation op) {
   if (is_transposed(op))
     return MOE__CANDIDATES(COLUMNS);
+  if (moe__has_evens_first(op))
+    return MOE__CANDIDATES(STREAM_EXCHANGED);
   bool is_half = element_bytes(op) == 2;
   if (is_side_by_side(op))
     return is_half ? MOE__CANDIDATES(SIDE_BF16) : MOE__CANDIDATES(SIDE_F32);
@@ -351,6 +360,8 @@ static moe__candidates_t candidates(MlirOperation op) {
 static bool lay_out(MlirOperation op, const void *schedule, void *out) {
   const moe__dequantize_schedule_t *s = schedule;
   moe__dequantize_layout_t *l = out;
+  if (s->persistent && moe__has_evens_first(op))
+    return moe__error(op, "'schedule.persistent' is 1; it must be 0 with 'order'");
   l->cta.threads = s->warps * MOE__WARP;
   l->cta.ctas_per_sm = s->ctas_per_sm;
   l->groups = moe__groups_reserve(&l->cta, moe__max_groups(op), MOE__GROUPS_IN_TURN);
@@ -374,6 +385,7 @@ static bool lower(const moe__lowering_t *lowering) {
       .column_major = is_transposed(op),
       .side_by_side = is_side_by_side(op),
       .grouped = layout->groups.max_groups > 0,
+      .evens_first = moe__has_evens_first(op),
       .aligned = moe__group_align(op) != 0,
   };
   s.columns = MOE__VECTOR_BYTES / s.elements.bytes;

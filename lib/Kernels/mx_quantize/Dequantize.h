@@ -46,6 +46,7 @@ typedef struct moe__dequantize_t {
    * MOE__ROW_OF_NONE or MOE__ROW_OF_ZEROS. */
   bool grouped;
   bool side_by_side; /* tokens of MX blocks, in x too: nothing is transposed, and groups cut K */
+  bool evens_first;  /* of each 16 columns of x those with an even number come first */
   bool aligned;      /* groups begin at multiples of MOE_GROUP_ALIGN, with zeros behind each */
   moe__extent_t e, n, k;
   MlirValue q, scales, offs, status, x;

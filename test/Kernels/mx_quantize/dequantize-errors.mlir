@@ -171,3 +171,12 @@ func.func @shared_memory(%q: tensor<?x?xf8E4M3FN, #col_major>, %s: tensor<?x?xf3
       : (tensor<?x?xf8E4M3FN, #col_major>, tensor<?x?xf32>, tensor<?xi32>) -> tensor<?x?xbf16>
   return
 }
+
+// -----
+
+func.func @order_persistent(%q: tensor<64x32xf8E4M3FN>, %s: tensor<64x1xf8E8M0FNU>) {
+  // expected-error@below {{'schedule.persistent' is 1; it must be 0 with 'order'}}
+  %x = "mx_quantize.dequantize"(%q, %s) {axis = 1 : i64, block = 32 : i64, order = "evens_first", schedule = {tile_n = 16, tile_k = 1024, persistent = 1}}
+      : (tensor<64x32xf8E4M3FN>, tensor<64x1xf8E8M0FNU>) -> tensor<64x32xbf16>
+  return
+}

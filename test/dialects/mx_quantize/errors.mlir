@@ -622,7 +622,7 @@ func.func @dequantize_x_element(%q: tensor<64x16xf8E4M3FN>, %s: tensor<2x16xf8E8
 // -----
 
 func.func @dequantize_mode(%q: tensor<64x16xf8E4M3FN>, %s: tensor<2x16xf8E8M0FNU>) {
-  // expected-error@below {{unknown attribute 'mode'; the op has axis, block, align or schedule}}
+  // expected-error@below {{unknown attribute 'mode'; the op has axis, block, align, order or schedule}}
   %x = "mx_quantize.dequantize"(%q, %s) {axis = 0 : i64, block = 32 : i64, mode = "rceil"}
       : (tensor<64x16xf8E4M3FN>, tensor<2x16xf8E8M0FNU>) -> tensor<64x16xbf16>
   return
@@ -2057,5 +2057,54 @@ func.func @round_groups(%x: tensor<64x32xbf16>, %offs: tensor<2xi32>) {
 func.func @round_block(%x: tensor<64x32xbf16>) {
   // expected-error@below {{attribute 'block' is 16; it must be 32}}
   %0 = "mx_quantize.round"(%x) {axis = 1 : i64, block = 16 : i64, mode = "rceil", element = "f8E4M3FN"} : (tensor<64x32xbf16>) -> tensor<64x32xbf16>
+  return
+}
+
+// -----
+
+func.func @order_f32(%q: tensor<64x32xf8E4M3FN>, %s: tensor<64x1xf8E8M0FNU>) {
+  // expected-error@below {{attribute 'order' must not be there: only an 'x' of bf16 whose axis is the last dimension has columns in another order}}
+  %x = "mx_quantize.dequantize"(%q, %s) {axis = 1 : i64, block = 32 : i64, order = "evens_first"}
+      : (tensor<64x32xf8E4M3FN>, tensor<64x1xf8E8M0FNU>) -> tensor<64x32xf32>
+  return
+}
+
+// -----
+
+func.func @order_axis(%q: tensor<32x64xf8E4M3FN>, %s: tensor<1x64xf8E8M0FNU>) {
+  // expected-error@below {{attribute 'order' must not be there}}
+  %x = "mx_quantize.dequantize"(%q, %s) {axis = 0 : i64, block = 32 : i64, order = "evens_first"}
+      : (tensor<32x64xf8E4M3FN>, tensor<1x64xf8E8M0FNU>) -> tensor<32x64xbf16>
+  return
+}
+
+// -----
+
+func.func @order_name(%q: tensor<64x32xf8E4M3FN>, %s: tensor<64x1xf8E8M0FNU>) {
+  // expected-error@below {{attribute 'order' is "odds_first"; it must be evens_first}}
+  %x = "mx_quantize.dequantize"(%q, %s) {axis = 1 : i64, block = 32 : i64, order = "odds_first"}
+      : (tensor<64x32xf8E4M3FN>, tensor<64x1xf8E8M0FNU>) -> tensor<64x32xbf16>
+  return
+}
+
+// -----
+
+// Whoever reads x knows its order: a product of 16 bits does not, nor does one with weights in the layout "1x16".
+func.func @order_mm(%q: tensor<64x32xf8E4M3FN>, %s: tensor<64x1xf8E8M0FNU>, %b: tensor<2x32x16xbf16>, %offs: tensor<2xi32>) {
+  %x = "mx_quantize.dequantize"(%q, %s) {axis = 1 : i64, block = 32 : i64, order = "evens_first"}
+      : (tensor<64x32xf8E4M3FN>, tensor<64x1xf8E8M0FNU>) -> tensor<64x32xbf16>
+  // expected-error@below {{result 'x' of dequantize has its columns in the order "evens_first", in which only mixed_mm with layout "evens_first" reads them}}
+  %out = "scaled_grouped_mm.mm"(%x, %b, %offs) : (tensor<64x32xbf16>, tensor<2x32x16xbf16>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @order_1x16(%q: tensor<64x32xf8E4M3FN>, %s: tensor<64x1xf8E8M0FNU>, %w: tensor<16x32xf8E4M3FN>, %scales: tensor<16x1xf8E8M0FNU>) {
+  %x = "mx_quantize.dequantize"(%q, %s) {axis = 1 : i64, block = 32 : i64, order = "evens_first"}
+      : (tensor<64x32xf8E4M3FN>, tensor<64x1xf8E8M0FNU>) -> tensor<64x32xbf16>
+  // expected-error@below {{result 'x' of dequantize has its columns in the order "evens_first", in which only mixed_mm with layout "evens_first" reads them}}
+  %out = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x) {format = "f8E4M3FN", group_size = 32 : i64, layout = "1x16"}
+      : (tensor<16x32xf8E4M3FN>, tensor<16x1xf8E8M0FNU>, tensor<64x32xbf16>) -> tensor<64x16xbf16>
   return
 }

@@ -1353,7 +1353,7 @@ func.func @fp8_weights_scales(%w: tensor<16x32xf8E4M3FN>, %scales: tensor<16x1xb
 // -----
 
 func.func @fp8_weights_layout(%w: tensor<16x32xf8E4M3FN>, %scales: tensor<16x1xf8E8M0FNU>, %x: tensor<64x32xbf16>) {
-  // expected-error@below {{attribute 'layout' is "16x64"; it must be 1x16, or plain, with this format}}
+  // expected-error@below {{attribute 'layout' is "16x64"; it must be 1x16, evens_first, or plain, with this format}}
   %out = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x) {format = "f8E4M3FN", group_size = 32 : i64, layout = "16x64"}
       : (tensor<16x32xf8E4M3FN>, tensor<16x1xf8E8M0FNU>, tensor<64x32xbf16>) -> tensor<64x16xbf16>
   return
@@ -1453,7 +1453,7 @@ func.func @format_is_unknown(%w: tensor<2x16x16xui8>, %scales: tensor<2x16x1xbf1
 // -----
 
 func.func @layout_is_unknown(%w: tensor<2x16x16xui8>, %scales: tensor<2x16x1xbf16>, %x: tensor<64x32xbf16>, %offs: tensor<2xi32>) {
-  // expected-error@below {{attribute 'layout' is "64x16"; it must be plain, 16x64, 16x64_e2m1 or 1x16}}
+  // expected-error@below {{attribute 'layout' is "64x16"; it must be plain, 16x64, 16x64_e2m1, 1x16 or evens_first}}
   %out = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x, %offs) {format = "i4", group_size = 32 : i64, layout = "64x16"}
       : (tensor<2x16x16xui8>, tensor<2x16x1xbf16>, tensor<64x32xbf16>, tensor<2xi32>) -> tensor<64x16xbf16>
   return
@@ -1747,5 +1747,25 @@ func.func @mm_bias_gradient(%a: tensor<64x272xbf16>, %b: tensor<272x144xbf16>, %
 func.func @mm_align(%a: tensor<64x272xbf16>, %b: tensor<272x144xbf16>, %offs: tensor<2xi32>) {
   // expected-error@below {{operand 'a' has dimension 1 of size 272; with 'align' it must be a multiple of 128}}
   %out = "scaled_grouped_mm.mm"(%a, %b, %offs) {align = 128 : i64} : (tensor<64x272xbf16>, tensor<272x144xbf16>, tensor<2xi32>) -> tensor<2x64x144xbf16>
+  return
+}
+
+// -----
+
+func.func @mixed_order(%q: tensor<64x32xf8E4M3FN>, %s: tensor<64x1xf8E8M0FNU>, %w: tensor<16x32xf8E4M3FN>, %scales: tensor<16x1xf8E8M0FNU>) {
+  %x = "mx_quantize.dequantize"(%q, %s) {axis = 1 : i64, block = 32 : i64}
+      : (tensor<64x32xf8E4M3FN>, tensor<64x1xf8E8M0FNU>) -> tensor<64x32xbf16>
+  // expected-error@below {{operand 'x' must have its columns in the order "evens_first" with this layout, which dequantize with that 'order' gives them}}
+  %out = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x) {format = "f8E4M3FN", group_size = 32 : i64, layout = "evens_first"}
+      : (tensor<16x32xf8E4M3FN>, tensor<16x1xf8E8M0FNU>, tensor<64x32xbf16>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @mixed_evens_first_four_bits(%w: tensor<16x16xui8>, %scales: tensor<16x1xf8E8M0FNU>, %x: tensor<64x32xbf16>) {
+  // expected-error@below {{attribute 'layout' is "evens_first"; it must be 16x64_e2m1, or plain, with this format}}
+  %out = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x) {format = "f4E2M1FN", group_size = 32 : i64, layout = "evens_first"}
+      : (tensor<16x16xui8>, tensor<16x1xf8E8M0FNU>, tensor<64x32xbf16>) -> tensor<64x16xbf16>
   return
 }

@@ -67,8 +67,10 @@ static int prepare(moe__run_launch_t *launch, const json_t *attributes) {
   const char *packed = format == MOE_REF_WEIGHT_E2M1   ? "16x64_e2m1"
                        : format == MOE_REF_WEIGHT_E4M3 ? "1x16"
                                                        : "16x64";
-  launch->weights.is_1x16 = has_layout(attributes, "1x16");
-  if (!rc && !has_layout(attributes, packed) && !has_layout(attributes, "plain"))
+  /* A product with tokens in the order "evens_first" is that with weights in the other order. */
+  const bool evens_first = has_layout(attributes, "evens_first");
+  launch->weights.is_1x16 = has_layout(attributes, "1x16") || evens_first;
+  if (!rc && !has_layout(attributes, packed) && !has_layout(attributes, "plain") && !evens_first)
     return moe__run_input_error("%s: attribute 'layout' is not '%s' or 'plain'", launch->name,
                                 packed);
   return rc ? rc

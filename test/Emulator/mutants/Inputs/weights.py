@@ -182,6 +182,25 @@ FP8_NAN = [
     ("NaN of the lane's own columns", ptx(r"shfl\.sync\.bfly\.b32 (\s*%r\d+), (%r\d+), 2, 31, -1;", r"mov.b32 \1, \2;", 0, 0)),
     ("scales beyond 2^37 that are numbers", ptx(r"min\.u16x2 (\s*%r\d+), (%r\d+), %r\d+;", r"mov.b32 \1, \2;", 0, 0)),
 ]
+# Scales by rows, of which a stage has those of its columns among 16; results through shared memory, the last tokens of a tile 8.
+FP8_ROWS = [
+    ("scales of the first columns of 512", ptx(r"(and\.b32 \s*%r\d+, %r\d+, )15;", r"\g<1>0;", which=1, count=0)),
+    ("scales of the 32 columns before", ptx(r"(ld\.shared\.b8 [^;]*)\+14337\];", r"\g<1>+14336];")),
+    ("scales of the rows above", ptx(r"(ld\.shared\.b8 [^;]*)\+14464\];", r"\g<1>+14336];")),
+    ("no barrier before results are read", ptx(r"(stmatrix[^;]*;\s*)bar\.warp\.sync\s+-1;", r"\1")),
+    ("tokens behind the tile written too", ptx(r"(setp\.gt\.u32 \s*%p\d+, %r\d+, )15;", r"\g<1>31;")),
+]
+# Tiles with half of their tokens or less.
+FP8_WIDTHS = [
+    ("a tile with more tokens taken for a half", ptx(r"(redux\.sync[^;]*;\s*setp\.gt\.u32 \s*%p\d+, %r\d+, )16;", r"\g<1>31;")),
+    ("tokens of a half left out", ptx(r"(add\.s32 \s*%r\d+, %r\d+, )8;(\s*setp)", r"\g<1>0;\2")),
+]
+# Tokens in the order that weights as they are want.
+ORDER = [
+    ("odd columns for even ones", ptx(r"mov\.b32 (\s*%r\d+), 25632;", r"mov.b32 \1, 30001;")),
+    ("columns of another thread", ptx(r"(shfl\.sync\.bfly\.b32 [^;]*), 1, 31, -1;", r"\1, 2, 31, -1;")),
+    ("columns kept that go to the other thread", ptx(r"selp\.b32 (\s*%r\d+), (%r\d+), (%r\d+), (%p\d+);(\s*shfl)", r"selp.b32 \1, \3, \2, \4;\5")),
+]
 # Integers whose long sums are rescaled between groups: results in f32 of normal data, data with exact sums, whose units are 1, and scales of any size.
 UNITS = [
     ("the unit of one row for both", ptx(r"(shfl\.sync\.idx\.b32 \s*%r\d+, %r\d+, )1, 7199", r"\g<1>0, 7199", which=2)),
@@ -239,6 +258,11 @@ CASES = [
      ["--one-hot", "--groups", "ragged", *mutants.shapes(["w=3x144x320", "scales=3x144x10", "x=30x320", "offs=3"])], FP8),
     ("weights-fp8-nan", [sys.executable, str(SOURCE), "format=f8E4M3FN", "out=f32", "schedule=tile_n=8,warpgroups=1,stages=2,in_flight=1,scaled_weights=1"],
      ["--edge-blocks", *mutants.shapes(["w=144x320", "scales=144x10", "x=30x320"])], FP8_NAN),
+    ("weights-fp8-rows", [sys.executable, str(SOURCE), "format=f8E4M3FN", "layout=evens_first", "order=rows", "experts=1", "schedule=tile_n=24,warpgroups=1,depth=128,stages=3,in_flight=1,scaled_weights=1,long_sums=1,staged=1"],
+     ["--exact", "--groups", "ragged", *mutants.shapes(["w=3x144x1024", "scales=3x144x32", "x=100x1024", "offs=3"])], FP8_ROWS),
+    ("weights-fp8-widths", [sys.executable, str(SOURCE), "format=f8E4M3FN", "experts=1", "schedule=tile_n=32,warpgroups=1,depth=128,stages=2,in_flight=1,scaled_weights=1,long_sums=1,widths=2"],
+     ["--exact", "--groups", "ragged", *mutants.shapes(["w=3x144x320", "scales=3x144x10", "x=150x320", "offs=3"])], FP8_WIDTHS),
+    ("weights-order", [sys.executable, str(values.DEQUANTIZE_SOURCE), "2", "1", "f8E4M3FN", "bf16", "", "evens_first"], mutants.shapes(["q=37x96", "s=37x3"]), ORDER),
     ("weights-widest", [sys.executable, str(SOURCE), "schedule=tile_n=256,warpgroups=1,stages=2,token_parts=4,in_flight=1"],
      ["--exact", *mutants.shapes(["w=5x5x512", "scales=80x5", "x=250x320"])], WIDEST),
     *[(f"weights-{name}", [sys.executable, str(SOURCE), out, "schedule=tile_n=16,warpgroups=1,stages=2,token_parts=2,in_flight=1,unroll=2,scaled_weights=1,long_sums=1"],

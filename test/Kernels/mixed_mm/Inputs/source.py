@@ -1,12 +1,14 @@
 """Prints a function with the op scaled_grouped_mm.mixed_mm, of any shape but for n, m and more experts than one: source.py [KEY=VALUE...]. Keys and what they are without:
 
-  format=i4  group=64  scales=bf16  zeros=0  x=bf16  out=bf16  bias=0  experts=0  layout=16x64  schedule=""  n=?  m=?
+  format=i4  group=64  scales=bf16  zeros=0  x=bf16  out=bf16  bias=0  experts=0  layout=16x64  schedule=""  n=?  m=?  order=groups
+
+order: of scales in memory: those of a group side by side, or with "rows" those of a row.
 
 SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
 import sys
 
-given = dict(format="i4", group="64", scales="bf16", zeros="0", x="bf16", out="bf16", bias="0", experts="0", layout="16x64", schedule="", n="?", m="?")
+given = dict(format="i4", group="64", scales="bf16", zeros="0", x="bf16", out="bf16", bias="0", experts="0", layout="16x64", schedule="", n="?", m="?", order="groups")
 given.update(argument.split("=", 1) for argument in sys.argv[1:])
 if given["format"] == "f4E2M1FN" and given["layout"] == "16x64":
     given["layout"] = "16x64_e2m1"
@@ -21,7 +23,7 @@ w_element = "f8E4M3FN" if given["format"] == "f8E4M3FN" else "ui8"
 groups = "1" if given["group"] == "-1" else "?"
 types = {
     "w": f"tensor<{experts}{w_rows}x?{'x512' if rows_of_tiles else ''}x{w_element}>",
-    "scales": f"tensor<{experts}{n}x{groups}x{given['scales']}, {order}>",
+    "scales": f"tensor<{experts}{n}x{groups}x{given['scales']}{', ' + order if given['order'] == 'groups' else ''}>",
     "x": f"tensor<{m}x?x{given['x']}>",
 }
 if given["zeros"] != "0":
