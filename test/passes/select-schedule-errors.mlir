@@ -991,10 +991,10 @@ func.func @three_warpgroups_wide(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x1
 // -----
 
 #col_major = affine_map<(m, k) -> (k, m)>
-func.func @three_warpgroups_gradient(%qa: tensor<16x64xf8E4M3FN>, %qb: tensor<64x32xf8E4M3FN, #col_major>, %sa: tensor<2x16xf32>, %sb: tensor<2x32xf32>, %offs: tensor<2xi32>) {
-  // expected-error@below {{'schedule.warpgroups' is 3; it must be 2 where groups of the reduction begin anywhere}}
-  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "promoted", schedule = {tile_n = 128, stages = 4, warpgroups = 3}}
-      : (tensor<16x64xf8E4M3FN>, tensor<64x32xf8E4M3FN, #col_major>, tensor<2x16xf32>, tensor<2x32xf32>, tensor<2xi32>) -> tensor<2x16x32xbf16>
+func.func @three_warpgroups_gradient(%qa: tensor<16x64xf8E4M3FN>, %qb: tensor<64x32xf8E4M3FN, #col_major>, %sa: tensor<3x16xf32>, %sb: tensor<3x32xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{'schedule.warpgroups' is 3; it must be 2 where scales are of blocks of tokens that begin anywhere}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "promoted", granularity = "1x128", schedule = {tile_n = 128, stages = 3, warpgroups = 3}}
+      : (tensor<16x64xf8E4M3FN>, tensor<64x32xf8E4M3FN, #col_major>, tensor<3x16xf32>, tensor<3x32xf32>, tensor<2xi32>) -> tensor<2x16x32xbf16>
   return
 }
 

@@ -111,7 +111,8 @@ static MlirValue mask_of(moe__builder_t *b, MlirValue begin, MlirValue end, Mlir
 /* The number of a thread among those that clear. */
 static MlirValue clearer(moe__scaled_mm_t *s) {
   moe__builder_t *b = &s->kernel.builder;
-  return moe__sub(b, s->kernel.thread, moe__i32(b, MOE__MM_THREADS + MOE__WARP));
+  return moe__sub(b, s->kernel.thread,
+                  moe__i32(b, moe__mm_threads(&s->schedule) + MOE__WARP));
 }
 
 /* Rows in shared memory, one behind the other: of both tiles of a stage, of one, or of a tail. */
@@ -121,7 +122,7 @@ typedef struct area_t {
 } area_t;
 
 static area_t both_tiles(const moe__scaled_mm_t *s, MlirValue buffer) {
-  return (area_t){buffer, MOE__MM_TILE_ROWS + s->schedule.tile_n, MOE__MM_TILE_K};
+  return (area_t){buffer, moe__mm_tile_rows(&s->schedule) + s->schedule.tile_n, MOE__MM_TILE_K};
 }
 
 /* Where in a row of the area a piece is, for rows of this number mod 8 (i32). */

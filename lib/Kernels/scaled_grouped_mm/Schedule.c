@@ -254,14 +254,15 @@ static const char *where_usual(MlirOperation op, const moe__mm_schedule_t *sched
   return schedule->cluster > 1 ? "there are clusters" : NULL;
 }
 
-/* Three warpgroups: 160 registers a thread are two accumulators of 64 x 128, and addresses. Warps
- * that clear would leave fewer. */
+/* Three warpgroups: 160 registers a thread are two accumulators of 64 x 128, and addresses. That
+ * leaves 32 for a thread that clears, too few for what stands around blocks of tokens. */
 static bool check_warpgroups(MlirOperation op, const moe__mm_schedule_t *schedule) {
   if (moe__mm_warpgroups(schedule) == MOE__MM_WARPGROUPS)
     return true;
   const char *where = where_usual(op, schedule);
-  if (!where && moe__mm_case(op) == MOE__GRADIENT && !moe__group_align(op))
-    where = "groups of the reduction begin anywhere";
+  if (!where && moe__mm_case(op) == MOE__GRADIENT && moe__has_block_scales(op) &&
+      !moe__group_align(op))
+    where = "scales are of blocks of tokens that begin anywhere";
   if (!where && schedule->tile_n > MAX_COLUMNS_OF_THREE)
     where = "a tile has more than 128 columns";
   return !where || moe__error(op, "'schedule.warpgroups' is %d; it must be 2 where %s",

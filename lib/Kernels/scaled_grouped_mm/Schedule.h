@@ -31,8 +31,8 @@
     "sums, and if swapped")                                                                        \
   X(T, warpgroups, 2, 3, 2,                                                                        \
     "that multiply, 64 rows of a tile each; unused if swapped; 3 only with promoted sums, tile_n " \
-    "up to 128 and no cluster, not with scales of MX blocks, nor in a weight gradient whose "      \
-    "groups begin anywhere")                                                                       \
+    "up to 128 and no cluster, not with scales of MX blocks, nor with those of blocks of tokens "  \
+    "that begin anywhere")                                                                         \
   X(T, staged, 64, 128, 128,                                                                       \
     "bytes of each of its 16 rows that a warp brings in order at once; 64 or 128, unused if "      \
     "swapped")                                                                                     \
