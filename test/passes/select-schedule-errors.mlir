@@ -952,8 +952,8 @@ func.func @pingpong_swapped(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E
 
 #col_major = affine_map<(e, k, n) -> (e, n, k)>
 func.func @pingpong_tile_n(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x16xf8E4M3FN, #col_major>, %sa: tensor<64xf32>, %sb: tensor<2x16xf32>, %offs: tensor<2xi32>) {
-  // expected-error@below {{'schedule.tile_n' is 192; it must be at most 128 with pingpong = 1}}
-  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {swap_operands = 0, tile_n = 192, stages = 4, band = 8, cluster = 1, pingpong = 1}}
+  // expected-error@below {{'schedule.tile_n' is 256; it must be at most 192 with pingpong = 1}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {swap_operands = 0, tile_n = 256, stages = 4, band = 8, cluster = 1, pingpong = 1}}
       : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
   return
 }
@@ -985,6 +985,16 @@ func.func @three_warpgroups_wide(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x1
   // expected-error@below {{'schedule.warpgroups' is 3; it must be 2 where a tile has more than 128 columns}}
   %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "promoted", schedule = {swap_operands = 0, stages = 4, tile_n = 192, warpgroups = 3}}
       : (tensor<64x32xf8E4M3FN>, tensor<2x32x16xf8E4M3FN, #col_major>, tensor<64xf32>, tensor<2x16xf32>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+#col_major = affine_map<(m, k) -> (k, m)>
+func.func @rotate_pingpong(%qa: tensor<16x64xf8E4M3FN>, %qb: tensor<64x32xf8E4M3FN, #col_major>, %sa: tensor<2x16xf32>, %sb: tensor<2x32xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{'schedule.rotate' is 1; it must be 0 with pingpong = 1}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {pingpong = 1, tile_n = 128, stages = 4, rotate = 1}}
+      : (tensor<16x64xf8E4M3FN>, tensor<64x32xf8E4M3FN, #col_major>, tensor<2x16xf32>, tensor<2x32xf32>, tensor<2xi32>) -> tensor<2x16x32xbf16>
   return
 }
 

@@ -77,7 +77,7 @@ static MlirValue place(moe__scaled_mm_t *s, const moe__mm_operand_t *operand,
     return moe__zext(b, row, b->i64);
   }
   MlirValue first =
-      moe__mul(b, tile->column, operand == s->side[1] ? s->fragment_n : operand->tile);
+      moe__mul(b, tile->column, operand == s->side[1] ? s->column_n : operand->tile);
   MlirValue column = moe__umin(b, moe__add(b, first, position), moe__sub(b, s->columns.value, one));
   return moe__add(b, moe__wide_mul(b, tile->group, s->columns.value), moe__zext(b, column, b->i64));
 }
@@ -333,7 +333,7 @@ static void store_rows(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e, int fir
   moe__builder_t *b = &s->kernel.builder;
   int row_chunks = staged_bytes(&s->schedule) / 16, rows = MOE__WARP / row_chunks;
   MlirValue lane = e->self->lane, chunk = moe__and(b, lane, row_chunks - 1);
-  MlirValue first_column = moe__add(b, moe__mul(b, e->tile->column, s->fragment_n), first);
+  MlirValue first_column = moe__add(b, moe__mul(b, e->tile->column, s->column_n), first);
   MlirValue column = moe__add(b, moe__mul(b, chunk, 16 / out_bytes(s)), first_column);
   MlirValue column_inside = moe__ult(b, column, s->columns.value);
   int chunks = columns * out_bytes(s) / 16;
@@ -397,18 +397,18 @@ void moe__mm_epilogue_prefetch_map(moe__scaled_mm_t *s) {
     moe__tma_prefetch_map(&s->kernel.builder, s->out_map);
 }
 
-/* Waits until the TMA has read all that the warp has given to it. */
-static void await_reads(moe__scaled_mm_t *s, const moe__mm_position_t *self) {
+/* Waits until the TMA has read what the warp has given to it, but for the last `pending` times. */
+static void await_reads(moe__scaled_mm_t *s, const moe__mm_position_t *self, int pending) {
   moe__builder_t *b = &s->kernel.builder;
   MOE__IF (b, moe__eq(b, self->lane, 0)) {
-    moe__tma_wait_read(b, 0);
+    moe__tma_wait_read(b, pending);
   }
   moe__warp_barrier(b);
 }
 
 void moe__mm_epilogue_end(moe__scaled_mm_t *s, const moe__mm_position_t *self) {
   if (moe__mm_tma_pieces(&s->schedule))
-    await_reads(s, self);
+    await_reads(s, self, 0);
 }
 
 /* Gives `count` staged pieces to the TMA, the first of which is column `first` of the tile. */
@@ -416,7 +416,7 @@ static void send(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e, int first, in
   moe__builder_t *b = &s->kernel.builder;
   int at_once = staged_bytes(&s->schedule) / out_bytes(s);
   MlirValue row = moe__add(b, e->tile->row, e->self->warp_row);
-  MlirValue column = moe__add(b, moe__mul(b, e->tile->column, s->fragment_n), first);
+  MlirValue column = moe__add(b, moe__mul(b, e->tile->column, s->column_n), first);
   MOE__IF (b, moe__eq(b, e->self->lane, 0)) {
     for (int i = 0; i < count; i++)
       moe__tma_store(b, s->out_map, moe__offset_by(b, e->staging, i * piece_bytes(&s->schedule)), 2,
@@ -441,7 +441,7 @@ static void store_by_tma(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e,
       parts[i] = *e;
       parts[i].staging = moe__offset_by(b, e->staging, i * piece_bytes(&s->schedule));
     }
-    await_reads(s, e->self);
+    await_reads(s, e->self, 0);
     for (int i = 0; i < count; i++)
       stage(s, &parts[i], (done + i) * at_once, at_once, registers);
     moe__fence_shared_to_async(b);
@@ -452,6 +452,35 @@ static void store_by_tma(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e,
     MOE__ELSE (b) {
       for (int i = 0; i < count; i++)
         store_rows(s, &parts[i], (done + i) * at_once, at_once);
+    }
+  }
+}
+
+/* The same, a piece at a time: each is staged where the one `tma_store` before it was, while the
+ * TMA reads those between the two. One that a warp stores itself counts as given too. */
+static void store_in_rotation(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e,
+                              const moe__mm_fragment_t registers) {
+  moe__builder_t *b = &s->kernel.builder;
+  int at_once = staged_bytes(&s->schedule) / out_bytes(s), pieces = s->fragment_n / at_once;
+  MlirValue row = moe__add(b, e->tile->row, e->self->warp_row);
+  MlirValue is_whole = moe__ule(b, moe__add(b, row, WARP_ROWS), e->tile->row_end);
+  int places = moe__mm_tma_pieces(&s->schedule);
+  bool goes_round = pieces % places == 0; /* the next tile's first piece has the first place too */
+  for (int piece = 0; piece < pieces; piece++) {
+    moe__mm_epilogue_t part = *e;
+    part.staging = moe__offset_by(b, e->staging, piece % places * piece_bytes(&s->schedule));
+    await_reads(s, e->self, piece > 0 || goes_round ? places - 1 : 0);
+    stage(s, &part, piece * at_once, at_once, registers);
+    moe__fence_shared_to_async(b);
+    moe__warp_barrier(b);
+    MOE__IF (b, is_whole) {
+      send(s, &part, piece * at_once, 1);
+    }
+    MOE__ELSE (b) {
+      store_rows(s, &part, piece * at_once, at_once);
+      MOE__IF (b, moe__eq(b, e->self->lane, 0)) {
+        moe__tma_commit(b);
+      }
     }
   }
 }
@@ -501,7 +530,7 @@ static void store_direct(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e,
   int size = out_bytes(s);
   bool has_scales = e->column_scales.ptr;
   MlirValue own = moe__shl(b, moe__and(b, e->self->lane, 3), 3);
-  MlirValue column = moe__add(b, moe__mul(b, e->tile->column, s->fragment_n), own);
+  MlirValue column = moe__add(b, moe__mul(b, e->tile->column, s->column_n), own);
   MlirValue at[2], is_row[2], next[4] = {{NULL}, {NULL}, {NULL}, {NULL}};
   for (int h = 0; h < 2; h++) {
     MlirValue row = moe__add(b, moe__add(b, e->tile->row, e->self->row), 8 * h);
@@ -534,7 +563,7 @@ static void store_straight(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e,
     return;
   }
   if (moe__mm_tma_pieces(&s->schedule)) {
-    store_by_tma(s, e, registers);
+    (s->schedule.rotate ? store_in_rotation : store_by_tma)(s, e, registers);
     return;
   }
   int at_once = staged_bytes(&s->schedule) / out_bytes(s);

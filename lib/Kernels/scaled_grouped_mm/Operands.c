@@ -166,7 +166,8 @@ void moe__mm_read_op(moe__scaled_mm_t *s, MlirOperation op) {
   int shared = s->schedule.beside ? 0 : 1; /* by the CTAs of a cluster */
   s->side[0]->tile = moe__mm_tile_rows(&s->schedule);
   s->side[1]->tile = s->schedule.tile_n;
-  s->fragment_n = s->schedule.tile_n / (moe__mm_has_mx_scales(s) ? MOE__MM_WARPGROUPS : 1);
+  s->column_n = s->schedule.tile_n / (moe__mm_has_mx_scales(s) ? MOE__MM_WARPGROUPS : 1);
+  s->fragment_n = s->column_n;
   for (int i = 0; i < 2; i++) {
     s->side[i]->rows = s->side[i]->tile * (i == shared ? 1 : s->schedule.cluster);
     s->side[i]->box = s->side[i]->tile / (i == shared ? s->schedule.cluster : 1);

@@ -97,6 +97,32 @@ static void multiply_and_store(making_t *m) {
     moe__mm_epilogue_store(m->s, &epilogue[i], fragments[i]);
 }
 
+/* Tiles of more columns than these are multiplied and stored as wide as they have columns of out,
+ * in 64: there is less of them than of others to share what the last one wastes. */
+#define WIDE 128
+#define NARROWEST 64
+
+/* The same, for tiles that have at least `columns` columns less 63. */
+static void multiply_and_store_fit(making_t *m, int columns) {
+  moe__scaled_mm_t *s = m->s;
+  moe__builder_t *b = &s->kernel.builder;
+  int all = s->column_n;
+  if (columns == all || all <= WIDE) {
+    multiply_and_store(m);
+    return;
+  }
+  MlirValue left = moe__sub(b, s->columns.value, moe__mul(b, m->tile->column, all));
+  MlirValue fits = moe__warp_uniform(b, moe__zext(b, moe__ule(b, left, columns), b->i32));
+  MOE__IF (b, moe__ne(b, fits, 0)) {
+    s->fragment_n = columns;
+    multiply_and_store(m);
+    s->fragment_n = all;
+  }
+  MOE__ELSE (b) {
+    multiply_and_store_fit(m, columns + NARROWEST);
+  }
+}
+
 /* Whether any of the tile's rows are stored, as i1 that ptxas knows to be one for the warp. */
 static MlirValue has_rows(moe__scaled_mm_t *s, const moe__group_tile_t *tile) {
   moe__builder_t *b = &s->kernel.builder;
@@ -119,14 +145,14 @@ static void multiply_tile(making_t *m, const moe__mm_work_t *work) {
       reduction.last_steps = moe__warp_uniform(b, reduction.last_steps);
       reduction.skipped = moe__warp_uniform(b, reduction.skipped);
     }
-    multiply_and_store(m);
+    multiply_and_store_fit(m, NARROWEST);
     m->reduction = NULL;
     return;
   }
   reduction.k_tiles = moe__warp_uniform(b, reduction.k_tiles);
   bool always = s->schedule.cluster == 1 || s->schedule.beside;
   MOE__IF (b, always ? (MlirValue){NULL} : has_rows(s, &work->tile)) {
-    multiply_and_store(m);
+    multiply_and_store_fit(m, NARROWEST);
   }
   if (!always) {
     MOE__ELSE (b) {

@@ -89,6 +89,7 @@ typedef struct moe__scaled_mm_t {
   bool sb_is_row_major;
   MlirValue sa_map, sb_map;       /* with blocks, unless those are of tokens or MX */
   moe__mm_operand_t operands[2];  /* qa, qb */
+  int column_n;                   /* columns that a tile's column counts in: a warpgroup's */
   int fragment_n;                 /* columns of the tile that a warpgroup multiplies, or of a part
                                    * of the tile (moe__mm_fit) */
   moe__mm_operand_t *side[2];     /* those whose rows are the tile's rows, its columns */

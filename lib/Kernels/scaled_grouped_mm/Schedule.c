@@ -301,9 +301,11 @@ static bool check(MlirOperation op, const moe__mm_schedule_t *schedule) {
   if (schedule->pingpong && (schedule->swap_operands || moe__mm_is_promoted(op)))
     return moe__error(op, "'schedule.pingpong' is 1; it must be 0 where %s",
                       schedule->swap_operands ? "operands are swapped" : "sums are promoted");
-  if (schedule->pingpong && schedule->tile_n > 128)
-    return moe__error(op, "'schedule.tile_n' is %d; it must be at most 128 with pingpong = 1",
+  if (schedule->pingpong && schedule->tile_n > 192)
+    return moe__error(op, "'schedule.tile_n' is %d; it must be at most 192 with pingpong = 1",
                       schedule->tile_n);
+  if (schedule->rotate && schedule->pingpong)
+    return moe__error(op, "'schedule.rotate' is 1; it must be 0 with pingpong = 1");
   if (schedule->beside && schedule->cluster == 1)
     return moe__error(op, "'schedule.beside' is 1; it must be 0 where there is no cluster");
   if (schedule->swap_operands && schedule->cluster > 1)

@@ -17,7 +17,7 @@
   X(T, tile_n, 16, 256, 256,                                                                       \
     "columns of a tile of 128 rows, or 192 with three warpgroups; a multiple of 64; if swapped, "  \
     "of 16; with scales of MX blocks, of 32; at most 192 with promoted sums, 160 with scales of "  \
-    "MX blocks, 128 with pingpong, 128 if swapped with scales of blocks")                          \
+    "MX blocks, 192 with pingpong, 128 if swapped with scales of blocks")                          \
   X(T, pieces, 1, 8, 1,                                                                            \
     "if swapped: equal pieces of a tile's columns, of which as many are loaded and multiplied "    \
     "as the group has tokens for")                                                                 \
@@ -45,7 +45,10 @@
   X(T, tma_store, 0, 8, 0,                                                                         \
     "how many pieces of `staged` bytes of its 16 rows of a tile a warp gives to the TMA at once, " \
     "where the group has all of these rows; 0, or if swapped: it stores them itself; 0 with "      \
-    "scales of MX blocks")
+    "scales of MX blocks")                                                                         \
+  X(T, rotate, 0, 1, 0,                                                                            \
+    "1: these pieces go to the TMA one by one, each from where the one `tma_store` before it "     \
+    "was; unused where the TMA does not store, 0 with pingpong")
 
 typedef struct moe__mm_schedule_t {
   MOE__MM_SCHEDULE(MOE__SCHEDULE_MEMBER, )
