@@ -54,7 +54,7 @@ PRODUCTS = (*itertools.product(("forward", "gradient", "batched"), ("fast", "pro
 STATIC = (1024, 1408, 7168, 8)
 FEW_TOKENS = ((128, 1408, 7168, 8), (256, 1408, 7168, 8), (512, 1408, 7168, 8))
 # Beside the candidates: clusters, by whether sums are promoted; a gradient with scales of blocks has none.
-CLUSTERS = {"fast": (0, 256, 4, 8, 2, 0, 0), "promoted": (0, 192, 4, 8, 2, 0, 0), "blocks": (0, 192, 4, 8, 2, 0, 0, 0, 1, 2, 128, 0, 0)}
+CLUSTERS = {"fast": (0, 256, 4, 8, 2, 0, 0), "promoted": (0, 192, 4, 8, 2, 0, 0, 0, 1, 2, 128, 0, 0), "blocks": (0, 192, 4, 8, 2, 0, 0, 0, 1, 2, 128, 0, 0)}
 # Of a thread when the kernel starts, by the number of warpgroups that multiply, beside one that loads: 384 or 512 threads share all. The roles then
 # move them by setmaxnreg.
 PRODUCT_REGISTERS = {2: 168, 3: 128}

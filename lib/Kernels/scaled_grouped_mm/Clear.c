@@ -111,8 +111,7 @@ static MlirValue mask_of(moe__builder_t *b, MlirValue begin, MlirValue end, Mlir
 /* The number of a thread among those that clear. */
 static MlirValue clearer(moe__scaled_mm_t *s) {
   moe__builder_t *b = &s->kernel.builder;
-  return moe__sub(b, s->kernel.thread,
-                  moe__i32(b, moe__mm_threads(&s->schedule) + MOE__WARP));
+  return moe__sub(b, s->kernel.thread, moe__i32(b, moe__mm_threads(&s->schedule) + MOE__WARP));
 }
 
 /* Rows in shared memory, one behind the other: of both tiles of a stage, of one, or of a tail. */

@@ -76,8 +76,7 @@ static MlirValue place(moe__scaled_mm_t *s, const moe__mm_operand_t *operand,
     MlirValue row = moe__umin(b, moe__add(b, tile->row, position), moe__sub(b, tile->row_end, one));
     return moe__zext(b, row, b->i64);
   }
-  MlirValue first =
-      moe__mul(b, tile->column, operand == s->side[1] ? s->column_n : operand->tile);
+  MlirValue first = moe__mul(b, tile->column, operand == s->side[1] ? s->column_n : operand->tile);
   MlirValue column = moe__umin(b, moe__add(b, first, position), moe__sub(b, s->columns.value, one));
   return moe__add(b, moe__wide_mul(b, tile->group, s->columns.value), moe__zext(b, column, b->i64));
 }

@@ -97,17 +97,16 @@ static void multiply_and_store(making_t *m) {
     moe__mm_epilogue_store(m->s, &epilogue[i], fragments[i]);
 }
 
-/* Tiles of more columns than these are multiplied and stored as wide as they have columns of out,
- * in 64: there is less of them than of others to share what the last one wastes. */
-#define WIDE 128
-#define NARROWEST 64
+bool moe__mm_fits_columns(const moe__scaled_mm_t *s) {
+  return s->schedule.pingpong && s->column_n > MOE__MM_WIDE;
+}
 
 /* The same, for tiles that have at least `columns` columns less 63. */
 static void multiply_and_store_fit(making_t *m, int columns) {
   moe__scaled_mm_t *s = m->s;
   moe__builder_t *b = &s->kernel.builder;
   int all = s->column_n;
-  if (columns == all || all <= WIDE) {
+  if (columns == all || !moe__mm_fits_columns(s)) {
     multiply_and_store(m);
     return;
   }
@@ -119,7 +118,7 @@ static void multiply_and_store_fit(making_t *m, int columns) {
     s->fragment_n = all;
   }
   MOE__ELSE (b) {
-    multiply_and_store_fit(m, columns + NARROWEST);
+    multiply_and_store_fit(m, columns + MOE__MM_NARROWEST);
   }
 }
 
@@ -145,14 +144,14 @@ static void multiply_tile(making_t *m, const moe__mm_work_t *work) {
       reduction.last_steps = moe__warp_uniform(b, reduction.last_steps);
       reduction.skipped = moe__warp_uniform(b, reduction.skipped);
     }
-    multiply_and_store_fit(m, NARROWEST);
+    multiply_and_store_fit(m, MOE__MM_NARROWEST);
     m->reduction = NULL;
     return;
   }
   reduction.k_tiles = moe__warp_uniform(b, reduction.k_tiles);
   bool always = s->schedule.cluster == 1 || s->schedule.beside;
   MOE__IF (b, always ? (MlirValue){NULL} : has_rows(s, &work->tile)) {
-    multiply_and_store_fit(m, NARROWEST);
+    multiply_and_store_fit(m, MOE__MM_NARROWEST);
   }
   if (!always) {
     MOE__ELSE (b) {

@@ -37,8 +37,7 @@
 static int loader_registers(const moe__scaled_mm_t *s) {
   if (moe__mm_warpgroups(&s->schedule) > MOE__MM_WARPGROUPS)
     return 32;
-  bool wide = s->schedule.pingpong && s->schedule.tile_n > 128;
-  return wide || (s->promoted && !moe__mm_has_mx_tokens(s)) ? 56 : 72;
+  return moe__mm_fits_columns(s) || (s->promoted && !moe__mm_has_mx_tokens(s)) ? 56 : 72;
 }
 
 static int multiplier_registers(const moe__scaled_mm_t *s) {

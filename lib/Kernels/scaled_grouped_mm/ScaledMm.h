@@ -150,6 +150,12 @@ void moe__mm_read_op(moe__scaled_mm_t *s, MlirOperation op);
 /* Whether tokens are in groups: unless products are batched. */
 bool moe__mm_has_groups(const moe__scaled_mm_t *s);
 
+/* Tiles of more columns than these are as wide as they have columns of out, in units of
+ * MOE__MM_NARROWEST, where each warpgroup has tiles of its own. */
+#define MOE__MM_WIDE 128
+#define MOE__MM_NARROWEST 64
+bool moe__mm_fits_columns(const moe__scaled_mm_t *s);
+
 /* Whether the columns' operand is brought in the order of `direct`: column 32*a + 8*q + 2*i + p of
  * a tile is multiplied as number (tile_n/4)*i + 8*a + 2*q + p. So lane q of each four, which has
  * columns 8*j + 2*q and the next of what is multiplied, has 8 columns side by side in each 32. */

@@ -34,7 +34,9 @@ static const moe__mm_schedule_t GRADIENT_FAST[] = {
     {.tile_n = 256, .band = 16},
     {.tile_n = 128, .stages = 6},
 };
+/* Promoted: a third warpgroup multiplies while two add. */
 static const moe__mm_schedule_t GRADIENT_PROMOTED[] = {
+    {.warpgroups = 3, .tile_n = 128, .tma_store = 2, .rotate = 1},
     {.tile_n = 192, .stages = 5, .tma_store = 1},
     {.tile_n = 192, .stages = 5, .tma_store = 1, .band = 16},
     {.tile_n = 192, .tma_store = 3},
@@ -60,8 +62,7 @@ static const moe__mm_schedule_t GRADIENT_MX[] = {
     {.tile_n = 128, .stages = 4},
     {.tile_n = 128, .stages = 3},
 };
-/* Where groups begin at multiples of 128 tokens no warp clears, and with scales of rows three
- * warpgroups multiply: while one does, two add. */
+/* Where groups begin at multiples of 128 tokens no warp clears. */
 static const moe__mm_schedule_t ALIGNED_PROMOTED[] = {
     {.warpgroups = 3, .tile_n = 128, .tma_store = 2},
     {.tile_n = 192, .stages = 5, .tma_store = 1},

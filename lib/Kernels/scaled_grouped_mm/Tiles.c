@@ -295,9 +295,11 @@ void moe__mm_write_end(moe__scaled_mm_t *s, MlirValue slot) {
 /* Whether one lane of a warp reads slots and hands on what is in them: that which releases stages.
  * So its arrival alone says that they have been read. racecheck of compute-sanitizer sees that, but
  * no arrival for all lanes behind a barrier of the warp. Forward, where a tile is looked at more
- * than once, it would cost 1 %; with scales of MX blocks all lanes arrive. */
+ * than once, it would cost 1 %; with scales of MX blocks all lanes arrive; and three warpgroups
+ * beside warps that clear have no registers for it. */
 static bool reads_once(const moe__scaled_mm_t *s) {
-  return s->which == MOE__GRADIENT && !moe__mm_has_mx_scales(s);
+  bool has_room = moe__mm_warpgroups(&s->schedule) == MOE__MM_WARPGROUPS || !moe__mm_clears(s);
+  return s->which == MOE__GRADIENT && !moe__mm_has_mx_scales(s) && has_room;
 }
 
 static MlirValue reader(moe__scaled_mm_t *s) {
