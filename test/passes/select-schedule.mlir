@@ -110,8 +110,8 @@ func.func @pairs(%a: tensor<?x?xbf16>, %b: tensor<?x?xbf16>, %c: tensor<?x?xf32>
 // CHECK: "mx_quantize.pack_scales"{{.*}}schedule = {ctas_per_sm = 5 : i64, tile_columns = 64 : i64, warps = 8 : i64}} : (tensor<?x?xf8E8M0FNU>
 // CHECK: "mx_quantize.pack_scales"{{.*}}schedule = {ctas_per_sm = 4 : i64, tile_columns = 160 : i64, warps = 8 : i64}} : (tensor<?x160xf8E8M0FNU>
 // CHECK: "mx_quantize.pack_scales"{{.*}}schedule = {ctas_per_sm = 5 : i64, tile_columns = 64 : i64, warps = 8 : i64}} : (tensor<?x352xf8E8M0FNU>
-// CHECK: "mx_quantize.pad_groups"{{.*}}schedule = {ctas_per_sm = 5 : i64, persistent = 1 : i64, vectors = 4 : i64, warps = 8 : i64}} : (tensor<?x?xbf16>
-// CHECK: "mx_quantize.unpad_groups"{{.*}}schedule = {ctas_per_sm = 5 : i64, persistent = 1 : i64, vectors = 4 : i64, warps = 8 : i64}} : (tensor<?x?xbf16>
+// CHECK: "mx_quantize.pad_groups"{{.*}}schedule = {ctas_per_sm = 6 : i64, persistent = 0 : i64, vectors = 2 : i64, warps = 8 : i64}} : (tensor<?x?xbf16>
+// CHECK: "mx_quantize.unpad_groups"{{.*}}schedule = {ctas_per_sm = 6 : i64, persistent = 0 : i64, vectors = 2 : i64, warps = 8 : i64}} : (tensor<?x?xbf16>
 func.func @layouts(%a: tensor<?x?xf8E8M0FNU>, %b: tensor<?x160xf8E8M0FNU>, %c: tensor<?x352xf8E8M0FNU>, %x: tensor<?x?xbf16>, %offs: tensor<?xi32>) {
   %pa = "mx_quantize.pack_scales"(%a) {layout = "128x4"} : (tensor<?x?xf8E8M0FNU>) -> tensor<?x?xf8E8M0FNU>
   %pb = "mx_quantize.pack_scales"(%b) {layout = "128x4"} : (tensor<?x160xf8E8M0FNU>) -> tensor<?x160xf8E8M0FNU>

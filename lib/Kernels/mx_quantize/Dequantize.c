@@ -279,22 +279,20 @@ static const moe__expression_t *grid_expression(moe__dequantize_t *s, MlirOperat
 MOE__SCHEDULE_KIND(moe__dequantize_schedule, moe__dequantize_schedule_t, MOE__DEQUANTIZE_SCHEDULE,
                    "dequantize", "dequantize, dequantize_fp8");
 
-/* Long runs of x, of 2 KB, fill the DRAM pages they open: most of the traffic is writes. */
+/* Each CTA has 16 KB of x, in runs of 2 KB (bf16) and 1 KB, and ends, so that others load while it
+ * stores. */
 static const moe__dequantize_schedule_t ROWS_BF16[] = {
+    {.tile_n = 8, .tile_k = 1024, .ctas_per_sm = 5},
+    {.tile_n = 4, .tile_k = 1024, .ctas_per_sm = 6},
+    {.tile_n = 4, .tile_k = 2048, .ctas_per_sm = 5},
+    {.tile_n = 4, .tile_k = 1024, .warps = 4, .ctas_per_sm = 8},
+    {.tile_n = 16, .tile_k = 1024},
     {.tile_n = 16, .tile_k = 1024, .persistent = 1},
-    {.tile_n = 16, .tile_k = 1024, .band = 8, .persistent = 1},
-    {.tile_n = 32, .tile_k = 512, .persistent = 1},
-    {.tile_n = 8, .tile_k = 1024, .persistent = 1},
-    {.tile_n = 8, .tile_k = 2048, .persistent = 1},
-    {.tile_n = 16, .tile_k = 2048, .ctas_per_sm = 2, .persistent = 1},
 };
 static const moe__dequantize_schedule_t ROWS_F32[] = {
+    {.tile_n = 8, .tile_k = 256, .ctas_per_sm = 6}, {.tile_n = 4, .tile_k = 512, .ctas_per_sm = 6},
+    {.tile_n = 8, .tile_k = 512, .ctas_per_sm = 5}, {.tile_n = 16, .tile_k = 512},
     {.tile_n = 16, .tile_k = 512, .persistent = 1},
-    {.tile_n = 16, .tile_k = 512, .band = 8, .persistent = 1},
-    {.tile_n = 32, .tile_k = 256, .persistent = 1},
-    {.tile_n = 8, .tile_k = 512, .persistent = 1},
-    {.tile_n = 8, .tile_k = 1024, .persistent = 1},
-    {.tile_n = 16, .tile_k = 1024, .ctas_per_sm = 2, .persistent = 1},
 };
 /* MX blocks along rows are a stream, in which each CTA has 8 KB of x, side by side, and ends, so
  * that others load while it stores. */

@@ -31,16 +31,15 @@
 MOE__SCHEDULE_KIND(moe__move_schedule, moe__move_schedule_t, MOE__MOVE_SCHEDULE, "move",
                    "pad_groups, unpad_groups");
 
-/* Pieces of 2 KB: of most rows none is left over. 64 bytes in flight for each of 1280 threads. */
+/* Pieces of 1 KB: of most rows none is left over. CTAs end with a piece for each warp, so that
+ * others load while one stores. */
 static const moe__move_schedule_t MOVE[] = {
+    {.vectors = 2, .ctas_per_sm = 6},
+    {.vectors = 4, .ctas_per_sm = 5},
+    {.vectors = 8, .ctas_per_sm = 4},
     {.vectors = 4, .ctas_per_sm = 5, .persistent = 1},
-    {.vectors = 4, .ctas_per_sm = 4, .persistent = 1},
     {.vectors = 8, .ctas_per_sm = 4, .persistent = 1},
     {.vectors = 2, .ctas_per_sm = 5, .persistent = 1},
-    {.vectors = 4, .warps = 4, .ctas_per_sm = 8, .persistent = 1},
-    {.vectors = 4, .warps = 16, .ctas_per_sm = 2, .persistent = 1},
-    {.vectors = 4, .ctas_per_sm = 5},
-    {.vectors = 2, .ctas_per_sm = 5},
 };
 
 static moe__candidates_t candidates(MlirOperation op) {

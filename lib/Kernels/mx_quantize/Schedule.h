@@ -125,9 +125,9 @@ typedef struct moe__swap_schedule_t {
 
 /* Of MoveGroups.c. */
 #define MOE__MOVE_SCHEDULE(X, T)                                                                   \
-  X(T, vectors, 1, 16, 4, "vectors of 16 bytes that a lane moves at once")                         \
+  X(T, vectors, 1, 16, 2, "vectors of 16 bytes that a lane moves at once")                         \
   X(T, warps, 1, 32, 8, "warps of a CTA")                                                          \
-  X(T, ctas_per_sm, 1, 16, 5, "CTAs that share a multiprocessor")                                  \
+  X(T, ctas_per_sm, 1, 16, 6, "CTAs that share a multiprocessor")                                  \
   X(T, persistent, 0, 1, 0, "1: warps take pieces of rows until there are none; 0: each takes one")
 
 typedef struct moe__move_schedule_t {

@@ -89,7 +89,7 @@ func.func @columns(%q: tensor<?x?x?xf8E4M3FN, #col_major>, %s: tensor<?x?x?xf8E8
 // CHECK: scf.for
 //
 // RECORD-LABEL: llvm.func @groups_0(
-// RECORD-SAME: grid = [{min = [{mul = [1, {add = [{ceildiv = [{dim = [0, 0]}, 16]}, {dim = [2, 0]}]}, {ceildiv = [512, 1024]}]}, {mul = ["num_sms", 4]}]}, 1, 1]
+// RECORD-SAME: grid = [{mul = [1, {add = [{ceildiv = [{dim = [0, 0]}, 8]}, {dim = [2, 0]}]}, {ceildiv = [512, 1024]}]}, 1, 1]
 // RECORD-SAME: {kind = "status"}
 // RECORD-SAME: requires = [{dim = [2, 0], same_as = [1, 0]}, {dim = [0, 1], multiple_of = 16 : i64}, {at_least = 1 : i64, dim = [2, 0]}, {at_most = 1024 : i64, dim = [2, 0]}]
 func.func @groups(%q: tensor<?x512xf8E5M2>, %s: tensor<?xf32>, %offs: tensor<?xi32>) -> tensor<?x512xbf16> {

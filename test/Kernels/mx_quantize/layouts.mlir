@@ -34,16 +34,17 @@ func.func @pack_static(%s: tensor<?x160xf8E8M0FNU>) -> tensor<?x160xf8E8M0FNU> {
 
 // -----
 
-// The padded ends by the first block; then pieces of rows, 4 vectors loaded before the first is stored.
+// The padded ends by the first block; then a piece of a row for each warp, 2 vectors loaded before the first is stored.
 // CHECK-LABEL: llvm.func @pad_0(
 // CHECK-SAME: shared_memory = 256 : i64
 // CHECK: llvm.atomicrmw _or
 // CHECK: nvvm.barrier{{$}}
 // CHECK: llvm.store {{.*}} : i32, !llvm.ptr<1>
-// CHECK: scf.for {{.*}} : i64
-// CHECK-COUNT-4: llvm.load {{.*}} {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xi32>
+// CHECK: arith.cmpi ult, {{.*}} : i64
+// CHECK-NEXT: scf.if
+// CHECK-COUNT-2: llvm.load {{.*}} {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xi32>
 // CHECK-NOT: llvm.load
-// CHECK-COUNT-4: llvm.store {{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
+// CHECK-COUNT-2: llvm.store {{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
 // CHECK-NOT: llvm.store
 func.func @pad(%x: tensor<?x5120xbf16>, %offs: tensor<8xi32>) -> (tensor<?x5120xbf16>, tensor<8xi32>) {
   %p, %po = "mx_quantize.pad_groups"(%x, %offs) {align = 16 : i64}
@@ -58,8 +59,9 @@ func.func @pad(%x: tensor<?x5120xbf16>, %offs: tensor<8xi32>) -> (tensor<?x5120x
 // CHECK-SAME: shared_memory = 512 : i64
 // CHECK-COUNT-2: llvm.atomicrmw _or
 // CHECK: nvvm.barrier{{$}}
-// CHECK: scf.for {{.*}} : i64
-// CHECK-COUNT-4: llvm.load {{.*}} {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xi32>
+// CHECK: arith.cmpi ult, {{.*}} : i64
+// CHECK-NEXT: scf.if
+// CHECK-COUNT-2: llvm.load {{.*}} {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xi32>
 func.func @unpad(%p: tensor<?x5120xbf16>, %offs: tensor<8xi32>, %po: tensor<8xi32>) -> tensor<?x5120xbf16> {
   %x = "mx_quantize.unpad_groups"(%p, %offs, %po) {align = 16 : i64}
       : (tensor<?x5120xbf16>, tensor<8xi32>, tensor<8xi32>) -> tensor<?x5120xbf16>
