@@ -28,8 +28,8 @@ struct moe__emu_written_t {
   moe__emu_written_t *older;
   moe__emu_event_t event;
   moe__emu_scope_t scope;
-  bool is_update;
-  uint32_t before; /* the word's value before it */
+  bool is_update, is_whole; /* is_whole: all bytes of the word */
+  uint32_t before;          /* the word's value before it */
   const message_t *messages;
   observation_t *observations;
 };
@@ -184,11 +184,12 @@ static void record_write(moe__emu_races_t *races, const moe__emu_toucher_t *touc
                          moe__emu_choose_t choose, void *context) {
   record_t *record = new_record(races, *word);
   uint32_t depth = 0, below = 0;
-  if (record && races->keeps_values && choose(context, 3) == 1) {
+  bool is_whole = bytes == WORD;
+  if (record && is_whole && races->keeps_values && choose(context, 3) == 1) {
     const moe__emu_party_t *party = moe__emu_toucher_party(toucher);
     for (const record_t *at = *word; at; at = at->older, below++) {
-      /* Nothing comes between an atomic and what it has read. */
-      if (is_floor(toucher, party, at) ||
+      /* Nothing comes between an atomic and what it has read. Other bytes stay as they are. */
+      if (is_floor(toucher, party, at) || !at->is_whole ||
           (at->is_update && moe__emu_toucher_is_strong(toucher, at->event, at->scope)))
         break;
     }
@@ -198,8 +199,10 @@ static void record_write(moe__emu_races_t *races, const moe__emu_toucher_t *touc
     memcpy((uint8_t *)(uintptr_t)address + first, value, bytes);
     return;
   }
-  *record = (record_t){
-      .event = moe__emu_toucher_event(toucher), .scope = toucher->scope, .messages = messages};
+  *record = (record_t){.event = moe__emu_toucher_event(toucher),
+                       .scope = toucher->scope,
+                       .is_whole = is_whole,
+                       .messages = messages};
   record_t *above = *word;
   if (depth == 0 || !above) {
     record->before = load_word(address);
@@ -264,6 +267,7 @@ uint64_t moe__emu_races_update(moe__emu_races_t *races, const moe__emu_toucher_t
         .event = moe__emu_toucher_event(toucher),
         .scope = toucher->scope,
         .is_update = is_atomic,
+        .is_whole = true,
         .before = load_word(address),
         .messages =
             own_messages(races, toucher, is_release, is_atomic && last ? last->messages : NULL),
