@@ -77,6 +77,14 @@ MlirValue moe__kernel_counters(moe__kernel_t *kernel) {
   return add_parameter(kernel, &(moe__parameter_t){.kind = MOE__PARAMETER_COUNTERS});
 }
 
+MlirValue moe__kernel_partials(moe__kernel_t *kernel) {
+  return add_parameter(kernel, &(moe__parameter_t){.kind = MOE__PARAMETER_PARTIALS});
+}
+
+MlirValue moe__kernel_arrivals(moe__kernel_t *kernel) {
+  return add_parameter(kernel, &(moe__parameter_t){.kind = MOE__PARAMETER_ARRIVALS});
+}
+
 void moe__kernel_require(moe__kernel_t *kernel, int tensor, int dimension,
                          moe__requirement_kind_t kind, int64_t value) {
   moe__record_require(

@@ -50,6 +50,13 @@ MlirValue moe__kernel_status(moe__kernel_t *kernel);
  * They are zero before the launch, and it leaves them zero, for the next one. !llvm.ptr<1>. */
 MlirValue moe__kernel_counters(moe__kernel_t *kernel);
 
+/* Adds the addresses of room for sums that a CTA of a launch hands on to another, and of words that
+ * say which ones are there; at most once each. For each multiprocessor there are
+ * MOE__PARTIAL_SUMS f32 and MOE__ARRIVALS i32, which are zero before the launch, and it leaves them
+ * zero. !llvm.ptr<1>. */
+MlirValue moe__kernel_partials(moe__kernel_t *kernel);
+MlirValue moe__kernel_arrivals(moe__kernel_t *kernel);
+
 /* The extent of dimension `dimension` of tensor number `tensor` of this ranked type: a parameter
  * only when dynamic. */
 moe__extent_t moe__kernel_extent(moe__kernel_t *kernel, int tensor, int dimension, MlirType type);

@@ -41,7 +41,8 @@ const char *const moe__map_fill_names[] = {
 const char *const moe__parameter_names[] = {
     [MOE__PARAMETER_POINTER] = "pointer",   [MOE__PARAMETER_TENSOR_MAP] = "tensor_map",
     [MOE__PARAMETER_SCALAR] = "scalar",     [MOE__PARAMETER_STATUS] = "status",
-    [MOE__PARAMETER_COUNTERS] = "counters",
+    [MOE__PARAMETER_COUNTERS] = "counters", [MOE__PARAMETER_PARTIALS] = "partials",
+    [MOE__PARAMETER_ARRIVALS] = "arrivals",
 };
 
 void moe__record_destroy(moe__record_t *record) {

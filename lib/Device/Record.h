@@ -99,15 +99,21 @@ typedef struct moe__tensor_map_t {
   moe__map_fill_t fill; /* of what is outside the tensor */
 } moe__tensor_map_t;
 
+/* For each multiprocessor: f32 of partials, i32 of arrivals. */
+#define MOE__PARTIAL_SUMS 32768
+#define MOE__ARRIVALS 32
+
 typedef enum moe__parameter_kind_t {
   MOE__PARAMETER_POINTER, /* the address of a tensor */
   MOE__PARAMETER_TENSOR_MAP,
   MOE__PARAMETER_SCALAR,   /* an i32 */
   MOE__PARAMETER_STATUS,   /* the address of the function's status word */
   MOE__PARAMETER_COUNTERS, /* the address of the function's counters */
+  MOE__PARAMETER_PARTIALS, /* of the sums that CTAs hand on */
+  MOE__PARAMETER_ARRIVALS, /* of the words that say which ones are there */
 } moe__parameter_kind_t;
 
-extern const char *const moe__parameter_names[MOE__PARAMETER_COUNTERS + 1];
+extern const char *const moe__parameter_names[MOE__PARAMETER_ARRIVALS + 1];
 
 typedef struct moe__parameter_t {
   moe__parameter_kind_t kind;

@@ -298,6 +298,8 @@ static bool read_parameter(moe__record_t *record, MlirAttribute attribute, void 
            read_expression(record, entry_of(attribute, "value"), &parameter->value);
   case MOE__PARAMETER_STATUS:
   case MOE__PARAMETER_COUNTERS:
+  case MOE__PARAMETER_PARTIALS:
+  case MOE__PARAMETER_ARRIVALS:
     return is_dictionary(attribute, 1);
   }
   return false;
@@ -439,6 +441,8 @@ static bool parameter_fits(MlirOperation launch, const moe__parameter_t *paramet
     return has_all(launch, 1, &parameter->value);
   case MOE__PARAMETER_STATUS:
   case MOE__PARAMETER_COUNTERS:
+  case MOE__PARAMETER_PARTIALS:
+  case MOE__PARAMETER_ARRIVALS:
     return true;
   }
   return false;

@@ -108,6 +108,12 @@ static json_t *describe_parameter(moe__plan_t *plan, MlirOperation launch,
   case MOE__PARAMETER_COUNTERS:
     tensor = moe__plan_counters(plan);
     break;
+  case MOE__PARAMETER_PARTIALS:
+    tensor = moe__plan_partials(plan);
+    break;
+  case MOE__PARAMETER_ARRIVALS:
+    tensor = moe__plan_arrivals(plan);
+    break;
   }
   return json_pack("{ss ss}", "kind", moe__parameter_names[MOE__PARAMETER_POINTER], "tensor",
                    tensor);

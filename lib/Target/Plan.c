@@ -174,29 +174,42 @@ bool moe__plan_returns(const moe__plan_t *plan, MlirValue value) {
   return returned_at(plan, value) >= 0;
 }
 
-/* The name of a tensor of `count` i32 that all launches share. */
+/* The name of a tensor that all launches share: `count` elements, or so many for each
+ * multiprocessor. */
 static const char *shared_name(moe__plan_t *plan, const char **name, const char *wanted,
-                               int count) {
-  if (!*name) {
-    MlirContext context = mlirOperationGetContext(plan->function);
-    int64_t shape[] = {count};
-    MlirType type =
-        mlirRankedTensorTypeGet(1, shape, mlirIntegerTypeGet(context, 32), mlirAttributeGetNull());
-    moe__plan_tensor_t *tensor =
-        add_tensor(plan, (MlirValue){NULL}, type, mlirStringRefCreateFromCString(wanted), wanted);
-    json_array_append_new(tensor->shape, json_integer(count));
-    tensor->zeroed = true;
-    *name = tensor->name;
-  }
-  return *name;
+                               bool is_f32, bool of_each, int count) {
+  if (*name)
+    return *name;
+  MlirContext context = mlirOperationGetContext(plan->function);
+  MlirType element = is_f32 ? mlirF32TypeGet(context) : mlirIntegerTypeGet(context, 32);
+  int64_t shape[] = {count, count};
+  if (of_each)
+    shape[0] = mlirShapedTypeGetDynamicSize();
+  MlirType type = mlirRankedTensorTypeGet(of_each ? 2 : 1, shape, element, mlirAttributeGetNull());
+  moe__plan_tensor_t *tensor =
+      add_tensor(plan, (MlirValue){NULL}, type, mlirStringRefCreateFromCString(wanted), wanted);
+  if (of_each)
+    json_array_append_new(tensor->shape,
+                          json_string(moe__expression_names[MOE__EXPRESSION_NUM_SMS]));
+  json_array_append_new(tensor->shape, json_integer(count));
+  tensor->zeroed = !is_f32;
+  return *name = tensor->name;
 }
 
 const char *moe__plan_status(moe__plan_t *plan) {
-  return shared_name(plan, &plan->status, "status", 1);
+  return shared_name(plan, &plan->status, "status", false, false, 1);
 }
 
 const char *moe__plan_counters(moe__plan_t *plan) {
-  return shared_name(plan, &plan->counters, "counters", COUNTERS);
+  return shared_name(plan, &plan->counters, "counters", false, false, COUNTERS);
+}
+
+const char *moe__plan_partials(moe__plan_t *plan) {
+  return shared_name(plan, &plan->partials, "partials", true, true, MOE__PARTIAL_SUMS);
+}
+
+const char *moe__plan_arrivals(moe__plan_t *plan) {
+  return shared_name(plan, &plan->arrivals, "arrivals", false, true, MOE__ARRIVALS);
 }
 
 /* ---- Names ---- */

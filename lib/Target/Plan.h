@@ -20,7 +20,7 @@
 /* An argument, a result, or a temporary: what one launch hands to another, state of kernels, the
  * status word. */
 typedef struct moe__plan_tensor_t {
-  MlirValue value; /* null: the status word, or the counters */
+  MlirValue value; /* null: what all launches share */
   MlirType type;
   char *name;
   json_t *shape;
@@ -41,8 +41,9 @@ typedef struct moe__plan_t {
   moe__plan_launch_t *launches;
   size_t launch_count;
   /* Names of what all launches share, NULL where no kernel has it: the status word, and the
-   * counters by which the CTAs of a launch share their work. */
-  const char *status, *counters;
+   * counters by which the CTAs of a launch share their work, the sums that they hand on, and the
+   * words that say which ones are there. */
+  const char *status, *counters, *partials, *arrivals;
 } moe__plan_t;
 
 /* Reads a function of the module. Emits an error and returns false where nothing can launch it.
@@ -66,9 +67,10 @@ moe__plan_tensor_t *moe__plan_launch_tensor(moe__plan_t *plan, MlirOperation lau
 /* The size of a dimension of a tensor of the launch; borrowed. */
 json_t *moe__plan_size(moe__plan_t *plan, MlirOperation launch, const moe__dim_t *dim);
 
-/* The names of the status word and of the counters, which are added where they are first asked
- * for. */
+/* The names of what all launches share, which is added where it is first asked for. */
 const char *moe__plan_status(moe__plan_t *plan);
 const char *moe__plan_counters(moe__plan_t *plan);
+const char *moe__plan_partials(moe__plan_t *plan);
+const char *moe__plan_arrivals(moe__plan_t *plan);
 
 #endif /* MOE_TARGET_PLAN_H */

@@ -205,6 +205,8 @@ static void add_parameters(moe__mixed_mm_t *s, MlirOperation op) {
   if (!mlirValueIsNull(moe__operand(op, MOE__BIAS)))
     s->bias = moe__kernel_pointer(kernel, moe__tensor_number(op, MOE__BIAS));
   s->out = moe__kernel_pointer(kernel, moe__tensor_number(op, MOE__OUT));
+  if (s->schedule.spread)
+    moe__mixed_spread_parameters(s);
   moe__require_shapes(kernel, op);
   moe__kernel_require(kernel, scales_number, rank - 2, MOE__MULTIPLE_OF, MOE_WEIGHT_ROWS);
   moe__kernel_require(kernel, x_number, 1, MOE__AT_LEAST,
@@ -510,6 +512,22 @@ static void load_early(moe__mixed_mm_t *s) {
   }
 }
 
+/* The same of the shares of this CTA, with spread. */
+static void load_shares(moe__mixed_mm_t *s, MlirValue loads) {
+  moe__kernel_t *kernel = &s->kernel;
+  moe__builder_t *b = &kernel->builder;
+  moe__cursor_t cursor = moe__cursor_start(b);
+  MlirValue tiles = tile_count(s);
+  MOE__FOR (b, index, 0, moe__mixed_share_count(s, tiles), 1, MOE__CARRY_CURSOR(cursor)) {
+    moe__mixed_share_t share = moe__mixed_share(s, tiles, index);
+    moe__mixed_tile_t tile = tile_at(s, share.tile);
+    MOE__IF (b, loads) {
+      load_k_tiles(s, &tile, &share.reduction, moe__i32(b, 0), share.reduction.count, cursor);
+    }
+    cursor = moe__cursor_advance(b, &s->layout.ring, cursor, share.reduction.count);
+  }
+}
+
 static void load_tiles(moe__mixed_mm_t *s, MlirValue loads) {
   moe__kernel_t *kernel = &s->kernel;
   moe__builder_t *b = &kernel->builder;
@@ -618,6 +636,33 @@ static void multiply_tiles(moe__mixed_mm_t *s) {
   }
 }
 
+/* The same of the shares of this CTA, with spread. */
+static void multiply_shares(moe__mixed_mm_t *s) {
+  moe__kernel_t *kernel = &s->kernel;
+  moe__builder_t *b = &kernel->builder;
+  moe__mixed_position_t self = position_of(s, kernel->thread);
+  moe__cursor_t cursor = moe__cursor_start(b);
+  MlirValue tiles = tile_count(s);
+  MlirValue count = moe__warp_uniform(b, moe__mixed_share_count(s, tiles));
+  MOE__FOR (b, index, 0, count, 1, MOE__CARRY_CURSOR(cursor)) {
+    moe__mixed_reduction_t reduction = moe__mixed_share(s, tiles, index).reduction;
+    reduction.count = moe__warp_uniform(b, reduction.count);
+    moe__mixed_fragment_t sums;
+    if (s->schedule.panels)
+      moe__mixed_multiply_panel(s, &self, &reduction, NULL, cursor, sums);
+    else
+      moe__mixed_multiply(s, &self, &reduction, cursor, sums);
+    /* Asked for here, where it is needed: so it takes no registers before. */
+    moe__mixed_share_t share = moe__mixed_share(s, tiles, moe__fresh(b, index));
+    MlirValue owns = moe__mixed_meet(s, &self, tiles, &share, sums);
+    MOE__IF (b, owns) {
+      moe__mixed_tile_t tile = tile_at(s, share.tile);
+      moe__mixed_store(s, &self, &tile, sums);
+    }
+    cursor = moe__cursor_advance(b, &s->layout.ring, cursor, reduction.count);
+  }
+}
+
 /* ---- The kernel ---- */
 
 /* No more CTAs than tiles, where each token may be a tile of its own with experts. */
@@ -628,6 +673,10 @@ static const moe__expression_t *grid_expression(moe__mixed_mm_t *s) {
   if (mlirValueIsNull(s->offs))
     tokens = moe__expression_ceildiv(record, tokens, s->schedule.tile_n);
   const moe__expression_t *tiles = moe__expression_mul(record, MOE__EXPRESSIONS(tokens, rows));
+  if (s->schedule.spread)
+    tiles = moe__expression_mul(
+        record, MOE__EXPRESSIONS(tiles, moe__expression_ceildiv(record, s->depth.expression,
+                                                                s->schedule.depth)));
   return s->kernel.cluster_size > 1
              ? moe__expression_persistent_clusters(record, tiles, s->kernel.cluster_size)
              : moe__expression_persistent(record, tiles, s->schedule.ctas_per_sm);
@@ -695,12 +744,18 @@ static bool lower(const moe__lowering_t *lowering) {
   MOE__IF (b, moe__ult(b, kernel->thread, loader)) {
     if (layout->divides)
       moe__registers_increase(b, layout->registers);
-    multiply_tiles(&s);
+    if (s.schedule.spread)
+      multiply_shares(&s);
+    else
+      multiply_tiles(&s);
   }
   MOE__ELSE (b) {
     if (layout->divides)
       moe__registers_decrease(b, layout->loader_registers);
-    load_tiles(&s, loads);
+    if (s.schedule.spread)
+      load_shares(&s, loads);
+    else
+      load_tiles(&s, loads);
   }
   if (s.schedule.share > 1) { /* no CTA ends while another may still reach it */
     moe__warp_barrier(b);

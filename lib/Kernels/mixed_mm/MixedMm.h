@@ -3,7 +3,7 @@
  * Schedule.c chooses the schedule; MixedMm.c has the kernel: its parameters, its tiles, and the
  * warp that loads. Weights.c turns four bits into numbers of the tokens' type; Numbers.c reads what
  * a stage has; Multiply.c has the warpgroups that multiply, Panels.c the warps that do in their
- * place, and Store.c what follows.
+ * place, Store.c what follows, and Spread.c how CTAs divide the columns of the last tiles evenly.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #ifndef MOE_KERNELS_MIXED_MM_MIXED_MM_H
@@ -42,6 +42,7 @@ typedef struct moe__mixed_mm_t {
   MlirValue zero_map;                    /* null without zero points */
   MlirValue bias;                        /* !llvm.ptr<1>; null: none */
   MlirValue offs, status, out;           /* !llvm.ptr<1>; the first two are null without experts */
+  MlirValue partials, arrivals;          /* !llvm.ptr<1>, with spread */
   moe__groups_t groups;
   /* The greatest of the FP8 weights' magnitudes so far, of a tile, for each of the lane's two rows:
    * twice 16 bits (i32), each the most of what stood there. */
@@ -64,6 +65,12 @@ typedef struct moe__mixed_position_t {
 typedef struct moe__mixed_reduction_t {
   MlirValue first, count;
 } moe__mixed_reduction_t;
+
+/* What a CTA works off at once, with spread: k-tiles of tile number `tile` (i32). */
+typedef struct moe__mixed_share_t {
+  MlirValue tile;
+  moe__mixed_reduction_t reduction;
+} moe__mixed_share_t;
 
 /* The registers of a warp's rows of a tile, as of an accumulator: tile_n / 2 f32. */
 typedef MlirValue moe__mixed_fragment_t[MOE__WGMMA_MAX_N / 2];
@@ -202,5 +209,19 @@ void moe__mixed_slices_barrier(moe__mixed_mm_t *s);
  * there is a barrier of the cluster in it, else with slices theirs. */
 void moe__mixed_store(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
                       const moe__mixed_tile_t *tile, const moe__mixed_fragment_t sums);
+
+/* ---- Spread.c ---- */
+
+/* Adds the parameters that it takes. */
+void moe__mixed_spread_parameters(moe__mixed_mm_t *s);
+
+/* How many shares this CTA has, where there are so many tiles (i32), and number `index` of them. */
+MlirValue moe__mixed_share_count(moe__mixed_mm_t *s, MlirValue tiles);
+moe__mixed_share_t moe__mixed_share(moe__mixed_mm_t *s, MlirValue tiles, MlirValue index);
+
+/* Hands the sums of a warp's share on, unless the share has the tile's first columns; then adds
+ * those of the others that have some of the tile. i1, whether they are the sums of the tile. */
+MlirValue moe__mixed_meet(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue tiles,
+                          const moe__mixed_share_t *share, moe__mixed_fragment_t sums);
 
 #endif /* MOE_KERNELS_MIXED_MM_MIXED_MM_H */

@@ -226,6 +226,12 @@ static const moe__mixed_schedule_t TOKENS_64[][3] = {
     {TILE_64(1, 8), TILE_64(2, 6), {.tile_n = 32, .stages = 10}},
 };
 
+/* Of more rows, whose tiles leave multiprocessors without one in the last round. */
+static const moe__mixed_schedule_t SPREAD_32[] = {
+    {.tile_n = 32, .depth = 256, .stages = 4, .warpgroups = 4, .spread = 1}, MANY_ROWS(32, 256, 4)};
+static const moe__mixed_schedule_t SPREAD_64[] = {
+    {.tile_n = 64, .in_flight = 2, .spread = 1, .stages = 8}, TILE_64(1, 8)};
+
 /* Of 5121 to 16384 rows, and types that is_usual() names, but with groups of 32, for which there
  * are not the registers. */
 static const moe__mixed_schedule_t SOME_ROWS_64[] = {
@@ -258,6 +264,9 @@ static const moe__mixed_schedule_t WIDE[TILES][LOG_SPLITS][2] = {
 static const moe__mixed_schedule_t WIDE_BANDS[] = {
     {.tile_n = 128, .token_parts = 2, .unroll = 4, .stages = 5, .band = 4}, WIDEST};
 
+static const moe__mixed_schedule_t WIDE_SPREAD[] = {
+    {.tile_n = 128, .token_parts = 2, .unroll = 4, .stages = 5, .spread = 1}, UNROLLED};
+
 /* Of weights that are multiplied by their scales all tokens of a tile are one part. */
 #define SCALED(n, d, s, stage_count)                                                               \
   { .tile_n = (n), .scaled_weights = 1, .depth = (d), .split = (s), .stages = (stage_count) }
@@ -276,12 +285,17 @@ static const moe__mixed_schedule_t SCALED_WIDE[TILES][LOG_SPLITS][2] = {
 static const moe__mixed_schedule_t SCALED_SHARED[] = {LONG_SHARED, LONG(256, 128, 3)};
 
 /* Of integers whose sums are in units. */
-#define UNITS(count)                                                                               \
+#define UNITS(count, spreads)                                                                      \
   {                                                                                                \
     .tile_n = 256, .token_parts = 2, .unroll = 4, .scaled_weights = 1, .long_sums = 1,             \
-    .stages = 3, .share = (count)                                                                  \
+    .stages = 3, .share = (count), .spread = (spreads)                                             \
   }
-static const moe__mixed_schedule_t UNITS_WIDE[] = {UNITS(1), UNITS(2), THIRDS};
+static const moe__mixed_schedule_t UNITS_WIDE[] = {UNITS(1, 0), UNITS(2, 0), THIRDS};
+
+/* The same tiles whose last ones are divided among all CTAs. */
+static const moe__mixed_schedule_t UNITS_SPREAD[] = {UNITS(1, 1), UNITS(1, 0)};
+static const moe__mixed_schedule_t SCALED_SPREAD[] = {
+    {.tile_n = 256, .scaled_weights = 1, .long_sums = 1, .stages = 3, .spread = 1}, LONG_SHARED};
 
 /* FP8 weights have twice the bytes in a stage. */
 #define FP8_SPLIT(n, d, s, stage_count)                                                            \
@@ -331,6 +345,30 @@ static bool wants_units(MlirOperation op) {
 #define TOKENS_OF_WEIGHTS 32
 #define TOKENS_OF_SCALED_WEIGHTS 64
 #define TOKENS_OF_UNITS 48
+/* The same of handing on the sums of the last tiles, and of reading tokens and weights for CTAs
+ * that are at other columns of them. */
+#define TOKENS_OF_SPREAD 80
+#define SPREAD_TOKENS 256 /* of a tile whose last ones are divided */
+/* Between these numbers of tokens it gains nothing. */
+#define SPREAD_UP_TO 512
+#define SPREAD_FROM 4096
+
+/* Of tiles of 256 tokens whose last ones are divided among all CTAs: their time, as below. */
+static int64_t spread_time(int64_t tiles, int64_t of_weights) {
+  return (tiles * (SPREAD_TOKENS + of_weights) / MULTIPROCESSORS + TOKENS_OF_SPREAD) << 2;
+}
+
+/* Whether a tenth of the multiprocessors, on average, has nothing to do for so many tiles. */
+static bool leaves_some_idle(int64_t tiles) {
+  int64_t rounds = (tiles + MULTIPROCESSORS - 1) / MULTIPROCESSORS;
+  return 10 * tiles < 9 * rounds * MULTIPROCESSORS;
+}
+
+/* Of as many rows as `warpgroups` have. */
+static int64_t tiles_of_rows(int64_t rows, int warpgroups) {
+  int tile = warpgroups * MOE__WGMMA_M;
+  return (rows + tile - 1) / tile;
+}
 
 /* Which schedule takes the least time, if that is these and the tokens of a tile, times the tiles
  * that a multiprocessor works off one after another; a part of a tile where CTAs divide it, which
@@ -341,7 +379,7 @@ static moe__candidates_t wide_candidates(MlirOperation op, int64_t rows, int64_t
                                                       : scaled ? SCALED_WIDE
                                                                : WIDE;
   int64_t of_weights = scaled ? TOKENS_OF_SCALED_WEIGHTS : TOKENS_OF_WEIGHTS;
-  int64_t least = INT64_MAX, least_rounds = 0, row_tiles = (rows + 127) / 128;
+  int64_t least = INT64_MAX, least_rounds = 0, row_tiles = tiles_of_rows(rows, 2);
   int tile = 1, log_split = 0;
   for (int t = TILES - 1; t >= 0; t--)
     for (int l = 0; l < LOG_SPLITS && wide[t][l][0].tile_n; l++) {
@@ -359,8 +397,18 @@ static moe__candidates_t wide_candidates(MlirOperation op, int64_t rows, int64_t
     }
   int64_t tiles = row_tiles * ((tokens + UNITS_WIDE->tile_n - 1) / UNITS_WIDE->tile_n);
   int64_t rounds = (tiles + MULTIPROCESSORS - 1) / MULTIPROCESSORS;
-  if (wants_units(op) && rounds * (UNITS_WIDE->tile_n + TOKENS_OF_UNITS) << 2 <= least)
+  int64_t of_units = rounds * (UNITS_WIDE->tile_n + TOKENS_OF_UNITS) << 2;
+  bool may_spread = tokens <= SPREAD_UP_TO || tokens >= SPREAD_FROM;
+  if (may_spread && wants_units(op) &&
+      spread_time(tiles, TOKENS_OF_UNITS) < (of_units < least ? of_units : least))
+    return MOE__CANDIDATES(UNITS_SPREAD);
+  if (wants_units(op) && of_units <= least)
     return MOE__CANDIDATES(UNITS_WIDE);
+  if (may_spread && scaled && !is_fp8 && spread_time(tiles, TOKENS_OF_SCALED_WEIGHTS) < least)
+    return MOE__CANDIDATES(SCALED_SPREAD);
+  if (tokens <= WIDE_SPREAD->tile_n && row_tiles > MULTIPROCESSORS && leaves_some_idle(row_tiles) &&
+      is_usual(op) && moe__mixed_group(op) == 64)
+    return MOE__CANDIDATES(WIDE_SPREAD);
   /* In several rounds of the widest tiles two CTAs share what they read of the tokens. */
   if (scaled && tile == TILES - 1 && least_rounds > 1 && row_tiles % 2 == 0)
     return is_fp8 ? MOE__CANDIDATES(FP8_SHARED_TOKENS) : MOE__CANDIDATES(SCALED_SHARED);
@@ -417,6 +465,16 @@ static const moe__mixed_schedule_t DIRECT_EXPERT_PANELS[] = {
     {.tile_n = 8, .panels = 8, .direct = 1, .depth = 256, .stages = 6, .ctas_per_sm = 2},
     {.tile_n = 8, .panels = 8, .depth = 256, .stages = 4, .ctas_per_sm = 2}};
 
+/* Where tiles take long and are few rounds: who has none in the last one would wait for long. */
+static const moe__mixed_schedule_t SPREAD_EXPERT_PANELS[] = {
+    {.tile_n = 8, .panels = 16, .depth = 256, .stages = 5, .spread = 1},
+    {.tile_n = 8, .panels = 16, .depth = 256, .stages = 5}};
+static const moe__mixed_schedule_t SMALL_SPREAD_EXPERT_PANELS[] = {
+    {.tile_n = 8, .panels = 8, .depth = 256, .stages = 4, .ctas_per_sm = 2, .spread = 1},
+    {.tile_n = 8, .panels = 8, .depth = 256, .stages = 4, .ctas_per_sm = 2}};
+#define SPREAD_COLUMNS 7168 /* with 4096 it costs more than it gains */
+#define SPREAD_ROUNDS 16
+
 /* i4 weights with scales in bf16 for 32 columns, or MXFP4, as in is_usual(). */
 static bool is_usual_of_experts(MlirOperation op) {
   MlirType scales = moe__element_type(op, MOE__SCALES);
@@ -439,6 +497,10 @@ static moe__candidates_t few_of_expert_candidates(MlirOperation op, int64_t rows
     return MOE__CANDIDATES(DIRECT_EXPERT_PANELS);
   if (tiles <= 2 * MULTIPROCESSORS)
     return MOE__CANDIDATES(SMALL_EXPERT_PANELS);
+  if (usual && tiles <= 2 * SPREAD_ROUNDS * MULTIPROCESSORS &&
+      moe__static_dimension(moe__tensor_type(op, MOE__X), 1) >= SPREAD_COLUMNS)
+    return is_e2m1 ? MOE__CANDIDATES(SPREAD_EXPERT_PANELS)
+                   : MOE__CANDIDATES(SMALL_SPREAD_EXPERT_PANELS);
   if (is_e2m1)
     return MOE__CANDIDATES(EXPERT_PANELS);
   return usual ? MOE__CANDIDATES(SMALL_EXPERT_PANELS) : MOE__CANDIDATES(TOKENS_8[2]);
@@ -570,9 +632,14 @@ moe__candidates_t moe__mixed_candidates(MlirOperation op) {
     return MOE__CANDIDATES(TOKENS_8[class]);
   if (tokens <= 16)
     return MOE__CANDIDATES(TOKENS_16[class]);
+  bool may_spread = class == 2 && is_usual(op) && moe__mixed_group(op) == 64;
+  if (tokens <= 32 && may_spread && leaves_some_idle(tiles_of_rows(rows, 4)))
+    return MOE__CANDIDATES(SPREAD_32);
   if (tokens <= 32)
     return numbers < NUMBERS_CLASSES ? MOE__CANDIDATES(TOKENS_32[class])
                                      : MOE__CANDIDATES(NUMBERS_32[class]);
+  if (tokens <= 64 && may_spread && leaves_some_idle(tiles_of_rows(rows, 2)))
+    return MOE__CANDIDATES(SPREAD_64);
   if (tokens <= 64)
     return class == 1 && rows >= 0 && is_usual(op) && moe__mixed_group(op) == 64
                ? MOE__CANDIDATES(SOME_ROWS_64)
@@ -649,6 +716,17 @@ static bool check(MlirOperation op, const moe__mixed_schedule_t *s) {
     return moe__error(op, "'schedule.staged' is 1; it must be 0 with split, slices and common");
   if (s->staged && mlirTypeIsAF32(moe__element_type(op, MOE__OUT)))
     return moe__error(op, "'schedule.staged' is 1; it must be 0 where results are f32");
+  if (s->spread && (s->split > 1 || s->share > 1 || s->common || s->widths > 1 || s->slices > 1 ||
+                    s->direct || s->staged))
+    return moe__error(op, "'schedule.spread' is 1; it must be 0 with split, share, common, widths, "
+                          "slices, direct and staged");
+  int sums = moe__mixed_warps(s) * MOE__WARP * s->tile_n / 2;
+  if (s->spread && (sums * s->ctas_per_sm > MOE__PARTIAL_SUMS ||
+                    moe__mixed_warps(s) * s->ctas_per_sm > MOE__ARRIVALS))
+    return moe__error(op,
+                      "'schedule.spread' is 1; the %d sums of a CTA's %d warps are handed on, of "
+                      "a multiprocessor no more than %d of %d",
+                      sums, moe__mixed_warps(s), MOE__PARTIAL_SUMS, MOE__ARRIVALS);
   int chunks = s->depth / MOE_WEIGHT_COLUMNS;
   if (s->direct && !s->panels)
     return moe__error(op, "'schedule.direct' is %d; it must be 0 without panels", s->direct);

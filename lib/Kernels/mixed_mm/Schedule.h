@@ -33,6 +33,9 @@
     "1: clusters of two CTAs, whose last warpgroups have the same rows of weights and half of "    \
     "the "                                                                                         \
     "columns each; 0: each CTA has rows of its own")                                               \
+  X(T, spread, 0, 1, 0,                                                                            \
+    "1: the columns of the last tiles are divided evenly among all CTAs, whose sums meet in "      \
+    "global memory; 0 with split, share, common, widths, slices, direct and staged")               \
   X(T, in_flight, 1, 2, 1,                                                                         \
     "pieces of weights of a warpgroup whose products run at once; unused with panels")             \
   X(T, behind, 0, 1, 0,                                                                            \
