@@ -8,7 +8,7 @@ index.json holds `bundles`, a list of
     bundle      name of the folder
     op          the op, such as "mx_quantize.quantize_fp8" or "scaled_grouped_mm.grouped_mm"
     attributes  of the op: granularity, axis, mode, recipe ...; of products of four-bit weights also "tokens", for how many of these the
-                schedule is: "few", "some" or "many"; of fast products with scales of MX blocks "few" or "many", of each expert
+                schedule is: "few", "some" or "many"; of fast products with scales of MX blocks "few", "some", "more" or "many", of each expert
     operands    in order: name, dtype, rank and order (order[i]: the dimension at memory position i, outermost first)
     results     the same
     functions   of the bundle, by what they are: {"call": NAME}, or {"forward": NAME, "backward": NAME}; with "_X" behind both kinds where
@@ -199,10 +199,15 @@ def products():
 
 # The schedule of few tokens with scales of MX blocks, which are multiplied by blocks then.
 FEW_TOKENS_MX = "swap_operands = 1, tile_n = 96, pieces = 3, stages = 5"
+# Those of some tokens and of more, whose weights become bf16 in the product: the defaults of mixed_mm for so many.
+MIXED_MX = {
+    tokens: f"{schedule}, depth = 128, stages = 3, split = 1, in_flight = 1, scaled_weights = 1, long_sums = 1, staged = 1"
+    for tokens, schedule in {"some": "tile_n = 128, warpgroups = 3, share = 1", "more": "tile_n = 208, warpgroups = 2, share = 2"}.items()
+}
 
 
 def mx_products():
-    """Products of operands in MX blocks: fast ones of bf16, which have ones for few tokens beside them, and promoted ones. The scales of
+    """Products of operands in MX blocks: fast ones of bf16, which have others for fewer tokens beside them, and promoted ones. The scales of
     weights lie beside the weights, or with the rows side by side, as they are written beside weights whose other dimension is summed."""
     op, q, s = "scaled_grouped_mm.scaled_mm", "f8E4M3FN", "f8E8M0FNU"
     cases = {
@@ -219,6 +224,8 @@ def mx_products():
                 yield Chosen(f"{name}-fast-{out}", op, {"accumulate": "fast"}, operands, results, "", {"tokens": "many"})
                 yield Bundle(f"{name}-promoted-{out}", op, {"accumulate": "promoted"}, operands, results)
                 yield Chosen(f"{name}-few-{out}", op, {"accumulate": "promoted"}, operands, results, few, {"accumulate": "fast", "tokens": "few"})
+                for tokens, schedule in MIXED_MX.items() if (case, out) == ("forward", "bf16") else ():
+                    yield Mixed(f"{name}-{tokens}-{out}", op, {"accumulate": "fast", "tokens": tokens}, operands, results, schedule)
 
 
 def trained():
@@ -251,6 +258,29 @@ class Chosen(Bundle):
 
     def entry(self):
         return super().entry() | {"attributes": self.attributes | self.choice}
+
+
+class Mixed(Bundle):
+    """A product forward in MX blocks whose tokens become bf16 first, and whose weights do in the product, with this schedule."""
+
+    def __init__(self, name, op, attributes, operands, results, schedule):
+        super().__init__(name, op, attributes, operands, results)
+        self.schedule = schedule
+
+    def source(self):
+        qb, sb = self.operands["qb"], self.operands["sb"]
+        w, scales = (Tensor(tensor.dtype, 3, not tensor.swapped) for tensor in (qb, sb))
+        body = "".join(f"  %c{i} = arith.constant {i} : index\n" for i in range(3))
+        for name, view, of, tensor in (("w", w, "qb", qb), ("scales", scales, "sb", sb)):
+            body += "".join(f"  %{name}{i} = tensor.dim %{of}, %c{i} : {tensor}\n" for i in range(3))
+            body += f"  %{name}_space = tensor.empty(%{name}0, %{name}2, %{name}1) : {view}\n"
+            body += f"  %{name} = linalg.transpose ins(%{of} : {tensor}) outs(%{name}_space : {view}) permutation = [0, 2, 1]\n"
+        x = Tensor("bf16", 2)
+        body += call("mx_quantize.dequantize", {"axis": 1, "block": 32, "order": "evens_first"}, {n: self.operands[n] for n in ("qa", "sa")}, {"x": x})
+        product = call("scaled_grouped_mm.mixed_mm", {"format": "f8E4M3FN", "group_size": 32, "layout": "evens_first"},
+                       {"w": w, "scales": scales, "x": x, "offs": OFFS}, self.results)
+        body += product.replace("} : (", f", schedule = {{{self.schedule}}}}} : (", 1)
+        return function(self.title(), self.operands, body, self.results)
 
 
 # Schedules of products of four-bit weights by the tokens, with experts by those of each: with and without experts.
@@ -316,7 +346,7 @@ def mixed():
 
 # What the tests in test/python call, those of frameworks included.
 TESTED = (
-    "^grouped_mm|^scaled_mm-(forward|batched)-rows-fast-(bf16|f32)|-mx.*(fast|few)-bf16|forward-mx-promoted-bf16"
+    "^grouped_mm|^scaled_mm-(forward|batched)-rows-fast-(bf16|f32)|-mx.*(fast|few|some|more)-bf16|forward-mx.*-promoted-bf16"
     "|fp8-row-.*bf16-f8E4M3FN-pow2$|dual-.*bf16-f8E4M3FN-pow2$|rceil-(bf16|f32)-f8E4M3FN"
     "|^mixed_mm(_bias)?-(i4-32-bf16|f4E2M1FN-32-f16|f8E4M3FN)|^mixed_mm_zeros-ui4-64-f16|^pack_weights"
 )

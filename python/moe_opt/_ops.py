@@ -132,11 +132,12 @@ def _lies_swapped(tensor: Any) -> bool:
 
 def _scaled_mx(tensors: Mapping[str, Any], accumulate: str, dtype: str) -> Any:
     """The product with scales of MX blocks."""
-    qa, qb, offs = tensors["qa"], tensors["qb"], tensors["offs"]
-    attributes = {"accumulate": accumulate} | ({"tokens": _recipes.tokens_of_mx(qa.shape, qb.shape, None if offs is None else offs.shape)} if accumulate == "fast" else {})
+    qa, qb, sb, offs = tensors["qa"], tensors["qb"], tensors["sb"], tensors["offs"]
+    _bundles.require_attributes(accumulate=accumulate, dtype=dtype)
+    swapped = sb.ndim == 3 and _lies_swapped(sb)
+    attributes = _recipes.mx_choice(accumulate, qa.shape, qb.shape, None if offs is None else offs.shape, swapped, dtype)
     operands = tuple(("f8E8M0FNU" if name in ("sa", "sb") else _element(tensor, name, "f8E4M3FN"), tensor.ndim) for name, tensor in tensors.items() if tensor is not None)
-    orders = (("sb", (0, 2, 1) if _lies_swapped(tensors["sb"]) else (0, 1, 2)),) if tensors["sb"].ndim == 3 else ()
-    _bundles.require_attributes(**attributes, dtype=dtype)
+    orders = (("sb", (0, 2, 1) if swapped else (0, 1, 2)),) if sb.ndim == 3 else ()
     present = [tensor for tensor in tensors.values() if tensor is not None]
     return _function("scaled_grouped_mm.scaled_mm", tuple(attributes.items()), operands, (dtype,), orders)(*present)
 
@@ -155,7 +156,7 @@ def scaled_mm(qa: Any, qb: Any, sa: Any, sb: Any, offs: Optional[Any] = None, ac
     rows behind the last are neither read nor written.
     Groups lie as their tokens do: what was quantized with align does not fit here, and cannot be told apart.
     accumulate: fast or promoted sums (docs/numerics.md). With scales of MX blocks and more than 64 tokens for each expert, fast ones take
-    room for both operands in bf16 while they run. dtype: of the result, bf16, f16 or f32.
+    room for the tokens or both operands in bf16 while they run. dtype: of the result, bf16, f16 or f32.
     """
     tensors = {"qa": qa, "qb": qb, "sa": sa, "sb": sb, "offs": offs}
     _dlpack.require_tensors(**{name: tensor for name, tensor in tensors.items() if tensor is not None or name != "offs"})

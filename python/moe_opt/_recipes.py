@@ -27,14 +27,24 @@ def check_weights(shape: tuple, recipe: str) -> None:
         raise ValueError(f"b is {tuple(shape)}; K and N must be multiples of {multiple} for {recipe}")
 
 
-# So many tokens of an expert on average, or fewer, take as long as reading its weights.
-FEW_TOKENS = 64
+# Tokens of an expert on average: up to so many take as long as reading its weights; sums of blocks are faster than weights in bf16, which
+# the product makes for up to so many with the first of its schedules.
+FEW_TOKENS, BLOCKS_TOKENS, SOME_TOKENS = 64, 256, 384
 
 
-def tokens_of_mx(qa: tuple, qb: tuple, offs: Optional[tuple]) -> str:
-    """Of a product with scales of MX blocks, which has bundles for both: whether experts have "few" tokens or "many". By the shapes of qa,
-    qb and offs; None where there are no groups. Ranks that no bundle has count as few."""
-    if min(len(qa), len(qb)) < 2 or offs == ():
-        return "few"
+def mx_choice(accumulate: str, qa: tuple, qb: tuple, offs: Optional[tuple], rows_of_scales: bool, out: str) -> dict[str, str]:
+    """Attributes in the index of the bundle of a product with scales of MX blocks: by the shapes of qa, qb and offs, None where there are no
+    groups; by whether the scales of weights (E, K/32, N) lie as (E, N, K/32); and by the element type of the result. passes/ExpandMx.c chooses
+    so for sizes that are known when it compiles. Ranks that no bundle has count as few tokens."""
+    if accumulate != "fast" or min(len(qa), len(qb)) < 2 or offs == ():
+        return {"accumulate": accumulate} | ({"tokens": "few"} if accumulate == "fast" else {})
     rows, experts = (qa[1], 1) if offs is None else (qa[len(qb) == 2], offs[0])
-    return "few" if rows <= FEW_TOKENS * experts else "many"
+    if rows <= FEW_TOKENS * experts:
+        return {"accumulate": "fast", "tokens": "few"}
+    if len(qb) == 3 and offs is not None and qb[2] % 16 == 0:
+        k = qb[1]
+        if out == "bf16" and not (rows_of_scales and k % 512) and rows * (k + 10000) <= 6000 * k * experts:
+            return {"accumulate": "fast", "tokens": "some" if rows <= SOME_TOKENS * experts else "more"}
+        if rows <= BLOCKS_TOKENS * experts:
+            return {"accumulate": "promoted"}
+    return {"accumulate": "fast", "tokens": "many"}

@@ -22,7 +22,9 @@ from unittest import mock
 import numpy
 
 import moe_opt
-from moe_opt import _compiler, _dlpack, _library, _shapes
+from moe_opt import _compiler, _dlpack, _library, _recipes, _shapes
+
+MOE_OPT = pathlib.Path(__file__).resolve().parent.parent.parent / "build/bin/moe-opt"
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 MODES = {"floor": 0, "rceil": 1, "ceil": 2, "even": 3}
@@ -185,11 +187,12 @@ class Casts(unittest.TestCase):
         self.assertTrue(numpy.array_equal(out[17:40], a[17:40] @ b[1].T))
 
     def test_product_in_mx_blocks(self):
-        """Few tokens and many, fast and promoted sums, scales with a type of their own and as bytes."""
+        """Few tokens, some, more and many, of which weights of 1024 columns become bf16 in the product; fast and promoted sums; scales with a
+        type of their own and as bytes."""
         random = numpy.random.default_rng(3)
-        weights = random.integers(-2, 3, (2, 32, 64)).astype(numpy.float32)
-        for rows in (40, 300):
-            tokens = random.integers(-2, 3, (rows, 64)).astype(numpy.float32)
+        for rows, columns in ((40, 64), (300, 64), (600, 64), (300, 1024), (800, 1024)):
+            weights = random.integers(-1, 2, (2, 32, columns)).astype(numpy.float32)  # sums that bf16 has
+            tokens = random.integers(-1, 2, (rows, columns)).astype(numpy.float32)
             offs = numpy.array([17, rows - 3], numpy.int32)
             expected = numpy.concatenate([tokens[:17] @ weights[0].T, tokens[17 : rows - 3] @ weights[1].T])
             a, sa, b, sb = (*moe_opt.quantize(tokens), *moe_opt.quantize(weights))
@@ -200,6 +203,29 @@ class Casts(unittest.TestCase):
                         out = moe_opt.scaled_mm(*operands, offs, accumulate)[: rows - 3]
                         found = (out.view(numpy.uint16).astype(numpy.uint32) << 16).view(numpy.float32)
                         self.assertTrue(numpy.array_equal(found, expected))
+
+    @unittest.skipUnless(MOE_OPT.exists(), "needs moe-opt")
+    def test_the_compiler_chooses_so_too(self):
+        """Of products in MX blocks, by sizes: what the bundle is compiled from beside what moe-opt makes of these sizes."""
+        kinds = {"some": "mixed_mm.*tile_n = 128", "more": "mixed_mm.*tile_n = 208", "many": r"\.mm", "few": "scaled_mm", None: "scaled_mm"}
+        swapped = ", affine_map<(d0, d1, d2) -> (d0, d2, d1)>"
+        for m, n, k, e, rows, chosen in (
+            (128, 64, 1024, 2, True, "few"), (130, 64, 1024, 2, True, "some"), (768, 64, 1024, 2, True, "some"), (770, 64, 1024, 2, False, "more"),
+            (1114, 64, 1024, 2, True, "more"), (1116, 64, 1024, 2, True, "many"), (200, 64, 1056, 2, True, None), (200, 64, 1056, 2, False, "some"),
+            (600, 64, 1056, 2, True, "many"),
+        ):  # fmt: skip
+            with self.subTest(m=m, n=n, k=k, rows=rows):
+                found = _recipes.mx_choice("fast", (m, k), (e, k, n), (e,), rows, "bf16")
+                self.assertEqual(found, {"accumulate": "fast", "tokens": chosen} if chosen else {"accumulate": "promoted"})
+                types = [f"tensor<{m}x{k}xf8E4M3FN>", f"tensor<{e}x{k}x{n}xf8E4M3FN{swapped}>", f"tensor<{m}x{k // 32}xf8E8M0FNU>",
+                         f"tensor<{e}x{k // 32}x{n}xf8E8M0FNU{swapped if rows else ''}>", f"tensor<{e}xi32>"]  # fmt: skip
+                arguments = ", ".join(f"%{i}: {kind}" for i, kind in enumerate(types))
+                source = (
+                    f'func.func @f({arguments}) -> tensor<{m}x{n}xbf16> {{\n  %out = "scaled_grouped_mm.scaled_mm"(%0, %1, %2, %3, %4) '
+                    f'{{accumulate = "fast"}} : ({", ".join(types)}) -> tensor<{m}x{n}xbf16>\n  return %out : tensor<{m}x{n}xbf16>\n}}\n'
+                )
+                made = subprocess.run([MOE_OPT, "-", "--emit=scheduled"], input=source, text=True, capture_output=True, check=True).stdout
+                self.assertRegex(made, kinds[chosen])
 
     def test_product_of_few_tokens(self):
         """No tokens at all, none that chose an expert, one expert: only rows of groups are written."""

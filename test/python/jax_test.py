@@ -220,8 +220,8 @@ class QuantizedProduct(unittest.TestCase):
         numpy.testing.assert_array_equal(numpy.asarray(found, numpy.float32), expected.astype(found.dtype).astype(numpy.float32))
 
     def test_mx_blocks(self):
-        """Forward, both gradients, batched, with few tokens and many, by jit and alone."""
-        for rows in (3 * E, 65 * E + 1):
+        """Forward, both gradients, batched, with few tokens, with some, by blocks still, and many, by jit and alone."""
+        for rows in (3 * E, 65 * E + 1, 257 * E + 1):
             x, w, dy, offs, groups = self.operands(rows)
             tokens, weights, gradient = (jnp.asarray(values, jnp.bfloat16) for values in (x, w, dy))
             a, b = moe.quantize_mx(tokens), moe.quantize_mx(weights)
@@ -239,6 +239,15 @@ class QuantizedProduct(unittest.TestCase):
             a, b = moe.quantize_mx(jnp.asarray(stacked, jnp.bfloat16)), moe.quantize_mx(weights)
             product = moe.scaled_mm(a.q, b.q.transpose(0, 2, 1), a.scales, b.scales.transpose(0, 2, 1))
             self.same(product, stacked @ w.transpose(0, 2, 1))
+
+    def test_weights_that_become_bf16_in_the_product(self):
+        """Of one expert, with some tokens and with more."""
+        random = numpy.random.default_rng(0)
+        for rows in (70, 385):
+            x, w = (random.integers(-2, 3, shape).astype(numpy.float32) for shape in ((rows, 1024), (1, 48, 1024)))
+            a, b = moe.quantize_mx(jnp.asarray(x, jnp.bfloat16)), moe.quantize_mx(jnp.asarray(w, jnp.bfloat16))
+            found = jax.jit(moe.scaled_mm)(a.q, b.q.transpose(0, 2, 1), a.scales, b.scales.transpose(0, 2, 1), jnp.array([rows - 2], jnp.int32))
+            self.same(found[: rows - 2], x[: rows - 2] @ w[0].T)
 
     def test_fp32_scales(self):
         """Of rows, by jit and by vmap over a batch of scales of tokens."""

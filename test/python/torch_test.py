@@ -384,9 +384,9 @@ def test_opcheck(recipe):
     torch.library.opcheck(torch.ops.moe_opt.grouped_mm_forward_b.default, (x.detach(), b, offs, recipe))
 
 
-@pytest.mark.parametrize("rows", [3 * E, 65 * E + 1])
+@pytest.mark.parametrize("rows", [3 * E, 65 * E + 1, 257 * E + 1])
 def test_products_in_mx_blocks(rows):
-    """Of integers, whose sums are exact: forward, both gradients, batched, with few tokens and many."""
+    """Of integers, whose sums are exact: forward, both gradients, batched, with few tokens, with some, by blocks still, and many."""
     generator = torch.Generator().manual_seed(0)
 
     def integers(*shape):
@@ -410,6 +410,18 @@ def test_products_in_mx_blocks(rows):
     a, b = moe.quantize_mx(x3), moe.quantize_mx(w)
     y = moe.scaled_grouped_mm(a.q, b.q.transpose(1, 2), a.scales, b.scales.transpose(1, 2))
     assert torch.equal(y, (x3.float() @ w.float().transpose(1, 2)).to(BF16))
+
+
+@pytest.mark.parametrize("rows", [70, 385])
+def test_weights_that_become_bf16_in_the_product(rows):
+    """Of one expert: with some tokens and with more, of weights quantized as (E, N, K) and as (E, K, N)."""
+    generator = torch.Generator().manual_seed(0)
+    x, w = (torch.randint(-2, 3, shape, generator=generator).to(BF16).to(DEVICE) for shape in ((rows, 1024), (1, 48, 1024)))
+    offs = torch.tensor([rows - 2], dtype=torch.int32, device=DEVICE)
+    expected = (x[: rows - 2].float() @ w[0].float().T).to(BF16)
+    a, b, c = moe.quantize_mx(x), moe.quantize_mx(w), moe.quantize_mx(w.transpose(1, 2).contiguous(), axis=1)
+    for q, scales in ((b.q.transpose(1, 2), b.scales.transpose(1, 2)), (c.q, c.scales)):
+        same_bits([moe.scaled_grouped_mm(a.q, q, a.scales, scales, offs)[: rows - 2]], [expected])
 
 
 def test_opcheck_of_quantizers_and_products():
@@ -554,9 +566,9 @@ def test_streams():
 
 def mx_product(seed):
     """A fast product in MX blocks of many tokens, which takes room for both operands in bf16 while it runs, as a function."""
-    x, w = (tensor.detach() for tensor in operands(65 * E, seed=seed))
+    x, w = (tensor.detach() for tensor in operands(257 * E, seed=seed))
     a, b = moe.quantize_mx(x), moe.quantize_mx(w)
-    offs = ends(rows=65 * E)
+    offs = ends(rows=257 * E)
     return lambda: moe.scaled_grouped_mm(a.q, b.q.transpose(1, 2), a.scales, b.scales.transpose(1, 2), offs)
 
 

@@ -207,7 +207,7 @@ def scaled_mm(
     such scales sb of weights, with the last two dimensions swapped in memory: give what is quantized as (E, N, K) as q.transpose(0, 2, 1) and
     scales.transpose(0, 2, 1), which XLA then does not move; another order is copied. offs: (E) int32, ends of groups, as for `grouped_mm`;
     rows of no group are not defined. accumulate: "fast" or "promoted" (sums over 128 are added in fp32). Fast sums with scales of MX blocks and
-    more than 64 tokens for each expert take room for both operands in bf16. out_dtype: bfloat16, float16 or float32.
+    more than 64 tokens for each expert take room for the tokens or both operands in bf16. out_dtype: bfloat16, float16 or float32.
     Groups lie as their tokens do: what was quantized with align does not fit here, and cannot be told apart.
 
     Raises TypeError for what is no array, NotFound for a case that has no kernels, and InvalidArgument, a ValueError, for shapes that do not fit.
@@ -217,9 +217,10 @@ def scaled_mm(
     attributes, orders = {"accumulate": accumulate}, ()
     _bundles.require_attributes(**attributes)
     if sa.dtype == jnp.float8_e8m0fnu:
-        if accumulate == "fast":
-            known = all(isinstance(size, int) for size in qa.shape)  # else it is exported for any number of tokens
-            attributes["tokens"] = _recipes.tokens_of_mx(qa.shape, qb.shape, None if offs is None else offs.shape) if known else "many"
+        if all(isinstance(size, int) for size in (*qa.shape, *qb.shape)):
+            attributes = _recipes.mx_choice(accumulate, qa.shape, qb.shape, None if offs is None else offs.shape, True, _name(out_dtype))
+        elif accumulate == "fast":  # exported for any number of tokens
+            attributes["tokens"] = "many"
         orders = (("sb", (0, 2, 1)),) if sb.ndim == 3 else ()
     found = _function("scaled_grouped_mm.scaled_mm", "call", tuple(attributes.items()), _kinds(*arguments.values()), (_name(out_dtype),), orders)
     return found(*arguments.values())[0]

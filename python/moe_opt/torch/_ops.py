@@ -247,20 +247,23 @@ _with_gradients("b", "a")
 DIRECT_PRODUCTS: dict[tuple, Callable[..., Tensor]] = {}
 
 
-def _scaled_mm_function(qa, qb, sa, sb, offs, accumulate, out_dtype, tokens="many") -> Function:
-    """tokens: with scales of MX blocks, those of each expert, few or many."""
-    attributes, orders = (("accumulate", accumulate),), ()
+def _scaled_mm_function(qa, qb, sa, sb, offs, accumulate, out_dtype, is_fake=False) -> Function:
+    """is_fake: tensors without data may have sizes that are not known. Of products in MX blocks those of any number of tokens say what the result is."""
+    attributes, orders, out = {"accumulate": accumulate}, (), _NAMES.get(out_dtype, str(out_dtype))
     if sa.dtype == E8M0:
-        attributes += (("tokens", tokens),) if accumulate == "fast" else ()
-        orders = (("sb", (0, 2, 1) if _is_swapped(sb) else (0, 1, 2)),) if sb.dim() == 3 else ()
-    return function("scaled_grouped_mm.scaled_mm", "call", attributes, _kinds(qa, qb, sa, sb, offs), (_NAMES.get(out_dtype, str(out_dtype)),), orders)
+        swapped = sb.dim() == 3 and _is_swapped(sb)
+        orders = (("sb", (0, 2, 1) if swapped else (0, 1, 2)),) if sb.dim() == 3 else ()
+        if not is_fake:
+            attributes = _recipes.mx_choice(accumulate, qa.shape, qb.shape, None if offs is None else offs.shape, swapped, out)
+        elif accumulate == "fast":
+            attributes["tokens"] = "many"
+    return function("scaled_grouped_mm.scaled_mm", "call", tuple(attributes.items()), _kinds(qa, qb, sa, sb, offs), (out,), orders)
 
 
 def _scaled_mm(qa, qb, sa, sb, offs=None, accumulate="fast", out_dtype=torch.bfloat16):
     if sa.dtype == E8M0:
-        tokens = _recipes.tokens_of_mx(qa.shape, qb.shape, None if offs is None else offs.shape)
         operands = (qa, qb, sa, sb) if offs is None else (qa, qb, sa, sb, offs)
-        return _scaled_mm_function(qa, qb, sa, sb, offs, accumulate, out_dtype, tokens)(*operands)
+        return _scaled_mm_function(qa, qb, sa, sb, offs, accumulate, out_dtype)(*operands)
     if offs is None:
         return _scaled_mm_function(qa, qb, sa, sb, offs, accumulate, out_dtype)(qa, qb, sa, sb)
     key = (qa.dim(), qb.dim(), sb.dim(), sb.dtype, accumulate, out_dtype)  # all else is the runtime's to check
@@ -274,7 +277,7 @@ def _scaled_mm(qa, qb, sa, sb, offs=None, accumulate="fast", out_dtype=torch.bfl
 
 
 def _scaled_mm_fake(qa, qb, sa, sb, offs=None, accumulate="fast", out_dtype=torch.bfloat16):
-    found = _scaled_mm_function(qa, qb, sa, sb, offs, accumulate, out_dtype)
+    found = _scaled_mm_function(qa, qb, sa, sb, offs, accumulate, out_dtype, is_fake=True)
     return found.fake(qa, qb, sa, sb) if offs is None else found.fake(qa, qb, sa, sb, offs)
 
 
