@@ -99,10 +99,11 @@ static const moe__mm_schedule_t ROWS_FAST[] = {
     {.tile_n = 128, .stages = 6},
     SWAPPED_ROWS,
 };
-/* Promoted sums: a third warpgroup multiplies while two add. */
+/* Promoted sums: a third warpgroup multiplies while two add. A band is as high as makes what 132
+ * CTAs work on at a time about square: that is the least to read from L2, and from memory. */
 #define THREE .warpgroups = 3, .tile_n = 128, .tma_store = 1
 static const moe__mm_schedule_t ROWS_PROMOTED[] = {
-    {.tile_n = 192, .stages = 5, .tma_store = 1},
+    {.tile_n = 192, .stages = 5, .tma_store = 1, .band = 12},
     {.tile_n = 192, .tma_store = 3},
     {.tile_n = 192, .tma_store = 3, .band = 16},
     {.tile_n = 128, .stages = 6},
@@ -111,7 +112,7 @@ static const moe__mm_schedule_t ROWS_PROMOTED[] = {
 };
 /* With scales of blocks there is room for five stages where each lane stores what it has, also with
  * a bias; two warpgroups that are stored in lines have none, nor have three with a bias. */
-#define DIRECT .warpgroups = 3, .tile_n = 128, .stages = 5, .direct = 1
+#define DIRECT .warpgroups = 3, .tile_n = 128, .stages = 5, .direct = 1, .band = 11
 #define ROWS_PROMOTED_4                                                                            \
   {.tile_n = 192, .tma_store = 3}, {.tile_n = 192}, {.tile_n = 192, .tma_store = 3, .band = 16},   \
       {.tile_n = 128, .stages = 6}, SWAPPED_ROWS
