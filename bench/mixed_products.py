@@ -185,7 +185,7 @@ def forms():
     yield "mxfp8-f32", MXFP8 | {"out": "f32", "schedule": "tile_n = 16, warpgroups = 2, in_flight = 1, scaled_weights = 1, stages = 4, split = 2"}
     yield "mxfp8-wide", MXFP8 | {"schedule": "tile_n = 208, warpgroups = 2, in_flight = 1, scaled_weights = 1, long_sums = 1, split = 1, stages = 3, share = 2"}
     yield "experts-mxfp8", MXFP8 | {"experts": True}
-    yield "experts-mxfp8-bias", MXFP8 | {"experts": True, "bias": True, "schedule": "tile_n = 112, warpgroups = 3, in_flight = 1, scaled_weights = 1, long_sums = 1, stages = 4"}
+    yield "experts-mxfp8-bias", MXFP8 | {"experts": True, "bias": True, "schedule": "tile_n = 112, warpgroups = 3, in_flight = 1, scaled_weights = 1, long_sums = 1, stages = 4, behind = 0, widths = 1"}
     yield "experts-i4-64-share", {"experts": True, "schedule": "tile_n = 80, share = 2, stages = 6"}
 
 

@@ -237,6 +237,13 @@ static const moe__mixed_schedule_t SPREAD_64[] = {
 static const moe__mixed_schedule_t SOME_ROWS_64[] = {
     {.tile_n = 64, .in_flight = 2, .depth = 256, .split = 2, .stages = 3}, TILE_64(2, 6)};
 
+/* Weights that become numbers in the registers of those before; two CTAs have rows in common. Of up
+ * to 40 and 48 tokens. */
+#define COMMON_ROWS(n)                                                                             \
+  { .tile_n = (n), .warpgroups = 4, .behind = 1, .common = 1, .depth = 64, .stages = 9 }
+static const moe__mixed_schedule_t COMMON_48[][2] = {{COMMON_ROWS(40), TILE_64(1, 8)},
+                                                     {COMMON_ROWS(48), TILE_64(1, 8)}};
+
 /* Many tokens, in parts. Tiles of 96 or 128 tokens, whose columns one, two or four CTAs divide. */
 #define PARTS(n, d, s, stage_count)                                                                \
   { .tile_n = (n), .token_parts = 2, .depth = (d), .split = (s), .stages = (stage_count) }
@@ -282,6 +289,32 @@ static const moe__mixed_schedule_t SCALED_WIDE[TILES][LOG_SPLITS][2] = {
      {SCALED(128, 128, 2, 3), SCALED(96, 256, 2, 2)},
      {SCALED(128, 128, 4, 3), SCALED(96, 256, 4, 2)}},
     {{LONG(256, 128, 3), LONG_SHARED}}};
+/* The same of weights that are multiplied by their scales. */
+#define BEHIND(n, w, stage_count)                                                                  \
+  {                                                                                                \
+    .tile_n = (n), .warpgroups = (w), .behind = 1, .scaled_weights = 1, .long_sums = 1,            \
+    .stages = (stage_count)                                                                        \
+  }
+#define BEHIND_COMMON(n, stage_count)                                                              \
+  {                                                                                                \
+    .tile_n = (n), .warpgroups = 4, .behind = 1, .common = 1, .scaled_weights = 1, .long_sums = 1, \
+    .stages = (stage_count)                                                                        \
+  }
+static const moe__mixed_schedule_t SCALED_COMMON[][2] = {{BEHIND_COMMON(32, 6), BEHIND(32, 4, 6)},
+                                                         {BEHIND_COMMON(64, 6), BEHIND(64, 4, 6)}};
+static const moe__mixed_schedule_t SCALED_ROWS_64[][2] = {{BEHIND(32, 4, 6), TILE_64(1, 8)},
+                                                          {BEHIND(64, 4, 6), TILE_64(1, 8)}};
+/* The same of fewer rows, whose columns CTAs divide; of up to 32, 48 and 64 tokens. */
+#define LONG_SPLIT(n, s)                                                                           \
+  { .tile_n = (n), .scaled_weights = 1, .long_sums = 1, .split = (s), .stages = 6 }
+#define LONG_SPLITS(s)                                                                             \
+  {                                                                                                \
+    {LONG_SPLIT(32, s), TILE_64(s, 6)}, {LONG_SPLIT(48, s), TILE_64(s, 6)}, {                      \
+      LONG_SPLIT(64, s), TILE_64(s, 6)                                                             \
+    }                                                                                              \
+  }
+static const moe__mixed_schedule_t SCALED_DIVIDED[][3][2] = {LONG_SPLITS(4), LONG_SPLITS(2)};
+static const moe__mixed_schedule_t SCALED_BEHIND[] = {BEHIND(128, 4, 4), LONG(128, 256, 2)};
 static const moe__mixed_schedule_t SCALED_SHARED[] = {LONG_SHARED, LONG(256, 128, 3)};
 
 /* Of integers whose sums are in units. */
@@ -314,6 +347,8 @@ static const moe__mixed_schedule_t FP8_WIDE[TILES][LOG_SPLITS][2] = {
      {FP8_SPLIT(128, 128, 4, 3), FP8_SPLIT(96, 128, 4, 4)}},
     {{LONG(208, 128, 3), FP8_SHARED}}};
 static const moe__mixed_schedule_t FP8_SHARED_TOKENS[] = {FP8_SHARED, LONG(208, 128, 3)};
+static const moe__mixed_schedule_t FP8_BEHIND[] = {BEHIND(128, 4, 3), LONG(128, 128, 4)};
+static const moe__mixed_schedule_t FP8_COMMON[] = {BEHIND_COMMON(64, 4), BEHIND(64, 4, 4)};
 
 /* Whether the product of a weight and its scale is a number of the tokens' type. */
 static bool takes_scaled_weights(MlirOperation op) {
@@ -352,6 +387,7 @@ static bool wants_units(MlirOperation op) {
 /* Between these numbers of tokens it gains nothing. */
 #define SPREAD_UP_TO 512
 #define SPREAD_FROM 4096
+#define TOKENS_OF_BEHIND 50
 
 /* Of tiles of 256 tokens whose last ones are divided among all CTAs: their time, as below. */
 static int64_t spread_time(int64_t tiles, int64_t of_weights) {
@@ -395,6 +431,11 @@ static moe__candidates_t wide_candidates(MlirOperation op, int64_t rows, int64_t
         log_split = l;
       }
     }
+  int64_t behind_tiles =
+      (rows + 255) / 256 * ((tokens + SCALED_BEHIND->tile_n - 1) / SCALED_BEHIND->tile_n);
+  int64_t behind_rounds = (behind_tiles + MULTIPROCESSORS - 1) / MULTIPROCESSORS;
+  if (scaled && behind_rounds * 2 * (SCALED_BEHIND->tile_n + TOKENS_OF_BEHIND) << 2 < least)
+    return is_fp8 ? MOE__CANDIDATES(FP8_BEHIND) : MOE__CANDIDATES(SCALED_BEHIND);
   int64_t tiles = row_tiles * ((tokens + UNITS_WIDE->tile_n - 1) / UNITS_WIDE->tile_n);
   int64_t rounds = (tiles + MULTIPROCESSORS - 1) / MULTIPROCESSORS;
   int64_t of_units = rounds * (UNITS_WIDE->tile_n + TOKENS_OF_UNITS) << 2;
@@ -441,15 +482,14 @@ static const moe__mixed_schedule_t SCALED_64[] = {SCALED_ROWS(64, 4, 256, 3),
                                                   SCALED_ROWS(96, 3, 256, 2)};
 static const moe__mixed_schedule_t SCALED_96[] = {SCALED_ROWS(96, 3, 256, 2),
                                                   SCALED_ROWS(64, 4, 256, 3)};
-static const moe__mixed_schedule_t SCALED_128[] = {SCALED_ROWS(128, 3, 128, 4),
-                                                   SCALED_ROWS(96, 3, 256, 2)};
+static const moe__mixed_schedule_t SCALED_128[] = {BEHIND(128, 4, 4), SCALED_ROWS(128, 3, 128, 4)};
 
 static moe__candidates_t scaled_candidates(int64_t tokens) {
   if (tokens <= 24)
     return MOE__CANDIDATES(SCALED_32);
   if (tokens <= 36)
     return MOE__CANDIDATES(SCALED_48);
-  if (tokens <= 56)
+  if (tokens <= 64)
     return MOE__CANDIDATES(SCALED_64);
   return tokens <= 96 ? MOE__CANDIDATES(SCALED_96) : MOE__CANDIDATES(SCALED_128);
 }
@@ -540,6 +580,15 @@ static int class_of_rows(int64_t rows) {
   return rows < 0 ? 1 : rows <= FEW ? 0 : rows <= 16384 ? 1 : 2;
 }
 
+/* Whether tiles of 256 rows leave multiprocessors idle that those of two CTAs with rows in common
+ * do not: a round of the latter takes 7/8 of the time. The second CTA begins in the middle of at
+ * least two k-tiles of 128 columns. */
+static bool wants_common_rows(MlirOperation op, int64_t rows) {
+  int64_t columns = moe__static_dimension(moe__tensor_type(op, MOE__X), 1);
+  return rows > 16384 && rows <= 448 * (MULTIPROCESSORS / 2) && columns >= 256 &&
+         mlirValueIsNull(moe__operand(op, MOE__BIAS));
+}
+
 /* FP8 weights with experts: tiles that have room for the tokens of most of them, since those of the
  * next tile would be turned into numbers again. */
 static const moe__mixed_schedule_t FP8_8[] = {SCALED_ROWS(8, 4, 128, 6),
@@ -555,8 +604,14 @@ static const moe__mixed_schedule_t FP8_16[] = {SCALED_ROWS(16, 4, 128, 5),
                                                SCALED_ROWS(32, 4, 128, 5)};
 static const moe__mixed_schedule_t FP8_32[] = {SCALED_ROWS(32, 4, 128, 5),
                                                SCALED_ROWS(64, 4, 128, 4)};
-static const moe__mixed_schedule_t FP8_64[] = {SCALED_ROWS(64, 4, 128, 4),
-                                               SCALED_ROWS(112, 3, 128, 4)};
+/* Tiles of half as many tokens where these suffice. */
+#define HALVES(n, w, stage_count)                                                                  \
+  {                                                                                                \
+    .tile_n = (n), .warpgroups = (w), .behind = 1, .widths = 2, .scaled_weights = 1,               \
+    .long_sums = 1, .stages = (stage_count)                                                        \
+  }
+static const moe__mixed_schedule_t FP8_64[] = {HALVES(64, 4, 4), SCALED_ROWS(64, 4, 128, 4)};
+static const moe__mixed_schedule_t FP8_128[] = {HALVES(128, 4, 3), SCALED_ROWS(112, 3, 128, 4)};
 static const moe__mixed_schedule_t FP8_64_ROWS[] = {SCALED_ROWS(64, 4, 128, 4),
                                                     SCALED_ROWS(112, 3, 128, 3)};
 /* More: results go through shared memory. */
@@ -584,14 +639,16 @@ static const moe__mixed_schedule_t FP8_FEW[][3][2] = {
 static const moe__mixed_schedule_t FP8_F32[][1] = {
     {SCALED(16, 128, 1, 8)}, {SCALED(64, 128, 1, 6)}, {SCALED(128, 128, 1, 4)}};
 
-/* By the tokens that each expert has on average, or all. */
+/* By the tokens that each expert has on average, or all; is_static: whether they are known. */
 static moe__candidates_t fp8_candidates(MlirOperation op, int64_t tokens, int64_t rows,
-                                        bool experts) {
+                                        bool experts, bool is_static) {
   if (mlirTypeIsAF32(moe__element_type(op, MOE__OUT)))
     return MOE__CANDIDATES(FP8_F32[tokens <= 16 ? 0 : tokens <= 64 ? 1 : 2]);
   if (!experts && tokens > 64)
     return wide_candidates(op, rows < 0 ? 8192 : rows, tokens);
   int class = tokens <= 8 ? 0 : tokens <= 16 ? 1 : tokens <= 32 ? 2 : 3;
+  if (!experts && class == 3 && wants_common_rows(op, rows))
+    return MOE__CANDIDATES(FP8_COMMON);
   if (!experts)
     return MOE__CANDIDATES(FP8_FEW[class][class_of_rows(rows)]);
   bool by_rows = moe__mixed_has_scales_of_rows(op);
@@ -601,8 +658,10 @@ static moe__candidates_t fp8_candidates(MlirOperation op, int64_t tokens, int64_
     return by_rows ? MOE__CANDIDATES(FP8_16_ROWS) : MOE__CANDIDATES(FP8_16);
   if (tokens <= 20)
     return by_rows ? MOE__CANDIDATES(FP8_32_ROWS) : MOE__CANDIDATES(FP8_32);
+  if (!by_rows && is_static && tokens <= 256)
+    return tokens <= 36 ? MOE__CANDIDATES(FP8_64) : MOE__CANDIDATES(FP8_128);
   if (tokens <= 64)
-    return by_rows ? MOE__CANDIDATES(FP8_64_ROWS) : MOE__CANDIDATES(FP8_64);
+    return MOE__CANDIDATES(FP8_64_ROWS);
   if (tokens <= 384)
     return MOE__CANDIDATES(FP8_SOME);
   int64_t row_tiles = (rows + 127) / 128;
@@ -617,8 +676,9 @@ moe__candidates_t moe__mixed_candidates(MlirOperation op) {
   int64_t tokens = moe__static_dimension(moe__tensor_type(op, MOE__X), 0);
   int64_t rows = moe__static_dimension(scales, rank - 2);
   int64_t experts = rank == 3 ? moe__static_dimension(scales, 0) : 1;
+  bool is_static = tokens >= 0 && experts >= 0;
   if (moe__has_fp8_weights(op))
-    return fp8_candidates(op, tokens < 0 || experts < 0 ? 64 : tokens / experts, rows, rank == 3);
+    return fp8_candidates(op, is_static ? tokens / experts : 64, rows, rank == 3, is_static);
   if (tokens < 0 || experts < 0)
     return MOE__CANDIDATES(TOKENS_64[2]);
   if (rank == 3 && tokens / experts <= 6)
@@ -628,6 +688,14 @@ moe__candidates_t moe__mixed_candidates(MlirOperation op) {
   int class = class_of_rows(rows), numbers = class_of_numbers(number_bytes(op));
   if (tokens <= 16 && rows >= 0 && numbers < NUMBERS_CLASSES)
     return panel_candidates(op, rows, tokens, numbers);
+  if (tokens > 16 && tokens <= 64 && class < 2 && rows >= 0 && wants_scaled_weights(op))
+    return MOE__CANDIDATES(SCALED_DIVIDED[class][tokens <= 32 ? 0 : tokens <= 48 ? 1 : 2]);
+  if (tokens > 16 && tokens <= 64 && class == 2 && wants_scaled_weights(op))
+    return wants_common_rows(op, rows) ? MOE__CANDIDATES(SCALED_COMMON[tokens > 32])
+                                       : MOE__CANDIDATES(SCALED_ROWS_64[tokens > 32]);
+  if (tokens > 32 && tokens <= 48 && wants_common_rows(op, rows) && is_usual(op) &&
+      mlirValueIsNull(moe__operand(op, MOE__ZEROS)) && moe__mixed_group(op) == 64)
+    return MOE__CANDIDATES(COMMON_48[tokens > 40]);
   if (tokens <= 8)
     return MOE__CANDIDATES(TOKENS_8[class]);
   if (tokens <= 16)

@@ -1,6 +1,6 @@
-"""Prints a function with the op scaled_grouped_mm.mixed_mm, of any shape but for n, m and more experts than one: source.py [KEY=VALUE...]. Keys and what they are without:
+"""Prints a function with the op scaled_grouped_mm.mixed_mm, of any shape but for n, m, k and more experts than one: source.py [KEY=VALUE...]. Keys and what they are without:
 
-  format=i4  group=64  scales=bf16  zeros=0  x=bf16  out=bf16  bias=0  experts=0  layout=16x64  schedule=""  n=?  m=?  order=groups
+  format=i4  group=64  scales=bf16  zeros=0  x=bf16  out=bf16  bias=0  experts=0  layout=16x64  schedule=""  n=?  m=?  k=?  order=groups
 
 order: of scales in memory: those of a group side by side, or with "rows" those of a row.
 
@@ -8,7 +8,7 @@ SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
 import sys
 
-given = dict(format="i4", group="64", scales="bf16", zeros="0", x="bf16", out="bf16", bias="0", experts="0", layout="16x64", schedule="", n="?", m="?", order="groups")
+given = dict(format="i4", group="64", scales="bf16", zeros="0", x="bf16", out="bf16", bias="0", experts="0", layout="16x64", schedule="", n="?", m="?", k="?", order="groups")
 given.update(argument.split("=", 1) for argument in sys.argv[1:])
 if given["format"] == "f4E2M1FN" and given["layout"] == "16x64":
     given["layout"] = "16x64_e2m1"
@@ -20,11 +20,13 @@ n, m = given["n"], given["m"]
 rows_of_tiles = given["layout"].startswith("16x64")
 w_rows = int(n) // 16 if n != "?" and rows_of_tiles else n
 w_element = "f8E4M3FN" if given["format"] == "f8E4M3FN" else "ui8"
-groups = "1" if given["group"] == "-1" else "?"
+k = given["k"]
+chunks = k if k == "?" or not rows_of_tiles else -(-int(k) // 64)
+groups = "1" if given["group"] == "-1" else k if k == "?" else int(k) // int(given["group"])
 types = {
-    "w": f"tensor<{experts}{w_rows}x?{'x512' if rows_of_tiles else ''}x{w_element}>",
+    "w": f"tensor<{experts}{w_rows}x{chunks}{'x512' if rows_of_tiles else ''}x{w_element}>",
     "scales": f"tensor<{experts}{n}x{groups}x{given['scales']}{', ' + order if given['order'] == 'groups' else ''}>",
-    "x": f"tensor<{m}x?x{given['x']}>",
+    "x": f"tensor<{m}x{k}x{given['x']}>",
 }
 if given["zeros"] != "0":
     types = {"w": types["w"], "scales": types["scales"], "zeros": f"tensor<{experts}{n}x{groups}xui8, {order}>", "x": types["x"]}
