@@ -328,11 +328,13 @@ func.func @promoted(%qa: tensor<?x208xf8E5M2>, %qb: tensor<8x208x320xf8E4M3FN, #
 // CHECK: nvvm.barrier{{$}}
 // CHECK: nvvm.setmaxregister increase 216
 //
-// The range of tokens comes with the tile. It starts at a multiple of 32, and even an empty one has a step.
+// The range of tokens comes with the tile, which one lane reads. It starts at a multiple of 32, and even an empty one has a step.
 // CHECK: scf.while
-// CHECK: %[[RANGE:.*]] = llvm.load {{.*}} {alignment = 8 : i64} : !llvm.ptr<3> -> vector<2xi32>
-// CHECK: %[[START:.*]] = llvm.extractelement %[[RANGE]][%c0_i32
-// CHECK: %[[END:.*]] = llvm.extractelement %[[RANGE]][%c1_i32
+// CHECK: %[[RANGE:[0-9]+]]:2 = scf.for
+// CHECK-NEXT: llvm.load {{.*}} {alignment = 8 : i64} : !llvm.ptr<3> -> vector<2xi32>
+// CHECK: scf.yield
+// CHECK: %[[START:.*]] = nvvm.shfl.sync idx %{{.*}}, %[[RANGE]]#0, %c0_i32
+// CHECK: %[[END:.*]] = nvvm.shfl.sync idx %{{.*}}, %[[RANGE]]#1, %c0_i32
 // CHECK: %[[FIRST:.*]] = arith.andi %[[START]], %c-32_i32
 // CHECK: arith.subi %[[END]], %[[FIRST]] :
 // CHECK: arith.divui
@@ -445,8 +447,8 @@ func.func @gradient(%qa: tensor<?x?xf8E5M2>, %qb: tensor<?x?xf8E4M3FN, #col_majo
 // Nothing dynamic: no scalars. What the kernel needs is recorded all the same; the types have it already.
 // RECORD-LABEL: llvm.func @static_0(
 // RECORD-SAME: %{{[^:]*}}: !llvm.ptr {
-// RECORD-SAME: grid = [{min = [{mul = [2, {ceildiv = [48, 128]}, {ceildiv = [32, 192]}]}, "num_sms"]}, 1, 1]
-// RECORD-SAME: parameters = [{box = [128, 128], dims = [64, 48],
+// RECORD-SAME: grid = [{min = [{mul = [2, {ceildiv = [48, 192]}, {ceildiv = [32, 128]}]}, "num_sms"]}, 1, 1]
+// RECORD-SAME: parameters = [{box = [128, 192], dims = [64, 48],
 // RECORD-SAME: requires = [{dim = [0, 1], same_as = [1, 0]},
 func.func @static(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<64x32xf8E4M3FN, #col_major>, %sa: tensor<2x48xf32>, %sb: tensor<2x32xf32>,
                   %offs: tensor<2xi32>) -> tensor<2x48x32xbf16> {

@@ -176,7 +176,7 @@ SUITES = {
             ("the last CTA leaves the count of CTAs", drop(r"atom\.global\.exch[^;]*;", 1), LEFT),
             ("tiles counted in the CTA's scope", ptx(r"atom\.global\.add", "atom.relaxed.cta.global.add"), at(r"atom\.relaxed\.cta", "an atomic .* in 'counters' races")),
             ("tiles counted by a load and a store", ptx(rf"atom\.global\.add\.u32(\s+{R}), (\[%rd\d+\]), 1;", r"ld.global.b32\1, \2; { .reg .b32 NEXT; add.s32 NEXT,\1, 1; st.global.b32 \2, NEXT; }"), at(r"ld\.global", "a read .* in 'counters' races")),
-            ("the next tile known to one lane", ptx(rf"shfl\.sync\.idx\.b32(\s+{R}), ({R}), 0, 31, -1;", r"mov.b32\1, \2;"), "a uniform branch that lanes"),
+            ("the next tile known to one lane", ptx(rf"shfl\.sync\.idx\.b32(\s+{R}), ({R}), 0, 31, -1;", r"mov.b32\1, \2;", 10), "a uniform branch that lanes"),
             ("a group's first token as it is", ptx(r"and\.b32(\s+%r\d+), (%r\d+), -128;", r"mov.b32\1, \2;", 1), at(r"cp\.async\.bulk\.tensor", "the innermost coordinate is .* must be a multiple of 16")),
         ],
     ),

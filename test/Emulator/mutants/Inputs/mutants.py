@@ -729,15 +729,15 @@ HALVES_MUTANTS = [
     ("the second block in the place of the first", ptx(HALVES_LOAD, r"", which=1), "deadlock|fewer bytes"),
 ]
 
-# Rounding both ways, in groups. Four lanes find the largest magnitude of a row's block, a lane and three others those of its columns.
+# Rounding both ways, in groups. Four lanes find the largest magnitude of a row's block, two lanes of each warp those of its columns.
 ROUND_SHAPES = ["x=300x608,45x32", "offs=12,3"]
 ROUND_MUTANTS = [
     ("the block of a row without two of its lanes", ptx(r"shfl\.sync\.bfly\.b32 \s*(%r\d+), (%r\d+), 1, 31, -1;", r"mov.b32 \1, \2;"), DIFFERENT),
     ("the block of a row without one half", ptx(r"shfl\.sync\.bfly\.b32 \s*(%r\d+), (%r\d+), 2, 31, -1;", r"mov.b32 \1, \2;"), DIFFERENT),
     ("the scale of another row", ptx(r"(shfl\.sync\.idx\.b32 \s*%r\d+, %r\d+), 2, 7199, -1;", r"\1, 3, 7199, -1;"), DIFFERENT),
-    ("the block of a column without its neighbors", ptx(r"shfl\.sync\.bfly\.b32 \s*(%r\d+), (%r\d+), 8, 31, -1;", r"mov.b32 \1, \2;"), DIFFERENT),
+    ("the block of a column without one of a lane's rows", ptx(r"max\.NaN\.bf16x2 (\s*%r\d+), (%r\d+), %r\d+;", r"mov.b32 \1, \2;"), DIFFERENT),
     ("the block of a column without one half", ptx(r"shfl\.sync\.bfly\.b32 \s*(%r\d+), (%r\d+), 16, 31, -1;", r"mov.b32 \1, \2;"), DIFFERENT),
-    ("rows behind the group stored", ptx(r"and\.pred( \s*%p\d+), (%p\d+), %p\d+;", r"mov.pred\1, \2;", which=8), "differ|races|outside|no group"),
+    ("rows behind the group stored", ptx(r"and\.pred( \s*%p\d+), (%p\d+), %p\d+;", r"mov.pred\1, \2;", which=1), "differ|races|outside|no group"),
     ("NaN for no block", ptx(r"(setp\.eq\.b32 \s*%p\d+, %r\d+), 255;", r"\1, 256;", count=0), DIFFERENT),
     ("the least scale as if it were 0", ptx(r"(selp\.b32 \s*%r\d+), 4194304,", r"\1, 0,", count=0), DIFFERENT),
     ("both directions in one result", ptx(r"(ld\.param\.b64 \s*%rd\d+, \[\w+_param_)4\];", r"\g<1>3];"), "differ|races|uninitialized|written by"),
