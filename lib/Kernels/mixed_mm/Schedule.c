@@ -111,6 +111,9 @@ static const moe__mixed_schedule_t TOKENS_32[][3] = {
     {FEW_ROWS(32, 128, 10), MORE_ROWS, MANY_ROWS(32, 256, 4)},
     {MORE_ROWS, FEW_ROWS(32, 128, 10), MANY_ROWS(32, 256, 4)},
     {MANY_ROWS(32, 256, 4), MORE_ROWS, FEW_ROWS(32, 128, 10)}};
+/* Of many rows, where ptxas has no registers for four warpgroups. */
+static const moe__mixed_schedule_t TWO_32[] = {
+    {.tile_n = 32, .depth = 256, .stages = 5, .warpgroups = 2}, FEW_ROWS(32, 128, 10)};
 /* Where scales and zero points leave no room for those, and with experts. */
 static const moe__mixed_schedule_t NUMBERS_32[][3] = CLASSES(32, 128, 10, 128, 7);
 /* Warps that multiply panels, as many as make one tile, or a few, for each multiprocessor. Stages
@@ -580,6 +583,18 @@ static int class_of_rows(int64_t rows) {
   return rows < 0 ? 1 : rows <= FEW ? 0 : rows <= 16384 ? 1 : 2;
 }
 
+/* Whether four warpgroups have registers for tiles of 32 tokens: in groups of 64 with usual types; in
+ * others of `i4` and bf16 where columns are many and tokens a multiple of 8. */
+static bool has_registers_of_four(MlirOperation op, int64_t tokens) {
+  int group = moe__mixed_group(op);
+  if (group == 64)
+    return is_usual(op);
+  int64_t columns = moe__static_dimension(moe__tensor_type(op, MOE__X), 1);
+  return (columns < 0 || columns > 2048) && tokens % 8 == 0 && (group == 32 || group == 128) &&
+         has_bf16(op) && mlirTypeIsABF16(moe__element_type(op, MOE__SCALES)) &&
+         moe__mixed_format(op) == MOE__WEIGHT_I4 && mlirValueIsNull(moe__operand(op, MOE__ZEROS));
+}
+
 /* Whether tiles of 256 rows leave multiprocessors idle that those of two CTAs with rows in common
  * do not: a round of the latter takes 7/8 of the time. The second CTA begins in the middle of at
  * least two k-tiles of 128 columns. */
@@ -703,6 +718,8 @@ moe__candidates_t moe__mixed_candidates(MlirOperation op) {
   bool may_spread = class == 2 && is_usual(op) && moe__mixed_group(op) == 64;
   if (tokens <= 32 && may_spread && leaves_some_idle(tiles_of_rows(rows, 4)))
     return MOE__CANDIDATES(SPREAD_32);
+  if (tokens <= 32 && class == 2 && numbers < NUMBERS_CLASSES && !has_registers_of_four(op, tokens))
+    return MOE__CANDIDATES(TWO_32);
   if (tokens <= 32)
     return numbers < NUMBERS_CLASSES ? MOE__CANDIDATES(TOKENS_32[class])
                                      : MOE__CANDIDATES(NUMBERS_32[class]);
