@@ -90,7 +90,7 @@ static bool has_mixed_weights(MlirOperation op) {
       !mlirTypeIsAFloat8E4M3FN(mlirShapedTypeGetElementType(qb)) ||
       mlirTypeIsAF32(moe__element_type(op, MOE__OUT)))
     return false;
-  return moe__is_row_major(sb) || (k >= 0 && k % (16 * MOE_MX_BLOCK) == 0);
+  return moe__is_row_major(sb) || (k >= 0 && k % (16 * (int64_t)MOE_MX_BLOCK) == 0);
 }
 
 /* Whether reading and writing the weights once more costs more than what mixed_mm is behind mm: 3

@@ -236,7 +236,7 @@ static void store_common(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
   moe__warp_barrier(b);
   moe__cluster_barrier(b);
   MOE__IF (b, moe__and(b, is_common, is_first)) {
-    moe__mixed_fragment_t all;
+    moe__mixed_fragment_t all = {{NULL}};
     for (int i = 0; i < s->schedule.tile_n / 2; i += VECTOR) {
       MlirValue part = moe__load_aligned(b, moe__offset_by(b, at, i * MOE__WARP * 4),
                                          moe__vector_type(b, VECTOR, b->f32), 16);

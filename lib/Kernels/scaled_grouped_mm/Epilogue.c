@@ -457,13 +457,12 @@ static void store_by_tma(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e,
 
 /* The same, a piece at a time: each is staged where the one `tma_store` before it was, while the
  * TMA reads those between the two. One that a warp stores itself counts as given too. */
-static void store_in_rotation(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e,
+static void store_in_rotation(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e, int places,
                               const moe__mm_fragment_t registers) {
   moe__builder_t *b = &s->kernel.builder;
   int at_once = staged_bytes(&s->schedule) / out_bytes(s), pieces = s->fragment_n / at_once;
   MlirValue row = moe__add(b, e->tile->row, e->self->warp_row);
   MlirValue is_whole = moe__ule(b, moe__add(b, row, WARP_ROWS), e->tile->row_end);
-  int places = moe__mm_tma_pieces(&s->schedule);
   bool goes_round = pieces % places == 0; /* the next tile's first piece has the first place too */
   for (int piece = 0; piece < pieces; piece++) {
     moe__mm_epilogue_t part = *e;
@@ -561,8 +560,13 @@ static void store_straight(moe__scaled_mm_t *s, const moe__mm_epilogue_t *e,
     store_direct(s, e, registers);
     return;
   }
-  if (moe__mm_tma_pieces(&s->schedule)) {
-    (s->schedule.rotate ? store_in_rotation : store_by_tma)(s, e, registers);
+  int places = moe__mm_tma_pieces(&s->schedule);
+  if (places && s->schedule.rotate) {
+    store_in_rotation(s, e, places, registers);
+    return;
+  }
+  if (places) {
+    store_by_tma(s, e, registers);
     return;
   }
   int at_once = staged_bytes(&s->schedule) / out_bytes(s);
