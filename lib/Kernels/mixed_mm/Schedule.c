@@ -583,8 +583,8 @@ static int class_of_rows(int64_t rows) {
   return rows < 0 ? 1 : rows <= FEW ? 0 : rows <= 16384 ? 1 : 2;
 }
 
-/* Whether four warpgroups have registers for tiles of 32 tokens: in groups of 64 with usual types; in
- * others of `i4` and bf16 where columns are many and tokens a multiple of 8. */
+/* Whether four warpgroups have registers for tiles of 32 tokens: in groups of 64 with usual types;
+ * in others of `i4` and bf16 where columns are many and tokens a multiple of 8. */
 static bool has_registers_of_four(MlirOperation op, int64_t tokens) {
   int group = moe__mixed_group(op);
   if (group == 64)
