@@ -60,20 +60,24 @@ bool moe__emu_poison(moe__emu_warp_t *warp, const moe__emu_operand_t *result, ui
   return true;
 }
 
-uint64_t moe__emu_poison_of(const moe__emu_warp_t *warp, const moe__emu_operand_t *operand,
-                            uint32_t lane) {
-  if (!(warp->shadows[operand->shadow].poisoned >> lane & 1))
-    return 0;
-  const uint8_t *row = poison_row(warp, operand);
-  uint64_t bits = 0;
+/* A lane's value in a row of registers: a bit of the mask where the operand is a predicate. */
+static uint64_t value_in(const uint8_t *row, const moe__emu_operand_t *operand, uint32_t lane) {
+  uint64_t value = 0;
   if (operand->bytes == 1) {
     uint32_t mask;
     memcpy(&mask, row, sizeof mask);
     return mask >> lane & 1;
   }
   size_t width = operand->bytes >= 8 ? 8 : 4;
-  memcpy(&bits, row + lane * width, width);
-  return bits;
+  memcpy(&value, row + lane * width, width);
+  return value;
+}
+
+uint64_t moe__emu_poison_of(const moe__emu_warp_t *warp, const moe__emu_operand_t *operand,
+                            uint32_t lane) {
+  if (!(warp->shadows[operand->shadow].poisoned >> lane & 1))
+    return 0;
+  return value_in(poison_row(warp, operand), operand, lane);
 }
 
 bool moe__emu_has_poison(const moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
@@ -129,18 +133,6 @@ static void replace(moe__emu_warp_t *warp, const moe__emu_operand_t *operand, co
       memcpy(row + lane * width, &value, width);
     }
   }
-}
-
-static uint64_t value_in(const uint8_t *row, const moe__emu_operand_t *operand, uint32_t lane) {
-  uint64_t value = 0;
-  if (operand->bytes == 1) {
-    uint32_t mask;
-    memcpy(&mask, row, sizeof mask);
-    return mask >> lane & 1;
-  }
-  size_t width = operand->bytes >= 8 ? 8 : 4;
-  memcpy(&value, row + lane * width, width);
-  return value;
 }
 
 moe__emu_step_t moe__emu_execute_poisoned(moe__emu_warp_t *warp,
