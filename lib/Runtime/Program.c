@@ -5,9 +5,11 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Runtime/Run.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static void free_code(moe__rt_bundle_code_t *code) {
   free(code->cubin.data);
@@ -63,11 +65,28 @@ static moe_rt_status_t check_code(const moe_rt_program_t *program) {
              : moe__rt_fail_in(status, "%s/%s", program->name, manifest->cubin.file);
 }
 
+/* NAME/FOLDER/manifest.json; whether there is one. */
+static bool has_manifest(const char *name, const char *folder) {
+  char path[PATH_MAX];
+  int length = snprintf(path, sizeof path, "%s/%s/%s", name, folder, manifest_name);
+  return length > 0 && length < (int)sizeof path && access(path, F_OK) == 0;
+}
+
+/* Whoever names a source, or a folder of candidates, is told what a bundle is. */
+static moe_rt_status_t fail_without_manifest(moe_rt_status_t status, const char *name) {
+  if (has_manifest(name, "0"))
+    return moe__rt_fail_after(status, "its folder holds candidates; %s/0 is a bundle", name);
+  return moe__rt_fail_after(status, "a bundle is a folder that moe-opt --emit=bundle writes");
+}
+
 static moe_rt_status_t read_folder(moe_rt_program_t *program) {
   enum { MANIFEST_LIMIT = 1 << 24, CODE_LIMIT = 1 << 30 };
   moe__rt_bytes_t text;
-  MOE__RT_TRY(moe__rt_file_read(program->name, manifest_name, MANIFEST_LIMIT, &text));
-  moe_rt_status_t status = parse_manifest(program, text.data, text.size);
+  moe_rt_status_t status = moe__rt_file_read(program->name, manifest_name, MANIFEST_LIMIT, &text);
+  if (status == MOE_RT_IO_ERROR && !has_manifest(program->name, "."))
+    return fail_without_manifest(status, program->name);
+  MOE__RT_TRY(status);
+  status = parse_manifest(program, text.data, text.size);
   free(text.data);
   MOE__RT_TRY(status);
   const moe__rt_manifest_t *manifest = program->manifest;

@@ -64,6 +64,18 @@ moe_rt_status_t moe__rt_fail_in(moe_rt_status_t status, const char *format, ...)
   return status;
 }
 
+moe_rt_status_t moe__rt_fail_after(moe_rt_status_t status, const char *format, ...) {
+  char advice[MESSAGE_SIZE] = "";
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(advice, sizeof advice, format, arguments);
+  va_end(arguments);
+  char text[2 * MESSAGE_SIZE + 2];
+  snprintf(text, sizeof text, "%s; %s", last_message, advice);
+  set_message(text);
+  return status;
+}
+
 moe_rt_status_t moe__rt_fail_memory(void) {
   return moe__rt_fail(MOE_RT_OUT_OF_MEMORY, "the host has no memory left");
 }

@@ -26,6 +26,10 @@ __attribute__((format(printf, 2, 3))) moe_rt_status_t moe__rt_fail(moe_rt_status
 __attribute__((format(printf, 2, 3))) moe_rt_status_t moe__rt_fail_in(moe_rt_status_t status,
                                                                       const char *format, ...);
 
+/* Puts "; ADVICE" behind the thread's message and returns `status`. */
+__attribute__((format(printf, 2, 3))) moe_rt_status_t moe__rt_fail_after(moe_rt_status_t status,
+                                                                         const char *format, ...);
+
 /* The host has no memory left. */
 moe_rt_status_t moe__rt_fail_memory(void);
 

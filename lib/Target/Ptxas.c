@@ -166,9 +166,24 @@ static const char *unfit(const char *text) {
   return NULL;
 }
 
+/* The error of a ptxas that says no, with the `length` bytes that it gives as a reason. One that is
+ * older than what the kernels are tested with says no to some that a newer one takes. */
+static void rejected(MlirOperation module, const char *ptxas, const char *assembler,
+                     const char *reason, size_t length) {
+  static const char tested[] = "13.3";
+  char advice[64] = "";
+  if (moe__target_is_older(version_of(assembler), tested))
+    snprintf(advice, sizeof advice, "; it is %.16s, take %s or newer: --ptxas=PATH", assembler,
+             tested);
+  while (length && reason[length - 1] == '\n')
+    length--;
+  moe__error(module, "%s rejects the generated PTX: %.*s%s", ptxas, length ? (int)length : INT_MAX,
+             length ? reason : "it says nothing", advice);
+}
+
 /* files[0] holds the PTX; ptxas writes to files[1]. */
-static moe_status_t assemble(MlirOperation module, const char *ptxas,
-                             const moe__target_options_t *options, bool splits, const int files[2],
+static moe_status_t assemble(MlirOperation module, const char *ptxas, const char *assembler,
+                             const moe__target_options_t *options, const int files[2],
                              moe__bytes_t *out_cubin, char **out_log) {
   char input[32], output[32], arch[32];
   snprintf(input, sizeof input, "/proc/self/fd/%d", files[0]);
@@ -180,7 +195,7 @@ static moe_status_t assemble(MlirOperation module, const char *ptxas,
   int count = 9;
   if (options->line_info)
     arguments[count++] = "-lineinfo";
-  if (splits)
+  if (!moe__target_is_older(version_of(assembler), "13.0"))
     arguments[count++] = "-split-compile=0"; /* as many threads as processors; the same code */
   int code = run(arguments, files, 2, &text);
   const char *line = text ? unfit(text) : NULL;
@@ -189,10 +204,9 @@ static moe_status_t assemble(MlirOperation module, const char *ptxas,
   if (code < 0 && !text)
     moe__error(module, "ptxas '%s' cannot be run: %s", ptxas, strerror(errno));
   else if (line)
-    moe__error(module, "%s rejects the generated PTX: %.*s", ptxas, (int)strcspn(line, "\n"), line);
+    rejected(module, ptxas, assembler, line, strcspn(line, "\n"));
   else if (code != 0)
-    moe__error(module, "%s rejects the generated PTX: %s", ptxas,
-               text && *text ? text : "it says nothing");
+    rejected(module, ptxas, assembler, text, text ? strlen(text) : 0);
   else if (!read_all(files[1], out_cubin))
     moe__error(module, "%s wrote no cubin", ptxas);
   else
@@ -226,8 +240,7 @@ moe_status_t moe__target_assemble(MlirOperation module, const moe__target_option
   if (files[0] < 0 || files[1] < 0 || !moe__file_write_bytes(files[0], ptx.data, ptx.length))
     moe__error(module, "cannot write the PTX for ptxas: %s", strerror(errno));
   else
-    status = assemble(module, ptxas, options, !moe__target_is_older(version_of(assembler), "13.0"),
-                      files, out_cubin, out_log);
+    status = assemble(module, ptxas, assembler, options, files, out_cubin, out_log);
   for (int i = 0; i < 2; i++)
     if (files[i] >= 0)
       close(files[i]);

@@ -102,7 +102,9 @@ static void test_find_the_only_function(void **state) {
 static void test_missing_files(void **state) {
   const bundle_t *bundle = *state;
   static const char *const names[] = {"kernels.cubin", "kernels.ptx", "manifest.json"};
-  expect_read("/nonexistent", MOE_RT_IO_ERROR, "/nonexistent/manifest.json: No such file");
+  expect_read("/nonexistent", MOE_RT_IO_ERROR,
+              "/nonexistent/manifest.json: No such file or directory; a bundle is a folder that "
+              "moe-opt --emit=bundle writes");
   for (int i = 0; i < 3; i++) {
     char path[512];
     char message[600];
