@@ -77,3 +77,10 @@ __all__ = [
     "scaled_mm",
     "set_emulator",
 ]
+
+# A traceback then names what people import, and not the file that it is written in.
+for _name in __all__:
+    _value = globals()[_name]
+    if isinstance(_value, type) and issubclass(_value, MoeError):
+        _value.__module__ = __name__
+del _name, _value

@@ -65,13 +65,14 @@ def _kinds(operands: Iterable[tuple[str, int]]) -> str:
 
 
 def _others(op: str, attributes: Mapping[str, Any], operands: Sequence[tuple[str, int]]) -> str:
-    """What an error adds: the operands there are, where no bundle of the op has these; else, of the first attribute that none of them has
+    """What an error adds: operands there are, first those that begin alike, where no bundle of the op has these; else, of the first attribute that none of them has
     beside those before it, the values there are."""
     entries = [(entry["attributes"], tuple((operand["dtype"], operand["rank"]) for operand in entry["operands"])) for entry in index() if entry["op"] == op]
     left = [has for has, kinds in entries if kinds == tuple(operands)]
     if not left:
-        near = sorted({kinds for _, kinds in entries if kinds[:1] == tuple(operands[:1])}, key=repr)
-        return f"; operands can be {' or '.join(map(_kinds, near))}" if near else ""
+        there = {kinds for _, kinds in entries}
+        near = sorted({kinds for kinds in there if kinds[:1] == tuple(operands[:1])} or there, key=repr)
+        return f"; operands can be {' or '.join(map(_kinds, near[:6]))}" if near else ""
     for name, value in attributes.items():
         values = sorted({repr(has.get(name)) for has in left if name in has or value is not None})
         left = [has for has in left if has.get(name) == value]

@@ -356,7 +356,7 @@ def convert_files(inputs: Sequence[str | os.PathLike[str]], output: str | os.Pat
 
 def _main() -> None:
     parser = argparse.ArgumentParser(
-        prog="python -m moe_opt.convert", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="python -m moe_opt.convert", description=(__doc__ or "").partition("SPDX")[0], formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("input", nargs="+", help="a safetensors file, or all files of the layers that are converted")
     parser.add_argument("output", help="the file to write")

@@ -444,6 +444,8 @@ class Refusals(Case):
             self.assertEqual((failed.returncode, failed.stdout, failed.stderr.count("\n")), (1, "", 1))
             self.assertIn(message, failed.stderr)
         self.assertEqual(run("in.safetensors", "out.safetensors").returncode, 2)
+        self.assertIn("mxfp8 is what compressed-tensors calls", run("--help").stdout)
+        self.assertNotIn("SPDX", run("--help").stdout)
         self.assertEqual((self.folder / "out.safetensors").read_bytes(), before)
         self.assertEqual({path.name for path in self.folder.iterdir()}, {"in.safetensors", "out.safetensors", "bad"})
 

@@ -315,6 +315,10 @@ class Programs(unittest.TestCase):
         moe_opt.load(name)(Exported(bits), out=out)
         self.assertTrue(numpy.array_equal(out[0], as_bytes(expected[0])))
 
+    def test_errors_have_the_names_that_people_import(self):
+        for name in ("MoeError", "InvalidArgument", "CompileError"):
+            self.assertEqual((getattr(moe_opt, name).__module__, getattr(moe_opt, name).__name__), ("moe_opt", name))
+
     def test_refusals(self):
         x, program = self.x, self.program
         name = next(iter(program)).name
@@ -332,6 +336,9 @@ class Programs(unittest.TestCase):
         self.refuses(AttributeError, name, lambda: program.nothing)
         self.refuses(moe_opt.NotFound, "no bundle of mx_quantize.quantize with axis = 1, block = 32, mode = 'up'", lambda: moe_opt.quantize(x, mode="up"))
         self.refuses(moe_opt.NotFound, "mode can be ", lambda: moe_opt.quantize(x, mode="up"))
+        weights, offs = numpy.zeros((1, 16, 64), numpy.float32), numpy.array([32], numpy.int32)
+        self.refuses(moe_opt.NotFound, "; operands can be bf16 of rank 2, bf16 of rank 3, i32 of rank 1", lambda: moe_opt.grouped_mm(x, weights.swapaxes(1, 2), offs))
+        self.refuses(moe_opt.InputOutputError, "; a bundle is a folder that moe-opt --emit=bundle writes", lambda: moe_opt.load("none"))
         self.refuses(moe_opt.InvalidArgument, "axis is 2", lambda: moe_opt.quantize(x, 2))
         self.refuses(TypeError, "axis is None; it must be a number", lambda: moe_opt.quantize(x, None))
         self.refuses(TypeError, "x is a list; it must be a tensor", lambda: moe_opt.quantize([1.0]))

@@ -9,6 +9,8 @@ import functools
 import io
 import pathlib
 import re
+import subprocess
+import tempfile
 import unittest
 
 import jax
@@ -20,6 +22,7 @@ import moe_opt
 import moe_opt.jax as moe
 from core_test import reference_quantize
 
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 NEAR = 0.045  # docs/numerics.md: an FP8 product keeps 28.5 dB, 0.0376 of the norm
 E, M, N, K = 3, 64, 96, 32
 
@@ -53,7 +56,7 @@ def ours(x, w, offs, recipe="fp8_rowwise"):
 
 def documented(page):
     """What the first example of a page prints, and what the page says."""
-    text = (pathlib.Path(__file__).resolve().parent.parent.parent / "docs" / page).read_text(encoding="utf-8")
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     code, said = re.match(r".*?```python\n(.*?)```.*?```\n(.*?)```", text, re.S).groups()
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
@@ -62,6 +65,19 @@ def documented(page):
 
 
 class Documentation(unittest.TestCase):
+    @unittest.skipUnless((ROOT / "build/bin/moe-opt").exists(), "needs moe-opt")
+    def test_python_page(self):
+        """That of python.md, here since it needs ml_dtypes, which JAX brings."""
+        text = (ROOT / "docs/python.md").read_text(encoding="utf-8")
+        code, said = re.search(r"```python\n(.*?)```\nprints `(.*?)`", text, re.S).groups()
+        (bundle,) = re.findall(r'moe_opt\.load\("(.*?)"\)', code)
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run([ROOT / "build/bin/moe-opt", ROOT / "examples/grouped_mm.mlir", "--emit=bundle", "-o", f"{folder}/bundle"], check=True)
+            printed = io.StringIO()
+            with contextlib.redirect_stdout(printed):
+                exec(code.replace(bundle, f"{folder}/bundle"), {})
+        self.assertEqual(printed.getvalue().strip(), said)
+
     def test_example(self):
         printed, said = documented("jax.md")
         self.assertEqual((len(printed), len(said)), (20, 20))
