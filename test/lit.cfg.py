@@ -3,6 +3,7 @@
 SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
 import os
+import re
 import shutil
 import subprocess
 
@@ -36,6 +37,11 @@ config.substitutions.append(("%times", "3" if config.sanitize else "1"))
 
 if config.ptxas and os.path.exists(config.ptxas):
     config.available_features.add("ptxas")
+    # The one that ./dev installs, of which registers and counts of instructions are known.
+    with open(os.path.join(config.moe_source_dir, "dev")) as dev:
+        tested = re.search(r"^ptxas_version=(.*)$", dev.read(), re.MULTILINE).group(1)
+    if f"V{tested}\n" in subprocess.run([config.ptxas, "--version"], capture_output=True, text=True).stdout:
+        config.available_features.add("ptxas-of-dev")
 if os.path.exists("/usr/local/cuda/bin/ptxas"):
     config.available_features.add("cuda-toolkit")  # whose ptxas moe-opt finds where there is no other
 if config.sanitize:
