@@ -784,8 +784,8 @@ static bool check(MlirOperation op, const moe__mixed_schedule_t *s) {
                       "'schedule.depth' is %d; with scales that lie by rows it must be at most %d",
                       s->depth, MOE__MIXED_ROW_SCALES * MOE_MX_BLOCK);
   if (s->scaled_weights && ((s->token_parts > 1 && !s->long_sums) || s->in_flight > 1))
-    return moe__error(op, "'schedule.scaled_weights' is 1; in_flight must be 1 then, and without "
-                          "long_sums token_parts");
+    return moe__error(op, "'schedule.scaled_weights' is 1; in_flight must be 1 then, and "
+                          "token_parts too without long_sums");
   if (s->long_sums && !s->scaled_weights)
     return moe__error(op, "'schedule.long_sums' is 1; it must be 0 without scaled_weights");
   int scales = moe__mixed_scales_of_stage(moe__mixed_group(op), s->depth);
