@@ -16,9 +16,8 @@
 #include "lib/Dialect/Dialect.h"
 #include "lib/Kernels/mixed_mm/Schedule.h"
 
-#define MOE__MIXED_WARPGROUP 128 /* threads */
-#define MOE__MIXED_WARPS 4       /* of a warpgroup; each has a panel of MOE_WEIGHT_ROWS rows */
-#define MOE__MIXED_STEP 16       /* columns of one wgmma: a word of a lane's weights */
+#define MOE__MIXED_WARPS 4 /* of a warpgroup; each has a panel of MOE_WEIGHT_ROWS rows */
+#define MOE__MIXED_STEP 16 /* columns of one wgmma: a word of a lane's weights */
 #define MOE__MIXED_STEPS (MOE_WEIGHT_COLUMNS / MOE__MIXED_STEP) /* of a chunk */
 #define MOE__MIXED_CHUNK_BYTES 128 /* of MOE_WEIGHT_COLUMNS columns of a token */
 #define MOE__MIXED_FP8_EXPONENT 90 /* that scales of FP8 weights have more as factors */
@@ -201,6 +200,12 @@ void moe__mixed_multiply_panel(moe__mixed_mm_t *s, const moe__mixed_position_t *
 
 /* Reserves shared memory. */
 void moe__mixed_store_reserve(moe__mixed_layout_t *layout, const moe__mixed_schedule_t *schedule);
+
+/* A warp's sums in memory, where another one adds them: bytes of them; and `at`, the lane's first
+ * 16 bytes, to which its sums are stored, or whose sums are added to its own. */
+int moe__mixed_sums_bytes(const moe__mixed_schedule_t *schedule);
+void moe__mixed_put_sums(moe__mixed_mm_t *s, const moe__mixed_fragment_t sums, MlirValue at);
+void moe__mixed_add_sums(moe__mixed_mm_t *s, MlirValue at, moe__mixed_fragment_t sums);
 
 /* A barrier of the warps that multiply, which divide the columns of a stage. */
 void moe__mixed_slices_barrier(moe__mixed_mm_t *s);

@@ -14,8 +14,6 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Kernels/mixed_mm/MixedMm.h"
 
-#define VECTOR 4 /* sums that are moved at once */
-
 void moe__mixed_spread_parameters(moe__mixed_mm_t *s) {
   s->partials = moe__kernel_partials(&s->kernel);
   s->arrivals = moe__kernel_arrivals(&s->kernel);
@@ -92,7 +90,7 @@ static MlirValue partial_at(moe__mixed_mm_t *s, const moe__mixed_position_t *sel
                             MlirValue number) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue slot = moe__add(b, moe__mul(b, number, MOE__PARTIAL_SUMS / s->schedule.ctas_per_sm * 4),
-                            moe__mul(b, self->panel, s->schedule.tile_n / 2 * MOE__WARP * 4));
+                            moe__mul(b, self->panel, moe__mixed_sums_bytes(&s->schedule)));
   return moe__offset(b, s->partials, moe__add(b, slot, moe__shl(b, self->lane, 4)));
 }
 
@@ -107,10 +105,8 @@ static MlirValue arrival_at(moe__mixed_mm_t *s, const moe__mixed_position_t *sel
 static void hand_on(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
                     const moe__mixed_fragment_t sums) {
   moe__builder_t *b = &s->kernel.builder;
-  MlirValue run = own_run(s), to = partial_at(s, self, run);
-  for (int i = 0; i < s->schedule.tile_n / 2; i += VECTOR)
-    moe__store_aligned(b, moe__vector(b, VECTOR, sums + i),
-                       moe__offset_by(b, to, i * MOE__WARP * 4), 16);
+  MlirValue run = own_run(s);
+  moe__mixed_put_sums(s, sums, partial_at(s, self, run));
   moe__warp_barrier(b);
   MOE__IF (b, moe__eq(b, self->lane, 0)) {
     moe__atomic_exchange(b, arrival_at(s, self, run), moe__i32(b, 1), MOE__ACQUIRE_RELEASE);
@@ -128,18 +124,6 @@ static void await(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirVal
     found = moe__warp_uniform(b, found);
   }
   moe__warp_barrier(b);
-}
-
-static void add_partial(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue number,
-                        moe__mixed_fragment_t sums) {
-  moe__builder_t *b = &s->kernel.builder;
-  MlirType type = moe__vector_type(b, VECTOR, b->f32);
-  MlirValue from = partial_at(s, self, number);
-  for (int i = 0; i < s->schedule.tile_n / 2; i += VECTOR) {
-    MlirValue part = moe__load_aligned(b, moe__offset_by(b, from, i * MOE__WARP * 4), type, 16);
-    for (int j = 0; j < VECTOR; j++)
-      sums[i + j] = moe__fadd(b, sums[i + j], moe__extract(b, part, j));
-  }
 }
 
 MlirValue moe__mixed_meet(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue tiles,
@@ -160,7 +144,7 @@ MlirValue moe__mixed_meet(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
     run = moe__add(b, run, 1);
     MlirValue next = moe__sub(b, run_at(s, &of, moe__add(b, run, 1)), from);
     await(s, self, run);
-    add_partial(s, self, run, sums);
+    moe__mixed_add_sums(s, partial_at(s, self, run), sums);
     end = moe__umin(b, next, of.k_tiles);
     sum = moe__accumulator_pack(b, s->schedule.tile_n, sums);
   }

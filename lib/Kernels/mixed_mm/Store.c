@@ -15,9 +15,42 @@
 
 #include "mlir-c/BuiltinTypes.h"
 
+#include <string.h>
+
 #define VECTOR 4 /* sums that are moved at once */
 
 #define SLICES_BARRIER 1
+
+/* ---- A warp's sums in memory ---- */
+
+int moe__mixed_sums_bytes(const moe__mixed_schedule_t *schedule) {
+  return schedule->tile_n / 2 * MOE__WARP * 4;
+}
+
+/* Sums `i` to `i + VECTOR - 1` of those at `at`. */
+static MlirValue load_sums(moe__mixed_mm_t *s, MlirValue at, int i) {
+  moe__builder_t *b = &s->kernel.builder;
+  return moe__load_aligned(b, moe__offset_by(b, at, i * MOE__WARP * 4),
+                           moe__vector_type(b, VECTOR, b->f32), 16);
+}
+
+void moe__mixed_put_sums(moe__mixed_mm_t *s, const moe__mixed_fragment_t sums, MlirValue at) {
+  moe__builder_t *b = &s->kernel.builder;
+  for (int i = 0; i < s->schedule.tile_n / 2; i += VECTOR)
+    moe__store_aligned(b, moe__vector(b, VECTOR, sums + i),
+                       moe__offset_by(b, at, i * MOE__WARP * 4), 16);
+}
+
+void moe__mixed_add_sums(moe__mixed_mm_t *s, MlirValue at, moe__mixed_fragment_t sums) {
+  moe__builder_t *b = &s->kernel.builder;
+  for (int i = 0; i < s->schedule.tile_n / 2; i += VECTOR) {
+    MlirValue others = load_sums(s, at, i);
+    for (int j = 0; j < VECTOR; j++)
+      sums[i + j] = moe__fadd(b, sums[i + j], moe__extract(b, others, j));
+  }
+}
+
+/* ---- The sums of all parts ---- */
 
 /* Panels whose rows belong to one CTA, and the parts that each has. */
 static int panels_of_cta(const moe__mixed_schedule_t *schedule) {
@@ -28,11 +61,6 @@ static int parts_of_panel(const moe__mixed_schedule_t *schedule) {
   return schedule->split * schedule->slices;
 }
 
-/* The bytes of one warp's sums. */
-static int part_bytes(const moe__mixed_schedule_t *schedule) {
-  return schedule->tile_n / 2 * MOE__WARP * 4;
-}
-
 #define STAGED_TOKENS 32 /* of a warp, at once */
 #define BLOCK_TOKENS 16  /* of them, four 8 x 8 matrices */
 #define TOKEN_BYTES (2 * MOE_WEIGHT_ROWS)
@@ -41,25 +69,29 @@ static int part_bytes(const moe__mixed_schedule_t *schedule) {
 void moe__mixed_store_reserve(moe__mixed_layout_t *layout, const moe__mixed_schedule_t *schedule) {
   int parts = parts_of_panel(schedule);
   if (schedule->common)
-    layout->parts = moe__layout_shared(&layout->cta, MOE__MIXED_WARPS * part_bytes(schedule), 16);
+    layout->parts =
+        moe__layout_shared(&layout->cta, MOE__MIXED_WARPS * moe__mixed_sums_bytes(schedule), 16);
   if (parts > 1)
-    layout->parts = moe__layout_shared(&layout->cta,
-                                       panels_of_cta(schedule) * parts * part_bytes(schedule), 16);
+    layout->parts = moe__layout_shared(
+        &layout->cta, panels_of_cta(schedule) * parts * moe__mixed_sums_bytes(schedule), 16);
   if (schedule->staged)
     layout->staging =
         moe__layout_shared(&layout->cta, moe__mixed_warps(schedule) * STAGING_BYTES, 128);
 }
 
-/* ---- The sums of all parts ---- */
+/* The lane's place in the sums of number `slot` (i32) in shared memory. */
+static MlirValue slot_at(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue slot) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue bytes = moe__add(b, moe__mul(b, slot, moe__mixed_sums_bytes(&s->schedule)),
+                             moe__shl(b, self->lane, 4));
+  return moe__offset_by(b, moe__offset(b, s->kernel.shared, bytes), s->layout.parts);
+}
 
 /* Where part `index` of the panel's sums is, in the shared memory of who owns its rows. */
 static MlirValue part_at(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue index) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue number = moe__urem(b, self->panel, panels_of_cta(&s->schedule));
-  MlirValue slot = moe__add(b, moe__mul(b, number, parts_of_panel(&s->schedule)), index);
-  MlirValue bytes =
-      moe__add(b, moe__mul(b, slot, part_bytes(&s->schedule)), moe__shl(b, self->lane, 4));
-  return moe__offset_by(b, moe__offset(b, s->kernel.shared, bytes), s->layout.parts);
+  return slot_at(s, self, moe__add(b, moe__mul(b, number, parts_of_panel(&s->schedule)), index));
 }
 
 static void send(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue owner,
@@ -71,19 +103,15 @@ static void send(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValu
   MlirValue to = part_at(s, self, index);
   if (s->schedule.split > 1)
     to = moe__shared_of_rank(b, to, owner);
-  for (int i = 0; i < s->schedule.tile_n / 2; i += VECTOR)
-    moe__store_aligned(b, moe__vector(b, VECTOR, sums + i),
-                       moe__offset_by(b, to, i * MOE__WARP * 4), 16);
+  moe__mixed_put_sums(s, sums, to);
 }
 
 static void add_parts(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
                       moe__mixed_fragment_t sums) {
   moe__builder_t *b = &s->kernel.builder;
-  MlirType type = moe__vector_type(b, VECTOR, b->f32);
   for (int i = 0; i < s->schedule.tile_n / 2; i += VECTOR) {
     for (int index = 0; index < parts_of_panel(&s->schedule); index++) {
-      MlirValue from = moe__offset_by(b, part_at(s, self, moe__i32(b, index)), i * MOE__WARP * 4);
-      MlirValue part = moe__load_aligned(b, from, type, 16);
+      MlirValue part = load_sums(s, part_at(s, self, moe__i32(b, index)), i);
       for (int j = 0; j < VECTOR; j++) {
         MlirValue value = moe__extract(b, part, j);
         sums[i + j] = index > 0 ? moe__fadd(b, sums[i + j], value) : value;
@@ -218,16 +246,10 @@ static void store_common(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
   moe__builder_t *b = &s->kernel.builder;
   MlirValue is_common = moe__mixed_is_common(s, self);
   MlirValue is_first = moe__eq(b, s->kernel.cluster_rank, 0);
-  MlirValue number = moe__and(b, self->panel, MOE__MIXED_WARPS - 1);
-  MlirValue bytes =
-      moe__add(b, moe__mul(b, number, part_bytes(&s->schedule)), moe__shl(b, self->lane, 4));
-  MlirValue at = moe__offset_by(b, moe__offset(b, s->kernel.shared, bytes), s->layout.parts);
+  MlirValue at = slot_at(s, self, moe__and(b, self->panel, MOE__MIXED_WARPS - 1));
   MOE__IF (b, is_common) {
     MOE__IF (b, moe__eq(b, s->kernel.cluster_rank, 1)) {
-      MlirValue to = moe__shared_of_rank(b, at, moe__i32(b, 0));
-      for (int i = 0; i < s->schedule.tile_n / 2; i += VECTOR)
-        moe__store_aligned(b, moe__vector(b, VECTOR, sums + i),
-                           moe__offset_by(b, to, i * MOE__WARP * 4), 16);
+      moe__mixed_put_sums(s, sums, moe__shared_of_rank(b, at, moe__i32(b, 0)));
     }
   }
   MOE__ELSE (b) {
@@ -236,13 +258,9 @@ static void store_common(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
   moe__warp_barrier(b);
   moe__cluster_barrier(b);
   MOE__IF (b, moe__and(b, is_common, is_first)) {
-    moe__mixed_fragment_t all = {{NULL}};
-    for (int i = 0; i < s->schedule.tile_n / 2; i += VECTOR) {
-      MlirValue part = moe__load_aligned(b, moe__offset_by(b, at, i * MOE__WARP * 4),
-                                         moe__vector_type(b, VECTOR, b->f32), 16);
-      for (int j = 0; j < VECTOR; j++)
-        all[i + j] = moe__fadd(b, sums[i + j], moe__extract(b, part, j));
-    }
+    moe__mixed_fragment_t all;
+    memcpy(all, sums, (size_t)s->schedule.tile_n / 2 * sizeof *all);
+    moe__mixed_add_sums(s, at, all);
     moe__mixed_tile_t other = *tile;
     other.row = moe__add(b, tile->row, (s->schedule.warpgroups - 1) * MOE__WGMMA_M);
     store_rows(s, self, &other, all);
