@@ -564,6 +564,16 @@ static moe__mixed_position_t position_of(moe__mixed_mm_t *s, MlirValue thread) {
   return self;
 }
 
+/* The sums over some k-tiles; tile: with direct, whose weights the warp loads. */
+static void multiply(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
+                     const moe__mixed_reduction_t *reduction, const moe__mixed_tile_t *tile,
+                     moe__cursor_t cursor, moe__mixed_fragment_t sums) {
+  if (s->schedule.panels)
+    moe__mixed_multiply_panel(s, self, reduction, tile, cursor, sums);
+  else
+    moe__mixed_multiply(s, self, reduction, cursor, sums);
+}
+
 /* The products and the results of tile `index`, over the k-tiles of the warp's; of s->n tokens. */
 static void multiply_tile(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
                           const moe__mixed_reduction_t *own, MlirValue index,
@@ -573,10 +583,7 @@ static void multiply_tile(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
   moe__mixed_tile_t of_weights;
   if (s->schedule.direct)
     of_weights = tile_at(s, index);
-  if (s->schedule.panels)
-    moe__mixed_multiply_panel(s, self, own, s->schedule.direct ? &of_weights : NULL, cursor, sums);
-  else
-    moe__mixed_multiply(s, self, own, cursor, sums);
+  multiply(s, self, own, s->schedule.direct ? &of_weights : NULL, cursor, sums);
   if (s->schedule.common) {
     MlirValue rest = moe__sub(b, moe__ceil_div(b, s->depth.value, s->schedule.depth), own->count);
     moe__mixed_pass(s, self, rest, moe__cursor_advance(b, &s->layout.ring, cursor, own->count));
@@ -648,10 +655,7 @@ static void multiply_shares(moe__mixed_mm_t *s) {
     moe__mixed_reduction_t reduction = moe__mixed_share(s, tiles, index).reduction;
     reduction.count = moe__warp_uniform(b, reduction.count);
     moe__mixed_fragment_t sums;
-    if (s->schedule.panels)
-      moe__mixed_multiply_panel(s, &self, &reduction, NULL, cursor, sums);
-    else
-      moe__mixed_multiply(s, &self, &reduction, cursor, sums);
+    multiply(s, &self, &reduction, NULL, cursor, sums);
     /* Asked for here, where it is needed: so it takes no registers before. */
     moe__mixed_share_t share = moe__mixed_share(s, tiles, moe__fresh(b, index));
     MlirValue owns = moe__mixed_meet(s, &self, tiles, &share, sums);

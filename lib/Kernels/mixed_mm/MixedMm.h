@@ -152,8 +152,11 @@ void moe__mixed_last_units(moe__mixed_mm_t *s, const moe__mixed_units_t *units, 
 /* Whether the sums of a tile are in units, and are multiplied by the ratio of two of them. */
 bool moe__mixed_rescales(const moe__mixed_mm_t *s);
 
-/* Columns of a piece, which is a group or a part of one; and the lane's words of a chunk of 64. */
-int moe__mixed_piece(const moe__mixed_mm_t *s);
+/* Columns of a piece, which is a group, or 64 of a longer one, or of several groups where weights
+ * have E8M0 scales in them. */
+int moe__mixed_piece_columns(const moe__mixed_mm_t *s);
+
+/* The lane's words of a chunk of 64 columns. */
 MlirValue moe__mixed_load_words(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
                                 MlirValue buffer, moe__mixed_number_t chunk);
 

@@ -11,12 +11,29 @@
 
 #include <string.h>
 
+#define STEP_BYTES (2 * MOE__MIXED_STEP) /* of a token */
+
 /* A piece's weights, as wgmma takes them. */
 typedef MlirValue piece_t[MOE__MIXED_STEPS * MOE__WGMMA_A_REGISTERS];
 
 /* Which of a row's numbers in the stage those of piece `index` are. */
 static moe__mixed_number_t number_of(const moe__mixed_mm_t *s, int index) {
-  return (moe__mixed_number_t){.constant = s->group ? index * moe__mixed_piece(s) / s->group : 0};
+  return (moe__mixed_number_t){.constant =
+                                   s->group ? index * moe__mixed_piece_columns(s) / s->group : 0};
+}
+
+/* Where piece `index` of a stage is: its chunk of 64 columns, and its first step of 16 there. */
+static int chunk_of(const moe__mixed_mm_t *s, int index) {
+  return index * moe__mixed_piece_columns(s) / MOE_WEIGHT_COLUMNS;
+}
+
+static int first_step(const moe__mixed_mm_t *s, int index) {
+  return index * moe__mixed_piece_columns(s) % MOE_WEIGHT_COLUMNS / MOE__MIXED_STEP;
+}
+
+static MlirValue load_words(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue buffer,
+                            int chunk) {
+  return moe__mixed_load_words(s, self, buffer, (moe__mixed_number_t){.constant = chunk});
 }
 
 /* A piece as it lies in a stage. */
@@ -29,17 +46,15 @@ typedef struct packed_t {
 /* Piece number `index` of the stage in `buffer`. */
 static packed_t load_piece(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue buffer,
                            int index) {
-  int columns = moe__mixed_piece(s), chunk = index * columns / MOE_WEIGHT_COLUMNS;
-  packed_t out = {
-      .words = moe__mixed_load_words(s, self, buffer, (moe__mixed_number_t){.constant = chunk}),
-      .first = index * columns % MOE_WEIGHT_COLUMNS / MOE__MIXED_STEP};
+  packed_t out = {.words = load_words(s, self, buffer, chunk_of(s, index)),
+                  .first = first_step(s, index)};
   moe__mixed_load_subtrahends(s, self, buffer, number_of(s, index), out.subtrahends);
   return out;
 }
 
 static void convert_packed(moe__mixed_mm_t *s, const packed_t *packed, piece_t out) {
   moe__builder_t *b = &s->kernel.builder;
-  for (int i = 0; i < moe__mixed_piece(s) / MOE__MIXED_STEP; i++)
+  for (int i = 0; i < moe__mixed_piece_columns(s) / MOE__MIXED_STEP; i++)
     moe__mixed_convert(s, moe__extract(b, packed->words, packed->first + i), packed->subtrahends,
                        out + (ptrdiff_t)i * MOE__WGMMA_A_REGISTERS);
 }
@@ -63,18 +78,8 @@ typedef struct flight_t {
   MlirValue scales[2];
 } flight_t;
 
-static bool has_integers(const moe__mixed_mm_t *s) {
-  return s->format != MOE__WEIGHT_E2M1 && s->format != MOE__WEIGHT_E4M3;
-}
-
-/* Columns of a piece: where weights have E8M0 scales in them, it has several groups. */
-static int piece_columns(const moe__mixed_mm_t *s) {
-  return s->schedule.scaled_weights && !has_integers(s) ? MOE_WEIGHT_COLUMNS : moe__mixed_piece(s);
-}
-
 static int piece_words(const moe__mixed_mm_t *s) {
-  int columns = piece_columns(s);
-  return columns / MOE__MIXED_STEP * MOE__WGMMA_A_REGISTERS;
+  return moe__mixed_piece_columns(s) / MOE__MIXED_STEP * MOE__WGMMA_A_REGISTERS;
 }
 
 /* With tokens in parts: the sums, the products of two parts, and two pieces of weights; `others`:
@@ -95,28 +100,31 @@ static int part_tokens(const moe__mixed_mm_t *s) {
   return s->schedule.tile_n / s->schedule.token_parts;
 }
 
-bool moe__mixed_rescales(const moe__mixed_mm_t *s) {
-  return s->schedule.long_sums && has_integers(s);
-}
-
 /* Whether the sums of parts go on from piece to piece. */
 static bool goes_on_in_parts(const moe__mixed_mm_t *s) {
   return moe__mixed_rescales(s) || (s->schedule.long_sums && s->schedule.token_parts > 1);
 }
 
+/* Issues the products of piece `index` of a stage with one part of its tokens, which `tokens`
+ * describes: instead of what `sums` has (fresh), or added to it. */
+static void issue_products(moe__mixed_mm_t *s, MlirValue tokens, int index, int part,
+                           const piece_t weights, bool fresh, moe__accumulator_t *sums) {
+  moe__builder_t *b = &s->kernel.builder;
+  int row = chunk_of(s, index) * s->schedule.tile_n + part * part_tokens(s);
+  int start = row * MOE__MIXED_CHUNK_BYTES + first_step(s, index) * STEP_BYTES;
+  for (int i = 0; i < moe__mixed_piece_columns(s) / MOE__MIXED_STEP; i++)
+    *sums = moe__wgmma_k16_fragment(
+        b, *sums, fresh && i == 0, weights + (ptrdiff_t)i * MOE__WGMMA_A_REGISTERS,
+        moe__wgmma_advance(b, tokens, start + i * STEP_BYTES), s->x_type, false);
+  moe__wgmma_commit(b);
+}
+
 /* Issues the products of a piece, whose weights the flight has. */
 static void issue_piece(moe__mixed_mm_t *s, MlirValue tokens, int index, flight_t *flight) {
   moe__builder_t *b = &s->kernel.builder;
-  int columns = moe__mixed_piece(s), chunk = index * columns / MOE_WEIGHT_COLUMNS;
-  int first = index * columns % MOE_WEIGHT_COLUMNS / MOE__MIXED_STEP;
-  int start = chunk * s->schedule.tile_n * MOE__MIXED_CHUNK_BYTES;
   flight->products = moe__wgmma_zero(b, s->n);
   moe__wgmma_fence_through(b, 1, &flight->products, piece_words(s), flight->weights);
-  for (int i = 0; i < columns / MOE__MIXED_STEP; i++)
-    flight->products = moe__wgmma_k16_fragment(
-        b, flight->products, i == 0, flight->weights + (ptrdiff_t)i * MOE__WGMMA_A_REGISTERS,
-        moe__wgmma_advance(b, tokens, start + (first + i) * 2 * MOE__MIXED_STEP), s->x_type, false);
-  moe__wgmma_commit(b);
+  issue_products(s, tokens, index, 0, flight->weights, true, &flight->products);
 }
 
 /* Waits until no more than `pending` pieces are in flight, and adds this one's. */
@@ -137,10 +145,7 @@ static void issue_part(moe__mixed_mm_t *s, MlirValue tokens, int step, int befor
                        moe__accumulator_t *products, moe__accumulator_t *complete,
                        moe__mixed_fragment_t sums) {
   moe__builder_t *b = &s->kernel.builder;
-  int parts = s->schedule.token_parts, index = step / parts, part = step % parts;
-  int columns = moe__mixed_piece(s), chunk = index * columns / MOE_WEIGHT_COLUMNS;
-  int first = index * columns % MOE_WEIGHT_COLUMNS / MOE__MIXED_STEP;
-  int start = (chunk * s->schedule.tile_n + part * part_tokens(s)) * MOE__MIXED_CHUNK_BYTES;
+  int parts = s->schedule.token_parts, part = step % parts;
   moe__accumulator_t through[3] = {*products};
   int added = before - 2, count = part_tokens(s) / 2, passing = 1;
   if (added >= 0)
@@ -153,11 +158,7 @@ static void issue_part(moe__mixed_mm_t *s, MlirValue tokens, int step, int befor
     moe__accumulator_unpack(b, through[1], sums + added % parts * count);
   if (complete)
     *complete = through[passing - 1];
-  for (int i = 0; i < columns / MOE__MIXED_STEP; i++)
-    *products = moe__wgmma_k16_fragment(
-        b, *products, i == 0, weights + (ptrdiff_t)i * MOE__WGMMA_A_REGISTERS,
-        moe__wgmma_advance(b, tokens, start + (first + i) * 2 * MOE__MIXED_STEP), s->x_type, false);
-  moe__wgmma_commit(b);
+  issue_products(s, tokens, step / parts, part, weights, true, products);
 }
 
 /* Waits until no more than `pending` parts are in flight. */
@@ -192,7 +193,7 @@ static packed_chunk_t load_chunk(moe__mixed_mm_t *s, const moe__mixed_position_t
   if (s->format == MOE__WEIGHT_E4M3)
     moe__mixed_load_fp8(s, self, buffer, index, out.of_rows);
   else
-    out.words = moe__mixed_load_words(s, self, buffer, (moe__mixed_number_t){.constant = index});
+    out.words = load_words(s, self, buffer, index);
   return out;
 }
 
@@ -227,17 +228,14 @@ static void convert_unit_piece(moe__mixed_mm_t *s, const moe__mixed_position_t *
                                MlirValue buffer, int index, const moe__mixed_units_t *units,
                                piece_t out, MlirValue ratios[2]) {
   moe__builder_t *b = &s->kernel.builder;
-  int columns = moe__mixed_piece(s), chunk = index * columns / MOE_WEIGHT_COLUMNS;
-  int first = index * columns % MOE_WEIGHT_COLUMNS / MOE__MIXED_STEP;
-  MlirValue words =
-      moe__mixed_load_words(s, self, buffer, (moe__mixed_number_t){.constant = chunk});
+  MlirValue words = load_words(s, self, buffer, chunk_of(s, index));
   MlirValue factors[2], subtrahends[2];
   moe__mixed_share_unit(s, units, number_of(s, index).constant, factors, ratios);
   moe__mixed_load_subtrahends(s, self, buffer, number_of(s, index), subtrahends);
   moe__mixed_scale_subtrahends(s, factors, subtrahends);
-  for (int i = 0; i < columns / MOE__MIXED_STEP; i++)
-    moe__mixed_convert_unit(s, moe__extract(b, words, first + i), factors, subtrahends,
-                            out + (ptrdiff_t)i * MOE__WGMMA_A_REGISTERS);
+  for (int i = 0; i < moe__mixed_piece_columns(s) / MOE__MIXED_STEP; i++)
+    moe__mixed_convert_unit(s, moe__extract(b, words, first_step(s, index) + i), factors,
+                            subtrahends, out + (ptrdiff_t)i * MOE__WGMMA_A_REGISTERS);
 }
 
 /* The first of a row's scales in a stage that is so many k-tiles behind another one. */
@@ -297,7 +295,7 @@ static void multiply_stages_in_parts(moe__mixed_mm_t *s, const moe__mixed_positi
                                      moe__mixed_fragment_t sums) {
   moe__kernel_t *kernel = &s->kernel;
   moe__builder_t *b = &kernel->builder;
-  int parts = s->schedule.token_parts, pieces = s->schedule.depth / moe__mixed_piece(s);
+  int parts = s->schedule.token_parts, pieces = s->schedule.depth / moe__mixed_piece_columns(s);
   int steps = pieces * parts, all = stages * steps;
   moe__cursor_t cursors[MOST_STAGES + 1] = {cursor};
   MlirValue buffers[MOST_STAGES], tokens[MOST_STAGES];
@@ -362,13 +360,7 @@ static void multiply_scaled_stage(moe__mixed_mm_t *s, const moe__mixed_position_
   for (int c = 0; c < chunks; c++) {
     MlirValue *now = weights[c % 2], *other = weights[(c + 1) % 2];
     moe__wgmma_fence_through(b, 1, &products, piece_words(s), now);
-    for (int i = 0; i < MOE__MIXED_STEPS; i++)
-      products = moe__wgmma_k16_fragment(
-          b, products, !goes_on && c == 0 && i == 0, now + (ptrdiff_t)i * MOE__WGMMA_A_REGISTERS,
-          moe__wgmma_advance(
-              b, tokens, c * s->schedule.tile_n * MOE__MIXED_CHUNK_BYTES + i * 2 * MOE__MIXED_STEP),
-          s->x_type, false);
-    moe__wgmma_commit(b);
+    issue_products(s, tokens, c, 0, now, !goes_on && c == 0, &products);
     if (c > 0)
       moe__wgmma_wait_through(b, 1, 0, NULL, piece_words(s), other);
     if (c + 1 < chunks)
@@ -403,13 +395,7 @@ static void multiply_scaled_behind(moe__mixed_mm_t *s, const moe__mixed_position
   moe__accumulator_t products = moe__accumulator_pack(b, s->n, sums);
   for (int c = 0; c < chunks; c++) {
     moe__wgmma_fence_through(b, 1, &products, piece_words(s), first);
-    for (int i = 0; i < MOE__MIXED_STEPS; i++)
-      products = moe__wgmma_k16_fragment(
-          b, products, false, first + (ptrdiff_t)i * MOE__WGMMA_A_REGISTERS,
-          moe__wgmma_advance(
-              b, tokens, c * s->schedule.tile_n * MOE__MIXED_CHUNK_BYTES + i * 2 * MOE__MIXED_STEP),
-          s->x_type, false);
-    moe__wgmma_commit(b);
+    issue_products(s, tokens, c, 0, first, false, &products);
     bool is_last = c + 1 == chunks, follows = !is_last || has_next;
     if (is_last && has_next) {
       moe__cursor_t behind = moe__cursor_next(b, &s->layout.ring, cursor);
@@ -436,9 +422,6 @@ static void multiply_scaled_behind(moe__mixed_mm_t *s, const moe__mixed_position
 static void issue_long(moe__mixed_mm_t *s, MlirValue tokens, int index, int part, piece_t weights,
                        moe__accumulator_t *sum, moe__accumulator_t *other) {
   moe__builder_t *b = &s->kernel.builder;
-  int columns = piece_columns(s), chunk = index * columns / MOE_WEIGHT_COLUMNS;
-  int first = index * columns % MOE_WEIGHT_COLUMNS / MOE__MIXED_STEP;
-  int start = (chunk * s->schedule.tile_n + part * part_tokens(s)) * MOE__MIXED_CHUNK_BYTES;
   moe__accumulator_t through[2] = {*sum};
   if (other)
     through[1] = *other;
@@ -446,11 +429,7 @@ static void issue_long(moe__mixed_mm_t *s, MlirValue tokens, int index, int part
   *sum = through[0];
   if (other)
     *other = through[1];
-  for (int i = 0; i < columns / MOE__MIXED_STEP; i++)
-    *sum = moe__wgmma_k16_fragment(
-        b, *sum, false, weights + (ptrdiff_t)i * MOE__WGMMA_A_REGISTERS,
-        moe__wgmma_advance(b, tokens, start + (first + i) * 2 * MOE__MIXED_STEP), s->x_type, false);
-  moe__wgmma_commit(b);
+  issue_products(s, tokens, index, part, weights, false, sum);
 }
 
 static void rescale_part(moe__mixed_mm_t *s, const MlirValue ratios[2], moe__accumulator_t *sum) {
@@ -471,9 +450,10 @@ static void multiply_long_stages(moe__mixed_mm_t *s, const moe__mixed_position_t
                                  moe__mixed_fragment_t sums) {
   moe__kernel_t *kernel = &s->kernel;
   moe__builder_t *b = &kernel->builder;
-  int parts = s->schedule.token_parts, pieces = s->schedule.depth / piece_columns(s);
+  int parts = s->schedule.token_parts, pieces = s->schedule.depth / moe__mixed_piece_columns(s);
   int all = stages * pieces * parts, count = part_tokens(s) / 2;
-  int pieces_of_group = s->group ? (s->group + piece_columns(s) - 1) / piece_columns(s) : 0;
+  int pieces_of_group =
+      s->group ? (s->group + moe__mixed_piece_columns(s) - 1) / moe__mixed_piece_columns(s) : 0;
   moe__cursor_t cursors[MOST_STAGES + 1] = {cursor};
   MlirValue buffers[MOST_STAGES], tokens[MOST_STAGES];
   walk_stages(s, stages, cursors, buffers, tokens);
@@ -521,7 +501,7 @@ static void multiply_behind(moe__mixed_mm_t *s, const moe__mixed_position_t *sel
                             moe__cursor_t cursor, int p, flight_t *now, piece_t first,
                             bool has_next, moe__mixed_fragment_t sums) {
   moe__kernel_t *kernel = &s->kernel;
-  bool is_last = p + 1 == s->schedule.depth / moe__mixed_piece(s);
+  bool is_last = p + 1 == s->schedule.depth / moe__mixed_piece_columns(s);
   packed_t packed;
   if (is_last && has_next) {
     moe__cursor_t next = moe__cursor_next(&kernel->builder, &s->layout.ring, cursor);
@@ -558,7 +538,7 @@ static void multiply_stage(moe__mixed_mm_t *s, const moe__mixed_position_t *self
   }
   moe__kernel_t *kernel = &s->kernel;
   moe__builder_t *b = &kernel->builder;
-  int pieces = s->schedule.depth / moe__mixed_piece(s);
+  int pieces = s->schedule.depth / moe__mixed_piece_columns(s);
   bool overlaps = s->schedule.in_flight > 1;
   MlirValue buffer = moe__ring_buffer(kernel, &s->layout.ring, cursor);
   MlirValue tokens = moe__wgmma_descriptor(b, buffer);

@@ -12,8 +12,17 @@
 
 #include "mlir-c/BuiltinTypes.h"
 
-int moe__mixed_piece(const moe__mixed_mm_t *s) {
-  return s->group && s->group < MOE_WEIGHT_COLUMNS ? s->group : MOE_WEIGHT_COLUMNS;
+static bool has_integers(const moe__mixed_mm_t *s) {
+  return s->format != MOE__WEIGHT_E2M1 && s->format != MOE__WEIGHT_E4M3;
+}
+
+bool moe__mixed_rescales(const moe__mixed_mm_t *s) {
+  return s->schedule.long_sums && has_integers(s);
+}
+
+int moe__mixed_piece_columns(const moe__mixed_mm_t *s) {
+  bool has_scales = s->schedule.scaled_weights && !s->schedule.panels && !has_integers(s);
+  return s->group && s->group < MOE_WEIGHT_COLUMNS && !has_scales ? s->group : MOE_WEIGHT_COLUMNS;
 }
 
 /* What an E8M0 byte (i32) stands for, as f32, with fewer instructions than moe__e8m0_value: there

@@ -59,7 +59,7 @@ static void multiply_piece(moe__mixed_mm_t *s, MlirValue words, int first, token
   moe__builder_t *b = &s->kernel.builder;
   int blocks = s->schedule.tile_n / TOKENS;
   MlirValue products[MAX_BLOCKS][SUMS] = {{{NULL}}};
-  for (int i = 0; i < moe__mixed_piece(s) / MOE__MIXED_STEP; i++) {
+  for (int i = 0; i < moe__mixed_piece_columns(s) / MOE__MIXED_STEP; i++) {
     MlirValue weights[MOE__WGMMA_A_REGISTERS];
     moe__mixed_convert(s, moe__extract(b, words, first + i), subtrahends, weights);
     for (int t = 0; t < blocks; t++)
@@ -77,7 +77,7 @@ static void multiply_chunk(moe__mixed_mm_t *s, const moe__mixed_position_t *self
                            const place_t *place, MlirValue first, int index, MlirValue words,
                            moe__mixed_fragment_t sums) {
   moe__builder_t *b = &s->kernel.builder;
-  int piece = moe__mixed_piece(s), pieces = MOE_WEIGHT_COLUMNS / piece;
+  int piece = moe__mixed_piece_columns(s), pieces = MOE_WEIGHT_COLUMNS / piece;
   int chunk_bytes = s->schedule.tile_n * MOE__MIXED_CHUNK_BYTES;
   bool is_divided = !mlirValueIsNull(first);
   tokens_t tokens;
