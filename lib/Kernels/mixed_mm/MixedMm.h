@@ -2,8 +2,9 @@
  *
  * Schedule.c chooses the schedule; MixedMm.c has the kernel: its parameters, its tiles, and the
  * warp that loads. Weights.c turns four bits into numbers of the tokens' type; Numbers.c reads what
- * a stage has; Multiply.c has the warpgroups that multiply, Panels.c the warps that do in their
- * place, Store.c what follows, and Spread.c how CTAs divide the columns of the last tiles evenly.
+ * a stage has; Multiply.c has the warpgroups that multiply, and Multiply.h what it shares with
+ * GroupSums.c and ScaledWeights.c; Panels.c the warps that do in their place, Store.c what follows,
+ * and Spread.c how CTAs divide the columns of the last tiles evenly.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #ifndef MOE_KERNELS_MIXED_MM_MIXED_MM_H
