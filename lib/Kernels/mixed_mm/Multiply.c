@@ -132,24 +132,25 @@ void moe__mixed_walk_stages(moe__mixed_mm_t *s, int stages, moe__cursor_t *curso
   }
 }
 
-/* Multiplies the stage at `cursor`. */
-static void multiply_stage(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
-                           moe__cursor_t cursor, moe__mixed_piece_t first,
-                           moe__mixed_units_t *units, bool has_next, moe__mixed_fragment_t sums) {
+/* Multiplies `stages` stages from the one at `cursor` on; more than one with tokens in parts. */
+static void multiply_stages(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
+                            moe__cursor_t cursor, int stages, moe__mixed_piece_t first,
+                            moe__mixed_units_t *units, bool has_next, moe__mixed_fragment_t sums) {
   if (goes_on_in_parts(s))
-    moe__mixed_sum_long(s, self, cursor, 1, first, units, has_next, sums);
+    moe__mixed_sum_long(s, self, cursor, stages, first, units, has_next, sums);
+  else if (s->schedule.token_parts > 1)
+    moe__mixed_sum_groups_in_parts(s, self, cursor, stages, first, has_next, sums);
   else if (s->schedule.scaled_weights && s->schedule.behind)
     moe__mixed_sum_scaled_behind(s, self, cursor, first, has_next, sums);
   else if (s->schedule.scaled_weights)
     moe__mixed_sum_scaled(s, self, cursor, first, has_next, sums);
-  else if (s->schedule.token_parts > 1)
-    moe__mixed_sum_groups_in_parts(s, self, cursor, 1, first, has_next, sums);
   else
     moe__mixed_sum_groups(s, self, cursor, first, has_next, sums);
 }
 
-/* The words of a piece among the variables that a loop carries; the units of its stage, where there
- * are some, of FP8 weights what they were until then, and where a stage's scales by rows begin. */
+/* The words of a piece among the variables that a loop carries; with them the units of its stage,
+ * where there are some, of FP8 weights the greatest so far, and where the scales by rows of its
+ * stage begin. */
 static MlirValue pack_piece(moe__mixed_mm_t *s, const moe__mixed_piece_t piece,
                             const moe__mixed_units_t *units) {
   moe__builder_t *b = &s->kernel.builder;
@@ -193,50 +194,57 @@ static void unpack_piece(moe__mixed_mm_t *s, MlirValue packed, moe__mixed_piece_
   units->below = moe__bitcast(b, moe__extract(b, packed, count + 1), b->f32);
 }
 
+/* What the loop over a tile's k-tiles carries. */
+typedef struct loop_t {
+  moe__cursor_t cursor;
+  moe__accumulator_t sum;
+  MlirValue packed; /* the first piece at the cursor */
+} loop_t;
+
+/* Rounds number `from` to `to` of the loop, of `stages` stages each, behind which others follow. */
+static void multiply_rounds(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue from,
+                            MlirValue to, int stages, loop_t *loop) {
+  moe__builder_t *b = &s->kernel.builder;
+  moe__mixed_fragment_t sums;
+  moe__mixed_piece_t piece;
+  moe__mixed_units_t units = {0};
+  MOE__FOR (b, round, from, to, 1, MOE__CARRY_CURSOR(loop->cursor), &loop->sum.value,
+            &loop->packed) {
+    moe__accumulator_unpack(b, loop->sum, sums);
+    unpack_piece(s, loop->packed, piece, &units);
+    multiply_stages(s, self, loop->cursor, stages, piece, &units, true, sums);
+    loop->sum = moe__accumulator_pack(b, s->n, sums);
+    loop->packed = pack_piece(s, piece, &units);
+    for (int i = 0; i < stages; i++)
+      loop->cursor = moe__cursor_next(b, &s->layout.ring, loop->cursor);
+  }
+}
+
 void moe__mixed_multiply(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
                          const moe__mixed_reduction_t *reduction, moe__cursor_t cursor,
                          moe__mixed_fragment_t sums) {
   moe__builder_t *b = &s->kernel.builder;
-  moe__accumulator_t sum = moe__wgmma_zero(b, s->n);
-  moe__accumulator_unpack(b, sum, sums);
+  loop_t loop = {.cursor = cursor, .sum = moe__wgmma_zero(b, s->n)};
   MlirValue last = moe__sub(b, reduction->count, 1), done = moe__i32(b, 0);
-  moe__mixed_piece_t piece;
   s->greatest[0] = s->greatest[1] = moe__i32(b, 0);
   if (s->layout.scales_of_rows)
     s->row_scale = row_scale_after(s, moe__i32(b, 0), moe__sub(b, reduction->first, 1));
+  moe__mixed_piece_t piece;
   moe__mixed_units_t units = {0};
   MlirValue ratios[2];
   moe__mixed_first_units(s, &units);
   moe__mixed_begin_stage(s, self, cursor, piece, &units, ratios);
-  MlirValue packed = pack_piece(s, piece, &units);
+  loop.packed = pack_piece(s, piece, &units);
   int stages = s->schedule.unroll;
   if (stages > 1) {
     MlirValue rounds = moe__udiv(b, last, stages);
-    MOE__FOR (b, round, 0, rounds, 1, MOE__CARRY_CURSOR(cursor), &sum.value, &packed) {
-      moe__accumulator_unpack(b, sum, sums);
-      unpack_piece(s, packed, piece, &units);
-      if (goes_on_in_parts(s))
-        moe__mixed_sum_long(s, self, cursor, stages, piece, &units, true, sums);
-      else
-        moe__mixed_sum_groups_in_parts(s, self, cursor, stages, piece, true, sums);
-      sum = moe__accumulator_pack(b, s->n, sums);
-      packed = pack_piece(s, piece, &units);
-      for (int i = 0; i < stages; i++)
-        cursor = moe__cursor_next(b, &s->layout.ring, cursor);
-    }
+    multiply_rounds(s, self, done, rounds, stages, &loop);
     done = moe__mul(b, rounds, stages);
   }
-  MOE__FOR (b, k_tile, done, last, 1, MOE__CARRY_CURSOR(cursor), &sum.value, &packed) {
-    moe__accumulator_unpack(b, sum, sums);
-    unpack_piece(s, packed, piece, &units);
-    multiply_stage(s, self, cursor, piece, &units, true, sums);
-    sum = moe__accumulator_pack(b, s->n, sums);
-    packed = pack_piece(s, piece, &units);
-    cursor = moe__cursor_next(b, &s->layout.ring, cursor);
-  }
-  moe__accumulator_unpack(b, sum, sums);
-  unpack_piece(s, packed, piece, &units);
-  multiply_stage(s, self, cursor, piece, &units, false, sums);
+  multiply_rounds(s, self, done, last, 1, &loop);
+  moe__accumulator_unpack(b, loop.sum, sums);
+  unpack_piece(s, loop.packed, piece, &units);
+  multiply_stages(s, self, loop.cursor, 1, piece, &units, false, sums);
   bool is_long = s->schedule.long_sums;
   if (!is_long && s->format != MOE__WEIGHT_E4M3)
     return;
@@ -260,7 +268,6 @@ void moe__mixed_pass(moe__mixed_mm_t *s, const moe__mixed_position_t *self, Mlir
                      moe__cursor_t cursor) {
   moe__builder_t *b = &s->kernel.builder;
   MOE__FOR (b, k_tile, 0, count, 1, MOE__CARRY_CURSOR(cursor)) {
-    (void)k_tile;
     moe__ring_wait(&s->kernel, &s->layout.ring, cursor);
     moe__mixed_release(s, self, cursor);
     cursor = moe__cursor_next(b, &s->layout.ring, cursor);
