@@ -1,6 +1,7 @@
 /* MixedMm.h - the kernel of scaled_grouped_mm.mixed_mm under construction: what its parts share.
  *
- * Schedule.c chooses the schedule; MixedMm.c has the kernel: its parameters, its tiles, and the
+ * Schedule.c chooses the schedule; MixedMm.c has the kernel, and what warps are there for.
+ * Parameters.c says which ops it takes and what a launcher gives, Tiles.c has the tiles, Load.c the
  * warp that loads. Weights.c turns four bits into numbers of the tokens' type; Numbers.c reads what
  * a stage has; Multiply.c has the warpgroups that multiply, and Multiply.h what it shares with
  * GroupSums.c and ScaledWeights.c; Panels.c the warps that do in their place, Store.c what follows,
@@ -74,6 +75,50 @@ typedef struct moe__mixed_share_t {
 
 /* The registers of a warp's rows of a tile, as of an accumulator: tile_n / 2 f32. */
 typedef MlirValue moe__mixed_fragment_t[MOE__WGMMA_MAX_N / 2];
+
+/* ---- Parameters.c ---- */
+
+/* Whether the kernel takes the op; else there is an error. */
+bool moe__mixed_has_kernel(MlirOperation op);
+
+/* Adds the kernel's parameters and what a launcher must check. */
+void moe__mixed_add_parameters(moe__mixed_mm_t *s, MlirOperation op);
+
+/* Tokens that are loaded at once: of the narrowest tile, or those that the CTAs of a cluster
+ * divide. */
+int moe__mixed_box_tokens(const moe__mixed_mm_t *s);
+
+/* ---- Tiles.c ---- */
+
+/* Of those of a cluster, the first rows that are a CTA's own. */
+int moe__mixed_own_rows(const moe__mixed_mm_t *s);
+
+/* Tiles below one another, and all of them (i32); tile number `index`. Tiles of the same weights
+ * come one after another. */
+MlirValue moe__mixed_row_tiles(moe__mixed_mm_t *s);
+MlirValue moe__mixed_tile_count(moe__mixed_mm_t *s);
+moe__mixed_tile_t moe__mixed_tile_at(moe__mixed_mm_t *s, MlirValue index);
+
+/* All k-tiles of a tile (i32), and those that this CTA has, but for spread. */
+MlirValue moe__mixed_k_tiles(moe__mixed_mm_t *s);
+moe__mixed_reduction_t moe__mixed_reduction_of(moe__mixed_mm_t *s);
+
+/* Of the columns of the rows that two CTAs have in common: k-tiles that this one begins with. */
+MlirValue moe__mixed_common_count(moe__mixed_mm_t *s);
+
+/* Between tile `index` and the next one of this CTA, of `total` (i32): the sums of the one before
+ * have been read. All warps call it; `multiplies`: this one does. */
+void moe__mixed_end_tile(moe__mixed_mm_t *s, MlirValue index, MlirValue total, bool multiplies);
+
+/* ---- Load.c ---- */
+
+/* Loads what the CTA multiplies; `loads` (i1): this thread does. */
+void moe__mixed_load(moe__mixed_mm_t *s, MlirValue loads);
+
+/* In a cluster that divides columns the first loads are issued while its CTAs come together; but
+ * experts' tiles are known behind that. The thread that loads calls moe__mixed_load_early there. */
+bool moe__mixed_loads_early(const moe__mixed_mm_t *s);
+void moe__mixed_load_early(moe__mixed_mm_t *s);
 
 /* ---- Weights.c ---- */
 

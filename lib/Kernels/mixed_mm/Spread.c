@@ -32,7 +32,7 @@ typedef struct division_t {
 
 static division_t divide(moe__mixed_mm_t *s, MlirValue tiles) {
   moe__builder_t *b = &s->kernel.builder;
-  division_t of = {.k_tiles = moe__ceil_div(b, s->depth.value, s->schedule.depth)};
+  division_t of = {.k_tiles = moe__mixed_k_tiles(s)};
   of.rounds = moe__sub(b, moe__umax(b, moe__udiv(b, tiles, s->kernel.cta_count), 1), 1);
   of.tiles = moe__mul(b, of.rounds, s->kernel.cta_count);
   of.divided = moe__mul(b, moe__sub(b, tiles, of.tiles), of.k_tiles);

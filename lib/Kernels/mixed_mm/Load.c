@@ -1,0 +1,254 @@
+/* Load.c - the warp, or warpgroup, that loads: see MixedMm.h.
+ *
+ * One thread does. For each k-tile it waits until a stage is free, and fetches by TMA the weights,
+ * their scales and zero points, and the tokens. In a cluster that divides columns the first loads
+ * are issued while its CTAs come together.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Kernels/mixed_mm/MixedMm.h"
+
+#include "lib/Device/Tiles.h"
+
+#include "mlir-c/BuiltinTypes.h"
+
+/* Loads a tile's tokens, from `column` on, to `to`; of those that the CTAs of a cluster share, each
+ * loads a part, for all. */
+static void load_tokens(moe__mixed_mm_t *s, MlirValue token, MlirValue column, MlirValue to,
+                        MlirValue landed) {
+  moe__builder_t *b = &s->kernel.builder;
+  if (s->schedule.share == 1) {
+    moe__tma_load(b, s->x_map, to, landed, 2, (MlirValue[]){column, token});
+    return;
+  }
+  MlirValue part = moe__mul(b, s->kernel.cluster_rank, s->schedule.tile_n / s->schedule.share);
+  MlirValue all = moe__trunc(b, moe__i32(b, (1 << s->schedule.share) - 1), b->i16);
+  moe__tma_load_multicast(b, s->x_map,
+                          moe__offset(b, to, moe__mul(b, part, MOE__MIXED_CHUNK_BYTES)), landed, 2,
+                          (MlirValue[]){column, moe__add(b, token, part)}, all);
+}
+
+/* Loads the weights of a k-tile to `to`. */
+static void load_weights(moe__mixed_mm_t *s, const moe__mixed_tile_t *tile, MlirValue index,
+                         MlirValue to, MlirValue landed) {
+  moe__builder_t *b = &s->kernel.builder;
+  bool experts = !mlirValueIsNull(s->offs);
+  if (s->format != MOE__WEIGHT_E4M3) {
+    moe__tma_load(b, s->w_map, to, landed, experts ? 4 : 3,
+                  (MlirValue[]){moe__i32(b, 0),
+                                moe__mul(b, index, s->schedule.depth / MOE_WEIGHT_COLUMNS),
+                                moe__lshr(b, tile->row, 4), tile->expert});
+    return;
+  }
+  MlirValue column = moe__mul(b, index, s->schedule.depth);
+  for (int i = 0; i < s->schedule.depth; i += MOE__MIXED_LINE)
+    moe__tma_load(b, s->w_map, moe__offset_by(b, to, i * moe__mixed_rows(&s->schedule)), landed,
+                  experts ? 3 : 2, (MlirValue[]){moe__add(b, column, i), tile->row, tile->expert});
+}
+
+/* Which numbers of a row the first ones of a stage are. */
+static MlirValue number_at(moe__mixed_mm_t *s, MlirValue index) {
+  moe__builder_t *b = &s->kernel.builder;
+  if (!s->group)
+    return moe__i32(b, 0);
+  if (s->group > s->schedule.depth)
+    return moe__udiv(b, index, s->group / s->schedule.depth);
+  return moe__mul(b, index, s->schedule.depth / s->group);
+}
+
+/* From the weights of one warpgroup to those of the next, in a stage or in a line of it. */
+static int weight_bytes(const moe__mixed_mm_t *s) {
+  int chunks = s->schedule.depth / MOE_WEIGHT_COLUMNS;
+  return s->format == MOE__WEIGHT_E4M3 ? MOE__WGMMA_M * MOE__MIXED_LINE
+                                       : chunks * MOE__MIXED_WARPS * MOE_WEIGHT_BYTES;
+}
+
+/* The weights and scales of a stage where two CTAs have rows in common: of each warpgroup by
+ * itself, of those rows if `common`. */
+static void load_rows(moe__mixed_mm_t *s, const moe__mixed_tile_t *tile, MlirValue index,
+                      MlirValue common, MlirValue buffer, MlirValue landed) {
+  moe__builder_t *b = &s->kernel.builder;
+  int last = s->schedule.warpgroups - 1;
+  int bytes = moe__mixed_scale_bytes(s->scale_type) *
+              moe__mixed_scales_of_stage(s->group, s->schedule.depth);
+  MlirValue other = moe__mul(b, s->kernel.cluster_rank, moe__mixed_own_rows(s));
+  for (int w = 0; w <= last; w++) {
+    MlirValue row = moe__add(b, tile->row, w * MOE__WGMMA_M);
+    if (w == last)
+      row = moe__sub(b, moe__add(b, row, moe__mixed_own_rows(s)), other);
+    MlirValue numbers = moe__offset_by(b, buffer, s->layout.scales + w * MOE__WGMMA_M * bytes);
+    moe__mixed_tile_t rows = {.expert = tile->expert, .row = row};
+    MlirValue from[] = {row, number_at(s, index)};
+    MlirValue to = moe__offset_by(b, buffer, s->layout.weights + w * weight_bytes(s));
+    if (w < last) {
+      load_weights(s, &rows, index, to, landed);
+      moe__tma_load(b, s->scale_map, numbers, landed, 2, from);
+      continue;
+    }
+    MOE__IF (b, common) {
+      load_weights(s, &rows, index, to, landed);
+      moe__tma_load(b, s->scale_map, numbers, landed, 2, from);
+    }
+  }
+}
+
+/* What a stage has of a tile. */
+typedef struct k_tile_t {
+  MlirValue index;  /* i32 */
+  MlirValue common; /* i1: also rows that two CTAs have in common; null: there are none */
+  MlirValue boxes;  /* of tokens, i32; null: one */
+} k_tile_t;
+
+/* The tokens of 64 columns, from `column` on. */
+static void load_chunk(moe__mixed_mm_t *s, const moe__mixed_tile_t *tile, MlirValue boxes,
+                       MlirValue column, MlirValue to, MlirValue landed) {
+  moe__builder_t *b = &s->kernel.builder;
+  load_tokens(s, tile->token, column, to, landed);
+  for (int i = 1; i < 1 << (s->schedule.widths - 1); i++)
+    MOE__IF (b, moe__ult(b, moe__i32(b, i), boxes)) {
+      int more = i * moe__mixed_box_tokens(s);
+      load_tokens(s, moe__add(b, tile->token, more), column,
+                  moe__offset_by(b, to, more * MOE__MIXED_CHUNK_BYTES), landed);
+    }
+}
+
+static void load_k_tile(moe__mixed_mm_t *s, const moe__mixed_tile_t *tile, k_tile_t k_tile,
+                        moe__cursor_t cursor) {
+  moe__kernel_t *kernel = &s->kernel;
+  moe__builder_t *b = &kernel->builder;
+  const moe__mixed_schedule_t *schedule = &s->schedule;
+  const moe__mixed_layout_t *l = &s->layout;
+  int chunks = schedule->depth / MOE_WEIGHT_COLUMNS;
+  MlirValue index = k_tile.index, bytes = moe__i32(b, l->landing);
+  int of_tokens = chunks * schedule->tile_n * MOE__MIXED_CHUNK_BYTES;
+  if (schedule->common) {
+    int of_rows = (l->landing - of_tokens) / schedule->warpgroups;
+    bytes = moe__select(b, k_tile.common, bytes, moe__i32(b, l->landing - of_rows));
+  }
+  if (schedule->widths > 1)
+    bytes = moe__add(b, moe__mul(b, k_tile.boxes, of_tokens >> (schedule->widths - 1)),
+                     l->landing - of_tokens);
+  MlirValue landed = moe__ring_acquire(kernel, &l->ring, cursor, bytes);
+  MlirValue buffer = moe__ring_buffer(kernel, &l->ring, cursor);
+  bool experts = !mlirValueIsNull(s->offs);
+  if (s->schedule.common)
+    load_rows(s, tile, index, k_tile.common, buffer, landed);
+  else if (!schedule->direct)
+    load_weights(s, tile, index, moe__offset_by(b, buffer, l->weights), landed);
+  MlirValue numbers[] = {tile->row, number_at(s, index), tile->expert};
+  MlirValue of_rows[] = {moe__and(b, numbers[1], -MOE__MIXED_ROW_SCALES), tile->row, tile->expert};
+  if (!s->schedule.common)
+    moe__tma_load(b, s->scale_map, moe__offset_by(b, buffer, l->scales), landed, experts ? 3 : 2,
+                  l->scales_of_rows ? of_rows : numbers);
+  if (!mlirValueIsNull(s->zero_map))
+    moe__tma_load(b, s->zero_map, moe__offset_by(b, buffer, l->zeros), landed, experts ? 3 : 2,
+                  numbers);
+  MlirValue column = moe__mul(b, index, schedule->depth);
+  for (int i = 0; i < chunks; i++)
+    load_chunk(s, tile, k_tile.boxes, moe__add(b, column, i * MOE_WEIGHT_COLUMNS),
+               moe__offset_by(b, buffer, i * schedule->tile_n * MOE__MIXED_CHUNK_BYTES), landed);
+}
+
+/* Boxes of tokens of a tile: as many as its width has (i32). */
+static MlirValue boxes_of(moe__mixed_mm_t *s, const moe__mixed_tile_t *tile) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue count = moe__sub(b, tile->token_end, tile->token), boxes = moe__i32(b, 1);
+  for (int w = 1; w < s->schedule.widths; w++)
+    boxes = moe__select(b, moe__ult(b, moe__i32(b, moe__mixed_box_tokens(s) << (w - 1)), count),
+                        moe__i32(b, 1 << w), boxes);
+  return boxes;
+}
+
+/* Loads the k-tiles of a tile from number `from` to `to` of this CTA's. */
+static void load_k_tiles(moe__mixed_mm_t *s, const moe__mixed_tile_t *tile,
+                         const moe__mixed_reduction_t *reduction, MlirValue from, MlirValue to,
+                         moe__cursor_t cursor) {
+  moe__builder_t *b = &s->kernel.builder;
+  /* LLVM unrolls a loop whose count it knows, which takes registers that are not left here. */
+  if (moe__mixed_is_tight(&s->schedule))
+    to = moe__fresh(b, to);
+  MlirValue boxes = {NULL};
+  if (s->schedule.widths > 1)
+    boxes = boxes_of(s, tile);
+  MOE__FOR (b, k_tile, from, to, 1, MOE__CARRY_CURSOR(cursor)) {
+    k_tile_t loaded = {moe__add(b, reduction->first, k_tile), {NULL}, boxes};
+    if (s->schedule.common) { /* the second CTA begins in the middle */
+      MlirValue half = moe__lshr(b, reduction->count, 1);
+      MlirValue at = moe__add(b, k_tile, moe__mul(b, s->kernel.cluster_rank, half));
+      loaded.index =
+          moe__select(b, moe__ult(b, at, reduction->count), at, moe__sub(b, at, reduction->count));
+      loaded.common = moe__ult(b, k_tile, moe__mixed_common_count(s));
+    }
+    load_k_tile(s, tile, loaded, cursor);
+    cursor = moe__cursor_next(b, &s->layout.ring, cursor);
+  }
+}
+
+bool moe__mixed_loads_early(const moe__mixed_mm_t *s) {
+  return mlirValueIsNull(s->offs) && moe__mixed_meets(&s->schedule);
+}
+
+/* How many k-tiles of the first tile are on their way then. */
+static MlirValue early_count(moe__mixed_mm_t *s, const moe__mixed_reduction_t *reduction) {
+  moe__builder_t *b = &s->kernel.builder;
+  if (!moe__mixed_loads_early(s))
+    return moe__i32(b, 0);
+  return moe__umin(b, reduction->count, s->schedule.stages);
+}
+
+void moe__mixed_load_early(moe__mixed_mm_t *s) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue first = moe__tiles_first(&s->kernel);
+  moe__mixed_reduction_t reduction = moe__mixed_reduction_of(s);
+  MOE__IF (b, moe__ult(b, first, moe__mixed_tile_count(s))) {
+    moe__mixed_tile_t tile = moe__mixed_tile_at(s, first);
+    load_k_tiles(s, &tile, &reduction, moe__i32(b, 0), early_count(s, &reduction),
+                 moe__cursor_start(b));
+  }
+}
+
+/* The k-tiles of the shares of this CTA, with spread. */
+static void load_shares(moe__mixed_mm_t *s, MlirValue loads) {
+  moe__kernel_t *kernel = &s->kernel;
+  moe__builder_t *b = &kernel->builder;
+  moe__cursor_t cursor = moe__cursor_start(b);
+  MlirValue tiles = moe__mixed_tile_count(s);
+  MOE__FOR (b, index, 0, moe__mixed_share_count(s, tiles), 1, MOE__CARRY_CURSOR(cursor)) {
+    moe__mixed_share_t share = moe__mixed_share(s, tiles, index);
+    moe__mixed_tile_t tile = moe__mixed_tile_at(s, share.tile);
+    MOE__IF (b, loads) {
+      load_k_tiles(s, &tile, &share.reduction, moe__i32(b, 0), share.reduction.count, cursor);
+    }
+    cursor = moe__cursor_advance(b, &s->layout.ring, cursor, share.reduction.count);
+  }
+}
+
+/* Those of its tiles. */
+static void load_tiles(moe__mixed_mm_t *s, MlirValue loads) {
+  moe__kernel_t *kernel = &s->kernel;
+  moe__builder_t *b = &kernel->builder;
+  moe__mixed_reduction_t reduction = moe__mixed_reduction_of(s);
+  moe__cursor_t cursor = moe__cursor_start(b);
+  MlirValue total = moe__mixed_tile_count(s), done = early_count(s, &reduction);
+  MOE__FOR (b, index, moe__tiles_first(kernel), total, moe__tiles_step(kernel),
+            MOE__CARRY_CURSOR(cursor), &done) {
+    moe__mixed_tile_t tile = moe__mixed_tile_at(s, index);
+    MOE__IF (b, loads) {
+      load_k_tiles(s, &tile, &reduction, done, reduction.count,
+                   moe__cursor_advance(b, &s->layout.ring, cursor, done));
+    }
+    done = moe__i32(b, 0);
+    cursor = moe__cursor_advance(b, &s->layout.ring, cursor, reduction.count);
+    if (moe__mixed_meets(&s->schedule)) {
+      moe__warp_barrier(b);
+      moe__cluster_barrier(b); /* that of moe__mixed_store */
+    }
+    moe__mixed_end_tile(s, index, total, false);
+  }
+}
+
+void moe__mixed_load(moe__mixed_mm_t *s, MlirValue loads) {
+  if (s->schedule.spread)
+    load_shares(s, loads);
+  else
+    load_tiles(s, loads);
+}
