@@ -12,7 +12,12 @@ if(NOT MLIR_DIR AND LLVM_CONFIG)
   set(MLIR_DIR ${llvm_libdir}/cmake/mlir)
 endif()
 # Not find_package(MLIR 22): the package accepts only its exact minor version.
-find_package(MLIR REQUIRED CONFIG)
+find_package(MLIR CONFIG QUIET)
+if(NOT MLIR_FOUND)
+  message(FATAL_ERROR "LLVM and MLIR 22 are needed, and MLIR_DIR (${MLIR_DIR}) has no MLIRConfig.cmake. Debian's packages are "
+    "llvm-22-dev and libmlir-22-dev; -DMLIR_DIR=FOLDER names another MLIR; -DMOE_BUILD_COMPILER=OFF builds the runtime alone, "
+    "which needs none: docs/building.md.")
+endif()
 if(NOT LLVM_VERSION_MAJOR EQUAL 22)
   message(FATAL_ERROR "LLVM and MLIR 22 are needed; ${MLIR_DIR} is version ${LLVM_VERSION_MAJOR}")
 endif()

@@ -12,6 +12,10 @@
 bool source_read(const char *path, moe__text_t *out_text) {
   bool is_stdin = !strcmp(path, "-");
   int file = is_stdin ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+  if (is_stdin && isatty(file))
+    fprintf(stderr,
+            "moe-opt: reading the source from the terminal; Ctrl-D ends it, and --help says "
+            "what else there is\n");
   bool ok = file >= 0;
   moe__text_put(out_text, "");
   while (ok) {
