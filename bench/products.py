@@ -14,6 +14,10 @@ BENCH = [
     (16384, 8192, 5120, 4), (16384, 8192, 5120, 8), (32768, 4096, 7168, 4), (32768, 4096, 7168, 8),
     (32768, 7168, 2048, 4), (32768, 7168, 2048, 8), (98304, 2816, 2048, 8), (98304, 2048, 1408, 8),
 ]  # fmt: skip
+# Sums of products forward and of gradients of weights.
+SUMS = ("fast", "promoted")
+# Tokens of groups, again and again, where groups are of kind "edge".
+EDGE_SIZES = [0, 1, 15, 16, 31, 63, 64, 65, 127, 128, 129, 0]
 # A layer of many small experts: its product forward, and its gradient of tokens.
 SWEEP = [(65536, 1408, 2048, 16), (65536, 2048, 1408, 16)]
 # With one that candidates are checked with.

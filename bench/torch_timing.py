@@ -1,15 +1,20 @@
-"""What the comparisons with PyTorch share: groups of tokens, and times of CUDA graphs that take turns.
+"""What the comparisons with PyTorch share: groups of tokens, times of CUDA graphs that take turns, and clocks.
 
 SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
 import random
 import statistics
+import subprocess
+import time
 
 import torch
 
+from products import EDGE_SIZES
+
 DEVICE = "cuda"
-EDGE_SIZES = [0, 1, 15, 16, 31, 63, 64, 65, 127, 128, 129, 0]
 ROUNDS = 20
+BUSY_SECONDS = 0.3  # until clocks are read
+ALONE_SECONDS = 0.5
 
 
 def group_ends(kind, rows, experts):
@@ -65,3 +70,52 @@ def times(functions, before=lambda: None, rounds=ROUNDS):
             torch.cuda.synchronize()
             sample.append(begin.elapsed_time(end) * 1e-3)
     return [statistics.median(sample) for sample in samples]
+
+
+# ---- Clocks ----
+
+
+def read_clocks():
+    """MHz and W, by NVML where it is there, else by nvidia-smi; None where neither is."""
+    try:
+        import pynvml
+
+        pynvml.nvmlInit()
+        device = pynvml.nvmlDeviceGetHandleByIndex(0)
+        return pynvml.nvmlDeviceGetClockInfo(device, pynvml.NVML_CLOCK_SM), pynvml.nvmlDeviceGetPowerUsage(device) / 1000
+    except Exception:  # whatever is missing
+        pass
+    try:
+        query = ["nvidia-smi", "-i", "0", "--query-gpu=clocks.sm,power.draw", "--format=csv,noheader,nounits"]
+        clock, power = subprocess.run(query, capture_output=True, text=True, timeout=10, check=True).stdout.split(",")
+        return int(clock), float(power)
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return None
+
+
+def clocks_of(function, seconds):
+    """What they are while the function, which takes so long, is repeated."""
+    graph, _ = captured(function)
+    for _ in range(max(1, int(2 * BUSY_SECONDS / seconds))):
+        graph.replay()
+    time.sleep(BUSY_SECONDS)
+    clocks = read_clocks()
+    torch.cuda.synchronize()
+    return clocks
+
+
+def alone(function, seconds):
+    """What a function that takes so long does when it is repeated for ALONE_SECONDS: seconds, MHz and W in the second half."""
+    graph, _ = captured(function)
+    half = max(1, int(ALONE_SECONDS / 2 / seconds))
+    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    for _ in range(half):
+        graph.replay()
+    begin.record()
+    for _ in range(half):
+        graph.replay()
+    end.record()
+    time.sleep(0.8 * ALONE_SECONDS)
+    clocks = read_clocks()
+    torch.cuda.synchronize()
+    return begin.elapsed_time(end) * 1e-3 / half, clocks
