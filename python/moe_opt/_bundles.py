@@ -6,11 +6,8 @@ from __future__ import annotations
 
 import functools
 import json
-import numbers
 import pathlib
 from typing import Any, Iterable, Mapping, Optional, Sequence
-
-import numpy
 
 from moe_opt._library import InvalidBundle, NotFound
 
@@ -37,19 +34,13 @@ def index() -> list[dict[str, Any]]:
         raise InvalidBundle(f"{folder() / 'index.json'}: is a {type(content).__name__}; it must be an object")
     if content.get("version") != 1:
         raise NotFound(f"{folder() / 'index.json'}: has version {content.get('version')}; this package knows 1")
-    return content["bundles"]
+    entries: list[dict[str, Any]] = content["bundles"]
+    return entries
 
 
 def bundles() -> list[dict[str, Any]]:
     """What is there: of each bundle its name, op, attributes, operands, results and functions. `moe_opt.load(name)` loads one."""
     return json.loads(json.dumps(index()))
-
-
-def require_attributes(**attributes: Any) -> None:
-    """TypeError where an attribute is nothing to choose a bundle by."""
-    for name, value in attributes.items():
-        if not isinstance(value, (str, numbers.Integral, numpy.bool_)) and (name, value) != ("align", None):
-            raise TypeError(f"{name} is {value!r}; it must be a name or a number")
 
 
 def _fits(entry: Mapping[str, Any], attributes: Mapping[str, Any], operands: Sequence[tuple[str, int]], results: Iterable[str]) -> bool:

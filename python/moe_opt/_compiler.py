@@ -167,12 +167,16 @@ def compile(  # pylint: disable=redefined-builtin
     cache: the folder of compiled bundles, otherwise moe-opt in the user's cache folder ($XDG_CACHE_HOME, ~/.cache).
 
     A bundle's name in the cache is the hash of the text, the options and the compiler. Processes may share a cache: bundles appear whole.
-    CompileError has the diagnostics, or says that libmoe_compiler is not installed. InputOutputError: the cache cannot be written. TypeError: text, name or
-    ptxas is no str.
+    CompileError has the diagnostics, or says that libmoe_compiler is not installed. InputOutputError: the cache cannot be
+    written. TypeError: text, name or ptxas is no str, or opt_level no number. InvalidArgument: opt_level is another number.
     """
     for argument, value in (("text", text), ("name", name), ("ptxas", ptxas)):
         if not isinstance(value, str) and (argument, value) != ("ptxas", None):
             raise TypeError(f"{argument} is of type {type(value).__name__}; it must be a str")
+    if not isinstance(opt_level, int):
+        raise TypeError(f"opt_level is {opt_level!r}; it must be a number")
+    if not 0 <= opt_level <= 3:
+        raise _library.InvalidArgument(f"opt_level is {opt_level}; it must be 0 to 3")
     folder = cache_folder() if cache is None else pathlib.Path(cache)
     key = "\0".join((_identity(), str(opt_level), ptxas or "", text))
     target = folder / hashlib.sha256(key.encode()).hexdigest()

@@ -58,7 +58,8 @@ READ_ONLY = 1  # a flag of a versioned tensor
 
 
 class ElementType(NamedTuple):
-    """An element type of manifests: its DLPack code and bits, and the numpy types that stand for it, the first that is there first."""
+    """An element type of manifests: its DLPack code and bits, and the numpy types that stand for it, the first that is there first. torch and JAX
+    call it as the first of them is called."""
 
     code: int
     bits: int
@@ -212,13 +213,6 @@ def view(array: Any, element: str, is_written: bool, stream: Optional[int]) -> V
     return found
 
 
-def require_tensors(**arguments: Any) -> None:
-    """TypeError for what is no tensor of any framework."""
-    for name, given in arguments.items():
-        if not (hasattr(given, "dtype") and hasattr(given, "ndim")):
-            raise TypeError(f"{name} is a {type(given).__name__}; it must be a tensor")
-
-
 def place(array: Any) -> Device:
     """Where a tensor is."""
     if isinstance(array, numpy.ndarray):
@@ -268,8 +262,7 @@ def empty(like: Any, shape: tuple[int, ...], order: tuple[int, ...], element: st
         return _aligned(in_memory, numpy_dtype(element)).transpose(back)
     if name == "torch":
         torch = sys.modules[name]
-        dtype = getattr(torch, {"bf16": "bfloat16", "f16": "float16", "f32": "float32", "i32": "int32"}.get(
-            element, ELEMENT_TYPES[element].numpy_names[0]), torch.uint8)
+        dtype = getattr(torch, ELEMENT_TYPES[element].numpy_names[0], torch.uint8)
         return torch.empty(in_memory, dtype=dtype, device=like.device).permute(back)
     if name == "cupy":
         cupy = sys.modules[name]

@@ -8,7 +8,7 @@ import contextlib
 import errno
 import os
 import pathlib
-import tempfile
+import secrets
 from typing import Iterator
 
 
@@ -18,14 +18,12 @@ def replacing(target: pathlib.Path) -> Iterator[pathlib.Path]:
     target = target.resolve()
     if not target.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "there is no such folder", str(target.parent))
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    os.close(handle)
-    temporary = pathlib.Path(name)
+    temporary = target.parent / f".{target.name}.{secrets.token_hex(8)}"
+    os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
+    mode = temporary.stat().st_mode & 0o777  # what the umask leaves: to ask for the umask is to change it, for other threads too
     try:
         yield temporary
-        mask = os.umask(0)
-        os.umask(mask)
-        temporary.chmod(0o666 & ~mask)
+        temporary.chmod(mode)  # who writes may have put another file there
         temporary.replace(target)
     except BaseException:
         temporary.unlink(missing_ok=True)

@@ -2,17 +2,16 @@
 
 Each op has a bundle for each combination of attributes and element types; NotFound says which was wanted. Shapes are dynamic. Tensors
 are numpy arrays, or those of torch or cupy; results are of the same framework. Names of element types are MLIR's: bf16, f16, f32,
-f8E4M3FN, f8E5M2, f8E8M0FNU.
+f8E4M3FN, f8E5M2, f8E8M0FNU. A tensor that does not fit is InvalidArgument, and what is no tensor TypeError.
 
 SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
 from __future__ import annotations
 
 import functools
-import numbers
 from typing import Any, Mapping, Optional
 
-from moe_opt import _bundles, _dlpack, _library, _recipes
+from moe_opt import _arguments, _bundles, _dlpack, _library, _recipes
 from moe_opt._library import InvalidArgument
 from moe_opt._program import Function
 
@@ -21,7 +20,7 @@ _ELEMENTS = {name: element for element, e in _dlpack.ELEMENT_TYPES.items() for n
 
 @functools.lru_cache(maxsize=None)
 def _function(
-    op: str, attributes: tuple[tuple[str, Any], ...], operands: tuple[tuple[str, int], ...], results: tuple[str, ...], orders: tuple = ()
+    op: str, attributes: tuple[tuple[str, Any], ...], operands: tuple[tuple[str, int], ...], results: tuple[str, ...], orders: tuple[Any, ...] = ()
 ) -> Function:
     bundle, name = _bundles.find(op, dict(attributes), operands, results, orders=dict(orders))
     program = _library.program(_bundles.folder() / bundle)
@@ -41,21 +40,10 @@ def _element(tensor: Any, name: str, byte: str) -> str:
 
 def _call(op: str, attributes: Mapping[str, Any], tensors: Mapping[str, Any], results: tuple[str, ...], byte: str = "") -> Any:
     present = {name: tensor for name, tensor in tensors.items() if tensor is not None or name != "offs"}
-    _dlpack.require_tensors(**present)
+    _arguments.require_tensors(**present)
     operands = tuple((_element(tensor, name, byte), tensor.ndim) for name, tensor in present.items())
-    _bundles.require_attributes(**attributes, dtype=results[0])
+    _arguments.require_attributes(**attributes, dtype=results[0])
     return _function(op, tuple(attributes.items()), operands, results)(*present.values())
-
-
-def _axis(x: Any, axis: int) -> int:
-    _dlpack.require_tensors(x=x)
-    if not isinstance(axis, numbers.Integral):
-        raise TypeError(f"axis is {axis!r}; it must be a number")
-    if x.ndim not in (2, 3):
-        raise InvalidArgument(f"x has rank {x.ndim}; it must be 2 or 3")
-    if not -2 <= axis < x.ndim or axis % x.ndim < x.ndim - 2:
-        raise InvalidArgument(f"axis is {axis}; it must be one of the last two dimensions")
-    return axis % x.ndim
 
 
 def quantize(
@@ -76,7 +64,8 @@ def quantize(
     the scales, and q has room for a multiple of 128 rows; what is of no group is not written. With align, group g begins with row
     128 * (offs[g-1] // 128 + g) of q, which has 128 rows more for each group, and the scales are those of all blocks of q.
     """
-    attributes = {"axis": _axis(x, axis), "block": 32, "mode": mode, "align": align}
+    _arguments.require_tensors(x=x)
+    attributes = {"axis": _arguments.axis_of(x, axis), "block": 32, "mode": mode, "align": align}
     return _call("mx_quantize.quantize", attributes, {"x": x, "offs": offs}, (dtype, "f8E8M0FNU"))
 
 
@@ -88,9 +77,9 @@ def quantize_dual(x: Any, dtype: str = "f8E4M3FN", mode: str = "rceil") -> tuple
 
 def quantize_fp8(
     x: Any,
-    offs: Optional[Any] = None,
     granularity: str = "row",
     axis: int = -1,
+    offs: Optional[Any] = None,
     dtype: str = "f8E4M3FN",
     pow2: bool = True,
     sanitize: bool = False,
@@ -99,14 +88,17 @@ def quantize_fp8(
     """FP8 with fp32 scales.
 
     x: (M, K) or (E, N, K), bf16 or f32, row-major.
-    offs: (G,), int32: the end of each group of rows, where the granularity has groups.
     granularity: row (vectors along `axis`; along the rows of a matrix, those of each group), tensor, expert, group, 1x128 or 128x128.
+    axis: the last dimension or the one before it.
+    offs: (G,), int32: the end of each group of rows, where the granularity has groups.
+    dtype: f8E4M3FN or f8E5M2.
     pow2: scales are powers of two. sanitize: NaN becomes 0, and Inf the largest number, before anything else.
     align: 128, of rows along axis 0: each group begins at a multiple of 128 rows of q, as in `quantize`.
 
-    Gives q, of the shape of x, and scales; x is q times its scale, rounded.
+    Gives q, of the shape of x, and scales, whose shapes docs/dialects/mx_quantize.md has; x is q times its scale, rounded.
     """
-    attributes = {"granularity": granularity, "axis": _axis(x, axis), "pow2": pow2, "sanitize": sanitize, "align": align}
+    _arguments.require_tensors(x=x)
+    attributes = {"granularity": granularity, "axis": _arguments.axis_of(x, axis), "pow2": pow2, "sanitize": sanitize, "align": align}
     return _call("mx_quantize.quantize_fp8", attributes, {"x": x, "offs": offs}, (dtype, "f32"))
 
 
@@ -133,11 +125,11 @@ def _lies_swapped(tensor: Any) -> bool:
 def _scaled_mx(tensors: Mapping[str, Any], accumulate: str, dtype: str) -> Any:
     """The product with scales of MX blocks."""
     qa, qb, sb, offs = tensors["qa"], tensors["qb"], tensors["sb"], tensors["offs"]
-    _bundles.require_attributes(accumulate=accumulate, dtype=dtype)
+    _arguments.require_attributes(accumulate=accumulate, dtype=dtype)
     swapped = sb.ndim == 3 and _lies_swapped(sb)
     attributes = _recipes.mx_choice(accumulate, qa.shape, qb.shape, None if offs is None else offs.shape, swapped, dtype)
     operands = tuple(("f8E8M0FNU" if name in ("sa", "sb") else _element(tensor, name, "f8E4M3FN"), tensor.ndim) for name, tensor in tensors.items() if tensor is not None)
-    orders = (("sb", (0, 2, 1) if swapped else (0, 1, 2)),) if sb.ndim == 3 else ()
+    orders = _recipes.mx_orders(sb.ndim, swapped)
     present = [tensor for tensor in tensors.values() if tensor is not None]
     return _function("scaled_grouped_mm.scaled_mm", tuple(attributes.items()), operands, (dtype,), orders)(*present)
 
@@ -159,7 +151,7 @@ def scaled_mm(qa: Any, qb: Any, sa: Any, sb: Any, offs: Optional[Any] = None, ac
     room for the tokens or both operands in bf16 while they run. dtype: of the result, bf16, f16 or f32.
     """
     tensors = {"qa": qa, "qb": qb, "sa": sa, "sb": sb, "offs": offs}
-    _dlpack.require_tensors(**{name: tensor for name, tensor in tensors.items() if tensor is not None or name != "offs"})
+    _arguments.require_tensors(**{name: tensor for name, tensor in tensors.items() if tensor is not None or name != "offs"})
     if _element(sa, "sa", "f8E8M0FNU") == "f8E8M0FNU":
         return _scaled_mx(tensors, accumulate, dtype)
     return _call("scaled_grouped_mm.scaled_mm", {"accumulate": accumulate}, tensors, (dtype,), "f8E4M3FN")

@@ -19,7 +19,7 @@ def check(recipe: str) -> None:
         raise ValueError(f"recipe is {recipe!r}; it must be one of {', '.join(RECIPES)}")
 
 
-def check_weights(shape: tuple, recipe: str) -> None:
+def check_weights(shape: tuple[int, ...], recipe: str) -> None:
     """ValueError for a recipe that is none, or weights (E, K, N) that it does not take."""
     check(recipe)
     multiple = MULTIPLES[recipe]
@@ -32,7 +32,10 @@ def check_weights(shape: tuple, recipe: str) -> None:
 FEW_TOKENS, BLOCKS_TOKENS, SOME_TOKENS = 64, 256, 384
 
 
-def mx_choice(accumulate: str, qa: tuple, qb: tuple, offs: Optional[tuple], rows_of_scales: bool, out: str) -> dict[str, str]:
+Shape = tuple[int, ...]
+
+
+def mx_choice(accumulate: str, qa: Shape, qb: Shape, offs: Optional[Shape], rows_of_scales: bool, out: str) -> dict[str, str]:
     """Attributes in the index of the bundle of a product with scales of MX blocks: by the shapes of qa, qb and offs, None where there are no
     groups; by whether the scales of weights (E, K/32, N) lie as (E, N, K/32); and by the element type of the result. passes/ExpandMx.c chooses
     so for sizes that are known when it compiles. Ranks that no bundle has count as few tokens."""
@@ -48,3 +51,13 @@ def mx_choice(accumulate: str, qa: tuple, qb: tuple, offs: Optional[tuple], rows
         if rows <= BLOCKS_TOKENS * experts:
             return {"accumulate": "promoted"}
     return {"accumulate": "fast", "tokens": "many"}
+
+
+def mx_choice_of_any(accumulate: str) -> dict[str, str]:
+    """The same where sizes are not known yet: the bundle for any number of tokens."""
+    return {"accumulate": accumulate} | ({"tokens": "many"} if accumulate == "fast" else {})
+
+
+def mx_orders(rank: int, rows_of_scales: bool) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    """Memory orders of such a product's operands, by name, that tell its bundles apart: of scales sb of this rank."""
+    return (("sb", (0, 2, 1) if rows_of_scales else (0, 1, 2)),) if rank == 3 else ()

@@ -62,7 +62,7 @@ def result_texts(function: dict[str, Any]) -> list[tuple[str, str]]:
     return texts
 
 
-def results(function: dict[str, Any]) -> Callable[..., tuple]:
+def results(function: dict[str, Any]) -> Callable[..., tuple[Any, ...]]:
     """A function from the shapes of the arguments to the sizes and strides of the results. Sizes may be symbolic."""
     names = ", ".join(f"s{index}" for index in range(len(function["arguments"])))
     pairs = ", ".join(f"({sizes}, {strides})" for sizes, strides in result_texts(function))

@@ -39,15 +39,13 @@ from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence
 import numpy
 
 from moe_opt import _files
+from moe_opt._mixed import GREATEST_FP8_SCALE, GREATEST_ZERO_POINT, GROUP_SIZES
 
 Array = numpy.ndarray[Any, Any]
 Tensors = Mapping[str, Array]
 
 AWQ_ORDER = (0, 2, 4, 6, 1, 3, 5, 7)  # nibble i of a word is column AWQ_ORDER[i] of its eight
 MIDDLE = 8  # the zero point of symmetric weights that are stored as 0 to 15
-GROUP_SIZES = (32, 64, 128)
-GREATEST_ZERO_POINT = 15  # mixed_mm_zeros reads four bits
-GREATEST_FP8_SCALE = 37  # mixed_mm takes 2^37 for the greatest scale of FP8 weights (docs/numerics.md)
 
 
 class ConvertError(ValueError):
@@ -228,8 +226,10 @@ def _join(name: str, parts: Sequence[Quantized]) -> Quantized:
     for what in ("weight", "scales"):
         kinds = {(getattr(part, what).shape, getattr(part, what).dtype.name) for part in parts}
         _require(len(kinds) == 1, name, f"the experts' {what} differ in shape or type: {', '.join(map(str, sorted(kinds)))}")
-    zero_points = None if parts[0].zero_points is None else numpy.stack([part.zero_points for part in parts])
-    return Quantized(numpy.stack([part.weight for part in parts]), numpy.stack([part.scales for part in parts]), zero_points)
+    zero_points = [part.zero_points for part in parts if part.zero_points is not None]  # of all or none
+    return Quantized(
+        numpy.stack([part.weight for part in parts]), numpy.stack([part.scales for part in parts]), numpy.stack(zero_points) if zero_points else None
+    )
 
 
 def _is_fp8(found: Quantized) -> bool:
@@ -253,7 +253,9 @@ def _check_sizes(name: str, found: Quantized) -> int:
 def convert(tensors: Tensors, source: str) -> tuple[dict[str, Array], dict[str, str]]:
     """The tensors of a checkpoint of the format `source`, a key of FORMATS, in the form that this module describes, and the metadata.
 
-    ConvertError names the tensor that does not fit."""
+    ConvertError names the tensor that does not fit, or the formats where `source` is none."""
+    if source not in FORMATS:
+        raise ConvertError(f"the format is {source!r}; it must be one of {', '.join(FORMATS)}")
     endings, read, others = FORMATS[source]
     if others and not any(name.endswith(endings[0]) for name in tensors) and any(name.endswith(others[0]) for name in tensors):
         endings = others

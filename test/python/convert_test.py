@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 import numpy
 
@@ -333,6 +334,7 @@ class Refusals(Case):
         for wrong in (one.s[:-1], numpy.concatenate([one.s, one.s[:, :2]], axis=1)):  # rows; groups that do not divide K
             self.refuses(one.compressed("x") | {"x.weight_scale": numpy.ascontiguousarray(wrong)}, "compressed-tensors", "'x.weight_scale': is .*, of weights")
         self.refuses(one.gptq("x"), "compressed-tensors", r"there is no tensor '\*.weight_packed', as compressed-tensors has them")
+        self.refuses(one.gptq("x"), "gguf", "the format is 'gguf'; it must be one of gptq, gptq_v2, awq, ")
         self.refuses(one.gptq("x"), "gpt-oss", r"there is no tensor '\*_blocks', as gpt-oss has them")
         self.refuses({"x_blocks": numpy.zeros((2, N, 3, 8), numpy.uint8), "x_scales": numpy.zeros((2, N, 3), numpy.uint8)}, "gpt-oss",
                      "'x_blocks': is .*; the last dimension must be 16")  # fmt: skip
@@ -406,6 +408,14 @@ class Refusals(Case):
             with self.assertRaisesRegex(convert.ConvertError, "is there, and is no file"):
                 convert.convert_files([self.folder / "in.safetensors"], target, "gptq")
         self.assertTrue((self.folder / "pipe").is_fifo())
+
+    def test_who_may_read_the_result(self):
+        """The umask decides. It is not changed for a moment, in which other threads would make files by it."""
+        save_file(Weights().gptq("x"), self.folder / "in.safetensors")
+        self.addCleanup(os.umask, os.umask(0o027))
+        with mock.patch.object(os, "umask", side_effect=AssertionError("the umask was changed")):
+            convert.convert_files([self.folder / "in.safetensors"], self.folder / "out.safetensors", "gptq")
+        self.assertEqual((self.folder / "out.safetensors").stat().st_mode & 0o777, 0o640)
 
     def test_a_full_disk(self):
         """What was there before stays. A limit on the size of files stands for the full disk."""

@@ -340,6 +340,8 @@ class Programs(unittest.TestCase):
         self.refuses(moe_opt.NotFound, "; operands can be bf16 of rank 2, bf16 of rank 3, i32 of rank 1", lambda: moe_opt.grouped_mm(x, weights.swapaxes(1, 2), offs))
         self.refuses(moe_opt.InputOutputError, "; a bundle is a folder that moe-opt --emit=bundle writes", lambda: moe_opt.load("none"))
         self.refuses(moe_opt.InvalidArgument, "axis is 2", lambda: moe_opt.quantize(x, 2))
+        self.refuses(moe_opt.InvalidArgument, "x has rank 1; it must be 2 or 3", lambda: moe_opt.quantize_fp8(x[0]))
+        self.refuses(moe_opt.NotFound, "granularity can be ", lambda: moe_opt.quantize_fp8(numpy.zeros((32, 64), numpy.uint16), "line"))
         self.refuses(TypeError, "axis is None; it must be a number", lambda: moe_opt.quantize(x, None))
         self.refuses(TypeError, "x is a list; it must be a tensor", lambda: moe_opt.quantize([1.0]))
         self.refuses(TypeError, "x is a NoneType; it must be a tensor", lambda: moe_opt.quantize(None))
@@ -582,6 +584,10 @@ class Compiling(unittest.TestCase):
             moe_opt.compile("func.func @f(", name="mine.mlir", cache=self.cache)
         self.assertIn("mine.mlir:1:", str(caught.exception))
         self.assertEqual(list(self.cache.iterdir()), [])
+        with self.assertRaisesRegex(moe_opt.InvalidArgument, "opt_level is 4; it must be 0 to 3"):
+            moe_opt.compile(SOURCE, cache=self.cache, opt_level=4)
+        with self.assertRaisesRegex(TypeError, "opt_level is '3'; it must be a number"):
+            moe_opt.compile(SOURCE, cache=self.cache, opt_level="3")
         with self.assertRaisesRegex(TypeError, "text is of type bytes; it must be a str"):
             moe_opt.compile(SOURCE.encode(), cache=self.cache)
         with self.assertRaisesRegex(moe_opt.InputOutputError, "/dev/null/kept, which cannot be written: Not a directory"):

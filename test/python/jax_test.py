@@ -205,14 +205,18 @@ class Product(unittest.TestCase):
         x, w, _ = operands()
         with self.assertRaisesRegex(ValueError, "recipe is 'fp4'; it must be one of"):
             ours(x, w, ends(16, 32, 16), "fp4")
-        with self.assertRaisesRegex(ValueError, "must be bfloat16, bfloat16 and int32"):
+        with self.assertRaisesRegex(ValueError, "a and b are float32 and bfloat16; both must be bfloat16"):
             ours(x.astype(jnp.float32), w, ends(16, 32, 16))
+        with self.assertRaisesRegex(ValueError, "offs is int8; it must be int32"):
+            ours(x, w, ends(16, 32, 16).astype(jnp.int8))
         with self.assertRaisesRegex(ValueError, "multiples of 16"):
             ours(x[:, :24], w[:, :, :24], ends(16, 32, 16))
         with self.assertRaisesRegex(TypeError, "offs is a list; it must be a tensor"):
             ours(x, w, [16, 48, 64])
         with self.assertRaisesRegex(TypeError, "axis is None; it must be a number"):
             moe.quantize_mx(x, axis=None)
+        with self.assertRaisesRegex(moe_opt.InvalidArgument, "axis is 0; it must be one of the last two dimensions"):
+            moe.quantize_fp8(w, axis=0)
         for align in (128.0, [128]):
             with self.assertRaisesRegex(TypeError, "align is .*128.*; it must be a name or a number"):
                 moe.quantize_mx(x, 0, offs=ends(20, 30), align=align)

@@ -314,6 +314,8 @@ def test_messages_name_what_is_wrong():
         moe.scaled_grouped_mm(x, b, x, None, ends())
     with pytest.raises(TypeError, match="axis is 1.0; it must be a number"):
         moe.quantize_mx(x, 1.0)
+    with pytest.raises(ValueError, match="axis is 0; it must be one of the last two dimensions"):
+        moe.quantize_fp8(w, axis=0)
     qx, qw = moe.quantize_mx(x.detach()), moe.quantize_mx(w.detach())
     for device in (DEVICE, "meta"):
         short = [tensor.to(device) for tensor in (qx.q, qw.q.transpose(1, 2), qx.scales[:5], qw.scales.transpose(1, 2), ends())]

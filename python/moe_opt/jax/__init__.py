@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import numbers
 from typing import Any, NamedTuple, Optional
 
 import jax
@@ -22,22 +21,13 @@ import jax.numpy as jnp
 import numpy
 from jax.custom_derivatives import SymbolicZero
 
-from moe_opt import _bundles, _dlpack, _library, _recipes, _shapes
+from moe_opt import _arguments, _bundles, _dlpack, _library, _recipes, _shapes
 from moe_opt._recipes import RECIPES
 
 __all__ = ["RECIPES", "Quantized", "grouped_mm", "quantize_fp8", "quantize_mx", "scaled_mm"]
 
-DTYPES = {
-    "bf16": jnp.bfloat16,
-    "f16": jnp.float16,
-    "f32": jnp.float32,
-    "f8E4M3FN": jnp.float8_e4m3fn,
-    "f8E5M2": jnp.float8_e5m2,
-    "f8E8M0FNU": jnp.float8_e8m0fnu,
-    "i32": jnp.int32,
-    "ui8": jnp.uint8,
-}
-_NAMES = {jnp.dtype(dtype): name for name, dtype in DTYPES.items()}
+DTYPES = {name: jnp.dtype(element.numpy_names[0]) for name, element in _dlpack.ELEMENT_TYPES.items()}
+_NAMES = {dtype: name for name, dtype in DTYPES.items()}
 _TARGET = "moe_opt_run"
 
 
@@ -64,10 +54,9 @@ class _Function:
         self.description = _shapes.description(bundle, name)
         self._shapes = _shapes.results(self.description)
         self._attributes = {"bundle": str(_bundles.folder() / bundle), "function": name}
-        self._layouts = {
-            f"{what}_layouts": [tuple(tensor["order"]) for tensor in self.description[key]]
-            for what, key in (("input", "arguments"), ("output", "results"))
-        }
+        self._input_layouts, self._output_layouts = (
+            [tuple(tensor["order"]) for tensor in self.description[key]] for key in ("arguments", "results")
+        )
 
     def results(self, *arguments: jax.Array) -> list[jax.ShapeDtypeStruct]:
         """Shapes and types of the results."""
@@ -77,10 +66,14 @@ class _Function:
         ]
 
     def run(self, *arguments: jax.Array) -> list[jax.Array]:
+        """The results. InvalidArgument for shapes that do not fit, while the call is traced."""
         _register()
         _shapes.check(self._attributes["bundle"], self._attributes["function"], [argument.shape for argument in arguments])
         results = self.results(*arguments)
-        return jax.ffi.ffi_call(_TARGET, results, vmap_method="sequential", **self._layouts)(*arguments, **self._attributes)
+        call = jax.ffi.ffi_call(
+            _TARGET, results, vmap_method="sequential", input_layouts=self._input_layouts, output_layouts=self._output_layouts
+        )
+        return list(call(*arguments, **self._attributes))
 
     def __call__(self, *arguments: jax.Array) -> list[jax.Array]:
         return _call(self, *arguments)
@@ -97,7 +90,14 @@ def _refuse_derivative(function: _Function, primals: Any, tangents: Any) -> Any:
 
 
 @functools.lru_cache(maxsize=None)
-def _function(op: str, kind: str, attributes: tuple, operands: tuple, results: tuple, orders: tuple = ()) -> _Function:
+def _function(
+    op: str,
+    kind: str,
+    attributes: tuple[tuple[str, Any], ...],
+    operands: tuple[tuple[str, int], ...],
+    results: tuple[str, ...],
+    orders: tuple[tuple[str, tuple[int, ...]], ...] = (),
+) -> _Function:
     """The function of the bundle of an op: attributes and orders, memory orders by operand, are pairs; operands (element type, rank); results
     element types."""
     name = "quantize_mx" if op == "mx_quantize.quantize" else op.rpartition(".")[2]
@@ -110,7 +110,7 @@ def _name(dtype: Any) -> str:
     return _NAMES.get(jnp.dtype(dtype), str(jnp.dtype(dtype)))
 
 
-def _kinds(*arrays: jax.Array) -> tuple:
+def _kinds(*arrays: jax.Array) -> tuple[tuple[str, int], ...]:
     return tuple((_name(array.dtype), array.ndim) for array in arrays)
 
 
@@ -169,17 +169,11 @@ def grouped_mm(a: jax.Array, b: jax.Array, offs: jax.Array, recipe: str = "fp8_r
        fp8_tensorwise the scale of all rows covers them, and the result and the gradient are zero there.
     recipe: how operands are quantized, of the product and of both products of the gradient: one of RECIPES.
 
-    Returns (M, N) bf16. For the gradient of a a copy of b is kept, for that of b one of a, and neither a nor b: FP8 copies, with mxfp8 bf16 ones. Raises ValueError where shapes or types do not fit.
+    Returns (M, N) bf16. For the gradient of a a copy of b is kept, for that of b one of a, and neither a nor b: FP8 copies, with mxfp8 bf16 ones.
+    Raises TypeError for what is no array, ValueError where shapes or types do not fit.
     """
-    _recipes.check(recipe)
-    _dlpack.require_tensors(a=a, b=b, offs=offs)
-    if a.ndim != 2 or b.ndim != 3 or offs.ndim != 1:
-        raise ValueError(f"a, b, offs have ranks {a.ndim}, {b.ndim}, {offs.ndim}; they must have 2, 3 and 1: (M, K), (E, K, N), (E)")
-    if a.dtype != jnp.bfloat16 or b.dtype != jnp.bfloat16 or offs.dtype != jnp.int32:
-        raise ValueError(f"a, b, offs are {a.dtype}, {b.dtype}, {offs.dtype}; they must be bfloat16, bfloat16 and int32")
-    if a.shape[1] != b.shape[1] or offs.shape[0] != b.shape[0]:
-        raise ValueError(f"a is {a.shape}, b {b.shape} and offs {offs.shape}; they must be (M, K), (E, K, N) and (E)")
-    _recipes.check_weights(b.shape, recipe)
+    _arguments.require_tensors(a=a, b=b, offs=offs)
+    _arguments.check_product(a, b, offs, recipe, DTYPES["bf16"], DTYPES["i32"])
     return _product(a, b, offs, recipe)
 
 
@@ -213,15 +207,14 @@ def scaled_mm(
     Raises TypeError for what is no array, NotFound for a case that has no kernels, and InvalidArgument, a ValueError, for shapes that do not fit.
     """
     arguments = {"qa": qa, "qb": qb, "sa": sa, "sb": sb} | ({} if offs is None else {"offs": offs})
-    _dlpack.require_tensors(**arguments)
-    attributes, orders = {"accumulate": accumulate}, ()
-    _bundles.require_attributes(**attributes)
-    if sa.dtype == jnp.float8_e8m0fnu:
-        if all(isinstance(size, int) for size in (*qa.shape, *qb.shape)):
-            attributes = _recipes.mx_choice(accumulate, qa.shape, qb.shape, None if offs is None else offs.shape, True, _name(out_dtype))
-        elif accumulate == "fast":  # exported for any number of tokens
-            attributes["tokens"] = "many"
-        orders = (("sb", (0, 2, 1)),) if sb.ndim == 3 else ()
+    _arguments.require_tensors(**arguments)
+    _arguments.require_attributes(accumulate=accumulate)
+    attributes, is_mx = {"accumulate": accumulate}, sa.dtype == DTYPES["f8E8M0FNU"]
+    if is_mx and all(isinstance(size, int) for size in (*qa.shape, *qb.shape)):
+        attributes = _recipes.mx_choice(accumulate, qa.shape, qb.shape, None if offs is None else offs.shape, True, _name(out_dtype))
+    elif is_mx:  # exported for any number of tokens
+        attributes = _recipes.mx_choice_of_any(accumulate)
+    orders = _recipes.mx_orders(sb.ndim, True) if is_mx else ()
     found = _function("scaled_grouped_mm.scaled_mm", "call", tuple(attributes.items()), _kinds(*arguments.values()), (_name(out_dtype),), orders)
     return found(*arguments.values())[0]
 
@@ -232,18 +225,10 @@ def scaled_mm(
 def _quantized(op: str, x: jax.Array, offs: Optional[jax.Array], dtype: Any, **attributes: Any) -> Quantized:
     """The result of a quantizer."""
     arguments = {"x": x} if offs is None else {"x": x, "offs": offs}
-    _dlpack.require_tensors(**arguments)
-    attributes["axis"] = _axis(x, attributes["axis"])
-    _bundles.require_attributes(**attributes)
+    _arguments.require_tensors(**arguments)
+    attributes["axis"] = _arguments.axis_of(x, attributes["axis"])
+    _arguments.require_attributes(**attributes)
     return Quantized(*_function(op, "call", tuple(attributes.items()), _kinds(*arguments.values()), (_name(dtype),))(*arguments.values()))
-
-
-def _axis(x: jax.Array, axis: int) -> int:
-    if not isinstance(axis, numbers.Integral):
-        raise TypeError(f"axis is {axis!r}; it must be a number")
-    if not -x.ndim <= axis < x.ndim:
-        raise ValueError(f"axis is {axis}; x has rank {x.ndim}")
-    return axis % x.ndim
 
 
 def quantize_mx(
@@ -263,7 +248,8 @@ def quantize_mx(
 
     Returns q of x's shape and scales of x's shape with that dimension divided by 32. With offs, block j of group g has row
     offs[g-1] // 32 + g + j of the scales, and what is of no group is not written: of the scales, and of q, which has room up to a multiple
-    of 128 rows.
+    of 128 rows. Raises TypeError for what is no array, NotFound for types or attributes that have no kernels, and InvalidArgument, a
+    ValueError, for shapes that do not fit.
     """
     return _quantized("mx_quantize.quantize", x, offs, dtype, axis=axis, mode=mode, align=align)
 
@@ -285,5 +271,6 @@ def quantize_fp8(
 
     Returns q of x's shape, and the scales that multiply q; docs/dialects/mx_quantize.md has their shapes. With align, which is 128, for rows of
     groups, each group begins at a multiple of 128 rows of q, as in quantize_mx. Not differentiable.
+    Raises what quantize_mx raises.
     """
     return _quantized("mx_quantize.quantize_fp8", x, offs, dtype, granularity=granularity, axis=axis, pow2=pow2, sanitize=sanitize, align=align)

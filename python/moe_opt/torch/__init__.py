@@ -12,14 +12,13 @@ SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
 from __future__ import annotations
 
-import numbers
 from typing import Callable, NamedTuple, Optional
 
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad as _forward_ad
 
-from moe_opt import _recipes
+from moe_opt import _arguments
 from moe_opt._recipes import RECIPES
 from moe_opt.torch._ops import DIRECT_PRODUCTS, needs_gradient, refuse_derivatives, require_one_device, require_tensors
 from moe_opt.torch._convert import convert_experts_
@@ -59,23 +58,6 @@ class QuantizedDual(NamedTuple):
     scales_t: Tensor
 
 
-def _check_product(a: Tensor, b: Tensor, offs: Tensor, recipe: str) -> None:
-    """What can be said better here than by a kernel's manifest."""
-    if not (isinstance(a, Tensor) and isinstance(b, Tensor) and isinstance(offs, Tensor)):
-        require_tensors(a=a, b=b, offs=offs)
-    if a.dim() != 2 or b.dim() != 3 or offs.dim() != 1:
-        raise ValueError(f"a, b, offs have ranks {a.dim()}, {b.dim()}, {offs.dim()}; they must have 2, 3 and 1: (M, K), (E, K, N), (E)")
-    if a.dtype != torch.bfloat16 or b.dtype != torch.bfloat16:
-        raise ValueError(f"a and b are {a.dtype} and {b.dtype}; both must be torch.bfloat16")
-    if offs.dtype != torch.int32:
-        raise ValueError(f"offs is {offs.dtype}; it must be torch.int32")
-    if a.shape[1] != b.shape[1]:
-        raise ValueError(f"a is {tuple(a.shape)} and b is {tuple(b.shape)}; the second dimension of both is summed over")
-    if offs.shape[0] != b.shape[0]:
-        raise ValueError(f"offs has {offs.shape[0]} ends of groups; b has {b.shape[0]} experts")
-    _recipes.check_weights(b.shape, recipe)
-
-
 def grouped_mm(a: Tensor, b: Tensor, offs: Tensor, recipe: str = "fp8_rowwise") -> Tensor:
     """The product of each group of tokens with its expert's weights, quantized on the way; differentiable in a and b.
 
@@ -86,9 +68,12 @@ def grouped_mm(a: Tensor, b: Tensor, offs: Tensor, recipe: str = "fp8_rowwise") 
        defined. But with fp8_tensorwise the scale of all rows covers them, and the result and the gradient are zero there.
     recipe: how operands are quantized, of the product and of both products of the gradient: one of RECIPES.
 
-    Returns (M, N) bf16. For the gradient of a a copy of b is kept, for that of b one of a, and neither a nor b: FP8 copies, with mxfp8 bf16 ones. Raises ValueError where shapes or types do not fit, RuntimeError for what the device reports.
+    Returns (M, N) bf16. For the gradient of a a copy of b is kept, for that of b one of a, and neither a nor b: FP8 copies, with mxfp8 bf16 ones.
+    Raises TypeError for what is no tensor, ValueError where shapes or types do not fit, MoeError for what the device reports.
     """
-    _check_product(a, b, offs, recipe)
+    if not (isinstance(a, Tensor) and isinstance(b, Tensor) and isinstance(offs, Tensor)):
+        require_tensors(a=a, b=b, offs=offs)
+    _arguments.check_product(a, b, offs, recipe, torch.bfloat16, torch.int32)
     refuse_derivatives("grouped_mm", a, b)
     if torch.is_grad_enabled() and (a.requires_grad or b.requires_grad):
         return _GROUPED_MM_FORWARD[a.requires_grad, b.requires_grad](a, b, offs, recipe)[0]
@@ -132,11 +117,13 @@ def scaled_grouped_mm(
 
     With scales sb of (E), one for an expert, sa is (1), (E) and (E). Scales of MX blocks, float8_e8m0fnu: sa (M, K/32), of the weight
     gradient (blocks, N), batched (E, M, K/32); sb (E, K/32, N), which may lie in memory as (E, N, K/32), of the weight gradient (blocks, K).
-    They are as `quantize` gives them. With more than 64 tokens for each expert "fast" takes room for the tokens or both operands in bf16. The last two dimensions of qb are swapped in memory, all else is
-    row-major. accumulate: "fast" or "promoted" (sums over 128 are added in fp32). out_dtype: bf16, f16 or fp32.
+    They are as `quantize_mx` gives them. With more than 64 tokens for each expert "fast" takes room for the tokens or both operands in bf16.
+    The last two dimensions of qb are swapped in memory, all else is row-major. accumulate: "fast" or "promoted" (sums over 128 are added in
+    fp32). out_dtype: bf16, f16 or fp32.
     Groups lie as their tokens do: what was quantized with align does not fit here, and cannot be told apart.
 
-    Raises ValueError for a case that has no kernels, and MoeError for tensors that do not fit.
+    Raises TypeError for what is no tensor, NotFound for a case that has no kernels, and InvalidArgument, a ValueError, for tensors that do not
+    fit.
     """
     # torch's dispatcher takes as long as the launch. It is asked where it has something to say: while code is traced, for tensors of
     # subclasses or without data, under modes and transforms.
@@ -175,15 +162,6 @@ def _quantizer(name: str, x: Tensor) -> Callable[..., tuple[Tensor, ...]]:
     return _QUANTIZERS[name][torch.is_grad_enabled() and x.requires_grad]
 
 
-def _axis(x: Tensor, axis: int) -> int:
-    require_tensors(x=x)
-    if type(axis) is not int and not isinstance(axis, numbers.Integral):  # the second question takes a microsecond
-        raise TypeError(f"axis is {axis!r}; it must be a number")
-    if not -x.dim() <= axis < x.dim():
-        raise ValueError(f"axis is {axis}; x has rank {x.dim()}")
-    return axis % x.dim()
-
-
 def quantize_mx(
     x: Tensor,
     axis: int = -1,
@@ -202,8 +180,11 @@ def quantize_mx(
     Returns q of x's shape, with the last two dimensions swapped in memory where axis is not the last, and scales of x's shape with
     that dimension divided by 32. With offs, block j of group g has row offs[g-1] // 32 + g + j of the scales, and what is of no group is not
     written: of the scales, and of q, which has room up to a multiple of 128 rows.
+    Raises TypeError for what is no tensor, NotFound for types or attributes that have no kernels, and InvalidArgument, a ValueError, for
+    shapes that do not fit.
     """
-    axis = _axis(x, axis)
+    require_tensors(x=x)
+    axis = _arguments.axis_of(x, axis)
     return Quantized(*_quantizer("quantize_mx", x)(x, offs, axis, mode, align, dtype))
 
 
@@ -231,9 +212,10 @@ def quantize_fp8(
     Returns q of x's shape, with the last two dimensions swapped in memory where axis is not the last, and the scales that multiply q.
     Tokens (M, K) quantized along M by groups have room behind the last one, up to a multiple of 128 rows, which is not written. With align,
     which is 128, for rows, each group begins at a multiple of 128 rows of q, as in quantize_mx.
-    docs/dialects/mx_quantize.md has the shapes.
+    docs/dialects/mx_quantize.md has the shapes. Raises what quantize_mx raises.
     """
-    axis = _axis(x, axis)
+    require_tensors(x=x)
+    axis = _arguments.axis_of(x, axis)
     return Quantized(*_quantizer("quantize_fp8", x)(x, offs, granularity, axis, pow2, sanitize, align, dtype))
 
 

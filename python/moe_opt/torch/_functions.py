@@ -11,18 +11,9 @@ from typing import Any, Callable, Union
 
 import torch
 
-from moe_opt import _bundles, _library, _shapes
+from moe_opt import _bundles, _dlpack, _library, _shapes
 
-DTYPES = {
-    "bf16": torch.bfloat16,
-    "f16": torch.float16,
-    "f32": torch.float32,
-    "f8E4M3FN": torch.float8_e4m3fn,
-    "f8E5M2": torch.float8_e5m2,
-    "f8E8M0FNU": torch.float8_e8m0fnu,
-    "i32": torch.int32,
-    "ui8": torch.uint8,
-}
+DTYPES: dict[str, torch.dtype] = {name: getattr(torch, element.numpy_names[0]) for name, element in _dlpack.ELEMENT_TYPES.items()}
 
 
 try:
@@ -31,7 +22,7 @@ try:
     from torch._C._dynamo.guards import _empty_strided_cuda as _fast_empty
 except ImportError:
 
-    def _fast_empty(size: tuple, stride: tuple, dtype: torch.dtype) -> torch.Tensor:
+    def _fast_empty(size: tuple[int, ...], stride: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
         return torch.empty_strided(size, stride, dtype=dtype, device="cuda")
 
     _current_device = torch.cuda.current_device

@@ -10,14 +10,12 @@ from typing import NamedTuple, Optional, Union
 import torch
 from torch import Tensor
 
+from moe_opt._mixed import GREATEST_FP8_SCALE, GREATEST_ZERO_POINT, GROUP_SIZES
 from moe_opt.torch import _ops
 
 _OPS = torch.ops.moe_opt
 FORMATS = ("i4", "ui4", "f4E2M1FN", "f8E4M3FN")
 MX_FORMATS = ("f4E2M1FN", "f8E4M3FN")
-GROUP_SIZES = (32, 64, 128)
-GREATEST_ZERO_POINT = 15
-GREATEST_FP8_SCALE = 37  # 2^37
 ORDER_1X16 = [p // 2 + 8 * (p % 2) for p in range(16)]  # columns of each 16, of FP8 weights
 
 
@@ -102,7 +100,10 @@ def load_mixed_weights(path: Union[str, pathlib.Path], name: str, device: Union[
     Raises KeyError where the file has no such tensor, ValueError, which names file and weights, where mixed_mm does not take them. It needs
     safetensors: pip install moe_opt[convert].
     """
-    from safetensors import SafetensorError, safe_open
+    try:
+        from safetensors import SafetensorError, safe_open
+    except ImportError as error:
+        raise ImportError("load_mixed_weights needs safetensors: pip install moe_opt[convert]") from error
 
     place = str(torch.device(device))  # which knows what is no device
     try:

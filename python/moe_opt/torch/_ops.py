@@ -23,6 +23,11 @@ _NAMES = {dtype: name for name, dtype in DTYPES.items()}
 E8M0 = DTYPES["f8E8M0FNU"]
 
 
+def _name(dtype: torch.dtype) -> str:
+    """MLIR's name of an element type, or torch's where kernels have no such type."""
+    return _NAMES.get(dtype, str(dtype))
+
+
 def require_tensors(**arguments: object) -> None:
     """TypeError for what is no tensor."""
     for name, given in arguments.items():
@@ -112,9 +117,9 @@ def function(op: str, kind: str, attributes: tuple, operands: tuple, results: tu
     return Function(bundle, name, saving=kind.startswith("forward"), cleared=cleared)
 
 
-def _kinds(*tensors: Optional[Tensor]) -> tuple:
+def _kinds(*tensors: Optional[Tensor]) -> tuple[tuple[str, int], ...]:
     """Element types and ranks of those that are there."""
-    return tuple((_NAMES.get(tensor.dtype, str(tensor.dtype)), tensor.dim()) for tensor in tensors if tensor is not None)
+    return tuple((_name(tensor.dtype), tensor.dim()) for tensor in tensors if tensor is not None)
 
 
 # ---- Products of bf16 tensors, with gradients ----
@@ -249,14 +254,13 @@ DIRECT_PRODUCTS: dict[tuple, Callable[..., Tensor]] = {}
 
 def _scaled_mm_function(qa, qb, sa, sb, offs, accumulate, out_dtype, is_fake=False) -> Function:
     """is_fake: tensors without data may have sizes that are not known. Of products in MX blocks those of any number of tokens say what the result is."""
-    attributes, orders, out = {"accumulate": accumulate}, (), _NAMES.get(out_dtype, str(out_dtype))
-    if sa.dtype == E8M0:
-        swapped = sb.dim() == 3 and _is_swapped(sb)
-        orders = (("sb", (0, 2, 1) if swapped else (0, 1, 2)),) if sb.dim() == 3 else ()
-        if not is_fake:
-            attributes = _recipes.mx_choice(accumulate, qa.shape, qb.shape, None if offs is None else offs.shape, swapped, out)
-        elif accumulate == "fast":
-            attributes["tokens"] = "many"
+    attributes, out, is_mx = {"accumulate": accumulate}, _name(out_dtype), sa.dtype == E8M0
+    swapped = is_mx and sb.dim() == 3 and _is_swapped(sb)
+    if is_mx and is_fake:
+        attributes = _recipes.mx_choice_of_any(accumulate)
+    elif is_mx:
+        attributes = _recipes.mx_choice(accumulate, qa.shape, qb.shape, None if offs is None else offs.shape, swapped, out)
+    orders = _recipes.mx_orders(sb.dim(), swapped) if is_mx else ()
     return function("scaled_grouped_mm.scaled_mm", "call", tuple(attributes.items()), _kinds(qa, qb, sa, sb, offs), (out,), orders)
 
 
@@ -334,7 +338,7 @@ def _quantizer(op: str, names: tuple[str, ...], grouped: bool) -> tuple[Callable
     """The kernel and the fake kernel of a quantizer: x[, offs], the attributes of these names, the element type of q."""
 
     def find(x, offs, values, dtype):
-        found = function(op, "call", tuple(zip(names, values)), _kinds(x, offs), (_NAMES.get(dtype, str(dtype)),))
+        found = function(op, "call", tuple(zip(names, values)), _kinds(x, offs), (_name(dtype),))
         return found, (x.contiguous(),) if offs is None else (x.contiguous(), offs)
 
     def kernel(x, *rest):

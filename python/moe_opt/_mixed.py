@@ -1,0 +1,7 @@
+"""What scaled_grouped_mm.mixed_mm asks of weights.
+
+SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""
+GROUP_SIZES = (32, 64, 128)  # weights along K that share a scale; of MX blocks 32
+GREATEST_ZERO_POINT = 15  # mixed_mm_zeros reads four bits
+GREATEST_FP8_SCALE = 37  # 2^37, of FP8 weights (docs/numerics.md)
