@@ -158,13 +158,20 @@ static MlirValue boxes_of(moe__mixed_mm_t *s, const moe__mixed_tile_t *tile) {
   return boxes;
 }
 
+/* Whether threads that load may have no registers for a loop that LLVM unrolls, because it knows
+ * the count. Some schedules have none for eight to ten k-tiles: fewer take less, and more are not
+ * unrolled. */
+static bool unrolls_too_much(const moe__mixed_mm_t *s) {
+  int64_t k_tiles = (s->depth.size + s->schedule.depth - 1) / s->schedule.depth;
+  return s->layout.divides && s->depth.size > 0 && k_tiles >= 8 && k_tiles <= 10;
+}
+
 /* Loads the k-tiles of a tile from number `from` to `to` of this CTA's. */
 static void load_k_tiles(moe__mixed_mm_t *s, const moe__mixed_tile_t *tile,
                          const moe__mixed_reduction_t *reduction, MlirValue from, MlirValue to,
                          moe__cursor_t cursor) {
   moe__builder_t *b = &s->kernel.builder;
-  /* LLVM unrolls a loop whose count it knows, which takes registers that are not left here. */
-  if (moe__mixed_is_tight(&s->schedule))
+  if (moe__mixed_is_tight(&s->schedule) || unrolls_too_much(s))
     to = moe__fresh(b, to);
   MlirValue boxes = {NULL};
   if (s->schedule.widths > 1)

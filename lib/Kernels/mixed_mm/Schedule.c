@@ -409,6 +409,13 @@ static int64_t tiles_of_rows(int64_t rows, int warpgroups) {
   return (rows + tile - 1) / tile;
 }
 
+/* Whether ptxas has registers for sums in units whose last tiles are divided: of groups of 128 only
+ * with zero points, or columns that are not known. */
+static bool may_spread_units(MlirOperation op) {
+  return moe__mixed_group(op) != 128 || !mlirValueIsNull(moe__operand(op, MOE__ZEROS)) ||
+         moe__static_dimension(moe__tensor_type(op, MOE__X), 1) < 0;
+}
+
 /* Which schedule takes the least time, if that is these and the tokens of a tile, times the tiles
  * that a multiprocessor works off one after another; a part of a tile where CTAs divide it, which
  * they do only where there are multiprocessors for all: adding their sums takes time. */
@@ -443,7 +450,7 @@ static moe__candidates_t wide_candidates(MlirOperation op, int64_t rows, int64_t
   int64_t rounds = (tiles + MULTIPROCESSORS - 1) / MULTIPROCESSORS;
   int64_t of_units = rounds * (UNITS_WIDE->tile_n + TOKENS_OF_UNITS) << 2;
   bool may_spread = tokens <= SPREAD_UP_TO || tokens >= SPREAD_FROM;
-  if (may_spread && wants_units(op) &&
+  if (may_spread && wants_units(op) && may_spread_units(op) &&
       spread_time(tiles, TOKENS_OF_UNITS) < (of_units < least ? of_units : least))
     return MOE__CANDIDATES(UNITS_SPREAD);
   if (wants_units(op) && of_units <= least)
