@@ -377,7 +377,12 @@ def main():
     parser.add_argument("--tested", dest="only", action="store_const", const=TESTED, help="those that test/python calls")
     parser.add_argument("--list", action="store_true", help="print the names and stop")
     arguments = parser.parse_args()
-    chosen = [bundle for bundle in bundles() if re.search(arguments.only, bundle.name)]
+    try:
+        chosen = [bundle for bundle in bundles() if re.search(arguments.only, bundle.name)]
+    except re.error as error:
+        parser.error(f"--only {arguments.only!r}: {error}")
+    if not chosen:
+        parser.error(f"--only {arguments.only!r}: no bundle has such a name; --list prints all")
     if arguments.list:
         print("\n".join(bundle.name for bundle in chosen))
         return
@@ -386,10 +391,14 @@ def main():
     arguments.folder.mkdir(parents=True, exist_ok=True)
     index = arguments.folder / "index.json"
     index.unlink(missing_ok=True)  # it stands for what is complete
+    entries = []
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
         futures = [pool.submit(build, bundle, arguments.moe_opt, arguments.folder) for bundle in chosen]
         try:
-            entries = [future.result() for future in futures]
+            for future in futures:
+                entries.append(future.result())
+                if sys.stderr.isatty():
+                    print(f"\r{len(entries)} of {len(futures)}", end="\n" * (len(entries) == len(futures)), file=sys.stderr)
         except (RuntimeError, OSError) as error:
             pool.shutdown(cancel_futures=True)
             sys.exit(str(error))

@@ -498,6 +498,13 @@ class Objects(unittest.TestCase):
 
 
 class Tables(unittest.TestCase):
+    @unittest.skipUnless((ROOT / "python/make_bundles.py").exists(), "needs the source tree")
+    def test_bundles_that_nobody_has(self):
+        for only, message in (("no such name", "no bundle has such a name; --list prints all"), ("(", "unterminated")):
+            asked = subprocess.run([sys.executable, ROOT / "python/make_bundles.py", "--list", "--only", only], capture_output=True, text=True, check=False)
+            self.assertEqual((asked.returncode, asked.stdout), (2, ""))
+            self.assertIn(message, asked.stderr)
+
     @unittest.skipUnless((ROOT / "include/moe/runtime.h").exists(), "needs the source tree")
     def test_statuses(self):
         text = (ROOT / "include/moe/runtime.h").read_text()

@@ -966,5 +966,14 @@ def test_documentation():
         assert float(found) == pytest.approx(float(expected), rel=0.01)
 
 
+def test_documentation_of_four_bit_weights():
+    text = (pathlib.Path(__file__).resolve().parent.parent.parent / "docs/pytorch.md").read_text(encoding="utf-8")
+    code, said = re.search(r"```python\n((?:(?!```).)*)```\nprints `(.*?)`", text, re.S).groups()
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(code, {})
+    assert printed.getvalue().strip() == said
+
+
 if __name__ == "__main__":
     raise SystemExit(pytest.main([__file__, "-q"]))
