@@ -1,5 +1,5 @@
 /* MixedMm.c - the kernel of scaled_grouped_mm.mixed_mm: four-bit weights times tokens of 16 bits.
- * Schedule.c chooses its schedule.
+ * Candidates.c chooses its schedule.
  *
  * Rows of weights are the rows of the tensor core's tiles, tokens their columns, so that few tokens
  * waste little. The weights are its first operand and come from registers, where four bits become

@@ -1,11 +1,12 @@
 /* MixedMm.h - the kernel of scaled_grouped_mm.mixed_mm under construction: what its parts share.
  *
- * Schedule.c chooses the schedule; MixedMm.c has the kernel, and what warps are there for.
- * Parameters.c says which ops it takes and what a launcher gives, Tiles.c has the tiles, Load.c the
- * warp that loads. Weights.c turns four bits into numbers of the tokens' type; Numbers.c reads what
- * a stage has; Multiply.c has the warpgroups that multiply, and Multiply.h what it shares with
- * GroupSums.c and ScaledWeights.c; Panels.c the warps that do in their place, Store.c what follows,
- * and Spread.c how CTAs divide the columns of the last tiles evenly.
+ * Candidates.c chooses the schedule and Schedule.c lays the kernel out; MixedMm.c has the kernel,
+ * and what warps are there for. Parameters.c says which ops it takes and what a launcher gives,
+ * Tiles.c has the tiles, Load.c the warp that loads. Weights.c turns four bits into numbers of the
+ * tokens' type; Numbers.c reads what a stage has; Multiply.c has the warpgroups that multiply, and
+ * Multiply.h what it shares with GroupSums.c and ScaledWeights.c; Panels.c the warps that do in
+ * their place, Store.c what follows, and Spread.c how CTAs divide the columns of the last tiles
+ * evenly.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #ifndef MOE_KERNELS_MIXED_MM_MIXED_MM_H

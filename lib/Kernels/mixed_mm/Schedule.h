@@ -85,6 +85,11 @@ int moe__mixed_group(MlirOperation op);
 /* Whether the scales of a row lie side by side: of FP8 weights they may, or those of a group. */
 bool moe__mixed_has_scales_of_rows(MlirOperation op);
 
+/* Whether the product of a weight and its scale is a number of the tokens' type; and whether that
+ * of a weight and the highest bits of its scale is one, so that sums are in units. */
+bool moe__mixed_takes_scaled_weights(MlirOperation op);
+bool moe__mixed_takes_units(MlirOperation op);
+
 int moe__mixed_scale_bytes(MlirType scale);                      /* of one */
 int moe__mixed_scales_of_stage(int group, int depth);            /* of a row */
 int moe__mixed_panels(const moe__mixed_schedule_t *schedule);    /* of a tile */

@@ -1,0 +1,409 @@
+/* Candidates.c - which schedules a product of four-bit or FP8 weights has: the default, and others
+ * worth measuring. Why the numbers are what they are: docs/performance/mixed_product.md and its
+ * pages, of which the tables name the headings.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Kernels/mixed_mm/Candidates.h"
+
+#include "lib/Builder/Inspect.h"
+#include "lib/Dialect/Dialect.h"
+#include "lib/Dialect/Shapes.h"
+#include "lib/Kernels/Requirements.h"
+#include "lib/Kernels/mixed_mm/MixedMm.h"
+
+#include "mlir-c/BuiltinTypes.h"
+
+/* ---- Tables ----
+ *
+ * Each table has a row for a class of products. A product has the schedules of the first row that
+ * has room for its tokens and asks for nothing that the product is not; the last row takes all. */
+
+/* Schedules of warpgroups: tiles of n tokens and w warpgroups, s stages of d columns. Of those that
+ * are split two warpgroups of `ctas` CTAs divide the columns of the weights. */
+#define TILE(n, w, d, s)                                                                           \
+  { MOE__TILE(n, w, d, s) }
+#define SPLIT(n, d, s, ctas)                                                                       \
+  { MOE__TILE(n, 2, d, s), .split = (ctas) }
+#define LONG(n, w, d, s)                                                                           \
+  { MOE__TILE(n, w, d, s), MOE__LONG_SUMS }
+#define LONG_SPLIT(n, d, s, ctas)                                                                  \
+  { MOE__TILE(n, 2, d, s), MOE__LONG_SUMS, .split = (ctas) }
+/* Weights become numbers in the registers of those before, and two CTAs may have rows in common. */
+#define LONG_BEHIND(n, s, is_common)                                                               \
+  { MOE__TILE(n, 4, 128, s), MOE__LONG_SUMS, .behind = 1, .common = (is_common) }
+
+#define MOST_CANDIDATES 3
+#define ALL INT64_MAX
+#define ANY 0
+
+typedef struct row_t {
+  int64_t tokens; /* up to so many */
+  unsigned asks;  /* what the product must be: bits, for each table its own */
+  moe__mixed_schedule_t schedules[MOST_CANDIDATES]; /* the default first; no tile_n: none */
+} row_t;
+
+static moe__candidates_t candidates_of(const row_t *row, int64_t tokens, unsigned is) {
+  while (tokens > row->tokens || (row->asks & is) != row->asks)
+    row++;
+  int count = 0;
+  while (count < MOST_CANDIDATES && row->schedules[count].tile_n)
+    count++;
+  return (moe__candidates_t){row->schedules, count};
+}
+
+static unsigned bit_if(bool condition, unsigned bit) {
+  return condition ? bit : 0;
+}
+
+/* Rows of weights, over which tiles of a few tokens are spread. */
+enum {
+  FEW = 1 << 0,
+  SOME = 1 << 1, /* or not known how many */
+  MANY = 1 << 2,
+  KNOWN = 1 << 3,
+  /* Tiles of 256 rows leave multiprocessors idle that those of two CTAs with rows in common do not.
+   */
+  COMMON = 1 << 4,
+};
+#define SOME_UP_TO 16384
+
+int64_t moe__mixed_quotient_up(int64_t x, int64_t y) {
+  return (x + y - 1) / y;
+}
+
+int64_t moe__mixed_tiles_of_rows(int64_t rows, int warpgroups) {
+  return moe__mixed_quotient_up(rows, (int64_t)warpgroups * MOE__WGMMA_M);
+}
+
+bool moe__mixed_leaves_some_idle(int64_t tiles) {
+  int64_t rounds = moe__mixed_quotient_up(tiles, MOE__MULTIPROCESSORS);
+  return 10 * tiles < 9 * rounds * MOE__MULTIPROCESSORS;
+}
+
+/* A round of two CTAs with rows in common takes 7/8 of the time of one of tiles of 256 rows. The
+ * second CTA begins in the middle of at least two k-tiles of 128 columns. */
+static bool wants_common_rows(const moe__mixed_product_t *p) {
+  return p->rows > SOME_UP_TO && p->rows <= 448 * (MOE__MULTIPROCESSORS / 2) && p->columns >= 256 &&
+         !p->has_bias;
+}
+
+static unsigned of_rows(const moe__mixed_product_t *p) {
+  unsigned class = p->rows < 0                ? SOME
+                   : p->rows <= MOE__FEW_ROWS ? FEW
+                   : p->rows <= SOME_UP_TO    ? SOME
+                                              : MANY;
+  return class | bit_if(p->rows >= 0, KNOWN) | bit_if(wants_common_rows(p), COMMON);
+}
+
+/* ---- Four bits, up to 64 tokens without experts ----
+ *
+ * All is reading the weights. Tiles are as narrow as the tokens, and CTAs divide their columns
+ * until there are about as many as multiprocessors. */
+
+enum {
+  USUAL_64 = 1 << 5,
+  I4_64 = 1 << 6,        /* that without zero points */
+  SCALED = 1 << 7,       /* wants scaled weights */
+  IDLE_256 = 1 << 8,     /* tiles of 256 rows leave some multiprocessors idle */
+  IDLE_128 = 1 << 9,     /* the same of 128 rows */
+  TIGHT = 1 << 10,       /* ptxas has no registers for tiles of 32 tokens by four warpgroups */
+  MANY_NUMBERS = 1 << 11 /* scales and zero points leave no room for long stages */
+};
+
+/* Sums of a tile and those in flight are most of a thread's registers. */
+#define IN_FLIGHT(s, ctas)                                                                         \
+  { MOE__TILE(64, 2, 128, s), .in_flight = 2, .split = (ctas) }
+#define COMMON_ROWS(n)                                                                             \
+  { MOE__TILE(n, 4, 64, 9), .behind = 1, .common = 1 }
+
+static const row_t DENSE[] = {
+    /* mixed_few_tokens.md, "Up to 16 tokens, in panels", is before these: CandidatesPanels.c */
+    /* mixed_steps.md, "Schedules of warpgroups, timed earlier" */
+    {8, FEW, {SPLIT(8, 256, 8, 4), SPLIT(8, 256, 8, 2), TILE(8, 4, 256, 4)}},
+    {8, SOME, {SPLIT(8, 256, 8, 2), SPLIT(8, 256, 8, 4), TILE(8, 4, 256, 4)}},
+    {8, MANY, {TILE(8, 4, 256, 4), SPLIT(8, 256, 8, 2), SPLIT(8, 256, 8, 4)}},
+    {16, FEW, {SPLIT(16, 256, 7, 4), SPLIT(16, 256, 7, 2), TILE(16, 4, 128, 9)}},
+    {16, SOME, {SPLIT(16, 256, 7, 2), SPLIT(16, 256, 7, 4), TILE(16, 4, 128, 9)}},
+    {16, MANY, {TILE(16, 4, 128, 9), SPLIT(16, 256, 7, 2), SPLIT(16, 256, 7, 4)}},
+    /* mixed_few_tokens.md, "28672 rows, 33 to 64 tokens" */
+    {32, SCALED | KNOWN | FEW, {LONG_SPLIT(32, 128, 6, 4), IN_FLIGHT(6, 4)}},
+    {32, SCALED | KNOWN | SOME, {LONG_SPLIT(32, 128, 6, 2), IN_FLIGHT(6, 2)}},
+    {32, SCALED | COMMON, {LONG_BEHIND(32, 6, 1), LONG_BEHIND(32, 6, 0)}},
+    {32, SCALED | MANY, {LONG_BEHIND(32, 6, 0), IN_FLIGHT(8, 1)}},
+    /* mixed_many_tokens.md, "The last tiles, divided" */
+    {32,
+     MANY | USUAL_64 | IDLE_256,
+     {{MOE__TILE(32, 4, 256, 4), .spread = 1}, TILE(32, 4, 256, 4)}},
+    /* not timed */
+    {32, MANY_NUMBERS | FEW, {SPLIT(32, 128, 10, 4), SPLIT(32, 128, 10, 2), TILE(32, 4, 128, 7)}},
+    {32, MANY_NUMBERS | SOME, {SPLIT(32, 128, 10, 2), SPLIT(32, 128, 10, 4), TILE(32, 4, 128, 7)}},
+    {32, MANY_NUMBERS, {TILE(32, 4, 128, 7), SPLIT(32, 128, 10, 2), SPLIT(32, 128, 10, 4)}},
+    {32, MANY | TIGHT, {TILE(32, 2, 256, 5), SPLIT(32, 128, 10, 4)}},
+    /* mixed_steps.md, "Steps": 32 tokens, longer stages, but of few rows, which were not timed */
+    {32, FEW, {SPLIT(32, 128, 10, 4), SPLIT(32, 256, 5, 2), TILE(32, 4, 256, 4)}},
+    {32, SOME, {SPLIT(32, 256, 5, 2), SPLIT(32, 128, 10, 4), TILE(32, 4, 256, 4)}},
+    {32, MANY, {TILE(32, 4, 256, 4), SPLIT(32, 256, 5, 2), SPLIT(32, 128, 10, 4)}},
+    /* mixed_few_tokens.md, "28672 rows, 33 to 64 tokens" */
+    {48, SCALED | KNOWN | FEW, {LONG_SPLIT(48, 128, 6, 4), IN_FLIGHT(6, 4)}},
+    {48, SCALED | KNOWN | SOME, {LONG_SPLIT(48, 128, 6, 2), IN_FLIGHT(6, 2)}},
+    {64, SCALED | KNOWN | FEW, {LONG_SPLIT(64, 128, 6, 4), IN_FLIGHT(6, 4)}},
+    {64, SCALED | KNOWN | SOME, {LONG_SPLIT(64, 128, 6, 2), IN_FLIGHT(6, 2)}},
+    {64, SCALED | COMMON, {LONG_BEHIND(64, 6, 1), LONG_BEHIND(64, 6, 0)}},
+    {64, SCALED | MANY, {LONG_BEHIND(64, 6, 0), IN_FLIGHT(8, 1)}},
+    {40, I4_64 | COMMON, {COMMON_ROWS(40), IN_FLIGHT(8, 1)}},
+    {48, I4_64 | COMMON, {COMMON_ROWS(48), IN_FLIGHT(8, 1)}},
+    /* mixed_many_tokens.md, "The last tiles, divided" */
+    {64,
+     MANY | USUAL_64 | IDLE_128,
+     {{MOE__TILE(64, 2, 128, 8), .in_flight = 2, .spread = 1}, IN_FLIGHT(8, 1)}},
+    /* mixed_few_tokens.md, "Later candidates": 64 tokens; groups of 32 have not the registers */
+    {64,
+     SOME | KNOWN | USUAL_64,
+     {{MOE__TILE(64, 2, 256, 3), .in_flight = 2, .split = 2}, IN_FLIGHT(6, 2)}},
+    /* mixed_steps.md, "Schedules of warpgroups, timed earlier" */
+    {64, FEW, {IN_FLIGHT(6, 4), IN_FLIGHT(6, 2), IN_FLIGHT(8, 1)}},
+    {64, SOME, {IN_FLIGHT(6, 2), IN_FLIGHT(6, 4), IN_FLIGHT(8, 1)}},
+    {ALL, ANY, {IN_FLIGHT(8, 1), IN_FLIGHT(6, 2), TILE(32, 2, 128, 10)}},
+};
+
+/* Four warpgroups have registers for tiles of 32 tokens in groups of 64 with usual types; in others
+ * of i4 and bf16 where columns are many and tokens a multiple of 8. */
+static bool is_tight(const moe__mixed_product_t *p) {
+  if (p->group == 64)
+    return !p->is_usual_64;
+  bool many_columns = p->columns < 0 || p->columns > 2048;
+  return !(p->is_bf16_i4 && p->group && many_columns && p->tokens % 8 == 0);
+}
+
+static moe__candidates_t dense_candidates(const moe__mixed_product_t *p) {
+  bool many = p->rows > SOME_UP_TO;
+  return candidates_of(
+      DENSE, p->tokens,
+      of_rows(p) | bit_if(p->is_usual_64, USUAL_64) |
+          bit_if(p->is_bf16_i4 && p->group == 64, I4_64) | bit_if(p->wants_scaled_weights, SCALED) |
+          bit_if(many && moe__mixed_leaves_some_idle(moe__mixed_tiles_of_rows(p->rows, 4)),
+                 IDLE_256) |
+          bit_if(many && moe__mixed_leaves_some_idle(moe__mixed_tiles_of_rows(p->rows, 2)),
+                 IDLE_128) |
+          bit_if(is_tight(p), TIGHT) | bit_if(p->numbers == MOE__NUMBERS_CLASSES, MANY_NUMBERS));
+}
+
+/* ---- Four bits, with experts ----
+ *
+ * By the tokens that each has on average: a tile has room for most of what they have, up to tiles
+ * of which an expert fills several. */
+
+enum {
+  E2M1 = 1 << 0, /* which are more work to turn into numbers */
+  USUAL_I4_32 = 1 << 1,
+  USUAL_MXFP4 = 1 << 2,
+  SCALED_E2M1 = 1 << 3, /* wants scaled weights */
+  NUMBERS_5 = 1 << 4,   /* five bytes of scales and zero points for 64 columns, or more */
+  NUMBERS_7 = 1 << 5,   /* seven or more: room for fewer stages beside a table of many groups */
+  FEW_GROUPS = 1 << 6,  /* a table of these leaves room for longer stages */
+  /* Of tiles of 128 rows, of which a multiprocessor has two at once. */
+  ONE_ROUND = 1 << 7,  /* or less */
+  FULL_ROUND = 1 << 8, /* most CTAs have one */
+  /* Tiles take long and are few rounds: who has none in the last one would wait for long. */
+  LONG_ROUNDS = 1 << 9
+};
+
+#define SMALL_PANELS .tile_n = 8, .panels = 8, .depth = 256, .ctas_per_sm = 2
+#define LARGE_PANELS .tile_n = 8, .panels = 16, .depth = 256, .stages = 5
+#define PARTS(n, s)                                                                                \
+  { MOE__TILE(n, 2, 256, s), .token_parts = 2 }
+
+static const row_t EXPERTS[] = {
+    /* mixed_experts.md, "Warpgroups and panels" */
+    {6, NUMBERS_5, {TILE(8, 4, 256, 4), SPLIT(8, 256, 8, 2), SPLIT(8, 256, 8, 4)}},
+    /* mixed_experts.md, "Schedules by tokens" */
+    {6,
+     USUAL_I4_32 | ONE_ROUND | FULL_ROUND,
+     {{SMALL_PANELS, .stages = 6, .direct = 1}, {SMALL_PANELS, .stages = 4}}},
+    {6, ONE_ROUND, {{SMALL_PANELS, .stages = 4}, TILE(8, 4, 256, 4)}},
+    {6, USUAL_MXFP4 | LONG_ROUNDS, {{LARGE_PANELS, .spread = 1}, {LARGE_PANELS}}},
+    {6,
+     USUAL_I4_32 | LONG_ROUNDS,
+     {{SMALL_PANELS, .stages = 4, .spread = 1}, {SMALL_PANELS, .stages = 4}}},
+    {6, E2M1, {{LARGE_PANELS}, TILE(8, 4, 256, 4)}},
+    {6, USUAL_I4_32, {{SMALL_PANELS, .stages = 4}, TILE(8, 4, 256, 4)}},
+    /* mixed_experts.md, "Warpgroups and panels" */
+    {6, ANY, {TILE(8, 4, 256, 4), SPLIT(8, 256, 8, 2), SPLIT(8, 256, 8, 4)}},
+    /* mixed_experts.md, "Schedules by tokens" */
+    {12, USUAL_I4_32 | FEW_GROUPS, {TILE(16, 4, 256, 5), TILE(16, 4, 128, 8)}},
+    {12, USUAL_MXFP4 | FEW_GROUPS, {TILE(16, 4, 256, 5), TILE(16, 4, 128, 8)}},
+    {12, NUMBERS_7, {TILE(16, 4, 128, 8), TILE(8, 4, 256, 4)}},
+    {12, ANY, {TILE(16, 4, 128, 9), SPLIT(16, 256, 7, 2), SPLIT(16, 256, 7, 4)}},
+    /* mixed_many_tokens.md, "Tiles of 256 tokens" and "MXFP4, four warpgroups" */
+    {24, SCALED_E2M1, {LONG(32, 4, 256, 4), LONG(48, 4, 256, 3)}},
+    {36, SCALED_E2M1, {LONG(48, 4, 256, 3), LONG(64, 4, 256, 3)}},
+    {64, SCALED_E2M1, {LONG(64, 4, 256, 3), LONG(96, 3, 256, 2)}},
+    {96, SCALED_E2M1, {LONG(96, 3, 256, 2), LONG(64, 4, 256, 3)}},
+    {ALL, SCALED_E2M1, {LONG_BEHIND(128, 4, 0), LONG(128, 3, 128, 4)}},
+    /* mixed_many_tokens.md, "Many tokens, in parts" */
+    {24, ANY, {TILE(32, 4, 128, 7), SPLIT(32, 128, 10, 2), SPLIT(32, 128, 10, 4)}},
+    {36, ANY, {TILE(48, 3, 128, 7), TILE(32, 2, 128, 10)}},
+    {48, ANY, {{MOE__TILE(56, 2, 128, 8), .in_flight = 2}, TILE(48, 3, 128, 7)}},
+    {72, ANY, {PARTS(80, 3), PARTS(64, 3)}},
+    {112, ANY, {PARTS(96, 2), PARTS(80, 3)}},
+    {ALL, ANY, {PARTS(128, 2), PARTS(80, 3)}},
+};
+
+#define MOST_FEW_GROUPS 512
+#define LONG_COLUMNS 7168 /* with 4096 to divide the last tiles costs more than it gains */
+#define MOST_LONG_ROUNDS 16
+
+static moe__candidates_t expert_candidates(const moe__mixed_product_t *p) {
+  int64_t round = 2 * MOE__MULTIPROCESSORS;
+  int64_t tiles = p->rows < 0 ? INT64_MAX : p->touched * p->rows / 128;
+  return candidates_of(
+      EXPERTS, p->tokens,
+      bit_if(p->is_e2m1, E2M1) | bit_if(p->is_usual_32, USUAL_I4_32) |
+          bit_if(p->is_usual_mxfp4, USUAL_MXFP4) | bit_if(p->wants_scaled_weights, SCALED_E2M1) |
+          bit_if(p->numbers > 1, NUMBERS_5) | bit_if(p->numbers > 2, NUMBERS_7) |
+          bit_if(p->experts <= MOST_FEW_GROUPS, FEW_GROUPS) | bit_if(tiles <= round, ONE_ROUND) |
+          bit_if(tiles > round / 2, FULL_ROUND) |
+          bit_if(tiles <= MOST_LONG_ROUNDS * round && p->columns >= LONG_COLUMNS, LONG_ROUNDS));
+}
+
+/* ---- FP8 weights ----
+ *
+ * They have twice the bytes in a stage. With experts tiles have room for the tokens of most of
+ * them, since weights of the next tile would be turned into numbers again. */
+
+enum {
+  BY_ROWS = 1 << 5, /* scales lie by rows, and take more of a stage */
+  SIZED = 1 << 6,   /* they do not, and tokens and experts are known */
+  ODD = 1 << 7      /* an odd number of tiles of 128 rows, and few */
+};
+
+/* Tiles of half as many tokens where these suffice. */
+#define HALVES(n, s)                                                                               \
+  { MOE__TILE(n, 4, 128, s), MOE__LONG_SUMS, .behind = 1, .widths = 2 }
+/* Results go through shared memory, and CTAs share tokens. */
+#define STAGED(n, w, ctas)                                                                         \
+  { MOE__TILE(n, w, 128, 3), MOE__LONG_SUMS, .staged = 1, .share = (ctas) }
+
+/* Without experts; mixed_mxfp8.md, "The kernel and its defaults". */
+static const row_t FP8_DENSE[] = {
+    {8, FEW, {LONG_SPLIT(8, 256, 5, 4), LONG_SPLIT(8, 256, 5, 2)}},
+    {8, SOME, {LONG_SPLIT(8, 256, 5, 2), LONG_SPLIT(8, 256, 5, 4)}},
+    {8, MANY, {LONG(8, 4, 128, 5), LONG_SPLIT(8, 256, 5, 2)}},
+    {16, FEW, {LONG_SPLIT(16, 256, 4, 4), LONG_SPLIT(16, 256, 4, 2)}},
+    {16, SOME, {LONG_SPLIT(16, 256, 4, 2), LONG_SPLIT(16, 256, 4, 4)}},
+    {16, MANY, {LONG(16, 4, 128, 5), LONG_SPLIT(16, 256, 4, 2)}},
+    {32, FEW, {LONG_SPLIT(32, 128, 8, 4), LONG_SPLIT(32, 128, 8, 2)}},
+    {32, SOME, {LONG_SPLIT(32, 128, 8, 2), LONG_SPLIT(32, 128, 8, 4)}},
+    {32, MANY, {LONG(32, 4, 128, 5), LONG_SPLIT(32, 128, 8, 2)}},
+    /* mixed_few_tokens.md, "28672 rows, 33 to 64 tokens" */
+    {64, COMMON, {LONG_BEHIND(64, 4, 1), LONG_BEHIND(64, 4, 0)}},
+    {64, FEW, {LONG_SPLIT(64, 128, 5, 4), LONG_SPLIT(64, 128, 5, 2)}},
+    {64, SOME, {LONG_SPLIT(64, 128, 5, 2), LONG_SPLIT(64, 128, 5, 4)}},
+    {ALL, ANY, {LONG(64, 4, 128, 4), LONG_SPLIT(64, 128, 5, 2)}},
+};
+
+/* With experts; the same page. */
+static const row_t FP8_EXPERTS[] = {
+    {4, BY_ROWS, {LONG(8, 4, 128, 5), LONG(16, 4, 128, 4)}},
+    {4, ANY, {LONG(8, 4, 128, 6), LONG(16, 4, 128, 5)}},
+    {10, BY_ROWS, {LONG(16, 4, 128, 4), LONG(32, 4, 128, 4)}},
+    {10, ANY, {LONG(16, 4, 128, 5), LONG(32, 4, 128, 5)}},
+    {20, BY_ROWS, {LONG(32, 4, 128, 4), LONG(64, 4, 128, 4)}},
+    {20, ANY, {LONG(32, 4, 128, 5), LONG(64, 4, 128, 4)}},
+    /* mixed_mxfp8.md, "Tiles by width, and one warpgroup more" */
+    {36, SIZED, {HALVES(64, 4), LONG(64, 4, 128, 4)}},
+    {256, SIZED, {HALVES(128, 3), LONG(112, 3, 128, 4)}},
+    {64, ANY, {LONG(64, 4, 128, 4), LONG(112, 3, 128, 3)}},
+    /* grouped_mx_blocks.md, "Weights that become bf16 in the product" */
+    {384, ANY, {STAGED(128, 3, 1), STAGED(208, 2, 2)}},
+    {ALL, ODD, {STAGED(208, 2, 1), STAGED(128, 3, 1)}},
+    {ALL, ANY, {STAGED(208, 2, 2), STAGED(128, 3, 1)}},
+};
+
+/* Results of 32 bits would show what the tensor core cuts off long sums. Not timed. */
+static const row_t FP8_F32[] = {
+    {16, ANY, {{MOE__TILE(16, 2, 128, 8), .scaled_weights = 1}}},
+    {64, ANY, {{MOE__TILE(64, 2, 128, 6), .scaled_weights = 1}}},
+    {ALL, ANY, {{MOE__TILE(128, 2, 128, 4), .scaled_weights = 1}}},
+};
+
+static moe__candidates_t fp8_candidates(const moe__mixed_product_t *p) {
+  int64_t tokens = p->tokens < 0 ? MOE__FEW_TOKENS : p->tokens;
+  if (p->has_f32_results)
+    return candidates_of(FP8_F32, tokens, ANY);
+  if (!p->has_experts)
+    return tokens <= MOE__FEW_TOKENS ? candidates_of(FP8_DENSE, tokens, of_rows(p))
+                                     : moe__mixed_wide_candidates(p);
+  int64_t row_tiles = p->rows < 0 ? 0 : moe__mixed_tiles_of_rows(p->rows, 2);
+  return candidates_of(FP8_EXPERTS, tokens,
+                       bit_if(p->has_scales_of_rows, BY_ROWS) |
+                           bit_if(!p->has_scales_of_rows && p->tokens >= 0, SIZED) |
+                           bit_if(row_tiles % 2 && row_tiles < 16, ODD));
+}
+
+/* ---- The product ---- */
+
+/* The class of bytes of scales and zero points that a row has for 64 columns. */
+static int class_of_numbers(MlirOperation op) {
+  int group = moe__mixed_group(op);
+  int bytes = moe__mixed_scale_bytes(moe__element_type(op, MOE__SCALES)) +
+              (mlirValueIsNull(moe__operand(op, MOE__ZEROS)) ? 0 : 1);
+  if (group && group < MOE_WEIGHT_COLUMNS)
+    bytes *= MOE_WEIGHT_COLUMNS / group;
+  int class = 0;
+  while (class < MOE__NUMBERS_CLASSES && bytes > MOE__MOST_NUMBERS(class))
+    class ++;
+  return class;
+}
+
+static moe__mixed_product_t product_of(MlirOperation op) {
+  MlirType scales = moe__tensor_type(op, MOE__SCALES), x = moe__tensor_type(op, MOE__X);
+  MlirType scale = moe__element_type(op, MOE__SCALES), out = moe__element_type(op, MOE__OUT);
+  moe__weight_format_t format = moe__mixed_format(op);
+  int rank = (int)mlirShapedTypeGetRank(scales), group = moe__mixed_group(op);
+  int64_t tokens = moe__static_dimension(x, 0);
+  int64_t experts = rank == 3 ? moe__static_dimension(scales, 0) : 1;
+  bool has_bias = !mlirValueIsNull(moe__operand(op, MOE__BIAS));
+  bool has_zeros = !mlirValueIsNull(moe__operand(op, MOE__ZEROS));
+  bool is_f32 = mlirTypeIsAF32(out);
+  bool is_bf16 =
+      mlirTypeIsABF16(moe__element_type(op, MOE__X)) && mlirTypeIsABF16(out) && !has_bias;
+  bool is_bf16_i4 = is_bf16 && mlirTypeIsABF16(scale) && format == MOE__WEIGHT_I4 && !has_zeros;
+  bool is_ui4_zeros = is_bf16 && mlirTypeIsABF16(scale) && format == MOE__WEIGHT_UI4 && has_zeros;
+  return (moe__mixed_product_t){
+      .tokens = tokens < 0 || experts < 0 ? -1 : tokens / experts,
+      .rows = moe__static_dimension(scales, rank - 2),
+      .columns = moe__static_dimension(x, 1),
+      .experts = experts,
+      .touched = tokens < experts ? tokens : experts,
+      .group = group,
+      .numbers = class_of_numbers(op),
+      .has_experts = rank == 3,
+      .has_bias = has_bias,
+      .has_zeros = has_zeros,
+      .has_f32_results = is_f32,
+      .has_scales_of_rows = moe__mixed_has_scales_of_rows(op),
+      .is_fp8 = moe__has_fp8_weights(op),
+      .is_e2m1 = format == MOE__WEIGHT_E2M1,
+      .is_bf16_i4 = is_bf16_i4,
+      .is_usual_64 = group == 64 && (is_bf16_i4 || is_ui4_zeros),
+      .is_usual_32 = group == 32 && is_bf16_i4,
+      .is_usual_mxfp4 = group == 32 && is_bf16 && format == MOE__WEIGHT_E2M1 &&
+                        mlirTypeIsAFloat8E8M0FNU(scale) && !has_zeros,
+      .wants_scaled_weights = !is_f32 && moe__mixed_takes_scaled_weights(op),
+      .wants_units = !is_f32 && moe__mixed_takes_units(op),
+  };
+}
+
+moe__candidates_t moe__mixed_candidates(MlirOperation op) {
+  moe__mixed_product_t p = product_of(op);
+  if (p.is_fp8)
+    return fp8_candidates(&p);
+  if (p.tokens < 0)
+    return candidates_of(DENSE, MOE__FEW_TOKENS, MANY);
+  if (p.has_experts)
+    return expert_candidates(&p);
+  if (p.tokens <= 16 && p.rows >= 0 && p.numbers < MOE__NUMBERS_CLASSES)
+    return moe__mixed_panel_candidates(&p);
+  return p.tokens <= MOE__FEW_TOKENS ? dense_candidates(&p) : moe__mixed_wide_candidates(&p);
+}

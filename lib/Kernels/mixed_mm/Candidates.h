@@ -1,0 +1,62 @@
+/* Candidates.h - what the choice of a schedule of four-bit weights depends on, and how schedules
+ * are written in its tables.
+ *
+ * Candidates.c has the tables: up to 64 tokens, with experts, and of FP8 weights.
+ * CandidatesPanels.c has up to 16 tokens, whose panels are computed from the rows, and
+ * CandidatesWide.c has more than 64, whose tiles are those that take the least time.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#ifndef MOE_KERNELS_MIXED_MM_CANDIDATES_H
+#define MOE_KERNELS_MIXED_MM_CANDIDATES_H
+
+#include "lib/Kernels/mixed_mm/Schedule.h"
+
+#define MOE__MULTIPROCESSORS 132 /* of an H100 or H200 */
+#define MOE__FEW_ROWS 5120       /* of weights, or fewer: CTAs divide their columns */
+
+/* Fields of a schedule: tiles of n tokens and w warpgroups, and s stages of d columns. */
+#define MOE__TILE(n, w, d, s) .tile_n = (n), .warpgroups = (w), .depth = (d), .stages = (s)
+
+/* Scales are factors of weights, or of their highest bits, and the tensor core sums over all
+ * columns of a tile. */
+#define MOE__LONG_SUMS .scaled_weights = 1, .long_sums = 1
+
+/* A row of weights has so many bytes of scales and zero points for 64 columns, or fewer; those of
+ * class MOE__NUMBERS_CLASSES have more. */
+#define MOE__NUMBERS_CLASSES 3
+#define MOE__MOST_NUMBERS(class) ((class) == 0 ? 3 : (class) == 1 ? 4 : 6)
+
+/* What a schedule is chosen by. Sizes that are not known are -1. */
+typedef struct moe__mixed_product_t {
+  int64_t tokens;        /* with experts those of each, on average */
+  int64_t rows, columns; /* of the weights */
+  int64_t experts;       /* 1 without */
+  int64_t touched;       /* experts that can have tokens, where both are known */
+  int group;             /* columns that share a scale; 0: all */
+  int numbers;           /* class of bytes of scales and zero points */
+  bool has_experts, has_bias, has_zeros, has_f32_results;
+  bool has_scales_of_rows; /* they lie by rows */
+  bool is_fp8, is_e2m1;    /* weights */
+  bool is_bf16_i4; /* i4 weights; tokens, results and scales in bf16; no bias and zero points */
+  /* The types with which schedules of a few cases have run on a GPU: those, or such ui4 weights
+   * with zero points, in groups of 64; those in groups of 32; or such MXFP4. */
+  bool is_usual_64, is_usual_32, is_usual_mxfp4;
+  /* By default only where results have 16 bits: they hide what a tensor core cuts off long sums. */
+  bool wants_scaled_weights, wants_units;
+} moe__mixed_product_t;
+
+int64_t moe__mixed_quotient_up(int64_t x, int64_t y);
+
+/* Tiles of so many rows, which are known, by so many warpgroups. */
+int64_t moe__mixed_tiles_of_rows(int64_t rows, int warpgroups);
+
+/* Whether a tenth of the multiprocessors, on average, has nothing to do for so many tiles. */
+bool moe__mixed_leaves_some_idle(int64_t tiles);
+
+/* Up to 16 tokens of as many rows as are known, without experts, and numbers of a class. */
+moe__candidates_t moe__mixed_panel_candidates(const moe__mixed_product_t *product);
+
+/* More than 64 tokens, without experts. */
+moe__candidates_t moe__mixed_wide_candidates(const moe__mixed_product_t *product);
+
+#endif /* MOE_KERNELS_MIXED_MM_CANDIDATES_H */

@@ -1,0 +1,98 @@
+/* CandidatesPanels.c - schedules of up to 16 tokens without experts: warps that multiply panels.
+ * Why the numbers are what they are: docs/performance/mixed_few_tokens.md.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Kernels/mixed_mm/Candidates.h"
+
+#include "moe/limits.h"
+
+/* As many panels as make one tile, or a few, for each multiprocessor. Stages fill shared memory:
+ * units of 512 bytes, of which a chunk of a panel is one; `numbers` is the class of bytes of scales
+ * and zero points. */
+#define ROOM 452
+#define STAGE(n, p, chunks, numbers)                                                               \
+  (2 * (((chunks) * (8 * (n) + (32 + MOE__MOST_NUMBERS(numbers)) * (p)) + 63) / 64))
+#define STAGES(n, p, slices, d, numbers)                                                           \
+  ((ROOM - ((slices) > 1 ? (n) / 8 * (p) * (slices) : 0)) / STAGE(n, p, (d) / 64, numbers))
+#define PANELS(n, p, s, d, numbers)                                                                \
+  .tile_n = (n), .panels = (p), .slices = (s), .depth = (d), .stages = STAGES(n, p, s, d, numbers)
+#define DIRECT(p, s, d, stage_count)                                                               \
+  .tile_n = 8, .panels = (p), .slices = (s), .direct = 1, .depth = (d), .stages = (stage_count)
+
+/* Second candidates: warpgroups, of which four CTAs divide the columns, or none does. */
+#define DIVIDED_8 MOE__TILE(8, 2, 256, 8), .split = 4
+#define DIVIDED_16 MOE__TILE(16, 2, 256, 7), .split = 4
+#define WARPGROUPS_8 MOE__TILE(8, 4, 256, 4)
+#define WARPGROUPS_16 MOE__TILE(16, 4, 128, 9)
+
+/* Few rows, whose columns two CTAs divide: by class of numbers, up to 8 tokens and 16. */
+#define OF_FEW_ROWS(numbers)                                                                       \
+  {                                                                                                \
+    {{PANELS(8, 4, 4, 512, numbers), .split = 2}, {DIVIDED_8}}, {                                  \
+      {PANELS(16, 4, 4, 512, numbers), .split = 2}, {                                              \
+        DIVIDED_16                                                                                 \
+      }                                                                                            \
+    }                                                                                              \
+  }
+static const moe__mixed_schedule_t PANELS_OF_FEW_ROWS[MOE__NUMBERS_CLASSES][2][2] = {
+    OF_FEW_ROWS(0), OF_FEW_ROWS(1), OF_FEW_ROWS(2)};
+
+/* More: the same, and by the number of panels, from LEAST_PANELS on. */
+#define LEAST_PANELS 3
+#define MOST_PANELS 14
+#define PANELS_8(p, numbers)                                                                       \
+  {                                                                                                \
+    {PANELS(8, p, (p) < 8 ? 2 : 1, 512, numbers)}, {                                               \
+      WARPGROUPS_8                                                                                 \
+    }                                                                                              \
+  }
+#define PANELS_16(p, numbers)                                                                      \
+  {                                                                                                \
+    {PANELS(16, p, (p) < 8 ? 2 : 1, (p) < 8 ? 512 : 256, numbers)}, {                              \
+      WARPGROUPS_16                                                                                \
+    }                                                                                              \
+  }
+#define FOR_PANELS(panels_of, x)                                                                   \
+  {                                                                                                \
+    panels_of(3, x), panels_of(4, x), panels_of(5, x), panels_of(6, x), panels_of(7, x),           \
+        panels_of(8, x), panels_of(9, x), panels_of(10, x), panels_of(11, x), panels_of(12, x),    \
+        panels_of(13, x), panels_of(14, x)                                                         \
+  }
+static const moe__mixed_schedule_t
+    PANELS_OF_ROWS[MOE__NUMBERS_CLASSES][2][MOST_PANELS - LEAST_PANELS + 1][2] = {
+        {FOR_PANELS(PANELS_8, 0), FOR_PANELS(PANELS_16, 0)},
+        {FOR_PANELS(PANELS_8, 1), FOR_PANELS(PANELS_16, 1)},
+        {FOR_PANELS(PANELS_8, 2), FOR_PANELS(PANELS_16, 2)}};
+
+/* The same with weights that warps load, where that was faster ("Direct weights, up to 8 tokens"),
+ * by the number of panels. With twice the scales there are registers for fewer weights. */
+static const moe__mixed_schedule_t DIRECT_4[] = {
+    {DIRECT(4, 4, 1024, 10)}, {PANELS(8, 4, 2, 512, 0)}, {WARPGROUPS_8}};
+static const moe__mixed_schedule_t DIRECT_4_NUMBERS[] = {
+    {DIRECT(4, 4, 512, 16)}, {PANELS(8, 4, 2, 512, 1)}, {WARPGROUPS_8}};
+static const moe__mixed_schedule_t DIRECT_14[] = {
+    {DIRECT(14, 2, 256, 16)}, {PANELS(8, 14, 1, 512, 0)}, {WARPGROUPS_8}};
+
+/* Two panels where that makes one tile for each multiprocessor: no CTAs divide the columns ("Later
+ * candidates"). With up to four tokens nothing is gained. */
+static const moe__mixed_schedule_t PANELS_2[] = {
+    {.tile_n = 8, .panels = 2, .slices = 4, .depth = 1024, .stages = 6},
+    {PANELS(8, 4, 4, 512, 1), .split = 2},
+    {DIVIDED_8}};
+
+moe__candidates_t moe__mixed_panel_candidates(const moe__mixed_product_t *p) {
+  bool is_usual = p->is_usual_64 || p->is_usual_32, up_to_8 = p->tokens <= 8;
+  if (p->tokens > 4 && up_to_8 && is_usual && p->rows > MOE__MULTIPROCESSORS * MOE_WEIGHT_ROWS &&
+      p->rows <= MOE__MULTIPROCESSORS * moe__mixed_rows(PANELS_2))
+    return MOE__CANDIDATES(PANELS_2);
+  if (p->rows <= MOE__FEW_ROWS)
+    return MOE__CANDIDATES(PANELS_OF_FEW_ROWS[p->numbers][!up_to_8]);
+  int64_t all = moe__mixed_quotient_up(p->rows, MOE_WEIGHT_ROWS);
+  int64_t rounds = moe__mixed_quotient_up(all, MOE__MULTIPROCESSORS * MOST_PANELS);
+  int64_t panels = moe__mixed_quotient_up(all, MOE__MULTIPROCESSORS * rounds);
+  if (up_to_8 && panels == 4 && is_usual)
+    return p->numbers > 0 ? MOE__CANDIDATES(DIRECT_4_NUMBERS) : MOE__CANDIDATES(DIRECT_4);
+  if (up_to_8 && panels == 14 && rounds == 1 && is_usual)
+    return MOE__CANDIDATES(DIRECT_14);
+  return MOE__CANDIDATES(PANELS_OF_ROWS[p->numbers][!up_to_8][panels - LEAST_PANELS]);
+}
