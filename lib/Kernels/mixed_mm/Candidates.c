@@ -81,10 +81,11 @@ bool moe__mixed_leaves_some_idle(int64_t tiles) {
 }
 
 /* A round of two CTAs with rows in common takes 7/8 of the time of one of tiles of 256 rows. The
- * second CTA begins in the middle of at least two k-tiles of 128 columns. */
+ * second CTA begins in the middle of at least two k-tiles of 128 columns. Scales that lie by rows
+ * it cannot have. */
 static bool wants_common_rows(const moe__mixed_product_t *p) {
   return p->rows > SOME_UP_TO && p->rows <= 448 * (MOE__MULTIPROCESSORS / 2) && p->columns >= 256 &&
-         !p->has_bias;
+         !p->has_bias && !p->has_scales_of_rows;
 }
 
 static unsigned of_rows(const moe__mixed_product_t *p) {
