@@ -1,30 +1,11 @@
-/* CheckTest.c - kernels that do something wrong, and what the emulator says.
+/* CheckTest.c - kernels that do something wrong with memory, barriers, registers or their
+ * launch, and what the emulator says.
  *
  * Why it exists: each check has a kernel here that only it can catch; without the check the kernel
- * would run.
+ * would run. AsyncCheckTest.c has copies, ProductCheckTest.c has products.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "test/Emulator/Support.h"
-
-typedef struct wrong_t {
-  const char *body, *report;
-  uint32_t threads, ctas;
-  const char *directives;
-  bool pending;
-} wrong_t;
-
-static void expect(const wrong_t *wrong, size_t count) {
-  for (size_t i = 0; i < count; i++)
-    emu_expect_fault(&(emu_kernel_t){.body = wrong[i].body,
-                                     .directives = wrong[i].directives,
-                                     .threads = wrong[i].threads,
-                                     .ctas = wrong[i].ctas,
-                                     .pending = wrong[i].pending,
-                                     .step_limit = 100000},
-                     wrong[i].report);
-}
-
-#define EXPECT_ALL(rows) expect(rows, sizeof(rows) / sizeof(rows)[0])
 
 /* ---- Memory ---- */
 
@@ -32,7 +13,7 @@ static void expect(const wrong_t *wrong, size_t count) {
 
 static void test_addresses(void **state) {
   (void)state;
-  static const wrong_t rows[] = {
+  static const emu_wrong_t rows[] = {
       {.body = "st.global.b32 [%out+4096], %tid;", .report = "lies 0 bytes after the end of 'out'"},
       {.body = "st.global.b32 [%out+-4], %tid;", .report = "lies 4 bytes before 'out'"},
       {.body = "ld.global.v2.b32 {%r1, %r2}, [%in+4092];", .report = "is not a multiple of 8"},
@@ -50,13 +31,13 @@ static void test_addresses(void **state) {
       {.body = "ld.param.b32 %r1, [out+8];", .report = "bytes at 0x10 of the parameters"},
       {.body = "mov.b64 %l1, smem;\nst.global.b32 [%l1], %tid;", .report = "global address 0x400"},
   };
-  EXPECT_ALL(rows);
+  EMU_EXPECT_FAULTS(rows);
 }
 
 /* .nc is for what nothing writes while the kernel runs, be it ordered or not. */
 static void test_constants(void **state) {
   (void)state;
-  static const wrong_t rows[] = {
+  static const emu_wrong_t rows[] = {
       {.body = ONE_LANE "ld.global.nc.b32 %r1, [%out+4];\nst.global.b32 [%out+4], 1;",
        .report = "in 'out', which line 16 (ld.global.nc.b32) reads by .nc"},
       {.body = ONE_LANE "st.global.b32 [%out+4], 1;\nld.global.nc.v2.b32 {%r1, %r2}, [%out];",
@@ -64,7 +45,7 @@ static void test_constants(void **state) {
       {.body = ONE_LANE "red.global.add.u32 [%out], 1;\nld.global.nc.b32 %r1, [%out];",
        .report = "by .nc, which line 16 (red.global.add.u32) writes"},
   };
-  EXPECT_ALL(rows);
+  EMU_EXPECT_FAULTS(rows);
   static uint32_t in[1024], out[1024];
   emu_expect_ok(&(emu_kernel_t){.body = ONE_LANE "ld.global.nc.b32 %r1, [%in];\n"
                                                  "ld.global.nc.b32 %r1, [%out+8];\n"
@@ -74,7 +55,7 @@ static void test_constants(void **state) {
 
 static void test_initialization(void **state) {
   (void)state;
-  static const wrong_t rows[] = {
+  static const emu_wrong_t rows[] = {
       {.body = "add.s32 %r2, %r1, 1;", .report = "register %r1 is read before it is written"},
       {.body = "setp.lt.u32 %p1, %tid, 16;\n@%p1 mov.b32 %r1, 1;\nadd.s32 %r2, %r1, 1;",
        .report = "lane 16: register %r1 is read before it is written"},
@@ -89,7 +70,7 @@ static void test_initialization(void **state) {
                "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r1}, [%l2];",
        .report = "the load reads uninitialized shared memory at 0x400"},
   };
-  EXPECT_ALL(rows);
+  EMU_EXPECT_FAULTS(rows);
 }
 
 /* ---- Order ---- */
@@ -99,7 +80,7 @@ static void test_initialization(void **state) {
 
 static void test_races(void **state) {
   (void)state;
-  static const wrong_t rows[] = {
+  static const emu_wrong_t rows[] = {
       {.body = "st.shared.b32 [smem], 1;",
        .report = "races at shared address 0x400 with a write by",
        .threads = 64},
@@ -120,7 +101,7 @@ static void test_races(void **state) {
        .report = "races at shared address 0x400 with a write",
        .threads = 64},
   };
-  EXPECT_ALL(rows);
+  EMU_EXPECT_FAULTS(rows);
 }
 
 #define ONE "setp.ne.b32 %p1, %tid, 0;\n"
@@ -135,7 +116,7 @@ static void test_races(void **state) {
 
 static void test_mbarriers(void **state) {
   (void)state;
-  static const wrong_t rows[] = {
+  static const emu_wrong_t rows[] = {
       {.body = "mbarrier.arrive.shared.b64 _, [smem];",
        .report = "no mbarrier has been initialized"},
       {.body = INIT LATER "mbarrier.arrive.shared.b64 _, [smem];",
@@ -184,236 +165,13 @@ static void test_mbarriers(void **state) {
        .report = " 0x440",
        .threads = 64},
   };
-  EXPECT_ALL(rows);
-}
-
-/* ---- Bulk copies without a map ---- */
-
-#define FIRST ONE "@%p1 ret;\nmov.b64 %l1, smem;\n"
-#define LOAD(to, from, bytes)                                                                      \
-  "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%l1+" to "], [%in+" from     \
-  "], " bytes ", [smem];\n"
-#define STORE(to, from, bytes)                                                                     \
-  "cp.async.bulk.global.shared::cta.bulk_group [" to "], [%l1+" from "], " bytes ";\n"
-#define READY                                                                                      \
-  FIRST "mbarrier.init.shared.b64 [smem], 1;\nfence.mbarrier_init.release.cluster;\n"              \
-        "mbarrier.arrive.expect_tx.shared.b64 _, [smem], 64;\n"
-#define WRITTEN FIRST "st.shared.v4.b32 [smem+64], {%tid, %tid, %tid, %tid};\n"
-#define TAKEN "cp.async.bulk.commit_group;\ncp.async.bulk.wait_group 0;\n"
-
-static void test_plain_bulk_copies(void **state) {
-  (void)state;
-  static const wrong_t rows[] = {
-      {.body = READY LOAD("64", "0", "24"), .report = "24 bytes at global address"},
-      {.body = READY LOAD("64", "0", "0"), .report = "and the bytes not 0"},
-      {.body = READY LOAD("64", "8", "64"), .report = "both must be multiples of 16"},
-      {.body = READY LOAD("72", "0", "64"), .report = "is not a multiple of 16"},
-      {.body = READY LOAD("16352", "0", "64"), .report = "are outside of the CTA's"},
-      {.body = READY LOAD("64", "4048", "64"), .report = "reaches past the end of 'in'"},
-      {.body = READY LOAD("64", "4096", "64"), .report = "lies 0 bytes after the end of 'in'"},
-      {.body = READY LOAD("64", "0", "64") "ld.shared.b32 %r1, [smem+64];",
-       .report = "the load races"},
-      {.body = READY LOAD("64", "0", "80") WAIT("W", "0"),
-       .report = "more bytes land than phase 0"},
-      {.body = READY LOAD("64", "0", "48") WAIT("W", "0"), .report = "16 bytes to land"},
-      {.body = READY LOAD("64", "0", "64"),
-       .report = "exits while bulk loads may still write its shared memory: nobody has waited for "
-                 "phase 0 of the mbarrier at shared address 0x400"},
-      {.body = FIRST "mbarrier.init.shared.b64 [smem], 1;\n" LOAD("64", "0", "64"),
-       .report = "fence.mbarrier_init is missing"},
-      {.body = FIRST LOAD("64", "0", "64"), .report = "no mbarrier has been initialized"},
-      {.body = WRITTEN STORE("%out", "64", "16") TAKEN, .report = "without a fence.proxy.async"},
-      {.body = WRITTEN "fence.proxy.async.shared::cta;\n" STORE("%out", "64", "32") TAKEN,
-       .report = "uninitialized"},
-      {.body = WRITTEN "fence.proxy.async.shared::cta;\n" STORE("%in", "64", "16") TAKEN,
-       .report = "is in 'in', which is read only"},
-      {.body = WRITTEN "fence.proxy.async.shared::cta;\n" STORE("%out", "64", "16"),
-       .report = "with 1 bulk stores that no cp.async.bulk.commit_group follows"},
-      {.body = WRITTEN "fence.proxy.async.shared::cta;\n" STORE(
-           "%out", "64", "16") "cp.async.bulk.commit_group;\nst.shared.b32 [smem+64], 1;\n"
-                               "cp.async.bulk.wait_group 0;\n",
-       .report = "with a read by bulk group 0 of warp 0, lane 0"},
-      {.body = WRITTEN "fence.proxy.async.shared::cta;\n" STORE("%out", "64", "16") TAKEN,
-       .report = "races with a write by another CTA, (",
-       .ctas = 2},
-  };
-  EXPECT_ALL(rows);
-}
-
-/* ---- Ordinary accesses and bulk copies of the same global memory ---- */
-
-#define FILL_OUT                                                                                   \
-  "st.global.v4.b32 [%out], {%tid, %tid, %tid, %tid};\n"                                           \
-  "st.global.v4.b32 [%out+16], {%tid, %tid, %tid, %tid};\n"                                        \
-  "st.global.v4.b32 [%out+32], {%tid, %tid, %tid, %tid};\n"                                        \
-  "st.global.v4.b32 [%out+48], {%tid, %tid, %tid, %tid};\n"
-#define LOAD_OUT                                                                                   \
-  "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%l1+64], [%out], 64, "       \
-  "[smem];\n"
-#define LANDED "W:\nmbarrier.try_wait.parity.shared.b64 %p2, [smem], 0;\n@!%p2 bra W;\n"
-/* Warp 0 fills, then the first thread of warp 1 loads. */
-#define TWO_WARPS(by_writer, by_reader)                                                            \
-  "mov.b64 %l1, smem;\nsetp.ne.b32 %p1, %tid, 0;\n@%p1 bra READ;\n" FILL_OUT by_writer             \
-  "READ:\nbar.sync 0;\nsetp.ne.b32 %p1, %tid, 32;\n@%p1 ret;\n"                                    \
-  "mbarrier.init.shared.b64 [smem], 1;\nfence.mbarrier_init.release.cluster;\n"                    \
-  "mbarrier.arrive.expect_tx.shared.b64 _, [smem], 64;\n" by_reader LOAD_OUT LANDED
-/* CTA 0 fills and raises a flag, for which CTA 1 waits. */
-#define TWO_CTAS(by_writer, by_reader)                                                             \
-  READY "mov.u32 %r1, %ctaid.x;\nsetp.ne.b32 %p3, %r1, 0;\n@%p3 bra READ;\n" FILL_OUT by_writer    \
-        "fence.acq_rel.gpu;\nst.relaxed.gpu.global.b32 [%out+128], 1;\n" LOAD_OWN LANDED "ret;\n"  \
-        "READ:\nld.relaxed.gpu.global.b32 %r2, [%out+128];\nsetp.ne.b32 %p3, %r2, 1;\n"            \
-        "@%p3 bra READ;\nfence.acq_rel.gpu;\n" by_reader LOAD_OUT                                  \
-        "V:\nmbarrier.try_wait.parity.shared.b64 %p2, [smem], 0;\n@!%p2 bra V;\n"
-#define LOAD_OWN LOAD("64", "0", "64")
-#define UNFENCED "comes after an ordinary write by CTA (0,0,0), warp 0, lane 0, at line "
-
-static void test_global_proxies(void **state) {
-  (void)state;
-  static const wrong_t rows[] = {
-      {.body = READY FILL_OUT LOAD_OUT LANDED, .report = UNFENCED},
-      {.body = READY FILL_OUT "fence.proxy.async.shared::cta;\n" LOAD_OUT LANDED,
-       .report = "without a fence.proxy.async for global memory in between"},
-      {.body = READY "fence.proxy.async;\n" FILL_OUT LOAD_OUT LANDED, .report = UNFENCED},
-      {.body = READY "red.global.add.u32 [%out+16], 1;\n" LOAD_OUT LANDED, .report = UNFENCED},
-      {.body = TWO_WARPS("", ""), .report = UNFENCED, .threads = 64},
-      {.body = READY FILL_OUT LOAD_OWN LANDED
-       "fence.proxy.async.shared::cta;\n" STORE("%out", "64", "16") TAKEN,
-       .report = UNFENCED},
-      {.body = READY LOAD_OWN LANDED STORE("%out", "64",
-                                           "64") "cp.async.bulk.commit_group;\nld.global.b32 %r1, "
-                                                 "[%out+16];\ncp.async.bulk.wait_group 0;\n",
-       .report = "races with a write by CTA (0,0,0), a bulk copy, at line "},
-      {.body = READY LOAD_OWN LANDED STORE(
-           "%out", "64", "64") "cp.async.bulk.commit_group;\ncp.async.bulk.wait_group.read 0;\n"
-                               "ld.global.b32 %r1, [%out+16];\n",
-       .report = "races with a write by CTA (0,0,0), a bulk copy, at line "},
-      /* Threads of one CTA, where nothing in the kernel could order CTAs. */
-      {.body = "setp.eq.b32 %p1, %tid, 0;\n@%p1 st.global.b32 [%out], 1;\n"
-               "setp.eq.b32 %p1, %tid, 32;\n@%p1 ld.global.b32 %r1, [%out];\n",
-       .report = "by CTA (0,0,0), warp ",
-       .threads = 64},
-      {.body = "setp.eq.b32 %p1, %tid, 0;\n@%p1 red.global.add.u32 [%out], 1;\n"
-               "setp.eq.b32 %p1, %tid, 32;\n@%p1 ld.global.b32 %r1, [%out];\n",
-       .report = "by CTA (0,0,0), warp ",
-       .threads = 64},
-      /* Nobody had written it when it was loaded. */
-      {.body = READY LOAD_OUT FILL_OUT LANDED,
-       .report = "races with a read by CTA (0,0,0), a bulk copy, at line "},
-  };
-  EXPECT_ALL(rows);
-}
-
-/* A kernel under several schedules that waits for a flag of the other CTA. */
-static void test_global_proxies_of_two_ctas(void **state) {
-  (void)state;
-  static uint8_t in[4096], out[4096];
-  static const struct {
-    const char *body, *report;
-  } rows[] = {
-      {TWO_CTAS("", ""), UNFENCED},
-      {TWO_CTAS("", "fence.proxy.async.shared::cta;\n"), UNFENCED},
-      {TWO_CTAS("fence.proxy.async.global;\n", ""), NULL},
-      {TWO_CTAS("", "fence.proxy.async;\n"), NULL},
-  };
-  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-    for (uint64_t schedule = 0; schedule < 6; schedule++) {
-      memset(out, 0, sizeof out);
-      moe_emu_report_t report;
-      moe_emu_status_t status =
-          emu_run(&(emu_kernel_t){.body = rows[i].body, .ctas = 2, .schedule = schedule}, in,
-                  sizeof in, out, sizeof out, &report);
-      if (rows[i].report ? !strstr(report.text, rows[i].report) : status != MOE_EMU_OK)
-        fail_msg("row %zu, schedule %d: '%s'", i, (int)schedule, report.text);
-    }
-  }
-}
-
-static void test_global_proxies_in_order(void **state) {
-  (void)state;
-  static const char *const rows[] = {
-      READY FILL_OUT "fence.proxy.async;\n" LOAD_OUT LANDED,
-      READY FILL_OUT "fence.proxy.async.global;\n" LOAD_OUT LANDED,
-      READY "red.global.add.u32 [%out+16], 1;\nfence.proxy.async.global;\n" LOAD_OUT LANDED,
-      TWO_WARPS("fence.proxy.async.global;\n", ""),
-      TWO_WARPS("", "fence.proxy.async.global;\n"),
-      READY LOAD_OWN LANDED STORE("%out", "64", "64") TAKEN "ld.global.b32 %r1, [%out+16];\n"
-                                                            "st.global.b32 [%out+20], %r1;\n",
-      READY LOAD_OUT LANDED FILL_OUT,
-      "setp.eq.b32 %p1, %tid, 0;\n@%p1 st.global.b32 [%out], 1;\n@%p1 red.global.add.u32 [%out], "
-      "1;\n"
-      "bar.sync 0;\nld.global.b32 %r1, [%out];\n",
-  };
-  static uint8_t in[4096], out[4096];
-  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-    for (uint64_t schedule = 0; schedule < 4; schedule++)
-      emu_expect_ok(&(emu_kernel_t){.body = rows[i], .threads = 64, .schedule = schedule}, in,
-                    sizeof in, out, sizeof out);
-  }
-  /* A second run begins with what was there before the first one. */
-  uint32_t word = 5;
-  memcpy(out + 16, &word, sizeof word);
-  emu_expect_ok(&(emu_kernel_t){.body = rows[2]}, in, sizeof in, out, sizeof out);
-  memcpy(&word, out + 16, sizeof word);
-  assert_int_equal(word, 6);
-}
-
-/* ---- Launches that start early ---- */
-
-#define TOUCHES(name) "touches '" name "', which a launch before this one uses"
-
-static void test_early_launches(void **state) {
-  (void)state;
-  static const wrong_t rows[] = {
-      {.body = "ld.global.b32 %r1, [%in];", .report = TOUCHES("in"), .pending = true},
-      {.body = "st.global.b32 [%out], 1;\ngriddepcontrol.wait;",
-       .report = TOUCHES("out"),
-       .pending = true},
-      {.body = "griddepcontrol.launch_dependents;\nred.global.add.u32 [%out], 1;",
-       .report = TOUCHES("out"),
-       .pending = true},
-      {.body = READY LOAD("64", "0", "64"), .report = TOUCHES("in"), .pending = true},
-      /* A tensor map that a launch before may be writing. */
-      {.body = READY "mov.b32 %r1, 0;\n"
-                     "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::"
-                     "bytes [%l1], [%in, {%r1, %r1}], [smem];\n",
-       .report = TOUCHES("in"),
-       .pending = true},
-      {.body = "griddepcontrol.wait;\nld.global.nc.b32 %r1, [%in];",
-       .report = "reads 'in', which a launch before this one uses, by .nc",
-       .pending = true},
-      /* Each CTA waits for itself. */
-      {.body = "mov.u32 %r1, %ctaid.x;\nsetp.ne.b32 %p1, %r1, 0;\n@%p1 bra A;\n"
-               "griddepcontrol.wait;\nA:\nld.global.b32 %r1, [%in];",
-       .report = "CTA (1,0,0)",
-       .pending = true,
-       .ctas = 2},
-  };
-  EXPECT_ALL(rows);
-  /* A launch before the last one, which has not waited for it. */
-  emu_expect_fault(&(emu_kernel_t){.body = "griddepcontrol.wait;\nld.global.b32 %r1, [%in];",
-                                   .pending = MOE_EMU_PENDING_BEYOND,
-                                   .step_limit = 100000},
-                   "touches 'in', which a launch uses that may go on");
-  static uint32_t in[1024], out[1024];
-  /* One thread waits, the others hear of it. */
-  emu_expect_ok(&(emu_kernel_t){.body = "setp.ne.b32 %p1, %tid, 0;\n@%p1 bra A;\n"
-                                        "griddepcontrol.wait;\nA:\nbar.sync 0;\n"
-                                        "ld.global.b32 %r1, [%in];",
-                                .threads = 64,
-                                .pending = MOE_EMU_PENDING},
-                in, sizeof in, out, sizeof out);
-  emu_expect_ok(&(emu_kernel_t){.body =
-                                    "griddepcontrol.wait;\nld.global.b32 %r1, [%in];\n"
-                                    "setp.eq.b32 %p1, %tid, 0;\n@%p1 st.global.b32 [%out], %r1;",
-                                .ctas = 1,
-                                .pending = true},
-                in, sizeof in, out, sizeof out);
+  EMU_EXPECT_FAULTS(rows);
 }
 
 /* What is not modeled is said. */
 static void test_not_modeled(void **state) {
   (void)state;
-  static const wrong_t rows[] = {
+  static const emu_wrong_t rows[] = {
       {.body = "st.release.cta.shared.b32 [smem], 1;",
        .report = "acquires or releases by an access to shared memory, which is not modeled"},
       {.body = "st.shared.b32 [smem], 1;\nld.acquire.cta.shared.b32 %r1, [smem];",
@@ -421,12 +179,12 @@ static void test_not_modeled(void **state) {
       {.body = "st.shared.b32 [smem], 1;\natom.acq_rel.cta.shared.add.u32 %r1, [smem], 1;",
        .report = "acquires or releases by an access to shared memory, which is not modeled"},
   };
-  EXPECT_ALL(rows);
+  EMU_EXPECT_FAULTS(rows);
 }
 
 static void test_barriers(void **state) {
   (void)state;
-  static const wrong_t rows[] = {
+  static const emu_wrong_t rows[] = {
       {.body = "setp.lt.u32 %p1, %tid, 32;\n@%p1 ret;\nbar.sync 0;",
        .report = "for barrier 0: 32 of 64 threads have come",
        .threads = 64},
@@ -450,12 +208,12 @@ static void test_barriers(void **state) {
       {.body = "L:\nbra.uni L;", .report = "the limit of 100000 steps of its cluster is reached"},
       {.body = "trap;", .report = "the kernel gave up"},
   };
-  EXPECT_ALL(rows);
+  EMU_EXPECT_FAULTS(rows);
 }
 
 static void test_registers(void **state) {
   (void)state;
-  static const wrong_t rows[] = {
+  static const emu_wrong_t rows[] = {
       {.body = "setmaxnreg.inc.sync.aligned.u32 96;", .report = "fixes no number of registers"},
       {.body = "setmaxnreg.inc.sync.aligned.u32 96;",
        .directives = ".maxnreg 64\n",
@@ -476,189 +234,7 @@ static void test_registers(void **state) {
        .report = "all four must execute the same",
        .threads = 128},
   };
-  EXPECT_ALL(rows);
-}
-
-/* ---- Products ---- */
-
-#define ZERO "mov.b32 %r1, 0;\nmov.b32 %r2, 0;\nmov.b32 %r3, 0;\nmov.b32 %r4, 0;\n"
-#define FILL                                                                                       \
-  "mul.wide.u32 %l1, %tid, 32;\nmov.b64 %l2, smem;\nadd.s64 %l1, %l1, %l2;\nmov.b32 %r5, 0;\n"     \
-  "st.shared.v4.b32 [%l1], {%r5, %r5, %r5, %r5};\nst.shared.v4.b32 [%l1+16], {%r5, %r5, %r5, "     \
-  "%r5};\n"
-#define VISIBLE "fence.proxy.async.shared::cta;\nbar.sync 0;\n"
-/* No swizzle, rows of 8 every 128 bytes. */
-#define DESCRIPTOR "mov.b64 %l3, 0x0000000800080040;\nsetp.eq.b32 %p1, %r5, 0;\n"
-#define MMA                                                                                        \
-  "wgmma.mma_async.sync.aligned.m64n8k32.f32.e4m3.e4m3 {%r1, %r2, %r3, %r4}, %l3, %l3, %p1, 1, "   \
-  "1;\n"
-#define MORE_ZERO "mov.b32 %r14, 0;\nmov.b32 %r15, 0;\nmov.b32 %r16, 0;\nmov.b32 %r17, 0;\n"
-#define MMA_WIDE                                                                                   \
-  "wgmma.mma_async.sync.aligned.m64n16k32.f32.e4m3.e4m3 {%r1, %r2, %r3, %r4, %r14, %r15, %r16, "   \
-  "%r17}, %l3, %l3, %p1, 1, 1;\n"
-#define A_REGISTERS "mov.b32 %r10, 0;\nmov.b32 %r11, 0;\nmov.b32 %r12, 0;\nmov.b32 %r13, 0;\n"
-#define MMA_A                                                                                      \
-  "wgmma.mma_async.sync.aligned.m64n8k32.f32.e4m3.e4m3 {%r1, %r2, %r3, %r4}, {%r10, %r11, %r12, "  \
-  "%r13}, %l3, %p1, 1, 1;\n"
-#define MMA_BF16(d, a)                                                                             \
-  "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {" d "}, {" a "}, %l3, %p1, 1, 1, 0;\n"
-#define COMMIT "wgmma.commit_group.sync.aligned;\n"
-#define DONE "wgmma.wait_group.sync.aligned 0;\n"
-#define FENCE "wgmma.fence.sync.aligned;\n"
-#define ONE_OF_FOUR "setp.lt.u32 %p2, %tid, 32;\n"
-#define ROWS .threads = 128
-
-static void test_products(void **state) {
-  (void)state;
-  static const wrong_t rows[] = {
-      {.body = ZERO FILL VISIBLE DESCRIPTOR FENCE MMA COMMIT "add.rn.f32 %r1, %r1, %r1;\n" DONE,
-       .report = "register %r1 belongs to a wgmma that no wgmma.wait_group has waited for",
-       ROWS},
-      {.body = ZERO FILL VISIBLE DESCRIPTOR FENCE MMA COMMIT "mov.b32 %r4, 1;\n" DONE,
-       .report = "register %r4 belongs to a wgmma",
-       ROWS},
-      {.body = ZERO FILL VISIBLE DESCRIPTOR MMA COMMIT DONE,
-       .report = "without a wgmma.fence",
-       ROWS},
-      {.body =
-           ZERO FILL VISIBLE DESCRIPTOR FENCE MMA COMMIT DONE "mov.b32 %r2, 1;\n" MMA COMMIT DONE,
-       .report = "register %r2 was written before it, at line 32, without a wgmma.fence in between",
-       ROWS},
-      {.body = ZERO FILL VISIBLE DESCRIPTOR FENCE MMA COMMIT DONE
-       "add.rn.f32 %r6, %r2, %r2;\n" MMA COMMIT DONE,
-       .report = "register %r2 was read before it, at line 32, without a wgmma.fence in between",
-       ROWS},
-      {.body =
-           ZERO FILL VISIBLE DESCRIPTOR FENCE MMA COMMIT "st.shared.b32 [smem+8192], %r2;\n" DONE,
-       .report = "register %r2 belongs to a wgmma",
-       ROWS},
-      /* Accumulators of the other shape. */
-      {.body = ZERO MORE_ZERO FILL VISIBLE DESCRIPTOR FENCE MMA MMA_WIDE COMMIT DONE,
-       .report = "register %r1 was written by a product of another shape, without a wgmma.fence",
-       ROWS},
-      {.body = ZERO MORE_ZERO FILL VISIBLE DESCRIPTOR FENCE MMA COMMIT DONE MMA_WIDE COMMIT DONE,
-       .report = "register %r1 was written by a product of another shape, without a wgmma.fence",
-       ROWS},
-      /* A in registers: written and read without a fence, written and read in flight. */
-      {.body =
-           ZERO FILL A_REGISTERS VISIBLE DESCRIPTOR FENCE "mov.b32 %r13, 0;\n" MMA_A COMMIT DONE,
-       .report = "register %r13 was written before it",
-       ROWS},
-      {.body = ZERO FILL A_REGISTERS VISIBLE DESCRIPTOR FENCE MMA_A COMMIT DONE
-       "mov.b32 %r6, %r11;\n" MMA_A COMMIT DONE,
-       .report = "register %r11 was read before it",
-       ROWS},
-      {.body =
-           ZERO FILL A_REGISTERS VISIBLE DESCRIPTOR FENCE MMA_A COMMIT "mov.b32 %r12, 0;\n" DONE,
-       .report = "register %r12 belongs to a wgmma",
-       ROWS},
-      {.body =
-           ZERO FILL A_REGISTERS VISIBLE DESCRIPTOR FENCE MMA_A COMMIT "mov.b32 %r6, %r12;\n" DONE,
-       .report = "register %r12 belongs to a wgmma",
-       ROWS},
-      /* Of two groups the older one is awaited: its A may be written, that of the newer may not. */
-      {.body = ZERO MORE_ZERO FILL A_REGISTERS
-       "mov.b32 %r20, 0;\n" VISIBLE DESCRIPTOR FENCE MMA_BF16("%r1, %r2, %r3, %r4",
-                                                              "%r10, %r11, %r12, %r13")
-           COMMIT MMA_BF16("%r14, %r15, %r16, %r17", "%r20, %r20, %r20, %r20") COMMIT
-       "wgmma.wait_group.sync.aligned 1;\nmov.b32 %r12, 1;\nmov.b32 %r20, 1;\n" DONE,
-       .report = "register %r20 belongs to a wgmma",
-       ROWS},
-      {.body = ZERO MORE_ZERO FILL A_REGISTERS VISIBLE DESCRIPTOR FENCE MMA_BF16(
-           "%r1, %r2, %r3, %r4", "%r10, %r11, %r12, %r13")
-           COMMIT MMA_BF16("%r14, %r15, %r16, %r17", "%r13, %r10, %r11, %r11") COMMIT
-       "wgmma.wait_group.sync.aligned 1;\nmov.b32 %r12, 1;\nmov.b32 %r11, 1;\n" DONE,
-       .report = "register %r11 belongs to a wgmma",
-       ROWS},
-      /* What one product computes is the other's A. */
-      {.body = ZERO FILL A_REGISTERS VISIBLE DESCRIPTOR FENCE MMA COMMIT DONE
-       "wgmma.mma_async.sync.aligned.m64n8k32.f32.e4m3.e4m3 {%r10, %r11, %r12, %r13}, "
-       "{%r1, %r2, %r3, %r4}, %l3, %p1, 1, 1;\n" COMMIT DONE,
-       .report = "register %r1 was written by a product before it, without a wgmma.fence",
-       ROWS},
-      {.body = FILL VISIBLE DESCRIPTOR FENCE MMA COMMIT DONE,
-       .report = "register %r1 is read before it is written",
-       ROWS},
-      {.body = ZERO FILL "bar.sync 0;\n" DESCRIPTOR FENCE MMA COMMIT DONE,
-       .report = "without a fence.proxy.async in between",
-       ROWS},
-      {.body = ZERO FILL "fence.proxy.async.shared::cta;\n" DESCRIPTOR FENCE MMA COMMIT DONE,
-       .report = "wgmma's",
-       ROWS},
-      {.body = ZERO FILL VISIBLE DESCRIPTOR FENCE MMA COMMIT "st.shared.b32 [smem], 1;\n" DONE,
-       .report = "with a read by a wgmma of warpgroup 0 that has not been waited for",
-       ROWS},
-      {.body = ZERO FILL VISIBLE DESCRIPTOR FENCE MMA COMMIT,
-       .report = "exits with 1 products",
-       ROWS},
-      {.body = ZERO FILL VISIBLE DESCRIPTOR
-       "setp.lt.u32 %p2, %tid, 32;\n@!%p2 bra A;\nbar.sync 1, 128;\nA:\n" FENCE MMA COMMIT DONE,
-       .report = "for products that not all four warps have started",
-       ROWS},
-      /* What one warp of four leaves out. */
-      {.body = ZERO FILL VISIBLE DESCRIPTOR ONE_OF_FOUR "@%p2 ret;\n" FENCE MMA COMMIT DONE,
-       .report = "all four must execute the same",
-       ROWS},
-      {.body = ZERO FILL VISIBLE DESCRIPTOR FENCE ONE_OF_FOUR "@!%p2 " FENCE MMA COMMIT DONE,
-       .report = "(wgmma.fence.sync.aligned) in its place: all four must execute the same",
-       ROWS},
-      {.body = ZERO FILL VISIBLE DESCRIPTOR FENCE MMA ONE_OF_FOUR "@!%p2 " COMMIT DONE,
-       .report = "in its place: all four must execute the same",
-       ROWS},
-      {.body = ZERO FILL VISIBLE DESCRIPTOR FENCE MMA COMMIT ONE_OF_FOUR "@!%p2 " DONE FENCE DONE,
-       .report = "in its place: all four must execute the same",
-       ROWS},
-      {.body = ZERO FILL VISIBLE DESCRIPTOR
-       "setp.lt.u32 %p2, %tid, 32;\nselp.b64 %l4, 1, 0, %p2;\nxor.b64 %l3, %l3, %l4;\n" FENCE MMA
-           COMMIT DONE,
-       .report = "start different products",
-       ROWS},
-      {.body = ZERO FILL VISIBLE
-       "setp.eq.b32 %p1, %r5, 0;\nmov.b64 %l3, 0x0000000800083FFF;\n" FENCE MMA COMMIT DONE,
-       .report = "outside of the CTA's",
-       ROWS},
-      {.body = ZERO FILL VISIBLE
-       "setp.eq.b32 %p1, %r5, 0;\nmov.b64 %l3, 0x0000000800088040;\n" FENCE MMA COMMIT DONE,
-       .report = "descriptor",
-       ROWS},
-      {.body = ZERO DESCRIPTOR, .report = "register %r5", ROWS},
-  };
-  EXPECT_ALL(rows);
-}
-
-/* What needs no fence: accumulators of the same shape, registers that nobody has accessed since,
- * and A of two products. */
-static void test_products_without_fences(void **state) {
-  (void)state;
-  static const char *const rows[] = {
-      ZERO FILL VISIBLE DESCRIPTOR FENCE MMA MMA COMMIT MMA COMMIT DONE,
-      ZERO FILL VISIBLE DESCRIPTOR FENCE MMA COMMIT DONE MMA COMMIT DONE,
-      ZERO FILL VISIBLE DESCRIPTOR FENCE MMA COMMIT DONE
-      "mov.b32 %r6, %r1;\n" FENCE MMA COMMIT DONE,
-      ZERO MORE_ZERO FILL VISIBLE DESCRIPTOR FENCE MMA FENCE MMA_WIDE COMMIT DONE,
-      ZERO FILL A_REGISTERS VISIBLE DESCRIPTOR FENCE MMA_A MMA_A COMMIT DONE MMA_A COMMIT DONE,
-  };
-  static uint8_t in[4096], out[4096];
-  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-    for (uint64_t schedule = 0; schedule < 4; schedule++)
-      emu_expect_ok(&(emu_kernel_t){.body = rows[i], .threads = 128, .schedule = schedule}, in,
-                    sizeof in, out, sizeof out);
-  }
-}
-
-/* A product of one warp has no rules but that its lanes come together, with all operands. */
-#define PRODUCT                                                                                    \
-  "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%r5, %r6, %r7, %r8}, {%r1, %r1, %r1, "     \
-  "%r1}, {%r1, %r1}, {%r1, %r1, %r1, %r2};\n"
-
-static void test_products_of_a_warp(void **state) {
-  (void)state;
-  static const wrong_t rows[] = {
-      {.body = "mov.b32 %r1, 0;\n" PRODUCT, .report = "register %r2 is read before it is written"},
-      {.body = "mov.b32 %r1, 0;\nmov.b32 %r2, 0;\nsetp.lt.u32 %p1, %tid, 16;\n@%p1 " PRODUCT,
-       .report = "executed by lanes 0x0000ffff: all 32 must come together"},
-  };
-  EXPECT_ALL(rows);
+  EMU_EXPECT_FAULTS(rows);
 }
 
 /* ---- Launches ---- */
@@ -703,22 +279,10 @@ static void test_launches(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_addresses),
-      cmocka_unit_test(test_constants),
-      cmocka_unit_test(test_initialization),
-      cmocka_unit_test(test_races),
-      cmocka_unit_test(test_mbarriers),
-      cmocka_unit_test(test_plain_bulk_copies),
-      cmocka_unit_test(test_global_proxies),
-      cmocka_unit_test(test_global_proxies_of_two_ctas),
-      cmocka_unit_test(test_global_proxies_in_order),
-      cmocka_unit_test(test_early_launches),
-      cmocka_unit_test(test_not_modeled),
-      cmocka_unit_test(test_barriers),
-      cmocka_unit_test(test_registers),
-      cmocka_unit_test(test_products),
-      cmocka_unit_test(test_products_without_fences),
-      cmocka_unit_test(test_products_of_a_warp),
+      cmocka_unit_test(test_addresses),      cmocka_unit_test(test_constants),
+      cmocka_unit_test(test_initialization), cmocka_unit_test(test_races),
+      cmocka_unit_test(test_mbarriers),      cmocka_unit_test(test_not_modeled),
+      cmocka_unit_test(test_barriers),       cmocka_unit_test(test_registers),
       cmocka_unit_test(test_launches),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -104,6 +104,17 @@ void emu_expect_fault(const emu_kernel_t *kernel, const char *text) {
   }
 }
 
+void emu_expect_faults(const emu_wrong_t *wrong, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    emu_expect_fault(&(emu_kernel_t){.body = wrong[i].body,
+                                     .directives = wrong[i].directives,
+                                     .threads = wrong[i].threads,
+                                     .ctas = wrong[i].ctas,
+                                     .pending = wrong[i].pending,
+                                     .step_limit = 100000},
+                     wrong[i].report);
+}
+
 void emu_expect_refused(const char *ptx, const char *report) {
   moe_emu_module_t *module = NULL;
   moe_emu_report_t found;

@@ -47,6 +47,18 @@ void emu_expect_ok(const emu_kernel_t *kernel, const void *in, size_t in_bytes, 
 /* Runs it under several schedules; each must end in a fault whose report contains `text`. */
 void emu_expect_fault(const emu_kernel_t *kernel, const char *text);
 
+/* A kernel that does something wrong, and a part of the report of it. */
+typedef struct emu_wrong_t {
+  const char *body, *report;
+  uint32_t threads, ctas;
+  const char *directives;
+  bool pending;
+} emu_wrong_t;
+
+/* The same of each of `count` kernels, with a limit of 100000 steps. */
+void emu_expect_faults(const emu_wrong_t *wrong, size_t count);
+#define EMU_EXPECT_FAULTS(rows) emu_expect_faults(rows, sizeof(rows) / sizeof(rows)[0])
+
 /* Reads a module, which must be refused with exactly this report. */
 void emu_expect_refused(const char *ptx, const char *report);
 
