@@ -179,7 +179,7 @@ void moe__mixed_load_units(moe__mixed_mm_t *s, const moe__mixed_position_t *self
   MlirValue own =
       of_row(s, self, buffer, s->layout.scales, bytes, (moe__mixed_number_t){.constant = 0});
   own = moe__offset(b, own, moe__mul(b, moe__and(b, lane, 1), 8 * bytes));
-  int number_bytes = moe__mixed_rows(&s->schedule) * bytes;
+  int number_bytes = moe__mixed_box_rows(&s->schedule) * bytes;
   if (!one_number)
     own = moe__offset(b, own, moe__mul(b, moe__lshr(b, lane, 1), number_bytes));
   MlirValue is_lower = moe__ult(b, lane, 2);
