@@ -9,8 +9,6 @@
 
 #include "lib/Device/Tiles.h"
 
-#include "mlir-c/BuiltinTypes.h"
-
 /* Loads a tile's tokens, from `column` on, to `to`; of those that the CTAs of a cluster share, each
  * loads a part, for all. */
 static void load_tokens(moe__mixed_mm_t *s, MlirValue token, MlirValue column, MlirValue to,
@@ -79,12 +77,7 @@ static void load_rows(moe__mixed_mm_t *s, const moe__mixed_tile_t *tile, MlirVal
     moe__mixed_tile_t rows = {.expert = tile->expert, .row = row};
     MlirValue from[] = {row, number_at(s, index)};
     MlirValue to = moe__offset_by(b, buffer, s->layout.weights + w * weight_bytes(s));
-    if (w < last) {
-      load_weights(s, &rows, index, to, landed);
-      moe__tma_load(b, s->scale_map, numbers, landed, 2, from);
-      continue;
-    }
-    MOE__IF (b, common) {
+    MOE__IF (b, w < last ? (MlirValue){NULL} : common) {
       load_weights(s, &rows, index, to, landed);
       moe__tma_load(b, s->scale_map, numbers, landed, 2, from);
     }
@@ -130,13 +123,13 @@ static void load_k_tile(moe__mixed_mm_t *s, const moe__mixed_tile_t *tile, k_til
   MlirValue landed = moe__ring_acquire(kernel, &l->ring, cursor, bytes);
   MlirValue buffer = moe__ring_buffer(kernel, &l->ring, cursor);
   bool experts = !mlirValueIsNull(s->offs);
-  if (s->schedule.common)
+  if (schedule->common)
     load_rows(s, tile, index, k_tile.common, buffer, landed);
   else if (!schedule->direct)
     load_weights(s, tile, index, moe__offset_by(b, buffer, l->weights), landed);
   MlirValue numbers[] = {tile->row, number_at(s, index), tile->expert};
   MlirValue of_rows[] = {moe__and(b, numbers[1], -MOE__MIXED_ROW_SCALES), tile->row, tile->expert};
-  if (!s->schedule.common)
+  if (!schedule->common)
     moe__tma_load(b, s->scale_map, moe__offset_by(b, buffer, l->scales), landed, experts ? 3 : 2,
                   l->scales_of_rows ? of_rows : numbers);
   if (!mlirValueIsNull(s->zero_map))

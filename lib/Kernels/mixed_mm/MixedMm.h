@@ -143,16 +143,16 @@ void moe__mixed_convert_scaled(moe__mixed_mm_t *s, MlirValue word, const MlirVal
 void moe__mixed_convert_fp8(moe__mixed_mm_t *s, const MlirValue words[2],
                             const MlirValue factors[2], MlirValue out[MOE__WGMMA_A_REGISTERS]);
 
-/* What the lane's two rows' sums are multiplied by (f32): the divisor, or NaN where a weight of
- * the row was. All lanes of a warp must call it. */
-void moe__mixed_last_factors(moe__mixed_mm_t *s, float divisor, MlirValue out[2]);
-
 /* The same of integers times factors (i32, twice a bf16 that is a power of two or 0), in bf16: the
  * subtrahends have been multiplied by them. All of them are exact. */
 void moe__mixed_scale_subtrahends(moe__mixed_mm_t *s, const MlirValue factors[2],
                                   MlirValue subtrahends[2]);
 void moe__mixed_convert_unit(moe__mixed_mm_t *s, MlirValue word, const MlirValue factors[2],
                              const MlirValue subtrahends[2], MlirValue out[MOE__WGMMA_A_REGISTERS]);
+
+/* What the lane's two rows' sums are multiplied by (f32): the divisor, or NaN where a weight of
+ * the row was. All lanes of a warp must call it. */
+void moe__mixed_last_factors(moe__mixed_mm_t *s, float divisor, MlirValue out[2]);
 
 /* ---- Numbers.c ---- */
 
@@ -163,13 +163,13 @@ typedef struct moe__mixed_number_t {
   int constant;
 } moe__mixed_number_t;
 
-/* The scales of the lane's two rows, as f32 and as factors of weights, and what is subtracted from
- * their weights. Those of FP8 weights have the difference of the exponents' biases and the divisor
- * in them; beyond 2^37 they are NaN. */
+/* The scales of the lane's two rows, as f32 and as factors of weights (i32, twice a bf16), and what
+ * is subtracted from their weights. Factors of FP8 weights have the difference of the exponents'
+ * biases and the divisor in them; beyond 2^37 they are NaN. */
 void moe__mixed_load_scales(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue buffer,
                             moe__mixed_number_t number, MlirValue out[2]);
 void moe__mixed_load_factors(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
-                             MlirValue buffer, moe__mixed_number_t number, MlirValue out[2]);
+                             MlirValue buffer, int number, MlirValue out[2]);
 void moe__mixed_load_subtrahends(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
                                  MlirValue buffer, moe__mixed_number_t number, MlirValue out[2]);
 
@@ -238,8 +238,8 @@ void moe__mixed_multiply(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
 
 /* ---- Panels.c ---- */
 
-/* The same two for warps that multiply a panel each, or a part of its columns; `tile` is null where
- * they do not load weights. */
+/* The registers and the sums of warps that multiply a panel each, or a part of its columns; `tile`
+ * is null where they do not load weights. */
 int moe__mixed_panel_registers(const moe__mixed_schedule_t *schedule);
 void moe__mixed_multiply_panel(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
                                const moe__mixed_reduction_t *reduction,

@@ -65,17 +65,15 @@ static MlirValue of_row(moe__mixed_mm_t *s, const moe__mixed_position_t *self, M
   return moe__offset_by(b, own, from + number.constant * unit);
 }
 
-/* The same where the scales of a row lie side by side. */
+/* The same of scale `number` where the scales of a row lie side by side. */
 static MlirValue scales_of_row(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
-                               MlirValue buffer, moe__mixed_number_t number) {
+                               MlirValue buffer, int number) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue row =
       moe__add(b, moe__mul(b, self->panel, MOE_WEIGHT_ROWS), moe__lshr(b, self->lane, 2));
   MlirValue own =
       moe__offset(b, buffer, moe__add(b, moe__mul(b, row, MOE__MIXED_ROW_SCALES), s->row_scale));
-  if (!mlirValueIsNull(number.first))
-    own = moe__offset(b, own, number.first);
-  return moe__offset_by(b, own, s->layout.scales + number.constant);
+  return moe__offset_by(b, own, s->layout.scales + number);
 }
 
 void moe__mixed_load_scales(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue buffer,
@@ -95,11 +93,12 @@ static MlirValue fp8_factor(moe__builder_t *b, MlirValue byte) {
 }
 
 void moe__mixed_load_factors(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
-                             MlirValue buffer, moe__mixed_number_t number, MlirValue out[2]) {
+                             MlirValue buffer, int number, MlirValue out[2]) {
   moe__builder_t *b = &s->kernel.builder;
   int row_bytes = s->layout.scales_of_rows ? MOE__MIXED_ROW_SCALES : 1;
   MlirValue own = s->layout.scales_of_rows ? scales_of_row(s, self, buffer, number)
-                                           : of_row(s, self, buffer, s->layout.scales, 1, number);
+                                           : of_row(s, self, buffer, s->layout.scales, 1,
+                                                    (moe__mixed_number_t){.constant = number});
   MlirType pair = moe__vector_type(b, 2, s->x_type);
   MlirValue zero = moe__bitcast(b, moe__i32(b, 0), pair);
   for (int h = 0; h < 2; h++) {
@@ -274,11 +273,10 @@ void moe__mixed_load_fp8(moe__mixed_mm_t *s, const moe__mixed_position_t *self, 
 void moe__mixed_release(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
                         moe__cursor_t cursor) {
   moe__builder_t *b = &s->kernel.builder;
-  /* Without a fence the arrival overtakes loads that wait behind those of weights from memory, and
-   * the TMA overwrites what they were to read. */
-  if (s->schedule.direct)
-    moe__fence_shared_to_async(b);
-  moe__warp_barrier(b);
+  if (s->schedule.direct) /* loads of numbers wait behind those of weights from memory */
+    moe__end_reads_of_stage(b);
+  else
+    moe__warp_barrier(b);
   MOE__IF (b, moe__ult(b, self->lane, s->schedule.share)) {
     if (s->schedule.share > 1)
       moe__ring_release_remote(&s->kernel, &s->layout.ring, cursor, self->lane);

@@ -216,7 +216,6 @@ void moe__mixed_multiply_panel(moe__mixed_mm_t *s, const moe__mixed_position_t *
   moe__accumulator_t sum = moe__wgmma_zero(b, s->schedule.tile_n);
   if (!s->schedule.direct) {
     MOE__FOR (b, k_tile, 0, reduction->count, 1, MOE__CARRY_CURSOR(cursor), &sum.value) {
-      (void)k_tile;
       moe__accumulator_unpack(b, sum, sums);
       multiply_stage(s, self, &at, first, NULL, none, ahead, cursor, sums);
       sum = moe__accumulator_pack(b, s->schedule.tile_n, sums);

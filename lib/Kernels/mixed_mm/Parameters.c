@@ -33,8 +33,8 @@ bool moe__mixed_has_kernel(MlirOperation op) {
   if (moe__has_fp8_weights(op) && !mlirTypeIsABF16(moe__element_type(op, MOE__X)))
     return moe__error(op, "the kernel takes bf16 tokens with weights of f8E4M3FN");
   if (moe__has_plain_weights(op))
-    return moe__error(op, "the kernel takes packed weights; moe-expand-recipes packs them, or "
-                          "scaled_grouped_mm.pack_weights, whose value 'layout' has then");
+    return moe__error(op, "the kernel takes packed weights: let moe-expand-recipes pack them, or "
+                          "pack them by scaled_grouped_mm.pack_weights and give its 'layout'");
   if (moe__mixed_has_scales_of_rows(op)) {
     MlirType scales = moe__tensor_type(op, MOE__SCALES);
     if (!moe__needs_multiple_of_16(op, MOE__SCALES, (int)mlirShapedTypeGetRank(scales) - 1))
@@ -63,7 +63,7 @@ static const moe__expression_t *product_of(moe__mixed_mm_t *s, const moe__expres
 /* Adds the dimension of experts, where there are some, behind matrices of so many bytes. */
 static void add_experts(moe__mixed_mm_t *s, moe__tensor_map_t *map,
                         const moe__expression_t *matrix_bytes) {
-  if (s->experts.size == 1 && mlirValueIsNull(s->offs))
+  if (mlirValueIsNull(s->offs))
     return;
   map->dims[map->rank] = s->experts.expression;
   map->strides[map->rank - 1] = matrix_bytes;

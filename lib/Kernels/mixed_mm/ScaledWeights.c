@@ -34,9 +34,7 @@ static void convert_chunk(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
   MlirValue factors[2] = {{NULL}, {NULL}};
   for (int i = 0; i < MOE__MIXED_STEPS; i++) {
     if (i % steps == 0)
-      moe__mixed_load_factors(
-          s, self, buffer,
-          (moe__mixed_number_t){.constant = (index * MOE__MIXED_STEPS + i) / steps}, factors);
+      moe__mixed_load_factors(s, self, buffer, (index * MOE__MIXED_STEPS + i) / steps, factors);
     MlirValue *to = out + (ptrdiff_t)i * MOE__WGMMA_A_REGISTERS;
     if (s->format == MOE__WEIGHT_E4M3)
       moe__mixed_convert_fp8(s, packed->of_rows + (ptrdiff_t)2 * i, factors, to);

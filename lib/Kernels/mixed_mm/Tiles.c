@@ -8,18 +8,13 @@
 
 #include "lib/Device/Tiles.h"
 
-/* Of all CTAs of a cluster that does not divide the columns. */
-static int tile_rows(const moe__mixed_mm_t *s) {
-  return moe__mixed_tile_rows(&s->schedule);
-}
-
 int moe__mixed_own_rows(const moe__mixed_mm_t *s) {
   int rows = moe__mixed_rows(&s->schedule);
   return s->schedule.common ? rows - MOE__WGMMA_M : rows;
 }
 
 MlirValue moe__mixed_row_tiles(moe__mixed_mm_t *s) {
-  return moe__ceil_div(&s->kernel.builder, s->rows.value, tile_rows(s));
+  return moe__ceil_div(&s->kernel.builder, s->rows.value, moe__mixed_tile_rows(&s->schedule));
 }
 
 MlirValue moe__mixed_tile_count(moe__mixed_mm_t *s) {
@@ -33,7 +28,7 @@ MlirValue moe__mixed_tile_count(moe__mixed_mm_t *s) {
 /* The first row of this CTA in row tile `index`. */
 static MlirValue first_row(moe__mixed_mm_t *s, MlirValue index) {
   moe__builder_t *b = &s->kernel.builder;
-  MlirValue row = moe__mul(b, index, tile_rows(s));
+  MlirValue row = moe__mul(b, index, moe__mixed_tile_rows(&s->schedule));
   if (s->schedule.share == 1 && !s->schedule.common)
     return row;
   return moe__add(b, row, moe__mul(b, s->kernel.cluster_rank, moe__mixed_own_rows(s)));

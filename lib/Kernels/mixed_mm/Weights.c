@@ -66,6 +66,11 @@ static MlirValue fma_halves(moe__mixed_mm_t *s, MlirValue x, MlirValue y, MlirVa
   return moe__bitcast(b, sum, b->i32);
 }
 
+/* x * y: -0 more changes nothing. */
+static MlirValue multiply_halves(moe__mixed_mm_t *s, MlirValue x, MlirValue y) {
+  return fma_halves(s, x, y, moe__i32(&s->kernel.builder, TWICE(0x8000)));
+}
+
 static MlirValue shift_right(moe__builder_t *b, MlirValue x, int bits) {
   return bits ? moe__lshr(b, x, bits) : x;
 }
@@ -105,22 +110,22 @@ static bool scales_subtrahends(const moe__mixed_mm_t *s) {
 
 void moe__mixed_scale_subtrahends(moe__mixed_mm_t *s, const MlirValue factors[2],
                                   MlirValue subtrahends[2]) {
-  MlirValue zero = moe__i32(&s->kernel.builder, TWICE(0x8000));
-  for (int h = 0; scales_subtrahends(s) && h < 2; h++)
-    subtrahends[h] = fma_halves(s, subtrahends[h], factors[h], zero);
+  if (!scales_subtrahends(s))
+    return;
+  for (int h = 0; h < 2; h++)
+    subtrahends[h] = multiply_halves(s, subtrahends[h], factors[h]);
 }
 
 void moe__mixed_convert_unit(moe__mixed_mm_t *s, MlirValue word, const MlirValue factors[2],
                              const MlirValue subtrahends[2],
                              MlirValue out[MOE__WGMMA_A_REGISTERS]) {
-  moe__builder_t *b = &s->kernel.builder;
   if (scales_subtrahends(s)) {
     convert_integers(s, word, factors, subtrahends, out);
     return;
   }
   moe__mixed_convert(s, word, subtrahends, out);
   for (int i = 0; i < MOE__WGMMA_A_REGISTERS; i++)
-    out[i] = fma_halves(s, out[i], factors[i % 2], moe__i32(b, TWICE(0x8000)));
+    out[i] = multiply_halves(s, out[i], factors[i % 2]);
 }
 
 /* The word's bits `by` places further, to the right where it is negative. */
@@ -150,8 +155,7 @@ static void convert_floats(moe__mixed_mm_t *s, MlirValue word,
   moe__builder_t *b = &s->kernel.builder;
   place_floats(s, word, out);
   for (int i = 0; i < MOE__WGMMA_A_REGISTERS; i++)
-    out[i] =
-        fma_halves(s, out[i], moe__i32(b, TWICE(halves_of(s)->power)), moe__i32(b, TWICE(0x8000)));
+    out[i] = multiply_halves(s, out[i], moe__i32(b, TWICE(halves_of(s)->power)));
 }
 
 /* The greatest E2M1 value times the greatest scale is too great for a bf16 by little. Scales of FP8
@@ -164,11 +168,10 @@ float moe__mixed_divisor(const moe__mixed_mm_t *s) {
 void moe__mixed_convert_scaled(moe__mixed_mm_t *s, MlirValue word, const MlirValue factors[2],
                                MlirValue out[MOE__WGMMA_A_REGISTERS]) {
   moe__builder_t *b = &s->kernel.builder;
-  MlirValue zero = moe__i32(b, TWICE(0x8000));
   place_floats(s, word, out);
   for (int i = 0; i < MOE__WGMMA_A_REGISTERS; i++)
-    out[i] = fma_halves(s, fma_halves(s, out[i], moe__i32(b, TWICE(0x7D00)), zero), factors[i % 2],
-                        zero);
+    out[i] =
+        multiply_halves(s, multiply_halves(s, out[i], moe__i32(b, TWICE(0x7D00))), factors[i % 2]);
 }
 
 #define FP8_NAN (0x7F << 4) /* a magnitude at its place */
@@ -185,13 +188,12 @@ static MlirValue max_halves(moe__builder_t *b, MlirValue x, MlirValue y) {
 void moe__mixed_convert_fp8(moe__mixed_mm_t *s, const MlirValue words[2],
                             const MlirValue factors[2], MlirValue out[MOE__WGMMA_A_REGISTERS]) {
   moe__builder_t *b = &s->kernel.builder;
-  MlirValue zero = moe__i32(b, TWICE(0x8000));
   for (int h = 0; h < 2; h++)
     for (int upper = 0; upper < 2; upper++) {
       MlirValue bits = moe__and(b, shift(b, words[h], upper ? -4 : 4), TWICE(FP8_NAN));
       MlirValue sign = shift(b, words[h], upper ? 0 : 8);
       MlirValue placed = and_xor(b, sign, TWICE(0x8000), bits);
-      out[h + 2 * upper] = fma_halves(s, placed, factors[h], zero);
+      out[h + 2 * upper] = multiply_halves(s, placed, factors[h]);
       s->greatest[h] = max_halves(b, s->greatest[h], bits);
     }
 }
