@@ -94,6 +94,12 @@ static bool check(MlirOperation op, const moe__mixed_schedule_t *s) {
   int depths = s->behind && !moe__has_fp8_weights(op) ? MOE_WEIGHT_COLUMNS : 128;
   if (s->depth % depths)
     return moe__error(op, "'schedule.depth' is %d; it must be a multiple of %d", s->depth, depths);
+  int group = moe__mixed_group(op);
+  if (group && s->depth % group && group % s->depth)
+    return moe__error(op,
+                      "'schedule.depth' is %d; it must be a multiple of the %d columns that share "
+                      "a scale, or divide them",
+                      s->depth, group);
   if (s->tile_n % (8 * s->token_parts))
     return moe__error(op, "'schedule.token_parts' is %d; each must be a multiple of 8 of %d tokens",
                       s->token_parts, s->tile_n);
@@ -132,10 +138,10 @@ static bool check(MlirOperation op, const moe__mixed_schedule_t *s) {
                           "f8E4M3FN");
   if (moe__mixed_has_scales_of_rows(op) && s->common)
     return moe__error(op, "'schedule.common' is 1; it must be 0 with scales that lie by rows");
-  if (moe__mixed_has_scales_of_rows(op) && s->depth > MOE__MIXED_ROW_SCALES * MOE_MX_BLOCK)
-    return moe__error(op,
-                      "'schedule.depth' is %d; with scales that lie by rows it must be at most %d",
-                      s->depth, MOE__MIXED_ROW_SCALES * MOE_MX_BLOCK);
+  int of_box = MOE__MIXED_ROW_SCALES * MOE_MX_BLOCK; /* columns, whose scales come at once */
+  if (moe__mixed_has_scales_of_rows(op) && of_box % s->depth)
+    return moe__error(op, "'schedule.depth' is %d; with scales that lie by rows it must divide %d",
+                      s->depth, of_box);
   if (s->scaled_weights && ((s->token_parts > 1 && !s->long_sums) || s->in_flight > 1))
     return moe__error(op, "'schedule.scaled_weights' is 1; in_flight must be 1 then, and "
                           "token_parts too without long_sums");
