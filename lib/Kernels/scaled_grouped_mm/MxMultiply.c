@@ -11,6 +11,7 @@
 #include "lib/Kernels/scaled_grouped_mm/ScaledMm.h"
 
 #include "lib/Device/Warp.h"
+#include "lib/Kernels/scaled_grouped_mm/Epilogue.h"
 #include "lib/Kernels/scaled_grouped_mm/Mx.h"
 
 #define BLOCKS (MOE__MM_TILE_K / MOE__MM_STEP)
@@ -134,7 +135,7 @@ static void store(moe__scaled_mm_t *s, const moe__group_tile_t *tile,
   for (int i = 0; i < FRAGMENTS; i++) {
     moe__mm_fragment_t registers;
     moe__accumulator_unpack(b, sums[i], registers);
-    moe__mm_epilogue_store(s, &epilogue[i], registers);
+    moe__mm_store(s, &epilogue[i], registers);
   }
   s->kernel.thread = thread;
 }

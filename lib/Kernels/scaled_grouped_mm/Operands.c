@@ -135,6 +135,11 @@ bool moe__mm_is_direct(const moe__scaled_mm_t *s) {
   return s->schedule.direct && !s->schedule.swap_operands;
 }
 
+int moe__mm_column_of_pair(const moe__scaled_mm_t *s, int j) {
+  int parts = s->fragment_n / MOE__MM_DIRECT;
+  return moe__mm_is_direct(s) ? MOE__MM_DIRECT * (j % parts) + 2 * (j / parts) : 8 * j;
+}
+
 int moe__mm_depth(const moe__scaled_mm_t *s, int bytes) {
   return mlirTypeIsNull(s->half) ? bytes : bytes / 2;
 }

@@ -6,6 +6,7 @@
 #include "lib/Builder/Inspect.h"
 #include "lib/Kernels/Requirements.h"
 #include "lib/Kernels/scaled_grouped_mm/Blocks.h"
+#include "lib/Kernels/scaled_grouped_mm/Epilogue.h"
 #include "lib/Kernels/scaled_grouped_mm/Mx.h"
 
 #include "mlir-c/BuiltinTypes.h"
@@ -107,7 +108,7 @@ void moe__mm_add_parameters(moe__scaled_mm_t *s, MlirOperation op) {
   if (s->has_bias)
     s->bias = moe__kernel_pointer(kernel, moe__tensor_number(op, MOE__BIAS));
   s->out = moe__kernel_pointer(kernel, moe__tensor_number(op, MOE__OUT));
-  moe__mm_epilogue_parameters(s, op);
+  moe__mm_store_parameters(s, op);
   if (moe__mm_has_groups(s))
     s->status = moe__kernel_status(kernel);
   if (moe__mm_counts_tiles(s))

@@ -15,6 +15,7 @@
 #include "lib/Kernels/scaled_grouped_mm/ScaledMm.h"
 
 #include "lib/Device/Warp.h"
+#include "lib/Kernels/scaled_grouped_mm/Epilogue.h"
 
 /* ---- Turns ---- */
 
@@ -94,7 +95,7 @@ static void multiply_and_store(making_t *m) {
   moe__mm_multiply(m->s, m->self, m->reduction, m->cursor, &beside, count, fragments);
   m->epilogue = NULL;
   for (int i = 0; i < count; i++)
-    moe__mm_epilogue_store(m->s, &epilogue[i], fragments[i]);
+    moe__mm_store(m->s, &epilogue[i], fragments[i]);
 }
 
 bool moe__mm_fits_columns(const moe__scaled_mm_t *s) {
@@ -198,5 +199,5 @@ void moe__mm_multiply_in_turn(moe__scaled_mm_t *s) {
     slot = moe__mm_slot_after_next(s, slot);
     turn = moe__xor(b, turn, 1);
   }
-  moe__mm_epilogue_end(s, &self[0]);
+  moe__mm_store_end(s, &self[0]);
 }

@@ -12,7 +12,7 @@
  * - In a cluster two CTAs have tiles below one another. Each of them loads one half of the columns'
  *   operand, into both. Or the tiles lie side by side, and the rows' operand is shared.
  * - Two warpgroups or three multiply, 64 rows of each tile (Warpgroups.c); then they scale, round
- *   and store (Epilogue.c), with promoted sums while the first product of the next tile runs.
+ *   and store (Epilogue.h), with promoted sums while the first product of the next tile runs.
  *   Forward, a warpgroup whose rows all lie behind the end of the group multiplies nothing. Or each
  *   of two has tiles of its own, and stores one while the other multiplies (PingPong.c). With
  *   scales of MX blocks each multiplies all rows and half of the columns (MxMultiply.c).
@@ -28,6 +28,7 @@
 
 #include "lib/Device/Warp.h"
 #include "lib/Kernels/Kernels.h"
+#include "lib/Kernels/scaled_grouped_mm/Epilogue.h"
 #include "lib/Kernels/scaled_grouped_mm/Mx.h"
 
 /* Registers of a thread of the loading warpgroup, and of one that multiplies: of 504 that three
@@ -121,7 +122,7 @@ static bool lower(const moe__lowering_t *lowering) {
   MOE__IF (b, s.loads) {
     moe__tma_prefetch_map(b, s.operands[MOE__MM_QA].map);
     moe__tma_prefetch_map(b, s.operands[MOE__MM_QB].map);
-    moe__mm_epilogue_prefetch_map(&s);
+    moe__mm_store_prefetch_map(&s);
     int readers = s.schedule.pingpong
                       ? 1
                       : moe__mm_warpgroups(&s.schedule); /* warpgroups that read a stage */

@@ -3,10 +3,10 @@
  *
  * ScaledMm.c has the kernel, and what warps are there for. Operands.c says what an op has and
  * which ops the kernel takes, Parameters.c what a launcher gives and checks. Tiles.c has the tiles,
- * Load.c the loading warpgroup, Warpgroups.c the multiplying warpgroups, Multiply.c their products,
- * Epilogue.c what follows them; PingPong.c the warpgroups that have tiles of their own. Clear.c has
- * what a gradient needs besides, where its groups begin and end inside of a stage. Blocks.h and
- * Mx.h have what scales of FP8 blocks and of MX blocks need besides.
+ * Load.c the loading warpgroup, Warpgroups.c the multiplying warpgroups, Multiply.c their products;
+ * PingPong.c the warpgroups that have tiles of their own. Epilogue.h has what follows the products.
+ * Clear.c has what a gradient needs besides, where its groups begin and end inside of a stage.
+ * Blocks.h and Mx.h have what scales of FP8 blocks and of MX blocks need besides.
  *
  * Two operands meet in a tile. Of one, 128 rows are the rows of the tile, as a rule 64 for each
  * warpgroup, or 192 of three; of the other, tile_n are its columns. The rows are those of qa,
@@ -40,10 +40,6 @@
  * stage, which is of one element of the reduction; and the bytes of such a block. */
 #define MOE__MM_BLOCK_ROWS 64
 #define MOE__MM_BLOCK_BYTES (MOE__MM_BLOCK_ROWS * MOE__MM_TILE_K)
-
-/* The named barrier of the first multiplying warpgroup; those of the others, one or two, have the
- * next numbers. */
-#define MOE__MM_WARPGROUP_BARRIER 1
 
 /* The operands that are multiplied. */
 enum { MOE__MM_QA, MOE__MM_QB };
@@ -128,9 +124,6 @@ typedef struct moe__mm_reduction_t {
   MlirValue skipped; /* i32: steps of k-tile 0 that are wholly in front of the group; as the last */
 } moe__mm_reduction_t;
 
-/* Where the pair `j` of columns is in a tile that lane 0 has. */
-int moe__mm_column_of_pair(const moe__scaled_mm_t *s, int j);
-
 /* ---- Operands.c ---- */
 
 /* Whether there is a kernel for the op; if not, it has said why. */
@@ -159,7 +152,11 @@ bool moe__mm_fits_columns(const moe__scaled_mm_t *s);
 /* Whether the columns' operand is brought in the order of `direct`: column 32*a + 8*q + 2*i + p of
  * a tile is multiplied as number (tile_n/4)*i + 8*a + 2*q + p. So lane q of each four, which has
  * columns 8*j + 2*q and the next of what is multiplied, has 8 columns side by side in each 32. */
+#define MOE__MM_DIRECT 32
 bool moe__mm_is_direct(const moe__scaled_mm_t *s);
+
+/* Where in a tile the columns 8*j and 8*j + 1 of what is multiplied are, which lane 0 has. */
+int moe__mm_column_of_pair(const moe__scaled_mm_t *s, int j);
 
 /* The elements of the reduction that `bytes` bytes of a row are. */
 int moe__mm_depth(const moe__scaled_mm_t *s, int bytes);
@@ -319,69 +316,6 @@ void moe__mm_clear(moe__scaled_mm_t *s);
 /* So the barriers of stages, and those that moe__mm_request gives, wait for as many arrivals: the
  * thread that loads makes them all, and announces the bytes. */
 void moe__mm_expect(moe__scaled_mm_t *s, MlirValue barrier, MlirValue bytes);
-
-/* ---- Epilogue.c ---- */
-
-/* What a thread has fetched of a column: its position in the tile (i32), its scale and its bias
- * (f32) or null. */
-typedef struct moe__mm_column_t {
-  MlirValue position, scale, bias;
-} moe__mm_column_t;
-
-/* Columns of a tile for each thread of a warpgroup. */
-#define MOE__MM_MAX_COLUMNS (MOE__WGMMA_MAX_N / MOE__MM_WARPGROUP)
-
-typedef struct moe__mm_epilogue_t {
-  const moe__mm_position_t *self;
-  const moe__group_tile_t *tile;
-  MlirValue is_empty;
-  /* f32, of the lane's two rows; scales unless they are of blocks, bias only if swapped. */
-  MlirValue row_scale[2], row_bias[2];
-  MlirValue column_scale;  /* f32, where all columns share it, else null */
-  MlirValue column_scales; /* !llvm.ptr<3>, where each has its own: tile_n of them */
-  MlirValue column_bias;   /* !llvm.ptr<3>, if there is one and operands are not swapped */
-  moe__mm_column_t columns[MOE__MM_MAX_COLUMNS]; /* of the thread, until it is settled */
-  MlirValue staging;                             /* !llvm.ptr<3>: the warp's */
-} moe__mm_epilogue_t;
-
-/* The named barrier of the thread's warpgroup. */
-void moe__mm_warpgroup_barrier(moe__scaled_mm_t *s, const moe__mm_position_t *self);
-
-/* Pieces of `staged` bytes that the TMA stores at once; 0 where it does not store. */
-int moe__mm_tma_pieces(const moe__mm_schedule_t *schedule);
-
-/* Reserves shared memory. */
-void moe__mm_epilogue_reserve(moe__mm_layout_t *layout, const moe__mm_schedule_t *schedule,
-                              MlirOperation op);
-
-/* Where things are that the epilogue of a tile takes: what moe__mm_epilogue_prepare gives but for
- * what that asks for. */
-moe__mm_epilogue_t moe__mm_epilogue_of(moe__scaled_mm_t *s, const moe__mm_position_t *self,
-                                       const moe__group_tile_t *tile);
-
-/* Asks for the scales and the bias of a tile. is_empty: i1, whether the tile sums over nothing,
- * in which case it is zero whatever the scales are; null where it always sums. */
-moe__mm_epilogue_t moe__mm_epilogue_prepare(moe__scaled_mm_t *s, const moe__mm_position_t *self,
-                                            const moe__group_tile_t *tile, MlirValue is_empty);
-
-/* Brings what has been asked for of the columns into shared memory, before the first fragment is
- * stored. */
-void moe__mm_epilogue_settle(moe__scaled_mm_t *s, const moe__mm_epilogue_t *epilogue);
-
-/* The same for the rows of `self` in a tile whose first fragment has been prepared. */
-moe__mm_epilogue_t moe__mm_epilogue_below(moe__scaled_mm_t *s, const moe__mm_epilogue_t *first,
-                                          const moe__mm_position_t *self);
-
-/* Scales, adds the bias, rounds and stores what belongs to the group and to out. */
-void moe__mm_epilogue_store(moe__scaled_mm_t *s, const moe__mm_epilogue_t *epilogue,
-                            const moe__mm_fragment_t registers);
-
-/* What a multiplying warp does behind its last tile. */
-void moe__mm_epilogue_end(moe__scaled_mm_t *s, const moe__mm_position_t *self);
-
-/* Where the TMA stores: adds the tensor map of out; brings it into the descriptor cache. */
-void moe__mm_epilogue_parameters(moe__scaled_mm_t *s, MlirOperation op);
-void moe__mm_epilogue_prefetch_map(moe__scaled_mm_t *s);
 
 /* ---- Warpgroups.c ---- */
 

@@ -7,6 +7,7 @@
 #include "lib/Dialect/Dialect.h"
 #include "lib/Kernels/Requirements.h"
 #include "lib/Kernels/scaled_grouped_mm/Blocks.h"
+#include "lib/Kernels/scaled_grouped_mm/Epilogue.h"
 #include "lib/Kernels/scaled_grouped_mm/Mx.h"
 #include "lib/Kernels/scaled_grouped_mm/ScaledMm.h"
 

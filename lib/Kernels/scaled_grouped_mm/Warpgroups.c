@@ -6,6 +6,7 @@
 
 #include "lib/Device/Warp.h"
 #include "lib/Kernels/scaled_grouped_mm/Blocks.h"
+#include "lib/Kernels/scaled_grouped_mm/Epilogue.h"
 
 /* What is prepared while the first product of a tile runs. */
 typedef struct preparation_t {
@@ -26,7 +27,7 @@ static MlirValue has_rows(moe__scaled_mm_t *s, const moe__mm_position_t *self,
                           const moe__group_tile_t *tile) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue first = moe__mul(b, self->warpgroup, MOE__WGMMA_M);
-  if (s->side[0] == &s->operands[MOE__MM_QA])
+  if (!s->schedule.swap_operands)
     return moe__ult(b, moe__add(b, tile->row, first), tile->row_end);
   MlirValue column = moe__mul(b, tile->column, MOE__MM_TILE_ROWS);
   return moe__ult(b, moe__add(b, column, first), s->columns.value);
@@ -49,7 +50,7 @@ static void multiply_and_store(moe__scaled_mm_t *s, preparation_t *preparation,
   moe__mm_fragment_t registers;
   moe__mm_beside_t beside = {.user = preparation, .first = prepare, .settle = settle};
   moe__mm_multiply(s, preparation->self, reduction, cursor, &beside, 1, &registers);
-  moe__mm_epilogue_store(s, &preparation->epilogue, registers);
+  moe__mm_store(s, &preparation->epilogue, registers);
 }
 
 /* A tile that is multiplied and stored. */
@@ -133,7 +134,7 @@ static void multiply_in_order(moe__scaled_mm_t *s) {
     cursor = multiply_tile(s, &self, &work, cursor);
     slot = moe__mm_next_slot(s, slot);
   }
-  moe__mm_epilogue_end(s, &self);
+  moe__mm_store_end(s, &self);
 }
 
 /* ---- Where a tile is stored behind the first product of the next ---- */
@@ -156,7 +157,7 @@ static void store_multiplied(moe__scaled_mm_t *s, const moe__mm_position_t *self
   moe__mm_fragment_t registers;
   moe__accumulator_unpack(b, multiplied->sum, registers);
   MOE__IF (b, moe__ne(b, moe__warp_uniform(b, multiplied->tile.row_end), 0)) {
-    moe__mm_epilogue_store(s, &epilogue, registers);
+    moe__mm_store(s, &epilogue, registers);
   }
 }
 
@@ -227,7 +228,7 @@ static void multiply_ahead(moe__scaled_mm_t *s) {
     find_tile(s, &self, &cursor, &slot);
   }
   store_multiplied(s, &self, &before);
-  moe__mm_epilogue_end(s, &self);
+  moe__mm_store_end(s, &self);
 }
 
 void moe__mm_multiply_tiles(moe__scaled_mm_t *s) {
