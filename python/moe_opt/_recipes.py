@@ -46,8 +46,9 @@ def mx_choice(accumulate: str, qa: Shape, qb: Shape, offs: Optional[Shape], rows
         return {"accumulate": "fast", "tokens": "few"}
     if len(qb) == 3 and offs is not None and qb[2] % 16 == 0:
         k = qb[1]
-        if out == "bf16" and not (rows_of_scales and k % 512) and rows * (k + 10000) <= 6000 * k * experts:
-            return {"accumulate": "fast", "tokens": "some" if rows <= SOME_TOKENS * experts else "more"}
+        tokens = rows // max(experts, 1)  # of an expert, rounded down as the compiler does
+        if experts and out == "bf16" and not (rows_of_scales and k % 512) and tokens * (k + 10000) <= 6000 * k:
+            return {"accumulate": "fast", "tokens": "some" if tokens <= SOME_TOKENS else "more"}
         if rows <= BLOCKS_TOKENS * experts:
             return {"accumulate": "promoted"}
     return {"accumulate": "fast", "tokens": "many"}
