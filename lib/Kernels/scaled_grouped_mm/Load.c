@@ -83,18 +83,6 @@ static void load_pieces(moe__scaled_mm_t *s, const moe__group_tile_t *tile, Mlir
   }
 }
 
-/* Loads both tiles of a stage, the second behind the first. pieces: NULL where all of it is. */
-static void load_operands(moe__scaled_mm_t *s, const moe__group_tile_t *tile, MlirValue pieces,
-                          MlirValue at, MlirValue buffer, MlirValue landed) {
-  load_operand(s, s->side[0], tile, at, buffer, landed);
-  buffer =
-      moe__offset_by(&s->kernel.builder, buffer, moe__mm_tile_rows(&s->schedule) * MOE__MM_TILE_K);
-  if (pieces.ptr)
-    load_pieces(s, tile, pieces, at, buffer, landed);
-  else
-    load_operand(s, s->side[1], tile, at, buffer, landed);
-}
-
 /* Where the loader stands: the stage it fills next, and of a gradient what is to be cleared. */
 typedef struct loader_t {
   moe__cursor_t cursor;
@@ -102,6 +90,19 @@ typedef struct loader_t {
   MlirValue pieces;             /* of the tile's columns (i32); null where there is one */
   moe__mm_block_loads_t scales; /* of the tile; with scales of blocks */
 } loader_t;
+
+/* Loads both tiles of the stage at the cursor, the second behind the first. */
+static void load_operands(moe__scaled_mm_t *s, const moe__group_tile_t *tile, MlirValue at,
+                          const loader_t *loader, MlirValue landed) {
+  MlirValue buffer = moe__ring_buffer(&s->kernel, &s->layout.ring, loader->cursor);
+  load_operand(s, s->side[0], tile, at, buffer, landed);
+  buffer =
+      moe__offset_by(&s->kernel.builder, buffer, moe__mm_tile_rows(&s->schedule) * MOE__MM_TILE_K);
+  if (loader->pieces.ptr)
+    load_pieces(s, tile, loader->pieces, at, buffer, landed);
+  else
+    load_operand(s, s->side[1], tile, at, buffer, landed);
+}
 
 /* It among the variables that a loop carries over tiles, and over the k-tiles of one. */
 #define CARRY_LOADER(loader) MOE__CARRY_CURSOR((loader).cursor), &(loader).request
@@ -131,8 +132,7 @@ static void load_k_tile(moe__scaled_mm_t *s, const moe__mm_work_t *work,
       moe__mm_expect(s, landed, bytes);
     else
       moe__mbarrier_arrive_expect(b, landed, bytes);
-    MlirValue buffer = moe__ring_buffer(kernel, &s->layout.ring, loader->cursor);
-    load_operands(s, &work->tile, loader->pieces, at, buffer, landed);
+    load_operands(s, &work->tile, at, loader, landed);
     if (scales)
       moe__mm_block_load(s, &loader->scales, index, loader->cursor, landed);
   }
@@ -150,8 +150,7 @@ static void load_aligned_block(moe__scaled_mm_t *s, const moe__mm_work_t *work, 
   MOE__IF (b, s->loads) {
     MlirValue landed = moe__ring_full(kernel, &s->layout.ring, loader->cursor);
     moe__mbarrier_arrive_expect(b, landed, moe__mm_token_block_bytes(s, no_tail));
-    MlirValue buffer = moe__ring_buffer(kernel, &s->layout.ring, loader->cursor);
-    load_operands(s, &work->tile, loader->pieces, at, buffer, landed);
+    load_operands(s, &work->tile, at, loader, landed);
     moe__mm_token_block_load(s, work, index, at, no_tail, loader->cursor, landed);
   }
   loader->cursor = moe__cursor_next(b, &s->layout.ring, loader->cursor);
@@ -176,8 +175,7 @@ static void load_token_block(moe__scaled_mm_t *s, const moe__mm_work_t *work,
     MlirValue bytes = moe__select(b, has_tokens, moe__mm_token_block_bytes(s, has_tail), 0);
     moe__mm_expect(s, landed, bytes);
     MOE__IF (b, has_tokens) {
-      MlirValue buffer = moe__ring_buffer(kernel, &s->layout.ring, loader->cursor);
-      load_operands(s, &work->tile, loader->pieces, at, buffer, landed);
+      load_operands(s, &work->tile, at, loader, landed);
       moe__mm_token_block_load(s, work, index, at, has_tail, loader->cursor, landed);
     }
   }
@@ -196,8 +194,7 @@ static void load_mx_tokens(moe__scaled_mm_t *s, const moe__mm_work_t *work,
   moe__ring_wait_empty(kernel, &s->layout.ring, loader->cursor);
   MOE__IF (b, s->loads) {
     MlirValue landed = moe__mm_mx_tokens_expect(s, has_tail, loader->cursor);
-    MlirValue buffer = moe__ring_buffer(kernel, &s->layout.ring, loader->cursor);
-    load_operands(s, &work->tile, loader->pieces, at, buffer, landed);
+    load_operands(s, &work->tile, at, loader, landed);
     if (!s->aligned) {
       MOE__IF (b, has_tail) {
         moe__mm_mx_tokens_load_tails(s, work, at, loader->cursor, landed);

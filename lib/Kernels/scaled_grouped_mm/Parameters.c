@@ -115,8 +115,6 @@ void moe__mm_add_parameters(moe__scaled_mm_t *s, MlirOperation op) {
     s->counters = moe__kernel_counters(kernel);
 }
 
-/* Sizes that belong together, strides of tensor maps and rows of out
- * in multiples of 16 bytes. */
 void moe__mm_add_requirements(moe__scaled_mm_t *s, MlirOperation op) {
   moe__kernel_t *kernel = &s->kernel;
   int qa_last = s->which == MOE__BATCHED ? 2 : 1, qb_last = s->which == MOE__GRADIENT ? 1 : 2;
@@ -136,9 +134,8 @@ void moe__mm_add_requirements(moe__scaled_mm_t *s, MlirOperation op) {
     unit = MOE_GROUP_ALIGN;
   moe__kernel_require(kernel, qa, qa_last, MOE__AT_LEAST, unit);
   moe__kernel_require(kernel, qa, qa_last, MOE__MULTIPLE_OF, unit);
-  if (moe__mm_has_groups(s)) {
+  if (moe__mm_has_groups(s))
     moe__require_groups(kernel, offs);
-  }
   if (moe__mm_has_mx_tokens(s)) /* whose scales are read by four */
     moe__kernel_require(kernel, qa, 0, MOE__MULTIPLE_OF, 4);
 }
