@@ -5,7 +5,7 @@
 #ifndef MOE_KERNELS_SCALED_GROUPED_MM_BLOCKS_H
 #define MOE_KERNELS_SCALED_GROUPED_MM_BLOCKS_H
 
-#include "lib/Kernels/scaled_grouped_mm/ScaledMm.h"
+#include "lib/Kernels/scaled_grouped_mm/Multiply.h"
 
 /* ---- BlockScales.c, where operands have scales for blocks ---- */
 
@@ -92,20 +92,9 @@ void moe__mm_token_block_load(moe__scaled_mm_t *s, const moe__mm_work_t *work, M
 /* The tail of the stage's rows (0) or columns (1): 32 tokens of each, in the 32-byte swizzle. */
 MlirValue moe__mm_token_tail(moe__scaled_mm_t *s, moe__cursor_t cursor, int of);
 
-/* Issues the product of the tails, `times` times, 0 or 1. */
-moe__accumulator_t moe__mm_multiply_tail(moe__scaled_mm_t *s, const moe__mm_position_t *self,
-                                         moe__cursor_t cursor, moe__accumulator_t accumulator,
-                                         MlirValue times);
-
-/* The scales of the lane's two rows in the stage at `cursor`, and where those of its columns are:
- * columns 8*j + 2*(lane % 4) and the next are vector<2xf32>. */
-typedef struct moe__mm_token_scales_t {
-  MlirValue of_rows[2], columns;
-} moe__mm_token_scales_t;
-
-moe__mm_token_scales_t moe__mm_token_scales(moe__scaled_mm_t *s, const moe__mm_position_t *self,
-                                            moe__cursor_t cursor);
-MlirValue moe__mm_token_column_scales(moe__scaled_mm_t *s, const moe__mm_token_scales_t *scales,
-                                      int j);
+/* Sums over blocks of tokens, each times its scales. */
+void moe__mm_multiply_token_blocks(moe__scaled_mm_t *s, const moe__mm_position_t *self,
+                                   const moe__mm_reduction_t *reduction, moe__cursor_t cursor,
+                                   const moe__mm_beside_t *beside, moe__mm_fragment_t registers);
 
 #endif /* MOE_KERNELS_SCALED_GROUPED_MM_BLOCKS_H */

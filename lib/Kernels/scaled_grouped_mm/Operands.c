@@ -6,6 +6,7 @@
 
 #include "lib/Builder/Inspect.h"
 #include "lib/Kernels/Requirements.h"
+#include "lib/Kernels/scaled_grouped_mm/Blocks.h"
 #include "lib/Kernels/scaled_grouped_mm/Mx.h"
 
 #include "mlir-c/BuiltinAttributes.h"
@@ -138,6 +139,19 @@ bool moe__mm_is_direct(const moe__scaled_mm_t *s) {
 int moe__mm_column_of_pair(const moe__scaled_mm_t *s, int j) {
   int parts = s->fragment_n / MOE__MM_DIRECT;
   return moe__mm_is_direct(s) ? MOE__MM_DIRECT * (j % parts) + 2 * (j / parts) : 8 * j;
+}
+
+bool moe__mm_scales_sums(const moe__scaled_mm_t *s) {
+  moe__mm_scales_t scales = s->operands[MOE__MM_QA].granularity;
+  return scales == MOE__SCALE_OF_BLOCK || scales == MOE__SCALE_OF_MX_BLOCK ||
+         scales == MOE__NO_SCALE;
+}
+
+bool moe__mm_stores_behind(const moe__scaled_mm_t *s) {
+  /* In a cluster a gradient has no registers left for it. */
+  bool has_room = s->which != MOE__GRADIENT || s->schedule.cluster == 1;
+  return s->promoted && has_room && !s->schedule.swap_operands && !moe__mm_has_mx_scales(s) &&
+         !moe__mm_has_token_blocks(s);
 }
 
 int moe__mm_depth(const moe__scaled_mm_t *s, int bytes) {

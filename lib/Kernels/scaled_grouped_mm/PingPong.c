@@ -16,6 +16,7 @@
 
 #include "lib/Device/Warp.h"
 #include "lib/Kernels/scaled_grouped_mm/Epilogue.h"
+#include "lib/Kernels/scaled_grouped_mm/Multiply.h"
 
 /* ---- Turns ---- */
 
@@ -92,7 +93,7 @@ static void multiply_and_store(making_t *m) {
   take_turn(m->s, m->self, m->turn);
   m->epilogue = &epilogue[0];
   moe__mm_beside_t beside = {.user = m, .landed = landed, .settle = settle};
-  moe__mm_multiply(m->s, m->self, m->reduction, m->cursor, &beside, count, fragments);
+  moe__mm_multiply_fast(m->s, m->self, m->reduction, m->cursor, &beside, count, fragments);
   m->epilogue = NULL;
   for (int i = 0; i < count; i++)
     moe__mm_store(m->s, &epilogue[i], fragments[i]);

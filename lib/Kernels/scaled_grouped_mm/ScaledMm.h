@@ -3,8 +3,8 @@
  *
  * ScaledMm.c has the kernel, and what warps are there for. Operands.c says what an op has and
  * which ops the kernel takes, Parameters.c what a launcher gives and checks. Tiles.c has the tiles,
- * Load.c the loading warpgroup, Warpgroups.c the multiplying warpgroups, Multiply.c their products;
- * PingPong.c the warpgroups that have tiles of their own. Epilogue.h has what follows the products.
+ * Load.c the loading warpgroup, Warpgroups.c the multiplying warpgroups, PingPong.c those that have
+ * tiles of their own. Multiply.h has their products, and Epilogue.h what follows these.
  * Clear.c has what a gradient needs besides, where its groups begin and end inside of a stage.
  * Blocks.h and Mx.h have what scales of FP8 blocks and of MX blocks need besides.
  *
@@ -158,6 +158,13 @@ bool moe__mm_is_direct(const moe__scaled_mm_t *s);
 /* Where in a tile the columns 8*j and 8*j + 1 of what is multiplied are, which lane 0 has. */
 int moe__mm_column_of_pair(const moe__scaled_mm_t *s, int j);
 
+/* Whether sums have their scales in them before the epilogue, or there are none. */
+bool moe__mm_scales_sums(const moe__scaled_mm_t *s);
+
+/* Whether a tile is stored while the first product of the next one runs: with promoted sums, whose
+ * accumulator on the tensor core is free between two tiles. */
+bool moe__mm_stores_behind(const moe__scaled_mm_t *s);
+
 /* The elements of the reduction that `bytes` bytes of a row are. */
 int moe__mm_depth(const moe__scaled_mm_t *s, int bytes);
 
@@ -242,49 +249,6 @@ MlirValue moe__mm_first_row(moe__scaled_mm_t *s, const moe__mm_operand_t *operan
 
 /* Loads all tiles of the CTA. Called by the threads of the loading warpgroup. */
 void moe__mm_load(moe__scaled_mm_t *s);
-
-/* ---- Multiply.c ---- */
-
-/* What is done beside a tile's products, where it is not NULL. */
-typedef struct moe__mm_beside_t {
-  void *user;
-  void (*first)(void *user);  /* while the first of them runs */
-  void (*settle)(void *user); /* behind that one, if sums are promoted, else behind the last one */
-  /* When another stage has landed; is_last, i1: whether it is the last one. */
-  void (*landed)(void *user, MlirValue is_last);
-} moe__mm_beside_t;
-
-/* Multiplies `count` fragments of a tile: over all of the reduction in the tensor core's own
- * accumulator, or in sums of 128 that are added in registers. */
-void moe__mm_multiply(moe__scaled_mm_t *s, const moe__mm_position_t *self,
-                      const moe__mm_reduction_t *reduction, moe__cursor_t cursor,
-                      const moe__mm_beside_t *beside, int count, moe__mm_fragment_t *fragments);
-
-/* Whether a tile is stored while the first product of the next one runs: with promoted sums, whose
- * accumulator on the tensor core is free between two tiles. Such a tile is begun by the first of
- * these, which issues its first product, and gives the accumulator; the second multiplies the rest
- * of it, and gives the sums. settle is called behind the first product; the others are not. held:
- * the scales of weights, or NULL where the warps hold none. */
-bool moe__mm_stores_behind(const moe__scaled_mm_t *s);
-moe__accumulator_t moe__mm_multiply_first(moe__scaled_mm_t *s, const moe__mm_position_t *self,
-                                          const moe__mm_reduction_t *reduction,
-                                          moe__cursor_t cursor);
-struct moe__mm_block_held_t;
-moe__accumulator_t moe__mm_promote(moe__scaled_mm_t *s, const moe__mm_position_t *self,
-                                   const moe__mm_reduction_t *reduction, moe__cursor_t cursor,
-                                   const moe__mm_beside_t *beside, moe__accumulator_t accumulator,
-                                   struct moe__mm_block_held_t *held);
-
-/* The same, but for a gradient, for a warpgroup none of whose rows are stored: it only keeps up
- * with the others. */
-void moe__mm_pass_over(moe__scaled_mm_t *s, const moe__mm_position_t *self,
-                       const moe__mm_reduction_t *reduction, moe__cursor_t cursor);
-
-/* A warp's arrival, at all CTAs whose copies fill the stage. */
-void moe__mm_release(moe__scaled_mm_t *s, const moe__mm_position_t *self, moe__cursor_t cursor);
-
-/* Whether sums have their scales in them before the epilogue, or there are none. */
-bool moe__mm_scales_sums(const moe__scaled_mm_t *s);
 
 /* ---- Clear.c, for the gradient, unless its scales are of MX blocks or its groups aligned ---- */
 

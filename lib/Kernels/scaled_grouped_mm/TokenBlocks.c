@@ -19,6 +19,7 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Kernels/scaled_grouped_mm/ScaledMm.h"
 
+#include "lib/Device/Warp.h"
 #include "lib/Kernels/Requirements.h"
 #include "lib/Kernels/scaled_grouped_mm/Blocks.h"
 
@@ -144,9 +145,10 @@ MlirValue moe__mm_token_tail(moe__scaled_mm_t *s, moe__cursor_t cursor, int of) 
 
 /* ---- The multiplying warpgroups ---- */
 
-moe__accumulator_t moe__mm_multiply_tail(moe__scaled_mm_t *s, const moe__mm_position_t *self,
-                                         moe__cursor_t cursor, moe__accumulator_t accumulator,
-                                         MlirValue times) {
+/* Issues the product of the tails, `times` times, 0 or 1. */
+static moe__accumulator_t multiply_tail(moe__scaled_mm_t *s, const moe__mm_position_t *self,
+                                        moe__cursor_t cursor, moe__accumulator_t accumulator,
+                                        MlirValue times) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue rows = moe__offset(b, moe__mm_token_tail(s, cursor, 0),
                                moe__mul(b, self->warpgroup, MOE__WGMMA_M * TAIL));
@@ -155,11 +157,17 @@ moe__accumulator_t moe__mm_multiply_tail(moe__scaled_mm_t *s, const moe__mm_posi
                               s->side[0]->element, s->side[1]->element, times);
 }
 
-moe__mm_token_scales_t moe__mm_token_scales(moe__scaled_mm_t *s, const moe__mm_position_t *self,
-                                            moe__cursor_t cursor) {
+/* The scales of the lane's two rows in the stage at `cursor`, and where those of its columns are:
+ * columns 8*j + 2*(lane % 4) and the next are vector<2xf32>. */
+typedef struct token_scales_t {
+  MlirValue of_rows[2], columns;
+} token_scales_t;
+
+static token_scales_t token_scales(moe__scaled_mm_t *s, const moe__mm_position_t *self,
+                                   moe__cursor_t cursor) {
   moe__builder_t *b = &s->kernel.builder;
   places_t places = places_of(&s->schedule, s->aligned);
-  moe__mm_token_scales_t scales;
+  token_scales_t scales;
   MlirValue own =
       moe__offset(b, moe__mm_in_stage(s, cursor, places.scales[0]), moe__shl(b, self->row, 2));
   for (int h = 0; h < 2; h++)
@@ -169,9 +177,92 @@ moe__mm_token_scales_t moe__mm_token_scales(moe__scaled_mm_t *s, const moe__mm_p
   return scales;
 }
 
-MlirValue moe__mm_token_column_scales(moe__scaled_mm_t *s, const moe__mm_token_scales_t *scales,
-                                      int j) {
+static MlirValue token_column_scales(moe__scaled_mm_t *s, const token_scales_t *scales, int j) {
   moe__builder_t *b = &s->kernel.builder;
   return moe__load_aligned(b, moe__offset_by(b, scales->columns, 32 * j),
                            moe__vector_type(b, 2, b->f32), 8);
+}
+
+/* Adds a part of the sums, times the scales of the lane's rows and columns. of_columns: the first
+ * `held` of those of columns, two at a time; the others are read now. */
+static void add_scaled(moe__scaled_mm_t *s, const token_scales_t *scales,
+                       const MlirValue *of_columns, int held, const moe__mm_fragment_t part,
+                       moe__mm_fragment_t sums) {
+  moe__builder_t *b = &s->kernel.builder;
+  for (int j = 0; j < s->schedule.tile_n / 8; j++) {
+    MlirValue pair = j < held ? of_columns[j] : token_column_scales(s, scales, j);
+    for (int i = 0; i < 4; i++) {
+      MlirValue factor = moe__fmul(b, scales->of_rows[i / 2], moe__extract(b, pair, i % 2));
+      sums[4 * j + i] = moe__fma(b, factor, part[4 * j + i], sums[4 * j + i]);
+    }
+  }
+}
+
+/* Of these tile widths all scales of columns are in registers while a product runs, and its stage
+ * is released when that is done. For others there are too few registers: so many pairs are read
+ * ahead, and the others while the first are used. Three warpgroups have fewer registers. */
+#define HELD_COLUMNS 128
+#define HELD_PAIRS 6
+#define HELD_PAIRS_OF_THREE 4
+
+/* The first term of a sum is added to -0, which leaves every number as it is. */
+void moe__mm_multiply_token_blocks(moe__scaled_mm_t *s, const moe__mm_position_t *self,
+                                   const moe__mm_reduction_t *reduction, moe__cursor_t cursor,
+                                   const moe__mm_beside_t *beside, moe__mm_fragment_t registers) {
+  moe__builder_t *b = &s->kernel.builder;
+  int n = s->schedule.tile_n;
+  bool three = moe__mm_warpgroups(&s->schedule) > MOE__MM_WARPGROUPS;
+  bool holds = n <= HELD_COLUMNS && !three;
+  int held = holds ? n / 8 : three ? HELD_PAIRS_OF_THREE : HELD_PAIRS;
+  MlirValue tail = {NULL}, blocks = reduction->k_tiles, nothing = moe__f32(b, -0.0f);
+  if (!s->aligned) {
+    MlirValue has_head = moe__ne(b, moe__mm_token_head(s, reduction), 0);
+    tail = moe__warp_uniform(b, moe__zext(b, has_head, b->i32));
+    MlirValue has_tokens = moe__ne(b, reduction->start, reduction->end);
+    MlirValue one = moe__warp_uniform(b, moe__zext(b, has_tokens, b->i32));
+    blocks = moe__mul(b, reduction->k_tiles, one);
+    nothing = moe__select(b, has_tokens, moe__f32(b, -0.0f), moe__f32(b, 0.0f));
+  }
+  moe__mm_call(beside, beside->first);
+  moe__mm_call(beside, beside->settle);
+  for (int i = 0; i < n / 2; i++)
+    registers[i] = nothing;
+  moe__accumulator_t sum = moe__accumulator_pack(b, n, registers);
+  MOE__FOR (b, block, 0, blocks, 1, MOE__CARRY_CURSOR(cursor), &sum.value) {
+    moe__accumulator_t accumulator = moe__wgmma_zero(b, n);
+    MlirValue rows[MOE__MM_MAX_FRAGMENTS], of_columns[MOE__WGMMA_MAX_N / 8];
+    MlirValue columns = moe__mm_wait_for_stage(s, self, reduction, beside, block, cursor, 1, rows);
+    accumulator = moe__wgmma_fence_fresh(b, accumulator);
+    rows[0] = moe__wgmma_descriptor(b, rows[0]);
+    moe__wgmma_k128_below(b, 1, &accumulator, true, rows, moe__wgmma_descriptor(b, columns),
+                          s->side[0]->element, s->side[1]->element);
+    if (!s->aligned)
+      accumulator = multiply_tail(s, self, cursor, accumulator, tail);
+    moe__wgmma_commit(b);
+    token_scales_t scales = token_scales(s, self, cursor);
+    for (int j = 0; j < held; j++)
+      of_columns[j] = token_column_scales(s, &scales, j);
+    moe__mm_fragment_t part;
+    if (holds)
+      moe__end_reads_of_stage(b); /* while it runs */
+    moe__wgmma_finish(b, accumulator, part);
+    if (holds)
+      moe__mm_release(s, self, cursor);
+    moe__accumulator_unpack(b, sum, registers);
+    add_scaled(s, &scales, of_columns, held, part, registers);
+    sum = moe__accumulator_pack(b, n, registers);
+    if (!holds) {
+      moe__end_reads_of_stage(b);
+      moe__mm_release(s, self, cursor);
+    }
+    cursor = moe__cursor_next(b, &s->layout.ring, cursor);
+  }
+  if (!s->aligned) {
+    MOE__FOR (b, empty, blocks, reduction->k_tiles, 1) {
+      moe__ring_wait(&s->kernel, &s->layout.ring, cursor);
+      moe__warp_barrier(b);
+      moe__mm_release(s, self, cursor);
+    }
+  }
+  moe__accumulator_unpack(b, sum, registers);
 }

@@ -45,11 +45,22 @@ static void settle(void *user) {
   moe__mm_epilogue_settle(p->s, &p->epilogue);
 }
 
+static void multiply(moe__scaled_mm_t *s, const moe__mm_position_t *self,
+                     const moe__mm_reduction_t *reduction, moe__cursor_t cursor,
+                     const moe__mm_beside_t *beside, moe__mm_fragment_t *registers) {
+  if (moe__mm_has_token_blocks(s))
+    moe__mm_multiply_token_blocks(s, self, reduction, cursor, beside, *registers);
+  else if (s->promoted)
+    moe__mm_multiply_promoted(s, self, reduction, cursor, beside, *registers);
+  else
+    moe__mm_multiply_fast(s, self, reduction, cursor, beside, 1, registers);
+}
+
 static void multiply_and_store(moe__scaled_mm_t *s, preparation_t *preparation,
                                const moe__mm_reduction_t *reduction, moe__cursor_t cursor) {
   moe__mm_fragment_t registers;
   moe__mm_beside_t beside = {.user = preparation, .first = prepare, .settle = settle};
-  moe__mm_multiply(s, preparation->self, reduction, cursor, &beside, 1, &registers);
+  multiply(s, preparation->self, reduction, cursor, &beside, &registers);
   moe__mm_store(s, &preparation->epilogue, registers);
 }
 
@@ -209,7 +220,9 @@ static void multiply_ahead(moe__scaled_mm_t *s) {
     moe__mm_work_t work = moe__mm_read_slot(s, slot);
     preparation_t preparation = {.s = s, .self = &self, .tile = &work.tile};
     moe__mm_reduction_t reduction = reduction_of(s, &work, &preparation.is_empty);
-    moe__accumulator_t first = moe__mm_multiply_first(s, &self, &reduction, cursor);
+    moe__mm_beside_t nothing = {0};
+    moe__accumulator_t first;
+    moe__mm_multiply_first(s, &self, &reduction, &nothing, cursor, 1, &first);
     moe__mm_block_held_t held;
     bool holds = moe__mm_holds_block_scales(s);
     if (holds)
