@@ -452,12 +452,27 @@ static bool is_to_differentiate(MlirOperation op) {
          mlirAttributeIsNull(moe__op_attribute(op, MOE__CUT_BACKWARD));
 }
 
+/* The two functions have what their results need. An op that nothing needs, and that is neither one
+ * of ours nor a transpose, may do something else, and would be lost. */
+static bool loses_nothing(MlirOperation op) {
+  if (moe__op_id(op) || moe__op_is(op, "linalg.transpose") || moe__op_is(op, "func.return") ||
+      moe__makes_destination(op))
+    return true;
+  for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++)
+    if (!mlirOpOperandIsNull(mlirValueGetFirstUse(mlirOperationGetResult(op, i))))
+      return true;
+  MlirStringRef name = moe__op_name(op);
+  return moe__error(op, "'%.*s' makes nothing that a result needs, and would be lost; remove it",
+                    (int)name.length, name.data);
+}
+
 static bool differentiate(MlirOperation function, joint_t *joint) {
   joint->function = joint->cut.function = function;
   joint->body = moe__body(function);
   if (!mlirBlockIsNull(mlirBlockGetNextInRegion(joint->body)))
     return moe__error(function, "a function to differentiate must be one block");
-  return moe__cut_is_possible(function) && append_gradients(joint);
+  return moe__cut_is_possible(function) && moe__walk_block(joint->body, loses_nothing) &&
+         append_gradients(joint);
 }
 
 bool moe__pass_differentiate(MlirOperation module, const moe__pass_t *pass) {

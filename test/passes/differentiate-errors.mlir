@@ -156,3 +156,14 @@ func.func @dimensions(%a: tensor<1x1x1x1x1x1x1x32x32xbf16>) -> tensor<1x1x1x1x1x
       permutation = [0, 1, 2, 3, 4, 5, 6, 8, 7]
   return %t : tensor<1x1x1x1x1x1x1x32x32xbf16>
 }
+
+// -----
+
+func.func private @g()
+func.func @calls(%a: tensor<?x64xbf16>, %b: tensor<4x64x32xbf16>, %offs: tensor<4xi32>) -> tensor<?x32xbf16> {
+  // expected-error@below {{'func.call' makes nothing that a result needs, and would be lost; remove it}}
+  func.call @g() : () -> ()
+  %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "fp8_rowwise"}
+      : (tensor<?x64xbf16>, tensor<4x64x32xbf16>, tensor<4xi32>) -> tensor<?x32xbf16>
+  return %out : tensor<?x32xbf16>
+}
