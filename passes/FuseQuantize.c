@@ -17,18 +17,18 @@
  *
  * Then what is quantized both along the last dimension and along the one before it is read once:
  *
- *   q, s   = mx_quantize.quantize x, axis = last            q, s, q', s' =
- *   mx_quantize.quantize_dual x
- *   q', s' = mx_quantize.quantize x, axis = last - 1   ->
+ *   q, s   = mx_quantize.quantize x, axis = last
+ *   q', s' = mx_quantize.quantize x, axis = last - 1
+ *                         ->   q, s, q', s' = mx_quantize.quantize_dual x
  *
  * where both have the layouts of the kernels. One that has a schedule of its own is left alone.
  * The same with quantize_fp8, row by row or in FP8 blocks, which becomes quantize_fp8_dual, and
  * with round, which becomes round_dual. Then the operands of a weight gradient share their
  * launches:
  *
- *   q, s   = mx_quantize.quantize_fp8 x, offs       q, s, q', s' = mx_quantize.quantize_fp8_pair x,
- *   y, offs
- *   q', s' = mx_quantize.quantize_fp8 y, offs  ->
+ *   q, s   = mx_quantize.quantize_fp8 x, offs
+ *   q', s' = mx_quantize.quantize_fp8 y, offs
+ *                         ->   q, s, q', s' = mx_quantize.quantize_fp8_pair x, y, offs
  *
  * with a scale for each group and column, where x and y are known to have as many rows: the
  * sizes are static, or a product reduces both. The kernels of the pair refuse others, those of
@@ -491,13 +491,6 @@ static bool is_removable(MlirOperation op) {
   return moe__op_id(op) || moe__op_is(op, "linalg.transpose") || moe__makes_destination(op);
 }
 
-static bool is_dead(MlirOperation op) {
-  for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++)
-    if (!mlirOpOperandIsNull(mlirValueGetFirstUse(mlirOperationGetResult(op, i))))
-      return false;
-  return true;
-}
-
 /* Again and again, since what only a dead op used is dead then. */
 static void remove_dead(MlirBlock block) {
   bool removed = true;
@@ -506,7 +499,7 @@ static void remove_dead(MlirBlock block) {
     for (MlirOperation next, op = mlirBlockGetFirstOperation(block); !mlirOperationIsNull(op);
          op = next) {
       next = mlirOperationGetNextInBlock(op);
-      if (is_removable(op) && is_dead(op)) {
+      if (is_removable(op) && !has_uses(op)) {
         mlirOperationDestroy(op);
         removed = true;
       }

@@ -148,7 +148,7 @@ static MlirOperation find_gpu_module(MlirOperation module) {
 
 /* What an op was outlined to earlier must be there. */
 static bool check_kernel(MlirOperation gpu_module, MlirOperation op, MlirAttribute kernel) {
-  if (!mlirOperationIsNull(gpu_module) &&
+  if (!mlirOperationIsNull(gpu_module) && mlirAttributeIsASymbolRef(kernel) &&
       mlirStringRefEqual(mlirSymbolRefAttrGetRootReference(kernel), moe__symbol(gpu_module)) &&
       symbol_exists(moe__body(gpu_module), mlirSymbolRefAttrGetLeafReference(kernel)))
     return true;

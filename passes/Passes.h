@@ -1,9 +1,8 @@
 /* Passes.h - what a pass of moe-opt is.
  *
  * A pass is one function, declared here from Passes.def, in a file of its own; only the passes that
- * lower ops to kernels share one. lib/Driver wraps it for
- * MLIR's pass manager, parses its options, verifies the module after it, and turns its failures
- * into statuses.
+ * lower ops to kernels share one. lib/Driver wraps it for MLIR's pass manager, parses its options,
+ * verifies the module after it, and turns its failures into statuses.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #ifndef MOE_PASSES_PASSES_H

@@ -186,3 +186,15 @@ func.func @no_such_kernel_in_module(%a: tensor<32xf32>) {
       : (tensor<32xf32>) -> (tensor<32xf8E5M2>, tensor<1xf8E8M0FNU>)
   return
 }
+
+// -----
+
+gpu.module @kernels {
+  func.func @other() { return }
+}
+func.func @no_kernel_by_number(%a: tensor<32xf32>) {
+  // expected-error@below {{there is no kernel 3 : i64}}
+  %q, %s = "mx_quantize.quantize"(%a) {axis = 0 : i64, block = 32 : i64, mode = "floor", kernel = 3 : i64}
+      : (tensor<32xf32>) -> (tensor<32xf8E5M2>, tensor<1xf8E8M0FNU>)
+  return
+}
