@@ -456,11 +456,8 @@ static bool is_to_differentiate(MlirOperation op) {
  * of ours nor a transpose, may do something else, and would be lost. */
 static bool loses_nothing(MlirOperation op) {
   if (moe__op_id(op) || moe__op_is(op, "linalg.transpose") || moe__op_is(op, "func.return") ||
-      moe__makes_destination(op))
+      moe__makes_destination(op) || moe__has_uses(op))
     return true;
-  for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++)
-    if (!mlirOpOperandIsNull(mlirValueGetFirstUse(mlirOperationGetResult(op, i))))
-      return true;
   MlirStringRef name = moe__op_name(op);
   return moe__error(op, "'%.*s' makes nothing that a result needs, and would be lost; remove it",
                     (int)name.length, name.data);

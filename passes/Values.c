@@ -27,3 +27,10 @@ void moe__values_clear(moe__values_t *values) {
   free(values->at);
   *values = (moe__values_t){0};
 }
+
+bool moe__has_uses(MlirOperation op) {
+  for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++)
+    if (!mlirOpOperandIsNull(mlirValueGetFirstUse(mlirOperationGetResult(op, i))))
+      return true;
+  return false;
+}

@@ -1,4 +1,4 @@
-/* Values.h - lists of values.
+/* Values.h - lists of values, and whether anything uses them.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #ifndef MOE_PASSES_VALUES_H
@@ -24,5 +24,8 @@ bool moe__values_contain(const moe__values_t *values, MlirValue value);
 
 /* Makes it the empty list. */
 void moe__values_clear(moe__values_t *values);
+
+/* Whether anything uses a result of the op. */
+bool moe__has_uses(MlirOperation op);
 
 #endif /* MOE_PASSES_VALUES_H */
