@@ -455,6 +455,15 @@ moe__scope_t moe__if_open(moe__builder_t *b, MlirValue condition) {
   return scope;
 }
 
+moe__scope_t moe__for_or_once_open(moe__builder_t *b, bool loops, MlirValue lower, MlirValue upper,
+                                   MlirValue step) {
+  if (loops)
+    return moe__for_open(b, lower, upper, step, MOE__CARRIED(NULL));
+  moe__scope_t scope = moe__if_open(b, moe__ult(b, lower, upper));
+  scope.index = lower;
+  return scope;
+}
+
 moe__scope_t moe__else_open(moe__builder_t *b) {
   moe__scope_t scope = new_scope(b, 0, NULL);
   if (mlirOperationIsNull(b->closed))

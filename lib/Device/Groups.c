@@ -207,6 +207,16 @@ void moe__groups_initialize(moe__groups_t *groups, MlirValue offs, MlirValue row
   report_faults(b, faults, lane, status);
 }
 
+void moe__groups_initialize_by_cta(moe__groups_t *groups, MlirValue offs, MlirValue rows,
+                                   MlirValue status) {
+  moe__kernel_t *kernel = groups->kernel;
+  moe__builder_t *b = &kernel->builder;
+  MOE__IF (b, moe__ult(b, kernel->thread, MOE__WARP)) {
+    moe__groups_initialize(groups, offs, rows, kernel->thread, status);
+  }
+  moe__cta_barrier(b);
+}
+
 #define MAX_SORTED 256
 
 void moe__groups_sort(moe__groups_t *groups) {

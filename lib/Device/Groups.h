@@ -70,6 +70,10 @@ enum {
 void moe__groups_initialize(moe__groups_t *groups, MlirValue offs, MlirValue rows, MlirValue lane,
                             MlirValue status);
 
+/* The same by the whole CTA, barrier included: all of its threads call it. */
+void moe__groups_initialize_by_cta(moe__groups_t *groups, MlirValue offs, MlirValue rows,
+                                   MlirValue status);
+
 /* Orders the groups by size, where tiles have no numbers. All threads of the CTA call it, after the
  * barrier; another one follows. */
 void moe__groups_sort(moe__groups_t *groups);

@@ -146,6 +146,11 @@ moe__expression_persistent(moe__record_t *record, const moe__expression_t *work,
   return moe__expression_min(record, work, moe__expression_resident(record, ctas_per_sm));
 }
 
+const moe__expression_t *moe__expression_ctas(moe__record_t *record, const moe__expression_t *work,
+                                              bool persistent, int ctas_per_sm) {
+  return persistent ? moe__expression_persistent(record, work, ctas_per_sm) : work;
+}
+
 const moe__expression_t *moe__expression_persistent_clusters(moe__record_t *record,
                                                              const moe__expression_t *work,
                                                              int32_t cluster_size) {

@@ -27,11 +27,14 @@ bool moe__is_column_major(MlirType type) {
   return is_order(type, 3, matrix ? (int[]){1, 0, 0} : (int[]){0, 2, 1});
 }
 
+bool moe__is_grouped(MlirOperation op) {
+  return !mlirValueIsNull(moe__operand(op, MOE__OFFS));
+}
+
 int moe__max_groups(MlirOperation op) {
-  MlirValue offs = moe__operand(op, MOE__OFFS);
-  if (mlirValueIsNull(offs))
+  if (!moe__is_grouped(op))
     return 0;
-  int64_t groups = moe__static_dimension(mlirValueGetType(offs), 0);
+  int64_t groups = moe__static_dimension(moe__tensor_type(op, MOE__OFFS), 0);
   return groups < 0 ? MOE_MAX_GROUPS : (int)groups; /* moe-verify allows as many */
 }
 

@@ -24,6 +24,9 @@ bool moe__is_row_major(MlirType type);
 /* Whether its last two dimensions are swapped in memory. */
 bool moe__is_column_major(MlirType type);
 
+/* Whether the op has offs, the ends of groups. */
+bool moe__is_grouped(MlirOperation op);
+
 /* The most groups that the op may have; 0 where it has no offs. */
 int moe__max_groups(MlirOperation op);
 

@@ -17,7 +17,6 @@
 
 #include "mlir-c/BuiltinTypes.h"
 
-#define MULTIPLE 16 /* strides of tensor maps are multiples of 16 bytes */
 #define F32_INFINITY 0x7F800000
 
 /* What a factor is for. */
@@ -216,10 +215,6 @@ static int tensor_count(MlirOperation op) {
   return is_pair(op) ? 2 : 1;
 }
 
-static bool is_grouped(MlirOperation op) {
-  return !mlirValueIsNull(moe__operand(op, MOE__OFFS));
-}
-
 static int rank_of(MlirOperation op) {
   return (int)mlirShapedTypeGetRank(moe__tensor_type(op, MOE__X));
 }
@@ -235,7 +230,7 @@ static bool writes(MlirOperation op, moe__direction_t direction) {
 static bool needs_multiples(MlirOperation op, moe__role_t role) {
   int last = rank_of(op) - 1;
   return moe__needs_multiple_of_16(op, role, last) &&
-         (!writes(op, MOE__COLUMNS) || is_grouped(op) ||
+         (!writes(op, MOE__COLUMNS) || moe__is_grouped(op) ||
           moe__needs_multiple_of_16(op, role, last - 1));
 }
 
@@ -254,27 +249,18 @@ static bool has_plain_kernel(MlirOperation op) {
 }
 
 static bool has_dual_kernel(MlirOperation op) {
-  if (moe__fp8_of(moe__tensor_type(op, MOE__Q)) != moe__fp8_of(moe__tensor_type(op, MOE__Q_T)))
-    return moe__error(op,
-                      "the kernel writes 'q' and 'q_t' with one element type; give both the "
-                      "same, or use a %s for each",
-                      moe__op_id_short_name(MOE__OP_QUANTIZE_FP8));
-  return moe__needs_row_major(op, MOE__X) && moe__needs_row_major(op, MOE__FACTORS) &&
+  return moe__needs_one_fp8(op, MOE__Q_T, MOE__OP_QUANTIZE_FP8) &&
+         moe__needs_row_major(op, MOE__X) && moe__needs_row_major(op, MOE__FACTORS) &&
          moe__needs_row_major(op, MOE__FACTORS_T) && moe__needs_row_major(op, MOE__Q) &&
          moe__needs_column_major(op, MOE__Q_T) && needs_multiples(op, MOE__X);
 }
 
 static bool has_pair_kernel(MlirOperation op) {
-  if (moe__fp8_of(moe__tensor_type(op, MOE__Q)) != moe__fp8_of(moe__tensor_type(op, MOE__Q_Y)))
-    return moe__error(op,
-                      "the kernel writes 'q' and 'q_y' with one element type; give both the "
-                      "same, or use a %s for each",
-                      moe__op_id_short_name(MOE__OP_QUANTIZE_FP8));
-  return moe__needs_one_element(op) && moe__needs_row_major(op, MOE__X) &&
-         moe__needs_row_major(op, MOE__Y) && moe__needs_row_major(op, MOE__FACTORS) &&
-         moe__needs_row_major(op, MOE__FACTORS_Y) && moe__needs_column_major(op, MOE__Q) &&
-         moe__needs_column_major(op, MOE__Q_Y) && needs_multiples(op, MOE__X) &&
-         needs_multiples(op, MOE__Y);
+  return moe__needs_one_fp8(op, MOE__Q_Y, MOE__OP_QUANTIZE_FP8) && moe__needs_one_element(op) &&
+         moe__needs_row_major(op, MOE__X) && moe__needs_row_major(op, MOE__Y) &&
+         moe__needs_row_major(op, MOE__FACTORS) && moe__needs_row_major(op, MOE__FACTORS_Y) &&
+         moe__needs_column_major(op, MOE__Q) && moe__needs_column_major(op, MOE__Q_Y) &&
+         needs_multiples(op, MOE__X) && needs_multiples(op, MOE__Y);
 }
 
 static void add_parameters(cast_t *s, MlirOperation op) {
@@ -300,10 +286,11 @@ static void add_parameters(cast_t *s, MlirOperation op) {
           kernel, moe__tensor_number(op, by_columns ? MOE__FACTORS_T : FACTORS[i]));
     }
   moe__require_shapes(kernel, op);
-  if (tiles->writes[MOE__COLUMNS] && !is_grouped(op))
-    moe__kernel_require(kernel, x, last - 1, MOE__MULTIPLE_OF, MULTIPLE);
+  if (tiles->writes[MOE__COLUMNS] && !moe__is_grouped(op))
+    moe__kernel_require(kernel, x, last - 1, MOE__MULTIPLE_OF, MOE__CAST_MULTIPLE);
   for (int i = 0; i < tiles->tensor_count && i < MOE__CAST_MAX_TENSORS; i++)
-    moe__kernel_require(kernel, moe__tensor_number(op, XS[i]), last, MOE__MULTIPLE_OF, MULTIPLE);
+    moe__kernel_require(kernel, moe__tensor_number(op, XS[i]), last, MOE__MULTIPLE_OF,
+                        MOE__CAST_MULTIPLE);
 }
 
 /* ---- Schedules ---- */
@@ -421,7 +408,7 @@ static bool lower(const moe__lowering_t *lowering) {
   s.factors[MOE__ROWS] = (factors_t){
       .slice = row ? OF_ROW : WHOLE, .by_batch = batches, .by_group = granularity == MOE__GROUP};
   s.factors[MOE__COLUMNS] = (factors_t){
-      .slice = row ? OF_COLUMN : WHOLE, .by_batch = batches, .by_group = is_grouped(op)};
+      .slice = row ? OF_COLUMN : WHOLE, .by_batch = batches, .by_group = moe__is_grouped(op)};
   add_parameters(&s, op);
   moe__cast_kernel_end(&s.tiles, &(moe__cast_t){.user = &s, .prepare = prepare, .cast = cast_unit},
                        lowering);

@@ -13,6 +13,10 @@
 bool moe__needs_row_major(MlirOperation op, moe__role_t role);
 bool moe__needs_column_major(MlirOperation op, moe__role_t role);
 
+/* Whether results 'q' and `other` have one element type; an error where they do not, which names
+ * `instead`, the op for one of them. */
+bool moe__needs_one_fp8(MlirOperation op, moe__role_t other, moe__op_id_t instead);
+
 /* Whether x is of two bytes an element: bf16, and not fp32. */
 bool moe__cast_reads_bf16(MlirOperation op);
 
@@ -34,6 +38,17 @@ void moe__cast_kernel_begin(moe__kernel_t *kernel, moe__cast_tiles_t *tiles,
 /* Adds the extents, tensor maps and groups of an op, whose tensors are set. by_group: with groups,
  * tiles begin with them. */
 void moe__cast_kernel_parameters(moe__cast_tiles_t *tiles, MlirOperation op, bool by_group);
+
+/* The same for a quantizer, whose tensor is set here: x, of results q along the last dimension, and
+ * along the one before it q_t where both are written, else q. Adds the pointers to the scales
+ * besides, by direction. */
+void moe__cast_kernel_quantizer(moe__cast_tiles_t *tiles, MlirOperation op, MlirValue scales[2]);
+
+/* The number, i64, of the scale in row `row` and column `column` (i32) of a matrix of `rows` x
+ * `columns`, one for each batch. */
+MlirValue moe__cast_scale_number(moe__cast_tiles_t *tiles, const moe__cast_unit_t *unit,
+                                 MlirValue rows, MlirValue columns, MlirValue row,
+                                 MlirValue column);
 
 /* Builds the body, and appends the kernel under the function's name. */
 void moe__cast_kernel_end(moe__cast_tiles_t *tiles, const moe__cast_t *cast,

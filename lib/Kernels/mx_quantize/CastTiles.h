@@ -189,6 +189,10 @@ MlirValue moe__cast_columns(moe__cast_tiles_t *tiles, MlirValue is_first);
  * MOE__WARP / pieces apart. */
 int moe__cast_pieces(const moe__cast_tiles_t *tiles);
 
+/* Of the last dimension of what is read and written: strides of tensor maps are multiples of 16
+ * bytes. */
+#define MOE__CAST_MULTIPLE 16
+
 /* The rows of a tile that begins with its group. */
 #define MOE__CAST_GROUP_ROWS 128
 

@@ -140,15 +140,12 @@ void moe__dequantize_store(moe__dequantize_t *s, const MlirValue values[MOE__MAX
 }
 
 void moe__dequantize_groups(moe__dequantize_t *s) {
-  moe__kernel_t *kernel = &s->kernel;
-  moe__builder_t *b = &kernel->builder;
+  moe__builder_t *b = &s->kernel.builder;
   MlirValue rows = s->side_by_side ? s->k.value : s->n.value;
   if (s->aligned) /* but for the room between groups */
     rows = moe__smax(b, moe__sub(b, rows, moe__mul(b, s->groups.count, MOE_GROUP_ALIGN)),
                      moe__i32(b, 0));
-  MOE__IF (b, moe__ult(b, kernel->thread, MOE__WARP)) {
-    moe__groups_initialize(&s->groups, s->offs, rows, kernel->thread, s->status);
-  }
+  moe__groups_initialize_by_cta(&s->groups, s->offs, rows, s->status);
 }
 
 moe__aligned_place_t moe__dequantize_aligned_place(moe__dequantize_t *s, MlirValue row) {
@@ -195,7 +192,7 @@ static bool has_kernel(MlirOperation op) {
   bool side_by_side = is_side_by_side(op);
   if (!moe__is_row_major(scales) || !(moe__is_row_major(x) || side_by_side))
     return moe__error(op, "the kernel takes scales and writes x row-major; remove their encoding");
-  if (side_by_side && !mlirValueIsNull(moe__operand(op, MOE__OFFS)) && !moe__group_align(op))
+  if (side_by_side && moe__is_grouped(op) && !moe__group_align(op))
     return moe__error(op, "the kernel writes x row-major where groups begin anywhere; remove its "
                           "encoding, or give 'align'");
   bool last = axis == rank - 1;
@@ -268,10 +265,8 @@ static const moe__expression_t *count_tiles(moe__dequantize_t *s, MlirOperation 
 }
 
 static const moe__expression_t *grid_expression(moe__dequantize_t *s, MlirOperation op) {
-  const moe__expression_t *tiles = count_tiles(s, op);
-  return s->schedule.persistent
-             ? moe__expression_persistent(&s->kernel.record, tiles, s->schedule.ctas_per_sm)
-             : tiles;
+  return moe__expression_ctas(&s->kernel.record, count_tiles(s, op), s->schedule.persistent,
+                              s->schedule.ctas_per_sm);
 }
 
 /* ---- The schedule ---- */

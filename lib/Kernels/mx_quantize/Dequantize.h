@@ -97,7 +97,7 @@ moe__aligned_place_t moe__dequantize_aligned_place(moe__dequantize_t *s, MlirVal
 /* Whether it is written (i1): blocks of MOE_GROUP_ALIGN rows that have none of a group are not. */
 MlirValue moe__dequantize_is_written(moe__dequantize_t *s, const moe__aligned_place_t *place);
 
-/* Makes the groups' table, with tiles of tile_n rows; a barrier of the CTA must follow. */
+/* Makes the groups' table, with tiles of tile_n rows: the whole CTA. */
 void moe__dequantize_groups(moe__dequantize_t *s);
 
 #endif /* MOE_KERNELS_MX_QUANTIZE_DEQUANTIZE_H */

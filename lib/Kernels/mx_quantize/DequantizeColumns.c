@@ -213,10 +213,8 @@ void moe__dequantize_columns(moe__dequantize_t *s) {
   moe__builder_t *b = &kernel->builder;
   const moe__dequantize_schedule_t *schedule = &s->schedule;
   columns_t c = {.s = s};
-  if (s->grouped) {
+  if (s->grouped)
     moe__dequantize_groups(s);
-    moe__cta_barrier(b);
-  }
   c.warp = moe__udiv(b, kernel->thread, MOE__WARP);
   c.lane = moe__and(b, kernel->thread, MOE__WARP - 1);
   moe__tiles_t tiles =

@@ -195,7 +195,6 @@ void moe__dequantize_rows(moe__dequantize_t *s) {
   moe__tiles_t tiles = plain_tiles(s);
   if (s->grouped) {
     moe__dequantize_groups(s);
-    moe__cta_barrier(b);
     if (!s->side_by_side)
       tiles.total = moe__groups_total(&s->groups);
   }

@@ -23,9 +23,6 @@
 
 #include <stdio.h>
 
-#define VECTOR_BYTES 16
-#define VECTOR_WORDS 4
-
 /* ---- The schedule ---- */
 
 MOE__SCHEDULE_KIND(moe__move_schedule, moe__move_schedule_t, MOE__MOVE_SCHEDULE, "move",
@@ -90,7 +87,7 @@ typedef struct move_t {
   MlirValue from, offs, padded_offs, to, status;
   moe__groups_t groups;          /* of x, in tiles of `align` rows */
   moe__groups_t padded_groups;   /* of unpad_groups: by padded_offs */
-  MlirValue row_vectors, pieces; /* i32: of VECTOR_BYTES in a row; pieces of a row */
+  MlirValue row_vectors, pieces; /* i32: of MOE__VECTOR_BYTES in a row; pieces of a row */
   MlirValue lane;
 } move_t;
 
@@ -135,22 +132,22 @@ static MlirValue vector_address(move_t *s, MlirValue base, MlirValue row, MlirVa
 /* One piece of a row: `first` is this lane's first vector of it. */
 static void move_piece(move_t *s, MlirValue row, const source_t *source, MlirValue first) {
   moe__builder_t *b = &s->kernel.builder;
-  MlirType type = moe__vector_type(b, VECTOR_WORDS, b->i32);
+  MlirType type = moe__vector_type(b, MOE__VECTOR_WORDS, b->i32);
   MlirValue zero = moe__i32(b, 0);
-  MlirValue zeros = moe__vector(b, VECTOR_WORDS, (MlirValue[]){zero, zero, zero, zero});
+  MlirValue zeros = moe__vector(b, MOE__VECTOR_WORDS, (MlirValue[]){zero, zero, zero, zero});
   MlirValue last = moe__sub(b, s->row_vectors, 1);
-  MlirValue loaded[16], index[16];
+  MlirValue loaded[MOE__MAX_VECTORS], index[MOE__MAX_VECTORS];
   for (int i = 0; i < s->schedule.vectors; i++) {
     index[i] = moe__add(b, first, i * MOE__WARP);
     /* Past the end the last vector is loaded once more: no load depends on a branch. */
     loaded[i] =
         moe__load_aligned(b, vector_address(s, s->from, source->row, moe__umin(b, index[i], last)),
-                          type, VECTOR_BYTES);
+                          type, MOE__VECTOR_BYTES);
   }
   for (int i = 0; i < s->schedule.vectors; i++) {
     MOE__IF (b, moe__ult(b, index[i], s->row_vectors)) {
       moe__store_aligned(b, moe__select(b, source->exists, loaded[i], zeros),
-                         vector_address(s, s->to, row, index[i]), VECTOR_BYTES);
+                         vector_address(s, s->to, row, index[i]), MOE__VECTOR_BYTES);
     }
   }
 }
@@ -164,16 +161,6 @@ static MlirValue written_rows(move_t *s) {
   return moe__mul(b, moe__groups_total(&s->groups), s->align);
 }
 
-/* Piece number `index` (i64) of all `pieces` of a row (i64) of all rows. */
-static void move_number(move_t *s, MlirValue index, MlirValue pieces) {
-  moe__builder_t *b = &s->kernel.builder;
-  MlirValue row = moe__trunc(b, moe__udiv(b, index, pieces), b->i32);
-  MlirValue piece = moe__trunc(b, moe__urem(b, index, pieces), b->i32);
-  source_t source = (s->unpad ? source_of_unpadded : source_of_padded)(s, row);
-  MlirValue first = moe__add(b, moe__mul(b, piece, s->schedule.vectors * MOE__WARP), s->lane);
-  move_piece(s, row, &source, first);
-}
-
 static void move_rows(move_t *s) {
   moe__kernel_t *kernel = &s->kernel;
   moe__builder_t *b = &kernel->builder;
@@ -185,14 +172,12 @@ static void move_rows(move_t *s) {
   MlirValue pieces = moe__zext(b, s->pieces, b->i64);
   MlirValue total = moe__mul(b, moe__zext(b, written_rows(s), b->i64), pieces);
   MlirValue first = moe__zext(b, warp, b->i64);
-  if (s->schedule.persistent) {
-    MOE__FOR (b, index, first, total, moe__zext(b, warps, b->i64)) {
-      move_number(s, index, pieces);
-    }
-  } else {
-    MOE__IF (b, moe__ult(b, first, total)) {
-      move_number(s, first, pieces);
-    }
+  MOE__FOR_OR_ONCE(b, s->schedule.persistent, index, first, total, moe__zext(b, warps, b->i64)) {
+    MlirValue row = moe__trunc(b, moe__udiv(b, index, pieces), b->i32);
+    MlirValue piece = moe__trunc(b, moe__urem(b, index, pieces), b->i32);
+    source_t source = (s->unpad ? source_of_unpadded : source_of_padded)(s, row);
+    MlirValue in_row = moe__add(b, moe__mul(b, piece, s->schedule.vectors * MOE__WARP), s->lane);
+    move_piece(s, row, &source, in_row);
   }
 }
 
@@ -221,7 +206,7 @@ static bool has_kernel(MlirOperation op) {
   MlirType from = moe__tensor_type(op, from_role(op));
   if (!moe__is_row_major(from) || !moe__is_row_major(moe__tensor_type(op, to_role(op))))
     return moe__error(op, "the kernel takes x and padded row-major; remove their encoding");
-  return moe__needs_multiple(op, from_role(op), 1, VECTOR_BYTES / element_bytes(from));
+  return moe__needs_multiple(op, from_role(op), 1, MOE__VECTOR_BYTES / element_bytes(from));
 }
 
 static void add_parameters(move_t *s, MlirOperation op) {
@@ -244,7 +229,8 @@ static void add_parameters(move_t *s, MlirOperation op) {
   s->padded_offs = moe__kernel_pointer(kernel, moe__tensor_number(op, MOE__PADDED_OFFS));
   s->to = moe__kernel_pointer(kernel, to_number);
   s->status = moe__kernel_status(kernel);
-  moe__kernel_require(kernel, from_number, 1, MOE__MULTIPLE_OF, VECTOR_BYTES / s->element_bytes);
+  moe__kernel_require(kernel, from_number, 1, MOE__MULTIPLE_OF,
+                      MOE__VECTOR_BYTES / s->element_bytes);
   moe__require_groups(kernel, offs_number);
   moe__require_shapes(kernel, op);
 }
@@ -252,15 +238,14 @@ static void add_parameters(move_t *s, MlirOperation op) {
 /* CTAs for all pieces, as many as are resident; at least one, which writes the offsets. */
 static const moe__expression_t *grid_expression(move_t *s) {
   moe__record_t *record = &s->kernel.record;
-  int piece = s->schedule.vectors * MOE__WARP * VECTOR_BYTES / s->element_bytes;
+  int piece = s->schedule.vectors * MOE__WARP * MOE__VECTOR_BYTES / s->element_bytes;
   const moe__expression_t *pieces = moe__expression_ceildiv(record, s->columns.expression, piece);
   const moe__expression_t *all =
       moe__expression_mul(record, MOE__EXPRESSIONS(s->padded_rows.expression, pieces));
   const moe__expression_t *ctas = moe__expression_ceildiv(record, all, s->schedule.warps);
   if (!s->unpad)
     ctas = moe__expression_add(record, MOE__EXPRESSIONS(ctas, moe__expression_constant(record, 1)));
-  return s->schedule.persistent ? moe__expression_persistent(record, ctas, s->schedule.ctas_per_sm)
-                                : ctas;
+  return moe__expression_ctas(record, ctas, s->schedule.persistent, s->schedule.ctas_per_sm);
 }
 
 /* The tables, by one warp. */
@@ -297,7 +282,7 @@ static bool lower(const moe__lowering_t *lowering) {
   moe__kernel_prologue(kernel);
   moe__kernel_await_launches(kernel);
   initialize_groups(&s);
-  s.row_vectors = moe__udiv(b, s.columns.value, VECTOR_BYTES / s.element_bytes);
+  s.row_vectors = moe__udiv(b, s.columns.value, MOE__VECTOR_BYTES / s.element_bytes);
   s.pieces = moe__ceil_div(b, s.row_vectors, s.schedule.vectors * MOE__WARP);
   if (!s.unpad)
     store_padded_offs(&s);

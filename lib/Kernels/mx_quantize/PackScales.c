@@ -13,6 +13,7 @@
 #include "lib/Builder/Inspect.h"
 #include "lib/Device/Async.h"
 #include "lib/Device/Groups.h"
+#include "lib/Device/Vectors.h"
 #include "lib/Device/Warp.h"
 #include "lib/Dialect/Dialect.h"
 #include "lib/Kernels/Kernels.h"
@@ -24,7 +25,6 @@
 #include <stdio.h>
 
 #define TILE_BYTES ((int64_t)(MOE_PACKED_ROWS * MOE_PACKED_COLUMNS))
-#define VECTOR 16
 
 /* ---- The schedule ---- */
 
@@ -136,15 +136,15 @@ static void store_shared(pack_t *s, MlirValue value, MlirValue to, int bytes) {
     moe__store(b, moe__extract(b, value, i), moe__offset_by(b, to, 4 * i));
 }
 
-/* Brings the patch in, which has rows, `bytes` at a time: VECTOR, where all of these are inside
+/* Brings the patch in, which has rows, `bytes` at a time: MOE__VECTOR_BYTES, where all of these are inside
  * or all outside, or 1. Zeros where there are no scales: there the last ones inside are loaded. */
 static void load_patch(pack_t *s, const patch_t *patch, int bytes) {
   moe__builder_t *b = &s->kernel.builder;
   int across = s->schedule.tile_columns / bytes, threads = s->kernel.layout.threads;
-  MlirType type = bytes == 1 ? b->i8 : moe__vector_type(b, VECTOR / 4, b->i32);
+  MlirType type = bytes == 1 ? b->i8 : moe__vector_type(b, MOE__VECTOR_WORDS, b->i32);
   MlirValue zero = moe__i32(b, 0), nothing = moe__trunc(b, zero, b->i8);
   if (bytes > 1)
-    nothing = moe__vector(b, VECTOR / 4, (MlirValue[]){zero, zero, zero, zero});
+    nothing = moe__vector(b, MOE__VECTOR_WORDS, (MlirValue[]){zero, zero, zero, zero});
   MlirValue total = moe__i32(b, MOE_PACKED_ROWS * across);
   MlirValue last_row = moe__sub(b, patch->row_end, 1);
   MlirValue last_column = moe__sub(b, s->columns.value, bytes);
@@ -230,7 +230,7 @@ static void pack(pack_t *s) {
   if (s->layout.groups.max_groups)
     tile_rows = moe__add(b, tile_rows, s->groups.count);
   MlirValue total = moe__mul(b, tile_rows, patches);
-  MlirValue is_aligned = moe__eq(b, moe__and(b, s->columns.value, VECTOR - 1), 0);
+  MlirValue is_aligned = moe__eq(b, moe__and(b, s->columns.value, MOE__VECTOR_BYTES - 1), 0);
   MlirValue warp = moe__lshr(b, kernel->thread, 5);
   MlirValue lane = moe__and(b, kernel->thread, MOE__WARP - 1);
   MOE__FOR (b, index, kernel->cta, total, kernel->cta_count) {
@@ -238,7 +238,7 @@ static void pack(pack_t *s) {
     patch.column = moe__mul(b, moe__urem(b, index, patches), s->schedule.tile_columns);
     MOE__IF (b, moe__ult(b, patch.row, patch.row_end)) {
       MOE__IF (b, is_aligned) {
-        load_patch(s, &patch, VECTOR);
+        load_patch(s, &patch, MOE__VECTOR_BYTES);
       }
       MOE__ELSE (b) {
         load_patch(s, &patch, 1);
@@ -300,10 +300,7 @@ static bool lower(const moe__lowering_t *lowering) {
   if (layout->groups.max_groups) {
     s.groups = moe__groups_create(kernel, &layout->groups, s.group_count.value, MOE_PACKED_ROWS,
                                   moe__i32(b, 1), 1);
-    MOE__IF (b, moe__ult(b, kernel->thread, MOE__WARP)) {
-      moe__groups_initialize(&s.groups, s.offs, s.rows.value, kernel->thread, s.status);
-    }
-    moe__cta_barrier(b);
+    moe__groups_initialize_by_cta(&s.groups, s.offs, s.rows.value, s.status);
   }
   pack(&s);
   moe__lowering_end(lowering, kernel, grid_expression(&s));

@@ -23,7 +23,6 @@
 
 #include "mlir-c/BuiltinTypes.h"
 
-#define MULTIPLE 16 /* strides of tensor maps are multiples of 16 bytes */
 #define STRIP_ROWS 32
 #define STRIPS (MOE_FP8_BLOCK / STRIP_ROWS) /* of a tile, below one another */
 
@@ -102,16 +101,11 @@ static MlirValue factor_of(columns_t *s, MlirValue amax) {
   return moe__fp8_factor(&s->kernel.builder, amax, s->tiles.element, s->pow2);
 }
 
-/* Address of the scale in row `row` and column `column` (i32) of a matrix of `rows` x `columns`,
- * one for each batch. */
+/* Address of the scale that moe__cast_scale_number counts. */
 static MlirValue scale_address(columns_t *s, const moe__cast_unit_t *unit, MlirValue rows,
                                MlirValue columns, MlirValue row, MlirValue column) {
   moe__builder_t *b = &s->kernel.builder;
-  MlirValue line = moe__zext(b, row, b->i64);
-  if (s->tiles.rank == 3)
-    line = moe__add(b, moe__wide_mul(b, unit->batch, rows), line);
-  MlirValue index =
-      moe__add(b, moe__mul(b, line, moe__zext(b, columns, b->i64)), moe__zext(b, column, b->i64));
+  MlirValue index = moe__cast_scale_number(&s->tiles, unit, rows, columns, row, column);
   return moe__offset(b, s->scales[unit->direction], moe__shl(b, index, 2));
 }
 
@@ -246,10 +240,6 @@ static bool is_dual(MlirOperation op) {
   return moe__is(op, MOE__OP_QUANTIZE_FP8_DUAL);
 }
 
-static bool is_grouped(MlirOperation op) {
-  return !mlirValueIsNull(moe__operand(op, MOE__OFFS));
-}
-
 static bool is_square(MlirOperation op) {
   return moe__op_granularity(op) == MOE__128X128;
 }
@@ -266,11 +256,8 @@ static bool takes(MlirOperation op) {
 
 static bool has_dual_kernel(MlirOperation op) {
   MlirType scales = moe__tensor_type(op, MOE__SCALES);
-  if (moe__fp8_of(moe__tensor_type(op, MOE__Q)) != moe__fp8_of(moe__tensor_type(op, MOE__Q_T)))
-    return moe__error(op,
-                      "the kernel writes 'q' and 'q_t' with one element type; give both the same, "
-                      "or use a %s for each",
-                      moe__op_id_short_name(MOE__OP_QUANTIZE_FP8));
+  if (!moe__needs_one_fp8(op, MOE__Q_T, MOE__OP_QUANTIZE_FP8))
+    return false;
   if (!is_square(op) && !moe__is_column_major(scales))
     return moe__error(op,
                       "the kernel writes 'scales' of 1x128 with the rows side by side; give them "
@@ -288,30 +275,16 @@ static bool has_kernel(MlirOperation op) {
               ? has_dual_kernel(op)
               : moe__needs_column_major(op, MOE__Q) && moe__needs_row_major(op, MOE__SCALES)) &&
          moe__needs_multiple_of_16(op, MOE__X, last) &&
-         (is_grouped(op) || moe__needs_multiple_of_16(op, MOE__X, last - 1));
+         (moe__is_grouped(op) || moe__needs_multiple_of_16(op, MOE__X, last - 1));
 }
 
 static void add_parameters(columns_t *s, MlirOperation op) {
   moe__kernel_t *kernel = &s->kernel;
-  moe__cast_tiles_t *tiles = &s->tiles;
-  bool dual = is_dual(op);
-  const moe__role_t q[2] = {[MOE__ROWS] = MOE__Q, [MOE__COLUMNS] = dual ? MOE__Q_T : MOE__Q};
-  const moe__role_t scales[2] = {
-      [MOE__ROWS] = MOE__SCALES, [MOE__COLUMNS] = dual ? MOE__SCALES_T : MOE__SCALES};
   int x = moe__tensor_number(op, MOE__X), last = rank_of(op) - 1;
-  tiles->tensor_count = 1;
-  tiles->tensors[0] = (moe__cast_tensor_t){
-      .type = moe__tensor_type(op, MOE__X),
-      .q = {[MOE__ROWS] = moe__tensor_number(op, q[MOE__ROWS]),
-            [MOE__COLUMNS] = moe__tensor_number(op, q[MOE__COLUMNS])},
-  };
-  moe__cast_kernel_parameters(tiles, op, true);
-  for (int direction = 0; direction < 2; direction++)
-    if (tiles->writes[direction])
-      s->scales[direction] = moe__kernel_pointer(kernel, moe__tensor_number(op, scales[direction]));
-  moe__kernel_require(kernel, x, last, MOE__MULTIPLE_OF, MULTIPLE);
-  if (!is_grouped(op))
-    moe__kernel_require(kernel, x, last - 1, MOE__MULTIPLE_OF, MULTIPLE);
+  moe__cast_kernel_quantizer(&s->tiles, op, s->scales);
+  moe__kernel_require(kernel, x, last, MOE__MULTIPLE_OF, MOE__CAST_MULTIPLE);
+  if (!moe__is_grouped(op))
+    moe__kernel_require(kernel, x, last - 1, MOE__MULTIPLE_OF, MOE__CAST_MULTIPLE);
 }
 
 /* ---- Schedules ---- */
@@ -403,11 +376,11 @@ static const moe__cast_schedule_t GROUPS_BOTH_SANITIZE[] = {
  * directions, or for groups beside f32. */
 static bool takes_registers(MlirOperation op) {
   return is_dual(op) && !is_square(op) &&
-         (moe__op_bool(op, "sanitize") || (is_grouped(op) && !moe__cast_reads_bf16(op)));
+         (moe__op_bool(op, "sanitize") || (moe__is_grouped(op) && !moe__cast_reads_bf16(op)));
 }
 
 static bool takes_most_registers(MlirOperation op) {
-  return takes_registers(op) && is_grouped(op) && moe__cast_reads_bf16(op);
+  return takes_registers(op) && moe__is_grouped(op) && moe__cast_reads_bf16(op);
 }
 
 static int registers(MlirOperation op) {
@@ -415,7 +388,7 @@ static int registers(MlirOperation op) {
     return takes_registers(op) ? 144 : 96;
   if (takes_most_registers(op))
     return 216;
-  return takes_registers(op) ? (is_grouped(op) ? 168 : 128) : 96;
+  return takes_registers(op) ? (moe__is_grouped(op) ? 168 : 128) : 96;
 }
 
 /* Where groups are aligned, tiles go out as those of weights do. */
@@ -432,9 +405,9 @@ static moe__candidates_t candidates(MlirOperation op) {
   if (takes_most_registers(op))
     return MOE__CANDIDATES(GROUPS_BOTH_SANITIZE);
   if (takes_registers(op))
-    return is_grouped(op) ? MOE__CANDIDATES(GROUPS_BOTH_FEW_WARPS)
-                          : MOE__CANDIDATES(BOTH_FEW_WARPS);
-  if (is_grouped(op))
+    return moe__is_grouped(op) ? MOE__CANDIDATES(GROUPS_BOTH_FEW_WARPS)
+                               : MOE__CANDIDATES(BOTH_FEW_WARPS);
+  if (moe__is_grouped(op))
     return is_dual(op) ? MOE__CANDIDATES(GROUPS_BOTH_BF16) : MOE__CAST_CANDIDATES(op, GROUPS);
   if (is_dual(op))
     return MOE__CAST_CANDIDATES(op, BOTH);
@@ -456,7 +429,7 @@ static bool lay_out(MlirOperation op, const void *schedule, void *out) {
   l->cta.registers = registers(op);
   l->staging = moe__layout_shared(&l->cta, STRIPS * s->tile_k * 4, 16);
   return moe__cast_layout(op, s, (const bool[]){is_dual(op), true}, bytes, max_groups,
-                          is_grouped(op), l);
+                          moe__is_grouped(op), l);
 }
 
 /* ---- The kernel ---- */

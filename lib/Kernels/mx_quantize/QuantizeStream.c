@@ -275,14 +275,8 @@ static void quantize_spans(stream_t *s) {
   MlirValue warps = moe__i32(b, s->schedule.warps);
   MlirValue warp = moe__add(b, moe__mul(b, kernel->cta, warps), moe__lshr(b, kernel->thread, 5));
   s->lane = moe__and(b, kernel->thread, MOE__WARP - 1);
-  if (!s->schedule.persistent) {
-    MOE__IF (b, moe__ult(b, warp, s->count)) {
-      quantize_span(s, warp);
-    }
-    return;
-  }
   MlirValue step = moe__mul(b, kernel->cta_count, warps);
-  MOE__FOR (b, index, warp, s->count, step) {
+  MOE__FOR_OR_ONCE(b, s->schedule.persistent, index, warp, s->count, step) {
     quantize_span(s, index);
   }
 }
@@ -371,8 +365,7 @@ static void add_parameters(stream_t *s, MlirOperation op) {
 static const moe__expression_t *grid_expression(stream_t *s) {
   moe__record_t *record = &s->kernel.record;
   const moe__expression_t *ctas = moe__expression_ceildiv(record, s->spans, s->schedule.warps);
-  return s->schedule.persistent ? moe__expression_persistent(record, ctas, s->schedule.ctas_per_sm)
-                                : ctas;
+  return moe__expression_ctas(record, ctas, s->schedule.persistent, s->schedule.ctas_per_sm);
 }
 
 static bool is_mx(MlirOperation op) {

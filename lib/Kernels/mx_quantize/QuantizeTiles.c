@@ -25,7 +25,6 @@
 /* Scales of a row that a CTA stores at once where both directions are written: half of the least
  * that memory moves. They are kept in shared memory until then. */
 #define RUN_SCALES 16
-#define MULTIPLE 16 /* strides of tensor maps are multiples of 16 bytes */
 
 typedef struct quantize_t {
   moe__kernel_t kernel;
@@ -44,17 +43,12 @@ static MlirValue pack(quantize_t *s, const MlirValue elements[4], MlirValue reci
   return moe__fp8_pack4(b, scaled, s->tiles.element);
 }
 
-/* Address of the scale of row `row` of the scales and column `column`, of `rows` and `columns`. */
+/* Address of the scale that moe__cast_scale_number counts. */
 static MlirValue scale_address(quantize_t *s, const moe__cast_unit_t *unit, MlirValue rows,
                                MlirValue columns, MlirValue row, MlirValue column) {
   moe__builder_t *b = &s->kernel.builder;
-  MlirValue line = moe__zext(b, row, b->i64);
-  if (s->tiles.rank == 3)
-    line = moe__add(b, moe__mul(b, moe__zext(b, unit->batch, b->i64), moe__zext(b, rows, b->i64)),
-                    line);
-  MlirValue index =
-      moe__add(b, moe__mul(b, line, moe__zext(b, columns, b->i64)), moe__zext(b, column, b->i64));
-  return moe__offset(b, s->scales[unit->direction], index);
+  return moe__offset(b, s->scales[unit->direction],
+                     moe__cast_scale_number(&s->tiles, unit, rows, columns, row, column));
 }
 
 /* ---- Columns ---- */
@@ -245,10 +239,6 @@ static bool is_dual(MlirOperation op) {
   return moe__is(op, MOE__OP_QUANTIZE_DUAL);
 }
 
-static bool is_grouped(MlirOperation op) {
-  return !mlirValueIsNull(moe__operand(op, MOE__OFFS));
-}
-
 bool moe__quantize_has_kernel(MlirOperation op) {
   MlirType x = moe__tensor_type(op, MOE__X);
   int rank = (int)mlirShapedTypeGetRank(x), axis = (int)moe__op_integer(op, "axis");
@@ -265,12 +255,9 @@ bool moe__quantize_has_kernel(MlirOperation op) {
 }
 
 static bool has_dual_kernel(MlirOperation op) {
-  if (moe__fp8_of(moe__tensor_type(op, MOE__Q)) != moe__fp8_of(moe__tensor_type(op, MOE__Q_T)))
-    return moe__error(op, "the kernel writes 'q' and 'q_t' with one element type; give both the "
-                          "same, or use a quantize for each");
-  return moe__needs_row_major(op, MOE__X) && moe__needs_row_major(op, MOE__Q) &&
-         moe__needs_row_major(op, MOE__SCALES) && moe__needs_column_major(op, MOE__Q_T) &&
-         moe__needs_row_major(op, MOE__SCALES_T);
+  return moe__needs_one_fp8(op, MOE__Q_T, MOE__OP_QUANTIZE) && moe__needs_row_major(op, MOE__X) &&
+         moe__needs_row_major(op, MOE__Q) && moe__needs_row_major(op, MOE__SCALES) &&
+         moe__needs_column_major(op, MOE__Q_T) && moe__needs_row_major(op, MOE__SCALES_T);
 }
 
 static bool has_kernel(MlirOperation op) {
@@ -279,26 +266,13 @@ static bool has_kernel(MlirOperation op) {
 
 static void add_parameters(quantize_t *s, MlirOperation op) {
   moe__kernel_t *kernel = &s->kernel;
-  moe__cast_tiles_t *tiles = &s->tiles;
-  const moe__role_t q[2] = {[MOE__ROWS] = MOE__Q, [MOE__COLUMNS] = is_dual(op) ? MOE__Q_T : MOE__Q};
-  const moe__role_t scales[2] = {
-      [MOE__ROWS] = MOE__SCALES, [MOE__COLUMNS] = is_dual(op) ? MOE__SCALES_T : MOE__SCALES};
   int x = moe__tensor_number(op, MOE__X),
       last = (int)mlirShapedTypeGetRank(moe__tensor_type(op, MOE__X)) - 1;
-  tiles->tensor_count = 1;
-  tiles->tensors[0] = (moe__cast_tensor_t){
-      .type = moe__tensor_type(op, MOE__X),
-      .q = {[MOE__ROWS] = moe__tensor_number(op, q[MOE__ROWS]),
-            [MOE__COLUMNS] = moe__tensor_number(op, q[MOE__COLUMNS])},
-  };
-  moe__cast_kernel_parameters(tiles, op, true);
-  for (int direction = 0; direction < 2; direction++)
-    if (tiles->writes[direction])
-      s->scales[direction] = moe__kernel_pointer(kernel, moe__tensor_number(op, scales[direction]));
-  if (!is_grouped(op))
+  moe__cast_kernel_quantizer(&s->tiles, op, s->scales);
+  if (!moe__is_grouped(op))
     moe__kernel_require(kernel, x, last - 1, MOE__MULTIPLE_OF, MOE_MX_BLOCK);
   moe__kernel_require(kernel, x, last, MOE__MULTIPLE_OF,
-                      tiles->writes[MOE__ROWS] ? MOE_MX_BLOCK : MULTIPLE);
+                      s->tiles.writes[MOE__ROWS] ? MOE_MX_BLOCK : MOE__CAST_MULTIPLE);
 }
 
 /* ---- Schedules ---- */
@@ -362,7 +336,7 @@ static const moe__cast_schedule_t BOTH_F32[] = {
  * columns are written: a wave of CTAs then writes long runs of q, and fills each DRAM page that
  * it opens. */
 static moe__candidates_t candidates(MlirOperation op) {
-  if (is_grouped(op))
+  if (moe__is_grouped(op))
     return moe__group_align(op) ? MOE__CAST_CANDIDATES(op, ALIGNED)
                                 : MOE__CAST_CANDIDATES(op, TOKENS);
   return is_dual(op) ? MOE__CAST_CANDIDATES(op, BOTH) : MOE__CAST_CANDIDATES(op, COLUMNS);
@@ -372,14 +346,14 @@ static bool lay_out(MlirOperation op, const void *schedule, void *out) {
   const moe__cast_schedule_t *s = schedule;
   moe__cast_layout_t *l = out;
   int bytes = moe__elements_of(moe__tensor_type(op, MOE__X), false).bytes;
-  if (is_grouped(op) && s->tile_n != MOE__CAST_GROUP_ROWS)
+  if (moe__is_grouped(op) && s->tile_n != MOE__CAST_GROUP_ROWS)
     return moe__error(op, "'schedule.tile_n' is %d; it must be %d where tokens are in groups",
                       s->tile_n, MOE__CAST_GROUP_ROWS);
-  l->cta.registers = is_grouped(op) ? 96 : 64;
+  l->cta.registers = moe__is_grouped(op) ? 96 : 64;
   if (is_dual(op))
     l->staging = moe__layout_shared(&l->cta, s->tile_n * RUN_SCALES, 16);
   return moe__cast_layout(op, s, (const bool[]){is_dual(op), true}, bytes, moe__max_groups(op),
-                          is_grouped(op), l);
+                          moe__is_grouped(op), l);
 }
 
 /* ---- The kernel ---- */

@@ -352,31 +352,18 @@ static void round_by_cta(rounding_t *s, part_t *part) {
   }
 }
 
-static void round_tile(rounding_t *s, const moe__tiles_t *tiles, MlirValue index) {
-  part_t part = part_of(s, tiles, index);
-  (warps_below(&s->schedule) > 1 ? round_by_cta : round_by_warp)(s, &part);
-}
-
 static void round_tiles(rounding_t *s) {
   moe__kernel_t *kernel = &s->kernel;
   moe__builder_t *b = &kernel->builder;
   moe__tiles_t tiles = plain_tiles(s);
   s->lane = moe__and(b, kernel->thread, MOE__WARP - 1);
   if (s->grouped) {
-    MOE__IF (b, moe__ult(b, kernel->thread, MOE__WARP)) {
-      moe__groups_initialize(&s->groups, s->offs, s->n.value, kernel->thread, s->status);
-    }
-    moe__cta_barrier(b);
+    moe__groups_initialize_by_cta(&s->groups, s->offs, s->n.value, s->status);
     tiles.total = moe__groups_total(&s->groups);
   }
-  if (s->schedule.persistent) {
-    MOE__FOR_TILES (kernel, &tiles, index) {
-      round_tile(s, &tiles, index);
-    }
-  } else {
-    MOE__IF (b, moe__ult(b, kernel->cta, tiles.total)) {
-      round_tile(s, &tiles, kernel->cta);
-    }
+  MOE__FOR_OR_ONCE(b, s->schedule.persistent, index, kernel->cta, tiles.total, kernel->cta_count) {
+    part_t part = part_of(s, &tiles, index);
+    (warps_below(&s->schedule) > 1 ? round_by_cta : round_by_warp)(s, &part);
   }
 }
 
@@ -428,8 +415,8 @@ static const moe__expression_t *grid_expression(rounding_t *s, MlirOperation op)
   moe__tile_counts_t tiles = {&s->e, &s->n, &s->k, MOE_MX_BLOCK, tile_columns(&s->schedule), NULL};
   if (s->grouped)
     tiles.groups = moe__expression_dim(record, moe__tensor_number(op, MOE__OFFS), 0);
-  return s->schedule.persistent ? moe__tiles_grid(record, &tiles, s->schedule.ctas_per_sm)
-                                : moe__tiles_count(record, &tiles);
+  return moe__expression_ctas(record, moe__tiles_count(record, &tiles), s->schedule.persistent,
+                              s->schedule.ctas_per_sm);
 }
 
 static bool lower(const moe__lowering_t *lowering) {

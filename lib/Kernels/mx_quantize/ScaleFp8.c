@@ -56,10 +56,6 @@ static bool is_pair(MlirOperation op) {
   return moe__is(op, MOE__OP_SCALE_FP8_PAIR);
 }
 
-static bool is_grouped(MlirOperation op) {
-  return !mlirValueIsNull(moe__operand(op, MOE__OFFS));
-}
-
 static moe__candidates_t candidates(MlirOperation op) {
   return is_dual(op) ? MOE__CANDIDATES(SCALE_DUAL) : MOE__CANDIDATES(SCALE);
 }
@@ -76,7 +72,7 @@ static bool lay_out(MlirOperation op, const void *schedule, void *out) {
   l->partials = moe__layout_shared(&l->cta, s->warps * MOE__SCALE_ROW_BYTES, 16);
   l->flags = moe__layout_shared(&l->cta, is_dual(op) ? 8 : 4, 4);
   l->groups =
-      moe__groups_reserve(&l->cta, is_grouped(op) ? MOE_MAX_GROUPS : 0, MOE__GROUPS_IN_TURN);
+      moe__groups_reserve(&l->cta, moe__is_grouped(op) ? MOE_MAX_GROUPS : 0, MOE__GROUPS_IN_TURN);
   return true;
 }
 
@@ -453,10 +449,7 @@ static void set_up(moe__scale_t *s) {
   }
   s->groups = moe__groups_create(kernel, &s->layout.groups, s->group_count.value, s->tile_rows,
                                  column_tiles, s->schedule.band);
-  MOE__IF (b, moe__ult(b, kernel->thread, MOE__WARP)) {
-    moe__groups_initialize(&s->groups, s->offs, s->rows, kernel->thread, s->status);
-  }
-  moe__cta_barrier(b);
+  moe__groups_initialize_by_cta(&s->groups, s->offs, s->rows, s->status);
 }
 
 /* What is scaled. */
@@ -485,7 +478,7 @@ static bool lower(const moe__lowering_t *lowering) {
     return false;
   s->pow2 = moe__op_bool(op, "pow2");
   s->rank = (int)mlirShapedTypeGetRank(x_type);
-  s->grouped = is_grouped(op);
+  s->grouped = moe__is_grouped(op);
   s->tile_rows = s->schedule.warps * s->schedule.rows_per_warp;
   s->tile_columns = MOE__SCALE_ROW_BYTES / s->elements.bytes;
   moe__lowering_begin(lowering, kernel);
