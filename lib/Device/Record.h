@@ -193,7 +193,8 @@ const moe__expression_t *moe__expression_persistent(moe__record_t *record,
 /* The same, or where the kernel is not persistent a CTA for each piece of work. */
 const moe__expression_t *moe__expression_ctas(moe__record_t *record, const moe__expression_t *work,
                                               bool persistent, int ctas_per_sm);
-/* As many as there is work for where `work` is for clusters of so many CTAs: as many as the device holds at once. */
+/* As many as there is work for where `work` is for clusters of so many CTAs, and as the device
+ * holds at once. */
 const moe__expression_t *moe__expression_persistent_clusters(moe__record_t *record,
                                                              const moe__expression_t *work,
                                                              int32_t cluster_size);

@@ -72,6 +72,24 @@ static void carries_by_reference(void **state) {
   expect(f, "arith.muli %0, %c3_i32");
 }
 
+/* With a loop the index is its argument; without one it is the lower bound, under a comparison. */
+static void loops_or_not(void **state) {
+  fixture_t *f = *state;
+  moe__builder_t *b = &f->b;
+  MlirValue lower = moe__i32(b, 2), upper = moe__i32(b, 9), step = moe__i32(b, 4);
+  MOE__FOR_OR_ONCE (b, true, i, lower, upper, step) {
+    moe__mul(b, i, 3);
+  }
+  MOE__FOR_OR_ONCE (b, false, i, lower, upper, step) {
+    moe__mul(b, i, 5);
+  }
+  assert_true(mlirOperationVerify(mlirModuleGetOperation(f->module)));
+  expect(f, "scf.for %arg0 = %c2_i32 to %c9_i32 step %c4_i32");
+  expect(f, "arith.muli %arg0, %c3_i32");
+  expect(f, "arith.cmpi ult, %c2_i32, %c9_i32 : i32\n  scf.if %");
+  expect(f, "arith.muli %c2_i32, %c5_i32");
+}
+
 static void tests_before_the_body(void **state) {
   fixture_t *f = *state;
   moe__builder_t *b = &f->b;
@@ -145,6 +163,7 @@ static void aborts(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(carries_by_reference, setup, teardown),
+      cmocka_unit_test_setup_teardown(loops_or_not, setup, teardown),
       cmocka_unit_test_setup_teardown(tests_before_the_body, setup, teardown),
       cmocka_unit_test_setup_teardown(branches_where_there_is_a_condition, setup, teardown),
       cmocka_unit_test_setup_teardown(aborts, setup, teardown),

@@ -1,9 +1,9 @@
 /* CastParts.h - what the parts of the pipeline of CastTiles.h share.
  *
- * CastTiles.c has the pipeline, CastPlaces.c where tiles lie and in which order they are taken,
- * CastParameters.c the pipeline's schedule, its shared memory and what a launch must know.
- * CastRows.c and CastColumns.c have the two directions: which part of a tile a unit is, how its
- * words come in, and how its results go out.
+ * CastTiles.c has the pipeline, CastSend.c its end, CastPlaces.c where tiles lie and in which order
+ * they are taken, CastParameters.c the pipeline's schedule, its shared memory and what a launch
+ * must know. CastRows.c and CastColumns.c have the two directions: which part of a tile a unit is,
+ * how its words come in, and how its results go out.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #ifndef MOE_KERNELS_MX_QUANTIZE_CAST_PARTS_H
@@ -95,6 +95,17 @@ moe__cast_line_t moe__cast_line_of(moe__cast_tiles_t *tiles, const moe__cast_pla
 
 /* ---- CastTiles.c ---- */
 
+/* Named barriers of the casting threads, which take turns. */
+#define MOE__CAST_BARRIER 1
+#define MOE__CAST_BARRIER_2 2
+
+/* Units of a tile that a warp has, in each direction. */
+int moe__cast_warp_units(const moe__cast_tiles_t *tiles);
+
+/* Unit number `index` of the warp, without its output. */
+moe__cast_unit_t moe__cast_unit_of(moe__cast_tiles_t *tiles, const moe__cast_place_t *place,
+                                   moe__direction_t direction, int index);
+
 /* The number (i32) of the warp's unit `index` in the tile. */
 MlirValue moe__cast_unit_number(moe__cast_tiles_t *tiles, int index);
 
@@ -107,6 +118,21 @@ MlirValue moe__cast_chunk_address(moe__cast_tiles_t *tiles, MlirValue first, int
 #define MOE__CAST_FOR_CHUNKS(tiles, index)                                                         \
   MOE__FOR (&(tiles)->kernel->builder, index, (tiles)->kernel->thread,                             \
             moe__cast_tile_elements(tiles) / MOE__CAST_CHUNK, (tiles)->schedule.warps * MOE__WARP)
+
+/* ---- CastSend.c: all casting threads ---- */
+
+/* Sends the results of a tile off, which lie at `output` in shared memory. is_sender: i1, set for
+ * the one thread that TMA works for. */
+void moe__cast_send(moe__cast_tiles_t *tiles, const moe__cast_place_t *place, MlirValue is_sender,
+                    moe__direction_t direction, MlirValue output);
+
+/* The same of the columns of a tile that begins with its group. above: where the results of the
+ * tile above it are. */
+void moe__cast_send_in_group(moe__cast_tiles_t *tiles, const moe__cast_place_t *place,
+                             MlirValue is_sender, MlirValue output, MlirValue above);
+
+/* Until TMA has read what was sent. */
+void moe__cast_wait_until_sent(moe__builder_t *b, MlirValue is_sender);
 
 /* Copies a chunk; the address of element (row, column) of a matrix of bytes. */
 void moe__cast_copy_chunk(moe__builder_t *b, MlirValue from, MlirValue to);

@@ -1,19 +1,16 @@
 /* CastTiles.c - the pipeline of CastTiles.h: the warp that loads tiles, and the warps that cast
- * them and send them off.
+ * them.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Kernels/mx_quantize/CastParts.h"
 
-#define CONSUMER_BARRIER 1
-#define CONSUMER_BARRIER_2 2
-
-static int units(const moe__cast_tiles_t *tiles) {
+int moe__cast_warp_units(const moe__cast_tiles_t *tiles) {
   return moe__cast_units(&tiles->schedule, tiles->elements.bytes);
 }
 
 MlirValue moe__cast_unit_number(moe__cast_tiles_t *tiles, int index) {
   moe__builder_t *b = &tiles->kernel->builder;
-  return moe__add(b, moe__mul(b, tiles->warp, units(tiles)), index);
+  return moe__add(b, moe__mul(b, tiles->warp, moe__cast_warp_units(tiles)), index);
 }
 
 /* ---- The loading warp ---- */
@@ -82,9 +79,8 @@ static void find_lane(moe__cast_tiles_t *tiles) {
   moe__cast_find_halves(tiles);
 }
 
-/* Unit number `index` of the warp, without its output. */
-static moe__cast_unit_t unit_of(moe__cast_tiles_t *tiles, const moe__cast_place_t *place,
-                                moe__direction_t direction, int index) {
+moe__cast_unit_t moe__cast_unit_of(moe__cast_tiles_t *tiles, const moe__cast_place_t *place,
+                                   moe__direction_t direction, int index) {
   moe__builder_t *b = &tiles->kernel->builder;
   moe__cast_unit_t unit = {.direction = direction,
                            .index = index,
@@ -122,138 +118,6 @@ void moe__cast_store(moe__cast_tiles_t *tiles, const moe__cast_unit_t *unit, int
     moe__cast_store_row(tiles, unit, packed);
 }
 
-/* ---- The end of a tile ---- */
-
-MlirValue moe__cast_byte_address(moe__builder_t *b, MlirValue matrix, MlirValue row,
-                                 MlirValue columns, MlirValue column) {
-  MlirValue offset = moe__mul(b, moe__zext(b, row, b->i64), moe__zext(b, columns, b->i64));
-  return moe__offset(b, matrix, moe__add(b, offset, moe__zext(b, column, b->i64)));
-}
-
-void moe__cast_copy_chunk(moe__builder_t *b, MlirValue from, MlirValue to) {
-  moe__store(b, moe__load(b, from, moe__vector_type(b, 4, b->i32)), to);
-}
-
-static MlirValue result_map(moe__cast_tiles_t *tiles, const moe__cast_place_t *place,
-                            moe__direction_t direction) {
-  return moe__cast_of_tensor(
-      tiles, place->is_first,
-      (MlirValue[]){tiles->tensors[0].maps[direction], tiles->tensors[1].maps[direction]});
-}
-
-static void send_by_tma(moe__cast_tiles_t *tiles, const moe__cast_place_t *place,
-                        MlirValue is_sender, moe__direction_t direction, MlirValue output) {
-  moe__builder_t *b = &tiles->kernel->builder;
-  MOE__IF (b, is_sender) {
-    MlirValue map = result_map(tiles, place, direction);
-    if (direction == MOE__COLUMNS)
-      moe__cast_send_columns(tiles, place, map, output);
-    else
-      moe__cast_send_rows(tiles, place, map, output);
-    moe__tma_commit(b);
-  }
-}
-
-/* Whether TMA writes another tile: rows that were added behind the last one are in no group
- * either. */
-static MlirValue is_whole(moe__cast_tiles_t *tiles, const moe__cast_place_t *place,
-                          moe__direction_t direction) {
-  moe__builder_t *b = &tiles->kernel->builder;
-  MlirValue tile_end = moe__add(b, place->row, tiles->schedule.tile_n);
-  if (tiles->by_group)
-    return moe__ule(b, tile_end, place->row_end);
-  MlirValue rows = direction == MOE__COLUMNS ? tiles->written_n.value : tiles->n.value;
-  return moe__ule(b, moe__umin(b, tile_end, rows), tiles->row_end);
-}
-
-static void wait_until_sent(moe__builder_t *b, MlirValue is_sender) {
-  MOE__IF (b, is_sender) {
-    moe__tma_wait_read(b, 0);
-  }
-}
-
-/* What the last tile of a segment has of the line behind the one that is complete, which has been
- * sent from `output`. */
-static void send_held(moe__cast_tiles_t *tiles, const moe__cast_place_t *place, MlirValue is_sender,
-                      MlirValue output) {
-  moe__builder_t *b = &tiles->kernel->builder;
-  int32_t threads = tiles->schedule.warps * MOE__WARP;
-  wait_until_sent(b, is_sender);
-  moe__named_barrier(b, CONSUMER_BARRIER_2, threads);
-  for (int i = 0; i < units(tiles); i++) {
-    moe__cast_unit_t unit = unit_of(tiles, place, MOE__COLUMNS, i);
-    unit.output = output;
-    moe__cast_store_held(tiles, &unit);
-  }
-  moe__named_barrier(b, CONSUMER_BARRIER_2, threads);
-  moe__cast_place_t next = *place;
-  next.row = moe__add(b, place->row, moe__sub(b, MOE__CAST_LINE, place->line.turn));
-  moe__cast_copy_lines(tiles, &next, output, moe__i32(b, 0),
-                       moe__sub(b, place->line.end, MOE__CAST_LINE));
-}
-
-/* A tile whose columns are turned: the line that is complete, and what there is of lines where no
- * tile of the segment follows. */
-static void send_lines(moe__cast_tiles_t *tiles, const moe__cast_place_t *place,
-                       MlirValue is_sender, MlirValue output) {
-  moe__builder_t *b = &tiles->kernel->builder;
-  const moe__cast_line_t *line = &place->line;
-  moe__cast_place_t turned = *place;
-  turned.row = moe__sub(b, place->row, line->turn);
-  MlirValue is_complete = moe__ule(b, MOE__CAST_LINE, line->end);
-  MOE__IF (b, moe__and(b, is_complete, moe__eq(b, line->foreign, 0))) {
-    send_by_tma(tiles, &turned, is_sender, MOE__COLUMNS, output);
-  }
-  MOE__ELSE (b) {
-    MOE__IF (b, moe__or(b, is_complete, place->is_last)) {
-      moe__cast_copy_lines(tiles, &turned, output, line->foreign, line->end);
-    }
-  }
-  MOE__IF (b, moe__and(b, place->is_last, moe__ult(b, MOE__CAST_LINE, line->end))) {
-    send_held(tiles, place, is_sender, output);
-  }
-}
-
-static void send(moe__cast_tiles_t *tiles, const moe__cast_place_t *place, MlirValue is_sender,
-                 moe__direction_t direction, MlirValue output) {
-  moe__builder_t *b = &tiles->kernel->builder;
-  if (!tiles->grouped) {
-    send_by_tma(tiles, place, is_sender, direction, output);
-    return;
-  }
-  if (moe__cast_turns(tiles) && direction == MOE__COLUMNS) {
-    send_lines(tiles, place, is_sender, output);
-    return;
-  }
-  if (tiles->aligned && direction == MOE__COLUMNS) {
-    moe__cast_place_t written = *place;
-    written.row = place->written_row;
-    send_by_tma(tiles, &written, is_sender, direction, output);
-    return;
-  }
-  MOE__IF (b, is_whole(tiles, place, direction)) {
-    send_by_tma(tiles, place, is_sender, direction, output);
-  }
-  MOE__ELSE (b) {
-    (direction == MOE__ROWS ? moe__cast_copy_rows : moe__cast_copy_columns)(tiles, place, output);
-  }
-}
-
-/* The same of the columns of a tile that begins with its group. above: where the results of the
- * tile above it are. */
-static void send_in_group(moe__cast_tiles_t *tiles, const moe__cast_place_t *place,
-                          MlirValue is_sender, MlirValue output, MlirValue above) {
-  moe__builder_t *b = &tiles->kernel->builder;
-  MlirValue by_tma = is_whole(tiles, place, MOE__COLUMNS);
-  by_tma = moe__and(b, by_tma, moe__cast_begins_sector(b, place->row));
-  MOE__IF (b, by_tma) {
-    send_by_tma(tiles, place, is_sender, MOE__COLUMNS, output);
-  }
-  MOE__ELSE (b) {
-    moe__cast_copy_group_columns(tiles, place, output, above);
-  }
-}
-
 /* ---- The casting warps ---- */
 
 /* The warp's units in one direction. is_last: after them the tile is not read any more. */
@@ -263,9 +127,9 @@ static void cast_units(moe__cast_tiles_t *tiles, const moe__cast_t *cast, moe__c
   moe__kernel_t *kernel = tiles->kernel;
   moe__builder_t *b = &kernel->builder;
   MlirValue input = moe__mul(b, cursor.stage, tiles->layout.ring.stage_bytes);
-  for (int i = 0; i < units(tiles); i++) {
+  for (int i = 0; i < moe__cast_warp_units(tiles); i++) {
     MlirValue words[MOE__CAST_WORDS];
-    moe__cast_unit_t unit = unit_of(tiles, place, direction, i);
+    moe__cast_unit_t unit = moe__cast_unit_of(tiles, place, direction, i);
     unit.output = output;
     if (direction == MOE__ROWS)
       moe__cast_load_row(tiles, &unit, input, words);
@@ -273,7 +137,7 @@ static void cast_units(moe__cast_tiles_t *tiles, const moe__cast_t *cast, moe__c
       moe__cast_load_turned(tiles, &unit, input, words);
     else
       moe__cast_load_columns(tiles, &unit, input, words);
-    if (is_last && i == units(tiles) - 1) {
+    if (is_last && i == moe__cast_warp_units(tiles) - 1) {
       /* All of the warp's reads are done: the stage may be refilled. */
       moe__warp_barrier(b);
       MOE__IF (b, moe__eq(b, tiles->lane, 0)) {
@@ -291,14 +155,14 @@ static void find_in_units(moe__cast_tiles_t *tiles, const moe__cast_t *cast, moe
                           const moe__cast_place_t *place) {
   moe__builder_t *b = &tiles->kernel->builder;
   MlirValue input = moe__mul(b, cursor.stage, tiles->layout.ring.stage_bytes);
-  for (int i = 0; i < units(tiles); i++) {
+  for (int i = 0; i < moe__cast_warp_units(tiles); i++) {
     MlirValue words[MOE__CAST_WORDS];
-    moe__cast_unit_t unit = unit_of(tiles, place, MOE__COLUMNS, i);
+    moe__cast_unit_t unit = moe__cast_unit_of(tiles, place, MOE__COLUMNS, i);
     moe__cast_load_columns(tiles, &unit, input, words);
     cast->find(cast->user, &unit, words);
   }
   if (!tiles->writes[MOE__ROWS] || cast->rows_use_find)
-    moe__named_barrier(b, CONSUMER_BARRIER_2, tiles->schedule.warps * MOE__WARP);
+    moe__named_barrier(b, MOE__CAST_BARRIER_2, tiles->schedule.warps * MOE__WARP);
 }
 
 static MlirValue output_of(moe__cast_tiles_t *tiles, moe__direction_t direction, MlirValue slot) {
@@ -318,28 +182,28 @@ static void cast_one_way(moe__cast_tiles_t *tiles, const moe__cast_t *cast, moe_
   MlirValue output = output_of(tiles, direction, slot);
   if (tiles->schedule.output_stages == 1) {
     /* The only slot must have been read before it is written again. */
-    wait_until_sent(b, is_sender);
+    moe__cast_wait_until_sent(b, is_sender);
     if (!cast->find)
-      moe__named_barrier(b, CONSUMER_BARRIER_2, threads);
+      moe__named_barrier(b, MOE__CAST_BARRIER_2, threads);
   }
   moe__ring_wait(tiles->kernel, &tiles->layout.ring, cursor);
   if (cast->find)
     find_in_units(tiles, cast, cursor, place);
   else if (moe__cast_has_lines(tiles))
     /* The other slot may still be read, where this tile's results go: what lay above the last. */
-    moe__named_barrier(b, CONSUMER_BARRIER_2, threads);
+    moe__named_barrier(b, MOE__CAST_BARRIER_2, threads);
   cast_units(tiles, cast, cursor, place, direction, output, true);
   moe__fence_shared_to_async(b);
   if (tiles->schedule.output_stages == 2)
     /* Before anyone passes the barrier and writes the other slot, it must have been read. */
-    wait_until_sent(b, is_sender);
-  moe__named_barrier(b, CONSUMER_BARRIER, threads);
+    moe__cast_wait_until_sent(b, is_sender);
+  moe__named_barrier(b, MOE__CAST_BARRIER, threads);
   if (moe__cast_has_lines(tiles))
     /* The other slot has the tile above; it is written again behind a barrier of the next tile. */
-    send_in_group(tiles, place, is_sender, output,
-                  output_of(tiles, direction, moe__xor(b, slot, 1)));
+    moe__cast_send_in_group(tiles, place, is_sender, output,
+                            output_of(tiles, direction, moe__xor(b, slot, 1)));
   else
-    send(tiles, place, is_sender, direction, output);
+    moe__cast_send(tiles, place, is_sender, direction, output);
 }
 
 /* A tile that goes out in both. They take turns: while one is sent, the other is written. */
@@ -355,9 +219,9 @@ static void cast_both_ways(moe__cast_tiles_t *tiles, const moe__cast_t *cast, mo
     moe__fence_shared_to_async(b);
     /* Before anyone passes the barrier and writes the other direction's, they must have been
      * read. */
-    wait_until_sent(b, is_sender);
-    moe__named_barrier(b, CONSUMER_BARRIER, tiles->schedule.warps * MOE__WARP);
-    send(tiles, place, is_sender, direction, output);
+    moe__cast_wait_until_sent(b, is_sender);
+    moe__named_barrier(b, MOE__CAST_BARRIER, tiles->schedule.warps * MOE__WARP);
+    moe__cast_send(tiles, place, is_sender, direction, output);
   }
 }
 
@@ -365,10 +229,10 @@ static void cast_both_ways(moe__cast_tiles_t *tiles, const moe__cast_t *cast, mo
 static void cast_tile(moe__cast_tiles_t *tiles, const moe__cast_t *cast, moe__cursor_t *cursor,
                       const moe__cast_place_t *place, MlirValue is_sender, MlirValue *slot) {
   moe__builder_t *b = &tiles->kernel->builder;
-  for (int i = 0; cast->prepare && i < units(tiles); i++)
+  for (int i = 0; cast->prepare && i < moe__cast_warp_units(tiles); i++)
     for (moe__direction_t direction = MOE__ROWS; direction <= MOE__COLUMNS; direction++)
       if (tiles->writes[direction]) {
-        moe__cast_unit_t unit = unit_of(tiles, place, direction, i);
+        moe__cast_unit_t unit = moe__cast_unit_of(tiles, place, direction, i);
         cast->prepare(cast->user, &unit);
       }
   bool both = tiles->writes[MOE__ROWS] && tiles->writes[MOE__COLUMNS];
@@ -392,7 +256,7 @@ static void cast_run(moe__cast_tiles_t *tiles, const moe__cast_t *cast, moe__cur
   }
   if (cast->finish) {
     cast->finish(cast->user, run->batch, run->row, run->column);
-    moe__named_barrier(b, CONSUMER_BARRIER_2, tiles->schedule.warps * MOE__WARP);
+    moe__named_barrier(b, MOE__CAST_BARRIER_2, tiles->schedule.warps * MOE__WARP);
   }
 }
 
@@ -439,7 +303,7 @@ static void cast_segments(moe__cast_tiles_t *tiles, const moe__cast_t *cast) {
     cast_segment(tiles, cast, start, end, &segments, is_sender, &cursor, &slot);
   }
   /* Shared memory must outlive the copies out of it. */
-  wait_until_sent(b, is_sender);
+  moe__cast_wait_until_sent(b, is_sender);
 }
 
 static void cast_tiles(moe__cast_tiles_t *tiles, const moe__cast_t *cast) {
@@ -458,7 +322,7 @@ static void cast_tiles(moe__cast_tiles_t *tiles, const moe__cast_t *cast) {
     }
   }
   /* Shared memory must outlive the copies out of it. */
-  wait_until_sent(b, is_sender);
+  moe__cast_wait_until_sent(b, is_sender);
 }
 
 /* ---- The kernel ---- */

@@ -172,7 +172,7 @@ static void move_rows(move_t *s) {
   MlirValue pieces = moe__zext(b, s->pieces, b->i64);
   MlirValue total = moe__mul(b, moe__zext(b, written_rows(s), b->i64), pieces);
   MlirValue first = moe__zext(b, warp, b->i64);
-  MOE__FOR_OR_ONCE(b, s->schedule.persistent, index, first, total, moe__zext(b, warps, b->i64)) {
+  MOE__FOR_OR_ONCE (b, s->schedule.persistent, index, first, total, moe__zext(b, warps, b->i64)) {
     MlirValue row = moe__trunc(b, moe__udiv(b, index, pieces), b->i32);
     MlirValue piece = moe__trunc(b, moe__urem(b, index, pieces), b->i32);
     source_t source = (s->unpad ? source_of_unpadded : source_of_padded)(s, row);

@@ -136,8 +136,9 @@ static void store_shared(pack_t *s, MlirValue value, MlirValue to, int bytes) {
     moe__store(b, moe__extract(b, value, i), moe__offset_by(b, to, 4 * i));
 }
 
-/* Brings the patch in, which has rows, `bytes` at a time: MOE__VECTOR_BYTES, where all of these are inside
- * or all outside, or 1. Zeros where there are no scales: there the last ones inside are loaded. */
+/* Brings the patch in, which has rows, `bytes` at a time: MOE__VECTOR_BYTES, where all of these are
+ * inside or all outside, or 1. Zeros where there are no scales: there the last ones inside are
+ * loaded. */
 static void load_patch(pack_t *s, const patch_t *patch, int bytes) {
   moe__builder_t *b = &s->kernel.builder;
   int across = s->schedule.tile_columns / bytes, threads = s->kernel.layout.threads;

@@ -276,7 +276,7 @@ static void quantize_spans(stream_t *s) {
   MlirValue warp = moe__add(b, moe__mul(b, kernel->cta, warps), moe__lshr(b, kernel->thread, 5));
   s->lane = moe__and(b, kernel->thread, MOE__WARP - 1);
   MlirValue step = moe__mul(b, kernel->cta_count, warps);
-  MOE__FOR_OR_ONCE(b, s->schedule.persistent, index, warp, s->count, step) {
+  MOE__FOR_OR_ONCE (b, s->schedule.persistent, index, warp, s->count, step) {
     quantize_span(s, index);
   }
 }

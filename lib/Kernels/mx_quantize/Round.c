@@ -333,7 +333,7 @@ static void round_by_warp(rounding_t *s, part_t *part) {
 /* Warps below one another have MX blocks of columns in common. */
 static void round_by_cta(rounding_t *s, part_t *part) {
   moe__builder_t *b = &s->kernel.builder;
-  MlirValue largest[MOE__VECTOR_WORDS];
+  MlirValue largest[MOE__VECTOR_WORDS] = {{NULL}};
   load(s, part);
   if (s->out[CROSS].ptr) {
     for (int w = 0; w < MOE__VECTOR_WORDS; w++)
@@ -361,7 +361,7 @@ static void round_tiles(rounding_t *s) {
     moe__groups_initialize_by_cta(&s->groups, s->offs, s->n.value, s->status);
     tiles.total = moe__groups_total(&s->groups);
   }
-  MOE__FOR_OR_ONCE(b, s->schedule.persistent, index, kernel->cta, tiles.total, kernel->cta_count) {
+  MOE__FOR_OR_ONCE (b, s->schedule.persistent, index, kernel->cta, tiles.total, kernel->cta_count) {
     part_t part = part_of(s, &tiles, index);
     (warps_below(&s->schedule) > 1 ? round_by_cta : round_by_warp)(s, &part);
   }

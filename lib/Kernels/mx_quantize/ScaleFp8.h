@@ -1,8 +1,8 @@
 /* ScaleFp8.h - the kernel of mx_quantize.scale_fp8, scale_fp8_dual and scale_fp8_pair under
  * construction: what its parts share.
  *
- * ScaleFp8.c has the kernel: its parameters, the walk over the tiles, and how maxima become scales.
- * ScaleAmax.c finds the maxima of a tile.
+ * ScaleFp8.c has the kernel: its parameters, and the walk over the tiles. ScaleAmax.c finds the
+ * maxima of a tile, ScaleFinish.c makes scales of them.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #ifndef MOE_KERNELS_MX_QUANTIZE_SCALE_FP8_H
@@ -100,5 +100,16 @@ void moe__scale_for_columns(moe__scale_t *s, const moe__scale_output_t *output,
  * in the outputs' `state`: all threads. */
 void moe__scale_amax(moe__scale_t *s, const moe__scale_part_t *part, MlirValue warp,
                      MlirValue lane);
+
+/* ---- ScaleFinish.c: all threads ---- */
+
+/* Counts this CTA for each output, and notes in shared memory where it was the last. */
+void moe__scale_count(moe__scale_t *s, const moe__scale_part_t *part);
+
+/* Makes the scales of those outputs of which this CTA was the last. */
+void moe__scale_finish(moe__scale_t *s, const moe__scale_part_t *part);
+
+/* Writes the scales of groups without rows, or of a tensor without elements. */
+void moe__scale_fill_empty(moe__scale_t *s);
 
 #endif /* MOE_KERNELS_MX_QUANTIZE_SCALE_FP8_H */
