@@ -60,6 +60,17 @@ moe__extent_t moe__kernel_extent(moe__kernel_t *kernel, int tensor, int dimensio
   return (moe__extent_t){.size = -1, .value = add_parameter(kernel, &parameter), .expression = dim};
 }
 
+moe__extent_t moe__kernel_hidden_extent(moe__kernel_t *kernel, int tensor, int dimension,
+                                        MlirType type) {
+  if (mlirShapedTypeIsDynamicDim(type, dimension))
+    return moe__kernel_extent(kernel, tensor, dimension, type);
+  const moe__expression_t *size =
+      moe__expression_constant(&kernel->record, mlirShapedTypeGetDimSize(type, dimension));
+  moe__parameter_t parameter = {.kind = MOE__PARAMETER_SCALAR, .value = size};
+  return (moe__extent_t){
+      .size = -1, .value = add_parameter(kernel, &parameter), .expression = size};
+}
+
 void moe__kernel_matrices(moe__kernel_t *kernel, int tensor, MlirType type, moe__extent_t *count,
                           moe__extent_t *rows, moe__extent_t *columns) {
   int rank = (int)mlirShapedTypeGetRank(type);

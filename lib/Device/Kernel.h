@@ -61,6 +61,10 @@ MlirValue moe__kernel_arrivals(moe__kernel_t *kernel);
  * only when dynamic. */
 moe__extent_t moe__kernel_extent(moe__kernel_t *kernel, int tensor, int dimension, MlirType type);
 
+/* The same, a parameter also when static: the kernel is that of a dynamic size. */
+moe__extent_t moe__kernel_hidden_extent(moe__kernel_t *kernel, int tensor, int dimension,
+                                        MlirType type);
+
 /* An extent that is a constant. */
 moe__extent_t moe__kernel_constant_extent(moe__kernel_t *kernel, int64_t size);
 

@@ -4,6 +4,7 @@
 #include "lib/Kernels/scaled_grouped_mm/ScaledMm.h"
 
 #include "lib/Builder/Inspect.h"
+#include "lib/Dialect/Shapes.h"
 #include "lib/Kernels/Requirements.h"
 #include "lib/Kernels/scaled_grouped_mm/Blocks.h"
 #include "lib/Kernels/scaled_grouped_mm/Epilogue.h"
@@ -69,20 +70,43 @@ static void add_map(moe__scaled_mm_t *s, MlirOperation op, int of, const moe__ex
   operand->map = moe__kernel_tensor_map(&s->kernel, &map);
 }
 
+/* Whether ptxas has no registers where LLVM knows the sizes, as it computes more ahead then: with
+ * promoted sums and results of 32 bits forward with a bias or few columns, of gradients where the
+ * columns are no multiple of 64 or one tile; with scales of blocks of tokens for about 64 groups,
+ * through which a warp looks in two steps. */
+static bool hides_sizes(const moe__scaled_mm_t *s, MlirOperation op, int64_t columns,
+                        int64_t experts) {
+  bool few_left = s->schedule.tile_n > 128 || s->schedule.warpgroups > MOE__MM_WARPGROUPS;
+  if (s->schedule.swap_operands || !few_left || !moe__mm_is_promoted(op) ||
+      moe__mm_has_mx_scales(s))
+    return false;
+  bool is_f32 = mlirTypeIsAF32(s->out_type), is_gradient = s->which == MOE__GRADIENT;
+  if (moe__mm_has_block_scales(s))
+    return is_gradient && s->aligned && !is_f32 && experts > 48 && experts < 72;
+  if (!is_f32 || columns < 0)
+    return false;
+  if (is_gradient)
+    return columns % 64 > 0 || columns <= 128;
+  return columns <= 64 || (s->has_bias && s->which == MOE__FORWARD);
+}
+
 static void add_extents(moe__scaled_mm_t *s, MlirOperation op) {
   moe__kernel_t *kernel = &s->kernel;
   MlirType qa = moe__factor_type(op, MOE__MM_QA), qb = moe__factor_type(op, MOE__MM_QB);
   int qa_rank = (int)mlirShapedTypeGetRank(qa), qb_rank = (int)mlirShapedTypeGetRank(qb);
   int qa_number = moe__tensor_number(op, moe__factor_role(op, MOE__MM_QA)),
       qb_number = moe__tensor_number(op, moe__factor_role(op, MOE__MM_QB));
-  s->rows = moe__kernel_extent(kernel, qa_number, qa_rank - 2, qa);
-  s->depth = moe__kernel_extent(kernel, qa_number, qa_rank - 1, qa);
-  if (s->which == MOE__GRADIENT)
-    s->experts = moe__kernel_extent(kernel, moe__tensor_number(op, MOE__OFFS), 0,
-                                    moe__tensor_type(op, MOE__OFFS));
-  else
-    s->experts = moe__kernel_extent(kernel, qb_number, 0, qb);
-  s->columns = moe__kernel_extent(kernel, qb_number, qb_rank - 1, qb);
+  bool is_gradient = s->which == MOE__GRADIENT;
+  MlirType of_experts = is_gradient ? moe__tensor_type(op, MOE__OFFS) : qb;
+  bool hides = hides_sizes(s, op, moe__static_dimension(qb, qb_rank - 1),
+                           moe__static_dimension(of_experts, 0));
+  moe__extent_t (*extent)(moe__kernel_t *, int, int, MlirType) =
+      hides ? moe__kernel_hidden_extent : moe__kernel_extent;
+  s->rows = extent(kernel, qa_number, qa_rank - 2, qa);
+  s->depth = extent(kernel, qa_number, qa_rank - 1, qa);
+  s->experts =
+      extent(kernel, is_gradient ? moe__tensor_number(op, MOE__OFFS) : qb_number, 0, of_experts);
+  s->columns = extent(kernel, qb_number, qb_rank - 1, qb);
 }
 
 void moe__mm_add_parameters(moe__scaled_mm_t *s, MlirOperation op) {
