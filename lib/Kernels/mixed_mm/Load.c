@@ -151,12 +151,15 @@ static MlirValue boxes_of(moe__mixed_mm_t *s, const moe__mixed_tile_t *tile) {
   return boxes;
 }
 
+#define UNROLLED_DEPTH 128 /* columns of such k-tiles */
+
 /* Whether threads that load may have no registers for a loop that LLVM unrolls, because it knows
  * the count. Some schedules have none for eight to ten k-tiles: fewer take less, and more are not
  * unrolled. */
 static bool unrolls_too_much(const moe__mixed_mm_t *s) {
-  int64_t k_tiles = (s->depth.size + s->schedule.depth - 1) / s->schedule.depth;
-  return s->layout.divides && s->depth.size > 0 && k_tiles >= 8 && k_tiles <= 10;
+  int64_t columns = s->depth.size;
+  return s->layout.divides && s->schedule.depth == UNROLLED_DEPTH && columns > 7 * UNROLLED_DEPTH &&
+         columns <= 10 * UNROLLED_DEPTH;
 }
 
 /* Loads the k-tiles of a tile from number `from` to `to` of this CTA's. */
