@@ -392,6 +392,10 @@ static void add_parameters(rounding_t *s, MlirOperation op) {
   bool dual = moe__is(op, MOE__OP_ROUND_DUAL);
   bool rows = dual || is_along_rows(op);
   moe__kernel_matrices(kernel, number, x, &s->e, &s->n, &s->k);
+  /* Of rows of 2048 columns LLVM computes so much ahead, where it knows their number too, that
+   * ptxas has no registers for it. */
+  if (dual && !s->grouped && s->k.size == 2048)
+    s->n = moe__kernel_hidden_extent(kernel, number, rank - 2, x);
   s->x = moe__kernel_pointer(kernel, number);
   MlirValue out = moe__kernel_pointer(kernel, moe__tensor_number(op, MOE__ROUNDED));
   s->out[rows ? ROWS : CROSS] = out;
