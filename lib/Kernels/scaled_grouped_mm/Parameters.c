@@ -72,17 +72,16 @@ static void add_map(moe__scaled_mm_t *s, MlirOperation op, int of, const moe__ex
 
 /* Whether ptxas has no registers where LLVM knows the sizes, as it computes more ahead then: with
  * promoted sums and results of 32 bits forward with a bias or few columns, of gradients where the
- * columns are no multiple of 64 or one tile; with scales of blocks of tokens for about 64 groups,
- * through which a warp looks in two steps. */
-static bool hides_sizes(const moe__scaled_mm_t *s, MlirOperation op, int64_t columns,
-                        int64_t experts) {
+ * columns are no multiple of 64 or one tile; of gradients with scales of blocks of tokens where
+ * groups are aligned, at numbers of groups and columns that nothing tells from others. */
+static bool hides_sizes(const moe__scaled_mm_t *s, MlirOperation op, int64_t columns) {
   bool few_left = s->schedule.tile_n > 128 || s->schedule.warpgroups > MOE__MM_WARPGROUPS;
   if (s->schedule.swap_operands || !few_left || !moe__mm_is_promoted(op) ||
       moe__mm_has_mx_scales(s))
     return false;
   bool is_f32 = mlirTypeIsAF32(s->out_type), is_gradient = s->which == MOE__GRADIENT;
   if (moe__mm_has_block_scales(s))
-    return is_gradient && s->aligned && !is_f32 && experts > 48 && experts < 72;
+    return is_gradient && s->aligned;
   if (!is_f32 || columns < 0)
     return false;
   if (is_gradient)
@@ -98,8 +97,7 @@ static void add_extents(moe__scaled_mm_t *s, MlirOperation op) {
       qb_number = moe__tensor_number(op, moe__factor_role(op, MOE__MM_QB));
   bool is_gradient = s->which == MOE__GRADIENT;
   MlirType of_experts = is_gradient ? moe__tensor_type(op, MOE__OFFS) : qb;
-  bool hides = hides_sizes(s, op, moe__static_dimension(qb, qb_rank - 1),
-                           moe__static_dimension(of_experts, 0));
+  bool hides = hides_sizes(s, op, moe__static_dimension(qb, qb_rank - 1));
   moe__extent_t (*extent)(moe__kernel_t *, int, int, MlirType) =
       hides ? moe__kernel_hidden_extent : moe__kernel_extent;
   s->rows = extent(kernel, qa_number, qa_rank - 2, qa);

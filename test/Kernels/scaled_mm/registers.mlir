@@ -7,6 +7,7 @@
 // RUN: moe-run %t --function gradient_128 --device emu --check --runs 1 --random 6 --exact --nan-groups --groups edge | FileCheck %s
 // RUN: moe-run %t --function gradient_aligned --device emu --check --runs 1 --random 4 --exact --nan-groups --groups edge | FileCheck %s
 // RUN: moe-run %t --function groups_64 --device emu --check --runs 1 --random 5 --exact --nan-groups --groups ragged | FileCheck %s
+// RUN: moe-run %t --function columns_32 --device emu --check --runs 1 --random 7 --exact --nan-groups --groups ragged | FileCheck %s
 // CHECK: out equal the C reference in every bit
 
 #col_major = affine_map<(e, k, n) -> (e, n, k)>
@@ -46,4 +47,10 @@ func.func @groups_64(%qa: tensor<48x8448xf8E4M3FN>, %qb: tensor<8448x64xf8E4M3FN
   %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "promoted", granularity = "1x128", align = 128 : i64}
       : (tensor<48x8448xf8E4M3FN>, tensor<8448x64xf8E4M3FN, #tokens_last>, tensor<66x48xf32>, tensor<66x64xf32>, tensor<64xi32>) -> tensor<64x48x64xbf16>
   return %out : tensor<64x48x64xbf16>
+}
+
+func.func @columns_32(%qa: tensor<64x2304xf8E4M3FN>, %qb: tensor<2304x32xf8E4M3FN, #tokens_last>, %sa: tensor<18x64xf32>, %sb: tensor<18x32xf32>, %offs: tensor<16xi32>) -> tensor<16x64x32xf32> {
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "promoted", granularity = "1x128", align = 128 : i64}
+      : (tensor<64x2304xf8E4M3FN>, tensor<2304x32xf8E4M3FN, #tokens_last>, tensor<18x64xf32>, tensor<18x32xf32>, tensor<16xi32>) -> tensor<16x64x32xf32>
+  return %out : tensor<16x64x32xf32>
 }
