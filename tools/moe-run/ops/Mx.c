@@ -156,9 +156,9 @@ enum { ORDERED = 16 }; /* columns that are brought into another order */
 /* Of each 16 columns of q, row-major, those with an even number become the first of x. */
 static moe_ref_status_t dequantize_evens_first(const direction_t *direction, int64_t block) {
   const int axis = direction->axis;
-  for (int odd = 0; odd < 2; odd++)
+  for (int64_t odd = 0; odd < 2; odd++)
     for (int64_t first = 0; first < direction->q.shape[axis]; first += ORDERED)
-      for (int i = 0; i < ORDERED / 2; i++) {
+      for (int64_t i = 0; i < ORDERED / 2; i++) {
         const int64_t from = first + 2 * i + odd, to = first + ORDERED / 2 * odd + i;
         const moe_ref_tensor_t q = moe__run_part(&direction->q, axis, from, from + 1),
                                x = moe__run_part(&direction->x, axis, to, to + 1),
