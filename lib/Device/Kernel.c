@@ -52,23 +52,25 @@ moe__extent_t moe__kernel_constant_extent(moe__kernel_t *kernel, int64_t size) {
                          .expression = moe__expression_constant(&kernel->record, size)};
 }
 
+/* An extent that is a parameter. */
+static moe__extent_t extent_parameter(moe__kernel_t *kernel, const moe__expression_t *size) {
+  moe__parameter_t parameter = {.kind = MOE__PARAMETER_SCALAR, .value = size};
+  return (moe__extent_t){
+      .size = -1, .value = add_parameter(kernel, &parameter), .expression = size};
+}
+
 moe__extent_t moe__kernel_extent(moe__kernel_t *kernel, int tensor, int dimension, MlirType type) {
   if (!mlirShapedTypeIsDynamicDim(type, dimension))
     return moe__kernel_constant_extent(kernel, mlirShapedTypeGetDimSize(type, dimension));
-  const moe__expression_t *dim = moe__expression_dim(&kernel->record, tensor, dimension);
-  moe__parameter_t parameter = {.kind = MOE__PARAMETER_SCALAR, .value = dim};
-  return (moe__extent_t){.size = -1, .value = add_parameter(kernel, &parameter), .expression = dim};
+  return extent_parameter(kernel, moe__expression_dim(&kernel->record, tensor, dimension));
 }
 
 moe__extent_t moe__kernel_hidden_extent(moe__kernel_t *kernel, int tensor, int dimension,
                                         MlirType type) {
   if (mlirShapedTypeIsDynamicDim(type, dimension))
     return moe__kernel_extent(kernel, tensor, dimension, type);
-  const moe__expression_t *size =
-      moe__expression_constant(&kernel->record, mlirShapedTypeGetDimSize(type, dimension));
-  moe__parameter_t parameter = {.kind = MOE__PARAMETER_SCALAR, .value = size};
-  return (moe__extent_t){
-      .size = -1, .value = add_parameter(kernel, &parameter), .expression = size};
+  int64_t size = mlirShapedTypeGetDimSize(type, dimension);
+  return extent_parameter(kernel, moe__expression_constant(&kernel->record, size));
 }
 
 void moe__kernel_matrices(moe__kernel_t *kernel, int tensor, MlirType type, moe__extent_t *count,
