@@ -42,12 +42,13 @@ def wrong(page):
             yield f"{link}: the page has no such heading"
 
 
-def main():
+def report(wrong, right):
+    """Prints what is wrong(page) of the pages below the folder on the command line, or that there is nothing: `right`; exits with 1 where there is."""
     folder = Path(sys.argv[1]).resolve()
     found = [f"{page.relative_to(folder)}: {what}" for page in pages(folder) for what in wrong(page)]
-    print("\n".join(found) or f"{len(pages(folder))} pages, all links lead somewhere")
+    print("\n".join(found) or f"{len(pages(folder))} pages, {right}")
     sys.exit(bool(found))
 
 
 if __name__ == "__main__":
-    main()
+    report(wrong, "all links lead somewhere")

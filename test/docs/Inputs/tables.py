@@ -5,10 +5,8 @@ Why it exists: an empty line within a table, or a bar too many, turns rows into 
 SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
 import re
-import sys
-from pathlib import Path
 
-from links import FENCED, pages
+from links import FENCED, report
 
 TABLE = re.compile(r"^(?:\|.*\n?)+", re.MULTILINE)
 
@@ -28,12 +26,5 @@ def wrong(page):
                 yield f"{row[:60]}: has {cells(row)} cells, the head {cells(head)}"
 
 
-def main():
-    folder = Path(sys.argv[1]).resolve()
-    found = [f"{page.relative_to(folder)}: {what}" for page in pages(folder) for what in wrong(page)]
-    print("\n".join(found) or f"{len(pages(folder))} pages, all tables have a head and rows as long")
-    sys.exit(bool(found))
-
-
 if __name__ == "__main__":
-    main()
+    report(wrong, "all tables have a head and rows as long")
