@@ -185,7 +185,7 @@ def _mxfp8(tensors: Tensors, prefix: str) -> Quantized:
 
 class Format(NamedTuple):
     """How a checkpoint stores a tensor P: what its names end in, the first of which tells that P is there, and what reads it. others: the same
-    of files with other names, where none has the first of these."""
+    of tensors with other names."""
 
     endings: tuple[str, ...]
     read: Callable[[Tensors, str], Quantized]
@@ -207,6 +207,18 @@ FORMATS = {
 # ---- All tensors of a checkpoint ----
 
 
+def _prefixes(tensors: Tensors, form: Format) -> dict[str, tuple[str, ...]]:
+    """The prefixes P of a checkpoint, and what the names of each end in."""
+    found: dict[str, tuple[str, ...]] = {}
+    for endings in (form.endings, form.others):
+        for name in tensors if endings else ():
+            if name.endswith(endings[0]):
+                prefix = name[: -len(endings[0])]
+                _require(prefix not in found, name, f"is there beside '{prefix}{form.endings[0]}'; which of the two holds cannot be told")
+                found[prefix] = endings
+    return found
+
+
 def _stacked(prefixes: Sequence[str]) -> dict[str, list[str]]:
     """The prefixes that become one tensor, by its name: the experts of a layer, in order, or one alone."""
     found: dict[str, dict[int, str]] = {}
@@ -226,6 +238,8 @@ def _join(name: str, parts: Sequence[Quantized]) -> Quantized:
     for what in ("weight", "scales"):
         kinds = {(getattr(part, what).shape, getattr(part, what).dtype.name) for part in parts}
         _require(len(kinds) == 1, name, f"the experts' {what} differ in shape or type: {', '.join(map(str, sorted(kinds)))}")
+    rank = parts[0].weight.ndim
+    _require(rank == 2, name, f"each of the experts' weights has rank {rank}; experts that are stacked have rank 2")
     zero_points = [part.zero_points for part in parts if part.zero_points is not None]  # of all or none
     return Quantized(
         numpy.stack([part.weight for part in parts]), numpy.stack([part.scales for part in parts]), numpy.stack(zero_points) if zero_points else None
@@ -256,16 +270,14 @@ def convert(tensors: Tensors, source: str) -> tuple[dict[str, Array], dict[str, 
     ConvertError names the tensor that does not fit, or the formats where `source` is none."""
     if source not in FORMATS:
         raise ConvertError(f"the format is {source!r}; it must be one of {', '.join(FORMATS)}")
-    endings, read, others = FORMATS[source]
-    if others and not any(name.endswith(endings[0]) for name in tensors) and any(name.endswith(others[0]) for name in tensors):
-        endings = others
-    prefixes = [name[: -len(endings[0])] for name in tensors if name.endswith(endings[0])]
-    if not prefixes:
-        raise ConvertError(f"there is no tensor '*{endings[0]}', as {source} has them")
-    used = {prefix + ending for prefix in prefixes for ending in endings}
+    read = FORMATS[source].read
+    spelled = _prefixes(tensors, FORMATS[source])
+    if not spelled:
+        raise ConvertError(f"there is no tensor '*{FORMATS[source].endings[0]}', as {source} has them")
+    used = {prefix + ending for prefix, endings in spelled.items() for ending in endings}
     results = {name: tensor for name, tensor in tensors.items() if name not in used}
     metadata: dict[str, str] = {}
-    for name, members in _stacked(prefixes).items():
+    for name, members in _stacked(list(spelled)).items():
         found = read(tensors, name) if members == [name] else _join(name, [read(tensors, member) for member in members])
         size = _check_sizes(name, found)
         written = {"weight": found.weight, "scales": found.scales}

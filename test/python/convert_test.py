@@ -220,6 +220,14 @@ class Formats(Case):
         weight, scales = numpy.ones((2, N, K), ml_dtypes.float8_e4m3fn), numpy.full((2, N, K // 32), 128, numpy.uint8)
         self.check({"up.weight": weight, "up.weight_scale": scales}, "mxfp8", {"up": numpy.full((2, N, K), 2.0)}, "f8E4M3FN")
 
+    def test_tensors_of_both_names(self):
+        """Each by its own; none is left as it is."""
+        weight, scales = numpy.ones((N, K), ml_dtypes.float8_e4m3fn), numpy.full((N, K // 32), 128, numpy.uint8)
+        tensors = {"a.weight": weight, "a.weight_scale": scales, "b.weight": weight, "b.weight_scale_inv": scales}
+        twos = numpy.full((N, K), 2.0)
+        found, _ = self.check(tensors, "mxfp8", {"a": twos, "b": twos}, "f8E4M3FN")
+        self.assertEqual(set(found), {"a.weight", "a.scales", "b.weight", "b.scales"})
+
     def test_experts_are_stacked(self):
         """From several files, in the order of their numbers; where one has zero points all have."""
         ones = [Weights(seed, symmetric=seed != 10) for seed in range(12)]
@@ -355,6 +363,14 @@ class Refusals(Case):
         self.refuses({"x.weight_scale_inv": scales}, "mxfp8", "'x.weight': is missing")
         self.refuses({"x.weight": weight}, "mxfp8", r"there is no tensor '\*.weight_scale', as mxfp8 has them")
 
+    def test_two_names_of_scales(self):
+        weight, scales = numpy.ones((N, K), ml_dtypes.float8_e4m3fn), numpy.full((N, K // 32), 127, numpy.uint8)
+        both = {"x.weight": weight, "x.weight_scale": scales, "x.weight_scale_inv": scales}
+        self.refuses(both, "mxfp8", "'x.weight_scale_inv': is there beside 'x.weight_scale'; which of the two holds cannot be told")
+        tensors = {"x_blocks": numpy.zeros((2, N, 3, 16), numpy.uint8), "x_scales": numpy.zeros((2, N, 3), numpy.uint8)}
+        tensors |= {name.replace("_", "."): tensor for name, tensor in tensors.items()}
+        self.refuses(tensors, "gpt-oss", "'x.blocks': is there beside 'x_blocks'; which of the two holds cannot be told")
+
     def test_missing_and_wrong_tensors(self):
         tensors = Weights().gptq("x")
         del tensors["x.qzeros"]
@@ -384,6 +400,11 @@ class Refusals(Case):
         two = Weights().gptq("a.experts.0.up") | Weights(k=64).gptq("a.experts.1.up")
         self.refuses(two, "gptq", "'a.experts.up': the experts' weight differ in shape or type")
         self.refuses(Weights().gptq("a.experts.0.up") | Weights().gptq("a.experts.up"), "gptq", "'a.experts.up': is there whole, and as experts, too")
+
+    def test_stacked_experts_that_are_stacked(self):
+        weight, scales = numpy.ones((2, N, K), ml_dtypes.float8_e4m3fn), numpy.full((2, N, K // 32), 127, numpy.uint8)
+        tensors = {f"experts.{e}.up.{what}": tensor for e in range(2) for what, tensor in (("weight", weight), ("weight_scale", scales))}
+        self.refuses(tensors, "mxfp8", "'experts.up': each of the experts' weights has rank 3; experts that are stacked have rank 2")
 
     def test_without_elements(self):
         for groups, experts in ((0, 2), (3, 0)):
