@@ -17,6 +17,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+import moe_opt  # noqa: E402
 import moe_opt.torch as moe  # noqa: E402
 
 GPU = torch.cuda.is_available()
@@ -126,6 +127,42 @@ def test_ends_that_lie_anywhere():
     same_bits(step(x, w, offs), step(x, w, ends()))
     strided = torch.stack([ends(), ends()], 1)[:, 1]
     same_bits(step(x, w, strided), step(x, w, ends()))
+
+
+def anywhere(tensor):
+    """The same tensor at an address that no kernel reads from."""
+    room = tensor.new_empty(tensor.numel() + 1)[1:]
+    moved = room.as_strided(tensor.shape, tensor.stride()).copy_(tensor)
+    assert moved.data_ptr() % 16
+    return moved
+
+
+def test_operands_that_begin_anywhere():
+    """Parts of other tensors: of a buffer of all parameters, say."""
+    x, w = operands()
+    offs, grad = ends(), torch.ones(M, N, dtype=BF16, device=DEVICE)
+    for order in (w.transpose(1, 2), w.detach().transpose(1, 2).contiguous().requires_grad_()):
+        leaf = anywhere(order.detach()).requires_grad_()
+        tokens = anywhere(x.detach()).requires_grad_()
+        found = moe.grouped_mm(tokens, leaf, anywhere(offs))
+        expected = moe.grouped_mm(x, order, offs)
+        same_bits([found, *torch.autograd.grad(found, (tokens, leaf), anywhere(grad))], [expected, *torch.autograd.grad(expected, (x, order), grad)])
+
+
+def test_quantizers_and_products_of_parts():
+    """Ends of groups that begin anywhere, or lie apart: those of a row or a column of a matrix of ends."""
+    x, w = (tensor.detach() for tensor in operands())
+    column = torch.stack([ends(), ends()], 1)[:, 1]
+    for offs in (anywhere(ends()), column):
+        same_bits([moe.quantize_mx(anywhere(x), 0, offs=offs).q[:M]], [moe.quantize_mx(x, 0, offs=ends()).q[:M]])
+        same_bits([moe.quantize_fp8(x, axis=0, offs=offs).q[:M]], [moe.quantize_fp8(x, axis=0, offs=ends()).q[:M]])
+        same_bits([moe.quantize_fp8_dual(x, offs).q_t[:M]], [moe.quantize_fp8_dual(x, ends()).q_t[:M]])
+        (qa, sa), (qb, sb) = moe.quantize_fp8(x), moe.quantize_fp8(w)
+        expected = moe.scaled_grouped_mm(qa, qb.transpose(1, 2), sa, sb, ends())
+        for _ in range(2):  # the second one is past torch's dispatcher
+            same_bits([moe.scaled_grouped_mm(anywhere(qa), anywhere(qb).transpose(1, 2), anywhere(sa), anywhere(sb), offs)], [expected])
+    with pytest.raises(moe_opt.InvalidArgument, match="argument 'qb': dimension 1 has stride"):
+        moe.scaled_grouped_mm(qa, anywhere(qb.transpose(1, 2).contiguous()), sa, sb, offs)
 
 
 @RECIPES

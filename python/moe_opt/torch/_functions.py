@@ -7,7 +7,7 @@ SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
 from __future__ import annotations
 
-from typing import Any, Callable, Union
+from typing import Any, Callable, Optional, Union
 
 import torch
 
@@ -34,8 +34,8 @@ Results = Union[torch.Tensor, "tuple[torch.Tensor, ...]"]
 class Function:
     """One function of a bundle; calling it with torch tensors gives the result, or the results as a tuple.
 
-    Tensors are on one device, CUDA or CPU (the emulator), and lie in memory as the manifest says. Results are new. Work goes to the
-    current stream of the device.
+    Tensors are on one device, CUDA or CPU (the emulator), and lie in memory as the manifest says; what begins anywhere, as a part of another
+    tensor does, is copied, and vectors also where their elements lie apart. Results are new. Work goes to the current stream of the device.
     """
 
     def __init__(self, bundle: str, name: str, saving: bool = False, cleared: bool = False):
@@ -80,18 +80,30 @@ class Function:
             *["    r0.zero_()"] * self._cleared,
             f"    status = run({', '.join(arguments + results)})",
             "    if status:",
-            "        check(status)",
+            f"        moved = placed({', '.join(arguments)})",
+            f"        check(run(*moved, {', '.join(results)}) if moved else status)",
             f"    return {', '.join(results)}",
         ]
         names: dict[str, Any] = {f"d{index}": dtype for index, dtype in enumerate(self.dtypes)} | {
             "run": run,
             "check": _library.check,
+            "placed": self._placed,
             "empty": torch.empty_strided,
             "fast_empty": _fast_empty,
             "current_device": _current_device,
         }
         exec("\n".join(lines), names)  # only names and integers of the manifest
         return names["call"]
+
+    def _placed(self, *arguments: torch.Tensor) -> Optional[list[torch.Tensor]]:
+        """Of a call that the library refused: the arguments, with copies of those that a copy makes right; None where there are none."""
+        moved = [
+            argument.clone(memory_format=torch.contiguous_format if argument.dim() == 1 else torch.preserve_format)
+            if argument.data_ptr() % tensor["alignment"] or (argument.dim() == 1 and not argument.is_contiguous())
+            else argument
+            for argument, tensor in zip(arguments, self.description["arguments"])
+        ]
+        return None if all(one is other for one, other in zip(moved, arguments)) else moved
 
     def empty(self, *arguments: torch.Tensor) -> Results:
         """The results before they are computed; arguments may be fake."""

@@ -150,14 +150,9 @@ def _arranged(b: Tensor) -> tuple[Tensor, bool]:
     return (b, False) if b.is_contiguous() else (rows.contiguous().transpose(1, 2), True)
 
 
-def _aligned(offs: Tensor) -> Tensor:
-    """offs as kernels read it. Where it is a part of another tensor, a copy."""
-    return offs if offs.data_ptr() % 16 == 0 and offs.is_contiguous() else offs.clone(memory_format=torch.contiguous_format)
-
-
 def _grouped_mm(a: Tensor, b: Tensor, offs: Tensor, recipe: str) -> Tensor:
     b, swapped = _arranged(b)
-    return grouped_mm_function("call", recipe, swapped)(a.contiguous(), b, _aligned(offs))
+    return grouped_mm_function("call", recipe, swapped)(a.contiguous(), b, offs)
 
 
 def _grouped_mm_fake(a: Tensor, b: Tensor, offs: Tensor, recipe: str) -> Tensor:
@@ -181,7 +176,7 @@ def _with_gradients(wanted: str, kept: str) -> None:
 
     def forward(a, b, offs, recipe):
         b, swapped = _arranged(b)
-        return with_scales(grouped_mm_function(f"forward{suffix}", recipe, swapped)(a.contiguous(), b, _aligned(offs)), recipe)
+        return with_scales(grouped_mm_function(f"forward{suffix}", recipe, swapped)(a.contiguous(), b, offs), recipe)
 
     def forward_fake(a, b, offs, recipe):
         b, swapped = _arranged(b)
@@ -198,7 +193,7 @@ def _with_gradients(wanted: str, kept: str) -> None:
         tensors = tensors[::2] if recipe in _recipes.ROUNDED else tensors
         found = grouped_mm_function(f"backward{suffix}", recipe, swapped)
         run = found if grad_out.shape[0] else found.zeros
-        return turned(run(_aligned(offs), *tensors, grad_out.contiguous()), swapped)
+        return turned(run(offs, *tensors, grad_out.contiguous()), swapped)
 
     def backward_fake(offs, *rest):
         *tensors, grad_out, recipe, swapped = rest
@@ -297,10 +292,7 @@ define_without_gradient(
 
 
 def _pack_weights(w, layout="16x64"):
-    w = w.contiguous()
-    if w.data_ptr() % 16:  # a file on the CPU is read where it lies
-        w = w.clone()
-    return function("scaled_grouped_mm.pack_weights", "call", (("layout", layout),), _kinds(w), ("ui8",))(w)
+    return function("scaled_grouped_mm.pack_weights", "call", (("layout", layout),), _kinds(w), ("ui8",))(w.contiguous())
 
 
 def _pack_weights_fake(w, layout="16x64"):
@@ -314,7 +306,7 @@ def _mixed_mm(x, w, scales, zeros, offs, bias, format, group_size):
     rows = x.shape[0] if offs is None else x.shape[0] / max(offs.shape[0], 1)
     few, some = (16, 80) if offs is None else (12, 48)
     tokens = "few" if rows <= few else "some" if rows <= some else "many"
-    operands = tuple(tensor for tensor in (w, scales, zeros, x.contiguous(), None if offs is None else _aligned(offs), bias) if tensor is not None)
+    operands = tuple(tensor for tensor in (w, scales, zeros, x.contiguous(), offs, bias) if tensor is not None)
     if x.shape[0] == 0:
         return _mixed_mm_fake(x, w, scales, zeros, offs, bias, format, group_size)
     op = "scaled_grouped_mm.mixed_mm" + "_zeros" * (zeros is not None) + "_bias" * (bias is not None)
