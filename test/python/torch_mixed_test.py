@@ -6,6 +6,8 @@ With a CUDA device the tests run there, else on the CPU, by the emulator. Data h
 
 SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
+import io
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -136,6 +138,21 @@ def test_no_gradient():
         out.sum().backward()
     with torch.no_grad():
         assert not moe.mixed_mm(tokens(4), moe.pack_mixed_weights(weight, scales), bias=bias).requires_grad
+    weights = moe.pack_mixed_weights(weight, torch.nn.Parameter(scales))
+    with pytest.raises(NotImplementedError, match="mixed_mm has no gradient"):
+        moe.mixed_mm(tokens(4), weights).sum().backward()
+    with pytest.raises(NotImplementedError, match="mixed_mm has no derivative by torch.func"):
+        torch.func.grad(lambda given: moe.mixed_mm(tokens(4), weights._replace(scales=given)).sum())(weights.scales.detach())
+
+
+def test_saved_and_loaded():
+    """By torch.save, packed, and back without a word about trust."""
+    weight, scales, _, values = plain()
+    file = io.BytesIO()
+    torch.save({"proj": moe.pack_mixed_weights(weight, scales)}, file)
+    file.seek(0)
+    weights = torch.load(file, weights_only=True)["proj"]
+    assert torch.equal(moe.mixed_mm(tokens(4), weights), expected(tokens(4), values))
 
 
 def test_compiled():

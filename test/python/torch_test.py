@@ -347,6 +347,11 @@ def test_messages_name_what_is_wrong():
         moe.grouped_mm(x, b[:, :, :16], ends(), "mxfp8")
     with pytest.raises(TypeError, match="x is of type list; it must be a torch.Tensor"):
         moe.quantize_mx([1.0])
+    for quantizer in (moe.quantize_mx, moe.quantize_fp8, moe.quantize_fp8_dual):
+        with pytest.raises(TypeError, match="offs is of type list; it must be a torch.Tensor"):
+            quantizer(x.detach(), offs=[1, 2])
+    with pytest.raises(TypeError, match="A is of type list; it must be a torch.Tensor"):
+        moe.to_fp8_rowwise_then_scaled_grouped_mm([1.0], b, ends())
     with pytest.raises(TypeError, match="sb is of type NoneType; it must be a torch.Tensor"):
         moe.scaled_grouped_mm(x, b, x, None, ends())
     with pytest.raises(TypeError, match="axis is 1.0; it must be a number"):
@@ -510,6 +515,28 @@ def test_compile_product_of_quantized_operands():
     same_bits([torch.compile(product, fullgraph=True, backend="aot_eager")(*arguments)], eager[:1])
     without_data = product(*[tensor.to("meta") for tensor in arguments])
     assert without_data.is_meta and without_data.shape == eager[0].shape
+
+
+def test_compile_quantizers():
+    x, offs = operands()[0].detach(), ends()
+    for quantizer, arguments in (
+        (moe.quantize_mx, (x,)), (moe.quantize_mx_dual, (x,)), (moe.quantize_fp8, (x,)), (moe.quantize_fp8_dual, (x, offs)),
+    ):  # fmt: skip
+        compiled = torch.compile(lambda *given, quantizer=quantizer: quantizer(*given), fullgraph=True, backend="inductor" if GPU else "aot_eager")
+        found, expected = compiled(*arguments), quantizer(*arguments)
+        assert type(found) is type(expected)
+        same_bits([found.q], [expected.q])  # whose rows are all written
+        same_bits([found.scales], [expected.scales])
+
+
+def test_without_data_sizes_are_checked():
+    """As with data: sizes that are numbers, before a model runs for real."""
+    x, w, offs = (torch.empty(size, dtype=dtype, device="meta") for size, dtype in (((2**31, K), BF16), ((E, N, K), BF16), ((E,), torch.int32)))
+    for tokens in (x, x.detach().requires_grad_()):
+        with pytest.raises(moe_opt.InvalidArgument, match="argument 'a': dimension 0 is 2147483648; it must be 0 to 2147483647"):
+            moe.grouped_mm(tokens, w.transpose(1, 2), offs)
+    with pytest.raises(moe_opt.InvalidArgument, match="argument 'b': dimension 0 is 2000; it must be 1 to 1024"):
+        moe.grouped_mm(x[:M], w[:1].expand(2000, N, K).transpose(1, 2), offs[:1].expand(2000))
 
 
 def test_compile_dynamic_tokens():
@@ -867,6 +894,15 @@ def test_filter_chooses_experts():
         moe.convert_experts_(torch.nn.Linear(2, 2))
     with pytest.raises(TypeError, match="module is of type list"):
         moe.convert_experts_([model])
+
+
+def test_shared_experts_stay_shared():
+    """Under two names of one module, and in two modules."""
+    model = torch.nn.ModuleList([Experts(), Experts()])
+    model[0].also, model[1].w1 = model[0].w1, model[0].w1
+    moe.convert_experts_(model)
+    assert type(model[0].w1) is not torch.nn.Parameter
+    assert model[0].also is model[0].w1 and model[1].w1 is model[0].w1
 
 
 def test_converted_experts_are_saved_as_plain_tensors():

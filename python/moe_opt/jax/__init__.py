@@ -167,7 +167,8 @@ def grouped_mm(a: jax.Array, b: jax.Array, offs: jax.Array, recipe: str = "fp8_r
     offs: (E) int32: group e is the rows offs[e-1] to offs[e] - 1 of a. Groups may have any size, 0 too. Rows from offs[E-1] on are in
        no group. They do not count, and what the result and the gradient of a hold there is not defined. But with
        fp8_tensorwise the scale of all rows covers them, and the result and the gradient are zero there.
-    recipe: how operands are quantized, of the product and of both products of the gradient: one of RECIPES.
+    recipe: how operands are quantized, of the product and of both products of the gradient: one of RECIPES. fp8_tensorwise takes NaN as 0 and
+       Inf as the greatest bf16.
 
     Returns (M, N) bf16. For the gradient of a a copy of b is kept, for that of b one of a, and neither a nor b: FP8 copies, with mxfp8 bf16 ones.
     Raises TypeError for what is no array, ValueError where shapes or types do not fit.

@@ -66,7 +66,8 @@ def grouped_mm(a: Tensor, b: Tensor, offs: Tensor, recipe: str = "fp8_rowwise") 
     offs: (E) int32 on the same device: group e is the rows offs[e-1] to offs[e] - 1 of a. Groups may have any size, 0 too. Rows from
        offs[E-1] on are in no group. They do not count, and what the result and the gradient of a hold there is not
        defined. But with fp8_tensorwise the scale of all rows covers them, and the result and the gradient are zero there.
-    recipe: how operands are quantized, of the product and of both products of the gradient: one of RECIPES.
+    recipe: how operands are quantized, of the product and of both products of the gradient: one of RECIPES. fp8_tensorwise takes NaN as 0 and
+       Inf as the greatest bf16.
 
     Returns (M, N) bf16. For the gradient of a a copy of b is kept, for that of b one of a, and neither a nor b: FP8 copies, with mxfp8 bf16 ones.
     Raises TypeError for what is no tensor, ValueError where shapes or types do not fit, MoeError for what the device reports.
@@ -95,6 +96,7 @@ def to_fp8_rowwise_then_scaled_grouped_mm(
     """
     if float8_dtype != torch.float8_e4m3fn:
         raise ValueError(f"float8_dtype is {float8_dtype}; it must be torch.float8_e4m3fn")
+    require_tensors(A=A, B_t=B_t, offs=offs)
     out = grouped_mm(A.to(torch.bfloat16), B_t.to(torch.bfloat16), offs, "fp8_rowwise")
     return out if out_dtype is None else out.to(out_dtype)
 
@@ -156,10 +158,12 @@ _QUANTIZERS = {
 }
 
 
-def _quantizer(name: str, x: Tensor) -> Callable[..., tuple[Tensor, ...]]:
+def _quantizer(name: str, x: Tensor, offs: Optional[Tensor] = None) -> Callable[..., tuple[Tensor, ...]]:
     """The op of a quantizer for x."""
+    require_tensors(x=x, **({} if offs is None else {"offs": offs}))
     refuse_derivatives(name, x)
-    return _QUANTIZERS[name][torch.is_grad_enabled() and x.requires_grad]
+    op, recorded = _QUANTIZERS[name]
+    return recorded if torch.is_grad_enabled() and x.requires_grad else op
 
 
 def quantize_mx(
@@ -185,12 +189,11 @@ def quantize_mx(
     """
     require_tensors(x=x)
     axis = _arguments.axis_of(x, axis)
-    return Quantized(*_quantizer("quantize_mx", x)(x, offs, axis, mode, align, dtype))
+    return Quantized(*_quantizer("quantize_mx", x, offs)(x, offs, axis, mode, align, dtype))
 
 
 def quantize_mx_dual(x: Tensor, dtype: torch.dtype = torch.float8_e4m3fn, mode: str = "rceil") -> QuantizedDual:
     """quantize_mx along both of the last two dimensions of x, which is read once."""
-    require_tensors(x=x)
     return QuantizedDual(*_quantizer("quantize_mx_dual", x)(x, mode, dtype))
 
 
@@ -216,7 +219,7 @@ def quantize_fp8(
     """
     require_tensors(x=x)
     axis = _arguments.axis_of(x, axis)
-    return Quantized(*_quantizer("quantize_fp8", x)(x, offs, granularity, axis, pow2, sanitize, align, dtype))
+    return Quantized(*_quantizer("quantize_fp8", x, offs)(x, offs, granularity, axis, pow2, sanitize, align, dtype))
 
 
 def quantize_fp8_dual(
@@ -229,5 +232,4 @@ def quantize_fp8_dual(
 ) -> QuantizedDual:
     """quantize_fp8 by rows along both of the last two dimensions of x; of tokens (M, K) the columns are cut by groups, and offs is needed.
     align: that of q_t."""
-    require_tensors(x=x)
-    return QuantizedDual(*_quantizer("quantize_fp8_dual", x)(x, offs, pow2, sanitize, align, dtype))
+    return QuantizedDual(*_quantizer("quantize_fp8_dual", x, offs)(x, offs, pow2, sanitize, align, dtype))

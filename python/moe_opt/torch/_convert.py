@@ -134,7 +134,8 @@ def convert_experts_(
        of them. It is changed in place and returned.
     filter: of the name and the parameter, true for those to convert; all of rank 3 by default.
 
-    Parameters keep names, values, gradients and requires_grad; what state_dict saves is plain tensors, and either kind can be loaded.
+    Parameters keep names, values, gradients and requires_grad; what is saved is plain tensors, and either kind can be loaded. What puts others in
+    their place undoes it: load_state_dict(..., assign=True), and loading a module that was pickled whole.
     Make the optimizer afterwards, because it holds the parameters. Raises ValueError for an unknown recipe or if nothing is converted,
     TypeError for what is no module.
     """
@@ -145,7 +146,7 @@ def convert_experts_(
     chosen = filter or _is_experts
     converted: dict[nn.Parameter, nn.Parameter] = {}
     for prefix, owner in module.named_modules():
-        for name, parameter in owner.named_parameters(recurse=False):
+        for name, parameter in owner.named_parameters(recurse=False, remove_duplicate=False):
             if not chosen(f"{prefix}.{name}" if prefix else name, parameter):
                 continue
             if _is_distributed(parameter):

@@ -34,6 +34,9 @@ class MixedWeights(NamedTuple):
         return MixedWeights(self.w.to(device), self.scales.to(device), zeros, self.format, self.group_size)
 
 
+torch.serialization.add_safe_globals([MixedWeights])  # what torch.save wrote of them, torch.load reads as it reads tensors
+
+
 def _side_by_side(numbers: Tensor) -> Tensor:
     return numbers.transpose(-1, -2).clone(memory_format=torch.contiguous_format).transpose(-1, -2)
 
@@ -161,7 +164,7 @@ def mixed_mm(x: Tensor, weights: MixedWeights, offs: Optional[Tensor] = None, bi
     NotImplementedError.
     """
     _check(x, weights, offs, bias)
-    _ops.refuse_derivatives("mixed_mm", x, bias)
     w, scales, zeros, form, group_size = weights
-    op = _OPS.mixed_mm_recorded if _ops.needs_gradient(x, bias) else _OPS.mixed_mm
+    _ops.refuse_derivatives("mixed_mm", x, w, scales, bias)
+    op = _OPS.mixed_mm_recorded if _ops.needs_gradient(x, w, scales, bias) else _OPS.mixed_mm
     return op.default(x, w, scales, zeros, offs, None if bias is None else bias.contiguous(), form, group_size)

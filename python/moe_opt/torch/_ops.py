@@ -156,7 +156,8 @@ def _grouped_mm(a: Tensor, b: Tensor, offs: Tensor, recipe: str) -> Tensor:
 
 
 def _grouped_mm_fake(a: Tensor, b: Tensor, offs: Tensor, recipe: str) -> Tensor:
-    return a.new_empty((a.shape[0], b.shape[2]))
+    b, swapped = _arranged(b)
+    return grouped_mm_function("call", recipe, swapped).fake(a, b, offs)
 
 
 define("grouped_mm(Tensor a, Tensor b, Tensor offs, str recipe) -> Tensor", _grouped_mm, _grouped_mm_fake)
@@ -180,7 +181,7 @@ def _with_gradients(wanted: str, kept: str) -> None:
 
     def forward_fake(a, b, offs, recipe):
         b, swapped = _arranged(b)
-        return with_scales(grouped_mm_function(f"forward{suffix}", recipe, swapped).empty(a, b, offs), recipe)
+        return with_scales(grouped_mm_function(f"forward{suffix}", recipe, swapped).fake(a, b, offs), recipe)
 
     def turned(results, swapped):
         """The gradient of b, the last one, as b lies."""
