@@ -7,11 +7,14 @@ SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 import contextlib
 import functools
 import io
+import os
 import pathlib
 import re
 import subprocess
 import tempfile
 import unittest
+
+os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=2")  # of the CPU, which then is two devices
 
 import jax
 import jax.numpy as jnp
@@ -124,6 +127,14 @@ class Product(unittest.TestCase):
                     if recipe == "fp8_tensorwise":
                         self.assertFalse(numpy.asarray(y[used:], numpy.float32).any() or numpy.asarray(dx[used:], numpy.float32).any())
 
+    def test_no_columns(self):
+        """A sum over no columns of weights is zero."""
+        x, w, _ = operands()
+        y, pull = jax.vjp(lambda x, w: ours(x, w, ends(10, 22, 32)), x, w[:, :0])
+        dx, dw = pull(y)
+        self.assertEqual((y.shape, dw.shape), ((M, 0), (E, 0, K)))
+        self.assertFalse(numpy.asarray(dx, numpy.float32).any())
+
     def test_one_gradient_alone(self):
         """Of an operand without a gradient, none is computed, and nothing is saved for it."""
         x, w, g = operands()
@@ -180,6 +191,29 @@ class Product(unittest.TestCase):
                     self.assertEqual(one.devices(), {jax.devices()[1]})
                     for array in (one, two[0], two[1]):
                         numpy.testing.assert_array_equal(numpy.asarray(array).view(numpy.uint16), numpy.asarray(wanted).view(numpy.uint16))
+
+    def test_shard_map(self):
+        """Each device has its part of the tokens, all have the weights, whose gradient is the sum of what each finds."""
+        x, w, g = operands()
+        count = min(2, len(jax.devices()))
+        mesh, parts = jax.sharding.Mesh(numpy.array(jax.devices()[:count]), ("tokens",)), jax.sharding.PartitionSpec("tokens")
+        whole, rows = jax.sharding.PartitionSpec(), M // count
+        offs = ends(10, 0, rows - 10)
+        for recipe in moe.RECIPES:
+            with self.subTest(recipe=recipe):
+                layer = functools.partial(ours, recipe=recipe)
+                mapped = jax.shard_map(layer, mesh=mesh, in_specs=(parts, whole, whole), out_specs=parts)
+                y, pull = jax.vjp(jax.jit(lambda x, w: mapped(x, w, offs)), x, w)
+                alone = [jax.vjp(lambda x, w: layer(x, w, offs), *pair) for pair in zip(jnp.split(x, count), [w] * count)]
+                gradients = [pull(part) for (_, pull), part in zip(alone, jnp.split(g, count))]
+                expected = (
+                    jnp.concatenate([y for y, _ in alone]), jnp.concatenate([dx for dx, _ in gradients]),
+                    functools.reduce(jnp.add, [dw for _, dw in gradients]),
+                )  # fmt: skip
+                for found, wanted in zip((y, *pull(g)), expected):
+                    numpy.testing.assert_array_equal(numpy.asarray(found).view(numpy.uint16), numpy.asarray(wanted).view(numpy.uint16))
+        mapped = jax.shard_map(lambda x, offs: tuple(moe.quantize_fp8(x, axis=0, offs=offs)), mesh=mesh, in_specs=(parts, whole), out_specs=parts)
+        self.assertEqual(mapped(x, offs)[1].shape, (count * E, K))
 
     def test_what_has_no_derivative_says_so(self):
         x, w, _ = operands()

@@ -204,6 +204,14 @@ def test_few_tokens_and_experts(recipe, rows, experts, sizes):
     same_bits(torch.autograd.grad(alone, w, grad), [dw])
 
 
+def test_no_columns():
+    """A sum over no columns of weights is zero."""
+    x, w = operands()
+    y = moe.grouped_mm(x, w[:, :0].transpose(1, 2), ends())
+    dx, dw = torch.autograd.grad(y, (x, w), torch.empty_like(y))
+    assert y.shape == (M, 0) and not dx.any() and not dw.any()
+
+
 def test_quantizers_of_no_tokens():
     x, offs = torch.empty(0, K, dtype=BF16, device=DEVICE), torch.zeros(E, dtype=torch.int32, device=DEVICE)
     assert [tuple(tensor.shape) for tensor in moe.quantize_mx(x)] == [(0, K), (0, K // 32)]

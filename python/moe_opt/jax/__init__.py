@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple, Optional, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -45,6 +45,18 @@ def _register() -> None:
         jax.ffi.register_ffi_target(_TARGET, jax.ffi.pycapsule(ctypes.cast(handler, ctypes.c_void_p).value), platform=platform)
 
 
+def _axes(*arrays: jax.Array) -> frozenset[str]:
+    """The axes of jax.shard_map along which one of the arrays differs."""
+    kinds = [jax.typeof(array) for array in arrays]
+    manual = [getattr(kind, "manual_axis_type", None) for kind in kinds]  # of JAX before 0.10 the type itself knows
+    return frozenset().union(*(getattr(kind, "vma", ()) if axes is None else axes.varying for kind, axes in zip(kinds, manual)))
+
+
+def _differing(arrays: Sequence[jax.Array], axes: frozenset[str]) -> list[jax.Array]:
+    """The arrays as such that differ along these axes of jax.shard_map. Its transpose sums over them."""
+    return [jax.lax.pcast(array, tuple(sorted(axes - _axes(array))), to="varying") if axes else array for array in arrays]
+
+
 class _Function:
     """One function of a bundle, of JAX arrays."""
 
@@ -73,7 +85,8 @@ class _Function:
         call = jax.ffi.ffi_call(
             _TARGET, results, vmap_method="sequential", input_layouts=self._input_layouts, output_layouts=self._output_layouts
         )
-        return list(call(*arguments, **self._attributes))
+        axes = _axes(*arguments)
+        return _differing(call(*_differing(arguments, axes), **self._attributes), axes)
 
     def __call__(self, *arguments: jax.Array) -> list[jax.Array]:
         return _call(self, *arguments)
@@ -146,10 +159,10 @@ def _backward(recipe: str, saved: Any, grad: Any) -> tuple[Optional[jax.Array], 
     if isinstance(grad, SymbolicZero):
         return None, None, none
     function = _grouped_mm_function(f"backward{suffix}", recipe)
-    if grad.shape[0]:
+    if grad.shape[0] and grad.shape[1]:
         found = function(offs, *operands, grad)
     else:  # no kernel sums over a dimension of size 0
-        found = [jnp.zeros(result.shape, result.dtype) for result in function.results(offs, *operands, grad)]
+        found = _differing([jnp.zeros(result.shape, result.dtype) for result in function.results(offs, *operands, grad)], _axes(offs))
     grad_a = None if suffix == "_b" else _result(found[0], offs, recipe)
     grad_b = None if suffix == "_a" else found[-1].transpose(0, 2, 1)  # (E, N, K), which is how b lies in memory
     return grad_a, grad_b, none
@@ -175,7 +188,7 @@ def grouped_mm(a: jax.Array, b: jax.Array, offs: jax.Array, recipe: str = "fp8_r
     """
     _arguments.require_tensors(a=a, b=b, offs=offs)
     _arguments.check_product(a, b, offs, recipe, DTYPES["bf16"], DTYPES["i32"])
-    return _product(a, b, offs, recipe)
+    return _product(*_differing((a, b, offs), _axes(a, b, offs)), recipe)
 
 
 # ---- Products of quantized operands ----

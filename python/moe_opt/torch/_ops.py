@@ -193,7 +193,7 @@ def _with_gradients(wanted: str, kept: str) -> None:
         *tensors, grad_out, recipe, swapped = rest
         tensors = tensors[::2] if recipe in _recipes.ROUNDED else tensors
         found = grouped_mm_function(f"backward{suffix}", recipe, swapped)
-        run = found if grad_out.shape[0] else found.zeros
+        run = found if grad_out.numel() else found.zeros
         return turned(run(offs, *tensors, grad_out.contiguous()), swapped)
 
     def backward_fake(offs, *rest):
