@@ -599,10 +599,28 @@ def test_cuda_graph(recipe):
 
 
 @on_gpu
+def test_cuda_graph_of_parts():
+    """What a copy has to move into place is copied in the graph: a replay sees what is there then."""
+    x, part = operands()[0].detach(), torch.cat([ends()[:1], ends()])[1:]
+    moe.quantize_fp8_dual(x, part)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = moe.quantize_fp8_dual(x, part)
+    for kind in ("odd", "first empty"):
+        part.copy_(ends(kind))
+        x.normal_()
+        graph.replay()
+        same_bits(captured[:2], moe.quantize_fp8_dual(x, ends(kind))[:2])
+        same_bits([captured.q_t[:M], captured.scales_t], [tensor[:size] for tensor, size in zip(moe.quantize_fp8_dual(x, ends(kind))[2:], (M, E))])
+
+
+@on_gpu
 def test_no_host_synchronization():
     x, w = operands()
     step(x, w, ends())
     offs, grad = ends(), torch.randn(M, N, device="cuda", dtype=BF16)
+    part = torch.cat([offs[:1], offs])[1:]  # which is copied
     torch.cuda.synchronize()
     torch.cuda.set_sync_debug_mode("error")
     try:
@@ -610,6 +628,7 @@ def test_no_host_synchronization():
         torch.autograd.grad(y, (x, w), grad)
         moe.quantize_mx(x)
         moe.quantize_fp8(w, axis=1)
+        moe.quantize_fp8_dual(x, part)
     finally:
         torch.cuda.set_sync_debug_mode("default")
 
