@@ -9,7 +9,8 @@
  * own.
  *
  * Errors: a status, and a report: one line without a newline that names kernel, line of the PTX,
- * instruction, CTA, warp, lane and address, as far as they are known.
+ * instruction, CTA, warp, lane and address, as far as they are known. A pointer that must not be
+ * NULL and is, is MOE_EMU_INVALID_ARGUMENT, out_report too.
  *
  * Threads: a module may be launched from several threads at once.
  *
@@ -53,7 +54,7 @@ MOE_API moe_emu_status_t moe_emu_module_load(const char *text, size_t size,
 /* Frees the module. Its launches must have finished. NULL is allowed. */
 MOE_API void moe_emu_module_destroy(moe_emu_module_t *module);
 
-/* Whether the module has a kernel of this name. */
+/* Whether the module has a kernel of this name; false where either is NULL. */
 MOE_API bool moe_emu_module_has(const moe_emu_module_t *module, const char *kernel);
 
 /* Whether the launches before a launch that may start early still use a buffer. */

@@ -110,6 +110,8 @@ static moe_rt_status_t is_zero(const moe_rt_call_t *call, int64_t offset, int64_
 
 moe_rt_status_t moe_rt_call_check_zeroed(const moe_rt_call_t *call, void *stream,
                                          const char **out_name, int *out_count) {
+  if (!out_name || !out_count)
+    return moe__rt_fail(MOE_RT_INVALID_ARGUMENT, "%s: out_name or out_count is NULL", __func__);
   *out_name = NULL;
   *out_count = 0;
   if (!call)

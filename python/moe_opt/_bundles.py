@@ -23,6 +23,23 @@ def folder() -> pathlib.Path:
     raise NotFound(f"no bundles in {' or '.join(map(str, choices))}; ./dev wheel makes them in a source tree")
 
 
+_ENTRY = {"bundle": str, "op": str, "attributes": dict, "operands": list, "results": list, "functions": dict}
+_TENSOR = {"name": str, "dtype": str, "rank": int, "order": list}
+
+
+def _has(value: Any, kinds: Mapping[str, type]) -> bool:
+    return isinstance(value, dict) and all(isinstance(value.get(name), kind) for name, kind in kinds.items())
+
+
+def _is_entry(entry: Any) -> bool:
+    """Whether an entry of index.json is one that python/make_bundles.py writes."""
+    return (
+        _has(entry, _ENTRY)
+        and all(_has(tensor, _TENSOR) for tensor in (*entry["operands"], *entry["results"]))
+        and all(isinstance(name, str) for name in entry["functions"].values())
+    )
+
+
 @functools.lru_cache(maxsize=None)
 def index() -> list[dict[str, Any]]:
     """The entries of index.json, which python/make_bundles.py describes."""
@@ -34,7 +51,12 @@ def index() -> list[dict[str, Any]]:
         raise InvalidBundle(f"{folder() / 'index.json'}: is a {type(content).__name__}; it must be an object")
     if content.get("version") != 1:
         raise NotFound(f"{folder() / 'index.json'}: has version {content.get('version')}; this package knows 1")
-    entries: list[dict[str, Any]] = content["bundles"]
+    entries: list[dict[str, Any]] = content.get("bundles")
+    if not isinstance(entries, list):
+        raise InvalidBundle(f"{folder() / 'index.json'}: bundles is a {type(entries).__name__}; it must be a list")
+    for place, entry in enumerate(entries):
+        if not _is_entry(entry):
+            raise InvalidBundle(f"{folder() / 'index.json'}: bundles[{place}] does not describe a bundle")
     return entries
 
 

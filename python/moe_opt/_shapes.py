@@ -12,7 +12,7 @@ from moe_opt import _bundles, _library
 
 def description(bundle: str, name: str) -> dict[str, Any]:
     """What the manifest says of a function of a bundle of the package; the errors of `moe_opt.load`."""
-    _library.program(_bundles.folder() / bundle)  # which checks it
+    _library.program(_bundles.folder() / bundle).function(name)  # which checks both
     manifest = json.loads((_bundles.folder() / bundle / "manifest.json").read_text(encoding="utf-8"))
     (function,) = (function for function in manifest["functions"] if function["name"] == name)
     return function

@@ -239,6 +239,32 @@ static void test_registers(void **state) {
 
 /* ---- Launches ---- */
 
+/* A pointer that must be there and is not is an error, and the report says which. */
+static void test_null(void **state) {
+  (void)state;
+  moe_emu_module_t *module = NULL;
+  moe_emu_tensor_map_t map = {.rank = 1};
+  uint8_t bytes[MOE_EMU_TENSOR_MAP_BYTES];
+  moe_emu_report_t report;
+#define EXPECT_NULL(call, expected)                                                                \
+  do {                                                                                             \
+    assert_int_equal(call, MOE_EMU_INVALID_ARGUMENT);                                              \
+    assert_string_equal(report.text, expected " is NULL");                                         \
+  } while (0)
+  EXPECT_NULL(moe_emu_module_load(NULL, 1, &module, &report), "text or out_module");
+  EXPECT_NULL(moe_emu_module_load("", 0, NULL, &report), "text or out_module");
+  EXPECT_NULL(moe_emu_launch(NULL, NULL, NULL, &report),
+              "module, launch, or its kernel, parameters or buffers");
+  EXPECT_NULL(moe_emu_tensor_map_encode(NULL, bytes, &report), "map or out_bytes");
+  EXPECT_NULL(moe_emu_tensor_map_encode(&map, NULL, &report), "map or out_bytes");
+#undef EXPECT_NULL
+  assert_int_equal(moe_emu_module_load("", 0, &module, NULL), MOE_EMU_INVALID_ARGUMENT);
+  assert_int_equal(moe_emu_launch(NULL, NULL, NULL, NULL), MOE_EMU_INVALID_ARGUMENT);
+  assert_int_equal(moe_emu_tensor_map_encode(&map, bytes, NULL), MOE_EMU_INVALID_ARGUMENT);
+  assert_false(moe_emu_module_has(NULL, "k"));
+  moe_emu_module_destroy(NULL);
+}
+
 static void test_launches(void **state) {
   (void)state;
   static const char ptx[] = ".version 8.0\n.target sm_90a\n.address_size 64\n"
@@ -270,6 +296,11 @@ static void test_launches(void **state) {
   EXPECT_INVALID(bad.block[0] = 32, "kernel 'k': block.x is 32; .reqntid says 64");
   EXPECT_INVALID(bad.grid[1] = 0, "kernel 'k': grid.y is 0 and block.y is 1");
   EXPECT_INVALID(bad.parameter_count = 0, "kernel 'k': 0 parameters given; it has 1");
+  EXPECT_INVALID(bad.buffer_count = -1, "kernel 'k': -1 buffers");
+  static const char missing[] = "module, launch, or its kernel, parameters or buffers is NULL";
+  EXPECT_INVALID(bad.kernel = NULL, missing);
+  EXPECT_INVALID(bad.parameters = NULL, missing);
+  EXPECT_INVALID(bad.buffer_count = 1, missing);
   EXPECT_INVALID(bad.parameter_bytes = &eight,
                  "kernel 'k': parameter 0 has 8 bytes; the PTX declares 4");
   EXPECT_INVALID(bad.dynamic_shared = 232449,
@@ -283,7 +314,7 @@ int main(void) {
       cmocka_unit_test(test_initialization), cmocka_unit_test(test_races),
       cmocka_unit_test(test_mbarriers),      cmocka_unit_test(test_not_modeled),
       cmocka_unit_test(test_barriers),       cmocka_unit_test(test_registers),
-      cmocka_unit_test(test_launches),
+      cmocka_unit_test(test_launches),       cmocka_unit_test(test_null),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

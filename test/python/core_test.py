@@ -8,6 +8,7 @@ SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
 import ctypes
 import importlib.util
+import json
 import os
 import pathlib
 import re
@@ -390,9 +391,19 @@ class Programs(unittest.TestCase):
                     ((folder / "index.json").read_text()[:100], moe_opt.InvalidBundle, "index.json: "),
                     ("[]", moe_opt.InvalidBundle, "index.json: is a list; it must be an object"),
                     ('{"version": 2}', moe_opt.NotFound, "index.json: has version 2; this package knows 1"),
+                    ('{"version": 1}', moe_opt.InvalidBundle, "index.json: bundles is a NoneType; it must be a list"),
+                    ('{"version": 1, "bundles": [{}]}', moe_opt.InvalidBundle, "index.json: bundles[0] does not describe a bundle"),
                 ):
                     index.write_text(text)
                     self.refuses(error, message, moe_opt._bundles.index.__wrapped__)
+                entry = next(entry for entry in json.loads((folder / "index.json").read_text())["bundles"] if entry["op"] == "mx_quantize.quantize")
+                for field in entry:
+                    for wrong in (None, [1], {"call": 1}):
+                        index.write_text(json.dumps({"version": 1, "bundles": [entry, entry | {field: wrong}]}))
+                        if field != "attributes" or not isinstance(wrong, dict):
+                            self.refuses(moe_opt.InvalidBundle, "index.json: bundles[1] does not", moe_opt._bundles.index.__wrapped__)
+                shutil.copytree(self.folder, index.parent / "whole")
+                self.refuses(moe_opt.NotFound, "no function 'other'", lambda: _shapes.description("whole", "other"))
                 shutil.copytree(self.folder, index.parent / "bundle")
                 manifest = index.parent / "bundle" / "manifest.json"
                 manifest.write_bytes(manifest.read_bytes()[:500])
