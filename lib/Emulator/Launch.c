@@ -40,12 +40,8 @@ static moe_emu_status_t fail(moe_emu_report_t *report, moe_emu_status_t status, 
   return status;
 }
 
-/* Whether what a public function must be given is there. Empties the report. */
-static moe_emu_status_t require(bool is_given, const char *what, moe_emu_report_t *report) {
-  if (!report)
-    return MOE_EMU_INVALID_ARGUMENT;
-  report->text[0] = '\0';
-  return is_given ? MOE_EMU_OK : fail(report, MOE_EMU_INVALID_ARGUMENT, "%s is NULL", what);
+static moe_emu_status_t fail_null(moe_emu_report_t *report, const char *what) {
+  return fail(report, MOE_EMU_INVALID_ARGUMENT, "%s is NULL", what);
 }
 
 /* ---- Modules ---- */
@@ -54,9 +50,11 @@ moe_emu_status_t moe_emu_module_load(const char *text, size_t size, moe_emu_modu
                                      moe_emu_report_t *out_report) {
   if (out_module)
     *out_module = NULL;
-  moe_emu_status_t status = require(text && out_module, "text or out_module", out_report);
-  if (status != MOE_EMU_OK)
-    return status;
+  if (!out_report)
+    return MOE_EMU_INVALID_ARGUMENT;
+  out_report->text[0] = '\0';
+  if (!text || !out_module)
+    return fail_null(out_report, "text or out_module");
   moe_emu_module_t *module = calloc(1, sizeof *module);
   if (!module)
     return fail(out_report, MOE_EMU_OUT_OF_MEMORY, "out of memory");
@@ -434,13 +432,13 @@ static moe_emu_status_t run_launch(moe__emu_machine_t *machine, const moe_emu_mo
 
 moe_emu_status_t moe_emu_launch(const moe_emu_module_t *module, const moe_emu_launch_t *launch,
                                 const moe_emu_options_t *options, moe_emu_report_t *out_report) {
-  bool is_given = module && launch && launch->kernel &&
-                  (launch->parameters || launch->parameter_count <= 0) &&
-                  (launch->buffers || launch->buffer_count <= 0);
-  moe_emu_status_t status =
-      require(is_given, "module, launch, or its kernel, parameters or buffers", out_report);
-  if (status != MOE_EMU_OK)
-    return status;
+  if (!out_report)
+    return MOE_EMU_INVALID_ARGUMENT;
+  out_report->text[0] = '\0';
+  if (!module || !launch || !launch->kernel ||
+      (!launch->parameters && launch->parameter_count > 0) ||
+      (!launch->buffers && launch->buffer_count > 0))
+    return fail_null(out_report, "module, launch, or its kernel, parameters or buffers");
   moe__emu_machine_t *machine = calloc(1, sizeof *machine);
   if (!machine)
     return fail(out_report, MOE_EMU_OUT_OF_MEMORY, "out of memory");
@@ -448,7 +446,7 @@ moe_emu_status_t moe_emu_launch(const moe_emu_module_t *module, const moe_emu_la
   machine->cluster_size = 1;
   if (options)
     machine->options = *options;
-  status = prepare(machine, module, out_report);
+  moe_emu_status_t status = prepare(machine, module, out_report);
   if (status == MOE_EMU_OK)
     status = run_launch(machine, module, out_report);
   if (launch->out_has_waited)
@@ -463,9 +461,11 @@ moe_emu_status_t moe_emu_launch(const moe_emu_module_t *module, const moe_emu_la
 moe_emu_status_t moe_emu_tensor_map_encode(const moe_emu_tensor_map_t *map,
                                            uint8_t out_bytes[MOE_EMU_TENSOR_MAP_BYTES],
                                            moe_emu_report_t *out_report) {
-  moe_emu_status_t status = require(map && out_bytes, "map or out_bytes", out_report);
-  if (status != MOE_EMU_OK)
-    return status;
+  if (!out_report)
+    return MOE_EMU_INVALID_ARGUMENT;
+  out_report->text[0] = '\0';
+  if (!map || !out_bytes)
+    return fail_null(out_report, "map or out_bytes");
   moe__emu_tma_map_t encoded = {
       .type = (moe__emu_tma_type_t)map->type,
       .rank = map->rank,
