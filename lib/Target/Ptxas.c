@@ -166,8 +166,19 @@ static const char *unfit(const char *text) {
   return NULL;
 }
 
+/* Whether what ptxas says is about registers that it does not have. */
+static bool is_about_registers(const char *reason, size_t length) {
+  static const char *const signs[] = {"egisters", "setmaxnreg", "Local memory", "spill"};
+  bool is = false;
+  for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
+    is |= length && memmem(reason, length, signs[i], strlen(signs[i]));
+  return is;
+}
+
 /* The error of a ptxas that says no, with the `length` bytes that it gives as a reason. One that is
- * older than what the kernels are tested with says no to some that a newer one takes. */
+ * older than what the kernels are tested with says no to some that a newer one takes; and a kernel
+ * that has no registers may have them with another schedule, or where LLVM does not know its sizes:
+ * docs/rationale/static-sizes.md. */
 static void rejected(MlirOperation module, const char *ptxas, const char *assembler,
                      const char *reason, size_t length) {
   static const char tested[] = "13.3";
@@ -177,8 +188,11 @@ static void rejected(MlirOperation module, const char *ptxas, const char *assemb
              tested);
   while (length && reason[length - 1] == '\n')
     length--;
-  moe__error(module, "%s rejects the generated PTX: %.*s%s", ptxas, length ? (int)length : INT_MAX,
-             length ? reason : "it says nothing", advice);
+  const char *fewer = is_about_registers(reason, length)
+                          ? "; another schedule, or `?` for static sizes, may take fewer registers"
+                          : "";
+  moe__error(module, "%s rejects the generated PTX: %.*s%s%s", ptxas,
+             length ? (int)length : INT_MAX, length ? reason : "it says nothing", fewer, advice);
 }
 
 /* files[0] holds the PTX; ptxas writes to files[1]. */
