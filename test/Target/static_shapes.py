@@ -80,7 +80,7 @@ def quantizer(rnd, compiler):
         which, dimension, size, wanted = missing.groups()
         # What must be `?` follows from a tensor that is not static yet, most often the result.
         of = [*variant.results, *variant.operands] if wanted == "?" else variant.results if which == "result" else variant.operands
-        tensor = next((name for name in of if sizes_of(tensors[name])[int(dimension)] == "?"), None)
+        tensor = next((name for name in of if sizes_of(tensors[name])[int(dimension):][:1] == ["?"]), None)
         if not tensor:
             break
         tensors[tensor] = with_size(tensors[tensor], int(dimension), wanted if size == "?" else size)

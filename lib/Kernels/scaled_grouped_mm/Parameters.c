@@ -89,6 +89,14 @@ static bool hides_sizes(const moe__scaled_mm_t *s, MlirOperation op, int64_t col
   return columns <= 64 || (s->has_bias && s->which == MOE__FORWARD);
 }
 
+/* Whether ptxas has no registers even then: of one group, which is searched in one step, with a
+ * bias and scales of all rows. As of two groups it has them. */
+static bool searches_two_groups(const moe__scaled_mm_t *s) {
+  return s->which == MOE__FORWARD && s->has_bias && s->layout.groups.max_groups == 1 &&
+         s->operands[MOE__MM_QA].granularity == MOE__SCALE_OF_ROW &&
+         s->operands[MOE__MM_QB].granularity == MOE__SCALE_OF_ROW;
+}
+
 static void add_extents(moe__scaled_mm_t *s, MlirOperation op) {
   moe__kernel_t *kernel = &s->kernel;
   MlirType qa = moe__factor_type(op, MOE__MM_QA), qb = moe__factor_type(op, MOE__MM_QB);
@@ -105,6 +113,8 @@ static void add_extents(moe__scaled_mm_t *s, MlirOperation op) {
   s->experts =
       extent(kernel, is_gradient ? moe__tensor_number(op, MOE__OFFS) : qb_number, 0, of_experts);
   s->columns = extent(kernel, qb_number, qb_rank - 1, qb);
+  if (hides && searches_two_groups(s))
+    s->layout.groups.max_groups = 2;
 }
 
 void moe__mm_add_parameters(moe__scaled_mm_t *s, MlirOperation op) {

@@ -114,7 +114,7 @@ static bool lower(const moe__lowering_t *lowering) {
   moe__kernel_await_launches(kernel);
   if (moe__mm_has_groups(&s))
     s.groups = moe__groups_create(
-        kernel, &layout->groups, s.experts.value, s.operands[MOE__MM_QA].rows,
+        kernel, &s.layout.groups, s.experts.value, s.operands[MOE__MM_QA].rows,
         moe__ceil_div(b, s.columns.value, s.operands[MOE__MM_QB].rows), s.schedule.band);
 
   MlirValue loader = moe__i32(b, moe__mm_threads(&s.schedule));

@@ -8,6 +8,7 @@
 // RUN: moe-run %t --function gradient_aligned --device emu --check --runs 1 --random 4 --exact --nan-groups --groups edge | FileCheck %s
 // RUN: moe-run %t --function groups_64 --device emu --check --runs 1 --random 5 --exact --nan-groups --groups ragged | FileCheck %s
 // RUN: moe-run %t --function columns_32 --device emu --check --runs 1 --random 7 --exact --nan-groups --groups ragged | FileCheck %s
+// RUN: moe-run %t --function one_expert --device emu --check --runs 1 --random 8 --exact --nan-groups --groups ragged | FileCheck %s
 // CHECK: out equal the C reference in every bit
 
 #col_major = affine_map<(e, k, n) -> (e, n, k)>
@@ -53,4 +54,10 @@ func.func @columns_32(%qa: tensor<64x2304xf8E4M3FN>, %qb: tensor<2304x32xf8E4M3F
   %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "promoted", granularity = "1x128", align = 128 : i64}
       : (tensor<64x2304xf8E4M3FN>, tensor<2304x32xf8E4M3FN, #tokens_last>, tensor<18x64xf32>, tensor<18x32xf32>, tensor<16xi32>) -> tensor<16x64x32xf32>
   return %out : tensor<16x64x32xf32>
+}
+
+func.func @one_expert(%qa: tensor<200x128xf8E4M3FN>, %qb: tensor<1x128x80xf8E4M3FN, #col_major>, %sa: tensor<200xf32>, %sb: tensor<1x80xf32>, %offs: tensor<1xi32>, %bias: tensor<1x80xf32>) -> tensor<200x80xf32> {
+  %out = "scaled_grouped_mm.scaled_mm_bias"(%qa, %qb, %sa, %sb, %offs, %bias) {accumulate = "promoted"}
+      : (tensor<200x128xf8E4M3FN>, tensor<1x128x80xf8E4M3FN, #col_major>, tensor<200xf32>, tensor<1x80xf32>, tensor<1xi32>, tensor<1x80xf32>) -> tensor<200x80xf32>
+  return %out : tensor<200x80xf32>
 }
