@@ -125,6 +125,8 @@ class View(NamedTuple):
 
 def view_numpy(array: numpy.ndarray[Any, Any], element: str, is_written: bool) -> View:
     """A numpy array. Unsigned integers of 16 bits are taken as the bits of bf16 where that is wanted, as numpy has no such type."""
+    if isinstance(array, numpy.ma.MaskedArray):
+        raise ValueError("is a masked array, whose mask kernels would not see")
     if is_written and not array.flags.writeable:
         raise ValueError("is read-only; it would be written")
     dtype = array.dtype
@@ -153,6 +155,8 @@ def view_memory(memory: Memory) -> View:
     order = memory.order or tuple(range(rank))
     if sorted(order) != list(range(rank)):
         raise ValueError(f"has the order {order}; it must be a permutation of {rank} dimensions")
+    if not 0 <= memory.address < 2**64 or not all(0 <= size < 2**63 for size in memory.shape):
+        raise ValueError(f"has the address {memory.address} and the shape {tuple(memory.shape)}, which no memory has")
     element = ELEMENT_TYPES.get(memory.dtype)
     if element is None:
         raise ValueError(f"has elements of {memory.dtype}; they must be one of {', '.join(ELEMENT_TYPES)}")

@@ -45,10 +45,11 @@ def _describe(info: Any) -> TensorInfo:
 
 def _stream_address(stream: Any) -> int:
     """The address of a CUDA stream given as a number or by the protocol `__cuda_stream__`."""
-    if hasattr(stream, "__cuda_stream__"):
-        return int(stream.__cuda_stream__()[1])
-    if isinstance(stream, int):
-        return stream
+    address = int(stream.__cuda_stream__()[1]) if hasattr(stream, "__cuda_stream__") else stream
+    if isinstance(address, int):
+        if not 0 <= address < 2**64:
+            raise InvalidArgument(f"stream is {address}, which is no address")
+        return address
     raise TypeError(f"stream is a {type(stream).__name__}; it must be an address or have __cuda_stream__")
 
 
@@ -139,6 +140,8 @@ class Program:
         self._functions = {function.name: function for function in (Function(handle, address) for address in addresses)}
 
     def __getitem__(self, name: str) -> Function:
+        if not isinstance(name, str):
+            raise TypeError(f"a function is asked for by its name, a str, and not by a {type(name).__name__}")
         if name not in self._functions:
             self._handle.function(name)  # raises NotFound, which lists those there are
         return self._functions[name]

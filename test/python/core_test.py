@@ -304,6 +304,12 @@ class Programs(unittest.TestCase):
         tensors = [moe_opt.Memory(array.ctypes.data, array.shape, dtype, device=None) for array, dtype in zip(out, dtypes)]
         self.program(moe_opt.Memory(self.x.ctypes.data, (32, 64), "f32", device=None), out=tensors)
         self.assertTrue(numpy.array_equal(out[0], as_bytes(expected[0])))
+        for address, shape in ((2**64 + self.x.ctypes.data, (32, 64)), (self.x.ctypes.data, (2**64 + 32, 64))):
+            beyond = moe_opt.Memory(address, shape, "f32", device=None)
+            self.refuses(moe_opt.InvalidArgument, "argument 'x': has the address", lambda beyond=beyond: self.program(beyond, out=tensors))
+        masked = numpy.ma.array(self.x, mask=self.x > 0)
+        self.refuses(moe_opt.InvalidArgument, "argument 'x': is a masked array", lambda: self.program(masked))
+        self.refuses(TypeError, "a function is asked for by its name", lambda: self.program[0])
         turned = moe_opt.Memory(self.x.ctypes.data, (32, 64), "f32", device=None, order=(1, 0))
         self.refuses(moe_opt.InvalidArgument, "has stride 32; it must be 1", lambda: self.program(turned, out=tensors))
         self.refuses(moe_opt.InvalidArgument, "has the order (1, 1)", lambda: self.program(turned._replace(order=(1, 1)), out=tensors))
@@ -372,6 +378,8 @@ class Programs(unittest.TestCase):
         self.refuses(moe_opt.InvalidArgument, "cannot export", lambda: self.program(far, stream=stream))
         self.assertEqual(far.stream, 78)
         self.refuses(TypeError, "stream is a str", lambda: self.program(far, stream="7"))
+        for stream in (-1, 2**64):
+            self.refuses(moe_opt.InvalidArgument, f"stream is {stream}, which is no address", lambda stream=stream: self.program(far, stream=stream))
 
     def test_damaged(self):
         with tempfile.TemporaryDirectory() as temporary:
