@@ -13,8 +13,9 @@
  *   moe_module_destroy
  *
  * Errors: every function that can fail returns a moe_status_t and has reported the reason as a
- * diagnostic. Output pointers are set to NULL (or zero) first. Running out of memory ends the
- * process, as it does inside LLVM.
+ * diagnostic. Output pointers are set to NULL (or zero) first. A pointer that must not be NULL and
+ * is, is MOE_USAGE, without a diagnostic; a question about NULL is answered with no, and a count
+ * that nobody wants may be NULL. Running out of memory ends the process, as it does inside LLVM.
  *
  * Threads: a compiler and its modules belong to one thread at a time. Several threads use several
  * compilers.

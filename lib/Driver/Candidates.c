@@ -90,6 +90,8 @@ static moe_status_t write_all(const moe_module_t *copies, int count, const char 
 }
 
 moe_status_t moe_module_write_candidates(moe_module_t *module, const char *directory) {
+  if (!module || !directory)
+    return MOE_USAGE;
   moe_status_t status = moe_module_lower(module, "fused");
   if (status != MOE_OK)
     return status;

@@ -15,22 +15,26 @@ static const char *const targets[] = {"sm_90a"};
 static const size_t num_targets = sizeof targets / sizeof targets[0];
 
 const moe_pass_info_t *moe_compiler_passes(size_t *out_count) {
-  *out_count = moe__num_passes;
+  if (out_count)
+    *out_count = moe__num_passes;
   return moe__passes;
 }
 
 const moe_pass_option_info_t *moe_compiler_pass_options(size_t *out_count) {
-  *out_count = moe__num_pass_options;
+  if (out_count)
+    *out_count = moe__num_pass_options;
   return moe__pass_options;
 }
 
 const moe_stage_info_t *moe_compiler_stages(size_t *out_count) {
-  *out_count = moe__num_stages;
+  if (out_count)
+    *out_count = moe__num_stages;
   return moe__stages;
 }
 
 const moe_dialect_info_t *moe_compiler_dialects(size_t *out_count) {
-  *out_count = moe__num_dialects;
+  if (out_count)
+    *out_count = moe__num_dialects;
   return moe__dialects;
 }
 
@@ -106,6 +110,8 @@ static moe_status_t initialize(moe_compiler_t *compiler) {
 
 moe_status_t moe_compiler_create(const moe_compiler_options_t *options,
                                  moe_compiler_t **out_compiler) {
+  if (!out_compiler)
+    return MOE_USAGE;
   *out_compiler = NULL;
   moe_compiler_t *compiler = moe__allocate(sizeof *compiler);
   *compiler = (moe_compiler_t){.options = options ? *options : moe_compiler_options_default()};
@@ -140,6 +146,8 @@ void moe_compiler_destroy(moe_compiler_t *compiler) {
 }
 
 bool moe_compiler_has_pass(moe_compiler_t *compiler, const char *argument) {
+  if (!compiler || !argument)
+    return false;
   for (size_t i = 0; i < moe__num_passes; i++) {
     if (!strcmp(moe__passes[i].argument, argument))
       return true;
@@ -165,6 +173,8 @@ moe_status_t moe_compiler_check_pipeline(moe_compiler_t *compiler, const char *p
                                          const char **out_canonical) {
   if (out_canonical)
     *out_canonical = NULL;
+  if (!compiler || !pipeline)
+    return MOE_USAGE;
   MlirPassManager manager = moe__pipeline_parse(compiler, pipeline);
   if (mlirPassManagerIsNull(manager))
     return MOE_USAGE;
@@ -180,7 +190,11 @@ moe_status_t moe_compiler_check_pipeline(moe_compiler_t *compiler, const char *p
 
 moe_status_t moe_compiler_stage_pipeline(moe_compiler_t *compiler, const char *stage,
                                          const char **out_pipeline) {
+  if (!out_pipeline)
+    return MOE_USAGE;
   *out_pipeline = NULL;
+  if (!compiler || !stage)
+    return MOE_USAGE;
   size_t index = moe__stage_find(compiler, stage);
   if (index == moe__num_stages)
     return MOE_USAGE;
@@ -228,12 +242,16 @@ static moe_status_t parse(moe_module_t *module, const char *text, size_t length)
 }
 
 bool moe_module_has_kernels(const moe_module_t *module) {
-  return module->has_kernels;
+  return module && module->has_kernels;
 }
 
 moe_status_t moe_module_parse(moe_compiler_t *compiler, const char *name, const char *text,
                               size_t length, moe_module_t **out_module) {
+  if (!out_module)
+    return MOE_USAGE;
   *out_module = NULL;
+  if (!compiler || !text)
+    return MOE_USAGE;
   moe_module_t *module = moe__allocate(sizeof *module);
   *module = (moe_module_t){
       .compiler = compiler, .name = moe__copy_string(name), .text = moe__copy(text, length)};
@@ -280,6 +298,8 @@ MlirOpPrintingFlags moe__printing_flags(const moe_printing_t *printing) {
 }
 
 moe_status_t moe_module_bytecode(moe_module_t *module, const char **out_data, size_t *out_length) {
+  if (!module || !out_data || !out_length)
+    return MOE_USAGE;
   moe__text_clear(&module->printed);
   mlirOperationWriteBytecode(mlirModuleGetOperation(module->ir), moe__append_ref, &module->printed);
   *out_data = module->printed.data;
@@ -289,6 +309,8 @@ moe_status_t moe_module_bytecode(moe_module_t *module, const char **out_data, si
 
 moe_status_t moe_module_print(moe_module_t *module, bool generic, const char **out_text,
                               size_t *out_length) {
+  if (!module || !out_text || !out_length)
+    return MOE_USAGE;
   moe__text_clear(&module->printed);
   moe_printing_t printing = module->compiler->options.printing;
   printing.generic |= generic;

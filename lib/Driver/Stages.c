@@ -140,6 +140,8 @@ static moe_status_t run_pipeline(moe_module_t *module, const char *pipeline, boo
 }
 
 moe_status_t moe_module_run(moe_module_t *module, const char *pipeline) {
+  if (!module || !pipeline)
+    return MOE_USAGE;
   module->compiler->source = (moe__source_t){module->name, module->text};
   moe__module_drop_artifacts(module);
   size_t errors_before = module->compiler->num_errors;
@@ -211,6 +213,8 @@ void moe__module_drop_artifacts(moe_module_t *module) {
 }
 
 moe_status_t moe_module_lower(moe_module_t *module, const char *stage_name) {
+  if (!module || !stage_name)
+    return MOE_USAGE;
   moe_compiler_t *compiler = module->compiler;
   compiler->source = (moe__source_t){module->name, module->text};
   moe__module_drop_artifacts(module);
@@ -243,8 +247,12 @@ static const moe__bytes_t *artifact_of(const moe_module_t *module, size_t stage)
 
 moe_status_t moe_module_artifact(moe_module_t *module, const char *name, const char **out_data,
                                  size_t *out_length) {
+  if (!out_data || !out_length)
+    return MOE_USAGE;
   *out_data = NULL;
   *out_length = 0;
+  if (!module || !name)
+    return MOE_USAGE;
   moe_compiler_t *compiler = module->compiler;
   size_t stage = moe__stage_find(compiler, name);
   if (stage == moe__num_stages)
@@ -263,8 +271,12 @@ moe_status_t moe_module_artifact(moe_module_t *module, const char *name, const c
 
 moe_status_t moe_module_resources(moe_module_t *module, const moe_kernel_resources_t **out_kernels,
                                   size_t *out_count) {
+  if (!out_kernels || !out_count)
+    return MOE_USAGE;
   *out_kernels = NULL;
   *out_count = 0;
+  if (!module)
+    return MOE_USAGE;
   if (!module->cubin.data) {
     moe__report(module->compiler, MOE_ERROR, NULL, 0, 0, "no cubin has been made");
     return MOE_USAGE;
@@ -279,6 +291,8 @@ moe_status_t moe_module_resources(moe_module_t *module, const moe_kernel_resourc
 }
 
 moe_status_t moe_module_write_bundle(moe_module_t *module, const char *directory) {
+  if (!module || !directory)
+    return MOE_USAGE;
   moe_compiler_t *compiler = module->compiler;
   if (module->num_stages != moe__num_stages) {
     moe__report(compiler, MOE_ERROR, NULL, 0, 0, "the module is not in stage 'bundle'");

@@ -61,7 +61,9 @@ def index() -> list[dict[str, Any]]:
 
 
 def bundles() -> list[dict[str, Any]]:
-    """What is there: of each bundle its name, op, attributes, operands, results and functions. `moe_opt.load(name)` loads one."""
+    """What is there: of each bundle its name, op, attributes, operands, results and functions. `moe_opt.load(name)` loads one.
+
+    NotFound where the package has none, InvalidBundle where their list is damaged."""
     return json.loads(json.dumps(index()))
 
 

@@ -63,6 +63,9 @@ def quantize(
     before the last, q lies in memory with the last two dimensions swapped. With offs, block j of group g has row offs[g-1] // 32 + g + j of
     the scales, and q has room for a multiple of 128 rows; what is of no group is not written. With align, group g begins with row
     128 * (offs[g-1] // 128 + g) of q, which has 128 rows more for each group, and the scales are those of all blocks of q.
+
+    Raises TypeError for what is no tensor, NotFound for types or attributes that have no kernels, and InvalidArgument, a ValueError, for
+    tensors that do not fit.
     """
     _arguments.require_tensors(x=x)
     attributes = {"axis": _arguments.axis_of(x, axis), "block": 32, "mode": mode, "align": align}
@@ -71,7 +74,7 @@ def quantize(
 
 def quantize_dual(x: Any, dtype: str = "f8E4M3FN", mode: str = "rceil") -> tuple[Any, Any, Any, Any]:
     """MX along both of the last two dimensions, from one read of x. Gives q, scales, q_t, scales_t: along the last dimension, then along the
-    one before it, as `quantize` does."""
+    one before it, as `quantize` does. Raises what `quantize` raises."""
     return _call("mx_quantize.quantize_dual", {"block": 32, "mode": mode}, {"x": x}, (dtype, "f8E8M0FNU"))
 
 
@@ -95,7 +98,8 @@ def quantize_fp8(
     pow2: scales are powers of two. sanitize: NaN becomes 0, and Inf the largest number, before anything else.
     align: 128, of rows along axis 0: each group begins at a multiple of 128 rows of q, as in `quantize`.
 
-    Gives q, of the shape of x, and scales, whose shapes docs/dialects/mx_quantize.md has; x is q times its scale, rounded.
+    Gives q, of the shape of x, and scales, whose shapes docs/dialects/mx_quantize.md has; x is q times its scale, rounded. Raises what
+    `quantize` raises.
     """
     _arguments.require_tensors(x=x)
     attributes = {"granularity": granularity, "axis": _arguments.axis_of(x, axis), "pow2": pow2, "sanitize": sanitize, "align": align}
@@ -111,7 +115,7 @@ def quantize_fp8_dual(
     align: Optional[int] = None,
 ) -> tuple[Any, Any, Any, Any]:
     """FP8 by rows and by columns, from two reads of x together: q, scales, q_t, scales_t. x of rank 2 has groups of rows, whose ends are in
-    `offs`, and its columns have a scale for each group. align: 128, as in `quantize`, of q_t."""
+    `offs`, and its columns have a scale for each group. align: 128, as in `quantize`, of q_t. Raises what `quantize` raises."""
     attributes = {"pow2": pow2, "sanitize": sanitize, "align": align}
     return _call("mx_quantize.quantize_fp8_dual", attributes, {"x": x, "offs": offs}, (dtype, "f32"))
 
@@ -148,7 +152,7 @@ def scaled_mm(qa: Any, qb: Any, sa: Any, sb: Any, offs: Optional[Any] = None, ac
     rows behind the last are neither read nor written.
     Groups lie as their tokens do: what was quantized with align does not fit here, and cannot be told apart.
     accumulate: fast or promoted sums (docs/numerics.md). With scales of MX blocks and more than 64 tokens for each expert, fast ones take
-    room for the tokens or both operands in bf16 while they run. dtype: of the result, bf16, f16 or f32.
+    room for the tokens or both operands in bf16 while they run. dtype: of the result, bf16, f16 or f32. Raises what `quantize` raises.
     """
     tensors = {"qa": qa, "qb": qb, "sa": sa, "sb": sb, "offs": offs}
     _arguments.require_tensors(**{name: tensor for name, tensor in tensors.items() if tensor is not None or name != "offs"})
@@ -162,6 +166,9 @@ def grouped_mm(a: Any, b: Any, offs: Any, recipe: str = "fp8_rowwise") -> Any:
 
     a, b: bf16. b lies in memory as (E, N, K), as models keep weights: `weights.swapaxes(1, 2)`.
     offs: (E,), int32: the end of each group of rows. Groups may have any size; rows behind the last are not written.
-    recipe: fp8_rowwise, fp8_tensorwise, fp8_blockwise or mxfp8, whose K and N are multiples of 32.
+    recipe: fp8_rowwise, fp8_tensorwise, fp8_blockwise or mxfp8. K and N are multiples of 16, with mxfp8 of 32. fp8_tensorwise takes NaN as 0 and
+    Inf as the greatest bf16.
+
+    Gives bf16. Raises what `quantize` raises.
     """
     return _call("scaled_grouped_mm.grouped_mm", {"recipe": recipe}, {"a": a, "b": b, "offs": offs}, ("bf16",))

@@ -11,7 +11,7 @@ own. They return nothing; errors are ValueError and RuntimeError.
 A bundle can also become a library that any program of tvm-ffi loads, with the function `grouped_mm` as the symbol `__tvm_ffi_grouped_mm`:
 
     python -m moe_opt.tvm_ffi bundle/ -o grouped_mm.c
-    cc -shared -fPIC -o grouped_mm.so grouped_mm.c $(pkg-config --cflags --libs moe_rt)
+    cc -shared -fPIC -o grouped_mm.so grouped_mm.c $(pkg-config --cflags --libs moe_rt) -Wl,-rpath,$(pkg-config --variable=libdir moe_rt)
 
 SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """

@@ -85,6 +85,61 @@ static void options_are_checked(void **state) {
   moe_compiler_destroy(NULL);
 }
 
+/* Every function but the tables' must be given what it needs. */
+static void null_is_wrong_usage(void **state) {
+  (void)state;
+  moe_compiler_t *compiler = NULL;
+  moe_module_t *module = NULL, *other = NULL;
+  const moe_kernel_resources_t *kernels = NULL;
+  const char *text = NULL;
+  size_t size = 0;
+  assert_int_equal(moe_compiler_create(NULL, &compiler), MOE_OK);
+  assert_int_equal(moe_module_parse(compiler, "m", "module {}", 9, &module), MOE_OK);
+  const moe_status_t statuses[] = {
+      moe_compiler_create(NULL, NULL),
+      moe_compiler_check_pipeline(NULL, "builtin.module()", &text),
+      moe_compiler_check_pipeline(compiler, NULL, &text),
+      moe_compiler_stage_pipeline(NULL, "fused", &text),
+      moe_compiler_stage_pipeline(compiler, NULL, &text),
+      moe_compiler_stage_pipeline(compiler, "fused", NULL),
+      moe_module_parse(NULL, "m", "", 0, &other),
+      moe_module_parse(compiler, "m", NULL, 0, &other),
+      moe_module_parse(compiler, "m", "", 0, NULL),
+      moe_module_run(NULL, "builtin.module()"),
+      moe_module_run(module, NULL),
+      moe_module_lower(NULL, "fused"),
+      moe_module_lower(module, NULL),
+      moe_module_print(NULL, false, &text, &size),
+      moe_module_print(module, false, NULL, &size),
+      moe_module_print(module, false, &text, NULL),
+      moe_module_bytecode(NULL, &text, &size),
+      moe_module_bytecode(module, NULL, &size),
+      moe_module_bytecode(module, &text, NULL),
+      moe_module_artifact(NULL, "ptx", &text, &size),
+      moe_module_artifact(module, NULL, &text, &size),
+      moe_module_artifact(module, "ptx", NULL, &size),
+      moe_module_artifact(module, "ptx", &text, NULL),
+      moe_module_resources(NULL, &kernels, &size),
+      moe_module_resources(module, NULL, &size),
+      moe_module_resources(module, &kernels, NULL),
+      moe_module_write_bundle(NULL, "bundle"),
+      moe_module_write_bundle(module, NULL),
+      moe_module_write_candidates(NULL, "bundle"),
+      moe_module_write_candidates(module, NULL),
+  };
+  for (size_t i = 0; i < sizeof statuses / sizeof statuses[0]; i++)
+    assert_int_equal(statuses[i], MOE_USAGE);
+  assert_false(moe_compiler_has_pass(NULL, "moe-verify"));
+  assert_false(moe_compiler_has_pass(compiler, NULL));
+  assert_false(moe_module_has_kernels(NULL));
+  assert_non_null(moe_compiler_passes(NULL));
+  assert_non_null(moe_compiler_pass_options(NULL));
+  assert_non_null(moe_compiler_stages(NULL));
+  assert_non_null(moe_compiler_dialects(NULL));
+  moe_module_destroy(module);
+  moe_compiler_destroy(compiler);
+}
+
 static void diagnostics_carry_their_place(void **state) {
   (void)state;
   seen_t seen;
@@ -297,6 +352,7 @@ static void texts_of_enumerations(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(options_are_checked),
+      cmocka_unit_test(null_is_wrong_usage),
       cmocka_unit_test(diagnostics_carry_their_place),
       cmocka_unit_test(only_the_given_bytes_are_read),
       cmocka_unit_test(pipelines_are_checked_and_run),

@@ -93,6 +93,8 @@ def to_fp8_rowwise_then_scaled_grouped_mm(
 
     Groups may have any size, so pad_token_groups_for_grouped_mm changes nothing. A and B_t may be fp32; they are rounded to bf16
     first. The only float8_dtype is torch.float8_e4m3fn.
+
+    Returns (M, N) of out_dtype. Raises what grouped_mm raises, and ValueError for another float8_dtype.
     """
     if float8_dtype != torch.float8_e4m3fn:
         raise ValueError(f"float8_dtype is {float8_dtype}; it must be torch.float8_e4m3fn")
@@ -193,7 +195,7 @@ def quantize_mx(
 
 
 def quantize_mx_dual(x: Tensor, dtype: torch.dtype = torch.float8_e4m3fn, mode: str = "rceil") -> QuantizedDual:
-    """quantize_mx along both of the last two dimensions of x, which is read once."""
+    """quantize_mx along both of the last two dimensions of x, which is read once; raises what it raises."""
     return QuantizedDual(*_quantizer("quantize_mx_dual", x)(x, mode, dtype))
 
 
@@ -231,5 +233,5 @@ def quantize_fp8_dual(
     align: Optional[int] = None,
 ) -> QuantizedDual:
     """quantize_fp8 by rows along both of the last two dimensions of x; of tokens (M, K) the columns are cut by groups, and offs is needed.
-    align: that of q_t."""
+    align: that of q_t. Raises what quantize_mx raises."""
     return QuantizedDual(*_quantizer("quantize_fp8_dual", x, offs)(x, offs, pow2, sanitize, align, dtype))
