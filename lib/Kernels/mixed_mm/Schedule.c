@@ -230,11 +230,19 @@ static bool divide_registers(MlirOperation op, const moe__mixed_schedule_t *s,
     int left = (all - l->loader_registers) / s->warpgroups / 8 * 8;
     l->registers = left < MOE__MIXED_MOST_REGISTERS ? left : MOE__MIXED_MOST_REGISTERS;
   }
-  return l->registers >= needed ||
+  if (l->registers < needed)
+    return moe__error(op,
+                      "'schedule' leaves %d registers to each thread that multiplies; the kernel "
+                      "needs %d",
+                      l->registers, needed);
+  /* Of panels ptxas loads all tokens of a warp's part of a stage ahead. */
+  int ahead = s->tile_n * (s->depth / MOE_WEIGHT_COLUMNS / s->slices);
+  int most = l->registers * (s->direct ? 3 : 7) / 8;
+  return !s->panels || ahead <= most ||
          moe__error(op,
-                    "'schedule' leaves %d registers to each thread that multiplies; the kernel "
-                    "needs %d",
-                    l->registers, needed);
+                    "'schedule' leaves %d registers to each thread that multiplies; the %d tokens "
+                    "of a warp's columns of a stage take %d, and may take %d",
+                    l->registers, s->tile_n, ahead, most);
 }
 
 bool moe__mixed_lay_out(MlirOperation op, const void *schedule, void *out) {
