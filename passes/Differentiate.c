@@ -427,9 +427,7 @@ static bool append_gradients(joint_t *joint) {
   joint->argument_count = mlirBlockGetNumArguments(joint->body);
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(end); i++)
     moe__values_push(&joint->results, mlirOperationGetOperand(end, i));
-  joint->b = moe__builder_create(mlirOperationGetContext(end), mlirOperationGetLocation(end));
-  joint->b.block = joint->body;
-  joint->b.before = end;
+  joint->b = moe__builder_before(end);
   if (!find_active(joint) || !add_incoming(joint) || !differentiate_ops(joint, end))
     return false;
   for (intptr_t i = 0; i < joint->argument_count; i++)

@@ -174,13 +174,6 @@ static MlirValue numbers_of(moe__builder_t *b, MlirOperation op, int which) {
                                          none, rank - 1, mlirAttributeGetNull(), NULL));
 }
 
-static moe__builder_t builder_before(MlirOperation op) {
-  moe__builder_t b = moe__builder_create(mlirOperationGetContext(op), mlirOperationGetLocation(op));
-  b.block = mlirOperationGetBlock(op);
-  b.before = op;
-  return b;
-}
-
 static void replace(MlirOperation op, MlirOperation product) {
   mlirValueReplaceAllUsesOfWith(moe__result(op, MOE__OUT), moe__result(product, MOE__OUT));
   mlirOperationDestroy(op);
@@ -188,7 +181,7 @@ static void replace(MlirOperation op, MlirOperation product) {
 
 /* Weights are seen as rows of columns that are summed over. */
 static void multiply_mixed(MlirOperation op) {
-  moe__builder_t b = builder_before(op);
+  moe__builder_t b = moe__builder_before(op);
   MlirValue none = {NULL}, bias = moe__operand(op, MOE__BIAS);
   MlirValue operands[] = {moe__swapped_view(&b, moe__operand(op, MOE__QB)),
                           moe__swapped_view(&b, moe__operand(op, MOE__SB)),
@@ -207,7 +200,7 @@ static void multiply_mixed(MlirOperation op) {
 }
 
 static void multiply_as_bf16(MlirOperation op) {
-  moe__builder_t b = builder_before(op);
+  moe__builder_t b = moe__builder_before(op);
   MlirValue operands[4], bias = moe__operand(op, MOE__BIAS), offs = moe__operand(op, MOE__OFFS);
   int count = 0;
   for (int i = A; i <= B; i++)

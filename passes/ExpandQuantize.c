@@ -131,9 +131,7 @@ static MlirOperation create_cast(moe__builder_t *b, MlirOperation op, MlirOperat
 }
 
 static void expand(MlirOperation op, const expansion_t *expansion) {
-  moe__builder_t b = moe__builder_create(mlirOperationGetContext(op), mlirOperationGetLocation(op));
-  b.block = mlirOperationGetBlock(op);
-  b.before = op;
+  moe__builder_t b = moe__builder_before(op);
   MlirOperation scale = create_scale(&b, op, expansion->scale);
   MlirOperation cast = create_cast(&b, op, scale, expansion->cast);
   for (int i = 0; i < mlirOperationGetNumResults(op); i++) {

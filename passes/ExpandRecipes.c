@@ -327,9 +327,7 @@ static void replace_by_mm(moe__builder_t *b, MlirOperation op, const quantized_t
 
 /* Both operands are quantized side by side, so that they can be in one launch. */
 static void build(MlirOperation op, const recipe_t *recipe, quantized_t s[2]) {
-  moe__builder_t b = moe__builder_create(mlirOperationGetContext(op), mlirOperationGetLocation(op));
-  b.block = mlirOperationGetBlock(op);
-  b.before = op;
+  moe__builder_t b = moe__builder_before(op);
   for (int i = A; i <= B; i++)
     s[i].x = s[i].swapped ? moe__swapped_view(&b, s[i].operand) : s[i].operand;
   for (int i = A; i <= B; i++)
@@ -410,9 +408,7 @@ static MlirType packed_type(MlirType w) {
 }
 
 static bool pack(MlirOperation op) {
-  moe__builder_t b = moe__builder_create(mlirOperationGetContext(op), mlirOperationGetLocation(op));
-  b.block = mlirOperationGetBlock(op);
-  b.before = op;
+  moe__builder_t b = moe__builder_before(op);
   MlirValue w = moe__operand(op, MOE__W);
   MlirType type = packed_type(mlirValueGetType(w));
   MlirAttribute layout =

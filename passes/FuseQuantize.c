@@ -115,9 +115,7 @@ static void fuse(MlirOperation op) {
   if (!back)
     return;
 
-  moe__builder_t b = moe__builder_create(mlirOperationGetContext(op), mlirOperationGetLocation(op));
-  b.block = mlirOperationGetBlock(op);
-  b.before = op;
+  moe__builder_t b = moe__builder_before(op);
   MlirValue x = mlirOperationGetOperand(first, 0);
   MlirOperation fused =
       moe__op(&b, moe__op_id_name(MOE__OP_QUANTIZE), 2, types, MOE__VALUES(x), NULL, 0, NULL);

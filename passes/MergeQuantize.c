@@ -203,10 +203,7 @@ static void copy_align(MlirOperation from, MlirOperation to) {
 
 /* Makes one op of two, at the place of the first. by_direction: the two. */
 static void merge(MlirOperation first, const MlirOperation by_direction[2], const kind_t *kind) {
-  moe__builder_t b =
-      moe__builder_create(mlirOperationGetContext(first), mlirOperationGetLocation(first));
-  b.block = mlirOperationGetBlock(first);
-  b.before = first;
+  moe__builder_t b = moe__builder_before(first);
   MlirType types[4];
   intptr_t half = kind->result_count;
   for (intptr_t i = 0; i < 2 * half; i++)
@@ -323,9 +320,7 @@ static bool pair(MlirOperation first, MlirOperation second) {
       return false;
     place = second;
   }
-  moe__builder_t b =
-      moe__builder_create(mlirOperationGetContext(first), mlirOperationGetLocation(first));
-  b.block = mlirOperationGetBlock(first);
+  moe__builder_t b = moe__builder_before(first);
   b.before = place;
   const MlirOperation halves[2] = {first, second};
   MlirType types[4];

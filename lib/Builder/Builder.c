@@ -56,6 +56,13 @@ moe__builder_t moe__builder_create(MlirContext context, MlirLocation location) {
   return b;
 }
 
+moe__builder_t moe__builder_before(MlirOperation op) {
+  moe__builder_t b = moe__builder_create(mlirOperationGetContext(op), mlirOperationGetLocation(op));
+  b.block = mlirOperationGetBlock(op);
+  b.before = op;
+  return b;
+}
+
 /* ---- Any op ---- */
 
 static MlirOperation create(moe__builder_t *b, MlirOperationState *state, const char *name) {

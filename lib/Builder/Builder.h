@@ -30,6 +30,9 @@ typedef struct moe__builder_t {
 
 moe__builder_t moe__builder_create(MlirContext context, MlirLocation location);
 
+/* One that inserts ops before `op`, at its location. */
+moe__builder_t moe__builder_before(MlirOperation op);
+
 /* A type or an attribute from its text. */
 MlirType moe__type(moe__builder_t *b, const char *text);
 MlirAttribute moe__attribute(MlirContext context, const char *format, ...)
