@@ -197,6 +197,8 @@ def test_file(tmp_path):
     with pytest.raises(RuntimeError, match="device type at start of device string: nowhere"):
         moe.load_mixed_weights(path, "up", "nowhere")
     path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(IsADirectoryError, match=f"{tmp_path}: is a folder"):
+        moe.load_mixed_weights(tmp_path, "x")
     with pytest.raises(ValueError, match="weights.safetensors: is no safetensors file"):
         moe.load_mixed_weights(path, "up")
 

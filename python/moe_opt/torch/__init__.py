@@ -162,7 +162,8 @@ _QUANTIZERS = {
 
 def _quantizer(name: str, x: Tensor, offs: Optional[Tensor] = None) -> Callable[..., tuple[Tensor, ...]]:
     """The op of a quantizer for x."""
-    require_tensors(x=x, **({} if offs is None else {"offs": offs}))
+    if offs is not None:
+        require_tensors(offs=offs)
     refuse_derivatives(name, x)
     op, recorded = _QUANTIZERS[name]
     return recorded if torch.is_grad_enabled() and x.requires_grad else op
@@ -196,6 +197,7 @@ def quantize_mx(
 
 def quantize_mx_dual(x: Tensor, dtype: torch.dtype = torch.float8_e4m3fn, mode: str = "rceil") -> QuantizedDual:
     """quantize_mx along both of the last two dimensions of x, which is read once; raises what it raises."""
+    require_tensors(x=x)
     return QuantizedDual(*_quantizer("quantize_mx_dual", x)(x, mode, dtype))
 
 
@@ -234,4 +236,5 @@ def quantize_fp8_dual(
 ) -> QuantizedDual:
     """quantize_fp8 by rows along both of the last two dimensions of x; of tokens (M, K) the columns are cut by groups, and offs is needed.
     align: that of q_t. Raises what quantize_mx raises."""
+    require_tensors(x=x)
     return QuantizedDual(*_quantizer("quantize_fp8_dual", x, offs)(x, offs, pow2, sanitize, align, dtype))

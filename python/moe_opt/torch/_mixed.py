@@ -100,8 +100,8 @@ def load_mixed_weights(path: Union[str, pathlib.Path], name: str, device: Union[
     name.weight_scale or name.weight_scale_inv, uint8 or float8_e8m0fnu, of 32 weights along K each. Experts that are tensors of their own
     become one by `python -m moe_opt.convert --from mxfp8`.
 
-    Raises KeyError where the file has no such tensor, ValueError, which names file and weights, where mixed_mm does not take them. It needs
-    safetensors: pip install moe_opt[convert].
+    Raises OSError where there is no such file, KeyError where it has no such tensor, ValueError, which names file and weights, where mixed_mm does
+    not take them. It needs safetensors: pip install moe_opt[convert].
     """
     try:
         from safetensors import SafetensorError, safe_open
@@ -109,6 +109,8 @@ def load_mixed_weights(path: Union[str, pathlib.Path], name: str, device: Union[
         raise ImportError("load_mixed_weights needs safetensors: pip install moe_opt[convert]") from error
 
     place = str(torch.device(device))  # which knows what is no device
+    if pathlib.Path(path).is_dir():  # safetensors would not say which file
+        raise IsADirectoryError(f"{path}: is a folder; it must be a safetensors file")
     try:
         with safe_open(str(path), framework="pt", device=place) as file:
             names, metadata = set(file.keys()), file.metadata() or {}
