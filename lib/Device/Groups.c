@@ -121,6 +121,48 @@ static MlirValue clamp_end(moe__builder_t *b, MlirValue offset, MlirValue last_e
 
 /* So many groups of a lane are loaded at once. */
 #define MOST_OF_LANE 16
+#define OFFSETS_OF_VECTOR 4
+
+/* The lane's `each` offsets, from group `first` on; behind group `last` its own again. */
+static void load_offsets(moe__groups_t *groups, MlirValue offs, MlirValue first, MlirValue last,
+                         int each, MlirValue out[MOST_OF_LANE]) {
+  moe__builder_t *b = &groups->kernel->builder;
+  if (groups->is_full && groups->layout.max_groups % (MOE__WARP * OFFSETS_OF_VECTOR) == 0) {
+    MlirValue from = moe__offset(b, offs, moe__shl(b, moe__zext(b, first, b->i64), 2));
+    for (int i = 0; i < each; i++) {
+      if (i % OFFSETS_OF_VECTOR == 0)
+        out[i] = moe__load_aligned(b, moe__offset_by(b, from, 4 * i),
+                                   moe__vector_type(b, OFFSETS_OF_VECTOR, b->i32), 16);
+      else
+        out[i] = out[i - i % OFFSETS_OF_VECTOR];
+    }
+    for (int i = 0; i < each; i++)
+      out[i] = moe__extract(b, out[i], i % OFFSETS_OF_VECTOR);
+    return;
+  }
+  for (int i = 0; i < each; i++) {
+    MlirValue index = moe__umin(b, moe__add(b, first, i), last);
+    out[i] =
+        moe__load(b, moe__offset(b, offs, moe__shl(b, moe__zext(b, index, b->i64), 2)), b->i32);
+  }
+}
+
+/* The greatest of the lanes' ends up to each. Offsets without faults do not decrease: with is_full
+ * they are not scanned. */
+static MlirValue scan_ends(moe__groups_t *groups, MlirValue end, MlirValue faults, MlirValue lane) {
+  moe__builder_t *b = &groups->kernel->builder;
+  if (!groups->is_full)
+    return moe__warp_scan(b, end, lane, moe__smax);
+  MlirValue zero = moe__i32(b, 0), distance = moe__i32(b, 1);
+  MlirValue any = moe__ne(b, moe__warp_or(b, faults), zero);
+  MlirValue limit = moe__select(b, any, moe__i32(b, MOE__WARP), zero);
+  MOE__WHILE (b, moe__ult(b, distance, limit), &distance, &end) {
+    MlirValue other = moe__shuffle(b, end, moe__smax(b, moe__sub(b, lane, distance), zero));
+    end = moe__smax(b, end, other);
+    distance = moe__add(b, distance, distance);
+  }
+  return end;
+}
 
 /* The table of tiles in turn, where each lane has as many groups, one behind the other: it waits
  * for memory once, and for two scans. */
@@ -131,27 +173,24 @@ static void initialize_at_once(moe__groups_t *groups, MlirValue offs, MlirValue 
   int each = groups_of_lane(groups);
   MlirValue first = moe__mul(b, lane, each), last = moe__sub(b, groups->count, 1);
   MlirValue offsets[MOST_OF_LANE], ends[MOST_OF_LANE], tile_ends[MOST_OF_LANE];
-  for (int i = 0; i < each; i++) {
-    MlirValue index = moe__umin(b, moe__add(b, first, i), last);
-    offsets[i] =
-        moe__load(b, moe__offset(b, offs, moe__shl(b, moe__zext(b, index, b->i64), 2)), b->i32);
-  }
+  load_offsets(groups, offs, first, last, each, offsets);
   MlirValue before = moe__shuffle_up(b, offsets[each - 1], 1), faults = zero;
   before = moe__select(b, is_first, zero, before);
   for (int i = 0; i < each; i++) {
     faults = moe__or(b, faults, find_faults(b, offsets[i], i ? offsets[i - 1] : before, rows));
     ends[i] = i ? moe__smax(b, ends[i - 1], offsets[i]) : offsets[i];
   }
-  MlirValue start = moe__shuffle_up(b, moe__warp_scan(b, ends[each - 1], lane, moe__smax), 1);
+  MlirValue greatest = scan_ends(groups, ends[each - 1], faults, lane);
+  MlirValue start = moe__shuffle_up(b, greatest, 1);
   start = moe__select(b, is_first, zero, clamp_end(b, start, zero, rows));
   MlirValue tiles = zero;
   for (int i = 0; i < each; i++) {
     /* Beyond the last group its end is repeated: there are no tiles. */
-    MlirValue end = clamp_end(b, ends[i], start, rows);
-    moe__store(b, end, entry(groups, groups->layout.ends, moe__add(b, first, i)));
-    tiles = moe__add(b, tiles, moe__ceil_div(b, moe__sub(b, end, start), groups->tile_m));
+    MlirValue next = clamp_end(b, ends[i], start, rows);
+    moe__store(b, next, entry(groups, groups->layout.ends, moe__add(b, first, i)));
+    tiles = moe__add(b, tiles, moe__ceil_div(b, moe__sub(b, next, start), groups->tile_m));
     tile_ends[i] = tiles;
-    start = end;
+    start = next;
   }
   MlirValue counted = moe__sub(b, moe__warp_scan(b, tiles, lane, moe__add), tiles);
   for (int i = 0; i < each; i++)
@@ -289,6 +328,24 @@ static MlirValue search(moe__groups_t *groups, int32_t table, key_t key, MlirVal
   return low;
 }
 
+/* The same by a warp, whose lanes have as many groups each, of a value below the key of the last
+ * one: two loads, one behind the other. */
+static MlirValue search_by_warp(moe__groups_t *groups, int32_t table, MlirValue unit,
+                                MlirValue value) {
+  moe__builder_t *b = &groups->kernel->builder;
+  int each = groups_of_lane(groups);
+  MlirValue last = moe__sub(b, groups->count, 1), low = moe__i32(b, 0);
+  for (int step = each; step; step = step > 1 ? 1 : 0) {
+    MlirValue probe = moe__add(b, low, moe__add(b, moe__mul(b, groups->lane, step), step - 1));
+    MlirValue found = moe__load(b, entry(groups, table, moe__umin(b, probe, last)), b->i32);
+    MlirValue behind = moe__ule(b, moe__mul(b, found, unit), value);
+    if (step < each)
+      behind = moe__and(b, behind, moe__ult(b, groups->lane, each));
+    low = moe__add(b, low, moe__mul(b, moe__warp_count(b, behind), step));
+  }
+  return low;
+}
+
 static MlirValue plain_key(moe__builder_t *b, MlirValue entry, MlirValue group, MlirValue unit) {
   (void)group;
   return unit.ptr ? moe__mul(b, entry, unit) : entry;
@@ -344,8 +401,11 @@ static moe__group_tile_t tile_in(moe__groups_t *groups, MlirValue place, MlirVal
 }
 
 moe__group_tile_t moe__groups_tile(moe__groups_t *groups, MlirValue index) {
-  return tile_in(
-      groups, search(groups, groups->layout.tile_ends, plain_key, groups->columns, index), index);
+  MlirValue place =
+      mlirValueIsNull(groups->lane)
+          ? search(groups, groups->layout.tile_ends, plain_key, groups->columns, index)
+          : search_by_warp(groups, groups->layout.tile_ends, groups->columns, index);
+  return tile_in(groups, place, index);
 }
 
 moe__group_tile_t moe__groups_row_tile(moe__groups_t *groups, MlirValue index) {

@@ -41,6 +41,12 @@ MlirValue moe__warp_or(moe__builder_t *b, MlirValue value) {
                   "kind = #nvvm<redux_kind or>");
 }
 
+MlirValue moe__warp_count(moe__builder_t *b, MlirValue condition) {
+  return moe__op1(b, "nvvm.redux.sync", b->i32,
+                  MOE__VALUES(moe__zext(b, condition, b->i32), moe__i32(b, ALL_LANES)),
+                  "kind = #nvvm<redux_kind add>");
+}
+
 MlirValue moe__warp_uniform(moe__builder_t *b, MlirValue value) {
   return moe__warp_or(b, value);
 }

@@ -21,6 +21,9 @@ MlirValue moe__shuffle_among(moe__builder_t *b, MlirValue value, int index, int 
 /* The bits that are set in the i32 of any lane. */
 MlirValue moe__warp_or(moe__builder_t *b, MlirValue value);
 
+/* In how many lanes the i1 is true, i32. */
+MlirValue moe__warp_count(moe__builder_t *b, MlirValue condition);
+
 /* The same i32, which is one value in all lanes: now ptxas knows that it is, and keeps what
  * follows from it in uniform registers. Around wgmma it must: in code that may diverge,
  * descriptors and barriers go through each lane's registers. */

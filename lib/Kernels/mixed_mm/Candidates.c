@@ -206,10 +206,12 @@ enum {
   ONE_ROUND = 1 << 7,  /* or less */
   FULL_ROUND = 1 << 8, /* most CTAs have one */
   /* Tiles take long and are few rounds: who has none in the last one would wait for long. */
-  LONG_ROUNDS = 1 << 9
+  LONG_ROUNDS = 1 << 9,
+  FEW_ROUNDS = 1 << 10
 };
 
 #define SMALL_PANELS .tile_n = 8, .panels = 8, .depth = 256, .ctas_per_sm = 2
+#define PANELS_16 .tile_n = 16, .panels = 16, .depth = 256, .stages = 4
 #define LARGE_PANELS .tile_n = 8, .panels = 16, .depth = 256, .stages = 5
 #define PARTS(n, s)                                                                                \
   { MOE__TILE(n, 2, 256, s), .token_parts = 2 }
@@ -226,13 +228,18 @@ static const row_t EXPERTS[] = {
     {6,
      USUAL_I4_32 | LONG_ROUNDS,
      {{SMALL_PANELS, .stages = 4, .spread = 1}, {SMALL_PANELS, .stages = 4}}},
+    /* mixed_experts.md, "Few tokens, fewer instructions" */
+    {6, USUAL_MXFP4 | FEW_ROUNDS, {{SMALL_PANELS, .stages = 4}, {LARGE_PANELS}}},
+    /* mixed_experts.md, "Schedules by tokens" */
     {6, E2M1, {{LARGE_PANELS}, TILE(8, 4, 256, 4)}},
     {6, USUAL_I4_32, {{SMALL_PANELS, .stages = 4}, TILE(8, 4, 256, 4)}},
     /* mixed_experts.md, "Warpgroups and panels" */
     {6, ANY, {TILE(8, 4, 256, 4), SPLIT(8, 256, 8, 2), SPLIT(8, 256, 8, 4)}},
     /* mixed_experts.md, "Schedules by tokens" */
     {12, USUAL_I4_32 | FEW_GROUPS, {TILE(16, 4, 256, 5), TILE(16, 4, 128, 8)}},
-    {12, USUAL_MXFP4 | FEW_GROUPS, {TILE(16, 4, 256, 5), TILE(16, 4, 128, 8)}},
+    /* mixed_experts.md, "Few tokens, fewer instructions" */
+    {12, USUAL_MXFP4 | FEW_GROUPS, {{PANELS_16}, TILE(16, 4, 256, 5)}},
+    /* mixed_experts.md, "Schedules by tokens" */
     {12, NUMBERS_7, {TILE(16, 4, 128, 8), TILE(8, 4, 256, 4)}},
     {12, ANY, {TILE(16, 4, 128, 9), SPLIT(16, 256, 7, 2), SPLIT(16, 256, 7, 4)}},
     /* mixed_many_tokens.md, "Tiles of 256 tokens" and "MXFP4, four warpgroups" */
@@ -253,6 +260,7 @@ static const row_t EXPERTS[] = {
 #define MOST_FEW_GROUPS 512
 #define LONG_COLUMNS 7168 /* with 4096 to divide the last tiles costs more than it gains */
 #define MOST_LONG_ROUNDS 16
+#define MOST_FEW_ROUNDS 4
 
 static moe__candidates_t expert_candidates(const moe__mixed_product_t *p) {
   int64_t round = 2 * MOE__MULTIPROCESSORS;
@@ -264,6 +272,7 @@ static moe__candidates_t expert_candidates(const moe__mixed_product_t *p) {
           bit_if(p->numbers > 1, NUMBERS_5) | bit_if(p->numbers > 2, NUMBERS_7) |
           bit_if(p->experts <= MOST_FEW_GROUPS, FEW_GROUPS) | bit_if(tiles <= round, ONE_ROUND) |
           bit_if(tiles > round / 2, FULL_ROUND) |
+          bit_if(tiles <= MOST_FEW_ROUNDS * round, FEW_ROUNDS) |
           bit_if(tiles <= MOST_LONG_ROUNDS * round && p->columns >= LONG_COLUMNS, LONG_ROUNDS));
 }
 

@@ -95,12 +95,20 @@ void moe__mixed_sum_groups(moe__mixed_mm_t *s, const moe__mixed_position_t *self
   bool overlaps = s->schedule.in_flight > 1;
   MlirValue buffer = moe__ring_buffer(kernel, &s->layout.ring, cursor);
   MlirValue tokens = moe__wgmma_descriptor(b, buffer);
+  int numbers = moe__mixed_scales_of_stage(s->group, s->schedule.depth);
+  bool divides = moe__mixed_divides_scales(s, numbers);
+  moe__mixed_own_scales_t own;
   flight_t flights[2];
   memcpy(flights[0].weights, first, sizeof flights[0].weights);
   for (int p = 0; p < pieces; p++) {
     flight_t *now = &flights[p % 2], *other = &flights[(p + 1) % 2];
     issue_piece(s, tokens, p, now);
-    moe__mixed_load_scales(s, self, buffer, moe__mixed_number_of(s, p), now->scales);
+    if (divides && p == 0)
+      moe__mixed_load_own_scales(s, self, buffer, (MlirValue){NULL}, numbers, &own);
+    if (divides)
+      moe__mixed_share_scales(s, &own, moe__mixed_number_of(s, p).constant, now->scales);
+    else
+      moe__mixed_load_scales(s, self, buffer, moe__mixed_number_of(s, p), now->scales);
     if (s->schedule.behind) {
       multiply_behind(s, self, cursor, p, now, first, has_next, sums);
       if (p + 1 < pieces)

@@ -155,6 +155,11 @@ static const moe__expression_t *grid_expression(moe__mixed_mm_t *s) {
              : moe__expression_persistent(record, tiles, s->schedule.ctas_per_sm);
 }
 
+/* Whether to find tiles takes a part of the time that is worth saving. */
+static bool has_few_tokens(const moe__mixed_mm_t *s) {
+  return s->format != MOE__WEIGHT_E4M3 && s->schedule.tile_n <= 16;
+}
+
 static void initialize(moe__mixed_mm_t *s, MlirValue loads) {
   moe__kernel_t *kernel = &s->kernel;
   moe__builder_t *b = &kernel->builder;
@@ -172,6 +177,10 @@ static void initialize(moe__mixed_mm_t *s, MlirValue loads) {
     s->groups = moe__groups_create(kernel, &s->layout.groups, s->experts.value, s->schedule.tile_n,
                                    moe__mixed_row_tiles(s), s->schedule.band);
     s->groups.at_once = true; /* with few tokens the start counts */
+    if (has_few_tokens(s)) {
+      s->groups.is_full = s->experts.size >= 0;
+      s->groups.lane = moe__and(b, kernel->thread, MOE__WARP - 1);
+    }
     MOE__IF (b, moe__ult(b, kernel->thread, MOE__WARP)) {
       moe__groups_initialize(&s->groups, s->offs, s->tokens.value, kernel->thread, s->status);
     }

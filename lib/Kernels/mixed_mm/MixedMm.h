@@ -168,6 +168,20 @@ typedef struct moe__mixed_number_t {
  * biases and the divisor in them; beyond 2^37 they are NaN. */
 void moe__mixed_load_scales(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue buffer,
                             moe__mixed_number_t number, MlirValue out[2]);
+/* The same of `count` E8M0 scales from number `first` (i32; null: 0) on, for which
+ * moe__mixed_divides_scales: each of the four lanes that have the same two rows turns every fourth
+ * one into a number, for all of them. With experts of few tokens; other forms were not timed. */
+#define MOE__MIXED_MOST_OWN_SCALES 8
+typedef struct moe__mixed_own_scales_t {
+  MlirValue scales[MOE__MIXED_MOST_OWN_SCALES][2];
+} moe__mixed_own_scales_t;
+bool moe__mixed_divides_scales(const moe__mixed_mm_t *s, int count);
+void moe__mixed_load_own_scales(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
+                                MlirValue buffer, MlirValue first, int count,
+                                moe__mixed_own_scales_t *out);
+void moe__mixed_share_scales(moe__mixed_mm_t *s, const moe__mixed_own_scales_t *own, int number,
+                             MlirValue out[2]);
+
 void moe__mixed_load_factors(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
                              MlirValue buffer, int number, MlirValue out[2]);
 void moe__mixed_load_subtrahends(moe__mixed_mm_t *s, const moe__mixed_position_t *self,

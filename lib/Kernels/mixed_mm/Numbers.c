@@ -12,6 +12,8 @@
 
 #include "mlir-c/BuiltinTypes.h"
 
+#define QUAD 4 /* lanes that have the same two rows */
+
 static bool has_integers(const moe__mixed_mm_t *s) {
   return s->format != MOE__WEIGHT_E2M1 && s->format != MOE__WEIGHT_E4M3;
 }
@@ -84,6 +86,30 @@ void moe__mixed_load_scales(moe__mixed_mm_t *s, const moe__mixed_position_t *sel
     out[h] = load_scale(s, moe__offset_by(&s->kernel.builder, own, 8 * h * bytes));
 }
 
+bool moe__mixed_divides_scales(const moe__mixed_mm_t *s, int count) {
+  return !mlirValueIsNull(s->offs) && mlirTypeIsAFloat8E8M0FNU(s->scale_type) &&
+         count % QUAD == 0 && s->schedule.tile_n <= 16 && s->schedule.token_parts == 1 &&
+         !s->schedule.direct;
+}
+
+void moe__mixed_load_own_scales(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
+                                MlirValue buffer, MlirValue first, int count,
+                                moe__mixed_own_scales_t *out) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue own = moe__and(b, self->lane, QUAD - 1);
+  if (!mlirValueIsNull(first))
+    own = moe__add(b, own, first);
+  for (int i = 0; i < count / QUAD; i++)
+    moe__mixed_load_scales(s, self, buffer, (moe__mixed_number_t){own, QUAD * i}, out->scales[i]);
+}
+
+void moe__mixed_share_scales(moe__mixed_mm_t *s, const moe__mixed_own_scales_t *own, int number,
+                             MlirValue out[2]) {
+  for (int h = 0; h < 2; h++)
+    out[h] =
+        moe__shuffle_among(&s->kernel.builder, own->scales[number / QUAD][h], number % QUAD, QUAD);
+}
+
 /* Twice the bf16 of an E8M0 byte times 2^MOE__MIXED_FP8_EXPONENT; Inf beyond 2^37. */
 static MlirValue fp8_factor(moe__builder_t *b, MlirValue byte) {
   MlirType pair = moe__vector_type(b, 2, b->i16);
@@ -118,8 +144,6 @@ void moe__mixed_load_factors(moe__mixed_mm_t *s, const moe__mixed_position_t *se
 #define LARGE_BITS ((127 + 120) << 23)
 #define SMALL_BY 0x1p32F
 #define LARGE_BY 0x1p16F
-
-#define QUAD 4 /* lanes that have the same two rows */
 
 /* A scale as factor of weights, its highest four bits (i32, twice a bf16), and what is left of it,
  * above / below. */

@@ -75,7 +75,7 @@ static void multiply_piece(moe__mixed_mm_t *s, MlirValue words, int first, token
  * weights `words`. */
 static void multiply_chunk(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue buffer,
                            const place_t *place, MlirValue first, int index, MlirValue words,
-                           moe__mixed_fragment_t sums) {
+                           const moe__mixed_own_scales_t *own, moe__mixed_fragment_t sums) {
   moe__builder_t *b = &s->kernel.builder;
   int piece = moe__mixed_piece_columns(s), pieces = MOE_WEIGHT_COLUMNS / piece;
   int chunk_bytes = s->schedule.tile_n * MOE__MIXED_CHUNK_BYTES;
@@ -97,7 +97,10 @@ static void multiply_chunk(moe__mixed_mm_t *s, const moe__mixed_position_t *self
     else if (s->group)
       number.constant = index * MOE_WEIGHT_COLUMNS / s->group;
     MlirValue scales[2], subtrahends[2];
-    moe__mixed_load_scales(s, self, buffer, number, scales);
+    if (own)
+      moe__mixed_share_scales(s, own, number.constant, scales);
+    else
+      moe__mixed_load_scales(s, self, buffer, number, scales);
     moe__mixed_load_subtrahends(s, self, buffer, number, subtrahends);
     multiply_piece(s, words, p * piece / MOE__MIXED_STEP, tokens, subtrahends, scales, sums);
   }
@@ -181,10 +184,20 @@ static void multiply_stage(moe__mixed_mm_t *s, const moe__mixed_position_t *self
   moe__ring_wait(kernel, &s->layout.ring, cursor);
   MlirValue buffer = moe__ring_buffer(kernel, &s->layout.ring, cursor);
   place_t place = {{moe__offset(b, buffer, at->own), moe__offset(b, buffer, at->other)}};
-  for (int i = 0; i < warp_chunks(&s->schedule); i++) {
+  int chunks = warp_chunks(&s->schedule),
+      of_chunk = MOE_WEIGHT_COLUMNS / moe__mixed_piece_columns(s);
+  moe__mixed_own_scales_t own;
+  bool divides = moe__mixed_divides_scales(s, chunks * of_chunk);
+  if (divides) {
+    MlirValue number = first;
+    if (!mlirValueIsNull(first))
+      number = moe__mul(b, first, of_chunk);
+    moe__mixed_load_own_scales(s, self, buffer, number, chunks * of_chunk, &own);
+  }
+  for (int i = 0; i < chunks; i++) {
     MlirValue words =
         direct ? ahead[i] : moe__mixed_load_words(s, self, buffer, (moe__mixed_number_t){first, i});
-    multiply_chunk(s, self, buffer, &place, first, i, words, sums);
+    multiply_chunk(s, self, buffer, &place, first, i, words, divides ? &own : NULL, sums);
     if (!mlirValueIsNull(next))
       ahead[i] = load_ahead(s, direct, next, i);
   }
