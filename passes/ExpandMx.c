@@ -17,8 +17,9 @@
  *                                                        ->   out = mixed_mm qb, sb, a
  *
  * `accumulate = "promoted"` asks for the first. "fast" leaves the choice to this file, and to
- * nothing else: blocks, of which the sums are promoted then, with few tokens for each expert; bf16
- * with so many that the weights' bytes are little beside them; and mixed in between. A tensor that
+ * nothing else: mixed up to so many tokens for each expert that the weights' bytes are little
+ * beside them, and bf16 with more; blocks, of which the sums are promoted then, with few tokens
+ * where mixed is not known to be faster. A tensor that
  * is dequantized for one product is not dequantized again for another.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
@@ -97,18 +98,41 @@ static bool has_mixed_weights(MlirOperation op) {
  * bytes for each weight, 0.64 ps, against 0.03 of the time of its products and, for the begins and
  * ends of tiles, 300 / K of it (docs/performance/grouped_mx_blocks.md). */
 static bool is_faster_mixed(int64_t tokens, int64_t k) {
-  return tokens * (k + 10000) <= 6000 * k;
+  return tokens * (k + 10000) <= 6100 * k;
+}
+
+/* The multiprocessors that the choice is made for, and the rows of weights that one multiplies at
+ * once. */
+#define MULTIPROCESSORS 132
+#define TILE_ROWS 256
+
+/* Of few tokens, whose weights are read once: mixed_mm's tiles have twice the rows of those by
+ * blocks, so that they must be enough for nearly all multiprocessors; and where the scales of a row
+ * lie side by side, up to so many tokens by blocks is as fast. */
+#define MOST_TOKENS_BY_BLOCKS_OF_ROWS 32
+
+static bool is_faster_mixed_with_few(MlirOperation op, int64_t tokens, int64_t experts) {
+  int64_t rows = moe__static_dimension(moe__tensor_type(op, MOE__QB), 2);
+  if (rows < 0 || (!moe__is_row_major(moe__tensor_type(op, MOE__SB)) &&
+                   tokens <= MOST_TOKENS_BY_BLOCKS_OF_ROWS * experts))
+    return false;
+  int64_t touched = tokens < experts ? tokens : experts;
+  int64_t tiles = touched * ((rows + TILE_ROWS - 1) / TILE_ROWS);
+  int64_t rounds = (tiles + MULTIPROCESSORS - 1) / MULTIPROCESSORS;
+  return 10 * tiles >= 9 * rounds * MULTIPROCESSORS;
 }
 
 static way_t way_of(MlirOperation op) {
-  if (!is_fast(op) || moe__has_few_tokens(op) || !has_known_orders(op) || !has_known_sizes(op))
+  if (!is_fast(op) || !has_known_orders(op) || !has_known_sizes(op))
     return BY_BLOCKS;
+  bool is_few = moe__has_few_tokens(op);
   int64_t tokens = moe__static_dimension(moe__tensor_type(op, MOE__QA), 0);
   int64_t experts = moe__static_dimension(moe__tensor_type(op, MOE__QB), 0);
   int64_t k = moe__static_dimension(moe__tensor_type(op, MOE__QB), 1);
   if (moe__mm_case(op) != MOE__FORWARD || tokens < 0 || experts < 0 || k < 0)
-    return AS_BF16;
-  if (has_mixed_weights(op) && is_faster_mixed(tokens / experts, k))
+    return is_few ? BY_BLOCKS : AS_BF16;
+  if (has_mixed_weights(op) && is_faster_mixed(tokens / experts, k) &&
+      (!is_few || is_faster_mixed_with_few(op, tokens, experts)))
     return MIXED;
   return tokens <= MOST_TOKENS_BY_BLOCKS * experts ? BY_BLOCKS : AS_BF16;
 }

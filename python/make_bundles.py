@@ -199,7 +199,7 @@ def products():
 
 # The schedule of few tokens with scales of MX blocks, which are multiplied by blocks then.
 FEW_TOKENS_MX = "swap_operands = 1, tile_n = 96, pieces = 3, stages = 5"
-# Those of some tokens and of more, whose weights become bf16 in the product: the defaults of mixed_mm for so many.
+# Those of some tokens and of more, whose weights become bf16 in the product: the defaults of mixed_mm where sizes are not known, by tokens.
 MIXED_MX = {
     tokens: f"{schedule}, depth = 128, stages = 3, split = 1, in_flight = 1, scaled_weights = 1, long_sums = 1, staged = 1"
     for tokens, schedule in {"some": "tile_n = 128, warpgroups = 3, share = 1", "more": "tile_n = 208, warpgroups = 2, share = 2"}.items()

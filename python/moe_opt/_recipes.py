@@ -38,7 +38,7 @@ Shape = tuple[int, ...]
 def mx_choice(accumulate: str, qa: Shape, qb: Shape, offs: Optional[Shape], rows_of_scales: bool, out: str) -> dict[str, str]:
     """Attributes in the index of the bundle of a product with scales of MX blocks: by the shapes of qa, qb and offs, None where there are no
     groups; by whether the scales of weights (E, K/32, N) lie as (E, N, K/32); and by the element type of the result. passes/ExpandMx.c chooses
-    so for sizes that are known when it compiles. Ranks that no bundle has count as few tokens."""
+    so for sizes that are known when it compiles, but that few tokens have one bundle. Ranks that no bundle has count as few tokens."""
     if accumulate != "fast" or min(len(qa), len(qb)) < 2 or offs == ():
         return {"accumulate": accumulate} | ({"tokens": "few"} if accumulate == "fast" else {})
     rows, experts = (qa[1], 1) if offs is None else (qa[len(qb) == 2], offs[0])
@@ -47,7 +47,7 @@ def mx_choice(accumulate: str, qa: Shape, qb: Shape, offs: Optional[Shape], rows
     if len(qb) == 3 and offs is not None and qb[2] % 16 == 0:
         k = qb[1]
         tokens = rows // max(experts, 1)  # of an expert, rounded down as the compiler does
-        if experts and out == "bf16" and not (rows_of_scales and k % 512) and tokens * (k + 10000) <= 6000 * k:
+        if experts and out == "bf16" and not (rows_of_scales and k % 512) and tokens * (k + 10000) <= 6100 * k:
             return {"accumulate": "fast", "tokens": "some" if tokens <= SOME_TOKENS else "more"}
         if rows <= BLOCKS_TOKENS * experts:
             return {"accumulate": "promoted"}

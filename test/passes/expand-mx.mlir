@@ -170,6 +170,48 @@ func.func @few(%qa: tensor<512x64xf8E4M3FN>, %qb: tensor<8x64x48xf8E4M3FN, #col_
   return %out : tensor<512x48xf32>
 }
 
+// Weights with tiles for nearly all multiprocessors become bf16 in the product; where scales of a row lie side by side, from 33 tokens on.
+// CHECK-LABEL: func.func @few_mixed
+// CHECK: dequantize
+// CHECK: "scaled_grouped_mm.mixed_mm"
+func.func @few_mixed(%qa: tensor<512x512xf8E4M3FN>, %qb: tensor<8x512x4096xf8E4M3FN, #col_major>, %sa: tensor<512x16xf8E8M0FNU>,
+                     %sb: tensor<8x16x4096xf8E8M0FNU, #col_major>, %offs: tensor<8xi32>) -> tensor<512x4096xbf16> {
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<512x512xf8E4M3FN>, tensor<8x512x4096xf8E4M3FN, #col_major>, tensor<512x16xf8E8M0FNU>, tensor<8x16x4096xf8E8M0FNU, #col_major>,
+         tensor<8xi32>) -> tensor<512x4096xbf16>
+  return %out : tensor<512x4096xbf16>
+}
+
+// CHECK-LABEL: func.func @fewer_of_rows
+// CHECK: "scaled_grouped_mm.scaled_mm"{{.*}} {accumulate = "promoted"}
+func.func @fewer_of_rows(%qa: tensor<256x512xf8E4M3FN>, %qb: tensor<8x512x4096xf8E4M3FN, #col_major>, %sa: tensor<256x16xf8E8M0FNU>,
+                         %sb: tensor<8x16x4096xf8E8M0FNU, #col_major>, %offs: tensor<8xi32>) -> tensor<256x4096xbf16> {
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<256x512xf8E4M3FN>, tensor<8x512x4096xf8E4M3FN, #col_major>, tensor<256x16xf8E8M0FNU>, tensor<8x16x4096xf8E8M0FNU, #col_major>,
+         tensor<8xi32>) -> tensor<256x4096xbf16>
+  return %out : tensor<256x4096xbf16>
+}
+
+// CHECK-LABEL: func.func @fewer_of_groups
+// CHECK: "scaled_grouped_mm.mixed_mm"
+func.func @fewer_of_groups(%qa: tensor<256x512xf8E4M3FN>, %qb: tensor<8x512x4096xf8E4M3FN, #col_major>, %sa: tensor<256x16xf8E8M0FNU>,
+                           %sb: tensor<8x16x4096xf8E8M0FNU>, %offs: tensor<8xi32>) -> tensor<256x4096xbf16> {
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<256x512xf8E4M3FN>, tensor<8x512x4096xf8E4M3FN, #col_major>, tensor<256x16xf8E8M0FNU>, tensor<8x16x4096xf8E8M0FNU>,
+         tensor<8xi32>) -> tensor<256x4096xbf16>
+  return %out : tensor<256x4096xbf16>
+}
+
+// CHECK-LABEL: func.func @few_rows
+// CHECK: "scaled_grouped_mm.scaled_mm"{{.*}} {accumulate = "promoted"}
+func.func @few_rows(%qa: tensor<512x512xf8E4M3FN>, %qb: tensor<8x512x2048xf8E4M3FN, #col_major>, %sa: tensor<512x16xf8E8M0FNU>,
+                    %sb: tensor<8x16x2048xf8E8M0FNU>, %offs: tensor<8xi32>) -> tensor<512x2048xbf16> {
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<512x512xf8E4M3FN>, tensor<8x512x2048xf8E4M3FN, #col_major>, tensor<512x16xf8E8M0FNU>, tensor<8x16x2048xf8E8M0FNU>,
+         tensor<8xi32>) -> tensor<512x2048xbf16>
+  return %out : tensor<512x2048xbf16>
+}
+
 // Rows of 36 have no dequantizer.
 // CHECK-LABEL: func.func @narrow
 // CHECK-NOT: dequantize

@@ -283,13 +283,21 @@ static moe__candidates_t expert_candidates(const moe__mixed_product_t *p) {
 
 enum {
   BY_ROWS = 1 << 5, /* scales lie by rows, and take more of a stage */
-  SIZED = 1 << 6,   /* they do not, and tokens and experts are known */
+  SIZED = 1 << 6,   /* tokens and experts are known, and where scales lie by rows experts are few */
   ODD = 1 << 7      /* an odd number of tiles of 128 rows, and few */
 };
 
 /* Tiles of half as many tokens where these suffice. */
 #define HALVES(n, s)                                                                               \
   { MOE__TILE(n, 4, 128, s), MOE__LONG_SUMS, .behind = 1, .widths = 2 }
+/* The same of so many parts of the tokens, and results go through shared memory; ONCE: nobody reads
+ * the weights again. */
+#define STAGED_WIDTHS(n, p)                                                                        \
+  MOE__TILE(n, 4, 128, 3), MOE__LONG_SUMS, .behind = 1, .widths = (p), .staged = 1
+#define STAGED_HALVES(n)                                                                           \
+  { STAGED_WIDTHS(n, 2) }
+#define ONCE_IN_QUARTERS(n)                                                                        \
+  { STAGED_WIDTHS(n, 4), .once = 1 }
 /* Results go through shared memory, and CTAs share tokens. */
 #define STAGED(n, w, ctas)                                                                         \
   { MOE__TILE(n, w, 128, 3), MOE__LONG_SUMS, .staged = 1, .share = (ctas) }
@@ -322,7 +330,9 @@ static const row_t FP8_EXPERTS[] = {
     {20, ANY, {LONG(32, 4, 128, 5), LONG(64, 4, 128, 4)}},
     /* mixed_mxfp8.md, "Tiles by width, and one warpgroup more" */
     {36, SIZED, {HALVES(64, 4), LONG(64, 4, 128, 4)}},
-    {256, SIZED, {HALVES(128, 3), LONG(112, 3, 128, 4)}},
+    /* grouped_mx_blocks.md, "Few tokens" */
+    {64, SIZED, {ONCE_IN_QUARTERS(128), HALVES(128, 3)}},
+    {384, SIZED, {STAGED_HALVES(128), STAGED(128, 3, 1)}},
     {64, ANY, {LONG(64, 4, 128, 4), LONG(112, 3, 128, 3)}},
     /* grouped_mx_blocks.md, "Weights that become bf16 in the product" */
     {384, ANY, {STAGED(128, 3, 1), STAGED(208, 2, 2)}},
@@ -345,10 +355,12 @@ static moe__candidates_t fp8_candidates(const moe__mixed_product_t *p) {
     return tokens <= MOE__FEW_TOKENS ? candidates_of(FP8_DENSE, tokens, of_rows(p))
                                      : moe__mixed_wide_candidates(p);
   int64_t row_tiles = p->rows < 0 ? 0 : moe__mixed_tiles_of_rows(p->rows, 2);
-  return candidates_of(FP8_EXPERTS, tokens,
-                       bit_if(p->has_scales_of_rows, BY_ROWS) |
-                           bit_if(!p->has_scales_of_rows && p->tokens >= 0, SIZED) |
-                           bit_if(row_tiles % 2 && row_tiles < 16, ODD));
+  return candidates_of(
+      FP8_EXPERTS, tokens,
+      bit_if(p->has_scales_of_rows, BY_ROWS) |
+          bit_if(p->tokens >= 0 && (!p->has_scales_of_rows || p->experts <= MOST_FEW_GROUPS),
+                 SIZED) |
+          bit_if(row_tiles % 2 && row_tiles < 16, ODD));
 }
 
 /* ---- The product ---- */

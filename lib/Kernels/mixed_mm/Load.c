@@ -25,22 +25,33 @@ static void load_tokens(moe__mixed_mm_t *s, MlirValue token, MlirValue column, M
                           (MlirValue[]){column, moe__add(b, token, part)}, all);
 }
 
+/* Loads a box of weights. */
+static void load_box(moe__mixed_mm_t *s, int rank, const MlirValue *coordinates, MlirValue to,
+                     MlirValue landed) {
+  moe__builder_t *b = &s->kernel.builder;
+  if (s->schedule.once)
+    moe__tma_load_once(b, s->w_map, to, landed, rank, coordinates);
+  else
+    moe__tma_load(b, s->w_map, to, landed, rank, coordinates);
+}
+
 /* Loads the weights of a k-tile to `to`. */
 static void load_weights(moe__mixed_mm_t *s, const moe__mixed_tile_t *tile, MlirValue index,
                          MlirValue to, MlirValue landed) {
   moe__builder_t *b = &s->kernel.builder;
   bool experts = !mlirValueIsNull(s->offs);
   if (s->format != MOE__WEIGHT_E4M3) {
-    moe__tma_load(b, s->w_map, to, landed, experts ? 4 : 3,
-                  (MlirValue[]){moe__i32(b, 0),
-                                moe__mul(b, index, s->schedule.depth / MOE_WEIGHT_COLUMNS),
-                                moe__lshr(b, tile->row, 4), tile->expert});
+    load_box(s, experts ? 4 : 3,
+             (MlirValue[]){moe__i32(b, 0),
+                           moe__mul(b, index, s->schedule.depth / MOE_WEIGHT_COLUMNS),
+                           moe__lshr(b, tile->row, 4), tile->expert},
+             to, landed);
     return;
   }
   MlirValue column = moe__mul(b, index, s->schedule.depth);
   for (int i = 0; i < s->schedule.depth; i += MOE__MIXED_LINE)
-    moe__tma_load(b, s->w_map, moe__offset_by(b, to, i * moe__mixed_rows(&s->schedule)), landed,
-                  experts ? 3 : 2, (MlirValue[]){moe__add(b, column, i), tile->row, tile->expert});
+    load_box(s, experts ? 3 : 2, (MlirValue[]){moe__add(b, column, i), tile->row, tile->expert},
+             moe__offset_by(b, to, i * moe__mixed_rows(&s->schedule)), landed);
 }
 
 /* Which numbers of a row the first ones of a stage are. */
@@ -96,7 +107,7 @@ static void load_chunk(moe__mixed_mm_t *s, const moe__mixed_tile_t *tile, MlirVa
                        MlirValue column, MlirValue to, MlirValue landed) {
   moe__builder_t *b = &s->kernel.builder;
   load_tokens(s, tile->token, column, to, landed);
-  for (int i = 1; i < 1 << (s->schedule.widths - 1); i++)
+  for (int i = 1; i < s->schedule.widths; i++)
     MOE__IF (b, moe__ult(b, moe__i32(b, i), boxes)) {
       int more = i * moe__mixed_box_tokens(s);
       load_tokens(s, moe__add(b, tile->token, more), column,
@@ -118,7 +129,7 @@ static void load_k_tile(moe__mixed_mm_t *s, const moe__mixed_tile_t *tile, k_til
     bytes = moe__select(b, k_tile.common, bytes, moe__i32(b, l->landing - of_rows));
   }
   if (schedule->widths > 1)
-    bytes = moe__add(b, moe__mul(b, k_tile.boxes, of_tokens >> (schedule->widths - 1)),
+    bytes = moe__add(b, moe__mul(b, k_tile.boxes, of_tokens / schedule->widths),
                      l->landing - of_tokens);
   MlirValue landed = moe__ring_acquire(kernel, &l->ring, cursor, bytes);
   MlirValue buffer = moe__ring_buffer(kernel, &l->ring, cursor);
@@ -146,8 +157,8 @@ static MlirValue boxes_of(moe__mixed_mm_t *s, const moe__mixed_tile_t *tile) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue count = moe__sub(b, tile->token_end, tile->token), boxes = moe__i32(b, 1);
   for (int w = 1; w < s->schedule.widths; w++)
-    boxes = moe__select(b, moe__ult(b, moe__i32(b, moe__mixed_box_tokens(s) << (w - 1)), count),
-                        moe__i32(b, 1 << w), boxes);
+    boxes = moe__select(b, moe__ult(b, moe__i32(b, w * moe__mixed_box_tokens(s)), count),
+                        moe__i32(b, w + 1), boxes);
   return boxes;
 }
 

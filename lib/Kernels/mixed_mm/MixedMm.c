@@ -63,23 +63,24 @@ static void multiply_tile(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
   moe__mixed_store(s, &same, &tile, sums);
 }
 
-/* The same of a tile of so many tokens (i32), as narrow as they allow: of the tile's tokens shifted
- * right by `width`, or by less. */
+/* The same of a tile of so many tokens (i32), as narrow as they allow: of `width` of its parts, or
+ * more. */
 static void multiply_by_width(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
                               const moe__mixed_reduction_t *own, MlirValue index,
                               moe__cursor_t cursor, MlirValue tokens, int width) {
   moe__builder_t *b = &s->kernel.builder;
-  if (width == 0) {
+  int part = s->schedule.tile_n / s->schedule.widths;
+  if (width == s->schedule.widths) {
     multiply_tile(s, self, own, index, cursor);
     return;
   }
-  MOE__IF (b, moe__ult(b, tokens, (s->schedule.tile_n >> width) + 1)) {
-    s->n = s->schedule.tile_n >> width;
+  MOE__IF (b, moe__ult(b, tokens, width * part + 1)) {
+    s->n = width * part;
     multiply_tile(s, self, own, index, cursor);
     s->n = s->schedule.tile_n;
   }
   MOE__ELSE (b) {
-    multiply_by_width(s, self, own, index, cursor, tokens, width - 1);
+    multiply_by_width(s, self, own, index, cursor, tokens, width + 1);
   }
 }
 
@@ -102,7 +103,7 @@ static void multiply_tiles(moe__mixed_mm_t *s) {
     if (s->schedule.widths > 1) {
       moe__mixed_tile_t tile = moe__mixed_tile_at(s, index);
       MlirValue tokens = moe__warp_uniform(b, moe__sub(b, tile.token_end, tile.token));
-      multiply_by_width(s, &self, &own, index, cursor, tokens, s->schedule.widths - 1);
+      multiply_by_width(s, &self, &own, index, cursor, tokens, 1);
     } else {
       multiply_tile(s, &self, &own, index, cursor);
     }

@@ -79,6 +79,8 @@ static MlirValue add_rows(moe__mixed_mm_t *s, MlirOperation op) {
                            .strides = {s->depth.expression},
                            .box = {MOE__MIXED_LINE, moe__mixed_box_rows(&s->schedule)},
                            .swizzle = MOE__SWIZZLE_128B};
+  if (s->schedule.once)
+    map.l2_promotion = MOE__L2_PROMOTION_128B;
   add_experts(s, &map,
               moe__expression_mul(&s->kernel.record,
                                   MOE__EXPRESSIONS(s->rows.expression, s->depth.expression)));
@@ -145,7 +147,7 @@ static MlirValue add_scales_of_rows(moe__mixed_mm_t *s, MlirOperation op) {
 }
 
 int moe__mixed_box_tokens(const moe__mixed_mm_t *s) {
-  return (s->schedule.tile_n >> (s->schedule.widths - 1)) / s->schedule.share;
+  return s->schedule.tile_n / s->schedule.widths / s->schedule.share;
 }
 
 static MlirValue add_tokens(moe__mixed_mm_t *s, MlirOperation op) {

@@ -117,10 +117,9 @@ static bool check(MlirOperation op, const moe__mixed_schedule_t *s) {
                       "'schedule.widths' is %d; it must be 1 but for f8E4M3FN weights with "
                       "long_sums, and with token_parts, split, share and common",
                       s->widths);
-  if (s->tile_n % (8 << (s->widths - 1)))
-    return moe__error(
-        op, "'schedule.widths' is %d; the narrowest tile must be a multiple of 8 of %d tokens",
-        s->widths, s->tile_n);
+  if (s->tile_n % (8 * s->widths))
+    return moe__error(op, "'schedule.widths' is %d; each part must be a multiple of 8 of %d tokens",
+                      s->widths, s->tile_n);
   if (s->common && (s->panels || s->warpgroups == 1 || s->split > 1 || s->share > 1 ||
                     !mlirValueIsNull(moe__operand(op, MOE__OFFS)) ||
                     !mlirValueIsNull(moe__operand(op, MOE__ZEROS))))

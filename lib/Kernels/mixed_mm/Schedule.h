@@ -42,9 +42,11 @@
     "1: a piece of weights becomes numbers behind the sums of the one before, in its registers; "  \
     "0: "                                                                                          \
     "while its products run")                                                                      \
-  X(T, widths, 1, 3, 1,                                                                            \
-    "1: all tiles of tokens are multiplied as if they were full; 2: those with half of them or "   \
-    "less as a half; 3: those with a quarter as a quarter too")                                    \
+  X(T, widths, 1, 8, 1,                                                                            \
+    "equal parts of a tile's tokens, of which as many are loaded and multiplied as have tokens")   \
+  X(T, once, 0, 1, 0,                                                                              \
+    "1: weights are the first to leave L2, and of those of f8E4M3FN no more is fetched than a "    \
+    "stage takes, as suits weights that are read once; unused with direct")                        \
   X(T, token_parts, 1, 4, 1,                                                                       \
     "parts of a tile's tokens whose products take turns: those of one run while another's are "    \
     "added; unused with panels")                                                                   \
