@@ -2,7 +2,6 @@
 
 SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
-import random
 import statistics
 import subprocess
 import time
@@ -10,6 +9,7 @@ import time
 import torch
 
 from products import EDGE_SIZES
+from turns import turns
 
 DEVICE = "cuda"
 ROUNDS = 20
@@ -55,12 +55,11 @@ def clearing_l2():
 
 
 def times(functions, before=lambda: None, rounds=ROUNDS):
-    """Median seconds of each function, as a CUDA graph; they take turns, each round in another order, so that none always follows
-    the same other one. `before` runs before each, untimed."""
+    """Median seconds of each function, as a CUDA graph; they take turns. `before` runs before each, untimed."""
     graphs = [captured(function) for function in functions]
-    samples, order = [[] for _ in graphs], random.Random(1)
-    for _ in range(rounds):
-        for number in order.sample(range(len(graphs)), len(graphs)):
+    samples = [[] for _ in graphs]
+    for order in turns(len(graphs), rounds):
+        for number in order:
             (graph, _), sample = graphs[number], samples[number]
             begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
             before()

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A linear layer of experts in training, and a whole expert layer, in PyTorch: bf16, torchao's FP8 and moe_opt's, in one process.
 
-    bench/train_step.py OUT.json [--only PATTERN] [--compiled PATTERN] [--launches PATTERN] [--seconds N]
+    bench/train_step.py OUT.json [--only PATTERN] [--candidates PATTERN] [--compiled PATTERN] [--launches PATTERN] [--seconds N]
 
 needs a Hopper GPU, PyTorch, and moe_opt on the path; torchao is left out where it is not installed.
 
@@ -17,7 +17,6 @@ SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 import argparse
 import json
 import math
-import random
 import re
 import statistics
 import sys
@@ -27,6 +26,7 @@ import torch
 
 import moe_opt.torch as moe
 from torch_timing import captured, group_ends
+from turns import turns
 
 try:
     from torchao.prototype.moe_training import _to_fp8_rowwise_then_scaled_grouped_mm as torchao_mm
@@ -43,7 +43,7 @@ ROWS = [
     ((16384, 8192, 5120, 4), "equal"),
     ((32768, 2048, 7168, 8), "ragged"),
 ]
-ROUNDS = 10
+ROUNDS = 12  # a multiple of 4, 6 and 12 candidates: turns.py
 SAMPLE_SECONDS = 6e-3  # of steps in a sample, at least one step
 PAUSE_CYCLES = 3_000_000  # before a sample: 1.5 ms
 LAUNCH_REPEATS = 15
@@ -147,9 +147,9 @@ def take_turns(steps):
 
     for name, step in steps.items():
         counts[name] = max(1, math.ceil(SAMPLE_SECONDS / sample(step, 1)))
-    order = random.Random(1)
-    for _ in range(ROUNDS):
-        for name in order.sample(list(steps), len(steps)):  # what follows a candidate that draws little power is faster
+    names = list(steps)
+    for order in turns(len(names), ROUNDS):
+        for name in (names[number] for number in order):
             samples[name].append(sample(steps[name], counts[name]))
     return {name: statistics.median(values) for name, values in samples.items()}
 
@@ -184,8 +184,8 @@ def attempt(what, function):
         return None
 
 
-def measure(build, shape, kind, with_compiled, with_launches):
-    """All figures of one row."""
+def measure(build, shape, kind, candidates, with_compiled, with_launches):
+    """All figures of one row, of bf16 and the candidates whose names match."""
     of, inputs, grad = build(shape, kind)
     steps, row = {}, {"shape": shape, "groups": kind, "seconds": {}, "saved": {}, "peak": {}, "host": {}}
 
@@ -193,6 +193,8 @@ def measure(build, shape, kind, with_compiled, with_launches):
         return lambda: torch.autograd.grad(forward(*inputs), inputs, grad)
 
     for name, mm in products().items():
+        if name != "bf16" and not re.search(candidates, name):
+            continue
         forward = of(mm)
         step = step_of(forward)
         if attempt(name, step) is None:
@@ -237,11 +239,11 @@ def geometric_mean(values):
 def table(rows, mode):
     """Milliseconds of a mode, and how many times as fast as each other candidate ours is."""
     names = [name for name in products() if any(f"{name} {mode}" in row["seconds"] for row in rows)]
-    rows = [row for row in rows if f"{moe.RECIPES[0]} {mode}" in row["seconds"]]
-    if not rows:
+    recipes = [name for name in names if name in moe.RECIPES]
+    if not recipes:
         return
-    others = [name for name in names if name not in moe.RECIPES]
-    ours = moe.RECIPES[0]
+    ours, others = recipes[0], [name for name in names if name not in recipes]
+    rows = [row for row in rows if f"{ours} {mode}" in row["seconds"]]
     print(f"\n{mode}, ms\n| M, N, K, E | {' | '.join(names)} | {' | '.join(f'to {name}' for name in others)} |")
     print("|---" * (1 + len(names) + len(others)) + "|")
     ratios = {name: [] for name in others}
@@ -288,6 +290,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("out")
     parser.add_argument("--only", default="", help="rows whose text, as in 'linear 32768 2048 7168 8 equal', has this regular expression")
+    parser.add_argument("--candidates", default="", help="those whose names have this regular expression, and bf16")
     parser.add_argument("--seconds", type=float, default=math.inf, help="after these no other row begins")
     parser.add_argument("--launches", default="$^", help="rows, as for --only, whose launches are timed one by one too")
     parser.add_argument("--compiled", default="", help="rows, as for --only, that are compiled too; compiling takes longer than all else")
@@ -304,7 +307,8 @@ def main():
             if time.perf_counter() - begin > arguments.seconds:
                 print(f"no time for {name}")
                 continue
-            rows.append(measure(build, shape, groups, re.search(arguments.compiled, name), re.search(arguments.launches, name)))
+            with_compiled, with_launches = re.search(arguments.compiled, name), re.search(arguments.launches, name)
+            rows.append(measure(build, shape, groups, arguments.candidates, with_compiled, with_launches))
             torch.cuda.empty_cache()
             print(f"{name}: measured after {time.perf_counter() - begin:.0f} s", flush=True)
             result[kind] = rows
