@@ -24,8 +24,12 @@ static bool tiles_differ(const moe__scaled_mm_t *s) {
          !moe__mm_has_mx_scales(s);
 }
 
+/* Of operands of 16 bits a gradient's tiles are taken in turn: CTAs that share operands stay in
+ * step, so that L2 reads once for several. Groups are sorted, and no CTA works longer than another
+ * by more than a tile. */
 bool moe__mm_counts_tiles(const moe__scaled_mm_t *s) {
-  return s->schedule.cluster == 1 && (s->which == MOE__GRADIENT || tiles_differ(s));
+  bool is_gradient = s->which == MOE__GRADIENT && mlirTypeIsNull(s->half);
+  return s->schedule.cluster == 1 && (is_gradient || tiles_differ(s));
 }
 
 bool moe__mm_counts_late(const moe__scaled_mm_t *s) {
@@ -50,7 +54,7 @@ MlirValue moe__mm_tile_count(moe__scaled_mm_t *s) {
   return s->which == MOE__FORWARD ? moe__groups_total(&s->groups) : equal_tiles(s).total;
 }
 
-/* Tiles are taken in turn; but those of the gradient, which are as long as their group, by a
+/* Tiles are taken in turn; but those of the FP8 gradient, which are as long as their group, by a
  * counter: whoever is done takes the next one. The longest come first, so that all end at about
  * the same time. So are those forward that differ. Only the thread that loads gets the number: the
  * counter takes its time, and no other one waits here. */
