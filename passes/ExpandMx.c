@@ -19,8 +19,8 @@
  * `accumulate = "promoted"` asks for the first. "fast" leaves the choice to this file, and to
  * nothing else: mixed up to so many tokens for each expert that the weights' bytes are little
  * beside them, and bf16 with more; blocks, of which the sums are promoted then, with few tokens
- * where mixed is not known to be faster. A tensor that
- * is dequantized for one product is not dequantized again for another.
+ * where mixed is not known to be faster. A tensor that is dequantized for one product is not
+ * dequantized again for another.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "passes/ExpandMx.h"

@@ -213,7 +213,7 @@ class Casts(unittest.TestCase):
         swapped = ", affine_map<(d0, d1, d2) -> (d0, d2, d1)>"
         for m, n, k, e, rows, chosen in (
             (128, 64, 1024, 2, True, "few"), (130, 64, 1024, 2, True, "some"), (768, 64, 1024, 2, True, "some"), (770, 64, 1024, 2, False, "more"),
-            (769, 64, 1024, 2, True, "some"), (1115, 64, 1024, 2, True, "more"), (1116, 64, 1024, 2, True, "many"),
+            (769, 64, 1024, 2, True, "some"), (1133, 64, 1024, 2, True, "more"), (1134, 64, 1024, 2, True, "many"),
             (200, 64, 1056, 2, True, None), (200, 64, 1056, 2, False, "some"), (600, 64, 1056, 2, True, "many"),
         ):  # fmt: skip
             with self.subTest(m=m, n=n, k=k, rows=rows):
