@@ -463,9 +463,9 @@ moe__scope_t moe__if_open(moe__builder_t *b, MlirValue condition) {
 }
 
 moe__scope_t moe__for_or_once_open(moe__builder_t *b, bool loops, MlirValue lower, MlirValue upper,
-                                   MlirValue step) {
+                                   MlirValue step, int count, MlirValue *const *carried) {
   if (loops)
-    return moe__for_open(b, lower, upper, step, MOE__CARRIED(NULL));
+    return moe__for_open(b, lower, upper, step, count, carried);
   moe__scope_t scope = moe__if_open(b, moe__ult(b, lower, upper));
   scope.index = lower;
   return scope;

@@ -216,9 +216,11 @@ void moe__fence_device(moe__builder_t *b);
                                       MOE__I32((b), (step)), MOE__CARRIED(__VA_ARGS__)))
 
 /* The same where `loops` is set. Else the braces are reached once at most, with `lower`, if it is
- * below `upper`: what takes one piece of work and ends. */
-#define MOE__FOR_OR_ONCE(b, loops, index, lower, upper, step)                                      \
-  MOE__FOR_SCOPE(index, moe__for_or_once_open((b), (loops), (lower), (upper), (step)))
+ * below `upper`: what takes one piece of work and ends. Variables are carried where it loops; behind
+ * the braces they have no value. */
+#define MOE__FOR_OR_ONCE(b, loops, index, lower, upper, step, ...)                                 \
+  MOE__FOR_SCOPE(index, moe__for_or_once_open((b), (loops), (lower), (upper), (step),              \
+                                              MOE__CARRIED(__VA_ARGS__)))
 
 /* while (condition) with carried variables. The expression `condition` is built
  * where the loop tests, from the variables as they are carried. */
@@ -246,7 +248,7 @@ typedef struct moe__scope_t {
 moe__scope_t moe__for_open(moe__builder_t *b, MlirValue lower, MlirValue upper, MlirValue step,
                            int count, MlirValue *const *carried);
 moe__scope_t moe__for_or_once_open(moe__builder_t *b, bool loops, MlirValue lower, MlirValue upper,
-                                   MlirValue step);
+                                   MlirValue step, int count, MlirValue *const *carried);
 moe__scope_t moe__while_open(moe__builder_t *b, int count, MlirValue *const *carried);
 void moe__while_test(moe__scope_t *scope, MlirValue condition);
 moe__scope_t moe__if_open(moe__builder_t *b, MlirValue condition);

@@ -296,68 +296,106 @@ static void add_parameters(cast_t *s, MlirOperation op) {
 /* ---- Schedules ---- */
 
 static const moe__cast_schedule_t ROWS_BF16[] = {
-    {.tile_n = 32, .tile_k = 512, .output_stages = 2},
-    {.tile_n = 32, .tile_k = 1024, .output_stages = 2, .warps = 16, .ctas_per_sm = 1},
-    {.tile_n = 64, .tile_k = 256, .output_stages = 2},
-    {.tile_n = 32, .tile_k = 256, .output_stages = 2, .warps = 4, .ctas_per_sm = 3},
-    {.tile_n = 128, .tile_k = 128, .output_stages = 2},
+    {.tile_n = 32, .tile_k = 512, .output_stages = 2, .persistent = 1},
+    {.tile_n = 32,
+     .tile_k = 1024,
+     .output_stages = 2,
+     .warps = 16,
+     .ctas_per_sm = 1,
+     .persistent = 1},
+    {.tile_n = 64, .tile_k = 256, .output_stages = 2, .persistent = 1},
+    {.tile_n = 32,
+     .tile_k = 256,
+     .output_stages = 2,
+     .warps = 4,
+     .ctas_per_sm = 3,
+     .persistent = 1},
+    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .persistent = 1},
 };
 static const moe__cast_schedule_t ROWS_F32[] = {
-    {.tile_n = 32, .tile_k = 256, .output_stages = 2},
-    {.tile_n = 64, .tile_k = 128, .output_stages = 2},
-    {.tile_n = 64, .tile_k = 128, .stages = 5, .output_stages = 2, .ctas_per_sm = 1},
-    {.tile_n = 32, .tile_k = 128, .stages = 4, .output_stages = 2, .warps = 4},
-    {.tile_n = 128, .tile_k = 64, .output_stages = 2},
+    {.tile_n = 32, .tile_k = 256, .output_stages = 2, .persistent = 1},
+    {.tile_n = 64, .tile_k = 128, .output_stages = 2, .persistent = 1},
+    {.tile_n = 64,
+     .tile_k = 128,
+     .stages = 5,
+     .output_stages = 2,
+     .ctas_per_sm = 1,
+     .persistent = 1},
+    {.tile_n = 32, .tile_k = 128, .stages = 4, .output_stages = 2, .warps = 4, .persistent = 1},
+    {.tile_n = 128, .tile_k = 64, .output_stages = 2, .persistent = 1},
 };
 static const moe__cast_schedule_t COLUMNS_BF16[] = {
-    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .band = 1024},
-    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .band = 64},
-    {.tile_n = 128, .tile_k = 128, .stages = 5, .ctas_per_sm = 1, .band = 1024},
-    {.tile_n = 256, .tile_k = 64, .output_stages = 2, .band = 1024},
-    {.tile_n = 256, .tile_k = 128, .warps = 16, .ctas_per_sm = 1, .band = 1024},
+    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .band = 1024, .persistent = 1},
+    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .band = 64, .persistent = 1},
+    {.tile_n = 128, .tile_k = 128, .stages = 5, .ctas_per_sm = 1, .band = 1024, .persistent = 1},
+    {.tile_n = 256, .tile_k = 64, .output_stages = 2, .band = 1024, .persistent = 1},
+    {.tile_n = 256, .tile_k = 128, .warps = 16, .ctas_per_sm = 1, .band = 1024, .persistent = 1},
 };
 static const moe__cast_schedule_t COLUMNS_F32[] = {
-    {.tile_n = 128, .tile_k = 64, .output_stages = 2, .band = 1024},
-    {.tile_n = 128, .tile_k = 64, .output_stages = 2, .band = 64},
-    {.tile_n = 128, .tile_k = 64, .stages = 5, .output_stages = 2, .ctas_per_sm = 1, .band = 1024},
-    {.tile_n = 256, .tile_k = 32, .output_stages = 2, .band = 1024},
-    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .warps = 16, .ctas_per_sm = 1, .band = 1024},
+    {.tile_n = 128, .tile_k = 64, .output_stages = 2, .band = 1024, .persistent = 1},
+    {.tile_n = 128, .tile_k = 64, .output_stages = 2, .band = 64, .persistent = 1},
+    {.tile_n = 128,
+     .tile_k = 64,
+     .stages = 5,
+     .output_stages = 2,
+     .ctas_per_sm = 1,
+     .band = 1024,
+     .persistent = 1},
+    {.tile_n = 256, .tile_k = 32, .output_stages = 2, .band = 1024, .persistent = 1},
+    {.tile_n = 128,
+     .tile_k = 128,
+     .output_stages = 2,
+     .warps = 16,
+     .ctas_per_sm = 1,
+     .band = 1024,
+     .persistent = 1},
+};
+static const moe__cast_schedule_t WEIGHTS_BOTH_BF16[] = {
+    {.tile_n = 128, .tile_k = 128, .stages = 1, .warps = 4, .ctas_per_sm = 4},
+    {.tile_n = 128, .tile_k = 128, .stages = 1, .ctas_per_sm = 3},
+    {.tile_n = 128, .tile_k = 128, .persistent = 1},
 };
 static const moe__cast_schedule_t BOTH_BF16[] = {
-    {.tile_n = 128, .tile_k = 128},
-    {.tile_n = 128, .tile_k = 128, .band = 16},
-    {.tile_n = 128, .tile_k = 128, .stages = 4, .ctas_per_sm = 1, .band = 16},
-    {.tile_n = 128, .tile_k = 64, .stages = 4, .warps = 4, .band = 16},
-    {.tile_n = 256, .tile_k = 64, .band = 16},
+    {.tile_n = 128, .tile_k = 128, .persistent = 1},
+    {.tile_n = 128, .tile_k = 128, .band = 16, .persistent = 1},
+    {.tile_n = 128, .tile_k = 128, .stages = 4, .ctas_per_sm = 1, .band = 16, .persistent = 1},
+    {.tile_n = 128, .tile_k = 64, .stages = 4, .warps = 4, .band = 16, .persistent = 1},
+    {.tile_n = 256, .tile_k = 64, .band = 16, .persistent = 1},
 };
 static const moe__cast_schedule_t BOTH_F32[] = {
-    {.tile_n = 128, .tile_k = 128, .warps = 16, .ctas_per_sm = 1},
-    {.tile_n = 128, .tile_k = 128, .warps = 16, .ctas_per_sm = 1, .band = 16},
-    {.tile_n = 128, .tile_k = 64, .band = 16},
-    {.tile_n = 128, .tile_k = 64, .stages = 5, .ctas_per_sm = 1, .band = 16},
-    {.tile_n = 128, .tile_k = 32, .stages = 4, .warps = 4, .band = 16},
+    {.tile_n = 128, .tile_k = 128, .warps = 16, .ctas_per_sm = 1, .persistent = 1},
+    {.tile_n = 128, .tile_k = 128, .warps = 16, .ctas_per_sm = 1, .band = 16, .persistent = 1},
+    {.tile_n = 128, .tile_k = 64, .band = 16, .persistent = 1},
+    {.tile_n = 128, .tile_k = 64, .stages = 5, .ctas_per_sm = 1, .band = 16, .persistent = 1},
+    {.tile_n = 128, .tile_k = 32, .stages = 4, .warps = 4, .band = 16, .persistent = 1},
 };
 
 /* Where groups are aligned a tile has 128 rows. */
 static const moe__cast_schedule_t ALIGNED_BF16[] = {
-    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .band = 1024},
-    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .band = 64},
-    {.tile_n = 128, .tile_k = 128, .stages = 5, .ctas_per_sm = 1, .band = 1024},
+    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .band = 1024, .persistent = 1},
+    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .band = 64, .persistent = 1},
+    {.tile_n = 128, .tile_k = 128, .stages = 5, .ctas_per_sm = 1, .band = 1024, .persistent = 1},
 };
 static const moe__cast_schedule_t ALIGNED_F32[] = {
-    {.tile_n = 128, .tile_k = 64, .output_stages = 2, .band = 1024},
-    {.tile_n = 128, .tile_k = 64, .output_stages = 2, .band = 64},
-    {.tile_n = 128, .tile_k = 64, .stages = 5, .output_stages = 2, .ctas_per_sm = 1, .band = 1024},
+    {.tile_n = 128, .tile_k = 64, .output_stages = 2, .band = 1024, .persistent = 1},
+    {.tile_n = 128, .tile_k = 64, .output_stages = 2, .band = 64, .persistent = 1},
+    {.tile_n = 128,
+     .tile_k = 64,
+     .stages = 5,
+     .output_stages = 2,
+     .ctas_per_sm = 1,
+     .band = 1024,
+     .persistent = 1},
 };
 static const moe__cast_schedule_t ALIGNED_BOTH_BF16[] = {
-    {.tile_n = 128, .tile_k = 128},
-    {.tile_n = 128, .tile_k = 128, .band = 16},
-    {.tile_n = 128, .tile_k = 128, .stages = 4, .ctas_per_sm = 1, .band = 16},
+    {.tile_n = 128, .tile_k = 128, .persistent = 1},
+    {.tile_n = 128, .tile_k = 128, .band = 16, .persistent = 1},
+    {.tile_n = 128, .tile_k = 128, .stages = 4, .ctas_per_sm = 1, .band = 16, .persistent = 1},
 };
 static const moe__cast_schedule_t ALIGNED_BOTH_F32[] = {
-    {.tile_n = 128, .tile_k = 128, .warps = 16, .ctas_per_sm = 1},
-    {.tile_n = 128, .tile_k = 128, .warps = 16, .ctas_per_sm = 1, .band = 16},
-    {.tile_n = 128, .tile_k = 64, .band = 16},
+    {.tile_n = 128, .tile_k = 128, .warps = 16, .ctas_per_sm = 1, .persistent = 1},
+    {.tile_n = 128, .tile_k = 128, .warps = 16, .ctas_per_sm = 1, .band = 16, .persistent = 1},
+    {.tile_n = 128, .tile_k = 64, .band = 16, .persistent = 1},
 };
 
 /* As for MX (QuantizeTiles.c); casting takes less time, and reads factors besides. Where only
@@ -365,6 +403,8 @@ static const moe__cast_schedule_t ALIGNED_BOTH_F32[] = {
 static moe__candidates_t candidates(MlirOperation op) {
   if (moe__group_align(op))
     return is_dual(op) ? MOE__CAST_CANDIDATES(op, ALIGNED_BOTH) : MOE__CAST_CANDIDATES(op, ALIGNED);
+  if (is_dual(op) && !moe__is_grouped(op) && moe__cast_reads_bf16(op))
+    return MOE__CANDIDATES(WEIGHTS_BOTH_BF16);
   if (is_dual(op))
     return MOE__CAST_CANDIDATES(op, BOTH);
   return writes(op, MOE__ROWS) ? MOE__CAST_CANDIDATES(op, ROWS) : MOE__CAST_CANDIDATES(op, COLUMNS);
@@ -384,7 +424,8 @@ static bool lay_out(MlirOperation op, const void *schedule, void *out) {
   if (!moe__cast_layout(op, s, directions, bytes, max_groups, false, l))
     return false;
   int strips = moe__cast_units(s, bytes);
-  l->cta.registers = (bytes == 2 ? 80 : 56) + (max_groups ? 16 : 0) + 40 * (strips - 1);
+  l->cta.registers =
+      !s->persistent ? 64 : (bytes == 2 ? 80 : 56) + (max_groups ? 16 : 0) + 40 * (strips - 1);
   return true;
 }
 

@@ -31,7 +31,7 @@ int moe__cast_units(const moe__cast_schedule_t *schedule, int element_bytes) {
 }
 
 int moe__cast_run(const moe__cast_tiles_t *tiles) {
-  return tiles->run ? tiles->run : 1;
+  return tiles->layout.run ? tiles->layout.run : 1;
 }
 
 /* ---- The schedule ---- */
@@ -96,6 +96,12 @@ static bool check_turns(MlirOperation op, const moe__cast_schedule_t *schedule,
                       "'schedule' has tiles of %d x %d for %d warps; of tokens in groups a thread "
                       "keeps %d words of lines then, and may keep %d",
                       schedule->tile_n, schedule->tile_k, schedule->warps, held, MOE__CAST_HELD);
+  if (by_group && !schedule->persistent)
+    return moe__error(op,
+                      "'schedule.persistent' is 0; it must be 1 where CTAs take segments of tiles");
+  if (!schedule->persistent && schedule->stages != 1)
+    return moe__error(op, "'schedule.stages' is %d; it must be 1 where a CTA takes one tile",
+                      schedule->stages);
   return by_group || schedule->segment == 1 ||
          moe__error(op,
                     "'schedule.segment' is %d; it must be 1 where no blocks of tokens are counted "
@@ -109,14 +115,24 @@ bool moe__cast_layout(MlirOperation op, const moe__cast_schedule_t *schedule, co
       !check_turns(op, schedule, writes, element_bytes, by_group && !moe__group_align(op)))
     return false;
   int32_t elements = schedule->tile_n * schedule->tile_k;
-  out->cta.threads = (schedule->warps + 1) * MOE__WARP;
+  /* A CTA that ends has nothing to load while it casts. */
+  out->cta.threads = (schedule->warps + schedule->persistent) * MOE__WARP;
   out->cta.ctas_per_sm = schedule->ctas_per_sm;
+  int32_t output_bytes = schedule->output_stages * elements, output = -1;
   for (int direction = 0; direction < 2; direction++)
-    if (writes[direction])
-      out->outputs[direction] =
-          moe__layout_shared(&out->cta, schedule->output_stages * elements, 1024);
+    if (writes[direction]) {
+      if (output < 0 || schedule->persistent)
+        output = moe__layout_shared(&out->cta, output_bytes, 1024);
+      out->outputs[direction] = output;
+    }
   out->ring = moe__ring_reserve(&out->cta, schedule->stages, elements * element_bytes);
-  out->groups = moe__groups_reserve(&out->cta, max_groups, MOE__GROUPS_IN_TURN);
+  /* Where groups are aligned, no one looks into their table once a tile has its place. */
+  moe__layout_t inside = {.shared_bytes = output};
+  out->groups = moe__groups_reserve(&inside, max_groups, MOE__GROUPS_IN_TURN);
+  out->is_table_in_output =
+      !schedule->persistent && moe__group_align(op) && inside.shared_bytes <= output + output_bytes;
+  if (!out->is_table_in_output)
+    out->groups = moe__groups_reserve(&out->cta, max_groups, MOE__GROUPS_IN_TURN);
   return true;
 }
 
@@ -260,5 +276,6 @@ const moe__expression_t *moe__cast_tiles_grid(moe__cast_tiles_t *tiles) {
                                : moe__expression_add(record, tiles->tensor_count, columns);
   const moe__expression_t *total =
       moe__expression_mul(record, MOE__EXPRESSIONS(tiles->batches.expression, rows, all_columns));
-  return moe__expression_persistent(record, total, tiles->schedule.ctas_per_sm);
+  return moe__expression_ctas(record, total, tiles->schedule.persistent,
+                              tiles->schedule.ctas_per_sm);
 }

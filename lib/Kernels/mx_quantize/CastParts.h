@@ -141,11 +141,10 @@ MlirValue moe__cast_byte_address(moe__builder_t *b, MlirValue matrix, MlirValue 
 
 /* ---- CastParameters.c ---- */
 
-/* Columns of x in a box, boxes side by side in a tile, elements of a tile, tiles of a run. */
+/* Columns of x in a box, boxes side by side in a tile, elements of a tile. */
 int moe__cast_box_k(const moe__cast_tiles_t *tiles);
 int moe__cast_boxes(const moe__cast_tiles_t *tiles);
 int32_t moe__cast_tile_elements(const moe__cast_tiles_t *tiles);
-int moe__cast_run(const moe__cast_tiles_t *tiles);
 
 /* Words of the next lines that a lane keeps. */
 int moe__cast_held(const moe__cast_schedule_t *schedule, int element_bytes);

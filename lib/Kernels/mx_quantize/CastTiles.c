@@ -47,21 +47,28 @@ static void load_segments(moe__cast_tiles_t *tiles) {
   }
 }
 
+/* Tile `index`, or the tiles of its run. */
+static void load_run(moe__cast_tiles_t *tiles, MlirValue index, moe__cursor_t *cursor) {
+  moe__builder_t *b = &tiles->kernel->builder;
+  moe__cast_place_t run = moe__cast_place_of(tiles, index);
+  if (moe__cast_run(tiles) == 1) {
+    *cursor = load_tile(tiles, &run, *cursor);
+  } else {
+    MOE__FOR (b, column, 0, moe__cast_run_end(tiles, &run), tiles->schedule.tile_k,
+              MOE__CARRY_CURSOR(*cursor)) {
+      moe__cast_place_t place = moe__cast_place_in_run(tiles, &run, column);
+      *cursor = load_tile(tiles, &place, *cursor);
+    }
+  }
+}
+
 static void load_tiles(moe__cast_tiles_t *tiles) {
   moe__kernel_t *kernel = tiles->kernel;
   moe__builder_t *b = &kernel->builder;
   moe__cursor_t cursor = moe__cursor_start(b);
-  MOE__FOR_TILES (kernel, &tiles->tiles, index, MOE__CARRY_CURSOR(cursor)) {
-    moe__cast_place_t run = moe__cast_place_of(tiles, index);
-    if (moe__cast_run(tiles) == 1) {
-      cursor = load_tile(tiles, &run, cursor);
-    } else {
-      MOE__FOR (b, column, 0, moe__cast_run_end(tiles, &run), tiles->schedule.tile_k,
-                MOE__CARRY_CURSOR(cursor)) {
-        moe__cast_place_t place = moe__cast_place_in_run(tiles, &run, column);
-        cursor = load_tile(tiles, &place, cursor);
-      }
-    }
+  MOE__FOR_OR_ONCE (b, tiles->schedule.persistent, index, kernel->cta, tiles->tiles.total,
+                    kernel->cta_count, MOE__CARRY_CURSOR(cursor)) {
+    load_run(tiles, index, &cursor);
   }
 }
 
@@ -215,6 +222,10 @@ static void cast_both_ways(moe__cast_tiles_t *tiles, const moe__cast_t *cast, mo
     find_in_units(tiles, cast, cursor, place);
   for (moe__direction_t direction = MOE__ROWS; direction <= MOE__COLUMNS; direction++) {
     MlirValue output = output_of(tiles, direction, moe__i32(b, 0));
+    if (!tiles->schedule.persistent) { /* both have the same output tile */
+      moe__cast_wait_until_sent(b, is_sender);
+      moe__named_barrier(b, MOE__CAST_BARRIER, tiles->schedule.warps * MOE__WARP);
+    }
     cast_units(tiles, cast, cursor, place, direction, output, direction == MOE__COLUMNS);
     moe__fence_shared_to_async(b);
     /* Before anyone passes the barrier and writes the other direction's, they must have been
@@ -245,18 +256,27 @@ static void cast_tile(moe__cast_tiles_t *tiles, const moe__cast_t *cast, moe__cu
   *cursor = moe__cursor_next(b, &tiles->layout.ring, *cursor);
 }
 
-/* The tiles of a run. */
-static void cast_run(moe__cast_tiles_t *tiles, const moe__cast_t *cast, moe__cursor_t *cursor,
-                     const moe__cast_place_t *run, MlirValue is_sender, MlirValue *slot) {
+/* Tile `index`, or the tiles of its run. */
+static void cast_run(moe__cast_tiles_t *tiles, const moe__cast_t *cast, MlirValue index,
+                     MlirValue is_sender, moe__cursor_t *cursor, MlirValue *slot) {
   moe__builder_t *b = &tiles->kernel->builder;
-  MOE__FOR (b, column, 0, moe__cast_run_end(tiles, run), tiles->schedule.tile_k,
-            MOE__CARRY_CURSOR(*cursor), slot) {
-    moe__cast_place_t place = moe__cast_place_in_run(tiles, run, column);
-    cast_tile(tiles, cast, cursor, &place, is_sender, slot);
+  int32_t threads = tiles->schedule.warps * MOE__WARP;
+  moe__cast_place_t run = moe__cast_place_of(tiles, index);
+  if (tiles->layout.is_table_in_output)
+    moe__named_barrier(b, MOE__CAST_BARRIER_2, threads); /* all know their place */
+  if (moe__cast_run(tiles) == 1) {
+    cast_tile(tiles, cast, cursor, &run, is_sender, slot);
+  } else {
+    MOE__FOR (b, column, 0, moe__cast_run_end(tiles, &run), tiles->schedule.tile_k,
+              MOE__CARRY_CURSOR(*cursor), slot) {
+      moe__cast_place_t place = moe__cast_place_in_run(tiles, &run, column);
+      cast_tile(tiles, cast, cursor, &place, is_sender, slot);
+    }
   }
   if (cast->finish) {
-    cast->finish(cast->user, run->batch, run->row, run->column);
-    moe__named_barrier(b, MOE__CAST_BARRIER_2, tiles->schedule.warps * MOE__WARP);
+    cast->finish(cast->user, run.batch, run.row, run.column);
+    if (tiles->schedule.persistent)
+      moe__named_barrier(b, MOE__CAST_BARRIER_2, threads);
   }
 }
 
@@ -313,19 +333,20 @@ static void cast_tiles(moe__cast_tiles_t *tiles, const moe__cast_t *cast) {
   MlirValue is_sender = moe__eq(b, kernel->thread, 0);
   moe__cursor_t cursor = moe__cursor_start(b);
   MlirValue slot = moe__i32(b, 0);
-  MOE__FOR_TILES (kernel, &tiles->tiles, index, MOE__CARRY_CURSOR(cursor), &slot) {
-    moe__cast_place_t place = moe__cast_place_of(tiles, index);
-    if (moe__cast_run(tiles) == 1) {
-      cast_tile(tiles, cast, &cursor, &place, is_sender, &slot);
-    } else {
-      cast_run(tiles, cast, &cursor, &place, is_sender, &slot);
-    }
+  MOE__FOR_OR_ONCE (b, tiles->schedule.persistent, index, kernel->cta, tiles->tiles.total,
+                    kernel->cta_count, MOE__CARRY_CURSOR(cursor), &slot) {
+    cast_run(tiles, cast, index, is_sender, &cursor, &slot);
   }
   /* Shared memory must outlive the copies out of it. */
   moe__cast_wait_until_sent(b, is_sender);
 }
 
 /* ---- The kernel ---- */
+
+/* The first thread of the warp that loads. */
+static int32_t loading_thread(const moe__cast_tiles_t *tiles) {
+  return tiles->schedule.persistent ? tiles->schedule.warps * MOE__WARP : 0;
+}
 
 /* What must be there before the warps go their ways. is_loader: the one thread that loads. */
 static void set_up(moe__cast_tiles_t *tiles, MlirValue is_loader) {
@@ -342,8 +363,10 @@ static void set_up(moe__cast_tiles_t *tiles, MlirValue is_loader) {
   }
   moe__grid_wait(b);
   if (tiles->grouped) {
-    int32_t loader = tiles->schedule.warps * MOE__WARP;
-    MOE__IF (b, moe__ule(b, loader, kernel->thread)) {
+    int32_t loader = loading_thread(tiles);
+    MlirValue loads = tiles->schedule.persistent ? moe__ule(b, loader, kernel->thread)
+                                                 : moe__ult(b, kernel->thread, MOE__WARP);
+    MOE__IF (b, loads) {
       moe__groups_initialize(&tiles->table, tiles->offs, tiles->n.value,
                              moe__sub(b, kernel->thread, loader), tiles->status);
     }
@@ -376,12 +399,19 @@ void moe__cast_tiles_run(moe__cast_tiles_t *tiles, const moe__cast_t *cast) {
   else if (tiles->grouped)
     tiles->table = moe__groups_create(kernel, &tiles->layout.groups, tiles->groups.value,
                                       tiles->schedule.tile_n, moe__i32(b, 1), 1);
-  int32_t loader = tiles->schedule.warps * MOE__WARP; /* the first thread of the last warp */
+  int32_t loader = loading_thread(tiles);
   MlirValue is_loader = moe__eq(b, kernel->thread, loader);
   set_up(tiles, is_loader);
   tiles->row_end = tiles->grouped ? moe__groups_end(&tiles->table) : tiles->n.value;
   if (!in_segments)
     create_tiles(tiles);
+  if (!tiles->schedule.persistent) {
+    MOE__IF (b, is_loader) {
+      load_tiles(tiles);
+    }
+    cast_tiles(tiles, cast);
+    return;
+  }
   MOE__IF (b, moe__ult(b, kernel->thread, loader)) {
     (in_segments ? cast_segments : cast_tiles)(tiles, cast);
   }

@@ -10,7 +10,7 @@
  * tensor.
  *
  * - One warp loads. For each tile it waits until a stage is free and fetches the tile's boxes by
- *   TMA.
+ *   TMA. A CTA that ends has one tile, which a thread of its first casting warp fetches.
  * - The others cast. A tile is cut into units of 4 KB, and each warp takes some: to write rows, 32
  *   pieces of a row, 128 bytes each, one a lane; to write columns, a strip of 32 rows x 128 bytes,
  *   of which a lane has 4 bytes of each row. A kernel that is built on this says what becomes of a
@@ -54,8 +54,10 @@ extern const moe__schedule_kind_t moe__cast_schedule;
 /* What a CTA has in shared memory: offsets. */
 typedef struct moe__cast_layout_t {
   moe__layout_t cta;
-  int32_t staging;    /* row scales of a run (QuantizeTiles.c); maxima (QuantizeColumns.c) */
-  int32_t outputs[2]; /* output tiles, by direction */
+  int32_t staging;         /* row scales of a run (QuantizeTiles.c); maxima (QuantizeColumns.c) */
+  int32_t outputs[2];      /* output tiles, by direction */
+  int run;                 /* tiles of a row of tiles that a CTA takes one after the other; 0: 1 */
+  bool is_table_in_output; /* the table of groups lies where results are put later */
   moe__ring_t ring;
   moe__groups_layout_t groups;
 } moe__cast_layout_t;
@@ -136,7 +138,6 @@ typedef struct moe__cast_tiles_t {
   bool writes[2]; /* by direction */
   moe__cast_schedule_t schedule;
   moe__cast_layout_t layout;
-  int run;         /* tiles of a row of tiles that a CTA takes one after the other; 0: 1 */
   bool pads_rows;  /* what is written in columns has n rounded up to MOE_TOKEN_MULTIPLE; rank 2 */
   bool by_group;   /* tiles begin with their group; of rank 2, of one tensor unless aligned */
   bool aligned;    /* with by_group: results in columns have groups from multiples of a tile on */
@@ -172,6 +173,9 @@ void moe__cast_tiles_parameters(moe__cast_tiles_t *tiles, MlirType q_type);
  * moe__cast_tiles_aligned comes before that. */
 void moe__cast_tiles_groups(moe__cast_tiles_t *tiles, int offs, MlirType offs_type);
 void moe__cast_tiles_aligned(moe__cast_tiles_t *tiles, int offs, MlirType offs_type);
+
+/* Tiles of a run: 1 where there are none. */
+int moe__cast_run(const moe__cast_tiles_t *tiles);
 
 /* Builds the body of the kernel. After moe__kernel_prologue. */
 void moe__cast_tiles_run(moe__cast_tiles_t *tiles, const moe__cast_t *cast);

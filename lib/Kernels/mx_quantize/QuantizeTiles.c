@@ -171,7 +171,7 @@ static void store_run_scales(void *user, MlirValue batch, MlirValue row, MlirVal
   MlirValue mx_blocks = moe__lshr(b, tiles->tensors[0].k.value, MX_BLOCK_BITS);
   MlirValue first = moe__lshr(b, column, MX_BLOCK_BITS);
   MlirValue bytes = moe__umin(b, moe__sub(b, mx_blocks, first),
-                              tiles->run * tiles->schedule.tile_k / MOE_MX_BLOCK);
+                              moe__cast_run(tiles) * tiles->schedule.tile_k / MOE_MX_BLOCK);
   MlirValue rows = moe__umin(b, moe__sub(b, tiles->n.value, row), tiles->schedule.tile_n);
   MOE__FOR (b, index, s->kernel.thread, rows, tiles->schedule.warps * MOE__WARP) {
     moe__cast_unit_t unit = {.direction = MOE__ROWS, .batch = batch};
@@ -278,57 +278,87 @@ static void add_parameters(quantize_t *s, MlirOperation op) {
 /* ---- Schedules ---- */
 
 static const moe__cast_schedule_t COLUMNS_BF16[] = {
-    {.tile_n = 128, .tile_k = 128, .stages = 3, .output_stages = 1, .band = 1024},
-    {.tile_n = 128, .tile_k = 128, .stages = 3, .output_stages = 1, .band = 64},
-    {.tile_n = 128, .tile_k = 128, .stages = 5, .output_stages = 2, .ctas_per_sm = 1, .band = 1024},
-    {.tile_n = 128, .tile_k = 128, .stages = 2, .output_stages = 2, .band = 1024},
-    {.tile_n = 256, .tile_k = 64, .stages = 3, .output_stages = 1, .band = 1024},
-    {.tile_n = 256, .tile_k = 128, .warps = 16, .ctas_per_sm = 1, .band = 1024},
+    {.tile_n = 128, .tile_k = 128, .stages = 3, .output_stages = 1, .band = 1024, .persistent = 1},
+    {.tile_n = 128, .tile_k = 128, .stages = 3, .output_stages = 1, .band = 64, .persistent = 1},
+    {.tile_n = 128,
+     .tile_k = 128,
+     .stages = 5,
+     .output_stages = 2,
+     .ctas_per_sm = 1,
+     .band = 1024,
+     .persistent = 1},
+    {.tile_n = 128, .tile_k = 128, .stages = 2, .output_stages = 2, .band = 1024, .persistent = 1},
+    {.tile_n = 256, .tile_k = 64, .stages = 3, .output_stages = 1, .band = 1024, .persistent = 1},
+    {.tile_n = 256, .tile_k = 128, .warps = 16, .ctas_per_sm = 1, .band = 1024, .persistent = 1},
 };
 /* A tile that begins with its group has 128 rows; of two output tiles one has what lies above. */
 static const moe__cast_schedule_t TOKENS_BF16[] = {
-    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .segment = 16},
-    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .segment = 8},
-    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .segment = 32},
+    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .segment = 16, .persistent = 1},
+    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .segment = 8, .persistent = 1},
+    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .segment = 32, .persistent = 1},
 };
 static const moe__cast_schedule_t TOKENS_F32[] = {
-    {.tile_n = 128, .tile_k = 64, .output_stages = 2, .segment = 16},
-    {.tile_n = 128, .tile_k = 64, .output_stages = 2, .segment = 8},
-    {.tile_n = 128, .tile_k = 64, .output_stages = 2, .segment = 32},
+    {.tile_n = 128, .tile_k = 64, .output_stages = 2, .segment = 16, .persistent = 1},
+    {.tile_n = 128, .tile_k = 64, .output_stages = 2, .segment = 8, .persistent = 1},
+    {.tile_n = 128, .tile_k = 64, .output_stages = 2, .segment = 32, .persistent = 1},
 };
 /* The same where groups are aligned, and tiles go out as those of weights do. */
 static const moe__cast_schedule_t ALIGNED_BF16[] = {
-    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .band = 1024},
-    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .band = 64},
-    {.tile_n = 128, .tile_k = 128, .stages = 5, .output_stages = 2, .ctas_per_sm = 1, .band = 1024},
+    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .band = 1024, .persistent = 1},
+    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .band = 64, .persistent = 1},
+    {.tile_n = 128,
+     .tile_k = 128,
+     .stages = 5,
+     .output_stages = 2,
+     .ctas_per_sm = 1,
+     .band = 1024,
+     .persistent = 1},
 };
 static const moe__cast_schedule_t ALIGNED_F32[] = {
-    {.tile_n = 128, .tile_k = 64, .output_stages = 2, .band = 1024},
-    {.tile_n = 128, .tile_k = 64, .output_stages = 2, .band = 64},
-    {.tile_n = 128, .tile_k = 64, .stages = 5, .output_stages = 2, .ctas_per_sm = 1, .band = 1024},
+    {.tile_n = 128, .tile_k = 64, .output_stages = 2, .band = 1024, .persistent = 1},
+    {.tile_n = 128, .tile_k = 64, .output_stages = 2, .band = 64, .persistent = 1},
+    {.tile_n = 128,
+     .tile_k = 64,
+     .stages = 5,
+     .output_stages = 2,
+     .ctas_per_sm = 1,
+     .band = 1024,
+     .persistent = 1},
 };
 static const moe__cast_schedule_t COLUMNS_F32[] = {
-    {.tile_n = 128, .tile_k = 64, .stages = 2, .output_stages = 2, .band = 1024},
-    {.tile_n = 128, .tile_k = 64, .stages = 2, .output_stages = 2, .band = 64},
-    {.tile_n = 128, .tile_k = 64, .stages = 5, .output_stages = 2, .ctas_per_sm = 1, .band = 1024},
-    {.tile_n = 128, .tile_k = 64, .stages = 3, .output_stages = 1, .band = 1024},
-    {.tile_n = 256, .tile_k = 32, .stages = 2, .output_stages = 2, .band = 1024},
-    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .warps = 16, .ctas_per_sm = 1, .band = 1024},
+    {.tile_n = 128, .tile_k = 64, .stages = 2, .output_stages = 2, .band = 1024, .persistent = 1},
+    {.tile_n = 128, .tile_k = 64, .stages = 2, .output_stages = 2, .band = 64, .persistent = 1},
+    {.tile_n = 128,
+     .tile_k = 64,
+     .stages = 5,
+     .output_stages = 2,
+     .ctas_per_sm = 1,
+     .band = 1024,
+     .persistent = 1},
+    {.tile_n = 128, .tile_k = 64, .stages = 3, .output_stages = 1, .band = 1024, .persistent = 1},
+    {.tile_n = 256, .tile_k = 32, .stages = 2, .output_stages = 2, .band = 1024, .persistent = 1},
+    {.tile_n = 128,
+     .tile_k = 128,
+     .output_stages = 2,
+     .warps = 16,
+     .ctas_per_sm = 1,
+     .band = 1024,
+     .persistent = 1},
 };
 static const moe__cast_schedule_t BOTH_BF16[] = {
-    {.tile_n = 128, .tile_k = 256, .warps = 16, .ctas_per_sm = 1},
-    {.tile_n = 128, .tile_k = 256, .warps = 16, .ctas_per_sm = 1, .band = 16},
-    {.tile_n = 128, .tile_k = 128},
-    {.tile_n = 128, .tile_k = 128, .stages = 4, .ctas_per_sm = 1},
-    {.tile_n = 256, .tile_k = 64, .band = 16},
-    {.tile_n = 256, .tile_k = 128, .warps = 16, .ctas_per_sm = 1, .band = 16},
+    {.tile_n = 128, .tile_k = 256, .warps = 16, .ctas_per_sm = 1, .persistent = 1},
+    {.tile_n = 128, .tile_k = 256, .warps = 16, .ctas_per_sm = 1, .band = 16, .persistent = 1},
+    {.tile_n = 128, .tile_k = 128, .persistent = 1},
+    {.tile_n = 128, .tile_k = 128, .stages = 4, .ctas_per_sm = 1, .persistent = 1},
+    {.tile_n = 256, .tile_k = 64, .band = 16, .persistent = 1},
+    {.tile_n = 256, .tile_k = 128, .warps = 16, .ctas_per_sm = 1, .band = 16, .persistent = 1},
 };
 static const moe__cast_schedule_t BOTH_F32[] = {
-    {.tile_n = 128, .tile_k = 128, .warps = 16, .ctas_per_sm = 1},
-    {.tile_n = 128, .tile_k = 128, .warps = 16, .ctas_per_sm = 1, .band = 16},
-    {.tile_n = 128, .tile_k = 64, .band = 16},
-    {.tile_n = 128, .tile_k = 64, .stages = 5, .ctas_per_sm = 1, .band = 16},
-    {.tile_n = 128, .tile_k = 32, .stages = 4, .warps = 4, .band = 16},
+    {.tile_n = 128, .tile_k = 128, .warps = 16, .ctas_per_sm = 1, .persistent = 1},
+    {.tile_n = 128, .tile_k = 128, .warps = 16, .ctas_per_sm = 1, .band = 16, .persistent = 1},
+    {.tile_n = 128, .tile_k = 64, .band = 16, .persistent = 1},
+    {.tile_n = 128, .tile_k = 64, .stages = 5, .ctas_per_sm = 1, .band = 16, .persistent = 1},
+    {.tile_n = 128, .tile_k = 32, .stages = 4, .warps = 4, .band = 16, .persistent = 1},
 };
 
 /* Two persistent CTAs per multiprocessor, so that one quantizes while the other waits, with 64
@@ -349,9 +379,11 @@ static bool lay_out(MlirOperation op, const void *schedule, void *out) {
   if (moe__is_grouped(op) && s->tile_n != MOE__CAST_GROUP_ROWS)
     return moe__error(op, "'schedule.tile_n' is %d; it must be %d where tokens are in groups",
                       s->tile_n, MOE__CAST_GROUP_ROWS);
-  l->cta.registers = moe__is_grouped(op) ? 96 : 64;
-  if (is_dual(op))
+  l->cta.registers = moe__is_grouped(op) && s->persistent ? 96 : 64;
+  if (is_dual(op)) {
     l->staging = moe__layout_shared(&l->cta, s->tile_n * RUN_SCALES, 16);
+    l->run = s->persistent ? RUN_SCALES * MOE_MX_BLOCK / s->tile_k : 1;
+  }
   return moe__cast_layout(op, s, (const bool[]){is_dual(op), true}, bytes, moe__max_groups(op),
                           moe__is_grouped(op), l);
 }
@@ -366,10 +398,8 @@ static bool lower(const moe__lowering_t *lowering) {
   moe__cast_kernel_begin(&s.kernel, &s.tiles, lowering, (const bool[]){is_dual(op), true});
   add_parameters(&s, op);
   moe__cast_t cast = {.user = &s, .cast = quantize_unit};
-  if (is_dual(op)) {
-    s.tiles.run = RUN_SCALES * MOE_MX_BLOCK / s.tiles.schedule.tile_k;
+  if (is_dual(op))
     cast.finish = store_run_scales;
-  }
   moe__cast_kernel_end(&s.tiles, &cast, lowering);
   return true;
 }
