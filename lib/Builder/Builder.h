@@ -216,8 +216,8 @@ void moe__fence_device(moe__builder_t *b);
                                       MOE__I32((b), (step)), MOE__CARRIED(__VA_ARGS__)))
 
 /* The same where `loops` is set. Else the braces are reached once at most, with `lower`, if it is
- * below `upper`: what takes one piece of work and ends. Variables are carried where it loops; behind
- * the braces they have no value. */
+ * below `upper`: what takes one piece of work and ends. Variables are carried where it loops;
+ * behind the braces they have no value. */
 #define MOE__FOR_OR_ONCE(b, loops, index, lower, upper, step, ...)                                 \
   MOE__FOR_SCOPE(index, moe__for_or_once_open((b), (loops), (lower), (upper), (step),              \
                                               MOE__CARRIED(__VA_ARGS__)))
