@@ -229,10 +229,13 @@ static void load_shares(moe__mixed_mm_t *s, MlirValue loads) {
   MOE__FOR (b, index, 0, moe__mixed_share_count(s, tiles), 1, MOE__CARRY_CURSOR(cursor)) {
     moe__mixed_share_t share = moe__mixed_share(s, tiles, index);
     moe__mixed_tile_t tile = moe__mixed_tile_at(s, share.tile);
+    moe__cursor_t next = moe__cursor_advance(b, &s->layout.ring, cursor, share.reduction.count);
     MOE__IF (b, loads) {
       load_k_tiles(s, &tile, &share.reduction, moe__i32(b, 0), share.reduction.count, cursor);
+      moe__mixed_announce_sums(s, tiles, index);
+      moe__mixed_load_sums(s, tiles, &share, next);
     }
-    cursor = moe__cursor_advance(b, &s->layout.ring, cursor, share.reduction.count);
+    cursor = next;
   }
 }
 

@@ -127,12 +127,12 @@ static void multiply_shares(moe__mixed_mm_t *s) {
     multiply(s, &self, &reduction, NULL, cursor, sums);
     /* Asked for here, where it is needed: so it takes no registers before. */
     moe__mixed_share_t share = moe__mixed_share(s, tiles, moe__fresh(b, index));
-    MlirValue owns = moe__mixed_meet(s, &self, tiles, &share, sums);
+    cursor = moe__cursor_advance(b, &s->layout.ring, cursor, reduction.count);
+    MlirValue owns = moe__mixed_meet(s, &self, tiles, &share, cursor, sums);
     MOE__IF (b, owns) {
       moe__mixed_tile_t tile = moe__mixed_tile_at(s, share.tile);
       moe__mixed_store(s, &self, &tile, sums);
     }
-    cursor = moe__cursor_advance(b, &s->layout.ring, cursor, reduction.count);
   }
 }
 
@@ -171,6 +171,8 @@ static void initialize(moe__mixed_mm_t *s, MlirValue loads) {
     moe__tma_prefetch_map(b, s->x_map);
     if (!mlirValueIsNull(s->zero_map))
       moe__tma_prefetch_map(b, s->zero_map);
+    if (s->schedule.spread)
+      moe__mixed_spread_initialize(s);
     moe__ring_initialize(kernel, &s->layout.ring,
                          moe__mixed_warps(&s->schedule) * s->schedule.share);
   }

@@ -160,16 +160,15 @@ static bool check(MlirOperation op, const moe__mixed_schedule_t *s) {
   if (s->staged && mlirTypeIsAF32(moe__element_type(op, MOE__OUT)))
     return moe__error(op, "'schedule.staged' is 1; it must be 0 where results are f32");
   if (s->spread && (s->split > 1 || s->share > 1 || s->common || s->widths > 1 || s->slices > 1 ||
-                    s->direct || s->staged))
+                    s->direct))
     return moe__error(op, "'schedule.spread' is 1; it must be 0 with split, share, common, widths, "
-                          "slices, direct and staged");
+                          "slices and direct");
   int sums = moe__mixed_warps(s) * MOE__WARP * s->tile_n / 2;
-  if (s->spread && (sums * s->ctas_per_sm > MOE__PARTIAL_SUMS ||
-                    moe__mixed_warps(s) * s->ctas_per_sm > MOE__ARRIVALS))
+  if (s->spread && sums * s->ctas_per_sm > MOE__PARTIAL_SUMS)
     return moe__error(op,
-                      "'schedule.spread' is 1; the %d sums of a CTA's %d warps are handed on, of "
-                      "a multiprocessor no more than %d of %d",
-                      sums, moe__mixed_warps(s), MOE__PARTIAL_SUMS, MOE__ARRIVALS);
+                      "'schedule.spread' is 1; the %d sums of a CTA are handed on, of a "
+                      "multiprocessor no more than %d",
+                      sums, MOE__PARTIAL_SUMS);
   int chunks = s->depth / MOE_WEIGHT_COLUMNS;
   if (s->direct && !s->panels)
     return moe__error(op, "'schedule.direct' is %d; it must be 0 without panels", s->direct);
@@ -267,6 +266,8 @@ bool moe__mixed_lay_out(MlirOperation op, const void *schedule, void *out) {
   l->ring = moe__ring_reserve(&l->cta, s->stages, l->zeros + zeros);
   l->landing += zeros;
   moe__mixed_store_reserve(l, s);
+  if (s->spread)
+    moe__mixed_spread_reserve(l, s);
   l->groups = moe__groups_reserve(&l->cta, moe__max_groups(op), MOE__GROUPS_IN_TURN);
   return true;
 }

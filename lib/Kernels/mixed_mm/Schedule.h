@@ -35,7 +35,7 @@
     "columns each; 0: each CTA has rows of its own")                                               \
   X(T, spread, 0, 1, 0,                                                                            \
     "1: the columns of the last tiles are divided evenly among all CTAs, whose sums meet in "      \
-    "global memory; 0 with split, share, common, widths, slices, direct and staged")               \
+    "global memory; 0 with split, share, common, widths, slices and direct")               \
   X(T, in_flight, 1, 2, 1,                                                                         \
     "pieces of weights of a warpgroup whose products run at once; unused with panels")             \
   X(T, behind, 0, 1, 0,                                                                            \
@@ -110,6 +110,8 @@ typedef struct moe__mixed_layout_t {
   int32_t landing;                /* bytes that land in one */
   int32_t parts;                  /* with split or slices: where all sums arrive */
   int32_t staging;                /* with staged: where a warp's results change their order */
+  int32_t handed_on;              /* with spread: the mbarrier of the sums that are handed on */
+  int partial_sums;               /* with spread: of a lane, those that come in one stage */
   int registers;                  /* of a thread that multiplies */
   int loader_registers;           /* of one that loads, where the former get some of them */
   bool divides; /* it gets some of those of the threads that load, a warpgroup then; else a warp */

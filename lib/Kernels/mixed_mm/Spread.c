@@ -11,12 +11,39 @@
  * sums to global memory, which it does once, since only its first share can be one. The runs go
  * backwards over the CTAs, so that a CTA waits only for those that were started before it.
  *
+ * The warps that multiply wait for nobody: the thread that loads says that their sums are written,
+ * and brings the sums of others into the ring, as if they were k-tiles.
+ *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Kernels/mixed_mm/MixedMm.h"
+
+/* ---- What a CTA has for it ---- */
+
+#define VECTOR 4 /* sums of a lane that lie side by side */
+
+/* As many at once as a stage has room for: one vector always fits, beside fewer weights. */
+void moe__mixed_spread_reserve(moe__mixed_layout_t *layout, const moe__mixed_schedule_t *schedule) {
+  layout->handed_on = moe__layout_shared(&layout->cta, 8, 8);
+  int vectors = schedule->tile_n / 2 / VECTOR, pieces = 1;
+  while (vectors % pieces ||
+         moe__mixed_warps(schedule) * moe__mixed_sums_bytes(schedule) / pieces >
+             layout->ring.stage_bytes)
+    pieces++;
+  layout->partial_sums = vectors / pieces * VECTOR;
+}
 
 void moe__mixed_spread_parameters(moe__mixed_mm_t *s) {
   s->partials = moe__kernel_partials(&s->kernel);
   s->arrivals = moe__kernel_arrivals(&s->kernel);
+}
+
+/* The mbarrier that all warps arrive at when their sums are written. */
+static MlirValue handed_on(moe__mixed_mm_t *s) {
+  return moe__offset_by(&s->kernel.builder, s->kernel.shared, s->layout.handed_on);
+}
+
+void moe__mixed_spread_initialize(moe__mixed_mm_t *s) {
+  moe__mbarrier_initialize(&s->kernel.builder, handed_on(s), moe__mixed_warps(&s->schedule));
 }
 
 /* ---- Shares ---- */
@@ -26,26 +53,28 @@ typedef struct division_t {
   MlirValue k_tiles; /* of a tile */
   MlirValue rounds;  /* whole tiles that each CTA has before its run */
   MlirValue tiles;   /* of all CTAs in these */
-  MlirValue divided; /* k-tiles of the others */
-  MlirValue runs;    /* in which they are divided, one for each of the last CTAs */
+  MlirValue length;  /* of a run, one for each of the last CTAs */
+  MlirValue longer;  /* so many, the first ones, have one k-tile more */
 } division_t;
 
+/* There may be fewer k-tiles than CTAs, and of experts without tokens none. No product is greater
+ * than the number of k-tiles. */
 static division_t divide(moe__mixed_mm_t *s, MlirValue tiles) {
   moe__builder_t *b = &s->kernel.builder;
+  MlirValue ctas = s->kernel.cta_count;
   division_t of = {.k_tiles = moe__mixed_k_tiles(s)};
-  of.rounds = moe__sub(b, moe__umax(b, moe__udiv(b, tiles, s->kernel.cta_count), 1), 1);
-  of.tiles = moe__mul(b, of.rounds, s->kernel.cta_count);
-  of.divided = moe__mul(b, moe__sub(b, tiles, of.tiles), of.k_tiles);
-  of.runs = s->kernel.cta_count;
-  if (!mlirValueIsNull(s->offs)) /* there may be fewer k-tiles than CTAs, or none */
-    of.runs = moe__umin(b, of.runs, moe__umax(b, of.divided, 1));
+  of.rounds = moe__sub(b, moe__umax(b, moe__udiv(b, tiles, ctas), 1), 1);
+  of.tiles = moe__mul(b, of.rounds, ctas);
+  MlirValue divided = moe__mul(b, moe__sub(b, tiles, of.tiles), of.k_tiles);
+  of.length = moe__udiv(b, divided, ctas);
+  of.longer = moe__sub(b, divided, moe__mul(b, of.length, ctas));
   return of;
 }
 
-/* The first k-tile of run `number`. */
+/* The first k-tile of run `number`; of the number behind the last one, that behind all. */
 static MlirValue run_at(moe__mixed_mm_t *s, const division_t *of, MlirValue number) {
   moe__builder_t *b = &s->kernel.builder;
-  return moe__udiv(b, moe__mul(b, of->divided, number), of->runs);
+  return moe__add(b, moe__mul(b, number, of->length), moe__umin(b, number, of->longer));
 }
 
 static MlirValue own_run(moe__mixed_mm_t *s) {
@@ -63,8 +92,7 @@ MlirValue moe__mixed_share_count(moe__mixed_mm_t *s, MlirValue tiles) {
   MlirValue count = moe__add(b, of.rounds, moe__add(b, moe__sub(b, last, first), 1));
   if (mlirValueIsNull(s->offs))
     return count;
-  MlirValue has_run = moe__and(b, moe__ult(b, run, of.runs), moe__ult(b, begin, end));
-  return moe__select(b, has_run, count, of.rounds);
+  return moe__select(b, moe__ult(b, begin, end), count, of.rounds);
 }
 
 moe__mixed_share_t moe__mixed_share(moe__mixed_mm_t *s, MlirValue tiles, MlirValue index) {
@@ -85,69 +113,153 @@ moe__mixed_share_t moe__mixed_share(moe__mixed_mm_t *s, MlirValue tiles, MlirVal
 
 /* ---- Sums ---- */
 
-/* Where the sums of a warp of run `number` are, and the word that says so. */
-static MlirValue partial_at(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
-                            MlirValue number) {
+/* Where the sums of run `number` are; and the word that says so. */
+static MlirValue partials_of(moe__mixed_mm_t *s, MlirValue number) {
   moe__builder_t *b = &s->kernel.builder;
-  MlirValue slot = moe__add(b, moe__mul(b, number, MOE__PARTIAL_SUMS / s->schedule.ctas_per_sm * 4),
-                            moe__mul(b, self->panel, moe__mixed_sums_bytes(&s->schedule)));
-  return moe__offset(b, s->partials, moe__add(b, slot, moe__shl(b, self->lane, 4)));
+  int bytes = MOE__PARTIAL_SUMS / s->schedule.ctas_per_sm * 4;
+  return moe__offset(b, s->partials, moe__mul(b, number, bytes));
 }
 
-static MlirValue arrival_at(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
-                            MlirValue number) {
+static MlirValue arrival_of(moe__mixed_mm_t *s, MlirValue number) {
   moe__builder_t *b = &s->kernel.builder;
-  MlirValue word =
-      moe__add(b, moe__mul(b, number, MOE__ARRIVALS / s->schedule.ctas_per_sm), self->panel);
-  return moe__offset(b, s->arrivals, moe__shl(b, word, 2));
+  return moe__offset(b, s->arrivals,
+                     moe__mul(b, number, MOE__ARRIVALS / s->schedule.ctas_per_sm * 4));
+}
+
+/* What comes in one stage: some sums of each lane, warp by warp. */
+static int piece_bytes(const moe__mixed_mm_t *s) {
+  return moe__mixed_warps(&s->schedule) * MOE__WARP * 4 * s->layout.partial_sums;
+}
+
+/* The lane's part of it. */
+static MlirValue part_of(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue piece) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue bytes = moe__add(b, moe__mul(b, self->panel, MOE__WARP * 4 * s->layout.partial_sums),
+                             moe__shl(b, self->lane, 4));
+  return moe__offset(b, piece, bytes);
 }
 
 static void hand_on(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
                     const moe__mixed_fragment_t sums) {
   moe__builder_t *b = &s->kernel.builder;
-  MlirValue run = own_run(s);
-  moe__mixed_put_sums(s, sums, partial_at(s, self, run));
+  MlirValue to = part_of(s, self, partials_of(s, own_run(s)));
+  int count = s->layout.partial_sums;
+  for (int i = 0; i * count < s->schedule.tile_n / 2; i++)
+    moe__mixed_put_sums(s, count, sums + (ptrdiff_t)i * count,
+                        moe__offset_by(b, to, i * piece_bytes(s)));
   moe__warp_barrier(b);
   MOE__IF (b, moe__eq(b, self->lane, 0)) {
-    moe__atomic_exchange(b, arrival_at(s, self, run), moe__i32(b, 1), MOE__ACQUIRE_RELEASE);
+    moe__mbarrier_arrive(b, handed_on(s));
   }
 }
 
-/* Waits for the sums of a warp of run `number`, and clears their word for the next launch. */
-static void await(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue number) {
+/* Of the runs that follow one another in a tile, the last one that is known: its number, and the
+ * end of its part of the tile. */
+typedef struct followers_t {
+  MlirValue run, end;
+} followers_t;
+
+/* Behind a share; one that is handed on has nobody to wait for. */
+static followers_t followers_of(moe__mixed_mm_t *s, const division_t *of,
+                                const moe__mixed_share_t *share) {
   moe__builder_t *b = &s->kernel.builder;
-  MlirValue at = arrival_at(s, self, number), found = moe__i32(b, 0);
-  MOE__WHILE (b, moe__eq(b, found, 0), &found) {
-    MOE__FOR (b, once, moe__umin(b, self->lane, 1), 1, 1, &found) {
-      found = moe__atomic_exchange(b, at, moe__i32(b, 0), MOE__ACQUIRE_RELEASE);
-    }
-    found = moe__warp_uniform(b, found);
-  }
-  moe__warp_barrier(b);
+  const moe__mixed_reduction_t *reduction = &share->reduction;
+  MlirValue owns = moe__eq(b, reduction->first, 0);
+  return (followers_t){own_run(s), moe__select(b, owns, reduction->count, of->k_tiles)};
+}
+
+static MlirValue has_followers(moe__mixed_mm_t *s, const division_t *of,
+                               const followers_t *followers) {
+  return moe__ult(&s->kernel.builder, followers->end, of->k_tiles);
+}
+
+static followers_t next_follower(moe__mixed_mm_t *s, const division_t *of,
+                                 const moe__mixed_share_t *share, const followers_t *followers) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue from = moe__mul(b, moe__sub(b, share->tile, of->tiles), of->k_tiles);
+  MlirValue run = moe__add(b, followers->run, 1);
+  MlirValue end = moe__sub(b, run_at(s, of, moe__add(b, run, 1)), from);
+  return (followers_t){run, moe__umin(b, end, of->k_tiles)};
 }
 
 MlirValue moe__mixed_meet(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue tiles,
-                          const moe__mixed_share_t *share, moe__mixed_fragment_t sums) {
-  moe__builder_t *b = &s->kernel.builder;
+                          const moe__mixed_share_t *share, moe__cursor_t cursor,
+                          moe__mixed_fragment_t sums) {
+  moe__kernel_t *kernel = &s->kernel;
+  moe__builder_t *b = &kernel->builder;
   division_t of = divide(s, tiles);
-  const moe__mixed_reduction_t *reduction = &share->reduction;
-  MlirValue owns = moe__eq(b, reduction->first, 0);
-  MOE__IF (b, moe__ne(b, reduction->first, 0)) {
+  MOE__IF (b, moe__ne(b, share->reduction.first, 0)) {
     hand_on(s, self, sums);
   }
-  /* A share that is handed on has nobody to wait for. */
-  MlirValue end = moe__select(b, owns, reduction->count, of.k_tiles), run = own_run(s);
-  MlirValue from = moe__mul(b, moe__sub(b, share->tile, of.tiles), of.k_tiles);
+  followers_t others = followers_of(s, &of, share);
   moe__accumulator_t sum = moe__accumulator_pack(b, s->schedule.tile_n, sums);
-  MOE__WHILE (b, moe__ult(b, end, of.k_tiles), &end, &run, &sum.value) {
+  int count = s->layout.partial_sums;
+  MOE__WHILE (b, has_followers(s, &of, &others), &others.run, &others.end,
+              MOE__CARRY_CURSOR(cursor), &sum.value) {
     moe__accumulator_unpack(b, sum, sums);
-    run = moe__add(b, run, 1);
-    MlirValue next = moe__sub(b, run_at(s, &of, moe__add(b, run, 1)), from);
-    await(s, self, run);
-    moe__mixed_add_sums(s, partial_at(s, self, run), sums);
-    end = moe__umin(b, next, of.k_tiles);
+    others = next_follower(s, &of, share, &others);
+    for (int i = 0; i < s->schedule.tile_n / 2; i += count) {
+      moe__ring_wait(kernel, &s->layout.ring, cursor);
+      MlirValue piece = moe__ring_buffer(kernel, &s->layout.ring, cursor);
+      moe__mixed_add_sums(s, part_of(s, self, piece), count, sums + i);
+      /* LLVM would add behind the branch of the release, and all parts would be in registers. */
+      for (int j = i; j < i + count; j++)
+        sums[j] = moe__bitcast(b, moe__fresh(b, moe__bitcast(b, sums[j], b->i32)), b->f32);
+      moe__mixed_release(s, self, cursor);
+      cursor = moe__cursor_next(b, &s->layout.ring, cursor);
+    }
     sum = moe__accumulator_pack(b, s->schedule.tile_n, sums);
   }
   moe__accumulator_unpack(b, sum, sums);
-  return owns;
+  return moe__eq(b, share->reduction.first, 0);
+}
+
+/* ---- The thread that loads ---- */
+
+/* When the share behind is loaded the sums have long been written, and nobody waits for them yet:
+ * the others are needed when this CTA and the one that has the tile come to their ends. */
+void moe__mixed_announce_sums(moe__mixed_mm_t *s, MlirValue tiles, MlirValue index) {
+  moe__builder_t *b = &s->kernel.builder;
+  division_t of = divide(s, tiles);
+  MlirValue run = own_run(s), begin = run_at(s, &of, run);
+  MlirValue last = moe__sub(b, moe__mixed_share_count(s, tiles), 1);
+  MlirValue is_behind = moe__eq(b, index, moe__umin(b, moe__add(b, of.rounds, 1), last));
+  MlirValue hands_on = moe__ne(b, moe__urem(b, begin, of.k_tiles), 0);
+  MOE__IF (b, moe__and(b, is_behind, hands_on)) {
+    moe__mbarrier_wait(b, handed_on(s), moe__i32(b, 0));
+    moe__fence_device(b);
+    moe__atomic_exchange(b, arrival_of(s, run), moe__i32(b, 1), MOE__RELAXED);
+  }
+}
+
+/* Waits for the sums of run `number`, and clears their word for the next launch. */
+static void await(moe__mixed_mm_t *s, MlirValue number) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue at = arrival_of(s, number), found = moe__i32(b, 0);
+  MOE__WHILE (b, moe__eq(b, found, 0), &found) {
+    found = moe__atomic_exchange(b, at, moe__i32(b, 0), MOE__RELAXED);
+  }
+  moe__fence_device(b);
+  moe__fence_global_to_async(b);
+}
+
+void moe__mixed_load_sums(moe__mixed_mm_t *s, MlirValue tiles, const moe__mixed_share_t *share,
+                          moe__cursor_t cursor) {
+  moe__kernel_t *kernel = &s->kernel;
+  moe__builder_t *b = &kernel->builder;
+  division_t of = divide(s, tiles);
+  followers_t others = followers_of(s, &of, share);
+  int bytes = piece_bytes(s), all = moe__mixed_warps(&s->schedule) * moe__mixed_sums_bytes(&s->schedule);
+  MOE__WHILE (b, has_followers(s, &of, &others), &others.run, &others.end,
+              MOE__CARRY_CURSOR(cursor)) {
+    others = next_follower(s, &of, share, &others);
+    await(s, others.run);
+    MlirValue from = partials_of(s, others.run), size = moe__i32(b, bytes);
+    for (int at = 0; at < all; at += bytes) {
+      MlirValue landed = moe__ring_acquire(kernel, &s->layout.ring, cursor, size);
+      moe__bulk_load(b, moe__ring_buffer(kernel, &s->layout.ring, cursor),
+                     moe__offset_by(b, from, at), size, landed);
+      cursor = moe__cursor_next(b, &s->layout.ring, cursor);
+    }
+  }
 }
