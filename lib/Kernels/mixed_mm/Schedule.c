@@ -159,8 +159,8 @@ static bool check(MlirOperation op, const moe__mixed_schedule_t *s) {
     return moe__error(op, "'schedule.staged' is 1; it must be 0 with split, slices and common");
   if (s->staged && mlirTypeIsAF32(moe__element_type(op, MOE__OUT)))
     return moe__error(op, "'schedule.staged' is 1; it must be 0 where results are f32");
-  if (s->spread && (s->split > 1 || s->share > 1 || s->common || s->widths > 1 || s->slices > 1 ||
-                    s->direct))
+  if (s->spread &&
+      (s->split > 1 || s->share > 1 || s->common || s->widths > 1 || s->slices > 1 || s->direct))
     return moe__error(op, "'schedule.spread' is 1; it must be 0 with split, share, common, widths, "
                           "slices and direct");
   int sums = moe__mixed_warps(s) * MOE__WARP * s->tile_n / 2;

@@ -35,7 +35,7 @@
     "columns each; 0: each CTA has rows of its own")                                               \
   X(T, spread, 0, 1, 0,                                                                            \
     "1: the columns of the last tiles are divided evenly among all CTAs, whose sums meet in "      \
-    "global memory; 0 with split, share, common, widths, slices and direct")               \
+    "global memory; 0 with split, share, common, widths, slices and direct")                       \
   X(T, in_flight, 1, 2, 1,                                                                         \
     "pieces of weights of a warpgroup whose products run at once; unused with panels")             \
   X(T, behind, 0, 1, 0,                                                                            \

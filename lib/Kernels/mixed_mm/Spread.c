@@ -25,9 +25,8 @@
 void moe__mixed_spread_reserve(moe__mixed_layout_t *layout, const moe__mixed_schedule_t *schedule) {
   layout->handed_on = moe__layout_shared(&layout->cta, 8, 8);
   int vectors = schedule->tile_n / 2 / VECTOR, pieces = 1;
-  while (vectors % pieces ||
-         moe__mixed_warps(schedule) * moe__mixed_sums_bytes(schedule) / pieces >
-             layout->ring.stage_bytes)
+  while (vectors % pieces || moe__mixed_warps(schedule) * moe__mixed_sums_bytes(schedule) / pieces >
+                                 layout->ring.stage_bytes)
     pieces++;
   layout->partial_sums = vectors / pieces * VECTOR;
 }
@@ -249,7 +248,8 @@ void moe__mixed_load_sums(moe__mixed_mm_t *s, MlirValue tiles, const moe__mixed_
   moe__builder_t *b = &kernel->builder;
   division_t of = divide(s, tiles);
   followers_t others = followers_of(s, &of, share);
-  int bytes = piece_bytes(s), all = moe__mixed_warps(&s->schedule) * moe__mixed_sums_bytes(&s->schedule);
+  int bytes = piece_bytes(s),
+      all = moe__mixed_warps(&s->schedule) * moe__mixed_sums_bytes(&s->schedule);
   MOE__WHILE (b, has_followers(s, &of, &others), &others.run, &others.end,
               MOE__CARRY_CURSOR(cursor)) {
     others = next_follower(s, &of, share, &others);
