@@ -121,10 +121,6 @@ void moe__tma_prefetch_map(moe__builder_t *b, MlirValue map);
  * barrier must follow. */
 void moe__fence_shared_to_async(moe__builder_t *b);
 
-/* What this thread knows to be written to global memory, by itself or others, is visible to copies
- * that it issues behind this. */
-void moe__fence_global_to_async(moe__builder_t *b);
-
 /* For a warp of which one lane is to release a stage: behind it all lanes have read what they read
  * there by ordinary loads, and the copies that overwrite it come later. The arrival alone would say
  * so to other threads only: the TMA is another proxy. */

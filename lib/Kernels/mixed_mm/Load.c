@@ -233,7 +233,7 @@ static void load_shares(moe__mixed_mm_t *s, MlirValue loads) {
     MOE__IF (b, loads) {
       load_k_tiles(s, &tile, &share.reduction, moe__i32(b, 0), share.reduction.count, cursor);
       moe__mixed_announce_sums(s, tiles, index);
-      moe__mixed_load_sums(s, tiles, &share, next);
+      moe__mixed_await_sums(s, tiles, &share, next);
     }
     cursor = next;
   }

@@ -266,10 +266,10 @@ void moe__mixed_multiply_panel(moe__mixed_mm_t *s, const moe__mixed_position_t *
 void moe__mixed_store_reserve(moe__mixed_layout_t *layout, const moe__mixed_schedule_t *schedule);
 
 /* A warp's sums in memory, where another one adds them: bytes of them; and `at`, the lane's first
- * 16 bytes, to which `count` of its sums are stored, or whose sums are added to its own. */
+ * 16 bytes, to which its sums are stored, or whose sums are added to its own. */
 int moe__mixed_sums_bytes(const moe__mixed_schedule_t *schedule);
-void moe__mixed_put_sums(moe__mixed_mm_t *s, int count, const MlirValue *sums, MlirValue at);
-void moe__mixed_add_sums(moe__mixed_mm_t *s, MlirValue at, int count, MlirValue *sums);
+void moe__mixed_put_sums(moe__mixed_mm_t *s, const moe__mixed_fragment_t sums, MlirValue at);
+void moe__mixed_add_sums(moe__mixed_mm_t *s, MlirValue at, moe__mixed_fragment_t sums);
 
 /* A barrier of the warps that multiply, which divide the columns of a stage. */
 void moe__mixed_slices_barrier(moe__mixed_mm_t *s);
@@ -281,9 +281,9 @@ void moe__mixed_store(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
 
 /* ---- Spread.c ---- */
 
-/* Reserves shared memory, behind the ring; adds the parameters that it takes; and what the thread
+/* Reserves shared memory; adds the parameters that it takes; and what the thread
  * that initializes the ring does before. */
-void moe__mixed_spread_reserve(moe__mixed_layout_t *layout, const moe__mixed_schedule_t *schedule);
+void moe__mixed_spread_reserve(moe__mixed_layout_t *layout);
 void moe__mixed_spread_parameters(moe__mixed_mm_t *s);
 void moe__mixed_spread_initialize(moe__mixed_mm_t *s);
 
@@ -292,17 +292,17 @@ MlirValue moe__mixed_share_count(moe__mixed_mm_t *s, MlirValue tiles);
 moe__mixed_share_t moe__mixed_share(moe__mixed_mm_t *s, MlirValue tiles, MlirValue index);
 
 /* Hands the sums of a warp's share on, unless the share has the tile's first columns; else adds
- * those of the others that have some of the tile, which come from the stage at `cursor` on. i1,
+ * those of the others that have some of the tile, one for each stage from that at `cursor` on. i1,
  * whether they are the sums of the tile. */
 MlirValue moe__mixed_meet(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue tiles,
                           const moe__mixed_share_t *share, moe__cursor_t cursor,
                           moe__mixed_fragment_t sums);
 
 /* What the thread that loads does for these sums, behind the k-tiles of share number `index`: says
- * that those of this CTA are there, behind the share that follows them; and loads those of others,
- * from the stage at `cursor` on. */
+ * that those of this CTA are there, behind the share that follows them; and waits for those of
+ * others, for each of which it says so by a stage, from that at `cursor` on. */
 void moe__mixed_announce_sums(moe__mixed_mm_t *s, MlirValue tiles, MlirValue index);
-void moe__mixed_load_sums(moe__mixed_mm_t *s, MlirValue tiles, const moe__mixed_share_t *share,
-                          moe__cursor_t cursor);
+void moe__mixed_await_sums(moe__mixed_mm_t *s, MlirValue tiles, const moe__mixed_share_t *share,
+                           moe__cursor_t cursor);
 
 #endif /* MOE_KERNELS_MIXED_MM_MIXED_MM_H */

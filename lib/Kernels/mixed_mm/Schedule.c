@@ -267,7 +267,7 @@ bool moe__mixed_lay_out(MlirOperation op, const void *schedule, void *out) {
   l->landing += zeros;
   moe__mixed_store_reserve(l, s);
   if (s->spread)
-    moe__mixed_spread_reserve(l, s);
+    moe__mixed_spread_reserve(l);
   l->groups = moe__groups_reserve(&l->cta, moe__max_groups(op), MOE__GROUPS_IN_TURN);
   return true;
 }

@@ -111,7 +111,6 @@ typedef struct moe__mixed_layout_t {
   int32_t parts;                  /* with split or slices: where all sums arrive */
   int32_t staging;                /* with staged: where a warp's results change their order */
   int32_t handed_on;              /* with spread: the mbarrier of the sums that are handed on */
-  int partial_sums;               /* with spread: of a lane, those that come in one stage */
   int registers;                  /* of a thread that multiplies */
   int loader_registers;           /* of one that loads, where the former get some of them */
   bool divides; /* it gets some of those of the threads that load, a warpgroup then; else a warp */

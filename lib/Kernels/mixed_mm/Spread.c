@@ -11,24 +11,16 @@
  * sums to global memory, which it does once, since only its first share can be one. The runs go
  * backwards over the CTAs, so that a CTA waits only for those that were started before it.
  *
- * The warps that multiply wait for nobody: the thread that loads says that their sums are written,
- * and brings the sums of others into the ring, as if they were k-tiles.
+ * The thread that loads says that sums are written, and waits for those of others; the warps that
+ * multiply hear of these by a stage of the ring, in which nothing lands.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Kernels/mixed_mm/MixedMm.h"
 
 /* ---- What a CTA has for it ---- */
 
-#define VECTOR 4 /* sums of a lane that lie side by side */
-
-/* As many at once as a stage has room for: one vector always fits, beside fewer weights. */
-void moe__mixed_spread_reserve(moe__mixed_layout_t *layout, const moe__mixed_schedule_t *schedule) {
+void moe__mixed_spread_reserve(moe__mixed_layout_t *layout) {
   layout->handed_on = moe__layout_shared(&layout->cta, 8, 8);
-  int vectors = schedule->tile_n / 2 / VECTOR, pieces = 1;
-  while (vectors % pieces || moe__mixed_warps(schedule) * moe__mixed_sums_bytes(schedule) / pieces >
-                                 layout->ring.stage_bytes)
-    pieces++;
-  layout->partial_sums = vectors / pieces * VECTOR;
 }
 
 void moe__mixed_spread_parameters(moe__mixed_mm_t *s) {
@@ -125,27 +117,19 @@ static MlirValue arrival_of(moe__mixed_mm_t *s, MlirValue number) {
                      moe__mul(b, number, MOE__ARRIVALS / s->schedule.ctas_per_sm * 4));
 }
 
-/* What comes in one stage: some sums of each lane, warp by warp. */
-static int piece_bytes(const moe__mixed_mm_t *s) {
-  return moe__mixed_warps(&s->schedule) * MOE__WARP * 4 * s->layout.partial_sums;
-}
-
-/* The lane's part of it. */
-static MlirValue part_of(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue piece) {
+/* The lane's part of them. */
+static MlirValue partial_at(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
+                            MlirValue number) {
   moe__builder_t *b = &s->kernel.builder;
-  MlirValue bytes = moe__add(b, moe__mul(b, self->panel, MOE__WARP * 4 * s->layout.partial_sums),
+  MlirValue bytes = moe__add(b, moe__mul(b, self->panel, moe__mixed_sums_bytes(&s->schedule)),
                              moe__shl(b, self->lane, 4));
-  return moe__offset(b, piece, bytes);
+  return moe__offset(b, partials_of(s, number), bytes);
 }
 
 static void hand_on(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
                     const moe__mixed_fragment_t sums) {
   moe__builder_t *b = &s->kernel.builder;
-  MlirValue to = part_of(s, self, partials_of(s, own_run(s)));
-  int count = s->layout.partial_sums;
-  for (int i = 0; i * count < s->schedule.tile_n / 2; i++)
-    moe__mixed_put_sums(s, count, sums + (ptrdiff_t)i * count,
-                        moe__offset_by(b, to, i * piece_bytes(s)));
+  moe__mixed_put_sums(s, sums, partial_at(s, self, own_run(s)));
   moe__warp_barrier(b);
   MOE__IF (b, moe__eq(b, self->lane, 0)) {
     moe__mbarrier_arrive(b, handed_on(s));
@@ -192,21 +176,14 @@ MlirValue moe__mixed_meet(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
   }
   followers_t others = followers_of(s, &of, share);
   moe__accumulator_t sum = moe__accumulator_pack(b, s->schedule.tile_n, sums);
-  int count = s->layout.partial_sums;
   MOE__WHILE (b, has_followers(s, &of, &others), &others.run, &others.end,
               MOE__CARRY_CURSOR(cursor), &sum.value) {
     moe__accumulator_unpack(b, sum, sums);
     others = next_follower(s, &of, share, &others);
-    for (int i = 0; i < s->schedule.tile_n / 2; i += count) {
-      moe__ring_wait(kernel, &s->layout.ring, cursor);
-      MlirValue piece = moe__ring_buffer(kernel, &s->layout.ring, cursor);
-      moe__mixed_add_sums(s, part_of(s, self, piece), count, sums + i);
-      /* LLVM would add behind the branch of the release, and all parts would be in registers. */
-      for (int j = i; j < i + count; j++)
-        sums[j] = moe__bitcast(b, moe__fresh(b, moe__bitcast(b, sums[j], b->i32)), b->f32);
-      moe__mixed_release(s, self, cursor);
-      cursor = moe__cursor_next(b, &s->layout.ring, cursor);
-    }
+    moe__ring_wait(kernel, &s->layout.ring, cursor);
+    moe__mixed_release(s, self, cursor);
+    cursor = moe__cursor_next(b, &s->layout.ring, cursor);
+    moe__mixed_add_sums(s, partial_at(s, self, others.run), sums);
     sum = moe__accumulator_pack(b, s->schedule.tile_n, sums);
   }
   moe__accumulator_unpack(b, sum, sums);
@@ -239,27 +216,20 @@ static void await(moe__mixed_mm_t *s, MlirValue number) {
     found = moe__atomic_exchange(b, at, moe__i32(b, 0), MOE__RELAXED);
   }
   moe__fence_device(b);
-  moe__fence_global_to_async(b);
 }
 
-void moe__mixed_load_sums(moe__mixed_mm_t *s, MlirValue tiles, const moe__mixed_share_t *share,
-                          moe__cursor_t cursor) {
+void moe__mixed_await_sums(moe__mixed_mm_t *s, MlirValue tiles, const moe__mixed_share_t *share,
+                           moe__cursor_t cursor) {
   moe__kernel_t *kernel = &s->kernel;
   moe__builder_t *b = &kernel->builder;
   division_t of = divide(s, tiles);
   followers_t others = followers_of(s, &of, share);
-  int bytes = piece_bytes(s),
-      all = moe__mixed_warps(&s->schedule) * moe__mixed_sums_bytes(&s->schedule);
   MOE__WHILE (b, has_followers(s, &of, &others), &others.run, &others.end,
               MOE__CARRY_CURSOR(cursor)) {
     others = next_follower(s, &of, share, &others);
     await(s, others.run);
-    MlirValue from = partials_of(s, others.run), size = moe__i32(b, bytes);
-    for (int at = 0; at < all; at += bytes) {
-      MlirValue landed = moe__ring_acquire(kernel, &s->layout.ring, cursor, size);
-      moe__bulk_load(b, moe__ring_buffer(kernel, &s->layout.ring, cursor),
-                     moe__offset_by(b, from, at), size, landed);
-      cursor = moe__cursor_next(b, &s->layout.ring, cursor);
-    }
+    moe__ring_wait_empty(kernel, &s->layout.ring, cursor);
+    moe__mbarrier_arrive(b, moe__ring_full(kernel, &s->layout.ring, cursor));
+    cursor = moe__cursor_next(b, &s->layout.ring, cursor);
   }
 }

@@ -34,16 +34,16 @@ static MlirValue load_sums(moe__mixed_mm_t *s, MlirValue at, int i) {
                            moe__vector_type(b, VECTOR, b->f32), 16);
 }
 
-void moe__mixed_put_sums(moe__mixed_mm_t *s, int count, const MlirValue *sums, MlirValue at) {
+void moe__mixed_put_sums(moe__mixed_mm_t *s, const moe__mixed_fragment_t sums, MlirValue at) {
   moe__builder_t *b = &s->kernel.builder;
-  for (int i = 0; i < count; i += VECTOR)
+  for (int i = 0; i < s->schedule.tile_n / 2; i += VECTOR)
     moe__store_aligned(b, moe__vector(b, VECTOR, sums + i),
                        moe__offset_by(b, at, i * MOE__WARP * 4), 16);
 }
 
-void moe__mixed_add_sums(moe__mixed_mm_t *s, MlirValue at, int count, MlirValue *sums) {
+void moe__mixed_add_sums(moe__mixed_mm_t *s, MlirValue at, moe__mixed_fragment_t sums) {
   moe__builder_t *b = &s->kernel.builder;
-  for (int i = 0; i < count; i += VECTOR) {
+  for (int i = 0; i < s->schedule.tile_n / 2; i += VECTOR) {
     MlirValue others = load_sums(s, at, i);
     for (int j = 0; j < VECTOR; j++)
       sums[i + j] = moe__fadd(b, sums[i + j], moe__extract(b, others, j));
@@ -103,7 +103,7 @@ static void send(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValu
   MlirValue to = part_at(s, self, index);
   if (s->schedule.split > 1)
     to = moe__shared_of_rank(b, to, owner);
-  moe__mixed_put_sums(s, s->schedule.tile_n / 2, sums, to);
+  moe__mixed_put_sums(s, sums, to);
 }
 
 static void add_parts(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
@@ -249,8 +249,7 @@ static void store_common(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
   MlirValue at = slot_at(s, self, moe__and(b, self->panel, MOE__MIXED_WARPS - 1));
   MOE__IF (b, is_common) {
     MOE__IF (b, moe__eq(b, s->kernel.cluster_rank, 1)) {
-      moe__mixed_put_sums(s, s->schedule.tile_n / 2, sums,
-                          moe__shared_of_rank(b, at, moe__i32(b, 0)));
+      moe__mixed_put_sums(s, sums, moe__shared_of_rank(b, at, moe__i32(b, 0)));
     }
   }
   MOE__ELSE (b) {
@@ -261,7 +260,7 @@ static void store_common(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
   MOE__IF (b, moe__and(b, is_common, is_first)) {
     moe__mixed_fragment_t all;
     memcpy(all, sums, (size_t)s->schedule.tile_n / 2 * sizeof *all);
-    moe__mixed_add_sums(s, at, s->schedule.tile_n / 2, all);
+    moe__mixed_add_sums(s, at, all);
     moe__mixed_tile_t other = *tile;
     other.row = moe__add(b, tile->row, (s->schedule.warpgroups - 1) * MOE__WGMMA_M);
     store_rows(s, self, &other, all);
