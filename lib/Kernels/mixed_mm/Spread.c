@@ -34,7 +34,8 @@ static MlirValue handed_on(moe__mixed_mm_t *s) {
 }
 
 void moe__mixed_spread_initialize(moe__mixed_mm_t *s) {
-  moe__mbarrier_initialize(&s->kernel.builder, handed_on(s), moe__mixed_warps(&s->schedule));
+  moe__mbarrier_initialize(&s->kernel.builder, handed_on(s),
+                           moe__mixed_warps(&s->schedule) * MOE__WARP);
 }
 
 /* ---- Shares ---- */
@@ -130,10 +131,7 @@ static void hand_on(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
                     const moe__mixed_fragment_t sums) {
   moe__builder_t *b = &s->kernel.builder;
   moe__mixed_put_sums(s, sums, partial_at(s, self, own_run(s)));
-  moe__warp_barrier(b);
-  MOE__IF (b, moe__eq(b, self->lane, 0)) {
-    moe__mbarrier_arrive(b, handed_on(s));
-  }
+  moe__mbarrier_arrive(b, handed_on(s));
 }
 
 /* Of the runs that follow one another in a tile, the last one that is known: its number, and the
