@@ -156,7 +156,7 @@ static const row_t DENSE[] = {
     /* mixed_many_tokens.md, "The last tiles, divided" */
     {64,
      MANY | USUAL_64 | IDLE_128,
-     {{MOE__TILE(64, 2, 128, 8), .in_flight = 2, .spread = 1}, IN_FLIGHT(8, 1)}},
+     {{MOE__TILE(64, 2, 256, 3), .in_flight = 2, .spread = 1, .staged = 1}, IN_FLIGHT(8, 1)}},
     /* mixed_few_tokens.md, "Later candidates": 64 tokens; groups of 32 have not the registers */
     {64,
      SOME | KNOWN | USUAL_64,

@@ -76,7 +76,8 @@ static const moe__mixed_schedule_t UNITS_WIDE[] = {{UNITS}, {UNITS, .share = 2},
 static const moe__mixed_schedule_t UNITS_SPREAD[] = {{UNITS, .spread = 1}, {UNITS}};
 static const moe__mixed_schedule_t SCALED_SPREAD[] = {{LONG(256, 128, 3), .spread = 1},
                                                       {LONG(256, 128, 3), .share = 2}};
-static const moe__mixed_schedule_t GROUPS_SPREAD[] = {{UNROLLED, .spread = 1}, {UNROLLED}};
+static const moe__mixed_schedule_t GROUPS_SPREAD[] = {{UNROLLED, .spread = 1, .staged = 1},
+                                                      {UNROLLED}};
 
 /* ---- Times ----
  *
