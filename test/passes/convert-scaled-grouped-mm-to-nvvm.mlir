@@ -5,7 +5,7 @@
 
 #col_major = affine_map<(e, k, n) -> (e, n, k)>
 
-// Forward, fast sums. Shared memory: 4 stages of 48 KB, 4 + 4 barriers, at 196672 5 slots that say where tiles are, at 197632 8 x 2 KB to
+// Forward, fast sums. Shared memory: 4 stages of 48 KB, 4 + 4 barriers, at 196672 5 slots that say where tiles are, at 196832 a barrier of each, at 197632 8 x 2 KB to
 // stage out, 2 x 1 KB of scales, and at 216064 the table of 1024 groups, twice 4 KB.
 //
 // CHECK-LABEL: llvm.func @forward_0(
@@ -29,6 +29,12 @@
 // CHECK: nvvm.mbarrier.init %{{.*}}, %c8_i32
 // CHECK: nvvm.mbarrier.init %{{.*}}, %c1_i32
 // CHECK: nvvm.mbarrier.init %{{.*}}, %c8_i32
+// CHECK-NOT: nvvm.mbarrier.init
+// CHECK: nvvm.fence.mbarrier.init
+//
+// A slot may be written again when each lane of those that multiply has read it.
+// CHECK: llvm.getelementptr %{{.*}}[196832]
+// CHECK-COUNT-5: nvvm.mbarrier.init %{{.*}}, %c256_i32
 // CHECK-NOT: nvvm.mbarrier.init
 // CHECK: nvvm.fence.mbarrier.init
 // CHECK-NEXT: }
@@ -104,6 +110,10 @@
 // CHECK: %[[SLOT:.*]] = llvm.load {{.*}} {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xi32>
 // CHECK: %[[ROW:.*]] = llvm.extractelement %[[SLOT]][%c1_i32
 // CHECK: %[[ROW_END:.*]] = llvm.extractelement %[[SLOT]][%c2_i32
+//
+// Each lane says so.
+// CHECK: %[[SLOT_READ:.*]] = llvm.getelementptr %{{.*}}[196832]
+// CHECK-NEXT: nvvm.mbarrier.arrive %[[SLOT_READ]]
 // CHECK: nvvm.bar.warp.sync
 //
 // A warpgroup none of whose rows belong to the group does not multiply: below.
@@ -191,12 +201,14 @@
 // CHECK: scf.yield
 // CHECK-NOT: wgmma
 //
-// One thread loads. It finds the tile, writes it into the slot before it announces a stage of it, and for each 128 of K waits until a stage
-// is free, announces (128 + 256) * 128 bytes, and loads both operands.
+// One thread loads. It finds the tile, waits until the slot has been read, writes it into the slot before it announces a stage of it, and for
+// each 128 of K waits until a stage is free, announces (128 + 256) * 128 bytes, and loads both operands.
 // CHECK: } else {
 // CHECK-NEXT: nvvm.setmaxregister decrease 72
 // CHECK: scf.if
 // CHECK: scf.while
+// CHECK: llvm.getelementptr {{.*}}[196832]
+// CHECK: nvvm.mbarrier.try_wait.parity
 // CHECK: llvm.getelementptr {{.*}}[196672]
 // CHECK: llvm.store {{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<3>
 // CHECK: scf.for
@@ -373,8 +385,9 @@ func.func @promoted(%qa: tensor<?x208xf8E5M2>, %qb: tensor<8x208x320xf8E4M3FN, #
 // CHECK-COUNT-16: nvvm.stmatrix
 // CHECK-NOT: nvvm.stmatrix
 //
-// Three warps clear: they wait for a request, then for its copies, and keep of a piece of 16 tokens what is the group's, 96 rows at once. The
-// tensor cores see it when each lane has said so.
+// Three warps clear: they wait for a request, then for its copies, and keep of a piece of 16 tokens what is the group's. A thread has four
+// rows, of which it reads all before it writes any; the other piece of a step may be cleared whole. The tensor cores see it when each lane
+// has said so.
 // CHECK: nvvm.setmaxregister decrease 72
 // CHECK: scf.while
 // CHECK: nvvm.mbarrier.try_wait.parity
@@ -382,6 +395,8 @@ func.func @promoted(%qa: tensor<?x208xf8E5M2>, %qb: tensor<8x208x320xf8E4M3FN, #
 // CHECK: nvvm.mbarrier.try_wait.parity
 // CHECK: scf.if
 // CHECK-COUNT-4: llvm.load {{.*}} {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xi32>
+// CHECK: scf.if
+// CHECK-COUNT-4: llvm.store {{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<3>
 // CHECK: arith.andi
 // CHECK-NEXT: llvm.store {{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<3>
 // CHECK: nvvm.fence.proxy {kind = #nvvm.proxy_kind<async.shared>, space = #nvvm.shared_space<cta>}
@@ -407,12 +422,19 @@ func.func @promoted(%qa: tensor<?x208xf8E5M2>, %qb: tensor<8x208x320xf8E4M3FN, #
 // CHECK: nvvm.mbarrier.arrive %
 // CHECK: %[[LANDED:.*]] = arith.select %[[PARTIAL]], {{.*}} : !llvm.ptr<3>
 //
-// Two operands of two dimensions; both are read along the tokens.
+// Two operands of two dimensions; both are read along the tokens. Arrivals in place of those of the 96 lanes that clear come behind.
 // CHECK: scf.if %[[LOADS]]
-// CHECK: nvvm.mbarrier.arrive.nocomplete %[[LANDED]],
 // CHECK: nvvm.mbarrier.arrive.expect_tx %[[LANDED]], %c49152_i32{{(_[0-9]+)?}} :
 // CHECK: nvvm.cp.async.bulk.tensor.shared.cluster.global %{{.*}}, %[[AMAP]], %[[LANDED]], box[%[[AT:.*]], %{{[^,]*}}] :
 // CHECK: nvvm.cp.async.bulk.tensor.shared.cluster.global %{{.*}}, %[[BMAP]], %[[LANDED]], box[%[[AT]], %{{[^,]*}}] :
+// CHECK: nvvm.mbarrier.arrive.nocomplete %[[LANDED]],
+// CHECK: nvvm.mbarrier.arrive %[[LANDED]]
+//
+// Those are the first two k-tiles. In the others nothing starts or ends, and nothing is noted.
+// CHECK: scf.for {{.*}} -> (i32, i32, i32)
+// CHECK-NOT: arith.andi {{.*}} : i1
+// CHECK: nvvm.mbarrier.arrive.expect_tx
+// CHECK-COUNT-2: nvvm.cp.async.bulk.tensor.shared.cluster.global
 // CHECK-NOT: nvvm.cp.async.bulk.tensor
 //
 // The last block leaves both counters zero.
@@ -645,16 +667,18 @@ func.func @cluster(%qa: tensor<?x?xf8E4M3FN>, %qb: tensor<?x?x?xf8E4M3FN, #col_m
 #col_major = affine_map<(e, k, n) -> (e, n, k)>
 
 // Ping-pong, the default of fast sums. Shared memory: 6 stages of 32 KB, 6 + 6 barriers, at 196704 8 slots of 48 bytes, their barriers at
-// 197088, those of the turns at 197152. A stage is empty after the arrivals of the 4 warps of one warpgroup, and a turn is passed by as
+// 197088, those that say that all lanes have read one at 197152, those of the turns at 197216. A stage is empty after the arrivals of the 4 warps of one warpgroup, and a turn is passed by as
 // many.
 //
 // CHECK-LABEL: llvm.func @pingpong_0(
 // CHECK: %[[SHARED:.*]] = llvm.mlir.addressof @dynamic_shared_memory
 // CHECK: %[[EMPTY_0:.*]] = llvm.getelementptr %[[SHARED]][196656]
 // CHECK: nvvm.mbarrier.init %[[EMPTY_0]], %c4_i32{{(_[0-9]+)?}} :
-// CHECK: %[[SLOT_0:.*]] = llvm.getelementptr %[[SHARED]][197088]
+// CHECK: %[[SLOT_0:.*]] = llvm.getelementptr %{{.*}}[197088]
 // CHECK: nvvm.mbarrier.init %[[SLOT_0]], %c1_i32{{(_[0-9]+)?}} :
-// CHECK: llvm.getelementptr %{{.*}}[197152]
+// CHECK: %[[SLOT_READ:.*]] = llvm.getelementptr %{{.*}}[197152]
+// CHECK: nvvm.mbarrier.init %[[SLOT_READ]], %c128_i32{{(_[0-9]+)?}} :
+// CHECK: llvm.getelementptr %{{.*}}[197216]
 // CHECK: nvvm.mbarrier.init %{{.*}}, %c4_i32{{(_[0-9]+)?}} :
 //
 // The multiplying warpgroups: the slot, then the turn, then the first stage; both halves of the tile at each 32 bytes of K.
@@ -663,6 +687,8 @@ func.func @cluster(%qa: tensor<?x?xf8E4M3FN>, %qb: tensor<?x?x?xf8E4M3FN, #col_m
 // CHECK: llvm.getelementptr %{{.*}}[197088]
 // CHECK: nvvm.mbarrier.try_wait.parity
 // CHECK: llvm.getelementptr %{{.*}}[197152]
+// CHECK-NEXT: nvvm.mbarrier.arrive %
+// CHECK: llvm.getelementptr %{{.*}}[197216]
 // CHECK: nvvm.mbarrier.try_wait.parity
 // CHECK: llvm.getelementptr %{{.*}}[196608]
 // CHECK: nvvm.mbarrier.try_wait.parity

@@ -10,9 +10,9 @@
  * a group anywhere: the box begins up to three tokens early. Of sb, seen as a vector too, a tile
  * takes one scale or two of each k-tile. Each multiplying warp loads those of 16 k-tiles at once,
  * one in a lane, while it multiplies the 16 before. Where operands are swapped the scale of the
- * weights lands with the stage too, in a box of four. The loader does not wait for any of it;
- * beside the stage it writes where in the boxes the first token and the scale are. Who has waited
- * for the stage reads all of it; there are no other barriers.
+ * weights lands with the stage too, in a box of four. The loader does not wait for any of it. Where
+ * in the boxes the first token and the scale are, the multiplying warps find by themselves. Who has
+ * waited for the stage reads all of it; there are no other barriers.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Kernels/scaled_grouped_mm/ScaledMm.h"
@@ -25,7 +25,6 @@
 #define PIECE 64     /* columns of a tile: they are in one block */
 #define MAX_PIECES 3 /* tile_n is at most 192: sums are promoted */
 #define ALIGNMENT 4  /* scales: where a box may begin */
-#define SLOT_BYTES 8 /* of a stage: places in bytes, of the weights' scale and the first token's */
 /* Of a stage: the distance of stages is a multiple. In it the boxes of sa and of sb. */
 #define STAGE_BYTES 1024
 #define SB_AT 768
@@ -40,9 +39,7 @@ bool moe__mm_holds_block_scales(const moe__scaled_mm_t *s) {
   return moe__mm_has_block_scales(s) && s->which != MOE__GRADIENT && !s->schedule.swap_operands;
 }
 
-int32_t moe__mm_block_scales_reserve(moe__mm_layout_t *layout, const moe__mm_schedule_t *schedule) {
-  if (schedule->swap_operands)
-    layout->block_scales = moe__layout_shared(&layout->cta, schedule->stages * SLOT_BYTES, 16);
+int32_t moe__mm_block_scales_reserve(void) {
   return STAGE_BYTES;
 }
 
@@ -83,7 +80,7 @@ int32_t moe__mm_block_scales_bytes(const moe__scaled_mm_t *s) {
   return (sa_box(s) + (moe__mm_holds_block_scales(s) ? 0 : ALIGNMENT)) * 4;
 }
 
-/* ---- The loader ---- */
+/* ---- Where the scales of a tile are ---- */
 
 moe__mm_block_loads_t moe__mm_block_loads(moe__scaled_mm_t *s, const moe__group_tile_t *tile) {
   moe__builder_t *b = &s->kernel.builder;
@@ -106,12 +103,6 @@ moe__mm_block_loads_t moe__mm_block_loads(moe__scaled_mm_t *s, const moe__group_
   return loads;
 }
 
-static MlirValue slot_at(moe__scaled_mm_t *s, moe__cursor_t cursor) {
-  moe__builder_t *b = &s->kernel.builder;
-  MlirValue offset = moe__mul(b, cursor.stage, SLOT_BYTES);
-  return moe__offset_by(b, moe__offset(b, s->kernel.shared, offset), s->layout.block_scales);
-}
-
 /* The place of the k-tile's scale in sb, and of its first token's in sa. No sa has 2^31 elements:
  * qa would have 2^38; and no sb. */
 static MlirValue weights_at(moe__scaled_mm_t *s, const moe__mm_block_loads_t *loads,
@@ -126,23 +117,20 @@ static MlirValue token_at(moe__scaled_mm_t *s, const moe__mm_block_loads_t *load
   return moe__add(b, loads->token, moe__mul(b, index, s->rows.value));
 }
 
-/* How far from the start of its box the first token is, in bytes. */
+/* How far from the start of their boxes the first token and the weights' scale are, in bytes. */
 static MlirValue token_distance(moe__scaled_mm_t *s, const moe__mm_block_loads_t *loads,
                                 MlirValue index) {
   moe__builder_t *b = &s->kernel.builder;
   return moe__shl(b, moe__and(b, token_at(s, loads, index), ALIGNMENT - 1), 2);
 }
 
-void moe__mm_block_write(moe__scaled_mm_t *s, const moe__mm_block_loads_t *loads, MlirValue index,
-                         moe__cursor_t cursor) {
+static MlirValue weights_distance(moe__scaled_mm_t *s, const moe__mm_block_loads_t *loads,
+                                  MlirValue index) {
   moe__builder_t *b = &s->kernel.builder;
-  if (moe__mm_holds_block_scales(s))
-    return;
-  MlirValue distance = moe__and(b, weights_at(s, loads, index), ALIGNMENT - 1);
-  MlirValue words[2] = {moe__add(b, moe__shl(b, distance, 2), SB_AT),
-                        token_distance(s, loads, index)};
-  moe__store_aligned(b, moe__vector(b, 2, words), slot_at(s, cursor), SLOT_BYTES);
+  return moe__shl(b, moe__and(b, weights_at(s, loads, index), ALIGNMENT - 1), 2);
 }
+
+/* ---- The loader ---- */
 
 void moe__mm_block_load(moe__scaled_mm_t *s, const moe__mm_block_loads_t *loads, MlirValue index,
                         moe__cursor_t cursor, MlirValue landed) {
@@ -221,7 +209,7 @@ void moe__mm_block_factors(moe__scaled_mm_t *s, const moe__mm_position_t *self,
   moe__builder_t *b = &s->kernel.builder;
   moe__warp_barrier(b); /* ptxas would read between the products, and the second wait for it */
   MlirValue boxes = moe__mm_behind_tiles(s, cursor), of_weights[MAX_PIECES];
-  if (held) {
+  if (moe__mm_holds_block_scales(s)) {
     MlirValue lane = moe__and(b, index, MOE__MM_HELD - 1);
     bool one = s->operands[MOE__MM_QB].tile == BLOCK; /* of columns is what a tile lies in */
     for (int i = 0; i < (one ? 1 : 2); i++) {
@@ -233,10 +221,9 @@ void moe__mm_block_factors(moe__scaled_mm_t *s, const moe__mm_position_t *self,
     MlirValue sa = moe__offset(b, boxes, token_distance(s, &held->loads, index));
     factors_of_rows(s, self, sa, of_weights, factors);
   } else {
-    MlirValue slot =
-        moe__load_aligned(b, slot_at(s, cursor), moe__vector_type(b, 2, b->i32), SLOT_BYTES);
-    of_weights[0] = moe__load(b, moe__offset(b, boxes, moe__extract(b, slot, 0)), b->f32);
-    MlirValue sa = moe__offset(b, boxes, moe__extract(b, slot, 1));
+    MlirValue sb = moe__offset(b, boxes, weights_distance(s, &held->loads, index));
+    of_weights[0] = moe__load(b, moe__offset_by(b, sb, SB_AT), b->f32);
+    MlirValue sa = moe__offset(b, boxes, token_distance(s, &held->loads, index));
     factors_of_columns(s, self, sa, of_weights[0], factors);
   }
   moe__end_reads_of_stage(b);

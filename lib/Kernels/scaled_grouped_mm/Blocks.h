@@ -11,8 +11,8 @@
 
 bool moe__mm_has_block_scales(const moe__scaled_mm_t *s);
 
-/* Reserves shared memory; gives the bytes that a stage has besides, behind its tiles. */
-int32_t moe__mm_block_scales_reserve(moe__mm_layout_t *layout, const moe__mm_schedule_t *schedule);
+/* The bytes that a stage has besides, behind its tiles. */
+int32_t moe__mm_block_scales_reserve(void);
 
 /* Adds the parameters sa and sb. Those of the operands' extents come before. */
 void moe__mm_block_scales_parameters(moe__scaled_mm_t *s, MlirOperation op);
@@ -20,7 +20,7 @@ void moe__mm_block_scales_parameters(moe__scaled_mm_t *s, MlirOperation op);
 /* The bytes of scales that land with a stage. */
 int32_t moe__mm_block_scales_bytes(const moe__scaled_mm_t *s);
 
-/* What the loader knows of a tile's scales: where they are for the first k-tile. i32 */
+/* Where a tile's scales are for the first k-tile. i32 */
 typedef struct moe__mm_block_loads_t {
   MlirValue weights, step; /* in sb, that of the tile's first column; from one k-tile to the next */
   MlirValue token;         /* in sa, the first token's */
@@ -29,10 +29,7 @@ typedef struct moe__mm_block_loads_t {
 /* Begins a tile. */
 moe__mm_block_loads_t moe__mm_block_loads(moe__scaled_mm_t *s, const moe__group_tile_t *tile);
 
-/* For the free stage at `cursor`, which k-tile `index` gets: writes where in it scales will be,
- * before the stage's arrival; copies them, completing on `landed`. */
-void moe__mm_block_write(moe__scaled_mm_t *s, const moe__mm_block_loads_t *loads, MlirValue index,
-                         moe__cursor_t cursor);
+/* Copies the scales of k-tile `index` to its free stage at `cursor`, completing on `landed`. */
 void moe__mm_block_load(moe__scaled_mm_t *s, const moe__mm_block_loads_t *loads, MlirValue index,
                         moe__cursor_t cursor, MlirValue landed);
 
@@ -41,6 +38,7 @@ void moe__mm_block_load(moe__scaled_mm_t *s, const moe__mm_block_loads_t *loads,
 #define MOE__MM_HELD 16
 bool moe__mm_holds_block_scales(const moe__scaled_mm_t *s);
 
+/* The others are null where the warps do not. */
 typedef struct moe__mm_block_held_t {
   moe__mm_block_loads_t loads;
   MlirValue straddles; /* i1: the tile's second 64 columns are in the next block */
@@ -55,8 +53,8 @@ moe__mm_block_held_t moe__mm_block_hold(moe__scaled_mm_t *s, const moe__mm_posit
 MlirValue moe__mm_block_load_held(moe__scaled_mm_t *s, const moe__mm_block_held_t *held,
                                   MlirValue first);
 
-/* What the sums of the stage at `cursor`, which has landed, are to be multiplied by: a factor for
- * each register. held: where the warps load scales of weights, those of k-tile `index`, or NULL. */
+/* What the sums of k-tile `index`, which has landed in the stage at `cursor`, are to be multiplied
+ * by: a factor for each register. */
 void moe__mm_block_factors(moe__scaled_mm_t *s, const moe__mm_position_t *self,
                            moe__cursor_t cursor, const moe__mm_block_held_t *held, MlirValue index,
                            moe__mm_fragment_t factors);

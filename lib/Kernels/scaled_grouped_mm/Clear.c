@@ -177,53 +177,63 @@ static void clear_tokens(moe__scaled_mm_t *s, const area_t *area, MlirValue begi
 
 /* ---- The first and the last stage of a tile ---- */
 
-/* How many rows of an area a thread reads before it writes them. */
-#define ROWS_AT_ONCE 4
+/* An end of a group in a step of 32 tokens, for a thread: of one piece of 16 tokens some bits stay,
+ * and the piece beside it may be cleared whole. */
+typedef struct end_t {
+  MlirValue is_cut;      /* i1: whether anything is to be cleared */
+  MlirValue own, mask;   /* i32: where the first piece is in the area; what stays of it */
+  MlirValue is_adjacent; /* i1: whether the other one is cleared, which lies in the same 32 bytes */
+} end_t;
 
-/* What stays of a piece of 16 tokens, for a thread: these bits of each row, from `own` bytes of the
- * area on. is_cut, i1: whether anything is to be cleared. */
-typedef struct kept_t {
-  MlirValue is_cut, own, mask;
-} kept_t;
-
-/* Of piece `piece` of a row what lies behind token `border` of the stage, or in front of it. */
-static kept_t cut_piece(moe__scaled_mm_t *s, const area_t *area, MlirValue piece, MlirValue border,
-                        bool behind) {
+/* Of step `step` what lies behind token `border` of the stage stays, or what lies in front. */
+static end_t cut_step(moe__scaled_mm_t *s, const area_t *area, MlirValue step, MlirValue border,
+                      bool behind) {
   moe__builder_t *b = &s->kernel.builder;
-  MlirValue words[4], lane = clearer(s);
-  MlirValue inside = moe__sub(b, border, moe__shl(b, piece, PIECE_BITS));
+  MlirValue zero = moe__i32(b, 0), all = moe__i32(b, MOE__MM_STEP), words[4], lane = clearer(s);
+  MlirValue inside = moe__sub(b, border, moe__mul(b, step, MOE__MM_STEP));
+  MlirValue is_second = moe__slt(b, moe__i32(b, PIECE - 1), inside);
+  MlirValue piece = moe__zext(b, is_second, b->i32);
+  MlirValue inside_piece = moe__sub(b, inside, moe__shl(b, piece, PIECE_BITS));
   for (int i = 0; i < 4; i++) {
-    words[i] = moe__mm_low_bytes(b, moe__sub(b, inside, moe__i32(b, 4 * i)));
+    words[i] = moe__mm_low_bytes(b, moe__sub(b, inside_piece, moe__i32(b, 4 * i)));
     if (behind)
       words[i] = moe__xor(b, words[i], -1);
   }
-  MlirValue zero = moe__i32(b, 0), all = moe__i32(b, PIECE);
-  return (kept_t){
+  piece = moe__add(b, piece, moe__mul(b, step, MOE__MM_STEP / PIECE));
+  return (end_t){
       .is_cut = behind ? moe__slt(b, zero, inside) : moe__slt(b, inside, all),
       .own = moe__add(b, moe__mul(b, lane, area->row_bytes), place_of(b, area, lane, piece)),
-      .mask = moe__vector(b, 4, words)};
+      .mask = moe__vector(b, 4, words),
+      .is_adjacent = moe__eq(b, moe__zext(b, is_second, b->i32), behind ? 1 : 0)};
 }
 
-static void keep_piece(moe__scaled_mm_t *s, const area_t *area, const kept_t *kept) {
+/* The most rows of an area for a thread. */
+#define MAX_ROWS ((256 + 128 + MOE__MM_CLEARERS - 1) / MOE__MM_CLEARERS)
+
+/* All reads come before all writes. A thread that has a row less than others takes its first one
+ * twice, and writes the same to it. */
+static void clear_end(moe__scaled_mm_t *s, const area_t *area, const end_t *end) {
   moe__builder_t *b = &s->kernel.builder;
-  MlirValue found[ROWS_AT_ONCE], at[ROWS_AT_ONCE], own = moe__offset(b, area->buffer, kept->own);
-  int all = area->rows / MOE__MM_CLEARERS * MOE__MM_CLEARERS;
-  for (int row = 0, count; row < all; row += count * MOE__MM_CLEARERS) {
-    for (count = 0; count < ROWS_AT_ONCE && row + count * MOE__MM_CLEARERS < all; count++) {
-      at[count] = moe__offset_by(b, own, (row + count * MOE__MM_CLEARERS) * area->row_bytes);
-      found[count] = moe__load_aligned(b, at[count], mlirValueGetType(kept->mask), PIECE);
-    }
+  int count = (area->rows + MOE__MM_CLEARERS - 1) / MOE__MM_CLEARERS;
+  MlirValue found[MAX_ROWS], row[MAX_ROWS], zeros[4];
+  for (int i = 0; i < count; i++) {
+    row[i] = moe__i32(b, i * MOE__MM_CLEARERS * area->row_bytes);
+    if ((i + 1) * MOE__MM_CLEARERS > area->rows)
+      row[i] = moe__select(b, moe__ult(b, clearer(s), moe__i32(b, area->rows % MOE__MM_CLEARERS)),
+                           row[i], moe__i32(b, 0));
+    row[i] = moe__offset(b, area->buffer, moe__add(b, row[i], end->own));
+    found[i] = moe__load_aligned(b, row[i], mlirValueGetType(end->mask), PIECE);
+  }
+  for (int i = 0; i < 4; i++)
+    zeros[i] = moe__i32(b, 0);
+  MOE__IF (b, end->is_adjacent) {
+    MlirValue other = moe__sub(b, moe__xor(b, end->own, PIECE), end->own);
     for (int i = 0; i < count; i++)
-      moe__store_aligned(b, moe__and(b, found[i], kept->mask), at[i], PIECE);
+      moe__store_aligned(b, moe__vector(b, 4, zeros), moe__offset(b, row[i], other), PIECE);
   }
-  if (all == area->rows)
-    return;
-  MOE__IF (b, moe__ult(b, clearer(s), moe__i32(b, area->rows - all))) {
-    keep(b, moe__offset_by(b, own, all * area->row_bytes), kept->mask);
-  }
+  for (int i = 0; i < count; i++)
+    moe__store_aligned(b, moe__and(b, found[i], end->mask), row[i], PIECE);
 }
-
-#define STEP_PIECES (MOE__MM_STEP / PIECE)
 
 /* Clears, when the copies of a request have landed, what lies outside of tokens [begin, end) of the
  * stage in `buffer`: in the first of the steps that are multiplied, and in the last one. What that
@@ -232,17 +242,12 @@ static void clear_part(moe__scaled_mm_t *s, moe__cursor_t request, MlirValue buf
                        MlirValue begin, MlirValue end, MlirValue last) {
   moe__builder_t *b = &s->kernel.builder;
   area_t area = both_tiles(s, buffer);
-  kept_t kept[2 * STEP_PIECES];
   MlirValue first = moe__umin(b, moe__udiv(b, begin, MOE__MM_STEP), last);
-  for (int i = 0; i < STEP_PIECES; i++) {
-    kept[i] = cut_piece(s, &area, moe__add(b, moe__mul(b, first, STEP_PIECES), i), begin, true);
-    kept[STEP_PIECES + i] =
-        cut_piece(s, &area, moe__add(b, moe__mul(b, last, STEP_PIECES), i), end, false);
-  }
+  end_t ends[] = {cut_step(s, &area, first, begin, true), cut_step(s, &area, last, end, false)};
   moe__mbarrier_wait(b, barrier_at(s, s->layout.landed, request.stage), request.phase);
-  for (int i = 0; i < 2 * STEP_PIECES; i++) {
-    MOE__IF (b, kept[i].is_cut) {
-      keep_piece(s, &area, &kept[i]);
+  for (int i = 0; i < 2; i++) {
+    MOE__IF (b, ends[i].is_cut) {
+      clear_end(s, &area, &ends[i]);
     }
   }
   moe__fence_shared_to_async(b);
@@ -398,6 +403,12 @@ void moe__mm_expect(moe__scaled_mm_t *s, MlirValue barrier, MlirValue bytes) {
   moe__builder_t *b = &s->kernel.builder;
   moe__mbarrier_arrive_early(b, barrier, MOE__MM_CLEARERS - 1);
   moe__mbarrier_arrive_expect(b, barrier, bytes);
+}
+
+void moe__mm_arrive_for_clearers(moe__scaled_mm_t *s, MlirValue barrier) {
+  moe__builder_t *b = &s->kernel.builder;
+  moe__mbarrier_arrive_early(b, barrier, MOE__MM_CLEARERS - 2);
+  moe__mbarrier_arrive(b, barrier);
 }
 
 void moe__mm_clear(moe__scaled_mm_t *s) {

@@ -107,34 +107,40 @@ static void load_operands(moe__scaled_mm_t *s, const moe__group_tile_t *tile, Ml
 /* It among the variables that a loop carries over tiles, and over the k-tiles of one. */
 #define CARRY_LOADER(loader) MOE__CARRY_CURSOR((loader).cursor), &(loader).request
 
-/* Loads k-tile number `index` of a tile. */
+/* Whether k-tiles of which nothing is cleared have a loop of their own. */
+#define CUT_K_TILES 2
+static bool splits(const moe__scaled_mm_t *s) {
+  return moe__mm_clears(s) && mlirTypeIsNull(s->half);
+}
+
+/* Loads k-tile number `index` of a tile; cut: it may be one of which something is cleared. */
 static void load_k_tile(moe__scaled_mm_t *s, const moe__mm_work_t *work,
-                        const moe__mm_reduction_t *reduction, MlirValue index, loader_t *loader) {
+                        const moe__mm_reduction_t *reduction, MlirValue index, bool cut,
+                        loader_t *loader) {
   moe__kernel_t *kernel = &s->kernel;
   moe__builder_t *b = &kernel->builder;
   int32_t row_bytes = moe__mm_tile_rows(&s->schedule) * MOE__MM_TILE_K;
   int32_t column_bytes = s->schedule.tile_n * MOE__MM_TILE_K;
   MlirValue at = moe__mm_k_tile_at(s, reduction, index);
   moe__ring_wait_empty(kernel, &s->layout.ring, loader->cursor);
-  bool clears = moe__mm_clears(s);
-  MlirValue landed = clears ? moe__mm_request(s, reduction, at, loader->cursor, &loader->request)
-                            : moe__ring_full(kernel, &s->layout.ring, loader->cursor);
+  MlirValue landed = cut ? moe__mm_request(s, reduction, at, loader->cursor, &loader->request)
+                         : moe__ring_full(kernel, &s->layout.ring, loader->cursor);
   bool scales = moe__mm_has_block_scales(s);
   int32_t scale_bytes = scales ? moe__mm_block_scales_bytes(s) : 0;
   MOE__IF (b, s->loads) {
-    if (scales)
-      moe__mm_block_write(s, &loader->scales, index, loader->cursor);
     MlirValue bytes = moe__i32(b, row_bytes + column_bytes + scale_bytes);
     if (loader->pieces.ptr)
       bytes = moe__add(b, moe__mul(b, loader->pieces, column_bytes / s->schedule.pieces),
                        row_bytes + scale_bytes);
-    if (clears)
+    if (cut && !splits(s))
       moe__mm_expect(s, landed, bytes);
     else
       moe__mbarrier_arrive_expect(b, landed, bytes);
     load_operands(s, &work->tile, at, loader, landed);
     if (scales)
       moe__mm_block_load(s, &loader->scales, index, loader->cursor, landed);
+    if (splits(s))
+      moe__mm_arrive_for_clearers(s, landed);
   }
   loader->cursor = moe__cursor_next(b, &s->layout.ring, loader->cursor);
 }
@@ -205,19 +211,19 @@ static void load_mx_tokens(moe__scaled_mm_t *s, const moe__mm_work_t *work,
   loader->cursor = moe__cursor_next(b, &s->layout.ring, loader->cursor);
 }
 
-/* Loads k-tiles number `from` to `to` of a tile. */
+/* Loads k-tiles number `from` to `to` of a tile; cut: as of load_k_tile. */
 static void load_k_tiles(moe__scaled_mm_t *s, const moe__mm_work_t *work,
                          const moe__mm_reduction_t *reduction, MlirValue from, MlirValue to,
-                         loader_t *loader) {
+                         bool cut, loader_t *loader) {
   moe__builder_t *b = &s->kernel.builder;
   if (moe__mm_has_block_scales(s)) {
     MOE__FOR (b, k_tile, from, to, 1, MOE__CARRY_CURSOR(loader->cursor)) {
-      load_k_tile(s, work, reduction, k_tile, loader);
+      load_k_tile(s, work, reduction, k_tile, cut, loader);
     }
     return;
   }
   MOE__FOR (b, k_tile, from, to, 1, CARRY_LOADER(*loader)) {
-    load_k_tile(s, work, reduction, k_tile, loader);
+    load_k_tile(s, work, reduction, k_tile, cut, loader);
   }
 }
 
@@ -248,38 +254,42 @@ static MlirValue load_tile(moe__scaled_mm_t *s, MlirValue index, const moe__mm_w
   if (moe__mm_has_block_scales(s))
     loader->scales = moe__mm_block_loads(s, &work->tile);
   MlirValue zero = moe__i32(b, 0), next = {NULL}, late = zero;
-  if (moe__mm_counts_late(s)) {
+  if (splits(s)) {
+    late = moe__umin(b, reduction.k_tiles, moe__i32(b, CUT_K_TILES));
+    load_k_tiles(s, work, &reduction, zero, late, true, loader);
+  } else if (moe__mm_counts_late(s)) {
     MlirValue last = moe__umin(b, reduction.k_tiles, moe__i32(b, LAST_K_TILES));
     late = moe__sub(b, reduction.k_tiles, last);
-    load_k_tiles(s, work, &reduction, zero, late, loader);
+    load_k_tiles(s, work, &reduction, zero, late, false, loader);
     next = moe__mm_next_tile(s, index);
   }
-  load_k_tiles(s, work, &reduction, late, reduction.k_tiles, loader);
+  bool cut = moe__mm_clears(s) && !splits(s);
+  load_k_tiles(s, work, &reduction, late, reduction.k_tiles, cut, loader);
   return next;
 }
 
 /* Announces slots that the thread which loads has written: `count` of them from `slot` on. */
-static void announce(moe__scaled_mm_t *s, MlirValue slot, int count) {
+static void announce(moe__scaled_mm_t *s, moe__cursor_t slot, int count) {
   moe__builder_t *b = &s->kernel.builder;
   if (s->which == MOE__GRADIENT)
     moe__warp_barrier(b); /* all lanes go on together: they wait for phases by parity */
   if (!s->schedule.pingpong)
     return;
   MOE__IF (b, s->loads) {
-    for (int i = 0; i < count; i++, slot = moe__mm_next_slot(s, slot))
+    for (int i = 0; i < count; i++, slot = moe__mm_slot_behind(s, slot))
       moe__mm_announce_slot(s, slot);
   }
 }
 
 /* Says that there are no more tiles: to each warpgroup, or to both by one more stage with
  * nothing in it. */
-static void write_ends(moe__scaled_mm_t *s, MlirValue slot, const loader_t *loader) {
+static void write_ends(moe__scaled_mm_t *s, moe__cursor_t slot, const loader_t *loader) {
   moe__builder_t *b = &s->kernel.builder;
   MOE__IF (b, s->loads) {
     moe__mm_write_end(s, slot);
     moe__ring_t *ring = &s->layout.ring;
     if (s->schedule.pingpong)
-      moe__mm_write_end(s, moe__mm_next_slot(s, slot));
+      moe__mm_write_end(s, moe__mm_slot_behind(s, slot));
     if (moe__mm_clears(s)) {
       moe__ring_wait_empty(&s->kernel, ring, loader->cursor);
       moe__mm_end_requests(s, loader->request);
@@ -301,8 +311,9 @@ static void load_tiles(moe__scaled_mm_t *s) {
   moe__builder_t *b = &kernel->builder;
   MlirValue total = moe__mm_tile_count(s);
   loader_t loader = {.cursor = moe__cursor_start(b), .request = moe__i32(b, 0)};
-  MlirValue slot = moe__i32(b, 0), index = moe__tiles_first(kernel), group = moe__i32(b, 0);
-  MOE__WHILE (b, moe__ult(b, index, total), CARRY_LOADER(loader), &slot, &index,
+  moe__cursor_t slot = moe__cursor_start(b);
+  MlirValue index = moe__tiles_first(kernel), group = moe__i32(b, 0);
+  MOE__WHILE (b, moe__ult(b, index, total), CARRY_LOADER(loader), MOE__CARRY_CURSOR(slot), &index,
               moe__mm_looks_from(s) ? &group : NULL) {
     MlirValue next = {NULL};
     if (!moe__mm_counts_late(s))
@@ -315,7 +326,7 @@ static void load_tiles(moe__scaled_mm_t *s) {
     }
     announce(s, slot, 1);
     MlirValue late = load_tile(s, index, &work, &loader);
-    slot = moe__mm_next_slot(s, slot);
+    slot = moe__mm_slot_behind(s, slot);
     if (moe__mm_counts_late(s))
       index = late;
     else

@@ -75,8 +75,9 @@ void moe__mm_pass_over(moe__scaled_mm_t *s, const moe__mm_position_t *self,
 
 /* Multiplies a tile, in sums of 128 that are added in registers. */
 void moe__mm_multiply_promoted(moe__scaled_mm_t *s, const moe__mm_position_t *self,
-                               const moe__mm_reduction_t *reduction, moe__cursor_t cursor,
-                               const moe__mm_beside_t *beside, moe__mm_fragment_t registers);
+                               const moe__group_tile_t *tile, const moe__mm_reduction_t *reduction,
+                               moe__cursor_t cursor, const moe__mm_beside_t *beside,
+                               moe__mm_fragment_t registers);
 
 /* Where a tile is stored while the first product of the next one runs (moe__mm_stores_behind):
  * multiplies the rest of a tile that moe__mm_multiply_first has begun, whose accumulator that is,

@@ -198,7 +198,7 @@ void moe__mm_multiply_mx(moe__scaled_mm_t *s) {
   moe__cursor_t cursor = moe__cursor_start(b);
   MlirValue slot = moe__i32(b, 0);
   MOE__WHILE (b, moe__mm_has_tile(s, cursor, slot), MOE__CARRY_CURSOR(cursor), &slot) {
-    moe__mm_work_t work = moe__mm_read_slot(s, slot);
+    moe__mm_work_t work = moe__mm_take_slot(s, slot);
     MlirValue k_tiles = moe__warp_uniform(b, moe__mm_reduction_of(s, &work).k_tiles);
     tile_t tile = {s, self, &work, k_tiles, cursor, cursor};
     moe__mm_fit(s, &work.tile, multiply_tile, &tile);

@@ -268,7 +268,7 @@ void moe__mm_mx_write_factors(moe__scaled_mm_t *s) {
   if (moe__mm_has_mx_tokens(s)) {
     MlirValue slot = moe__i32(b, 0);
     MOE__WHILE (b, moe__mm_mx_tokens_has_tile(s, cursor, slot), MOE__CARRY_CURSOR(cursor), &slot) {
-      moe__mm_work_t work = moe__mm_read_slot(s, slot);
+      moe__mm_work_t work = moe__mm_take_slot(s, slot);
       write_tile(&w, &work, &cursor);
       slot = moe__mm_next_slot(s, slot);
     }

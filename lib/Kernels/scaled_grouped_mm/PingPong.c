@@ -192,7 +192,7 @@ void moe__mm_multiply_in_turn(moe__scaled_mm_t *s) {
   MlirValue turn = moe__i32(b, 0);
   MOE__WHILE (b, has_tile(s, slot), MOE__CARRY_CURSOR(slot), &turn) {
     moe__cursor_t first = moe__mm_read_first(s, slot.stage);
-    moe__mm_work_t work = moe__mm_read_slot(s, slot.stage);
+    moe__mm_work_t work = moe__mm_take_slot(s, slot.stage);
     making_t making = {.s = s, .self = self, .tile = &work.tile, .turn = turn};
     making.cursor =
         (moe__cursor_t){moe__warp_uniform(b, first.stage), moe__warp_uniform(b, first.phase)};

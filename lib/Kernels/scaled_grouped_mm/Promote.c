@@ -176,21 +176,23 @@ static int at_once(const moe__scaled_mm_t *s) {
 /* Adds the products of `count` k-tiles, from number `index` at `cursor` on, to the sum. */
 static void add_products(moe__scaled_mm_t *s, const moe__mm_position_t *self,
                          const moe__mm_reduction_t *reduction, const moe__mm_beside_t *beside,
-                         MlirValue index, int count, moe__cursor_t *cursor,
-                         moe__accumulator_t *sum) {
+                         const moe__mm_block_held_t *held, MlirValue index, int count,
+                         moe__cursor_t *cursor, moe__accumulator_t *sum) {
   moe__builder_t *b = &s->kernel.builder;
   moe__accumulator_t accumulators[MAX_AT_ONCE];
   moe__cursor_t at[MAX_AT_ONCE];
+  MlirValue number[MAX_AT_ONCE];
   moe__mm_fragment_t registers;
   part_t part;
   for (int i = 0; i < count; i++) {
     at[i] = i == 0 ? *cursor : moe__cursor_next(b, &s->layout.ring, at[i - 1]);
+    number[i] = i == 0 ? index : moe__add(b, index, i);
     accumulators[i] = moe__wgmma_zero(b, s->fragment_n);
-    moe__mm_multiply_stage(s, self, reduction, beside, i == 0 ? index : moe__add(b, index, i),
-                           at[i], 1, &accumulators[i], true, MOE__MM_ALL_STEPS);
+    moe__mm_multiply_stage(s, self, reduction, beside, number[i], at[i], 1, &accumulators[i], true,
+                           MOE__MM_ALL_STEPS);
   }
   for (int i = 0; i < count; i++) {
-    finish_part(s, self, at[i], accumulators[i], count - 1 - i, NULL, index, &part);
+    finish_part(s, self, at[i], accumulators[i], count - 1 - i, held, number[i], &part);
     if (i == 0)
       moe__accumulator_unpack(b, *sum, registers);
     add_part(s, &part, registers);
@@ -200,25 +202,29 @@ static void add_products(moe__scaled_mm_t *s, const moe__mm_position_t *self,
 }
 
 void moe__mm_multiply_promoted(moe__scaled_mm_t *s, const moe__mm_position_t *self,
-                               const moe__mm_reduction_t *reduction, moe__cursor_t cursor,
-                               const moe__mm_beside_t *beside, moe__mm_fragment_t registers) {
+                               const moe__group_tile_t *tile, const moe__mm_reduction_t *reduction,
+                               moe__cursor_t cursor, const moe__mm_beside_t *beside,
+                               moe__mm_fragment_t registers) {
   moe__builder_t *b = &s->kernel.builder;
+  moe__mm_block_held_t held = {0};
+  if (moe__mm_has_block_scales(s))
+    held.loads = moe__mm_block_loads(s, tile);
   moe__accumulator_t accumulator;
   moe__mm_multiply_first(s, self, reduction, beside, cursor, 1, &accumulator);
   moe__mm_call(beside, beside->first);
   moe__accumulator_t sum =
-      first_part(s, self, cursor, beside, accumulator, (MlirValue){NULL}, NULL);
+      first_part(s, self, cursor, beside, accumulator, (MlirValue){NULL}, &held);
   cursor = moe__cursor_next(b, &s->layout.ring, cursor);
   MlirValue rest = moe__i32(b, 1);
   if (at_once(s) > 1) {
     MlirValue all = moe__sub(b, reduction->k_tiles, 1);
     rest = moe__sub(b, reduction->k_tiles, moe__urem(b, all, at_once(s)));
     MOE__FOR (b, k_tile, 1, rest, at_once(s), MOE__CARRY_CURSOR(cursor), &sum.value) {
-      add_products(s, self, reduction, beside, k_tile, at_once(s), &cursor, &sum);
+      add_products(s, self, reduction, beside, &held, k_tile, at_once(s), &cursor, &sum);
     }
   }
   MOE__FOR (b, k_tile, rest, reduction->k_tiles, 1, MOE__CARRY_CURSOR(cursor), &sum.value) {
-    add_products(s, self, reduction, beside, k_tile, 1, &cursor, &sum);
+    add_products(s, self, reduction, beside, &held, k_tile, 1, &cursor, &sum);
   }
   moe__accumulator_unpack(b, sum, registers);
 }

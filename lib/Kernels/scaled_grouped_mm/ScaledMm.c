@@ -132,10 +132,9 @@ static bool lower(const moe__lowering_t *lowering) {
     else
       moe__ring_initialize_filled(kernel, &s.layout.ring, moe__mm_clears(&s) ? MOE__MM_CLEARERS : 1,
                                   readers * MOE__MM_WARPGROUP / MOE__WARP * s.schedule.cluster);
-    if (s.schedule.pingpong) {
-      moe__mm_slots_initialize(&s);
+    moe__mm_slots_initialize(&s);
+    if (s.schedule.pingpong)
       moe__mm_turns_initialize(&s);
-    }
     if (moe__mm_has_mx_tokens(&s))
       moe__mm_mx_tokens_initialize(&s);
     else if (moe__mm_clears(&s))

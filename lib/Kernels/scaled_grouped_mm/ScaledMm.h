@@ -217,25 +217,31 @@ void moe__mm_fit(moe__scaled_mm_t *s, const moe__group_tile_t *tile, void (*body
                  void *user);
 
 /* The ring of slots in which the loader says where the tiles are that it loads, numbers i32. The
- * end, in place of a tile, is one of MOE__MM_NO_GROUP. */
+ * end, in place of a tile, is one of MOE__MM_NO_GROUP. One thread initializes their barriers. */
 #define MOE__MM_NO_GROUP (-1)
-void moe__mm_slots_reserve(moe__mm_layout_t *layout, const moe__mm_schedule_t *schedule);
+void moe__mm_slots_reserve(moe__mm_layout_t *layout, const moe__mm_schedule_t *schedule,
+                           MlirOperation op);
+void moe__mm_slots_initialize(moe__scaled_mm_t *s);
+moe__cursor_t moe__mm_slot_behind(moe__scaled_mm_t *s, moe__cursor_t slot);
+void moe__mm_write_slot(moe__scaled_mm_t *s, moe__cursor_t slot, const moe__mm_work_t *work);
+void moe__mm_write_end(moe__scaled_mm_t *s, moe__cursor_t slot);
+
+/* For all lanes that multiply: what is in a slot, of which `take` is the last read; a lane takes
+ * each slot that has a tile once. */
 MlirValue moe__mm_next_slot(moe__scaled_mm_t *s, MlirValue slot);
-void moe__mm_write_slot(moe__scaled_mm_t *s, MlirValue slot, const moe__mm_work_t *work);
-void moe__mm_write_end(moe__scaled_mm_t *s, MlirValue slot);
+MlirValue moe__mm_read_group(moe__scaled_mm_t *s, MlirValue slot);
+moe__mm_work_t moe__mm_read_slot(moe__scaled_mm_t *s, MlirValue slot);
+moe__mm_work_t moe__mm_take_slot(moe__scaled_mm_t *s, MlirValue slot);
 
 /* Where each warpgroup has tiles of its own, it does not know where the stages of one begin: the
- * slot says so, and has a barrier. One thread initializes these; the loader writes a slot, then
- * announces it. Readers have a cursor over the ring of slots. */
-void moe__mm_slots_initialize(moe__scaled_mm_t *s);
-void moe__mm_write_first(moe__scaled_mm_t *s, MlirValue slot, moe__cursor_t first);
-void moe__mm_announce_slot(moe__scaled_mm_t *s, MlirValue slot);
+ * slot says so, and has a barrier. The loader writes a slot, then announces it. Readers have a
+ * cursor over the ring of slots. */
+void moe__mm_write_first(moe__scaled_mm_t *s, moe__cursor_t slot, moe__cursor_t first);
+void moe__mm_announce_slot(moe__scaled_mm_t *s, moe__cursor_t slot);
 moe__cursor_t moe__mm_slots_from(moe__scaled_mm_t *s, MlirValue warpgroup);
 moe__cursor_t moe__mm_slot_after_next(moe__scaled_mm_t *s, moe__cursor_t slot);
 void moe__mm_wait_for_slot(moe__scaled_mm_t *s, moe__cursor_t slot);
 moe__cursor_t moe__mm_read_first(moe__scaled_mm_t *s, MlirValue slot);
-MlirValue moe__mm_read_group(moe__scaled_mm_t *s, MlirValue slot);
-moe__mm_work_t moe__mm_read_slot(moe__scaled_mm_t *s, MlirValue slot);
 
 /* ---- Load.c ---- */
 
@@ -280,6 +286,10 @@ void moe__mm_clear(moe__scaled_mm_t *s);
 /* So the barriers of stages, and those that moe__mm_request gives, wait for as many arrivals: the
  * thread that loads makes them all, and announces the bytes. */
 void moe__mm_expect(moe__scaled_mm_t *s, MlirValue barrier, MlirValue bytes);
+
+/* The same arrivals but one, which has announced the bytes: behind the copies, which do not wait
+ * for them. */
+void moe__mm_arrive_for_clearers(moe__scaled_mm_t *s, MlirValue barrier);
 
 /* ---- Warpgroups.c ---- */
 

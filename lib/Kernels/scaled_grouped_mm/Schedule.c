@@ -156,14 +156,14 @@ bool moe__mm_lay_out(MlirOperation op, const void *schedule, void *out) {
   int32_t stage_bytes = (moe__mm_tile_rows(s) + s->tile_n) * MOE__MM_TILE_K;
   if (moe__mm_scales(op, MOE__MM_QA) == MOE__SCALE_OF_BLOCK)
     stage_bytes +=
-        is_gradient ? moe__mm_token_blocks_reserve(s, aligned) : moe__mm_block_scales_reserve(l, s);
+        is_gradient ? moe__mm_token_blocks_reserve(s, aligned) : moe__mm_block_scales_reserve();
   bool mx = moe__has_mx_scales(op);
   if (mx)
     stage_bytes += moe__mm_mx_factor_bytes(s);
   if (mx && is_gradient)
     stage_bytes += moe__mm_mx_tokens_reserve(l, s, aligned);
   l->ring = moe__ring_reserve(&l->cta, s->stages, stage_bytes);
-  moe__mm_slots_reserve(l, s);
+  moe__mm_slots_reserve(l, s, op);
   if (s->pingpong)
     moe__mm_turns_reserve(l);
   if (is_gradient && !mx && !aligned)

@@ -65,14 +65,15 @@ int moe__mm_threads(const moe__mm_schedule_t *schedule);
 typedef struct moe__mm_layout_t {
   moe__layout_t cta;
   moe__ring_t ring;
-  int32_t slots;             /* where the loader says which tiles it loads */
+  int32_t slots;                         /* where the loader says which tiles it loads */
+  bool one_lane_reads, all_lanes_arrive; /* of slots; then each has a barrier */
+  int32_t slots_read;
   int32_t slots_full, turns; /* with pingpong: barriers of each slot, of each warpgroup */
   /* Of the gradient, where the loader notes what to clear; barriers, one for each. */
   int32_t requests, requested, landed;
   /* For each warp a part to bring results in order, for each warpgroup the scales and the bias
    * of its columns. */
   int32_t staging, column_scales, column_bias;
-  int32_t block_scales;        /* where operands have scales for blocks: those of qb */
   moe__groups_layout_t groups; /* not of batched products */
 } moe__mm_layout_t;
 

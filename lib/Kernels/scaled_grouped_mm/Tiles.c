@@ -241,9 +241,16 @@ MlirValue moe__mm_k_tile_at(moe__scaled_mm_t *s, const moe__mm_reduction_t *redu
 /* ---- What the loader tells the others of a tile ---- */
 
 /* It writes where a tile is into one of a ring of slots, before it announces the tile's first
- * stage: who has waited for that stage can read it, and looks for no tile itself. Readers do so
- * before they release the stage. One slot more than stages: when the loader comes round, that
- * release has been seen. */
+ * stage: who has waited for that stage can read it, and looks for no tile itself. One
+ * slot more than stages: when the loader comes round, that release has been seen. But racecheck of
+ * compute-sanitizer does not see an arrival for all lanes behind a barrier of the warp. So:
+ * - In gradients one lane of a warp reads, that which releases stages, and hands on what it has
+ *   read.
+ * - With scales of MX blocks all lanes release stages.
+ * - Where three warpgroups beside warps that clear have no registers for that, and forward, where
+ *   a tile is looked at more than once and handing on costs 1 %, all lanes arrive at a barrier of
+ *   the slot, which the loader waits for before it writes the slot again. Forward that costs time
+ *   with scales of FP8 blocks, or with few tokens without them: there it is not done. */
 #define SLOT_BYTES 32
 #define PINGPONG_SLOT_BYTES 48
 
@@ -256,10 +263,41 @@ static int slot_bytes(const moe__mm_schedule_t *schedule) {
   return schedule->pingpong ? PINGPONG_SLOT_BYTES : SLOT_BYTES;
 }
 
-void moe__mm_slots_reserve(moe__mm_layout_t *layout, const moe__mm_schedule_t *schedule) {
+void moe__mm_slots_reserve(moe__mm_layout_t *layout, const moe__mm_schedule_t *schedule,
+                           MlirOperation op) {
   layout->slots = moe__layout_shared(&layout->cta, slots(schedule) * slot_bytes(schedule), 16);
   if (schedule->pingpong)
     layout->slots_full = moe__layout_shared(&layout->cta, slots(schedule) * 8, 8);
+  bool mx = moe__has_mx_scales(op), is_gradient = moe__mm_case(op) == MOE__GRADIENT;
+  bool has_room = moe__mm_warpgroups(schedule) == MOE__MM_WARPGROUPS || moe__group_align(op) != 0;
+  bool has_blocks = moe__mm_scales(op, MOE__MM_QA) == MOE__SCALE_OF_BLOCK;
+  layout->one_lane_reads = is_gradient && !mx && has_room;
+  bool is_free = is_gradient || has_blocks == (schedule->swap_operands != 0);
+  layout->all_lanes_arrive = !layout->one_lane_reads && !mx && is_free;
+  if (layout->all_lanes_arrive)
+    layout->slots_read = moe__layout_shared(&layout->cta, slots(schedule) * 8, 8);
+}
+
+/* A slot's barrier, of those at this offset. */
+static MlirValue slot_barrier(moe__scaled_mm_t *s, int32_t barriers, MlirValue slot) {
+  moe__builder_t *b = &s->kernel.builder;
+  return moe__offset_by(b, moe__offset(b, s->kernel.shared, moe__shl(b, slot, 3)), barriers);
+}
+
+void moe__mm_slots_initialize(moe__scaled_mm_t *s) {
+  moe__builder_t *b = &s->kernel.builder;
+  bool pingpong = s->schedule.pingpong, arrive = s->layout.all_lanes_arrive;
+  if (!pingpong && !arrive)
+    return;
+  int readers = pingpong ? MOE__MM_WARPGROUP : moe__mm_threads(&s->schedule);
+  for (int i = 0; i < slots(&s->schedule); i++) {
+    MlirValue slot = moe__i32(b, i);
+    if (pingpong)
+      moe__mbarrier_initialize(b, slot_barrier(s, s->layout.slots_full, slot), 1);
+    if (arrive)
+      moe__mbarrier_initialize(b, slot_barrier(s, s->layout.slots_read, slot), readers);
+  }
+  moe__fence_mbarriers(b);
 }
 
 static MlirValue slot_at(moe__scaled_mm_t *s, MlirValue slot) {
@@ -274,10 +312,26 @@ MlirValue moe__mm_next_slot(moe__scaled_mm_t *s, MlirValue slot) {
   return moe__select(b, moe__eq(b, next, slots(&s->schedule)), 0, next);
 }
 
-void moe__mm_write_slot(moe__scaled_mm_t *s, MlirValue slot, const moe__mm_work_t *work) {
+moe__cursor_t moe__mm_slot_behind(moe__scaled_mm_t *s, moe__cursor_t slot) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue next = moe__mm_next_slot(s, slot.stage);
+  MlirValue wraps = moe__zext(b, moe__eq(b, next, 0), b->i32);
+  return (moe__cursor_t){next, moe__xor(b, slot.phase, wraps)};
+}
+
+/* A fresh barrier counts as having completed phase 1. */
+static void wait_for_readers(moe__scaled_mm_t *s, moe__cursor_t slot) {
+  moe__builder_t *b = &s->kernel.builder;
+  if (s->layout.all_lanes_arrive)
+    moe__mbarrier_wait(b, slot_barrier(s, s->layout.slots_read, slot.stage),
+                       moe__xor(b, slot.phase, 1));
+}
+
+void moe__mm_write_slot(moe__scaled_mm_t *s, moe__cursor_t slot, const moe__mm_work_t *work) {
   moe__builder_t *b = &s->kernel.builder;
   const moe__group_tile_t *tile = &work->tile;
-  MlirValue address = slot_at(s, slot);
+  wait_for_readers(s, slot);
+  MlirValue address = slot_at(s, slot.stage);
   MlirValue where[] = {tile->group, tile->row, tile->row_end, tile->column};
   moe__store_aligned(b, moe__vector(b, 4, where), address, 16);
   if (!work->start.ptr)
@@ -290,20 +344,10 @@ void moe__mm_write_slot(moe__scaled_mm_t *s, MlirValue slot, const moe__mm_work_
     moe__store_aligned(b, moe__vector(b, 2, (MlirValue[]){work->start, work->end}), range, 8);
 }
 
-void moe__mm_write_end(moe__scaled_mm_t *s, MlirValue slot) {
+void moe__mm_write_end(moe__scaled_mm_t *s, moe__cursor_t slot) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue none = moe__i32(b, MOE__MM_NO_GROUP);
   moe__mm_write_slot(s, slot, &(moe__mm_work_t){.tile = {none, none, none, none}});
-}
-
-/* Whether one lane of a warp reads slots and hands on what is in them: that which releases stages.
- * So its arrival alone says that they have been read. racecheck of compute-sanitizer sees that, but
- * no arrival for all lanes behind a barrier of the warp. Forward, where a tile is looked at more
- * than once, it would cost 1 %; with scales of MX blocks all lanes arrive; and three warpgroups
- * beside warps that clear have no registers for it. */
-static bool reads_once(const moe__scaled_mm_t *s) {
-  bool has_room = moe__mm_warpgroups(&s->schedule) == MOE__MM_WARPGROUPS || !moe__mm_clears(s);
-  return s->which == MOE__GRADIENT && !moe__mm_has_mx_scales(s) && has_room;
 }
 
 static MlirValue reader(moe__scaled_mm_t *s) {
@@ -320,7 +364,7 @@ static void load_vector(moe__builder_t *b, MlirValue address, int count, MlirVal
 /* The words of a vector of `count`, 1, 2 or 4, in a slot; zeros in lanes that do not read. */
 static void load_words(moe__scaled_mm_t *s, MlirValue address, int count, MlirValue words[4]) {
   moe__builder_t *b = &s->kernel.builder;
-  if (!reads_once(s)) {
+  if (!s->layout.one_lane_reads) {
     load_vector(b, address, count, words);
     return;
   }
@@ -337,7 +381,7 @@ static void load_words(moe__scaled_mm_t *s, MlirValue address, int count, MlirVa
 /* The same in all lanes. */
 static void read_words(moe__scaled_mm_t *s, MlirValue address, int count, MlirValue words[4]) {
   load_words(s, address, count, words);
-  for (int i = 0; reads_once(s) && i < count; i++)
+  for (int i = 0; s->layout.one_lane_reads && i < count; i++)
     words[i] = moe__shuffle(&s->kernel.builder, words[i], reader(s));
 }
 
@@ -358,8 +402,18 @@ moe__mm_work_t moe__mm_read_slot(moe__scaled_mm_t *s, MlirValue slot) {
     work.start = words[0];
     work.end = words[1];
   }
-  if (!reads_once(s))
+  if (!s->layout.one_lane_reads && !s->layout.all_lanes_arrive)
     moe__warp_barrier(b);
+  return work;
+}
+
+moe__mm_work_t moe__mm_take_slot(moe__scaled_mm_t *s, MlirValue slot) {
+  moe__builder_t *b = &s->kernel.builder;
+  moe__mm_work_t work = moe__mm_read_slot(s, slot);
+  if (s->layout.all_lanes_arrive) {
+    moe__mbarrier_arrive(b, slot_barrier(s, s->layout.slots_read, slot));
+    moe__warp_barrier(b);
+  }
   return work;
 }
 
@@ -368,29 +422,15 @@ moe__mm_work_t moe__mm_read_slot(moe__scaled_mm_t *s, MlirValue slot) {
 /* Offset in a slot: stage and phase where the tile's stages begin. */
 #define SLOT_FIRST 32
 
-static MlirValue slot_full(moe__scaled_mm_t *s, MlirValue slot) {
-  moe__builder_t *b = &s->kernel.builder;
-  return moe__offset_by(b, moe__offset(b, s->kernel.shared, moe__shl(b, slot, 3)),
-                        s->layout.slots_full);
-}
-
-void moe__mm_slots_initialize(moe__scaled_mm_t *s) {
-  moe__builder_t *b = &s->kernel.builder;
-  for (int i = 0; i < slots(&s->schedule); i++)
-    moe__mbarrier_initialize(b, moe__offset_by(b, s->kernel.shared, s->layout.slots_full + 8 * i),
-                             1);
-  moe__fence_mbarriers(b);
-}
-
-void moe__mm_write_first(moe__scaled_mm_t *s, MlirValue slot, moe__cursor_t first) {
+void moe__mm_write_first(moe__scaled_mm_t *s, moe__cursor_t slot, moe__cursor_t first) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue zero = moe__i32(b, 0);
   MlirValue cursor = moe__vector(b, 4, (MlirValue[]){first.stage, first.phase, zero, zero});
-  moe__store_aligned(b, cursor, moe__offset_by(b, slot_at(s, slot), SLOT_FIRST), 16);
+  moe__store_aligned(b, cursor, moe__offset_by(b, slot_at(s, slot.stage), SLOT_FIRST), 16);
 }
 
-void moe__mm_announce_slot(moe__scaled_mm_t *s, MlirValue slot) {
-  moe__mbarrier_arrive(&s->kernel.builder, slot_full(s, slot));
+void moe__mm_announce_slot(moe__scaled_mm_t *s, moe__cursor_t slot) {
+  moe__mbarrier_arrive(&s->kernel.builder, slot_barrier(s, s->layout.slots_full, slot.stage));
 }
 
 moe__cursor_t moe__mm_slots_from(moe__scaled_mm_t *s, MlirValue warpgroup) {
@@ -408,7 +448,8 @@ moe__cursor_t moe__mm_slot_after_next(moe__scaled_mm_t *s, moe__cursor_t slot) {
 }
 
 void moe__mm_wait_for_slot(moe__scaled_mm_t *s, moe__cursor_t slot) {
-  moe__mbarrier_wait(&s->kernel.builder, slot_full(s, slot.stage), slot.phase);
+  moe__mbarrier_wait(&s->kernel.builder, slot_barrier(s, s->layout.slots_full, slot.stage),
+                     slot.phase);
 }
 
 moe__cursor_t moe__mm_read_first(moe__scaled_mm_t *s, MlirValue slot) {

@@ -46,12 +46,13 @@ static void settle(void *user) {
 }
 
 static void multiply(moe__scaled_mm_t *s, const moe__mm_position_t *self,
-                     const moe__mm_reduction_t *reduction, moe__cursor_t cursor,
-                     const moe__mm_beside_t *beside, moe__mm_fragment_t *registers) {
+                     const moe__group_tile_t *tile, const moe__mm_reduction_t *reduction,
+                     moe__cursor_t cursor, const moe__mm_beside_t *beside,
+                     moe__mm_fragment_t *registers) {
   if (moe__mm_has_token_blocks(s))
     moe__mm_multiply_token_blocks(s, self, reduction, cursor, beside, *registers);
   else if (s->promoted)
-    moe__mm_multiply_promoted(s, self, reduction, cursor, beside, *registers);
+    moe__mm_multiply_promoted(s, self, tile, reduction, cursor, beside, *registers);
   else
     moe__mm_multiply_fast(s, self, reduction, cursor, beside, 1, registers);
 }
@@ -60,7 +61,7 @@ static void multiply_and_store(moe__scaled_mm_t *s, preparation_t *preparation,
                                const moe__mm_reduction_t *reduction, moe__cursor_t cursor) {
   moe__mm_fragment_t registers;
   moe__mm_beside_t beside = {.user = preparation, .first = prepare, .settle = settle};
-  multiply(s, preparation->self, reduction, cursor, &beside, &registers);
+  multiply(s, preparation->self, preparation->tile, reduction, cursor, &beside, &registers);
   moe__mm_store(s, &preparation->epilogue, registers);
 }
 
@@ -141,7 +142,7 @@ static void multiply_in_order(moe__scaled_mm_t *s) {
   moe__cursor_t cursor = moe__cursor_start(b);
   MlirValue slot = moe__i32(b, 0);
   MOE__WHILE (b, moe__mm_has_tile(s, cursor, slot), MOE__CARRY_CURSOR(cursor), &slot) {
-    moe__mm_work_t work = moe__mm_read_slot(s, slot);
+    moe__mm_work_t work = moe__mm_take_slot(s, slot);
     cursor = multiply_tile(s, &self, &work, cursor);
     slot = moe__mm_next_slot(s, slot);
   }
@@ -192,7 +193,7 @@ static void find_tile(moe__scaled_mm_t *s, const moe__mm_position_t *self, moe__
     return;
   }
   MOE__WHILE (b, passes(s, self, *cursor, *slot), MOE__CARRY_CURSOR(*cursor), slot) {
-    moe__mm_work_t work = moe__mm_read_slot(s, *slot);
+    moe__mm_work_t work = moe__mm_take_slot(s, *slot);
     moe__mm_reduction_t reduction = moe__mm_reduction_of(s, &work);
     reduction.k_tiles = moe__warp_uniform(b, reduction.k_tiles);
     moe__mm_pass_over(s, self, &reduction, *cursor);
@@ -217,7 +218,7 @@ static void multiply_ahead(moe__scaled_mm_t *s) {
               &before.tile.row, &before.tile.row_end, &before.tile.column,
               scales > 0 ? &before.scales[0] : NULL, scales > 1 ? &before.scales[1] : NULL,
               scales > 2 ? &before.scales[2] : NULL) {
-    moe__mm_work_t work = moe__mm_read_slot(s, slot);
+    moe__mm_work_t work = moe__mm_take_slot(s, slot);
     preparation_t preparation = {.s = s, .self = &self, .tile = &work.tile};
     moe__mm_reduction_t reduction = reduction_of(s, &work, &preparation.is_empty);
     moe__mm_beside_t nothing = {0};

@@ -379,9 +379,11 @@ PINGPONG_MUTANTS = [
     ("a stage not waited for", stage_wait(196608, 0), "not been waited for|uninitialized|races"),
     ("the next stage not waited for", stage_wait(196608, 1), "not been waited for|uninitialized|races|two apart have the same parity"),
     ("stages overwritten that are read", stage_wait(196656, 0), "arrivals in phase|races"),
-    ("turns are passed by fewer warps", ptx(r"(mbarrier\.init\.shared\.b64 \s*\[dynamic_shared_memory\+197152\], )%r\d+;", r"{ .reg .b32 N; mov.b32 N, 3; \1N; }"), "arrivals in phase|races|deadlock|not been waited for|two apart have the same parity"),
-    ("turns wait for more warps", ptx(r"(mbarrier\.init\.shared\.b64 \s*\[dynamic_shared_memory\+197152\], )%r\d+;", r"{ .reg .b32 N; mov.b32 N, 5; \1N; }"), "deadlock"),
+    ("turns are passed by fewer warps", ptx(r"(mbarrier\.init\.shared\.b64 \s*\[dynamic_shared_memory\+197216\], )%r\d+;", r"{ .reg .b32 N; mov.b32 N, 3; \1N; }"), "arrivals in phase|races|deadlock|not been waited for|two apart have the same parity"),
+    ("turns wait for more warps", ptx(r"(mbarrier\.init\.shared\.b64 \s*\[dynamic_shared_memory\+197216\], )%r\d+;", r"{ .reg .b32 N; mov.b32 N, 5; \1N; }"), "deadlock"),
     ("a stage is free after fewer warps", ptx(r"(mbarrier\.init\.shared\.b64 \s*\[dynamic_shared_memory\+196656\], )%r\d+;", r"{ .reg .b32 N; mov.b32 N, 3; \1N; }"), "arrivals in phase|races|deadlock|two apart have the same parity"),
+    ("a slot waits for more lanes", ptx(r"(mbarrier\.init\.shared\.b64 \s*\[dynamic_shared_memory\+197152\], )%r\d+;", r"{ .reg .b32 N; mov.b32 N, 129; \1N; }"), "deadlock"),
+    ("lanes do not say that they have read a slot", ptx(r"mbarrier\.arrive\.shared\.b64 \s*%rd\d+, \[%rd\d+\+197152\];"), "deadlock"),
     ("a slot not announced", ptx(r"mbarrier\.arrive\.shared\.b64 \s*%rd\d+, \[%rd\d+\+197088\];"), "deadlock"),
     ("the end not announced", ptx(r"mbarrier\.arrive\.shared\.b64 \s*%rd\d+, \[%rd\d+\+197088\];", which=2), "deadlock"),
     ("a stage released while it is read", ptx(r"(wgmma\.wait_group\.sync\.aligned\s+)1;", r"\g<1>2;", count=0), "races"),
@@ -401,8 +403,8 @@ PINGPONG_MUTANTS = [
 ]
 
 # The gradient. Outside of the group are other tokens, or NaN: it is not enough to clear one of the operands. What clears stands in the
-# code four times: two pieces of 16 tokens of the first step of a group, and two of the last one; 96 rows at once, of which the first 128
-# are those of the first operand.
+# code twice, for the last step of a group and, behind it, for the first one: of one piece of 16 tokens some stay, and the other may be
+# cleared whole, there the first step stands in front; 96 rows at once, of which the first 128 are those of the first operand.
 KEPT = r"((?:and\.b32[^;]*;\s*){4})st\.shared\.v4\.b32[^;]*;"
 # Where blocks of tokens are cleared (below): pieces of 16 tokens of which some stay, and whole ones.
 MASKED = r"(ld\.shared\.v4\.b32[^;]*;\s*(?:and\.b32[^;]*;\s*){4})st\.shared\.v4\.b32[^;]*;"
@@ -417,23 +419,23 @@ def first_warp_arrives(place):
 
 GRADIENT_MUTANTS = [
     ("nothing cleared", ptx(KEPT, r"\1", count=0), DIFFERENT),
-    ("the first operand not cleared where a group starts", ptx(KEPT, r"\1"), DIFFERENT),
-    ("the second operand not cleared where a group starts", ptx(KEPT, r"\1", which=2, count=2), DIFFERENT),
-    ("the second 16 tokens of a step not cleared where a group starts", ptx(KEPT, r"\1", which=4, count=4), DIFFERENT),
-    ("the last rows not cleared where a group starts", ptx(KEPT, r"\1", which=3), DIFFERENT),
-    ("the first operand not cleared where a group ends", ptx(KEPT, r"\1", which=8), DIFFERENT),
-    ("the second operand not cleared where a group ends", ptx(KEPT, r"\1", which=10, count=2), DIFFERENT),
-    ("the first 16 tokens of a step not cleared where a group ends", ptx(KEPT, r"\1", which=8, count=4), DIFFERENT),
-    ("the second 16 tokens of a step not cleared where a group ends", ptx(KEPT, r"\1", which=12, count=4), DIFFERENT),
+    ("the first operand not cleared where a group starts", ptx(KEPT, r"\1", which=4), DIFFERENT),
+    ("the second operand not cleared where a group starts", ptx(KEPT, r"\1", which=6, count=2), DIFFERENT),
+    ("the last rows not cleared where a group starts", ptx(KEPT, r"\1", which=7), DIFFERENT),
+    ("the whole 16 tokens of a step not cleared where a group starts", ptx(ZEROED, r"\1", count=4), DIFFERENT),
+    ("the first operand not cleared where a group ends", ptx(KEPT, r"\1"), DIFFERENT),
+    ("the second operand not cleared where a group ends", ptx(KEPT, r"\1", which=2, count=2), DIFFERENT),
+    ("the last rows not cleared where a group ends", ptx(KEPT, r"\1", which=3), DIFFERENT),
+    ("the whole 16 tokens of a step not cleared where a group ends", ptx(ZEROED, r"\1", which=4, count=4), DIFFERENT),
     ("cleared without a fence", ptx(r"fence\.proxy\.async\S+;"), "without a fence.proxy.async in between"),
     ("a stage is full before all warps have cleared it", first_warp_arrives(196608), "races|without a fence|differ"),
     ("a request read before it is there", stage_wait(196896, 0), "uninitialized|races|not been waited for"),
     ("cleared before it has landed", stage_wait(196928, 0, limit=""), "not been waited for|uninitialized|races"),
-    ("multiplied without being cleared", ptx(r"selp\.b64 (\s*%rd\d+), (%rd\d+), (%rd\d+), %p\d+;((?:\s*\w[^;]*;){1,3}\s*mbarrier\.arrive\.noComplete)", r"mov.b64 \1, \3;\4", count=0),
+    ("multiplied without being cleared", ptx(r"selp\.b64 (\s*%rd\d+), (%rd\d+), (%rd\d+), %p\d+;((?:\s*\w[^;]*;){1,3}\s*mbarrier\.arrive\.expect_tx)", r"mov.b64 \1, \3;\4", count=0),
      "deadlock|differ|arrivals|races"),
     ("a stage that has been cleared is not said to be full", ptx(r"mbarrier\.arrive\.shared\.b64 \s*%rd\d+, \[%rd\d+\+196608\];"), "deadlock"),
-    ("what to clear is not asked for", ptx(r"mbarrier\.arrive\.shared\.b64 \s*%rd\d+, \[%rd\d+\+196896\];", count=2), "deadlock"),
-    ("the end is not said", ptx(r"mbarrier\.arrive\.shared\.b64 \s*%rd\d+, \[%rd\d+\+196896\];", which=2), "deadlock"),
+    ("what to clear is not asked for", ptx(r"mbarrier\.arrive\.shared\.b64 \s*%rd\d+, \[%rd\d+\+196896\];"), "deadlock"),
+    ("the end is not said", ptx(r"mbarrier\.arrive\.shared\.b64 \s*%rd\d+, \[%rd\d+\+196896\];", which=1), "deadlock"),
     ("an empty group sums nothing", ptx(r"max\.u32 (\s*%r\d+), (%r\d+), 1;(\s*add\.s32)", r"mov.b32 \1, \2;\3", count=0), "differ|deadlock|not been waited for|two apart have the same parity"),
     ("the first tokens of a group left out", ptx(r"and\.b32 (\s*%r\d+), (%r\d+), -32;", r"\g<0> add.s32 \1, \1, 32;", count=0), "differ|deadlock|the limit of|races"),
     ("all zeros", ptx(r"cvt\.rn\.bf16x2\.f32 (\s*%r\d+), %r\d+, %r\d+;", r"mov.b32 \1, 0;", count=0), DIFFERENT),
