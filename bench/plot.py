@@ -146,10 +146,10 @@ PICTURES = {
         "Quantizers of expert weights: speed as a fraction of a device copy", "docs/performance/quantize.md", "Expert weights:", [2, 5],
         ["one expert (8192, 5120)", "eight experts"], 1.0),
     "docs/performance/products.svg": lambda: from_page(
-        "Grouped FP8 product, forward, fast sums: TFLOP/s on an H200", "docs/performance/grouped_steps.md", "Forward:", [2, 3, 8],
+        "Grouped FP8 product, forward, fast sums: TFLOP/s on an H200", "docs/performance/grouped_product.md", "Forward, TFLOP/s:", [2, 3, 8],
         ["torch FP8", "moe-opt FP8", "torch bf16"]),
     "docs/performance/ragged.svg": lambda: from_page(
-        "Grouped FP8 product: how many times as fast as torch, equal and ragged groups", "docs/performance/grouped_steps.md",
+        "Grouped FP8 product: how many times as fast as torch, equal and ragged groups", "docs/performance/grouped_product.md",
         "Ratios to torch", [2, 3], ["fast sums", "promoted sums"], 1.0),
     "docs/performance/mixed.svg": lambda: curves_from_page(
         "Four-bit weights beside bf16 and FP8: microseconds on an H200", "docs/performance/mixed_product.md", "Four-bit weights:",
