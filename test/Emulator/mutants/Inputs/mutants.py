@@ -286,24 +286,24 @@ FP8_ALIGNED_MUTANTS = [
     ("zeros begin a row late", ptx(r"mov\.b32(\s+%r\d+), -1;(\s*shl\.b32)", r"mov.b32\1, -2;\2"), DIFFERENT),
     ("a strip behind the end of a group has no zeros", ptx(r"setp\.gt\.u32(\s+%p\d+), (%r\d+), 31;(\s*@%p\d+ bra[^;]*;\s*mov\.b32\s+%r\d+, -1;)", r"sub.s32 \2, \2, 1; setp.gt.u32\1, \2, 30; add.s32 \2, \2, 1;\3"), DIFFERENT),
     ("one half of a column has no zeros", ptx(r"st\.shared\.v4\.b32 [^;]*;(\s*\$L__BB0_\d+:\s*fence\.proxy)", r"\1"), DIFFERENT),
-    ("groups begin anywhere", ptx(r"and\.b32(\s+%r\d+), (%r\d+), -128;(\s*mov\.b32)", r"mov.b32\1, \2;\3"), "the innermost coordinate"),
+    ("groups begin anywhere", ptx(r"and\.b32(\s+%r\d+), (%r\d+), -128;(\s*bar\.sync)", r"mov.b32\1, \2;\3"), "the innermost coordinate"),
     ("groups have no room of their own", ptx(r"shl\.b32(\s+%r\d+), %r\d+, 7;(\s*and\.b32\s+%r\d+, %r\d+, -128;)", r"mov.b32\1, 0;\2"), "races|elements differ"),
     ("scales are those of the next block", ptx(r"shr\.u32(\s+%r\d+), (%r\d+), 7;", r"shr.u32\1, \2, 6;", 2), "races|elements differ|after the end of"),
     ("rows of the next group count", ptx(r"setp\.ge\.u32(\s+%p\d+), (%r\d+), %r\d+;", r"setp.ge.u32\1, \2, 0;"), DIFFERENT),
-    ("rows are sent whole where their group ends", ptx(r"(bar\.sync\s+1, 256;\s*add\.s32[^;]*;\s*)setp\.le\.u32", r"\1setp.ge.u32"), "races|elements differ|of no group"),
-    ("columns are sent before all warps have cast", ptx(r"bar\.sync \s*1, 256;", which=1), "races|uninitialized"),
+    ("rows are sent whole where their group ends", ptx(r"(bar\.sync\s+1, 128;\s*add\.s32[^;]*;\s*)setp\.le\.u32", r"\1setp.ge.u32"), "races|elements differ|of no group"),
+    ("columns are sent before all warps have cast", ptx(r"bar\.sync \s*1, 128;", which=3), "races|uninitialized"),
     ("no fence before columns are sent", ptx(r"fence\.proxy\.async\.shared::cta;", which=1), "fence"),
-    ("a tile is written while its last one is sent", ptx(r"cp\.async\.bulk\.wait_group\.read \s*0;", count=0), "races"),
+    ("a tile of columns is written while that of rows is sent", ptx(r"cp\.async\.bulk\.wait_group\.read \s*0;", which=2), "races"),
 ]
 
 # Squares, both ways.
 FP8_SQUARES_MUTANTS = [
-    ("maxima are read before all warps have found theirs", ptx(r"bar\.sync \s*2, 256;"), "races|uninitialized"),
+    ("maxima are read before all warps have found theirs", ptx(r"(?s)bar\.sync \s*2, 128;(.*?)bar\.sync \s*1, 128;", r"\1"), "races|uninitialized"),
     ("lanes 16 apart do not count", ptx(r"shfl\.sync\.bfly\.b32 (\s*%r\d+), (%r\d+), 16, 31, -1;", r"mov.b32 \1, \2;"), DIFFERENT),
     ("the last warp does not count", ptx(r"max\.u32 (\s*%r\d+), (%r\d+), %r\d+;", r"mov.b32 \1, \2;", 12, 1), DIFFERENT),
     ("all experts have the scales of the first", ptx(r"mad\.lo\.s64 (\s*%rd\d+), %rd\d+, %rd\d+, (%rd\d+);", r"mov.b64 \1, \2;"), "differ|races"),
     ("scales of columns are the factors", ptx(r"rcp\.rn\.f32", "mov.b32", 1), DIFFERENT),
-    ("the stage is refilled while it is read", ptx(r"bar\.warp\.sync[^;]*;"), "races"),
+    ("a tile of columns is written while that of rows is sent", ptx(r"cp\.async\.bulk\.wait_group\.read \s*0;", which=2), "races"),
 ]
 
 # Products forward. First what a wrong kernel may compute, then what it may do too early or too late.
@@ -488,7 +488,7 @@ CHAIN_MUTANTS = [
     *[(f"fence {n} of the chain dropped", ptx(FENCE, which=n), UNORDERED) for n in range(4)],
     # Of the store at the end: each CTA has one tile. Those before belong to the store behind the next tile's first product, or are followed
     # by another; behind the last one nobody writes.
-    *[(f"barrier {n} of lanes dropped", ptx(r"bar\.warp\.sync\s+-1;", which=n), "of the same warp|races") for n in (22, 23, 31)],
+    *[(f"barrier {n} of lanes dropped", ptx(r"bar\.warp\.sync\s+-1;", which=n), "of the same warp|races") for n in (20, 21, 29)],
     ("a barrier of half of the lanes", ptx(r"bar\.warp\.sync\s+-1;", "bar.warp.sync 65535;"), "the mask names"),
     ("a product that may be fused with a sum", ptx(r"mul\.rn\.f32", "mul.f32"), "ptxas may contract"),
     ("a sum that may be fused with a product", ptx(r"(add|sub)\.rn\.(f32|bf16x2|f16x2)", r"\1.\2"), "ptxas may contract"),
@@ -780,7 +780,7 @@ SUITES = {
     "--chain": ([*shapes(CHAIN_SHAPES), "--normal", "--groups", "edge"], CHAIN_MUTANTS),
     "--fp8-pair": (["--shape", FP8_PAIR_SHAPE, "--shape", "y=304x528,96x32,288x16", "--shape", "offs=9,4,3", "--groups", "edge"], FP8_PAIR_MUTANTS),
     "--fp8-columns": (["--shape", "x=304x272,1264x528", "--shape", "offs=9,2", "--groups", "equal", "--edge-blocks"], FP8_COLUMNS_MUTANTS),
-    "--fp8-aligned": (["--shape", "x=304x272,1264x528", "--shape", "offs=9,2", "--groups", "edge", "--edge-blocks"], FP8_ALIGNED_MUTANTS),
+    "--fp8-aligned": (["--shape", "x=304x272,1264x528,704x144", "--shape", "offs=9,2,11", "--groups", "edge", "--edge-blocks"], FP8_ALIGNED_MUTANTS),
     "--fp8-squares": (["--shape", "x=2x400x528,3x272x144"], FP8_SQUARES_MUTANTS),
 }
 ARGUMENTS, CHOSEN = next((SUITES[flag] for flag in SUITES if flag in sys.argv), (["--shape", SHAPE], MUTANTS))

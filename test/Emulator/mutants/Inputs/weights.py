@@ -231,7 +231,7 @@ WIDEST = [
 # A table of 70 groups, three of a lane.
 TABLE = [
     ("the ends of the lanes before forgotten", ptx(r"max\.s32 (\s*%r\d+), %r\d+, 0;", r"mov.b32 \1, 0;")),
-    ("the tiles of the lanes before forgotten", ptx(r"(16, 0, -1;\s*selp\.b32 \s*%r\d+, 0, [^;]*;\s*)add\.s32 (\s*%r\d+, %r\d+), %r\d+;", r"\1add.s32 \2, 0;")),
+    ("the tiles of the lanes before forgotten", ptx(r"(16, 0, -1;\s*(?:setp[^;]*;\s*)?selp\.b32 \s*%r\d+, 0, [^;]*;\s*)add\.s32 (\s*%r\d+, %r\d+), %r\d+;", r"\1add.s32 \2, 0;")),
     ("an offset of the group before", ptx(r"add\.s32 (\s*%r\d+, %r\d+), 2;(\s*min\.u32 \s*%r\d+, %r\d+, 69;)", r"add.s32 \1, 1;\2")),
     ("the lane's end before forgotten", ptx(r"max\.s32 (\s*%r\d+, %r\d+), %r\d+;(\s*min\.s32 \s*%r\d+, %r\d+, %r\d+;\s*mul\.wide)", r"max.s32 \1, 0;\2")),
     ("an end without the greatest before it", ptx(r"max\.s32 (\s*%r\d+), %r\d+, (%r\d+);(\s*min\.s32 \s*%r\d+, %r\d+, %r\d+;\s*st\.shared\.b32 \s*\[%rd\d+\+\d+\])", r"mov.b32 \1, \2;\3")),
