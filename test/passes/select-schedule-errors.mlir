@@ -358,7 +358,7 @@ func.func @warps_too_large(%w: tensor<?x?x?xbf16>) {
 
 #col_major = affine_map<(e, n, k) -> (e, k, n)>
 func.func @blocks_per_sm_too_small(%w: tensor<?x?x?xbf16>) {
-  // expected-error@below {{'schedule.blocks_per_sm' is 0; it must be between 1 and 4}}
+  // expected-error@below {{'schedule.blocks_per_sm' is 0; it must be between 1 and 8}}
   %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
       schedule = {tile_n = 128, tile_k = 128, stages = 2, output_stages = 1, warps = 8, blocks_per_sm = 0, band = 64}}
       : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
@@ -369,9 +369,9 @@ func.func @blocks_per_sm_too_small(%w: tensor<?x?x?xbf16>) {
 
 #col_major = affine_map<(e, n, k) -> (e, k, n)>
 func.func @blocks_per_sm_too_large(%w: tensor<?x?x?xbf16>) {
-  // expected-error@below {{'schedule.blocks_per_sm' is 5; it must be between 1 and 4}}
+  // expected-error@below {{'schedule.blocks_per_sm' is 9; it must be between 1 and 8}}
   %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
-      schedule = {tile_n = 128, tile_k = 128, stages = 2, output_stages = 1, warps = 8, blocks_per_sm = 5, band = 64}}
+      schedule = {tile_n = 128, tile_k = 128, stages = 2, output_stages = 1, warps = 8, blocks_per_sm = 9, band = 64}}
       : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
   return
 }
