@@ -69,7 +69,7 @@ SUITES = {
             (
                 "a tile is announced before its slot is written",
                 ptx(
-                    r"((?:\tst\.shared\.v4\.b32[^\n]*\n){2})((?:\t(?:shl|cvt|add)[^\n]*\n){3}\tmbarrier\.arrive\.shared\.b64[^\n]*\n)",
+                    r"((?:\tst\.shared\.v4\.b32[^\n]*\n){2})(\tmbarrier\.arrive\.shared\.b64[^\n]*\n)",
                     r"\2\1",
                 ),
                 at(r"ld\.shared", "the load races .* with a write by warp 8"),
@@ -129,8 +129,16 @@ SUITES = {
     "slots": (
         product((64, 16), (2, 16, 5120)),
         [
-            ("one slot more than there are", ptx(rf"(setp\.eq\.b32\s+%p\d+, {R}, )8;", r"\g<1>9;"), at(r"st\.shared", "touches an mbarrier")),
-            ("a slot is given back while lanes read it", drop(r"bar\.warp\.sync[^;]*;", 0), at(r"st\.shared", "the store races .* with a read by warp")),
+            ("one slot more than there are", ptx(rf"(setp\.eq\.b32\s+%p\d+, {R}, )8;", r"\g<1>9;"), at(r"mbarrier\.try_wait", "phases two apart have the same parity")),
+            # One lane arrives for all of its warp, without a barrier.
+            (
+                "a slot is given back while lanes read it",
+                ptx(
+                    r"mbarrier\.arrive\.shared\.b64 (\s*%rd\d+, \[%rd\d+\+197152\]);\s*bar\.warp\.sync[^;]*;",
+                    r"{ .reg .pred FIRST; .reg .b32 T; mov.u32 T, %laneid; setp.eq.u32 FIRST, T, 0; @FIRST mbarrier.arrive.shared.b64 \1, 32; }",
+                ),
+                at(r"st\.shared", "the store races .* with a read by warp"),
+            ),
         ],
     ),
     "turns": (
