@@ -331,6 +331,8 @@ def run_case(scratch, case):
 
 
 def main(all_cases):
+    if len(sys.argv) < 2 or sys.argv[1].startswith("-"):  # not a folder: what was meant is another thing
+        raise SystemExit(sys.modules["__main__"].__doc__)
     scratch, names = Path(sys.argv[1]).resolve(), sys.argv[2:]
     scratch.mkdir(exist_ok=True)
     write_offsets(scratch)
