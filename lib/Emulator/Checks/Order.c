@@ -313,7 +313,9 @@ static void add_own(const moe__emu_order_warp_t *state, const moe__emu_party_t *
   into->done[warp] = larger(into->done[warp], common);
   if (common == state->clock)
     return;
-  for (uint32_t rest = state->touched & alive; rest; rest &= rest - 1) {
+  /* Of the lanes that hand on, the first one too, though it may have touched nothing: what it has
+   * waited for is done. */
+  for (uint32_t rest = (state->touched | (active & -active)) & alive; rest; rest &= rest - 1) {
     uint32_t lane = (uint32_t)__builtin_ctz(rest), clock = clock_of(state, party, active, lane);
     if (clock > common)
       add_extra(into, &(moe__emu_extra_t){(uint16_t)warp, (uint16_t)lane, clock, 0});
