@@ -60,6 +60,20 @@ static void test_places(void **state) {
   EXPECT(6, 33200 + t / 3 * 10 + t % 3 * 2);
 }
 
+/* A CTA's own addresses have its rank from bit 24 on, as those that mapa gives, generic ones too;
+ * what they lead to does not change. */
+static void test_addresses(void **state) {
+  (void)state;
+  run(PLACES "mapa.shared::cluster.u64 %l1, %l29, %r30;\nsub.s64 %l1, %l1, %l29;\n"
+             "cvta.shared.u64 %l2, %l29;\nmapa.u64 %l3, %l2, %r30;\nsub.s64 %l3, %l3, %l2;\n"
+             "or.b64 %l1, %l1, %l3;\nshr.u64 %l2, %l29, 24;\nmad.lo.s64 %l1, %l1, 10, %l2;\n"
+             "cvt.u32.u64 %r1, %l1;\nmov.b32 %r2, smem;\nand.b32 %r2, %r2, 1023;\n"
+             "mad.lo.s32 %r1, %r2, 100, %r1;\nst.shared.b32 [%l31], %r1;\nbar.warp.sync -1;\n"
+             "ld.shared.b32 %r2, [smem+8];\nst.global.b32 [%l0], %r2;",
+      ".reqnctapercluster 4\n", 32, 8, NULL);
+  EXPECT(256, t / 32 % 4);
+}
+
 /* Each CTA writes to the other's memory, and reads it back from its own. */
 static void test_remote_stores(void **state) {
   (void)state;
@@ -274,6 +288,9 @@ static void test_instructions(void **state) {
       {.body = PLACES "mov.b64 %l1, 5;\nmapa.u64 %l1, %l1, 1;",
        .report = "is no address of shared"},
       {.body = PLACES TOGETHER "st.shared.b32 [%l32], 1;", .report = "outside of the CTA's"},
+      /* Without the rank it is the first CTA's. */
+      {.body = PLACES TOGETHER ONLY(1) "st.shared.b32 [1024], 1;\nE:\n",
+       .report = "4 bytes at shared address 0x400 are outside of the CTA's [0x1000400, "},
       {.body = PLACES TOGETHER "st.shared::cluster.b32 [%l30+16384], 1;",
        .report = "outside of the CTA's"},
       {.body = PLACES TOGETHER "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%l30];",
@@ -343,11 +360,11 @@ static void test_launches(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_places),       cmocka_unit_test(test_remote_stores),
-      cmocka_unit_test(test_remote_loads), cmocka_unit_test(test_remote_arrivals),
-      cmocka_unit_test(test_multicast),    cmocka_unit_test(test_lifetimes),
-      cmocka_unit_test(test_races),        cmocka_unit_test(test_instructions),
-      cmocka_unit_test(test_launches),
+      cmocka_unit_test(test_places),          cmocka_unit_test(test_addresses),
+      cmocka_unit_test(test_remote_stores),   cmocka_unit_test(test_remote_loads),
+      cmocka_unit_test(test_remote_arrivals), cmocka_unit_test(test_multicast),
+      cmocka_unit_test(test_lifetimes),       cmocka_unit_test(test_races),
+      cmocka_unit_test(test_instructions),    cmocka_unit_test(test_launches),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

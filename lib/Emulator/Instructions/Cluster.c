@@ -136,7 +136,7 @@ static moe__emu_step_t map_address(moe__emu_warp_t *warp, const moe__emu_instruc
     if (rank >= ctas)
       return moe__emu_fault(warp, instruction, (int)lane,
                             "the cluster has no CTA of rank %u; it has %u", rank, ctas);
-    if (address >> MOE__EMU_RANK_SHIFT > ctas)
+    if (address >> MOE__EMU_RANK_SHIFT >= ctas)
       return moe__emu_fault(warp, instruction, (int)lane,
                             "0x%" PRIx64 " is no address of shared memory", address);
     address &= (UINT64_C(1) << MOE__EMU_RANK_SHIFT) - 1;

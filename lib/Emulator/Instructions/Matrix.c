@@ -262,7 +262,8 @@ static bool check_operand(moe__emu_warp_t *warp, const moe__emu_instruction_t *i
   access.is_collective = true;
   int chunks = moe__emu_wgmma_chunk_count(&operand);
   for (int c = 0; c < chunks; c++) {
-    uint32_t at, address = moe__emu_wgmma_chunk_address(&operand, c);
+    uint32_t at, address = moe__emu_cluster_address(warp->cta->rank,
+                                                    moe__emu_wgmma_chunk_address(&operand, c));
     if (!moe__emu_shared_offset(warp, instruction, -1, address, MOE__EMU_CHUNK, 1, &at))
       return false;
     if (!moe__emu_access_bytes(&access, 1, moe__emu_order_address(warp->cta, at), MOE__EMU_CHUNK,

@@ -28,17 +28,18 @@ static bool is_read(const moe__emu_reach_t *reach) {
   return reach->access.kind == MOE__EMU_READ;
 }
 
-bool moe__emu_shared_offset(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
-                            int lane, uint64_t address, uint32_t bytes, uint32_t alignment,
-                            uint32_t *out_address) {
-  const moe__emu_cta_t *cta = warp->cta;
-  uint64_t end = MOE__EMU_SHARED_BASE + cta->shared_bytes;
-  *out_address = (uint32_t)address;
-  if (address < MOE__EMU_SHARED_BASE || address > end || bytes > end - address) {
+/* The same of an address of this CTA. */
+static bool offset_in(const moe__emu_cta_t *cta, moe__emu_warp_t *warp,
+                      const moe__emu_instruction_t *instruction, int lane, uint64_t address,
+                      uint32_t bytes, uint32_t alignment, uint32_t *out_address) {
+  uint64_t begin = moe__emu_cluster_address(cta->rank, MOE__EMU_SHARED_BASE);
+  uint64_t end = begin + cta->shared_bytes;
+  *out_address = (uint32_t)(address - moe__emu_cluster_address(cta->rank, 0));
+  if (address < begin || address > end || bytes > end - address) {
     moe__emu_fault(warp, instruction, lane,
-                   "%u bytes at shared address 0x%" PRIx64
-                   " are outside of the CTA's [0x%x, 0x%" PRIx64 ")",
-                   bytes, address, MOE__EMU_SHARED_BASE, end);
+                   "%u bytes at shared address 0x%" PRIx64 " are outside of the CTA's [0x%" PRIx64
+                   ", 0x%" PRIx64 ")",
+                   bytes, address, begin, end);
     return false;
   }
   if (address % alignment) {
@@ -49,18 +50,21 @@ bool moe__emu_shared_offset(moe__emu_warp_t *warp, const moe__emu_instruction_t 
   return true;
 }
 
+bool moe__emu_shared_offset(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
+                            int lane, uint64_t address, uint32_t bytes, uint32_t alignment,
+                            uint32_t *out_address) {
+  return offset_in(warp->cta, warp, instruction, lane, address, bytes, alignment, out_address);
+}
+
 moe__emu_cta_t *moe__emu_shared_find(moe__emu_warp_t *warp,
                                      const moe__emu_instruction_t *instruction, int lane,
                                      uint64_t address, uint32_t bytes, uint32_t alignment,
                                      uint32_t *out_address) {
   moe__emu_cta_t *cta = warp->cta;
-  uint64_t rank = (address >> MOE__EMU_RANK_SHIFT) - 1;
-  if (rank < cta->machine->cluster_size) {
+  uint64_t rank = address >> MOE__EMU_RANK_SHIFT;
+  if (rank < cta->machine->cluster_size)
     cta = &cta->cluster->ctas[rank];
-    address -= moe__emu_cluster_address((uint32_t)rank, 0);
-  }
-  /* All CTAs have as much. */
-  return moe__emu_shared_offset(warp, instruction, lane, address, bytes, alignment, out_address) &&
+  return offset_in(cta, warp, instruction, lane, address, bytes, alignment, out_address) &&
                  moe__emu_cluster_reach(warp, instruction, lane, cta)
              ? cta
              : NULL;

@@ -65,22 +65,22 @@ bool moe__emu_may_touch(moe__emu_warp_t *warp, const moe__emu_instruction_t *ins
  * lane, or several that read the same bytes. */
 uint8_t *moe__emu_resolve(moe__emu_reach_t *reach, uint32_t lanes, uint64_t address);
 
-/* The address in the CTA's shared memory that an instruction's address is, checked: `bytes` from
- * there, aligned. False after a fault. */
+/* The address in the CTA's shared memory that an instruction's address is, without the rank and
+ * checked: `bytes` from there, aligned. False after a fault. */
 bool moe__emu_shared_offset(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
                             int lane, uint64_t address, uint32_t bytes, uint32_t alignment,
                             uint32_t *out_address);
 
-/* The same of an address of the window shared::cluster, which may be another CTA's memory: that
- * CTA, which may be reached, and the address there. NULL after a fault. */
+/* The same of an address that may be another CTA's memory: that CTA, which may be reached, and the
+ * address there. NULL after a fault. */
 moe__emu_cta_t *moe__emu_shared_find(moe__emu_warp_t *warp,
                                      const moe__emu_instruction_t *instruction, int lane,
                                      uint64_t address, uint32_t bytes, uint32_t alignment,
                                      uint32_t *out_address);
 
-/* The address in the window shared::cluster of an address of the CTA of a rank. */
+/* The address in the cluster of an address in the shared memory of the CTA of a rank. */
 static inline uint32_t moe__emu_cluster_address(uint32_t rank, uint32_t address) {
-  return ((rank + 1) << MOE__EMU_RANK_SHIFT) + address;
+  return (rank << MOE__EMU_RANK_SHIFT) + address;
 }
 
 /* The address of a CTA's shared memory in the cluster's order. */

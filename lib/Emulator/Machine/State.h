@@ -73,8 +73,8 @@ typedef struct moe__emu_matrix_warp_t moe__emu_matrix_warp_t;
 
 enum {
   MOE__EMU_MAX_CLUSTER = 8,
-  /* In the window shared::cluster the address 0x400 of the CTA of rank r is 0x400 + (r + 1 <<
-   * this). Below lies the CTA's own shared::cta window. */
+  /* An address of shared memory has the CTA's rank from this bit on, also in the CTA itself, as on
+   * an H200: what is made of the lower bits has to cut it off. */
   MOE__EMU_RANK_SHIFT = 24,
 };
 

@@ -5,6 +5,7 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Emulator/Machine/Warp.h"
 
+#include "lib/Emulator/Machine/Address.h"
 #include "lib/Emulator/Machine/Poison.h"
 #include "lib/Emulator/Machine/Random.h"
 #include "lib/Emulator/Machine/Registers.h"
@@ -85,13 +86,15 @@ static uint32_t special_value(const moe__emu_cta_t *cta, uint32_t special, uint3
 
 static void fill_row(moe__emu_warp_t *warp, const moe__emu_row_t *row) {
   for (uint32_t lane = 0; lane < MOE__EMU_LANES; lane++) {
-    uint64_t value = row->value[0];
+    uint64_t value = row->value;
     if (row->kind == MOE__EMU_ROW_SPECIAL)
       value = special_value(warp->cta, (uint32_t)value, warp->number * MOE__EMU_LANES + lane);
+    else if (row->kind == MOE__EMU_ROW_SHARED)
+      value = moe__emu_cluster_address(warp->cta->rank, (uint32_t)value);
     uint8_t *at = warp->file + row->offset + (size_t)lane * (row->bytes >= 8 ? 8 : 4);
     memcpy(at, &value, row->bytes >= 8 ? 8 : 4);
     if (row->bytes == 16)
-      memcpy(at + (size_t)8 * MOE__EMU_LANES, &row->value[1], 8);
+      memset(at + (size_t)8 * MOE__EMU_LANES, 0, 8);
   }
 }
 

@@ -51,16 +51,30 @@ static moe__emu_operand_t operand_of_row(const moe__emu_parser_t *parser, uint32
   return (moe__emu_operand_t){.row = row->offset, .shadow = number, .bytes = row->bytes};
 }
 
-static bool constant(moe__emu_parser_t *parser, uint8_t bytes, uint64_t value,
-                     moe__emu_operand_t *out) {
+static bool value_of(moe__emu_parser_t *parser, moe__emu_row_kind_t kind, uint8_t bytes,
+                     uint64_t value, moe__emu_operand_t *out) {
   uint32_t row = 0;
   uint64_t mask = bytes >= 8 ? UINT64_MAX : (UINT64_C(1) << (bytes * 8)) - 1;
-  if (!moe__emu_row_constant(parser, bytes == 2 ? 4 : bytes, value & mask, 0, &row))
+  if (!moe__emu_row_constant(parser, kind, bytes == 2 ? 4 : bytes, value & mask, &row))
     return false;
   *out = operand_of_row(parser, row);
   out->addend = (int32_t)value;
   out->bytes = bytes;
   return true;
+}
+
+static bool constant(moe__emu_parser_t *parser, uint8_t bytes, uint64_t value,
+                     moe__emu_operand_t *out) {
+  return value_of(parser, MOE__EMU_ROW_CONSTANT, bytes, value, out);
+}
+
+/* What a name stands for that stands for an address. */
+static bool address_value(moe__emu_parser_t *parser, const moe__emu_symbol_t *symbol, uint8_t bytes,
+                          uint64_t value, moe__emu_operand_t *out) {
+  bool is_shared =
+      symbol->kind == MOE__EMU_SYMBOL_SHARED || symbol->kind == MOE__EMU_SYMBOL_DYNAMIC;
+  return value_of(parser, is_shared ? MOE__EMU_ROW_SHARED : MOE__EMU_ROW_CONSTANT, bytes, value,
+                  out);
 }
 
 /* The value of a name that stands for an address. */
@@ -204,7 +218,7 @@ static bool parse_source_operand(moe__emu_parser_t *parser, uint8_t bytes, bool 
       return fail_operand(parser, "a value, not an address,");
     moe__emu_parse_take(parser);
     return parse_addend(parser, &addend) &&
-           constant(parser, bytes, address + (uint64_t)(int64_t)addend, out);
+           address_value(parser, symbol, bytes, address + (uint64_t)(int64_t)addend, out);
   }
   uint32_t row = 0;
   if (!named_row(parser, &row) ||
@@ -244,7 +258,7 @@ static bool parse_address_inside(reading_t *reading) {
       return false;
   } else if (symbol && symbol_address(parser, symbol, &address)) {
     moe__emu_parse_take(parser);
-    if (!constant(parser, 8, address, &operand) || !parse_addend(parser, &addend))
+    if (!address_value(parser, symbol, 8, address, &operand) || !parse_addend(parser, &addend))
       return false;
   } else {
     uint32_t row = 0;

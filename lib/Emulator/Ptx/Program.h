@@ -83,15 +83,16 @@ struct moe__emu_instruction_t {
 typedef enum moe__emu_row_kind_t {
   MOE__EMU_ROW_REGISTER,
   MOE__EMU_ROW_CONSTANT,
+  MOE__EMU_ROW_SHARED, /* an address of shared memory, to which the CTA's rank comes */
   MOE__EMU_ROW_SPECIAL,
 } moe__emu_row_kind_t;
 
 typedef struct moe__emu_row_t {
   moe__emu_row_kind_t kind;
   uint32_t offset;
-  uint8_t bytes;     /* as in an operand */
-  uint64_t value[2]; /* of a constant; of a special register: which, in value[0] */
-  const char *name;  /* of a register, for reports; owned by the program */
+  uint8_t bytes;    /* as in an operand */
+  uint64_t value;   /* of a constant or address; of a special register: which */
+  const char *name; /* of a register, for reports; owned by the program */
 } moe__emu_row_t;
 
 /* X(constant, name in PTX). Each is 32 bits wide. */

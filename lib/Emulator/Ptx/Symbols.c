@@ -160,11 +160,11 @@ static bool shared_row(moe__emu_parser_t *parser, const char *key, size_t length
   return is_ok;
 }
 
-bool moe__emu_row_constant(moe__emu_parser_t *parser, uint8_t bytes, uint64_t low, uint64_t high,
-                           uint32_t *out_number) {
+bool moe__emu_row_constant(moe__emu_parser_t *parser, moe__emu_row_kind_t kind, uint8_t bytes,
+                           uint64_t value, uint32_t *out_number) {
   char key[64];
-  int length = snprintf(key, sizeof key, "=%u:%" PRIx64 ":%" PRIx64, bytes, low, high);
-  moe__emu_row_t row = {.kind = MOE__EMU_ROW_CONSTANT, .bytes = bytes, .value = {low, high}};
+  int length = snprintf(key, sizeof key, "=%d:%u:%" PRIx64, (int)kind, bytes, value);
+  moe__emu_row_t row = {.kind = kind, .bytes = bytes, .value = value};
   return shared_row(parser, key, (size_t)length, row, out_number);
 }
 
@@ -177,8 +177,7 @@ bool moe__emu_row_special(moe__emu_parser_t *parser, const char *name, size_t le
   };
   for (uint32_t i = 0; i < MOE__EMU_SPECIAL_COUNT; i++) {
     if (strlen(names[i]) == length && memcmp(names[i], name, length) == 0) {
-      moe__emu_row_t row = {
-          .kind = MOE__EMU_ROW_SPECIAL, .bytes = 4, .value = {i}, .name = names[i]};
+      moe__emu_row_t row = {.kind = MOE__EMU_ROW_SPECIAL, .bytes = 4, .value = i, .name = names[i]};
       return shared_row(parser, name, length, row, out_number);
     }
   }

@@ -23,9 +23,9 @@ void moe__emu_symbols_forget_kernel(moe__emu_parser_t *parser);
 
 /* Adds a row to the kernel's register file. */
 bool moe__emu_row_add(moe__emu_parser_t *parser, moe__emu_row_t row, uint32_t *out_number);
-/* The row that holds a constant in every lane. */
-bool moe__emu_row_constant(moe__emu_parser_t *parser, uint8_t bytes, uint64_t low, uint64_t high,
-                           uint32_t *out_number);
+/* The row that holds a constant, or an address of shared memory, in every lane. */
+bool moe__emu_row_constant(moe__emu_parser_t *parser, moe__emu_row_kind_t kind, uint8_t bytes,
+                           uint64_t value, uint32_t *out_number);
 /* The row of a special register. */
 bool moe__emu_row_special(moe__emu_parser_t *parser, const char *name, size_t length,
                           uint32_t *out_number);
