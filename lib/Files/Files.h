@@ -9,6 +9,7 @@
 #ifndef MOE_FILES_FILES_H
 #define MOE_FILES_FILES_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -46,10 +47,14 @@ typedef struct moe__folder_t {
   const moe__file_t *files; /* borrowed */
   size_t count;
   size_t made; /* length of the path of the first folder above it that was made; 0: none */
+  bool holds_signals;
+  sigset_t signals; /* those that were blocked before */
 } moe__folder_t;
 
 /* Writes the files into a new folder beside `path`, and makes the folders above `path` where they
- * are missing. `files` is borrowed until the folder is committed or discarded. */
+ * are missing. `files` is borrowed until the folder is committed or discarded. Until it is
+ * discarded SIGINT, SIGTERM and SIGHUP wait, as far as this thread is asked: an interrupt leaves
+ * no staged folder behind. Of several folders the last one staged is discarded first. */
 bool moe__folder_stage(const char *path, const moe__file_t *files, size_t count,
                        moe__folder_t *out_folder);
 

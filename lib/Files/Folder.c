@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -185,10 +186,20 @@ static char *resolve(const char *path, bool *out_exists) {
   return resolved;
 }
 
+static void hold_signals(moe__folder_t *folder) {
+  sigset_t held;
+  sigemptyset(&held);
+  sigaddset(&held, SIGINT);
+  sigaddset(&held, SIGTERM);
+  sigaddset(&held, SIGHUP);
+  folder->holds_signals = !pthread_sigmask(SIG_BLOCK, &held, &folder->signals);
+}
+
 bool moe__folder_stage(const char *path, const moe__file_t *files, size_t count,
                        moe__folder_t *out_folder) {
   bool exists;
   *out_folder = (moe__folder_t){.files = files, .count = count};
+  hold_signals(out_folder);
   out_folder->path = resolve(path, &exists);
   bool ok = out_folder->path && (exists ? has_room(out_folder) : make_parents(out_folder));
   if (ok && exists && !can_be_replaced(out_folder))
@@ -254,6 +265,8 @@ void moe__folder_discard(moe__folder_t *folder) {
     remove_parents(folder);
   free(folder->staged);
   free(folder->path);
+  if (folder->holds_signals)
+    pthread_sigmask(SIG_SETMASK, &folder->signals, NULL);
   *folder = (moe__folder_t){0};
   errno = error;
 }
