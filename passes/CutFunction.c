@@ -276,8 +276,8 @@ static void save_all(part_t *forward, part_t *backward, const moe__values_t *lat
        !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op))
     for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++) {
       MlirValue result = mlirOperationGetResult(op, i);
-      if (moe__values_contain(&backward->needed, result) && !moe__values_contain(later, result) &&
-          quantized_argument(result) == argument)
+      if (quantized_argument(result) == argument &&
+          moe__values_contain(&backward->needed, result) && !moe__values_contain(later, result))
         save(forward, backward, result);
     }
 }

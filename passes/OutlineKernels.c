@@ -177,14 +177,14 @@ static MlirOperation create_gpu_module(MlirOperation module) {
 /* Leaves room for a prefix and a number in the 255 characters that the manifest allows. */
 #define MAX_BASE 240
 
-/* "<function>_<n>", with n the first free number and every character one that PTX allows. Free it.
- */
-static char *kernel_name(MlirOperation function, MlirBlock kernels) {
+/* "<function>_<n>", with n the first free number, *next or more, and every character one that PTX
+ * allows. Free it. *next: a kernel of the same function has all numbers before it. */
+static char *kernel_name(MlirOperation function, MlirBlock kernels, int *next) {
   MlirStringRef base = moe__symbol(function);
-  for (int n = 0;; n++) {
+  for (;;) {
     char *name = NULL;
     if (asprintf(&name, "%s%.*s_%d", isalpha((unsigned char)base.data[0]) ? "" : "k",
-                 (int)(base.length < MAX_BASE ? base.length : MAX_BASE), base.data, n) < 0)
+                 (int)(base.length < MAX_BASE ? base.length : MAX_BASE), base.data, (*next)++) < 0)
       abort();
     for (char *c = name; *c; c++)
       if (!isalnum((unsigned char)*c))
@@ -195,11 +195,11 @@ static char *kernel_name(MlirOperation function, MlirBlock kernels) {
   }
 }
 
-static void outline(MlirOperation function, MlirOperation op, MlirOperation gpu_module) {
+static void outline(MlirOperation function, MlirOperation op, MlirOperation gpu_module, int *next) {
   MlirContext context = mlirOperationGetContext(op);
   moe__builder_t b = moe__builder_create(context, mlirOperationGetLocation(op));
   MlirBlock kernels = moe__body(gpu_module);
-  char *name = kernel_name(function, kernels);
+  char *name = kernel_name(function, kernels, next);
 
   intptr_t operand_count = mlirOperationGetNumOperands(op),
            result_count = mlirOperationGetNumResults(op);
@@ -260,6 +260,7 @@ bool moe__pass_outline_kernels(MlirOperation module, const moe__pass_t *pass) {
       continue;
     if (!check_function(function))
       return false;
+    int next = 0;
     for (MlirOperation op = mlirBlockGetFirstOperation(moe__body(function));
          !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
       if (!is_ours(op))
@@ -272,7 +273,7 @@ bool moe__pass_outline_kernels(MlirOperation module, const moe__pass_t *pass) {
       }
       if (mlirOperationIsNull(gpu_module))
         gpu_module = create_gpu_module(module);
-      outline(function, op, gpu_module);
+      outline(function, op, gpu_module, &next);
     }
   }
   return true;

@@ -34,4 +34,11 @@
 /* Tokens that groups begin at a multiple of, in tensors of ops whose attribute `align` says so. */
 #define MOE_GROUP_ALIGN 128
 
+/* What a manifest holds at most: kernels and functions; of a function sizes that are not static,
+ * and tensors, temporaries among them. */
+#define MOE_MAX_KERNELS 1024
+#define MOE_MAX_FUNCTIONS 1024
+#define MOE_MAX_SYMBOLS 64
+#define MOE_MAX_TENSORS 256
+
 #endif /* MOE_LIMITS_H */

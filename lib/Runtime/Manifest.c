@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-enum { MAX_KERNELS = 1024, MAX_FUNCTIONS = 1024, MAX_SHARED_MEMORY = 232448 };
+enum { MAX_SHARED_MEMORY = 232448 };
 
 static const int64_t max_artifact_bytes = INT64_C(1) << 28;
 
@@ -152,7 +152,7 @@ static moe_rt_status_t parse_kernel(const moe__rt_json_t *json, moe__rt_arena_t 
 static moe_rt_status_t parse_kernels(const moe__rt_json_t *json, moe__rt_arena_t *arena,
                                      moe__rt_manifest_t *out) {
   int count = 0;
-  MOE__RT_TRY(moe__rt_json_array(json, 1, MAX_KERNELS, &count));
+  MOE__RT_TRY(moe__rt_json_array(json, 1, MOE_MAX_KERNELS, &count));
   out->kernels = moe__rt_arena_allocate(arena, (size_t)count, sizeof *out->kernels);
   if (!out->kernels)
     return moe__rt_fail_memory();
@@ -171,7 +171,7 @@ static moe_rt_status_t parse_kernels(const moe__rt_json_t *json, moe__rt_arena_t
 static moe_rt_status_t parse_functions(const moe__rt_json_t *json, moe__rt_arena_t *arena,
                                        moe__rt_manifest_t *out) {
   int count = 0;
-  MOE__RT_TRY(moe__rt_json_array(json, 1, MAX_FUNCTIONS, &count));
+  MOE__RT_TRY(moe__rt_json_array(json, 1, MOE_MAX_FUNCTIONS, &count));
   out->functions = moe__rt_arena_allocate(arena, (size_t)count, sizeof *out->functions);
   if (!out->functions)
     return moe__rt_fail_memory();

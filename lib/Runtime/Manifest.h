@@ -9,10 +9,11 @@
 
 #include "lib/Runtime/Expression.h"
 #include "lib/Runtime/TensorMap.h"
+#include "moe/limits.h"
 
 enum {
-  MOE__RT_MAX_SYMBOLS = 64,
-  MOE__RT_MAX_TENSORS = 256,         /* of a function */
+  MOE__RT_MAX_SYMBOLS = MOE_MAX_SYMBOLS,
+  MOE__RT_MAX_TENSORS = MOE_MAX_TENSORS,
   MOE__RT_MAX_PARAMETER_BYTES = 4096 /* of a kernel; what every driver allows */
 };
 

@@ -8,6 +8,7 @@
 #include "lib/Target/Target.h"
 
 #include "lib/Dialect/Dialect.h"
+#include "moe/limits.h"
 
 #include "mlir-c/BuiltinAttributes.h"
 #include "mlir-c/BuiltinTypes.h"
@@ -201,29 +202,47 @@ static json_t *describe_function(moe__plan_t *plan) {
                    "temporaries", temporaries, "status", plan->status, "launches", launches);
 }
 
+/* Whether a launcher takes as much. */
+static bool fits(MlirOperation op, size_t count, size_t most, const char *what) {
+  return count <= most ||
+         moe__error(op, "there are %zu %s; a manifest holds at most %zu", count, what, most);
+}
+
+static bool fits_manifest(const moe__plan_t *plan) {
+  return fits(plan->function, plan->tensor_count, MOE_MAX_TENSORS,
+              "tensors of the function, with those between its kernels") &&
+         fits(plan->function, json_array_size(plan->symbols), MOE_MAX_SYMBOLS,
+              "sizes of the function that are not static");
+}
+
+/* Adds the function to the list; false after an error. */
+static bool add_function(MlirOperation module, MlirOperation function, json_t *list) {
+  moe__plan_t plan;
+  bool ok = moe__plan_read(module, function, &plan);
+  if (ok) {
+    moe__symbols_restrict(&plan);
+    ok = fits_manifest(&plan);
+  }
+  if (ok)
+    json_array_append_new(list, describe_function(&plan));
+  moe__plan_destroy(&plan);
+  return ok;
+}
+
 /* NULL after an error. */
 static json_t *list_functions(MlirOperation module) {
   json_t *list = json_array();
+  bool ok = true;
   for (MlirOperation op = mlirBlockGetFirstOperation(moe__body(module));
-       list && !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
-    if (!moe__op_is(op, "func.func") || mlirBlockIsNull(moe__body(op)))
-      continue;
-    moe__plan_t plan;
-    if (moe__plan_read(module, op, &plan)) {
-      moe__symbols_restrict(&plan);
-      json_array_append_new(list, describe_function(&plan));
-    } else {
-      json_decref(list);
-      list = NULL;
-    }
-    moe__plan_destroy(&plan);
-  }
-  if (list && json_array_size(list) == 0) {
-    moe__error(module, "there is no function: nothing can be launched");
-    json_decref(list);
-    list = NULL;
-  }
-  return list;
+       ok && !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op))
+    if (moe__op_is(op, "func.func") && !mlirBlockIsNull(moe__body(op)))
+      ok = add_function(module, op, list);
+  if (ok && json_array_size(list) == 0)
+    ok = moe__error(module, "there is no function: nothing can be launched");
+  if (ok && fits(module, json_array_size(list), MOE_MAX_FUNCTIONS, "functions"))
+    return list;
+  json_decref(list);
+  return NULL;
 }
 
 typedef struct kernels_t {
@@ -269,7 +288,8 @@ moe_status_t moe__target_manifest(MlirOperation module, const moe__target_option
   if (!functions)
     return MOE_INVALID_INPUT;
   kernels_t kernels = {json_array(), moe__target_min_assemblers(ptx)};
-  bool ok = moe__walk_records(module, add_kernel, &kernels);
+  bool ok = moe__walk_records(module, add_kernel, &kernels) &&
+            fits(module, json_array_size(kernels.list), MOE_MAX_KERNELS, "kernels");
   json_decref(kernels.min_assemblers);
   if (!ok) {
     json_decref(kernels.list);

@@ -164,22 +164,28 @@ static bool optimize_and_emit(LLVMModuleRef llvm_module, LLVMTargetMachineRef ma
 
 /* ---- Kernels side by side ---- */
 
-/* A kernel of the module, compiled in a context of its own. */
+/* A thread compiles so many times on average: each time it reads the bitcode of all kernels. */
+enum { JOBS_OF_A_THREAD = 4 };
+
+/* Kernels of the module, compiled in a context of their own. */
 typedef struct job_t {
   LLVMMemoryBufferRef bitcode; /* of all kernels; borrowed */
   const moe__target_options_t *options;
-  size_t kernel; /* its number among the functions with a body */
+  size_t first, end; /* their numbers among the functions with a body, without `end` */
   diagnostics_t diagnostics;
   moe__bytes_t ptx;
   bool ok;
 } job_t;
 
-static void keep_one(LLVMModuleRef module, size_t kernel) {
+static void keep(LLVMModuleRef module, size_t first, size_t end) {
   size_t number = 0;
   for (LLVMValueRef next, function = LLVMGetFirstFunction(module); function; function = next) {
     next = LLVMGetNextFunction(function);
-    if (!LLVMIsDeclaration(function) && number++ != kernel)
+    if (LLVMIsDeclaration(function))
+      continue;
+    if (number < first || number >= end)
       LLVMDeleteFunction(function);
+    number++;
   }
 }
 
@@ -196,7 +202,7 @@ static void run_job(job_t *job) {
   LLVMTargetMachineRef machine = create_machine(job->options, &job->diagnostics);
   LLVMModuleRef module = NULL;
   if (machine && !LLVMParseBitcodeInContext2(context, job->bitcode, &module)) {
-    keep_one(module, job->kernel);
+    keep(module, job->first, job->end);
     job->ok =
         optimize_and_emit(module, machine, job->options->opt_level, &job->diagnostics, &job->ptx);
     LLVMDisposeModule(module);
@@ -240,8 +246,8 @@ static const char *behind_line(const char *text, const char *start) {
 
 static const char SHARED[] = ".extern .shared", ENTRY[] = ".visible .entry";
 
-/* Writes the first kernel's PTX, with the declaration of shared memory that is in `other`, where it
- * has none itself; other: NULL where no kernel has one. */
+/* Writes the first job's PTX, with the declaration of shared memory that is in `other`, where it
+ * has none itself; other: NULL where no job has one. */
 static void write_first(FILE *out, const char *ptx, const char *other) {
   const char *declared = other ? strstr(other, SHARED) : NULL, *entry = strstr(ptx, ENTRY);
   if (declared && entry && !strstr(ptx, SHARED)) {
@@ -253,11 +259,11 @@ static void write_first(FILE *out, const char *ptx, const char *other) {
   fputs(ptx, out);
 }
 
-/* Appends a kernel's PTX as LLVM writes it behind others: without the head, without the declaration
- * of shared memory, which the first has made, and with labels of its own. False: it has another
- * form. */
-static bool append_kernel(FILE *out, const char *ptx, size_t number, const char *other) {
-  static const char head[] = ".address_size 64\n", label[] = "$L__BB0_";
+/* Appends a job's PTX as LLVM writes it behind that of `number` kernels: without the head, without
+ * the declaration of shared memory, which the first has made, and with labels that go on. False: it
+ * has another form. */
+static bool append_job(FILE *out, const char *ptx, size_t number, const char *other) {
+  static const char head[] = ".address_size 64\n", label[] = "$L__BB";
   const char *begin = behind_line(ptx, head);
   if (!begin || (number && strstr(begin, "__local_depot")))
     return false;
@@ -269,16 +275,18 @@ static bool append_kernel(FILE *out, const char *ptx, size_t number, const char 
   const char *declared = strstr(begin, SHARED), *entry = strstr(begin, ENTRY);
   if (!entry || (declared && declared > entry))
     return false;
-  if (declared) { /* one line and an empty one */
-    const char *end = strchr(declared, '\n');
-    if (!end || end[1] != '\n' || end + 2 != entry)
-      return false;
-    fwrite(begin, 1, (size_t)(declared - begin), out);
-    begin = entry;
-  }
-  for (const char *next; (next = strstr(begin, label)); begin = next + strlen(label)) {
+  /* Where declarations go there is the line of one and an empty line, or the latter alone. */
+  const char *end = declared ? strchr(declared, '\n') : entry - 2;
+  if (!end || end < begin || end[0] != '\n' || end[1] != '\n' || end + 2 != entry)
+    return false;
+  fwrite(begin, 1, (size_t)((declared ? declared : end + 1) - begin), out);
+  begin = entry;
+  for (const char *next; (next = strstr(begin, label));) {
+    next += strlen(label);
     fwrite(begin, 1, (size_t)(next - begin), out);
-    fprintf(out, "$L__BB%zu_", number);
+    char *behind = NULL;
+    fprintf(out, "%zu", number + (size_t)strtoul(next, &behind, 10));
+    begin = behind;
   }
   fputs(begin, out);
   return true;
@@ -319,28 +327,33 @@ static bool emit_side_by_side(LLVMModuleRef module, const moe__target_options_t 
   if (count < 2 || processors < 2 || options->line_info || !can_be_split(module))
     return false;
   LLVMMemoryBufferRef bitcode = LLVMWriteBitcodeToMemoryBuffer(module);
-  job_t *jobs = calloc(count, sizeof *jobs);
+  size_t num_threads = count < (size_t)processors ? count : (size_t)processors;
+  size_t num_jobs = count < JOBS_OF_A_THREAD * num_threads ? count : JOBS_OF_A_THREAD * num_threads;
+  job_t *jobs = calloc(num_jobs, sizeof *jobs);
   if (!jobs)
     abort();
-  for (size_t i = 0; i < count; i++)
-    jobs[i] = (job_t){.bitcode = bitcode, .options = options, .kernel = i};
-  run_jobs(jobs, count, count < (size_t)processors ? count : (size_t)processors);
+  for (size_t i = 0; i < num_jobs; i++)
+    jobs[i] = (job_t){.bitcode = bitcode,
+                      .options = options,
+                      .first = i * count / num_jobs,
+                      .end = (i + 1) * count / num_jobs};
+  run_jobs(jobs, num_jobs, num_threads);
   bool ok = true;
-  for (size_t i = 0; i < count; i++)
+  for (size_t i = 0; i < num_jobs; i++)
     ok = ok && jobs[i].ok;
   FILE *out = ok ? open_memstream(&out_ptx->data, &out_ptx->length) : NULL;
   const char *with_shared = NULL;
-  for (size_t i = 0; i < count && ok && !with_shared; i++)
+  for (size_t i = 0; i < num_jobs && ok && !with_shared; i++)
     with_shared = strstr(jobs[i].ptx.data, SHARED);
-  for (size_t i = 0; i < count && ok && out; i++)
-    ok = append_kernel(out, jobs[i].ptx.data, i, with_shared);
+  for (size_t i = 0; i < num_jobs && ok && out; i++)
+    ok = append_job(out, jobs[i].ptx.data, jobs[i].first, with_shared);
   if (out)
     fclose(out);
   if (!ok) {
     free(out_ptx->data);
     *out_ptx = (moe__bytes_t){0};
   }
-  for (size_t i = 0; i < count; i++) {
+  for (size_t i = 0; i < num_jobs; i++) {
     free(jobs[i].ptx.data);
     free(jobs[i].diagnostics.text);
   }

@@ -168,7 +168,8 @@ static const char *unfit(const char *text) {
 
 /* Whether what ptxas says is about registers that it does not have. */
 static bool is_about_registers(const char *reason, size_t length) {
-  static const char *const signs[] = {"egisters", "setmaxnreg", "Local memory", "spill"};
+  static const char *const signs[] = {"egisters", "register resources", "setmaxnreg",
+                                      "Local memory", "spill"};
   bool is = false;
   for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
     is |= length && memmem(reason, length, signs[i], strlen(signs[i]));
@@ -182,10 +183,11 @@ static bool is_about_registers(const char *reason, size_t length) {
 static void rejected(MlirOperation module, const char *ptxas, const char *assembler,
                      const char *reason, size_t length) {
   static const char tested[] = "13.3";
-  char advice[64] = "";
-  if (moe__target_is_older(version_of(assembler), tested))
-    snprintf(advice, sizeof advice, "; it is %.16s, take %s or newer: --ptxas=PATH", assembler,
-             tested);
+  char advice[80] = "";
+  const char *version = version_of(assembler);
+  if (moe__target_is_older(version, tested))
+    snprintf(advice, sizeof advice, "; it is %s%.10s, take %s or newer: --ptxas=PATH",
+             *version ? "ptxas " : "of no known version", version, tested);
   while (length && reason[length - 1] == '\n')
     length--;
   const char *fewer = is_about_registers(reason, length)
@@ -229,6 +231,19 @@ static moe_status_t assemble(MlirOperation module, const char *ptxas, const char
   return status;
 }
 
+/* A file in memory: there is nothing to clean up where the process is interrupted. A process
+ * without stdin or stdout would have it in their place, and ptxas not at all. */
+static int create_file(const char *name) {
+  int file = memfd_create(name, MFD_CLOEXEC);
+  if (file < 0 || file > STDERR_FILENO)
+    return file;
+  int other = fcntl(file, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  int error = errno;
+  close(file);
+  errno = error;
+  return other;
+}
+
 moe_status_t moe__target_assemble(MlirOperation module, const moe__target_options_t *options,
                                   moe__bytes_t ptx, moe__bytes_t *out_cubin, char **out_assembler,
                                   char **out_log) {
@@ -248,8 +263,7 @@ moe_status_t moe__target_assemble(MlirOperation module, const moe__target_option
     free(assembler);
     return MOE_INVALID_INPUT;
   }
-  /* Files in memory: nothing to clean up where the process is interrupted. */
-  int files[] = {memfd_create("ptx", MFD_CLOEXEC), memfd_create("cubin", MFD_CLOEXEC)};
+  int files[] = {create_file("ptx"), create_file("cubin")};
   moe_status_t status = MOE_IO_ERROR;
   if (files[0] < 0 || files[1] < 0 || !moe__file_write_bytes(files[0], ptx.data, ptx.length))
     moe__error(module, "cannot write the PTX for ptxas: %s", strerror(errno));

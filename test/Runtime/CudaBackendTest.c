@@ -406,6 +406,48 @@ static void test_lazy_load_in_threads(void **state) {
   moe_rt_program_destroy(program);
 }
 
+/* Threads that launch one prepared call, each on a stream of its own. */
+enum { LAUNCHES = 500 };
+
+static void *launch_often(void *call) {
+  for (int i = 0; i < LAUNCHES; i++) {
+    if (moe_rt_call_launch(call, &call) != MOE_RT_OK)
+      return NULL;
+  }
+  return call;
+}
+
+static void test_call_in_threads(void **state) {
+  (void)state;
+  moe_rt_program_t *program = NULL;
+  assert_int_equal(load(NULL, 0, false, &program), MOE_RT_OK);
+  int64_t sizes[] = {100, 1};
+  DLTensor x = {.data = (void *)0x100000,
+                .device = {kDLCUDA, 1},
+                .ndim = 1,
+                .dtype = {kDLInt, 32, 1},
+                .shape = &sizes[0]};
+  DLTensor y = x;
+  y.data = (void *)0x200000;
+  y.shape = &sizes[1];
+  const DLTensor *tensors[] = {&x, &y};
+  moe_rt_call_t *call = NULL;
+  const moe_rt_function_info_t *function = moe_rt_program_function(program, 2);
+  assert_int_equal(moe_rt_call_prepare(program, function, tensors, 2, &call), MOE_RT_OK);
+  pthread_t threads[4];
+  int launches = fake->launches;
+  for (int i = 0; i < 4; i++)
+    assert_int_equal(pthread_create(&threads[i], NULL, launch_often, call), 0);
+  for (int i = 0; i < 4; i++) {
+    void *result = NULL;
+    pthread_join(threads[i], &result);
+    assert_ptr_equal(result, call);
+  }
+  assert_int_equal(fake->launches, launches + 4 * LAUNCHES);
+  moe_rt_call_destroy(call);
+  moe_rt_program_destroy(program);
+}
+
 /* A workspace of the driver's pool is taken and given back on the stream; maps are encoded once. */
 static void test_run_maps(void **state) {
   (void)state;
@@ -456,6 +498,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test_setup_teardown(test_status, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_devices, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_lazy_load_in_threads, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(test_call_in_threads, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_run_maps, set_up, tear_down),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

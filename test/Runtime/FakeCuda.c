@@ -6,6 +6,7 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "test/Runtime/FakeCuda.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,9 +24,7 @@ static moe__rt_cu_result_t in_context(void) {
     state.calls_without_context++;
     return INVALID_CONTEXT;
   }
-  moe__rt_cu_result_t result = state.next_result;
-  state.next_result = 0;
-  return result;
+  return atomic_exchange(&state.next_result, 0);
 }
 
 static moe__rt_cu_result_t fake_cuInit(unsigned flags) {
@@ -317,12 +316,15 @@ fake_cuOccupancyMaxActiveClusters(int *count, moe__rt_cu_function_t function,
 static moe__rt_cu_result_t fake_cuLaunchKernelEx(const moe__rt_cu_launch_config_t *config,
                                                  moe__rt_cu_function_t function, void **parameters,
                                                  void **extra) {
+  static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  pthread_mutex_lock(&mutex);
   state.launch = *config;
   for (uint32_t i = 0; i < config->attribute_count && i < 2; i++)
     state.attributes[i] = config->attributes[i];
   state.launched = function;
   state.parameters = parameters;
-  atomic_fetch_add(&state.launches, 1);
+  pthread_mutex_unlock(&mutex);
+  state.launches++;
   if (state.on_launch)
     state.on_launch(config, parameters);
   if (function != (moe__rt_cu_function_t)current)
