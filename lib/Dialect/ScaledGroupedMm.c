@@ -2,6 +2,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Dialect/RowFunctions.h"
+#include "lib/Dialect/Verify.h"
 
 #include "moe/limits.h"
 
@@ -111,11 +112,9 @@ bool moe__check_pack_weights(MlirOperation op) {
 static bool has_groups_of(MlirOperation op, int64_t group) {
   MlirType scales = moe__tensor_type(op, MOE__SCALES), x = moe__tensor_type(op, MOE__X);
   int last = (int)mlirShapedTypeGetRank(scales) - 1;
-  int64_t depth = moe__static_dimension(x, 1), found = moe__static_dimension(scales, last);
+  int64_t depth = moe__static_dimension(x, 1);
   int64_t expected = group < 0 ? 1 : depth < 0 ? -1 : depth / group;
-  return found < 0 || expected < 0 || found == expected ||
-         moe__error(op, "operand 'scales' has dimension %d of size %lld; it must be %lld", last,
-                    (long long)found, (long long)expected);
+  return moe__verify_dimension(op, "operand", "scales", scales, last, expected);
 }
 
 static bool has_layout_of_format(MlirOperation op) {

@@ -1506,6 +1506,33 @@ func.func @one_scale_of_a_row(%w: tensor<2x16x32xui8>, %scales: tensor<2x16x2xbf
 
 // -----
 
+func.func @unknown_scale_of_a_row(%w: tensor<2x16x?xui8>, %scales: tensor<2x16x?xbf16>, %x: tensor<64x?xbf16>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'scales' has dimension 2 of size ?; it must be 1}}
+  %out = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x, %offs) {format = "i4", group_size = -1 : i64, layout = "plain"}
+      : (tensor<2x16x?xui8>, tensor<2x16x?xbf16>, tensor<64x?xbf16>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @unknown_number_of_groups(%w: tensor<2x16x32xui8>, %scales: tensor<2x16x?xbf16>, %x: tensor<64x64xbf16>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'scales' has dimension 2 of size ?; it must be 2}}
+  %out = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x, %offs) {format = "i4", group_size = 32 : i64, layout = "plain"}
+      : (tensor<2x16x32xui8>, tensor<2x16x?xbf16>, tensor<64x64xbf16>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @number_of_groups_of_unknown_depth(%w: tensor<2x16x?xui8>, %scales: tensor<2x16x2xbf16>, %x: tensor<64x?xbf16>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'scales' has dimension 2 of size 2; it must be ?}}
+  %out = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x, %offs) {format = "i4", group_size = 32 : i64, layout = "plain"}
+      : (tensor<2x16x?xui8>, tensor<2x16x2xbf16>, tensor<64x?xbf16>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
 func.func @scales_rank(%w: tensor<2x16x16xui8>, %scales: tensor<16xbf16>, %x: tensor<64x32xbf16>, %offs: tensor<2xi32>) {
   // expected-error@below {{operand 'scales' has rank 1; it must be 2 to 3}}
   %out = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x, %offs) {format = "i4", group_size = 32 : i64, layout = "plain"}
