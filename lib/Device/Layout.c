@@ -8,6 +8,7 @@
 /* sm_90 has 228 KB of shared memory per multiprocessor. It reserves 1 KB of them for each CTA. */
 #define SHARED_PER_SM (228 * 1024)
 #define SHARED_RESERVED 1024
+#define THREADS_PER_SM 2048
 
 /* Each quarter of a multiprocessor has registers of its own and runs every fourth warp. A thread
  * gets them in portions of 8. */
@@ -35,6 +36,9 @@ bool moe__layout_fits(MlirOperation op, const moe__layout_t *layout) {
                       "'schedule' needs %d bytes of shared memory in each of %d CTAs; a "
                       "multiprocessor has %d, and reserves %d for each CTA",
                       layout->shared_bytes, layout->ctas_per_sm, SHARED_PER_SM, SHARED_RESERVED);
+  if (threads > THREADS_PER_SM)
+    return moe__error(op, "'schedule' has %d threads in %d CTAs; a multiprocessor has %d", threads,
+                      layout->ctas_per_sm, THREADS_PER_SM);
   return registers_left(threads) >= layout->registers ||
          moe__error(op, "'schedule' leaves %d registers to each of %d threads; the kernel needs %d",
                     registers_left(threads), threads, layout->registers);
