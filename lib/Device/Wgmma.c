@@ -14,7 +14,8 @@
 #define SWIZZLE_32B (INT64_MIN | INT64_C(1) << 62)
 #define STRIDE_8_SHORT_ROWS ((INT64_C(256) >> 4) << 32) /* the same of rows of 32 bytes */
 #define STRIDE_8_ROWS ((INT64_C(1024) >> 4) << 32)      /* distance of two groups of 8 rows */
-/* Not used by swizzled K-major tiles; 1 by convention. */
+#define OWN_ADDRESS ((1 << 18) - 1) /* the bits of an address that a descriptor has */
+/* Not used by swizzled K-major tiles; 1 by convention. In a cluster it has the CTA's rank in it. */
 #define LEADING_IGNORED (INT64_C(1) << 16)
 
 static FILE *open_text(char **text, size_t *length) {
@@ -48,9 +49,16 @@ moe__accumulator_t moe__wgmma_zero(moe__builder_t *b, int n) {
       n, moe__op1(b, "llvm.mlir.zero", accumulator_type(b, n), MOE__NO_VALUES, NULL)};
 }
 
-static MlirValue descriptor(moe__builder_t *b, MlirValue shared, int64_t layout) {
-  MlirValue address = moe__op1(b, "llvm.ptrtoint", b->i32, MOE__VALUES(shared), NULL);
+static MlirValue address_of(moe__builder_t *b, MlirValue shared) {
+  return moe__op1(b, "llvm.ptrtoint", b->i32, MOE__VALUES(shared), NULL);
+}
+
+static MlirValue descriptor_at(moe__builder_t *b, MlirValue address, int64_t layout) {
   return moe__or(b, moe__zext(b, moe__lshr(b, address, 4), b->i64), layout);
+}
+
+static MlirValue descriptor(moe__builder_t *b, MlirValue shared, int64_t layout) {
+  return descriptor_at(b, address_of(b, shared), layout);
 }
 
 MlirValue moe__wgmma_descriptor(moe__builder_t *b, MlirValue shared) {
@@ -58,8 +66,7 @@ MlirValue moe__wgmma_descriptor(moe__builder_t *b, MlirValue shared) {
 }
 
 MlirValue moe__wgmma_place(moe__builder_t *b, MlirValue shared) {
-  MlirValue address = moe__op1(b, "llvm.ptrtoint", b->i32, MOE__VALUES(shared), NULL);
-  return moe__fresh(b, moe__or(b, moe__lshr(b, address, 4), LEADING_IGNORED));
+  return moe__fresh(b, moe__or(b, moe__lshr(b, address_of(b, shared), 4), LEADING_IGNORED));
 }
 
 MlirValue moe__wgmma_descriptor_at(moe__builder_t *b, MlirValue place) {
@@ -70,8 +77,13 @@ MlirValue moe__wgmma_descriptor_k32(moe__builder_t *b, MlirValue shared) {
   return descriptor(b, shared, SWIZZLE_32B | STRIDE_8_SHORT_ROWS | LEADING_IGNORED);
 }
 
-MlirValue moe__wgmma_descriptor_mn(moe__builder_t *b, MlirValue shared, int leading) {
-  return descriptor(b, shared, SWIZZLE_128B | STRIDE_8_ROWS | (int64_t)(leading >> 4) << 16);
+/* In a cluster an address of shared memory has the CTA's rank in its bits from 24 on, which the
+ * shift brings into the leading distance. */
+MlirValue moe__wgmma_descriptor_mn(moe__builder_t *b, MlirValue shared, int leading,
+                                   bool in_cluster) {
+  int64_t layout = SWIZZLE_128B | STRIDE_8_ROWS | (int64_t)(leading >> 4) << 16;
+  MlirValue address = address_of(b, shared);
+  return descriptor_at(b, in_cluster ? moe__and(b, address, OWN_ADDRESS) : address, layout);
 }
 
 MlirValue moe__wgmma_advance(moe__builder_t *b, MlirValue descriptor, int bytes) {

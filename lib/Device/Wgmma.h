@@ -38,8 +38,9 @@ MlirValue moe__wgmma_place(moe__builder_t *b, MlirValue shared);
 MlirValue moe__wgmma_descriptor_at(moe__builder_t *b, MlirValue place);
 
 /* The same of an MN-major tile: a row holds 64 elements of one k, and `leading` bytes lie between
- * such blocks of rows, where n is more than 64. */
-MlirValue moe__wgmma_descriptor_mn(moe__builder_t *b, MlirValue shared, int leading);
+ * such blocks of rows, where n is more than 64. in_cluster: the kernel has clusters. */
+MlirValue moe__wgmma_descriptor_mn(moe__builder_t *b, MlirValue shared, int leading,
+                                   bool in_cluster);
 
 /* The descriptor of what begins `bytes` later, a multiple of 16. The next 16 elements of 16 bits
  * along K are 32 bytes further in a K-major tile, 2048 in an MN-major one. */

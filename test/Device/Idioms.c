@@ -196,8 +196,8 @@ static const moe__expression_t *build_transposed_body(moe__kernel_t *kernel) {
   moe__cta_barrier(b);
 
   MlirValue rows = moe__wgmma_descriptor(b, kernel->shared);
-  MlirValue columns =
-      moe__wgmma_descriptor_mn(b, moe__offset_by(b, kernel->shared, BLOCK_BYTES), BLOCK_BYTES);
+  MlirValue columns = moe__wgmma_descriptor_mn(b, moe__offset_by(b, kernel->shared, BLOCK_BYTES),
+                                               BLOCK_BYTES, false);
   moe__accumulator_t sum = moe__wgmma_fence_fresh(b, moe__wgmma_zero(b, WIDE));
   for (int i = 0; i < STEPS; i++)
     sum = moe__wgmma_k16(b, sum, i == 0, moe__wgmma_advance(b, rows, i * 32),

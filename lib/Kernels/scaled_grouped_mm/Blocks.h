@@ -95,4 +95,11 @@ void moe__mm_multiply_token_blocks(moe__scaled_mm_t *s, const moe__mm_position_t
                                    const moe__mm_reduction_t *reduction, moe__cursor_t cursor,
                                    const moe__mm_beside_t *beside, moe__mm_fragment_t registers);
 
+/* As moe__mm_promote, where groups are aligned. */
+moe__accumulator_t moe__mm_promote_token_blocks(moe__scaled_mm_t *s, const moe__mm_position_t *self,
+                                                const moe__mm_reduction_t *reduction,
+                                                moe__cursor_t cursor,
+                                                const moe__mm_beside_t *beside,
+                                                moe__accumulator_t accumulator);
+
 #endif /* MOE_KERNELS_SCALED_GROUPED_MM_BLOCKS_H */

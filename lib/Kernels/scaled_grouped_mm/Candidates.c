@@ -23,7 +23,13 @@
       {.tile_n = 256, .band = 16}, {                                                               \
     .tile_n = 128, .stages = 6                                                                     \
   }
-static const moe__mm_schedule_t GRADIENT_FAST[] = {FAST};
+static const moe__mm_schedule_t ALIGNED_FAST[] = {FAST};
+/* In groups of few tokens tiles are wide, unless that leaves more of the last wave idle. */
+#define WIDE .wide_stages = 5
+static const moe__mm_schedule_t GRADIENT_FAST[] = {
+    {PINGPONG, .band = 16, WIDE},
+    FAST,
+};
 /* Promoted: a third warpgroup multiplies while two add. */
 static const moe__mm_schedule_t GRADIENT_PROMOTED[] = {
     {.warpgroups = 3, .tile_n = 128, .tma_store = 2, .rotate = 1},
@@ -37,6 +43,9 @@ static const moe__mm_schedule_t GRADIENT_PROMOTED[] = {
 static const moe__mm_schedule_t HALVES[] = {
     {PINGPONG},      {PINGPONG, .band = 16},       {PINGPONG, .band = 4},
     {.tile_n = 256}, {.tile_n = 128, .stages = 6},
+};
+static const moe__mm_schedule_t GRADIENT_HALVES[] = {
+    {PINGPONG, WIDE}, {PINGPONG}, {PINGPONG, .band = 16}, {PINGPONG, .band = 4}, {.tile_n = 256},
 };
 /* With scales of blocks of tokens a stage has a tail of each tile besides. */
 static const moe__mm_schedule_t GRADIENT_BLOCKS[] = {
@@ -62,11 +71,11 @@ static const moe__mm_schedule_t ALIGNED_PROMOTED[] = {
 };
 /* There are no tails, and tiles of MX blocks need not be wide for what is moved in a stage. */
 static const moe__mm_schedule_t ALIGNED_BLOCKS[] = {
+    {.warpgroups = 3, .tile_n = 128, .tma_store = 2},
     {.tile_n = 192, .tma_store = 3},
     {.tile_n = 192, .tma_store = 3, .band = 16},
     {.tile_n = 192},
     {.tile_n = 128, .stages = 6},
-    {.warpgroups = 3, .tile_n = 128, .tma_store = 2},
 };
 static const moe__mm_schedule_t ALIGNED_MX[] = {
     {.tile_n = 128, .stages = 5},
@@ -174,15 +183,16 @@ static int64_t tokens_per_expert(MlirOperation op) {
 }
 
 moe__candidates_t moe__mm_candidates(MlirOperation op) {
-  if (!moe__is_scaled_mm(op))
-    return MOE__CANDIDATES(HALVES);
   bool promoted = moe__mm_is_promoted(op), aligned = moe__group_align(op) != 0;
+  if (!moe__is_scaled_mm(op))
+    return moe__mm_case(op) == MOE__GRADIENT && !aligned ? MOE__CANDIDATES(GRADIENT_HALVES)
+                                                         : MOE__CANDIDATES(HALVES);
   if (aligned && moe__has_mx_scales(op))
     return MOE__CANDIDATES(ALIGNED_MX);
   if (aligned && moe__has_block_scales(op))
     return MOE__CANDIDATES(ALIGNED_BLOCKS);
-  if (aligned && promoted)
-    return MOE__CANDIDATES(ALIGNED_PROMOTED);
+  if (aligned)
+    return promoted ? MOE__CANDIDATES(ALIGNED_PROMOTED) : MOE__CANDIDATES(ALIGNED_FAST);
   if (moe__mm_case(op) == MOE__GRADIENT && moe__has_mx_scales(op))
     return MOE__CANDIDATES(GRADIENT_MX);
   if (moe__mm_case(op) == MOE__GRADIENT && moe__has_block_scales(op))

@@ -27,15 +27,35 @@ MlirValue moe__mm_first_row(moe__scaled_mm_t *s, const moe__mm_operand_t *operan
   return moe__sub(b, tile->row, moe__mul(b, tile->group, s->rows.value));
 }
 
-/* Loads what a tile takes of an MN-major operand: a copy for each 64 of its rows. */
+/* Loads a box; of an operand that the CTAs of a cluster share, into all of them. */
+static void load_box(moe__scaled_mm_t *s, const moe__mm_operand_t *operand, MlirValue buffer,
+                     MlirValue landed, const MlirValue *coordinates) {
+  moe__builder_t *b = &s->kernel.builder;
+  if (!moe__mm_is_shared(s, operand)) {
+    /* Weights make room for each other in L2, and not in place of tokens and of what is stored. */
+    bool once = s->schedule.swap_operands && operand == s->side[0];
+    (once ? moe__tma_load_once : moe__tma_load)(b, operand->map, buffer, landed, operand->map_rank,
+                                                coordinates);
+    return;
+  }
+  MlirValue all = moe__trunc(b, moe__i32(b, (1 << s->schedule.cluster) - 1), b->i16);
+  moe__tma_load_multicast(b, operand->map, buffer, landed, operand->map_rank, coordinates, all);
+}
+
+/* Loads what a tile takes of an MN-major operand: a box for each 64 of its rows. Of what the CTAs
+ * of a cluster share, each loads a part of the reduction. */
 static void load_blocks(moe__scaled_mm_t *s, const moe__mm_operand_t *operand,
                         const moe__group_tile_t *tile, MlirValue at, MlirValue row,
                         MlirValue buffer, MlirValue landed) {
   moe__builder_t *b = &s->kernel.builder;
+  if (moe__mm_is_shared(s, operand)) {
+    MlirValue part = moe__mul(b, s->kernel.cluster_rank, moe__mm_box_depth(s, operand));
+    buffer = moe__offset(b, buffer, moe__mul(b, part, MOE__MM_TILE_K));
+    at = moe__add(b, at, part);
+  }
   for (int i = 0; i < operand->tile / MOE__MM_BLOCK_ROWS; i++)
-    moe__tma_load(b, operand->map, moe__offset_by(b, buffer, i * MOE__MM_BLOCK_BYTES), landed,
-                  operand->map_rank,
-                  (MlirValue[]){moe__add(b, row, i * MOE__MM_BLOCK_ROWS), at, tile->group});
+    load_box(s, operand, moe__offset_by(b, buffer, i * MOE__MM_BLOCK_BYTES), landed,
+             (MlirValue[]){moe__add(b, row, i * MOE__MM_BLOCK_ROWS), at, tile->group});
 }
 
 /* Loads what a tile takes of an operand, from `at` of the reduction on, to `buffer`. Of
@@ -55,18 +75,12 @@ static void load_operand(moe__scaled_mm_t *s, const moe__mm_operand_t *operand,
                   (MlirValue[]){at, zero, moe__lshr(b, row, 3), zero, tile->group});
     return;
   }
-  if (s->schedule.cluster == 1 || operand != s->side[s->schedule.beside ? 0 : 1]) {
-    /* Weights make room for each other in L2, and not in place of tokens and of what is stored. */
-    bool once = s->schedule.swap_operands && operand == s->side[0];
-    (once ? moe__tma_load_once : moe__tma_load)(b, operand->map, buffer, landed, operand->map_rank,
-                                                (MlirValue[]){at, row, tile->group});
-    return;
+  if (moe__mm_is_shared(s, operand)) {
+    MlirValue part = moe__mul(b, s->kernel.cluster_rank, operand->box);
+    buffer = moe__offset(b, buffer, moe__mul(b, part, MOE__MM_TILE_K));
+    row = moe__add(b, row, part);
   }
-  MlirValue part = moe__mul(b, s->kernel.cluster_rank, operand->box);
-  MlirValue all = moe__trunc(b, moe__i32(b, (1 << s->schedule.cluster) - 1), b->i16);
-  buffer = moe__offset(b, buffer, moe__mul(b, part, MOE__MM_TILE_K));
-  moe__tma_load_multicast(b, operand->map, buffer, landed, operand->map_rank,
-                          (MlirValue[]){at, moe__add(b, row, part), tile->group}, all);
+  load_box(s, operand, buffer, landed, (MlirValue[]){at, row, tile->group});
 }
 
 /* Loads those pieces of the columns' operand that have tokens. */

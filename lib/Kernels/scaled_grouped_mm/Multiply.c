@@ -63,8 +63,9 @@ MlirValue moe__mm_wait_for_stage(moe__scaled_mm_t *s, const moe__mm_position_t *
 static MlirValue descriptor_of(moe__scaled_mm_t *s, const moe__mm_operand_t *operand,
                                MlirValue at) {
   moe__builder_t *b = &s->kernel.builder;
-  return operand->mn_major ? moe__wgmma_descriptor_mn(b, at, MOE__MM_BLOCK_BYTES)
-                           : moe__wgmma_descriptor(b, at);
+  return operand->mn_major
+             ? moe__wgmma_descriptor_mn(b, at, MOE__MM_BLOCK_BYTES, s->schedule.cluster > 1)
+             : moe__wgmma_descriptor(b, at);
 }
 
 /* The products of a stage of 16-bit tiles, whose descriptors are given. */

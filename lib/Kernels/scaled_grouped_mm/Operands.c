@@ -148,14 +148,25 @@ bool moe__mm_scales_sums(const moe__scaled_mm_t *s) {
 }
 
 bool moe__mm_stores_behind(const moe__scaled_mm_t *s) {
-  /* In a cluster a gradient has no registers left for it. */
+  /* In a cluster a gradient has no registers left for it, nor have two warpgroups beside scales of
+   * blocks of tokens. */
   bool has_room = s->which != MOE__GRADIENT || s->schedule.cluster == 1;
-  return s->promoted && has_room && !s->schedule.swap_operands && !moe__mm_has_mx_scales(s) &&
-         !moe__mm_has_token_blocks(s);
+  if (moe__mm_has_token_blocks(s))
+    has_room = moe__mm_warpgroups(&s->schedule) > MOE__MM_WARPGROUPS;
+  return s->promoted && has_room && !s->schedule.swap_operands && !moe__mm_has_mx_scales(s);
 }
 
 int moe__mm_depth(const moe__scaled_mm_t *s, int bytes) {
   return mlirTypeIsNull(s->half) ? bytes : bytes / 2;
+}
+
+bool moe__mm_is_shared(const moe__scaled_mm_t *s, const moe__mm_operand_t *operand) {
+  return s->schedule.cluster > 1 && operand == s->side[s->schedule.beside ? 0 : 1];
+}
+
+int moe__mm_box_depth(const moe__scaled_mm_t *s, const moe__mm_operand_t *operand) {
+  int parts = moe__mm_is_shared(s, operand) ? s->schedule.cluster : 1;
+  return moe__mm_depth(s, MOE__MM_TILE_K) / parts;
 }
 
 bool moe__mm_has_groups(const moe__scaled_mm_t *s) {
@@ -182,14 +193,14 @@ void moe__mm_read_op(moe__scaled_mm_t *s, MlirOperation op) {
   }
   s->side[0] = &s->operands[s->schedule.swap_operands ? MOE__MM_QB : MOE__MM_QA];
   s->side[1] = &s->operands[s->schedule.swap_operands ? MOE__MM_QA : MOE__MM_QB];
-  int shared = s->schedule.beside ? 0 : 1; /* by the CTAs of a cluster */
   s->side[0]->tile = moe__mm_tile_rows(&s->schedule);
   s->side[1]->tile = s->schedule.tile_n;
   s->column_n = s->schedule.tile_n / (moe__mm_has_mx_scales(s) ? MOE__MM_WARPGROUPS : 1);
   s->fragment_n = s->column_n;
   for (int i = 0; i < 2; i++) {
-    s->side[i]->rows = s->side[i]->tile * (i == shared ? 1 : s->schedule.cluster);
-    s->side[i]->box = s->side[i]->tile / (i == shared ? s->schedule.cluster : 1);
+    bool is_shared = moe__mm_is_shared(s, s->side[i]);
+    s->side[i]->rows = s->side[i]->tile * (is_shared ? 1 : s->schedule.cluster);
+    s->side[i]->box = s->side[i]->tile / (is_shared ? s->schedule.cluster : 1);
   }
   if (s->schedule.swap_operands)
     s->side[1]->box = s->side[1]->tile / s->schedule.pieces;

@@ -55,7 +55,7 @@ static void add_map(moe__scaled_mm_t *s, MlirOperation op, int of, const moe__ex
   map.strides[0] = bytes_of(s, line);
   map.dims[1] = (operand->mn_major ? inner : rows)->expression;
   map.box[0] = moe__mm_depth(s, MOE__MM_TILE_K);
-  map.box[1] = operand->mn_major ? moe__mm_depth(s, MOE__MM_TILE_K) : operand->box;
+  map.box[1] = operand->mn_major ? moe__mm_box_depth(s, operand) : operand->box;
   const moe__expression_t *lines = map.dims[1];
   if (moe__mm_is_direct(s) && operand == s->side[1])
     reorder(s, &map);
@@ -117,6 +117,19 @@ static void add_extents(moe__scaled_mm_t *s, MlirOperation op) {
     s->layout.groups.max_groups = 2;
 }
 
+/* That of the columns' operand where tiles are wide; MN-major, a box is the same. */
+static void add_wide_map(moe__scaled_mm_t *s, MlirOperation op) {
+  if (!moe__mm_may_be_wide(op, &s->schedule))
+    return;
+  moe__mm_operand_t *operand = &s->operands[MOE__MM_QB], narrow = *operand;
+  if (!operand->mn_major) {
+    operand->box = moe__mm_wide_schedule(&s->schedule).tile_n;
+    add_map(s, op, MOE__MM_QB, &s->depth, &s->columns, NULL);
+  }
+  s->wide_map = operand->map;
+  *operand = narrow;
+}
+
 void moe__mm_add_parameters(moe__scaled_mm_t *s, MlirOperation op) {
   moe__kernel_t *kernel = &s->kernel;
   add_extents(s, op);
@@ -143,7 +156,8 @@ void moe__mm_add_parameters(moe__scaled_mm_t *s, MlirOperation op) {
   moe__mm_store_parameters(s, op);
   if (moe__mm_has_groups(s))
     s->status = moe__kernel_status(kernel);
-  if (moe__mm_counts_tiles(s))
+  add_wide_map(s, op);
+  if (moe__mm_counts_tiles(s) || s->wide_map.ptr)
     s->counters = moe__kernel_counters(kernel);
 }
 

@@ -96,6 +96,67 @@ static const moe__expression_t *grid_expression(moe__scaled_mm_t *s) {
              : moe__expression_min(record, tiles, moe__expression_num_sms(record));
 }
 
+/* Builds what all threads of a CTA do, for tiles of the schedule. */
+static void build(moe__scaled_mm_t *s) {
+  moe__kernel_t *kernel = &s->kernel;
+  moe__builder_t *b = &kernel->builder;
+  if (moe__mm_has_groups(s))
+    s->groups = moe__groups_create(
+        kernel, &s->layout.groups, s->experts.value, s->operands[MOE__MM_QA].rows,
+        moe__ceil_div(b, s->columns.value, s->operands[MOE__MM_QB].rows), s->schedule.band);
+
+  MlirValue loader = moe__i32(b, moe__mm_threads(&s->schedule));
+  s->loads = moe__eq(b, kernel->thread, loader);
+  MOE__IF (b, s->loads) {
+    moe__tma_prefetch_map(b, s->operands[MOE__MM_QA].map);
+    moe__tma_prefetch_map(b, s->operands[MOE__MM_QB].map);
+    moe__mm_store_prefetch_map(s);
+    int readers = s->schedule.pingpong
+                      ? 1
+                      : moe__mm_warpgroups(&s->schedule); /* warpgroups that read a stage */
+    if (moe__mm_has_mx_scales(s))
+      moe__ring_initialize_filled(kernel, &s->layout.ring, 1 + MOE__MM_MX_WRITERS,
+                                  moe__mm_mx_readers(&s->schedule));
+    else
+      moe__ring_initialize_filled(kernel, &s->layout.ring, moe__mm_clears(s) ? MOE__MM_CLEARERS : 1,
+                                  readers * MOE__MM_WARPGROUP / MOE__WARP * s->schedule.cluster);
+    moe__mm_slots_initialize(s);
+    if (s->schedule.pingpong)
+      moe__mm_turns_initialize(s);
+    if (moe__mm_has_mx_tokens(s))
+      moe__mm_mx_tokens_initialize(s);
+    else if (moe__mm_clears(s))
+      moe__mm_clear_initialize(s);
+  }
+  if (moe__mm_has_groups(s))
+    initialize_groups(s);
+  begin_together(s);
+
+  MOE__IF (b, moe__ult(b, kernel->thread, loader)) {
+    moe__registers_increase(b, multiplier_registers(s));
+    if (moe__mm_has_mx_scales(s))
+      moe__mm_multiply_mx(s);
+    else if (s->schedule.pingpong)
+      moe__mm_multiply_in_turn(s);
+    else
+      moe__mm_multiply_tiles(s);
+  }
+  MOE__ELSE (b) {
+    moe__registers_decrease(b, loader_registers(s));
+    if (moe__mm_has_mx_scales(s) || moe__mm_clears(s)) {
+      MlirValue others = moe__i32(b, moe__mm_threads(&s->schedule) + MOE__WARP);
+      MOE__IF (b, moe__ule(b, others, kernel->thread)) {
+        if (moe__mm_has_mx_scales(s))
+          moe__mm_mx_write_factors(s);
+        else
+          moe__mm_clear(s);
+      }
+    }
+    moe__mm_load(s);
+  }
+  end_together(s);
+}
+
 static bool lower(const moe__lowering_t *lowering) {
   MlirOperation op = lowering->op;
   const moe__mm_layout_t *layout = lowering->layout;
@@ -112,62 +173,20 @@ static bool lower(const moe__lowering_t *lowering) {
   moe__kernel_cluster(kernel, s.schedule.cluster);
   moe__kernel_prologue(kernel);
   moe__kernel_await_launches(kernel);
-  if (moe__mm_has_groups(&s))
-    s.groups = moe__groups_create(
-        kernel, &s.layout.groups, s.experts.value, s.operands[MOE__MM_QA].rows,
-        moe__ceil_div(b, s.columns.value, s.operands[MOE__MM_QB].rows), s.schedule.band);
-
-  MlirValue loader = moe__i32(b, moe__mm_threads(&s.schedule));
-  s.loads = moe__eq(b, kernel->thread, loader);
-  MOE__IF (b, s.loads) {
-    moe__tma_prefetch_map(b, s.operands[MOE__MM_QA].map);
-    moe__tma_prefetch_map(b, s.operands[MOE__MM_QB].map);
-    moe__mm_store_prefetch_map(&s);
-    int readers = s.schedule.pingpong
-                      ? 1
-                      : moe__mm_warpgroups(&s.schedule); /* warpgroups that read a stage */
-    if (moe__mm_has_mx_scales(&s))
-      moe__ring_initialize_filled(kernel, &s.layout.ring, 1 + MOE__MM_MX_WRITERS,
-                                  moe__mm_mx_readers(&s.schedule));
-    else
-      moe__ring_initialize_filled(kernel, &s.layout.ring, moe__mm_clears(&s) ? MOE__MM_CLEARERS : 1,
-                                  readers * MOE__MM_WARPGROUP / MOE__WARP * s.schedule.cluster);
-    moe__mm_slots_initialize(&s);
-    if (s.schedule.pingpong)
-      moe__mm_turns_initialize(&s);
-    if (moe__mm_has_mx_tokens(&s))
-      moe__mm_mx_tokens_initialize(&s);
-    else if (moe__mm_clears(&s))
-      moe__mm_clear_initialize(&s);
+  const moe__expression_t *grid = grid_expression(&s);
+  MlirValue is_narrow = {NULL};
+  if (s.wide_map.ptr)
+    is_narrow = moe__mm_is_narrow(&s);
+  MOE__IF (b, is_narrow) {
+    build(&s);
   }
-  if (moe__mm_has_groups(&s))
-    initialize_groups(&s);
-  begin_together(&s);
-
-  MOE__IF (b, moe__ult(b, kernel->thread, loader)) {
-    moe__registers_increase(b, multiplier_registers(&s));
-    if (moe__mm_has_mx_scales(&s))
-      moe__mm_multiply_mx(&s);
-    else if (s.schedule.pingpong)
-      moe__mm_multiply_in_turn(&s);
-    else
-      moe__mm_multiply_tiles(&s);
-  }
-  MOE__ELSE (b) {
-    moe__registers_decrease(b, loader_registers(&s));
-    if (moe__mm_has_mx_scales(&s) || moe__mm_clears(&s)) {
-      MlirValue others = moe__i32(b, moe__mm_threads(&s.schedule) + MOE__WARP);
-      MOE__IF (b, moe__ule(b, others, kernel->thread)) {
-        if (moe__mm_has_mx_scales(&s))
-          moe__mm_mx_write_factors(&s);
-        else
-          moe__mm_clear(&s);
-      }
+  if (s.wide_map.ptr) {
+    MOE__ELSE (b) {
+      moe__mm_widen(&s, op);
+      build(&s);
     }
-    moe__mm_load(&s);
   }
-  end_together(&s);
-  moe__lowering_end(lowering, kernel, grid_expression(&s));
+  moe__lowering_end(lowering, kernel, grid);
   return true;
 }
 

@@ -61,7 +61,7 @@ typedef enum moe__mm_scales_t {
 typedef struct moe__mm_operand_t {
   int rows; /* in the tiles of a cluster */
   int tile; /* of those, in the tile of a CTA */
-  int box;  /* of those, in one copy */
+  int box;  /* of those, in one copy; unused if MN-major */
   moe__fp8_t element;
   bool mn_major; /* of 16 bits: its rows lie side by side in memory */
   MlirValue map;
@@ -94,8 +94,9 @@ typedef struct moe__scaled_mm_t {
   moe__extent_t depth;            /* of the reduction; of the gradient all tokens */
   MlirValue offs, status, counters, bias, out; /* !llvm.ptr<1> */
   MlirValue out_map;                           /* with tma_store: 16 rows x `staged` bytes */
-  MlirType out_type, bias_type;                /* of elements */
-  moe__groups_t groups;                        /* not of batched products */
+  MlirValue wide_map; /* of the columns' operand where tiles are wide; null where they never are */
+  MlirType out_type, bias_type; /* of elements */
+  moe__groups_t groups;         /* not of batched products */
   /* i1: of the threads that are in the loader, whether this is the one that loads. */
   MlirValue loads;
 } moe__scaled_mm_t;
@@ -167,6 +168,11 @@ bool moe__mm_stores_behind(const moe__scaled_mm_t *s);
 
 /* The elements of the reduction that `bytes` bytes of a row are. */
 int moe__mm_depth(const moe__scaled_mm_t *s, int bytes);
+
+/* Whether the CTAs of a cluster share what they read of it. */
+bool moe__mm_is_shared(const moe__scaled_mm_t *s, const moe__mm_operand_t *operand);
+/* The elements of the reduction in one copy, where it is MN-major. */
+int moe__mm_box_depth(const moe__scaled_mm_t *s, const moe__mm_operand_t *operand);
 
 /* ---- Parameters.c ---- */
 
@@ -242,6 +248,15 @@ moe__cursor_t moe__mm_slots_from(moe__scaled_mm_t *s, MlirValue warpgroup);
 moe__cursor_t moe__mm_slot_after_next(moe__scaled_mm_t *s, moe__cursor_t slot);
 void moe__mm_wait_for_slot(moe__scaled_mm_t *s, moe__cursor_t slot);
 moe__cursor_t moe__mm_read_first(moe__scaled_mm_t *s, MlirValue slot);
+
+/* ---- Wide.c ---- */
+
+/* Whether the tiles of this launch are those of the schedule, i1, the same in all threads; else
+ * they are wide. */
+MlirValue moe__mm_is_narrow(moe__scaled_mm_t *s);
+
+/* Makes it the kernel of wide tiles: what is built from here on is for them. */
+void moe__mm_widen(moe__scaled_mm_t *s, MlirOperation op);
 
 /* ---- Load.c ---- */
 

@@ -74,9 +74,6 @@ static bool check(MlirOperation op, const moe__mm_schedule_t *schedule) {
   bool halves = !moe__is_scaled_mm(op);
   if (halves && schedule->swap_operands)
     return moe__error(op, "'schedule.swap_operands' is 1; it must be 0 with operands of 16 bits");
-  if (halves && schedule->cluster > 1)
-    return moe__error(op, "'schedule.cluster' is %d; it must be 1 with operands of 16 bits",
-                      schedule->cluster);
   if (halves && moe__mm_warpgroups(schedule) != MOE__MM_WARPGROUPS)
     return moe__error(op, "'schedule.warpgroups' is %d; it must be 2 with operands of 16 bits",
                       schedule->warpgroups);
@@ -144,9 +141,7 @@ static moe__groups_order_t order_of_tiles(MlirOperation op, const moe__mm_schedu
                                                        : MOE__GROUPS_IN_TURN;
 }
 
-bool moe__mm_lay_out(MlirOperation op, const void *schedule, void *out) {
-  const moe__mm_schedule_t *s = schedule;
-  moe__mm_layout_t *l = out;
+static bool lay_out(MlirOperation op, const moe__mm_schedule_t *s, moe__mm_layout_t *l) {
   if (!check(op, s) || !check_warpgroups(op, s) || !check_direct(op, s))
     return false;
   bool is_gradient = moe__mm_case(op) == MOE__GRADIENT, aligned = moe__group_align(op) != 0;
@@ -170,5 +165,19 @@ bool moe__mm_lay_out(MlirOperation op, const void *schedule, void *out) {
     moe__mm_clear_reserve(l, s);
   moe__mm_epilogue_reserve(l, s, op);
   l->groups = moe__groups_reserve(&l->cta, moe__max_groups(op), order_of_tiles(op, s));
+  return true;
+}
+
+bool moe__mm_lay_out(MlirOperation op, const void *schedule, void *out) {
+  moe__mm_layout_t *layout = out, wide = {0};
+  if (!lay_out(op, schedule, layout))
+    return false;
+  if (!moe__mm_may_be_wide(op, schedule))
+    return true;
+  moe__mm_schedule_t wide_schedule = moe__mm_wide_schedule(schedule);
+  if (!lay_out(op, &wide_schedule, &wide))
+    return false;
+  if (layout->cta.shared_bytes < wide.cta.shared_bytes)
+    layout->cta.shared_bytes = wide.cta.shared_bytes;
   return true;
 }

@@ -24,8 +24,8 @@
   X(T, stages, 2, 12, 4, "pairs of tiles in flight, 128 bytes of the reduction deep")              \
   X(T, band, 1, 4096, 8, "rows of tiles, of clusters, that are worked off together")               \
   X(T, cluster, 1, 2, 1,                                                                           \
-    "CTAs with tiles below one another, which share what they read of qb; 1 if swapped, in the "   \
-    "weight gradient with scales of blocks, and with operands of 16 bits")                         \
+    "CTAs with tiles below one another, which share what they read of qb; 1 if swapped, and in "   \
+    "the weight gradient with scales of blocks")                                                   \
   X(T, pingpong, 0, 1, 0,                                                                          \
     "1: each warpgroup multiplies tiles of its own, while the other stores; 0 with promoted "      \
     "sums, and if swapped")                                                                        \
@@ -48,13 +48,21 @@
     "scales of MX blocks")                                                                         \
   X(T, rotate, 0, 1, 0,                                                                            \
     "1: these pieces go to the TMA one by one, each from where the one `tma_store` before it "     \
-    "was; unused where the TMA does not store, 0 with pingpong")
+    "was; unused where the TMA does not store, 0 with pingpong")                                   \
+  X(T, wide_stages, 0, 12, 0,                                                                      \
+    "in a weight gradient with pingpong and tile_n up to 128: pairs of tiles in flight where "     \
+    "tiles have 192 columns in place of tile_n, which they have where groups are short; 0: they "  \
+    "never have; unused elsewhere")
 
 typedef struct moe__mm_schedule_t {
   MOE__MM_SCHEDULE(MOE__SCHEDULE_MEMBER, )
 } moe__mm_schedule_t;
 
 extern const moe__schedule_kind_t moe__mm_schedule;
+
+/* Whether tiles may be wide; and the schedule of the kernel where they are (Wide.c). */
+bool moe__mm_may_be_wide(MlirOperation op, const moe__mm_schedule_t *schedule);
+moe__mm_schedule_t moe__mm_wide_schedule(const moe__mm_schedule_t *schedule);
 
 /* Warpgroups that multiply, their threads, and the rows of a tile. */
 int moe__mm_warpgroups(const moe__mm_schedule_t *schedule);

@@ -26,9 +26,10 @@ static bool tiles_differ(const moe__scaled_mm_t *s) {
 
 /* Of operands of 16 bits a gradient's tiles are taken in turn: CTAs that share operands stay in
  * step, so that L2 reads once for several. Groups are sorted, and no CTA works longer than another
- * by more than a tile. */
+ * by more than a tile. Wide tiles read less, and gain more by the counter. */
 bool moe__mm_counts_tiles(const moe__scaled_mm_t *s) {
-  bool is_gradient = s->which == MOE__GRADIENT && mlirTypeIsNull(s->half);
+  bool is_gradient =
+      s->which == MOE__GRADIENT && (mlirTypeIsNull(s->half) || moe__mm_fits_columns(s));
   return s->schedule.cluster == 1 && (is_gradient || tiles_differ(s));
 }
 
@@ -249,8 +250,7 @@ MlirValue moe__mm_k_tile_at(moe__scaled_mm_t *s, const moe__mm_reduction_t *redu
  * - With scales of MX blocks all lanes release stages.
  * - Where three warpgroups beside warps that clear have no registers for that, and forward, where
  *   a tile is looked at more than once and handing on costs 1 %, all lanes arrive at a barrier of
- *   the slot, which the loader waits for before it writes the slot again. Forward that costs time
- *   with scales of FP8 blocks, or with few tokens without them: there it is not done. */
+ *   the slot, which the loader waits for before it writes the slot again. */
 #define SLOT_BYTES 32
 #define PINGPONG_SLOT_BYTES 48
 
@@ -270,10 +270,8 @@ void moe__mm_slots_reserve(moe__mm_layout_t *layout, const moe__mm_schedule_t *s
     layout->slots_full = moe__layout_shared(&layout->cta, slots(schedule) * 8, 8);
   bool mx = moe__has_mx_scales(op), is_gradient = moe__mm_case(op) == MOE__GRADIENT;
   bool has_room = moe__mm_warpgroups(schedule) == MOE__MM_WARPGROUPS || moe__group_align(op) != 0;
-  bool has_blocks = moe__mm_scales(op, MOE__MM_QA) == MOE__SCALE_OF_BLOCK;
   layout->one_lane_reads = is_gradient && !mx && has_room;
-  bool is_free = is_gradient || has_blocks == (schedule->swap_operands != 0);
-  layout->all_lanes_arrive = !layout->one_lane_reads && !mx && is_free;
+  layout->all_lanes_arrive = !layout->one_lane_reads && !mx;
   if (layout->all_lanes_arrive)
     layout->slots_read = moe__layout_shared(&layout->cta, slots(schedule) * 8, 8);
 }

@@ -183,17 +183,18 @@ static MlirValue token_column_scales(moe__scaled_mm_t *s, const token_scales_t *
                            moe__vector_type(b, 2, b->f32), 8);
 }
 
-/* Adds a part of the sums, times the scales of the lane's rows and columns. of_columns: the first
- * `held` of those of columns, two at a time; the others are read now. */
+/* Adds a part of the sums, times the scales of the lane's rows and columns, or makes it the sums if
+ * it is the first. of_columns: the first `held` of those of columns, two at a time; the others are
+ * read now. */
 static void add_scaled(moe__scaled_mm_t *s, const token_scales_t *scales,
                        const MlirValue *of_columns, int held, const moe__mm_fragment_t part,
-                       moe__mm_fragment_t sums) {
+                       bool first, moe__mm_fragment_t sums) {
   moe__builder_t *b = &s->kernel.builder;
   for (int j = 0; j < s->schedule.tile_n / 8; j++) {
     MlirValue pair = j < held ? of_columns[j] : token_column_scales(s, scales, j);
-    for (int i = 0; i < 4; i++) {
-      MlirValue factor = moe__fmul(b, scales->of_rows[i / 2], moe__extract(b, pair, i % 2));
-      sums[4 * j + i] = moe__fma(b, factor, part[4 * j + i], sums[4 * j + i]);
+    for (int i = 4 * j; i < 4 * j + 4; i++) {
+      MlirValue factor = moe__fmul(b, scales->of_rows[i % 4 / 2], moe__extract(b, pair, i % 2));
+      sums[i] = first ? moe__fmul(b, factor, part[i]) : moe__fma(b, factor, part[i], sums[i]);
     }
   }
 }
@@ -205,15 +206,41 @@ static void add_scaled(moe__scaled_mm_t *s, const token_scales_t *scales,
 #define HELD_PAIRS 6
 #define HELD_PAIRS_OF_THREE 4
 
+/* Waits for the product of the stage at `cursor`, adds it, or makes it the sum if it is the first,
+ * and releases the stage. */
+static void finish_block(moe__scaled_mm_t *s, const moe__mm_position_t *self, moe__cursor_t cursor,
+                         moe__accumulator_t accumulator, bool first, moe__accumulator_t *sum) {
+  moe__builder_t *b = &s->kernel.builder;
+  int n = s->schedule.tile_n;
+  bool three = moe__mm_warpgroups(&s->schedule) > MOE__MM_WARPGROUPS;
+  bool holds = n <= HELD_COLUMNS && !three;
+  int held = holds ? n / 8 : three ? HELD_PAIRS_OF_THREE : HELD_PAIRS;
+  MlirValue of_columns[MOE__WGMMA_MAX_N / 8];
+  moe__mm_fragment_t part, registers;
+  token_scales_t scales = token_scales(s, self, cursor);
+  for (int j = 0; j < held; j++)
+    of_columns[j] = token_column_scales(s, &scales, j);
+  if (holds)
+    moe__end_reads_of_stage(b); /* while it runs */
+  moe__wgmma_finish(b, accumulator, part);
+  if (holds)
+    moe__mm_release(s, self, cursor);
+  if (!first)
+    moe__accumulator_unpack(b, *sum, registers);
+  add_scaled(s, &scales, of_columns, held, part, first, registers);
+  *sum = moe__accumulator_pack(b, n, registers);
+  if (!holds) {
+    moe__end_reads_of_stage(b);
+    moe__mm_release(s, self, cursor);
+  }
+}
+
 /* The first term of a sum is added to -0, which leaves every number as it is. */
 void moe__mm_multiply_token_blocks(moe__scaled_mm_t *s, const moe__mm_position_t *self,
                                    const moe__mm_reduction_t *reduction, moe__cursor_t cursor,
                                    const moe__mm_beside_t *beside, moe__mm_fragment_t registers) {
   moe__builder_t *b = &s->kernel.builder;
   int n = s->schedule.tile_n;
-  bool three = moe__mm_warpgroups(&s->schedule) > MOE__MM_WARPGROUPS;
-  bool holds = n <= HELD_COLUMNS && !three;
-  int held = holds ? n / 8 : three ? HELD_PAIRS_OF_THREE : HELD_PAIRS;
   MlirValue tail = {NULL}, blocks = reduction->k_tiles, nothing = moe__f32(b, -0.0f);
   if (!s->aligned) {
     MlirValue has_head = moe__ne(b, moe__mm_token_head(s, reduction), 0);
@@ -230,7 +257,7 @@ void moe__mm_multiply_token_blocks(moe__scaled_mm_t *s, const moe__mm_position_t
   moe__accumulator_t sum = moe__accumulator_pack(b, n, registers);
   MOE__FOR (b, block, 0, blocks, 1, MOE__CARRY_CURSOR(cursor), &sum.value) {
     moe__accumulator_t accumulator = moe__wgmma_zero(b, n);
-    MlirValue rows[MOE__MM_MAX_FRAGMENTS], of_columns[MOE__WGMMA_MAX_N / 8];
+    MlirValue rows[MOE__MM_MAX_FRAGMENTS];
     MlirValue columns = moe__mm_wait_for_stage(s, self, reduction, beside, block, cursor, 1, rows);
     accumulator = moe__wgmma_fence_fresh(b, accumulator);
     rows[0] = moe__wgmma_descriptor(b, rows[0]);
@@ -239,22 +266,7 @@ void moe__mm_multiply_token_blocks(moe__scaled_mm_t *s, const moe__mm_position_t
     if (!s->aligned)
       accumulator = multiply_tail(s, self, cursor, accumulator, tail);
     moe__wgmma_commit(b);
-    token_scales_t scales = token_scales(s, self, cursor);
-    for (int j = 0; j < held; j++)
-      of_columns[j] = token_column_scales(s, &scales, j);
-    moe__mm_fragment_t part;
-    if (holds)
-      moe__end_reads_of_stage(b); /* while it runs */
-    moe__wgmma_finish(b, accumulator, part);
-    if (holds)
-      moe__mm_release(s, self, cursor);
-    moe__accumulator_unpack(b, sum, registers);
-    add_scaled(s, &scales, of_columns, held, part, registers);
-    sum = moe__accumulator_pack(b, n, registers);
-    if (!holds) {
-      moe__end_reads_of_stage(b);
-      moe__mm_release(s, self, cursor);
-    }
+    finish_block(s, self, cursor, accumulator, false, &sum);
     cursor = moe__cursor_next(b, &s->layout.ring, cursor);
   }
   if (!s->aligned) {
@@ -265,4 +277,24 @@ void moe__mm_multiply_token_blocks(moe__scaled_mm_t *s, const moe__mm_position_t
     }
   }
   moe__accumulator_unpack(b, sum, registers);
+}
+
+moe__accumulator_t moe__mm_promote_token_blocks(moe__scaled_mm_t *s, const moe__mm_position_t *self,
+                                                const moe__mm_reduction_t *reduction,
+                                                moe__cursor_t cursor,
+                                                const moe__mm_beside_t *beside,
+                                                moe__accumulator_t accumulator) {
+  moe__builder_t *b = &s->kernel.builder;
+  moe__accumulator_t sum = {0};
+  finish_block(s, self, cursor, accumulator, true, &sum);
+  moe__mm_call(beside, beside->settle);
+  cursor = moe__cursor_next(b, &s->layout.ring, cursor);
+  MOE__FOR (b, block, 1, reduction->k_tiles, 1, MOE__CARRY_CURSOR(cursor), &sum.value) {
+    accumulator = moe__wgmma_zero(b, s->schedule.tile_n);
+    moe__mm_multiply_stage(s, self, reduction, beside, block, cursor, 1, &accumulator, true,
+                           MOE__MM_ALL_STEPS);
+    finish_block(s, self, cursor, accumulator, false, &sum);
+    cursor = moe__cursor_next(b, &s->layout.ring, cursor);
+  }
+  return sum;
 }

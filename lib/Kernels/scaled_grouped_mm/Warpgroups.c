@@ -232,7 +232,9 @@ static void multiply_ahead(moe__scaled_mm_t *s) {
     store_multiplied(s, &self, &before);
     moe__mm_beside_t beside = {.user = &preparation, .settle = settle};
     before.sum =
-        moe__mm_promote(s, &self, &reduction, cursor, &beside, first, holds ? &held : NULL);
+        moe__mm_has_token_blocks(s)
+            ? moe__mm_promote_token_blocks(s, &self, &reduction, cursor, &beside, first)
+            : moe__mm_promote(s, &self, &reduction, cursor, &beside, first, holds ? &held : NULL);
     before.tile = work.tile;
     before.scales[0] = preparation.epilogue.row_scale[0];
     before.scales[1] = preparation.epilogue.row_scale[1];

@@ -1,0 +1,75 @@
+"""Products with random schedules, on the emulator. Those that the compiler takes give every bit on data with exact sums, or ptxas has no registers for them.
+
+Why: the tests of each kernel run defaults and a few schedules more. A user may write any that the compiler does not refuse.
+
+  random_products.py SCHEDULES_MD [--seed S] [--count N]
+
+SCHEDULES_MD: docs/schedules.md, which has the fields and their values. Prints what is wrong, and how many were right; exit code 1 where one is wrong.
+
+SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""
+import argparse
+import pathlib
+import random
+import re
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
+from products import products
+
+FORMS = {name: form for name, form in products().items() if re.match(r"product-(halves-)?(forward|gradient|aligned|batched)", name)}
+FIELD = re.compile(r"^\| `(\w+)` \| (\d+) to (\d+) \|", re.MULTILINE)
+NO_REGISTERS = "may take fewer registers"
+CHECK = ["--device", "emu", "--runs", "1", "--threads", "1", "--step-limit", "100000000", "--exact"]
+
+
+def fields_of(text):
+    section = text[text.index("\n## products\n") :].split("\n## ")[1]
+    return [(name, int(least), int(most)) for name, least, most in FIELD.findall(section)]
+
+
+def schedule(rnd, fields):
+    """About a third of the fields, each with any of its values."""
+    chosen = [(name, least, most) for name, least, most in fields if rnd.random() < 0.33]
+    return ", ".join(f"{name} = {rnd.randrange(least, most + 1, 16 if name == 'tile_n' else 1)}" for name, least, most in chosen)
+
+
+def call(*command, text=None):
+    done = subprocess.run(command, input=text, capture_output=True, text=True)
+    return done.returncode, (done.stdout + done.stderr).strip()
+
+
+def check(rnd, fields, folder):
+    """The first form and schedule that the compiler takes, and what is wrong with it."""
+    while True:
+        name = rnd.choice(list(FORMS))
+        text = schedule(rnd, fields)
+        source = FORMS[name].source(text)
+        if not call("moe-opt", "-", "--emit=scheduled", text=source)[0]:
+            break
+    failed, said = call("moe-opt", "-", "--emit=bundle", "-o", folder, text=source)
+    if not failed:
+        arguments = FORMS[name].arguments("sanitize")[0].split()
+        failed, said = call("moe-run", folder, *CHECK, *arguments, "--random", str(rnd.randint(1, 99)), "--schedule", str(rnd.randint(0, 9)))
+    return f"{name} {text}", said if failed else ""
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("schedules", type=pathlib.Path)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--count", type=int, default=20)
+    arguments = parser.parse_args()
+    rnd, fields = random.Random(arguments.seed), fields_of(arguments.schedules.read_text())
+    with tempfile.TemporaryDirectory() as folder:
+        outcomes = [check(rnd, fields, f"{folder}/{number}") for number in range(arguments.count)]
+    tight = sum(NO_REGISTERS in error for _, error in outcomes)
+    wrong = [f"{name}: {error}" for name, error in outcomes if error and NO_REGISTERS not in error]
+    print(*wrong, f"{len(outcomes) - tight - len(wrong)} of {len(outcomes)} products are right, {tight} have no registers", sep="\n")
+    return bool(wrong)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
