@@ -39,6 +39,7 @@ static void multiply(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
     moe__mixed_multiply_panel(s, self, reduction, tile, cursor, sums);
   else
     moe__mixed_multiply(s, self, reduction, cursor, sums);
+  moe__mixed_end_sums(s, sums);
 }
 
 /* The products and the results of tile `index`, over the k-tiles of the warp's; of s->n tokens. */
@@ -84,6 +85,13 @@ static void multiply_by_width(moe__mixed_mm_t *s, const moe__mixed_position_t *s
   }
 }
 
+/* Whether who has one tile alone gives no stage back, and executes no fence. */
+static bool has_all_stages(const moe__mixed_mm_t *s) {
+  int64_t columns = s->depth.size;
+  return s->schedule.whole && columns >= 0 &&
+         columns <= (int64_t)s->schedule.stages * s->schedule.depth;
+}
+
 static void multiply_tiles(moe__mixed_mm_t *s) {
   moe__kernel_t *kernel = &s->kernel;
   moe__builder_t *b = &kernel->builder;
@@ -105,6 +113,8 @@ static void multiply_tiles(moe__mixed_mm_t *s) {
       MlirValue tokens = moe__warp_uniform(b, moe__sub(b, tile.token_end, tile.token));
       multiply_by_width(s, &self, &own, index, cursor, tokens, 1);
     } else {
+      if (has_all_stages(s))
+        s->goes_on = moe__ult(b, moe__add(b, index, moe__tiles_step(kernel)), total);
       multiply_tile(s, &self, &own, index, cursor);
     }
     cursor = moe__cursor_advance(b, &s->layout.ring, cursor, reduction.count);

@@ -26,6 +26,7 @@
 #define MOE__MIXED_FP8_EXPONENT 90 /* that scales of FP8 weights have more as factors */
 #define MOE__MIXED_LINE 128        /* bytes of a row of FP8 weights, side by side in a stage */
 #define MOE__MIXED_ROW_SCALES 16   /* bytes of a row's scales in a stage, where they lie by rows */
+#define MOE__MIXED_MOST_OWN_FACTORS 8 /* of 1024 columns */
 #define MOE__MIXED_MOST_REGISTERS 240 /* of a thread */
 #define MOE__MIXED_MOST_AHEAD 8       /* chunks that a warp loads itself before it needs them */
 
@@ -49,6 +50,10 @@ typedef struct moe__mixed_mm_t {
   /* The greatest of the FP8 weights' magnitudes so far, of a tile, for each of the lane's two rows:
    * twice 16 bits (i32), each the most of what stood there. */
   MlirValue greatest[2];
+  MlirValue goes_on; /* i1: stages are needed again; null: they always are */
+  /* Of FP8 weights, with behind: the factors of the lane's two rows in the stage of the piece that
+   * becomes numbers next, of every fourth group, which are the lane's own (i32, twice a bf16). */
+  MlirValue own_factors[MOE__MIXED_MOST_OWN_FACTORS][2];
   MlirValue row_scale; /* of the scales by rows in a stage, the first one of its own (i32) */
 } moe__mixed_mm_t;
 
@@ -132,6 +137,10 @@ void moe__mixed_subtrahends(moe__mixed_mm_t *s, const MlirValue *zeros, MlirValu
 void moe__mixed_convert(moe__mixed_mm_t *s, MlirValue word, const MlirValue subtrahends[2],
                         MlirValue out[MOE__WGMMA_A_REGISTERS]);
 
+/* Turns the sums of such integers into those of the weights: with subnormal they are in units of
+ * 128. */
+void moe__mixed_end_sums(moe__mixed_mm_t *s, moe__mixed_fragment_t sums);
+
 /* The same of E2M1 values times the lane's two rows' factors (i32, twice a bf16), in bf16, and
  * divided by moe__mixed_divisor: so all of them are numbers of bf16, which are exact. */
 float moe__mixed_divisor(const moe__mixed_mm_t *s);
@@ -182,6 +191,12 @@ void moe__mixed_load_own_scales(moe__mixed_mm_t *s, const moe__mixed_position_t 
 void moe__mixed_share_scales(moe__mixed_mm_t *s, const moe__mixed_own_scales_t *own, int number,
                              MlirValue out[2]);
 
+/* Of FP8 weights, with behind: each of the four lanes that have the same two rows turns the scales
+ * of every fourth group of a stage into factors, for all of them. How many, 0 without behind; and
+ * the lane's own into s->own_factors, before a piece of the stage becomes numbers. */
+int moe__mixed_own_factors(const moe__mixed_mm_t *s);
+void moe__mixed_load_own_factors(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
+                                 MlirValue buffer);
 void moe__mixed_load_factors(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
                              MlirValue buffer, int number, MlirValue out[2]);
 void moe__mixed_load_subtrahends(moe__mixed_mm_t *s, const moe__mixed_position_t *self,

@@ -149,18 +149,21 @@ static void multiply_stages(moe__mixed_mm_t *s, const moe__mixed_position_t *sel
 }
 
 /* The words of a piece among the variables that a loop carries; with them the units of its stage,
- * where there are some, of FP8 weights the greatest so far, and where the scales by rows of its
- * stage begin. */
+ * where there are some, of FP8 weights the greatest so far, where the scales by rows of its stage
+ * begin, and its own factors. */
 static MlirValue pack_piece(moe__mixed_mm_t *s, const moe__mixed_piece_t piece,
                             const moe__mixed_units_t *units) {
   moe__builder_t *b = &s->kernel.builder;
-  MlirValue words[MOE__MIXED_STEPS * MOE__WGMMA_A_REGISTERS + 2 * MOE__MIXED_MOST_UNITS + 3];
+  MlirValue words[MOE__MIXED_STEPS * MOE__WGMMA_A_REGISTERS + 2 * MOE__MIXED_MOST_UNITS +
+                  2 * MOE__MIXED_MOST_OWN_FACTORS + 3];
   int count = moe__mixed_piece_words(s);
   memcpy(words, piece, (size_t)count * sizeof *words);
   for (int h = 0; h < 2 && s->format == MOE__WEIGHT_E4M3; h++)
     words[count++] = s->greatest[h];
   if (s->layout.scales_of_rows)
     words[count++] = s->row_scale;
+  for (int i = 0; i < 2 * moe__mixed_own_factors(s); i++)
+    words[count++] = s->own_factors[i / 2][i % 2];
   if (moe__mixed_rescales(s)) {
     for (int i = 0; i < moe__mixed_own_units(s); i++) {
       words[count++] = units->factors[i];
@@ -181,9 +184,11 @@ static void unpack_piece(moe__mixed_mm_t *s, MlirValue packed, moe__mixed_piece_
     count++;
   }
   for (int h = 0; h < 2 && s->format == MOE__WEIGHT_E4M3; h++)
-    s->greatest[h] = moe__extract(b, packed, count + h);
+    s->greatest[h] = moe__extract(b, packed, count++);
   if (s->layout.scales_of_rows)
-    s->row_scale = moe__extract(b, packed, count + 2);
+    s->row_scale = moe__extract(b, packed, count++);
+  for (int i = 0; i < 2 * moe__mixed_own_factors(s); i++)
+    s->own_factors[i / 2][i % 2] = moe__extract(b, packed, count++);
   if (!moe__mixed_rescales(s))
     return;
   for (int i = 0; i < moe__mixed_own_units(s); i++) {

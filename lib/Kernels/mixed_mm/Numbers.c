@@ -69,13 +69,15 @@ static MlirValue of_row(moe__mixed_mm_t *s, const moe__mixed_position_t *self, M
 
 /* The same of scale `number` where the scales of a row lie side by side. */
 static MlirValue scales_of_row(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
-                               MlirValue buffer, int number) {
+                               MlirValue buffer, moe__mixed_number_t number) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue row =
       moe__add(b, moe__mul(b, self->panel, MOE_WEIGHT_ROWS), moe__lshr(b, self->lane, 2));
   MlirValue own =
       moe__offset(b, buffer, moe__add(b, moe__mul(b, row, MOE__MIXED_ROW_SCALES), s->row_scale));
-  return moe__offset_by(b, own, s->layout.scales + number);
+  if (!mlirValueIsNull(number.first))
+    own = moe__offset(b, own, number.first);
+  return moe__offset_by(b, own, s->layout.scales + number.constant);
 }
 
 void moe__mixed_load_scales(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue buffer,
@@ -118,13 +120,12 @@ static MlirValue fp8_factor(moe__builder_t *b, MlirValue byte) {
   return moe__bitcast(b, moe__umin(b, moe__bitcast(b, bits, pair), infinite), b->i32);
 }
 
-void moe__mixed_load_factors(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
-                             MlirValue buffer, int number, MlirValue out[2]) {
+static void load_factors(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue buffer,
+                         moe__mixed_number_t number, MlirValue out[2]) {
   moe__builder_t *b = &s->kernel.builder;
   int row_bytes = s->layout.scales_of_rows ? MOE__MIXED_ROW_SCALES : 1;
   MlirValue own = s->layout.scales_of_rows ? scales_of_row(s, self, buffer, number)
-                                           : of_row(s, self, buffer, s->layout.scales, 1,
-                                                    (moe__mixed_number_t){.constant = number});
+                                           : of_row(s, self, buffer, s->layout.scales, 1, number);
   MlirType pair = moe__vector_type(b, 2, s->x_type);
   MlirValue zero = moe__bitcast(b, moe__i32(b, 0), pair);
   for (int h = 0; h < 2; h++) {
@@ -136,6 +137,34 @@ void moe__mixed_load_factors(moe__mixed_mm_t *s, const moe__mixed_position_t *se
     MlirValue value = moe__bitcast(b, bits, pair); /* as in e8m0_value */
     out[h] = moe__bitcast(b, moe__fma(b, value, zero, value), b->i32);
   }
+}
+
+int moe__mixed_own_factors(const moe__mixed_mm_t *s) {
+  return s->format == MOE__WEIGHT_E4M3 && s->schedule.behind
+             ? moe__mixed_scales_of_stage(s->group, s->schedule.depth) / QUAD
+             : 0;
+}
+
+void moe__mixed_load_own_factors(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
+                                 MlirValue buffer) {
+  MlirValue lane = moe__and(&s->kernel.builder, self->lane, QUAD - 1);
+  for (int i = 0; i < moe__mixed_own_factors(s); i++)
+    load_factors(s, self, buffer, (moe__mixed_number_t){lane, QUAD * i}, s->own_factors[i]);
+}
+
+/* The factors of group `number` of a stage. */
+static void share_factors(moe__mixed_mm_t *s, int number, MlirValue out[2]) {
+  for (int h = 0; h < 2; h++)
+    out[h] = moe__shuffle_among(&s->kernel.builder, s->own_factors[number / QUAD][h], number % QUAD,
+                                QUAD);
+}
+
+void moe__mixed_load_factors(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
+                             MlirValue buffer, int number, MlirValue out[2]) {
+  if (moe__mixed_own_factors(s))
+    share_factors(s, number, out);
+  else
+    load_factors(s, self, buffer, (moe__mixed_number_t){.constant = number}, out);
 }
 
 /* Scales beyond these, of fp32, are multiplied by others, so that neither their factors nor what is

@@ -18,13 +18,13 @@
 #define HALVES 2                               /* of a chunk; an ldmatrix takes one of 8 tokens */
 #define MATRIX_WORDS 4                         /* of a lane */
 
-/* What a lane has of a chunk's tokens: for each 8 of them, two words for each step. */
-typedef MlirValue tokens_t[MAX_BLOCKS][HALVES * MATRIX_WORDS];
-
 /* Chunks that a warp has of a stage. */
 static int warp_chunks(const moe__mixed_schedule_t *schedule) {
   return schedule->depth / MOE_WEIGHT_COLUMNS / schedule->slices;
 }
+
+/* What a lane has of a chunk's tokens: for each 8 of them, two words for each step. */
+typedef MlirValue tokens_t[MAX_BLOCKS][HALVES * MATRIX_WORDS];
 
 int moe__mixed_panel_registers(const moe__mixed_schedule_t *schedule) {
   int direct = schedule->direct ? warp_chunks(schedule) * MOE__MIXED_STEPS : 0;
@@ -201,7 +201,13 @@ static void multiply_stage(moe__mixed_mm_t *s, const moe__mixed_position_t *self
     if (!mlirValueIsNull(next))
       ahead[i] = load_ahead(s, direct, next, i);
   }
-  moe__mixed_release(s, self, cursor);
+  if (mlirValueIsNull(s->goes_on)) {
+    moe__mixed_release(s, self, cursor);
+    return;
+  }
+  MOE__IF (b, s->goes_on) {
+    moe__mixed_release(s, self, cursor);
+  }
 }
 
 void moe__mixed_multiply_panel(moe__mixed_mm_t *s, const moe__mixed_position_t *self,

@@ -16,9 +16,12 @@ typedef struct packed_chunk_t {
   MlirValue of_rows[2 * MOE__MIXED_STEPS]; /* of FP8 weights */
 } packed_chunk_t;
 
+/* With the first chunk of a stage what its scales are as factors, too. */
 static packed_chunk_t load_chunk(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
                                  MlirValue buffer, int index) {
   packed_chunk_t out = {{NULL}, {{NULL}}};
+  if (index == 0)
+    moe__mixed_load_own_factors(s, self, buffer);
   if (s->format == MOE__WEIGHT_E4M3)
     moe__mixed_load_fp8(s, self, buffer, index, out.of_rows);
   else
@@ -108,13 +111,13 @@ void moe__mixed_sum_scaled_behind(moe__mixed_mm_t *s, const moe__mixed_position_
     }
     packed_chunk_t packed;
     int index = is_last ? 0 : c + 1;
+    if (is_last && has_next)
+      moe__mixed_next_row_scale(s);
     if (follows)
       packed = load_chunk(s, self, next, index);
     moe__wgmma_wait_through(b, 0, 1, &products, moe__mixed_piece_words(s), first);
     if (is_last)
       moe__mixed_release(s, self, cursor);
-    if (is_last && has_next)
-      moe__mixed_next_row_scale(s);
     if (follows)
       convert_chunk(s, self, next, index, &packed, first);
   }

@@ -37,24 +37,20 @@ typedef struct halves_t {
 static const halves_t BF16 = {0x4300, {0, 0}, {0x3F80, 0x3F80}, {0xC300, 0xC300}, 6, 0x7E80};
 static const halves_t F16 = {0x6400, {0, 4}, {0x3C00, 0x2C00}, {0xE400, 0xD400}, 9, 0x7400};
 
+/* Subnormal numbers of bf16 and those of the next exponent are the integers up to 255 times 2^-133,
+ * so that nibbles of the second row stand at bits 4 to 7. The factors are 2^126 and 2^122: the
+ * numbers are 2^-7 of the integers. */
+static const halves_t SUBNORMAL = {.magic = 0, .at = {0, 4}, .factor = {0x7E80, 0x7C80}};
+
 static const halves_t *halves_of(const moe__mixed_mm_t *s) {
+  if (s->schedule.subnormal)
+    return &SUBNORMAL;
   return mlirTypeIsABF16(s->x_type) ? &BF16 : &F16;
 }
 
 /* What an integer's bits are more than its value. */
 static int excess_of(const moe__mixed_mm_t *s) {
   return s->format == MOE__WEIGHT_UI4 ? 0 : EXCESS;
-}
-
-void moe__mixed_subtrahends(moe__mixed_mm_t *s, const MlirValue *zeros, MlirValue out[2]) {
-  moe__builder_t *b = &s->kernel.builder;
-  const halves_t *halves = halves_of(s);
-  for (int row = 0; row < 2; row++) {
-    int at = halves->at[row];
-    out[row] = moe__i32(b, TWICE(halves->minus[row] | excess_of(s) << at));
-    if (zeros)
-      out[row] = moe__or(b, out[row], moe__mul(b, zeros[row], 0x10001 << at));
-  }
 }
 
 /* x * y + z of the halves of words. */
@@ -69,6 +65,25 @@ static MlirValue fma_halves(moe__mixed_mm_t *s, MlirValue x, MlirValue y, MlirVa
 /* x * y: -0 more changes nothing. */
 static MlirValue multiply_halves(moe__mixed_mm_t *s, MlirValue x, MlirValue y) {
   return fma_halves(s, x, y, moe__i32(&s->kernel.builder, TWICE(0x8000)));
+}
+
+void moe__mixed_subtrahends(moe__mixed_mm_t *s, const MlirValue *zeros, MlirValue out[2]) {
+  moe__builder_t *b = &s->kernel.builder;
+  const halves_t *halves = halves_of(s);
+  for (int row = 0; row < 2; row++) {
+    int at = halves->at[row];
+    if (s->schedule.subnormal) { /* the same for both rows: -8 / 128, or of a zero point */
+      MlirValue bits = zeros ? moe__or(b, moe__mul(b, zeros[row], 0x10001), TWICE(0x8000))
+                             : moe__i32(b, TWICE(0xBD80));
+      out[row] = zeros ? multiply_halves(s, bits, moe__i32(b, TWICE(halves->factor[0]))) : bits;
+      if (!zeros && !excess_of(s))
+        out[row] = moe__i32(b, TWICE(0x8000));
+      continue;
+    }
+    out[row] = moe__i32(b, TWICE(halves->minus[row] | excess_of(s) << at));
+    if (zeros)
+      out[row] = moe__or(b, out[row], moe__mul(b, zeros[row], 0x10001 << at));
+  }
 }
 
 static MlirValue shift_right(moe__builder_t *b, MlirValue x, int bits) {
@@ -225,4 +240,10 @@ void moe__mixed_convert(moe__mixed_mm_t *s, MlirValue word, const MlirValue subt
   for (int row = 0; row < 2; row++)
     factors[row] = moe__i32(&s->kernel.builder, TWICE(halves_of(s)->factor[row]));
   convert_integers(s, word, factors, subtrahends, out);
+}
+
+void moe__mixed_end_sums(moe__mixed_mm_t *s, moe__mixed_fragment_t sums) {
+  moe__builder_t *b = &s->kernel.builder;
+  for (int i = 0; s->schedule.subnormal && i < s->n / 2; i++)
+    sums[i] = moe__fmul(b, sums[i], moe__f32(b, 128.0F));
 }
