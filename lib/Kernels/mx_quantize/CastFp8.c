@@ -296,106 +296,76 @@ static void add_parameters(cast_t *s, MlirOperation op) {
 /* ---- Schedules ---- */
 
 static const moe__cast_schedule_t ROWS_BF16[] = {
-    {.tile_n = 32, .tile_k = 512, .output_stages = 2, .persistent = 1},
-    {.tile_n = 32,
-     .tile_k = 1024,
-     .output_stages = 2,
-     .warps = 16,
-     .ctas_per_sm = 1,
-     .persistent = 1},
-    {.tile_n = 64, .tile_k = 256, .output_stages = 2, .persistent = 1},
-    {.tile_n = 32,
-     .tile_k = 256,
-     .output_stages = 2,
-     .warps = 4,
-     .ctas_per_sm = 3,
-     .persistent = 1},
-    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .persistent = 1},
+    {.tile_n = 32, .tile_k = 512, .output_stages = 2},
+    {.tile_n = 32, .tile_k = 1024, .output_stages = 2, .warps = 16, .ctas_per_sm = 1},
+    {.tile_n = 64, .tile_k = 256, .output_stages = 2},
+    {.tile_n = 32, .tile_k = 256, .output_stages = 2, .warps = 4, .ctas_per_sm = 3},
+    {.tile_n = 128, .tile_k = 128, .output_stages = 2},
 };
 static const moe__cast_schedule_t ROWS_F32[] = {
-    {.tile_n = 32, .tile_k = 256, .output_stages = 2, .persistent = 1},
-    {.tile_n = 64, .tile_k = 128, .output_stages = 2, .persistent = 1},
-    {.tile_n = 64,
-     .tile_k = 128,
-     .stages = 5,
-     .output_stages = 2,
-     .ctas_per_sm = 1,
-     .persistent = 1},
-    {.tile_n = 32, .tile_k = 128, .stages = 4, .output_stages = 2, .warps = 4, .persistent = 1},
-    {.tile_n = 128, .tile_k = 64, .output_stages = 2, .persistent = 1},
+    {.tile_n = 32, .tile_k = 256, .output_stages = 2},
+    {.tile_n = 64, .tile_k = 128, .output_stages = 2},
+    {.tile_n = 64, .tile_k = 128, .stages = 5, .output_stages = 2, .ctas_per_sm = 1},
+    {.tile_n = 32, .tile_k = 128, .stages = 4, .output_stages = 2, .warps = 4},
+    {.tile_n = 128, .tile_k = 64, .output_stages = 2},
 };
 static const moe__cast_schedule_t COLUMNS_BF16[] = {
-    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .band = 1024, .persistent = 1},
-    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .band = 64, .persistent = 1},
-    {.tile_n = 128, .tile_k = 128, .stages = 5, .ctas_per_sm = 1, .band = 1024, .persistent = 1},
-    {.tile_n = 256, .tile_k = 64, .output_stages = 2, .band = 1024, .persistent = 1},
-    {.tile_n = 256, .tile_k = 128, .warps = 16, .ctas_per_sm = 1, .band = 1024, .persistent = 1},
+    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .band = 1024},
+    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .band = 64},
+    {.tile_n = 128, .tile_k = 128, .stages = 5, .ctas_per_sm = 1, .band = 1024},
+    {.tile_n = 256, .tile_k = 64, .output_stages = 2, .band = 1024},
+    {.tile_n = 256, .tile_k = 128, .warps = 16, .ctas_per_sm = 1, .band = 1024},
 };
 static const moe__cast_schedule_t COLUMNS_F32[] = {
-    {.tile_n = 128, .tile_k = 64, .output_stages = 2, .band = 1024, .persistent = 1},
-    {.tile_n = 128, .tile_k = 64, .output_stages = 2, .band = 64, .persistent = 1},
-    {.tile_n = 128,
-     .tile_k = 64,
-     .stages = 5,
-     .output_stages = 2,
-     .ctas_per_sm = 1,
-     .band = 1024,
-     .persistent = 1},
-    {.tile_n = 256, .tile_k = 32, .output_stages = 2, .band = 1024, .persistent = 1},
-    {.tile_n = 128,
-     .tile_k = 128,
-     .output_stages = 2,
-     .warps = 16,
-     .ctas_per_sm = 1,
-     .band = 1024,
-     .persistent = 1},
+    {.tile_n = 128, .tile_k = 64, .output_stages = 2, .band = 1024},
+    {.tile_n = 128, .tile_k = 64, .output_stages = 2, .band = 64},
+    {.tile_n = 128, .tile_k = 64, .stages = 5, .output_stages = 2, .ctas_per_sm = 1, .band = 1024},
+    {.tile_n = 256, .tile_k = 32, .output_stages = 2, .band = 1024},
+    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .warps = 16, .ctas_per_sm = 1, .band = 1024},
 };
 static const moe__cast_schedule_t WEIGHTS_BOTH_BF16[] = {
     {.tile_n = 128, .tile_k = 128, .stages = 1, .warps = 4, .ctas_per_sm = 4},
     {.tile_n = 128, .tile_k = 128, .stages = 1, .ctas_per_sm = 3},
-    {.tile_n = 128, .tile_k = 128, .persistent = 1},
+    {.tile_n = 128, .tile_k = 128},
 };
 static const moe__cast_schedule_t BOTH_BF16[] = {
-    {.tile_n = 128, .tile_k = 128, .persistent = 1},
-    {.tile_n = 128, .tile_k = 128, .band = 16, .persistent = 1},
-    {.tile_n = 128, .tile_k = 128, .stages = 4, .ctas_per_sm = 1, .band = 16, .persistent = 1},
-    {.tile_n = 128, .tile_k = 64, .stages = 4, .warps = 4, .band = 16, .persistent = 1},
-    {.tile_n = 256, .tile_k = 64, .band = 16, .persistent = 1},
+    {.tile_n = 128, .tile_k = 128, .stages = 1, .ctas_per_sm = 3},
+    {.tile_n = 128, .tile_k = 128},
+    {.tile_n = 128, .tile_k = 128, .band = 16},
+    {.tile_n = 128, .tile_k = 128, .stages = 4, .ctas_per_sm = 1, .band = 16},
+    {.tile_n = 128, .tile_k = 64, .stages = 4, .warps = 4, .band = 16},
+    {.tile_n = 256, .tile_k = 64, .band = 16},
 };
 static const moe__cast_schedule_t BOTH_F32[] = {
-    {.tile_n = 128, .tile_k = 128, .warps = 16, .ctas_per_sm = 1, .persistent = 1},
-    {.tile_n = 128, .tile_k = 128, .warps = 16, .ctas_per_sm = 1, .band = 16, .persistent = 1},
-    {.tile_n = 128, .tile_k = 64, .band = 16, .persistent = 1},
-    {.tile_n = 128, .tile_k = 64, .stages = 5, .ctas_per_sm = 1, .band = 16, .persistent = 1},
-    {.tile_n = 128, .tile_k = 32, .stages = 4, .warps = 4, .band = 16, .persistent = 1},
+    {.tile_n = 128, .tile_k = 128, .warps = 16, .ctas_per_sm = 1},
+    {.tile_n = 128, .tile_k = 128, .warps = 16, .ctas_per_sm = 1, .band = 16},
+    {.tile_n = 128, .tile_k = 64, .band = 16},
+    {.tile_n = 128, .tile_k = 64, .stages = 5, .ctas_per_sm = 1, .band = 16},
+    {.tile_n = 128, .tile_k = 32, .stages = 4, .warps = 4, .band = 16},
 };
 
 /* Where groups are aligned a tile has 128 rows. */
 static const moe__cast_schedule_t ALIGNED_BF16[] = {
-    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .band = 1024, .persistent = 1},
-    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .band = 64, .persistent = 1},
-    {.tile_n = 128, .tile_k = 128, .stages = 5, .ctas_per_sm = 1, .band = 1024, .persistent = 1},
+    {.tile_n = 128, .tile_k = 128, .stages = 1, .warps = 4, .ctas_per_sm = 4, .band = 1024},
+    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .band = 1024},
+    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .band = 64},
+    {.tile_n = 128, .tile_k = 128, .stages = 5, .ctas_per_sm = 1, .band = 1024},
 };
 static const moe__cast_schedule_t ALIGNED_F32[] = {
-    {.tile_n = 128, .tile_k = 64, .output_stages = 2, .band = 1024, .persistent = 1},
-    {.tile_n = 128, .tile_k = 64, .output_stages = 2, .band = 64, .persistent = 1},
-    {.tile_n = 128,
-     .tile_k = 64,
-     .stages = 5,
-     .output_stages = 2,
-     .ctas_per_sm = 1,
-     .band = 1024,
-     .persistent = 1},
+    {.tile_n = 128, .tile_k = 64, .output_stages = 2, .band = 1024},
+    {.tile_n = 128, .tile_k = 64, .output_stages = 2, .band = 64},
+    {.tile_n = 128, .tile_k = 64, .stages = 5, .output_stages = 2, .ctas_per_sm = 1, .band = 1024},
 };
 static const moe__cast_schedule_t ALIGNED_BOTH_BF16[] = {
-    {.tile_n = 128, .tile_k = 128, .persistent = 1},
-    {.tile_n = 128, .tile_k = 128, .band = 16, .persistent = 1},
-    {.tile_n = 128, .tile_k = 128, .stages = 4, .ctas_per_sm = 1, .band = 16, .persistent = 1},
+    {.tile_n = 128, .tile_k = 128, .stages = 1, .warps = 4, .ctas_per_sm = 4},
+    {.tile_n = 128, .tile_k = 128},
+    {.tile_n = 128, .tile_k = 128, .band = 16},
+    {.tile_n = 128, .tile_k = 128, .stages = 4, .ctas_per_sm = 1, .band = 16},
 };
 static const moe__cast_schedule_t ALIGNED_BOTH_F32[] = {
-    {.tile_n = 128, .tile_k = 128, .warps = 16, .ctas_per_sm = 1, .persistent = 1},
-    {.tile_n = 128, .tile_k = 128, .warps = 16, .ctas_per_sm = 1, .band = 16, .persistent = 1},
-    {.tile_n = 128, .tile_k = 64, .band = 16, .persistent = 1},
+    {.tile_n = 128, .tile_k = 128, .warps = 16, .ctas_per_sm = 1},
+    {.tile_n = 128, .tile_k = 128, .warps = 16, .ctas_per_sm = 1, .band = 16},
+    {.tile_n = 128, .tile_k = 64, .band = 16},
 };
 
 /* As for MX (QuantizeTiles.c); casting takes less time, and reads factors besides. Where only
@@ -424,8 +394,9 @@ static bool lay_out(MlirOperation op, const void *schedule, void *out) {
   if (!moe__cast_layout(op, s, directions, bytes, max_groups, false, l))
     return false;
   int strips = moe__cast_units(s, bytes);
-  l->cta.registers =
-      !s->persistent ? 64 : (bytes == 2 ? 80 : 56) + (max_groups ? 16 : 0) + 40 * (strips - 1);
+  l->cta.registers = !moe__cast_goes_on(s)
+                         ? 64
+                         : (bytes == 2 ? 80 : 56) + (max_groups ? 16 : 0) + 40 * (strips - 1);
   return true;
 }
 

@@ -30,6 +30,10 @@ int moe__cast_units(const moe__cast_schedule_t *schedule, int element_bytes) {
          schedule->warps;
 }
 
+bool moe__cast_goes_on(const moe__cast_schedule_t *schedule) {
+  return schedule->stages > 1;
+}
+
 int moe__cast_run(const moe__cast_tiles_t *tiles) {
   return tiles->layout.run ? tiles->layout.run : 1;
 }
@@ -96,11 +100,10 @@ static bool check_turns(MlirOperation op, const moe__cast_schedule_t *schedule,
                       "'schedule' has tiles of %d x %d for %d warps; of tokens in groups a thread "
                       "keeps %d words of lines then, and may keep %d",
                       schedule->tile_n, schedule->tile_k, schedule->warps, held, MOE__CAST_HELD);
-  if (by_group && !schedule->persistent)
+  if (by_group && !moe__cast_goes_on(schedule))
     return moe__error(op,
-                      "'schedule.persistent' is 0; it must be 1 where CTAs take segments of tiles");
-  if (!schedule->persistent && schedule->stages != 1)
-    return moe__error(op, "'schedule.stages' is %d; it must be 1 where a CTA takes one tile",
+                      "'schedule.stages' is %d; it must be 2 or more where CTAs take segments "
+                      "of tiles",
                       schedule->stages);
   return by_group || schedule->segment == 1 ||
          moe__error(op,
@@ -116,12 +119,13 @@ bool moe__cast_layout(MlirOperation op, const moe__cast_schedule_t *schedule, co
     return false;
   int32_t elements = schedule->tile_n * schedule->tile_k;
   /* A CTA that ends has nothing to load while it casts. */
-  out->cta.threads = (schedule->warps + schedule->persistent) * MOE__WARP;
+  bool goes_on = moe__cast_goes_on(schedule);
+  out->cta.threads = (schedule->warps + goes_on) * MOE__WARP;
   out->cta.ctas_per_sm = schedule->ctas_per_sm;
   int32_t output_bytes = schedule->output_stages * elements, output = -1;
   for (int direction = 0; direction < 2; direction++)
     if (writes[direction]) {
-      if (output < 0 || schedule->persistent)
+      if (output < 0 || goes_on)
         output = moe__layout_shared(&out->cta, output_bytes, 1024);
       out->outputs[direction] = output;
     }
@@ -130,7 +134,7 @@ bool moe__cast_layout(MlirOperation op, const moe__cast_schedule_t *schedule, co
   moe__layout_t inside = {.shared_bytes = output};
   out->groups = moe__groups_reserve(&inside, max_groups, MOE__GROUPS_IN_TURN);
   out->is_table_in_output =
-      !schedule->persistent && moe__group_align(op) && inside.shared_bytes <= output + output_bytes;
+      !goes_on && moe__group_align(op) && inside.shared_bytes <= output + output_bytes;
   if (!out->is_table_in_output)
     out->groups = moe__groups_reserve(&out->cta, max_groups, MOE__GROUPS_IN_TURN);
   return true;
@@ -276,6 +280,6 @@ const moe__expression_t *moe__cast_tiles_grid(moe__cast_tiles_t *tiles) {
                                : moe__expression_add(record, tiles->tensor_count, columns);
   const moe__expression_t *total =
       moe__expression_mul(record, MOE__EXPRESSIONS(tiles->batches.expression, rows, all_columns));
-  return moe__expression_ctas(record, total, tiles->schedule.persistent,
+  return moe__expression_ctas(record, total, moe__cast_goes_on(&tiles->schedule),
                               tiles->schedule.ctas_per_sm);
 }

@@ -66,7 +66,7 @@ static void load_tiles(moe__cast_tiles_t *tiles) {
   moe__kernel_t *kernel = tiles->kernel;
   moe__builder_t *b = &kernel->builder;
   moe__cursor_t cursor = moe__cursor_start(b);
-  MOE__FOR_OR_ONCE (b, tiles->schedule.persistent, index, kernel->cta, tiles->tiles.total,
+  MOE__FOR_OR_ONCE (b, moe__cast_goes_on(&tiles->schedule), index, kernel->cta, tiles->tiles.total,
                     kernel->cta_count, MOE__CARRY_CURSOR(cursor)) {
     load_run(tiles, index, &cursor);
   }
@@ -222,7 +222,7 @@ static void cast_both_ways(moe__cast_tiles_t *tiles, const moe__cast_t *cast, mo
     find_in_units(tiles, cast, cursor, place);
   for (moe__direction_t direction = MOE__ROWS; direction <= MOE__COLUMNS; direction++) {
     MlirValue output = output_of(tiles, direction, moe__i32(b, 0));
-    if (!tiles->schedule.persistent) { /* both have the same output tile */
+    if (!moe__cast_goes_on(&tiles->schedule)) { /* both have the same output tile */
       moe__cast_wait_until_sent(b, is_sender);
       moe__named_barrier(b, MOE__CAST_BARRIER, tiles->schedule.warps * MOE__WARP);
     }
@@ -275,7 +275,7 @@ static void cast_run(moe__cast_tiles_t *tiles, const moe__cast_t *cast, MlirValu
   }
   if (cast->finish) {
     cast->finish(cast->user, run.batch, run.row, run.column);
-    if (tiles->schedule.persistent)
+    if (moe__cast_goes_on(&tiles->schedule))
       moe__named_barrier(b, MOE__CAST_BARRIER_2, threads);
   }
 }
@@ -333,7 +333,7 @@ static void cast_tiles(moe__cast_tiles_t *tiles, const moe__cast_t *cast) {
   MlirValue is_sender = moe__eq(b, kernel->thread, 0);
   moe__cursor_t cursor = moe__cursor_start(b);
   MlirValue slot = moe__i32(b, 0);
-  MOE__FOR_OR_ONCE (b, tiles->schedule.persistent, index, kernel->cta, tiles->tiles.total,
+  MOE__FOR_OR_ONCE (b, moe__cast_goes_on(&tiles->schedule), index, kernel->cta, tiles->tiles.total,
                     kernel->cta_count, MOE__CARRY_CURSOR(cursor), &slot) {
     cast_run(tiles, cast, index, is_sender, &cursor, &slot);
   }
@@ -345,7 +345,7 @@ static void cast_tiles(moe__cast_tiles_t *tiles, const moe__cast_t *cast) {
 
 /* The first thread of the warp that loads. */
 static int32_t loading_thread(const moe__cast_tiles_t *tiles) {
-  return tiles->schedule.persistent ? tiles->schedule.warps * MOE__WARP : 0;
+  return moe__cast_goes_on(&tiles->schedule) ? tiles->schedule.warps * MOE__WARP : 0;
 }
 
 /* What must be there before the warps go their ways. is_loader: the one thread that loads. */
@@ -364,8 +364,8 @@ static void set_up(moe__cast_tiles_t *tiles, MlirValue is_loader) {
   moe__grid_wait(b);
   if (tiles->grouped) {
     int32_t loader = loading_thread(tiles);
-    MlirValue loads = tiles->schedule.persistent ? moe__ule(b, loader, kernel->thread)
-                                                 : moe__ult(b, kernel->thread, MOE__WARP);
+    MlirValue loads = moe__cast_goes_on(&tiles->schedule) ? moe__ule(b, loader, kernel->thread)
+                                                          : moe__ult(b, kernel->thread, MOE__WARP);
     MOE__IF (b, loads) {
       moe__groups_initialize(&tiles->table, tiles->offs, tiles->n.value,
                              moe__sub(b, kernel->thread, loader), tiles->status);
@@ -405,7 +405,7 @@ void moe__cast_tiles_run(moe__cast_tiles_t *tiles, const moe__cast_t *cast) {
   tiles->row_end = tiles->grouped ? moe__groups_end(&tiles->table) : tiles->n.value;
   if (!in_segments)
     create_tiles(tiles);
-  if (!tiles->schedule.persistent) {
+  if (!moe__cast_goes_on(&tiles->schedule)) {
     MOE__IF (b, is_loader) {
       load_tiles(tiles);
     }

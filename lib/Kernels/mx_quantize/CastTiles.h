@@ -68,6 +68,9 @@ typedef struct moe__cast_layout_t {
 bool moe__cast_layout(MlirOperation op, const moe__cast_schedule_t *schedule, const bool writes[2],
                       int element_bytes, int max_groups, bool by_group, moe__cast_layout_t *out);
 
+/* Whether CTAs take tiles until there are none; else each takes one and ends. */
+bool moe__cast_goes_on(const moe__cast_schedule_t *schedule);
+
 /* How many units of a tile a warp has, in each direction. */
 int moe__cast_units(const moe__cast_schedule_t *schedule, int element_bytes);
 

@@ -9,6 +9,7 @@
 
 #include "lib/Device/Async.h"
 #include "lib/Device/Warp.h"
+#include "lib/Dialect/Shapes.h"
 #include "lib/Kernels/Requirements.h"
 
 #include "mlir-c/BuiltinAttributes.h"
@@ -364,6 +365,16 @@ static bool lay_out(MlirOperation op, const void *schedule, void *out) {
 
 /* ---- The kernel ---- */
 
+#define FEW_ELEMENTS (1 << 25) /* with more it was not timed by itself */
+
+/* Whether what multiplies the tokens is to start meanwhile: with few of them that saves time. */
+static bool has_few_tokens(MlirOperation op) {
+  MlirType x = moe__tensor_type(op, MOE__X);
+  int64_t tokens = moe__static_dimension(x, 0), columns = moe__static_dimension(x, 1);
+  return moe__has_evens_first(op) && mlirShapedTypeGetRank(x) == 2 && tokens >= 0 && columns > 0 &&
+         tokens <= FEW_ELEMENTS / columns;
+}
+
 static bool lower(const moe__lowering_t *lowering) {
   MlirOperation op = lowering->op;
   const moe__dequantize_layout_t *layout = lowering->layout;
@@ -389,6 +400,8 @@ static bool lower(const moe__lowering_t *lowering) {
   add_parameters(&s, op);
   moe__kernel_prologue(kernel);
   moe__kernel_await_launches(kernel);
+  if (has_few_tokens(op))
+    moe__grid_launch_dependents(&kernel->builder);
   if (s.grouped)
     s.groups = moe__groups_create(kernel, &layout->groups, s.groups.count, s.schedule.tile_n,
                                   moe__ceil_div(&kernel->builder, s.k.value, s.schedule.tile_k),

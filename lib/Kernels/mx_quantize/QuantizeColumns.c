@@ -290,63 +290,37 @@ static void add_parameters(columns_t *s, MlirOperation op) {
 /* ---- Schedules ---- */
 
 static const moe__cast_schedule_t COLUMNS_BF16[] = {
-    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .band = 1024, .persistent = 1},
-    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .band = 64, .persistent = 1},
-    {.tile_n = 128,
-     .tile_k = 128,
-     .stages = 5,
-     .output_stages = 2,
-     .ctas_per_sm = 1,
-     .band = 1024,
-     .persistent = 1},
-    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .persistent = 1},
+    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .band = 1024},
+    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .band = 64},
+    {.tile_n = 128, .tile_k = 128, .stages = 5, .output_stages = 2, .ctas_per_sm = 1, .band = 1024},
+    {.tile_n = 128, .tile_k = 128, .output_stages = 2},
 };
 /* The same and others, where a tile may have the scales of more columns. */
 static const moe__cast_schedule_t TOKENS_BF16[] = {
-    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .band = 1024, .persistent = 1},
-    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .band = 64, .persistent = 1},
-    {.tile_n = 128,
-     .tile_k = 128,
-     .stages = 5,
-     .output_stages = 2,
-     .ctas_per_sm = 1,
-     .band = 1024,
-     .persistent = 1},
-    {.tile_n = 128,
-     .tile_k = 256,
-     .output_stages = 2,
-     .warps = 16,
-     .ctas_per_sm = 1,
-     .band = 1024,
-     .persistent = 1},
+    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .band = 1024},
+    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .band = 64},
+    {.tile_n = 128, .tile_k = 128, .stages = 5, .output_stages = 2, .ctas_per_sm = 1, .band = 1024},
+    {.tile_n = 128, .tile_k = 256, .output_stages = 2, .warps = 16, .ctas_per_sm = 1, .band = 1024},
     {.tile_n = 128,
      .tile_k = 64,
      .stages = 3,
      .output_stages = 2,
      .warps = 4,
      .ctas_per_sm = 3,
-     .band = 1024,
-     .persistent = 1},
-    {.tile_n = 128,
-     .tile_k = 64,
-     .output_stages = 1,
-     .warps = 4,
-     .ctas_per_sm = 4,
-     .band = 1024,
-     .persistent = 1},
+     .band = 1024},
+    {.tile_n = 128, .tile_k = 64, .output_stages = 1, .warps = 4, .ctas_per_sm = 4, .band = 1024},
 };
 /* Tokens in groups: two output tiles, of which one has what lies above. */
 static const moe__cast_schedule_t GROUPS_BF16[] = {
-    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .segment = 16, .persistent = 1},
-    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .segment = 8, .persistent = 1},
-    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .segment = 32, .persistent = 1},
+    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .segment = 16},
+    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .segment = 8},
+    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .segment = 32},
     {.tile_n = 128,
      .tile_k = 256,
      .output_stages = 2,
      .warps = 16,
      .ctas_per_sm = 1,
-     .segment = 16,
-     .persistent = 1},
+     .segment = 16},
 };
 static const moe__cast_schedule_t GROUPS_F32[] = {
     {.tile_n = 128,
@@ -354,75 +328,51 @@ static const moe__cast_schedule_t GROUPS_F32[] = {
      .output_stages = 2,
      .warps = 16,
      .ctas_per_sm = 1,
-     .segment = 16,
-     .persistent = 1},
-    {.tile_n = 128,
-     .tile_k = 128,
-     .output_stages = 2,
-     .warps = 16,
-     .ctas_per_sm = 1,
-     .segment = 8,
-     .persistent = 1},
-    {.tile_n = 128, .tile_k = 64, .output_stages = 2, .segment = 16, .persistent = 1},
+     .segment = 16},
+    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .warps = 16, .ctas_per_sm = 1, .segment = 8},
+    {.tile_n = 128, .tile_k = 64, .output_stages = 2, .segment = 16},
 };
 static const moe__cast_schedule_t COLUMNS_F32[] = {
-    {.tile_n = 128,
-     .tile_k = 128,
-     .output_stages = 2,
-     .warps = 16,
-     .ctas_per_sm = 1,
-     .band = 1024,
-     .persistent = 1},
-    {.tile_n = 128,
-     .tile_k = 128,
-     .output_stages = 2,
-     .warps = 16,
-     .ctas_per_sm = 1,
-     .band = 64,
-     .persistent = 1},
-    {.tile_n = 128,
-     .tile_k = 128,
-     .output_stages = 2,
-     .warps = 16,
-     .ctas_per_sm = 1,
-     .persistent = 1},
+    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .warps = 16, .ctas_per_sm = 1, .band = 1024},
+    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .warps = 16, .ctas_per_sm = 1, .band = 64},
+    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .warps = 16, .ctas_per_sm = 1},
 };
 /* Four CTAs that end fill shared memory: 48 KB each. */
 static const moe__cast_schedule_t BOTH_BF16[] = {
     {.tile_n = 128, .tile_k = 128, .stages = 1, .warps = 4, .ctas_per_sm = 4},
     {.tile_n = 128, .tile_k = 128, .stages = 1, .ctas_per_sm = 3},
-    {.tile_n = 128, .tile_k = 128, .persistent = 1},
-    {.tile_n = 128, .tile_k = 128, .band = 16, .persistent = 1},
-    {.tile_n = 128, .tile_k = 128, .band = 1024, .persistent = 1},
-    {.tile_n = 128, .tile_k = 128, .stages = 4, .ctas_per_sm = 1, .band = 16, .persistent = 1},
+    {.tile_n = 128, .tile_k = 128},
+    {.tile_n = 128, .tile_k = 128, .band = 16},
+    {.tile_n = 128, .tile_k = 128, .band = 1024},
+    {.tile_n = 128, .tile_k = 128, .stages = 4, .ctas_per_sm = 1, .band = 16},
 };
 static const moe__cast_schedule_t BOTH_F32[] = {
-    {.tile_n = 128, .tile_k = 128, .warps = 16, .ctas_per_sm = 1, .persistent = 1},
-    {.tile_n = 128, .tile_k = 128, .warps = 16, .ctas_per_sm = 1, .band = 16, .persistent = 1},
-    {.tile_n = 128, .tile_k = 128, .warps = 16, .ctas_per_sm = 1, .band = 1024, .persistent = 1},
+    {.tile_n = 128, .tile_k = 128, .warps = 16, .ctas_per_sm = 1},
+    {.tile_n = 128, .tile_k = 128, .warps = 16, .ctas_per_sm = 1, .band = 16},
+    {.tile_n = 128, .tile_k = 128, .warps = 16, .ctas_per_sm = 1, .band = 1024},
 };
 
 static const moe__cast_schedule_t GROUPS_BOTH_BF16[] = {
-    {.tile_n = 128, .tile_k = 128, .segment = 32, .persistent = 1},
-    {.tile_n = 128, .tile_k = 128, .segment = 16, .persistent = 1},
-    {.tile_n = 128, .tile_k = 128, .segment = 64, .persistent = 1},
+    {.tile_n = 128, .tile_k = 128, .segment = 32},
+    {.tile_n = 128, .tile_k = 128, .segment = 16},
+    {.tile_n = 128, .tile_k = 128, .segment = 64},
 };
 static const moe__cast_schedule_t BOTH_FEW_WARPS[] = {
-    {.tile_n = 128, .tile_k = 128, .ctas_per_sm = 1, .persistent = 1},
-    {.tile_n = 128, .tile_k = 128, .ctas_per_sm = 1, .band = 16, .persistent = 1},
-    {.tile_n = 128, .tile_k = 128, .ctas_per_sm = 1, .band = 1024, .persistent = 1},
+    {.tile_n = 128, .tile_k = 128, .ctas_per_sm = 1},
+    {.tile_n = 128, .tile_k = 128, .ctas_per_sm = 1, .band = 16},
+    {.tile_n = 128, .tile_k = 128, .ctas_per_sm = 1, .band = 1024},
 };
 static const moe__cast_schedule_t GROUPS_BOTH_FEW_WARPS[] = {
-    {.tile_n = 128, .tile_k = 128, .ctas_per_sm = 1, .segment = 16, .persistent = 1},
-    {.tile_n = 128, .tile_k = 128, .ctas_per_sm = 1, .segment = 8, .persistent = 1},
-    {.tile_n = 128, .tile_k = 128, .ctas_per_sm = 1, .segment = 32, .persistent = 1},
+    {.tile_n = 128, .tile_k = 128, .ctas_per_sm = 1, .segment = 16},
+    {.tile_n = 128, .tile_k = 128, .ctas_per_sm = 1, .segment = 8},
+    {.tile_n = 128, .tile_k = 128, .ctas_per_sm = 1, .segment = 32},
 };
 
 /* To sanitize bf16 a thread needs more registers than 9 warps leave it. */
 static const moe__cast_schedule_t GROUPS_BOTH_SANITIZE[] = {
-    {.tile_n = 128, .tile_k = 128, .warps = 4, .ctas_per_sm = 1, .segment = 32, .persistent = 1},
-    {.tile_n = 128, .tile_k = 128, .warps = 4, .ctas_per_sm = 1, .segment = 16, .persistent = 1},
-    {.tile_n = 128, .tile_k = 128, .warps = 4, .ctas_per_sm = 1, .segment = 64, .persistent = 1},
+    {.tile_n = 128, .tile_k = 128, .warps = 4, .ctas_per_sm = 1, .segment = 32},
+    {.tile_n = 128, .tile_k = 128, .warps = 4, .ctas_per_sm = 1, .segment = 16},
+    {.tile_n = 128, .tile_k = 128, .warps = 4, .ctas_per_sm = 1, .segment = 64},
 };
 
 /* Whether a thread needs more registers than there are for 17 warps: to sanitize words in both
@@ -444,11 +394,19 @@ static int registers(MlirOperation op) {
   return takes_registers(op) ? (moe__is_grouped(op) ? 168 : 128) : 96;
 }
 
+static const moe__cast_schedule_t ALIGNED_BF16[] = {
+    {.tile_n = 128, .tile_k = 128, .stages = 1, .warps = 4, .ctas_per_sm = 4, .band = 1024},
+    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .band = 1024},
+    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .band = 64},
+};
+
 /* Where groups are aligned, tiles go out as those of weights do. */
 static moe__candidates_t aligned_candidates(MlirOperation op) {
   if (takes_registers(op))
     return MOE__CANDIDATES(BOTH_FEW_WARPS);
-  return is_dual(op) ? MOE__CAST_CANDIDATES(op, BOTH) : MOE__CAST_CANDIDATES(op, COLUMNS);
+  if (is_dual(op))
+    return MOE__CAST_CANDIDATES(op, BOTH);
+  return moe__cast_reads_bf16(op) ? MOE__CANDIDATES(ALIGNED_BF16) : MOE__CANDIDATES(COLUMNS_F32);
 }
 
 /* As for MX (QuantizeTiles.c). */
@@ -480,7 +438,7 @@ static bool lay_out(MlirOperation op, const void *schedule, void *out) {
   if (is_dual(op) && s->tile_k % MOE_FP8_BLOCK)
     return moe__error(op, "'schedule.tile_k' is %d; it must be a multiple of 128", s->tile_k);
   /* What a CTA of one tile needs at least. */
-  l->cta.registers = s->persistent ? registers(op) : 64;
+  l->cta.registers = moe__cast_goes_on(s) ? registers(op) : 64;
   l->staging = moe__layout_shared(&l->cta, STRIPS * s->tile_k * 4, 16);
   return moe__cast_layout(op, s, (const bool[]){is_dual(op), true}, bytes, max_groups,
                           moe__is_grouped(op), l);

@@ -60,7 +60,8 @@ static bool lay_out(MlirOperation op, const void *schedule, void *out) {
   l->cta.ctas_per_sm = s->ctas_per_sm;
   l->buffers = moe__layout_shared(&l->cta, s->buffer_kb * 1024, 128);
   l->ring = moe__ring_reserve(&l->cta, s->stages, 0);
-  l->partials = moe__layout_shared(&l->cta, 4 * s->warps, 4);
+  /* Whole vectors, as LLVM reads them. */
+  l->partials = moe__layout_shared(&l->cta, (s->warps + 3) / 4 * 16, 16);
   return true;
 }
 

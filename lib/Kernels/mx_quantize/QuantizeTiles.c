@@ -278,93 +278,65 @@ static void add_parameters(quantize_t *s, MlirOperation op) {
 /* ---- Schedules ---- */
 
 static const moe__cast_schedule_t COLUMNS_BF16[] = {
-    {.tile_n = 128, .tile_k = 128, .stages = 3, .output_stages = 1, .band = 1024, .persistent = 1},
-    {.tile_n = 128, .tile_k = 128, .stages = 3, .output_stages = 1, .band = 64, .persistent = 1},
-    {.tile_n = 128,
-     .tile_k = 128,
-     .stages = 5,
-     .output_stages = 2,
-     .ctas_per_sm = 1,
-     .band = 1024,
-     .persistent = 1},
-    {.tile_n = 128, .tile_k = 128, .stages = 2, .output_stages = 2, .band = 1024, .persistent = 1},
-    {.tile_n = 256, .tile_k = 64, .stages = 3, .output_stages = 1, .band = 1024, .persistent = 1},
-    {.tile_n = 256, .tile_k = 128, .warps = 16, .ctas_per_sm = 1, .band = 1024, .persistent = 1},
+    {.tile_n = 128, .tile_k = 128, .stages = 1, .ctas_per_sm = 3, .band = 1024},
+    {.tile_n = 128, .tile_k = 128, .stages = 3, .output_stages = 1, .band = 1024},
+    {.tile_n = 128, .tile_k = 128, .stages = 3, .output_stages = 1, .band = 64},
+    {.tile_n = 128, .tile_k = 128, .stages = 5, .output_stages = 2, .ctas_per_sm = 1, .band = 1024},
+    {.tile_n = 128, .tile_k = 128, .stages = 2, .output_stages = 2, .band = 1024},
+    {.tile_n = 256, .tile_k = 64, .stages = 3, .output_stages = 1, .band = 1024},
+    {.tile_n = 256, .tile_k = 128, .warps = 16, .ctas_per_sm = 1, .band = 1024},
 };
 /* A tile that begins with its group has 128 rows; of two output tiles one has what lies above. */
 static const moe__cast_schedule_t TOKENS_BF16[] = {
-    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .segment = 16, .persistent = 1},
-    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .segment = 8, .persistent = 1},
-    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .segment = 32, .persistent = 1},
+    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .segment = 16},
+    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .segment = 8},
+    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .segment = 32},
 };
 static const moe__cast_schedule_t TOKENS_F32[] = {
-    {.tile_n = 128, .tile_k = 64, .output_stages = 2, .segment = 16, .persistent = 1},
-    {.tile_n = 128, .tile_k = 64, .output_stages = 2, .segment = 8, .persistent = 1},
-    {.tile_n = 128, .tile_k = 64, .output_stages = 2, .segment = 32, .persistent = 1},
+    {.tile_n = 128, .tile_k = 64, .output_stages = 2, .segment = 16},
+    {.tile_n = 128, .tile_k = 64, .output_stages = 2, .segment = 8},
+    {.tile_n = 128, .tile_k = 64, .output_stages = 2, .segment = 32},
 };
 /* The same where groups are aligned, and tiles go out as those of weights do. */
 static const moe__cast_schedule_t ALIGNED_BF16[] = {
-    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .band = 1024, .persistent = 1},
-    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .band = 64, .persistent = 1},
-    {.tile_n = 128,
-     .tile_k = 128,
-     .stages = 5,
-     .output_stages = 2,
-     .ctas_per_sm = 1,
-     .band = 1024,
-     .persistent = 1},
+    {.tile_n = 128, .tile_k = 128, .stages = 1, .warps = 4, .ctas_per_sm = 4, .band = 1024},
+    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .band = 1024},
+    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .band = 64},
+    {.tile_n = 128, .tile_k = 128, .stages = 5, .output_stages = 2, .ctas_per_sm = 1, .band = 1024},
 };
 static const moe__cast_schedule_t ALIGNED_F32[] = {
-    {.tile_n = 128, .tile_k = 64, .output_stages = 2, .band = 1024, .persistent = 1},
-    {.tile_n = 128, .tile_k = 64, .output_stages = 2, .band = 64, .persistent = 1},
-    {.tile_n = 128,
-     .tile_k = 64,
-     .stages = 5,
-     .output_stages = 2,
-     .ctas_per_sm = 1,
-     .band = 1024,
-     .persistent = 1},
+    {.tile_n = 128, .tile_k = 64, .output_stages = 2, .band = 1024},
+    {.tile_n = 128, .tile_k = 64, .output_stages = 2, .band = 64},
+    {.tile_n = 128, .tile_k = 64, .stages = 5, .output_stages = 2, .ctas_per_sm = 1, .band = 1024},
 };
 static const moe__cast_schedule_t COLUMNS_F32[] = {
-    {.tile_n = 128, .tile_k = 64, .stages = 2, .output_stages = 2, .band = 1024, .persistent = 1},
-    {.tile_n = 128, .tile_k = 64, .stages = 2, .output_stages = 2, .band = 64, .persistent = 1},
-    {.tile_n = 128,
-     .tile_k = 64,
-     .stages = 5,
-     .output_stages = 2,
-     .ctas_per_sm = 1,
-     .band = 1024,
-     .persistent = 1},
-    {.tile_n = 128, .tile_k = 64, .stages = 3, .output_stages = 1, .band = 1024, .persistent = 1},
-    {.tile_n = 256, .tile_k = 32, .stages = 2, .output_stages = 2, .band = 1024, .persistent = 1},
-    {.tile_n = 128,
-     .tile_k = 128,
-     .output_stages = 2,
-     .warps = 16,
-     .ctas_per_sm = 1,
-     .band = 1024,
-     .persistent = 1},
+    {.tile_n = 128, .tile_k = 64, .stages = 2, .output_stages = 2, .band = 1024},
+    {.tile_n = 128, .tile_k = 64, .stages = 2, .output_stages = 2, .band = 64},
+    {.tile_n = 128, .tile_k = 64, .stages = 5, .output_stages = 2, .ctas_per_sm = 1, .band = 1024},
+    {.tile_n = 128, .tile_k = 64, .stages = 3, .output_stages = 1, .band = 1024},
+    {.tile_n = 256, .tile_k = 32, .stages = 2, .output_stages = 2, .band = 1024},
+    {.tile_n = 128, .tile_k = 128, .output_stages = 2, .warps = 16, .ctas_per_sm = 1, .band = 1024},
 };
 static const moe__cast_schedule_t BOTH_BF16[] = {
-    {.tile_n = 128, .tile_k = 256, .warps = 16, .ctas_per_sm = 1, .persistent = 1},
-    {.tile_n = 128, .tile_k = 256, .warps = 16, .ctas_per_sm = 1, .band = 16, .persistent = 1},
-    {.tile_n = 128, .tile_k = 128, .persistent = 1},
-    {.tile_n = 128, .tile_k = 128, .stages = 4, .ctas_per_sm = 1, .persistent = 1},
-    {.tile_n = 256, .tile_k = 64, .band = 16, .persistent = 1},
-    {.tile_n = 256, .tile_k = 128, .warps = 16, .ctas_per_sm = 1, .band = 16, .persistent = 1},
+    {.tile_n = 128, .tile_k = 256, .warps = 16, .ctas_per_sm = 1},
+    {.tile_n = 128, .tile_k = 256, .warps = 16, .ctas_per_sm = 1, .band = 16},
+    {.tile_n = 128, .tile_k = 128},
+    {.tile_n = 128, .tile_k = 128, .stages = 4, .ctas_per_sm = 1},
+    {.tile_n = 256, .tile_k = 64, .band = 16},
+    {.tile_n = 256, .tile_k = 128, .warps = 16, .ctas_per_sm = 1, .band = 16},
 };
 static const moe__cast_schedule_t BOTH_F32[] = {
-    {.tile_n = 128, .tile_k = 128, .warps = 16, .ctas_per_sm = 1, .persistent = 1},
-    {.tile_n = 128, .tile_k = 128, .warps = 16, .ctas_per_sm = 1, .band = 16, .persistent = 1},
-    {.tile_n = 128, .tile_k = 64, .band = 16, .persistent = 1},
-    {.tile_n = 128, .tile_k = 64, .stages = 5, .ctas_per_sm = 1, .band = 16, .persistent = 1},
-    {.tile_n = 128, .tile_k = 32, .stages = 4, .warps = 4, .band = 16, .persistent = 1},
+    {.tile_n = 128, .tile_k = 128, .warps = 16, .ctas_per_sm = 1},
+    {.tile_n = 128, .tile_k = 128, .warps = 16, .ctas_per_sm = 1, .band = 16},
+    {.tile_n = 128, .tile_k = 64, .band = 16},
+    {.tile_n = 128, .tile_k = 64, .stages = 5, .ctas_per_sm = 1, .band = 16},
+    {.tile_n = 128, .tile_k = 32, .stages = 4, .warps = 4, .band = 16},
 };
 
-/* Two persistent CTAs per multiprocessor, so that one quantizes while the other waits, with 64
- * or 96 KB each in flight. Tiles are ordered down the columns of q in bands of 1024 where
- * columns are written: a wave of CTAs then writes long runs of q, and fills each DRAM page that
- * it opens. */
+/* CTAs that end, three or four on a multiprocessor, so that one quantizes while others wait; or
+ * two persistent ones, with 64 or 96 KB each in flight. Tiles are ordered down the columns of q in
+ * bands of 1024 where columns are written: a wave of CTAs then writes long runs of q, and fills
+ * each DRAM page that it opens. */
 static moe__candidates_t candidates(MlirOperation op) {
   if (moe__is_grouped(op))
     return moe__group_align(op) ? MOE__CAST_CANDIDATES(op, ALIGNED)
@@ -379,10 +351,10 @@ static bool lay_out(MlirOperation op, const void *schedule, void *out) {
   if (moe__is_grouped(op) && s->tile_n != MOE__CAST_GROUP_ROWS)
     return moe__error(op, "'schedule.tile_n' is %d; it must be %d where tokens are in groups",
                       s->tile_n, MOE__CAST_GROUP_ROWS);
-  l->cta.registers = moe__is_grouped(op) && s->persistent ? 96 : 64;
+  l->cta.registers = moe__is_grouped(op) && moe__cast_goes_on(s) ? 96 : 64;
   if (is_dual(op)) {
     l->staging = moe__layout_shared(&l->cta, s->tile_n * RUN_SCALES, 16);
-    l->run = s->persistent ? RUN_SCALES * MOE_MX_BLOCK / s->tile_k : 1;
+    l->run = moe__cast_goes_on(s) ? RUN_SCALES * MOE_MX_BLOCK / s->tile_k : 1;
   }
   return moe__cast_layout(op, s, (const bool[]){is_dual(op), true}, bytes, moe__max_groups(op),
                           moe__is_grouped(op), l);

@@ -43,19 +43,19 @@ typedef struct moe__round_schedule_t {
   X(T, tile_k, 32, 1024, 128,                                                                      \
     "columns of a tile, a multiple of 64 (bf16) or 32 (f32); at most 256 where a result is "       \
     "column-major")                                                                                \
-  X(T, stages, 1, 8, 2, "tiles in flight into shared memory")                                      \
+  X(T, stages, 1, 8, 2,                                                                            \
+    "tiles in flight into shared memory; 1: a CTA takes one tile, which its first warp loads, "    \
+    "and ends; else CTAs take tiles until there are none")                                         \
   X(T, output_stages, 1, 2, 1,                                                                     \
     "tiles in flight out of it; 1 where there are two results of one x, which take turns")         \
   X(T, warps, 1, 16, 8,                                                                            \
-    "warps that quantize, and one more loads where CTAs go on; divides the tile's strips of 32 "   \
-    "rows and 128 bytes")                                                                          \
+    "warps that quantize, and one more loads where stages are several; divides the tile's strips " \
+    "of 32 rows and 128 bytes")                                                                    \
   X(T, ctas_per_sm, 1, 8, 2, "CTAs that share a multiprocessor")                                   \
   X(T, band, 1, 4096, 1, "rows of tiles that are worked off together; unused where segments are")  \
   X(T, segment, 1, 64, 1,                                                                          \
     "tiles below one another, about, that a CTA takes one after the other, where blocks of "       \
-    "tokens are counted from the start of a group; else 1, and where groups are aligned")          \
-  X(T, persistent, 0, 1, 0,                                                                        \
-    "1: CTAs take tiles until there are none; 0: each takes one, which its first warp loads")
+    "tokens are counted from the start of a group; else 1, and where groups are aligned")
 
 typedef struct moe__cast_schedule_t {
   MOE__CAST_SCHEDULE(MOE__SCHEDULE_MEMBER, )

@@ -135,22 +135,11 @@ func.func @dual_tiles(%x: tensor<2x128x256xbf16>) {
 
 // -----
 
-#col_major = affine_map<(e, n, k) -> (e, k, n)>
-func.func @stages_of_one_tile(%x: tensor<2x128x256xbf16>) {
-  // expected-error@below {{'schedule.stages' is 2; it must be 1 where a CTA takes one tile}}
-  %q, %s = "mx_quantize.quantize_fp8"(%x) {granularity = "128x128", axis = 1 : i64, pow2 = true, sanitize = false,
-      schedule = {stages = 2, persistent = 0}}
-      : (tensor<2x128x256xbf16>) -> (tensor<2x128x256xf8E4M3FN, #col_major>, tensor<2x1x2xf32>)
-  return
-}
-
-// -----
-
 #col_major = affine_map<(m, k) -> (k, m)>
 func.func @segments_that_end(%x: tensor<128x256xbf16>, %offs: tensor<4xi32>) {
-  // expected-error@below {{'schedule.persistent' is 0; it must be 1 where CTAs take segments of tiles}}
+  // expected-error@below {{'schedule.stages' is 1; it must be 2 or more where CTAs take segments of tiles}}
   %q, %s = "mx_quantize.quantize_fp8"(%x, %offs) {granularity = "1x128", axis = 0 : i64, pow2 = true, sanitize = false,
-      schedule = {stages = 1, persistent = 0}}
+      schedule = {stages = 1}}
       : (tensor<128x256xbf16>, tensor<4xi32>) -> (tensor<128x256xf8E4M3FN, #col_major>, tensor<5x256xf32>)
   return
 }
