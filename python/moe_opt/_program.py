@@ -72,13 +72,13 @@ class Function:
 
         return f"<moe_opt.Function {self.name}({text(self.arguments)}) -> ({text(self.results)})>"
 
-    def __call__(self, *arguments: Any, out: Optional[Sequence[Any]] = None, stream: Any = None) -> Any:
+    def __call__(self, *arguments: Any, out: Any = None, stream: Any = None) -> Any:
         """Runs the function.
 
         arguments: a tensor for each of `self.arguments`, numpy arrays or anything with `__dlpack__`, all on one device. Memory is compact in
             the order of the signature. Eight-bit floats may be uint8, and bf16 of numpy may be uint16, the bits.
-        out: a tensor for each of `self.results`, to write into; otherwise they are made by the framework of the first argument, which must be
-            numpy, torch or cupy.
+        out: a tensor for each of `self.results`, to write into, or the tensor of the only one; otherwise they are made by the framework of the
+            first argument, which must be numpy, torch or cupy.
         stream: a CUDA stream, its address or an object with `__cuda_stream__`; otherwise the current one of torch or cupy, else the
             default stream.
 
@@ -94,6 +94,8 @@ class Function:
         if address is None:
             address = 0 if stream is None else _stream_address(stream)
         views = [self._view(array, info, "argument", False, None if known else address) for array, info in zip(arguments, self.arguments)]
+        if hasattr(out, "__dlpack_device__"):
+            out = (out,)
         if out is None:
             out = self._allocate(arguments[0], views)
         elif len(out) != len(self.results):
@@ -161,7 +163,7 @@ class Program:
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *self._functions]
 
-    def __call__(self, *arguments: Any, out: Optional[Sequence[Any]] = None, stream: Any = None) -> Any:
+    def __call__(self, *arguments: Any, out: Any = None, stream: Any = None) -> Any:
         """The only function of the program; NotFound where it has several."""
         if len(self._functions) != 1:
             raise NotFound(f"the program has several functions, name one: {', '.join(self._functions)}")

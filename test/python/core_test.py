@@ -238,6 +238,7 @@ class Casts(unittest.TestCase):
                 (function,) = moe_opt.load("grouped_mm-fp8_rowwise-inference")
                 out = numpy.full((rows, 32), 7, numpy.uint16)
                 function(tokens, weights[: len(sizes)].swapaxes(1, 2), offs, out=[out])
+                self.assertIs(function(tokens, weights[: len(sizes)].swapaxes(1, 2), offs, out=out), out)  # of one result
                 expected = numpy.full((rows, 32), 7, numpy.uint16)
                 expected[: sum(sizes)] = 0x4300  # 64 times 2
                 self.assertTrue(numpy.array_equal(out, expected))
