@@ -4,7 +4,7 @@ Usage: mutants.py BUNDLE SCRATCH          run all; fails where one is not caught
        mutants.py BUNDLE SCRATCH --table FILE  also write what caught each, as a Markdown table
        mutants.py BUNDLE SCRATCH --rows   run those of the kernel that writes tiles in rows; BUNDLE is of rows.mlir
                                  --stream, --fp8-rows, --fp8-scales, --fp8-pair, --fp8-columns, --fp8-aligned, --fp8-squares   those of the file of this name
-                                 --products, --counted, --by-size, --clusters, --pingpong, --gradients, --blocks, --direct, --token-blocks, --aligned, --rows-aligned, --mx, --mx-tokens, --halves   those of scaled_mm and mm
+                                 --products, --counted, --by-size, --clusters, --pingpong, --gradients, --blocks, --direct, --token-blocks, --aligned, --rows-aligned, --mx, --mx-tokens, --halves, --cluster-halves, --wide   those of scaled_mm and mm
                                  --round   those of round_dual
                                  --order   the order between blocks in two scale_fp8_dual; BUNDLE as of --fp8-scales
                                  --chain   five launches: both operands quantized in two passes each, and the product
@@ -542,6 +542,9 @@ DIRECT_MUTANTS = [
     ("a lane's columns of two parts of a row overlap", ptx(r"(st\.global\.v4\.b32 \s*\[%rd\d+)\+64\]", r"\1+32]", count=0), "races|differ"),
     ("a lane's columns of the first row in the second", ptx(r"(st\.global\.v4\.b32 \s*\[%rd\d+\+64\], \{)(%r\d+), (%r\d+)", r"\1\3, \2"), DIFFERENT),
     ("the second row scaled as the first", ptx(r"\+40992\];", "+40960];", count=0), DIFFERENT),
+    ("a slot waits for more lanes", ptx(r"(mbarrier\.init\.shared\.b64 \s*\[dynamic_shared_memory\+210192\], )%r\d+;", r"{ .reg .b32 N; mov.b32 N, 385; \1N; }"), "deadlock"),
+    ("lanes do not say that they have read a slot", ptx(r"mbarrier\.arrive\.shared\.b64 \s*%rd\d+, \[%rd\d+\+210192\];", count=0), "deadlock"),
+    ("nor one of whose rows they have none", ptx(r"mbarrier\.arrive\.shared\.b64 \s*%rd\d+, \[%rd\d+\+210192\];", which=2), "deadlock"),
 ]
 BLOCK_SHAPES = ["qa=701x272,20x2192", "qb=11x272x400,2x2192x208", "sa=701x3,20x18", "sb=11x3x4,2x18x2", "offs=11,2"]
 
@@ -651,7 +654,7 @@ TOKEN_BLOCK_SHAPES = ["qa=144x1312,16x1616,144x16,112x2096", "qb=1312x208,1616x1
 
 # The same where groups begin at multiples of 128 tokens: four stages of 43008 bytes, with scales from byte 40960 on.
 ALIGNED_PLACE = r"shl\.b32 \s*(%r\d+), (%r\d+), 7;\s*and\.b32 \s*(%r\d+), (%r\d+), -128;\s*add\.s32 \s*(%r\d+), \3, \1;"
-WHOLE_BLOCKS = r"add\.s32 (\s*%r\d+), (%r\d+), 127;(\s*shr\.u32[^;]*, 7;(?:\s*mul\.lo\.s32[^;]*;)?\s*max\.u32)"
+WHOLE_BLOCKS = r"add\.s32 (\s*%r\d+), (%r\d+), 127;(\s*shr\.u32[^;]*, 7;(?:\s*(?:mul\.lo\.s32|shl\.b32)[^;]*;)?\s*max\.u32)"
 ALIGNED_SCALES = r"shr\.u32 (\s*%r\d+), (%r\d+), 7;(\s*add\.s64 [^;]*, 40960;)"
 ALIGNED_MUTANTS = [
     ("no room between groups", ptx(ALIGNED_PLACE, r"and.b32 \5, \4, -128;"), DIFFERENT),
@@ -731,6 +734,18 @@ HALVES_MUTANTS = [
     ("the second block in the place of the first", ptx(HALVES_LOAD, r"", which=1), "deadlock|fewer bytes"),
 ]
 
+# The same in clusters. An address of shared memory has the CTA's rank in its upper bits, and a descriptor of an MN-major tile must not.
+HALVES_SHARED = r"(cp\.async\.bulk\.tensor\.2d\.shared::cluster\S+multicast::cluster )\[(%rd\d+)\](, \[%rd\d+, \{%r\d+), (%r\d+)(\}[^;]*;)"
+HALVES_CLUSTER_MUTANTS = [
+    ("the rank of the CTA in a descriptor", ptx(r"bfe\.u64( \s*%rd\d+, %rd\d+), 4, 14;", r"shr.u64\1, 4;", count=0), "uninitialized|differ|races"),
+    ("both halves of the tokens are the same", ptx(HALVES_SHARED, r"{ .reg .b32 OFF; mov.u32 OFF, %cluster_ctarank; mad.lo.s32 OFF, OFF, -32, \4; \1[\2]\3, OFF\5 }", count=0),
+     DIFFERENT),
+    ("both halves of the tokens in one place", ptx(HALVES_SHARED, r"{ .reg .b32 OFF; .reg .b64 AT; mov.u32 OFF, %cluster_ctarank; mul.wide.s32 AT, OFF, -4096; "
+                                                   r"add.s64 AT, \2, AT; \1[AT]\3, \4\5 }", count=0), "uninitialized|races"),
+    ("shared columns for the own CTA only", ptx(r"(mov\.b16 \s*%rs\d+), 3;", r"\1, 1;", count=0), "deadlock|differ|uninitialized|more bytes"),
+    ("nothing cleared in the fourth block", ptx(ZEROED, which=3), DIFFERENT),
+]
+
 # Rounding both ways, in groups. Four lanes find the largest magnitude of a row's block, two lanes of each warp those of its columns.
 ROUND_SHAPES = ["x=300x608,45x32", "offs=12,3"]
 ROUND_MUTANTS = [
@@ -744,6 +759,17 @@ ROUND_MUTANTS = [
     ("the least scale as if it were 0", ptx(r"(selp\.b32 \s*%r\d+), 4194304,", r"\1, 0,", count=0), DIFFERENT),
     ("both directions in one result", ptx(r"(ld\.param\.b64 \s*%rd\d+, \[\w+_param_)4\];", r"\g<1>3];"), "differ|races|uninitialized|written by"),
     ("the table of groups read before it is there", ptx(r"bar\.sync \s*0;"), "races|uninitialized"),
+]
+
+# Wide tiles of a gradient, which stand behind the others: on four multiprocessors these shapes have them, and 16 columns are left.
+WIDE_SHAPES = ["qa=128x336", "qb=336x784", "sa=3x128", "sb=3x784", "offs=3"]
+WIDE_MUTANTS = [
+    ("every other CTA has the other tiles", ptx(r"and\.pred( \s*%p\d+), %p\d+, %p\d+;", r"{ .reg .b32 ODD; mov.u32 ODD, %ctaid.x; and.b32 ODD, ODD, 1; setp.eq.u32\1, ODD, 1; }"), "differ|races|written by|uninitialized"),
+    ("a box of the columns of other tiles", manifest(*LAUNCH, 12, "box", [128, 128]), "deadlock"),
+    ("the map of other tiles", ptx(r"(mov\.b64 \s*%rd\d+, product_0_param_)12;", r"\g<1>5;"), "deadlock"),
+    ("tiles begin 128 columns apart", ptx(r"(mul\.lo\.s32 \s*%r\d+, %r\d+), 192;", r"\1, 128;", count=0), "differ|races|written by"),
+    ("a stage is shorter than its tiles", ptx(r"(mul\.lo\.s32 \s*%r\d+, %r\d+), 40960;", r"\1, 32768;", count=0), "races|not been waited for|land"),
+    ("a stage more than there are", ptx(r"(setp\.eq\.b32 \s*%p\d+, %r\d+), 5;", r"\1, 6;", count=0), "mbarrier|races|uninitialized|deadlock"),
 ]
 
 PRODUCT_SHAPES = ["qa=700x272", "qb=11x272x336", "sa=700", "sb=11x336", "offs=11"]
@@ -773,7 +799,9 @@ SUITES = {
     "--token-blocks": ([*shapes(TOKEN_BLOCK_SHAPES), "--exact", "--nan-groups", "--groups", "ragged"], TOKEN_BLOCK_MUTANTS),
     # A mutant that counts from below zero multiplies until it comes to the limit; the right kernel takes fewer than 200000 steps.
     "--gradients": ([*shapes(GRADIENT_SHAPES), "--exact", "--nan-groups", "--groups", "edge", "--step-limit", "300000"], GRADIENT_MUTANTS),
+    "--wide": ([*shapes(WIDE_SHAPES), "--exact", "--nan-groups", "--groups", "edge"], WIDE_MUTANTS),
     "--halves": (["--shape", "a=144x1104", "--shape", "b=1104x336", "--shape", "offs=17", "--exact", "--nan-groups", "--groups", "edge"], HALVES_MUTANTS),
+    "--cluster-halves": (["--shape", "a=144x1104", "--shape", "b=1104x336", "--shape", "offs=17", "--exact", "--nan-groups", "--groups", "edge"], HALVES_CLUSTER_MUTANTS),
     "--round": ([*shapes(ROUND_SHAPES), "--groups", "edge", "--edge-blocks"], ROUND_MUTANTS),
     "--fp8-scales": (["--shape", FP8_SCALE_SHAPE, "--shape", FP8_SCALE_SHAPE.replace("x=", "y="), "--edge-blocks"], FP8_SCALE_MUTANTS),
     "--order": (["--shape", FP8_SCALE_SHAPE, "--shape", FP8_SCALE_SHAPE.replace("x=", "y="), "--edge-blocks"], ORDER_MUTANTS),

@@ -104,6 +104,25 @@ DIRECT = [
     ("no fence before a stage is given back", ptx(r"fence\.proxy\.async\.shared::cta;", "")),
     ("no fence before any stage is given back", ptx(r"fence\.proxy\.async\.shared::cta;", "", count=0)),
 ]
+# The same, all stages there at once: they are given back for the next tile alone.
+ALL_STAGES = [
+    ("stages that are not given back", ptx(r"mbarrier\.arrive\.shared\.b64 \s*%rd\d+, \[%rd\d+\];", "", count=0)),
+    ("the last stage that is not given back", ptx(r"mbarrier\.arrive\.shared\.b64 \s*%rd\d+, \[%rd\d+\];", "", which=1)),
+    ("no fence before any stage is given back", ptx(r"fence\.proxy\.async\.shared::cta;", "", count=0)),
+]
+# Integers from subnormal numbers.
+SUBNORMAL = [
+    ("the upper place 16 fold", ptx(rf"mov\.b32 (\s*%r\d+), {signed(0x7C80)};", rf"mov.b32 \1, {signed(0x7E80)};")),
+    ("an excess of 7", ptx(rf"mov\.b32 (\s*%r\d+), {signed(0xBD80)};", rf"mov.b32 \1, {signed(0xBD60)};")),
+    ("a sign at the upper place", placed(0x80, 0)),
+    ("a sign at the lower place", placed(0x8, 0)),
+    ("sums not multiplied by 128", ptx(r"mul\.rn\.f32 (\s*%r\d+, %r\d+), 0f43000000", r"mul.rn.f32 \1, 0f3F800000")),
+]
+# Its zero points.
+SUBNORMAL_ZEROS = [
+    ("zero points of half their size", ptx(rf"mul\.rn\.bf16x2 (\s*%r\d+), (%r\d+), (%r\d+);", r"mul.rn.bf16x2 \1, \2, \3; fma.rn.bf16x2 \1, \1, \1, \1;")),
+    ("zero points of one half of the columns", ptx(r"mul\.lo\.s32 (\s*%r\d+, %r\d+), 65537;", r"mul.lo.s32 \1, 1;", which=0, count=0)),
+]
 # More tiles than multiprocessors.
 TILES = [("sums overwritten before they have been read", ptx(r"bar\.sync \s*1, 64;", "bar.warp.sync -1;", which=1))]
 # E2M1 values in bf16, E8M0 scales.
@@ -182,6 +201,12 @@ FP8_NAN = [
     ("NaN of the lane's own columns", ptx(r"shfl\.sync\.bfly\.b32 (\s*%r\d+), (%r\d+), 2, 31, -1;", r"mov.b32 \1, \2;", 0, 0)),
     ("scales beyond 2^37 that are numbers", ptx(r"min\.u16x2 (\s*%r\d+), (%r\d+), %r\d+;", r"mov.b32 \1, \2;", 0, 0)),
 ]
+# The same, where four lanes divide the scales of a stage.
+FP8_BEHIND = [
+    ("the factor of another group", ptx(r"(shfl\.sync\.idx\.b32 \s*%r\d+, %r\d+, )3, 7199", r"\g<1>2, 7199", 0, 0)),
+    ("the factor of one row for both", ptx(r"(shfl\.sync\.idx\.b32 \s*%r\d+, )(%r\d+)(, 1, 7199[^;]*;\s*shfl\.sync\.idx\.b32 \s*%r\d+, )%r\d+", r"\1\2\3\2", 0, 0)),
+    ("the factors of the first lane's groups for all", ptx(r"(and\.b32 \s*%r\d+, %r\d+, )3;", r"\g<1>0;", 0, 0)),
+]
 # Scales by rows, of which a stage has those of its columns among 16; results through shared memory, the last tokens of a tile 8.
 FP8_ROWS = [
     ("scales of the first columns of 512", ptx(r"(and\.b32 \s*%r\d+, %r\d+, )15;", r"\g<1>0;", which=1, count=0)),
@@ -256,6 +281,8 @@ CASES = [
          schedule="tile_n=8,warpgroups=1,depth=256,stages=2,in_flight=1,scaled_weights=1,long_sums=1"),
     ("weights-fp8", [sys.executable, str(SOURCE), "format=f8E4M3FN", "experts=1", "schedule=tile_n=8,warpgroups=1,depth=256,stages=2,in_flight=1,scaled_weights=1,long_sums=1"],
      ["--one-hot", "--groups", "ragged", *mutants.shapes(["w=3x144x320", "scales=3x144x10", "x=30x320", "offs=3"])], FP8),
+    ("weights-fp8-behind", [sys.executable, str(SOURCE), "format=f8E4M3FN", "experts=1", "schedule=tile_n=8,warpgroups=1,depth=256,stages=2,in_flight=1,behind=1,scaled_weights=1,long_sums=1"],
+     ["--one-hot", "--groups", "ragged", *mutants.shapes(["w=3x144x320", "scales=3x144x10", "x=30x320", "offs=3"])], FP8_BEHIND),
     ("weights-fp8-nan", [sys.executable, str(SOURCE), "format=f8E4M3FN", "out=f32", "schedule=tile_n=8,warpgroups=1,stages=2,in_flight=1,scaled_weights=1"],
      ["--edge-blocks", *mutants.shapes(["w=144x320", "scales=144x10", "x=30x320"])], FP8_NAN),
     ("weights-fp8-rows", [sys.executable, str(SOURCE), "format=f8E4M3FN", "layout=evens_first", "order=rows", "experts=1", "schedule=tile_n=24,warpgroups=1,depth=128,stages=3,in_flight=1,scaled_weights=1,long_sums=1,staged=1"],
@@ -271,6 +298,10 @@ CASES = [
     case("halves", ["x=f16"], HALVES),
     case("panels", [], PANELS, schedule="tile_n=8,panels=3,slices=2,depth=128,stages=2"),
     case("direct", [], DIRECT, schedule="tile_n=8,panels=3,slices=2,direct=1,depth=128,stages=2"),
+    ("weights-all-stages", [sys.executable, str(SOURCE), "k=512", "schedule=tile_n=8,panels=1,slices=2,direct=1,whole=1,depth=128,stages=4,split=1"],
+     ["--exact", *mutants.shapes(["w=17x8x512", "scales=272x8", "x=8x512"])], ALL_STAGES),
+    case("subnormal", [], SUBNORMAL, schedule="tile_n=8,panels=3,slices=2,depth=128,stages=2,subnormal=1"),
+    case("subnormal-zeros", ["format=ui4", "zeros=1"], SUBNORMAL_ZEROS, more=["--shape", "zeros=3x144x5"], schedule="tile_n=8,warpgroups=1,stages=2,split=2,subnormal=1"),
     ("weights-tiles", [sys.executable, str(SOURCE), "schedule=tile_n=8,panels=1,slices=2,depth=128,stages=2"],
      ["--exact", *mutants.shapes(["w=17x2x512", "scales=272x2", "x=70x128"])], TILES),
     ("weights-table", [sys.executable, str(SOURCE), "experts=70", "schedule=tile_n=8,panels=2"],
