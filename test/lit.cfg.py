@@ -23,6 +23,9 @@ config.substitutions.append(("%examples", os.path.join(config.moe_source_dir, "e
 config.substitutions.append(("%source_dir", config.moe_source_dir))
 config.substitutions.append(("%ptxas", config.ptxas))
 config.substitutions.append(("%python", shutil.which("python3") or "python3"))
+# %exits N COMMAND: it ends with this exit code; %limited BYTES COMMAND: its files end there; %interrupted FOLDER COMMAND: by a signal as it writes.
+for name in ["exits", "limited", "interrupted"]:
+    config.substitutions.insert(0, (f"%{name}", f"%python {config.test_source_root}/Inputs/{name}.py"))
 # A test that says FileCheck gets variables that end with their CHECK-LABEL block.
 config.substitutions.append((r"\bFileCheck\b", "FileCheck --enable-var-scope --dump-input-filter=error"))
 

@@ -46,7 +46,7 @@ MORE_SCHEDULES = [
 # should be looked at before this table is changed.
 BUDGET = {"bf16": 128, "f32": 88}
 REGISTERS = 65536
-PRODUCT_FIELDS = ("swap_operands", "tile_n", "stages", "band", "cluster", "pingpong", "beside", "tma_store", "pieces", "warpgroups", "staged", "direct", "rotate")
+PRODUCT_FIELDS = ("swap_operands", "tile_n", "stages", "band", "cluster", "pingpong", "beside", "tma_store", "pieces", "warpgroups", "staged", "direct", "rotate", "wide_stages")
 # By case and how it sums; "blocks": promoted, with scales of blocks.
 PRODUCTS = (*itertools.product(("forward", "gradient", "batched"), ("fast", "promoted")), ("forward", "blocks"), ("batched", "blocks"),
             ("gradient", "blocks"))
@@ -115,7 +115,7 @@ def quantize_counts(x, schedule):
 
 def check_quantize(moe_opt, ptxas, x, schedule):
     field = dict(zip(FIELDS, schedule))
-    threads = (field["warps"] + 1) * 32 * field["ctas_per_sm"]
+    threads = (field["warps"] + (field["stages"] > 1)) * 32 * field["ctas_per_sm"]  # one warp more loads
     limit = min(REGISTERS // threads // 8 * 8, BUDGET[x])
     return check(moe_opt, ptxas, *quantize_source(x, schedule), quantize_counts(x, schedule), limit)
 

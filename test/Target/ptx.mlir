@@ -25,8 +25,8 @@
 // CHECK-NEXT: .param .align 64 .b8 dynamic_0_param_4[128],
 // CHECK-NEXT: .param .u64 {{.*}}dynamic_0_param_5
 // CHECK-NEXT: )
-// CHECK: .reqntid 288
-// CHECK: .minnctapersm 2
+// CHECK: .reqntid 256
+// CHECK: .minnctapersm 3
 // CHECK: {
 //
 // CHECK: mbarrier.init.shared.b64

@@ -95,7 +95,7 @@
 // RECORD-SAME: shared_memory = 114736
 // RECORD-SAME: nvvm.minctasm = 2 : i32, nvvm.reqntid = array<i32: 288>
 func.func @bf16(%w: tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>) {
-  %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil"}
+  %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil", schedule = {stages = 3, ctas_per_sm = 2}}
       : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
   return %q, %s : tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>
 }

@@ -490,13 +490,24 @@ func.func @shared_memory_of_sm(%w: tensor<?x?x?xbf16>) {
 
 // -----
 
+// More threads than a multiprocessor has.
+func.func @threads(%x: tensor<?x?xbf16>) {
+  // expected-error@below {{'schedule' has 2176 threads in 4 CTAs; a multiprocessor has 2048}}
+  %q, %s = "mx_quantize.quantize_fp8"(%x) {granularity = "row", axis = 1 : i64, pow2 = false, sanitize = false,
+      schedule = {ctas_per_sm = 4, buffer_kb = 2}}
+      : (tensor<?x?xbf16>) -> (tensor<?x?xf8E4M3FN>, tensor<?xf32>)
+  return
+}
+
+// -----
+
 // Too many threads for their registers: ptxas would spill.
 #col_major = affine_map<(e, n, k) -> (e, k, n)>
-func.func @registers(%w: tensor<?x?x?xbf16>) {
-  // expected-error@below {{'schedule' leaves 56 registers to each of 1152 threads; the kernel needs 64}}
+func.func @registers(%w: tensor<?x?x?xf32>) {
+  // expected-error@below {{'schedule' leaves 48 registers to each of 1280 threads; the kernel needs 64}}
   %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
-      schedule = {tile_n = 128, tile_k = 128, stages = 1, output_stages = 1, warps = 8, blocks_per_sm = 4, band = 64}}
-      : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
+      schedule = {tile_n = 128, tile_k = 64, stages = 1, output_stages = 1, warps = 8, blocks_per_sm = 5, band = 64}}
+      : (tensor<?x?x?xf32>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
   return
 }
 
@@ -991,6 +1002,16 @@ func.func @three_warpgroups_wide(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x1
 // -----
 
 #col_major = affine_map<(m, k) -> (k, m)>
+func.func @wide_stages(%qa: tensor<16x64xf8E4M3FN>, %qb: tensor<64x256xf8E4M3FN, #col_major>, %sa: tensor<2x16xf32>, %sb: tensor<2x256xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{'schedule' needs 264960 bytes of shared memory in each of 1 CTAs; a multiprocessor has 233472, and reserves 1024 for each CTA}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {wide_stages = 6}}
+      : (tensor<16x64xf8E4M3FN>, tensor<64x256xf8E4M3FN, #col_major>, tensor<2x16xf32>, tensor<2x256xf32>, tensor<2xi32>) -> tensor<2x16x256xbf16>
+  return
+}
+
+// -----
+
+#col_major = affine_map<(m, k) -> (k, m)>
 func.func @rotate_pingpong(%qa: tensor<16x64xf8E4M3FN>, %qb: tensor<64x32xf8E4M3FN, #col_major>, %sa: tensor<2x16xf32>, %sb: tensor<2x32xf32>, %offs: tensor<2xi32>) {
   // expected-error@below {{'schedule.rotate' is 1; it must be 0 with pingpong = 1}}
   %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {pingpong = 1, tile_n = 128, stages = 4, rotate = 1}}
@@ -1164,11 +1185,11 @@ func.func @dual_shared_memory(%x: tensor<?x?xbf16>) {
 // -----
 
 #col_major = affine_map<(m, k) -> (k, m)>
-func.func @cast_registers(%x: tensor<?x?xbf16>, %f: tensor<?x?xf32>, %offs: tensor<?xi32>) {
-  // expected-error@below {{'schedule' leaves 72 registers to each of 864 threads; the kernel needs 96}}
-  %q = "mx_quantize.cast_fp8"(%x, %f, %offs) {axis = 0 : i64, granularity = "row", sanitize = false,
-      schedule = {tile_n = 128, tile_k = 128, stages = 1, output_stages = 1, warps = 8, blocks_per_sm = 3, band = 1}}
-      : (tensor<?x?xbf16>, tensor<?x?xf32>, tensor<?xi32>) -> tensor<?x?xf8E4M3FN, #col_major>
+func.func @cast_registers(%x: tensor<?x?xf32>, %f: tensor<1xf32>) {
+  // expected-error@below {{'schedule' leaves 48 registers to each of 1280 threads; the kernel needs 64}}
+  %q = "mx_quantize.cast_fp8"(%x, %f) {axis = 0 : i64, granularity = "tensor", sanitize = false,
+      schedule = {tile_n = 128, tile_k = 64, stages = 1, output_stages = 1, warps = 8, blocks_per_sm = 5, band = 1}}
+      : (tensor<?x?xf32>, tensor<1xf32>) -> tensor<?x?xf8E4M3FN, #col_major>
   return
 }
 
@@ -1402,14 +1423,6 @@ func.func @tiles_of_aligned_groups(%x: tensor<?x64xbf16>, %f: tensor<2x64xf32>, 
 func.func @halves_swapped(%a: tensor<?x64xbf16>, %b: tensor<2x64x32xbf16>, %offs: tensor<2xi32>) {
   // expected-error@below {{'schedule.swap_operands' is 1; it must be 0 with operands of 16 bits}}
   %out = "scaled_grouped_mm.mm"(%a, %b, %offs) {schedule = {swap_operands = 1, tile_n = 64, pingpong = 0}} : (tensor<?x64xbf16>, tensor<2x64x32xbf16>, tensor<2xi32>) -> tensor<?x32xbf16>
-  return
-}
-
-// -----
-
-func.func @halves_cluster(%a: tensor<?x64xbf16>, %b: tensor<2x64x32xbf16>, %offs: tensor<2xi32>) {
-  // expected-error@below {{'schedule.cluster' is 2; it must be 1 with operands of 16 bits}}
-  %out = "scaled_grouped_mm.mm"(%a, %b, %offs) {schedule = {cluster = 2}} : (tensor<?x64xbf16>, tensor<2x64x32xbf16>, tensor<2xi32>) -> tensor<?x32xbf16>
   return
 }
 

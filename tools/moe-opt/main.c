@@ -17,6 +17,7 @@
 #include "tools/moe-opt/VerifyDiagnostics.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -333,6 +334,7 @@ static void close_stdout(void) {
 int main(int argc, char **argv) {
   session_t session = {0};
   atexit(close_stdout);
+  signal(SIGXFSZ, SIG_IGN); /* a limit of file sizes is an error of write, as a full disk is */
   options_parse(argc, argv, &session.options);
   moe_status_t status = MOE_OK;
   if (!answer_questions(&session.options)) {

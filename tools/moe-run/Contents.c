@@ -28,10 +28,10 @@ static Elf64_Shdr section_of(const cubin_t *cubin, size_t i) {
   Elf64_Ehdr header;
   Elf64_Shdr section = {0};
   memcpy(&header, cubin->data, sizeof header);
-  uint64_t at = header.e_shoff + i * sizeof section;
-  if (i >= header.e_shnum || at + sizeof section > cubin->size)
+  if (i >= header.e_shnum || header.e_shoff > cubin->size ||
+      i >= (cubin->size - header.e_shoff) / sizeof section)
     return section;
-  memcpy(&section, cubin->data + at, sizeof section);
+  memcpy(&section, cubin->data + header.e_shoff + i * sizeof section, sizeof section);
   if (section.sh_offset > cubin->size || section.sh_size > cubin->size - section.sh_offset)
     section = (Elf64_Shdr){0};
   return section;
@@ -50,7 +50,7 @@ static size_t code_of_symbol(const cubin_t *cubin, uint32_t index) {
   memcpy(&header, cubin->data, sizeof header);
   for (size_t i = 0; i < header.e_shnum; i++) {
     Elf64_Shdr section = section_of(cubin, i);
-    if (section.sh_type != SHT_SYMTAB || (index + 1) * sizeof(Elf64_Sym) > section.sh_size)
+    if (section.sh_type != SHT_SYMTAB || index >= section.sh_size / sizeof(Elf64_Sym))
       continue;
     Elf64_Sym symbol;
     memcpy(&symbol, cubin->data + section.sh_offset + index * sizeof symbol, sizeof symbol);

@@ -21,6 +21,7 @@
 #include "tools/moe-run/Tune.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,6 +115,7 @@ int main(int argc, char **argv) {
   const moe_rt_function_info_t *function = NULL;
   json_t *cases = json_array();
   atexit(close_stdout);
+  signal(SIGXFSZ, SIG_IGN); /* a limit of file sizes is an error of write, as a full disk is */
   moe__run_options_parse(argc, argv, &options);
 
   int rc = options.out ? verify_out(&options) : MOE__RUN_OK;

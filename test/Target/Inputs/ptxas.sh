@@ -16,6 +16,7 @@ while [ $# -gt 0 ]; do
 done
 case ${0##*/} in
 dropped) echo "ptxas info    : (C7508) Potential Performance Loss: 'setmaxnreg' ignored" && echo code >"$output" ;;
+serial) echo "ptxas info    : (C7512) wgmma.mma_async instructions are serialized due to insufficient register resources" && echo code >"$output" ;;
 spills) echo "ptxas warning : Registers are spilled to local memory" && echo code >"$output" ;;
 fails) echo "ptxas fatal   : out of ideas" && exit 255 ;;
 silent) ;;

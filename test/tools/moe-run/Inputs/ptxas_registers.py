@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
 """Stands in for ptxas: writes a cubin whose .nv.info says that its kernel has 104 registers.
 
+Called `symbols`, it writes one that names the last symbol that a number can name.
+
 SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
+import os
 import re
 import struct
 import sys
@@ -10,13 +13,14 @@ import sys
 if sys.argv[1] == "--version":
     print("Cuda compilation tools, release 13.3, V13.3.73")
     sys.exit()
+name = os.path.basename(sys.argv[0])
 output = sys.argv[sys.argv.index("-o") + 1]
 source = next(a for a in sys.argv[1:] if a.startswith("/proc") and a != output)
 kernel = re.search(r"\.entry (\w+)", open(source).read())[1].encode()
 names = b"\0.shstrtab\0.text." + kernel + b"\0.symtab\0.nv.info\0"
 # An attribute of another format comes first; symbol 1 is the kernel.
 parts = [names, bytes(48), bytes(24) + struct.pack("<IBBHQQ", 1, 18, 0, 2, 0, 48)]
-parts.append(struct.pack("<BBH", 1, 4, 0) + struct.pack("<BBHII", 4, 0x2F, 8, 1, 104))
+parts.append(struct.pack("<BBH", 1, 4, 0) + struct.pack("<BBHII", 4, 0x2F, 8, 2**32 - 1 if name == "symbols" else 1, 104))
 kinds = [(b".shstrtab", 3), (b".text." + kernel, 1), (b".symtab", 2), (b".nv.info", 1)]
 offsets = [64 + sum(map(len, parts[:i])) for i in range(len(parts))]
 end = 64 + sum(map(len, parts))
