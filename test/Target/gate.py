@@ -187,7 +187,7 @@ def product_counts(case, accumulate, out, schedule):
         copies = ((2,) if shares else (4,)) if gradient else copies
         multicast = copies if shares else 0
     columns = field["tile_n"] * (field["pieces"] + 1) // 2
-    return {
+    counts = {
         # Four for 128 of the reduction; the first 128 stand before the loop. Those of the gradient may be less: one, and a loop over
         # the others, which ptxas unrolls. Where steps in front of a group are skipped, there is such a loop behind it too.
         # A warpgroup in ping-pong has 128 rows, twice as many. With scales of blocks of tokens there is one loop, and the tail.
@@ -200,6 +200,14 @@ def product_counts(case, accumulate, out, schedule):
         "F2FP": columns // 4 * halves * tiles,
         "USETMAXREG": 2,
     }
+    if field.get("wide_stages"):
+        # The code of tiles of 192 columns stands behind, of which ptxas keeps four copies of what is stored, and three of 44 products.
+        counts["UTMALDG"] = tuple(2 * n for n in counts["UTMALDG"])
+        counts["USETMAXREG"] *= 2
+        counts["QGMMA"] += 3 * 44
+        counts["STSM"] += 192 // 16 * halves * 4
+        counts["F2FP"] += 192 // 4 * halves * 4
+    return counts
 
 
 def check_product(moe_opt, ptxas, case, accumulate, sizes, schedule, in_all_types):
