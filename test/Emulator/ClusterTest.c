@@ -172,6 +172,36 @@ static void test_multicast(void **state) {
   EXPECT(128, t * 3);
 }
 
+/* ---- Asynchronous stores ---- */
+
+#define RELAXED "barrier.cluster.arrive.relaxed.aligned;\n" WAIT
+#define STORE_ASYNC "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes"
+
+/* Each thread stores into the other CTA's memory, and its bytes complete on an mbarrier there,
+ * which may be announced before they land or after. */
+static void test_async_stores(void **state) {
+  (void)state;
+  moe_emu_tensor_map_t map = rows_at((uint64_t)(uintptr_t)in); /* that BARRIER names */
+  run(PLACES BARRIER RELAXED
+      "mad.lo.s32 %r1, %r30, 100, %tid;\n" STORE_ASYNC ".b32 [%l32], %r1, [%l30+1024];\n"
+      "@%p1 bra L;\n" EXPECT_BYTES("256") "L:\n" LANDED
+                                          "ld.shared.b32 %r2, [%l31];\nst.global.b32 [%l0], %r2;",
+      PAIR, 64, 4, &map);
+  EXPECT(256, (t / 64 % 2 ^ 1) * 100 + t % 64);
+  /* Into the own memory, 16 bytes of a lane. */
+  run(PLACES BARRIER RELAXED "@%p1 bra L;\n" EXPECT_BYTES(
+          "512") "L:\n"
+                 "mapa.shared::cluster.u64 %l4, %l29, %r30;\nmul.wide.u32 %l5, %tid, 16;\n"
+                 "add.s64 %l5, %l4, %l5;\nshl.b32 %r1, %tid, 2;\nadd.s32 %r2, %r1, 1;\nadd.s32 "
+                 "%r3, %r1, 2;\n"
+                 "add.s32 %r4, %r1, 3;\n" STORE_ASYNC
+                 ".v4.b32 [%l5], {%r1, %r2, %r3, %r4}, [%l4+1024];\n" LANDED
+                 "ld.shared.b32 %r2, [%l31];\nld.shared.b32 %r3, [%l31+256];\n"
+                 "mad.lo.s32 %r2, %r3, 1000, %r2;\nst.global.b32 [%l0], %r2;",
+      PAIR, 32, 2, &map);
+  EXPECT(64, t % 32 + 1000 * (t % 32 + 64));
+}
+
 /* ---- What is wrong ---- */
 
 typedef struct wrong_t {
@@ -223,6 +253,10 @@ static void test_lifetimes(void **state) {
        .report = "exit"},
       {.body = PLACES BARRIER TOGETHER ONLY(0) "@%p1 bra E;\n" MULTICAST("2") "E:\n",
        .report = "exit"},
+      {.body = PLACES BARRIER STORE_ASYNC ".b32 [%l32], 1, [%l30+1024];\n" TOGETHER,
+       .report = "which may not have begun"},
+      {.body = PLACES BARRIER RELAXED STORE_ASYNC ".b32 [%l32], 1, [%l30+1024];\n",
+       .report = "exit"},
   };
   EXPECT_ALL(rows);
 }
@@ -271,6 +305,19 @@ static void test_races(void **state) {
       {.body = PLACES BARRIER TOGETHER "@%p1 bra E;\n" EXPECT_BYTES("128")
            MULTICAST("3") "E:\n" LANDED TOGETHER,
        .report = "bytes"},
+      /* What an asynchronous store brings has not been waited for. */
+      {.body = PLACES BARRIER RELAXED STORE_ASYNC ".b32 [%l32], 1, [%l30+1024];\n" TOGETHER
+                                                  "ld.shared.b32 %r1, [%l31];\n",
+       .report = "races at shared address 0x"},
+      /* The other CTA may still read where it lands. */
+      {.body = PLACES BARRIER
+       "st.shared.b32 [%l31], 1;\nfence.proxy.async.shared::cta;\n" TOGETHER
+       "ld.shared.b32 %r9, [%l31];\n" STORE_ASYNC
+       ".b32 [%l32], 1, [%l30+1024];\n@%p1 bra E;\n" EXPECT_BYTES("128") "E:\n" LANDED TOGETHER,
+       .report = "races at shared address 0x"},
+      {.body = PLACES BARRIER RELAXED STORE_ASYNC
+       ".b32 [%l32], 1, [%l30+1024];\n@%p1 bra E;\n" EXPECT_BYTES("64") "E:\n" LANDED TOGETHER,
+       .report = "bytes"},
   };
   EXPECT_ALL(rows);
 }
@@ -299,10 +346,22 @@ static void test_instructions(void **state) {
        "@%p1 bra E;\n"
        "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%l30+1024], 2;\nE:\n" TOGETHER,
        .report = "2 arrivals in phase 0"},
-      {.body = PLACES BARRIER
-       "barrier.cluster.arrive.relaxed.aligned;\n" WAIT "@%p1 bra E;\n"
-       "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%l30+1024];\nE:\n" TOGETHER,
+      /* Behind relaxed arrivals mbarriers may be used that were fenced before. */
+      {.body = PLACES "setp.ne.b32 %p1, %tid, 0;\n@%p1 bra I;\n"
+                      "mbarrier.init.shared.b64 [smem+1024], 1;\nI:\n" RELAXED "@%p1 bra E;\n"
+                      "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%l30+1024];\n"
+                      "E:\n" TOGETHER,
        .report = "without order after its initialization"},
+      {.body = PLACES BARRIER RELAXED STORE_ASYNC ".b32 [%l32+2], 1, [%l30+1024];\n" TOGETHER,
+       .report = "is not a multiple of 4"},
+      {.body = PLACES BARRIER RELAXED STORE_ASYNC ".b32 [%l32], 1, [%l30+1032];\n" TOGETHER,
+       .report = "no mbarrier has been initialized at shared address 0x808 of CTA ("},
+      {.body = PLACES BARRIER RELAXED STORE_ASYNC ".b32 [%l32], 1, [%l29+1024];\n" TOGETHER,
+       .report = "the destination and the mbarrier are of different CTAs"},
+      {.body = PLACES "setp.ne.b32 %p1, %tid, 0;\n@%p1 bra I;\n"
+                      "mbarrier.init.shared.b64 [smem+1024], 1;\nI:\n" TOGETHER STORE_ASYNC
+                      ".b32 [%l32], 1, [%l30+1024];\n" TOGETHER,
+       .report = "fence.mbarrier_init is missing"},
       {.body = PLACES BARRIER TOGETHER "@%p1 bra E;\n" MULTICAST("4") "E:\n" TOGETHER,
        .report = "the mask 0x4 of CTAs; the cluster has 2"},
       {.body = PLACES BARRIER TOGETHER "@%p1 bra E;\n" MULTICAST("0") "E:\n" TOGETHER,
@@ -363,8 +422,9 @@ int main(void) {
       cmocka_unit_test(test_places),          cmocka_unit_test(test_addresses),
       cmocka_unit_test(test_remote_stores),   cmocka_unit_test(test_remote_loads),
       cmocka_unit_test(test_remote_arrivals), cmocka_unit_test(test_multicast),
-      cmocka_unit_test(test_lifetimes),       cmocka_unit_test(test_races),
-      cmocka_unit_test(test_instructions),    cmocka_unit_test(test_launches),
+      cmocka_unit_test(test_async_stores),    cmocka_unit_test(test_lifetimes),
+      cmocka_unit_test(test_races),           cmocka_unit_test(test_instructions),
+      cmocka_unit_test(test_launches),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -269,33 +269,14 @@ static bool finish_load(moe__emu_cta_t *cta, moe__emu_task_t *task) {
 /* Starts a load into task->target that completes on the mbarrier at `address`. */
 static bool load_into(moe__emu_task_t *task, uint64_t address) {
   moe__emu_warp_t *warp = task->warp;
-  moe__emu_cta_t *cta = task->target;
-  moe__emu_mbarrier_t *mbarrier =
-      moe__emu_mbarrier_use(warp, task->instruction, task->lane, address, true);
-  if (!mbarrier)
-    return false;
-  if (mbarrier->cta != cta) {
-    moe__emu_fault(warp, task->instruction, task->lane,
-                   "the destination and the mbarrier are of different CTAs");
-    return false;
-  }
-  if (!mbarrier->is_fenced && cta->order->enabled) {
-    moe__emu_fault(warp, task->instruction, task->lane,
-                   "the initialization of the mbarrier at shared address 0x%x is not "
-                   "visible to the async proxy: fence.mbarrier_init is missing",
-                   mbarrier->address);
-    return false;
-  }
   task->run = finish_load;
-  task->mbarrier = (uint32_t)(mbarrier - cta->mbarriers->list);
-  task->phase = mbarrier->phase;
-  mbarrier->loaded = mbarrier->phase + 1;
-  mbarrier->loaded_line = task->instruction->line;
-  moe__emu_event_t as = MOE__EMU_EVENT(mbarrier->agent, mbarrier->phase + 1);
-  moe__emu_cluster_touch(cta, warp->cta, as);
+  moe__emu_event_t as;
+  if (!moe__emu_mbarrier_complete_on(task, address, &as))
+    return false;
   return check_box(warp, task->instruction, task, MOE__EMU_ASYNC_WRITE, as) &&
-         touch_box(task, MOE__EMU_GLOBAL_READ, mbarrier->agent, mbarrier->phase + 1) &&
-         moe__emu_async_add(cta, task);
+         touch_box(task, MOE__EMU_GLOBAL_READ, MOE__EMU_EVENT_AGENT(as),
+                   MOE__EMU_EVENT_CLOCK(as)) &&
+         moe__emu_async_add(task->target, task);
 }
 
 /* Starts a load that completes on the mbarrier which operand number `barrier` names. */

@@ -1,4 +1,5 @@
-/* Cluster.c - the cluster's barrier, and access to the shared memory of other CTAs.
+/* Cluster.c - the cluster's barrier, and access to the shared memory of other CTAs: addresses, and
+ * stores that complete on an mbarrier.
  *
  * Why it exists: see Cluster.h.
  *
@@ -6,9 +7,11 @@
 #include "lib/Emulator/Instructions/Cluster.h"
 
 #include "lib/Emulator/Instructions/Lanes.h"
+#include "lib/Emulator/Instructions/Mbarrier.h"
 #include "lib/Emulator/Machine/Address.h"
 #include "lib/Emulator/Machine/Registers.h"
 #include "lib/Emulator/Machine/Report.h"
+#include "lib/Emulator/Machine/Residence.h"
 #include "lib/Emulator/Ptx/Opcodes.h"
 
 #include <inttypes.h>
@@ -67,6 +70,7 @@ static moe__emu_step_t arrive(moe__emu_warp_t *warp, const moe__emu_instruction_
     moe__emu_order_sync(cta->order, warp->agent, active, warp->alive);
     moe__emu_order_release(cta->order, warp->agent, active, warp->alive, &barrier->gathered);
   }
+  moe__emu_mbarriers_announce(cta, warp->agent);
   warp->came[barrier->generation & 1] |= active;
   barrier->arrived += (uint32_t)__builtin_popcount(active);
   try_complete(cta->cluster);
@@ -153,9 +157,80 @@ static bool verify_map(const moe__emu_kernel_t *kernel, const moe__emu_instructi
          moe__emu_error(error, "generic addresses have 64 bits");
 }
 
+/* ---- st.async ---- */
+
+enum { ASYNC_VECTOR = 1, ASYNC_TYPE = 2 };
+
+static uint32_t async_element_bytes(const moe__emu_instruction_t *instruction) {
+  return instruction->choice[ASYNC_TYPE] % 2 ? 8 : 4; /* the types take turns */
+}
+
+static uint32_t async_count(const moe__emu_instruction_t *instruction) {
+  static const uint32_t counts[] = {1, 2, 4};
+  return counts[instruction->choice[ASYNC_VECTOR]];
+}
+
+/* The bytes arrive, and the mbarrier hears of them. */
+static bool finish_store(moe__emu_cta_t *cta, moe__emu_task_t *task) {
+  moe__emu_error_t why;
+  memcpy(cta->shared + (task->shared - MOE__EMU_SHARED_BASE), task->value, task->bytes);
+  if (moe__emu_mbarrier_land(&cta->mbarriers->list[task->mbarrier], task->phase, task->bytes, &why))
+    return true;
+  moe__emu_fault(task->warp, task->instruction, task->lane, "%s", why.text);
+  return false;
+}
+
+static bool start_store(moe__emu_task_t *task, uint64_t address, uint64_t mbarrier) {
+  moe__emu_warp_t *warp = task->warp;
+  moe__emu_event_t as;
+  task->run = finish_store;
+  task->target = moe__emu_shared_find(warp, task->instruction, task->lane, address, task->bytes,
+                                      task->bytes, &task->shared);
+  if (!task->target || !moe__emu_mbarrier_complete_on(task, mbarrier, &as))
+    return false;
+  moe__emu_access_t access = moe__emu_access_begin(warp->cta->order, warp->agent, 1U << task->lane,
+                                                   MOE__EMU_ASYNC_WRITE, as);
+  if (moe__emu_access_bytes(&access, 1U << task->lane,
+                            moe__emu_order_address(task->target, task->shared), task->bytes, NULL))
+    return moe__emu_async_add(task->target, task);
+  moe__emu_fault_order(warp, task->instruction, task->lane, "the asynchronous store",
+                       &access.finding);
+  return false;
+}
+
+static moe__emu_step_t store_async(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
+                                   uint32_t active) {
+  const moe__emu_operand_t *operands = moe__emu_operand(warp->kernel, instruction, 0);
+  uint32_t count = async_count(instruction), bytes = async_element_bytes(instruction);
+  if (moe__emu_check_operands(warp, instruction, active) == MOE__EMU_FAILED)
+    return MOE__EMU_FAILED;
+  MOE__EMU_FOR_LANES(lane, active) {
+    moe__emu_task_t task = {
+        .warp = warp, .instruction = instruction, .lane = (int)lane, .bytes = count * bytes};
+    for (uint32_t i = 0; i < count; i++) {
+      uint64_t value = moe__emu_lane_value(warp, &operands[1 + i], (int)lane);
+      memcpy((uint8_t *)task.value + (size_t)i * bytes, &value, bytes);
+    }
+    if (!start_store(&task, moe__emu_lane_address(warp, &operands[0], (int)lane),
+                     moe__emu_lane_address(warp, &operands[1 + count], (int)lane)))
+      return MOE__EMU_FAILED;
+  }
+  return MOE__EMU_ADVANCE;
+}
+
+static bool verify_store(const moe__emu_kernel_t *kernel, const moe__emu_instruction_t *instruction,
+                         moe__emu_error_t *error) {
+  (void)kernel;
+  return async_count(instruction) * async_element_bytes(instruction) <= 16 ||
+         moe__emu_error(error, "a lane can store 16 bytes at most");
+}
+
 const moe__emu_opcode_t moe__emu_cluster_opcodes[] = {
     MOE__EMU_EXECUTE("barrier.cluster.arrive[.release|.relaxed][.aligned]", "", arrive),
     MOE__EMU_EXECUTE("barrier.cluster.wait[.acquire][.aligned]", "", wait),
     MOE__EMU_VERIFIED("mapa[.shared::cluster]{.u32|.u64}", "E1e1r", map_address, verify_map),
+    MOE__EMU_VERIFIED("st.async[.weak].shared::cluster.mbarrier::complete_tx::bytes[.v2|.v4]"
+                      "{.b32|.b64|.u32|.u64|.s32|.s64|.f32|.f64}",
+                      "av2a", store_async, verify_store),
     MOE__EMU_END_OF_TABLE,
 };

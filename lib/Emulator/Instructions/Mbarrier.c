@@ -177,6 +177,14 @@ void moe__emu_mbarriers_fence(moe__emu_cta_t *cta, uint32_t warp) {
   }
 }
 
+void moe__emu_mbarriers_announce(moe__emu_cta_t *cta, uint32_t warp) {
+  for (uint32_t i = 0; i < cta->mbarriers->count; i++) {
+    moe__emu_mbarrier_t *mbarrier = &cta->mbarriers->list[i];
+    mbarrier->is_announced |=
+        mbarrier->is_fenced && MOE__EMU_EVENT_AGENT(mbarrier->initialized) == warp;
+  }
+}
+
 /* ---- Finding one ---- */
 
 /* The shared address that an operand gives; without a state space it is a generic one. */
@@ -206,7 +214,9 @@ moe__emu_mbarrier_t *moe__emu_mbarrier_use(moe__emu_warp_t *warp,
   const moe__emu_order_t *order = warp->cta->order;
   uint32_t agent = MOE__EMU_EVENT_AGENT(mbarrier->initialized);
   const moe__emu_view_t *view = moe__emu_order_view(order, warp->agent, (uint32_t)lane);
-  if (agent != warp->agent && order->enabled &&
+  /* It is enough to have heard of its warp at the barrier of the cluster. */
+  bool is_announced = mbarrier->is_announced && view->done[agent] > 0;
+  if (agent != warp->agent && order->enabled && !is_announced &&
       view->done[agent] < MOE__EMU_EVENT_CLOCK(mbarrier->initialized)) {
     char where[48];
     moe__emu_fault(warp, instruction, lane,
@@ -217,6 +227,35 @@ moe__emu_mbarrier_t *moe__emu_mbarrier_use(moe__emu_warp_t *warp,
     return NULL;
   }
   return mbarrier;
+}
+
+bool moe__emu_mbarrier_complete_on(moe__emu_task_t *task, uint64_t address,
+                                   moe__emu_event_t *out_as) {
+  moe__emu_warp_t *warp = task->warp;
+  moe__emu_cta_t *cta = task->target;
+  moe__emu_mbarrier_t *mbarrier =
+      moe__emu_mbarrier_use(warp, task->instruction, task->lane, address, true);
+  if (!mbarrier)
+    return false;
+  if (mbarrier->cta != cta) {
+    moe__emu_fault(warp, task->instruction, task->lane,
+                   "the destination and the mbarrier are of different CTAs");
+    return false;
+  }
+  if (!mbarrier->is_fenced && cta->order->enabled) {
+    moe__emu_fault(warp, task->instruction, task->lane,
+                   "the initialization of the mbarrier at shared address 0x%x is not "
+                   "visible to the async proxy: fence.mbarrier_init is missing",
+                   mbarrier->address);
+    return false;
+  }
+  task->mbarrier = (uint32_t)(mbarrier - cta->mbarriers->list);
+  task->phase = mbarrier->phase;
+  mbarrier->loaded = mbarrier->phase + 1;
+  mbarrier->loaded_line = task->instruction->line;
+  *out_as = MOE__EMU_EVENT(mbarrier->agent, mbarrier->phase + 1);
+  moe__emu_cluster_touch(cta, warp->cta, *out_as);
+  return true;
 }
 
 /* ---- init and inval ---- */

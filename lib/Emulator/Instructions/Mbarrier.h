@@ -7,7 +7,7 @@
 #ifndef MOE_EMULATOR_INSTRUCTIONS_MBARRIER_H
 #define MOE_EMULATOR_INSTRUCTIONS_MBARRIER_H
 
-#include "lib/Emulator/Machine/State.h"
+#include "lib/Emulator/Machine/Async.h"
 
 typedef struct moe__emu_mbarrier_t {
   moe__emu_cta_t *cta;
@@ -19,9 +19,10 @@ typedef struct moe__emu_mbarrier_t {
   uint32_t agent;
   moe__emu_event_t initialized; /* by which warp, when */
   bool is_fenced;               /* a fence has handed the initialization on */
-  uint32_t loaded;              /* phases up to the last one that bulk loads complete on */
-  uint32_t loaded_line;         /* of the last load */
-  uint32_t heard;               /* phases that a thread knows to be complete */
+  bool is_announced;    /* and then its warp has come to the cluster's barrier, relaxed or not */
+  uint32_t loaded;      /* phases up to the last one that bulk loads complete on */
+  uint32_t loaded_line; /* of the last load */
+  uint32_t heard;       /* phases that a thread knows to be complete */
   moe__emu_view_t gathered, completed;
 } moe__emu_mbarrier_t;
 
@@ -49,8 +50,18 @@ moe__emu_mbarrier_t *moe__emu_mbarrier_use(moe__emu_warp_t *warp,
                                            const moe__emu_instruction_t *instruction, int lane,
                                            uint64_t address, bool is_cluster);
 
+/* Says that what a task writes into the shared memory of task->target completes on the mbarrier at
+ * an address of the window shared::cluster, in the phase that it is in; *out_as is the event of the
+ * writes. False after a fault. */
+bool moe__emu_mbarrier_complete_on(moe__emu_task_t *task, uint64_t address,
+                                   moe__emu_event_t *out_as);
+
 /* fence.mbarrier_init or fence.proxy.async by a warp: what it has initialized, loads may use. */
 void moe__emu_mbarriers_fence(moe__emu_cta_t *cta, uint32_t warp);
+
+/* The warp arrives at the cluster's barrier: who waits there may use what it has initialized and
+ * fenced, whatever the arrival's semantics. */
+void moe__emu_mbarriers_announce(moe__emu_cta_t *cta, uint32_t warp);
 
 /* The last thread of the CTA exits: what bulk loads write there must have been waited for. */
 moe__emu_step_t moe__emu_mbarriers_exit(moe__emu_warp_t *warp,

@@ -1,4 +1,5 @@
-/* Async.h - work that goes on beside the warps: bulk copies and matrix products.
+/* Async.h - work that goes on beside the warps: bulk copies, asynchronous stores and matrix
+ * products.
  *
  * Why it exists: an instruction starts it, and it is done later, at a time that the schedule
  * chooses.
@@ -27,9 +28,12 @@ struct moe__emu_task_t {
   int32_t coordinates[MOE__EMU_TMA_MAX_RANK];
   moe__emu_cta_t *target; /* whose shared memory it is */
   uint32_t shared;        /* address there */
-  uint32_t mbarrier;      /* of a load: its number in the CTA; phase: when it was announced */
-  uint32_t phase;
-  uint32_t thread, group; /* of a store: whose bulk group, and which */
+  uint32_t mbarrier; /* that a load or an asynchronous store completes on: its number in the CTA */
+  uint32_t phase;    /* of the mbarrier when the work was started */
+  uint32_t thread, group; /* of a bulk store: whose bulk group, and which */
+  /* An asynchronous store. */
+  uint64_t value[2];
+  uint32_t bytes;
   /* A product. */
   uint32_t warpgroup, product;
 };
