@@ -248,6 +248,10 @@ void moe__cluster_arrive(moe__builder_t *b) {
   moe__op0(b, "nvvm.cluster.arrive", MOE__NO_VALUES, "aligned");
 }
 
+void moe__cluster_arrive_relaxed(moe__builder_t *b) {
+  moe__op0(b, "nvvm.cluster.arrive.relaxed", MOE__NO_VALUES, "aligned");
+}
+
 void moe__cluster_wait(moe__builder_t *b) {
   moe__op0(b, "nvvm.cluster.wait", MOE__NO_VALUES, "aligned");
 }
@@ -255,6 +259,16 @@ void moe__cluster_wait(moe__builder_t *b) {
 void moe__cluster_barrier(moe__builder_t *b) {
   moe__cluster_arrive(b);
   moe__cluster_wait(b);
+}
+
+void moe__store_async(moe__builder_t *b, MlirValue value, MlirValue shared, MlirValue barrier,
+                      MlirValue rank) {
+  moe__op0(b, "llvm.inline_asm",
+           MOE__VALUES(moe__shared_of_rank(b, shared, rank), value,
+                       moe__shared_of_rank(b, barrier, rank)),
+           "asm_dialect = 0 : i64, has_side_effects, asm_string = "
+           "\"st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 [$0], $1, [$2];\", "
+           "constraints = \"l,r,l\"");
 }
 
 /* ---- Programmatic dependent launch ---- */

@@ -139,10 +139,18 @@ void moe__warp_barrier(moe__builder_t *b);
 MlirValue moe__shared_of_rank(moe__builder_t *b, MlirValue shared, MlirValue rank);
 
 /* The barrier of all threads of the cluster, and its two halves: a warp's lanes come together.
- * What was done before the first is visible behind the second. */
+ * What was done before the first is visible behind the second. Behind a wait for relaxed arrivals
+ * all CTAs have begun, and mbarriers that were fenced before may be used; nothing else is visible,
+ * and nothing is waited for before it arrives. */
 void moe__cluster_barrier(moe__builder_t *b);
 void moe__cluster_arrive(moe__builder_t *b);
+void moe__cluster_arrive_relaxed(moe__builder_t *b);
 void moe__cluster_wait(moe__builder_t *b);
+
+/* Stores `value` (i32) to `shared` in CTA `rank` (i32) of the cluster, this one or another, some
+ * time later; its 4 bytes complete on the mbarrier that is there at the place of `barrier`. */
+void moe__store_async(moe__builder_t *b, MlirValue value, MlirValue shared, MlirValue barrier,
+                      MlirValue rank);
 
 /* Programmatic dependent launch, of kernels that say moe__kernel_programmatic. moe__grid_wait:
  * until the launches before this one have ended and what they wrote is visible; every thread

@@ -362,6 +362,21 @@ static bool emit_side_by_side(LLVMModuleRef module, const moe__target_options_t 
   return ok;
 }
 
+/* ---- The version ---- */
+
+/* What inline assembly may have that PTX_FEATURE has not. */
+static const struct { const char *instruction, *version; } newer[] = {{"st.async.", "8.1"}};
+
+/* LLVM states the version that its own instructions need. States a newer one where inline assembly
+ * needs it, and nowhere else. */
+static void state_version(moe__bytes_t ptx) {
+  static const char directive[] = ".version ";
+  char *version = strstr(ptx.data, directive);
+  for (size_t i = 0; version && i < sizeof newer / sizeof *newer; i++)
+    if (strstr(ptx.data, newer[i].instruction))
+      memcpy(version + strlen(directive), newer[i].version, strlen(newer[i].version));
+}
+
 moe_status_t moe__target_emit_ptx(MlirOperation module, const moe__target_options_t *options,
                                   moe__bytes_t *out_ptx) {
   *out_ptx = (moe__bytes_t){0};
@@ -379,6 +394,8 @@ moe_status_t moe__target_emit_ptx(MlirOperation module, const moe__target_option
          optimize_and_emit(llvm_module, machine, options->opt_level, &diagnostics, out_ptx);
     LLVMDisposeModule(llvm_module);
   }
+  if (ok)
+    state_version(*out_ptx);
   if (diagnostics.text)
     moe__error(module, "%s", diagnostics.text);
   free(diagnostics.text);
