@@ -204,9 +204,9 @@ func.func @unit(%w: tensor<?x?x?xbf16>) {
 
 #col_major = affine_map<(e, n, k) -> (e, k, n)>
 func.func @unknown_field(%w: tensor<?x?x?xbf16>) {
-  // expected-error@below {{'schedule' has no field 'cluster'; the fields here are tile_n, tile_k, stages, output_stages, warps, ctas_per_sm, band, segment}}
+  // expected-error@below {{'schedule' has no field 'depth'; the fields here are tile_n, tile_k, stages, output_stages, warps, ctas_per_sm, band, segment, cluster}}
   %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
-      schedule = {tile_n = 128, tile_k = 128, stages = 2, output_stages = 1, warps = 8, blocks_per_sm = 1, band = 64, cluster = 1}}
+      schedule = {tile_n = 128, tile_k = 128, stages = 2, output_stages = 1, warps = 8, blocks_per_sm = 1, band = 64, depth = 1}}
       : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
   return
 }
@@ -1177,7 +1177,7 @@ func.func @strips(%x: tensor<?x?xbf16>, %f: tensor<1xf32>) {
 func.func @dual_shared_memory(%x: tensor<?x?xbf16>) {
   // expected-error@below {{'schedule' needs 133168 bytes of shared memory in each of 2 CTAs; a multiprocessor has 233472, and reserves 1024 for each CTA}}
   %q, %s, %qt, %st = "mx_quantize.quantize_dual"(%x) {block = 32 : i64, mode = "rceil",
-      schedule = {tile_n = 128, tile_k = 128, stages = 3, output_stages = 1, warps = 8, blocks_per_sm = 2, band = 1}} : (tensor<?x?xbf16>)
+      schedule = {tile_n = 128, tile_k = 128, stages = 3, output_stages = 1, warps = 8, blocks_per_sm = 2, band = 1, cluster = 1}} : (tensor<?x?xbf16>)
       -> (tensor<?x?xf8E4M3FN>, tensor<?x?xf8E8M0FNU>, tensor<?x?xf8E4M3FN, #col_major>, tensor<?x?xf8E8M0FNU>)
   return
 }
@@ -1248,8 +1248,48 @@ func.func @cast_dual_types(%x: tensor<?x?x?xbf16>, %f: tensor<?x?xf32>, %ft: ten
 func.func @dual_output_stages(%x: tensor<?x?xbf16>) {
   // expected-error@below {{'schedule.output_stages' is 2; it must be 1 where both results are written, which take turns}}
   %q, %s, %qt, %st = "mx_quantize.quantize_dual"(%x) {block = 32 : i64, mode = "rceil",
-      schedule = {tile_n = 128, tile_k = 128, stages = 2, output_stages = 2, warps = 8, blocks_per_sm = 1, band = 1}}
+      schedule = {tile_n = 128, tile_k = 128, stages = 2, output_stages = 2, warps = 8, blocks_per_sm = 1, band = 1, cluster = 1}}
       : (tensor<?x?xbf16>) -> (tensor<?x?xf8E4M3FN>, tensor<?x?xf8E8M0FNU>, tensor<?x?xf8E4M3FN, #col_major>, tensor<?x?xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(m, k) -> (k, m)>
+func.func @dual_cluster_goes_on(%x: tensor<?x?xbf16>) {
+  // expected-error@below {{'schedule.cluster' is 8; it must be 1 but in mx_quantize.quantize_dual with stages = 1}}
+  %q, %s, %qt, %st = "mx_quantize.quantize_dual"(%x) {block = 32 : i64, mode = "rceil", schedule = {stages = 2, cluster = 8}}
+      : (tensor<?x?xbf16>) -> (tensor<?x?xf8E4M3FN>, tensor<?x?xf8E8M0FNU>, tensor<?x?xf8E4M3FN, #col_major>, tensor<?x?xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(m, k) -> (k, m)>
+func.func @dual_cluster_of_three(%x: tensor<?x?xbf16>) {
+  // expected-error@below {{'schedule.cluster' is 3; it must be a power of two}}
+  %q, %s, %qt, %st = "mx_quantize.quantize_dual"(%x) {block = 32 : i64, mode = "rceil", schedule = {stages = 1, cluster = 3}}
+      : (tensor<?x?xbf16>) -> (tensor<?x?xf8E4M3FN>, tensor<?x?xf8E8M0FNU>, tensor<?x?xf8E4M3FN, #col_major>, tensor<?x?xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(m, k) -> (k, m)>
+func.func @dual_cluster_of_narrow_tiles(%x: tensor<?x?xbf16>) {
+  // expected-error@below {{'schedule.tile_k' is 64; it must be a multiple of 128 with a cluster}}
+  %q, %s, %qt, %st = "mx_quantize.quantize_dual"(%x) {block = 32 : i64, mode = "rceil", schedule = {stages = 1, cluster = 4, tile_k = 64, warps = 4}}
+      : (tensor<?x?xbf16>) -> (tensor<?x?xf8E4M3FN>, tensor<?x?xf8E8M0FNU>, tensor<?x?xf8E4M3FN, #col_major>, tensor<?x?xf8E8M0FNU>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, n, k) -> (e, k, n)>
+func.func @cast_cluster(%x: tensor<?x?x?xbf16>, %f: tensor<?x?xf32>, %ft: tensor<?x?xf32>) {
+  // expected-error@below {{'schedule.cluster' is 2; it must be 1 but in mx_quantize.quantize_dual with stages = 1}}
+  %q, %qt = "mx_quantize.cast_fp8_dual"(%x, %f, %ft) {sanitize = false, schedule = {stages = 1, cluster = 2}}
+      : (tensor<?x?x?xbf16>, tensor<?x?xf32>, tensor<?x?xf32>) -> (tensor<?x?x?xf8E4M3FN>, tensor<?x?x?xf8E4M3FN, #col_major>)
   return
 }
 

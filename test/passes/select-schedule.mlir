@@ -12,14 +12,14 @@
 
 // The defaults. Changing one is a matter of measurements: docs/performance.
 // CHECK-LABEL: func.func @defaults
-// CHECK: "mx_quantize.quantize"{{.*}}schedule = {band = 1024 : i64, ctas_per_sm = 3 : i64, output_stages = 1 : i64, segment = 1 : i64,
+// CHECK: "mx_quantize.quantize"{{.*}}schedule = {band = 1024 : i64, cluster = 1 : i64, ctas_per_sm = 3 : i64, output_stages = 1 : i64, segment = 1 : i64,
 // CHECK-SAME: stages = 1 : i64, tile_k = 128 : i64, tile_n = 128 : i64, warps = 8 : i64}{{.*}}(tensor<?x?x?xbf16>)
-// CHECK: "mx_quantize.quantize"{{.*}}schedule = {band = 1024 : i64, ctas_per_sm = 2 : i64, output_stages = 2 : i64, segment = 1 : i64,
+// CHECK: "mx_quantize.quantize"{{.*}}schedule = {band = 1024 : i64, cluster = 1 : i64, ctas_per_sm = 2 : i64, output_stages = 2 : i64, segment = 1 : i64,
 // CHECK-SAME: stages = 2 : i64, tile_k = 64 : i64, tile_n = 128 : i64, warps = 8 : i64}{{.*}}(tensor<4x64x48xf32>)
 // FIVE-LABEL: func.func @defaults
-// FIVE: "mx_quantize.quantize"{{.*}}schedule = {band = 1024 : i64, ctas_per_sm = 2 : i64, output_stages = 1 : i64, segment = 1 : i64,
+// FIVE: "mx_quantize.quantize"{{.*}}schedule = {band = 1024 : i64, cluster = 1 : i64, ctas_per_sm = 2 : i64, output_stages = 1 : i64, segment = 1 : i64,
 // FIVE-SAME: stages = 3 : i64, tile_k = 64 : i64, tile_n = 256 : i64, warps = 8 : i64}{{.*}}(tensor<?x?x?xbf16>)
-// FIVE: "mx_quantize.quantize"{{.*}}schedule = {band = 1024 : i64, ctas_per_sm = 1 : i64, output_stages = 2 : i64, segment = 1 : i64,
+// FIVE: "mx_quantize.quantize"{{.*}}schedule = {band = 1024 : i64, cluster = 1 : i64, ctas_per_sm = 1 : i64, output_stages = 2 : i64, segment = 1 : i64,
 // FIVE-SAME: stages = 2 : i64, tile_k = 128 : i64, tile_n = 128 : i64, warps = 16 : i64}{{.*}}(tensor<4x64x48xf32>)
 func.func @defaults(%a: tensor<?x?x?xbf16>, %b: tensor<4x64x48xf32>) {
   %qa, %sa = "mx_quantize.quantize"(%a) {axis = 1 : i64, block = 32 : i64, mode = "rceil"}
@@ -35,18 +35,18 @@ func.func @defaults(%a: tensor<?x?x?xbf16>, %b: tensor<4x64x48xf32>) {
 // CHECK-LABEL: func.func @other_defaults
 // CHECK: "mx_quantize.quantize"{{.*}}axis = 1{{.*}}schedule = {chunks = 1 : i64, ctas_per_sm = 6 : i64, persistent = 0 : i64, warps = 8 : i64}} : (tensor<?x?xbf16>
 // CHECK: "mx_quantize.quantize"{{.*}}axis = 1{{.*}}schedule = {chunks = 1 : i64, ctas_per_sm = 4 : i64, persistent = 0 : i64, warps = 8 : i64}} : (tensor<?x?xf32>
-// CHECK: "mx_quantize.quantize_dual"{{.*}}schedule = {band = 1 : i64, ctas_per_sm = 1 : i64, output_stages = 1 : i64, segment = 1 : i64, stages = 2 : i64, tile_k = 256 : i64, tile_n = 128 : i64, warps = 16 : i64}} : (tensor<?x?xbf16>
-// CHECK: "mx_quantize.quantize_dual"{{.*}}schedule = {band = 1 : i64, ctas_per_sm = 1 : i64, output_stages = 1 : i64, segment = 1 : i64, stages = 2 : i64, tile_k = 128 : i64, tile_n = 128 : i64, warps = 16 : i64}} : (tensor<?x?xf32>
+// CHECK: "mx_quantize.quantize_dual"{{.*}}schedule = {band = 1 : i64, cluster = 8 : i64, ctas_per_sm = 4 : i64, output_stages = 1 : i64, segment = 1 : i64, stages = 1 : i64, tile_k = 128 : i64, tile_n = 128 : i64, warps = 4 : i64}} : (tensor<?x?xbf16>
+// CHECK: "mx_quantize.quantize_dual"{{.*}}schedule = {band = 1 : i64, cluster = 1 : i64, ctas_per_sm = 1 : i64, output_stages = 1 : i64, segment = 1 : i64, stages = 2 : i64, tile_k = 128 : i64, tile_n = 128 : i64, warps = 16 : i64}} : (tensor<?x?xf32>
 // CHECK: "mx_quantize.quantize_fp8"{{.*}}granularity = "row"{{.*}}schedule = {buffer_kb = 208 : i64, ctas_per_sm = 1 : i64, stages = 64 : i64, warps = 16 : i64}} : (tensor<?x?xbf16>
 // CHECK: "mx_quantize.quantize_fp8"{{.*}}granularity = "1x128"{{.*}}schedule = {chunks = 1 : i64, ctas_per_sm = 6 : i64, persistent = 0 : i64, warps = 8 : i64}} : (tensor<?x?xbf16>
 // CHECK: "mx_quantize.quantize_fp8"{{.*}}granularity = "1x128"{{.*}}schedule = {chunks = 1 : i64, ctas_per_sm = 4 : i64, persistent = 0 : i64, warps = 8 : i64}} : (tensor<?x?xf32>
 // CHECK: "mx_quantize.quantize_fp8"{{.*}}granularity = "128x128"{{.*}}schedule = {band = 1 : i64, ctas_per_sm = 4 : i64, warps = 8 : i64}} : (tensor<?x?xbf16>
 // CHECK: "mx_quantize.quantize_fp8"{{.*}}granularity = "128x128"{{.*}}schedule = {band = 1 : i64, ctas_per_sm = 2 : i64, warps = 16 : i64}} : (tensor<?x?xf32>
 // CHECK: "mx_quantize.scale_fp8"{{.*}}granularity = "tensor"{{.*}}schedule = {band = 1 : i64, ctas_per_sm = 1 : i64, rows_per_warp = 16 : i64, warps = 16 : i64}} : (tensor<?x?xbf16>
-// CHECK: "mx_quantize.cast_fp8"{{.*}}axis = 1{{.*}}granularity = "tensor"{{.*}}schedule = {band = 1 : i64, ctas_per_sm = 2 : i64, output_stages = 2 : i64, segment = 1 : i64, stages = 2 : i64, tile_k = 512 : i64, tile_n = 32 : i64, warps = 8 : i64}} : (tensor<?x?xbf16>
-// CHECK: "mx_quantize.cast_fp8"{{.*}}axis = 1{{.*}}granularity = "tensor"{{.*}}schedule = {band = 1 : i64, ctas_per_sm = 2 : i64, output_stages = 2 : i64, segment = 1 : i64, stages = 2 : i64, tile_k = 256 : i64, tile_n = 32 : i64, warps = 8 : i64}} : (tensor<?x?xf32>
-// CHECK: "mx_quantize.cast_fp8"{{.*}}axis = 0{{.*}}granularity = "tensor"{{.*}}schedule = {band = 1024 : i64, ctas_per_sm = 2 : i64, output_stages = 2 : i64, segment = 1 : i64, stages = 2 : i64, tile_k = 128 : i64, tile_n = 128 : i64, warps = 8 : i64}} : (tensor<?x?xbf16>
-// CHECK: "mx_quantize.cast_fp8"{{.*}}axis = 0{{.*}}granularity = "tensor"{{.*}}schedule = {band = 1024 : i64, ctas_per_sm = 2 : i64, output_stages = 2 : i64, segment = 1 : i64, stages = 2 : i64, tile_k = 64 : i64, tile_n = 128 : i64, warps = 8 : i64}} : (tensor<?x?xf32>
+// CHECK: "mx_quantize.cast_fp8"{{.*}}axis = 1{{.*}}granularity = "tensor"{{.*}}schedule = {band = 1 : i64, cluster = 1 : i64, ctas_per_sm = 2 : i64, output_stages = 2 : i64, segment = 1 : i64, stages = 2 : i64, tile_k = 512 : i64, tile_n = 32 : i64, warps = 8 : i64}} : (tensor<?x?xbf16>
+// CHECK: "mx_quantize.cast_fp8"{{.*}}axis = 1{{.*}}granularity = "tensor"{{.*}}schedule = {band = 1 : i64, cluster = 1 : i64, ctas_per_sm = 2 : i64, output_stages = 2 : i64, segment = 1 : i64, stages = 2 : i64, tile_k = 256 : i64, tile_n = 32 : i64, warps = 8 : i64}} : (tensor<?x?xf32>
+// CHECK: "mx_quantize.cast_fp8"{{.*}}axis = 0{{.*}}granularity = "tensor"{{.*}}schedule = {band = 1024 : i64, cluster = 1 : i64, ctas_per_sm = 2 : i64, output_stages = 2 : i64, segment = 1 : i64, stages = 2 : i64, tile_k = 128 : i64, tile_n = 128 : i64, warps = 8 : i64}} : (tensor<?x?xbf16>
+// CHECK: "mx_quantize.cast_fp8"{{.*}}axis = 0{{.*}}granularity = "tensor"{{.*}}schedule = {band = 1024 : i64, cluster = 1 : i64, ctas_per_sm = 2 : i64, output_stages = 2 : i64, segment = 1 : i64, stages = 2 : i64, tile_k = 64 : i64, tile_n = 128 : i64, warps = 8 : i64}} : (tensor<?x?xf32>
 func.func @other_defaults(%a: tensor<?x?xbf16>, %b: tensor<?x?xf32>, %f: tensor<1xf32>) {
   %q0, %s0 = "mx_quantize.quantize"(%a) {axis = 1 : i64, block = 32 : i64, mode = "rceil"}
       : (tensor<?x?xbf16>) -> (tensor<?x?xf8E4M3FN>, tensor<?x?xf8E8M0FNU>)
@@ -82,7 +82,7 @@ func.func @other_defaults(%a: tensor<?x?xbf16>, %b: tensor<?x?xf32>, %f: tensor<
 // A function that takes two passes has a schedule for each.
 // CHECK-LABEL: func.func @two_passes
 // CHECK: "mx_quantize.scale_fp8_dual"{{.*}}schedule = {band = 1 : i64, ctas_per_sm = 2 : i64, rows_per_warp = 16 : i64, warps = 8 : i64}} : (tensor<?x?x?xbf16>
-// CHECK: "mx_quantize.cast_fp8_dual"{{.*}}schedule = {band = 1 : i64, ctas_per_sm = 4 : i64, output_stages = 1 : i64, segment = 1 : i64, stages = 1 : i64, tile_k = 128 : i64, tile_n = 128 : i64, warps = 4 : i64}} : (tensor<?x?x?xbf16>
+// CHECK: "mx_quantize.cast_fp8_dual"{{.*}}schedule = {band = 1 : i64, cluster = 1 : i64, ctas_per_sm = 4 : i64, output_stages = 1 : i64, segment = 1 : i64, stages = 1 : i64, tile_k = 128 : i64, tile_n = 128 : i64, warps = 4 : i64}} : (tensor<?x?x?xbf16>
 func.func @two_passes(%w: tensor<?x?x?xbf16>) {
   %q, %s, %qt, %st = "mx_quantize.quantize_fp8_dual"(%w) {pow2 = true, sanitize = false} : (tensor<?x?x?xbf16>)
       -> (tensor<?x?x?xf8E4M3FN>, tensor<?x?xf32>, tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?xf32>)
@@ -92,9 +92,9 @@ func.func @two_passes(%w: tensor<?x?x?xbf16>) {
 // A pair has the schedules of its halves.
 // CHECK-LABEL: func.func @pairs
 // CHECK: "mx_quantize.scale_fp8_pair"{{.*}}schedule = {band = 1 : i64, ctas_per_sm = 1 : i64, rows_per_warp = 16 : i64, warps = 16 : i64}} : (tensor<?x?xbf16>
-// CHECK: "mx_quantize.cast_fp8_pair"{{.*}}schedule = {band = 1024 : i64, ctas_per_sm = 2 : i64, output_stages = 2 : i64, segment = 1 : i64, stages = 2 : i64, tile_k = 128 : i64, tile_n = 128 : i64, warps = 8 : i64}} : (tensor<?x?xbf16>
+// CHECK: "mx_quantize.cast_fp8_pair"{{.*}}schedule = {band = 1024 : i64, cluster = 1 : i64, ctas_per_sm = 2 : i64, output_stages = 2 : i64, segment = 1 : i64, stages = 2 : i64, tile_k = 128 : i64, tile_n = 128 : i64, warps = 8 : i64}} : (tensor<?x?xbf16>
 // CHECK: "mx_quantize.scale_fp8_pair"{{.*}}schedule = {band = 1 : i64, ctas_per_sm = 1 : i64, rows_per_warp = 16 : i64, warps = 16 : i64}} : (tensor<?x?xf32>
-// CHECK: "mx_quantize.cast_fp8_pair"{{.*}}schedule = {band = 1024 : i64, ctas_per_sm = 2 : i64, output_stages = 2 : i64, segment = 1 : i64, stages = 2 : i64, tile_k = 64 : i64, tile_n = 128 : i64, warps = 8 : i64}} : (tensor<?x?xf32>
+// CHECK: "mx_quantize.cast_fp8_pair"{{.*}}schedule = {band = 1024 : i64, cluster = 1 : i64, ctas_per_sm = 2 : i64, output_stages = 2 : i64, segment = 1 : i64, stages = 2 : i64, tile_k = 64 : i64, tile_n = 128 : i64, warps = 8 : i64}} : (tensor<?x?xf32>
 func.func @pairs(%a: tensor<?x?xbf16>, %b: tensor<?x?xbf16>, %c: tensor<?x?xf32>, %d: tensor<?x?xf32>, %offs: tensor<?xi32>) {
   %q, %s, %qy, %sy = "mx_quantize.quantize_fp8_pair"(%a, %b, %offs) {pow2 = true, sanitize = false}
       : (tensor<?x?xbf16>, tensor<?x?xbf16>, tensor<?xi32>)
@@ -122,10 +122,10 @@ func.func @layouts(%a: tensor<?x?xf8E8M0FNU>, %b: tensor<?x160xf8E8M0FNU>, %c: t
 }
 
 // CHECK-LABEL: func.func @given
-// CHECK: schedule = {band = 1 : i64, ctas_per_sm = 1 : i64, output_stages = 2 : i64, segment = 1 : i64, stages = 1 : i64, tile_k = 32 : i64,
+// CHECK: schedule = {band = 1 : i64, cluster = 1 : i64, ctas_per_sm = 1 : i64, output_stages = 2 : i64, segment = 1 : i64, stages = 1 : i64, tile_k = 32 : i64,
 // CHECK-SAME: tile_n = 256 : i64, warps = 2 : i64}
 // FIVE-LABEL: func.func @given
-// FIVE: schedule = {band = 1 : i64, ctas_per_sm = 1 : i64, output_stages = 2 : i64, segment = 1 : i64, stages = 1 : i64, tile_k = 32 : i64,
+// FIVE: schedule = {band = 1 : i64, cluster = 1 : i64, ctas_per_sm = 1 : i64, output_stages = 2 : i64, segment = 1 : i64, stages = 1 : i64, tile_k = 32 : i64,
 func.func @given(%w: tensor<?x?x?xf32>) {
   %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
       schedule = {tile_n = 256, tile_k = 32, stages = 1, output_stages = 2, warps = 2, blocks_per_sm = 1, band = 1}}
@@ -226,8 +226,8 @@ func.func @given_products(%qa: tensor<?x?xf8E4M3FN>, %qb: tensor<?x?x?xf8E4M3FN,
 
 // A field that is not given has the value of the default; the older name of a field is read, and is printed by its name.
 // CHECK-LABEL: func.func @some_fields
-// CHECK: schedule = {band = 64 : i64, ctas_per_sm = 3 : i64, output_stages = 1 : i64, segment = 1 : i64, stages = 1 : i64, tile_k = 128 : i64, tile_n = 128 : i64, warps = 8 : i64}
-// CHECK: schedule = {band = 1024 : i64, ctas_per_sm = 1 : i64, output_stages = 2 : i64, segment = 1 : i64, stages = 2 : i64, tile_k = 64 : i64, tile_n = 128 : i64, warps = 8 : i64}
+// CHECK: schedule = {band = 64 : i64, cluster = 1 : i64, ctas_per_sm = 3 : i64, output_stages = 1 : i64, segment = 1 : i64, stages = 1 : i64, tile_k = 128 : i64, tile_n = 128 : i64, warps = 8 : i64}
+// CHECK: schedule = {band = 1024 : i64, cluster = 1 : i64, ctas_per_sm = 1 : i64, output_stages = 2 : i64, segment = 1 : i64, stages = 2 : i64, tile_k = 64 : i64, tile_n = 128 : i64, warps = 8 : i64}
 func.func @some_fields(%a: tensor<?x?x?xbf16>, %b: tensor<?x?x?xf32>) {
   %qa, %sa = "mx_quantize.quantize"(%a) {axis = 1 : i64, block = 32 : i64, mode = "rceil", schedule = {band = 64}}
       : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)

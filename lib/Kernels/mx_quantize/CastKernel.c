@@ -46,6 +46,8 @@ void moe__cast_kernel_begin(moe__kernel_t *kernel, moe__cast_tiles_t *tiles,
       .schedule = *schedule,
       .layout = *layout,
   };
+  if (schedule->cluster > 1)
+    moe__kernel_cluster(kernel, schedule->cluster);
 }
 
 void moe__cast_kernel_parameters(moe__cast_tiles_t *tiles, MlirOperation op, bool by_group) {

@@ -105,6 +105,14 @@ static bool check_turns(MlirOperation op, const moe__cast_schedule_t *schedule,
                       "'schedule.stages' is %d; it must be 2 or more where CTAs take segments "
                       "of tiles",
                       schedule->stages);
+  int cluster = schedule->cluster;
+  if (cluster > 1 && (!moe__is(op, MOE__OP_QUANTIZE_DUAL) || moe__cast_goes_on(schedule)))
+    return moe__error(op,
+                      "'schedule.cluster' is %d; it must be 1 but in mx_quantize.quantize_dual "
+                      "with stages = 1",
+                      cluster);
+  if (cluster & (cluster - 1))
+    return moe__error(op, "'schedule.cluster' is %d; it must be a power of two", cluster);
   return by_group || schedule->segment == 1 ||
          moe__error(op,
                     "'schedule.segment' is %d; it must be 1 where no blocks of tokens are counted "
@@ -280,6 +288,10 @@ const moe__expression_t *moe__cast_tiles_grid(moe__cast_tiles_t *tiles) {
                                : moe__expression_add(record, tiles->tensor_count, columns);
   const moe__expression_t *total =
       moe__expression_mul(record, MOE__EXPRESSIONS(tiles->batches.expression, rows, all_columns));
+  int cluster = tiles->schedule.cluster;
+  if (cluster > 1)
+    return moe__expression_mul(record,
+                               MOE__EXPRESSIONS(total, moe__expression_constant(record, cluster)));
   return moe__expression_ctas(record, total, moe__cast_goes_on(&tiles->schedule),
                               tiles->schedule.ctas_per_sm);
 }

@@ -13,6 +13,12 @@ MlirValue moe__cast_unit_number(moe__cast_tiles_t *tiles, int index) {
   return moe__add(b, moe__mul(b, tiles->warp, moe__cast_warp_units(tiles)), index);
 }
 
+/* Of a run that a cluster shares, the first column of the CTA's tile. */
+static MlirValue own_column(moe__cast_tiles_t *tiles) {
+  moe__kernel_t *kernel = tiles->kernel;
+  return moe__mul(&kernel->builder, kernel->cluster_rank, tiles->schedule.tile_k);
+}
+
 /* ---- The loading warp ---- */
 
 static moe__cursor_t load_tile(moe__cast_tiles_t *tiles, const moe__cast_place_t *place,
@@ -47,12 +53,15 @@ static void load_segments(moe__cast_tiles_t *tiles) {
   }
 }
 
-/* Tile `index`, or the tiles of its run. */
+/* Tile `index`, the tiles of its run, or the CTA's own of these. */
 static void load_run(moe__cast_tiles_t *tiles, MlirValue index, moe__cursor_t *cursor) {
   moe__builder_t *b = &tiles->kernel->builder;
   moe__cast_place_t run = moe__cast_place_of(tiles, index);
   if (moe__cast_run(tiles) == 1) {
     *cursor = load_tile(tiles, &run, *cursor);
+  } else if (tiles->schedule.cluster > 1) {
+    moe__cast_place_t place = moe__cast_place_in_run(tiles, &run, own_column(tiles));
+    *cursor = load_tile(tiles, &place, *cursor);
   } else {
     MOE__FOR (b, column, 0, moe__cast_run_end(tiles, &run), tiles->schedule.tile_k,
               MOE__CARRY_CURSOR(*cursor)) {
@@ -66,8 +75,8 @@ static void load_tiles(moe__cast_tiles_t *tiles) {
   moe__kernel_t *kernel = tiles->kernel;
   moe__builder_t *b = &kernel->builder;
   moe__cursor_t cursor = moe__cursor_start(b);
-  MOE__FOR_OR_ONCE (b, moe__cast_goes_on(&tiles->schedule), index, kernel->cta, tiles->tiles.total,
-                    kernel->cta_count, MOE__CARRY_CURSOR(cursor)) {
+  MOE__FOR_OR_ONCE (b, moe__cast_goes_on(&tiles->schedule), index, moe__tiles_first(kernel),
+                    tiles->tiles.total, moe__tiles_step(kernel), MOE__CARRY_CURSOR(cursor)) {
     load_run(tiles, index, &cursor);
   }
 }
@@ -256,7 +265,7 @@ static void cast_tile(moe__cast_tiles_t *tiles, const moe__cast_t *cast, moe__cu
   *cursor = moe__cursor_next(b, &tiles->layout.ring, *cursor);
 }
 
-/* Tile `index`, or the tiles of its run. */
+/* Tile `index`, the tiles of its run, or the CTA's own of these. */
 static void cast_run(moe__cast_tiles_t *tiles, const moe__cast_t *cast, MlirValue index,
                      MlirValue is_sender, moe__cursor_t *cursor, MlirValue *slot) {
   moe__builder_t *b = &tiles->kernel->builder;
@@ -266,6 +275,10 @@ static void cast_run(moe__cast_tiles_t *tiles, const moe__cast_t *cast, MlirValu
     moe__named_barrier(b, MOE__CAST_BARRIER_2, threads); /* all know their place */
   if (moe__cast_run(tiles) == 1) {
     cast_tile(tiles, cast, cursor, &run, is_sender, slot);
+  } else if (tiles->schedule.cluster > 1) {
+    moe__cast_place_t place = moe__cast_place_in_run(tiles, &run, own_column(tiles));
+    moe__cluster_wait(b); /* the others have begun, too */
+    cast_tile(tiles, cast, cursor, &place, is_sender, slot);
   } else {
     MOE__FOR (b, column, 0, moe__cast_run_end(tiles, &run), tiles->schedule.tile_k,
               MOE__CARRY_CURSOR(*cursor), slot) {
@@ -333,8 +346,8 @@ static void cast_tiles(moe__cast_tiles_t *tiles, const moe__cast_t *cast) {
   MlirValue is_sender = moe__eq(b, kernel->thread, 0);
   moe__cursor_t cursor = moe__cursor_start(b);
   MlirValue slot = moe__i32(b, 0);
-  MOE__FOR_OR_ONCE (b, moe__cast_goes_on(&tiles->schedule), index, kernel->cta, tiles->tiles.total,
-                    kernel->cta_count, MOE__CARRY_CURSOR(cursor), &slot) {
+  MOE__FOR_OR_ONCE (b, moe__cast_goes_on(&tiles->schedule), index, moe__tiles_first(kernel),
+                    tiles->tiles.total, moe__tiles_step(kernel), MOE__CARRY_CURSOR(cursor), &slot) {
     cast_run(tiles, cast, index, is_sender, &cursor, &slot);
   }
   /* Shared memory must outlive the copies out of it. */
@@ -349,7 +362,7 @@ static int32_t loading_thread(const moe__cast_tiles_t *tiles) {
 }
 
 /* What must be there before the warps go their ways. is_loader: the one thread that loads. */
-static void set_up(moe__cast_tiles_t *tiles, MlirValue is_loader) {
+static void set_up(moe__cast_tiles_t *tiles, const moe__cast_t *cast, MlirValue is_loader) {
   moe__kernel_t *kernel = tiles->kernel;
   moe__builder_t *b = &kernel->builder;
   MOE__IF (b, is_loader) {
@@ -359,8 +372,12 @@ static void set_up(moe__cast_tiles_t *tiles, MlirValue is_loader) {
         if (tiles->writes[direction])
           moe__tma_prefetch_map(b, tiles->tensors[i].maps[direction]);
     }
+    if (cast->begin)
+      cast->begin(cast->user);
     moe__ring_initialize(kernel, &tiles->layout.ring, tiles->schedule.warps);
   }
+  if (tiles->schedule.cluster > 1)
+    moe__cluster_arrive_relaxed(b);
   moe__grid_wait(b);
   if (tiles->grouped) {
     int32_t loader = loading_thread(tiles);
@@ -388,6 +405,22 @@ static void create_tiles(moe__cast_tiles_t *tiles) {
   tiles->tiles = moe__tiles_create(b, tiles->batches.value, rows, all, tiles->schedule.band);
 }
 
+/* The CTA's only tile. */
+static void load_and_cast(moe__cast_tiles_t *tiles, const moe__cast_t *cast, MlirValue is_loader) {
+  moe__builder_t *b = &tiles->kernel->builder;
+  MOE__IF (b, is_loader) {
+    load_tiles(tiles);
+  }
+  cast_tiles(tiles, cast);
+}
+
+/* Of a cluster whose tiles are more than there are: whether the CTA has one of those. */
+static MlirValue has_tile(moe__cast_tiles_t *tiles) {
+  moe__builder_t *b = &tiles->kernel->builder;
+  moe__cast_place_t run = moe__cast_place_of(tiles, moe__tiles_first(tiles->kernel));
+  return moe__ult(b, own_column(tiles), moe__cast_run_end(tiles, &run));
+}
+
 void moe__cast_tiles_run(moe__cast_tiles_t *tiles, const moe__cast_t *cast) {
   moe__kernel_t *kernel = tiles->kernel;
   moe__builder_t *b = &kernel->builder;
@@ -401,15 +434,18 @@ void moe__cast_tiles_run(moe__cast_tiles_t *tiles, const moe__cast_t *cast) {
                                       tiles->schedule.tile_n, moe__i32(b, 1), 1);
   int32_t loader = loading_thread(tiles);
   MlirValue is_loader = moe__eq(b, kernel->thread, loader);
-  set_up(tiles, is_loader);
+  set_up(tiles, cast, is_loader);
   tiles->row_end = tiles->grouped ? moe__groups_end(&tiles->table) : tiles->n.value;
   if (!in_segments)
     create_tiles(tiles);
-  if (!moe__cast_goes_on(&tiles->schedule)) {
-    MOE__IF (b, is_loader) {
-      load_tiles(tiles);
+  if (tiles->schedule.cluster > 1) {
+    MOE__IF (b, has_tile(tiles)) {
+      load_and_cast(tiles, cast, is_loader);
     }
-    cast_tiles(tiles, cast);
+    return;
+  }
+  if (!moe__cast_goes_on(&tiles->schedule)) {
+    load_and_cast(tiles, cast, is_loader);
     return;
   }
   MOE__IF (b, moe__ult(b, kernel->thread, loader)) {

@@ -15,6 +15,8 @@
  *   pieces of a row, 128 bytes each, one a lane; to write columns, a strip of 32 rows x 128 bytes,
  *   of which a lane has 4 bytes of each row. A kernel that is built on this says what becomes of a
  *   unit (moe__cast_t). At the end one thread sends the tile off by TMA.
+ * - The CTAs of a cluster, which end, have tiles side by side. Those behind the last column of x
+ *   end at once.
  *
  * Where rows are in groups, those behind the last group are not written: tiles of only such rows
  * are left out, and a tile that holds some is written with ordinary stores. Tiles may also begin
@@ -54,9 +56,10 @@ extern const moe__schedule_kind_t moe__cast_schedule;
 /* What a CTA has in shared memory: offsets. */
 typedef struct moe__cast_layout_t {
   moe__layout_t cta;
-  int32_t staging;         /* row scales of a run (QuantizeTiles.c); maxima (QuantizeColumns.c) */
-  int32_t outputs[2];      /* output tiles, by direction */
-  int run;                 /* tiles of a row of tiles that a CTA takes one after the other; 0: 1 */
+  int32_t staging;    /* row scales of a run (QuantizeTiles.c); maxima (QuantizeColumns.c) */
+  int32_t landed;     /* the mbarrier of those of a run that a cluster shares */
+  int32_t outputs[2]; /* output tiles, by direction */
+  int run; /* tiles of a row of tiles that a CTA takes one after the other, or a cluster; 0: 1 */
   bool is_table_in_output; /* the table of groups lies where results are put later */
   moe__ring_t ring;
   moe__groups_layout_t groups;
@@ -101,6 +104,9 @@ typedef void (*moe__cast_words_t)(void *user, const moe__cast_unit_t *unit,
 
 typedef struct moe__cast_t {
   void *user;
+  /* By the thread that loads, before the CTA's first barrier: the place to initialize mbarriers.
+   * NULL: nothing. */
+  void (*begin)(void *user);
   /* For all units of a tile, before the tile has been waited for: the place to load what casting
    * needs. NULL: nothing. */
   moe__cast_prepare_t prepare;
@@ -113,9 +119,9 @@ typedef struct moe__cast_t {
    * bytes in their order; in columns, a word for each row of the strip, which is that of the turned
    * tile where columns are turned. */
   moe__cast_words_t cast;
-  /* After the last tile of a run: the place to store what came of all its tiles. row, column:
-   * the first ones of the run, of x. All casting threads are there, and none has gone on. NULL:
-   * nothing. */
+  /* After the last tile of a run, or the CTA's own of a run that its cluster shares: the place to
+   * store what came of all its tiles. row, column: the first ones of the run, of x. All casting
+   * threads are there, and none has gone on. NULL: nothing. */
   void (*finish)(void *user, MlirValue batch, MlirValue row, MlirValue column);
 } moe__cast_t;
 

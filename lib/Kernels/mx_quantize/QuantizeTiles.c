@@ -16,16 +16,13 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Builder/Inspect.h"
 #include "lib/Device/Warp.h"
+#include "lib/Dialect/Shapes.h"
 #include "lib/Kernels/Requirements.h"
 #include "lib/Kernels/mx_quantize/CastKernel.h"
 
 #include "mlir-c/BuiltinTypes.h"
 
 #define MX_BLOCK_BITS 5
-/* Scales of a row that a CTA stores at once where both directions are written: half of the least
- * that memory moves. They are kept in shared memory until then. */
-#define RUN_SCALES 16
-
 typedef struct quantize_t {
   moe__kernel_t kernel;
   moe__cast_tiles_t tiles;
@@ -136,64 +133,161 @@ static MlirValue join_scales(quantize_t *s, MlirValue scales) {
 /* ---- Row scales of a run ----
  *
  * A tile has four bytes of scales for each of its rows, in lines of their own: stores of so
- * little cost the memory as much as whole ones. A CTA therefore takes the tiles of 512 columns
- * in turn, keeps their scales, and stores 16 bytes for each row. With 1024 columns they are
- * whole sectors, but there are half as many runs, which divide worse among the CTAs. */
+ * little cost the memory as much as whole ones. So those of several tiles side by side, a run, are
+ * brought together in shared memory first.
+ *
+ * - A CTA that goes on takes the tiles of 512 columns in turn, and then stores 16 bytes for each
+ *   row. With 1024 columns they are whole sectors, but there are half as many runs, which divide
+ *   worse among the CTAs.
+ * - CTAs that end form a cluster, and each sends its scales to the CTA that stores the rows: parts
+ *   of a tile's rows belong to the CTAs in turn. With 8 CTAs of 128 columns a row has a whole
+ *   sector. The scales land some time later, and are waited for at an mbarrier: a barrier of the
+ *   cluster would wait for all stores to memory besides. */
 
-/* Puts the unit's scales down. */
+/* Scales of a row that a CTA that goes on stores at once: half of the least that memory moves. */
+#define RUN_SCALES 16
+
+/* Scales that a row has room for in shared memory, and those of a run. */
+static int row_scales(const moe__cast_schedule_t *schedule) {
+  return schedule->cluster > 1 ? schedule->cluster * schedule->tile_k / MOE_MX_BLOCK : RUN_SCALES;
+}
+
+/* Where the scales of a row (i32) of the tile are brought together. */
+static MlirValue staged_scales(quantize_t *s, MlirValue row, MlirValue first) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue offset = moe__add(b, moe__mul(b, row, row_scales(&s->tiles.schedule)), first);
+  return moe__offset_by(b, moe__offset(b, s->kernel.shared, offset), s->tiles.layout.staging);
+}
+
+static MlirValue landed_barrier(quantize_t *s) {
+  return moe__offset_by(&s->kernel.builder, s->kernel.shared, s->tiles.layout.landed);
+}
+
+static void initialize_landed(void *user) {
+  quantize_t *s = user;
+  moe__mbarrier_initialize(&s->kernel.builder, landed_barrier(s), 1);
+}
+
+/* Rows of a part of the tile; and how many CTAs of the cluster have tiles of the run that begins at
+ * `column`, among which the parts are divided (i32). */
+static int part_rows(const moe__cast_schedule_t *schedule) {
+  return schedule->tile_n / schedule->cluster;
+}
+
+static MlirValue sharers(quantize_t *s, MlirValue column) {
+  moe__builder_t *b = &s->kernel.builder;
+  const moe__cast_schedule_t *schedule = &s->tiles.schedule;
+  MlirValue left = moe__sub(b, s->tiles.tensors[0].k.value, column);
+  return moe__umin(b, moe__ceil_div(b, left, schedule->tile_k), schedule->cluster);
+}
+
+/* Puts the unit's scales down, in the CTA that will store them. */
 static void stage_row_scales(quantize_t *s, const moe__cast_unit_t *unit, MlirValue scales) {
   moe__builder_t *b = &s->kernel.builder;
+  const moe__cast_schedule_t *schedule = &s->tiles.schedule;
   int pieces = moe__cast_pieces(&s->tiles), count = pieces * s->tiles.elements.per_word;
   MlirValue joint = join_scales(s, scales);
-  MlirValue offset = moe__add(b, moe__mul(b, unit->tile_row, RUN_SCALES),
-                              moe__lshr(b, unit->run_column, MX_BLOCK_BITS));
+  MlirValue to = staged_scales(s, unit->tile_row, moe__lshr(b, unit->run_column, MX_BLOCK_BITS));
   MOE__IF (b, moe__ult(b, s->tiles.lane, MOE__WARP / pieces)) {
-    MlirType type = count == 4 ? b->i32 : count == 2 ? b->i16 : b->i8;
-    moe__store(
-        b, count == 4 ? joint : moe__trunc(b, joint, type),
-        moe__offset_by(b, moe__offset(b, s->kernel.shared, offset), s->tiles.layout.staging));
+    if (schedule->cluster > 1) {
+      MlirValue part = moe__udiv(b, unit->tile_row, part_rows(schedule));
+      MlirValue run = moe__sub(b, unit->column, unit->run_column);
+      moe__store_async(b, joint, to, landed_barrier(s), moe__urem(b, part, sharers(s, run)));
+    } else {
+      MlirType type = count == 4 ? b->i32 : count == 2 ? b->i16 : b->i8;
+      moe__store(b, count == 4 ? joint : moe__trunc(b, joint, type), to);
+    }
   }
 }
 
-/* Copies `bytes` (i32) by elements of this type. */
-static void copy_scales(moe__builder_t *b, MlirType type, int element_bytes, MlirValue bytes,
-                        MlirValue from, MlirValue to) {
-  MOE__FOR (b, index, 0, bytes, element_bytes) {
-    moe__store(b, moe__load(b, moe__offset(b, from, index), type), moe__offset(b, to, index));
+/* What a CTA stores: the scales of rows of its tile. */
+typedef struct stored_scales_t {
+  MlirValue batch, row, first; /* i32: of the tile; the run's first scale of a row */
+  MlirValue bytes, rows;       /* i32: scales of a row; rows of the tile that exist */
+  MlirValue part, step, count; /* i32: the CTA's first part of the rows, steps between parts; rows
+                                * of its parts */
+} stored_scales_t;
+
+/* Stores them by elements of this type, side by side in lanes: a row has whole sectors, or parts of
+ * them, of one instruction. */
+static void store_scales_by(quantize_t *s, const stored_scales_t *stored, MlirType type,
+                            int bytes) {
+  moe__builder_t *b = &s->kernel.builder;
+  moe__cast_tiles_t *tiles = &s->tiles;
+  const moe__cast_schedule_t *schedule = &tiles->schedule;
+  MlirValue mx_blocks = moe__lshr(b, tiles->tensors[0].k.value, MX_BLOCK_BITS);
+  int of_row = row_scales(schedule) / bytes;
+  if (of_row == 0)
+    return; /* no run has so many */
+  MlirValue all = moe__mul(b, stored->count, of_row);
+  MOE__FOR (b, index, s->kernel.thread, all, schedule->warps * MOE__WARP) {
+    MlirValue row = moe__udiv(b, index, of_row);
+    MlirValue at = moe__mul(b, moe__urem(b, index, of_row), bytes);
+    if (schedule->cluster > 1) {
+      MlirValue turn = moe__udiv(b, row, part_rows(schedule));
+      MlirValue part = moe__add(b, stored->part, moe__mul(b, turn, stored->step));
+      row = moe__add(b, moe__mul(b, part, part_rows(schedule)),
+                     moe__urem(b, row, part_rows(schedule)));
+    }
+    MlirValue is_there =
+        moe__and(b, moe__ult(b, row, stored->rows), moe__ult(b, at, stored->bytes));
+    MOE__IF (b, is_there) {
+      moe__cast_unit_t unit = {.direction = MOE__ROWS, .batch = stored->batch};
+      MlirValue to = scale_address(s, &unit, tiles->n.value, mx_blocks,
+                                   moe__add(b, stored->row, row), stored->first);
+      moe__store(b, moe__load(b, staged_scales(s, row, at), type), moe__offset(b, to, at));
+    }
   }
 }
 
-/* Stores what has been put down: a thread for each row. */
+/* Of a cluster: waits for the scales of the CTA's parts. */
+static void await_scales(quantize_t *s, stored_scales_t *stored, MlirValue column) {
+  moe__builder_t *b = &s->kernel.builder;
+  const moe__cast_schedule_t *schedule = &s->tiles.schedule;
+  MlirValue rank = s->kernel.cluster_rank;
+  stored->part = rank;
+  stored->step = sharers(s, column);
+  MlirValue parts = moe__udiv(
+      b, moe__sub(b, moe__add(b, stored->step, schedule->cluster - 1), rank), stored->step);
+  stored->count = moe__mul(b, parts, part_rows(schedule));
+  MOE__IF (b, moe__eq(b, s->kernel.thread, 0)) {
+    MlirValue of_row = moe__mul(b, stored->step, schedule->tile_k / MOE_MX_BLOCK);
+    moe__mbarrier_arrive_expect(b, landed_barrier(s), moe__mul(b, stored->count, of_row));
+  }
+  moe__mbarrier_wait(b, landed_barrier(s), moe__i32(b, 0));
+}
+
+/* Stores what has been put down. */
 static void store_run_scales(void *user, MlirValue batch, MlirValue row, MlirValue column) {
   quantize_t *s = user;
   moe__builder_t *b = &s->kernel.builder;
   moe__cast_tiles_t *tiles = &s->tiles;
   MlirValue mx_blocks = moe__lshr(b, tiles->tensors[0].k.value, MX_BLOCK_BITS);
   MlirValue first = moe__lshr(b, column, MX_BLOCK_BITS);
-  MlirValue bytes = moe__umin(b, moe__sub(b, mx_blocks, first),
-                              moe__cast_run(tiles) * tiles->schedule.tile_k / MOE_MX_BLOCK);
-  MlirValue rows = moe__umin(b, moe__sub(b, tiles->n.value, row), tiles->schedule.tile_n);
-  MOE__FOR (b, index, s->kernel.thread, rows, tiles->schedule.warps * MOE__WARP) {
-    moe__cast_unit_t unit = {.direction = MOE__ROWS, .batch = batch};
-    MlirValue to =
-        scale_address(s, &unit, tiles->n.value, mx_blocks, moe__add(b, row, index), first);
-    MlirValue offset = moe__mul(b, index, RUN_SCALES);
-    MlirValue from =
-        moe__offset_by(b, moe__offset(b, s->kernel.shared, offset), s->tiles.layout.staging);
-    /* Where rows and runs of scales begin at multiples of so many bytes. */
-    MlirValue begins = moe__or(b, mx_blocks, moe__or(b, first, bytes));
-    MlirValue by_16 = moe__eq(b, moe__and(b, begins, 15), 0);
-    MlirValue by_4 = moe__eq(b, moe__and(b, begins, 3), 0);
-    MOE__IF (b, by_16) {
-      copy_scales(b, moe__vector_type(b, 4, b->i32), 16, bytes, from, to);
+  stored_scales_t stored = {
+      .batch = batch,
+      .row = row,
+      .first = first,
+      .bytes = moe__umin(b, moe__sub(b, mx_blocks, first),
+                         moe__cast_run(tiles) * tiles->schedule.tile_k / MOE_MX_BLOCK),
+      .rows = moe__umin(b, moe__sub(b, tiles->n.value, row), tiles->schedule.tile_n),
+  };
+  stored.count = stored.rows;
+  if (tiles->schedule.cluster > 1)
+    await_scales(s, &stored, column);
+  /* Where rows and runs of scales begin at multiples of so many bytes. */
+  MlirValue begins = moe__or(b, mx_blocks, moe__or(b, first, stored.bytes));
+  MlirValue by_16 = moe__eq(b, moe__and(b, begins, 15), 0);
+  MlirValue by_4 = moe__eq(b, moe__and(b, begins, 3), 0);
+  MOE__IF (b, by_16) {
+    store_scales_by(s, &stored, moe__vector_type(b, 4, b->i32), 16);
+  }
+  MOE__ELSE (b) {
+    MOE__IF (b, by_4) {
+      store_scales_by(s, &stored, b->i32, 4);
     }
     MOE__ELSE (b) {
-      MOE__IF (b, by_4) {
-        copy_scales(b, b->i32, 4, bytes, from, to);
-      }
-      MOE__ELSE (b) {
-        copy_scales(b, b->i8, 1, bytes, from, to);
-      }
+      store_scales_by(s, &stored, b->i8, 1);
     }
   }
 }
@@ -317,7 +411,16 @@ static const moe__cast_schedule_t COLUMNS_F32[] = {
     {.tile_n = 256, .tile_k = 32, .stages = 2, .output_stages = 2, .band = 1024},
     {.tile_n = 128, .tile_k = 128, .output_stages = 2, .warps = 16, .ctas_per_sm = 1, .band = 1024},
 };
+/* 52 KB of shared memory for each of four CTAs that end. */
 static const moe__cast_schedule_t BOTH_BF16[] = {
+    {.tile_n = 128, .tile_k = 128, .stages = 1, .warps = 4, .ctas_per_sm = 4, .cluster = 8},
+    {.tile_n = 128, .tile_k = 128, .stages = 1, .ctas_per_sm = 3, .cluster = 8},
+    {.tile_n = 128, .tile_k = 128, .stages = 1, .warps = 4, .ctas_per_sm = 4, .cluster = 4},
+    {.tile_n = 128, .tile_k = 256, .warps = 16, .ctas_per_sm = 1},
+    {.tile_n = 128, .tile_k = 128},
+};
+/* A row of tiles that leaves half of a cluster idle. */
+static const moe__cast_schedule_t FEW_BOTH_BF16[] = {
     {.tile_n = 128, .tile_k = 256, .warps = 16, .ctas_per_sm = 1},
     {.tile_n = 128, .tile_k = 256, .warps = 16, .ctas_per_sm = 1, .band = 16},
     {.tile_n = 128, .tile_k = 128},
@@ -327,11 +430,14 @@ static const moe__cast_schedule_t BOTH_BF16[] = {
 };
 static const moe__cast_schedule_t BOTH_F32[] = {
     {.tile_n = 128, .tile_k = 128, .warps = 16, .ctas_per_sm = 1},
+    {.tile_n = 128, .tile_k = 128, .stages = 1, .cluster = 8},
     {.tile_n = 128, .tile_k = 128, .warps = 16, .ctas_per_sm = 1, .band = 16},
     {.tile_n = 128, .tile_k = 64, .band = 16},
     {.tile_n = 128, .tile_k = 64, .stages = 5, .ctas_per_sm = 1, .band = 16},
     {.tile_n = 128, .tile_k = 32, .stages = 4, .warps = 4, .band = 16},
 };
+
+#define FEW_COLUMNS 512 /* half of what the tiles of a cluster have */
 
 /* CTAs that end, three or four on a multiprocessor, so that one quantizes while others wait; or
  * two persistent ones, with 64 or 96 KB each in flight. Tiles are ordered down the columns of q in
@@ -341,7 +447,13 @@ static moe__candidates_t candidates(MlirOperation op) {
   if (moe__is_grouped(op))
     return moe__group_align(op) ? MOE__CAST_CANDIDATES(op, ALIGNED)
                                 : MOE__CAST_CANDIDATES(op, TOKENS);
-  return is_dual(op) ? MOE__CAST_CANDIDATES(op, BOTH) : MOE__CAST_CANDIDATES(op, COLUMNS);
+  if (!is_dual(op))
+    return MOE__CAST_CANDIDATES(op, COLUMNS);
+  MlirType x = moe__tensor_type(op, MOE__X);
+  int64_t columns = moe__static_dimension(x, (int)mlirShapedTypeGetRank(x) - 1);
+  if (moe__cast_reads_bf16(op) && columns >= 0 && columns <= FEW_COLUMNS)
+    return MOE__CANDIDATES(FEW_BOTH_BF16);
+  return MOE__CAST_CANDIDATES(op, BOTH);
 }
 
 static bool lay_out(MlirOperation op, const void *schedule, void *out) {
@@ -352,9 +464,14 @@ static bool lay_out(MlirOperation op, const void *schedule, void *out) {
     return moe__error(op, "'schedule.tile_n' is %d; it must be %d where tokens are in groups",
                       s->tile_n, MOE__CAST_GROUP_ROWS);
   l->cta.registers = moe__is_grouped(op) && moe__cast_goes_on(s) ? 96 : 64;
+  if (s->cluster > 1 && s->tile_k % (4 * MOE_MX_BLOCK))
+    return moe__error(op, "'schedule.tile_k' is %d; it must be a multiple of 128 with a cluster",
+                      s->tile_k);
   if (is_dual(op)) {
-    l->staging = moe__layout_shared(&l->cta, s->tile_n * RUN_SCALES, 16);
-    l->run = moe__cast_goes_on(s) ? RUN_SCALES * MOE_MX_BLOCK / s->tile_k : 1;
+    l->staging = moe__layout_shared(&l->cta, s->tile_n * row_scales(s), 16);
+    l->run = moe__cast_goes_on(s) ? RUN_SCALES * MOE_MX_BLOCK / s->tile_k : s->cluster;
+    if (s->cluster > 1)
+      l->landed = moe__layout_shared(&l->cta, 8, 8);
   }
   return moe__cast_layout(op, s, (const bool[]){is_dual(op), true}, bytes, moe__max_groups(op),
                           moe__is_grouped(op), l);
@@ -372,6 +489,8 @@ static bool lower(const moe__lowering_t *lowering) {
   moe__cast_t cast = {.user = &s, .cast = quantize_unit};
   if (is_dual(op))
     cast.finish = store_run_scales;
+  if (s.tiles.schedule.cluster > 1)
+    cast.begin = initialize_landed;
   moe__cast_kernel_end(&s.tiles, &cast, lowering);
   return true;
 }

@@ -55,7 +55,10 @@ typedef struct moe__round_schedule_t {
   X(T, band, 1, 4096, 1, "rows of tiles that are worked off together; unused where segments are")  \
   X(T, segment, 1, 64, 1,                                                                          \
     "tiles below one another, about, that a CTA takes one after the other, where blocks of "       \
-    "tokens are counted from the start of a group; else 1, and where groups are aligned")
+    "tokens are counted from the start of a group; else 1, and where groups are aligned")          \
+  X(T, cluster, 1, 8, 1,                                                                           \
+    "CTAs of a cluster, a power of two: they have tiles side by side, and put the scales of a "    \
+    "row together; 1 but in quantize_dual with stages = 1")
 
 typedef struct moe__cast_schedule_t {
   MOE__CAST_SCHEDULE(MOE__SCHEDULE_MEMBER, )

@@ -6,6 +6,7 @@ Usage: mutants.py BUNDLE SCRATCH          run all; fails where one is not caught
                                  --stream, --fp8-rows, --fp8-scales, --fp8-pair, --fp8-columns, --fp8-aligned, --fp8-squares   those of the file of this name
                                  --products, --counted, --by-size, --clusters, --pingpong, --gradients, --blocks, --direct, --token-blocks, --aligned, --rows-aligned, --mx, --mx-tokens, --halves, --cluster-halves, --wide   those of scaled_mm and mm
                                  --round   those of round_dual
+                                 --dual    those of quantize_dual by clusters
                                  --order   the order between blocks in two scale_fp8_dual; BUNDLE as of --fp8-scales
                                  --chain   five launches: both operands quantized in two passes each, and the product
 
@@ -781,7 +782,30 @@ def shapes(arguments):
 
 
 # The arguments of moe-run, and the mutants.
+# MX blocks both ways by clusters, whose CTAs send the scales of rows to the one that stores them: of the second cluster in a row two of eight CTAs have
+# tiles, and the last one of these 32 columns.
+DUAL_SHAPE = "x=1x160x1184"
+DUAL_MUTANTS = [
+    ("the barrier of the cluster not waited for", ptx(r"barrier\.cluster\.wait\.aligned;"), "may not have begun"),
+    ("no arrival at it", ptx(r"barrier\.cluster\.arrive\.relaxed\.aligned;"), "without having arrived"),
+    ("fence.mbarrier_init dropped", ptx(r"fence\.mbarrier_init\S+;"), "without order after its initialization|not visible to the async proxy"),
+    ("scales stored before they have landed", ptx(WAIT, which=2), "races|uninitialized"),
+    ("a try in place of a wait", ptx(r"bra\.uni\s+LAB_WAIT;", which=2), "races|uninitialized"),
+    ("half of the scales' bytes announced", ptx(r"(shl\.b32 \s*%r\d+, %r\d+), 6;(\s*mbarrier\.arrive\.expect_tx)", r"\1, 5;\2"), "bytes|races|uninitialized"),
+    ("twice as many bytes announced", ptx(r"(shl\.b32 \s*%r\d+, %r\d+), 6;(\s*mbarrier\.arrive\.expect_tx)", r"\1, 7;\2"), "deadlock"),
+    ("bytes of all eight CTAs announced", ptx(r"mul\.lo\.s32 (\s*%r\d+), (%r\d+), (%r\d+);(\s*shl\.b32[^;]*, 6;)", r"mul.lo.s32 \1, 8, \3;\4"), "deadlock"),
+    ("scales go to one CTA, their bytes to another", ptx(r"(mapa\.shared::cluster\.u64 \s*%rd\d+, %rd\d+), %r\d+;", r"\1, 0;"), "of different CTAs"),
+    ("all scales go to the first CTA", ptx(r"(mapa\.shared::cluster\.u64 \s*%rd\d+, %rd\d+), %r\d+;", r"\1, 0;", count=2), "deadlock|bytes"),
+    ("scales go to CTAs without tiles", ptx(r"rem\.u16 (\s*%rs\d+), (%rs\d+), %rs\d+;", r"mov.b16 \1, \2;"), "exit|deadlock|no mbarrier|no CTA"),
+    ("scales of all tiles in one place", ptx(r"or\.b32 (\s*%r\d+), (%r\d+), (%r\d+);(\s*shr\.u32 [^;]*, 5;\s*or\.b32)", r"mov.b32 \1, \2;\4"), "races"),
+    ("CTAs behind the last column have tiles", ptx(r"setp\.ge\.u32 (\s*%p\d+), (%r\d+), (%r\d+);(\s*@%p\d+ bra)", r"setp.ge.u32 \1, \2, 1024;\4"),
+     DIFFERENT + "|deadlock|exit|outside|bytes"),
+    ("a CTA stores another one's rows", ptx(r"mad\.lo\.s32 (\s*%r\d+, %r\d+, %r\d+), %r\d+;", r"mad.lo.s32 \1, 0;"), "uninitialized|races|differ"),
+    ("rows behind the end stored", ptx(r"setp\.ge\.u32 (\s*%p\d+), (%r\d+), %r\d+;(\s*or\.pred)", r"setp.ge.u32 \1, \2, 128;\3", count=0), "races|outside|after the end|differ"),
+]
+
 SUITES = {
+    "--dual": (["--shape", DUAL_SHAPE, "--edge-blocks"], DUAL_MUTANTS),
     "--rows": (["--shape", ROW_SHAPE], ROW_MUTANTS),
     "--stream": (["--shape", STREAM_SHAPE, "--edge-blocks"], STREAM_MUTANTS),
     "--fp8-rows": (["--shape", FP8_ROW_SHAPE, "--edge-blocks"], FP8_ROW_MUTANTS),
