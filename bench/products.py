@@ -166,8 +166,8 @@ class Halves(Product):
     """A product of operands of 16 bits, which have no scales. Of the operands named in `columns` the last two dimensions are swapped in
     memory: weights (E, N, K) are a "b" of a product forward, tokens (M, N) an "a" of a gradient."""
 
-    def __init__(self, case, columns="", element="bf16", out="bf16", aligned=False, bias=False):
-        super().__init__(case, "fast", out=out, aligned=aligned)
+    def __init__(self, case, columns="", element="bf16", out="bf16", aligned=False, bias=False, sizes=None):
+        super().__init__(case, "fast", out=out, aligned=aligned, sizes=sizes)
         self.columns, self.op = columns, "mm_bias" if bias else "mm"
         self.elements = {"a": element, "b": element} | ({} if case == "batched" else {"offs": "i32"}) | ({"bias": out} if bias else {})
         self.is_usual = element == out == "bf16" and not aligned and case != "batched" and not bias
@@ -181,12 +181,12 @@ class Halves(Product):
         return {"a": shapes["qa"], "b": shapes["qb"], "offs": shapes["offs"], "bias": shapes["bias"], "out": shapes["out"]}
 
     def source(self, schedule=None):
-        shapes = self.shapes(*"????")
+        shapes = self.shapes(*(self.sizes or "????"))
         maps = {2: "(m, k) -> (k, m)", 3: "(e, k, n) -> (e, n, k)"}
 
         def tensor(name, element):
             order = f", affine_map<{maps[len(shapes[name])]}>" if name in self.columns else ""
-            return f"tensor<{'x'.join(shapes[name])}x{element}{order}>"
+            return f"tensor<{'x'.join(map(str, shapes[name]))}x{element}{order}>"
 
         types = {name: tensor(name, element) for name, element in self.elements.items()}
         attributes = [*(["align = 128"] if self.aligned else []), *([f"schedule = {{{schedule}}}"] if schedule else [])]

@@ -221,10 +221,10 @@ static bool add_function(MlirOperation module, MlirOperation function, json_t *l
   bool ok = moe__plan_read(module, function, &plan);
   if (ok) {
     moe__symbols_restrict(&plan);
+    /* Launches add the tensors that they share. */
+    json_array_append_new(list, describe_function(&plan));
     ok = fits_manifest(&plan);
   }
-  if (ok)
-    json_array_append_new(list, describe_function(&plan));
   moe__plan_destroy(&plan);
   return ok;
 }

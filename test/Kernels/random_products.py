@@ -22,6 +22,7 @@ from products import products
 FORMS = {name: form for name, form in products().items() if re.match(r"product-(halves-)?(forward|gradient|aligned|batched)", name)}
 FIELD = re.compile(r"^\| `(\w+)` \| (\d+) to (\d+) \|", re.MULTILINE)
 NO_REGISTERS = "may take fewer registers"
+WIDE = (336, 48, 880, 3)  # M, N, K, E of which gradients have wide tiles, if the schedule has some, on the emulator's four multiprocessors
 CHECK = ["--device", "emu", "--runs", "1", "--threads", "1", "--step-limit", "100000000", "--exact"]
 
 
@@ -50,9 +51,11 @@ def check(rnd, fields, folder):
         if not call("moe-opt", "-", "--emit=scheduled", text=source)[0]:
             break
     failed, said = call("moe-opt", "-", "--emit=bundle", "-o", folder, text=source)
-    if not failed:
-        arguments = FORMS[name].arguments("sanitize")[0].split()
-        failed, said = call("moe-run", folder, *CHECK, *arguments, "--random", str(rnd.randint(1, 99)), "--schedule", str(rnd.randint(0, 9)))
+    form = FORMS[name]
+    calls = [form.arguments("sanitize")[0]] + ([f"--check {form.shape_arguments([WIDE])} --nan-groups --groups ragged"] if form.case == "gradient" else [])
+    for arguments in calls:
+        if not failed:
+            failed, said = call("moe-run", folder, *CHECK, *arguments.split(), "--random", str(rnd.randint(1, 99)), "--schedule", str(rnd.randint(0, 9)))
     return f"{name} {text}", said if failed else ""
 
 

@@ -3,7 +3,7 @@
 Why: LLVM knows more of a kernel whose sizes are static. It unrolls loops and computes ahead, and where registers are few it leaves too few for
 ptxas, at sizes that nobody can name beforehand. The gate compiles kernels of dynamic sizes. moe-opt refuses code that spills or has a stack.
 
-  static_shapes.py MOE_OPT PTXAS [--seed S] [--count N] [--only quantizers|scaled_mm|mixed_mm]
+  static_shapes.py MOE_OPT PTXAS [--seed S] [--count N] [--only quantizers|scaled_mm|mm|mixed_mm]
 
 Prints each source that does not compile, and how many of each kind there were; exit code 1 where one does not. The same seed gives the same sources,
 count of each kind.
@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 TEST = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 sys.path += [os.path.join(TEST, "..", "bench"), os.path.join(TEST, "Kernels", "mixed_mm", "Inputs")]
-from products import Product  # noqa: E402
+from products import Halves, Product  # noqa: E402
 from source import source as mixed_source  # noqa: E402
 from variants import Variant, variants  # noqa: E402
 
@@ -115,6 +115,25 @@ def scaled_mm(rnd, _):
     return f"{case} {accumulate} {form} of {sizes}", Product(case, accumulate, sizes=sizes, **form).source()
 
 
+def mm(rnd, _):
+    case = rnd.choice(["forward", "gradient", "gradient", "batched"])
+    element, aligned = rnd.choice(["bf16", "f16"]), case == "gradient" and rnd.random() < 0.3
+    form = {
+        "element": element,
+        "out": rnd.choice([element, "f32"]),
+        "columns": "a" if case == "gradient" and not aligned else rnd.choice(["", "a" if aligned else "b"]),
+        "bias": case != "gradient" and rnd.random() < 0.3,
+        "aligned": aligned,
+    }
+    experts = rnd.choice([1, 1, 2, 8, 64, 1024, rnd.randint(1, 1024)])
+    n, k = (16 * rnd.choice([1, 88, 128, 448, from_ranges(rnd, [(1, 8), (8, 64), (60, 512)])]) for _ in range(2))
+    tokens = experts * from_ranges(rnd, TOKENS_OF_AN_EXPERT)
+    if case == "gradient":
+        tokens = -(-tokens // 16) * 16
+    sizes = (tokens, n, k, experts)
+    return f"{case} {form} of {sizes}", Halves(case, sizes=sizes, **form).source()
+
+
 def mixed_mm(rnd, _):
     kind = rnd.choice(["i4", "i4", "i4", "uint4b8", "ui4", "f4E2M1FN", "f8E4M3FN"])
     group = 32 if kind == "f8E4M3FN" else rnd.choice([32, 64, 128, -1])
@@ -146,7 +165,7 @@ def mixed_mm(rnd, _):
 
 
 QUANTIZERS = {name: variant for name, variant in variants().items() if isinstance(variant, Variant) and variant.op != "chain"}
-KINDS = {"quantizers": quantizer, "scaled_mm": scaled_mm, "mixed_mm": mixed_mm}
+KINDS = {"quantizers": quantizer, "scaled_mm": scaled_mm, "mm": mm, "mixed_mm": mixed_mm}
 
 
 def check(kind, number, compiler, seed):

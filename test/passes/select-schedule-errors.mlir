@@ -1002,6 +1002,16 @@ func.func @three_warpgroups_wide(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x1
 // -----
 
 #col_major = affine_map<(m, k) -> (k, m)>
+func.func @one_wide_stage(%qa: tensor<16x64xf8E4M3FN>, %qb: tensor<64x256xf8E4M3FN, #col_major>, %sa: tensor<2x16xf32>, %sb: tensor<2x256xf32>, %offs: tensor<2xi32>) {
+  // expected-error@below {{'schedule.wide_stages' is 1; it must be 0, or 2 and more}}
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {wide_stages = 1}}
+      : (tensor<16x64xf8E4M3FN>, tensor<64x256xf8E4M3FN, #col_major>, tensor<2x16xf32>, tensor<2x256xf32>, tensor<2xi32>) -> tensor<2x16x256xbf16>
+  return
+}
+
+// -----
+
+#col_major = affine_map<(m, k) -> (k, m)>
 func.func @wide_stages(%qa: tensor<16x64xf8E4M3FN>, %qb: tensor<64x256xf8E4M3FN, #col_major>, %sa: tensor<2x16xf32>, %sb: tensor<2x256xf32>, %offs: tensor<2xi32>) {
   // expected-error@below {{'schedule' needs 264960 bytes of shared memory in each of 1 CTAs; a multiprocessor has 233472, and reserves 1024 for each CTA}}
   %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {wide_stages = 6}}

@@ -88,6 +88,8 @@ static bool check(MlirOperation op, const moe__mm_schedule_t *schedule) {
                       schedule->tile_n);
   if (schedule->rotate && schedule->pingpong)
     return moe__error(op, "'schedule.rotate' is 1; it must be 0 with pingpong = 1");
+  if (schedule->wide_stages == 1)
+    return moe__error(op, "'schedule.wide_stages' is 1; it must be 0, or 2 and more");
   if (schedule->beside && schedule->cluster == 1)
     return moe__error(op, "'schedule.beside' is 1; it must be 0 where there is no cluster");
   if (schedule->swap_operands && schedule->cluster > 1)

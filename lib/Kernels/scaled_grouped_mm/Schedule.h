@@ -50,9 +50,9 @@
     "1: these pieces go to the TMA one by one, each from where the one `tma_store` before it "     \
     "was; unused where the TMA does not store, 0 with pingpong")                                   \
   X(T, wide_stages, 0, 12, 0,                                                                      \
-    "in a weight gradient with pingpong and tile_n up to 128: pairs of tiles in flight where "     \
-    "tiles have 192 columns in place of tile_n, which they have where groups are short; 0: they "  \
-    "never have; unused elsewhere")
+    "in a weight gradient with pingpong, tile_n up to 128 and no cluster: pairs of tiles in "      \
+    "flight, 2 and more, where tiles have 192 columns in place of tile_n, which they have where "  \
+    "groups are short; 0: they never have; unused elsewhere")
 
 typedef struct moe__mm_schedule_t {
   MOE__MM_SCHEDULE(MOE__SCHEDULE_MEMBER, )
