@@ -48,6 +48,7 @@ ROOMS = {
     "test/Device": ["lib/Device"],
     "test/Driver": ["lib/Driver", "lib/Kernels", "lib/Target", "passes"],
     "test/Emulator": ["lib/Emulator"],
+    "test/Files": ["lib/Files"],
     "test/Kernels": ["lib/Kernels"],
     "test/Reference": [],
     "test/Runtime": ["lib/Runtime"],
