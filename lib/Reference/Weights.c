@@ -258,11 +258,12 @@ static void decode_row(const moe_ref_mixed_mm_t *mm, const sizes_t *s, int64_t e
  * without rounding; the sum of the products' magnitudes, and what FP8 weights may lose when they
  * are scaled. `overflows`: finite products reach so far that the order of their sum decides whether
  * it leaves fp32's range, or a scale is Inf: times a sum it is Inf, times weights, of which some
- * are 0, NaN. */
+ * are 0, NaN. `is_nan`: no order of sums takes NaN away. Where a scale is Inf one that does not lose
+ * what is left of products may have 0, and NaN of it, and another Inf. */
 typedef struct sum_t {
   float rounded;
   double exact, magnitude, unscaled, lost;
-  bool overflows;
+  bool overflows, is_nan;
 } sum_t;
 
 /* A little less than the greatest number: partial sums are rounded. */
@@ -290,7 +291,9 @@ static sum_t sum_of(const moe_ref_mixed_mm_t *mm, const sizes_t *s, const row_t 
     }
     const double scaled = fabs((double)row->scales[j]) * finite;
     all += isfinite(scaled) ? scaled : 0;
-    sum.overflows |= finite > fp32_range || all > fp32_range || isinf(row->scales[j]);
+    const bool is_infinite = isinf(row->scales[j]);
+    sum.overflows |= finite > fp32_range || all > fp32_range || is_infinite;
+    sum.is_nan |= isnan(row->scales[j]) || isnan(dot) || (is_infinite && magnitude == 0);
     sum.rounded = fmaf(row->scales[j], (float)dot, sum.rounded);
     sum.exact += row->scales[j] * dot;
     sum.magnitude += fabs((double)row->scales[j]) * magnitude;
@@ -319,6 +322,7 @@ static void products(const moe_ref_mixed_mm_t *mm, const sizes_t *s, int64_t e, 
       if (mm->bias != NULL) {
         sum.rounded += bias;
         sum.exact += bias;
+        sum.is_nan |= isnan(bias);
       }
       visit(mm, s, m, n, &sum, score);
     }
@@ -369,10 +373,9 @@ static void judge(const moe_ref_mixed_mm_t *mm, const sizes_t *s, int64_t token,
                   const sum_t *sum, moe_ref_score_t *score) {
   moe__ref_judged_t judged = {.exact = sum->rounded};
   const double found = moe__ref_element_load(mm->out->dtype, mm->out->data, out_at(mm, token, n));
-  /* Inf and NaN are right then, and where Inf meets what may have become 0; but for a NaN among the
-   * operands, which no order takes away. */
+  /* Inf and NaN are right then, and where Inf meets what may have become 0. */
   const bool is_open = sum->overflows || isinf(sum->lost);
-  if (is_open && !isfinite(found) && !(isnan(sum->exact) && isinf(found))) {
+  if (is_open && !isfinite(found) && !(sum->is_nan && isinf(found))) {
     judged.exact = found;
   } else if (isfinite(sum->exact) && (sum->overflows || isfinite(sum->rounded))) {
     const int64_t longest = s->group < LONGEST_DOT ? s->group : LONGEST_DOT;

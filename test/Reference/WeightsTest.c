@@ -218,6 +218,16 @@ static void test_range(void **state) {
   tokens_data[0][1] = moe_ref_bf16_from_f32(-greatest);
   tokens_data[0][2] = 0x7FC0;
   judge_first(&mm, found, (bool[]){false, false, false, true, false, false});
+  /* So does one beside a scale that is Inf. */
+  for (int n = 0; n < 16; n++)
+    ones[n][0] = INFINITY;
+  judge_first(&mm, found, (bool[]){false, false, false, true, false, false});
+  /* Inf times products that cancel: whether they do depends on what sums of them lose. */
+  tokens_data[0][2] = 0;
+  judge_first(&mm, found, (bool[]){false, true, true, true, false, false});
+  /* Inf times zeros. */
+  tokens_data[0][0] = tokens_data[0][1] = 0;
+  judge_first(&mm, found, (bool[]){false, false, false, true, false, false});
 }
 
 /* FP8 weights, in both orders: a token picks the weights of one column. Scales end at 2^37, and a
