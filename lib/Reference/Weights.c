@@ -258,8 +258,8 @@ static void decode_row(const moe_ref_mixed_mm_t *mm, const sizes_t *s, int64_t e
  * without rounding; the sum of the products' magnitudes, and what FP8 weights may lose when they
  * are scaled. `overflows`: finite products reach so far that the order of their sum decides whether
  * it leaves fp32's range, or a scale is Inf: times a sum it is Inf, times weights, of which some
- * are 0, NaN. `is_nan`: no order of sums takes NaN away. Where a scale is Inf one that does not lose
- * what is left of products may have 0, and NaN of it, and another Inf. */
+ * are 0, NaN. `is_nan`: no order of sums takes NaN away. Where a scale is Inf an order may: it
+ * loses other bits, and products that would cancel do not. */
 typedef struct sum_t {
   float rounded;
   double exact, magnitude, unscaled, lost;
