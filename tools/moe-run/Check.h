@@ -8,6 +8,7 @@
 #define MOE_RUN_CHECK_H
 
 #include "tools/moe-run/Device.h"
+#include "tools/moe-run/Reference.h"
 
 #include <jansson.h>
 
@@ -18,11 +19,22 @@ typedef struct moe__run_difference_t {
   uint32_t got, expected;         /* its bits */
 } moe__run_difference_t;
 
+/* Results that were right, and how they were judged: the same bits of another program's call on the
+ * same arguments need no reference. Zero at first. */
+typedef struct moe__run_known_t {
+  moe__run_tensor_t *results; /* owned; NULL: none yet */
+  moe__run_judgment_t *judgments;
+  int count;
+} moe__run_known_t;
+
+void moe__run_known_free(moe__run_known_t *known);
+
 /* Runs the call twice on the target and once on the C reference and compares all three, and on a
  * device the guard zones too. Products are judged by their bounds unless the data are --exact; rows
  * of results that are in no group must not be written. call->results get the first run's data.
- * Appends an object to `cases`, and prints a line unless `json`. */
+ * Appends an object to `cases`, and prints a line unless `json`. known: what calls on the same
+ * arguments have in common, or NULL; it gets the results of the first one that is right. */
 int moe__run_check(const moe__run_target_t *target, moe__run_call_t *call,
-                   const moe__run_options_t *options, json_t *cases);
+                   const moe__run_options_t *options, json_t *cases, moe__run_known_t *known);
 
 #endif /* MOE_RUN_CHECK_H */

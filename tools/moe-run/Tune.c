@@ -203,8 +203,9 @@ static int smallest_case(const moe__run_options_t *options) {
   return smallest;
 }
 
-/* Compares the candidate with the C reference. One that is wrong is marked, and no error. */
-static int check(const tune_t *tune, candidate_t *candidate) {
+/* Compares the candidate with the C reference, or with one before it that was right. One that is
+ * wrong is marked, and no error. */
+static int check(const tune_t *tune, candidate_t *candidate, moe__run_known_t *known) {
   moe__run_options_t options = *tune->options;
   options.json = true; /* nothing is said of what is right */
   moe__run_target_t target = tune->target;
@@ -216,7 +217,7 @@ static int check(const tune_t *tune, candidate_t *candidate) {
   for (int i = 0; i < candidate->function->result_count && !rc; i++)
     rc = moe__run_tensor_allocate(&call.results[i]);
   if (!rc)
-    rc = moe__run_check(&target, &call, &options, cases);
+    rc = moe__run_check(&target, &call, &options, cases, known);
   candidate->wrong = rc == MOE__RUN_INPUT && json_array_size(cases) > 0;
   if (candidate->wrong)
     rc = MOE__RUN_OK,
@@ -227,12 +228,14 @@ static int check(const tune_t *tune, candidate_t *candidate) {
 }
 
 static int check_all(const tune_t *tune, int *out_right) {
+  moe__run_known_t known = {0};
   int rc = MOE__RUN_OK;
   *out_right = 0;
   for (int i = 0; i < tune->count && !rc; i++) {
-    rc = check(tune, &tune->candidates[i]);
+    rc = check(tune, &tune->candidates[i], &known);
     *out_right += !tune->candidates[i].wrong;
   }
+  moe__run_known_free(&known);
   if (!rc && !*out_right)
     rc = moe__run_input_error("%s: no candidate is right", tune->options->bundle);
   return rc;

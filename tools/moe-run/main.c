@@ -85,7 +85,7 @@ static int run_case(const moe__run_options_t *options, const moe__run_target_t *
   for (int i = 0; i < function->result_count && !rc && options->mode != MOE__RUN_BENCH; i++)
     rc = moe__run_tensor_allocate(&call.results[i]);
   if (!rc && options->mode == MOE__RUN_CHECK)
-    rc = moe__run_check(target, &call, options, cases);
+    rc = moe__run_check(target, &call, options, cases, NULL);
   if (!rc && options->mode == MOE__RUN_RUN)
     rc = run(options, target, &call, cases);
   if (!rc && options->out)
