@@ -179,6 +179,22 @@ static inline float moe__ref_element_load(moe_ref_dtype_t dtype, const void *dat
   return 0;
 }
 
+/* The least normal number of a type that a tensor core multiplies. */
+static inline double moe__ref_least_normal(moe_ref_dtype_t dtype) {
+  const int bias = dtype == MOE_REF_E4M3   ? moe__ref_e4m3.bias
+                   : dtype == MOE_REF_E5M2 ? moe__ref_e5m2.bias
+                   : dtype == MOE_REF_F16  ? moe__ref_f16.bias
+                                           : MOE__REF_F32_BIAS;
+  return moe__ref_power_of_two(1 - bias);
+}
+
+/* |x| of an operand as what a tensor core cuts off its products goes by: the exponent of a
+ * subnormal number is that of the least normal one. */
+static inline double moe__ref_operand_magnitude(double x, double least_normal) {
+  const double magnitude = x < 0 ? -x : x;
+  return magnitude > 0 && magnitude < least_normal ? least_normal : magnitude;
+}
+
 /* Casts an fp32 value to an element. Scales, offsets and bytes are integers from the start, and
  * nothing is cast to them. */
 static inline void moe__ref_element_store(moe_ref_dtype_t dtype, void *data, int64_t index,

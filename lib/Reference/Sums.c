@@ -168,12 +168,14 @@ static void add_mx_block(const moe__ref_product_t *product, int64_t first, float
 
 static void add_magnitudes(const moe__ref_product_t *product, int64_t first, piece_t *piece,
                            moe__ref_sums_t *sums) {
+  const double least_a = moe__ref_least_normal(product->a.dtype);
+  const double least_b = moe__ref_least_normal(product->b.dtype);
   for (int i = 0; i < sums->rows; i++)
     for (int k = 0; k < piece->depth; k++)
-      piece->a[i][k] = fabs(piece->a[i][k]);
+      piece->a[i][k] = moe__ref_operand_magnitude(piece->a[i][k], least_a);
   for (int k = 0; k < piece->depth; k++)
     for (int j = 0; j < MOE__REF_TILE_COLUMNS; j++)
-      piece->b[k][j] = fabs(piece->b[k][j]);
+      piece->b[k][j] = moe__ref_operand_magnitude(piece->b[k][j], least_b);
   multiply(sums->rows, piece);
   for (int i = 0; i < sums->rows; i++)
     for (int j = 0; j < sums->columns; j++) {

@@ -54,7 +54,8 @@ typedef struct moe__ref_sums_t {
   /* sum + rest is the exact sum. */
   double sum[MOE__REF_TILE_ROWS][MOE__REF_TILE_COLUMNS];
   double rest[MOE__REF_TILE_ROWS][MOE__REF_TILE_COLUMNS];
-  /* Where asked for: sum |p|, and the sum over pieces of (sum |p|)^2. */
+  /* Where asked for: sum |p|, and the sum over pieces of (sum |p|)^2. |p| is the product of operand
+   * magnitudes. */
   double magnitude[MOE__REF_TILE_ROWS][MOE__REF_TILE_COLUMNS];
   double squares[MOE__REF_TILE_ROWS][MOE__REF_TILE_COLUMNS];
   /* With scales of blocks: the sum as fp32 rounds it, block after block; where asked for, sum |p|

@@ -277,6 +277,7 @@ static sum_t sum_of(const moe_ref_mixed_mm_t *mm, const sizes_t *s, const row_t 
                     const double *x) {
   sum_t sum = {0};
   const bool is_fp8 = mm->format == MOE_REF_WEIGHT_E4M3;
+  const double least_token = moe__ref_least_normal(mm->x->dtype);
   sum.lost = is_fp8 ? product_lost * (double)s->depth : 0;
   double all = 0; /* of finite magnitudes with their scales */
   for (int64_t j = 0; j < s->groups; j++) {
@@ -284,7 +285,7 @@ static sum_t sum_of(const moe_ref_mixed_mm_t *mm, const sizes_t *s, const row_t 
     for (int64_t k = j * s->group; k < (j + 1) * s->group; k++) {
       const double product = row->weights[k] * x[k];
       dot += product;
-      magnitude += fabs(product);
+      magnitude += fabs(row->weights[k]) * moe__ref_operand_magnitude(x[k], least_token);
       finite += isfinite(product) ? fabs(product) : 0;
       if (is_fp8 && row->weights[k] != 0 && fabs(row->weights[k] * row->scales[j]) < least_exact)
         sum.lost += most_lost * fabs(x[k]);

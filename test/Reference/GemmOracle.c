@@ -280,6 +280,19 @@ void gemm_free(gemm_t *x) {
 
 /* ---- Sums ---- */
 
+/* |a| of an operand whose subnormal numbers count as the least normal one, in 2^-16. */
+static __int128 nominal(moe_ref_dtype_t dtype, __int128 units) {
+  const __int128 least = dtype == MOE_REF_E4M3 ? 1 << 10 : 1 << 2;
+  const __int128 magnitude = units < 0 ? -units : units;
+  return magnitude > 0 && magnitude < least ? least : magnitude;
+}
+
+/* The magnitude of a b in units of 2^-32, for the bound. */
+static __int128 product_magnitude(const gemm_t *x, int64_t a, int64_t b) {
+  return nominal(x->spec.a, x->units_a[((const uint8_t *)x->a.tensor.data)[a]]) *
+         nominal(x->spec.b, x->units_b[((const uint8_t *)x->b.tensor.data)[b]]);
+}
+
 /* a b in units of 2^-32. */
 static __int128 exact_product(const gemm_t *x, int64_t a, int64_t b) {
   return (__int128)x->units_a[((const uint8_t *)x->a.tensor.data)[a]] *
@@ -390,9 +403,8 @@ void oracle_block_sums(const gemm_t *x, int64_t g, int64_t i, int64_t j, int64_t
   __int128 exact = 0, exact_magnitude = 0;
   const int64_t first = block_depth(&x->spec) * block, end = first + block_depth(&x->spec);
   for (int64_t k = first; k < x->spec.k && k < end; k++) {
-    const __int128 product = exact_product(x, index_a(x, g, i, k), index_b(x, g, k, j));
-    exact += product;
-    exact_magnitude += product < 0 ? -product : product;
+    exact += exact_product(x, index_a(x, g, i, k), index_b(x, g, k, j));
+    exact_magnitude += product_magnitude(x, index_a(x, g, i, k), index_b(x, g, k, j));
   }
   *sum = ldexp((double)exact, -32);
   *magnitude = ldexp((double)exact_magnitude, -32);
@@ -403,9 +415,8 @@ void oracle_block_sums(const gemm_t *x, int64_t g, int64_t i, int64_t j, int64_t
 void oracle_sums(const gemm_t *x, int64_t g, int64_t i, int64_t j, double *sum, double *magnitude) {
   __int128 exact = 0, exact_magnitude = 0;
   for (int64_t k = 0; k < depth_of(&x->spec, g); k++) {
-    const __int128 product = exact_product(x, index_a(x, g, i, k), index_b(x, g, k, j));
-    exact += product;
-    exact_magnitude += product < 0 ? -product : product;
+    exact += exact_product(x, index_a(x, g, i, k), index_b(x, g, k, j));
+    exact_magnitude += product_magnitude(x, index_a(x, g, i, k), index_b(x, g, k, j));
   }
   *sum = ldexp((double)exact, -32);
   *magnitude = ldexp((double)exact_magnitude, -32);

@@ -317,6 +317,38 @@ static void takes_overflow(void **state) {
   }
 }
 
+/* What is cut off a sum goes by the least normal exponent where an operand is subnormal, and by none
+ * where it is 0. */
+static void counts_subnormal_operands(void **state) {
+  (void)state;
+  uint16_t a[2], b[2] = {0x5800, 0x3C00}; /* 2^7, 1 */
+  float out;
+  const moe_ref_tensor_t va = {a, MOE_REF_F16, 3, {1, 1, 2}, {2, 2, 1}};
+  const moe_ref_tensor_t vb = {b, MOE_REF_F16, 3, {1, 2, 1}, {2, 1, 1}};
+  const moe_ref_tensor_t vout = {&out, MOE_REF_F32, 3, {1, 1, 1}, {1, 1, 1}};
+  const moe_ref_scaled_mm_t mm = {&va, &vb, NULL, NULL, NULL, &vout, NULL, false, false};
+  static const struct {
+    uint16_t a[2];
+    float exact, error;
+    bool passes;
+  } cases[] = {
+      {{0x0001, 0}, 0x1p-17f, 0x1p-27f, true}, /* 2^-24: S is 2^-7 */
+      {{0x0001, 0}, 0x1p-17f, 0x1p-25f, false},
+      {{0, 0x0001}, 0x1p-24f, 0x1p-34f, true}, /* S is 2^-14 */
+      {{0, 0x0001}, 0x1p-24f, 0x1p-32f, false},
+      {{0x0400, 0}, 0x1p-7f, 0x1p-27f, true}, /* 2^-14, the least normal number */
+      {{0x0400, 0}, 0x1p-7f, 0x1p-25f, false},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    moe_ref_score_t score = {0};
+    memcpy(a, cases[i].a, sizeof a);
+    out = cases[i].exact + cases[i].error;
+    assert_int_equal(moe_ref_scaled_mm_judge(&mm, MOE_REF_FAST, 0, 1, &score), MOE_REF_OK);
+    if ((score.failures == 0) != cases[i].passes)
+      fail_msg("case %zu: worst %g", i, score.worst);
+  }
+}
+
 /* What an operand stands for: its elements times their scales, in F32 and in another memory order.
  * `token` is the dimension that groups cut, -1 where the first dimension is the expert; scales of
  * rank 2 belong to `kept`, a dimension of the operand, within the group. */
@@ -462,6 +494,7 @@ int main(void) {
       cmocka_unit_test(gives_exact_results_and_bounds),
       cmocka_unit_test(finds_the_worst),
       cmocka_unit_test(takes_overflow),
+      cmocka_unit_test(counts_subnormal_operands),
       cmocka_unit_test(tells_quality),
       cmocka_unit_test(adds_scores),
       cmocka_unit_test(refuses_bad_arguments),

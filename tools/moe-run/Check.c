@@ -281,8 +281,8 @@ static int report(const moe__run_tensor_t *result, const verdict_t *verdict,
   if (verdict->by_bound && verdict->judgment.score.failures)
     rc = report_score(result, &verdict->judgment.score, target);
   const moe_ref_score_t *score = &verdict->judgment.score;
-  if (verdict->by_bound && score->elements && score->signal == 0)
-    rc = moe__run_input_error("%s: the exact result is zero in all %" PRId64
+  if (verdict->by_bound && score->elements && score->signal == 0 && score->failures == 0)
+    rc = moe__run_input_error("%s: the exact result is zero, Inf or NaN in all %" PRId64
                               " elements: there is nothing to judge, other data are needed",
                               name, score->elements);
   if (verdict->touched >= 0) {
