@@ -393,14 +393,18 @@ def variants():
     return quantizers() | products() | recipes() | mixed_products()
 
 
+def find(table, name):
+    return table.get(name) or sys.exit(f"bench/variants.py: there is no {name}; `bench/variants.py list` prints the names")
+
+
 def main():
     table = variants()
     if sys.argv[1:] == ["list"]:
         print("\n".join(table))
     elif len(sys.argv) in (3, 4) and sys.argv[1] == "source":
-        sys.stdout.write(table[sys.argv[2]].source(*sys.argv[3:]))
+        sys.stdout.write(find(table, sys.argv[2]).source(*sys.argv[3:]))
     elif len(sys.argv) == 4 and sys.argv[1] == "arguments":
-        print("\n".join(table[sys.argv[2]].arguments(sys.argv[3])))
+        print("\n".join(find(table, sys.argv[2]).arguments(sys.argv[3])))
     else:
         sys.exit(__doc__)
 

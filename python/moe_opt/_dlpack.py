@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from collections.abc import Sequence
+from numbers import Integral
 from typing import Any, NamedTuple, Optional
 
 import numpy
@@ -113,6 +115,8 @@ class Memory(NamedTuple):
         return len(self.shape)
 
     def __dlpack_device__(self) -> tuple[int, int]:
+        if self.device is not None and not isinstance(self.device, Integral):
+            raise TypeError(f"the device of a Memory is {self.device!r}; it must be the number of a CUDA device, or None")
         return (CPU, 0) if self.device is None else (CUDA, self.device)
 
 
@@ -151,6 +155,11 @@ def view_numpy(array: numpy.ndarray[Any, Any], element: str, is_written: bool) -
 
 def view_memory(memory: Memory) -> View:
     """What the memory says of itself."""
+    if not isinstance(memory.address, Integral):
+        raise TypeError(f"has the address {memory.address!r}; it must be an integer")
+    for field, sizes in (("shape", memory.shape), ("order", memory.order)):
+        if not isinstance(sizes, Sequence) or not all(isinstance(size, Integral) for size in sizes):
+            raise TypeError(f"has the {field} {sizes!r}; it must be integers")
     rank = memory.ndim
     order = memory.order or tuple(range(rank))
     if sorted(order) != list(range(rank)):
@@ -272,7 +281,7 @@ def empty(like: Any, shape: tuple[int, ...], order: tuple[int, ...], element: st
         cupy = sys.modules[name]
         with cupy.cuda.Device(like.device.id):  # it has no type of ml_dtypes: the bits
             return cupy.empty(in_memory, dtype=ELEMENT_TYPES[element].numpy_names[-1]).transpose(back)
-    raise TypeError(f"results cannot be made as {type(like).__name__} of {name}; give `out`, a tensor for each result")
+    raise TypeError(f"results cannot be made as {type(like).__name__} of {name}; give `out`, a tensor for each result, to the function of a bundle")
 
 
 def _aligned(shape: tuple[int, ...], dtype: numpy.dtype[Any]) -> numpy.ndarray[Any, Any]:

@@ -30,9 +30,9 @@ def _function(
 def _element(tensor: Any, name: str, byte: str) -> str:
     """The element type of a tensor of any framework; `byte` is that of uint8."""
     dtype = str(getattr(tensor, "dtype", None)).rpartition(".")[2]
-    if dtype in _dlpack.ELEMENT_TYPES:
-        return dtype
-    element = byte if dtype == "uint8" and byte else _ELEMENTS.get(dtype)
+    element = dtype if dtype in _dlpack.ELEMENT_TYPES else byte if dtype == "uint8" and byte else _ELEMENTS.get(dtype)
+    if name == "offs" and element != "i32":
+        raise InvalidArgument(f"offs has elements of {dtype}; they must be int32")
     if element is None:
         raise InvalidArgument(f"{name} has elements of {dtype}; they must be one of {', '.join(sorted(_ELEMENTS))}")
     return element

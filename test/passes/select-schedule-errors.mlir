@@ -1267,7 +1267,7 @@ func.func @dual_output_stages(%x: tensor<?x?xbf16>) {
 
 #col_major = affine_map<(m, k) -> (k, m)>
 func.func @dual_cluster_goes_on(%x: tensor<?x?xbf16>) {
-  // expected-error@below {{'schedule.cluster' is 8; it must be 1 but in mx_quantize.quantize_dual with stages = 1}}
+  // expected-error@below {{'schedule.cluster' is 8; it must be 1 where schedule.stages is not 1, and in all ops but mx_quantize.quantize_dual}}
   %q, %s, %qt, %st = "mx_quantize.quantize_dual"(%x) {block = 32 : i64, mode = "rceil", schedule = {stages = 2, cluster = 8}}
       : (tensor<?x?xbf16>) -> (tensor<?x?xf8E4M3FN>, tensor<?x?xf8E8M0FNU>, tensor<?x?xf8E4M3FN, #col_major>, tensor<?x?xf8E8M0FNU>)
   return
@@ -1297,7 +1297,7 @@ func.func @dual_cluster_of_narrow_tiles(%x: tensor<?x?xbf16>) {
 
 #col_major = affine_map<(e, n, k) -> (e, k, n)>
 func.func @cast_cluster(%x: tensor<?x?x?xbf16>, %f: tensor<?x?xf32>, %ft: tensor<?x?xf32>) {
-  // expected-error@below {{'schedule.cluster' is 2; it must be 1 but in mx_quantize.quantize_dual with stages = 1}}
+  // expected-error@below {{'schedule.cluster' is 2; it must be 1 where schedule.stages is not 1, and in all ops but mx_quantize.quantize_dual}}
   %q, %qt = "mx_quantize.cast_fp8_dual"(%x, %f, %ft) {sanitize = false, schedule = {stages = 1, cluster = 2}}
       : (tensor<?x?x?xbf16>, tensor<?x?xf32>, tensor<?x?xf32>) -> (tensor<?x?x?xf8E4M3FN>, tensor<?x?x?xf8E4M3FN, #col_major>)
   return

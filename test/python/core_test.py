@@ -314,6 +314,8 @@ class Programs(unittest.TestCase):
         turned = moe_opt.Memory(self.x.ctypes.data, (32, 64), "f32", device=None, order=(1, 0))
         self.refuses(moe_opt.InvalidArgument, "has stride 32; it must be 1", lambda: self.program(turned, out=tensors))
         self.refuses(moe_opt.InvalidArgument, "has the order (1, 1)", lambda: self.program(turned._replace(order=(1, 1)), out=tensors))
+        self.refuses(TypeError, "the device of a Memory is 'cuda:0'", lambda: self.program(turned._replace(device="cuda:0"), out=tensors))
+        self.refuses(TypeError, "has the shape 32; it must be integers", lambda: self.program(turned._replace(shape=32), out=tensors))
         self.refuses(moe_opt.InvalidArgument, "has elements of f64", lambda: self.program(turned._replace(dtype="f64"), out=tensors))
 
     def test_bf16_bits_of_others(self):

@@ -172,13 +172,13 @@ static bool check(MlirOperation op, const moe__mixed_schedule_t *s) {
                       sums, MOE__PARTIAL_SUMS);
   int chunks = s->depth / MOE_WEIGHT_COLUMNS;
   if (s->whole && (!s->direct || s->split > 1 || !mlirValueIsNull(moe__operand(op, MOE__OFFS))))
-    return moe__error(op, "'schedule.whole' is 1; it must be 0 without direct, and with split and "
-                          "experts");
+    return moe__error(op, "'schedule.whole' is 1; it must be 0 without direct, with split and "
+                          "with experts");
   if (s->subnormal && (s->scaled_weights || !mlirTypeIsABF16(moe__element_type(op, MOE__X)) ||
                        mlirTypeIsAF32(moe__element_type(op, MOE__OUT)) ||
                        moe__mixed_format(op) == MOE__WEIGHT_E2M1))
-    return moe__error(op, "'schedule.subnormal' is 1; it must be 0 but for integers with bf16 "
-                          "tokens and results of 16 bits, and with scaled_weights");
+    return moe__error(op, "'schedule.subnormal' is 1; it needs integers, bf16 tokens, results of "
+                          "16 bits and scaled_weights = 0");
   if (s->direct && !s->panels)
     return moe__error(op, "'schedule.direct' is %d; it must be 0 without panels", s->direct);
   if (s->direct && chunks / s->slices > MOE__MIXED_MOST_AHEAD)

@@ -23,13 +23,14 @@
     "memory by the TMA")                                                                           \
   X(T, subnormal, 0, 1, 0,                                                                         \
     "1: integers become bf16 from subnormal numbers, which takes fewer shifts, and sums are "      \
-    "multiplied by 128 at the end; 0: from numbers from 128 on, or f16")                           \
+    "multiplied by 128 at the end; 0: from numbers from 128 on, or f16; 1 only with bf16 tokens, " \
+    "results of 16 bits and without scaled_weights")                                               \
   X(T, depth, 64, 1024, 128,                                                                       \
     "columns of weights in a stage, a multiple of 128; with behind, but for f8E4M3FN, of 64")      \
   X(T, stages, 2, 32, 8, "stages in flight")                                                       \
   X(T, whole, 0, 1, 0,                                                                             \
     "1: where the stages have all columns of a tile they are given back for another tile alone; "  \
-    "0 without direct, and with split and experts")                                                \
+    "0 without direct, with split and with experts")                                                \
   X(T, split, 1, 8, 1,                                                                             \
     "CTAs of a cluster that divide the columns of weights; it must divide the panels of rows")     \
   X(T, share, 1, 4, 1,                                                                             \

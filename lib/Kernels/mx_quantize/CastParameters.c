@@ -108,8 +108,8 @@ static bool check_turns(MlirOperation op, const moe__cast_schedule_t *schedule,
   int cluster = schedule->cluster;
   if (cluster > 1 && (!moe__is(op, MOE__OP_QUANTIZE_DUAL) || moe__cast_goes_on(schedule)))
     return moe__error(op,
-                      "'schedule.cluster' is %d; it must be 1 but in mx_quantize.quantize_dual "
-                      "with stages = 1",
+                      "'schedule.cluster' is %d; it must be 1 where schedule.stages is not 1, and "
+                      "in all ops but mx_quantize.quantize_dual",
                       cluster);
   if (cluster & (cluster - 1))
     return moe__error(op, "'schedule.cluster' is %d; it must be a power of two", cluster);

@@ -58,7 +58,8 @@ typedef struct moe__round_schedule_t {
     "tokens are counted from the start of a group; else 1, and where groups are aligned")          \
   X(T, cluster, 1, 8, 1,                                                                           \
     "CTAs of a cluster, a power of two: they have tiles side by side, and put the scales of a "    \
-    "row together; 1 but in quantize_dual with stages = 1")
+    "row together, tile_k a multiple of 128; 1 where stages is not, and in other ops than "        \
+    "quantize_dual")
 
 typedef struct moe__cast_schedule_t {
   MOE__CAST_SCHEDULE(MOE__SCHEDULE_MEMBER, )
