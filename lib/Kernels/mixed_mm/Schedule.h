@@ -30,7 +30,7 @@
   X(T, stages, 2, 32, 8, "stages in flight")                                                       \
   X(T, whole, 0, 1, 0,                                                                             \
     "1: where the stages have all columns of a tile they are given back for another tile alone; "  \
-    "0 without direct, with split and with experts")                                                \
+    "0 without direct, with split and with experts")                                               \
   X(T, split, 1, 8, 1,                                                                             \
     "CTAs of a cluster that divide the columns of weights; it must divide the panels of rows")     \
   X(T, share, 1, 4, 1,                                                                             \
