@@ -317,8 +317,8 @@ static void takes_overflow(void **state) {
   }
 }
 
-/* What is cut off a sum goes by the least normal exponent where an operand is subnormal, and by none
- * where it is 0. */
+/* Where an operand is subnormal, what is cut off its product goes by the least normal exponent;
+ * where it is 0 nothing is cut. */
 static void counts_subnormal_operands(void **state) {
   (void)state;
   uint16_t a[2], b[2] = {0x5800, 0x3C00}; /* 2^7, 1 */
