@@ -269,11 +269,8 @@ static void test_launch(void **state) {
   assert_int_equal(fake->freed, 2);
 }
 
-/* The status word is zero when the call has been prepared, and after it has been read. */
-static void test_status(void **state) {
-  (void)state;
-  moe_rt_program_t *program = NULL;
-  assert_int_equal(load(NULL, 0, false, &program), MOE_RT_OK);
+/* A call of the function that has a status word; the caller destroys it. */
+static moe_rt_call_t *prepare_with_status(moe_rt_program_t *program) {
   int64_t sizes[] = {100, 1};
   DLTensor x = {.data = (void *)0x100000,
                 .device = {kDLCUDA, 1},
@@ -287,6 +284,15 @@ static void test_status(void **state) {
   moe_rt_call_t *call = NULL;
   const moe_rt_function_info_t *function = moe_rt_program_function(program, 2);
   assert_int_equal(moe_rt_call_prepare(program, function, tensors, 2, &call), MOE_RT_OK);
+  return call;
+}
+
+/* The status word is zero when the call has been prepared, and after it has been read. */
+static void test_status(void **state) {
+  (void)state;
+  moe_rt_program_t *program = NULL;
+  assert_int_equal(load(NULL, 0, false, &program), MOE_RT_OK);
+  moe_rt_call_t *call = prepare_with_status(program);
   assert_int_equal(moe_rt_call_launch(call, (void *)0x77), MOE_RT_OK);
   assert_int_equal(fake->launch.attribute_count, 0);
   uint32_t *word = (uint32_t *)(uintptr_t) * (uint64_t *)fake->parameters[0];
@@ -421,19 +427,7 @@ static void test_call_in_threads(void **state) {
   (void)state;
   moe_rt_program_t *program = NULL;
   assert_int_equal(load(NULL, 0, false, &program), MOE_RT_OK);
-  int64_t sizes[] = {100, 1};
-  DLTensor x = {.data = (void *)0x100000,
-                .device = {kDLCUDA, 1},
-                .ndim = 1,
-                .dtype = {kDLInt, 32, 1},
-                .shape = &sizes[0]};
-  DLTensor y = x;
-  y.data = (void *)0x200000;
-  y.shape = &sizes[1];
-  const DLTensor *tensors[] = {&x, &y};
-  moe_rt_call_t *call = NULL;
-  const moe_rt_function_info_t *function = moe_rt_program_function(program, 2);
-  assert_int_equal(moe_rt_call_prepare(program, function, tensors, 2, &call), MOE_RT_OK);
+  moe_rt_call_t *call = prepare_with_status(program);
   pthread_t threads[4];
   int launches = fake->launches;
   for (int i = 0; i < 4; i++)
