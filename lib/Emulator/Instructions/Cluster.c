@@ -166,8 +166,7 @@ static uint32_t async_element_bytes(const moe__emu_instruction_t *instruction) {
 }
 
 static uint32_t async_count(const moe__emu_instruction_t *instruction) {
-  static const uint32_t counts[] = {1, 2, 4};
-  return counts[instruction->choice[ASYNC_VECTOR]];
+  return moe__emu_vector_length(instruction->choice[ASYNC_VECTOR]);
 }
 
 /* The bytes arrive, and the mbarrier hears of them. */

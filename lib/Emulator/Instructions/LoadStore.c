@@ -30,8 +30,6 @@ static const struct {
              {2, false}, {4, false}, {8, false}, {1, true},  {2, true},   {4, true},
              {8, true},  {2, false}, {2, false}, {4, false}, {8, false}};
 
-static const uint8_t vectors[] = {1, 2, 4};
-
 static uint64_t extend(uint64_t value, uint32_t bytes, bool is_signed) {
   if (!is_signed || bytes >= 8 || !(value >> (bytes * 8 - 1) & 1))
     return value;
@@ -72,7 +70,7 @@ static bool put(moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction
   const moe__emu_operand_t *operands = moe__emu_operand(warp->kernel, instruction, 0);
   uint32_t bytes = types[instruction->choice[LOAD_TYPE]].bytes;
   bool is_signed = types[instruction->choice[LOAD_TYPE]].is_signed;
-  uint32_t count = vectors[instruction->choice[LOAD_VECTOR]];
+  uint32_t count = moe__emu_vector_length(instruction->choice[LOAD_VECTOR]);
   for (uint32_t i = 0; i < count; i++, from += bytes, missing >>= bytes) {
     uint8_t *row = moe__emu_row(warp, &operands[i]);
     if (bytes == 4 && operands[i].bytes < 8 && !missing) { /* most of them */
@@ -156,7 +154,7 @@ static moe__emu_step_t load(moe__emu_warp_t *warp, const moe__emu_instruction_t 
   if (moe__emu_check_operands(warp, instruction, active) == MOE__EMU_FAILED)
     return MOE__EMU_FAILED;
   uint32_t bytes = types[instruction->choice[LOAD_TYPE]].bytes;
-  uint32_t count = vectors[instruction->choice[LOAD_VECTOR]];
+  uint32_t count = moe__emu_vector_length(instruction->choice[LOAD_VECTOR]);
   moe__emu_reach_t reach =
       moe__emu_reach(warp, instruction, (moe__emu_space_t)instruction->choice[LOAD_SPACE],
                      bytes * count, MOE__EMU_READ, active);
@@ -211,7 +209,7 @@ static moe__emu_step_t store(moe__emu_warp_t *warp, const moe__emu_instruction_t
   if (moe__emu_check_operands(warp, instruction, active) == MOE__EMU_FAILED)
     return MOE__EMU_FAILED;
   uint32_t bytes = types[instruction->choice[STORE_TYPE]].bytes;
-  uint32_t count = vectors[instruction->choice[STORE_VECTOR]];
+  uint32_t count = moe__emu_vector_length(instruction->choice[STORE_VECTOR]);
   moe__emu_reach_t reach =
       moe__emu_reach(warp, instruction, (moe__emu_space_t)instruction->choice[STORE_SPACE],
                      bytes * count, MOE__EMU_WRITE, active);
@@ -248,7 +246,7 @@ static bool verify_load(const moe__emu_kernel_t *kernel, const moe__emu_instruct
                         moe__emu_error_t *error) {
   (void)kernel;
   uint32_t bytes = types[instruction->choice[LOAD_TYPE]].bytes;
-  return bytes * vectors[instruction->choice[LOAD_VECTOR]] <= 16 ||
+  return bytes * moe__emu_vector_length(instruction->choice[LOAD_VECTOR]) <= 16 ||
          moe__emu_error(error, "a lane can load 16 bytes at most");
 }
 
@@ -256,7 +254,7 @@ static bool verify_store(const moe__emu_kernel_t *kernel, const moe__emu_instruc
                          moe__emu_error_t *error) {
   (void)kernel;
   uint32_t bytes = types[instruction->choice[STORE_TYPE]].bytes;
-  if (bytes * vectors[instruction->choice[STORE_VECTOR]] > 16)
+  if (bytes * moe__emu_vector_length(instruction->choice[STORE_VECTOR]) > 16)
     return moe__emu_error(error, "a lane can store 16 bytes at most");
   return true;
 }

@@ -79,6 +79,11 @@ struct moe__emu_instruction_t {
 
 #define MOE__EMU_NOWHERE UINT32_MAX
 
+/* The elements of a lane's access, by its choice of "[.v2|.v4]". */
+static inline uint32_t moe__emu_vector_length(uint8_t choice) {
+  return 1u << choice;
+}
+
 /* What fills a row when a warp starts. */
 typedef enum moe__emu_row_kind_t {
   MOE__EMU_ROW_REGISTER,

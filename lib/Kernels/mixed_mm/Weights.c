@@ -67,19 +67,25 @@ static MlirValue multiply_halves(moe__mixed_mm_t *s, MlirValue x, MlirValue y) {
   return fma_halves(s, x, y, moe__i32(&s->kernel.builder, TWICE(0x8000)));
 }
 
+/* What is subtracted of subnormal numbers, the same for both rows: 2^-7 of the excess, or of a zero
+ * point. */
+static MlirValue subnormal_subtrahend(moe__mixed_mm_t *s, const MlirValue *zero) {
+  moe__builder_t *b = &s->kernel.builder;
+  if (!zero)
+    return moe__i32(b, TWICE(excess_of(s) ? 0xBD80 : 0x8000));
+  MlirValue bits = moe__or(b, moe__mul(b, *zero, 0x10001), TWICE(0x8000));
+  return multiply_halves(s, bits, moe__i32(b, TWICE(SUBNORMAL.factor[0])));
+}
+
 void moe__mixed_subtrahends(moe__mixed_mm_t *s, const MlirValue *zeros, MlirValue out[2]) {
   moe__builder_t *b = &s->kernel.builder;
   const halves_t *halves = halves_of(s);
   for (int row = 0; row < 2; row++) {
-    int at = halves->at[row];
-    if (s->schedule.subnormal) { /* the same for both rows: -8 / 128, or of a zero point */
-      MlirValue bits = zeros ? moe__or(b, moe__mul(b, zeros[row], 0x10001), TWICE(0x8000))
-                             : moe__i32(b, TWICE(0xBD80));
-      out[row] = zeros ? multiply_halves(s, bits, moe__i32(b, TWICE(halves->factor[0]))) : bits;
-      if (!zeros && !excess_of(s))
-        out[row] = moe__i32(b, TWICE(0x8000));
+    if (s->schedule.subnormal) {
+      out[row] = subnormal_subtrahend(s, zeros ? &zeros[row] : NULL);
       continue;
     }
+    int at = halves->at[row];
     out[row] = moe__i32(b, TWICE(halves->minus[row] | excess_of(s) << at));
     if (zeros)
       out[row] = moe__or(b, out[row], moe__mul(b, zeros[row], 0x10001 << at));

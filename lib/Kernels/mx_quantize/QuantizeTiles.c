@@ -23,6 +23,7 @@
 #include "mlir-c/BuiltinTypes.h"
 
 #define MX_BLOCK_BITS 5
+
 typedef struct quantize_t {
   moe__kernel_t kernel;
   moe__cast_tiles_t tiles;
