@@ -13,22 +13,22 @@
 #define SWAPPED .swap_operands = 1
 
 /* Fast sums: a tile of 128 x 128 for each warpgroup, of which one stores while the other
- * multiplies. In bands of 16 rows of tiles, which keep what concurrent CTAs read in L2. Where
- * both warpgroups multiply one tile, 128 x 256 is as much as they can accumulate; with promoted
- * sums a second accumulator takes a part of it. The TMA stores what is whole. */
+ * multiplies. Where both warpgroups multiply one tile, 128 x 256 is as much as they can accumulate;
+ * with promoted sums a second accumulator takes a part of it. The TMA stores what is whole. */
 #define PINGPONG .pingpong = 1, .tile_n = 128, .stages = 6, .tma_store = 1
-#define FAST                                                                                       \
-  {PINGPONG, .band = 16}, {PINGPONG}, {PINGPONG, .cluster = 2},                                    \
-      {PINGPONG, .band = 16, .cluster = 2, .beside = 1}, {.tile_n = 256},                          \
+#define FAST_OTHERS                                                                                \
+  {PINGPONG, .cluster = 2}, {PINGPONG, .band = 16, .cluster = 2, .beside = 1}, {.tile_n = 256},    \
       {.tile_n = 256, .band = 16}, {                                                               \
     .tile_n = 128, .stages = 6                                                                     \
   }
-static const moe__mm_schedule_t ALIGNED_FAST[] = {FAST};
+static const moe__mm_schedule_t ALIGNED_FAST[] = {{PINGPONG, .band = 16}, {PINGPONG}, FAST_OTHERS};
 /* In groups of few tokens tiles are wide, unless that leaves more of the last wave idle. */
 #define WIDE .wide_stages = 5
 static const moe__mm_schedule_t GRADIENT_FAST[] = {
     {PINGPONG, .band = 16, WIDE},
-    FAST,
+    {PINGPONG, .band = 16},
+    {PINGPONG},
+    FAST_OTHERS,
 };
 /* Promoted: a third warpgroup multiplies while two add. */
 static const moe__mm_schedule_t GRADIENT_PROMOTED[] = {
@@ -39,13 +39,17 @@ static const moe__mm_schedule_t GRADIENT_PROMOTED[] = {
     {.tile_n = 192},
     {.tile_n = 128, .stages = 6},
 };
-/* Operands of 16 bits: as fast sums, in stages of half the depth. */
+/* Operands of 16 bits: as fast sums, in stages of half the depth. Out of step, CTAs read more than
+ * L2 answers (grouped_16_bits.md, "In step"). */
+#define IN_STEP PINGPONG, .in_step = 1
+#define BOTH_ON_ONE .tile_n = 256, .stages = 3, .tma_store = 4, .band = 16
 static const moe__mm_schedule_t HALVES[] = {
-    {PINGPONG},      {PINGPONG, .band = 16},       {PINGPONG, .band = 4},
-    {.tile_n = 256}, {.tile_n = 128, .stages = 6},
+    {IN_STEP},     {IN_STEP, .band = 16}, {IN_STEP, .band = 4},
+    {BOTH_ON_ONE}, {.tile_n = 256},       {.tile_n = 128, .stages = 6},
 };
 static const moe__mm_schedule_t GRADIENT_HALVES[] = {
-    {PINGPONG, WIDE}, {PINGPONG}, {PINGPONG, .band = 16}, {PINGPONG, .band = 4}, {.tile_n = 256},
+    {IN_STEP, WIDE},      {IN_STEP},     {IN_STEP, .band = 16},
+    {IN_STEP, .band = 4}, {BOTH_ON_ONE}, {.tile_n = 256},
 };
 /* With scales of blocks of tokens a stage has a tail of each tile besides. */
 static const moe__mm_schedule_t GRADIENT_BLOCKS[] = {
@@ -88,8 +92,12 @@ static const moe__mm_schedule_t ALIGNED_MX[] = {
       {SWAPPED, .tile_n = 64, .pieces = 2, .stages = 7}, {                                         \
     SWAPPED, .tile_n = 96, .pieces = 3, .stages = 6                                                \
   }
+/* Where memory is slower, bands of 16 rows bring CTAs out of step (grouped_product.md, "On an
+ * H100"). */
 static const moe__mm_schedule_t ROWS_FAST[] = {
-    FAST,
+    {PINGPONG},
+    {PINGPONG, .band = 16},
+    FAST_OTHERS,
     SWAPPED_ROWS,
 };
 /* Promoted sums: a third warpgroup multiplies while two add. A band is as high as makes what 132

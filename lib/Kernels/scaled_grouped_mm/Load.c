@@ -327,8 +327,11 @@ static void load_tiles(moe__scaled_mm_t *s) {
   loader_t loader = {.cursor = moe__cursor_start(b), .request = moe__i32(b, 0)};
   moe__cursor_t slot = moe__cursor_start(b);
   MlirValue index = moe__tiles_first(kernel), group = moe__i32(b, 0);
+  MlirValue patience = moe__mm_patience(s);
   MOE__WHILE (b, moe__ult(b, index, total), CARRY_LOADER(loader), MOE__CARRY_CURSOR(slot), &index,
-              moe__mm_looks_from(s) ? &group : NULL) {
+              moe__mm_looks_from(s) ? &group : NULL, moe__mm_is_in_step(s) ? &patience : NULL) {
+    if (moe__mm_is_in_step(s))
+      moe__mm_begin_in_step(s, index, total, &patience);
     MlirValue next = {NULL};
     if (!moe__mm_counts_late(s))
       next = moe__mm_next_tile(s, index); /* early: it takes its time */

@@ -160,7 +160,7 @@ void moe__mm_add_parameters(moe__scaled_mm_t *s, MlirOperation op) {
   if (moe__mm_has_groups(s))
     s->status = moe__kernel_status(kernel);
   add_wide_map(s, op);
-  if (moe__mm_counts_tiles(s) || s->wide_map.ptr)
+  if (moe__mm_has_counters(s) || s->wide_map.ptr)
     s->counters = moe__kernel_counters(kernel);
 }
 

@@ -195,11 +195,23 @@ typedef struct moe__mm_work_t {
 bool moe__mm_counts_tiles(const moe__scaled_mm_t *s);
 bool moe__mm_counts_late(const moe__scaled_mm_t *s);
 
+/* Whether CTAs that take tiles in turn begin them at the same time; and whether the kernel has
+ * counters, for that or to take tiles by. */
+bool moe__mm_is_in_step(const moe__scaled_mm_t *s);
+bool moe__mm_has_counters(const moe__scaled_mm_t *s);
+
 /* How many tiles there are (i32); the number of the one that the loading thread takes behind
  * number `index`; and, behind the last one, what leaves the counters as they were. */
 MlirValue moe__mm_tile_count(moe__scaled_mm_t *s);
 MlirValue moe__mm_next_tile(moe__scaled_mm_t *s, MlirValue index);
 void moe__mm_finish_counting(moe__scaled_mm_t *s);
+
+/* In step: the loading thread waits until all CTAs that have a tile of this turn, of which `index`
+ * is its own, begin it. patience (i32): how often it may ask; none is left where that did not
+ * suffice. Nothing but the time depends on it. */
+MlirValue moe__mm_patience(moe__scaled_mm_t *s);
+void moe__mm_begin_in_step(moe__scaled_mm_t *s, MlirValue index, MlirValue total,
+                           MlirValue *patience);
 
 /* Whether the loader looks for a tile from the last one's group on. */
 bool moe__mm_looks_from(const moe__scaled_mm_t *s);

@@ -52,7 +52,10 @@
   X(T, wide_stages, 0, 12, 0,                                                                      \
     "in a weight gradient with pingpong, tile_n up to 128 and no cluster: pairs of tiles in "      \
     "flight, 2 and more, where tiles have 192 columns in place of tile_n, which they have where "  \
-    "groups are short; 0: they never have; unused elsewhere")
+    "groups are short; 0: they never have; unused elsewhere")                                      \
+  X(T, in_step, 0, 1, 0,                                                                           \
+    "with pingpong, and where CTAs take tiles in turn: 1: they begin their tiles at the same "     \
+    "time, so that L2 reads for several at once; unused elsewhere")
 
 typedef struct moe__mm_schedule_t {
   MOE__MM_SCHEDULE(MOE__SCHEDULE_MEMBER, )

@@ -37,6 +37,15 @@ bool moe__mm_counts_late(const moe__scaled_mm_t *s) {
   return moe__mm_counts_tiles(s) && s->which == MOE__FORWARD;
 }
 
+bool moe__mm_is_in_step(const moe__scaled_mm_t *s) {
+  return s->schedule.in_step && s->schedule.pingpong && s->schedule.cluster == 1 &&
+         !moe__mm_counts_tiles(s);
+}
+
+bool moe__mm_has_counters(const moe__scaled_mm_t *s) {
+  return moe__mm_counts_tiles(s) || moe__mm_is_in_step(s);
+}
+
 /* With tiles of half the work a search in the whole table would take the loader longer than what
  * has been loaded lasts. */
 bool moe__mm_looks_from(const moe__scaled_mm_t *s) {
@@ -74,7 +83,7 @@ MlirValue moe__mm_next_tile(moe__scaled_mm_t *s, MlirValue index) {
 /* Counts the CTAs that are done; the last one leaves both counters zero. */
 void moe__mm_finish_counting(moe__scaled_mm_t *s) {
   moe__builder_t *b = &s->kernel.builder;
-  if (!moe__mm_counts_tiles(s))
+  if (!moe__mm_has_counters(s))
     return;
   MlirValue zero = moe__i32(b, 0), one = moe__i32(b, 1);
   MlirValue done = moe__offset_by(b, s->counters, 4);
@@ -84,6 +93,35 @@ void moe__mm_finish_counting(moe__scaled_mm_t *s) {
     moe__atomic_exchange(b, s->counters, zero, MOE__RELAXED);
     moe__atomic_exchange(b, done, zero, MOE__RELAXED);
   }
+}
+
+/* So often a CTA asks how many others have begun: about 0.2 ms. Where they are not all resident it
+ * asks no more behind that. */
+#define PATIENCE 256
+
+MlirValue moe__mm_patience(moe__scaled_mm_t *s) {
+  moe__builder_t *b = &s->kernel.builder;
+  return moe__select(b, s->loads, moe__i32(b, PATIENCE), 0);
+}
+
+/* The counter has the tiles that are begun, of all turns. It is read by adding a 0 that LLVM does
+ * not know: of one that it knows it makes another operation, and atomics of two operations need an
+ * order. */
+void moe__mm_begin_in_step(moe__scaled_mm_t *s, MlirValue index, MlirValue total,
+                           MlirValue *patience) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue zero = moe__i32(b, 0), one = moe__i32(b, 1), left = *patience;
+  MlirValue before = moe__sub(b, index, moe__tiles_first(&s->kernel));
+  MlirValue all = moe__umin(b, moe__add(b, before, moe__tiles_step(&s->kernel)), total);
+  MlirValue begun = all, nothing = moe__fresh(b, zero);
+  MOE__FOR (b, once, moe__select(b, s->loads, zero, one), 1, 1, &begun) {
+    begun = moe__add(b, moe__atomic_add(b, s->counters, one, MOE__RELAXED), one);
+  }
+  MOE__WHILE (b, moe__and(b, moe__ult(b, begun, all), moe__ne(b, left, 0)), &begun, &left) {
+    begun = moe__atomic_add(b, s->counters, nothing, MOE__RELAXED);
+    left = moe__sub(b, left, one);
+  }
+  *patience = moe__select(b, moe__eq(b, left, 0), zero, *patience);
 }
 
 /* Where each expert has the same tiles, one is that of a group of `rows` rows of out, seen as a

@@ -62,3 +62,37 @@ func.func @gradient(%a: tensor<?x?xbf16, #km>, %b: tensor<?x?xbf16>, %offs: tens
       : (tensor<?x?xbf16, #km>, tensor<?x?xbf16>, tensor<?xi32>) -> tensor<?x?x?xbf16>
   return %out : tensor<?x?x?xbf16>
 }
+
+// -----
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
+
+// In step: the thread that loads counts the tile that it begins, and asks until all of its turn are begun or its patience is at an end. The last CTA leaves zero.
+// CHECK-LABEL: llvm.func @in_step_0(
+// CHECK: llvm.atomicrmw add %[[COUNTERS:[^,]+]], %{{.*}} syncscope("device") monotonic
+// CHECK: scf.while
+// CHECK: %[[PATIENT:.*]] = arith.cmpi ne
+// CHECK: %[[MISSING:.*]] = arith.cmpi ult
+// CHECK: %[[WAITS:.*]] = arith.andi %[[MISSING]], %[[PATIENT]]
+// CHECK: scf.condition(%[[WAITS]])
+// CHECK: llvm.atomicrmw add %[[COUNTERS]],
+// CHECK: nvvm.cp.async.bulk.tensor.shared
+// CHECK: llvm.atomicrmw xchg %[[COUNTERS]],
+// CHECK: llvm.return
+func.func @in_step(%a: tensor<?x?xbf16>, %b: tensor<?x?x?xbf16, #col_major>, %offs: tensor<?xi32>) -> tensor<?x?xbf16> {
+  %out = "scaled_grouped_mm.mm"(%a, %b, %offs) : (tensor<?x?xbf16>, tensor<?x?x?xbf16, #col_major>, tensor<?xi32>) -> tensor<?x?xbf16>
+  return %out : tensor<?x?xbf16>
+}
+
+// -----
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
+
+// Clusters are not in step: nothing is counted.
+// CHECK-LABEL: llvm.func @cluster_0(
+// CHECK-NOT: llvm.atomicrmw add
+// CHECK: llvm.return
+func.func @cluster(%a: tensor<?x?xbf16>, %b: tensor<?x?x?xbf16, #col_major>, %offs: tensor<?xi32>) -> tensor<?x?xbf16> {
+  %out = "scaled_grouped_mm.mm"(%a, %b, %offs) {schedule = {cluster = 2}} : (tensor<?x?xbf16>, tensor<?x?x?xbf16, #col_major>, tensor<?xi32>) -> tensor<?x?xbf16>
+  return %out : tensor<?x?xbf16>
+}
