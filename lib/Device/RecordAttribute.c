@@ -456,7 +456,8 @@ bool moe__record_check(MlirOperation launch, const moe__record_t *record) {
   for (int i = 0; i < record->requirement_count; i++) {
     const moe__requirement_t *requirement = &record->requirements[i];
     if (!has_dim(launch, &requirement->dim) ||
-        (names_other(requirement->kind) && !has_dim(launch, &requirement->other)))
+        (names_other(requirement->kind) && !has_dim(launch, &requirement->other)) ||
+        (requirement->has_groups && !has_dim(launch, &requirement->groups)))
       wrong = "requires";
   }
   for (int i = 0; i < record->zeroed_count; i++) {

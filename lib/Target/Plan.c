@@ -141,7 +141,7 @@ static void infer_shape(moe__plan_t *plan, MlirOperation op, int result, json_t 
 }
 
 static bool is_launch(MlirOperation op) {
-  return !mlirAttributeIsNull(moe__op_attribute(op, "kernel"));
+  return moe__op_id(op) != MOE__NO_OP && !mlirAttributeIsNull(moe__op_attribute(op, "kernel"));
 }
 
 static intptr_t returned_at(const moe__plan_t *plan, MlirValue value) {

@@ -409,6 +409,12 @@ bool options_emits_folder(const options_t *options) {
   return options_emits_candidates(options) || (options->emit && !strcmp(options->emit, "bundle"));
 }
 
+static void check_output(const options_t *options, const char *option, const char *path,
+                         bool is_folder) {
+  if (path && strcmp(options->input, "-") != 0 && output_is_input(path, is_folder, options->input))
+    options_fail("%s %s would overwrite the input, '%s'", option, path, options->input);
+}
+
 static void check_combinations(const options_t *options) {
   bool is_question = options->list_passes || options->list_stages || options->show_dialects;
   if (is_question && (options->emit || options->pipeline || options->num_pass_flags))
@@ -429,9 +435,9 @@ static void check_combinations(const options_t *options) {
   if (is_folder && options->split_input)
     options_fail("--emit=%s writes one folder; it cannot be combined with --split-input-file",
                  options->emit);
-  if (options->output && strcmp(options->input, "-") != 0 &&
-      output_is_input(options->output, is_folder, options->input))
-    options_fail("-o %s would overwrite the input, '%s'", options->output, options->input);
+  check_output(options, "-o", options->output, is_folder);
+  check_output(options, "--lineinfo", options->compiler.line_info, false);
+  check_output(options, "--reproducer", options->reproducer, false);
 }
 
 void options_parse(int argc, char **argv, options_t *out_options) {

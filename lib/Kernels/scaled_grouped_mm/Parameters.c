@@ -73,11 +73,11 @@ static void add_map(moe__scaled_mm_t *s, MlirOperation op, int of, const moe__ex
 /* Whether ptxas has no registers where LLVM knows the sizes, as it computes more ahead then: with
  * promoted sums and results of 32 bits forward with a bias or few columns, of gradients where the
  * columns are no multiple of 64 or one tile; of gradients with scales of blocks of tokens where
- * groups are aligned, at numbers of groups and columns that nothing tells from others. So it is of
- * gradients of 16 bits of one group that may have wide tiles, and results of 32 bits. */
+ * groups are aligned, at numbers of groups and columns that nothing tells from others. So it may be
+ * of gradients of 16 bits of one group that may have wide tiles, and results of 32 bits. */
 static bool hides_sizes(const moe__scaled_mm_t *s, MlirOperation op, int64_t columns) {
   if (!mlirTypeIsNull(s->half) && moe__mm_may_be_wide(op, &s->schedule))
-    return mlirTypeIsAF32(s->out_type) && s->layout.groups.max_groups == 1 && columns % 64 > 0;
+    return mlirTypeIsAF32(s->out_type) && s->layout.groups.max_groups == 1;
   bool few_left = s->schedule.tile_n > 128 || s->schedule.warpgroups > MOE__MM_WARPGROUPS;
   if (s->schedule.swap_operands || !few_left || !moe__mm_is_promoted(op) ||
       moe__mm_has_mx_scales(s))
