@@ -21,14 +21,13 @@
       {.tile_n = 256, .band = 16}, {                                                               \
     .tile_n = 128, .stages = 6                                                                     \
   }
-static const moe__mm_schedule_t ALIGNED_FAST[] = {{PINGPONG, .band = 16}, {PINGPONG}, FAST_OTHERS};
+#define FAST {PINGPONG, .band = 16}, {PINGPONG}, FAST_OTHERS
+static const moe__mm_schedule_t ALIGNED_FAST[] = {FAST};
 /* In groups of few tokens tiles are wide, unless that leaves more of the last wave idle. */
 #define WIDE .wide_stages = 5
 static const moe__mm_schedule_t GRADIENT_FAST[] = {
     {PINGPONG, .band = 16, WIDE},
-    {PINGPONG, .band = 16},
-    {PINGPONG},
-    FAST_OTHERS,
+    FAST,
 };
 /* Promoted: a third warpgroup multiplies while two add. */
 static const moe__mm_schedule_t GRADIENT_PROMOTED[] = {
@@ -40,7 +39,7 @@ static const moe__mm_schedule_t GRADIENT_PROMOTED[] = {
     {.tile_n = 128, .stages = 6},
 };
 /* Operands of 16 bits: as fast sums, in stages of half the depth. Out of step, CTAs read more than
- * L2 answers (grouped_16_bits.md, "In step"). */
+ * L2 answers (h100.md, "In step"). */
 #define IN_STEP PINGPONG, .in_step = 1
 #define BOTH_ON_ONE .tile_n = 256, .stages = 3, .tma_store = 4, .band = 16
 static const moe__mm_schedule_t HALVES[] = {
@@ -92,8 +91,8 @@ static const moe__mm_schedule_t ALIGNED_MX[] = {
       {SWAPPED, .tile_n = 64, .pieces = 2, .stages = 7}, {                                         \
     SWAPPED, .tile_n = 96, .pieces = 3, .stages = 6                                                \
   }
-/* Where memory is slower, bands of 16 rows bring CTAs out of step (grouped_product.md, "On an
- * H100"). */
+/* Where memory is slower, bands of 16 rows bring CTAs out of step (h100.md, "FP8: bands of 8
+ * rows"). */
 static const moe__mm_schedule_t ROWS_FAST[] = {
     {PINGPONG},
     {PINGPONG, .band = 16},
