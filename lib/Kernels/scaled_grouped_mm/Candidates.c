@@ -39,16 +39,18 @@ static const moe__mm_schedule_t GRADIENT_PROMOTED[] = {
     {.tile_n = 128, .stages = 6},
 };
 /* Operands of 16 bits: as fast sums, in stages of half the depth. Out of step, CTAs read more than
- * L2 answers (h100.md, "In step"). */
-#define IN_STEP PINGPONG, .in_step = 1
+ * L2 answers (h100.md, "In step"). Narrow tiles of gradients take long, and come out of it
+ * sooner. */
+#define IN_STEP PINGPONG, .in_step = 4
+#define GRADIENT_IN_STEP PINGPONG, .in_step = 2
 #define BOTH_ON_ONE .tile_n = 256, .stages = 3, .tma_store = 4, .band = 16
 static const moe__mm_schedule_t HALVES[] = {
     {IN_STEP},     {IN_STEP, .band = 16}, {IN_STEP, .band = 4},
     {BOTH_ON_ONE}, {.tile_n = 256},       {.tile_n = 128, .stages = 6},
 };
 static const moe__mm_schedule_t GRADIENT_HALVES[] = {
-    {IN_STEP, WIDE},      {IN_STEP},     {IN_STEP, .band = 16},
-    {IN_STEP, .band = 4}, {BOTH_ON_ONE}, {.tile_n = 256},
+    {GRADIENT_IN_STEP, WIDE},      {GRADIENT_IN_STEP}, {GRADIENT_IN_STEP, .band = 16},
+    {GRADIENT_IN_STEP, .band = 4}, {BOTH_ON_ONE},      {.tile_n = 256},
 };
 /* With scales of blocks of tokens a stage has a tail of each tile besides. */
 static const moe__mm_schedule_t GRADIENT_BLOCKS[] = {

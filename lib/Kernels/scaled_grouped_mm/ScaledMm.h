@@ -195,8 +195,8 @@ typedef struct moe__mm_work_t {
 bool moe__mm_counts_tiles(const moe__scaled_mm_t *s);
 bool moe__mm_counts_late(const moe__scaled_mm_t *s);
 
-/* Whether CTAs that take tiles in turn begin them at the same time; and whether the kernel has
- * counters, for that or to take tiles by. */
+/* Whether CTAs that take tiles in turn begin some of them at the same time; and whether the kernel
+ * has counters, for that or to take tiles by. */
 bool moe__mm_is_in_step(const moe__scaled_mm_t *s);
 bool moe__mm_has_counters(const moe__scaled_mm_t *s);
 
@@ -206,9 +206,9 @@ MlirValue moe__mm_tile_count(moe__scaled_mm_t *s);
 MlirValue moe__mm_next_tile(moe__scaled_mm_t *s, MlirValue index);
 void moe__mm_finish_counting(moe__scaled_mm_t *s);
 
-/* In step: the loading thread waits until all CTAs that have a tile of this turn, of which `index`
- * is its own, begin it. patience (i32): how often it may ask; none is left where that did not
- * suffice. Nothing but the time depends on it. */
+/* In step: in one of `in_step` turns the loading thread waits until all CTAs that have a tile of
+ * this turn, of which `index` is its own, begin it. patience (i32): how often it may ask; none is
+ * left where that did not suffice. Nothing but the time depends on it. */
 MlirValue moe__mm_patience(moe__scaled_mm_t *s);
 void moe__mm_begin_in_step(moe__scaled_mm_t *s, MlirValue index, MlirValue total,
                            MlirValue *patience);

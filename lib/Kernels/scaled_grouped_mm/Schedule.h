@@ -53,9 +53,9 @@
     "in a weight gradient with pingpong, tile_n up to 128 and no cluster: pairs of tiles in "      \
     "flight, 2 and more, where tiles have 192 columns in place of tile_n, which they have where "  \
     "groups are short; 0: they never have; unused elsewhere")                                      \
-  X(T, in_step, 0, 1, 0,                                                                           \
-    "with pingpong, and where CTAs take tiles in turn: 1: they begin their tiles at the same "     \
-    "time, so that L2 reads for several at once; unused elsewhere")
+  X(T, in_step, 0, 64, 0,                                                                          \
+    "with pingpong, and where CTAs take tiles in turn: of how many they begin one at the same "    \
+    "time, so that L2 reads for several at once; 0: none; unused elsewhere")
 
 typedef struct moe__mm_schedule_t {
   MOE__MM_SCHEDULE(MOE__SCHEDULE_MEMBER, )

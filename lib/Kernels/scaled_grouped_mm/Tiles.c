@@ -104,6 +104,19 @@ MlirValue moe__mm_patience(moe__scaled_mm_t *s) {
   return moe__select(b, s->loads, moe__i32(b, PATIENCE), 0);
 }
 
+/* How many tiles must be begun before that of this number is loaded: none, or all of its turn. */
+static MlirValue begun_before(moe__scaled_mm_t *s, MlirValue index, MlirValue total) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue step = moe__tiles_step(&s->kernel);
+  MlirValue before = moe__sub(b, index, moe__tiles_first(&s->kernel));
+  MlirValue all = moe__umin(b, moe__add(b, before, step), total);
+  if (s->schedule.in_step == 1)
+    return all;
+  MlirValue turn = moe__udiv(b, before, step);
+  MlirValue waits = moe__eq(b, moe__urem(b, turn, s->schedule.in_step), 0);
+  return moe__select(b, waits, all, 0);
+}
+
 /* The counter has the tiles that are begun, of all turns. It is read by adding a 0 that LLVM does
  * not know: of one that it knows it makes another operation, and atomics of two operations need an
  * order. */
@@ -111,8 +124,7 @@ void moe__mm_begin_in_step(moe__scaled_mm_t *s, MlirValue index, MlirValue total
                            MlirValue *patience) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue zero = moe__i32(b, 0), one = moe__i32(b, 1), left = *patience;
-  MlirValue before = moe__sub(b, index, moe__tiles_first(&s->kernel));
-  MlirValue all = moe__umin(b, moe__add(b, before, moe__tiles_step(&s->kernel)), total);
+  MlirValue all = begun_before(s, index, total);
   MlirValue begun = all, nothing = moe__fresh(b, zero);
   MOE__FOR (b, once, moe__select(b, s->loads, zero, one), 1, 1, &begun) {
     begun = moe__add(b, moe__atomic_add(b, s->counters, one, MOE__RELAXED), one);
