@@ -222,7 +222,7 @@ static const row_t EXPERTS[] = {
     /* mixed_experts.md, "Schedules by tokens" */
     {6,
      USUAL_I4_32 | ONE_ROUND | FULL_ROUND,
-     {{SMALL_PANELS, .stages = 6, .direct = 1}, {SMALL_PANELS, .stages = 4}}},
+     {{SMALL_PANELS, .stages = 6, .direct = 1, .subnormal = 1}, {SMALL_PANELS, .stages = 4}}},
     {6, ONE_ROUND, {{SMALL_PANELS, .stages = 4}, TILE(8, 4, 256, 4)}},
     {6, USUAL_MXFP4 | LONG_ROUNDS, {{LARGE_PANELS, .spread = 1}, {LARGE_PANELS}}},
     {6,

@@ -64,72 +64,83 @@ static const moe__mixed_schedule_t
         {FOR_PANELS(PANELS_8, 1), FOR_PANELS(PANELS_16, 1)},
         {FOR_PANELS(PANELS_8, 2), FOR_PANELS(PANELS_16, 2)}};
 
-/* The same with weights that warps load, where that was faster ("Direct weights, up to 8 tokens"),
- * by the number of panels. With twice the scales there are registers for fewer weights. */
-static const moe__mixed_schedule_t DIRECT_4_NUMBERS[] = {
-    {DIRECT(4, 4, 512, 16)}, {PANELS(8, 4, 2, 512, 1)}, {WARPGROUPS_8}};
-static const moe__mixed_schedule_t DIRECT_14[] = {
-    {DIRECT(14, 2, 256, 16)}, {PANELS(8, 14, 1, 512, 0)}, {WARPGROUPS_8}};
+/* ---- Integers of bf16, in groups of 64 or 32 ----
+ *
+ * The same with fewer shifts ("Fewer shifts"), in groups of 64 zero points too: few rows, two
+ * panels, four, and 14, up to 8 tokens and 16. Some have weights that warps load ("Direct weights,
+ * up to 8 tokens"), 32 stages with 8192 columns of 14 panels at once; with twice the scales there
+ * are registers for fewer, and with zero points no stages but those of before were timed. */
+#define SHIFTS(n, p, s, d, stage_count)                                                            \
+  .tile_n = (n), .panels = (p), .slices = (s), .depth = (d), .stages = (stage_count), .subnormal = 1
+#define SHIFTS_OF_FEW_ROWS(numbers)                                                                \
+  {                                                                                                \
+    {{PANELS(8, 4, 4, 512, numbers), .split = 2, .subnormal = 1}, {DIVIDED_8}}, {                  \
+      {PANELS(16, 4, 4, 512, numbers), .split = 2, .subnormal = 1}, {                              \
+        DIVIDED_16                                                                                 \
+      }                                                                                            \
+    }                                                                                              \
+  }
+static const moe__mixed_schedule_t SHIFTS_OF_FEW_ROWS[2][2][2] = {SHIFTS_OF_FEW_ROWS(0),
+                                                                  SHIFTS_OF_FEW_ROWS(1)};
 
 /* Two panels where that makes one tile for each multiprocessor: no CTAs divide the columns ("Later
  * candidates"). With up to four tokens nothing is gained. */
-static const moe__mixed_schedule_t PANELS_2[] = {
-    {.tile_n = 8, .panels = 2, .slices = 4, .depth = 1024, .stages = 6},
-    {PANELS(8, 4, 4, 512, 1), .split = 2},
-    {DIVIDED_8}};
+#define SHIFTS_2(d)                                                                                \
+  {                                                                                                \
+    {SHIFTS(8, 2, 4, d, 6)}, {PANELS(8, 4, 4, 512, 1), .split = 2}, {                              \
+      DIVIDED_8                                                                                    \
+    }                                                                                              \
+  }
+static const moe__mixed_schedule_t SHIFTS_2[2][3] = {SHIFTS_2(1024), SHIFTS_2(512)};
 
-/* ---- From subnormal numbers ----
- *
- * The same of integers in groups of 64 with bf16 for all else, zero points too, with fewer shifts
- * ("Fewer shifts"): few rows, four panels and 14, up to 8 tokens and 16. 32 stages have 8192
- * columns of 14 panels at once; with zero points no stages but those of before were timed. */
-static const moe__mixed_schedule_t SHIFTS_2[] = {
-    {.tile_n = 8, .panels = 2, .slices = 4, .depth = 1024, .stages = 6, .subnormal = 1},
-    {PANELS(8, 4, 4, 512, 1), .split = 2},
-    {DIVIDED_8}};
-static const moe__mixed_schedule_t SHIFTS_OF_FEW_ROWS[2][2] = {
-    {{PANELS(8, 4, 4, 512, 0), .split = 2, .subnormal = 1}, {DIVIDED_8}},
-    {{PANELS(16, 4, 4, 512, 0), .split = 2, .subnormal = 1}, {DIVIDED_16}}};
+/* Four panels: no more stages than are needed to wait for memory ("Four panels, fewer stages"). */
 static const moe__mixed_schedule_t SHIFTS_4[] = {
-    {DIRECT(4, 4, 1024, 10), .subnormal = 1, .whole = 1},
-    {PANELS(8, 4, 2, 512, 0)},
-    {WARPGROUPS_8}};
+    {SHIFTS(8, 4, 4, 512, 4)}, {PANELS(8, 4, 2, 512, 1)}, {WARPGROUPS_8}};
+static const moe__mixed_schedule_t SHIFTS_4_ZEROS[] = {
+    {DIRECT(4, 4, 1024, 10), .subnormal = 1}, {PANELS(8, 4, 2, 512, 0)}, {WARPGROUPS_8}};
+static const moe__mixed_schedule_t SHIFTS_4_16[] = {
+    {SHIFTS(16, 4, 4, 512, 4)}, {PANELS(16, 4, 2, 512, 1), .subnormal = 1}, {WARPGROUPS_16}};
+static const moe__mixed_schedule_t SHIFTS_4_16_ZEROS[] = {
+    {PANELS(16, 4, 2, 512, 0), .subnormal = 1}, {WARPGROUPS_16}};
+
 static const moe__mixed_schedule_t SHIFTS_14[] = {
     {DIRECT(14, 2, 256, 32), .subnormal = 1, .whole = 1},
     {PANELS(8, 14, 1, 512, 0)},
     {WARPGROUPS_8}};
-static const moe__mixed_schedule_t SHIFTS_4_ZEROS[] = {
-    {DIRECT(4, 4, 1024, 10), .subnormal = 1}, {PANELS(8, 4, 2, 512, 0)}, {WARPGROUPS_8}};
-static const moe__mixed_schedule_t SHIFTS_14_ZEROS[] = {
+static const moe__mixed_schedule_t SHIFTS_14_NUMBERS[] = {
     {DIRECT(14, 2, 256, 16), .subnormal = 1}, {PANELS(8, 14, 1, 512, 0)}, {WARPGROUPS_8}};
-static const moe__mixed_schedule_t SHIFTS_4_16[] = {{PANELS(16, 4, 2, 512, 0), .subnormal = 1},
-                                                    {WARPGROUPS_16}};
-static const moe__mixed_schedule_t SHIFTS_14_16[] = {{PANELS(16, 14, 1, 256, 0), .subnormal = 1},
-                                                     {WARPGROUPS_16}};
+/* Where columns are not known ptxas has no registers for that of groups of 32. */
+static const moe__mixed_schedule_t DIRECT_14[] = {
+    {DIRECT(14, 2, 256, 16)}, {PANELS(8, 14, 1, 512, 0)}, {WARPGROUPS_8}};
+#define SHIFTS_14_16(numbers)                                                                      \
+  {                                                                                                \
+    {PANELS(16, 14, 1, 256, numbers), .subnormal = 1}, {                                           \
+      WARPGROUPS_16                                                                                \
+    }                                                                                              \
+  }
+static const moe__mixed_schedule_t SHIFTS_14_16[2][2] = {SHIFTS_14_16(0), SHIFTS_14_16(1)};
 
 moe__candidates_t moe__mixed_panel_candidates(const moe__mixed_product_t *p) {
-  bool is_usual = p->is_usual_64 || p->is_usual_32, up_to_8 = p->tokens <= 8;
-  bool shifts = p->is_usual_64; /* of i4, or ui4 with zero points */
-  if (p->tokens > 4 && up_to_8 && is_usual && p->rows > MOE__MULTIPROCESSORS * MOE_WEIGHT_ROWS &&
-      p->rows <= MOE__MULTIPROCESSORS * moe__mixed_rows(PANELS_2))
-    return shifts ? MOE__CANDIDATES(SHIFTS_2) : MOE__CANDIDATES(PANELS_2);
+  bool up_to_8 = p->tokens <= 8, is_32 = p->is_usual_32;
+  bool shifts = p->is_usual_64 || is_32; /* of i4, or ui4 with zero points */
+  if (p->tokens > 4 && up_to_8 && shifts && p->rows > MOE__MULTIPROCESSORS * MOE_WEIGHT_ROWS &&
+      p->rows <= MOE__MULTIPROCESSORS * moe__mixed_rows(SHIFTS_2[is_32]))
+    return MOE__CANDIDATES(SHIFTS_2[is_32]);
   if (p->rows <= MOE__FEW_ROWS)
-    return shifts ? MOE__CANDIDATES(SHIFTS_OF_FEW_ROWS[!up_to_8])
+    return shifts ? MOE__CANDIDATES(SHIFTS_OF_FEW_ROWS[is_32][!up_to_8])
                   : MOE__CANDIDATES(PANELS_OF_FEW_ROWS[p->numbers][!up_to_8]);
   int64_t all = moe__mixed_quotient_up(p->rows, MOE_WEIGHT_ROWS);
   int64_t rounds = moe__mixed_quotient_up(all, MOE__MULTIPROCESSORS * MOST_PANELS);
   int64_t panels = moe__mixed_quotient_up(all, MOE__MULTIPROCESSORS * rounds);
+  if (shifts && panels == 4 && p->has_zeros)
+    return up_to_8 ? MOE__CANDIDATES(SHIFTS_4_ZEROS) : MOE__CANDIDATES(SHIFTS_4_16_ZEROS);
   if (shifts && panels == 4)
-    return !up_to_8       ? MOE__CANDIDATES(SHIFTS_4_16)
-           : p->has_zeros ? MOE__CANDIDATES(SHIFTS_4_ZEROS)
-                          : MOE__CANDIDATES(SHIFTS_4);
-  if (shifts && panels == 14 && rounds == 1)
-    return !up_to_8       ? MOE__CANDIDATES(SHIFTS_14_16)
-           : p->has_zeros ? MOE__CANDIDATES(SHIFTS_14_ZEROS)
-                          : MOE__CANDIDATES(SHIFTS_14);
-  if (up_to_8 && panels == 4 && p->is_usual_32)
-    return MOE__CANDIDATES(DIRECT_4_NUMBERS);
-  if (up_to_8 && panels == 14 && rounds == 1 && p->is_usual_32)
+    return up_to_8 ? MOE__CANDIDATES(SHIFTS_4) : MOE__CANDIDATES(SHIFTS_4_16);
+  if (shifts && panels == 14 && rounds == 1 && !up_to_8)
+    return MOE__CANDIDATES(SHIFTS_14_16[is_32]);
+  if (shifts && panels == 14 && rounds == 1 && is_32 && p->columns < 0)
     return MOE__CANDIDATES(DIRECT_14);
+  if (shifts && panels == 14 && rounds == 1)
+    return p->has_zeros || is_32 ? MOE__CANDIDATES(SHIFTS_14_NUMBERS) : MOE__CANDIDATES(SHIFTS_14);
   return MOE__CANDIDATES(PANELS_OF_ROWS[p->numbers][!up_to_8][panels - LEAST_PANELS]);
 }

@@ -13,6 +13,7 @@
  * them in a round of the loop; and the widest tiles, which have registers for nothing more and are
  * no default. */
 #define PARTS(n, d, s) MOE__TILE(n, 2, d, s), .token_parts = 2
+#define DIVIDED(ctas) PARTS(128, 128, 3), .split = (ctas), .unroll = 4
 #define UNROLLED MOE__TILE(128, 2, 128, 5), .token_parts = 2, .unroll = 4
 #define THIRDS MOE__TILE(192, 2, 128, 3), .token_parts = 3, .unroll = 4
 #define WIDEST MOE__TILE(256, 2, 128, 3), .token_parts = 4
@@ -31,14 +32,13 @@
 #define LOG_SPLITS 3
 typedef moe__mixed_schedule_t tiles_t[TILES][LOG_SPLITS][2];
 
-static const tiles_t OF_GROUPS = {
-    {{{PARTS(96, 256, 3)}, {UNROLLED}},
-     {{PARTS(96, 256, 2), .split = 2}, {PARTS(128, 128, 3), .split = 2}},
-     {{PARTS(96, 256, 2), .split = 4}, {PARTS(128, 128, 3), .split = 4}}},
-    {{{UNROLLED}, {WIDEST}},
-     {{PARTS(128, 128, 3), .split = 2}, {PARTS(96, 256, 2), .split = 2}},
-     {{PARTS(128, 128, 3), .split = 4}, {PARTS(96, 256, 2), .split = 4}}},
-    {{{THIRDS}, {WIDEST}}}};
+static const tiles_t OF_GROUPS = {{{{PARTS(96, 256, 3)}, {UNROLLED}},
+                                   {{PARTS(96, 256, 2), .split = 2}, {DIVIDED(2)}},
+                                   {{PARTS(96, 256, 2), .split = 4}, {DIVIDED(4)}}},
+                                  {{{UNROLLED}, {WIDEST}},
+                                   {{DIVIDED(2)}, {PARTS(96, 256, 2), .split = 2}},
+                                   {{DIVIDED(4)}, {PARTS(96, 256, 2), .split = 4}}},
+                                  {{{THIRDS}, {WIDEST}}}};
 
 static const tiles_t OF_SCALED_WEIGHTS = {
     {{{SCALED(96, 256, 3)}, {LONG(128, 256, 2)}},
@@ -74,10 +74,18 @@ static const moe__mixed_schedule_t UNITS_WIDE[] = {{UNITS}, {UNITS, .share = 2},
 
 /* "The last tiles, divided" among all CTAs */
 static const moe__mixed_schedule_t UNITS_SPREAD[] = {{UNITS, .spread = 1}, {UNITS}};
+static const moe__mixed_schedule_t UNITS_SPREAD_BANDS[] = {{UNITS, .spread = 1, .band = 1},
+                                                           {UNITS, .spread = 1}};
 static const moe__mixed_schedule_t SCALED_SPREAD[] = {{LONG(256, 128, 3), .spread = 1},
                                                       {LONG(256, 128, 3), .share = 2}};
 static const moe__mixed_schedule_t GROUPS_SPREAD[] = {{UNROLLED, .spread = 1, .staged = 1},
                                                       {UNROLLED}};
+
+/* "Loops that are longer, results in lines": four CTAs divide the columns, or none do. */
+static const moe__mixed_schedule_t GROUPS_SHIFTS[] = {
+    {DIVIDED(4), .subnormal = 1}, {DIVIDED(4)}, {PARTS(96, 256, 2), .split = 4}};
+static const moe__mixed_schedule_t GROUPS_STAGED[] = {
+    {UNROLLED, .staged = 1}, {UNROLLED}, {WIDEST}};
 
 /* ---- Times ----
  *
@@ -95,14 +103,17 @@ static const moe__mixed_schedule_t GROUPS_SPREAD[] = {{UNROLLED, .spread = 1, .s
 #define TOKENS_OF_BEHIND 50
 
 /* The same of handing on the sums of the last tiles, and of reading tokens and weights for CTAs
- * that are at other columns of them. */
+ * that are at other columns of them; sums in units, from so many tokens on, where all CTAs have a
+ * whole tile besides. */
 #define TOKENS_OF_SPREAD 80
-/* Between these numbers of tokens it gains nothing. */
+#define TOKENS_OF_SPREAD_UNITS 30
+#define UNITS_FROM 1024
+/* Between these numbers of tokens scaled weights gain nothing, and units up to UNITS_FROM. */
 #define SPREAD_UP_TO 512
 #define SPREAD_FROM 4096
 
-/* So many tokens are more than L2 has room for: all weights are worked off with four tiles of them
- * before the next. */
+/* So many tokens are more than L2 has room for: all weights are worked off with one tile of them,
+ * or four, before the next. */
 #define MANY_TOKENS 2048
 
 /* What a product of more than 64 tokens is timed by; rows are as if they were known. */
@@ -125,9 +136,18 @@ static int64_t time_of(sizes_t sizes, const moe__mixed_schedule_t *s, int64_t of
 }
 
 /* Of those whose last ones are divided among all CTAs. */
-static int64_t spread_time(sizes_t sizes, const moe__mixed_schedule_t *s, int64_t of_weights) {
+static int64_t spread_time(sizes_t sizes, const moe__mixed_schedule_t *s, int64_t of_weights,
+                           int64_t of_spread) {
   int64_t tiles = tiles_of(sizes, s);
-  return QUARTERS(tiles * (s->tile_n + of_weights) / MOE__MULTIPROCESSORS + TOKENS_OF_SPREAD);
+  return QUARTERS(tiles * (s->tile_n + of_weights) / MOE__MULTIPROCESSORS + of_spread);
+}
+
+static bool spreads_units(sizes_t sizes, int64_t best) {
+  bool many = sizes.tokens >= UNITS_FROM;
+  if (many ? tiles_of(sizes, UNITS_SPREAD) <= MOE__MULTIPROCESSORS : sizes.tokens > SPREAD_UP_TO)
+    return false;
+  return spread_time(sizes, UNITS_SPREAD, TOKENS_OF_UNITS,
+                     many ? TOKENS_OF_SPREAD_UNITS : TOKENS_OF_SPREAD) < best;
 }
 
 /* The tiles that take the least time, of which CTAs divide the columns only where there are
@@ -167,16 +187,16 @@ moe__candidates_t moe__mixed_wide_candidates(const moe__mixed_product_t *p) {
   if (scaled && time_of(sizes, SCALED_BEHIND, TOKENS_OF_BEHIND) < best.time)
     return is_fp8 ? MOE__CANDIDATES(FP8_BEHIND) : MOE__CANDIDATES(SCALED_BEHIND);
 
-  bool may_spread = p->tokens <= SPREAD_UP_TO || p->tokens >= SPREAD_FROM;
   int64_t of_units = time_of(sizes, UNITS_WIDE, TOKENS_OF_UNITS);
-  if (p->wants_units && may_spread && may_spread_units(p) &&
-      spread_time(sizes, UNITS_SPREAD, TOKENS_OF_UNITS) <
-          (of_units < best.time ? of_units : best.time))
-    return MOE__CANDIDATES(UNITS_SPREAD);
+  if (p->wants_units && may_spread_units(p) &&
+      spreads_units(sizes, of_units < best.time ? of_units : best.time))
+    return p->tokens >= MANY_TOKENS ? MOE__CANDIDATES(UNITS_SPREAD_BANDS)
+                                    : MOE__CANDIDATES(UNITS_SPREAD);
   if (p->wants_units && of_units <= best.time)
     return MOE__CANDIDATES(UNITS_WIDE);
+  bool may_spread = p->tokens <= SPREAD_UP_TO || p->tokens >= SPREAD_FROM;
   if (scaled && !is_fp8 && may_spread &&
-      spread_time(sizes, SCALED_SPREAD, TOKENS_OF_SCALED_WEIGHTS) < best.time)
+      spread_time(sizes, SCALED_SPREAD, TOKENS_OF_SCALED_WEIGHTS, TOKENS_OF_SPREAD) < best.time)
     return MOE__CANDIDATES(SCALED_SPREAD);
 
   int64_t row_tiles = moe__mixed_tiles_of_rows(sizes.rows, 2);
@@ -188,5 +208,7 @@ moe__candidates_t moe__mixed_wide_candidates(const moe__mixed_product_t *p) {
     return is_fp8 ? MOE__CANDIDATES(FP8_SHARED) : MOE__CANDIDATES(SCALED_SHARED);
   if (!scaled && best.tile == 1 && best.log_split == 0 && p->tokens >= MANY_TOKENS)
     return MOE__CANDIDATES(GROUPS_BANDS);
+  if (p->is_usual_64 && best.tile == 1 && best.log_split != 1)
+    return best.log_split ? MOE__CANDIDATES(GROUPS_SHIFTS) : MOE__CANDIDATES(GROUPS_STAGED);
   return MOE__CANDIDATES((*tiles)[best.tile][best.log_split]);
 }
