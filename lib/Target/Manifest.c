@@ -219,8 +219,7 @@ static bool fits_manifest(const moe__plan_t *plan) {
 static bool add_function(MlirOperation module, MlirOperation function, json_t *list) {
   moe__plan_t plan;
   bool ok = moe__plan_read(module, function, &plan);
-  if (ok) {
-    moe__symbols_restrict(&plan);
+  if (ok && (ok = moe__symbols_restrict(&plan))) {
     /* Launches add the tensors that they share. */
     json_array_append_new(list, describe_function(&plan));
     ok = fits_manifest(&plan);

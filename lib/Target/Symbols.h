@@ -10,7 +10,9 @@
 
 #include "lib/Target/Plan.h"
 
-/* Applies what the kernels of all launches require to the symbols and the shapes of the plan. */
-void moe__symbols_restrict(moe__plan_t *plan);
+/* Applies what the kernels of all launches require to the symbols and the shapes of the plan. Sizes
+ * that are constants are compared. Emits an error at the launch and returns false where symbols
+ * cannot say what its kernel requires: no requirement is dropped. */
+bool moe__symbols_restrict(moe__plan_t *plan);
 
 #endif /* MOE_TARGET_SYMBOLS_H */
