@@ -35,10 +35,11 @@
 #define MOE_GROUP_ALIGN 128
 
 /* What a manifest holds at most: kernels and functions; of a function sizes that are not static,
- * and tensors, temporaries among them. */
+ * and tensors, temporaries among them; operations inside each other, of an expression. */
 #define MOE_MAX_KERNELS 1024
 #define MOE_MAX_FUNCTIONS 1024
 #define MOE_MAX_SYMBOLS 64
 #define MOE_MAX_TENSORS 256
+#define MOE_MAX_DEPTH 8
 
 #endif /* MOE_LIMITS_H */

@@ -5,9 +5,11 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Runtime/Expression.h"
 
+#include "moe/limits.h"
+
 #include <string.h>
 
-enum { MAX_DEPTH = 8, MAX_OPERANDS = 16 };
+enum { MAX_OPERANDS = 16 };
 
 static moe_rt_status_t parse(const moe__rt_json_t *json, const moe__rt_symbols_t *symbols,
                              moe__rt_arena_t *arena, int depth, moe__rt_expression_t *out);
@@ -50,8 +52,8 @@ static moe_rt_status_t parse_operation(const moe__rt_json_t *json, const moe__rt
   MOE__RT_TRY(moe__rt_json_object(json, fields));
   if (json_object_size(json->value) != 1)
     return moe__rt_json_fail(json, "must have one of the fields ceildiv, mul, add, min");
-  if (depth >= MAX_DEPTH)
-    return moe__rt_json_fail(json, "is nested more than %d deep", MAX_DEPTH);
+  if (depth >= MOE_MAX_DEPTH)
+    return moe__rt_json_fail(json, "is nested more than %d deep", MOE_MAX_DEPTH);
 
   for (size_t i = 0; i < sizeof operations / sizeof operations[0]; i++) {
     moe__rt_json_t list = moe__rt_json_member(json, operations[i].name);

@@ -208,11 +208,33 @@ static bool fits(MlirOperation op, size_t count, size_t most, const char *what) 
          moe__error(op, "there are %zu %s; a manifest holds at most %zu", count, what, most);
 }
 
-static bool fits_manifest(const moe__plan_t *plan) {
+/* How many operations of expressions are inside each other anywhere in `json`. */
+static size_t depth_of(const json_t *json) {
+  static const moe__expression_kind_t operations[] = {MOE__EXPRESSION_CEILDIV, MOE__EXPRESSION_MUL,
+                                                      MOE__EXPRESSION_ADD, MOE__EXPRESSION_MIN};
+  size_t most = 0, index = 0;
+  const char *key = NULL;
+  json_t *value = NULL;
+  json_array_foreach(json, index, value) {
+    size_t depth = depth_of(value);
+    most = depth > most ? depth : most;
+  }
+  json_object_foreach((json_t *)json, key, value) {
+    size_t depth = depth_of(value);
+    for (size_t i = 0; i < sizeof operations / sizeof operations[0]; i++)
+      depth += strcmp(key, moe__expression_names[operations[i]]) == 0;
+    most = depth > most ? depth : most;
+  }
+  return most;
+}
+
+static bool fits_manifest(const moe__plan_t *plan, const json_t *description) {
   return fits(plan->function, plan->tensor_count, MOE_MAX_TENSORS,
               "tensors of the function, with those between its kernels") &&
          fits(plan->function, json_array_size(plan->symbols), MOE_MAX_SYMBOLS,
-              "sizes of the function that are not static");
+              "sizes of the function that are not static") &&
+         fits(plan->function, depth_of(description), MOE_MAX_DEPTH,
+              "operations inside each other in sizes of the function");
 }
 
 /* Adds the function to the list; false after an error. */
@@ -221,8 +243,9 @@ static bool add_function(MlirOperation module, MlirOperation function, json_t *l
   bool ok = moe__plan_read(module, function, &plan);
   if (ok && (ok = moe__symbols_restrict(&plan))) {
     /* Launches add the tensors that they share. */
-    json_array_append_new(list, describe_function(&plan));
-    ok = fits_manifest(&plan);
+    json_t *description = describe_function(&plan);
+    json_array_append_new(list, description);
+    ok = fits_manifest(&plan, description);
   }
   moe__plan_destroy(&plan);
   return ok;

@@ -43,3 +43,23 @@ func.func @sum(%x: tensor<?x?xbf16>, %offs: tensor<?xi32>)
       : (tensor<?x?xf32>) -> (tensor<?x?xf8E4M3FN, #columns>, tensor<?x?xf8E8M0FNU>)
   return %q, %r, %t : tensor<?x?xf8E4M3FN, #columns>, tensor<?x?xf8E4M3FN, #columns>, tensor<?x?xf8E8M0FNU>
 }
+
+// -----
+
+#columns = affine_map<(m, k) -> (k, m)>
+
+// Room for groups, of tokens that have some: a launcher would not take the bundle.
+// expected-error@below {{there are 10 operations inside each other in sizes of the function; a manifest holds at most 8}}
+func.func @deep(%x: tensor<?x?xbf16>, %offs: tensor<?xi32>) -> (tensor<?x?xf8E4M3FN, #columns>, tensor<?x?xf8E8M0FNU>) {
+  %q, %s = "mx_quantize.quantize"(%x, %offs) {axis = 0 : i64, block = 32 : i64, mode = "rceil", align = 128 : i64}
+      : (tensor<?x?xbf16>, tensor<?xi32>) -> (tensor<?x?xf8E4M3FN, #columns>, tensor<?x?xf8E8M0FNU>)
+  %y = "mx_quantize.dequantize"(%q, %s, %offs) {axis = 0 : i64, block = 32 : i64, align = 128 : i64}
+      : (tensor<?x?xf8E4M3FN, #columns>, tensor<?x?xf8E8M0FNU>, tensor<?xi32>) -> tensor<?x?xbf16>
+  %r, %t = "mx_quantize.quantize"(%y, %offs) {axis = 0 : i64, block = 32 : i64, mode = "rceil", align = 128 : i64}
+      : (tensor<?x?xbf16>, tensor<?xi32>) -> (tensor<?x?xf8E4M3FN, #columns>, tensor<?x?xf8E8M0FNU>)
+  %z = "mx_quantize.dequantize"(%r, %t, %offs) {axis = 0 : i64, block = 32 : i64, align = 128 : i64}
+      : (tensor<?x?xf8E4M3FN, #columns>, tensor<?x?xf8E8M0FNU>, tensor<?xi32>) -> tensor<?x?xbf16>
+  %u, %v = "mx_quantize.quantize"(%z, %offs) {axis = 0 : i64, block = 32 : i64, mode = "rceil", align = 128 : i64}
+      : (tensor<?x?xbf16>, tensor<?xi32>) -> (tensor<?x?xf8E4M3FN, #columns>, tensor<?x?xf8E8M0FNU>)
+  return %u, %v : tensor<?x?xf8E4M3FN, #columns>, tensor<?x?xf8E8M0FNU>
+}
