@@ -69,8 +69,9 @@ moe_rt_status_t moe__rt_tensor_map_check(const moe__rt_tensor_map_t *map, int64_
   MOE__RT_TRY(moe__rt_map_box_check(&map->box));
   MOE__RT_TRY(moe__rt_map_address_check(map->address));
   for (int i = 0; i < map->box.rank; i++) {
-    if (map->dims[i] < 1 || map->dims[i] > UINT64_C(1) << 32) {
-      return moe__rt_fail(MOE_RT_INVALID_ARGUMENT, "dims[%d] is %llu; it must be 1 to 2^32", i,
+    /* The driver takes 2^32, but kernels give places as i32. */
+    if (map->dims[i] < 1 || map->dims[i] > INT32_MAX) {
+      return moe__rt_fail(MOE_RT_INVALID_ARGUMENT, "dims[%d] is %llu; it must be 1 to 2^31-1", i,
                           (unsigned long long)map->dims[i]);
     }
   }

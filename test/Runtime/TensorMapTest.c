@@ -94,10 +94,10 @@ static void test_memory(void **state) {
   expect_failure(&map, valid_bytes, "address is 0x1008; it must be a multiple of 16");
   map = valid_map();
   map.dims[2] = 0;
-  expect_failure(&map, valid_bytes, "dims[2] is 0; it must be 1 to 2^32");
-  map.dims[2] = (UINT64_C(1) << 32) + 1;
-  expect_failure(&map, INT64_MAX, "dims[2] is 4294967297");
-  map.dims[2] = UINT64_C(1) << 32;
+  expect_failure(&map, valid_bytes, "dims[2] is 0; it must be 1 to 2^31-1");
+  map.dims[2] = UINT64_C(1) << 31; /* no place there fits an i32 */
+  expect_failure(&map, INT64_MAX, "dims[2] is 2147483648");
+  map.dims[2] = INT32_MAX;
   expect_ok(&map, INT64_MAX);
   map = valid_map();
   map.strides[1] = 8200;
@@ -120,9 +120,9 @@ static void test_extent(void **state) {
   /* Overlapping rows are the kernel's business. */
   map.strides[0] = 16;
   expect_ok(&map, valid_bytes);
-  /* 2^32 * 2^40 twice does not fit 64 bits: refused, not wrapped. */
+  /* 2^31 * 2^40 twice does not fit 64 bits: refused, not wrapped. */
   map = valid_map();
-  map.dims[1] = map.dims[2] = UINT64_C(1) << 32;
+  map.dims[1] = map.dims[2] = INT32_MAX;
   map.strides[0] = map.strides[1] = (UINT64_C(1) << 40) - 16;
   expect_failure(&map, INT64_MAX, "dims and strides reach past");
 }

@@ -185,7 +185,7 @@ func.func @fp8_blocks(%qa: tensor<?x?xf8E4M3FN>, %qb: tensor<?x?x?xf8E4M3FN, #kn
 }
 
 // A few tokens for each expert, where types say so: operands are swapped, and a tile has pieces that are narrower than their average. 64 tokens are for 2
-// experts as many as 32 in a batch; those of 128 are not few, and a gradient has no few tokens.
+// experts as many as 32 in a batch; those of 128 are not few, and a gradient has no few tokens. Of a batch the experts need not be known.
 // CHECK-LABEL: func.func @few_tokens
 // CHECK: schedule = {band = 8 : i64, beside = 0 : i64, cluster = 1 : i64, direct = 0 : i64, in_step = 0 : i64, pieces = 4 : i64, pingpong = 0 : i64, rotate = 0 : i64, staged = 128 : i64, stages = 8 : i64, swap_operands = 1 : i64, tile_n = 64 : i64, tma_store = 0 : i64, warpgroups = 2 : i64, wide_stages = 0 : i64}} : (tensor<32x64x
 // CHECK: schedule = {band = 8 : i64, beside = 0 : i64, cluster = 1 : i64, direct = 0 : i64, in_step = 0 : i64, pieces = 3 : i64, pingpong = 0 : i64, rotate = 0 : i64, staged = 128 : i64, stages = 6 : i64, swap_operands = 1 : i64, tile_n = 96 : i64, tma_store = 0 : i64, warpgroups = 2 : i64, wide_stages = 0 : i64}} : (tensor<64x64x
@@ -193,10 +193,12 @@ func.func @fp8_blocks(%qa: tensor<?x?xf8E4M3FN>, %qb: tensor<?x?x?xf8E4M3FN, #kn
 // CHECK: schedule = {band = 8 : i64, beside = 0 : i64, cluster = 1 : i64, direct = 0 : i64, in_step = 0 : i64, pieces = 4 : i64, pingpong = 0 : i64, rotate = 0 : i64, staged = 128 : i64, stages = 5 : i64, swap_operands = 1 : i64, tile_n = 128 : i64, tma_store = 0 : i64, warpgroups = 2 : i64, wide_stages = 0 : i64}} : (tensor<2x33x64x
 // CHECK: schedule = {band = 12 : i64, beside = 0 : i64, cluster = 1 : i64, direct = 0 : i64, in_step = 0 : i64, pieces = 1 : i64, pingpong = 0 : i64, rotate = 0 : i64, staged = 128 : i64, stages = 5 : i64, swap_operands = 0 : i64, tile_n = 192 : i64, tma_store = 1 : i64, warpgroups = 2 : i64, wide_stages = 0 : i64}} : (tensor<2x128x64x
 // CHECK: schedule = {band = 16 : i64, beside = 0 : i64, cluster = 1 : i64, direct = 0 : i64, in_step = 0 : i64, pieces = 1 : i64, pingpong = 1 : i64, rotate = 0 : i64, staged = 128 : i64, stages = 6 : i64, swap_operands = 0 : i64, tile_n = 128 : i64, tma_store = 1 : i64, warpgroups = 2 : i64, wide_stages = 5 : i64}} : (tensor<16x16x
+// CHECK: schedule = {band = 8 : i64, beside = 0 : i64, cluster = 1 : i64, direct = 0 : i64, in_step = 0 : i64, pieces = 3 : i64, pingpong = 0 : i64, rotate = 0 : i64, staged = 128 : i64, stages = 7 : i64, swap_operands = 1 : i64, tile_n = 96 : i64, tma_store = 0 : i64, warpgroups = 2 : i64, wide_stages = 0 : i64}}
 func.func @few_tokens(%q32: tensor<32x64xf8E4M3FN>, %q64: tensor<64x64xf8E4M3FN>, %b32: tensor<2x32x64xf8E4M3FN>,
                       %b33: tensor<2x33x64xf8E4M3FN>, %b128: tensor<2x128x64xf8E4M3FN>, %qb: tensor<2x64x48xf8E4M3FN, #kn_col_major>,
                       %sa: tensor<1xf32>, %sb: tensor<2xf32>, %offs: tensor<2xi32>, %bias: tensor<2x48xf16>,
-                      %ga: tensor<16x16xf8E4M3FN>, %gb: tensor<16x16xf8E4M3FN, #mk_columns>) {
+                      %ga: tensor<16x16xf8E4M3FN>, %gb: tensor<16x16xf8E4M3FN, #mk_columns>,
+                      %any32: tensor<?x32x64xf8E4M3FN>, %any: tensor<?x64x48xf8E4M3FN, #kn_col_major>, %sany: tensor<?xf32>) {
   %0 = "scaled_grouped_mm.scaled_mm"(%q32, %qb, %sa, %sb, %offs) {accumulate = "fast"}
       : (tensor<32x64xf8E4M3FN>, tensor<2x64x48xf8E4M3FN, #kn_col_major>, tensor<1xf32>, tensor<2xf32>, tensor<2xi32>) -> tensor<32x48xbf16>
   %1 = "scaled_grouped_mm.scaled_mm_bias"(%q64, %qb, %sa, %sb, %offs, %bias) {accumulate = "promoted"}
@@ -209,6 +211,8 @@ func.func @few_tokens(%q32: tensor<32x64xf8E4M3FN>, %q64: tensor<64x64xf8E4M3FN>
       : (tensor<2x128x64xf8E4M3FN>, tensor<2x64x48xf8E4M3FN, #kn_col_major>, tensor<2xf32>, tensor<2xf32>) -> tensor<2x128x48xf32>
   %5 = "scaled_grouped_mm.scaled_mm"(%ga, %gb, %sb, %sb, %offs) {accumulate = "fast"}
       : (tensor<16x16xf8E4M3FN>, tensor<16x16xf8E4M3FN, #mk_columns>, tensor<2xf32>, tensor<2xf32>, tensor<2xi32>) -> tensor<2x16x16xbf16>
+  %6 = "scaled_grouped_mm.scaled_mm"(%any32, %any, %sany, %sany) {accumulate = "fast"}
+      : (tensor<?x32x64xf8E4M3FN>, tensor<?x64x48xf8E4M3FN, #kn_col_major>, tensor<?xf32>, tensor<?xf32>) -> tensor<?x32x48xf32>
   return
 }
 

@@ -7,8 +7,7 @@
 #include "lib/Kernels/scaled_grouped_mm/Schedule.h"
 
 #include "lib/Dialect/Dialect.h"
-
-#include "mlir-c/BuiltinTypes.h"
+#include "lib/Dialect/Shapes.h"
 
 #define SWAPPED .swap_operands = 1
 
@@ -185,10 +184,10 @@ static const moe__mm_schedule_t TOKENS_64_PROMOTED[] = {
 static int64_t tokens_per_expert(MlirOperation op) {
   MlirType qa = moe__factor_type(op, MOE__MM_QA);
   MlirType qb = moe__factor_type(op, MOE__MM_QB);
-  int rows = mlirShapedTypeGetRank(qa) == 3 ? 1 : 0;
-  if (mlirShapedTypeIsDynamicDim(qa, rows) || mlirShapedTypeIsDynamicDim(qb, 0))
-    return INT64_MAX;
-  return mlirShapedTypeGetDimSize(qa, rows) / (rows ? 1 : mlirShapedTypeGetDimSize(qb, 0));
+  bool is_batched = moe__mm_case(op) == MOE__BATCHED;
+  int64_t tokens = moe__static_dimension(qa, is_batched ? 1 : 0);
+  int64_t experts = is_batched ? 1 : moe__static_dimension(qb, 0);
+  return tokens < 0 || experts <= 0 ? INT64_MAX : tokens / experts;
 }
 
 moe__candidates_t moe__mm_candidates(MlirOperation op) {
