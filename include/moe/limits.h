@@ -21,6 +21,10 @@
 #define MOE_WEIGHT_COLUMNS 64
 #define MOE_WEIGHT_BYTES 512
 
+/* The size of a dimension, of a tensor or of what the TMA takes it for: kernels give places as
+ * signed 32-bit integers. */
+#define MOE_MAX_DIMENSION 2147483647
+
 /* Groups, or experts, of an op. Kernels keep a table of them in shared memory. */
 #define MOE_MAX_GROUPS 1024
 

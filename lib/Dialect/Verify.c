@@ -5,6 +5,8 @@
 
 #include "lib/Dialect/Row.h"
 
+#include "moe/limits.h"
+
 #include "mlir-c/BuiltinAttributes.h"
 #include "mlir-c/BuiltinTypes.h"
 
@@ -12,8 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_RANK 5               /* of the tensor memory accelerator */
-#define MAX_DIMENSION 2147483647 /* its coordinates are signed 32-bit integers */
+#define MAX_RANK 5 /* of the tensor memory accelerator */
 
 /* What every op of ours may carry besides: written by passes, or by whoever tunes a kernel. */
 static const char *const COMMON_ATTRIBUTES[] = {"schedule", "kernel", "operandSegmentSizes"};
@@ -75,9 +76,9 @@ static bool verify_tensor(MlirOperation op, const char *kind, const moe__tensor_
     if (mlirShapedTypeIsDynamicDim(type, i))
       continue;
     int64_t size = mlirShapedTypeGetDimSize(type, i);
-    if (size < 1 || size > MAX_DIMENSION)
+    if (size < 1 || size > MOE_MAX_DIMENSION)
       return moe__error(op, "%s '%s' has dimension %d of size %lld; a static size must be 1 to %d",
-                        kind, name, i, (long long)size, MAX_DIMENSION);
+                        kind, name, i, (long long)size, MOE_MAX_DIMENSION);
   }
   return verify_element(op, kind, row, type) && verify_encoding(op, kind, name, type);
 }

@@ -7,6 +7,8 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Runtime/TensorMap.h"
 
+#include "moe/limits.h"
+
 static int bytes_of(moe__rt_map_element_t element) {
   static const int sizes[] = {
 #define MOE__RT_MAP_ELEMENT(constant, name, bytes, driver) bytes,
@@ -69,10 +71,9 @@ moe_rt_status_t moe__rt_tensor_map_check(const moe__rt_tensor_map_t *map, int64_
   MOE__RT_TRY(moe__rt_map_box_check(&map->box));
   MOE__RT_TRY(moe__rt_map_address_check(map->address));
   for (int i = 0; i < map->box.rank; i++) {
-    /* The driver takes 2^32, but kernels give places as i32. */
-    if (map->dims[i] < 1 || map->dims[i] > INT32_MAX) {
-      return moe__rt_fail(MOE_RT_INVALID_ARGUMENT, "dims[%d] is %llu; it must be 1 to 2^31-1", i,
-                          (unsigned long long)map->dims[i]);
+    if (map->dims[i] < 1 || map->dims[i] > MOE_MAX_DIMENSION) { /* the driver takes 2^32 */
+      return moe__rt_fail(MOE_RT_INVALID_ARGUMENT, "dims[%d] is %llu; it must be 1 to %d", i,
+                          (unsigned long long)map->dims[i], MOE_MAX_DIMENSION);
     }
   }
   for (int i = 0; i < map->box.rank - 1; i++) {

@@ -5,6 +5,8 @@
 
 #include "lib/Dialect/Shapes.h"
 
+#include "moe/limits.h"
+
 #include "mlir-c/BuiltinAttributes.h"
 #include "mlir-c/BuiltinTypes.h"
 
@@ -76,7 +78,7 @@ static void add_arguments(moe__plan_t *plan) {
       json_array_append(tensor->shape, symbol);
       json_array_append_new(plan->symbols,
                             json_pack("{so si si sI}", "name", symbol, "multiple_of", 1, "min", 0,
-                                      "max", (json_int_t)MOE__MAX_DIMENSION));
+                                      "max", (json_int_t)MOE_MAX_DIMENSION));
     }
   }
 }

@@ -15,8 +15,6 @@
 #include <jansson.h>
 #include <stddef.h>
 
-#define MOE__MAX_DIMENSION INT32_MAX
-
 /* An argument, a result, or a temporary: what one launch hands to another, state of kernels, the
  * status word. */
 typedef struct moe__plan_tensor_t {

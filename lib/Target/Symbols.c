@@ -10,6 +10,8 @@
 
 #include "lib/Dialect/Dialect.h"
 
+#include "moe/limits.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,7 +45,7 @@ typedef struct range_t {
   int64_t multiple, least, most;
 } range_t;
 
-static const range_t anything = {1, 0, MOE__MAX_DIMENSION};
+static const range_t anything = {1, 0, MOE_MAX_DIMENSION};
 
 /* The position of the symbol of this name. */
 static size_t find_symbol(const moe__plan_t *plan, const char *name) {
@@ -58,7 +60,7 @@ static size_t find_symbol(const moe__plan_t *plan, const char *name) {
 
 static range_t range_of(const moe__plan_t *plan, const char *name) {
   json_t *symbol = json_array_get(plan->symbols, find_symbol(plan, name));
-  json_int_t multiple = 1, least = 0, most = MOE__MAX_DIMENSION;
+  json_int_t multiple = 1, least = 0, most = MOE_MAX_DIMENSION;
   json_unpack(symbol, "{s:I, s:I, s:I}", "multiple_of", &multiple, "min", &least, "max", &most);
   return (range_t){multiple, least, most};
 }
@@ -211,10 +213,10 @@ static bool restrict_sum(moe__plan_t *plan, json_t *x, json_t *groups, const ran
     int64_t value = json_integer_value(known);
     rest.multiple = range->multiple;
     rest.least = range->least > value ? range->least - value : 0;
-    rest.most = range->most == MOE__MAX_DIMENSION ? range->most : range->most - value;
+    rest.most = range->most == MOE_MAX_DIMENSION ? range->most : range->most - value;
     return value % range->multiple == 0 && rest.most >= 0 && restrict_simple(plan, other, &rest);
   }
-  if (range->multiple != 1 || range->most < MOE__MAX_DIMENSION)
+  if (range->multiple != 1 || range->most < MOE_MAX_DIMENSION)
     return false;
   if (least_of(plan, x) + least_of(plan, groups) >= range->least)
     return true;
@@ -231,14 +233,14 @@ static bool restrict_sum(moe__plan_t *plan, json_t *x, json_t *groups, const ran
 static range_t range_of_divided(const range_t *range, int64_t by) {
   return (range_t){.multiple = range->multiple == 1 ? 1 : product(range->multiple, by),
                    .least = range->least > 0 ? product(range->least - 1, by) + 1 : 0,
-                   .most = range->most <= MOE__MAX_DIMENSION / by ? range->most * by
-                                                                  : MOE__MAX_DIMENSION};
+                   .most = range->most <= MOE_MAX_DIMENSION / by ? range->most * by
+                                                                 : MOE_MAX_DIMENSION};
 }
 
 static range_t range_of_factor(const range_t *range, int64_t by) {
   return (range_t){.multiple = range->multiple / common_divisor(range->multiple, by),
                    .least = quotient(range->least, by),
-                   .most = range->most < MOE__MAX_DIMENSION ? range->most / by : range->most};
+                   .most = range->most < MOE_MAX_DIMENSION ? range->most / by : range->most};
 }
 
 /* Of a size in its simplest form. False where this can be said of no symbol, and where no size is

@@ -94,7 +94,7 @@ static void test_memory(void **state) {
   expect_failure(&map, valid_bytes, "address is 0x1008; it must be a multiple of 16");
   map = valid_map();
   map.dims[2] = 0;
-  expect_failure(&map, valid_bytes, "dims[2] is 0; it must be 1 to 2^31-1");
+  expect_failure(&map, valid_bytes, "dims[2] is 0; it must be 1 to 2147483647");
   map.dims[2] = UINT64_C(1) << 31; /* no place there fits an i32 */
   expect_failure(&map, INT64_MAX, "dims[2] is 2147483648");
   map.dims[2] = INT32_MAX;
