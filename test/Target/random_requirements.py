@@ -138,6 +138,12 @@ def value_of(expression, symbols):
     return ceil_div(x, y) if kind == "ceildiv" else x * y if kind == "mul" else x + y
 
 
+def names_in(expression):
+    if isinstance(expression, dict):
+        return set().union(*(names_in(operand) for operands in expression.values() for operand in operands))
+    return {expression} if isinstance(expression, str) else set()
+
+
 def random_size(rng, symbol):
     """One that a symbol may have: its least one, and some above."""
     unit = symbol["multiple_of"]
@@ -149,8 +155,9 @@ def wrong_of(function, requirements, rng):
     """What is wrong of a manifest; None where nothing is."""
     shapes = {argument["name"]: argument["shape"] for argument in function["arguments"]}
     alone = {size for shape in shapes.values() for size in shape if isinstance(size, str)}
-    if alone != {symbol["name"] for symbol in function["symbols"]}:
-        return "a symbol is no size of an argument"
+    used = set().union(*(names_in(size) for shape in shapes.values() for size in shape))
+    if not alone == used == {symbol["name"] for symbol in function["symbols"]}:
+        return f"symbols, and what sizes there are: {alone}, {used}, {function['symbols']}"
     for _ in range(SHAPES):
         symbols = {symbol["name"]: random_size(rng, symbol) for symbol in function["symbols"]}
         if None in symbols.values():
