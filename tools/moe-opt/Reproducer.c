@@ -6,6 +6,8 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "tools/moe-opt/Reproducer.h"
 
+#include "tools/moe-opt/SafePasses.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <llvm-c/ErrorHandling.h>
@@ -193,6 +195,20 @@ static bool take_argument(char *argument, options_t *options) {
   return true;
 }
 
+/* Says which pass of a reproducer is not run. */
+static bool check_passes(const char *name, const options_t *options) {
+  moe__text_t pass = {0};
+  bool ok = !options->pipeline || safe_passes_are_all(options->pipeline, &pass);
+  if (!ok)
+    fprintf(stderr,
+            "moe-opt: error: '%s': a reproducer may not run the pass '%s', which is not known to "
+            "leave files and programs alone; where you trust the file, give moe-opt its arguments "
+            "yourself\n",
+            name, pass.data);
+  moe__text_free(&pass);
+  return ok;
+}
+
 bool reproducer_read(const char *name, const char *text, options_t *options, moe__text_t *storage) {
   const char *end = strstr(text, LAST_LINE);
   if (strncmp(text, FIRST_LINE, strlen(FIRST_LINE)) != 0 || !end) {
@@ -215,5 +231,5 @@ bool reproducer_read(const char *name, const char *text, options_t *options, moe
       return false;
     }
   }
-  return true;
+  return check_passes(name, options);
 }
