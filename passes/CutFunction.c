@@ -305,7 +305,8 @@ static MlirValue value_in(part_t *part, MlirValue value) {
     return part->to.at[i];
   MlirOperation op = mlirOpResultGetOwner(value);
   moe__permutation_t p;
-  moe__permutation_of(op, &p);
+  if (!moe__permutation_of(op, &p))
+    abort(); /* who cuts has refused it */
   MlirValue x = value_in(part, mlirOperationGetOperand(op, 0));
   part->b.location = mlirOperationGetLocation(op);
   MlirValue made = moe__transpose(&part->b, x, mlirValueGetType(value), &p);

@@ -42,7 +42,8 @@ char *moe__cut_name_of(MlirOperation function, const char *list, intptr_t i);
 /* Whether the names of the two functions are free; an error says which is not. */
 bool moe__cut_is_possible(MlirOperation function);
 
-/* Puts the two functions in the place of the one, which is destroyed. */
+/* Puts the two functions in the place of the one, which is destroyed. Its transposes have at most
+ * MOE__MAX_RANK dimensions. */
 void moe__cut(const moe__cut_t *cut);
 
 #endif /* MOE_PASSES_CUT_FUNCTION_H */

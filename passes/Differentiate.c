@@ -181,7 +181,7 @@ static bool differentiate_transpose(joint_t *joint, MlirOperation op) {
   MlirValue x = mlirOperationGetOperand(op, 0);
   moe__permutation_t p;
   if (!moe__permutation_of(op, &p))
-    return moe__error(op, "a transpose of more than %d dimensions has no gradient", MOE__MAX_RANK);
+    abort(); /* can_be_cut has refused it */
   moe__permutation_t inverse = moe__inverse(&p);
   for (size_t i = 0; i < summands->count; i++) {
     MlirValue g = summands->at[i];
@@ -451,8 +451,15 @@ static bool is_to_differentiate(MlirOperation op) {
 }
 
 /* The two functions have what their results need. An op that nothing needs, and that is neither one
- * of ours nor a transpose, may do something else, and would be lost. */
-static bool loses_nothing(MlirOperation op) {
+ * of ours nor a transpose, may do something else, and would be lost. Transposes are made again,
+ * those without a gradient too. */
+static bool can_be_cut(MlirOperation op) {
+  moe__permutation_t p;
+  if (moe__op_is(op, "linalg.transpose") && !moe__permutation_of(op, &p))
+    return moe__error(op,
+                      "a function with a transpose of more than %d dimensions cannot be "
+                      "differentiated",
+                      MOE__MAX_RANK);
   if (moe__op_id(op) || moe__op_is(op, "linalg.transpose") || moe__op_is(op, "func.return") ||
       moe__makes_destination(op) || moe__has_uses(op))
     return true;
@@ -466,7 +473,7 @@ static bool differentiate(MlirOperation function, joint_t *joint) {
   joint->body = moe__body(function);
   if (!mlirBlockIsNull(mlirBlockGetNextInRegion(joint->body)))
     return moe__error(function, "a function to differentiate must be one block");
-  return moe__cut_is_possible(function) && moe__walk_block(joint->body, loses_nothing) &&
+  return moe__cut_is_possible(function) && moe__walk_block(joint->body, can_be_cut) &&
          append_gradients(joint);
 }
 

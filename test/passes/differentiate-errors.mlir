@@ -151,7 +151,7 @@ func.func @blocks(%a: tensor<?x64xbf16>) -> tensor<?x64xbf16> {
 
 func.func @dimensions(%a: tensor<1x1x1x1x1x1x1x32x32xbf16>) -> tensor<1x1x1x1x1x1x1x32x32xbf16> {
   %space = tensor.empty() : tensor<1x1x1x1x1x1x1x32x32xbf16>
-  // expected-error@below {{a transpose of more than 8 dimensions has no gradient}}
+  // expected-error@below {{a function with a transpose of more than 8 dimensions cannot be differentiated}}
   %t = linalg.transpose ins(%a : tensor<1x1x1x1x1x1x1x32x32xbf16>) outs(%space : tensor<1x1x1x1x1x1x1x32x32xbf16>)
       permutation = [0, 1, 2, 3, 4, 5, 6, 8, 7]
   return %t : tensor<1x1x1x1x1x1x1x32x32xbf16>
@@ -166,4 +166,19 @@ func.func @calls(%a: tensor<?x64xbf16>, %b: tensor<4x64x32xbf16>, %offs: tensor<
   %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "fp8_rowwise"}
       : (tensor<?x64xbf16>, tensor<4x64x32xbf16>, tensor<4xi32>) -> tensor<?x32xbf16>
   return %out : tensor<?x32xbf16>
+}
+
+// -----
+
+// One that no gradient passes through is made again in the forward function, which takes as many.
+func.func @other_dimensions(%a: tensor<?x64xbf16>, %b: tensor<4x64x32xbf16>, %offs: tensor<4xi32>,
+                            %c: tensor<1x1x1x1x1x1x1x32x32xi8>)
+    -> (tensor<?x32xbf16>, tensor<1x1x1x1x1x1x1x32x32xi8>) {
+  %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "fp8_rowwise"}
+      : (tensor<?x64xbf16>, tensor<4x64x32xbf16>, tensor<4xi32>) -> tensor<?x32xbf16>
+  %space = tensor.empty() : tensor<1x1x1x1x1x1x1x32x32xi8>
+  // expected-error@below {{a function with a transpose of more than 8 dimensions cannot be differentiated}}
+  %t = linalg.transpose ins(%c : tensor<1x1x1x1x1x1x1x32x32xi8>) outs(%space : tensor<1x1x1x1x1x1x1x32x32xi8>)
+      permutation = [0, 1, 2, 3, 4, 5, 6, 8, 7]
+  return %out, %t : tensor<?x32xbf16>, tensor<1x1x1x1x1x1x1x32x32xi8>
 }
