@@ -22,24 +22,33 @@ static const char ARGUMENT[] = "// argument: ";
 static const char WITH[] = "// with: ";
 static const char LAST_LINE[] = "// end\n";
 
+/* Flags that change what is compiled or verified, and nothing else. */
+static const char VERIFY_EACH[] = "--verify-each=";
+static const char UNREGISTERED[] = "--allow-unregistered-dialect";
+static const char ROUNDTRIP[] = "--verify-roundtrip";
+
 /* What a handler needs. There is one process and one source at a time. */
 static struct {
   const options_t *options;
   const char *text; /* NULL: no source at work */
+  size_t length;    /* of the text, which may be bytecode */
   bool has_kernels; /* the source has: then it is to blame */
   moe__text_t header;
   moe__text_t with; /* flags that are no part of a reproducer, as a shell reads them */
 } state;
 
-static void write_text(int file, const char *text) {
-  size_t length = strlen(text);
+static void write_bytes(int file, const char *data, size_t length) {
   while (length) {
-    ssize_t done = write(file, text, length);
+    ssize_t done = write(file, data, length);
     if (done < 0 && errno != EINTR)
       return;
-    text += done > 0 ? done : 0;
+    data += done > 0 ? done : 0;
     length -= done > 0 ? (size_t)done : 0;
   }
+}
+
+static void write_text(int file, const char *text) {
+  write_bytes(file, text, strlen(text));
 }
 
 /* Writes one line of a comment: what failed may have several. */
@@ -72,7 +81,7 @@ _Noreturn void reproducer_fail(const char *what) {
   write_text(file, state.header.data);
   write_failure(file, what);
   write_text(file, LAST_LINE);
-  write_text(file, state.text);
+  write_bytes(file, state.text, state.length);
   close(file);
   write_text(STDERR_FILENO,
              "moe-opt: this is a bug of moe-opt; to see it again: moe-opt --run-reproducer ");
@@ -129,6 +138,8 @@ void reproducer_install(const options_t *options) {
   moe__text_put(&state.with, "");
   if (options->compiler.ptxas)
     append_word(&state.with, "ptxas", options->compiler.ptxas);
+  if (options->compiler.line_info)
+    append_word(&state.with, "lineinfo", options->compiler.line_info);
   if (options->llvm)
     append_word(&state.with, "llvm", options->llvm);
   LLVMInstallFatalErrorHandler(on_fatal_error);
@@ -159,7 +170,18 @@ void reproducer_blame_kernels(bool has_kernels) {
   state.has_kernels = has_kernels;
 }
 
-void reproducer_watch(const char *name, const char *text, const char *pipeline, const char *emit) {
+static void append_switches(moe__text_t *out) {
+  const moe_compiler_options_t *options = &state.options->compiler;
+  if (options->verify != MOE_VERIFY_STAGES)
+    append_argument(out, VERIFY_EACH, options->verify == MOE_VERIFY_EACH ? "true" : "false");
+  if (options->allow_unregistered_dialects)
+    append_argument(out, UNREGISTERED, "");
+  if (state.options->verify_roundtrip)
+    append_argument(out, ROUNDTRIP, "");
+}
+
+void reproducer_watch(const char *name, const moe__text_t *text, const char *pipeline,
+                      const char *emit) {
   state.text = NULL; /* the handler must not see half of it */
   state.has_kernels = false;
   moe__text_t *header = &state.header;
@@ -175,9 +197,28 @@ void reproducer_watch(const char *name, const char *text, const char *pipeline, 
     append_argument(header, "--emit=", emit);
   append_argument(header, "--target=", state.options->compiler.target);
   moe__text_printf(header, "%s-O%d\n", ARGUMENT, state.options->compiler.opt_level);
+  append_switches(header);
   if (state.with.length)
     moe__text_printf(header, "%s%s\n", WITH, state.with.data + 1);
-  state.text = text + strspn(text, "\n"); /* without the lines of earlier pieces */
+  size_t skipped = strspn(text->data, "\n"); /* the lines of earlier pieces */
+  state.length = text->length - skipped;
+  state.text = text->data + skipped;
+}
+
+/* Takes one of the switches over. False: it is none. */
+static bool take_switch(const char *argument, options_t *options) {
+  size_t length = strlen(VERIFY_EACH);
+  if (!strcmp(argument, UNREGISTERED))
+    options->compiler.allow_unregistered_dialects = true;
+  else if (!strcmp(argument, ROUNDTRIP))
+    options->verify_roundtrip = true;
+  else if (!strncmp(argument, VERIFY_EACH, length) && !strcmp(argument + length, "true"))
+    options->compiler.verify = MOE_VERIFY_EACH;
+  else if (!strncmp(argument, VERIFY_EACH, length) && !strcmp(argument + length, "false"))
+    options->compiler.verify = MOE_VERIFY_OWN;
+  else
+    return false;
+  return true;
 }
 
 /* Takes one argument over. False: a reproducer has no such argument. */
@@ -189,7 +230,7 @@ static bool take_argument(char *argument, options_t *options) {
     options->pipeline = argument + strlen(pipeline);
   else if (!strncmp(argument, target, strlen(target)))
     options->compiler.target = argument + strlen(target);
-  else
+  else if (!take_switch(argument, options))
     return !strncmp(argument, "-O", 2) &&
            options_parse_level(argument + 2, &options->compiler.opt_level);
   return true;
@@ -209,17 +250,30 @@ static bool check_passes(const char *name, const options_t *options) {
   return ok;
 }
 
-bool reproducer_read(const char *name, const char *text, options_t *options, moe__text_t *storage) {
-  const char *end = strstr(text, LAST_LINE);
-  if (strncmp(text, FIRST_LINE, strlen(FIRST_LINE)) != 0 || !end) {
+/* Bytecode begins with its magic number and no comment. Text keeps the comments, and so the numbers
+ * of its lines. */
+static void drop_header_of_bytecode(moe__text_t *text, size_t header) {
+  static const char magic[] = "ML\xefR";
+  size_t length = text->length - header;
+  if (length < strlen(magic) || memcmp(text->data + header, magic, strlen(magic)) != 0)
+    return;
+  memmove(text->data, text->data + header, length + 1);
+  text->length = length;
+}
+
+bool reproducer_read(const char *name, moe__text_t *text, options_t *options,
+                     moe__text_t *storage) {
+  const char *end = strstr(text->data, LAST_LINE);
+  if (strncmp(text->data, FIRST_LINE, strlen(FIRST_LINE)) != 0 || !end) {
     fprintf(stderr, "moe-opt: error: '%s' is not a reproducer of moe-opt\n", name);
     return false;
   }
-  moe__text_append(storage, text, (size_t)(end - text));
+  moe__text_append(storage, text->data, (size_t)(end - text->data));
+  drop_header_of_bytecode(text, storage->length + strlen(LAST_LINE));
   char *rest = NULL;
   for (char *line = strtok_r(storage->data, "\n", &rest); line;
        line = strtok_r(NULL, "\n", &rest)) {
-    bool missing = !options->compiler.ptxas && !options->llvm;
+    bool missing = !options->compiler.ptxas && !options->llvm && !options->compiler.line_info;
     if (missing && !strncmp(line, WITH, strlen(WITH)))
       fprintf(stderr, "moe-opt: note: '%s' was made with %s; it may need them again\n", name,
               line + strlen(WITH));

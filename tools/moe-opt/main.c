@@ -242,7 +242,7 @@ static moe_status_t run_piece(session_t *session, const char *name, const moe__t
     verifier_begin(&verifier, name, piece->data);
     session->verifier = &verifier;
   }
-  reproducer_watch(name, piece->data, session->options.pipeline, session->options.emit);
+  reproducer_watch(name, piece, session->options.pipeline, session->options.emit);
   moe_module_t *module;
   moe_status_t status =
       moe_module_parse(session->compiler, name, piece->data, piece->length, &module);
@@ -301,7 +301,7 @@ static moe_status_t run(session_t *session) {
 
   moe_status_t status = MOE_OK;
   if (options->run_reproducer &&
-      !(source_read(options->input, &text) && reproducer_read(name, text.data, options, &storage)))
+      !(source_read(options->input, &text) && reproducer_read(name, &text, options, &storage)))
     status = MOE_INVALID_INPUT;
   /* A folder that a reproducer would make has no place, unless one is named. */
   if (options->run_reproducer && options_emits_folder(options) && !options->output)
