@@ -7,9 +7,11 @@
 #include "lib/Driver/Driver.h"
 #include "lib/Kernels/Kernels.h"
 
+#include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
+#include <string.h>
 
 /* A copy of the module's IR. Its name and text are borrowed. */
 static moe_module_t copy_module(const moe_module_t *module) {
@@ -28,33 +30,16 @@ static void drop_copy(moe_module_t *copy) {
   moe__text_free(&copy->printed);
 }
 
-/* Takes the copy to stage "bundle"; its text is that of stage "scheduled". */
+/* Takes the copy to stage "bundle"; its text is that of stage "scheduled", which is to be parsed
+ * again, however the user wants IR printed. */
 static moe_status_t compile(moe_module_t *copy, int candidate) {
   char pipeline[96];
   snprintf(pipeline, sizeof pipeline, "builtin.module(moe-select-schedule{candidate=%d})",
            candidate);
   moe_status_t status = moe_module_run(copy, pipeline);
-  const char *text;
-  size_t length;
   if (status == MOE_OK)
-    status = moe_module_print(copy, false, &text, &length);
+    moe__module_print_as(copy, &(moe_printing_t){0});
   return status == MOE_OK ? moe_module_lower(copy, "bundle") : status;
-}
-
-/* What another source left there is no candidate of this one. */
-static moe_status_t remove_stale(const moe_module_t *module, int count, const char *directory) {
-  moe_status_t status = MOE_OK;
-  moe__text_t path = {0};
-  struct stat info;
-  for (int i = count; status == MOE_OK; i++) {
-    moe__text_clear(&path);
-    moe__text_printf(&path, "%s/%d", directory, i);
-    if (stat(path.data, &info))
-      break;
-    status = moe__target_remove_bundle(mlirModuleGetOperation(module->ir), path.data);
-  }
-  moe__text_free(&path);
-  return status;
 }
 
 static char *candidate_path(const char *directory, int number) {
@@ -63,12 +48,76 @@ static char *candidate_path(const char *directory, int number) {
   return path.data;
 }
 
+/* ---- What an earlier run left ---- */
+
+/* Numbers of candidates that this run does not have. */
+typedef struct stale_t {
+  int *numbers; /* owned */
+  int count;
+} stale_t;
+
+/* The number that the text is, as candidate_path writes it; -1: it is none. moe-run --tune reads
+ * names so. */
+static int parse_number(const char *text) {
+  size_t digits = strspn(text, "0123456789");
+  if (!digits || text[digits] || digits > 4 || (digits > 1 && text[0] == '0'))
+    return -1;
+  return atoi(text);
+}
+
+static void add_stale(stale_t *stale, int number) {
+  int *grown = realloc(stale->numbers, ((size_t)stale->count + 1) * sizeof *grown);
+  if (!grown)
+    abort();
+  stale->numbers = grown;
+  stale->numbers[stale->count++] = number;
+}
+
+/* They go only where all of them can: what moe-opt has not written stays, and is an error before
+ * anything is written. */
+static bool find_stale(const moe_module_t *copy, int count, const char *directory, stale_t *out) {
+  DIR *list = opendir(directory);
+  if (!list && (errno == ENOENT || errno == ENOTDIR))
+    return true;
+  if (!list) {
+    moe__report(copy->compiler, MOE_ERROR, NULL, 0, 0, "cannot read the folder '%s': %s", directory,
+                strerror(errno));
+    return false;
+  }
+  bool ok = true;
+  for (struct dirent *entry; ok && (entry = readdir(list));) {
+    int number = parse_number(entry->d_name);
+    if (number < count)
+      continue;
+    char *path = candidate_path(directory, number);
+    ok = moe__target_check_candidate(mlirModuleGetOperation(copy->ir), path);
+    free(path);
+    add_stale(out, number);
+  }
+  closedir(list);
+  return ok;
+}
+
+static bool remove_stale(MlirOperation module, const stale_t *stale, const char *directory) {
+  bool ok = true;
+  for (int i = 0; ok && i < stale->count; i++) {
+    char *path = candidate_path(directory, stale->numbers[i]);
+    ok = moe__target_remove_candidate(module, path) == MOE_OK;
+    free(path);
+  }
+  return ok;
+}
+
+/* ---- What this run makes ---- */
+
 /* All are staged before the first is put into its place: a disk that is full leaves the old
  * ones. */
 static moe_status_t write_all(const moe_module_t *copies, int count, const char *directory) {
+  MlirOperation module = mlirModuleGetOperation(copies[0].ir);
   moe__staged_bundle_t *bundles = moe__allocate((size_t)count * sizeof *bundles);
+  stale_t stale = {0};
   int staged = 0;
-  bool ok = true;
+  bool ok = find_stale(&copies[0], count, directory, &stale);
   while (ok && staged < count) {
     const moe_module_t *copy = &copies[staged];
     char *path = candidate_path(directory, staged);
@@ -83,15 +132,24 @@ static moe_status_t write_all(const moe_module_t *copies, int count, const char 
     ok = moe__target_commit_bundle(mlirModuleGetOperation(copies[i].ir), path, &bundles[i]);
     free(path);
   }
+  ok = ok && remove_stale(module, &stale, directory); /* an interrupt waits until all is done */
   while (staged > 0)
     moe__target_discard_bundle(&bundles[--staged]);
   free(bundles);
-  return ok ? remove_stale(&copies[0], count, directory) : MOE_IO_ERROR;
+  free(stale.numbers);
+  return ok ? MOE_OK : MOE_IO_ERROR;
 }
 
 moe_status_t moe_module_write_candidates(moe_module_t *module, const char *directory) {
   if (!module || !directory)
     return MOE_USAGE;
+  if (module->compiler->options.line_info) {
+    moe__report(module->compiler, MOE_ERROR, NULL, 0, 0,
+                "'%s' holds the lines of one module, and each candidate has its own; compile the "
+                "source.mlir of one for line information",
+                module->compiler->options.line_info);
+    return MOE_USAGE;
+  }
   moe_status_t status = moe_module_lower(module, "fused");
   if (status != MOE_OK)
     return status;

@@ -307,21 +307,25 @@ moe_status_t moe_module_bytecode(moe_module_t *module, const char **out_data, si
   return MOE_OK;
 }
 
-moe_status_t moe_module_print(moe_module_t *module, bool generic, const char **out_text,
-                              size_t *out_length) {
-  if (!module || !out_text || !out_length)
-    return MOE_USAGE;
+void moe__module_print_as(moe_module_t *module, const moe_printing_t *printing) {
   moe__text_clear(&module->printed);
-  moe_printing_t printing = module->compiler->options.printing;
-  printing.generic |= generic;
-  if (printing.debug_info || printing.pretty_debug_info)
+  if (printing->debug_info || printing->pretty_debug_info)
     moe__name_places(module);
-  MlirOpPrintingFlags flags = moe__printing_flags(&printing);
+  MlirOpPrintingFlags flags = moe__printing_flags(printing);
   mlirOperationPrintWithFlags(mlirModuleGetOperation(module->ir), flags, moe__append_ref,
                               &module->printed);
   mlirOpPrintingFlagsDestroy(flags);
   if (module->printed.data[module->printed.length - 1] != '\n')
     moe__text_put(&module->printed, "\n");
+}
+
+moe_status_t moe_module_print(moe_module_t *module, bool generic, const char **out_text,
+                              size_t *out_length) {
+  if (!module || !out_text || !out_length)
+    return MOE_USAGE;
+  moe_printing_t printing = module->compiler->options.printing;
+  printing.generic |= generic;
+  moe__module_print_as(module, &printing);
   *out_text = module->printed.data;
   *out_length = module->printed.length;
   return MOE_OK;

@@ -78,6 +78,9 @@ void moe__append_ref(MlirStringRef string, void *text);
 /* The flags of MLIR's printer; the caller destroys them. */
 MlirOpPrintingFlags moe__printing_flags(const moe_printing_t *printing);
 
+/* Prints the IR into module->printed. */
+void moe__module_print_as(moe_module_t *module, const moe_printing_t *printing);
+
 /* ---- Diagnostics.c ---- */
 
 /* MlirDiagnosticHandler; user is the compiler. */

@@ -5,11 +5,13 @@
 
 #include "lib/Builder/Inspect.h"
 
+#include <dirent.h>
 #include <errno.h>
-#include <limits.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static const char MANIFEST[] = "manifest.json", PTX[] = "kernels.ptx", CUBIN[] = "kernels.cubin",
@@ -41,20 +43,67 @@ void moe__target_discard_bundle(moe__staged_bundle_t *bundle) {
   moe__folder_discard(&bundle->folder);
 }
 
-/* Whether directory/name is gone. */
-static bool remove_file(const char *directory, const char *name) {
-  char path[PATH_MAX];
-  snprintf(path, sizeof path, "%s/%s", directory, name);
-  return unlink(path) == 0 || errno == ENOENT || errno == ENOTDIR;
+/* The manifest goes first: without it there is no bundle. */
+static const char *const files_of_candidate[] = {MANIFEST, SOURCE, CUBIN, PTX};
+enum { NUM_FILES = sizeof files_of_candidate / sizeof *files_of_candidate };
+
+/* directory/name; owned by the caller. */
+static char *join(const char *directory, const char *name) {
+  char *path = NULL;
+  if (asprintf(&path, "%s/%s", directory, name) < 0)
+    abort();
+  return path;
 }
 
-moe_status_t moe__target_remove_bundle(MlirOperation module, const char *directory) {
-  /* The manifest goes first: without it there is no bundle. */
-  const char *const files[] = {MANIFEST, SOURCE, CUBIN, PTX};
+static bool is_file_of_candidate(const char *directory, const char *name) {
+  char *path = join(directory, name);
+  struct stat status;
+  bool is_file = !lstat(path, &status) && S_ISREG(status.st_mode), known = false;
+  for (int i = 0; i < NUM_FILES; i++)
+    known |= !strcmp(files_of_candidate[i], name);
+  free(path);
+  return is_file && known;
+}
+
+static bool has_own_manifest(const char *directory) {
+  char *path = join(directory, MANIFEST);
+  json_t *manifest = json_load_file(path, 0, NULL);
+  const char *format = json_string_value(json_object_get(manifest, "format"));
+  bool own = format && !strcmp(format, "moe-opt-bundle");
+  json_decref(manifest);
+  free(path);
+  return own;
+}
+
+bool moe__target_check_candidate(MlirOperation module, const char *directory) {
+  struct stat status;
+  DIR *list = lstat(directory, &status) || !S_ISDIR(status.st_mode) ? NULL : opendir(directory);
+  bool ok = list && has_own_manifest(directory) && is_file_of_candidate(directory, SOURCE);
+  if (!ok)
+    moe__error(module,
+               "'%s' has the name of a candidate and is none; remove it, or name another "
+               "folder",
+               directory);
+  for (struct dirent *entry; ok && (entry = readdir(list));)
+    if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
+        !is_file_of_candidate(directory, entry->d_name))
+      ok = moe__error(module,
+                      "'%s' is to be removed, but moe-opt has not written '%s' in it; remove it, "
+                      "or name another folder",
+                      directory, entry->d_name);
+  if (list)
+    closedir(list);
+  return ok;
+}
+
+moe_status_t moe__target_remove_candidate(MlirOperation module, const char *directory) {
   bool ok = true;
-  for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
-    ok = ok && remove_file(directory, files[i]);
-  if (ok && (rmdir(directory) == 0 || errno == ENOENT))
+  for (int i = 0; ok && i < NUM_FILES; i++) {
+    char *path = join(directory, files_of_candidate[i]);
+    ok = unlink(path) == 0 || errno == ENOENT;
+    free(path);
+  }
+  if (ok && rmdir(directory) == 0)
     return MOE_OK;
   moe__error(module, "cannot remove the bundle '%s': %s", directory, strerror(errno));
   return MOE_IO_ERROR;

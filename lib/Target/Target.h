@@ -77,8 +77,11 @@ bool moe__target_commit_bundle(MlirOperation module, const char *directory,
                                moe__staged_bundle_t *bundle);
 void moe__target_discard_bundle(moe__staged_bundle_t *bundle);
 
-/* Removes the files that a bundle has, and the folder. What is not there is no
- * error; what else is there is. */
-moe_status_t moe__target_remove_bundle(MlirOperation module, const char *directory);
+/* Whether the folder is a candidate of an earlier run, a bundle with source.mlir, and holds nothing
+ * else; false after an error, which has been emitted. */
+bool moe__target_check_candidate(MlirOperation module, const char *directory);
+
+/* Removes such a folder with its files. */
+moe_status_t moe__target_remove_candidate(MlirOperation module, const char *directory);
 
 #endif /* MOE_TARGET_TARGET_H */

@@ -122,7 +122,13 @@ void moe__target_discard_bundle(moe__staged_bundle_t *bundle) {
   (void)bundle;
 }
 
-moe_status_t moe__target_remove_bundle(MlirOperation module, const char *directory) {
+bool moe__target_check_candidate(MlirOperation module, const char *directory) {
+  (void)module;
+  (void)directory;
+  return false;
+}
+
+moe_status_t moe__target_remove_candidate(MlirOperation module, const char *directory) {
   (void)directory;
   return moe__target_emit_ptx(module, NULL, NULL);
 }
