@@ -410,8 +410,8 @@ bool options_emits_folder(const options_t *options) {
 }
 
 static void check_output(const options_t *options, const char *option, const char *path,
-                         bool is_folder) {
-  if (path && strcmp(options->input, "-") != 0 && output_is_input(path, is_folder, options->input))
+                         output_kind_t kind) {
+  if (path && strcmp(options->input, "-") != 0 && output_is_input(path, kind, options->input))
     options_fail("%s %s would overwrite the input, '%s'", option, path, options->input);
 }
 
@@ -435,9 +435,12 @@ static void check_combinations(const options_t *options) {
   if (is_folder && options->split_input)
     options_fail("--emit=%s writes one folder; it cannot be combined with --split-input-file",
                  options->emit);
-  check_output(options, "-o", options->output, is_folder);
-  check_output(options, "--lineinfo", options->compiler.line_info, false);
-  check_output(options, "--reproducer", options->reproducer, false);
+  check_output(options, "-o", options->output,
+               options_emits_candidates(options) ? OUTPUT_CANDIDATES
+               : is_folder                       ? OUTPUT_BUNDLE
+                                                 : OUTPUT_FILE);
+  check_output(options, "--lineinfo", options->compiler.line_info, OUTPUT_FILE);
+  check_output(options, "--reproducer", options->reproducer, OUTPUT_FILE);
 }
 
 void options_parse(int argc, char **argv, options_t *out_options) {

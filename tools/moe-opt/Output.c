@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -24,10 +25,8 @@ bool output_write(const char *path, const moe__text_t *text) {
   return ok;
 }
 
-bool output_is_input(const char *path, bool is_folder, const char *input) {
+static bool is_file_of_bundle(const char *path, const char *input) {
   static const char *const files[] = {"manifest.json", "kernels.ptx", "kernels.cubin"};
-  if (!is_folder)
-    return moe__file_is_same(path, input);
   moe__text_t name = {0};
   bool is_same = false;
   for (size_t i = 0; i < sizeof files / sizeof files[0] && !is_same; i++) {
@@ -35,12 +34,37 @@ bool output_is_input(const char *path, bool is_folder, const char *input) {
     moe__text_printf(&name, "%s/%s", path, files[i]);
     is_same = moe__file_is_same(name.data, input);
   }
-  /* PATH/NUMBER/source.mlir */
-  moe__text_clear(&name);
-  const char *slash = strrchr(input, '/');
-  moe__text_printf(&name, "%.*s/..", slash ? (int)(slash - input) : 1, slash ? input : ".");
-  is_same |=
-      !strcmp(slash ? slash + 1 : input, "source.mlir") && moe__file_is_same(name.data, path);
   moe__text_free(&name);
   return is_same;
+}
+
+/* The last part of a path without links, which is cut off; NULL: there is none. */
+static char *cut_name(char *path) {
+  char *slash = strrchr(path, '/');
+  if (!slash)
+    return NULL;
+  *slash = '\0';
+  return slash + 1;
+}
+
+/* PATH/NUMBER/source.mlir, or a file of the bundle beside it. */
+static bool is_file_of_candidate(const char *path, const char *input) {
+  static const char files[] = " manifest.json kernels.ptx kernels.cubin source.mlir ";
+  char *place = realpath(input, NULL);
+  char *file = place ? cut_name(place) : NULL, *number = file ? cut_name(place) : NULL;
+  bool is_same = number && *number && !number[strspn(number, "0123456789")] &&
+                 moe__file_is_same(*place ? place : "/", path);
+  moe__text_t word = {0};
+  moe__text_printf(&word, " %s ", file ? file : "");
+  is_same = is_same && strstr(files, word.data);
+  moe__text_free(&word);
+  free(place);
+  return is_same;
+}
+
+bool output_is_input(const char *path, output_kind_t kind, const char *input) {
+  if (kind == OUTPUT_BUNDLE)
+    return is_file_of_bundle(path, input);
+  return kind == OUTPUT_CANDIDATES ? is_file_of_candidate(path, input)
+                                   : moe__file_is_same(path, input);
 }

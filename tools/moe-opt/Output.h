@@ -13,8 +13,10 @@
  * has been said on stderr. */
 bool output_write(const char *path, const moe__text_t *text);
 
-/* Whether the output would take the place of the input: it is the same file, or one that a
- * bundle or candidates in the folder `path` have. */
-bool output_is_input(const char *path, bool is_folder, const char *input);
+typedef enum output_kind_t { OUTPUT_FILE, OUTPUT_BUNDLE, OUTPUT_CANDIDATES } output_kind_t;
+
+/* Whether the output would take the place of the input: it is the same file, or one that the bundle
+ * in the folder `path`, or a candidate in it, has. */
+bool output_is_input(const char *path, output_kind_t kind, const char *input);
 
 #endif /* MOE_OPT_OUTPUT_H */
