@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define COUNTERS 2 /* of a launch; as in lib/Device/Kernel.h */
+#define COUNTERS 2 /* i32 of a launch, whose address moe__kernel_counters gives a kernel */
 
 /* ---- Tensors ---- */
 
