@@ -2,8 +2,8 @@
  * the launches.
  *
  * A shape is a list of expressions of the manifest, over the shape symbols of the function: the
- * dynamic dimensions of its arguments. Where two sizes must be one, Symbols.c puts one symbol, or an
- * expression, in the place of another in all shapes.
+ * dynamic dimensions of its arguments. Where two sizes must be one, Symbols.c puts one symbol, or
+ * an expression, in the place of another in all shapes.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #ifndef MOE_TARGET_PLAN_H
