@@ -1,6 +1,6 @@
 // The scaled_grouped_mm dialect: matrix products of quantized operands, over groups of tokens given by offsets.
 //
-// scaled_mm and mixed_mm have kernels, and grouped_mm becomes quantizers and scaled_mm.
+// scaled_mm, mm, mixed_mm and pack_weights have kernels, and grouped_mm becomes quantizers or rounding, and products.
 // docs/dialects/scaled_grouped_mm.md is the reference. Stock mlir-opt reads this file with --irdl-file=.
 //
 // Generated from lib/Dialect. Do not edit: change the rows, then `cmake --build build --target dialects`.
