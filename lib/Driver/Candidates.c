@@ -5,6 +5,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Driver/Driver.h"
+#include "lib/Files/Bundle.h"
 #include "lib/Kernels/Kernels.h"
 
 #include <dirent.h>
@@ -56,15 +57,6 @@ typedef struct stale_t {
   int count;
 } stale_t;
 
-/* The number that the text is, as candidate_path writes it; -1: it is none. moe-run --tune reads
- * names so. */
-static int parse_number(const char *text) {
-  size_t digits = strspn(text, "0123456789");
-  if (!digits || text[digits] || digits > 4 || (digits > 1 && text[0] == '0'))
-    return -1;
-  return atoi(text);
-}
-
 static void add_stale(stale_t *stale, int number) {
   int *grown = realloc(stale->numbers, ((size_t)stale->count + 1) * sizeof *grown);
   if (!grown)
@@ -86,7 +78,7 @@ static bool find_stale(const moe_module_t *copy, int count, const char *director
   }
   bool ok = true;
   for (struct dirent *entry; ok && (entry = readdir(list));) {
-    int number = parse_number(entry->d_name);
+    int number = moe__candidate_number(entry->d_name);
     if (number < count)
       continue;
     char *path = candidate_path(directory, number);

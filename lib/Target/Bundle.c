@@ -4,6 +4,7 @@
 #include "lib/Target/Target.h"
 
 #include "lib/Builder/Inspect.h"
+#include "lib/Files/Bundle.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -14,9 +15,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char MANIFEST[] = "manifest.json", PTX[] = "kernels.ptx", CUBIN[] = "kernels.cubin",
-                  SOURCE[] = "source.mlir";
-
 bool moe__target_stage_bundle(MlirOperation module, const char *directory, moe__bytes_t ptx,
                               moe__bytes_t cubin, moe__bytes_t source, moe__bytes_t manifest,
                               moe__staged_bundle_t *out_bundle) {
@@ -24,11 +22,11 @@ bool moe__target_stage_bundle(MlirOperation module, const char *directory, moe__
    * fit until then. */
   moe__file_t *files = out_bundle->files;
   size_t count = 0;
-  files[count++] = (moe__file_t){PTX, ptx.data, ptx.length};
-  files[count++] = (moe__file_t){CUBIN, cubin.data, cubin.length};
+  files[count++] = (moe__file_t){MOE__BUNDLE_PTX, ptx.data, ptx.length};
+  files[count++] = (moe__file_t){MOE__BUNDLE_CUBIN, cubin.data, cubin.length};
   if (source.data)
-    files[count++] = (moe__file_t){SOURCE, source.data, source.length};
-  files[count++] = (moe__file_t){MANIFEST, manifest.data, manifest.length};
+    files[count++] = (moe__file_t){MOE__BUNDLE_SOURCE, source.data, source.length};
+  files[count++] = (moe__file_t){MOE__BUNDLE_MANIFEST, manifest.data, manifest.length};
   return moe__folder_stage(directory, files, count, &out_bundle->folder) ||
          moe__error(module, "cannot write the bundle '%s': %s", directory, strerror(errno));
 }
@@ -43,10 +41,6 @@ void moe__target_discard_bundle(moe__staged_bundle_t *bundle) {
   moe__folder_discard(&bundle->folder);
 }
 
-/* The manifest goes first: without it there is no bundle. */
-static const char *const files_of_candidate[] = {MANIFEST, SOURCE, CUBIN, PTX};
-enum { NUM_FILES = sizeof files_of_candidate / sizeof *files_of_candidate };
-
 /* directory/name; owned by the caller. */
 static char *join(const char *directory, const char *name) {
   char *path = NULL;
@@ -58,18 +52,16 @@ static char *join(const char *directory, const char *name) {
 static bool is_file_of_candidate(const char *directory, const char *name) {
   char *path = join(directory, name);
   struct stat status;
-  bool is_file = !lstat(path, &status) && S_ISREG(status.st_mode), known = false;
-  for (int i = 0; i < NUM_FILES; i++)
-    known |= !strcmp(files_of_candidate[i], name);
+  bool is_file = !lstat(path, &status) && S_ISREG(status.st_mode);
   free(path);
-  return is_file && known;
+  return is_file && moe__candidate_has_file(name);
 }
 
 static bool has_own_manifest(const char *directory) {
-  char *path = join(directory, MANIFEST);
+  char *path = join(directory, MOE__BUNDLE_MANIFEST);
   json_t *manifest = json_load_file(path, 0, NULL);
   const char *format = json_string_value(json_object_get(manifest, "format"));
-  bool own = format && !strcmp(format, "moe-opt-bundle");
+  bool own = format && !strcmp(format, MOE__BUNDLE_FORMAT);
   json_decref(manifest);
   free(path);
   return own;
@@ -78,7 +70,8 @@ static bool has_own_manifest(const char *directory) {
 bool moe__target_check_candidate(MlirOperation module, const char *directory) {
   struct stat status;
   DIR *list = lstat(directory, &status) || !S_ISDIR(status.st_mode) ? NULL : opendir(directory);
-  bool ok = list && has_own_manifest(directory) && is_file_of_candidate(directory, SOURCE);
+  bool ok =
+      list && has_own_manifest(directory) && is_file_of_candidate(directory, MOE__BUNDLE_SOURCE);
   if (!ok)
     moe__error(module,
                "'%s' has the name of a candidate and is none; remove it, or name another "
@@ -97,9 +90,9 @@ bool moe__target_check_candidate(MlirOperation module, const char *directory) {
 }
 
 moe_status_t moe__target_remove_candidate(MlirOperation module, const char *directory) {
-  bool ok = true;
-  for (int i = 0; ok && i < NUM_FILES; i++) {
-    char *path = join(directory, files_of_candidate[i]);
+  bool ok = true; /* the manifest goes first: without it there is no bundle */
+  for (int i = 0; ok && i < MOE__CANDIDATE_FILES; i++) {
+    char *path = join(directory, moe__bundle_files[i]);
     ok = unlink(path) == 0 || errno == ENOENT;
     free(path);
   }

@@ -8,6 +8,7 @@
 #include "lib/Target/Target.h"
 
 #include "lib/Dialect/Dialect.h"
+#include "lib/Files/Bundle.h"
 #include "moe/limits.h"
 
 #include "mlir-c/BuiltinAttributes.h"
@@ -319,16 +320,16 @@ moe_status_t moe__target_manifest(MlirOperation module, const moe__target_option
     return MOE_INVALID_INPUT;
   }
   json_t *artifacts = json_object();
-  json_t *ptx_artifact = describe_artifact("kernels.ptx", ptx);
+  json_t *ptx_artifact = describe_artifact(MOE__BUNDLE_PTX, ptx);
   json_object_set_new(ptx_artifact, "isa", ptx_isa(ptx.data));
   json_object_set_new(artifacts, "ptx", ptx_artifact);
   if (cubin.data) {
-    json_t *cubin_artifact = describe_artifact("kernels.cubin", cubin);
+    json_t *cubin_artifact = describe_artifact(MOE__BUNDLE_CUBIN, cubin);
     json_object_set_new(cubin_artifact, "assembler", json_string(assembler));
     json_object_set_new(artifacts, "cubin", cubin_artifact);
   }
   json_t *manifest =
-      json_pack("{ss si ss ss so so so}", "format", "moe-opt-bundle", "version", 1, "producer",
+      json_pack("{ss si ss ss so so so}", "format", MOE__BUNDLE_FORMAT, "version", 1, "producer",
                 "moe-opt " MOE_VERSION, "target", options->chip, "artifacts", artifacts, "kernels",
                 kernels.list, "functions", functions);
   out_json->data = manifest ? json_dumps(manifest, JSON_INDENT(2)) : NULL;

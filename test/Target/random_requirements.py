@@ -12,14 +12,16 @@ Prints how many modules compile and how many are an error, and what is wrong of 
 
 SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
-import argparse
 import collections
 import json
+import os
 import random
 import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+
+from static_shapes import parser_of
 
 QUANTIZED = "".join(f"""
   %q{t}, %s{t} = "mx_quantize.quantize"(%{t}, %offs) {{axis = 0 : i64, block = 32 : i64, mode = "rceil"}}
@@ -56,7 +58,7 @@ def product_sizes(shapes):
 
 
 def run(command, text):
-    return subprocess.run(command, input=text, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, input=text, capture_output=True, text=True)
 
 
 class Modules:
@@ -171,29 +173,23 @@ def wrong_of(function, requirements, rng):
     return None
 
 
-def try_one(modules, seed):
+def try_one(modules, seed, number):
     """(What became of it, what is wrong)."""
-    rng = random.Random(seed)
+    rng = random.Random(f"{seed} {number}")
     requirements, attributes = zip(*(random_requirement(rng) for _ in range(rng.randint(1, 5))))
     function, error = modules.manifest(modules.text(rng, attributes))
     if function is None:
         is_clear = re.search("cannot be required of the arguments' sizes|operations inside each other in sizes", error)
-        return ("error", None) if is_clear else ("wrong", f"module {seed}: {error}")
+        return ("error", None) if is_clear else ("wrong", f"module {number}: {error}")
     wrong = wrong_of(function, requirements, rng)
-    return ("compiles", None) if wrong is None else ("wrong", f"module {seed}: {wrong}")
+    return ("compiles", None) if wrong is None else ("wrong", f"module {number}: {wrong}")
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("moe_opt")
-    parser.add_argument("ptxas")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--count", type=int, default=100)
-    arguments = parser.parse_args()
+    arguments = parser_of(__doc__).parse_args()
     modules = Modules(arguments.moe_opt, arguments.ptxas)
-    seeds = range(1000 * arguments.seed, 1000 * arguments.seed + arguments.count)
-    with ThreadPoolExecutor(2) as pool:
-        found = list(pool.map(lambda seed: try_one(modules, seed), seeds))
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        found = list(pool.map(lambda number: try_one(modules, arguments.seed, number), range(arguments.count)))
     for _, wrong in found:
         if wrong:
             print(wrong)

@@ -9,13 +9,12 @@ Prints each schedule that fails otherwise, and how many of which kind there were
 
 SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
-import argparse
 import os
 import random
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-from static_shapes import Compiler, mixed_source
+from static_shapes import Compiler, mixed_source, parser_of
 
 FORMS = [
     {}, {"group": 32, "format": "ui4", "zeros": 1, "scales": "f32", "out": "f32"}, {"group": -1, "x": "f16", "out": "f16"}, {"group": 128, "bias": 1, "experts": 1},
@@ -54,12 +53,7 @@ def check(compiler, seed, number):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("moe_opt")
-    parser.add_argument("ptxas")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--count", type=int, default=20)
-    arguments = parser.parse_args()
+    arguments = parser_of(__doc__).parse_args()
     compiler = Compiler(arguments.moe_opt, arguments.ptxas)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         outcomes = list(pool.map(lambda number: check(compiler, arguments.seed, number), range(arguments.count)))

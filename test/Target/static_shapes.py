@@ -177,12 +177,18 @@ def check(kind, number, compiler, seed):
     return name, compiler.errors(text)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def parser_of(description):
+    """The arguments of a script that makes sources at random."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("moe_opt")
     parser.add_argument("ptxas")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=20)
+    return parser
+
+
+def main():
+    parser = parser_of(__doc__)
     parser.add_argument("--only", choices=KINDS)
     arguments = parser.parse_args()
     compiler, failed = Compiler(arguments.moe_opt, arguments.ptxas), False

@@ -3,6 +3,7 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "tools/moe-opt/Output.h"
 
+#include "lib/Files/Bundle.h"
 #include "lib/Files/Files.h"
 
 #include <errno.h>
@@ -26,12 +27,11 @@ bool output_write(const char *path, const moe__text_t *text) {
 }
 
 static bool is_file_of_bundle(const char *path, const char *input) {
-  static const char *const files[] = {"manifest.json", "kernels.ptx", "kernels.cubin"};
   moe__text_t name = {0};
   bool is_same = false;
-  for (size_t i = 0; i < sizeof files / sizeof files[0] && !is_same; i++) {
+  for (size_t i = 0; i < MOE__BUNDLE_FILES && !is_same; i++) {
     moe__text_clear(&name);
-    moe__text_printf(&name, "%s/%s", path, files[i]);
+    moe__text_printf(&name, "%s/%s", path, moe__bundle_files[i]);
     is_same = moe__file_is_same(name.data, input);
   }
   moe__text_free(&name);
@@ -49,15 +49,10 @@ static char *cut_name(char *path) {
 
 /* PATH/NUMBER/source.mlir, or a file of the bundle beside it. */
 static bool is_file_of_candidate(const char *path, const char *input) {
-  static const char files[] = " manifest.json kernels.ptx kernels.cubin source.mlir ";
   char *place = realpath(input, NULL);
   char *file = place ? cut_name(place) : NULL, *number = file ? cut_name(place) : NULL;
   bool is_same = number && *number && !number[strspn(number, "0123456789")] &&
-                 moe__file_is_same(*place ? place : "/", path);
-  moe__text_t word = {0};
-  moe__text_printf(&word, " %s ", file ? file : "");
-  is_same = is_same && strstr(files, word.data);
-  moe__text_free(&word);
+                 moe__candidate_has_file(file) && moe__file_is_same(*place ? place : "/", path);
   free(place);
   return is_same;
 }

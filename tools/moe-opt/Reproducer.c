@@ -6,6 +6,7 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "tools/moe-opt/Reproducer.h"
 
+#include "lib/Files/Files.h"
 #include "tools/moe-opt/SafePasses.h"
 
 #include <errno.h>
@@ -37,18 +38,8 @@ static struct {
   moe__text_t with; /* flags that are no part of a reproducer, as a shell reads them */
 } state;
 
-static void write_bytes(int file, const char *data, size_t length) {
-  while (length) {
-    ssize_t done = write(file, data, length);
-    if (done < 0 && errno != EINTR)
-      return;
-    data += done > 0 ? done : 0;
-    length -= done > 0 ? (size_t)done : 0;
-  }
-}
-
 static void write_text(int file, const char *text) {
-  write_bytes(file, text, strlen(text));
+  moe__file_write_bytes(file, text, strlen(text));
 }
 
 /* Writes one line of a comment: what failed may have several. */
@@ -81,7 +72,7 @@ _Noreturn void reproducer_fail(const char *what) {
   write_text(file, state.header.data);
   write_failure(file, what);
   write_text(file, LAST_LINE);
-  write_bytes(file, state.text, state.length);
+  moe__file_write_bytes(file, state.text, state.length);
   close(file);
   write_text(STDERR_FILENO,
              "moe-opt: this is a bug of moe-opt; to see it again: moe-opt --run-reproducer ");

@@ -6,6 +6,7 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "tools/moe-run/Contents.h"
 
+#include "lib/Files/Bundle.h"
 #include "tools/moe-run/Describe.h"
 #include "tools/moe-run/Report.h"
 
@@ -292,7 +293,7 @@ int moe__run_contents(const moe__run_options_t *options) {
   if (status)
     return moe__run_runtime_error(status);
 
-  cubin_t text = read_file(options->bundle, "manifest.json");
+  cubin_t text = read_file(options->bundle, MOE__BUNDLE_MANIFEST);
   json_t *manifest = text.data ? json_loadb(text.data, text.size, 0, NULL) : NULL;
   free(text.data);
   if (!manifest)

@@ -6,6 +6,7 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "tools/moe-run/Tune.h"
 
+#include "lib/Files/Bundle.h"
 #include "lib/Files/Files.h"
 #include "tools/moe-run/Bench.h"
 #include "tools/moe-run/Check.h"
@@ -42,21 +43,13 @@ typedef struct tune_t {
 
 /* ---- The folder ---- */
 
-/* The number that the text is, as moe-opt writes it; -1: it is none. */
-static int parse_number(const char *text) {
-  size_t digits = strspn(text, "0123456789");
-  if (!digits || text[digits] || digits > 4 || (digits > 1 && text[0] == '0'))
-    return -1;
-  return atoi(text);
-}
-
 static int count_candidates(const char *folder, int *out_count) {
   DIR *stream = opendir(folder);
   if (!stream)
     return moe__run_input_error("%s: cannot open: %s", folder, strerror(errno));
   *out_count = 0;
   for (const struct dirent *entry = readdir(stream); entry; entry = readdir(stream)) {
-    int number = parse_number(entry->d_name);
+    int number = moe__candidate_number(entry->d_name);
     if (number >= *out_count)
       *out_count = number + 1;
   }
@@ -88,7 +81,7 @@ static bool read_all(FILE *file, char **out_text, size_t *out_bytes) {
 
 static int read_source(candidate_t *candidate) {
   char *path = NULL;
-  if (asprintf(&path, "%s/source.mlir", candidate->path) < 0)
+  if (asprintf(&path, "%s/" MOE__BUNDLE_SOURCE, candidate->path) < 0)
     return moe__run_input_error("out of memory");
   FILE *file = fopen(path, "rb");
   int rc = MOE__RUN_OK;

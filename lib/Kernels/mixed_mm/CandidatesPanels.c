@@ -26,16 +26,16 @@
 #define WARPGROUPS_16 MOE__TILE(16, 4, 128, 9)
 
 /* Few rows, whose columns two CTAs divide: by class of numbers, up to 8 tokens and 16. */
-#define OF_FEW_ROWS(numbers)                                                                       \
+#define OF_FEW_ROWS(numbers, shifts)                                                               \
   {                                                                                                \
-    {{PANELS(8, 4, 4, 512, numbers), .split = 2}, {DIVIDED_8}}, {                                  \
-      {PANELS(16, 4, 4, 512, numbers), .split = 2}, {                                              \
+    {{PANELS(8, 4, 4, 512, numbers), .split = 2, .subnormal = (shifts)}, {DIVIDED_8}}, {           \
+      {PANELS(16, 4, 4, 512, numbers), .split = 2, .subnormal = (shifts)}, {                       \
         DIVIDED_16                                                                                 \
       }                                                                                            \
     }                                                                                              \
   }
 static const moe__mixed_schedule_t PANELS_OF_FEW_ROWS[MOE__NUMBERS_CLASSES][2][2] = {
-    OF_FEW_ROWS(0), OF_FEW_ROWS(1), OF_FEW_ROWS(2)};
+    OF_FEW_ROWS(0, 0), OF_FEW_ROWS(1, 0), OF_FEW_ROWS(2, 0)};
 
 /* More: the same, and by the number of panels, from LEAST_PANELS on. */
 #define LEAST_PANELS 3
@@ -72,16 +72,8 @@ static const moe__mixed_schedule_t
  * are registers for fewer, and with zero points no stages but those of before were timed. */
 #define SHIFTS(n, p, s, d, stage_count)                                                            \
   .tile_n = (n), .panels = (p), .slices = (s), .depth = (d), .stages = (stage_count), .subnormal = 1
-#define SHIFTS_OF_FEW_ROWS(numbers)                                                                \
-  {                                                                                                \
-    {{PANELS(8, 4, 4, 512, numbers), .split = 2, .subnormal = 1}, {DIVIDED_8}}, {                  \
-      {PANELS(16, 4, 4, 512, numbers), .split = 2, .subnormal = 1}, {                              \
-        DIVIDED_16                                                                                 \
-      }                                                                                            \
-    }                                                                                              \
-  }
-static const moe__mixed_schedule_t SHIFTS_OF_FEW_ROWS[2][2][2] = {SHIFTS_OF_FEW_ROWS(0),
-                                                                  SHIFTS_OF_FEW_ROWS(1)};
+static const moe__mixed_schedule_t SHIFTS_OF_FEW_ROWS[2][2][2] = {OF_FEW_ROWS(0, 1),
+                                                                  OF_FEW_ROWS(1, 1)};
 
 /* Two panels where that makes one tile for each multiprocessor: no CTAs divide the columns ("Later
  * candidates"). With up to four tokens nothing is gained. */

@@ -110,8 +110,6 @@ static MlirValue begun_before(moe__scaled_mm_t *s, MlirValue index, MlirValue to
   MlirValue step = moe__tiles_step(&s->kernel);
   MlirValue before = moe__sub(b, index, moe__tiles_first(&s->kernel));
   MlirValue all = moe__umin(b, moe__add(b, before, step), total);
-  if (s->schedule.in_step == 1)
-    return all;
   MlirValue turn = moe__udiv(b, before, step);
   MlirValue waits = moe__eq(b, moe__urem(b, turn, s->schedule.in_step), 0);
   return moe__select(b, waits, all, 0);
