@@ -469,9 +469,9 @@ typedef enum moe_ref_weight_layout_t {
  * A tile of 16 rows and 64 columns is 512 bytes: lane l of a warp has 16 of them, byte 16 l on.
  * Word w of these, little-endian, has the lane's columns 16 w + c: nibble i (i < 4) is row
  * l / 4 + 8 (i % 2), c = 2 (l % 4) + 8 (i / 2), and nibble i + 4 is the column behind it. Columns
- * from K on are zero bits. With "16x64_e2m1" the bits of nibbles i and i + 4 stand elsewhere in
- * their halves of the word: the lower three of i = 0, 1, 2, 3 from bit 6, 3, 0, 9 on, the highest
- * at bit 15, 12, 13, 14. */
+ * from K on are zero bits. With "16x64_e2m1" the four bits of nibble i stand elsewhere in the word,
+ * the lowest first: of i = 0 at 6, 7, 8, 15, of 1 at 2, 3, 4, 11, of 2 at 28, 29, 30, 5, of 3 at 0,
+ * 1, 10, 9; those of nibble i + 4 are 16 places further, past 31 from 0 on. */
 MOE_API moe_ref_status_t moe_ref_pack_weights(const moe_ref_tensor_t *w,
                                               const moe_ref_tensor_t *packed,
                                               moe_ref_weight_layout_t layout);
@@ -508,8 +508,8 @@ MOE_API double moe_ref_mixed_mm_flops(const moe_ref_mixed_mm_t *mm);
  *                                                                     fma
  *
  * where dot_j is the sum over the columns of group j of (w[n,k] - zeros[n,j]) x[m,k], in doubles,
- * rounded to fp32. Scales of FP8 weights beyond 2^37 count as NaN.
- */
+ * rounded to fp32. Scales of FP8 weights beyond 2^37 count as NaN, and those of E2M1 weights beyond
+ * 2^31 may where they are E8M0 and x is bf16: the judge takes NaN for such a result, too. */
 MOE_API moe_ref_status_t moe_ref_mixed_mm(const moe_ref_mixed_mm_t *mm, int64_t begin, int64_t end);
 
 /* Judges rows [begin, end) of mm->out, which a kernel wrote, and adds them to the score, as
@@ -519,9 +519,9 @@ MOE_API moe_ref_status_t moe_ref_mixed_mm(const moe_ref_mixed_mm_t *mm, int64_t 
  *   D      = (2^-19 + P 2^-24) sum |p| + 2^-149 (P + sum |p| without scales) + L
  *   bound    D + (|R| + D) (u + 2^-22) + half of out's least subnormal
  *
- * L is 0 but for FP8 weights, which times their scales are numbers of bf16 over 2^30, so that those
- * below 2^-100 are rounded, and products of all are in fp32: 2^-104 sum |x| over the former, and
- * 2^-119 K. */
+ * L is 0 but for FP8 weights and such E2M1 ones, which times their scales are numbers of bf16 over
+ * 2^30, so that those below 2^-100 are rounded, and products of all are in fp32: 2^-104 sum |x|
+ * over the former, and 2^-119 K. */
 MOE_API moe_ref_status_t moe_ref_mixed_mm_judge(const moe_ref_mixed_mm_t *mm, int64_t begin,
                                                 int64_t end, moe_ref_score_t *score);
 

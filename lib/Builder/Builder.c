@@ -201,6 +201,11 @@ MlirValue moe__lshr(moe__builder_t *b, MlirValue x, int bits) {
   return binary(b, "arith.shrui", x, constant_like(b, x, bits));
 }
 
+MlirValue moe__rotate_left(moe__builder_t *b, MlirValue x, int bits) {
+  return moe__op1(b, "llvm.intr.fshl", mlirValueGetType(x),
+                  MOE__VALUES(x, x, constant_like(b, x, bits)), NULL);
+}
+
 MlirValue moe__ceil_div(moe__builder_t *b, MlirValue x, int32_t divisor) {
   return binary(b, "arith.divui", moe__add(b, x, constant_like(b, x, divisor - 1)),
                 constant_like(b, x, divisor));

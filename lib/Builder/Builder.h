@@ -79,6 +79,8 @@ MlirValue moe__or(moe__builder_t *b, MlirValue x, MlirValue y);
 MlirValue moe__xor(moe__builder_t *b, MlirValue x, MlirValue y);
 MlirValue moe__shl(moe__builder_t *b, MlirValue x, int bits);
 MlirValue moe__lshr(moe__builder_t *b, MlirValue x, int bits);
+/* The bits that leave at the upper end come back at the lower one. */
+MlirValue moe__rotate_left(moe__builder_t *b, MlirValue x, int bits);
 /* Rounds up; x + divisor must not overflow, as it cannot for a dimension below 2^31. */
 MlirValue moe__ceil_div(moe__builder_t *b, MlirValue x, int32_t divisor);
 MlirValue moe__fmul(moe__builder_t *b, MlirValue x, MlirValue y);

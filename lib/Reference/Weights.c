@@ -21,22 +21,30 @@ enum {
 
 /* ---- Layouts ---- */
 
-/* Where an element of a tile is: the first byte of a little-endian half of a word, and in it the
- * lowest of the lower three bits, and the highest bit. */
+#define WEIGHT_BITS 4
+#define WORD_BITS 32
+#define WORD_BYTES 4
+
+/* Where an element of a tile is: the first byte of a little-endian word, and in it each of its
+ * bits, the lowest first. */
 typedef struct place_t {
-  int byte, lower, highest;
+  int byte, bits[WEIGHT_BITS];
 } place_t;
 
-/* A lane has 16 bytes, a word of them for 16 columns; each half of it has one element for each of
- * the lane's registers. */
+/* A lane has 16 bytes, a word of them for 16 columns, which has two elements for each of the lane's
+ * registers: the bits of the second one are 16 places further than those of the first. */
 static place_t place_of(moe_ref_weight_layout_t layout, int row, int column) {
-  static const int floats_lower[] = {6, 3, 0, 9}, floats_highest[] = {15, 12, 13, 14};
+  static const int floats[][WEIGHT_BITS] = {
+      {6, 7, 8, 15}, {2, 3, 4, 11}, {28, 29, 30, 5}, {0, 1, 10, 9}};
   const int lane = row % 8 * 4 + column % 8 / 2, word = column / 16;
   const int register_ = row / 8 + column % 16 / 8 * 2;
-  const bool floats = layout == MOE_REF_LAYOUT_16X64_E2M1;
-  return (place_t){.byte = lane * 16 + word * 4 + column % 2 * 2,
-                   .lower = floats ? floats_lower[register_] : 4 * register_,
-                   .highest = floats ? floats_highest[register_] : 4 * register_ + 3};
+  place_t place = {.byte = lane * 16 + word * WORD_BYTES};
+  for (int i = 0; i < WEIGHT_BITS; i++) {
+    const int first =
+        layout == MOE_REF_LAYOUT_16X64_E2M1 ? floats[register_][i] : WEIGHT_BITS * register_ + i;
+    place.bits[i] = (first + column % 2 * 16) % WORD_BITS;
+  }
+  return place;
 }
 
 /* The element offset of a matrix of `tensor`, whose first dimension counts them if it has more
@@ -52,34 +60,32 @@ static int plain_at(const moe_ref_tensor_t *w, int64_t e, int64_t n, int64_t k) 
   return *(const uint8_t *)moe__ref_element_address(w, index) >> (k % 2 * 4) & 0xF;
 }
 
-/* The two bytes of the half of a word that has element (n, k) of matrix number e. */
-static void half_at(const moe_ref_tensor_t *packed, int64_t e, int64_t n, int64_t k,
-                    const place_t *place, uint8_t *out_bytes[2]) {
+/* Byte `index` of the word that has element (n, k) of matrix number e. */
+static uint8_t *byte_at(const moe_ref_tensor_t *packed, int64_t e, int64_t n, int64_t k,
+                        const place_t *place, int index) {
   const int64_t *const strides = packed->strides + packed->rank - 3;
   const int64_t tile =
       matrix_at(packed, 3, e) + n / TILE_ROWS * strides[0] + k / TILE_COLUMNS * strides[1];
-  for (int i = 0; i < 2; i++)
-    out_bytes[i] = moe__ref_element_address(packed, tile + (place->byte + i) * strides[2]);
+  return moe__ref_element_address(packed, tile + (place->byte + index) * strides[2]);
 }
 
 static int packed_at(const moe_ref_tensor_t *packed, moe_ref_weight_layout_t layout, int64_t e,
                      int64_t n, int64_t k) {
   const place_t place = place_of(layout, (int)(n % TILE_ROWS), (int)(k % TILE_COLUMNS));
-  uint8_t *bytes[2];
-  half_at(packed, e, n, k, &place, bytes);
-  const int half = *bytes[0] | *bytes[1] << 8;
-  return (half >> place.lower & 7) | (half >> place.highest & 1) << 3;
+  int bits = 0;
+  for (int i = 0; i < WEIGHT_BITS; i++)
+    bits |= (*byte_at(packed, e, n, k, &place, place.bits[i] / 8) >> place.bits[i] % 8 & 1) << i;
+  return bits;
 }
 
 static void set_packed(const moe_ref_tensor_t *packed, moe_ref_weight_layout_t layout, int64_t e,
                        int64_t n, int64_t k, int bits) {
   const place_t place = place_of(layout, (int)(n % TILE_ROWS), (int)(k % TILE_COLUMNS));
-  const int mask = 7 << place.lower | 1 << place.highest;
-  const int placed = (bits & 7) << place.lower | bits >> 3 << place.highest;
-  uint8_t *bytes[2];
-  half_at(packed, e, n, k, &place, bytes);
-  for (int i = 0; i < 2; i++)
-    *bytes[i] = (uint8_t)((*bytes[i] & ~(mask >> 8 * i)) | placed >> 8 * i);
+  for (int i = 0; i < WEIGHT_BITS; i++) {
+    uint8_t *const byte = byte_at(packed, e, n, k, &place, place.bits[i] / 8);
+    const int at = place.bits[i] % 8;
+    *byte = (uint8_t)((*byte & ~(1 << at)) | (bits >> i & 1) << at);
+  }
 }
 
 moe_ref_status_t moe_ref_pack_weights(const moe_ref_tensor_t *w, const moe_ref_tensor_t *packed,
@@ -254,31 +260,41 @@ static void decode_row(const moe_ref_mixed_mm_t *mm, const sizes_t *s, int64_t e
   }
 }
 
+/* Whether a kernel may multiply E2M1 weights by their scales, as it does those of FP8: over 2^30,
+ * in bf16, where scales beyond the greatest one are NaN. */
+static bool may_scale_weights(const moe_ref_mixed_mm_t *mm) {
+  return mm->format == MOE_REF_WEIGHT_E2M1 && mm->scales->dtype == MOE_REF_E8M0 &&
+         mm->x->dtype == MOE_REF_BF16;
+}
+static const float greatest_e2m1_scale = 0x1p31f;
+
 /* What a row of weights and a token give, the bias in it: as fp32 rounds it, group after group;
- * without rounding; the sum of the products' magnitudes, and what FP8 weights may lose when they
- * are scaled. `overflows`: finite products reach so far that the order of their sum decides whether
+ * without rounding; the sum of the products' magnitudes, and what weights may lose when they are
+ * scaled. `overflows`: finite products reach so far that the order of their sum decides whether
  * it leaves fp32's range, or a scale is Inf: times a sum it is Inf, times weights, of which some
  * are 0, NaN. `is_nan`: no order of sums takes NaN away. Where a scale is Inf an order may: it
- * loses other bits, and products that would cancel do not. */
+ * loses other bits, and products that would cancel do not. `may_be_nan`: a scale may count as
+ * NaN. */
 typedef struct sum_t {
   float rounded;
   double exact, magnitude, unscaled, lost;
-  bool overflows, is_nan;
+  bool overflows, is_nan, may_be_nan;
 } sum_t;
 
 /* A little less than the greatest number: partial sums are rounded. */
 static const double fp32_range = 0x1.ffep127;
 
-/* FP8 weights that are less when they are scaled may lose so much: half of bf16's least subnormal,
+/* Weights that are less when they are scaled may lose so much: half of bf16's least subnormal,
  * times 2^30. Products may lose as many of fp32's. */
 static const double least_exact = 0x1p-100, most_lost = 0x1p-104, product_lost = 0x1p-119;
 
 static sum_t sum_of(const moe_ref_mixed_mm_t *mm, const sizes_t *s, const row_t *row,
                     const double *x) {
   sum_t sum = {0};
-  const bool is_fp8 = mm->format == MOE_REF_WEIGHT_E4M3;
+  const bool may_scale = may_scale_weights(mm);
+  const bool is_scaled = may_scale || mm->format == MOE_REF_WEIGHT_E4M3;
   const double least_token = moe__ref_least_normal(mm->x->dtype);
-  sum.lost = is_fp8 ? product_lost * (double)s->depth : 0;
+  sum.lost = is_scaled ? product_lost * (double)s->depth : 0;
   double all = 0; /* of finite magnitudes with their scales */
   for (int64_t j = 0; j < s->groups; j++) {
     double dot = 0, magnitude = 0, finite = 0;
@@ -287,13 +303,14 @@ static sum_t sum_of(const moe_ref_mixed_mm_t *mm, const sizes_t *s, const row_t 
       dot += product;
       magnitude += fabs(row->weights[k]) * moe__ref_operand_magnitude(x[k], least_token);
       finite += isfinite(product) ? fabs(product) : 0;
-      if (is_fp8 && row->weights[k] != 0 && fabs(row->weights[k] * row->scales[j]) < least_exact)
+      if (is_scaled && row->weights[k] != 0 && fabs(row->weights[k] * row->scales[j]) < least_exact)
         sum.lost += most_lost * fabs(x[k]);
     }
     const double scaled = fabs((double)row->scales[j]) * finite;
     all += isfinite(scaled) ? scaled : 0;
     const bool is_infinite = isinf(row->scales[j]);
     sum.overflows |= finite > fp32_range || all > fp32_range || is_infinite;
+    sum.may_be_nan |= may_scale && row->scales[j] > greatest_e2m1_scale;
     sum.is_nan |= isnan(row->scales[j]) || isnan(dot) || (is_infinite && magnitude == 0);
     sum.rounded = fmaf(row->scales[j], (float)dot, sum.rounded);
     sum.exact += row->scales[j] * dot;
@@ -376,7 +393,8 @@ static void judge(const moe_ref_mixed_mm_t *mm, const sizes_t *s, int64_t token,
   const double found = moe__ref_element_load(mm->out->dtype, mm->out->data, out_at(mm, token, n));
   /* Inf and NaN are right then, and where Inf meets what may have become 0. */
   const bool is_open = sum->overflows || isinf(sum->lost);
-  if (is_open && !isfinite(found) && !(sum->is_nan && isinf(found))) {
+  if ((is_open && !isfinite(found) && !(sum->is_nan && isinf(found))) ||
+      (sum->may_be_nan && isnan(found))) {
     judged.exact = found;
   } else if (isfinite(sum->exact) && (sum->overflows || isfinite(sum->rounded))) {
     const int64_t longest = s->group < LONGEST_DOT ? s->group : LONGEST_DOT;

@@ -74,16 +74,19 @@ static void test_layout(void **state) {
       assert_int_equal(value >> (4 * i) & 15,
                        bits_at(1, 16 + rows[i % 4], 16 * word + columns[i % 4] + i / 4));
   }
-  /* In the layout of E2M1 the same bits, elsewhere in each half of a word. */
-  static const int lower[] = {6, 3, 0, 9}, highest[] = {15, 12, 13, 14};
+  /* In the layout of E2M1 the same bits, elsewhere in a word. */
+  static const int at[][4] = {{6, 7, 8, 15}, {2, 3, 4, 11}, {28, 29, 30, 5}, {0, 1, 10, 9}};
   memset(packed, 0x77, sizeof packed);
   assert_int_equal(moe_ref_pack_weights(&from, &to, MOE_REF_LAYOUT_16X64_E2M1), MOE_REF_OK);
   for (int word = 0; word < 4; word++)
     for (int i = 0; i < 8; i++) {
-      const uint8_t *bytes = &packed[1][1][0][5 * 16 + word * 4 + i / 4 * 2];
-      const int half = bytes[0] | bytes[1] << 8;
-      assert_int_equal((half >> lower[i % 4] & 7) | (half >> highest[i % 4] & 1) << 3,
-                       bits_at(1, 16 + rows[i % 4], 16 * word + columns[i % 4] + i / 4));
+      const uint8_t *bytes = &packed[1][1][0][5 * 16 + word * 4];
+      int value = 0;
+      for (int bit = 0; bit < 4; bit++) {
+        const int place = (at[i % 4][bit] + i / 4 * 16) % 32;
+        value |= (bytes[place / 8] >> place % 8 & 1) << bit;
+      }
+      assert_int_equal(value, bits_at(1, 16 + rows[i % 4], 16 * word + columns[i % 4] + i / 4));
     }
   /* Columns from K on: words 2 and 3 of the second tile. */
   for (int lane = 0; lane < 32; lane++)

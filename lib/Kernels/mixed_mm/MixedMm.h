@@ -23,9 +23,12 @@
 #define MOE__MIXED_STEP 16 /* columns of one wgmma: a word of a lane's weights */
 #define MOE__MIXED_STEPS (MOE_WEIGHT_COLUMNS / MOE__MIXED_STEP) /* of a chunk */
 #define MOE__MIXED_CHUNK_BYTES 128 /* of MOE_WEIGHT_COLUMNS columns of a token */
-#define MOE__MIXED_FP8_EXPONENT 90 /* that scales of FP8 weights have more as factors */
-#define MOE__MIXED_LINE 128        /* bytes of a row of FP8 weights, side by side in a stage */
-#define MOE__MIXED_ROW_SCALES 16   /* bytes of a row's scales in a stage, where they lie by rows */
+/* Weights that are multiplied by E8M0 scales are divided by 2^30, so that their factors are numbers
+ * of bf16 up to scales of 2^31, of FP8 weights 2^37. */
+#define MOE__MIXED_DIVISOR_EXPONENT 30
+#define MOE__MIXED_DIVISOR 0x1p30F
+#define MOE__MIXED_LINE 128      /* bytes of a row of FP8 weights, side by side in a stage */
+#define MOE__MIXED_ROW_SCALES 16 /* bytes of a row's scales in a stage, where they lie by rows */
 #define MOE__MIXED_MOST_OWN_FACTORS 8 /* of 1024 columns */
 #define MOE__MIXED_MOST_REGISTERS 240 /* of a thread */
 #define MOE__MIXED_MOST_AHEAD 8       /* chunks that a warp loads itself before it needs them */
@@ -51,7 +54,7 @@ typedef struct moe__mixed_mm_t {
    * twice 16 bits (i32), each the most of what stood there. */
   MlirValue greatest[2];
   MlirValue goes_on; /* i1: stages are needed again; null: they always are */
-  /* Of FP8 weights, with behind: the factors of the lane's two rows in the stage of the piece that
+  /* Where moe__mixed_own_factors: the factors of the lane's two rows in the stage of the piece that
    * becomes numbers next, of every fourth group, which are the lane's own (i32, twice a bf16). */
   MlirValue own_factors[MOE__MIXED_MOST_OWN_FACTORS][2];
   MlirValue row_scale; /* of the scales by rows in a stage, the first one of its own (i32) */
@@ -141,14 +144,13 @@ void moe__mixed_convert(moe__mixed_mm_t *s, MlirValue word, const MlirValue subt
  * 128. */
 void moe__mixed_end_sums(moe__mixed_mm_t *s, moe__mixed_fragment_t sums);
 
-/* The same of E2M1 values times the lane's two rows' factors (i32, twice a bf16), in bf16, and
- * divided by moe__mixed_divisor: so all of them are numbers of bf16, which are exact. */
-float moe__mixed_divisor(const moe__mixed_mm_t *s);
+/* The same of E2M1 values times the lane's two rows' factors (i32, twice a bf16), in bf16: the
+ * weights times their scales, over MOE__MIXED_DIVISOR. Those below 2^-100 are rounded. */
 void moe__mixed_convert_scaled(moe__mixed_mm_t *s, MlirValue word, const MlirValue factors[2],
                                MlirValue out[MOE__WGMMA_A_REGISTERS]);
 
-/* The same of FP8 weights, of a word of each of the two rows. Those below 2^-100 are rounded; NaN
- * becomes a number, and is seen in s->greatest. */
+/* The same of FP8 weights, of a word of each of the two rows. NaN becomes a number, and is seen in
+ * s->greatest. */
 void moe__mixed_convert_fp8(moe__mixed_mm_t *s, const MlirValue words[2],
                             const MlirValue factors[2], MlirValue out[MOE__WGMMA_A_REGISTERS]);
 
@@ -173,8 +175,8 @@ typedef struct moe__mixed_number_t {
 } moe__mixed_number_t;
 
 /* The scales of the lane's two rows, as f32 and as factors of weights (i32, twice a bf16), and what
- * is subtracted from their weights. Factors of FP8 weights have the difference of the exponents'
- * biases and the divisor in them; beyond 2^37 they are NaN. */
+ * is subtracted from their weights. Factors have the difference of the exponents' biases and the
+ * divisor in them; beyond 2^31, of FP8 weights 2^37, they are NaN. */
 void moe__mixed_load_scales(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue buffer,
                             moe__mixed_number_t number, MlirValue out[2]);
 /* The same of `count` E8M0 scales from number `first` (i32; null: 0) on, for which
@@ -191,12 +193,14 @@ void moe__mixed_load_own_scales(moe__mixed_mm_t *s, const moe__mixed_position_t 
 void moe__mixed_share_scales(moe__mixed_mm_t *s, const moe__mixed_own_scales_t *own, int number,
                              MlirValue out[2]);
 
-/* Of FP8 weights, with behind: each of the four lanes that have the same two rows turns the scales
- * of every fourth group of a stage into factors, for all of them. How many, 0 without behind; and
- * the lane's own into s->own_factors, before a piece of the stage becomes numbers. */
+/* With scaled_weights, and behind or panels, or experts of E2M1 weights: each of the four lanes
+ * that have the same two rows turns the scales of every fourth group of a stage, or of the warp's
+ * part of it, into factors, for all of them. Other forms were not faster. How many, 0 where they do
+ * not; and the lane's own into s->own_factors, before a piece of the stage becomes numbers, from
+ * number `first` (i32; null: 0) on. */
 int moe__mixed_own_factors(const moe__mixed_mm_t *s);
 void moe__mixed_load_own_factors(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
-                                 MlirValue buffer);
+                                 MlirValue buffer, MlirValue first);
 void moe__mixed_load_factors(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
                              MlirValue buffer, int number, MlirValue out[2]);
 void moe__mixed_load_subtrahends(moe__mixed_mm_t *s, const moe__mixed_position_t *self,

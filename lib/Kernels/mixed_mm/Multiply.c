@@ -257,7 +257,7 @@ void moe__mixed_multiply(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
   if (moe__mixed_rescales(s))
     moe__mixed_last_units(s, &units, factors);
   else
-    moe__mixed_last_factors(s, is_long ? moe__mixed_divisor(s) : 1, factors);
+    moe__mixed_last_factors(s, is_long ? MOE__MIXED_DIVISOR : 1, factors);
   for (int i = 0; i < s->n / 2; i++)
     sums[i] = moe__fmul(b, sums[i], factors[i % 4 / 2]);
 }

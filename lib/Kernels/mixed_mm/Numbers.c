@@ -112,12 +112,22 @@ void moe__mixed_share_scales(moe__mixed_mm_t *s, const moe__mixed_own_scales_t *
         moe__shuffle_among(&s->kernel.builder, own->scales[number / QUAD][h], number % QUAD, QUAD);
 }
 
-/* Twice the bf16 of an E8M0 byte times 2^MOE__MIXED_FP8_EXPONENT; Inf beyond 2^37. */
-static MlirValue fp8_factor(moe__builder_t *b, MlirValue byte) {
-  MlirType pair = moe__vector_type(b, 2, b->i16);
-  MlirValue bits = moe__add(b, moe__mul(b, byte, 0x00800080), MOE__MIXED_FP8_EXPONENT * 0x00800080);
+/* What the exponent of a bf16 has more than that of a weight. */
+static int bias_of(const moe__mixed_mm_t *s) {
+  return s->format == MOE__WEIGHT_E4M3 ? 120 : 126;
+}
+
+/* What weights are multiplied by where the byte (i32) is that of their E8M0 scale. The minimum
+ * makes Inf of what is too great, and the fma, x * 0 + x, NaN of that. */
+static MlirValue factor_of(moe__mixed_mm_t *s, MlirValue byte) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirType pair = moe__vector_type(b, 2, b->i16), type = moe__vector_type(b, 2, s->x_type);
+  int more = bias_of(s) - MOE__MIXED_DIVISOR_EXPONENT;
+  MlirValue bits = moe__add(b, moe__mul(b, byte, 0x00800080), more * 0x00800080);
   MlirValue infinite = moe__bitcast(b, moe__i32(b, 0x7F807F80), pair);
-  return moe__bitcast(b, moe__umin(b, moe__bitcast(b, bits, pair), infinite), b->i32);
+  MlirValue value = moe__bitcast(b, moe__umin(b, moe__bitcast(b, bits, pair), infinite), type);
+  MlirValue zero = moe__bitcast(b, moe__i32(b, 0), type);
+  return moe__bitcast(b, moe__fma(b, value, zero, value), b->i32);
 }
 
 static void load_factors(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue buffer,
@@ -126,30 +136,28 @@ static void load_factors(moe__mixed_mm_t *s, const moe__mixed_position_t *self, 
   int row_bytes = s->layout.scales_of_rows ? MOE__MIXED_ROW_SCALES : 1;
   MlirValue own = s->layout.scales_of_rows ? scales_of_row(s, self, buffer, number)
                                            : of_row(s, self, buffer, s->layout.scales, 1, number);
-  MlirType pair = moe__vector_type(b, 2, s->x_type);
-  MlirValue zero = moe__bitcast(b, moe__i32(b, 0), pair);
   for (int h = 0; h < 2; h++) {
-    MlirValue byte =
-        moe__zext(b, moe__load(b, moe__offset_by(b, own, 8 * h * row_bytes), b->i8), b->i32);
-    MlirValue bits = s->format == MOE__WEIGHT_E4M3
-                         ? fp8_factor(b, byte)
-                         : moe__umax(b, moe__mul(b, byte, 0x00800080), 0x00400040);
-    MlirValue value = moe__bitcast(b, bits, pair); /* as in e8m0_value */
-    out[h] = moe__bitcast(b, moe__fma(b, value, zero, value), b->i32);
+    MlirValue from = moe__offset_by(b, own, 8 * h * row_bytes);
+    out[h] = factor_of(s, moe__zext(b, moe__load(b, from, b->i8), b->i32));
   }
 }
 
 int moe__mixed_own_factors(const moe__mixed_mm_t *s) {
-  return s->format == MOE__WEIGHT_E4M3 && s->schedule.behind
-             ? moe__mixed_scales_of_stage(s->group, s->schedule.depth) / QUAD
-             : 0;
+  bool is_timed = s->schedule.behind || s->schedule.panels ||
+                  (s->format == MOE__WEIGHT_E2M1 && !mlirValueIsNull(s->offs));
+  bool divides = s->schedule.scaled_weights && is_timed && !has_integers(s);
+  int count = moe__mixed_scales_of_stage(s->group, s->schedule.depth) / s->schedule.slices;
+  return divides && count % QUAD == 0 ? count / QUAD : 0;
 }
 
 void moe__mixed_load_own_factors(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
-                                 MlirValue buffer) {
-  MlirValue lane = moe__and(&s->kernel.builder, self->lane, QUAD - 1);
+                                 MlirValue buffer, MlirValue first) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue own = moe__and(b, self->lane, QUAD - 1);
+  if (!mlirValueIsNull(first))
+    own = moe__add(b, own, first);
   for (int i = 0; i < moe__mixed_own_factors(s); i++)
-    load_factors(s, self, buffer, (moe__mixed_number_t){lane, QUAD * i}, s->own_factors[i]);
+    load_factors(s, self, buffer, (moe__mixed_number_t){own, QUAD * i}, s->own_factors[i]);
 }
 
 /* The factors of group `number` of a stage. */

@@ -92,12 +92,15 @@ static MlirValue interleave(moe__builder_t *b, const MlirValue bytes[4]) {
 static MlirValue interleave_floats(moe__builder_t *b, const MlirValue bytes[4]) {
   MlirValue word = moe__i32(b, 0);
   for (int i = 0; i < 4; i++)
-    for (int half = 0; half < 2; half++) {
-      int magnitude = moe__e2m1_magnitude_at[i] + 16 * half,
-          sign = moe__e2m1_sign_at[i] + 16 * half;
-      word = moe__or(b, word, move_bits(b, bytes[i], 7, 4 * half, magnitude));
-      word = moe__or(b, word, move_bits(b, bytes[i], 1, 4 * half + 3, sign));
-    }
+    for (int half = 0; half < 2; half++)
+      for (int bit = 0, end = 1; bit < MOE__E2M1_BITS; bit = end++) { /* bits side by side */
+        const int *at = moe__e2m1_at[i];
+        while (end < MOE__E2M1_BITS && at[end] == at[end - 1] + 1)
+          end++;
+        word = moe__or(b, word,
+                       move_bits(b, bytes[i], (1U << (end - bit)) - 1, 4 * half + bit,
+                                 (at[bit] + 16 * half) % 32));
+      }
   return word;
 }
 

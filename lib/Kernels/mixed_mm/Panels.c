@@ -106,6 +106,31 @@ static void multiply_chunk(moe__mixed_mm_t *s, const moe__mixed_position_t *self
   }
 }
 
+/* The same of weights that are multiplied by their scales, whose products are added to the sums
+ * themselves. */
+static void multiply_scaled_chunk(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
+                                  MlirValue buffer, const place_t *place, MlirValue first,
+                                  int index, MlirValue words, moe__mixed_fragment_t sums) {
+  moe__builder_t *b = &s->kernel.builder;
+  int chunk_bytes = s->schedule.tile_n * MOE__MIXED_CHUNK_BYTES;
+  int steps = s->group / MOE__MIXED_STEP; /* that share a scale */
+  tokens_t tokens;
+  MlirValue distance = {NULL}, factors[2] = {{NULL}, {NULL}};
+  if (!mlirValueIsNull(first))
+    distance = moe__mul(b, first, chunk_bytes);
+  load_tokens(s, place, distance, index * chunk_bytes, tokens);
+  for (int i = 0; i < MOE__MIXED_STEPS; i++) {
+    MlirValue weights[MOE__WGMMA_A_REGISTERS];
+    if (i % steps == 0)
+      moe__mixed_load_factors(s, self, buffer, (index * MOE__MIXED_STEPS + i) / steps, factors);
+    moe__mixed_convert_scaled(s, moe__extract(b, words, i), factors, weights);
+    for (int t = 0; t < s->schedule.tile_n / TOKENS; t++) {
+      MlirValue *sum = sums + (ptrdiff_t)SUMS * t;
+      moe__mma_k16(b, s->x_type, weights, tokens[t] + (ptrdiff_t)2 * i, sum, sum);
+    }
+  }
+}
+
 /* ---- Weights that a lane loads itself ---- */
 
 /* Vectors of words: the warp's chunks of a stage. */
@@ -188,16 +213,20 @@ static void multiply_stage(moe__mixed_mm_t *s, const moe__mixed_position_t *self
       of_chunk = MOE_WEIGHT_COLUMNS / moe__mixed_piece_columns(s);
   moe__mixed_own_scales_t own;
   bool divides = moe__mixed_divides_scales(s, chunks * of_chunk);
-  if (divides) {
-    MlirValue number = first;
-    if (!mlirValueIsNull(first))
-      number = moe__mul(b, first, of_chunk);
+  MlirValue number = first;
+  if (!mlirValueIsNull(first))
+    number = moe__mul(b, first, of_chunk);
+  if (s->schedule.scaled_weights)
+    moe__mixed_load_own_factors(s, self, buffer, number);
+  else if (divides)
     moe__mixed_load_own_scales(s, self, buffer, number, chunks * of_chunk, &own);
-  }
   for (int i = 0; i < chunks; i++) {
     MlirValue words =
         direct ? ahead[i] : moe__mixed_load_words(s, self, buffer, (moe__mixed_number_t){first, i});
-    multiply_chunk(s, self, buffer, &place, first, i, words, divides ? &own : NULL, sums);
+    if (s->schedule.scaled_weights)
+      multiply_scaled_chunk(s, self, buffer, &place, first, i, words, sums);
+    else
+      multiply_chunk(s, self, buffer, &place, first, i, words, divides ? &own : NULL, sums);
     if (!mlirValueIsNull(next))
       ahead[i] = load_ahead(s, direct, next, i);
   }
@@ -210,10 +239,10 @@ static void multiply_stage(moe__mixed_mm_t *s, const moe__mixed_position_t *self
   }
 }
 
-void moe__mixed_multiply_panel(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
-                               const moe__mixed_reduction_t *reduction,
-                               const moe__mixed_tile_t *tile, moe__cursor_t cursor,
-                               moe__mixed_fragment_t sums) {
+/* The sums of a tile; with scaled_weights over MOE__MIXED_DIVISOR. */
+static void multiply_all(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
+                         const moe__mixed_reduction_t *reduction, const moe__mixed_tile_t *tile,
+                         moe__cursor_t cursor, moe__mixed_fragment_t sums) {
   moe__kernel_t *kernel = &s->kernel;
   moe__builder_t *b = &kernel->builder;
   MlirValue first = {NULL}, none = {NULL};
@@ -255,4 +284,14 @@ void moe__mixed_multiply_panel(moe__mixed_mm_t *s, const moe__mixed_position_t *
   moe__accumulator_unpack(b, sum, sums);
   unpack_ahead(s, packed, ahead);
   multiply_stage(s, self, &at, first, &direct, none, ahead, cursor, sums);
+}
+
+void moe__mixed_multiply_panel(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
+                               const moe__mixed_reduction_t *reduction,
+                               const moe__mixed_tile_t *tile, moe__cursor_t cursor,
+                               moe__mixed_fragment_t sums) {
+  moe__builder_t *b = &s->kernel.builder;
+  multiply_all(s, self, reduction, tile, cursor, sums);
+  for (int i = 0; s->schedule.scaled_weights && i < s->schedule.tile_n / 2; i++)
+    sums[i] = moe__fmul(b, sums[i], moe__f32(b, MOE__MIXED_DIVISOR));
 }

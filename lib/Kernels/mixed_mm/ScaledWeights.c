@@ -21,7 +21,7 @@ static packed_chunk_t load_chunk(moe__mixed_mm_t *s, const moe__mixed_position_t
                                  MlirValue buffer, int index) {
   packed_chunk_t out = {{NULL}, {{NULL}}};
   if (index == 0)
-    moe__mixed_load_own_factors(s, self, buffer);
+    moe__mixed_load_own_factors(s, self, buffer, (MlirValue){NULL});
   if (s->format == MOE__WEIGHT_E4M3)
     moe__mixed_load_fp8(s, self, buffer, index, out.of_rows);
   else
@@ -83,7 +83,7 @@ void moe__mixed_sum_scaled(moe__mixed_mm_t *s, const moe__mixed_position_t *self
   } else {
     moe__mixed_fragment_t part;
     moe__accumulator_unpack(b, products, part);
-    MlirValue factor = moe__f32(b, moe__mixed_divisor(s));
+    MlirValue factor = moe__f32(b, MOE__MIXED_DIVISOR);
     for (int i = 0; i < s->n / 2; i++)
       sums[i] = moe__fma(b, part[i], factor, sums[i]);
     moe__mixed_keep_here(s, sums);

@@ -63,7 +63,7 @@
   X(T, scaled_weights, 0, 1, 0,                                                                    \
     "whether weights are multiplied by their scales, and not their sums: f4E2M1FN and f8E4M3FN "   \
     "weights by those of f8E8M0FNU; with long_sums integers by the highest four bits of those of " \
-    "16 bits; for bf16 tokens, unused with panels; 1 for f8E4M3FN")                                \
+    "16 bits; for bf16 tokens, with panels f4E2M1FN with long_sums alone; 1 for f8E4M3FN")         \
   X(T, long_sums, 0, 1, 0,                                                                         \
     "with scaled_weights: 1: the tensor core sums over all columns of a tile; 0: over those of a " \
     "stage, whose sums are added in fp32; 0 without. Of integers the sums are multiplied between " \

@@ -19,7 +19,6 @@
 #include "mlir-c/BuiltinTypes.h"
 
 #define EXCESS 8
-#define FP8_BIAS 120 /* that of bf16 less that of E4M3 */
 #define TWICE(half) ((int32_t)((uint32_t)(half)*0x10001u))
 
 /* What differs between bf16 and f16, by the lane's row: registers of the first and of the second
@@ -154,20 +153,50 @@ static MlirValue shift(moe__builder_t *b, MlirValue word, int by) {
   return by > 0 ? moe__shl(b, word, by) : shift_right(b, word, -by);
 }
 
-/* The bits of E2M1 values at their places. */
+#define WORD_BITS 32
+
+/* Where a bit of E2M1 values belongs: the lowest first. */
+static int place_of_bit(const halves_t *halves, int bit) {
+  return bit < MOE__E2M1_BITS - 1 ? halves->mantissa + bit : 15;
+}
+
+/* The word, turned to the left so that the bits of `mask` (of a half) are at their places. A shift
+ * does where none of them goes past an end: ptxas may leave it to the multipliers. */
+static MlirValue turn(moe__builder_t *b, MlirValue word, int by, uint32_t mask) {
+  uint32_t bits = (uint32_t)TWICE(mask);
+  int right = WORD_BITS - by;
+  if (by == 0)
+    return word;
+  if (bits >> by << by == bits)
+    return moe__shl(b, word, by);
+  if (bits << right >> right == bits)
+    return shift_right(b, word, right);
+  return moe__rotate_left(b, word, by);
+}
+
+/* The bits of E2M1 values at their places: those that need the same turn by one instruction more
+ * than it. */
 static void place_floats(moe__mixed_mm_t *s, MlirValue word,
                          MlirValue out[MOE__WGMMA_A_REGISTERS]) {
   moe__builder_t *b = &s->kernel.builder;
   const halves_t *halves = halves_of(s);
-  int32_t sign = TWICE(0x8000);
   for (int i = 0; i < MOE__WGMMA_A_REGISTERS; i++) {
-    int by = halves->mantissa - moe__e2m1_magnitude_at[i], sign_by = 15 - moe__e2m1_sign_at[i];
-    int32_t magnitude = TWICE(7 << halves->mantissa);
-    MlirValue bits = shift(b, word, by);
-    if (by == sign_by)
-      out[i] = moe__and(b, bits, magnitude | sign);
-    else
-      out[i] = and_xor(b, shift(b, word, sign_by), sign, moe__and(b, bits, magnitude));
+    out[i] = (MlirValue){NULL};
+    uint32_t left = (1 << MOE__E2M1_BITS) - 1; /* bits that are not at their place yet */
+    for (int first = 0; first < MOE__E2M1_BITS; first++) {
+      if (!(left >> first & 1))
+        continue;
+      int by = (place_of_bit(halves, first) - moe__e2m1_at[i][first] + WORD_BITS) % WORD_BITS;
+      uint32_t mask = 0;
+      for (int bit = first; bit < MOE__E2M1_BITS; bit++)
+        if ((moe__e2m1_at[i][bit] + by) % WORD_BITS == place_of_bit(halves, bit)) {
+          mask |= 1U << place_of_bit(halves, bit);
+          left &= ~(1U << bit);
+        }
+      MlirValue turned = turn(b, word, by, mask);
+      out[i] = mlirValueIsNull(out[i]) ? moe__and(b, turned, TWICE(mask))
+                                       : and_xor(b, turned, TWICE(mask), out[i]);
+    }
   }
 }
 
@@ -179,20 +208,11 @@ static void convert_floats(moe__mixed_mm_t *s, MlirValue word,
     out[i] = multiply_halves(s, out[i], moe__i32(b, TWICE(halves_of(s)->power)));
 }
 
-/* The greatest E2M1 value times the greatest scale is too great for a bf16 by little. Scales of FP8
- * weights may not be as great (MOE__MIXED_FP8_EXPONENT). */
-float moe__mixed_divisor(const moe__mixed_mm_t *s) {
-  return s->format == MOE__WEIGHT_E4M3 ? (float)(1 << (FP8_BIAS - MOE__MIXED_FP8_EXPONENT)) : 8.0f;
-}
-
-/* The first factor is 2^126 over the divisor. */
 void moe__mixed_convert_scaled(moe__mixed_mm_t *s, MlirValue word, const MlirValue factors[2],
                                MlirValue out[MOE__WGMMA_A_REGISTERS]) {
-  moe__builder_t *b = &s->kernel.builder;
   place_floats(s, word, out);
   for (int i = 0; i < MOE__WGMMA_A_REGISTERS; i++)
-    out[i] =
-        multiply_halves(s, multiply_halves(s, out[i], moe__i32(b, TWICE(0x7D00))), factors[i % 2]);
+    out[i] = multiply_halves(s, out[i], factors[i % 2]);
 }
 
 #define FP8_NAN (0x7F << 4) /* a magnitude at its place */

@@ -127,15 +127,15 @@ SUBNORMAL_ZEROS = [
 TILES = [("sums overwritten before they have been read", ptx(r"bar\.sync \s*1, 64;", "bar.warp.sync -1;", which=1))]
 # E2M1 values in bf16, E8M0 scales.
 FLOATS = [
-    ("signs lost that need no shift of their own", constant(r"and\.b32", signed(0x81C0), signed(0x01C0), count=0)),
-    ("signs lost that need one", placed(0x8000, 0)),
-    ("the highest bit of the exponent lost", constant(r"and\.b32", signed(0x01C0), signed(0x00C0))),
-    ("the mantissa lost", constant(r"and\.b32", signed(0x01C0), signed(0x0180))),
-    ("the mantissa lost beside its sign", constant(r"and\.b32", signed(0x81C0), signed(0x8180), which=1)),
-    ("a weight of another register", ptx(r"shl\.b32 (\s*%r\d+, %r\d+), 6;(\s*and\.b32)", r"shl.b32 \1, 3;\2")),
-    ("another's sign", ptx(rf"shl\.b32 (\s*%r\d+, %r\d+), 2;(\s*mov\.b32 \s*%r\d+, {signed(0x8000)};)", r"shl.b32 \1, 1;\2")),
+    ("signs lost of registers that need one turn or none", constant(r"and\.b32", signed(0x81C0), signed(0x01C0), count=0)),
+    ("the sign lost of the one that needs two", constant(r"and\.b32", signed(0x80C0), signed(0x00C0))),
+    ("its exponent's highest bit lost", placed(0x0100, 0)),
+    ("its other bits lost", constant(r"and\.b32", signed(0x80C0), signed(0x8000))),
+    ("the highest bit of an exponent lost", constant(r"and\.b32", signed(0x81C0), signed(0x80C0))),
+    ("the mantissa lost", constant(r"and\.b32", signed(0x81C0), signed(0x8180), which=1)),
+    ("a weight of another register", ptx(r"shl\.b32 (\s*%r\d+, %r\d+), 4;(\s*and\.b32)", r"shl.b32 \1, 0;\2")),
+    ("a weight of another column", ptx(r"shf\.l\.wrap\.b32 (\s*%r\d+, %r\d+, %r\d+), 10;", r"shf.l.wrap.b32 \1, 26;")),
     ("twice the values", ptx(rf"mov\.b32 (\s*%r\d+), {signed(0x7E80)};", rf"mov.b32 \1, {signed(0x7F00)};")),
-    ("subnormals lost", constant(r"and\.b32", signed(0x01C0), signed(0x0180), count=0)),
     ("scales of half their size", ptx(r"shl\.b32 (\s*%r\d+, %r\d+), 23;", r"shl.b32 \1, 22;")),
 ]
 # E8M0 scales of all bytes.
@@ -145,13 +145,24 @@ SCALES = [
 ]
 # E8M0 scales as factors of weights.
 SCALED = [
-    ("weights 8 times too large", ptx(rf"mov\.b32 (\s*%r\d+), {signed(0x7D00)};", rf"mov.b32 \1, {signed(0x7E80)};")),
-    ("sums not multiplied by 8", ptx(r"fma\.rn\.f32 (\s*%r\d+, %r\d+), 0f41000000,", r"fma.rn.f32 \1, 0f3F800000,", which=0, count=0)),
-    ("scales of one half of the columns only", ptx(r"mul\.lo\.s32 (\s*%r\d+, %r\d+), 8388736;", r"mul.lo.s32 \1, 8388608;")),
+    ("weights half as large", ptx(rf"(mad\.lo\.s32 [^;]*){signed(0x3000)}", rf"\g<1>{signed(0x2F80)}", 0, 0)),
+    ("sums not multiplied by 2^30", ptx(r"fma\.rn\.f32 (\s*%r\d+, %r\d+), 0f4E800000,", r"fma.rn.f32 \1, 0f3F800000,", which=0, count=0)),
+    ("scales of one half of the columns only", ptx(r"mad\.lo\.s32 (\s*%r\d+, %r\d+), 8388736,", r"mad.lo.s32 \1, 8388608,")),
     ("a weight not multiplied", ptx(r"mul\.rn\.bf16x2 (\s*%r\d+), (%r\d+), (%r\d+);", r"mov.b32 \1, \2;", which=3)),
     ("products of a chunk that begin a fresh sum", ptx(PRODUCT.format(fresh=1), PRODUCT.format(fresh=0).replace("\\", ""), which=4)),
     ("products that are not waited for", ptx(r"wgmma\.wait_group\.sync\.aligned 0;", "wgmma.wait_group.sync.aligned 1;")),
 ]
+# The same of panels, where four lanes divide the scales.
+SCALED_PANELS = [
+    ("the factor of another group", ptx(r"(shfl\.sync\.idx\.b32 \s*%r\d+, %r\d+, )3, 7199", r"\g<1>2, 7199", 0, 0)),
+    ("the factor of one row for both", ptx(r"(shfl\.sync\.idx\.b32 \s*%r\d+, )(%r\d+)(, 1, 7199[^;]*;\s*shfl\.sync\.idx\.b32 \s*%r\d+, )%r\d+", r"\1\2\3\2", 0, 0)),
+    ("sums not multiplied by 2^30", ptx(r"mul\.rn\.f32 (\s*%r\d+, %r\d+), 0f4E800000", r"mul.rn.f32 \1, 0f3F800000", which=1)),
+    ("factors of the first warp's columns", ptx(r"selp\.b32 (\s*%r\d+), 4, 0,", r"selp.b32 \1, 0, 0,")),
+    ("a product that begins a fresh sum", ptx(MMA + r"([^}]*\},\s*\{%r\d+, %r\d+\},\s*\{)%r\d+, %r\d+, %r\d+, %r\d+\}",
+                                             r"\1\g<2>0f00000000, 0f00000000, 0f00000000, 0f00000000}", which=3)),
+]
+# Scales of all bytes as factors.
+SCALED_NAN = [("scales beyond 2^31 that are numbers", ptx(r"min\.u16x2 (\s*%r\d+), (%r\d+), %r\d+;", r"mov.b32 \1, \2;", 0, 0))]
 # Integers in f16: weights at two places of a half.
 HALVES = [
     ("the upper place 8 fold", ptx(rf"mov\.b32 (\s*%r\d+), {signed(0x2C00)};", rf"mov.b32 \1, {signed(0x3000)};")),
@@ -182,7 +193,7 @@ UNROLLED = [
 ]
 # The same, and the tensor core sums over all columns.
 LONG_SUMS = [
-    ("sums not multiplied by 8", ptx(r"mul\.rn\.f32 (\s*%r\d+, %r\d+), 0f41000000", r"mul.rn.f32 \1, 0f3F800000", which=0, count=0)),
+    ("sums not multiplied by 2^30", ptx(r"mul\.rn\.f32 (\s*%r\d+, %r\d+), 0f4E800000", r"mul.rn.f32 \1, 0f3F800000", which=0, count=0)),
     ("sums of the stages before left out", ptx(PRODUCT.format(fresh=1), PRODUCT.format(fresh=0).replace("\\", ""), which=16)),
     ("products that are not waited for", ptx(r"wgmma\.wait_group\.sync\.aligned 0;", "wgmma.wait_group.sync.aligned 1;")),
 ]
@@ -273,12 +284,16 @@ CASES = [
     case("integers", [], INTEGERS),
     case("hazards", [], HAZARDS),
     case("floats", ["format=f4E2M1FN", "group=32", "scales=f8E8M0FNU"], FLOATS, "3x144x10"),
-    ("weights-scales", [sys.executable, str(SOURCE), "format=f4E2M1FN", "group=32", "scales=f8E8M0FNU", "out=f32", "schedule=tile_n=8,warpgroups=1,stages=2"],
+    ("weights-scales", [sys.executable, str(SOURCE), "format=f4E2M1FN", "group=32", "scales=f8E8M0FNU", "x=f16", "out=f32", "schedule=tile_n=8,warpgroups=1,stages=2"],
      ["--edge-blocks", *mutants.shapes(["w=9x5x512", "scales=144x10", "x=30x320"])], SCALES),
     case("scaled", ["format=f4E2M1FN", "group=32", "scales=f8E8M0FNU"], SCALED, "3x144x10",
          schedule="tile_n=8,warpgroups=1,depth=256,stages=2,in_flight=1,scaled_weights=1"),
     case("long-sums", ["format=f4E2M1FN", "group=32", "scales=f8E8M0FNU"], LONG_SUMS, "3x144x10",
          schedule="tile_n=8,warpgroups=1,depth=256,stages=2,in_flight=1,scaled_weights=1,long_sums=1"),
+    case("scaled-panels", ["format=f4E2M1FN", "group=32", "scales=f8E8M0FNU"], SCALED_PANELS, "3x144x10",
+         schedule="tile_n=8,panels=3,slices=2,depth=256,stages=2,in_flight=1,scaled_weights=1,long_sums=1"),
+    ("weights-scaled-nan", [sys.executable, str(SOURCE), "format=f4E2M1FN", "group=32", "scales=f8E8M0FNU", "schedule=tile_n=8,panels=3,slices=2,depth=256,stages=2,in_flight=1,scaled_weights=1,long_sums=1"],
+     ["--edge-blocks", *mutants.shapes(["w=9x5x512", "scales=144x10", "x=30x320"])], SCALED_NAN),
     ("weights-fp8", [sys.executable, str(SOURCE), "format=f8E4M3FN", "experts=1", "schedule=tile_n=8,warpgroups=1,depth=256,stages=2,in_flight=1,scaled_weights=1,long_sums=1"],
      ["--one-hot", "--groups", "ragged", *mutants.shapes(["w=3x144x320", "scales=3x144x10", "x=30x320", "offs=3"])], FP8),
     ("weights-fp8-behind", [sys.executable, str(SOURCE), "format=f8E4M3FN", "experts=1", "schedule=tile_n=8,warpgroups=1,depth=256,stages=2,in_flight=1,behind=1,scaled_weights=1,long_sums=1"],
