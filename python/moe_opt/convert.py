@@ -39,7 +39,7 @@ from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence
 import numpy
 
 from moe_opt import _files
-from moe_opt._mixed import GREATEST_FP8_SCALE, GREATEST_ZERO_POINT, GROUP_SIZES
+from moe_opt._mixed import GREATEST_SCALES, GREATEST_ZERO_POINT, GROUP_SIZES
 
 Array = numpy.ndarray[Any, Any]
 Tensors = Mapping[str, Array]
@@ -160,12 +160,20 @@ def _compressed_tensors(tensors: Tensors, prefix: str) -> Quantized:
     return Quantized(_bytes(words), scales, zero_points)
 
 
+def _require_scales(scales: Array, name: str, kind: str) -> None:
+    """That bytes of E8M0 are none that mixed_mm may take for NaN."""
+    greatest = int(scales.max(initial=0))
+    found = "NaN" if greatest == 255 else f"2^{greatest - 127}"
+    _require(greatest <= 127 + GREATEST_SCALES[kind], name, f"has a scale of {found}; mixed_mm takes up to 2^{GREATEST_SCALES[kind]}")
+
+
 def _gpt_oss(tensors: Tensors, prefix: str) -> Quantized:
     between = "_" if f"{prefix}_blocks" in tensors else "."
     blocks = _take(tensors, f"{prefix}{between}blocks", 4, "uint8")
     scales = _take(tensors, f"{prefix}{between}scales", 3, "uint8")
     _require(blocks.shape[3] == 16, f"{prefix}{between}blocks", f"is {blocks.shape}; the last dimension must be 16, the bytes of 32 weights")
     _require(scales.shape == blocks.shape[:3], f"{prefix}{between}scales", f"is {scales.shape}; it must be {blocks.shape[:3]}")
+    _require_scales(scales, f"{prefix}{between}scales", "f4E2M1FN")
     return Quantized(blocks.reshape(*blocks.shape[:2], -1), scales, None)
 
 
@@ -175,11 +183,7 @@ def _mxfp8(tensors: Tensors, prefix: str) -> Quantized:
     scales = _take(tensors, spelled, weight.ndim, "uint8", "float8_e8m0fnu").view(numpy.uint8)
     expected = (*weight.shape[:-1], weight.shape[-1] // 32)
     _require(scales.shape == expected, spelled, f"is {scales.shape}, of weights {weight.shape}; it must be {expected}")
-    greatest = int(scales.max())
-    _require(
-        greatest <= 127 + GREATEST_FP8_SCALE, spelled,
-        f"has a scale of {'NaN' if greatest == 255 else f'2^{greatest - 127}'}; mixed_mm takes up to 2^{GREATEST_FP8_SCALE}",
-    )  # fmt: skip
+    _require_scales(scales, spelled, "f8E4M3FN")
     return Quantized(weight, scales, None)
 
 

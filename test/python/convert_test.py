@@ -346,6 +346,8 @@ class Refusals(Case):
         self.refuses(one.gptq("x"), "gpt-oss", r"there is no tensor '\*_blocks', as gpt-oss has them")
         self.refuses({"x_blocks": numpy.zeros((2, N, 3, 8), numpy.uint8), "x_scales": numpy.zeros((2, N, 3), numpy.uint8)}, "gpt-oss",
                      "'x_blocks': is .*; the last dimension must be 16")  # fmt: skip
+        self.refuses({"x_blocks": numpy.zeros((2, N, 3, 16), numpy.uint8), "x_scales": numpy.full((2, N, 3), 159, numpy.uint8)}, "gpt-oss",
+                     r"'x_scales': has a scale of 2\^32; mixed_mm takes up to 2\^31")  # fmt: skip
 
     def test_mxfp8(self):
         weight, scales = numpy.ones((N, K), ml_dtypes.float8_e4m3fn), numpy.full((N, K // 32), 127, numpy.uint8)

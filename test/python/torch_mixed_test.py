@@ -119,6 +119,9 @@ def test_fp8_refused():
     ]:
         with pytest.raises(ValueError, match=text):
             moe.pack_mixed_weights(*arguments, format="f8E4M3FN")
+    codes, large = torch.zeros(16, 16, dtype=torch.uint8, device=DEVICE), torch.full((16, 1), 159, dtype=torch.uint8, device=DEVICE).view(E8M0)
+    with pytest.raises(ValueError, match=r"scales have 2\^32; with format 'f4E2M1FN' they must be at most 2\^31"):
+        moe.pack_mixed_weights(codes, large, format="f4E2M1FN")
     with pytest.raises(ValueError, match="x is torch.float16; it must be torch.bfloat16"):
         moe.mixed_mm(tokens(4, F16), moe.pack_mixed_weights(weight, scales, format="f8E4M3FN"))
 

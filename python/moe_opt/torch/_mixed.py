@@ -10,7 +10,7 @@ from typing import NamedTuple, Optional, Union
 import torch
 from torch import Tensor
 
-from moe_opt._mixed import GREATEST_FP8_SCALE, GREATEST_ZERO_POINT, GROUP_SIZES
+from moe_opt._mixed import GREATEST_SCALES, GREATEST_ZERO_POINT, GROUP_SIZES
 from moe_opt.torch import _ops
 
 _OPS = torch.ops.moe_opt
@@ -51,7 +51,7 @@ def pack_mixed_weights(weight: Tensor, scales: Tensor, zero_points: Optional[Ten
 
     weight: (N, K/2) or (E, N, K/2) uint8, two weights to a byte along K, the first in the low four bits; of MXFP8 (N, K) or (E, N, K)
        float8_e4m3fn. N is a multiple of 16.
-    scales: (N, K/group) or (E, N, K/group), bf16 or f16; float8_e8m0fnu of MXFP4 and MXFP8, at most 2^37 of the latter; the host waits for
+    scales: (N, K/group) or (E, N, K/group), bf16 or f16; float8_e8m0fnu of MXFP4, at most 2^31, and MXFP8, at most 2^37; the host waits for
        these. Groups are of 32, 64 or 128, of MX 32.
     zero_points: uint8 of the shape of scales, 0 to 15, with format "ui4" and only then; the host waits for them.
     format: what the bits are: "i4", -8 to 7; "ui4", 0 to 15 less the zero point; "f4E2M1FN"; "f8E4M3FN".
@@ -84,9 +84,9 @@ def pack_mixed_weights(weight: Tensor, scales: Tensor, zero_points: Optional[Ten
     greatest = 0 if zero_points is None or zero_points.is_meta or not zero_points.numel() else int(zero_points.max())
     if greatest > GREATEST_ZERO_POINT:
         raise ValueError(f"zero_points have a {greatest}; they must be 0 to {GREATEST_ZERO_POINT}")
-    greatest = int(scales.view(torch.uint8).max()) - 127 if is_fp8 and not scales.is_meta and scales.numel() else 0
-    if greatest > GREATEST_FP8_SCALE:
-        raise ValueError(f"scales have {'NaN' if greatest == 128 else f'2^{greatest}'}; with format {format!r} they must be at most 2^{GREATEST_FP8_SCALE}")
+    greatest = int(scales.view(torch.uint8).max()) - 127 if is_mx and not scales.is_meta and scales.numel() else 0
+    if is_mx and greatest > GREATEST_SCALES[format]:
+        raise ValueError(f"scales have {'NaN' if greatest == 128 else f'2^{greatest}'}; with format {format!r} they must be at most 2^{GREATEST_SCALES[format]}")
     zeros = None if zero_points is None else _side_by_side(zero_points)
     layout = "16x64_e2m1" if format == "f4E2M1FN" else "16x64"
     packed = _in_order_1x16(weight) if is_fp8 else _OPS.pack_weights.default(weight, layout)
