@@ -141,6 +141,7 @@ class PackWeights:
 MXFP4 = {"weights": "f4E2M1FN", "group": 32, "scales": "f8E8M0FNU"}
 MXFP8 = MXFP4 | {"weights": "f8E4M3FN"}
 ZEROS = {"weights": "ui4", "zeros": True}
+SCALED_PANELS = "in_flight = 1, scaled_weights = 1, long_sums = 1"
 
 
 def forms():
@@ -164,6 +165,13 @@ def forms():
     # Warps that load their weights, several tiles of a CTA.
     yield "i4-64-direct", {"schedule": "tile_n = 8, panels = 4, slices = 4, direct = 1, depth = 1024, stages = 6"}
     yield "experts-i4-32-direct", {"group": 32, "experts": True, "schedule": "tile_n = 8, panels = 8, slices = 2, direct = 1, depth = 512, stages = 8"}
+    yield "i4-64-two-panels", {"schedule": "tile_n = 8, panels = 2, slices = 4, depth = 1024, stages = 4, subnormal = 1"}
+    yield "zeros-64-slices", ZEROS | {"schedule": "tile_n = 16, panels = 14, slices = 2, depth = 256, stages = 3, subnormal = 1"}
+    # Panels whose weights are multiplied by their scales.
+    yield "mxfp4-panels-scaled", MXFP4 | {"schedule": f"tile_n = 8, panels = 4, slices = 4, depth = 1024, stages = 3, {SCALED_PANELS}"}
+    yield "mxfp4-panels-scaled-16", MXFP4 | {"schedule": f"tile_n = 16, panels = 14, slices = 2, depth = 256, stages = 4, {SCALED_PANELS}"}
+    yield "experts-mxfp4-panels-scaled", MXFP4 | {"experts": True, "schedule": f"tile_n = 16, panels = 16, depth = 256, stages = 4, spread = 1, {SCALED_PANELS}"}
+    yield "experts-mxfp4-panels-direct", MXFP4 | {"experts": True, "schedule": f"tile_n = 8, panels = 8, direct = 1, depth = 256, stages = 5, {SCALED_PANELS}"}
     yield "bias", {"bias": True}
     yield "zeros-bias-f32", ZEROS | {"bias": True, "out": "f32"}
     yield "i4-64-parts", {"schedule": "tile_n = 128, token_parts = 2, share = 2, stages = 4, band = 2, in_flight = 1"}

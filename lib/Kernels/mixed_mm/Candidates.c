@@ -207,7 +207,8 @@ enum {
   FULL_ROUND = 1 << 8, /* most CTAs have one */
   /* Tiles take long and are few rounds: who has none in the last one would wait for long. */
   LONG_ROUNDS = 1 << 9,
-  FEW_ROUNDS = 1 << 10
+  FEW_ROUNDS = 1 << 10,
+  FEW_COLUMNS = 1 << 11 /* than LONG_COLUMNS */
 };
 
 #define SMALL_PANELS .tile_n = 8, .panels = 8, .depth = 256, .ctas_per_sm = 2
@@ -223,6 +224,11 @@ static const row_t EXPERTS[] = {
     {6,
      USUAL_I4_32 | ONE_ROUND | FULL_ROUND,
      {{SMALL_PANELS, .stages = 6, .direct = 1, .subnormal = 1}, {SMALL_PANELS, .stages = 4}}},
+    /* mixed_experts.md, "MXFP4, fewer instructions" */
+    {6,
+     USUAL_MXFP4 | ONE_ROUND | FULL_ROUND | FEW_COLUMNS,
+     {{SMALL_PANELS, .stages = 5, .direct = 1}, {SMALL_PANELS, .stages = 4}}},
+    /* mixed_experts.md, "Schedules by tokens" */
     {6, ONE_ROUND, {{SMALL_PANELS, .stages = 4}, TILE(8, 4, 256, 4)}},
     {6, USUAL_MXFP4 | LONG_ROUNDS, {{LARGE_PANELS, .spread = 1}, {LARGE_PANELS}}},
     {6,
@@ -230,6 +236,8 @@ static const row_t EXPERTS[] = {
      {{SMALL_PANELS, .stages = 4, .spread = 1}, {SMALL_PANELS, .stages = 4}}},
     /* mixed_experts.md, "Few tokens, fewer instructions" */
     {6, USUAL_MXFP4 | FEW_ROUNDS, {{SMALL_PANELS, .stages = 4}, {LARGE_PANELS}}},
+    /* mixed_experts.md, "MXFP4, fewer instructions" */
+    {6, USUAL_MXFP4, {{LARGE_PANELS, .spread = 1}, {LARGE_PANELS}}},
     /* mixed_experts.md, "Schedules by tokens" */
     {6, E2M1, {{LARGE_PANELS}, TILE(8, 4, 256, 4)}},
     {6, USUAL_I4_32, {{SMALL_PANELS, .stages = 4}, TILE(8, 4, 256, 4)}},
@@ -238,7 +246,7 @@ static const row_t EXPERTS[] = {
     /* mixed_experts.md, "Schedules by tokens" */
     {12, USUAL_I4_32 | FEW_GROUPS, {TILE(16, 4, 256, 5), TILE(16, 4, 128, 8)}},
     /* mixed_experts.md, "Few tokens, fewer instructions" */
-    {12, USUAL_MXFP4 | FEW_GROUPS, {{PANELS_16}, TILE(16, 4, 256, 5)}},
+    {12, USUAL_MXFP4 | FEW_GROUPS, {{PANELS_16, MOE__LONG_SUMS, .spread = 1}, {PANELS_16}}},
     /* mixed_experts.md, "Schedules by tokens" */
     {12, NUMBERS_7, {TILE(16, 4, 128, 8), TILE(8, 4, 256, 4)}},
     {12, ANY, {TILE(16, 4, 128, 9), SPLIT(16, 256, 7, 2), SPLIT(16, 256, 7, 4)}},
@@ -273,6 +281,7 @@ static moe__candidates_t expert_candidates(const moe__mixed_product_t *p) {
           bit_if(p->experts <= MOST_FEW_GROUPS, FEW_GROUPS) | bit_if(tiles <= round, ONE_ROUND) |
           bit_if(tiles > round / 2, FULL_ROUND) |
           bit_if(tiles <= MOST_FEW_ROUNDS * round, FEW_ROUNDS) |
+          bit_if(p->columns >= 0 && p->columns < LONG_COLUMNS, FEW_COLUMNS) |
           bit_if(tiles <= MOST_LONG_ROUNDS * round && p->columns >= LONG_COLUMNS, LONG_ROUNDS));
 }
 

@@ -64,36 +64,39 @@ static const moe__mixed_schedule_t
         {FOR_PANELS(PANELS_8, 1), FOR_PANELS(PANELS_16, 1)},
         {FOR_PANELS(PANELS_8, 2), FOR_PANELS(PANELS_16, 2)}};
 
+/* ---- Two panels ----
+ *
+ * Where that makes one tile for each multiprocessor no CTAs divide the columns ("Two panels"). It
+ * was timed with bf16: integers in groups of 64 and 32, zero points in groups of 64, and MXFP4. */
+#define TWO_PANELS(n, shifts, divided)                                                             \
+  {                                                                                                \
+    {.tile_n = (n), .panels = 2, .slices = 4, .depth = 1024, .stages = 4, .subnormal = (shifts)},  \
+        {PANELS(n, 4, 4, 512, 1), .split = 2}, {                                                   \
+      divided                                                                                      \
+    }                                                                                              \
+  }
+static const moe__mixed_schedule_t TWO_PANELS[2][2][3] = {
+    {TWO_PANELS(8, 0, DIVIDED_8), TWO_PANELS(16, 0, DIVIDED_16)},
+    {TWO_PANELS(8, 1, DIVIDED_8), TWO_PANELS(16, 1, DIVIDED_16)}};
+
 /* ---- Integers of bf16, in groups of 64 or 32 ----
  *
- * The same with fewer shifts ("Fewer shifts"), in groups of 64 zero points too: few rows, two
- * panels, four, and 14, up to 8 tokens and 16. Some have weights that warps load ("Direct weights,
- * up to 8 tokens"), 32 stages with 8192 columns of 14 panels at once; with twice the scales there
- * are registers for fewer, and with zero points no stages but those of before were timed. */
+ * The same with fewer shifts ("Fewer shifts"), in groups of 64 zero points too: few rows, four
+ * panels, and 14, up to 8 tokens and 16. Some have weights that warps load ("Direct weights, up to
+ * 8 tokens"), 32 stages with 8192 columns of 14 panels at once; with twice the scales there are
+ * registers for fewer, and with zero points no stages but those of before were timed. */
 #define SHIFTS(n, p, s, d, stage_count)                                                            \
   .tile_n = (n), .panels = (p), .slices = (s), .depth = (d), .stages = (stage_count), .subnormal = 1
 static const moe__mixed_schedule_t SHIFTS_OF_FEW_ROWS[2][2][2] = {OF_FEW_ROWS(0, 1),
                                                                   OF_FEW_ROWS(1, 1)};
 
-/* Two panels where that makes one tile for each multiprocessor: no CTAs divide the columns ("Later
- * candidates"). With up to four tokens nothing is gained. */
-#define SHIFTS_2(d)                                                                                \
-  {                                                                                                \
-    {SHIFTS(8, 2, 4, d, 6)}, {PANELS(8, 4, 4, 512, 1), .split = 2}, {                              \
-      DIVIDED_8                                                                                    \
-    }                                                                                              \
-  }
-static const moe__mixed_schedule_t SHIFTS_2[2][3] = {SHIFTS_2(1024), SHIFTS_2(512)};
-
 /* Four panels: no more stages than are needed to wait for memory ("Four panels, fewer stages"). */
 static const moe__mixed_schedule_t SHIFTS_4[] = {
     {SHIFTS(8, 4, 4, 512, 4)}, {PANELS(8, 4, 2, 512, 1)}, {WARPGROUPS_8}};
-static const moe__mixed_schedule_t SHIFTS_4_ZEROS[] = {
-    {DIRECT(4, 4, 1024, 10), .subnormal = 1}, {PANELS(8, 4, 2, 512, 0)}, {WARPGROUPS_8}};
 static const moe__mixed_schedule_t SHIFTS_4_16[] = {
     {SHIFTS(16, 4, 4, 512, 4)}, {PANELS(16, 4, 2, 512, 1), .subnormal = 1}, {WARPGROUPS_16}};
-static const moe__mixed_schedule_t SHIFTS_4_16_ZEROS[] = {
-    {PANELS(16, 4, 2, 512, 0), .subnormal = 1}, {WARPGROUPS_16}};
+static const moe__mixed_schedule_t SHIFTS_4_16_ZEROS[] = {{SHIFTS(16, 4, 2, 512, 4)},
+                                                          {WARPGROUPS_16}};
 
 static const moe__mixed_schedule_t SHIFTS_14[] = {
     {DIRECT(14, 2, 256, 32), .subnormal = 1, .whole = 1},
@@ -104,35 +107,59 @@ static const moe__mixed_schedule_t SHIFTS_14_NUMBERS[] = {
 /* Where columns are not known ptxas has no registers for that of groups of 32. */
 static const moe__mixed_schedule_t DIRECT_14[] = {
     {DIRECT(14, 2, 256, 16)}, {PANELS(8, 14, 1, 512, 0)}, {WARPGROUPS_8}};
-#define SHIFTS_14_16(numbers)                                                                      \
+static const moe__mixed_schedule_t SHIFTS_14_16[] = {{PANELS(16, 14, 1, 256, 0), .subnormal = 1},
+                                                     {WARPGROUPS_16}};
+/* Twice the scales, or zero points ("Two slices of 14 panels"). */
+static const moe__mixed_schedule_t SHIFTS_14_16_NUMBERS[] = {
+    {SHIFTS(16, 14, 2, 256, 3)}, {PANELS(16, 14, 1, 256, 1), .subnormal = 1}, {WARPGROUPS_16}};
+
+/* ---- MXFP4 of bf16, whose weights are multiplied by their scales ---- */
+
+/* "MXFP4 in panels, multiplied by its scales"; of 14 panels in one round, where instructions are
+ * the limit, it gains most. */
+#define SCALED(n, p, s, d, stage_count, numbers, warpgroups)                                       \
   {                                                                                                \
-    {PANELS(16, 14, 1, 256, numbers), .subnormal = 1}, {                                           \
-      WARPGROUPS_16                                                                                \
+    {.tile_n = (n),                                                                                \
+     .panels = (p),                                                                                \
+     .slices = (s),                                                                                \
+     .depth = (d),                                                                                 \
+     .stages = (stage_count),                                                                      \
+     MOE__LONG_SUMS},                                                                              \
+        {PANELS(n, p, (p) < 8 ? 2 : 1, (p) < 8 ? 512 : 256, numbers)}, {                           \
+      warpgroups                                                                                   \
     }                                                                                              \
   }
-static const moe__mixed_schedule_t SHIFTS_14_16[2][2] = {SHIFTS_14_16(0), SHIFTS_14_16(1)};
+static const moe__mixed_schedule_t SCALED_4[2][3] = {SCALED(8, 4, 4, 1024, 3, 0, WARPGROUPS_8),
+                                                     SCALED(16, 4, 4, 1024, 3, 0, WARPGROUPS_16)};
+static const moe__mixed_schedule_t SCALED_14[2][3] = {SCALED(8, 14, 2, 256, 4, 0, WARPGROUPS_8),
+                                                      SCALED(16, 14, 2, 256, 4, 0, WARPGROUPS_16)};
 
 moe__candidates_t moe__mixed_panel_candidates(const moe__mixed_product_t *p) {
-  bool up_to_8 = p->tokens <= 8, is_32 = p->is_usual_32;
+  bool up_to_8 = p->tokens <= 8, is_32 = p->is_usual_32, is_mxfp4 = p->is_usual_mxfp4;
   bool shifts = p->is_usual_64 || is_32; /* of i4, or ui4 with zero points */
-  if (p->tokens > 4 && up_to_8 && shifts && p->rows > MOE__MULTIPROCESSORS * MOE_WEIGHT_ROWS &&
-      p->rows <= MOE__MULTIPROCESSORS * moe__mixed_rows(SHIFTS_2[is_32]))
-    return MOE__CANDIDATES(SHIFTS_2[is_32]);
+  if ((shifts || is_mxfp4) && p->rows > MOE__MULTIPROCESSORS * MOE_WEIGHT_ROWS &&
+      p->rows <= MOE__MULTIPROCESSORS * moe__mixed_rows(TWO_PANELS[0][0]))
+    return MOE__CANDIDATES(TWO_PANELS[shifts][!up_to_8]);
   if (p->rows <= MOE__FEW_ROWS)
     return shifts ? MOE__CANDIDATES(SHIFTS_OF_FEW_ROWS[is_32][!up_to_8])
                   : MOE__CANDIDATES(PANELS_OF_FEW_ROWS[p->numbers][!up_to_8]);
   int64_t all = moe__mixed_quotient_up(p->rows, MOE_WEIGHT_ROWS);
   int64_t rounds = moe__mixed_quotient_up(all, MOE__MULTIPROCESSORS * MOST_PANELS);
   int64_t panels = moe__mixed_quotient_up(all, MOE__MULTIPROCESSORS * rounds);
-  if (shifts && panels == 4 && p->has_zeros)
-    return up_to_8 ? MOE__CANDIDATES(SHIFTS_4_ZEROS) : MOE__CANDIDATES(SHIFTS_4_16_ZEROS);
+  if (shifts && panels == 4 && p->has_zeros && !up_to_8)
+    return MOE__CANDIDATES(SHIFTS_4_16_ZEROS);
   if (shifts && panels == 4)
     return up_to_8 ? MOE__CANDIDATES(SHIFTS_4) : MOE__CANDIDATES(SHIFTS_4_16);
-  if (shifts && panels == 14 && rounds == 1 && !up_to_8)
-    return MOE__CANDIDATES(SHIFTS_14_16[is_32]);
-  if (shifts && panels == 14 && rounds == 1 && is_32 && p->columns < 0)
+  if (is_mxfp4 && panels == 4)
+    return MOE__CANDIDATES(SCALED_4[!up_to_8]);
+  bool is_one_round = panels == 14 && rounds == 1, has_more = p->has_zeros || is_32;
+  if (is_mxfp4 && is_one_round)
+    return MOE__CANDIDATES(SCALED_14[!up_to_8]);
+  if (shifts && is_one_round && !up_to_8)
+    return has_more ? MOE__CANDIDATES(SHIFTS_14_16_NUMBERS) : MOE__CANDIDATES(SHIFTS_14_16);
+  if (shifts && is_one_round && is_32 && p->columns < 0)
     return MOE__CANDIDATES(DIRECT_14);
-  if (shifts && panels == 14 && rounds == 1)
-    return p->has_zeros || is_32 ? MOE__CANDIDATES(SHIFTS_14_NUMBERS) : MOE__CANDIDATES(SHIFTS_14);
+  if (shifts && is_one_round)
+    return has_more ? MOE__CANDIDATES(SHIFTS_14_NUMBERS) : MOE__CANDIDATES(SHIFTS_14);
   return MOE__CANDIDATES(PANELS_OF_ROWS[p->numbers][!up_to_8][panels - LEAST_PANELS]);
 }
