@@ -22,6 +22,9 @@ CHECKED_TOKENS = 64  # of more the C reference takes long at these sizes
 # moe-select-schedule knows the same candidates for most rows and columns, in another order: some of each say what there is to assemble.
 USUAL = {(3584, 8192): (1, 16, 32, 64, 128, 256, 1024, 2048, 4096), (8192, 8192): (1,), (28672, 8192): (1, 16), (4096, 2048): (1, 64, 256, 1024, 4096), (4096, 7168): (1024, 4096)}
 
+# What mixed_rows.py calls weights, by their format.
+FORMS = {"i4": "i4", "f4E2M1FN": "mxfp4", "f8E4M3FN": "mxfp8"}
+
 # Data and groups of moe-run's calls, dense and with experts.
 DATA = {
     "check": {False: ["--exact", "", "--one-hot"],
@@ -111,6 +114,20 @@ class MixedProduct:
         whole = max(self.group, 32)
         found = [self.shapes(m, n, -(-k // whole) * whole, *e) for m, n, k, *e in cases]
         return shape_arguments({name: [shapes[name] for shapes in found] for name in self.elements})
+
+
+def form_of(variant):
+    """What mixed_rows.py calls a product of static sizes; None of other variants and of products whose results it does not know."""
+    if not isinstance(variant, MixedProduct) or not variant.sizes or variant.group < 0:
+        return None
+    types = {name: kind for name, kind in variant.elements.items() if name not in ("w", "offs")} | {"out": variant.out}
+    scales = "bf16" if variant.format == "i4" else "f8E8M0FNU"
+    return FORMS.get(variant.format) if types == {"scales": scales, "x": "bf16", "out": "bf16"} else None
+
+
+def packer_of(form):
+    """The variant that packs weights for mixed_rows.py, which packs those of eight bits itself."""
+    return None if form in (None, "mxfp8") else "pack-weights-e2m1" if form == "mxfp4" else "pack-weights"
 
 
 class PackWeights:

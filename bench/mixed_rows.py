@@ -10,7 +10,7 @@ import torch
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "examples"))
 from launch_from_pytorch import Bundle  # noqa: E402
-from mixed_products import EXPERTS_OF_TOKEN  # noqa: E402
+from mixed_products import EXPERTS_OF_TOKEN, packer_of  # noqa: E402
 from torch_timing import DEVICE, clearing_l2, times  # noqa: E402
 
 BF16, FP8 = torch.bfloat16, torch.float8_e4m3fn
@@ -38,7 +38,7 @@ class Run:
         """weights (N, K / 2) uint8, two four-bit weights each, or (N, K) FP8: packed, in the layout of this format."""
         if form == "mxfp8":
             return weights.view(torch.uint8).unflatten(-1, (-1, 16))[..., ORDER_1X16].flatten(-2).view(FP8)
-        return self.bundle("pack-weights-e2m1" if form == "mxfp4" else "pack-weights")(weights)[0]
+        return self.bundle(packer_of(form))(weights)[0]
 
 
 def values(weights, form):
@@ -57,6 +57,25 @@ def stored_scales(powers, form):
 
 def random_weights(*shape):
     return torch.randint(0, 256, shape, device=DEVICE, dtype=torch.uint8)
+
+
+def exact(run, n, k, tokens, form, group, ends=None):
+    """Operands of a product whose sums are exact, and its result, fp32. ends: of the groups of tokens of experts, which have the same weights
+    and other scales."""
+    weights = torch.randint(-8, 9, (n, k), device=DEVICE).to(FP8) if form == "mxfp8" else random_weights(n, k // 2)
+    groups = [tokens] if ends is None else ends.tolist()
+    powers = torch.randint(-3, 3, (len(groups), k // group, n), device=DEVICE)
+    integers = torch.randint(-2, 3, (tokens, k), device=DEVICE).to(BF16)
+    packed, scales = run.pack(weights, form), stored_scales(powers, form).transpose(1, 2)
+    numbers, expected, start = values(weights, form), torch.zeros(tokens, n, device=DEVICE), 0
+    for end, power in zip(groups, powers, strict=True):
+        if end > start:
+            scaled = numbers * power.t().float().exp2().repeat_interleave(group, 1)
+            expected[start:end] = (integers[start:end].double() @ scaled.double().t()).float()
+        start = end
+    if ends is None:
+        return (packed, scales[0], integers), expected
+    return (packed[None].repeat(len(groups), *[1] * packed.dim()), scales, integers, ends), expected
 
 
 def copies(size):
@@ -109,20 +128,14 @@ def timed(run, candidates, tokens):
 def dense(run, n, k, tokens, form):
     name, group = f"mixed-at-{n}x{k}-{tokens}", DENSE_GROUP if form == "i4" else EXPERT_GROUP
     product = run.bundle(name if form == "i4" else f"{name}-{form}")
-    weights = torch.randint(-8, 9, (n, k), device=DEVICE).to(FP8) if form == "mxfp8" else random_weights(n, k // 2)
-    packed = run.pack(weights, form)
-    powers = torch.randint(-3, 3, (k // group, n), device=DEVICE)
-    scales = stored_scales(powers, form)
-    integers = torch.randint(-2, 3, (tokens, k), device=DEVICE).to(BF16)
-    scaled = values(weights, form) * powers.t().float().exp2().repeat_interleave(group, 1)
-    equal(product(packed, scales.t(), integers)[0], (integers.double() @ scaled.double().t()).float(), name)
-    del scaled
+    (packed, scales, integers), expected = exact(run, n, k, tokens, form, group)
+    equal(product(packed, scales, integers)[0], expected, name)
     if form == "i4":
-        scales = (torch.rand(k // group, n, device=DEVICE) + 0.1).to(BF16)
+        scales = (torch.rand(k // group, n, device=DEVICE) + 0.1).to(BF16).t()
     x, bf16 = torch.randn(tokens, k, device=DEVICE).to(BF16), torch.randn(n, k, device=DEVICE).to(BF16)
     x8, fp8, one = torch.randn(max(16, tokens), k, device=DEVICE).to(FP8), bf16.to(FP8), torch.ones((), device=DEVICE)  # of 16 rows at least
     return timed(run, {
-        "mixed_mm": lambda: product(packed, scales.t(), x),
+        "mixed_mm": lambda: product(packed, scales, x),
         **(humming(n, k, x) if form == "i4" else {}),
         "bf16": lambda: torch.matmul(x, bf16.t()),
         "fp8": lambda: torch._scaled_mm(x8, fp8.t(), scale_a=one, scale_b=one, out_dtype=BF16, use_fast_accum=True),
@@ -142,22 +155,13 @@ def experts(run, n, k, count, tokens, form):
     name = f"experts-at-{n}x{k}-{tokens}-{form}"
     product, m = run.bundle(f"mixed-{name}"), tokens * EXPERTS_OF_TOKEN
     ends, touched = routed(tokens, count)
-    first = random_weights(n, k // 2)
-    packed = run.pack(first, form)[None].repeat(count, 1, 1, 1)
-    powers = torch.randint(-3, 3, (count, k // EXPERT_GROUP, n), device=DEVICE)
-    stored = stored_scales(powers, form)
-    scales, integers = stored.transpose(1, 2), torch.randint(-2, 3, (m, k), device=DEVICE).to(BF16)
-    result, start = product(packed, scales, integers, ends)[0], 0
-    for expert, end in enumerate(ends.tolist()):
-        if end > start:
-            scaled = values(first, form) * powers[expert].t().float().exp2().repeat_interleave(EXPERT_GROUP, 1)
-            equal(result[start:end], (integers[start:end].double() @ scaled.double().t()).float(), name)
-        start = end
+    (packed, scales, integers, _), expected = exact(run, n, k, m, form, EXPERT_GROUP, ends)
+    equal(product(packed, scales, integers, ends)[0], expected, name)
     x, bf16 = torch.randn(m, k, device=DEVICE).to(BF16), torch.randn(count, n, k, device=DEVICE, dtype=BF16)
     return timed(run, {
         "mixed_mm": lambda: product(packed, scales, x, ends),
         "bf16": lambda: torch._grouped_mm(x, bf16.transpose(1, 2), offs=ends),
-        **copies(touched * n * (k // 2 + k // EXPERT_GROUP * stored.element_size())),
+        **copies(touched * n * (k // 2 + k // EXPERT_GROUP * scales.element_size())),
     }, tokens) | {"touched": touched}  # fmt: skip
 
 
