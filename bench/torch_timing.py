@@ -32,12 +32,13 @@ def group_ends(kind, rows, experts):
     return torch.tensor(sizes, device=DEVICE).cumsum(0).to(torch.int32)
 
 
-def captured(function):
-    """A CUDA graph of the calls of function, and what the function returned, which each replay overwrites."""
+def captured(function, pool=None):
+    """A CUDA graph of the calls of function, and what the function returned, which each replay overwrites. pool: of graphs that may share
+    memory."""
     function()
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    with torch.cuda.graph(graph, pool=pool):
         keep = function()
     return graph, keep
 
@@ -54,13 +55,14 @@ def clearing_l2():
     return clear
 
 
-def times(functions, before=lambda: None, rounds=ROUNDS):
-    """Median seconds of each function, as a CUDA graph; they take turns. `before` runs before each, untimed."""
-    graphs = [captured(function) for function in functions]
+def times(functions, before=lambda: None, rounds=ROUNDS, pool=None):
+    """Median seconds of each function, as a CUDA graph; they take turns. `before` runs before each, untimed. With a pool their results
+    share memory."""
+    graphs = [captured(function, pool)[0] for function in functions]
     samples = [[] for _ in graphs]
     for order in turns(len(graphs), rounds):
         for number in order:
-            (graph, _), sample = graphs[number], samples[number]
+            graph, sample = graphs[number], samples[number]
             begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
             before()
             begin.record()
