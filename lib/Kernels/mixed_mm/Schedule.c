@@ -149,11 +149,9 @@ static bool check(MlirOperation op, const moe__mixed_schedule_t *s) {
     return moe__error(op, "'schedule.long_sums' is 1; it must be 0 without scaled_weights");
   int scales = moe__mixed_scales_of_stage(moe__mixed_group(op), s->depth);
   if (s->scaled_weights && s->panels &&
-      (!s->long_sums || moe__mixed_group(op) != MOE_MX_BLOCK ||
-       !moe__mixed_takes_scaled_weights(op) || scales / s->slices % 4))
-    return moe__error(op, "'schedule.scaled_weights' is 1; with panels it needs long_sums, E8M0 "
-                          "scales of 32 columns, and 128 columns of a stage for each warp, or a "
-                          "multiple of these");
+      (!s->long_sums || !moe__mixed_takes_scaled_weights(op) || scales / s->slices % 4))
+    return moe__error(op, "'schedule.scaled_weights' is 1; with panels it needs long_sums, scales "
+                          "of f8E8M0FNU, and a multiple of 128 columns of a stage for each warp");
   if (s->long_sums && scales > 1 && scales % 2)
     return moe__error(op, "'schedule.depth' is %d; with long_sums it must be a multiple of 256",
                       s->depth);
