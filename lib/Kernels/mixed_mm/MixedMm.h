@@ -26,7 +26,7 @@
 /* Weights that are multiplied by E8M0 scales are divided by 2^30, so that their factors are numbers
  * of bf16 up to scales of 2^31, of FP8 weights 2^37. */
 #define MOE__MIXED_DIVISOR_EXPONENT 30
-#define MOE__MIXED_DIVISOR 0x1p30F
+#define MOE__MIXED_DIVISOR ((float)(1 << MOE__MIXED_DIVISOR_EXPONENT))
 #define MOE__MIXED_LINE 128      /* bytes of a row of FP8 weights, side by side in a stage */
 #define MOE__MIXED_ROW_SCALES 16 /* bytes of a row's scales in a stage, where they lie by rows */
 #define MOE__MIXED_MOST_OWN_FACTORS 8 /* of 1024 columns */

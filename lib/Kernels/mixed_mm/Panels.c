@@ -38,14 +38,16 @@ typedef struct place_t {
   MlirValue half[HALVES];
 } place_t;
 
-/* Loads the tokens of the chunk that is so many bytes further. */
-static void load_tokens(moe__mixed_mm_t *s, const place_t *place, MlirValue distance, int more,
+/* Loads the tokens of chunk `index` of the warp's part of the stage, which begins with chunk
+ * `first` (null: 0). */
+static void load_tokens(moe__mixed_mm_t *s, const place_t *place, MlirValue first, int index,
                         tokens_t out) {
   moe__builder_t *b = &s->kernel.builder;
+  int chunk_bytes = s->schedule.tile_n * MOE__MIXED_CHUNK_BYTES, more = index * chunk_bytes;
   for (int h = 0; h < HALVES; h++) {
     MlirValue from = place->half[h];
-    if (!mlirValueIsNull(distance))
-      from = moe__offset(b, from, distance);
+    if (!mlirValueIsNull(first))
+      from = moe__offset(b, from, moe__mul(b, first, chunk_bytes));
     for (int t = 0; t < s->schedule.tile_n / TOKENS; t++)
       moe__load_matrix(b, moe__offset_by(b, from, more + t * TOKENS * MOE__MIXED_CHUNK_BYTES),
                        out[t] + (ptrdiff_t)h * MATRIX_WORDS);
@@ -78,13 +80,9 @@ static void multiply_chunk(moe__mixed_mm_t *s, const moe__mixed_position_t *self
                            const moe__mixed_own_scales_t *own, moe__mixed_fragment_t sums) {
   moe__builder_t *b = &s->kernel.builder;
   int piece = moe__mixed_piece_columns(s), pieces = MOE_WEIGHT_COLUMNS / piece;
-  int chunk_bytes = s->schedule.tile_n * MOE__MIXED_CHUNK_BYTES;
   bool is_divided = !mlirValueIsNull(first);
   tokens_t tokens;
-  MlirValue distance = {NULL};
-  if (is_divided)
-    distance = moe__mul(b, first, chunk_bytes);
-  load_tokens(s, place, distance, index * chunk_bytes, tokens);
+  load_tokens(s, place, first, index, tokens);
   for (int p = 0; p < pieces; p++) {
     moe__mixed_number_t number = {{NULL}, 0};
     if (s->group && s->group <= MOE_WEIGHT_COLUMNS && is_divided)
@@ -112,13 +110,10 @@ static void multiply_scaled_chunk(moe__mixed_mm_t *s, const moe__mixed_position_
                                   MlirValue buffer, const place_t *place, MlirValue first,
                                   int index, MlirValue words, moe__mixed_fragment_t sums) {
   moe__builder_t *b = &s->kernel.builder;
-  int chunk_bytes = s->schedule.tile_n * MOE__MIXED_CHUNK_BYTES;
   int steps = s->group / MOE__MIXED_STEP; /* that share a scale */
   tokens_t tokens;
-  MlirValue distance = {NULL}, factors[2] = {{NULL}, {NULL}};
-  if (!mlirValueIsNull(first))
-    distance = moe__mul(b, first, chunk_bytes);
-  load_tokens(s, place, distance, index * chunk_bytes, tokens);
+  MlirValue factors[2] = {{NULL}, {NULL}};
+  load_tokens(s, place, first, index, tokens);
   for (int i = 0; i < MOE__MIXED_STEPS; i++) {
     MlirValue weights[MOE__WGMMA_A_REGISTERS];
     if (i % steps == 0)
