@@ -3,6 +3,9 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Files/Bundle.h"
 
+#include "lib/Files/Files.h"
+
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +17,18 @@ bool moe__candidate_has_file(const char *name) {
   for (int i = 0; i < MOE__CANDIDATE_FILES; i++)
     has = has || !strcmp(moe__bundle_files[i], name);
   return has;
+}
+
+bool moe__bundle_holds(const char *folder, int count, const char *path) {
+  bool holds = false;
+  for (int i = 0; i < count && !holds; i++) {
+    char *file = NULL;
+    if (asprintf(&file, "%s/%s", folder, moe__bundle_files[i]) < 0)
+      abort();
+    holds = moe__file_is_same(file, path);
+    free(file);
+  }
+  return holds;
 }
 
 int moe__candidate_number(const char *name) {

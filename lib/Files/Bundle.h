@@ -22,6 +22,9 @@ extern const char *const moe__bundle_files[MOE__CANDIDATE_FILES];
 /* Whether a candidate has a file of this name. */
 bool moe__candidate_has_file(const char *name);
 
+/* Whether `path` is one of the first `count` of these files in `folder`; it exists. */
+bool moe__bundle_holds(const char *folder, int count, const char *path);
+
 /* The number of the candidate whose folder has this name, 0 to 9999; -1: none has. */
 int moe__candidate_number(const char *name);
 

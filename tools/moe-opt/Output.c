@@ -26,18 +26,6 @@ bool output_write(const char *path, const moe__text_t *text) {
   return ok;
 }
 
-static bool is_file_of_bundle(const char *path, const char *input) {
-  moe__text_t name = {0};
-  bool is_same = false;
-  for (size_t i = 0; i < MOE__BUNDLE_FILES && !is_same; i++) {
-    moe__text_clear(&name);
-    moe__text_printf(&name, "%s/%s", path, moe__bundle_files[i]);
-    is_same = moe__file_is_same(name.data, input);
-  }
-  moe__text_free(&name);
-  return is_same;
-}
-
 /* The last part of a path without links, which is cut off; NULL: there is none. */
 static char *cut_name(char *path) {
   char *slash = strrchr(path, '/');
@@ -59,7 +47,7 @@ static bool is_file_of_candidate(const char *path, const char *input) {
 
 bool output_is_input(const char *path, output_kind_t kind, const char *input) {
   if (kind == OUTPUT_BUNDLE)
-    return is_file_of_bundle(path, input);
+    return moe__bundle_holds(path, MOE__BUNDLE_FILES, input);
   return kind == OUTPUT_CANDIDATES ? is_file_of_candidate(path, input)
                                    : moe__file_is_same(path, input);
 }

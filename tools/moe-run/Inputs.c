@@ -5,6 +5,7 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "tools/moe-run/Inputs.h"
 
+#include "lib/Files/Bundle.h"
 #include "tools/moe-run/Random.h"
 #include "tools/moe-run/Reference.h"
 #include "tools/moe-run/Report.h"
@@ -55,6 +56,12 @@ int moe__run_inputs_verify(const moe__run_options_t *options,
       moe__run_note("argument '%s' has no --in: it gets random data, of seed 0", name);
   }
   return MOE__RUN_OK;
+}
+
+int moe__run_inputs_spare(const moe__run_options_t *options, const char *folder) {
+  if (!options->out || !moe__bundle_holds(folder, MOE__CANDIDATE_FILES, options->out))
+    return MOE__RUN_OK;
+  return moe__run_input_error("%s: is also an input, a file of '%s'", options->out, folder);
 }
 
 /* The tensor of the file that stands for the argument. */

@@ -14,6 +14,9 @@
 int moe__run_inputs_verify(const moe__run_options_t *options,
                            const moe_rt_function_info_t *function);
 
+/* Fails where --out names a file of the bundle or candidate in `folder`. */
+int moe__run_inputs_spare(const moe__run_options_t *options, const char *folder);
+
 /* Lays out call number `index` of the command line and gives its arguments memory and data.
  * moe__run_call_free also after an error. */
 int moe__run_inputs_make(const moe__run_options_t *options, const moe_rt_program_t *program,

@@ -122,11 +122,17 @@ static bool is_same_function(const moe_rt_function_info_t *a, const moe_rt_funct
   return same;
 }
 
-/* Loads a candidate on the device; number 0 opens it. */
-static int load(tune_t *tune, int number) {
+/* Gives a candidate its path. */
+static int locate(tune_t *tune, int number) {
   candidate_t *candidate = &tune->candidates[number];
   if (asprintf(&candidate->path, "%s/%d", tune->options->bundle, number) < 0)
     return candidate->path = NULL, moe__run_input_error("out of memory");
+  return moe__run_inputs_spare(tune->options, candidate->path);
+}
+
+/* Loads a candidate on the device; number 0 opens it. */
+static int load(tune_t *tune, int number) {
+  candidate_t *candidate = &tune->candidates[number];
   moe_rt_status_t status = MOE_RT_OK;
   if (number == 0) {
     moe__run_options_t options = *tune->options;
@@ -155,7 +161,10 @@ static int load_all(tune_t *tune) {
   tune->candidates = calloc((size_t)tune->count + 1, sizeof *tune->candidates);
   if (!tune->candidates)
     return moe__run_input_error("out of memory");
-  rc = load(tune, 0);
+  for (int i = 0; i < tune->count && !rc; i++)
+    rc = locate(tune, i);
+  if (!rc)
+    rc = load(tune, 0);
   for (int i = 1; i < tune->count && !rc; i++)
     rc = load(tune, i);
   return rc ? rc : moe__run_inputs_verify(tune->options, tune->candidates[0].function);

@@ -43,6 +43,8 @@ static int verify_out(const moe__run_options_t *options) {
     files[i] = options->inputs[i].file;
   int rc = moe__run_safetensors_may_write(options->out, files, options->input_count);
   free(files);
+  if (!rc && options->mode != MOE__RUN_TUNE) /* its bundles are in the folder: Tune.c */
+    rc = moe__run_inputs_spare(options, options->bundle);
   return rc;
 }
 
