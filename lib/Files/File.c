@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdio_ext.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -74,6 +75,33 @@ int moe__file_create(const char *path, const char *model) {
   return -1;
 }
 
+bool moe__file_hold_signals(sigset_t *out_before) {
+  sigset_t held;
+  sigemptyset(&held);
+  for (int i = 0; i < SIGNAL_COUNT; i++)
+    sigaddset(&held, signals[i]);
+  return !pthread_sigmask(SIG_BLOCK, &held, out_before);
+}
+
+bool moe__file_read_bytes(int file, char **out_data, size_t *out_length) {
+  struct stat status;
+  *out_data = NULL;
+  *out_length = 0;
+  if (fstat(file, &status))
+    return false;
+  size_t length = (size_t)status.st_size;
+  if (!length)
+    return true;
+  char *data = malloc(length);
+  if (!data || pread(file, data, length, 0) != (ssize_t)length) {
+    free(data);
+    return false;
+  }
+  *out_data = data;
+  *out_length = length;
+  return true;
+}
+
 /* Where the bytes go that are written to `path`: behind all symbolic links. */
 static bool follow_links(const char *path, char out[PATH_MAX]) {
   if (snprintf(out, PATH_MAX, "%s", path) >= PATH_MAX) {
@@ -108,21 +136,23 @@ static bool write_and_close(int file, moe__file_write_t write, const void *user)
   return ok;
 }
 
-static bool write_and_rename(const char *target, moe__file_write_t write, const void *user) {
+/* temporary: PATH_MAX bytes that get the name of the unfinished file. */
+static bool write_and_rename(const char *target, char *temporary, moe__file_write_t write,
+                             const void *user) {
   const char *slash = strrchr(target, '/');
   size_t folder = slash == target ? 1 : slash ? (size_t)(slash - target) : 0;
   int file = -1;
   do {
-    if (!moe__file_temporary_name(target, folder, unfinished, sizeof unfinished))
+    if (!moe__file_temporary_name(target, folder, temporary, PATH_MAX))
       return false;
-    file = moe__file_create(unfinished, target);
+    file = moe__file_create(temporary, target);
   } while (file < 0 && errno == EEXIST);
   if (file < 0)
     return false;
-  bool ok = write_and_close(file, write, user) && !rename(unfinished, target);
+  bool ok = write_and_close(file, write, user) && !rename(temporary, target);
   if (!ok) {
     int error = errno;
-    unlink(unfinished);
+    unlink(temporary);
     errno = error;
   }
   return ok;
@@ -139,7 +169,7 @@ static bool replace(const char *path, moe__file_write_t write, const void *user)
     if (before[i].sa_handler != SIG_IGN)
       sigaction(signals[i], &action, NULL);
   }
-  bool ok = write_and_rename(target, write, user);
+  bool ok = write_and_rename(target, unfinished, write, user);
   int error = errno;
   for (int i = 0; i < SIGNAL_COUNT; i++)
     sigaction(signals[i], &before[i], NULL);
@@ -147,12 +177,33 @@ static bool replace(const char *path, moe__file_write_t write, const void *user)
   return ok;
 }
 
-bool moe__file_replace(const char *path, moe__file_write_t write, const void *user) {
+/* Whether `path` is written by a rename: a regular file, or one that is not there yet. */
+static bool is_renamed(const char *path) {
   struct stat status;
-  if (stat(path, &status) || S_ISREG(status.st_mode))
-    return replace(path, write, user);
+  return stat(path, &status) || S_ISREG(status.st_mode);
+}
+
+static bool write_directly(const char *path, moe__file_write_t write, const void *user) {
   int file = open(path, O_WRONLY | O_CLOEXEC);
   return file >= 0 && write_and_close(file, write, user);
+}
+
+bool moe__file_replace(const char *path, moe__file_write_t write, const void *user) {
+  return is_renamed(path) ? replace(path, write, user) : write_directly(path, write, user);
+}
+
+bool moe__file_replace_held(const char *path, moe__file_write_t write, const void *user) {
+  char target[PATH_MAX], temporary[PATH_MAX];
+  sigset_t before;
+  if (!is_renamed(path))
+    return write_directly(path, write, user);
+  if (!follow_links(path, target))
+    return false;
+  bool held = moe__file_hold_signals(&before);
+  bool ok = write_and_rename(target, temporary, write, user);
+  if (held)
+    pthread_sigmask(SIG_SETMASK, &before, NULL); /* leaves errno alone */
+  return ok;
 }
 
 bool moe__file_close_stdout(void) {

@@ -26,6 +26,13 @@ typedef bool (*moe__file_write_t)(int file, const void *user);
  * libraries. */
 bool moe__file_replace(const char *path, moe__file_write_t write, const void *user);
 
+/* The same for libraries: SIGINT, SIGTERM and SIGHUP wait until a regular file is in its place, as
+ * far as this thread is asked. */
+bool moe__file_replace_held(const char *path, moe__file_write_t write, const void *user);
+
+/* Reads an open regular file whole. The caller owns *out_data, which is NULL for an empty file. */
+bool moe__file_read_bytes(int file, char **out_data, size_t *out_length);
+
 /* Whether both paths name one file that exists. */
 bool moe__file_is_same(const char *path, const char *other);
 

@@ -186,20 +186,11 @@ static char *resolve(const char *path, bool *out_exists) {
   return resolved;
 }
 
-static void hold_signals(moe__folder_t *folder) {
-  sigset_t held;
-  sigemptyset(&held);
-  sigaddset(&held, SIGINT);
-  sigaddset(&held, SIGTERM);
-  sigaddset(&held, SIGHUP);
-  folder->holds_signals = !pthread_sigmask(SIG_BLOCK, &held, &folder->signals);
-}
-
 bool moe__folder_stage(const char *path, const moe__file_t *files, size_t count,
                        moe__folder_t *out_folder) {
   bool exists;
   *out_folder = (moe__folder_t){.files = files, .count = count};
-  hold_signals(out_folder);
+  out_folder->holds_signals = moe__file_hold_signals(&out_folder->signals);
   out_folder->path = resolve(path, &exists);
   bool ok = out_folder->path && (exists ? has_room(out_folder) : make_parents(out_folder));
   if (ok && exists && !can_be_replaced(out_folder))

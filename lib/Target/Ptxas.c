@@ -133,21 +133,6 @@ static bool fits(MlirOperation module, moe__bytes_t ptx, const char *ptxas, cons
   return ok;
 }
 
-/* What ptxas wrote; false where that is nothing. */
-static bool read_all(int file, moe__bytes_t *out) {
-  struct stat status;
-  if (fstat(file, &status) || status.st_size == 0)
-    return false;
-  size_t length = (size_t)status.st_size;
-  char *data = malloc(length);
-  if (!data || pread(file, data, length, 0) != (ssize_t)length) {
-    free(data);
-    return false;
-  }
-  *out = (moe__bytes_t){data, length};
-  return true;
-}
-
 /* A line of ptxas's output that makes the code unfit, NULL if there is none. The lines that name a
  * kernel say nothing else. */
 static const char *unfit(const char *text) {
@@ -223,7 +208,8 @@ static moe_status_t assemble(MlirOperation module, const char *ptxas, const char
     rejected(module, ptxas, assembler, line, strcspn(line, "\n"));
   else if (code != 0)
     rejected(module, ptxas, assembler, text, text ? strlen(text) : 0);
-  else if (!read_all(files[1], out_cubin))
+  else if (!moe__file_read_bytes(files[1], &out_cubin->data, &out_cubin->length) ||
+           !out_cubin->data)
     moe__error(module, "%s wrote no cubin", ptxas);
   else
     status = MOE_OK;

@@ -1,4 +1,4 @@
-/* FolderTest.c - a folder that is staged when a signal arrives.
+/* FolderTest.c - a folder that is staged, or a file that is written, when a signal arrives.
  *
  * Why it exists: a tool cannot be told from outside to be interrupted just then. Here a child
  * process sends the signal to itself.
@@ -7,6 +7,7 @@
 #include "lib/Files/Files.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -118,11 +119,42 @@ static void test_masks_come_back(void **state) {
   assert_false(sigismember(&now, SIGTERM) || sigismember(&now, SIGINT));
 }
 
+static volatile sig_atomic_t has_come;
+
+static void on_signal(int number) {
+  (void)number;
+  has_come = 1;
+}
+
+static bool write_interrupted(int file, const void *user) {
+  return raise(SIGTERM) == 0 && !has_come && moe__file_write_bytes(file, user, strlen(user));
+}
+
+/* One that comes while a file is written waits until the file is in its place. */
+static void test_signals_wait_for_a_file(void **state) {
+  (void)state;
+  struct sigaction action = {.sa_handler = on_signal}, before;
+  assert_int_equal(sigaction(SIGTERM, &action, &before), 0);
+  assert_true(moe__file_replace_held("bundle", write_interrupted, "one"));
+  sigaction(SIGTERM, &before, NULL);
+  assert_true(has_come);
+
+  int file = open("bundle", O_RDONLY | O_CLOEXEC);
+  char *data;
+  size_t length;
+  assert_true(file >= 0 && moe__file_read_bytes(file, &data, &length));
+  close(file);
+  assert_int_equal(length, 3);
+  assert_memory_equal(data, "one", 3);
+  free(data);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_signals_wait_for_the_commit, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_nothing_is_left_without_one, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_masks_come_back, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(test_signals_wait_for_a_file, set_up, tear_down),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
