@@ -132,9 +132,10 @@ typedef struct moe_compiler_options_t {
   moe_verify_t verify;                     /* 0: MOE_VERIFY_STAGES */
   bool allow_unregistered_dialects;        /* ops of dialects that nobody has loaded */
   const char *print_ir_tree_dir; /* IR into files of this folder instead of stderr; or NULL */
-  const char
-      *line_info; /* a file that gets the IR of stage "nvvm", whose lines the PTX and the cubin
-                            name as their source, without quotes and braces in its name; or NULL */
+  const char *line_info; /* a file that gets the IR of stage "nvvm", whose lines the PTX and the
+                            cubin name as their source, without quotes and braces in its name; or
+                            NULL. moe_module_lower writes it when all else went well; for stage
+                            "bundle" moe_module_write_bundle does */
   moe_printing_t printing;
 } moe_compiler_options_t;
 
@@ -230,8 +231,9 @@ MOE_API moe_status_t moe_module_run(moe_module_t *module, const char *pipeline);
 /* Runs every stage up to `stage`. The module may already be in any IR stage: the passes before it
  * find nothing to do. MOE_USAGE: no such stage. MOE_INVALID_INPUT: a pass rejected the module; for
  * "cubin" also: no ptxas. MOE_INTERNAL: a stage failed that must not fail; where the module
- * has kernels of its own that is MOE_INVALID_INPUT, too. The stage "bundle" makes all artifacts;
- * moe_module_write_bundle writes them. After a failure the module can only be destroyed. */
+ * has kernels of its own that is MOE_INVALID_INPUT, too. MOE_IO_ERROR: the file of line_info cannot
+ * be written. The stage "bundle" makes all artifacts; moe_module_write_bundle writes them. After a
+ * failure the module can only be destroyed. */
 MOE_API moe_status_t moe_module_lower(moe_module_t *module, const char *stage);
 
 /* Prints the IR as the compiler's options say. `generic` asks for the generic form of every op.

@@ -310,7 +310,7 @@ moe_status_t moe_module_bytecode(moe_module_t *module, const char **out_data, si
 void moe__module_print_as(moe_module_t *module, const moe_printing_t *printing) {
   moe__text_clear(&module->printed);
   if (printing->debug_info || printing->pretty_debug_info)
-    moe__name_places(module);
+    moe__rename_places(module, moe__text_name, module->name);
   MlirOpPrintingFlags flags = moe__printing_flags(printing);
   mlirOperationPrintWithFlags(mlirModuleGetOperation(module->ir), flags, moe__append_ref,
                               &module->printed);

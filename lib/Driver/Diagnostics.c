@@ -11,8 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* MLIR knows the text that it is given by this name. */
-static const char TEXT_NAME[] = "-";
+const char moe__text_name[] = "-";
 
 typedef struct place_t {
   MlirStringRef file;
@@ -50,18 +49,18 @@ static bool find_place(MlirLocation location, place_t *out_place) {
   return found;
 }
 
-static bool is_text_name(MlirStringRef file) {
-  return file.length == strlen(TEXT_NAME) && !memcmp(file.data, TEXT_NAME, file.length);
+static bool is_named(MlirStringRef file, const char *name) {
+  return mlirStringRefEqual(file, moe__ref(name));
 }
 
-bool moe__is_in_text(MlirLocation location) {
+bool moe__is_in_file(MlirLocation location, const char *file) {
   return mlirLocationIsAFileLineColRange(location) &&
-         is_text_name(mlirIdentifierStr(mlirLocationFileLineColRangeGetFilename(location)));
+         is_named(mlirIdentifierStr(mlirLocationFileLineColRangeGetFilename(location)), file);
 }
 
 const char *moe__text_at(const moe__source_t *source, MlirLocation location, moe__line_t *line) {
   place_t place;
-  if (!source->name || !find_place(location, &place) || !is_text_name(place.file))
+  if (!source->name || !find_place(location, &place) || !is_named(place.file, moe__text_name))
     return NULL;
   if (line->number != place.line) {
     bool goes_on = line->number && line->number < place.line;
@@ -146,6 +145,14 @@ static bool repeats_operation(const char *message) {
   return !strncmp(message, prefix, strlen(prefix));
 }
 
+/* Finds where a diagnostic points. A line of line information is no place: its file is written only
+ * when all went well. */
+static bool find_shown_place(const moe_compiler_t *compiler, MlirLocation location,
+                             place_t *out_place) {
+  const char *lines = compiler->options.line_info;
+  return find_place(location, out_place) && !(lines && is_named(out_place->file, lines));
+}
+
 MlirLogicalResult moe__handle_diagnostic(MlirDiagnostic mlir_diagnostic, void *user) {
   moe_compiler_t *compiler = user;
   moe__text_t message = {0}, file = {0};
@@ -157,8 +164,8 @@ MlirLogicalResult moe__handle_diagnostic(MlirDiagnostic mlir_diagnostic, void *u
   moe_diagnostic_t diagnostic = {.severity = severity_of(mlir_diagnostic), .message = message.data};
   const char *text = NULL;
   place_t place;
-  if (find_place(mlirDiagnosticGetLocation(mlir_diagnostic), &place)) {
-    bool in_source = compiler->source.name && is_text_name(place.file);
+  if (find_shown_place(compiler, mlirDiagnosticGetLocation(mlir_diagnostic), &place)) {
+    bool in_source = compiler->source.name && is_named(place.file, moe__text_name);
     if (in_source)
       moe__text_put(&file, compiler->source.name);
     else

@@ -9,6 +9,7 @@
  *   Pass.c         a pass of ours as a pass of MLIR
  *   Pipeline.c     pipeline text to pass manager
  *   Stages.c       the table of stages, and how a module is taken down it
+ *   LineInfo.c     the IR of stage "nvvm" as a source that PTX and cubin name
  *   Candidates.c   a bundle for each schedule worth measuring
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
@@ -58,8 +59,9 @@ struct moe_module_t {
   bool has_kernels; /* came with the text */
   moe__text_t printed;
   moe__bytes_t ptx, cubin, manifest;
-  char *assembler; /* what made the cubin, or NULL */
-  char *log;       /* what that said */
+  moe__bytes_t lines; /* what options.line_info is to hold */
+  char *assembler;    /* what made the cubin, or NULL */
+  char *log;          /* what that said */
   moe_kernel_resources_t *resources;
   size_t num_resources;
   size_t num_stages; /* how many rows of the table of stages it has gone through; 0 after other
@@ -99,13 +101,16 @@ void moe__report_at(moe_compiler_t *compiler, moe_severity_t severity, const moe
  * question ended. */
 const char *moe__text_at(const moe__source_t *source, MlirLocation location, moe__line_t *line);
 
-/* Whether the location lies in the text that was parsed, whatever that is called. */
-bool moe__is_in_text(MlirLocation location);
+/* MLIR calls the text that was parsed by this name, whatever it is called. */
+extern const char moe__text_name[];
+
+/* Whether the location lies in the file of this name. */
+bool moe__is_in_file(MlirLocation location, const char *file);
 
 /* ---- Places.c ---- */
 
-/* Names the source in all locations that lie in it. */
-void moe__name_places(const moe_module_t *module);
+/* Gives the file `from` the name `to` in all locations of the module. */
+void moe__rename_places(const moe_module_t *module, const char *from, const char *to);
 
 /* ---- CustomForm.c ---- */
 
@@ -159,5 +164,17 @@ void moe__module_drop_artifacts(moe_module_t *module);
 
 /* Appends the pipeline that leads to a stage: "builtin.module(...)". */
 void moe__stage_pipeline(const moe_compiler_t *compiler, size_t stage, moe__text_t *out_text);
+
+/* Runs a pipeline over the module, and the verifier after each of its passes. */
+moe_status_t moe__run_pipeline(moe_module_t *module, const char *pipeline, bool verify);
+
+/* ---- LineInfo.c ---- */
+
+/* Keeps the IR in module->lines, and makes its lines the places of the ops: those of the file
+ * options.line_info, which is not written yet. */
+moe_status_t moe__take_lines(moe_module_t *module);
+
+/* Writes that file, where there are lines. MOE_IO_ERROR has been reported. */
+moe_status_t moe__write_lines(const moe_module_t *module);
 
 #endif /* MOE_DRIVER_DRIVER_H */

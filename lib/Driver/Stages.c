@@ -26,7 +26,7 @@ static moe_status_t make_manifest(moe_module_t *module) {
                               module->ptx, module->cubin, module->assembler, &module->manifest);
 }
 
-/* moe_module_write_bundle writes what is there by then. */
+/* moe_module_write_bundle writes what is there by then, the lines too. */
 static moe_status_t make_nothing_more(moe_module_t *module) {
   (void)module;
   return MOE_OK;
@@ -77,33 +77,38 @@ size_t moe__stage_find(moe_compiler_t *compiler, const char *name) {
   return stage;
 }
 
+/* The stage whose IR gets lines. */
+static const char STAGE_OF_LINES[] = "nvvm";
+
 /* Passes for line information. The first makes the printed IR the place of its ops, the second puts
- * functions around these places, which LLVM wants. */
-static void append_line_info(const moe_compiler_t *compiler, const char *stage,
+ * functions around these places, which LLVM wants. lines: the file that gets the IR; NULL: without
+ * the first pass. */
+static void append_line_info(const moe_compiler_t *compiler, const char *stage, const char *lines,
                              moe__text_t *out_text) {
-  if (!compiler->options.line_info)
-    return;
-  if (!strcmp(stage, "nvvm"))
-    moe__text_printf(out_text, ",snapshot-op-locations{filename=\"%s\"}",
-                     compiler->options.line_info);
-  if (!strcmp(stage, "llvm"))
+  if (lines && !strcmp(stage, STAGE_OF_LINES))
+    moe__text_printf(out_text, ",snapshot-op-locations{filename=\"%s\"}", lines);
+  if (compiler->options.line_info && !strcmp(stage, "llvm"))
     moe__text_put(out_text,
                   ",ensure-debug-info-scope-on-llvm-func{emission-kind=DebugDirectivesOnly}");
 }
 
-void moe__stage_pipeline(const moe_compiler_t *compiler, size_t stage, moe__text_t *out_text) {
+static void append_pipeline(const moe_compiler_t *compiler, size_t first, size_t last,
+                            const char *lines, moe__text_t *out_text) {
   moe__text_put(out_text, "builtin.module(");
   const char *separator = "";
-  for (size_t i = 0; i <= stage; i++) {
+  for (size_t i = first; i <= last; i++) {
     if (!moe__stages[i].passes || !*moe__stages[i].passes)
       continue;
     moe__text_printf(out_text, "%s%s", separator, moe__stages[i].passes);
     separator = ",";
-    append_line_info(compiler, moe__stages[i].name, out_text);
+    append_line_info(compiler, moe__stages[i].name, lines, out_text);
   }
   moe__text_put(out_text, ")");
 }
 
+void moe__stage_pipeline(const moe_compiler_t *compiler, size_t stage, moe__text_t *out_text) {
+  append_pipeline(compiler, 0, stage, compiler->options.line_info, out_text);
+}
 static void configure(const moe_compiler_t *compiler, MlirPassManager manager, bool verify) {
   const moe_compiler_options_t *options = &compiler->options;
   mlirPassManagerEnableVerifier(manager, verify);
@@ -124,7 +129,7 @@ static void configure(const moe_compiler_t *compiler, MlirPassManager manager, b
     mlirPassManagerEnableTiming(manager);
 }
 
-static moe_status_t run_pipeline(moe_module_t *module, const char *pipeline, bool verify) {
+moe_status_t moe__run_pipeline(moe_module_t *module, const char *pipeline, bool verify) {
   moe_compiler_t *compiler = module->compiler;
   MlirPassManager manager = moe__pipeline_parse(compiler, pipeline);
   if (mlirPassManagerIsNull(manager))
@@ -146,19 +151,20 @@ moe_status_t moe_module_run(moe_module_t *module, const char *pipeline) {
   moe__module_drop_artifacts(module);
   size_t errors_before = module->compiler->num_errors;
   moe_status_t status =
-      run_pipeline(module, pipeline, module->compiler->options.verify != MOE_VERIFY_OWN);
+      moe__run_pipeline(module, pipeline, module->compiler->options.verify != MOE_VERIFY_OWN);
   if (status == MOE_INVALID_INPUT && module->compiler->num_errors == errors_before)
     moe__report(module->compiler, MOE_ERROR, &module->compiler->source, 0, 0,
                 "a pass of %s failed without saying why", pipeline);
   return status;
 }
 
-static moe_status_t run_stages(moe_module_t *module, size_t stage) {
+/* Runs the passes of these stages, without that which writes lines. */
+static moe_status_t run_stages(moe_module_t *module, size_t first, size_t last) {
   moe_compiler_t *compiler = module->compiler;
   moe__text_t pipeline = {0};
-  moe__stage_pipeline(compiler, stage, &pipeline);
+  append_pipeline(compiler, first, last, NULL, &pipeline);
   moe_verify_t verify = compiler->options.verify;
-  moe_status_t status = run_pipeline(module, pipeline.data, verify == MOE_VERIFY_EACH);
+  moe_status_t status = moe__run_pipeline(module, pipeline.data, verify == MOE_VERIFY_EACH);
   /* Behind each pass of MLIR it would take as long as the passes themselves. */
   if (status == MOE_OK && verify == MOE_VERIFY_STAGES &&
       !mlirOperationVerify(mlirModuleGetOperation(module->ir)))
@@ -171,6 +177,17 @@ static moe_status_t run_stages(moe_module_t *module, size_t stage) {
   }
   moe__text_free(&pipeline);
   return status;
+}
+
+/* Runs the passes of all stages up to this one. */
+static moe_status_t run_passes(moe_module_t *module, size_t stage) {
+  size_t with_lines = moe__stage_find(module->compiler, STAGE_OF_LINES);
+  if (!module->compiler->options.line_info || stage < with_lines)
+    return run_stages(module, 0, stage);
+  moe_status_t status = run_stages(module, 0, with_lines);
+  if (status == MOE_OK)
+    status = moe__take_lines(module);
+  return status == MOE_OK ? run_stages(module, with_lines + 1, stage) : status;
 }
 
 static double milliseconds(void) {
@@ -200,12 +217,13 @@ void moe__module_drop_artifacts(moe_module_t *module) {
   free(module->ptx.data);
   free(module->cubin.data);
   free(module->manifest.data);
+  free(module->lines.data);
   free(module->assembler);
   free(module->log);
   for (size_t i = 0; i < module->num_resources; i++)
     free((char *)module->resources[i].kernel);
   free(module->resources);
-  module->ptx = module->cubin = module->manifest = (moe__bytes_t){0};
+  module->ptx = module->cubin = module->manifest = module->lines = (moe__bytes_t){0};
   module->assembler = module->log = NULL;
   module->resources = NULL;
   module->num_resources = 0;
@@ -222,7 +240,7 @@ moe_status_t moe_module_lower(moe_module_t *module, const char *stage_name) {
   if (stage == moe__num_stages)
     return MOE_USAGE;
 
-  moe_status_t status = run_stages(module, stage);
+  moe_status_t status = run_passes(module, stage);
   for (size_t i = 0; i <= stage && status == MOE_OK; i++) {
     if (makers[i])
       status = make_artifact(module, i);
@@ -231,6 +249,8 @@ moe_status_t moe_module_lower(moe_module_t *module, const char *stage_name) {
     moe__report(compiler, MOE_ERROR, NULL, 0, 0, "no ptxas was found, and a cubin needs one");
     return MOE_INVALID_INPUT;
   }
+  if (status == MOE_OK && makers[stage] != make_nothing_more) /* else with the bundle */
+    status = moe__write_lines(module);
   if (status == MOE_OK)
     module->num_stages = stage + 1;
   return status;
@@ -303,7 +323,7 @@ moe_status_t moe_module_write_bundle(moe_module_t *module, const char *directory
   moe__staged_bundle_t bundle;
   bool ok = moe__target_stage_bundle(ir, directory, module->ptx, module->cubin, (moe__bytes_t){0},
                                      module->manifest, &bundle) &&
-            moe__target_commit_bundle(ir, directory, &bundle);
+            moe__write_lines(module) == MOE_OK && moe__target_commit_bundle(ir, directory, &bundle);
   moe__target_discard_bundle(&bundle);
   return ok ? MOE_OK : MOE_IO_ERROR;
 }

@@ -284,6 +284,34 @@ static void candidates_are_written(void **state) {
   assert_int_equal(rmdir(directory), 0);
 }
 
+/* The file of line information is written last, and an error of its own. */
+static void lines_are_written(void **state) {
+  (void)state;
+  seen_t seen = {0};
+  moe_compiler_options_t options = moe_compiler_options_default();
+  options.on_diagnostic = on_diagnostic;
+  options.user = &seen;
+  options.line_info = "no/such/folder/lines";
+  moe_compiler_t *compiler;
+  assert_int_equal(moe_compiler_create(&options, &compiler), MOE_OK);
+  moe_module_t *module = parse(compiler, KERNEL);
+  assert_int_equal(moe_module_lower(module, "scheduled"), MOE_OK); /* has no lines */
+  assert_int_equal(moe_module_lower(module, "ptx"), MOE_IO_ERROR);
+  assert_int_equal(seen.errors, 1);
+  assert_string_equal(seen.message,
+                      "cannot write 'no/such/folder/lines': No such file or directory");
+  moe_module_destroy(module);
+
+  module = parse(compiler, KERNEL);
+  char directory[] = "lines-XXXXXX";
+  assert_non_null(mkdtemp(directory));
+  assert_int_equal(moe_module_lower(module, "bundle"), MOE_OK);
+  assert_int_equal(moe_module_write_bundle(module, directory), MOE_IO_ERROR);
+  moe_module_destroy(module);
+  moe_compiler_destroy(compiler);
+  assert_int_equal(rmdir(directory), 0);
+}
+
 static void tables_are_complete(void **state) {
   (void)state;
   size_t num_passes, num_options, num_stages, num_dialects;
@@ -358,6 +386,7 @@ int main(void) {
       cmocka_unit_test(pipelines_are_checked_and_run),
       cmocka_unit_test(artifacts_are_made_stage_by_stage),
       cmocka_unit_test(candidates_are_written),
+      cmocka_unit_test(lines_are_written),
       cmocka_unit_test(tables_are_complete),
       cmocka_unit_test(threads_have_a_compiler_each),
       cmocka_unit_test(texts_of_enumerations),
