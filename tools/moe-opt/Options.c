@@ -415,6 +415,25 @@ static void check_output(const options_t *options, const char *option, const cha
     options_fail("%s %s would overwrite the input, '%s'", option, path, options->input);
 }
 
+static void check_apart(const char *option, const char *path, output_kind_t kind,
+                        const char *other_option, const char *other) {
+  if (path && strcmp(path, "-") != 0 && other && output_is_at(path, kind, other))
+    options_fail("%s %s is where %s %s goes", other_option, other, option, path);
+}
+
+static void check_outputs(const options_t *options) {
+  const char *lines = options->compiler.line_info, *reproducer = options->reproducer;
+  output_kind_t kind = options_emits_candidates(options) ? OUTPUT_CANDIDATES
+                       : options_emits_folder(options)   ? OUTPUT_BUNDLE
+                                                         : OUTPUT_FILE;
+  check_output(options, "-o", options->output, kind);
+  check_output(options, "--lineinfo", lines, OUTPUT_FILE);
+  check_output(options, "--reproducer", reproducer, OUTPUT_FILE);
+  check_apart("-o", options->output, kind, "--lineinfo", lines);
+  check_apart("-o", options->output, kind, "--reproducer", reproducer);
+  check_apart("--lineinfo", lines, OUTPUT_FILE, "--reproducer", reproducer);
+}
+
 static void check_combinations(const options_t *options) {
   bool is_question = options->list_passes || options->list_stages || options->show_dialects;
   if (is_question && (options->emit || options->pipeline || options->num_pass_flags))
@@ -435,12 +454,7 @@ static void check_combinations(const options_t *options) {
   if (is_folder && options->split_input)
     options_fail("--emit=%s writes one folder; it cannot be combined with --split-input-file",
                  options->emit);
-  check_output(options, "-o", options->output,
-               options_emits_candidates(options) ? OUTPUT_CANDIDATES
-               : is_folder                       ? OUTPUT_BUNDLE
-                                                 : OUTPUT_FILE);
-  check_output(options, "--lineinfo", options->compiler.line_info, OUTPUT_FILE);
-  check_output(options, "--reproducer", options->reproducer, OUTPUT_FILE);
+  check_outputs(options);
 }
 
 void options_parse(int argc, char **argv, options_t *out_options) {

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static bool write_text(int file, const void *user) {
@@ -50,4 +51,38 @@ bool output_is_input(const char *path, output_kind_t kind, const char *input) {
     return moe__bundle_holds(path, MOE__BUNDLE_FILES, input);
   return kind == OUTPUT_CANDIDATES ? is_file_of_candidate(path, input)
                                    : moe__file_is_same(path, input);
+}
+
+/* The path without links, as far as it exists, and without a slash at its end. */
+static char *resolve(const char *path) {
+  size_t length = strlen(path), known;
+  while (length > 1 && path[length - 1] == '/')
+    length--;
+  char *head = moe__copy(path, length), *place;
+  for (known = length; !(place = realpath(known ? head : ".", NULL)) && known; head[known] = '\0') {
+    while (known && head[known - 1] == '/')
+      known--;
+    while (known && head[known - 1] != '/')
+      known--;
+  }
+  moe__text_t whole = {0};
+  moe__text_put(&whole, place ? place : "");
+  if (known < length)
+    moe__text_printf(&whole, "/%.*s", (int)(length - known), path + known);
+  free(head);
+  free(place);
+  return whole.data;
+}
+
+bool output_is_at(const char *path, output_kind_t kind, const char *file) {
+  struct stat status;
+  if (!stat(file, &status) && !S_ISREG(status.st_mode))
+    return false;
+  char *place = resolve(path), *other = resolve(file);
+  size_t length = strlen(place);
+  bool is_inside = kind != OUTPUT_FILE && !strncmp(place, other, length) && other[length] == '/';
+  bool is_at = is_inside || !strcmp(place, other) || moe__file_is_same(path, file);
+  free(place);
+  free(other);
+  return is_at;
 }

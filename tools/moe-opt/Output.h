@@ -19,4 +19,8 @@ typedef enum output_kind_t { OUTPUT_FILE, OUTPUT_BUNDLE, OUTPUT_CANDIDATES } out
  * in the folder `path`, or a candidate in it, has. */
 bool output_is_input(const char *path, output_kind_t kind, const char *input);
 
+/* Whether a file that is written as well, and need not be there yet, would be the output itself, or
+ * lie in the folder that the output is. Devices and pipes take several outputs. */
+bool output_is_at(const char *path, output_kind_t kind, const char *file);
+
 #endif /* MOE_OPT_OUTPUT_H */
