@@ -283,11 +283,12 @@ MOE_API moe_status_t moe_module_write_bundle(moe_module_t *module, const char *d
  * module in stage "scheduled". 0 has the default schedules; in candidate N each op has number N
  * of those known for it, or its default where fewer are known. An op that has a schedule keeps
  * it; where all have one, there is one candidate. The module must be in stage "source" to
- * "scheduled"; it is left in stage "fused". Nothing is written before all are compiled, and none
- * takes its place before all are written; candidates of an earlier call beyond the last one are
- * removed. Where a folder with such a number is no candidate, or holds other files too, that is
- * MOE_IO_ERROR, and nothing changes. source.mlir is printed by default options. With line_info it
- * is MOE_USAGE: that names one file. Errors are those of moe_module_lower, and MOE_IO_ERROR. */
+ * "scheduled", else that is MOE_USAGE, or MOE_INVALID_INPUT where its text has kernels; it is left
+ * in stage "fused". Nothing is written before all are compiled, and none takes its place before all
+ * are written; candidates of an earlier call beyond the last one are removed. Where a folder with
+ * such a number is no candidate, or holds other files too, that is MOE_IO_ERROR, and nothing
+ * changes. source.mlir is printed by default options. With line_info it is MOE_USAGE: that names
+ * one file. Errors are those of moe_module_lower, and MOE_IO_ERROR. */
 MOE_API moe_status_t moe_module_write_candidates(moe_module_t *module, const char *directory);
 
 #ifdef __cplusplus

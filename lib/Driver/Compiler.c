@@ -206,13 +206,12 @@ moe_status_t moe_compiler_stage_pipeline(moe_compiler_t *compiler, const char *s
 
 /* ---- Modules ---- */
 
-/* Kernels of the input are its author's to answer for; those of the stages are ours. */
-static bool has_kernels(MlirModule ir) {
-  MlirOperation op = mlirBlockGetFirstOperation(mlirModuleGetBody(ir));
+MlirOperation moe__find_kernels(const moe_module_t *module) {
+  MlirOperation op = mlirBlockGetFirstOperation(mlirModuleGetBody(module->ir));
   while (!mlirOperationIsNull(op) &&
          !mlirStringRefEqual(mlirIdentifierStr(mlirOperationGetName(op)), moe__ref("gpu.module")))
     op = mlirOperationGetNextInBlock(op);
-  return !mlirOperationIsNull(op);
+  return op;
 }
 
 static moe_status_t parse(moe_module_t *module, const char *text, size_t length) {
@@ -237,7 +236,8 @@ static moe_status_t parse(moe_module_t *module, const char *text, size_t length)
       moe__explain_silent_failure(compiler);
     return MOE_INVALID_INPUT;
   }
-  module->has_kernels = has_kernels(module->ir);
+  /* These are the author's to answer for; those of the stages are ours. */
+  module->has_kernels = !mlirOperationIsNull(moe__find_kernels(module));
   return moe__name_values(module) ? MOE_OK : MOE_INVALID_INPUT;
 }
 

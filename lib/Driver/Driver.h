@@ -80,6 +80,9 @@ void moe__append_ref(MlirStringRef string, void *text);
 /* The flags of MLIR's printer; the caller destroys them. */
 MlirOpPrintingFlags moe__printing_flags(const moe_printing_t *printing);
 
+/* The first gpu.module; null where there is none. */
+MlirOperation moe__find_kernels(const moe_module_t *module);
+
 /* Prints the IR into module->printed. */
 void moe__module_print_as(moe_module_t *module, const moe_printing_t *printing);
 

@@ -270,6 +270,11 @@ static void candidates_are_written(void **state) {
   assert_string_equal(seen.message, "cannot write the bundle '/dev/null/0': Not a directory");
   moe_module_destroy(module);
 
+  module = parse(compiler, KERNEL);
+  assert_int_equal(moe_module_lower(module, "outlined"), MOE_OK);
+  assert_int_equal(moe_module_write_candidates(module, directory), MOE_USAGE);
+  moe_module_destroy(module);
+
   module = parse(compiler, "module {}");
   assert_int_equal(moe_module_write_candidates(module, directory), MOE_INVALID_INPUT);
   moe_module_destroy(module);
