@@ -57,3 +57,9 @@ gpu.module @kernels {
     return
   }
 }
+
+// -----
+
+// expected-error@below {{'gpu.module' has the target #nvvm.target<chip = "sm_80">, but the kernels are for sm_90a}}
+gpu.module @kernels [#nvvm.target<chip = "sm_90a">, #nvvm.target<chip = "sm_80">] {
+}
