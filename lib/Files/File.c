@@ -136,11 +136,16 @@ static bool write_and_close(int file, moe__file_write_t write, const void *user)
   return ok;
 }
 
+/* The length of the folder's name in a path; 0: the current one. */
+static size_t folder_length(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash == path ? 1 : slash ? (size_t)(slash - path) : 0;
+}
+
 /* temporary: PATH_MAX bytes that get the name of the unfinished file. */
 static bool write_and_rename(const char *target, char *temporary, moe__file_write_t write,
                              const void *user) {
-  const char *slash = strrchr(target, '/');
-  size_t folder = slash == target ? 1 : slash ? (size_t)(slash - target) : 0;
+  size_t folder = folder_length(target);
   int file = -1;
   do {
     if (!moe__file_temporary_name(target, folder, temporary, PATH_MAX))
@@ -204,6 +209,21 @@ bool moe__file_replace_held(const char *path, moe__file_write_t write, const voi
   if (held)
     pthread_sigmask(SIG_SETMASK, &before, NULL); /* leaves errno alone */
   return ok;
+}
+
+bool moe__file_may_replace(const char *path) {
+  struct stat status;
+  char target[PATH_MAX];
+  if (!is_renamed(path)) {
+    bool is_folder = !stat(path, &status) && S_ISDIR(status.st_mode);
+    errno = EISDIR;
+    return !is_folder && !access(path, W_OK);
+  }
+  if (!follow_links(path, target))
+    return false;
+  size_t folder = folder_length(target);
+  target[folder] = '\0';
+  return !access(folder ? target : ".", W_OK | X_OK);
 }
 
 bool moe__file_close_stdout(void) {

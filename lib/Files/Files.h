@@ -30,6 +30,10 @@ bool moe__file_replace(const char *path, moe__file_write_t write, const void *us
  * far as this thread is asked. */
 bool moe__file_replace_held(const char *path, moe__file_write_t write, const void *user);
 
+/* Whether these would come as far as writing: a missing folder and a missing permission are found
+ * beforehand, a full disk is not. */
+bool moe__file_may_replace(const char *path);
+
 /* Reads an open regular file whole. The caller owns *out_data, which is NULL for an empty file. */
 bool moe__file_read_bytes(int file, char **out_data, size_t *out_length);
 

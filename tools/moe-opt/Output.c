@@ -18,12 +18,27 @@ static bool write_text(int file, const void *user) {
   return moe__file_write_bytes(file, text->data, text->length);
 }
 
+static bool is_stdout(const char *path) {
+  return !path || !strcmp(path, "-");
+}
+
+static void report(const char *path) {
+  fprintf(stderr, "moe-opt: error: cannot write '%s': %s\n", is_stdout(path) ? "<stdout>" : path,
+          strerror(errno));
+}
+
 bool output_write(const char *path, const moe__text_t *text) {
-  bool to_stdout = !path || !strcmp(path, "-");
-  bool ok = to_stdout ? write_text(STDOUT_FILENO, text) : moe__file_replace(path, write_text, text);
+  bool ok =
+      is_stdout(path) ? write_text(STDOUT_FILENO, text) : moe__file_replace(path, write_text, text);
   if (!ok)
-    fprintf(stderr, "moe-opt: error: cannot write '%s': %s\n", to_stdout ? "<stdout>" : path,
-            strerror(errno));
+    report(path);
+  return ok;
+}
+
+bool output_may_write(const char *path) {
+  bool ok = is_stdout(path) || moe__file_may_replace(path);
+  if (!ok)
+    report(path);
   return ok;
 }
 

@@ -13,6 +13,9 @@
  * has been said on stderr. */
 bool output_write(const char *path, const moe__text_t *text);
 
+/* Whether the file could be written as far as that can be told beforehand; else the same. */
+bool output_may_write(const char *path);
+
 typedef enum output_kind_t { OUTPUT_FILE, OUTPUT_BUNDLE, OUTPUT_CANDIDATES } output_kind_t;
 
 /* Whether the output would take the place of the input: it is the same file, or one that the bundle

@@ -312,6 +312,10 @@ static moe_status_t run(session_t *session) {
     status = check_plan(session);
   if (status == MOE_OK && !options->run_reproducer && !source_read(options->input, &text))
     status = MOE_IO_ERROR;
+  /* The compiler writes the lines before the output is written here. */
+  if (status == MOE_OK && options->compiler.line_info && !options_emits_folder(options) &&
+      !output_may_write(options->output))
+    status = MOE_IO_ERROR;
   if (status == MOE_OK)
     status = run_pieces(session, name, &text);
   if (status == MOE_OK)
