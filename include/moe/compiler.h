@@ -224,16 +224,17 @@ MOE_API void moe_module_destroy(moe_module_t *module);
 
 /* Runs a textual pipeline, "builtin.module(moe-verify,canonicalize)", over the module. Passes of
  * ours and of MLIR may be mixed at any depth. MOE_USAGE: the pipeline is wrong. MOE_INVALID_INPUT:
- * a pass rejected the module. MOE_INTERNAL: a pass of ours left the module invalid. After a failure
- * the module can only be destroyed. */
+ * a pass rejected the module. MOE_INTERNAL: a pass of ours left the module invalid. MOE_IO_ERROR:
+ * the folder print_ir_tree_dir cannot be written. After a failure the module can only be
+ * destroyed. */
 MOE_API moe_status_t moe_module_run(moe_module_t *module, const char *pipeline);
 
 /* Runs every stage up to `stage`. The module may already be in any IR stage: the passes before it
  * find nothing to do. MOE_USAGE: no such stage. MOE_INVALID_INPUT: a pass rejected the module; for
  * "cubin" also: no ptxas. MOE_INTERNAL: a stage failed that must not fail; where the module
- * has kernels of its own that is MOE_INVALID_INPUT, too. MOE_IO_ERROR: the file of line_info cannot
- * be written. The stage "bundle" makes all artifacts; moe_module_write_bundle writes them. After a
- * failure the module can only be destroyed. */
+ * has kernels of its own that is MOE_INVALID_INPUT, too. MOE_IO_ERROR: the file of line_info, or
+ * the folder print_ir_tree_dir, cannot be written. The stage "bundle" makes all artifacts;
+ * moe_module_write_bundle writes them. After a failure the module can only be destroyed. */
 MOE_API moe_status_t moe_module_lower(moe_module_t *module, const char *stage);
 
 /* Prints the IR as the compiler's options say. `generic` asks for the generic form of every op.

@@ -6,10 +6,13 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Driver/Driver.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 static moe_status_t make_ptx(moe_module_t *module) {
   return moe__target_emit_ptx(mlirModuleGetOperation(module->ir), &module->compiler->target,
@@ -109,11 +112,26 @@ static void append_pipeline(const moe_compiler_t *compiler, size_t first, size_t
 void moe__stage_pipeline(const moe_compiler_t *compiler, size_t stage, moe__text_t *out_text) {
   append_pipeline(compiler, 0, stage, compiler->options.line_info, out_text);
 }
+static bool prints_after(const moe_compiler_options_t *options) {
+  return options->print_ir_after_all || options->print_ir_after_change ||
+         options->print_ir_after_failure;
+}
+
+/* Makes the folder for the IR of passes. MLIR makes it too, but goes on where that fails. */
+static bool make_tree_dir(moe_compiler_t *compiler) {
+  const moe_compiler_options_t *options = &compiler->options;
+  const char *folder = options->print_ir_tree_dir;
+  if (!folder || !(options->print_ir_before_all || prints_after(options)) ||
+      ((!mkdir(folder, 0777) || errno == EEXIST) && !access(folder, W_OK | X_OK)))
+    return true;
+  moe__report(compiler, MOE_ERROR, NULL, 0, 0, "cannot write '%s': %s", folder, strerror(errno));
+  return false;
+}
+
 static void configure(const moe_compiler_t *compiler, MlirPassManager manager, bool verify) {
   const moe_compiler_options_t *options = &compiler->options;
   mlirPassManagerEnableVerifier(manager, verify);
-  bool after = options->print_ir_after_all || options->print_ir_after_change ||
-               options->print_ir_after_failure;
+  bool after = prints_after(options);
   if (options->print_ir_before_all || after) {
     const char *folder = options->print_ir_tree_dir;
     MlirOpPrintingFlags flags = moe__printing_flags(&options->printing);
@@ -131,6 +149,8 @@ static void configure(const moe_compiler_t *compiler, MlirPassManager manager, b
 
 moe_status_t moe__run_pipeline(moe_module_t *module, const char *pipeline, bool verify) {
   moe_compiler_t *compiler = module->compiler;
+  if (!make_tree_dir(compiler))
+    return MOE_IO_ERROR;
   MlirPassManager manager = moe__pipeline_parse(compiler, pipeline);
   if (mlirPassManagerIsNull(manager))
     return MOE_USAGE;
@@ -170,7 +190,8 @@ static moe_status_t run_stages(moe_module_t *module, size_t first, size_t last) 
       !mlirOperationVerify(mlirModuleGetOperation(module->ir)))
     status = MOE_INVALID_INPUT;
   /* The module was valid and our passes had nothing against it: then the stages must not fail. */
-  if (status != MOE_OK && status != MOE_INTERNAL && !compiler->rejected && !module->has_kernels) {
+  bool is_expected = status == MOE_OK || status == MOE_INTERNAL || status == MOE_IO_ERROR;
+  if (!is_expected && !compiler->rejected && !module->has_kernels) {
     moe__report(compiler, MOE_ERROR, NULL, 0, 0, "internal error: one of the passes %s failed",
                 pipeline.data);
     status = MOE_INTERNAL;
