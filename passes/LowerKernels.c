@@ -7,7 +7,8 @@
 #include "lib/Kernels/Kernels.h"
 #include "passes/Passes.h"
 
-#include <mlir-c/BuiltinAttributes.h>
+#include "mlir-c/BuiltinAttributes.h"
+
 #include <stdlib.h>
 #include <string.h>
 

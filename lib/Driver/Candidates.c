@@ -132,10 +132,12 @@ static moe_status_t write_all(const moe_module_t *copies, int count, const char 
   return ok ? MOE_OK : MOE_IO_ERROR;
 }
 
-/* Behind stage "scheduled" no schedule can be chosen any more. */
+/* Behind stage "scheduled" no schedule can be chosen any more. A source may have kernels of its own
+ * beside ops that have none yet. */
 static moe_status_t check_stage(const moe_module_t *module) {
   MlirOperation kernels = moe__find_kernels(module);
-  if (mlirOperationIsNull(kernels))
+  if (mlirOperationIsNull(kernels) ||
+      !moe__kernels_are_outlined(mlirModuleGetOperation(module->ir)))
     return MOE_OK;
   module->compiler->source = (moe__source_t){module->name, module->text};
   mlirEmitError(mlirOperationGetLocation(kernels),
@@ -154,9 +156,9 @@ moe_status_t moe_module_write_candidates(moe_module_t *module, const char *direc
                 module->compiler->options.line_info);
     return MOE_USAGE;
   }
-  moe_status_t status = check_stage(module);
+  moe_status_t status = moe_module_lower(module, "fused");
   if (status == MOE_OK)
-    status = moe_module_lower(module, "fused");
+    status = check_stage(module);
   if (status != MOE_OK)
     return status;
   int count = moe__kernels_count_candidates(mlirModuleGetOperation(module->ir));

@@ -112,6 +112,7 @@ static void append_pipeline(const moe_compiler_t *compiler, size_t first, size_t
 void moe__stage_pipeline(const moe_compiler_t *compiler, size_t stage, moe__text_t *out_text) {
   append_pipeline(compiler, 0, stage, compiler->options.line_info, out_text);
 }
+
 static bool prints_after(const moe_compiler_options_t *options) {
   return options->print_ir_after_all || options->print_ir_after_change ||
          options->print_ir_after_failure;

@@ -86,6 +86,18 @@ int moe__kernels_count_candidates(MlirOperation module) {
   return count;
 }
 
+static bool is_not_outlined(MlirOperation op) {
+  return !moe__kernel_of(op) || mlirAttributeIsNull(moe__op_attribute(op, "kernel"));
+}
+
+static bool has_none_outlined(MlirBlock body) {
+  return moe__walk_block(body, is_not_outlined);
+}
+
+bool moe__kernels_are_outlined(MlirOperation module) {
+  return !moe__walk_functions(module, has_none_outlined);
+}
+
 /* ---- Lowering ---- */
 
 /* moe-outline-kernels names kernels so; other names may have been written by hand. */

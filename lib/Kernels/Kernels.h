@@ -69,6 +69,9 @@ bool moe__kernel_complete_schedule(MlirOperation op);
  * schedule yet; 1 where all have one. The module has passed moe-verify. */
 int moe__kernels_count_candidates(MlirOperation module);
 
+/* Whether a function of the module has an op whose kernel is outlined. */
+bool moe__kernels_are_outlined(MlirOperation module);
+
 /* Lowers each outlined function of the module that holds an op of this dialect, and removes the
  * function. False after an error. */
 bool moe__lower_kernels(MlirOperation module, const char *dialect);

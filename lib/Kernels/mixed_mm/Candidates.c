@@ -208,7 +208,7 @@ enum {
   /* Tiles take long and are few rounds: who has none in the last one would wait for long. */
   LONG_ROUNDS = 1 << 9,
   FEW_ROUNDS = 1 << 10,
-  FEW_COLUMNS = 1 << 11 /* than LONG_COLUMNS */
+  FEW_COLUMNS = 1 << 11 /* known, and fewer than LONG_COLUMNS */
 };
 
 #define SMALL_PANELS .tile_n = 8, .panels = 8, .depth = 256, .ctas_per_sm = 2
@@ -266,7 +266,9 @@ static const row_t EXPERTS[] = {
 };
 
 #define MOST_FEW_GROUPS 512
-#define LONG_COLUMNS 7168 /* with 4096 to divide the last tiles costs more than it gains */
+/* With 4096 to divide the last tiles of i4 weights costs more than it gains; with fewer warps load
+ * those of MXFP4. */
+#define LONG_COLUMNS 7168
 #define MOST_LONG_ROUNDS 16
 #define MOST_FEW_ROUNDS 4
 

@@ -109,15 +109,15 @@ static const moe__mixed_schedule_t DIRECT_14[] = {
     {DIRECT(14, 2, 256, 16)}, {PANELS(8, 14, 1, 512, 0)}, {WARPGROUPS_8}};
 static const moe__mixed_schedule_t SHIFTS_14_16[] = {{PANELS(16, 14, 1, 256, 0), .subnormal = 1},
                                                      {WARPGROUPS_16}};
-/* Twice the scales, or zero points ("Two slices of 14 panels"). */
+/* Twice the scales, or zero points ("Four stages of 14 panels"). */
 static const moe__mixed_schedule_t SHIFTS_14_16_NUMBERS[] = {
-    {SHIFTS(16, 14, 2, 256, 3)}, {PANELS(16, 14, 1, 256, 1), .subnormal = 1}, {WARPGROUPS_16}};
+    {SHIFTS(16, 14, 1, 256, 4)}, {PANELS(16, 14, 1, 256, 1), .subnormal = 1}, {WARPGROUPS_16}};
 
 /* ---- MXFP4 of bf16, whose weights are multiplied by their scales ---- */
 
 /* "MXFP4 in panels, multiplied by its scales"; of 14 panels in one round, where instructions are
  * the limit, it gains most. */
-#define SCALED(n, p, s, d, stage_count, numbers, warpgroups)                                       \
+#define SCALED(n, p, s, d, stage_count, warpgroups)                                                \
   {                                                                                                \
     {.tile_n = (n),                                                                                \
      .panels = (p),                                                                                \
@@ -125,14 +125,14 @@ static const moe__mixed_schedule_t SHIFTS_14_16_NUMBERS[] = {
      .depth = (d),                                                                                 \
      .stages = (stage_count),                                                                      \
      MOE__LONG_SUMS},                                                                              \
-        {PANELS(n, p, (p) < 8 ? 2 : 1, (p) < 8 ? 512 : 256, numbers)}, {                           \
+        {PANELS(n, p, (p) < 8 ? 2 : 1, (p) < 8 ? 512 : 256, 0)}, {                                 \
       warpgroups                                                                                   \
     }                                                                                              \
   }
-static const moe__mixed_schedule_t SCALED_4[2][3] = {SCALED(8, 4, 4, 1024, 3, 0, WARPGROUPS_8),
-                                                     SCALED(16, 4, 4, 1024, 3, 0, WARPGROUPS_16)};
-static const moe__mixed_schedule_t SCALED_14[2][3] = {SCALED(8, 14, 2, 256, 4, 0, WARPGROUPS_8),
-                                                      SCALED(16, 14, 2, 256, 4, 0, WARPGROUPS_16)};
+static const moe__mixed_schedule_t SCALED_4[2][3] = {SCALED(8, 4, 4, 1024, 3, WARPGROUPS_8),
+                                                     SCALED(16, 4, 4, 1024, 3, WARPGROUPS_16)};
+static const moe__mixed_schedule_t SCALED_14[2][3] = {SCALED(8, 14, 2, 256, 4, WARPGROUPS_8),
+                                                      SCALED(16, 14, 2, 256, 4, WARPGROUPS_16)};
 
 moe__candidates_t moe__mixed_panel_candidates(const moe__mixed_product_t *p) {
   bool up_to_8 = p->tokens <= 8, is_32 = p->is_usual_32, is_mxfp4 = p->is_usual_mxfp4;

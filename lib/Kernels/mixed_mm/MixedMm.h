@@ -195,9 +195,9 @@ void moe__mixed_share_scales(moe__mixed_mm_t *s, const moe__mixed_own_scales_t *
 
 /* With scaled_weights, and behind or panels, or experts of E2M1 weights: each of the four lanes
  * that have the same two rows turns the scales of every fourth group of a stage, or of the warp's
- * part of it, into factors, for all of them. Other forms were not faster. How many, 0 where they do
- * not; and the lane's own into s->own_factors, before a piece of the stage becomes numbers, from
- * number `first` (i32; null: 0) on. */
+ * part of it, into factors, for all of them. Other forms were slower in some rows. How many, 0
+ * where they do not; and the lane's own into s->own_factors, before a piece of the stage becomes
+ * numbers, from number `first` (i32; null: 0) on. */
 int moe__mixed_own_factors(const moe__mixed_mm_t *s);
 void moe__mixed_load_own_factors(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
                                  MlirValue buffer, MlirValue first);
