@@ -28,6 +28,10 @@ bool moe__is(MlirOperation op, moe__op_id_t id) {
   return moe__op_id(op) == id;
 }
 
+bool moe__is_launch(MlirOperation op) {
+  return moe__op_id(op) != MOE__NO_OP && !mlirAttributeIsNull(moe__op_attribute(op, "kernel"));
+}
+
 const char *moe__op_id_name(moe__op_id_t id) {
   return moe__op_rows[id].name;
 }

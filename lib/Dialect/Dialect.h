@@ -67,6 +67,9 @@ typedef enum moe__op_id_t {
 moe__op_id_t moe__op_id(MlirOperation op);
 bool moe__is(MlirOperation op, moe__op_id_t id);
 
+/* Whether the op launches a kernel that is outlined: it names one. */
+bool moe__is_launch(MlirOperation op);
+
 /* "mx_quantize.quantize"; and "quantize", for messages. */
 const char *moe__op_id_name(moe__op_id_t id);
 const char *moe__op_id_short_name(moe__op_id_t id);

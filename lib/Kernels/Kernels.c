@@ -5,6 +5,7 @@
 
 #include "lib/Builder/Inspect.h"
 #include "lib/Device/Layout.h"
+#include "lib/Dialect/Dialect.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -86,16 +87,16 @@ int moe__kernels_count_candidates(MlirOperation module) {
   return count;
 }
 
-static bool is_not_outlined(MlirOperation op) {
-  return !moe__kernel_of(op) || mlirAttributeIsNull(moe__op_attribute(op, "kernel"));
+static bool is_no_launch(MlirOperation op) {
+  return !moe__is_launch(op);
 }
 
-static bool has_none_outlined(MlirBlock body) {
-  return moe__walk_block(body, is_not_outlined);
+static bool has_no_launch(MlirBlock body) {
+  return moe__walk_block(body, is_no_launch);
 }
 
 bool moe__kernels_are_outlined(MlirOperation module) {
-  return !moe__walk_functions(module, has_none_outlined);
+  return !moe__walk_functions(module, has_no_launch);
 }
 
 /* ---- Lowering ---- */

@@ -142,10 +142,6 @@ static void infer_shape(moe__plan_t *plan, MlirOperation op, int result, json_t 
     json_array_append_new(shape, size_expression(plan, op, &sizes.sizes[d]));
 }
 
-static bool is_launch(MlirOperation op) {
-  return moe__op_id(op) != MOE__NO_OP && !mlirAttributeIsNull(moe__op_attribute(op, "kernel"));
-}
-
 static intptr_t returned_at(const moe__plan_t *plan, MlirValue value) {
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(plan->returns); i++)
     if (mlirValueEqual(mlirOperationGetOperand(plan->returns, i), value))
@@ -157,7 +153,7 @@ static intptr_t returned_at(const moe__plan_t *plan, MlirValue value) {
 static void add_made_tensors(moe__plan_t *plan) {
   for (MlirOperation op = mlirBlockGetFirstOperation(moe__body(plan->function));
        !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
-    if (!is_launch(op))
+    if (!moe__is_launch(op))
       continue;
     for (int i = 0; i < mlirOperationGetNumResults(op); i++) {
       MlirValue value = mlirOperationGetResult(op, i);
@@ -287,7 +283,7 @@ static bool add_launch(MlirOperation module, moe__plan_t *plan, MlirOperation op
 static bool add_launches(MlirOperation module, moe__plan_t *plan) {
   for (MlirOperation op = mlirBlockGetFirstOperation(moe__body(plan->function));
        !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op))
-    if (is_launch(op) && !add_launch(module, plan, op))
+    if (moe__is_launch(op) && !add_launch(module, plan, op))
       return false;
   return plan->launch_count || moe__error(plan->function, "the function launches no kernel");
 }

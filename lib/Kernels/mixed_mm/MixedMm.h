@@ -141,7 +141,8 @@ void moe__mixed_convert(moe__mixed_mm_t *s, MlirValue word, const MlirValue subt
                         MlirValue out[MOE__WGMMA_A_REGISTERS]);
 
 /* Turns the sums of such integers into those of the weights: with subnormal they are in units of
- * 128. */
+ * 128. And those of panels whose weights are multiplied by their scales: these are over
+ * MOE__MIXED_DIVISOR. */
 void moe__mixed_end_sums(moe__mixed_mm_t *s, moe__mixed_fragment_t sums);
 
 /* The same of E2M1 values times the lane's two rows' factors (i32, twice a bf16), in bf16: the

@@ -94,22 +94,31 @@ bool moe__mixed_divides_scales(const moe__mixed_mm_t *s, int count) {
          !s->schedule.direct;
 }
 
+/* Of the numbers from `first` (i32; null: 0) on, the first that is the lane's own: each of the four
+ * lanes that have the same two rows has every fourth one. */
+static MlirValue first_own(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue first) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue own = moe__and(b, self->lane, QUAD - 1);
+  return mlirValueIsNull(first) ? own : moe__add(b, own, first);
+}
+
+/* Number `number` of both rows, from the lane whose own it is. */
+static void share_own(moe__mixed_mm_t *s, const MlirValue own[][2], int number, MlirValue out[2]) {
+  for (int h = 0; h < 2; h++)
+    out[h] = moe__shuffle_among(&s->kernel.builder, own[number / QUAD][h], number % QUAD, QUAD);
+}
+
 void moe__mixed_load_own_scales(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
                                 MlirValue buffer, MlirValue first, int count,
                                 moe__mixed_own_scales_t *out) {
-  moe__builder_t *b = &s->kernel.builder;
-  MlirValue own = moe__and(b, self->lane, QUAD - 1);
-  if (!mlirValueIsNull(first))
-    own = moe__add(b, own, first);
+  MlirValue own = first_own(s, self, first);
   for (int i = 0; i < count / QUAD; i++)
     moe__mixed_load_scales(s, self, buffer, (moe__mixed_number_t){own, QUAD * i}, out->scales[i]);
 }
 
 void moe__mixed_share_scales(moe__mixed_mm_t *s, const moe__mixed_own_scales_t *own, int number,
                              MlirValue out[2]) {
-  for (int h = 0; h < 2; h++)
-    out[h] =
-        moe__shuffle_among(&s->kernel.builder, own->scales[number / QUAD][h], number % QUAD, QUAD);
+  share_own(s, own->scales, number, out);
 }
 
 /* What the exponent of a bf16 has more than that of a weight. */
@@ -152,25 +161,15 @@ int moe__mixed_own_factors(const moe__mixed_mm_t *s) {
 
 void moe__mixed_load_own_factors(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
                                  MlirValue buffer, MlirValue first) {
-  moe__builder_t *b = &s->kernel.builder;
-  MlirValue own = moe__and(b, self->lane, QUAD - 1);
-  if (!mlirValueIsNull(first))
-    own = moe__add(b, own, first);
+  MlirValue own = first_own(s, self, first);
   for (int i = 0; i < moe__mixed_own_factors(s); i++)
     load_factors(s, self, buffer, (moe__mixed_number_t){own, QUAD * i}, s->own_factors[i]);
-}
-
-/* The factors of group `number` of a stage. */
-static void share_factors(moe__mixed_mm_t *s, int number, MlirValue out[2]) {
-  for (int h = 0; h < 2; h++)
-    out[h] = moe__shuffle_among(&s->kernel.builder, s->own_factors[number / QUAD][h], number % QUAD,
-                                QUAD);
 }
 
 void moe__mixed_load_factors(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
                              MlirValue buffer, int number, MlirValue out[2]) {
   if (moe__mixed_own_factors(s))
-    share_factors(s, number, out);
+    share_own(s, s->own_factors, number, out);
   else
     load_factors(s, self, buffer, (moe__mixed_number_t){.constant = number}, out);
 }

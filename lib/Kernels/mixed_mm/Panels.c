@@ -234,10 +234,10 @@ static void multiply_stage(moe__mixed_mm_t *s, const moe__mixed_position_t *self
   }
 }
 
-/* The sums of a tile; with scaled_weights over MOE__MIXED_DIVISOR. */
-static void multiply_all(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
-                         const moe__mixed_reduction_t *reduction, const moe__mixed_tile_t *tile,
-                         moe__cursor_t cursor, moe__mixed_fragment_t sums) {
+void moe__mixed_multiply_panel(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
+                               const moe__mixed_reduction_t *reduction,
+                               const moe__mixed_tile_t *tile, moe__cursor_t cursor,
+                               moe__mixed_fragment_t sums) {
   moe__kernel_t *kernel = &s->kernel;
   moe__builder_t *b = &kernel->builder;
   MlirValue first = {NULL}, none = {NULL};
@@ -279,14 +279,4 @@ static void multiply_all(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
   moe__accumulator_unpack(b, sum, sums);
   unpack_ahead(s, packed, ahead);
   multiply_stage(s, self, &at, first, &direct, none, ahead, cursor, sums);
-}
-
-void moe__mixed_multiply_panel(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
-                               const moe__mixed_reduction_t *reduction,
-                               const moe__mixed_tile_t *tile, moe__cursor_t cursor,
-                               moe__mixed_fragment_t sums) {
-  moe__builder_t *b = &s->kernel.builder;
-  multiply_all(s, self, reduction, tile, cursor, sums);
-  for (int i = 0; s->schedule.scaled_weights && i < s->schedule.tile_n / 2; i++)
-    sums[i] = moe__fmul(b, sums[i], moe__f32(b, MOE__MIXED_DIVISOR));
 }

@@ -270,6 +270,10 @@ void moe__mixed_convert(moe__mixed_mm_t *s, MlirValue word, const MlirValue subt
 
 void moe__mixed_end_sums(moe__mixed_mm_t *s, moe__mixed_fragment_t sums) {
   moe__builder_t *b = &s->kernel.builder;
-  for (int i = 0; s->schedule.subnormal && i < s->n / 2; i++)
-    sums[i] = moe__fmul(b, sums[i], moe__f32(b, 128.0F));
+  bool is_divided = s->schedule.panels && s->schedule.scaled_weights;
+  if (!s->schedule.subnormal && !is_divided)
+    return;
+  MlirValue unit = moe__f32(b, is_divided ? MOE__MIXED_DIVISOR : 128.0F);
+  for (int i = 0; i < s->n / 2; i++)
+    sums[i] = moe__fmul(b, sums[i], unit);
 }
