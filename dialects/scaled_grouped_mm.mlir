@@ -76,6 +76,42 @@ irdl.dialect @scaled_grouped_mm {
     irdl.attributes {"accumulate" = %accumulate}
   }
 
+  // qa, qb, sa, sb, offs -> out, a, b, state_a, state_b: the product of what two tensors of MX blocks stand for, in one launch, whose
+  // warps make the numbers of a and b while others multiply. a and b are room for them; afterwards they hold what belongs to groups.
+  // The states belong to the kernel: zero before and after each call.
+  irdl.operation @dequantize_mm {
+    %qa = irdl.base "!builtin.tensor"
+    %qb = irdl.base "!builtin.tensor"
+    %sa = irdl.base "!builtin.tensor"
+    %sb = irdl.base "!builtin.tensor"
+    %offs = irdl.base "!builtin.tensor"
+    %out = irdl.base "!builtin.tensor"
+    %a = irdl.base "!builtin.tensor"
+    %b = irdl.base "!builtin.tensor"
+    %state_a = irdl.base "!builtin.tensor"
+    %state_b = irdl.base "!builtin.tensor"
+    irdl.operands(qa: %qa, qb: %qb, sa: %sa, sb: %sb, offs: %offs)
+    irdl.results(out: %out, a: %a, b: %b, state_a: %state_a, state_b: %state_b)
+  }
+
+  // qa, qb, sa, sb, offs, bias -> out, a, b, state_a, state_b: dequantize_mm with a bias for each column of each expert. An op of its
+  // own for the reason that scaled_mm_bias is.
+  irdl.operation @dequantize_mm_bias {
+    %qa = irdl.base "!builtin.tensor"
+    %qb = irdl.base "!builtin.tensor"
+    %sa = irdl.base "!builtin.tensor"
+    %sb = irdl.base "!builtin.tensor"
+    %offs = irdl.base "!builtin.tensor"
+    %bias = irdl.base "!builtin.tensor"
+    %out = irdl.base "!builtin.tensor"
+    %a = irdl.base "!builtin.tensor"
+    %b = irdl.base "!builtin.tensor"
+    %state_a = irdl.base "!builtin.tensor"
+    %state_b = irdl.base "!builtin.tensor"
+    irdl.operands(qa: %qa, qb: %qb, sa: %sa, sb: %sb, offs: %offs, bias: %bias)
+    irdl.results(out: %out, a: %a, b: %b, state_a: %state_a, state_b: %state_b)
+  }
+
   // w -> packed: four-bit weights, two to a byte along K, in the order in which mixed_mm reads them. `layout` names the order.
   irdl.operation @pack_weights {
     %w = irdl.base "!builtin.tensor"

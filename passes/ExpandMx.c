@@ -4,11 +4,14 @@
  *
  * - by blocks: one kernel multiplies in FP8 and scales each sum of 32 in registers. It reads a byte
  *   for an element and needs no room; its additions take more time than its products.
- * - as bf16: the operands' numbers are made first, which bf16 has, and then multiplied.
+ * - as bf16: the operands' numbers are made, which bf16 has, and multiplied. Forward one kernel
+ *   does both at the same time; else numbers are made first.
  *
  *   out = scaled_mm qa, qb, sa, sb {accumulate = "fast"}      a   = dequantize qa, sa
  *                                                        ->   b   = dequantize qb, sb
  *                                                             out = mm a, b
+ *
+ *                                                        ->   out = dequantize_mm qa, qb, sa, sb
  *
  * - mixed: only the tokens' numbers are made first; the weights become bf16 in the kernel that
  *   multiplies them, which reads a byte for each.
@@ -94,12 +97,9 @@ static bool has_mixed_weights(MlirOperation op) {
   return moe__is_row_major(sb) || (k >= 0 && k % (16 * (int64_t)MOE_MX_BLOCK) == 0);
 }
 
-/* Whether reading and writing the weights once more costs more than what mixed_mm is behind mm: 3
- * bytes for each weight, 0.64 ps, against 0.03 of the time of its products and, for the begins and
- * ends of tiles, 300 / K of it (docs/performance/grouped_mx_blocks.md). */
-static bool is_faster_mixed(int64_t tokens, int64_t k) {
-  return tokens * (k + 10000) <= 6100 * k;
-}
+/* Of each expert, on average, up to which making the weights takes longer than multiplying them
+ * (docs/performance/grouped_mx_blocks.md). */
+#define MOST_TOKENS_MIXED 1152
 
 /* The multiprocessors that the choice is made for, and the rows of weights that one multiplies at
  * once. */
@@ -128,10 +128,9 @@ static way_t way_of(MlirOperation op) {
   bool is_few = moe__has_few_tokens(op);
   int64_t tokens = moe__static_dimension(moe__tensor_type(op, MOE__QA), 0);
   int64_t experts = moe__static_dimension(moe__tensor_type(op, MOE__QB), 0);
-  int64_t k = moe__static_dimension(moe__tensor_type(op, MOE__QB), 1);
-  if (moe__mm_case(op) != MOE__FORWARD || tokens < 0 || experts < 0 || k < 0)
+  if (moe__mm_case(op) != MOE__FORWARD || tokens < 0 || experts < 0)
     return is_few ? BY_BLOCKS : AS_BF16;
-  if (has_mixed_weights(op) && is_faster_mixed(tokens / experts, k) &&
+  if (has_mixed_weights(op) && tokens <= MOST_TOKENS_MIXED * experts &&
       (!is_few || is_faster_mixed_with_few(op, tokens, experts)))
     return MIXED;
   return tokens <= MOST_TOKENS_BY_BLOCKS * experts ? BY_BLOCKS : AS_BF16;
@@ -223,6 +222,34 @@ static void multiply_mixed(MlirOperation op) {
   replace(op, product);
 }
 
+/* The type of counts of panels, whose shape is [experts,] panels of so many rows; -1: not known. */
+static MlirType panels_type(moe__builder_t *b, int rank, int64_t experts, int64_t rows) {
+  int64_t panels = rows < 0 ? rows : (rows + MOE_PANEL_ROWS - 1) / MOE_PANEL_ROWS;
+  int64_t shape[] = {experts, panels};
+  for (int i = 0; i < 2; i++)
+    if (shape[i] < 0)
+      shape[i] = mlirShapedTypeGetDynamicSize();
+  return mlirRankedTensorTypeGet(rank, shape + 2 - rank, b->i32, mlirAttributeGetNull());
+}
+
+/* Operands that the kernel makes. */
+static void multiply_made(MlirOperation op) {
+  moe__builder_t b = moe__builder_before(op);
+  MlirType qa = moe__tensor_type(op, MOE__QA), qb = moe__tensor_type(op, MOE__QB);
+  MlirValue bias = moe__operand(op, MOE__BIAS);
+  MlirValue operands[] = {moe__operand(op, MOE__QA),   moe__operand(op, MOE__QB),
+                          moe__operand(op, MOE__SA),   moe__operand(op, MOE__SB),
+                          moe__operand(op, MOE__OFFS), bias};
+  MlirType results[] = {
+      moe__tensor_type(op, MOE__OUT), bf16_like(qa, false), bf16_like(qb, true),
+      panels_type(&b, 1, 0, moe__static_dimension(qa, 0)),
+      panels_type(&b, 2, moe__static_dimension(qb, 0), moe__static_dimension(qb, 2))};
+  bool has_bias = !mlirValueIsNull(bias);
+  moe__op_id_t id = has_bias ? MOE__OP_DEQUANTIZE_MM_BIAS : MOE__OP_DEQUANTIZE_MM;
+  replace(op,
+          moe__op(&b, moe__op_id_name(id), 5, results, has_bias ? 6 : 5, operands, NULL, 0, NULL));
+}
+
 static void multiply_as_bf16(MlirOperation op) {
   moe__builder_t b = moe__builder_before(op);
   MlirValue operands[4], bias = moe__operand(op, MOE__BIAS), offs = moe__operand(op, MOE__OFFS);
@@ -249,7 +276,9 @@ bool moe__expand_mx_product(MlirOperation op) {
                       "'schedule' is that of one kernel, and this becomes several; write "
                       "accumulate = \"promoted\" for one kernel, or %s and %s to choose",
                       moe__op_id_name(MOE__OP_DEQUANTIZE), moe__op_id_name(MOE__OP_MM));
-  if (way == AS_BF16)
+  if (way == AS_BF16 && moe__mm_case(op) == MOE__FORWARD)
+    multiply_made(op);
+  else if (way == AS_BF16)
     multiply_as_bf16(op);
   else if (way == MIXED)
     multiply_mixed(op);

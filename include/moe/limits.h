@@ -21,6 +21,9 @@
 #define MOE_WEIGHT_COLUMNS 64
 #define MOE_WEIGHT_BYTES 512
 
+/* Rows of an operand that a product which makes its operands from MX blocks takes together. */
+#define MOE_PANEL_ROWS 256
+
 /* The size of a dimension, of a tensor or of what the TMA takes it for: kernels give places as
  * signed 32-bit integers. */
 #define MOE_MAX_DIMENSION 2147483647

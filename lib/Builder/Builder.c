@@ -351,6 +351,12 @@ static MlirValue atomic(moe__builder_t *b, int operation, MlirValue pointer, Mli
   return old;
 }
 
+void moe__release_add(moe__builder_t *b, MlirValue pointer, MlirValue value) {
+  moe__op0(b, "llvm.inline_asm", MOE__VALUES(pointer, value),
+           "asm_dialect = 0 : i64, has_side_effects, asm_string = "
+           "\"red.release.gpu.global.add.u32 [$0], $1;\", constraints = \"l,r,~{memory}\"");
+}
+
 MlirValue moe__atomic_add(moe__builder_t *b, MlirValue pointer, MlirValue value,
                           moe__order_t order) {
   return atomic(b, ATOMIC_ADD, pointer, value, order);

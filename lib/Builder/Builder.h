@@ -189,6 +189,10 @@ MlirValue moe__atomic_or(moe__builder_t *b, MlirValue pointer, MlirValue value, 
 MlirValue moe__atomic_exchange(moe__builder_t *b, MlirValue pointer, MlirValue value,
                                moe__order_t order);
 
+/* Adds to an i32 of global memory. Who sees the sum, and has a fence behind that, sees what this
+ * thread did before. Unlike an acquire-release atomic it leaves L1 as it is. */
+void moe__release_add(moe__builder_t *b, MlirValue pointer, MlirValue value);
+
 /* Orders this thread's accesses to memory before it and behind it, for all of the device. A CTA
  * hands on what all its threads wrote by a barrier, then an acquire-release atomic or a fence and a
  * relaxed one, of one thread. */

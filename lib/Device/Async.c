@@ -215,6 +215,10 @@ void moe__fence_shared_to_async(moe__builder_t *b) {
            "kind = #nvvm.proxy_kind<async.shared>, space = #nvvm.shared_space<cta>");
 }
 
+void moe__fence_global_to_async(moe__builder_t *b) {
+  moe__op0(b, "nvvm.fence.proxy", MOE__NO_VALUES, "kind = #nvvm.proxy_kind<async.global>");
+}
+
 void moe__end_reads_of_stage(moe__builder_t *b) {
   moe__fence_shared_to_async(b);
   moe__warp_barrier(b);

@@ -121,6 +121,11 @@ void moe__tma_prefetch_map(moe__builder_t *b, MlirValue map);
  * barrier must follow. */
 void moe__fence_shared_to_async(moe__builder_t *b);
 
+/* The same of ordinary writes to global memory, this thread's and those of others that it knows of:
+ * who writes and who copies call it, one before it hands on what it wrote, the other behind what
+ * told it. */
+void moe__fence_global_to_async(moe__builder_t *b);
+
 /* For a warp of which one lane is to release a stage: behind it all lanes have read what they read
  * there by ordinary loads, and the copies that overwrite it come later. The arrival alone would say
  * so to other threads only: the TMA is another proxy. */

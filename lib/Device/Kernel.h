@@ -46,7 +46,7 @@ MlirValue moe__kernel_tensor_map(moe__kernel_t *kernel,
  * (Groups.h); at most once. !llvm.ptr<1>. */
 MlirValue moe__kernel_status(moe__kernel_t *kernel);
 
-/* Adds the address of two i32 by which the CTAs of a launch share their work; at most once.
+/* Adds the address of three i32 by which the CTAs of a launch share their work; at most once.
  * They are zero before the launch, and it leaves them zero, for the next one. !llvm.ptr<1>. */
 MlirValue moe__kernel_counters(moe__kernel_t *kernel);
 

@@ -27,7 +27,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define MOE__MAX_PARAMETERS 16
+#define MOE__MAX_PARAMETERS 24
 #define MOE__MAX_REQUIREMENTS 64
 #define MOE__MAX_ZEROED 4
 #define MOE__MAX_MAP_RANK 5

@@ -5,7 +5,7 @@
 
 #include "lib/Builder/Inspect.h"
 
-#define FP8_PER_WORD 4
+#define FP8_PER_WORD 4 /* in an i32 */
 
 bool moe__vectors_fit(MlirOperation op, int vectors) {
   return vectors <= MOE__MAX_VECTORS ||
@@ -63,4 +63,28 @@ void moe__vector_store_fp8(moe__builder_t *b, const moe__elements_t *elements,
     packed[i] = moe__fp8_pack4(b, scaled, element);
   }
   moe__store_aligned(b, moe__vector(b, bytes / FP8_PER_WORD, packed), address, bytes);
+}
+
+moe__mx_vector_t moe__mx_vector_load(moe__builder_t *b, const moe__elements_t *elements,
+                                     MlirValue q, MlirValue scale) {
+  int bytes = MOE__VECTOR_BYTES / elements->bytes;
+  return (moe__mx_vector_t){
+      .q = moe__load_aligned(b, q, moe__vector_type(b, bytes / FP8_PER_WORD, b->i32), bytes),
+      .scale = moe__load(b, scale, b->i8)};
+}
+
+void moe__mx_vector_store(moe__builder_t *b, const moe__elements_t *elements,
+                          const moe__mx_vector_t *vector, moe__fp8_t element, MlirValue address) {
+  MlirValue factor = moe__e8m0_value(b, moe__zext(b, vector->scale, b->i32));
+  MlirValue words[MOE__VECTOR_WORDS], numbers[FP8_PER_WORD];
+  for (int i = 0; i < MOE__VECTOR_WORDS; i++) {
+    int first = i * elements->per_word; /* of the word's elements */
+    if (first % FP8_PER_WORD == 0) {
+      moe__fp8_unpack4(b, moe__extract(b, vector->q, first / FP8_PER_WORD), element, numbers);
+      for (int j = 0; j < FP8_PER_WORD; j++)
+        numbers[j] = moe__fmul(b, numbers[j], factor);
+    }
+    words[i] = moe__word_of(b, elements, numbers + first % FP8_PER_WORD);
+  }
+  moe__store(b, moe__vector(b, MOE__VECTOR_WORDS, words), address);
 }

@@ -35,4 +35,17 @@ void moe__vector_store_fp8(moe__builder_t *b, const moe__elements_t *elements,
                            const MlirValue words[MOE__VECTOR_WORDS], MlirValue factor,
                            moe__fp8_t element, MlirValue address);
 
+/* The other way: as many elements of an MX tensor as a vector has, 8 for bf16 and 4 for f32, and
+ * the scale of their block. */
+typedef struct moe__mx_vector_t {
+  MlirValue q, scale; /* of i32; i8 */
+} moe__mx_vector_t;
+
+moe__mx_vector_t moe__mx_vector_load(moe__builder_t *b, const moe__elements_t *elements,
+                                     MlirValue q, MlirValue scale);
+
+/* Stores what they stand for. */
+void moe__mx_vector_store(moe__builder_t *b, const moe__elements_t *elements,
+                          const moe__mx_vector_t *vector, moe__fp8_t element, MlirValue address);
+
 #endif /* MOE_DEVICE_VECTORS_H */

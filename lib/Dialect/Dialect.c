@@ -179,6 +179,10 @@ bool moe__is_mm(MlirOperation op) {
   return moe__is(op, MOE__OP_MM) || moe__is(op, MOE__OP_MM_BIAS);
 }
 
+bool moe__is_dequantize_mm(MlirOperation op) {
+  return moe__is(op, MOE__OP_DEQUANTIZE_MM) || moe__is(op, MOE__OP_DEQUANTIZE_MM_BIAS);
+}
+
 bool moe__has_block_scales(MlirOperation op) {
   if (!moe__is_scaled_mm(op))
     return false;

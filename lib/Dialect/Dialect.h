@@ -28,6 +28,8 @@
   EACH(SCALES_Y, "scales_y")                                                                       \
   EACH(FACTORS_Y, "factors_y")                                                                     \
   EACH(STATE_Y, "state_y")                                                                         \
+  EACH(STATE_A, "state_a") /* of a, of b */                                                        \
+  EACH(STATE_B, "state_b")                                                                         \
   EACH(PACKED, "packed")                                                                           \
   EACH(ROUNDED, "rounded")                                                                         \
   EACH(ROUNDED_T, "rounded_t")                                                                     \
@@ -130,6 +132,10 @@ bool moe__is_scaled_mm(MlirOperation op);
 
 /* Whether the op is mm or mm_bias, whose operands have 16 bits. */
 bool moe__is_mm(MlirOperation op);
+
+/* Whether the op is dequantize_mm or dequantize_mm_bias, whose factors a and b are results: what
+ * qa and qb stand for. */
+bool moe__is_dequantize_mm(MlirOperation op);
 
 /* Of a product: whether sa has a scale for each 1 x 128 of qa, and sb one for each 128 x 128, or in
  * a gradient also for each 1 x 128. */

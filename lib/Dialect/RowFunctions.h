@@ -29,6 +29,10 @@ void moe__padded_shape(MlirOperation op, moe__role_t role, moe__shape_t *out);
 /* ScaledGroupedMm.c: element types that must agree. */
 bool moe__check_mm(MlirOperation op);
 bool moe__check_scaled_mm(MlirOperation op);
+bool moe__check_dequantize_mm(MlirOperation op);
+
+/* The state of a product that makes its operands: an i32 for each panel of them. */
+void moe__dequantize_mm_shape(MlirOperation op, moe__role_t role, moe__shape_t *out);
 
 /* The same: four-bit weights, as their layout says, and what is packed of them. */
 bool moe__check_pack_weights(MlirOperation op);

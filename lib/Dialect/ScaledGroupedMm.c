@@ -92,6 +92,20 @@ bool moe__check_mm(MlirOperation op) {
   return check_align(op) && has_bias_of_out(op);
 }
 
+bool moe__check_dequantize_mm(MlirOperation op) {
+  return has_bias_of_out(op);
+}
+
+void moe__dequantize_mm_shape(MlirOperation op, moe__role_t role, moe__shape_t *out) {
+  int qa = moe__operand_number(op, MOE__QA), qb = moe__operand_number(op, MOE__QB);
+  if (role == MOE__STATE_A) {
+    moe__append_divided(out, qa, 0, MOE_PANEL_ROWS);
+    return;
+  }
+  moe__append_copy(out, qb, 0);
+  moe__append_divided(out, qb, 2, MOE_PANEL_ROWS);
+}
+
 /* ---- Four-bit weights ---- */
 
 /* The static size of a dimension must be a multiple; a dynamic one is left to the launcher. */

@@ -28,7 +28,7 @@ void moe__lowering_begin(const moe__lowering_t *lowering, moe__kernel_t *kernel)
 void moe__lowering_end(const moe__lowering_t *lowering, moe__kernel_t *kernel,
                        const moe__expression_t *grid);
 
-#define MOE__MAX_KERNEL_OPS 4
+#define MOE__MAX_KERNEL_OPS 6
 
 /* What there is to say of a kernel. The functions get an op that has passed moe-verify; those
  * behind has_kernel get one that it has let pass. */

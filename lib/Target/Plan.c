@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define COUNTERS 2 /* i32 of a launch, whose address moe__kernel_counters gives a kernel */
+#define COUNTERS 3 /* i32 of a launch, whose address moe__kernel_counters gives a kernel */
 
 /* ---- Tensors ---- */
 

@@ -1,4 +1,5 @@
-// Products of operands in MX blocks become dequantizers and a product of bf16 where they are bound by computing, or stay.
+// Products of operands in MX blocks become products of bf16 where they are bound by computing, or stay: forward of operands that the kernel
+// makes, else of operands that are dequantized first.
 
 // RUN: moe-opt %s --moe-expand-recipes --canonicalize | FileCheck %s --enable-var-scope
 
@@ -7,12 +8,8 @@
 
 // Weights and scales lie in memory as (E, N, K) and (E, N, K/32), and are seen so.
 // CHECK-LABEL: func.func @forward
-// CHECK-DAG: %[[A:.*]] = "mx_quantize.dequantize"(%arg0, %arg2) {axis = 1 : i64, block = 32 : i64} : (tensor<4096x64xf8E4M3FN>, tensor<4096x2xf8E8M0FNU>) -> tensor<4096x64xbf16>
-// CHECK-DAG: %[[QB:.*]] = linalg.transpose ins(%arg1 {{.*}} permutation = [0, 2, 1]
-// CHECK-DAG: %[[SB:.*]] = linalg.transpose ins(%arg3 {{.*}} permutation = [0, 2, 1]
-// CHECK: %[[B:.*]] = "mx_quantize.dequantize"(%[[QB]], %[[SB]]) {axis = 2 : i64, block = 32 : i64} : (tensor<8x48x64xf8E4M3FN>, tensor<8x48x2xf8E8M0FNU>) -> tensor<8x48x64xbf16>
-// CHECK: %[[BT:.*]] = linalg.transpose ins(%[[B]] {{.*}} permutation = [0, 2, 1]
-// CHECK: "scaled_grouped_mm.mm"(%[[A]], %[[BT]], %arg4) : (tensor<4096x64xbf16>, tensor<8x64x48xbf16, #{{.*}}>, tensor<8xi32>) -> tensor<4096x48xf32>
+// CHECK: %[[R:.*]]:5 = "scaled_grouped_mm.dequantize_mm"(%arg0, %arg1, %arg2, %arg3, %arg4) : (tensor<4096x64xf8E4M3FN>, tensor<8x64x48xf8E4M3FN, #[[ORDER:.*]]>, tensor<4096x2xf8E8M0FNU>, tensor<8x2x48xf8E8M0FNU, #[[ORDER]]>, tensor<8xi32>) -> (tensor<4096x48xf32>, tensor<4096x64xbf16>, tensor<8x64x48xbf16, #[[ORDER]]>, tensor<16xi32>, tensor<8x1xi32>)
+// CHECK-NEXT: return %[[R]]#0
 func.func @forward(%qa: tensor<4096x64xf8E4M3FN>, %qb: tensor<8x64x48xf8E4M3FN, #col_major>, %sa: tensor<4096x2xf8E8M0FNU>,
                    %sb: tensor<8x2x48xf8E8M0FNU, #col_major>, %offs: tensor<8xi32>) -> tensor<4096x48xf32> {
   %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
@@ -23,10 +20,7 @@ func.func @forward(%qa: tensor<4096x64xf8E4M3FN>, %qb: tensor<8x64x48xf8E4M3FN, 
 
 // Scales that lie as (E, K/32, N); a bias.
 // CHECK-LABEL: func.func @row_major
-// CHECK: %[[A:.*]] = "mx_quantize.dequantize"(%arg0, %arg2) {axis = 1
-// CHECK-NOT: linalg.transpose
-// CHECK: %[[B:.*]] = "mx_quantize.dequantize"(%arg1, %arg3) {axis = 1 : i64, block = 32 : i64} : (tensor<?x?x?xf8E5M2, #{{.*}}>, tensor<?x?x?xf8E8M0FNU>) -> tensor<?x?x?xbf16>
-// CHECK: "scaled_grouped_mm.mm_bias"(%[[A]], %[[B]], %arg4, %arg5)
+// CHECK: "scaled_grouped_mm.dequantize_mm_bias"(%arg0, %arg1, %arg2, %arg3, %arg4, %arg5) {{.*}} -> (tensor<?x?xbf16>, tensor<?x?xbf16>, tensor<?x?x?xbf16, #{{.*}}>, tensor<?xi32>, tensor<?x?xi32>)
 func.func @row_major(%qa: tensor<?x?xf8E4M3FN>, %qb: tensor<?x?x?xf8E5M2, #col_major>, %sa: tensor<?x?xf8E8M0FNU>,
                      %sb: tensor<?x?x?xf8E8M0FNU>, %offs: tensor<?xi32>, %bias: tensor<?x?xbf16>) -> tensor<?x?xbf16> {
   %out = "scaled_grouped_mm.scaled_mm_bias"(%qa, %qb, %sa, %sb, %offs, %bias) {accumulate = "fast"}
@@ -62,7 +56,7 @@ func.func @mixed_row_major(%qa: tensor<1024x288xf8E5M2>, %qb: tensor<8x288x48xf8
 
 // Not where K is no multiple of 512 and the scales of a column lie side by side, nor with weights of E5M2, nor with very many tokens.
 // CHECK-LABEL: func.func @not_mixed
-// CHECK-COUNT-3: scaled_grouped_mm.mm
+// CHECK-COUNT-3: scaled_grouped_mm.dequantize_mm
 func.func @not_mixed(%qa: tensor<4096x544xf8E4M3FN>, %qb: tensor<8x544x48xf8E4M3FN, #col_major>, %sa: tensor<4096x17xf8E8M0FNU>,
                      %sb: tensor<8x17x48xf8E8M0FNU, #col_major>, %se: tensor<8x17x48xf8E8M0FNU>, %q5: tensor<8x544x48xf8E5M2, #col_major>,
                      %many: tensor<1048576x544xf8E4M3FN>, %sm: tensor<1048576x17xf8E8M0FNU>, %offs: tensor<8xi32>)
@@ -134,16 +128,14 @@ func.func @batched(%qa: tensor<?x?x?xf8E4M3FN>, %qb: tensor<?x?x?xf8E4M3FN, #col
 // CHECK-COUNT-3: "mx_quantize.dequantize"
 // CHECK-NOT: "mx_quantize.dequantize"
 // CHECK: return
-func.func @shared(%qa: tensor<?x64xf8E4M3FN>, %q2: tensor<?x64xf8E4M3FN>, %qb: tensor<8x64x48xf8E4M3FN, #col_major>, %sa: tensor<?x2xf8E8M0FNU>,
-                  %s2: tensor<?x2xf8E8M0FNU>, %sb: tensor<8x2x48xf8E8M0FNU, #col_major>, %offs: tensor<8xi32>)
-    -> (tensor<?x48xf32>, tensor<?x48xf32>) {
-  %0 = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
-      : (tensor<?x64xf8E4M3FN>, tensor<8x64x48xf8E4M3FN, #col_major>, tensor<?x2xf8E8M0FNU>, tensor<8x2x48xf8E8M0FNU, #col_major>,
-         tensor<8xi32>) -> tensor<?x48xf32>
-  %1 = "scaled_grouped_mm.scaled_mm"(%q2, %qb, %s2, %sb, %offs) {accumulate = "fast"}
-      : (tensor<?x64xf8E4M3FN>, tensor<8x64x48xf8E4M3FN, #col_major>, tensor<?x2xf8E8M0FNU>, tensor<8x2x48xf8E8M0FNU, #col_major>,
-         tensor<8xi32>) -> tensor<?x48xf32>
-  return %0, %1 : tensor<?x48xf32>, tensor<?x48xf32>
+func.func @shared(%qa: tensor<8x?x64xf8E4M3FN>, %q2: tensor<8x?x64xf8E4M3FN>, %qb: tensor<8x64x48xf8E4M3FN, #col_major>, %sa: tensor<8x?x2xf8E8M0FNU>,
+                  %s2: tensor<8x?x2xf8E8M0FNU>, %sb: tensor<8x2x48xf8E8M0FNU, #col_major>)
+    -> (tensor<8x?x48xf32>, tensor<8x?x48xf32>) {
+  %0 = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb) {accumulate = "fast"}
+      : (tensor<8x?x64xf8E4M3FN>, tensor<8x64x48xf8E4M3FN, #col_major>, tensor<8x?x2xf8E8M0FNU>, tensor<8x2x48xf8E8M0FNU, #col_major>) -> tensor<8x?x48xf32>
+  %1 = "scaled_grouped_mm.scaled_mm"(%q2, %qb, %s2, %sb) {accumulate = "fast"}
+      : (tensor<8x?x64xf8E4M3FN>, tensor<8x64x48xf8E4M3FN, #col_major>, tensor<8x?x2xf8E8M0FNU>, tensor<8x2x48xf8E8M0FNU, #col_major>) -> tensor<8x?x48xf32>
+  return %0, %1 : tensor<8x?x48xf32>, tensor<8x?x48xf32>
 }
 
 // Promoted sums are asked for.

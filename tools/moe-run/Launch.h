@@ -17,7 +17,7 @@
 #include <stdatomic.h>
 
 enum {
-  MOE__RUN_MAX_LAUNCH_TENSORS = 9,
+  MOE__RUN_MAX_LAUNCH_TENSORS = 11,
   MOE__RUN_SLICES_PER_THREAD = 16, /* unequal slices still balance */
 };
 
@@ -43,6 +43,8 @@ typedef struct moe__run_op_t {
   /* Decides launch->slices for so many threads; 1 for one. */
   void (*cut)(moe__run_launch_t *launch, int threads);
   moe_ref_status_t (*run)(const moe__run_launch_t *launch, int64_t slice);
+  /* Computes what all slices of `run` read, before them. NULL where there is nothing. */
+  moe_ref_status_t (*begin)(const moe__run_launch_t *launch);
   /* What the operand of this role is; the tensors need no data. Without it, MX
    * blocks of the last dimension are cells. */
   void (*use)(const moe__run_launch_t *launch, const char *role, moe__run_use_t *out_use);

@@ -211,6 +211,8 @@ int moe__run_reference_judge(const moe__run_call_t *call, moe__run_tensor_t *res
     rc = bind_tensors(&launch, info, call, results, temporaries);
     if (rc)
       break;
+    if (launch.op->begin)
+      note(&launch, launch.op->begin(&launch));
     launch.op->cut(&launch, threads);
     moe__run_parallel("computing with the C reference", threads, launch.slices, run_slice, &launch);
     if (atomic_load(&launch.status))

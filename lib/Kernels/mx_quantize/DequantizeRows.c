@@ -146,25 +146,19 @@ static void dequantize_piece(moe__dequantize_t *s, MlirValue first, MlirValue to
   int step = s->kernel.layout.threads * s->columns;
   int count = s->schedule.tile_n * s->schedule.tile_k / step;
   MlirValue last = moe__sub(b, total, s->columns);
-  MlirValue vectors[MOE__MAX_VECTORS], scales[MOE__MAX_VECTORS];
+  moe__mx_vector_t vectors[MOE__MAX_VECTORS];
   for (int i = 0; i < count; i++) {
     MlirValue at = moe__umin(b, moe__add(b, first, (int64_t)i * step), last);
-    MlirValue scale = moe__offset(b, s->scales, moe__lshr(b, at, 5));
-    vectors[i] = moe__load_aligned(b, moe__offset(b, s->q, at),
-                                   moe__vector_type(b, s->columns / 4, b->i32), s->columns);
-    scales[i] = moe__load(b, scale, b->i8);
+    vectors[i] = moe__mx_vector_load(b, &s->elements, moe__offset(b, s->q, at),
+                                     moe__offset(b, s->scales, moe__lshr(b, at, 5)));
   }
   for (int i = 0; i < count && s->evens_first; i++)
-    vectors[i] = evens_first(s, vectors[i]);
+    vectors[i].q = evens_first(s, vectors[i].q);
   for (int i = 0; i < count; i++) {
     MlirValue at = moe__add(b, first, (int64_t)i * step);
     MOE__IF (b, moe__ult(b, at, total)) {
-      MlirValue values[MOE__MAX_COLUMNS], factors[MOE__MAX_COLUMNS];
-      unpack(s, vectors[i], values);
-      factors[0] = moe__e8m0_value(b, moe__zext(b, scales[i], b->i32));
-      for (int j = 1; j < s->columns; j++)
-        factors[j] = factors[0];
-      moe__dequantize_store(s, values, factors, at, NULL);
+      MlirValue address = moe__offset(b, s->x, moe__mul(b, at, s->elements.bytes));
+      moe__mx_vector_store(b, &s->elements, &vectors[i], s->element, address);
     }
   }
 }

@@ -16,6 +16,12 @@ moe__role_t moe__mm_scale_role(int operand) {
   return operand == MOE__MM_QA ? MOE__SA : MOE__SB;
 }
 
+moe__role_t moe__mm_given_role(MlirOperation op, int operand) {
+  if (moe__is_dequantize_mm(op))
+    return operand == MOE__MM_QA ? MOE__QA : MOE__QB;
+  return moe__factor_role(op, operand);
+}
+
 int moe__mm_line_multiple(MlirOperation op) {
   return moe__is_scaled_mm(op) ? 16 : 8;
 }
@@ -96,7 +102,24 @@ static bool has_kernel_of_halves(MlirOperation op) {
          moe__needs_multiple(op, MOE__B, last, line);
 }
 
+/* Operands that are made: in the order in which they are multiplied, from MX blocks in the same
+ * order. */
+static bool has_kernel_of_made(MlirOperation op) {
+  if (!moe__is_row_major(moe__tensor_type(op, MOE__QA)) ||
+      !moe__is_row_major(moe__tensor_type(op, MOE__SA)) ||
+      !moe__is_row_major(moe__tensor_type(op, MOE__A)))
+    return moe__error(op, "the kernel takes qa and sa row-major, and makes a so; remove their "
+                          "encoding");
+  if (!moe__is_column_major(moe__tensor_type(op, MOE__QB)) ||
+      !moe__is_column_major(moe__tensor_type(op, MOE__B)))
+    return moe__error(op, "the kernel takes qb column-major per expert, and makes b so; give both "
+                          "the encoding affine_map<(e, k, n) -> (e, n, k)>");
+  return takes_order_of_sb(op) && has_kernel_of_halves(op);
+}
+
 bool moe__mm_has_kernel(MlirOperation op) {
+  if (moe__is_dequantize_mm(op))
+    return has_kernel_of_made(op);
   if (!moe__is_scaled_mm(op))
     return has_kernel_of_halves(op);
   static const char *const qb_orders[] = {
@@ -177,6 +200,7 @@ void moe__mm_read_op(moe__scaled_mm_t *s, MlirOperation op) {
   s->which = moe__mm_case(op);
   s->promoted = moe__mm_is_promoted(op);
   s->aligned = moe__group_align(op) != 0;
+  s->makes_operands = moe__is_dequantize_mm(op);
   s->has_bias = !mlirValueIsNull(moe__operand(op, MOE__BIAS));
   s->out_type = mlirShapedTypeGetElementType(moe__tensor_type(op, MOE__OUT));
   if (s->has_bias)
@@ -188,6 +212,8 @@ void moe__mm_read_op(moe__scaled_mm_t *s, MlirOperation op) {
   }
   if (!moe__is_scaled_mm(op)) {
     s->half = mlirShapedTypeGetElementType(moe__factor_type(op, 0));
+    for (int i = 0; i < 2 && s->makes_operands; i++)
+      s->made[i].element = moe__fp8_of(moe__tensor_type(op, moe__mm_given_role(op, i)));
     s->operands[MOE__MM_QA].mn_major = !moe__is_row_major(moe__factor_type(op, MOE__MM_QA));
     s->operands[MOE__MM_QB].mn_major = moe__is_row_major(moe__factor_type(op, MOE__MM_QB));
   }

@@ -104,8 +104,8 @@ static void add_extents(moe__scaled_mm_t *s, MlirOperation op) {
   moe__kernel_t *kernel = &s->kernel;
   MlirType qa = moe__factor_type(op, MOE__MM_QA), qb = moe__factor_type(op, MOE__MM_QB);
   int qa_rank = (int)mlirShapedTypeGetRank(qa), qb_rank = (int)mlirShapedTypeGetRank(qb);
-  int qa_number = moe__tensor_number(op, moe__factor_role(op, MOE__MM_QA)),
-      qb_number = moe__tensor_number(op, moe__factor_role(op, MOE__MM_QB));
+  int qa_number = moe__tensor_number(op, moe__mm_given_role(op, MOE__MM_QA)),
+      qb_number = moe__tensor_number(op, moe__mm_given_role(op, MOE__MM_QB));
   bool is_gradient = s->which == MOE__GRADIENT;
   MlirType of_experts = is_gradient ? moe__tensor_type(op, MOE__OFFS) : qb;
   bool hides = hides_sizes(s, op, moe__static_dimension(qb, qb_rank - 1));
@@ -133,6 +133,21 @@ static void add_wide_map(moe__scaled_mm_t *s, MlirOperation op) {
   *operand = narrow;
 }
 
+static void add_made(moe__scaled_mm_t *s, MlirOperation op) {
+  static const moe__role_t states[] = {MOE__STATE_A, MOE__STATE_B};
+  moe__kernel_t *kernel = &s->kernel;
+  for (int i = 0; i < 2; i++) {
+    moe__mm_made_t *made = &s->made[i];
+    int state = moe__tensor_number(op, states[i]);
+    made->q = moe__kernel_pointer(kernel, moe__tensor_number(op, moe__mm_given_role(op, i)));
+    made->scales = moe__kernel_pointer(kernel, moe__tensor_number(op, moe__mm_scale_role(i)));
+    made->numbers = moe__kernel_pointer(kernel, moe__tensor_number(op, moe__factor_role(op, i)));
+    made->panels = moe__kernel_pointer(kernel, state);
+    moe__kernel_zeroed(kernel, state);
+  }
+  s->sb_is_row_major = moe__is_row_major(moe__tensor_type(op, MOE__SB));
+}
+
 void moe__mm_add_parameters(moe__scaled_mm_t *s, MlirOperation op) {
   moe__kernel_t *kernel = &s->kernel;
   add_extents(s, op);
@@ -151,6 +166,8 @@ void moe__mm_add_parameters(moe__scaled_mm_t *s, MlirOperation op) {
   for (int i = 0; i < 2 && has_scales && !moe__mm_has_block_scales(s); i++)
     s->operands[i].scales =
         moe__kernel_pointer(kernel, moe__tensor_number(op, moe__mm_scale_role(i)));
+  if (s->makes_operands)
+    add_made(s, op);
   if (moe__mm_has_groups(s))
     s->offs = moe__kernel_pointer(kernel, moe__tensor_number(op, MOE__OFFS));
   if (s->has_bias)
@@ -167,13 +184,14 @@ void moe__mm_add_parameters(moe__scaled_mm_t *s, MlirOperation op) {
 void moe__mm_add_requirements(moe__scaled_mm_t *s, MlirOperation op) {
   moe__kernel_t *kernel = &s->kernel;
   int qa_last = s->which == MOE__BATCHED ? 2 : 1, qb_last = s->which == MOE__GRADIENT ? 1 : 2;
-  int qa = moe__tensor_number(op, moe__factor_role(op, MOE__MM_QA)),
-      qb = moe__tensor_number(op, moe__factor_role(op, MOE__MM_QB)),
+  int qa = moe__tensor_number(op, moe__mm_given_role(op, MOE__MM_QA)),
+      qb = moe__tensor_number(op, moe__mm_given_role(op, MOE__MM_QB)),
       offs = moe__tensor_number(op, MOE__OFFS);
   int line = moe__mm_line_multiple(op);
   moe__require_shapes(kernel, op);
   moe__kernel_require(kernel, qb, qb_last, MOE__MULTIPLE_OF, line);
-  int unit = moe__mm_has_mx_scales(s) && s->which != MOE__GRADIENT ? MOE_MX_BLOCK : line;
+  bool mx = s->makes_operands || moe__mm_has_mx_scales(s);
+  int unit = mx && s->which != MOE__GRADIENT ? MOE_MX_BLOCK : line;
   /* MN-major, an operand's rows are what lies side by side. */
   if (s->operands[MOE__MM_QA].mn_major)
     moe__kernel_require(kernel, qa, qa_last - 1, MOE__MULTIPLE_OF, line);

@@ -131,6 +131,8 @@ static void build(moe__scaled_mm_t *s) {
   if (moe__mm_has_groups(s))
     initialize_groups(s);
   begin_together(s);
+  if (s->makes_operands)
+    moe__mm_make_first(s);
 
   MOE__IF (b, moe__ult(b, kernel->thread, loader)) {
     moe__registers_increase(b, multiplier_registers(s));
@@ -143,11 +145,13 @@ static void build(moe__scaled_mm_t *s) {
   }
   MOE__ELSE (b) {
     moe__registers_decrease(b, loader_registers(s));
-    if (moe__mm_has_mx_scales(s) || moe__mm_clears(s)) {
+    if (moe__mm_has_mx_scales(s) || moe__mm_clears(s) || s->makes_operands) {
       MlirValue others = moe__i32(b, moe__mm_threads(&s->schedule) + MOE__WARP);
       MOE__IF (b, moe__ule(b, others, kernel->thread)) {
         if (moe__mm_has_mx_scales(s))
           moe__mm_mx_write_factors(s);
+        else if (s->makes_operands)
+          moe__mm_make_rest(s);
         else
           moe__mm_clear(s);
       }
@@ -191,7 +195,8 @@ static bool lower(const moe__lowering_t *lowering) {
 }
 
 const moe__kernel_definition_t moe__scaled_mm_kernel = {
-    .ops = {MOE__OP_SCALED_MM, MOE__OP_SCALED_MM_BIAS, MOE__OP_MM, MOE__OP_MM_BIAS},
+    .ops = {MOE__OP_SCALED_MM, MOE__OP_SCALED_MM_BIAS, MOE__OP_MM, MOE__OP_MM_BIAS,
+            MOE__OP_DEQUANTIZE_MM, MOE__OP_DEQUANTIZE_MM_BIAS},
     .has_kernel = moe__mm_has_kernel,
     .schedule = &moe__mm_schedule,
     .candidates = moe__mm_candidates,

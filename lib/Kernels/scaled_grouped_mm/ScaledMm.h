@@ -6,6 +6,7 @@
  * Load.c the loading warpgroup, Warpgroups.c the multiplying warpgroups, PingPong.c those that have
  * tiles of their own. Multiply.h has their products, and Epilogue.h what follows these.
  * Clear.c has what a gradient needs besides, where its groups begin and end inside of a stage.
+ * Ahead.c makes operands of MX blocks.
  * Blocks.h and Mx.h have what scales of FP8 blocks and of MX blocks need besides.
  *
  * Two operands meet in a tile. Of one, 128 rows are the rows of the tile, as a rule 64 for each
@@ -73,6 +74,13 @@ typedef struct moe__mm_operand_t {
   MlirValue tail_map, scale_map; /* with blocks of tokens; the latter unless they are MX */
 } moe__mm_operand_t;
 
+/* Of an operand that is made in the kernel: what it is in MX blocks, and room for its numbers, of
+ * which there is a count for each panel. All !llvm.ptr<1>. */
+typedef struct moe__mm_made_t {
+  moe__fp8_t element;
+  MlirValue q, scales, numbers, panels;
+} moe__mm_made_t;
+
 typedef struct moe__scaled_mm_t {
   moe__kernel_t kernel;
   moe__mm_schedule_t schedule;
@@ -83,8 +91,10 @@ typedef struct moe__scaled_mm_t {
   bool aligned;  /* a gradient whose groups begin at multiples of 128 tokens, with zeros between */
   /* With blocks of any kind: else those along the reduction lie side by side. */
   bool sb_is_row_major;
-  MlirValue sa_map, sb_map;       /* with blocks, unless those are of tokens or MX */
-  moe__mm_operand_t operands[2];  /* qa, qb */
+  MlirValue sa_map, sb_map;      /* with blocks, unless those are of tokens or MX */
+  moe__mm_operand_t operands[2]; /* qa, qb */
+  bool makes_operands;           /* from MX blocks (Ahead.c) */
+  moe__mm_made_t made[2];
   int column_n;                   /* columns that a tile's column counts in: a warpgroup's */
   int fragment_n;                 /* columns of the tile that a warpgroup multiplies, or of a part
                                    * of the tile (moe__mm_fit) */
@@ -133,6 +143,9 @@ bool moe__mm_has_kernel(MlirOperation op);
 /* How many the op has of operand MOE__MM_QA or MOE__MM_QB, and whether its sums are promoted. */
 moe__mm_scales_t moe__mm_scales(MlirOperation op, int operand);
 bool moe__mm_is_promoted(MlirOperation op);
+
+/* The tensor that a launcher gives an operand in: the operand itself, or what it is made of. */
+moe__role_t moe__mm_given_role(MlirOperation op, int operand);
 
 /* The tensor of an operand's scales; how many elements of an operand are 16 bytes. */
 moe__role_t moe__mm_scale_role(int operand);
@@ -201,10 +214,11 @@ bool moe__mm_is_in_step(const moe__scaled_mm_t *s);
 bool moe__mm_has_counters(const moe__scaled_mm_t *s);
 
 /* How many tiles there are (i32); the number of the one that the loading thread takes behind
- * number `index`; and, behind the last one, what leaves the counters as they were. */
+ * number `index`; and, behind the last one, what leaves the counters as they were. share: of the
+ * moe__mm_shares of a CTA, which the thread that loads has but where operands are made. */
 MlirValue moe__mm_tile_count(moe__scaled_mm_t *s);
 MlirValue moe__mm_next_tile(moe__scaled_mm_t *s, MlirValue index);
-void moe__mm_finish_counting(moe__scaled_mm_t *s);
+void moe__mm_finish_counting(moe__scaled_mm_t *s, int share);
 
 /* In step: in one of `in_step` turns the loading thread waits until all CTAs that have a tile of
  * this turn, of which `index` is its own, begin it. patience (i32): how often it may ask; none is
@@ -317,6 +331,36 @@ void moe__mm_expect(moe__scaled_mm_t *s, MlirValue barrier, MlirValue bytes);
 /* The same arrivals but one, which has announced the bytes: behind the copies, which do not wait
  * for them. */
 void moe__mm_arrive_for_clearers(moe__scaled_mm_t *s, MlirValue barrier);
+
+/* ---- Ahead.c, where operands are made of MX blocks ---- */
+
+/* Makes what the first tiles take: all threads of the CTA call it, when the table of groups is
+ * there. And all the rest, as far as no other CTA does: the loading warpgroup, but not the warp
+ * that loads. */
+void moe__mm_make_first(moe__scaled_mm_t *s);
+void moe__mm_make_rest(moe__scaled_mm_t *s);
+
+/* What the thread that loads knows of what has been made, all i32: of the panels that a tile has,
+ * how many pieces there were when it asked; how many shares of all were done then; and whether all
+ * operands are made, so that it asks no more. */
+typedef struct moe__mm_asked_t {
+  MlirValue found[4], done, is_all;
+} moe__mm_asked_t;
+#define MOE__MM_CARRY_ASKED(asked)                                                                 \
+  &(asked).found[0], &(asked).found[1], &(asked).found[2], &(asked).found[3], &(asked).done,       \
+      &(asked).is_all
+
+/* Nothing yet; asks for what a tile has, and does not wait for the answer; waits until all that is
+ * copied for the tile has been made. */
+moe__mm_asked_t moe__mm_asked_nothing(moe__scaled_mm_t *s);
+void moe__mm_ask_for_made(moe__scaled_mm_t *s, const moe__mm_work_t *work, moe__mm_asked_t *asked);
+void moe__mm_await_made(moe__scaled_mm_t *s, const moe__mm_work_t *work, moe__mm_asked_t *asked);
+
+/* The shares of a CTA of what is counted at the end, and that of the thread that loads
+ * (moe__mm_finish_counting); and what the last thread of all leaves as it was. */
+int moe__mm_shares(const moe__scaled_mm_t *s);
+int moe__mm_loader_share(const moe__scaled_mm_t *s);
+void moe__mm_forget_made(moe__scaled_mm_t *s);
 
 /* ---- Warpgroups.c ---- */
 

@@ -14,7 +14,7 @@
 #include "mlir-c/BuiltinTypes.h"
 
 MOE__SCHEDULE_KIND(moe__mm_schedule, moe__mm_schedule_t, MOE__MM_SCHEDULE, "products",
-                   "scaled_mm, scaled_mm_bias, mm, mm_bias");
+                   "scaled_mm, scaled_mm_bias, mm, mm_bias, dequantize_mm, dequantize_mm_bias");
 
 #define MAX_COLUMNS_OF_THREE 128
 
@@ -100,6 +100,10 @@ static bool check(MlirOperation op, const moe__mm_schedule_t *schedule) {
                       "'schedule.cluster' is %d; it must be 1 in a gradient of weights with "
                       "scales of blocks",
                       schedule->cluster);
+  if (schedule->cluster > 1 && moe__is_dequantize_mm(op))
+    return moe__error(
+        op, "'schedule.cluster' is %d; it must be 1 where operands are made in the kernel",
+        schedule->cluster);
   if (schedule->staged % 64)
     return moe__error(op, "'schedule.staged' is %d; it must be 64 or 128", schedule->staged);
   if (schedule->tma_store && mx)

@@ -43,7 +43,7 @@ bool moe__mm_is_in_step(const moe__scaled_mm_t *s) {
 }
 
 bool moe__mm_has_counters(const moe__scaled_mm_t *s) {
-  return moe__mm_counts_tiles(s) || moe__mm_is_in_step(s);
+  return moe__mm_counts_tiles(s) || moe__mm_is_in_step(s) || s->makes_operands;
 }
 
 /* With tiles of half the work a search in the whole table would take the loader longer than what
@@ -80,18 +80,21 @@ MlirValue moe__mm_next_tile(moe__scaled_mm_t *s, MlirValue index) {
   return moe__add(b, count, step);
 }
 
-/* Counts the CTAs that are done; the last one leaves both counters zero. */
-void moe__mm_finish_counting(moe__scaled_mm_t *s) {
+/* Counts what is done; the last thread leaves all counters zero. */
+void moe__mm_finish_counting(moe__scaled_mm_t *s, int share) {
   moe__builder_t *b = &s->kernel.builder;
   if (!moe__mm_has_counters(s))
     return;
-  MlirValue zero = moe__i32(b, 0), one = moe__i32(b, 1);
+  MlirValue zero = moe__i32(b, 0), own = moe__i32(b, share);
   MlirValue done = moe__offset_by(b, s->counters, 4);
-  MlirValue before = moe__atomic_add(b, done, one, MOE__ACQUIRE_RELEASE);
-  MlirValue is_last = moe__eq(b, moe__add(b, before, one), s->kernel.cta_count);
+  MlirValue before = moe__atomic_add(b, done, own, MOE__ACQUIRE_RELEASE);
+  MlirValue all = moe__mul(b, s->kernel.cta_count, moe__mm_shares(s));
+  MlirValue is_last = moe__eq(b, moe__add(b, before, own), all);
   MOE__IF (b, is_last) {
     moe__atomic_exchange(b, s->counters, zero, MOE__RELAXED);
     moe__atomic_exchange(b, done, zero, MOE__RELAXED);
+    if (s->makes_operands)
+      moe__mm_forget_made(s);
   }
 }
 

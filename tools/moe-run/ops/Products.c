@@ -19,6 +19,11 @@ static bool has_scales(const moe__run_launch_t *launch) {
   return moe__run_tensor(launch, "sa") != NULL;
 }
 
+/* Whether the factors are made by the launch: what qa and qb stand for. */
+static bool makes_factors(const moe__run_launch_t *launch) {
+  return moe__run_makes(launch, "a");
+}
+
 static const char *role_of_a(const moe__run_launch_t *launch) {
   return has_scales(launch) ? "qa" : "a";
 }
@@ -28,10 +33,11 @@ static const char *role_of_b(const moe__run_launch_t *launch) {
 }
 
 static moe_ref_scaled_mm_t product(const moe__run_launch_t *launch) {
-  return (moe_ref_scaled_mm_t){.a = moe__run_tensor(launch, role_of_a(launch)),
-                               .b = moe__run_tensor(launch, role_of_b(launch)),
-                               .sa = moe__run_tensor(launch, "sa"),
-                               .sb = moe__run_tensor(launch, "sb"),
+  const bool made = makes_factors(launch);
+  return (moe_ref_scaled_mm_t){.a = moe__run_tensor(launch, made ? "a" : role_of_a(launch)),
+                               .b = moe__run_tensor(launch, made ? "b" : role_of_b(launch)),
+                               .sa = made ? NULL : moe__run_tensor(launch, "sa"),
+                               .sb = made ? NULL : moe__run_tensor(launch, "sb"),
                                .offs = moe__run_tensor(launch, "offs"),
                                .out = moe__run_tensor(launch, "out"),
                                .bias = moe__run_tensor(launch, "bias"),
@@ -42,7 +48,7 @@ static moe_ref_scaled_mm_t product(const moe__run_launch_t *launch) {
 static int prepare(moe__run_launch_t *launch, const json_t *attributes) {
   int number = MOE_REF_FAST; /* the sums of products without scales */
   int rc = MOE__RUN_OK;
-  if (has_scales(launch))
+  if (has_scales(launch) && !makes_factors(launch))
     rc = moe__run_attribute_name(launch, attributes, "accumulate", moe_ref_accumulation_from_name,
                                  &number);
   launch->accumulation = (moe_ref_accumulation_t)number;
@@ -51,6 +57,20 @@ static int prepare(moe__run_launch_t *launch, const json_t *attributes) {
     rc = moe__run_attribute_integer(launch, attributes, "align", MOE_GROUP_ALIGN, MOE_GROUP_ALIGN,
                                     &launch->align);
   return rc;
+}
+
+/* Makes the factors from MX blocks along what is summed over. */
+static moe_ref_status_t make_factors(const moe__run_launch_t *launch) {
+  static const char *const q[] = {"qa", "qb"}, *const scales[] = {"sa", "sb"},
+                           *const x[] = {"a", "b"};
+  for (int i = 0; i < 2; i++) {
+    const moe_ref_status_t status =
+        moe_ref_mx_dequantize(moe__run_tensor(launch, q[i]), moe__run_tensor(launch, scales[i]), 1,
+                              MOE_MX_BLOCK, moe__run_tensor(launch, x[i]));
+    if (status != MOE_REF_OK)
+      return status;
+  }
+  return MOE_REF_OK;
 }
 
 /* Rows of all groups; a launch that is refused has one slice, which refuses it. */
@@ -159,23 +179,29 @@ static double flops(const moe__run_launch_t *launch) {
 }
 
 static int64_t written_rows(const moe__run_launch_t *launch, const char *role) {
-  (void)role;
   const moe_ref_scaled_mm_t mm = product(launch);
-  return has_grouped_rows(launch) ? moe_ref_scaled_mm_tokens(&mm) : -1;
+  const bool has_rows = moe__run_is(role, "out") || moe__run_is(role, "a");
+  return has_rows && has_grouped_rows(launch) ? moe_ref_scaled_mm_tokens(&mm) : -1;
 }
 
+#define OP(op_name, roles)                                                                         \
+  .name = "scaled_grouped_mm." op_name, .tensors = (roles), .prepare = prepare, .cut = cut,        \
+  .run = run, .use = use, .judge = judge, .compare = compare, .flops = flops,                      \
+  .written_rows = written_rows
 #define PRODUCT(op_name, roles, ...)                                                               \
   {                                                                                                \
-    .name = "scaled_grouped_mm." op_name, .tensors = (roles), .prepare = prepare, .cut = cut,      \
-    .run = run, .use = use, .judge = judge, .compare = compare, .flops = flops,                    \
-    .written_rows = written_rows, .factors = {                                                     \
-      __VA_ARGS__                                                                                  \
-    }                                                                                              \
+    OP(op_name, roles), .factors = { __VA_ARGS__ }                                                 \
+  }
+#define PRODUCT_OF_MADE(op_name, roles)                                                            \
+  {                                                                                                \
+    OP(op_name, roles), .begin = make_factors, .factors = { "qa", "qb" }                           \
   }
 
 const moe__run_op_t moe__run_product_ops[] = {
     PRODUCT("scaled_mm", "qa qb sa sb [offs] -> out", "qa", "qb"),
     PRODUCT("scaled_mm_bias", "qa qb sa sb [offs] bias -> out", "qa", "qb"),
+    PRODUCT_OF_MADE("dequantize_mm", "qa qb sa sb offs -> out a b state_a state_b"),
+    PRODUCT_OF_MADE("dequantize_mm_bias", "qa qb sa sb offs bias -> out a b state_a state_b"),
     PRODUCT("mm", "a b [offs] -> out", "a", "b"),
     PRODUCT("mm_bias", "a b [offs] bias -> out", "a", "b"),
     {0},
