@@ -28,8 +28,8 @@ def check_weights(shape: tuple[int, ...], recipe: str) -> None:
 
 
 # Tokens of an expert on average: up to so many take as long as reading its weights; sums of blocks are faster than weights in bf16, which
-# the product makes for up to so many with the first of its schedules.
-FEW_TOKENS, BLOCKS_TOKENS, SOME_TOKENS = 64, 256, 384
+# the product makes in registers for up to so many, with the first of its schedules for up to so many.
+FEW_TOKENS, BLOCKS_TOKENS, MIXED_TOKENS, SOME_TOKENS = 64, 256, 1152, 384
 
 
 Shape = tuple[int, ...]
@@ -45,10 +45,8 @@ def mx_choice(accumulate: str, qa: Shape, qb: Shape, offs: Optional[Shape], rows
     if rows <= FEW_TOKENS * experts:
         return {"accumulate": "fast", "tokens": "few"}
     if len(qb) == 3 and offs is not None and qb[2] % 16 == 0:
-        k = qb[1]
-        tokens = rows // max(experts, 1)  # of an expert, rounded down as the compiler does
-        if experts and out == "bf16" and not (rows_of_scales and k % 512) and tokens * (k + 10000) <= 6100 * k:
-            return {"accumulate": "fast", "tokens": "some" if tokens <= SOME_TOKENS else "more"}
+        if experts and out == "bf16" and not (rows_of_scales and qb[1] % 512) and rows <= MIXED_TOKENS * experts:
+            return {"accumulate": "fast", "tokens": "some" if rows < (SOME_TOKENS + 1) * experts else "more"}
         if rows <= BLOCKS_TOKENS * experts:
             return {"accumulate": "promoted"}
     return {"accumulate": "fast", "tokens": "many"}

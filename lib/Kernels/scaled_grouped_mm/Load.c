@@ -249,8 +249,10 @@ static void load_k_tiles(moe__scaled_mm_t *s, const moe__mm_work_t *work,
 /* So many k-tiles before its last one a CTA asks for its next tile, where it does so late: what
  * they take is about what the answer takes. */
 #define LAST_K_TILES 2
-/* And so many before it the loader looks for the next tile and asks for its operands, where these
- * are made, and has waited for them: each for itself takes less than what has been loaded lasts. */
+/* And so many before it the loader looks for the next tile. Where operands are made: looks for it,
+ * asks for its operands, and has waited for them. Each for itself takes less than what has been
+ * loaded lasts. */
+#define LOOKING_K_TILES 5
 #define ASKING_K_TILES 8
 #define AWAITING_K_TILES 4
 
@@ -259,24 +261,31 @@ static MlirValue before_last(moe__builder_t *b, MlirValue k_tiles, int count) {
   return moe__sub(b, k_tiles, moe__umin(b, k_tiles, moe__i32(b, count)));
 }
 
-/* The same where operands are made. */
+/* Whether it looks for the next tile then: where that and a new tile's begin would take longer than
+ * what has been loaded lasts. */
+static bool looks_ahead(const moe__scaled_mm_t *s) {
+  return moe__mm_looks_from(s) || s->makes_operands;
+}
+
+/* What it knows of the next tile among the variables that the loop over tiles carries. */
+#define AHEAD(s, variable) (looks_ahead(s) ? (variable) : NULL)
 #define OF_MADE(s, variable) ((s)->makes_operands ? (variable) : NULL)
-#define CARRY_MADE(s, loader)                                                                      \
-  OF_MADE(s, &(loader).tile.group), OF_MADE(s, &(loader).tile.row),                                \
-      OF_MADE(s, &(loader).tile.row_end), OF_MADE(s, &(loader).tile.column),                       \
-      OF_MADE(s, &(loader).group), OF_MADE(s, &(loader).asked.found[0]),                           \
-      OF_MADE(s, &(loader).asked.found[1]), OF_MADE(s, &(loader).asked.found[2]),                  \
-      OF_MADE(s, &(loader).asked.found[3]), OF_MADE(s, &(loader).asked.done),                      \
-      OF_MADE(s, &(loader).asked.is_all)
+#define CARRY_AHEAD(s, loader)                                                                     \
+  AHEAD(s, &(loader).tile.group), AHEAD(s, &(loader).tile.row), AHEAD(s, &(loader).tile.row_end),  \
+      AHEAD(s, &(loader).tile.column), AHEAD(s, &(loader).group),                                  \
+      OF_MADE(s, &(loader).asked.found[0]), OF_MADE(s, &(loader).asked.found[1]),                  \
+      OF_MADE(s, &(loader).asked.found[2]), OF_MADE(s, &(loader).asked.found[3]),                  \
+      OF_MADE(s, &(loader).asked.done), OF_MADE(s, &(loader).asked.is_all)
 
 /* Finds tile number `index`, the last one if there are no more, and asks whether its operands have
- * been made. */
+ * been made, where they are. */
 static void look_ahead(moe__scaled_mm_t *s, MlirValue index, loader_t *loader) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue last = moe__sub(b, moe__mm_tile_count(s), 1);
   moe__mm_work_t next = moe__mm_work_at(s, moe__umin(b, index, last), &loader->group);
   loader->tile = next.tile;
-  moe__mm_ask_for_made(s, &next, &loader->asked);
+  if (s->makes_operands)
+    moe__mm_ask_for_made(s, &next, &loader->asked);
 }
 
 /* Loads all of tile number `index`; gives the number of the next one, unless it has been asked for:
@@ -316,6 +325,10 @@ static MlirValue load_tile(moe__scaled_mm_t *s, MlirValue index, const moe__mm_w
     late = before_last(b, reduction.k_tiles, AWAITING_K_TILES);
     load_k_tiles(s, work, &reduction, asks, late, false, loader);
     moe__mm_await_made(s, &(moe__mm_work_t){.tile = loader->tile}, &loader->asked);
+  } else if (looks_ahead(s)) {
+    late = before_last(b, reduction.k_tiles, LOOKING_K_TILES);
+    load_k_tiles(s, work, &reduction, zero, late, false, loader);
+    look_ahead(s, moe__mm_next_tile(s, index), loader);
   }
   bool cut = moe__mm_clears(s) && !splits(s);
   load_k_tiles(s, work, &reduction, late, reduction.k_tiles, cut, loader);
@@ -368,10 +381,11 @@ static void begin_ahead(moe__scaled_mm_t *s, MlirValue index, MlirValue total, l
   loader->group = zero;
   loader->asked = moe__mm_asked_nothing(s);
   MlirValue is_there = moe__zext(b, moe__ult(b, index, total), b->i32);
-  MOE__FOR (b, once, 0, is_there, 1, CARRY_MADE(s, *loader)) {
+  MOE__FOR (b, once, 0, is_there, 1, CARRY_AHEAD(s, *loader)) {
     moe__mm_work_t first = moe__mm_work_at(s, index, &loader->group);
     loader->tile = first.tile;
-    moe__mm_await_made(s, &first, &loader->asked);
+    if (s->makes_operands)
+      moe__mm_await_made(s, &first, &loader->asked);
   }
 }
 
@@ -383,18 +397,17 @@ static void load_tiles(moe__scaled_mm_t *s) {
   moe__cursor_t slot = moe__cursor_start(b);
   MlirValue index = moe__tiles_first(kernel), group = moe__i32(b, 0);
   MlirValue patience = moe__mm_patience(s);
-  if (s->makes_operands)
+  if (looks_ahead(s))
     begin_ahead(s, index, total, &loader);
   MOE__WHILE (b, moe__ult(b, index, total), CARRY_LOADER(loader), MOE__CARRY_CURSOR(slot), &index,
-              moe__mm_looks_from(s) && !s->makes_operands ? &group : NULL,
-              moe__mm_is_in_step(s) ? &patience : NULL, CARRY_MADE(s, loader)) {
+              moe__mm_is_in_step(s) ? &patience : NULL, CARRY_AHEAD(s, loader)) {
     if (moe__mm_is_in_step(s))
       moe__mm_begin_in_step(s, index, total, &patience);
     MlirValue next = {NULL};
     if (!moe__mm_counts_late(s))
       next = moe__mm_next_tile(s, index); /* early: it takes its time */
-    moe__mm_work_t work = s->makes_operands ? (moe__mm_work_t){.tile = loader.tile}
-                                            : moe__mm_work_at(s, index, &group);
+    moe__mm_work_t work =
+        looks_ahead(s) ? (moe__mm_work_t){.tile = loader.tile} : moe__mm_work_at(s, index, &group);
     MOE__IF (b, s->loads) {
       moe__mm_write_slot(s, slot, &work);
       if (s->schedule.pingpong)
