@@ -34,7 +34,7 @@
 
 /* Below so many tokens for each expert products take less time than making the weights: then all
  * warps make all of both operands first. */
-#define FEW_TOKENS 1024
+#define TOKENS_THAT_HIDE 1024
 
 static const moe__elements_t BF16 = {.bytes = 2, .per_word = 2};
 
@@ -242,7 +242,7 @@ void moe__mm_make_first(moe__scaled_mm_t *s) {
   MlirValue columns = moe__add(b, moe__udiv(b, s->kernel.cta_count, s->schedule.band), 1);
   MlirValue rows = moe__add(b, moe__mul(b, columns, s->operands[MOE__MM_QB].rows),
                             s->schedule.band * s->operands[MOE__MM_QA].rows);
-  MlirValue few = moe__ult(b, s->rows.value, moe__mul(b, s->experts.value, FEW_TOKENS));
+  MlirValue few = moe__ult(b, s->rows.value, moe__mul(b, s->experts.value, TOKENS_THAT_HIDE));
   make_until(s, moe__select(b, few, INT32_MAX, pieces_until(s, rows)));
   moe__cta_barrier(b); /* when the makers are done, so is what others made */
 }

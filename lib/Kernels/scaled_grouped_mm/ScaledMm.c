@@ -18,7 +18,7 @@
  *   scales of MX blocks each multiplies all rows and half of the columns (MxMultiply.c).
  * - The other three warps of the loading warpgroup write the factors of MX blocks (MxScales.c), and
  *   in a gradient move their tokens (MxTokens.c); in another gradient they clear what lies outside
- *   the group (Clear.c).
+ *   the group (Clear.c); or they make the operands (Ahead.c).
  *
  * Forward, a tile that reaches past the end of its group multiplies rows of the next one and
  * drops them: a row depends on nothing but itself, so that even a NaN there does no harm.

@@ -30,6 +30,7 @@ func.func @forward(%a: tensor<?x?xbf16>, %b: tensor<?x?x?xbf16, #col_major>, %of
 // -----
 
 // Weights that lie as (E,K,N), f16, a bias: the rows of b lie side by side, so that a stage has blocks of 64 of them, and the tensor core transposes.
+// The last k-tiles of a tile are loaded behind the look for the next tile.
 // CHECK-LABEL: llvm.func @row_major_0(
 // CHECK-SAME: {box = [64, 128], dims
 // CHECK-SAME: {box = [64, 64, 1], dims
@@ -37,7 +38,7 @@ func.func @forward(%a: tensor<?x?xbf16>, %b: tensor<?x?x?xbf16, #col_major>, %of
 // CHECK: arith.addf
 // CHECK: llvm.fptrunc {{.*}} : vector<2xf32> to vector<2xf16>
 // CHECK: nvvm.mbarrier.arrive.expect_tx
-// CHECK-COUNT-3: nvvm.cp.async.bulk.tensor.shared.cluster.global
+// CHECK-COUNT-6: nvvm.cp.async.bulk.tensor.shared.cluster.global
 // CHECK-NOT: nvvm.cp.async.bulk.tensor.shared
 // CHECK: llvm.return
 func.func @row_major(%a: tensor<?x?xf16>, %b: tensor<?x?x?xf16>, %offs: tensor<?xi32>, %bias: tensor<?x?xf16>) -> tensor<?x?xf16> {
