@@ -1553,3 +1553,136 @@ func.func @round_warps(%x: tensor<64x32xbf16>) {
       schedule = {lanes = 32, vectors = 4, warps = 12}} : (tensor<64x32xbf16>) -> tensor<64x32xbf16>
   return
 }
+
+// -----
+
+// Operands that the kernel makes: in the orders in which it multiplies them, and by CTAs of their own.
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
+func.func @made_of_row_major(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<2x64x32xf8E5M2>, %sa: tensor<48x2xf8E8M0FNU>,
+                             %sb: tensor<2x2x32xf8E8M0FNU>, %offs: tensor<2xi32>) {
+  // expected-error@below {{the kernel takes qb column-major per expert, and makes b so; give both the encoding affine_map<(e, k, n) -> (e, n, k)>}}
+  %out:5 = "scaled_grouped_mm.dequantize_mm"(%qa, %qb, %sa, %sb, %offs)
+      : (tensor<48x64xf8E4M3FN>, tensor<2x64x32xf8E5M2>, tensor<48x2xf8E8M0FNU>, tensor<2x2x32xf8E8M0FNU>, tensor<2xi32>)
+      -> (tensor<48x32xbf16>, tensor<48x64xbf16>, tensor<2x64x32xbf16, #col_major>, tensor<1xi32>, tensor<2x1xi32>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
+func.func @made_row_major(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<2x64x32xf8E5M2, #col_major>, %sa: tensor<48x2xf8E8M0FNU>,
+                          %sb: tensor<2x2x32xf8E8M0FNU, #col_major>, %offs: tensor<2xi32>) {
+  // expected-error@below {{the kernel takes qb column-major per expert, and makes b so; give both the encoding affine_map<(e, k, n) -> (e, n, k)>}}
+  %out:5 = "scaled_grouped_mm.dequantize_mm"(%qa, %qb, %sa, %sb, %offs)
+      : (tensor<48x64xf8E4M3FN>, tensor<2x64x32xf8E5M2, #col_major>, tensor<48x2xf8E8M0FNU>, tensor<2x2x32xf8E8M0FNU, #col_major>, tensor<2xi32>)
+      -> (tensor<48x32xbf16>, tensor<48x64xbf16>, tensor<2x64x32xbf16>, tensor<1xi32>, tensor<2x1xi32>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
+func.func @made_tokens_column_major(%qa: tensor<48x64xf8E4M3FN, affine_map<(m, k) -> (k, m)>>, %qb: tensor<2x64x32xf8E5M2, #col_major>, %sa: tensor<48x2xf8E8M0FNU>,
+                                    %sb: tensor<2x2x32xf8E8M0FNU, #col_major>, %offs: tensor<2xi32>) {
+  // expected-error@below {{the kernel takes qa and sa row-major, and makes a so; remove their encoding}}
+  %out:5 = "scaled_grouped_mm.dequantize_mm"(%qa, %qb, %sa, %sb, %offs)
+      : (tensor<48x64xf8E4M3FN, affine_map<(m, k) -> (k, m)>>, tensor<2x64x32xf8E5M2, #col_major>, tensor<48x2xf8E8M0FNU>, tensor<2x2x32xf8E8M0FNU, #col_major>, tensor<2xi32>)
+      -> (tensor<48x32xbf16>, tensor<48x64xbf16>, tensor<2x64x32xbf16, #col_major>, tensor<1xi32>, tensor<2x1xi32>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
+func.func @made_of_scales_column_major(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<2x64x32xf8E5M2, #col_major>, %sa: tensor<48x2xf8E8M0FNU, affine_map<(m, k) -> (k, m)>>,
+                                       %sb: tensor<2x2x32xf8E8M0FNU, #col_major>, %offs: tensor<2xi32>) {
+  // expected-error@below {{the kernel takes qa and sa row-major, and makes a so; remove their encoding}}
+  %out:5 = "scaled_grouped_mm.dequantize_mm"(%qa, %qb, %sa, %sb, %offs)
+      : (tensor<48x64xf8E4M3FN>, tensor<2x64x32xf8E5M2, #col_major>, tensor<48x2xf8E8M0FNU, affine_map<(m, k) -> (k, m)>>, tensor<2x2x32xf8E8M0FNU, #col_major>, tensor<2xi32>)
+      -> (tensor<48x32xbf16>, tensor<48x64xbf16>, tensor<2x64x32xbf16, #col_major>, tensor<1xi32>, tensor<2x1xi32>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
+func.func @made_tokens_outermost(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<2x64x32xf8E5M2, #col_major>, %sa: tensor<48x2xf8E8M0FNU>,
+                                 %sb: tensor<2x2x32xf8E8M0FNU, #col_major>, %offs: tensor<2xi32>) {
+  // expected-error@below {{the kernel takes qa and sa row-major, and makes a so; remove their encoding}}
+  %out:5 = "scaled_grouped_mm.dequantize_mm"(%qa, %qb, %sa, %sb, %offs)
+      : (tensor<48x64xf8E4M3FN>, tensor<2x64x32xf8E5M2, #col_major>, tensor<48x2xf8E8M0FNU>, tensor<2x2x32xf8E8M0FNU, #col_major>, tensor<2xi32>)
+      -> (tensor<48x32xbf16>, tensor<48x64xbf16, affine_map<(m, k) -> (k, m)>>, tensor<2x64x32xbf16, #col_major>, tensor<1xi32>, tensor<2x1xi32>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
+func.func @made_of_scales_elsewhere(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<2x64x32xf8E5M2, #col_major>, %sa: tensor<48x2xf8E8M0FNU>,
+                                    %sb: tensor<2x2x32xf8E8M0FNU, affine_map<(e, k, n) -> (k, e, n)>>, %offs: tensor<2xi32>) {
+  // expected-error@below {{the kernel takes sb row-major or column-major per expert; remove its encoding, or give it affine_map<(e, k, n) -> (e, n, k)>}}
+  %out:5 = "scaled_grouped_mm.dequantize_mm"(%qa, %qb, %sa, %sb, %offs)
+      : (tensor<48x64xf8E4M3FN>, tensor<2x64x32xf8E5M2, #col_major>, tensor<48x2xf8E8M0FNU>, tensor<2x2x32xf8E8M0FNU, affine_map<(e, k, n) -> (k, e, n)>>, tensor<2xi32>)
+      -> (tensor<48x32xbf16>, tensor<48x64xbf16>, tensor<2x64x32xbf16, #col_major>, tensor<1xi32>, tensor<2x1xi32>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
+func.func @made_columns(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<2x64x36xf8E5M2, #col_major>, %sa: tensor<48x2xf8E8M0FNU>,
+                        %sb: tensor<2x2x36xf8E8M0FNU, #col_major>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'b' has dimension 2 of size 36; the kernel needs a multiple of 8}}
+  %out:5 = "scaled_grouped_mm.dequantize_mm"(%qa, %qb, %sa, %sb, %offs)
+      : (tensor<48x64xf8E4M3FN>, tensor<2x64x36xf8E5M2, #col_major>, tensor<48x2xf8E8M0FNU>, tensor<2x2x36xf8E8M0FNU, #col_major>, tensor<2xi32>)
+      -> (tensor<48x36xbf16>, tensor<48x64xbf16>, tensor<2x64x36xbf16, #col_major>, tensor<1xi32>, tensor<2x1xi32>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
+func.func @made_in_clusters(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<2x64x32xf8E5M2, #col_major>, %sa: tensor<48x2xf8E8M0FNU>,
+                            %sb: tensor<2x2x32xf8E8M0FNU, #col_major>, %offs: tensor<2xi32>) {
+  // expected-error@below {{'schedule.cluster' is 2; it must be 1 where operands are made in the kernel}}
+  %out:5 = "scaled_grouped_mm.dequantize_mm"(%qa, %qb, %sa, %sb, %offs) {schedule = {cluster = 2}}
+      : (tensor<48x64xf8E4M3FN>, tensor<2x64x32xf8E5M2, #col_major>, tensor<48x2xf8E8M0FNU>, tensor<2x2x32xf8E8M0FNU, #col_major>, tensor<2xi32>)
+      -> (tensor<48x32xbf16>, tensor<48x64xbf16>, tensor<2x64x32xbf16, #col_major>, tensor<1xi32>, tensor<2x1xi32>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
+func.func @made_swapped(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<2x64x32xf8E5M2, #col_major>, %sa: tensor<48x2xf8E8M0FNU>,
+                        %sb: tensor<2x2x32xf8E8M0FNU, #col_major>, %offs: tensor<2xi32>) {
+  // expected-error@below {{'schedule.swap_operands' is 1; it must be 0 with operands of 16 bits}}
+  %out:5 = "scaled_grouped_mm.dequantize_mm"(%qa, %qb, %sa, %sb, %offs) {schedule = {swap_operands = 1, tile_n = 64, pingpong = 0}}
+      : (tensor<48x64xf8E4M3FN>, tensor<2x64x32xf8E5M2, #col_major>, tensor<48x2xf8E8M0FNU>, tensor<2x2x32xf8E8M0FNU, #col_major>, tensor<2xi32>)
+      -> (tensor<48x32xbf16>, tensor<48x64xbf16>, tensor<2x64x32xbf16, #col_major>, tensor<1xi32>, tensor<2x1xi32>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
+func.func @made_by_three_warpgroups(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<2x64x32xf8E5M2, #col_major>, %sa: tensor<48x2xf8E8M0FNU>,
+                                    %sb: tensor<2x2x32xf8E8M0FNU, #col_major>, %offs: tensor<2xi32>) {
+  // expected-error@below {{'schedule.warpgroups' is 3; it must be 2 with operands of 16 bits}}
+  %out:5 = "scaled_grouped_mm.dequantize_mm"(%qa, %qb, %sa, %sb, %offs) {schedule = {warpgroups = 3, tile_n = 128, pingpong = 0}}
+      : (tensor<48x64xf8E4M3FN>, tensor<2x64x32xf8E5M2, #col_major>, tensor<48x2xf8E8M0FNU>, tensor<2x2x32xf8E8M0FNU, #col_major>, tensor<2xi32>)
+      -> (tensor<48x32xbf16>, tensor<48x64xbf16>, tensor<2x64x32xbf16, #col_major>, tensor<1xi32>, tensor<2x1xi32>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
+func.func @made_out_column_major(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<2x64x32xf8E5M2, #col_major>, %sa: tensor<48x2xf8E8M0FNU>,
+                                 %sb: tensor<2x2x32xf8E8M0FNU, #col_major>, %offs: tensor<2xi32>) {
+  // expected-error@below {{the kernel takes a and out row-major, and b row-major or column-major; unless it is forward a may be column-major too}}
+  %out:5 = "scaled_grouped_mm.dequantize_mm"(%qa, %qb, %sa, %sb, %offs)
+      : (tensor<48x64xf8E4M3FN>, tensor<2x64x32xf8E5M2, #col_major>, tensor<48x2xf8E8M0FNU>, tensor<2x2x32xf8E8M0FNU, #col_major>, tensor<2xi32>)
+      -> (tensor<48x32xbf16, affine_map<(m, n) -> (n, m)>>, tensor<48x64xbf16>, tensor<2x64x32xbf16, #col_major>, tensor<1xi32>, tensor<2x1xi32>)
+  return
+}

@@ -1796,3 +1796,291 @@ func.func @mixed_evens_first_four_bits(%w: tensor<16x16xui8>, %scales: tensor<16
       : (tensor<16x16xui8>, tensor<16x1xf8E8M0FNU>, tensor<64x32xbf16>) -> tensor<64x16xbf16>
   return
 }
+
+// -----
+
+// dequantize_mm, dequantize_mm_bias: forward alone, with groups; what the kernel writes besides out are results.
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
+func.func @made_qa_element(%qa: tensor<48x64xbf16>, %qb: tensor<2x64x32xf8E5M2, #col_major>, %sa: tensor<48x2xf8E8M0FNU>,
+                           %sb: tensor<2x2x32xf8E8M0FNU, #col_major>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'qa' has element type bf16; it must be f8E4M3FN or f8E5M2}}
+  %out:5 = "scaled_grouped_mm.dequantize_mm"(%qa, %qb, %sa, %sb, %offs)
+      : (tensor<48x64xbf16>, tensor<2x64x32xf8E5M2, #col_major>, tensor<48x2xf8E8M0FNU>, tensor<2x2x32xf8E8M0FNU, #col_major>, tensor<2xi32>)
+      -> (tensor<48x32xbf16>, tensor<48x64xbf16>, tensor<2x64x32xbf16, #col_major>, tensor<1xi32>, tensor<2x1xi32>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
+func.func @made_sa_element(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<2x64x32xf8E5M2, #col_major>, %sa: tensor<48x2xf32>,
+                           %sb: tensor<2x2x32xf8E8M0FNU, #col_major>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'sa' has element type f32; it must be f8E8M0FNU}}
+  %out:5 = "scaled_grouped_mm.dequantize_mm"(%qa, %qb, %sa, %sb, %offs)
+      : (tensor<48x64xf8E4M3FN>, tensor<2x64x32xf8E5M2, #col_major>, tensor<48x2xf32>, tensor<2x2x32xf8E8M0FNU, #col_major>, tensor<2xi32>)
+      -> (tensor<48x32xbf16>, tensor<48x64xbf16>, tensor<2x64x32xbf16, #col_major>, tensor<1xi32>, tensor<2x1xi32>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
+func.func @made_a_element(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<2x64x32xf8E5M2, #col_major>, %sa: tensor<48x2xf8E8M0FNU>,
+                          %sb: tensor<2x2x32xf8E8M0FNU, #col_major>, %offs: tensor<2xi32>) {
+  // expected-error@below {{result 'a' has element type f16; it must be bf16}}
+  %out:5 = "scaled_grouped_mm.dequantize_mm"(%qa, %qb, %sa, %sb, %offs)
+      : (tensor<48x64xf8E4M3FN>, tensor<2x64x32xf8E5M2, #col_major>, tensor<48x2xf8E8M0FNU>, tensor<2x2x32xf8E8M0FNU, #col_major>, tensor<2xi32>)
+      -> (tensor<48x32xbf16>, tensor<48x64xf16>, tensor<2x64x32xbf16, #col_major>, tensor<1xi32>, tensor<2x1xi32>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
+func.func @made_b_element(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<2x64x32xf8E5M2, #col_major>, %sa: tensor<48x2xf8E8M0FNU>,
+                          %sb: tensor<2x2x32xf8E8M0FNU, #col_major>, %offs: tensor<2xi32>) {
+  // expected-error@below {{result 'b' has element type f32; it must be bf16}}
+  %out:5 = "scaled_grouped_mm.dequantize_mm"(%qa, %qb, %sa, %sb, %offs)
+      : (tensor<48x64xf8E4M3FN>, tensor<2x64x32xf8E5M2, #col_major>, tensor<48x2xf8E8M0FNU>, tensor<2x2x32xf8E8M0FNU, #col_major>, tensor<2xi32>)
+      -> (tensor<48x32xbf16>, tensor<48x64xbf16>, tensor<2x64x32xf32, #col_major>, tensor<1xi32>, tensor<2x1xi32>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
+func.func @made_state_a_element(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<2x64x32xf8E5M2, #col_major>, %sa: tensor<48x2xf8E8M0FNU>,
+                                %sb: tensor<2x2x32xf8E8M0FNU, #col_major>, %offs: tensor<2xi32>) {
+  // expected-error@below {{result 'state_a' has element type i64; it must be i32}}
+  %out:5 = "scaled_grouped_mm.dequantize_mm"(%qa, %qb, %sa, %sb, %offs)
+      : (tensor<48x64xf8E4M3FN>, tensor<2x64x32xf8E5M2, #col_major>, tensor<48x2xf8E8M0FNU>, tensor<2x2x32xf8E8M0FNU, #col_major>, tensor<2xi32>)
+      -> (tensor<48x32xbf16>, tensor<48x64xbf16>, tensor<2x64x32xbf16, #col_major>, tensor<1xi64>, tensor<2x1xi32>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
+func.func @made_out_element(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<2x64x32xf8E5M2, #col_major>, %sa: tensor<48x2xf8E8M0FNU>,
+                            %sb: tensor<2x2x32xf8E8M0FNU, #col_major>, %offs: tensor<2xi32>) {
+  // expected-error@below {{result 'out' has element type f8E4M3FN; it must be bf16, f16 or f32}}
+  %out:5 = "scaled_grouped_mm.dequantize_mm"(%qa, %qb, %sa, %sb, %offs)
+      : (tensor<48x64xf8E4M3FN>, tensor<2x64x32xf8E5M2, #col_major>, tensor<48x2xf8E8M0FNU>, tensor<2x2x32xf8E8M0FNU, #col_major>, tensor<2xi32>)
+      -> (tensor<48x32xf8E4M3FN>, tensor<48x64xbf16>, tensor<2x64x32xbf16, #col_major>, tensor<1xi32>, tensor<2x1xi32>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
+func.func @made_a_shape(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<2x64x32xf8E5M2, #col_major>, %sa: tensor<48x2xf8E8M0FNU>,
+                        %sb: tensor<2x2x32xf8E8M0FNU, #col_major>, %offs: tensor<2xi32>) {
+  // expected-error@below {{result 'a' has dimension 1 of size 32; it must be 64}}
+  %out:5 = "scaled_grouped_mm.dequantize_mm"(%qa, %qb, %sa, %sb, %offs)
+      : (tensor<48x64xf8E4M3FN>, tensor<2x64x32xf8E5M2, #col_major>, tensor<48x2xf8E8M0FNU>, tensor<2x2x32xf8E8M0FNU, #col_major>, tensor<2xi32>)
+      -> (tensor<48x32xbf16>, tensor<48x32xbf16>, tensor<2x64x32xbf16, #col_major>, tensor<1xi32>, tensor<2x1xi32>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
+func.func @made_b_shape(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<2x64x32xf8E5M2, #col_major>, %sa: tensor<48x2xf8E8M0FNU>,
+                        %sb: tensor<2x2x32xf8E8M0FNU, #col_major>, %offs: tensor<2xi32>) {
+  // expected-error@below {{result 'b' has dimension 1 of size 32; it must be 64}}
+  %out:5 = "scaled_grouped_mm.dequantize_mm"(%qa, %qb, %sa, %sb, %offs)
+      : (tensor<48x64xf8E4M3FN>, tensor<2x64x32xf8E5M2, #col_major>, tensor<48x2xf8E8M0FNU>, tensor<2x2x32xf8E8M0FNU, #col_major>, tensor<2xi32>)
+      -> (tensor<48x32xbf16>, tensor<48x64xbf16>, tensor<2x32x64xbf16, #col_major>, tensor<1xi32>, tensor<2x1xi32>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
+func.func @made_state_a_shape(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<2x64x32xf8E5M2, #col_major>, %sa: tensor<48x2xf8E8M0FNU>,
+                              %sb: tensor<2x2x32xf8E8M0FNU, #col_major>, %offs: tensor<2xi32>) {
+  // expected-error@below {{result 'state_a' has dimension 0 of size 2; it must be 1}}
+  %out:5 = "scaled_grouped_mm.dequantize_mm"(%qa, %qb, %sa, %sb, %offs)
+      : (tensor<48x64xf8E4M3FN>, tensor<2x64x32xf8E5M2, #col_major>, tensor<48x2xf8E8M0FNU>, tensor<2x2x32xf8E8M0FNU, #col_major>, tensor<2xi32>)
+      -> (tensor<48x32xbf16>, tensor<48x64xbf16>, tensor<2x64x32xbf16, #col_major>, tensor<2xi32>, tensor<2x1xi32>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
+func.func @made_state_a_rank(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<2x64x32xf8E5M2, #col_major>, %sa: tensor<48x2xf8E8M0FNU>,
+                             %sb: tensor<2x2x32xf8E8M0FNU, #col_major>, %offs: tensor<2xi32>) {
+  // expected-error@below {{result 'state_a' has rank 2; it must be 1}}
+  %out:5 = "scaled_grouped_mm.dequantize_mm"(%qa, %qb, %sa, %sb, %offs)
+      : (tensor<48x64xf8E4M3FN>, tensor<2x64x32xf8E5M2, #col_major>, tensor<48x2xf8E8M0FNU>, tensor<2x2x32xf8E8M0FNU, #col_major>, tensor<2xi32>)
+      -> (tensor<48x32xbf16>, tensor<48x64xbf16>, tensor<2x64x32xbf16, #col_major>, tensor<1x1xi32>, tensor<2x1xi32>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
+func.func @made_state_b_shape(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<2x64x32xf8E5M2, #col_major>, %sa: tensor<48x2xf8E8M0FNU>,
+                              %sb: tensor<2x2x32xf8E8M0FNU, #col_major>, %offs: tensor<2xi32>) {
+  // expected-error@below {{result 'state_b' has dimension 1 of size 2; it must be 1}}
+  %out:5 = "scaled_grouped_mm.dequantize_mm"(%qa, %qb, %sa, %sb, %offs)
+      : (tensor<48x64xf8E4M3FN>, tensor<2x64x32xf8E5M2, #col_major>, tensor<48x2xf8E8M0FNU>, tensor<2x2x32xf8E8M0FNU, #col_major>, tensor<2xi32>)
+      -> (tensor<48x32xbf16>, tensor<48x64xbf16>, tensor<2x64x32xbf16, #col_major>, tensor<1xi32>, tensor<2x2xi32>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
+func.func @made_state_b_experts(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<2x64x32xf8E5M2, #col_major>, %sa: tensor<48x2xf8E8M0FNU>,
+                                %sb: tensor<2x2x32xf8E8M0FNU, #col_major>, %offs: tensor<2xi32>) {
+  // expected-error@below {{result 'state_b' has dimension 0 of size 1; it must be 2}}
+  %out:5 = "scaled_grouped_mm.dequantize_mm"(%qa, %qb, %sa, %sb, %offs)
+      : (tensor<48x64xf8E4M3FN>, tensor<2x64x32xf8E5M2, #col_major>, tensor<48x2xf8E8M0FNU>, tensor<2x2x32xf8E8M0FNU, #col_major>, tensor<2xi32>)
+      -> (tensor<48x32xbf16>, tensor<48x64xbf16>, tensor<2x64x32xbf16, #col_major>, tensor<1xi32>, tensor<1x1xi32>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
+func.func @made_state_a_dynamic(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<2x64x32xf8E5M2, #col_major>, %sa: tensor<48x2xf8E8M0FNU>,
+                                %sb: tensor<2x2x32xf8E8M0FNU, #col_major>, %offs: tensor<2xi32>) {
+  // expected-error@below {{result 'state_a' has dimension 0 of size ?; it must be 1}}
+  %out:5 = "scaled_grouped_mm.dequantize_mm"(%qa, %qb, %sa, %sb, %offs)
+      : (tensor<48x64xf8E4M3FN>, tensor<2x64x32xf8E5M2, #col_major>, tensor<48x2xf8E8M0FNU>, tensor<2x2x32xf8E8M0FNU, #col_major>, tensor<2xi32>)
+      -> (tensor<48x32xbf16>, tensor<48x64xbf16>, tensor<2x64x32xbf16, #col_major>, tensor<?xi32>, tensor<2x1xi32>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
+func.func @made_blocks(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<2x64x32xf8E5M2, #col_major>, %sa: tensor<48x64xf8E8M0FNU>,
+                       %sb: tensor<2x2x32xf8E8M0FNU, #col_major>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'sa' has dimension 1 of size 64; it must be 2}}
+  %out:5 = "scaled_grouped_mm.dequantize_mm"(%qa, %qb, %sa, %sb, %offs)
+      : (tensor<48x64xf8E4M3FN>, tensor<2x64x32xf8E5M2, #col_major>, tensor<48x64xf8E8M0FNU>, tensor<2x2x32xf8E8M0FNU, #col_major>, tensor<2xi32>)
+      -> (tensor<48x32xbf16>, tensor<48x64xbf16>, tensor<2x64x32xbf16, #col_major>, tensor<1xi32>, tensor<2x1xi32>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
+func.func @made_k(%qa: tensor<48x48xf8E4M3FN>, %qb: tensor<2x48x32xf8E5M2, #col_major>, %sa: tensor<48x2xf8E8M0FNU>,
+                  %sb: tensor<2x2x32xf8E8M0FNU, #col_major>, %offs: tensor<2xi32>) {
+  // expected-error@below {{the dimension of size 48 that 'sa' has a scale for each 32 of must be a multiple of 32}}
+  %out:5 = "scaled_grouped_mm.dequantize_mm"(%qa, %qb, %sa, %sb, %offs)
+      : (tensor<48x48xf8E4M3FN>, tensor<2x48x32xf8E5M2, #col_major>, tensor<48x2xf8E8M0FNU>, tensor<2x2x32xf8E8M0FNU, #col_major>, tensor<2xi32>)
+      -> (tensor<48x32xbf16>, tensor<48x48xbf16>, tensor<2x48x32xbf16, #col_major>, tensor<1xi32>, tensor<2x1xi32>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
+func.func @made_offs(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<2x64x32xf8E5M2, #col_major>, %sa: tensor<48x2xf8E8M0FNU>,
+                     %sb: tensor<2x2x32xf8E8M0FNU, #col_major>, %offs: tensor<3xi32>) {
+  // expected-error@below {{operand 'offs' has dimension 0 of size 3; it must be 2}}
+  %out:5 = "scaled_grouped_mm.dequantize_mm"(%qa, %qb, %sa, %sb, %offs)
+      : (tensor<48x64xf8E4M3FN>, tensor<2x64x32xf8E5M2, #col_major>, tensor<48x2xf8E8M0FNU>, tensor<2x2x32xf8E8M0FNU, #col_major>, tensor<3xi32>)
+      -> (tensor<48x32xbf16>, tensor<48x64xbf16>, tensor<2x64x32xbf16, #col_major>, tensor<1xi32>, tensor<2x1xi32>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
+func.func @made_without_offs(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<2x64x32xf8E5M2, #col_major>, %sa: tensor<48x2xf8E8M0FNU>,
+                             %sb: tensor<2x2x32xf8E8M0FNU, #col_major>) {
+  // expected-error@below {{op expects exactly 5 operands, but got 4}}
+  %out:5 = "scaled_grouped_mm.dequantize_mm"(%qa, %qb, %sa, %sb)
+      : (tensor<48x64xf8E4M3FN>, tensor<2x64x32xf8E5M2, #col_major>, tensor<48x2xf8E8M0FNU>, tensor<2x2x32xf8E8M0FNU, #col_major>)
+      -> (tensor<48x32xbf16>, tensor<48x64xbf16>, tensor<2x64x32xbf16, #col_major>, tensor<1xi32>, tensor<2x1xi32>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
+func.func @made_without_state(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<2x64x32xf8E5M2, #col_major>, %sa: tensor<48x2xf8E8M0FNU>,
+                              %sb: tensor<2x2x32xf8E8M0FNU, #col_major>, %offs: tensor<2xi32>) {
+  // expected-error@below {{op expects exactly 5 results, but got 4}}
+  %out:4 = "scaled_grouped_mm.dequantize_mm"(%qa, %qb, %sa, %sb, %offs)
+      : (tensor<48x64xf8E4M3FN>, tensor<2x64x32xf8E5M2, #col_major>, tensor<48x2xf8E8M0FNU>, tensor<2x2x32xf8E8M0FNU, #col_major>, tensor<2xi32>)
+      -> (tensor<48x32xbf16>, tensor<48x64xbf16>, tensor<2x64x32xbf16, #col_major>, tensor<1xi32>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
+func.func @made_batched(%qa: tensor<2x48x64xf8E4M3FN>, %qb: tensor<2x64x32xf8E5M2, #col_major>, %sa: tensor<2x48x2xf8E8M0FNU>,
+                        %sb: tensor<2x2x32xf8E8M0FNU, #col_major>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'qa' has rank 3; it must be 2}}
+  %out:5 = "scaled_grouped_mm.dequantize_mm"(%qa, %qb, %sa, %sb, %offs)
+      : (tensor<2x48x64xf8E4M3FN>, tensor<2x64x32xf8E5M2, #col_major>, tensor<2x48x2xf8E8M0FNU>, tensor<2x2x32xf8E8M0FNU, #col_major>, tensor<2xi32>)
+      -> (tensor<2x48x32xbf16>, tensor<2x48x64xbf16>, tensor<2x64x32xbf16, #col_major>, tensor<1xi32>, tensor<2x1xi32>)
+  return
+}
+
+// -----
+
+func.func @made_gradient(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<64x32xf8E5M2>, %sa: tensor<48x2xf8E8M0FNU>,
+                         %sb: tensor<2x32xf8E8M0FNU>, %offs: tensor<2xi32>) {
+  // expected-error@below {{operand 'qb' has rank 2; it must be 3}}
+  %out:5 = "scaled_grouped_mm.dequantize_mm"(%qa, %qb, %sa, %sb, %offs)
+      : (tensor<48x64xf8E4M3FN>, tensor<64x32xf8E5M2>, tensor<48x2xf8E8M0FNU>, tensor<2x32xf8E8M0FNU>, tensor<2xi32>)
+      -> (tensor<2x48x32xbf16>, tensor<48x64xbf16>, tensor<64x32xbf16>, tensor<1xi32>, tensor<2x1xi32>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
+func.func @made_accumulate(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<2x64x32xf8E5M2, #col_major>, %sa: tensor<48x2xf8E8M0FNU>,
+                           %sb: tensor<2x2x32xf8E8M0FNU, #col_major>, %offs: tensor<2xi32>) {
+  // expected-error@below {{unknown attribute 'accumulate'; the op has schedule}}
+  %out:5 = "scaled_grouped_mm.dequantize_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<48x64xf8E4M3FN>, tensor<2x64x32xf8E5M2, #col_major>, tensor<48x2xf8E8M0FNU>, tensor<2x2x32xf8E8M0FNU, #col_major>, tensor<2xi32>)
+      -> (tensor<48x32xbf16>, tensor<48x64xbf16>, tensor<2x64x32xbf16, #col_major>, tensor<1xi32>, tensor<2x1xi32>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
+func.func @made_bias_element(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<2x64x32xf8E5M2, #col_major>, %sa: tensor<48x2xf8E8M0FNU>, %sb: tensor<2x2x32xf8E8M0FNU, #col_major>,
+                             %offs: tensor<2xi32>, %bias: tensor<2x32xf32>) {
+  // expected-error@below {{operand 'bias' must have the element type of 'out'}}
+  %out:5 = "scaled_grouped_mm.dequantize_mm_bias"(%qa, %qb, %sa, %sb, %offs, %bias)
+      : (tensor<48x64xf8E4M3FN>, tensor<2x64x32xf8E5M2, #col_major>, tensor<48x2xf8E8M0FNU>, tensor<2x2x32xf8E8M0FNU, #col_major>, tensor<2xi32>, tensor<2x32xf32>)
+      -> (tensor<48x32xbf16>, tensor<48x64xbf16>, tensor<2x64x32xbf16, #col_major>, tensor<1xi32>, tensor<2x1xi32>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
+func.func @made_bias_shape(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<2x64x32xf8E5M2, #col_major>, %sa: tensor<48x2xf8E8M0FNU>, %sb: tensor<2x2x32xf8E8M0FNU, #col_major>,
+                           %offs: tensor<2xi32>, %bias: tensor<2x48xbf16>) {
+  // expected-error@below {{operand 'bias' has dimension 1 of size 48; it must be 32}}
+  %out:5 = "scaled_grouped_mm.dequantize_mm_bias"(%qa, %qb, %sa, %sb, %offs, %bias)
+      : (tensor<48x64xf8E4M3FN>, tensor<2x64x32xf8E5M2, #col_major>, tensor<48x2xf8E8M0FNU>, tensor<2x2x32xf8E8M0FNU, #col_major>, tensor<2xi32>, tensor<2x48xbf16>)
+      -> (tensor<48x32xbf16>, tensor<48x64xbf16>, tensor<2x64x32xbf16, #col_major>, tensor<1xi32>, tensor<2x1xi32>)
+  return
+}
+
+// -----
+
+#col_major = affine_map<(e, k, n) -> (e, n, k)>
+func.func @made_without_bias(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<2x64x32xf8E5M2, #col_major>, %sa: tensor<48x2xf8E8M0FNU>,
+                             %sb: tensor<2x2x32xf8E8M0FNU, #col_major>, %offs: tensor<2xi32>) {
+  // expected-error@below {{op expects exactly 6 operands, but got 5}}
+  %out:5 = "scaled_grouped_mm.dequantize_mm_bias"(%qa, %qb, %sa, %sb, %offs)
+      : (tensor<48x64xf8E4M3FN>, tensor<2x64x32xf8E5M2, #col_major>, tensor<48x2xf8E8M0FNU>, tensor<2x2x32xf8E8M0FNU, #col_major>, tensor<2xi32>)
+      -> (tensor<48x32xbf16>, tensor<48x64xbf16>, tensor<2x64x32xbf16, #col_major>, tensor<1xi32>, tensor<2x1xi32>)
+  return
+}

@@ -170,3 +170,18 @@ func.func @mm(%a: tensor<?x64xbf16>, %b: tensor<8x64x32xbf16, #col_major>, %offs
   %4 = "scaled_grouped_mm.mm_bias"(%a3, %b, %bias) : (tensor<8x16x64xbf16>, tensor<8x64x32xbf16, #col_major>, tensor<8x32xf32>) -> tensor<8x16x32xf32>
   return
 }
+
+// Operands that are made of MX blocks: results besides out, and no attribute.
+// CHECK-LABEL: func.func @dequantize_mm
+// CHECK: %{{.*}}:5 = "scaled_grouped_mm.dequantize_mm"(%{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}) : (tensor<?x64xf8E4M3FN>, tensor<8x64x520xf8E5M2, #[[$COL_MAJOR]]>, tensor<?x2xf8E8M0FNU>, tensor<8x2x520xf8E8M0FNU>, tensor<8xi32>) -> (tensor<?x520xf32>, tensor<?x64xbf16>, tensor<8x64x520xbf16, #[[$COL_MAJOR]]>, tensor<?xi32>, tensor<8x3xi32>)
+// CHECK: %{{.*}}:5 = "scaled_grouped_mm.dequantize_mm_bias"(%{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}) {schedule = {tile_n = 128 : i64}} : ({{.*}}, tensor<8x520xf16>) -> (tensor<257x520xf16>, tensor<257x64xbf16>, tensor<8x64x520xbf16, #[[$COL_MAJOR]]>, tensor<2xi32>, tensor<8x3xi32>)
+func.func @dequantize_mm(%qa: tensor<?x64xf8E4M3FN>, %qb: tensor<8x64x520xf8E5M2, #col_major>, %sa: tensor<?x2xf8E8M0FNU>, %sb: tensor<8x2x520xf8E8M0FNU>,
+                         %offs: tensor<8xi32>, %q2: tensor<257x64xf8E4M3FN>, %s2: tensor<257x2xf8E8M0FNU>, %bias: tensor<8x520xf16>) {
+  %0:5 = "scaled_grouped_mm.dequantize_mm"(%qa, %qb, %sa, %sb, %offs)
+      : (tensor<?x64xf8E4M3FN>, tensor<8x64x520xf8E5M2, #col_major>, tensor<?x2xf8E8M0FNU>, tensor<8x2x520xf8E8M0FNU>, tensor<8xi32>)
+      -> (tensor<?x520xf32>, tensor<?x64xbf16>, tensor<8x64x520xbf16, #col_major>, tensor<?xi32>, tensor<8x3xi32>)
+  %1:5 = "scaled_grouped_mm.dequantize_mm_bias"(%q2, %qb, %s2, %sb, %offs, %bias) {schedule = {tile_n = 128}}
+      : (tensor<257x64xf8E4M3FN>, tensor<8x64x520xf8E5M2, #col_major>, tensor<257x2xf8E8M0FNU>, tensor<8x2x520xf8E8M0FNU>, tensor<8xi32>, tensor<8x520xf16>)
+      -> (tensor<257x520xf16>, tensor<257x64xbf16>, tensor<8x64x520xbf16, #col_major>, tensor<2xi32>, tensor<8x3xi32>)
+  return
+}
