@@ -22,8 +22,8 @@
  * `accumulate = "promoted"` asks for the first. "fast" leaves the choice to this file, and to
  * nothing else: mixed up to so many tokens for each expert that the weights' bytes are little
  * beside them, and bf16 with more; blocks, of which the sums are promoted then, with few tokens
- * where mixed is not known to be faster. A tensor that is dequantized for one product is not
- * dequantized again for another.
+ * where mixed is not known to be faster. A tensor that is dequantized by a launch of its own for
+ * one product is not dequantized again for another.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "passes/ExpandMx.h"
@@ -273,9 +273,11 @@ bool moe__expand_mx_product(MlirOperation op) {
   way_t way = way_of(op);
   if (way != BY_BLOCKS && !mlirAttributeIsNull(moe__op_attribute(op, "schedule")))
     return moe__error(op,
-                      "'schedule' is that of one kernel, and this becomes several; write "
-                      "accumulate = \"promoted\" for one kernel, or %s and %s to choose",
-                      moe__op_id_name(MOE__OP_DEQUANTIZE), moe__op_id_name(MOE__OP_MM));
+                      "'schedule' is that of the kernel with promoted sums, and this becomes "
+                      "another one, or several; write accumulate = \"promoted\", or %s, or %s and "
+                      "%s to choose",
+                      moe__op_id_name(MOE__OP_DEQUANTIZE_MM), moe__op_id_name(MOE__OP_DEQUANTIZE),
+                      moe__op_id_name(MOE__OP_MM));
   if (way == AS_BF16 && moe__mm_case(op) == MOE__FORWARD)
     multiply_made(op);
   else if (way == AS_BF16)

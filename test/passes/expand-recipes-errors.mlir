@@ -99,7 +99,7 @@ func.func @blockwise_fast(%a: tensor<64x32xbf16>, %b: tensor<2x32x16xbf16>, %off
 #col_major = affine_map<(e, k, n) -> (e, n, k)>
 func.func @schedule_of_mx(%qa: tensor<?x64xf8E4M3FN>, %qb: tensor<8x64x48xf8E4M3FN, #col_major>, %sa: tensor<?x2xf8E8M0FNU>,
                           %sb: tensor<8x2x48xf8E8M0FNU, #col_major>, %offs: tensor<8xi32>) {
-  // expected-error@below {{'schedule' is that of one kernel, and this becomes several; write accumulate = "promoted" for one kernel, or mx_quantize.dequantize and scaled_grouped_mm.mm to choose}}
+  // expected-error@below {{'schedule' is that of the kernel with promoted sums, and this becomes another one, or several; write accumulate = "promoted", or scaled_grouped_mm.dequantize_mm, or mx_quantize.dequantize and scaled_grouped_mm.mm to choose}}
   %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast", schedule = {tile_n = 128}}
       : (tensor<?x64xf8E4M3FN>, tensor<8x64x48xf8E4M3FN, #col_major>, tensor<?x2xf8E8M0FNU>, tensor<8x2x48xf8E8M0FNU, #col_major>,
          tensor<8xi32>) -> tensor<?x48xf32>

@@ -1632,7 +1632,7 @@ func.func @made_of_scales_elsewhere(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<2x6
 #col_major = affine_map<(e, k, n) -> (e, n, k)>
 func.func @made_columns(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<2x64x36xf8E5M2, #col_major>, %sa: tensor<48x2xf8E8M0FNU>,
                         %sb: tensor<2x2x36xf8E8M0FNU, #col_major>, %offs: tensor<2xi32>) {
-  // expected-error@below {{operand 'b' has dimension 2 of size 36; the kernel needs a multiple of 8}}
+  // expected-error@below {{operand 'qb' has dimension 2 of size 36; the kernel needs a multiple of 8}}
   %out:5 = "scaled_grouped_mm.dequantize_mm"(%qa, %qb, %sa, %sb, %offs)
       : (tensor<48x64xf8E4M3FN>, tensor<2x64x36xf8E5M2, #col_major>, tensor<48x2xf8E8M0FNU>, tensor<2x2x36xf8E8M0FNU, #col_major>, tensor<2xi32>)
       -> (tensor<48x36xbf16>, tensor<48x64xbf16>, tensor<2x64x36xbf16, #col_major>, tensor<1xi32>, tensor<2x1xi32>)

@@ -95,11 +95,11 @@ static bool has_kernel_of_halves(MlirOperation op) {
     return moe__error(op, "the kernel takes tokens that lie side by side only with 'align'; give a "
                           "the encoding affine_map<(n, m) -> (m, n)>, and b none");
   int a_last = (int)mlirShapedTypeGetRank(a) - 1;
-  if (moe__is_row_major(a) ? !moe__needs_multiple(op, MOE__A, a_last, line)
-                           : !moe__needs_multiple(op, MOE__A, a_last - 1, line))
+  moe__role_t of_a = moe__mm_given_role(op, MOE__MM_QA), of_b = moe__mm_given_role(op, MOE__MM_QB);
+  if (!moe__needs_multiple(op, of_a, moe__is_row_major(a) ? a_last : a_last - 1, line))
     return false;
-  return (moe__is_row_major(b) || moe__needs_multiple(op, MOE__B, last - 1, line)) &&
-         moe__needs_multiple(op, MOE__B, last, line);
+  return (moe__is_row_major(b) || moe__needs_multiple(op, of_b, last - 1, line)) &&
+         moe__needs_multiple(op, of_b, last, line);
 }
 
 /* Operands that are made: in the order in which they are multiplied, from MX blocks in the same

@@ -4,7 +4,7 @@ Usage: mutants.py BUNDLE SCRATCH          run all; fails where one is not caught
        mutants.py BUNDLE SCRATCH --table FILE  also write what caught each, as a Markdown table
        mutants.py BUNDLE SCRATCH --rows   run those of the kernel that writes tiles in rows; BUNDLE is of rows.mlir
                                  --stream, --fp8-rows, --fp8-scales, --fp8-pair, --fp8-columns, --fp8-aligned, --fp8-squares   those of the file of this name
-                                 --products, --counted, --by-size, --clusters, --pingpong, --gradients, --blocks, --direct, --token-blocks, --aligned, --rows-aligned, --mx, --mx-tokens, --halves, --cluster-halves, --wide   those of scaled_mm and mm
+                                 --products, --counted, --by-size, --clusters, --pingpong, --gradients, --blocks, --direct, --token-blocks, --aligned, --rows-aligned, --mx, --mx-tokens, --halves, --cluster-halves, --wide, --ahead, --ahead-of-few   those of scaled_mm, mm and dequantize_mm
                                  --round   those of round_dual
                                  --dual    those of quantize_dual by clusters
                                  --order   the order between blocks in two scale_fp8_dual; BUNDLE as of --fp8-scales
@@ -313,9 +313,10 @@ ROWS_LOAD = r"(cp\.async\.bulk\.tensor\.2d[^;]*\{%r\d+, )(%r\d+)(\}[^;]*;)"
 WEIGHTS_LOAD = r"(cp\.async\.bulk\.tensor\.3d[^;]*\{%r\d+, )(%r\d+), (%r\d+)(\}[^;]*;)"
 
 
-def stage_wait(offset, which, limit=r"mov\.b32 [^;]*;\s*"):
-    """Drops a wait for an mbarrier of the ring: `offset` is that of the first of its kind. limit: what sets how long it waits."""
-    return ptx(rf"(?s)(add\.s32 \s*%r\d+, %r\d+, {offset};\s*{limit}// begin inline asm\s*)\{{\s*\.reg \.pred\s+P1;.*?\}}", r"\1", which)
+def stage_wait(offset, which, limit=r"mov\.b32 [^;]*;\s*", count=1):
+    """Drops a wait for an mbarrier of the ring: `offset` is that of the first of its kind. limit: what sets how long it waits; which, count: as
+    for `ptx`."""
+    return ptx(rf"(?s)(add\.s32 \s*%r\d+, %r\d+, {offset};\s*{limit}// begin inline asm\s*)\{{\s*\.reg \.pred\s+P1;.*?\}}", r"\1", which, count)
 
 
 def parameter(number, change):
@@ -379,7 +380,7 @@ PINGPONG_MUTANTS = [
     ("a slot not waited for", stage_wait(197088, 0), "races|uninitialized"),
     ("a stage not waited for", stage_wait(196608, 0), "not been waited for|uninitialized|races"),
     ("the next stage not waited for", stage_wait(196608, 1), "not been waited for|uninitialized|races|two apart have the same parity"),
-    ("stages overwritten that are read", stage_wait(196656, 0), "arrivals in phase|races"),
+    ("stages overwritten that are read", stage_wait(196656, 0, count=0), "arrivals in phase|races"),
     ("turns are passed by fewer warps", ptx(r"(mbarrier\.init\.shared\.b64 \s*\[dynamic_shared_memory\+197216\], )%r\d+;", r"{ .reg .b32 N; mov.b32 N, 3; \1N; }"), "arrivals in phase|races|deadlock|not been waited for|two apart have the same parity"),
     ("turns wait for more warps", ptx(r"(mbarrier\.init\.shared\.b64 \s*\[dynamic_shared_memory\+197216\], )%r\d+;", r"{ .reg .b32 N; mov.b32 N, 5; \1N; }"), "deadlock"),
     ("a stage is free after fewer warps", ptx(r"(mbarrier\.init\.shared\.b64 \s*\[dynamic_shared_memory\+196656\], )%r\d+;", r"{ .reg .b32 N; mov.b32 N, 3; \1N; }"), "arrivals in phase|races|deadlock|two apart have the same parity"),
@@ -391,9 +392,9 @@ PINGPONG_MUTANTS = [
     ("sums read before they are there", ptx(r"wgmma\.wait_group\.sync\.aligned\s+0;", count=0), "wgmma"),
     ("products not committed", ptx(r"wgmma\.commit_group\.sync\.aligned;", count=0), "wgmma"),
     ("column scales read before they are there", ptx(r"bar\.sync \s*%r\d+, 128;", which=1), "races|uninitialized"),
-    ("weights of the next column", ptx(WEIGHTS_LOAD, r"{ .reg .b32 OFF; add.s32 OFF, \2, 1; \1OFF, \3\4 }"), DIFFERENT),
-    ("rows off by one", ptx(ROWS_LOAD, r"{ .reg .b32 OFF; add.s32 OFF, \2, 1; \1OFF\3 }"), "differ|races"),
-    ("fewer bytes announced than land", ptx(r"(mov\.b32 \s*%r\d+), 32768;(\s*mbarrier)", r"\1, 32752;\2"), "more bytes land|fewer bytes"),
+    ("weights of the next column", ptx(WEIGHTS_LOAD, r"{ .reg .b32 OFF; add.s32 OFF, \2, 1; \1OFF, \3\4 }", count=0), DIFFERENT),
+    ("rows off by one", ptx(ROWS_LOAD, r"{ .reg .b32 OFF; add.s32 OFF, \2, 1; \1OFF\3 }", count=0), "differ|races"),
+    ("fewer bytes announced than land", ptx(r"(mov\.b32 \s*%r\d+), 32768;(\s*mbarrier)", r"\1, 32752;\2", count=0), "more bytes land|fewer bytes"),
     ("both scales ignored", ptx(SCALED, r"mov.b32 \1, \3; mov.b32 \4, \5;", count=0), DIFFERENT),
     ("stored by the TMA without a fence", ptx(r"fence\.proxy\.async\S+;", count=0), "without a fence.proxy.async in between"),
     ("stored by the TMA before all is staged", ptx(r"(fence\.proxy\.async\S+;\s*)bar\.warp\.sync\s+-1;", r"\1", count=0), "races|uninitialized|without a fence"),
@@ -762,6 +763,33 @@ ROUND_MUTANTS = [
     ("the table of groups read before it is there", ptx(r"bar\.sync \s*0;"), "races|uninitialized"),
 ]
 
+# Operands that the kernel makes of MX blocks: the code of who makes stands twice, for all warps at first and for three of them, each time
+# for the weights and for the tokens; then that of the thread that loads, for its first tile and for the others. A fence of the proxy by one of
+# the two sides is enough for the emulator. Under a random schedule it looks at all orders, and threads that load wait.
+AHEAD_SHAPES = ["qa=1100x288", "qb=1x288x400", "sa=1100x9", "sb=1x9x400", "offs=1"]
+AHEAD_OF_FEW_SHAPES = ["qa=300x288", "qb=24x288x144", "sa=300x9", "sb=24x9x144", "offs=24"]
+NOT_ZERO = "starts as zero, and a call must leave it zero"
+TAKE = r"(atom\.global\.add\.u32 \s*%r\d+, \[%rd\d+\+8\], )1;"
+AHEAD_MUTANTS = [
+    ("nobody executes a fence of the proxy of global memory", ptx(r"fence\.proxy\.async\.global;", count=0), "without a fence.proxy.async for global memory"),
+    ("lanes release before the others have written", ptx(r"(fence\.proxy\.async\.global;\s*)bar\.warp\.sync[^;]*;", r"\1", count=0), "nothing orders the two"),
+    ("pieces are not released", ptx(r"red\.release\.gpu", "red.relaxed.gpu", count=0), "nothing orders the two"),
+    ("the thread that loads acquires nothing", ptx(r"fence\.acq_rel\.gpu;(?=\s*fence\.proxy)", count=0), "nothing orders the two"),
+    ("but for its first tile", ptx(r"fence\.acq_rel\.gpu;(?=\s*fence\.proxy)", which=1), "nothing orders the two"),
+    ("it wants a piece less of each panel", ptx(r"(atom\.global\.add\.u32 \s*)(%r\d+)(, \[%rd\d+\], %r\d+;)", r"\1\2\3 add.s32 \2, \2, 1;", count=0), "nothing orders the two"),
+    ("it asks no more before all is made", ptx(r"(and\.b32 \s*%r\d+, %r\d+, 65535;\s*)setp\.eq", r"\1setp.ne", count=0), "nothing orders the two"),
+    ("every other piece is nobody's", ptx(TAKE, r"\g<1>2;", count=0), "the limit of 300000 steps"),
+    ("the first piece is made by several", ptx(TAKE, r"\g<1>0;"), "nothing orders the two"),
+    ("counts of panels are not left zero", ptx(r"st\.global\.b32 \s*\[%rd\d+(?:\+-?\d+)?\], 0;", count=0), NOT_ZERO),
+    ("nor the number of pieces taken", ptx(r"atom\.global\.exch\.b32 \s*%r\d+, \[%rd\d+\+8\], 0;", count=0), NOT_ZERO),
+    ("the scale of another block", ptx(r"(shr\.u64 \s*%rd\d+, %rd\d+), 5;", r"\1, 6;"), DIFFERENT),
+]
+# All is made first: a maker that is done speaks for the other warps of its CTA too.
+AHEAD_OF_FEW_MUTANTS = [
+    ("makers do not wait for the other warps of their CTA", ptx(r"bar\.sync \s*0;", which=1), "nothing orders the two"),
+    ("the table of groups is read before it is there", ptx(r"bar\.sync \s*0;"), "uninitialized shared memory"),
+]
+
 # Wide tiles of a gradient, which stand behind the others: on four multiprocessors these shapes have them, and 16 columns are left.
 WIDE_SHAPES = ["qa=128x336", "qb=336x784", "sa=3x128", "sb=3x784", "offs=3"]
 WIDE_MUTANTS = [
@@ -823,6 +851,8 @@ SUITES = {
     "--token-blocks": ([*shapes(TOKEN_BLOCK_SHAPES), "--exact", "--nan-groups", "--groups", "ragged"], TOKEN_BLOCK_MUTANTS),
     # A mutant that counts from below zero multiplies until it comes to the limit; the right kernel takes fewer than 200000 steps.
     "--gradients": ([*shapes(GRADIENT_SHAPES), "--exact", "--nan-groups", "--groups", "edge", "--step-limit", "300000"], GRADIENT_MUTANTS),
+    "--ahead": ([*shapes(AHEAD_SHAPES), "--exact", "--nan-groups", "--schedule", "1", "--step-limit", "300000"], AHEAD_MUTANTS),
+    "--ahead-of-few": ([*shapes(AHEAD_OF_FEW_SHAPES), "--exact", "--nan-groups", "--schedule", "1"], AHEAD_OF_FEW_MUTANTS),
     "--wide": ([*shapes(WIDE_SHAPES), "--exact", "--nan-groups", "--groups", "edge"], WIDE_MUTANTS),
     "--halves": (["--shape", "a=144x1104", "--shape", "b=1104x336", "--shape", "offs=17", "--exact", "--nan-groups", "--groups", "edge"], HALVES_MUTANTS),
     "--cluster-halves": (["--shape", "a=144x1104", "--shape", "b=1104x336", "--shape", "offs=17", "--exact", "--nan-groups", "--groups", "edge"], HALVES_CLUSTER_MUTANTS),
