@@ -184,7 +184,10 @@ def product_counts(case, accumulate, out, schedule):
         tiles = 2  # a tile is stored behind the first product of the next one, the last tile at the end
     if field["pingpong"]:
         tiles = 2
-        copies = ((2,) if shares else (4,)) if gradient else tuple(copies[0] * n for n in range(2, 9))  # such a loop too
+        if gradient:
+            copies = (2,) if shares else (4,)
+        elif case == "forward":  # such a loop too
+            copies = tuple(copies[0] * n for n in range(2, 9))
         multicast = copies if shares else 0
     columns = field["tile_n"] * (field["pieces"] + 1) // 2
     counts = {
