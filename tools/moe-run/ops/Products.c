@@ -113,7 +113,7 @@ static moe_ref_status_t compare(const moe__run_launch_t *launch, const moe_ref_t
     mm.a = &a;
     mm.b = &b;
     mm.aligned = false; /* those that were quantized are not */
-    if (has_scales(launch) && mm.sa->dtype == MOE_REF_E8M0) {
+    if (mm.sa != NULL && mm.sa->dtype == MOE_REF_E8M0) {
       sa = *mm.sa;
       sb = *mm.sb;
       const int64_t blocks = moe_ref_padded(a.shape[1], MOE_MX_BLOCK) / MOE_MX_BLOCK;
