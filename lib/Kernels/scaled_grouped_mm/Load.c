@@ -103,8 +103,9 @@ typedef struct loader_t {
   MlirValue request;            /* the number of the next one (i32) */
   MlirValue pieces;             /* of the tile's columns (i32); null where there is one */
   moe__mm_block_loads_t scales; /* of the tile; with scales of blocks */
-  /* Where operands are made: the next tile, which is looked for while the last k-tiles of this one
-   * are loaded; the group it is looked for from (i32); and what is known of its operands. */
+  /* Where the loader looks ahead: the next tile, which is looked for while the last k-tiles of this
+   * one are loaded; the group it is looked for from (i32); and, where operands are made, what is
+   * known of them. */
   moe__group_tile_t tile;
   MlirValue group;
   moe__mm_asked_t asked;
@@ -373,7 +374,7 @@ static void write_ends(moe__scaled_mm_t *s, moe__cursor_t slot, const loader_t *
     announce(s, slot, MOE__MM_WARPGROUPS);
 }
 
-/* Finds the first tile, if there is one, and waits for its operands. */
+/* Finds the first tile, if there is one, and waits for its operands where they are made. */
 static void begin_ahead(moe__scaled_mm_t *s, MlirValue index, MlirValue total, loader_t *loader) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue zero = moe__i32(b, 0);
