@@ -32,9 +32,9 @@
  * says whether all of these are done. */
 #define LOADER_SHARE 0x10000
 
-/* Below so many tokens for each expert products take less time than making the weights: then all
- * warps make all of both operands first. */
-#define TOKENS_THAT_HIDE 1024
+/* With so many tokens for each expert, on average, makers are as fast as products. With fewer, all
+ * warps first make so much that the makers are done with the rest when it is needed. */
+#define TOKENS_THAT_HIDE 1280
 
 static const moe__elements_t BF16 = {.bytes = 2, .per_word = 2};
 
@@ -236,14 +236,24 @@ static void make_until(moe__scaled_mm_t *s, MlirValue until) {
   }
 }
 
+/* Of all pieces, those that makers could not make in time. */
+static MlirValue pieces_to_begin_with(moe__scaled_mm_t *s) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue of_weights = moe__mul(b, s->experts.value, pieces_until(s, s->columns.value));
+  MlirValue all = moe__add(b, pieces_until(s, s->rows.value), of_weights);
+  MlirValue experts = moe__umax(b, s->experts.value, 1);
+  MlirValue hidden = moe__umin(b, moe__udiv(b, s->rows.value, experts), TOKENS_THAT_HIDE);
+  return moe__mul(b, moe__ceil_div(b, all, TOKENS_THAT_HIDE),
+                  moe__sub(b, moe__i32(b, TOKENS_THAT_HIDE), hidden));
+}
+
 /* The first tiles of all CTAs are a band of rows, and so many columns. */
 void moe__mm_make_first(moe__scaled_mm_t *s) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue columns = moe__add(b, moe__udiv(b, s->kernel.cta_count, s->schedule.band), 1);
   MlirValue rows = moe__add(b, moe__mul(b, columns, s->operands[MOE__MM_QB].rows),
                             s->schedule.band * s->operands[MOE__MM_QA].rows);
-  MlirValue few = moe__ult(b, s->rows.value, moe__mul(b, s->experts.value, TOKENS_THAT_HIDE));
-  make_until(s, moe__select(b, few, INT32_MAX, pieces_until(s, rows)));
+  make_until(s, moe__umax(b, pieces_until(s, rows), pieces_to_begin_with(s)));
   moe__cta_barrier(b); /* when the makers are done, so is what others made */
 }
 
