@@ -7,10 +7,12 @@ index.json holds `bundles`, a list of
 
     bundle      name of the folder
     op          the op, such as "mx_quantize.quantize_fp8" or "scaled_grouped_mm.grouped_mm"
-    attributes  of the op: granularity, axis, mode, recipe ...; of products of four-bit weights also "tokens", for how many of these the
-                schedule is: "few", "some" or "many"; of fast products with scales of MX blocks "few", "some", "more" or "many", of each expert
+    attributes  of the op: granularity, axis, mode, recipe ...; of products of four-bit weights also the sizes that the schedule is for,
+                "tokens" and "rows" of weights of a layer, or "tokens" of each expert (moe_opt/_mixed.py); of fast products with scales of
+                MX blocks "few", "some", "more" or "many" tokens of each expert
     operands    in order: name, dtype, rank and order (order[i]: the dimension at memory position i, outermost first)
     results     the same
+    tile        of products of four-bit weights: its tokens and rows, the CTAs that divide their columns, and whether (1) all CTAs divide the last of them
     functions   of the bundle, by what they are: {"call": NAME}, or {"forward": NAME, "backward": NAME}; with "_X" behind both kinds where
                 only operand X has a gradient
 
@@ -21,6 +23,7 @@ SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
 import argparse
 import concurrent.futures
+import importlib.util
 import json
 import os
 import pathlib
@@ -34,6 +37,14 @@ FP8 = ("f8E4M3FN", "f8E5M2")
 MODES = ("rceil", "floor", "ceil", "even")
 RECIPES = ("fp8_rowwise", "fp8_tensorwise", "fp8_blockwise", "mxfp8")
 OUTPUTS = ("bf16", "f16", "f32")
+
+
+def compiled(command, name, source):
+    """What moe-opt prints of the source of this bundle; RuntimeError with its message."""
+    run = subprocess.run(command, input=source, capture_output=True, text=True, check=False)
+    if run.returncode:
+        raise RuntimeError(f"{name}: {' '.join(command)} failed:\n{run.stderr}\n{source}")
+    return run.stdout
 
 
 class Tensor:
@@ -96,11 +107,16 @@ class Bundle:
     def source(self):
         return function(self.title(), self.operands, call(self.op, self.attributes, self.operands, self.results), self.results)
 
+    def sources(self, moe_opt):  # pylint: disable=unused-argument
+        """The sources, of which the first that compiles is taken. moe_opt: the compiler, which may know a schedule."""
+        yield self.source()
+
     def passes(self):
         """What is done to the source before it is compiled: flags of moe-opt."""
         return []
 
-    def entry(self):
+    def entry(self, source):  # pylint: disable=unused-argument
+        """That of the index. source: what was compiled."""
         return {"bundle": self.name, "op": self.op, "attributes": self.attributes,
                 "operands": [t.describe(n) for n, t in self.operands.items()],
                 "results": [t.describe(n) for n, t in self.results.items()], "functions": self.functions()}
@@ -256,8 +272,8 @@ class Chosen(Bundle):
         scheduled = f", schedule = {{{self.schedule}}}" if self.schedule else ""
         return super().source().replace("} : (", f"{scheduled}}} : (", 1)
 
-    def entry(self):
-        return super().entry() | {"attributes": self.attributes | self.choice}
+    def entry(self, source):
+        return super().entry(source) | {"attributes": self.attributes | self.choice}
 
 
 class Mixed(Bundle):
@@ -283,28 +299,76 @@ class Mixed(Bundle):
         return function(self.title(), self.operands, body, self.results)
 
 
-# Schedules of products of four-bit weights by the tokens, with experts by those of each: with and without experts.
-MIXED_SCHEDULES = {
-    "few": ("tile_n = 16, in_flight = 1, depth = 256, stages = 5, split = 4", "tile_n = 16, in_flight = 1, warpgroups = 4, stages = 8"),
-    "some": ("tile_n = 64, in_flight = 2, split = 2, stages = 5", "tile_n = 48, in_flight = 1, warpgroups = 3, stages = 7"),
-    "many": ("tile_n = 128, in_flight = 1, token_parts = 2, share = 2, depth = 256, stages = 2, band = 8", "tile_n = 80, in_flight = 1, token_parts = 2, depth = 256, stages = 3"),
-}
-# Likewise of MXFP4 with tokens of bf16.
-SCALED_SCHEDULES = MIXED_SCHEDULES | {
-    "some": (MIXED_SCHEDULES["some"][0], "tile_n = 48, in_flight = 1, warpgroups = 3, depth = 256, stages = 4, scaled_weights = 1"),
-    "many": tuple(f"tile_n = {tile_n}, in_flight = 1, depth = 256, stages = {stages}, scaled_weights = 1" for tile_n, stages in ((128, 2), (96, 3))),
-}
+def load_sizes():
+    """moe_opt/_mixed.py, without the package: that loads libraries which may not be built yet."""
+    spec = importlib.util.spec_from_file_location("_mixed", pathlib.Path(__file__).resolve().parent / "moe_opt/_mixed.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
-# Likewise of FP8 weights.
-FP8_SCHEDULES = {
-    tokens: tuple(f"{schedule}, in_flight = 1, scaled_weights = 1, long_sums = 1" for schedule in schedules)
-    for tokens, schedules in {
-        "few": ("tile_n = 16, warpgroups = 2, depth = 256, stages = 4, split = 4", "tile_n = 16, warpgroups = 4, depth = 128, stages = 5"),
-        "some": ("tile_n = 64, warpgroups = 2, depth = 128, stages = 5, split = 2", "tile_n = 64, warpgroups = 4, depth = 128, stages = 4"),
-        "many": ("tile_n = 208, warpgroups = 2, depth = 128, stages = 3, split = 1", "tile_n = 128, warpgroups = 3, depth = 128, stages = 3"),
-    }.items()
-}
+SIZES = load_sizes()
+
+
+def schedule_of(source):
+    """Its attribute."""
+    return re.search(r"schedule = {[^}]*}", source)[0]
+
+
+class Sized(Bundle):
+    """A product of weights of four or eight bits, of any sizes, with the schedule that the compiler gives one of these: (tokens, rows) of a
+    layer, or (tokens,) of each expert."""
+
+    def __init__(self, name, op, attributes, operands, results, sizes):
+        super().__init__(f"{name}-{'x'.join(map(str, sizes))}", op, attributes, operands, results)
+        self.sizes = sizes
+
+    def entry(self, source):
+        fields = {name: int(value) for name, value in re.findall(r"(\w+) = (\d+)", schedule_of(source))}
+        tile = {"tokens": fields["tile_n"], "rows": 16 * fields["panels"] or 64 * fields["warpgroups"], "ctas": fields["split"], "divided": fields["spread"]}
+        return super().entry(source) | {"attributes": self.attributes | dict(zip(("tokens", "rows"), self.sizes)), "tile": tile}
+
+    def shapes(self, sizes, experts=SIZES.EXPERT_SIZES[0]):
+        """Of all tensors with these sizes, by name."""
+        _, n, k = SIZES.EXPERT_SIZES if self.is_grouped() else (1, sizes[1], SIZES.LAYER_COLUMNS)
+        leading, m = ([experts], sizes[0] * experts) if self.is_grouped() else ([], sizes[0])
+        numbers = [*leading, n, k // self.attributes["group_size"]]
+        weights = [n, k] if self.attributes["format"] == "f8E4M3FN" else [n // 16, k // 64, 512]
+        return {"w": [*leading, *weights], "scales": numbers, "zeros": numbers, "x": [m, k], "offs": leading, "bias": [*leading, n], "out": [m, n]}
+
+    def is_grouped(self):
+        return "offs" in self.operands
+
+    def schedule(self, moe_opt, shapes):
+        """The compiler's, as MLIR."""
+        operands, results = (
+            {name: Tensor(tensor.dtype, tensor.rank, tensor.swapped, shapes[name]) for name, tensor in tensors.items()} for tensors in (self.operands, self.results)
+        )
+        known = function(self.title(), operands, call(self.op, self.attributes, operands, results), results)
+        return schedule_of(compiled([moe_opt, "-", "--moe-select-schedule"], self.name, known))
+
+    def sources(self, moe_opt):
+        # Where sizes are not known a kernel may need more registers or room than there is: then that of as many experts as there may be, of fewer
+        # rows, or of more tokens.
+        others = sizes_of(self.attributes, self.operands)
+        fewer_rows = [sizes for sizes in others[::-1] if sizes[0] == self.sizes[0] and sizes < self.sizes]
+        more_tokens = [sizes for sizes in others if sizes[0] > self.sizes[0]]
+        most_experts = [self.shapes(self.sizes, SIZES.MOST_EXPERTS)] if self.is_grouped() else []
+        for shapes in (self.shapes(self.sizes), *most_experts, *map(self.shapes, fewer_rows + more_tokens)):
+            yield self.source().replace("} : (", f", {self.schedule(moe_opt, shapes)}}} : (", 1)
+
+
+def sizes_of(attributes, operands):
+    """Those of moe_opt/_mixed.py that such a product is made for."""
+    if "offs" not in operands:
+        return SIZES.LAYER_SIZES
+    return [(tokens,) for tokens in (SIZES.EXPERT_TOKENS_OF_FP8 if attributes["format"] == "f8E4M3FN" else SIZES.EXPERT_TOKENS)]
+
+
+def sized(name, op, attributes, operands, results):
+    """Products of all these sizes."""
+    for sizes in sizes_of(attributes, operands):
+        yield Sized(name, f"scaled_grouped_mm.{op}", attributes, operands, results, sizes)
 
 
 def mixed_fp8():
@@ -315,9 +379,7 @@ def mixed_fp8():
             operands = {"w": Tensor("f8E4M3FN", rank), "scales": Tensor("f8E8M0FNU", rank, True), "x": Tensor("bf16", 2)}
             operands |= ({"offs": OFFS} if experts else {}) | ({"bias": Tensor("bf16", rank - 1)} if bias else {})
             op, attributes = "mixed_mm" + "_bias" * bias, {"format": "f8E4M3FN", "group_size": 32, "layout": "1x16"}
-            for tokens, schedules in FP8_SCHEDULES.items():
-                name = "-".join([op, "f8E4M3FN", *["experts"] * experts, tokens])
-                yield Chosen(name, f"scaled_grouped_mm.{op}", attributes, operands, {"out": Tensor("bf16", 2)}, schedules[experts], {"tokens": tokens})
+            yield from sized("-".join([op, "f8E4M3FN", *["experts"] * experts]), op, attributes, operands, {"out": Tensor("bf16", 2)})
 
 
 def mixed():
@@ -338,10 +400,8 @@ def mixed():
                     operands |= {"x": Tensor(x, 2)} | ({"offs": OFFS} if experts else {}) | ({"bias": Tensor(x, rank - 1)} if bias else {})
                     op = "mixed_mm" + "_zeros" * (form == "ui4") + "_bias" * bias
                     attributes = {"format": form, "group_size": group, "layout": "16x64_e2m1" if form == "f4E2M1FN" else "16x64"}
-                    scaled = (form, x) == ("f4E2M1FN", "bf16")
-                    for tokens, schedules in (SCALED_SCHEDULES if scaled else MIXED_SCHEDULES).items():
-                        name = "-".join([op, form, str(group), x, *["experts"] * experts, tokens])
-                        yield Chosen(name, f"scaled_grouped_mm.{op}", attributes, operands, {"out": Tensor(x, 2)}, schedules[experts], {"tokens": tokens})
+                    name = "-".join([op, form, str(group), x, *["experts"] * experts])
+                    yield from sized(name, op, attributes, operands, {"out": Tensor(x, 2)})
 
 
 # What the tests in test/python call, those of frameworks included.
@@ -361,10 +421,14 @@ def build(bundle, moe_opt, folder):
     target = folder / bundle.name
     shutil.rmtree(target, ignore_errors=True)
     command = [moe_opt, "-", *bundle.passes(), "--emit=bundle", "-o", str(target)]
-    run = subprocess.run(command, input=bundle.source(), capture_output=True, text=True, check=False)
-    if run.returncode:
-        raise RuntimeError(f"{bundle.name}: {' '.join(command)} failed:\n{run.stderr}\n{bundle.source()}")
-    return bundle.entry()
+    failed = None
+    for source in bundle.sources(moe_opt):
+        try:
+            compiled(command, bundle.name, source)
+            return bundle.entry(source)
+        except RuntimeError as error:
+            failed = failed or error
+    raise failed
 
 
 def main():

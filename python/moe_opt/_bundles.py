@@ -116,6 +116,16 @@ def find(op: str, attributes: Mapping[str, Any], operands: Sequence[tuple[str, i
     )
 
 
+@functools.lru_cache(maxsize=None)
+def layer_tiles(op: str, attributes: tuple[tuple[str, Any], ...], operands: tuple[tuple[str, int], ...], results: tuple[str, ...]) -> dict[tuple[int, int], dict[str, int]]:
+    """The tiles of the products of a layer that find would find, by the sizes that these are for; NotFound where there is none."""
+    given = dict(attributes)
+    fitting = [entry for entry in index() if entry["op"] == op and "tile" in entry and _fits(entry, given, operands, results)]
+    if not fitting:
+        find(op, given, operands, results)
+    return {(entry["attributes"]["tokens"], entry["attributes"]["rows"]): entry["tile"] for entry in fitting}
+
+
 def path(name: str) -> Optional[pathlib.Path]:
     """The folder of the bundle of this name; None where there is none."""
     if any(entry["bundle"] == name for entry in index()):

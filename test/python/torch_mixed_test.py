@@ -13,6 +13,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import moe_opt.torch as moe  # noqa: E402
+from moe_opt import _bundles, _mixed  # noqa: E402
+from moe_opt.torch import _ops  # noqa: E402
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 BF16, F16, E8M0 = torch.bfloat16, torch.float16, torch.float8_e8m0fnu
@@ -20,13 +22,13 @@ E, N, K = 3, 48, 128
 E2M1 = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6])
 
 
-def plain(form="i4", group=32, experts=0, dtype=BF16, seed=0):
+def plain(form="i4", group=32, experts=0, dtype=BF16, seed=0, columns=K):
     """weight, scales, zero points as a checkpoint has them, and the numbers that they stand for (..., N, K)."""
     generator = torch.Generator().manual_seed(seed)
     shape = (experts, N) if experts else (N,)
-    bits = torch.randint(0, 16, (*shape, K), generator=generator)
+    bits = torch.randint(0, 16, (*shape, columns), generator=generator)
     weight = (bits[..., ::2] | bits[..., 1::2] << 4).to(torch.uint8)
-    exponents = torch.randint(-2, 3, (*shape, K // group), generator=generator)
+    exponents = torch.randint(-2, 3, (*shape, columns // group), generator=generator)
     scales = 2.0**exponents
     zeros = torch.randint(0, 16, scales.shape, generator=generator, dtype=torch.uint8) if form == "ui4" else None
     if form == "f4E2M1FN":
@@ -38,8 +40,8 @@ def plain(form="i4", group=32, experts=0, dtype=BF16, seed=0):
     return weight.to(DEVICE), given.to(DEVICE), None if zeros is None else zeros.to(DEVICE), values.to(DEVICE)
 
 
-def tokens(rows, dtype=BF16, seed=1):
-    return torch.randint(-1, 2, (rows, K), generator=torch.Generator().manual_seed(seed)).to(dtype).to(DEVICE)
+def tokens(rows, dtype=BF16, seed=1, columns=K):
+    return torch.randint(-1, 2, (rows, columns), generator=torch.Generator().manual_seed(seed)).to(dtype).to(DEVICE)
 
 
 def ends(*sizes):
@@ -59,7 +61,7 @@ def expected(x, values, offs=None, bias=None):
 
 
 @pytest.mark.parametrize("form, group, dtype, biased", [("i4", 32, BF16, False), ("i4", 32, BF16, True), ("ui4", 64, F16, False), ("f4E2M1FN", 32, F16, True)])
-@pytest.mark.parametrize("rows", [3, 30, 100])  # a schedule each
+@pytest.mark.parametrize("rows", [3, 30, 100])
 def test_layer(form, group, dtype, biased, rows):
     weight, scales, zeros, values = plain(form, group, dtype=dtype)
     weights = moe.pack_mixed_weights(weight, scales, zeros, form)
@@ -70,7 +72,7 @@ def test_layer(form, group, dtype, biased, rows):
 
 
 @pytest.mark.parametrize("form, group, dtype, biased", [("i4", 32, BF16, False), ("ui4", 64, F16, False), ("f4E2M1FN", 32, F16, True)])
-@pytest.mark.parametrize("sizes", [(5, 0, 9), (50, 1, 40), (0, 170, 3)])  # a schedule each
+@pytest.mark.parametrize("sizes", [(5, 0, 9), (50, 1, 40), (0, 170, 3)])
 def test_experts(form, group, dtype, biased, sizes):
     weight, scales, zeros, values = plain(form, group, E, dtype)
     weights = moe.pack_mixed_weights(weight, scales, zeros, form)
@@ -79,18 +81,18 @@ def test_experts(form, group, dtype, biased, sizes):
     assert torch.equal(moe.mixed_mm(x, weights, offs, bias), expected(x, values, offs, bias))
 
 
-def fp8(experts=0, seed=0):
+def fp8(experts=0, seed=0, columns=K):
     """MXFP8 weights and scales as a checkpoint has them, and the numbers that they stand for."""
     generator = torch.Generator().manual_seed(seed)
     shape = (experts, N) if experts else (N,)
-    weight = torch.randint(-8, 9, (*shape, K), generator=generator).float().to(torch.float8_e4m3fn)
-    exponents = torch.randint(-2, 3, (*shape, K // 32), generator=generator)
+    weight = torch.randint(-8, 9, (*shape, columns), generator=generator).float().to(torch.float8_e4m3fn)
+    exponents = torch.randint(-2, 3, (*shape, columns // 32), generator=generator)
     values = weight.float() * (2.0**exponents).repeat_interleave(32, -1)
     return weight.to(DEVICE), (exponents + 127).to(torch.uint8).view(E8M0).to(DEVICE), values.to(DEVICE)
 
 
 @pytest.mark.parametrize("biased", [False, True])
-@pytest.mark.parametrize("rows", [3, 30, 100])  # a schedule each
+@pytest.mark.parametrize("rows", [3, 30, 100])
 def test_fp8_layer(rows, biased):
     weight, scales, values = fp8()
     bias = torch.arange(N, device=DEVICE).to(BF16) if biased else None
@@ -99,13 +101,66 @@ def test_fp8_layer(rows, biased):
 
 
 @pytest.mark.parametrize("biased", [False, True])
-@pytest.mark.parametrize("sizes", [(5, 0, 9), (50, 1, 40), (0, 170, 3)])  # a schedule each
+@pytest.mark.parametrize("sizes", [(5, 0, 9), (50, 1, 40), (0, 170, 3)])
 def test_fp8_experts(sizes, biased):
     weight, scales, values = fp8(E)
     weights = moe.pack_mixed_weights(weight, scales, format="f8E4M3FN")
     x, offs = tokens(sum(sizes)), ends(*sizes)
     bias = torch.arange(E * N, device=DEVICE).remainder(17).reshape(E, N).to(BF16) if biased else None
     assert torch.equal(moe.mixed_mm(x, weights, offs, bias), expected(x, values, offs, bias))
+
+
+FORMS = [("i4", 32, BF16, False), ("i4", 32, BF16, True), ("ui4", 64, F16, False), ("f4E2M1FN", 32, F16, True), ("f8E4M3FN", 32, BF16, False)]
+
+
+COLUMNS = 256  # which some products ask for
+
+
+def weights_of(form, group, dtype, experts=0):
+    """Packed, and the numbers that they stand for."""
+    if form == "f8E4M3FN":
+        weight, scales, values = fp8(experts, columns=COLUMNS)
+        return moe.pack_mixed_weights(weight, scales, format=form), values
+    weight, scales, zeros, values = plain(form, group, experts, dtype, columns=COLUMNS)
+    return moe.pack_mixed_weights(weight, scales, zeros, form), values
+
+
+@pytest.mark.parametrize("size", _mixed.LAYER_SIZES)
+def test_each_product_of_a_layer(monkeypatch, size):
+    """Each takes any sizes; which one suits is another matter."""
+    monkeypatch.setattr(_mixed, "layer_size", lambda tiles, tokens, rows, columns: size)
+    _ops._layer_size.cache_clear()
+    for form, group, dtype, biased in FORMS:
+        weights, values = weights_of(form, group, dtype)
+        bias = torch.arange(N, device=DEVICE).to(dtype) if biased else None
+        for rows in (1, 37):
+            x = tokens(rows, dtype, columns=COLUMNS)
+            assert torch.equal(moe.mixed_mm(x, weights, bias=bias), expected(x, values, None, bias)), (form, rows)
+    _ops._layer_size.cache_clear()
+
+
+@pytest.mark.parametrize("most", _mixed.EXPERT_TOKENS_OF_FP8)
+def test_each_product_of_experts(monkeypatch, most):
+    monkeypatch.setattr(_mixed, "expert_tokens", lambda tokens, experts, form: most)
+    for form, group, dtype, biased in FORMS if most in _mixed.EXPERT_TOKENS else FORMS[-1:]:
+        weights, values = weights_of(form, group, dtype, E)
+        bias = torch.arange(E * N, device=DEVICE).remainder(17).reshape(E, N).to(dtype) if biased else None
+        x, offs = tokens(42, dtype, columns=COLUMNS), ends(5, 0, 37)
+        assert torch.equal(moe.mixed_mm(x, weights, offs, bias), expected(x, values, offs, bias)), form
+
+
+def test_sizes():
+    """Every product that can be is given one of those that there are, and some are given what suits them."""
+    tiles = _bundles.layer_tiles("scaled_grouped_mm.mixed_mm", (("format", "i4"), ("group_size", 32)), (("ui8", 3), ("bf16", 2), ("bf16", 2)), ("bf16",))
+    assert set(tiles) == set(_mixed.LAYER_SIZES)
+    some = (1, 8, 9, 64, 65, 128, 129, 1000, 1 << 20, (1 << 31) - 1)
+    assert {_mixed.layer_size(tiles, m, n, k) for m in some for n in (16, 2048, 4224, 8192, 16384, 1 << 24) for k in (32, 256, 8192, 1 << 20)} <= set(tiles)
+    assert _mixed.layer_size(tiles, 1, 8192, 8192) == (8, 8192) and _mixed.layer_size(tiles, 16, 28672, 8192) == (16, 28672)
+    assert _mixed.layer_size(tiles, 40, 28672, 128) == (64, 8192), "products of many rows ask for 256 columns"
+    assert tiles[_mixed.layer_size(tiles, 100, 3584, 8192)]["ctas"] > 1, "there are 28 tiles of 128 rows for 132 multiprocessors"
+    assert tiles[_mixed.layer_size(tiles, 1000, 8192, 8192)]["tokens"] == 256
+    assert [_mixed.expert_tokens(m, 8, "i4") for m in (0, 48, 49, 97, 1 << 20)] == [2, 2, 12, 24, 384]
+    assert _mixed.expert_tokens(5000, 8, "f8E4M3FN") == 1024 and _mixed.expert_tokens(5, 0, "i4") == 384
 
 
 def test_fp8_refused():

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad as _forward_ad
 
-from moe_opt import _bundles, _recipes
+from moe_opt import _bundles, _mixed, _recipes
 from moe_opt._library import InvalidArgument
 from moe_opt.torch._functions import DTYPES, Function
 
@@ -303,16 +303,24 @@ def _pack_weights_fake(w, layout="16x64"):
 define('pack_weights(Tensor w, str layout="16x64") -> Tensor', _pack_weights, _pack_weights_fake)
 
 
+@functools.lru_cache(maxsize=4096)
+def _layer_size(op, attributes, kinds, results, tokens, rows, columns):
+    """Attributes of the bundle for a product of these sizes."""
+    size = _mixed.layer_size(_bundles.layer_tiles(op, attributes, kinds, results), tokens, rows, columns)
+    return tuple(zip(("tokens", "rows"), size))
+
+
 def _mixed_mm(x, w, scales, zeros, offs, bias, format, group_size):
-    rows = x.shape[0] if offs is None else x.shape[0] / max(offs.shape[0], 1)
-    few, some = (16, 80) if offs is None else (12, 48)
-    tokens = "few" if rows <= few else "some" if rows <= some else "many"
     operands = tuple(tensor for tensor in (w, scales, zeros, x.contiguous(), offs, bias) if tensor is not None)
     if x.shape[0] == 0:
         return _mixed_mm_fake(x, w, scales, zeros, offs, bias, format, group_size)
     op = "scaled_grouped_mm.mixed_mm" + "_zeros" * (zeros is not None) + "_bias" * (bias is not None)
-    attributes = (("format", format), ("group_size", group_size), ("tokens", tokens))
-    return function(op, "call", attributes, _kinds(*operands), (_NAMES[x.dtype],))(*operands)
+    attributes, kinds, results = (("format", format), ("group_size", group_size)), _kinds(*operands), (_NAMES[x.dtype],)
+    if offs is None:
+        attributes += _layer_size(op, attributes, kinds, results, x.shape[0], scales.shape[-2], x.shape[1])
+    else:
+        attributes += (("tokens", _mixed.expert_tokens(x.shape[0], offs.shape[0], format)),)
+    return function(op, "call", attributes, kinds, results)(*operands)
 
 
 def _mixed_mm_fake(x, w, scales, zeros, offs, bias, format, group_size):
