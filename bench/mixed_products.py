@@ -47,13 +47,13 @@ def layout_of(form):
 
 class MixedProduct:
     """The product of weights of one format with a scale for each `group` of columns (-1: for the row) and these element types; zeros:
-    with zero points. sizes: where they are static, as in CHECK; it is timed then. schedule: the usual one of this variant."""
+    with zero points. scaled: with a scale for each token. sizes: where they are static, as in CHECK; it is timed then. schedule: the usual one of this variant."""
 
-    def __init__(self, weights="i4", group=64, scales="bf16", zeros=False, x="bf16", out="bf16", bias=False, experts=False, sizes=None, schedule=None):
+    def __init__(self, weights="i4", group=64, scales="bf16", zeros=False, x="bf16", out="bf16", bias=False, scaled=False, experts=False, sizes=None, schedule=None):
         self.format, self.group, self.grouped, self.sizes, self.schedule = weights, group, experts, sizes, schedule
         self.is_fp8 = weights == "f8E4M3FN"
-        self.elements = {"w": "f8E4M3FN" if self.is_fp8 else "ui8", "scales": scales} | ({"zeros": "ui8"} if zeros else {}) | {"x": x} | ({"offs": "i32"} if experts else {}) | ({"bias": out} if bias else {})
-        self.op, self.out = "mixed_mm" + "_zeros" * zeros + "_bias" * bias, out
+        self.elements = {"w": "f8E4M3FN" if self.is_fp8 else "ui8", "scales": scales} | ({"zeros": "ui8"} if zeros else {}) | {"x": x} | ({"scales_x": "f32"} if scaled else {}) | ({"offs": "i32"} if experts else {}) | ({"bias": out} if bias else {})
+        self.op, self.out = "mixed_mm" + "_scaled" * scaled + "_zeros" * zeros + "_bias" * bias, out
 
     def has_candidates_of_another(self):
         """Whether another variant's candidates are the same."""
@@ -71,7 +71,7 @@ class MixedProduct:
             panels, chunks, groups = n // 16, -(-k // 64), k // self.group
         numbers = (n, 1 if self.group < 0 else groups)
         experts = (e,) if self.grouped else ()
-        shapes = {"w": (*experts, n, k) if self.is_fp8 else (*experts, panels, chunks, 512), "scales": (*experts, *numbers), "zeros": (*experts, *numbers), "x": (m, k), "offs": (e,), "bias": (*experts, n)}
+        shapes = {"w": (*experts, n, k) if self.is_fp8 else (*experts, panels, chunks, 512), "scales": (*experts, *numbers), "zeros": (*experts, *numbers), "x": (m, k), "scales_x": (m,), "offs": (e,), "bias": (*experts, n)}
         return {name: shapes[name] for name in self.elements} | {"out": (m, n)}
 
     def source(self, schedule=None):
@@ -158,6 +158,7 @@ class PackWeights:
 MXFP4 = {"weights": "f4E2M1FN", "group": 32, "scales": "f8E8M0FNU"}
 MXFP8 = MXFP4 | {"weights": "f8E4M3FN"}
 ZEROS = {"weights": "ui4", "zeros": True}
+SCALED = {"group": 32, "x": "f16", "scaled": True}
 SCALED_PANELS = "in_flight = 1, scaled_weights = 1, long_sums = 1"
 
 
@@ -189,6 +190,11 @@ def forms():
     yield "mxfp4-panels-scaled-16", MXFP4 | {"schedule": f"tile_n = 16, panels = 14, slices = 2, depth = 256, stages = 4, {SCALED_PANELS}"}
     yield "experts-mxfp4-panels-scaled", MXFP4 | {"experts": True, "schedule": f"tile_n = 16, panels = 16, depth = 256, stages = 4, spread = 1, {SCALED_PANELS}"}
     yield "experts-mxfp4-panels-direct", MXFP4 | {"experts": True, "schedule": f"tile_n = 8, panels = 8, direct = 1, depth = 256, stages = 5, {SCALED_PANELS}"}
+    # Integers times scales in f16, with a scale for each token.
+    yield "i4-32-scaled", SCALED | {"schedule": "tile_n = 256, scaled_weights = 1, long_sums = 1, in_flight = 1, depth = 128, stages = 3"}
+    yield "i4-64-scaled-parts", SCALED | {"group": 64, "schedule": "tile_n = 256, scaled_weights = 1, long_sums = 1, in_flight = 1, depth = 128, stages = 3, spread = 1, split = 1"}
+    yield "experts-i4-32-scaled", SCALED | {"experts": True, "schedule": "tile_n = 128, warpgroups = 3, scaled_weights = 1, long_sums = 1, in_flight = 1, depth = 128, stages = 3, staged = 1"}
+    yield "experts-i4-32-scaled-behind", SCALED | {"experts": True, "schedule": "tile_n = 112, warpgroups = 4, behind = 1, scaled_weights = 1, long_sums = 1, in_flight = 1, depth = 128, stages = 4"}
     yield "bias", {"bias": True}
     yield "zeros-bias-f32", ZEROS | {"bias": True, "out": "f32"}
     yield "i4-64-parts", {"schedule": "tile_n = 128, token_parts = 2, share = 2, stages = 4, band = 2, in_flight = 1"}

@@ -50,7 +50,7 @@ class Variant:
         self.grouped = "offs" in operands
 
     def source(self, schedule=None):
-        attributes = self.attributes + (f", schedule = {{{schedule}}}" if schedule else "")
+        attributes = ", ".join(filter(None, (self.attributes, f"schedule = {{{schedule}}}" if schedule else "")))
         arguments = ", ".join(f"%{name}: {kind}" for name, kind in self.operands.items())
         returned = ", ".join(self.results[name] for name in self.returned)
         return (
@@ -362,6 +362,7 @@ def quantizers():
         for granularity, rank, axis in [*SCALES, ("tensor", 2, 1), ("tensor", 3, 1)]:
             name, along = "weights" if rank == 3 else "tokens", "row" if axis == rank - 1 else "col"
             table[f"dequantize-{granularity}-{name}-{along}-{suffix}"] = dequantize_fp8(granularity, rank, axis, element, q)
+    table["quantize-f16"] = Variant("quantize_f16", {"x": tensor(2, "bf16")}, {"q": tensor(2, "f16"), "scales": tensor(1, "f32")}, "")
     for rank, name in ((3, "weights"), (2, "tokens")):
         for direction in ("row", "col", "dual"):
             table[f"round-{name}-{direction}"] = rounding(rank, direction, "f8E4M3FN", "rceil")

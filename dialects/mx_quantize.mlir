@@ -83,6 +83,15 @@ irdl.dialect @mx_quantize {
     irdl.attributes {"block" = %block, "mode" = %mode}
   }
 
+  // x -> q, scales: rows of f16, each over a power of two, by which its greatest magnitude comes to lie from 2^15 up to 2^16.
+  irdl.operation @quantize_f16 {
+    %x = irdl.base "!builtin.tensor"
+    %q = irdl.base "!builtin.tensor"
+    %scales = irdl.base "!builtin.tensor"
+    irdl.operands(x: %x)
+    irdl.results(q: %q, scales: %scales)
+  }
+
   // x [, offs] -> q, scales: one f32 scale for each slice of x that `granularity` names; x is about q * scales. offs cuts
   // dimension 0 into groups.
   irdl.operation @quantize_fp8 {

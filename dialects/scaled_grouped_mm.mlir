@@ -138,6 +138,22 @@ irdl.dialect @scaled_grouped_mm {
     irdl.attributes {"format" = %format, "group_size" = %group_size, "layout" = %layout}
   }
 
+  // w, scales, x, scales_x [, offs] -> out: mixed_mm with a scale for each token, which its sums are multiplied by.
+  irdl.operation @mixed_mm_scaled {
+    %w = irdl.base "!builtin.tensor"
+    %scales = irdl.base "!builtin.tensor"
+    %x = irdl.base "!builtin.tensor"
+    %scales_x = irdl.base "!builtin.tensor"
+    %offs = irdl.base "!builtin.tensor"
+    %out = irdl.base "!builtin.tensor"
+    %format = irdl.base "#builtin.string"
+    %group_size = irdl.base "#builtin.integer"
+    %layout = irdl.base "#builtin.string"
+    irdl.operands(w: %w, scales: %scales, x: %x, scales_x: %scales_x, offs: optional %offs)
+    irdl.results(out: %out)
+    irdl.attributes {"format" = %format, "group_size" = %group_size, "layout" = %layout}
+  }
+
   // w, scales, zeros, x [, offs] -> out: the same, with a zero point for each group, which is subtracted from its weights. An op of
   // its own for the reason that scaled_mm_bias is.
   irdl.operation @mixed_mm_zeros {

@@ -33,6 +33,12 @@
  *   out = mixed_mm w, scales, x {layout = "plain"}
  *     ->  packed = pack_weights w;  out = mixed_mm packed, scales, x {layout = "16x64"}
  *
+ * and, of integers with scales of bf16, with many tokens, f16 for these: there the tensor core
+ * takes weights times scales, which bf16 has no bits for.
+ *
+ *   out = mixed_mm w, scales, x
+ *     ->  q, scales_x = quantize_f16 x;  out = mixed_mm_scaled w, scales, q, scales_x
+ *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Builder/Views.h"
 #include "lib/Dialect/Dialect.h"
@@ -422,12 +428,82 @@ static bool pack(MlirOperation op) {
   return true;
 }
 
+static bool is_string(MlirOperation op, const char *attribute, const char *value) {
+  return mlirStringRefEqual(moe__op_string(op, attribute), mlirStringRefCreateFromCString(value));
+}
+
+/* Whether integers times their scales are numbers of f16, and results show no more than what
+ * tensor cores keep of long sums. */
+static bool may_multiply_in_f16(MlirOperation op) {
+  return moe__is(op, MOE__OP_MIXED_MM) && mlirAttributeIsNull(moe__op_attribute(op, "schedule")) &&
+         (is_string(op, "format", "i4") || is_string(op, "format", "uint4b8")) &&
+         mlirTypeIsABF16(moe__element_type(op, MOE__X)) &&
+         mlirTypeIsABF16(moe__element_type(op, MOE__SCALES)) &&
+         !mlirTypeIsAF32(moe__element_type(op, MOE__OUT));
+}
+
+/* From so many tokens on, of experts those of each on average, and so many rows of weights, with a
+ * scale for `group` of these, f16 takes less time, with the tokens that become f16 first: sums of
+ * groups take the more instructions the smaller these are
+ * (docs/performance/mixed_many_tokens.md, "Scales of bf16 in f16"). */
+typedef struct f16_rule_t {
+  bool has_experts;
+  int64_t group, tokens, rows;
+} f16_rule_t;
+
+static const f16_rule_t F16_RULES[] = {
+    {false, 32, 256, 3584}, {true, 32, 96, 16},     {true, 32, 32, 2048},
+    {true, 64, 128, 4096},  {true, 128, 128, 4096},
+};
+
+static bool is_faster_in_f16(MlirOperation op) {
+  MlirType scales = moe__tensor_type(op, MOE__SCALES);
+  int rank = (int)mlirShapedTypeGetRank(scales);
+  int64_t tokens = moe__static_dimension(moe__tensor_type(op, MOE__X), 0);
+  int64_t rows = moe__static_dimension(scales, rank - 2);
+  int64_t experts = rank == 3 ? moe__static_dimension(scales, 0) : 1;
+  int64_t group = moe__op_integer(op, "group_size");
+  bool is_faster = false;
+  for (size_t i = 0; i < sizeof F16_RULES / sizeof *F16_RULES && experts > 0; i++) {
+    const f16_rule_t *rule = &F16_RULES[i];
+    is_faster |= rule->has_experts == (rank == 3) && rule->group == group &&
+                 tokens >= rule->tokens * experts && rows >= rule->rows;
+  }
+  return is_faster;
+}
+
+static bool multiply_in_f16(MlirOperation op) {
+  moe__builder_t b = moe__builder_before(op);
+  MlirValue x = moe__operand(op, MOE__X), offs = moe__operand(op, MOE__OFFS);
+  int64_t shape[] = {size_of(mlirValueGetType(x), 0), size_of(mlirValueGetType(x), 1)};
+  MlirType types[] = {
+      mlirRankedTensorTypeGet(2, shape, moe__type(&b, "f16"), mlirAttributeGetNull()),
+      mlirRankedTensorTypeGet(1, shape, b.f32, mlirAttributeGetNull())};
+  MlirOperation tokens = moe__share(
+      moe__op(&b, moe__op_id_name(MOE__OP_QUANTIZE_F16), 2, types, 1, &x, NULL, 0, NULL));
+  MlirValue operands[] = {moe__operand(op, MOE__W), moe__operand(op, MOE__SCALES),
+                          moe__result(tokens, MOE__Q), moe__result(tokens, MOE__SCALES), offs};
+  MlirType out = moe__tensor_type(op, MOE__OUT);
+  MlirOperation product = moe__op(&b, moe__op_id_name(MOE__OP_MIXED_MM_SCALED), 1, &out,
+                                  mlirValueIsNull(offs) ? 4 : 5, operands, NULL, 0, NULL);
+  static const char *const ATTRIBUTES[] = {"format", "group_size", "layout"};
+  for (size_t i = 0; i < sizeof ATTRIBUTES / sizeof *ATTRIBUTES; i++)
+    moe__op_set_attribute(product, ATTRIBUTES[i], moe__op_attribute(op, ATTRIBUTES[i]));
+  mlirValueReplaceAllUsesOfWith(moe__result(op, MOE__OUT), moe__result(product, MOE__OUT));
+  mlirOperationDestroy(op);
+  return true;
+}
+
+static bool expand_mixed(MlirOperation op) {
+  if (moe__has_plain_weights(op) && !moe__has_fp8_weights(op) && !pack(op))
+    return false;
+  return !may_multiply_in_f16(op) || !is_faster_in_f16(op) || multiply_in_f16(op);
+}
+
 static bool expand_if_product(MlirOperation op) {
   if (moe__is(op, MOE__OP_GROUPED_MM))
     return expand(op);
-  if (moe__has_mx_scales(op))
-    return moe__expand_mx_product(op);
-  return !moe__has_plain_weights(op) || moe__has_fp8_weights(op) || pack(op);
+  return moe__has_mx_scales(op) ? moe__expand_mx_product(op) : expand_mixed(op);
 }
 
 static bool expand_body(MlirBlock body) {

@@ -7,12 +7,13 @@ index.json holds `bundles`, a list of
 
     bundle      name of the folder
     op          the op, such as "mx_quantize.quantize_fp8" or "scaled_grouped_mm.grouped_mm"
-    attributes  of the op: granularity, axis, mode, recipe ...; of products of four-bit weights also the sizes that the schedule is for,
+    attributes  of the op: granularity, axis, mode, recipe ...; of products with weights of four or eight bits also the sizes that the schedule is for,
                 "tokens" and "rows" of weights of a layer, or "tokens" of each expert (moe_opt/_mixed.py); of fast products with scales of
                 MX blocks "few", "some", "more" or "many" tokens of each expert
     operands    in order: name, dtype, rank and order (order[i]: the dimension at memory position i, outermost first)
     results     the same
-    tile        of products of four-bit weights: its tokens and rows, the CTAs that divide their columns, and whether (1) all CTAs divide the last of them
+    tile        of products of a layer with weights of four or eight bits: the tile's tokens and rows, the CTAs that divide its columns, whether (1)
+                all CTAs divide the last tiles, whether tokens become f16 first, and the fewest columns that the product takes
     functions   of the bundle, by what they are: {"call": NAME}, or {"forward": NAME, "backward": NAME}; with "_X" behind both kinds where
                 only operand X has a gradient
 
@@ -39,11 +40,21 @@ RECIPES = ("fp8_rowwise", "fp8_tensorwise", "fp8_blockwise", "mxfp8")
 OUTPUTS = ("bf16", "f16", "f32")
 
 
+class Refused(RuntimeError):
+    """moe-opt does not take a source, and says why."""
+
+    def __init__(self, name, command, source, reason):
+        super().__init__(f"{name}: {' '.join(command)} failed:\n{reason}\n{source}")
+        self.reason = reason.partition("\n")[0]
+
+
 def compiled(command, name, source):
-    """What moe-opt prints of the source of this bundle; RuntimeError with its message."""
+    """What moe-opt prints of the source of this bundle."""
     run = subprocess.run(command, input=source, capture_output=True, text=True, check=False)
+    if run.returncode == 1:
+        raise Refused(name, command, source, run.stderr)
     if run.returncode:
-        raise RuntimeError(f"{name}: {' '.join(command)} failed:\n{run.stderr}\n{source}")
+        raise RuntimeError(f"{name}: {' '.join(command)} ended with {run.returncode}:\n{run.stderr}\n{source}")
     return run.stdout
 
 
@@ -115,8 +126,8 @@ class Bundle:
         """What is done to the source before it is compiled: flags of moe-opt."""
         return []
 
-    def entry(self, source):  # pylint: disable=unused-argument
-        """That of the index. source: what was compiled."""
+    def entry(self, source, manifest):  # pylint: disable=unused-argument
+        """That of the index. source: what was compiled, into a bundle with this manifest."""
         return {"bundle": self.name, "op": self.op, "attributes": self.attributes,
                 "operands": [t.describe(n) for n, t in self.operands.items()],
                 "results": [t.describe(n) for n, t in self.results.items()], "functions": self.functions()}
@@ -272,8 +283,8 @@ class Chosen(Bundle):
         scheduled = f", schedule = {{{self.schedule}}}" if self.schedule else ""
         return super().source().replace("} : (", f"{scheduled}}} : (", 1)
 
-    def entry(self, source):
-        return super().entry(source) | {"attributes": self.attributes | self.choice}
+    def entry(self, source, manifest):
+        return super().entry(source, manifest) | {"attributes": self.attributes | self.choice}
 
 
 class Mixed(Bundle):
@@ -311,8 +322,8 @@ SIZES = load_sizes()
 
 
 def schedule_of(source):
-    """Its attribute."""
-    return re.search(r"schedule = {[^}]*}", source)[0]
+    """The attribute of its product of weights."""
+    return re.search(r'"scaled_grouped_mm\.mixed_mm\w*"\([^\n]*?(schedule = {[^}]*})', source)[1]
 
 
 class Sized(Bundle):
@@ -323,10 +334,16 @@ class Sized(Bundle):
         super().__init__(f"{name}-{'x'.join(map(str, sizes))}", op, attributes, operands, results)
         self.sizes = sizes
 
-    def entry(self, source):
+    def entry(self, source, manifest):
+        entry = super().entry(source, manifest) | {"attributes": self.attributes | dict(zip(("tokens", "rows"), self.sizes))}
+        if self.is_grouped():
+            return entry
         fields = {name: int(value) for name, value in re.findall(r"(\w+) = (\d+)", schedule_of(source))}
-        tile = {"tokens": fields["tile_n"], "rows": 16 * fields["panels"] or 64 * fields["warpgroups"], "ctas": fields["split"], "divided": fields["spread"]}
-        return super().entry(source) | {"attributes": self.attributes | dict(zip(("tokens", "rows"), self.sizes)), "tile": tile}
+        sizes = {size["name"]: size for size in manifest["functions"][0]["symbols"]}
+        return entry | {"tile": {
+            "tokens": fields["tile_n"], "rows": 16 * fields["panels"] or 64 * fields["warpgroups"], "ctas": fields["split"], "divided": fields["spread"],
+            "f16": int("quantize_f16" in source), "columns": sizes["x.1"]["min"],
+        }}  # fmt: skip
 
     def shapes(self, sizes, experts=SIZES.EXPERT_SIZES[0]):
         """Of all tensors with these sizes, by name."""
@@ -339,13 +356,21 @@ class Sized(Bundle):
     def is_grouped(self):
         return "offs" in self.operands
 
-    def schedule(self, moe_opt, shapes):
-        """The compiler's, as MLIR."""
+    def like(self, moe_opt, shapes):
+        """The source, with the ops and the schedule that the compiler gives this product with such shapes."""
         operands, results = (
             {name: Tensor(tensor.dtype, tensor.rank, tensor.swapped, shapes[name]) for name, tensor in tensors.items()} for tensors in (self.operands, self.results)
         )
         known = function(self.title(), operands, call(self.op, self.attributes, operands, results), results)
-        return schedule_of(compiled([moe_opt, "-", "--moe-select-schedule"], self.name, known))
+        chosen = compiled([moe_opt, "-", "--moe-expand-recipes", "--moe-select-schedule"], self.name, known)
+        body = call(self.op, self.attributes, self.operands, self.results)
+        if "quantize_f16" in chosen:  # of tokens, which have scales then
+            of_tokens = {"q": Tensor("f16", 2), "scales_x": Tensor("f32", 1)}
+            body = call("mx_quantize.quantize_f16", {}, {"x": self.operands["x"]}, of_tokens)
+            names = ("w", "scales", "q", "scales_x", *(["offs"] if self.is_grouped() else []))
+            body += call("scaled_grouped_mm.mixed_mm_scaled", self.attributes, {name: (self.operands | of_tokens)[name] for name in names}, self.results)
+        before, after = body.rsplit("} : (", 1)
+        return function(self.title(), self.operands, f"{before}, {schedule_of(chosen)}}} : ({after}", self.results)
 
     def sources(self, moe_opt):
         # Where sizes are not known a kernel may need more registers or room than there is: then that of as many experts as there may be, of fewer
@@ -355,7 +380,7 @@ class Sized(Bundle):
         more_tokens = [sizes for sizes in others if sizes[0] > self.sizes[0]]
         most_experts = [self.shapes(self.sizes, SIZES.MOST_EXPERTS)] if self.is_grouped() else []
         for shapes in (self.shapes(self.sizes), *most_experts, *map(self.shapes, fewer_rows + more_tokens)):
-            yield self.source().replace("} : (", f", {self.schedule(moe_opt, shapes)}}} : (", 1)
+            yield self.like(moe_opt, shapes)
 
 
 def sizes_of(attributes, operands):
@@ -408,7 +433,7 @@ def mixed():
 TESTED = (
     "^grouped_mm|^scaled_mm-(forward|batched)-rows-fast-(bf16|f32)|-mx.*(fast|few|some|more)-bf16|forward-mx.*-promoted-bf16"
     "|fp8-row-.*bf16-f8E4M3FN-pow2$|dual-.*bf16-f8E4M3FN-pow2$|rceil-(bf16|f32)-f8E4M3FN"
-    "|^mixed_mm(_bias)?-(i4-32-bf16|f4E2M1FN-32-f16|f8E4M3FN)|^mixed_mm_zeros-ui4-64-f16|^pack_weights"
+    "|^mixed_mm(_bias)?-(i4-32-bf16|f4E2M1FN-32-f16|f8E4M3FN)|^mixed_mm-f4E2M1FN-32-bf16|^mixed_mm_zeros-ui4-64-f16|^pack_weights"
 )
 
 
@@ -421,14 +446,17 @@ def build(bundle, moe_opt, folder):
     target = folder / bundle.name
     shutil.rmtree(target, ignore_errors=True)
     command = [moe_opt, "-", *bundle.passes(), "--emit=bundle", "-o", str(target)]
-    failed = None
-    for source in bundle.sources(moe_opt):
+    refused = None
+    for place, source in enumerate(bundle.sources(moe_opt)):
         try:
             compiled(command, bundle.name, source)
-            return bundle.entry(source)
-        except RuntimeError as error:
-            failed = failed or error
-    raise failed
+        except Refused as error:
+            refused = refused or error
+            continue
+        if place > 0:
+            print(f"{bundle.name}: has another schedule, since {refused.reason}", file=sys.stderr)
+        return bundle.entry(source, json.loads((target / "manifest.json").read_text(encoding="utf-8")))
+    raise refused
 
 
 def main():

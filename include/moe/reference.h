@@ -452,6 +452,15 @@ MOE_API double moe_ref_score_sqnr(const moe_ref_score_t *score);
 
 /* ---- Weights of four or eight bits ---- */
 
+/* Brings rows into the range of f16.
+ *   x       (M,K), BF16
+ *   q       (M,K), F16: x / scales, rounded once; what is 2^-29 of its row's greatest magnitude or
+ *           more is exact
+ *   scales  (M), F32: 2^(e - 15), 2^e the greatest power of two up to the greatest magnitude of the
+ *           row, at least 2^-111; 2^127 where it has Inf or NaN */
+MOE_API moe_ref_status_t moe_ref_quantize_f16(const moe_ref_tensor_t *x, const moe_ref_tensor_t *q,
+                                              const moe_ref_tensor_t *scales);
+
 /* What the lowest bits of `bits` stand for, as many as the format has, exact. */
 MOE_API double moe_ref_weight_value(moe_ref_weight_format_t format, int bits);
 
@@ -484,6 +493,7 @@ MOE_API moe_ref_status_t moe_ref_pack_weights(const moe_ref_tensor_t *w,
  *   zeros   as scales, U8, of which the lowest four bits count: zero points; NULL: none
  *   bias    (N) or (E,N), of out's dtype: what is added to each result; NULL: nothing
  *   x       (M,K), BF16 or F16; K a multiple of 32
+ *   scales_x  (M), F32: what each token's sums are multiplied by
  *   offs    (E), I32: the ends of the experts' tokens; NULL where there are no experts
  *   out     (M,N), BF16, F16 or F32
  * Strides are any but for offs, whose first one counts. */
@@ -492,6 +502,7 @@ typedef struct moe_ref_mixed_mm_t {
   const moe_ref_tensor_t *offs; /* NULL: no experts */
   const moe_ref_tensor_t *out;
   const moe_ref_tensor_t *zeros, *bias; /* NULL: none */
+  const moe_ref_tensor_t *scales_x;     /* NULL: all are 1 */
   moe_ref_weight_format_t format;
   int64_t group_size; /* g; -1: K */
   bool is_1x16;       /* FP8 weights are in that layout; of the others the rank says it */
@@ -504,8 +515,8 @@ MOE_API double moe_ref_mixed_mm_flops(const moe_ref_mixed_mm_t *mm);
 
 /* Computes rows [begin, end) of out, of those that are in a group:
  *
- *   out[m,n] = cast(sum over j of scales[n,j] * dot_j  + bias[n])     fp32, each term added by one
- *                                                                     fma
+ *   out[m,n] = cast(scales_x[m] * sum over j of scales[n,j] * dot_j  + bias[n])     fp32, each term
+ *                                                                     of the sum added by one fma
  *
  * where dot_j is the sum over the columns of group j of (w[n,k] - zeros[n,j]) x[m,k], in doubles,
  * rounded to fp32. Scales of FP8 weights beyond 2^37 count as NaN, and those of E2M1 weights beyond
@@ -521,7 +532,10 @@ MOE_API moe_ref_status_t moe_ref_mixed_mm(const moe_ref_mixed_mm_t *mm, int64_t 
  *
  * L is 0 but for FP8 weights and such E2M1 ones, which times their scales are numbers of bf16 over
  * 2^30, so that those below 2^-100 are rounded, and products of all are in fp32: 2^-104 sum |x|
- * over the former, and 2^-119 K. */
+ * over the former, and 2^-119 K; and for I4 and UINT4B8 weights with BF16 scales and F16 tokens,
+ * which times their scales may be numbers of f16 over a power of two for each row: 2^-37 s sum
+ * (1 + |w|) |x| over weights whose scale is below 2^-29 s, s the greatest of the row that is finite.
+ * D is multiplied by |scales_x[m]|, and 2^-23 |R| are added for that product. */
 MOE_API moe_ref_status_t moe_ref_mixed_mm_judge(const moe_ref_mixed_mm_t *mm, int64_t begin,
                                                 int64_t end, moe_ref_score_t *score);
 

@@ -195,8 +195,9 @@ bool moe__has_block_scales(MlirOperation op) {
 
 /* Whether the op is a product of mixed_mm's family, with this layout. */
 static bool has_layout(MlirOperation op, const char *layout) {
-  static const moe__op_id_t PRODUCTS[] = {MOE__OP_MIXED_MM, MOE__OP_MIXED_MM_ZEROS,
-                                          MOE__OP_MIXED_MM_BIAS, MOE__OP_MIXED_MM_ZEROS_BIAS};
+  static const moe__op_id_t PRODUCTS[] = {MOE__OP_MIXED_MM, MOE__OP_MIXED_MM_SCALED,
+                                          MOE__OP_MIXED_MM_ZEROS, MOE__OP_MIXED_MM_BIAS,
+                                          MOE__OP_MIXED_MM_ZEROS_BIAS};
   bool is_product = false;
   for (size_t i = 0; i < sizeof PRODUCTS / sizeof *PRODUCTS; i++)
     is_product |= moe__is(op, PRODUCTS[i]);

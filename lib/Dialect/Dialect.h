@@ -26,6 +26,7 @@
   EACH(STATE_T, "state_t")                                                                         \
   EACH(Q_Y, "q_y") /* _y: of y */                                                                  \
   EACH(SCALES_Y, "scales_y")                                                                       \
+  EACH(SCALES_X, "scales_x") /* of x, where other scales are of w */                               \
   EACH(FACTORS_Y, "factors_y")                                                                     \
   EACH(STATE_Y, "state_y")                                                                         \
   EACH(STATE_A, "state_a") /* of a, of b */                                                        \

@@ -13,6 +13,8 @@
   { MOE__DTYPE_F32 }
 #define BF16                                                                                       \
   { MOE__DTYPE_BF16 }
+#define F16                                                                                        \
+  { MOE__DTYPE_F16 }
 #define E8M0                                                                                       \
   { MOE__DTYPE_E8M0 }
 #define I32                                                                                        \

@@ -193,6 +193,10 @@ static bool find_sizes(const moe_ref_mixed_mm_t *mm, sizes_t *out) {
   if (out->group < 1 || out->depth % out->group || out->depth / out->group != out->groups ||
       out->rows % TILE_ROWS || out->depth % MOE_MX_BLOCK)
     return false;
+  if (mm->scales_x != NULL &&
+      (!moe__ref_has_shape(mm->scales_x) || mm->scales_x->dtype != MOE_REF_F32 ||
+       mm->scales_x->rank != 1 || mm->scales_x->shape[0] != out->tokens))
+    return false;
   if (mm->bias != NULL && (!moe__ref_has_shape(mm->bias) || mm->bias->dtype != mm->out->dtype ||
                            mm->bias->rank != 1 + experts || mm->bias->shape[experts] != out->rows ||
                            (experts && mm->bias->shape[0] != out->experts)))
@@ -204,7 +208,8 @@ static bool find_sizes(const moe_ref_mixed_mm_t *mm, sizes_t *out) {
 static bool has_data(const moe_ref_mixed_mm_t *mm) {
   return moe__ref_is_tensor(mm->w) && moe__ref_is_tensor(mm->scales) && moe__ref_is_tensor(mm->x) &&
          moe__ref_is_tensor(mm->out) && (mm->zeros == NULL || moe__ref_is_tensor(mm->zeros)) &&
-         (mm->bias == NULL || moe__ref_is_tensor(mm->bias));
+         (mm->bias == NULL || moe__ref_is_tensor(mm->bias)) &&
+         (mm->scales_x == NULL || moe__ref_is_tensor(mm->scales_x));
 }
 
 /* The bias of row n; 0 where there is none. */
@@ -268,6 +273,24 @@ static bool may_scale_weights(const moe_ref_mixed_mm_t *mm) {
 }
 static const float greatest_e2m1_scale = 0x1p31f;
 
+/* The same of integers times scales of bf16, in f16: of each row these are over a power of two, by
+ * which the greatest lies from 2^12 up to 2^13. The least is 2^-29 of that; those below lose half of
+ * f16's least subnormal, as do their products with weights. */
+static bool may_scale_in_f16(const moe_ref_mixed_mm_t *mm) {
+  return (mm->format == MOE_REF_WEIGHT_I4 || mm->format == MOE_REF_WEIGHT_UINT4B8) &&
+         mm->scales->dtype == MOE_REF_BF16 && mm->x->dtype == MOE_REF_F16;
+}
+static const double least_of_row = 0x1p-29, lost_of_row = 0x1p-37;
+
+/* The greatest magnitude of the scales of a row that are finite. */
+static double greatest_scale(const sizes_t *s, const float *scales) {
+  double greatest = 0;
+  for (int64_t j = 0; j < s->groups; j++)
+    if (isfinite(scales[j]) && fabs((double)scales[j]) > greatest)
+      greatest = fabs((double)scales[j]);
+  return greatest;
+}
+
 /* What a row of weights and a token give, the bias in it: as fp32 rounds it, group after group;
  * without rounding; the sum of the products' magnitudes, and what weights may lose when they are
  * scaled. `overflows`: finite products reach so far that the order of their sum decides whether
@@ -294,6 +317,7 @@ static sum_t sum_of(const moe_ref_mixed_mm_t *mm, const sizes_t *s, const row_t 
   const bool may_scale = may_scale_weights(mm);
   const bool is_scaled = may_scale || mm->format == MOE_REF_WEIGHT_E4M3;
   const double least_token = moe__ref_least_normal(mm->x->dtype);
+  const double greatest = may_scale_in_f16(mm) ? greatest_scale(s, row->scales) : 0;
   sum.lost = is_scaled ? product_lost * (double)s->depth : 0;
   double all = 0; /* of finite magnitudes with their scales */
   for (int64_t j = 0; j < s->groups; j++) {
@@ -303,6 +327,8 @@ static sum_t sum_of(const moe_ref_mixed_mm_t *mm, const sizes_t *s, const row_t 
       dot += product;
       magnitude += fabs(row->weights[k]) * moe__ref_operand_magnitude(x[k], least_token);
       finite += isfinite(product) ? fabs(product) : 0;
+      if (fabs((double)row->scales[j]) < least_of_row * greatest)
+        sum.lost += lost_of_row * greatest * (1 + fabs(row->weights[k])) * fabs(x[k]);
       if (is_scaled && row->weights[k] != 0 && fabs(row->weights[k] * row->scales[j]) < least_exact)
         sum.lost += most_lost * fabs(x[k]);
     }
@@ -318,6 +344,17 @@ static sum_t sum_of(const moe_ref_mixed_mm_t *mm, const sizes_t *s, const row_t 
     sum.unscaled += magnitude;
   }
   return sum;
+}
+
+/* Multiplies the sum by the scale of its token, which rounds once. */
+static void scale_sum(float scale, sum_t *sum) {
+  const double magnitude = fabs((double)scale);
+  sum->rounded *= scale;
+  sum->exact *= scale;
+  sum->magnitude *= magnitude;
+  sum->unscaled *= magnitude;
+  sum->lost = sum->lost * magnitude + 0x1p-23 * fabs(sum->exact) + 0x1p-149;
+  sum->is_nan |= isnan(scale);
 }
 
 /* What is done with each sum: it is stored, or judged. */
@@ -337,6 +374,10 @@ static void products(const moe_ref_mixed_mm_t *mm, const sizes_t *s, int64_t e, 
     const float bias = bias_at(mm->bias, e, n);
     for (int64_t m = begin; m < end; m++) {
       sum_t sum = sum_of(mm, s, row, x + (m - begin) * s->depth);
+      if (mm->scales_x != NULL)
+        scale_sum(
+            moe__ref_element_load(MOE_REF_F32, mm->scales_x->data, m * mm->scales_x->strides[0]),
+            &sum);
       if (mm->bias != NULL) {
         sum.rounded += bias;
         sum.exact += bias;

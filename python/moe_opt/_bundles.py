@@ -10,6 +10,7 @@ import pathlib
 from typing import Any, Iterable, Mapping, Optional, Sequence
 
 from moe_opt._library import InvalidBundle, NotFound
+from moe_opt._mixed import LAYER_SIZES
 
 
 @functools.lru_cache(maxsize=None)
@@ -25,6 +26,7 @@ def folder() -> pathlib.Path:
 
 _ENTRY = {"bundle": str, "op": str, "attributes": dict, "operands": list, "results": list, "functions": dict}
 _TENSOR = {"name": str, "dtype": str, "rank": int, "order": list}
+_TILE = dict.fromkeys(("tokens", "rows", "ctas", "divided", "f16", "columns"), int)
 
 
 def _has(value: Any, kinds: Mapping[str, type]) -> bool:
@@ -37,6 +39,7 @@ def _is_entry(entry: Any) -> bool:
         _has(entry, _ENTRY)
         and all(_has(tensor, _TENSOR) for tensor in (*entry["operands"], *entry["results"]))
         and all(isinstance(name, str) for name in entry["functions"].values())
+        and ("tile" not in entry or _has(entry["tile"], _TILE))
     )
 
 
@@ -118,12 +121,16 @@ def find(op: str, attributes: Mapping[str, Any], operands: Sequence[tuple[str, i
 
 @functools.lru_cache(maxsize=None)
 def layer_tiles(op: str, attributes: tuple[tuple[str, Any], ...], operands: tuple[tuple[str, int], ...], results: tuple[str, ...]) -> dict[tuple[int, int], dict[str, int]]:
-    """The tiles of the products of a layer that find would find, by the sizes that these are for; NotFound where there is none."""
+    """Of the products of a layer that find would find, what index.json says of their tiles, by the sizes that they are for. NotFound where one of
+    LAYER_SIZES is not there: a package may have some bundles only."""
     given = dict(attributes)
     fitting = [entry for entry in index() if entry["op"] == op and "tile" in entry and _fits(entry, given, operands, results)]
-    if not fitting:
-        find(op, given, operands, results)
-    return {(entry["attributes"]["tokens"], entry["attributes"]["rows"]): entry["tile"] for entry in fitting}
+    tiles = {(entry["attributes"]["tokens"], entry["attributes"]["rows"]): entry["tile"] for entry in fitting}
+    for tokens, rows in LAYER_SIZES:
+        if (tokens, rows) not in tiles:
+            find(op, {**given, "tokens": tokens, "rows": rows}, operands, results)
+            raise NotFound(f"{folder() / 'index.json'}: says nothing of the tiles of {op}: it is that of another version; ./dev wheel makes it again")
+    return tiles
 
 
 def path(name: str) -> Optional[pathlib.Path]:

@@ -177,6 +177,98 @@ static void test_experts(void **state) {
     }
 }
 
+/* Sums are multiplied by the scale of their token, and rounded then; so are the bounds. */
+static void test_scaled_tokens(void **state) {
+  (void)state;
+  float of_tokens[TOKENS] = {0x1p-20f, 3, -0x1p100f};
+  const moe_ref_tensor_t plain = TENSOR(w[0], MOE_REF_U8, N, K / 2),
+                         s = TENSOR(scales[0], MOE_REF_F32, N, K / 32),
+                         tokens = TENSOR(x, MOE_REF_BF16, TOKENS, K),
+                         scales_x = TENSOR(of_tokens, MOE_REF_F32, TOKENS),
+                         result = TENSOR(out, MOE_REF_F32, TOKENS, N);
+  moe_ref_mixed_mm_t mm = {.w = &plain,
+                           .scales = &s,
+                           .x = &tokens,
+                           .scales_x = &scales_x,
+                           .out = &result,
+                           .group_size = 32};
+  assert_int_equal(moe_ref_mixed_mm(&mm, 0, TOKENS), MOE_REF_OK);
+  for (int token = 0; token < TOKENS; token++)
+    for (int n = 0; n < N; n++)
+      assert_true(out[token][n] == (float)sum_of(0, token, n, mm.format) * of_tokens[token]);
+  moe_ref_score_t score = {0};
+  assert_int_equal(moe_ref_mixed_mm_judge(&mm, 0, TOKENS, &score), MOE_REF_OK);
+  assert_int_equal(score.failures, 0);
+  out[0][7] += 0.01f * fabsf(out[0][7]) + 0x1p-24f;
+  score = (moe_ref_score_t){0};
+  assert_int_equal(moe_ref_mixed_mm_judge(&mm, 0, TOKENS, &score), MOE_REF_OK);
+  assert_int_equal(score.failures, 1);
+  const moe_ref_tensor_t fewer = TENSOR(of_tokens, MOE_REF_F32, TOKENS - 1);
+  mm.scales_x = &fewer;
+  assert_int_equal(moe_ref_mixed_mm(&mm, 0, TOKENS), MOE_REF_INVALID_ARGUMENT);
+}
+
+/* Integers times scales of bf16 may be numbers of f16: scales that are 2^-29 of the greatest of their
+ * row are exact, those below may lose something. */
+static void test_scales_of_rows(void **state) {
+  (void)state;
+  static uint8_t row[16][K / 2];
+  static uint16_t of_groups[16][K / 32], token[1][K];
+  static float first[1][16];
+  memset(row, 0x11, sizeof row); /* all weights are 1 */
+  for (int n = 0; n < 16; n++)
+    for (int j = 0; j < K / 32; j++)
+      of_groups[n][j] = moe_ref_bf16_from_f32(j ? n < 8 ? 0x1p-30f : 0x1p-29f : 1);
+  for (int k = 0; k < K; k++)
+    token[0][k] = k < 32 ? 0 : 0x3C00; /* 1 of f16, where scales are small */
+  const moe_ref_tensor_t plain = TENSOR(row, MOE_REF_U8, 16, K / 2),
+                         s = TENSOR(of_groups, MOE_REF_BF16, 16, K / 32),
+                         tokens = TENSOR(token, MOE_REF_F16, 1, K),
+                         result = TENSOR(first, MOE_REF_F32, 1, 16);
+  const moe_ref_mixed_mm_t mm = {
+      .w = &plain, .scales = &s, .x = &tokens, .out = &result, .group_size = 32};
+  assert_int_equal(moe_ref_mixed_mm(&mm, 0, 1), MOE_REF_OK);
+  for (int n = 0; n < 16; n++)
+    first[0][n] *= 1.01f;
+  moe_ref_score_t score = {0};
+  assert_int_equal(moe_ref_mixed_mm_judge(&mm, 0, 1, &score), MOE_REF_OK);
+  assert_int_equal(score.failures, 8);
+  assert_int_equal(score.column, 8);
+}
+
+static void test_quantize_f16(void **state) {
+  (void)state;
+  enum { ROWS = 5, COLUMNS = 4 };
+  static const float given[ROWS][COLUMNS] = {{1, -3, 0x1p-28f, 0},
+                                             {0x1.fep127f, 0x1p99f, 0x1p80f, -1},
+                                             {0x1p-133f, 0, 0, 0},
+                                             {0, 0, 0, 0},
+                                             {INFINITY, 1, 0, 0}};
+  static const float expected[ROWS][COLUMNS] = {{0x1p14f, -0x1.8p15f, 0x1p-14f, 0},
+                                                {0x1.fep15f, 0x1p-13f, 0, 0},
+                                                {0x1p-7f, 0, 0, 0},
+                                                {0, 0, 0, 0},
+                                                {INFINITY, 0, 0, 0}};
+  static const float of_rows[ROWS] = {0x1p-14f, 0x1p112f, 0x1p-126f, 0x1p-126f, 0x1p112f};
+  uint16_t from[ROWS][COLUMNS], q[ROWS][COLUMNS];
+  float found[ROWS];
+  for (int m = 0; m < ROWS; m++)
+    for (int k = 0; k < COLUMNS; k++)
+      from[m][k] = moe_ref_bf16_from_f32(given[m][k]);
+  const moe_ref_tensor_t rows = TENSOR(from, MOE_REF_BF16, ROWS, COLUMNS),
+                         halves = TENSOR(q, MOE_REF_F16, ROWS, COLUMNS),
+                         exponents = TENSOR(found, MOE_REF_F32, ROWS),
+                         fewer = TENSOR(found, MOE_REF_F32, ROWS - 1);
+  assert_int_equal(moe_ref_quantize_f16(&rows, &halves, &exponents), MOE_REF_OK);
+  for (int m = 0; m < ROWS; m++) {
+    assert_true(found[m] == of_rows[m]);
+    for (int k = 0; k < COLUMNS; k++)
+      assert_true(moe_ref_f32_from_f16(q[m][k]) == expected[m][k]);
+  }
+  assert_int_equal(moe_ref_quantize_f16(&rows, &halves, &fewer), MOE_REF_INVALID_ARGUMENT);
+  assert_int_equal(moe_ref_quantize_f16(&halves, &rows, &exponents), MOE_REF_INVALID_ARGUMENT);
+}
+
 enum { FOUND = 6 };
 
 /* Judges each number as all results of the first token, and compares whether it is right. */
@@ -317,9 +409,15 @@ static void test_refused(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup(test_layout, fill),  cmocka_unit_test_setup(test_formats, fill),
-      cmocka_unit_test_setup(test_experts, fill), cmocka_unit_test_setup(test_range, fill),
-      cmocka_unit_test_setup(test_fp8, fill),     cmocka_unit_test_setup(test_refused, fill),
+      cmocka_unit_test_setup(test_layout, fill),
+      cmocka_unit_test_setup(test_formats, fill),
+      cmocka_unit_test_setup(test_experts, fill),
+      cmocka_unit_test_setup(test_range, fill),
+      cmocka_unit_test_setup(test_fp8, fill),
+      cmocka_unit_test_setup(test_refused, fill),
+      cmocka_unit_test_setup(test_scaled_tokens, fill),
+      cmocka_unit_test(test_scales_of_rows),
+      cmocka_unit_test(test_quantize_f16),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -353,3 +353,50 @@ func.func @plain_dense_weights(%w: tensor<?x?xui8>, %scales: tensor<?x1xf16, #si
       : (tensor<?x?xui8>, tensor<?x1xf16, #side_by_side>, tensor<?x1xui8, #side_by_side>, tensor<?x?xf16>) -> tensor<?x?xf16>
   return %out : tensor<?x?xf16>
 }
+
+// -----
+
+// Integers with a scale of bf16 for 32 of them, and many tokens: tokens become f16, once for two products. Those of fewer tokens, of other scales,
+// with results in f32 or a schedule of their own stay.
+// CHECK-LABEL: func.func @many_tokens
+// CHECK-SAME: %[[X:[^:]*]]: tensor<512x64xbf16>
+// CHECK: %[[F16:.*]]:2 = "mx_quantize.quantize_f16"(%[[X]]) : (tensor<512x64xbf16>) -> (tensor<512x64xf16>, tensor<512xf32>)
+// CHECK-NEXT: "scaled_grouped_mm.mixed_mm_scaled"(%{{.*}}, %{{.*}}, %[[F16]]#0, %[[F16]]#1) {format = "i4", group_size = 32 : i64, layout = "16x64"}
+// CHECK-NEXT: "scaled_grouped_mm.mixed_mm_scaled"(%{{.*}}, %{{.*}}, %[[F16]]#0, %[[F16]]#1) {format = "uint4b8", group_size = 32 : i64, layout = "16x64"}
+// CHECK-NEXT: "scaled_grouped_mm.mixed_mm"(%{{.*}}, %{{.*}}, %[[X]]) {format = "i4", group_size = 64 : i64
+// CHECK-NEXT: "scaled_grouped_mm.mixed_mm"(%{{.*}}, %{{.*}}, %[[X]]) {format = "i4", group_size = 32 : i64, layout = "16x64"} {{.*}} -> tensor<512x4096xf32>
+// CHECK-NEXT: "scaled_grouped_mm.mixed_mm"(%{{.*}}, %{{.*}}, %[[X]]) {{{.*}}schedule
+#side_by_side = affine_map<(n, j) -> (j, n)>
+func.func @many_tokens(%x: tensor<512x64xbf16>, %w: tensor<256x1x512xui8>, %scales: tensor<4096x2xbf16, #side_by_side>,
+                       %wide: tensor<4096x1xbf16, #side_by_side>)
+    -> (tensor<512x4096xbf16>, tensor<512x4096xf16>, tensor<512x4096xbf16>, tensor<512x4096xf32>, tensor<512x4096xbf16>) {
+  %0 = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x) {format = "i4", group_size = 32 : i64, layout = "16x64"}
+      : (tensor<256x1x512xui8>, tensor<4096x2xbf16, #side_by_side>, tensor<512x64xbf16>) -> tensor<512x4096xbf16>
+  %1 = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x) {format = "uint4b8", group_size = 32 : i64, layout = "16x64"}
+      : (tensor<256x1x512xui8>, tensor<4096x2xbf16, #side_by_side>, tensor<512x64xbf16>) -> tensor<512x4096xf16>
+  %2 = "scaled_grouped_mm.mixed_mm"(%w, %wide, %x) {format = "i4", group_size = 64 : i64, layout = "16x64"}
+      : (tensor<256x1x512xui8>, tensor<4096x1xbf16, #side_by_side>, tensor<512x64xbf16>) -> tensor<512x4096xbf16>
+  %3 = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x) {format = "i4", group_size = 32 : i64, layout = "16x64"}
+      : (tensor<256x1x512xui8>, tensor<4096x2xbf16, #side_by_side>, tensor<512x64xbf16>) -> tensor<512x4096xf32>
+  %4 = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x) {format = "i4", group_size = 32 : i64, layout = "16x64", schedule = {tile_n = 64}}
+      : (tensor<256x1x512xui8>, tensor<4096x2xbf16, #side_by_side>, tensor<512x64xbf16>) -> tensor<512x4096xbf16>
+  return %0, %1, %2, %3, %4 : tensor<512x4096xbf16>, tensor<512x4096xf16>, tensor<512x4096xbf16>, tensor<512x4096xf32>, tensor<512x4096xbf16>
+}
+
+// -----
+
+// Of experts, by the tokens of each; plain weights are packed too.
+// CHECK-LABEL: func.func @many_tokens_of_experts
+// CHECK: "scaled_grouped_mm.pack_weights"
+// CHECK-NEXT: "mx_quantize.quantize_f16"
+// CHECK-NEXT: "scaled_grouped_mm.mixed_mm_scaled"({{.*}}) {format = "i4", group_size = 32 : i64, layout = "16x64"} : ({{.*}}tensor<192x32xf16>, tensor<192xf32>, tensor<2xi32>) -> tensor<192x32xbf16>
+// CHECK-NEXT: "scaled_grouped_mm.mixed_mm"(
+#side_by_side = affine_map<(e, n, j) -> (e, j, n)>
+func.func @many_tokens_of_experts(%x: tensor<192x32xbf16>, %fewer: tensor<191x32xbf16>, %w: tensor<2x32x16xui8>, %scales: tensor<2x32x1xbf16, #side_by_side>,
+                                  %offs: tensor<2xi32>) -> (tensor<192x32xbf16>, tensor<191x32xbf16>) {
+  %0 = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x, %offs) {format = "i4", group_size = 32 : i64, layout = "plain"}
+      : (tensor<2x32x16xui8>, tensor<2x32x1xbf16, #side_by_side>, tensor<192x32xbf16>, tensor<2xi32>) -> tensor<192x32xbf16>
+  %1 = "scaled_grouped_mm.mixed_mm"(%w, %scales, %fewer, %offs) {format = "i4", group_size = 32 : i64, layout = "plain"}
+      : (tensor<2x32x16xui8>, tensor<2x32x1xbf16, #side_by_side>, tensor<191x32xbf16>, tensor<2xi32>) -> tensor<191x32xbf16>
+  return %0, %1 : tensor<192x32xbf16>, tensor<191x32xbf16>
+}

@@ -12,6 +12,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+import moe_opt  # noqa: E402
 import moe_opt.torch as moe  # noqa: E402
 from moe_opt import _bundles, _mixed  # noqa: E402
 from moe_opt.torch import _ops  # noqa: E402
@@ -110,10 +111,10 @@ def test_fp8_experts(sizes, biased):
     assert torch.equal(moe.mixed_mm(x, weights, offs, bias), expected(x, values, offs, bias))
 
 
-FORMS = [("i4", 32, BF16, False), ("i4", 32, BF16, True), ("ui4", 64, F16, False), ("f4E2M1FN", 32, F16, True), ("f8E4M3FN", 32, BF16, False)]
-
-
-COLUMNS = 256  # which some products ask for
+FORMS = [
+    ("i4", 32, BF16, False), ("i4", 32, BF16, True), ("ui4", 64, F16, False), ("f4E2M1FN", 32, F16, True), ("f4E2M1FN", 32, BF16, False), ("f8E4M3FN", 32, BF16, False),
+]  # fmt: skip
+COLUMNS = 256  # the most that any product asks for
 
 
 def weights_of(form, group, dtype, experts=0):
@@ -125,42 +126,99 @@ def weights_of(form, group, dtype, experts=0):
     return moe.pack_mixed_weights(weight, scales, zeros, form), values
 
 
+@pytest.fixture
+def asked(monkeypatch):
+    """The attributes of the bundles of products that are called."""
+    found, function = [], _ops.function
+
+    def recording(op, kind, attributes, *rest):
+        if "mixed_mm" in op:
+            found.append(dict(attributes))
+        return function(op, kind, attributes, *rest)
+
+    monkeypatch.setattr(_ops, "function", recording)
+    return found
+
+
 @pytest.mark.parametrize("size", _mixed.LAYER_SIZES)
-def test_each_product_of_a_layer(monkeypatch, size):
+def test_each_product_of_a_layer(monkeypatch, asked, size):
     """Each takes any sizes; which one suits is another matter."""
-    monkeypatch.setattr(_mixed, "layer_size", lambda tiles, tokens, rows, columns: size)
-    _ops._layer_size.cache_clear()
+    monkeypatch.setattr(_ops, "_layer_attributes", lambda *_: (("tokens", size[0]), ("rows", size[1])))
     for form, group, dtype, biased in FORMS:
         weights, values = weights_of(form, group, dtype)
         bias = torch.arange(N, device=DEVICE).to(dtype) if biased else None
         for rows in (1, 37):
             x = tokens(rows, dtype, columns=COLUMNS)
             assert torch.equal(moe.mixed_mm(x, weights, bias=bias), expected(x, values, None, bias)), (form, rows)
-    _ops._layer_size.cache_clear()
+            assert (asked[-1]["tokens"], asked[-1]["rows"]) == size
 
 
 @pytest.mark.parametrize("most", _mixed.EXPERT_TOKENS_OF_FP8)
-def test_each_product_of_experts(monkeypatch, most):
+def test_each_product_of_experts(monkeypatch, asked, most):
     monkeypatch.setattr(_mixed, "expert_tokens", lambda tokens, experts, form: most)
     for form, group, dtype, biased in FORMS if most in _mixed.EXPERT_TOKENS else FORMS[-1:]:
         weights, values = weights_of(form, group, dtype, E)
         bias = torch.arange(E * N, device=DEVICE).remainder(17).reshape(E, N).to(dtype) if biased else None
         x, offs = tokens(42, dtype, columns=COLUMNS), ends(5, 0, 37)
         assert torch.equal(moe.mixed_mm(x, weights, offs, bias), expected(x, values, offs, bias)), form
+        assert asked[-1]["tokens"] == most
+
+
+def tiles_of(form, group, dtype="bf16", scales="bf16"):
+    w = ("f8E4M3FN", 2) if form == "f8E4M3FN" else ("ui8", 3)
+    return _bundles.layer_tiles("scaled_grouped_mm.mixed_mm", (("format", form), ("group_size", group)), (w, (scales, 2), (dtype, 2)), (dtype,))
+
+
+def test_products_by_sizes(asked):
+    """What is called is what suits the sizes of the call: tokens, rows and columns of a layer, tokens of each expert."""
+    weights, _ = weights_of("i4", 32, BF16)
+    for rows in (3, 70):
+        moe.mixed_mm(tokens(rows, columns=COLUMNS), weights)
+        assert (asked[-1]["tokens"], asked[-1]["rows"]) == _mixed.layer_size(tiles_of("i4", 32), rows, N, COLUMNS)
+    weights, _ = weights_of("i4", 32, BF16, E)
+    moe.mixed_mm(tokens(42, columns=COLUMNS), weights, ends(5, 0, 37))
+    assert asked[-1]["tokens"] == 24, "14 of each of 3"
 
 
 def test_sizes():
-    """Every product that can be is given one of those that there are, and some are given what suits them."""
-    tiles = _bundles.layer_tiles("scaled_grouped_mm.mixed_mm", (("format", "i4"), ("group_size", 32)), (("ui8", 3), ("bf16", 2), ("bf16", 2)), ("bf16",))
-    assert set(tiles) == set(_mixed.LAYER_SIZES)
-    some = (1, 8, 9, 64, 65, 128, 129, 1000, 1 << 20, (1 << 31) - 1)
-    assert {_mixed.layer_size(tiles, m, n, k) for m in some for n in (16, 2048, 4224, 8192, 16384, 1 << 24) for k in (32, 256, 8192, 1 << 20)} <= set(tiles)
-    assert _mixed.layer_size(tiles, 1, 8192, 8192) == (8, 8192) and _mixed.layer_size(tiles, 16, 28672, 8192) == (16, 28672)
-    assert _mixed.layer_size(tiles, 40, 28672, 128) == (64, 8192), "products of many rows ask for 256 columns"
-    assert tiles[_mixed.layer_size(tiles, 100, 3584, 8192)]["ctas"] > 1, "there are 28 tiles of 128 rows for 132 multiprocessors"
-    assert tiles[_mixed.layer_size(tiles, 1000, 8192, 8192)]["tokens"] == 256
+    """Every size has a product that takes it, and some have those that were chosen for them: on both sides of each limit."""
+    forms = [("i4", 32), ("f4E2M1FN", 32, "bf16", "f8E8M0FNU"), ("f8E4M3FN", 32, "bf16", "f8E8M0FNU")]
+    for form in forms:
+        tiles = tiles_of(*form)
+        assert set(tiles) == set(_mixed.LAYER_SIZES)
+        for m in (1, 8, 9, 64, 65, 128, 129, 1000, 1 << 20, (1 << 31) - 1):
+            for n in (16, 2048, 4224, 8192, 16384, 28672, 1 << 24):
+                for k in (32, 255, 256, 8192, 1 << 20):
+                    assert tiles[_mixed.layer_size(tiles, m, n, k)]["columns"] <= k
+    mx, i4 = tiles_of(*forms[1]), tiles_of("i4", 32)
+    assert [_mixed.layer_size(i4, 1, n, 8192) for n in (4224, 4225, 16384, 16385)] == [(8, 3584), (8, 8192), (8, 8192), (8, 28672)]
+    assert [_mixed.layer_size(i4, m, 8192, 8192) for m in (1, 8, 9, 16, 17, 33)] == [(8, 8192), (8, 8192), (16, 8192), (16, 8192), (32, 8192), (64, 8192)]
+    assert [_mixed.layer_size(mx, 40, 28672, k)[1] for k in (224, 256)] == [8192, 28672], "two CTAs have rows in common, each half of the columns"
+    assert i4[64, 3584]["ctas"] == 4 and [_mixed.layer_size(i4, 40, 4096, k)[1] for k in (8191, 8192)] == [8192, 3584]
+    assert _mixed.layer_size(i4, 40, 2112, 4096)[1] == 3584 and _mixed.layer_size(i4, 40, 2113, 4096)[1] == 8192
+    assert i4[_mixed.layer_size(i4, 100, 3584, 8192)]["ctas"] > 1, "28 tiles of 128 rows are few for 132 multiprocessors"
+    assert i4[_mixed.layer_size(i4, 1000, 8192, 8192)]["tokens"] == 256 and not i4[_mixed.layer_size(i4, 1000, 8192, 8192)]["divided"]
+    assert i4[_mixed.layer_size(i4, 256, 28672, 8192)]["divided"], "224 tiles for 132 multiprocessors"
+    assert _mixed.layer_size(mx, 3000, 28672, 8192) in ((1024, 8192), (4096, 28672)), "of two that take as long that for as many tokens"
     assert [_mixed.expert_tokens(m, 8, "i4") for m in (0, 48, 49, 97, 1 << 20)] == [2, 2, 12, 24, 384]
     assert _mixed.expert_tokens(5000, 8, "f8E4M3FN") == 1024 and _mixed.expert_tokens(5, 0, "i4") == 384
+
+
+@pytest.mark.parametrize("left", ["some", "no tiles"])
+def test_packages_with_some_products(monkeypatch, left):
+    """A package of some bundles, or of another version, says what it lacks."""
+    weights, _ = weights_of("i4", 32, BF16)
+    entries = [entry for entry in _bundles.index() if left == "no tiles" or (entry["attributes"].get("tokens"), entry["attributes"].get("rows")) != (1024, 8192)]
+    if left == "no tiles":
+        entries = [{name: value for name, value in entry.items() if name != "tile"} for entry in entries]
+    monkeypatch.setattr(_bundles, "index", lambda: entries)
+    _bundles.layer_tiles.cache_clear()
+    _ops._layer_attributes.cache_clear()
+    try:
+        with pytest.raises(moe_opt.NotFound, match="no bundle of .* tokens = 1024, rows = 8192" if left == "some" else "says nothing of the tiles"):
+            moe.mixed_mm(tokens(4, columns=COLUMNS), weights)
+    finally:
+        _bundles.layer_tiles.cache_clear()
 
 
 def test_fp8_refused():

@@ -103,8 +103,8 @@ struct moe__run_launch_t {
 };
 
 /* The ops of each file, up to one without a name. */
-extern const moe__run_op_t moe__run_quantize_ops[], moe__run_fp8_ops[], moe__run_layout_ops[],
-    moe__run_product_ops[], moe__run_weight_ops[];
+extern const moe__run_op_t moe__run_quantize_ops[], moe__run_fp8_ops[], moe__run_f16_ops[],
+    moe__run_layout_ops[], moe__run_product_ops[], moe__run_weight_ops[];
 
 /* ---- Tensors ---- */
 

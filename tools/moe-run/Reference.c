@@ -13,8 +13,8 @@
 #include <string.h>
 
 static const moe__run_op_t *const tables[] = {moe__run_quantize_ops, moe__run_fp8_ops,
-                                              moe__run_layout_ops, moe__run_product_ops,
-                                              moe__run_weight_ops};
+                                              moe__run_f16_ops,      moe__run_layout_ops,
+                                              moe__run_product_ops,  moe__run_weight_ops};
 
 static const moe__run_op_t *find_op(const char *name) {
   for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)

@@ -47,6 +47,8 @@ typedef struct moe__mixed_mm_t {
   MlirValue w;                           /* !llvm.ptr<1>, where warps load the weights */
   MlirValue zero_map;                    /* null without zero points */
   MlirValue bias;                        /* !llvm.ptr<1>; null: none */
+  MlirValue scales;                      /* !llvm.ptr<1>; null: only the TMA reads them */
+  MlirValue scales_x;                    /* !llvm.ptr<1>; null: tokens have no scales */
   MlirValue offs, status, out;           /* !llvm.ptr<1>; the first two are null without experts */
   MlirValue partials, arrivals;          /* !llvm.ptr<1>, with spread */
   moe__groups_t groups;
@@ -57,6 +59,9 @@ typedef struct moe__mixed_mm_t {
   /* Where moe__mixed_own_factors: the factors of the lane's two rows in the stage of the piece that
    * becomes numbers next, of every fourth group, which are the lane's own (i32, twice a bf16). */
   MlirValue own_factors[MOE__MIXED_MOST_OWN_FACTORS][2];
+  /* Where moe__mixed_has_row_scales: what the scales of the lane's two rows are multiplied by, a power
+   * of two (f32). */
+  MlirValue to_row[2];
   MlirValue row_scale; /* of the scales by rows in a stage, the first one of its own (i32) */
 } moe__mixed_mm_t;
 
@@ -165,6 +170,22 @@ void moe__mixed_convert_unit(moe__mixed_mm_t *s, MlirValue word, const MlirValue
 /* What the lane's two rows' sums are multiplied by (f32): the divisor, or NaN where a weight of
  * the row was. All lanes of a warp must call it. */
 void moe__mixed_last_factors(moe__mixed_mm_t *s, float divisor, MlirValue out[2]);
+
+/* ---- RowScales.c ---- */
+
+/* Whether integers are multiplied by scales of bf16 in f16, which has the range of some rows only:
+ * scales of a row are brought to its greatest one, and its sums back. */
+bool moe__mixed_has_row_scales(const moe__mixed_mm_t *s);
+
+/* Looks for the greatest scales of a tile's rows; all lanes of a warp call it before the tile's
+ * sums. */
+void moe__mixed_load_row_scales(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
+                                const moe__mixed_tile_t *tile);
+
+/* Whether sums are no results yet, and what makes them so: factors of rows, scales of tokens. */
+bool moe__mixed_scales_sums(const moe__mixed_mm_t *s);
+void moe__mixed_scale_sums(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
+                           const moe__mixed_tile_t *tile, moe__mixed_fragment_t sums);
 
 /* ---- Numbers.c ---- */
 
@@ -297,7 +318,7 @@ void moe__mixed_slices_barrier(moe__mixed_mm_t *s);
 /* Adds what the warps of a panel have in the CTAs of the cluster, rounds and stores. With split
  * there is a barrier of the cluster in it, else with slices theirs. */
 void moe__mixed_store(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
-                      const moe__mixed_tile_t *tile, const moe__mixed_fragment_t sums);
+                      const moe__mixed_tile_t *tile, moe__mixed_fragment_t sums);
 
 /* ---- Spread.c ---- */
 

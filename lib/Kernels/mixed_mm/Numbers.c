@@ -8,6 +8,7 @@
  * is why the layout "1x16" has another order.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Device/Elements.h"
 #include "lib/Kernels/mixed_mm/MixedMm.h"
 
 #include "mlir-c/BuiltinTypes.h"
@@ -19,11 +20,15 @@ static bool has_integers(const moe__mixed_mm_t *s) {
 }
 
 bool moe__mixed_rescales(const moe__mixed_mm_t *s) {
-  return s->schedule.long_sums && has_integers(s);
+  return s->schedule.long_sums && has_integers(s) && mlirTypeIsABF16(s->x_type);
+}
+
+bool moe__mixed_has_row_scales(const moe__mixed_mm_t *s) {
+  return s->schedule.scaled_weights && has_integers(s) && !moe__mixed_rescales(s);
 }
 
 int moe__mixed_piece_columns(const moe__mixed_mm_t *s) {
-  bool has_scales = s->schedule.scaled_weights && !s->schedule.panels && !has_integers(s);
+  bool has_scales = s->schedule.scaled_weights && !s->schedule.panels && !moe__mixed_rescales(s);
   return s->group && s->group < MOE_WEIGHT_COLUMNS && !has_scales ? s->group : MOE_WEIGHT_COLUMNS;
 }
 
@@ -142,6 +147,15 @@ static MlirValue factor_of(moe__mixed_mm_t *s, MlirValue byte) {
 static void load_factors(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue buffer,
                          moe__mixed_number_t number, MlirValue out[2]) {
   moe__builder_t *b = &s->kernel.builder;
+  if (moe__mixed_has_row_scales(s)) {
+    MlirValue scales[2];
+    moe__mixed_load_scales(s, self, buffer, number, scales);
+    for (int h = 0; h < 2; h++) {
+      MlirValue scale = moe__fmul(b, scales[h], s->to_row[h]);
+      out[h] = moe__pack_halves(b, s->x_type, (MlirValue[]){scale, scale});
+    }
+    return;
+  }
   int row_bytes = s->layout.scales_of_rows ? MOE__MIXED_ROW_SCALES : 1;
   MlirValue own = s->layout.scales_of_rows ? scales_of_row(s, self, buffer, number)
                                            : of_row(s, self, buffer, s->layout.scales, 1, number);
@@ -153,8 +167,8 @@ static void load_factors(moe__mixed_mm_t *s, const moe__mixed_position_t *self, 
 
 int moe__mixed_own_factors(const moe__mixed_mm_t *s) {
   bool is_timed = s->schedule.behind || s->schedule.panels ||
-                  (s->format == MOE__WEIGHT_E2M1 && !mlirValueIsNull(s->offs));
-  bool divides = s->schedule.scaled_weights && is_timed && !has_integers(s);
+                  (s->format != MOE__WEIGHT_E4M3 && !mlirValueIsNull(s->offs));
+  bool divides = s->schedule.scaled_weights && is_timed && !moe__mixed_rescales(s);
   int count = moe__mixed_scales_of_stage(s->group, s->schedule.depth) / s->schedule.slices;
   return divides && count % QUAD == 0 ? count / QUAD : 0;
 }

@@ -184,9 +184,13 @@ void moe__mixed_add_parameters(moe__mixed_mm_t *s, MlirOperation op) {
   s->scale_map = s->layout.scales_of_rows
                      ? add_scales_of_rows(s, op)
                      : add_numbers(s, op, MOE__SCALES, moe__mixed_scale_bytes(s->scale_type));
+  if (moe__mixed_has_row_scales(s))
+    s->scales = moe__kernel_pointer(kernel, scales_number);
   if (!mlirValueIsNull(moe__operand(op, MOE__ZEROS)))
     s->zero_map = add_numbers(s, op, MOE__ZEROS, 1);
   s->x_map = add_tokens(s, op);
+  if (!mlirValueIsNull(moe__operand(op, MOE__SCALES_X)))
+    s->scales_x = moe__kernel_pointer(kernel, moe__tensor_number(op, MOE__SCALES_X));
   if (!mlirValueIsNull(moe__operand(op, MOE__BIAS)))
     s->bias = moe__kernel_pointer(kernel, moe__tensor_number(op, MOE__BIAS));
   s->out = moe__kernel_pointer(kernel, moe__tensor_number(op, MOE__OUT));

@@ -33,10 +33,10 @@ static packed_chunk_t load_chunk(moe__mixed_mm_t *s, const moe__mixed_position_t
 static void convert_chunk(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue buffer,
                           int index, const packed_chunk_t *packed, moe__mixed_piece_t out) {
   moe__builder_t *b = &s->kernel.builder;
-  int steps = s->group / MOE__MIXED_STEP; /* that share a scale */
+  int steps = s->group ? s->group / MOE__MIXED_STEP : INT32_MAX; /* that share a scale */
   MlirValue factors[2] = {{NULL}, {NULL}};
   for (int i = 0; i < MOE__MIXED_STEPS; i++) {
-    if (i % steps == 0)
+    if (i == 0 || i % steps == 0)
       moe__mixed_load_factors(s, self, buffer, (index * MOE__MIXED_STEPS + i) / steps, factors);
     MlirValue *to = out + (ptrdiff_t)i * MOE__WGMMA_A_REGISTERS;
     if (s->format == MOE__WEIGHT_E4M3)
@@ -83,7 +83,7 @@ void moe__mixed_sum_scaled(moe__mixed_mm_t *s, const moe__mixed_position_t *self
   } else {
     moe__mixed_fragment_t part;
     moe__accumulator_unpack(b, products, part);
-    MlirValue factor = moe__f32(b, MOE__MIXED_DIVISOR);
+    MlirValue factor = moe__f32(b, moe__mixed_has_row_scales(s) ? 1.0F : MOE__MIXED_DIVISOR);
     for (int i = 0; i < s->n / 2; i++)
       sums[i] = moe__fma(b, part[i], factor, sums[i]);
     moe__mixed_keep_here(s, sums);

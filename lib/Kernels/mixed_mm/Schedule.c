@@ -12,7 +12,7 @@
 #include "mlir-c/BuiltinTypes.h"
 
 MOE__SCHEDULE_KIND(moe__mixed_schedule, moe__mixed_schedule_t, MOE__MIXED_SCHEDULE, "mixed",
-                   "mixed_mm, mixed_mm_zeros, mixed_mm_bias, mixed_mm_zeros_bias");
+                   "mixed_mm, mixed_mm_scaled, mixed_mm_zeros, mixed_mm_bias, mixed_mm_zeros_bias");
 
 /* ---- Sizes ---- */
 
@@ -72,7 +72,16 @@ moe__weight_format_t moe__mixed_format(MlirOperation op) {
   return (moe__weight_format_t)i;
 }
 
+bool moe__mixed_takes_row_scales(MlirOperation op) {
+  moe__weight_format_t format = moe__mixed_format(op);
+  return mlirTypeIsABF16(moe__element_type(op, MOE__SCALES)) &&
+         mlirTypeIsAF16(moe__element_type(op, MOE__X)) &&
+         (format == MOE__WEIGHT_I4 || format == MOE__WEIGHT_UINT4B8);
+}
+
 bool moe__mixed_takes_scaled_weights(MlirOperation op) {
+  if (moe__mixed_takes_row_scales(op))
+    return true;
   return mlirTypeIsAFloat8E8M0FNU(moe__element_type(op, MOE__SCALES)) &&
          mlirTypeIsABF16(moe__element_type(op, MOE__X)) &&
          (moe__mixed_format(op) == MOE__WEIGHT_E2M1 || moe__has_fp8_weights(op));
@@ -123,16 +132,19 @@ static bool check(MlirOperation op, const moe__mixed_schedule_t *s) {
                       s->widths, s->tile_n);
   if (s->common && (s->panels || s->warpgroups == 1 || s->split > 1 || s->share > 1 ||
                     !mlirValueIsNull(moe__operand(op, MOE__OFFS)) ||
-                    !mlirValueIsNull(moe__operand(op, MOE__ZEROS))))
+                    !mlirValueIsNull(moe__operand(op, MOE__ZEROS)) ||
+                    (s->scaled_weights && moe__mixed_takes_row_scales(op))))
     return moe__error(op, "'schedule.common' is 1; it must be 0 but with several warpgroups, and "
-                          "with split, share, panels, experts and zero points");
+                          "with split, share, panels, experts, zero points, and scaled_weights of "
+                          "integers");
   if (s->unroll > 1 && s->token_parts == 1)
     return moe__error(op, "'schedule.unroll' is %d; it must be 1 without token_parts", s->unroll);
   if (s->scaled_weights && !moe__mixed_takes_scaled_weights(op) &&
       !(s->long_sums && moe__mixed_takes_units(op)))
-    return moe__error(op, "'schedule.scaled_weights' is 1; it must be 0 but for bf16 tokens, and "
-                          "f4E2M1FN and f8E4M3FN weights with scales of f8E8M0FNU, or with "
-                          "long_sums integers with scales of 16 bits");
+    return moe__error(op, "'schedule.scaled_weights' is 1; it must be 0 but for f4E2M1FN and "
+                          "f8E4M3FN weights with scales of f8E8M0FNU and bf16 tokens, i4 and "
+                          "uint4b8 weights with scales of bf16 and f16 tokens, or with long_sums "
+                          "integers with scales of 16 bits and bf16 tokens");
   if (moe__has_fp8_weights(op) && (!s->scaled_weights || s->panels))
     return moe__error(op, "'schedule' must have scaled_weights and no panels with weights of "
                           "f8E4M3FN");
@@ -149,7 +161,8 @@ static bool check(MlirOperation op, const moe__mixed_schedule_t *s) {
     return moe__error(op, "'schedule.long_sums' is 1; it must be 0 without scaled_weights");
   int scales = moe__mixed_scales_of_stage(moe__mixed_group(op), s->depth);
   if (s->scaled_weights && s->panels &&
-      (!s->long_sums || !moe__mixed_takes_scaled_weights(op) || scales / s->slices % 4))
+      (!s->long_sums || !moe__mixed_takes_scaled_weights(op) || moe__mixed_takes_row_scales(op) ||
+       scales / s->slices % 4))
     return moe__error(op, "'schedule.scaled_weights' is 1; with panels it needs long_sums, scales "
                           "of f8E8M0FNU, and a multiple of 128 columns of a stage for each warp");
   if (s->long_sums && scales > 1 && scales % 2)

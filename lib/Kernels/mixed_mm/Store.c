@@ -164,8 +164,9 @@ static MlirValue staged_at(moe__mixed_mm_t *s, MlirValue staging, MlirValue toke
 
 /* Stores the sums of a panel's rows, and a bias, in pieces of 8 rows of a token. */
 static void store_staged(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
-                         const moe__mixed_tile_t *tile, const moe__mixed_fragment_t sums) {
+                         const moe__mixed_tile_t *tile, moe__mixed_fragment_t sums) {
   moe__builder_t *b = &s->kernel.builder;
+  moe__mixed_scale_sums(s, self, tile, sums);
   MlirValue panel = moe__add(b, tile->row, moe__mul(b, self->panel, MOE_WEIGHT_ROWS));
   MlirValue bias[2] = {{NULL}}, lane = self->lane;
   if (!mlirValueIsNull(s->bias))
@@ -217,8 +218,9 @@ static void store_staged(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
 }
 
 static void store_rows(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
-                       const moe__mixed_tile_t *tile, const moe__mixed_fragment_t sums) {
+                       const moe__mixed_tile_t *tile, moe__mixed_fragment_t sums) {
   moe__builder_t *b = &s->kernel.builder;
+  moe__mixed_scale_sums(s, self, tile, sums);
   int bytes = mlirTypeIsAF32(s->out_type) ? 4 : 2;
   MlirValue panel = moe__add(b, tile->row, moe__mul(b, self->panel, MOE_WEIGHT_ROWS));
   MlirValue own = moe__add(b, panel, moe__lshr(b, self->lane, 2));
@@ -242,7 +244,7 @@ static void store_rows(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
 
 /* Rows that two CTAs have in common: the second one sends its sums to the first. */
 static void store_common(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
-                         const moe__mixed_tile_t *tile, const moe__mixed_fragment_t sums) {
+                         const moe__mixed_tile_t *tile, moe__mixed_fragment_t sums) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue is_common = moe__mixed_is_common(s, self);
   MlirValue is_first = moe__eq(b, s->kernel.cluster_rank, 0);
@@ -273,7 +275,7 @@ void moe__mixed_slices_barrier(moe__mixed_mm_t *s) {
 }
 
 void moe__mixed_store(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
-                      const moe__mixed_tile_t *tile, const moe__mixed_fragment_t sums) {
+                      const moe__mixed_tile_t *tile, moe__mixed_fragment_t sums) {
   moe__builder_t *b = &s->kernel.builder;
   if (s->schedule.common) {
     store_common(s, self, tile, sums);

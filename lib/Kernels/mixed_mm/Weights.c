@@ -210,7 +210,13 @@ static void convert_floats(moe__mixed_mm_t *s, MlirValue word,
 
 void moe__mixed_convert_scaled(moe__mixed_mm_t *s, MlirValue word, const MlirValue factors[2],
                                MlirValue out[MOE__WGMMA_A_REGISTERS]) {
-  place_floats(s, word, out);
+  if (moe__mixed_has_row_scales(s)) {
+    MlirValue subtrahends[2];
+    moe__mixed_subtrahends(s, NULL, subtrahends);
+    moe__mixed_convert(s, word, subtrahends, out);
+  } else {
+    place_floats(s, word, out);
+  }
   for (int i = 0; i < MOE__WGMMA_A_REGISTERS; i++)
     out[i] = multiply_halves(s, out[i], factors[i % 2]);
 }

@@ -36,6 +36,16 @@ typedef struct moe__round_schedule_t {
   MOE__ROUND_SCHEDULE(MOE__SCHEDULE_MEMBER, )
 } moe__round_schedule_t;
 
+/* Of QuantizeF16.c. */
+#define MOE__QUANTIZE_F16_SCHEDULE(X, T)                                                           \
+  X(T, vectors, 1, 16, 4, "vectors of 8 columns that a lane loads at once")                        \
+  X(T, warps, 1, 32, 8, "warps of a CTA, which has a row")                                         \
+  X(T, ctas_per_sm, 1, 16, 5, "CTAs that share a multiprocessor")
+
+typedef struct moe__quantize_f16_schedule_t {
+  MOE__QUANTIZE_F16_SCHEDULE(MOE__SCHEDULE_MEMBER, )
+} moe__quantize_f16_schedule_t;
+
 /* Of CastTiles.h. */
 #define MOE__CAST_SCHEDULE(X, T)                                                                   \
   X(T, tile_n, 32, 256, 128,                                                                       \

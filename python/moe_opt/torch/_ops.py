@@ -304,7 +304,7 @@ define('pack_weights(Tensor w, str layout="16x64") -> Tensor', _pack_weights, _p
 
 
 @functools.lru_cache(maxsize=4096)
-def _layer_size(op, attributes, kinds, results, tokens, rows, columns):
+def _layer_attributes(op, attributes, kinds, results, tokens, rows, columns):
     """Attributes of the bundle for a product of these sizes."""
     size = _mixed.layer_size(_bundles.layer_tiles(op, attributes, kinds, results), tokens, rows, columns)
     return tuple(zip(("tokens", "rows"), size))
@@ -317,7 +317,7 @@ def _mixed_mm(x, w, scales, zeros, offs, bias, format, group_size):
     op = "scaled_grouped_mm.mixed_mm" + "_zeros" * (zeros is not None) + "_bias" * (bias is not None)
     attributes, kinds, results = (("format", format), ("group_size", group_size)), _kinds(*operands), (_NAMES[x.dtype],)
     if offs is None:
-        attributes += _layer_size(op, attributes, kinds, results, x.shape[0], scales.shape[-2], x.shape[1])
+        attributes += _layer_attributes(op, attributes, kinds, results, x.shape[0], scales.shape[-2], x.shape[1])
     else:
         attributes += (("tokens", _mixed.expert_tokens(x.shape[0], offs.shape[0], format)),)
     return function(op, "call", attributes, kinds, results)(*operands)

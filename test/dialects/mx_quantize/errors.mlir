@@ -2108,3 +2108,28 @@ func.func @order_1x16(%q: tensor<64x32xf8E4M3FN>, %s: tensor<64x1xf8E8M0FNU>, %w
       : (tensor<16x32xf8E4M3FN>, tensor<16x1xf8E8M0FNU>, tensor<64x32xbf16>) -> tensor<64x16xbf16>
   return
 }
+
+// -----
+
+// quantize_f16
+func.func @f16_element(%x: tensor<64x32xf32>) {
+  // expected-error@below {{operand 'x' has element type f32; it must be bf16}}
+  %q, %s = "mx_quantize.quantize_f16"(%x) : (tensor<64x32xf32>) -> (tensor<64x32xf16>, tensor<64xf32>)
+  return
+}
+
+// -----
+
+func.func @f16_scales(%x: tensor<64x32xbf16>) {
+  // expected-error@below {{result 'scales' has dimension 0 of size 32; it must be 64}}
+  %q, %s = "mx_quantize.quantize_f16"(%x) : (tensor<64x32xbf16>) -> (tensor<64x32xf16>, tensor<32xf32>)
+  return
+}
+
+// -----
+
+func.func @f16_rank(%x: tensor<2x64x32xbf16>) {
+  // expected-error@below {{operand 'x' has rank 3; it must be 2}}
+  %q, %s = "mx_quantize.quantize_f16"(%x) : (tensor<2x64x32xbf16>) -> (tensor<2x64x32xf16>, tensor<64xf32>)
+  return
+}

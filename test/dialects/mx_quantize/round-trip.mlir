@@ -196,3 +196,10 @@ func.func @round(%w: tensor<2x45x64xbf16>, %x: tensor<?x40xbf16>, %y: tensor<45x
       : (tensor<45x64xbf16>, tensor<3xi32>) -> (tensor<45x64xbf16>, tensor<45x64xbf16>)
   return
 }
+
+// CHECK-LABEL: func.func @quantize_f16
+// CHECK: "mx_quantize.quantize_f16"(%{{.*}}) : (tensor<?x48xbf16>) -> (tensor<?x48xf16>, tensor<?xf32>)
+func.func @quantize_f16(%x: tensor<?x48xbf16>) {
+  %q, %s = "mx_quantize.quantize_f16"(%x) : (tensor<?x48xbf16>) -> (tensor<?x48xf16>, tensor<?xf32>)
+  return
+}

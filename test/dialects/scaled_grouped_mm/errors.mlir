@@ -2084,3 +2084,31 @@ func.func @made_without_bias(%qa: tensor<48x64xf8E4M3FN>, %qb: tensor<2x64x32xf8
       -> (tensor<48x32xbf16>, tensor<48x64xbf16>, tensor<2x64x32xbf16, #col_major>, tensor<1xi32>, tensor<2x1xi32>)
   return
 }
+
+// -----
+
+// mixed_mm_scaled
+func.func @scaled_tokens(%w: tensor<16x16xui8>, %scales: tensor<16x1xbf16>, %x: tensor<64x32xf16>, %of_tokens: tensor<32xf32>) {
+  // expected-error@below {{operand 'scales_x' has dimension 0 of size 32; it must be 64}}
+  %out = "scaled_grouped_mm.mixed_mm_scaled"(%w, %scales, %x, %of_tokens) {format = "i4", group_size = 32 : i64, layout = "plain"}
+      : (tensor<16x16xui8>, tensor<16x1xbf16>, tensor<64x32xf16>, tensor<32xf32>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @scaled_element(%w: tensor<16x16xui8>, %scales: tensor<16x1xbf16>, %x: tensor<64x32xf16>, %of_tokens: tensor<64xbf16>) {
+  // expected-error@below {{operand 'scales_x' has element type bf16; it must be f32}}
+  %out = "scaled_grouped_mm.mixed_mm_scaled"(%w, %scales, %x, %of_tokens) {format = "i4", group_size = 32 : i64, layout = "plain"}
+      : (tensor<16x16xui8>, tensor<16x1xbf16>, tensor<64x32xf16>, tensor<64xbf16>) -> tensor<64x16xbf16>
+  return
+}
+
+// -----
+
+func.func @scaled_groups(%w: tensor<2x16x16xui8>, %scales: tensor<2x16x1xbf16>, %x: tensor<64x32xf16>, %of_tokens: tensor<64xf32>) {
+  // expected-error@below {{operand 'offs'}}
+  %out = "scaled_grouped_mm.mixed_mm_scaled"(%w, %scales, %x, %of_tokens) {format = "i4", group_size = 32 : i64, layout = "plain"}
+      : (tensor<2x16x16xui8>, tensor<2x16x1xbf16>, tensor<64x32xf16>, tensor<64xf32>) -> tensor<64x16xbf16>
+  return
+}

@@ -136,16 +136,19 @@ func.func @scaled_mm_bias(%qa: tensor<?x64xf8E4M3FN>, %qb: tensor<8x64x32xf8E4M3
 // CHECK: "scaled_grouped_mm.pack_weights"({{.*}}) {layout = "16x64"}
 // CHECK: "scaled_grouped_mm.mixed_mm"({{.*}}) {format = "i4", group_size = 32 : i64, layout = "16x64"}
 // CHECK: "scaled_grouped_mm.mixed_mm"({{.*}}) {format = "f4E2M1FN", group_size = -1 : i64, layout = "plain"}
+// CHECK: "scaled_grouped_mm.mixed_mm_scaled"(%{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}) {format = "i4"
 // CHECK: "scaled_grouped_mm.mixed_mm_bias"(%{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}) {format = "i4"
 // CHECK: "scaled_grouped_mm.mixed_mm_zeros_bias"(%{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}) {format = "ui4"
 func.func @mixed_mm(%w: tensor<8x32x48xui8>, %scales: tensor<8x32x3xbf16>, %x: tensor<?x96xbf16>, %offs: tensor<8xi32>,
                     %w_dense: tensor<32x48xui8>, %of_rows: tensor<32x1xf32>, %zeros: tensor<32x1xui8>, %bias: tensor<8x32xf32>,
-                    %bias_dense: tensor<32xf16>) {
+                    %bias_dense: tensor<32xf16>, %q: tensor<?x96xf16>, %of_tokens: tensor<?xf32>) {
   %packed = "scaled_grouped_mm.pack_weights"(%w) {layout = "16x64"} : (tensor<8x32x48xui8>) -> tensor<8x2x2x512xui8>
   %out = "scaled_grouped_mm.mixed_mm"(%packed, %scales, %x, %offs) {format = "i4", group_size = 32 : i64, layout = "16x64"}
       : (tensor<8x2x2x512xui8>, tensor<8x32x3xbf16>, tensor<?x96xbf16>, tensor<8xi32>) -> tensor<?x32xf16>
   %dense = "scaled_grouped_mm.mixed_mm"(%w_dense, %of_rows, %x) {format = "f4E2M1FN", group_size = -1 : i64, layout = "plain"}
       : (tensor<32x48xui8>, tensor<32x1xf32>, tensor<?x96xbf16>) -> tensor<?x32xf32>
+  %scaled = "scaled_grouped_mm.mixed_mm_scaled"(%packed, %scales, %q, %of_tokens, %offs) {format = "i4", group_size = 32 : i64, layout = "16x64"}
+      : (tensor<8x2x2x512xui8>, tensor<8x32x3xbf16>, tensor<?x96xf16>, tensor<?xf32>, tensor<8xi32>) -> tensor<?x32xbf16>
   %biased = "scaled_grouped_mm.mixed_mm_bias"(%packed, %scales, %x, %offs, %bias) {format = "i4", group_size = 32 : i64, layout = "16x64"}
       : (tensor<8x2x2x512xui8>, tensor<8x32x3xbf16>, tensor<?x96xbf16>, tensor<8xi32>, tensor<8x32xf32>) -> tensor<?x32xf32>
   %both = "scaled_grouped_mm.mixed_mm_zeros_bias"(%w_dense, %of_rows, %zeros, %x, %bias_dense)

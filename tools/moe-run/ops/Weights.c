@@ -53,6 +53,7 @@ static moe_ref_mixed_mm_t product(const moe__run_launch_t *launch) {
                               .out = moe__run_tensor(launch, "out"),
                               .zeros = moe__run_tensor(launch, "zeros"),
                               .bias = moe__run_tensor(launch, "bias"),
+                              .scales_x = moe__run_tensor(launch, "scales_x"),
                               .format = launch->weights.format,
                               .group_size = launch->weights.group_size,
                               .is_1x16 = launch->weights.is_1x16};
@@ -99,14 +100,15 @@ static moe_ref_status_t judge(const moe__run_launch_t *launch, int64_t slice,
   return moe_ref_mixed_mm_judge(&mm, begin, end, score);
 }
 
-/* What may be NaN and must not matter: tokens of no group, scales and bias of experts without
- * tokens. */
+/* What may be NaN and must not matter: tokens of no group and their scales, scales and bias of
+ * experts without tokens. */
 static void use(const moe__run_launch_t *launch, const char *role, moe__run_use_t *out_use) {
   const moe_ref_tensor_t *offs = moe__run_tensor(launch, "offs");
   const bool is_fp8 = launch->weights.format == MOE_REF_WEIGHT_E4M3;
   out_use->role = moe__run_is(role, "w") && is_fp8                       ? MOE__RUN_OPERAND
                   : moe__run_is(role, "w") || moe__run_is(role, "zeros") ? MOE__RUN_BYTES
                   : moe__run_is(role, "scales")                          ? MOE__RUN_GROUP_SCALES
+                  : moe__run_is(role, "scales_x")                        ? MOE__RUN_SCALES
                   : moe__run_is(role, "bias")                            ? MOE__RUN_OPERAND
                   : moe__run_is(role, "x")                               ? MOE__RUN_SELECTOR
                                                                          : MOE__RUN_OFFSETS;
@@ -114,7 +116,7 @@ static void use(const moe__run_launch_t *launch, const char *role, moe__run_use_
   if (!offs)
     return;
   out_use->offs = *offs;
-  out_use->nan = moe__run_is(role, "x") ? MOE__RUN_NAN_TOKENS
+  out_use->nan = moe__run_is(role, "x") || moe__run_is(role, "scales_x") ? MOE__RUN_NAN_TOKENS
                  : moe__run_is(role, "scales") || moe__run_is(role, "bias")
                      ? MOE__RUN_NAN_EMPTY_GROUPS
                      : MOE__RUN_NAN_NONE;
@@ -145,6 +147,7 @@ const moe__run_op_t moe__run_weight_ops[] = {
      .run = run_pack,
      .use = use_pack},
     PRODUCT("mixed_mm", "w scales x [offs] -> out"),
+    PRODUCT("mixed_mm_scaled", "w scales x scales_x [offs] -> out"),
     PRODUCT("mixed_mm_zeros", "w scales zeros x [offs] -> out"),
     PRODUCT("mixed_mm_bias", "w scales x [offs] bias -> out"),
     PRODUCT("mixed_mm_zeros_bias", "w scales zeros x [offs] bias -> out"),

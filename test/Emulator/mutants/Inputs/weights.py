@@ -169,6 +169,33 @@ HALVES = [
     ("the upper place with the excess of the lower", ptx(rf"mov\.b32 (\s*%r\d+), {signed(0xD480)};", rf"mov.b32 \1, {signed(0xD400)};")),
     ("a sign at the upper place", placed(0x6480, 0x6400)),
 ]
+# Integers times scales of bf16 in f16, brought to the greatest of each row; tokens that have scales.
+MAGNITUDES = r"max\.NaN\.bf16x2 (\s*%r\d+), (%r\d+), (%r\d+);"
+ROW_SCALES = [
+    ("the greatest scale of the lane's groups", ptx(r"shfl\.sync\.bfly\.b32 (\s*%r\d+), (%r\d+), (?:2|4|8|16), 31, -1;", r"mov.b32 \1, \2;", 0, 0)),
+    ("the greatest scale of the rows beside", ptx(r"shfl\.sync\.bfly\.b32 (\s*%r\d+), (%r\d+), 1, 31, -1;", r"mov.b32 \1, \2;")),
+    ("the greatest scale of the first rows of a half", ptx(r"selp\.b32 (\s*%r\d+), (%r\d+), (%r\d+), (%p\d+);(\s*shr\.u32 [^;]*, 16;)", r"mov.b32 \1, \3;\5")),
+    ("of two rows side by side that of the second", ptx(r"selp\.b32 (\s*%r\d+), (%r\d+), (%r\d+), (%p\d+);(\s*shr\.u32 [^;]*, 7;)", r"mov.b32 \1, \3;\5")),
+    ("scales out of range", ptx(r"sub\.s32 (\s*%r\d+), -2063597568, (%r\d+);", r"sub.s32 \1, -2046820352, \2;", 0, 0)),
+    ("a scale that is not brought to its row", ptx(r"mul\.rn\.f32 (\s*%r\d+), (%r\d+), %r\d+;(\s*cvt\.rn\.f16\.f32)", r"mov.b32 \1, \2;\3", which=1, count=0)),
+    ("sums that are not brought back", ptx(r"sub\.s32 (\s*%r\d+), 2130706432, %r\d+;", r"mov.b32 \1, 1065353216;", 0, 0)),
+    ("the power of one row for both", ptx(r"(sub\.s32 \s*%r\d+, -2063597568, )(%r\d+)(;[^;]*;[^;]*;\s*sub\.s32 \s*%r\d+, -2063597568, )%r\d+;", r"\1\2\3\2;")),
+]
+SCALED_TOKENS = [
+    ("the scale of the token before", ptx(r"(add\.s32 \s*%r\d+, %r\d+, )1;(\s*min\.u32 [^;]*;\s*mul\.wide\.u32)", r"\g<1>0;\2")),
+    ("sums that are not multiplied by it", ptx(r"mul\.rn\.f32 (\s*%r\d+), (%r\d+), %r\d+;(\s*// begin inline asm\s*// end inline asm\s*or\.b32)", r"mov.b32 \1, \2;\3")),
+    ("an integer that is not multiplied by its scale", ptx(r"mul\.rn\.f16x2 (\s*%r\d+), (%r\d+), %r\d+;", r"mov.b32 \1, \2;", which=3)),
+    ("the scale of the row beside", ptx(r"(ld\.shared\.b16 [^;]*)\+6160\];", r"\g<1>+6144];")),
+]
+# Tokens that become f16.
+TOKENS_IN_F16 = [
+    ("the greatest of a warp's columns", ptx(r"ld\.shared\.v2\.b32 \s*\{(%r\d+), (%r\d+)\}[^;]*;", r"mov.b32 \1, 0; mov.b32 \2, 0;")),
+    ("no barrier before it is read", ptx(r"bar\.sync \s*0;", "")),
+    ("no barrier before that of the next row", ptx(r"bar\.sync \s*0;", "", which=1)),
+    ("the greatest of the last columns left out", ptx(MAGNITUDES, r"mov.b32 \1, \2;", which=0)),
+    ("a scale of half its size", ptx(r"(add\.s32 \s*%r\d+, %r\d+, )-125829120;", r"\g<1>-134217728;")),
+    ("columns behind the row", ptx(r"setp\.ge\.u32 (\s*%p\d+), (%r\d+), (%r\d+);", r"setp.ge.u32 \1, \2, 65536;")),
+]
 # A bias in bf16.
 BIAS = [
     ("the bias of a row left out", ptx(r"cvt\.f32\.bf16 (\s*%r\d+), %rs\d+;", r"mov.b32 \1, 0;")),
@@ -311,6 +338,12 @@ CASES = [
        [data, *mutants.shapes(["w=5x8x512", "scales=80x8", "x=30x512"])], chosen)
       for name, out, data, chosen in (("units", "out=f32", "--normal", UNITS), ("exact-units", "out=bf16", "--exact", EXACT_UNITS), ("edge-units", "out=bf16", "--edge-blocks", EDGE_UNITS))],
     case("halves", ["x=f16"], HALVES),
+    ("weights-row-scales", [sys.executable, str(SOURCE), "group=32", "x=f16", "schedule=tile_n=8,warpgroups=1,depth=128,stages=2,in_flight=1,scaled_weights=1,long_sums=1"],
+     ["--random", "3", *mutants.shapes(["w=9x3x512", "scales=144x5", "x=37x160"])], ROW_SCALES),
+    case("scaled-tokens", ["group=32", "x=f16", "scaled=1"], SCALED_TOKENS, "3x144x10", more=["--shape", "scales_x=30"],
+         schedule="tile_n=8,warpgroups=1,depth=128,stages=2,in_flight=1,scaled_weights=1,long_sums=1,split=1"),
+    ("weights-tokens-in-f16", [sys.executable, str(values.ROOT / "bench/variants.py"), "source", "quantize-f16", "vectors = 1, warps = 2, ctas_per_sm = 1"],
+     ["--edge-blocks", "--schedule", "2", *mutants.shapes(["x=300x528"])], TOKENS_IN_F16),
     case("panels", [], PANELS, schedule="tile_n=8,panels=3,slices=2,depth=128,stages=2"),
     case("direct", [], DIRECT, schedule="tile_n=8,panels=3,slices=2,direct=1,depth=128,stages=2"),
     ("weights-all-stages", [sys.executable, str(SOURCE), "k=512", "schedule=tile_n=8,panels=1,slices=2,direct=1,whole=1,depth=128,stages=4,split=1"],
