@@ -30,7 +30,7 @@ static moe__candidates_t candidates(MlirOperation op) {
   static const moe__quantize_f16_schedule_t LONG[] = {{.vectors = 4, .warps = 8, .ctas_per_sm = 5},
                                                       {.vectors = 2, .warps = 8, .ctas_per_sm = 6}};
   static const moe__quantize_f16_schedule_t SHORT[] = {
-      {.vectors = 2, .warps = 4, .ctas_per_sm = 10}, {.vectors = 4, .warps = 4, .ctas_per_sm = 8}};
+      {.vectors = 4, .warps = 4, .ctas_per_sm = 8}, {.vectors = 2, .warps = 4, .ctas_per_sm = 10}};
   int64_t columns = moe__static_dimension(moe__tensor_type(op, MOE__X), 1);
   return columns >= 0 && columns <= SHORT_ROW ? MOE__CANDIDATES(SHORT) : MOE__CANDIDATES(LONG);
 }
