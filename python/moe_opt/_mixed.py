@@ -18,7 +18,8 @@ GREATEST_SCALES = {"f8E4M3FN": 37, "f4E2M1FN": 31}  # powers of two; E8M0 scales
 FEW_ROWS, SOME_ROWS, MANY_ROWS = 3584, 8192, 28672  # of weights
 # (tokens, rows) that the products of a layer are compiled for. All have so many columns.
 LAYER_SIZES = (
-    *((tokens, rows) for tokens in (8, 16, 32, 64, 128) for rows in (FEW_ROWS, SOME_ROWS, MANY_ROWS)),
+    *((tokens, rows) for tokens in (8, 16) for rows in (5120, SOME_ROWS, MANY_ROWS)),  # what suits FEW_ROWS must know the columns
+    *((tokens, rows) for tokens in (32, 64, 128) for rows in (FEW_ROWS, SOME_ROWS, MANY_ROWS)),
     (256, SOME_ROWS), (256, MANY_ROWS), (1024, SOME_ROWS), (4096, MANY_ROWS),
 )  # fmt: skip
 LAYER_COLUMNS = 8192
@@ -51,11 +52,11 @@ Tile = Mapping[str, int]  # what index.json says of a product, as python/make_bu
 def _size_of_few(tiles: Mapping[tuple[int, int], Tile], tokens: int, rows: int, columns: int) -> tuple[int, int]:
     """Which of LAYER_SIZES is used for up to _FEW_TOKENS."""
     most = next(size[0] for size in LAYER_SIZES if tokens <= size[0])
-    pays = columns >= _COLUMNS_FOR_FOUR or tiles[most, FEW_ROWS]["ctas"] == 1
+    few, some, many = (size for size in LAYER_SIZES if size[0] == most)
+    pays = columns >= _COLUMNS_FOR_FOUR or tiles[few]["ctas"] < 4
     if rows <= (_MOST_FEW_ROWS if pays else _MOST_FEW_ROWS // 2):
-        return most, FEW_ROWS
-    many = (most, MANY_ROWS)
-    return many if rows > _MOST_SOME_ROWS and tiles[many]["columns"] <= columns else (most, SOME_ROWS)
+        return few
+    return many if rows > _MOST_SOME_ROWS and tiles[many]["columns"] <= columns else some
 
 
 def _microseconds(tile: Tile, tokens: int, rows: int, columns: int) -> float:

@@ -191,7 +191,7 @@ def test_sizes():
                 for k in (32, 255, 256, 8192, 1 << 20):
                     assert tiles[_mixed.layer_size(tiles, m, n, k)]["columns"] <= k
     mx, i4 = tiles_of(*forms[1]), tiles_of("i4", 32)
-    assert [_mixed.layer_size(i4, 1, n, 8192) for n in (4224, 4225, 16384, 16385)] == [(8, 3584), (8, 8192), (8, 8192), (8, 28672)]
+    assert [_mixed.layer_size(i4, 1, n, 8192) for n in (4224, 4225, 16384, 16385)] == [(8, 5120), (8, 8192), (8, 8192), (8, 28672)]
     assert [_mixed.layer_size(i4, m, 8192, 8192) for m in (1, 8, 9, 16, 17, 33)] == [(8, 8192), (8, 8192), (16, 8192), (16, 8192), (32, 8192), (64, 8192)]
     assert [_mixed.layer_size(mx, 40, 28672, k)[1] for k in (224, 256)] == [8192, 28672], "two CTAs have rows in common, each half of the columns"
     assert i4[64, 3584]["ctas"] == 4 and [_mixed.layer_size(i4, 40, 4096, k)[1] for k in (8191, 8192)] == [8192, 3584]
