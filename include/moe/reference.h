@@ -301,6 +301,15 @@ MOE_API moe_ref_status_t moe_ref_fp8_dequantize(const moe_ref_tensor_t *q,
                                                 const moe_ref_fp8_scaling_t *scaling,
                                                 const moe_ref_tensor_t *x);
 
+/* Brings rows into the range of f16.
+ *   x       (M,K), BF16
+ *   q       (M,K), F16: x / scales, rounded once; what is 2^-29 of its row's greatest magnitude or
+ *           more is exact
+ *   scales  (M), F32: 2^(e - 15), 2^e the greatest power of two up to the greatest magnitude of the
+ *           row, at least 2^-111; 2^127 where it has Inf or NaN */
+MOE_API moe_ref_status_t moe_ref_quantize_f16(const moe_ref_tensor_t *x, const moe_ref_tensor_t *q,
+                                              const moe_ref_tensor_t *scales);
+
 /* ---- The layout of scales of MX blocks ---- */
 
 /* Rows and columns of a packed tile. */
@@ -452,15 +461,6 @@ MOE_API double moe_ref_score_sqnr(const moe_ref_score_t *score);
 
 /* ---- Weights of four or eight bits ---- */
 
-/* Brings rows into the range of f16.
- *   x       (M,K), BF16
- *   q       (M,K), F16: x / scales, rounded once; what is 2^-29 of its row's greatest magnitude or
- *           more is exact
- *   scales  (M), F32: 2^(e - 15), 2^e the greatest power of two up to the greatest magnitude of the
- *           row, at least 2^-111; 2^127 where it has Inf or NaN */
-MOE_API moe_ref_status_t moe_ref_quantize_f16(const moe_ref_tensor_t *x, const moe_ref_tensor_t *q,
-                                              const moe_ref_tensor_t *scales);
-
 /* What the lowest bits of `bits` stand for, as many as the format has, exact. */
 MOE_API double moe_ref_weight_value(moe_ref_weight_format_t format, int bits);
 
@@ -532,10 +532,13 @@ MOE_API moe_ref_status_t moe_ref_mixed_mm(const moe_ref_mixed_mm_t *mm, int64_t 
  *
  * L is 0 but for FP8 weights and such E2M1 ones, which times their scales are numbers of bf16 over
  * 2^30, so that those below 2^-100 are rounded, and products of all are in fp32: 2^-104 sum |x|
- * over the former, and 2^-119 K; and for I4 and UINT4B8 weights with BF16 scales and F16 tokens,
- * which times their scales may be numbers of f16 over a power of two for each row: 2^-37 s sum
- * (1 + |w|) |x| over weights whose scale is below 2^-29 s, s the greatest of the row that is finite.
- * D is multiplied by |scales_x[m]|, and 2^-23 |R| are added for that product. */
+ * over the former, and 2^-119 K. I4 and UINT4B8 weights with BF16 scales and F16 tokens may be
+ * numbers of f16 times their scales, over a power of two for each row. With 2^e the greatest power
+ * of two up to the greatest finite magnitude of the row's scales, nonzero weights times scales
+ * count as 2^(e - 26) in D where they are less, and L is 2^(e - 37) sum |w x| over weights whose
+ * scale is not 0 and below 2^(e - 29).
+ *
+ * With scales_x D is multiplied by |scales_x[m]|, and 2^-23 |R| + 2^-149 are added. */
 MOE_API moe_ref_status_t moe_ref_mixed_mm_judge(const moe_ref_mixed_mm_t *mm, int64_t begin,
                                                 int64_t end, moe_ref_score_t *score);
 

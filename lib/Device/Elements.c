@@ -10,6 +10,8 @@
 #define UPPER_HALF ((int32_t)0xFFFF0000)
 #define MAX_WORDS 32
 
+const moe__elements_t moe__bf16_elements = {.bytes = 2, .per_word = 2};
+
 moe__elements_t moe__elements_of(MlirType tensor, bool sanitize) {
   bool bf16 = mlirTypeIsABF16(mlirShapedTypeGetElementType(tensor));
   return (moe__elements_t){.bytes = bf16 ? 2 : 4, .per_word = bf16 ? 2 : 1, .sanitize = sanitize};

@@ -15,6 +15,10 @@ typedef struct moe__elements_t {
   bool sanitize; /* read NaN as 0 and Inf as the largest finite value of its sign */
 } moe__elements_t;
 
+#define MOE__F32_MANTISSA_BITS 23
+
+extern const moe__elements_t moe__bf16_elements; /* as they are */
+
 /* The elements of a tensor of bf16 or f32. */
 moe__elements_t moe__elements_of(MlirType tensor, bool sanitize);
 

@@ -3,6 +3,8 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Device/Fp8.h"
 
+#include "lib/Device/Elements.h"
+
 #include "mlir-c/BuiltinTypes.h"
 
 #include <math.h>
@@ -11,7 +13,6 @@
 #define F32_INFINITY 0x7F800000
 #define F32_QUIET_NAN 0x7FC00000
 #define F32_MANTISSA 0x007FFFFF
-#define F32_MANTISSA_BITS 23
 #define E8M0_NAN 255
 
 /* What the formulas need of an element type. */
@@ -52,7 +53,7 @@ bool moe__mx_mode_from_name(MlirStringRef name, moe__mx_mode_t *out) {
 }
 
 static MlirValue exponent(moe__builder_t *b, MlirValue bits) {
-  return moe__lshr(b, bits, F32_MANTISSA_BITS);
+  return moe__lshr(b, bits, MOE__F32_MANTISSA_BITS);
 }
 
 /* The biased exponent, plus 1 where the mantissa is not zero. */
@@ -75,7 +76,7 @@ MlirValue moe__mx_scale(moe__builder_t *b, MlirValue amax, moe__mx_mode_t mode,
   case MOE__FLOOR:
     return exponent(b, multiply_bits(b, bits, to_scale));
   case MOE__EVEN: {
-    int half = 1 << (F32_MANTISSA_BITS - FORMATS[element].mantissa_bits - 1);
+    int half = 1 << (MOE__F32_MANTISSA_BITS - FORMATS[element].mantissa_bits - 1);
     MlirValue rounded = moe__and(b, moe__add(b, bits, half), F32_INFINITY);
     return exponent(b, multiply_bits(b, rounded, to_scale));
   }
@@ -97,7 +98,7 @@ MlirValue moe__mx_scale(moe__builder_t *b, MlirValue amax, moe__mx_mode_t mode,
 
 MlirValue moe__mx_reciprocal(moe__builder_t *b, MlirValue scale) {
   /* Byte 254 would need a subnormal, but no finite amax has a scale above 247. */
-  MlirValue bits = moe__shl(b, moe__sub(b, 254, scale), F32_MANTISSA_BITS);
+  MlirValue bits = moe__shl(b, moe__sub(b, 254, scale), MOE__F32_MANTISSA_BITS);
   MlirValue is_nan = moe__eq(b, scale, E8M0_NAN);
   return moe__bitcast(b, moe__select(b, is_nan, F32_QUIET_NAN, bits), b->f32);
 }
@@ -130,7 +131,7 @@ MlirValue moe__fp8_inverse(moe__builder_t *b, MlirValue factor) {
 #define F32_POWER_MINUS_127 0x00400000
 
 MlirValue moe__e8m0_value(moe__builder_t *b, MlirValue byte) {
-  MlirValue bits = moe__shl(b, byte, F32_MANTISSA_BITS);
+  MlirValue bits = moe__shl(b, byte, MOE__F32_MANTISSA_BITS);
   MlirValue is_least = moe__eq(b, byte, 0);
   MlirValue is_nan = moe__eq(b, byte, E8M0_NAN);
   bits = moe__select(b, is_least, F32_POWER_MINUS_127, bits);

@@ -1,4 +1,4 @@
-/* F16.c - rows of f16 over powers of two: section 3 of the numerics contract.
+/* F16.c - rows of f16 over powers of two: docs/numerics.md, "f16 over powers of two".
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Reference/Tensors.h"
@@ -7,8 +7,8 @@
 
 #include <math.h>
 
-/* The exponent of f16's greatest numbers, and the least one of a row's greatest element: of that the
- * scale is the least normal number. */
+/* The exponent of f16's greatest numbers, and the least one of a row's greatest element: of that
+ * the scale is the least normal number. */
 enum { F16_EXPONENT = 15, LEAST_EXPONENT = -111, GREATEST_EXPONENT = 127 };
 
 static bool is_matrix(const moe_ref_tensor_t *tensor, moe_ref_dtype_t dtype) {

@@ -273,22 +273,23 @@ static bool may_scale_weights(const moe_ref_mixed_mm_t *mm) {
 }
 static const float greatest_e2m1_scale = 0x1p31f;
 
-/* The same of integers times scales of bf16, in f16: of each row these are over a power of two, by
- * which the greatest lies from 2^12 up to 2^13. The least is 2^-29 of that; those below lose half of
- * f16's least subnormal, as do their products with weights. */
+/* The same of integers times scales of bf16, in f16: those of a row are over a power of two, by
+ * which the greatest lies from 2^12 up to 2^13. Below 2^-26 of that weights times scales are
+ * subnormal, which a tensor core takes for the least normal number when it cuts sums; scales below
+ * 2^-29 of it lose half of the least subnormal. */
 static bool may_scale_in_f16(const moe_ref_mixed_mm_t *mm) {
   return (mm->format == MOE_REF_WEIGHT_I4 || mm->format == MOE_REF_WEIGHT_UINT4B8) &&
          mm->scales->dtype == MOE_REF_BF16 && mm->x->dtype == MOE_REF_F16;
 }
-static const double least_of_row = 0x1p-29, lost_of_row = 0x1p-37;
+static const double normal_of_row = 0x1p-26, exact_of_row = 0x1p-29, lost_of_row = 0x1p-37;
 
-/* The greatest magnitude of the scales of a row that are finite. */
-static double greatest_scale(const sizes_t *s, const float *scales) {
+/* The power of two up to the greatest magnitude of the scales of a row that are finite; 0: none. */
+static double power_of_row(const sizes_t *s, const float *scales) {
   double greatest = 0;
   for (int64_t j = 0; j < s->groups; j++)
     if (isfinite(scales[j]) && fabs((double)scales[j]) > greatest)
       greatest = fabs((double)scales[j]);
-  return greatest;
+  return greatest > 0 ? ldexp(1, ilogb(greatest)) : 0;
 }
 
 /* What a row of weights and a token give, the bias in it: as fp32 rounds it, group after group;
@@ -301,6 +302,7 @@ static double greatest_scale(const sizes_t *s, const float *scales) {
 typedef struct sum_t {
   float rounded;
   double exact, magnitude, unscaled, lost;
+  double scale; /* of the token, which all but the first two are without; 0: it has none, or that */
   bool overflows, is_nan, may_be_nan;
 } sum_t;
 
@@ -317,7 +319,7 @@ static sum_t sum_of(const moe_ref_mixed_mm_t *mm, const sizes_t *s, const row_t 
   const bool may_scale = may_scale_weights(mm);
   const bool is_scaled = may_scale || mm->format == MOE_REF_WEIGHT_E4M3;
   const double least_token = moe__ref_least_normal(mm->x->dtype);
-  const double greatest = may_scale_in_f16(mm) ? greatest_scale(s, row->scales) : 0;
+  const double power = may_scale_in_f16(mm) ? power_of_row(s, row->scales) : 0;
   sum.lost = is_scaled ? product_lost * (double)s->depth : 0;
   double all = 0; /* of finite magnitudes with their scales */
   for (int64_t j = 0; j < s->groups; j++) {
@@ -327,9 +329,13 @@ static sum_t sum_of(const moe_ref_mixed_mm_t *mm, const sizes_t *s, const row_t 
       dot += product;
       magnitude += fabs(row->weights[k]) * moe__ref_operand_magnitude(x[k], least_token);
       finite += isfinite(product) ? fabs(product) : 0;
-      if (fabs((double)row->scales[j]) < least_of_row * greatest)
-        sum.lost += lost_of_row * greatest * (1 + fabs(row->weights[k])) * fabs(x[k]);
-      if (is_scaled && row->weights[k] != 0 && fabs(row->weights[k] * row->scales[j]) < least_exact)
+      const double of_weight = fabs(row->weights[k] * row->scales[j]);
+      if (of_weight > 0 && of_weight < normal_of_row * power)
+        sum.magnitude +=
+            (normal_of_row * power - of_weight) * moe__ref_operand_magnitude(x[k], least_token);
+      if (of_weight > 0 && fabs((double)row->scales[j]) < exact_of_row * power)
+        sum.lost += lost_of_row * power * fabs(row->weights[k] * x[k]);
+      if (is_scaled && row->weights[k] != 0 && of_weight < least_exact)
         sum.lost += most_lost * fabs(x[k]);
     }
     const double scaled = fabs((double)row->scales[j]) * finite;
@@ -348,13 +354,10 @@ static sum_t sum_of(const moe_ref_mixed_mm_t *mm, const sizes_t *s, const row_t 
 
 /* Multiplies the sum by the scale of its token, which rounds once. */
 static void scale_sum(float scale, sum_t *sum) {
-  const double magnitude = fabs((double)scale);
   sum->rounded *= scale;
   sum->exact *= scale;
-  sum->magnitude *= magnitude;
-  sum->unscaled *= magnitude;
-  sum->lost = sum->lost * magnitude + 0x1p-23 * fabs(sum->exact) + 0x1p-149;
   sum->is_nan |= isnan(scale);
+  sum->scale = fabs((double)scale);
 }
 
 /* What is done with each sum: it is stored, or judged. */
@@ -441,8 +444,10 @@ static void judge(const moe_ref_mixed_mm_t *mm, const sizes_t *s, int64_t token,
     const int64_t longest = s->group < LONGEST_DOT ? s->group : LONGEST_DOT;
     const int64_t terms = s->depth / longest + 1;
     const double pieces = (double)terms;
-    const double error = (tensor_core_error + pieces * 0x1p-24) * sum->magnitude +
-                         0x1p-149 * (pieces + sum->unscaled) + sum->lost;
+    double error = (tensor_core_error + pieces * 0x1p-24) * sum->magnitude +
+                   0x1p-149 * (pieces + sum->unscaled) + sum->lost;
+    if (mm->scales_x != NULL)
+      error = (sum->scale > 0 ? error * sum->scale : 0) + 0x1p-23 * fabs(sum->exact) + 0x1p-149;
     judged.exact = sum->exact;
     judged.bound = error + moe__ref_cast_error(mm->out->dtype, sum->exact, error);
   }

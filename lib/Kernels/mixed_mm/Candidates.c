@@ -186,7 +186,7 @@ static moe__candidates_t dense_candidates(const moe__mixed_product_t *p) {
       DENSE, p->tokens,
       of_rows(p) | bit_if(p->is_usual_64, USUAL_64) |
           bit_if(p->is_bf16_i4 && p->group == 64, I4_64) |
-          bit_if(p->wants_scaled_weights && !p->has_row_scales, SCALED) |
+          bit_if(p->wants_scaled_weights && !p->has_row_powers, SCALED) |
           bit_if(many && moe__mixed_leaves_some_idle(moe__mixed_tiles_of_rows(p->rows, 4)),
                  IDLE_256) |
           bit_if(many && moe__mixed_leaves_some_idle(moe__mixed_tiles_of_rows(p->rows, 2)),
@@ -214,7 +214,7 @@ enum {
   LONG_ROUNDS = 1 << 9,
   FEW_ROUNDS = 1 << 10,
   FEW_COLUMNS = 1 << 11, /* known, and fewer than LONG_COLUMNS */
-  ROW_SCALES = 1 << 12   /* integers that want scaled weights */
+  ROW_POWERS = 1 << 12   /* integers that want scaled weights */
 };
 
 #define SMALL_PANELS .tile_n = 8, .panels = 8, .depth = 256, .ctas_per_sm = 2
@@ -257,10 +257,10 @@ static const row_t EXPERTS[] = {
     {12, NUMBERS_7, {TILE(16, 4, 128, 8), TILE(8, 4, 256, 4)}},
     {12, ANY, {TILE(16, 4, 128, 9), SPLIT(16, 256, 7, 2), SPLIT(16, 256, 7, 4)}},
     /* mixed_many_tokens.md, "Scales of bf16 in f16" */
-    {24, ROW_SCALES, {LONG(32, 4, 256, 4), LONG(48, 4, 256, 3)}},
-    {36, ROW_SCALES, {LONG(48, 4, 256, 3), LONG(64, 4, 256, 3)}},
-    {80, ROW_SCALES, {LONG_BEHIND(112, 4, 0), LONG(64, 4, 256, 3)}},
-    {ALL, ROW_SCALES, {LONG_STAGED(128, 3, 3), LONG_STAGED(192, 2, 3)}},
+    {24, ROW_POWERS, {LONG(32, 4, 256, 4), LONG(48, 4, 256, 3)}},
+    {36, ROW_POWERS, {LONG(48, 4, 256, 3), LONG(64, 4, 256, 3)}},
+    {80, ROW_POWERS, {LONG_BEHIND(112, 4, 0), LONG(64, 4, 256, 3)}},
+    {ALL, ROW_POWERS, {LONG_STAGED(128, 3, 3), LONG_STAGED(192, 2, 3)}},
     /* mixed_many_tokens.md, "Tiles of 256 tokens" and "MXFP4, four warpgroups" */
     {24, SCALED_E2M1, {LONG(32, 4, 256, 4), LONG(48, 4, 256, 3)}},
     {36, SCALED_E2M1, {LONG(48, 4, 256, 3), LONG(64, 4, 256, 3)}},
@@ -290,7 +290,7 @@ static moe__candidates_t expert_candidates(const moe__mixed_product_t *p) {
       EXPERTS, p->tokens,
       bit_if(p->is_e2m1, E2M1) | bit_if(p->is_usual_32, USUAL_I4_32) |
           bit_if(p->is_usual_mxfp4, USUAL_MXFP4) |
-          bit_if(p->wants_scaled_weights, p->has_row_scales ? ROW_SCALES : SCALED_E2M1) |
+          bit_if(p->wants_scaled_weights, p->has_row_powers ? ROW_POWERS : SCALED_E2M1) |
           bit_if(p->numbers > 1, NUMBERS_5) | bit_if(p->numbers > 2, NUMBERS_7) |
           bit_if(p->experts <= MOST_FEW_GROUPS, FEW_GROUPS) | bit_if(tiles <= round, ONE_ROUND) |
           bit_if(tiles > round / 2, FULL_ROUND) |
@@ -436,7 +436,7 @@ static moe__mixed_product_t product_of(MlirOperation op) {
       .is_usual_mxfp4 = group == 32 && is_bf16 && format == MOE__WEIGHT_E2M1 &&
                         mlirTypeIsAFloat8E8M0FNU(scale) && !has_zeros,
       .wants_scaled_weights = !is_f32 && moe__mixed_takes_scaled_weights(op),
-      .has_row_scales = moe__mixed_takes_row_scales(op),
+      .has_row_powers = moe__mixed_takes_row_powers(op),
       .wants_units = !is_f32 && moe__mixed_takes_units(op),
   };
 }

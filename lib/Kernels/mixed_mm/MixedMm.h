@@ -4,9 +4,9 @@
  * and what warps are there for. Parameters.c says which ops it takes and what a launcher gives,
  * Tiles.c has the tiles, Load.c the warp that loads. Weights.c turns four bits into numbers of the
  * tokens' type; Numbers.c reads what a stage has; Multiply.c has the warpgroups that multiply, and
- * Multiply.h what it shares with GroupSums.c and ScaledWeights.c; Panels.c the warps that do in
- * their place, Store.c what follows, and Spread.c how CTAs divide the columns of the last tiles
- * evenly.
+ * Multiply.h what it shares with GroupSums.c and ScaledWeights.c, and Panels.c the warps that do in
+ * their place. RowPowers.c brings scales into the range of f16. Store.c has what follows, and
+ * Spread.c how CTAs divide the columns of the last tiles evenly.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #ifndef MOE_KERNELS_MIXED_MM_MIXED_MM_H
@@ -57,11 +57,12 @@ typedef struct moe__mixed_mm_t {
   MlirValue greatest[2];
   MlirValue goes_on; /* i1: stages are needed again; null: they always are */
   /* Where moe__mixed_own_factors: the factors of the lane's two rows in the stage of the piece that
-   * becomes numbers next, of every fourth group, which are the lane's own (i32, twice a bf16). */
+   * becomes numbers next, of every fourth group, which are the lane's own (i32, twice a number of
+   * the tokens' type). */
   MlirValue own_factors[MOE__MIXED_MOST_OWN_FACTORS][2];
-  /* Where moe__mixed_has_row_scales: what the scales of the lane's two rows are multiplied by, a power
-   * of two (f32). */
-  MlirValue to_row[2];
+  /* Where moe__mixed_has_row_powers: what the scales of the lane's two rows are multiplied by, a
+   * power of two (f32). */
+  MlirValue row_power[2];
   MlirValue row_scale; /* of the scales by rows in a stage, the first one of its own (i32) */
 } moe__mixed_mm_t;
 
@@ -150,8 +151,9 @@ void moe__mixed_convert(moe__mixed_mm_t *s, MlirValue word, const MlirValue subt
  * MOE__MIXED_DIVISOR. */
 void moe__mixed_end_sums(moe__mixed_mm_t *s, moe__mixed_fragment_t sums);
 
-/* The same of E2M1 values times the lane's two rows' factors (i32, twice a bf16), in bf16: the
- * weights times their scales, over MOE__MIXED_DIVISOR. Those below 2^-100 are rounded. */
+/* The same of weights times the lane's two rows' factors. E2M1 values times factors (i32, twice a
+ * bf16) are in bf16 the weights times their scales, over MOE__MIXED_DIVISOR; those below 2^-100 are
+ * rounded. Integers times factors (i32, twice an f16) are so in f16, times the rows' powers. */
 void moe__mixed_convert_scaled(moe__mixed_mm_t *s, MlirValue word, const MlirValue factors[2],
                                MlirValue out[MOE__WGMMA_A_REGISTERS]);
 
@@ -171,21 +173,18 @@ void moe__mixed_convert_unit(moe__mixed_mm_t *s, MlirValue word, const MlirValue
  * the row was. All lanes of a warp must call it. */
 void moe__mixed_last_factors(moe__mixed_mm_t *s, float divisor, MlirValue out[2]);
 
-/* ---- RowScales.c ---- */
+/* ---- RowPowers.c ---- */
 
-/* Whether integers are multiplied by scales of bf16 in f16, which has the range of some rows only:
- * scales of a row are brought to its greatest one, and its sums back. */
-bool moe__mixed_has_row_scales(const moe__mixed_mm_t *s);
+/* Whether integers are multiplied by scales of bf16 in f16. Its range suffices for the scales of a
+ * row over a power of two, by which the sums of the row are multiplied at the end. */
+bool moe__mixed_has_row_powers(const moe__mixed_mm_t *s);
 
-/* Looks for the greatest scales of a tile's rows; all lanes of a warp call it before the tile's
- * sums. */
-void moe__mixed_load_row_scales(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
+/* Looks for the greatest scales of a tile's rows, of which their powers follow; all lanes of a warp
+ * call it before the tile's sums. And what these are multiplied by (f32), of the lane's two
+ * rows. */
+void moe__mixed_load_row_powers(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
                                 const moe__mixed_tile_t *tile);
-
-/* Whether sums are no results yet, and what makes them so: factors of rows, scales of tokens. */
-bool moe__mixed_scales_sums(const moe__mixed_mm_t *s);
-void moe__mixed_scale_sums(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
-                           const moe__mixed_tile_t *tile, moe__mixed_fragment_t sums);
+void moe__mixed_inverse_powers(moe__mixed_mm_t *s, MlirValue out[2]);
 
 /* ---- Numbers.c ---- */
 
@@ -196,9 +195,9 @@ typedef struct moe__mixed_number_t {
   int constant;
 } moe__mixed_number_t;
 
-/* The scales of the lane's two rows, as f32 and as factors of weights (i32, twice a bf16), and what
- * is subtracted from their weights. Factors have the difference of the exponents' biases and the
- * divisor in them; beyond 2^31, of FP8 weights 2^37, they are NaN. */
+/* The scales of the lane's two rows, as f32 and as factors of weights (i32, twice a number of the
+ * tokens' type), and what is subtracted from their weights. Factors of bf16 have the difference of
+ * the exponents' biases and the divisor in them; beyond 2^31, of FP8 weights 2^37, they are NaN. */
 void moe__mixed_load_scales(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue buffer,
                             moe__mixed_number_t number, MlirValue out[2]);
 /* The same of `count` E8M0 scales from number `first` (i32; null: 0) on, for which
@@ -318,7 +317,7 @@ void moe__mixed_slices_barrier(moe__mixed_mm_t *s);
 /* Adds what the warps of a panel have in the CTAs of the cluster, rounds and stores. With split
  * there is a barrier of the cluster in it, else with slices theirs. */
 void moe__mixed_store(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
-                      const moe__mixed_tile_t *tile, moe__mixed_fragment_t sums);
+                      const moe__mixed_tile_t *tile, const moe__mixed_fragment_t sums);
 
 /* ---- Spread.c ---- */
 

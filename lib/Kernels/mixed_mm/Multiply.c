@@ -251,7 +251,7 @@ void moe__mixed_multiply(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
   unpack_piece(s, loop.packed, piece, &units);
   multiply_stages(s, self, loop.cursor, 1, piece, &units, false, sums);
   bool is_long = s->schedule.long_sums;
-  if (moe__mixed_has_row_scales(s) || (!is_long && s->format != MOE__WEIGHT_E4M3))
+  if (moe__mixed_has_row_powers(s) || (!is_long && s->format != MOE__WEIGHT_E4M3))
     return;
   MlirValue factors[2];
   if (moe__mixed_rescales(s))

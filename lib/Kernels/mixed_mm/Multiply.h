@@ -58,9 +58,9 @@ void moe__mixed_walk_stages(moe__mixed_mm_t *s, int stages, moe__cursor_t *curso
 
 /* ---- GroupSums.c and ScaledWeights.c ---- */
 
-/* The weights of piece `index` of the stage in `buffer`: as they are; times their E8M0 scales;
- * times the highest bits of their scales, with what sums of the group before are to be multiplied
- * by. */
+/* The weights of piece `index` of the stage in `buffer`: as they are; times their scales, of
+ * E8M0 or, with f16 tokens, bf16; times the highest bits of their scales, with what sums of the
+ * group before are to be multiplied by. */
 void moe__mixed_group_piece(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue buffer,
                             int index, moe__mixed_piece_t out);
 void moe__mixed_scaled_piece(moe__mixed_mm_t *s, const moe__mixed_position_t *self,

@@ -23,10 +23,6 @@ bool moe__mixed_rescales(const moe__mixed_mm_t *s) {
   return s->schedule.long_sums && has_integers(s) && mlirTypeIsABF16(s->x_type);
 }
 
-bool moe__mixed_has_row_scales(const moe__mixed_mm_t *s) {
-  return s->schedule.scaled_weights && has_integers(s) && !moe__mixed_rescales(s);
-}
-
 int moe__mixed_piece_columns(const moe__mixed_mm_t *s) {
   bool has_scales = s->schedule.scaled_weights && !s->schedule.panels && !moe__mixed_rescales(s);
   return s->group && s->group < MOE_WEIGHT_COLUMNS && !has_scales ? s->group : MOE_WEIGHT_COLUMNS;
@@ -147,11 +143,11 @@ static MlirValue factor_of(moe__mixed_mm_t *s, MlirValue byte) {
 static void load_factors(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue buffer,
                          moe__mixed_number_t number, MlirValue out[2]) {
   moe__builder_t *b = &s->kernel.builder;
-  if (moe__mixed_has_row_scales(s)) {
+  if (moe__mixed_has_row_powers(s)) {
     MlirValue scales[2];
     moe__mixed_load_scales(s, self, buffer, number, scales);
     for (int h = 0; h < 2; h++) {
-      MlirValue scale = moe__fmul(b, scales[h], s->to_row[h]);
+      MlirValue scale = moe__fmul(b, scales[h], s->row_power[h]);
       out[h] = moe__pack_halves(b, s->x_type, (MlirValue[]){scale, scale});
     }
     return;

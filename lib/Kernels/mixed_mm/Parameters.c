@@ -184,7 +184,7 @@ void moe__mixed_add_parameters(moe__mixed_mm_t *s, MlirOperation op) {
   s->scale_map = s->layout.scales_of_rows
                      ? add_scales_of_rows(s, op)
                      : add_numbers(s, op, MOE__SCALES, moe__mixed_scale_bytes(s->scale_type));
-  if (moe__mixed_has_row_scales(s))
+  if (moe__mixed_has_row_powers(s))
     s->scales = moe__kernel_pointer(kernel, scales_number);
   if (!mlirValueIsNull(moe__operand(op, MOE__ZEROS)))
     s->zero_map = add_numbers(s, op, MOE__ZEROS, 1);

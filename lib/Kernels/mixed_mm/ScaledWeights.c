@@ -1,7 +1,7 @@
 /* ScaledWeights.c - the warpgroups that multiply weights times their scales: see Multiply.h.
  *
- * What a weight is multiplied by is an E8M0 scale, or the highest four bits of another one. The
- * tensor core sums over the columns of a stage, or of a tile.
+ * What a weight is multiplied by is an E8M0 scale, with f16 tokens one of bf16, or the highest four
+ * bits of another one. The tensor core sums over the columns of a stage, or of a tile.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Kernels/mixed_mm/Multiply.h"
@@ -83,7 +83,7 @@ void moe__mixed_sum_scaled(moe__mixed_mm_t *s, const moe__mixed_position_t *self
   } else {
     moe__mixed_fragment_t part;
     moe__accumulator_unpack(b, products, part);
-    MlirValue factor = moe__f32(b, moe__mixed_has_row_scales(s) ? 1.0F : MOE__MIXED_DIVISOR);
+    MlirValue factor = moe__f32(b, moe__mixed_has_row_powers(s) ? 1.0F : MOE__MIXED_DIVISOR);
     for (int i = 0; i < s->n / 2; i++)
       sums[i] = moe__fma(b, part[i], factor, sums[i]);
     moe__mixed_keep_here(s, sums);

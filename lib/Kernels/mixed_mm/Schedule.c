@@ -72,7 +72,7 @@ moe__weight_format_t moe__mixed_format(MlirOperation op) {
   return (moe__weight_format_t)i;
 }
 
-bool moe__mixed_takes_row_scales(MlirOperation op) {
+bool moe__mixed_takes_row_powers(MlirOperation op) {
   moe__weight_format_t format = moe__mixed_format(op);
   return mlirTypeIsABF16(moe__element_type(op, MOE__SCALES)) &&
          mlirTypeIsAF16(moe__element_type(op, MOE__X)) &&
@@ -80,7 +80,7 @@ bool moe__mixed_takes_row_scales(MlirOperation op) {
 }
 
 bool moe__mixed_takes_scaled_weights(MlirOperation op) {
-  if (moe__mixed_takes_row_scales(op))
+  if (moe__mixed_takes_row_powers(op))
     return true;
   return mlirTypeIsAFloat8E8M0FNU(moe__element_type(op, MOE__SCALES)) &&
          mlirTypeIsABF16(moe__element_type(op, MOE__X)) &&
@@ -133,7 +133,7 @@ static bool check(MlirOperation op, const moe__mixed_schedule_t *s) {
   if (s->common && (s->panels || s->warpgroups == 1 || s->split > 1 || s->share > 1 ||
                     !mlirValueIsNull(moe__operand(op, MOE__OFFS)) ||
                     !mlirValueIsNull(moe__operand(op, MOE__ZEROS)) ||
-                    (s->scaled_weights && moe__mixed_takes_row_scales(op))))
+                    (s->scaled_weights && moe__mixed_takes_row_powers(op))))
     return moe__error(op, "'schedule.common' is 1; it must be 0 but with several warpgroups, and "
                           "with split, share, panels, experts, zero points, and scaled_weights of "
                           "integers");
@@ -161,7 +161,7 @@ static bool check(MlirOperation op, const moe__mixed_schedule_t *s) {
     return moe__error(op, "'schedule.long_sums' is 1; it must be 0 without scaled_weights");
   int scales = moe__mixed_scales_of_stage(moe__mixed_group(op), s->depth);
   if (s->scaled_weights && s->panels &&
-      (!s->long_sums || !moe__mixed_takes_scaled_weights(op) || moe__mixed_takes_row_scales(op) ||
+      (!s->long_sums || !moe__mixed_takes_scaled_weights(op) || moe__mixed_takes_row_powers(op) ||
        scales / s->slices % 4))
     return moe__error(op, "'schedule.scaled_weights' is 1; with panels it needs long_sums, scales "
                           "of f8E8M0FNU, and a multiple of 128 columns of a stage for each warp");

@@ -63,12 +63,12 @@
   X(T, scaled_weights, 0, 1, 0,                                                                    \
     "whether weights are multiplied by their scales, and not their sums: f4E2M1FN and f8E4M3FN "   \
     "weights by those of f8E8M0FNU, for bf16 tokens; i4 and uint4b8 by those of bf16, for f16 "    \
-    "tokens; with long_sums other integers by the highest four bits of those of 16 bits, for "     \
-    "bf16 tokens; with panels f4E2M1FN with long_sums alone; 1 for f8E4M3FN")                      \
+    "tokens; with long_sums integers by the highest four bits of scales of 16 bits, for bf16 "     \
+    "tokens; with panels f4E2M1FN with long_sums alone; 1 for f8E4M3FN")                           \
   X(T, long_sums, 0, 1, 0,                                                                         \
     "with scaled_weights: 1: the tensor core sums over all columns of a tile; 0: over those of a " \
-    "stage, whose sums are added in fp32; 0 without. Of integers the sums are multiplied between " \
-    "two groups by the ratio of what is left of their scales")                                     \
+    "stage, whose sums are added in fp32; 0 without. Of integers with bf16 tokens the sums are "   \
+    "multiplied between two groups by the ratio of what is left of their scales")                  \
   X(T, staged, 0, 1, 0,                                                                            \
     "1: results of 16 bits go through shared memory, so that a lane stores 16 bytes of a token; "  \
     "0: "                                                                                          \
@@ -98,7 +98,7 @@ bool moe__mixed_has_scales_of_rows(MlirOperation op);
 /* Whether the product of a weight and its scale is a number of the tokens' type; and whether that
  * of a weight and the highest bits of its scale is one, so that sums are in units. */
 bool moe__mixed_takes_scaled_weights(MlirOperation op);
-bool moe__mixed_takes_row_scales(MlirOperation op); /* the former, of integers and scales of bf16 */
+bool moe__mixed_takes_row_powers(MlirOperation op); /* the former, of integers and scales of bf16 */
 bool moe__mixed_takes_units(MlirOperation op);
 
 int moe__mixed_scale_bytes(MlirType scale);                      /* of one */

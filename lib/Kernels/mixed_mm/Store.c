@@ -153,6 +153,46 @@ static void load_bias(moe__mixed_mm_t *s, MlirValue expert, MlirValue row, MlirV
   }
 }
 
+/* The scale of a token (i32); behind the last that of the last. */
+static MlirValue scale_of_token(moe__mixed_mm_t *s, MlirValue token) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue at = moe__umin(b, token, moe__sub(b, s->tokens.value, 1));
+  return moe__load(b, moe__offset(b, s->scales_x, moe__shl(b, moe__zext(b, at, b->i64), 2)),
+                   b->f32);
+}
+
+/* What sums are multiplied by before they are results: the inverse powers of their rows, and the
+ * scales of their tokens. */
+static void finish_sums(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
+                        const moe__mixed_tile_t *tile, const moe__mixed_fragment_t sums,
+                        moe__mixed_fragment_t out) {
+  moe__builder_t *b = &s->kernel.builder;
+  bool has_powers = moe__mixed_has_row_powers(s), has_scales = !mlirValueIsNull(s->scales_x);
+  memcpy(out, sums, (size_t)s->n / 2 * sizeof *out);
+  if (!has_powers && !has_scales)
+    return;
+  MlirValue first = moe__add(b, tile->token, moe__shl(b, moe__and(b, self->lane, 3), 1));
+  MlirValue powers[2] = {{NULL}, {NULL}};
+  if (has_powers)
+    moe__mixed_inverse_powers(s, powers);
+  for (int j = 0; j < s->n / 8; j++)
+    for (int c = 0; c < 2; c++) {
+      MlirValue scale = {NULL};
+      if (has_scales)
+        scale = scale_of_token(s, moe__add(b, moe__fresh(b, first), 8 * j + c));
+      for (int h = 0; h < 2; h++) {
+        MlirValue *result = &out[4 * j + 2 * h + c];
+        if (has_powers)
+          *result = moe__fmul(b, *result, powers[h]);
+        if (has_scales)
+          *result = moe__fmul(b, *result, scale);
+        /* LLVM would multiply where results are stored, and all scales would be in registers at
+         * once. */
+        *result = moe__bitcast(b, moe__fresh(b, moe__bitcast(b, *result, b->i32)), b->f32);
+      }
+    }
+}
+
 /* Where 8 rows (i32: the first or the second ones) of a token are staged: 16 bytes. Of neighboring
  * tokens they lie in other banks. */
 static MlirValue staged_at(moe__mixed_mm_t *s, MlirValue staging, MlirValue token, MlirValue half) {
@@ -164,9 +204,10 @@ static MlirValue staged_at(moe__mixed_mm_t *s, MlirValue staging, MlirValue toke
 
 /* Stores the sums of a panel's rows, and a bias, in pieces of 8 rows of a token. */
 static void store_staged(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
-                         const moe__mixed_tile_t *tile, moe__mixed_fragment_t sums) {
+                         const moe__mixed_tile_t *tile, const moe__mixed_fragment_t given) {
   moe__builder_t *b = &s->kernel.builder;
-  moe__mixed_scale_sums(s, self, tile, sums);
+  moe__mixed_fragment_t sums;
+  finish_sums(s, self, tile, given, sums);
   MlirValue panel = moe__add(b, tile->row, moe__mul(b, self->panel, MOE_WEIGHT_ROWS));
   MlirValue bias[2] = {{NULL}}, lane = self->lane;
   if (!mlirValueIsNull(s->bias))
@@ -218,9 +259,10 @@ static void store_staged(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
 }
 
 static void store_rows(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
-                       const moe__mixed_tile_t *tile, moe__mixed_fragment_t sums) {
+                       const moe__mixed_tile_t *tile, const moe__mixed_fragment_t given) {
   moe__builder_t *b = &s->kernel.builder;
-  moe__mixed_scale_sums(s, self, tile, sums);
+  moe__mixed_fragment_t sums;
+  finish_sums(s, self, tile, given, sums);
   int bytes = mlirTypeIsAF32(s->out_type) ? 4 : 2;
   MlirValue panel = moe__add(b, tile->row, moe__mul(b, self->panel, MOE_WEIGHT_ROWS));
   MlirValue own = moe__add(b, panel, moe__lshr(b, self->lane, 2));
@@ -244,7 +286,7 @@ static void store_rows(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
 
 /* Rows that two CTAs have in common: the second one sends its sums to the first. */
 static void store_common(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
-                         const moe__mixed_tile_t *tile, moe__mixed_fragment_t sums) {
+                         const moe__mixed_tile_t *tile, const moe__mixed_fragment_t sums) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue is_common = moe__mixed_is_common(s, self);
   MlirValue is_first = moe__eq(b, s->kernel.cluster_rank, 0);
@@ -275,7 +317,7 @@ void moe__mixed_slices_barrier(moe__mixed_mm_t *s) {
 }
 
 void moe__mixed_store(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
-                      const moe__mixed_tile_t *tile, moe__mixed_fragment_t sums) {
+                      const moe__mixed_tile_t *tile, const moe__mixed_fragment_t sums) {
   moe__builder_t *b = &s->kernel.builder;
   if (s->schedule.common) {
     store_common(s, self, tile, sums);

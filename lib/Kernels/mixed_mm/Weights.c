@@ -210,7 +210,7 @@ static void convert_floats(moe__mixed_mm_t *s, MlirValue word,
 
 void moe__mixed_convert_scaled(moe__mixed_mm_t *s, MlirValue word, const MlirValue factors[2],
                                MlirValue out[MOE__WGMMA_A_REGISTERS]) {
-  if (moe__mixed_has_row_scales(s)) {
+  if (moe__mixed_has_row_powers(s)) {
     MlirValue subtrahends[2];
     moe__mixed_subtrahends(s, NULL, subtrahends);
     moe__mixed_convert(s, word, subtrahends, out);

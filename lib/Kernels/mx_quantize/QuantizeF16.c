@@ -1,9 +1,9 @@
-/* QuantizeF16.c - the kernel of mx_quantize.quantize_f16: rows of bf16 become rows of f16, each over
- * a power of two.
+/* QuantizeF16.c - the kernel of mx_quantize.quantize_f16: rows of bf16 become rows of f16, each
+ * over a power of two.
  *
  * A CTA has a row: it reads it for the greatest magnitude and once more, from cache, for the
- * elements. The rows in flight are few enough for that. bf16 has 8 significant bits of f16's 11, so that only the range matters: what is 2^-29
- * of the row's greatest, or more, stays as it is.
+ * elements. The rows in flight are few enough for that. bf16 has 8 significant bits of f16's 11, so
+ * that only the range matters: what is 2^-29 of the row's greatest, or more, stays as it is.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Builder/Inspect.h"
@@ -18,10 +18,15 @@
 
 #define ELEMENTS (2 * MOE__VECTOR_WORDS) /* of a vector */
 
-#define SHORT_ROW 4096  /* columns, of which a CTA of 8 warps would leave some idle */
-#define F32_MANTISSA 23 /* bits */
-
-static const moe__elements_t BF16 = {.bytes = 2, .per_word = 2};
+/* Up to so many columns CTAs of four warps are faster: half of one of eight warps, which has four
+ * vectors for each lane, would be idle. */
+#define SHORT_ROW 4096
+#define F32_BIAS 127
+#define F16_EXPONENT 15 /* that the greatest magnitude of a row is brought to */
+/* Exponents of it, with their bias: of the least the scale is the least normal number; Inf and NaN
+ * have the greatest. */
+#define LEAST_EXPONENT (F16_EXPONENT + 1)
+#define GREATEST_EXPONENT 254
 
 MOE__SCHEDULE_KIND(moe__quantize_f16_schedule, moe__quantize_f16_schedule_t,
                    MOE__QUANTIZE_F16_SCHEDULE, "quantize_f16", "quantize_f16");
@@ -85,20 +90,20 @@ static MlirValue vector_at(halve_t *s, MlirValue tensor, MlirValue row, MlirValu
 static MlirValue greatest_of_cta(halve_t *s, MlirValue own) {
   moe__builder_t *b = &s->kernel.builder;
   for (int mask = 1; mask < MOE__WARP; mask *= 2)
-    own = moe__word_max(b, &BF16, own, moe__shuffle_xor(b, own, mask));
+    own = moe__word_max(b, &moe__bf16_elements, own, moe__shuffle_xor(b, own, mask));
   MlirValue place = moe__offset_by(b, s->kernel.shared, s->layout.greatest);
   MOE__IF (b, moe__eq(b, moe__and(b, s->kernel.thread, MOE__WARP - 1), 0)) {
     moe__store(b, own, moe__offset(b, place, moe__shl(b, moe__lshr(b, s->kernel.thread, 5), 2)));
   }
   moe__cta_barrier(b);
   for (int warp = 0; warp < s->schedule.warps; warp++)
-    own = moe__word_max(b, &BF16, own, moe__load(b, moe__offset_by(b, place, 4 * warp), b->i32));
+    own = moe__word_max(b, &moe__bf16_elements, own,
+                        moe__load(b, moe__offset_by(b, place, 4 * warp), b->i32));
   moe__cta_barrier(b); /* the next row's are written behind it */
   return own;
 }
 
-/* The exponent (i32, with its bias) of the row's greatest magnitude; 16 at least, so that the scale
- * is a normal number, and 254 at most, that of Inf and NaN. */
+/* The exponent (i32, with its bias) of the row's greatest magnitude. */
 static MlirValue exponent_of_row(halve_t *s, MlirValue row, MlirValue own) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue greatest = moe__i32(b, 0), last = moe__sub(b, s->columns.value, ELEMENTS);
@@ -110,22 +115,24 @@ static MlirValue exponent_of_row(halve_t *s, MlirValue row, MlirValue own) {
       vectors[i] = moe__vector_load(b, vector_at(s, s->x, row, moe__umin(b, column, last)));
     }
     for (int i = 0; i < count; i++)
-      greatest = moe__word_max(b, &BF16, greatest, moe__vector_magnitudes(b, &BF16, vectors[i]));
+      greatest = moe__word_max(b, &moe__bf16_elements, greatest,
+                               moe__vector_magnitudes(b, &moe__bf16_elements, vectors[i]));
   }
   greatest = greatest_of_cta(s, greatest);
-  MlirValue exponent = moe__lshr(b, moe__word_amax(b, &BF16, greatest), F32_MANTISSA);
-  return moe__umin(b, moe__umax(b, exponent, 16), 254);
+  MlirValue exponent =
+      moe__lshr(b, moe__word_amax(b, &moe__bf16_elements, greatest), MOE__F32_MANTISSA_BITS);
+  return moe__umin(b, moe__umax(b, exponent, LEAST_EXPONENT), GREATEST_EXPONENT);
 }
 
 static void store_vector(halve_t *s, MlirValue vector, MlirValue factor, MlirValue to) {
   moe__builder_t *b = &s->kernel.builder;
   MlirType f16 = moe__type(b, "f16");
   MlirValue words[MOE__VECTOR_WORDS];
-  moe__vector_words(b, &BF16, vector, words);
+  moe__vector_words(b, &moe__bf16_elements, vector, words);
   for (int i = 0; i < MOE__VECTOR_WORDS; i++) {
     MlirValue pair[2];
     for (int h = 0; h < 2; h++)
-      pair[h] = moe__fmul(b, moe__word_element(b, &BF16, words[i], h), factor);
+      pair[h] = moe__fmul(b, moe__word_element(b, &moe__bf16_elements, words[i], h), factor);
     words[i] = moe__pack_halves(b, f16, pair);
   }
   moe__store_aligned(b, moe__vector(b, MOE__VECTOR_WORDS, words), to, MOE__VECTOR_BYTES);
@@ -154,9 +161,10 @@ static void quantize_row(halve_t *s, MlirValue index) {
   MlirValue row = moe__wide_mul(b, index, s->columns.value);
   MlirValue own = moe__mul(b, s->kernel.thread, ELEMENTS);
   MlirValue exponent = exponent_of_row(s, row, own);
-  /* 2^(exponent - 127 - 15), and the inverse of it. */
-  MlirValue scale = moe__shl(b, moe__sub(b, exponent, 15), F32_MANTISSA);
-  MlirValue inverse = moe__shl(b, moe__sub(b, moe__i32(b, 2 * 127 + 15), exponent), F32_MANTISSA);
+  /* 2^(exponent - F16_EXPONENT), without biases, and the inverse of it. */
+  MlirValue scale = moe__shl(b, moe__sub(b, exponent, F16_EXPONENT), MOE__F32_MANTISSA_BITS);
+  MlirValue inverse = moe__shl(b, moe__sub(b, moe__i32(b, 2 * F32_BIAS + F16_EXPONENT), exponent),
+                               MOE__F32_MANTISSA_BITS);
   store_row(s, row, own, moe__bitcast(b, inverse, b->f32));
   MOE__IF (b, moe__eq(b, s->kernel.thread, 0)) {
     moe__store(b, moe__bitcast(b, scale, b->f32),

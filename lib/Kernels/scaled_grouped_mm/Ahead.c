@@ -36,8 +36,6 @@
  * warps first make so much that the makers are done with the rest when it is needed. */
 #define TOKENS_THAT_HIDE 1280
 
-static const moe__elements_t BF16 = {.bytes = 2, .per_word = 2};
-
 /* ---- The order of pieces ---- */
 
 /* The pieces that make rows up to `row` (i32) of qa, i32. */
@@ -158,17 +156,17 @@ static void make_vectors(moe__scaled_mm_t *s, int which, const span_t *span, Mli
   moe__mx_vector_t vectors[VECTORS];
   MlirValue start = moe__add(b, span->base, first);
   MlirValue q = moe__offset(b, made->q, start), scale = scale_at(s, which, span, first);
-  MlirValue numbers = moe__offset(b, made->numbers, moe__mul(b, start, BF16.bytes));
+  MlirValue numbers = moe__offset(b, made->numbers, moe__mul(b, start, moe__bf16_elements.bytes));
   for (int i = 0; i < count; i++) {
     if (which == MOE__MM_QB && s->sb_is_row_major)
       scale = scale_at(s, which, span, moe__add(b, first, (int64_t)i * STEP));
     else if (i > 0)
       scale = moe__offset_by(b, scale, STEP / MOE_MX_BLOCK);
-    vectors[i] = moe__mx_vector_load(b, &BF16, moe__offset_by(b, q, i * STEP), scale);
+    vectors[i] = moe__mx_vector_load(b, &moe__bf16_elements, moe__offset_by(b, q, i * STEP), scale);
   }
   for (int i = 0; i < count; i++)
-    moe__mx_vector_store(b, &BF16, &vectors[i], made->element,
-                         moe__offset_by(b, numbers, i * STEP * BF16.bytes));
+    moe__mx_vector_store(b, &moe__bf16_elements, &vectors[i], made->element,
+                         moe__offset_by(b, numbers, i * STEP * moe__bf16_elements.bytes));
 }
 
 /* A warp makes piece number `piece` of an operand, and says so. */

@@ -330,12 +330,12 @@ def run_case(scratch, case):
     return len(chosen) - len(missed), len(chosen), missed
 
 
-def main(all_cases):
+def main(all_cases, write_files=write_offsets):
     if len(sys.argv) < 2 or sys.argv[1].startswith("-"):  # not a folder: what was meant is another thing
         raise SystemExit(sys.modules["__main__"].__doc__)
     scratch, names = Path(sys.argv[1]).resolve(), sys.argv[2:]
     scratch.mkdir(exist_ok=True)
-    write_offsets(scratch)
+    write_files(scratch)
     cases = [case for case in all_cases if not names or any(re.fullmatch(pattern, case[0]) for pattern in names)]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         results = list(pool.map(lambda case: run_case(scratch, case), cases))

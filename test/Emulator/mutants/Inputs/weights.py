@@ -4,6 +4,7 @@ Usage: weights.py SCRATCH [NAME...]   as values.py, which has the machinery
 
 SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
+import subprocess
 import sys
 
 import mutants
@@ -171,7 +172,7 @@ HALVES = [
 ]
 # Integers times scales of bf16 in f16, brought to the greatest of each row; tokens that have scales.
 MAGNITUDES = r"max\.NaN\.bf16x2 (\s*%r\d+), (%r\d+), (%r\d+);"
-ROW_SCALES = [
+ROW_POWERS = [
     ("the greatest scale of the lane's groups", ptx(r"shfl\.sync\.bfly\.b32 (\s*%r\d+), (%r\d+), (?:2|4|8|16), 31, -1;", r"mov.b32 \1, \2;", 0, 0)),
     ("the greatest scale of the rows beside", ptx(r"shfl\.sync\.bfly\.b32 (\s*%r\d+), (%r\d+), 1, 31, -1;", r"mov.b32 \1, \2;")),
     ("the greatest scale of the first rows of a half", ptx(r"selp\.b32 (\s*%r\d+), (%r\d+), (%r\d+), (%p\d+);(\s*shr\.u32 [^;]*, 16;)", r"mov.b32 \1, \3;\5")),
@@ -181,6 +182,8 @@ ROW_SCALES = [
     ("sums that are not brought back", ptx(r"sub\.s32 (\s*%r\d+), 2130706432, %r\d+;", r"mov.b32 \1, 1065353216;", 0, 0)),
     ("the power of one row for both", ptx(r"(sub\.s32 \s*%r\d+, -2063597568, )(%r\d+)(;[^;]*;[^;]*;\s*sub\.s32 \s*%r\d+, -2063597568, )%r\d+;", r"\1\2\3\2;")),
 ]
+# The same where the greatest scale of a row meets tokens of 0.
+SMALL_SCALES = [("scales brought to 2^8 only", ptx(r"sub\.s32 (\s*%r\d+), -2063597568, (%r\d+);", r"sub.s32 \1, -2097152000, \2;", 0, 0))]
 SCALED_TOKENS = [
     ("the scale of the token before", ptx(r"(add\.s32 \s*%r\d+, %r\d+, )1;(\s*min\.u32 [^;]*;\s*mul\.wide\.u32)", r"\g<1>0;\2")),
     ("sums that are not multiplied by it", ptx(r"mul\.rn\.f32 (\s*%r\d+), (%r\d+), %r\d+;(\s*// begin inline asm\s*// end inline asm\s*or\.b32)", r"mov.b32 \1, \2;\3")),
@@ -338,8 +341,10 @@ CASES = [
        [data, *mutants.shapes(["w=5x8x512", "scales=80x8", "x=30x512"])], chosen)
       for name, out, data, chosen in (("units", "out=f32", "--normal", UNITS), ("exact-units", "out=bf16", "--exact", EXACT_UNITS), ("edge-units", "out=bf16", "--edge-blocks", EDGE_UNITS))],
     case("halves", ["x=f16"], HALVES),
-    ("weights-row-scales", [sys.executable, str(SOURCE), "group=32", "x=f16", "schedule=tile_n=8,warpgroups=1,depth=128,stages=2,in_flight=1,scaled_weights=1,long_sums=1"],
-     ["--random", "3", *mutants.shapes(["w=9x3x512", "scales=144x5", "x=37x160"])], ROW_SCALES),
+    ("weights-row-powers", [sys.executable, str(SOURCE), "group=32", "x=f16", "schedule=tile_n=8,warpgroups=1,depth=128,stages=2,in_flight=1,scaled_weights=1,long_sums=1"],
+     ["--random", "3", *mutants.shapes(["w=9x3x512", "scales=144x5", "x=37x160"])], ROW_POWERS),
+    ("weights-small-scales", [sys.executable, str(SOURCE), "group=32", "x=f16", "schedule=tile_n=8,warpgroups=1,depth=128,stages=2,in_flight=1,scaled_weights=1,long_sums=1"],
+     [f"--in={name}=small_scales" for name in ("w", "scales", "x")], SMALL_SCALES),
     case("scaled-tokens", ["group=32", "x=f16", "scaled=1"], SCALED_TOKENS, "3x144x10", more=["--shape", "scales_x=30"],
          schedule="tile_n=8,warpgroups=1,depth=128,stages=2,in_flight=1,scaled_weights=1,long_sums=1,split=1"),
     ("weights-tokens-in-f16", [sys.executable, str(values.ROOT / "bench/variants.py"), "source", "quantize-f16", "vectors = 1, warps = 2, ctas_per_sm = 1"],
@@ -359,5 +364,11 @@ CASES = [
     case("parts", [], PARTS_OF_TOKENS, schedule="tile_n=16,warpgroups=1,stages=2,token_parts=2,in_flight=1"),
 ]
 
+
+def write_small_scales(scratch):
+    """The file that weights-small-scales takes."""
+    subprocess.run([sys.executable, SOURCE.parent / "small_scales.py", scratch / "small_scales", "-29"], check=True)
+
+
 if __name__ == "__main__":
-    sys.exit(values.main(CASES))
+    sys.exit(values.main(CASES, write_small_scales))

@@ -11,8 +11,10 @@ FORMS = [
     {"scales": "f32", "group": "32"},
     {"format": "ui4", "zeros": "1"}, {"format": "ui4", "zeros": "1", "group": "32", "scales": "f32"},
     {"format": "uint4b8", "group": "128", "x": "f16", "scales": "f16", "out": "f16"},
+    {"group": "32", "x": "f16", "scaled": "1"}, {"format": "uint4b8", "group": "128", "x": "f16", "bias": "1"},
     {"format": "f4E2M1FN", "group": "32", "scales": "f8E8M0FNU"},
     {"format": "f4E2M1FN", "group": "32", "scales": "f8E8M0FNU", "x": "f16", "out": "f16"},
+    {"scaled": "1"}, {"format": "f4E2M1FN", "group": "32", "scales": "f8E8M0FNU", "scaled": "1"},
     {"format": "f8E4M3FN"}, {"format": "f8E4M3FN", "order": "rows"}, {"format": "f8E4M3FN", "out": "f32"},
 ]  # fmt: skip
 ROWS = (3584, 8192, 17408, 28672, 33792)

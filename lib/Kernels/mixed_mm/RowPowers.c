@@ -1,5 +1,4 @@
-/* RowScales.c - scales of bf16 as factors of integers in f16, and what sums of such weights are
- * multiplied by: see MixedMm.h.
+/* RowPowers.c - powers of two that bring the scales of rows into the range of f16: see MixedMm.h.
  *
  * An integer from -8 to 8 has 3 significant bits but for powers of two, a scale of bf16 has 8, f16
  * has 11: their product is a number of f16, if its exponent is in range. So the scales of a row are
@@ -13,22 +12,26 @@
 
 #include "lib/Device/Vectors.h"
 
+#include "mlir-c/BuiltinTypes.h"
+
 /* A lane reads the scales of 8 rows of a panel for one group, so that a warp has 16 groups. */
 #define VECTOR_ROWS (2 * MOE__VECTOR_WORDS)
 #define LANES_OF_GROUP (MOE_WEIGHT_ROWS / VECTOR_ROWS)
 #define GROUPS_AT_ONCE (MOE__WARP / LANES_OF_GROUP)
 #define VECTORS 4 /* of a lane, loaded at once */
-#define F32_MANTISSA 23
 #define BF16_MANTISSA 7
-
-static const moe__elements_t BF16 = {.bytes = 2, .per_word = 2};
 
 /* Exponents of the greatest scale, with their bias: those for which the factors are normal numbers.
  * Inf and NaN count as the greatest: nothing of such a row is finite. */
 #define LEAST_EXPONENT 13
 #define GREATEST_EXPONENT 254
 /* The exponent that the greatest scale is brought to, with its bias. */
-#define TARGET (127 + 12)
+#define F32_BIAS 127
+#define TARGET (F32_BIAS + 12)
+
+bool moe__mixed_has_row_powers(const moe__mixed_mm_t *s) {
+  return s->schedule.scaled_weights && s->format != MOE__WEIGHT_E2M1 && mlirTypeIsAF16(s->x_type);
+}
 
 /* The greatest magnitudes of the scales of rows: word w has rows 2 w and 2 w + 1 of the lane's
  * half of the panel. */
@@ -59,26 +62,20 @@ static void greatest_scales(moe__mixed_mm_t *s, const moe__mixed_position_t *sel
     for (int w = 0; w < MOE__VECTOR_WORDS; w++) {
       words[w] = moe__extract(b, greatest, w);
       for (int i = 0; i < VECTORS; i++)
-        words[w] = moe__word_max(b, &BF16, words[w],
-                                 moe__word_magnitudes(b, &BF16, moe__extract(b, loaded[i], w)));
+        words[w] = moe__word_max(
+            b, &moe__bf16_elements, words[w],
+            moe__word_magnitudes(b, &moe__bf16_elements, moe__extract(b, loaded[i], w)));
     }
     greatest = moe__vector(b, MOE__VECTOR_WORDS, words);
   }
   for (int w = 0; w < MOE__VECTOR_WORDS; w++) {
     out[w] = moe__extract(b, greatest, w);
     for (int mask = LANES_OF_GROUP; mask < MOE__WARP; mask *= 2)
-      out[w] = moe__word_max(b, &BF16, out[w], moe__shuffle_xor(b, out[w], mask));
+      out[w] = moe__word_max(b, &moe__bf16_elements, out[w], moe__shuffle_xor(b, out[w], mask));
   }
 }
 
-/* The inverse of to_row. It is made from it where it is needed: so it takes no register before. */
-static MlirValue from_row(moe__builder_t *b, MlirValue to_row) {
-  MlirValue bits = moe__fresh(b, moe__bitcast(b, to_row, b->i32));
-  MlirValue exponent = moe__sub(b, moe__i32(b, 2 * 127), moe__lshr(b, bits, F32_MANTISSA));
-  return moe__bitcast(b, moe__shl(b, exponent, F32_MANTISSA), b->f32);
-}
-
-void moe__mixed_load_row_scales(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
+void moe__mixed_load_row_powers(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
                                 const moe__mixed_tile_t *tile) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue words[MOE__VECTOR_WORDS];
@@ -96,46 +93,18 @@ void moe__mixed_load_row_scales(moe__mixed_mm_t *s, const moe__mixed_position_t 
   for (int h = 0; h < 2; h++) {
     MlirValue exponent =
         h ? moe__select(b, is_first, other, own) : moe__select(b, is_first, own, other);
-    MlirValue to_row = moe__sub(b, moe__i32(b, TARGET + 127), exponent);
-    s->to_row[h] = moe__bitcast(b, moe__shl(b, to_row, F32_MANTISSA), b->f32);
+    MlirValue row_power = moe__sub(b, moe__i32(b, TARGET + F32_BIAS), exponent);
+    s->row_power[h] = moe__bitcast(b, moe__shl(b, row_power, MOE__F32_MANTISSA_BITS), b->f32);
   }
 }
 
-bool moe__mixed_scales_sums(const moe__mixed_mm_t *s) {
-  return moe__mixed_has_row_scales(s) || !mlirValueIsNull(s->scales_x);
-}
-
-/* The scale of a token (i32); behind the last that of the last. */
-static MlirValue scale_of_token(moe__mixed_mm_t *s, MlirValue token) {
+/* They are made from the powers where they are needed: so they take no registers before. */
+void moe__mixed_inverse_powers(moe__mixed_mm_t *s, MlirValue out[2]) {
   moe__builder_t *b = &s->kernel.builder;
-  MlirValue at = moe__umin(b, token, moe__sub(b, s->tokens.value, 1));
-  return moe__load(b, moe__offset(b, s->scales_x, moe__shl(b, moe__zext(b, at, b->i64), 2)),
-                   b->f32);
-}
-
-void moe__mixed_scale_sums(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
-                           const moe__mixed_tile_t *tile, moe__mixed_fragment_t sums) {
-  moe__builder_t *b = &s->kernel.builder;
-  if (!moe__mixed_scales_sums(s))
-    return;
-  bool has_rows = moe__mixed_has_row_scales(s), has_tokens = !mlirValueIsNull(s->scales_x);
-  MlirValue first = moe__add(b, tile->token, moe__shl(b, moe__and(b, self->lane, 3), 1));
-  MlirValue factors[2] = {{NULL}, {NULL}};
-  for (int h = 0; h < 2 && has_rows; h++)
-    factors[h] = from_row(b, s->to_row[h]);
-  for (int j = 0; j < s->n / 8; j++)
-    for (int c = 0; c < 2; c++) {
-      MlirValue of_token = {NULL};
-      if (has_tokens)
-        of_token = scale_of_token(s, moe__add(b, moe__fresh(b, first), 8 * j + c));
-      for (int h = 0; h < 2; h++) {
-        MlirValue *sum = &sums[4 * j + 2 * h + c];
-        if (has_rows)
-          *sum = moe__fmul(b, *sum, factors[h]);
-        if (has_tokens)
-          *sum = moe__fmul(b, *sum, of_token);
-        /* LLVM would multiply where sums are stored, and all scales would be in registers at once. */
-        *sum = moe__bitcast(b, moe__fresh(b, moe__bitcast(b, *sum, b->i32)), b->f32);
-      }
-    }
+  for (int h = 0; h < 2; h++) {
+    MlirValue power = moe__fresh(b, moe__bitcast(b, s->row_power[h], b->i32));
+    MlirValue exponent =
+        moe__sub(b, moe__i32(b, 2 * F32_BIAS), moe__lshr(b, power, MOE__F32_MANTISSA_BITS));
+    out[h] = moe__bitcast(b, moe__shl(b, exponent, MOE__F32_MANTISSA_BITS), b->f32);
+  }
 }
