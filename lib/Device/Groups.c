@@ -9,8 +9,20 @@
 
 #include "moe/limits.h"
 
+/* So many groups of a lane are loaded at once. */
+#define MOST_OF_LANE 16
+
+/* Groups that each lane of a warp has, of so many, and of how many of them offsets are loaded at
+ * once: as many, or the same part of them each time. */
+static int groups_of_lane(int32_t max_groups) { return (max_groups + MOE__WARP - 1) / MOE__WARP; }
+static int groups_at_once(int32_t max_groups) {
+  int all = groups_of_lane(max_groups), times = (all + MOST_OF_LANE - 1) / MOST_OF_LANE;
+  return (all + times - 1) / times;
+}
+
 static int32_t table_bytes(int32_t max_groups) {
-  return (max_groups + MOE__WARP - 1) / MOE__WARP * MOE__WARP * 4;
+  int each = groups_at_once(max_groups);
+  return (groups_of_lane(max_groups) + each - 1) / each * each * MOE__WARP * 4;
 }
 
 moe__groups_layout_t moe__groups_reserve(moe__layout_t *layout, int32_t max_groups,
@@ -37,11 +49,6 @@ moe__groups_t moe__groups_create(moe__kernel_t *kernel, const moe__groups_layout
       .band = band,
       .columns = columns,
   };
-}
-
-/* Groups that each lane of a warp has, of as many as the table has room for. */
-static int groups_of_lane(const moe__groups_t *groups) {
-  return (groups->layout.max_groups + MOE__WARP - 1) / MOE__WARP;
 }
 
 static MlirValue entry(moe__groups_t *groups, int32_t table, MlirValue index) {
@@ -119,8 +126,6 @@ static MlirValue clamp_end(moe__builder_t *b, MlirValue offset, MlirValue last_e
   return moe__smin(b, moe__smax(b, offset, last_end), rows);
 }
 
-/* So many groups of a lane are loaded at once. */
-#define MOST_OF_LANE 16
 #define OFFSETS_OF_VECTOR 4
 
 /* The lane's `each` offsets, from group `first` on; behind group `last` its own again. */
@@ -147,12 +152,9 @@ static void load_offsets(moe__groups_t *groups, MlirValue offs, MlirValue first,
   }
 }
 
-/* The greatest of the lanes' ends up to each. Offsets without faults do not decrease: with is_full
- * they are not scanned. */
-static MlirValue scan_ends(moe__groups_t *groups, MlirValue end, MlirValue faults, MlirValue lane) {
-  moe__builder_t *b = &groups->kernel->builder;
-  if (!groups->is_full)
-    return moe__warp_scan(b, end, lane, moe__smax);
+/* The greatest of the lanes' ends up to each. Offsets without faults do not decrease: they are not
+ * scanned. */
+static MlirValue scan_ends(moe__builder_t *b, MlirValue end, MlirValue faults, MlirValue lane) {
   MlirValue zero = moe__i32(b, 0), distance = moe__i32(b, 1);
   MlirValue any = moe__ne(b, moe__warp_or(b, faults), zero);
   MlirValue limit = moe__select(b, any, moe__i32(b, MOE__WARP), zero);
@@ -164,46 +166,75 @@ static MlirValue scan_ends(moe__groups_t *groups, MlirValue end, MlirValue fault
   return end;
 }
 
-/* The table of tiles in turn, where each lane has as many groups, one behind the other: it waits
- * for memory once, and for two scans. */
-static void initialize_at_once(moe__groups_t *groups, MlirValue offs, MlirValue rows,
-                               MlirValue lane, MlirValue status) {
+/* What the groups before some have: where the last one ends, the tiles of all of them (i32), and
+ * its offset as it was given. */
+typedef struct before_t {
+  MlirValue end, tiles, offset;
+} before_t;
+
+/* The table of tiles in turn for 32 times `each` groups from group `base` on (i32), of which each
+ * lane has as many, one behind the other: it waits for memory once, and for two scans. `before`
+ * becomes that of the groups behind them, where there may be some. */
+static void initialize_some(moe__groups_t *groups, MlirValue offs, MlirValue rows, MlirValue lane,
+                            MlirValue base, int each, before_t *before, MlirValue *faults) {
   moe__builder_t *b = &groups->kernel->builder;
   MlirValue zero = moe__i32(b, 0), is_first = moe__eq(b, lane, zero);
-  int each = groups_of_lane(groups);
-  MlirValue first = moe__mul(b, lane, each), last = moe__sub(b, groups->count, 1);
+  MlirValue first = moe__add(b, base, moe__mul(b, lane, each));
+  MlirValue last = moe__sub(b, groups->count, 1);
   MlirValue offsets[MOST_OF_LANE], ends[MOST_OF_LANE], tile_ends[MOST_OF_LANE];
   load_offsets(groups, offs, first, last, each, offsets);
-  MlirValue before = moe__shuffle_up(b, offsets[each - 1], 1), faults = zero;
-  before = moe__select(b, is_first, zero, before);
+  MlirValue offset = moe__shuffle_up(b, offsets[each - 1], 1);
+  offset = moe__select(b, is_first, before->offset, offset);
   for (int i = 0; i < each; i++) {
-    faults = moe__or(b, faults, find_faults(b, offsets[i], i ? offsets[i - 1] : before, rows));
+    *faults = moe__or(b, *faults, find_faults(b, offsets[i], i ? offsets[i - 1] : offset, rows));
     ends[i] = i ? moe__smax(b, ends[i - 1], offsets[i]) : offsets[i];
   }
-  MlirValue greatest = scan_ends(groups, ends[each - 1], faults, lane);
+  MlirValue greatest = scan_ends(b, ends[each - 1], *faults, lane);
   MlirValue start = moe__shuffle_up(b, greatest, 1);
-  start = moe__select(b, is_first, zero, clamp_end(b, start, zero, rows));
-  MlirValue tiles = zero;
+  start = moe__select(b, is_first, before->end, clamp_end(b, start, before->end, rows));
+  MlirValue tiles = zero, end = start;
   for (int i = 0; i < each; i++) {
     /* Beyond the last group its end is repeated: there are no tiles. */
     MlirValue next = clamp_end(b, ends[i], start, rows);
     moe__store(b, next, entry(groups, groups->layout.ends, moe__add(b, first, i)));
-    tiles = moe__add(b, tiles, moe__ceil_div(b, moe__sub(b, next, start), groups->tile_m));
+    tiles = moe__add(b, tiles, moe__ceil_div(b, moe__sub(b, next, end), groups->tile_m));
     tile_ends[i] = tiles;
-    start = next;
+    end = next;
   }
-  MlirValue counted = moe__sub(b, moe__warp_scan(b, tiles, lane, moe__add), tiles);
+  MlirValue scanned = moe__add(b, moe__warp_scan(b, tiles, lane, moe__add), before->tiles);
+  MlirValue counted = moe__sub(b, scanned, tiles);
   for (int i = 0; i < each; i++)
     moe__store(b, moe__add(b, tile_ends[i], counted),
                entry(groups, groups->layout.tile_ends, moe__add(b, first, i)));
+  if (each == groups_of_lane(groups->layout.max_groups))
+    return;
+  MlirValue last_lane = moe__i32(b, MOE__WARP - 1);
+  *before = (before_t){moe__shuffle(b, end, last_lane), moe__shuffle(b, scanned, last_lane),
+                       moe__shuffle(b, offsets[each - 1], last_lane)};
+}
+
+/* The whole table of tiles in turn. */
+static void initialize_at_once(moe__groups_t *groups, MlirValue offs, MlirValue rows,
+                               MlirValue lane, MlirValue status) {
+  moe__builder_t *b = &groups->kernel->builder;
+  MlirValue zero = moe__i32(b, 0), faults = zero;
+  before_t before = {zero, zero, zero};
+  int each = groups_at_once(groups->layout.max_groups);
+  if (each == groups_of_lane(groups->layout.max_groups)) {
+    initialize_some(groups, offs, rows, lane, zero, each, &before, &faults);
+  } else {
+    MOE__FOR (b, base, zero, groups->count, MOE__WARP * each, &before.end, &before.tiles,
+              &before.offset, &faults) {
+      initialize_some(groups, offs, rows, lane, base, each, &before, &faults);
+    }
+  }
   report_faults(b, faults, lane, status);
 }
 
 void moe__groups_initialize(moe__groups_t *groups, MlirValue offs, MlirValue rows, MlirValue lane,
                             MlirValue status) {
   moe__builder_t *b = &groups->kernel->builder;
-  if (groups->at_once && groups->layout.tiles == MOE__GROUPS_IN_TURN &&
-      groups_of_lane(groups) <= MOST_OF_LANE) {
+  if (groups->at_once && groups->layout.tiles == MOE__GROUPS_IN_TURN) {
     initialize_at_once(groups, offs, rows, lane, status);
     return;
   }
@@ -333,7 +364,7 @@ static MlirValue search(moe__groups_t *groups, int32_t table, key_t key, MlirVal
 static MlirValue search_by_warp(moe__groups_t *groups, int32_t table, MlirValue unit,
                                 MlirValue value) {
   moe__builder_t *b = &groups->kernel->builder;
-  int each = groups_of_lane(groups);
+  int each = groups_of_lane(groups->layout.max_groups);
   MlirValue last = moe__sub(b, groups->count, 1), low = moe__i32(b, 0);
   for (int step = each; step; step = step > 1 ? 1 : 0) {
     MlirValue probe = moe__add(b, low, moe__add(b, moe__mul(b, groups->lane, step), step - 1));

@@ -37,8 +37,8 @@ typedef struct moe__groups_t {
   MlirValue count; /* i32: groups */
   int32_t tile_m, band;
   MlirValue columns; /* i32: tiles along N */
-  /* Set before moe__groups_initialize: where tiles are numbered in turn, all offsets are loaded at
-   * once, if there is room for no more than 512; else 32 after 32. */
+  /* Set before moe__groups_initialize: where tiles are numbered in turn, offsets are loaded 512 at
+   * once, or fewer; else 32 after 32. */
   bool at_once;
   /* The same, where there are as many groups as the table has room for, and their offsets are
    * aligned to 16 bytes: the table is made in less time. */

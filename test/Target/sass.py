@@ -26,6 +26,7 @@ OPCODES = {
     0xDF3: "QGMMA (A in registers)",
     0x23E: "F2FP",  # packs two floats
 }
+BRANCH, OVER_LANES = 0x947, 1 << 20  # BRA, and the bit of its third word that makes it BRA.U.ANY: a loop over lanes around what takes uniform registers
 INSTRUCTION = 16
 HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 SECTION = struct.Struct("<IIQQQQIIQQ")
@@ -62,10 +63,13 @@ def census(data):
             continue
         counts = collections.Counter()
         for at in range(0, len(code), INSTRUCTION):
-            opcode = struct.unpack_from("<H", code, at)[0] & 0xFFF
+            first, _, third, _ = struct.unpack_from("<IIII", code, at)
+            opcode = first & 0xFFF
             counts["total"] += 1
             if opcode in OPCODES:
                 counts[OPCODES[opcode]] += 1
+            if opcode == BRANCH and third & OVER_LANES:
+                counts["BRA.U.ANY"] += 1
         result[name[len(".text.") :]] = counts
     return result
 
