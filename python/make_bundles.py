@@ -13,7 +13,9 @@ index.json holds `bundles`, a list of
     operands    in order: name, dtype, rank and order (order[i]: the dimension at memory position i, outermost first)
     results     the same
     tile        of products of a layer with weights of four or eight bits: the tile's tokens and rows, the CTAs that divide its columns, whether (1)
-                all CTAs divide the last tiles, whether tokens become f16 first, and the fewest columns that the product takes
+                all CTAs divide the last tiles, whether tokens become f16 first, the fewest columns that the product takes, and `us`, four numbers
+                of which moe_opt/_mixed.py tells how long the product takes (mixed_times.json, by bench/mixed_sizes.py); of a product that has
+                not been timed there is none, and moe_opt.torch does not choose among such
     functions   of the bundle, by what they are: {"call": NAME}, or {"forward": NAME, "backward": NAME}; with "_X" behind both kinds where
                 only operand X has a gradient
 
@@ -321,6 +323,14 @@ def load_sizes():
 SIZES = load_sizes()
 
 
+TIMES = json.loads((pathlib.Path(__file__).resolve().parent / "mixed_times.json").read_text(encoding="utf-8"))
+
+
+def kind_of(name):
+    """What products of a layer have in common that take as long as one another, of the name of one: i4-64-bf16, say. A bias takes no time."""
+    return re.fullmatch(r"mixed_mm(?:_zeros)?(?:_bias)?-(.*)-\d+x\d+", name)[1]
+
+
 def schedule_of(source):
     """The attribute of its product of weights."""
     return re.search(r'"scaled_grouped_mm\.mixed_mm\w*"\([^\n]*?(schedule = {[^}]*})', source)[1]
@@ -340,10 +350,11 @@ class Sized(Bundle):
             return entry
         fields = {name: int(value) for name, value in re.findall(r"(\w+) = (\d+)", schedule_of(source))}
         sizes = {size["name"]: size for size in manifest["functions"][0]["symbols"]}
+        us = TIMES.get(kind_of(self.name), {}).get(self.name.rsplit("-", 1)[1])
         return entry | {"tile": {
-            "tokens": fields["tile_n"], "rows": 16 * fields["panels"] or 64 * fields["warpgroups"], "ctas": fields["split"], "divided": fields["spread"],
-            "f16": int("quantize_f16" in source), "columns": sizes["x.1"]["min"],
-        }}  # fmt: skip
+            "tokens": fields["tile_n"], "rows": 16 * fields["panels"] or 64 * fields["warpgroups"] - 32 * fields["common"], "ctas": fields["split"],
+            "divided": fields["spread"], "f16": int("quantize_f16" in source), "columns": sizes["x.1"]["min"],
+        } | ({"us": us} if us else {})}  # fmt: skip
 
     def shapes(self, sizes, experts=SIZES.EXPERT_SIZES[0]):
         """Of all tensors with these sizes, by name."""

@@ -33,13 +33,17 @@ def _has(value: Any, kinds: Mapping[str, type]) -> bool:
     return isinstance(value, dict) and all(isinstance(value.get(name), kind) for name, kind in kinds.items())
 
 
+def _are_four(numbers: Any) -> bool:
+    return isinstance(numbers, list) and len(numbers) == 4 and all(isinstance(number, (int, float)) for number in numbers)
+
+
 def _is_entry(entry: Any) -> bool:
     """Whether an entry of index.json is one that python/make_bundles.py writes."""
     return (
         _has(entry, _ENTRY)
         and all(_has(tensor, _TENSOR) for tensor in (*entry["operands"], *entry["results"]))
         and all(isinstance(name, str) for name in entry["functions"].values())
-        and ("tile" not in entry or _has(entry["tile"], _TILE))
+        and ("tile" not in entry or _has(entry["tile"], _TILE) and _are_four(entry["tile"].get("us", [0] * 4)))
     )
 
 
@@ -120,16 +124,16 @@ def find(op: str, attributes: Mapping[str, Any], operands: Sequence[tuple[str, i
 
 
 @functools.lru_cache(maxsize=None)
-def layer_tiles(op: str, attributes: tuple[tuple[str, Any], ...], operands: tuple[tuple[str, int], ...], results: tuple[str, ...]) -> dict[tuple[int, int], dict[str, int]]:
+def layer_tiles(op: str, attributes: tuple[tuple[str, Any], ...], operands: tuple[tuple[str, int], ...], results: tuple[str, ...]) -> dict[tuple[int, int], dict[str, Any]]:
     """Of the products of a layer that find would find, what index.json says of their tiles, by the sizes that they are for. NotFound where one of
     LAYER_SIZES is not there: a package may have some bundles only."""
     given = dict(attributes)
-    fitting = [entry for entry in index() if entry["op"] == op and "tile" in entry and _fits(entry, given, operands, results)]
+    fitting = [entry for entry in index() if entry["op"] == op and "us" in entry.get("tile", ()) and _fits(entry, given, operands, results)]
     tiles = {(entry["attributes"]["tokens"], entry["attributes"]["rows"]): entry["tile"] for entry in fitting}
     for tokens, rows in LAYER_SIZES:
         if (tokens, rows) not in tiles:
             find(op, {**given, "tokens": tokens, "rows": rows}, operands, results)
-            raise NotFound(f"{folder() / 'index.json'}: says nothing of the tiles of {op}: it is that of another version; ./dev wheel makes it again")
+            raise NotFound(f"{folder() / 'index.json'}: does not say how long {op} takes: it is that of another version; ./dev wheel makes it again")
     return tiles
 
 

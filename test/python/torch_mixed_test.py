@@ -6,7 +6,9 @@ With a CUDA device the tests run there, else on the CPU, by the emulator. Data h
 
 SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
+import importlib.util
 import io
+import pathlib
 
 import pytest
 
@@ -190,16 +192,49 @@ def test_sizes():
             for n in (16, 2048, 4224, 8192, 16384, 28672, 1 << 24):
                 for k in (32, 255, 256, 8192, 1 << 20):
                     assert tiles[_mixed.layer_size(tiles, m, n, k)]["columns"] <= k
-    mx, i4 = tiles_of(*forms[1]), tiles_of("i4", 32)
-    assert [_mixed.layer_size(i4, 1, n, 8192) for n in (4224, 4225, 16384, 16385)] == [(8, 5120), (8, 8192), (8, 8192), (8, 28672)]
+    i4, mx, fp8 = (tiles_of(*form) for form in forms)
+    assert [_mixed.layer_size(i4, 1, n, 8192)[1] for n in (4224, 8448, 8449)] == [3584, 8192, 3584], "rounds of 132 tiles of 32 or 64 rows"
     assert [_mixed.layer_size(i4, m, 8192, 8192) for m in (1, 8, 9, 16, 17, 33)] == [(8, 8192), (8, 8192), (16, 8192), (16, 8192), (32, 8192), (64, 8192)]
     assert [_mixed.layer_size(mx, 40, 28672, k)[1] for k in (224, 256)] == [8192, 28672], "two CTAs have rows in common, each half of the columns"
-    assert i4[64, 3584]["ctas"] == 4 and [_mixed.layer_size(i4, 40, 4096, k)[1] for k in (8191, 8192)] == [8192, 3584]
-    assert _mixed.layer_size(i4, 40, 2112, 4096)[1] == 3584 and _mixed.layer_size(i4, 40, 2113, 4096)[1] == 8192
+    for tiles, m in ((i4, 40), (fp8, 1)):
+        assert tiles[_mixed.layer_size(tiles, m, 3584, 8192)]["ctas"] == 4
+        assert [_mixed.layer_size(tiles, m, n, k)[1] for n in (3840, 3841) for k in (2048, 8192)] == [3584, 3584, 8192, 8192], "30 clusters of four CTAs are there at once"
     assert i4[_mixed.layer_size(i4, 100, 3584, 8192)]["ctas"] > 1, "28 tiles of 128 rows are few for 132 multiprocessors"
     assert i4[_mixed.layer_size(i4, 1000, 8192, 8192)]["tokens"] == 256 and not i4[_mixed.layer_size(i4, 1000, 8192, 8192)]["divided"]
-    assert i4[_mixed.layer_size(i4, 256, 28672, 8192)]["divided"], "224 tiles for 132 multiprocessors"
-    assert _mixed.layer_size(mx, 3000, 28672, 8192) in ((1024, 8192), (4096, 28672)), "of two that take as long that for as many tokens"
+    assert _mixed.layer_size(mx, 3000, 28672, 8192)[0] >= 128
+
+
+def test_rounds():
+    """Tiles of an H200: of 132 CTAs, of 66 clusters of two and of 30 of four; where all divide the last tiles, none is empty."""
+    tile = {"tokens": 64, "rows": 128, "ctas": 4, "divided": 0, "f16": 0, "columns": 32}
+    assert [_mixed.rounds(tile, 64, n) for n in (128, 3840, 3841)] == [(1, 1 / 30), (1, 1), (2, 31 / 60)]
+    assert _mixed.rounds(tile | {"ctas": 1}, 65, 128 * 66) == (1, 1)
+    assert _mixed.rounds(tile | {"ctas": 1, "divided": 1}, 1, 128 * 66) == (0.5, 1)
+    assert _mixed.terms(tile, 64, 3841, 4000) == (1, 2, 8, 8 * 31 / 60)
+    assert _mixed.terms(tile | {"ctas": 1, "divided": 1}, 1, 128 * 66, 4000) == (1, 2, 2, 0.5)
+    assert _mixed.us_of_f16(tile, 700, 1000) == 0 and _mixed.us_of_f16(tile | {"f16": 1}, 700, 1000) == 4
+
+
+def test_least_time():
+    """The product that takes the least time, by its four numbers; of two that take as long that for the next number of tokens."""
+    tile = {"tokens": 64, "rows": 128, "ctas": 1, "divided": 0, "f16": 0, "columns": 32}
+    fast, slow = tile | {"us": [1, 1, 1, 0]}, tile | {"us": [2, 1, 1, 0]}
+    assert _mixed.layer_size({(64, 8192): slow, (128, 8192): fast, (256, 8192): slow}, 200, 4096, 4096) == (128, 8192)
+    assert _mixed.layer_size({(64, 8192): slow, (128, 8192): fast | {"f16": 1}, (256, 8192): slow}, 200, 4096, 4096) == (256, 8192), "f16 first takes 4 us"
+    assert _mixed.layer_size({(64, 8192): fast, (128, 8192): fast, (256, 8192): fast}, 200, 4096, 4096) == (256, 8192)
+    assert _mixed.layer_size({(64, 8192): slow, (128, 8192): fast}, 64, 4096, 4096) == (64, 8192), "it has no room for as many"
+
+
+def test_all_are_timed():
+    """python/mixed_times.json knows every product of a layer, and no others."""
+    spec = importlib.util.spec_from_file_location("make_bundles", pathlib.Path(__file__).resolve().parents[2] / "python/make_bundles.py")
+    make_bundles = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(make_bundles)
+    layers = [b for b in make_bundles.bundles() if isinstance(b, make_bundles.Sized) and not b.is_grouped()]
+    assert {(make_bundles.kind_of(b.name), "x".join(map(str, b.sizes))) for b in layers} == {(kind, size) for kind, sizes in make_bundles.TIMES.items() for size in sizes}
+
+
+def test_sizes_of_experts():
     assert [_mixed.expert_tokens(m, 8, "i4") for m in (0, 48, 49, 97, 1 << 20)] == [2, 2, 12, 24, 384]
     assert _mixed.expert_tokens(5000, 8, "f8E4M3FN") == 1024 and _mixed.expert_tokens(5, 0, "i4") == 384
 
@@ -215,7 +250,7 @@ def test_packages_with_some_products(monkeypatch, left):
     _bundles.layer_tiles.cache_clear()
     _ops._layer_attributes.cache_clear()
     try:
-        with pytest.raises(moe_opt.NotFound, match="no bundle of .* tokens = 1024, rows = 8192" if left == "some" else "says nothing of the tiles"):
+        with pytest.raises(moe_opt.NotFound, match="no bundle of .* tokens = 1024, rows = 8192" if left == "some" else "does not say how long"):
             moe.mixed_mm(tokens(4, columns=COLUMNS), weights)
     finally:
         _bundles.layer_tiles.cache_clear()
