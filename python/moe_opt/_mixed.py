@@ -29,7 +29,15 @@ EXPERT_TOKENS_OF_FP8 = (*EXPERT_TOKENS, 1024)
 EXPERT_SIZES = (256, 4096, 2048)
 MOST_EXPERTS = 1024
 
-_FEW_TOKENS_OF_EXPERT = 6  # up to which an expert has the product for 2
+# Tokens of each expert, on average, up to which each of these but the last is used: by the format of weights and the columns of a group, for bf16
+# tokens that experts are drawn for at random (docs/performance/mixed_python.md). Others were not timed.
+_EXPERT_LIMITS = {
+    ("i4", 32): (7, 14, 28, 50, 90, 90),
+    ("i4", 64): (7, 14, 28, 44, 70, 88),
+    ("f4E2M1FN", 32): (7, 14, 28, 43, 55, 88),
+    ("f8E4M3FN", 32): (7, 20, 50, 50, 112, 112, 384),
+}
+_OTHER_EXPERT_LIMITS = (6, *EXPERT_TOKENS[1:-1])
 _FEW_TOKENS = 64  # of a layer, up to which a product for as many or more is used
 # How many clusters of so many CTAs an H200 has room for at once. Of four there are fewer than 132 / 4: a part of the chip has 16 or 18 multiprocessors.
 _ROOM = {1: 132, 2: 66, 4: 30}
@@ -78,9 +86,8 @@ def layer_size(tiles: Mapping[tuple[int, int], Tile], tokens: int, rows: int, co
     return min((size for size, tile in tiles.items() if size[0] in known and tile["columns"] <= columns), key=cost)
 
 
-def expert_tokens(tokens: int, experts: int, form: str) -> int:
-    """Which of EXPERT_TOKENS, or of EXPERT_TOKENS_OF_FP8, is used for so many tokens of all experts."""
+def expert_tokens(tokens: int, experts: int, form: str, group: int, dtype: str) -> int:
+    """Which of EXPERT_TOKENS, or of EXPERT_TOKENS_OF_FP8, is used for so many tokens of all experts. form, group: of the weights; dtype: of the tokens."""
     known = EXPERT_TOKENS_OF_FP8 if form == "f8E4M3FN" else EXPERT_TOKENS
-    if tokens <= _FEW_TOKENS_OF_EXPERT * experts:
-        return known[0]
-    return next((most for most in known[1:] if tokens <= most * experts), known[-1])
+    timed = _EXPERT_LIMITS.get(("i4" if form == "ui4" and group > 32 else form, min(group, 64))) if dtype == "bf16" else None
+    return next((size for size, limit in zip(known, timed or _OTHER_EXPERT_LIMITS) if tokens <= limit * experts), known[-1])

@@ -157,7 +157,7 @@ def test_each_product_of_a_layer(monkeypatch, asked, size):
 
 @pytest.mark.parametrize("most", _mixed.EXPERT_TOKENS_OF_FP8)
 def test_each_product_of_experts(monkeypatch, asked, most):
-    monkeypatch.setattr(_mixed, "expert_tokens", lambda tokens, experts, form: most)
+    monkeypatch.setattr(_mixed, "expert_tokens", lambda *_: most)
     for form, group, dtype, biased in FORMS if most in _mixed.EXPERT_TOKENS else FORMS[-1:]:
         weights, values = weights_of(form, group, dtype, E)
         bias = torch.arange(E * N, device=DEVICE).remainder(17).reshape(E, N).to(dtype) if biased else None
@@ -179,7 +179,7 @@ def test_products_by_sizes(asked):
         assert (asked[-1]["tokens"], asked[-1]["rows"]) == _mixed.layer_size(tiles_of("i4", 32), rows, N, COLUMNS)
     weights, _ = weights_of("i4", 32, BF16, E)
     moe.mixed_mm(tokens(42, columns=COLUMNS), weights, ends(5, 0, 37))
-    assert asked[-1]["tokens"] == 24, "14 of each of 3"
+    assert asked[-1]["tokens"] == 12, "14 of each of 3"
 
 
 def test_sizes():
@@ -235,8 +235,18 @@ def test_all_are_timed():
 
 
 def test_sizes_of_experts():
-    assert [_mixed.expert_tokens(m, 8, "i4") for m in (0, 48, 49, 97, 1 << 20)] == [2, 2, 12, 24, 384]
-    assert _mixed.expert_tokens(5000, 8, "f8E4M3FN") == 1024 and _mixed.expert_tokens(5, 0, "i4") == 384
+    """On both sides of limits, by weights and tokens."""
+    def sizes(counts, *kind):
+        return [_mixed.expert_tokens(m, 8, *kind) for m in counts]
+
+    assert sizes((0, 56, 57, 112, 113, 224, 225, 400, 401, 720, 721, 1 << 20), "i4", 32, "bf16") == [2, 2, 12, 12, 24, 24, 36, 36, 64, 64, 384, 384]
+    for kind in (("i4", 64), ("i4", 128), ("ui4", 64)):
+        assert sizes((352, 353, 561, 704, 705), *kind, "bf16") == [36, 64, 96, 96, 384]
+    assert sizes((344, 345, 440, 441, 705), "f4E2M1FN", 32, "bf16") == [36, 64, 64, 96, 384]
+    assert sizes((161, 400, 401, 896, 897, 3072, 3073), "f8E4M3FN", 32, "bf16") == [24, 24, 64, 64, 384, 384, 1024]
+    for kind in (("i4", 64, "f16"), ("ui4", 32, "bf16"), ("f4E2M1FN", 32, "f16")):
+        assert sizes((48, 49, 96, 97, 288, 289, 769), *kind) == [2, 12, 12, 24, 36, 64, 384], "not timed"
+    assert _mixed.expert_tokens(5, 0, "i4", 32, "bf16") == 384
 
 
 @pytest.mark.parametrize("left", ["some", "no tiles"])

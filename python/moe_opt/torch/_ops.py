@@ -319,7 +319,7 @@ def _mixed_mm(x, w, scales, zeros, offs, bias, format, group_size):
     if offs is None:
         attributes += _layer_attributes(op, attributes, kinds, results, x.shape[0], scales.shape[-2], x.shape[1])
     else:
-        attributes += (("tokens", _mixed.expert_tokens(x.shape[0], offs.shape[0], format)),)
+        attributes += (("tokens", _mixed.expert_tokens(x.shape[0], offs.shape[0], format, group_size, _NAMES[x.dtype])),)
     return function(op, "call", attributes, kinds, results)(*operands)
 
 
