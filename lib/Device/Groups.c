@@ -14,7 +14,9 @@
 
 /* Groups that each lane of a warp has, of so many, and of how many of them offsets are loaded at
  * once: as many, or the same part of them each time. */
-static int groups_of_lane(int32_t max_groups) { return (max_groups + MOE__WARP - 1) / MOE__WARP; }
+static int groups_of_lane(int32_t max_groups) {
+  return (max_groups + MOE__WARP - 1) / MOE__WARP;
+}
 static int groups_at_once(int32_t max_groups) {
   int all = groups_of_lane(max_groups), times = (all + MOST_OF_LANE - 1) / MOST_OF_LANE;
   return (all + times - 1) / times;

@@ -225,11 +225,30 @@ def test_least_time():
     assert _mixed.layer_size({(64, 8192): slow, (128, 8192): fast}, 64, 4096, 4096) == (64, 8192), "it has no room for as many"
 
 
+def script(name):
+    """A script of the source tree as a module."""
+    spec = importlib.util.spec_from_file_location(pathlib.Path(name).stem, pathlib.Path(__file__).resolve().parents[2] / name)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_fit():
+    """bench/mixed_sizes.py finds the numbers that times were made of, and none below 0."""
+    fit, tile = script("bench/mixed_sizes.py"), {"tokens": 64, "rows": 128, "ctas": 2, "divided": 0, "f16": 0, "columns": 32}
+    terms = [_mixed.terms(tile, m, n, k) for m in (16, 100, 700) for n in (1024, 8192, 9000) for k in (2048, 8192)]
+    numbers = [4.0, 1.5, 0.5, 0.25]
+    us = [sum(number * term for number, term in zip(numbers, row)) for row in terms]
+    assert fit.least_squares(terms, us) == numbers
+    less = fit.least_squares(terms, [value - row[1] for value, row in zip(us, terms)])
+    assert less == [4.0, 0.5, 0.5, 0.25]
+    below = fit.least_squares(terms, [value - 1.6 * row[1] for value, row in zip(us, terms)])
+    assert below[1] == 0 and min(below) >= 0 and below[0] > 0
+
+
 def test_all_are_timed():
     """python/mixed_times.json knows every product of a layer, and no others."""
-    spec = importlib.util.spec_from_file_location("make_bundles", pathlib.Path(__file__).resolve().parents[2] / "python/make_bundles.py")
-    make_bundles = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(make_bundles)
+    make_bundles = script("python/make_bundles.py")
     layers = [b for b in make_bundles.bundles() if isinstance(b, make_bundles.Sized) and not b.is_grouped()]
     assert {(make_bundles.kind_of(b.name), "x".join(map(str, b.sizes))) for b in layers} == {(kind, size) for kind, sizes in make_bundles.TIMES.items() for size in sizes}
 

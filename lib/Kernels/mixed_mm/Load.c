@@ -177,7 +177,9 @@ static bool unrolls_too_much(const moe__mixed_mm_t *s) {
  * of an unknown count. ptxas takes a comparison of the thread's number with a constant as a sign
  * that one thread is there; without it each load is a loop over the lanes of the warp, and takes
  * about three times as long. */
-static bool is_joined(const moe__mixed_mm_t *s) { return s->depth.size < 0; }
+static bool is_joined(const moe__mixed_mm_t *s) {
+  return s->depth.size < 0;
+}
 
 /* Loads the k-tiles of a tile from number `from` to `to` of this CTA's. */
 static void load_k_tiles(moe__mixed_mm_t *s, const moe__mixed_tile_t *tile,
