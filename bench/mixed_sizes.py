@@ -6,7 +6,7 @@ suits which sizes.
     bench/mixed_sizes.py time FOLDER OUT [--only PATTERN]                      where an H200 and PyTorch are: microseconds, as JSON
     bench/mixed_sizes.py fit FOLDER OUT python/mixed_times.json                anywhere with numpy
 
-`time` lets all products of a kind that are for as many tokens take turns at each size, as CUDA graphs of one call, on random data; L2 is
+`time` adds to OUT, and `fit` to its target. `time` lets all products of a kind that are for as many tokens take turns at each size, as CUDA graphs of one call, on random data; L2 is
 cleared before each, and figures are medians. `fit` finds the four numbers of each product of moe_opt/_mixed.py, none of them negative, with
 the least squares of relative errors. Then it says what is lost: for each kind, the time of the product that would be chosen to that of the best one,
 of all sizes, and of those that were left out of the fit (each third).
@@ -26,28 +26,23 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path += [str(ROOT / "python"), str(ROOT / "examples")]
 import make_bundles  # noqa: E402
 
-LAYER_SIZES, layer_size, terms, us_of_f16 = (getattr(make_bundles.SIZES, name) for name in ("LAYER_SIZES", "layer_size", "terms", "us_of_f16"))
+candidates, layer_size, terms, us_of_f16 = (getattr(make_bundles.SIZES, name) for name in ("candidates", "layer_size", "terms", "us_of_f16"))
 COLUMNS = (2048, 8192)
 # Up to 64 tokens, and more: tokens and rows.
 FEW = ((1, 8, 16, 32, 64), (1024, 2048, 3584, 4096, 5120, 8192, 10240, 14336, 20480, 28672))
 MANY = ((80, 128, 160, 256, 512, 1024, 3000), (1024, 3584, 4096, 8192, 12288, 28672))
 ROUNDS = {True: 9, False: 5}  # of few and of many tokens
+SAME = 1e-6  # a difference of errors that is none
 HELD_OUT = 3  # each so many sizes are left out of a fit
 
 
 def products(folder):
-    """The entries of a folder's index: by kind, and by (tokens, rows) that a product is for."""
+    """The entries of a folder's index without a bias: by kind, and by (tokens, rows) that a product is for."""
     found = collections.defaultdict(dict)
     for entry in json.loads((folder / "index.json").read_text(encoding="utf-8"))["bundles"]:
-        if "tile" in entry:
+        if "tile" in entry and "_bias" not in entry["op"]:
             found[make_bundles.kind_of(entry["bundle"])][entry["attributes"]["tokens"], entry["attributes"]["rows"]] = entry
     return found
-
-
-def candidates(tokens):
-    """Those of LAYER_SIZES that a product of so many tokens may have."""
-    most = next((size[0] for size in LAYER_SIZES if tokens <= size[0]), None) if tokens <= 64 else None
-    return [size for size in LAYER_SIZES if (size[0] == most if most else size[0] >= 64)]
 
 
 # ---- Times ----
@@ -84,7 +79,7 @@ def time_all(folder, out, only):
     from launch_from_pytorch import Bundle
     from torch_timing import clearing_l2, times
 
-    clear, found = clearing_l2(), {}
+    clear, found = clearing_l2(), json.loads(out.read_text()) if out.exists() else {}
     for kind, entries in products(folder).items():
         if not re.search(only, kind):
             continue
@@ -92,7 +87,7 @@ def time_all(folder, out, only):
         found[kind] = []
         for few, (counts, all_rows) in ((True, FEW), (False, MANY)):
             for columns, rows, tokens in itertools.product(COLUMNS, all_rows, counts):
-                sizes = [size for size in candidates(tokens) if entries[size]["tile"]["columns"] <= columns]
+                sizes = [size for size in candidates(entries, tokens) if entries[size]["tile"]["columns"] <= columns]
                 tensors = operands(entries[sizes[0]], tokens, rows, columns)
                 seconds = times([lambda bundle=bundles[size]: bundle(*tensors) for size in sizes], clear, ROUNDS[few])
                 found[kind].append([tokens, rows, columns, {f"{m}x{n}": round(1e6 * s, 2) for (m, n), s in zip(sizes, seconds, strict=True)}])
@@ -109,12 +104,13 @@ def least_squares(rows, values):
 
     rows = numpy.array(rows) / numpy.array(values)[:, None]
     best = None
-    for chosen in itertools.chain.from_iterable(itertools.combinations(range(4), count) for count in range(1, 5)):
+    # All four first: where two have the same terms, as a begin and a round of which there is one in all sizes, each has a half.
+    for chosen in itertools.chain.from_iterable(itertools.combinations(range(4), count) for count in range(4, 0, -1)):
         numbers, *_ = numpy.linalg.lstsq(rows[:, chosen], numpy.ones(len(rows)), rcond=None)
         if (numbers < 0).any():
             continue
         error = ((rows[:, chosen] @ numbers - 1) ** 2).sum()
-        if best is None or error < best[0]:
+        if best is None or error < best[0] * (1 - SAME):
             best = error, [round(float(dict(zip(chosen, numbers)).get(i, 0)), 4) for i in range(4)]
     return best[1]
 
@@ -136,9 +132,12 @@ def losses(entries, numbers, cells):
 
 
 def fit_all(folder, source, target):
-    cells_of, found = json.loads(source.read_text()), {}
+    cells_of, found = json.loads(source.read_text()), json.loads(target.read_text()) if target.exists() else {}
     for kind, entries in products(folder).items():
-        cells = cells_of[kind]
+        cells = cells_of.get(kind)
+        if not cells:
+            print(f"{kind}: was not timed")
+            continue
         left_out = cells[::HELD_OUT]
         rest = losses(entries, fitted(entries, [cell for i, cell in enumerate(cells) if i % HELD_OUT]), left_out)
         found[kind] = fitted(entries, cells)

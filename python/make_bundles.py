@@ -14,8 +14,8 @@ index.json holds `bundles`, a list of
     results     the same
     tile        of products of a layer with weights of four or eight bits: the tile's tokens and rows, the CTAs that divide its columns, whether (1)
                 all CTAs divide the last tiles, whether tokens become f16 first, the fewest columns that the product takes, and `us`, four numbers
-                of which moe_opt/_mixed.py tells how long the product takes (mixed_times.json, by bench/mixed_sizes.py); of a product that has
-                not been timed there is none, and moe_opt.torch does not choose among such
+                of which moe_opt/_mixed.py tells how long the product takes (mixed_times.json, by bench/mixed_sizes.py); a product that has not been
+                timed has none, and moe_opt.torch refuses a form with such a product
     functions   of the bundle, by what they are: {"call": NAME}, or {"forward": NAME, "backward": NAME}; with "_X" behind both kinds where
                 only operand X has a gradient
 
@@ -350,6 +350,8 @@ class Sized(Bundle):
             return entry
         fields = {name: int(value) for name, value in re.findall(r"(\w+) = (\d+)", schedule_of(source))}
         sizes = {size["name"]: size for size in manifest["functions"][0]["symbols"]}
+        if fields["split"] not in SIZES.ROOM:
+            raise RuntimeError(f"{self.name}: clusters of {fields['split']} CTAs: moe_opt/_mixed.py does not say how many there are at once")
         us = TIMES.get(kind_of(self.name), {}).get(self.name.rsplit("-", 1)[1])
         return entry | {"tile": {
             "tokens": fields["tile_n"], "rows": 16 * fields["panels"] or 64 * fields["warpgroups"] - 32 * fields["common"], "ctas": fields["split"],

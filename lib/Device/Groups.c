@@ -130,11 +130,13 @@ static MlirValue clamp_end(moe__builder_t *b, MlirValue offset, MlirValue last_e
 
 #define OFFSETS_OF_VECTOR 4
 
-/* The lane's `each` offsets, from group `first` on; behind group `last` its own again. */
+/* The lane's `each` offsets, from group `first` on; behind group `last` its own again. Vectors of
+ * four where no lane has one behind the last group. */
 static void load_offsets(moe__groups_t *groups, MlirValue offs, MlirValue first, MlirValue last,
                          int each, MlirValue out[MOST_OF_LANE]) {
   moe__builder_t *b = &groups->kernel->builder;
-  if (groups->is_full && groups->layout.max_groups % (MOE__WARP * OFFSETS_OF_VECTOR) == 0) {
+  if (groups->is_full && groups->layout.max_groups % (MOE__WARP * each) == 0 &&
+      each % OFFSETS_OF_VECTOR == 0) {
     MlirValue from = moe__offset(b, offs, moe__shl(b, moe__zext(b, first, b->i64), 2));
     for (int i = 0; i < each; i++) {
       if (i % OFFSETS_OF_VECTOR == 0)
@@ -175,7 +177,7 @@ typedef struct before_t {
 } before_t;
 
 /* The table of tiles in turn for 32 times `each` groups from group `base` on (i32), of which each
- * lane has as many, one behind the other: it waits for memory once, and for two scans. `before`
+ * lane has as many, one behind the other: it waits for memory once, and for one scan. `before`
  * becomes that of the groups behind them, where there may be some. */
 static void initialize_some(moe__groups_t *groups, MlirValue offs, MlirValue rows, MlirValue lane,
                             MlirValue base, int each, before_t *before, MlirValue *faults) {

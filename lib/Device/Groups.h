@@ -41,7 +41,7 @@ typedef struct moe__groups_t {
    * once, or fewer; else 32 after 32. */
   bool at_once;
   /* The same, where there are as many groups as the table has room for, and their offsets are
-   * aligned to 16 bytes: four are one load. */
+   * aligned to 16 bytes: four are one load, where each lane has a multiple of four. */
   bool is_full;
   /* Set before tiles are asked for: all lanes of a warp ask for the same one together, and lane
    * `lane` (i32) of them is this thread. Null: a thread asks by itself. */

@@ -10,7 +10,7 @@ import pathlib
 from typing import Any, Iterable, Mapping, Optional, Sequence
 
 from moe_opt._library import InvalidBundle, NotFound
-from moe_opt._mixed import LAYER_SIZES
+from moe_opt._mixed import LAYER_SIZES, ROOM
 
 
 @functools.lru_cache(maxsize=None)
@@ -33,8 +33,21 @@ def _has(value: Any, kinds: Mapping[str, type]) -> bool:
     return isinstance(value, dict) and all(isinstance(value.get(name), kind) for name, kind in kinds.items())
 
 
-def _are_four(numbers: Any) -> bool:
-    return isinstance(numbers, list) and len(numbers) == 4 and all(isinstance(number, (int, float)) for number in numbers)
+_MOST_US = 1e9
+
+
+def _is_tile(tile: Any) -> bool:
+    """Whether it is one of a product that can be chosen; what has not been timed has no `us`."""
+    if not _has(tile, _TILE) or any(isinstance(tile[name], bool) for name in _TILE):
+        return False
+    us = tile.get("us", [0] * 4)
+    return (
+        min(tile["tokens"], tile["rows"], tile["columns"]) > 0
+        and tile["ctas"] in ROOM
+        and isinstance(us, list)
+        and len(us) == 4
+        and all(type(number) in (int, float) and 0 <= number <= _MOST_US for number in us)
+    )
 
 
 def _is_entry(entry: Any) -> bool:
@@ -43,7 +56,7 @@ def _is_entry(entry: Any) -> bool:
         _has(entry, _ENTRY)
         and all(_has(tensor, _TENSOR) for tensor in (*entry["operands"], *entry["results"]))
         and all(isinstance(name, str) for name in entry["functions"].values())
-        and ("tile" not in entry or _has(entry["tile"], _TILE) and _are_four(entry["tile"].get("us", [0] * 4)))
+        and ("tile" not in entry or _is_tile(entry["tile"]))
     )
 
 

@@ -9,7 +9,7 @@ SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 GROUP_SIZES = (32, 64, 128)  # weights along K that share a scale; of MX blocks 32
@@ -30,17 +30,18 @@ EXPERT_SIZES = (256, 4096, 2048)
 MOST_EXPERTS = 1024
 
 # Tokens of each expert, on average, up to which each of these but the last is used: by the format of weights and the columns of a group, for bf16
-# tokens that experts are drawn for at random (docs/performance/mixed_python.md). Others were not timed.
+# tokens that experts are drawn for at random (docs/performance/mixed_python.md). Groups of 64 stand for those of 128, and for integers with zero
+# points in both. Where two limits are equal the second product is not used.
 _EXPERT_LIMITS = {
     ("i4", 32): (7, 14, 28, 50, 90, 90),
     ("i4", 64): (7, 14, 28, 44, 70, 88),
     ("f4E2M1FN", 32): (7, 14, 28, 43, 55, 88),
     ("f8E4M3FN", 32): (7, 20, 50, 50, 112, 112, 384),
 }
-_OTHER_EXPERT_LIMITS = (6, *EXPERT_TOKENS[1:-1])
+_OTHER_EXPERT_LIMITS = (6, *EXPERT_TOKENS[1:-1])  # what was not timed
 _FEW_TOKENS = 64  # of a layer, up to which a product for as many or more is used
-# How many clusters of so many CTAs an H200 has room for at once. Of four there are fewer than 132 / 4: a part of the chip has 16 or 18 multiprocessors.
-_ROOM = {1: 132, 2: 66, 4: 30}
+# How many clusters of so many CTAs an H200 has room for at once, by cuOccupancyMaxActiveClusters. Other chips may have room for others.
+ROOM = {1: 132, 2: 66, 4: 30}
 _US_OF_F16, _ELEMENTS_PER_US = 3, 7e5  # until tokens are f16
 
 Tile = Mapping[str, Any]  # what index.json says of a product, as python/make_bundles.py describes it
@@ -51,8 +52,8 @@ def rounds(tile: Tile, tokens: int, rows: int) -> tuple[float, float]:
     is, and rounds are no integer."""
     count = -(-rows // tile["rows"]) * -(-tokens // tile["tokens"])
     if tile["divided"]:
-        return count / _ROOM[1], 1
-    room = _ROOM[tile["ctas"]]
+        return count / ROOM[1], 1
+    room = ROOM[tile["ctas"]]
     whole = -(-count // room)
     return whole, count / room / whole
 
@@ -63,27 +64,37 @@ def us_of_f16(tile: Tile, tokens: int, columns: int) -> float:
 
 
 def terms(tile: Tile, tokens: int, rows: int, columns: int) -> tuple[float, float, float, float]:
-    """What the four numbers of a product, tile["us"], are multiplied by: their sum is the microseconds that it takes on an H200. Where CTAs divide
-    tiles and there are few, the sums of many meet in one tile."""
+    """What the four numbers of a product, tile["us"], are multiplied by: their sum is the microseconds that it takes on an H200.
+
+    1. a begin: 1
+    2. a round: the rounds; or, where CTAs divide the last tiles, how many CTAs' sums meet in one tile, if there are fewer tiles than CTAs
+    3. 1000 columns of a round: rounds and columns
+    4. what more of these a full round takes; or, where CTAs divide the last tiles, a round
+    """
     often, taken = rounds(tile, tokens, rows)
     work = often * columns / 1000
     return 1, max(1, 1 / often) if tile["divided"] else often, work, often if tile["divided"] else work * taken
 
 
+def candidates(sizes: Iterable[tuple[int, int]], tokens: int) -> list[tuple[int, int]]:
+    """Those of LAYER_SIZES that a product of so many tokens may have: for few the next number of tokens that is as large, for many all that are for
+    many."""
+    if tokens > _FEW_TOKENS:
+        return [size for size in sizes if size[0] >= _FEW_TOKENS]
+    most = min(size[0] for size in sizes if tokens <= size[0])
+    return [size for size in sizes if size[0] == most]
+
+
 def layer_size(tiles: Mapping[tuple[int, int], Tile], tokens: int, rows: int, columns: int) -> tuple[int, int]:
-    """Which of LAYER_SIZES is used for a product of a layer: that which takes the least time. tiles: what index.json says of each."""
+    """Which of LAYER_SIZES is used for a product of a layer, of one token and one row at least: that which takes the least time. tiles: what index.json
+    says of each."""
 
     def cost(size: tuple[int, int]) -> tuple[float, float]:
         tile = tiles[size]
         us = sum(number * term for number, term in zip(tile["us"], terms(tile, tokens, rows, columns))) + us_of_f16(tile, tokens, columns)
         return us, max(size[0] / tokens, tokens / size[0])
 
-    known = sorted({size[0] for size in tiles})
-    if tokens <= _FEW_TOKENS:
-        known = [next(most for most in known if tokens <= most)]
-    else:
-        known = [most for most in known if most >= _FEW_TOKENS]
-    return min((size for size, tile in tiles.items() if size[0] in known and tile["columns"] <= columns), key=cost)
+    return min((size for size in candidates(tiles, tokens) if tiles[size]["columns"] <= columns), key=cost)
 
 
 def expert_tokens(tokens: int, experts: int, form: str, group: int, dtype: str) -> int:

@@ -1,4 +1,4 @@
-"""Counts the instructions of a cubin that matter: asynchronous copies, matrix products, local memory.
+"""Counts the instructions of a cubin that matter: asynchronous copies, matrix products, local memory, loops over the lanes of a warp (BRA.U.ANY).
 
 Why: whether a kernel uses the hardware as intended shows in its machine code and nowhere else. No disassembler is needed:
 a cubin is an ELF file, its code lies in sections named .text.<kernel>, and every instruction of sm_90 has 16 bytes, whose

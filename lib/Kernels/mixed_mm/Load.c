@@ -173,11 +173,11 @@ static bool unrolls_too_much(const moe__mixed_mm_t *s) {
          columns <= 10 * UNROLLED_DEPTH;
 }
 
-/* Whether LLVM would join the condition of the thread that loads with that of the loop over k-tiles
- * of an unknown count. ptxas takes a comparison of the thread's number with a constant as a sign
- * that one thread is there; without it each load is a loop over the lanes of the warp, and takes
- * about three times as long. */
-static bool is_joined(const moe__mixed_mm_t *s) {
+/* Whether the count of k-tiles is not known. LLVM would join the condition of the loop over them
+ * with that of the thread that loads, which moe__fresh between them prevents. ptxas takes a
+ * comparison of the thread's number with a constant as a sign that one thread is there; without it
+ * each load is a loop over the lanes of the warp, and takes about three times as long. */
+static bool has_unknown_count(const moe__mixed_mm_t *s) {
   return s->depth.size < 0;
 }
 
@@ -186,7 +186,7 @@ static void load_k_tiles(moe__mixed_mm_t *s, const moe__mixed_tile_t *tile,
                          const moe__mixed_reduction_t *reduction, MlirValue from, MlirValue to,
                          moe__cursor_t cursor) {
   moe__builder_t *b = &s->kernel.builder;
-  if (moe__mixed_is_tight(&s->schedule) || unrolls_too_much(s) || is_joined(s))
+  if (moe__mixed_is_tight(&s->schedule) || unrolls_too_much(s) || has_unknown_count(s))
     to = moe__fresh(b, to);
   MlirValue boxes = {NULL};
   if (s->schedule.widths > 1)

@@ -312,7 +312,7 @@ def _layer_attributes(op, attributes, kinds, results, tokens, rows, columns):
 
 def _mixed_mm(x, w, scales, zeros, offs, bias, format, group_size):
     operands = tuple(tensor for tensor in (w, scales, zeros, x.contiguous(), offs, bias) if tensor is not None)
-    if x.shape[0] == 0:
+    if x.shape[0] == 0 or scales.shape[-2] == 0:
         return _mixed_mm_fake(x, w, scales, zeros, offs, bias, format, group_size)
     op = "scaled_grouped_mm.mixed_mm" + "_zeros" * (zeros is not None) + "_bias" * (bias is not None)
     attributes, kinds, results = (("format", format), ("group_size", group_size)), _kinds(*operands), (_NAMES[x.dtype],)
