@@ -6,8 +6,8 @@ suits which sizes.
     bench/mixed_sizes.py time FOLDER OUT [--only PATTERN]                      where an H200 and PyTorch are: microseconds, as JSON
     bench/mixed_sizes.py fit FOLDER OUT python/mixed_times.json                anywhere with numpy
 
-`time` adds to OUT, and `fit` to its target. `time` lets all products of a kind that are for as many tokens take turns at each size, as CUDA graphs of one call, on random data; L2 is
-cleared before each, and figures are medians. `fit` finds the four numbers of each product of moe_opt/_mixed.py, none of them negative, with
+`time` adds to OUT, and `fit` to its target. `time` lets all products of a kind that are for as many tokens take turns at each size, as CUDA
+graphs of one call, on random data; L2 is cleared before each, and figures are medians. `fit` finds the four numbers of each product of moe_opt/_mixed.py, none of them negative, with
 the least squares of relative errors. Then it says what is lost: for each kind, the time of the product that would be chosen to that of the best one,
 of all sizes, and of those that were left out of the fit (each third).
 
@@ -25,6 +25,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path += [str(ROOT / "python"), str(ROOT / "examples")]
 import make_bundles  # noqa: E402
+from mixed_products import MixedProduct  # noqa: E402
 
 candidates, layer_size, terms, us_of_f16 = (getattr(make_bundles.SIZES, name) for name in ("candidates", "layer_size", "terms", "us_of_f16"))
 COLUMNS = (2048, 8192)
@@ -34,6 +35,10 @@ MANY = ((80, 128, 160, 256, 512, 1024, 3000), (1024, 3584, 4096, 8192, 12288, 28
 ROUNDS = {True: 9, False: 5}  # of few and of many tokens
 SAME = 1e-6  # a difference of errors that is none
 HELD_OUT = 3  # each so many sizes are left out of a fit
+
+
+def name_of(size):
+    return "x".join(map(str, size))
 
 
 def products(folder):
@@ -54,17 +59,15 @@ def operands(entry, tokens, rows, columns):
 
     from launch_from_pytorch import DTYPES
 
-    group, packed = entry["attributes"]["group_size"], entry["attributes"]["format"] != "f8E4M3FN"
-    shapes = {"w": (rows // 16, columns // 64, 512) if packed else (rows, columns), "scales": (columns // group, rows), "zeros": (columns // group, rows), "x": (tokens, columns)}
+    form, group = entry["attributes"]["format"], entry["attributes"]["group_size"]
+    shapes = MixedProduct(form, group, zeros="zeros" in entry["op"]).shapes(tokens, rows, columns)
     found = []
     for tensor in entry["operands"]:
-        shape, dtype = shapes[tensor["name"]], DTYPES[tensor["dtype"]]
-        if tensor["name"] == "x":
+        dtype, shape = DTYPES[tensor["dtype"]], [shapes[tensor["name"]][dimension] for dimension in tensor["order"]]
+        if dtype == torch.uint8:
+            values = torch.randint(0, 16 if tensor["name"] == "zeros" else 256, shape, device="cuda", dtype=dtype)
+        elif tensor["name"] != "scales":
             values = torch.randn(shape, device="cuda").to(dtype)
-        elif tensor["name"] == "w":
-            values = torch.randint(0, 256, shape, device="cuda", dtype=torch.uint8) if packed else torch.randn(shape, device="cuda").to(dtype)
-        elif tensor["name"] == "zeros":
-            values = torch.randint(0, 16, shape, device="cuda", dtype=torch.uint8)
         elif dtype.itemsize == 1:
             values = torch.randint(120, 130, shape, device="cuda", dtype=torch.uint8).view(dtype)
         else:
@@ -90,7 +93,7 @@ def time_all(folder, out, only):
                 sizes = [size for size in candidates(entries, tokens) if entries[size]["tile"]["columns"] <= columns]
                 tensors = operands(entries[sizes[0]], tokens, rows, columns)
                 seconds = times([lambda bundle=bundles[size]: bundle(*tensors) for size in sizes], clear, ROUNDS[few])
-                found[kind].append([tokens, rows, columns, {f"{m}x{n}": round(1e6 * s, 2) for (m, n), s in zip(sizes, seconds, strict=True)}])
+                found[kind].append([tokens, rows, columns, {name_of(size): round(1e6 * s, 2) for size, s in zip(sizes, seconds, strict=True)}])
         out.write_text(json.dumps(found))
         print(f"{kind}: {len(found[kind])} sizes", flush=True)
 
@@ -119,7 +122,7 @@ def fitted(entries, cells):
     """The numbers of each product of a kind."""
     found = {}
     for size, entry in entries.items():
-        name, tile = "x".join(map(str, size)), entry["tile"]
+        name, tile = name_of(size), entry["tile"]
         seen = [(m, n, k, us[name] - us_of_f16(tile, m, k)) for m, n, k, us in cells if name in us]
         found[name] = least_squares([terms(tile, m, n, k) for m, n, k, _ in seen], [us for *_, us in seen])
     return found
@@ -127,8 +130,8 @@ def fitted(entries, cells):
 
 def losses(entries, numbers, cells):
     """Of each size, the time of the product that is chosen to that of the best one."""
-    tiles = {size: entry["tile"] | {"us": numbers["x".join(map(str, size))]} for size, entry in entries.items()}
-    return [us["x".join(map(str, layer_size(tiles, m, n, k)))] / min(us.values()) for m, n, k, us in cells]
+    tiles = {size: entry["tile"] | {"us": numbers[name_of(size)]} for size, entry in entries.items()}
+    return [us[name_of(layer_size(tiles, m, n, k))] / min(us.values()) for m, n, k, us in cells]
 
 
 def fit_all(folder, source, target):

@@ -16,6 +16,7 @@ typedef struct moe__elements_t {
 } moe__elements_t;
 
 #define MOE__F32_MANTISSA_BITS 23
+#define MOE__F32_BIAS 127 /* of an exponent */
 
 extern const moe__elements_t moe__bf16_elements; /* as they are */
 

@@ -224,13 +224,9 @@ static void initialize_at_once(moe__groups_t *groups, MlirValue offs, MlirValue 
   MlirValue zero = moe__i32(b, 0), faults = zero;
   before_t before = {zero, zero, zero};
   int each = groups_at_once(groups->layout.max_groups);
-  if (each == groups_of_lane(groups->layout.max_groups)) {
-    initialize_some(groups, offs, rows, lane, zero, each, &before, &faults);
-  } else {
-    MOE__FOR (b, base, zero, groups->count, MOE__WARP * each, &before.end, &before.tiles,
-              &before.offset, &faults) {
-      initialize_some(groups, offs, rows, lane, base, each, &before, &faults);
-    }
+  MOE__FOR (b, base, zero, groups->count, MOE__WARP * each, &before.end, &before.tiles,
+            &before.offset, &faults) {
+    initialize_some(groups, offs, rows, lane, base, each, &before, &faults);
   }
   report_faults(b, faults, lane, status);
 }

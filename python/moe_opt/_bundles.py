@@ -30,23 +30,23 @@ _TILE = dict.fromkeys(("tokens", "rows", "ctas", "divided", "f16", "columns"), i
 
 
 def _has(value: Any, kinds: Mapping[str, type]) -> bool:
-    return isinstance(value, dict) and all(isinstance(value.get(name), kind) for name, kind in kinds.items())
+    return isinstance(value, dict) and all(type(value.get(name)) is kind for name, kind in kinds.items())  # a bool is no int
 
 
 _MOST_US = 1e9
 
 
+def _are_four(us: Any) -> bool:
+    return isinstance(us, list) and len(us) == 4 and all(type(number) in (int, float) and 0 <= number <= _MOST_US for number in us)
+
+
 def _is_tile(tile: Any) -> bool:
     """Whether it is one of a product that can be chosen; what has not been timed has no `us`."""
-    if not _has(tile, _TILE) or any(isinstance(tile[name], bool) for name in _TILE):
-        return False
-    us = tile.get("us", [0] * 4)
     return (
-        min(tile["tokens"], tile["rows"], tile["columns"]) > 0
+        _has(tile, _TILE)
+        and min(tile["tokens"], tile["rows"], tile["columns"]) > 0
         and tile["ctas"] in ROOM
-        and isinstance(us, list)
-        and len(us) == 4
-        and all(type(number) in (int, float) and 0 <= number <= _MOST_US for number in us)
+        and ("us" not in tile or _are_four(tile["us"]))
     )
 
 

@@ -30,14 +30,15 @@ EXPERT_SIZES = (256, 4096, 2048)
 MOST_EXPERTS = 1024
 
 # Tokens of each expert, on average, up to which each of these but the last is used: by the format of weights and the columns of a group, for bf16
-# tokens that experts are drawn for at random (docs/performance/mixed_python.md). Groups of 64 stand for those of 128, and for integers with zero
-# points in both. Where two limits are equal the second product is not used.
+# tokens that experts are drawn for at random (docs/performance/mixed_python.md). Integers in groups of 64 were timed without zero points, those of 128
+# not. Where two limits are equal the second product is not used.
+_INTEGER_LIMITS = (7, 14, 28, 44, 70, 88)
 _EXPERT_LIMITS = {
     ("i4", 32): (7, 14, 28, 50, 90, 90),
-    ("i4", 64): (7, 14, 28, 44, 70, 88),
+    ("i4", 64): _INTEGER_LIMITS, ("i4", 128): _INTEGER_LIMITS, ("ui4", 64): _INTEGER_LIMITS, ("ui4", 128): _INTEGER_LIMITS,
     ("f4E2M1FN", 32): (7, 14, 28, 43, 55, 88),
     ("f8E4M3FN", 32): (7, 20, 50, 50, 112, 112, 384),
-}
+}  # fmt: skip
 _OTHER_EXPERT_LIMITS = (6, *EXPERT_TOKENS[1:-1])  # what was not timed
 _FEW_TOKENS = 64  # of a layer, up to which a product for as many or more is used
 # How many clusters of so many CTAs an H200 has room for at once, by cuOccupancyMaxActiveClusters. Other chips may have room for others.
@@ -100,5 +101,5 @@ def layer_size(tiles: Mapping[tuple[int, int], Tile], tokens: int, rows: int, co
 def expert_tokens(tokens: int, experts: int, form: str, group: int, dtype: str) -> int:
     """Which of EXPERT_TOKENS, or of EXPERT_TOKENS_OF_FP8, is used for so many tokens of all experts. form, group: of the weights; dtype: of the tokens."""
     known = EXPERT_TOKENS_OF_FP8 if form == "f8E4M3FN" else EXPERT_TOKENS
-    timed = _EXPERT_LIMITS.get(("i4" if form == "ui4" and group > 32 else form, min(group, 64))) if dtype == "bf16" else None
-    return next((size for size, limit in zip(known, timed or _OTHER_EXPERT_LIMITS) if tokens <= limit * experts), known[-1])
+    limits = _EXPERT_LIMITS.get((form, group), _OTHER_EXPERT_LIMITS) if dtype == "bf16" else _OTHER_EXPERT_LIMITS
+    return next((size for size, limit in zip(known, limits) if tokens <= limit * experts), known[-1])

@@ -186,8 +186,8 @@ void moe__mixed_load_factors(moe__mixed_mm_t *s, const moe__mixed_position_t *se
 
 /* Scales beyond these, of fp32, are multiplied by others, so that neither their factors nor what is
  * subtracted from weights, times these, leaves the range of bf16. */
-#define SMALL_BITS ((127 - 100) << 23)
-#define LARGE_BITS ((127 + 120) << 23)
+#define SMALL_BITS ((MOE__F32_BIAS - 100) << MOE__F32_MANTISSA_BITS)
+#define LARGE_BITS ((MOE__F32_BIAS + 120) << MOE__F32_MANTISSA_BITS)
 #define SMALL_BY 0x1p32F
 #define LARGE_BY 0x1p16F
 

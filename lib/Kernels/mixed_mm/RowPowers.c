@@ -26,8 +26,7 @@
 #define LEAST_EXPONENT 13
 #define GREATEST_EXPONENT 254
 /* The exponent that the greatest scale is brought to, with its bias. */
-#define F32_BIAS 127
-#define TARGET (F32_BIAS + 12)
+#define TARGET (MOE__F32_BIAS + 12)
 
 bool moe__mixed_has_row_powers(const moe__mixed_mm_t *s) {
   return s->schedule.scaled_weights && s->format != MOE__WEIGHT_E2M1 && mlirTypeIsAF16(s->x_type);
@@ -93,7 +92,7 @@ void moe__mixed_load_row_powers(moe__mixed_mm_t *s, const moe__mixed_position_t 
   for (int h = 0; h < 2; h++) {
     MlirValue exponent =
         h ? moe__select(b, is_first, other, own) : moe__select(b, is_first, own, other);
-    MlirValue row_power = moe__sub(b, moe__i32(b, TARGET + F32_BIAS), exponent);
+    MlirValue row_power = moe__sub(b, moe__i32(b, TARGET + MOE__F32_BIAS), exponent);
     s->row_power[h] = moe__bitcast(b, moe__shl(b, row_power, MOE__F32_MANTISSA_BITS), b->f32);
   }
 }
@@ -104,7 +103,7 @@ void moe__mixed_inverse_powers(moe__mixed_mm_t *s, MlirValue out[2]) {
   for (int h = 0; h < 2; h++) {
     MlirValue power = moe__fresh(b, moe__bitcast(b, s->row_power[h], b->i32));
     MlirValue exponent =
-        moe__sub(b, moe__i32(b, 2 * F32_BIAS), moe__lshr(b, power, MOE__F32_MANTISSA_BITS));
+        moe__sub(b, moe__i32(b, 2 * MOE__F32_BIAS), moe__lshr(b, power, MOE__F32_MANTISSA_BITS));
     out[h] = moe__bitcast(b, moe__shl(b, exponent, MOE__F32_MANTISSA_BITS), b->f32);
   }
 }

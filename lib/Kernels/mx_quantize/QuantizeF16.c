@@ -21,7 +21,6 @@
 /* Up to so many columns CTAs of four warps are faster: half of one of eight warps, which has four
  * vectors for each lane, would be idle. */
 #define SHORT_ROW 4096
-#define F32_BIAS 127
 #define F16_EXPONENT 15 /* that the greatest magnitude of a row is brought to */
 /* Exponents of it, with their bias: of the least the scale is the least normal number; Inf and NaN
  * have the greatest. */
@@ -163,8 +162,9 @@ static void quantize_row(halve_t *s, MlirValue index) {
   MlirValue exponent = exponent_of_row(s, row, own);
   /* 2^(exponent - F16_EXPONENT), without biases, and the inverse of it. */
   MlirValue scale = moe__shl(b, moe__sub(b, exponent, F16_EXPONENT), MOE__F32_MANTISSA_BITS);
-  MlirValue inverse = moe__shl(b, moe__sub(b, moe__i32(b, 2 * F32_BIAS + F16_EXPONENT), exponent),
-                               MOE__F32_MANTISSA_BITS);
+  MlirValue inverse =
+      moe__shl(b, moe__sub(b, moe__i32(b, 2 * MOE__F32_BIAS + F16_EXPONENT), exponent),
+               MOE__F32_MANTISSA_BITS);
   store_row(s, row, own, moe__bitcast(b, inverse, b->f32));
   MOE__IF (b, moe__eq(b, s->kernel.thread, 0)) {
     moe__store(b, moe__bitcast(b, scale, b->f32),
