@@ -34,6 +34,7 @@ FEW = ((1, 8, 16, 32, 64), (1024, 2048, 3584, 4096, 5120, 8192, 10240, 14336, 20
 MANY = ((80, 128, 160, 256, 512, 1024, 3000), (1024, 3584, 4096, 8192, 12288, 28672))
 ROUNDS = {True: 9, False: 5}  # of few and of many tokens
 SAME = 1e-6  # a difference of errors that is none
+ROUNDING = 1e-12  # of sums of squares, and of numbers that are 0
 HELD_OUT = 3  # each so many sizes are left out of a fit
 
 
@@ -110,11 +111,11 @@ def least_squares(rows, values):
     # All four first: where two have the same terms, as a begin and a round of which there is one in all sizes, each has a half.
     for chosen in itertools.chain.from_iterable(itertools.combinations(range(4), count) for count in range(4, 0, -1)):
         numbers, *_ = numpy.linalg.lstsq(rows[:, chosen], numpy.ones(len(rows)), rcond=None)
-        if (numbers < 0).any():
+        if (numbers < -ROUNDING).any():
             continue
         error = ((rows[:, chosen] @ numbers - 1) ** 2).sum()
-        if best is None or error < best[0] * (1 - SAME):
-            best = error, [round(float(dict(zip(chosen, numbers)).get(i, 0)), 4) for i in range(4)]
+        if best is None or error < best[0] * (1 - SAME) - ROUNDING:
+            best = error, [round(max(0.0, float(dict(zip(chosen, numbers)).get(i, 0))), 4) for i in range(4)]
     return best[1]
 
 
