@@ -245,6 +245,8 @@ typedef struct moe_rt_tensor_info_t {
   moe_rt_dimension_t shape[MOE_RT_MAX_RANK]; /* logical */
   int order[MOE_RT_MAX_RANK]; /* the logical dimension at memory position i, outermost first */
   int64_t alignment;          /* bytes */
+  bool is_constant; /* an argument that launches may read before what is before them on the stream
+                     * has ended: see moe_rt_call_launch */
 } moe_rt_tensor_info_t;
 
 /* A tensor as a launch reads it: dimension i of the operand is dimension permutation[i] of the
@@ -323,7 +325,11 @@ MOE_API moe_rt_status_t moe_rt_call_prepare(const moe_rt_program_t *program,
                                             moe_rt_call_t **out_call);
 
 /* Launches the kernels of the call on `stream` (CUstream; NULL is the default stream), in order.
- * Asynchronous. */
+ * Asynchronous.
+ *
+ * Where the manifest calls the first launch programmatic it may start before the kernel that is
+ * before it on the stream has ended. It waits for that one before it touches anything but
+ * arguments that are constant, so that kernel must not be what writes these. */
 MOE_API moe_rt_status_t moe_rt_call_launch(const moe_rt_call_t *call, void *stream);
 
 /* What kernels found wrong with values that only the device can see. They go on with a defined
@@ -413,11 +419,20 @@ typedef struct moe_rt_workspace_t {
  *
  * What follows from shapes and strides, and tensor maps by address, are remembered for the next
  * call with the same (the last 64 shapes of a function, and some thousand maps). Any thread may
- * call; the context that is current before is current after. */
+ * call; the context that is current before is current after.
+ *
+ * The first launch may start early, as moe_rt_call_launch says. */
 MOE_API moe_rt_status_t moe_rt_call_run(const moe_rt_program_t *program,
                                         const moe_rt_function_info_t *function,
                                         const DLTensor *const *tensors, int tensor_count,
                                         const moe_rt_workspace_t *workspace, void *stream);
+
+/* The same, but the first launch waits for all that is before it on the stream: whatever wrote the
+ * arguments, it sees them. */
+MOE_API moe_rt_status_t moe_rt_call_run_in_order(const moe_rt_program_t *program,
+                                                 const moe_rt_function_info_t *function,
+                                                 const DLTensor *const *tensors, int tensor_count,
+                                                 const moe_rt_workspace_t *workspace, void *stream);
 
 enum { MOE_RT_MAX_OBJECTS = 32 };
 
@@ -428,11 +443,12 @@ typedef struct moe_rt_object_call_t {
   /* The framework's own C functions, from the capsule type(tensor).__dlpack_c_exchange_api__
    * (DLPack 1.3). */
   const DLPackExchangeAPI *framework;
+  bool in_order; /* as moe_rt_call_run_in_order */
 } moe_rt_object_call_t;
 
-/* moe_rt_call_run of such a call. `objects` are PyObject pointers, the arguments and then the
- * results; what is behind them is not read. The framework says where the tensors are and which
- * stream of their device is current, and its allocator gives the workspace.
+/* moe_rt_call_run of such a call, or moe_rt_call_run_in_order. `objects` are PyObject pointers, the
+ * arguments and then the results; what is behind them is not read. The framework says where the
+ * tensors are and which stream of their device is current, and its allocator gives the workspace.
  *
  * The caller holds Python's global lock and keeps the objects alive. When the framework refuses
  * an object, its Python exception is set and the status is MOE_RT_INVALID_ARGUMENT, which is
@@ -481,7 +497,7 @@ MOE_API int moe_rt_tvm_ffi_call_embedded(moe_rt_embedded_t *embedded, const char
  * declares them. The attributes `bundle`, the folder of a bundle, and `function` say what runs;
  * the arguments and results are the function's, each with the layout of its memory order. A
  * bundle is read once in the process, and the workspace comes from the device's own
- * stream-ordered pool. */
+ * stream-ordered pool. They run as moe_rt_call_run_in_order does. */
 MOE_API void *moe_rt_xla_cpu(void *call_frame);
 MOE_API void *moe_rt_xla_cuda(void *call_frame);
 

@@ -22,8 +22,8 @@ typedef struct moe__rt_encoded_map_t {
 typedef struct moe__rt_ready_buffer_t {
   uint64_t address, bytes;
   bool is_written;
-  uint64_t
-      used_by; /* launches of the call before this one, bit by bit; 0: it may be touched at once */
+  uint64_t used_by; /* launches of the call before this one, bit by bit */
+  bool is_settled;  /* what is before the call on the stream does not write it */
   const char *name;
 } moe__rt_ready_buffer_t;
 

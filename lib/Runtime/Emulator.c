@@ -223,13 +223,15 @@ static _Thread_local uint64_t ended_with_last;
 
 static uint64_t ended_after_wait(const moe__rt_ready_launch_t *launch) {
   uint64_t before = launch->number < 64 ? (UINT64_C(1) << launch->number) - 1 : UINT64_MAX;
-  if (!launch->programmatic)
+  if (!launch->programmatic || launch->number == 0)
     return before;
   return ended_with_last | (before & ~(before >> 1));
 }
 
 static moe_emu_pending_t pending_of(const moe__rt_ready_launch_t *launch,
                                     const moe__rt_ready_buffer_t *buffer) {
+  if (launch->programmatic && launch->number == 0)
+    return buffer->is_settled ? MOE_EMU_NOT_PENDING : MOE_EMU_PENDING;
   if (!launch->programmatic || !buffer->used_by)
     return MOE_EMU_NOT_PENDING;
   return buffer->used_by & ~ended_after_wait(launch) ? MOE_EMU_PENDING_BEYOND : MOE_EMU_PENDING;

@@ -51,7 +51,8 @@ moe_rt_status_t moe_rt_call_run_objects(const moe_rt_object_call_t *call, void *
       table->current_work_stream(device.device_type, device.device_id, &stream) != 0)
     return moe__rt_fail(MOE_RT_INVALID_ARGUMENT, "the framework has no stream for the tensors");
 
-  moe__rt_managed_pool_t pool = {.allocator = table->managed_tensor_allocator, .device = device};
+  moe__rt_managed_pool_t pool = {
+      .allocator = table->managed_tensor_allocator, .device = device, .in_order = call->in_order};
   return moe__rt_managed_pool_run(&pool, call->program, call->function, pointers, object_count,
                                   stream);
 }

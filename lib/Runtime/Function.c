@@ -118,12 +118,16 @@ static moe_rt_status_t parse_initial(const moe__rt_json_t *json, moe__rt_tensor_
 static moe_rt_status_t parse_tensor(const moe__rt_json_t *json, const moe__rt_symbols_t *symbols,
                                     tensor_role_t role, moe__rt_arena_t *arena,
                                     moe__rt_tensor_t *out, moe_rt_tensor_info_t *info) {
-  static const char *const fields[] = {"name", "dtype", "shape", "order", "alignment", NULL};
-  static const char *const temporary_fields[] = {"name",      "dtype",   "shape", "order",
-                                                 "alignment", "initial", NULL};
-  MOE__RT_TRY(moe__rt_json_object(json, role == TEMPORARY ? temporary_fields : fields));
+  /* The last one is of one role only. */
+  const char *fields[] = {"name", "dtype", "shape", "order", "alignment", NULL, NULL};
+  if (role != RESULT)
+    fields[5] = role == TEMPORARY ? "initial" : "constant";
+  MOE__RT_TRY(moe__rt_json_object(json, fields));
   if (role == TEMPORARY)
     MOE__RT_TRY(parse_initial(json, out));
+  moe__rt_json_t constant = moe__rt_json_member(json, "constant");
+  if (constant.value)
+    MOE__RT_TRY(moe__rt_json_bool(&constant, &info->is_constant));
   moe__rt_json_t name = moe__rt_json_member(json, "name");
   moe__rt_json_t dtype = moe__rt_json_member(json, "dtype");
   moe__rt_json_t shape = moe__rt_json_member(json, "shape");

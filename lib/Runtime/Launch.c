@@ -297,11 +297,7 @@ static moe_rt_status_t parse_launch(const moe__rt_json_t *json, const moe__rt_ma
   MOE__RT_TRY(
       parse_grid(&grid, &manifest->kernels[out->kernel], &function->symbols, arena, out->grid));
   MOE__RT_TRY(parse_parameters(&parameters, function, arena, out));
-  MOE__RT_TRY(moe__rt_json_bool(&programmatic, &out->programmatic));
-  if (out->programmatic && out == function->launches)
-    return moe__rt_json_fail(&programmatic,
-                             "is true; a function's first launch waits for all before");
-  return MOE_RT_OK;
+  return moe__rt_json_bool(&programmatic, &out->programmatic);
 }
 
 moe_rt_status_t moe__rt_launches_parse(const moe__rt_json_t *json,

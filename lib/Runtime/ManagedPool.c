@@ -3,6 +3,8 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Runtime/ManagedPool.h"
 
+#include "lib/Runtime/Run.h"
+
 #include <stdio.h>
 
 static void keep_error(void *context, const char *kind, const char *message) {
@@ -34,8 +36,8 @@ moe_rt_status_t moe__rt_managed_pool_run(moe__rt_managed_pool_t *pool,
                                          const DLTensor *const *tensors, int tensor_count,
                                          void *stream) {
   moe_rt_workspace_t workspace = {.allocate = allocate, .context = pool};
-  moe_rt_status_t status = moe_rt_call_run(program, function, tensors, tensor_count,
-                                           pool->allocator ? &workspace : NULL, stream);
+  const moe__rt_run_t run = {pool->allocator ? &workspace : NULL, stream, pool->in_order};
+  moe_rt_status_t status = moe__rt_run(program, function, tensors, tensor_count, &run);
   if (status == MOE_RT_OUT_OF_MEMORY && pool->message[0])
     status = moe__rt_fail_in(status, "%s", pool->message);
   if (pool->memory && pool->memory->deleter)

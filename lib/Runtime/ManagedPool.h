@@ -12,6 +12,7 @@ typedef struct moe__rt_managed_pool_t {
   DLPackManagedTensorAllocator allocator;
   DLDevice device;
   DLManagedTensorVersioned *memory;
+  bool in_order;     /* as moe_rt_call_run_in_order */
   char message[256]; /* why the allocator refused */
 } moe__rt_managed_pool_t;
 

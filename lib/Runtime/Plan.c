@@ -183,6 +183,8 @@ static void make_buffers(making_t *making, const moe__rt_launch_t *launch,
                            parameter->tensor != function->status
                        ? making->used_by[parameter->tensor]
                        : 0,
+        .is_settled = parameter->tensor == function->status ||
+                      function->tensors[parameter->tensor].info->is_constant,
         .name = function->tensors[parameter->tensor].info->name,
     };
     ready->buffer_count++;
@@ -201,9 +203,11 @@ static moe_rt_status_t make_launch(making_t *making, const moe__rt_launch_t *lau
       .block = {kernel->block[0], kernel->block[1], kernel->block[2]},
       .cluster = {kernel->cluster[0], kernel->cluster[1], kernel->cluster[2]},
       .shared_memory = kernel->shared_memory,
-      /* Where the launches before it are left out, what comes before this one is the caller's. */
       .number = plan->launch_count,
-      .programmatic = launch->programmatic && plan->launch_count > 0,
+      /* Where the launches before it are left out, what comes before this one is the caller's,
+       * which only the function's first one knows to wait for. */
+      .programmatic =
+          launch->programmatic && (plan->launch_count > 0 || launch == plan->function->launches),
       .parameter_count = launch->parameter_count,
       .parameter_bytes = plan->parameter_bytes + plan->parameter_count,
   };

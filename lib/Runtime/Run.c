@@ -206,14 +206,14 @@ static moe_rt_status_t check_apart(const moe__rt_plan_t *plan, const moe__rt_pla
 }
 
 static moe_rt_status_t take_room(moe_rt_device_t *device, const moe__rt_plan_t *plan,
-                                 const moe_rt_workspace_t *workspace, void *stream, room_t *out) {
+                                 const moe__rt_run_t *run, room_t *out) {
   size_t bytes = (size_t)plan->status_offset;
   if (bytes == 0)
     return MOE_RT_OK;
-  if (workspace)
-    return take_given(workspace, bytes, stream, &out->data);
+  if (run->workspace)
+    return take_given(run->workspace, bytes, run->stream, &out->data);
   out->is_own = true;
-  moe_rt_status_t status = device->backend->allocate_on(device, bytes, stream, &out->data);
+  moe_rt_status_t status = device->backend->allocate_on(device, bytes, run->stream, &out->data);
   return status == MOE_RT_OK || status == MOE_RT_DEVICE_LOST ? status
                                                              : moe__rt_fail_in(status, "workspace");
 }
@@ -221,54 +221,55 @@ static moe_rt_status_t take_room(moe_rt_device_t *device, const moe__rt_plan_t *
 /* ---- Running ---- */
 
 static moe_rt_status_t launch_in(const moe_rt_program_t *program, const moe__rt_plan_t *plan,
-                                 moe__rt_places_t *places, void *memory, void *stream) {
+                                 moe__rt_places_t *places, void *memory, const moe__rt_run_t *run) {
   moe_rt_device_t *device = program->device;
   moe__rt_ready_launch_t *launches = NULL;
   MOE__RT_TRY(moe__rt_frame_fill(device, plan, places, device->maps, memory, &launches));
+  if (run->in_order && plan->launch_count > 0)
+    launches[0].programmatic = false;
   int64_t zeroed = plan->status_offset - plan->zero_begin;
   if (zeroed > 0 && plan->launch_count > 0) {
     void *begin = (void *)(uintptr_t)(places->workspace + (uint64_t)plan->zero_begin);
-    MOE__RT_TRY(device->backend->fill(device, begin, 0, (size_t)zeroed, stream));
+    MOE__RT_TRY(device->backend->fill(device, begin, 0, (size_t)zeroed, run->stream));
   }
-  return moe__rt_frame_launch(device, launches, plan->launch_count, stream);
+  return moe__rt_frame_launch(device, launches, plan->launch_count, run->stream);
 }
 
 static moe_rt_status_t launch(const moe_rt_program_t *program, const moe__rt_plan_t *plan,
-                              moe__rt_places_t *places, void *stream) {
+                              moe__rt_places_t *places, const moe__rt_run_t *run) {
   size_t bytes = moe__rt_frame_bytes(plan);
   if (bytes <= FRAME_ON_STACK) {
     _Alignas(moe__rt_encoded_map_t) unsigned char memory[FRAME_ON_STACK];
-    return launch_in(program, plan, places, memory, stream);
+    return launch_in(program, plan, places, memory, run);
   }
   void *memory = aligned_alloc(_Alignof(moe__rt_encoded_map_t), bytes);
   if (!memory)
     return moe__rt_fail_memory();
-  moe_rt_status_t status = launch_in(program, plan, places, memory, stream);
+  moe_rt_status_t status = launch_in(program, plan, places, memory, run);
   free(memory);
   return status;
 }
 
 static moe_rt_status_t run_plan(const moe_rt_program_t *program, const moe__rt_plan_t *plan,
-                                const DLTensor *const *tensors, const moe_rt_workspace_t *workspace,
-                                void *stream) {
+                                const DLTensor *const *tensors, const moe__rt_run_t *run) {
   moe_rt_device_t *device = program->device;
   moe__rt_places_t places;
   room_t room = {0};
   MOE__RT_TRY(
       moe__rt_tensors_check_addresses(plan->function, tensors, plan->bytes, places.addresses));
-  MOE__RT_TRY(take_room(device, plan, workspace, stream, &room));
+  MOE__RT_TRY(take_room(device, plan, run, &room));
   places.workspace = (uint64_t)(uintptr_t)room.data;
   places.status = moe__rt_program_status_word(program, plan->function);
   moe_rt_status_t status = check_apart(plan, &places, &room);
   if (status == MOE_RT_OK)
-    status = launch(program, plan, &places, stream);
+    status = launch(program, plan, &places, run);
   if (!room.is_own)
     return status;
   if (status != MOE_RT_OK) { /* its message stays */
-    (void)device->backend->free_on(device, room.data, stream);
+    (void)device->backend->free_on(device, room.data, run->stream);
     return status;
   }
-  return device->backend->free_on(device, room.data, stream);
+  return device->backend->free_on(device, room.data, run->stream);
 }
 
 /* The program on the device of the first tensor. It is loaded there if need be, but not while the
@@ -300,30 +301,47 @@ static moe_rt_status_t find_loaded(const moe_rt_program_t *program, const DLTens
   return moe_rt_program_on(program, place, out_loaded);
 }
 
-static moe_rt_status_t run(const moe_rt_program_t *program, const moe__rt_function_t *function,
-                           const DLTensor *const *tensors, int tensor_count,
-                           const moe_rt_workspace_t *workspace, void *stream) {
+static moe_rt_status_t run_function(const moe_rt_program_t *program,
+                                    const moe__rt_function_t *function,
+                                    const DLTensor *const *tensors, int tensor_count,
+                                    const moe__rt_run_t *run) {
   const moe_rt_program_t *loaded = NULL;
-  MOE__RT_TRY(find_loaded(program, tensors, tensor_count, stream, &loaded));
+  MOE__RT_TRY(find_loaded(program, tensors, tensor_count, run->stream, &loaded));
   MOE__RT_TRY(moe__rt_device_check(loaded->device));
   kept_t *kept = NULL;
   MOE__RT_TRY(get_plan(loaded, function, tensors, tensor_count, &kept));
-  moe_rt_status_t status = run_plan(loaded, kept->plan, tensors, workspace, stream);
+  moe_rt_status_t status = run_plan(loaded, kept->plan, tensors, run);
   release(kept);
   return status;
+}
+
+moe_rt_status_t moe__rt_run(const moe_rt_program_t *program, const moe_rt_function_info_t *function,
+                            const DLTensor *const *tensors, int tensor_count,
+                            const moe__rt_run_t *run) {
+  const moe__rt_function_t *found = moe__rt_program_function(program, function);
+  if (!found)
+    return moe__rt_fail(MOE_RT_INVALID_ARGUMENT,
+                        "moe_rt_call_run: function is not of this program");
+  moe_rt_status_t status = run_function(program, found, tensors, tensor_count, run);
+  if (status == MOE_RT_OK || status == MOE_RT_DEVICE_LOST)
+    return status;
+  return moe__rt_fail_in(status, "function '%s'", function->name);
 }
 
 moe_rt_status_t moe_rt_call_run(const moe_rt_program_t *program,
                                 const moe_rt_function_info_t *function,
                                 const DLTensor *const *tensors, int tensor_count,
                                 const moe_rt_workspace_t *workspace, void *stream) {
-  const moe__rt_function_t *found = moe__rt_program_function(program, function);
-  if (!found)
-    return moe__rt_fail(MOE_RT_INVALID_ARGUMENT, "%s: function is not of this program", __func__);
-  moe_rt_status_t status = run(program, found, tensors, tensor_count, workspace, stream);
-  if (status == MOE_RT_OK || status == MOE_RT_DEVICE_LOST)
-    return status;
-  return moe__rt_fail_in(status, "function '%s'", function->name);
+  const moe__rt_run_t run = {.workspace = workspace, .stream = stream};
+  return moe__rt_run(program, function, tensors, tensor_count, &run);
+}
+
+moe_rt_status_t moe_rt_call_run_in_order(const moe_rt_program_t *program,
+                                         const moe_rt_function_info_t *function,
+                                         const DLTensor *const *tensors, int tensor_count,
+                                         const moe_rt_workspace_t *workspace, void *stream) {
+  const moe__rt_run_t run = {.workspace = workspace, .stream = stream, .in_order = true};
+  return moe__rt_run(program, function, tensors, tensor_count, &run);
 }
 
 /* ---- Before a run, and after ---- */

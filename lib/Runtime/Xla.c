@@ -150,7 +150,8 @@ static moe_rt_status_t run_on(const moe_rt_program_t *program,
       return moe__rt_fail_in(status, "function '%s'", function->name);
     tensors[i] = &views[i].tensor;
   }
-  return moe_rt_call_run(program, function, tensors, count, NULL, stream);
+  /* XLA may have made any argument by the kernel before. */
+  return moe_rt_call_run_in_order(program, function, tensors, count, NULL, stream);
 }
 
 static moe_rt_status_t run(const XLA_FFI_CallFrame *frame, DLDevice device, void *stream) {

@@ -187,8 +187,14 @@ static void test_early_launches(void **state) {
       {.body = "st.global.b32 [%out], 1;\ngriddepcontrol.wait;",
        .report = TOUCHES("out"),
        .pending = true},
-      {.body = "griddepcontrol.launch_dependents;\nred.global.add.u32 [%out], 1;",
-       .report = TOUCHES("out"),
+      {.body = "red.global.add.u32 [%out], 1;", .report = TOUCHES("out"), .pending = true},
+      {.body = "griddepcontrol.launch_dependents;\ngriddepcontrol.wait;",
+       .report = "lets the next launch begin before it knows",
+       .pending = true},
+      {.body = "setp.ne.b32 %p1, %tid, 0;\n@%p1 bra A;\ngriddepcontrol.wait;\nA:\n"
+               "griddepcontrol.launch_dependents;",
+       .report = "lane 1: lets the next launch begin",
+       .threads = 32,
        .pending = true},
       {.body = READY LOAD("64", "0", "64"), .report = TOUCHES("in"), .pending = true},
       /* A tensor map that a launch before may be writing. */
@@ -214,9 +220,13 @@ static void test_early_launches(void **state) {
                                    .step_limit = 100000},
                    "touches 'in', which a launch uses that may go on");
   static uint32_t in[1024], out[1024];
+  /* Nothing is pending: whoever wants may let the next launch begin. */
+  emu_expect_ok(&(emu_kernel_t){.body = "griddepcontrol.launch_dependents;"}, in, sizeof in, out,
+                sizeof out);
   /* One thread waits, the others hear of it. */
   emu_expect_ok(&(emu_kernel_t){.body = "setp.ne.b32 %p1, %tid, 0;\n@%p1 bra A;\n"
                                         "griddepcontrol.wait;\nA:\nbar.sync 0;\n"
+                                        "griddepcontrol.launch_dependents;\n"
                                         "ld.global.b32 %r1, [%in];",
                                 .threads = 64,
                                 .pending = MOE_EMU_PENDING},

@@ -180,6 +180,42 @@ static void test_programmatic_without_predecessor(void **state) {
   json_decref(manifest);
 }
 
+/* The first launch may start early, too: then all is pending but what is constant and the status
+ * word. */
+static void test_first_overlaps(void **state) {
+  fixture_t *fixture = *state;
+  json_t *manifest = fixture_manifest(inputs);
+  json_t *at = json_pack("[s,i,s,i,s]", "functions", 0, "launches", 0, "parameters");
+  static const char *const names[] = {"w", "report", "amax", "s"};
+  json_t *parameters = json_array(), *yes = json_true();
+  for (int i = 0; i < 4; i++)
+    json_array_append_new(parameters,
+                          json_pack("{s:s,s:s}", "kind", "pointer", "tensor", names[i]));
+  json_damage(manifest, at, parameters);
+  json_array_set_new(at, 4, json_string("programmatic"));
+  json_damage(manifest, at, yes);
+  moe_rt_program_destroy(fixture->program);
+  fixture_load(fixture, manifest);
+  expect_launches(fixture, 2);
+  assert_true(fixture->fake.launches[0].programmatic);
+  assert_string_equal(fixture->fake.launches[0].pending, "wamaxs");
+
+  json_t *constant = json_pack("[s,i,s,i,s]", "functions", 0, "arguments", 0, "constant");
+  json_damage(manifest, constant, yes);
+  moe_rt_program_destroy(fixture->program);
+  fixture_load(fixture, manifest);
+  assert_true(fixture->function->arguments[0].is_constant);
+  fixture->fake.launch_count = 0;
+  memset(fixture->fake.launches, 0, sizeof fixture->fake.launches);
+  expect_launches(fixture, 2);
+  assert_string_equal(fixture->fake.launches[0].pending, "amaxs");
+  json_decref(constant);
+  json_decref(parameters);
+  json_decref(yes);
+  json_decref(at);
+  json_decref(manifest);
+}
+
 static void test_maps(void **state) {
   fixture_t *fixture = *state;
   expect_launches(fixture, 2);
@@ -520,16 +556,17 @@ int main(int argc, char **argv) {
   require(argc == 2, "usage: call_test INPUTS");
   inputs = argv[1];
   const struct CMUnitTest tests[] = {
-      CALL_TEST(test_launches),      CALL_TEST(test_maps),
-      CALL_TEST(test_large),         CALL_TEST(test_empty),
-      CALL_TEST(test_no_workspace),  CALL_TEST(test_accepted),
-      CALL_TEST(test_counts),        CALL_TEST(test_kinds),
-      CALL_TEST(test_shapes),        CALL_TEST(test_memory),
-      CALL_TEST(test_overlaps),      CALL_TEST(test_allocation_fails),
-      CALL_TEST(test_bad_launches),  CALL_TEST(test_scalar_overflow),
-      CALL_TEST(test_launch_errors), CALL_TEST(test_threads),
-      CALL_TEST(test_zeroed),        CALL_TEST(test_status),
-      CALL_TEST(test_pending),       CALL_TEST(test_programmatic_without_predecessor),
+      CALL_TEST(test_launches),       CALL_TEST(test_maps),
+      CALL_TEST(test_large),          CALL_TEST(test_empty),
+      CALL_TEST(test_no_workspace),   CALL_TEST(test_accepted),
+      CALL_TEST(test_counts),         CALL_TEST(test_kinds),
+      CALL_TEST(test_shapes),         CALL_TEST(test_memory),
+      CALL_TEST(test_overlaps),       CALL_TEST(test_allocation_fails),
+      CALL_TEST(test_bad_launches),   CALL_TEST(test_scalar_overflow),
+      CALL_TEST(test_launch_errors),  CALL_TEST(test_threads),
+      CALL_TEST(test_zeroed),         CALL_TEST(test_status),
+      CALL_TEST(test_pending),        CALL_TEST(test_programmatic_without_predecessor),
+      CALL_TEST(test_first_overlaps),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

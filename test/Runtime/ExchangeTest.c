@@ -76,7 +76,11 @@ static int set_up(void **state) {
   fake_device_init(&fake);
   char path[512];
   snprintf(path, sizeof path, "%s/quantize.json", inputs);
-  json_t *manifest = read_json(path);
+  json_t *manifest = read_json(path), *yes = json_true();
+  json_t *at = json_pack("[s,i,s,i,s]", "functions", 0, "launches", 0, "programmatic");
+  json_damage(manifest, at, yes);
+  json_decref(at);
+  json_decref(yes);
   folder = folder_make();
   bundle_write(folder, manifest, ptx_text, NULL, 0);
   json_decref(manifest);
@@ -142,6 +146,10 @@ static void test_run(void **state) {
   assert_int_equal(releases, 1);
   assert_true(asked_bytes >= 768 + 1792 + 256 - UNALIGNED);
   assert_int_equal(asked_device.device_type, kDLCUDA);
+  assert_true(fake.launches[0].programmatic);
+  call.in_order = true;
+  assert_int_equal(run(), MOE_RT_OK);
+  assert_false(fake.launches[2].programmatic);
 }
 
 static void test_errors(void **state) {

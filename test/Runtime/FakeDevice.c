@@ -163,7 +163,9 @@ static moe_rt_status_t fake_launch(moe_rt_device_t *device, const moe__rt_ready_
   fake->launches[index].programmatic = launch->programmatic;
   for (int i = 0; i < launch->buffer_count; i++) {
     char *names = fake->launches[index].pending;
-    if (launch->programmatic && launch->buffers[i].used_by)
+    bool is_pending =
+        launch->number == 0 ? !launch->buffers[i].is_settled : launch->buffers[i].used_by != 0;
+    if (launch->programmatic && is_pending)
       strncat(names, launch->buffers[i].name,
               sizeof fake->launches[index].pending - 1 - strlen(names));
   }

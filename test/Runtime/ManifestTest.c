@@ -183,17 +183,19 @@ static void add_unknown_field(const json_t *valid, json_t *path) {
   json_decref(json);
 }
 
-/* Fields that may be absent: the cubin, and an operation, of which there are four. */
+/* Fields that may be absent: the cubin, `constant`, and an operation, of which there are four. */
 static bool may_be_absent(const char *key) {
   return strcmp(key, "cubin") == 0 || strcmp(key, "ceildiv") == 0 || strcmp(key, "mul") == 0 ||
-         strcmp(key, "add") == 0 || strcmp(key, "min") == 0 || strcmp(key, "roles") == 0;
+         strcmp(key, "add") == 0 || strcmp(key, "min") == 0 || strcmp(key, "roles") == 0 ||
+         strcmp(key, "constant") == 0;
 }
 
-/* A function may have no status; a launch that is not its first may be programmatic. */
+/* A function may have no status; a launch may be programmatic, an argument constant. */
 static bool may_be(const json_t *key, const json_t *value) {
   const char *text = json_is_string(key) ? json_string_value(key) : "";
   return (strcmp(text, "status") == 0 && json_is_null(value)) ||
-         (strcmp(text, "programmatic") == 0 && json_is_true(value));
+         ((strcmp(text, "programmatic") == 0 || strcmp(text, "constant") == 0) &&
+          json_is_true(value));
 }
 
 /* Goes through all fields and elements below `value`: each one removed (fields only), and set to

@@ -99,6 +99,30 @@ static void test_like_prepared(void **state) {
   assert_memory_equal(&fake->maps[0], &fake->maps[2], 2 * sizeof fake->maps[0]);
 }
 
+/* A first launch that may start early does, but in order; those behind it do all the same. */
+static void test_in_order(void **state) {
+  fixture_t *fixture = *state;
+  const fake_device_t *fake = &fixture->fake;
+  json_t *manifest = fixture_manifest(inputs);
+  json_t *at = json_pack("[s,i,s,i,s]", "functions", 0, "launches", 0, "programmatic");
+  json_t *yes = json_true();
+  json_damage(manifest, at, yes);
+  moe_rt_program_destroy(fixture->program);
+  fixture_load(fixture, manifest);
+  expect_run(fixture);
+  assert_true(fake->launches[0].programmatic);
+  assert_int_equal(moe_rt_call_run_in_order(fixture->program, fixture->function, fixture->pointers,
+                                            3, &fixture->workspace, (void *)0x5151),
+                   MOE_RT_OK);
+  assert_false(fake->launches[2].programmatic);
+  assert_true(fake->launches[3].programmatic);
+  expect_run(fixture);
+  assert_true(fake->launches[4].programmatic);
+  json_decref(yes);
+  json_decref(at);
+  json_decref(manifest);
+}
+
 /* Maps are encoded once for shapes and address, also when other addresses came between. */
 static void test_maps_remembered(void **state) {
   fixture_t *fixture = *state;
@@ -525,21 +549,14 @@ int main(int argc, char **argv) {
   require(argc == 2, "usage: runtime_run INPUTS");
   inputs = argv[1];
   const struct CMUnitTest tests[] = {
-      RUN_TEST(test_stream),
-      RUN_TEST(test_like_prepared),
-      RUN_TEST(test_maps_remembered),
-      RUN_TEST(test_many_shapes),
-      RUN_TEST(test_checks_after_success),
-      RUN_TEST(test_allocator),
-      RUN_TEST(test_given_workspace),
-      RUN_TEST(test_own_workspace),
-      RUN_TEST(test_empty),
-      RUN_TEST(test_large),
-      RUN_TEST(test_results),
-      RUN_TEST(test_status),
-      RUN_TEST(test_memory_bundle),
-      RUN_TEST(test_threads),
-      cmocka_unit_test(test_map_cache),
+      RUN_TEST(test_stream),        RUN_TEST(test_like_prepared),
+      RUN_TEST(test_in_order),      RUN_TEST(test_maps_remembered),
+      RUN_TEST(test_many_shapes),   RUN_TEST(test_checks_after_success),
+      RUN_TEST(test_allocator),     RUN_TEST(test_given_workspace),
+      RUN_TEST(test_own_workspace), RUN_TEST(test_empty),
+      RUN_TEST(test_large),         RUN_TEST(test_results),
+      RUN_TEST(test_status),        RUN_TEST(test_memory_bundle),
+      RUN_TEST(test_threads),       cmocka_unit_test(test_map_cache),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

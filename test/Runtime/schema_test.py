@@ -19,9 +19,9 @@ except ImportError:
     print("skipped: the python package jsonschema is not installed")
     sys.exit(77)
 
-OPTIONAL = {"cubin", "ceildiv", "mul", "add", "min", "roles"}
-# A function may have no status; a launch that is not its first may be programmatic.
-ALLOWED = {("status", None), ("programmatic", True)}
+OPTIONAL = {"cubin", "ceildiv", "mul", "add", "min", "roles", "constant"}
+# A function may have no status; a launch may be programmatic, an argument constant.
+ALLOWED = {("status", None), ("programmatic", True), ("constant", True)}
 
 
 def damage(manifest, path, value):

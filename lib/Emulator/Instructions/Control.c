@@ -3,6 +3,7 @@
  * Why it exists: what moves lanes about, and what has no effect that a CPU could show.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Emulator/Checks/Order.h"
 #include "lib/Emulator/Instructions/Bulk.h"
 #include "lib/Emulator/Instructions/Cluster.h"
 #include "lib/Emulator/Instructions/Lanes.h"
@@ -53,6 +54,21 @@ static moe__emu_step_t wait_grid(moe__emu_warp_t *warp, const moe__emu_instructi
   (void)instruction;
   atomic_store(&warp->cta->machine->has_waited, true);
   moe__emu_order_wait_launches(warp->cta->order, warp->agent, active, warp->alive);
+  return MOE__EMU_ADVANCE;
+}
+
+/* The next launch, which waits for this one, takes what launches before this one use for settled.
+ */
+static moe__emu_step_t let_next_launch(moe__emu_warp_t *warp,
+                                       const moe__emu_instruction_t *instruction, uint32_t active) {
+  for (uint32_t lanes = active; warp->cta->machine->global.has_pending && lanes;
+       lanes &= lanes - 1) {
+    int lane = moe__emu_first_lane(lanes);
+    if (!moe__emu_order_view(warp->cta->order, warp->agent, (uint32_t)lane)->has_waited)
+      return moe__emu_fault(warp, instruction, lane,
+                            "lets the next launch begin before it knows that a thread of its CTA "
+                            "has come back from griddepcontrol.wait");
+  }
   return MOE__EMU_ADVANCE;
 }
 
@@ -135,7 +151,7 @@ const moe__emu_opcode_t moe__emu_control_opcodes[] = {
     MOE__EMU_EXECUTE("prefetch[.param|.const].tensormap", "a", nothing),
     MOE__EMU_EXECUTE("prefetch.global{.L1|.L2}", "a", nothing),
     MOE__EMU_EXECUTE("griddepcontrol.wait", "", wait_grid),
-    MOE__EMU_EXECUTE("griddepcontrol.launch_dependents", "", nothing),
+    MOE__EMU_EXECUTE("griddepcontrol.launch_dependents", "", let_next_launch),
     MOE__EMU_VERIFIED("setmaxnreg{.inc|.dec}.sync.aligned.u32", "n", give_registers,
                       verify_registers),
     MOE__EMU_EXECUTE("membar{.cta|.gl|.sys}", "", membar),

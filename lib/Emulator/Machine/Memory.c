@@ -49,6 +49,8 @@ moe_emu_status_t moe__emu_global_create(moe__emu_global_t *global, const moe__em
                                                              .pending = buffer->pending,
                                                              .name = buffer->name};
   }
+  for (uint32_t i = 0; i < buffers; i++)
+    global->has_pending |= launch->buffers[i].pending != MOE_EMU_NOT_PENDING;
   for (uint32_t i = 0; i < module->variable_count; i++) {
     const moe__emu_variable_t *variable = &module->variables[i];
     if (variable->bytes)

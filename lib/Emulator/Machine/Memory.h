@@ -43,6 +43,7 @@ typedef struct moe__emu_mark_t {
 typedef struct moe__emu_global_t {
   moe__emu_region_t *regions; /* by address, no overlap */
   uint32_t count;
+  bool has_pending; /* a region that a launch before this one uses */
 } moe__emu_global_t;
 
 /* The region that an address was in last. */
